@@ -302,15 +302,15 @@ SL__HIDDEN bool sl__name_valid(const char *s, bool colon); /* colons are allowed
 SL__HIDDEN bool sl__label_key_valid(const char *key, const char *reserved, bool utf8);
 SL__HIDDEN bool sl__unit_valid(const char *s, size_t *length);
 SL__HIDDEN bool sl__utf8(const char *s, size_t max, size_t *length);
+/* Sets the label "pod" to this process's, unless it was given. Under the lock. */
+SL__HIDDEN void sl__labels_renew(struct sl_publisher *p);
+#define SL__CONTAINER_ID 12u /* digits, as container runtimes show them */
+/* The id of the container that this process runs in; false: it is in none, or cannot see it. */
+SL__HIDDEN bool sl__container_id(char id[SL__CONTAINER_ID + 1]);
 /*
  * key NUL value NUL ..., sorted by key, in *bytes, which the caller frees. reserved: a key that is
  * refused, or NULL. utf8: keys may be any UTF-8. 0, -EINVAL or -ENOMEM.
  */
-#define SL__CONTAINER_ID 12u /* digits, as container runtimes show them */
-/* Sets the label "pod" to this process's, unless it was given. Under the lock. */
-SL__HIDDEN void sl__labels_renew(struct sl_publisher *p);
-/* The id of the container that this process runs in; false: it is in none, or cannot see it. */
-SL__HIDDEN bool sl__container_id(char id[SL__CONTAINER_ID + 1]);
 SL__HIDDEN int sl__labels_encode(const struct sl_label *labels, size_t count, const char *reserved,
 				 bool utf8, uint8_t **bytes, uint32_t *length);
 

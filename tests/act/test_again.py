@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """test_again.py SIDELIGHT POD - 'sidelight replay' of what 'sidelight collect --record' wrote, with two workers, pods
-that come and go, one without metrics at first, pods of a bare host and a fault, gives the collector's verdicts to the bit."""
+that come and go, one without metrics at first, pods with the host's name and a fault, gives the collector's verdicts to the bit."""
 import os
 import subprocess
 import sys
@@ -26,7 +26,7 @@ def main():
     agent = Agent('--hostname', os.uname().nodename)
     recording = os.path.join(agent.folder, 'recording')
     pods = [Pod(sys.argv[2], agent.socket, f'shop-{i}') for i in range(PODS)]
-    bare = [Pod(sys.argv[2], agent.socket, '') for _ in range(2)]  # their pod is the host
+    bare = [Pod(sys.argv[2], agent.socket, os.uname().nodename) for _ in range(2)]
     processes = [f'shop[{p.p.pid}]' for p in bare]
     collector = Collector([agent], '--period', '10ms', '--workers', '2', '--analyse', '--analyse-step', '200ms', '--warm-up', '3s',
                           '--record', recording)

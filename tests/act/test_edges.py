@@ -50,7 +50,7 @@ def main():
     folders = [f'{root}/sl-test-{name}-{os.getpid()}.service' for name in ('callee', 'caller')]
     parts = []
     try:
-        agent = Agent('--host', 'one', '--tcp', 'flows', '--netns', f'/proc/{os.getpid()}/ns/net', '--port', str(PORT))
+        agent = Agent('--hostname', 'one', '--tcp', 'flows', '--netns', f'/proc/{os.getpid()}/ns/net', '--port', str(PORT))
         recording = os.path.join(agent.folder, 'recording')
         parts = [service(code, folder) for code, folder in zip((SERVE, ASK), folders)]
         collector = Collector([agent], '--period', '20ms', '--analyse', '--analyse-step', '200ms', '--warm-up', '3s',

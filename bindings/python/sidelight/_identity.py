@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a process is called, unless it says so."""
 import os
+import re
 import sys
 
 
@@ -8,3 +9,25 @@ def service_name():
     """$SIDELIGHT_SERVICE, $OTEL_SERVICE_NAME, or the program."""
     name = os.environ.get('SIDELIGHT_SERVICE') or os.environ.get('OTEL_SERVICE_NAME')
     return name or os.path.basename((getattr(sys, 'argv', None) or [''])[0] or 'python').removesuffix('.py') or 'python'
+
+
+def container_id():
+    """The first 12 digits of the id of the container that this process runs in, or ''."""
+    # A cgroup namespace hides the path; the file that a runtime mounts as /etc/hosts lies in the container's folder. Other
+    # mounts may be of any container of this host.
+    for path, what in (('/proc/self/cgroup', ''), ('/proc/self/mountinfo', ' /etc/hosts ')):
+        try:
+            with open(path, errors='replace') as file:
+                lines = [line.partition(what)[0] if what else line for line in file if what in line]
+        except OSError:
+            continue
+        for line in lines:
+            found = re.search('(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])', line)
+            if found:
+                return found[0][:12]
+    return ''
+
+
+def pod_name(service):
+    """$POD_NAME, the container, or SERVICE-PID."""
+    return os.environ.get('POD_NAME') or container_id() or f'{service[:200]}-{os.getpid()}'

@@ -8,7 +8,7 @@ import weakref
 from . import _cells as cells
 from . import _format as f
 from ._attach import REGIONS_MAX, Attachment, log
-from ._identity import service_name
+from ._identity import pod_name, service_name
 from ._region import Region
 
 CELLS, CELLS_MAX, SCHEMA_PER_CELL = 4096, 65536, 128
@@ -78,18 +78,17 @@ class Publisher:
     """Publishes the metrics of this process. Never raises for want of room or of an agent: what is not published is
     counted in refused, and logged once.
 
-    service, pod, namespace: labels of all series; default $SIDELIGHT_SERVICE or the program, $POD_NAME or the host,
-    $POD_NAMESPACE. labels: a dict of more. socket: the agent's; default $SIDELIGHT_SOCKET. cells: of the first region;
+    service, pod, namespace: labels of all series; default $SIDELIGHT_SERVICE or the program; $POD_NAME, the container or
+    SERVICE-PID; $POD_NAMESPACE. labels: a dict of more. socket: the agent's; default $SIDELIGHT_SOCKET. cells: of the first region;
     a further one is made when it is full, at most max_regions."""
 
     def __init__(self, service=None, pod=None, namespace=None, labels=None, socket=None, cells=CELLS, schema_bytes=None,
                  max_regions=16, minor=None):
-        pairs = [('service', service or service_name()), ('pod', pod or os.environ.get('POD_NAME') or os.uname().nodename)]
+        self._service, self._pod = service or service_name(), pod
         namespace = namespace or os.environ.get('POD_NAMESPACE')
-        pairs += [('namespace', namespace)] if namespace else []
-        pairs += list((labels or {}).items())
-        self._labels = f.labels(pairs, False)
-        if len(self._labels) > f.HEADER_LABELS_MAX:
+        self._more = [('namespace', namespace)] if namespace else []
+        self._more += list((labels or {}).items())
+        if len(self._labels()) > f.HEADER_LABELS_MAX:
             raise f.Refused('labels of the publisher are too long')
         self._path = socket or os.environ.get('SIDELIGHT_SOCKET') or '/run/sidelight/agent.sock'
         self._cells, self._schema = cells, schema_bytes
@@ -97,6 +96,11 @@ class Publisher:
         self.refused, self._logged = 0, False
         self._open()
         _publishers.add(self)
+
+    def _labels(self):
+        """Those of this process: a child of fork() is another pod, unless it was given a name."""
+        pod = self._pod or pod_name(self._service)
+        return f.labels([('service', self._service), ('pod', pod), *self._more], False)
 
     def _open(self):
         self.regions, self._records, self._free = [], {}, []
@@ -186,7 +190,7 @@ class Publisher:
         grown = min(self._cells << len(self.regions), max(CELLS_MAX, self._cells))
         count = max(grown, cells_min)
         schema = max(self._schema or grown * SCHEMA_PER_CELL, schema_min)
-        region = Region(self._labels, count, (schema + f.PAGE - 1) // f.PAGE * f.PAGE, self.minor)
+        region = Region(self._labels(), count, (schema + f.PAGE - 1) // f.PAGE * f.PAGE, self.minor)
         self.regions.append(region)
         self._attach.offer(region)
         return region

@@ -52,7 +52,7 @@ impl Options {
         self
     }
     option! {
-        /// Label "pod"; default: `$POD_NAME`, or the host's name.
+        /// Label "pod"; default: `$POD_NAME`, the container's id, or `SERVICE-PID`.
         pod: &str,
         /// Label "namespace"; default: `$POD_NAMESPACE`, or none.
         namespace: &str,

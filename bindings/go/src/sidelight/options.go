@@ -30,7 +30,8 @@ func (l Labels) list() []label {
 // Options say how a Publisher publishes. The zero value is a good choice.
 type Options struct {
 	// Service, Pod and Namespace are labels of all series. They default to $SIDELIGHT_SERVICE, $OTEL_SERVICE_NAME or the
-	// name of the program; to $POD_NAME or the host's name; and to $POD_NAMESPACE.
+	// name of the program; to $POD_NAME, the container that the process runs in, or SERVICE-PID; and to
+	// $POD_NAMESPACE.
 	Service, Pod, Namespace string
 	// Labels are further labels of all series. What the agent attests of a process, it says itself, whatever is here.
 	Labels Labels
@@ -64,8 +65,10 @@ func (o *Options) fill() error {
 	}
 	o.Pod = env(o.Pod, "POD_NAME")
 	if o.Pod == "" {
-		host, _ := os.Hostname()
-		o.Pod = cut(host, valueMax)
+		o.Pod = containerID()
+	}
+	if o.Pod == "" {
+		o.Pod = fmt.Sprintf("%s-%d", cut(o.Service, 200), os.Getpid())
 	}
 	o.Namespace = env(o.Namespace, "POD_NAMESPACE")
 	for _, path := range []string{os.Getenv("SIDELIGHT_SOCKET"), defaultSocket} {
