@@ -201,7 +201,7 @@ static const struct fixture_family families[] = {
 	FAMILY("http_requests", "Requests", "requests", EXPORT_FAMILY_COUNTER, requests),
 	/* two types of one name, and a sample's name */
 	FAMILY("http_requests_a", "", "", EXPORT_FAMILY_GAUGE, plain),
-	FAMILY("http_requests_a", "", "", EXPORT_FAMILY_UNKNOWN, plain),
+	FAMILY("http_requests_a", "", "", EXPORT_FAMILY_STATESET, state),
 	FAMILY("http_requests_total", "", "", EXPORT_FAMILY_GAUGE, plain),
 	FAMILY("http_requests_total_gauge", "", "", EXPORT_FAMILY_GAUGE, plain),
 	FAMILY("latency_seconds", "Latency", "seconds", EXPORT_FAMILY_HISTOGRAM, latency),
