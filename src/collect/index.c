@@ -252,11 +252,12 @@ static void count_item(struct maker *m, struct collect_def *def, struct collect_
 static int by_name(const void *a, const void *b)
 {
 	const struct collect_index_family *p = a, *q = b;
-	bool c = p->def->family->counter, d = q->def->family->counter;
 	int order = strcmp(p->f.name, q->f.name);
 
-	if (order || c != d)
-		return order ? order : c - d;
+	if (!order)
+		order = p->def->family->counter - q->def->family->counter;
+	if (order)
+		return order;
 	return p->number < q->number ? -1 : p->number > q->number;
 }
 
