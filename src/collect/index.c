@@ -8,6 +8,8 @@
  * contradict each other, is what a trusted one says, else what most of them say, else what the
  * oldest says: who takes a name before others come does not keep them out. So nothing that a tenant
  * publishes removes a series of one before it, and a restart of the collector changes nothing.
+ * Families contradict each other if their samples share a name: a counter has the name "x_total" of
+ * its samples, and is no contradiction to a gauge "x".
  */
 #include <math.h>
 #include <stdio.h>
@@ -252,10 +254,14 @@ static int by_name(const void *a, const void *b)
 	const struct collect_index_family *p = a, *q = b;
 	int order = strcmp(p->f.name, q->f.name);
 
-	return order ? order : p->number < q->number ? -1 : p->number > q->number;
+	if (!order)
+		order = p->def->family->counter - q->def->family->counter;
+	if (order)
+		return order;
+	return p->number < q->number ? -1 : p->number > q->number;
 }
 
-#define ANY_TYPE 0
+#define NAMED 0 /* of any type but a counter, which has no sample of its family's name */
 
 static bool is_exposed(const struct collect_index *x, const char *name, size_t bytes, int type,
 		       const bool *exposed)
@@ -266,7 +272,8 @@ static bool is_exposed(const struct collect_index *x, const char *name, size_t b
 	for (; at < x->families && !strncmp(x->family[at].f.name, name, bytes) &&
 	       !x->family[at].f.name[bytes];
 	     at++)
-		if (exposed[at] && (type == ANY_TYPE || (int)x->family[at].f.type == type))
+		if (exposed[at] && (type == NAMED ? !x->family[at].def->family->counter
+						  : (int)x->family[at].f.type == type))
 			return true;
 	return false;
 }
@@ -293,25 +300,26 @@ static const struct {
 	{"_sum", EXPORT_FAMILY_GAUGE_HISTOGRAM},
 };
 
-/* It, or a sample of one, has the other's name, and the other is exposed. */
+/* A sample of it and one of another that is exposed have the same name, or may have. */
 static bool clashes(const struct collect_index *x, const struct collect_index_family *f,
 		    const bool *exposed)
 {
+	bool named = !f->def->family->counter;
 	size_t n = strlen(f->f.name);
 
-	if (is_exposed(x, f->f.name, n, ANY_TYPE, exposed))
+	if (named && is_exposed(x, f->f.name, n, NAMED, exposed))
 		return true;
 	for (size_t i = 0; i < sizeof(made) / sizeof(made[0]); i++) {
 		size_t s = strlen(made[i].suffix);
 		char name[SL_NAME_MAX + 16];
 
-		if (n > s && !strcmp(f->f.name + n - s, made[i].suffix) &&
+		if (named && n > s && !strcmp(f->f.name + n - s, made[i].suffix) &&
 		    is_exposed(x, f->f.name, n - s, (int)made[i].type, exposed))
 			return true;
 		if (f->f.type != made[i].type)
 			continue;
 		snprintf(name, sizeof(name), "%s%s", f->f.name, made[i].suffix);
-		if (is_exposed(x, name, n + s, ANY_TYPE, exposed))
+		if (is_exposed(x, name, n + s, NAMED, exposed))
 			return true;
 	}
 	return false;

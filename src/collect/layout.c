@@ -48,14 +48,15 @@ static size_t family_length(const struct region_metric *m)
 }
 
 static struct collect_family_name *family_get(struct collect_collector *c, const char *name,
-					      size_t bytes)
+					      size_t bytes, bool counter)
 {
 	struct collect_hash *h = &c->defs.families;
-	uint64_t hash = base_hash(0, name, bytes);
+	uint64_t hash = base_hash(counter, name, bytes);
 	struct collect_family_name *f;
 
 	for (f = collect_hash_first(h, hash); f; f = collect_hash_next(f))
-		if (f->name_bytes == bytes && !memcmp(f->name, name, bytes)) {
+		if (f->counter == counter && f->name_bytes == bytes &&
+		    !memcmp(f->name, name, bytes)) {
 			f->refs++;
 			return f;
 		}
@@ -63,6 +64,7 @@ static struct collect_family_name *family_get(struct collect_collector *c, const
 	if (!f)
 		return NULL;
 	f->refs = 1;
+	f->counter = counter;
 	f->name_bytes = bytes;
 	memcpy(f->name, name, bytes);
 	collect_hash_add(h, f, hash);
@@ -173,14 +175,16 @@ static struct collect_def *def_new(struct collect_collector *c, const struct reg
 	if (!d)
 		return NULL;
 	d->labels = collect_label_set_new(m->labels, m->label_count);
-	d->family = d->labels ? family_get(c, m->name, family_length(m)) : NULL;
+	d->type = type_of(m);
+	d->family = d->labels ? family_get(c, m->name, family_length(m),
+					   d->type == EXPORT_FAMILY_COUNTER)
+			      : NULL;
 	if (!d->family) {
 		free(d->labels);
 		free(d);
 		return NULL;
 	}
 	d->refs = 1;
-	d->type = type_of(m);
 	d->metric = *m;
 	d->metric.id = d->metric.cell = 0;
 	d->metric.created_ns = 0;

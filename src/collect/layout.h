@@ -27,6 +27,7 @@ struct collect_family_name {
 	uint64_t build;	   /* index build in which place holds */
 	size_t place;	   /* in that index, of one of its types at first; SIZE_MAX: left out */
 	bool clash;	   /* because of another family's samples, or as reserved */
+	bool counter;	   /* of counters: their samples have _total, so that x may be another's */
 	size_t name_bytes;
 	char name[]; /* without _total, _info */
 };

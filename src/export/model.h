@@ -22,7 +22,7 @@ enum export_family_type {
 	EXPORT_FAMILY_SUMMARY,
 	EXPORT_FAMILY_UNKNOWN,
 	EXPORT_FAMILY_GAUGE_HISTOGRAM, /* fields as of a histogram */
-	EXPORT_FAMILY_BARE_COUNTER,    /* of a target that names it without "_total" */
+	EXPORT_FAMILY_BARE_COUNTER,    /* its samples have the family's name, as it is */
 };
 
 struct export_family {
@@ -99,8 +99,8 @@ struct export_source {
 	void *(*begin)(void *ctx);
 	/*
 	 * 1: out is filled; 0: no more; < 0: -errno, which aborts the body. Families are sorted by
-	 * name (strcmp). A name may occur once per type, consecutively; names.c tells them apart.
-	 * Strings are valid until the next call of next_family.
+	 * name (strcmp). A name may occur once per type, consecutively, a counter last; names.c
+	 * tells them apart. Strings are valid until the next call of next_family.
 	 */
 	int (*next_family)(void *walk, struct export_family *out);
 	/*

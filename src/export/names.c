@@ -2,7 +2,8 @@
 /*
  * names.c - keeps family names distinct. A counter "a" has samples "a_total", a histogram
  * "a_bucket"; a family of such a name would clash (OpenMetrics 1.0, "Suffixes"), so its type is
- * appended: "a_total_gauge".
+ * appended: "a_total_gauge". If a family or sample "a" is there before the counter, the counter has
+ * the name of its samples, "a_total".
  *
  * Families come sorted, so a name can clash only with one that is its prefix or that was
  * lengthened. That is a handful, however many families there are.
@@ -61,6 +62,20 @@ static bool clashes(const struct export_render *r)
 	return false;
 }
 
+#define LONGER_MAX (sizeof("_gaugehistogram") - 1)
+
+/*
+ * Appends to a name that is taken: to a counter's what its samples have, as they keep their name if
+ * the family cannot have it without, and to any other its type. Returns the NUL.
+ */
+static char *lengthen(struct export_render *r, char *end)
+{
+	if (r->family.type != EXPORT_FAMILY_COUNTER)
+		return stpcpy(end, export_type_names[r->family.type]);
+	r->family.type = EXPORT_FAMILY_BARE_COUNTER;
+	return stpcpy(end, export_sample_suffix(EXPORT_FAMILY_COUNTER));
+}
+
 /* ---- names in UTF-8 for clients that do not take them ---- */
 
 /* The source has a family of this name, or one whose samples look like it. */
@@ -95,23 +110,36 @@ static bool was_escaped(const struct export_render *r, uint64_t hash)
 	return false;
 }
 
-/* Takes this name if it is free. */
+static bool note_escaped(struct export_render *r, uint64_t hash)
+{
+	if (r->escaped_count == EXPORT_ESCAPED_MAX || was_escaped(r, hash))
+		return true;
+	if (!export_render_grow(r, &r->escaped, &r->escaped_room, r->escaped_count + 1,
+				sizeof(*r->escaped)))
+		return false;
+	r->escaped[r->escaped_count++] = hash;
+	return true;
+}
+
+/* Takes this name if it and that of the samples are free. */
 static bool take_escaped(struct export_render *r, const char *name, bool last)
 {
-	uint64_t hash = base_hash(0, name, strlen(name));
+	char sample[EXPORT_SHOWN_NAME_MAX + 16];
+	uint64_t hash, of_sample;
+	size_t n = strlen(name);
 
-	if (strlen(name) > EXPORT_SHOWN_NAME_MAX ||
-	    (!last &&
-	     (r->escaped_count == EXPORT_ESCAPED_MAX || was_escaped(r, hash) || is_there(r, name))))
+	if (n > EXPORT_SHOWN_NAME_MAX)
 		return false;
-	if (r->escaped_count < EXPORT_ESCAPED_MAX) {
-		if (!export_render_grow(r, &r->escaped, &r->escaped_room, r->escaped_count + 1,
-					sizeof(*r->escaped)))
-			return false;
-		r->escaped[r->escaped_count++] = hash;
-	}
-	r->name_bytes = strlen(name);
-	memcpy(r->name, name, r->name_bytes + 1);
+	strcpy(mempcpy(sample, name, n), export_sample_suffix(r->family.type));
+	hash = base_hash_text(0, name);
+	of_sample = base_hash_text(0, sample);
+	if (!last && (r->escaped_count == EXPORT_ESCAPED_MAX || was_escaped(r, hash) ||
+		      was_escaped(r, of_sample) || is_there(r, name)))
+		return false;
+	if (!note_escaped(r, hash) || !note_escaped(r, of_sample))
+		return false;
+	r->name_bytes = n;
+	memcpy(r->name, name, n + 1);
 	return true;
 }
 
@@ -119,19 +147,25 @@ static bool escape(struct export_render *r)
 {
 	char name[EXPORT_ESCAPED(EXPORT_SHOWN_NAME_MAX) + 32], *end;
 
-	export_underscores(name, r->family.name, true);
+	end = export_underscores(name, r->family.name, true);
 	if (take_escaped(r, name, false))
 		return true;
+	if (r->family.type == EXPORT_FAMILY_COUNTER) {
+		lengthen(r, end);
+		if (take_escaped(r, name, false))
+			return true;
+		r->family.type = EXPORT_FAMILY_COUNTER;
+	}
 	/* Types of one name follow each other. */
 	end = export_hex_name(name, r->family.name);
 	if (was_escaped(r, base_hash(0, name, strlen(name))))
-		strcpy(end, export_type_names[r->family.type]);
+		lengthen(r, end);
 	return take_escaped(r, name, true);
 }
 
 bool export_names_take(struct export_render *r)
 {
-	const char *name = r->family.name, *type = export_type_names[r->family.type];
+	const char *name = r->family.name;
 	size_t n = strlen(name), kept = 0;
 	struct export_reserved *own;
 
@@ -158,16 +192,14 @@ bool export_names_take(struct export_render *r)
 	memcpy(r->name, name, n + 1);
 	r->name_bytes = n;
 	while (r->reserved_count && clashes(r)) {
-		if (n + strlen(type) > EXPORT_SHOWN_NAME_MAX)
+		if (r->name_bytes + LONGER_MAX > EXPORT_SHOWN_NAME_MAX)
 			return false;
-		strcpy(r->name + n, type);
-		n += strlen(type);
-		r->name_bytes = n;
+		r->name_bytes = (size_t)(lengthen(r, r->name + r->name_bytes) - r->name);
 	}
 	if (!export_render_grow(r, &r->reserved, &r->reserved_room, kept + 1, sizeof(*r->reserved)))
 		return false;
 	own = &r->reserved[r->reserved_count++];
 	own->type = r->family.type;
-	memcpy(own->name, r->name, n + 1);
+	memcpy(own->name, r->name, r->name_bytes + 1);
 	return true;
 }

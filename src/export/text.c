@@ -25,7 +25,7 @@ static const char *type_word(enum export_family_type type, bool openmetrics)
 		return "untyped";
 	if (!openmetrics && type == EXPORT_FAMILY_GAUGE_HISTOGRAM)
 		return "histogram"; /* 0.0.4 has no other with buckets */
-	/* Its counters end in "_total": what has another name cannot be one. */
+	/* Samples of its counters end in "_total" after the family's name, and no others do. */
 	if (openmetrics && type == EXPORT_FAMILY_BARE_COUNTER)
 		return "unknown";
 	return export_type_names[type] + 1;

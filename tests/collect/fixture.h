@@ -57,6 +57,7 @@ void set(struct mock_host *h, struct pod *p, uint32_t stripe, uint32_t cell, uin
 struct collect_collector *start(struct collect_collector_opts *o);
 /* An exposition, malloc'd. */
 char *scrape(struct collect_collector *c);
+char *scrape_as(struct collect_collector *c, enum export_format format, bool utf8, size_t *bytes);
 /* Is there this line in an exposition? */
 bool has(struct collect_collector *c, const char *line);
 bool mentions(struct collect_collector *c, const char *what);
@@ -77,6 +78,6 @@ uint64_t reads_until_rest(struct mock_host *h, uint64_t id, uint64_t before);
 
 /* The tests of each file, up to one without a name. */
 extern const struct CMUnitTest values_tests[], hostile_tests[], lives_tests[], flows_tests[],
-	layers_tests[], nets_tests[], removal_tests[], tenants_tests[];
+	layers_tests[], nets_tests[], removal_tests[], tenants_tests[], pairs_tests[];
 
 #endif

@@ -36,14 +36,15 @@ def an_older_gauge_removes_no_counter():
     """Nor after a restart of the collector, which then sees the attacker first."""
     with public_agent() as agent:
         def attack():
-            publish(agent, HostileRegion(schema(['ticks', 'http_requests'], GAUGE), 1))
+            publish(agent, HostileRegion(schema(['ticks', 'ticks_total', 'http_requests'], GAUGE), 1))
         with Attacker(attack):
             p = counter(agent)
             for _ in range(2):
                 with collector(agent) as c:
                     wait_until(lambda: c.total('ticks_total') > 0, 'the counter of root stands', c)
                     wait_until(lambda: c.find('http_requests', OF_STRANGER), 'the attacker is read, too', c)
-                    check(not c.find('ticks'), 'the gauge is left out', c)
+                    check(not c.find('ticks_total', OF_STRANGER), 'the gauge is left out', c)
+                    check(c.find('ticks', OF_STRANGER), 'a name that is no one else\'s is shown', c)
                     check(c.total('sidelight_tenant_conflicts', OF_STRANGER) == 1, 'and counted', c)
             p.stop()
 

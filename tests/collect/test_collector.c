@@ -56,10 +56,10 @@ struct collect_collector *start(struct collect_collector_opts *o)
 	return c;
 }
 
-char *scrape(struct collect_collector *c)
+char *scrape_as(struct collect_collector *c, enum export_format format, bool utf8, size_t *bytes)
 {
 	struct export_source source = collect_collector_source(c);
-	struct export_render *r = export_render_new(&source, EXPORT_FORMAT_TEXT, true);
+	struct export_render *r = export_render_new(&source, format, utf8);
 	size_t used = 0, room = 1 << 16;
 	char *text = malloc(room);
 	ssize_t n;
@@ -72,7 +72,15 @@ char *scrape(struct collect_collector *c)
 	assert_int_equal(n, 0);
 	text[used] = '\0';
 	export_render_free(r);
+	*bytes = used;
 	return text;
+}
+
+char *scrape(struct collect_collector *c)
+{
+	size_t bytes;
+
+	return scrape_as(c, EXPORT_FORMAT_TEXT, true, &bytes);
 }
 
 bool has(struct collect_collector *c, const char *line)
@@ -177,7 +185,7 @@ int main(int argc, char **argv)
 {
 	static const struct CMUnitTest *const files[] = {values_tests,	hostile_tests, lives_tests,
 							 flows_tests,	layers_tests,  nets_tests,
-							 removal_tests, tenants_tests};
+							 removal_tests, tenants_tests, pairs_tests};
 	int failed = 0;
 
 	base_log_level = BASE_ERROR;

@@ -195,13 +195,17 @@ static const struct fixture_family families[] = {
 	FAMILY("build_info", "A gauge", "", EXPORT_FAMILY_GAUGE, plain),
 	FAMILY("cpu_seconds", "CPU time\\spent\nin \"all\"", "seconds", EXPORT_FAMILY_COUNTER,
 	       seconds),
+	/* both keep their names */
+	FAMILY("heap_bytes", "In use", "bytes", EXPORT_FAMILY_GAUGE, queue),
+	FAMILY("heap_bytes", "Allocated", "bytes", EXPORT_FAMILY_COUNTER, requests),
 	FAMILY("http_requests", "Requests", "requests", EXPORT_FAMILY_COUNTER, requests),
-	/* the same name as a counter, another type */
-	FAMILY("http_requests", "Requests under way", "", EXPORT_FAMILY_GAUGE, plain),
+	/* two types of one name, and a sample's name */
 	FAMILY("http_requests_a", "", "", EXPORT_FAMILY_GAUGE, plain),
-	FAMILY("http_requests_gauge", "", "", EXPORT_FAMILY_GAUGE, plain),
+	FAMILY("http_requests_a", "", "", EXPORT_FAMILY_STATESET, state),
 	FAMILY("http_requests_total", "", "", EXPORT_FAMILY_GAUGE, plain),
+	FAMILY("http_requests_total_gauge", "", "", EXPORT_FAMILY_GAUGE, plain),
 	FAMILY("latency_seconds", "Latency", "seconds", EXPORT_FAMILY_HISTOGRAM, latency),
+	FAMILY("latency_seconds", "", "seconds", EXPORT_FAMILY_COUNTER, seconds),
 	FAMILY("latency_seconds_count", "", "", EXPORT_FAMILY_COUNTER, plain),
 	FAMILY("queue", "", "queue", EXPORT_FAMILY_GAUGE, queue),
 	FAMILY("size_bytes", "Sizes", "bytes", EXPORT_FAMILY_HISTOGRAM, sizes),

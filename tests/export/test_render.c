@@ -293,7 +293,8 @@ static int by_name(const void *a, const void *b)
 	const struct fixture_family *x = a, *y = b;
 	int c = strcmp(x->f.name, y->f.name);
 
-	return c ? c : (int)x->f.type - (int)y->f.type;
+	/* A counter, whose type is the least, comes last. */
+	return c ? c : (int)y->f.type - (int)x->f.type;
 }
 
 static uint64_t rng = 88172645463325252u;

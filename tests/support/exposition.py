@@ -103,6 +103,7 @@ SUFFIXES = {
     'histogram': ('_bucket', '_sum', '_count', '_created'),
     'info': ('_info',),
     'stateset': ('',),
+    'unknown': ('',),
 }
 
 
@@ -213,7 +214,7 @@ def check_histogram(f, group):
 
 
 CHECKS = {'counter': check_counter, 'gauge': check_gauge, 'info': check_info,
-          'stateset': check_stateset, 'histogram': check_histogram}
+          'stateset': check_stateset, 'histogram': check_histogram, 'unknown': check_gauge}
 
 
 # ---- protobuf ------------------------------------------------------------------------------------
