@@ -288,7 +288,7 @@ size_t scrape(uint16_t port, const char *headers)
 	struct sockaddr_in to = {};
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	std::string request =
-		std::string("GET /metrics HTTP/1.1\r\nHost: bench\r\nConnection: close\r\n") +
+		std::string("GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n") +
 		headers + "\r\n";
 	size_t bytes = 0;
 	ssize_t n;

@@ -119,7 +119,7 @@ static void names_are_those_of_roots_files(void **state)
 		"/var",
 		"/var/log",
 		"/var/log/pods",
-		"/var/log/pods/shop_cart-7d4b9c6f5-x2k4z_" UID,
+		("/var/log/pods/shop_cart-7d4b9c6f5-x2k4z_" UID),
 		"/var/log/containers",
 		"/var/lib",
 		"/var/lib/containers",
