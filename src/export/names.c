@@ -136,9 +136,8 @@ static bool take_escaped(struct export_render *r, const char *name, bool last)
 	strcpy(mempcpy(sample, name, n), export_sample_suffix(r->family.type));
 	hash = base_hash_text(0, name);
 	of_sample = base_hash_text(0, sample);
-	if (is_there(r, name) ||
-	    (!last && (r->escaped_count == EXPORT_ESCAPED_MAX || was_escaped(r, hash) ||
-		       was_escaped(r, of_sample))))
+	if (is_there(r, name) || (!last && (r->escaped_count == EXPORT_ESCAPED_MAX ||
+					    was_escaped(r, hash) || was_escaped(r, of_sample))))
 		return false;
 	if (!note_escaped(r, hash) || !note_escaped(r, of_sample))
 		return false;

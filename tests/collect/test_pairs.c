@@ -238,8 +238,8 @@ static void pairs_in_utf8_stay_pairs(void **state)
 /* A publisher takes each name that another's family could have. */
 static void no_family_has_anothers_escaped_name(void **state)
 {
-	static const char *const names[] = {"a.b", "a_b", "U__a_2e_b", "c.d", "c_d",
-					    "U__c_2e_d_total"};
+	static const char *const names[] = {"a.b", "a_b", "U__a_2e_b",
+					    "c.d", "c_d", "U__c_2e_d_total"};
 	static const uint16_t kinds[] = {SL_KIND_GAUGE,	  SL_KIND_GAUGE, SL_KIND_GAUGE,
 					 SL_KIND_COUNTER, SL_KIND_GAUGE, SL_KIND_GAUGE};
 	struct mock_host *h = mock_host("one", 16);

@@ -14,6 +14,7 @@
 
 #include "fixture.h"
 #undef relaxed_load
+#include "collect/exemplars.h"
 #include "collect/link/link.h"
 
 static void sums_are_exact(void **state)
@@ -854,8 +855,62 @@ static void fetches_the_right_region_exactly_once(void **state)
 		make_free(&pod[i].m);
 }
 
+/* Exemplars of the first series of a family; the time of the latest. */
+static size_t exemplars_of(struct collect_collector *c, const char *family, uint64_t *latest)
+{
+	struct export_source source = collect_collector_source(c);
+	struct export_series series = {0};
+	struct export_family f;
+	void *walk = source.begin(source.ctx);
+	size_t n = 0;
+
+	assert_non_null(walk);
+	*latest = 0;
+	while (source.next_family(walk, &f) == 1) {
+		if (strcmp(f.name, family))
+			continue;
+		assert_int_equal(source.next_series(walk, &series), 1);
+		n = series.exemplar_count;
+		for (size_t i = 0; i < n; i++)
+			*latest = BASE_MAX(*latest, series.exemplars[i].ns);
+		break;
+	}
+	source.end(walk);
+	return n;
+}
+
+/* A region may have any number for one series, and a sum has those of all of its members. */
+static void exemplars_of_a_series_are_bounded(void **state)
+{
+	enum { EACH_POD = COLLECT_SERIES_EXEMPLARS * 3 / 4 };
+	struct mock_host *h = mock_host("one", 16);
+	struct collect_collector *c;
+	struct pod p[2];
+	uint64_t latest;
+
+	(void)state;
+	for (unsigned int i = 0; i < 2; i++) {
+		pod_make(&p[i], 7 + i, LABELS("pod\0p"));
+		p[i].m.header->pid = 100 + i;
+		make_exemplars(&p[i].m, EACH_POD + 1);
+		make_header_check(&p[i].m);
+		counter(&p[i], "a_total", NULL, NULL);
+		for (unsigned int e = 1; e <= EACH_POD; e++)
+			make_exemplar(&p[i].m, e, 0, 0, 1, 1000 * i + e, LABELS("k\0v"));
+		put(h, i, i + 1, &p[i], SL_STATE_LIVE);
+	}
+	c = start(&(struct collect_collector_opts){.period_ns = MS, .sum_processes = true});
+	/* The very last one of either pod. */
+	WITHIN(3000, exemplars_of(c, "a", &latest) == COLLECT_SERIES_EXEMPLARS &&
+			     latest == 1000 + EACH_POD);
+	collect_collector_free(c);
+	for (unsigned int i = 0; i < 2; i++)
+		make_free(&p[i].m);
+}
+
 const struct CMUnitTest values_tests[] = {
 	TEST(sums_are_exact),
+	TEST(exemplars_of_a_series_are_bounded),
 	TEST(clashing_names_keep_exposition_valid),
 	TEST(omits_and_counts_conflicts),
 	TEST(adds_up_counters_of_one_process),
