@@ -256,7 +256,9 @@ static int by_cell(const void *a, const void *b)
 static bool set_exemplars(struct source_walk *w, enum export_family_type type,
 			  struct export_series *out)
 {
-	const uint32_t first = type == EXPORT_FAMILY_HISTOGRAM ? SL_HIST_BUCKETS : 0;
+	const bool buckets = type == EXPORT_FAMILY_HISTOGRAM ||
+			     type == EXPORT_FAMILY_GAUGE_HISTOGRAM;
+	const uint32_t first = buckets ? SL_HIST_BUCKETS : 0;
 
 	if (!w->exemplars)
 		return true;

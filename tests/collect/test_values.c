@@ -908,9 +908,39 @@ static void exemplars_of_a_series_are_bounded(void **state)
 		make_free(&p[i].m);
 }
 
+static void gauge_histograms_have_exemplars_in_place(void **state)
+{
+	static const double bounds[] = {1, 2};
+	struct mock_host *h = mock_host("one", 16);
+	struct collect_collector *c;
+	struct pod p;
+	size_t bytes;
+	uint64_t latest;
+	char *text;
+
+	(void)state;
+	pod_make(&p, 7, LABELS("pod\0p"));
+	make_exemplars(&p.m, 2);
+	make_header_check(&p.m);
+	make_metric(&p.m, &(struct make_metric){.kind = SL_KIND_GAUGE_HISTOGRAM,
+						.name = "g",
+						.bounds = bounds,
+						.bound_count = 2});
+	make_exemplar(&p.m, 1, 0, SL_HIST_BUCKETS + 1, 1.5, 1000, LABELS("k\0v"));
+	put(h, 0, 1, &p, SL_STATE_LIVE);
+	c = start(&(struct collect_collector_opts){.period_ns = MS});
+	WITHIN(3000, exemplars_of(c, "g", &latest) == 1);
+	text = scrape_as(c, EXPORT_FORMAT_OPENMETRICS, false, &bytes);
+	assert_non_null(strstr(text, ",le=\"2.0\"} 0 # {k=\"v\"} 1.5 "));
+	free(text);
+	collect_collector_free(c);
+	make_free(&p.m);
+}
+
 const struct CMUnitTest values_tests[] = {
 	TEST(sums_are_exact),
 	TEST(exemplars_of_a_series_are_bounded),
+	TEST(gauge_histograms_have_exemplars_in_place),
 	TEST(clashing_names_keep_exposition_valid),
 	TEST(omits_and_counts_conflicts),
 	TEST(adds_up_counters_of_one_process),
