@@ -36,7 +36,7 @@ struct edges_service {
 struct collect_edges {
 	struct analyse_graph *names;
 	struct edges_service *service;
-	struct edges_edge *edge;
+	struct edges_edge *edge; /* sorted between moments */
 	struct edges_end *initiated, *accepted;
 	size_t services, service_room, edges, edge_room;
 	size_t n_initiated, n_accepted, initiated_room, accepted_room;
@@ -167,18 +167,27 @@ static int by_key(const void *a, const void *b)
 	return (x->key > y->key) - (x->key < y->key);
 }
 
-static void count(struct collect_edges *e, uint32_t caller, uint32_t callee, double requests)
+static int by_ends(const void *a, const void *b)
 {
-	size_t i = 0;
+	const struct edges_edge *x = a, *y = b;
 
-	while (i < e->edges && (e->edge[i].caller != caller || e->edge[i].callee != callee))
-		i++;
-	if (i == e->edges) {
-		if (e->edges == EDGES_MAX || !BASE_GROW(e->edge, e->edges, e->edge_room))
-			return;
-		e->edge[e->edges++] = (struct edges_edge){.caller = caller, .callee = callee};
-	}
-	e->edge[i].now += requests;
+	if (x->caller != y->caller)
+		return x->caller < y->caller ? -1 : 1;
+	return (x->callee > y->callee) - (x->callee < y->callee);
+}
+
+/* The first `known` edges are sorted; a pair comes once between two sorts. */
+static void count(struct collect_edges *e, size_t known, uint32_t caller, uint32_t callee,
+		  double requests)
+{
+	struct edges_edge edge = {.caller = caller, .callee = callee, .now = requests}, *at = NULL;
+
+	if (known)
+		at = bsearch(&edge, e->edge, known, sizeof(*e->edge), by_ends);
+	if (at)
+		at->now += requests;
+	else if (e->edges < EDGES_MAX && BASE_GROW(e->edge, e->edges, e->edge_room))
+		e->edge[e->edges++] = edge;
 }
 
 /*
@@ -207,7 +216,7 @@ static void match(struct collect_edges *e)
 
 void collect_edges_settle(struct collect_edges *e)
 {
-	size_t kept = 0;
+	size_t kept = 0, known = e->edges;
 
 	if (e->n_accepted)
 		qsort(e->accepted, e->n_accepted, sizeof(*e->accepted), by_key);
@@ -221,9 +230,11 @@ void collect_edges_settle(struct collect_edges *e)
 		     i + of < e->n_initiated && !by_key(&e->initiated[i], &e->initiated[i + of]);
 		     of++)
 			requests += (double)e->initiated[i + of].requests;
-		count(e, (uint32_t)(e->initiated[i].key >> 32), (uint32_t)e->initiated[i].key,
-		      requests);
+		count(e, known, (uint32_t)(e->initiated[i].key >> 32),
+		      (uint32_t)e->initiated[i].key, requests);
 	}
+	if (e->edges > known)
+		qsort(e->edge, e->edges, sizeof(*e->edge), by_ends);
 	e->n_initiated = e->n_accepted = 0;
 	for (size_t i = 0; i < e->services; i++) {
 		struct edges_service *s = &e->service[i];
