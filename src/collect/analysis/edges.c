@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collect/analysis/edges.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,6 +41,7 @@ struct collect_edges {
 	struct edges_end *initiated, *accepted;
 	size_t services, service_room, edges, edge_room;
 	size_t n_initiated, n_accepted, initiated_room, accepted_room;
+	bool full;	/* a service was left out in this moment */
 	uint64_t drawn; /* random numbers */
 };
 
@@ -85,6 +87,7 @@ static int64_t service_of(struct collect_edges *e, const struct region_info *wor
 	memcpy(service, name, n);
 	service[n] = '\0';
 	number = analyse_graph_service(e->names, service);
+	e->full |= number == -ENOSPC || number >= SERVICES_MAX;
 	if (number < 0 || number >= SERVICES_MAX)
 		return -1;
 	while (e->services <= (size_t)number) {
@@ -214,6 +217,43 @@ static void match(struct collect_edges *e)
 		qsort(e->initiated, kept, sizeof(*e->initiated), by_key);
 }
 
+/*
+ * Makes room in the names: services that neither serve nor call any more go, or whoever makes up
+ * names keeps out those to come. The order of the others and thus of the edges stays.
+ */
+static void forget(struct collect_edges *e)
+{
+	struct analyse_graph *names = analyse_graph_new();
+	uint32_t to[SERVICES_MAX];
+	size_t kept = 0;
+
+	for (size_t i = 0; names && i < e->services; i++) {
+		const struct edges_service *s = &e->service[i];
+
+		to[i] = UINT32_MAX;
+		if (s->mean < LEAST && !(s->known > 0) && !(s->calls > 0))
+			continue;
+		if (analyse_graph_service(names, analyse_graph_name(e->names, (uint32_t)i)) < 0) {
+			analyse_graph_free(names);
+			names = NULL;
+		}
+		to[i] = (uint32_t)kept++;
+	}
+	if (!names)
+		return; /* in the next moment */
+	for (size_t i = 0; i < e->services; i++)
+		if (to[i] != UINT32_MAX)
+			e->service[to[i]] = e->service[i];
+	for (size_t i = 0; i < e->edges; i++) {
+		e->edge[i].caller = to[e->edge[i].caller];
+		e->edge[i].callee = to[e->edge[i].callee];
+	}
+	analyse_graph_free(e->names);
+	e->names = names;
+	e->services = kept;
+	e->full = false;
+}
+
 void collect_edges_settle(struct collect_edges *e)
 {
 	size_t kept = 0, known = e->edges;
@@ -254,6 +294,8 @@ void collect_edges_settle(struct collect_edges *e)
 		e->edge[kept++] = *d;
 	}
 	e->edges = kept;
+	if (e->full)
+		forget(e);
 }
 
 /* ---- traces ---- */
