@@ -218,8 +218,8 @@ static void match(struct collect_edges *e)
 }
 
 /*
- * Makes room in the names: services that neither serve nor call any more go, as a publisher may make
- * up any number. The order of the others and thus of the edges stays.
+ * Makes room in the names: services that neither serve nor call any more go, as a publisher may
+ * make up any number. The order of the others and thus of the edges stays.
  */
 static void forget(struct collect_edges *e)
 {
