@@ -9,6 +9,12 @@
 #include "collect/region.h"
 #include "region/exemplars.h"
 
+/*
+ * Shown of one series at most: a region may have SL_EXEMPLARS_MAX, and a sum has those of all of
+ * its members.
+ */
+#define COLLECT_SERIES_EXEMPLARS 1024u
+
 /* Takes a copy of element i, from 1 on, of which the first call makes room. Worker only. */
 void collect_exemplars_take(struct collect_region *r, uint32_t i,
 			    const uint64_t words[REGION_EXEMPLAR_WORDS]);

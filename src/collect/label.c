@@ -93,10 +93,31 @@ struct collect_label_set *collect_label_set_copy(const struct collect_label_set 
 	return set;
 }
 
+static bool is_alnum(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+/*
+ * Clients that do not take UTF-8 see "container.id" as "container_id": each character that a plain
+ * key cannot have is an underscore to them. Plain keys must be equal.
+ */
+static bool looks_like(const char *key, const char *taken)
+{
+	for (; *key && *taken; taken++) {
+		if (*key != *taken && (is_alnum(*key) || *key == '_' || *taken != '_'))
+			return false;
+		/* The rest of a character. */
+		for (key++; ((unsigned char)*key & 0xc0) == 0x80;)
+			key++;
+	}
+	return !*key && !*taken;
+}
+
 static bool is_taken(const char *key, const char *const *taken, uint32_t count)
 {
 	for (uint32_t i = 0; i < count; i++)
-		if (!strcmp(taken[i], key))
+		if (looks_like(key, taken[i]))
 			return true;
 	return false;
 }

@@ -132,12 +132,15 @@ static int make_labels(struct collect_region *r, const char *hostname)
 	uint32_t n = r->info->label_count, taken = r->tenant->exempt ? 3 : 6;
 	uint32_t attest = collect_tenant_labels(r->tenant, attested);
 	char process[16], *names;
+	bool pod = false;
 
 	/* What is known of its pod and container it cannot say itself. */
-	for (uint32_t i = 0; i < attest; i++)
+	for (uint32_t i = 0; i < attest; i++) {
+		pod |= !strcmp(attested[i].key, "pod");
 		if (!strcmp(attested[i].key, "namespace") || !strcmp(attested[i].key, "pod") ||
 		    !strcmp(attested[i].key, "container"))
 			own[taken++] = attested[i].key;
+	}
 	memcpy(labels, r->info->labels, n * sizeof(*labels));
 	/* A tenant that the host trusts sets its identity itself. */
 	if (!collect_labels_export(labels, n, own, taken, &names))
@@ -148,7 +151,9 @@ static int make_labels(struct collect_region *r, const char *hostname)
 	snprintf(process, sizeof(process), "%u", r->info->pid);
 	labels[n++] = (struct region_text_label){"process", process};
 	r->labels = collect_label_set_new(labels, r->synthetic ? n - 1 : n);
-	r->group = collect_label_set_new(labels, without_own_pod(labels, n - 1, process));
+	/* A pod that is attested is no default, whatever its name: "web-1" of a StatefulSet. */
+	r->group = collect_label_set_new(labels,
+					 pod ? n - 1 : without_own_pod(labels, n - 1, process));
 	free(names);
 	return r->labels && r->group ? 0 : -ENOMEM;
 }

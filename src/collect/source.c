@@ -35,7 +35,7 @@ struct source_walk {
 	size_t cell_room, more_room;
 	/* Of the last series. Each in memory of its own, as its labels point into it. */
 	struct region_exemplar **exemplar;
-	size_t exemplars, exemplar_made, exemplar_room;
+	size_t exemplars, exemplar_made, exemplar_room, exemplar_turn;
 	struct export_exemplar *shown;
 	size_t shown_room;
 };
@@ -208,7 +208,10 @@ static void get(const struct source_walk *w, const struct collect_item *i, uint6
 
 /* ---- exemplars ---- */
 
-/* Takes those of an item. False: out of memory. */
+/*
+ * Takes those of an item. Beyond the bound each takes the place of an older one by turns, so that
+ * the latest stays. False: out of memory.
+ */
 static bool gather(struct source_walk *w, const struct collect_item *i)
 {
 	const struct collect_column *col;
@@ -221,6 +224,12 @@ static bool gather(struct source_walk *w, const struct collect_item *i)
 	while (collect_exemplars_next(w->x->region[i->source], col, &at, &e)) {
 		struct region_exemplar **to;
 
+		if (w->exemplars == COLLECT_SERIES_EXEMPLARS) {
+			to = &w->exemplar[w->exemplar_turn++ % w->exemplars];
+			if (e.ns >= (*to)->ns)
+				region_exemplar_copy(*to, &e);
+			continue;
+		}
 		if (!BASE_GROW(w->exemplar, w->exemplars, w->exemplar_room))
 			return false;
 		to = &w->exemplar[w->exemplars];
@@ -247,7 +256,9 @@ static int by_cell(const void *a, const void *b)
 static bool set_exemplars(struct source_walk *w, enum export_family_type type,
 			  struct export_series *out)
 {
-	const uint32_t first = type == EXPORT_FAMILY_HISTOGRAM ? SL_HIST_BUCKETS : 0;
+	const bool buckets = type == EXPORT_FAMILY_HISTOGRAM ||
+			     type == EXPORT_FAMILY_GAUGE_HISTOGRAM;
+	const uint32_t first = buckets ? SL_HIST_BUCKETS : 0;
 
 	if (!w->exemplars)
 		return true;

@@ -121,7 +121,10 @@ static bool note_escaped(struct export_render *r, uint64_t hash)
 	return true;
 }
 
-/* Takes this name if it and that of the samples are free. */
+/*
+ * Takes this name if it and that of the samples are free. No other name has the last form, unless a
+ * publisher calls a family so.
+ */
 static bool take_escaped(struct export_render *r, const char *name, bool last)
 {
 	char sample[EXPORT_SHOWN_NAME_MAX + 16];
@@ -133,8 +136,8 @@ static bool take_escaped(struct export_render *r, const char *name, bool last)
 	strcpy(mempcpy(sample, name, n), export_sample_suffix(r->family.type));
 	hash = base_hash_text(0, name);
 	of_sample = base_hash_text(0, sample);
-	if (!last && (r->escaped_count == EXPORT_ESCAPED_MAX || was_escaped(r, hash) ||
-		      was_escaped(r, of_sample) || is_there(r, name)))
+	if (is_there(r, name) || (!last && (r->escaped_count == EXPORT_ESCAPED_MAX ||
+					    was_escaped(r, hash) || was_escaped(r, of_sample))))
 		return false;
 	if (!note_escaped(r, hash) || !note_escaped(r, of_sample))
 		return false;

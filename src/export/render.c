@@ -145,27 +145,30 @@ char *export_render_escape(char *p, const char *s, bool quotes)
 	return p;
 }
 
-/* One of the keys before it is the same. */
-static bool stands_before(const struct export_render *r, size_t i)
+/* Another label has this key, or the family's samples do. */
+static bool is_another(const struct export_render *r, size_t i, const char *reserved)
 {
-	for (size_t j = 0; j < i; j++)
-		if (!strcmp(r->keys[j], r->keys[i]))
+	for (size_t j = 0; j < r->series.label_count; j++)
+		if (j != i && !strcmp(r->keys[j], r->keys[i]))
 			return true;
-	return false;
+	return !strcmp(r->keys[i], reserved);
 }
 
 /*
  * Makes the keys of r->series: label `taken` is exported_KEY, and what needs UTF-8 is escaped for
- * clients that do not take it. Of two keys that become equal, the second has the other form.
+ * clients that do not take it. A new key that another label has is given the other form, and then
+ * underscores: a publisher may choose its keys such that they become equal.
  */
-static bool make_keys(struct export_render *r, size_t taken)
+static bool make_keys(struct export_render *r, size_t taken, const char *reserved)
 {
 	const struct export_series *s = &r->series;
 	size_t bytes = 0;
 	char *to;
 
+	/* Each other key takes at most one underscore. */
 	for (size_t i = 0; i < s->label_count; i++)
-		bytes += sizeof("exported_") + EXPORT_ESCAPED(strlen(s->label_keys[i]));
+		bytes += sizeof("exported_") + EXPORT_ESCAPED(strlen(s->label_keys[i])) +
+			 s->label_count;
 	free(r->key_text);
 	r->key_text = malloc(bytes + 1);
 	if (!r->key_text) {
@@ -174,33 +177,36 @@ static bool make_keys(struct export_render *r, size_t taken)
 	}
 	if (!export_render_grow(r, &r->keys, &r->keys_room, s->label_count, sizeof(*r->keys)))
 		return false;
+	memcpy(r->keys, s->label_keys, s->label_count * sizeof(*r->keys));
 	to = r->key_text;
 	for (size_t i = 0; i < s->label_count; i++) {
 		const char *key = s->label_keys[i];
-		char *at;
+		char *at = to;
 
-		r->keys[i] = key;
 		if (i != taken && (r->utf8 || export_is_plain(key, false)))
 			continue;
-		r->keys[i] = at = to;
+		r->keys[i] = at;
 		if (i == taken) {
-			to = stpcpy(stpcpy(at, "exported_"), key) + 1;
-			continue;
+			to = stpcpy(stpcpy(at, "exported_"), key);
+		} else {
+			to = export_underscores(at, key, false);
+			if (is_another(r, i, reserved))
+				to = export_hex_name(at, key);
 		}
-		to = export_underscores(at, key, false) + 1;
-		if (stands_before(r, i))
-			to = export_hex_name(at, key) + 1;
+		for (; is_another(r, i, reserved); *to = '\0')
+			*to++ = '_';
+		to++;
 	}
 	return true;
 }
 
-static bool rebuild_labels(struct export_render *r, size_t taken)
+static bool rebuild_labels(struct export_render *r, size_t taken, const char *reserved)
 {
 	struct export_series *s = &r->series;
 	size_t text = 0;
 	char *p;
 
-	if (!make_keys(r, taken))
+	if (!make_keys(r, taken, reserved))
 		return false;
 	for (size_t i = 0; i < s->label_count; i++)
 		text += 2 * strlen(r->keys[i]) + 2 * strlen(s->label_values[i]) + 16;
@@ -240,7 +246,9 @@ int export_render_next_series(struct export_render *r, const char *reserved_labe
 	while (taken < s->label_count &&
 	       (!*reserved_label || strcmp(s->label_keys[taken], reserved_label)))
 		taken++;
-	return taken == s->label_count && (r->utf8 || !s->utf8) ? 1 : rebuild_labels(r, taken);
+	if (taken == s->label_count && (r->utf8 || !s->utf8))
+		return 1;
+	return rebuild_labels(r, taken, reserved_label);
 }
 
 const struct export_exemplar *export_exemplar_upto(struct export_render *r, size_t bucket)

@@ -213,6 +213,31 @@ static void circles_and_crowds_end(void **state)
 	drop(&w);
 }
 
+/* More names than there is room for, and services that come after and before them. */
+static void made_up_names_keep_no_service_out(void **state)
+{
+	struct world w = make();
+	char name[32];
+
+	(void)state;
+	for (int i = 0; i < 2000; i++) {
+		snprintf(name, sizeof(name), "made up %d", i);
+		connection(&w, SIDE(NONE), SIDE(name, 1), false);
+		if (i == 500)
+			connection(&w, SIDE("front", 10), SIDE("cart", 10), false);
+	}
+	for (int i = 0; i < 200; i++) {
+		connection(&w, SIDE("front", 10), SIDE("cart", 10), false);
+		connection(&w, SIDE("late", 10), SIDE("database", 10), false);
+		collect_edges_settle(w.edges);
+	}
+	learn(&w, 400);
+	assert_non_null(path(&w, "front", "cart"));
+	assert_non_null(path(&w, "late", "database"));
+	assert_null(path(&w, "front", "database"));
+	drop(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -221,6 +246,7 @@ int main(void)
 		cmocka_unit_test(loopback_is_of_a_host),
 		cmocka_unit_test(what_is_stale_or_over_is_forgotten),
 		cmocka_unit_test(circles_and_crowds_end),
+		cmocka_unit_test(made_up_names_keep_no_service_out),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

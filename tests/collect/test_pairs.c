@@ -235,9 +235,44 @@ static void pairs_in_utf8_stay_pairs(void **state)
 	make_free(&p.m);
 }
 
+/* A publisher takes each name that another's family could have. */
+static void no_family_has_anothers_escaped_name(void **state)
+{
+	static const char *const names[] = {"a.b", "a_b", "U__a_2e_b",
+					    "c.d", "c_d", "U__c_2e_d_total"};
+	static const uint16_t kinds[] = {SL_KIND_GAUGE,	  SL_KIND_GAUGE, SL_KIND_GAUGE,
+					 SL_KIND_COUNTER, SL_KIND_GAUGE, SL_KIND_GAUGE};
+	struct mock_host *h = mock_host("one", 16);
+	struct collect_collector *c;
+	struct pod p;
+	size_t bytes;
+	char *text, *first;
+
+	(void)state;
+	pod_make(&p, 7, LABELS("pod\0p"));
+	for (int i = 0; i < 6; i++)
+		metric_of(&p, kinds[i] | SL_KIND_REPLACEABLE, names[i]);
+	metric_of(&p, SL_KIND_GAUGE, "c_d_total");
+	put(h, 0, 1, &p, SL_STATE_LIVE);
+	c = start(&(struct collect_collector_opts){.period_ns = MS});
+	WITHIN(3000, mentions(c, "\n{\"c.d_total\",pod=\"p\""));
+	text = scrape_as(c, EXPORT_FORMAT_TEXT, false, &bytes);
+	first = strstr(text, "# TYPE U__a_2e_b ");
+	assert_non_null(first);
+	assert_null(strstr(first + 1, "# TYPE U__a_2e_b "));
+	first = strstr(text, "\nU__c_2e_d_total{");
+	assert_non_null(first);
+	assert_null(strstr(first + 1, "\nU__c_2e_d_total{"));
+	assert_non_null(strstr(text, "\na_b{"));
+	free(text);
+	collect_collector_free(c);
+	make_free(&p.m);
+}
+
 const struct CMUnitTest pairs_tests[] = {
 	TEST(counters_and_others_keep_their_names),
 	TEST(a_pairs_sum_outlives_its_gauge),
 	TEST(pairs_in_utf8_stay_pairs),
+	TEST(no_family_has_anothers_escaped_name),
 	{0},
 };

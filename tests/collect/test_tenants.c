@@ -69,6 +69,36 @@ static void identity_labels_are_attested(void **state)
 		make_free(&p[i].m);
 }
 
+/* Keys that are those of an identity to clients that do not take UTF-8. */
+static void identity_labels_have_no_lookalikes(void **state)
+{
+	static const char *const keys[] = {"container.id", "pod-uid", "pod\xc3\xa9uid", "process."};
+	struct mock_host *h = host_with_tenants(16);
+	struct collect_collector *c;
+	struct pod p;
+	size_t bytes;
+	char *text;
+
+	(void)state;
+	pod_make(&p, 7, LABELS("pod\0p"));
+	for (int i = 0; i < 4; i++)
+		make_metric(&p.m, &(struct make_metric){.kind = SL_KIND_GAUGE | SL_KIND_REPLACEABLE,
+							.name = "a",
+							.labels = {keys[i], "victim", NULL}});
+	put_as(h, 0, 1, &p, SL_STATE_LIVE, &mallory);
+	c = start(&(struct collect_collector_opts){.period_ns = MS});
+	WITHIN(3000, mentions(c, "process.\"=\"victim\"} 0"));
+	text = scrape_as(c, EXPORT_FORMAT_TEXT, false, &bytes);
+	assert_null(strstr(text, ",container_id=\"victim\""));
+	assert_null(strstr(text, ",pod_uid=\"victim\""));
+	assert_non_null(strstr(text, ",exported_container_id=\"victim\"} 0\n"));
+	assert_non_null(strstr(text, ",exported_pod_uid=\"victim\"} 0\n"));
+	assert_non_null(strstr(text, ",process_=\"victim\"} 0\n"));
+	free(text);
+	collect_collector_free(c);
+	make_free(&p.m);
+}
+
 /* What the agent knows of its pod a publisher cannot say itself. */
 static void names_are_attested(void **state)
 {
@@ -98,6 +128,30 @@ static void names_are_attested(void **state)
 			    "container=\"inner\"} 0"));
 	collect_collector_free(c);
 	for (int i = 0; i < 2; i++)
+		make_free(&p[i].m);
+}
+
+/* Pod 4711 of service web, whose process is the 4711th, and one whose pod is a default. */
+static void sums_keep_an_attested_pod(void **state)
+{
+	const struct region_names names = {.kube_namespace = "shop", .pod = "web-4711"};
+	struct mock_host *h = host_with_tenants(16);
+	struct collect_collector *c;
+	struct pod p[2];
+
+	(void)state;
+	for (unsigned int i = 0; i < 2; i++) {
+		pod_make(&p[i], 7 + i, LABELS("service\0web\0pod\0web-4711"));
+		counter(&p[i], "a_total", NULL, NULL);
+	}
+	mock_names(h, 0, 1, &names);
+	put_as(h, 0, 1, &p[0], SL_STATE_LIVE, &boxed);
+	put_as(h, 1, 2, &p[1], SL_STATE_LIVE, &mallory);
+	c = start(&(struct collect_collector_opts){.period_ns = MS, .sum_processes = true});
+	WITHIN(3000, mentions(c, ",namespace=\"shop\",pod=\"web-4711\"} 0"));
+	WITHIN(3000, has(c, "a_total{service=\"web\",host=\"node-1\",uid=\"666\"} 0"));
+	collect_collector_free(c);
+	for (unsigned int i = 0; i < 2; i++)
 		make_free(&p[i].m);
 }
 
@@ -480,7 +534,9 @@ static void instance_belongs_to_its_tenant(void **state)
 
 const struct CMUnitTest tenants_tests[] = {
 	TEST(identity_labels_are_attested),
+	TEST(identity_labels_have_no_lookalikes),
 	TEST(names_are_attested),
+	TEST(sums_keep_an_attested_pod),
 	TEST(no_tenant_removes_an_earlier_ones_series),
 	TEST(no_tenant_keeps_names_from_later_ones),
 	TEST(equal_labels_of_tenants_stay_apart),

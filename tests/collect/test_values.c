@@ -14,6 +14,7 @@
 
 #include "fixture.h"
 #undef relaxed_load
+#include "collect/exemplars.h"
 #include "collect/link/link.h"
 
 static void sums_are_exact(void **state)
@@ -854,8 +855,92 @@ static void fetches_the_right_region_exactly_once(void **state)
 		make_free(&pod[i].m);
 }
 
+/* Exemplars of the first series of a family; the time of the latest. */
+static size_t exemplars_of(struct collect_collector *c, const char *family, uint64_t *latest)
+{
+	struct export_source source = collect_collector_source(c);
+	struct export_series series = {0};
+	struct export_family f;
+	void *walk = source.begin(source.ctx);
+	size_t n = 0;
+
+	assert_non_null(walk);
+	*latest = 0;
+	while (source.next_family(walk, &f) == 1) {
+		if (strcmp(f.name, family))
+			continue;
+		assert_int_equal(source.next_series(walk, &series), 1);
+		n = series.exemplar_count;
+		for (size_t i = 0; i < n; i++)
+			*latest = BASE_MAX(*latest, series.exemplars[i].ns);
+		break;
+	}
+	source.end(walk);
+	return n;
+}
+
+/* A region may have any number for one series, and a sum has those of all of its members. */
+static void exemplars_of_a_series_are_bounded(void **state)
+{
+	enum { EACH_POD = COLLECT_SERIES_EXEMPLARS * 3 / 4 };
+	struct mock_host *h = mock_host("one", 16);
+	struct collect_collector *c;
+	struct pod p[2];
+	uint64_t latest;
+
+	(void)state;
+	for (unsigned int i = 0; i < 2; i++) {
+		pod_make(&p[i], 7 + i, LABELS("pod\0p"));
+		p[i].m.header->pid = 100 + i;
+		make_exemplars(&p[i].m, EACH_POD + 1);
+		make_header_check(&p[i].m);
+		counter(&p[i], "a_total", NULL, NULL);
+		for (unsigned int e = 1; e <= EACH_POD; e++)
+			make_exemplar(&p[i].m, e, 0, 0, 1, 1000 * i + e, LABELS("k\0v"));
+		put(h, i, i + 1, &p[i], SL_STATE_LIVE);
+	}
+	c = start(&(struct collect_collector_opts){.period_ns = MS, .sum_processes = true});
+	/* The very last one of either pod. */
+	WITHIN(3000, exemplars_of(c, "a", &latest) == COLLECT_SERIES_EXEMPLARS &&
+			     latest == 1000 + EACH_POD);
+	collect_collector_free(c);
+	for (unsigned int i = 0; i < 2; i++)
+		make_free(&p[i].m);
+}
+
+static void gauge_histograms_have_exemplars_in_place(void **state)
+{
+	static const double bounds[] = {1, 2};
+	struct mock_host *h = mock_host("one", 16);
+	struct collect_collector *c;
+	struct pod p;
+	size_t bytes;
+	uint64_t latest;
+	char *text;
+
+	(void)state;
+	pod_make(&p, 7, LABELS("pod\0p"));
+	make_exemplars(&p.m, 2);
+	make_header_check(&p.m);
+	make_metric(&p.m, &(struct make_metric){.kind = SL_KIND_GAUGE_HISTOGRAM,
+						.name = "g",
+						.bounds = bounds,
+						.bound_count = 2});
+	make_exemplar(&p.m, 1, 0, SL_HIST_BUCKETS + 1, 1.5, 1000, LABELS("k\0v"));
+	put(h, 0, 1, &p, SL_STATE_LIVE);
+	c = start(&(struct collect_collector_opts){.period_ns = MS});
+	WITHIN(3000, exemplars_of(c, "g", &latest) == 1);
+	text = scrape_as(c, EXPORT_FORMAT_OPENMETRICS, false, &bytes);
+	assert_non_null(strstr(text, ",le=\"2.0\"} 0 # {k=\"v\"} 1.5 "));
+	free(text);
+	collect_collector_free(c);
+	make_free(&p.m);
+}
+
 const struct CMUnitTest values_tests[] = {
 	TEST(sums_are_exact),
+	TEST(exemplars_of_a_series_are_bounded),
+	TEST(gauge_histograms_have_exemplars_in_place),
 	TEST(clashing_names_keep_exposition_valid),
 	TEST(omits_and_counts_conflicts),
 	TEST(adds_up_counters_of_one_process),

@@ -18,6 +18,25 @@ static const char *golden_dir;
 static const enum export_format formats[] = {EXPORT_FORMAT_TEXT, EXPORT_FORMAT_OPENMETRICS,
 					     EXPORT_FORMAT_PROTOBUF};
 
+/* Of names in UTF-8, as clients see it that do not take them. */
+static void check_escaped(const struct fixture_series *series, size_t count,
+			  enum export_family_type type, const char *expected)
+{
+	struct fixture_family family = {.f = {.name = "m", .help = "", .unit = "", .type = type},
+					.series = series,
+					.count = count};
+	struct fixture f = {.families = &family, .count = 1};
+	struct export_source source = fixture_source(&f);
+	struct export_render *r = export_render_new(&source, EXPORT_FORMAT_TEXT, false);
+	char out[4096];
+	ssize_t n = export_render_read(r, out, sizeof(out) - 1);
+
+	assert_in_range(n, 1, sizeof(out) - 2);
+	out[n] = '\0';
+	export_render_free(r);
+	assert_string_equal(out, expected);
+}
+
 /* All of it, read by max bytes at a time (0: by turns 1, 2, 3, ... bytes). */
 static char *render_alone(struct fixture *f, enum export_format format, size_t max, size_t *bytes)
 {
@@ -377,6 +396,36 @@ static void no_two_families_share_a_name_or_a_sample(void **state)
 	}
 }
 
+/* Keys as a hostile publisher chooses them. */
+static void no_two_labels_share_a_key(void **state)
+{
+	static const char *const states[] = {"on"};
+	static const struct fixture_series gauge[] = {
+		{.s = {U64(1), .utf8 = true}, .labels = {{"a.b", "1"}, {"a_b", "2"}}},
+		{.s = {U64(2), .utf8 = true},
+		 .labels = {{"U__a_2e_b", "1"}, {"a-b", "2"}, {"a.b", "3"}, {"a_b", "4"}}},
+		{.s = {U64(3), .utf8 = true},
+		 .labels = {{"U__a_2e_b", "1"}, {"U__a_2e_b_", "2"}, {"a.b", "3"}, {"a_b", "4"}}},
+	};
+	static const struct fixture_series set[] = {
+		{.s = {U64(1), .states = states, .state_count = 1},
+		 .labels = {{"exported_m", "1"}, {"m", "2"}}},
+		{.s = {U64(0), .utf8 = true, .states = states, .state_count = 1},
+		 .labels = {{"m.", "1"}, {"m_", "2"}}},
+	};
+
+	(void)state;
+	check_escaped(gauge, 3, EXPORT_FAMILY_GAUGE,
+		      "# TYPE m gauge\n"
+		      "m{U__a_2e_b=\"1\",a_b=\"2\"} 1\n"
+		      "m{U__a_2e_b=\"1\",U__a_2d_b=\"2\",U__a_2e_b_=\"3\",a_b=\"4\"} 2\n"
+		      "m{U__a_2e_b=\"1\",U__a_2e_b_=\"2\",U__a_2e_b__=\"3\",a_b=\"4\"} 3\n");
+	check_escaped(set, 2, EXPORT_FAMILY_STATESET,
+		      "# TYPE m gauge\n"
+		      "m{exported_m=\"1\",exported_m_=\"2\",m=\"on\"} 1\n"
+		      "m{U__m_2e_=\"1\",m_=\"2\",m=\"on\"} 0\n");
+}
+
 static void a_name_too_long_is_left_out(void **state)
 {
 	static char long_name[EXPORT_SHOWN_NAME_MAX + 3];
@@ -705,6 +754,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(memory_is_bounded_however_much_there_is),
 		cmocka_unit_test(any_number_of_renderers_at_once),
 		cmocka_unit_test(no_two_families_share_a_name_or_a_sample),
+		cmocka_unit_test(no_two_labels_share_a_key),
 		cmocka_unit_test(a_name_too_long_is_left_out),
 		cmocka_unit_test(numbers_read_well),
 		cmocka_unit_test(doubles_are_shortest_and_exact),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collect/analysis/edges.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,10 +37,11 @@ struct edges_service {
 struct collect_edges {
 	struct analyse_graph *names;
 	struct edges_service *service;
-	struct edges_edge *edge;
+	struct edges_edge *edge; /* sorted between moments */
 	struct edges_end *initiated, *accepted;
 	size_t services, service_room, edges, edge_room;
 	size_t n_initiated, n_accepted, initiated_room, accepted_room;
+	bool full;	/* a service was left out in this moment */
 	uint64_t drawn; /* random numbers */
 };
 
@@ -85,6 +87,7 @@ static int64_t service_of(struct collect_edges *e, const struct region_info *wor
 	memcpy(service, name, n);
 	service[n] = '\0';
 	number = analyse_graph_service(e->names, service);
+	e->full |= number == -ENOSPC || number >= SERVICES_MAX;
 	if (number < 0 || number >= SERVICES_MAX)
 		return -1;
 	while (e->services <= (size_t)number) {
@@ -167,18 +170,27 @@ static int by_key(const void *a, const void *b)
 	return (x->key > y->key) - (x->key < y->key);
 }
 
-static void count(struct collect_edges *e, uint32_t caller, uint32_t callee, double requests)
+static int by_ends(const void *a, const void *b)
 {
-	size_t i = 0;
+	const struct edges_edge *x = a, *y = b;
 
-	while (i < e->edges && (e->edge[i].caller != caller || e->edge[i].callee != callee))
-		i++;
-	if (i == e->edges) {
-		if (e->edges == EDGES_MAX || !BASE_GROW(e->edge, e->edges, e->edge_room))
-			return;
-		e->edge[e->edges++] = (struct edges_edge){.caller = caller, .callee = callee};
-	}
-	e->edge[i].now += requests;
+	if (x->caller != y->caller)
+		return x->caller < y->caller ? -1 : 1;
+	return (x->callee > y->callee) - (x->callee < y->callee);
+}
+
+/* The first `known` edges are sorted; a pair comes once between two sorts. */
+static void count(struct collect_edges *e, size_t known, uint32_t caller, uint32_t callee,
+		  double requests)
+{
+	struct edges_edge edge = {.caller = caller, .callee = callee, .now = requests}, *at = NULL;
+
+	if (known)
+		at = bsearch(&edge, e->edge, known, sizeof(*e->edge), by_ends);
+	if (at)
+		at->now += requests;
+	else if (e->edges < EDGES_MAX && BASE_GROW(e->edge, e->edges, e->edge_room))
+		e->edge[e->edges++] = edge;
 }
 
 /*
@@ -205,9 +217,46 @@ static void match(struct collect_edges *e)
 		qsort(e->initiated, kept, sizeof(*e->initiated), by_key);
 }
 
+/*
+ * Makes room in the names: services that neither serve nor call any more go, as a publisher may
+ * make up any number. The order of the others and thus of the edges stays.
+ */
+static void forget(struct collect_edges *e)
+{
+	struct analyse_graph *names = analyse_graph_new();
+	uint32_t to[SERVICES_MAX];
+	size_t kept = 0;
+
+	for (size_t i = 0; names && i < e->services; i++) {
+		const struct edges_service *s = &e->service[i];
+
+		to[i] = UINT32_MAX;
+		if (s->mean < LEAST && !(s->known > 0) && !(s->calls > 0))
+			continue;
+		if (analyse_graph_service(names, analyse_graph_name(e->names, (uint32_t)i)) < 0) {
+			analyse_graph_free(names);
+			names = NULL;
+		}
+		to[i] = (uint32_t)kept++;
+	}
+	if (!names)
+		return; /* in the next moment */
+	for (size_t i = 0; i < e->services; i++)
+		if (to[i] != UINT32_MAX)
+			e->service[to[i]] = e->service[i];
+	for (size_t i = 0; i < e->edges; i++) {
+		e->edge[i].caller = to[e->edge[i].caller];
+		e->edge[i].callee = to[e->edge[i].callee];
+	}
+	analyse_graph_free(e->names);
+	e->names = names;
+	e->services = kept;
+	e->full = false;
+}
+
 void collect_edges_settle(struct collect_edges *e)
 {
-	size_t kept = 0;
+	size_t kept = 0, known = e->edges;
 
 	if (e->n_accepted)
 		qsort(e->accepted, e->n_accepted, sizeof(*e->accepted), by_key);
@@ -221,9 +270,11 @@ void collect_edges_settle(struct collect_edges *e)
 		     i + of < e->n_initiated && !by_key(&e->initiated[i], &e->initiated[i + of]);
 		     of++)
 			requests += (double)e->initiated[i + of].requests;
-		count(e, (uint32_t)(e->initiated[i].key >> 32), (uint32_t)e->initiated[i].key,
-		      requests);
+		count(e, known, (uint32_t)(e->initiated[i].key >> 32),
+		      (uint32_t)e->initiated[i].key, requests);
 	}
+	if (e->edges > known)
+		qsort(e->edge, e->edges, sizeof(*e->edge), by_ends);
 	e->n_initiated = e->n_accepted = 0;
 	for (size_t i = 0; i < e->services; i++) {
 		struct edges_service *s = &e->service[i];
@@ -243,6 +294,8 @@ void collect_edges_settle(struct collect_edges *e)
 		e->edge[kept++] = *d;
 	}
 	e->edges = kept;
+	if (e->full)
+		forget(e);
 }
 
 /* ---- traces ---- */
