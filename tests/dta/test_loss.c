@@ -463,6 +463,44 @@ static void no_address_and_no_tenant_takes_all_windows(void **state)
 	dta_loss_free(l);
 }
 
+/* Of tenant 1 and 2, as many as there are shares for; the first of tenant 1 is older. */
+static struct dta_loss *full_table(const struct dta_loss_opts *o)
+{
+	struct dta_loss *l = dta_loss_new(o);
+
+	assert_non_null(l);
+	for (uint16_t tenant = 1; tenant <= 2; tenant++)
+		for (uint32_t n = 0; n < 2 * o->reporters; n++)
+			dta_loss_packet(
+				l, &(struct dta_loss_key){.tenant = tenant, .reporter = n},
+				&(struct dta_header){.reports = 1, .flags = DTA_AUTHENTICATED}, 32,
+				tenant == 1 && !n ? 0 : 10, fresh);
+	return l;
+}
+
+static int begin_again(struct dta_loss *l, uint32_t incarnation, uint64_t now)
+{
+	return dta_loss_packet(l, &(struct dta_loss_key){.tenant = 1},
+			       &(struct dta_header){.reports = 1,
+						    .flags = DTA_AUTHENTICATED,
+						    .incarnation = incarnation},
+			       32, now, fresh);
+}
+
+/* Its own window makes room as the most silent of all, and is not enough. */
+static void a_restart_without_a_share_is_refused(void **state)
+{
+	struct dta_loss *l =
+		full_table(&(struct dta_loss_opts){.reporters = 1000, .forget_ns = 1000});
+
+	(void)state;
+	assert_int_equal(begin_again(l, 1, 1005), -ENOSPC);
+	assert_false(dta_loss_knows(l, 1, 0));
+	assert_int_equal(total(l).forgotten, 1);
+	assert_int_equal(begin_again(l, 1, 1010), 1);
+	dta_loss_free(l);
+}
+
 /* The first packet behind a jump is taken; the second makes the window follow. */
 static void a_jump_forward_is_loss_and_costs_nothing(void **state)
 {
@@ -803,6 +841,7 @@ int main(void)
 		cmocka_unit_test(what_is_authenticated_is_taken_once),
 		cmocka_unit_test(unknown_reporters_are_bounded_and_counted),
 		cmocka_unit_test(no_address_and_no_tenant_takes_all_windows),
+		cmocka_unit_test(a_restart_without_a_share_is_refused),
 		cmocka_unit_test(a_jump_forward_is_loss_and_costs_nothing),
 		cmocka_unit_test(no_single_packet_moves_a_window),
 		cmocka_unit_test(a_heartbeat_tells_of_a_lost_end),

@@ -304,6 +304,17 @@ static struct dta_loss_reporter *add_reporter(struct dta_loss *l, const struct d
 	return r;
 }
 
+static struct dta_loss_reporter *most_silent(const struct dta_loss *l,
+					     const struct dta_loss_key *key, bool authenticated,
+					     uint64_t hash)
+{
+	struct dta_loss_reporter *silent = NULL, *o;
+
+	for (o = first_of_number(l, key, authenticated, hash); o; o = next_of_number(o))
+		silent = !silent || o->seen_ns < silent->seen_ns ? o : silent;
+	return silent;
+}
+
 /*
  * A window for an incarnation that has none. NULL: there is no room, or it is an old one, whose
  * reports are late.
@@ -313,7 +324,7 @@ static struct dta_loss_reporter *restart(struct dta_loss *l, const struct dta_lo
 					 uint64_t now_ns, bool *late)
 {
 	const bool authenticated = h->flags & DTA_AUTHENTICATED;
-	struct dta_loss_reporter *o, *silent = NULL, *r;
+	struct dta_loss_reporter *o, *silent, *r;
 	uint32_t others = 0;
 
 	*late = false;
@@ -326,12 +337,13 @@ static struct dta_loss_reporter *restart(struct dta_loss *l, const struct dta_lo
 			return NULL;
 		}
 		others++;
-		silent = !silent || o->seen_ns < silent->seen_ns ? o : silent;
 	}
 	if (others == INCARNATIONS_MAX)
-		remove_reporter(l, silent);
+		remove_reporter(l, most_silent(l, key, authenticated, hash));
 	r = add_reporter(l, key, h, bits, hash, now_ns);
-	if (!r && others && others < INCARNATIONS_MAX) { /* no share is left but its own */
+	/* No share is left but its own, if it still has one. */
+	silent = !r && others < INCARNATIONS_MAX ? most_silent(l, key, authenticated, hash) : NULL;
+	if (silent) {
 		remove_reporter(l, silent);
 		r = add_reporter(l, key, h, bits, hash, now_ns);
 	}
