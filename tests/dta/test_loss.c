@@ -413,7 +413,7 @@ static uint32_t forgotten_of[2];
 static void forgotten(void *arg, uint16_t tenant, uint32_t reporter)
 {
 	assert_ptr_equal(arg, forgotten_of);
-	assert_int_equal(tenant, 1);
+	assert_in_range(tenant, 1, 2);
 	forgotten_of[0]++;
 	forgotten_of[1] = reporter;
 }
@@ -478,13 +478,14 @@ static struct dta_loss *full_table(const struct dta_loss_opts *o)
 	return l;
 }
 
-static int begin_again(struct dta_loss *l, uint32_t incarnation, uint64_t now)
+static int begin_again(struct dta_loss *l, uint16_t tenant, uint32_t bits, uint32_t incarnation,
+		       uint64_t now)
 {
-	return dta_loss_packet(l, &(struct dta_loss_key){.tenant = 1},
-			       &(struct dta_header){.reports = 1,
-						    .flags = DTA_AUTHENTICATED,
-						    .incarnation = incarnation},
-			       32, now, fresh);
+	const struct dta_loss_key k = {.tenant = tenant};
+	const struct dta_header h = {
+		.reports = 1, .flags = DTA_AUTHENTICATED, .incarnation = incarnation};
+
+	return dta_loss_packet(l, &k, &h, bits, now, fresh);
 }
 
 /* Its own window makes room as the most silent of all, and is not enough. */
@@ -494,10 +495,35 @@ static void a_restart_without_a_share_is_refused(void **state)
 		full_table(&(struct dta_loss_opts){.reporters = 1000, .forget_ns = 1000});
 
 	(void)state;
-	assert_int_equal(begin_again(l, 1, 1005), -ENOSPC);
+	assert_int_equal(begin_again(l, 1, 32, 1, 1005), -ENOSPC);
 	assert_false(dta_loss_knows(l, 1, 0));
 	assert_int_equal(total(l).forgotten, 1);
-	assert_int_equal(begin_again(l, 1, 1010), 1);
+	assert_int_equal(begin_again(l, 1, 32, 1, 1010), 1);
+	dta_loss_free(l);
+}
+
+/* Its worker keeps a number whose new window takes the place of the old one, on each way there. */
+static void a_number_that_restarts_is_not_forgotten(void **state)
+{
+	struct dta_loss_opts o = {.reporters = 1000, .forget_ns = 1000};
+	struct dta_loss *l;
+
+	(void)state;
+	memset(forgotten_of, 0, sizeof(forgotten_of));
+	o.forgotten = forgotten;
+	o.arg = forgotten_of;
+	l = full_table(&o);
+	assert_int_equal(begin_again(l, 2, 32, 1, 500), 1); /* by its own share */
+	assert_int_equal(begin_again(l, 2, 8, 1, 500), 1);  /* with numbers of other bits */
+	assert_int_equal(total(l).forgotten, 2);
+	assert_int_equal(forgotten_of[0], 0);
+	dta_loss_free(l);
+	/* As the most silent of all: of one reporter alone. */
+	o.reporters = 1;
+	l = full_table(&o);
+	assert_int_equal(begin_again(l, 1, 32, 1, 1000), 1);
+	assert_int_equal(total(l).forgotten, 1);
+	assert_int_equal(forgotten_of[0], 0);
 	dta_loss_free(l);
 }
 
@@ -842,6 +868,7 @@ int main(void)
 		cmocka_unit_test(unknown_reporters_are_bounded_and_counted),
 		cmocka_unit_test(no_address_and_no_tenant_takes_all_windows),
 		cmocka_unit_test(a_restart_without_a_share_is_refused),
+		cmocka_unit_test(a_number_that_restarts_is_not_forgotten),
 		cmocka_unit_test(a_jump_forward_is_loss_and_costs_nothing),
 		cmocka_unit_test(no_single_packet_moves_a_window),
 		cmocka_unit_test(a_heartbeat_tells_of_a_lost_end),

@@ -239,6 +239,13 @@ static struct dta_loss_reporter *next_of_number(const struct dta_loss_reporter *
 	return same_number(r->chain, r->hash, &r->key, r->authenticated);
 }
 
+/* Its last window makes room for a new one: its worker keeps it. */
+static bool restarts(const struct dta_loss *l, const struct dta_loss_reporter *r)
+{
+	return l->restarting && l->restarting->tenant == r->key.tenant &&
+	       l->restarting->reporter == r->key.reporter;
+}
+
 static void remove_reporter(struct dta_loss *l, struct dta_loss_reporter *r)
 {
 	struct dta_loss_reporter **at = &l->bucket[r->hash & (l->buckets - 1)];
@@ -255,7 +262,7 @@ static void remove_reporter(struct dta_loss *l, struct dta_loss_reporter *r)
 	leave(table_of(l, r), l->buckets, r->group);
 	if (!first_of_number(l, &r->key, r->authenticated, r->hash)) {
 		l->numbers--;
-		if (r->authenticated && l->o.forgotten)
+		if (r->authenticated && l->o.forgotten && !restarts(l, r))
 			l->o.forgotten(l->o.arg, r->key.tenant, r->key.reporter);
 	}
 	reporter_free(r);
@@ -579,12 +586,12 @@ int dta_loss_packet(struct dta_loss *l, const struct dta_loss_key *key, const st
 	memset(fresh, 0, (n + 63) / 64 * sizeof(*fresh));
 	hash = hash_of(l, key, authenticated);
 	r = find_reporter(l, key, h, hash);
-	if (r && r->bits != bits) { /* the configuration changed */
-		remove_reporter(l, r);
-		r = NULL;
-	}
-	if (!r) {
+	if (!r || r->bits != bits) {
+		l->restarting = key;
+		if (r) /* the configuration changed */
+			remove_reporter(l, r);
 		r = restart(l, key, h, bits, hash, now_ns, &late);
+		l->restarting = NULL;
 		if (!r) {
 			l->gone.refused += !late;
 			return late ? 0 : -ENOSPC;

@@ -78,7 +78,8 @@ struct dta_loss {
 	uint64_t seed, births;
 	uint32_t numbers; /* reporters, of any incarnation */
 	uint32_t buckets;
-	struct dta_loss_stats gone;	/* of forgotten reporters, and totals */
+	const struct dta_loss_key *restarting; /* a number that gets a window; NULL: none */
+	struct dta_loss_stats gone;	       /* of forgotten reporters, and totals */
 	struct dta_loss_reporter *last; /* of the packet taken last; NULL: none of it was fresh */
 	uint32_t last_old;		/* its reports behind top */
 };
