@@ -408,6 +408,31 @@ static void unknown_reporters_are_bounded_and_counted(void **state)
 	dta_loss_free(l);
 }
 
+/* It is no longer the most silent one, and keeps nobody's window. */
+static void one_that_only_beats_pins_no_silent_ones(void **state)
+{
+	struct dta_loss *l =
+		dta_loss_new(&(struct dta_loss_opts){.reporters = 100, .forget_ns = 1000});
+	struct dta_header h = {.reports = 3};
+	struct dta_loss_key k;
+
+	(void)state;
+	assert_non_null(l);
+	for (uint32_t i = 0; i < 100; i++) {
+		k = stranger(i);
+		assert_int_equal(dta_loss_packet(l, &k, &h, 32, 10, fresh), 3);
+	}
+	k = stranger(0);
+	h.sequence = 3;
+	dta_loss_heartbeat(l, &k, &h, 900);
+	k = stranger(100);
+	h.sequence = 0;
+	assert_int_equal(dta_loss_packet(l, &k, &h, 32, 1010, fresh), 3);
+	k = stranger(0);
+	assert_int_equal(dta_loss_packet(l, &k, &h, 32, 1010, fresh), 0); /* known: a duplicate */
+	dta_loss_free(l);
+}
+
 static uint32_t forgotten_of[2];
 
 static void forgotten(void *arg, uint16_t tenant, uint32_t reporter)
@@ -866,6 +891,7 @@ int main(void)
 		cmocka_unit_test(another_incarnation_mutes_nobody_for_long),
 		cmocka_unit_test(what_is_authenticated_is_taken_once),
 		cmocka_unit_test(unknown_reporters_are_bounded_and_counted),
+		cmocka_unit_test(one_that_only_beats_pins_no_silent_ones),
 		cmocka_unit_test(no_address_and_no_tenant_takes_all_windows),
 		cmocka_unit_test(a_restart_without_a_share_is_refused),
 		cmocka_unit_test(a_number_that_restarts_is_not_forgotten),

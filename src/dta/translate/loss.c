@@ -164,6 +164,15 @@ static void list_youngest(struct dta_loss *l, struct dta_loss_reporter *r)
 	t->youngest = r;
 }
 
+static void heard(struct dta_loss *l, struct dta_loss_reporter *r, uint64_t now_ns)
+{
+	r->seen_ns = now_ns;
+	if (table_of(l, r)->youngest == r)
+		return;
+	unlist(l, r);
+	list_youngest(l, r);
+}
+
 static void want_no_more(struct dta_loss *l, struct dta_loss_reporter *r)
 {
 	if (!r->link)
@@ -559,7 +568,7 @@ void dta_loss_heartbeat(struct dta_loss *l, const struct dta_loss_key *key,
 
 	if (!r || r->bits != 32 || (r->contested && straggles(l, r, now_ns)))
 		return;
-	r->seen_ns = now_ns;
+	heard(l, r, now_ns);
 	ahead = (int32_t)(h->sequence - r->top);
 	if (ahead > (int32_t)dta_loss_window_of(l, r) && !r->authenticated) {
 		r->s.jumps++;
@@ -596,11 +605,8 @@ int dta_loss_packet(struct dta_loss *l, const struct dta_loss_key *key, const st
 			l->gone.refused += !late;
 			return late ? 0 : -ENOSPC;
 		}
-	} else if (table_of(l, r)->youngest != r) {
-		unlist(l, r);
-		list_youngest(l, r);
 	}
-	r->seen_ns = now_ns;
+	heard(l, r, now_ns);
 	if (r->contested && straggles(l, r, now_ns)) {
 		r->s.late += n;
 		return 0;
