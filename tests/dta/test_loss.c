@@ -658,6 +658,64 @@ static void no_single_packet_moves_a_window(void **state)
 	dta_loss_free(l);
 }
 
+static void beat(struct dta_loss *l, uint32_t sequence)
+{
+	const struct dta_loss_key k = key_of(1);
+
+	dta_loss_heartbeat(l, &k, &(struct dta_header){.sequence = sequence}, 0);
+}
+
+/* Whatever passes over a jump that was taken but not followed counts it once. */
+static void a_window_that_passes_a_jump_has_taken_it(void **state)
+{
+	struct dta_loss *l = dta_loss_new(NULL);
+
+	(void)state;
+	give(l, 0, 100, 0);
+	assert_int_equal(give(l, 4250, 20, 0), 20);
+	assert_int_equal(give(l, 160, 40, 0), 40);
+	beat(l, 4270);
+	assert_int_equal(total(l).expected, 4270);
+	assert_int_equal(give(l, 4250, 20, 0), 0);
+	give(l, 8400, 20, 0);
+	assert_int_equal(total(l).expected, 4270 + 20);
+	dta_loss_free(l);
+	/* By a heartbeat, and by a packet, that reach beyond where both fit the window. */
+	for (int packet = 0; packet < 2; packet++) {
+		l = dta_loss_new(NULL);
+		give(l, 0, 90, 0);
+		assert_int_equal(give(l, 4190, 20, 0), 20);
+		assert_int_equal(give(l, 90, 10, 0), 10);
+		if (packet)
+			assert_int_equal(give(l, 4180, 40, 0), 20);
+		else
+			beat(l, 4196);
+		assert_int_equal(total(l).expected, packet ? 4220 : 4210);
+		assert_int_equal(give(l, 4190, 20, 0), 0);
+		dta_loss_free(l);
+	}
+	/* It is followed from within reach of the window: nothing is given up twice. */
+	l = dta_loss_new(NULL);
+	give(l, 0, 10, 0);
+	give(l, 20, 80, 0);
+	assert_int_equal(give(l, 4250, 20, 0), 20);
+	assert_int_equal(give(l, 160, 40, 0), 40);
+	assert_int_equal(give(l, 4300, 20, 0), 20);
+	assert_int_equal(total(l).expected, 4320);
+	give(l, 4310 - 4500, 20, 2000 * MS);
+	give(l, 4310 - 4480, 20, 2000 * MS);
+	assert_int_equal(total(l).lost + total(l).missing, 10 + 60 + 4050 + 30 + 20);
+	dta_loss_free(l);
+	/* One backward confirms none forward. */
+	l = dta_loss_new(NULL);
+	give(l, 0, 8000, 0);
+	give(l, 8000, 8000, 0);
+	assert_int_equal(give(l, 1000, 20, 0), 0);
+	assert_int_equal(give(l, 30000, 20, 0), 20);
+	assert_int_equal(total(l).expected, 16020);
+	dta_loss_free(l);
+}
+
 static void more_gaps_than_are_kept_are_given_up_oldest_first(void **state)
 {
 	struct dta_loss *l = dta_loss_new(NULL);
@@ -897,6 +955,7 @@ int main(void)
 		cmocka_unit_test(a_number_that_restarts_is_not_forgotten),
 		cmocka_unit_test(a_jump_forward_is_loss_and_costs_nothing),
 		cmocka_unit_test(no_single_packet_moves_a_window),
+		cmocka_unit_test(a_window_that_passes_a_jump_has_taken_it),
 		cmocka_unit_test(a_heartbeat_tells_of_a_lost_end),
 		cmocka_unit_test(more_gaps_than_are_kept_are_given_up_oldest_first),
 		cmocka_unit_test(reports_come_once_in_the_window_and_never_behind),

@@ -482,20 +482,23 @@ static void follow_jump(struct dta_loss *l, struct dta_loss_reporter *r, bool fo
 		reset_window(l, r);
 		return;
 	}
-	r->far.given_up = begin - r->top - window;
-	dta_loss_skip(l, r, begin - r->top, now_ns);
+	r->far.given_up = begin - r->top > window ? begin - r->top - window : 0;
+	if (begin != r->top)
+		dta_loss_skip(l, r, begin - r->top, now_ns);
 	/* If this packet is the earlier one, it fills the gap. */
 	if (!before || far.first - begin >= h->reports)
 		new_reports(l, r, far.first, far.count, true, now_ns);
 }
 
-/* The window has come near a jump that was taken, or is past it. */
-static void meet_jump(struct dta_loss *l, struct dta_loss_reporter *r, uint64_t now_ns)
+/* The window, which is about to reach to `end`, has come near a jump that was taken. */
+static void meet_jump(struct dta_loss *l, struct dta_loss_reporter *r, uint32_t end,
+		      uint64_t now_ns)
 {
 	const int32_t ahead = (int32_t)(r->far.first - r->top);
 
 	/* What is still to come before it must stay within the window. */
-	if (ahead > 0 && (uint32_t)ahead + r->far.count > dta_loss_window_of(l, r))
+	if (ahead > 0 && (uint32_t)ahead + r->far.count > dta_loss_window_of(l, r) &&
+	    (int32_t)(end - r->far.first) <= 0)
 		return;
 	if (ahead >= 0)
 		new_reports(l, r, r->far.first, r->far.count, true, now_ns);
@@ -510,11 +513,12 @@ static enum loss_place jump(struct dta_loss *l, struct dta_loss_reporter *r,
 	const int32_t by = (int32_t)(h->sequence - r->top);
 	const int32_t from = (int32_t)(h->sequence - r->far.first);
 	const bool forward = by > (int32_t)window;
+	const bool follows = (int32_t)(r->far.first - r->top) >= 0;
 
 	if (!forward && by + (int64_t)n > -(int64_t)window) {
 		r->news_ns = now_ns;
 		if (r->far.count)
-			meet_jump(l, r, now_ns);
+			meet_jump(l, r, h->sequence + n, now_ns);
 		return NEAR;
 	}
 	if (r->far.count && now_ns - r->far.since_ns < FAR_NS) {
@@ -524,7 +528,7 @@ static enum loss_place jump(struct dta_loss *l, struct dta_loss_reporter *r,
 			return FAR_LATE;
 		}
 		if (from > -(int32_t)window && from < (int32_t)FAR_MAX &&
-		    (forward || now_ns - r->news_ns >= STRAGGLE_NS)) {
+		    (forward ? follows : now_ns - r->news_ns >= STRAGGLE_NS)) {
 			follow_jump(l, r, forward, h, now_ns);
 			r->news_ns = now_ns;
 			return NEAR;
@@ -573,6 +577,10 @@ void dta_loss_heartbeat(struct dta_loss *l, const struct dta_loss_key *key,
 	if (ahead > (int32_t)dta_loss_window_of(l, r) && !r->authenticated) {
 		r->s.jumps++;
 		return;
+	}
+	if (ahead > 0 && r->far.count) {
+		meet_jump(l, r, h->sequence, now_ns);
+		ahead = (int32_t)(h->sequence - r->top);
 	}
 	if (ahead > 0)
 		dta_loss_skip(l, r, (uint32_t)ahead, now_ns);
