@@ -329,6 +329,31 @@ static void another_incarnation_mutes_nobody_for_long(void **state)
 	}
 }
 
+/* Five incarnations a second, forged at once or one by one, mute it for a second, once. */
+static void many_incarnations_mute_nobody_for_good(void **state)
+{
+	(void)state;
+	for (uint64_t burst = 1; burst <= 5; burst += 4) {
+		struct dta_loss *l = dta_loss_new(NULL);
+		struct dta_loss_key k = key_of(1);
+		struct dta_header h = {.reports = 10, .incarnation = 1};
+		struct dta_header forged = {.reports = 1, .incarnation = 1000};
+		uint64_t muted = 0;
+
+		for (uint64_t now = 0; now < 10000 * MS; now += 100 * MS, h.sequence += 10) {
+			muted += !dta_loss_packet(l, &k, &h, 32, now, fresh);
+			if (now / MS % (200 * burst))
+				continue;
+			for (uint64_t i = 0; i < burst; i++, forged.incarnation++)
+				assert_int_equal(
+					dta_loss_packet(l, &k, &forged, 32, now + MS, fresh), 1);
+		}
+		assert_in_range(muted, 5, 10);
+		assert_int_equal(total(l).collisions, 1);
+		dta_loss_free(l);
+	}
+}
+
 static void what_is_authenticated_is_taken_once(void **state)
 {
 	struct dta_loss *l = dta_loss_new(NULL);
@@ -947,6 +972,7 @@ int main(void)
 		cmocka_unit_test(in_the_middle_what_was_kept_is_taken),
 		cmocka_unit_test(another_incarnation_begins_anew),
 		cmocka_unit_test(another_incarnation_mutes_nobody_for_long),
+		cmocka_unit_test(many_incarnations_mute_nobody_for_good),
 		cmocka_unit_test(what_is_authenticated_is_taken_once),
 		cmocka_unit_test(unknown_reporters_are_bounded_and_counted),
 		cmocka_unit_test(one_that_only_beats_pins_no_silent_ones),

@@ -312,7 +312,7 @@ static struct dta_loss_reporter *add_reporter(struct dta_loss *l, const struct d
 	r->seen_ns = now_ns;
 	r->authenticated = authenticated;
 	r->birth = ++l->births;
-	r->born_ns = r->news_ns = now_ns;
+	r->news_ns = now_ns;
 	r->chain = l->bucket[hash & (l->buckets - 1)];
 	l->bucket[hash & (l->buckets - 1)] = r;
 	list_youngest(l, r);
@@ -320,15 +320,31 @@ static struct dta_loss_reporter *add_reporter(struct dta_loss *l, const struct d
 	return r;
 }
 
-static struct dta_loss_reporter *most_silent(const struct dta_loss *l,
-					     const struct dta_loss_key *key, bool authenticated,
-					     uint64_t hash)
+/*
+ * Whether a makes room before b. What lives stays. Then the most silent one goes, if it is so for
+ * long enough; else the youngest, so that many incarnations at once replace each other, not the one
+ * that they follow.
+ */
+static bool goes_before(const struct dta_loss_reporter *a, const struct dta_loss_reporter *b,
+			uint64_t now_ns)
 {
-	struct dta_loss_reporter *silent = NULL, *o;
+	if (a->lives != b->lives)
+		return b->lives;
+	if (now_ns - a->seen_ns >= STRAGGLE_NS || now_ns - b->seen_ns >= STRAGGLE_NS)
+		return a->seen_ns < b->seen_ns;
+	return a->birth > b->birth;
+}
+
+/* The window of the number that makes room. NULL: it has none. */
+static struct dta_loss_reporter *to_replace(const struct dta_loss *l,
+					    const struct dta_loss_key *key, bool authenticated,
+					    uint64_t hash, uint64_t now_ns)
+{
+	struct dta_loss_reporter *old = NULL, *o;
 
 	for (o = first_of_number(l, key, authenticated, hash); o; o = next_of_number(o))
-		silent = !silent || o->seen_ns < silent->seen_ns ? o : silent;
-	return silent;
+		old = !old || goes_before(o, old, now_ns) ? o : old;
+	return old;
 }
 
 /*
@@ -340,7 +356,7 @@ static struct dta_loss_reporter *restart(struct dta_loss *l, const struct dta_lo
 					 uint64_t now_ns, bool *late)
 {
 	const bool authenticated = h->flags & DTA_AUTHENTICATED;
-	struct dta_loss_reporter *o, *silent, *r;
+	struct dta_loss_reporter *o, *old, *r;
 	uint32_t others = 0;
 
 	*late = false;
@@ -355,12 +371,13 @@ static struct dta_loss_reporter *restart(struct dta_loss *l, const struct dta_lo
 		others++;
 	}
 	if (others == INCARNATIONS_MAX)
-		remove_reporter(l, most_silent(l, key, authenticated, hash));
+		remove_reporter(l, to_replace(l, key, authenticated, hash, now_ns));
 	r = add_reporter(l, key, h, bits, hash, now_ns);
 	/* No share is left but its own, if it still has one. */
-	silent = !r && others < INCARNATIONS_MAX ? most_silent(l, key, authenticated, hash) : NULL;
-	if (silent) {
-		remove_reporter(l, silent);
+	old = !r && others < INCARNATIONS_MAX ? to_replace(l, key, authenticated, hash, now_ns)
+					      : NULL;
+	if (old) {
+		remove_reporter(l, old);
 		r = add_reporter(l, key, h, bits, hash, now_ns);
 	}
 	if (!r)
@@ -371,7 +388,9 @@ static struct dta_loss_reporter *restart(struct dta_loss *l, const struct dta_lo
 		if (o == r)
 			continue;
 		others++;
-		o->contested = r->contested = true;
+		if (!o->contested)
+			o->contested_ns = now_ns;
+		o->contested = true;
 		dta_loss_give_up(o, o->s.missing);
 		o->gaps = 0;
 	}
@@ -379,21 +398,18 @@ static struct dta_loss_reporter *restart(struct dta_loss *l, const struct dta_lo
 	return r;
 }
 
-/* Whether a packet of a number with several incarnations is a straggler of an earlier one. */
+/* Whether a packet of a number with a later incarnation is a straggler of an earlier one. */
 static bool straggles(struct dta_loss *l, struct dta_loss_reporter *r, uint64_t now_ns)
 {
-	for (const struct dta_loss_reporter *o =
-		     first_of_number(l, &r->key, r->authenticated, r->hash);
-	     o && !r->lives; o = next_of_number(o)) {
-		if (o->birth <= r->birth)
-			continue;
-		if (now_ns - o->born_ns < STRAGGLE_NS)
-			return true;
-		r->lives = true;
-		r->s.collisions++;
-		if (l->o.collides)
-			l->o.collides(l->o.arg, &r->key);
-	}
+	if (!r->contested || r->lives)
+		return false;
+	/* Since the first of them: more must not mute it for longer. */
+	if (now_ns - r->contested_ns < STRAGGLE_NS)
+		return true;
+	r->lives = true;
+	r->s.collisions++;
+	if (l->o.collides)
+		l->o.collides(l->o.arg, &r->key);
 	return false;
 }
 
@@ -570,7 +586,7 @@ void dta_loss_heartbeat(struct dta_loss *l, const struct dta_loss_key *key,
 						    hash_of(l, key, h->flags & DTA_AUTHENTICATED));
 	int32_t ahead;
 
-	if (!r || r->bits != 32 || (r->contested && straggles(l, r, now_ns)))
+	if (!r || r->bits != 32 || straggles(l, r, now_ns))
 		return;
 	heard(l, r, now_ns);
 	ahead = (int32_t)(h->sequence - r->top);
@@ -615,7 +631,7 @@ int dta_loss_packet(struct dta_loss *l, const struct dta_loss_key *key, const st
 		}
 	}
 	heard(l, r, now_ns);
-	if (r->contested && straggles(l, r, now_ns)) {
+	if (straggles(l, r, now_ns)) {
 		r->s.late += n;
 		return 0;
 	}
