@@ -421,7 +421,8 @@ static void reset_window(struct dta_loss *l, struct dta_loss_reporter *r)
 	r->joined = r->bits == 32;
 	r->acknowledge = false;
 	memset(r->map, 0, l->o.window / 8);
-	dta_loss_hole(r); /* what is resent keeps its order */
+	dta_loss_order_free(l, r); /* what it knows may be lost */
+	dta_loss_hole(r);	   /* what is resent keeps its order */
 }
 
 void dta_loss_reset(struct dta_loss *l)
@@ -493,7 +494,6 @@ static void follow_jump(struct dta_loss *l, struct dta_loss_reporter *r, bool fo
 		r->s.lost -= undo;
 		r->s.expected -= undo;
 		r->far.given_up = 0;
-		dta_loss_order_free(l, r);
 		r->top = begin;
 		reset_window(l, r);
 		return;
