@@ -433,7 +433,7 @@ static void unknown_reporters_are_bounded_and_counted(void **state)
 	dta_loss_free(l);
 }
 
-/* It is no longer the most silent one, and keeps nobody's window. */
+/* It is no longer the most silent one, and does not keep the windows of others. */
 static void one_that_only_beats_pins_no_silent_ones(void **state)
 {
 	struct dta_loss *l =
