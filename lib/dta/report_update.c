@@ -24,10 +24,11 @@ struct update_block {
 static bool next_block(const uint8_t *p, uint32_t bytes, uint32_t *at, struct update_block *b)
 {
 	const uint8_t *h = p + *at;
-	const bool hop = h[0] == DTA_POSTCARD;
+	bool hop;
 
 	if (*at + DTA_BLOCK_BYTES > bytes)
 		return false;
+	hop = h[0] == DTA_POSTCARD;
 	*b = (struct update_block){.header = h,
 				   .at = *at,
 				   .count = dta_get16(h + 2),

@@ -288,7 +288,7 @@ static void whole_paths_leave_at_once_and_others_when_due(void **state)
 	for (uint8_t h = 0; h < 5; h++)
 		put_hop(&feed, "full", (uint8_t)(4 - h), 5, h);
 	put_hop(&feed, "part", 1, 5, 7);
-	put_hop(&feed, "part", 1, 5, 8); /* the first one stays */
+	put_hop(&feed, "part", 1, 5, 8); /* the last value wins */
 	assert_int_equal(give(e, 0, &feed, 1000), 6);
 	s = closed(e);
 	assert_int_equal(s.paths, 1);
@@ -300,6 +300,7 @@ static void whole_paths_leave_at_once_and_others_when_due(void **state)
 	s = closed(e);
 	assert_int_equal(s.paths_partial, 1);
 	assert_int_equal(s.waiting, 0);
+	assert_int_equal(path_of(&f, "part").value[1], 8);
 	dta_engine_free(e);
 	shm->ops->close(shm);
 	unfence(&f);

@@ -329,6 +329,31 @@ static void another_incarnation_mutes_nobody_for_long(void **state)
 	}
 }
 
+/* Five incarnations a second, forged at once or one by one, mute it for a second, once. */
+static void many_incarnations_mute_nobody_for_good(void **state)
+{
+	(void)state;
+	for (uint64_t burst = 1; burst <= 5; burst += 4) {
+		struct dta_loss *l = dta_loss_new(NULL);
+		struct dta_loss_key k = key_of(1);
+		struct dta_header h = {.reports = 10, .incarnation = 1};
+		struct dta_header forged = {.reports = 1, .incarnation = 1000};
+		uint64_t muted = 0;
+
+		for (uint64_t now = 0; now < 10000 * MS; now += 100 * MS, h.sequence += 10) {
+			muted += !dta_loss_packet(l, &k, &h, 32, now, fresh);
+			if (now / MS % (200 * burst))
+				continue;
+			for (uint64_t i = 0; i < burst; i++, forged.incarnation++)
+				assert_int_equal(
+					dta_loss_packet(l, &k, &forged, 32, now + MS, fresh), 1);
+		}
+		assert_in_range(muted, 5, 10);
+		assert_int_equal(total(l).collisions, 1);
+		dta_loss_free(l);
+	}
+}
+
 static void what_is_authenticated_is_taken_once(void **state)
 {
 	struct dta_loss *l = dta_loss_new(NULL);
@@ -408,12 +433,37 @@ static void unknown_reporters_are_bounded_and_counted(void **state)
 	dta_loss_free(l);
 }
 
+/* It is no longer the most silent one, and does not keep the windows of others. */
+static void one_that_only_beats_pins_no_silent_ones(void **state)
+{
+	struct dta_loss *l =
+		dta_loss_new(&(struct dta_loss_opts){.reporters = 100, .forget_ns = 1000});
+	struct dta_header h = {.reports = 3};
+	struct dta_loss_key k;
+
+	(void)state;
+	assert_non_null(l);
+	for (uint32_t i = 0; i < 100; i++) {
+		k = stranger(i);
+		assert_int_equal(dta_loss_packet(l, &k, &h, 32, 10, fresh), 3);
+	}
+	k = stranger(0);
+	h.sequence = 3;
+	dta_loss_heartbeat(l, &k, &h, 900);
+	k = stranger(100);
+	h.sequence = 0;
+	assert_int_equal(dta_loss_packet(l, &k, &h, 32, 1010, fresh), 3);
+	k = stranger(0);
+	assert_int_equal(dta_loss_packet(l, &k, &h, 32, 1010, fresh), 0); /* known: a duplicate */
+	dta_loss_free(l);
+}
+
 static uint32_t forgotten_of[2];
 
 static void forgotten(void *arg, uint16_t tenant, uint32_t reporter)
 {
 	assert_ptr_equal(arg, forgotten_of);
-	assert_int_equal(tenant, 1);
+	assert_in_range(tenant, 1, 2);
 	forgotten_of[0]++;
 	forgotten_of[1] = reporter;
 }
@@ -460,6 +510,70 @@ static void no_address_and_no_tenant_takes_all_windows(void **state)
 	assert_in_range(forgotten_of[0], 1, 400);
 	assert_false(dta_loss_knows(l, 1, forgotten_of[1]));
 	assert_true(dta_loss_knows(l, 1, 1999));
+	dta_loss_free(l);
+}
+
+/* Of tenant 1 and 2, as many as there are shares for; the first of tenant 1 is older. */
+static struct dta_loss *full_table(const struct dta_loss_opts *o)
+{
+	struct dta_loss *l = dta_loss_new(o);
+
+	assert_non_null(l);
+	for (uint16_t tenant = 1; tenant <= 2; tenant++)
+		for (uint32_t n = 0; n < 2 * o->reporters; n++)
+			dta_loss_packet(
+				l, &(struct dta_loss_key){.tenant = tenant, .reporter = n},
+				&(struct dta_header){.reports = 1, .flags = DTA_AUTHENTICATED}, 32,
+				tenant == 1 && !n ? 0 : 10, fresh);
+	return l;
+}
+
+static int begin_again(struct dta_loss *l, uint16_t tenant, uint32_t bits, uint32_t incarnation,
+		       uint64_t now)
+{
+	const struct dta_loss_key k = {.tenant = tenant};
+	const struct dta_header h = {
+		.reports = 1, .flags = DTA_AUTHENTICATED, .incarnation = incarnation};
+
+	return dta_loss_packet(l, &k, &h, bits, now, fresh);
+}
+
+/* Its own window makes room as the most silent of all, and is not enough. */
+static void a_restart_without_a_share_is_refused(void **state)
+{
+	struct dta_loss *l =
+		full_table(&(struct dta_loss_opts){.reporters = 1000, .forget_ns = 1000});
+
+	(void)state;
+	assert_int_equal(begin_again(l, 1, 32, 1, 1005), -ENOSPC);
+	assert_false(dta_loss_knows(l, 1, 0));
+	assert_int_equal(total(l).forgotten, 1);
+	assert_int_equal(begin_again(l, 1, 32, 1, 1010), 1);
+	dta_loss_free(l);
+}
+
+/* Its worker keeps a number whose new window takes the place of the old one, on each way there. */
+static void a_number_that_restarts_is_not_forgotten(void **state)
+{
+	struct dta_loss_opts o = {.reporters = 1000, .forget_ns = 1000};
+	struct dta_loss *l;
+
+	(void)state;
+	memset(forgotten_of, 0, sizeof(forgotten_of));
+	o.forgotten = forgotten;
+	o.arg = forgotten_of;
+	l = full_table(&o);
+	assert_int_equal(begin_again(l, 2, 32, 1, 500), 1); /* by its own share */
+	assert_int_equal(begin_again(l, 2, 8, 1, 500), 1);  /* with numbers of other bits */
+	assert_int_equal(total(l).forgotten, 2);
+	assert_int_equal(forgotten_of[0], 0);
+	dta_loss_free(l);
+	/* As the most silent of all: of one reporter alone. */
+	o.reporters = 1;
+	l = full_table(&o);
+	assert_int_equal(begin_again(l, 1, 32, 1, 1000), 1);
+	assert_int_equal(total(l).forgotten, 1);
+	assert_int_equal(forgotten_of[0], 0);
 	dta_loss_free(l);
 }
 
@@ -566,6 +680,64 @@ static void no_single_packet_moves_a_window(void **state)
 	for (uint32_t k = 0; k < 500; k++, at += 10)
 		assert_int_equal(give(l, at, 10, now), 10);
 	assert_int_equal(give(l, at, 10, now), 0);
+	dta_loss_free(l);
+}
+
+static void beat(struct dta_loss *l, uint32_t sequence)
+{
+	const struct dta_loss_key k = key_of(1);
+
+	dta_loss_heartbeat(l, &k, &(struct dta_header){.sequence = sequence}, 0);
+}
+
+/* Whatever passes over a jump that was taken but not followed counts it once. */
+static void a_window_that_passes_a_jump_has_taken_it(void **state)
+{
+	struct dta_loss *l = dta_loss_new(NULL);
+
+	(void)state;
+	give(l, 0, 100, 0);
+	assert_int_equal(give(l, 4250, 20, 0), 20);
+	assert_int_equal(give(l, 160, 40, 0), 40);
+	beat(l, 4270);
+	assert_int_equal(total(l).expected, 4270);
+	assert_int_equal(give(l, 4250, 20, 0), 0);
+	give(l, 8400, 20, 0);
+	assert_int_equal(total(l).expected, 4270 + 20);
+	dta_loss_free(l);
+	/* By a heartbeat, and by a packet, that reach beyond where both fit the window. */
+	for (int packet = 0; packet < 2; packet++) {
+		l = dta_loss_new(NULL);
+		give(l, 0, 90, 0);
+		assert_int_equal(give(l, 4190, 20, 0), 20);
+		assert_int_equal(give(l, 90, 10, 0), 10);
+		if (packet)
+			assert_int_equal(give(l, 4180, 40, 0), 20);
+		else
+			beat(l, 4196);
+		assert_int_equal(total(l).expected, packet ? 4220 : 4210);
+		assert_int_equal(give(l, 4190, 20, 0), 0);
+		dta_loss_free(l);
+	}
+	/* It is followed from within reach of the window: nothing is given up twice. */
+	l = dta_loss_new(NULL);
+	give(l, 0, 10, 0);
+	give(l, 20, 80, 0);
+	assert_int_equal(give(l, 4250, 20, 0), 20);
+	assert_int_equal(give(l, 160, 40, 0), 40);
+	assert_int_equal(give(l, 4300, 20, 0), 20);
+	assert_int_equal(total(l).expected, 4320);
+	give(l, 4310 - 4500, 20, 2000 * MS);
+	give(l, 4310 - 4480, 20, 2000 * MS);
+	assert_int_equal(total(l).lost + total(l).missing, 10 + 60 + 4050 + 30 + 20);
+	dta_loss_free(l);
+	/* One backward confirms none forward. */
+	l = dta_loss_new(NULL);
+	give(l, 0, 8000, 0);
+	give(l, 8000, 8000, 0);
+	assert_int_equal(give(l, 1000, 20, 0), 0);
+	assert_int_equal(give(l, 30000, 20, 0), 20);
+	assert_int_equal(total(l).expected, 16020);
 	dta_loss_free(l);
 }
 
@@ -800,11 +972,16 @@ int main(void)
 		cmocka_unit_test(in_the_middle_what_was_kept_is_taken),
 		cmocka_unit_test(another_incarnation_begins_anew),
 		cmocka_unit_test(another_incarnation_mutes_nobody_for_long),
+		cmocka_unit_test(many_incarnations_mute_nobody_for_good),
 		cmocka_unit_test(what_is_authenticated_is_taken_once),
 		cmocka_unit_test(unknown_reporters_are_bounded_and_counted),
+		cmocka_unit_test(one_that_only_beats_pins_no_silent_ones),
 		cmocka_unit_test(no_address_and_no_tenant_takes_all_windows),
+		cmocka_unit_test(a_restart_without_a_share_is_refused),
+		cmocka_unit_test(a_number_that_restarts_is_not_forgotten),
 		cmocka_unit_test(a_jump_forward_is_loss_and_costs_nothing),
 		cmocka_unit_test(no_single_packet_moves_a_window),
+		cmocka_unit_test(a_window_that_passes_a_jump_has_taken_it),
 		cmocka_unit_test(a_heartbeat_tells_of_a_lost_end),
 		cmocka_unit_test(more_gaps_than_are_kept_are_given_up_oldest_first),
 		cmocka_unit_test(reports_come_once_in_the_window_and_never_behind),

@@ -197,6 +197,38 @@ static void what_is_resent_after_a_lost_output_keeps_its_order(void **state)
 	run(0, 2000, true, false);
 }
 
+/* The writes of both were lost: the older one, resent first, is no longer superseded. */
+static void what_an_output_lost_supersedes_nothing(void **state)
+{
+	struct world *w = calloc(1, sizeof(*w));
+
+	(void)state;
+	assert_non_null(w);
+	w->loss = dta_loss_new(NULL);
+	w->sent = calloc(3, sizeof(*w->sent));
+	assert_non_null(w->loss);
+	assert_non_null(w->sent);
+	for (uint32_t i = 0; i < 3; i++) {
+		w->seed = 3; /* the same keys */
+		build(w, i * PACK, i * PACK + 1, 1);
+	}
+	deliver(w, &w->sent[0], 1);
+	deliver(w, &w->sent[2], 1);
+	dta_loss_reset(w->loss);
+	w->taken = w->superseded = 0;
+	deliver(w, &w->sent[1], 1);
+	assert_int_equal(w->superseded, 0);
+	assert_int_equal(w->taken, PACK);
+	deliver(w, &w->sent[2], 1);
+	assert_int_equal(w->superseded, 0);
+	assert_int_equal(w->taken, 2 * PACK);
+	deliver(w, &w->sent[0], 1);
+	assert_int_equal(w->superseded, PACK);
+	dta_loss_free(w->loss);
+	free(w->sent);
+	free(w);
+}
+
 /* Two packets each leave a hole: memory is bounded, and what is not ordered is counted. */
 static void strangers_with_holes_fill_no_memory(void **state)
 {
@@ -231,6 +263,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_last_value_wins_over_any_network),
 		cmocka_unit_test(what_is_resent_after_a_lost_output_keeps_its_order),
+		cmocka_unit_test(what_an_output_lost_supersedes_nothing),
 		cmocka_unit_test(strangers_with_holes_fill_no_memory),
 	};
 

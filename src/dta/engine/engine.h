@@ -53,8 +53,8 @@ enum dta_engine_drop {
 	DTA_DROP_OUTPUT_DOWN,
 	DTA_DROP_OUTPUT_FAILED,
 	DTA_DROP_LATE,		/* a sketch's epoch that has ended, or is beyond the next one */
-	DTA_DROP_DUPLICATE_HOP, /* a hop that its waiting path has, or cells that the reporter has
-				   sent */
+	DTA_DROP_DUPLICATE_HOP, /* a hop that its waiting path has, whose value it replaces, or
+				   cells that the reporter has sent */
 	DTA_DROP_SUPERSEDED, /* its reporter has written the key again since: by the translator */
 	DTA_DROPS
 };

@@ -298,7 +298,8 @@ static uint32_t chunk_postcard(struct dta_engine *e, struct dta_engine_store *s,
 			if (!x)
 				continue;
 		}
-		if (x->present >> hop & 1) {
+		if (x->present >> hop & 1) { /* the newest value wins, as over a mapping */
+			x->value[hop] = dta_get32(item + key_bytes + 4);
 			s->stats.dropped[DTA_DROP_DUPLICATE_HOP]++;
 			continue;
 		}

@@ -164,6 +164,15 @@ static void list_youngest(struct dta_loss *l, struct dta_loss_reporter *r)
 	t->youngest = r;
 }
 
+static void heard(struct dta_loss *l, struct dta_loss_reporter *r, uint64_t now_ns)
+{
+	r->seen_ns = now_ns;
+	if (table_of(l, r)->youngest == r)
+		return;
+	unlist(l, r);
+	list_youngest(l, r);
+}
+
 static void want_no_more(struct dta_loss *l, struct dta_loss_reporter *r)
 {
 	if (!r->link)
@@ -239,6 +248,13 @@ static struct dta_loss_reporter *next_of_number(const struct dta_loss_reporter *
 	return same_number(r->chain, r->hash, &r->key, r->authenticated);
 }
 
+/* Its last window makes room for a new one: its worker keeps it. */
+static bool restarts(const struct dta_loss *l, const struct dta_loss_reporter *r)
+{
+	return l->restarting && l->restarting->tenant == r->key.tenant &&
+	       l->restarting->reporter == r->key.reporter;
+}
+
 static void remove_reporter(struct dta_loss *l, struct dta_loss_reporter *r)
 {
 	struct dta_loss_reporter **at = &l->bucket[r->hash & (l->buckets - 1)];
@@ -255,7 +271,7 @@ static void remove_reporter(struct dta_loss *l, struct dta_loss_reporter *r)
 	leave(table_of(l, r), l->buckets, r->group);
 	if (!first_of_number(l, &r->key, r->authenticated, r->hash)) {
 		l->numbers--;
-		if (r->authenticated && l->o.forgotten)
+		if (r->authenticated && l->o.forgotten && !restarts(l, r))
 			l->o.forgotten(l->o.arg, r->key.tenant, r->key.reporter);
 	}
 	reporter_free(r);
@@ -296,12 +312,39 @@ static struct dta_loss_reporter *add_reporter(struct dta_loss *l, const struct d
 	r->seen_ns = now_ns;
 	r->authenticated = authenticated;
 	r->birth = ++l->births;
-	r->born_ns = r->news_ns = now_ns;
+	r->news_ns = now_ns;
 	r->chain = l->bucket[hash & (l->buckets - 1)];
 	l->bucket[hash & (l->buckets - 1)] = r;
 	list_youngest(l, r);
 	begin_incarnation(l, r, h);
 	return r;
+}
+
+/*
+ * Whether a makes room before b. What lives stays. Then the most silent one goes, if it is so for
+ * long enough; else the youngest, so that many incarnations at once replace each other, not the one
+ * that they follow.
+ */
+static bool goes_before(const struct dta_loss_reporter *a, const struct dta_loss_reporter *b,
+			uint64_t now_ns)
+{
+	if (a->lives != b->lives)
+		return b->lives;
+	if (now_ns - a->seen_ns >= STRAGGLE_NS || now_ns - b->seen_ns >= STRAGGLE_NS)
+		return a->seen_ns < b->seen_ns;
+	return a->birth > b->birth;
+}
+
+/* The window of the number that makes room. NULL: it has none. */
+static struct dta_loss_reporter *to_replace(const struct dta_loss *l,
+					    const struct dta_loss_key *key, bool authenticated,
+					    uint64_t hash, uint64_t now_ns)
+{
+	struct dta_loss_reporter *old = NULL, *o;
+
+	for (o = first_of_number(l, key, authenticated, hash); o; o = next_of_number(o))
+		old = !old || goes_before(o, old, now_ns) ? o : old;
+	return old;
 }
 
 /*
@@ -313,7 +356,7 @@ static struct dta_loss_reporter *restart(struct dta_loss *l, const struct dta_lo
 					 uint64_t now_ns, bool *late)
 {
 	const bool authenticated = h->flags & DTA_AUTHENTICATED;
-	struct dta_loss_reporter *o, *silent = NULL, *r;
+	struct dta_loss_reporter *o, *old, *r;
 	uint32_t others = 0;
 
 	*late = false;
@@ -326,13 +369,15 @@ static struct dta_loss_reporter *restart(struct dta_loss *l, const struct dta_lo
 			return NULL;
 		}
 		others++;
-		silent = !silent || o->seen_ns < silent->seen_ns ? o : silent;
 	}
 	if (others == INCARNATIONS_MAX)
-		remove_reporter(l, silent);
+		remove_reporter(l, to_replace(l, key, authenticated, hash, now_ns));
 	r = add_reporter(l, key, h, bits, hash, now_ns);
-	if (!r && others && others < INCARNATIONS_MAX) { /* no share is left but its own */
-		remove_reporter(l, silent);
+	/* No share is left but its own, if it still has one. */
+	old = !r && others < INCARNATIONS_MAX ? to_replace(l, key, authenticated, hash, now_ns)
+					      : NULL;
+	if (old) {
+		remove_reporter(l, old);
 		r = add_reporter(l, key, h, bits, hash, now_ns);
 	}
 	if (!r)
@@ -343,7 +388,9 @@ static struct dta_loss_reporter *restart(struct dta_loss *l, const struct dta_lo
 		if (o == r)
 			continue;
 		others++;
-		o->contested = r->contested = true;
+		if (!o->contested)
+			o->contested_ns = now_ns;
+		o->contested = true;
 		dta_loss_give_up(o, o->s.missing);
 		o->gaps = 0;
 	}
@@ -351,21 +398,18 @@ static struct dta_loss_reporter *restart(struct dta_loss *l, const struct dta_lo
 	return r;
 }
 
-/* Whether a packet of a number with several incarnations is a straggler of an earlier one. */
+/* Whether a packet of a number with a later incarnation is a straggler of an earlier one. */
 static bool straggles(struct dta_loss *l, struct dta_loss_reporter *r, uint64_t now_ns)
 {
-	for (const struct dta_loss_reporter *o =
-		     first_of_number(l, &r->key, r->authenticated, r->hash);
-	     o && !r->lives; o = next_of_number(o)) {
-		if (o->birth <= r->birth)
-			continue;
-		if (now_ns - o->born_ns < STRAGGLE_NS)
-			return true;
-		r->lives = true;
-		r->s.collisions++;
-		if (l->o.collides)
-			l->o.collides(l->o.arg, &r->key);
-	}
+	if (!r->contested || r->lives)
+		return false;
+	/* Since the first of them: more must not mute it for longer. */
+	if (now_ns - r->contested_ns < STRAGGLE_NS)
+		return true;
+	r->lives = true;
+	r->s.collisions++;
+	if (l->o.collides)
+		l->o.collides(l->o.arg, &r->key);
 	return false;
 }
 
@@ -377,7 +421,8 @@ static void reset_window(struct dta_loss *l, struct dta_loss_reporter *r)
 	r->joined = r->bits == 32;
 	r->acknowledge = false;
 	memset(r->map, 0, l->o.window / 8);
-	dta_loss_hole(r); /* what is resent keeps its order */
+	dta_loss_order_free(l, r); /* what it knows may be lost */
+	dta_loss_hole(r);	   /* what is resent keeps its order */
 }
 
 void dta_loss_reset(struct dta_loss *l)
@@ -449,25 +494,27 @@ static void follow_jump(struct dta_loss *l, struct dta_loss_reporter *r, bool fo
 		r->s.lost -= undo;
 		r->s.expected -= undo;
 		r->far.given_up = 0;
-		dta_loss_order_free(l, r);
 		r->top = begin;
 		reset_window(l, r);
 		return;
 	}
-	r->far.given_up = begin - r->top - window;
-	dta_loss_skip(l, r, begin - r->top, now_ns);
+	r->far.given_up = begin - r->top > window ? begin - r->top - window : 0;
+	if (begin != r->top)
+		dta_loss_skip(l, r, begin - r->top, now_ns);
 	/* If this packet is the earlier one, it fills the gap. */
 	if (!before || far.first - begin >= h->reports)
 		new_reports(l, r, far.first, far.count, true, now_ns);
 }
 
-/* The window has come near a jump that was taken, or is past it. */
-static void meet_jump(struct dta_loss *l, struct dta_loss_reporter *r, uint64_t now_ns)
+/* The window, which is about to reach to `end`, has come near a jump that was taken. */
+static void meet_jump(struct dta_loss *l, struct dta_loss_reporter *r, uint32_t end,
+		      uint64_t now_ns)
 {
 	const int32_t ahead = (int32_t)(r->far.first - r->top);
 
 	/* What is still to come before it must stay within the window. */
-	if (ahead > 0 && (uint32_t)ahead + r->far.count > dta_loss_window_of(l, r))
+	if (ahead > 0 && (uint32_t)ahead + r->far.count > dta_loss_window_of(l, r) &&
+	    (int32_t)(end - r->far.first) <= 0)
 		return;
 	if (ahead >= 0)
 		new_reports(l, r, r->far.first, r->far.count, true, now_ns);
@@ -482,11 +529,12 @@ static enum loss_place jump(struct dta_loss *l, struct dta_loss_reporter *r,
 	const int32_t by = (int32_t)(h->sequence - r->top);
 	const int32_t from = (int32_t)(h->sequence - r->far.first);
 	const bool forward = by > (int32_t)window;
+	const bool follows = (int32_t)(r->far.first - r->top) >= 0;
 
 	if (!forward && by + (int64_t)n > -(int64_t)window) {
 		r->news_ns = now_ns;
 		if (r->far.count)
-			meet_jump(l, r, now_ns);
+			meet_jump(l, r, h->sequence + n, now_ns);
 		return NEAR;
 	}
 	if (r->far.count && now_ns - r->far.since_ns < FAR_NS) {
@@ -496,7 +544,7 @@ static enum loss_place jump(struct dta_loss *l, struct dta_loss_reporter *r,
 			return FAR_LATE;
 		}
 		if (from > -(int32_t)window && from < (int32_t)FAR_MAX &&
-		    (forward || now_ns - r->news_ns >= STRAGGLE_NS)) {
+		    (forward ? follows : now_ns - r->news_ns >= STRAGGLE_NS)) {
 			follow_jump(l, r, forward, h, now_ns);
 			r->news_ns = now_ns;
 			return NEAR;
@@ -538,13 +586,17 @@ void dta_loss_heartbeat(struct dta_loss *l, const struct dta_loss_key *key,
 						    hash_of(l, key, h->flags & DTA_AUTHENTICATED));
 	int32_t ahead;
 
-	if (!r || r->bits != 32 || (r->contested && straggles(l, r, now_ns)))
+	if (!r || r->bits != 32 || straggles(l, r, now_ns))
 		return;
-	r->seen_ns = now_ns;
+	heard(l, r, now_ns);
 	ahead = (int32_t)(h->sequence - r->top);
 	if (ahead > (int32_t)dta_loss_window_of(l, r) && !r->authenticated) {
 		r->s.jumps++;
 		return;
+	}
+	if (ahead > 0 && r->far.count) {
+		meet_jump(l, r, h->sequence, now_ns);
+		ahead = (int32_t)(h->sequence - r->top);
 	}
 	if (ahead > 0)
 		dta_loss_skip(l, r, (uint32_t)ahead, now_ns);
@@ -567,22 +619,19 @@ int dta_loss_packet(struct dta_loss *l, const struct dta_loss_key *key, const st
 	memset(fresh, 0, (n + 63) / 64 * sizeof(*fresh));
 	hash = hash_of(l, key, authenticated);
 	r = find_reporter(l, key, h, hash);
-	if (r && r->bits != bits) { /* the configuration changed */
-		remove_reporter(l, r);
-		r = NULL;
-	}
-	if (!r) {
+	if (!r || r->bits != bits) {
+		l->restarting = key;
+		if (r) /* the configuration changed */
+			remove_reporter(l, r);
 		r = restart(l, key, h, bits, hash, now_ns, &late);
+		l->restarting = NULL;
 		if (!r) {
 			l->gone.refused += !late;
 			return late ? 0 : -ENOSPC;
 		}
-	} else if (table_of(l, r)->youngest != r) {
-		unlist(l, r);
-		list_youngest(l, r);
 	}
-	r->seen_ns = now_ns;
-	if (r->contested && straggles(l, r, now_ns)) {
+	heard(l, r, now_ns);
+	if (straggles(l, r, now_ns)) {
 		r->s.late += n;
 		return 0;
 	}

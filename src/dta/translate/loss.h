@@ -43,7 +43,8 @@ struct dta_loss_opts {
 	uint64_t forget_ns; /* 0: 60 s */
 	uint64_t nack_ns;   /* before a gap is requested, doubled each time; 0: 2 ms */
 	uint32_t nacks;	    /* requests before a gap is lost; 0: 5 */
-	/* An authenticated reporter is no longer known. May be NULL. */
+	/* An authenticated reporter is no longer known; not called for that of a packet that
+	 * dta_loss_packet() refuses. May be NULL. */
 	void (*forgotten)(void *arg, uint16_t tenant, uint32_t reporter);
 	/* Another reporter uses its number, from this address or with its key. May be NULL. */
 	void (*collides)(void *arg, const struct dta_loss_key *key);

@@ -52,15 +52,16 @@ struct dta_loss_reporter {
 	uint32_t top;	/* the sequence number after the newest */
 	uint32_t reach; /* expected reports behind top, at most the window */
 	uint32_t incarnation;
-	uint64_t birth;		   /* its number in order of birth */
-	uint64_t born_ns, news_ns; /* of its first packet, and of the last within the window */
+	uint64_t birth;	       /* its number in order of birth */
+	uint64_t contested_ns; /* since when */
+	uint64_t news_ns;      /* of the last packet within the window */
 	struct dta_loss_far far;
 	/*
 	 * Joined in mid-sequence: reports between reach and the window are not expected but taken.
 	 */
 	bool joined;
 	bool authenticated, acknowledge;
-	bool contested; /* its number has, or had, more than one incarnation */
+	bool contested; /* its number has, or had, a later incarnation */
 	bool lives;	/* it was heard long after a later one began */
 	bool holed;	/* reports before hole may still come, and are older than those behind it */
 	uint32_t hole;	/* a sequence number */
@@ -78,7 +79,8 @@ struct dta_loss {
 	uint64_t seed, births;
 	uint32_t numbers; /* reporters, of any incarnation */
 	uint32_t buckets;
-	struct dta_loss_stats gone;	/* of forgotten reporters, and totals */
+	const struct dta_loss_key *restarting; /* a number that gets a window; NULL: none */
+	struct dta_loss_stats gone;	       /* of forgotten reporters, and totals */
 	struct dta_loss_reporter *last; /* of the packet taken last; NULL: none of it was fresh */
 	uint32_t last_old;		/* its reports behind top */
 };
