@@ -38,7 +38,8 @@ struct bridge_otlp_server {
 	struct bridge_otlp *otlp;
 	struct service services[SERVICES];
 	char *inflated;
-	struct sl_counter requests, malformed, points, refused, expired, spans, refused_spans;
+	struct sl_counter requests, malformed, points, refused, expired, spans, refused_spans,
+		exemplars;
 };
 
 /* ---- services: with the lock held ---- */
@@ -198,6 +199,7 @@ static void on_request(struct http_request *req, struct bridge_otlp_server *o,
 	n.refused += left_out(o) - before;
 	sl_counter_inc(o->requests);
 	sl_counter_add(o->malformed, err != 0);
+	sl_counter_add(o->exemplars, n.exemplars_left_out);
 	sl_counter_add(signal == OTLP_TRACES ? o->spans : o->points, n.points);
 	sl_counter_add(signal == OTLP_TRACES ? o->refused_spans : o->refused, n.refused);
 	pthread_mutex_unlock(&o->lock);
@@ -305,6 +307,8 @@ void bridge_otlp_run(struct bridge_otlp_server *o, const struct bridge_worker *w
 	o->refused_spans = COUNTER("refused_spans",
 				   "Spans refused: no ids or times, or no room for "
 				   "the service or their names.");
+	o->exemplars = COUNTER("left_out_exemplars",
+			       "Exemplars left out: too many at a point, or labels too long.");
 	o->expired = COUNTER("expired", "Series that were not sent for long, removed.");
 #undef COUNTER
 	pthread_mutex_lock(&o->lock);
