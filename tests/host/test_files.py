@@ -7,7 +7,7 @@ import shutil
 import sys
 
 from scene import Scene
-from support.process import case, check, run_cases, wait_until
+from support.process import case, check, run_cases, skip, wait_until
 
 STAT = '''cpu  20 0 0 0 0 0 0 0 0 0
 cpu0 1234 20 30 4000 50 6 7 8 9 10
@@ -297,6 +297,25 @@ def many_cgroups_take_no_room_from_the_hosts_own():
         check(s.said[:2] == [0, 0], s.said)
         again = s.round()[2]
         check(again > left, again)
+
+
+@case
+def ids_are_those_that_root_chose():
+    """Who may make a cgroup could name it after another's container, and after a pod."""
+    if os.geteuid():
+        skip('needs root to make folders of another user')
+    pod = f'kubepods/pod{POD}'
+    own = '/system.slice/own.service'
+    wide = '/system.slice/wide.slice'
+    user = '/user.slice/user-1000.slice/user@1000.service'
+    there = [f'{at}/{name}' for at in (own, wide, user) for name in (f'docker-{ID}.scope', pod, f'{pod}/{ID}')]
+    root = f'/system.slice/docker-{ID}.scope'
+    with Scene({'/proc/self/mounts': mounts(('/cg', 'cgroup2', '')), '/cg/cgroup.controllers': 'cpu\n'}) as s:
+        s.put({f'/cg{p}/cgroup.procs': '1\n' for p in [root, *there]})
+        os.chown(f'{s.root}/cg{own}', 1000, 0)
+        os.chmod(f'{s.root}/cg{wide}', 0o777)
+        s.round()
+        s.expect({'container_processes' + series(p): 1 for p in [root, *there]}, 'container_processes')
 
 
 @case

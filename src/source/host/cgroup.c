@@ -394,7 +394,17 @@ static void put_start(struct host_cgroups *c, struct host_cgroup *g)
 		host_put(&c->group, g->row, HOST_START, (double)st.st_mtim.tv_sec);
 }
 
-static void add(struct host_cgroups *c, char *path)
+/* Ids that an ordinary user could have written are not published: they could be another's. */
+static void identify(struct tcp_cgroup_identity *i, const char *path, bool claimed)
+{
+	tcp_cgroup_parse(path, i);
+	if (claimed || i->claimed)
+		i->container_id[0] = i->container[0] = 0;
+	if (claimed || i->claimed_pod)
+		i->pod_uid[0] = 0;
+}
+
+static void add(struct host_cgroups *c, char *path, bool claimed)
 {
 	struct host_cgroup *g = calloc(1, sizeof(*g));
 	struct host_text labels[KEYS];
@@ -406,7 +416,7 @@ static void add(struct host_cgroups *c, char *path)
 	}
 	g->path = path;
 	g->found = true;
-	tcp_cgroup_parse(path, &g->identity);
+	identify(&g->identity, path, claimed);
 	labels_of(g, labels);
 	/* Odd names can have labels in common: then the first one is published. */
 	if (host_row_exists(&c->group, labels))
@@ -457,7 +467,7 @@ void host_cgroups_look(struct host_cgroups *c)
 	remove_gone(c);
 	for (size_t i = 0; i < n; i++)
 		if (c->found[i].path)
-			add(c, c->found[i].path);
+			add(c, c->found[i].path, c->found[i].claimed);
 }
 
 /* ---- all ---- */

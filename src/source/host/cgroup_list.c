@@ -2,7 +2,8 @@
 /*
  * cgroup_list.c - which cgroups there are: containers, pods, and units of systemd. What is within a
  * container is its owner's affair, and is not looked at. The folders that ordinary users may make,
- * below user@.service, come last, so that they take no room from the machine's own.
+ * below user@.service or in a folder that is theirs, come last, so that they take no room from the
+ * machine's own.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/base.h"
@@ -174,11 +176,16 @@ static void look_into(struct host_walk *w, int root, const struct host_found *f)
 	unsigned int depth = 0;
 	struct dirent *e;
 	DIR *dir;
+	struct stat st;
+	bool claimed;
 	int fd = openat(root, *f->path ? f->path + 1 : ".",
 			O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 	if (fd < 0)
 		return;
+	/* Whoever may write to it chooses the names in it, wherever it is. */
+	claimed = f->claimed || fstat(fd, &st) || (st.st_uid && st.st_uid != geteuid()) ||
+		  st.st_mode & (S_IWGRP | S_IWOTH);
 	dir = fdopendir(fd);
 	if (!dir) {
 		close(fd);
@@ -194,7 +201,7 @@ static void look_into(struct host_walk *w, int root, const struct host_found *f)
 			w->left_out++;
 			break;
 		}
-		take(w, f->path, e->d_name, f->claimed, depth, &above);
+		take(w, f->path, e->d_name, claimed, depth, &above);
 	}
 	closedir(dir);
 }
