@@ -3,6 +3,7 @@
 """What files of the kernel say is published as it is, and odd ones do no harm. test_files.py SIDELIGHT HOST_AT CASE"""
 import os
 import random
+import resource
 import shutil
 import sys
 
@@ -316,6 +317,26 @@ def ids_are_those_that_root_chose():
         os.chmod(f'{s.root}/cg{wide}', 0o777)
         s.round()
         s.expect({'container_processes' + series(p): 1 for p in [root, *there]}, 'container_processes')
+
+
+@case
+def without_descriptors_nothing_vanishes():
+    paths = ['/system.slice', '/system.slice/ssh.service']
+    with Scene({'/proc/self/mounts': mounts(('/cg', 'cgroup2', '')), '/cg/cgroup.controllers': 'cpu\n',
+                **{f'/cg{p}/cgroup.procs': '1\n' for p in paths}}) as s:
+        want = {'container_processes' + series(p): 1 for p in paths}
+        before = s.round()[0]
+        s.expect(want, 'container_processes')
+        limits = resource.prlimit(s.pod.p.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(s.pod.p.pid, resource.RLIMIT_NOFILE, (3, limits[1]))
+        during = s.round()[0]
+        check(during > before, s.said)
+        s.expect(want, 'container_processes')
+        resource.prlimit(s.pod.p.pid, resource.RLIMIT_NOFILE, limits)
+        shutil.rmtree(f'{s.root}/cg{paths[1]}')
+        s.round()
+        del want['container_processes' + series(paths[1])]
+        s.expect(want, 'container_processes')
 
 
 @case
