@@ -23,6 +23,7 @@
 #define BODY_MAX  (8u << 20) /* before and after inflation */
 #define EXPIRE_NS (300 * SECOND_NS)
 #define SERVICES  24u
+#define SPANS	  8u /* services with spans: a process has room for 63 publishers in all */
 
 struct service {
 	char *name, *instance;
@@ -93,6 +94,19 @@ static struct bridge_sink *on_resource(void *arg, struct bridge_text name, struc
 	return bridge_publish_sink(s->publisher);
 }
 
+static bool room_for_spans(const struct bridge_otlp_server *o)
+{
+	unsigned int n = 0;
+
+	for (size_t i = 0; i < SERVICES; i++)
+		n += o->services[i].spans != NULL;
+	if (n < SPANS)
+		return true;
+	base_log_limited(BASE_WARN, LOG,
+			 "spans refused: no room for those of a further service max=%u", SPANS);
+	return false;
+}
+
 static void *on_span_resource(void *arg, struct bridge_text name, struct bridge_text id)
 {
 	struct bridge_otlp_server *o = arg;
@@ -101,7 +115,7 @@ static void *on_span_resource(void *arg, struct bridge_text name, struct bridge_
 	if (!s)
 		return NULL;
 	/* A publisher of its own: a service without spans takes no memory for them. */
-	if (!s->spans)
+	if (!s->spans && room_for_spans(o))
 		s->spans = bridge_spans_open(s->name, s->instance, o->w->o->socket);
 	s->spans_ns = base_now_ns();
 	return s->spans;
@@ -288,8 +302,11 @@ static void expire(struct bridge_otlp_server *o)
 		before = bridge_publish_counts(s->publisher).removed;
 		bridge_publish_expire(s->publisher, base_now_ns(), EXPIRE_NS);
 		sl_counter_add(o->expired, bridge_publish_counts(s->publisher).removed - before);
-		if (!bridge_publish_series(s->publisher) &&
-		    (!s->spans || base_now_ns() - s->spans_ns >= EXPIRE_NS))
+		if (s->spans && base_now_ns() - s->spans_ns >= EXPIRE_NS) {
+			bridge_spans_close(s->spans);
+			s->spans = NULL;
+		}
+		if (!bridge_publish_series(s->publisher) && !s->spans)
 			close_service(s);
 	}
 }
