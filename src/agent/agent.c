@@ -191,6 +191,7 @@ void agent_fini(struct agent *a)
 	free(a->by_instance);
 	free(a->by_id);
 	free(a->slots);
+	free(a->names);
 	for (int i = 0; i < LISTENERS; i++)
 		free(a->listen[i].path);
 	free(a->host);

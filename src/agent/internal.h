@@ -85,7 +85,8 @@ struct agent {
 	uint64_t fd_max; /* descriptors for connections and regions */
 	uint64_t turn;	 /* of the loop: every connection that is ready was seen once */
 	LIST_HEAD(, agent_tenant) tenants[64];
-	char cgroup_root[256]; /* of the hierarchy that tells containers apart; "": none */
+	struct agent_names *names; /* of tenants, also of those that are gone; NULL: none yet */
+	char cgroup_root[256];	   /* of the hierarchy that tells containers apart; "": none */
 	unsigned long cgroup_number;
 	uint64_t own_place; /* hash of the agent's own container; 0: none */
 

@@ -129,7 +129,7 @@ void agent_region_publish(struct agent *a, struct agent_region *r)
 /* Before the entry: a reader that sees the entry finds its tenant. */
 static void publish_tenant(struct agent *a, const struct agent_region *r)
 {
-	const struct agent_tenant *t = r->peer->tenant;
+	struct agent_tenant *t = r->peer->tenant;
 	struct region_tenant is = {
 		.id = r->id,
 		.key = t->key,
@@ -140,6 +140,7 @@ static void publish_tenant(struct agent *a, const struct agent_region *r)
 		.contained = t->id.contained,
 	};
 
+	agent_tenant_look(a, "", t);
 	memcpy(is.container, t->id.container, sizeof(is.container));
 	memcpy(is.pod, t->id.pod, sizeof(is.pod));
 	is.names = t->names;

@@ -15,6 +15,9 @@
 #include "base/text.h"
 #include "source/tcp/cgroup.h"
 
+#define NAMES_KEPT     256u
+#define NAMES_AGAIN_NS 10000000000ull
+
 /* ---- attestation ---- */
 
 /* The first 32 hexadecimal digits, dashes aside; zeroes if there are fewer. */
@@ -284,6 +287,48 @@ void agent_tenant_names(const char *host, const struct agent_tenant_id *id,
 	take_name(names->container, is.container);
 }
 
+/* What was read for a tenant, kept beyond its last connection. */
+struct agent_names {
+	uint64_t key, read_ns;
+	struct region_names names;
+};
+
+/* The tenant's, or the one whose names were read first. NULL: out of memory. */
+static struct agent_names *kept_names(struct agent *a, uint64_t key)
+{
+	struct agent_names *oldest;
+
+	if (!a->names)
+		a->names = calloc(NAMES_KEPT, sizeof(*a->names));
+	oldest = a->names;
+	for (size_t i = 0; a->names && i < NAMES_KEPT; i++) {
+		if (a->names[i].key == key)
+			return &a->names[i];
+		if (a->names[i].read_ns < oldest->read_ns)
+			oldest = &a->names[i];
+	}
+	return oldest;
+}
+
+/* Kubelet's files may be there only after the container's first region. */
+void agent_tenant_look(struct agent *a, const char *host, struct agent_tenant *t)
+{
+	struct agent_names *n;
+	uint64_t now = agent_now(a);
+
+	if (!t->id.pod_text[0] || *t->names.container)
+		return;
+	n = kept_names(a, t->key);
+	if (!n)
+		return;
+	if (n->key != t->key || (!*n->names.container && now - n->read_ns >= NAMES_AGAIN_NS)) {
+		n->key = t->key;
+		n->read_ns = now;
+		agent_tenant_names(host, &t->id, &n->names);
+	}
+	t->names = n->names;
+}
+
 struct agent_tenant *agent_tenant_get(struct agent *a, const struct agent_tenant_id *id)
 {
 	uint64_t key = agent_tenant_key(id);
@@ -304,7 +349,6 @@ struct agent_tenant *agent_tenant_get(struct agent *a, const struct agent_tenant
 	t->id = *id;
 	t->key = key;
 	t->trusted = trusted;
-	agent_tenant_names("", id, &t->names);
 	t->refs = 1;
 	LIST_INSERT_HEAD(&a->tenants[bucket], t, link);
 	return t;

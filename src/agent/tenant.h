@@ -25,8 +25,8 @@ struct agent_tenant_id {
 struct agent_tenant {
 	struct agent_tenant_id id;
 	uint64_t key;
-	bool trusted; /* root or the agent's user, outside of containers */
-	struct region_names names;
+	bool trusted;		   /* root or the agent's user, outside of containers */
+	struct region_names names; /* since its first region */
 	unsigned int refs;
 	uint32_t regions, conns;
 	uint64_t bytes;		 /* of its regions */
@@ -56,6 +56,12 @@ uid_t agent_tenant_owner(const char *subuid, uid_t uid, int *err);
 /* What the files below host, "" or a folder, call the container of these ids. */
 void agent_tenant_names(const char *host, const struct agent_tenant_id *id,
 			struct region_names *names);
+
+/*
+ * Sets the tenant's names, by the files below host. Files are read at most every 10 s, and no more
+ * once all names are known: whoever connects again and again costs nothing.
+ */
+void agent_tenant_look(struct agent *a, const char *host, struct agent_tenant *t);
 
 /* Finds or makes a tenant, and takes a reference. NULL: out of memory. */
 struct agent_tenant *agent_tenant_get(struct agent *a, const struct agent_tenant_id *id);

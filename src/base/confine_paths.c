@@ -71,12 +71,8 @@ static const struct {
 	/* The host, besides /proc and /sys. */
 	{ROLE(BRIDGE), READ, "/etc/os-release"},
 	{ROLE(BRIDGE), READ, "/run/udev/data"},
-	/* Names of pods and containers: those of files, and a list, but no log and no environment.
-	 */
+	/* Names of pods and containers are those of files. No log is read, and no environment. */
 	{ROLE(AGENT), READ_DIR, "/var/log"}, /* kubelet may start later */
-	{ROLE(AGENT), READ, "/var/lib/containers/storage/overlay-containers/containers.json"},
-	{ROLE(AGENT), READ,
-	 "/var/lib/containers/storage/overlay-containers/volatile-containers.json"},
 	/* Names of cgroups come from the files of container runtimes. */
 	{ROLE(LOADER), READ, "/run/containerd"},
 	{ROLE(LOADER), READ, "/run/containers"},

@@ -11,7 +11,7 @@
 #define LOG "host"
 
 struct host_told {
-	struct sl_counter rounds, missed, errors, refused, left_out;
+	struct sl_counter rounds, missed, errors, refused, left_out, mounts;
 	struct host_counts counts;
 };
 
@@ -23,6 +23,7 @@ static void count(struct host_told *t, const struct host *h)
 	sl_counter_add(t->errors, now.errors - t->counts.errors);
 	sl_counter_add(t->refused, now.refused - t->counts.refused);
 	sl_counter_add(t->left_out, now.left_out - t->counts.left_out);
+	sl_counter_add(t->mounts, now.mounts_left_out - t->counts.mounts_left_out);
 	t->counts = now;
 }
 
@@ -41,6 +42,9 @@ void bridge_host_run(const struct bridge_worker *w)
 					  "Series of scrapes that cannot be published.", &l, 1),
 		.left_out = bridge_counter(w, "sidelight_bridge_host_cgroups_left_out_total",
 					   "Cgroups that were too many, once per look.", NULL, 0),
+		.mounts = bridge_counter(w, "sidelight_bridge_host_mounts_left_out_total",
+					 "Mounts beyond 1,024, each time that mounts changed.",
+					 NULL, 0),
 	};
 	struct host *h =
 		host_open(&(struct host_opts){.socket = w->o->socket, .interval_ns = every});

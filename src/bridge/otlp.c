@@ -16,8 +16,8 @@
 
 #define LABELS_MAX  64u
 #define TEXT_BYTES  (128u << 10) /* names and labels of a point */
-#define BUCKETS_MAX 4096u
-#define NO_VALUE    1u /* flag of a point: DATA_POINT_FLAGS_NO_RECORDED_VALUE_MASK */
+#define BUCKETS_MAX 4096u	 /* and exemplars of a point: one for each bucket */
+#define NO_VALUE    1u		 /* flag of a point: DATA_POINT_FLAGS_NO_RECORDED_VALUE_MASK */
 
 enum temporality { UNSPECIFIED, DELTA, CUMULATIVE };
 
@@ -40,7 +40,7 @@ struct bridge_otlp {
 	struct bridge_text total; /* the name of a counter */
 	/* Labels are set when all are known; of each a fixed number. */
 	struct bridge_exemplar *exemplars;
-	size_t exemplar_count, exemplar_room;
+	size_t exemplar_count, exemplar_room, exemplar_text;
 	struct bridge_label *exemplar_labels;
 	size_t exemplar_label_count, exemplar_label_room;
 };
@@ -356,8 +356,10 @@ static struct bridge_text hex(struct bridge_otlp *o, struct bridge_text id)
 	struct bridge_text out = {o->text + o->text_used, 2 * id.n};
 	char *to = (char *)out.s;
 
-	if (out.n > TEXT_BYTES - o->text_used)
+	if (out.n > TEXT_BYTES - o->text_used) {
+		o->too_much = true;
 		return (struct bridge_text){"", 0};
+	}
 	for (size_t i = 0; i < id.n; i++) {
 		*to++ = "0123456789abcdef"[(unsigned char)id.s[i] >> 4];
 		*to++ = "0123456789abcdef"[id.s[i] & 15];
@@ -378,7 +380,7 @@ static bool exemplar_label(struct bridge_otlp *o, struct bridge_exemplar *e, str
 }
 
 /* Its filtered attributes, and the ids of its span and trace. False: malformed. */
-static bool add_exemplar(struct bridge_otlp *o, struct bridge_pb p)
+static bool take_exemplar(struct bridge_otlp *o, struct bridge_pb p)
 {
 	struct bridge_exemplar e = {0};
 	struct bridge_pb_field f;
@@ -410,6 +412,47 @@ static bool add_exemplar(struct bridge_otlp *o, struct bridge_pb p)
 	return true;
 }
 
+/* Their number is bounded, and they take no text that the point's own labels need. */
+static bool add_exemplar(struct bridge_otlp *o, struct bridge_pb p)
+{
+	const size_t text = o->text_used, labels = o->exemplar_label_count;
+	const bool too_much = o->too_much;
+
+	if (o->exemplar_count < BUCKETS_MAX) {
+		o->too_much = false;
+		if (!take_exemplar(o, p))
+			return false;
+		o->exemplar_text += o->text_used - text;
+		if (!o->too_much && o->exemplar_text <= TEXT_BYTES / 2) {
+			o->too_much = too_much;
+			return true;
+		}
+		o->exemplar_text -= o->text_used - text;
+		o->too_much = too_much;
+		o->text_used = text;
+		o->exemplar_label_count = labels;
+		o->exemplar_count--;
+	}
+	o->counts->exemplars_left_out += !o->check;
+	return true;
+}
+
+/* The first bound that is not below the value: of its bucket. */
+static uint32_t bucket_of(const struct bridge_point *p, double value)
+{
+	size_t first = 0, end = p->bound_count;
+
+	while (first < end) {
+		size_t middle = first + (end - first) / 2;
+
+		if (value > p->bounds[middle])
+			first = middle + 1;
+		else
+			end = middle;
+	}
+	return (uint32_t)first;
+}
+
 /* Sets labels, and of a classic histogram the bucket of each. */
 static void set_exemplars(struct bridge_otlp *o, struct bridge_point *p)
 {
@@ -417,13 +460,10 @@ static void set_exemplars(struct bridge_otlp *o, struct bridge_point *p)
 
 	for (size_t i = 0; i < o->exemplar_count; i++) {
 		struct bridge_exemplar *e = &o->exemplars[i];
-		uint32_t bucket = 0;
 
 		e->labels = l;
 		l += e->label_count;
-		while (bucket < p->bound_count && e->value > p->bounds[bucket])
-			bucket++;
-		e->bucket = BRIDGE_BUCKETS + bucket;
+		e->bucket = BRIDGE_BUCKETS + bucket_of(p, e->value);
 	}
 	p->exemplars = o->exemplars;
 	p->exemplar_count = o->exemplar_count;
@@ -474,7 +514,7 @@ static bool point(struct bridge_otlp *o, int kind, struct bridge_pb p, bool delt
 	bool good = true;
 
 	o->label_count = o->value_count = o->bound_count = o->bucket_count = 0;
-	o->exemplar_count = o->exemplar_label_count = 0;
+	o->exemplar_count = o->exemplar_label_count = o->exemplar_text = 0;
 	o->text_used = o->name_used;
 	o->too_much = false;
 	while (good && bridge_pb_next(&p, &f)) {

@@ -30,6 +30,7 @@ void bridge_otlp_free(struct bridge_otlp *o); /* NULL is fine */
 struct bridge_otlp_counts {
 	uint64_t points;  /* taken */
 	uint64_t refused; /* of refused resources, without a temporality, ill-formed buckets */
+	uint64_t exemplars_left_out; /* too many at a point, or too long */
 };
 
 /* 0, -EINVAL: malformed, nothing was taken; or -ENOMEM. counts are added up. */

@@ -23,6 +23,7 @@
 #define BODY_MAX  (8u << 20) /* before and after inflation */
 #define EXPIRE_NS (300 * SECOND_NS)
 #define SERVICES  24u
+#define SPANS	  8u /* services with spans: a process has room for 63 publishers in all */
 
 struct service {
 	char *name, *instance;
@@ -38,7 +39,8 @@ struct bridge_otlp_server {
 	struct bridge_otlp *otlp;
 	struct service services[SERVICES];
 	char *inflated;
-	struct sl_counter requests, malformed, points, refused, expired, spans, refused_spans;
+	struct sl_counter requests, malformed, points, refused, expired, spans, refused_spans,
+		exemplars;
 };
 
 /* ---- services: with the lock held ---- */
@@ -92,6 +94,19 @@ static struct bridge_sink *on_resource(void *arg, struct bridge_text name, struc
 	return bridge_publish_sink(s->publisher);
 }
 
+static bool room_for_spans(const struct bridge_otlp_server *o)
+{
+	unsigned int n = 0;
+
+	for (size_t i = 0; i < SERVICES; i++)
+		n += o->services[i].spans != NULL;
+	if (n < SPANS)
+		return true;
+	base_log_limited(BASE_WARN, LOG,
+			 "spans refused: no room for those of a further service max=%u", SPANS);
+	return false;
+}
+
 static void *on_span_resource(void *arg, struct bridge_text name, struct bridge_text id)
 {
 	struct bridge_otlp_server *o = arg;
@@ -100,7 +115,7 @@ static void *on_span_resource(void *arg, struct bridge_text name, struct bridge_
 	if (!s)
 		return NULL;
 	/* A publisher of its own: a service without spans takes no memory for them. */
-	if (!s->spans)
+	if (!s->spans && room_for_spans(o))
 		s->spans = bridge_spans_open(s->name, s->instance, o->w->o->socket);
 	s->spans_ns = base_now_ns();
 	return s->spans;
@@ -198,6 +213,7 @@ static void on_request(struct http_request *req, struct bridge_otlp_server *o,
 	n.refused += left_out(o) - before;
 	sl_counter_inc(o->requests);
 	sl_counter_add(o->malformed, err != 0);
+	sl_counter_add(o->exemplars, n.exemplars_left_out);
 	sl_counter_add(signal == OTLP_TRACES ? o->spans : o->points, n.points);
 	sl_counter_add(signal == OTLP_TRACES ? o->refused_spans : o->refused, n.refused);
 	pthread_mutex_unlock(&o->lock);
@@ -286,8 +302,11 @@ static void expire(struct bridge_otlp_server *o)
 		before = bridge_publish_counts(s->publisher).removed;
 		bridge_publish_expire(s->publisher, base_now_ns(), EXPIRE_NS);
 		sl_counter_add(o->expired, bridge_publish_counts(s->publisher).removed - before);
-		if (!bridge_publish_series(s->publisher) &&
-		    (!s->spans || base_now_ns() - s->spans_ns >= EXPIRE_NS))
+		if (s->spans && base_now_ns() - s->spans_ns >= EXPIRE_NS) {
+			bridge_spans_close(s->spans);
+			s->spans = NULL;
+		}
+		if (!bridge_publish_series(s->publisher) && !s->spans)
 			close_service(s);
 	}
 }
@@ -305,6 +324,8 @@ void bridge_otlp_run(struct bridge_otlp_server *o, const struct bridge_worker *w
 	o->refused_spans = COUNTER("refused_spans",
 				   "Spans refused: no ids or times, or no room for "
 				   "the service or their names.");
+	o->exemplars = COUNTER("left_out_exemplars",
+			       "Exemplars left out: too many at a point, or labels too long.");
 	o->expired = COUNTER("expired", "Series that were not sent for long, removed.");
 #undef COUNTER
 	pthread_mutex_lock(&o->lock);

@@ -367,7 +367,7 @@ static void on_values(struct bridge_sink *sink, const double *values, size_t n)
 	for (size_t i = 0; i < p->order_count && n == p->order_values; i++) {
 		const struct bridge_publish_place *o = &p->order[i];
 
-		if (o->series != NONE) {
+		if (o->series != NONE && p->series[o->series].labels) {
 			const struct bridge_publish_series *s = &p->series[o->series];
 
 			bridge_publish_set(p, &p->families[s->family], s, values, o->values);

@@ -141,6 +141,11 @@ static int make_labels(struct collect_region *r, const char *hostname)
 		    !strcmp(attested[i].key, "container"))
 			own[taken++] = attested[i].key;
 	}
+	/* The host does not know the container of a known pod yet: the publisher's word is no more
+	 * than that.
+	 */
+	if (*r->tenant->who.names.pod && !*r->tenant->who.names.container)
+		own[taken++] = "container";
 	memcpy(labels, r->info->labels, n * sizeof(*labels));
 	/* A tenant that the host trusts sets its identity itself. */
 	if (!collect_labels_export(labels, n, own, taken, &names))

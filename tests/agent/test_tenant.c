@@ -147,10 +147,10 @@ static void names_are_those_of_roots_files(void **state)
 	assert_string_equal(n.kube_namespace, "shop");
 	assert_string_equal(n.pod, "cart-7d4b9c6f5-x2k4z");
 	assert_string_equal(n.container, "app");
-	/* podman. */
+	/* podman's list is not read: beside it lie containers' environments. */
 	n = names_of(root, false);
 	assert_string_equal(n.pod, "");
-	assert_string_equal(n.container, "web");
+	assert_string_equal(n.container, "");
 	/* What others could have written says nothing. */
 	snprintf(path, sizeof(path), "%s/var/log/containers", root);
 	assert_int_equal(chmod(path, 0777), 0);
@@ -165,9 +165,57 @@ static void names_are_those_of_roots_files(void **state)
 	assert_string_equal(names_of(root, true).pod, "");
 	assert_int_equal(chown(path, 0, 4), 0); /* a group of the system's */
 	assert_string_equal(names_of(root, true).pod, "cart-7d4b9c6f5-x2k4z");
-	snprintf(path, sizeof(path), "%s/var/lib/containers/storage/overlay-containers", root);
-	assert_int_equal(chown(path, 1000, 0), 0);
-	assert_string_equal(names_of(root, false).container, "");
+}
+
+static void names_are_read_seldom_and_kept(void **state)
+{
+	struct agent *a = calloc(1, sizeof(*a));
+	struct agent_tenant_id id = {.contained = true, .container_text = ID, .pod_text = UID};
+	struct agent_tenant *t;
+	const char *log = "/var/log/containers/cart_shop_app-" ID ".log";
+	char root[256], path[512];
+
+	(void)state;
+	if (geteuid()) {
+		printf("SKIP: needs root to make folders of root\n");
+		skip();
+	}
+	memcpy(id.container, id_bytes, 16);
+	snprintf(root, sizeof(root), "%s/seldom", test_folder);
+	make(root, "", 0755, 0);
+	make(root, "/var", 0755, 0);
+	make(root, "/var/log", 0755, 0);
+	make(root, "/var/log/pods", 0755, 0);
+	make(root, "/var/log/pods/shop_cart_" UID, 0755, 0);
+	make(root, "/var/log/containers", 0755, 0);
+	a->clock = 20000000000;
+	t = agent_tenant_get(a, &id);
+	assert_string_equal(t->names.pod, "");
+	agent_tenant_look(a, root, t);
+	assert_string_equal(t->names.pod, "cart");
+	assert_string_equal(t->names.container, "");
+	/* Kubelet makes its link later; another connection does not look sooner. */
+	make_file(root, log, "");
+	agent_tenant_put(t);
+	t = agent_tenant_get(a, &id);
+	a->clock += 9999999999;
+	agent_tenant_look(a, root, t);
+	assert_string_equal(t->names.pod, "cart");
+	assert_string_equal(t->names.container, "");
+	a->clock++;
+	agent_tenant_look(a, root, t);
+	assert_string_equal(t->names.container, "app");
+	/* What is known is not read again. */
+	agent_tenant_put(t);
+	snprintf(path, sizeof(path), "%s%s", root, log);
+	assert_int_equal(unlink(path), 0);
+	a->clock *= 2;
+	t = agent_tenant_get(a, &id);
+	agent_tenant_look(a, root, t);
+	assert_string_equal(t->names.container, "app");
+	agent_tenant_put(t);
+	free(a->names);
+	free(a);
 }
 
 static void names_are_written_and_read(void **state)
@@ -405,6 +453,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(only_roots_cgroups_name_containers),
 		cmocka_unit_test(names_are_those_of_roots_files),
+		cmocka_unit_test(names_are_read_seldom_and_kept),
 		cmocka_unit_test(names_are_written_and_read),
 		cmocka_unit_test(subordinate_uids_count_as_their_owner),
 		cmocka_unit_test(a_containers_root_is_not_trusted),

@@ -620,6 +620,12 @@ def otlp_traces_are_kept_as_those_of_a_pod():
         check(abs(shop['duration_seconds'] - 0.8) < 1e-6 and abs(db['duration_seconds'] - 0.2) < 1e-6, one)
         wait_until(lambda: count(collector, 'otlp_spans') == 2 and count(collector, 'otlp_refused_spans') == 1 and
                    count(collector, 'otlp_malformed') == 2, collector)
+        # At most eight services have memory for spans.
+        for i in range(9):
+            named = field(1, field(1, field(1, 'service.name') + field(2, field(1, f'more{i}'))))
+            check(post(field(1, named + field(2, span))) == 200)
+        wait_until(lambda: count(collector, 'otlp_spans') == 8 and count(collector, 'otlp_refused_spans') == 4,
+                   lambda: (count(collector, 'otlp_spans'), count(collector, 'otlp_refused_spans')), collector)
 
 
 @case

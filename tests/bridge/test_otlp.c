@@ -110,6 +110,39 @@ static void exemplars_are_kept_with_their_bucket(void **state)
 	      2, 0);
 }
 
+/* The body is the sender's: exemplars take neither unbounded memory nor the text of labels. */
+static void exemplars_beyond_bounds_are_left_out(void **state)
+{
+	enum { MOST = 4096, MORE = 10, LONG = 100 << 10 };
+	struct bridge_otlp_counts c = {0};
+	char *body, *text, *at;
+	size_t bytes, kept = 0;
+	FILE *to = open_memstream(&body, &bytes);
+
+	(void)state;
+	fputs("{\"resourceMetrics\":[{\"scopeMetrics\":[{\"metrics\":[{\"name\":\"g\",\"gauge\":"
+	      "{\"dataPoints\":[{\"asInt\":1,\"exemplars\":[{\"asInt\":1}",
+	      to);
+	for (int i = 1; i < MOST + MORE; i++)
+		fputs(",{\"asInt\":1}", to);
+	fprintf(to,
+		"]},{\"asInt\":2,\"exemplars\":[{\"asInt\":3,\"filteredAttributes\":[{\"key\":"
+		"\"%0*d\",\"value\":{\"intValue\":1}}]},{\"asInt\":4}],\"attributes\":[{\"key\":"
+		"\"%0*d\",\"value\":{\"stringValue\":\"here\"}}]}]}}]}]}]}",
+		LONG, 0, LONG / 2, 0);
+	fclose(to);
+	assert_int_equal(read_body(body, bytes, true, &c, &text), 0);
+	for (at = text; (at = strchr(at, '#')); at++)
+		kept++;
+	assert_int_equal(kept, MOST + 1);
+	assert_non_null(strstr(text, "=here} 2 #2{}4\n"));
+	assert_int_equal(c.points, 2);
+	assert_int_equal(c.refused, 0);
+	assert_int_equal(c.exemplars_left_out, MORE + 1);
+	free(text);
+	free(body);
+}
+
 static void what_has_no_meaning_is_refused_and_counted(void **state)
 {
 	(void)state;
@@ -177,6 +210,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(all_kinds_are_read),
 		cmocka_unit_test(exemplars_are_kept_with_their_bucket),
+		cmocka_unit_test(exemplars_beyond_bounds_are_left_out),
 		cmocka_unit_test(what_has_no_meaning_is_refused_and_counted),
 		cmocka_unit_test(malformed_bodies_are_refused_whole),
 	};

@@ -3,11 +3,12 @@
 """What files of the kernel say is published as it is, and odd ones do no harm. test_files.py SIDELIGHT HOST_AT CASE"""
 import os
 import random
+import resource
 import shutil
 import sys
 
 from scene import Scene
-from support.process import case, check, run_cases, wait_until
+from support.process import case, check, run_cases, skip, wait_until
 
 STAT = '''cpu  20 0 0 0 0 0 0 0 0 0
 cpu0 1234 20 30 4000 50 6 7 8 9 10
@@ -297,6 +298,49 @@ def many_cgroups_take_no_room_from_the_hosts_own():
         check(s.said[:2] == [0, 0], s.said)
         again = s.round()[2]
         check(again > left, again)
+
+
+@case
+def ids_are_those_that_root_chose():
+    """Who may make a cgroup could name it after another's container, and after a pod."""
+    if os.geteuid():
+        skip('needs root to make folders of another user')
+    pod = f'kubepods/pod{POD}'
+    own = '/system.slice/own.service'
+    wide = '/system.slice/wide.slice'
+    user = '/user.slice/user-1000.slice/user@1000.service'
+    there = [f'{at}/{name}' for at in (own, wide, user) for name in (f'docker-{ID}.scope', pod, f'{pod}/{ID}')]
+    root = f'/system.slice/docker-{ID}.scope'
+    with Scene({'/proc/self/mounts': mounts(('/cg', 'cgroup2', '')), '/cg/cgroup.controllers': 'cpu\n'}) as s:
+        s.put({f'/cg{p}/cgroup.procs': '1\n' for p in [root, *there]})
+        os.chown(f'{s.root}/cg{own}', 1000, 0)
+        os.chmod(f'{s.root}/cg{wide}', 0o777)
+        s.round()
+        s.expect({'container_processes' + series(p): 1 for p in [root, *there]}, 'container_processes')
+
+
+@case
+def without_descriptors_nothing_vanishes():
+    paths = ['/system.slice', '/system.slice/ssh.service']
+    with Scene({'/proc/self/mounts': mounts(('/cg', 'cgroup2', '')), '/cg/cgroup.controllers': 'cpu\n',
+                **{f'/cg{p}/cgroup.procs': '1\n' for p in paths}}) as s:
+        want = {'container_processes' + series(p): 1 for p in paths}
+        before = s.round()[0]
+        s.expect(want, 'container_processes')
+        limits = resource.prlimit(s.pod.p.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(s.pod.p.pid, resource.RLIMIT_NOFILE, (3, limits[1]))
+        s.round()
+        # What is there is read on: its files are open.
+        s.put({f'/cg{p}/cgroup.procs': '1\n2\n' for p in paths})
+        during = s.round()[0]
+        check(during > before, s.said)
+        want = {k: 2 for k in want}
+        s.expect(want, 'container_processes')
+        resource.prlimit(s.pod.p.pid, resource.RLIMIT_NOFILE, limits)
+        shutil.rmtree(f'{s.root}/cg{paths[1]}')
+        s.round()
+        del want['container_processes' + series(paths[1])]
+        s.expect(want, 'container_processes')
 
 
 @case

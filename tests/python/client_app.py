@@ -101,7 +101,7 @@ def refused():
     """What must throw, in the words that the client has for it."""
     said = []
     for call in (lambda: plain.inc(-1), lambda: routes.inc(), lambda: routes.labels('one'), lambda: queue.set(1),
-                 lambda: queue.labels('x').set('a'), lambda: plain.inc(1, {'x' * 100: 'y' * 100}), lambda: state.state('no'),
+                 lambda: queue.labels('x').set('a'), lambda: queue.labels('x').set(10 ** 400), lambda: plain.inc(1, {'x' * 100: 'y' * 100}), lambda: state.state('no'),
                  lambda: Counter('app_plain', 'Again.'), lambda: gone.remove('no'), lambda: sizes.observe(1, {'9': 'x'}),
                  lambda: parts.labels('engine').info({'part': 'x'})):
         try:

@@ -15,7 +15,7 @@ from ._threads import log
 LEVELS = (logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)
 CELLS = 4096
 _publishers = weakref.WeakSet()
-_lock = threading.RLock()
+_lock = _held = threading.RLock()  # _held: by who forks
 after_fork = []
 
 
@@ -166,5 +166,18 @@ def _close_all():
 
 
 _native.on_fork(_in_child)
-os.register_at_fork(before=lambda: _lock.acquire(), after_in_parent=lambda: _lock.release(),
-                    after_in_child=lambda: _lock.release())
+
+
+def _before_fork():
+    global _held
+    lock = _lock
+    lock.acquire()
+    _held = lock
+
+
+def _after_fork():
+    """The lock that was taken: another hook of the child may have made it use this module, which then has a new one."""
+    _held.release()
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)

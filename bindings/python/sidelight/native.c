@@ -404,8 +404,11 @@ static PyObject *publisher_close(struct native_publisher *self, PyObject *unused
 
 	(void)unused;
 	self->p = NULL;
-	Py_BEGIN_ALLOW_THREADS sl_publisher_close(p);
-	Py_END_ALLOW_THREADS Py_RETURN_NONE;
+	/* With the GIL: another thread may be about to end a span, which is in memory that goes.
+	 * The library's own thread, which is waited for, never takes it.
+	 */
+	sl_publisher_close(p);
+	Py_RETURN_NONE;
 }
 
 /* Publisher(service, pod, namespace, labels, socket, cells, schema_bytes, fixed, span_bytes) */

@@ -180,6 +180,7 @@ static void gauge_write(struct scalar *s)
 static PyObject *gauge_set(struct scalar *s, PyObject *arg)
 {
 	PyObject *other = NULL;
+	double v;
 	bool good;
 
 	if (unlikely(!PyFloat_CheckExact(arg) && !PyLong_CheckExact(arg))) {
@@ -188,10 +189,11 @@ static PyObject *gauge_set(struct scalar *s, PyObject *arg)
 			return NULL;
 	}
 	scalar_check(s);
-	good = number(arg, &s->value);
+	good = number(arg, &v);
 	Py_XDECREF(other);
 	if (!good)
 		return NULL;
+	s->value = v;
 	gauge_write(s);
 	Py_RETURN_NONE;
 }
@@ -360,6 +362,9 @@ static PyObject *observer_set(struct observer *o, PyObject *args)
 	observer_check(o);
 	if ((size_t)PySequence_Fast_GET_SIZE(fast) != o->bounds + 1 || !o->mirror)
 		PyErr_SetString(PyExc_ValueError, "not a mirror, or of other buckets");
+	/* All or none of them. */
+	for (size_t i = 0; !PyErr_Occurred() && i <= o->bounds; i++)
+		PyLong_AsUnsignedLongLong(PySequence_Fast_GET_ITEM(fast, (Py_ssize_t)i));
 	for (size_t i = 0; !PyErr_Occurred() && i <= o->bounds; i++)
 		o->count[i] =
 			PyLong_AsUnsignedLongLong(PySequence_Fast_GET_ITEM(fast, (Py_ssize_t)i));

@@ -210,11 +210,13 @@ static void open_files(struct host_cgroups *c, struct host_cgroup *g)
 
 		if (f->tier == HOST_TIER_SLOW || !is_used(c, f) || g->file_count == FILES_MAX)
 			continue;
+		errno = ENOENT; /* without a hierarchy */
 		folder = folder_of(c, g, f);
-		if (folder < 0)
-			continue;
-		fd = openat(folder, f->name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-		close(folder);
+		fd = folder < 0 ? -1 : openat(folder, f->name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+		c->h->counts.errors += fd < 0 && errno != ENOENT && errno != ENODEV &&
+				       errno != EOPNOTSUPP;
+		if (folder >= 0)
+			close(folder);
 		if (fd < 0)
 			continue;
 		g->files[g->file_count].file = f;
@@ -394,7 +396,17 @@ static void put_start(struct host_cgroups *c, struct host_cgroup *g)
 		host_put(&c->group, g->row, HOST_START, (double)st.st_mtim.tv_sec);
 }
 
-static void add(struct host_cgroups *c, char *path)
+/* Ids that an ordinary user could have written are not published: they could be another's. */
+static void identify(struct tcp_cgroup_identity *i, const char *path, bool claimed)
+{
+	tcp_cgroup_parse(path, i);
+	if (claimed || i->claimed)
+		i->container_id[0] = i->container[0] = 0;
+	if (claimed || i->claimed_pod)
+		i->pod_uid[0] = 0;
+}
+
+static void add(struct host_cgroups *c, char *path, bool claimed)
 {
 	struct host_cgroup *g = calloc(1, sizeof(*g));
 	struct host_text labels[KEYS];
@@ -406,7 +418,7 @@ static void add(struct host_cgroups *c, char *path)
 	}
 	g->path = path;
 	g->found = true;
-	tcp_cgroup_parse(path, &g->identity);
+	identify(&g->identity, path, claimed);
 	labels_of(g, labels);
 	/* Odd names can have labels in common: then the first one is published. */
 	if (host_row_exists(&c->group, labels))
@@ -440,10 +452,11 @@ static bool is_known(struct host_cgroups *c, const char *path, size_t hint)
 
 void host_cgroups_look(struct host_cgroups *c)
 {
-	uint64_t left_out;
-	size_t n = host_cgroups_list(c->hierarchies[c->primary].fd, c->found, c->max, &left_out);
+	struct host_looked looked;
+	size_t n = host_cgroups_list(c->hierarchies[c->primary].fd, c->found, c->max, &looked);
 
-	c->h->counts.left_out += left_out;
+	c->h->counts.left_out += looked.left_out;
+	c->h->counts.errors += looked.errors;
 	for (size_t i = 0; i < c->n; i++)
 		c->v[i]->found = false;
 	for (size_t i = 0; i < n; i++)
@@ -453,11 +466,11 @@ void host_cgroups_look(struct host_cgroups *c)
 		}
 	/* Those that are gone make room first: one may be there again under the same name. */
 	for (size_t i = 0; i < c->n; i++)
-		c->v[i]->gone |= !c->v[i]->found;
+		c->v[i]->gone |= !c->v[i]->found && !looked.incomplete;
 	remove_gone(c);
 	for (size_t i = 0; i < n; i++)
 		if (c->found[i].path)
-			add(c, c->found[i].path);
+			add(c, c->found[i].path, c->found[i].claimed);
 }
 
 /* ---- all ---- */
@@ -493,10 +506,13 @@ static bool choose(struct host_cgroups *c)
 static uint32_t bound(uint32_t max)
 {
 	struct rlimit r;
+	rlim_t wanted = (rlim_t)max * FILES_MAX + OTHERS * 2;
 
 	if (getrlimit(RLIMIT_NOFILE, &r))
 		return 1;
-	r.rlim_cur = BASE_MIN(r.rlim_max, (rlim_t)max * FILES_MAX + OTHERS * 2);
+	wanted = BASE_MIN(r.rlim_max, wanted);
+	/* Only upwards: others of this process count on theirs. */
+	r.rlim_cur = BASE_MAX(r.rlim_cur, wanted);
 	setrlimit(RLIMIT_NOFILE, &r);
 	if (getrlimit(RLIMIT_NOFILE, &r) || r.rlim_cur < OTHERS + FILES_MAX)
 		return 1;

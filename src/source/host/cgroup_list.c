@@ -2,7 +2,8 @@
 /*
  * cgroup_list.c - which cgroups there are: containers, pods, and units of systemd. What is within a
  * container is its owner's affair, and is not looked at. The folders that ordinary users may make,
- * below user@.service, come last, so that they take no room from the machine's own.
+ * below user@.service or in a folder that is theirs, come last, so that they take no room from the
+ * machine's own.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/base.h"
@@ -115,6 +117,7 @@ struct host_walk {
 	struct host_found *out;
 	size_t n, max, claimed_out;
 	uint64_t left_out;
+	struct host_looked *looked;
 	int entries;
 };
 
@@ -168,19 +171,37 @@ static void take(struct host_walk *w, const char *path, const char *name, bool c
 		push(w, strdup(full), claimed);
 }
 
+/* What is gone meanwhile, or is no folder, is none; without descriptors or memory it may be there.
+ */
+static void cannot_look(struct host_walk *w)
+{
+	if (errno == ENOENT || errno == ENODEV || errno == ENOTDIR || errno == ELOOP)
+		return;
+	w->looked->errors++;
+	w->looked->incomplete |= errno == EMFILE || errno == ENFILE || errno == ENOMEM;
+}
+
 static void look_into(struct host_walk *w, int root, const struct host_found *f)
 {
 	struct tcp_cgroup_identity above;
 	unsigned int depth = 0;
 	struct dirent *e;
 	DIR *dir;
+	struct stat st;
+	bool claimed;
 	int fd = openat(root, *f->path ? f->path + 1 : ".",
 			O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
-	if (fd < 0)
+	if (fd < 0) {
+		cannot_look(w);
 		return;
+	}
+	/* Whoever may write to it chooses the names in it, wherever it is. */
+	claimed = f->claimed || fstat(fd, &st) || (st.st_uid && st.st_uid != geteuid()) ||
+		  st.st_mode & (S_IWGRP | S_IWOTH);
 	dir = fdopendir(fd);
 	if (!dir) {
+		cannot_look(w);
 		close(fd);
 		return;
 	}
@@ -194,7 +215,7 @@ static void look_into(struct host_walk *w, int root, const struct host_found *f)
 			w->left_out++;
 			break;
 		}
-		take(w, f->path, e->d_name, f->claimed, depth, &above);
+		take(w, f->path, e->d_name, claimed, depth, &above);
 	}
 	closedir(dir);
 }
@@ -206,10 +227,11 @@ static void free_all(struct host_found *v, size_t n)
 	free(v);
 }
 
-size_t host_cgroups_list(int root, struct host_found *out, size_t max, uint64_t *left_out)
+size_t host_cgroups_list(int root, struct host_found *out, size_t max, struct host_looked *looked)
 {
-	struct host_walk w = {.out = out, .max = max, .entries = ENTRIES_MAX};
+	struct host_walk w = {.out = out, .max = max, .looked = looked, .entries = ENTRIES_MAX};
 
+	*looked = (struct host_looked){0};
 	publish(&w, "", false);
 	push(&w, strdup(""), false);
 	while (w.head < w.count) {
@@ -223,7 +245,7 @@ size_t host_cgroups_list(int root, struct host_found *out, size_t max, uint64_t 
 
 		look_into(&w, root, &f);
 	}
-	*left_out = w.left_out;
+	looked->left_out = w.left_out;
 	free_all(w.queue, w.count);
 	free_all(w.claimed, w.claimed_count);
 	return w.n;

@@ -19,9 +19,10 @@ struct host_opts {
 };
 
 struct host_counts {
-	uint64_t errors;   /* files that exist and could not be read, or not as a whole */
-	uint64_t refused;  /* series that cannot be published */
-	uint64_t left_out; /* cgroups beyond cgroups_max, once per look */
+	uint64_t errors;	  /* files that exist and could not be read, or not as a whole */
+	uint64_t refused;	  /* series that cannot be published */
+	uint64_t left_out;	  /* cgroups beyond cgroups_max, once per look */
+	uint64_t mounts_left_out; /* too many, each time that mounts changed */
 };
 
 struct host;

@@ -350,11 +350,17 @@ struct host_found {
 size_t host_hierarchies_parse(const struct host *h, struct host_text mounts,
 			      struct host_hierarchy out[HOST_HIERARCHIES]);
 
+struct host_looked {
+	uint64_t left_out; /* how many more there are at least */
+	uint64_t errors;   /* folders that could not be read */
+	bool incomplete;   /* for want of descriptors or memory: what is not found may be there */
+};
+
 /*
  * The cgroups that are published, at most max, to be freed; those that processes without privileges
- * may make come last. *left_out: how many more there are at least.
+ * may make come last.
  */
-size_t host_cgroups_list(int root, struct host_found *out, size_t max, uint64_t *left_out);
+size_t host_cgroups_list(int root, struct host_found *out, size_t max, struct host_looked *looked);
 
 /* ---- host.c ---- */
 

@@ -259,13 +259,13 @@ static void start(struct host_mount_shared *s)
 	if (s->threads >= THREADS_MAX || pthread_attr_init(&detached))
 		return;
 	pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
-	s->epoch++;
-	s->current = NULL;
-	s->threads++;
-	s->refs++;
-	if (pthread_create(&thread, &detached, run, s)) {
-		s->threads--;
-		s->refs--;
+	/* It waits for the lock before it looks at the epoch. Until there is one, the last one
+	 * works. */
+	if (!pthread_create(&thread, &detached, run, s)) {
+		s->epoch++;
+		s->current = NULL;
+		s->threads++;
+		s->refs++;
 	}
 	pthread_attr_destroy(&detached);
 }
@@ -316,13 +316,17 @@ void host_mounts_parse(struct host_mounts *m, struct host_text t)
 	pthread_mutex_lock(&m->shared->lock);
 	m->v = NULL;
 	m->n = m->room = 0;
-	while (host_line(&t, &line) && m->n < MOUNTS_MAX) {
+	while (host_line(&t, &line)) {
 		struct host_text device = host_word(&line), point = host_word(&line);
 		struct host_text type = host_word(&line), options = host_word(&line);
 		struct host_mount *new;
 
 		if (!host_length(options) || !host_mount_wanted(type, point))
 			continue;
+		if (m->n == MOUNTS_MAX) {
+			m->h->counts.mounts_left_out++;
+			continue;
+		}
 		new = mount_new(device, point, type);
 		if (!new || is_listed(m, new) || !BASE_GROW(m->v, m->n, m->room)) {
 			if (new)
@@ -372,10 +376,13 @@ static void watch(struct host_mount_shared *s, uint64_t now_ns)
 
 	if (!s->threads)
 		start(s);
-	if (!m || !m->asked_ns || now_ns <= m->asked_ns + STUCK_NS || m->marked)
+	if (!m || !m->asked_ns || now_ns <= m->asked_ns + STUCK_NS)
 		return;
+	if (!m->marked)
+		base_logf(BASE_WARN, HOST_LOG, "the file system does not answer mountpoint=%s",
+			  m->point);
 	m->marked = true;
-	base_logf(BASE_WARN, HOST_LOG, "the file system does not answer mountpoint=%s", m->point);
+	/* Again each second while there is no room for a further one. */
 	start(s);
 }
 

@@ -106,8 +106,8 @@ void tcp_cgroup_text(char *to, size_t bytes, const char *from, size_t n);
 void tcp_cgroup_runtime_names(const char *host, struct tcp_cgroup_identity *i);
 /*
  * The same for ids that are attested, by what no container's owner can write: the names of files in
- * kubelet's folders, and podman's list. They hold no environment and no secrets. Folders that
- * others than root could have written are passed over.
+ * kubelet's folders. They hold no environment and no secrets. Folders that others than root could
+ * have written are passed over.
  */
 void tcp_cgroup_attested_names(const char *host, struct tcp_cgroup_identity *i);
 

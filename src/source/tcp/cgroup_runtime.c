@@ -161,7 +161,6 @@ static bool containerd(const char *host, struct tcp_cgroup_identity *i)
 }
 
 #define STORAGE "/containers/storage/overlay-containers/"
-#define FOLDER	"/var/lib/containers/storage/overlay-containers"
 
 /* Looks up the name in a container list of containers/storage. */
 static void listed(const char *host, const char *path, struct tcp_cgroup_identity *i)
@@ -278,9 +277,4 @@ void tcp_cgroup_attested_names(const char *host, struct tcp_cgroup_identity *i)
 		kubelet(host, "/var/log/pods", i->pod_uid, "", i, false);
 	if (i->pod[0] && i->container_id[0] && is_roots(host, "/var/log/containers"))
 		kubelet(host, "/var/log/containers", i->container_id, ".log", i, true);
-	if (!i->pod_uid[0] && i->container_id[0] && is_roots(host, FOLDER)) {
-		listed(host, "/var/lib" STORAGE "containers.json", i);
-		if (!i->container[0])
-			listed(host, "/var/lib" STORAGE "volatile-containers.json", i);
-	}
 }
