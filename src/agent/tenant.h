@@ -59,7 +59,7 @@ void agent_tenant_names(const char *host, const struct agent_tenant_id *id,
 
 /*
  * Sets the tenant's names, by the files below host. Files are read at most every 10 s, and no more
- * once all names are known: whoever connects again and again costs nothing.
+ * once all names are known: a process that connects again and again costs nothing.
  */
 void agent_tenant_look(struct agent *a, const char *host, struct agent_tenant *t);
 

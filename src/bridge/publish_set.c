@@ -351,30 +351,36 @@ static size_t exponential_bucket(double v)
 	return at < 0 ? 0 : at > EXPONENTIAL_BUCKETS ? EXPONENTIAL_BUCKETS + 1 : (size_t)at;
 }
 
-/* Their labels take more than the format has, or cannot be. */
-static bool exemplar_labels(const struct bridge_exemplar *e, struct sl_label *out,
-			    char text[SL_EXEMPLAR_LABELS])
+static bool is_id(struct bridge_text key)
+{
+	return bridge_text_is(key, "trace_id", 8) || bridge_text_is(key, "span_id", 7);
+}
+
+/* How many; -1: their labels take more than the format has, or cannot be. only_ids: of the span. */
+static int exemplar_labels(const struct bridge_exemplar *e, struct sl_label *out,
+			   char text[SL_EXEMPLAR_LABELS], bool only_ids)
 {
 	char *to = text, *end = text + SL_EXEMPLAR_LABELS;
+	int n = 0;
 
-	if (e->label_count > SL_LABELS_MAX - 2)
-		return false;
 	for (size_t i = 0; i < e->label_count; i++) {
 		const struct bridge_label *l = &e->labels[i];
 
-		if (l->key.n + l->value.n + 2 > (size_t)(end - to) ||
+		if (only_ids && !is_id(l->key))
+			continue;
+		if (n > (int)SL_LABELS_MAX - 3 || l->key.n + l->value.n + 2 > (size_t)(end - to) ||
 		    memchr(l->key.s, 0, l->key.n) ||
 		    (l->value.n && memchr(l->value.s, 0, l->value.n)))
-			return false;
-		out[i].key = to;
+			return -1;
+		out[n].key = to;
 		to = mempcpy(to, l->key.s, l->key.n);
 		*to++ = 0;
-		out[i].value = to;
+		out[n++].value = to;
 		if (l->value.n)
 			to = mempcpy(to, l->value.s, l->value.n);
 		*to++ = 0;
 	}
-	return true;
+	return n;
 }
 
 static uint64_t hash_of_exemplars(const struct bridge_point *t)
@@ -408,11 +414,15 @@ void bridge_publish_exemplars(const struct bridge_publish_family *f,
 	for (size_t i = 0; i < t->exemplar_count; i++) {
 		const struct bridge_exemplar *e = &t->exemplars[i];
 		struct sl_exemplar x = SL_OPTS(sl_exemplar, .labels = labels,
-					       .label_count = e->label_count,
 					       .time_ns = e->time_ns);
+		int n = exemplar_labels(e, labels, text, false);
 
-		if (!exemplar_labels(e, labels, text))
+		/* What is too long still leads to its trace. */
+		if (n < 0)
+			n = exemplar_labels(e, labels, text, true);
+		if (n <= 0 && e->label_count)
 			continue;
+		x.label_count = (size_t)n;
 		if (f->type == BRIDGE_COUNTER)
 			sl_counter_f64_mirror_exemplar(s->counter, e->value, &x);
 		else

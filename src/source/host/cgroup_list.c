@@ -196,7 +196,7 @@ static void look_into(struct host_walk *w, int root, const struct host_found *f)
 		cannot_look(w);
 		return;
 	}
-	/* Whoever may write to it chooses the names in it, wherever it is. */
+	/* A user who may write to it chooses the names in it, wherever it is. */
 	claimed = f->claimed || fstat(fd, &st) || (st.st_uid && st.st_uid != geteuid()) ||
 		  st.st_mode & (S_IWGRP | S_IWOTH);
 	dir = fdopendir(fd);
