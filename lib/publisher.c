@@ -215,7 +215,11 @@ static int take_labels(struct sl_publisher *p, const struct sl_publisher_opts *o
 	}
 	if (!pod && sl__container_id(id)) {
 		pod = id;
-	} else if (!pod && strlen(service) > POD_SERVICE) {
+	} else if (!pod && (strlen(service) > POD_SERVICE || getpid() == 1 ||
+			    env("KUBERNETES_SERVICE_HOST"))) {
+		/* In a container whose id is hidden. Kubernetes gives the pod's name to the host,
+		 * and PIDs of its containers are the same in each replica.
+		 */
 		gethostname(host, sizeof(host) - 1);
 		pod = host;
 	} else if (!pod) {

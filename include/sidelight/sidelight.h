@@ -73,7 +73,8 @@ struct sl_publisher_opts {
 	size_t sz;
 	const char *service;	       /* label "service"; default: the program's name */
 	const char *pod;	       /* label "pod"; default: $POD_NAME, else 12 digits of the
-					* container's id, else SERVICE-PID */
+					* container's id, else SERVICE-PID; in a
+					* container whose id is hidden the host's name */
 	const char *kube_namespace;    /* label "namespace"; default: $POD_NAMESPACE, or none */
 	const struct sl_label *labels; /* more labels, at most 29, copied */
 	size_t label_count;

@@ -29,5 +29,8 @@ def container_id():
 
 
 def pod_name(service):
-    """$POD_NAME, the container, or SERVICE-PID."""
-    return os.environ.get('POD_NAME') or container_id() or f'{service[:200]}-{os.getpid()}'
+    """$POD_NAME, the container, or SERVICE-PID; in a container whose id is hidden the host's name."""
+    name = os.environ.get('POD_NAME') or container_id()
+    if not name and (os.getpid() == 1 or os.environ.get('KUBERNETES_SERVICE_HOST')):
+        name = os.uname().nodename  # in Kubernetes the pod's; PIDs are the same in each replica
+    return name or f'{service[:200]}-{os.getpid()}'

@@ -67,6 +67,11 @@ func (o *Options) fill() error {
 	if o.Pod == "" {
 		o.Pod = containerID()
 	}
+	if o.Pod == "" && (os.Getpid() == 1 || os.Getenv("KUBERNETES_SERVICE_HOST") != "") {
+		// The container's id is hidden. In Kubernetes this is the pod's name; PIDs are the same in each replica.
+		host, _ := os.Hostname()
+		o.Pod = cut(host, valueMax)
+	}
 	if o.Pod == "" {
 		o.Pod = fmt.Sprintf("%s-%d", cut(o.Service, 200), os.Getpid())
 	}
