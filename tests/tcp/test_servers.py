@@ -89,7 +89,7 @@ class Watched:
             other = by_ends.get((there, here))
             if not other and not self.table['missed']:
                 fail(f'{here} to {there} has one end only')
-            if other and f['write_bytes'] - f['queue'] > other['bytes_received'] and not other['reset_in']:
+            if other and f['write_bytes'] - f['queue'] > other['bytes_received'] and 'reset_in' not in other['flags']:
                 fail(f'{f} wrote more than {other} received')
 
     def complete(self, count):
