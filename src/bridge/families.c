@@ -349,7 +349,8 @@ static void set_exemplars(struct bridge_families *f, struct bridge_point *out, b
 		struct bridge_exemplar *e = &f->exemplars[i];
 
 		e->labels = l;
-		l += e->label_count;
+		if (e->label_count) /* without any, there may be no memory of them */
+			l += e->label_count;
 		if (!out->bound_count || is_native == !e->bucket)
 			f->exemplars[n++] = *e;
 	}

@@ -462,7 +462,8 @@ static void set_exemplars(struct bridge_otlp *o, struct bridge_point *p)
 		struct bridge_exemplar *e = &o->exemplars[i];
 
 		e->labels = l;
-		l += e->label_count;
+		if (e->label_count) /* without any, there may be no memory of them */
+			l += e->label_count;
 		e->bucket = BRIDGE_BUCKETS + bucket_of(p, e->value);
 	}
 	p->exemplars = o->exemplars;

@@ -119,7 +119,7 @@ ONE_VALUE(memory_reservation, HOST_SPEC_RESERVATION, limit(v))
 ONE_VALUE(memory_swap_limit, HOST_SPEC_SWAP, limit(v))
 ONE_VALUE(cpu_shares, HOST_SPEC_SHARES, v)
 /* The kernel's range of weights, 1 to 10000, laid over that of shares, 2 to 262144. */
-ONE_VALUE(cpu_weight, HOST_SPEC_SHARES, 2 + (double)((uint64_t)((v - 1) * 262142) / 9999))
+ONE_VALUE(cpu_weight, HOST_SPEC_SHARES, 2 + floor((v - 1) * 262142 / 9999))
 ONE_VALUE(cpu_usage_ns, HOST_CPU_USAGE, v / NS)
 
 static void memory_events(struct host_container_values *c, struct host_text t)
