@@ -3,6 +3,8 @@
  * cgroup_parse.c - the files of a cgroup: Documentation/admin-guide/cgroup-v2.rst and cgroup-v1 of
  * Linux. What they mean for cAdvisor's metrics is as in its container/libcontainer.
  */
+#include <math.h>
+
 #include "source/host/internal.h"
 
 #define US	  1e6
