@@ -120,7 +120,9 @@ while True:
 asked() { [ "$(wc -l < /tmp/clock)" -ge "$1" ]; }
 segments() { [ "$(grep -c '"row":"segment"' /tmp/live.json)" -ge "$1" ]; }
 collected() {
-	/usr/bin/python3 /tmp/tcp/net_trip.py "$(sed -n 's/.*listen=\([^ ]*\).*/\1/p' /tmp/collect.out)" $port 0.005
+	# It says that it is ready again whenever it reaches or loses a host.
+	/usr/bin/python3 /tmp/tcp/net_trip.py "$(sed -n '/.*listen=\([^ ]*\).*/{s//\1/p;q}' /tmp/collect.out)" \
+		$port 0.005
 }
 judge() {
 	/usr/bin/python3 /tmp/tcp/net_judge.py /tmp/hot/sidelight "$OUT" "$@" "$OUT/results/tcp-clock.jsonl"

@@ -19,12 +19,16 @@ WORKERS, UPDATES, KILLS = 8, 20000, 3
 
 
 def noted(folder):
-    """How many updates were begun, and done."""
-    out = []
+    """{pid: (updates begun, done)} of the workers that have noted any."""
+    out = {}
     for pid in os.listdir(folder):
         with open(os.path.join(folder, pid), 'rb') as f:
-            out.append(struct.unpack('<QQ', f.read(16).ljust(16, b'\0')))
-    return sum(b for b, _ in out), sum(d for _, d in out)
+            out[int(pid)] = struct.unpack('<QQ', f.read(16).ljust(16, b'\0'))
+    return out
+
+
+def totals_noted(folder):
+    return [sum(n) for n in zip(*noted(folder).values())] or [0, 0]
 
 
 def main():
@@ -35,18 +39,18 @@ def main():
     app = Part(NODE, '-r', 'sidelight/prom-client', os.path.join(HERE, 'cluster.js'), WORKERS, UPDATES, folder,
                env={'NODE_PATH': PACKAGES, 'SIDELIGHT_SOCKET': agent.socket, 'SIDELIGHT_SERVICE': 'shop'})
     pids = wait_until(lambda: len(app.out) >= WORKERS and [int(p) for p in app.out[:WORKERS]], 'the workers', app)
-    wait_until(lambda: noted(folder)[1] > UPDATES, 'updates', app)
+    wait_until(lambda: totals_noted(folder)[1] > UPDATES, 'updates', app)
     for pid in random.sample(pids, KILLS):
         time.sleep(random.random() / 5)
         os.kill(pid, signal.SIGKILL)
 
     def over():
-        begun, done = noted(folder)
-        return begun - done <= KILLS and all(
-            os.stat(f'{folder}/{p}').st_size and struct.unpack('<Q', open(f'{folder}/{p}', 'rb').read(8))[0] == UPDATES
-            for p in map(str, pids) if alive(p))
+        # A worker under load may not have begun when others are killed already.
+        done = noted(folder)
+        return all(done.get(p, (0, 0)) == (UPDATES, UPDATES) for p in pids if alive(p))
     wait_until(over, 'the end of the updates', app, seconds=300)
-    begun, done = noted(folder)
+    begun, done = totals_noted(folder)
+    check(begun - done <= KILLS, f'{begun} begun, {done} done')
     for name in ('shop_requests_total', 'shop_seconds_count'):
         wait_until(lambda: done <= collector.total(name) <= begun,
                    lambda: f'{name} is {collector.total(name)}, not {done} to {begun}', collector, app)
