@@ -294,8 +294,8 @@ static void what_a_stranger_calls_us_is_cut_between_characters(void **state)
 	memset(called, 'x', 158);
 	strcpy(called + 158, "\u00e9"); /* two bytes, of which there is room for one */
 	l = connect_to(socket_path());
-	say(l, json_pack("{s:s,s:i,s:s,s:s,s:s,s:s}", "type", "hello", "version", 2, "name", "t",
-			 "output", "shm", "nonce", "00", "called", called));
+	say(l, json_pack("{s:s,s:i,s:s,s:s,s:s}", "type", "hello", "version", DTA_CONTROL_VERSION,
+			 "name", "t", "output", "shm", "called", called));
 	m = next(l, &fd);
 	assert_string_equal(type_of(m), "welcome");
 	json_decref(m);
@@ -442,13 +442,11 @@ static void who_says_anything_wrong_is_told_and_let_go(void **state)
 {
 	static const char *const wrong[] = {
 		"{\"type\":\"rotated\"}\n",
-		"{\"type\":\"hello\",\"version\":3,\"name\":\"t\",\"output\":\"shm\",\"nonce\":\"00\"}\n",
-		"{\"type\":\"hello\",\"version\":2,\"name\":\"\",\"output\":\"shm\",\"nonce\":\"00\"}\n",
-		"{\"type\":\"hello\",\"version\":2,\"name\":\"../x\",\"output\":\"shm\",\"nonce\":\"00\"}\n",
-		"{\"type\":\"hello\",\"version\":2,\"name\":\"t\",\"output\":\"disk\",\"nonce\":\"00\"}\n",
-		"{\"type\":\"hello\",\"version\":2,\"name\":\"t\",\"output\":\"verbs\",\"nonce\":\"00\"}\n",
-		"{\"type\":\"hello\",\"version\":2,\"name\":\"t\",\"output\":\"shm\",\"nonce\":\"0g\"}\n",
-		"{\"type\":\"proof\",\"mac\":\"00\"}\n",
+		"{\"type\":\"hello\",\"version\":4,\"name\":\"t\",\"output\":\"shm\"}\n",
+		"{\"type\":\"hello\",\"version\":3,\"name\":\"\",\"output\":\"shm\"}\n",
+		"{\"type\":\"hello\",\"version\":3,\"name\":\"../x\",\"output\":\"shm\"}\n",
+		"{\"type\":\"hello\",\"version\":3,\"name\":\"t\",\"output\":\"disk\"}\n",
+		"{\"type\":\"hello\",\"version\":3,\"name\":\"t\",\"output\":\"verbs\"}\n",
 	};
 	struct translator t;
 	struct dta_store_server *o;
