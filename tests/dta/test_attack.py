@@ -7,6 +7,7 @@ import itertools
 import json
 import mmap
 import os
+import signal
 import socket
 import struct
 import subprocess
@@ -54,7 +55,7 @@ class Server(StoreServer):
         for tenant, key in self.keys.items():
             # Said after the welcome, which clears what tenants are known.
             self.said_tenant = {'type': 'tenant', 'tenant': tenant, 'rate': 0, 'burst': 0, 'required': True,
-                                'keys': [{'reporter': -1, 'key': key}]}
+                                'keys': [{'key': key}]}
         self.name_stores(c)
 
     def say(self, c, message, fd=None):
@@ -62,7 +63,7 @@ class Server(StoreServer):
         if isinstance(message, dict) and message['type'] == 'welcome':
             for tenant, key in self.keys.items():
                 super().say(c, {'type': 'tenant', 'tenant': tenant, 'rate': 0, 'burst': 0, 'required': True,
-                                'keys': [{'reporter': -1, 'key': key}]})
+                                'keys': [{'key': key}]})
 
 
 class Translator(Part):
@@ -416,6 +417,56 @@ def strangers_fill_no_memory_of_the_collector():
     check(refused['long'] >= 100 and refused['proof'] >= 100, f'{refused}', c)
     for s in strangers:
         s.close()
+    check(c.stop() == 0, 'the collector failed', c)
+
+
+@case
+def keys_of_reporters_are_exchanged_under_load():
+    """Reporters with the old and the new key report throughout; then the old one opens nothing, and no other ever did."""
+    old, new, other = put('old', KEY), put('new', OTHER), put('other', OTHER[::-1])
+
+    def tenants(*keys):
+        items = ', '.join('{reporter: %s, key: %s%s}' % k for k in (*keys, ('9', other, '')))
+        return f'tenants: [{{number: 0, keys: [{items}]}}]'
+
+    def reload(*keys):
+        before = c.status()['reloads']
+        put('c.yaml', STORES.format(socket=c.socket, tcp='', more=tenants(*keys), stores=''))
+        c.p.send_signal(signal.SIGHUP)
+        wait_until(lambda: c.status()['reloads'] == before + 1, 'it is not reloaded', c)
+    first = ('5-8', old, '')
+    c = Collector('c', more=tenants(first))
+    t = Part(SIDELIGHT, 'translate', '--collector', f'unix:{c.socket}', '--listen', '127.0.0.1:0', '--name', 't', '--json')
+    address = t.ready()['listen']
+
+    def generate(reporter, key, *more):
+        return Part(SIDELIGHT, 'generate', 'dta', '--to', address, '--reporter', reporter, '--key', key, '--essential', '--json',
+                    '--show', '0', '--wait', '60s', *more)
+    # Until the keys have come, the tenant needs none.
+    wait_until(lambda: any('writing' in line for line in t.err), 'it does not write', t)
+    load = [generate('5', old, '--count', '6000', '--rate', '3000')]
+    reload(first, ('5-8', new, ', until: 2099-12-31T23:59:59Z'))
+    load.append(generate('6', new, '--count', '3000', '--rate', '3000'))
+    for _ in range(3):
+        reload(('5-8', new, ''), first)
+        reload(first, ('5-8', new, ''))
+    for g in load:
+        check(g.wait() == 0, 'a reporter is not answered with its key', g, t)
+        said = json.loads(g.out[-1])
+        check(not said['bad_answers'] and not said['unsettled'], f'{said}', g, t)
+    # Revoked by its removal, by its time, and never one of this reporter.
+    opens = lambda reporter, key: generate(reporter, key, '--count', '1', '--wait', '1s').wait() == 0
+    reload(('5-8', new, ''), ('5-8', old, ', until: 2001-01-01T00:00:00Z'))
+    check(opens('7', new) and not opens('7', old), 'a key that is over opens', t)
+    reload(('5-8', new, ''))
+    check(not opens('8', old) and not opens('9', new) and not opens('5', other), 'another key opens', t)
+    check(opens('8', new) and opens('9', other), 'the right key does not open', t)
+    check(t.stop() == 0, 'the translator failed', t)
+    a = json.loads(t.out[-1])
+    check(a['engine']['stored'] == 9003, f'{a}', t)
+    # What is not acknowledged is sent again: each of the four that were refused, at least once.
+    check(a['refused']['mac'] >= 4 and not a['loss']['collisions'], f'{a}', t)
+    check(sum(a['refused'].values()) == a['refused']['mac'] and not a['refused_reporter'], f'{a}', t)
     check(c.stop() == 0, 'the collector failed', c)
 
 

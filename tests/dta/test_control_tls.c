@@ -332,9 +332,9 @@ static void on_tenant(void *arg, uint16_t tenant, bool required)
 	it.tenants += required ? 100 : 1;
 }
 
-static void on_key(void *arg, uint16_t tenant, int64_t reporter, const uint8_t *key, size_t bytes)
+static void on_keys(void *arg, uint16_t tenant, const struct dta_key_spec *keys, size_t n)
 {
-	(void)arg, (void)tenant, (void)reporter, (void)key, (void)bytes;
+	(void)arg, (void)tenant, (void)keys, (void)n;
 	it.keys++;
 }
 
@@ -388,7 +388,7 @@ static void start_client(const char *secret)
 			.secret = secret,
 			.secret_bytes = secret ? strlen(secret) : 0,
 			.tenant = on_tenant,
-			.key = on_key,
+			.keys = on_keys,
 		},
 		error, sizeof(error));
 	if (!it.client)
@@ -407,8 +407,8 @@ static void withdraw_and_require(void)
 	say(it.line, json_pack("{s:s,s:i,s:i,s:i,s:i}", "type", "welcome", "version",
 			       DTA_CONTROL_VERSION, "instance", 7, "lane", 0, "port", 0));
 	for (int required = 0; required < 2; required++)
-		say(it.line, json_pack("{s:s,s:i,s:[{s:i,s:n}],s:b}", "type", "tenant", "tenant", 7,
-				       "keys", "reporter", -1, "key", "required", required));
+		say(it.line, json_pack("{s:s,s:i,s:[],s:b}", "type", "tenant", "tenant", 7, "keys",
+				       "required", required));
 	say(it.line, json_pack("{s:s}", "type", "ready"));
 }
 

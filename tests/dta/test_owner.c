@@ -42,6 +42,19 @@ static void every_mistake_is_one_line_that_names_its_place(void **state)
 		{"stores:\n- {name: a, number: 1, kind: increment, columns: 9}\n"
 		 "- {name: b, number: 1, kind: increment, columns: 9}\n",
 		 "f:3: duplicate number 1 of tenant 0"},
+		{"tenants: [{number: 1, keys: [{reporter: 5}]}]\nstores: []\n", "f:1: "},
+		{"tenants: [{number: 1, keys: [{reporter: 9-5, key: k}]}]\nstores: []\n",
+		 "f:1: reporter '9-5' is neither a number nor FIRST-LAST"},
+		{"tenants: [{number: 1, keys: [{reporter: 4294967296, key: k}]}]\nstores: []\n",
+		 "f:1: reporter '4294967296'"},
+		{"tenants: [{number: 1, keys: [{key: k, until: tomorrow}]}]\nstores: []\n",
+		 "f:1: until 'tomorrow' is not a time"},
+		{"tenants: [{number: 1, keys: [{key: k, until: 2026-12-31T12:00:00+01}]}]\nstores: "
+		 "[]\n",
+		 "f:1: until"},
+		{"tenants:\n- number: 1\n  keys:\n  - {reporter: 1-5, key: k}\n  - {reporter: 5, key: "
+		 "k}\nstores: []\n",
+		 "f:4: ranges of reporters overlap"},
 		{"tenants: [{number: 1, required: true}]\nstores: []\n",
 		 "f:1: required needs a key"},
 	};

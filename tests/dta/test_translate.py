@@ -245,7 +245,7 @@ def strangers_get_no_more_back_than_they_sent():
     server = StoreServer(f'{D}/s', stores)
     t = Translator()
     server.say(server.said[0], {'type': 'tenant', 'tenant': 7, 'rate': 0, 'burst': 0, 'required': False,
-                                'keys': [{'reporter': -1, 'key': '00112233445566778899aabbccddeeff'}]})
+                                'keys': [{'key': '00112233445566778899aabbccddeeff'}]})
     mark = {'type': 'rotated', 'tenant': 0, 'store': 9, 'epoch': 1}
     server.say(server.said[0], dict(mark, type='rotate'))
     wait_until(lambda: mark in server.heard, 'the tenant was not taken', t)
@@ -592,11 +592,11 @@ def only_keyed_reporters_store_and_rotation_loses_nothing():
         with open(f'{D}/key{i}', 'w') as f:
             f.write(key)
 
-    def tenant(key, rate=0):
+    def tenant(*keys, rate=0):
         # In the order in which it is sent, a rotation is answered.
         tenant.epoch += 1
         server.say(server.said[0], {'type': 'tenant', 'tenant': 7, 'rate': rate, 'burst': rate, 'required': True,
-                                  'keys': [{'reporter': -1, 'key': key}]})
+                                  'keys': [{'key': k} for k in keys]})
         mark = {'type': 'rotated', 'tenant': 0, 'store': 9, 'epoch': tenant.epoch}
         server.say(server.said[0], dict(mark, type='rotate'))
         wait_until(lambda: mark in server.heard, 'the tenant was not taken', t)
@@ -632,10 +632,10 @@ def only_keyed_reporters_store_and_rotation_loses_nothing():
     ended = False
     while not ended:
         ended = g.p.poll() is not None  # once, however late this is
-        tenant(keys[0], 1000000)
+        tenant(keys[0], rate=1000000)
         tenant(keys[0][:16])
     check(g.wait() == 0, 'the generator failed', g, t)
-    wait_until(lambda: any('key refused' in line for line in t.err),
+    wait_until(lambda: any('keys refused' in line for line in t.err),
                'nothing is said of a key of a wrong length', t)
     tenant(keys[1])
     s.sendto(right, to)
@@ -686,7 +686,6 @@ def a_lying_store_server_is_left_for_an_honest_one():
         ('lists', then(dict(thing, bytes=right[1].bytes), store(right[1], next=[1]), fd=right[1].fd)),
         ('rotation', then({'type': 'rotate', 'tenant': -1})),
         ('tenant', then({'type': 'tenant', 'tenant': 70000})),
-        ('key', then({'type': 'tenant', 'tenant': 1, 'keys': [{'key': 'zz'}]})),
         ('Protocol', lambda c: StoreServer.say(c, b'[1, 2\n')),
         ('go away?', lambda c: StoreServer.say(c, {'type': 'bye', 'why': 'go away\x1b'})),
     ]

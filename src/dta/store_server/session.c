@@ -182,19 +182,37 @@ void dta_store_server_notify_epoch(struct dta_store_server *o, struct dta_server
 			send_epoch(c, s);
 }
 
+static json_t *keys_json(const struct dta_tenant_spec *t)
+{
+	json_t *all = json_array();
+
+	for (size_t i = 0; i < t->key_count; i++) {
+		const struct dta_key_spec *k = &t->keys[i];
+		char hex[2 * DTA_KEY_BYTES + 1];
+		json_t *j;
+
+		base_hex(hex, k->key, DTA_KEY_BYTES);
+		j = json_pack("{s:s}", "key", hex);
+		if (k->own) {
+			json_object_set_new(j, "reporter", json_integer(k->first));
+			json_object_set_new(j, "last", json_integer(k->last));
+		}
+		if (k->until_ns)
+			json_object_set_new(j, "until", json_integer((json_int_t)k->until_ns));
+		json_array_append_new(all, j);
+		explicit_bzero(hex, sizeof(hex));
+	}
+	return all;
+}
+
 static bool send_tenants(const struct dta_store_server *o, struct dta_server_conn *c)
 {
 	for (size_t i = 0; i < o->config->tenant_count; i++) {
 		const struct dta_tenant_spec *t = &o->config->tenants[i];
-		char key[2 * DTA_KEY_BYTES + 1];
-		json_t *keys = json_array();
+		/* Keys go to authenticated translators only. */
+		json_t *keys = c->local || dta_control_line_proved(c->line) ? keys_json(t) : NULL;
 
-		base_hex(key, t->key, DTA_KEY_BYTES);
-		/* Keys go to authenticated translators only; null removes one. */
-		if (c->local || dta_control_line_proved(c->line))
-			json_array_append_new(keys, json_pack("{s:i,s:s?}", "reporter", -1, "key",
-							      t->has_key ? key : NULL));
-		if (!send_packed(c, -1, "{s:s,s:I,s:I,s:I,s:o,s:b}", "type", "tenant", "tenant",
+		if (!send_packed(c, -1, "{s:s,s:I,s:I,s:I,s:o*,s:b}", "type", "tenant", "tenant",
 				 (json_int_t)t->number, "rate", (json_int_t)t->rate, "burst",
 				 (json_int_t)(t->rate ? t->burst : 0), "keys", keys, "required",
 				 (int)t->required))

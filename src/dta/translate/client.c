@@ -150,14 +150,54 @@ static const char *on_welcome(struct dta_client *c, const json_t *m)
 	return dta_client_output_open(c);
 }
 
+/* A key of the control channel. False: there is no valid key. */
+static bool read_key(const json_t *m, struct dta_key_spec *k)
+{
+	const char *hex = json_string_value(json_object_get(m, "key"));
+	const json_t *first = json_object_get(m, "reporter"), *last = json_object_get(m, "last");
+	const json_int_t from = json_integer_value(first),
+			 to = last ? json_integer_value(last) : from,
+			 until = json_integer_value(json_object_get(m, "until"));
+
+	if (from < 0 || from > UINT32_MAX || to < 0 || to > UINT32_MAX || until < 0)
+		return false;
+	*k = (struct dta_key_spec){.own = json_is_integer(first),
+				   .first = (uint32_t)from,
+				   .last = (uint32_t)to,
+				   .until_ns = (uint64_t)until};
+	return hex && !base_unhex(k->key, hex, DTA_KEY_BYTES);
+}
+
+/* The previous ones stay if these cannot be used. */
+static void on_keys(struct dta_client *c, uint16_t tenant, const json_t *keys)
+{
+	const size_t n = json_array_size(keys);
+	struct dta_key_spec *all = calloc(n + 1, sizeof(*all));
+	const char *wrong = !all ? "no memory" : n > DTA_KEYS_TENANT_MAX ? "too many" : NULL;
+
+	for (size_t i = 0; i < n && !wrong; i++)
+		if (!read_key(json_array_get(keys, i), &all[i]))
+			wrong = "one is not a key";
+	if (!wrong)
+		wrong = dta_keys_check(all, n);
+	if (wrong)
+		base_log_limited(BASE_ERROR, LOG,
+				 "keys refused: %s; the previous ones stay tenant=%u", wrong,
+				 tenant);
+	else if (c->opts.keys)
+		c->opts.keys(c->opts.arg, tenant, all, n);
+	if (all)
+		explicit_bzero(all, n * sizeof(*all));
+	free(all);
+}
+
 static const char *on_tenant(struct dta_client *c, const json_t *m)
 {
 	const json_int_t tenant = json_integer_value(json_object_get(m, "tenant"));
 	const json_int_t rate = json_integer_value(json_object_get(m, "rate"));
 	const json_int_t burst = json_integer_value(json_object_get(m, "burst"));
 	const bool required = json_is_true(json_object_get(m, "required"));
-	const json_t *keys = json_object_get(m, "keys"), *key;
-	size_t i;
+	const json_t *keys = json_object_get(m, "keys");
 
 	if (tenant < 0 || tenant > UINT16_MAX || rate < 0 || burst < 0)
 		return "a tenant with an invalid number or rate";
@@ -166,23 +206,8 @@ static const char *on_tenant(struct dta_client *c, const json_t *m)
 		return "too many tenants";
 	if (c->opts.tenant && (required || is_trusted(c)))
 		c->opts.tenant(c->opts.arg, (uint16_t)tenant, required);
-	if (!is_trusted(c))
-		return NULL;
-	json_array_foreach(keys, i, key)
-	{
-		const char *hex = json_string_value(json_object_get(key, "key"));
-		const json_t *reporter = json_object_get(key, "reporter");
-		const bool removed = json_is_null(json_object_get(key, "key"));
-		const size_t length = hex ? strlen(hex) / 2 : 0;
-		uint8_t bytes[64];
-
-		if (!removed && (!hex || length > sizeof(bytes) || base_unhex(bytes, hex, length)))
-			return "an invalid key";
-		if (c->opts.key)
-			c->opts.key(c->opts.arg, (uint16_t)tenant,
-				    reporter ? json_integer_value(reporter) : -1,
-				    removed ? NULL : bytes, length);
-	}
+	if (is_trusted(c) && keys)
+		on_keys(c, (uint16_t)tenant, keys);
 	return NULL;
 }
 

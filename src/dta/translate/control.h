@@ -21,8 +21,9 @@
  *   {"type":"store","tenant":T,"store":S,"name":...,"object":N,"epoch":E,"config":HEX (256 bytes),
  *      "next":[...]}   again when it moves; append: the next block of each list in this lane
  *   {"type":"rotate","tenant":T,"store":S,"epoch":E}   answered by "rotated" within drain_ms
- *   {"type":"tenant","tenant":T,"rate":R,"burst":B,"keys":[{"reporter":R|-1,"key":HEX}],
- *      "required":true}   again when it changes; a key of null removes the previous one
+ *   {"type":"tenant","tenant":T,"rate":R,"burst":B,"keys":[{"reporter":R,"last":R,"until":NS,
+ *      "key":HEX}],"required":true}   again when it changes. Keys replace the previous ones; without
+ *      a reporter, of all that have none of their own; until: CLOCK_REALTIME
  *   {"type":"queue", ...}    raw: the store server's end
  *   {"type":"ready"}         all stores are announced
  *   {"type":"error","why":...}, {"type":"bye","why":...}
