@@ -96,8 +96,8 @@ static const struct {
 	const struct dta_decoder_ops *ops;
 } devices[DTA_DEVICES] = {
 	[DTA_DEVICE_INT] = {"int", NULL},
-	[DTA_DEVICE_IPFIX] = {"ipfix", NULL},
-	[DTA_DEVICE_NETFLOW] = {"netflow", NULL},
+	[DTA_DEVICE_IPFIX] = {"ipfix", &dta_decoder_ipfix},
+	[DTA_DEVICE_NETFLOW] = {"netflow", &dta_decoder_netflow},
 	[DTA_DEVICE_SFLOW] = {"sflow", NULL},
 };
 
