@@ -12,10 +12,15 @@
 #define DTA_BATCH 512u	/* datagrams per call */
 #define HELD_MAX  1024u /* pending acknowledgements; beyond, a reporter asks again */
 
-/* An input: answers go out where packets came in. */
+/* An input: answers go out where packets came in. decoder: of devices' packets; else NULL. */
 struct dta_source {
 	struct dta_input *in;
 	bool ended;
+	enum dta_device device;
+	struct dta_decoder *decoder;
+	struct dta_map_batch *batch;
+	struct dta_worker *worker;
+	uint64_t unproven; /* see struct dta_device_account */
 };
 
 /*
@@ -54,7 +59,23 @@ struct dta_worker {
 	struct dta_translate_held *held[2]; /* waiting for marks; collected since */
 	struct dta_client_mark mark[DTA_HASH_RING_MEMBERS_MAX];
 	uint64_t lost; /* of dta_client_lost(), over all clients */
+	uint64_t now;  /* of the datagrams that device.c takes */
 };
+
+/* translate.c, for device.c: reports to the collectors of their keys. */
+void dta_worker_dispatch(struct dta_worker *w, const struct dta_header *h,
+			 const struct dta_block *b, uint64_t now);
+
+/* ---- device.c: what devices send ---- */
+
+/* Gives a source what the worker's options say that it brings. 0, -ENOMEM. */
+int dta_worker_device_open(struct dta_worker *w, uint32_t source);
+void dta_worker_device_close(struct dta_source *s);
+void dta_worker_device_take(struct dta_worker *w, uint32_t source, const struct dta_datagram *d,
+			    uint64_t now, uint64_t real);
+/* After a batch of datagrams: gives the reports that are gathered. */
+void dta_worker_device_flush(struct dta_worker *w, uint32_t source, uint64_t now);
+void dta_worker_device_account(const struct dta_worker *w, struct dta_translate_account *a);
 
 /* Packets dropped for lack of room: by the kernel, at all inputs; and between workers. */
 uint64_t dta_worker_drops(const struct dta_worker *w);

@@ -65,8 +65,8 @@ static void dispatch_by_key(struct dta_worker *w, const struct dta_header *h,
 	}
 }
 
-static void dispatch(struct dta_worker *w, const struct dta_header *h, const struct dta_block *b,
-		     uint64_t now)
+void dta_worker_dispatch(struct dta_worker *w, const struct dta_header *h,
+			 const struct dta_block *b, uint64_t now)
 {
 	w->account.fresh += b->count;
 	if (w->opts.n_collectors == 1)
@@ -94,7 +94,7 @@ static void dispatch_fresh(struct dta_worker *w, uint64_t now)
 			run.items = b->items + (size_t)i * (b->key_bytes + b->value_bytes);
 			run.count = (uint16_t)(end - i);
 			if (run.count)
-				dispatch(w, h, &run, now);
+				dta_worker_dispatch(w, h, &run, now);
 			i = end + 1;
 		}
 		report += b->count;
@@ -240,7 +240,7 @@ static void take_datagram(struct dta_worker *w, uint32_t input, const struct dta
 		a->maybe_twice += (uint32_t)fresh;
 	if ((uint32_t)fresh == h->reports)
 		for (uint32_t k = 0; k < h->blocks; k++)
-			dispatch(w, h, &w->packet.block[k], now);
+			dta_worker_dispatch(w, h, &w->packet.block[k], now);
 	else if (fresh)
 		dispatch_fresh(w, now);
 }
@@ -422,7 +422,11 @@ static int take_datagrams(struct dta_worker *w)
 	now = base_now_ns();
 	real = base_realtime_ns();
 	while (w->at < w->came && has_room(w))
-		take_datagram(w, w->from, &w->datagram[w->at++], now, real);
+		if (w->source[w->from].decoder)
+			dta_worker_device_take(w, w->from, &w->datagram[w->at++], now, real);
+		else
+			take_datagram(w, w->from, &w->datagram[w->at++], now, real);
+	dta_worker_device_flush(w, w->from, now);
 	return (int)(w->at - at);
 }
 
@@ -672,6 +676,9 @@ struct dta_worker *dta_worker_new(const struct dta_translate_opts *opts, const c
 	snprintf(w->name, sizeof(w->name), "%s", name);
 	for (uint32_t i = 0; i < n_inputs && i < DTA_TRANSLATE_INPUTS; i++)
 		w->source[w->sources++].in = inputs[i];
+	for (uint32_t i = 0; i < w->sources; i++)
+		if (dta_worker_device_open(w, i))
+			goto fail;
 	w->gathered = malloc(DTA_PACKET_MAX);
 	w->auth = dta_auth_new();
 	for (int i = 0; i < 2; i++)
@@ -724,8 +731,10 @@ void dta_worker_free(struct dta_worker *w)
 		return;
 	for (uint32_t i = 0; i < w->opts.n_collectors; i++)
 		dta_client_free(w->client[i]);
-	for (uint32_t i = 0; i < w->sources; i++)
+	for (uint32_t i = 0; i < w->sources; i++) {
 		w->source[i].in->ops->close(w->source[i].in);
+		dta_worker_device_close(&w->source[i]);
+	}
 	dta_loss_free(w->loss);
 	dta_loss_free(w->legacy);
 	dta_auth_free(w->auth);
