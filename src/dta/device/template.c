@@ -281,6 +281,12 @@ static void pick_version(const struct dta_template *t, struct dta_template_work 
 			memcpy(&w->r.address[i], &mapped, 12);
 }
 
+static bool has_ports(uint8_t protocol)
+{
+	return protocol == IPPROTO_TCP || protocol == IPPROTO_UDP || protocol == IPPROTO_SCTP ||
+	       protocol == IPPROTO_DCCP || protocol == IPPROTO_UDPLITE;
+}
+
 /* What follows from fields that are no record's as they are. */
 static void complete(const struct dta_template_message *m, const struct dta_template *t)
 {
@@ -313,6 +319,12 @@ static void complete(const struct dta_template_message *m, const struct dta_temp
 	if (!(t->has >> DTA_FIELD_IP_VERSION & 1) && t->has >> DTA_FIELD_SOURCE & 1)
 		dta_record_set(r, DTA_FIELD_IP_VERSION,
 			       IN6_IS_ADDR_V4MAPPED(&r->address[DTA_FIELD_SOURCE]) ? 4 : 6);
+	/* A flow without ports has 0 in its 5-tuple, as the kernel's reporter writes it. */
+	if (!(t->has >> DTA_FIELD_SOURCE_PORT & 1) && t->has >> DTA_FIELD_PROTOCOL & 1 &&
+	    !has_ports((uint8_t)r->number[DTA_FIELD_PROTOCOL])) {
+		dta_record_set(r, DTA_FIELD_SOURCE_PORT, 0);
+		dta_record_set(r, DTA_FIELD_DESTINATION_PORT, 0);
+	}
 	if (time_of(m, t, 0, &ns))
 		dta_record_set(r, DTA_FIELD_START_NS, ns);
 	if (time_of(m, t, 1, &ns))
@@ -364,7 +376,6 @@ static void prepare(const struct dta_template_message *m, const struct dta_templ
 	w->r.number[DTA_FIELD_BYTES] = w->r.number[DTA_FIELD_PACKETS] = 0;
 	memset(w->extra, 0, sizeof(w->extra));
 	memset(w->v6, 0, sizeof(w->v6));
-	w->r.has = t->has | 1u << DTA_FIELD_EXPORTER | UINT64_C(1) << DTA_FIELD_DOMAIN;
 }
 
 static void give(struct dta_template_message *m, const struct dta_template *t)
@@ -374,6 +385,7 @@ static void give(struct dta_template_message *m, const struct dta_template *t)
 		take_options(m, t);
 		return;
 	}
+	m->work->r.has = t->has | 1u << DTA_FIELD_EXPORTER | UINT64_C(1) << DTA_FIELD_DOMAIN;
 	complete(m, t);
 	m->stats->records++;
 	m->fn(m->arg, &m->work->r);
