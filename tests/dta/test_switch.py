@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 
-from support.http import get
+from support.devices import Collector, Translator
 from support.process import Part, case, check, run_cases, wait_until, workdir
 from support.switch import ADDRESS, CHECKSUM, HEADER, Switch, key_of, needs_switch
 
@@ -25,46 +25,25 @@ def name(*key):
     return '_'.join(key)
 
 
-class Collector(Part):
-    def __init__(self):
-        with open(f'{D}/stores.yaml', 'w') as f:
-            f.write(f'listen: {D}/dta.sock\nstores:\n')
-            for key, number in NUMBER.items():
-                f.write(f'  - {{name: {name(*key)}, number: {number}, kind: increment, rows: 4, columns: 65536, copies: 4}}\n')
-            f.write('  - {name: interfaces, number: 12, kind: key-write, slots: 4096, value: 32, copies: 2}\n')
-        super().__init__(SIDELIGHT, 'collect', '--dta', f'{D}/stores.yaml', '--listen', '127.0.0.1:0')
-        ready = self.ready()
-        self.base = 'http://' + (ready.get('listen') or ready['http']).removeprefix('http://')
-
-    def ask(self, store, key):
-        return json.loads(get(f'{self.base}/api/v1/dta/query?store={store}&key={key}'))
-
-    def counts(self, kind, what, key):
-        """(packets, bytes) of a key."""
-        return tuple(self.ask(name(kind, what, unit), key).get('value', 0) for unit in ('packets', 'bytes'))
+def write_files():
+    with open(f'{D}/stores', 'w') as f:
+        f.write('listen: /tmp/sidelight-dta/dta.sock\nstores:\n')
+        for key, number in NUMBER.items():
+            f.write(f'  - {{name: {name(*key)}, number: {number}, kind: increment, rows: 4, columns: 65536, copies: 4}}\n')
+        f.write('  - {name: interfaces, number: 12, kind: key-write, slots: 4096, value: 32, copies: 2}\n')
+    with open(f'{D}/map', 'w') as f:
+        f.write('reports:\n')
+        for (kind, key, what), number in NUMBER.items():
+            fields = '5-tuple' if key == 'flow' else 'source, destination'
+            f.write(f'  - {{kind: {"sample" if kind == "sflow" else "flow"}, input: {kind}, key: [{fields}], '
+                    f'primitive: increment, store: {number}, copies: 4, add: {what}}}\n')
+        f.write('  - {kind: counters, input: sflow, key: [exporter, interface], primitive: key-write, store: 12, copies: 2, '
+                'value: [in-packets/8, in-bytes/8, out-packets/8, out-bytes/8]}\n')
 
 
-class Translator(Part):
-    def __init__(self):
-        with open(f'{D}/map.yaml', 'w') as f:
-            f.write('reports:\n')
-            for (kind, key, what), number in NUMBER.items():
-                fields = '5-tuple' if key == 'flow' else 'source, destination'
-                f.write(f'  - {{kind: {"sample" if kind == "sflow" else "flow"}, input: {kind}, key: [{fields}], '
-                        f'primitive: increment, store: {number}, copies: 4, add: {what}}}\n')
-            f.write('  - {kind: counters, input: sflow, key: [exporter, interface], primitive: key-write, store: 12, copies: 2, '
-                    'value: [in-packets/8, in-bytes/8, out-packets/8, out-bytes/8]}\n')
-        super().__init__(SIDELIGHT, 'translate', '--collector', f'unix:{D}/dta.sock', '--map', f'{D}/map.yaml', '--json',
-                         *(w for kind in KINDS for w in ('--input', f'{kind}=127.0.0.1:0')))
-        self.port = {kind: int(at.rsplit(':', 1)[1])
-                     for kind, at in (w.split(':', 1) for w in self.ready()['input'].split(','))}
-
-    def account(self):
-        check(self.stop() == 0, 'it failed', self)
-        a = json.loads(self.out[-1])
-        engine = a['engine']
-        check(engine['in'] == engine['stored'] + engine['waiting'] + sum(engine['dropped'].values()), f'engine: {a}', self)
-        return a
+def counts(c, kind, what, key):
+    """(packets, bytes) of a key."""
+    return tuple(c.count(name(kind, what, unit), key) for unit in ('packets', 'bytes'))
 
 
 def pair(sender):
@@ -99,8 +78,9 @@ class Capture(Part):
 
 def start(sampling, capture=None):
     switch = Switch(D)
-    c = Collector()
-    t = Translator()
+    write_files()
+    c = Collector(SIDELIGHT, f'{D}/stores', D)
+    t = Translator(SIDELIGHT, c, KINDS, '--map', f'{D}/map')
     at = {kind: f'"127.0.0.1:{port}"' for kind, port in t.port.items()}
     if capture:
         at['netflow'] += f',"127.0.0.1:{capture.port}"'
@@ -128,7 +108,7 @@ def settle(switch, c, t, *exact):
 
     def settled():
         nonlocal before
-        now = (switch.passed(), {(kind, s): c.counts(kind, 'pair', pair(s)) for kind in KINDS for s in ADDRESS})
+        now = (switch.passed(), {(kind, s): counts(c, kind, 'pair', pair(s)) for kind in KINDS for s in ADDRESS})
         same, before = now == before, now
         return same and all(now[1][kind, s] == expected(kind, *now[0][s]) for kind in exact for s in ADDRESS)
     wait_until(settled, lambda: f'the switch and the stores have {before}', t, every=2.5)
@@ -159,7 +139,7 @@ def each_packet_of_a_switch_is_counted_once():
     check(len(flows) > 45, f'nfcapd has {len(flows)} flows', capture)
     for flow, (packets, size) in flows.items():
         for kind in KINDS:
-            ours, truth = c.counts(kind, 'flow', key_of(*flow)), expected(kind, packets, size)
+            ours, truth = counts(c, kind, 'flow', key_of(*flow)), expected(kind, packets, size)
             check(ours == truth, f'{kind}: {flow}: {ours}, nfcapd has {truth}', t)
     a = t.account()['devices']
     check(a['sflow']['lost'] == 0 and a['sflow']['exporters'] == 1, f'{a["sflow"]}', t)
