@@ -40,6 +40,9 @@ export function keyText(hex) {
 export function valueText(hex) {
 	if (hex.length === 32)
 		return `${grouped(of(hex, 0, 8))} packets, ${bytes(of(hex, 8, 8))}`;
+	if (hex.length === 128) // of an interface, as the default mapping writes them
+		return ["in", "out"].map((way, i) => `${way}: ${bytes(of(hex, 32 * i, 8))}, ${grouped(of(hex, 32 * i + 8, 8))} packets, ` +
+			`${grouped(of(hex, 32 * i + 16, 8))} dropped, ${grouped(of(hex, 32 * i + 24, 8))} bad`).join("; ");
 	return hex.length <= 12 ? `${hex} = ${grouped(parseInt(hex, 16))}` : hex;
 }
 
@@ -161,6 +164,29 @@ function drawTranslators() {
 	$("dta-translators").hidden = !there.translators.length;
 }
 
+// What each protocol numbers, and so what is known to be lost.
+const NUMBERED = {int: "packets of reports", ipfix: "records", netflow: "flows, or packets of version 9", sflow: "samples"};
+
+// What devices send, by its kind.
+function drawInputs() {
+	const inputs = Object.entries(there.account.translators?.devices || {});
+	fillTable($("dta-inputs"), inputs.map(([kind, d]) => {
+		const unread = Object.entries(d.refused).filter(([, n]) => n);
+		return [
+			{text: kind, kind: "strong"},
+			num(grouped(d.exporters)),
+			num(number(d.datagrams)),
+			num(number(d.records)),
+			num(number(d.reports), d.unmapped ? `no rule makes a report of ${many(d.unmapped, "record")}` : ""),
+			num(grouped(d.lost), `${NUMBERED[kind] || ""}, by the devices' own numbers`),
+			num(grouped(d.restarts)),
+			num(grouped(unread.reduce((sum, [, n]) => sum + n, 0)),
+			    unread.map(([why, n]) => `${why.replace(/_/g, " ")} ${grouped(n)}`).join("\n")),
+		];
+	}));
+	$("dta-inputs").hidden = !inputs.length;
+}
+
 // Recent keys of the store, with their values.
 async function drawKeys() {
 	const s = there.stores.find((one) => one.name === store), table = $("dta-keys");
@@ -205,6 +231,7 @@ async function ask() {
 	drawStores();
 	drawTenants();
 	drawTranslators();
+	drawInputs();
 	const empty = $("dta-empty");
 	empty.hidden = there.translators.length > 0;
 	if (!there.translators.length)

@@ -95,10 +95,10 @@ static const struct {
 	const char *name;
 	const struct dta_decoder_ops *ops;
 } devices[DTA_DEVICES] = {
-	[DTA_DEVICE_INT] = {"int", NULL},
+	[DTA_DEVICE_INT] = {"int", &dta_decoder_int},
 	[DTA_DEVICE_IPFIX] = {"ipfix", &dta_decoder_ipfix},
 	[DTA_DEVICE_NETFLOW] = {"netflow", &dta_decoder_netflow},
-	[DTA_DEVICE_SFLOW] = {"sflow", NULL},
+	[DTA_DEVICE_SFLOW] = {"sflow", &dta_decoder_sflow},
 };
 
 const char *dta_device_name(enum dta_device d)
