@@ -132,7 +132,8 @@ static bool make_room(struct dta_exporters *x, const struct in6_addr *address, u
 		if (memcmp(&e->address, address, sizeof(*address)))
 			continue;
 		n++;
-		if ((!e->proven || is_idle(e, now)) && (!give || e->heard_ns < give->heard_ns))
+		if ((!e->proven || is_idle(e, now)) &&
+		    (!give || e->heard_ns <= give->heard_ns)) /* the chain has the newest first */
 			give = e;
 	}
 	if (n < DTA_EXPORTERS_SHARE) {

@@ -364,7 +364,7 @@ static struct dta_template **find(struct dta_exporter *e, uint16_t id)
 }
 
 /* A record that is about to be read: fields of others must not stay in it. */
-static void prepare(const struct dta_template_message *m, const struct dta_template *t)
+static void prepare(const struct dta_template_message *m)
 {
 	struct dta_template_work *w = m->work;
 
@@ -401,7 +401,7 @@ static void take_data(struct dta_template_message *m, uint16_t id, const uint8_t
 		m->stats->refused[DTA_DEVICE_NO_TEMPLATE]++;
 		return;
 	}
-	prepare(m, t);
+	prepare(m);
 	if (!t->varies) {
 		/* What is left is padding: shorter than a record (RFC 7011, section 3.3.1). */
 		for (; bytes >= t->bytes; set += t->bytes, bytes -= t->bytes) {
@@ -413,7 +413,7 @@ static void take_data(struct dta_template_message *m, uint16_t id, const uint8_t
 	}
 	while (bytes >= t->bytes) {
 		/* Lengths differ: a shorter number must not keep what stood there. */
-		prepare(m, t);
+		prepare(m);
 		n = read_varying(t, set, bytes, m->work);
 		if (!n) {
 			m->unknown = true;
