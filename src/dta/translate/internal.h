@@ -42,6 +42,7 @@ struct dta_worker {
 	uint32_t sources;
 	struct dta_loss *loss, *legacy; /* reporters of all inputs; legacy: of form B, or NULL */
 	uint64_t translator;		/* its name, as packets have it */
+	uint32_t signer;		/* of the packet: dta_auth_check() */
 	struct dta_client *client[DTA_HASH_RING_MEMBERS_MAX];
 	struct dta_hash_ring ring;
 	struct dta_auth *auth;

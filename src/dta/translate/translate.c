@@ -154,7 +154,8 @@ static int fresh_reports(struct dta_worker *w, const struct dta_datagram *d, uin
 					 .tenant = h->tenant,
 					 .reporter = h->reporter,
 					 .port = legacy ? DTA_PORT_ANSWER : d->port,
-					 .input = input};
+					 .input = input,
+					 .signer = legacy ? 0 : w->signer};
 	uint32_t superseded;
 	int fresh;
 
@@ -183,7 +184,7 @@ static int fresh_reports(struct dta_worker *w, const struct dta_datagram *d, uin
 	return fresh - (int)superseded;
 }
 
-static enum dta_refusal authenticate(const struct dta_worker *w, const struct dta_datagram *d,
+static enum dta_refusal authenticate(struct dta_worker *w, const struct dta_datagram *d,
 				     uint64_t real)
 {
 	const struct dta_header *h = &w->packet.header;
@@ -194,7 +195,7 @@ static enum dta_refusal authenticate(const struct dta_worker *w, const struct dt
 		to = dta_datagram_to(d);
 		here.address = &to;
 	}
-	return dta_auth_check(w->auth, h, d->data, d->bytes, &here, real);
+	return dta_auth_check(w->auth, h, d->data, d->bytes, &here, real, &w->signer);
 }
 
 static void take_datagram(struct dta_worker *w, uint32_t input, const struct dta_datagram *d,
@@ -283,12 +284,14 @@ static void send_answer(struct dta_worker *w, const struct dta_loss_key *to,
 {
 	uint8_t packet[DTA_ANSWER_BYTES + DTA_RANGES_MAX * 8 + DTA_MAC_BYTES];
 	/* A stranger who uses the number of a reporter gets nothing that its key has signed. */
-	const struct dta_key *key = to->authenticated
-					    ? dta_auth_find(w->auth, to->tenant, to->reporter)
-					    : NULL;
+	const struct dta_key *key = to->authenticated ? dta_auth_find(w->auth, to->tenant,
+								      to->reporter, to->signer)
+						      : NULL;
 	struct dta_answer now = *a;
 	size_t bytes;
 
+	if (to->authenticated && !key)
+		return; /* its key was taken back meanwhile */
 	now.credits = dta_credits_now(&w->credits);
 	if (!to->authenticated) {
 		const uint32_t room = dta_reflect_room(&w->reflect, &to->address, base_now_ns());
@@ -626,14 +629,14 @@ static void set_tenant(void *arg, uint16_t tenant, bool required)
 	dta_auth_require(w->auth, tenant, required);
 }
 
-static void set_key(void *arg, uint16_t tenant, int64_t reporter, const uint8_t *key, size_t bytes)
+static void set_keys(void *arg, uint16_t tenant, const struct dta_key_spec *keys, size_t n)
 {
 	struct dta_worker *w = arg;
-	const int err = dta_auth_key(w->auth, tenant, reporter, key, bytes);
+	const int err = dta_auth_keys(w->auth, tenant, keys, n);
 
 	if (err)
-		base_log_limited(BASE_ERROR, "translate", "key refused: %s tenant=%u reporter=%lld",
-				 strerror(-err), tenant, (long long)reporter);
+		base_log_limited(BASE_ERROR, "translate", "keys refused: %s tenant=%u",
+				 strerror(-err), tenant);
 }
 
 static void forgotten(void *arg, uint16_t tenant, uint32_t reporter)
@@ -710,7 +713,7 @@ struct dta_worker *dta_worker_new(const struct dta_translate_opts *opts, const c
 		c.collector = opts->collectors[i];
 		c.name = w->name;
 		c.tenant = set_tenant;
-		c.key = set_key;
+		c.keys = set_keys;
 		c.arg = w;
 		w->client[i] = dta_client_new(&c, error, error_bytes);
 		if (!w->client[i]) {
