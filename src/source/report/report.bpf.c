@@ -35,6 +35,7 @@
 
 #include "../tcp/bpf/map.h"
 #include "shared.h"
+#include "packet.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -223,49 +224,6 @@ static __always_inline void report(const struct report_flow_key *k, struct repor
 		count(RPT_SAID_BYTES, bytes - __sync_lock_test_and_set(&f->reported_bytes, bytes));
 }
 
-/* Extracts the flow key. False: not a flow. */
-static __always_inline bool flow_of(struct __sk_buff *skb, struct report_flow_key *k, bool *last)
-{
-	__u32 at = ETH_HLEN, ports;
-	__u8 flags;
-
-	if (skb->protocol == bpf_htons(ETH_P_IP)) {
-		struct iphdr ip;
-
-		if (bpf_skb_load_bytes(skb, at, &ip, sizeof(ip)) || ip.ihl < 5)
-			return false;
-		__builtin_memcpy(k->source, &ip.saddr, 4);
-		__builtin_memcpy(k->target, &ip.daddr, 4);
-		k->protocol = ip.protocol;
-		at += ip.ihl * 4;
-		if (ip.frag_off & bpf_htons(0x1fff))
-			return true; /* later fragments have no ports: the fragments between two
-					hosts are a flow */
-	} else if (skb->protocol == bpf_htons(ETH_P_IPV6)) {
-		struct ipv6hdr ip;
-
-		if (bpf_skb_load_bytes(skb, at, &ip, sizeof(ip)))
-			return false;
-		__builtin_memcpy(k->source, &ip.saddr, 16);
-		__builtin_memcpy(k->target, &ip.daddr, 16);
-		k->protocol = ip.nexthdr; /* extension headers count as a protocol */
-		k->v6 = 1;
-		at += sizeof(ip);
-	} else {
-		return false;
-	}
-	if (k->protocol == IPPROTO_TCP || k->protocol == IPPROTO_UDP ||
-	    k->protocol == IPPROTO_SCTP) {
-		if (bpf_skb_load_bytes(skb, at, &ports, 4))
-			return false;
-		k->source_port = ports & 0xffff; /* in network order */
-		k->target_port = ports >> 16;
-		if (k->protocol == IPPROTO_TCP && !bpf_skb_load_bytes(skb, at + 13, &flags, 1))
-			*last = flags & 0x05; /* FIN, RST */
-	}
-	return true;
-}
-
 static __always_inline bool is_target(const struct report_flow_key *k)
 {
 	__u32 to[4];
@@ -283,10 +241,10 @@ int see(struct __sk_buff *skb)
 	__u64 now = bpf_ktime_get_ns(), packets, bytes, before;
 	struct report_flow fresh = {}, *f;
 	struct report_flow_key k = {};
-	bool last = false;
+	struct packet p = {};
 
 	count(RPT_PACKETS, 1);
-	if (!flow_of(skb, &k, &last)) {
+	if (!packet_flow(skb, &k, &p)) {
 		count(RPT_OTHERS, 1);
 		goto carry;
 	}
@@ -309,15 +267,15 @@ int see(struct __sk_buff *skb)
 			goto carry;
 		}
 	}
-	/* A coalesced segment is gso_segs packets on the wire. */
-	packets = __sync_fetch_and_add(&f->packets, skb->gso_segs ?: 1) + (skb->gso_segs ?: 1);
-	bytes = __sync_fetch_and_add(&f->bytes, skb->len) + skb->len;
-	count(RPT_BYTES, skb->len);
+	packet_size(skb, &k, &p);
+	packets = __sync_fetch_and_add(&f->packets, p.packets) + p.packets;
+	bytes = __sync_fetch_and_add(&f->bytes, p.bytes) + p.bytes;
+	count(RPT_BYTES, p.bytes);
 	before = f->reported_ns;
-	if (last || !before || now - before >= config.every_ns ||
+	if (p.last || !before || now - before >= config.every_ns ||
 	    bytes - f->reported_bytes >= config.bytes) {
 		/* One of the CPUs that see it at the same time. */
-		if (last || __sync_val_compare_and_swap(&f->reported_ns, before, now) == before) {
+		if (p.last || __sync_val_compare_and_swap(&f->reported_ns, before, now) == before) {
 			f->reported_ns = now;
 			if (may_report())
 				report(&k, f, packets, bytes, now);
