@@ -454,6 +454,7 @@ static const struct cli_count kernel_counts[] = {
 	KERNEL("held_back", RPT_HELD_BACK),
 	KERNEL("bytes", RPT_BYTES),
 	KERNEL("said_bytes", RPT_SAID_BYTES),
+	KERNEL("heartbeats", RPT_BEATS),
 	CLI_COUNT(report_kernel_counts, unsaid_bytes),
 	CLI_COUNT(report_kernel_counts, evicted),
 	CLI_COUNT(report_kernel_counts, evicted_bytes),

@@ -9,13 +9,55 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
 
 from support import flows
 from support.flows import held, needs_bpf, still_there
 from support.process import Part, case, fail, run_cases, wait_until, workdir
 from support.reporter import Far, Listener, datagrams, key_of, reporter
+from support.store_server import Store, StoreServer
 
 EXE = sys.argv[1]
+
+
+class Relay:
+    """Passes packets of reports on, or once it is told to loses them, but no heartbeat; counts reports, and NACKs."""
+
+    def __init__(self, to):
+        self.near, self.far = (socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2))
+        self.near.bind(('0.0.0.0', 0))
+        self.far.connect(to)
+        self.near.settimeout(0.05)
+        self.port = self.near.getsockname()[1]
+        self.passed = self.lost = self.asked = self.beats = 0
+        self.losing = self.end = False
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
+
+    def run(self):
+        while not self.end:
+            try:
+                b = self.near.recv(65536)
+                reports = struct.unpack_from('>I', b, 28)[0]
+                if reports and self.losing:
+                    self.lost += reports
+                else:
+                    self.far.send(b)
+                    self.passed += reports
+                    self.beats += not reports
+            except TimeoutError:
+                pass
+            try:
+                while True:
+                    self.asked += self.far.recv(65536, socket.MSG_DONTWAIT)[2] == 2
+            except BlockingIOError:
+                pass
+
+    def stop(self):
+        self.end = True
+        self.thread.join()
+        self.near.close()
+        self.far.close()
 
 
 @case
@@ -57,6 +99,8 @@ def to_this_host():
     if counts['no_room'] or counts['not_written'] or counts['no_flow'] or counts['reports'] != counts['sent_reports']:
         fail(f'{counts}')
     wait_until(lambda: got.reports == counts['reports'], lambda: f'{got.reports} of {counts["reports"]}', seconds=20)
+    if not got.heartbeats or not set(got.heartbeats) <= {0} | {s + n for s, n in got.sequences}:
+        fail(f'heartbeats {got.heartbeats}')
     # Every sequence number once.
     at = 0
     for sequence, n in sorted(got.sequences):
@@ -208,6 +252,34 @@ def a_sample_of_flows():
     if counts['left_out'] < 3 * (400 - whole()) or whole() > 140:
         fail(f'{counts}, {whole()} flows')
     got.stop()
+
+
+@case
+def the_loss_of_the_last_packets_is_seen():
+    """Nothing follows a lost packet but heartbeats: the translator misses its reports all the same."""
+    folder = workdir()
+    server = StoreServer(f'{folder}/s', [Store('key-write', 4, value=16, copies=3)])
+    translator = Part(EXE, 'translate', '--collector', f'unix:{folder}/s', '--listen', '127.0.0.1:0', '--json')
+    host, port = translator.ready()['listen'].rsplit(':', 1)
+    relay = Relay((host, int(port)))
+    p, _ = reporter('lo', f':{relay.port}', '--direction', 'in')
+    datagrams(socket.AF_INET, '127.0.0.1', 10, 100)
+    wait_until(lambda: relay.passed, 'no report came', p)
+    relay.losing = True
+    datagrams(socket.AF_INET, '127.0.0.1', 10, 100)
+    wait_until(lambda: relay.lost and relay.asked, lambda: f'{relay.lost} lost, {relay.asked} asked for', p, translator)
+    p.p.send_signal(signal.SIGTERM)
+    p.wait()
+    counts = json.loads(p.stdout()[p.stdout().index('{'):])
+    wait_until(lambda: relay.passed + relay.lost == counts['reports'] and relay.beats >= 1,
+               lambda: f'{relay.__dict__} of {counts}', translator)
+    translator.stop()
+    a = json.loads(translator.out[-1])
+    if a['loss']['missing'] + a['loss']['lost'] != relay.lost or a['loss']['arrived'] != relay.passed or \
+            relay.passed + relay.lost != counts['reports'] or not counts['heartbeats']:
+        fail(f'{relay.lost} of {relay.passed + relay.lost} lost: {a["loss"]}, {counts}')
+    relay.stop()
+    server.close()
 
 
 @case

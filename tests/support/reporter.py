@@ -18,7 +18,7 @@ class Listener:
 
     def __init__(self, sock, credits=None):
         self.credits, self.answered = credits, 0
-        self.sock, self.last, self.reports, self.sequences = sock, {}, 0, []
+        self.sock, self.last, self.reports, self.sequences, self.heartbeats = sock, {}, 0, [], []
         self.sock.settimeout(0.1)
         self.end = False
         self.thread = threading.Thread(target=self.run, daemon=True)
@@ -39,6 +39,9 @@ class Listener:
                 self.answered += 1
             magic, version, flags, blocks, tenant, length, reporter, sequence, _, _, n = \
                 struct.unpack_from('>BBBBHHIIQII', b)
+            if (magic, version, flags & ~4, blocks, length, reporter, n) == (0xd7, 2, 0, 0, len(b), 9, 0) and len(b) == 32:
+                self.heartbeats.append(sequence)
+                continue
             opcode, _, count, copies, key, value, store, zero = struct.unpack_from('>BBHBBHHH', b, 32)
             if (magic, version, flags & ~4, blocks, tenant, length, reporter, opcode, count, copies, value, store, zero) != \
                     (0xd7, 2, 0, 1, 0, len(b), 9, 1, n, 3, 16, 4, 0) or len(b) != 44 + n * (key + 16):

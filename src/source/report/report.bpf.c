@@ -46,7 +46,8 @@ __s64 debt = 0;	    /* packets that wait for a carrier, approximately */
 __u32 handed = 0;   /* reports put into packets, including packets being filled */
 /* Set by the loader: if limited, reports are held back from number `allowed` on. */
 __u32 limited = 0, allowed = 0;
-__u32 ask = 0; /* set by the loader: the next packet requests an answer */
+__u32 ask = 0;	    /* set by the loader: the next packet requests an answer */
+__u64 realtime = 0; /* CLOCK_REALTIME - CLOCK_MONOTONIC, kept by the loader */
 /* Result of the last sweep: flows, and their bytes that no report included. */
 __u64 known = 0, unsaid = 0;
 
@@ -83,7 +84,7 @@ static __always_inline void finish(__u32 slot, __u32 n, __u32 v6)
 
 	if (!s)
 		return;
-	s->count = n;
+	s->count = n; /* 0: a heartbeat */
 	s->v6 = v6;
 	s->sequence = __sync_fetch_and_add(&sequence, n);
 	if (bpf_map_push_elem(&ready, &slot, 0)) /* impossible: the queue has room for every slot */
@@ -102,9 +103,9 @@ static __always_inline void put_item(struct report_slot *s, __u32 n, const __u8 
 	__u8 *to;
 
 	asm volatile("" : "+r"(at));
-	if (at > sizeof(s->items) - RPT_ITEM6)
+	if (at > RPT_ITEMS * RPT_ITEM6 - RPT_ITEM6)
 		return; /* impossible */
-	to = s->items + at;
+	to = s->message + RPT_FIXED + at;
 	asm volatile("" : "+r"(to));
 	if (v6)
 		__builtin_memcpy(to, item, RPT_ITEM6);
@@ -349,6 +350,20 @@ int flush(struct __sk_buff *skb)
 	return 0;
 }
 
+/* For the loader: queues a heartbeat, behind the packets of all reports that it says were sent. */
+SEC("tc")
+int beat(struct __sk_buff *skb)
+{
+	__u32 slot;
+
+	(void)skb;
+	if (bpf_map_pop_elem(&vacant, &slot))
+		count(RPT_NO_ROOM, 1);
+	else
+		finish(slot, 0, 0);
+	return 0;
+}
+
 /* ---- the carrier ---- */
 
 struct dta { /* docs/dta-wire.md */
@@ -363,21 +378,21 @@ struct dta { /* docs/dta-wire.md */
 	__be16 value_bytes, store, zero;
 } __attribute__((packed));
 
+_Static_assert(sizeof(struct dta) == RPT_FIXED, "as on the wire");
+
 struct headers4 {
 	struct ethhdr eth;
 	struct iphdr ip;
 	struct udphdr udp;
-	struct dta dta;
 } __attribute__((packed));
 
 struct headers6 {
 	struct ethhdr eth;
 	struct ipv6hdr ip;
 	struct udphdr udp;
-	struct dta dta;
 } __attribute__((packed));
-_Static_assert(sizeof(struct headers4) == RPT_HEADERS4 + RPT_FIXED, "as on the wire");
-_Static_assert(sizeof(struct headers6) == RPT_HEADERS6 + RPT_FIXED, "as on the wire");
+_Static_assert(sizeof(struct headers4) == RPT_HEADERS4, "as on the wire");
+_Static_assert(sizeof(struct headers6) == RPT_HEADERS6, "as on the wire");
 
 static __always_inline void fill_eth(struct ethhdr *eth, __u16 type)
 {
@@ -395,29 +410,32 @@ static __always_inline struct udphdr udp_of(__u32 payload)
 		.source = config.source_port, .dest = config.port, .len = bpf_htons(8 + payload)};
 }
 
-static __always_inline void fill_dta(struct dta *d, const struct report_slot *s, __u32 n,
-				     __u32 payload)
+/* Completes the message of a slot, except for its items. */
+static __always_inline void fill_message(struct report_slot *s, __u32 n, __u32 bytes)
 {
-	d->magic = 0xd7;
-	d->version = 2;
+	struct dta d = {.magic = 0xd7, .version = 2};
+
 	if (ask) { /* two CPUs may both see it, which is harmless */
 		ask = 0;
-		d->flags = 4;
+		d.flags = 4;
 	}
-	d->blocks = 1;
-	d->tenant = bpf_htons(config.tenant);
-	d->length = bpf_htons(payload);
-	d->reporter = bpf_htonl(config.reporter);
-	d->sequence = bpf_htonl(s->sequence);
-	d->time_ns = bpf_cpu_to_be64(bpf_ktime_get_ns() + config.realtime);
-	d->incarnation = bpf_htonl(config.incarnation);
-	d->reports = bpf_htonl(n);
-	d->opcode = 1; /* Key-Write */
-	d->items = bpf_htons(n);
-	d->copies = config.copies;
-	d->key_bytes = s->v6 ? RPT_KEY6 : RPT_KEY4;
-	d->value_bytes = bpf_htons(RPT_VALUE);
-	d->store = bpf_htons(config.store);
+	d.tenant = bpf_htons(config.tenant);
+	d.length = bpf_htons(bytes);
+	d.reporter = bpf_htonl(config.reporter);
+	d.sequence = bpf_htonl(s->sequence);
+	d.time_ns = bpf_cpu_to_be64(bpf_ktime_get_ns() + realtime);
+	d.incarnation = bpf_htonl(config.incarnation);
+	d.reports = bpf_htonl(n);
+	if (n) {
+		d.blocks = 1;
+		d.opcode = 1; /* Key-Write */
+		d.items = bpf_htons(n);
+		d.copies = config.copies;
+		d.key_bytes = s->v6 ? RPT_KEY6 : RPT_KEY4;
+		d.value_bytes = bpf_htons(RPT_VALUE);
+		d.store = bpf_htons(config.store);
+	}
+	__builtin_memcpy(s->message, &d, sizeof(d));
 }
 
 static __always_inline __u16 fold(__u32 sum)
@@ -427,24 +445,23 @@ static __always_inline __u16 fold(__u32 sum)
 	return ~sum;
 }
 
-/* Replaces the frame by headers and items. */
+/* Replaces the frame by headers and message. */
 static __always_inline bool put_frame(struct xdp_md *ctx, void *headers, __u32 size,
 				      struct report_slot *s, __u64 bytes)
 {
 	return !bpf_xdp_adjust_tail(ctx, (int)(size + bytes) - (int)bpf_xdp_get_buff_len(ctx)) &&
 	       !bpf_xdp_store_bytes(ctx, 0, headers, size) &&
-	       !bpf_xdp_store_bytes(ctx, size, s->items, bytes);
+	       !bpf_xdp_store_bytes(ctx, size, s->message, bytes);
 }
 
-static __always_inline bool write4(struct xdp_md *ctx, struct report_slot *s, __u32 n, __u64 bytes)
+static __always_inline bool write4(struct xdp_md *ctx, struct report_slot *s, __u64 bytes)
 {
 	struct headers4 h = {};
-	__u32 payload = RPT_FIXED + (__u32)bytes;
 
 	fill_eth(&h.eth, ETH_P_IP);
 	h.ip.version = 4;
 	h.ip.ihl = 5;
-	h.ip.tot_len = bpf_htons(20 + 8 + payload);
+	h.ip.tot_len = bpf_htons(20 + 8 + (__u32)bytes);
 	h.ip.frag_off = bpf_htons(0x4000);
 	h.ip.ttl = 64;
 	h.ip.protocol = IPPROTO_UDP;
@@ -454,25 +471,22 @@ static __always_inline bool write4(struct xdp_md *ctx, struct report_slot *s, __
 	h.ip.check = fold(bpf_htons(0x4500) + h.ip.tot_len + h.ip.frag_off +
 			  bpf_htons(64 << 8 | IPPROTO_UDP) + (config.source & 0xffff) +
 			  (config.source >> 16) + (config.target & 0xffff) + (config.target >> 16));
-	h.udp = udp_of(payload);
-	fill_dta(&h.dta, s, n, payload);
+	h.udp = udp_of(bytes);
 	return put_frame(ctx, &h, sizeof(h), s, bytes);
 }
 
-/* IPv6 requires the checksum (RFC 8200, 8.1). What it covers besides the items, word-aligned. */
+/* IPv6 requires the checksum (RFC 8200, 8.1). What it covers besides the message. */
 struct covered {
 	__u32 source[4], target[4];
 	__be32 length, next;
 	struct udphdr udp;
-	struct dta dta;
 };
 
 #define PART 480u /* bpf_csum_diff() takes 512 bytes per call */
 
-static __always_inline __u16 checksum6(const struct headers6 *h, struct report_slot *s, __u64 bytes)
+static __always_inline __u16 checksum6(struct udphdr udp, struct report_slot *s, __u64 bytes)
 {
-	struct covered c = {.length = bpf_htonl(8 + RPT_FIXED + (__u32)bytes),
-			    .next = bpf_htonl(IPPROTO_UDP)};
+	struct covered c = {.length = bpf_htonl(8 + (__u32)bytes), .next = bpf_htonl(IPPROTO_UDP)};
 	__u64 words = (bytes + 3) & ~3ull;
 	__u32 sum;
 
@@ -480,44 +494,41 @@ static __always_inline __u16 checksum6(const struct headers6 *h, struct report_s
 		c.source[i] = config.source6[i];
 		c.target[i] = config.target6[i];
 	}
-	c.udp = h->udp;
-	c.dta = h->dta;
+	c.udp = udp;
 	sum = bpf_csum_diff(NULL, 0, (__be32 *)&c, sizeof(c), 0);
-	for (__u64 i = 0; i < 3; i++) /* clear stale bytes after the last item */
-		if (bytes + i < words && bytes + i < sizeof(s->items))
-			s->items[bytes + i] = 0;
+	for (__u64 i = 0; i < 3; i++) /* clear stale bytes behind the message */
+		if (bytes + i < words && bytes + i < sizeof(s->message))
+			s->message[bytes + i] = 0;
 #pragma unroll
-	for (__u32 at = 0; at < sizeof(s->items); at += PART) {
-		const __u32 most = sizeof(s->items) - at < PART ? sizeof(s->items) - at : PART;
+	for (__u32 at = 0; at < sizeof(s->message); at += PART) {
+		const __u32 most = sizeof(s->message) - at < PART ? sizeof(s->message) - at : PART;
 		__u64 part = words > at ? words - at : 0;
 
 		if (part > most)
 			part = most;
 		asm volatile("" : "+r"(part)); /* show the verifier the bound that follows */
 		if (part && part <= most)
-			sum = bpf_csum_diff(NULL, 0, (__be32 *)(s->items + at), part, sum);
+			sum = bpf_csum_diff(NULL, 0, (__be32 *)(s->message + at), part, sum);
 	}
 	sum = fold(sum);
 	return sum ?: 0xffff;
 }
 
-static __always_inline bool write6(struct xdp_md *ctx, struct report_slot *s, __u32 n, __u64 bytes)
+static __always_inline bool write6(struct xdp_md *ctx, struct report_slot *s, __u64 bytes)
 {
 	struct headers6 h = {};
-	__u32 payload = RPT_FIXED + (__u32)bytes;
 
 	fill_eth(&h.eth, ETH_P_IPV6);
 	h.ip.version = 6;
-	h.ip.payload_len = bpf_htons(8 + payload);
+	h.ip.payload_len = bpf_htons(8 + (__u32)bytes);
 	h.ip.nexthdr = IPPROTO_UDP;
 	h.ip.hop_limit = 64;
 	for (int i = 0; i < 4; i++) {
 		h.ip.saddr.in6_u.u6_addr32[i] = config.source6[i];
 		h.ip.daddr.in6_u.u6_addr32[i] = config.target6[i];
 	}
-	h.udp = udp_of(payload);
-	fill_dta(&h.dta, s, n, payload);
-	h.udp.check = checksum6(&h, s, bytes);
+	h.udp = udp_of(bytes);
+	h.udp.check = checksum6(h.udp, s, bytes);
 	return put_frame(ctx, &h, sizeof(h), s, bytes);
 }
 
@@ -546,20 +557,21 @@ int write_report(struct xdp_md *ctx)
 	if (!s)
 		return XDP_DROP;
 	n = s->count;
-	bytes = (__u64)n * (s->v6 ? RPT_ITEM6 : RPT_ITEM4);
+	bytes = n ? RPT_FIXED + (__u64)n * (s->v6 ? RPT_ITEM6 : RPT_ITEM4) : RPT_HEADER;
 	/* Linux 6.1's verifier tracks 64-bit bounds only. */
 	asm volatile("" : "+r"(bytes));
-	if (bytes < RPT_ITEM4 || bytes > sizeof(s->items) || n > RPT_ITEMS) { /* impossible */
+	if (bytes < RPT_HEADER || bytes > sizeof(s->message)) { /* impossible */
 		bpf_map_push_elem(&vacant, &slot, 0);
 		return XDP_DROP;
 	}
-	written = config.v6 ? write6(ctx, s, n, bytes) : write4(ctx, s, n, bytes);
+	fill_message(s, n, bytes);
+	written = config.v6 ? write6(ctx, s, bytes) : write4(ctx, s, bytes);
 	bpf_map_push_elem(&vacant, &slot, 0);
 	if (!written) {
 		count(RPT_NOT_WRITTEN, 1);
 		return XDP_DROP;
 	}
-	count(RPT_SENT, 1);
+	count(n ? RPT_SENT : RPT_BEATS, 1);
 	count(RPT_SENT_REPORTS, n);
 	return XDP_TX;
 }

@@ -38,6 +38,9 @@
 #define FEED_MOST   256
 #define SWEEP_NS    1000000000ull
 #define LOOK_NS	    20000000ull
+#define BEAT_NS	    20000000ull /* after the last report; then 8, 64 and 512 times as long */
+#define BEATS	    3
+#define LAST_BEATS  2
 
 /* A program on an interface. */
 struct hook {
@@ -60,7 +63,9 @@ struct report_kernel {
 	uint16_t port;
 	bool waits; /* no translator listens there */
 	struct report_budget budget;
-	uint64_t swept_ns, looked_ns;
+	uint64_t swept_ns, looked_ns, quiet_ns;
+	uint32_t quiet_at; /* sequence since quiet_ns */
+	unsigned int beats;
 	uint64_t evicted, evicted_bytes;
 	bool ending;
 };
@@ -429,7 +434,6 @@ struct report_kernel *report_kernel_open(const struct report_kernel_opts *o, cha
 		.bytes = o->bytes ? o->bytes : 1 << 20,
 		.flush_ns = o->flush_ns ? o->flush_ns : 10000000,
 		.source_port = htons(SOURCE_PORT),
-		.realtime = base_realtime_ns() - base_now_ns(),
 	};
 	struct sockaddr mac;
 	struct route way;
@@ -474,6 +478,7 @@ struct report_kernel *report_kernel_open(const struct report_kernel_opts *o, cha
 		r->budget.fd = answers_socket(&way);
 	check_listener(r); /* before the first packet */
 	limit(r, base_now_ns());
+	r->skel->bss->realtime = base_realtime_ns() - base_now_ns();
 	if (!attach_all(r, o, index, error, bytes))
 		return r;
 fail:
@@ -544,6 +549,25 @@ static void sweep(struct report_kernel *r)
 		 before.n[RPT_BYTES] - after.n[RPT_SAID_BYTES] - after.unsaid_bytes);
 }
 
+/* Translators learn of the loss of the last packets by a heartbeat, which may be lost, too. */
+static void beat(struct report_kernel *r, uint64_t now)
+{
+	uint32_t sequence = __atomic_load_n(&r->skel->bss->sequence, __ATOMIC_RELAXED);
+
+	if (sequence != r->quiet_at) {
+		r->quiet_at = sequence;
+		r->quiet_ns = now;
+		r->beats = 0;
+	}
+	if (!sequence || r->waits || now - r->quiet_ns < BEAT_NS << 3 * r->beats)
+		return;
+	run(r->skel->progs.beat, 0);
+	if (r->beats < BEATS)
+		r->beats++;
+	else
+		r->quiet_ns = now;
+}
+
 void report_kernel_tick(struct report_kernel *r)
 {
 	uint64_t now = base_now_ns();
@@ -554,12 +578,14 @@ void report_kernel_tick(struct report_kernel *r)
 		r->looked_ns = now;
 	}
 	limit(r, now);
+	__atomic_store_n(&r->skel->bss->realtime, base_realtime_ns() - now, __ATOMIC_RELAXED);
 	if (now - r->swept_ns >= SWEEP_NS) {
 		sweep(r);
 		r->swept_ns = now;
 	}
 	for (int cpu = 0; cpu < r->cpus; cpu++)
 		run(r->skel->progs.flush, (uint32_t)cpu);
+	beat(r, now);
 	owed = __atomic_load_n(&r->skel->bss->debt, __ATOMIC_RELAXED);
 	for (int i = 0; i < FEED_MOST && i < owed && feed(r); i++)
 		__atomic_fetch_sub(&r->skel->bss->debt, 1, __ATOMIC_RELAXED);
@@ -583,6 +609,12 @@ void report_kernel_drain(struct report_kernel *r)
 		report_kernel_counts(r, &c);
 		if (c.n[RPT_SENT_REPORTS] + c.n[RPT_NOT_WRITTEN] >= c.n[RPT_REPORTS])
 			break;
+		usleep(5000);
+	}
+	for (int i = 0; i < LAST_BEATS; i++) {
+		r->beats = 0;
+		r->quiet_ns = 0;
+		report_kernel_tick(r);
 		usleep(5000);
 	}
 }

@@ -25,8 +25,10 @@
 
 #define RPT_HEADERS4 (14 + 20 + 8) /* Ethernet, IPv4, UDP */
 #define RPT_HEADERS6 (14 + 40 + 8)
-#define RPT_FIXED    (32 + 12) /* headers of a packet with one block (docs/dta-wire.md) */
-#define RPT_LONGEST  (RPT_HEADERS6 + RPT_FIXED + RPT_ITEMS * RPT_ITEM6)
+#define RPT_HEADER   32u       /* of a packet, alone in a heartbeat (docs/dta-wire.md) */
+#define RPT_FIXED    (32 + 12) /* with the header of its block */
+#define RPT_MESSAGE  (RPT_FIXED + RPT_ITEMS * RPT_ITEM6)
+#define RPT_LONGEST  (RPT_HEADERS6 + RPT_MESSAGE)
 
 enum report_count {
 	RPT_PACKETS, /* of the interface */
@@ -43,6 +45,7 @@ enum report_count {
 	RPT_HELD_BACK,	 /* due reports held back: a later one includes them */
 	RPT_BYTES,	 /* bytes of counted packets */
 	RPT_SAID_BYTES,	 /* of those, included in reports */
+	RPT_BEATS,	 /* heartbeats */
 	RPT_COUNTS
 };
 
@@ -61,7 +64,6 @@ struct report_config {
 	__u64 every_ns; /* minimum interval of a flow's reports */
 	__u64 bytes;	/* bytes after which it is reported earlier */
 	__u64 flush_ns; /* age at which a packet is sent */
-	__u64 realtime; /* CLOCK_REALTIME - CLOCK_MONOTONIC */
 };
 
 struct report_flow_key {
@@ -78,7 +80,7 @@ struct report_flow {
 
 struct report_slot {
 	__u32 count, v6, sequence, pad;
-	__u8 items[RPT_ITEMS * RPT_ITEM6];
+	__u8 message[RPT_MESSAGE]; /* the payload of the packet */
 };
 
 #endif
