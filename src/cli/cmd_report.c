@@ -538,6 +538,8 @@ static int from_interface(const struct base_command *self, const struct report_s
 		.bytes = s->bytes,
 		.flush_ns = s->o.flush_ns,
 		.flows = s->flows,
+		.key_file = s->o.key_file,
+		.translator = s->o.translator,
 	};
 #endif
 
@@ -549,13 +551,12 @@ static int from_interface(const struct base_command *self, const struct report_s
 				  s->direction);
 	if (s->how.sample > 31)
 		return base_usage(self, "--sample: 1 in 2^31 flows at most with --interface");
-	if (s->legacy || s->o.key_file || s->immediate || s->essential || s->changes ||
-	    s->o.wait_ns || s->single)
-		return base_usage(
-			self,
-			"--interface: the kernel makes plain reports: no --legacy, --key-file, "
-			"--immediate, --essential, --changes, --wait, --single");
+	if (s->legacy || s->immediate || s->essential || s->changes || s->o.wait_ns || s->single)
+		return base_usage(self, "--interface: the kernel makes plain reports: no --legacy, "
+					"--immediate, --essential, --changes, --wait, --single");
 #if HAVE_BPF
+	if (s->o.key_file)
+		base_secret_warn("report", s->o.key_file);
 	return let_kernel_report(self, &o, s->duration, s->json);
 #else
 	return base_failure(self, "--interface: built without eBPF");

@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 
 from support import flows
 from support.flows import held, needs_bpf, still_there
@@ -377,6 +378,77 @@ stores:
         wait_until(lambda: asked() == struct.pack('>QQ', count, count * size).hex(), asked, translator, seconds=20)
     for part in (p, translator, collector):
         part.stop()
+
+
+@case
+def signed_as_the_translator_requires():
+    """Every packet is proved by a key, and so is every answer: with packets of all lengths, of both families."""
+    folder = workdir()
+    with open(f'{folder}/key', 'w') as f:
+        f.write('000102030405060708090a0b0c0d0eff\n')
+    os.chmod(f'{folder}/key', 0o600)
+    with open(f'{folder}/other', 'w') as f:
+        f.write(32 * '1')
+    os.chmod(f'{folder}/other', 0o600)
+    with open(f'{folder}/stores.yaml', 'w') as f:
+        f.write(f'''listen: {folder}/dta.sock
+tenants:
+  - {{number: 3, name: third, key: {folder}/key, required: true}}
+stores:
+  - {{name: flows, tenant: 3, number: 4, kind: key-write, slots: 10000, value: 16, copies: 3}}
+''')
+    q = subprocess.run([EXE, 'report', '--interface', 'lo', '--target', ':40040', '--key-file', f'{folder}/stores.yaml'],
+                       capture_output=True, text=True, timeout=60)
+    if q.returncode != 1 or 'not 32 hexadecimal digits' not in q.stderr or len(q.stderr.splitlines()) > 2:
+        fail(f'exit {q.returncode} {q.stderr}')
+    collector = Part(EXE, 'collect', '--dta', f'{folder}/stores.yaml', '--listen', '127.0.0.1:0')
+    address = collector.ready()['listen']
+    # By its address, and by its name; the last one has another key.
+    for key, meant, good in (('key', (), True), ('key', ('--translator', 'it'), True), ('key', ('--translator', 'no'), False),
+                             ('other', (), False)):
+        p, target = reporter('lo', ':40040', '--direction', 'in', '--tenant', '3', '--key-file', f'{folder}/{key}', *meant)
+        translator = Part(EXE, 'translate', '--collector', f'unix:{folder}/dta.sock', '--listen', target, '--json',
+                          '--name', 'it')
+        translator.ready()
+        wanted = {}
+        for flows_at_once in range(1, 27):
+            for family, host, size in ((socket.AF_INET, '127.0.0.1', 52), (socket.AF_INET6, '::1', 72)):
+                for _ in range(flows_at_once % 9 * 3):
+                    wanted[datagrams(family, host, 1, 10)] = (1, size)
+            time.sleep(0.02)  # so that packets of many lengths are sent; nothing depends on it
+
+        def found():
+            k = list(wanted)[-1]
+            q = subprocess.run([EXE, 'query', 'keywrite', '--collector', address, '--json', 'flows', k.hex()],
+                               capture_output=True, text=True, timeout=60)
+            return q.returncode == 0 and json.loads(q.stdout).get('value')
+        if good:
+            wait_until(found, 'it is in the store', p, translator, seconds=20)
+        p.p.send_signal(signal.SIGTERM)
+        p.wait()
+        translator.stop()
+        counts, a = json.loads(p.stdout()[p.stdout().index('{'):]), json.loads(translator.out[-1])
+        refused = {k: v for k, v in a['refused'].items() if v}
+        if good:
+            if refused or a['packets'] != counts['sent'] + counts['heartbeats'] or not counts['answers'] or \
+                    counts['answers_refused'] or a['loss']['arrived'] != counts['sent_reports']:
+                fail(f'{counts} {a}')
+        elif set(refused) != {'elsewhere' if meant else 'mac'} or counts['answers'] or a['fresh']:
+            fail(f'{counts} {a}')
+    collector.stop()
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sock.bind(('0.0.0.0', 0))
+    got = Listener(sock, credits=0, proof=24)
+    p, _ = reporter('lo', f':{sock.getsockname()[1]}', '--direction', 'in', '--key-file', f'{folder}/key')
+    wait_until(lambda: datagrams(socket.AF_INET, '127.0.0.1', 1, 10) and got.answered, 'no answer was wanted', p)
+    keys = [datagrams(socket.AF_INET, '127.0.0.1', 1, 10) for _ in range(50)]
+    wait_until(lambda: all(k in got.last for k in keys), lambda: f'{len(got.last)}', p)
+    p.p.send_signal(signal.SIGTERM)
+    p.wait()
+    got.stop()
+    counts = json.loads(p.stdout()[p.stdout().index('{'):])
+    if counts['answers'] or not counts['answers_refused'] or counts['held_back']:
+        fail(f'answers without a MAC were believed: {counts}')
 
 
 needs_bpf()

@@ -66,6 +66,8 @@ struct pending {
 };
 MAP(pendings, ARRAY, 0, 2 * RPT_CPUS, __u32, struct pending);
 
+#include "sign.bpf.h"
+
 static __always_inline void count(enum report_count what, __u64 n)
 {
 	__u32 key = what;
@@ -413,11 +415,11 @@ static __always_inline struct udphdr udp_of(__u32 payload)
 /* Completes the message of a slot, except for its items. */
 static __always_inline void fill_message(struct report_slot *s, __u32 n, __u32 bytes)
 {
-	struct dta d = {.magic = 0xd7, .version = 2};
+	struct dta d = {.magic = 0xd7, .version = 2, .flags = config.sign ? 1 : 0};
 
 	if (ask) { /* two CPUs may both see it, which is harmless */
 		ask = 0;
-		d.flags = 4;
+		d.flags |= 4;
 	}
 	d.tenant = bpf_htons(config.tenant);
 	d.length = bpf_htons(bytes);
@@ -560,11 +562,13 @@ int write_report(struct xdp_md *ctx)
 	bytes = n ? RPT_FIXED + (__u64)n * (s->v6 ? RPT_ITEM6 : RPT_ITEM4) : RPT_HEADER;
 	/* Linux 6.1's verifier tracks 64-bit bounds only. */
 	asm volatile("" : "+r"(bytes));
-	if (bytes < RPT_HEADER || bytes > sizeof(s->message)) { /* impossible */
+	if (bytes < RPT_HEADER || bytes > sizeof(s->message) - RPT_PROOF) { /* impossible */
 		bpf_map_push_elem(&vacant, &slot, 0);
 		return XDP_DROP;
 	}
 	fill_message(s, n, bytes);
+	if (config.sign)
+		bytes = sign_message(s, slot, bytes);
 	written = config.v6 ? write6(ctx, s, bytes) : write4(ctx, s, bytes);
 	bpf_map_push_elem(&vacant, &slot, 0);
 	if (!written) {

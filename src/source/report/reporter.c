@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -22,8 +21,10 @@
 #include <bpf/libbpf.h>
 
 #include "base/base.h"
+#include "dta/wire/auth.h"
 #include "source/report/budget.h"
 #include "source/report/shared.h"
+#include "source/report/sign.h"
 #include "source/report/report.skel.h"
 #include "source/report/veth.h"
 #include "source/tcp/util.h"
@@ -398,9 +399,46 @@ static int make_carrier(struct report_kernel *r, const char *interface, unsigned
 			 errno == EPERM ? " (needs CAP_NET_ADMIN, CAP_SYS_ADMIN)" : "");
 }
 
+/* The identity that the translator has by its address, which is in c. */
+static uint64_t meant_by_address(const struct report_config *c)
+{
+	struct in6_addr at = {.s6_addr = {[10] = 0xff, 0xff}};
+
+	if (c->v6)
+		memcpy(&at, c->target6, sizeof(at));
+	else
+		memcpy(&at.s6_addr[12], &c->target, 4);
+	return dta_translator_of_address(&at, ntohs(c->port));
+}
+
+/* Reads the key, for packets and answers. */
+static int read_key(struct report_kernel *r, const struct report_kernel_opts *o,
+		    const struct report_config *c, char *error, size_t bytes)
+{
+	uint8_t key[DTA_KEY_BYTES];
+	int err = dta_key_read(o->key_file, key);
+
+	if (!err) {
+		r->budget.key = dta_key_new(key, sizeof(key));
+		err = r->budget.key ? 0 : -errno;
+	}
+	if (err)
+		return base_fail(error, bytes, err, "%s: %s", o->key_file,
+				 err == -EINVAL ? "not 32 hexadecimal digits" : strerror(-err));
+	report_sign_prepare((struct report_sign *)&r->skel->rodata->sign, key,
+			    o->translator
+				    ? dta_translator_of_name(o->translator, strlen(o->translator))
+				    : meant_by_address(c));
+	explicit_bzero(key, sizeof(key));
+	if (libbpf_probe_bpf_helper(BPF_PROG_TYPE_XDP, BPF_FUNC_loop, NULL) == 0)
+		return base_fail(error, bytes, -ENOTSUP,
+				 "this kernel cannot sign: it has no bpf_loop() (Linux 5.17)");
+	return 0;
+}
+
 /* Opens and loads the programs. */
-static int load(struct report_kernel *r, const struct report_config *c, uint32_t flows, char *error,
-		size_t bytes)
+static int load(struct report_kernel *r, const struct report_config *c,
+		const struct report_kernel_opts *o, char *error, size_t bytes)
 {
 	int err;
 
@@ -408,7 +446,10 @@ static int load(struct report_kernel *r, const struct report_config *c, uint32_t
 	if (!r->skel)
 		return base_fail(error, bytes, -errno, "the programs: %s", strerror(errno));
 	memcpy((void *)&r->skel->rodata->config, c, sizeof(*c));
-	bpf_map__set_max_entries(r->skel->maps.flows, flows ? flows : 65536);
+	bpf_map__set_max_entries(r->skel->maps.flows, o->flows ? o->flows : 65536);
+	err = o->key_file ? read_key(r, o, c, error, bytes) : 0;
+	if (err)
+		return err;
 	err = tcp_load(r->skel->skeleton, "reporter's", error, bytes);
 	if (err)
 		return err;
@@ -434,6 +475,9 @@ struct report_kernel *report_kernel_open(const struct report_kernel_opts *o, cha
 		.bytes = o->bytes ? o->bytes : 1 << 20,
 		.flush_ns = o->flush_ns ? o->flush_ns : 10000000,
 		.source_port = htons(SOURCE_PORT),
+		.sign = o->key_file != NULL,
+		/* Of an authenticated reporter it must grow: in 100 us, as libsidelight's. */
+		.incarnation = (uint32_t)(base_realtime_ns() / 100000),
 	};
 	struct sockaddr mac;
 	struct route way;
@@ -459,15 +503,14 @@ struct report_kernel *report_kernel_open(const struct report_kernel_opts *o, cha
 	    (!c.out && address_here(r, &c, index, error, bytes)))
 		goto fail;
 	c.carrier = report_veth_near(r->veth);
-	if (getrandom(&c.incarnation, sizeof(c.incarnation), 0) != sizeof(c.incarnation) ||
-	    hardware_address(name, &mac)) {
+	if (hardware_address(name, &mac)) {
 		snprintf(error, bytes, "%s: %s", name, strerror(errno));
 		goto fail;
 	}
 	memcpy(c.mac, mac.sa_data, sizeof(c.mac));
 	r->budget.reporter = c.reporter;
 	r->budget.incarnation = c.incarnation;
-	if (load(r, &c, o->flows, error, bytes))
+	if (load(r, &c, o, error, bytes))
 		goto fail;
 	for (int i = 0; i < 3; i++)
 		r->hook[i].filter = FILTER + r->number;
@@ -600,7 +643,7 @@ void report_kernel_drain(struct report_kernel *r)
 	/* Stop taking packets, then send what waits. */
 	detach(&r->hook[1]);
 	detach(&r->hook[2]);
-	if (r->feed < 0)
+	if (r->feed < 0 || r->ending)
 		return;
 	r->swept_ns = 0;
 	r->ending = true;
@@ -632,5 +675,6 @@ void report_kernel_close(struct report_kernel *r)
 	if (r->budget.fd >= 0)
 		close(r->budget.fd); /* keeps the far end's namespace alive */
 	report_veth_close(r->veth);
+	dta_key_free(r->budget.key);
 	free(r);
 }

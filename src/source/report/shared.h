@@ -27,7 +27,8 @@
 #define RPT_HEADERS6 (14 + 40 + 8)
 #define RPT_HEADER   32u       /* of a packet, alone in a heartbeat (docs/dta-wire.md) */
 #define RPT_FIXED    (32 + 12) /* with the header of its block */
-#define RPT_MESSAGE  (RPT_FIXED + RPT_ITEMS * RPT_ITEM6)
+#define RPT_PROOF    24u       /* translator meant, and MAC */
+#define RPT_MESSAGE  (RPT_FIXED + RPT_ITEMS * RPT_ITEM6 + RPT_PROOF)
 #define RPT_LONGEST  (RPT_HEADERS6 + RPT_MESSAGE)
 
 enum report_count {
@@ -60,10 +61,19 @@ struct report_config {
 	__u8 mac[6]; /* of the carrier */
 	__u8 sample; /* one in 2^sample flows is counted */
 	__u8 v6;     /* IPv6: from source6 to target6 */
+	__u8 sign;
 	__u32 source6[4], target6[4];
 	__u64 every_ns; /* minimum interval of a flow's reports */
 	__u64 bytes;	/* bytes after which it is reported earlier */
 	__u64 flush_ns; /* age at which a packet is sent */
+};
+
+/* See sign.bpf.h. In host order, but for the translator. */
+struct report_sign {
+	__u32 table[4][256];
+	__u32 round[44];	   /* keys */
+	__u32 whole[4], padded[4]; /* subkeys of the last block */
+	__u8 translator[8];
 };
 
 struct report_flow_key {
