@@ -325,7 +325,7 @@ static struct report_settings {
 	const char *legacy, *interface, *direction;
 	uint64_t every, bytes, duration, timeout;
 	uint32_t flows;
-	bool single, immediate, essential, changes, by_key, json;
+	bool single, immediate, essential, changes, by_key, inner, json;
 } set = {.o = {.sz = sizeof(set.o),
 	       .target = "127.0.0.1",
 	       .packet_bytes = 1400,
@@ -384,6 +384,8 @@ static const struct base_option table[] = {
 		  "with --interface: report a flow after this many bytes"),
 	BASE_UINT("flows", 0, &set.flows, 16, 1 << 24, "N",
 		  "with --interface: track at most this many flows"),
+	BASE_FLAG("inner", 0, &set.inner,
+		  "with --interface: of VXLAN and Geneve, report the flows within"),
 	BASE_TIME("duration", 'd', &set.duration, 0, 0, "TIME",
 		  "with --interface: end after this time; 0: when interrupted (default)"),
 	BASE_FLAG("json", 'j', &set.json, "print the counters as JSON"),
@@ -540,6 +542,7 @@ static int from_interface(const struct base_command *self, const struct report_s
 		.flows = s->flows,
 		.key_file = s->o.key_file,
 		.translator = s->o.translator,
+		.inner = s->inner,
 	};
 #endif
 

@@ -134,8 +134,8 @@ def segmented_datagrams(path):
     return key
 
 
-def compare(transfers):
-    """Both reporters say of each flow what b receives."""
+def compare(transfers, *options):
+    """Both reporters say of each flow what b receives. transfers(path): {flow as reported: flows as received}, later."""
     with contextlib.ExitStack() as stack:
         path = Path(stack)
         wire = Wire(path.b, 'b')
@@ -144,18 +144,22 @@ def compare(transfers):
             sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
             sock.bind(('0.0.0.0', 0))
             got.append(Listener(sock))
-            parts.append(reporter(interface, f':{sock.getsockname()[1]}', '--direction', direction)[0])
+            parts.append(reporter(interface, f':{sock.getsockname()[1]}', '--direction', direction, *options)[0])
         keys = transfers(path)
+
+        def truth():
+            seen = dict(wire.seen)
+            return {k: tuple(map(sum, zip(*(seen[w] for w in keys(seen)[k])))) for k in keys(seen)}
         # The last packets may come after the last call.
-        wait_until(lambda: all(g.last.get(k) == wire.seen.get(k, 0) for k in keys(wire.seen) for g in got),
-                   lambda: str([(k.hex(), wire.seen.get(k), *(g.last.get(k) for g in got)) for k in keys(wire.seen)]))
-        truth = wire.stop()
+        wait_until(lambda: truth() and all(g.last.get(k) == v for k, v in truth().items() for g in got),
+                   lambda: str([(k.hex(), v, *(g.last.get(k) for g in got)) for k, v in truth().items()]))
+        wire.stop()
+        packets = sum(v[0] for v in truth().values())
         for p, g in zip(parts, got):
             p.p.send_signal(signal.SIGTERM)
             p.wait()
             g.stop()
             counts = json.loads(p.stdout()[p.stdout().index('{'):])
-            packets = sum(truth[k][0] for k in keys(truth))
             if not counts['packets'] < packets / 2:
                 fail(f'{packets} packets were not coalesced: {counts}')
 
@@ -164,17 +168,80 @@ def compare(transfers):
 def streams_and_datagrams():
     def transfers(path):
         keys = [bulk(path, socket.AF_INET, B[0]), bulk(path, socket.AF_INET6, B[1]), segmented_datagrams(path)]
-        return lambda seen: keys
+        return lambda seen: {k: [k] for k in keys if k in seen}
     compare(transfers)
+
+
+def through_tunnel(port, inner, *kind):
+    """As outer flows, and as the flow within."""
+    def transfers(path):
+        path.tunnel(*kind)
+        flow = bulk(path, socket.AF_INET, '10.79.0.2')
+
+        def keys(seen):
+            outer = [k for k in list(seen) if k[10:] == struct.pack('>HB', port, 17)]
+            # The kernel's own packets in the tunnel have ports of their own.
+            return {flow: [max(outer, key=seen.get)]} if inner and outer else {k: [k] for k in outer}
+        return keys
+    compare(transfers, *(['--inner'] if inner else []))
 
 
 @case
 def within_vxlan():
-    def transfers(path):
-        path.tunnel('vxlan', 'id', '5', 'dstport', '4789')
-        bulk(path, socket.AF_INET, '10.79.0.2')
-        return lambda seen: [k for k in list(seen) if k[10:13] == struct.pack('>HB', 4789, 17)] or [b'']
-    compare(transfers)
+    for inner in False, True:
+        through_tunnel(4789, inner, 'vxlan', 'id', '5', 'dstport', '4789')
+
+
+@case
+def within_geneve():
+    with Namespace() as space:
+        if run('nsenter', '-t', space.pid, '-n', 'ip', 'link', 'add', 'gen', 'type', 'geneve', 'id', '1', 'remote',
+               '127.0.0.1', code=None).returncode:
+            print('SKIP: this kernel has no Geneve')
+            return
+    for inner in False, True:
+        through_tunnel(6081, inner, 'geneve', 'id', '5')
+
+
+def framed(ip, payload):
+    """A datagram from port 7 of 10.1.2.1 or fd01::1 to port 8 of .3, with its IP header."""
+    udp = struct.pack('>HHHH', 7, 8, 8 + len(payload), 0) + payload
+    if ip == 4:
+        return bytes([0x45, 0]) + struct.pack('>HHHBBH', 20 + len(udp), 0, 0, 64, 17, 0) + bytes([10, 1, 2, 1, 10, 1, 2, 3]) + udp
+    return struct.pack('>IHBB', 6 << 28, len(udp), 17, 64) + bytes([0xfd, 1] + 13 * [0] + [1]) + \
+        bytes([0xfd, 1] + 13 * [0] + [3]) + udp
+
+
+@case
+def what_a_tunnel_may_hold():
+    """Options, no frame, either family; what is cut short or not IP is the tunnel's own."""
+    ether = lambda kind, body: 12 * b'\2' + struct.pack('>H', kind) + body
+    geneve = lambda words, kind, body: struct.pack('>BBHI', words, 0, kind, 5 << 8) + 4 * words * b'o' + body
+    vxlan = lambda body, flags=8: struct.pack('>B7x', flags) + body
+    v4, v6 = (socket.inet_pton(f, a) + socket.inet_pton(f, b) + struct.pack('>HHB', 7, 8, 17)
+              for f, a, b in ((socket.AF_INET, '10.1.2.1', '10.1.2.3'), (socket.AF_INET6, 'fd01::1', 'fd01::3')))
+    whole = [(6081, geneve(0, 0x6558, ether(0x800, framed(4, b'a'))), v4), (6081, geneve(5, 0x800, framed(4, b'b')), v4),
+             (6081, geneve(63, 0x6558, ether(0x86dd, framed(6, b'c'))), v6), (4789, vxlan(ether(0x86dd, framed(6, b'd'))), v6),
+             (8472, vxlan(ether(0x800, framed(4, b'e'))), v4)]
+    own = [(6081, geneve(9, 0x800, b'')[:20]), (6081, b''), (4789, vxlan(ether(0x806, 28 * b'r'))), (4789, b'x'),
+           (4789, vxlan(ether(0x800, framed(4, b'f')), 0)), (6081, b'\x40' + geneve(0, 0x800, framed(4, b'g'))[1:]),
+           (8472, vxlan(ether(0x800, framed(4, b'')[:22])))]
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sock.bind(('0.0.0.0', 0))
+    got = Listener(sock)
+    p, _ = reporter('lo', f':{sock.getsockname()[1]}', '--direction', 'in', '--inner')
+    wanted = {}
+    with contextlib.closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as s:
+        s.bind(('127.0.0.1', 0))
+        for port, payload, *key in whole + own:
+            s.sendto(payload, ('127.0.0.1', port))
+            key = key[0] if key else key_of(s, ('127.0.0.1', port))
+            packets, size = wanted.get(key, (0, 0))
+            wanted[key] = packets + 1, size + 42 + len(payload)
+    wait_until(lambda: all(got.last.get(k) == v for k, v in wanted.items()),
+               lambda: str([(k.hex(), v, got.last.get(k)) for k, v in wanted.items()]), p)
+    p.stop()
+    got.stop()
 
 
 needs_bpf()

@@ -238,6 +238,22 @@ static __always_inline bool is_target(const struct report_flow_key *k)
 	       to[2] == config.target6[2] && to[3] == config.target6[3];
 }
 
+/* Replaces a tunnel's flow by the one within it. */
+static __always_inline void enter_tunnel(struct __sk_buff *skb, struct report_flow_key *k,
+					 struct packet *p)
+{
+	struct report_flow_key inner = {};
+	struct packet in = {};
+	__be16 type = 0;
+	__u32 at = packet_inner(skb, k, p, &type);
+
+	if (!at || !packet_flow_at(skb, type, at, &inner, &in))
+		return;
+	*k = inner;
+	p->flags = in.flags;
+	p->last = in.last;
+}
+
 SEC("tc")
 int see(struct __sk_buff *skb)
 {
@@ -255,6 +271,9 @@ int see(struct __sk_buff *skb)
 	if (k.protocol == IPPROTO_UDP && k.v6 == config.v6 && k.target_port == config.port &&
 	    k.source_port == config.source_port && is_target(&k))
 		return TC_ACT_UNSPEC;
+	packet_size(skb, &k, &p);
+	if (config.inner)
+		enter_tunnel(skb, &k, &p);
 	if (config.sample && !in_sample(&k)) {
 		count(RPT_LEFT_OUT, 1);
 		goto carry;
@@ -270,7 +289,6 @@ int see(struct __sk_buff *skb)
 			goto carry;
 		}
 	}
-	packet_size(skb, &k, &p);
 	packets = __sync_fetch_and_add(&f->packets, p.packets) + p.packets;
 	bytes = __sync_fetch_and_add(&f->bytes, p.bytes) + p.bytes;
 	count(RPT_BYTES, p.bytes);

@@ -476,6 +476,7 @@ struct report_kernel *report_kernel_open(const struct report_kernel_opts *o, cha
 		.flush_ns = o->flush_ns ? o->flush_ns : 10000000,
 		.source_port = htons(SOURCE_PORT),
 		.sign = o->key_file != NULL,
+		.inner = o->inner,
 		/* Of an authenticated reporter it must grow: in 100 us, as libsidelight's. */
 		.incarnation = (uint32_t)(base_realtime_ns() / 100000),
 	};

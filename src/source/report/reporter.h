@@ -38,6 +38,7 @@ struct report_kernel_opts {
 	uint32_t flows;		/* size of the flow table (LRU); 0: 65536 */
 	/* Packets are signed with the key in this file (dta_key_read()); NULL: they are not. */
 	const char *key_file;
+	bool inner;		/* of VXLAN and Geneve, report the flows within */
 	const char *translator; /* name of the one that is meant; NULL: its address */
 };
 

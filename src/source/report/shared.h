@@ -62,6 +62,7 @@ struct report_config {
 	__u8 sample; /* one in 2^sample flows is counted */
 	__u8 v6;     /* IPv6: from source6 to target6 */
 	__u8 sign;
+	__u8 inner; /* flows within tunnels instead of theirs */
 	__u32 source6[4], target6[4];
 	__u64 every_ns; /* minimum interval of a flow's reports */
 	__u64 bytes;	/* bytes after which it is reported earlier */
