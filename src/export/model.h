@@ -42,6 +42,9 @@ struct export_exemplar {
 	size_t label_count;
 };
 
+/* Its labels have more characters than OpenMetrics 1.0 ("Exemplars") allows, or it has too many. */
+bool export_exemplar_is_long(const struct export_exemplar *e);
+
 enum export_value_type { EXPORT_VALUE_U64 = 1, EXPORT_VALUE_I64, EXPORT_VALUE_F64 };
 
 struct export_series {

@@ -111,3 +111,17 @@ class Prometheus:
             self.at = at
             return all(self.query(f'up{{job="{j}"}} == 1') for j in jobs)
         self.eventually(stored, f'{jobs} are up')
+
+
+class Receiver(Prometheus):
+    """Scrapes nothing, and takes what is sent to self.url by remote write."""
+
+    def __init__(self, **options):
+        super().__init__({}, **options)
+
+    def command(self):
+        return super().command() + ['--web.enable-remote-write-receiver']
+
+    @property
+    def url(self):
+        return self.base + '/api/v1/write'
