@@ -116,6 +116,8 @@ struct export_source {
 	/* True: there is a family of this name. NULL: the source has no names in UTF-8. */
 	bool (*has_family)(void *walk, const char *name);
 	bool created; /* OpenMetrics has "_created" */
+	/* Counts families for which there is no name, each time. Any thread; may be NULL. */
+	uint64_t *left_out;
 };
 
 enum export_format { EXPORT_FORMAT_TEXT = 0, EXPORT_FORMAT_OPENMETRICS, EXPORT_FORMAT_PROTOBUF };

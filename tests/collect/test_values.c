@@ -908,6 +908,36 @@ static void exemplars_of_a_series_are_bounded(void **state)
 		make_free(&p[i].m);
 }
 
+static void exemplars_that_do_not_fit_are_counted(void **state)
+{
+	char labels[SL_EXEMPLAR_LABELS] = "k";
+	struct mock_host *h = mock_host("one", 16);
+	struct collect_collector *c;
+	struct pod p;
+	uint64_t latest;
+
+	(void)state;
+	pod_make(&p, 7, LABELS("pod\0p"));
+	make_exemplars(&p.m, 4);
+	make_header_check(&p.m);
+	counter(&p, "a_total", NULL, NULL);
+	memset(labels + 2, 'x', 127);
+	make_exemplar(&p.m, 1, 0, 0, 1, 1, labels, 130); /* 128 characters */
+	labels[129] = 'x';
+	make_exemplar(&p.m, 2, 0, 0, 1, 2, labels, 131);
+	make_exemplar(&p.m, 3, 0, 0, 1, 3, LABELS("k")); /* no value */
+	put(h, 0, 1, &p, SL_STATE_LIVE);
+	c = start(&(struct collect_collector_opts){.period_ns = MS});
+	WITHIN(3000, exemplars_of(c, "a", &latest) == 2);
+	WITHIN(3000, relaxed_load(c->exemplars_malformed) > 0);
+	/* Read again, they are the same ones. */
+	make_exemplar(&p.m, 3, 0, 0, 1, 4, LABELS("k\0v"));
+	WITHIN(5000, exemplars_of(c, "a", &latest) == 3);
+	assert_int_equal(relaxed_load(c->exemplars_long), 1);
+	collect_collector_free(c);
+	make_free(&p.m);
+}
+
 static void gauge_histograms_have_exemplars_in_place(void **state)
 {
 	static const double bounds[] = {1, 2};
@@ -940,6 +970,7 @@ static void gauge_histograms_have_exemplars_in_place(void **state)
 const struct CMUnitTest values_tests[] = {
 	TEST(sums_are_exact),
 	TEST(exemplars_of_a_series_are_bounded),
+	TEST(exemplars_that_do_not_fit_are_counted),
 	TEST(gauge_histograms_have_exemplars_in_place),
 	TEST(clashing_names_keep_exposition_valid),
 	TEST(omits_and_counts_conflicts),
