@@ -42,11 +42,17 @@ static const char *const sample_suffixes[][6] = {
 	[EXPORT_FAMILY_BARE_COUNTER] = {NULL},
 };
 
-static bool is_sample_suffix(enum export_family_type type, const char *suffix)
+static bool is_shown(const struct export_render *r, const char *suffix)
+{
+	return r->source.created || strcmp(suffix, "_created");
+}
+
+static bool is_sample_suffix(const struct export_render *r, enum export_family_type type,
+			     const char *suffix)
 {
 	for (const char *const *s = sample_suffixes[type]; *s; s++)
 		if (!strcmp(*s, suffix))
-			return true;
+			return is_shown(r, suffix);
 	return false;
 }
 
@@ -57,7 +63,7 @@ static bool clashes(const struct export_render *r)
 		size_t n = strlen(other->name);
 
 		if (!strncmp(r->name, other->name, n) &&
-		    (!r->name[n] || is_sample_suffix(other->type, r->name + n)))
+		    (!r->name[n] || is_sample_suffix(r, other->type, r->name + n)))
 			return true;
 	}
 	return false;
@@ -91,6 +97,8 @@ static bool is_there(const struct export_render *r, const char *name)
 		for (const char *const *s = sample_suffixes[i]; *s; s++) {
 			size_t k = strlen(*s);
 
+			if (!is_shown(r, *s))
+				continue;
 			strcpy(mempcpy(other, name, n), *s);
 			if (i == r->family.type && r->source.has_family(r->walk, other))
 				return true;

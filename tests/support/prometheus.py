@@ -74,7 +74,7 @@ class Prometheus:
                 return self.part.p.poll() is not None or condition()
             except (urllib.error.URLError, ConnectionError, TimeoutError):
                 return False
-        value = wait_until(answered, lambda: f'{what}; targets: {self.base and self.targets()}', self.part, every=0.1)
+        value = wait_until(answered, lambda: f'{what() if callable(what) else what}; targets: {self.base and self.targets()}', self.part, every=0.1)
         check(self.part.p.poll() is None, f'{what}: Prometheus ended', self.part)
         return value
 
