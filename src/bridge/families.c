@@ -24,7 +24,8 @@ struct bridge_families {
 	struct bridge_limits limits;
 	struct bridge_sink *sink; /* NULL: only checks */
 	struct bridge_error *error;
-	size_t points, numbers;
+	size_t points, numbers, untimely;
+	struct bridge_window window;
 
 	struct bridge_label labels[LABELS_MAX];
 	size_t label_count;
@@ -51,6 +52,7 @@ struct bridge_families *bridge_families_new(const struct bridge_limits *limits)
 		return NULL;
 	if (limits)
 		f->limits = *limits;
+	f->window = BRIDGE_ALL_TIMES;
 	f->limits.points = f->limits.points ?: BRIDGE_POINTS_MAX;
 	f->limits.values = f->limits.values ?: BRIDGE_VALUES_MAX;
 	return f;
@@ -68,6 +70,16 @@ void bridge_families_free(struct bridge_families *f)
 	free(f->exemplars);
 	free(f->exemplar_labels);
 	free(f);
+}
+
+void bridge_families_set_window(struct bridge_families *f, const struct bridge_window *w)
+{
+	f->window = *w;
+}
+
+size_t bridge_families_untimely(const struct bridge_families *f)
+{
+	return f->untimely;
 }
 
 static struct bridge_text text_of(struct bridge_pb p)
@@ -364,6 +376,7 @@ static bool metric(struct bridge_families *f, struct bridge_pb p, uint32_t type)
 	struct bridge_point out = {0};
 	struct bridge_pb_field e;
 	bool good = true, is_native = false, valued = false;
+	double time = NAN;
 
 	f->label_count = f->value_count = f->bound_count = f->bucket_count = 0;
 	f->delta_count = f->span_count = f->exemplar_count = f->exemplar_label_count = 0;
@@ -371,6 +384,8 @@ static bool metric(struct bridge_families *f, struct bridge_pb p, uint32_t type)
 	while (good && bridge_pb_next(&p, &e)) {
 		if (e.number == 1 && e.wire == 2) {
 			good = label(f, e.data);
+		} else if (e.number == 6 && e.wire == 0 && e.value) {
+			time = (double)(int64_t)e.value / 1e3;
 		} else if (e.number == of_type[type] && e.wire == 2 && !valued) {
 			valued = true;
 			good = type == 2   ? summary(f, e.data)
@@ -389,6 +404,10 @@ static bool metric(struct bridge_families *f, struct bridge_pb p, uint32_t type)
 	}
 	f->points++;
 	f->numbers += f->value_count;
+	if (!bridge_timely(&f->window, time)) {
+		f->untimely++;
+		return true;
+	}
 	if (!f->sink)
 		return true;
 	out.labels = f->labels;
@@ -444,7 +463,7 @@ static bool family(struct bridge_families *f, struct bridge_pb p)
 /* All families, each after its length. */
 static bool read_all(struct bridge_families *f, struct bridge_pb p)
 {
-	f->points = f->numbers = 0;
+	f->points = f->numbers = f->untimely = 0;
 	while (p.at < p.end) {
 		uint64_t n = bridge_pb_varint(&p);
 

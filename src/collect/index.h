@@ -42,6 +42,7 @@ struct collect_index {
 	struct collect_collector *c;
 	struct collect_index_family *family;
 	size_t families;
+	bool created; /* samples "_created" are shown */
 	struct collect_item *item;
 	size_t items;
 	struct collect_region **region;	    /* all listed ones, by tenant and age */

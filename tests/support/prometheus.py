@@ -74,7 +74,7 @@ class Prometheus:
                 return self.part.p.poll() is not None or condition()
             except (urllib.error.URLError, ConnectionError, TimeoutError):
                 return False
-        value = wait_until(answered, lambda: f'{what}; targets: {self.base and self.targets()}', self.part, every=0.1)
+        value = wait_until(answered, lambda: f'{what() if callable(what) else what}; targets: {self.base and self.targets()}', self.part, every=0.1)
         check(self.part.p.poll() is None, f'{what}: Prometheus ended', self.part)
         return value
 
@@ -111,3 +111,17 @@ class Prometheus:
             self.at = at
             return all(self.query(f'up{{job="{j}"}} == 1') for j in jobs)
         self.eventually(stored, f'{jobs} are up')
+
+
+class Receiver(Prometheus):
+    """Scrapes nothing, and takes what is sent to self.url by remote write."""
+
+    def __init__(self, **options):
+        super().__init__({}, **options)
+
+    def command(self):
+        return super().command() + ['--web.enable-remote-write-receiver']
+
+    @property
+    def url(self):
+        return self.base + '/api/v1/write'
