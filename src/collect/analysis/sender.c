@@ -78,22 +78,6 @@ struct collect_sender *collect_sender_new(struct collect_collector *c,
 
 /* ---- series ---- */
 
-static const char *suffix_of(const struct collect_def *d)
-{
-	switch (d->type) {
-	case EXPORT_FAMILY_COUNTER:
-		return "_total";
-	case EXPORT_FAMILY_INFO:
-		return "_info";
-	case EXPORT_FAMILY_HISTOGRAM:
-	case EXPORT_FAMILY_GAUGE_HISTOGRAM:
-	case EXPORT_FAMILY_SUMMARY:
-		return "_count";
-	default:
-		return "";
-	}
-}
-
 static bool renew_series(const struct collect_sender *s, struct sender_pod *p,
 			 const struct collect_region *r, const struct collect_snapshot *b)
 {
@@ -111,7 +95,7 @@ static bool renew_series(const struct collect_sender *s, struct sender_pod *p,
 
 		if (d->type == EXPORT_FAMILY_STATESET || l->column[i].twin || l->column[i].removed)
 			continue;
-		series[i] = collect_sender_series(r, d, suffix_of(d), NULL, NULL);
+		series[i] = collect_sender_series(r, d, collect_history_suffix(d->type), NULL, NULL);
 		if (!series[i]) {
 			collect_sender_series_free(series, i);
 			return false;
