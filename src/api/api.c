@@ -411,6 +411,6 @@ int api_register(struct http *http, struct collect_collector *c)
 		err = http_route(http, "GET", external[i].path, HTTP_READER, external[i].handler,
 				 c);
 	if (!err)
-		err = http_route(http, "POST", "/api/v1/read", HTTP_READER, api_post_read, c);
+		err = api_prometheus_register(http, c);
 	return err ? err : api_page_register(http);
 }

@@ -83,9 +83,8 @@ int api_matchers_add(struct api_matchers *ms, enum api_match type, const char *n
 				  .value = strndup(value, value_bytes)};
 	if (!m->name || !m->value)
 		return -ENOMEM;
-	return type == API_MATCH_RE || type == API_MATCH_NOT_RE
-		       ? compile(ms, m, error, error_bytes)
-		       : 0;
+	return type == API_MATCH_RE || type == API_MATCH_NOT_RE ? compile(ms, m, error, error_bytes)
+								: 0;
 }
 
 void api_matchers_free(struct api_matchers *ms)
@@ -209,9 +208,10 @@ static const char *read_string(const char *s, char *out, size_t *n)
 
 static const char *read_operator(const char *s, enum api_match *type)
 {
-	static const char *const text[] = {
-		[API_MATCH_RE] = "=~", [API_MATCH_NOT_RE] = "!~", [API_MATCH_NOT_EQUAL] = "!=",
-		[API_MATCH_EQUAL] = "="};
+	static const char *const text[] = {[API_MATCH_RE] = "=~",
+					   [API_MATCH_NOT_RE] = "!~",
+					   [API_MATCH_NOT_EQUAL] = "!=",
+					   [API_MATCH_EQUAL] = "="};
 
 	/* "=" begins others, so it comes last. */
 	for (int i = API_MATCH_NOT_RE; i >= 0; i--)
@@ -288,8 +288,8 @@ const char *api_matchers_parse(struct api_matchers *ms, const char *text, char *
 	char *room = malloc(3 * strlen(text) + 1);
 
 	*error = 0;
-	if (!room || (n && api_matchers_add(ms, API_MATCH_EQUAL, "__name__", 8, s, n, error,
-					    error_bytes)))
+	if (!room ||
+	    (n && api_matchers_add(ms, API_MATCH_EQUAL, "__name__", 8, s, n, error, error_bytes)))
 		goto fail;
 	s = api_promql_space(s + n);
 	if (*s == '{')

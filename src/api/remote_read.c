@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * remote_read.c - Prometheus' remote read (prometheus.io/docs/prometheus/latest/querying/remote_read_api)
- * of the history: one answer of samples, or a stream of XOR chunks, as the client prefers.
+ * remote_read.c - Prometheus' remote read
+ *(prometheus.io/docs/prometheus/latest/querying/remote_read_api) of the history: one answer of
+ *samples, or a stream of XOR chunks, as the client prefers.
  *
  * The messages (prompb/remote.proto, prompb/types.proto):
  *
- *	ReadRequest  { repeated Query queries = 1; repeated ResponseType accepted_response_types = 2; }
- *	Query	     { int64 start_timestamp_ms = 1; int64 end_timestamp_ms = 2;
- *		       repeated LabelMatcher matchers = 3; }
- *	LabelMatcher { Type type = 1; string name = 2; string value = 3; }
+ *	ReadRequest  { repeated Query queries = 1; repeated ResponseType accepted_response_types =
+ *2; } Query	     { int64 start_timestamp_ms = 1; int64 end_timestamp_ms = 2; repeated
+ *LabelMatcher matchers = 3; } LabelMatcher { Type type = 1; string name = 2; string value = 3; }
  *	ReadResponse { repeated QueryResult results = 1; }
  *	QueryResult  { repeated TimeSeries timeseries = 1; }
  *	TimeSeries   { repeated Label labels = 1; repeated Sample samples = 2; }
  *	ChunkedReadResponse { repeated ChunkedSeries chunked_series = 1; int64 query_index = 2; }
  *	ChunkedSeries { repeated Label labels = 1; repeated Chunk chunks = 2; }
- *	Chunk	     { int64 min_time_ms = 1; int64 max_time_ms = 2; Encoding type = 3; bytes data = 4; }
+ *	Chunk	     { int64 min_time_ms = 1; int64 max_time_ms = 2; Encoding type = 3; bytes data =
+ *4; }
  */
 #include <endian.h>
 #include <errno.h>
@@ -35,9 +36,9 @@
 
 #define REQUEST_MAX ((size_t)256 << 10) /* decompressed */
 #define QUERIES_MAX 16u
-#define POINTS_MAX  16384u		   /* of a series at a time */
+#define POINTS_MAX  16384u	       /* of a series at a time */
 #define ANSWER_MAX  ((size_t)32 << 20) /* of samples; a stream has no bound */
-#define READS_MAX   4			   /* at a time */
+#define READS_MAX   4		       /* at a time */
 
 static atomic_int reads;
 
@@ -56,7 +57,7 @@ struct read {
 	/* The stream: query, series of it, and the time from which on it goes on. */
 	size_t at_query, at_series;
 	int64_t from_ns;
-	bool begun; /* from_ns is the series' */
+	bool begun;		     /* from_ns is the series' */
 	struct collect_point *point; /* [POINTS_MAX] */
 	int64_t *ms;
 	double *value;
@@ -99,7 +100,8 @@ static int take_matcher(struct read *r, struct api_matchers *m, struct base_pb p
 	if (p.bad || type > API_MATCH_NOT_RE || !name.at)
 		return base_fail(r->error, sizeof(r->error), -EINVAL, "a malformed matcher");
 	return api_matchers_add(m, (enum api_match)type, (const char *)name.at,
-				(size_t)(name.end - name.at), value.at ? (const char *)value.at : "",
+				(size_t)(name.end - name.at),
+				value.at ? (const char *)value.at : "",
 				(size_t)(value.end - value.at), r->error, sizeof(r->error));
 }
 
@@ -229,8 +231,8 @@ static int close_message(struct read *r, size_t body)
 	/* A length of more bytes than guessed moves the body. */
 	if (!base_grow(&r->out, &r->room, r->bytes + EXPORT_PB_FIELD, 1))
 		return -ENOMEM;
-	r->bytes = (size_t)(export_pb_close(r->out + body, r->out + r->bytes, LENGTH_GUESS) -
-			    r->out);
+	r->bytes =
+		(size_t)(export_pb_close(r->out + body, r->out + r->bytes, LENGTH_GUESS) - r->out);
 	return 0;
 }
 

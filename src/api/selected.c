@@ -53,7 +53,7 @@ static int text_order(const char *a, size_t a_bytes, const char *b, size_t b_byt
 	return order ? order : (a_bytes > b_bytes) - (a_bytes < b_bytes);
 }
 
-static int by_labels(const void *a, const void *b)
+int api_series_order(const void *a, const void *b)
 {
 	struct api_label x, y;
 	size_t p = 0, q = 0;
@@ -129,9 +129,9 @@ static void unique(struct api_selected *s)
 
 	if (!s->n)
 		return;
-	qsort(s->v, s->n, sizeof(*s->v), by_labels);
+	qsort(s->v, s->n, sizeof(*s->v), api_series_order);
 	for (size_t i = 1; i < s->n; i++)
-		if (by_labels(&s->v[kept], &s->v[i]))
+		if (api_series_order(&s->v[kept], &s->v[i]))
 			s->v[++kept] = s->v[i];
 		else
 			free(s->v[i].of);
@@ -155,9 +155,18 @@ int api_select(struct api_selected *s, struct collect_collector *c, struct api_m
 
 const char *api_select_failure(int err)
 {
-	return err == -E2BIG   ? "the selection has too many series: narrow it"
-	       : err == -EDOM  ? "a regular expression takes too many steps"
-			       : "out of memory";
+	switch (err) {
+	case -E2BIG:
+		return "the selection has too many series: narrow it";
+	case -EDOM:
+		return "a regular expression takes too many steps";
+	case -ERANGE:
+		return "the query needs too many points: narrow the selection, or its time";
+	case -EEXIST:
+		return "without their names several series have the same labels: select one name";
+	default:
+		return "out of memory";
+	}
 }
 
 void api_selected_free(struct api_selected *s)

@@ -6,7 +6,7 @@
 #include "api/matchers.h"
 #include "export/remote_write.h"
 
-#define API_SELECTED_MAX   50000u		/* series */
+#define API_SELECTED_MAX   50000u	      /* series */
 #define API_SELECTED_BYTES ((size_t)32 << 20) /* of labels */
 
 struct api_series {
@@ -16,7 +16,7 @@ struct api_series {
 	bool counts; /* its values only grow */
 };
 
-struct api_selected { /* initially zero */
+struct api_selected {	      /* initially zero */
 	struct api_series *v; /* in the order of their labels */
 	size_t n, room, bytes;
 	int64_t known_ns; /* CLOCK_REALTIME of the selection */
@@ -29,9 +29,12 @@ struct api_selected { /* initially zero */
  * -EDOM: a regular expression is too costly.
  */
 int api_select(struct api_selected *s, struct collect_collector *c, struct api_matchers *m);
-/* What a failure of api_select() means, in words. */
+/* What a failure of api_select() or api_promql_evaluate() means, in words. */
 const char *api_select_failure(int err);
 void api_selected_free(struct api_selected *s);
+
+/* Orders series by their labels, as Prometheus does. For qsort(), too. */
+int api_series_order(const void *a, const void *b);
 
 /* One label of a series: *at is 0 at first. False at the end. Not NUL-terminated. */
 struct api_label {
@@ -44,8 +47,8 @@ bool api_series_find(const struct api_series *s, const char *name, size_t name_b
 		     struct api_label *out);
 
 /*
- * Points from *from_ns to to_ns, oldest first, at most max (>= 2) of them, of which only the last of
- * a millisecond is kept. *from_ns becomes the time from which on to ask for more; beyond to_ns:
+ * Points from *from_ns to to_ns, oldest first, at most max (>= 2) of them, of which only the last
+ * of a millisecond is kept. *from_ns becomes the time from which on to ask for more; beyond to_ns:
  * there is no more. A series that is gone has none.
  */
 size_t api_series_points(struct collect_collector *c, const struct api_selected *s,
@@ -55,7 +58,7 @@ size_t api_series_points(struct collect_collector *c, const struct api_selected 
 /* Milliseconds of a client to nanoseconds; what is out of range becomes the end of it. */
 static inline int64_t api_ms_to_ns(int64_t ms)
 {
-	return ms > INT64_MAX / 1000000 ? INT64_MAX
+	return ms > INT64_MAX / 1000000	  ? INT64_MAX
 	       : ms < INT64_MIN / 1000000 ? INT64_MIN
 					  : ms * 1000000;
 }

@@ -18,8 +18,8 @@ struct base_pb {
 
 struct base_pb_field {
 	uint32_t number;
-	uint32_t wire;	       /* 0 varint, 1 fixed64, 2 length, 5 fixed32 */
-	uint64_t value;	       /* of all but length */
+	uint32_t wire;	     /* 0 varint, 1 fixed64, 2 length, 5 fixed32 */
+	uint64_t value;	     /* of all but length */
 	struct base_pb data; /* of length */
 };
 

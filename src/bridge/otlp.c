@@ -200,9 +200,9 @@ static bool fixed_list(struct bridge_otlp *o, struct base_pb_field *f, bool boun
 		if (!more)
 			v = base_pb_fixed(&p, 8);
 		more = false;
-		if (p.bad || !(bounds ? put_f64(&o->bounds, &o->bound_count, &o->bound_room,
-						base_pb_f64(v))
-				      : put_bucket(o, v)))
+		if (p.bad ||
+		    !(bounds ? put_f64(&o->bounds, &o->bound_count, &o->bound_room, base_pb_f64(v))
+			     : put_bucket(o, v)))
 			return false;
 	}
 	return true;

@@ -195,7 +195,7 @@ struct collect_series_view {
 	uint64_t instance;
 	uint32_t metric;
 	const struct region_metric *m;
-	const char *name;		 /* of the samples: with "_total", "_count" */
+	const char *name;			 /* of the samples: with "_total", "_count" */
 	const char *const *keys, *const *values; /* unescaped, in no order */
 	uint32_t labels;
 };

@@ -101,6 +101,14 @@ struct export_remote_series *export_remote_series_new(const char *name, const ch
 	return s;
 }
 
+struct export_remote_series *export_remote_series_copy(const struct export_remote_series *s)
+{
+	const size_t bytes = sizeof(*s) + s->label_bytes;
+	struct export_remote_series *to = malloc(bytes);
+
+	return to ? memcpy(to, s, bytes) : NULL;
+}
+
 static uint8_t *put_sample(uint8_t *p, int64_t ms, double value)
 {
 	p = export_pb_head(p, 2, 9 + 1 + export_pb_varint_bytes((uint64_t)ms));

@@ -33,6 +33,7 @@ struct export_remote_series {
 struct export_remote_series *export_remote_series_new(const char *name, const char *suffix,
 						      const struct region_text_label *labels,
 						      size_t count);
+struct export_remote_series *export_remote_series_copy(const struct export_remote_series *s);
 
 struct export_remote_point {
 	int64_t ns; /* CLOCK_REALTIME */

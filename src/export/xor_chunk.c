@@ -56,7 +56,7 @@ static void put_time(struct xor_bits *b, int64_t dod)
 	put(b, (uint64_t)dod, 64);
 }
 
-struct xor_window { /* of the bits that differ */
+struct xor_window {		    /* of the bits that differ */
 	unsigned int leading, bits; /* bits 0: none yet */
 };
 

@@ -95,7 +95,8 @@ static bool renew_series(const struct collect_sender *s, struct sender_pod *p,
 
 		if (d->type == EXPORT_FAMILY_STATESET || l->column[i].twin || l->column[i].removed)
 			continue;
-		series[i] = collect_sender_series(r, d, collect_history_suffix(d->type), NULL, NULL);
+		series[i] = collect_sender_series(r, d, collect_history_suffix(d->type), NULL,
+						  NULL);
 		if (!series[i]) {
 			collect_sender_series_free(series, i);
 			return false;

@@ -53,7 +53,7 @@ enum dta_field {
 	DTA_FIELD_DESTINATION_AS,
 	DTA_FIELD_PACKETS,  /* scaled by the sampling rate, where the device told one */
 	DTA_FIELD_BYTES,    /* likewise; of IP packets, or of frames for sFlow */
-	DTA_FIELD_SAMPLING, /* one in so many packets; 1: all */
+	DTA_FIELD_SAMPLING, /* one packet in this number; 1: all */
 	DTA_FIELD_START_NS, /* of the flow, CLOCK_REALTIME */
 	DTA_FIELD_END_NS,
 	DTA_FIELD_IN_BYTES, /* DTA_RECORD_COUNTERS, since the device started */
