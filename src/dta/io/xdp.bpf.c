@@ -30,6 +30,14 @@ struct {
 	__type(value, __u32);
 } sockets SEC(".maps");
 
+/* The translator in the kernel (kernel.bpf.c), if there is one. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} next SEC(".maps");
+
 static __always_inline bool our_mac(const struct ethhdr *eth)
 {
 	for (int i = 0; i < ETH_ALEN; i++)
@@ -85,5 +93,6 @@ int reports(struct xdp_md *ctx)
 	}
 	if ((void *)(udp + 1) > end || udp->dest != config.port)
 		return XDP_PASS;
+	bpf_tail_call(ctx, &next, 0);
 	return bpf_redirect_map(&sockets, ctx->rx_queue_index, XDP_PASS);
 }
