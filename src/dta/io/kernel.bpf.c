@@ -339,7 +339,7 @@ static inline bool room(const struct dta_kernel_queue *q, bool add)
 	       q->adds - q->adds_at[acked & (KERNEL_FLIGHT - 1)] < q->adds_max;
 }
 
-/* ---- the program ---- */
+/* ---- packets ---- */
 
 static inline bool known_key(unsigned bytes)
 {
@@ -431,4 +431,70 @@ int translate(struct xdp_md *ctx)
 			q->passed[why]++;
 	}
 	return bpf_redirect_map(&sockets, number, XDP_PASS);
+}
+
+/* ---- answers ---- */
+
+#define BTH	   42u
+#define ACK	   0x11
+#define ATOMIC_ACK 0x12
+
+/* The iCRC of an answer by IPv4: fields that routers change count as ones. */
+static inline __u32 icrc_of(const __u8 *ip, bool atomic)
+{
+	const __u64 *w = (const __u64 *)ip;
+	__u32 c = crc_pair(~0u, ~0ull);
+
+	c = crc_pair(c, w[0] | 0xff00);
+	c = crc_pair(c, w[1] | 0xffff00ff);
+	c = crc_pair(c, w[2]);
+	c = crc_pair(c, w[3] | 0xffff0000);
+	c = crc_pair(c, w[4] | 0xff);
+	if (atomic) {
+		c = crc_pair(c, w[5]);
+		return ~crc_word(c, *(const __u32 *)(ip + 48));
+	}
+	return ~crc_word(c, *(const __u32 *)(ip + 40));
+}
+
+/*
+ * Takes acknowledgements, of which each FETCH_ADD has one. What is not as expected, and what asks
+ * for a decision, goes to the packet socket.
+ */
+SEC("xdp.frags")
+int answers(struct xdp_md *ctx)
+{
+	const __u8 *f = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+	const struct iphdr *ip = (const void *)(f + ETH_HLEN);
+	struct dta_kernel_queue *q;
+	__u32 number, qpn, acked, after;
+	bool atomic;
+
+	/* An ACK with its iCRC. */
+	if (f + BTH + 20 > end || ((const struct ethhdr *)f)->h_proto != bpf_htons(ETH_P_IP) ||
+	    f[ETH_HLEN] != 0x45 || ip->protocol != IPPROTO_UDP || ip->frag_off & bpf_htons(0x3fff) ||
+	    at16(f, BTH - 6) != 4791 || (f[BTH] != ACK && f[BTH] != ATOMIC_ACK))
+		return XDP_PASS;
+	atomic = f[BTH] == ATOMIC_ACK;
+	if (at16(f, 16) != (atomic ? 56 : 48) || at16(f, BTH - 4) != at16(f, 16) - 20 ||
+	    ctx->data_end - ctx->data != ETH_HLEN + at16(f, 16) || f[BTH + 12] & 0x60)
+		return XDP_PASS;
+	qpn = at32(f, BTH + 4) & KERNEL_PSN;
+	number = qpn & (KERNEL_QUEUES - 1);
+	q = bpf_map_lookup_elem(&queues, &number);
+	if (!q || !*(volatile __u32 *)&q->open || q->qpn != qpn || q->peer != ip->saddr)
+		return XDP_PASS;
+	if (atomic) {
+		if (f + BTH + 28 > end ||
+		    icrc_of(f + ETH_HLEN, true) != *(const __u32 *)(f + BTH + 24))
+			return XDP_PASS;
+	} else if (icrc_of(f + ETH_HLEN, false) != *(const __u32 *)(f + BTH + 16)) {
+		return XDP_PASS;
+	}
+	acked = *(volatile __u32 *)&q->acked;
+	after = (at32(f, BTH + 8) + 1) & KERNEL_PSN;
+	/* One for what is in flight; others are late. */
+	if (((after - acked) & KERNEL_PSN) <= ((*(volatile __u32 *)&q->psn - acked) & KERNEL_PSN))
+		__sync_val_compare_and_swap(&q->acked, acked, after);
+	return XDP_DROP;
 }

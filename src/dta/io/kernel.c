@@ -3,6 +3,7 @@
 #include "dta/io/kernel.h"
 
 #include <errno.h>
+#include <linux/if_link.h>
 #include <linux/membarrier.h>
 #include <net/if.h>
 #include <stdio.h>
@@ -27,6 +28,7 @@ struct dta_kernel {
 	struct ring_buffer *begun;
 	char interface[IF_NAMESIZE];
 	int next; /* of the interface's program: where it calls ours */
+	int link; /* of the program for answers; -1: at the same interface */
 	uint32_t queues;
 	uint8_t *queue; /* mapped */
 	size_t queue_bytes, all_bytes;
@@ -68,10 +70,31 @@ static void *map(const struct bpf_map *m, size_t bytes)
 	return at == MAP_FAILED ? NULL : at;
 }
 
+/* how: of the interface of reports, which may be the one of answers. */
+static int take_answers(struct dta_kernel *k, const char *how)
+{
+	const size_t bytes = strlen(k->interface);
+	const uint32_t answers = 1;
+	const int program = bpf_program__fd(k->program->progs.answers);
+	const int index = (int)if_nametoindex(k->interface);
+
+	if (!strncmp(how, k->interface, bytes) && how[bytes] == ':')
+		return bpf_map_update_elem(k->next, &answers, &program, 0);
+	for (uint32_t i = 0; i < 2 && k->link < 0; i++) {
+		LIBBPF_OPTS(bpf_link_create_opts, o,
+			    .flags = i ? XDP_FLAGS_SKB_MODE : XDP_FLAGS_DRV_MODE);
+
+		k->link = bpf_link_create(program, index, BPF_XDP, &o);
+		if (k->link == -EBUSY || k->link == -EEXIST)
+			break;
+	}
+	return k->link < 0 ? k->link : 0;
+}
+
 static int load(struct dta_kernel *k, struct dta_xdp *x)
 {
 	const long page = sysconf(_SC_PAGESIZE);
-	const uint32_t zero = 0;
+	const uint32_t reports = 0;
 	int sockets, program, err;
 
 	k->program = kernel_bpf__open();
@@ -94,7 +117,8 @@ static int load(struct dta_kernel *k, struct dta_xdp *x)
 	if (!k->queue || !k->reporter || !k->begun)
 		return -errno;
 	program = bpf_program__fd(k->program->progs.translate);
-	return bpf_map_update_elem(k->next, &zero, &program, 0);
+	err = take_answers(k, dta_xdp_how(x, 0));
+	return err ? err : bpf_map_update_elem(k->next, &reports, &program, 0);
 }
 
 struct dta_kernel *dta_kernel_open(struct dta_xdp *x, const char *interface, char *error,
@@ -116,11 +140,14 @@ struct dta_kernel *dta_kernel_open(struct dta_xdp *x, const char *interface, cha
 	}
 	snprintf(k->interface, sizeof(k->interface), "%s", interface);
 	k->queues = dta_xdp_queues(x);
+	k->link = -1;
 	if (k->queues > KERNEL_QUEUES)
 		snprintf(error, error_bytes, "--in-kernel: more than %u queues", KERNEL_QUEUES);
 	else if ((err = load(k, x)))
-		snprintf(error, error_bytes, "cannot load the translator into the kernel: %s",
-			 strerror(-err));
+		snprintf(error, error_bytes, "%s: cannot load the translator into the kernel: %s",
+			 k->interface,
+			 err == -EBUSY || err == -EEXIST ? "the interface has a program already"
+							 : strerror(-err));
 	if (!err)
 		return k;
 	dta_kernel_close(k);
@@ -142,6 +169,8 @@ void dta_kernel_close(struct dta_kernel *k)
 		return;
 	if (k->program)
 		dta_kernel_stop(k);
+	if (k->link >= 0)
+		close(k->link);
 	ring_buffer__free(k->begun);
 	if (k->queue)
 		munmap(k->queue, k->all_bytes);

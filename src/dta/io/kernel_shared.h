@@ -6,7 +6,8 @@
 #ifndef SL_DTA_IO_KERNEL_SHARED_H
 #define SL_DTA_IO_KERNEL_SHARED_H
 
-#define KERNEL_QUEUES	 64u
+#define KERNEL_QUEUE_BITS 6u
+#define KERNEL_QUEUES	 (1u << KERNEL_QUEUE_BITS)
 #define KERNEL_REPORTERS 16384u /* a power of two */
 #define KERNEL_STORES	 4096u	/* over all queues */
 #define KERNEL_LISTS	 65536u /* likewise */
@@ -41,12 +42,15 @@ struct dta_kernel_queue {
 	__u32 open;
 	__u32 interface; /* frames leave by it */
 	__u32 adds_max;	 /* FETCH_ADDs in flight */
-	__u32 acked;	 /* the first PSN that is not acknowledged */
-	__u64 line[6];
-	/* both: the next PSN in its lower 24 bits; user space sets it back */
-	__u32 psn;
+	__u32 qpn;	 /* its lower KERNEL_QUEUE_BITS are the queue's number */
+	__u32 peer;	 /* IPv4 address, in network order */
+	__u64 line[5];
+	__u32 pad;
+	/* both: the first PSN that is not acknowledged, and the next PSN in its lower 24 bits; user space sets it back */
+	__u32 acked, psn;
 	/* the program writes */
 	__u32 adds; /* FETCH_ADDs sent, modulo 2^32 */
+	__u32 zero;
 	__u64 frames, sent_adds, bytes, keywrites;
 	__u64 failed; /* taken, but without a frame */
 	__u64 passed[KERNEL_PASSES];

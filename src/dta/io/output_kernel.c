@@ -121,7 +121,7 @@ static int kernel_ours(struct dta_output *o, struct dta_roce_end *ours)
 	if (getrandom(random, sizeof(random), 0) < 0)
 		random[0] = random[1] = (uint32_t)base_now_ns();
 	r->ours = r->port.end;
-	r->ours.qpn = 0x800000u | (random[0] & 0x7fffffu);
+	r->ours.qpn = 0x800000u | ((random[0] << KERNEL_QUEUE_BITS | r->number) & 0x7fffffu);
 	r->ours.psn = random[1] & DTA_ROCE_24;
 	err = dta_raw_port_listen(&r->port, &r->ours);
 	if (err)
@@ -173,6 +173,8 @@ static int kernel_connect(struct dta_output *o, const struct dta_roce_end *their
 	r->progress_ns = r->asked_ns = 0;
 	__atomic_store_n(&r->queue->psn, r->ours.psn, __ATOMIC_RELAXED);
 	__atomic_store_n(&r->queue->acked, r->ours.psn, __ATOMIC_RELAXED);
+	r->queue->qpn = r->ours.qpn;
+	memcpy(&r->queue->peer, theirs->gid + 12, 4);
 	r->queue->adds_max = theirs->atomics ? theirs->atomics : 1;
 	r->state = DTA_OUTPUT_UP;
 	r->o.stats.connects++;
@@ -262,21 +264,31 @@ static void kernel_tenant(struct dta_output *o, uint16_t tenant, bool limited)
 
 /* ---- answers ---- */
 
+/* What the program for answers, or we, have seen acknowledged. */
+static void settle_acked(struct output_kernel *r, uint64_t now)
+{
+	const uint32_t acked = __atomic_load_n(&r->queue->acked, __ATOMIC_ACQUIRE);
+
+	count(r);
+	if (acked == r->acked)
+		return;
+	settle(r, (acked - r->acked) & DTA_ROCE_24, &r->o.stats.completed);
+	r->acked = acked;
+	r->progress_ns = now;
+	r->asks = 0;
+}
+
 /* All frames before psn are executed. False: it does not lie ahead. */
 static bool acknowledge(struct output_kernel *r, uint32_t psn, uint64_t now)
 {
-	const uint32_t by = (psn - r->acked) & DTA_ROCE_24;
+	uint32_t acked = __atomic_load_n(&r->queue->acked, __ATOMIC_ACQUIRE);
 
-	if (by > ((psn_of(r) - r->acked) & DTA_ROCE_24))
-		return false;
-	if (!by)
-		return true;
-	count(r);
-	settle(r, by, &r->o.stats.completed);
-	r->acked = psn;
-	__atomic_store_n(&r->queue->acked, psn, __ATOMIC_RELEASE);
-	r->progress_ns = now;
-	r->asks = 0;
+	do
+		if (((psn - acked) & DTA_ROCE_24) > ((psn_of(r) - acked) & DTA_ROCE_24))
+			return false;
+	while (!__atomic_compare_exchange_n(&r->queue->acked, &acked, psn, false, __ATOMIC_ACQ_REL,
+					    __ATOMIC_ACQUIRE));
+	settle_acked(r, now);
 	return true;
 }
 
@@ -367,7 +379,7 @@ static enum dta_output_state kernel_drive(struct dta_output *o, uint64_t now)
 
 	if (r->state != DTA_OUTPUT_UP)
 		return r->state;
-	count(r);
+	settle_acked(r, now);
 	receive(r, now);
 	psn = psn_of(r);
 	if (r->state != DTA_OUTPUT_UP || psn == r->acked) {
