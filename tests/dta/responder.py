@@ -43,7 +43,15 @@ class Responder:
         self.pairs, self.wrong = {}, []
         self.lose = self.lose_answer = lambda: False
         self.frames = 0
-        threading.Thread(target=self._run, daemon=True).start()
+        self.s.settimeout(0.1)
+        self.closing = False
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def close(self):
+        self.closing = True
+        self.thread.join()
+        self.s.close()
 
     def queue(self, peer):
         """Our end, for the "queue" message of a translator."""
@@ -53,18 +61,18 @@ class Responder:
                 'mac': self.mac.hex(), 'mtu': 1024, 'atomics': self.atomics}
 
     def _run(self):
-        try:
-            while True:
+        while not self.closing:
+            try:
                 frame = self.s.recv(4096)
-                if frame[12:14] == b'\x08\0' and frame[23] == 17 and frame[36:38] == PORT.to_bytes(2, 'big'):
-                    self.frames += 1
-                    if not self.lose():
-                        try:
-                            self._take(frame)
-                        except (AssertionError, KeyError, IndexError, struct.error) as e:
-                            self.wrong.append((repr(e), frame.hex()))
-        except OSError:
-            pass
+            except TimeoutError:
+                continue
+            if frame[12:14] == b'\x08\0' and frame[23] == 17 and frame[36:38] == PORT.to_bytes(2, 'big'):
+                self.frames += 1
+                if not self.lose():
+                    try:
+                        self._take(frame)
+                    except (AssertionError, KeyError, IndexError, struct.error) as e:
+                        self.wrong.append((repr(e), frame.hex()))
 
     def _take(self, f):
         total, udp_bytes = struct.unpack('>H', f[16:18])[0], struct.unpack('>H', f[38:40])[0]
