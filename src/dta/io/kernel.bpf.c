@@ -493,6 +493,9 @@ int answers(struct xdp_md *ctx)
 	}
 	acked = *(volatile __u32 *)&q->acked;
 	after = (at32(f, BTH + 8) + 1) & KERNEL_PSN;
+	/* The answer to a question, which says that nothing moved. */
+	if (after == acked)
+		return XDP_PASS;
 	/* One for what is in flight; others are late. */
 	if (((after - acked) & KERNEL_PSN) <= ((*(volatile __u32 *)&q->psn - acked) & KERNEL_PSN))
 		__sync_val_compare_and_swap(&q->acked, acked, after);
