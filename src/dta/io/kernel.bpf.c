@@ -5,7 +5,8 @@
  * AF_XDP socket, as without it. So any doubt is resolved by passing.
  *
  * Taken are Key-Write and Key-Increment of one copy, and Append to lists with blocks of one item,
- * that nobody has to acknowledge, over IPv4; and of a reporter only the report that comes next.
+ * that nobody has to acknowledge, over IPv4; and of a reporter no report that is older than one that
+ * was taken.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -70,11 +71,11 @@ struct {
 	__type(value, __u64); /* the next block */
 } lists SEC(".maps");
 
-/* Numbers of reporters that the kernel took by itself, for user space to know. */
+/* struct dta_kernel_event: what user space cannot see in the other maps. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 4 * KERNEL_REPORTERS);
-} begun SEC(".maps");
+	__uint(max_entries, 1 << 20);
+} events SEC(".maps");
 
 /* ---- a packet from its UDP header on ---- */
 
@@ -287,44 +288,64 @@ static inline int append(struct xdp_md *ctx, struct dta_kernel_queue *q,
 
 /* ---- order ---- */
 
-/* Whether the reporter's next report is this one, which is then the kernel's. */
-static inline bool take(const struct iphdr *ip, const __u8 *b)
+static inline bool is_of(const struct dta_kernel_reporter *r, const struct iphdr *ip, const __u8 *b)
 {
-	const __u32 sequence = at32(b, HEADER + 12), reporter = at32(b, HEADER + 8);
-	const __u32 place = dta_kernel_place(ip->saddr, at16(b, HEADER + 4), reporter);
+	return r->address == ip->saddr && r->reporter == at32(b, HEADER + 8) &&
+	       r->tenant == at16(b, HEADER + 4) && r->incarnation == at32(b, HEADER + 24);
+}
+
+/* Tells user space, and only then takes the report. */
+static inline bool take_telling(struct dta_kernel_reporter *r, __u32 place, __u64 state,
+				__u32 sequence, __u32 missing, const struct iphdr *ip,
+				const __u8 *b)
+{
+	struct dta_kernel_event *e = bpf_ringbuf_reserve(&events, sizeof(*e), 0);
+
+	if (!e)
+		return false;
+	if (__sync_val_compare_and_swap(&r->state, state, KERNEL_STATE(KERNEL_TAKING, state)) !=
+	    state) {
+		bpf_ringbuf_discard(e, BPF_RB_NO_WAKEUP);
+		return false;
+	}
+	if (!missing) {
+		r->address = ip->saddr;
+		r->reporter = at32(b, HEADER + 8);
+		r->tenant = at16(b, HEADER + 4);
+		r->incarnation = at32(b, HEADER + 24);
+		r->port = at16(b, 0);
+	}
+	e->place = place;
+	e->first = sequence - missing;
+	e->missing = missing;
+	e->zero = 0;
+	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
+	__sync_lock_test_and_set(&r->state, KERNEL_STATE(KERNEL_LEASED, sequence + 1));
+	return true;
+}
+
+/* Whether the reporter's report is the kernel's to take, which it then is. */
+static inline bool take(const struct dta_kernel_queue *q, const struct iphdr *ip, const __u8 *b)
+{
+	const __u32 sequence = at32(b, HEADER + 12);
+	const __u32 place = dta_kernel_place(ip->saddr, at16(b, HEADER + 4), at32(b, HEADER + 8));
 	struct dta_kernel_reporter *r = bpf_map_lookup_elem(&reporters, &place);
-	__u32 *told;
+	__u32 missing;
 	__u64 state;
 
 	if (!r)
 		return false;
 	state = *(volatile __u64 *)&r->state;
-	if (state == KERNEL_STATE(KERNEL_LEASED, sequence))
-		return r->address == ip->saddr && r->reporter == reporter &&
-		       r->tenant == at16(b, HEADER + 4) &&
-		       r->incarnation == at32(b, HEADER + 24) &&
-		       __sync_val_compare_and_swap(&r->state, state,
-						   KERNEL_STATE(KERNEL_LEASED, sequence + 1)) ==
-			       state;
 	/* A reporter begins at 0: then there is nothing that user space would know better. */
-	if (state || sequence)
+	if (!state)
+		return !sequence && take_telling(r, place, 0, 0, 0, ip, b);
+	missing = sequence - (__u32)state;
+	if (state >> 32 != KERNEL_LEASED || missing > q->jump_max || !is_of(r, ip, b))
 		return false;
-	told = bpf_ringbuf_reserve(&begun, sizeof(*told), 0);
-	if (!told)
-		return false;
-	if (__sync_val_compare_and_swap(&r->state, 0, KERNEL_STATE(KERNEL_BUSY, 0))) {
-		bpf_ringbuf_discard(told, BPF_RB_NO_WAKEUP);
-		return false;
-	}
-	r->address = ip->saddr;
-	r->reporter = reporter;
-	r->tenant = at16(b, HEADER + 4);
-	r->incarnation = at32(b, HEADER + 24);
-	r->port = at16(b, 0);
-	*told = place;
-	__sync_lock_test_and_set(&r->state, KERNEL_STATE(KERNEL_LEASED, 1));
-	bpf_ringbuf_submit(told, BPF_RB_NO_WAKEUP);
-	return true;
+	if (missing)
+		return take_telling(r, place, state, sequence, missing, ip, b);
+	return __sync_val_compare_and_swap(&r->state, state,
+					   KERNEL_STATE(KERNEL_LEASED, sequence + 1)) == state;
 }
 
 /* Whether the queue pair has room for another frame. */
@@ -404,7 +425,7 @@ static inline int translate_to(struct xdp_md *ctx, struct dta_kernel_queue *q, _
 	if (!room(q, s->kind == SL_STORE_INCREMENT))
 		return OTHER;
 	*why = KERNEL_PASS_ORDER;
-	if (!take(ip, b))
+	if (!take(q, ip, b))
 		return OTHER;
 	if (next)
 		return append(ctx, q, s, b, next);

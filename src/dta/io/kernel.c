@@ -25,7 +25,7 @@
 
 struct dta_kernel {
 	struct kernel_bpf *program;
-	struct ring_buffer *begun;
+	struct ring_buffer *events;
 	char interface[IF_NAMESIZE];
 	int next; /* of the interface's program: where it calls ours */
 	int link; /* of the program for answers; -1: at the same interface */
@@ -33,8 +33,8 @@ struct dta_kernel {
 	uint8_t *queue; /* mapped */
 	size_t queue_bytes, all_bytes;
 	struct dta_kernel_reporter *reporter;
-	uint32_t place[64]; /* that the ring told of */
-	uint32_t places;
+	struct dta_kernel_event event[64]; /* [at, came) of the ring */
+	uint32_t at, came;
 };
 
 /* CRC-32 of IEEE 802.3, reflected, as used by RoCEv2's iCRC (annex A17.3.4). */
@@ -56,10 +56,10 @@ static int tell(void *arg, void *data, size_t bytes)
 {
 	struct dta_kernel *k = arg;
 
-	if (k->places == sizeof(k->place) / sizeof(*k->place))
+	if (k->came == sizeof(k->event) / sizeof(*k->event))
 		return -EAGAIN; /* it is told again */
-	if (bytes == sizeof(uint32_t))
-		memcpy(&k->place[k->places++], data, sizeof(uint32_t));
+	if (bytes >= sizeof(*k->event))
+		memcpy(&k->event[k->came++], data, sizeof(*k->event));
 	return 0;
 }
 
@@ -113,16 +113,16 @@ static int load(struct dta_kernel *k, struct dta_xdp *x)
 	k->all_bytes = (k->queue_bytes * k->queues + (size_t)page - 1) & ~((size_t)page - 1);
 	k->queue = map(k->program->maps.queues, k->all_bytes);
 	k->reporter = map(k->program->maps.reporters, KERNEL_REPORTERS * sizeof(*k->reporter));
-	k->begun = ring_buffer__new(bpf_map__fd(k->program->maps.begun), tell, k, NULL);
-	if (!k->queue || !k->reporter || !k->begun)
+	k->events = ring_buffer__new(bpf_map__fd(k->program->maps.events), tell, k, NULL);
+	if (!k->queue || !k->reporter || !k->events)
 		return -errno;
 	program = bpf_program__fd(k->program->progs.translate);
 	err = take_answers(k, dta_xdp_how(x, 0));
 	return err ? err : bpf_map_update_elem(k->next, &reports, &program, 0);
 }
 
-struct dta_kernel *dta_kernel_open(struct dta_xdp *x, const char *interface, char *error,
-				   size_t error_bytes)
+struct dta_kernel *dta_kernel_open(struct dta_xdp *x, const char *interface, uint32_t window,
+				   char *error, size_t error_bytes)
 {
 	struct dta_kernel *k;
 	int sockets, err = -EINVAL;
@@ -148,6 +148,8 @@ struct dta_kernel *dta_kernel_open(struct dta_xdp *x, const char *interface, cha
 			 k->interface,
 			 err == -EBUSY || err == -EEXIST ? "the interface has a program already"
 							 : strerror(-err));
+	for (uint32_t i = 0; !err && i < k->queues; i++)
+		dta_kernel_queue(k, i)->jump_max = window / 2;
 	if (!err)
 		return k;
 	dta_kernel_close(k);
@@ -171,7 +173,7 @@ void dta_kernel_close(struct dta_kernel *k)
 		dta_kernel_stop(k);
 	if (k->link >= 0)
 		close(k->link);
-	ring_buffer__free(k->begun);
+	ring_buffer__free(k->events);
 	if (k->queue)
 		munmap(k->queue, k->all_bytes);
 	if (k->reporter)
@@ -200,13 +202,15 @@ struct dta_kernel_reporter *dta_kernel_reporter(struct dta_kernel *k, uint32_t p
 	return &k->reporter[place & (KERNEL_REPORTERS - 1)];
 }
 
-bool dta_kernel_begun(struct dta_kernel *k, uint32_t *place)
+bool dta_kernel_event(struct dta_kernel *k, struct dta_kernel_event *out)
 {
-	if (!k->places)
-		ring_buffer__consume(k->begun);
-	if (!k->places)
+	if (k->at == k->came) {
+		k->at = k->came = 0;
+		ring_buffer__consume(k->events);
+	}
+	if (k->at == k->came)
 		return false;
-	*place = k->place[--k->places];
+	*out = k->event[k->at++];
 	return true;
 }
 

@@ -43,9 +43,9 @@ struct dta_kernel_queue {
 	__u32 interface; /* frames leave by it */
 	__u32 adds_max;	 /* FETCH_ADDs in flight */
 	__u32 qpn;	 /* its lower KERNEL_QUEUE_BITS are the queue's number */
+	__u32 jump_max;	 /* reports that may be missing at a time */
 	__u32 peer;	 /* IPv4 address, in network order */
 	__u64 line[5];
-	__u32 pad;
 	/* both: the first PSN that is not acknowledged, and the next PSN in its lower 24 bits; user space sets it back */
 	__u32 acked, psn;
 	/* the program writes */
@@ -59,12 +59,13 @@ struct dta_kernel_queue {
 };
 
 /*
- * A reporter whose next report the kernel takes, and no other. state: the kind in the upper half,
+ * A reporter whose reports the kernel takes, from the next one on; older ones are user space's. state: the kind in the upper half,
  * the sequence number that comes next in the lower.
  */
 #define KERNEL_FREE	    0u
 #define KERNEL_BUSY	    1u /* user space takes its reports */
 #define KERNEL_LEASED	    2u
+#define KERNEL_TAKING	    3u /* the kernel is about to, and tells of it first */
 #define KERNEL_STATE(kind, next) ((__u64)(kind) << 32 | (__u32)(next))
 
 struct dta_kernel_reporter {
@@ -73,6 +74,11 @@ struct dta_kernel_reporter {
 	__u32 reporter, incarnation;
 	__u16 tenant, port;
 	__u64 rest[5];
+};
+
+/* Of a reporter at this place, the kernel did not see `missing` reports; 0: it has begun. */
+struct dta_kernel_event {
+	__u32 place, first, missing, zero;
 };
 
 static inline __u32 dta_kernel_place(__u32 address, __u16 tenant, __u32 reporter)

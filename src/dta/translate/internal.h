@@ -62,6 +62,8 @@ int dta_worker_kernel_open(struct dta_worker *w, char *error, size_t error_bytes
 void dta_worker_kernel_close(struct dta_worker *w);
 /* The rest may be called without. */
 void dta_worker_kernel_before(struct dta_worker *w, const struct dta_loss_key *key, uint64_t now);
+/* As dta_loss_superseded(), by what the kernel wrote. */
+uint32_t dta_worker_kernel_overtaken(struct dta_worker *w, const struct dta_loss_key *key);
 /* quiet: no packet waits for the worker. True: all connections are ready. */
 bool dta_worker_kernel_drive(struct dta_worker *w, bool quiet, uint64_t now);
 bool dta_worker_kernel_waiting(const struct dta_worker *w);

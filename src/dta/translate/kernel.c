@@ -89,6 +89,11 @@ void dta_worker_kernel_before(struct dta_worker *w, const struct dta_loss_key *k
 		dta_leases_before(w->kernel->leases, key, &w->packet.header, now);
 }
 
+uint32_t dta_worker_kernel_overtaken(struct dta_worker *w, const struct dta_loss_key *key)
+{
+	return w->kernel ? dta_leases_overtaken(w->kernel->leases, key, &w->packet, w->fresh) : 0;
+}
+
 bool dta_worker_kernel_drive(struct dta_worker *w, bool quiet, uint64_t now)
 {
 	struct dta_worker_kernel *k = w->kernel;
@@ -190,6 +195,11 @@ void dta_worker_kernel_close(struct dta_worker *w)
 void dta_worker_kernel_before(struct dta_worker *w, const struct dta_loss_key *key, uint64_t now)
 {
 	(void)w, (void)key, (void)now;
+}
+uint32_t dta_worker_kernel_overtaken(struct dta_worker *w, const struct dta_loss_key *key)
+{
+	(void)w, (void)key;
+	return 0;
 }
 bool dta_worker_kernel_drive(struct dta_worker *w, bool quiet, uint64_t now)
 {

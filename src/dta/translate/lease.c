@@ -2,6 +2,7 @@
 /* lease.c - which reporter's reports the kernel takes */
 #include "dta/translate/lease.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +19,8 @@ struct lease {
 	struct dta_loss_key key;
 	uint32_t incarnation;
 	uint32_t counted; /* the sequence number after the last one that is in the window */
+	uint32_t taken;	  /* the one after the newest that the kernel took */
+	bool took;	  /* it took some of this incarnation */
 	enum lease_state state;
 	uint32_t at; /* in `active` */
 	uint64_t heard_ns;
@@ -51,9 +54,14 @@ void dta_leases_free(struct dta_leases *l)
 	free(l);
 }
 
-static uint64_t kind_of(uint64_t state)
+/* While the kernel tells of a report, which takes less than a microsecond, it is nobody's. */
+static uint64_t state_of(const struct dta_kernel_reporter *r)
 {
-	return state >> 32;
+	uint64_t state;
+
+	while ((state = __atomic_load_n(&r->state, __ATOMIC_ACQUIRE)) >> 32 == KERNEL_TAKING)
+		sched_yield();
+	return state;
 }
 
 static void activate(struct dta_leases *l, uint32_t place, enum lease_state state)
@@ -87,8 +95,11 @@ static void arrived(struct dta_leases *l, struct lease *e, uint32_t next, uint64
 			       .reporter = e->key.reporter,
 			       .incarnation = e->incarnation};
 
-	if (next != e->counted)
-		e->heard_ns = now;
+	if ((int32_t)(next - e->counted) <= 0)
+		return;
+	e->heard_ns = now;
+	e->took = true;
+	e->taken = next;
 	while (e->counted != next) {
 		const uint32_t left = next - e->counted;
 		int fresh;
@@ -107,40 +118,52 @@ static void arrived(struct dta_leases *l, struct lease *e, uint32_t next, uint64
 	}
 }
 
+/* A reporter has begun at the kernel, or it did not see some of its reports. */
+static void learn_one(struct dta_leases *l, const struct dta_kernel_event *told, uint64_t now)
+{
+	const uint32_t place = told->place & (KERNEL_REPORTERS - 1);
+	const struct dta_kernel_reporter *r = dta_kernel_reporter(l->kernel, place);
+	struct lease *e = &l->lease[place];
+
+	if (told->missing) {
+		arrived(l, e, told->first, now);
+		e->counted = told->first + told->missing;
+		return;
+	}
+	e->key = (struct dta_loss_key){.address = {.s6_addr = {[10] = 0xff, 0xff}},
+				       .port = r->port,
+				       .tenant = r->tenant,
+				       .reporter = r->reporter};
+	memcpy(e->key.address.s6_addr + 12, &r->address, 4);
+	e->incarnation = r->incarnation;
+	e->counted = 0;
+	e->took = false;
+	e->heard_ns = now;
+	activate(l, place, LEASED);
+}
+
+static void learn(struct dta_leases *l, uint64_t now)
+{
+	struct dta_kernel_event told;
+
+	while (dta_kernel_event(l->kernel, &told))
+		learn_one(l, &told, now);
+}
+
 /* The kernel takes no more of it. */
 static void revoke(struct dta_leases *l, uint32_t place, uint64_t now)
 {
 	struct lease *e = &l->lease[place];
 	struct dta_kernel_reporter *r = dta_kernel_reporter(l->kernel, place);
-	const uint64_t was =
-		__atomic_exchange_n(&r->state, KERNEL_STATE(KERNEL_BUSY, 0), __ATOMIC_ACQ_REL);
+	uint64_t was;
 
-	if (kind_of(was) == KERNEL_LEASED)
-		arrived(l, e, (uint32_t)was, now);
+	do
+		was = state_of(r);
+	while (!__atomic_compare_exchange_n(&r->state, &was, KERNEL_STATE(KERNEL_BUSY, 0), false,
+					    __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));
+	learn(l, now);
+	arrived(l, e, (uint32_t)was, now);
 	e->state = HELD;
-}
-
-/* Reporters that began at the kernel. */
-static void learn(struct dta_leases *l, uint64_t now)
-{
-	uint32_t place;
-
-	while (dta_kernel_begun(l->kernel, &place)) {
-		const struct dta_kernel_reporter *r = dta_kernel_reporter(l->kernel, place);
-		struct lease *e;
-
-		place &= KERNEL_REPORTERS - 1;
-		e = &l->lease[place];
-		e->key = (struct dta_loss_key){.address = {.s6_addr = {[10] = 0xff, 0xff}},
-					       .port = r->port,
-					       .tenant = r->tenant,
-					       .reporter = r->reporter};
-		memcpy(e->key.address.s6_addr + 12, &r->address, 4);
-		e->incarnation = r->incarnation;
-		e->counted = 0;
-		e->heard_ns = now;
-		activate(l, place, LEASED);
-	}
 }
 
 static bool is_of(const struct lease *e, const struct dta_loss_key *key)
@@ -164,11 +187,13 @@ void dta_leases_before(struct dta_leases *l, const struct dta_loss_key *key,
 	r = dta_kernel_reporter(l->kernel, place);
 	e = &l->lease[place];
 	if (e->state == NONE) {
+		state_of(r);
 		if (__atomic_compare_exchange_n(&r->state, &nobody, KERNEL_STATE(KERNEL_BUSY, 0),
 						false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
 			activate(l, place, HELD);
 			e->key = *key;
 			e->incarnation = h->incarnation;
+			e->took = false;
 			e->heard_ns = now;
 			return;
 		}
@@ -176,11 +201,52 @@ void dta_leases_before(struct dta_leases *l, const struct dta_loss_key *key,
 	}
 	if (e->state == NONE || !is_of(e, key))
 		return;
-	if (e->state == LEASED)
+	if (e->state == LEASED) {
+		const uint32_t next = (uint32_t)state_of(r);
+
+		/* Older ones the kernel leaves alone. */
+		if (e->incarnation == h->incarnation &&
+		    (int32_t)(h->sequence + h->reports - next) <= 0) {
+			learn(l, now);
+			arrived(l, e, next, now);
+			return;
+		}
 		revoke(l, place, now);
+	}
+	e->took &= e->incarnation == h->incarnation;
 	e->incarnation = h->incarnation;
 	e->key = *key;
 	e->heard_ns = now;
+}
+
+uint32_t dta_leases_overtaken(const struct dta_leases *l, const struct dta_loss_key *key,
+			      const struct dta_packet *packet, uint64_t *fresh)
+{
+	const struct dta_header *h = &packet->header;
+	uint32_t address, report = 0, n = 0;
+	const struct lease *e;
+
+	if (h->flags & DTA_AUTHENTICATED || !IN6_IS_ADDR_V4MAPPED(&key->address))
+		return 0;
+	memcpy(&address, key->address.s6_addr + 12, 4);
+	e = &l->lease[dta_kernel_place(address, key->tenant, key->reporter)];
+	if (e->state == NONE || !e->took || !is_of(e, key) || e->incarnation != h->incarnation)
+		return 0;
+	for (uint32_t k = 0; k < h->blocks; k++) {
+		const struct dta_block *b = &packet->block[k];
+
+		for (uint32_t i = 0; i < b->count; i++, report++) {
+			const uint64_t bit = 1ull << report % 64;
+
+			if (b->opcode != DTA_KEYWRITE || b->flags & DTA_ESSENTIAL ||
+			    !(fresh[report / 64] & bit) ||
+			    (int32_t)(h->sequence + report - e->taken) >= 0)
+				continue;
+			fresh[report / 64] &= ~bit;
+			n++;
+		}
+	}
+	return n;
 }
 
 /* The kernel may go on where the window ends. */
@@ -190,7 +256,7 @@ static void lease(struct dta_leases *l, uint32_t place)
 	struct dta_kernel_reporter *r = dta_kernel_reporter(l->kernel, place);
 	uint32_t next;
 
-	if (!dta_loss_whole(l->loss, &e->key, e->incarnation, &next))
+	if (!dta_loss_next(l->loss, &e->key, e->incarnation, &next))
 		return;
 	memcpy(&r->address, e->key.address.s6_addr + 12, 4);
 	r->reporter = e->key.reporter;
@@ -212,14 +278,15 @@ void dta_leases_tick(struct dta_leases *l, bool quiet, uint64_t now)
 		const uint32_t place = l->active[i];
 		struct lease *e = &l->lease[place];
 
-		if (e->state == LEASED)
-			arrived(l, e,
-				(uint32_t)__atomic_load_n(
-					&dta_kernel_reporter(l->kernel, place)->state,
-					__ATOMIC_ACQUIRE),
-				now);
-		else if (quiet)
+		if (e->state == LEASED) {
+			const uint32_t next =
+				(uint32_t)state_of(dta_kernel_reporter(l->kernel, place));
+
+			learn(l, now);
+			arrived(l, e, next, now);
+		} else if (quiet) {
 			lease(l, place);
+		}
 		if (now - e->heard_ns < SILENT_NS)
 			continue;
 		if (e->state == LEASED)

@@ -698,13 +698,13 @@ static uint32_t first_absent(const struct dta_loss *l, const struct dta_loss_rep
 	return dta_loss_modulo(r, oldest + run(l, r, oldest, far, true));
 }
 
-bool dta_loss_whole(const struct dta_loss *l, const struct dta_loss_key *key, uint32_t incarnation,
-		    uint32_t *next)
+bool dta_loss_next(const struct dta_loss *l, const struct dta_loss_key *key, uint32_t incarnation,
+		   uint32_t *next)
 {
 	const struct dta_header h = {.incarnation = incarnation};
 	const struct dta_loss_reporter *r = find_reporter(l, key, &h, hash_of(l, key, false));
 
-	if (!r || r->bits != 32 || r->contested || r->far.count || first_absent(l, r) != r->top)
+	if (!r || r->bits != 32 || r->contested || r->far.count)
 		return false;
 	*next = r->top;
 	return true;

@@ -96,11 +96,11 @@ bool dta_loss_knows(const struct dta_loss *l, uint16_t tenant, uint32_t reporter
 int dta_loss_packet(struct dta_loss *l, const struct dta_loss_key *key, const struct dta_header *h,
 		    uint32_t bits, uint64_t now_ns, uint64_t *fresh);
 /*
- * Whether no report of this incarnation, which has no authentication, is missing, nor one that was
- * given up could still come. next: the one after the newest.
+ * The sequence number after the newest of this incarnation, without authentication. False: it is not
+ * known, or is not alone.
  */
-bool dta_loss_whole(const struct dta_loss *l, const struct dta_loss_key *key, uint32_t incarnation,
-		    uint32_t *next);
+bool dta_loss_next(const struct dta_loss *l, const struct dta_loss_key *key, uint32_t incarnation,
+		   uint32_t *next);
 /*
  * A heartbeat: reports before h->sequence that have not come are missing. Changes nothing for an
  * unknown reporter, or if it is more than a window ahead and not authenticated.
