@@ -146,9 +146,8 @@ static bool open_xdp(struct translate *t, char *error, size_t bytes)
 		return false;
 	if (dta_xdp_queues(t->at) >= t->workers) {
 		if (t->in_kernel)
-			t->opts.kernel = dta_kernel_open(
-				t->at, t->opts.client.raw.interface,
-				t->opts.loss.window ? t->opts.loss.window : 4096, error, bytes);
+			t->opts.kernel = dta_kernel_open(t->at, t->opts.client.raw.interface, error,
+							 bytes);
 		return !t->in_kernel || t->opts.kernel;
 	}
 	snprintf(error, bytes, "--workers %u: --xdp has %u queues, and each worker needs one",

@@ -325,7 +325,7 @@ static inline bool take_telling(struct dta_kernel_reporter *r, __u32 place, __u6
 }
 
 /* Whether the reporter's report is the kernel's to take, which it then is. */
-static inline bool take(const struct dta_kernel_queue *q, const struct iphdr *ip, const __u8 *b)
+static inline bool take(const struct iphdr *ip, const __u8 *b)
 {
 	const __u32 sequence = at32(b, HEADER + 12);
 	const __u32 place = dta_kernel_place(ip->saddr, at16(b, HEADER + 4), at32(b, HEADER + 8));
@@ -340,7 +340,7 @@ static inline bool take(const struct dta_kernel_queue *q, const struct iphdr *ip
 	if (!state)
 		return !sequence && take_telling(r, place, 0, 0, 0, ip, b);
 	missing = sequence - (__u32)state;
-	if (state >> 32 != KERNEL_LEASED || missing > q->jump_max || !is_of(r, ip, b))
+	if (state >> 32 != KERNEL_LEASED || missing > KERNEL_JUMP || !is_of(r, ip, b))
 		return false;
 	if (missing)
 		return take_telling(r, place, state, sequence, missing, ip, b);
@@ -425,7 +425,7 @@ static inline int translate_to(struct xdp_md *ctx, struct dta_kernel_queue *q, _
 	if (!room(q, s->kind == SL_STORE_INCREMENT))
 		return OTHER;
 	*why = KERNEL_PASS_ORDER;
-	if (!take(q, ip, b))
+	if (!take(ip, b))
 		return OTHER;
 	if (next)
 		return append(ctx, q, s, b, next);

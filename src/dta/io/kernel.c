@@ -121,8 +121,8 @@ static int load(struct dta_kernel *k, struct dta_xdp *x)
 	return err ? err : bpf_map_update_elem(k->next, &reports, &program, 0);
 }
 
-struct dta_kernel *dta_kernel_open(struct dta_xdp *x, const char *interface, uint32_t window,
-				   char *error, size_t error_bytes)
+struct dta_kernel *dta_kernel_open(struct dta_xdp *x, const char *interface, char *error,
+				   size_t error_bytes)
 {
 	struct dta_kernel *k;
 	int sockets, err = -EINVAL;
@@ -148,8 +148,6 @@ struct dta_kernel *dta_kernel_open(struct dta_xdp *x, const char *interface, uin
 			 k->interface,
 			 err == -EBUSY || err == -EEXIST ? "the interface has a program already"
 							 : strerror(-err));
-	for (uint32_t i = 0; !err && i < k->queues; i++)
-		dta_kernel_queue(k, i)->jump_max = window / 2;
 	if (!err)
 		return k;
 	dta_kernel_close(k);

@@ -18,10 +18,10 @@ struct dta_kernel;
 
 /*
  * Until its queue pairs are connected, everything goes the way it does without. NULL with errno and
- * one line in error. window: reports that a reporter may be late. x has one interface, in native mode, which must not be closed before.
+ * one line in error. x has one interface, in native mode, which must not be closed before.
  */
-struct dta_kernel *dta_kernel_open(struct dta_xdp *x, const char *interface, uint32_t window,
-				   char *error, size_t error_bytes);
+struct dta_kernel *dta_kernel_open(struct dta_xdp *x, const char *interface, char *error,
+				   size_t error_bytes);
 /* The kernel takes no more packets, and has finished those that it took. */
 void dta_kernel_stop(struct dta_kernel *k);
 void dta_kernel_close(struct dta_kernel *k);

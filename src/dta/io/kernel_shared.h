@@ -15,6 +15,7 @@
 #define KERNEL_WRITES	 (1u << 20) /* the most frames in flight */
 #define KERNEL_ACK_EVERY 64u
 #define KERNEL_PSN	 0xffffffu
+#define KERNEL_JUMP	 (1u << 20) /* reports that may be missing at a time */
 
 /* Frames by their shape: 0 is FETCH_ADD, otherwise a WRITE of so many words of 8 bytes. */
 #define KERNEL_SHAPES	 6u
@@ -43,9 +44,9 @@ struct dta_kernel_queue {
 	__u32 interface; /* frames leave by it */
 	__u32 adds_max;	 /* FETCH_ADDs in flight */
 	__u32 qpn;	 /* its lower KERNEL_QUEUE_BITS are the queue's number */
-	__u32 jump_max;	 /* reports that may be missing at a time */
 	__u32 peer;	 /* IPv4 address, in network order */
 	__u64 line[5];
+	__u32 pad;
 	/* both: the first PSN that is not acknowledged, and the next PSN in its lower 24 bits; user space sets it back */
 	__u32 acked, psn;
 	/* the program writes */

@@ -19,7 +19,6 @@ struct lease {
 	struct dta_loss_key key;
 	uint32_t incarnation;
 	uint32_t counted; /* the sequence number after the last one that is in the window */
-	uint32_t taken;	  /* the one after the newest that the kernel took */
 	bool took;	  /* it took some of this incarnation */
 	enum lease_state state;
 	uint32_t at; /* in `active` */
@@ -99,7 +98,6 @@ static void arrived(struct dta_leases *l, struct lease *e, uint32_t next, uint64
 		return;
 	e->heard_ns = now;
 	e->took = true;
-	e->taken = next;
 	while (e->counted != next) {
 		const uint32_t left = next - e->counted;
 		int fresh;
@@ -203,13 +201,17 @@ void dta_leases_before(struct dta_leases *l, const struct dta_loss_key *key,
 		return;
 	if (e->state == LEASED) {
 		const uint32_t next = (uint32_t)state_of(r);
+		uint32_t top;
 
 		/* Older ones the kernel leaves alone. */
 		if (e->incarnation == h->incarnation &&
 		    (int32_t)(h->sequence + h->reports - next) <= 0) {
 			learn(l, now);
 			arrived(l, e, next, now);
-			return;
+			/* Unless it jumped where the window does not follow. */
+			if (!dta_loss_next(l->loss, key, h->incarnation, &top) ||
+			    (int32_t)(h->sequence - top) < 0)
+				return;
 		}
 		revoke(l, place, now);
 	}
@@ -223,7 +225,7 @@ uint32_t dta_leases_overtaken(const struct dta_leases *l, const struct dta_loss_
 			      const struct dta_packet *packet, uint64_t *fresh)
 {
 	const struct dta_header *h = &packet->header;
-	uint32_t address, report = 0, n = 0;
+	uint32_t address, report = 0, n = 0, old = dta_loss_old(l->loss);
 	const struct lease *e;
 
 	if (h->flags & DTA_AUTHENTICATED || !IN6_IS_ADDR_V4MAPPED(&key->address))
@@ -235,12 +237,11 @@ uint32_t dta_leases_overtaken(const struct dta_leases *l, const struct dta_loss_
 	for (uint32_t k = 0; k < h->blocks; k++) {
 		const struct dta_block *b = &packet->block[k];
 
-		for (uint32_t i = 0; i < b->count; i++, report++) {
+		for (uint32_t i = 0; i < b->count && report < old; i++, report++) {
 			const uint64_t bit = 1ull << report % 64;
 
 			if (b->opcode != DTA_KEYWRITE || b->flags & DTA_ESSENTIAL ||
-			    !(fresh[report / 64] & bit) ||
-			    (int32_t)(h->sequence + report - e->taken) >= 0)
+			    !(fresh[report / 64] & bit))
 				continue;
 			fresh[report / 64] &= ~bit;
 			n++;

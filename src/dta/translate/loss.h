@@ -101,6 +101,8 @@ int dta_loss_packet(struct dta_loss *l, const struct dta_loss_key *key, const st
  */
 bool dta_loss_next(const struct dta_loss *l, const struct dta_loss_key *key, uint32_t incarnation,
 		   uint32_t *next);
+/* How many of the packet that dta_loss_packet() took last are older than others that it took. */
+uint32_t dta_loss_old(const struct dta_loss *l);
 /*
  * A heartbeat: reports before h->sequence that have not come are missing. Changes nothing for an
  * unknown reporter, or if it is more than a window ahead and not authenticated.
