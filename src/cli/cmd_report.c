@@ -327,7 +327,7 @@ static struct report_settings {
 	const char *legacy, *interface, *direction;
 	uint64_t every, bytes, duration, timeout;
 	uint32_t flows;
-	bool single, immediate, essential, changes, by_key, json;
+	bool single, immediate, essential, changes, by_key, inner, json;
 } set = {.o = {.sz = sizeof(set.o),
 	       .target = "127.0.0.1",
 	       .packet_bytes = 1400,
@@ -391,6 +391,8 @@ static const struct base_option table[] = {
 		  "with --interface: report a flow after this many bytes"),
 	BASE_UINT("flows", 0, &set.flows, 16, 1 << 24, "N",
 		  "with --interface: track at most this many flows"),
+	BASE_FLAG("inner", 0, &set.inner,
+		  "with --interface: of VXLAN and Geneve, report the flows within"),
 	BASE_TIME("duration", 'd', &set.duration, 0, 0, "TIME",
 		  "with --interface: end after this time; 0: when interrupted (default)"),
 	BASE_FLAG("json", 'j', &set.json, "print the counters as JSON"),
@@ -480,6 +482,7 @@ static const struct cli_count kernel_counts[] = {
 	KERNEL("held_back", RPT_HELD_BACK),
 	KERNEL("bytes", RPT_BYTES),
 	KERNEL("said_bytes", RPT_SAID_BYTES),
+	KERNEL("heartbeats", RPT_BEATS),
 	CLI_COUNT(report_kernel_counts, unsaid_bytes),
 	CLI_COUNT(report_kernel_counts, evicted),
 	CLI_COUNT(report_kernel_counts, evicted_bytes),
@@ -563,6 +566,9 @@ static int from_interface(const struct base_command *self, const struct report_s
 		.bytes = s->bytes,
 		.flush_ns = s->o.flush_ns,
 		.flows = s->flows,
+		.key_file = s->o.key_file,
+		.translator = s->o.translator,
+		.inner = s->inner,
 	};
 #endif
 
@@ -574,13 +580,12 @@ static int from_interface(const struct base_command *self, const struct report_s
 				  s->direction);
 	if (s->how.sample > 31)
 		return base_usage(self, "--sample: 1 in 2^31 flows at most with --interface");
-	if (s->legacy || s->o.key_file || s->immediate || s->essential || s->changes ||
-	    s->o.wait_ns || s->single)
-		return base_usage(
-			self,
-			"--interface: the kernel makes plain reports: no --legacy, --key-file, "
-			"--immediate, --essential, --changes, --wait, --single");
+	if (s->legacy || s->immediate || s->essential || s->changes || s->o.wait_ns || s->single)
+		return base_usage(self, "--interface: the kernel makes plain reports: no --legacy, "
+					"--immediate, --essential, --changes, --wait, --single");
 #if HAVE_BPF
+	if (s->o.key_file)
+		base_secret_warn("report", s->o.key_file);
 	return let_kernel_report(self, &o, s->duration, s->json);
 #else
 	return base_failure(self, "--interface: built without eBPF");

@@ -44,6 +44,7 @@
 
 #include <jansson.h>
 
+#include "dta/device/map.h"
 #include "dta/engine/engine.h"
 #include "dta/translate/loss.h"
 
@@ -81,9 +82,17 @@ int dta_control_line_write(struct dta_control_line *l, json_t *message, int pass
 int dta_control_line_pending(const struct dta_control_line *l);
 int dta_control_line_flush(struct dta_control_line *l); /* 0, -EPIPE */
 
+/* What devices sent to one kind of input, and the reports of it. */
+struct dta_device_account {
+	struct dta_device_stats decoder;
+	struct dta_map_stats map;
+	uint64_t unproven; /* reports refused, as their tenant wants MACs, which no device has */
+};
+
 /*
  * A translator's account. It closes:
- *  - packets: received = taken + refused by cause + unread;
+ *  - packets: received = taken + refused by cause + unread; those of devices are taken, and what is
+ *    refused of them is in their own account;
  *  - reports: received = fresh + duplicates + late; fresh = engine.in = stored + waiting + dropped;
  *  - output: operations = completed + unconfirmed + failed;
  *  - sequence numbers: sent = arrived + missing + lost.
@@ -101,6 +110,7 @@ struct dta_translate_account {
 	 */
 	uint64_t maybe_twice;
 	uint64_t held_back; /* answers to addresses that had brought too little */
+	struct dta_device_account device[DTA_DEVICES];
 	struct dta_loss_stats loss;
 	struct dta_engine_stats engine;
 	struct dta_output_stats output;
