@@ -13,7 +13,7 @@
 
 static uint64_t seed = 1;
 
-/* The part of trials whose difference is at most so many errors, of which none is without one. */
+/* Trials, and those whose difference is at most one error, or two. */
 struct within {
 	uint32_t trials, one, two;
 };
@@ -27,7 +27,7 @@ static void count(struct within *w, double difference, double error)
 	w->two += z <= 2;
 }
 
-/* 68.3 and 95.4 % of a normal distribution, less five times what so many trials deviate. */
+/* 68.3 and 95.4 % of a normal distribution, less five standard deviations of n trials. */
 static void check(const struct within *w, const char *what, uint64_t slots, double load)
 {
 	const double n = w->trials, one = w->one / n, two = w->two / n;
@@ -37,7 +37,7 @@ static void check(const struct within *w, const char *what, uint64_t slots, doub
 			 what, (unsigned long long)slots, load, one, two);
 }
 
-/* So many units in random slots. How many slots they occupy. */
+/* Puts units into random slots. Returns the number of slots that they occupy. */
 static uint64_t fill(struct dta_store_object *o, uint64_t units)
 {
 	uint8_t *bank = (uint8_t *)(uintptr_t)o->view.banks;
@@ -92,7 +92,7 @@ static void sampled_units_are_within_their_error(void **state)
 					assert_int_equal(u.standing, occupied);
 				count(&standing, (double)u.standing - (double)occupied, e);
 				count(&overwritten, u.lost - (double)(units - occupied), e);
-				/* What is left of the written is said to be updated: it is none. */
+				/* The rest of the written counts as updated, though nothing is. */
 				count(&all, (double)u.standing + u.lost - (double)units, e);
 			}
 			check(&standing, "standing", sizes[i], loads[l]);
