@@ -4,12 +4,16 @@
 
 One sender (input_load.c) sends the same datagrams in turns to the translator and to its peer, at a rate that both take
 without loss; what counts is what arrived, per CPU second. Ours decodes, makes two reports of each record (bytes and
-packets of its 5-tuple, as the default mapping has it) and adds them to stores of a collector in shared memory. The peer,
-nfcapd, decodes and appends the records to a file, uncompressed. Neither answers a query meanwhile."""
+packets of its 5-tuple, as the default mapping has it; of INT, a hop of the path and what was measured there) and adds them
+to stores of a collector in shared memory. The peer of flows, nfcapd, decodes and appends the records to a file,
+uncompressed; that of samples, pmacct's sfacctd, adds them up in a table of its memory plugin. No collector of INT is in
+Debian: the floor, a program that receives the datagrams and reads none, is all it is held against. Nobody answers a query
+meanwhile."""
 import json
 import os
 import random
 import shutil
+import signal
 import struct
 import sys
 import time
@@ -68,8 +72,45 @@ def netflow():
     return 12, 1, per, [message(templates(V9, 0), 1)] + [message(data(V9, per), per) for _ in range(4000)]
 
 
-# KIND: (datagrams, the input of the translator). A further kind has its own peer, or none.
-KINDS = {'ipfix': ipfix, 'netflow': netflow}
+def ipv4(flow, protocol, above):
+    return struct.pack('>BBHHHBBHII', 0x45, 0, 20 + len(above), 0, 0, 64, protocol, 0, 0x0a000000 | flow, 0xc6336401) + above
+
+
+def tcp(flow, more=0):
+    return struct.pack('>HHIIBBHHH', 1024 + flow % 60000, 443, 1, 1, 5 << 4, 0x10, 100, 0, 0) + bytes(more)
+
+
+def sflow():
+    """Samples of 128 bytes of a frame; one port's, one of one packet."""
+    per, numbers = 7, iter(range(1 << 32))
+
+    def sample():
+        header = bytes(12) + b'\x08\x00' + ipv4(flow := random.randrange(FLOWS), 6, tcp(flow, 74))
+        return struct.pack('>10I', 1, 32 + 24 + len(header), next(numbers), 3, 1, 1000000, 0, 3, 4, 1) + \
+            struct.pack('>6I', 1, 16 + len(header), 1, 1518, 4, len(header)) + header
+
+    def datagram(n):
+        return struct.pack('>7I', 5, 1, 0x7f000001, 0, 0, 1000, n) + b''.join(sample() for _ in range(n))
+    return 16, 1, per, [datagram(0)] + [datagram(per) for _ in range(4000)]
+
+
+def telemetry():
+    """Reports 2.0 of a sink with INT-MD stacks of three switches before it: node, latency and queue."""
+    reports, hops = 10, 3
+
+    def report():
+        flow = random.randrange(FLOWS)
+        stack = b''.join(struct.pack('>III', node, 1000, 3 << 24 | 20) for node in range(hops, 0, -1))
+        body = struct.pack('>IHHHH', 2 << 28 | 3 << 8 | 5, 0xb000, 0, 0, 0) + stack
+        shim = struct.pack('>BBBB', 1 << 4 | 2 << 2, len(body) // 4, 0, 6)
+        packet = ipv4(flow, 17, struct.pack('>HHHH', 5555, 5000, 8 + len(shim + body) + 20, 0) + shim + body + tcp(flow))
+        main = struct.pack('>HHHHII', 0x3000, 0, 0, 0, 2000, 7 << 24 | 30)
+        return struct.pack('>BBBB', 0x14, len(main + packet) // 4, 2, 0b0010 << 4) + main + packet
+
+    def group(n):
+        return struct.pack('>II', 2 << 28 | 5 << 22, 9) + b''.join(report() for _ in range(n))
+    # The number of 22 bits ends at the third byte after the first; a byte of zeros follows.
+    return 1, 256, reports * (hops + 1), [group(0)] + [group(reports) for _ in range(4000)]
 
 
 def send(port, path):
@@ -123,6 +164,52 @@ def nfcapd(path):
     return {'records': n, 'rate': n * 1e9 / cpu, 'ns': cpu / n}
 
 
+def sfacctd(path):
+    port, config = 20000 + os.getpid() % 10000, f'{D}/sfacctd.conf'
+    with open(config, 'w') as f:
+        f.write(f'daemonize: false\nsfacctd_ip: 127.0.0.1\nsfacctd_port: {port}\nsfacctd_pipe_size: {16 << 20}\n'
+                f'plugins: memory\nimt_path: {D}/imt\naggregate: src_host, dst_host, src_port, dst_port, proto\n'
+                f'imt_buckets: 131071\nimt_mem_pools_number: 0\nplugin_pipe_size: {64 << 20}\nplugin_buffer_size: 65536\n')
+    p = on(CPUS[:1], 'sfacctd', '-f', config)
+    check(poll(lambda: f'{port:04X}' in open('/proc/net/udp').read() and os.path.exists(f'{D}/imt')), 'sfacctd does not listen', p)
+
+    def all_cpu():
+        with open(f'/proc/{p.pid}/task/{p.pid}/children') as f:
+            return sum(cpu_ns(int(child)) for child in f.read().split()) + cpu_ns(p.pid)
+    begun, last = all_cpu(), 0
+    send(port, path)
+    while all_cpu() - last > 2_000_000:
+        last = all_cpu()
+        time.sleep(.3)
+    cpu = all_cpu() - begun
+    asked = on(CPUS[-1:], 'pmacct', '-s', '-O', 'json', '-p', f'{D}/imt')
+    asked.wait()
+    n = sum(json.loads(line)['packets'] for line in asked.out if line.startswith('{'))
+    p.stop(signal.SIGINT)
+    check(n, 'sfacctd has no samples', p, asked)
+    return {'records': n, 'rate': n * 1e9 / cpu, 'ns': cpu / n}
+
+
+def floor(path, per):
+    """The same datagrams, received and not read: records per second."""
+    p = on(CPUS[:1], os.path.join(BUILD, 'bench/dta/udp_table'), 'drop')
+    port = p.ready()['listen'].rsplit(':', 1)[1]
+    begun = cpu_ns(p.pid)
+    send(port, path)
+    cpu = spent(p, begun)
+    check(p.stop() == 0, 'the floor failed', p)
+    return {'rate': json.loads(p.out[-1])['packets'] * per * 1e9 / cpu}
+
+
+# KIND: (what is sent, peer, its Debian package, what the peer does). Beside INT there is none.
+KINDS = {
+    'ipfix': (ipfix, nfcapd, 'nfdump', 'decodes and appends to a file'),
+    'netflow': (netflow, nfcapd, 'nfdump', 'decodes and appends to a file'),
+    'sflow': (sflow, sfacctd, 'pmacct', 'decodes and adds up in its memory plugin'),
+    'int': (telemetry, None, '', ''),
+}
+
+
 def best(runs):
     return max(runs, key=lambda r: r['rate'])
 
@@ -131,21 +218,24 @@ if len(CPUS) < 2:
     print('SKIP: two cores are needed, one of them for the sender', file=sys.stderr)
     sys.exit(77)
 for kind in sys.argv[3:] or KINDS:
-    at, step, per, datagrams = KINDS[kind]()
+    make, peer, package, does = KINDS[kind]
+    at, step, per, datagrams = make()
     file = f'{D}/{kind}.bin'
     with open(file, 'wb') as f:
         f.write(struct.pack('>HH', at, step) + b''.join(struct.pack('>H', len(d)) + d for d in datagrams))
-    runs, peers = [], []
+    runs, peers, floors = [], [], []
     for _ in range(RUNS):
         runs.append(ours(kind, file))
-        if shutil.which('nfcapd'):
-            peers.append(nfcapd(file))
+        if peer and shutil.which(peer.__name__):
+            peers.append(peer(file))
+        floors.append(floor(file, per))
     if not peers:
-        skip_peer('no nfcapd (Debian package nfdump)')
+        skip_peer(f'no {peer.__name__} (Debian package {package})' if peer else 'Debian has no collector of INT')
     r, p = best(runs), best(peers) if peers else None
+    said = f'the peer {does}: {p["records"]:,} records, {p["ns"]:.0f} ns' if p else 'no peer'
     say(f'dta.input.{kind}', r['rate'], 'records/s',
         f'per second of CPU time, {per} records per datagram, {RATE:,} datagrams per second over loopback; '
-        f'{r["records"]:,} records arrived of {DATAGRAMS * per:,}, each decoded and added to two stores; translator '
-        f'{r["ns"]:.0f} ns CPU per record; the peer decodes and appends to a file: '
-        + (f'{p["records"]:,} records, {p["ns"]:.0f} ns' if p else 'missing') + f'; the best of {RUNS} runs',
-        'nfcapd', p and p['rate'])
+        f'{r["records"]:,} records arrived of {DATAGRAMS * per:,}, each decoded and in two stores; translator '
+        f'{r["ns"]:.0f} ns CPU per record; {said}; the best of {RUNS} runs',
+        peer and peer.__name__, p and p['rate'],
+        'the same datagrams received, and none read (udp_table drop)', best(floors)['rate'])
