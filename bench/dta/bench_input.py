@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """bench_input.py BUILD [RUNS [KIND]...] - dta.input.*: records of what devices send, per second of the receiver's CPU time.
 
-One sender (input_load.c) sends the same datagrams in turns to the translator and to its peer, at a rate that both take
-without loss; what counts is what arrived, per CPU second. Ours decodes, makes two reports of each record (bytes and
-packets of its 5-tuple, as the default mapping has it) and adds them to stores of a collector in shared memory. The peer,
-nfcapd, decodes and appends the records to a file, uncompressed. Neither answers a query meanwhile."""
+One sender (input_load.c) sends the same datagrams in turns to the translator and to its peer; what counts is what arrived,
+per CPU second, in the kernel and outside. The peer, nfcapd, decodes and appends the records to a file, uncompressed. Ours
+decodes and appends a report with flow, counts and times of each record to a list in a collector's memory; for .flows it
+makes two reports of each, bytes and packets by 5-tuple, and adds them to counters, as the default mapping does. The stores
+have no key logs. .decode is the decoder alone, in one process (decode.c). No query is answered meanwhile."""
 import json
 import os
 import random
@@ -86,14 +87,27 @@ def spent(part, begun):
     return cpu_ns(part.pid) - begun
 
 
-def ours(kind, path):
-    with open(f'{ROOT}/examples/dta/devices.yaml') as f:
-        stores = f.read().replace('/tmp/sidelight-dta', D)
+STORES = f'''
+listen: {D}/dta.sock
+stores:
+  - {{name: flow_bytes, number: 10, kind: increment, rows: 4, columns: 262144, copies: 2}}
+  - {{name: flow_packets, number: 11, kind: increment, rows: 4, columns: 262144, copies: 2}}
+  - {{name: flows, number: 18, kind: append, lists: 1, items: 1000000, value: 45, lanes: 1}}
+'''
+APPEND = '''
+reports:
+  - {kind: flow, primitive: append, store: 18,
+     value: [source/4, destination/4, source-port, destination-port, protocol, packets, bytes, start-ns, end-ns]}
+'''
+
+
+def ours(kind, path, *how):
     with open(f'{D}/stores.yaml', 'w') as f:
-        f.write(stores)
+        f.write(STORES)
     c = on(CPUS[-1:], SIDELIGHT, 'collect', '--dta', f'{D}/stores.yaml', '--listen', '127.0.0.1:0')
     c.ready()
-    t = on(CPUS[:1], SIDELIGHT, 'translate', '--collector', f'unix:{D}/dta.sock', '--input', f'{kind}=127.0.0.1:0', '--json')
+    t = on(CPUS[:1], SIDELIGHT, 'translate', '--collector', f'unix:{D}/dta.sock', '--input', f'{kind}=127.0.0.1:0', '--json',
+           *how)
     port = t.ready()['input'].rsplit(':', 1)[1]
     begun = cpu_ns(t.pid)
     send(port, path)
@@ -102,7 +116,8 @@ def ours(kind, path):
     c.stop()
     a = json.loads(t.out[-1])
     d = a['devices'][kind]
-    check(d['reports'] == 2 * d['records'] and not any(d['refused'].values()), f'{d}', t)
+    check(d['reports'] == d['records'] * (1 if how else 2) == a['engine']['stored'] and not any(d['refused'].values()),
+          f'{a}', t)
     return {'records': d['records'], 'rate': d['records'] * 1e9 / cpu, 'ns': cpu / d['records']}
 
 
@@ -135,17 +150,24 @@ for kind in sys.argv[3:] or KINDS:
     file = f'{D}/{kind}.bin'
     with open(file, 'wb') as f:
         f.write(struct.pack('>HH', at, step) + b''.join(struct.pack('>H', len(d)) + d for d in datagrams))
-    runs, peers = [], []
+    with open(f'{D}/append.yaml', 'w') as f:
+        f.write(APPEND)
+    runs, flows, peers = [], [], []
     for _ in range(RUNS):
-        runs.append(ours(kind, file))
+        runs.append(ours(kind, file, '--map', f'{D}/append.yaml'))
+        flows.append(ours(kind, file))
         if shutil.which('nfcapd'):
             peers.append(nfcapd(file))
     if not peers:
         skip_peer('no nfcapd (Debian package nfdump)')
-    r, p = best(runs), best(peers) if peers else None
-    say(f'dta.input.{kind}', r['rate'], 'records/s',
-        f'per second of CPU time, {per} records per datagram, {RATE:,} datagrams per second over loopback; '
-        f'{r["records"]:,} records arrived of {DATAGRAMS * per:,}, each decoded and added to two stores; translator '
-        f'{r["ns"]:.0f} ns CPU per record; the peer decodes and appends to a file: '
-        + (f'{p["records"]:,} records, {p["ns"]:.0f} ns' if p else 'missing') + f'; the best of {RUNS} runs',
-        'nfcapd', p and p['rate'])
+    p = best(peers) if peers else None
+    sent = (f'per second of CPU time, {per} records per datagram, {RATE:,} datagrams per second over loopback; {{records:,}} '
+            f'records of {DATAGRAMS * per:,} arrived, {{ns:.0f}} ns CPU each; {{what}}; the peer appends to a file, '
+            + (f'{p["records"]:,} records arrived, {p["ns"]:.0f} ns' if p else 'missing') + f'; the best of {RUNS} runs')
+    for name, of, what in ((f'dta.input.{kind}', runs, 'appended to a list in memory'),
+                           (f'dta.input.{kind}.flows', flows, 'added to two counters of its flow')):
+        say(name, best(of)['rate'], 'records/s', sent.format(**best(of), what=what), 'nfcapd', p and p['rate'])
+    alone = on(CPUS[:1], os.path.join(BUILD, 'bench/dta/decode'), kind, file)
+    check(alone.wait() == 0, 'decode failed', alone)
+    say(f'dta.input.{kind}.decode', 1e9 / json.loads(alone.out[-1])['ns'], 'records/s',
+        'the decoder alone: no socket, mapping or store; CPU time of one thread, median of 7 rounds')
