@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """bench_input.py BUILD [RUNS [KIND]...] - dta.input.*: records of what devices send, per second of the receiver's CPU time.
 
-One sender (input_load.c) sends the same datagrams in turns to the translator and to its peer, at a rate that both take
-without loss; what counts is what arrived, per CPU second. Ours decodes, makes two reports of each record (bytes and
-packets of its 5-tuple, as the default mapping has it; of INT, a hop of the path and what was measured there) and adds them
-to stores of a collector in shared memory. The peer of flows, nfcapd, decodes and appends the records to a file,
-uncompressed; that of samples, pmacct's sfacctd, adds them up in a table of its memory plugin. No collector of INT is in
-Debian: the floor, a program that receives the datagrams and reads none, is all it is held against. Nobody answers a query
+One sender (input_load.c) sends the same datagrams in turns to the translator and to its peer; what counts is what arrived,
+per CPU second, in the kernel and outside. The peer of flows, nfcapd, decodes and appends the records to a file,
+uncompressed. Ours decodes and appends a report with flow, counts and times of each record to a list in a collector's memory;
+for .flows it makes two reports of each, bytes and packets by 5-tuple, and adds them to counters, as the default mapping does.
+The peer of samples, pmacct's sfacctd, adds them up in a table of its memory plugin, as ours does in counters. No collector of
+INT is in Debian; ours writes each hop into its path and what it measured into a store. The stores have no key logs. .floor is a
+program that receives the datagrams and reads none, .decode the decoder alone, in one process (decode.c). No query is answered
 meanwhile."""
 import json
 import os
@@ -127,14 +128,29 @@ def spent(part, begun):
     return cpu_ns(part.pid) - begun
 
 
-def ours(kind, path):
-    with open(f'{ROOT}/examples/dta/devices.yaml') as f:
-        stores = f.read().replace('/tmp/sidelight-dta', D)
+STORES = f'''
+listen: {D}/dta.sock
+stores:
+  - {{name: flow_bytes, number: 10, kind: increment, rows: 4, columns: 262144, copies: 2}}
+  - {{name: flow_packets, number: 11, kind: increment, rows: 4, columns: 262144, copies: 2}}
+  - {{name: paths, number: 13, kind: postcard, slots: 1000000, hops: 16, copies: 2}}
+  - {{name: hops, number: 14, kind: key-write, slots: 4000000, value: 8, copies: 2}}
+  - {{name: flows, number: 18, kind: append, lists: 1, items: 1000000, value: 45, lanes: 1}}
+'''
+APPEND = '''
+reports:
+  - {kind: flow, primitive: append, store: 18,
+     value: [source/4, destination/4, source-port, destination-port, protocol, packets, bytes, start-ns, end-ns]}
+'''
+
+
+def ours(kind, path, *how):
     with open(f'{D}/stores.yaml', 'w') as f:
-        f.write(stores)
+        f.write(STORES)
     c = on(CPUS[-1:], SIDELIGHT, 'collect', '--dta', f'{D}/stores.yaml', '--listen', '127.0.0.1:0')
     c.ready()
-    t = on(CPUS[:1], SIDELIGHT, 'translate', '--collector', f'unix:{D}/dta.sock', '--input', f'{kind}=127.0.0.1:0', '--json')
+    t = on(CPUS[:1], SIDELIGHT, 'translate', '--collector', f'unix:{D}/dta.sock', '--input', f'{kind}=127.0.0.1:0', '--json',
+           *how)
     port = t.ready()['input'].rsplit(':', 1)[1]
     begun = cpu_ns(t.pid)
     send(port, path)
@@ -143,7 +159,9 @@ def ours(kind, path):
     c.stop()
     a = json.loads(t.out[-1])
     d = a['devices'][kind]
-    check(d['reports'] == 2 * d['records'] and not any(d['refused'].values()), f'{d}', t)
+    e = a['engine']  # a hop of a path that is known already is dropped
+    check(d['reports'] == d['records'] * (1 if how else 2) == e['stored'] + e['dropped']['duplicate_hop'] and
+          not any(d['refused'].values()), f'{a}', t)
     return {'records': d['records'], 'rate': d['records'] * 1e9 / cpu, 'ns': cpu / d['records']}
 
 
@@ -201,12 +219,14 @@ def floor(path, per):
     return {'rate': json.loads(p.out[-1])['packets'] * per * 1e9 / cpu}
 
 
-# KIND: (what is sent, peer, its Debian package, what the peer does). Beside INT there is none.
+FLOW_WAYS = (('', ('--map', f'{D}/append.yaml'), 'appended to a list in memory'),
+             ('.flows', (), 'added to two counters of its flow'))
+# KIND: (what is sent, peer, its Debian package, what the peer does, what ours does: suffix, options, text).
 KINDS = {
-    'ipfix': (ipfix, nfcapd, 'nfdump', 'decodes and appends to a file'),
-    'netflow': (netflow, nfcapd, 'nfdump', 'decodes and appends to a file'),
-    'sflow': (sflow, sfacctd, 'pmacct', 'decodes and adds up in its memory plugin'),
-    'int': (telemetry, None, '', ''),
+    'ipfix': (ipfix, nfcapd, 'nfdump', 'appends to a file', FLOW_WAYS),
+    'netflow': (netflow, nfcapd, 'nfdump', 'appends to a file', FLOW_WAYS),
+    'sflow': (sflow, sfacctd, 'pmacct', 'adds up in its memory plugin', (('', (), 'added to two counters of its flow'),)),
+    'int': (telemetry, None, '', '', (('', (), 'written into its path and into a store of measurements'),)),
 }
 
 
@@ -218,24 +238,28 @@ if len(CPUS) < 2:
     print('SKIP: two cores are needed, one of them for the sender', file=sys.stderr)
     sys.exit(77)
 for kind in sys.argv[3:] or KINDS:
-    make, peer, package, does = KINDS[kind]
+    make, peer, package, does, ways = KINDS[kind]
     at, step, per, datagrams = make()
     file = f'{D}/{kind}.bin'
     with open(file, 'wb') as f:
         f.write(struct.pack('>HH', at, step) + b''.join(struct.pack('>H', len(d)) + d for d in datagrams))
-    runs, peers, floors = [], [], []
+    with open(f'{D}/append.yaml', 'w') as f:
+        f.write(APPEND)
+    runs, peers, floors = {suffix: [] for suffix, _, _ in ways}, [], []
     for _ in range(RUNS):
-        runs.append(ours(kind, file))
+        for suffix, options, _ in ways:
+            runs[suffix].append(ours(kind, file, *options))
         if peer and shutil.which(peer.__name__):
             peers.append(peer(file))
         floors.append(floor(file, per))
     if not peers:
         skip_peer(f'no {peer.__name__} (Debian package {package})' if peer else 'Debian has no collector of INT')
-    r, p = best(runs), best(peers) if peers else None
-    said = f'the peer {does}: {p["records"]:,} records, {p["ns"]:.0f} ns' if p else 'no peer'
-    say(f'dta.input.{kind}', r['rate'], 'records/s',
-        f'per second of CPU time, {per} records per datagram, {RATE:,} datagrams per second over loopback; '
-        f'{r["records"]:,} records arrived of {DATAGRAMS * per:,}, each decoded and in two stores; translator '
-        f'{r["ns"]:.0f} ns CPU per record; {said}; the best of {RUNS} runs',
-        peer and peer.__name__, p and p['rate'],
-        'the same datagrams received, and none read (udp_table drop)', best(floors)['rate'])
+    p = best(peers) if peers else None
+    said = f'the peer {does}, {p["records"]:,} records arrived, {p["ns"]:.0f} ns' if p else 'no peer'
+    for suffix, _, what in ways:
+        r = best(runs[suffix])
+        say(f'dta.input.{kind}{suffix}', r['rate'], 'records/s',
+            f'per second of CPU time, {per} records per datagram, {RATE:,} datagrams per second over loopback; '
+            f'{r["records"]:,} records of {DATAGRAMS * per:,} arrived, {r["ns"]:.0f} ns CPU each; {what}; {said}; '
+            f'the best of {RUNS} runs', peer and peer.__name__, p and p['rate'],
+            None if suffix else 'the same datagrams received, and none read (udp_table drop)', best(floors)['rate'])
