@@ -263,3 +263,7 @@ for kind in sys.argv[3:] or KINDS:
             f'{r["records"]:,} records of {DATAGRAMS * per:,} arrived, {r["ns"]:.0f} ns CPU each; {what}; {said}; '
             f'the best of {RUNS} runs', peer and peer.__name__, p and p['rate'],
             None if suffix else 'the same datagrams received, and none read (udp_table drop)', best(floors)['rate'])
+    alone = on(CPUS[:1], os.path.join(BUILD, 'bench/dta/decode'), kind, file)
+    check(alone.wait() == 0, 'decode failed', alone)
+    say(f'dta.input.{kind}.decode', 1e9 / json.loads(alone.out[-1])['ns'], 'records/s',
+        'the decoder alone: no socket, mapping or store; CPU time of one thread, median of 7 rounds')
