@@ -55,6 +55,7 @@ struct dta_template_message {
 	uint64_t now_ns;
 	uint64_t export_ms; /* CLOCK_REALTIME, when it was sent */
 	uint32_t uptime;    /* ms since the exporter's start, then; NetFlow */
+	uint32_t sampling;  /* of the exporter's records that say nothing else */
 	bool netflow;
 	bool unknown;	  /* a set's template was not: its records are not counted */
 	uint32_t records; /* with those of options */
