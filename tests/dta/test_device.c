@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * test_device.c - what devices send, decoded: messages of RFC 7011's Appendix A and others made by
- * hand; what is lost, what samples, who may displace whom. And the mapping of records to reports.
+ * hand; what is lost, what samples, which exporters give way. And the mapping of records to
+ * reports.
  */
 #include <arpa/inet.h>
 #include <stdio.h>
