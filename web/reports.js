@@ -36,11 +36,21 @@ export function keyText(hex) {
 	return codes.every((c) => c >= 33 && c < 127) ? String.fromCharCode(...codes) : hex;
 }
 
+// The counters of an interface, as the default mapping writes them: digits of the value.
+const COUNTERS = 128;
+
+// The key of such: the exporter's address and a number.
+function interfaceText(a) {
+	if (a.value?.length !== COUNTERS || (a.key.length !== 16 && a.key.length !== 40))
+		return "";
+	return `${address(a.key.slice(0, -8))} interface ${of(a.key, a.key.length / 2 - 4, 4)}`;
+}
+
 // A value of a Key-Write: the counts of a flow, a number, or hexadecimal digits.
 export function valueText(hex) {
 	if (hex.length === 32)
 		return `${grouped(of(hex, 0, 8))} packets, ${bytes(of(hex, 8, 8))}`;
-	if (hex.length === 128) // of an interface, as the default mapping writes them
+	if (hex.length === COUNTERS)
 		return ["in", "out"].map((way, i) => `${way}: ${bytes(of(hex, 32 * i, 8))}, ${grouped(of(hex, 32 * i + 8, 8))} packets, ` +
 			`${grouped(of(hex, 32 * i + 16, 8))} dropped, ${grouped(of(hex, 32 * i + 24, 8))} bad`).join("; ");
 	return hex.length <= 12 ? `${hex} = ${grouped(parseInt(hex, 16))}` : hex;
@@ -194,7 +204,7 @@ async function drawKeys() {
 	if (s?.keylog) {
 		const {keys, known, overwritten_blocks: gone} = await get("dta/keys", {store, max: SHOWN, top: s.kind === "increment" ? 1 : ""});
 		const answers = keys.length ? (await post("dta/query", {store, keys: keys.map((k) => k.key)})).answers : [];
-		rows = answers.map((a) => [{text: keyText(a.key), kind: "mono", tip: a.key}, {text: said(a)}]);
+		rows = answers.map((a) => [{text: interfaceText(a) || keyText(a.key), kind: "mono", tip: a.key}, {text: said(a)}]);
 		const there_ = answers.filter((a) => a.result === "found").length;
 		put($("dta-keys-note"), `${many(known, "key")} known of ${store}` +
 			(known > rows.length ? `, ${s.kind === "increment" ? "the greatest" : "the last"} ${rows.length}` : "") +
