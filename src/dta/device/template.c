@@ -250,7 +250,7 @@ static bool time_of(const struct dta_template_message *m, const struct dta_templ
 	return true;
 }
 
-/* The rate that a record itself says: one in so many. 0: it says none. */
+/* N of one in N, as the record itself says it. 0: it does not. */
 static uint64_t sampling_in(const struct dta_template *t, const uint64_t *x)
 {
 	if (has(t, DTA_EXTRA_SAMPLING))
@@ -575,7 +575,7 @@ static void place_addresses(struct dta_template *t, struct template_op *op)
 	}
 }
 
-/* Of a record of fixed length: by kind, without the fields that nobody wants. */
+/* Of a record of fixed length: by kind, without the fields that are not read. */
 static void sort_ops(struct dta_template *t, struct template_op *op)
 {
 	struct template_op sorted[FIELDS];
