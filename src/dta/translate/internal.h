@@ -54,7 +54,7 @@ struct dta_worker {
 	struct dta_translate_held *held[2]; /* waiting for marks; collected since */
 	struct dta_client_mark mark[DTA_HASH_RING_MEMBERS_MAX];
 	struct dta_worker_kernel *kernel; /* its queue pairs, or NULL */
-	uint64_t lost; /* of dta_client_lost(), over all clients */
+	uint64_t lost;			  /* of dta_client_lost(), over all clients */
 };
 
 /* kernel.c: a connection to the store server for each queue pair in the kernel. */
