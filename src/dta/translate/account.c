@@ -40,6 +40,7 @@ static void count(const struct dta_worker *w, struct dta_translate_account *a)
 	a->handover_drops += handover_drops(w);
 	add_loss(a, w->loss);
 	add_loss(a, w->legacy);
+	dta_worker_device_account(w, a);
 }
 
 /* The collector that gets the counts of packets and windows: the first one that is up. */

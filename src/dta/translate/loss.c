@@ -660,6 +660,10 @@ int dta_loss_packet(struct dta_loss *l, const struct dta_loss_key *key, const st
 		r->key.port = key->port;
 		r->key.input = key->input;
 	}
+	/* A resent packet may have a newer key; one that was recorded moves answers nowhere. */
+	if (taken || (r->key.port == key->port &&
+		      !memcmp(&r->key.address, &key->address, sizeof(key->address))))
+		r->key.signer = key->signer;
 	want_answer(l, r, h);
 	return (int)taken;
 }

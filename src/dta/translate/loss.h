@@ -56,6 +56,7 @@ struct dta_loss_key {
 	uint16_t port, tenant;
 	uint32_t reporter;
 	uint32_t input;	    /* the caller's; answers go there */
+	uint32_t signer;    /* which of its keys made the MAC; answers have the same */
 	bool authenticated; /* of the recipient of an answer */
 };
 

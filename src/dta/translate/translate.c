@@ -66,8 +66,8 @@ static void dispatch_by_key(struct dta_worker *w, const struct dta_header *h,
 	}
 }
 
-static void dispatch(struct dta_worker *w, const struct dta_header *h, const struct dta_block *b,
-		     uint64_t now)
+void dta_worker_dispatch(struct dta_worker *w, const struct dta_header *h,
+			 const struct dta_block *b, uint64_t now)
 {
 	w->account.fresh += b->count;
 	if (w->opts.n_collectors == 1)
@@ -95,7 +95,7 @@ static void dispatch_fresh(struct dta_worker *w, uint64_t now)
 			run.items = b->items + (size_t)i * (b->key_bytes + b->value_bytes);
 			run.count = (uint16_t)(end - i);
 			if (run.count)
-				dispatch(w, h, &run, now);
+				dta_worker_dispatch(w, h, &run, now);
 			i = end + 1;
 		}
 		report += b->count;
@@ -155,7 +155,8 @@ static int fresh_reports(struct dta_worker *w, const struct dta_datagram *d, uin
 					 .tenant = h->tenant,
 					 .reporter = h->reporter,
 					 .port = legacy ? DTA_PORT_ANSWER : d->port,
-					 .input = input};
+					 .input = input,
+					 .signer = legacy ? 0 : w->signer};
 	uint32_t superseded;
 	int fresh;
 
@@ -189,7 +190,7 @@ static int fresh_reports(struct dta_worker *w, const struct dta_datagram *d, uin
 	return fresh - (int)superseded;
 }
 
-static enum dta_refusal authenticate(const struct dta_worker *w, const struct dta_datagram *d,
+static enum dta_refusal authenticate(struct dta_worker *w, const struct dta_datagram *d,
 				     uint64_t real)
 {
 	const struct dta_header *h = &w->packet.header;
@@ -200,7 +201,7 @@ static enum dta_refusal authenticate(const struct dta_worker *w, const struct dt
 		to = dta_datagram_to(d);
 		here.address = &to;
 	}
-	return dta_auth_check(w->auth, h, d->data, d->bytes, &here, real);
+	return dta_auth_check(w->auth, h, d->data, d->bytes, &here, real, &w->signer);
 }
 
 static void take_datagram(struct dta_worker *w, uint32_t input, const struct dta_datagram *d,
@@ -246,7 +247,7 @@ static void take_datagram(struct dta_worker *w, uint32_t input, const struct dta
 		a->maybe_twice += (uint32_t)fresh;
 	if ((uint32_t)fresh == h->reports)
 		for (uint32_t k = 0; k < h->blocks; k++)
-			dispatch(w, h, &w->packet.block[k], now);
+			dta_worker_dispatch(w, h, &w->packet.block[k], now);
 	else if (fresh)
 		dispatch_fresh(w, now);
 }
@@ -289,12 +290,14 @@ static void send_answer(struct dta_worker *w, const struct dta_loss_key *to,
 {
 	uint8_t packet[DTA_ANSWER_BYTES + DTA_RANGES_MAX * 8 + DTA_MAC_BYTES];
 	/* A stranger who uses the number of a reporter gets nothing that its key has signed. */
-	const struct dta_key *key = to->authenticated
-					    ? dta_auth_find(w->auth, to->tenant, to->reporter)
-					    : NULL;
+	const struct dta_key *key = to->authenticated ? dta_auth_find(w->auth, to->tenant,
+								      to->reporter, to->signer)
+						      : NULL;
 	struct dta_answer now = *a;
 	size_t bytes;
 
+	if (to->authenticated && !key)
+		return; /* its key was taken back meanwhile */
 	now.credits = dta_credits_now(&w->credits);
 	if (!to->authenticated) {
 		const uint32_t room = dta_reflect_room(&w->reflect, &to->address, base_now_ns());
@@ -435,10 +438,14 @@ static int take_datagrams(struct dta_worker *w)
 		return 0;
 	now = base_now_ns();
 	real = base_realtime_ns();
-	while (w->at < w->came && has_room(w)) {
-		prefetch(w, w->at + AHEAD);
-		take_datagram(w, w->from, &w->datagram[w->at++], now, real);
-	}
+	while (w->at < w->came && has_room(w))
+		if (w->source[w->from].decoder) {
+			dta_worker_device_take(w, w->from, &w->datagram[w->at++], now, real);
+		} else {
+			prefetch(w, w->at + AHEAD);
+			take_datagram(w, w->from, &w->datagram[w->at++], now, real);
+		}
+	dta_worker_device_flush(w, w->from, now);
 	return (int)(w->at - at);
 }
 
@@ -641,14 +648,14 @@ static void set_tenant(void *arg, uint16_t tenant, bool required)
 	dta_auth_require(w->auth, tenant, required);
 }
 
-static void set_key(void *arg, uint16_t tenant, int64_t reporter, const uint8_t *key, size_t bytes)
+static void set_keys(void *arg, uint16_t tenant, const struct dta_key_spec *keys, size_t n)
 {
 	struct dta_worker *w = arg;
-	const int err = dta_auth_key(w->auth, tenant, reporter, key, bytes);
+	const int err = dta_auth_keys(w->auth, tenant, keys, n);
 
 	if (err)
-		base_log_limited(BASE_ERROR, "translate", "key refused: %s tenant=%u reporter=%lld",
-				 strerror(-err), tenant, (long long)reporter);
+		base_log_limited(BASE_ERROR, "translate", "keys refused: %s tenant=%u",
+				 strerror(-err), tenant);
 }
 
 static void forgotten(void *arg, uint16_t tenant, uint32_t reporter)
@@ -691,6 +698,9 @@ struct dta_worker *dta_worker_new(const struct dta_translate_opts *opts, const c
 	snprintf(w->name, sizeof(w->name), "%s", name);
 	for (uint32_t i = 0; i < n_inputs && i < DTA_TRANSLATE_INPUTS; i++)
 		w->source[w->sources++].in = inputs[i];
+	for (uint32_t i = 0; i < w->sources; i++)
+		if (dta_worker_device_open(w, i))
+			goto fail;
 	w->gathered = malloc(DTA_PACKET_MAX);
 	w->auth = dta_auth_new();
 	for (int i = 0; i < 2; i++)
@@ -722,7 +732,7 @@ struct dta_worker *dta_worker_new(const struct dta_translate_opts *opts, const c
 		c.collector = opts->collectors[i];
 		c.name = w->name;
 		c.tenant = set_tenant;
-		c.key = set_key;
+		c.keys = set_keys;
 		c.arg = w;
 		w->client[i] = dta_client_new(&c, error, error_bytes);
 		if (!w->client[i]) {
@@ -746,8 +756,10 @@ void dta_worker_free(struct dta_worker *w)
 	for (uint32_t i = 0; i < w->opts.n_collectors; i++)
 		dta_client_free(w->client[i]);
 	dta_worker_kernel_close(w);
-	for (uint32_t i = 0; i < w->sources; i++)
+	for (uint32_t i = 0; i < w->sources; i++) {
 		w->source[i].in->ops->close(w->source[i].in);
+		dta_worker_device_close(&w->source[i]);
+	}
 	dta_loss_free(w->loss);
 	dta_loss_free(w->legacy);
 	dta_auth_free(w->auth);

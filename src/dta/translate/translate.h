@@ -27,6 +27,9 @@ struct dta_translate_opts {
 	struct dta_kernel *kernel;     /* with one worker and one collector; or NULL */
 	enum dta_legacy legacy;
 	uint8_t legacy_hops; /* of the original's paths; 0: 5 */
+	/* What each input brings: DTA_DEVICES: reports. map: of what devices send; shared. */
+	enum dta_device device[DTA_TRANSLATE_INPUTS];
+	const struct dta_map *map;
 };
 
 struct dta_worker;
