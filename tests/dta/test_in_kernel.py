@@ -34,7 +34,7 @@ class Server(StoreServer):
 
     def name_stores(self, c, name='t', output='raw'):
         lane = self.lanes.setdefault(name, len(self.lanes))
-        self.say(c, {'type': 'welcome', 'version': 2, 'instance': 7, 'lane': lane, 'port': 0})
+        self.say(c, {'type': 'welcome', 'version': 3, 'instance': 7, 'lane': lane, 'port': 0})
         for i, s in enumerate(self.stores):
             self.say(c, {'type': 'object', 'number': i, 'bytes': s.bytes, 'addr': self.address(i), 'rkey': 0x1000 + i})
             m = {'type': 'store', 'tenant': s.tenant, 'store': s.number, 'name': s.kind, 'object': i,
