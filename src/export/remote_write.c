@@ -261,6 +261,18 @@ void export_remote_series_settle(struct export_remote_series **series, size_t n)
 	mark_clashes(series, n);
 }
 
+struct export_remote_series *export_remote_series_copy(const struct export_remote_series *s)
+{
+	const size_t bytes = sizeof(*s) + s->label_bytes;
+	struct export_remote_series *to = malloc(bytes);
+
+	if (!to)
+		return NULL;
+	memcpy(to, s, bytes);
+	to->longer_bytes = 0;
+	return to;
+}
+
 static uint8_t *put_sample(uint8_t *p, int64_t ms, double value)
 {
 	p = export_pb_head(p, 2, 9 + 1 + export_pb_varint_bytes((uint64_t)ms));

@@ -45,6 +45,7 @@ struct export_remote_series *export_remote_series_new(const char *name, const ch
  * Sorts series by labels.
  */
 void export_remote_series_settle(struct export_remote_series **series, size_t n);
+struct export_remote_series *export_remote_series_copy(const struct export_remote_series *s);
 
 struct export_remote_point {
 	int64_t ns; /* CLOCK_REALTIME */

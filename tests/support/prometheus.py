@@ -16,9 +16,9 @@ def available():
 
 
 class Prometheus:
-    """jobs: {name: (address, path)}, each scraped once per second."""
+    """jobs: {name: (address, path)}, each scraped once per second. read: URLs of remote read."""
 
-    def __init__(self, jobs, native=False, features=()):
+    def __init__(self, jobs, native=False, features=(), read=()):
         self.folder = workdir()
         self.at = None  # of queries; None: now
         self.base = None
@@ -29,7 +29,8 @@ class Prometheus:
                 'scrape_configs': [
                     {'job_name': name, 'metrics_path': path,
                      'static_configs': [{'targets': [address]}]}
-                    for name, (address, path) in jobs.items()]}, f)
+                    for name, (address, path) in jobs.items()],
+                'remote_read': [{'url': url, 'read_recent': True} for url in read]}, f)
         cmd = self.command()
         features = [*features, *(['native-histograms'] if native else [])]
         if features:

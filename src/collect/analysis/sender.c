@@ -81,22 +81,6 @@ struct collect_sender *collect_sender_new(struct collect_collector *c,
 
 /* ---- series ---- */
 
-static const char *suffix_of(const struct collect_def *d)
-{
-	switch (d->type) {
-	case EXPORT_FAMILY_COUNTER:
-		return "_total";
-	case EXPORT_FAMILY_INFO:
-		return "_info";
-	case EXPORT_FAMILY_HISTOGRAM:
-	case EXPORT_FAMILY_GAUGE_HISTOGRAM:
-	case EXPORT_FAMILY_SUMMARY:
-		return "_count";
-	default:
-		return "";
-	}
-}
-
 /* All series of a pod, settled: size n. NULL: ENOMEM. */
 static struct export_remote_series **settle(struct export_remote_series **series, uint32_t columns,
 					    const struct collect_sender_hists *hists, size_t *n)
@@ -138,7 +122,8 @@ static bool renew_series(const struct collect_sender *s, struct sender_pod *p,
 
 		if (d->type == EXPORT_FAMILY_STATESET || l->column[i].twin || l->column[i].removed)
 			continue;
-		now.series[i] = collect_sender_series(r, d, suffix_of(d), NULL, NULL, s->form.utf8);
+		now.series[i] = collect_sender_series(r, d, collect_history_suffix(d->type), NULL,
+							NULL, s->form.utf8);
 		if (!now.series[i])
 			goto fail;
 	}
