@@ -458,8 +458,8 @@ static int check(struct translate *t)
 	if (t->opts.client.raw.xdp &&
 	    (t->opts.client.output != DTA_CLIENT_RAW || t->opts.client.raw.file))
 		return base_usage(t->cmd, "--raw-xdp: for --output raw by --raw-interface");
-	if (t->in_kernel && (!t->xdp.n || !t->opts.client.raw.interface ||
-			     t->opts.client.output != DTA_CLIENT_RAW))
+	if (t->in_kernel &&
+	    (!t->xdp.n || !t->opts.client.raw.interface || t->opts.client.output != DTA_CLIENT_RAW))
 		return base_usage(t->cmd,
 				  "--in-kernel: for --xdp and --output raw by --raw-interface");
 	if (t->in_kernel && (t->workers > 1 || t->collectors.n > 1))

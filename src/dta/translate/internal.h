@@ -60,8 +60,8 @@ struct dta_worker {
 	struct dta_translate_held *held[2]; /* waiting for marks; collected since */
 	struct dta_client_mark mark[DTA_HASH_RING_MEMBERS_MAX];
 	struct dta_worker_kernel *kernel; /* its queue pairs, or NULL */
-	uint64_t lost; /* of dta_client_lost(), over all clients */
-	uint64_t now;  /* of the datagrams that device.c takes */
+	uint64_t lost;			  /* of dta_client_lost(), over all clients */
+	uint64_t now;			  /* of the datagrams that device.c takes */
 };
 
 /* translate.c, for device.c: reports to the collectors of their keys. */

@@ -97,8 +97,8 @@ bool dta_loss_knows(const struct dta_loss *l, uint16_t tenant, uint32_t reporter
 int dta_loss_packet(struct dta_loss *l, const struct dta_loss_key *key, const struct dta_header *h,
 		    uint32_t bits, uint64_t now_ns, uint64_t *fresh);
 /*
- * The sequence number after the newest of this incarnation, without authentication. False: it is not
- * known, or is not alone.
+ * The sequence number after the newest of this incarnation, without authentication. False: it is
+ * not known, or is not alone.
  */
 bool dta_loss_next(const struct dta_loss *l, const struct dta_loss_key *key, uint32_t incarnation,
 		   uint32_t *next);

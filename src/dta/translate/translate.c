@@ -179,9 +179,10 @@ static int fresh_reports(struct dta_worker *w, const struct dta_datagram *d, uin
 				w->fresh);
 	if (fresh < 0 && w->opts.steer && h->flags & DTA_AUTHENTICATED)
 		dta_steer_release(w->opts.steer, h->tenant, h->reporter, w->opts.worker);
-	superseded = fresh > 0 && !legacy ? dta_worker_kernel_overtaken(w, &key) +
-						    dta_loss_superseded(w->loss, &w->packet, w->fresh)
-					  : 0;
+	superseded = fresh > 0 && !legacy
+			     ? dta_worker_kernel_overtaken(w, &key) +
+				       dta_loss_superseded(w->loss, &w->packet, w->fresh)
+			     : 0;
 	w->account.fresh += superseded;
 	w->account.engine.in += superseded;
 	w->account.engine.dropped[DTA_DROP_SUPERSEDED] += superseded;
