@@ -13,9 +13,9 @@ static void give(void *arg, const struct dta_block *b)
 	struct dta_source *s = arg;
 	struct dta_worker *w = s->worker;
 	const struct dta_header h = {.tenant = dta_map_tenant(w->opts.map)};
-	uint32_t used;
+	uint32_t none;
 
-	if (dta_auth_check(w->auth, &h, NULL, 0, NULL, 0, &used) != DTA_FINE) {
+	if (dta_auth_check(w->auth, &h, NULL, 0, NULL, 0, &none) != DTA_FINE) {
 		s->unproven += b->count;
 		return;
 	}
