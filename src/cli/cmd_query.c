@@ -11,6 +11,7 @@
 #include "base/base.h"
 #include "cli/common.h"
 #include "cli/query/ask.h"
+#include "cli/query/export.h"
 #include "cli/token.h"
 #include "dta/query/json.h"
 #include "dta/store/guard.h"
@@ -25,8 +26,8 @@
 
 static struct cli_query_settings set = {.lane = -1};
 static struct {
-	const char *file;
-	bool json, follow, top, flows;
+	const char *file, *keys;
+	bool json, follow, top, flows, all, slots;
 } how;
 static struct cli_query_collectors collectors;
 
@@ -362,6 +363,11 @@ static int status(void)
 	return fflush(stdout) ? BASE_EXIT_FAILURE : code;
 }
 
+static bool store_name_fits(const char *name)
+{
+	return strlen(name) <= 128 && strspn(name, STORE_NAME) == strlen(name);
+}
+
 /* ---- changes ---- */
 
 /* "rotate STORE", "resize STORE SLOTS", "reload", of every collector. */
@@ -380,9 +386,8 @@ static int change(const struct base_command *self, const char *what, char *const
 					   : "STORE");
 	if (resize && base_parse_u64(words[1], 1, INT64_MAX, &slots))
 		return base_usage(self, "'%s' is not a number of slots", words[1]);
-	for (size_t i = 0; takes && words[0][i]; i++)
-		if (!strchr(STORE_NAME, words[0][i]) || i >= 128)
-			return base_usage(self, "'%s' is not the name of a store", words[0]);
+	if (takes && !store_name_fits(words[0]))
+		return base_usage(self, "'%s' is not the name of a store", words[0]);
 	if (!cli_query_meet(&collectors, &set, reload ? NULL : words[0]))
 		return BASE_EXIT_FAILURE;
 	snprintf(path, sizeof(path), "/api/v1/dta/%s%s%s", reload ? "reload" : "stores/",
@@ -429,6 +434,12 @@ static const struct base_option table[] = {
 	BASE_FLAG("follow", 0, &how.follow, "append: show new items as they arrive"),
 	BASE_FLAG("top", 0, &how.top, "keys: show counts, the greatest first"),
 	BASE_FLAG("flows", 0, &how.flows, "keys: show keys of the length of a 5-tuple as flow:..."),
+	BASE_FLAG("all", 'a', &how.all,
+		  "export everything in STORE, or in --file, as CSV, or with --json as JSON lines"),
+	BASE_STRING("keys", 'k', &how.keys, "FILE",
+		    "with --all: export the answers for these keys, one per line"),
+	BASE_FLAG("slots", 0, &how.slots,
+		  "with --all: export slots as they lie in memory, although there is a key log"),
 	BASE_FLAG("json", 'j', &how.json, "print JSON, one object per line"),
 	{0},
 };
@@ -487,17 +498,23 @@ static int check_kind(const struct base_command *self, int kind, char *const *ke
 	return BASE_EXIT_OK;
 }
 
+static bool open_file(char *error, size_t error_bytes)
+{
+	object = dta_store_object_open(how.file, error, error_bytes);
+	/* A translator that writes to it may truncate it meanwhile. */
+	if (object)
+		dta_guard_add(object->view.map, object->map_bytes, object->fd, -1);
+	return object;
+}
+
 static int query(int kind, const char *store, char *const *keys, size_t n)
 {
 	char error[256];
 	int code;
 
 	if (how.file) {
-		object = dta_store_object_open(how.file, error, sizeof(error));
-		if (!object)
+		if (!open_file(error, sizeof(error)))
 			return base_failure(&cli_cmd_query, "%s", error);
-		/* A translator that writes to it may truncate it meanwhile. */
-		dta_guard_add(object->view.map, object->map_bytes, object->fd, -1);
 	} else if (!cli_query_meet(&collectors, &set, store)) {
 		return BASE_EXIT_FAILURE;
 	}
@@ -511,6 +528,41 @@ static int query(int kind, const char *store, char *const *keys, size_t n)
 	return code;
 }
 
+static const char *exported; /* store */
+
+static json_t *ask_for_export(char *const *keys, size_t n)
+{
+	return how.file ? ask_file(keys, n) : cli_query_ask(&collectors, exported, keys, n);
+}
+
+static int export_all(const struct base_command *self, char *const *words, size_t n)
+{
+	const struct cli_query_export x = {.self = self,
+					   .json = how.json,
+					   .slots = how.slots,
+					   .keys = how.keys,
+					   .ask = ask_for_export};
+	char error[256];
+	int code;
+
+	if (n != !how.file || how.follow || how.top || (how.keys && how.slots))
+		return base_usage(self, "--all takes a STORE or a --file, and --epoch, --json and "
+					"--keys or --slots");
+	if (n && !store_name_fits(words[0]))
+		return base_usage(self, "'%s' is not the name of a store", words[0]);
+	if (!how.file) {
+		if (!cli_query_meet(&collectors, &set, words[0]))
+			return BASE_EXIT_FAILURE;
+		exported = words[0];
+		return cli_query_export(&x, &collectors, words[0]);
+	}
+	if (!open_file(error, sizeof(error)))
+		return base_failure(self, "%s", error);
+	code = cli_query_export_object(&x, &set, object);
+	dta_store_object_free(object, false);
+	return code;
+}
+
 static int query_main(const struct base_command *self, int argc, char **argv)
 {
 	const char *what, *store = NULL;
@@ -518,6 +570,11 @@ static int query_main(const struct base_command *self, int argc, char **argv)
 
 	if (first < 0)
 		return code;
+	if (how.all)
+		return check_settings(self)
+			       ?: export_all(self, argv + first, (size_t)(argc - first));
+	if (how.keys || how.slots)
+		return base_usage(self, "--keys and --slots go with --all");
 	if (first == argc)
 		return base_usage(self, "name keywrite, increment, postcard, append, sketch, keys, "
 					"status, rotate, resize or reload");
@@ -552,6 +609,7 @@ const struct base_command cli_cmd_query = {
 	.name = "query",
 	.synopsis = "keywrite|increment|postcard STORE KEY...\n"
 		    "       sidelight query append|sketch|keys STORE [KEY]\n"
+		    "       sidelight query --all STORE\n"
 		    "       sidelight query status\n"
 		    "       sidelight query rotate STORE|resize STORE SLOTS|reload",
 	.summary = "Ask stores of reports: values, counts, paths, lists, sketches",
