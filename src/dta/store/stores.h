@@ -22,6 +22,14 @@ struct dta_tenant_spec {
 	uint8_t key[DTA_KEY_BYTES];
 };
 
+/* A key whose value is a series of the collector. */
+struct dta_series_spec {
+	char name[64];
+	uint8_t key[SL_STORE_KEY_MAX];
+	uint32_t key_bytes;
+	uint32_t at, bytes; /* key-write: the part of the value that is the number, big-endian */
+};
+
 struct dta_store_spec {
 	char name[64];
 	struct sl_store_config config; /* without first_epoch; seed: as given, or random */
@@ -30,6 +38,8 @@ struct dta_store_spec {
 	char keylog[64];
 	uint32_t *values; /* postcard: what a hop may report, sorted; NULL: anything */
 	size_t value_count;
+	struct dta_series_spec *series;
+	size_t series_count;
 };
 
 struct dta_stores_config {
@@ -53,6 +63,7 @@ struct dta_stores_config {
 
 #define DTA_STORES_MAX	256u
 #define DTA_TENANTS_MAX 1024u
+#define DTA_SERIES_MAX	1024u /* of a file */
 
 /*
  * Reads a file, or with dta_stores_text() a text that messages name path. NULL with "FILE:LINE:

@@ -15,6 +15,7 @@
 #include "base/grow.h"
 #include "base/secret.h"
 #include "dta/store/stores.h"
+#include "dta/wire/text.h"
 
 #define VALUES_MAX (1u << 24)
 
@@ -22,6 +23,7 @@ struct dta_yaml_reader {
 	struct base_yaml *y;
 	struct dta_stores_config *c;
 	bool files; /* may open other files */
+	size_t series;
 };
 
 static void name_of(struct dta_yaml_reader *r, base_yaml_node mapping, const char *key, char to[64])
@@ -158,17 +160,66 @@ static void values(struct dta_yaml_reader *r, base_yaml_node node, struct dta_st
 		qsort(s->values, s->value_count, 4, compare);
 }
 
+/* {key: KEY, name: NAME, at: BYTE, bytes: N} */
+static void one_series(struct dta_yaml_reader *r, base_yaml_node node,
+		       const struct dta_store_spec *s, struct dta_series_spec *to)
+{
+	static const char *const keys[] = {"key", "name", "at", "bytes", NULL};
+	const uint32_t value = s->config.value_bytes;
+	const bool counts = s->config.kind == SL_STORE_INCREMENT;
+	base_yaml_node key;
+	const char *word = "";
+	int n;
+
+	if (!base_yaml_mapping(r->y, node, keys))
+		return;
+	key = base_yaml_need(r->y, node, "key");
+	base_yaml_need(r->y, node, "name");
+	name_of(r, node, "name", to->name);
+	base_yaml_string(r->y, key, "key", &word);
+	n = dta_text(word, to->key, sizeof(to->key));
+	if (n < (int)SL_STORE_KEY_MIN)
+		base_yaml_wrong(r->y, key, "'%.80s' is not a key of 4 to 64 bytes", word);
+	to->key_bytes = n > 0 ? (uint32_t)n : 0;
+	to->at = number(r, node, "at", SL_STORE_VALUE_MAX, 0);
+	to->bytes = number(r, node, "bytes", 8, value < 8 ? value : 8);
+	if (counts ? to->at || base_yaml_get(r->y, node, "bytes")
+		   : !to->bytes || to->at + to->bytes > value)
+		base_yaml_wrong(r->y, node, "at and bytes: 1 to 8 bytes of a value of %u", value);
+	for (size_t i = 0; &s->series[i] < to; i++)
+		if (!strcmp(s->series[i].name, to->name))
+			base_yaml_wrong(r->y, node, "duplicate series '%s'", to->name);
+}
+
+static void series(struct dta_yaml_reader *r, base_yaml_node node, struct dta_store_spec *s)
+{
+	const size_t n = base_yaml_count(r->y, node);
+
+	if (!n)
+		return;
+	if (r->series + n > DTA_SERIES_MAX) {
+		base_yaml_wrong(r->y, node, "more than %u series", DTA_SERIES_MAX);
+		return;
+	}
+	r->series += n;
+	s->series = calloc(n, sizeof(*s->series));
+	if (!s->series)
+		base_yaml_wrong(r->y, node, "out of memory");
+	for (size_t i = 0; s->series && i < n && !base_yaml_error(r->y); i++)
+		one_series(r, base_yaml_at(r->y, node, i), s, &s->series[s->series_count++]);
+}
+
 /* The keys of each kind. */
 #define COMMON "name", "tenant", "number", "kind", "seed"
 static const char *const *keys_of(uint32_t kind)
 {
 	static const char *const none[] = {COMMON, NULL};
-	static const char *const keywrite[] = {COMMON,	 "slots", "value",  "copies",
-					       "epochs", "epoch", "keylog", NULL};
+	static const char *const keywrite[] = {COMMON,	"slots",  "value",  "copies", "epochs",
+					       "epoch", "keylog", "series", NULL};
 	static const char *const append[] = {COMMON,  "lists", "items", "value",
 					     "batch", "lanes", NULL};
-	static const char *const increment[] = {COMMON,	  "rows",  "columns", "copies",
-						"epochs", "epoch", "keylog",  NULL};
+	static const char *const increment[] = {COMMON,	 "rows",   "columns", "copies", "epochs",
+						"epoch", "keylog", "series",  NULL};
 	static const char *const postcard[] = {COMMON,	 "slots", "hops",   "copies", "values",
 					       "epochs", "epoch", "keylog", NULL};
 	static const char *const sketch[] = {COMMON,	  "sketch", "rows",  "columns", "lanes",
@@ -255,6 +306,7 @@ static void store(struct dta_yaml_reader *r, base_yaml_node node, struct dta_sto
 		return;
 	}
 	values(r, base_yaml_get(r->y, node, "values"), s);
+	series(r, base_yaml_get(r->y, node, "series"), s);
 	for (const struct dta_store_spec *o = r->c->stores; o < s; o++) {
 		if (!strcmp(o->name, s->name))
 			base_yaml_wrong(r->y, node, "duplicate store '%s'", s->name);
@@ -440,8 +492,10 @@ void dta_stores_config_free(struct dta_stores_config *c)
 	free((char *)(uintptr_t)c->rdma.address);
 	free(c->secret);
 	free(c->tenants);
-	for (size_t i = 0; i < c->store_count; i++)
+	for (size_t i = 0; i < c->store_count; i++) {
 		free(c->stores[i].values);
+		free(c->stores[i].series);
+	}
 	free(c->stores);
 	free(c);
 }

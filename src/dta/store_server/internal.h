@@ -166,6 +166,12 @@ void dta_store_server_instance(struct dta_store_server *o);
 /* json.c: adds a translator's account. It is untrusted: whatever is not a counter counts as 0. */
 void dta_store_server_account_take(struct dta_translate_account *to, const json_t *account);
 
+/*
+ * series.c: [{"name","key","result","value"}] of the keys that the file lists, from the newest
+ * epoch that has each; value only if found. NULL: it lists none.
+ */
+json_t *dta_store_server_series(struct dta_store_server *o, const struct dta_server_store *s);
+
 /* rdma.c: no effect without RDMA. */
 int dta_store_server_rdma_open(struct dta_store_server *o, char *error, size_t bytes);
 /*

@@ -33,7 +33,7 @@ static json_t *object_json(const struct dta_store_object *at)
 	return j;
 }
 
-static json_t *store_json(const struct dta_store_server *o, const struct dta_server_store *s)
+static json_t *store_json(struct dta_store_server *o, const struct dta_server_store *s)
 {
 	const struct sl_store_config *c = &s->spec->config;
 	json_t *objects = json_array(), *waits = json_array(), *j;
@@ -60,6 +60,7 @@ static json_t *store_json(const struct dta_store_server *o, const struct dta_ser
 		{"sketch", sketch ? json_string(dta_store_sketch_name(c->sketch)) : NULL},
 		{"reporters", if_shown(sketch, c->reporters)},
 		{"keylog", *s->spec->keylog ? json_string(s->spec->keylog) : NULL},
+		{"series", dta_store_server_series(o, s)},
 		{"values", if_shown(s->spec->values, s->spec->value_count)},
 	};
 	size_t i = (size_t)(s - o->stores);
