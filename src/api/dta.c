@@ -234,6 +234,11 @@ static void get_export(struct http_request *req, void *arg)
 		http_reply_error(req, 410, "%s", error);
 }
 
+static void get_reporters(struct http_request *req, void *arg)
+{
+	reply(req, dta_store_server_reporters(arg));
+}
+
 static void answer_order(struct http_request *req, int err, const char *error)
 {
 	static const struct {
@@ -292,6 +297,7 @@ int api_dta(struct http *http, struct dta_store_server *o)
 		{"POST", "/api/v1/dta/query", HTTP_READER, post_query},
 		{"GET", "/api/v1/dta/keys", HTTP_READER, get_keys},
 		{"GET", "/api/v1/dta/export", HTTP_READER, get_export},
+		{"GET", "/api/v1/dta/reporters", HTTP_READER, get_reporters},
 		{"PUT", "/api/v1/dta/stores/{}", HTTP_ADMIN, put_store},
 		{"POST", "/api/v1/dta/stores/{}/rotate", HTTP_ADMIN, post_rotate},
 		{"POST", "/api/v1/dta/reload", HTTP_ADMIN, post_reload},

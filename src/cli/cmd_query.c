@@ -363,6 +363,54 @@ static int status(void)
 	return fflush(stdout) ? BASE_EXIT_FAILURE : code;
 }
 
+static void show_reporter(const json_t *r)
+{
+	char at[80];
+
+	snprintf(at, sizeof(at), strchr(cli_json_text(r, "address"), ':') ? "[%s]:%lld" : "%s:%lld",
+		 cli_json_text(r, "address"), cli_json_integer(r, "port"));
+	printf("%6lld %10lld ", cli_json_integer(r, "tenant"), cli_json_integer(r, "reporter"));
+	cli_print_safe(at, 24);
+	printf(" %9.0f %9.0f %12.0f %12lld %9lld %9lld %10lld ", cli_json_number(r, "age_seconds"),
+	       cli_json_number(r, "silent_seconds") + cli_json_number(r, "told_seconds"),
+	       cli_json_number(r, "rate"), cli_json_integer(r, "arrived"),
+	       cli_json_integer(r, "lost"), cli_json_integer(r, "missing"),
+	       cli_json_integer(r, "collisions"));
+	cli_print_safe(cli_json_text(r, "translator"), 0);
+	puts(cli_json_true(r, "connected") ? "" : " (gone)");
+}
+
+/* Who reports, of all collectors. */
+static int reporters(void)
+{
+	int code = BASE_EXIT_OK;
+	json_int_t more = 0;
+	json_t *j, *r;
+	size_t i;
+
+	if (!how.json)
+		printf("%6s %10s %-24s %9s %9s %12s %12s %9s %9s %10s %s\n", "tenant", "reporter",
+		       "address", "age s", "silent s", "reports/s", "arrived", "lost", "missing",
+		       "collisions", "translator");
+	for (uint32_t m = 0; m < collectors.n; m++) {
+		j = cli_query_get(&collectors, m, "/api/v1/dta/reporters");
+		if (!j)
+			code = BASE_EXIT_FAILURE;
+		more += cli_json_integer(j, "more");
+		json_array_foreach(json_object_get(j, "reporters"), i, r)
+		{
+			if (how.json)
+				cli_json_print(stdout, json_incref(r), JSON_COMPACT);
+			else
+				show_reporter(r);
+		}
+		json_decref(j);
+	}
+	if (more && !how.json)
+		printf("%lld others were heard before these\n", more);
+	return fflush(stdout) ? BASE_EXIT_FAILURE : code;
+}
+
 static bool store_name_fits(const char *name)
 {
 	return strlen(name) <= 128 && strspn(name, STORE_NAME) == strlen(name);
@@ -577,15 +625,17 @@ static int query_main(const struct base_command *self, int argc, char **argv)
 		return base_usage(self, "--keys and --slots go with --all");
 	if (first == argc)
 		return base_usage(self, "name keywrite, increment, postcard, append, sketch, keys, "
-					"status, rotate, resize or reload");
+					"status, reporters, rotate, resize or reload");
 	what = argv[first++];
 	code = check_settings(self);
 	if (code)
 		return code;
-	if (!strcmp(what, "status")) {
+	if (!strcmp(what, "status") || !strcmp(what, "reporters")) {
 		if (first != argc || how.file)
-			return base_usage(self, "status takes no operand and no --file");
-		return cli_query_meet(&collectors, &set, NULL) ? status() : BASE_EXIT_FAILURE;
+			return base_usage(self, "%s takes no operand and no --file", what);
+		if (!cli_query_meet(&collectors, &set, NULL))
+			return BASE_EXIT_FAILURE;
+		return *what == 's' ? status() : reporters();
 	}
 	if (cli_choice(what, changes) >= 0)
 		return change(self, what, argv + first, (size_t)(argc - first));
@@ -595,7 +645,7 @@ static int query_main(const struct base_command *self, int argc, char **argv)
 		return base_usage(
 			self,
 			"'%s' is not one of keywrite, increment, postcard, append, sketch, "
-			"keys, status, rotate, resize, reload",
+			"keys, status, reporters, rotate, resize, reload",
 			what);
 	if (!how.file && first == argc)
 		return base_usage(self, "%s needs a STORE", what);
@@ -610,7 +660,7 @@ const struct base_command cli_cmd_query = {
 	.synopsis = "keywrite|increment|postcard STORE KEY...\n"
 		    "       sidelight query append|sketch|keys STORE [KEY]\n"
 		    "       sidelight query --all STORE\n"
-		    "       sidelight query status\n"
+		    "       sidelight query status|reporters\n"
 		    "       sidelight query rotate STORE|resize STORE SLOTS|reload",
 	.summary = "Ask stores of reports: values, counts, paths, lists, sketches",
 	.run = query_main,

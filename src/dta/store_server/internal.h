@@ -86,6 +86,8 @@ struct dta_server_known {
 	char name[64];
 	uint64_t heard_ns;		   /* CLOCK_REALTIME; 0: the lane is free */
 	json_t *last;			   /* the account of its current run */
+	json_t *reporters;		   /* that it told last */
+	uint64_t more, told_ns;		   /* others that it knows; when, CLOCK_REALTIME */
 	struct dta_translate_account past; /* the sum of earlier runs */
 };
 

@@ -244,6 +244,40 @@ json_t *dta_store_server_json(struct dta_store_server *o)
 	return j;
 }
 
+static bool connected(const struct dta_store_server *o, size_t lane)
+{
+	for (const struct dta_server_conn *c = o->conns; c; c = c->next)
+		if (c->state == CONN_WELCOMED && c->line && c->lane == lane)
+			return true;
+	return false;
+}
+
+json_t *dta_store_server_reporters(struct dta_store_server *o)
+{
+	json_t *all = json_array(), *j, *copy;
+	uint64_t now = base_realtime_ns(), more = 0;
+	size_t k;
+
+	pthread_mutex_lock(&o->lock);
+	for (size_t i = 0; i < SL_STORE_LANES_MAX; i++) {
+		const struct dta_server_known *of = &o->known[i];
+		const uint64_t ago = now > of->told_ns ? now - of->told_ns : 0;
+
+		if (!of->reporters)
+			continue;
+		more += of->more;
+		json_array_foreach(of->reporters, k, j)
+		{
+			copy = json_pack("{s:s,s:b,s:f}", "translator", of->name, "connected",
+					 (int)connected(o, i), "told_seconds", (double)ago * 1e-9);
+			json_object_update(copy, j);
+			json_array_append_new(all, copy);
+		}
+	}
+	pthread_mutex_unlock(&o->lock);
+	return json_pack("{s:o,s:o}", "reporters", all, "more", integer(more));
+}
+
 json_t *dta_store_server_load_json(struct dta_store_server *o, const char *name)
 {
 	struct dta_server_store *s = dta_store_server_store(o, name);

@@ -479,8 +479,10 @@ void dta_store_server_free(struct dta_store_server *o)
 			dta_store_server_object_free(o, old, false);
 		}
 	dta_store_server_rdma_close(o);
-	for (size_t i = 0; i < SL_STORE_LANES_MAX; i++)
+	for (size_t i = 0; i < SL_STORE_LANES_MAX; i++) {
 		json_decref(o->known[i].last);
+		json_decref(o->known[i].reporters);
+	}
 	free(o->stores);
 	dta_stores_config_free(o->config);
 	if (o->spare >= 0)

@@ -275,6 +275,7 @@ static bool admit(struct dta_store_server *o, struct dta_server_conn *c)
 		dta_store_server_account_take(&o->forgotten, k->last);
 		dta_account_add(&o->forgotten, &k->past);
 		json_decref(k->last);
+		json_decref(k->reporters);
 		memset(k, 0, sizeof(*k));
 		strcpy(k->name, c->name);
 	}
@@ -433,6 +434,16 @@ static void account(struct dta_store_server *o, struct dta_server_conn *c, json_
 	k->last = kept;
 }
 
+static void reporters(struct dta_store_server *o, struct dta_server_conn *c, const json_t *m)
+{
+	struct dta_server_known *k = &o->known[c->lane];
+
+	json_decref(k->reporters);
+	k->reporters = dta_reporters_checked(json_object_get(m, "reporters"));
+	k->more = number(m, "more");
+	k->told_ns = base_realtime_ns();
+}
+
 bool dta_store_server_serve(struct dta_store_server *o, struct dta_server_conn *c)
 {
 	for (int i = 0; i < 64; i++) { /* be fair to other connections */
@@ -461,6 +472,8 @@ bool dta_store_server_serve(struct dta_store_server *o, struct dta_server_conn *
 			rotated(o, c, m);
 		else if (!strcmp(type, "account"))
 			account(o, c, m);
+		else if (!strcmp(type, "reporters"))
+			reporters(o, c, m);
 		else if (!strcmp(type, "queue"))
 			fine = queue(o, c, m);
 		else if (!strcmp(type, "immediate"))

@@ -521,3 +521,13 @@ void dta_client_notify(struct dta_client *c, const struct dta_translate_account 
 	else
 		json_decref(j);
 }
+
+bool dta_client_welcomed(const struct dta_client *c)
+{
+	return c->line && c->welcome;
+}
+
+void dta_client_tell(struct dta_client *c, json_t *message)
+{
+	dta_client_send(c, message);
+}

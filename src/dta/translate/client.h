@@ -90,5 +90,8 @@ void dta_client_abandon(struct dta_client *c);
 void dta_client_account(const struct dta_client *c, struct dta_translate_account *a);
 /* Sends the account to the store server. */
 void dta_client_notify(struct dta_client *c, const struct dta_translate_account *a);
+/* Whether the session is open; and sends a message in it (takes its reference). */
+bool dta_client_welcomed(const struct dta_client *c);
+void dta_client_tell(struct dta_client *c, json_t *message);
 
 #endif

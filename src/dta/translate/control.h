@@ -13,6 +13,8 @@
  *   {"type":"proof","mac":HEX}   if challenged (control_auth.h)
  *   {"type":"rotated","tenant":T,"store":S,"epoch":E}   no older epoch will be written any more
  *   {"type":"account", ...}      struct dta_translate_account, every second and at the end
+ *   {"type":"reporters","reporters":[{...}],"more":N}   those heard last, every second to the
+ *      collector that gets the account of windows; more: how many others it knows
  *   {"type":"immediate","number":N,"count":C}   shm: C immediates of dta_engine_immediate() = N
  *   {"type":"queue","qpn":N,"psn":N,"gid":HEX,"mac":HEX,"mtu":N}   raw: its end of the queue pair
  *
@@ -106,6 +108,10 @@ struct dta_translate_account {
 };
 /* NULL: out of memory. */
 json_t *dta_account_json(const struct dta_translate_account *a);
+/* The inventory of reporters; and what of a peer's is one, made anew. */
+#define DTA_REPORTERS_TOLD 128u /* some 40 KiB */
+json_t *dta_reporters_json(const struct dta_loss_about *a, uint32_t n);
+json_t *dta_reporters_checked(const json_t *said);
 /* Adds every counter; last_error is the last one that is set. */
 void dta_account_add(struct dta_translate_account *to, const struct dta_translate_account *from);
 /* Missing fields are 0. */
