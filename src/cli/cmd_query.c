@@ -94,6 +94,35 @@ static void show_value(const json_t *a)
 		       cli_json_number(a, "wrong_probability"));
 }
 
+/* "; 1 of 2 replicas; ..." */
+static void show_replicas(const json_t *a)
+{
+	const json_t *r = json_object_get(a, "replicas"), *at, *gap;
+	size_t i;
+
+	if (!r)
+		return;
+	printf("; %lld of %lld replicas agree", cli_json_integer(r, "agree"),
+	       cli_json_integer(r, "wanted"));
+	if (cli_json_integer(r, "asked") < cli_json_integer(r, "wanted"))
+		printf(", %lld not reachable",
+		       cli_json_integer(r, "wanted") - cli_json_integer(r, "asked"));
+	json_array_foreach(json_object_get(r, "missing"), i, at)
+	{
+		fputs(", missing at ", stdout);
+		cli_print_safe(json_string_value(at) ?: "", 0);
+	}
+	json_array_foreach(json_object_get(r, "differ"), i, at)
+	{
+		fputs(", another value at ", stdout);
+		cli_print_safe(json_string_value(at) ?: "", 0);
+	}
+	json_array_foreach(cli_json_true(r, "may_be_old") ? json_object_get(a, "gaps") : NULL, i,
+			   gap) printf(", may be old: it was away for %.0f s until %.0f",
+				       cli_json_number(gap, "to") - cli_json_number(gap, "from"),
+				       cli_json_number(gap, "to"));
+}
+
 static void show_sketch(const json_t *a)
 {
 	cli_print_safe(cli_json_text(a, "store"), 0);
@@ -158,6 +187,7 @@ static void show(json_t *a)
 		if (!strcmp(result, "found")) {
 			fputs(" = ", stdout);
 			show_value(a);
+			show_replicas(a);
 			putchar('\n');
 		} else if (!strcmp(result, "empty")) {
 			show_empty(a);
@@ -326,6 +356,11 @@ static void show_status(const json_t *j)
 		show_load(s);
 		puts(cli_json_true(s, "waiting") ? ", waits for a translator" : "");
 	}
+	json_array_foreach(json_object_get(j, "gaps"), i, s)
+		printf("away from %.0f to %.0f for %s: replicas have %lld reports%s\n",
+		       cli_json_number(s, "from"), cli_json_number(s, "to"),
+		       cli_json_text(s, "translator"), cli_json_integer(s, "reports"),
+		       cli_json_true(s, "filled") ? ", read from a peer since" : "");
 	json_array_foreach(json_object_get(j, "translators"), i, s)
 		printf("translator %-16s %s\n", cli_json_text(s, "name"),
 		       cli_json_true(s, "connected") ? "connected" : "gone");

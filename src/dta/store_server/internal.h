@@ -75,7 +75,7 @@ struct dta_server_conn {
 	int pidfd;
 	char name[64], output[8], nonce[129], called[160];
 	char ours[2 * DTA_CONTROL_NONCE_BYTES + 1];
-	uint32_t lane;
+	uint32_t lane, replicas;
 	uint64_t came_ns;		/* CLOCK_MONOTONIC */
 	uint64_t heard_ns;		/* CLOCK_REALTIME */
 	uint64_t acked[DTA_STORES_MAX]; /* writes to no epoch before this one */
@@ -89,6 +89,14 @@ struct dta_server_known {
 	json_t *reporters;		   /* that it told last */
 	uint64_t more, told_ns;		   /* others that it knows; when, CLOCK_REALTIME */
 	struct dta_translate_account past; /* the sum of earlier runs */
+};
+
+/* When a translator could not reach this collector, and the reports that a replica has instead. */
+#define GAPS_MAX     64u
+#define REPLICAS_MAX 64ul
+struct dta_server_gap {
+	char name[64];
+	uint64_t from_ns, to_ns, reports; /* CLOCK_REALTIME */
 };
 
 /* A queue pair of a translator with this name. */
@@ -131,7 +139,10 @@ struct dta_store_server {
 	char called[160];		     /* what the last translator calls us */
 	uint64_t refused[DTA_CONN_REFUSALS]; /* connections closed before their welcome */
 	uint64_t reloads, reloads_refused;
-	int reload_fd; /* readable: a reload is requested (SIGHUP); or -1 */
+	struct dta_server_gap gap[GAPS_MAX]; /* the latest last */
+	uint32_t gaps;
+	uint64_t began_ns; /* CLOCK_REALTIME */
+	int reload_fd;	   /* readable: a reload is requested (SIGHUP); or -1 */
 };
 
 /* session.c: reads a connection's messages. False: it must be closed. */

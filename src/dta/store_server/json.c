@@ -201,8 +201,22 @@ static json_t *account_json(const struct dta_store_server *o)
 	return j;
 }
 
+static json_t *gaps_json(const struct dta_store_server *o)
+{
+	json_t *all = json_array();
+
+	for (uint32_t i = 0; i < o->gaps; i++)
+		json_array_append_new(all,
+				      json_pack("{s:s,s:f,s:f,s:o}", "translator", o->gap[i].name,
+						"from", (double)o->gap[i].from_ns * 1e-9, "to",
+						(double)o->gap[i].to_ns * 1e-9, "reports",
+						integer(o->gap[i].reports)));
+	return all;
+}
+
 json_t *dta_store_server_json(struct dta_store_server *o)
 {
+	uint32_t replicas = 1;
 	static const char *const causes[DTA_CONN_REFUSALS] = {
 		[DTA_CONN_LEFT] = "left",     [DTA_CONN_CROWDED] = "crowded",
 		[DTA_CONN_SILENT] = "silent", [DTA_CONN_LONG] = "long",
@@ -238,6 +252,14 @@ json_t *dta_store_server_json(struct dta_store_server *o)
 		      "reloads_refused", integer(o->reloads_refused));
 	if (j)
 		json_object_set_new(j, "rdma_devices_lost", integer(o->devices_lost));
+	for (const struct dta_server_conn *c = o->conns; c; c = c->next)
+		if (c->state == CONN_WELCOMED && c->replicas > replicas)
+			replicas = c->replicas;
+	if (j) {
+		json_object_set_new(j, "replicas", integer(replicas));
+		json_object_set_new(j, "gaps", gaps_json(o));
+		json_object_set_new(j, "began", json_real((double)o->began_ns * 1e-9));
+	}
 	if (j)
 		json_object_set_new(j, "mended", integer(o->mended));
 	pthread_mutex_unlock(&o->lock);

@@ -391,6 +391,7 @@ struct dta_store_server *dta_store_server_new(const char *path, char *error, siz
 	pthread_rwlock_init(&o->maps, NULL);
 	pthread_mutex_init(&o->measuring, NULL);
 	o->reload_fd = -1;
+	o->began_ns = base_realtime_ns();
 	o->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	o->spare = fcntl(o->wake, F_DUPFD_CLOEXEC, 0);
 	dta_store_server_instance(o);

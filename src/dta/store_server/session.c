@@ -349,6 +349,7 @@ static bool hello(struct dta_store_server *o, struct dta_server_conn *c, const j
 	strcpy(c->name, name);
 	strcpy(c->output, output);
 	strcpy(c->nonce, nonce);
+	c->replicas = (uint32_t)BASE_MIN(number(m, "replicas"), REPLICAS_MAX);
 	copy_text(c->called, sizeof(c->called), text(m, "called"));
 	if (c->local || !o->config->secret)
 		return admit(o, c);
@@ -434,6 +435,29 @@ static void account(struct dta_store_server *o, struct dta_server_conn *c, json_
 	k->last = kept;
 }
 
+/* Beyond GAPS_MAX, the two oldest become one. */
+static void gap(struct dta_store_server *o, const struct dta_server_conn *c, const json_t *m)
+{
+	struct dta_server_gap g = {.from_ns = number(m, "from"),
+				   .to_ns = number(m, "to"),
+				   .reports = number(m, "reports")};
+
+	if (g.from_ns > g.to_ns)
+		return;
+	strcpy(g.name, c->name);
+	if (o->gaps == GAPS_MAX) {
+		o->gap[1].from_ns = BASE_MIN(o->gap[0].from_ns, o->gap[1].from_ns);
+		o->gap[1].to_ns = BASE_MAX(o->gap[0].to_ns, o->gap[1].to_ns);
+		o->gap[1].reports += o->gap[0].reports;
+		memmove(o->gap, o->gap + 1, sizeof(g) * --o->gaps);
+	}
+	o->gap[o->gaps++] = g;
+	base_logf(
+		BASE_WARN, "dta",
+		"reports are missing here that a replica has translator=%s seconds=%.1f reports=%llu",
+		c->name, (double)(g.to_ns - g.from_ns) * 1e-9, (unsigned long long)g.reports);
+}
+
 static void reporters(struct dta_store_server *o, struct dta_server_conn *c, const json_t *m)
 {
 	struct dta_server_known *k = &o->known[c->lane];
@@ -472,6 +496,8 @@ bool dta_store_server_serve(struct dta_store_server *o, struct dta_server_conn *
 			rotated(o, c, m);
 		else if (!strcmp(type, "account"))
 			account(o, c, m);
+		else if (!strcmp(type, "gap"))
+			gap(o, c, m);
 		else if (!strcmp(type, "reporters"))
 			reporters(o, c, m);
 		else if (!strcmp(type, "queue"))

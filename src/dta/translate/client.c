@@ -80,10 +80,10 @@ static bool send_hello(struct dta_client *c)
 {
 	if (!dta_control_nonce(c->nonce))
 		return false;
-	dta_client_send(c,
-			json_pack("{s:s, s:i, s:s, s:s, s:s, s:s}", "type", "hello", "version",
-				  DTA_CONTROL_VERSION, "name", c->opts.name, "output",
-				  output_name(c), "nonce", c->nonce, "called", c->opts.collector));
+	dta_client_send(c, json_pack("{s:s, s:i, s:s, s:s, s:s, s:s, s:i}", "type", "hello",
+				     "version", DTA_CONTROL_VERSION, "name", c->opts.name, "output",
+				     output_name(c), "nonce", c->nonce, "called", c->opts.collector,
+				     "replicas", (int)c->opts.replicas));
 	return true;
 }
 

@@ -20,6 +20,7 @@ struct dta_client_opts {
 	const char *collector; /* "unix:PATH" or HOST:PORT */
 	const char *name;      /* of this translator, as in "hello" */
 	enum dta_client_output output;
+	uint32_t replicas; /* collectors per report, for queries */
 	/* host NULL: the collector's; port, name and instance are filled in */
 	struct dta_output_verbs_opts verbs;
 	struct dta_output_raw_opts raw;

@@ -9,12 +9,15 @@
  * Translator to store server:
  *   {"type":"hello","version":2,"name":"t1","output":"shm"|"verbs"|"raw","nonce":HEX,"called":...}
  *      name: keeps its lane across restarts; a second connection by it ends the first. called: the
- *      collector as this translator names it (hash_ring.h), which queries report.
+ *      collector as this translator names it (hash_ring.h), which queries report. replicas: the
+ *      number of collectors that a report is written to
  *   {"type":"proof","mac":HEX}   if challenged (control_auth.h)
  *   {"type":"rotated","tenant":T,"store":S,"epoch":E}   no older epoch will be written any more
  *   {"type":"account", ...}      struct dta_translate_account, every second and at the end
  *   {"type":"reporters","reporters":[{...}],"more":N}   those heard last, every second to the
  *      collector that gets the account of windows; more: how many others it knows
+ *   {"type":"gap","from":NS,"to":NS,"reports":N}   replicas: while this collector was away, others got
+ *      reports that are its own as well (CLOCK_REALTIME)
  *   {"type":"immediate","number":N,"count":C}   shm: C immediates of dta_engine_immediate() = N
  *   {"type":"queue","qpn":N,"psn":N,"gid":HEX,"mac":HEX,"mtu":N}   raw: its end of the queue pair
  *
@@ -86,6 +89,8 @@ int dta_control_line_flush(struct dta_control_line *l); /* 0, -EPIPE */
  * A translator's account. It closes:
  *  - packets: received = taken + refused by cause + unread;
  *  - reports: received = fresh + duplicates + late; fresh = engine.in = stored + waiting + dropped;
+ *    With n replicas the worker's own: n * fresh = engine.in + unreplicated, but for superseded
+ * ones;
  *  - output: operations = completed + unconfirmed + failed;
  *  - sequence numbers: sent = arrived + missing + lost.
  */
@@ -101,7 +106,8 @@ struct dta_translate_account {
 	 * acknowledged them. An upper bound, as others were lost before.
 	 */
 	uint64_t maybe_twice;
-	uint64_t held_back; /* answers to addresses that had brought too little */
+	uint64_t unreplicated; /* copies that no collector was there for */
+	uint64_t held_back;    /* answers to addresses that had brought too little */
 	struct dta_loss_stats loss;
 	struct dta_engine_stats engine;
 	struct dta_output_stats output;
