@@ -17,8 +17,8 @@ listen: {socket}
 stores:
   - {{name: flows, number: 1, kind: key-write, seed: 1, slots: 200000, value: 8, copies: 4, keylog: keys}}
   - {{name: bytes, number: 2, kind: increment, seed: 2, rows: 4, columns: 100000}}
-  - {{name: events, number: 3, kind: append, items: 8192, value: 8, batch: 16, lanes: 4}}
-  - {{name: keys, number: 4, kind: append, items: 65536, value: 14, lanes: 4}}
+  - {{name: events, number: 3, kind: append, seed: 3, items: 8192, value: 8, batch: 16, lanes: 4}}
+  - {{name: keys, number: 4, kind: append, seed: 4, items: 65536, value: 14, lanes: 4}}
 '''
 
 
@@ -134,3 +134,36 @@ reports = 3 * (600 + 400 + 100)
 engine = account['engine']
 check(account['fresh'] == reports and 2 * reports == engine['in'] + account['unreplicated'], f'{account}')
 check(engine['in'] == engine['stored'] + sum(engine['dropped'].values()) and account['unreplicated'] == 3 * 400, f'{account}')
+
+# With a peer, one that comes back catches up by reading the other's memory.
+a.stop()
+a, b = Collector('a2', f'peer: unix:{D}/b2.sock'), Collector('b2', f'peer: {D}/a2.sock')
+t = Part(SIDELIGHT, 'translate', '--collector', f'unix:{a.socket}', '--collector', f'unix:{b.socket}', '--replicas', '2', '--listen',
+         '127.0.0.1:0', '--name', 't2', '--json')
+t.at = t.ready()['listen']
+write(0, 600, 1000)
+wait_until(lambda: values(query('keywrite', 'flows', *OLD, of=[b], code=None)) == [1000 + i for i in range(600)], 'not all', b, t)
+a.stop(signal.SIGKILL)
+wait_until(lambda: any('no collector' in line for line in t.err), 'the translator has not noticed', t)
+write(600, 900, 1000)
+write(0, 100, 5000)
+wait_until(lambda: values(query('keywrite', 'flows', *OLD, *NEW, of=[b], code=None)) == want, 'the other has not all', b, t)
+a = Collector('a2', f'peer: unix:{D}/b2.sock')
+# Written while it catches up: newer than what it reads.
+write(100, 150, 9000)
+want[100:150] = [9000 + i for i in range(100, 150)]
+wait_until(lambda: [g['filled'] for g in a.status()['gaps']] == [True], lambda: f'{a.status()["gaps"]}', a, t)
+wait_until(lambda: values(query('keywrite', 'flows', *OLD, *NEW, of=[a], code=None)) == want, 'it has not caught up', a, b, t)
+wait_until(lambda: values(query('keywrite', 'flows', *OLD, *NEW, of=[b], code=None)) == want, 'the other', b, t)
+answers = query('keywrite', 'flows', *OLD, *NEW)
+check(all(r['replicas']['agree'] == 2 and not r['replicas']['may_be_old'] for r in answers), f'{answers[0]}')
+counts = [r['value'] for r in query('increment', 'bytes', key(50), key(500), key(700), of=[a])]
+check(counts == [6, 3, 3], f'{counts}')
+rings = query('append', 'events', '--max', '4096', of=[a])[0]['rings']
+items = {int(i, 16) for r in rings for i in r['items']}
+check(items >= set(range(900)), f'{len(items)} items')
+check(all(g == [] for g in [b.status()['gaps']]) and b.status()['refused_connections'] == 0, f'{b.status()["refused_by_cause"]}')
+# Then it answers alone, and its translator's next epoch is as any other.
+b.stop(signal.SIGKILL)
+check(values(query('keywrite', 'flows', *OLD, *NEW)) == want, 'alone')
+check(not query('keywrite', 'flows', key(5))[0]['replicas']['may_be_old'], 'it is as good as the other')

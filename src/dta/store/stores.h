@@ -45,6 +45,7 @@ struct dta_store_spec {
 struct dta_stores_config {
 	struct base_strings listen;
 	const char *directory; /* NULL: memory */
+	const char *peer;      /* socket of a collector with the same keys, or NULL */
 	enum dta_stores_hugepages hugepages;
 	uint64_t drain_ns; /* a translator that has not answered "rotated" by then is dropped */
 	uint8_t *secret;   /* of the control channel over TCP, or NULL */

@@ -395,7 +395,7 @@ static void rdma(struct dta_yaml_reader *r, base_yaml_node node)
 static void document(struct dta_yaml_reader *r)
 {
 	static const char *const keys[] = {"listen", "directory", "hugepages", "drain", "secret",
-					   "rdma",   "tenants",	  "stores",    NULL};
+					   "rdma",   "tenants",	  "stores",    "peer",	NULL};
 	static const char *const huge[] = {"auto", "always", "never", NULL};
 	struct dta_stores_config *c = r->c;
 	base_yaml_node root = base_yaml_root(r->y), node;
@@ -418,6 +418,10 @@ static void document(struct dta_yaml_reader *r)
 			c->listen.v[c->listen.n++] = where;
 	}
 	c->directory = text(r, base_yaml_get(r->y, root, "directory"), "directory");
+	c->peer = text(r, base_yaml_get(r->y, root, "peer"), "peer");
+	if (c->peer && !strchr(c->peer, '/'))
+		base_yaml_wrong(r->y, base_yaml_get(r->y, root, "peer"),
+				"peer '%.64s' is not the path of a socket", c->peer);
 	base_yaml_choice(r->y, base_yaml_get(r->y, root, "hugepages"), "hugepages", huge, &i);
 	c->hugepages = (enum dta_stores_hugepages)i;
 	base_yaml_duration(r->y, base_yaml_get(r->y, root, "drain"), "drain", &c->drain_ns);
@@ -488,6 +492,7 @@ void dta_stores_config_free(struct dta_stores_config *c)
 		free((char *)(uintptr_t)c->listen.v[i]);
 	free(c->listen.v);
 	free((char *)(uintptr_t)c->directory);
+	free((char *)(uintptr_t)c->peer);
 	free((char *)(uintptr_t)c->rdma.device);
 	free((char *)(uintptr_t)c->rdma.address);
 	free(c->secret);

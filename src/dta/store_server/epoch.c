@@ -420,6 +420,8 @@ static int in_place(const struct dta_store_server *o, const struct dta_stores_co
 		what = "listen";
 	else if (!same_text(now->directory, is->directory))
 		what = "directory";
+	else if (!same_text(now->peer, is->peer))
+		what = "peer";
 	else if (now->hugepages != is->hugepages)
 		what = "hugepages";
 	else if (now->rdma.enabled != is->rdma.enabled ||

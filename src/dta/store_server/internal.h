@@ -40,10 +40,11 @@ struct dta_server_store {
 	uint64_t rotations, late;	       /* late: rotations that waited for a translator */
 	uint64_t immediates;		       /* received */
 	bool wanted, waiting;		       /* a rotation is due; and waits for a translator */
-	bool zeroing;			       /* the loop zeroes a bank without the lock */
-	bool overdue;			       /* logged that a translator exceeded drain_ns */
-	struct dta_success success;	       /* under `measuring` */
-	uint64_t measure_ns;		       /* earliest next measurement, CLOCK_MONOTONIC */
+	uint64_t behind;	    /* the epoch after that of a gap, until it is filled; 0: none */
+	bool zeroing;		    /* the loop zeroes a bank without the lock */
+	bool overdue;		    /* logged that a translator exceeded drain_ns */
+	struct dta_success success; /* under `measuring` */
+	uint64_t measure_ns;	    /* earliest next measurement, CLOCK_MONOTONIC */
 };
 
 /* Why a connection ended before its welcome. */
@@ -57,7 +58,7 @@ enum dta_server_refusal {
 	DTA_CONN_REFUSALS
 };
 
-enum dta_server_conn_state { CONN_NEW = 0, CONN_CHALLENGED, CONN_WELCOMED };
+enum dta_server_conn_state { CONN_NEW = 0, CONN_CHALLENGED, CONN_WELCOMED, CONN_READER };
 
 /*
  * A translator, also one whose connection is lost: it may still write while its process lives (shm)
@@ -97,6 +98,7 @@ struct dta_server_known {
 struct dta_server_gap {
 	char name[64];
 	uint64_t from_ns, to_ns, reports; /* CLOCK_REALTIME */
+	bool filled;			  /* read from a peer since */
 };
 
 /* A queue pair of a translator with this name. */
@@ -142,7 +144,9 @@ struct dta_store_server {
 	struct dta_server_gap gap[GAPS_MAX]; /* the latest last */
 	uint32_t gaps;
 	uint64_t began_ns; /* CLOCK_REALTIME */
-	int reload_fd;	   /* readable: a reload is requested (SIGHUP); or -1 */
+	uint64_t catch_ns; /* when to read from the peer; 0: nothing is missing */
+	uint32_t catch_gaps;
+	int reload_fd; /* readable: a reload is requested (SIGHUP); or -1 */
 };
 
 /* session.c: reads a connection's messages. False: it must be closed. */
@@ -204,6 +208,15 @@ void dta_store_server_end_queues(struct dta_store_server *o, const char *name); 
 /* Makes our end of a raw queue pair. Returns the answer, or NULL with why. */
 json_t *dta_store_server_queue(struct dta_store_server *o, const struct dta_server_conn *c,
 			       const json_t *message, const char **why);
+
+/* peer.c: before translators are admitted: lists of the peer. */
+void dta_store_server_peer_lists(struct dta_store_server *o);
+/* After a gap: stores are to be read from the peer, once their next epoch has begun. */
+void dta_store_server_peer_wanted(struct dta_store_server *o);
+/* Does so; releases the lock meanwhile. Returns when to call it again at the latest. */
+uint64_t dta_store_server_peer(struct dta_store_server *o, uint64_t now);
+/* Whether a peer that reads from here gets everything. */
+bool dta_store_server_peer_reads(struct dta_store_server *o);
 
 /* mend.c: puts right what translators spoiled, at most every MEND_NS unless it is urgent. */
 void dta_store_server_mend(struct dta_store_server *o, bool urgent);

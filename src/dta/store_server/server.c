@@ -322,7 +322,8 @@ static void *loop(void *arg)
 	pthread_mutex_lock(&o->lock);
 	while (!o->stopping) {
 		uint64_t now = base_now_ns(), reopen = dta_store_server_rdma_watch(o, now),
-			 next = dta_store_server_epochs(o, now);
+			 next = dta_store_server_epochs(o, now),
+			 peer = dta_store_server_peer(o, now);
 		nfds_t n = 0;
 		int wait;
 
@@ -344,7 +345,8 @@ static void *loop(void *arg)
 		if (o->host)
 			fds[n++] = (struct pollfd){fabric_host_fd(o->host), POLLIN, 0};
 		fds[n++] = (struct pollfd){o->reload_fd, POLLIN, 0}; /* the last one */
-		next = reopen < next ? reopen : next;
+		next = BASE_MIN(next, reopen);
+		next = BASE_MIN(next, peer);
 		now = base_now_ns();
 		wait = next == UINT64_MAX	     ? -1
 		       : next <= now		     ? 0
@@ -434,6 +436,7 @@ int dta_store_server_start(struct dta_store_server *o, char *error, size_t error
 
 	if (dta_store_server_rdma_open(o, error, error_bytes))
 		return -EIO;
+	dta_store_server_peer_lists(o);
 	err = pthread_create(&o->thread, NULL, loop, o);
 	o->started = !err;
 	if (err)

@@ -66,7 +66,7 @@ void dta_store_server_disconnect(struct dta_store_server *o, struct dta_server_c
 	if (c->state == CONN_WELCOMED)
 		base_logf(BASE_INFO, "dta", "translator gone name=%s%s%s", c->name,
 			  why ? " reason=" : "", why ? why : "");
-	else
+	else if (c->state != CONN_READER)
 		o->refused[c->why]++;
 	dta_control_line_free(c->line);
 	c->line = NULL;
@@ -298,6 +298,24 @@ static bool admit(struct dta_store_server *o, struct dta_server_conn *c)
 	return send_packed(c, -1, "{s:s}", "type", "ready");
 }
 
+/*
+ * A collector that reads our stores, over a socket of this host. It is no translator: it has no
+ * lane, and holds up no epoch. It has 5 seconds to take the descriptors.
+ */
+static bool admit_reader(struct dta_store_server *o, struct dta_server_conn *c)
+{
+	if (!c->local)
+		return refuse(c, "a peer reads over a unix socket");
+	c->state = CONN_READER;
+	strcpy(c->output, "shm");
+	for (size_t i = 0; i < o->store_count; i++)
+		if (!send_object(c, o->stores[i].objects))
+			return false;
+	base_logf(BASE_INFO, "dta", "a peer reads the stores");
+	return send_packed(c, -1, "{s:s,s:b}", "type", "ready", "complete",
+			   (int)dta_store_server_peer_reads(o));
+}
+
 /* Truncates at a UTF-8 character, as JSON requires. */
 static void copy_text(char *to, size_t room, const char *from)
 {
@@ -337,6 +355,8 @@ static bool hello(struct dta_store_server *o, struct dta_server_conn *c, const j
 		return refuse(c, "duplicate hello");
 	if (number(m, "version") != DTA_CONTROL_VERSION)
 		return refuse(c, "this collector speaks version 2 of the control channel");
+	if (json_is_true(json_object_get(m, "reads")))
+		return admit_reader(o, c);
 	if (!dta_name_fits(name))
 		return refuse(c, "a name is 1 to 63 of letters, digits, '_', '.', '-'");
 	if (strlen(nonce) >= sizeof(c->nonce) || strlen(nonce) / 2 > sizeof(theirs) ||
@@ -452,6 +472,8 @@ static void gap(struct dta_store_server *o, const struct dta_server_conn *c, con
 		memmove(o->gap, o->gap + 1, sizeof(g) * --o->gaps);
 	}
 	o->gap[o->gaps++] = g;
+	if (g.reports)
+		dta_store_server_peer_wanted(o);
 	base_logf(
 		BASE_WARN, "dta",
 		"reports are missing here that a replica has translator=%s seconds=%.1f reports=%llu",

@@ -11,6 +11,8 @@
  *      name: keeps its lane across restarts; a second connection by it ends the first. called: the
  *      collector as this translator names it (hash_ring.h), which queries report. replicas: the
  *      number of collectors that a report is written to
+ *      reads: true is another collector, over a unix socket, which gets objects and "ready" with
+ *      "complete", whether reports are missing here, and is no translator
  *   {"type":"proof","mac":HEX}   if challenged (control_auth.h)
  *   {"type":"rotated","tenant":T,"store":S,"epoch":E}   no older epoch will be written any more
  *   {"type":"account", ...}      struct dta_translate_account, every second and at the end
