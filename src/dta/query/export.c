@@ -50,28 +50,6 @@ static bool full(const struct export_page *p)
 
 /* ---- units as they lie there: at[0] is the next one ---- */
 
-/* Reads a unit until it is twice the same. False: it is empty, or keeps changing (counted). */
-static bool settled(struct export_page *p, const uint8_t *from, uint64_t *unit, uint64_t bytes)
-{
-	uint64_t again[SL_STORE_HOPS_MAX > DTA_QUERY_UNIT_WORDS ? SL_STORE_HOPS_MAX
-								: DTA_QUERY_UNIT_WORDS];
-	uint64_t any = 0;
-
-	dta_query_copy(unit, from, bytes);
-	for (int i = 0; i < TRIES; i++) {
-		__atomic_thread_fence(__ATOMIC_ACQUIRE);
-		dta_query_copy(again, from, bytes);
-		if (!memcmp(unit, again, bytes)) {
-			for (uint64_t w = 0; w < bytes / 8; w++)
-				any |= unit[w];
-			return any;
-		}
-		memcpy(unit, again, bytes);
-	}
-	p->torn++;
-	return false;
-}
-
 static void add_slot(struct export_page *p, uint64_t slot, const uint64_t *unit)
 {
 	const struct sl_store_config *c = p->v->config;
@@ -101,13 +79,17 @@ static void slots(struct export_page *p)
 	const uint64_t bytes = counts			      ? 8
 			       : c->kind == SL_STORE_KEYWRITE ? sl_store_slot_bytes(c)
 							      : sl_store_path_bytes(c);
-	uint64_t unit[SL_STORE_HOPS_MAX + DTA_QUERY_UNIT_WORDS];
+	uint64_t unit[DTA_QUERY_SETTLE_WORDS];
 
 	for (; p->at[0] < n && !full(p); p->at[0]++, p->looked++) {
 		const uint64_t i = p->at[0];
 
 		if (!counts) {
-			if (settled(p, bank + i * bytes, unit, bytes))
+			const enum dta_query_settled is = dta_query_settle(unit, bank + i * bytes,
+									   bytes);
+
+			p->torn += is == DTA_QUERY_UNIT_TORN;
+			if (is == DTA_QUERY_UNIT_SETTLED)
 				add_slot(p, i, unit);
 			continue;
 		}

@@ -153,25 +153,6 @@ static const struct dta_store_view *like(const struct server_peer *p,
 	return NULL;
 }
 
-/* A unit that is twice the same. False: it is empty, or keeps changing. */
-static bool settled(const uint8_t *from, uint64_t *unit, uint64_t bytes)
-{
-	uint64_t again[WORDS], any = 0;
-
-	dta_query_copy(unit, from, bytes);
-	for (int i = 0; i < 4; i++) {
-		__atomic_thread_fence(__ATOMIC_ACQUIRE);
-		dta_query_copy(again, from, bytes);
-		if (!memcmp(unit, again, bytes)) {
-			for (uint64_t w = 0; w < bytes / 8; w++)
-				any |= unit[w];
-			return any;
-		}
-		memcpy(unit, again, bytes);
-	}
-	return false;
-}
-
 static void put(uint64_t *to, uint64_t word)
 {
 	__atomic_store_n(to, word, __ATOMIC_RELEASE);
@@ -194,12 +175,13 @@ static uint64_t overlay(const struct sl_store_config *c, uint8_t *to, const uint
 {
 	const uint64_t bytes = c->kind == SL_STORE_KEYWRITE ? sl_store_slot_bytes(c) : 8;
 	const uint64_t n = sl_store_bank_bytes(c) / bytes;
-	uint64_t unit[WORDS], filled = 0;
+	uint64_t unit[DTA_QUERY_SETTLE_WORDS], filled = 0;
 
 	for (uint64_t i = 0; i < n; i++) {
 		uint64_t *at = (uint64_t *)(void *)(to + i * bytes);
 
-		if ((*at && !wins) || !settled(from + i * bytes, unit, bytes))
+		if ((*at && !wins) ||
+		    dta_query_settle(unit, from + i * bytes, bytes) != DTA_QUERY_UNIT_SETTLED)
 			continue;
 		filled += !*at;
 		if (c->kind == SL_STORE_KEYWRITE)
@@ -234,12 +216,12 @@ static void copy_lists(const struct dta_server_store *s, const struct dta_store_
 	const struct sl_store_config *c = s->objects->view.config;
 	const uint64_t bytes = sl_store_block_bytes(c), n = sl_store_bank_bytes(c) / bytes;
 	uint8_t *to = s->objects->view.map + SL_STORE_BANKS_OFFSET;
-	uint64_t unit[WORDS];
+	uint64_t unit[DTA_QUERY_SETTLE_WORDS];
 
 	for (uint64_t i = 0; i < n; i++) {
 		uint64_t *at = (uint64_t *)(void *)(to + i * bytes);
 
-		if (settled(v->banks + i * bytes, unit, bytes) &&
+		if (dta_query_settle(unit, v->banks + i * bytes, bytes) == DTA_QUERY_UNIT_SETTLED &&
 		    unit[bytes / 8 - 1] >> 40 > at[bytes / 8 - 1] >> 40)
 			put_unit(at, unit, bytes, bytes / 8 - 1);
 	}
