@@ -36,10 +36,23 @@ export function keyText(hex) {
 	return codes.every((c) => c >= 33 && c < 127) ? String.fromCharCode(...codes) : hex;
 }
 
+// The counters of an interface, as the default mapping writes them: digits of the value.
+const COUNTERS = 128;
+
+// The key of such: the exporter's address and a number.
+function interfaceText(a) {
+	if (a.value?.length !== COUNTERS || (a.key.length !== 16 && a.key.length !== 40))
+		return "";
+	return `${address(a.key.slice(0, -8))} interface ${of(a.key, a.key.length / 2 - 4, 4)}`;
+}
+
 // A value of a Key-Write: the counts of a flow, a number, or hexadecimal digits.
 export function valueText(hex) {
 	if (hex.length === 32)
 		return `${grouped(of(hex, 0, 8))} packets, ${bytes(of(hex, 8, 8))}`;
+	if (hex.length === COUNTERS)
+		return ["in", "out"].map((way, i) => `${way}: ${bytes(of(hex, 32 * i, 8))}, ${grouped(of(hex, 32 * i + 8, 8))} packets, ` +
+			`${grouped(of(hex, 32 * i + 16, 8))} dropped, ${grouped(of(hex, 32 * i + 24, 8))} bad`).join("; ");
 	return hex.length <= 12 ? `${hex} = ${grouped(parseInt(hex, 16))}` : hex;
 }
 
@@ -179,6 +192,29 @@ async function drawReporters() {
 	$("dta-reporters-note").hidden = !more;
 }
 
+// What each protocol numbers, and so what is known to be lost.
+const NUMBERED = {int: "packets of reports", ipfix: "records", netflow: "flows, or packets of version 9", sflow: "samples"};
+
+// What devices send, by its kind.
+function drawInputs() {
+	const inputs = Object.entries(there.account.translators?.devices || {});
+	fillTable($("dta-inputs"), inputs.map(([kind, d]) => {
+		const unread = Object.entries(d.refused).filter(([, n]) => n);
+		return [
+			{text: kind, kind: "strong"},
+			num(grouped(d.exporters)),
+			num(number(d.datagrams)),
+			num(number(d.records)),
+			num(number(d.reports), d.unmapped ? `no rule makes a report of ${many(d.unmapped, "record")}` : ""),
+			num(grouped(d.lost), `${NUMBERED[kind] || ""}, by the devices' own numbers`),
+			num(grouped(d.restarts)),
+			num(grouped(unread.reduce((sum, [, n]) => sum + n, 0)),
+			    unread.map(([why, n]) => `${why.replace(/_/g, " ")} ${grouped(n)}`).join("\n")),
+		];
+	}));
+	$("dta-inputs").hidden = !inputs.length;
+}
+
 // Recent keys of the store, with their values.
 async function drawKeys() {
 	const s = there.stores.find((one) => one.name === store), table = $("dta-keys");
@@ -186,7 +222,7 @@ async function drawKeys() {
 	if (s?.keylog) {
 		const {keys, known, overwritten_blocks: gone} = await get("dta/keys", {store, max: SHOWN, top: s.kind === "increment" ? 1 : ""});
 		const answers = keys.length ? (await post("dta/query", {store, keys: keys.map((k) => k.key)})).answers : [];
-		rows = answers.map((a) => [{text: keyText(a.key), kind: "mono", tip: a.key}, {text: said(a)}]);
+		rows = answers.map((a) => [{text: interfaceText(a) || keyText(a.key), kind: "mono", tip: a.key}, {text: said(a)}]);
 		const there_ = answers.filter((a) => a.result === "found").length;
 		put($("dta-keys-note"), `${many(known, "key")} known of ${store}` +
 			(known > rows.length ? `, ${s.kind === "increment" ? "the greatest" : "the last"} ${rows.length}` : "") +
@@ -223,6 +259,7 @@ async function ask() {
 	drawStores();
 	drawTenants();
 	drawTranslators();
+	drawInputs();
 	const empty = $("dta-empty");
 	empty.hidden = there.translators.length > 0;
 	if (!there.translators.length)

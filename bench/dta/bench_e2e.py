@@ -19,6 +19,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'common'))
 from bench import CPUS, Part, check, cpu_ns, on, poll, say, workdir  # noqa: E402
+import in_kernel  # noqa: E402
 
 BUILD = sys.argv[1]
 RUNS = int(sys.argv[2]) if len(sys.argv) > 2 else 3
@@ -93,21 +94,46 @@ class Veth:
         self.child.stop(signal.SIGKILL)
 
 
-def over_veth(veth, count, pack, *how):
-    """What arrives of `count` packets of `pack` reports; how: --xdp, or nothing for the UDP socket."""
+def over_veth(veth, count, pack, *how, thread=None):
+    """
+    What arrives of `count` packets of `pack` reports; how: --xdp, or nothing for the UDP socket. thread: gives what
+    receives a thread.
+    """
     c, t, _ = start_ours('10.77.0.1:40040', *how)
     g = Part(*veth.inside, SIDELIGHT, 'generate', 'dta', '--to', '10.77.0.1:40040', '--count', KEYS, '--keys', KEYS,
              '--copies', '1', '--pack', '16', '--essential', '--show', '0')
     check(g.wait() == 0, 'the generator failed', g)
-    warm = cpu_ns(t.pid)
+    napi = thread and thread()
+    warm, cold = cpu_ns(t.pid), cpu_ns(napi) if napi else 0
     g = Part(*veth.inside, 'taskset', '-c', CPUS[-1], os.path.join(BUILD, 'bench/dta/xdp_load'), 'sl-far', veth.mac,
              '10.77.0.2', '10.77.0.1', '40040', count, KEYS, pack)
     check(g.wait() == 0, 'the generator failed', g)
-    busy = cpu_ns(t.pid) - warm
+    busy, received = cpu_ns(t.pid) - warm, cpu_ns(napi) - cold if napi else 0
     packets = stop_ours(c, t) / pack
     seconds = json.loads(g.out[-1])['seconds']
     return {'pack': pack, 'packets': packets, 'rate': packets / seconds, 'sent': count, 'sent_rate': count / seconds,
-            'busy': busy / max(packets, 1)}
+            'busy': busy / max(packets, 1), 'thread': received / max(packets, 1)}
+
+
+def over_kernel(veth):
+    """The translator in the kernel, and AF_XDP with the same accounting: threads of the kernel's, and the process."""
+    try:
+        threads = in_kernel.Threads(D)
+        in_kernel.out_pair()
+    except (OSError, subprocess.CalledProcessError) as e:
+        print(f'SKIP: dta.e2e.xdp: {e}', file=sys.stderr)
+        return
+    xdp = best([in_kernel.run(BUILD, D, veth, threads, 10_000_000, KEYS, SLOTS) for _ in range(RUNS)])
+    ring = best([over_veth(veth, 10_000_000, 1, '--xdp', 'sl-near', '--xdp-mode', 'native',
+                           thread=lambda: threads.give('sl-near', CPUS[0])) for _ in range(RUNS)])
+    both = xdp['core_ns'] + xdp['process_ns']
+    conditions = (f'per second of CPU time of what receives, translates and sends: the thread of NAPI {xdp["core_ns"]:.0f} ns and '
+                  f'the process {xdp["process_ns"]:.1f} ns a packet; {xdp["packets"]:,} of {xdp["sent"]:,} packets sent became '
+                  f'frames, {xdp["arrived"]:,} arrived, in {xdp["rate"]:,.0f} per second')
+    say('dta.e2e.xdp', 1e9 / both, 'packets/s', conditions,
+        f'AF_XDP, the same: {ring["thread"]:.0f} and {ring["busy"]:.0f} ns', 1e9 / (ring['thread'] + ring['busy']))
+    say('dta.e2e.xdp.process', 1e9 / both, 'packets/s', conditions,
+        'AF_XDP, its process alone (dta.e2e.afxdp.core)', 1e9 / ring['busy'])
 
 
 def peer(kind, count, pack):
@@ -174,6 +200,7 @@ def over_xdp(single):
             "packets per second of the translator's own CPU time; what the kernel does outside of it is in neither",
             socket_name, 1e9 / udp['busy'])
         say('dta.e2e.afxdp.veth', xdp['rate'], 'packets/s', both, socket_name, udp['rate'])
+    over_kernel(pair)
     pair.close()
 
 

@@ -296,7 +296,9 @@ static const struct cli_count counts[] = {COUNT(reports),
 					  COUNT(nacks),
 					  COUNT(answers_refused),
 					  COUNT(failovers),
-					  COUNT(heartbeats)};
+					  COUNT(heartbeats),
+					  COUNT(restored),
+					  COUNT(damaged)};
 
 static int print(const struct sl_reporter_stats *s, const struct report_sender *sender,
 		 bool as_json)
@@ -325,10 +327,11 @@ static struct report_settings {
 	const char *legacy, *interface, *direction;
 	uint64_t every, bytes, duration, timeout;
 	uint32_t flows;
-	bool single, immediate, essential, changes, by_key, json;
+	bool single, immediate, essential, changes, by_key, inner, json;
 } set = {.o = {.sz = sizeof(set.o),
 	       .target = "127.0.0.1",
 	       .packet_bytes = 1400,
+	       .backup_packets = 128,
 	       .flush_ns = 5000000,
 	       .refresh_ns = 10000000000ull},
 	 .how = {.copies = 1},
@@ -356,6 +359,10 @@ static const struct base_option table[] = {
 	BASE_FLAG("immediate", 'i', &set.immediate, "wake the collector's application"),
 	BASE_FLAG("essential", 'e', &set.essential,
 		  "send reports again until they are acknowledged"),
+	BASE_STRING("backup-file", 0, &set.o.backup_file, "FILE",
+		    "with --essential: keep reports in this file, also for the next run"),
+	BASE_UINT("backup-packets", 0, &set.o.backup_packets, 1, 65536, "N",
+		  "packets of essential reports to keep"),
 	BASE_TIME("timeout", 0, &set.timeout, 0, 0, "TIME",
 		  "wait this long for the last acknowledgement"),
 	BASE_FLAG("changes", 'c', &set.changes, "key-write: report only values that changed"),
@@ -384,6 +391,8 @@ static const struct base_option table[] = {
 		  "with --interface: report a flow after this many bytes"),
 	BASE_UINT("flows", 0, &set.flows, 16, 1 << 24, "N",
 		  "with --interface: track at most this many flows"),
+	BASE_FLAG("inner", 0, &set.inner,
+		  "with --interface: of VXLAN and Geneve, report the flows within"),
 	BASE_TIME("duration", 'd', &set.duration, 0, 0, "TIME",
 		  "with --interface: end after this time; 0: when interrupted (default)"),
 	BASE_FLAG("json", 'j', &set.json, "print the counters as JSON"),
@@ -401,6 +410,21 @@ static const char *why_not_open(const struct report_settings *s, int err)
 	return strerror(err);
 }
 
+/* NULL: the error is not of the file. */
+static const char *why_no_ring(int err)
+{
+	switch (err) {
+	case EBADMSG:
+		return "not a ring of reports, or one of another reporter, tenant or size";
+	case EBUSY:
+		return "in use by another reporter";
+	case EPERM:
+		return "other users own it or may write to it";
+	default:
+		return NULL;
+	}
+}
+
 static int run(const struct base_command *self, const struct report_settings *settings, char **word,
 	       int n)
 {
@@ -411,6 +435,9 @@ static int run(const struct base_command *self, const struct report_settings *se
 	if (settings->o.key_file)
 		base_secret_warn("report", settings->o.key_file);
 	s.r = sl_reporter_open(&settings->o);
+	if (!s.r && why_no_ring(errno))
+		return base_failure(self, "--backup-file: %s: %s", settings->o.backup_file,
+				    why_no_ring(errno));
 	if (!s.r)
 		return base_failure(self, "%s: %s", settings->o.target,
 				    why_not_open(settings, errno));
@@ -426,7 +453,8 @@ static int run(const struct base_command *self, const struct report_settings *se
 	err = sl_reporter_drain(s.r, settings->timeout);
 	sl_reporter_stats(s.r, &stats);
 	if (err == -ETIMEDOUT)
-		base_failure(self, "not all was acknowledged in time; is a translator at %s?",
+		base_failure(self, "not all was acknowledged in time%s; is a translator at %s?",
+			     settings->o.backup_file ? ", and is kept in the file" : "",
 			     settings->o.target);
 	code = print(&stats, &s, settings->json);
 	sl_reporter_close(s.r);
@@ -454,6 +482,7 @@ static const struct cli_count kernel_counts[] = {
 	KERNEL("held_back", RPT_HELD_BACK),
 	KERNEL("bytes", RPT_BYTES),
 	KERNEL("said_bytes", RPT_SAID_BYTES),
+	KERNEL("heartbeats", RPT_BEATS),
 	CLI_COUNT(report_kernel_counts, unsaid_bytes),
 	CLI_COUNT(report_kernel_counts, evicted),
 	CLI_COUNT(report_kernel_counts, evicted_bytes),
@@ -537,6 +566,9 @@ static int from_interface(const struct base_command *self, const struct report_s
 		.bytes = s->bytes,
 		.flush_ns = s->o.flush_ns,
 		.flows = s->flows,
+		.key_file = s->o.key_file,
+		.translator = s->o.translator,
+		.inner = s->inner,
 	};
 #endif
 
@@ -548,13 +580,12 @@ static int from_interface(const struct base_command *self, const struct report_s
 				  s->direction);
 	if (s->how.sample > 31)
 		return base_usage(self, "--sample: 1 in 2^31 flows at most with --interface");
-	if (s->legacy || s->o.key_file || s->immediate || s->essential || s->changes ||
-	    s->o.wait_ns || s->single)
-		return base_usage(
-			self,
-			"--interface: the kernel makes plain reports: no --legacy, --key-file, "
-			"--immediate, --essential, --changes, --wait, --single");
+	if (s->legacy || s->immediate || s->essential || s->changes || s->o.wait_ns || s->single)
+		return base_usage(self, "--interface: the kernel makes plain reports: no --legacy, "
+					"--immediate, --essential, --changes, --wait, --single");
 #if HAVE_BPF
+	if (s->o.key_file)
+		base_secret_warn("report", s->o.key_file);
 	return let_kernel_report(self, &o, s->duration, s->json);
 #else
 	return base_failure(self, "--interface: built without eBPF");

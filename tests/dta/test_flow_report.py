@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """test_flow_report.py SIDELIGHT [TEST]... - the kernel reports the flows of an interface: every packet and byte, to this
 host and to another, into stores and out of queries; nothing stays behind, however the process ends."""
-import ctypes
 import json
 import os
 import signal
@@ -11,83 +10,55 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 
 from support import flows
 from support.flows import held, needs_bpf, still_there
 from support.process import Part, case, fail, run_cases, wait_until, workdir
+from support.reporter import Far, Listener, datagrams, key_of, reporter
+from support.store_server import Store, StoreServer
 
 EXE = sys.argv[1]
 
 
-class Listener:
-    """Parses packets of reports from docs/dta-wire.md alone."""
+class Relay:
+    """Passes packets of reports on, or once it is told to loses them, but no heartbeat; counts reports, and NACKs."""
 
-    def __init__(self, sock, credits=None):
-        self.credits, self.answered = credits, 0
-        self.sock, self.last, self.reports, self.sequences = sock, {}, 0, []
-        self.sock.settimeout(0.1)
-        self.end = False
+    def __init__(self, to):
+        self.near, self.far = (socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2))
+        self.near.bind(('0.0.0.0', 0))
+        self.far.connect(to)
+        self.near.settimeout(0.05)
+        self.port = self.near.getsockname()[1]
+        self.passed = self.lost = self.asked = self.beats = 0
+        self.losing = self.end = False
         self.thread = threading.Thread(target=self.run, daemon=True)
         self.thread.start()
 
     def run(self):
         while not self.end:
             try:
-                b, at_ = self.sock.recvfrom(65536)
+                b = self.near.recv(65536)
+                reports = struct.unpack_from('>I', b, 28)[0]
+                if reports and self.losing:
+                    self.lost += reports
+                else:
+                    self.far.send(b)
+                    self.passed += reports
+                    self.beats += not reports
             except TimeoutError:
-                continue
-            if self.credits is not None and b[2] & 4:
-                b = b[:2] + bytes([b[2] & ~4]) + b[3:]
-                head = struct.unpack_from('>II', b, 8)  # reporter, sequence
-                # Everything up to this packet arrived: its own numbers end with the reports that it says.
-                self.sock.sendto(struct.pack('>BBBBIIIII', 0xd7, 2, 1, 0, head[0], *struct.unpack_from('>I', b, 24),
-                                             head[1] + struct.unpack_from('>I', b, 28)[0], self.credits, 0), at_)
-                self.answered += 1
-            magic, version, flags, blocks, tenant, length, reporter, sequence, _, _, n = \
-                struct.unpack_from('>BBBBHHIIQII', b)
-            opcode, _, count, copies, key, value, store, zero = struct.unpack_from('>BBHBBHHH', b, 32)
-            if (magic, version, flags & ~4, blocks, tenant, length, reporter, opcode, count, copies, value, store, zero) != \
-                    (0xd7, 2, 0, 1, 0, len(b), 9, 1, n, 3, 16, 4, 0) or len(b) != 44 + n * (key + 16):
-                print(f'FAILED: a packet is not as written down: {b[:60].hex()}')
-                os._exit(1)
-            self.sequences.append((sequence, n))
-            self.reports += n
-            for i in range(n):
-                item = b[44 + i * (key + 16):][:key + 16]
-                packets, size = struct.unpack('>QQ', item[key:])
-                at = self.last.get(item[:key], (0, 0))
-                self.last[item[:key]] = max(at, (packets, size))
+                pass
+            try:
+                while True:
+                    self.asked += self.far.recv(65536, socket.MSG_DONTWAIT)[2] == 2
+            except BlockingIOError:
+                pass
 
     def stop(self):
         self.end = True
         self.thread.join()
-        self.sock.close()
-
-
-def key_of(sock, peer, protocol=17):
-    family = sock.family
-    me = sock.getsockname()
-    return socket.inet_pton(family, me[0]) + socket.inet_pton(family, peer[0]) + \
-        struct.pack('>HHB', me[1], peer[1], protocol)
-
-
-def reporter(interface, target, *args):
-    p = Part(EXE, 'report', '--interface', interface, '--target', target, '--store', '4', '--copies', '3',
-             '--reporter', '9', '--json', *args)
-    return p, p.ready()['target']
-
-
-def datagrams(family, host, count, size):
-    s = socket.socket(family, socket.SOCK_DGRAM)
-    r = socket.socket(family, socket.SOCK_DGRAM)
-    r.bind((host, 0))
-    s.bind((host, 0))
-    for _ in range(count):
-        s.sendto(b'x' * size, r.getsockname())
-    key = key_of(s, r.getsockname())
-    s.close()
-    r.close()
-    return key
+        self.near.close()
+        self.far.close()
 
 
 @case
@@ -129,6 +100,8 @@ def to_this_host():
     if counts['no_room'] or counts['not_written'] or counts['no_flow'] or counts['reports'] != counts['sent_reports']:
         fail(f'{counts}')
     wait_until(lambda: got.reports == counts['reports'], lambda: f'{got.reports} of {counts["reports"]}', seconds=20)
+    if not got.heartbeats or not set(got.heartbeats) <= {0} | {s + n for s, n in got.sequences}:
+        fail(f'heartbeats {got.heartbeats}')
     # Every sequence number once.
     at = 0
     for sequence, n in sorted(got.sequences):
@@ -283,6 +256,34 @@ def a_sample_of_flows():
 
 
 @case
+def the_loss_of_the_last_packets_is_seen():
+    """Nothing follows a lost packet but heartbeats: the translator misses its reports all the same."""
+    folder = workdir()
+    server = StoreServer(f'{folder}/s', [Store('key-write', 4, value=16, copies=3)])
+    translator = Part(EXE, 'translate', '--collector', f'unix:{folder}/s', '--listen', '127.0.0.1:0', '--json')
+    host, port = translator.ready()['listen'].rsplit(':', 1)
+    relay = Relay((host, int(port)))
+    p, _ = reporter('lo', f':{relay.port}', '--direction', 'in')
+    datagrams(socket.AF_INET, '127.0.0.1', 10, 100)
+    wait_until(lambda: relay.passed, 'no report came', p)
+    relay.losing = True
+    datagrams(socket.AF_INET, '127.0.0.1', 10, 100)
+    wait_until(lambda: relay.lost and relay.asked, lambda: f'{relay.lost} lost, {relay.asked} asked for', p, translator)
+    p.p.send_signal(signal.SIGTERM)
+    p.wait()
+    counts = json.loads(p.stdout()[p.stdout().index('{'):])
+    wait_until(lambda: relay.passed + relay.lost == counts['reports'] and relay.beats >= 1,
+               lambda: f'{relay.__dict__} of {counts}', translator)
+    translator.stop()
+    a = json.loads(translator.out[-1])
+    if a['loss']['missing'] + a['loss']['lost'] != relay.lost or a['loss']['arrived'] != relay.passed or \
+            relay.passed + relay.lost != counts['reports'] or not counts['heartbeats']:
+        fail(f'{relay.lost} of {relay.passed + relay.lost} lost: {a["loss"]}, {counts}')
+    relay.stop()
+    server.close()
+
+
+@case
 def killed():
     p, _ = reporter('lo', ':40040')
     objects = held(p.pid)
@@ -296,74 +297,6 @@ def killed():
         wait_until(lambda: not still_there(objects), lambda: str(still_there(objects)), seconds=20)
     p, _ = reporter('lo', ':40040')  # whatever was left is no hindrance
     p.stop()
-
-
-class Far:
-    """A network namespace of its own behind a veth pair: sockets that live in it, one of each family."""
-    ADDRESSES = ((socket.AF_INET, '10.77.0.1', '10.77.0.2'), (socket.AF_INET6, 'fd77::1', 'fd77::2'))
-
-    def __enter__(self):
-        self.process = subprocess.Popen(['unshare', '-n', 'sleep', '60'])
-        try:
-            self.make()
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
-
-    def make(self):
-        pid = self.process.pid
-        wait_until(lambda: os.readlink(f'/proc/{pid}/ns/net') != os.readlink('/proc/self/ns/net'), 'a namespace',
-                   seconds=20)
-        inside = ['nsenter', '-t', str(pid), '-n']
-        for command in (['ip', 'link', 'add', 'sl-near', 'type', 'veth', 'peer', 'name', 'sl-far', 'netns', str(pid)],
-                        ['ip', 'addr', 'add', '10.77.0.1/24', 'dev', 'sl-near'],
-                        ['ip', 'addr', 'add', 'fd77::1/64', 'dev', 'sl-near', 'nodad'],
-                        ['ip', 'link', 'set', 'sl-near', 'up'],
-                        [*inside, 'ip', 'addr', 'add', '10.77.0.2/24', 'dev', 'sl-far'],
-                        [*inside, 'ip', 'addr', 'add', 'fd77::2/64', 'dev', 'sl-far', 'nodad'],
-                        [*inside, 'ip', 'link', 'set', 'sl-far', 'up']):
-            subprocess.run(command, check=True)
-        # A socket lives in the namespace in which it was made.
-        libc = ctypes.CDLL(None, use_errno=True)
-        self.sockets = []
-
-        def make():
-            fd = os.open(f'/proc/{pid}/ns/net', os.O_RDONLY)
-            if not libc.setns(fd, 0x40000000):
-                for family, _, address in self.ADDRESSES:
-                    self.sockets.append(socket.socket(family, socket.SOCK_DGRAM))
-                    self.sockets[-1].bind((address, 0))
-            os.close(fd)
-        t = threading.Thread(target=make)
-        t.start()
-        t.join()
-        for sock, (family, here, _) in zip(self.sockets, self.ADDRESSES):
-            self.wait_for(sock, family, here)
-
-    def wait_for(self, sock, family, here):
-        """The way there is open, and the neighbour known: until then the kernel throws away what is more than it holds."""
-        sock.settimeout(0.05)
-        with socket.socket(family, socket.SOCK_DGRAM) as s:
-            s.bind((here, 0))
-            sent = [0]
-
-            def through():
-                sent[0] += 1
-                s.sendto(b'%d' % sent[0], sock.getsockname())
-                try:
-                    while sock.recv(16) != b'%d' % sent[0]:
-                        pass
-                    return True
-                except TimeoutError:
-                    return False
-            wait_until(through, lambda: f'nothing comes through to {sock.getsockname()}', seconds=20)
-
-    def __exit__(self, *_):
-        # Its other end goes along; with the namespace alone both would, but some time later.
-        subprocess.run(['ip', 'link', 'del', 'sl-near'], stderr=subprocess.DEVNULL)
-        self.process.kill()
-        self.process.wait()
 
 
 def reporter_to(sock):
@@ -445,6 +378,77 @@ stores:
         wait_until(lambda: asked() == struct.pack('>QQ', count, count * size).hex(), asked, translator, seconds=20)
     for part in (p, translator, collector):
         part.stop()
+
+
+@case
+def signed_as_the_translator_requires():
+    """Every packet is proved by a key, and so is every answer: with packets of all lengths, of both families."""
+    folder = workdir()
+    with open(f'{folder}/key', 'w') as f:
+        f.write('000102030405060708090a0b0c0d0eff\n')
+    os.chmod(f'{folder}/key', 0o600)
+    with open(f'{folder}/other', 'w') as f:
+        f.write(32 * '1')
+    os.chmod(f'{folder}/other', 0o600)
+    with open(f'{folder}/stores.yaml', 'w') as f:
+        f.write(f'''listen: {folder}/dta.sock
+tenants:
+  - {{number: 3, name: third, key: {folder}/key, required: true}}
+stores:
+  - {{name: flows, tenant: 3, number: 4, kind: key-write, slots: 10000, value: 16, copies: 3}}
+''')
+    q = subprocess.run([EXE, 'report', '--interface', 'lo', '--target', ':40040', '--key-file', f'{folder}/stores.yaml'],
+                       capture_output=True, text=True, timeout=60)
+    if q.returncode != 1 or 'not 32 hexadecimal digits' not in q.stderr or len(q.stderr.splitlines()) > 2:
+        fail(f'exit {q.returncode} {q.stderr}')
+    collector = Part(EXE, 'collect', '--dta', f'{folder}/stores.yaml', '--listen', '127.0.0.1:0')
+    address = collector.ready()['listen']
+    # By its address, and by its name; the last one has another key.
+    for key, meant, good in (('key', (), True), ('key', ('--translator', 'it'), True), ('key', ('--translator', 'no'), False),
+                             ('other', (), False)):
+        p, target = reporter('lo', ':40040', '--direction', 'in', '--tenant', '3', '--key-file', f'{folder}/{key}', *meant)
+        translator = Part(EXE, 'translate', '--collector', f'unix:{folder}/dta.sock', '--listen', target, '--json',
+                          '--name', 'it')
+        translator.ready()
+        wanted = {}
+        for flows_at_once in range(1, 27):
+            for family, host, size in ((socket.AF_INET, '127.0.0.1', 52), (socket.AF_INET6, '::1', 72)):
+                for _ in range(flows_at_once % 9 * 3):
+                    wanted[datagrams(family, host, 1, 10)] = (1, size)
+            time.sleep(0.02)  # so that packets of many lengths are sent; nothing depends on it
+
+        def found():
+            k = list(wanted)[-1]
+            q = subprocess.run([EXE, 'query', 'keywrite', '--collector', address, '--json', 'flows', k.hex()],
+                               capture_output=True, text=True, timeout=60)
+            return q.returncode == 0 and json.loads(q.stdout).get('value')
+        if good:
+            wait_until(found, 'it is in the store', p, translator, seconds=20)
+        p.p.send_signal(signal.SIGTERM)
+        p.wait()
+        translator.stop()
+        counts, a = json.loads(p.stdout()[p.stdout().index('{'):]), json.loads(translator.out[-1])
+        refused = {k: v for k, v in a['refused'].items() if v}
+        if good:
+            if refused or a['packets'] != counts['sent'] + counts['heartbeats'] or not counts['answers'] or \
+                    counts['answers_refused'] or a['loss']['arrived'] != counts['sent_reports']:
+                fail(f'{counts} {a}')
+        elif set(refused) != {'elsewhere' if meant else 'mac'} or counts['answers'] or a['fresh']:
+            fail(f'{counts} {a}')
+    collector.stop()
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sock.bind(('0.0.0.0', 0))
+    got = Listener(sock, credits=0, proof=24)
+    p, _ = reporter('lo', f':{sock.getsockname()[1]}', '--direction', 'in', '--key-file', f'{folder}/key')
+    wait_until(lambda: datagrams(socket.AF_INET, '127.0.0.1', 1, 10) and got.answered, 'no answer was wanted', p)
+    keys = [datagrams(socket.AF_INET, '127.0.0.1', 1, 10) for _ in range(50)]
+    wait_until(lambda: all(k in got.last for k in keys), lambda: f'{len(got.last)}', p)
+    p.p.send_signal(signal.SIGTERM)
+    p.wait()
+    got.stop()
+    counts = json.loads(p.stdout()[p.stdout().index('{'):])
+    if counts['answers'] or not counts['answers_refused'] or counts['held_back']:
+        fail(f'answers without a MAC were believed: {counts}')
 
 
 needs_bpf()

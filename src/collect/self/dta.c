@@ -139,6 +139,59 @@ static bool dta_reloads(struct collect_self *s, struct export_series *out)
 		     json_object_get(status(s), s->at ? "reloads_refused" : "reloads"));
 }
 
+/* The i-th number of an input's counters, refusals included; false behind the last. */
+static bool device_number(const json_t *counts, size_t i, char name[64], json_t **number)
+{
+	json_t *refused = json_object_get(counts, "refused"), *value;
+	const char *key;
+
+	json_object_foreach((json_t *)(uintptr_t)counts, key, value)
+	{
+		if (!json_is_integer(value) || i--)
+			continue;
+		snprintf(name, 64, "%s", key);
+		*number = value;
+		return true;
+	}
+	json_object_foreach(refused, key, value)
+	{
+		if (i--)
+			continue;
+		snprintf(name, 64, "refused_%s", key);
+		*number = value;
+		return true;
+	}
+	return false;
+}
+
+static bool dta_devices(struct collect_self *s, struct export_series *out)
+{
+	json_t *devices = status(s), *counts, *number;
+	const char *input;
+	size_t before = 0;
+	char name[64];
+
+	for (const char *const *at =
+		     (const char *const[]){"account", "translators", "devices", NULL};
+	     *at; at++)
+		devices = json_object_get(devices, *at);
+	json_object_foreach(devices, input, counts)
+	{
+		const size_t n = json_object_size(counts) - 1 +
+				 json_object_size(json_object_get(counts, "refused"));
+
+		if (s->at < before + n)
+			return device_number(counts, s->at - before, name, &number) &&
+			       collect_self_labels(s, out,
+						   (const struct region_text_label[]){
+							   {"input", input}, {"count", name}},
+						   2) &&
+			       collect_self_u64(out, (uint64_t)json_integer_value(number));
+		before += n;
+	}
+	return false;
+}
+
 static bool dta_mended(struct collect_self *s, struct export_series *out)
 {
 	const json_t *n = json_object_get(status(s), "mended");
@@ -246,6 +299,10 @@ static const struct collect_self_family dta_families[] = {
 	{"sidelight_dta_collisions", COUNTER, "",
 	 "Reporters that went on beside another one of the same number; a translator's log names them.",
 	 dta_collisions},
+	{"sidelight_dta_devices", GAUGE, "",
+	 "What devices sent to translators by kind of input: datagrams, records, lost, refused_CAUSE "
+	 "and more.",
+	 dta_devices},
 	{"sidelight_dta_epoch", GAUGE, "", "The current epoch of a store.", dta_epoch},
 	{"sidelight_dta_found_predicted_ratio", GAUGE, "ratio",
 	 "Predicted share of findable keys in a store's newest epoch, by the age of those sampled.",

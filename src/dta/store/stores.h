@@ -18,8 +18,9 @@ struct dta_tenant_spec {
 	uint16_t number;
 	char name[64];
 	uint64_t rate, burst; /* reports per second; 0: unlimited */
-	bool has_key, required;
-	uint8_t key[DTA_KEY_BYTES];
+	bool required;
+	struct dta_key_spec *keys;
+	size_t key_count;
 };
 
 /* A key whose value is a series of the collector. */

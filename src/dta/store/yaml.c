@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <time.h>
 
 #include "base/base.h"
 #include "base/grow.h"
@@ -72,13 +73,98 @@ static char *text(struct dta_yaml_reader *r, base_yaml_node node, const char *wh
 
 /* ---- tenants ---- */
 
-static void tenant(struct dta_yaml_reader *r, base_yaml_node node, struct dta_tenant_spec *t)
+static void key_file(struct dta_yaml_reader *r, base_yaml_node node, struct dta_key_spec *k)
 {
-	static const char *const keys[] = {"number", "name",	 "key", "rate",
-					   "burst",  "required", NULL};
-	base_yaml_node key;
 	const char *path = NULL;
 	int err;
+
+	base_yaml_string(r->y, node, "key", &path);
+	if (!path || !r->files || base_yaml_error(r->y))
+		return;
+	err = dta_key_read(path, k->key);
+	if (err == -EINVAL)
+		base_yaml_wrong(r->y, node, "key %s is not 32 hexadecimal digits", path);
+	else if (err)
+		base_yaml_wrong(r->y, node, "key %s: %s", path, strerror(-err));
+	base_secret_warn("dta", path);
+}
+
+/* N, or FIRST-LAST. */
+static void reporters(struct dta_yaml_reader *r, base_yaml_node node, struct dta_key_spec *k)
+{
+	const char *s = NULL, *dash;
+	char first[16];
+	uint64_t from, to;
+
+	base_yaml_string(r->y, node, "reporter", &s);
+	if (!s)
+		return;
+	dash = strchr(s, '-');
+	snprintf(first, sizeof(first), "%.*s", (int)(dash ? dash - s : 15), s);
+	if (base_parse_u64(first, 0, UINT32_MAX, &from) ||
+	    base_parse_u64(dash ? dash + 1 : first, from, UINT32_MAX, &to)) {
+		base_yaml_wrong(r->y, node, "reporter '%.32s' is neither a number nor FIRST-LAST",
+				s);
+		return;
+	}
+	k->own = true;
+	k->first = (uint32_t)from;
+	k->last = (uint32_t)to;
+}
+
+static void until(struct dta_yaml_reader *r, base_yaml_node node, struct dta_key_spec *k)
+{
+	struct tm tm = {0};
+	const char *s = NULL, *end;
+
+	base_yaml_string(r->y, node, "until", &s);
+	if (!s)
+		return;
+	end = strptime(s, "%Y-%m-%dT%H:%M:%SZ", &tm);
+	if (!end || *end || timegm(&tm) <= 0)
+		base_yaml_wrong(r->y, node, "until '%.32s' is not a time as 2026-12-31T23:59:59Z",
+				s);
+	else
+		k->until_ns = (uint64_t)timegm(&tm) * 1000000000;
+}
+
+/* `key` is the tenant's, `keys` are those of reporters, and of an exchange. */
+static void tenant_keys(struct dta_yaml_reader *r, base_yaml_node node, struct dta_tenant_spec *t)
+{
+	static const char *const names[] = {"reporter", "key", "until", NULL};
+	base_yaml_node one = base_yaml_get(r->y, node, "key"),
+		       list = base_yaml_get(r->y, node, "keys");
+	const size_t n = base_yaml_count(r->y, list);
+	const char *wrong;
+
+	if (n > DTA_KEYS_TENANT_MAX - 1)
+		base_yaml_wrong(r->y, list, "more than %u keys", DTA_KEYS_TENANT_MAX - 1);
+	t->keys = calloc(n + 1, sizeof(*t->keys));
+	if (!t->keys)
+		base_yaml_wrong(r->y, node, "out of memory");
+	if (base_yaml_error(r->y))
+		return;
+	if (one)
+		key_file(r, one, &t->keys[t->key_count++]);
+	for (size_t i = 0; i < n; i++) {
+		base_yaml_node item = base_yaml_at(r->y, list, i);
+		struct dta_key_spec *k = &t->keys[t->key_count++];
+
+		if (!base_yaml_mapping(r->y, item, names))
+			return;
+		reporters(r, base_yaml_get(r->y, item, "reporter"), k);
+		until(r, base_yaml_get(r->y, item, "until"), k);
+		key_file(r, base_yaml_need(r->y, item, "key"), k);
+	}
+	wrong = dta_keys_check(t->keys, t->key_count);
+	if (wrong)
+		base_yaml_wrong(r->y, list, "%s", wrong);
+}
+
+static void tenant(struct dta_yaml_reader *r, base_yaml_node node, struct dta_tenant_spec *t)
+{
+	static const char *const keys[] = {"number", "name",  "key",	  "keys",
+					   "rate",   "burst", "required", NULL};
 
 	if (!base_yaml_mapping(r->y, node, keys))
 		return;
@@ -88,19 +174,10 @@ static void tenant(struct dta_yaml_reader *r, base_yaml_node node, struct dta_te
 	wide(r, node, "rate", 0, UINT64_MAX >> 1, &t->rate);
 	t->burst = t->rate / 10 > 64 ? t->rate / 10 : 64;
 	wide(r, node, "burst", 1, UINT64_MAX >> 1, &t->burst);
-	key = base_yaml_get(r->y, node, "key");
-	base_yaml_string(r->y, key, "key", &path);
-	if (path && r->files && !base_yaml_error(r->y)) {
-		err = dta_key_read(path, t->key);
-		if (err == -EINVAL)
-			base_yaml_wrong(r->y, key, "key %s is not 32 hexadecimal digits", path);
-		else if (err)
-			base_yaml_wrong(r->y, key, "key %s: %s", path, strerror(-err));
-		base_secret_warn("dta", path);
-	}
-	t->has_key = t->required = path != NULL;
+	tenant_keys(r, node, t);
+	t->required = t->key_count > 0;
 	base_yaml_bool(r->y, base_yaml_get(r->y, node, "required"), "required", &t->required);
-	if (t->required && !path)
+	if (t->required && !t->key_count)
 		base_yaml_wrong(r->y, node, "required needs a key: every report would be refused");
 	for (size_t i = 0; &r->c->tenants[i] < t; i++)
 		if (r->c->tenants[i].number == t->number)
@@ -496,6 +573,13 @@ void dta_stores_config_free(struct dta_stores_config *c)
 	free((char *)(uintptr_t)c->rdma.device);
 	free((char *)(uintptr_t)c->rdma.address);
 	free(c->secret);
+	for (size_t i = 0; i < c->tenant_count; i++) {
+		struct dta_tenant_spec *t = &c->tenants[i];
+
+		if (t->keys)
+			explicit_bzero(t->keys, t->key_count * sizeof(*t->keys));
+		free(t->keys);
+	}
 	free(c->tenants);
 	for (size_t i = 0; i < c->store_count; i++) {
 		free(c->stores[i].values);

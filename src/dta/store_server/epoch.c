@@ -500,7 +500,7 @@ static int reload(struct dta_store_server *o, struct dta_stores_config *now, cha
 	SWAP(is->tenants, now->tenants);
 	SWAP(is->tenant_count, now->tenant_count);
 	for (struct dta_server_conn *c = o->conns; is->secret && c; c = c->next)
-		if (c->line && !c->local && !c->proved)
+		if (c->line && !c->local && !dta_control_line_proved(c->line))
 			dta_store_server_disconnect(o, c, "a secret is needed now");
 	dta_store_server_notify_tenants(o);
 	return 0;

@@ -12,7 +12,6 @@
 #include <sys/types.h>
 
 #include "dta/translate/control.h"
-#include "dta/translate/control_auth.h"
 #include "dta/store_server/server.h"
 #include "dta/query/json.h"
 #include "dta/store/stores.h"
@@ -20,7 +19,7 @@
 #define CONNS_MAX     256u
 #define STRANGERS_MAX 64u /* connections before their welcome */
 #define LISTENERS_MAX 8u
-#define HELLO_NS      5000000000ull /* for a hello and for a proof */
+#define HELLO_NS      5000000000ull /* for a hello */
 
 /* Units (slots or paths) in banks, and an estimate of those that other keys overwrote. */
 struct dta_store_server_units {
@@ -51,14 +50,14 @@ struct dta_server_store {
 enum dta_server_refusal {
 	DTA_CONN_LEFT = 0, /* its peer closed it */
 	DTA_CONN_CROWDED,  /* too many; those of the address that has most go first */
-	DTA_CONN_SILENT,   /* no hello, or no proof, within HELLO_NS */
+	DTA_CONN_SILENT,   /* no hello within HELLO_NS, with TLS or without */
 	DTA_CONN_LONG,	   /* a message of more than DTA_CONTROL_FIRST_MAX bytes */
-	DTA_CONN_PROOF,	   /* a wrong proof */
+	DTA_CONN_PROOF,	   /* another secret, or none */
 	DTA_CONN_WRONG,	   /* anything else that it said */
 	DTA_CONN_REFUSALS
 };
 
-enum dta_server_conn_state { CONN_NEW = 0, CONN_CHALLENGED, CONN_WELCOMED, CONN_READER };
+enum dta_server_conn_state { CONN_NEW = 0, CONN_WELCOMED, CONN_READER };
 
 /*
  * A translator, also one whose connection is lost: it may still write while its process lives (shm)
@@ -70,12 +69,11 @@ struct dta_server_conn {
 	enum dta_server_conn_state state;
 	enum dta_server_refusal why;
 	bool local;	      /* unix socket */
-	bool proved;	      /* it has the secret */
+	bool secured;	      /* by TLS, as the file of stores has a secret */
 	struct in6_addr from; /* IPv4 mapped; of a unix socket: its user */
 	pid_t pid;
 	int pidfd;
-	char name[64], output[8], nonce[129], called[160];
-	char ours[2 * DTA_CONTROL_NONCE_BYTES + 1];
+	char name[64], output[8], called[160];
 	uint32_t lane, replicas;
 	uint64_t came_ns;		/* CLOCK_MONOTONIC */
 	uint64_t heard_ns;		/* CLOCK_REALTIME */

@@ -92,7 +92,7 @@ static json_t *tenants_json(const struct dta_store_server *o)
 		json_array_append_new(
 			all, json_pack("{s:i,s:s,s:o,s:o,s:b,s:b}", "number", (int)t->number,
 				       "name", t->name, "rate", integer(t->rate), "burst",
-				       integer(t->rate ? t->burst : 0), "key", (int)t->has_key,
+				       integer(t->rate ? t->burst : 0), "key", t->key_count > 0,
 				       "required", (int)t->required));
 	}
 	return all;

@@ -115,9 +115,9 @@ static const char *open_peer(const char *where, struct server_peer *p)
 		return "out of memory";
 	}
 	dta_control_line_write(p->line,
-			       json_pack("{s:s,s:i,s:s,s:s,s:s,s:b}", "type", "hello", "version",
+			       json_pack("{s:s,s:i,s:s,s:s,s:b}", "type", "hello", "version",
 					 DTA_CONTROL_VERSION, "name", "peer", "output", "shm",
-					 "nonce", "00", "reads", 1),
+					 "reads", 1),
 			       -1);
 	why = listen_to(p);
 	if (why)

@@ -268,19 +268,27 @@ static void add_connection(struct dta_store_server *o, size_t i)
 	if (c)
 		c->line = dta_control_line_new(fd);
 	if (!c || !c->line) {
-		o->refused[DTA_CONN_CROWDED]++;
 		close(fd);
-		free(c);
-		return;
+		goto fail;
 	}
 	dta_control_line_limit(c->line, DTA_CONTROL_FIRST_MAX);
 	c->pidfd = -1;
 	c->local = o->listener[i].local;
+	c->secured = !c->local && o->config->secret;
+	if (c->secured &&
+	    dta_control_line_tls(c->line, o->config->secret, o->config->secret_bytes, true)) {
+		dta_control_line_free(c->line);
+		goto fail;
+	}
 	c->came_ns = base_now_ns();
 	identify(c, fd);
 	c->next = o->conns;
 	o->conns = c;
 	o->conn_count++;
+	return;
+fail:
+	o->refused[DTA_CONN_CROWDED]++;
+	free(c);
 }
 
 /* ---- the loop ---- */

@@ -41,6 +41,7 @@ static void count(const struct dta_worker *w, struct dta_translate_account *a)
 	a->handover_drops += handover_drops(w);
 	add_loss(a, w->loss);
 	add_loss(a, w->legacy);
+	dta_worker_device_account(w, a);
 }
 
 /* The collector that gets the counts of packets and windows: the first one that is up. */
@@ -86,6 +87,7 @@ void dta_worker_notify(struct dta_worker *w)
 		if (i == home(w))
 			tell_reporters(w, w->client[i], all.loss.reporters);
 	}
+	dta_worker_kernel_notify(w);
 }
 
 void dta_worker_account(const struct dta_worker *w, struct dta_translate_account *all,
@@ -100,6 +102,7 @@ void dta_worker_account(const struct dta_worker *w, struct dta_translate_account
 		dta_client_account(w->client[i], &a);
 		dta_account_add(all, &a);
 	}
+	dta_worker_kernel_account(w, all);
 	for (uint32_t i = 0; i < w->sources; i++)
 		*others += w->source[i].in->others;
 }
@@ -110,4 +113,5 @@ void dta_worker_detail(const struct dta_worker *w,
 	for (uint32_t i = 0; i < w->sources; i++)
 		if (w->source[i].in->ops->detail)
 			w->source[i].in->ops->detail(w->source[i].in, say, arg);
+	dta_worker_kernel_detail(w, say, arg);
 }

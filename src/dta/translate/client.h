@@ -11,6 +11,7 @@
 
 #include "dta/io/output_rdma.h"
 #include "dta/translate/control.h"
+#include "dta/wire/auth.h"
 
 struct dta_client;
 
@@ -24,18 +25,25 @@ struct dta_client_opts {
 	/* host NULL: the collector's; port, name and instance are filled in */
 	struct dta_output_verbs_opts verbs;
 	struct dta_output_raw_opts raw;
+	/*
+	 * raw: instead of raw, an output that writes by itself, and adds to the engine's account
+	 * what it took. May be NULL.
+	 */
+	struct dta_output *(*own)(void *arg, char *error, size_t error_bytes);
+	void (*took)(void *arg, struct dta_engine_stats *s);
+	void *own_arg;
 	/* Of the control channel over TCP, or NULL: a collector that does not prove it is refused.
 	 */
 	const void *secret;
 	size_t secret_bytes;
 	struct dta_engine_opts engine;
 	/*
-	 * A checked "tenant" message, for authentication: whether packets must carry a MAC, and the
-	 * keys (NULL: removed). Only a unix socket or a proof of the secret may loosen what is
-	 * required, and set or remove keys. May be NULL.
+	 * A checked "tenant" message, for authentication: whether packets must carry a MAC, and all
+	 * keys, instead of those before. Only a unix socket or a proof of the secret may loosen
+	 * what is required, and set keys. May be NULL.
 	 */
 	void (*tenant)(void *arg, uint16_t tenant, bool required);
-	void (*key)(void *arg, uint16_t tenant, int64_t reporter, const uint8_t *key, size_t bytes);
+	void (*keys)(void *arg, uint16_t tenant, const struct dta_key_spec *keys, size_t n);
 	void *arg;
 };
 

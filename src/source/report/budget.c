@@ -4,6 +4,7 @@
 #include <linux/types.h>
 #include <sys/socket.h>
 
+#include "dta/wire/auth.h"
 #include "dta/wire/wire.h"
 #include "source/report/shared.h"
 
@@ -14,9 +15,16 @@ static bool after(uint32_t a, uint32_t b)
 	return (int32_t)(a - b) > 0;
 }
 
+static bool proved(const struct report_budget *b, const void *answer, size_t bytes,
+		   const struct dta_answer *a)
+{
+	return !b->key || (bytes == DTA_ANSWER_BYTES + 8u * a->ranges + DTA_MAC_BYTES &&
+			   dta_mac_fits(b->key, answer, bytes));
+}
+
 static void read_answers(struct report_budget *b, uint32_t handed)
 {
-	uint8_t p[DTA_ANSWER_BYTES + 8 * DTA_RANGES_MAX + 1];
+	uint8_t p[DTA_ANSWER_BYTES + 8 * DTA_RANGES_MAX + DTA_MAC_BYTES + 1];
 	struct dta_answer a;
 	uint32_t newest;
 	ssize_t n;
@@ -26,7 +34,7 @@ static void read_answers(struct report_budget *b, uint32_t handed)
 		if (n < 0) /* nothing there, or ECONNREFUSED */
 			break;
 		if (dta_answer_parse(p, (size_t)n, &a) || a.reporter != b->reporter ||
-		    a.incarnation != b->incarnation) {
+		    a.incarnation != b->incarnation || !proved(b, p, (size_t)n, &a)) {
 			b->refused++;
 			continue;
 		}

@@ -9,10 +9,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Initially zero but for the first three fields and credits, which is ~0: unlimited. */
+/* Initially zero but for the first four fields and credits, which is ~0: unlimited. */
+struct dta_key;
+
 struct report_budget {
 	int fd; /* UDP, connected to the translator, non-blocking; -1: no answers */
 	uint32_t reporter, incarnation;
+	struct dta_key *key;	/* of answers; NULL: they have no MAC */
 	uint32_t next, credits; /* reports that may be in flight beyond the newest that arrived */
 	uint32_t floor;		/* allowed regardless of answers */
 	uint32_t asked_at;	/* reports sent when an answer was last requested */

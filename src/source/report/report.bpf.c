@@ -35,6 +35,7 @@
 
 #include "../tcp/bpf/map.h"
 #include "shared.h"
+#include "packet.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -45,7 +46,8 @@ __s64 debt = 0;	    /* packets that wait for a carrier, approximately */
 __u32 handed = 0;   /* reports put into packets, including packets being filled */
 /* Set by the loader: if limited, reports are held back from number `allowed` on. */
 __u32 limited = 0, allowed = 0;
-__u32 ask = 0; /* set by the loader: the next packet requests an answer */
+__u32 ask = 0;	    /* set by the loader: the next packet requests an answer */
+__u64 realtime = 0; /* CLOCK_REALTIME - CLOCK_MONOTONIC, kept by the loader */
 /* Result of the last sweep: flows, and their bytes that no report included. */
 __u64 known = 0, unsaid = 0;
 
@@ -63,6 +65,8 @@ struct pending {
 	__u64 since_ns;
 };
 MAP(pendings, ARRAY, 0, 2 * RPT_CPUS, __u32, struct pending);
+
+#include "sign.bpf.h"
 
 static __always_inline void count(enum report_count what, __u64 n)
 {
@@ -82,7 +86,7 @@ static __always_inline void finish(__u32 slot, __u32 n, __u32 v6)
 
 	if (!s)
 		return;
-	s->count = n;
+	s->count = n; /* 0: a heartbeat */
 	s->v6 = v6;
 	s->sequence = __sync_fetch_and_add(&sequence, n);
 	if (bpf_map_push_elem(&ready, &slot, 0)) /* impossible: the queue has room for every slot */
@@ -101,9 +105,9 @@ static __always_inline void put_item(struct report_slot *s, __u32 n, const __u8 
 	__u8 *to;
 
 	asm volatile("" : "+r"(at));
-	if (at > sizeof(s->items) - RPT_ITEM6)
+	if (at > RPT_ITEMS * RPT_ITEM6 - RPT_ITEM6)
 		return; /* impossible */
-	to = s->items + at;
+	to = s->message + RPT_FIXED + at;
 	asm volatile("" : "+r"(to));
 	if (v6)
 		__builtin_memcpy(to, item, RPT_ITEM6);
@@ -223,49 +227,6 @@ static __always_inline void report(const struct report_flow_key *k, struct repor
 		count(RPT_SAID_BYTES, bytes - __sync_lock_test_and_set(&f->reported_bytes, bytes));
 }
 
-/* Extracts the flow key. False: not a flow. */
-static __always_inline bool flow_of(struct __sk_buff *skb, struct report_flow_key *k, bool *last)
-{
-	__u32 at = ETH_HLEN, ports;
-	__u8 flags;
-
-	if (skb->protocol == bpf_htons(ETH_P_IP)) {
-		struct iphdr ip;
-
-		if (bpf_skb_load_bytes(skb, at, &ip, sizeof(ip)) || ip.ihl < 5)
-			return false;
-		__builtin_memcpy(k->source, &ip.saddr, 4);
-		__builtin_memcpy(k->target, &ip.daddr, 4);
-		k->protocol = ip.protocol;
-		at += ip.ihl * 4;
-		if (ip.frag_off & bpf_htons(0x1fff))
-			return true; /* later fragments have no ports: the fragments between two
-					hosts are a flow */
-	} else if (skb->protocol == bpf_htons(ETH_P_IPV6)) {
-		struct ipv6hdr ip;
-
-		if (bpf_skb_load_bytes(skb, at, &ip, sizeof(ip)))
-			return false;
-		__builtin_memcpy(k->source, &ip.saddr, 16);
-		__builtin_memcpy(k->target, &ip.daddr, 16);
-		k->protocol = ip.nexthdr; /* extension headers count as a protocol */
-		k->v6 = 1;
-		at += sizeof(ip);
-	} else {
-		return false;
-	}
-	if (k->protocol == IPPROTO_TCP || k->protocol == IPPROTO_UDP ||
-	    k->protocol == IPPROTO_SCTP) {
-		if (bpf_skb_load_bytes(skb, at, &ports, 4))
-			return false;
-		k->source_port = ports & 0xffff; /* in network order */
-		k->target_port = ports >> 16;
-		if (k->protocol == IPPROTO_TCP && !bpf_skb_load_bytes(skb, at + 13, &flags, 1))
-			*last = flags & 0x05; /* FIN, RST */
-	}
-	return true;
-}
-
 static __always_inline bool is_target(const struct report_flow_key *k)
 {
 	__u32 to[4];
@@ -277,16 +238,32 @@ static __always_inline bool is_target(const struct report_flow_key *k)
 	       to[2] == config.target6[2] && to[3] == config.target6[3];
 }
 
+/* Replaces a tunnel's flow by the one within it. */
+static __always_inline void enter_tunnel(struct __sk_buff *skb, struct report_flow_key *k,
+					 struct packet *p)
+{
+	struct report_flow_key inner = {};
+	struct packet in = {};
+	__be16 type = 0;
+	__u32 at = packet_inner(skb, k, p, &type);
+
+	if (!at || !packet_flow_at(skb, type, at, &inner, &in))
+		return;
+	*k = inner;
+	p->flags = in.flags;
+	p->last = in.last;
+}
+
 SEC("tc")
 int see(struct __sk_buff *skb)
 {
 	__u64 now = bpf_ktime_get_ns(), packets, bytes, before;
 	struct report_flow fresh = {}, *f;
 	struct report_flow_key k = {};
-	bool last = false;
+	struct packet p = {};
 
 	count(RPT_PACKETS, 1);
-	if (!flow_of(skb, &k, &last)) {
+	if (!packet_flow(skb, &k, &p)) {
 		count(RPT_OTHERS, 1);
 		goto carry;
 	}
@@ -294,6 +271,9 @@ int see(struct __sk_buff *skb)
 	if (k.protocol == IPPROTO_UDP && k.v6 == config.v6 && k.target_port == config.port &&
 	    k.source_port == config.source_port && is_target(&k))
 		return TC_ACT_UNSPEC;
+	packet_size(skb, &k, &p);
+	if (config.inner)
+		enter_tunnel(skb, &k, &p);
 	if (config.sample && !in_sample(&k)) {
 		count(RPT_LEFT_OUT, 1);
 		goto carry;
@@ -309,15 +289,14 @@ int see(struct __sk_buff *skb)
 			goto carry;
 		}
 	}
-	/* A coalesced segment is gso_segs packets on the wire. */
-	packets = __sync_fetch_and_add(&f->packets, skb->gso_segs ?: 1) + (skb->gso_segs ?: 1);
-	bytes = __sync_fetch_and_add(&f->bytes, skb->len) + skb->len;
-	count(RPT_BYTES, skb->len);
+	packets = __sync_fetch_and_add(&f->packets, p.packets) + p.packets;
+	bytes = __sync_fetch_and_add(&f->bytes, p.bytes) + p.bytes;
+	count(RPT_BYTES, p.bytes);
 	before = f->reported_ns;
-	if (last || !before || now - before >= config.every_ns ||
+	if (p.last || !before || now - before >= config.every_ns ||
 	    bytes - f->reported_bytes >= config.bytes) {
 		/* One of the CPUs that see it at the same time. */
-		if (last || __sync_val_compare_and_swap(&f->reported_ns, before, now) == before) {
+		if (p.last || __sync_val_compare_and_swap(&f->reported_ns, before, now) == before) {
 			f->reported_ns = now;
 			if (may_report())
 				report(&k, f, packets, bytes, now);
@@ -391,6 +370,20 @@ int flush(struct __sk_buff *skb)
 	return 0;
 }
 
+/* For the loader: queues a heartbeat, behind the packets of all reports that it says were sent. */
+SEC("tc")
+int beat(struct __sk_buff *skb)
+{
+	__u32 slot;
+
+	(void)skb;
+	if (bpf_map_pop_elem(&vacant, &slot))
+		count(RPT_NO_ROOM, 1);
+	else
+		finish(slot, 0, 0);
+	return 0;
+}
+
 /* ---- the carrier ---- */
 
 struct dta { /* docs/dta-wire.md */
@@ -405,21 +398,21 @@ struct dta { /* docs/dta-wire.md */
 	__be16 value_bytes, store, zero;
 } __attribute__((packed));
 
+_Static_assert(sizeof(struct dta) == RPT_FIXED, "as on the wire");
+
 struct headers4 {
 	struct ethhdr eth;
 	struct iphdr ip;
 	struct udphdr udp;
-	struct dta dta;
 } __attribute__((packed));
 
 struct headers6 {
 	struct ethhdr eth;
 	struct ipv6hdr ip;
 	struct udphdr udp;
-	struct dta dta;
 } __attribute__((packed));
-_Static_assert(sizeof(struct headers4) == RPT_HEADERS4 + RPT_FIXED, "as on the wire");
-_Static_assert(sizeof(struct headers6) == RPT_HEADERS6 + RPT_FIXED, "as on the wire");
+_Static_assert(sizeof(struct headers4) == RPT_HEADERS4, "as on the wire");
+_Static_assert(sizeof(struct headers6) == RPT_HEADERS6, "as on the wire");
 
 static __always_inline void fill_eth(struct ethhdr *eth, __u16 type)
 {
@@ -437,29 +430,32 @@ static __always_inline struct udphdr udp_of(__u32 payload)
 		.source = config.source_port, .dest = config.port, .len = bpf_htons(8 + payload)};
 }
 
-static __always_inline void fill_dta(struct dta *d, const struct report_slot *s, __u32 n,
-				     __u32 payload)
+/* Completes the message of a slot, except for its items. */
+static __always_inline void fill_message(struct report_slot *s, __u32 n, __u32 bytes)
 {
-	d->magic = 0xd7;
-	d->version = 2;
+	struct dta d = {.magic = 0xd7, .version = 2, .flags = config.sign ? 1 : 0};
+
 	if (ask) { /* two CPUs may both see it, which is harmless */
 		ask = 0;
-		d->flags = 4;
+		d.flags |= 4;
 	}
-	d->blocks = 1;
-	d->tenant = bpf_htons(config.tenant);
-	d->length = bpf_htons(payload);
-	d->reporter = bpf_htonl(config.reporter);
-	d->sequence = bpf_htonl(s->sequence);
-	d->time_ns = bpf_cpu_to_be64(bpf_ktime_get_ns() + config.realtime);
-	d->incarnation = bpf_htonl(config.incarnation);
-	d->reports = bpf_htonl(n);
-	d->opcode = 1; /* Key-Write */
-	d->items = bpf_htons(n);
-	d->copies = config.copies;
-	d->key_bytes = s->v6 ? RPT_KEY6 : RPT_KEY4;
-	d->value_bytes = bpf_htons(RPT_VALUE);
-	d->store = bpf_htons(config.store);
+	d.tenant = bpf_htons(config.tenant);
+	d.length = bpf_htons(bytes);
+	d.reporter = bpf_htonl(config.reporter);
+	d.sequence = bpf_htonl(s->sequence);
+	d.time_ns = bpf_cpu_to_be64(bpf_ktime_get_ns() + realtime);
+	d.incarnation = bpf_htonl(config.incarnation);
+	d.reports = bpf_htonl(n);
+	if (n) {
+		d.blocks = 1;
+		d.opcode = 1; /* Key-Write */
+		d.items = bpf_htons(n);
+		d.copies = config.copies;
+		d.key_bytes = s->v6 ? RPT_KEY6 : RPT_KEY4;
+		d.value_bytes = bpf_htons(RPT_VALUE);
+		d.store = bpf_htons(config.store);
+	}
+	__builtin_memcpy(s->message, &d, sizeof(d));
 }
 
 static __always_inline __u16 fold(__u32 sum)
@@ -469,24 +465,23 @@ static __always_inline __u16 fold(__u32 sum)
 	return ~sum;
 }
 
-/* Replaces the frame by headers and items. */
+/* Replaces the frame by headers and message. */
 static __always_inline bool put_frame(struct xdp_md *ctx, void *headers, __u32 size,
 				      struct report_slot *s, __u64 bytes)
 {
 	return !bpf_xdp_adjust_tail(ctx, (int)(size + bytes) - (int)bpf_xdp_get_buff_len(ctx)) &&
 	       !bpf_xdp_store_bytes(ctx, 0, headers, size) &&
-	       !bpf_xdp_store_bytes(ctx, size, s->items, bytes);
+	       !bpf_xdp_store_bytes(ctx, size, s->message, bytes);
 }
 
-static __always_inline bool write4(struct xdp_md *ctx, struct report_slot *s, __u32 n, __u64 bytes)
+static __always_inline bool write4(struct xdp_md *ctx, struct report_slot *s, __u64 bytes)
 {
 	struct headers4 h = {};
-	__u32 payload = RPT_FIXED + (__u32)bytes;
 
 	fill_eth(&h.eth, ETH_P_IP);
 	h.ip.version = 4;
 	h.ip.ihl = 5;
-	h.ip.tot_len = bpf_htons(20 + 8 + payload);
+	h.ip.tot_len = bpf_htons(20 + 8 + (__u32)bytes);
 	h.ip.frag_off = bpf_htons(0x4000);
 	h.ip.ttl = 64;
 	h.ip.protocol = IPPROTO_UDP;
@@ -496,25 +491,22 @@ static __always_inline bool write4(struct xdp_md *ctx, struct report_slot *s, __
 	h.ip.check = fold(bpf_htons(0x4500) + h.ip.tot_len + h.ip.frag_off +
 			  bpf_htons(64 << 8 | IPPROTO_UDP) + (config.source & 0xffff) +
 			  (config.source >> 16) + (config.target & 0xffff) + (config.target >> 16));
-	h.udp = udp_of(payload);
-	fill_dta(&h.dta, s, n, payload);
+	h.udp = udp_of(bytes);
 	return put_frame(ctx, &h, sizeof(h), s, bytes);
 }
 
-/* IPv6 requires the checksum (RFC 8200, 8.1). What it covers besides the items, word-aligned. */
+/* IPv6 requires the checksum (RFC 8200, 8.1). What it covers besides the message. */
 struct covered {
 	__u32 source[4], target[4];
 	__be32 length, next;
 	struct udphdr udp;
-	struct dta dta;
 };
 
 #define PART 480u /* bpf_csum_diff() takes 512 bytes per call */
 
-static __always_inline __u16 checksum6(const struct headers6 *h, struct report_slot *s, __u64 bytes)
+static __always_inline __u16 checksum6(struct udphdr udp, struct report_slot *s, __u64 bytes)
 {
-	struct covered c = {.length = bpf_htonl(8 + RPT_FIXED + (__u32)bytes),
-			    .next = bpf_htonl(IPPROTO_UDP)};
+	struct covered c = {.length = bpf_htonl(8 + (__u32)bytes), .next = bpf_htonl(IPPROTO_UDP)};
 	__u64 words = (bytes + 3) & ~3ull;
 	__u32 sum;
 
@@ -522,44 +514,41 @@ static __always_inline __u16 checksum6(const struct headers6 *h, struct report_s
 		c.source[i] = config.source6[i];
 		c.target[i] = config.target6[i];
 	}
-	c.udp = h->udp;
-	c.dta = h->dta;
+	c.udp = udp;
 	sum = bpf_csum_diff(NULL, 0, (__be32 *)&c, sizeof(c), 0);
-	for (__u64 i = 0; i < 3; i++) /* clear stale bytes after the last item */
-		if (bytes + i < words && bytes + i < sizeof(s->items))
-			s->items[bytes + i] = 0;
+	for (__u64 i = 0; i < 3; i++) /* clear stale bytes behind the message */
+		if (bytes + i < words && bytes + i < sizeof(s->message))
+			s->message[bytes + i] = 0;
 #pragma unroll
-	for (__u32 at = 0; at < sizeof(s->items); at += PART) {
-		const __u32 most = sizeof(s->items) - at < PART ? sizeof(s->items) - at : PART;
+	for (__u32 at = 0; at < sizeof(s->message); at += PART) {
+		const __u32 most = sizeof(s->message) - at < PART ? sizeof(s->message) - at : PART;
 		__u64 part = words > at ? words - at : 0;
 
 		if (part > most)
 			part = most;
 		asm volatile("" : "+r"(part)); /* show the verifier the bound that follows */
 		if (part && part <= most)
-			sum = bpf_csum_diff(NULL, 0, (__be32 *)(s->items + at), part, sum);
+			sum = bpf_csum_diff(NULL, 0, (__be32 *)(s->message + at), part, sum);
 	}
 	sum = fold(sum);
 	return sum ?: 0xffff;
 }
 
-static __always_inline bool write6(struct xdp_md *ctx, struct report_slot *s, __u32 n, __u64 bytes)
+static __always_inline bool write6(struct xdp_md *ctx, struct report_slot *s, __u64 bytes)
 {
 	struct headers6 h = {};
-	__u32 payload = RPT_FIXED + (__u32)bytes;
 
 	fill_eth(&h.eth, ETH_P_IPV6);
 	h.ip.version = 6;
-	h.ip.payload_len = bpf_htons(8 + payload);
+	h.ip.payload_len = bpf_htons(8 + (__u32)bytes);
 	h.ip.nexthdr = IPPROTO_UDP;
 	h.ip.hop_limit = 64;
 	for (int i = 0; i < 4; i++) {
 		h.ip.saddr.in6_u.u6_addr32[i] = config.source6[i];
 		h.ip.daddr.in6_u.u6_addr32[i] = config.target6[i];
 	}
-	h.udp = udp_of(payload);
-	fill_dta(&h.dta, s, n, payload);
-	h.udp.check = checksum6(&h, s, bytes);
+	h.udp = udp_of(bytes);
+	h.udp.check = checksum6(h.udp, s, bytes);
 	return put_frame(ctx, &h, sizeof(h), s, bytes);
 }
 
@@ -588,20 +577,23 @@ int write_report(struct xdp_md *ctx)
 	if (!s)
 		return XDP_DROP;
 	n = s->count;
-	bytes = (__u64)n * (s->v6 ? RPT_ITEM6 : RPT_ITEM4);
+	bytes = n ? RPT_FIXED + (__u64)n * (s->v6 ? RPT_ITEM6 : RPT_ITEM4) : RPT_HEADER;
 	/* Linux 6.1's verifier tracks 64-bit bounds only. */
 	asm volatile("" : "+r"(bytes));
-	if (bytes < RPT_ITEM4 || bytes > sizeof(s->items) || n > RPT_ITEMS) { /* impossible */
+	if (bytes < RPT_HEADER || bytes > sizeof(s->message) - RPT_PROOF) { /* impossible */
 		bpf_map_push_elem(&vacant, &slot, 0);
 		return XDP_DROP;
 	}
-	written = config.v6 ? write6(ctx, s, n, bytes) : write4(ctx, s, n, bytes);
+	fill_message(s, n, bytes);
+	if (config.sign)
+		bytes = sign_message(s, slot, bytes);
+	written = config.v6 ? write6(ctx, s, bytes) : write4(ctx, s, bytes);
 	bpf_map_push_elem(&vacant, &slot, 0);
 	if (!written) {
 		count(RPT_NOT_WRITTEN, 1);
 		return XDP_DROP;
 	}
-	count(RPT_SENT, 1);
+	count(n ? RPT_SENT : RPT_BEATS, 1);
 	count(RPT_SENT_REPORTS, n);
 	return XDP_TX;
 }

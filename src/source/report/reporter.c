@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -22,8 +21,10 @@
 #include <bpf/libbpf.h>
 
 #include "base/base.h"
+#include "dta/wire/auth.h"
 #include "source/report/budget.h"
 #include "source/report/shared.h"
+#include "source/report/sign.h"
 #include "source/report/report.skel.h"
 #include "source/report/veth.h"
 #include "source/tcp/util.h"
@@ -38,6 +39,9 @@
 #define FEED_MOST   256
 #define SWEEP_NS    1000000000ull
 #define LOOK_NS	    20000000ull
+#define BEAT_NS	    20000000ull /* after the last report; then 8, 64 and 512 times as long */
+#define BEATS	    3
+#define LAST_BEATS  2
 
 /* A program on an interface. */
 struct hook {
@@ -60,7 +64,9 @@ struct report_kernel {
 	uint16_t port;
 	bool waits; /* no translator listens there */
 	struct report_budget budget;
-	uint64_t swept_ns, looked_ns;
+	uint64_t swept_ns, looked_ns, quiet_ns;
+	uint32_t quiet_at; /* sequence since quiet_ns */
+	unsigned int beats;
 	uint64_t evicted, evicted_bytes;
 	bool ending;
 };
@@ -393,9 +399,46 @@ static int make_carrier(struct report_kernel *r, const char *interface, unsigned
 			 errno == EPERM ? " (needs CAP_NET_ADMIN, CAP_SYS_ADMIN)" : "");
 }
 
+/* The identity that the translator has by its address, which is in c. */
+static uint64_t meant_by_address(const struct report_config *c)
+{
+	struct in6_addr at = {.s6_addr = {[10] = 0xff, 0xff}};
+
+	if (c->v6)
+		memcpy(&at, c->target6, sizeof(at));
+	else
+		memcpy(&at.s6_addr[12], &c->target, 4);
+	return dta_translator_of_address(&at, ntohs(c->port));
+}
+
+/* Reads the key, for packets and answers. */
+static int read_key(struct report_kernel *r, const struct report_kernel_opts *o,
+		    const struct report_config *c, char *error, size_t bytes)
+{
+	uint8_t key[DTA_KEY_BYTES];
+	int err = dta_key_read(o->key_file, key);
+
+	if (!err) {
+		r->budget.key = dta_key_new(key, sizeof(key));
+		err = r->budget.key ? 0 : -errno;
+	}
+	if (err)
+		return base_fail(error, bytes, err, "%s: %s", o->key_file,
+				 err == -EINVAL ? "not 32 hexadecimal digits" : strerror(-err));
+	report_sign_prepare((struct report_sign *)&r->skel->rodata->sign, key,
+			    o->translator
+				    ? dta_translator_of_name(o->translator, strlen(o->translator))
+				    : meant_by_address(c));
+	explicit_bzero(key, sizeof(key));
+	if (libbpf_probe_bpf_helper(BPF_PROG_TYPE_XDP, BPF_FUNC_loop, NULL) == 0)
+		return base_fail(error, bytes, -ENOTSUP,
+				 "this kernel cannot sign: it has no bpf_loop() (Linux 5.17)");
+	return 0;
+}
+
 /* Opens and loads the programs. */
-static int load(struct report_kernel *r, const struct report_config *c, uint32_t flows, char *error,
-		size_t bytes)
+static int load(struct report_kernel *r, const struct report_config *c,
+		const struct report_kernel_opts *o, char *error, size_t bytes)
 {
 	int err;
 
@@ -403,7 +446,10 @@ static int load(struct report_kernel *r, const struct report_config *c, uint32_t
 	if (!r->skel)
 		return base_fail(error, bytes, -errno, "the programs: %s", strerror(errno));
 	memcpy((void *)&r->skel->rodata->config, c, sizeof(*c));
-	bpf_map__set_max_entries(r->skel->maps.flows, flows ? flows : 65536);
+	bpf_map__set_max_entries(r->skel->maps.flows, o->flows ? o->flows : 65536);
+	err = o->key_file ? read_key(r, o, c, error, bytes) : 0;
+	if (err)
+		return err;
 	err = tcp_load(r->skel->skeleton, "reporter's", error, bytes);
 	if (err)
 		return err;
@@ -429,7 +475,10 @@ struct report_kernel *report_kernel_open(const struct report_kernel_opts *o, cha
 		.bytes = o->bytes ? o->bytes : 1 << 20,
 		.flush_ns = o->flush_ns ? o->flush_ns : 10000000,
 		.source_port = htons(SOURCE_PORT),
-		.realtime = base_realtime_ns() - base_now_ns(),
+		.sign = o->key_file != NULL,
+		.inner = o->inner,
+		/* Of an authenticated reporter it must grow: in 100 us, as libsidelight's. */
+		.incarnation = (uint32_t)(base_realtime_ns() / 100000),
 	};
 	struct sockaddr mac;
 	struct route way;
@@ -455,15 +504,14 @@ struct report_kernel *report_kernel_open(const struct report_kernel_opts *o, cha
 	    (!c.out && address_here(r, &c, index, error, bytes)))
 		goto fail;
 	c.carrier = report_veth_near(r->veth);
-	if (getrandom(&c.incarnation, sizeof(c.incarnation), 0) != sizeof(c.incarnation) ||
-	    hardware_address(name, &mac)) {
+	if (hardware_address(name, &mac)) {
 		snprintf(error, bytes, "%s: %s", name, strerror(errno));
 		goto fail;
 	}
 	memcpy(c.mac, mac.sa_data, sizeof(c.mac));
 	r->budget.reporter = c.reporter;
 	r->budget.incarnation = c.incarnation;
-	if (load(r, &c, o->flows, error, bytes))
+	if (load(r, &c, o, error, bytes))
 		goto fail;
 	for (int i = 0; i < 3; i++)
 		r->hook[i].filter = FILTER + r->number;
@@ -474,6 +522,7 @@ struct report_kernel *report_kernel_open(const struct report_kernel_opts *o, cha
 		r->budget.fd = answers_socket(&way);
 	check_listener(r); /* before the first packet */
 	limit(r, base_now_ns());
+	r->skel->bss->realtime = base_realtime_ns() - base_now_ns();
 	if (!attach_all(r, o, index, error, bytes))
 		return r;
 fail:
@@ -544,6 +593,25 @@ static void sweep(struct report_kernel *r)
 		 before.n[RPT_BYTES] - after.n[RPT_SAID_BYTES] - after.unsaid_bytes);
 }
 
+/* Translators learn of the loss of the last packets by a heartbeat, which may be lost, too. */
+static void beat(struct report_kernel *r, uint64_t now)
+{
+	uint32_t sequence = __atomic_load_n(&r->skel->bss->sequence, __ATOMIC_RELAXED);
+
+	if (sequence != r->quiet_at) {
+		r->quiet_at = sequence;
+		r->quiet_ns = now;
+		r->beats = 0;
+	}
+	if (!sequence || r->waits || now - r->quiet_ns < BEAT_NS << 3 * r->beats)
+		return;
+	run(r->skel->progs.beat, 0);
+	if (r->beats < BEATS)
+		r->beats++;
+	else
+		r->quiet_ns = now;
+}
+
 void report_kernel_tick(struct report_kernel *r)
 {
 	uint64_t now = base_now_ns();
@@ -554,12 +622,14 @@ void report_kernel_tick(struct report_kernel *r)
 		r->looked_ns = now;
 	}
 	limit(r, now);
+	__atomic_store_n(&r->skel->bss->realtime, base_realtime_ns() - now, __ATOMIC_RELAXED);
 	if (now - r->swept_ns >= SWEEP_NS) {
 		sweep(r);
 		r->swept_ns = now;
 	}
 	for (int cpu = 0; cpu < r->cpus; cpu++)
 		run(r->skel->progs.flush, (uint32_t)cpu);
+	beat(r, now);
 	owed = __atomic_load_n(&r->skel->bss->debt, __ATOMIC_RELAXED);
 	for (int i = 0; i < FEED_MOST && i < owed && feed(r); i++)
 		__atomic_fetch_sub(&r->skel->bss->debt, 1, __ATOMIC_RELAXED);
@@ -574,7 +644,7 @@ void report_kernel_drain(struct report_kernel *r)
 	/* Stop taking packets, then send what waits. */
 	detach(&r->hook[1]);
 	detach(&r->hook[2]);
-	if (r->feed < 0)
+	if (r->feed < 0 || r->ending)
 		return;
 	r->swept_ns = 0;
 	r->ending = true;
@@ -583,6 +653,12 @@ void report_kernel_drain(struct report_kernel *r)
 		report_kernel_counts(r, &c);
 		if (c.n[RPT_SENT_REPORTS] + c.n[RPT_NOT_WRITTEN] >= c.n[RPT_REPORTS])
 			break;
+		usleep(5000);
+	}
+	for (int i = 0; i < LAST_BEATS; i++) {
+		r->beats = 0;
+		r->quiet_ns = 0;
+		report_kernel_tick(r);
 		usleep(5000);
 	}
 }
@@ -600,5 +676,6 @@ void report_kernel_close(struct report_kernel *r)
 	if (r->budget.fd >= 0)
 		close(r->budget.fd); /* keeps the far end's namespace alive */
 	report_veth_close(r->veth);
+	dta_key_free(r->budget.key);
 	free(r);
 }

@@ -36,6 +36,10 @@ struct report_kernel_opts {
 	uint64_t bytes;		/* bytes of a flow after which it is reported earlier; 0: 1 MiB */
 	uint64_t flush_ns;	/* how long a report waits for others; 0: 10 ms */
 	uint32_t flows;		/* size of the flow table (LRU); 0: 65536 */
+	/* Packets are signed with the key in this file (dta_key_read()); NULL: they are not. */
+	const char *key_file;
+	bool inner;		/* of VXLAN and Geneve, report the flows within */
+	const char *translator; /* name of the one that is meant; NULL: its address */
 };
 
 struct report_kernel_counts {

@@ -25,8 +25,11 @@
 
 #define RPT_HEADERS4 (14 + 20 + 8) /* Ethernet, IPv4, UDP */
 #define RPT_HEADERS6 (14 + 40 + 8)
-#define RPT_FIXED    (32 + 12) /* headers of a packet with one block (docs/dta-wire.md) */
-#define RPT_LONGEST  (RPT_HEADERS6 + RPT_FIXED + RPT_ITEMS * RPT_ITEM6)
+#define RPT_HEADER   32u       /* of a packet, alone in a heartbeat (docs/dta-wire.md) */
+#define RPT_FIXED    (32 + 12) /* with the header of its block */
+#define RPT_PROOF    24u       /* translator meant, and MAC */
+#define RPT_MESSAGE  (RPT_FIXED + RPT_ITEMS * RPT_ITEM6 + RPT_PROOF)
+#define RPT_LONGEST  (RPT_HEADERS6 + RPT_MESSAGE)
 
 enum report_count {
 	RPT_PACKETS, /* of the interface */
@@ -43,6 +46,7 @@ enum report_count {
 	RPT_HELD_BACK,	 /* due reports held back: a later one includes them */
 	RPT_BYTES,	 /* bytes of counted packets */
 	RPT_SAID_BYTES,	 /* of those, included in reports */
+	RPT_BEATS,	 /* heartbeats */
 	RPT_COUNTS
 };
 
@@ -57,11 +61,20 @@ struct report_config {
 	__u8 mac[6]; /* of the carrier */
 	__u8 sample; /* one in 2^sample flows is counted */
 	__u8 v6;     /* IPv6: from source6 to target6 */
+	__u8 sign;
+	__u8 inner; /* flows within tunnels instead of theirs */
 	__u32 source6[4], target6[4];
 	__u64 every_ns; /* minimum interval of a flow's reports */
 	__u64 bytes;	/* bytes after which it is reported earlier */
 	__u64 flush_ns; /* age at which a packet is sent */
-	__u64 realtime; /* CLOCK_REALTIME - CLOCK_MONOTONIC */
+};
+
+/* See sign.bpf.h. In host order, but for the translator. */
+struct report_sign {
+	__u32 table[4][256];
+	__u32 round[44];	   /* keys */
+	__u32 whole[4], padded[4]; /* subkeys of the last block */
+	__u8 translator[8];
 };
 
 struct report_flow_key {
@@ -78,7 +91,7 @@ struct report_flow {
 
 struct report_slot {
 	__u32 count, v6, sequence, pad;
-	__u8 items[RPT_ITEMS * RPT_ITEM6];
+	__u8 message[RPT_MESSAGE]; /* the payload of the packet */
 };
 
 #endif
