@@ -422,6 +422,8 @@ static int in_place(const struct dta_store_server *o, const struct dta_stores_co
 		what = "listen";
 	else if (!same_text(now->directory, is->directory))
 		what = "directory";
+	else if (!same_text(now->peer, is->peer))
+		what = "peer";
 	else if (now->hugepages != is->hugepages)
 		what = "hugepages";
 	else if (now->rdma.enabled != is->rdma.enabled ||
@@ -486,6 +488,8 @@ static int reload(struct dta_store_server *o, struct dta_stores_config *now, cha
 
 		SWAP(s->spec->values, now->stores[i].values);
 		SWAP(s->spec->value_count, now->stores[i].value_count);
+		SWAP(s->spec->series, now->stores[i].series);
+		SWAP(s->spec->series_count, now->stores[i].series_count);
 		if (s->spec->epoch_ns == now->stores[i].epoch_ns)
 			continue;
 		s->spec->epoch_ns = now->stores[i].epoch_ns;
