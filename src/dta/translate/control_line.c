@@ -33,7 +33,7 @@ struct dta_control_line {
 	int fd;
 	size_t limit;
 	struct dta_control_tls *tls; /* NULL: plain */
-	bool begun;		     /* a first byte came */
+	bool begun;		     /* a first byte came, of a plain line */
 	char *in;
 	size_t used, room, looked; /* looked: no newline before it */
 	uint64_t offset;	   /* of in[0] in the stream */
@@ -133,29 +133,26 @@ static void take_fds(struct dta_control_line *l, const struct base_fds *fds)
 	}
 }
 
-/*
- * Whether the peer, as far as it has said anything, uses TLS as we do. If not, the line is plain
- * from here on, so that it can be told.
- */
-static bool agree(struct dta_control_line *l)
+/* Whether a peer of a plain line uses TLS. */
+static bool is_tls(struct dta_control_line *l)
 {
 	unsigned char first;
 
 	if (l->begun || recv(l->fd, &first, 1, MSG_PEEK | MSG_DONTWAIT) != 1)
-		return true;
+		return false;
 	l->begun = true;
-	if (l->tls ? first != '{' : first != TLS_RECORD)
-		return true;
-	dta_control_tls_free(l->tls);
-	l->tls = NULL;
-	return false;
+	return first == TLS_RECORD;
 }
 
 static ssize_t receive_tls(struct dta_control_line *l)
 {
 	const int err = dta_control_tls_handshake(l->tls);
 
-	return err ? err : dta_control_tls_read(l->tls, l->in + l->used, l->room - l->used);
+	if (err != -EPROTONOSUPPORT)
+		return err ? err : dta_control_tls_read(l->tls, l->in + l->used, l->room - l->used);
+	dta_control_tls_free(l->tls); /* plain from here on, so that the peer can be told */
+	l->tls = NULL;
+	return err;
 }
 
 /* Reads available data. False with errno: there is none. */
@@ -166,10 +163,10 @@ static bool fill(struct dta_control_line *l)
 
 	if (!base_grow(&l->in, &l->room, l->used + 4096, 1))
 		return false;
-	if (!agree(l))
-		n = -EPROTONOSUPPORT;
-	else if (l->tls)
+	if (l->tls)
 		n = receive_tls(l);
+	else if (is_tls(l))
+		n = -EPROTONOSUPPORT;
 	else
 		n = base_receive_fds(l->fd, l->in + l->used, l->room - l->used, 0, &fds);
 	if (n < 0) {

@@ -32,8 +32,7 @@ struct dta_control_tls {
 	uint8_t key[KEY];
 	size_t pulled; /* during the handshake */
 	bool done;
-	int over; /* why no more comes: -EPIPE or -EMSGSIZE; GnuTLS forgets an end within a record
-		   */
+	int over; /* why no more comes, or 0: GnuTLS forgets an end within a record */
 };
 
 static ssize_t pull(gnutls_transport_ptr_t arg, void *to, size_t room)
@@ -45,6 +44,11 @@ static ssize_t pull(gnutls_transport_ptr_t arg, void *to, size_t room)
 		t->over = -EPIPE;
 	if (n <= 0 || t->done)
 		return n;
+	if (!t->pulled && *(const char *)to == '{') {
+		t->over = -EPROTONOSUPPORT;
+		errno = EIO;
+		return -1;
+	}
 	t->pulled += (size_t)n;
 	if (t->pulled <= HANDSHAKE_MAX)
 		return n;

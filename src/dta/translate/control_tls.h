@@ -22,7 +22,8 @@ struct dta_control_tls *dta_control_tls_new(int fd, const void *secret, size_t b
 void dta_control_tls_free(struct dta_control_tls *t);
 /*
  * Goes on with the handshake; no effect once it is done. 0, or negative: EAGAIN, EPIPE (closed),
- * EMSGSIZE (longer than any handshake), EACCES (the peer has another secret), EPROTO (else).
+ * EMSGSIZE (longer than any handshake), EPROTONOSUPPORT (the peer sends JSON), EACCES (it has
+ * another secret), EPROTO (else).
  */
 int dta_control_tls_handshake(struct dta_control_tls *t);
 /* The handshake is done, and the peer has the secret. */

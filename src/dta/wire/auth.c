@@ -294,7 +294,7 @@ static const struct auth_entry *keys_of(const struct dta_auth *a, uint16_t tenan
 	while (from && a->entry[from - 1].id == a->entry[end - 1].id)
 		from--;
 	*n = end && a->entry[end - 1].id >> 33 == tenant ? end - from : 0;
-	return a->entry + from;
+	return from ? a->entry + from : a->entry; /* which may be NULL */
 }
 
 const struct dta_key *dta_auth_find(const struct dta_auth *a, uint16_t tenant, uint32_t reporter,
