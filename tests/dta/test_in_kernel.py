@@ -11,7 +11,7 @@ from responder import Responder
 from support import flows
 from support.flows import needs_bpf
 from support.process import Part, case, check, run_cases, skip, wait_until, workdir
-from support.store_server import Store, StoreServer
+from support.store_server import CONTROL, Store, StoreServer
 from wire import NEAR, Wire
 
 EXE = sys.argv[1]
@@ -34,7 +34,7 @@ class Server(StoreServer):
 
     def name_stores(self, c, name='t', output='raw'):
         lane = self.lanes.setdefault(name, len(self.lanes))
-        self.say(c, {'type': 'welcome', 'version': 3, 'instance': 7, 'lane': lane, 'port': 0})
+        self.say(c, {'type': 'welcome', 'version': CONTROL, 'instance': 7, 'lane': lane, 'port': 0})
         for i, s in enumerate(self.stores):
             self.say(c, {'type': 'object', 'number': i, 'bytes': s.bytes, 'addr': self.address(i), 'rkey': 0x1000 + i})
             m = {'type': 'store', 'tenant': s.tenant, 'store': s.number, 'name': s.kind, 'object': i,
