@@ -137,7 +137,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (!keys) {
 		keys = dta_auth_new();
-		must(keys && !dta_auth_key(keys, 0, -1, "0123456789abcdef", 16));
+		must(keys &&
+		     !dta_auth_keys(keys, 0, &(struct dta_key_spec){.key = "0123456789abcdef"}, 1));
 	}
 	if (!size)
 		return 0;
@@ -151,7 +152,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			break;
 		look();
 		(void)dta_auth_check(keys, &parsed.header, exact, size, &here,
-				     parsed.header.time_ns);
+				     parsed.header.time_ns, &(uint32_t){0});
 		break;
 	case 1:
 	case 2:

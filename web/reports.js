@@ -36,10 +36,23 @@ export function keyText(hex) {
 	return codes.every((c) => c >= 33 && c < 127) ? String.fromCharCode(...codes) : hex;
 }
 
+// The counters of an interface, as the default mapping writes them: digits of the value.
+const COUNTERS = 128;
+
+// The key of such: the exporter's address and a number.
+function interfaceText(a) {
+	if (a.value?.length !== COUNTERS || (a.key.length !== 16 && a.key.length !== 40))
+		return "";
+	return `${address(a.key.slice(0, -8))} interface ${of(a.key, a.key.length / 2 - 4, 4)}`;
+}
+
 // A value of a Key-Write: the counts of a flow, a number, or hexadecimal digits.
 export function valueText(hex) {
 	if (hex.length === 32)
 		return `${grouped(of(hex, 0, 8))} packets, ${bytes(of(hex, 8, 8))}`;
+	if (hex.length === COUNTERS)
+		return ["in", "out"].map((way, i) => `${way}: ${bytes(of(hex, 32 * i, 8))}, ${grouped(of(hex, 32 * i + 8, 8))} packets, ` +
+			`${grouped(of(hex, 32 * i + 16, 8))} dropped, ${grouped(of(hex, 32 * i + 24, 8))} bad`).join("; ");
 	return hex.length <= 12 ? `${hex} = ${grouped(parseInt(hex, 16))}` : hex;
 }
 
@@ -161,6 +174,47 @@ function drawTranslators() {
 	$("dta-translators").hidden = !there.translators.length;
 }
 
+// Who reports, as the translators know it.
+async function drawReporters() {
+	const {reporters, more} = await get("dta/reporters");
+	fillTable($("dta-reporters"), reporters.map((r) => [
+		{text: String(r.reporter), kind: "strong", tip: `tenant ${r.tenant}, incarnation ${r.incarnation}`},
+		{text: (r.address.includes(":") ? `[${r.address}]` : r.address) + `:${r.port}`, kind: "mono",
+		 tip: r.authenticated ? "with a MAC" : "without a MAC"},
+		{text: r.translator, tip: r.connected ? "" : "gone"},
+		num(number(r.rate)), num(number(r.arrived)), num(number(r.lost)), num(number(r.missing)), num(number(r.duplicates)),
+		num(number(r.collisions), r.contested ? "another one uses its number" : ""),
+		num(age(r.age_seconds)),
+		num(r.silent_seconds + r.told_seconds > 3 ? age(r.silent_seconds + r.told_seconds) : "now"),
+	]));
+	$("dta-reporters").hidden = !reporters.length;
+	put($("dta-reporters-note"), more ? `${many(more, "reporter")} more, heard before these` : "");
+	$("dta-reporters-note").hidden = !more;
+}
+
+// What each protocol numbers, and so what is known to be lost.
+const NUMBERED = {int: "packets of reports", ipfix: "records", netflow: "flows, or packets of version 9", sflow: "samples"};
+
+// What devices send, by its kind.
+function drawInputs() {
+	const inputs = Object.entries(there.account.translators?.devices || {});
+	fillTable($("dta-inputs"), inputs.map(([kind, d]) => {
+		const unread = Object.entries(d.refused).filter(([, n]) => n);
+		return [
+			{text: kind, kind: "strong"},
+			num(grouped(d.exporters)),
+			num(number(d.datagrams)),
+			num(number(d.records)),
+			num(number(d.reports), d.unmapped ? `no rule makes a report of ${many(d.unmapped, "record")}` : ""),
+			num(grouped(d.lost), `${NUMBERED[kind] || ""}, by the devices' own numbers`),
+			num(grouped(d.restarts)),
+			num(grouped(unread.reduce((sum, [, n]) => sum + n, 0)),
+			    unread.map(([why, n]) => `${why.replace(/_/g, " ")} ${grouped(n)}`).join("\n")),
+		];
+	}));
+	$("dta-inputs").hidden = !inputs.length;
+}
+
 // Recent keys of the store, with their values.
 async function drawKeys() {
 	const s = there.stores.find((one) => one.name === store), table = $("dta-keys");
@@ -168,7 +222,7 @@ async function drawKeys() {
 	if (s?.keylog) {
 		const {keys, known, overwritten_blocks: gone} = await get("dta/keys", {store, max: SHOWN, top: s.kind === "increment" ? 1 : ""});
 		const answers = keys.length ? (await post("dta/query", {store, keys: keys.map((k) => k.key)})).answers : [];
-		rows = answers.map((a) => [{text: keyText(a.key), kind: "mono", tip: a.key}, {text: said(a)}]);
+		rows = answers.map((a) => [{text: interfaceText(a) || keyText(a.key), kind: "mono", tip: a.key}, {text: said(a)}]);
 		const there_ = answers.filter((a) => a.result === "found").length;
 		put($("dta-keys-note"), `${many(known, "key")} known of ${store}` +
 			(known > rows.length ? `, ${s.kind === "increment" ? "the greatest" : "the last"} ${rows.length}` : "") +
@@ -205,6 +259,7 @@ async function ask() {
 	drawStores();
 	drawTenants();
 	drawTranslators();
+	drawInputs();
 	const empty = $("dta-empty");
 	empty.hidden = there.translators.length > 0;
 	if (!there.translators.length)
@@ -214,6 +269,7 @@ async function ask() {
 	$("dta-key").placeholder = there.stores.find((s) => s.name === store)?.kind === "append" ? "number of a list" :
 		"key: hexadecimal digits, text:WORD, u32:N";
 	await drawKeys();
+	await drawReporters();
 }
 
 async function question(e) {

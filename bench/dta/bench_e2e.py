@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""bench_e2e.py BUILD [RUNS [veth]] - dta.e2e.* and dta.baseline: key-write reports through a UDP socket on loopback, and
+"""bench_e2e.py BUILD [RUNS [veth]] - dta.e2e.*, the translator in the kernel among them (in_kernel.py), and dta.baseline: key-write reports through a UDP socket on loopback, and
 by AF_XDP over a veth pair.
 
 The generator has one core, the translator (or the peer) the other; the collector that owns the stores sleeps. Arrivals
@@ -19,6 +19,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'common'))
 from bench import CPUS, Part, check, cpu_ns, on, poll, say, workdir  # noqa: E402
+import in_kernel  # noqa: E402
 
 BUILD = sys.argv[1]
 RUNS = int(sys.argv[2]) if len(sys.argv) > 2 else 3
@@ -41,13 +42,13 @@ def generate(address, count, pack, *more):
     return json.loads(g.out[-1])
 
 
-def start_ours(listen, *how):
+def start_ours(listen, *how, cpus=CPUS[:1]):
     """A collector that owns the stores, and a translator at that address."""
     with open(f'{D}/stores.yaml', 'w') as f:
         f.write(STORES)
     c = on(CPUS[-1:], SIDELIGHT, 'collect', '--dta', f'{D}/stores.yaml', '--listen', '127.0.0.1:0')
-    c.ready()
-    t = on(CPUS[:1], SIDELIGHT, 'translate', '--collector', f'unix:{D}/sock', '--listen', listen, '--json', *how)
+    c.address = next(v for k, v in c.ready().items() if k in ('http', 'listen'))
+    t = on(cpus, SIDELIGHT, 'translate', '--collector', f'unix:{D}/sock', '--listen', listen, '--json', *how)
     return c, t, t.ready()['listen']
 
 
@@ -93,21 +94,76 @@ class Veth:
         self.child.stop(signal.SIGKILL)
 
 
-def over_veth(veth, count, pack, *how):
-    """What arrives of `count` packets of `pack` reports; how: --xdp, or nothing for the UDP socket."""
+def over_veth(veth, count, pack, *how, thread=None):
+    """
+    What arrives of `count` packets of `pack` reports; how: --xdp, or nothing for the UDP socket. thread: gives what
+    receives a thread.
+    """
     c, t, _ = start_ours('10.77.0.1:40040', *how)
     g = Part(*veth.inside, SIDELIGHT, 'generate', 'dta', '--to', '10.77.0.1:40040', '--count', KEYS, '--keys', KEYS,
              '--copies', '1', '--pack', '16', '--essential', '--show', '0')
     check(g.wait() == 0, 'the generator failed', g)
-    warm = cpu_ns(t.pid)
+    napi = thread and thread()
+    warm, cold = cpu_ns(t.pid), cpu_ns(napi) if napi else 0
     g = Part(*veth.inside, 'taskset', '-c', CPUS[-1], os.path.join(BUILD, 'bench/dta/xdp_load'), 'sl-far', veth.mac,
              '10.77.0.2', '10.77.0.1', '40040', count, KEYS, pack)
     check(g.wait() == 0, 'the generator failed', g)
-    busy = cpu_ns(t.pid) - warm
+    busy, received = cpu_ns(t.pid) - warm, cpu_ns(napi) - cold if napi else 0
     packets = stop_ours(c, t) / pack
     seconds = json.loads(g.out[-1])['seconds']
     return {'pack': pack, 'packets': packets, 'rate': packets / seconds, 'sent': count, 'sent_rate': count / seconds,
-            'busy': busy / max(packets, 1)}
+            'busy': busy / max(packets, 1), 'thread': received / max(packets, 1)}
+
+
+def over_kernel(veth):
+    """The translator in the kernel, and AF_XDP with the same accounting: threads of the kernel's, and the process."""
+    try:
+        threads = in_kernel.Threads(D)
+        in_kernel.out_pair()
+    except (OSError, subprocess.CalledProcessError) as e:
+        print(f'SKIP: dta.e2e.xdp: {e}', file=sys.stderr)
+        return
+    xdp = best([in_kernel.run(BUILD, D, veth, threads, 10_000_000, KEYS, SLOTS) for _ in range(RUNS)])
+    ring = best([over_veth(veth, 10_000_000, 1, '--xdp', 'sl-near', '--xdp-mode', 'native',
+                           thread=lambda: threads.give('sl-near', CPUS[0])) for _ in range(RUNS)])
+    both = xdp['core_ns'] + xdp['process_ns']
+    conditions = (f'per second of CPU time of what receives, translates and sends: the thread of NAPI {xdp["core_ns"]:.0f} ns and '
+                  f'the process {xdp["process_ns"]:.1f} ns a packet; {xdp["packets"]:,} of {xdp["sent"]:,} packets sent became '
+                  f'frames, {xdp["arrived"]:,} arrived, in {xdp["rate"]:,.0f} per second')
+    say('dta.e2e.xdp', 1e9 / both, 'packets/s', conditions,
+        f'AF_XDP, the same: {ring["thread"]:.0f} and {ring["busy"]:.0f} ns', 1e9 / (ring['thread'] + ring['busy']))
+    say('dta.e2e.xdp.process', 1e9 / both, 'packets/s', conditions,
+        'AF_XDP, its process alone (dta.e2e.afxdp.core)', 1e9 / ring['busy'])
+
+
+def workers(n, count):
+    """CPU time of n workers per packet, on all CPUs, at a rate that loses nothing; and what queries then answer."""
+    c, t, address = start_ours('127.0.0.1:0', '--workers', n, cpus=CPUS)
+    generate(address, KEYS, 64, '--essential')
+    warm = cpu_ns(t.pid)
+    generate(address, count, 1, '--essential', '--reporters', 32, '--reporter', 100, '--rate', 400_000, '--expect', f'{D}/want')
+    busy = cpu_ns(t.pid) - warm
+    with open(f'{D}/want') as f:
+        want = dict(line.split()[1:] for line, _ in zip(f, range(1000)))
+    said = subprocess.run([SIDELIGHT, 'query', 'keywrite', 'flows', *want, '--collector', c.address, '--json'],
+                          stdout=subprocess.PIPE, text=True).stdout
+    found = [a for a in map(json.loads, said.splitlines()) if a['result'] == 'found']
+    stored = stop_ours(c, t)
+    check(stored == count, f'{stored} of {count} stored', t)
+    check(found and all(want[a['key']] == a['value'] for a in found), 'an answer is wrong')
+    return {'rate': 1e9 * count / busy, 'found': len(found)}
+
+
+def over_workers():
+    """
+    Twice what a worker of two does per second of CPU time, beside one alone: what two cores would do. The generator needs
+    a core, too, so that the wall clock of two cores says nothing.
+    """
+    one, two = (best([workers(n, 2_000_000) for _ in range(RUNS)]) for n in (1, 2))
+    say('dta.e2e.scale', 2 * two['rate'] / one['rate'], 'times one worker',
+        f'two workers on two cores: {two["rate"]:,.0f} packets per second of CPU time, one {one["rate"]:,.0f}; 32 reporters, '
+        f'essential, 400,000 packets/s; of 1,000 keys {two["found"]} and {one["found"]} are found, with the values sent; the best '
+        f'of {RUNS} runs')
 
 
 def peer(kind, count, pack):
@@ -170,14 +226,19 @@ def over_xdp(single):
             say('dta.e2e.afxdp.packed', xdp['rate'] * pack, 'reports/s', both, socket_name, udp['rate'] * pack)
             continue
         say('dta.e2e.afxdp', xdp['rate'], 'packets/s', arrived.format(**xdp), 'dta.e2e.single', single)
+        say('dta.e2e.afxdp.cpu', xdp['busy'], 'ns/packet', "CPU time of the translator's process", socket_name, udp['busy'],
+            less_is_better=True)
         say('dta.e2e.afxdp.core', 1e9 / xdp['busy'], 'packets/s',
             "packets per second of the translator's own CPU time; what the kernel does outside of it is in neither",
             socket_name, 1e9 / udp['busy'])
         say('dta.e2e.afxdp.veth', xdp['rate'], 'packets/s', both, socket_name, udp['rate'])
+    over_kernel(pair)
     pair.close()
 
 
 if len(CPUS) < 2:
     print('SKIP: two cores are needed, one of them for the generator', file=sys.stderr)
     sys.exit(77)
+if not VETH_ONLY:
+    over_workers()
 over_xdp(over_loopback())

@@ -70,6 +70,13 @@ struct sl_reporter_opts {
 				  * commas; an empty one, and the default, means a translator by the
 				  * address that packets are sent to. Needed where addresses are
 				  * translated: a translator refuses what is meant for another */
+	const char *backup_file; /* the ring of backup_packets is this file, which is created for
+				  * its owner alone: what is not acknowledged when the process
+				  * ends, or is killed, is sent again by the next one that opens
+				  * it. So a report is safe once sl_reporter_flush() returned
+				  * 0, or a later packet was sent. It belongs to one reporter,
+				  * tenant and size; with it, the default of reporter is the file's.
+				  * Not with LEGACY forms */
 };
 
 struct sl_reporter;
@@ -77,10 +84,15 @@ struct sl_reporter;
 /*
  * May query a name server, and wait for it. Returns NULL with errno: EINVAL (options, target, or
  * the contents of the key file), EADDRNOTAVAIL (no such host), ENOMEM, or an errno of open(2),
- * socket(2) or connect(2).
+ * socket(2) or connect(2). Of backup_file: EBADMSG (not such a ring, or of another reporter, tenant
+ * or size), EBUSY (in use), EPERM (other users own it or may write to it), or one of
+ * posix_fallocate(3).
  */
 SL_API struct sl_reporter *sl_reporter_open(const struct sl_reporter_opts *opts);
-/* Sends what is packed; waits for no acknowledgement, see sl_reporter_drain(). NULL: nothing. */
+/*
+ * Sends what is packed, and tells the translator that the stream is over; waits for no
+ * acknowledgement, see sl_reporter_drain(). NULL: nothing.
+ */
 SL_API void sl_reporter_close(struct sl_reporter *r);
 
 /* Flags of a report. */
@@ -178,6 +190,8 @@ struct sl_reporter_stats {
 	 */
 	uint64_t failovers;
 	uint64_t heartbeats; /* packets without reports, after the last ones: not among packets */
+	uint64_t restored;   /* packets of an earlier process that backup_file held */
+	uint64_t damaged;    /* packets in it that could not be read, and are lost */
 };
 /* 0, or -EINVAL: NULL, or sz is too small. */
 SL_API int sl_reporter_stats(const struct sl_reporter *r, struct sl_reporter_stats *stats);

@@ -7,6 +7,7 @@
  *   report_target.c  the translators, and moving between them
  *   report_send.c    sending, answers, the ring of kept packets
  *   report_update.c  newer values for kept packets
+ *   report_file.c    the ring in a file
  */
 #ifndef SL_LIB_REPORT_H
 #define SL_LIB_REPORT_H
@@ -73,7 +74,12 @@ struct sl_reporter {
 	uint32_t sequence;    /* number of its first report */
 
 	struct sl__backup *backup; /* a ring */
-	uint8_t *backup_packet;	   /* packet_bytes each */
+	uint8_t *backup_packet;	   /* stride each; within file, if there is one */
+	uint32_t stride;
+	uint8_t *file; /* NULL: the ring is memory */
+	size_t file_bytes;
+	int file_fd;
+	uint64_t order; /* of the next packet in the file */
 	uint32_t backups, head,
 		kept;	  /* from the oldest unsettled on; settled ones may lie between */
 	uint32_t unasked; /* essential packets since the last request for an answer */
@@ -115,6 +121,16 @@ SL__HIDDEN size_t sl__report_sign(const struct sl_reporter *r, uint8_t *packet, 
 SL__HIDDEN struct sl__backup *sl__report_backup(const struct sl_reporter *r,
 						uint32_t i); /* i-th kept */
 SL__HIDDEN uint8_t *sl__report_packet(const struct sl_reporter *r, const struct sl__backup *b);
+/* report_file.c. No effect without a file, but for the stride: bytes from packet to packet. */
+SL__HIDDEN uint32_t sl__report_stride(uint32_t packet_bytes);
+/* 0, or an error of sl_reporter_open(). any_reporter: the file may say the reporter's number. */
+SL__HIDDEN int sl__report_file_open(struct sl_reporter *r, const char *path, bool any_reporter);
+SL__HIDDEN void sl__report_file_close(struct sl_reporter *r);
+SL__HIDDEN void sl__report_file_kept(struct sl_reporter *r, const struct sl__backup *b);
+SL__HIDDEN void sl__report_file_freed(struct sl_reporter *r, const struct sl__backup *b);
+SL__HIDDEN void sl__report_file_changing(const struct sl_reporter *r, const struct sl__backup *b);
+SL__HIDDEN void sl__report_file_changed(const struct sl_reporter *r, const struct sl__backup *b);
+SL__HIDDEN void sl__report_file_incarnation(const struct sl_reporter *r);
 /* report_update.c. A kept packet is about to be settled: older ones get its values. */
 SL__HIDDEN void sl__report_update(const struct sl_reporter *r, const struct sl__backup *newer);
 /* Gives all kept packets the next numbers, in their order. */

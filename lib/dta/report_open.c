@@ -38,7 +38,7 @@ static int check(const struct sl_reporter_opts *in, struct sl_reporter_opts *o)
 		return -EINVAL;
 	if (o->flags & (SL_REPORTER_LEGACY_A | SL_REPORTER_LEGACY_B) &&
 	    ((o->flags & SL_REPORTER_LEGACY_A && o->flags & SL_REPORTER_LEGACY_B) || o->key_file ||
-	     o->tenant))
+	     o->tenant || o->backup_file))
 		return -EINVAL;
 	return 0;
 }
@@ -65,7 +65,9 @@ static void release(struct sl_reporter *r)
 	dta_key_free(r->key);
 	free(r->change);
 	free(r->place);
-	free(r->backup_packet);
+	if (!r->file)
+		free(r->backup_packet);
+	sl__report_file_close(r);
 	free(r->backup);
 	free(r->packet);
 	free(r);
@@ -85,7 +87,7 @@ struct sl_reporter *sl_reporter_open(const struct sl_reporter_opts *opts)
 	r = calloc(1, sizeof(*r));
 	if (!r)
 		return NULL;
-	r->fd = -1;
+	r->fd = r->file_fd = -1;
 	r->flags = o.flags;
 	r->packet_bytes = o.packet_bytes;
 	r->tenant = o.tenant;
@@ -113,12 +115,14 @@ struct sl_reporter *sl_reporter_open(const struct sl_reporter_opts *opts)
 	if (!r->legacy) {
 		r->backups = o.backup_packets;
 		r->backup = calloc(r->backups, sizeof(*r->backup));
-		r->backup_packet = malloc((size_t)r->backups * r->packet_bytes);
+		r->stride = o.backup_file ? sl__report_stride(r->packet_bytes) : r->packet_bytes;
+		if (!o.backup_file)
+			r->backup_packet = malloc((size_t)r->backups * r->packet_bytes);
 		r->place_mask = 1;
 		while (r->place_mask < r->packet_bytes / 4) /* twice the items that fit */
 			r->place_mask *= 2;
 		r->place = malloc(r->place_mask-- * sizeof(*r->place));
-		if (!r->backup || !r->backup_packet || !r->place)
+		if (!r->backup || (!o.backup_file && !r->backup_packet) || !r->place)
 			goto fail;
 	}
 	if (o.change_entries) {
@@ -130,9 +134,12 @@ struct sl_reporter *sl_reporter_open(const struct sl_reporter_opts *opts)
 			goto fail;
 	}
 	err = sl__report_targets(r, o.target, o.translator);
+	if (!err && o.backup_file)
+		err = sl__report_file_open(r, o.backup_file, !o.reporter);
 	if (err)
 		goto fail;
 	sl__report_begin(r);
+	sl__report_renumber(r, sl__report_now());
 	return r;
 fail:
 	release(r);
@@ -145,5 +152,7 @@ void sl_reporter_close(struct sl_reporter *r)
 	if (!r)
 		return;
 	sl_reporter_flush(r);
+	if (r->beats < 2)
+		sl__report_heartbeat(r);
 	release(r);
 }

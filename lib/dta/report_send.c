@@ -90,12 +90,13 @@ static struct sl__backup *of_round(const struct sl_reporter *r, uint32_t n, uint
 
 uint8_t *sl__report_packet(const struct sl_reporter *r, const struct sl__backup *b)
 {
-	return r->backup_packet + (size_t)(b - r->backup) * r->packet_bytes;
+	return r->backup_packet + (size_t)(b - r->backup) * r->stride;
 }
 
 static void release(struct sl_reporter *r, struct sl__backup *b)
 {
 	b->bytes = 0;
+	sl__report_file_freed(r, b);
 	r->s.settled++;
 	while (r->kept && !r->backup[r->head].bytes) {
 		r->head = (r->head + 1) % r->backups;
@@ -117,6 +118,17 @@ static void keep(struct sl_reporter *r, size_t bytes, uint64_t now_ns)
 		.retry_ns = now_ns + SL__REPORT_RETRY_NS,
 	};
 	memcpy(sl__report_packet(r, b), r->packet, bytes);
+	sl__report_file_kept(r, b);
+}
+
+/* The newest one could not be sent. */
+static void unkeep(struct sl_reporter *r)
+{
+	struct sl__backup *b = sl__report_backup(r, --r->kept);
+
+	b->bytes = 0;
+	sl__report_file_freed(r, b);
+	r->order--;
 }
 
 static void answer_requested(struct sl_reporter *r, uint64_t now_ns)
@@ -270,20 +282,23 @@ int sl__report_send(struct sl_reporter *r, bool ask)
 	}
 	r->b.header.time_ns = sl__realtime_ns();
 	bytes = dta_end(&r->b);
+	now = sl__report_now();
+	if (r->essential) /* before it is sent: no end of the process comes between */
+		keep(r, bytes, now);
 	err = sl__report_send_raw(r, r->packet, sl__report_sign(r, r->packet, bytes));
+	if (r->essential && (err == -EAGAIN || err == -EMSGSIZE))
+		unkeep(r);
 	if (err == -EAGAIN)
 		goto stays;
-	if (err) { /* the next packet takes its sequence numbers */
+	if (err &&
+	    (!r->essential || err == -EMSGSIZE)) { /* the next packet takes its sequence numbers */
 		r->s.dropped_error += reports;
 		r->s.packed -= reports;
 		sl__report_begin(r);
 		return 0;
 	}
-	now = sl__report_now();
 	if (r->b.header.flags & DTA_ACK_WANTED)
 		answer_requested(r, now);
-	if (r->essential)
-		keep(r, bytes, now);
 	r->sent_ns = now;
 	r->beats = 0;
 	r->s.sent += reports;

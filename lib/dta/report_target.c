@@ -135,6 +135,7 @@ static void next_target(struct sl_reporter *r, uint64_t now_ns)
 	if (!sl__report_after(incarnation, r->incarnation))
 		incarnation = r->incarnation + 1;
 	r->incarnation = incarnation;
+	sl__report_file_incarnation(r);
 	r->sequence = 0;
 	sl__report_renumber(r, now_ns);
 	r->next = 0;

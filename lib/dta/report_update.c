@@ -79,20 +79,28 @@ static bool enter(const struct sl_reporter *r, uint8_t *p, uint32_t bytes)
 	return any;
 }
 
-static void update(const struct sl_reporter *r, uint8_t *from, uint8_t *to, uint32_t bytes)
+static void update(const struct sl_reporter *r, uint8_t *from, const struct sl__backup *older)
 {
+	uint8_t *to = sl__report_packet(r, older);
 	uint32_t at = DTA_HEADER_BYTES;
 	struct update_block b;
+	bool changing = false;
 
-	while (next_block(to, bytes, &at, &b))
+	while (next_block(to, older->bytes, &at, &b))
 		for (uint32_t i = 0; b.writes && i < b.count; i++) {
 			uint8_t *item = item_of(to, &b, i);
 			const uint32_t place = *place_of(r, from, &b, item);
 
-			if (place)
-				memcpy(item + b.key_bytes, from + (place & 0xffff) + b.key_bytes,
-				       b.value_bytes);
+			if (!place)
+				continue;
+			if (!changing)
+				sl__report_file_changing(r, older);
+			changing = true;
+			memcpy(item + b.key_bytes, from + (place & 0xffff) + b.key_bytes,
+			       b.value_bytes);
 		}
+	if (changing)
+		sl__report_file_changed(r, older);
 }
 
 void sl__report_update(const struct sl_reporter *r, const struct sl__backup *newer)
@@ -110,6 +118,6 @@ void sl__report_update(const struct sl_reporter *r, const struct sl__backup *new
 		if (!entered && !enter(r, from, newer->bytes))
 			return;
 		entered = true;
-		update(r, from, sl__report_packet(r, older), older->bytes);
+		update(r, from, older);
 	}
 }

@@ -410,5 +410,7 @@ int api_register(struct http *http, struct collect_collector *c)
 	for (size_t i = 0; !err && i < sizeof(external) / sizeof(*external); i++)
 		err = http_route(http, "GET", external[i].path, HTTP_READER, external[i].handler,
 				 c);
+	if (!err)
+		err = api_prometheus_register(http, c);
 	return err ? err : api_page_register(http);
 }

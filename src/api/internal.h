@@ -124,6 +124,9 @@ void api_get_external_values(struct http_request *req, void *arg);
 void api_get_metrics(struct http_request *req, void *arg);
 void api_get_history(struct http_request *req, void *arg);
 void api_get_buckets(struct http_request *req, void *arg);
+void api_post_read(struct http_request *req, void *arg);
+/* Adds the routes of Prometheus' API. 0 or -errno. */
+int api_prometheus_register(struct http *http, struct collect_collector *c);
 /* Adds the routes of the page: "/", its scripts, its style. 0 or -errno. */
 int api_page_register(struct http *http);
 

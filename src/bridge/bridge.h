@@ -6,6 +6,7 @@
 #ifndef SL_BRIDGE_BRIDGE_H
 #define SL_BRIDGE_BRIDGE_H
 
+#include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -105,6 +106,22 @@ struct bridge_error {
 /* Fills in *e unless it is NULL, and returns error. */
 int bridge_fail(struct bridge_error *e, int error, uint32_t line, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
+
+/*
+ * Points whose samples have a time outside are left out: seconds since 1970. A region has the
+ * values of now, and readers that keep to such times, as Prometheus, do not show them.
+ */
+struct bridge_window {
+	double from, to;
+};
+
+#define BRIDGE_ALL_TIMES ((struct bridge_window){-INFINITY, INFINITY})
+
+/* NaN: without a time. */
+static inline bool bridge_timely(const struct bridge_window *w, double time)
+{
+	return !(time < w->from || time > w->to);
+}
 
 /* Limits of what one body may bring. */
 struct bridge_limits {

@@ -10,7 +10,7 @@
 #include <sidelight/region.h>
 
 #include "base/grow.h"
-#include "bridge/pb_read.h"
+#include "base/pb_read.h"
 
 #define LABELS_MAX 64u
 #define RANGE_MAX  16384 /* from the first to the last bucket of a native histogram */
@@ -24,7 +24,8 @@ struct bridge_families {
 	struct bridge_limits limits;
 	struct bridge_sink *sink; /* NULL: only checks */
 	struct bridge_error *error;
-	size_t points, numbers;
+	size_t points, numbers, untimely;
+	struct bridge_window window;
 
 	struct bridge_label labels[LABELS_MAX];
 	size_t label_count;
@@ -51,6 +52,7 @@ struct bridge_families *bridge_families_new(const struct bridge_limits *limits)
 		return NULL;
 	if (limits)
 		f->limits = *limits;
+	f->window = BRIDGE_ALL_TIMES;
 	f->limits.points = f->limits.points ?: BRIDGE_POINTS_MAX;
 	f->limits.values = f->limits.values ?: BRIDGE_VALUES_MAX;
 	return f;
@@ -70,7 +72,17 @@ void bridge_families_free(struct bridge_families *f)
 	free(f);
 }
 
-static struct bridge_text text_of(struct bridge_pb p)
+void bridge_families_set_window(struct bridge_families *f, const struct bridge_window *w)
+{
+	f->window = *w;
+}
+
+size_t bridge_families_untimely(const struct bridge_families *f)
+{
+	return f->untimely;
+}
+
+static struct bridge_text text_of(struct base_pb p)
 {
 	return (struct bridge_text){(const char *)p.at, (size_t)(p.end - p.at)};
 }
@@ -89,12 +101,12 @@ static bool malformed(struct bridge_families *f, const char *what)
 /* ---- labels, times and exemplars ---- */
 
 /* LabelPair. False: malformed. */
-static bool label_pair(struct bridge_pb p, struct bridge_label *l)
+static bool label_pair(struct base_pb p, struct bridge_label *l)
 {
-	struct bridge_pb_field e;
+	struct base_pb_field e;
 
 	*l = (struct bridge_label){{"", 0}, {"", 0}};
-	while (bridge_pb_next(&p, &e)) {
+	while (base_pb_next(&p, &e)) {
 		if (e.number == 1 && e.wire == 2)
 			l->key = text_of(e.data);
 		else if (e.number == 2 && e.wire == 2)
@@ -104,12 +116,12 @@ static bool label_pair(struct bridge_pb p, struct bridge_label *l)
 }
 
 /* google.protobuf.Timestamp in ns since 1970; 0: not one that a clock shows. */
-static uint64_t timestamp(struct bridge_pb p)
+static uint64_t timestamp(struct base_pb p)
 {
 	uint64_t seconds = 0, nanos = 0;
-	struct bridge_pb_field e;
+	struct base_pb_field e;
 
-	while (bridge_pb_next(&p, &e)) {
+	while (base_pb_next(&p, &e)) {
 		if (e.number == 1 && e.wire == 0)
 			seconds = e.value;
 		else if (e.number == 2 && e.wire == 0)
@@ -120,21 +132,21 @@ static uint64_t timestamp(struct bridge_pb p)
 		       : seconds * 1000000000u + nanos;
 }
 
-static bool exemplar(struct bridge_families *f, struct bridge_pb p, uint32_t bucket)
+static bool exemplar(struct bridge_families *f, struct base_pb p, uint32_t bucket)
 {
 	struct bridge_exemplar x = {.bucket = bucket};
-	struct bridge_pb_field e;
+	struct base_pb_field e;
 	struct bridge_label l;
 	bool good = true;
 
-	while (good && bridge_pb_next(&p, &e)) {
+	while (good && base_pb_next(&p, &e)) {
 		if (e.number == 1 && e.wire == 2) {
 			good = label_pair(e.data, &l) && x.label_count < LABELS_MAX &&
 			       PUSH(f, exemplar_labels, exemplar_label_count, exemplar_label_room,
 				    l);
 			x.label_count++;
 		} else if (e.number == 2 && e.wire == 1) {
-			x.value = bridge_pb_f64(e.value);
+			x.value = base_pb_f64(e.value);
 		} else if (e.number == 3 && e.wire == 2) {
 			x.time_ns = timestamp(e.data);
 		}
@@ -147,14 +159,14 @@ static bool exemplar(struct bridge_families *f, struct bridge_pb p, uint32_t buc
 /* ---- values ---- */
 
 /* Counter, Gauge and Untyped: field 1. */
-static bool single(struct bridge_families *f, struct bridge_pb p, bool counter)
+static bool single(struct bridge_families *f, struct base_pb p, bool counter)
 {
-	struct bridge_pb_field e;
+	struct base_pb_field e;
 	double v = 0;
 
-	while (bridge_pb_next(&p, &e)) {
+	while (base_pb_next(&p, &e)) {
 		if (e.number == 1 && e.wire == 1)
-			v = bridge_pb_f64(e.value);
+			v = base_pb_f64(e.value);
 		else if (counter && e.number == 2 && e.wire == 2 && !exemplar(f, e.data, 0))
 			return false;
 		else if (counter && e.number == 3 && e.wire == 2)
@@ -164,18 +176,18 @@ static bool single(struct bridge_families *f, struct bridge_pb p, bool counter)
 }
 
 /* Quantile: rank and value. Bucket: count and bound, as a number if it is a float. */
-static bool pair(struct bridge_families *f, struct bridge_pb p, bool bucket)
+static bool pair(struct bridge_families *f, struct base_pb p, bool bucket)
 {
 	double first = 0, second = 0, count = -1;
-	struct bridge_pb_field e;
+	struct base_pb_field e;
 
-	while (bridge_pb_next(&p, &e)) {
+	while (base_pb_next(&p, &e)) {
 		if (e.number == 1)
-			first = e.wire == 1 ? bridge_pb_f64(e.value) : (double)e.value;
+			first = e.wire == 1 ? base_pb_f64(e.value) : (double)e.value;
 		else if (e.number == 2 && e.wire == 1)
-			second = bridge_pb_f64(e.value);
+			second = base_pb_f64(e.value);
 		else if (e.number == 4 && e.wire == 1)
-			count = bridge_pb_f64(e.value);
+			count = base_pb_f64(e.value);
 		else if (bucket && e.number == 3 && e.wire == 2 &&
 			 !exemplar(f, e.data, BRIDGE_BUCKETS + (uint32_t)f->bound_count))
 			return false;
@@ -194,17 +206,17 @@ static bool pair(struct bridge_families *f, struct bridge_pb p, bool bucket)
 	       PUSH(f, values, value_count, value_room, first);
 }
 
-static bool summary(struct bridge_families *f, struct bridge_pb p)
+static bool summary(struct bridge_families *f, struct base_pb p)
 {
-	struct bridge_pb_field e;
+	struct base_pb_field e;
 	bool good = PUSH(f, values, value_count, value_room, NAN) &&
 		    PUSH(f, values, value_count, value_room, 0);
 
-	while (good && bridge_pb_next(&p, &e)) {
+	while (good && base_pb_next(&p, &e)) {
 		if (e.number == 1 && e.wire == 0)
 			f->values[BRIDGE_COUNT] = (double)e.value;
 		else if (e.number == 2 && e.wire == 1)
-			f->values[BRIDGE_SUM] = bridge_pb_f64(e.value);
+			f->values[BRIDGE_SUM] = base_pb_f64(e.value);
 		else if (e.number == 3 && e.wire == 2)
 			good = pair(f, e.data, false);
 		else if (e.number == 4 && e.wire == 2)
@@ -214,14 +226,14 @@ static bool summary(struct bridge_families *f, struct bridge_pb p)
 }
 
 /* sint64, packed or not. */
-static bool delta(struct bridge_families *f, struct bridge_pb_field *e)
+static bool delta(struct bridge_families *f, struct base_pb_field *e)
 {
 	bool good = true;
 
 	if (e->wire == 0)
-		return PUSH(f, deltas, delta_count, delta_room, bridge_pb_zigzag(e->value));
+		return PUSH(f, deltas, delta_count, delta_room, base_pb_zigzag(e->value));
 	while (good && e->wire == 2 && e->data.at < e->data.end) {
-		int64_t v = bridge_pb_zigzag(bridge_pb_varint(&e->data));
+		int64_t v = base_pb_zigzag(base_pb_varint(&e->data));
 
 		good = !e->data.bad && f->delta_count < RANGE_MAX &&
 		       PUSH(f, deltas, delta_count, delta_room, v);
@@ -229,14 +241,14 @@ static bool delta(struct bridge_families *f, struct bridge_pb_field *e)
 	return good || malformed(f, "native buckets");
 }
 
-static bool span(struct bridge_families *f, struct bridge_pb p)
+static bool span(struct bridge_families *f, struct base_pb p)
 {
-	struct bridge_pb_field e;
+	struct base_pb_field e;
 	int64_t offset = 0, length = 0;
 
-	while (bridge_pb_next(&p, &e)) {
+	while (base_pb_next(&p, &e)) {
 		if (e.number == 1 && e.wire == 0)
-			offset = bridge_pb_zigzag(e.value);
+			offset = base_pb_zigzag(e.value);
 		else if (e.number == 2 && e.wire == 0)
 			length = (int64_t)e.value;
 	}
@@ -277,28 +289,28 @@ static bool native(struct bridge_families *f, int32_t *first)
 	return true;
 }
 
-static bool histogram(struct bridge_families *f, struct bridge_pb p, struct bridge_exponential *x,
+static bool histogram(struct bridge_families *f, struct base_pb p, struct bridge_exponential *x,
 		      bool *is_native)
 {
-	struct bridge_pb_field e;
+	struct base_pb_field e;
 	bool good = PUSH(f, values, value_count, value_room, NAN) &&
 		    PUSH(f, values, value_count, value_room, 0);
 
 	*x = (struct bridge_exponential){0};
 	*is_native = false;
-	while (good && bridge_pb_next(&p, &e)) {
+	while (good && base_pb_next(&p, &e)) {
 		if (e.number == 1 && e.wire == 0)
 			f->values[BRIDGE_COUNT] = (double)e.value;
-		else if (e.number == 4 && e.wire == 1 && bridge_pb_f64(e.value) > 0)
-			f->values[BRIDGE_COUNT] = bridge_pb_f64(e.value);
+		else if (e.number == 4 && e.wire == 1 && base_pb_f64(e.value) > 0)
+			f->values[BRIDGE_COUNT] = base_pb_f64(e.value);
 		else if (e.number == 2 && e.wire == 1)
-			f->values[BRIDGE_SUM] = bridge_pb_f64(e.value);
+			f->values[BRIDGE_SUM] = base_pb_f64(e.value);
 		else if (e.number == 3 && e.wire == 2)
 			good = pair(f, e.data, true);
 		else if (e.number == 5 && e.wire == 0)
-			x->scale = (int)bridge_pb_zigzag(e.value);
+			x->scale = (int)base_pb_zigzag(e.value);
 		else if (e.number == 6 && e.wire == 1)
-			x->zero_threshold = bridge_pb_f64(e.value);
+			x->zero_threshold = base_pb_f64(e.value);
 		else if (e.number == 7 && e.wire == 0)
 			x->zero_count = e.value;
 		else if (e.number == 9 && e.wire == 2)
@@ -329,7 +341,7 @@ static bool histogram(struct bridge_families *f, struct bridge_pb p, struct brid
 
 /* ---- metrics ---- */
 
-static bool label(struct bridge_families *f, struct bridge_pb p)
+static bool label(struct bridge_families *f, struct base_pb p)
 {
 	struct bridge_label l;
 
@@ -358,19 +370,22 @@ static void set_exemplars(struct bridge_families *f, struct bridge_point *out, b
 	out->exemplar_count = n;
 }
 
-static bool metric(struct bridge_families *f, struct bridge_pb p, uint32_t type)
+static bool metric(struct bridge_families *f, struct base_pb p, uint32_t type)
 {
 	struct bridge_exponential x;
 	struct bridge_point out = {0};
-	struct bridge_pb_field e;
+	struct base_pb_field e;
 	bool good = true, is_native = false, valued = false;
+	double time = NAN;
 
 	f->label_count = f->value_count = f->bound_count = f->bucket_count = 0;
 	f->delta_count = f->span_count = f->exemplar_count = f->exemplar_label_count = 0;
 	f->created_ns = 0;
-	while (good && bridge_pb_next(&p, &e)) {
+	while (good && base_pb_next(&p, &e)) {
 		if (e.number == 1 && e.wire == 2) {
 			good = label(f, e.data);
+		} else if (e.number == 6 && e.wire == 0 && e.value) {
+			time = (double)(int64_t)e.value / 1e3;
 		} else if (e.number == of_type[type] && e.wire == 2 && !valued) {
 			valued = true;
 			good = type == 2   ? summary(f, e.data)
@@ -389,6 +404,10 @@ static bool metric(struct bridge_families *f, struct bridge_pb p, uint32_t type)
 	}
 	f->points++;
 	f->numbers += f->value_count;
+	if (!bridge_timely(&f->window, time)) {
+		f->untimely++;
+		return true;
+	}
 	if (!f->sink)
 		return true;
 	out.labels = f->labels;
@@ -410,15 +429,15 @@ static bool metric(struct bridge_families *f, struct bridge_pb p, uint32_t type)
 	return false;
 }
 
-static bool family(struct bridge_families *f, struct bridge_pb p)
+static bool family(struct bridge_families *f, struct base_pb p)
 {
 	struct bridge_family out = {.name = {"", 0}};
-	struct bridge_pb again = p;
-	struct bridge_pb_field e;
+	struct base_pb again = p;
+	struct base_pb_field e;
 	uint64_t type = 0;
 	bool good = true;
 
-	while (bridge_pb_next(&p, &e)) {
+	while (base_pb_next(&p, &e)) {
 		if (e.number == 1 && e.wire == 2)
 			out.name = text_of(e.data);
 		else if (e.number == 2 && e.wire == 2)
@@ -435,22 +454,22 @@ static bool family(struct bridge_families *f, struct bridge_pb p)
 		bridge_fail(f->error, -ENOSPC, 0, "no room for a family");
 		return false;
 	}
-	while (good && bridge_pb_next(&again, &e))
+	while (good && base_pb_next(&again, &e))
 		if (e.number == 4 && e.wire == 2)
 			good = metric(f, e.data, (uint32_t)type);
 	return good;
 }
 
 /* All families, each after its length. */
-static bool read_all(struct bridge_families *f, struct bridge_pb p)
+static bool read_all(struct bridge_families *f, struct base_pb p)
 {
-	f->points = f->numbers = 0;
+	f->points = f->numbers = f->untimely = 0;
 	while (p.at < p.end) {
-		uint64_t n = bridge_pb_varint(&p);
+		uint64_t n = base_pb_varint(&p);
 
 		if (p.bad || n > (size_t)(p.end - p.at))
 			return malformed(f, "length, or the body was cut off");
-		if (!family(f, (struct bridge_pb){p.at, p.at + n, false}))
+		if (!family(f, (struct base_pb){p.at, p.at + n, false}))
 			return false;
 		p.at += n;
 	}
@@ -460,7 +479,7 @@ static bool read_all(struct bridge_families *f, struct bridge_pb p)
 int bridge_families_read(struct bridge_families *f, const void *body, size_t bytes,
 			 struct bridge_sink *sink, size_t *values, struct bridge_error *error)
 {
-	const struct bridge_pb p = {body, (const uint8_t *)body + bytes, false};
+	const struct base_pb p = {body, (const uint8_t *)body + bytes, false};
 	struct bridge_error unread;
 
 	f->error = error ?: &unread;

@@ -98,13 +98,13 @@ static struct bridge_text plain(struct bridge_otlp *o, struct bridge_text t, boo
 }
 
 /* AnyValue as text; arrays, maps and bytes are left out. */
-static struct bridge_text value_text(struct bridge_otlp *o, struct bridge_pb *p)
+static struct bridge_text value_text(struct bridge_otlp *o, struct base_pb *p)
 {
 	struct bridge_text out = {"", 0};
-	struct bridge_pb_field f;
+	struct base_pb_field f;
 	char number[EXPORT_NUMBER_MAX + 8];
 
-	while (bridge_pb_next(p, &f)) {
+	while (base_pb_next(p, &f)) {
 		if (f.number == 1 && f.wire == 2) {
 			out = bridge_otlp_text(f.data);
 		} else if (f.number == 2 && f.wire == 0) {
@@ -116,7 +116,7 @@ static struct bridge_text value_text(struct bridge_otlp *o, struct bridge_pb *p)
 			out = keep(o, out);
 		} else if (f.number == 4 && f.wire == 1) {
 			out.s = number;
-			out.n = (size_t)(export_print_f64(number, bridge_pb_f64(f.value)) - number);
+			out.n = (size_t)(export_print_f64(number, base_pb_f64(f.value)) - number);
 			out = keep(o, out);
 		}
 	}
@@ -124,13 +124,13 @@ static struct bridge_text value_text(struct bridge_otlp *o, struct bridge_pb *p)
 }
 
 /* KeyValue. False: malformed. */
-static bool key_value(struct bridge_otlp *o, struct bridge_pb p, struct bridge_text *key,
+static bool key_value(struct bridge_otlp *o, struct base_pb p, struct bridge_text *key,
 		      struct bridge_text *value)
 {
-	struct bridge_pb_field f;
+	struct base_pb_field f;
 
 	*key = *value = (struct bridge_text){"", 0};
-	while (bridge_pb_next(&p, &f)) {
+	while (base_pb_next(&p, &f)) {
 		if (f.number == 1 && f.wire == 2)
 			*key = bridge_otlp_text(f.data);
 		else if (f.number == 2 && f.wire == 2) {
@@ -141,7 +141,7 @@ static bool key_value(struct bridge_otlp *o, struct bridge_pb p, struct bridge_t
 	return !p.bad;
 }
 
-static bool add_label(struct bridge_otlp *o, struct bridge_pb p)
+static bool add_label(struct bridge_otlp *o, struct base_pb p)
 {
 	struct bridge_label l;
 
@@ -190,37 +190,37 @@ static bool put_bucket(struct bridge_otlp *o, uint64_t n)
 }
 
 /* A repeated field of 8 bytes, packed or not. */
-static bool fixed_list(struct bridge_otlp *o, struct bridge_pb_field *f, bool bounds)
+static bool fixed_list(struct bridge_otlp *o, struct base_pb_field *f, bool bounds)
 {
-	struct bridge_pb p = f->wire == 2 ? f->data : (struct bridge_pb){0};
+	struct base_pb p = f->wire == 2 ? f->data : (struct base_pb){0};
 	bool more = f->wire == 1;
 	uint64_t v = f->value;
 
 	while (more || p.at < p.end) {
 		if (!more)
-			v = bridge_pb_fixed(&p, 8);
+			v = base_pb_fixed(&p, 8);
 		more = false;
-		if (p.bad || !(bounds ? put_f64(&o->bounds, &o->bound_count, &o->bound_room,
-						bridge_pb_f64(v))
-				      : put_bucket(o, v)))
+		if (p.bad ||
+		    !(bounds ? put_f64(&o->bounds, &o->bound_count, &o->bound_room, base_pb_f64(v))
+			     : put_bucket(o, v)))
 			return false;
 	}
 	return true;
 }
 
 /* Buckets of an exponential histogram: offset and counts. */
-static bool exponential_buckets(struct bridge_otlp *o, struct bridge_pb p, int64_t *offset)
+static bool exponential_buckets(struct bridge_otlp *o, struct base_pb p, int64_t *offset)
 {
-	struct bridge_pb_field f;
+	struct base_pb_field f;
 
-	while (bridge_pb_next(&p, &f)) {
+	while (base_pb_next(&p, &f)) {
 		if (f.number == 1 && f.wire == 0) {
-			*offset = bridge_pb_zigzag(f.value);
+			*offset = base_pb_zigzag(f.value);
 		} else if (f.number == 2 && f.wire == 0) {
 			p.bad |= !put_bucket(o, f.value);
 		} else if (f.number == 2 && f.wire == 2) {
 			while (f.data.at < f.data.end && !p.bad) {
-				uint64_t n = bridge_pb_varint(&f.data);
+				uint64_t n = base_pb_varint(&f.data);
 
 				p.bad |= f.data.bad || !put_bucket(o, n);
 			}
@@ -252,30 +252,30 @@ struct parsed {
 	bool valued;
 };
 
-static bool summary_quantile(struct bridge_otlp *o, struct bridge_pb p)
+static bool summary_quantile(struct bridge_otlp *o, struct base_pb p)
 {
-	struct bridge_pb_field f;
+	struct base_pb_field f;
 	double rank = 0, value = 0;
 
-	while (bridge_pb_next(&p, &f)) {
+	while (base_pb_next(&p, &f)) {
 		if (f.number == 1 && f.wire == 1)
-			rank = bridge_pb_f64(f.value);
+			rank = base_pb_f64(f.value);
 		else if (f.number == 2 && f.wire == 1)
-			value = bridge_pb_f64(f.value);
+			value = base_pb_f64(f.value);
 	}
 	return !p.bad && put_f64(&o->bounds, &o->bound_count, &o->bound_room, rank) &&
 	       put_f64(&o->values, &o->value_count, &o->value_room, value);
 }
 
 /* Of one kind, a field that is not attributes, start or flags. False: malformed. */
-static bool take_field(struct bridge_otlp *o, int kind, struct bridge_pb_field *f, struct parsed *t)
+static bool take_field(struct bridge_otlp *o, int kind, struct base_pb_field *f, struct parsed *t)
 {
 	int64_t unused = 0;
 	size_t before;
 
 	if (kind == GAUGE || kind == SUM) {
 		if (f->number == 4 && f->wire == 1)
-			t->value = bridge_pb_f64(f->value);
+			t->value = base_pb_f64(f->value);
 		else if (f->number == 6 && f->wire == 1)
 			t->value = (double)(int64_t)f->value;
 		else
@@ -287,7 +287,7 @@ static bool take_field(struct bridge_otlp *o, int kind, struct bridge_pb_field *
 	if (f->number == 4 && f->wire == 1)
 		t->count = f->value;
 	else if (f->number == 5 && f->wire == 1)
-		t->sum = bridge_pb_f64(f->value);
+		t->sum = base_pb_f64(f->value);
 	else if (kind == HISTOGRAM && f->number == 6)
 		return fixed_list(o, f, false);
 	else if (kind == HISTOGRAM && f->number == 7)
@@ -297,11 +297,11 @@ static bool take_field(struct bridge_otlp *o, int kind, struct bridge_pb_field *
 	else if (kind != EXPONENTIAL)
 		return true;
 	else if (f->number == 6 && f->wire == 0)
-		t->scale = bridge_pb_zigzag(f->value);
+		t->scale = base_pb_zigzag(f->value);
 	else if (f->number == 7 && f->wire == 1)
 		t->zero_count = f->value;
 	else if (f->number == 14 && f->wire == 1)
-		t->zero_threshold = bridge_pb_f64(f->value);
+		t->zero_threshold = base_pb_f64(f->value);
 	else if (f->number == 8 && f->wire == 2)
 		return exponential_buckets(o, f->data, &t->offset);
 	else if (f->number == 9 && f->wire == 2) {
@@ -380,19 +380,19 @@ static bool exemplar_label(struct bridge_otlp *o, struct bridge_exemplar *e, str
 }
 
 /* Its filtered attributes, and the ids of its span and trace. False: malformed. */
-static bool take_exemplar(struct bridge_otlp *o, struct bridge_pb p)
+static bool take_exemplar(struct bridge_otlp *o, struct base_pb p)
 {
 	struct bridge_exemplar e = {0};
-	struct bridge_pb_field f;
+	struct base_pb_field f;
 	struct bridge_label l;
 	bool good = true;
 
-	while (good && bridge_pb_next(&p, &f)) {
+	while (good && base_pb_next(&p, &f)) {
 		l = (struct bridge_label){{"", 0}, {"", 0}};
 		if (f.number == 2 && f.wire == 1) {
 			e.time_ns = f.value;
 		} else if (f.number == 3 && f.wire == 1) {
-			e.value = bridge_pb_f64(f.value);
+			e.value = base_pb_f64(f.value);
 		} else if (f.number == 6 && f.wire == 1) {
 			e.value = (double)(int64_t)f.value;
 		} else if (f.number == 4 && f.wire == 2 && f.data.end - f.data.at == 8) {
@@ -413,7 +413,7 @@ static bool take_exemplar(struct bridge_otlp *o, struct bridge_pb p)
 }
 
 /* Their number is bounded, and they take no text that the point's own labels need. */
-static bool add_exemplar(struct bridge_otlp *o, struct bridge_pb p)
+static bool add_exemplar(struct bridge_otlp *o, struct base_pb p)
 {
 	const size_t text = o->text_used, labels = o->exemplar_label_count;
 	const bool too_much = o->too_much;
@@ -507,18 +507,18 @@ static bool tell(struct bridge_otlp *o, int kind, const struct parsed *t, bool d
 }
 
 /* False: malformed. */
-static bool point(struct bridge_otlp *o, int kind, struct bridge_pb p, bool delta, bool wrong)
+static bool point(struct bridge_otlp *o, int kind, struct base_pb p, bool delta, bool wrong)
 {
 	const struct kind *k = &kinds[kind];
 	struct parsed t = {.sum = NAN};
-	struct bridge_pb_field f;
+	struct base_pb_field f;
 	bool good = true;
 
 	o->label_count = o->value_count = o->bound_count = o->bucket_count = 0;
 	o->exemplar_count = o->exemplar_label_count = o->exemplar_text = 0;
 	o->text_used = o->name_used;
 	o->too_much = false;
-	while (good && bridge_pb_next(&p, &f)) {
+	while (good && base_pb_next(&p, &f)) {
 		if (f.number == k->attributes && f.wire == 2)
 			good = add_label(o, f.data);
 		else if (f.number == k->start && f.wire == 1)
@@ -545,15 +545,15 @@ static bool point(struct bridge_otlp *o, int kind, struct bridge_pb p, bool delt
 /* ---- metrics ---- */
 
 /* Temporality and monotonicity stand behind the points. False: malformed. */
-static bool data(struct bridge_otlp *o, int kind, struct bridge_family *family, struct bridge_pb p)
+static bool data(struct bridge_otlp *o, int kind, struct bridge_family *family, struct base_pb p)
 {
-	struct bridge_pb_field f;
+	struct base_pb_field f;
 	uint64_t temporality = UNSPECIFIED;
-	struct bridge_pb again = p;
+	struct base_pb again = p;
 	bool monotonic = false, good = true, wrong = false;
 	struct bridge_family named;
 
-	while (bridge_pb_next(&p, &f)) {
+	while (base_pb_next(&p, &f)) {
 		if (f.number == 2 && f.wire == 0)
 			temporality = f.value;
 		else if (f.number == 3 && f.wire == 0)
@@ -574,7 +574,7 @@ static bool data(struct bridge_otlp *o, int kind, struct bridge_family *family, 
 		named.name = o->total;
 	if (!o->check && o->sink && !o->sink->family(o->sink, &named))
 		wrong = true;
-	while (good && bridge_pb_next(&again, &f))
+	while (good && base_pb_next(&again, &f))
 		if (f.number == 1 && f.wire == 2)
 			good = point(o, kind, f.data, temporality == DELTA, wrong);
 	return good;
@@ -592,15 +592,15 @@ static struct bridge_text unit_of(struct bridge_text t)
 	return t;
 }
 
-static bool metric(struct bridge_otlp *o, struct bridge_pb p)
+static bool metric(struct bridge_otlp *o, struct base_pb p)
 {
 	struct bridge_family family = {.name = {"", 0}};
-	struct bridge_pb again = p;
-	struct bridge_pb_field f;
+	struct base_pb again = p;
+	struct base_pb_field f;
 	bool good = true;
 
 	o->text_used = 0;
-	while (bridge_pb_next(&p, &f)) {
+	while (base_pb_next(&p, &f)) {
 		if (f.wire != 2)
 			continue;
 		if (f.number == 1)
@@ -619,22 +619,22 @@ static bool metric(struct bridge_otlp *o, struct bridge_pb p)
 	o->name_used = o->text_used;
 	if (p.bad)
 		return false;
-	while (good && bridge_pb_next(&again, &f))
+	while (good && base_pb_next(&again, &f))
 		for (int i = 0; i < 5 && good; i++)
 			if (f.wire == 2 && f.number == kinds[i].message && family.name.n)
 				good = data(o, i, &family, f.data);
 	return good;
 }
 
-bool bridge_otlp_identity(struct bridge_otlp *o, struct bridge_pb resource,
+bool bridge_otlp_identity(struct bridge_otlp *o, struct base_pb resource,
 			  struct bridge_text *service, struct bridge_text *instance)
 {
 	struct bridge_text key, value;
-	struct bridge_pb_field f;
+	struct base_pb_field f;
 	bool good = true;
 
 	o->text_used = 0;
-	while (good && bridge_pb_next(&resource, &f)) {
+	while (good && base_pb_next(&resource, &f)) {
 		if (f.number != 1 || f.wire != 2)
 			continue;
 		good = key_value(o, f.data, &key, &value);
@@ -646,23 +646,23 @@ bool bridge_otlp_identity(struct bridge_otlp *o, struct bridge_pb resource,
 	return good && !resource.bad;
 }
 
-static bool resource_metrics(struct bridge_otlp *o, struct bridge_pb p)
+static bool resource_metrics(struct bridge_otlp *o, struct base_pb p)
 {
 	struct bridge_text service = {"", 0}, instance = {"", 0};
-	struct bridge_pb_field f, g;
-	struct bridge_pb again = p;
+	struct base_pb_field f, g;
+	struct base_pb again = p;
 	bool good = true;
 
-	while (good && bridge_pb_next(&p, &f))
+	while (good && base_pb_next(&p, &f))
 		if (f.number == 1 && f.wire == 2)
 			good = bridge_otlp_identity(o, f.data, &service, &instance);
 	if (!good || p.bad)
 		return false;
 	o->sink = o->check ? NULL : o->resource(o->arg, service, instance);
-	while (good && bridge_pb_next(&again, &f)) {
+	while (good && base_pb_next(&again, &f)) {
 		if (f.number != 2 || f.wire != 2)
 			continue;
-		while (good && bridge_pb_next(&f.data, &g))
+		while (good && base_pb_next(&f.data, &g))
 			if (g.number == 2 && g.wire == 2)
 				good = metric(o, g.data);
 		good = good && !f.data.bad;
@@ -672,11 +672,11 @@ static bool resource_metrics(struct bridge_otlp *o, struct bridge_pb p)
 
 static bool request(struct bridge_otlp *o, const void *body, size_t bytes)
 {
-	struct bridge_pb p = {body, (const uint8_t *)body + bytes, false};
-	struct bridge_pb_field f;
+	struct base_pb p = {body, (const uint8_t *)body + bytes, false};
+	struct base_pb_field f;
 	bool good = true;
 
-	while (good && bridge_pb_next(&p, &f))
+	while (good && base_pb_next(&p, &f))
 		if (f.number == 1 && f.wire == 2)
 			good = resource_metrics(o, f.data);
 	return good && !p.bad;

@@ -17,7 +17,7 @@ struct reader {
 };
 
 /* An id of n bytes as a number, the most significant byte first. False: another length. */
-static bool id_of(struct bridge_pb p, size_t n, uint64_t *out)
+static bool id_of(struct base_pb p, size_t n, uint64_t *out)
 {
 	if (p.end - p.at != (ptrdiff_t)n)
 		return false;
@@ -31,17 +31,17 @@ static bool id_of(struct bridge_pb p, size_t n, uint64_t *out)
 }
 
 /* KeyValue. False: malformed; a value that is none of the types is left out. */
-static bool attribute(struct bridge_pb p, struct bridge_span *s)
+static bool attribute(struct base_pb p, struct bridge_span *s)
 {
 	struct bridge_span_attribute a = {.type = BRIDGE_SPAN_NONE};
-	struct bridge_pb_field f, v;
+	struct base_pb_field f, v;
 
-	while (bridge_pb_next(&p, &f)) {
+	while (base_pb_next(&p, &f)) {
 		if (f.wire != 2)
 			continue;
 		if (f.number == 1)
 			a.key = bridge_otlp_text(f.data);
-		while (f.number == 2 && bridge_pb_next(&f.data, &v)) {
+		while (f.number == 2 && base_pb_next(&f.data, &v)) {
 			if (v.number == 1 && v.wire == 2) {
 				a.type = BRIDGE_SPAN_TEXT;
 				a.text = bridge_otlp_text(v.data);
@@ -53,7 +53,7 @@ static bool attribute(struct bridge_pb p, struct bridge_span *s)
 				a.i64 = (int64_t)v.value;
 			} else if (v.number == 4 && v.wire == 1) {
 				a.type = BRIDGE_SPAN_F64;
-				a.f64 = bridge_pb_f64(v.value);
+				a.f64 = base_pb_f64(v.value);
 			}
 		}
 		p.bad |= f.data.bad;
@@ -64,11 +64,11 @@ static bool attribute(struct bridge_pb p, struct bridge_span *s)
 	return !p.bad;
 }
 
-static bool status(struct bridge_pb p, struct bridge_span *s)
+static bool status(struct base_pb p, struct bridge_span *s)
 {
-	struct bridge_pb_field f;
+	struct base_pb_field f;
 
-	while (bridge_pb_next(&p, &f)) {
+	while (base_pb_next(&p, &f)) {
 		if (f.number == 2 && f.wire == 2)
 			s->message = bridge_otlp_text(f.data);
 		else if (f.number == 3 && f.wire == 0)
@@ -80,7 +80,7 @@ static bool status(struct bridge_pb p, struct bridge_span *s)
 }
 
 /* False: malformed. */
-static bool span(struct reader *r, struct bridge_pb p)
+static bool span(struct reader *r, struct base_pb p)
 {
 	/* SPAN_KIND_UNSPECIFIED, _INTERNAL, _SERVER, _CLIENT, _PRODUCER, _CONSUMER */
 	static const enum sl_span_kind kinds[] = {SL_SPAN_INTERNAL, SL_SPAN_INTERNAL,
@@ -88,10 +88,10 @@ static bool span(struct reader *r, struct bridge_pb p)
 						  SL_SPAN_PRODUCER, SL_SPAN_CONSUMER};
 	struct bridge_span s = {.kind = SL_SPAN_INTERNAL};
 	uint64_t trace[2] = {0}, flags = 0;
-	struct bridge_pb_field f;
+	struct base_pb_field f;
 	bool good = true, has_ids = true;
 
-	while (good && bridge_pb_next(&p, &f)) {
+	while (good && base_pb_next(&p, &f)) {
 		if (f.number == 1 && f.wire == 2)
 			has_ids &= id_of(f.data, 16, trace);
 		else if (f.number == 2 && f.wire == 2)
@@ -129,23 +129,23 @@ static bool span(struct reader *r, struct bridge_pb p)
 	return true;
 }
 
-static bool resource_spans(struct reader *r, struct bridge_pb p)
+static bool resource_spans(struct reader *r, struct base_pb p)
 {
 	struct bridge_text service = {"", 0}, instance = {"", 0};
-	struct bridge_pb again = p;
-	struct bridge_pb_field f, g;
+	struct base_pb again = p;
+	struct base_pb_field f, g;
 	bool good = true;
 
-	while (good && bridge_pb_next(&p, &f))
+	while (good && base_pb_next(&p, &f))
 		if (f.number == 1 && f.wire == 2)
 			good = bridge_otlp_identity(r->otlp, f.data, &service, &instance);
 	if (!good || p.bad)
 		return false;
 	r->to = r->check ? NULL : r->sink->resource(r->sink->arg, service, instance);
-	while (good && bridge_pb_next(&again, &f)) {
+	while (good && base_pb_next(&again, &f)) {
 		if (f.number != 2 || f.wire != 2)
 			continue;
-		while (good && bridge_pb_next(&f.data, &g))
+		while (good && base_pb_next(&f.data, &g))
 			if (g.number == 2 && g.wire == 2)
 				good = span(r, g.data);
 		good = good && !f.data.bad;
@@ -155,11 +155,11 @@ static bool resource_spans(struct reader *r, struct bridge_pb p)
 
 static bool request(struct reader *r, const void *body, size_t bytes)
 {
-	struct bridge_pb p = {body, (const uint8_t *)body + bytes, false};
-	struct bridge_pb_field f;
+	struct base_pb p = {body, (const uint8_t *)body + bytes, false};
+	struct base_pb_field f;
 	bool good = true;
 
-	while (good && bridge_pb_next(&p, &f))
+	while (good && base_pb_next(&p, &f))
 		if (f.number == 1 && f.wire == 2)
 			good = resource_spans(r, f.data);
 	return good && !p.bad;

@@ -16,10 +16,13 @@
 #include "bridge/source.h"
 #include "bridge/text.h"
 
-#define LOG	    "scrape"
-#define SECOND_NS   1000000000ull
-#define TIMEOUT_NS  (10 * SECOND_NS)
-#define HEADERS_MAX (64u << 10)
+#define LOG	   "scrape"
+#define SECOND_NS  1000000000ull
+#define TIMEOUT_NS (10 * SECOND_NS)
+/* How Prometheus judges times of samples: how far back queries look, and what it stores at most. */
+#define OLD_SECONDS   300.
+#define AHEAD_SECONDS 600.
+#define HEADERS_MAX   (64u << 10)
 #define ACCEPT_NATIVE                                                         \
 	"Accept: application/vnd.google.protobuf;proto=io.prometheus.client." \
 	"MetricFamily;encoding=delimited;q=0.9,application/openmetrics-text;" \
@@ -43,7 +46,7 @@ struct scrape {
 	CURL *pattern;
 	CURLSH *share; /* keeps connections between scrapes */
 	struct curl_slist *headers;
-	struct sl_counter scrapes, failures[CAUSES], refused, full;
+	struct sl_counter scrapes, failures[CAUSES], refused, full, untimely;
 	struct bridge_publish_counts told;
 
 	/* Of this scrape. */
@@ -260,23 +263,31 @@ static int fetch(struct scrape *s, enum format *format)
 /* All of the body. */
 static int take(struct scrape *s, enum format format)
 {
+	const double now = (double)base_realtime_ns() * 1e-9;
+	const struct bridge_window window = {now - OLD_SECONDS, now + AHEAD_SECONDS};
 	struct bridge_error e = {0};
+	size_t untimely;
 	char why[sizeof(e.text) + 32];
 	int err;
 
 	bridge_publish_begin(s->publisher);
 	if (format == FAMILIES) {
 		bridge_text_forget(s->parser); /* what is published is of another body */
+		bridge_families_set_window(s->families, &window);
 		err = bridge_families_read(s->families, s->body, s->bytes,
 					   bridge_publish_sink(s->publisher), &s->values, &e);
+		untimely = bridge_families_untimely(s->families);
 	} else {
+		bridge_text_set_window(s->parser, &window);
 		err = bridge_text_read(s->parser,
 				       format == OPENMETRICS ? BRIDGE_OPENMETRICS : BRIDGE_TEXT_004,
 				       s->body, s->bytes, bridge_publish_sink(s->publisher), &e);
 		s->values = bridge_text_counts(s->parser).values;
+		untimely = bridge_text_counts(s->parser).untimely;
 	}
 	if (!err) {
 		bridge_publish_end(s->publisher);
+		sl_counter_add(s->untimely, untimely);
 		return 0;
 	}
 	snprintf(why, sizeof(why), "line %u: %s", e.line, e.text);
@@ -344,6 +355,9 @@ static int open_scrape(struct scrape *s)
 				    "Series of scrapes that cannot be published.", l, 1);
 	s->full = bridge_counter(s->w, "sidelight_bridge_full_total",
 				 "Series of scrapes for which there was no room.", l, 1);
+	s->untimely = bridge_counter(
+		s->w, "sidelight_bridge_untimely_total",
+		"Series of scrapes whose time is more than 5 min ago, or 10 min ahead.", l, 1);
 	for (int i = 0; i < CAUSES; i++) {
 		l[1].value = cause_names[i];
 		s->failures[i] = bridge_counter(s->w, "sidelight_bridge_failures_total",

@@ -96,6 +96,7 @@ struct bridge_text_parser *bridge_text_new(const struct bridge_limits *limits)
 		return NULL;
 	if (limits)
 		p->limits = *limits;
+	p->window = BRIDGE_ALL_TIMES;
 	p->limits.points = p->limits.points ?: BRIDGE_POINTS_MAX;
 	p->limits.values = p->limits.values ?: BRIDGE_VALUES_MAX;
 	/* Lines without labels refer to the array, too. */
@@ -135,6 +136,11 @@ void bridge_text_forget(struct bridge_text_parser *p)
 	p->shaped = false;
 }
 
+void bridge_text_set_window(struct bridge_text_parser *p, const struct bridge_window *w)
+{
+	p->window = *w;
+}
+
 struct bridge_text_counts bridge_text_counts(const struct bridge_text_parser *p)
 {
 	return p->counts;
@@ -152,11 +158,10 @@ static const char *shaped_value(const struct bridge_text_parser *p,
 	if (!s)
 		return NULL;
 	if (s < end && *s == ' ' && p->format == BRIDGE_TEXT_004) {
-		const char *digits = s += 1 + (s + 1 < end && s[1] == '-');
+		double time;
 
-		while (s < end && *s >= '0' && *s <= '9')
-			s++;
-		if (s == digits)
+		s = bridge_text_time(p, s + 1, end, &time);
+		if (!s || !bridge_timely(&p->window, time))
 			return NULL;
 	}
 	if (s == end || *s != '\n')
@@ -190,6 +195,8 @@ static bool by_shape(struct bridge_text_parser *p)
 {
 	const char *shape = p->shape_bytes, *s = p->body;
 
+	if (!bridge_timely(&p->window, p->oldest) || !bridge_timely(&p->window, p->newest))
+		return false;
 	for (size_t i = 0; i < p->shape_count; i++) {
 		const struct bridge_text_shape *l = &p->shape[i];
 
@@ -238,8 +245,13 @@ static int read_sample(struct bridge_text_parser *p, const char *line, const cha
 
 	if (err)
 		return err;
+	p->timed = p->timed || !isnan(l.time);
 	/* What the shape cannot say has to stay as it is: then the next body is read slowly. */
 	constant = l.exemplar != NONE || (!isnan(l.time) && p->format == BRIDGE_OPENMETRICS);
+	if (constant) {
+		p->oldest = fmin(p->oldest, l.time);
+		p->newest = fmax(p->newest, l.time);
+	}
 	err = record(p, line, (size_t)((constant ? next : l.number) - line));
 	return err ?: bridge_text_family_sample(p, &l, p->sink && !constant ? shape : NONE);
 }
@@ -304,7 +316,8 @@ static int read_once(struct bridge_text_parser *p, struct bridge_sink *sink)
 	p->arena_used = 0;
 	p->shape_used = p->shape_count = p->equal_count = p->flat_count = 0;
 	p->constant_count = 0;
-	p->no_shape = false;
+	p->no_shape = p->timed = false;
+	p->oldest = p->newest = NAN;
 	p->sample_count = p->label_count = p->exemplar_count = 0;
 	p->name_count = 0;
 	if (p->name_index)

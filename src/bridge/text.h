@@ -7,7 +7,8 @@
  * only if the whole body is right, so that a scrape is taken as a whole or not at all.
  *
  * Text 0.0.4 is read as Prometheus does; OpenMetrics by the rules of its specification, with
- * exemplars. Both may have quoted names in UTF-8. Timestamps are checked, and not kept.
+ * exemplars. Both may have quoted names in UTF-8. Timestamps say which points are left out, and are
+ * not kept.
  */
 #ifndef SL_BRIDGE_TEXT_H
 #define SL_BRIDGE_TEXT_H
@@ -22,6 +23,9 @@ struct bridge_text_parser;
 struct bridge_text_parser *bridge_text_new(const struct bridge_limits *limits);
 void bridge_text_free(struct bridge_text_parser *p); /* NULL is fine */
 
+/* Of the bodies to come; without it all times are good. */
+void bridge_text_set_window(struct bridge_text_parser *p, const struct bridge_window *w);
+
 /* The sink must not use the last body's shape, as it lost what it had. */
 void bridge_text_forget(struct bridge_text_parser *p);
 
@@ -34,6 +38,7 @@ int bridge_text_read(struct bridge_text_parser *p, enum bridge_text_format forma
 
 struct bridge_text_counts {
 	size_t points, values; /* of the last body */
+	size_t untimely;       /* points outside of the window */
 	bool same_shape;       /* as the one before */
 };
 struct bridge_text_counts bridge_text_counts(const struct bridge_text_parser *p);

@@ -79,6 +79,7 @@ struct bridge_text_group {
 struct bridge_text_parser {
 	struct bridge_limits limits;
 	struct bridge_text_counts counts;
+	struct bridge_window window;
 
 	/* The shape of the last body: all lines' bytes in one block. */
 	bool shaped;
@@ -91,11 +92,13 @@ struct bridge_text_parser {
 	size_t equal_count, equal_room;
 	double *constants; /* numbers that belong to the shape */
 	size_t constant_count, constant_room;
-	bool no_shape; /* this body cannot be told by its shape */
-	double *flat;  /* values of all points */
+	double oldest, newest; /* times that belong to the shape; NaN: none */
+	bool no_shape;	       /* this body cannot be told by its shape */
+	double *flat;	       /* values of all points */
 	size_t flat_count, flat_room;
 
 	/* Of this body. */
+	bool timed; /* a sample has a time */
 	enum bridge_text_format format;
 	const char *body, *end;
 	uint32_t line;
@@ -151,6 +154,9 @@ struct bridge_text_line {
 	double value, time;	      /* time: NaN if there is none */
 	uint32_t exemplar;
 };
+/* A time in seconds; text 0.0.4 has whole milliseconds. Returns its end, or NULL. */
+const char *bridge_text_time(const struct bridge_text_parser *p, const char *s, const char *end,
+			     double *out);
 int bridge_text_line_sample(struct bridge_text_parser *p, const char *s, const char *end,
 			    struct bridge_text_line *out);
 /* A line with '#': *known is false for a comment. */

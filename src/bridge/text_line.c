@@ -176,8 +176,7 @@ static const char *number(const char *s, const char *end, double *out)
 	return s && (s == end || is_blank(*s)) ? s : NULL;
 }
 
-/* Seconds; text 0.0.4 has whole milliseconds. */
-static const char *timestamp(struct bridge_text_parser *p, const char *s, const char *end,
+const char *bridge_text_time(const struct bridge_text_parser *p, const char *s, const char *end,
 			     double *out)
 {
 	const char *start = s;
@@ -228,7 +227,7 @@ static int exemplar(struct bridge_text_parser *p, const char *s, const char *end
 	s = s ? number(s, end, &e.value) : NULL;
 	if (s && s < end) {
 		s = at = space(p, s, end);
-		s = s ? timestamp(p, s, end, &time) : NULL;
+		s = s ? bridge_text_time(p, s, end, &time) : NULL;
 	}
 	if (!s || s < end)
 		return TEXT_BAD(p, "malformed exemplar");
@@ -273,7 +272,7 @@ int bridge_text_line_sample(struct bridge_text_parser *p, const char *s, const c
 		return TEXT_BAD(p, "malformed value");
 	s = s < end ? space(p, s, end) : s;
 	if (s && s < end && *s != '#') {
-		s = timestamp(p, s, end, &out->time);
+		s = bridge_text_time(p, s, end, &out->time);
 		if (!s || (s < end && !is_blank(*s)))
 			return TEXT_BAD(p, "malformed timestamp");
 		if (s < end)

@@ -205,11 +205,28 @@ static int announce(struct bridge_text_parser *p)
 			   f->name.s);
 }
 
+/* The last sample of a group with a time has that of its point. */
+static bool timely(const struct bridge_text_parser *p, const struct bridge_text_group *g)
+{
+	double time = NAN;
+
+	for (uint32_t i = p->timed ? g->first : NONE; i != NONE; i = p->samples[i].next)
+		if (!isnan(p->samples[i].time))
+			time = p->samples[i].time;
+	return bridge_timely(&p->window, time);
+}
+
 static int emit(struct bridge_text_parser *p, const struct point *t, struct bridge_point *out)
 {
 	const struct bridge_text_sample *first = &p->samples[t->group->first];
-	int err = announce(p);
+	int err;
 
+	if (!timely(p, t->group)) {
+		p->counts.untimely++;
+		p->no_shape = true; /* the next body has it, or not */
+		return 0;
+	}
+	err = announce(p);
 	if (err || !p->sink)
 		return err;
 	out->labels = p->labels + first->labels;

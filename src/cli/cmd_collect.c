@@ -135,9 +135,11 @@ static const struct base_option table[] = {
 		    "write analysed rows to this directory, for sidelight replay"),
 	BASE_STRING("remote-write", 0, &set.l.remote_write, "URL",
 		    "send samples to this URL by Prometheus remote write"),
-	BASE_FLAG("remote-native", 0, &set.l.native_histograms,
+	BASE_FLAG("remote-native", 0, &set.l.receiver.native,
 		  "send native histograms by remote write; else exponential histograms lose their "
 		  "buckets"),
+	BASE_FLAG("remote-utf8", 0, &set.l.receiver.utf8,
+		  "send names in UTF-8 by remote write as they are; else they are escaped"),
 	BASE_TIME("sample-every", 0, &set.l.sample_every_ns, 0, 0, "DURATION",
 		  "send one sample per series and interval by remote write, and all around "
 		  "anomalies; 0: all"),
@@ -415,8 +417,10 @@ static int check_analysis(const struct base_command *self, const struct collect_
 		return base_usage(self, "--otlp-sent needs --otlp");
 	if (s->t.otlp && !(s->t.policy.budget > 0))
 		return base_usage(self, "--otlp needs a --trace-budget");
-	if (s->l.native_histograms && !s->l.remote_write)
+	if (s->l.receiver.native && !s->l.remote_write)
 		return base_usage(self, "--remote-native needs --remote-write");
+	if (s->l.receiver.utf8 && !s->l.remote_write)
+		return base_usage(self, "--remote-utf8 needs --remote-write");
 	if (s->l.remote_write && !s->c.history_bytes)
 		return base_usage(self, "--remote-write needs --history, which holds the samples");
 	return BASE_EXIT_OK;

@@ -296,7 +296,9 @@ static const struct cli_count counts[] = {COUNT(reports),
 					  COUNT(nacks),
 					  COUNT(answers_refused),
 					  COUNT(failovers),
-					  COUNT(heartbeats)};
+					  COUNT(heartbeats),
+					  COUNT(restored),
+					  COUNT(damaged)};
 
 static int print(const struct sl_reporter_stats *s, const struct report_sender *sender,
 		 bool as_json)
@@ -329,6 +331,7 @@ static struct report_settings {
 } set = {.o = {.sz = sizeof(set.o),
 	       .target = "127.0.0.1",
 	       .packet_bytes = 1400,
+	       .backup_packets = 128,
 	       .flush_ns = 5000000,
 	       .refresh_ns = 10000000000ull},
 	 .how = {.copies = 1},
@@ -356,6 +359,10 @@ static const struct base_option table[] = {
 	BASE_FLAG("immediate", 'i', &set.immediate, "wake the collector's application"),
 	BASE_FLAG("essential", 'e', &set.essential,
 		  "send reports again until they are acknowledged"),
+	BASE_STRING("backup-file", 0, &set.o.backup_file, "FILE",
+		    "with --essential: keep reports in this file, also for the next run"),
+	BASE_UINT("backup-packets", 0, &set.o.backup_packets, 1, 65536, "N",
+		  "packets of essential reports to keep"),
 	BASE_TIME("timeout", 0, &set.timeout, 0, 0, "TIME",
 		  "wait this long for the last acknowledgement"),
 	BASE_FLAG("changes", 'c', &set.changes, "key-write: report only values that changed"),
@@ -405,6 +412,21 @@ static const char *why_not_open(const struct report_settings *s, int err)
 	return strerror(err);
 }
 
+/* NULL: the error is not of the file. */
+static const char *why_no_ring(int err)
+{
+	switch (err) {
+	case EBADMSG:
+		return "not a ring of reports, or one of another reporter, tenant or size";
+	case EBUSY:
+		return "in use by another reporter";
+	case EPERM:
+		return "other users own it or may write to it";
+	default:
+		return NULL;
+	}
+}
+
 static int run(const struct base_command *self, const struct report_settings *settings, char **word,
 	       int n)
 {
@@ -415,6 +437,9 @@ static int run(const struct base_command *self, const struct report_settings *se
 	if (settings->o.key_file)
 		base_secret_warn("report", settings->o.key_file);
 	s.r = sl_reporter_open(&settings->o);
+	if (!s.r && why_no_ring(errno))
+		return base_failure(self, "--backup-file: %s: %s", settings->o.backup_file,
+				    why_no_ring(errno));
 	if (!s.r)
 		return base_failure(self, "%s: %s", settings->o.target,
 				    why_not_open(settings, errno));
@@ -430,7 +455,8 @@ static int run(const struct base_command *self, const struct report_settings *se
 	err = sl_reporter_drain(s.r, settings->timeout);
 	sl_reporter_stats(s.r, &stats);
 	if (err == -ETIMEDOUT)
-		base_failure(self, "not all was acknowledged in time; is a translator at %s?",
+		base_failure(self, "not all was acknowledged in time%s; is a translator at %s?",
+			     settings->o.backup_file ? ", and is kept in the file" : "",
 			     settings->o.target);
 	code = print(&stats, &s, settings->json);
 	sl_reporter_close(s.r);

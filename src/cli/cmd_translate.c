@@ -17,18 +17,21 @@
 #include "dta/wire/auth.h"
 #include "dta/translate/translate.h"
 #include "dta/io/xdp.h"
+#if HAVE_XDP
+#include "dta/io/kernel.h"
+#endif
 
 #define WORKERS_MAX 64u
 #define NAME	    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-"
 
 struct translate {
 	const struct base_command *cmd;
-	struct base_strings collectors, listen, pcap, xdp;
-	const char *output, *legacy, *name, *secret, *xdp_mode;
+	struct base_strings collectors, listen, input, pcap, xdp;
+	const char *map, *output, *legacy, *name, *secret, *xdp_mode;
 	uint32_t workers;
 	uint16_t port;
 	uint64_t buffer;
-	bool json, unconfined;
+	bool json, unconfined, print_map, in_kernel;
 	/* derived from these */
 	struct dta_translate_opts opts;
 	uint8_t secret_bytes[DTA_SECRET_MAX];
@@ -36,7 +39,10 @@ struct translate {
 	pthread_t thread[WORKERS_MAX];
 	struct dta_xdp *at; /* the interfaces of --xdp */
 	uint32_t made, started;
-	struct sockaddr_in6 where[DTA_TRANSLATE_INPUTS]; /* of the first worker's inputs */
+	/* The first worker's sockets: of --listen, then of --input. */
+	struct sockaddr_in6 where[DTA_TRANSLATE_INPUTS];
+	char device_address[DTA_TRANSLATE_INPUTS][280];
+	struct dta_map *devices; /* of --map, or the default */
 	int stop;
 };
 
@@ -54,6 +60,29 @@ static void line(const char *what, uint64_t n)
 {
 	if (n)
 		printf("  %-28s %" PRIu64 "\n", what, n);
+}
+
+static void print_device(const char *name, const struct dta_device_account *d)
+{
+	char what[64];
+
+	if (!d->decoder.datagrams)
+		return;
+	printf("%-30s %" PRIu64 "\n", name, d->decoder.datagrams);
+	line("records", d->decoder.records);
+	line("records without a report", d->map.unmapped);
+	line("reports", d->map.reports);
+	line("refused: tenant wants MACs", d->unproven);
+	line("values beyond their size", d->map.saturated);
+	line("lost, as its numbers say", d->decoder.lost);
+	line("restarts", d->decoder.restarts);
+	line("exporters", d->decoder.exporters);
+	line("templates", d->decoder.templates);
+	for (int r = DTA_DEVICE_FINE + 1; r < DTA_DEVICE_REFUSALS; r++) {
+		snprintf(what, sizeof(what), "refused: %s",
+			 dta_device_refusal_name((enum dta_device_refusal)r));
+		line(what, d->decoder.refused[r]);
+	}
 }
 
 static void print_text(const struct dta_translate_account *a, uint64_t others)
@@ -74,6 +103,8 @@ static void print_text(const struct dta_translate_account *a, uint64_t others)
 	line("reporters slowed, times", a->slowed);
 	line("answers held back", a->held_back);
 	line("other packets", others);
+	for (int d = 0; d < DTA_DEVICES; d++)
+		print_device(dta_device_name((enum dta_device)d), &a->device[d]);
 	printf("reports                        %" PRIu64 "\n", a->reports);
 	line("taken", a->fresh);
 	line("taken, perhaps stored before", a->maybe_twice);
@@ -141,48 +172,59 @@ static bool open_xdp(struct translate *t, char *error, size_t bytes)
 	t->at = dta_xdp_open(&o, error, bytes);
 	if (!t->at)
 		return false;
-	if (dta_xdp_queues(t->at) >= t->workers)
-		return true;
+	if (dta_xdp_queues(t->at) >= t->workers) {
+		if (t->in_kernel)
+			t->opts.kernel = dta_kernel_open(t->at, t->opts.client.raw.interface, error,
+							 bytes);
+		return !t->in_kernel || t->opts.kernel;
+	}
 	snprintf(error, bytes, "--workers %u: --xdp has %u queues, and each worker needs one",
 		 t->workers, dta_xdp_queues(t->at));
 	return false;
 }
 #endif
 
+/* The socket of the i-th --listen, or behind them --input. NULL with error. */
+static struct dta_input *open_socket(struct translate *t, uint32_t i, uint32_t index, char *error,
+				     size_t bytes)
+{
+	const bool listens = i < t->listen.n;
+	const struct dta_input_udp_opts o = {.address = listens ? t->listen.v[i]
+								: t->device_address[i],
+					     .as = index ? &t->where[i] : NULL,
+					     .share = t->workers > 1,
+					     .receive_bytes = t->buffer};
+	struct dta_input *in = dta_input_udp(&o, error, bytes);
+	const int err = in && !index ? dta_input_udp_where(in, &t->where[i]) : 0;
+
+	if (!err)
+		return in;
+	base_fail(error, bytes, err, "%s: %s", o.address, strerror(-err));
+	in->ops->close(in);
+	return NULL;
+}
+
 static int make_worker(struct translate *t, uint32_t index)
 {
 	struct dta_input *in[DTA_TRANSLATE_INPUTS];
 	char error[512] = "", name[64];
 	uint32_t n = 0;
-	int err;
 
-	for (size_t i = 0; i < t->listen.n; i++, n++) {
-		const struct dta_input_udp_opts o = {.address = t->listen.v[i],
-						     .as = index ? &t->where[i] : NULL,
-						     .share = t->workers > 1,
-						     .receive_bytes = t->buffer};
-
-		in[n] = dta_input_udp(&o, error, sizeof(error));
+	for (; n < t->listen.n + t->input.n; n++) {
+		in[n] = open_socket(t, n, index, error, sizeof(error));
 		if (!in[n])
 			goto fail;
-		err = index ? 0 : dta_input_udp_where(in[n], &t->where[i]);
-		if (err) {
-			n++;
-			base_fail(error, sizeof(error), err, "%s: %s", t->listen.v[i],
-				  strerror(-err));
-			goto fail;
-		}
 #if HAVE_XDP
-		if (t->xdp.n && !index && !open_xdp(t, error, sizeof(error))) {
+		if (!t->xdp.n || n >= t->listen.n)
+			continue;
+		if (!index && !open_xdp(t, error, sizeof(error))) {
 			n++;
 			goto fail;
 		}
-		if (t->xdp.n)
-			in[n] = dta_input_xdp(t->at, in[n], index, t->workers, error,
-					      sizeof(error));
-#endif
+		in[n] = dta_input_xdp(t->at, in[n], index, t->workers, error, sizeof(error));
 		if (!in[n])
 			goto fail;
+#endif
 	}
 	for (size_t i = 0; i < t->pcap.n && !index; i++, n++) {
 		in[n] = dta_input_pcap(t->pcap.v[i], t->port, error, sizeof(error));
@@ -211,19 +253,27 @@ static void *work(void *arg)
 	return NULL;
 }
 
+/* Appends ",HOST:PORT" of a socket; before: what stands before HOST. */
+static void say_where(const struct sockaddr_in6 *at, const char *before, char *all, size_t bytes)
+{
+	const bool v4 = IN6_IS_ADDR_V4MAPPED(&at->sin6_addr);
+	char host[INET6_ADDRSTRLEN];
+	const size_t have = strlen(all);
+
+	inet_ntop(v4 ? AF_INET : AF_INET6, &at->sin6_addr.s6_addr[v4 ? 12 : 0], host, sizeof(host));
+	snprintf(all + have, bytes - have, v4 ? "%s%s%s:%u" : "%s%s[%s]:%u", have ? "," : "",
+		 before, host, ntohs(at->sin6_port));
+}
+
 static void say_ready(const struct translate *t)
 {
-	char all[1024] = "", xdp[512] = "", one[80], host[INET6_ADDRSTRLEN];
+	char all[1024] = "", devices[1024] = "", xdp[512] = "", one[80];
 
-	for (size_t i = 0; i < t->listen.n; i++) {
-		const struct in6_addr *a = &t->where[i].sin6_addr;
-		const bool v4 = IN6_IS_ADDR_V4MAPPED(a);
-
-		inet_ntop(v4 ? AF_INET : AF_INET6, v4 ? (const void *)&a->s6_addr[12] : a, host,
-			  sizeof(host));
-		snprintf(one, sizeof(one), v4 ? "%s%s:%u" : "%s[%s]:%u", i ? "," : "", host,
-			 ntohs(t->where[i].sin6_port));
-		strncat(all, one, sizeof(all) - strlen(all) - 1);
+	for (size_t i = 0; i < t->listen.n; i++)
+		say_where(&t->where[i], "", all, sizeof(all));
+	for (size_t i = t->listen.n; i < t->listen.n + t->input.n; i++) {
+		snprintf(one, sizeof(one), "%s:", dta_device_name(t->opts.device[i]));
+		say_where(&t->where[i], one, devices, sizeof(devices));
 	}
 #if HAVE_XDP
 	for (uint32_t i = 0; t->at && dta_xdp_how(t->at, i); i++) {
@@ -231,8 +281,8 @@ static void say_ready(const struct translate *t)
 		strncat(xdp, one, sizeof(xdp) - strlen(xdp) - 1);
 	}
 #endif
-	base_ready("listen=%s workers=%u output=%s%s%s", *all ? all : "-", t->made, t->output,
-		   *xdp ? " xdp=" : "", xdp);
+	base_ready("listen=%s workers=%u output=%s%s%s%s%s", *all ? all : "-", t->made, t->output,
+		   *devices ? " input=" : "", devices, *xdp ? " xdp=" : "", xdp);
 }
 
 /* Waits until all workers can write, and prints the line "ready". */
@@ -245,7 +295,8 @@ static void watch(struct translate *t)
 		for (uint32_t i = 0; i < t->made; i++)
 			said &= dta_worker_ready(t->worker[i]);
 		/* A worker that only reads files may have ended. */
-		if (!said && !t->listen.n && pthread_tryjoin_np(t->thread[0], NULL) == 0) {
+		if (!said && !t->listen.n && !t->input.n &&
+		    pthread_tryjoin_np(t->thread[0], NULL) == 0) {
 			t->started = 0;
 			return;
 		}
@@ -325,16 +376,56 @@ static int read_secret(struct translate *t)
 	return BASE_EXIT_OK;
 }
 
+/* --input KIND[=HOST:PORT], --map */
+static int check_devices(struct translate *t)
+{
+	char error[512], kinds[64] = "";
+
+	for (int d = 0; d < DTA_DEVICES; d++)
+		if (dta_device_decoder((enum dta_device)d))
+			snprintf(kinds + strlen(kinds), sizeof(kinds) - strlen(kinds), "%s%s",
+				 *kinds ? ", " : "", dta_device_name((enum dta_device)d));
+	for (size_t i = 0; i < DTA_TRANSLATE_INPUTS; i++)
+		t->opts.device[i] = DTA_DEVICES;
+	for (size_t i = 0; i < t->input.n; i++) {
+		const char *text = t->input.v[i], *at = strchr(text, '=');
+		const size_t k = t->listen.n + i;
+		char kind[16];
+
+		snprintf(kind, sizeof(kind), "%.*s", at ? (int)(at - text) : 15, text);
+		t->opts.device[k] = dta_device_find(kind);
+		if (!dta_decoder_find(kind))
+			return base_usage(t->cmd, "--input: '%s' is not one of %s", kind, kinds);
+		if (at)
+			snprintf(t->device_address[k], sizeof(*t->device_address), "%s", at + 1);
+		else
+			snprintf(t->device_address[k], sizeof(*t->device_address), ":%u",
+				 dta_decoder_find(kind)->port);
+	}
+	if (t->map && !t->input.n)
+		return base_usage(t->cmd, "--map: for --input, which is missing");
+	if (!t->input.n)
+		return BASE_EXIT_OK;
+	t->devices = t->map ? dta_map_read(t->map, error, sizeof(error))
+			    : dta_map_text("default", dta_map_default, strlen(dta_map_default),
+					   error, sizeof(error));
+	t->opts.map = t->devices;
+	return t->devices ? BASE_EXIT_OK : base_failure(t->cmd, "%s", error);
+}
+
 static int check(struct translate *t)
 {
 	static const char *anywhere[] = {":40040"};
 	static const char *const outputs[] = {"shm", "verbs", "raw", NULL};
 	static char host[64];
-	int output, legacy;
+	int output, legacy, code;
 
 	if (!t->collectors.n)
 		return base_usage(
 			t->cmd, "--collector is missing: unix:PATH or HOST:PORT of a store server");
+	if (t->opts.replicas > t->collectors.n)
+		return base_usage(t->cmd, "--replicas %u needs as many --collector",
+				  t->opts.replicas);
 	output = cli_choice(t->output, outputs);
 	if (output < 0)
 		return base_usage(t->cmd, "--output: '%s' is not one of shm, verbs, raw",
@@ -344,16 +435,16 @@ static int check(struct translate *t)
 	if (legacy < 0)
 		return base_usage(t->cmd, "--legacy: '%s' is neither a nor b", t->legacy);
 	t->opts.legacy = (enum dta_legacy)legacy;
-	if (!t->listen.n && !t->pcap.n)
+	if (!t->listen.n && !t->input.n && !t->pcap.n)
 		t->listen = (struct base_strings){anywhere, 1};
-	if (t->listen.n + t->pcap.n > DTA_TRANSLATE_INPUTS)
+	if (t->listen.n + t->input.n + t->pcap.n > DTA_TRANSLATE_INPUTS)
 		return base_usage(t->cmd, "more than %u inputs", DTA_TRANSLATE_INPUTS);
 	if (t->xdp.n && t->listen.n != 1)
 		return base_usage(t->cmd, "--xdp needs exactly one --listen, not %zu", t->listen.n);
 	if (t->xdp_mode && strcmp(t->xdp_mode, "native") && strcmp(t->xdp_mode, "generic"))
 		return base_usage(t->cmd, "--xdp-mode: '%s' is neither native nor generic",
 				  t->xdp_mode);
-	if (t->pcap.n && !t->listen.n && t->workers > 1)
+	if (t->pcap.n && !t->listen.n && !t->input.n && t->workers > 1)
 		return base_usage(t->cmd, "--workers: files are read by one worker");
 	if (!t->name) {
 		gethostname(host, sizeof(host) - 1);
@@ -370,25 +461,42 @@ static int check(struct translate *t)
 	if (t->opts.client.raw.xdp &&
 	    (t->opts.client.output != DTA_CLIENT_RAW || t->opts.client.raw.file))
 		return base_usage(t->cmd, "--raw-xdp: for --output raw by --raw-interface");
+	if (t->in_kernel &&
+	    (!t->xdp.n || !t->opts.client.raw.interface || t->opts.client.output != DTA_CLIENT_RAW))
+		return base_usage(t->cmd,
+				  "--in-kernel: for --xdp and --output raw by --raw-interface");
+	if (t->in_kernel && (t->workers > 1 || t->collectors.n > 1))
+		return base_usage(t->cmd, "--in-kernel: with one worker and one collector");
 	if (!HAVE_XDP && (t->xdp.n || t->opts.client.raw.xdp))
 		return base_failure(
 			t->cmd, "this build has no AF_XDP: libxdp, clang or bpftool was missing");
 	t->opts.name = t->name;
 	t->opts.collectors = t->collectors.v;
 	t->opts.n_collectors = (uint32_t)t->collectors.n;
-	return t->secret ? read_secret(t) : BASE_EXIT_OK;
+	code = check_devices(t);
+	return code == BASE_EXIT_OK && t->secret ? read_secret(t) : code;
 }
 
 static const struct base_option table[] = {
 	BASE_LIST("collector", 'c', &set.collectors, "WHERE",
 		  "unix:PATH or HOST:PORT of a store server; repeatable: keys are spread over all"),
+	BASE_UINT("replicas", 'r', &set.opts.replicas, 1, 8, "N",
+		  "write each report to N collectors, the next ones on the ring (default 1)"),
 	BASE_LIST("listen", 'l', &set.listen, "HOST:PORT",
 		  "receive reports at this address; repeatable (default :40040, both families)"),
+	BASE_LIST("input", 'i', &set.input, "KIND[=HOST:PORT]",
+		  "receive what devices send: ipfix, netflow (versions 5 and 9), sflow or int; "
+		  "repeatable (default: the kind's own port)"),
+	BASE_STRING("map", 0, &set.map, "FILE",
+		    "make reports of that by the rules of this file (default: as --print-map)"),
+	BASE_FLAG("print-map", 0, &set.print_map, "print the default rules, and end"),
 	BASE_LIST("xdp", 'x', &set.xdp, "NAME[:QUEUE]",
 		  "receive reports for --listen from this interface by AF_XDP, past the kernel; "
 		  "repeatable"),
 	BASE_STRING("xdp-mode", 0, &set.xdp_mode, "MODE",
 		    "native or generic XDP (default: native where the driver can)"),
+	BASE_FLAG("in-kernel", 0, &set.in_kernel,
+		  "translate packets of one report in the kernel, at --xdp, for --output raw"),
 	BASE_LIST("pcap", 0, &set.pcap, "FILE",
 		  "translate the reports captured in this file, and end; repeatable"),
 	BASE_UINT("port", 0, &set.port, 1, 65535, "N", "UDP port of captured reports"),
@@ -441,6 +549,9 @@ static int run(const struct base_command *cmd, int argc, char **argv)
 	set.cmd = cmd;
 	if (!base_options_only(cmd, table, argc, argv, &code))
 		return code;
+	if (set.print_map)
+		return fputs(dta_map_default, stdout) < 0 || fflush(stdout) ? BASE_EXIT_FAILURE
+									    : BASE_EXIT_OK;
 	code = check(&set);
 	if (code != BASE_EXIT_OK)
 		return code;
@@ -453,7 +564,9 @@ static int run(const struct base_command *cmd, int argc, char **argv)
 		dta_worker_free(set.worker[i]);
 	dta_steer_free(set.opts.steer);
 	dta_rates_free(set.opts.client.engine.rates);
+	dta_map_free(set.devices);
 #if HAVE_XDP
+	dta_kernel_close(set.opts.kernel);
 	dta_xdp_close(set.at);
 #endif
 	close(set.stop);

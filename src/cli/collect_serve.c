@@ -79,6 +79,7 @@ bool cli_collect_serve(struct cli_collect_server *s, const struct cli_collect_ht
 		.admin_token_file = o->admin_token_file,
 		.admin_token = own ? token : NULL,
 		.open = o->open,
+		.protobuf = true, /* remote read */
 		.front = o->front,
 		.allow_hosts = o->allow_hosts.v,
 		.allow_host_count = o->allow_hosts.n,

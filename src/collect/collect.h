@@ -190,6 +190,28 @@ ssize_t collect_collector_history_known(struct collect_collector *c, uint64_t in
 					uint32_t metric, int64_t known_ns, int64_t from_ns,
 					int64_t to_ns, struct collect_point *out, size_t max);
 
+/* A series that has a history: of a histogram or a summary, its count. */
+struct collect_series_view {
+	uint64_t instance;
+	uint32_t metric;
+	const struct region_metric *m;
+	const char *name;			 /* of the samples: with "_total", "_count" */
+	const char *const *keys, *const *values; /* unescaped, in no order */
+	uint32_t labels;
+};
+struct collect_series_walk {
+	/* False skips the family with samples of this name. NULL: all are wanted. */
+	bool (*family)(void *arg, const char *name, const struct region_metric *m);
+	bool (*series)(void *arg, const struct collect_series_view *s); /* false ends the walk */
+	void *arg;
+};
+/*
+ * Calls back for all series that have a history, in the order of their names, also for those of
+ * publishers that have ended, as long as they are shown. Processes are apart, even if
+ * sum_processes. State sets and infos have none. 0, -ENOMEM.
+ */
+int collect_collector_series(struct collect_collector *c, const struct collect_series_walk *walk);
+
 /* ---- taps: values while they are fresh ---- */
 
 #define COLLECT_TAPS_MAX 4u

@@ -63,6 +63,8 @@ struct collect_collector {
 	/* Read and written by any thread. */
 	uint64_t age, region_count, series_count, memory;
 	uint64_t expired, refused_regions, refused_series, refused_history;
+	uint64_t left_out_families;
+	uint64_t exemplars_long, exemplars_malformed, exemplars_memory; /* left out */
 	uint64_t conflicts_kind, conflicts_name, conflicts_duplicate, conflicts_sum;
 	uint64_t retired_lost;
 	uint64_t tcp_groups, flow_slots; /* in use */

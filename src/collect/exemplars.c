@@ -48,14 +48,19 @@ void collect_exemplars_take(struct collect_region *r, uint32_t i,
 {
 	struct collect_exemplars *e = r->exemplars;
 	struct region_exemplar parsed;
+	enum region_fault fault = region_exemplar_parse(words, &parsed);
 	uint32_t *first;
 
-	if (region_exemplar_parse(words, &parsed) || i >= r->info->max_exemplars)
+	if (fault && fault != REGION_FAULT_UNSETTLED)
+		relaxed_add(r->c->exemplars_malformed, 1);
+	if (fault || i >= r->info->max_exemplars)
 		return;
 	if (!e) {
 		e = exemplars_new(r->info->max_exemplars);
-		if (!e)
+		if (!e) {
+			relaxed_add(r->c->exemplars_memory, 1);
 			return;
+		}
 		relaxed_add(r->c->memory, e->bytes);
 		/* Pairs with the acquire in collect_exemplars_next(). */
 		__atomic_store_n(&r->exemplars, e, __ATOMIC_RELEASE);
@@ -66,9 +71,14 @@ void collect_exemplars_take(struct collect_region *r, uint32_t i,
 		e->next[i] = *first;
 		/* Pairs with the acquire in collect_exemplars_next(). */
 		__atomic_store_n(first, i, __ATOMIC_RELEASE);
-	} else if (e->id[i] != parsed.id) {
-		return; /* no writer does so */
+	} else if (e->id[i] != parsed.id) { /* no writer does so */
+		relaxed_add(r->c->exemplars_malformed, 1);
+		return;
 	}
+	if (e->words[i][SL_EXEMPLAR_TAG] != words[SL_EXEMPLAR_TAG] &&
+	    export_exemplar_is_long(&(struct export_exemplar){.labels = parsed.labels,
+							      .label_count = parsed.label_count}))
+		relaxed_add(r->c->exemplars_long, 1);
 	for (uint32_t k = 0; k < REGION_EXEMPLAR_WORDS; k++)
 		relaxed_store(e->words[i][k], words[k]);
 }

@@ -313,6 +313,8 @@ static bool clashes(const struct collect_index *x, const struct collect_index_fa
 		size_t s = strlen(made[i].suffix);
 		char name[SL_NAME_MAX + 16];
 
+		if (!x->created && !strcmp(made[i].suffix, "_created"))
+			continue;
 		if (named && n > s && !strcmp(f->f.name + n - s, made[i].suffix) &&
 		    is_exposed(x, f->f.name, n - s, (int)made[i].type, exposed))
 			return true;
@@ -788,6 +790,7 @@ struct collect_index *collect_index_new(struct collect_collector *c)
 		return NULL;
 	x->refs = 1;
 	x->c = c;
+	x->created = c->opts.created;
 	c->build++;
 	if (!take_regions(x, c) || !take_retired(x, c))
 		goto fail;

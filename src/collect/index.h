@@ -42,6 +42,7 @@ struct collect_index {
 	struct collect_collector *c;
 	struct collect_index_family *family;
 	size_t families;
+	bool created; /* samples "_created" are shown */
 	struct collect_item *item;
 	size_t items;
 	struct collect_region **region;	    /* all listed ones, by tenant and age */
@@ -68,6 +69,8 @@ const struct collect_def *collect_index_def(const struct collect_index *x,
 					    const struct collect_item *i);
 const struct collect_label_set *collect_index_labels(const struct collect_index *x,
 						     const struct collect_item *i);
+/* What a series of this type is called whose values are those of the history, after its family. */
+const char *collect_history_suffix(enum export_family_type type);
 /* Adds the counters of a region to the sums that outlive it. Control only. */
 void collect_retire_region(struct collect_collector *c, struct collect_region *r);
 void collect_retired_free(struct collect_collector *c);

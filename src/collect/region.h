@@ -125,6 +125,8 @@ struct collect_region {
 	struct collect_table_reader *table;
 	/* link/exemplars.c's */
 	uint64_t exemplars_at_ns, exemplars_set;
+	uint64_t exemplars_turn_ns; /* when its tenant's next piece is its own; 0: not asked for */
+	uint64_t exemplars_dropped; /* by the publisher; any thread */
 	uint32_t exemplars_next, exemplars_end; /* elements to read; equal: none */
 	bool exemplars_busy;
 	uint64_t since_ns, retry_ns, backoff_ns;

@@ -453,5 +453,6 @@ struct export_source collect_collector_source(struct collect_collector *c)
 		.end = walk_end,
 		.has_family = has_family,
 		.created = c->opts.created,
+		.left_out = &c->left_out_families,
 	};
 }

@@ -19,12 +19,13 @@ struct collect_region;
 
 /* Its turns in the rounds of one link. The worker's, except where it says otherwise. */
 struct collect_turn {
-	uint64_t lines; /* of a pass over all of its regions; any thread */
-	uint64_t part;	/* lines per round while it is slow */
-	int64_t credit; /* lines left in this round */
-	uint32_t every; /* it is read every this many rounds, at least 1; any thread */
-	uint32_t stamp; /* of the last time that lines was summed up */
-	uint64_t rows;	/* bytes of history not packed yet; any thread */
+	uint64_t lines;	       /* of a pass over all of its regions; any thread */
+	uint64_t part;	       /* lines per round while it is slow */
+	int64_t credit;	       /* lines left in this round */
+	uint32_t every;	       /* it is read every this many rounds, at least 1; any thread */
+	uint32_t stamp;	       /* of the last time that lines was summed up */
+	uint64_t rows;	       /* bytes of history not packed yet; any thread */
+	uint64_t exemplars_ns; /* when the next piece of its exemplars may be read */
 };
 
 struct collect_tenant {

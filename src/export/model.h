@@ -42,6 +42,9 @@ struct export_exemplar {
 	size_t label_count;
 };
 
+/* Its labels have more characters than OpenMetrics 1.0 ("Exemplars") allows, or it has too many. */
+bool export_exemplar_is_long(const struct export_exemplar *e);
+
 enum export_value_type { EXPORT_VALUE_U64 = 1, EXPORT_VALUE_I64, EXPORT_VALUE_F64 };
 
 struct export_series {
@@ -113,6 +116,8 @@ struct export_source {
 	/* True: there is a family of this name. NULL: the source has no names in UTF-8. */
 	bool (*has_family)(void *walk, const char *name);
 	bool created; /* OpenMetrics has "_created" */
+	/* Counts families for which there is no name, each time. Any thread; may be NULL. */
+	uint64_t *left_out;
 };
 
 enum export_format { EXPORT_FORMAT_TEXT = 0, EXPORT_FORMAT_OPENMETRICS, EXPORT_FORMAT_PROTOBUF };

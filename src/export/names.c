@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/relaxed.h"
 #include "export/render.h"
 
 const char *const export_type_names[] = {
@@ -41,11 +42,17 @@ static const char *const sample_suffixes[][6] = {
 	[EXPORT_FAMILY_BARE_COUNTER] = {NULL},
 };
 
-static bool is_sample_suffix(enum export_family_type type, const char *suffix)
+static bool is_shown(const struct export_render *r, const char *suffix)
+{
+	return r->source.created || strcmp(suffix, "_created");
+}
+
+static bool is_sample_suffix(const struct export_render *r, enum export_family_type type,
+			     const char *suffix)
 {
 	for (const char *const *s = sample_suffixes[type]; *s; s++)
 		if (!strcmp(*s, suffix))
-			return true;
+			return is_shown(r, suffix);
 	return false;
 }
 
@@ -56,7 +63,7 @@ static bool clashes(const struct export_render *r)
 		size_t n = strlen(other->name);
 
 		if (!strncmp(r->name, other->name, n) &&
-		    (!r->name[n] || is_sample_suffix(other->type, r->name + n)))
+		    (!r->name[n] || is_sample_suffix(r, other->type, r->name + n)))
 			return true;
 	}
 	return false;
@@ -90,6 +97,8 @@ static bool is_there(const struct export_render *r, const char *name)
 		for (const char *const *s = sample_suffixes[i]; *s; s++) {
 			size_t k = strlen(*s);
 
+			if (!is_shown(r, *s))
+				continue;
 			strcpy(mempcpy(other, name, n), *s);
 			if (i == r->family.type && r->source.has_family(r->walk, other))
 				return true;
@@ -166,7 +175,26 @@ static bool escape(struct export_render *r)
 	return take_escaped(r, name, true);
 }
 
-bool export_names_take(struct export_render *r)
+/*
+ * Names that are lengthened and names that are escaped know of each other. False: the name is an
+ * escaped one's.
+ */
+static bool keep_from_escaped(struct export_render *r)
+{
+	char sample[EXPORT_SHOWN_NAME_MAX + 16];
+	uint64_t hash, of_sample;
+
+	if (r->utf8 || !r->source.has_family)
+		return true;
+	strcpy(mempcpy(sample, r->name, r->name_bytes), export_sample_suffix(r->family.type));
+	hash = base_hash_text(0, r->name);
+	of_sample = base_hash_text(0, sample);
+	if (was_escaped(r, hash) || was_escaped(r, of_sample))
+		return false;
+	return note_escaped(r, hash) && note_escaped(r, of_sample);
+}
+
+static bool take_name(struct export_render *r)
 {
 	const char *name = r->family.name;
 	size_t n = strlen(name), kept = 0;
@@ -194,7 +222,8 @@ bool export_names_take(struct export_render *r)
 	r->reserved_count = kept;
 	memcpy(r->name, name, n + 1);
 	r->name_bytes = n;
-	while (r->reserved_count && clashes(r)) {
+	while ((r->reserved_count && clashes(r)) ||
+	       (r->name_bytes != n && !r->error && !keep_from_escaped(r))) {
 		if (r->name_bytes + LONGER_MAX > EXPORT_SHOWN_NAME_MAX)
 			return false;
 		r->name_bytes = (size_t)(lengthen(r, r->name + r->name_bytes) - r->name);
@@ -205,4 +234,13 @@ bool export_names_take(struct export_render *r)
 	own->type = r->family.type;
 	memcpy(own->name, r->name, r->name_bytes + 1);
 	return true;
+}
+
+bool export_names_take(struct export_render *r)
+{
+	bool taken = take_name(r);
+
+	if (!taken && !r->error && r->source.left_out)
+		relaxed_add(*r->source.left_out, 1);
+	return taken;
 }

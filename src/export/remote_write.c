@@ -4,9 +4,10 @@
  *
  *	WriteRequest { repeated TimeSeries timeseries = 1; }
  *	TimeSeries   { repeated Label labels = 1; repeated Sample samples = 2;
- *		       repeated Histogram histograms = 4; }
+ *		       repeated Exemplar exemplars = 3; repeated Histogram histograms = 4; }
  *	Label        { string name = 1; string value = 2; }
  *	Sample       { double value = 1; int64 timestamp = 2; }
+ *	Exemplar     { repeated Label labels = 1; double value = 2; int64 timestamp = 3; }
  *	Histogram    { uint64 count_int = 1; double sum = 3; sint32 schema = 4;
  *		       double zero_threshold = 5; uint64 zero_count_int = 6;
  *		       repeated BucketSpan positive_spans = 11;
@@ -24,8 +25,10 @@
 
 #include "base/base.h"
 #include "base/grow.h"
+#include "base/hash.h"
 #include "base/relaxed.h"
 #include "export/pb.h"
+#include "export/render.h"
 
 #define LABELS_MAX  128u
 #define REQUEST_MAX (4u << 20)		  /* before compression: receivers have limits */
@@ -38,9 +41,9 @@ struct export_remote_write {
 	/* The request under way. */
 	uint8_t *at;
 	size_t bytes, room;
-	uint64_t samples;
+	uint64_t samples, items; /* items: and exemplars */
 	/* Written by the one thread, read by any. */
-	uint64_t taken, same_ms, dropped_memory;
+	uint64_t taken, same_ms, clashing, dropped_memory, exemplars, long_exemplars;
 };
 
 /* ---- protobuf ---- */
@@ -75,30 +78,199 @@ static int by_name(const void *a, const void *b)
 	return strcmp(((const struct label *)a)->name, ((const struct label *)b)->name);
 }
 
-struct export_remote_series *export_remote_series_new(const char *name, const char *suffix,
-						      const struct region_text_label *labels,
-						      size_t count)
+static bool is_taken(const struct label *sorted, size_t n, const char *key)
 {
-	struct label sorted[LABELS_MAX] = {{"__name__", name, suffix}};
+	for (size_t i = 0; i < n; i++)
+		if (!strcmp(sorted[i].name, key))
+			return true;
+	return false;
+}
+
+/*
+ * Escapes a label's key into memory at `to`, which is large enough, so that none of the n others
+ * has it. Returns the end.
+ */
+static char *escape_key(char *to, const char *key, const struct label *others, size_t n)
+{
+	char *end = export_underscores(to, key, false);
+
+	if (is_taken(others, n, to))
+		end = export_hex_name(to, key);
+	for (; is_taken(others, n, to); *end = '\0')
+		*end++ = '_';
+	return end + 1;
+}
+
+/* Escapes keys in the n labels, of which the first is the name. NULL: ENOMEM. */
+static char *escape_keys(struct label *l, size_t n)
+{
+	size_t bytes = 1;
+	char *text, *to;
+
+	for (size_t i = 1; i < n; i++)
+		bytes += EXPORT_ESCAPED(strlen(l[i].name)) + n;
+	text = to = malloc(bytes);
+	for (size_t i = 1; text && i < n; i++) {
+		const struct label own = l[i];
+		char *key = to;
+
+		if (export_is_plain(own.name, false))
+			continue;
+		l[i] = l[n - 1]; /* the others stand together */
+		to = escape_key(key, own.name, l, n - 1);
+		l[n - 1] = l[i];
+		l[i] = own;
+		l[i].name = key;
+	}
+	return text;
+}
+
+static size_t labels_bytes(const struct label *l, size_t n)
+{
+	size_t bytes = 0;
+
+	for (size_t i = 0; i < n; i++)
+		bytes += string_bytes(label_message(&l[i]));
+	return bytes;
+}
+
+static uint8_t *put_labels(uint8_t *p, const struct label *l, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		p = put_label(p, &l[i]);
+	return p;
+}
+
+/* The labels in order, and once more with the longer form of the name, which is NULL if none. */
+static struct export_remote_series *series_of(struct label *l, size_t n, const char *longer)
+{
 	struct export_remote_series *s;
-	size_t n = 1, bytes = 0;
+	size_t bytes, more = 0;
+	struct label *name;
 	uint8_t *p;
 
-	for (size_t i = 0; i < count && n < LABELS_MAX; i++)
-		if (*labels[i].value)
-			sorted[n++] = (struct label){labels[i].key, labels[i].value, ""};
-	qsort(sorted, n, sizeof(*sorted), by_name);
-	for (size_t i = 0; i < n; i++)
-		bytes += string_bytes(label_message(&sorted[i]));
-	s = malloc(sizeof(*s) + bytes);
+	qsort(l, n, sizeof(*l), by_name);
+	for (name = l; strcmp(name->name, "__name__");)
+		name++;
+	bytes = labels_bytes(l, n);
+	if (longer)
+		more = bytes +
+		       string_bytes(label_message(&(struct label){name->name, longer, name->more}));
+	s = malloc(sizeof(*s) + bytes + more);
 	if (!s)
 		return NULL;
-	s->last_ms = INT64_MIN;
-	s->label_bytes = (uint32_t)bytes;
-	p = s->labels;
-	for (size_t i = 0; i < n; i++)
-		p = put_label(p, &sorted[i]);
+	*s = (struct export_remote_series){
+		.last_ms = INT64_MIN,
+		.exemplar_ms = INT64_MIN,
+		.label_bytes = (uint32_t)bytes,
+	};
+	p = put_labels(s->labels, l, n);
+	if (longer) {
+		name->value = longer;
+		s->longer_bytes = (uint32_t)(put_labels(p, l, n) - p);
+	}
 	return s;
+}
+
+struct export_remote_series *export_remote_series_new(const char *name, const char *suffix,
+						      const struct region_text_label *labels,
+						      size_t count, bool utf8)
+{
+	struct label sorted[LABELS_MAX] = {{"__name__", name, suffix}};
+	char *keys = NULL, *shorter = NULL, *longer = NULL;
+	struct export_remote_series *s = NULL;
+	bool plain = true;
+	size_t n = 1;
+
+	for (size_t i = 0; i < count && n < LABELS_MAX; i++) {
+		if (!*labels[i].value)
+			continue;
+		sorted[n++] = (struct label){labels[i].key, labels[i].value, ""};
+		plain = plain && export_is_plain(labels[i].key, false);
+	}
+	if (!plain && !utf8) {
+		keys = escape_keys(sorted, n);
+		if (!keys)
+			return NULL;
+	}
+	if (!utf8 && !export_is_plain(name, true)) {
+		shorter = malloc(2 * EXPORT_ESCAPED(strlen(name)));
+		if (!shorter)
+			goto out;
+		longer = export_underscores(shorter, name, true) + 1;
+		export_hex_name(longer, name);
+		sorted[0].value = shorter;
+	}
+	s = series_of(sorted, n, longer);
+out:
+	free(shorter);
+	free(keys);
+	return s;
+}
+
+static int compare_series(const struct export_remote_series *a,
+			  const struct export_remote_series *b)
+{
+	size_t least = BASE_MIN(a->label_bytes, b->label_bytes);
+	int d = memcmp(a->labels, b->labels, least);
+
+	return d ? d : (a->label_bytes > b->label_bytes) - (a->label_bytes < b->label_bytes);
+}
+
+/* Of equal ones those whose name can have no other form come first. */
+static int by_labels(const void *a, const void *b)
+{
+	const struct export_remote_series *x = *(struct export_remote_series *const *)a;
+	const struct export_remote_series *y = *(struct export_remote_series *const *)b;
+	int d = compare_series(x, y);
+
+	if (!d)
+		d = (x->longer_bytes > 0) - (y->longer_bytes > 0);
+	return d ? d : (x->order > y->order) - (x->order < y->order);
+}
+
+static bool mark_clashes(struct export_remote_series **series, size_t n)
+{
+	bool any = false;
+
+	qsort(series, n, sizeof(struct export_remote_series *), by_labels);
+	for (size_t i = 1; i < n; i++) {
+		series[i]->clashes = !compare_series(series[i - 1], series[i]);
+		any = any || series[i]->clashes;
+	}
+	return any;
+}
+
+void export_remote_series_settle(struct export_remote_series **series, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		series[i]->order = (uint32_t)i;
+	if (!mark_clashes(series, n))
+		return;
+	for (size_t i = 0; i < n; i++) {
+		struct export_remote_series *s = series[i];
+
+		if (!s->clashes || !s->longer_bytes)
+			continue;
+		memmove(s->labels, s->labels + s->label_bytes, s->longer_bytes);
+		s->label_bytes = s->longer_bytes;
+		s->longer_bytes = 0;
+	}
+	for (size_t i = 0; i < n; i++)
+		series[i]->clashes = false;
+	mark_clashes(series, n);
+}
+
+struct export_remote_series *export_remote_series_copy(const struct export_remote_series *s)
+{
+	const size_t bytes = sizeof(*s) + s->label_bytes;
+	struct export_remote_series *to = malloc(bytes);
+
+	if (!to)
+		return NULL;
+	memcpy(to, s, bytes);
+	to->longer_bytes = 0;
+	return to;
 }
 
 static uint8_t *put_sample(uint8_t *p, int64_t ms, double value)
@@ -115,17 +287,18 @@ void export_remote_write_flush(struct export_remote_write *w)
 	size_t room = snappy_max_compressed_length(w->bytes);
 	char *body;
 
-	if (!w->samples)
+	if (!w->items)
 		return;
 	body = malloc(room);
 	if (body && snappy_compress((const char *)w->at, w->bytes, body, &room) == SNAPPY_OK) {
-		export_push_send(w->push, body, room, w->samples);
+		export_push_send(w->push, body, room, w->items);
 	} else {
 		free(body);
-		relaxed_bump(w->dropped_memory, w->samples);
+		relaxed_bump(w->dropped_memory, w->items);
 	}
 	w->bytes = 0;
 	w->samples = 0;
+	w->items = 0;
 }
 
 static bool reserve(struct export_remote_write *w, size_t n)
@@ -142,6 +315,7 @@ static void taken(struct export_remote_write *w, struct export_remote_series *s,
 	s->last_ms = last_ms;
 	w->bytes = (size_t)(end - w->at);
 	w->samples += n;
+	w->items += n;
 	relaxed_bump(w->taken, n);
 	if (w->samples >= w->batch_samples)
 		export_remote_write_flush(w);
@@ -155,6 +329,10 @@ static void put(struct export_remote_write *w, struct export_remote_series *s,
 	int64_t last = s->last_ms;
 	uint8_t *p;
 
+	if (s->clashes) {
+		relaxed_bump(w->clashing, n);
+		return;
+	}
 	for (size_t i = 0; i < n; i++) {
 		int64_t ms = point[i].ns / 1000000;
 
@@ -194,6 +372,10 @@ void export_remote_write_native(struct export_remote_write *w, struct export_rem
 	int64_t ms = ns / 1000000;
 	uint8_t *series, *body, *p;
 
+	if (s->clashes) {
+		relaxed_bump(w->clashing, 1);
+		return;
+	}
 	if (ms <= s->last_ms) {
 		relaxed_bump(w->same_ms, 1);
 		return;
@@ -219,6 +401,59 @@ void export_remote_write_points(struct export_remote_write *w, struct export_rem
 	put(w, s, p, n);
 }
 
+/* ---- exemplars ---- */
+
+/* Only those that have no time need to be told from the last one. */
+static uint64_t hash_of(const struct export_exemplar *e)
+{
+	uint64_t hash = base_hash(1, &e->value, sizeof(e->value));
+
+	for (size_t i = 0; i < e->label_count; i++)
+		hash = base_hash_text(base_hash_text(hash, e->labels[i].key), e->labels[i].value);
+	return hash;
+}
+
+void export_remote_write_exemplar(struct export_remote_write *w, struct export_remote_series *s,
+				  int64_t ns, const struct export_exemplar *e)
+{
+	const size_t n = BASE_MIN(e->label_count, (size_t)SL_LABELS_MAX);
+	int64_t ms = (int64_t)(e->ns ? e->ns : (uint64_t)ns) / 1000000;
+	uint64_t hash = e->ns ? 0 : hash_of(e);
+	size_t inner = 9 + 1 + export_pb_varint_bytes((uint64_t)ms);
+	struct label l[SL_LABELS_MAX];
+	uint8_t *p;
+
+	if (s->clashes || s->last_ms == INT64_MIN || ms <= s->exemplar_ms ||
+	    (hash && hash == s->exemplar))
+		return;
+	for (size_t i = 0; i < n; i++) {
+		l[i] = (struct label){e->labels[i].key, e->labels[i].value, ""};
+		inner += string_bytes(label_message(&l[i]));
+	}
+	if (!reserve(w, s->label_bytes + inner + 2 * EXPORT_PB_FIELD)) {
+		relaxed_bump(w->dropped_memory, 1);
+		return;
+	}
+	s->exemplar_ms = ms;
+	s->exemplar = hash;
+	if (export_exemplar_is_long(e)) {
+		relaxed_bump(w->long_exemplars, 1);
+		return;
+	}
+	p = export_pb_head(w->at + w->bytes, 1, s->label_bytes + string_bytes(inner));
+	p = (uint8_t *)mempcpy(p, s->labels, s->label_bytes);
+	p = export_pb_head(p, 3, inner);
+	for (size_t i = 0; i < n; i++)
+		p = put_label(p, &l[i]);
+	p = export_pb_f64(p, 2, e->value);
+	p = export_pb_u64(p, 3, (uint64_t)ms);
+	w->bytes = (size_t)(p - w->at);
+	w->items++;
+	relaxed_bump(w->exemplars, 1);
+}
+
+/* ---- ends ---- */
+
 void export_remote_write_end(struct export_remote_write *w, struct export_remote_series *s,
 			     int64_t ns)
 {
@@ -231,6 +466,27 @@ void export_remote_write_end(struct export_remote_write *w, struct export_remote
 		p.ns = (s->last_ms + 1) * 1000000;
 	memcpy(&p.value, &bits, 8);
 	put(w, s, &p, 1);
+}
+
+void export_remote_write_follow(struct export_remote_write *w, struct export_remote_series **now,
+				size_t n, struct export_remote_series **old, size_t olds,
+				int64_t ns)
+{
+	for (size_t i = 0, k = 0; i < olds; i++) {
+		int d = 1;
+
+		if (old[i]->clashes)
+			continue;
+		while (k < n && (now[k]->clashes || (d = compare_series(now[k], old[i])) < 0))
+			k++;
+		if (k == n || d) {
+			export_remote_write_end(w, old[i], ns);
+			continue;
+		}
+		now[k]->last_ms = old[i]->last_ms;
+		now[k]->exemplar_ms = old[i]->exemplar_ms;
+		now[k]->exemplar = old[i]->exemplar;
+	}
 }
 
 /* ---- start and end ---- */
@@ -269,7 +525,10 @@ void export_remote_write_stats(struct export_remote_write *w, struct export_remo
 	*out = (struct export_remote_write_stats){
 		.samples = __atomic_load_n(&w->taken, __ATOMIC_RELAXED),
 		.same_ms = __atomic_load_n(&w->same_ms, __ATOMIC_RELAXED),
+		.clashing = __atomic_load_n(&w->clashing, __ATOMIC_RELAXED),
 		.dropped_memory = __atomic_load_n(&w->dropped_memory, __ATOMIC_RELAXED),
+		.exemplars = __atomic_load_n(&w->exemplars, __ATOMIC_RELAXED),
+		.long_exemplars = __atomic_load_n(&w->long_exemplars, __ATOMIC_RELAXED),
 	};
 	export_push_stats(w->push, &out->push);
 }

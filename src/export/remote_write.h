@@ -15,24 +15,37 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "export/model.h"
 #include "export/native.h"
 #include "export/push.h"
 #include "region/decode.h"
 
 /* A series as the protocol names it. Free with free(). */
 struct export_remote_series {
-	int64_t last_ms; /* of the last sample; INT64_MIN: none yet */
-	uint32_t label_bytes;
-	uint8_t labels[]; /* protobuf */
+	int64_t last_ms;     /* of the last sample; INT64_MIN: none yet */
+	int64_t exemplar_ms; /* of the last exemplar; INT64_MIN: none yet */
+	uint64_t exemplar;   /* hash of the last one that had no time */
+	uint32_t label_bytes, longer_bytes;
+	uint32_t order;	  /* which of those with equal labels is sent */
+	bool clashes;	  /* another series has these labels: nothing is sent */
+	uint8_t labels[]; /* protobuf; then, of an escaped name, those with its longer form */
 };
 
 /*
  * name and suffix make __name__; labels in any order; labels with an empty value are left out,
- * which means the same. NULL: ENOMEM.
+ * which means the same. Version 1.0 of the protocol has no names in UTF-8: without utf8 they are
+ * escaped. NULL: ENOMEM.
  */
 struct export_remote_series *export_remote_series_new(const char *name, const char *suffix,
 						      const struct region_text_label *labels,
-						      size_t count);
+						      size_t count, bool utf8);
+/*
+ * Gives escaped names their longer form where others have the shorter, and sets `clashes` of all
+ * but the first of series that have equal labels, for which a receiver refuses the whole request.
+ * Sorts series by labels.
+ */
+void export_remote_series_settle(struct export_remote_series **series, size_t n);
+struct export_remote_series *export_remote_series_copy(const struct export_remote_series *s);
 
 struct export_remote_point {
 	int64_t ns; /* CLOCK_REALTIME */
@@ -40,10 +53,13 @@ struct export_remote_point {
 };
 
 struct export_remote_write_stats {
-	uint64_t samples; /* taken */
-	uint64_t same_ms; /* skipped: another of its millisecond is sent */
+	uint64_t samples;  /* taken */
+	uint64_t same_ms;  /* skipped: another of its millisecond is sent */
+	uint64_t clashing; /* skipped: of a series whose labels another one has */
 	uint64_t dropped_memory;
-	struct export_push_stats push; /* items are samples */
+	uint64_t exemplars;	       /* taken */
+	uint64_t long_exemplars;       /* left out: no receiver takes them */
+	struct export_push_stats push; /* items are samples and exemplars */
 };
 
 struct export_remote_write;
@@ -60,9 +76,22 @@ void export_remote_write_points(struct export_remote_write *w, struct export_rem
 /* Adds a native histogram (Prometheus >= 2.40) at ns; its series has no other points. */
 void export_remote_write_native(struct export_remote_write *w, struct export_remote_series *s,
 				int64_t ns, const struct export_native *n);
+/*
+ * Adds an exemplar, once: of one series they come in ascending order of time, and those without a
+ * time are of ns. A receiver takes none before the series' first sample.
+ */
+void export_remote_write_exemplar(struct export_remote_write *w, struct export_remote_series *s,
+				  int64_t ns, const struct export_exemplar *e);
 /* Ends the series with a staleness marker at ns. */
 void export_remote_write_end(struct export_remote_write *w, struct export_remote_series *s,
 			     int64_t ns);
+/*
+ * `now` takes the place of `old`, both settled: series with the same labels go on, the others of
+ * old end at ns.
+ */
+void export_remote_write_follow(struct export_remote_write *w, struct export_remote_series **now,
+				size_t n, struct export_remote_series **old, size_t olds,
+				int64_t ns);
 /* Sends the current batch. */
 void export_remote_write_flush(struct export_remote_write *w);
 /* True if the receiver is behind and the caller should hold back. */

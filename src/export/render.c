@@ -251,6 +251,29 @@ int export_render_next_series(struct export_render *r, const char *reserved_labe
 	return rebuild_labels(r, taken, reserved_label);
 }
 
+#define EXEMPLAR_CHARACTERS 128u
+
+static size_t characters(const char *s)
+{
+	size_t n = 0;
+
+	for (; *s; s++)
+		n += ((unsigned char)*s & 0xc0) != 0x80;
+	return n;
+}
+
+bool export_exemplar_is_long(const struct export_exemplar *e)
+{
+	size_t n = 0, bytes = 0;
+
+	for (size_t i = 0; i < e->label_count; i++) {
+		n += characters(e->labels[i].key) + characters(e->labels[i].value);
+		bytes += strlen(e->labels[i].key) + strlen(e->labels[i].value);
+	}
+	return n > EXEMPLAR_CHARACTERS || bytes > SL_EXEMPLAR_LABELS ||
+	       e->label_count > SL_LABELS_MAX;
+}
+
 const struct export_exemplar *export_exemplar_upto(struct export_render *r, size_t bucket)
 {
 	const struct export_series *s = &r->series;

@@ -119,28 +119,12 @@ static char *put_time(char *p, uint64_t ns)
 	return p;
 }
 
-#define EXEMPLAR_CHARACTERS 128u /* OpenMetrics 1.0, Exemplars */
-#define EXEMPLAR_ROOM	    (2 * SL_EXEMPLAR_LABELS + 8 * SL_LABELS_MAX + 128)
-
-static size_t characters(const char *s)
-{
-	size_t n = 0;
-
-	for (; *s; s++)
-		n += ((unsigned char)*s & 0xc0) != 0x80;
-	return n;
-}
+#define EXEMPLAR_ROOM (2 * SL_EXEMPLAR_LABELS + 8 * SL_LABELS_MAX + 128)
 
 /* Replaces the end of the line: " # {trace_id="..."} VALUE TIME". */
 static char *put_exemplar(char *p, const struct export_exemplar *e)
 {
-	size_t n = 0, bytes = 0;
-
-	for (size_t i = 0; i < e->label_count; i++) {
-		n += characters(e->labels[i].key) + characters(e->labels[i].value);
-		bytes += strlen(e->labels[i].key) + strlen(e->labels[i].value);
-	}
-	if (n > EXEMPLAR_CHARACTERS || bytes > SL_EXEMPLAR_LABELS || e->label_count > SL_LABELS_MAX)
+	if (export_exemplar_is_long(e))
 		return p;
 	p = stpcpy(p - 1, " # {");
 	for (size_t i = 0; i < e->label_count; i++) {

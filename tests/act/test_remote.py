@@ -13,25 +13,17 @@ import unittest
 
 from support.analysis import System
 from support.process import skip, wait_until
-from support.prometheus import Prometheus, available
+from support.prometheus import Receiver, available
 
 POD = sys.argv[2]
-
-
-class RemotePrometheus(Prometheus):
-    def __init__(self):
-        super().__init__({}, native=True)
-
-    def command(self):
-        return super().command() + ['--web.enable-remote-write-receiver']
 
 
 class Remote(unittest.TestCase):
     def test_prometheus_gets_a_baseline_and_all_around_an_anomaly(self):
         if not available():
             skip('no prometheus: install the package prometheus')
-        with RemotePrometheus() as prometheus, System(POD) as s:
-            s.collect('--remote-write', prometheus.base + '/api/v1/write', '--sample-every', '4s',
+        with Receiver(native=True) as prometheus, System(POD) as s:
+            s.collect('--remote-write', prometheus.url, '--sample-every', '4s',
                       '--sample-around', '2s')
             start = time.time()
             s.learned()
@@ -84,8 +76,8 @@ class Remote(unittest.TestCase):
         """After the death of the pod nothing moves: what Prometheus has is what is exposed."""
         if not available():
             skip('no prometheus: install the package prometheus')
-        with RemotePrometheus() as prometheus, System(POD) as s:
-            s.collect('--remote-write', prometheus.base + '/api/v1/write', '--remote-native',
+        with Receiver(native=True) as prometheus, System(POD) as s:
+            s.collect('--remote-write', prometheus.url, '--remote-native',
                       '--sample-every', '1s')
             wait_until(lambda: sum(s.metric('shop_batch_count').values()) > 100, 'observations')
             s.pod.kill()

@@ -52,7 +52,7 @@ static void a_request_is_as_the_protocol_says(void **state)
 				   "eu"
 				   "\x12\x0c\x09\0\0\0\0\0\0\xf8\x3f\x10\xac\x02"
 				   "\x12\x0c\x09\x02\0\0\0\0\0\xf0\x7f\x10\xad\x02";
-	struct export_remote_series *s = export_remote_series_new("a", "_total", labels, 3);
+	struct export_remote_series *s = export_remote_series_new("a", "_total", labels, 3, false);
 	struct export_remote_point p = {300 * MS, 1.5};
 	struct receiver *r = receiver_new("");
 	struct export_remote_write *w = writer(r, 0);
@@ -89,7 +89,7 @@ static void a_request_is_as_the_protocol_says(void **state)
 
 static void one_sample_a_millisecond_and_never_backwards(void **state)
 {
-	struct export_remote_series *s = export_remote_series_new("a", "", NULL, 0);
+	struct export_remote_series *s = export_remote_series_new("a", "", NULL, 0, false);
 	struct export_remote_point p[] = {{5 * MS, 1}, {5 * MS + 9, 2}, {6 * MS, 3}, {4 * MS, 4}};
 	struct receiver *r = receiver_new("");
 	struct export_remote_write *w = writer(r, 0);
@@ -110,7 +110,7 @@ static void one_sample_a_millisecond_and_never_backwards(void **state)
 
 static void requests_are_bounded_and_nothing_is_lost_between(void **state)
 {
-	struct export_remote_series *s = export_remote_series_new("a", "", NULL, 0);
+	struct export_remote_series *s = export_remote_series_new("a", "", NULL, 0, false);
 	struct export_remote_point *p = calloc(25000, sizeof(*p));
 	struct receiver *r = receiver_new("");
 	struct export_remote_write *w = writer(r, 1000);
@@ -138,12 +138,201 @@ static void requests_are_bounded_and_nothing_is_lost_between(void **state)
 	receiver_free(r);
 }
 
+static void an_exemplar_is_sent_once_after_the_first_sample(void **state)
+{
+	static const struct region_text_label label = {"trace_id", "4f"};
+	struct export_exemplar timed = {
+		.value = 2, .ns = 400 * MS, .labels = &label, .label_count = 1};
+	struct export_exemplar timeless = {.value = 3};
+	/* Of {__name__="a"}: the sample 1 at 500 ms; trace_id="4f" of 2 at 400 ms; 3 at 501 ms. */
+	static const char want[] = "\x0a\x1d\x0a\x0d\x0a\x08__name__\x12\x01"
+				   "a\x12\x0c\x09\0\0\0\0\0\0\xf0\x3f\x10\xf4\x03"
+				   "\x0a\x2d\x0a\x0d\x0a\x08__name__\x12\x01"
+				   "a\x1a\x1c\x0a\x0e\x0a\x08trace_id\x12\x02"
+				   "4f\x11\0\0\0\0\0\0\0\x40\x18\x90\x03"
+				   "\x0a\x1d\x0a\x0d\x0a\x08__name__\x12\x01"
+				   "a\x1a\x0c\x11\0\0\0\0\0\0\x08\x40\x18\xf5\x03";
+	struct export_remote_series *s = export_remote_series_new("a", "", NULL, 0, false);
+	struct export_remote_point p = {500 * MS, 1};
+	struct receiver *r = receiver_new("");
+	struct export_remote_write *w = writer(r, 0);
+	struct export_remote_write_stats stats;
+	size_t n;
+	char *got;
+
+	(void)state;
+	export_remote_write_exemplar(w, s, 500 * MS, &timed); /* of an unknown series */
+	export_remote_write_points(w, s, &p, 1);
+	for (int i = 0; i < 2; i++) {
+		export_remote_write_exemplar(w, s, 500 * MS, &timed);
+		export_remote_write_exemplar(w, s, (501 + i) * MS, &timeless);
+	}
+	timed.value = 4; /* another one, and older */
+	export_remote_write_exemplar(w, s, 500 * MS, &timed);
+	export_remote_write_stats(w, &stats);
+	assert_int_equal(stats.samples, 1);
+	assert_int_equal(stats.exemplars, 2);
+	export_remote_write_free(w, 10000 * (uint64_t)MS);
+	assert_int_equal(receiver_requests(r), 1);
+	got = unpacked(r, 0, &n);
+	assert_int_equal(n, sizeof(want) - 1);
+	assert_memory_equal(got, want, n);
+	free(got);
+	free(s);
+	receiver_free(r);
+}
+
+static void a_long_exemplar_is_counted(void **state)
+{
+	/* 121 characters and 8 are one too many; bytes do not count. */
+	static const char exact[] =
+		"\xc3\xa9 23456789 123456789 123456789 123456789 123456789 123456789 123456789 "
+		"123456789 123456789 123456789 123456789 12345678";
+	static const char more[] =
+		"123456789 123456789 123456789 123456789 123456789 123456789 123456789 123456789 "
+		"123456789 123456789 123456789 123456789 1";
+	struct region_text_label label = {"trace_id", exact};
+	struct export_exemplar e = {.ns = MS, .labels = &label, .label_count = 1};
+	struct export_remote_series *s = export_remote_series_new("a", "", NULL, 0, false);
+	struct export_remote_point p = {MS, 1};
+	struct receiver *r = receiver_new("");
+	struct export_remote_write *w = writer(r, 0);
+	struct export_remote_write_stats stats;
+
+	(void)state;
+	export_remote_write_points(w, s, &p, 1);
+	export_remote_write_exemplar(w, s, MS, &e);
+	label.value = more;
+	e.ns = 2 * MS;
+	export_remote_write_exemplar(w, s, MS, &e);
+	export_remote_write_exemplar(w, s, MS, &e);
+	export_remote_write_stats(w, &stats);
+	assert_int_equal(stats.exemplars, 1);
+	assert_int_equal(stats.long_exemplars, 1);
+	export_remote_write_free(w, 10000 * (uint64_t)MS);
+	free(s);
+	receiver_free(r);
+}
+
+static bool has(const struct export_remote_series *s, const char *text)
+{
+	return memmem(s->labels, s->label_bytes, text, strlen(text));
+}
+
+static void names_in_utf8_are_escaped_unless_they_are_taken(void **state)
+{
+	static const struct region_text_label labels[] = {
+		{"k\xc3\xa4se", "1"}, {"k_se", "2"}, {"U__k_e4_se", "3"}, {"a.b", "4"}};
+	struct export_remote_series *s[] = {
+		export_remote_series_new("http.requests", "_total", labels, 4, false),
+		export_remote_series_new("http.requests", "_total", labels, 4, true),
+	};
+
+	(void)state;
+	assert_true(has(s[0], "\x12\x13http_requests_total"));
+	assert_true(has(s[0], "\x0a\x0bU__k_e4_se_\x12\x01"
+			      "1"));
+	assert_true(has(s[0], "\x0a\x04k_se\x12\x01"
+			      "2"));
+	assert_true(has(s[0], "\x0a\x0aU__k_e4_se\x12\x01"
+			      "3"));
+	assert_true(has(s[0], "\x0a\x03"
+			      "a_b\x12\x01"
+			      "4"));
+	assert_true(has(s[1], "\x12\x13http.requests_total"));
+	assert_true(has(s[1], "\x0a\x05k\xc3\xa4se\x12\x01"
+			      "1"));
+	free(s[0]);
+	free(s[1]);
+}
+
+static void no_two_series_are_sent_with_equal_labels(void **state)
+{
+	struct export_remote_series *s[] = {
+		export_remote_series_new("a.b", "", NULL, 0, false),
+		export_remote_series_new("a-b", "", NULL, 0, false),
+		export_remote_series_new("a_b", "", NULL, 0, false),
+		export_remote_series_new("c", "_total", NULL, 0, false),
+		export_remote_series_new("c_total", "", NULL, 0, false),
+	};
+	static const char *const names[] = {"U__a_2d_b", "U__a_2e_b", "a_b", "c_total", "c_total"};
+	struct export_remote_point p = {MS, 1};
+	struct receiver *r = receiver_new("");
+	struct export_remote_write *w = writer(r, 0);
+	struct export_remote_series *first;
+	struct export_remote_write_stats stats;
+
+	(void)state;
+	first = s[3];
+	export_remote_series_settle(s, 5);
+	for (int k = 0; k < 5; k++) {
+		bool found = false;
+
+		for (int i = 0; i < 5; i++)
+			found = found || has(s[i], names[k]);
+		assert_true(found);
+	}
+	for (int i = 0; i < 5; i++) {
+		assert_int_equal(s[i]->clashes, has(s[i], "c_total") && s[i] != first);
+		export_remote_write_points(w, s[i], &p, 1);
+	}
+	export_remote_write_stats(w, &stats);
+	assert_int_equal(stats.samples, 4);
+	assert_int_equal(stats.clashing, 1);
+	export_remote_write_free(w, 10000 * (uint64_t)MS);
+	for (int i = 0; i < 5; i++)
+		free(s[i]);
+	receiver_free(r);
+}
+
+static void series_go_on_or_end_where_others_take_their_place(void **state)
+{
+	struct export_remote_series *old[] = {
+		export_remote_series_new("a", "", NULL, 0, false),
+		export_remote_series_new("b", "", NULL, 0, false),
+		export_remote_series_new("c", "", NULL, 0, false),
+	};
+	struct export_remote_series *now[] = {
+		export_remote_series_new("d", "", NULL, 0, false),
+		export_remote_series_new("c", "", NULL, 0, false),
+		export_remote_series_new("a", "", NULL, 0, false),
+	};
+	struct export_remote_point p = {7 * MS, 1};
+	struct receiver *r = receiver_new("");
+	struct export_remote_write *w = writer(r, 0);
+	struct export_remote_write_stats stats;
+
+	(void)state;
+	export_remote_series_settle(old, 3);
+	export_remote_series_settle(now, 3);
+	for (int i = 0; i < 3; i++)
+		export_remote_write_points(w, old[i], &p, 1);
+	export_remote_write_follow(w, now, 3, old, 3, 8 * MS);
+	assert_int_equal(now[0]->last_ms, 7);
+	assert_int_equal(now[1]->last_ms, 7);
+	assert_int_equal(now[2]->last_ms, INT64_MIN);
+	assert_int_equal(old[1]->last_ms, 8);
+	export_remote_write_stats(w, &stats);
+	assert_int_equal(stats.samples, 4); /* one ends a series */
+	export_remote_write_free(w, 10000 * (uint64_t)MS);
+	for (int i = 0; i < 3; i++) {
+		free(old[i]);
+		free(now[i]);
+	}
+	receiver_free(r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_request_is_as_the_protocol_says),
 		cmocka_unit_test(one_sample_a_millisecond_and_never_backwards),
 		cmocka_unit_test(requests_are_bounded_and_nothing_is_lost_between),
+		cmocka_unit_test(an_exemplar_is_sent_once_after_the_first_sample),
+		cmocka_unit_test(a_long_exemplar_is_counted),
+		cmocka_unit_test(names_in_utf8_are_escaped_unless_they_are_taken),
+		cmocka_unit_test(no_two_series_are_sent_with_equal_labels),
+		cmocka_unit_test(series_go_on_or_end_where_others_take_their_place),
 	};
 
 	base_log_level = BASE_ERROR;

@@ -209,6 +209,40 @@ def series_end_and_return_with_their_target():
 
 
 @case
+def samples_of_long_ago_end_as_in_prometheus():
+    at = {'a': 0, 'b': 0}  # seconds from now
+
+    def ms(name):
+        return int((time.time() + at[name]) * 1000)
+
+    def family(name):  # a gauge that is 2
+        m = field(1, name) + field(3, 1) + field(4, field(2, field(1, 2.0)) + field(6, ms(name)))
+        return varint(len(m)) + m
+    text = Server(say(lambda: b'# TYPE a gauge\na 2 %d\n# TYPE b gauge\nb 2 %d\nc 2\n' % (ms('a'), ms('b'))))
+    protobuf = Server(say(lambda: family('a') + family('b'), 'application/vnd.google.protobuf; '
+                          'proto=io.prometheus.client.MetricFamily; encoding=delimited'))
+    with Bridged('--scrape', f'{text.url},job=text,interval=50ms,timeout=60s',
+                 '--scrape', f'{protobuf.url},job=protobuf,interval=50ms,timeout=60s,native') as agent, \
+            Collector([agent], '--period', '20ms') as collector:
+        def now(service):
+            return {n for n, _ in read(collector.get('/metrics'), of(service))[0] if len(n) == 1}
+
+        def become(names):
+            wait_until(lambda: now('text') == names | {'c'} and now('protobuf') == names,
+                       lambda: (names, now('text'), now('protobuf')), collector, agent)
+        become({'a', 'b'})
+        check(count(collector, 'untimely') == 0, collector)
+        at['a'] = -301
+        become({'b'})
+        at['a'], at['b'] = -200, 700
+        become({'a'})
+        at['b'] = 500
+        become({'a', 'b'})
+        for target in text.url, protobuf.url:
+            check(count(collector, 'untimely', target=target) >= 2, collector)
+
+
+@case
 def a_large_target_is_published_whole():
     n = 60000
     body = b''.join(b'# TYPE many_%d_total counter\nmany_%d_total{n="%d",path="/a/path"} %d\n' % (i % 100, i % 100, i, i)

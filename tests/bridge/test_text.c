@@ -372,6 +372,41 @@ static void a_body_of_the_same_shape_brings_values_alone(void **state)
 	end(&o);
 }
 
+static size_t untimely(struct one *o, enum bridge_text_format format, double from, const char *body)
+{
+	const struct bridge_window w = {from, from + 10};
+
+	bridge_text_set_window(o->parser, &w);
+	read_with(o, format, body, strlen(body));
+	assert_int_equal(o->err, 0);
+	return bridge_text_counts(o->parser).untimely;
+}
+
+static void points_of_other_times_are_left_out(void **state)
+{
+	static const char timed[] = "a 1 100000\nb 2 109000\nc 3\n";
+	static const char open[] = "# TYPE a gauge\na 1 90\na 2 100\nb 3 105.5\n# EOF\n";
+	struct one o = {.parser = bridge_text_new(NULL)};
+
+	(void)state;
+	assert_int_equal(untimely(&o, BRIDGE_TEXT_004, 99, timed), 0);
+	assert_int_equal(untimely(&o, BRIDGE_TEXT_004, 99.5, timed), 0);
+	assert_int_equal(o.record.repeats, 1);
+	assert_int_equal(untimely(&o, BRIDGE_TEXT_004, 98, timed), 1); /* b is ahead */
+	assert_string_equal(o.text, "unknown a\n  {} 1\nunknown c\n  {} 3\n");
+	/* It is again: no shape says so, as b is not where the sink could find it. */
+	assert_int_equal(untimely(&o, BRIDGE_TEXT_004, 99, timed), 0);
+	assert_int_equal(o.record.points, 3);
+	assert_int_equal(untimely(&o, BRIDGE_TEXT_004, 100.001, timed), 1); /* a is old */
+	assert_string_equal(o.text, "unknown b\n  {} 2\nunknown c\n  {} 3\n");
+	/* The same bytes later; of several samples the last one counts. */
+	assert_int_equal(untimely(&o, BRIDGE_OPENMETRICS, 100, open), 0);
+	assert_int_equal(untimely(&o, BRIDGE_OPENMETRICS, 100, open), 0);
+	assert_int_equal(untimely(&o, BRIDGE_OPENMETRICS, 101, open), 1);
+	assert_string_equal(o.text, "unknown b\n  {} 3\n");
+	end(&o);
+}
+
 static void a_shape_keeps_what_openmetrics_demands(void **state)
 {
 #define BODY(total, created, low, high, count)                                            \
@@ -456,6 +491,7 @@ int main(void)
 		cmocka_unit_test(what_is_malformed_is_refused_with_its_line),
 		cmocka_unit_test(more_than_the_limits_is_refused),
 		cmocka_unit_test(a_body_of_the_same_shape_brings_values_alone),
+		cmocka_unit_test(points_of_other_times_are_left_out),
 		cmocka_unit_test(a_shape_keeps_what_openmetrics_demands),
 		cmocka_unit_test(a_parser_forgets_the_body_before),
 	};

@@ -9,7 +9,7 @@ import sys
 from support import exposition as e
 from support import http
 from support.process import check, skip, wait_until, workdir
-from support.prometheus import Prometheus, available
+from support.prometheus import Prometheus, Receiver, available
 from support.sidelight import Agent, Collector
 
 FILE = """# TYPE go_memstats_alloc_bytes gauge
@@ -32,11 +32,6 @@ WANT = {'go_memstats_alloc_bytes': 17, 'go_memstats_alloc_bytes_total': 42, 'too
         'took_seconds_total': 8, 'odd': 6, 'odd_total': 7}
 NAMES = 'go_memstats_.*|took_seconds_(count|total)|odd.*'
 PROTOBUF = 'application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited'
-
-
-class Receiver(Prometheus):
-    def command(self):
-        return super().command() + ['--web.enable-remote-write-receiver']
 
 
 def shown(collector):
@@ -73,8 +68,8 @@ if not available():
 folder = workdir()
 with open(f'{folder}/pairs.prom', 'w') as f:
     f.write(FILE)
-with Agent('--textfile', folder) as agent, Receiver({}) as receiver:
-    with Collector([agent], '--period', '20ms', '--remote-write', receiver.base + '/api/v1/write',
+with Agent('--textfile', folder) as agent, Receiver() as receiver:
+    with Collector([agent], '--period', '20ms', '--remote-write', receiver.url,
                    '--sample-every', '1s') as collector:
         wait_until(lambda: shown(collector) == WANT, lambda: shown(collector), collector, agent)
         check(collector.total('sidelight_collector_conflicts') == 0, 'conflicts', collector)

@@ -425,6 +425,33 @@ static void fair_parts_of_a_round(void **state)
 	assert_int_equal(alone[0].part, 0);
 }
 
+/* Each asks again when it has had its turn: no region waits for another twice, and the rate is one.
+ */
+static void exemplars_are_read_by_turns_of_a_tenant(void **state)
+{
+	enum { REGIONS = 5, PIECE = 20 };
+	struct collect_turn t = {0};
+	uint64_t due[REGIONS], had[REGIONS] = {0}, now, pieces = 0;
+
+	(void)state;
+	for (int i = 0; i < REGIONS; i++)
+		due[i] = collect_turn_exemplars(&t, 1000, PIECE);
+	for (now = 1000; now < 1000 + 100 * PIECE; now++)
+		for (int i = 0; i < REGIONS; i++) {
+			if (now < due[i])
+				continue;
+			had[i]++;
+			pieces++;
+			due[i] = collect_turn_exemplars(&t, now, PIECE);
+		}
+	assert_int_equal(pieces, 100);
+	for (int i = 0; i < REGIONS; i++)
+		assert_int_equal(had[i], 100 / REGIONS);
+	/* One that reads alone after a pause owes nothing, and has saved nothing. */
+	assert_int_equal(collect_turn_exemplars(&t, 1000000, PIECE), 1000000);
+	assert_int_equal(collect_turn_exemplars(&t, 1000000, PIECE), 1000000 + PIECE);
+}
+
 static void costly_tenant_is_read_in_its_turn(void **state)
 {
 	enum { HOGS = 12, LINES = 16384 };
@@ -543,6 +570,7 @@ const struct CMUnitTest tenants_tests[] = {
 	TEST(no_tenant_takes_all_series),
 	TEST(no_tenant_delays_anothers_first_layout),
 	TEST(fair_parts_of_a_round),
+	TEST(exemplars_are_read_by_turns_of_a_tenant),
 	TEST(costly_tenant_is_read_in_its_turn),
 	TEST(stranger_has_no_kernel_table),
 	TEST(instance_belongs_to_its_tenant),

@@ -150,7 +150,8 @@ static void clash(bool sums)
 					    .states = {kinds[k] == SL_KIND_STATESET ? "on" : NULL},
 				    });
 	}
-	c = start(&(struct collect_collector_opts){.period_ns = MS, .sum_processes = sums});
+	c = start(&(struct collect_collector_opts){
+		.period_ns = MS, .sum_processes = sums, .created = sums});
 	WITHIN(3000, collect_collector_ready(c));
 	for (uint64_t id = 1; id < 16; id++) {
 		unsigned int k = (unsigned int)rng_below(&rng, KINDS);
@@ -187,6 +188,33 @@ static void clashing_names_keep_exposition_valid(void **state)
 	clash(false);
 	mock_reset();
 	clash(true);
+}
+
+/* As Prometheus' Python client has it in text 0.0.4: a gauge for each counter. */
+static void created_clashes_where_it_is_shown(void **state)
+{
+	struct mock_host *h;
+	struct collect_collector *c;
+	struct pod p;
+
+	(void)state;
+	for (int created = 0; created < 2; created++) {
+		h = mock_host("one", 16);
+		pod_make(&p, 7, LABELS("pod\0p"));
+		counter(&p, "done_total", NULL, NULL);
+		make_metric(&p.m,
+			    &(struct make_metric){.kind = SL_KIND_GAUGE, .name = "done_created"});
+		put(h, 0, 1, &p, SL_STATE_LIVE);
+		c = start(&(struct collect_collector_opts){.period_ns = MS, .created = created});
+		WITHIN(3000, mentions(c, "done_total{"));
+		assert_int_equal(mentions(c, "done_created{"), !created);
+		assert_int_equal(self_value(c, "sidelight_collector_conflicts", "\"name\""),
+				 created);
+		well_formed(c);
+		collect_collector_free(c);
+		make_free(&p.m);
+		mock_reset();
+	}
 }
 
 static void omits_and_counts_conflicts(void **state)
@@ -908,6 +936,36 @@ static void exemplars_of_a_series_are_bounded(void **state)
 		make_free(&p[i].m);
 }
 
+static void exemplars_that_do_not_fit_are_counted(void **state)
+{
+	char labels[SL_EXEMPLAR_LABELS] = "k";
+	struct mock_host *h = mock_host("one", 16);
+	struct collect_collector *c;
+	struct pod p;
+	uint64_t latest;
+
+	(void)state;
+	pod_make(&p, 7, LABELS("pod\0p"));
+	make_exemplars(&p.m, 4);
+	make_header_check(&p.m);
+	counter(&p, "a_total", NULL, NULL);
+	memset(labels + 2, 'x', 127);
+	make_exemplar(&p.m, 1, 0, 0, 1, 1, labels, 130); /* 128 characters */
+	labels[129] = 'x';
+	make_exemplar(&p.m, 2, 0, 0, 1, 2, labels, 131);
+	make_exemplar(&p.m, 3, 0, 0, 1, 3, LABELS("k")); /* no value */
+	put(h, 0, 1, &p, SL_STATE_LIVE);
+	c = start(&(struct collect_collector_opts){.period_ns = MS});
+	WITHIN(3000, exemplars_of(c, "a", &latest) == 2);
+	WITHIN(3000, relaxed_load(c->exemplars_malformed) > 0);
+	/* Read again, they are the same ones. */
+	make_exemplar(&p.m, 3, 0, 0, 1, 4, LABELS("k\0v"));
+	WITHIN(5000, exemplars_of(c, "a", &latest) == 3);
+	assert_int_equal(relaxed_load(c->exemplars_long), 1);
+	collect_collector_free(c);
+	make_free(&p.m);
+}
+
 static void gauge_histograms_have_exemplars_in_place(void **state)
 {
 	static const double bounds[] = {1, 2};
@@ -940,8 +998,10 @@ static void gauge_histograms_have_exemplars_in_place(void **state)
 const struct CMUnitTest values_tests[] = {
 	TEST(sums_are_exact),
 	TEST(exemplars_of_a_series_are_bounded),
+	TEST(exemplars_that_do_not_fit_are_counted),
 	TEST(gauge_histograms_have_exemplars_in_place),
 	TEST(clashing_names_keep_exposition_valid),
+	TEST(created_clashes_where_it_is_shown),
 	TEST(omits_and_counts_conflicts),
 	TEST(adds_up_counters_of_one_process),
 	TEST(combines_gauges_as_they_say),

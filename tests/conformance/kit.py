@@ -323,8 +323,37 @@ def removes_and_gives_again(s):
     need(r.hot[1] == used, 'the room of a removed metric was not used again')
 
 
+def keeps_exemplars(s):
+    """Minor 1: the latest of a counter; what does not fit or has no form is dropped, and counted."""
+    def traced(key, value):
+        return None if s.writer.tell('traced', key, value) == ['lacks'] else s.reader.quiet()['kit_traced_total', ()]
+
+    def kept():
+        return [(cell, labels, value) for ident, cell, labels, value in s.reader.exemplars()
+                if s.reader.records[ident]['name'] == 'kit_traced_total']
+    if traced('user', 'ä') is None:
+        return 'the writer has none'
+    need(kept() == [(0, {'user': 'ä'}, 1)], 'the first exemplar', kept())
+    need(traced('user', 'x' * 146) == 2 and kept() == [(0, {'user': 'x' * 146}, 1)], 'an exemplar of 152 bytes', kept())
+    dropped = s.reader.exemplars_dropped
+    for n, (key, value) in enumerate((('user', 'x' * 147), ('kä', '1')), 1):
+        need(traced(key, value) == 2 + n and kept() == [(0, {'user': 'x' * 146}, 1)], key, value, kept())
+        need(s.reader.exemplars_dropped == dropped + n, 'dropped exemplars:', s.reader.exemplars_dropped)
+    need(traced('b', '2') == 5 and kept() == [(0, {'b': '2'}, 1)], 'the last exemplar', kept())
+
+
+def keeps_names_in_utf8(s):
+    """Minor 1: any name and key of a counter."""
+    if s.writer.tell('named', 'käse', 'ö') == ['lacks']:
+        return 'the writer has none'
+    s.writer.tell('named', 'käse', 'ö')
+    need(s.reader.quiet().get(('kit.größe', (('käse', 'ö'),))) == 2, 'kit.größe', s.reader.values)
+
+
 CASES = {f.__name__: f for f in (read_while_written, closes_in_order, agent_comes_back, takes_any_answer, killed_at_any_time,
-                                 comes_before_the_agent, goes_dense_when_told, removes_and_gives_again)}
+                                 comes_before_the_agent, goes_dense_when_told, removes_and_gives_again,
+                                 keeps_exemplars, keeps_names_in_utf8)}
+MINOR_1 = (removes_and_gives_again, keeps_exemplars, keeps_names_in_utf8)
 ALONE = (comes_before_the_agent, goes_dense_when_told)
 
 
@@ -351,7 +380,7 @@ def main():
     parser.add_argument('writer', nargs=argparse.REMAINDER)
     args = parser.parse_args()
     failed = 0
-    for name in args.case or [c for c in CASES if args.minor or CASES[c] is not removes_and_gives_again]:
+    for name in args.case or [c for c in CASES if args.minor or CASES[c] not in MINOR_1]:
         try:
             said = run(name, args.writer)
             print(f'ok   {name.replace("_", "-")}{f": {said}" if said else ""}', flush=True)

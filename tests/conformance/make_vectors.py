@@ -178,6 +178,33 @@ def records():
          [f'{want} {name} {short(data)}' for want, name, data in rows])
 
 
+def element(labels=b'trace_id\x004bf9\0', number=1, tags=(0, 1, 2, 3), numbers=None, wrong=0, length=None):
+    text = labels[:152].ljust(152, b'\0')
+    first = (0, 1 << 32, 1700000000000000001, struct.unpack('<Q', struct.pack('<d', 2.5))[0], 1700000000500000000,
+             len(labels) if length is None else length)
+    words = struct.unpack('<19Q', text)
+    out = b''
+    for i, cells in enumerate((first[1:] + words[:1], words[1:7], words[7:13], words[13:19])):
+        cells = (tags[i] | (numbers or (number,) * 4)[i] << 16, *cells)
+        out += struct.pack('<8Q', *cells, dict(checks(cells))['sealed'] ^ wrong)
+    return out
+
+
+def exemplars():
+    x = element
+    rows = [
+        ('ok', 'usual', x()), ('ok', 'no-labels', x(b'')), ('ok', 'number-of-48-bits', x(number=2**48 - 1)),
+        ('ok', 'value-utf8', x('user\0Zoë\0'.encode())), ('ok', 'value-empty', x(b'user\0\0')),
+        ('ok', 'labels-in-any-order', x(b'b\x001\0a\x002\0')), ('ok', 'all-bytes', x(b'user\0' + b'x' * 146 + b'\0')),
+        ('ok', 'a-label-over-two-lines', x(b'a\0' + b'y' * 60 + b'\0b\0z\0')),
+        ('bad', 'check', x(wrong=1)), ('bad', 'lines-of-two', x(numbers=(1, 1, 2, 1))), ('bad', 'lines-in-disorder', x(tags=(0, 2, 1, 3))),
+        ('bad', 'too-long', x(b'user\0' + b'x' * 146 + b'\0', length=153)), ('bad', 'no-end', x(b'user\0x')),
+        ('bad', 'key-without-value', x(b'user\0')), ('bad', 'key-utf8', x('kä\0v\0'.encode())), ('bad', 'key-empty', x(b'\0v\0')),
+        ('bad', 'key-reserved', x(b'__a\0v\0')), ('bad', 'key-twice', x(b'a\0v\0a\0w\0')), ('bad', 'value-not-utf8', x(b'a\0\xff\0')),
+    ]
+    save('exemplars.txt', ['ok or bad, name, the 256 bytes of an element'], [f'{want} {name} {short(data)}' for want, name, data in rows])
+
+
 def attach():
     def packet(kind, payload, serial=1):
         return (struct.pack('<IHHII', 0x314d4c53, kind, 0, len(payload), serial) + payload).hex()
@@ -193,5 +220,5 @@ def attach():
 
 
 if __name__ == '__main__':
-    for write in (lines, f64, fnvs, headers, records, attach):
+    for write in (lines, f64, fnvs, headers, records, exemplars, attach):
         write()

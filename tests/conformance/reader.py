@@ -105,6 +105,24 @@ def parse_labels(data, of_record=False, free_keys=False):
     return out
 
 
+def parse_exemplar(lines):
+    """(id, cell, created, labels, value) of the seven cells of each of its lines."""
+    need([c[0] & 0xffff for c in lines] == [0, 1, 2, 3] and len({c[0] >> 16 for c in lines}) == 1, 'tags of an exemplar')
+    first = lines[0]
+    need(first[5] <= 152, 'the labels of an exemplar are too long')
+    text = struct.pack('<Q', first[6]) + b''.join(struct.pack('<6Q', *c[1:]) for c in lines[1:])
+    return (first[1] & 0xffffffff, first[1] >> 32, first[2], parse_labels(text[:first[5]]),
+            struct.unpack('<d', struct.pack('<Q', first[3]))[0])
+
+
+def parse_element(data):
+    """The same of 256 bytes."""
+    lines = [struct.unpack_from('<8Q', data, 64 * i) for i in range(4)]
+    for line in lines:
+        need(sealed(line[:7]) == line[7], 'check of an exemplar')
+    return parse_exemplar([line[:7] for line in lines])
+
+
 # ---- header ----------------------------------------------------------------------------------------------------------
 
 def parse_header(h, size):
@@ -428,19 +446,15 @@ class Reader:
         if EXEMPLARS not in self.sections:
             return out
         _, at, length = self.sections[EXEMPLARS]
-        used = self.line(at, plain)[0]
+        used, _, self.exemplars_dropped = self.line(at, plain)[:3]
         need(used <= length // 256, 'exemplars in use')
         for e in range(1, used):
-            lines = [self.line(at + 256 * e + 64 * i, sealed) for i in range(4)]
-            need([c[0] & 0xffff for c in lines] == [0, 1, 2, 3] and len({c[0] >> 16 for c in lines}) == 1, 'tags of an exemplar')
-            first = lines[0]
-            need(first[5] <= 152 and first[1] & 0xffffffff < len(self.records), 'an exemplar')
-            r = self.records[first[1] & 0xffffffff]
-            need(first[1] >> 32 < r['cells'], 'the cell of an exemplar')
-            text = struct.pack('<Q', first[6]) + b''.join(struct.pack('<6Q', *c[1:]) for c in lines[1:])
-            if first[2] == self.created.get(r['id'], 0) or not first[2]:
-                out.append((r['id'], first[1] >> 32, parse_labels(text[:first[5]]),
-                            struct.unpack('<d', struct.pack('<Q', first[3]))[0]))
+            ident, cell, created, labels, value = parse_exemplar(
+                [self.line(at + 256 * e + 64 * i, sealed) for i in range(4)])
+            need(ident < len(self.records), 'the record of an exemplar')
+            need(cell < self.records[ident]['cells'], 'the cell of an exemplar')
+            if created == self.created.get(ident, 0) or not created:
+                out.append((ident, cell, labels, value))
         return out
 
 

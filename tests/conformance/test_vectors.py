@@ -48,7 +48,10 @@ for want, name, *words in rows('headers.txt'):
 for want, name, *words in rows('records.txt'):
     got, reasons[name] = verdict(lambda: reader.check_names(reader.parse_schema(data(words), 448)))
     assert got == want, (name, got, reasons[name])
+for want, name, *words in rows('exemplars.txt'):
+    got, reasons['exemplar-' + name] = verdict(lambda: reader.parse_element(data(words)))
+    assert got == want, (name, got, reasons['exemplar-' + name])
 # A vector is refused for what it is named after, and not because its check is wrong.
 for name, why in reasons.items():
-    assert (why in ('check of a record', 'check of the header')) == (name == 'check'), (name, why)
+    assert (why in ('check of a record', 'check of the header', 'check of an exemplar')) == (name in ('check', 'exemplar-check')), (name, why)
 print(f'{count + len(reasons)} vectors')

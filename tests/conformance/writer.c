@@ -58,9 +58,36 @@ static void count(long rounds)
 	puts("ok");
 }
 
+static void removable(char *of, bool count)
+{
+	struct sl_counter_family f = sl_counter_family_create(
+		p, &SL_OPTS(sl_metric_opts, .name = "kit_removable_total"));
+	struct sl_label l = {"of", of};
+
+	of[strcspn(of, "\n")] = 0;
+	if (count)
+		sl_counter_inc(sl_counter_with(f, &l, 1));
+	else
+		sl_counter_remove(f, &l, 1);
+	puts("ok");
+}
+
+/* The counter of this name with an exemplar, or another one, of this label. */
+static void add(bool traced, const struct sl_label *l)
+{
+	struct sl_counter c = sl_counter_create(
+		p, traced ? &SL_OPTS(sl_metric_opts, .name = "kit_traced_total")
+			  : &SL_OPTS(sl_metric_opts, .name = "kit.größe", .utf8 = true, .labels = l,
+				     .label_count = 1));
+
+	sl_counter_add_exemplar(
+		c, 1, traced ? &SL_OPTS(sl_exemplar, .labels = l, .label_count = 1) : NULL);
+	puts("ok");
+}
+
 int main(void)
 {
-	char line[256];
+	char line[256], key[64], value[192];
 
 	p = sl_publisher_open(&SL_OPTS(sl_publisher_opts, .service = "kit"));
 	setvbuf(stdout, NULL, _IOLBF, 0);
@@ -69,6 +96,14 @@ int main(void)
 			make();
 		else if (!strncmp(line, "count ", 6))
 			count(atol(line + 6));
+		else if (sscanf(line, "traced %63s %191s", key, value) == 2)
+			add(true, &(struct sl_label){key, value});
+		else if (sscanf(line, "named %63s %191s", key, value) == 2)
+			add(false, &(struct sl_label){key, value});
+		else if (!strncmp(line, "labels ", 7))
+			removable(line + 7, true);
+		else if (!strncmp(line, "remove ", 7))
+			removable(line + 7, false);
 		else
 			puts("unknown");
 	}

@@ -266,8 +266,11 @@ static inline void moody_close(struct dta_output *o)
 /* Writes into the fenced object, though the engine sees no mapping. */
 static inline void moody_over(struct moody *m, struct fenced *f)
 {
-	static const struct dta_output_ops ops = {moody_write, moody_add, moody_flush, moody_drive,
-						  moody_close};
+	static const struct dta_output_ops ops = {.write = moody_write,
+						  .add = moody_add,
+						  .flush = moody_flush,
+						  .drive = moody_drive,
+						  .close = moody_close};
 
 	*m = (struct moody){.o.ops = &ops,
 			    .memory = f->object.map,

@@ -131,8 +131,8 @@ static inline void come(struct translator *t, const char *path, const char *name
 {
 	memset(t, 0, sizeof(*t));
 	t->line = connect_to(path);
-	say(t->line, json_pack("{s:s,s:i,s:s,s:s,s:s}", "type", "hello", "version",
-			       DTA_CONTROL_VERSION, "name", name, "output", "shm", "nonce", "00"));
+	say(t->line, json_pack("{s:s,s:i,s:s,s:s}", "type", "hello", "version", DTA_CONTROL_VERSION,
+			       "name", name, "output", "shm"));
 	json_decref(until(t, "ready"));
 }
 

@@ -42,6 +42,19 @@ static void every_mistake_is_one_line_that_names_its_place(void **state)
 		{"stores:\n- {name: a, number: 1, kind: increment, columns: 9}\n"
 		 "- {name: b, number: 1, kind: increment, columns: 9}\n",
 		 "f:3: duplicate number 1 of tenant 0"},
+		{"tenants: [{number: 1, keys: [{reporter: 5}]}]\nstores: []\n", "f:1: "},
+		{"tenants: [{number: 1, keys: [{reporter: 9-5, key: k}]}]\nstores: []\n",
+		 "f:1: reporter '9-5' is neither a number nor FIRST-LAST"},
+		{"tenants: [{number: 1, keys: [{reporter: 4294967296, key: k}]}]\nstores: []\n",
+		 "f:1: reporter '4294967296'"},
+		{"tenants: [{number: 1, keys: [{key: k, until: tomorrow}]}]\nstores: []\n",
+		 "f:1: until 'tomorrow' is not a time"},
+		{"tenants: [{number: 1, keys: [{key: k, until: 2026-12-31T12:00:00+01}]}]\nstores: "
+		 "[]\n",
+		 "f:1: until"},
+		{"tenants:\n- number: 1\n  keys:\n  - {reporter: 1-5, key: k}\n  - {reporter: 5, key: "
+		 "k}\nstores: []\n",
+		 "f:4: ranges of reporters overlap"},
 		{"tenants: [{number: 1, required: true}]\nstores: []\n",
 		 "f:1: required needs a key"},
 	};
@@ -294,8 +307,8 @@ static void what_a_stranger_calls_us_is_cut_between_characters(void **state)
 	memset(called, 'x', 158);
 	strcpy(called + 158, "\u00e9"); /* two bytes, of which there is room for one */
 	l = connect_to(socket_path());
-	say(l, json_pack("{s:s,s:i,s:s,s:s,s:s,s:s}", "type", "hello", "version", 2, "name", "t",
-			 "output", "shm", "nonce", "00", "called", called));
+	say(l, json_pack("{s:s,s:i,s:s,s:s,s:s}", "type", "hello", "version", DTA_CONTROL_VERSION,
+			 "name", "t", "output", "shm", "called", called));
 	m = next(l, &fd);
 	assert_string_equal(type_of(m), "welcome");
 	json_decref(m);
@@ -442,13 +455,11 @@ static void who_says_anything_wrong_is_told_and_let_go(void **state)
 {
 	static const char *const wrong[] = {
 		"{\"type\":\"rotated\"}\n",
-		"{\"type\":\"hello\",\"version\":3,\"name\":\"t\",\"output\":\"shm\",\"nonce\":\"00\"}\n",
-		"{\"type\":\"hello\",\"version\":2,\"name\":\"\",\"output\":\"shm\",\"nonce\":\"00\"}\n",
-		"{\"type\":\"hello\",\"version\":2,\"name\":\"../x\",\"output\":\"shm\",\"nonce\":\"00\"}\n",
-		"{\"type\":\"hello\",\"version\":2,\"name\":\"t\",\"output\":\"disk\",\"nonce\":\"00\"}\n",
-		"{\"type\":\"hello\",\"version\":2,\"name\":\"t\",\"output\":\"verbs\",\"nonce\":\"00\"}\n",
-		"{\"type\":\"hello\",\"version\":2,\"name\":\"t\",\"output\":\"shm\",\"nonce\":\"0g\"}\n",
-		"{\"type\":\"proof\",\"mac\":\"00\"}\n",
+		"{\"type\":\"hello\",\"version\":4,\"name\":\"t\",\"output\":\"shm\"}\n",
+		"{\"type\":\"hello\",\"version\":3,\"name\":\"\",\"output\":\"shm\"}\n",
+		"{\"type\":\"hello\",\"version\":3,\"name\":\"../x\",\"output\":\"shm\"}\n",
+		"{\"type\":\"hello\",\"version\":3,\"name\":\"t\",\"output\":\"disk\"}\n",
+		"{\"type\":\"hello\",\"version\":3,\"name\":\"t\",\"output\":\"verbs\"}\n",
 	};
 	struct translator t;
 	struct dta_store_server *o;

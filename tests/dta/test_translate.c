@@ -401,6 +401,8 @@ static void an_account_is_the_same_behind_the_control_channel(void **state)
 	for (size_t i = 0; i < offsetof(struct dta_translate_account, output.last_error) / 8; i++)
 		w[i] = i * 1000003 + 7;
 	a.refused[DTA_FINE] = 0; /* no cause */
+	for (int d = 0; d < DTA_DEVICES; d++)
+		a.device[d].decoder.refused[DTA_DEVICE_FINE] = 0;
 	strcpy(a.output.last_error, "remote access error");
 	j = dta_account_json(&a);
 	assert_non_null(j);

@@ -601,7 +601,98 @@ static void macs_are_those_of_rfc_4493(void **state)
 	assert_null(dta_key_new(NULL, 16));
 }
 
-#define CHECK(header, at) dta_auth_check(a, header, p, n, &here, at)
+#define CHECK(header, at) dta_auth_check(a, header, p, n, &here, at, &used)
+
+static struct dta_key_spec spec_of(int64_t first, int64_t last, const uint8_t key[16],
+				   uint64_t until)
+{
+	struct dta_key_spec k = {.own = first >= 0,
+				 .first = first < 0 ? 0 : (uint32_t)first,
+				 .last = last < 0 ? 0 : (uint32_t)last,
+				 .until_ns = until};
+
+	memcpy(k.key, key, sizeof(k.key));
+	return k;
+}
+
+/* Keys of one tenant, replaced as a whole. */
+static int set_keys(struct dta_auth *a, uint16_t tenant, struct dta_key_spec *keys, size_t n)
+{
+	assert_null(dta_keys_check(keys, n));
+	return dta_auth_keys(a, tenant, keys, n);
+}
+
+static void keys_of_ranges_are_exchanged_one_by_one(void **state)
+{
+	static const uint8_t key[4][16] = {{1}, {2}, {3}, {4}};
+	const struct in6_addr address = {.s6_addr = {[10] = 0xff, 0xff, 10, 0, 0, 1}};
+	const struct dta_auth_here here = {1, &address, 40040};
+	struct dta_auth *a = dta_auth_new();
+	struct dta_key *k[4];
+	struct dta_key_spec all[] = {
+		spec_of(10, 19, key[0], 0),	  spec_of(5, 5, key[1], 0),
+		spec_of(10, 19, key[2], 1000000), spec_of(UINT32_MAX, UINT32_MAX, key[0], 0),
+		spec_of(-1, -1, key[3], 0),
+	};
+	/* Reporter, and which keys it may use before and after the third ends. */
+	static const struct {
+		uint32_t reporter;
+		const char *before, *after;
+	} may[] = {{0, "3", "3"},   {4, "3", "3"},  {5, "1", "1"},
+		   {6, "3", "3"},   {9, "3", "3"},  {10, "02", "0"},
+		   {19, "02", "0"}, {20, "3", "3"}, {UINT32_MAX, "0", "0"}};
+	struct dta_key_spec wrong[6];
+	uint8_t p[64] = {0};
+	uint32_t used, numbers[4] = {0};
+
+	(void)state;
+	assert_non_null(a);
+	for (int i = 0; i < 4; i++)
+		k[i] = dta_key_new(key[i], 16);
+	assert_int_equal(set_keys(a, 7, all, 5), 0);
+	/* Of neighbours, whose keys are the same; they do not mix. */
+	assert_int_equal(set_keys(a, 6, all, 1), 0);
+	assert_int_equal(set_keys(a, 8, all, 0), 0);
+	for (size_t i = 0; i < sizeof(may) / sizeof(*may); i++)
+		for (int j = 0; j < 4; j++)
+			for (int late = 0; late < 2; late++) {
+				const uint64_t now = late ? 1000000 : 999999;
+				const struct dta_header h = {.flags = DTA_AUTHENTICATED,
+							     .tenant = 7,
+							     .reporter = may[i].reporter,
+							     .time_ns = now};
+				const size_t n = dta_proof_put(k[j], 1, p, 40);
+				const bool is = strchr(late ? may[i].after : may[i].before,
+						       '0' + j);
+
+				assert_int_equal(CHECK(&h, now), is ? DTA_FINE : DTA_BAD_MAC);
+				assert_int_equal(!!used, is);
+				if (!is)
+					continue;
+				numbers[j] = used;
+				assert_true(dta_mac_fits(dta_auth_find(a, 7, may[i].reporter, used),
+							 p, n));
+			}
+	/* A key of another reporter signs no answer. */
+	assert_null(dta_auth_find(a, 7, 5, numbers[0]));
+	assert_null(dta_auth_find(a, 8, 5, numbers[1]));
+	assert_int_equal(set_keys(a, 7, all, 0), 0);
+	assert_null(dta_auth_find(a, 7, 5, numbers[1]));
+	wrong[0] = spec_of(5, 9, key[0], 0);
+	wrong[1] = spec_of(9, 12, key[0], 0);
+	assert_non_null(dta_keys_check(wrong, 2));
+	wrong[1] = spec_of(5, 8, key[0], 0);
+	assert_non_null(dta_keys_check(wrong, 2));
+	wrong[0] = spec_of(9, 5, key[0], 0);
+	assert_non_null(dta_keys_check(wrong, 1));
+	for (int i = 0; i < 6; i++)
+		wrong[i] = spec_of(i < 5 ? 1 : -1, 2, key[0], 0);
+	assert_non_null(dta_keys_check(wrong, 5));
+	assert_null(dta_keys_check(wrong, 4));
+	for (int i = 0; i < 4; i++)
+		dta_key_free(k[i]);
+	dta_auth_free(a);
+}
 
 static void keys_are_found_by_reporter_then_tenant(void **state)
 {
@@ -614,7 +705,9 @@ static void keys_are_found_by_reporter_then_tenant(void **state)
 	const struct in6_addr address = {.s6_addr = {[10] = 0xff, 0xff, 10, 0, 0, 1}};
 	const struct dta_auth_here here = {dta_translator_of_name("t1", 2), &address, 40040};
 	const uint64_t by_address = dta_translator_of_address(&address, 40040);
+	static struct dta_key_spec specs[5000];
 	struct dta_builder b;
+	uint32_t used;
 	size_t n;
 
 	(void)state;
@@ -622,15 +715,13 @@ static void keys_are_found_by_reporter_then_tenant(void **state)
 	/* docs/dta-wire.md, "The translator meant". */
 	assert_int_equal(here.name, 0x08c7ff07b56a5e16);
 	assert_int_equal(by_address, 0x86bb78db772d248a);
-	assert_int_equal(dta_auth_key(a, 3, -1, key, 15), -EINVAL);
-	assert_int_equal(dta_auth_key(a, 3, -1, key, 17), -EINVAL);
-	assert_int_equal(dta_auth_key(a, 3, -2, key, 16), -EINVAL);
 	dta_begin(&b, p, sizeof(p), &h);
 	assert_int_equal(dta_put(&b, &valid[0], p + 200, p + 200), 0);
 	n = dta_proof_put(k, here.name, p, dta_end(&b));
 	assert_int_equal(dta_parse(p, n, &got), DTA_FINE);
 	assert_int_equal(CHECK(&got.header, now), DTA_BAD_MAC);
-	assert_int_equal(dta_auth_key(a, 3, -1, key, 16), 0);
+	specs[0] = spec_of(-1, -1, key, 0);
+	assert_int_equal(set_keys(a, 3, specs, 1), 0);
 	assert_int_equal(CHECK(&got.header, now), DTA_FINE);
 	assert_int_equal(CHECK(&got.header, now + DTA_SKEW_NS), DTA_FINE);
 	assert_int_equal(CHECK(&got.header, now + DTA_SKEW_NS + 1), DTA_REPLAYED);
@@ -643,11 +734,12 @@ static void keys_are_found_by_reporter_then_tenant(void **state)
 		assert_int_equal(CHECK(&got.header, now), i >= 64 ? DTA_FINE : DTA_ELSEWHERE);
 	}
 	/* Its own key goes before the tenant's. */
-	assert_int_equal(dta_auth_key(a, 3, 5, other, 16), 0);
+	specs[1] = spec_of(5, 5, other, 0);
+	assert_int_equal(set_keys(a, 3, specs, 2), 0);
 	assert_int_equal(CHECK(&got.header, now), DTA_BAD_MAC);
 	n = dta_proof_put(o, here.name, p, n - DTA_PROOF_BYTES);
 	assert_int_equal(CHECK(&got.header, now), DTA_FINE);
-	assert_int_equal(dta_auth_key(a, 3, 5, NULL, 0), 0);
+	assert_int_equal(set_keys(a, 3, specs, 1), 0);
 	assert_int_equal(CHECK(&got.header, now), DTA_BAD_MAC);
 	/* Without a MAC: taken, unless the tenant is to have one. */
 	h.flags = 0;
@@ -660,17 +752,23 @@ static void keys_are_found_by_reporter_then_tenant(void **state)
 	for (uint32_t i = 0; i < 5000; i++) {
 		key[0] = (uint8_t)(i * 7919 % 5000);
 		key[1] = (uint8_t)(i * 7919 % 5000 >> 8);
-		assert_int_equal(dta_auth_key(a, 9, i * 7919 % 5000, key, 16), 0);
+		specs[i] = spec_of(i * 7919 % 5000, i * 7919 % 5000, key, 0);
 	}
+	assert_int_equal(set_keys(a, 9, specs, 5000), 0);
 	for (uint32_t i = 0; i < 5000; i++) {
 		key[0] = (uint8_t)i;
 		key[1] = (uint8_t)(i >> 8);
 		dta_key_free(k);
 		k = dta_key_new(key, 16);
-		n = dta_mac_put(k, p, 32);
-		assert_true(dta_mac_fits(dta_auth_find(a, 9, i), p, n));
+		h.flags = DTA_AUTHENTICATED;
+		h.tenant = 9;
+		h.reporter = i;
+		n = dta_proof_put(k, here.name, p, 32);
+		assert_int_equal(CHECK(&h, now), DTA_FINE);
+		assert_true(dta_mac_fits(dta_auth_find(a, 9, i, used), p, n));
+		h.reporter = i + 1;
+		assert_int_equal(CHECK(&h, now), DTA_BAD_MAC);
 	}
-	assert_null(dta_auth_find(a, 9, 5000));
 	dta_key_free(k);
 	dta_key_free(o);
 	dta_auth_free(a);
@@ -766,6 +864,7 @@ int main(void)
 		cmocka_unit_test(answers_come_out_as_they_went_in),
 		cmocka_unit_test(macs_are_those_of_rfc_4493),
 		cmocka_unit_test(keys_are_found_by_reporter_then_tenant),
+		cmocka_unit_test(keys_of_ranges_are_exchanged_one_by_one),
 		cmocka_unit_test(key_files_are_32_digits),
 		cmocka_unit_test(a_secret_is_a_file_without_trailing_white_space),
 	};

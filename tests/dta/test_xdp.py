@@ -2,65 +2,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """test_xdp.py SIDELIGHT - reports by AF_XDP over a veth pair: the translator's own packets bypass the kernel, all
 others pass it, malformed ones are counted, and nothing stays behind, however the process ends."""
-import ctypes
 import json
-import os
 import signal
 import socket
 import struct
 import subprocess
 import sys
-import threading
 
 from support import flows
 from support.flows import held, needs_bpf, still_there, without_capabilities
 from support.process import Part, case, check, run_cases, skip, wait_until, workdir
 from support.store_server import StoreServer, usual
+from wire import FAR, FAR6, NEAR, NEAR6, Wire
 
 EXE = sys.argv[1]
-NEAR, FAR, PORT = '10.77.0.1', '10.77.0.2', 40040
-NEAR6, FAR6 = 'fd77::1', 'fd77::2'
-
-
-def ip(*args):
-    subprocess.run(['ip', *map(str, args)], check=True)
-
-
-class Wire:
-    """A veth pair; the far end is in a namespace of its own, which goes with a child of ours."""
-
-    def __init__(self):
-        self.child = Part('unshare', '-n', 'sleep', '600')
-        self.ns = f'/proc/{self.child.pid}/ns/net'
-        wait_until(lambda: os.readlink(self.ns) != os.readlink('/proc/self/ns/net'), 'no namespace', self.child)
-        self.inside = ('nsenter', f'--net={self.ns}')
-        queues = ('numrxqueues', 2, 'numtxqueues', 2)
-        ip('link', 'add', 'sl-near', *queues, 'type', 'veth', 'peer', 'name', 'sl-far', *queues, 'netns', self.child.pid)
-        self.macs = []
-        for at, name, four, six in (((), 'sl-near', NEAR, NEAR6), (self.inside, 'sl-far', FAR, FAR6)):
-            for args in (('addr', 'add', f'{four}/24', 'dev', name),
-                         ('addr', 'add', f'{six}/64', 'dev', name, 'nodad'), ('link', 'set', name, 'up')):
-                subprocess.run([*at, 'ip', *args], check=True)
-            shown = subprocess.run([*at, 'ip', '-j', 'link', 'show', name], check=True, stdout=subprocess.PIPE).stdout
-            self.macs.append(bytes.fromhex(json.loads(shown)[0]['address'].replace(':', '')))
-
-    def socket(self, *args):
-        """One of the far end: a socket lives in the namespace in which it was made."""
-        made = []
-
-        def make():
-            with open(self.ns) as f:
-                if not ctypes.CDLL(None).setns(f.fileno(), 0x40000000):
-                    made.append(socket.socket(*args))
-        t = threading.Thread(target=make)
-        t.start()
-        t.join()
-        check(made, 'no socket in the other namespace')
-        return made[0]
-
-    def close(self):
-        self.child.stop(signal.SIGKILL)
-        wait_until(lambda: 'sl-near' not in os.listdir('/proc/sys/net/ipv4/conf'), 'the pair is gone', seconds=20)
+PORT = 40040
 
 
 class Translator(Part):

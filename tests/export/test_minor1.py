@@ -9,7 +9,7 @@ import unittest
 from support import exposition as e
 from support import http
 from support.process import check, wait_until
-from support.prometheus import Prometheus, available
+from support.prometheus import Prometheus, Receiver, available
 from support.sidelight import Agent, Collector, Pod
 
 OPENMETRICS = 'application/openmetrics-text;version=1.0.0'
@@ -119,10 +119,36 @@ class Minor1(unittest.TestCase):
             self.assertEqual(prometheus.scalar('http_requests_total{k_se="1"}'), 5)
             self.assertEqual(prometheus.scalar('size_bytes{quantile="0.99"}'), 2)
             self.assertEqual(prometheus.scalar('done_created'), 1600000000.25)
-            found = prometheus.api('/query_exemplars', query='{service="kinds"}', start=1699999999, end=1700000002)
-            got = {x['labels'].get('trace_id') or x['labels']['user'] for s in found for x in s['exemplars']}
+            got = {x['labels'].get('trace_id') or x['labels']['user'] for x in self.exemplars(prometheus)}
             got = {x.replace('\\n', '\n').replace('\\"', '"') for x in got}  # 2.42 leaves escapes of exemplars
             self.assertEqual(got, {'%016x%016x' % (1, 2), '%032x' % 4, '%032x' % 5, 'a "b"\n'})
+
+    @staticmethod
+    def exemplars(prometheus):
+        found = prometheus.api('/query_exemplars', query='{service="kinds"}', start=1699999999, end=1700000002)
+        return [{**x, 'series': s['seriesLabels']} for s in found for x in s['exemplars']]
+
+    def test_prometheus_receives_all_of_it_by_remote_write(self):
+        if not available():
+            self.skipTest('no prometheus: install the package prometheus')
+        with Receiver(native=True, features=['exemplar-storage']) as prometheus:
+            sender = Collector([self.agent], '--period', '20ms', '--remote-write', prometheus.url, '--remote-native',
+                               '--sample-every', '1s', '--sample-around', '0')
+            wait_until(lambda: len(self.exemplars(prometheus)) >= 4, 'exemplars arrive', sender)
+            got = {(x['series']['__name__'], x['series'].get('le'), x['labels'].get('trace_id') or x['labels']['user'],
+                    float(x['value']), x['timestamp']) for x in self.exemplars(prometheus)}
+            self.assertEqual(got, {('done_total', None, '%016x%016x' % (1, 2), 2, 1700000000.5),
+                                   ('wait_seconds_bucket', '1', '%032x' % 4, 0.5, 1700000000.5),
+                                   ('wait_seconds_bucket', '+Inf', 'a "b"\n', 7, 1700000000.5),
+                                   ('latency_seconds', None, '%032x' % 5, 0.25, 1700000000.5)})
+            for name, value in {'http_requests_total{k_se="1"}': 5, 'disk_free': 7, 'U__disk_2e_free': 6,
+                                'U__disk_20_free': 8}.items():
+                prometheus.eventually(lambda: prometheus.query(name), name)
+                self.assertEqual(prometheus.scalar(name), value, name)
+            lost = {**sender.find('sidelight_push_dropped_total'), **sender.find('sidelight_sampling_left_out_total')}
+            self.assertEqual({k: v for k, v in lost.items() if v and 'same_milli' not in k}, {})
+            self.assertEqual(list(sender.find('sidelight_sampling_exemplars_total').values()), [4])
+            self.assertEqual(sender.stop(), 0)
 
 
 if __name__ == '__main__':

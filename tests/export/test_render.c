@@ -426,6 +426,51 @@ static void no_two_labels_share_a_key(void **state)
 		      "m{U__m_2e_=\"1\",m_=\"2\",m=\"on\"} 0\n");
 }
 
+static const struct fixture *looked_up;
+
+static bool has_family(void *walk, const char *name)
+{
+	(void)walk;
+	for (size_t i = 0; i < looked_up->count; i++)
+		if (!strcmp(looked_up->families[i].f.name, name))
+			return true;
+	return false;
+}
+
+/* "x_total" is lengthened, and becomes what two others are escaped to, one before and one after it.
+ */
+static void escaped_and_lengthened_names_differ(void **state)
+{
+	static const struct fixture_series one = {.s = {U64(1)}};
+#define GAUGE(n)                                                                         \
+	{                                                                                \
+		.f = {.name = (n), .help = "", .unit = "", .type = EXPORT_FAMILY_GAUGE}, \
+		.series = &one, .count = 1                                               \
+	}
+	struct fixture_family families[] = {GAUGE("x"), GAUGE("x.total_gauge"), GAUGE("x_total"),
+					    GAUGE("x_total\xc3\xa4gauge_gauge")};
+	struct fixture f = {.families = families, .count = 4};
+	struct export_source source = fixture_source(&f);
+	struct export_render *r;
+	char out[4096];
+	ssize_t n;
+
+	(void)state;
+	families[0].f.type = EXPORT_FAMILY_COUNTER;
+	looked_up = &f;
+	source.has_family = has_family;
+	r = export_render_new(&source, EXPORT_FORMAT_TEXT, false);
+	n = export_render_read(r, out, sizeof(out) - 1);
+	assert_in_range(n, 1, sizeof(out) - 2);
+	out[n] = '\0';
+	export_render_free(r);
+	assert_string_equal(out, "# TYPE x_total counter\nx_total 1\n"
+				 "# TYPE x_total_gauge gauge\nx_total_gauge 1\n"
+				 "# TYPE x_total_gauge_gauge gauge\nx_total_gauge_gauge 1\n"
+				 "# TYPE U__x__total_e4_gauge__gauge gauge\n"
+				 "U__x__total_e4_gauge__gauge 1\n");
+}
+
 static void a_name_too_long_is_left_out(void **state)
 {
 	static char long_name[EXPORT_SHOWN_NAME_MAX + 3];
@@ -439,8 +484,11 @@ static void a_name_too_long_is_left_out(void **state)
 		 .count = 1},
 	};
 	struct fixture f = {.families = families, .count = 2};
+	struct export_source source;
+	struct export_render *r;
+	uint64_t left_out = 0;
+	char *out, buf[256];
 	size_t bytes;
-	char *out;
 
 	(void)state;
 	memset(long_name, 'b', EXPORT_SHOWN_NAME_MAX);
@@ -452,6 +500,12 @@ static void a_name_too_long_is_left_out(void **state)
 	out = render(&f, EXPORT_FORMAT_TEXT, 32768, &bytes);
 	assert_string_equal(out, "# TYPE a gauge\na 1\n");
 	free(out);
+	source = fixture_source(&f);
+	source.left_out = &left_out;
+	r = export_render_new(&source, EXPORT_FORMAT_TEXT, true);
+	assert_int_equal(export_render_read(r, buf, sizeof(buf)), strlen("# TYPE a gauge\na 1\n"));
+	assert_int_equal(left_out, 1);
+	export_render_free(r);
 }
 
 /* ---- numbers ---- */
@@ -755,6 +809,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(any_number_of_renderers_at_once),
 		cmocka_unit_test(no_two_families_share_a_name_or_a_sample),
 		cmocka_unit_test(no_two_labels_share_a_key),
+		cmocka_unit_test(escaped_and_lengthened_names_differ),
 		cmocka_unit_test(a_name_too_long_is_left_out),
 		cmocka_unit_test(numbers_read_well),
 		cmocka_unit_test(doubles_are_shortest_and_exact),

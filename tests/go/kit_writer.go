@@ -62,6 +62,10 @@ func main() {
 		case "count":
 			n, _ := strconv.Atoi(words[1])
 			count(n)
+		case "traced":
+			p.NewCounter(sidelight.Opts{Name: "kit_traced_total"}).AddWithExemplar(1, sidelight.Labels{words[1]: words[2]})
+		case "named":
+			p.NewCounterVec(sidelight.Opts{Name: "kit.größe"}, words[1]).With(words[2]).Inc()
 		case "labels":
 			removable.With(words[1]).Inc()
 		case "remove":

@@ -49,6 +49,12 @@ for line in sys.stdin:
         metrics, said = make()
     elif word == 'count':
         count(metrics, int(rest[0]))
+    elif word == 'traced':
+        if MINOR:
+            sidelight.Counter('kit_traced_total', publisher=p).inc(exemplar={rest[0]: rest[1]})
+        said = '' if MINOR else 'lacks'
+    elif word == 'named':
+        said = 'lacks'
     elif word == 'labels':
         removable.labels(rest[0]).inc()
     elif word == 'remove':

@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """test_wsgi.py SIDELIGHT PYTHON PACKAGES native|pure gunicorn|uwsgi - a Django service with prometheus_client under a server
 with four workers, which are recycled after some requests and killed at random: with --sum-processes the totals are those
-that the workers wrote down, within one update for each kill, and no worker that has ended has left a series."""
+that the workers wrote down, within one update for each kill, and no worker that has ended has left a series. The real
+Prometheus, which scrapes meanwhile, has the same totals and sees no reset."""
+import contextlib
 import os
 import random
 import shutil
@@ -15,6 +17,7 @@ import time
 
 from packages import installed
 from support.process import Part, check, run, skip, wait_until, workdir
+from support.prometheus import Prometheus, available
 from support.sidelight import Agent, Collector
 
 PYTHON, PACKAGES, BACKEND, SERVER = sys.argv[2:6]
@@ -87,13 +90,22 @@ def parts(text):
             if line.startswith(('# HELP shop_', '# TYPE shop_')) and '_created' not in line}
 
 
-def main():
+def scraping(stack, jobs):
+    if available():
+        return stack.enter_context(Prometheus(jobs))
+    print('SKIP: no prometheus: install the package prometheus')
+    return None
+
+
+def main(stack):
     if run(PYTHON, '-c', 'import django, prometheus_client', code=None).returncode:
         skip('no python3-django or python3-prometheus-client')
     if not shutil.which('uwsgi_python3') if SERVER == 'uwsgi' else run(PYTHON, '-c', 'import gunicorn', code=None).returncode:
         skip(f'no {SERVER}')
     agent, folder, notes = Agent(), workdir(), workdir()
     collector = Collector([agent], '--sum-processes', '--period', '50ms')
+    jobs = {'sidelight': (collector.address, '/metrics')}
+    prometheus = scraping(stack, jobs)
     listen = f'{folder}/shop.sock'
     env = {**installed(PYTHON, PACKAGES, BACKEND), 'SIDELIGHT': '1', 'SIDELIGHT_SERVICE': 'shop', 'NOTES': notes,
            'SIDELIGHT_SOCKET': agent.socket, 'SIDELIGHT_COLLECT_SECONDS': '0.02'}
@@ -121,9 +133,17 @@ def main():
     # Those that are dead take no memory in the end, and stay in the sum.
     wait_until(lambda: len(collector.find('shop_working')) == 1 and collector.total('shop_working') == 0, 'the gauge', collector)
     check(all(done <= t <= begun for t in totals()), f'{totals()}, later, not {done} to {begun}')
+    if prometheus:
+        def stored():
+            return [v for name in ('shop_requests_total', 'shop_seconds_count') for _, v in prometheus.query(f'sum({name})')]
+        prometheus.eventually(lambda: len(stored()) == 2 and all(done <= t <= begun for t in stored()),
+                              lambda: f'{stored()} in Prometheus, not {done} to {begun}')
+        check(prometheus.scalar('max(resets({__name__=~"shop_requests_total|shop_seconds_count"}[1h]))') == 0, 'a reset')
+        check(prometheus.scalar('max(count_over_time(shop_requests_total[1h]))') > 1, 'it did not scrape meanwhile')
     print(f'{totals()[0]:.0f} of {done} to {begun}, by {workers} workers, {killed} of them killed')
     check(server.stop() in (0, -15), 'an exit status', server)
     check(collector.stop() == 0 and agent.stop() == 0, 'an exit status', collector, agent)
 
 
-main()
+with contextlib.ExitStack() as whole:
+    main(whole)

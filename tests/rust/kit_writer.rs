@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! kit_writer.rs - the crate as a writer that tests/conformance examines; its README.md has the words.
 use sidelight::{
-    Counter, CounterF64, Gauge, GaugeF64, Histogram, Metric, Options, Publisher, StateSet, Summary, Unknown,
+    Counter, CounterF64, Exemplar, Gauge, GaugeF64, Histogram, Metric, Options, Publisher, StateSet, Summary, Unknown,
 };
 use std::io::stdin;
 use std::thread::sleep;
@@ -60,6 +60,15 @@ fn main() {
         let line = line.unwrap();
         match line.split_once(' ') {
             Some(("count", n)) => metrics.get_or_insert_with(|| Metrics::make(&publisher)).count(n.parse().unwrap()),
+            Some(("traced", label)) => {
+                let label = label.split_once(' ').unwrap();
+                let exemplar = Exemplar { labels: &[label], ..Default::default() };
+                publisher.counter("kit_traced_total").add_exemplar(1, &exemplar);
+            }
+            Some(("named", label)) => {
+                let (key, value) = label.split_once(' ').unwrap();
+                publisher.counter(Metric::new("kit.größe").utf8().label(key, value)).inc();
+            }
             Some(("labels", of)) => removable.with(&[("of", of)]).inc(),
             Some(("remove", of)) => assert!(removable.remove(&[("of", of)])),
             _ => {

@@ -16,9 +16,9 @@ def available():
 
 
 class Prometheus:
-    """jobs: {name: (address, path)}, each scraped once per second."""
+    """jobs: {name: (address, path)}, each scraped once per second. read: URLs of remote read."""
 
-    def __init__(self, jobs, native=False, features=()):
+    def __init__(self, jobs, native=False, features=(), read=()):
         self.folder = workdir()
         self.at = None  # of queries; None: now
         self.base = None
@@ -29,7 +29,8 @@ class Prometheus:
                 'scrape_configs': [
                     {'job_name': name, 'metrics_path': path,
                      'static_configs': [{'targets': [address]}]}
-                    for name, (address, path) in jobs.items()]}, f)
+                    for name, (address, path) in jobs.items()],
+                'remote_read': [{'url': url, 'read_recent': True} for url in read]}, f)
         cmd = self.command()
         features = [*features, *(['native-histograms'] if native else [])]
         if features:
@@ -74,7 +75,7 @@ class Prometheus:
                 return self.part.p.poll() is not None or condition()
             except (urllib.error.URLError, ConnectionError, TimeoutError):
                 return False
-        value = wait_until(answered, lambda: f'{what}; targets: {self.base and self.targets()}', self.part, every=0.1)
+        value = wait_until(answered, lambda: f'{what() if callable(what) else what}; targets: {self.base and self.targets()}', self.part, every=0.1)
         check(self.part.p.poll() is None, f'{what}: Prometheus ended', self.part)
         return value
 
@@ -111,3 +112,17 @@ class Prometheus:
             self.at = at
             return all(self.query(f'up{{job="{j}"}} == 1') for j in jobs)
         self.eventually(stored, f'{jobs} are up')
+
+
+class Receiver(Prometheus):
+    """Scrapes nothing, and takes what is sent to self.url by remote write."""
+
+    def __init__(self, **options):
+        super().__init__({}, **options)
+
+    def command(self):
+        return super().command() + ['--web.enable-remote-write-receiver']
+
+    @property
+    def url(self):
+        return self.base + '/api/v1/write'

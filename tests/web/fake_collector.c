@@ -163,6 +163,22 @@ ssize_t collect_collector_history(struct collect_collector *c, uint64_t instance
 	return (ssize_t)n;
 }
 
+/* Prometheus' paths are tested with the real collector (tests/export). */
+int collect_collector_series(struct collect_collector *c, const struct collect_series_walk *walk)
+{
+	(void)c;
+	(void)walk;
+	return 0;
+}
+
+ssize_t collect_collector_history_known(struct collect_collector *c, uint64_t instance,
+					uint32_t metric, int64_t known_ns, int64_t from_ns,
+					int64_t to_ns, struct collect_point *out, size_t max)
+{
+	(void)known_ns;
+	return collect_collector_history(c, instance, metric, from_ns, to_ns, out, max);
+}
+
 void collect_collector_workers(struct collect_collector *c,
 			       void (*fn)(const struct collect_worker_view *, void *), void *arg)
 {

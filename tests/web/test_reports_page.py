@@ -6,6 +6,8 @@ usage: test_reports_page.py SIDELIGHT [SCREENSHOT]
 """
 import os
 import re
+import socket
+import struct
 import subprocess
 import sys
 
@@ -28,7 +30,7 @@ def text(selector):
     return f"(document.querySelector({selector!r})?.textContent || '')"
 
 
-def look(page, report):
+def look(page, report, device):
     page.wait("!document.querySelector('#tab-reports').hidden", what="the tab")
     page.click("#tab-reports")
     page.wait(f"{text('#dta-bar')}.startsWith('stored 3')", what="the account")
@@ -51,6 +53,9 @@ def look(page, report):
     page.wait(f"{text('#dta-keys tbody tr')}.includes('10.0.0.1:8080 → 10.0.0.2:443 tcp')", what="the flow")
     assert '7 packets, 1.46' in page.run(text('#dta-keys')), page.run(text('#dta-keys'))
     assert page.run(text('#dta-translators td:nth-child(2)')) == 't1'
+    page.wait("!!document.querySelector('#dta-reporters td')", what='the reporters')
+    assert page.run(text('#dta-reporters td:nth-child(3)')) == 't1'
+    assert page.run(text('#dta-reporters td:nth-child(2)')).startswith('127.0.0.1:')
     # Asked.
     page.type('#dta-key', FLOW)
     page.click('#dta-ask button')
@@ -72,6 +77,13 @@ def look(page, report):
     # What was dropped, and why.
     report('keywrite', 'store=4711', 'text:abcd', 'u64:58')
     page.wait(f"{text('#dta-dropped')} === 'dropped: 1 for an unknown store'", what="why it was dropped")
+    # What a device sends: two datagrams, between which one sample is missing, and an unknown sample.
+    for number, kind in (1, 1), (3, 1), (4, 77):
+        sample = struct.pack('>8I', number, 3, 100, 1000, 0, 3, 4, 0)
+        device(struct.pack('>8I', 5, 1, 0x0a000009, 0, number, 0, 1, kind) + struct.pack('>I', len(sample)) + sample)
+    page.wait(f"{text('#dta-inputs tbody')}.startsWith('sflow132')", what="the device's account")
+    row = page.run("[...document.querySelectorAll('#dta-inputs td')].map((c) => c.textContent).join()")
+    assert row == 'sflow,1,3,2,0,1,0,1', row
     if len(sys.argv) > 2:
         page.screenshot(sys.argv[2])
     # A question that can't be answered is a 400; nothing is traced here.
@@ -85,12 +97,19 @@ def main():
         f.write(STORES.format(folder))
     collector = Part(EXE, 'collect', '--dta', f'{folder}/stores.yaml', '--listen', '127.0.0.1:0')
     address = collector.ready()['listen']
-    translator = Part(EXE, 'translate', '--collector', f'unix:{folder}/dta.sock', '--listen', '127.0.0.1:0', '--name', 't1')
-    target = translator.ready()['listen']
+    translator = Part(EXE, 'translate', '--collector', f'unix:{folder}/dta.sock', '--listen', '127.0.0.1:0',
+                      '--input', 'sflow=127.0.0.1:0', '--name', 't1')
+    ready = translator.ready()
+    target = ready['listen']
 
     def report(*words):
         subprocess.run([EXE, 'report', '--target', target, '--essential', '--reporter', '5', *words], check=True,
                        stdout=subprocess.PIPE, timeout=60)
+
+    def device(datagram):
+        host, port = ready['input'].removeprefix('sflow:').rsplit(':', 1)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+            s.sendto(datagram, (host, int(port)))
     report('keywrite', 'store=1', 'copies=2', FLOW, f'{7:016x}{1500:016x}')
     report('keywrite', 'store=1', 'copies=2', 'text:word', f'{1:032x}')
     report('increment', 'store=3', 'copies=4', 'text:abcd', '42')
@@ -100,7 +119,7 @@ def main():
         skip(str(why))
     with browser:
         page = browser.page(f'http://{address}/')
-        look(page, report)
+        look(page, report, device)
     for part in (translator, collector):
         part.stop()
 

@@ -213,7 +213,7 @@ int collect_live_attach(struct collect_live *l, struct collect_collector *c)
 		err = collect_analysis_attach(l->analysis, c);
 	if (!err && l->writer) {
 		l->sender = collect_sender_new(c, l->writer, &sample, l->o.period_ns,
-					       l->o.native_histograms);
+					       &l->o.receiver);
 		err = l->sender ? 0 : -ENOMEM;
 	}
 	if (!err && l->analysis && l->o.verdict_ttl_ns) {

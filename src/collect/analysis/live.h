@@ -14,6 +14,7 @@
 #define SL_COLLECT_ANALYSIS_LIVE_H
 
 #include "collect/analysis/analysis.h"
+#include "collect/analysis/sender.h"
 #include "collect/collect.h"
 
 struct http;
@@ -23,7 +24,7 @@ struct collect_live_opts {
 	struct collect_analysis_opts analysis;
 	uint64_t period_ns;	  /* of the collector's rounds */
 	const char *remote_write; /* URL, or NULL */
-	bool native_histograms;	  /* the receiver takes them */
+	struct collect_sender_form receiver;
 	uint64_t sample_every_ns; /* 0: all samples */
 	uint64_t sample_around_ns;
 	const char *alert, *webhook; /* URLs, or NULL */

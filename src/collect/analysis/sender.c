@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/base.h"
+#include "collect/analysis/sender_exemplar.h"
 #include "collect/analysis/sender_hist.h"
 #include "collect/collector_internal.h"
 #include "collect/index.h"
@@ -25,6 +26,8 @@ struct sender_pod {
 	uint32_t columns;
 	struct export_remote_series **series; /* [columns]; NULL: not sent */
 	struct collect_sender_hists *hists;
+	struct export_remote_series **all; /* of both, by labels */
+	size_t alls;
 	int64_t hists_ns, hists_sent_ns; /* when they are due; time of those sent last */
 	uint64_t jumped_ns; /* the clock went forward over this much, which had no samples */
 	bool anomalous;
@@ -38,7 +41,7 @@ struct collect_sender {
 	struct collect_collector *c;
 	struct export_remote_write *w;
 	struct act_sample_opts o;
-	bool native;
+	struct collect_sender_form form;
 	uint64_t most_ns; /* span of time that POINTS of a series always hold */
 	struct sender_pod *bucket[BUCKETS];
 	size_t next; /* bucket */
@@ -52,7 +55,7 @@ struct collect_sender {
 struct collect_sender *collect_sender_new(struct collect_collector *c,
 					  struct export_remote_write *w,
 					  const struct act_sample_opts *opts, uint64_t period_ns,
-					  bool native)
+					  const struct collect_sender_form *form)
 {
 	struct collect_sender *s = calloc(1, sizeof(*s));
 
@@ -61,7 +64,7 @@ struct collect_sender *collect_sender_new(struct collect_collector *c,
 	s->c = c;
 	s->w = w;
 	s->o = *opts;
-	s->native = native;
+	s->form = *form;
 	/* Without a period rounds take tens of microseconds. */
 	s->most_ns = POINTS / 2 * (period_ns ? period_ns : 20000);
 	if (s->most_ns > 60 * SECOND_NS)
@@ -78,64 +81,72 @@ struct collect_sender *collect_sender_new(struct collect_collector *c,
 
 /* ---- series ---- */
 
-static const char *suffix_of(const struct collect_def *d)
+/* All series of a pod, settled: size n. NULL: ENOMEM. */
+static struct export_remote_series **settle(struct export_remote_series **series, uint32_t columns,
+					    const struct collect_sender_hists *hists, size_t *n)
 {
-	switch (d->type) {
-	case EXPORT_FAMILY_COUNTER:
-		return "_total";
-	case EXPORT_FAMILY_INFO:
-		return "_info";
-	case EXPORT_FAMILY_HISTOGRAM:
-	case EXPORT_FAMILY_GAUGE_HISTOGRAM:
-	case EXPORT_FAMILY_SUMMARY:
-		return "_count";
-	default:
-		return "";
-	}
+	size_t most = columns + collect_sender_hists_series(hists, NULL);
+	struct export_remote_series **all = calloc(most + 1, sizeof(struct export_remote_series *));
+
+	*n = 0;
+	if (!all)
+		return NULL;
+	for (uint32_t i = 0; i < columns; i++)
+		if (series[i])
+			all[(*n)++] = series[i];
+	*n += collect_sender_hists_series(hists, all + *n);
+	export_remote_series_settle(all, *n);
+	return all;
+}
+
+static void free_series(struct sender_pod *p)
+{
+	free(p->all);
+	collect_sender_hists_free(p->hists);
+	collect_sender_series_free(p->series, p->columns);
 }
 
 static bool renew_series(const struct collect_sender *s, struct sender_pod *p,
 			 const struct collect_region *r, const struct collect_snapshot *b)
 {
 	const struct collect_layout *l = b->layout;
-	struct export_remote_series **series;
-	struct collect_sender_hists *hists;
+	struct sender_pod now = {.columns = l->columns};
 
 	if (p->series && p->layout == l->generation && p->columns == l->columns)
 		return true;
-	series = calloc(l->columns + 1, sizeof(struct export_remote_series *));
-	if (!series)
+	now.series = calloc(l->columns + 1, sizeof(struct export_remote_series *));
+	if (!now.series)
 		return false;
 	for (uint32_t i = 0; i < l->columns; i++) {
 		const struct collect_def *d = l->column[i].def;
 
 		if (d->type == EXPORT_FAMILY_STATESET || l->column[i].twin || l->column[i].removed)
 			continue;
-		series[i] = collect_sender_series(r, d, suffix_of(d), NULL, NULL);
-		if (!series[i]) {
-			collect_sender_series_free(series, i);
-			return false;
-		}
-		collect_sender_series_follow(series[i], i < p->columns ? p->series[i] : NULL);
+		now.series[i] = collect_sender_series(r, d, collect_history_suffix(d->type), NULL,
+						      NULL, s->form.utf8);
+		if (!now.series[i])
+			goto fail;
 	}
-	hists = collect_sender_hists_new(r, l, p->hists, s->native);
-	if (!hists) {
-		collect_sender_series_free(series, l->columns);
-		return false;
-	}
-	/* Metrics that were removed, or replaced by others. */
-	for (uint32_t i = 0; i < p->columns; i++)
-		if (p->series[i] && !(i < l->columns && series[i] &&
-				      collect_sender_series_same(series[i], p->series[i])))
-			export_remote_write_end(s->w, p->series[i], (int64_t)base_realtime_ns());
-	collect_sender_hists_leave(p->hists, hists, s->w, (int64_t)base_realtime_ns());
-	collect_sender_hists_free(p->hists);
-	p->hists = hists;
-	collect_sender_series_free(p->series, p->columns);
-	p->series = series;
+	now.hists = collect_sender_hists_new(r, l, &s->form);
+	if (!now.hists)
+		goto fail;
+	now.all = settle(now.series, l->columns, now.hists, &now.alls);
+	if (!now.all)
+		goto fail;
+	/* Metrics that were removed, or replaced by others, end. */
+	export_remote_write_follow(s->w, now.all, now.alls, p->all, p->alls,
+				   (int64_t)base_realtime_ns());
+	free_series(p);
+	p->all = now.all;
+	p->alls = now.alls;
+	p->hists = now.hists;
+	p->series = now.series;
 	p->columns = l->columns;
 	p->layout = l->generation;
 	return true;
+fail:
+	free_series(&now);
+	return false;
 }
 
 /* ---- pods ---- */
@@ -147,6 +158,11 @@ static struct sender_pod **place_of(struct collect_sender *s, uint64_t instance)
 	while (*at && (*at)->instance != instance)
 		at = &(*at)->next;
 	return at;
+}
+
+static bool is_counter(const struct collect_def *d)
+{
+	return d->metric.kind == SL_KIND_COUNTER || d->metric.kind == SL_KIND_COUNTER_F64;
 }
 
 /* Spread over every_ns by pod; at once for an anomaly. */
@@ -161,7 +177,11 @@ static void send_hists(struct collect_sender *s, struct sender_pod *p,
 	    (now < p->hists_ns && !p->anomalous))
 		return;
 	p->hists_sent_ns = ns;
-	collect_sender_hists_send(p->hists, s->w, b, ns);
+	collect_sender_hists_send(p->hists, s->w, r, b, ns);
+	for (uint32_t i = 0; i < p->columns && i < b->layout->columns; i++)
+		if (p->series[i] && is_counter(b->layout->column[i].def))
+			collect_sender_exemplars(s->w, r, &b->layout->column[i], &p->series[i], 1,
+						 ns);
 	if (every)
 		p->hists_ns = now - now % every + every + (int64_t)(p->instance % s->o.every_ns);
 }
@@ -237,8 +257,7 @@ static void look(struct collect_sender *s)
 
 static void pod_free(struct collect_sender *s, struct sender_pod *p)
 {
-	collect_sender_series_free(p->series, p->columns);
-	collect_sender_hists_free(p->hists);
+	free_series(p);
 	free(p);
 	relaxed_bump(s->s.pods, -1ull);
 }
@@ -246,12 +265,7 @@ static void pod_free(struct collect_sender *s, struct sender_pod *p)
 /* Expired: marks its series stale at the receiver. */
 static void pod_end(struct collect_sender *s, struct sender_pod *p)
 {
-	int64_t now = (int64_t)base_realtime_ns();
-
-	for (uint32_t i = 0; i < p->columns; i++)
-		if (p->series[i])
-			export_remote_write_end(s->w, p->series[i], now);
-	collect_sender_hists_end(p->hists, s->w, now);
+	export_remote_write_follow(s->w, NULL, 0, p->all, p->alls, (int64_t)base_realtime_ns());
 	pod_free(s, p);
 }
 

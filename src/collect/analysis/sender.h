@@ -6,8 +6,9 @@
  * Counters, gauges, infos (as 1) and counts of histograms come from history. Sums and buckets are
  * not in history: their current values are sent, at the sampling interval, and about every second
  * during an anomaly of the pod. Exponential histograms go as native ones if the receiver takes
- * them, classic ones as series by "le". State sets are not sent. A receiver takes samples in order
- * of time only: after the clock went back they are withheld until it has caught up.
+ * them, classic ones as series by "le". Exemplars are sent with the current values. State sets are
+ * not sent. A receiver takes samples in order of time only: after the clock went back they are
+ * withheld until it has caught up.
  */
 #ifndef SL_COLLECT_ANALYSIS_SENDER_H
 #define SL_COLLECT_ANALYSIS_SENDER_H
@@ -18,6 +19,12 @@
 #include "export/remote_write.h"
 
 struct collect_sender;
+
+/* What the receiver takes. */
+struct collect_sender_form {
+	bool native; /* native histograms */
+	bool utf8;   /* names in UTF-8 */
+};
 
 struct collect_sender_stats {
 	uint64_t pods;
@@ -34,7 +41,7 @@ struct collect_sender_stats {
 struct collect_sender *collect_sender_new(struct collect_collector *c,
 					  struct export_remote_write *w,
 					  const struct act_sample_opts *opts, uint64_t period_ns,
-					  bool native);
+					  const struct collect_sender_form *form);
 /* An anomaly began or ended. */
 void collect_sender_anomaly(struct collect_sender *s, const struct act_anomaly *a);
 /* Works for at most slice_ns. True if there is more to do now. */

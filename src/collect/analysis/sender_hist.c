@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "collect/analysis/sender_exemplar.h"
 #include "export/number.h"
 
 struct hist {
@@ -26,7 +27,7 @@ struct collect_sender_hists {
 
 struct export_remote_series *collect_sender_series(const struct collect_region *r,
 						   const struct collect_def *d, const char *suffix,
-						   const char *key, const char *value)
+						   const char *key, const char *value, bool utf8)
 {
 	const struct collect_label_set *sets[] = {r->labels, d->labels};
 	struct region_text_label label[2 * SL_LABELS_MAX + 8];
@@ -40,20 +41,7 @@ struct export_remote_series *collect_sender_series(const struct collect_region *
 									sets[k]->values[i]};
 	if (key)
 		label[n++] = (struct region_text_label){key, value};
-	return export_remote_series_new(d->family->name, suffix, label, n);
-}
-
-bool collect_sender_series_same(const struct export_remote_series *a,
-				const struct export_remote_series *b)
-{
-	return a->label_bytes == b->label_bytes && !memcmp(a->labels, b->labels, a->label_bytes);
-}
-
-void collect_sender_series_follow(struct export_remote_series *to,
-				  const struct export_remote_series *from)
-{
-	if (from && collect_sender_series_same(from, to))
-		to->last_ms = from->last_ms;
+	return export_remote_series_new(d->family->name, suffix, label, n, utf8);
 }
 
 void collect_sender_series_free(struct export_remote_series **series, uint32_t n)
@@ -65,7 +53,7 @@ void collect_sender_series_free(struct export_remote_series **series, uint32_t n
 
 static bool is_wanted(const struct collect_column *c)
 {
-	return !c->twin &&
+	return !c->twin && !c->removed &&
 	       (c->def->type == EXPORT_FAMILY_SUMMARY ||
 		(region_is_histogram(&c->def->metric) && c->def->metric.cells > SL_HIST_BUCKETS));
 }
@@ -85,25 +73,25 @@ static struct export_native_buckets buckets_of(const struct region_metric *m, co
 /* Series i of the histogram. */
 static struct export_remote_series *make_series(const struct hist *h,
 						const struct collect_region *r,
-						const struct collect_def *d, uint32_t i)
+						const struct collect_def *d, uint32_t i, bool utf8)
 {
 	char le[EXPORT_NUMBER_MAX + 1] = "+Inf";
 
 	if (!i)
-		return collect_sender_series(r, d, "_sum", NULL, NULL);
+		return collect_sender_series(r, d, "_sum", NULL, NULL, utf8);
 	if (h->native)
-		return collect_sender_series(r, d, "", NULL, NULL);
+		return collect_sender_series(r, d, "", NULL, NULL, utf8);
 	if (d->type == EXPORT_FAMILY_SUMMARY) {
 		*export_print_bound(le, d->metric.bounds[i - 1], false) = 0;
-		return collect_sender_series(r, d, "", "quantile", le);
+		return collect_sender_series(r, d, "", "quantile", le, utf8);
 	}
 	if (i <= d->metric.bound_count)
 		*export_print_bound(le, d->metric.bounds[i - 1], false) = 0;
-	return collect_sender_series(r, d, "_bucket", "le", le);
+	return collect_sender_series(r, d, "_bucket", "le", le, utf8);
 }
 
 static bool make(struct hist *h, const struct collect_region *r, const struct collect_def *d,
-		 const struct hist *old, bool native)
+		 const struct collect_sender_form *form)
 {
 	const struct region_metric *m = &d->metric;
 	struct export_native_buckets b = {.count = m->cells - SL_HIST_BUCKETS,
@@ -114,41 +102,28 @@ static bool make(struct hist *h, const struct collect_region *r, const struct co
 
 	h->summary = m->kind == SL_KIND_SUMMARY;
 	n -= h->summary; /* the sum and a series for each quantile */
-	h->native = !classic && native && export_native_fits(&b);
+	h->native = !classic && form->native && export_native_fits(&b);
 	if (!classic && !h->native)
 		n = 1;
 	h->series = calloc(n, sizeof(*h->series));
 	if (!h->series)
 		return false;
 	for (; h->count < n; h->count++) {
-		struct export_remote_series *s = make_series(h, r, d, h->count);
+		struct export_remote_series *s = make_series(h, r, d, h->count, form->utf8);
 
 		if (!s)
 			return false;
-		if (old && h->count < old->count)
-			collect_sender_series_follow(s, old->series[h->count]);
 		h->series[h->count] = s;
 	}
 	return true;
 }
 
-/* Of this column, or NULL. Columns are asked for in ascending order; *at: where the search goes on.
- */
-static const struct hist *hist_of(const struct collect_sender_hists *h, uint32_t column,
-				  uint32_t *at)
-{
-	while (h && *at < h->n && h->hist[*at].column < column)
-		++*at;
-	return h && *at < h->n && h->hist[*at].column == column ? &h->hist[*at] : NULL;
-}
-
 struct collect_sender_hists *collect_sender_hists_new(const struct collect_region *r,
 						      const struct collect_layout *l,
-						      const struct collect_sender_hists *old,
-						      bool native)
+						      const struct collect_sender_form *form)
 {
 	struct collect_sender_hists *h = calloc(1, sizeof(*h));
-	uint32_t n = 0, widest = 0, at = 0;
+	uint32_t n = 0, widest = 0;
 
 	if (!h)
 		return NULL;
@@ -169,7 +144,7 @@ struct collect_sender_hists *collect_sender_hists_new(const struct collect_regio
 			continue;
 		x->column = i;
 		h->n++;
-		if (!make(x, r, l->column[i].def, hist_of(old, i, &at), native))
+		if (!make(x, r, l->column[i].def, form))
 			goto fail;
 	}
 	return h;
@@ -185,7 +160,8 @@ static void point(struct export_remote_write *w, struct export_remote_series *s,
 }
 
 void collect_sender_hists_send(struct collect_sender_hists *h, struct export_remote_write *w,
-			       const struct collect_snapshot *b, int64_t ns)
+			       const struct collect_region *r, const struct collect_snapshot *b,
+			       int64_t ns)
 {
 	for (uint32_t i = 0; i < h->n && h->layout_columns == b->layout->columns; i++) {
 		const struct hist *x = &h->hist[i];
@@ -207,31 +183,21 @@ void collect_sender_hists_send(struct collect_sender_hists *h, struct export_rem
 			sum += now.bucket[k - 1];
 			point(w, x->series[k], ns, (double)sum);
 		}
+		if (x->count > 1)
+			collect_sender_exemplars(w, r, c, x->series + 1, x->count - 1, ns);
 	}
 }
 
-void collect_sender_hists_leave(const struct collect_sender_hists *old,
-				const struct collect_sender_hists *now,
-				struct export_remote_write *w, int64_t ns)
+size_t collect_sender_hists_series(const struct collect_sender_hists *h,
+				   struct export_remote_series **to)
 {
-	uint32_t at = 0;
+	size_t n = 0;
 
-	for (uint32_t i = 0; old && i < old->n; i++) {
-		const struct hist *x = &old->hist[i], *y = hist_of(now, x->column, &at);
-
-		for (uint32_t k = 0; k < x->count; k++)
-			if (!y || k >= y->count ||
-			    !collect_sender_series_same(x->series[k], y->series[k]))
-				export_remote_write_end(w, x->series[k], ns);
-	}
-}
-
-void collect_sender_hists_end(struct collect_sender_hists *h, struct export_remote_write *w,
-			      int64_t ns)
-{
-	for (uint32_t i = 0; h && i < h->n; i++)
-		for (uint32_t k = 0; k < h->hist[i].count; k++)
-			export_remote_write_end(w, h->hist[i].series[k], ns);
+	for (uint32_t i = 0; i < h->n; i++)
+		for (uint32_t k = 0; k < h->hist[i].count; k++, n++)
+			if (to)
+				to[n] = h->hist[i].series[k];
+	return n;
 }
 
 void collect_sender_hists_free(struct collect_sender_hists *h)

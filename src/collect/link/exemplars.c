@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * exemplars.c - READs exemplars beside the passes: their head once per second, and if it counts new
- * ones, all elements in use, in pieces.
+ * ones, all elements in use, in pieces. A publisher may count as many as it likes: the regions of a
+ * tenant share one rate, and what a slow tenant reads is paid from its part of the rounds.
  */
 #include "base/base.h"
 #include "collect/exemplars.h"
 #include "collect/link/directory.h"
 #include "collect/link/exemplars.h"
 #include "collect/link/link.h"
+#include "collect/link/turn.h"
+#include "collect/tenant.h"
 
-#define HEAD_NS	 1000000000u /* between two looks at the head */
-#define PIECE_NS 20000000u   /* between two pieces: 800 KB/s at most */
+#define HEAD_NS	 1000000000u /* from the last piece, or the head, to the next look at it */
+#define PIECE_NS 20000000u   /* between two pieces of a tenant: 800 KB/s at most */
 #define PIECE	 64u	     /* elements */
 
 static bool is_read(const struct collect_region *r)
@@ -31,7 +34,10 @@ static bool take_head(struct collect_link *l, struct collect_op *op, struct fabr
 	fault = region_exemplars_head_parse(read->to, r->info, &head);
 	if (fault == REGION_FAULT_UNSETTLED)
 		return false;
-	if (fault || head.set == r->exemplars_set)
+	if (fault)
+		return true;
+	relaxed_store(r->exemplars_dropped, head.dropped);
+	if (head.set == r->exemplars_set)
 		return true;
 	r->exemplars_set = head.set;
 	r->exemplars_next = 1;
@@ -63,6 +69,19 @@ static void over(struct collect_link *l, struct collect_op *op, const struct fab
 static const struct collect_op_kind head_read = {.take = take_head, .over = over};
 static const struct collect_op_kind elements_read = {.take = take_elements, .over = over};
 
+/* False: it is another region's turn, or the tenant has read enough in this round. */
+static bool may_read(struct collect_link *l, struct collect_region *r, uint32_t bytes,
+		     uint64_t now_ns)
+{
+	if (!r->exemplars_turn_ns)
+		r->exemplars_turn_ns = r->tenant->exempt
+					       ? now_ns
+					       : collect_turn_exemplars(&r->tenant->turn[l->queue],
+									now_ns, PIECE_NS);
+	return now_ns >= r->exemplars_turn_ns &&
+	       (!collect_turn_slow(r) || collect_turn_pay(r, bytes));
+}
+
 void collect_exemplars_read(struct collect_link *l, struct collect_region *r, uint64_t now_ns)
 {
 	uint32_t n = r->exemplars_end - r->exemplars_next;
@@ -72,6 +91,8 @@ void collect_exemplars_read(struct collect_link *l, struct collect_region *r, ui
 	    !collect_directory_lease_holds(l, now_ns))
 		return;
 	n = BASE_MIN(n, PIECE);
+	if (n && !may_read(l, r, n * SL_EXEMPLAR_SIZE, now_ns))
+		return;
 	op = n ? collect_reads_new(l, &elements_read, r, &r->remote,
 				   r->info->exemplars +
 					   (uint64_t)r->exemplars_next * SL_EXEMPLAR_SIZE,
@@ -82,5 +103,6 @@ void collect_exemplars_read(struct collect_link *l, struct collect_region *r, ui
 	op->index = r->exemplars_next;
 	r->exemplars_next += n;
 	r->exemplars_busy = true;
-	r->exemplars_at_ns = now_ns + (n ? PIECE_NS : HEAD_NS);
+	r->exemplars_turn_ns = 0;
+	r->exemplars_at_ns = now_ns + (r->exemplars_next < r->exemplars_end ? PIECE_NS : HEAD_NS);
 }

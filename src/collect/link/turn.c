@@ -186,3 +186,11 @@ bool collect_turn_pay(const struct collect_region *r, uint32_t bytes)
 	t->credit -= bytes / SL_LINE_SIZE + 1;
 	return true;
 }
+
+uint64_t collect_turn_exemplars(struct collect_turn *t, uint64_t now_ns, uint64_t piece_ns)
+{
+	uint64_t at = BASE_MAX(t->exemplars_ns, now_ns);
+
+	t->exemplars_ns = at + piece_ns;
+	return at;
+}

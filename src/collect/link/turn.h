@@ -13,6 +13,7 @@
 
 struct collect_link;
 struct collect_region;
+struct collect_turn;
 
 /* What a tenant asks for: lines per round; and what it gets: lines per round, 0 as many. */
 struct collect_claim {
@@ -34,5 +35,11 @@ bool collect_turn_slow(const struct collect_region *r);
 bool collect_turn_due(const struct collect_region *r);
 /* Takes the cost of a READ from the tenant's part of this round; false: nothing is left of it. */
 bool collect_turn_pay(const struct collect_region *r, uint32_t bytes);
+
+/*
+ * When a region may read its next piece of exemplars: the regions of a tenant take turns, one piece
+ * per piece_ns for all of them.
+ */
+uint64_t collect_turn_exemplars(struct collect_turn *t, uint64_t now_ns, uint64_t piece_ns);
 
 #endif

@@ -20,6 +20,9 @@ BY_LABEL(read_errors, "cause", OF_FABRIC("timeout", errors_timeout),
 BY_LABEL(conflicts, "cause", OF_COLLECTOR("kind", conflicts_kind),
 	 OF_COLLECTOR("name", conflicts_name), OF_COLLECTOR("duplicate", conflicts_duplicate),
 	 OF_COLLECTOR("buckets", conflicts_sum))
+SINGLE(left_out_families, relaxed_load(s->c->left_out_families))
+BY_LABEL(left_out_exemplars, "cause", OF_COLLECTOR("long", exemplars_long),
+	 OF_COLLECTOR("malformed", exemplars_malformed), OF_COLLECTOR("memory", exemplars_memory))
 BY_LABEL(refused, "cause", OF_COLLECTOR("max_regions", refused_regions),
 	 OF_COLLECTOR("max_series", refused_series), OF_COLLECTOR("history", refused_history),
 	 OF_COLLECTOR("retired_sums", retired_lost), OF_LINKS("duplicate_instance", duplicates),
@@ -180,6 +183,7 @@ OF_REGION(region_up, collect_self_u64(out, state_bits(r, s->now_ns) == 1))
 OF_REGION(region_state, stateset(out, state_bits(r, s->now_ns)))
 OF_REGION(region_unsettled, collect_self_u64(out, relaxed_load(r->unsettled)))
 OF_REGION(region_refused, collect_self_u64(out, relaxed_load(r->refused)))
+OF_REGION(region_exemplars_dropped, collect_self_u64(out, relaxed_load(r->exemplars_dropped)))
 OF_REGION(region_sharing, collect_self_u64(out, relaxed_load(r->sharing)))
 
 /* ---- the families ---- */
@@ -201,6 +205,10 @@ static const struct collect_self_family collector_families[] = {
 	{"sidelight_collector_late_passes", COUNTER, "",
 	 "Readings of a region that were not used: its layout may have changed meanwhile.",
 	 late_passes},
+	{"sidelight_collector_left_out_exemplars", COUNTER, "",
+	 "Exemplars that are not in OpenMetrics and remote write, by cause.", left_out_exemplars},
+	{"sidelight_collector_left_out_families", COUNTER, "",
+	 "Families without a name that no other has, of all expositions.", left_out_families},
 	{"sidelight_collector_lines", COUNTER, "", "Lines read.", lines},
 	{"sidelight_collector_memory_bytes", GAUGE, "bytes",
 	 "Memory held for regions and for history.", memory},
@@ -240,6 +248,9 @@ COLLECT_SELF_PART(collector, NULL);
 
 /* Of each region, which is a lot: only on demand. */
 static const struct collect_self_family regions_families[] = {
+	{"sidelight_region_exemplars_dropped", GAUGE, "",
+	 "Exemplars that the publisher's library dropped: ill-formed, or no element was free.",
+	 region_exemplars_dropped},
 	{"sidelight_region_metrics_refused", GAUGE, "",
 	 "Metrics that the publisher's library refused: full, bad name, conflicting kind.",
 	 region_refused},

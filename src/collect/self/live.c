@@ -153,7 +153,9 @@ BY_LABEL(push_sent, NULL, OF_PUSH(NULL, sent_items))
 BY_LABEL(push_waiting, NULL, OF_PUSH(NULL, waiting_bytes))
 
 SINGLE(sampling_samples, s->writer.samples)
+SINGLE(sampling_exemplars, s->writer.exemplars)
 BY_LABEL(sampling_left_out, "cause", OF_WALK("same_millisecond", writer.same_ms),
+	 OF_WALK("clash", writer.clashing), OF_WALK("long_exemplar", writer.long_exemplars),
 	 OF_WALK("memory", writer.dropped_memory))
 
 static bool sampling_lost(struct collect_self *s, struct export_series *out)
@@ -229,8 +231,10 @@ static bool sampling_exposed(const struct collect_self *s)
 }
 
 static const struct collect_self_family sampling_families[] = {
-	{"sidelight_sampling_left_out", COUNTER, "", "Samples chosen but not sent, by cause.",
-	 sampling_left_out},
+	{"sidelight_sampling_exemplars", COUNTER, "", "Exemplars chosen for remote write.",
+	 sampling_exemplars},
+	{"sidelight_sampling_left_out", COUNTER, "",
+	 "Samples and exemplars chosen but not sent, by cause.", sampling_left_out},
 	{"sidelight_sampling_lost_seconds", COUNTER, "seconds",
 	 "Time without the samples that were to be sent, by cause.", sampling_lost},
 	{"sidelight_sampling_samples", COUNTER, "", "Samples chosen for remote write.",

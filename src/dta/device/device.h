@@ -53,7 +53,7 @@ enum dta_field {
 	DTA_FIELD_DESTINATION_AS,
 	DTA_FIELD_PACKETS,  /* scaled by the sampling rate, where the device told one */
 	DTA_FIELD_BYTES,    /* likewise; of IP packets, or of frames for sFlow */
-	DTA_FIELD_SAMPLING, /* one in so many packets; 1: all */
+	DTA_FIELD_SAMPLING, /* one of this many packets; 1: all */
 	DTA_FIELD_START_NS, /* of the flow, CLOCK_REALTIME */
 	DTA_FIELD_END_NS,
 	DTA_FIELD_IN_BYTES, /* DTA_RECORD_COUNTERS, since the device started */
@@ -76,6 +76,9 @@ enum dta_field {
 	DTA_FIELD_DROP_REASON,
 	DTA_FIELDS
 };
+
+/* As a mapping's file calls it: "flow", "sample", "counters", "hop", "drop". */
+const char *dta_record_kind_name(enum dta_record_kind k);
 
 struct dta_record {
 	uint64_t has; /* bit i: field i is there */
@@ -144,6 +147,21 @@ struct dta_decoder { /* the first member of a protocol's structure */
 
 extern const struct dta_decoder_ops dta_decoder_int, dta_decoder_ipfix, dta_decoder_netflow,
 	dta_decoder_sflow;
+
+/* Kinds of input, in the order of accounts. */
+enum dta_device {
+	DTA_DEVICE_INT,
+	DTA_DEVICE_IPFIX,
+	DTA_DEVICE_NETFLOW,
+	DTA_DEVICE_SFLOW,
+	DTA_DEVICES
+};
+/* The decoder's name, as in --input. */
+const char *dta_device_name(enum dta_device d);
+/* DTA_DEVICES: no such kind of input. */
+enum dta_device dta_device_find(const char *name);
+/* NULL: nothing here reads it. */
+const struct dta_decoder_ops *dta_device_decoder(enum dta_device d);
 /* NULL: no such kind of input. */
 const struct dta_decoder_ops *dta_decoder_find(const char *name);
 

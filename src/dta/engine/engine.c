@@ -100,6 +100,16 @@ static void flush_output(struct dta_engine *e)
 		e->output->ops->flush(e->output);
 }
 
+/* Tells an output that writes by itself. */
+static void tell_output(const struct dta_engine *e, const struct dta_engine_store *s,
+			const uint64_t *next)
+{
+	const struct dta_output_store told = {&s->c, &s->object, s->bank, s->lane, next};
+
+	if (e->output && e->output->ops->store)
+		e->output->ops->store(e->output, &told);
+}
+
 /* ---- stores ---- */
 
 static uint32_t place_of(uint16_t tenant, uint16_t number)
@@ -226,6 +236,7 @@ int dta_engine_store(struct dta_engine *e, const struct sl_store_config *config,
 		e->stores++;
 	}
 	*at = s;
+	tell_output(e, s, next);
 	return 0;
 }
 
@@ -241,6 +252,7 @@ int dta_engine_rotate(struct dta_engine *e, uint16_t tenant, uint16_t store, uin
 	e->stalled = false;
 	cause = flush_store(e, s);
 	set_epoch(s, epoch);
+	tell_output(e, s, NULL);
 	if (s->kind->rotated)
 		s->kind->rotated(s, cause);
 	else if (s->kind->drop && !s->kind->no_epochs)
@@ -258,6 +270,8 @@ void dta_engine_remove(struct dta_engine *e, uint16_t tenant, uint16_t store)
 	if (!s)
 		return;
 	e->stalled = false;
+	if (e->output && e->output->ops->forget)
+		e->output->ops->forget(e->output, tenant, store);
 	flush_or_drop(e, s);
 	dta_add_counters(&e->gone, &s->stats, sizeof(e->gone));
 	free_store(s);
@@ -360,6 +374,25 @@ uint32_t dta_engine_block(struct dta_engine *e, uint16_t tenant, uint32_t report
 	if (s->keylog && taken)
 		dta_engine_keylog_block(e, s, block);
 	return taken;
+}
+
+void dta_engine_prefetch(const struct dta_engine *e, const uint8_t *packet, size_t bytes)
+{
+	const uint8_t *block = packet + DTA_HEADER_BYTES, *key = block + DTA_BLOCK_BYTES;
+	const struct dta_engine_store *s;
+	struct dta_hash h;
+
+	if (bytes < DTA_HEADER_BYTES + DTA_BLOCK_BYTES || packet[0] != DTA_MAGIC ||
+	    block[0] != DTA_KEYWRITE || dta_get16(block + 2) != 1)
+		return;
+	s = dta_engine_find(e, dta_get16(packet + 4), dta_get16(block + 8));
+	if (!s || !s->direct || s->c.kind != DTA_KEYWRITE || !block[5] ||
+	    bytes < DTA_HEADER_BYTES + DTA_BLOCK_BYTES + (size_t)block[5])
+		return;
+	h = dta_hash(key, block[5], s->c.seed);
+	for (uint32_t k = 0; k < block[4] && k < s->c.copies; k++)
+		dta_engine_prefetch_far(
+			s->object.map + s->bank + dta_slot(h, k, s->c.slots) * s->unit, s->unit);
 }
 
 void dta_engine_tick(struct dta_engine *e, uint64_t now_ns)

@@ -10,11 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <time.h>
 
 #include "base/base.h"
 #include "base/grow.h"
 #include "base/secret.h"
 #include "dta/store/stores.h"
+#include "dta/wire/text.h"
 
 #define VALUES_MAX (1u << 24)
 
@@ -22,6 +24,7 @@ struct dta_yaml_reader {
 	struct base_yaml *y;
 	struct dta_stores_config *c;
 	bool files; /* may open other files */
+	size_t series;
 };
 
 static void name_of(struct dta_yaml_reader *r, base_yaml_node mapping, const char *key, char to[64])
@@ -70,13 +73,98 @@ static char *text(struct dta_yaml_reader *r, base_yaml_node node, const char *wh
 
 /* ---- tenants ---- */
 
-static void tenant(struct dta_yaml_reader *r, base_yaml_node node, struct dta_tenant_spec *t)
+static void key_file(struct dta_yaml_reader *r, base_yaml_node node, struct dta_key_spec *k)
 {
-	static const char *const keys[] = {"number", "name",	 "key", "rate",
-					   "burst",  "required", NULL};
-	base_yaml_node key;
 	const char *path = NULL;
 	int err;
+
+	base_yaml_string(r->y, node, "key", &path);
+	if (!path || !r->files || base_yaml_error(r->y))
+		return;
+	err = dta_key_read(path, k->key);
+	if (err == -EINVAL)
+		base_yaml_wrong(r->y, node, "key %s is not 32 hexadecimal digits", path);
+	else if (err)
+		base_yaml_wrong(r->y, node, "key %s: %s", path, strerror(-err));
+	base_secret_warn("dta", path);
+}
+
+/* N, or FIRST-LAST. */
+static void reporters(struct dta_yaml_reader *r, base_yaml_node node, struct dta_key_spec *k)
+{
+	const char *s = NULL, *dash;
+	char first[16];
+	uint64_t from, to;
+
+	base_yaml_string(r->y, node, "reporter", &s);
+	if (!s)
+		return;
+	dash = strchr(s, '-');
+	snprintf(first, sizeof(first), "%.*s", (int)(dash ? dash - s : 15), s);
+	if (base_parse_u64(first, 0, UINT32_MAX, &from) ||
+	    base_parse_u64(dash ? dash + 1 : first, from, UINT32_MAX, &to)) {
+		base_yaml_wrong(r->y, node, "reporter '%.32s' is neither a number nor FIRST-LAST",
+				s);
+		return;
+	}
+	k->own = true;
+	k->first = (uint32_t)from;
+	k->last = (uint32_t)to;
+}
+
+static void until(struct dta_yaml_reader *r, base_yaml_node node, struct dta_key_spec *k)
+{
+	struct tm tm = {0};
+	const char *s = NULL, *end;
+
+	base_yaml_string(r->y, node, "until", &s);
+	if (!s)
+		return;
+	end = strptime(s, "%Y-%m-%dT%H:%M:%SZ", &tm);
+	if (!end || *end || timegm(&tm) <= 0)
+		base_yaml_wrong(r->y, node, "until '%.32s' is not a time as 2026-12-31T23:59:59Z",
+				s);
+	else
+		k->until_ns = (uint64_t)timegm(&tm) * 1000000000;
+}
+
+/* `key` is the tenant's, `keys` are those of reporters, and of an exchange. */
+static void tenant_keys(struct dta_yaml_reader *r, base_yaml_node node, struct dta_tenant_spec *t)
+{
+	static const char *const names[] = {"reporter", "key", "until", NULL};
+	base_yaml_node one = base_yaml_get(r->y, node, "key"),
+		       list = base_yaml_get(r->y, node, "keys");
+	const size_t n = base_yaml_count(r->y, list);
+	const char *wrong;
+
+	if (n > DTA_KEYS_TENANT_MAX - 1)
+		base_yaml_wrong(r->y, list, "more than %u keys", DTA_KEYS_TENANT_MAX - 1);
+	t->keys = calloc(n + 1, sizeof(*t->keys));
+	if (!t->keys)
+		base_yaml_wrong(r->y, node, "out of memory");
+	if (base_yaml_error(r->y))
+		return;
+	if (one)
+		key_file(r, one, &t->keys[t->key_count++]);
+	for (size_t i = 0; i < n; i++) {
+		base_yaml_node item = base_yaml_at(r->y, list, i);
+		struct dta_key_spec *k = &t->keys[t->key_count++];
+
+		if (!base_yaml_mapping(r->y, item, names))
+			return;
+		reporters(r, base_yaml_get(r->y, item, "reporter"), k);
+		until(r, base_yaml_get(r->y, item, "until"), k);
+		key_file(r, base_yaml_need(r->y, item, "key"), k);
+	}
+	wrong = dta_keys_check(t->keys, t->key_count);
+	if (wrong)
+		base_yaml_wrong(r->y, list, "%s", wrong);
+}
+
+static void tenant(struct dta_yaml_reader *r, base_yaml_node node, struct dta_tenant_spec *t)
+{
+	static const char *const keys[] = {"number", "name",  "key",	  "keys",
+					   "rate",   "burst", "required", NULL};
 
 	if (!base_yaml_mapping(r->y, node, keys))
 		return;
@@ -86,19 +174,10 @@ static void tenant(struct dta_yaml_reader *r, base_yaml_node node, struct dta_te
 	wide(r, node, "rate", 0, UINT64_MAX >> 1, &t->rate);
 	t->burst = t->rate / 10 > 64 ? t->rate / 10 : 64;
 	wide(r, node, "burst", 1, UINT64_MAX >> 1, &t->burst);
-	key = base_yaml_get(r->y, node, "key");
-	base_yaml_string(r->y, key, "key", &path);
-	if (path && r->files && !base_yaml_error(r->y)) {
-		err = dta_key_read(path, t->key);
-		if (err == -EINVAL)
-			base_yaml_wrong(r->y, key, "key %s is not 32 hexadecimal digits", path);
-		else if (err)
-			base_yaml_wrong(r->y, key, "key %s: %s", path, strerror(-err));
-		base_secret_warn("dta", path);
-	}
-	t->has_key = t->required = path != NULL;
+	tenant_keys(r, node, t);
+	t->required = t->key_count > 0;
 	base_yaml_bool(r->y, base_yaml_get(r->y, node, "required"), "required", &t->required);
-	if (t->required && !path)
+	if (t->required && !t->key_count)
 		base_yaml_wrong(r->y, node, "required needs a key: every report would be refused");
 	for (size_t i = 0; &r->c->tenants[i] < t; i++)
 		if (r->c->tenants[i].number == t->number)
@@ -158,17 +237,66 @@ static void values(struct dta_yaml_reader *r, base_yaml_node node, struct dta_st
 		qsort(s->values, s->value_count, 4, compare);
 }
 
+/* {key: KEY, name: NAME, at: BYTE, bytes: N} */
+static void one_series(struct dta_yaml_reader *r, base_yaml_node node,
+		       const struct dta_store_spec *s, struct dta_series_spec *to)
+{
+	static const char *const keys[] = {"key", "name", "at", "bytes", NULL};
+	const uint32_t value = s->config.value_bytes;
+	const bool counts = s->config.kind == SL_STORE_INCREMENT;
+	base_yaml_node key;
+	const char *word = "";
+	int n;
+
+	if (!base_yaml_mapping(r->y, node, keys))
+		return;
+	key = base_yaml_need(r->y, node, "key");
+	base_yaml_need(r->y, node, "name");
+	name_of(r, node, "name", to->name);
+	base_yaml_string(r->y, key, "key", &word);
+	n = dta_text(word, to->key, sizeof(to->key));
+	if (n < (int)SL_STORE_KEY_MIN)
+		base_yaml_wrong(r->y, key, "'%.80s' is not a key of 4 to 64 bytes", word);
+	to->key_bytes = n > 0 ? (uint32_t)n : 0;
+	to->at = number(r, node, "at", SL_STORE_VALUE_MAX, 0);
+	to->bytes = number(r, node, "bytes", 8, value < 8 ? value : 8);
+	if (counts ? to->at || base_yaml_get(r->y, node, "bytes")
+		   : !to->bytes || to->at + to->bytes > value)
+		base_yaml_wrong(r->y, node, "at and bytes: 1 to 8 bytes of a value of %u", value);
+	for (size_t i = 0; &s->series[i] < to; i++)
+		if (!strcmp(s->series[i].name, to->name))
+			base_yaml_wrong(r->y, node, "duplicate series '%s'", to->name);
+}
+
+static void series(struct dta_yaml_reader *r, base_yaml_node node, struct dta_store_spec *s)
+{
+	const size_t n = base_yaml_count(r->y, node);
+
+	if (!n)
+		return;
+	if (r->series + n > DTA_SERIES_MAX) {
+		base_yaml_wrong(r->y, node, "more than %u series", DTA_SERIES_MAX);
+		return;
+	}
+	r->series += n;
+	s->series = calloc(n, sizeof(*s->series));
+	if (!s->series)
+		base_yaml_wrong(r->y, node, "out of memory");
+	for (size_t i = 0; s->series && i < n && !base_yaml_error(r->y); i++)
+		one_series(r, base_yaml_at(r->y, node, i), s, &s->series[s->series_count++]);
+}
+
 /* The keys of each kind. */
 #define COMMON "name", "tenant", "number", "kind", "seed"
 static const char *const *keys_of(uint32_t kind)
 {
 	static const char *const none[] = {COMMON, NULL};
-	static const char *const keywrite[] = {COMMON,	 "slots", "value",  "copies",
-					       "epochs", "epoch", "keylog", NULL};
+	static const char *const keywrite[] = {COMMON,	"slots",  "value",  "copies", "epochs",
+					       "epoch", "keylog", "series", NULL};
 	static const char *const append[] = {COMMON,  "lists", "items", "value",
 					     "batch", "lanes", NULL};
-	static const char *const increment[] = {COMMON,	  "rows",  "columns", "copies",
-						"epochs", "epoch", "keylog",  NULL};
+	static const char *const increment[] = {COMMON,	 "rows",   "columns", "copies", "epochs",
+						"epoch", "keylog", "series",  NULL};
 	static const char *const postcard[] = {COMMON,	 "slots", "hops",   "copies", "values",
 					       "epochs", "epoch", "keylog", NULL};
 	static const char *const sketch[] = {COMMON,	  "sketch", "rows",  "columns", "lanes",
@@ -255,6 +383,7 @@ static void store(struct dta_yaml_reader *r, base_yaml_node node, struct dta_sto
 		return;
 	}
 	values(r, base_yaml_get(r->y, node, "values"), s);
+	series(r, base_yaml_get(r->y, node, "series"), s);
 	for (const struct dta_store_spec *o = r->c->stores; o < s; o++) {
 		if (!strcmp(o->name, s->name))
 			base_yaml_wrong(r->y, node, "duplicate store '%s'", s->name);
@@ -343,7 +472,7 @@ static void rdma(struct dta_yaml_reader *r, base_yaml_node node)
 static void document(struct dta_yaml_reader *r)
 {
 	static const char *const keys[] = {"listen", "directory", "hugepages", "drain", "secret",
-					   "rdma",   "tenants",	  "stores",    NULL};
+					   "rdma",   "tenants",	  "stores",    "peer",	NULL};
 	static const char *const huge[] = {"auto", "always", "never", NULL};
 	struct dta_stores_config *c = r->c;
 	base_yaml_node root = base_yaml_root(r->y), node;
@@ -366,6 +495,10 @@ static void document(struct dta_yaml_reader *r)
 			c->listen.v[c->listen.n++] = where;
 	}
 	c->directory = text(r, base_yaml_get(r->y, root, "directory"), "directory");
+	c->peer = text(r, base_yaml_get(r->y, root, "peer"), "peer");
+	if (c->peer && !strchr(c->peer, '/'))
+		base_yaml_wrong(r->y, base_yaml_get(r->y, root, "peer"),
+				"peer '%.64s' is not the path of a socket", c->peer);
 	base_yaml_choice(r->y, base_yaml_get(r->y, root, "hugepages"), "hugepages", huge, &i);
 	c->hugepages = (enum dta_stores_hugepages)i;
 	base_yaml_duration(r->y, base_yaml_get(r->y, root, "drain"), "drain", &c->drain_ns);
@@ -436,12 +569,22 @@ void dta_stores_config_free(struct dta_stores_config *c)
 		free((char *)(uintptr_t)c->listen.v[i]);
 	free(c->listen.v);
 	free((char *)(uintptr_t)c->directory);
+	free((char *)(uintptr_t)c->peer);
 	free((char *)(uintptr_t)c->rdma.device);
 	free((char *)(uintptr_t)c->rdma.address);
 	free(c->secret);
+	for (size_t i = 0; i < c->tenant_count; i++) {
+		struct dta_tenant_spec *t = &c->tenants[i];
+
+		if (t->keys)
+			explicit_bzero(t->keys, t->key_count * sizeof(*t->keys));
+		free(t->keys);
+	}
 	free(c->tenants);
-	for (size_t i = 0; i < c->store_count; i++)
+	for (size_t i = 0; i < c->store_count; i++) {
 		free(c->stores[i].values);
+		free(c->stores[i].series);
+	}
 	free(c->stores);
 	free(c);
 }

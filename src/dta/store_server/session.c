@@ -2,6 +2,7 @@
 /* session.c - sessions with translators, which are untrusted until admitted */
 #include "dta/store_server/internal.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -66,7 +67,7 @@ void dta_store_server_disconnect(struct dta_store_server *o, struct dta_server_c
 	if (c->state == CONN_WELCOMED)
 		base_logf(BASE_INFO, "dta", "translator gone name=%s%s%s", c->name,
 			  why ? " reason=" : "", why ? why : "");
-	else
+	else if (c->state != CONN_READER)
 		o->refused[c->why]++;
 	dta_control_line_free(c->line);
 	c->line = NULL;
@@ -181,19 +182,37 @@ void dta_store_server_notify_epoch(struct dta_store_server *o, struct dta_server
 			send_epoch(c, s);
 }
 
+static json_t *keys_json(const struct dta_tenant_spec *t)
+{
+	json_t *all = json_array();
+
+	for (size_t i = 0; i < t->key_count; i++) {
+		const struct dta_key_spec *k = &t->keys[i];
+		char hex[2 * DTA_KEY_BYTES + 1];
+		json_t *j;
+
+		base_hex(hex, k->key, DTA_KEY_BYTES);
+		j = json_pack("{s:s}", "key", hex);
+		if (k->own) {
+			json_object_set_new(j, "reporter", json_integer(k->first));
+			json_object_set_new(j, "last", json_integer(k->last));
+		}
+		if (k->until_ns)
+			json_object_set_new(j, "until", json_integer((json_int_t)k->until_ns));
+		json_array_append_new(all, j);
+		explicit_bzero(hex, sizeof(hex));
+	}
+	return all;
+}
+
 static bool send_tenants(const struct dta_store_server *o, struct dta_server_conn *c)
 {
 	for (size_t i = 0; i < o->config->tenant_count; i++) {
 		const struct dta_tenant_spec *t = &o->config->tenants[i];
-		char key[2 * DTA_KEY_BYTES + 1];
-		json_t *keys = json_array();
+		/* Keys go to authenticated translators only. */
+		json_t *keys = c->local || dta_control_line_proved(c->line) ? keys_json(t) : NULL;
 
-		base_hex(key, t->key, DTA_KEY_BYTES);
-		/* Keys go to authenticated translators only; null removes one. */
-		if (c->local || c->proved)
-			json_array_append_new(keys, json_pack("{s:i,s:s?}", "reporter", -1, "key",
-							      t->has_key ? key : NULL));
-		if (!send_packed(c, -1, "{s:s,s:I,s:I,s:I,s:o,s:b}", "type", "tenant", "tenant",
+		if (!send_packed(c, -1, "{s:s,s:I,s:I,s:I,s:o*,s:b}", "type", "tenant", "tenant",
 				 (json_int_t)t->number, "rate", (json_int_t)t->rate, "burst",
 				 (json_int_t)(t->rate ? t->burst : 0), "keys", keys, "required",
 				 (int)t->required))
@@ -275,6 +294,7 @@ static bool admit(struct dta_store_server *o, struct dta_server_conn *c)
 		dta_store_server_account_take(&o->forgotten, k->last);
 		dta_account_add(&o->forgotten, &k->past);
 		json_decref(k->last);
+		json_decref(k->reporters);
 		memset(k, 0, sizeof(*k));
 		strcpy(k->name, c->name);
 	}
@@ -297,6 +317,24 @@ static bool admit(struct dta_store_server *o, struct dta_server_conn *c)
 	return send_packed(c, -1, "{s:s}", "type", "ready");
 }
 
+/*
+ * A collector that reads our stores, over a socket of this host. It is no translator: it has no
+ * lane, and holds up no epoch. It has 5 seconds to take the descriptors.
+ */
+static bool admit_reader(struct dta_store_server *o, struct dta_server_conn *c)
+{
+	if (!c->local)
+		return refuse(c, "a peer reads over a unix socket");
+	c->state = CONN_READER;
+	strcpy(c->output, "shm");
+	for (size_t i = 0; i < o->store_count; i++)
+		if (!send_object(c, o->stores[i].objects))
+			return false;
+	base_logf(BASE_INFO, "dta", "a peer reads the stores");
+	return send_packed(c, -1, "{s:s,s:b}", "type", "ready", "complete",
+			   (int)dta_store_server_peer_reads(o));
+}
+
 /* Truncates at a UTF-8 character, as JSON requires. */
 static void copy_text(char *to, size_t room, const char *from)
 {
@@ -308,79 +346,25 @@ static void copy_text(char *to, size_t room, const char *from)
 	to[n] = 0;
 }
 
-static struct dta_control_said said_by(const struct dta_server_conn *c)
-{
-	return (struct dta_control_said){.name = c->name,
-					 .output = c->output,
-					 .called = c->called,
-					 .nonce = c->nonce,
-					 .challenge = c->ours};
-}
-
-static void derive(const struct dta_store_server *o, const struct dta_server_conn *c,
-		   enum dta_control_value value, uint8_t out[DTA_CONTROL_MAC_BYTES])
-{
-	const struct dta_control_said said = said_by(c);
-
-	dta_control_derive(o->config->secret, o->config->secret_bytes, value, &said, out);
-}
-
 static bool hello(struct dta_store_server *o, struct dta_server_conn *c, const json_t *m)
 {
-	const char *name = text(m, "name"), *output = text(m, "output"), *nonce = text(m, "nonce");
-	uint8_t mac[DTA_CONTROL_MAC_BYTES];
-	char hex[2 * sizeof(mac) + 1];
-	uint8_t theirs[64];
+	const char *name = text(m, "name"), *output = text(m, "output");
 
 	if (c->state != CONN_NEW)
 		return refuse(c, "duplicate hello");
 	if (number(m, "version") != DTA_CONTROL_VERSION)
-		return refuse(c, "this collector speaks version 2 of the control channel");
+		return refuse(c, "this collector speaks version 3 of the control channel");
+	if (json_is_true(json_object_get(m, "reads")))
+		return admit_reader(o, c);
 	if (!dta_name_fits(name))
 		return refuse(c, "a name is 1 to 63 of letters, digits, '_', '.', '-'");
-	if (strlen(nonce) >= sizeof(c->nonce) || strlen(nonce) / 2 > sizeof(theirs) ||
-	    base_unhex(theirs, nonce, strlen(nonce) / 2))
-		return refuse(c, "no nonce");
 	if (strcmp(output, "shm") && strcmp(output, "verbs") && strcmp(output, "raw"))
 		return refuse(c, "output is not shm, verbs or raw");
-	if (strlen(text(m, "called")) >= sizeof(c->called) && !c->local && o->config->secret)
-		return refuse(c, "called is too long");
 	strcpy(c->name, name);
 	strcpy(c->output, output);
-	strcpy(c->nonce, nonce);
+	c->replicas = (uint32_t)BASE_MIN(number(m, "replicas"), REPLICAS_MAX);
 	copy_text(c->called, sizeof(c->called), text(m, "called"));
-	if (c->local || !o->config->secret)
-		return admit(o, c);
-	if (!dta_control_nonce(c->ours))
-		return false;
-	c->state = CONN_CHALLENGED;
-	derive(o, c, DTA_COLLECTOR_PROOF, mac);
-	base_hex(hex, mac, sizeof(mac));
-	return send_packed(c, -1, "{s:s,s:s,s:s}", "type", "challenge", "nonce", c->ours, "mac",
-			   hex);
-}
-
-static bool proof(struct dta_store_server *o, struct dta_server_conn *c, const json_t *m)
-{
-	const struct dta_control_said said = said_by(c);
-	uint8_t seals[2][DTA_CONTROL_MAC_BYTES];
-	int err;
-
-	if (c->state != CONN_CHALLENGED)
-		return refuse(c, "no proof");
-	/* A reload may have taken the secret away meanwhile. */
-	if (!o->config->secret ||
-	    !dta_control_proved(o->config->secret, o->config->secret_bytes, DTA_TRANSLATOR_PROOF,
-				&said, text(m, "mac"))) {
-		c->why = DTA_CONN_PROOF;
-		return refuse(c, "wrong proof: is it the same secret?");
-	}
-	derive(o, c, DTA_COLLECTOR_SEAL, seals[0]);
-	derive(o, c, DTA_TRANSLATOR_SEAL, seals[1]);
-	err = dta_control_line_seal(c->line, seals[0], seals[1]);
-	explicit_bzero(seals, sizeof(seals));
-	c->proved = true;
-	return !err && admit(o, c);
+	return admit(o, c);
 }
 
 /* ---- messages of admitted translators ---- */
@@ -433,6 +417,72 @@ static void account(struct dta_store_server *o, struct dta_server_conn *c, json_
 	k->last = kept;
 }
 
+/* Beyond GAPS_MAX, the two oldest become one. */
+static void gap(struct dta_store_server *o, const struct dta_server_conn *c, const json_t *m)
+{
+	struct dta_server_gap g = {.from_ns = number(m, "from"),
+				   .to_ns = number(m, "to"),
+				   .reports = number(m, "reports")};
+
+	if (g.from_ns > g.to_ns)
+		return;
+	strcpy(g.name, c->name);
+	if (o->gaps == GAPS_MAX) {
+		o->gap[1].from_ns = BASE_MIN(o->gap[0].from_ns, o->gap[1].from_ns);
+		o->gap[1].to_ns = BASE_MAX(o->gap[0].to_ns, o->gap[1].to_ns);
+		o->gap[1].reports += o->gap[0].reports;
+		memmove(o->gap, o->gap + 1, sizeof(g) * --o->gaps);
+	}
+	o->gap[o->gaps++] = g;
+	if (g.reports)
+		dta_store_server_peer_wanted(o);
+	base_logf(
+		BASE_WARN, "dta",
+		"reports are missing here that a replica has translator=%s seconds=%.1f reports=%llu",
+		c->name, (double)(g.to_ns - g.from_ns) * 1e-9, (unsigned long long)g.reports);
+}
+
+static void reporters(struct dta_store_server *o, struct dta_server_conn *c, const json_t *m)
+{
+	struct dta_server_known *k = &o->known[c->lane];
+
+	json_decref(k->reporters);
+	k->reporters = dta_reporters_checked(json_object_get(m, "reporters"));
+	k->more = number(m, "more");
+	k->told_ns = base_realtime_ns();
+}
+
+/* Why a connection ends, by the errno of reading. False. */
+static bool unreadable(struct dta_server_conn *c, int err)
+{
+	char from[INET6_ADDRSTRLEN] = "";
+
+	switch (err) {
+	case EMSGSIZE:
+		c->why = DTA_CONN_LONG;
+		return false;
+	case EPROTO:
+		c->why = DTA_CONN_WRONG;
+		return false;
+	case EACCES:
+		c->why = DTA_CONN_PROOF;
+		inet_ntop(AF_INET6, &c->from, from, sizeof(from));
+		base_log_limited(BASE_WARN, "dta",
+				 "a translator has another secret: is it the same file? from=%s",
+				 from);
+		return false;
+	case EPROTONOSUPPORT:
+		c->why = DTA_CONN_PROOF;
+		return refuse(c, c->secured ? "this collector uses TLS: give the translator "
+					      "--secret FILE, or update it"
+					    : "this collector does not use TLS: set a secret "
+					      "in its file of stores");
+	default:
+		c->why = DTA_CONN_LEFT;
+		return false;
+	}
+}
+
 bool dta_store_server_serve(struct dta_store_server *o, struct dta_server_conn *c)
 {
 	for (int i = 0; i < 64; i++) { /* be fair to other connections */
@@ -444,23 +494,21 @@ bool dta_store_server_serve(struct dta_store_server *o, struct dta_server_conn *
 		m = dta_control_line_read(c->line, &fd);
 		if (fd >= 0)
 			close(fd);
-		if (!m) {
-			c->why = errno == EMSGSIZE ? DTA_CONN_LONG
-				 : errno == EPROTO ? DTA_CONN_WRONG
-						   : DTA_CONN_LEFT;
-			return errno == EAGAIN;
-		}
+		if (!m)
+			return errno == EAGAIN || unreadable(c, errno);
 		type = text(m, "type");
 		if (!strcmp(type, "hello"))
 			fine = hello(o, c, m);
-		else if (!strcmp(type, "proof"))
-			fine = proof(o, c, m);
 		else if (c->state != CONN_WELCOMED)
 			fine = refuse(c, "hello comes first");
 		else if (!strcmp(type, "rotated"))
 			rotated(o, c, m);
 		else if (!strcmp(type, "account"))
 			account(o, c, m);
+		else if (!strcmp(type, "gap"))
+			gap(o, c, m);
+		else if (!strcmp(type, "reporters"))
+			reporters(o, c, m);
 		else if (!strcmp(type, "queue"))
 			fine = queue(o, c, m);
 		else if (!strcmp(type, "immediate"))

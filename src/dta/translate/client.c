@@ -25,6 +25,7 @@
 
 #define LOG		   "translate"
 #define BACKOFF_MAX_NS	   2000000000ull
+#define PROOF_NS	   20000000000ull
 #define MESSAGES_PER_DRIVE 64
 #define CONGESTED	   1024u /* operations: the default depth, half of what an output's ring holds */
 
@@ -37,9 +38,10 @@ static void disconnect(struct dta_client *c, uint64_t now, const char *why)
 	if (c->fd >= 0)
 		close(c->fd);
 	c->fd = -1;
-	c->welcome = c->ready = c->proved = false;
+	c->welcome = c->ready = false;
 	c->rotations = 0;
 	c->up = false;
+	dta_client_output_session(c, false);
 	/* The queue pair ends with the session: the next welcome names another. */
 	if (c->opts.output == DTA_CLIENT_VERBS)
 		dta_client_output_close(c);
@@ -66,7 +68,7 @@ static bool is_local(const struct dta_client *c)
 /* Whether the collector is who it should be, as far as anything tells. */
 static bool is_trusted(const struct dta_client *c)
 {
-	return is_local(c) || c->proved;
+	return is_local(c) || dta_control_line_proved(c->line);
 }
 
 static const char *output_name(const struct dta_client *c)
@@ -76,15 +78,12 @@ static const char *output_name(const struct dta_client *c)
 	return outputs[c->opts.output];
 }
 
-static bool send_hello(struct dta_client *c)
+static void send_hello(struct dta_client *c)
 {
-	if (!dta_control_nonce(c->nonce))
-		return false;
-	dta_client_send(c,
-			json_pack("{s:s, s:i, s:s, s:s, s:s, s:s}", "type", "hello", "version",
-				  DTA_CONTROL_VERSION, "name", c->opts.name, "output",
-				  output_name(c), "nonce", c->nonce, "called", c->opts.collector));
-	return true;
+	dta_client_send(c, json_pack("{s:s, s:i, s:s, s:s, s:s, s:i}", "type", "hello", "version",
+				     DTA_CONTROL_VERSION, "name", c->opts.name, "output",
+				     output_name(c), "called", c->opts.collector, "replicas",
+				     (int)c->opts.replicas));
 }
 
 static void start_connect(struct dta_client *c, uint64_t now)
@@ -122,62 +121,25 @@ static void established(struct dta_client *c, uint64_t now)
 	}
 	c->connecting = false;
 	c->line = dta_control_line_new(fd);
-	if (!c->line) {
+	if (c->line)
+		c->fd = -1; /* the line owns it */
+	if (!c->line ||
+	    (c->opts.secret && !is_local(c) &&
+	     dta_control_line_tls(c->line, c->opts.secret, c->opts.secret_bytes, false))) {
 		disconnect(c, now, strerror(ENOMEM));
 		return;
 	}
-	c->fd = -1; /* the line owns it */
 	c->session++;
-	if (!send_hello(c))
-		disconnect(c, now, "no random numbers");
+	send_hello(c);
 }
 
 /* ---- messages ---- */
-
-#define NOT_PROVED "the collector has not proved that it has the secret; is it the same file?"
-
-static const char *on_challenge(struct dta_client *c, const json_t *m)
-{
-	const char *mac = json_string_value(json_object_get(m, "mac"));
-	const struct dta_control_said said = {
-		.name = c->opts.name,
-		.output = output_name(c),
-		.called = c->opts.collector,
-		.nonce = c->nonce,
-		.challenge = json_string_value(json_object_get(m, "nonce")),
-	};
-	uint8_t proof[DTA_CONTROL_MAC_BYTES], seals[2][DTA_CONTROL_MAC_BYTES];
-	char text[2 * sizeof(proof) + 1];
-	int err;
-
-	if (!said.challenge)
-		return "a challenge without a nonce";
-	if (!c->opts.secret)
-		return "the collector asks for a secret; give --secret FILE";
-	if (c->welcome || c->proved || !mac ||
-	    !dta_control_proved(c->opts.secret, c->opts.secret_bytes, DTA_COLLECTOR_PROOF, &said,
-				mac))
-		return NOT_PROVED;
-	c->proved = true;
-	dta_control_derive(c->opts.secret, c->opts.secret_bytes, DTA_TRANSLATOR_PROOF, &said,
-			   proof);
-	base_hex(text, proof, sizeof(proof));
-	dta_client_send(c, json_pack("{s:s, s:s}", "type", "proof", "mac", text));
-	for (int i = 0; i < 2; i++)
-		dta_control_derive(c->opts.secret, c->opts.secret_bytes,
-				   i ? DTA_COLLECTOR_SEAL : DTA_TRANSLATOR_SEAL, &said, seals[i]);
-	err = dta_control_line_seal(c->line, seals[0], seals[1]);
-	explicit_bzero(seals, sizeof(seals));
-	return err ? "no memory" : NULL;
-}
 
 static const char *on_welcome(struct dta_client *c, const json_t *m)
 {
 	const json_int_t lane = json_integer_value(json_object_get(m, "lane"));
 	const json_int_t port = json_integer_value(json_object_get(m, "port"));
 
-	if (c->opts.secret && !is_trusted(c))
-		return NOT_PROVED;
 	if (json_integer_value(json_object_get(m, "version")) != DTA_CONTROL_VERSION)
 		return "unsupported version of the control channel";
 	if (lane < 0 || lane >= SL_STORE_LANES_MAX || port < 0 || port > UINT16_MAX)
@@ -190,39 +152,66 @@ static const char *on_welcome(struct dta_client *c, const json_t *m)
 	return dta_client_output_open(c);
 }
 
+/* A key of the control channel. False: there is no valid key. */
+static bool read_key(const json_t *m, struct dta_key_spec *k)
+{
+	const char *hex = json_string_value(json_object_get(m, "key"));
+	const json_t *first = json_object_get(m, "reporter"), *last = json_object_get(m, "last");
+	const json_int_t from = json_integer_value(first),
+			 to = last ? json_integer_value(last) : from,
+			 until = json_integer_value(json_object_get(m, "until"));
+
+	if (from < 0 || from > UINT32_MAX || to < 0 || to > UINT32_MAX || until < 0)
+		return false;
+	*k = (struct dta_key_spec){.own = json_is_integer(first),
+				   .first = (uint32_t)from,
+				   .last = (uint32_t)to,
+				   .until_ns = (uint64_t)until};
+	return hex && !base_unhex(k->key, hex, DTA_KEY_BYTES);
+}
+
+/* The previous ones stay if these cannot be used. */
+static void on_keys(struct dta_client *c, uint16_t tenant, const json_t *keys)
+{
+	const size_t n = json_array_size(keys);
+	struct dta_key_spec *all = calloc(n + 1, sizeof(*all));
+	const char *wrong = !all ? "no memory" : n > DTA_KEYS_TENANT_MAX ? "too many" : NULL;
+
+	for (size_t i = 0; i < n && !wrong; i++)
+		if (!read_key(json_array_get(keys, i), &all[i]))
+			wrong = "one is not a key";
+	if (!wrong)
+		wrong = dta_keys_check(all, n);
+	if (wrong)
+		base_log_limited(BASE_ERROR, LOG,
+				 "keys refused: %s; the previous ones stay tenant=%u", wrong,
+				 tenant);
+	else if (c->opts.keys)
+		c->opts.keys(c->opts.arg, tenant, all, n);
+	if (all)
+		explicit_bzero(all, n * sizeof(*all));
+	free(all);
+}
+
 static const char *on_tenant(struct dta_client *c, const json_t *m)
 {
 	const json_int_t tenant = json_integer_value(json_object_get(m, "tenant"));
 	const json_int_t rate = json_integer_value(json_object_get(m, "rate"));
 	const json_int_t burst = json_integer_value(json_object_get(m, "burst"));
 	const bool required = json_is_true(json_object_get(m, "required"));
-	const json_t *keys = json_object_get(m, "keys"), *key;
-	size_t i;
+	const json_t *keys = json_object_get(m, "keys");
 
 	if (tenant < 0 || tenant > UINT16_MAX || rate < 0 || burst < 0)
 		return "a tenant with an invalid number or rate";
 	c->tenant[tenant / 64] |= 1ull << tenant % 64;
 	if (dta_engine_limit(c->engine, (uint16_t)tenant, (uint64_t)rate, (uint64_t)burst))
 		return "too many tenants";
+	if (c->out->ops->tenant && (rate || required || is_trusted(c)))
+		c->out->ops->tenant(c->out, (uint16_t)tenant, rate || required);
 	if (c->opts.tenant && (required || is_trusted(c)))
 		c->opts.tenant(c->opts.arg, (uint16_t)tenant, required);
-	if (!is_trusted(c))
-		return NULL;
-	json_array_foreach(keys, i, key)
-	{
-		const char *hex = json_string_value(json_object_get(key, "key"));
-		const json_t *reporter = json_object_get(key, "reporter");
-		const bool removed = json_is_null(json_object_get(key, "key"));
-		const size_t length = hex ? strlen(hex) / 2 : 0;
-		uint8_t bytes[64];
-
-		if (!removed && (!hex || length > sizeof(bytes) || base_unhex(bytes, hex, length)))
-			return "an invalid key";
-		if (c->opts.key)
-			c->opts.key(c->opts.arg, (uint16_t)tenant,
-				    reporter ? json_integer_value(reporter) : -1,
-				    removed ? NULL : bytes, length);
-	}
+	if (is_trusted(c) && keys)
+		on_keys(c, (uint16_t)tenant, keys);
 	return NULL;
 }
 
@@ -233,8 +222,6 @@ static const char *handle_message(struct dta_client *c, const json_t *m, int fd)
 
 	if (!type)
 		return "a message without a type";
-	if (!strcmp(type, "challenge"))
-		return on_challenge(c, m);
 	if (!strcmp(type, "welcome"))
 		return on_welcome(c, m);
 	if (!strcmp(type, "bye") || !strcmp(type, "error")) {
@@ -265,6 +252,21 @@ static const char *handle_message(struct dta_client *c, const json_t *m, int fd)
 	return NULL;
 }
 
+/* Why a connection ends, by the errno of reading. */
+static const char *why_unreadable(int err)
+{
+	switch (err) {
+	case EPIPE:
+		return "closed by the collector";
+	case EACCES:
+		return "the collector has not proved that it has the secret; is it the same file?";
+	case EPROTONOSUPPORT:
+		return "the collector does not use TLS: set a secret in its file of stores, or update it";
+	default:
+		return strerror(err);
+	}
+}
+
 static void read_messages(struct dta_client *c, uint64_t now)
 {
 	for (int i = 0; i < MESSAGES_PER_DRIVE && c->line; i++) {
@@ -276,9 +278,7 @@ static void read_messages(struct dta_client *c, uint64_t now)
 			if (fd >= 0)
 				close(fd);
 			if (errno != EAGAIN)
-				disconnect(c, now,
-					   errno == EPIPE ? "closed by the collector"
-							  : strerror(errno));
+				disconnect(c, now, why_unreadable(errno));
 			return;
 		}
 		wrong = handle_message(c, m, fd);
@@ -389,6 +389,8 @@ void dta_client_drive(struct dta_client *c, uint64_t now)
 	if (!c->line)
 		return;
 	read_messages(c, now);
+	if (c->line && c->opts.secret && !is_trusted(c) && now - c->begun_ns > PROOF_NS)
+		disconnect(c, now, "no proof of the secret within 20 s");
 	if (c->line && dta_client_taken_away(c))
 		disconnect(c, now, "memory of its stores was taken away");
 	if (c->line && c->out) {
@@ -435,6 +437,11 @@ uint32_t dta_client_block(struct dta_client *c, uint16_t tenant, uint32_t report
 		return 0;
 	}
 	return dta_engine_block(c->engine, tenant, reporter, block, now_ns);
+}
+
+void dta_client_prefetch(const struct dta_client *c, const uint8_t *packet, size_t bytes)
+{
+	dta_engine_prefetch(c->engine, packet, bytes);
 }
 
 void dta_client_tick(struct dta_client *c, uint64_t now_ns)
@@ -506,6 +513,8 @@ void dta_client_account(const struct dta_client *c, struct dta_translate_account
 	dta_engine_stats(c->engine, &a->engine);
 	a->engine.in += c->down;
 	a->engine.dropped[DTA_DROP_OUTPUT_DOWN] += c->down;
+	if (c->opts.took)
+		c->opts.took(c->opts.own_arg, &a->engine);
 	dta_client_output_stats(c, &a->output);
 }
 
@@ -520,4 +529,14 @@ void dta_client_notify(struct dta_client *c, const struct dta_translate_account 
 		dta_client_send(c, j);
 	else
 		json_decref(j);
+}
+
+bool dta_client_welcomed(const struct dta_client *c)
+{
+	return c->line && c->welcome;
+}
+
+void dta_client_tell(struct dta_client *c, json_t *message)
+{
+	dta_client_send(c, message);
 }

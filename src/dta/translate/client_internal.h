@@ -6,7 +6,6 @@
 #include <sys/socket.h>
 
 #include "dta/translate/client.h"
-#include "dta/translate/control_auth.h"
 
 #define CLIENT_OBJECTS_MAX    4096u
 #define CLIENT_STORES_MAX     1024u
@@ -38,13 +37,11 @@ struct dta_client {
 	/* connection */
 	int fd; /* while connecting */
 	bool connecting, welcome, ready, up;
-	bool proved; /* the collector has the secret */
 	struct dta_control_line *line;
 	uint64_t backoff_ns, retry_ns, begun_ns, offered_ns;
 	uint32_t session, lane;
 	uint16_t port;
 	uint64_t instance, out_instance; /* of the store server; of out's */
-	char nonce[2 * DTA_CONTROL_NONCE_BYTES + 1];
 	char said[160];
 	/* stores and output */
 	struct dta_engine *engine;
@@ -69,6 +66,8 @@ struct dta_output *dta_client_output_shm(struct dta_client *c);
 /* Opens a session's output by its welcome. NULL, or the reason why not. */
 const char *dta_client_output_open(struct dta_client *c);
 void dta_client_output_close(struct dta_client *c);
+/* Tells it that its session has, or has no longer, told of everything. */
+void dta_client_output_session(const struct dta_client *c, bool ready);
 void dta_client_output_drive(struct dta_client *c, uint64_t now_ns);
 /* Connects to the store server's end of a raw queue pair. */
 const char *dta_client_output_queue(struct dta_client *c, const json_t *message);

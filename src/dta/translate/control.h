@@ -7,32 +7,36 @@
  * ignored.
  *
  * Translator to store server:
- *   {"type":"hello","version":2,"name":"t1","output":"shm"|"verbs"|"raw","nonce":HEX,"called":...}
+ *   {"type":"hello","version":3,"name":"t1","output":"shm"|"verbs"|"raw","called":...}
  *      name: keeps its lane across restarts; a second connection by it ends the first. called: the
- *      collector as this translator names it (hash_ring.h), which queries report.
- *   {"type":"proof","mac":HEX}   if challenged (control_auth.h)
+ *      collector as this translator names it (hash_ring.h), which queries report. replicas: the
+ *      number of collectors that a report is written to
+ *      reads: true is another collector, over a unix socket, which gets objects and "ready" with
+ *      "complete", whether reports are missing here, and is no translator
  *   {"type":"rotated","tenant":T,"store":S,"epoch":E}   no older epoch will be written any more
  *   {"type":"account", ...}      struct dta_translate_account, every second and at the end
+ *   {"type":"reporters","reporters":[{...}],"more":N}   those heard last, every second to the
+ *      collector that gets the account of windows; more: how many others it knows
+ *   {"type":"gap","from":NS,"to":NS,"reports":N}   replicas: while this collector was away, others got
+ *      reports that are its own as well (CLOCK_REALTIME)
  *   {"type":"immediate","number":N,"count":C}   shm: C immediates of dta_engine_immediate() = N
  *   {"type":"queue","qpn":N,"psn":N,"gid":HEX,"mac":HEX,"mtu":N}   raw: its end of the queue pair
  *
  * Store server to translator:
- *   {"type":"challenge","nonce":HEX,"mac":HEX}   TCP with a secret, and the proof that it has it
- *   {"type":"welcome","version":2,"instance":N,"lane":L,"port":N}   port: of RDMA-CM, verbs
+ *   {"type":"welcome","version":3,"instance":N,"lane":L,"port":N}   port: of RDMA-CM, verbs
  *   {"type":"object","number":N,"bytes":B,"addr":A,"rkey":K}   unix: with the object's descriptor
  *   {"type":"store","tenant":T,"store":S,"name":...,"object":N,"epoch":E,"config":HEX (256 bytes),
  *      "next":[...]}   again when it moves; append: the next block of each list in this lane
  *   {"type":"rotate","tenant":T,"store":S,"epoch":E}   answered by "rotated" within drain_ms
- *   {"type":"tenant","tenant":T,"rate":R,"burst":B,"keys":[{"reporter":R|-1,"key":HEX}],
- *      "required":true}   again when it changes; a key of null removes the previous one
+ *   {"type":"tenant","tenant":T,"rate":R,"burst":B,"keys":[{"reporter":R,"last":R,"until":NS,
+ *      "key":HEX}],"required":true}   again when it changes. Keys replace the previous ones; without
+ *      a reporter, of all that have none of their own; until: CLOCK_REALTIME
  *   {"type":"queue", ...}    raw: the store server's end
  *   {"type":"ready"}         all stores are announced
  *   {"type":"error","why":...}, {"type":"bye","why":...}
  *
- * After challenge and proof, a message is no line but sealed: u32 length in network byte order, the
- * JSON by ChaCha20-Poly1305 (RFC 8439), its tag of 16 bytes. The nonce is the number of the message
- * in its direction, little-endian. Before, no more than DTA_CONTROL_FIRST_MAX bytes are held for a
- * peer.
+ * Over TCP with a secret, all of it is TLS (control_tls.h). Before the welcome, no more than
+ * DTA_CONTROL_FIRST_MAX bytes of a message are held for a peer.
  *
  * The store server zeroes a bank only when every translator has sent "rotated", or has lost its
  * connection and its queue pair is destroyed (shm: its process has ended, by SO_PEERCRED and pidfd).
@@ -41,17 +45,19 @@
 #ifndef SL_DTA_TRANSLATE_CONTROL_H
 #define SL_DTA_TRANSLATE_CONTROL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include <jansson.h>
 
+#include "dta/device/map.h"
 #include "dta/engine/engine.h"
 #include "dta/translate/loss.h"
 
 #define DTA_CONTROL_LINE_MAX  (1u << 20)
 #define DTA_CONTROL_FIRST_MAX 2048u /* of a message before the welcome */
-#define DTA_CONTROL_VERSION   2
+#define DTA_CONTROL_VERSION   3
 
 /* A connection's line buffer and descriptors, for both sides. Non-blocking. */
 struct dta_control_line;
@@ -59,18 +65,21 @@ struct dta_control_line *dta_control_line_new(int fd); /* takes over the socket 
 void dta_control_line_free(struct dta_control_line *l);
 int dta_control_line_fd(const struct dta_control_line *l);
 /*
+ * All messages, from the first on, go over TLS, whose handshake dta_control_line_read() makes: as
+ * the server or the client, with a key of the secret. 0, -ENOMEM.
+ */
+int dta_control_line_tls(struct dta_control_line *l, const void *secret, size_t bytes, bool server);
+/* The peer has proved that it has the secret. */
+bool dta_control_line_proved(const struct dta_control_line *l);
+/*
  * The next message, or NULL with errno: EAGAIN: none yet, EPIPE: closed, EPROTO: not a JSON object,
- * EMSGSIZE: too long, EBADMSG: the seal is broken. passed: its descriptor, or -1; the caller owns
- * both.
+ * or not TLS, EMSGSIZE: too long, EACCES: the peer has another secret, EPROTONOSUPPORT: one side
+ * uses TLS and the other does not; the line is plain from here on. passed: its descriptor, or -1;
+ * the caller owns both.
  */
 json_t *dta_control_line_read(struct dta_control_line *l, int *passed);
 /* The most bytes of a message that comes; at first DTA_CONTROL_LINE_MAX. */
 void dta_control_line_limit(struct dta_control_line *l, size_t bytes);
-/*
- * Seals all messages that are written and read from here on, with keys of 32 bytes for what is sent
- * and what comes. Those that wait leave as they are. 0, -ENOMEM.
- */
-int dta_control_line_seal(struct dta_control_line *l, const uint8_t *sent, const uint8_t *comes);
 /*
  * Queues a message (takes its reference) and sends what it can. pass: a descriptor to send along,
  * or -1; it stays the caller's. 0, -EPIPE, -ENOBUFS.
@@ -80,10 +89,20 @@ int dta_control_line_write(struct dta_control_line *l, json_t *message, int pass
 int dta_control_line_pending(const struct dta_control_line *l);
 int dta_control_line_flush(struct dta_control_line *l); /* 0, -EPIPE */
 
+/* What devices sent to one kind of input, and the reports of it. */
+struct dta_device_account {
+	struct dta_device_stats decoder;
+	struct dta_map_stats map;
+	uint64_t unproven; /* reports refused, as their tenant wants MACs, which no device has */
+};
+
 /*
  * A translator's account. It closes:
- *  - packets: received = taken + refused by cause + unread;
+ *  - packets: received = taken + refused by cause + unread; those of devices are taken, and what is
+ *    refused of them is in their own account;
  *  - reports: received = fresh + duplicates + late; fresh = engine.in = stored + waiting + dropped;
+ *    With n replicas the worker's own: n * fresh = engine.in + unreplicated, but for superseded
+ * ones;
  *  - output: operations = completed + unconfirmed + failed;
  *  - sequence numbers: sent = arrived + missing + lost.
  */
@@ -99,13 +118,19 @@ struct dta_translate_account {
 	 * acknowledged them. An upper bound, as others were lost before.
 	 */
 	uint64_t maybe_twice;
-	uint64_t held_back; /* answers to addresses that had brought too little */
+	uint64_t unreplicated; /* copies that no collector was there for */
+	uint64_t held_back;    /* answers to addresses that had brought too little */
+	struct dta_device_account device[DTA_DEVICES];
 	struct dta_loss_stats loss;
 	struct dta_engine_stats engine;
 	struct dta_output_stats output;
 };
 /* NULL: out of memory. */
 json_t *dta_account_json(const struct dta_translate_account *a);
+/* The inventory of reporters; and what of a peer's is one, made anew. */
+#define DTA_REPORTERS_TOLD 128u /* some 40 KiB */
+json_t *dta_reporters_json(const struct dta_loss_about *a, uint32_t n);
+json_t *dta_reporters_checked(const json_t *said);
 /* Adds every counter; last_error is the last one that is set. */
 void dta_account_add(struct dta_translate_account *to, const struct dta_translate_account *from);
 /* Missing fields are 0. */

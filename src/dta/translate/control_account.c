@@ -33,21 +33,17 @@ struct control_account_field {
 #define L(name) FIELD(dta_loss_stats, name)
 #define E(name) FIELD(dta_engine_stats, name)
 #define O(name) FIELD(dta_output_stats, name)
+#define D(name) FIELD(dta_device_stats, name)
+#define M(name) FIELD(dta_map_stats, name)
 
 static const struct control_account_field
-	top[] = {T(packets),
-		 T(packets_taken),
-		 T(refused_tenant),
-		 T(refused_reporter),
-		 T(socket_drops),
-		 T(handover_drops),
-		 T(unread),
-		 T(slowed),
-		 T(reports),
-		 T(fresh),
-		 T(maybe_twice),
-		 T(held_back),
-		 {0}},
+	top[] = {T(packets),	    T(packets_taken),
+		 T(refused_tenant), T(refused_reporter),
+		 T(socket_drops),   T(handover_drops),
+		 T(unread),	    T(slowed),
+		 T(reports),	    T(fresh),
+		 T(maybe_twice),    T(unreplicated),
+		 T(held_back),	    {0}},
 	loss[] = {L(expected), L(arrived),   L(duplicates), L(late),	  L(reordered),
 		  L(missing),  L(lost),	     L(recovered),  L(nacks),	  L(restarts),
 		  L(refused),  L(reporters), L(forgotten),  L(unordered), L(collisions),
@@ -56,6 +52,9 @@ static const struct control_account_field
 		    E(units),  E(operations),	  E(paths),   E(paths_partial),
 		    E(blocks), E(blocks_partial), E(evicted), E(immediates),
 		    {0}},
+	decoder[] = {D(datagrams), D(records),	 D(options),   D(lost),
+		     D(restarts),  D(exporters), D(templates), {0}},
+	map[] = {M(reports), M(unmapped), M(saturated), {0}},
 	output[] = {O(writes), O(adds),	 O(immediates), O(bytes),   O(completed), O(unconfirmed),
 		    O(failed), O(again), O(naks),	O(resyncs), O(connects),  O(disconnects),
 		    {0}};
@@ -86,10 +85,42 @@ static void part_of(const json_t *j, const struct control_account_field *f, void
 	}
 }
 
+/* Of one kind of input. NULL: out of memory. */
+static json_t *device_json(const struct dta_device_account *d)
+{
+	json_t *j = part(decoder, &d->decoder), *reports = part(map, &d->map);
+	json_t *refused = json_object();
+	bool whole = !json_object_update(j, reports);
+
+	json_decref(reports);
+	for (int r = DTA_DEVICE_FINE + 1; r < DTA_DEVICE_REFUSALS; r++)
+		whole &= put(refused, dta_device_refusal_name((enum dta_device_refusal)r),
+			     d->decoder.refused[r]);
+	whole &= put(j, "unproven", d->unproven);
+	whole &= !json_object_set_new(j, "refused", refused);
+	if (whole)
+		return j;
+	json_decref(j);
+	return NULL;
+}
+
+static void device_of_json(const json_t *j, struct dta_device_account *d)
+{
+	const json_t *refused = json_object_get(j, "refused");
+
+	part_of(j, decoder, &d->decoder);
+	part_of(j, map, &d->map);
+	d->unproven = get(j, "unproven");
+	for (int r = DTA_DEVICE_FINE + 1; r < DTA_DEVICE_REFUSALS; r++)
+		d->decoder.refused[r] = get(refused,
+					    dta_device_refusal_name((enum dta_device_refusal)r));
+}
+
 json_t *dta_account_json(const struct dta_translate_account *a)
 {
 	json_t *all = part(top, a), *refused = json_object(), *dropped = json_object();
 	json_t *eng = part(engine, &a->engine), *out = part(output, &a->output);
+	json_t *devices = json_object();
 	bool whole = true;
 
 	for (int r = DTA_FINE + 1; r < DTA_REFUSALS; r++)
@@ -104,6 +135,12 @@ json_t *dta_account_json(const struct dta_translate_account *a)
 				     strnlen(a->output.last_error, sizeof(a->output.last_error))));
 	whole &= !json_object_set_new(all, "refused", refused);
 	whole &= !json_object_set_new(all, "loss", part(loss, &a->loss));
+	/* Those that have a datagram: most translators have no such input. */
+	for (int d = 0; d < DTA_DEVICES; d++)
+		if (a->device[d].decoder.datagrams)
+			whole &= !json_object_set_new(devices, dta_device_name((enum dta_device)d),
+						      device_json(&a->device[d]));
+	whole &= !json_object_set_new(all, "devices", devices);
 	whole &= !json_object_set_new(all, "engine", eng);
 	whole &= !json_object_set_new(all, "output", out);
 	if (whole)
@@ -115,6 +152,7 @@ json_t *dta_account_json(const struct dta_translate_account *a)
 void dta_account_of_json(const json_t *j, struct dta_translate_account *a)
 {
 	const json_t *refused = json_object_get(j, "refused"), *eng = json_object_get(j, "engine");
+	const json_t *devices = json_object_get(j, "devices");
 	const json_t *dropped = json_object_get(eng, "dropped"),
 		     *out = json_object_get(j, "output");
 	const char *error = json_string_value(json_object_get(out, "last_error"));
@@ -128,6 +166,9 @@ void dta_account_of_json(const json_t *j, struct dta_translate_account *a)
 		a->refused[r] = get(refused, dta_refusal_name((enum dta_refusal)r));
 	for (int d = 0; d < DTA_DROPS; d++)
 		a->engine.dropped[d] = get(dropped, dta_engine_drop_name((enum dta_engine_drop)d));
+	for (int d = 0; d < DTA_DEVICES; d++)
+		device_of_json(json_object_get(devices, dta_device_name((enum dta_device)d)),
+			       &a->device[d]);
 	if (error)
 		strncpy(a->output.last_error, error, sizeof(a->output.last_error) - 1);
 	/* Untrusted text, which may be cut within a character: keep printable ASCII only. */

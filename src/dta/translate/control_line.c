@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * control_line.c - messages of the control channel, one per line of a stream socket, with
- * descriptors, or sealed
+ * descriptors, or over TLS
  */
 #include "dta/translate/control.h"
 
 #include "base/base.h"
 #include "base/grow.h"
 #include "base/json_read.h"
-#include "dta/wire/endian.h"
+#include "dta/translate/control_tls.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,13 +17,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <nettle/chacha-poly1305.h>
-#include <nettle/memops.h>
-
-#define QUEUE_MAX (8u << 20) /* bytes that a peer may leave unread */
-#define FDS_MAX	  16	     /* descriptors whose message is incomplete */
-#define HEAD	  4u	     /* bytes before a sealed message */
-#define TAG	  CHACHA_POLY1305_DIGEST_SIZE
+#define QUEUE_MAX  (8u << 20) /* bytes that a peer may leave unread */
+#define FDS_MAX	   16	      /* descriptors whose message is incomplete */
+#define TLS_RECORD 0x16	      /* the first byte of TLS; a JSON object has another one */
 
 /* A queued message; its first byte carries the descriptor, if there is one. */
 struct waiting {
@@ -33,16 +29,11 @@ struct waiting {
 	char text[];
 };
 
-/* A direction's key, and the number of its next message. */
-struct seal {
-	struct chacha_poly1305_ctx cipher;
-	uint64_t next;
-};
-
 struct dta_control_line {
 	int fd;
 	size_t limit;
-	struct seal *seals; /* of what is sent, of what comes; NULL: lines */
+	struct dta_control_tls *tls; /* NULL: plain */
+	bool begun;		     /* a first byte came */
 	char *in;
 	size_t used, room, looked; /* looked: no newline before it */
 	uint64_t offset;	   /* of in[0] in the stream */
@@ -95,10 +86,8 @@ void dta_control_line_free(struct dta_control_line *l)
 	}
 	for (size_t i = 0; i < l->fds; i++)
 		close(l->passed[i].fd);
+	dta_control_tls_free(l->tls);
 	close(l->fd);
-	if (l->seals)
-		explicit_bzero(l->seals, 2 * sizeof(*l->seals));
-	free(l->seals);
 	free(l->in);
 	free(l);
 }
@@ -110,52 +99,19 @@ int dta_control_line_fd(const struct dta_control_line *l)
 
 int dta_control_line_pending(const struct dta_control_line *l)
 {
-	return l->first != NULL;
+	return l->tls && !dta_control_tls_done(l->tls) ? dta_control_tls_writes(l->tls)
+						       : l->first != NULL;
 }
 
-/* ---- seals ---- */
-
-int dta_control_line_seal(struct dta_control_line *l, const uint8_t *sent, const uint8_t *comes)
+int dta_control_line_tls(struct dta_control_line *l, const void *secret, size_t bytes, bool server)
 {
-	if (!l->seals)
-		l->seals = calloc(2, sizeof(*l->seals));
-	if (!l->seals)
-		return -ENOMEM;
-	chacha_poly1305_set_key(&l->seals[0].cipher, sent);
-	chacha_poly1305_set_key(&l->seals[1].cipher, comes);
-	return 0;
+	l->tls = dta_control_tls_new(l->fd, secret, bytes, server);
+	return l->tls ? 0 : -ENOMEM;
 }
 
-/* Each message has a nonce of its own, and the next one: none can be left out or repeated. */
-static void begin_message(struct seal *s, const uint8_t head[HEAD])
+bool dta_control_line_proved(const struct dta_control_line *l)
 {
-	uint8_t nonce[CHACHA_POLY1305_NONCE_SIZE] = {0};
-
-	for (int i = 0; i < 8; i++)
-		nonce[i] = (uint8_t)(s->next >> 8 * i);
-	s->next++;
-	chacha_poly1305_set_nonce(&s->cipher, nonce);
-	chacha_poly1305_update(&s->cipher, HEAD, head);
-}
-
-/* Seals text, of room for HEAD more before it and TAG behind it. Returns the bytes in all. */
-static size_t seal(struct seal *s, uint8_t *at, size_t bytes)
-{
-	dta_put32(at, (uint32_t)(bytes + TAG));
-	begin_message(s, at);
-	chacha_poly1305_encrypt(&s->cipher, bytes, at + HEAD, at + HEAD);
-	chacha_poly1305_digest(&s->cipher, TAG, at + HEAD + bytes);
-	return HEAD + bytes + TAG;
-}
-
-static bool unseal(struct seal *s, uint8_t *at, size_t bytes)
-{
-	uint8_t tag[TAG];
-
-	begin_message(s, at);
-	chacha_poly1305_decrypt(&s->cipher, bytes, at + HEAD, at + HEAD);
-	chacha_poly1305_digest(&s->cipher, TAG, tag);
-	return memeql_sec(tag, at + HEAD + bytes, TAG);
+	return l->tls && dta_control_tls_done(l->tls);
 }
 
 /* ---- reading ---- */
@@ -177,15 +133,45 @@ static void take_fds(struct dta_control_line *l, const struct base_fds *fds)
 	}
 }
 
+/*
+ * Whether the peer, as far as it has said anything, uses TLS as we do. If not, the line is plain
+ * from here on, so that it can be told.
+ */
+static bool agree(struct dta_control_line *l)
+{
+	unsigned char first;
+
+	if (l->begun || recv(l->fd, &first, 1, MSG_PEEK | MSG_DONTWAIT) != 1)
+		return true;
+	l->begun = true;
+	if (l->tls ? first != '{' : first != TLS_RECORD)
+		return true;
+	dta_control_tls_free(l->tls);
+	l->tls = NULL;
+	return false;
+}
+
+static ssize_t receive_tls(struct dta_control_line *l)
+{
+	const int err = dta_control_tls_handshake(l->tls);
+
+	return err ? err : dta_control_tls_read(l->tls, l->in + l->used, l->room - l->used);
+}
+
 /* Reads available data. False with errno: there is none. */
 static bool fill(struct dta_control_line *l)
 {
-	struct base_fds fds;
+	struct base_fds fds = {0};
 	ssize_t n;
 
 	if (!base_grow(&l->in, &l->room, l->used + 4096, 1))
 		return false;
-	n = base_receive_fds(l->fd, l->in + l->used, l->room - l->used, 0, &fds);
+	if (!agree(l))
+		n = -EPROTONOSUPPORT;
+	else if (l->tls)
+		n = receive_tls(l);
+	else
+		n = base_receive_fds(l->fd, l->in + l->used, l->room - l->used, 0, &fds);
 	if (n < 0) {
 		errno = (int)-n;
 		return false;
@@ -197,48 +183,23 @@ static bool fill(struct dta_control_line *l)
 	return n > 0;
 }
 
-/* The bytes of the first message with all around it, 0: it is not complete; or -EMSGSIZE. */
+/* The bytes of the first message with its newline, 0: it is not complete; or -EMSGSIZE. */
 static ssize_t first_message(struct dta_control_line *l)
 {
-	const char *end;
-	size_t bytes;
+	const char *end = l->used > l->looked ? memchr(l->in + l->looked, '\n', l->used - l->looked)
+					      : NULL;
 
-	if (l->seals) {
-		if (l->used < HEAD)
-			return 0;
-		bytes = dta_get32(l->in);
-		if (bytes < TAG || bytes > l->limit)
-			return -EMSGSIZE;
-		return l->used < HEAD + bytes ? 0 : (ssize_t)(HEAD + bytes);
-	}
-	end = l->used > l->looked ? memchr(l->in + l->looked, '\n', l->used - l->looked) : NULL;
 	l->looked = l->used;
 	if (end)
 		return end + 1 - l->in;
 	return l->used >= l->limit ? -EMSGSIZE : 0;
 }
 
-static json_t *text_of(struct dta_control_line *l, size_t bytes)
-{
-	if (!l->seals)
-		return base_json_read(l->in, bytes - 1, NULL);
-	bytes -= HEAD + TAG;
-	if (!unseal(&l->seals[1], (uint8_t *)l->in, bytes)) {
-		errno = EBADMSG;
-		return NULL;
-	}
-	return base_json_read(l->in + HEAD, bytes, NULL);
-}
-
 /* Takes the first message, of that many bytes, out of the buffer, as an object. */
 static json_t *take(struct dta_control_line *l, size_t bytes, int *passed)
 {
-	json_t *j;
-	int err;
+	json_t *j = base_json_read(l->in, bytes - 1, NULL);
 
-	errno = EPROTO;
-	j = text_of(l, bytes);
-	err = errno == EBADMSG ? EBADMSG : EPROTO;
 	l->used -= bytes;
 	memmove(l->in, l->in + bytes, l->used);
 	l->offset += bytes;
@@ -255,7 +216,7 @@ static json_t *take(struct dta_control_line *l, size_t bytes, int *passed)
 	if (*passed >= 0)
 		close(*passed);
 	*passed = -1;
-	errno = err;
+	errno = EPROTO;
 	return NULL;
 }
 
@@ -276,7 +237,8 @@ json_t *dta_control_line_read(struct dta_control_line *l, int *passed)
 				errno = EPIPE;
 			else if (errno == EWOULDBLOCK || errno == ENOMEM)
 				errno = EAGAIN;
-			else if (errno != EAGAIN)
+			else if (errno != EAGAIN && errno != EMSGSIZE && errno != EPROTO &&
+				 errno != EACCES && errno != EPROTONOSUPPORT)
 				errno = EPIPE;
 			return NULL;
 		}
@@ -288,7 +250,8 @@ json_t *dta_control_line_read(struct dta_control_line *l, int *passed)
 static int send_some(struct dta_control_line *l, struct waiting *w)
 {
 	const struct iovec part = {w->text + w->sent, w->bytes - w->sent};
-	int n = base_send_fds(l->fd, &part, 1, &w->pass, w->pass >= 0, 0);
+	const ssize_t n = l->tls ? dta_control_tls_write(l->tls, part.iov_base, part.iov_len)
+				 : base_send_fds(l->fd, &part, 1, &w->pass, w->pass >= 0, 0);
 
 	if (n < 0)
 		return n == -EAGAIN || n == -EWOULDBLOCK ? -EAGAIN : -EPIPE;
@@ -301,6 +264,9 @@ static int send_some(struct dta_control_line *l, struct waiting *w)
 
 int dta_control_line_flush(struct dta_control_line *l)
 {
+	/* The handshake goes on in what reads. */
+	if (l->tls && !dta_control_tls_done(l->tls))
+		return 0;
 	while (l->first) {
 		struct waiting *w = l->first;
 		int err = send_some(l, w);
@@ -323,15 +289,15 @@ int dta_control_line_write(struct dta_control_line *l, json_t *message, int pass
 	size_t bytes = json_dumpb(message, NULL, 0, JSON_COMPACT);
 	struct waiting *w;
 
-	if (!bytes || bytes >= DTA_CONTROL_LINE_MAX - TAG || l->queued + bytes > QUEUE_MAX ||
-	    !(w = malloc(sizeof(*w) + HEAD + bytes + TAG))) {
+	if (!bytes || bytes >= DTA_CONTROL_LINE_MAX || l->queued + bytes > QUEUE_MAX ||
+	    !(w = malloc(sizeof(*w) + bytes + 1))) {
 		json_decref(message);
 		return -ENOBUFS;
 	}
-	json_dumpb(message, w->text + (l->seals ? HEAD : 0), bytes, JSON_COMPACT);
+	json_dumpb(message, w->text, bytes, JSON_COMPACT);
 	json_decref(message);
-	w->text[bytes] = l->seals ? w->text[bytes] : '\n';
-	w->bytes = l->seals ? seal(&l->seals[0], (uint8_t *)w->text, bytes) : bytes + 1;
+	w->text[bytes] = '\n';
+	w->bytes = bytes + 1;
 	w->sent = 0;
 	w->next = NULL;
 	w->pass = -1;

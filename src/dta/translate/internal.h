@@ -12,10 +12,15 @@
 #define DTA_BATCH 512u	/* datagrams per call */
 #define HELD_MAX  1024u /* pending acknowledgements; beyond, a reporter asks again */
 
-/* An input: answers go out where packets came in. */
+/* An input: answers go out where packets came in. decoder: of devices' packets; else NULL. */
 struct dta_source {
 	struct dta_input *in;
 	bool ended;
+	enum dta_device device;
+	struct dta_decoder *decoder;
+	struct dta_map_batch *batch;
+	struct dta_worker *worker;
+	uint64_t unproven; /* see struct dta_device_account */
 };
 
 /*
@@ -30,6 +35,11 @@ struct dta_translate_held {
 	} a[HELD_MAX];
 };
 
+/* What a collector missed while it was away, with replicas. */
+struct dta_translate_gap {
+	uint64_t from_ns, reports; /* CLOCK_REALTIME; 0: none */
+};
+
 struct dta_worker {
 	struct dta_translate_opts opts;
 	char name[64];
@@ -37,6 +47,7 @@ struct dta_worker {
 	uint32_t sources;
 	struct dta_loss *loss, *legacy; /* reporters of all inputs; legacy: of form B, or NULL */
 	uint64_t translator;		/* its name, as packets have it */
+	uint32_t signer;		/* of the packet: dta_auth_check() */
 	struct dta_client *client[DTA_HASH_RING_MEMBERS_MAX];
 	struct dta_hash_ring ring;
 	struct dta_auth *auth;
@@ -53,9 +64,56 @@ struct dta_worker {
 	uint8_t *gathered;		    /* items for one collector */
 	struct dta_translate_held *held[2]; /* waiting for marks; collected since */
 	struct dta_client_mark mark[DTA_HASH_RING_MEMBERS_MAX];
-	uint64_t lost; /* of dta_client_lost(), over all clients */
+	struct dta_worker_kernel *kernel;	  /* its queue pairs, or NULL */
+	uint64_t lost[DTA_HASH_RING_MEMBERS_MAX]; /* of dta_client_lost() */
+	uint64_t losers;			  /* collectors that lost writes lately */
+	struct dta_translate_gap gap[DTA_HASH_RING_MEMBERS_MAX];
+	uint64_t now; /* of the datagrams that device.c takes */
 };
 
+/* replicas.c: the first members on the ring, of those in up. */
+uint64_t dta_worker_members(const struct dta_worker *w, uint64_t hash, uint64_t up);
+/* Counts a report for those of its members that are away. */
+void dta_worker_missed(struct dta_worker *w, uint64_t hash);
+/* After w->up changed: begins gaps, and tells those that ended. */
+void dta_worker_gaps(struct dta_worker *w, uint64_t was_up);
+/* Whether reports may be lost: pending acknowledgements must be withdrawn. */
+bool dta_worker_lost(struct dta_worker *w);
+
+/* translate.c, for device.c: reports to the collectors of their keys. */
+void dta_worker_dispatch(struct dta_worker *w, const struct dta_header *h,
+			 const struct dta_block *b, uint64_t now);
+
+/* ---- device.c: what devices send ---- */
+
+/* Gives a source what the worker's options say that it brings. 0, -ENOMEM. */
+int dta_worker_device_open(struct dta_worker *w, uint32_t source);
+void dta_worker_device_close(struct dta_source *s);
+void dta_worker_device_take(struct dta_worker *w, uint32_t source, const struct dta_datagram *d,
+			    uint64_t now, uint64_t real);
+/* After a batch of datagrams: gives the reports that are gathered. */
+void dta_worker_device_flush(struct dta_worker *w, uint32_t source, uint64_t now);
+void dta_worker_device_account(const struct dta_worker *w, struct dta_translate_account *a);
+
+/* kernel.c: a connection to the store server for each queue pair in the kernel. */
+int dta_worker_kernel_open(struct dta_worker *w, char *error, size_t error_bytes);
+void dta_worker_kernel_close(struct dta_worker *w);
+/* The rest may be called without. */
+void dta_worker_kernel_before(struct dta_worker *w, const struct dta_loss_key *key, uint64_t now);
+/* As dta_loss_superseded(), by what the kernel wrote. */
+uint32_t dta_worker_kernel_overtaken(struct dta_worker *w, const struct dta_loss_key *key);
+/* quiet: no packet waits for the worker. True: all connections are ready. */
+bool dta_worker_kernel_drive(struct dta_worker *w, bool quiet, uint64_t now);
+bool dta_worker_kernel_waiting(const struct dta_worker *w);
+/* The kernel takes no more. */
+void dta_worker_kernel_stop(struct dta_worker *w, uint64_t now);
+/* True: its frames have settled. */
+bool dta_worker_kernel_finish(struct dta_worker *w, uint64_t now);
+void dta_worker_kernel_abandon(struct dta_worker *w);
+void dta_worker_kernel_notify(struct dta_worker *w);
+void dta_worker_kernel_account(const struct dta_worker *w, struct dta_translate_account *all);
+void dta_worker_kernel_detail(const struct dta_worker *w,
+			      void (*say)(void *arg, const char *name, uint64_t value), void *arg);
 /* Packets dropped for lack of room: by the kernel, at all inputs; and between workers. */
 uint64_t dta_worker_drops(const struct dta_worker *w);
 /* Sends each collector its account. */

@@ -311,6 +311,7 @@ static struct dta_loss_reporter *add_reporter(struct dta_loss *l, const struct d
 	r->bits = (uint8_t)bits;
 	r->seen_ns = now_ns;
 	r->authenticated = authenticated;
+	r->since_ns = r->listed_ns = now_ns;
 	r->birth = ++l->births;
 	r->news_ns = now_ns;
 	r->chain = l->bucket[hash & (l->buckets - 1)];
@@ -660,6 +661,10 @@ int dta_loss_packet(struct dta_loss *l, const struct dta_loss_key *key, const st
 		r->key.port = key->port;
 		r->key.input = key->input;
 	}
+	/* A resent packet may have a newer key; one that was recorded moves answers nowhere. */
+	if (taken || (r->key.port == key->port &&
+		      !memcmp(&r->key.address, &key->address, sizeof(key->address))))
+		r->key.signer = key->signer;
 	want_answer(l, r, h);
 	return (int)taken;
 }
@@ -696,6 +701,23 @@ static uint32_t first_absent(const struct dta_loss *l, const struct dta_loss_rep
 	if (!r->gaps && !r->s.lost && !r->joined)
 		return r->top;
 	return dta_loss_modulo(r, oldest + run(l, r, oldest, far, true));
+}
+
+bool dta_loss_next(const struct dta_loss *l, const struct dta_loss_key *key, uint32_t incarnation,
+		   uint32_t *next)
+{
+	const struct dta_header h = {.incarnation = incarnation};
+	const struct dta_loss_reporter *r = find_reporter(l, key, &h, hash_of(l, key, false));
+
+	if (!r || r->bits != 32 || r->contested)
+		return false;
+	*next = r->top;
+	return true;
+}
+
+uint32_t dta_loss_old(const struct dta_loss *l)
+{
+	return l->last ? l->last_old : 0;
 }
 
 static void answer(const struct dta_loss *l, const struct dta_loss_reporter *r, uint8_t type,

@@ -18,6 +18,7 @@
 #define FINISH_NS 2000000000ull
 #define DRAIN_NS  1000000000ull /* to drain sockets at the end; as long again to count the rest */
 #define START_NS  2000000000ull
+#define AHEAD	  8u	      /* datagrams whose memory is prefetched */
 #define HALF	  0x40000000u /* half of the sequence numbers behind one (RFC 1982) */
 
 /* ---- reports to the collector of their keys ---- */
@@ -31,15 +32,20 @@ static uint64_t collectors_up(const struct dta_worker *w)
 	return up;
 }
 
-static uint32_t collector_of(const struct dta_worker *w, const struct dta_header *h,
-			     const struct dta_block *b, const uint8_t *item, uint64_t up)
+static uint64_t collectors_of(struct dta_worker *w, const struct dta_header *h,
+			      const struct dta_block *b, const uint8_t *item, uint64_t up)
 {
 	const bool sketch = b->opcode == DTA_SKETCH || b->opcode == DTA_SKETCH_END;
-	const uint32_t member = dta_hash_ring_find(
-		&w->ring, dta_hash_ring_hash(h->tenant, b->store, item, sketch ? 0 : b->key_bytes),
-		up);
+	const uint64_t hash = dta_hash_ring_hash(h->tenant, b->store, item,
+						 sketch ? 0 : b->key_bytes);
+	const uint64_t members = dta_worker_members(w, hash, up);
 
-	return member == DTA_HASH_RING_MEMBERS_MAX ? 0 : member; /* which drops and counts it */
+	if (w->opts.replicas > 1) {
+		dta_worker_missed(w, hash);
+		w->account.unreplicated += w->opts.replicas -
+					   (uint32_t)__builtin_popcountll(members ?: 1);
+	}
+	return members ?: 1; /* the first one drops and counts it */
 }
 
 static void dispatch_by_key(struct dta_worker *w, const struct dta_header *h,
@@ -47,17 +53,17 @@ static void dispatch_by_key(struct dta_worker *w, const struct dta_header *h,
 {
 	const uint32_t bytes = b->key_bytes + b->value_bytes;
 	const uint64_t up = w->up;
-	uint8_t to[DTA_REPORTS_MAX];
+	uint64_t to[DTA_REPORTS_MAX];
 
 	for (uint32_t i = 0; i < b->count; i++)
-		to[i] = (uint8_t)collector_of(w, h, b, b->items + (size_t)i * bytes, up);
+		to[i] = collectors_of(w, h, b, b->items + (size_t)i * bytes, up);
 	for (uint32_t c = 0; c < w->opts.n_collectors; c++) {
 		struct dta_block part = *b;
 
 		part.items = w->gathered;
 		part.count = 0;
 		for (uint32_t i = 0; i < b->count; i++)
-			if (to[i] == c)
+			if (to[i] >> c & 1)
 				memcpy(w->gathered + (size_t)part.count++ * bytes,
 				       b->items + (size_t)i * bytes, bytes);
 		if (part.count)
@@ -65,8 +71,8 @@ static void dispatch_by_key(struct dta_worker *w, const struct dta_header *h,
 	}
 }
 
-static void dispatch(struct dta_worker *w, const struct dta_header *h, const struct dta_block *b,
-		     uint64_t now)
+void dta_worker_dispatch(struct dta_worker *w, const struct dta_header *h,
+			 const struct dta_block *b, uint64_t now)
 {
 	w->account.fresh += b->count;
 	if (w->opts.n_collectors == 1)
@@ -94,7 +100,7 @@ static void dispatch_fresh(struct dta_worker *w, uint64_t now)
 			run.items = b->items + (size_t)i * (b->key_bytes + b->value_bytes);
 			run.count = (uint16_t)(end - i);
 			if (run.count)
-				dispatch(w, h, &run, now);
+				dta_worker_dispatch(w, h, &run, now);
 			i = end + 1;
 		}
 		report += b->count;
@@ -154,7 +160,8 @@ static int fresh_reports(struct dta_worker *w, const struct dta_datagram *d, uin
 					 .tenant = h->tenant,
 					 .reporter = h->reporter,
 					 .port = legacy ? DTA_PORT_ANSWER : d->port,
-					 .input = input};
+					 .input = input,
+					 .signer = legacy ? 0 : w->signer};
 	uint32_t superseded;
 	int fresh;
 
@@ -165,6 +172,8 @@ static int fresh_reports(struct dta_worker *w, const struct dta_datagram *d, uin
 	 */
 	if ((legacy && !(h->flags & DTA_ACK_WANTED)) || !w->up)
 		return (int)h->reports;
+	if (!legacy)
+		dta_worker_kernel_before(w, &key, now);
 	if (!h->reports) {
 		dta_loss_heartbeat(w->loss, &key, h, now);
 		if (w->opts.steer && h->flags & DTA_AUTHENTICATED &&
@@ -176,14 +185,17 @@ static int fresh_reports(struct dta_worker *w, const struct dta_datagram *d, uin
 				w->fresh);
 	if (fresh < 0 && w->opts.steer && h->flags & DTA_AUTHENTICATED)
 		dta_steer_release(w->opts.steer, h->tenant, h->reporter, w->opts.worker);
-	superseded = fresh > 0 && !legacy ? dta_loss_superseded(w->loss, &w->packet, w->fresh) : 0;
+	superseded = fresh > 0 && !legacy
+			     ? dta_worker_kernel_overtaken(w, &key) +
+				       dta_loss_superseded(w->loss, &w->packet, w->fresh)
+			     : 0;
 	w->account.fresh += superseded;
 	w->account.engine.in += superseded;
 	w->account.engine.dropped[DTA_DROP_SUPERSEDED] += superseded;
 	return fresh - (int)superseded;
 }
 
-static enum dta_refusal authenticate(const struct dta_worker *w, const struct dta_datagram *d,
+static enum dta_refusal authenticate(struct dta_worker *w, const struct dta_datagram *d,
 				     uint64_t real)
 {
 	const struct dta_header *h = &w->packet.header;
@@ -194,7 +206,7 @@ static enum dta_refusal authenticate(const struct dta_worker *w, const struct dt
 		to = dta_datagram_to(d);
 		here.address = &to;
 	}
-	return dta_auth_check(w->auth, h, d->data, d->bytes, &here, real);
+	return dta_auth_check(w->auth, h, d->data, d->bytes, &here, real, &w->signer);
 }
 
 static void take_datagram(struct dta_worker *w, uint32_t input, const struct dta_datagram *d,
@@ -240,7 +252,7 @@ static void take_datagram(struct dta_worker *w, uint32_t input, const struct dta
 		a->maybe_twice += (uint32_t)fresh;
 	if ((uint32_t)fresh == h->reports)
 		for (uint32_t k = 0; k < h->blocks; k++)
-			dispatch(w, h, &w->packet.block[k], now);
+			dta_worker_dispatch(w, h, &w->packet.block[k], now);
 	else if (fresh)
 		dispatch_fresh(w, now);
 }
@@ -283,12 +295,14 @@ static void send_answer(struct dta_worker *w, const struct dta_loss_key *to,
 {
 	uint8_t packet[DTA_ANSWER_BYTES + DTA_RANGES_MAX * 8 + DTA_MAC_BYTES];
 	/* A stranger who uses the number of a reporter gets nothing that its key has signed. */
-	const struct dta_key *key = to->authenticated
-					    ? dta_auth_find(w->auth, to->tenant, to->reporter)
-					    : NULL;
+	const struct dta_key *key = to->authenticated ? dta_auth_find(w->auth, to->tenant,
+								      to->reporter, to->signer)
+						      : NULL;
 	struct dta_answer now = *a;
 	size_t bytes;
 
+	if (to->authenticated && !key)
+		return; /* its key was taken back meanwhile */
 	now.credits = dta_credits_now(&w->credits);
 	if (!to->authenticated) {
 		const uint32_t room = dta_reflect_room(&w->reflect, &to->address, base_now_ns());
@@ -308,8 +322,10 @@ static bool send_held(struct dta_worker *w)
 {
 	struct dta_translate_held *h = w->held[0];
 
+	/* Of several copies, that of a collector which is away is not waited for. */
 	for (uint32_t i = 0; h->count && i < w->opts.n_collectors; i++)
-		if (!dta_client_settled(w->client[i], &w->mark[i]))
+		if ((w->opts.replicas < 2 || dta_client_ready(w->client[i]) || !w->up) &&
+		    !dta_client_settled(w->client[i], &w->mark[i]))
 			return false;
 	for (uint32_t i = 0; i < h->count; i++)
 		send_answer(w, &h->a[i].to, &h->a[i].answer);
@@ -323,13 +339,8 @@ static bool send_held(struct dta_worker *w)
  */
 static void withdraw_lost(struct dta_worker *w)
 {
-	uint64_t lost = 0;
-
-	for (uint32_t i = 0; i < w->opts.n_collectors; i++)
-		lost += dta_client_lost(w->client[i]);
-	if (lost == w->lost)
+	if (!dta_worker_lost(w))
 		return;
-	w->lost = lost;
 	w->held[0]->count = w->held[1]->count = 0;
 	dta_loss_reset(w->loss);
 }
@@ -383,8 +394,9 @@ static void answer(struct dta_worker *w, uint64_t now)
 
 /* ---- the loop ---- */
 
-static void poll_timers(struct dta_worker *w, uint64_t now)
+static void poll_timers(struct dta_worker *w, bool quiet, uint64_t now)
 {
+	const uint64_t was_up = w->up;
 	bool ready = true;
 
 	w->looked_ns = now;
@@ -393,9 +405,11 @@ static void poll_timers(struct dta_worker *w, uint64_t now)
 		dta_client_drive(w->client[i], now);
 		ready &= dta_client_ready(w->client[i]);
 	}
+	ready &= dta_worker_kernel_drive(w, quiet, now);
 	answer(w, now);
 	release_held(w, now);
 	w->up = collectors_up(w);
+	dta_worker_gaps(w, was_up);
 	atomic_store_explicit(&w->ready, ready, memory_order_relaxed);
 	if (now - w->told_ns >= TELL_NS) {
 		w->told_ns = now;
@@ -405,11 +419,21 @@ static void poll_timers(struct dta_worker *w, uint64_t now)
 
 /*
  * Takes received datagrams while the collector has room; the rest waits in the socket. With several
- * collectors none may hold up the others: excess is dropped.
+ * collectors none may hold up the others, and excess is dropped; but replicas are to be equal.
  */
 static bool has_room(const struct dta_worker *w)
 {
+	for (uint32_t i = 0; w->opts.replicas > 1 && i < w->opts.n_collectors; i++)
+		if (dta_client_congested(w->client[i]))
+			return false;
 	return w->opts.n_collectors > 1 || !dta_client_congested(w->client[0]);
+}
+
+/* A slot misses the cache: its line comes while the packets before it are taken. */
+static void prefetch(const struct dta_worker *w, uint32_t at)
+{
+	if (at < w->came && w->opts.n_collectors == 1)
+		dta_client_prefetch(w->client[0], w->datagram[at].data, w->datagram[at].bytes);
 }
 
 static int take_datagrams(struct dta_worker *w)
@@ -422,7 +446,13 @@ static int take_datagrams(struct dta_worker *w)
 	now = base_now_ns();
 	real = base_realtime_ns();
 	while (w->at < w->came && has_room(w))
-		take_datagram(w, w->from, &w->datagram[w->at++], now, real);
+		if (w->source[w->from].decoder) {
+			dta_worker_device_take(w, w->from, &w->datagram[w->at++], now, real);
+		} else {
+			prefetch(w, w->at + AHEAD);
+			take_datagram(w, w->from, &w->datagram[w->at++], now, real);
+		}
+	dta_worker_device_flush(w, w->from, now);
 	return (int)(w->at - at);
 }
 
@@ -479,7 +509,7 @@ static bool wait_for_work(struct dta_worker *w, int stop_fd, uint64_t now)
 {
 	struct pollfd p[2 + DTA_TRANSLATE_INPUTS + DTA_HASH_RING_MEMBERS_MAX] = {
 		{.fd = stop_fd, .events = POLLIN}};
-	bool waiting = now - w->busy_ns < IDLE_NS;
+	bool waiting = now - w->busy_ns < IDLE_NS || dta_worker_kernel_waiting(w);
 	nfds_t n = 1;
 
 	if (w->opts.steer)
@@ -524,7 +554,7 @@ static void drain(struct dta_worker *w)
 		for (uint32_t i = 0; i < w->opts.n_collectors; i++)
 			dta_client_tick(w->client[i], now);
 		if (w->at < w->came || now - w->looked_ns >= LOOK_NS)
-			poll_timers(w, now);
+			poll_timers(w, false, now);
 	}
 	w->account.unread += w->came - w->at;
 	for (uint32_t i = 0; i < w->sources; i++) {
@@ -541,6 +571,7 @@ static void drain(struct dta_worker *w)
 /* Nothing is taken any more: counts what was received and not taken. */
 static void end_intake(struct dta_worker *w)
 {
+	dta_worker_kernel_stop(w, base_now_ns());
 	drain(w);
 	if (w->opts.steer)
 		w->account.unread += dta_steer_end(w->opts.steer, w->opts.worker);
@@ -558,12 +589,14 @@ static void finish(struct dta_worker *w)
 		done = true;
 		for (uint32_t i = 0; i < w->opts.n_collectors; i++)
 			done &= dta_client_finish(w->client[i], now);
+		done &= dta_worker_kernel_finish(w, now);
 		if (!done)
 			poll(NULL, 0, 1);
 	} while (!done && base_now_ns() < end);
 	/* Nothing is in flight: what is left is dropped and counted. */
 	for (uint32_t i = 0; i < w->opts.n_collectors; i++)
 		dta_client_abandon(w->client[i]);
+	dta_worker_kernel_abandon(w);
 	answer(w, base_now_ns());
 	release_held(w, base_now_ns());
 	release_held(w, base_now_ns());
@@ -596,7 +629,7 @@ void dta_worker_run(struct dta_worker *w, int stop_fd)
 				dta_client_tick(w->client[i], now);
 		}
 		if (!taken || now - w->looked_ns >= LOOK_NS) {
-			poll_timers(w, now);
+			poll_timers(w, !taken, now);
 			/* Check for signals even under a flood. */
 			if (taken ? base_stop_wait(stop_fd, 0) : wait_for_work(w, stop_fd, now))
 				break;
@@ -622,14 +655,14 @@ static void set_tenant(void *arg, uint16_t tenant, bool required)
 	dta_auth_require(w->auth, tenant, required);
 }
 
-static void set_key(void *arg, uint16_t tenant, int64_t reporter, const uint8_t *key, size_t bytes)
+static void set_keys(void *arg, uint16_t tenant, const struct dta_key_spec *keys, size_t n)
 {
 	struct dta_worker *w = arg;
-	const int err = dta_auth_key(w->auth, tenant, reporter, key, bytes);
+	const int err = dta_auth_keys(w->auth, tenant, keys, n);
 
 	if (err)
-		base_log_limited(BASE_ERROR, "translate", "key refused: %s tenant=%u reporter=%lld",
-				 strerror(-err), tenant, (long long)reporter);
+		base_log_limited(BASE_ERROR, "translate", "keys refused: %s tenant=%u",
+				 strerror(-err), tenant);
 }
 
 static void forgotten(void *arg, uint16_t tenant, uint32_t reporter)
@@ -669,9 +702,14 @@ struct dta_worker *dta_worker_new(const struct dta_translate_opts *opts, const c
 	w->opts = *opts;
 	if (!w->opts.legacy_hops)
 		w->opts.legacy_hops = 5;
+	if (!w->opts.replicas)
+		w->opts.replicas = 1;
 	snprintf(w->name, sizeof(w->name), "%s", name);
 	for (uint32_t i = 0; i < n_inputs && i < DTA_TRANSLATE_INPUTS; i++)
 		w->source[w->sources++].in = inputs[i];
+	for (uint32_t i = 0; i < w->sources; i++)
+		if (dta_worker_device_open(w, i))
+			goto fail;
 	w->gathered = malloc(DTA_PACKET_MAX);
 	w->auth = dta_auth_new();
 	for (int i = 0; i < 2; i++)
@@ -702,8 +740,9 @@ struct dta_worker *dta_worker_new(const struct dta_translate_opts *opts, const c
 
 		c.collector = opts->collectors[i];
 		c.name = w->name;
+		c.replicas = w->opts.replicas;
 		c.tenant = set_tenant;
-		c.key = set_key;
+		c.keys = set_keys;
 		c.arg = w;
 		w->client[i] = dta_client_new(&c, error, error_bytes);
 		if (!w->client[i]) {
@@ -711,7 +750,9 @@ struct dta_worker *dta_worker_new(const struct dta_translate_opts *opts, const c
 			goto fail;
 		}
 	}
-	return w;
+	err = opts->kernel ? dta_worker_kernel_open(w, error, error_bytes) : 0;
+	if (!err)
+		return w;
 fail:
 	dta_worker_free(w);
 	errno = -err;
@@ -724,8 +765,11 @@ void dta_worker_free(struct dta_worker *w)
 		return;
 	for (uint32_t i = 0; i < w->opts.n_collectors; i++)
 		dta_client_free(w->client[i]);
-	for (uint32_t i = 0; i < w->sources; i++)
+	dta_worker_kernel_close(w);
+	for (uint32_t i = 0; i < w->sources; i++) {
 		w->source[i].in->ops->close(w->source[i].in);
+		dta_worker_device_close(&w->source[i]);
+	}
 	dta_loss_free(w->loss);
 	dta_loss_free(w->legacy);
 	dta_auth_free(w->auth);

@@ -19,13 +19,18 @@
 struct dta_translate_opts {
 	const char *const *collectors; /* several: keys are spread by hash_ring.h */
 	uint32_t n_collectors;
+	uint32_t replicas; /* collectors that a report is written to, if that many are up; 0: 1 */
 	struct dta_client_opts client; /* collector and callbacks are filled in */
 	const char *name;	       /* of the translator, which packets may be meant for */
 	struct dta_loss_opts loss;     /* the callbacks are filled in */
 	struct dta_steer *steer;       /* NULL: one worker */
 	uint32_t worker;	       /* its number there */
+	struct dta_kernel *kernel;     /* with one worker and one collector; or NULL */
 	enum dta_legacy legacy;
 	uint8_t legacy_hops; /* of the original's paths; 0: 5 */
+	/* What each input brings: DTA_DEVICES: reports. map: of what devices send; shared. */
+	enum dta_device device[DTA_TRANSLATE_INPUTS];
+	const struct dta_map *map;
 };
 
 struct dta_worker;

@@ -135,13 +135,15 @@ int dta_key_read(const char *path, uint8_t key[DTA_KEY_BYTES])
 /* ---- the table of keys: sorted by id, as it is searched far more often than changed ---- */
 
 struct auth_entry {
-	uint64_t id; /* tenant << 33 | own << 32 | reporter: the tenant's key sorts first */
+	uint64_t id; /* of its first reporter */
+	uint32_t last, number;
+	uint64_t until_ns;
 	struct dta_key *key;
 };
 
 struct dta_auth {
 	struct auth_entry *entry;
-	size_t n, room;
+	size_t n;
 	uint64_t required[65536 / 64];
 	struct {
 		struct in6_addr address;
@@ -150,12 +152,13 @@ struct dta_auth {
 	} last; /* the address of the last packet, whose hash takes as long as a block of AES */
 };
 
-static uint64_t id_of(uint16_t tenant, int64_t reporter)
+/* tenant << 33 | own << 32 | reporter: the tenant's keys sort first. */
+static uint64_t id_of(uint16_t tenant, bool own, uint32_t reporter)
 {
-	return (uint64_t)tenant << 33 | (reporter < 0 ? 0 : 1ull << 32 | (uint64_t)reporter);
+	return (uint64_t)tenant << 33 | (uint64_t)own << 32 | (own ? reporter : 0);
 }
 
-/* The index of id, or where it belongs. */
+/* How many entries have a smaller id. */
 static size_t place(const struct dta_auth *a, uint64_t id)
 {
 	size_t at;
@@ -173,49 +176,97 @@ struct dta_auth *dta_auth_new(void)
 	return a;
 }
 
+static void free_entries(struct auth_entry *e, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		dta_key_free(e[i].key);
+}
+
 void dta_auth_free(struct dta_auth *a)
 {
 	if (!a)
 		return;
-	for (size_t i = 0; i < a->n; i++)
-		dta_key_free(a->entry[i].key);
+	free_entries(a->entry, a->n);
 	free(a->entry);
 	free(a);
 }
 
-int dta_auth_key(struct dta_auth *a, uint16_t tenant, int64_t reporter, const void *key,
-		 size_t bytes)
+static int by_range(const void *x, const void *y)
 {
-	uint64_t id = id_of(tenant, reporter);
-	struct dta_key *k = NULL;
-	size_t at = place(a, id);
-	bool there = at < a->n && a->entry[at].id == id;
+	const struct dta_key_spec *a = x, *b = y;
+	const uint64_t ia = id_of(0, a->own, a->first), ib = id_of(0, b->own, b->first);
 
-	if (reporter < -1 || reporter > UINT32_MAX)
-		return -EINVAL;
-	if (key) {
-		k = dta_key_new(key, bytes);
-		if (!k)
-			return -errno;
+	return ia < ib ? -1 : ia > ib;
+}
+
+const char *dta_keys_check(struct dta_key_spec *keys, size_t n)
+{
+	uint32_t each = 1;
+
+	qsort(keys, n, sizeof(*keys), by_range);
+	for (size_t i = 0; i < n; i++) {
+		const struct dta_key_spec *k = &keys[i], *before = i ? k - 1 : NULL;
+
+		if (k->own && k->first > k->last)
+			return "a range of reporters ends before it begins";
+		if (!before || before->own != k->own)
+			each = 1;
+		else if (!k->own || (before->first == k->first && before->last == k->last))
+			each++;
+		else if (before->last < k->first)
+			each = 1;
+		else
+			return "ranges of reporters overlap: they must be the same or apart";
+		if (each > DTA_KEYS_EACH)
+			return "reporters have more than 4 keys at a time";
 	}
-	if (there) {
-		dta_key_free(a->entry[at].key);
-		a->entry[at].key = k;
-		if (!k) {
-			a->n--;
-			memmove(a->entry + at, a->entry + at + 1, (a->n - at) * sizeof(*a->entry));
+	return NULL;
+}
+
+/* A number that tells a key from the others, and says nothing of it. */
+static uint32_t number_of(const struct dta_key *k)
+{
+	static const char purpose[] = "sidelight dta key number";
+	uint8_t m[DTA_MAC_BYTES];
+
+	mac(k, purpose, sizeof(purpose), m);
+	return dta_get32(m) | 1;
+}
+
+int dta_auth_keys(struct dta_auth *a, uint16_t tenant, const struct dta_key_spec *keys, size_t n)
+{
+	const size_t from = place(a, id_of(tenant, false, 0)),
+		     to = tenant == UINT16_MAX ? a->n : place(a, id_of(tenant + 1, false, 0)),
+		     all = a->n - (to - from) + n;
+	struct auth_entry *e;
+
+	if (all > DTA_KEYS_MAX)
+		return -ENOSPC;
+	e = calloc(all + 1, sizeof(*e));
+	if (!e)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++) {
+		e[from + i] = (struct auth_entry){
+			.id = id_of(tenant, keys[i].own, keys[i].first),
+			.last = keys[i].own ? keys[i].last : UINT32_MAX,
+			.until_ns = keys[i].until_ns ? keys[i].until_ns : UINT64_MAX,
+			.key = dta_key_new(keys[i].key, DTA_KEY_BYTES),
+		};
+		if (!e[from + i].key) {
+			free_entries(e + from, i);
+			free(e);
+			return -ENOMEM;
 		}
-		return 0;
+		e[from + i].number = number_of(e[from + i].key);
 	}
-	if (!k)
-		return 0;
-	if (a->n == DTA_KEYS_MAX || !BASE_GROW(a->entry, a->n, a->room)) {
-		dta_key_free(k);
-		return a->n == DTA_KEYS_MAX ? -ENOSPC : -ENOMEM;
+	if (a->n) {
+		memcpy(e, a->entry, from * sizeof(*e));
+		memcpy(e + from + n, a->entry + to, (a->n - to) * sizeof(*e));
+		free_entries(a->entry + from, to - from);
 	}
-	memmove(a->entry + at + 1, a->entry + at, (a->n - at) * sizeof(*a->entry));
-	a->entry[at] = (struct auth_entry){id, k};
-	a->n++;
+	free(a->entry);
+	a->entry = e;
+	a->n = all;
 	return 0;
 }
 
@@ -229,16 +280,33 @@ void dta_auth_require(struct dta_auth *a, uint16_t tenant, bool required)
 		a->required[tenant / 64] &= ~bit;
 }
 
-const struct dta_key *dta_auth_find(const struct dta_auth *a, uint16_t tenant, uint32_t reporter)
+/* The keys of a reporter: its own if it has any, of whatever age, or else the tenant's. */
+static const struct auth_entry *keys_of(const struct dta_auth *a, uint16_t tenant,
+					uint32_t reporter, size_t *n)
 {
-	uint64_t id = id_of(tenant, reporter);
-	size_t at = place(a, id);
+	size_t end = place(a, id_of(tenant, true, reporter) + 1), from;
+	const uint64_t tenants = id_of(tenant, false, 0);
 
-	if (at == a->n || a->entry[at].id != id) {
-		id = id_of(tenant, -1);
-		at = place(a, id);
-	}
-	return at < a->n && a->entry[at].id == id ? a->entry[at].key : NULL;
+	if (!end || a->entry[end - 1].id <= tenants || a->entry[end - 1].id >> 33 != tenant ||
+	    a->entry[end - 1].last < reporter)
+		end = place(a, tenants + 1);
+	from = end;
+	while (from && a->entry[from - 1].id == a->entry[end - 1].id)
+		from--;
+	*n = end && a->entry[end - 1].id >> 33 == tenant ? end - from : 0;
+	return a->entry + from;
+}
+
+const struct dta_key *dta_auth_find(const struct dta_auth *a, uint16_t tenant, uint32_t reporter,
+				    uint32_t used)
+{
+	size_t n;
+	const struct auth_entry *e = keys_of(a, tenant, reporter, &n);
+
+	for (size_t i = 0; i < n; i++)
+		if (e[i].number == used)
+			return e[i].key;
+	return NULL;
 }
 
 static bool meant_for(struct dta_auth *a, const struct dta_auth_here *here, const uint8_t *packet,
@@ -258,15 +326,22 @@ static bool meant_for(struct dta_auth *a, const struct dta_auth_here *here, cons
 }
 
 enum dta_refusal dta_auth_check(struct dta_auth *a, const struct dta_header *h, const void *packet,
-				size_t bytes, const struct dta_auth_here *here, uint64_t now_ns)
+				size_t bytes, const struct dta_auth_here *here, uint64_t now_ns,
+				uint32_t *used)
 {
-	const struct dta_key *k;
+	const struct auth_entry *e;
+	size_t n, i;
 
+	*used = 0;
 	if (!(h->flags & DTA_AUTHENTICATED))
 		return a->required[h->tenant / 64] >> h->tenant % 64 & 1 ? DTA_BAD_MAC : DTA_FINE;
-	k = dta_auth_find(a, h->tenant, h->reporter);
-	if (!k || !dta_mac_fits(k, packet, bytes))
+	e = keys_of(a, h->tenant, h->reporter, &n);
+	for (i = 0; i < n; i++)
+		if (now_ns < e[i].until_ns && dta_mac_fits(e[i].key, packet, bytes))
+			break;
+	if (i == n)
 		return DTA_BAD_MAC;
+	*used = e[i].number;
 	if (!meant_for(a, here, packet, bytes))
 		return DTA_ELSEWHERE;
 	if (h->time_ns + DTA_SKEW_NS < now_ns || now_ns + DTA_SKEW_NS < h->time_ns)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * auth.h - packet authentication: AES-CMAC-128 (RFC 4493) over everything before the MAC, with a
- * key per reporter or, for reporters without one, per tenant. One key serves both directions: an
- * answer cannot pass for a packet, as its credits and zero word lie where a packet has its time.
+ * key per reporter or, for reporters without one, per tenant. While keys are exchanged, a reporter
+ * has several. One key serves both directions: an answer cannot pass for a packet, as its credits
+ * and zero word lie where a packet has its time.
  *
  * Replay is prevented by four checks:
  * - a packet states the translator that it is meant for, and another one refuses it;
@@ -59,21 +60,33 @@ ssize_t dta_secret_read(const char *path, uint8_t secret[DTA_SECRET_MAX]);
 
 /* ---- the translator's keys: single-threaded ---- */
 
-#define DTA_KEYS_MAX 65536u
+#define DTA_KEYS_MAX	    65536u
+#define DTA_KEYS_TENANT_MAX 8192u /* fit one message of the control channel */
+#define DTA_KEYS_EACH	    4u	  /* that reporters may have at a time */
+
+/* A key of reporters first to last of a tenant, or of all those that have none of their own. */
+struct dta_key_spec {
+	bool own;
+	uint32_t first, last;
+	uint64_t until_ns; /* CLOCK_REALTIME; 0: for good */
+	uint8_t key[DTA_KEY_BYTES];
+};
+/*
+ * Whether a tenant's keys can be used: ranges that are the same or apart, of DTA_KEYS_EACH keys at
+ * most. NULL, or why not. Sorts them by range.
+ */
+const char *dta_keys_check(struct dta_key_spec *keys, size_t n);
 
 struct dta_auth;
 struct dta_auth *dta_auth_new(void);
 void dta_auth_free(struct dta_auth *a);
-/*
- * Sets a reporter's key, or with reporter -1 that of all reporters of the tenant without their own.
- * key NULL removes it. 0, -EINVAL (length, reporter), -ENOSPC, -ENOMEM.
- */
-int dta_auth_key(struct dta_auth *a, uint16_t tenant, int64_t reporter, const void *key,
-		 size_t bytes);
+/* Replaces the keys of a tenant by those that dta_keys_check() accepted. 0, -ENOSPC, -ENOMEM. */
+int dta_auth_keys(struct dta_auth *a, uint16_t tenant, const struct dta_key_spec *keys, size_t n);
 /* Whether packets of this tenant must carry a MAC. Default: they need not. */
 void dta_auth_require(struct dta_auth *a, uint16_t tenant, bool required);
-/* NULL if it has no key. */
-const struct dta_key *dta_auth_find(const struct dta_auth *a, uint16_t tenant, uint32_t reporter);
+/* The key of a reporter that dta_auth_check() gave as `used`, or NULL: it was taken back. */
+const struct dta_key *dta_auth_find(const struct dta_auth *a, uint16_t tenant, uint32_t reporter,
+				    uint32_t used);
 /* The translator itself, by both of its identities, at a packet's arrival. */
 struct dta_auth_here {
 	uint64_t name;
@@ -84,10 +97,12 @@ struct dta_auth_here {
 /*
  * Checks a packet that dta_parse() accepted. DTA_FINE, DTA_BAD_MAC (wrong, missing where required,
  * or the reporter has no key), DTA_ELSEWHERE (meant for another translator), DTA_REPLAYED (its
- * time). now_ns: CLOCK_REALTIME. Packets in the original's formats have no MAC and belong to tenant
- * 0.
+ * time). now_ns: CLOCK_REALTIME. used: which of its keys made the MAC, a number that is the same in
+ * each process; 0 without one. Packets in the original's formats have no MAC and belong to
+ * tenant 0.
  */
 enum dta_refusal dta_auth_check(struct dta_auth *a, const struct dta_header *h, const void *packet,
-				size_t bytes, const struct dta_auth_here *here, uint64_t now_ns);
+				size_t bytes, const struct dta_auth_here *here, uint64_t now_ns,
+				uint32_t *used);
 
 #endif

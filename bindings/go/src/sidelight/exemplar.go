@@ -106,7 +106,7 @@ func (p *place) setExemplar(cell uint32, value float64, labels Labels, when time
 	if r.mem == nil {
 		return
 	}
-	encoded, err := encodeLabels(labels.list(), true, true)
+	encoded, err := encodeLabels(labels.list(), true, false)
 	if err != nil || len(encoded) > exemplarLabels {
 		r.countExemplar(exemplarHeadDropped)
 		return

@@ -3,27 +3,27 @@
  * pb_read.h - reads protobuf (protobuf.dev/programming-guides/encoding) field by field, in place.
  * Every length is checked; groups, which no current format has, are malformed.
  */
-#ifndef SL_BRIDGE_PB_READ_H
-#define SL_BRIDGE_PB_READ_H
+#ifndef SL_BASE_PB_READ_H
+#define SL_BASE_PB_READ_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
-struct bridge_pb {
+struct base_pb {
 	const uint8_t *at, *end;
 	bool bad; /* malformed: nothing more is read */
 };
 
-struct bridge_pb_field {
+struct base_pb_field {
 	uint32_t number;
-	uint32_t wire;	       /* 0 varint, 1 fixed64, 2 length, 5 fixed32 */
-	uint64_t value;	       /* of all but length */
-	struct bridge_pb data; /* of length */
+	uint32_t wire;	     /* 0 varint, 1 fixed64, 2 length, 5 fixed32 */
+	uint64_t value;	     /* of all but length */
+	struct base_pb data; /* of length */
 };
 
-static inline uint64_t bridge_pb_varint(struct bridge_pb *p)
+static inline uint64_t base_pb_varint(struct base_pb *p)
 {
 	uint64_t v = 0;
 
@@ -38,7 +38,7 @@ static inline uint64_t bridge_pb_varint(struct bridge_pb *p)
 	return 0;
 }
 
-static inline uint64_t bridge_pb_fixed(struct bridge_pb *p, size_t bytes)
+static inline uint64_t base_pb_fixed(struct base_pb *p, size_t bytes)
 {
 	uint64_t v = 0;
 
@@ -52,33 +52,33 @@ static inline uint64_t bridge_pb_fixed(struct bridge_pb *p, size_t bytes)
 }
 
 /* False at the end, or if what follows is malformed. */
-static inline bool bridge_pb_next(struct bridge_pb *p, struct bridge_pb_field *f)
+static inline bool base_pb_next(struct base_pb *p, struct base_pb_field *f)
 {
 	uint64_t tag, n;
 
 	if (p->bad || p->at == p->end)
 		return false;
-	tag = bridge_pb_varint(p);
+	tag = base_pb_varint(p);
 	f->number = (uint32_t)(tag >> 3);
 	f->wire = tag & 7;
 	p->bad |= !f->number || tag >> 32;
 	switch (f->wire) {
 	case 0:
-		f->value = bridge_pb_varint(p);
+		f->value = base_pb_varint(p);
 		break;
 	case 1:
-		f->value = bridge_pb_fixed(p, 8);
+		f->value = base_pb_fixed(p, 8);
 		break;
 	case 5:
-		f->value = bridge_pb_fixed(p, 4);
+		f->value = base_pb_fixed(p, 4);
 		break;
 	case 2:
-		n = bridge_pb_varint(p);
+		n = base_pb_varint(p);
 		if (p->bad || n > (size_t)(p->end - p->at)) {
 			p->bad = true;
 			break;
 		}
-		f->data = (struct bridge_pb){p->at, p->at + n, false};
+		f->data = (struct base_pb){p->at, p->at + n, false};
 		p->at += n;
 		break;
 	default:
@@ -87,7 +87,7 @@ static inline bool bridge_pb_next(struct bridge_pb *p, struct bridge_pb_field *f
 	return !p->bad;
 }
 
-static inline double bridge_pb_f64(uint64_t bits)
+static inline double base_pb_f64(uint64_t bits)
 {
 	double v;
 
@@ -96,7 +96,7 @@ static inline double bridge_pb_f64(uint64_t bits)
 }
 
 /* sint32 and sint64. */
-static inline int64_t bridge_pb_zigzag(uint64_t v)
+static inline int64_t base_pb_zigzag(uint64_t v)
 {
 	return (int64_t)(v >> 1) ^ -(int64_t)(v & 1);
 }

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include "api/matchers.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <pcre2.h>
+
+#include "base/base.h"
+
+#define PATTERN_MAX 4096u
+#define STEPS_MAX   100000u /* of backtracking for one value */
+#define HEAP_MAX_KB 1024u
+
+/* ---- one matcher ---- */
+
+static int compile(struct api_matchers *ms, struct api_matcher *m, char *error, size_t error_bytes)
+{
+	pcre2_compile_context *limits = pcre2_compile_context_create(NULL);
+	PCRE2_SIZE at;
+	int code = 0;
+
+	if (!limits)
+		return -ENOMEM;
+	pcre2_set_max_pattern_length(limits, PATTERN_MAX);
+	m->code = pcre2_compile((PCRE2_SPTR)m->value, PCRE2_ZERO_TERMINATED,
+				PCRE2_ANCHORED | PCRE2_ENDANCHORED | PCRE2_MATCH_INVALID_UTF |
+					PCRE2_NEVER_BACKSLASH_C,
+				&code, &at, limits);
+	pcre2_compile_context_free(limits);
+	if (!m->code) {
+		PCRE2_UCHAR why[128] = "";
+
+		pcre2_get_error_message(code, why, sizeof(why));
+		return base_fail(error, error_bytes, -EINVAL, "regular expression \"%.80s\": %s",
+				 m->value, (char *)why);
+	}
+	m->data = pcre2_match_data_create(1, NULL);
+	if (!ms->context) {
+		ms->context = pcre2_match_context_create(NULL);
+		if (ms->context) {
+			pcre2_set_match_limit(ms->context, STEPS_MAX);
+			pcre2_set_heap_limit(ms->context, HEAP_MAX_KB);
+		}
+	}
+	return m->data && ms->context ? 0 : -ENOMEM;
+}
+
+static bool passes(struct api_matchers *ms, const struct api_matcher *m, const char *value)
+{
+	int n;
+
+	switch (m->type) {
+	case API_MATCH_EQUAL:
+		return !strcmp(value, m->value);
+	case API_MATCH_NOT_EQUAL:
+		return strcmp(value, m->value);
+	default:
+		n = pcre2_match(m->code, (PCRE2_SPTR)value, strlen(value), 0, 0, m->data,
+				ms->context);
+		ms->too_costly |= n < 0 && n != PCRE2_ERROR_NOMATCH;
+		return (n >= 0) == (m->type == API_MATCH_RE);
+	}
+}
+
+int api_matchers_add(struct api_matchers *ms, enum api_match type, const char *name,
+		     size_t name_bytes, const char *value, size_t value_bytes, char *error,
+		     size_t error_bytes)
+{
+	struct api_matcher *m = &ms->m[ms->n];
+
+	if (ms->n == API_MATCHERS_MAX)
+		return base_fail(error, error_bytes, -EINVAL, "more than %u matchers",
+				 API_MATCHERS_MAX);
+	if (memchr(name, 0, name_bytes) || memchr(value, 0, value_bytes))
+		return base_fail(error, error_bytes, -EINVAL, "a NUL in a matcher");
+	ms->n++;
+	*m = (struct api_matcher){.type = type,
+				  .name = strndup(name, name_bytes),
+				  .value = strndup(value, value_bytes)};
+	if (!m->name || !m->value)
+		return -ENOMEM;
+	return type == API_MATCH_RE || type == API_MATCH_NOT_RE ? compile(ms, m, error, error_bytes)
+								: 0;
+}
+
+void api_matchers_free(struct api_matchers *ms)
+{
+	for (size_t i = 0; i < ms->n; i++) {
+		free(ms->m[i].name);
+		free(ms->m[i].value);
+		pcre2_code_free(ms->m[i].code);
+		pcre2_match_data_free(ms->m[i].data);
+	}
+	pcre2_match_context_free(ms->context);
+	*ms = (struct api_matchers){.n = 0};
+}
+
+bool api_matchers_name(struct api_matchers *ms, const char *name)
+{
+	for (size_t i = 0; i < ms->n; i++)
+		if (!strcmp(ms->m[i].name, "__name__") && !passes(ms, &ms->m[i], name))
+			return false;
+	return true;
+}
+
+static const char *label_of(const struct collect_series_view *s, const char *key)
+{
+	for (uint32_t i = 0; i < s->labels; i++)
+		if (!strcmp(s->keys[i], key))
+			return s->values[i];
+	return "";
+}
+
+bool api_matchers_labels(struct api_matchers *ms, const struct collect_series_view *s)
+{
+	for (size_t i = 0; i < ms->n; i++)
+		if (strcmp(ms->m[i].name, "__name__") &&
+		    !passes(ms, &ms->m[i], label_of(s, ms->m[i].name)))
+			return false;
+	return true;
+}
+
+/* ---- text ---- */
+
+const char *api_promql_space(const char *s)
+{
+	for (;; s++) {
+		if (*s == '#')
+			s += strcspn(s, "\n");
+		if (!*s || !isspace((unsigned char)*s))
+			return s;
+	}
+}
+
+size_t api_promql_name(const char *s, bool colons)
+{
+	size_t n = 0;
+
+	while (isalpha((unsigned char)s[n]) || s[n] == '_' || (colons && s[n] == ':') ||
+	       (n && isdigit((unsigned char)s[n])))
+		n++;
+	return n;
+}
+
+static size_t put_utf8(char *out, unsigned int c)
+{
+	if (c < 0x80) {
+		out[0] = (char)c;
+		return 1;
+	}
+	if (c < 0x800) {
+		out[0] = (char)(0xc0 | c >> 6);
+		out[1] = (char)(0x80 | (c & 0x3f));
+		return 2;
+	}
+	out[0] = (char)(0xe0 | c >> 12);
+	out[1] = (char)(0x80 | (c >> 6 & 0x3f));
+	out[2] = (char)(0x80 | (c & 0x3f));
+	return 3;
+}
+
+/* The character behind a backslash, in Go's syntax, of which PromQL's strings are. NULL: none. */
+static const char *unescape(const char *s, char *out, size_t *n)
+{
+	static const char letters[] = "abfnrtv\\'\"", bytes[] = "\a\b\f\n\r\t\v\\'\"";
+	const char *at = *s ? strchr(letters, *s) : NULL;
+	const size_t digits = *s == 'x' ? 2 : *s == 'u' ? 4 : 0;
+	char number[5] = "", *end;
+	unsigned long c;
+
+	if (at) {
+		out[(*n)++] = bytes[at - letters];
+		return s + 1;
+	}
+	if (!digits || strnlen(s + 1, digits) < digits)
+		return NULL;
+	memcpy(number, s + 1, digits);
+	c = strtoul(number, &end, 16);
+	if (*end || !c || !isxdigit((unsigned char)*number))
+		return NULL;
+	if (digits == 2)
+		out[(*n)++] = (char)c;
+	else
+		*n += put_utf8(out + *n, (unsigned int)c);
+	return s + 1 + digits;
+}
+
+/* Reads a string in quotes into out, which has room for it. Returns its end, or NULL. */
+static const char *read_string(const char *s, char *out, size_t *n)
+{
+	const char quote = *s++;
+
+	*n = 0;
+	if (quote != '"' && quote != '\'' && quote != '`')
+		return NULL;
+	while (s && *s && *s != quote) {
+		if (*s != '\\' || quote == '`')
+			out[(*n)++] = *s++;
+		else
+			s = unescape(s + 1, out, n);
+	}
+	return s && *s ? s + 1 : NULL;
+}
+
+static const char *read_operator(const char *s, enum api_match *type)
+{
+	static const char *const text[] = {[API_MATCH_RE] = "=~",
+					   [API_MATCH_NOT_RE] = "!~",
+					   [API_MATCH_NOT_EQUAL] = "!=",
+					   [API_MATCH_EQUAL] = "="};
+
+	/* "=" begins others, so it comes last. */
+	for (int i = API_MATCH_NOT_RE; i >= 0; i--)
+		if (!strncmp(s, text[i], strlen(text[i]))) {
+			*type = (enum api_match)i;
+			return s + strlen(text[i]);
+		}
+	return NULL;
+}
+
+/* What stands within braces. Returns the end of the last string, or NULL. */
+static const char *read_matcher(struct api_matchers *ms, const char *s, char *room, char *error,
+				size_t error_bytes)
+{
+	size_t bytes = api_promql_name(s, false), n = bytes;
+	const char *name = s;
+	enum api_match type;
+	char *value = room;
+
+	if (bytes) {
+		s += bytes;
+	} else if (*s == '"') {
+		/* Since Prometheus 3: a name in UTF-8, alone the metric's. */
+		s = read_string(s, room, &n);
+		name = room;
+		value = room + n;
+		if (s && strchr(",}", *api_promql_space(s)))
+			return api_matchers_add(ms, API_MATCH_EQUAL, "__name__", 8, name, n, error,
+						error_bytes)
+				       ? NULL
+				       : s;
+	}
+	s = s && n ? read_operator(api_promql_space(s), &type) : NULL;
+	s = s ? read_string(api_promql_space(s), value, &bytes) : NULL;
+	if (!s) {
+		base_fail(error, error_bytes, 0, "a matcher is LABEL=\"VALUE\", != , =~ or !~");
+		return NULL;
+	}
+	return api_matchers_add(ms, type, name, n, value, bytes, error, error_bytes) ? NULL : s;
+}
+
+static const char *read_matchers(struct api_matchers *ms, const char *s, char *room, char *error,
+				 size_t error_bytes)
+{
+	for (s = api_promql_space(s + 1); *s != '}'; s = api_promql_space(s)) {
+		s = read_matcher(ms, s, room, error, error_bytes);
+		if (!s)
+			return NULL;
+		s = api_promql_space(s);
+		if (*s == ',')
+			s++;
+		else if (*s != '}')
+			return base_fail(error, error_bytes, 0, "a matcher is followed by , or }"),
+			       NULL;
+	}
+	return s + 1;
+}
+
+/* Some matcher must not match what a series without any label has. */
+static bool selects(struct api_matchers *ms)
+{
+	for (size_t i = 0; i < ms->n; i++)
+		if (!passes(ms, &ms->m[i], ""))
+			return true;
+	return false;
+}
+
+const char *api_matchers_parse(struct api_matchers *ms, const char *text, char *error,
+			       size_t error_bytes)
+{
+	const char *s = api_promql_space(text);
+	const size_t n = api_promql_name(s, true);
+	/* Strings only get shorter. */
+	char *room = malloc(3 * strlen(text) + 1);
+
+	*error = 0;
+	if (!room ||
+	    (n && api_matchers_add(ms, API_MATCH_EQUAL, "__name__", 8, s, n, error, error_bytes)))
+		goto fail;
+	s = api_promql_space(s + n);
+	if (*s == '{')
+		s = read_matchers(ms, s, room, error, error_bytes);
+	if (s && !selects(ms)) {
+		base_fail(error, error_bytes, 0,
+			  "a selector has a metric's name, or a matcher that an empty value does "
+			  "not fit");
+		s = NULL;
+	}
+	if (!s)
+		goto fail;
+	free(room);
+	return s;
+fail:
+	if (!*error)
+		base_fail(error, error_bytes, 0, "out of memory");
+	free(room);
+	return NULL;
+}

@@ -1,0 +1,414 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * prometheus.c - the paths of Prometheus' HTTP API over the history
+ * (prometheus.io/docs/prometheus/latest/querying/api): series, labels, and of queries the part that
+ * promql.h names. Answers have Prometheus' form, errors too.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <jansson.h>
+
+#include "api/internal.h"
+#include "api/promql.h"
+#include "base/base.h"
+#include "base/grow.h"
+#include "export/number.h"
+
+#define YEAR_9999 253402300799.0 /* s */
+
+static void refuse(struct http_request *req, int status, const char *type, const char *why)
+{
+	json_t *j = json_pack("{s:s, s:s, s:s}", "status", "error", "errorType", type, "error",
+			      why);
+
+	http_reply_json(req, status, j);
+}
+
+static void refuse_errno(struct http_request *req, int err, const char *why)
+{
+	if (err == -ENOMEM)
+		refuse(req, 503, "unavailable", "out of memory");
+	else if (err == -EINVAL)
+		refuse(req, 400, "bad_data", why);
+	else
+		refuse(req, 422, "execution", *why ? why : api_select_failure(err));
+}
+
+/* ---- parameters ---- */
+
+/* Seconds, or RFC 3339 in UTC or with an offset. */
+static bool parse_time(const char *s, int64_t *ns)
+{
+	struct tm tm = {.tm_isdst = 0};
+	int hours, minutes;
+	char sign, *end;
+	double seconds = strtod(s, &end);
+
+	if (*s && !*end && isfinite(seconds) && fabs(seconds) < YEAR_9999) {
+		*ns = llround(seconds * 1e3) * 1000000;
+		return true;
+	}
+	end = strptime(s, "%Y-%m-%dT%H:%M:%S", &tm);
+	if (!end || tm.tm_year < 70 || tm.tm_year > 8099)
+		return false;
+	seconds = *end == '.' ? strtod(end, &end) : 0;
+	*ns = (int64_t)timegm(&tm) * 1000000000 + llround(seconds * 1e3) * 1000000;
+	if (!strcasecmp(end, "Z"))
+		return true;
+	if (sscanf(end, "%c%2d:%2d", &sign, &hours, &minutes) != 3 || strlen(end) != 6 ||
+	    (sign != '+' && sign != '-'))
+		return false;
+	*ns -= (sign == '+' ? 1 : -1) * (hours * 60ll + minutes) * 60 * 1000000000;
+	return true;
+}
+
+/* False after a 400. Without the parameter, *ns stays, unless it is needed. */
+static bool param_time(struct http_request *req, const char *key, bool needed, int64_t *ns)
+{
+	const char *s = api_param_text(req, key);
+	char why[128];
+
+	if (s ? parse_time(s, ns) : !needed)
+		return true;
+	snprintf(why, sizeof(why), "%s=%.40s: not a time in seconds or by RFC 3339", key,
+		 s ? s : "");
+	refuse(req, 400, "bad_data", why);
+	return false;
+}
+
+/* ---- series and labels ---- */
+
+struct prom_select {
+	struct collect_collector *c;
+	struct api_selected all;
+	int64_t from_ns, to_ns; /* of the client; both ends are open by default */
+	size_t given;
+	int err;
+	char error[256];
+};
+
+static bool add_match(void *arg, const char *key, const char *value)
+{
+	struct prom_select *p = arg;
+	struct api_matchers m = {.n = 0};
+	const char *end;
+
+	if (strcmp(key, "match[]") && strcmp(key, "match"))
+		return true;
+	p->given++;
+	end = api_matchers_parse(&m, value, p->error, sizeof(p->error));
+	if (!end || *end)
+		p->err = end ? base_fail(p->error, sizeof(p->error), -EINVAL,
+					 "a selector, and nothing behind it: %.40s", end)
+			     : -EINVAL;
+	else
+		p->err = api_select(&p->all, p->c, &m);
+	api_matchers_free(&m);
+	return !p->err;
+}
+
+/* Whether the series has a point in the time that the client asks for. */
+static bool has_points(const struct prom_select *p, const struct api_series *s)
+{
+	struct collect_point point;
+
+	if (p->from_ns == INT64_MIN && p->to_ns == INT64_MAX)
+		return true;
+	return collect_collector_history_known(p->c, s->instance, s->metric, p->all.known_ns,
+					       p->from_ns, p->to_ns, &point, 1) > 0;
+}
+
+/* False after an error. */
+static bool select_series(struct http_request *req, struct prom_select *p, bool needed)
+{
+	p->from_ns = INT64_MIN;
+	p->to_ns = INT64_MAX;
+	if (!param_time(req, "start", false, &p->from_ns) ||
+	    !param_time(req, "end", false, &p->to_ns))
+		return false;
+	http_query_each(req, add_match, p);
+	if (!p->given && !needed && !p->err)
+		add_match(p, "match[]", "{__name__=~\".+\"}");
+	if (!p->given)
+		refuse(req, 400, "bad_data", "no match[] parameter provided");
+	else if (p->err)
+		refuse_errno(req, p->err, p->error);
+	else
+		return true;
+	api_selected_free(&p->all);
+	return false;
+}
+
+static struct api_answer *begin(struct http_request *req)
+{
+	struct api_answer *a = api_answer(req);
+
+	if (a)
+		base_put(&a->json, KV("status", "success"));
+	return a;
+}
+
+static void put_text(struct base_json *j, const char *s, size_t n)
+{
+	char *text = strndup(s, n);
+
+	if (text)
+		base_json_string(j, text);
+	else
+		j->overflow = true;
+	free(text);
+}
+
+static void put_labels(struct base_json *j, const struct export_remote_series *of)
+{
+	const struct api_series s = {.of = (struct export_remote_series *)(uintptr_t)of};
+	struct api_label label;
+	char name[SL_NAME_MAX + 1];
+
+	base_json_begin(j, '{');
+	for (size_t at = 0; api_series_label(&s, &at, &label) && !j->overflow;) {
+		snprintf(name, sizeof(name), "%.*s", (int)label.name_bytes, label.name);
+		base_json_key(j, name);
+		put_text(j, label.value, label.value_bytes);
+	}
+	base_json_end(j, '}');
+}
+
+static void get_series(struct http_request *req, void *arg)
+{
+	struct prom_select p = {.c = arg};
+	struct api_answer *a;
+
+	if (!select_series(req, &p, true))
+		return;
+	a = begin(req);
+	if (a) {
+		base_json_kbegin(&a->json, "data", '[');
+		for (size_t i = 0; i < p.all.n && !a->json.overflow; i++)
+			if (has_points(&p, &p.all.v[i]))
+				put_labels(&a->json, p.all.v[i].of);
+		base_json_end(&a->json, ']');
+		api_answer_end(req, a);
+	}
+	api_selected_free(&p.all);
+}
+
+struct prom_texts { /* parts of labels */
+	struct prom_text {
+		const char *s;
+		size_t n;
+	} * v;
+	size_t n, room;
+};
+
+static int by_text(const void *a, const void *b)
+{
+	const struct prom_text *x = a, *y = b;
+	const int order = memcmp(x->s, y->s, BASE_MIN(x->n, y->n));
+
+	return order ? order : (x->n > y->n) - (x->n < y->n);
+}
+
+static void sort_unique(struct prom_texts *t)
+{
+	size_t kept = 0;
+
+	if (!t->n)
+		return;
+	qsort(t->v, t->n, sizeof(*t->v), by_text);
+	for (size_t i = 1; i < t->n; i++)
+		if (by_text(&t->v[kept], &t->v[i]))
+			t->v[++kept] = t->v[i];
+	t->n = kept + 1;
+}
+
+/* Names of labels, or with of the values of that one. False: out of memory. */
+static bool gather(const struct prom_select *p, const char *of, struct prom_texts *t)
+{
+	for (size_t i = 0; i < p->all.n; i++) {
+		const struct api_series *s = &p->all.v[i];
+		struct api_label label;
+
+		if (!has_points(p, s))
+			continue;
+		for (size_t at = 0; api_series_label(s, &at, &label);) {
+			if (of && (label.name_bytes != strlen(of) ||
+				   memcmp(label.name, of, label.name_bytes)))
+				continue;
+			if (!BASE_GROW(t->v, t->n, t->room))
+				return false;
+			t->v[t->n++] = of ? (struct prom_text){label.value, label.value_bytes}
+					  : (struct prom_text){label.name, label.name_bytes};
+		}
+		/* Most series have the labels of the one before. */
+		if (t->n > 65536)
+			sort_unique(t);
+	}
+	sort_unique(t);
+	return true;
+}
+
+static void answer_texts(struct http_request *req, struct collect_collector *c, const char *of)
+{
+	struct prom_select p = {.c = c};
+	struct prom_texts t = {.n = 0};
+	struct api_answer *a;
+
+	if (!select_series(req, &p, false))
+		return;
+	if (!gather(&p, of, &t)) {
+		refuse_errno(req, -ENOMEM, "");
+	} else {
+		a = begin(req);
+		if (a) {
+			base_json_kbegin(&a->json, "data", '[');
+			for (size_t i = 0; i < t.n && !a->json.overflow; i++)
+				put_text(&a->json, t.v[i].s, t.v[i].n);
+			base_json_end(&a->json, ']');
+			api_answer_end(req, a);
+		}
+	}
+	free(t.v);
+	api_selected_free(&p.all);
+}
+
+static void get_labels(struct http_request *req, void *arg)
+{
+	answer_texts(req, arg, NULL);
+}
+
+static void get_label_values(struct http_request *req, void *arg)
+{
+	const char *name = http_variable(req);
+	const size_t n = strlen(name);
+
+	/* "NAME/values" */
+	if (n > 7 && !strcmp(name + n - 7, "/values")) {
+		char label[SL_NAME_MAX + 1];
+
+		snprintf(label, sizeof(label), "%.*s", (int)(n - 7), name);
+		answer_texts(req, arg, label);
+	} else {
+		refuse(req, 404, "not_found", "as in /api/v1/label/NAME/values");
+	}
+}
+
+/* ---- queries ---- */
+
+static void put_point(struct base_json *j, int64_t ns, double v)
+{
+	char text[EXPORT_NUMBER_MAX + 1];
+
+	*export_print_f64(text, v) = 0;
+	base_json_begin(j, '[');
+	base_json_f64(j, (double)(ns / 1000000) / 1000);
+	base_json_string(j, text);
+	base_json_end(j, ']');
+}
+
+static void put_result(struct base_json *j, const struct api_promql_result *r,
+		       const struct api_promql_steps *steps, bool matrix)
+{
+	base_json_kbegin(j, "data", '{');
+	base_put(j, KV("resultType", matrix ? "matrix" : "vector"));
+	base_json_kbegin(j, "result", '[');
+	for (size_t i = 0; i < r->n && !j->overflow; i++) {
+		const struct api_promql_row *row = &r->row[i];
+
+		base_json_begin(j, '{');
+		base_json_key(j, "metric");
+		put_labels(j, row->of);
+		base_json_key(j, matrix ? "values" : "value");
+		if (matrix)
+			base_json_begin(j, '[');
+		for (size_t k = 0; k < steps->n && !j->overflow; k++)
+			if (row->has[k])
+				put_point(j, steps->start_ns + (int64_t)k * steps->step_ns,
+					  row->value[k]);
+		if (matrix)
+			base_json_end(j, ']');
+		base_json_end(j, '}');
+	}
+	base_json_end(j, ']');
+	base_json_end(j, '}');
+}
+
+static void answer_query(struct http_request *req, struct collect_collector *c,
+			 const struct api_promql_steps *steps, bool matrix)
+{
+	const char *text = api_param_text(req, "query");
+	struct api_promql_result r = {.n = 0};
+	struct api_promql q = {.range_ns = 0};
+	struct api_answer *a = NULL;
+	char error[256] = "";
+	int err = api_promql_parse(&q, text ? text : "", error, sizeof(error));
+
+	if (!err && q.range_ns && q.function == API_PROMQL_VALUE)
+		err = base_fail(error, sizeof(error), -EINVAL,
+				"a range needs a function, as in rate(x[1s]); its points are in "
+				"/api/v1/history");
+	err = err ? err : api_promql_evaluate(&q, c, steps, &r);
+	if (err)
+		refuse_errno(req, err, error);
+	else
+		a = begin(req);
+	if (a) {
+		put_result(&a->json, &r, steps, matrix);
+		api_answer_end(req, a);
+	}
+	api_promql_result_free(&r);
+	api_promql_free(&q);
+}
+
+static void get_query(struct http_request *req, void *arg)
+{
+	struct api_promql_steps s = {.start_ns = (int64_t)base_realtime_ns(), .n = 1};
+
+	if (!param_time(req, "time", false, &s.start_ns))
+		return;
+	s.end_ns = s.start_ns;
+	answer_query(req, arg, &s, false);
+}
+
+static void get_query_range(struct http_request *req, void *arg)
+{
+	const char *step = api_param_text(req, "step");
+	struct api_promql_steps s;
+
+	if (!param_time(req, "start", true, &s.start_ns) ||
+	    !param_time(req, "end", true, &s.end_ns))
+		return;
+	if (!step || api_promql_duration(step, &s.step_ns)) {
+		refuse(req, 400, "bad_data", "step: not a duration of at least 1ms, as in 10ms");
+	} else if (s.end_ns < s.start_ns) {
+		refuse(req, 400, "bad_data", "end is before start");
+	} else if ((s.end_ns - s.start_ns) / s.step_ns >= API_PROMQL_STEPS) {
+		refuse(req, 400, "bad_data", "more than 11000 steps: make step longer");
+	} else {
+		s.n = (size_t)((s.end_ns - s.start_ns) / s.step_ns) + 1;
+		answer_query(req, arg, &s, true);
+	}
+}
+
+int api_prometheus_register(struct http *http, struct collect_collector *c)
+{
+	static const struct {
+		const char *path;
+		http_handler handler;
+	} paths[] = {
+		{"/api/v1/series", get_series},		  {"/api/v1/labels", get_labels},
+		{"/api/v1/label/{*}", get_label_values},  {"/api/v1/query", get_query},
+		{"/api/v1/query_range", get_query_range},
+	};
+	int err = http_route(http, "POST", "/api/v1/read", HTTP_READER, api_post_read, c);
+
+	for (size_t i = 0; !err && i < sizeof(paths) / sizeof(*paths); i++)
+		err = http_route(http, "GET", paths[i].path, HTTP_READER, paths[i].handler, c);
+	return err;
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * promql.h - the part of PromQL that needs no engine: a selector, a function over a range of it,
+ * and aggregations of that, one within another. What is not of this part says so; Prometheus
+ * computes all of PromQL by remote read.
+ */
+#ifndef SL_API_PROMQL_H
+#define SL_API_PROMQL_H
+
+#include "api/selected.h"
+
+#define API_PROMQL_AGGREGATES 4u
+#define API_PROMQL_LABELS     16u	     /* of a grouping */
+#define API_PROMQL_STEPS      11000u	     /* of a range, as in Prometheus */
+#define API_PROMQL_LOOKBACK   300000000000ll /* age of a value that is still one: 5 m */
+
+enum api_promql_function {
+	API_PROMQL_VALUE, /* no function: the last value */
+	API_PROMQL_RATE,
+	API_PROMQL_INCREASE,
+	API_PROMQL_DELTA,
+	API_PROMQL_IRATE,
+	API_PROMQL_AVG,
+	API_PROMQL_MIN,
+	API_PROMQL_MAX,
+	API_PROMQL_SUM,
+	API_PROMQL_COUNT,
+	API_PROMQL_LAST,
+	API_PROMQL_FUNCTIONS
+};
+
+enum api_promql_operator {
+	API_PROMQL_BY_SUM,
+	API_PROMQL_BY_AVG,
+	API_PROMQL_BY_MIN,
+	API_PROMQL_BY_MAX,
+	API_PROMQL_BY_COUNT,
+	API_PROMQL_OPERATORS
+};
+
+struct api_promql {
+	struct api_matchers matchers;
+	int64_t range_ns; /* 0: an instant selector */
+	int64_t offset_ns;
+	enum api_promql_function function;
+	struct api_promql_aggregate { /* the innermost first */
+		enum api_promql_operator op;
+		bool without;
+		size_t labels;
+		char *label[API_PROMQL_LABELS];
+	} aggregate[API_PROMQL_AGGREGATES];
+	size_t aggregates;
+};
+
+/* 0, or -EINVAL or -ENOMEM with one line in error. q is initially zero, and freed either way. */
+int api_promql_parse(struct api_promql *q, const char *text, char *error, size_t error_bytes);
+void api_promql_free(struct api_promql *q);
+/* "1h30m", "10ms", or seconds; > 0. 0 or -EINVAL. */
+int api_promql_duration(const char *text, int64_t *ns);
+
+struct api_promql_steps { /* evaluated at start, start + step, ... up to end; ns */
+	int64_t start_ns, end_ns, step_ns;
+	size_t n;
+};
+
+struct api_promql_result { /* initially zero */
+	struct api_promql_row {
+		struct export_remote_series *of; /* labels, as they are in the answer */
+		double *value;			 /* [steps.n] */
+		bool *has;			 /* [steps.n] */
+	} * row;
+	size_t n, room;
+};
+
+/* 0; what api_select() returns; -ERANGE: it takes more memory or work than a request may. */
+int api_promql_evaluate(const struct api_promql *q, struct collect_collector *c,
+			const struct api_promql_steps *steps, struct api_promql_result *out);
+void api_promql_result_free(struct api_promql_result *r);
+
+#endif

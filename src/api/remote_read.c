@@ -1,0 +1,481 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * remote_read.c - Prometheus' remote read
+ *(prometheus.io/docs/prometheus/latest/querying/remote_read_api) of the history: one answer of
+ *samples, or a stream of XOR chunks, as the client prefers.
+ *
+ * The messages (prompb/remote.proto, prompb/types.proto):
+ *
+ *	ReadRequest  { repeated Query queries = 1; repeated ResponseType accepted_response_types =
+ *2; } Query	     { int64 start_timestamp_ms = 1; int64 end_timestamp_ms = 2; repeated
+ *LabelMatcher matchers = 3; } LabelMatcher { Type type = 1; string name = 2; string value = 3; }
+ *	ReadResponse { repeated QueryResult results = 1; }
+ *	QueryResult  { repeated TimeSeries timeseries = 1; }
+ *	TimeSeries   { repeated Label labels = 1; repeated Sample samples = 2; }
+ *	ChunkedReadResponse { repeated ChunkedSeries chunked_series = 1; int64 query_index = 2; }
+ *	ChunkedSeries { repeated Label labels = 1; repeated Chunk chunks = 2; }
+ *	Chunk	     { int64 min_time_ms = 1; int64 max_time_ms = 2; Encoding type = 3; bytes data =
+ *4; }
+ */
+#include <endian.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <snappy-c.h>
+
+#include "api/internal.h"
+#include "api/selected.h"
+#include "base/base.h"
+#include "base/grow.h"
+#include "base/pb_read.h"
+#include "export/pb.h"
+#include "export/xor_chunk.h"
+
+#define REQUEST_MAX ((size_t)256 << 10) /* decompressed */
+#define QUERIES_MAX 16u
+#define POINTS_MAX  16384u	       /* of a series at a time */
+#define ANSWER_MAX  ((size_t)32 << 20) /* of samples; a stream has no bound */
+#define READS_MAX   4		       /* at a time */
+
+static atomic_int reads;
+
+struct read_query {
+	int64_t from_ns, to_ns;
+	struct api_matchers matchers;
+	struct api_selected selected;
+};
+
+struct read {
+	struct collect_collector *c;
+	bool chunks; /* a stream of them */
+	struct read_query query[QUERIES_MAX];
+	size_t queries;
+	char error[256];
+	/* The stream: query, series of it, and the time from which on it goes on. */
+	size_t at_query, at_series;
+	int64_t from_ns;
+	bool begun;		     /* from_ns is the series' */
+	struct collect_point *point; /* [POINTS_MAX] */
+	int64_t *ms;
+	double *value;
+	uint8_t *out;
+	size_t bytes, sent, room;
+};
+
+static void read_free(void *arg)
+{
+	struct read *r = arg;
+
+	for (size_t i = 0; i < r->queries; i++) {
+		api_matchers_free(&r->query[i].matchers);
+		api_selected_free(&r->query[i].selected);
+	}
+	free(r->point);
+	free(r->ms);
+	free(r->value);
+	free(r->out);
+	free(r);
+	atomic_fetch_sub(&reads, 1);
+}
+
+/* ---- the request ---- */
+
+static int take_matcher(struct read *r, struct api_matchers *m, struct base_pb p)
+{
+	struct base_pb name = {.at = NULL}, value = {.at = NULL};
+	struct base_pb_field f;
+	uint64_t type = 0;
+
+	while (base_pb_next(&p, &f)) {
+		if (f.number == 1 && f.wire == PB_VARINT)
+			type = f.value;
+		else if (f.number == 2 && f.wire == PB_LENGTH)
+			name = f.data;
+		else if (f.number == 3 && f.wire == PB_LENGTH)
+			value = f.data;
+	}
+	if (p.bad || type > API_MATCH_NOT_RE || !name.at)
+		return base_fail(r->error, sizeof(r->error), -EINVAL, "a malformed matcher");
+	return api_matchers_add(m, (enum api_match)type, (const char *)name.at,
+				(size_t)(name.end - name.at),
+				value.at ? (const char *)value.at : "",
+				(size_t)(value.end - value.at), r->error, sizeof(r->error));
+}
+
+static int take_query(struct read *r, struct base_pb p)
+{
+	struct read_query *q = &r->query[r->queries];
+	struct base_pb_field f;
+	int64_t end = 0;
+	int err;
+
+	if (r->queries == QUERIES_MAX)
+		return base_fail(r->error, sizeof(r->error), -EINVAL, "more than %u queries",
+				 QUERIES_MAX);
+	r->queries++;
+	while (base_pb_next(&p, &f)) {
+		if (f.number == 1 && f.wire == PB_VARINT) {
+			q->from_ns = api_ms_to_ns((int64_t)f.value);
+		} else if (f.number == 2 && f.wire == PB_VARINT) {
+			end = (int64_t)f.value;
+		} else if (f.number == 3 && f.wire == PB_LENGTH) {
+			err = take_matcher(r, &q->matchers, f.data);
+			if (err)
+				return err;
+		}
+	}
+	/* A timestamp stands for its whole millisecond. */
+	q->to_ns = api_ms_to_ns(end);
+	if (q->to_ns < INT64_MAX - 999999)
+		q->to_ns += 999999;
+	return p.bad ? base_fail(r->error, sizeof(r->error), -EINVAL, "a malformed query") : 0;
+}
+
+/* The first type that the client names and is known counts. */
+static bool take_type(struct read *r, uint64_t type, bool chosen)
+{
+	if (!chosen && type == 1)
+		r->chunks = true;
+	return chosen || type <= 1;
+}
+
+static int take_request(struct read *r, struct base_pb p)
+{
+	struct base_pb_field f;
+	bool chosen = false;
+	int err;
+
+	while (base_pb_next(&p, &f)) {
+		if (f.number == 1 && f.wire == PB_LENGTH) {
+			err = take_query(r, f.data);
+			if (err)
+				return err;
+		} else if (f.number == 2 && f.wire == PB_VARINT) {
+			chosen = take_type(r, f.value, chosen);
+		} else if (f.number == 2 && f.wire == PB_LENGTH) {
+			while (f.data.at < f.data.end && !f.data.bad)
+				chosen = take_type(r, base_pb_varint(&f.data), chosen);
+			p.bad |= f.data.bad;
+		}
+	}
+	return p.bad ? base_fail(r->error, sizeof(r->error), -EINVAL, "a malformed request") : 0;
+}
+
+/* 0, or -errno with one line in r->error. */
+static int take_body(struct read *r, const char *body, size_t bytes)
+{
+	size_t n;
+	char *text;
+	int err;
+
+	if (snappy_uncompressed_length(body, bytes, &n) != SNAPPY_OK)
+		return base_fail(r->error, sizeof(r->error), -EINVAL,
+				 "the body is not compressed by snappy");
+	if (n > REQUEST_MAX)
+		return base_fail(r->error, sizeof(r->error), -EINVAL,
+				 "the request has more than %zu bytes", REQUEST_MAX);
+	text = malloc(n + 1);
+	if (!text)
+		return -ENOMEM;
+	if (snappy_uncompress(body, bytes, text, &n) != SNAPPY_OK)
+		err = base_fail(r->error, sizeof(r->error), -EINVAL,
+				"the body is not compressed by snappy");
+	else
+		err = take_request(r, (struct base_pb){(const uint8_t *)text,
+						       (const uint8_t *)text + n, false});
+	free(text);
+	return err;
+}
+
+/* ---- points ---- */
+
+static size_t next_points(struct read *r, struct read_query *q)
+{
+	const struct api_series *s = &q->selected.v[r->at_series];
+	size_t n;
+
+	if (!r->begun)
+		r->from_ns = q->from_ns;
+	r->begun = true;
+	n = api_series_points(r->c, &q->selected, s, &r->from_ns, q->to_ns, r->point, POINTS_MAX);
+	for (size_t i = 0; i < n; i++) {
+		r->ms[i] = r->point[i].ns / 1000000;
+		r->value[i] = r->point[i].value;
+	}
+	if (r->from_ns > q->to_ns || r->from_ns == INT64_MAX) {
+		r->at_series++;
+		r->begun = false;
+	}
+	return n;
+}
+
+/* ---- samples, all in one answer ---- */
+
+#define SAMPLE_MAX   32u
+#define LENGTH_GUESS 4u
+
+/* Offset of the body of a message that begins here, or 0: out of memory. */
+static size_t open_message(struct read *r)
+{
+	if (!base_grow(&r->out, &r->room, r->bytes + 2 * EXPORT_PB_FIELD, 1))
+		return 0;
+	r->bytes = (size_t)(export_pb_open(r->out + r->bytes, 1, LENGTH_GUESS) - r->out);
+	return r->bytes;
+}
+
+static int close_message(struct read *r, size_t body)
+{
+	/* A length of more bytes than guessed moves the body. */
+	if (!base_grow(&r->out, &r->room, r->bytes + EXPORT_PB_FIELD, 1))
+		return -ENOMEM;
+	r->bytes =
+		(size_t)(export_pb_close(r->out + body, r->out + r->bytes, LENGTH_GUESS) - r->out);
+	return 0;
+}
+
+static int put_samples(struct read *r, size_t n)
+{
+	uint8_t *p;
+
+	if (!base_grow(&r->out, &r->room, r->bytes + n * SAMPLE_MAX, 1))
+		return -ENOMEM;
+	p = r->out + r->bytes;
+	for (size_t i = 0; i < n; i++) {
+		p = export_pb_head(p, 2, 9 + 1 + export_pb_varint_bytes((uint64_t)r->ms[i]));
+		p = export_pb_f64(p, 1, r->value[i]);
+		p = export_pb_u64(p, 2, (uint64_t)r->ms[i]);
+	}
+	r->bytes = (size_t)(p - r->out);
+	return r->bytes > ANSWER_MAX ? -E2BIG : 0;
+}
+
+/* One message, with all points of the series; nothing if it has none. */
+static int put_series(struct read *r, struct read_query *q)
+{
+	const size_t before = r->bytes, at = r->at_series, body = open_message(r);
+	const struct export_remote_series *s = q->selected.v[at].of;
+	size_t any = 0;
+	int err = body && base_grow(&r->out, &r->room, body + s->label_bytes, 1) ? 0 : -ENOMEM;
+
+	if (err)
+		return err;
+	memcpy(r->out + body, s->labels, s->label_bytes);
+	r->bytes += s->label_bytes;
+	while (r->at_series == at && !err) {
+		const size_t n = next_points(r, q);
+
+		any += n;
+		err = put_samples(r, n);
+	}
+	if (!err && any)
+		return close_message(r, body);
+	r->bytes = before;
+	return err;
+}
+
+static int put_query(struct read *r, struct read_query *q)
+{
+	const size_t body = open_message(r);
+	int err = body ? 0 : -ENOMEM;
+
+	for (r->at_series = 0; r->at_series < q->selected.n && !err;)
+		err = put_series(r, q);
+	return err ? err : close_message(r, body);
+}
+
+static ssize_t give(void *arg, char *to, size_t max)
+{
+	struct read *r = arg;
+	const size_t n = BASE_MIN(r->bytes - r->sent, max);
+
+	memcpy(to, r->out + r->sent, n);
+	r->sent += n;
+	return (ssize_t)n;
+}
+
+static bool compress(struct read *r)
+{
+	size_t room = snappy_max_compressed_length(r->bytes);
+	char *body = malloc(room + 1);
+
+	if (!body || snappy_compress((const char *)r->out, r->bytes, body, &room) != SNAPPY_OK) {
+		free(body);
+		return false;
+	}
+	free(r->out);
+	r->out = (uint8_t *)body;
+	r->bytes = r->room = room;
+	return true;
+}
+
+static void answer_samples(struct http_request *req, struct read *r)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < r->queries && !err; i++)
+		err = put_query(r, &r->query[i]);
+	if (err || !compress(r)) {
+		http_reply_error(req, err == -E2BIG ? 400 : 503, "%s",
+				 err == -E2BIG ? "the answer is too large: narrow the selection or "
+						 "the time, or accept chunks"
+					       : "out of memory");
+		read_free(r);
+		return;
+	}
+	http_add_header(req, "Content-Encoding", "snappy");
+	http_reply_stream(req, 200, "application/x-protobuf", give, read_free, r);
+}
+
+/* ---- chunks, as a stream ---- */
+
+static uint32_t crc_table[256];
+
+static void make_crc_table(void)
+{
+	for (uint32_t i = 0; i < 256; i++) {
+		uint32_t crc = i;
+
+		for (int bit = 0; bit < 8; bit++)
+			crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78u : 0);
+		crc_table[i] = crc;
+	}
+}
+
+/* CRC-32 by Castagnoli's polynomial. */
+static uint32_t crc32c(const uint8_t *p, size_t n)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	uint32_t crc = ~0u;
+
+	pthread_once(&once, make_crc_table);
+	while (n--)
+		crc = crc_table[(crc ^ *p++) & 0xff] ^ crc >> 8;
+	return ~crc;
+}
+
+#define CHUNK_MAX  (EXPORT_XOR_BYTES + 4 * EXPORT_PB_FIELD)
+#define FRAME_HEAD (10u + 4u) /* at most: length, CRC */
+
+static uint8_t *put_chunk(const struct read *r, uint8_t *p, size_t first, size_t n)
+{
+	uint8_t data[EXPORT_XOR_BYTES];
+	const size_t bytes = export_xor_chunk(data, r->ms + first, r->value + first, n);
+	uint8_t *body = export_pb_open(p, 2, 2);
+
+	p = export_pb_u64(body, 1, (uint64_t)r->ms[first]);
+	p = export_pb_u64(p, 2, (uint64_t)r->ms[first + n - 1]);
+	p = export_pb_u64(p, 3, 1); /* XOR */
+	p = export_pb_bytes(p, 4, data, bytes);
+	return export_pb_close(body, p, 2);
+}
+
+/* A frame of one series: { varint length, u32 CRC, message }. */
+static bool put_frame(struct read *r, const struct export_remote_series *s, size_t n)
+{
+	const size_t chunks = (n + EXPORT_XOR_SAMPLES - 1) / EXPORT_XOR_SAMPLES;
+	const size_t most = s->label_bytes + chunks * CHUNK_MAX + 2 * EXPORT_PB_FIELD;
+	uint8_t *message, *body, *p, *at;
+	uint32_t crc;
+
+	if (!base_grow(&r->out, &r->room, FRAME_HEAD + most, 1))
+		return false;
+	message = r->out + FRAME_HEAD;
+	body = export_pb_open(message, 1, LENGTH_GUESS);
+	p = (uint8_t *)mempcpy(body, s->labels, s->label_bytes);
+	for (size_t i = 0; i < n; i += EXPORT_XOR_SAMPLES)
+		p = put_chunk(r, p, i, BASE_MIN(n - i, (size_t)EXPORT_XOR_SAMPLES));
+	p = export_pb_close(body, p, LENGTH_GUESS);
+	p = export_pb_u64(p, 2, r->at_query);
+	/* The head, so that it ends where the message begins. */
+	r->sent = FRAME_HEAD - 4 - export_pb_varint_bytes((uint64_t)(p - message));
+	at = export_pb_varint(r->out + r->sent, (uint64_t)(p - message));
+	crc = htobe32(crc32c(message, (size_t)(p - message)));
+	memcpy(at, &crc, sizeof(crc));
+	r->bytes = (size_t)(p - r->out);
+	return true;
+}
+
+static ssize_t give_frames(void *arg, char *to, size_t max)
+{
+	struct read *r = arg;
+
+	while (r->sent == r->bytes) {
+		const struct api_series *s;
+		struct read_query *q;
+		size_t n;
+
+		if (r->at_query == r->queries)
+			return 0;
+		q = &r->query[r->at_query];
+		if (r->at_series == q->selected.n) {
+			r->at_query++;
+			r->at_series = 0;
+			continue;
+		}
+		s = &q->selected.v[r->at_series];
+		n = next_points(r, q);
+		if (n && !put_frame(r, s->of, n))
+			return -ENOMEM;
+	}
+	return give(r, to, max);
+}
+
+/* ---- the route ---- */
+
+static struct read *read_new(struct collect_collector *c)
+{
+	struct read *r = calloc(1, sizeof(*r));
+
+	if (!r)
+		return NULL;
+	r->c = c;
+	r->point = malloc(POINTS_MAX * sizeof(*r->point));
+	r->ms = malloc(POINTS_MAX * sizeof(*r->ms));
+	r->value = malloc(POINTS_MAX * sizeof(*r->value));
+	if (r->point && r->ms && r->value)
+		return r;
+	free(r->point);
+	free(r->ms);
+	free(r->value);
+	free(r);
+	return NULL;
+}
+
+void api_post_read(struct http_request *req, void *arg)
+{
+	size_t bytes = 0;
+	const char *body = http_body(req, &bytes);
+	struct read *r = NULL;
+	int err = -ENOMEM;
+
+	/* read_free() counts it down again. */
+	if (atomic_fetch_add(&reads, 1) < READS_MAX)
+		r = read_new(arg);
+	if (!r) {
+		atomic_fetch_sub(&reads, 1);
+		http_add_header(req, "Retry-After", "1");
+		http_reply_error(req, 503, "too many reads in progress: try again");
+		return;
+	}
+	err = take_body(r, body ? body : "", bytes);
+	for (size_t i = 0; i < r->queries && !err; i++) {
+		err = api_select(&r->query[i].selected, r->c, &r->query[i].matchers);
+		if (err)
+			base_fail(r->error, sizeof(r->error), err, "%s", api_select_failure(err));
+	}
+	if (err) {
+		http_reply_error(req, err == -ENOMEM ? 503 : 400, "%s",
+				 *r->error ? r->error : "out of memory");
+		read_free(r);
+	} else if (r->chunks) {
+		http_reply_stream(
+			req, 200,
+			"application/x-streamed-protobuf; proto=prometheus.ChunkedReadResponse",
+			give_frames, read_free, r);
+	} else {
+		answer_samples(req, r);
+	}
+}

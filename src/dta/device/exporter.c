@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+/* exporter.c - see exporter.h */
+#include "dta/device/exporter.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "dta/device/template.h"
+#include "dta/store/hash.h"
+
+#define PLACES	       4096u	     /* of the hash table */
+#define TEMPLATE_BYTES (64ul << 20)  /* of all exporters */
+#define TEMPLATE_SHARE (128ul << 10) /* of an exporter */
+#define LATE	       65536u	     /* units behind the newest that still come late */
+#define JUMP	       (1u << 20)    /* units ahead, beyond which the numbers began anew */
+#define BACK_MS	       60000u	     /* by which a datagram may overtake others */
+
+struct exporter_row { /* oldest first */
+	struct dta_exporter *first, *last;
+};
+
+struct dta_exporters {
+	struct dta_device_stats *stats;
+	uint64_t seed; /* of the hash, so that no sender can aim at one place of the table */
+	size_t template_bytes;
+	struct exporter_row row[2]; /* not proven, proven */
+	struct dta_exporter *place[PLACES];
+};
+
+static struct dta_exporter **place_of(struct dta_exporters *x, const struct in6_addr *address)
+{
+	uint64_t half[2];
+
+	memcpy(half, address, sizeof(half));
+	return &x->place[dta_mix(dta_mix(half[0] ^ x->seed) ^ half[1]) % PLACES];
+}
+
+/* ---- rows ---- */
+
+static void leave_row(struct dta_exporters *x, struct dta_exporter *e)
+{
+	struct exporter_row *r = &x->row[e->proven];
+
+	*(e->older ? &e->older->newer : &r->first) = e->newer;
+	*(e->newer ? &e->newer->older : &r->last) = e->older;
+}
+
+static void join_row(struct dta_exporters *x, struct dta_exporter *e)
+{
+	struct exporter_row *r = &x->row[e->proven];
+
+	e->older = r->last;
+	e->newer = NULL;
+	*(r->last ? &r->last->newer : &r->first) = e;
+	r->last = e;
+}
+
+static void drop(struct dta_exporters *x, struct dta_exporter *e)
+{
+	struct dta_exporter **at = place_of(x, &e->address);
+
+	while (*at != e)
+		at = &(*at)->next;
+	*at = e->next;
+	leave_row(x, e);
+	dta_exporters_forget(x, e);
+	free(e);
+	x->stats->exporters--;
+}
+
+static bool is_idle(const struct dta_exporter *e, uint64_t now)
+{
+	return now - e->heard_ns > DTA_EXPORTER_IDLE_NS;
+}
+
+/* The exporter that gives way, other than keep. NULL: none may. */
+static struct dta_exporter *weakest(struct dta_exporters *x, const struct dta_exporter *keep,
+				    uint64_t now)
+{
+	struct dta_exporter *e = x->row[0].first;
+
+	if (e == keep && e)
+		e = e->newer;
+	if (e)
+		return e;
+	e = x->row[1].first;
+	return e && e != keep && is_idle(e, now) ? e : NULL;
+}
+
+/* ---- exporters ---- */
+
+static void hear(struct dta_exporters *x, struct dta_exporter *e, uint64_t now)
+{
+	leave_row(x, e);
+	e->heard_ns = now;
+	e->proven |= now - e->made_ns >= DTA_EXPORTER_PROVEN_NS;
+	join_row(x, e);
+	for (int i = 0; i < 2; i++) {
+		struct dta_exporter *old = x->row[i].first;
+
+		if (old && now - old->heard_ns > DTA_EXPORTER_LIFETIME_NS)
+			drop(x, old);
+	}
+}
+
+struct dta_exporter *dta_exporters_find(struct dta_exporters *x, const struct dta_datagram *d,
+					uint32_t domain, uint64_t now)
+{
+	struct dta_exporter **head = place_of(x, &d->address), **at = head, *e;
+
+	while ((e = *at) && (e->domain != domain || e->port != d->port ||
+			     memcmp(&e->address, &d->address, sizeof(e->address))))
+		at = &e->next;
+	if (!e)
+		return NULL;
+	*at = e->next;
+	e->next = *head;
+	*head = e;
+	hear(x, e, now);
+	return e;
+}
+
+/* Makes room for one more exporter of an address. False: there is none. */
+static bool make_room(struct dta_exporters *x, const struct in6_addr *address, uint64_t now)
+{
+	struct dta_exporter *give = NULL;
+	uint32_t n = 0;
+
+	for (struct dta_exporter *e = *place_of(x, address); e; e = e->next) {
+		if (memcmp(&e->address, address, sizeof(*address)))
+			continue;
+		n++;
+		if ((!e->proven || is_idle(e, now)) &&
+		    (!give || e->heard_ns <= give->heard_ns)) /* the chain has the newest first */
+			give = e;
+	}
+	if (n < DTA_EXPORTERS_SHARE) {
+		if (x->stats->exporters < DTA_EXPORTERS)
+			return true;
+		give = weakest(x, NULL, now);
+	}
+	if (give)
+		drop(x, give);
+	return give;
+}
+
+struct dta_exporter *dta_exporters_make(struct dta_exporters *x, const struct dta_datagram *d,
+					uint32_t domain, uint64_t now)
+{
+	struct dta_exporter **at, *e;
+
+	if (!make_room(x, &d->address, now) || !(e = calloc(1, sizeof(*e)))) {
+		x->stats->refused[DTA_DEVICE_NO_ROOM]++;
+		return NULL;
+	}
+	e->address = d->address;
+	e->port = d->port;
+	e->domain = domain;
+	e->made_ns = e->heard_ns = now;
+	at = place_of(x, &d->address);
+	e->next = *at;
+	*at = e;
+	join_row(x, e);
+	x->stats->exporters++;
+	return e;
+}
+
+bool dta_exporters_reserve(struct dta_exporters *x, struct dta_exporter *e, ptrdiff_t bytes,
+			   uint64_t now)
+{
+	struct dta_exporter *other;
+
+	if (bytes > 0 && e->template_bytes + (size_t)bytes > TEMPLATE_SHARE)
+		return false;
+	while (bytes > 0 && x->template_bytes + (size_t)bytes > TEMPLATE_BYTES) {
+		other = weakest(x, e, now);
+		if (!other)
+			return false;
+		drop(x, other);
+	}
+	e->template_bytes += (size_t)bytes;
+	x->template_bytes += (size_t)bytes;
+	return true;
+}
+
+void dta_exporters_forget(struct dta_exporters *x, struct dta_exporter *e)
+{
+	x->stats->templates -= dta_templates_free(e);
+	dta_exporters_reserve(x, e, -(ptrdiff_t)e->template_bytes, 0);
+}
+
+struct dta_exporters *dta_exporters_new(struct dta_device_stats *stats)
+{
+	struct dta_exporters *x = calloc(1, sizeof(*x));
+
+	if (!x)
+		return NULL;
+	x->stats = stats;
+	/* Without a seed the table works, and can be aimed at. */
+	if (getrandom(&x->seed, sizeof(x->seed), 0) != sizeof(x->seed))
+		x->seed = (uintptr_t)x;
+	return x;
+}
+
+void dta_exporters_free(struct dta_exporters *x)
+{
+	if (!x)
+		return;
+	for (int i = 0; i < 2; i++)
+		while (x->row[i].first)
+			drop(x, x->row[i].first);
+	free(x);
+}
+
+/* ---- one exporter ---- */
+
+void dta_exporter_number(struct dta_exporter *e, struct dta_device_stats *stats, uint32_t number,
+			 uint32_t units)
+{
+	const uint32_t ahead = number - e->expected, behind = e->expected - number;
+
+	if (!e->numbered) {
+		e->missing = 0;
+	} else if (ahead <= JUMP) {
+		stats->lost += ahead;
+		e->missing += ahead;
+	} else if (behind <= LATE && number) {
+		const uint32_t back = units < e->missing ? units : e->missing;
+
+		stats->lost -= back;
+		e->missing -= back;
+		return;
+	} else {
+		stats->restarts++;
+		e->missing = 0;
+	}
+	e->numbered = true;
+	e->expected = number + units;
+}
+
+bool dta_exporter_restarted(struct dta_exporter *e, uint32_t uptime)
+{
+	const uint32_t back = e->uptime - uptime;
+	/* The time wraps after 49 days: behind it, a later one is not far back but just ahead. */
+	const bool restarted = e->timed && back > BACK_MS && back < UINT32_MAX / 2;
+
+	if (!e->timed || restarted || back > UINT32_MAX / 2)
+		e->uptime = uptime;
+	e->timed = true;
+	return restarted;
+}
+
+bool dta_exporter_sample(struct dta_exporter *e, bool has_id, uint64_t id, uint64_t sampling)
+{
+	const uint32_t n = sampling < UINT32_MAX ? (uint32_t)sampling : UINT32_MAX;
+	uint32_t i = 0;
+
+	if (!has_id) {
+		e->sampling = n;
+		return true;
+	}
+	while (i < e->selectors && e->selector[i].id != id)
+		i++;
+	if (i == DTA_EXPORTER_SELECTORS)
+		return false;
+	e->selector[i].id = id;
+	e->selector[i].sampling = n;
+	e->selectors += i == e->selectors;
+	return true;
+}
+
+uint32_t dta_exporter_sampling(const struct dta_exporter *e, bool has_id, uint64_t id)
+{
+	uint32_t n = e->sampling;
+
+	for (uint32_t i = 0; i < e->selectors; i++)
+		/* One sampler is that of all records that name none. */
+		if ((has_id && e->selector[i].id == id) || (!has_id && !n && e->selectors == 1))
+			n = e->selector[i].sampling;
+	return n ? n : 1;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* frame.h - where the parts of a packet lie that a device sends a piece of (frame.c) */
+#ifndef SL_DTA_DEVICE_FRAME_H
+#define SL_DTA_DEVICE_FRAME_H
+
+#include "device.h"
+
+struct dta_frame {
+	const uint8_t *above; /* NULL: no transport header in this piece */
+	size_t above_bytes;   /* from there to the end of the piece, or of the packet */
+	uint32_t length;      /* of the IP packet, as it states; 0: no IP packet */
+	uint8_t protocol;     /* of what above begins */
+};
+
+/* As dta_frame_read() and dta_frame_read_ip(), which say what these fill in. */
+void dta_frame_parse(struct dta_record *r, const uint8_t *frame, size_t bytes,
+		     struct dta_frame *out);
+void dta_frame_parse_ip(struct dta_record *r, const uint8_t *packet, size_t bytes,
+			struct dta_frame *out);
+/* Sets ports, flags or ICMP type from a transport header. */
+void dta_frame_parse_above(struct dta_record *r, const struct dta_frame *f);
+
+static inline void dta_record_set_v4(struct dta_record *r, enum dta_field f, const uint8_t *four)
+{
+	r->address[f] = (struct in6_addr){.s6_addr = {[10] = 0xff, 0xff}};
+	memcpy(r->address[f].s6_addr + 12, four, 4);
+	r->has |= UINT64_C(1) << f;
+}
+
+static inline void dta_record_set_v6(struct dta_record *r, enum dta_field f, const void *sixteen)
+{
+	memcpy(&r->address[f], sixteen, 16);
+	r->has |= UINT64_C(1) << f;
+}
+
+static inline bool dta_record_has(const struct dta_record *r, enum dta_field f)
+{
+	return r->has >> f & 1;
+}
+
+#endif

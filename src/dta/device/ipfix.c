@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+/* ipfix.c - messages of IPFIX over UDP (RFC 7011) */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "dta/device/template.h"
+#include "dta/wire/endian.h"
+
+#define HEADER	16u /* version, length, export time, sequence number, observation domain */
+#define VERSION 10u
+
+struct ipfix {
+	struct dta_decoder d;
+	struct dta_exporters *exporters;
+	struct dta_template_work work;
+};
+
+static struct dta_decoder *make(void)
+{
+	struct ipfix *x = calloc(1, sizeof(*x));
+
+	if (!x)
+		return NULL;
+	x->d.ops = &dta_decoder_ipfix;
+	x->exporters = dta_exporters_new(&x->d.stats);
+	if (x->exporters)
+		return &x->d;
+	free(x);
+	errno = ENOMEM;
+	return NULL;
+}
+
+static void take(struct dta_decoder *d, const struct dta_datagram *in, uint64_t now_ns,
+		 uint64_t real_ns, dta_record_fn *fn, void *arg)
+{
+	struct ipfix *x = (struct ipfix *)d;
+	struct dta_template_message m = {.exporters = x->exporters,
+					 .stats = &d->stats,
+					 .in = in,
+					 .now_ns = now_ns,
+					 .fn = fn,
+					 .arg = arg,
+					 .work = &x->work};
+	const uint8_t *p = in->data;
+
+	(void)real_ns;
+	d->stats.datagrams++;
+	if (in->bytes < HEADER) {
+		d->stats.refused[DTA_DEVICE_TRUNCATED]++;
+		return;
+	}
+	if (dta_get16(p) != VERSION) {
+		d->stats.refused[DTA_DEVICE_BAD_VERSION]++;
+		return;
+	}
+	if (dta_get16(p + 2) != in->bytes) {
+		d->stats.refused[dta_get16(p + 2) > in->bytes ? DTA_DEVICE_TRUNCATED
+							      : DTA_DEVICE_BAD_LENGTH]++;
+		return;
+	}
+	m.export_ms = dta_get32(p + 4) * UINT64_C(1000);
+	m.domain = dta_get32(p + 12);
+	m.exporter = dta_exporters_find(x->exporters, in, m.domain, now_ns);
+	dta_template_sets(&m, p + HEADER, in->bytes - HEADER);
+	if (!m.exporter)
+		return;
+	/* The number says how many records came before. Of a message not understood, how many it
+	 * has is not known. */
+	dta_exporter_number(m.exporter, &d->stats, dta_get32(p + 8), m.records);
+	m.exporter->numbered &= !m.unknown;
+}
+
+static void end(struct dta_decoder *d)
+{
+	struct ipfix *x = (struct ipfix *)d;
+
+	if (!x)
+		return;
+	dta_exporters_free(x->exporters);
+	free(x);
+}
+
+const struct dta_decoder_ops dta_decoder_ipfix = {
+	.name = "ipfix", .port = 4739, .make = make, .take = take, .end = end};

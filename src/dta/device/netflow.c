@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * netflow.c - NetFlow 9 (RFC 3954), whose templates are those of IPFIX, and 5 (Cisco, "NetFlow
+ * Export Datagram Format"), whose records have one form.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "dta/device/template.h"
+#include "dta/wire/endian.h"
+
+#define HEADER9 20u /* version, count, uptime, seconds, sequence number, source id */
+#define HEADER5 24u
+#define RECORD5 48u
+
+struct netflow {
+	struct dta_decoder d;
+	struct dta_exporters *exporters;
+	struct dta_template_work work;
+};
+
+static struct dta_decoder *make(void)
+{
+	struct netflow *x = calloc(1, sizeof(*x));
+
+	if (!x)
+		return NULL;
+	x->d.ops = &dta_decoder_netflow;
+	x->exporters = dta_exporters_new(&x->d.stats);
+	if (x->exporters)
+		return &x->d;
+	free(x);
+	errno = ENOMEM;
+	return NULL;
+}
+
+/* ---- version 9 ---- */
+
+/* An exporter that started again has other templates, and samples otherwise. */
+static void start_again(struct netflow *x, struct dta_exporter *e)
+{
+	dta_exporters_forget(x->exporters, e);
+	x->d.stats.restarts++;
+	e->numbered = false;
+	e->sampling = e->selectors = 0;
+	e->boot_ms = 0;
+}
+
+static void take9(struct netflow *x, struct dta_template_message *m)
+{
+	const uint8_t *p = m->in->data;
+
+	if (m->in->bytes < HEADER9) {
+		m->stats->refused[DTA_DEVICE_TRUNCATED]++;
+		return;
+	}
+	m->uptime = dta_get32(p + 4);
+	m->export_ms = dta_get32(p + 8) * UINT64_C(1000);
+	m->domain = dta_get32(p + 16);
+	m->exporter = dta_exporters_find(x->exporters, m->in, m->domain, m->now_ns);
+	if (m->exporter && dta_exporter_restarted(m->exporter, m->uptime))
+		start_again(x, m->exporter);
+	dta_template_sets(m, p + HEADER9, m->in->bytes - HEADER9);
+	if (m->exporter) {
+		dta_exporter_restarted(m->exporter, m->uptime);
+		dta_exporter_number(m->exporter, m->stats, dta_get32(p + 12), 1);
+	}
+}
+
+/* ---- version 5 ---- */
+
+static void set_v4(struct dta_record *r, enum dta_field f, const uint8_t *from)
+{
+	memcpy(r->address[f].s6_addr + 12, from, 4);
+}
+
+static void record5(struct dta_template_message *m, const uint8_t *p, uint64_t sampling)
+{
+	struct dta_record *r = &m->work->r;
+
+	set_v4(r, DTA_FIELD_SOURCE, p);
+	set_v4(r, DTA_FIELD_DESTINATION, p + 4);
+	set_v4(r, DTA_FIELD_NEXT_HOP, p + 8);
+	dta_record_set(r, DTA_FIELD_INGRESS, dta_get16(p + 12));
+	dta_record_set(r, DTA_FIELD_EGRESS, dta_get16(p + 14));
+	dta_record_set(r, DTA_FIELD_PACKETS, dta_get32(p + 16) * sampling);
+	dta_record_set(r, DTA_FIELD_BYTES, dta_get32(p + 20) * sampling);
+	dta_record_set(r, DTA_FIELD_START_NS,
+		       (m->export_ms - (uint32_t)(m->uptime - dta_get32(p + 24))) * 1000000);
+	dta_record_set(r, DTA_FIELD_END_NS,
+		       (m->export_ms - (uint32_t)(m->uptime - dta_get32(p + 28))) * 1000000);
+	dta_record_set(r, DTA_FIELD_SOURCE_PORT, dta_get16(p + 32));
+	dta_record_set(r, DTA_FIELD_DESTINATION_PORT, dta_get16(p + 34));
+	dta_record_set(r, DTA_FIELD_TCP_FLAGS, p[37]);
+	dta_record_set(r, DTA_FIELD_PROTOCOL, p[38]);
+	dta_record_set(r, DTA_FIELD_DSCP, p[39] >> 2);
+	dta_record_set(r, DTA_FIELD_SOURCE_AS, dta_get16(p + 40));
+	dta_record_set(r, DTA_FIELD_DESTINATION_AS, dta_get16(p + 42));
+	m->stats->records++;
+	m->fn(m->arg, r);
+}
+
+static void take5(struct netflow *x, struct dta_template_message *m)
+{
+	static const struct in6_addr v4 = {.s6_addr = {[10] = 0xff, 0xff}};
+	const uint8_t *p = m->in->data;
+	struct dta_record *r = &m->work->r;
+	uint32_t count, sampling;
+
+	if (m->in->bytes < HEADER5) {
+		m->stats->refused[DTA_DEVICE_TRUNCATED]++;
+		return;
+	}
+	count = dta_get16(p + 2);
+	if (m->in->bytes != HEADER5 + count * RECORD5) {
+		m->stats->refused[m->in->bytes < HEADER5 + count * RECORD5
+					  ? DTA_DEVICE_TRUNCATED
+					  : DTA_DEVICE_BAD_LENGTH]++;
+		return;
+	}
+	m->uptime = dta_get32(p + 4);
+	m->export_ms = dta_get32(p + 8) * UINT64_C(1000) + dta_get32(p + 12) / 1000000;
+	m->domain = dta_get16(p + 20); /* type and number of the engine */
+	sampling = dta_get16(p + 22) & 0x3fff;
+	sampling = sampling ? sampling : 1;
+	m->exporter = dta_exporters_find(x->exporters, m->in, m->domain, m->now_ns);
+	if (!m->exporter)
+		m->exporter = dta_exporters_make(x->exporters, m->in, m->domain, m->now_ns);
+	if (m->exporter) {
+		if (dta_exporter_restarted(m->exporter, m->uptime))
+			start_again(x, m->exporter);
+		dta_exporter_number(m->exporter, m->stats, dta_get32(p + 16), count);
+	}
+	for (uint32_t i = 0; i < DTA_FIELD_ADDRESSES; i++)
+		r->address[i] = v4;
+	r->address[DTA_FIELD_EXPORTER] = m->in->address;
+	r->kind = DTA_RECORD_FLOW;
+	r->has = 1u << DTA_FIELD_EXPORTER | 1u << DTA_FIELD_SOURCE | 1u << DTA_FIELD_DESTINATION |
+		 1u << DTA_FIELD_NEXT_HOP;
+	dta_record_set(r, DTA_FIELD_DOMAIN, m->domain);
+	dta_record_set(r, DTA_FIELD_IP_VERSION, 4);
+	dta_record_set(r, DTA_FIELD_SAMPLING, sampling);
+	for (uint32_t i = 0; i < count; i++)
+		record5(m, p + HEADER5 + (size_t)i * RECORD5, sampling);
+}
+
+/* ---- both ---- */
+
+static void take(struct dta_decoder *d, const struct dta_datagram *in, uint64_t now_ns,
+		 uint64_t real_ns, dta_record_fn *fn, void *arg)
+{
+	struct netflow *x = (struct netflow *)d;
+	struct dta_template_message m = {.exporters = x->exporters,
+					 .stats = &d->stats,
+					 .in = in,
+					 .now_ns = now_ns,
+					 .netflow = true,
+					 .fn = fn,
+					 .arg = arg,
+					 .work = &x->work};
+	uint32_t version;
+
+	(void)real_ns;
+	d->stats.datagrams++;
+	if (in->bytes < 2) {
+		d->stats.refused[DTA_DEVICE_TRUNCATED]++;
+		return;
+	}
+	version = dta_get16(in->data);
+	if (version == 9)
+		take9(x, &m);
+	else if (version == 5)
+		take5(x, &m);
+	else
+		d->stats.refused[DTA_DEVICE_BAD_VERSION]++;
+}
+
+static void end(struct dta_decoder *d)
+{
+	struct netflow *x = (struct netflow *)d;
+
+	if (!x)
+		return;
+	dta_exporters_free(x->exporters);
+	free(x);
+}
+
+const struct dta_decoder_ops dta_decoder_netflow = {
+	.name = "netflow", .port = 2055, .make = make, .take = take, .end = end};

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+/* control_tls.c - TLS 1.3 of a control channel with a pre-shared key, by GnuTLS */
+#include "dta/translate/control_tls.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include <gnutls/crypto.h>
+#include <gnutls/gnutls.h>
+
+#define IDENTITY "sidelight-dta"
+#define PURPOSE	 "sidelight dta control 3"
+#define KEY	 32u
+/* A key exchange with the shared key, and the ciphers whose hash is that of the key: SHA-256. */
+#define PRIORITY                                                                                 \
+	"NONE:+VERS-TLS1.3:+AES-128-GCM:+CHACHA20-POLY1305:+AEAD:+MAC-ALL:+SIGN-ALL:+COMP-NULL:" \
+	"+ECDHE-PSK:+GROUP-X25519:+GROUP-SECP256R1"
+/*
+ * More than a handshake by the allowed ciphers and groups takes. GnuTLS looks at its own limit when
+ * a message is complete, and a stranger's hello may claim 16 MiB.
+ */
+#define HANDSHAKE_MAX 4096u
+
+struct dta_control_tls {
+	gnutls_session_t session;
+	gnutls_psk_server_credentials_t server;
+	gnutls_psk_client_credentials_t client;
+	int fd;
+	uint8_t key[KEY];
+	size_t pulled; /* during the handshake */
+	bool done;
+	int over; /* why no more comes: -EPIPE or -EMSGSIZE; GnuTLS forgets an end within a record
+		   */
+};
+
+static ssize_t pull(gnutls_transport_ptr_t arg, void *to, size_t room)
+{
+	struct dta_control_tls *t = arg;
+	const ssize_t n = recv(t->fd, to, room, 0);
+
+	if (!n)
+		t->over = -EPIPE;
+	if (n <= 0 || t->done)
+		return n;
+	t->pulled += (size_t)n;
+	if (t->pulled <= HANDSHAKE_MAX)
+		return n;
+	t->over = -EMSGSIZE;
+	errno = EIO;
+	return -1;
+}
+
+static ssize_t push(gnutls_transport_ptr_t arg, const void *from, size_t bytes)
+{
+	const struct dta_control_tls *t = arg;
+
+	return send(t->fd, from, bytes, MSG_NOSIGNAL);
+}
+
+static int key_of(gnutls_session_t session, const char *name, gnutls_datum_t *key)
+{
+	const struct dta_control_tls *t = gnutls_session_get_ptr(session);
+
+	if (strcmp(name, IDENTITY))
+		return -1;
+	key->data = gnutls_malloc(KEY);
+	if (!key->data)
+		return -1;
+	key->size = KEY;
+	memcpy(key->data, t->key, KEY);
+	return 0;
+}
+
+static int give_key(struct dta_control_tls *t, bool server)
+{
+	const gnutls_datum_t key = {t->key, KEY};
+
+	if (server) {
+		if (gnutls_psk_allocate_server_credentials(&t->server))
+			return -1;
+		gnutls_psk_set_server_credentials_function(t->server, key_of);
+		return gnutls_credentials_set(t->session, GNUTLS_CRD_PSK, t->server);
+	}
+	return gnutls_psk_allocate_client_credentials(&t->client) ||
+	       gnutls_psk_set_client_credentials(t->client, IDENTITY, &key, GNUTLS_PSK_KEY_RAW) ||
+	       gnutls_credentials_set(t->session, GNUTLS_CRD_PSK, t->client);
+}
+
+struct dta_control_tls *dta_control_tls_new(int fd, const void *secret, size_t bytes, bool server)
+{
+	struct dta_control_tls *t = calloc(1, sizeof(*t));
+
+	if (!t)
+		return NULL;
+	if (gnutls_hmac_fast(GNUTLS_MAC_SHA256, secret, bytes, PURPOSE, strlen(PURPOSE), t->key) ||
+	    gnutls_init(&t->session, (server ? GNUTLS_SERVER : GNUTLS_CLIENT) | GNUTLS_NONBLOCK |
+					     GNUTLS_NO_TICKETS))
+		goto fail;
+	t->fd = fd;
+	gnutls_session_set_ptr(t->session, t);
+	if (give_key(t, server) || gnutls_priority_set_direct(t->session, PRIORITY, NULL))
+		goto fail;
+	gnutls_handshake_set_timeout(t->session, GNUTLS_INDEFINITE_TIMEOUT); /* the caller's */
+	gnutls_transport_set_ptr(t->session, t);
+	gnutls_transport_set_pull_function(t->session, pull);
+	gnutls_transport_set_push_function(t->session, push);
+	return t;
+fail:
+	dta_control_tls_free(t);
+	return NULL;
+}
+
+void dta_control_tls_free(struct dta_control_tls *t)
+{
+	if (!t)
+		return;
+	if (t->done)
+		gnutls_bye(t->session, GNUTLS_SHUT_WR);
+	if (t->session)
+		gnutls_deinit(t->session);
+	if (t->server)
+		gnutls_psk_free_server_credentials(t->server);
+	if (t->client)
+		gnutls_psk_free_client_credentials(t->client);
+	explicit_bzero(t, sizeof(*t));
+	free(t);
+}
+
+/* Those that say nothing of the peer: the socket's, and alerts below the fatal. */
+static int general(const struct dta_control_tls *t, ssize_t err)
+{
+	if (t->over)
+		return t->over;
+	switch (err) {
+	case GNUTLS_E_AGAIN:
+	case GNUTLS_E_INTERRUPTED:
+	case GNUTLS_E_WARNING_ALERT_RECEIVED:
+		return -EAGAIN;
+	case GNUTLS_E_PUSH_ERROR:
+	case GNUTLS_E_PULL_ERROR:
+	case GNUTLS_E_PREMATURE_TERMINATION:
+		return -EPIPE;
+	default:
+		return -EPROTO;
+	}
+}
+
+int dta_control_tls_handshake(struct dta_control_tls *t)
+{
+	int err;
+
+	if (t->done)
+		return 0;
+	err = gnutls_handshake(t->session);
+	t->done = !err;
+	if (!err)
+		return 0;
+	if (general(t, err) != -EPROTO)
+		return general(t, err);
+	gnutls_alert_send_appropriate(t->session, err);
+	/* A server finds that the binder is wrong; a client hears so, or is shown no key at all. */
+	return t->client || err == GNUTLS_E_RECEIVED_ILLEGAL_PARAMETER ? -EACCES : -EPROTO;
+}
+
+bool dta_control_tls_done(const struct dta_control_tls *t)
+{
+	return t->done;
+}
+
+bool dta_control_tls_writes(const struct dta_control_tls *t)
+{
+	return !t->done && gnutls_record_get_direction(t->session);
+}
+
+ssize_t dta_control_tls_read(struct dta_control_tls *t, void *to, size_t room)
+{
+	const ssize_t n = gnutls_record_recv(t->session, to, room);
+
+	return n < 0 ? general(t, n) : n;
+}
+
+ssize_t dta_control_tls_write(struct dta_control_tls *t, const void *from, size_t bytes)
+{
+	const ssize_t n = gnutls_record_send(t->session, from, bytes);
+
+	return n >= 0 ? n : general(t, n) == -EAGAIN ? -EAGAIN : -EPIPE;
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+/* device.c - what devices send: a decoder and a batch of reports per input */
+#include "dta/translate/internal.h"
+
+#include <errno.h>
+
+/*
+ * Reports of devices have no reporter's number: it tells reporters of a sketch apart, and no
+ * mapping writes sketches. The field "exporter" names a device.
+ */
+static void give(void *arg, const struct dta_block *b)
+{
+	struct dta_source *s = arg;
+	struct dta_worker *w = s->worker;
+	const struct dta_header h = {.tenant = dta_map_tenant(w->opts.map)};
+	uint32_t none;
+
+	if (dta_auth_check(w->auth, &h, NULL, 0, NULL, 0, &none) != DTA_FINE) {
+		s->unproven += b->count;
+		return;
+	}
+	w->account.reports += b->count;
+	dta_worker_dispatch(w, &h, b, w->now);
+}
+
+static void take_record(void *arg, const struct dta_record *r)
+{
+	dta_map_take(arg, r);
+}
+
+void dta_worker_device_take(struct dta_worker *w, uint32_t source, const struct dta_datagram *d,
+			    uint64_t now, uint64_t real)
+{
+	struct dta_source *s = &w->source[source];
+
+	w->account.packets++;
+	w->account.packets_taken++;
+	w->now = now;
+	s->decoder->ops->take(s->decoder, d, now, real, take_record, s->batch);
+}
+
+void dta_worker_device_flush(struct dta_worker *w, uint32_t source, uint64_t now)
+{
+	w->now = now;
+	if (w->source[source].batch)
+		dta_map_flush(w->source[source].batch);
+}
+
+int dta_worker_device_open(struct dta_worker *w, uint32_t source)
+{
+	const enum dta_device kind = w->opts.device[source];
+	struct dta_source *s = &w->source[source];
+
+	s->worker = w;
+	s->device = kind;
+	if (!w->opts.map || kind == DTA_DEVICES)
+		return 0;
+	s->decoder = dta_device_decoder(kind)->make();
+	s->batch = dta_map_batch_new(w->opts.map, kind, give, s);
+	return s->decoder && s->batch ? 0 : -ENOMEM;
+}
+
+void dta_worker_device_close(struct dta_source *s)
+{
+	if (s->decoder)
+		s->decoder->ops->end(s->decoder);
+	dta_map_batch_free(s->batch);
+}
+
+void dta_worker_device_account(const struct dta_worker *w, struct dta_translate_account *a)
+{
+	for (uint32_t i = 0; i < w->sources; i++) {
+		const struct dta_source *s = &w->source[i];
+		struct dta_device_account *d;
+
+		if (!s->decoder)
+			continue;
+		d = &a->device[s->device];
+		dta_add_counters(&d->decoder, &s->decoder->stats, sizeof(d->decoder));
+		dta_add_counters(&d->map, dta_map_stats(s->batch), sizeof(d->map));
+		d->unproven += s->unproven;
+	}
+}

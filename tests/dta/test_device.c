@@ -1,0 +1,1081 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * test_device.c - what devices send, decoded: messages of RFC 7011's Appendix A and others made by
+ * hand; what is lost, what samples, which exporters give way. And the mapping of records to
+ * reports.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <sidelight/store.h>
+
+#include "dta/device/exporter.h"
+#include "dta/device/map.h"
+#include "device_drive.h"
+
+#define SECOND UINT64_C(1000000000)
+
+/* ---- a message, written number by number ---- */
+
+static size_t set_at; /* of the open set in its message */
+
+static void put(struct built *m, uint32_t bytes, uint64_t n)
+{
+	while (bytes--)
+		put8(m, (uint8_t)(n >> 8 * bytes));
+}
+
+/* Numbers of 16 bits. */
+#define PUT16(m, ...)                                                               \
+	for (size_t i_ = 0; i_ < sizeof((const uint32_t[]){__VA_ARGS__}) / 4; i_++) \
+	put16(m, ((const uint32_t[]){__VA_ARGS__})[i_])
+
+static void begin_set(struct built *m, uint32_t id)
+{
+	set_at = m->bytes;
+	PUT16(m, id, 0);
+}
+
+static void end_set(struct built *m)
+{
+	dta_put16(m->at + set_at + 2, (uint32_t)(m->bytes - set_at));
+}
+
+static void ipfix(struct built *m, uint32_t sequence, uint32_t domain)
+{
+	m->bytes = 0;
+	PUT16(m, 10, 0);
+	put(m, 4, 1700000000);
+	put(m, 4, sequence);
+	put(m, 4, domain);
+}
+
+static void netflow9(struct built *m, uint32_t uptime, uint32_t sequence, uint32_t source)
+{
+	m->bytes = 0;
+	PUT16(m, 9, 1);
+	put(m, 4, uptime);
+	put(m, 4, 1700000000);
+	put(m, 4, sequence);
+	put(m, 4, source);
+}
+
+/* ---- a decoder, and what it gave ---- */
+
+static struct drive *run_new(const char *kind)
+{
+	struct drive *x = calloc(1, sizeof(*x));
+
+	assert_non_null(x);
+	drive_begin(x, dta_decoder_find(kind));
+	x->now_ns = 1000 * SECOND;
+	x->sender = "192.0.2.100";
+	x->port = 2000;
+	return x;
+}
+
+static void run_end(struct drive *x)
+{
+	drive_end(x);
+	free(x);
+}
+
+/* Returns how many records it brought. */
+static size_t give(struct drive *x, struct built *m)
+{
+	if (m->at[1] == 10)
+		dta_put16(m->at + 2, (uint32_t)m->bytes);
+	return drive_take(x, m);
+}
+
+static const struct dta_record *last(const struct drive *x)
+{
+	assert_true(x->n);
+	return &x->got[x->n - 1];
+}
+
+static void has_number(const struct dta_record *r, enum dta_field f, uint64_t n)
+{
+	if (!(r->has >> f & 1))
+		fail_msg("no %s", dta_field_name(f));
+	if (r->number[f] != n)
+		fail_msg("%s is %llu, not %llu", dta_field_name(f),
+			 (unsigned long long)r->number[f], (unsigned long long)n);
+}
+
+static uint64_t refused(const struct drive *x, enum dta_device_refusal r)
+{
+	return x->d->stats.refused[r];
+}
+
+/* Template 256: two addresses, protocol, ports, packets and bytes of 4 bytes: 21 bytes a record. */
+static void usual_template(struct built *m, uint32_t id)
+{
+	begin_set(m, m->at[1] == 10 ? 2 : 0);
+	PUT16(m, id, 7, 8, 4, 12, 4, 4, 1, 7, 2, 11, 2, 2, 4, 1, 4);
+	end_set(m);
+}
+
+static void usual_data(struct built *m, uint32_t id, uint32_t records)
+{
+	begin_set(m, id);
+	for (uint32_t i = 0; i < records; i++) {
+		put_address(m, "192.0.2.1");
+		put_address(m, "192.0.2.2");
+		put(m, 1, 17);
+		PUT16(m, 1000 + i, 53);
+		put(m, 4, 10 + i);
+		put(m, 4, 1000 + i);
+	}
+	end_set(m);
+}
+
+/* ---- IPFIX ---- */
+
+/* RFC 7011, Appendix A.1 to A.4: a message of 152 bytes. */
+static void rfc7011_examples(void **state)
+{
+	static const struct {
+		const char *from, *to, *next;
+		uint32_t packets, bytes;
+	} flows[] = {{"192.0.2.12", "192.0.2.254", "192.0.2.1", 5009, 5344385},
+		     {"192.0.2.27", "192.0.2.23", "192.0.2.2", 748, 388934},
+		     {"192.0.2.56", "192.0.2.65", "192.0.2.3", 5, 6534}};
+	struct drive *x = run_new("ipfix");
+	struct built m;
+
+	(void)state;
+	ipfix(&m, 0, 12345);
+	begin_set(&m, 2);
+	PUT16(&m, 256, 5, 8, 4, 12, 4, 15, 4, 2, 4, 1, 4);
+	end_set(&m);
+	begin_set(&m, 256);
+	for (int i = 0; i < 3; i++) {
+		put_address(&m, flows[i].from);
+		put_address(&m, flows[i].to);
+		put_address(&m, flows[i].next);
+		put(&m, 4, flows[i].packets);
+		put(&m, 4, flows[i].bytes);
+	}
+	end_set(&m);
+	begin_set(&m, 3); /* lineCardId; exportedMessageTotalCount, exportedFlowRecordTotalCount */
+	PUT16(&m, 258, 3, 1, 141, 4, 41, 2, 42, 2, 0);
+	end_set(&m);
+	begin_set(&m, 258);
+	put(&m, 4, 1);
+	PUT16(&m, 345, 10201);
+	put(&m, 4, 2);
+	PUT16(&m, 690, 20402);
+	end_set(&m);
+	assert_int_equal(m.bytes, 152);
+	assert_int_equal(give(x, &m), 3);
+	for (int i = 0; i < 3; i++) {
+		const struct dta_record *r = &x->got[i];
+
+		assert_int_equal(r->kind, DTA_RECORD_FLOW);
+		check_address(r, DTA_FIELD_EXPORTER, "192.0.2.100");
+		check_address(r, DTA_FIELD_SOURCE, flows[i].from);
+		check_address(r, DTA_FIELD_DESTINATION, flows[i].to);
+		check_address(r, DTA_FIELD_NEXT_HOP, flows[i].next);
+		has_number(r, DTA_FIELD_PACKETS, flows[i].packets);
+		has_number(r, DTA_FIELD_BYTES, flows[i].bytes);
+		has_number(r, DTA_FIELD_DOMAIN, 12345);
+		has_number(r, DTA_FIELD_IP_VERSION, 4);
+		has_number(r, DTA_FIELD_SAMPLING, 1);
+		assert_false(r->has >> DTA_FIELD_SOURCE_PORT & 1);
+	}
+	assert_int_equal(x->d->stats.options, 2);
+	assert_int_equal(x->d->stats.templates, 2);
+	assert_int_equal(x->d->stats.exporters, 1);
+	/* Five records came: three flows and two of options. */
+	ipfix(&m, 5, 12345);
+	give(x, &m);
+	assert_int_equal(x->d->stats.lost, 0);
+	for (int r = 1; r < DTA_DEVICE_REFUSALS; r++)
+		assert_int_equal(x->d->stats.refused[r], 0);
+	run_end(x);
+}
+
+/* A.2.2 and A.5: elements of an enterprise, and of variable length, in both forms. */
+static void fields_of_others_and_of_any_length(void **state)
+{
+	struct drive *x = run_new("ipfix");
+	struct built m;
+
+	(void)state;
+	ipfix(&m, 0, 1);
+	begin_set(&m, 2);
+	PUT16(&m, 257, 5, 8, 4, 12, 4, 0x8000 | 1, 4);
+	put(&m, 4, 9); /* not IANA's octets, but an enterprise's */
+	PUT16(&m, 2, 4, 1, 4);
+	PUT16(&m, 300, 4, 82, 65535, 1, 65535, 0x8000 | 12, 65535);
+	put(&m, 4, 9);
+	PUT16(&m, 2, 4);
+	end_set(&m);
+	begin_set(&m, 257);
+	put_address(&m, "192.0.2.12");
+	put_address(&m, "192.0.2.254");
+	put(&m, 4, 0xffffffff);
+	put(&m, 4, 17);
+	put(&m, 4, 91);
+	end_set(&m);
+	begin_set(&m, 300);
+	put(&m, 1,
+	    5); /* "eth0." of interfaceName, octets of 3 bytes, 5 and 1000 of the enterprise */
+	for (int i = 0; i < 5; i++)
+		put(&m, 1, 'e');
+	put(&m, 1, 3);
+	put(&m, 3, 70000);
+	put(&m, 1, 5);
+	put(&m, 5, 0);
+	put(&m, 4, 7);
+	put(&m, 1, 0);
+	put(&m, 1, 2);
+	put(&m, 2, 600);
+	put(&m, 1, 255);
+	put(&m, 2, 1000);
+	for (int i = 0; i < 1000; i++)
+		put(&m, 1, 0xee);
+	put(&m, 4, 8);
+	end_set(&m);
+	assert_int_equal(give(x, &m), 3);
+	has_number(&x->got[0], DTA_FIELD_BYTES, 91);
+	has_number(&x->got[0], DTA_FIELD_PACKETS, 17);
+	has_number(&x->got[1], DTA_FIELD_BYTES, 70000);
+	has_number(&x->got[1], DTA_FIELD_PACKETS, 7);
+	has_number(&x->got[2], DTA_FIELD_BYTES, 600);
+	has_number(&x->got[2], DTA_FIELD_PACKETS, 8);
+	/* A length that goes beyond the set. */
+	ipfix(&m, 3, 1);
+	begin_set(&m, 300);
+	put(&m, 1, 0);
+	put(&m, 1, 1);
+	put(&m, 1, 5);
+	put(&m, 1, 255);
+	put(&m, 2, 1000);
+	put(&m, 4, 8);
+	end_set(&m);
+	assert_int_equal(give(x, &m), 0);
+	assert_int_equal(refused(x, DTA_DEVICE_BAD_LENGTH), 1);
+	run_end(x);
+}
+
+static void both_versions_and_times(void **state)
+{
+	struct drive *x = run_new("ipfix");
+	struct built m;
+
+	(void)state;
+	ipfix(&m, 0, 1);
+	begin_set(&m, 2); /* IPv4 or IPv6, times as NTP has them, and the type of service */
+	PUT16(&m, 256, 8, 8, 4, 12, 4, 27, 16, 28, 16, 154, 8, 153, 8, 5, 1, 4, 1);
+	end_set(&m);
+	begin_set(&m, 256);
+	for (int v6 = 1; v6 >= 0; v6--) {
+		put_address(&m, v6 ? "0.0.0.0" : "192.0.2.1");
+		put_address(&m, v6 ? "0.0.0.0" : "192.0.2.2");
+		put_address(&m, v6 ? "2001:db8::1" : "::");
+		put_address(&m, v6 ? "2001:db8::2" : "::");
+		put(&m, 4, 1700000000 + 2208988800u);
+		put(&m, 4, 0x80000000);
+		put(&m, 8, 1700000002250);
+		put(&m, 1, 46 << 2 | 1);
+		put(&m, 1, v6 ? 58 : 6);
+	}
+	end_set(&m);
+	assert_int_equal(give(x, &m), 2);
+	check_address(&x->got[0], DTA_FIELD_SOURCE, "2001:db8::1");
+	check_address(&x->got[0], DTA_FIELD_DESTINATION, "2001:db8::2");
+	check_address(&x->got[1], DTA_FIELD_SOURCE, "192.0.2.1");
+	check_address(&x->got[1], DTA_FIELD_DESTINATION, "192.0.2.2");
+	has_number(&x->got[0], DTA_FIELD_IP_VERSION, 6);
+	has_number(&x->got[1], DTA_FIELD_IP_VERSION, 4);
+	has_number(&x->got[0], DTA_FIELD_START_NS, UINT64_C(1700000000500000000));
+	has_number(&x->got[0], DTA_FIELD_END_NS, UINT64_C(1700000002250000000));
+	has_number(&x->got[0], DTA_FIELD_DSCP, 46);
+	/* ICMP has no ports, a flow of TCP whose ports are not told is none of port 0. */
+	has_number(&x->got[0], DTA_FIELD_SOURCE_PORT, 0);
+	assert_false(x->got[1].has >> DTA_FIELD_SOURCE_PORT & 1);
+	run_end(x);
+}
+
+static void templates_come_and_go(void **state)
+{
+	struct drive *x = run_new("ipfix");
+	struct built m;
+
+	(void)state;
+	ipfix(&m, 0, 1); /* data before its template */
+	usual_data(&m, 256, 2);
+	assert_int_equal(give(x, &m), 0);
+	assert_int_equal(refused(x, DTA_DEVICE_NO_TEMPLATE), 1);
+	assert_int_equal(x->d->stats.exporters, 0);
+	ipfix(&m, 0, 1);
+	usual_template(&m, 256);
+	put(&m, 0, 0);
+	usual_data(&m, 256, 2);
+	assert_int_equal(give(x, &m), 2);
+	has_number(last(x), DTA_FIELD_PACKETS, 11);
+	/* Another domain, another port and another address know nothing of it. */
+	ipfix(&m, 0, 2);
+	usual_data(&m, 256, 1);
+	assert_int_equal(give(x, &m), 0);
+	ipfix(&m, 2, 1);
+	usual_data(&m, 256, 1);
+	x->port++;
+	assert_int_equal(give(x, &m), 0);
+	x->port--;
+	x->sender = "192.0.2.101";
+	assert_int_equal(give(x, &m), 0);
+	x->sender = "192.0.2.100";
+	assert_int_equal(refused(x, DTA_DEVICE_NO_TEMPLATE), 4);
+	/* The same number with other fields: packets alone. */
+	ipfix(&m, 2, 1);
+	begin_set(&m, 2);
+	PUT16(&m, 256, 1, 2, 2);
+	end_set(&m);
+	begin_set(&m, 256);
+	PUT16(&m, 4711, 4712);
+	end_set(&m);
+	assert_int_equal(give(x, &m), 2);
+	has_number(last(x), DTA_FIELD_PACKETS, 4712);
+	assert_false(last(x)->has >> DTA_FIELD_BYTES & 1);
+	assert_int_equal(x->d->stats.templates, 1);
+	/* Withdrawn, alone and with all. */
+	ipfix(&m, 4, 1);
+	begin_set(&m, 2);
+	PUT16(&m, 256, 0);
+	end_set(&m);
+	begin_set(&m, 256);
+	PUT16(&m, 1);
+	end_set(&m);
+	assert_int_equal(give(x, &m), 0);
+	assert_int_equal(x->d->stats.templates, 0);
+	ipfix(&m, 4, 1);
+	usual_template(&m, 300);
+	usual_template(&m, 316); /* at the same place of the table */
+	begin_set(&m, 3);
+	PUT16(&m, 301, 2, 1, 149, 4, 34, 4);
+	end_set(&m);
+	begin_set(&m, 2);
+	PUT16(&m, 2, 0);
+	end_set(&m);
+	give(x, &m);
+	assert_int_equal(x->d->stats.templates, 1);
+	begin_set(&m, 3);
+	PUT16(&m, 3, 0);
+	end_set(&m);
+	give(x, &m);
+	assert_int_equal(x->d->stats.templates, 0);
+	/* One that was not renewed for hours. */
+	ipfix(&m, 4, 1);
+	usual_template(&m, 256);
+	give(x, &m);
+	x->now_ns += DTA_EXPORTER_LIFETIME_NS;
+	ipfix(&m, 4, 1);
+	usual_data(&m, 256, 1);
+	assert_int_equal(give(x, &m), 1);
+	x->now_ns += SECOND;
+	ipfix(&m, 5, 1);
+	usual_data(&m, 256, 1);
+	assert_int_equal(give(x, &m), 0);
+	run_end(x);
+}
+
+static void padding_is_no_record(void **state)
+{
+	struct drive *x = run_new("ipfix");
+	struct built m;
+
+	(void)state;
+	ipfix(&m, 0, 1);
+	begin_set(&m, 2);
+	PUT16(&m, 256, 1, 2, 4, 0); /* two bytes that no template has */
+	end_set(&m);
+	begin_set(&m, 256);
+	put(&m, 4, 5);
+	put(&m, 3, 0);
+	end_set(&m);
+	assert_int_equal(give(x, &m), 1);
+	for (int r = 1; r < DTA_DEVICE_REFUSALS; r++)
+		assert_int_equal(x->d->stats.refused[r], 0);
+	run_end(x);
+}
+
+static void wrong_messages_are_refused_by_cause(void **state)
+{
+	struct drive *x = run_new("ipfix");
+	struct built m;
+
+	(void)state;
+	ipfix(&m, 0, 1);
+	usual_template(&m, 256);
+	usual_data(&m, 256, 3);
+	dta_put16(m.at + 2, (uint32_t)m.bytes);
+	for (size_t n = 0; n < m.bytes; n++)
+		assert_int_equal(drive_bytes(x, m.at, n), 0);
+	assert_int_equal(refused(x, DTA_DEVICE_TRUNCATED), m.bytes);
+	assert_int_equal(drive_bytes(x, m.at, m.bytes + 1), 0);
+	assert_int_equal(refused(x, DTA_DEVICE_BAD_LENGTH), 1);
+	m.at[1] = 9;
+	drive_bytes(x, m.at, m.bytes);
+	assert_int_equal(refused(x, DTA_DEVICE_BAD_VERSION), 1);
+	assert_int_equal(x->d->stats.exporters, 0);
+	/* A set that is longer than its message, and one of no length at all. */
+	for (uint32_t length = 0; length < 4; length++) {
+		ipfix(&m, 0, 1);
+		PUT16(&m, 256, length == 3 ? 5 : length);
+		give(x, &m);
+	}
+	assert_int_equal(refused(x, DTA_DEVICE_BAD_LENGTH), 5);
+	/* Numbers of sets that are reserved. */
+	ipfix(&m, 0, 1);
+	for (uint32_t id = 0; id < 256; id++)
+		if (id != 2 && id != 3)
+			PUT16(&m, id, 4);
+	give(x, &m);
+	assert_int_equal(refused(x, DTA_DEVICE_UNSUPPORTED), 254);
+	/* Templates: of a reserved number, without a byte, without a scope, beyond their set. */
+	ipfix(&m, 0, 1);
+	begin_set(&m, 2);
+	PUT16(&m, 255, 1, 2, 4, 256, 1, 2, 0, 256, 2, 2, 4, 1);
+	end_set(&m);
+	begin_set(&m, 3);
+	PUT16(&m, 256, 1, 0, 2, 4, 256, 1, 2, 2, 4);
+	end_set(&m);
+	give(x, &m);
+	assert_int_equal(refused(x, DTA_DEVICE_BAD_TEMPLATE), 5);
+	assert_int_equal(x->d->stats.templates, 0);
+	run_end(x);
+}
+
+/* ---- numbers ---- */
+
+static void lost_records_are_counted(void **state)
+{
+	struct drive *x = run_new("ipfix");
+	struct built m;
+
+	(void)state;
+	ipfix(&m, UINT32_MAX - 3, 1); /* the numbers wrap */
+	usual_template(&m, 256);
+	usual_data(&m, 256, 4);
+	give(x, &m);
+	ipfix(&m, 7, 1); /* 0 to 6 are missing */
+	usual_data(&m, 256, 2);
+	give(x, &m);
+	assert_int_equal(x->d->stats.lost, 7);
+	ipfix(&m, 0, 1); /* a number of 0 is a restart, not a late one */
+	assert_int_equal(x->d->stats.restarts, 0);
+	give(x, &m);
+	assert_int_equal(x->d->stats.restarts, 1);
+	ipfix(&m, 10, 1);
+	usual_data(&m, 256, 2);
+	give(x, &m);
+	assert_int_equal(x->d->stats.lost, 17);
+	ipfix(&m, 4, 1); /* late */
+	usual_data(&m, 256, 6);
+	give(x, &m);
+	assert_int_equal(x->d->stats.lost, 11);
+	ipfix(&m, 12, 1);
+	give(x, &m);
+	assert_int_equal(x->d->stats.lost, 11);
+	/* A jump is no loss of a billion. */
+	ipfix(&m, 0x40000000, 1);
+	give(x, &m);
+	assert_int_equal(x->d->stats.lost, 11);
+	assert_int_equal(x->d->stats.restarts, 2);
+	/* Records of an unknown template can't be counted, so that the next number says nothing. */
+	ipfix(&m, 0x40000000, 1);
+	usual_data(&m, 999, 2);
+	give(x, &m);
+	ipfix(&m, 0x40000050, 1);
+	give(x, &m);
+	assert_int_equal(x->d->stats.lost, 11);
+	run_end(x);
+}
+
+static void netflow9_counts_packets_and_starts_again(void **state)
+{
+	struct drive *x = run_new("netflow");
+	struct built m;
+
+	(void)state;
+	netflow9(&m, 100000, 0, 5);
+	usual_template(&m, 256);
+	usual_data(&m, 256, 4);
+	assert_int_equal(give(x, &m), 4);
+	has_number(last(x), DTA_FIELD_DOMAIN, 5);
+	netflow9(&m, 101000, 3, 5);
+	usual_data(&m, 256, 2);
+	assert_int_equal(give(x, &m), 2);
+	assert_int_equal(x->d->stats.lost, 2);
+	/* Up for a second, after more than a minute: it has started again and has other templates.
+	 */
+	netflow9(&m, 1000, 0, 5);
+	usual_data(&m, 256, 2);
+	assert_int_equal(give(x, &m), 0);
+	assert_int_equal(x->d->stats.restarts, 1);
+	assert_int_equal(x->d->stats.lost, 2);
+	assert_int_equal(refused(x, DTA_DEVICE_NO_TEMPLATE), 1);
+	/* Its time wraps after 49 days, which is no restart. */
+	netflow9(&m, UINT32_MAX - 10, 1, 6);
+	usual_template(&m, 256);
+	give(x, &m);
+	netflow9(&m, 500, 2, 6);
+	usual_data(&m, 256, 1);
+	assert_int_equal(give(x, &m), 1);
+	assert_int_equal(x->d->stats.restarts, 1);
+	run_end(x);
+}
+
+static void netflow5_is_read_as_it_is_laid_out(void **state)
+{
+	struct drive *x = run_new("netflow");
+	const struct dta_record *r;
+	struct built m = {.bytes = 0};
+
+	(void)state;
+	for (uint32_t sequence = 100; sequence < 108; sequence += 4) { /* 102 and 103 are lost */
+		m.bytes = 0;
+		PUT16(&m, 5, 2);
+		put(&m, 4, 50000);
+		put(&m, 4, 1700000000);
+		put(&m, 4, 250000000);
+		put(&m, 4, sequence);
+		put(&m, 1, 1);
+		put(&m, 1, 2);
+		PUT16(&m, 1 << 14 | 100);
+		for (int i = 0; i < 2; i++) {
+			put_address(&m, "192.0.2.1");
+			put_address(&m, "198.51.100.2");
+			put_address(&m, "192.0.2.254");
+			PUT16(&m, 3, 4);
+			put(&m, 4, 10);
+			put(&m, 4, 0xffffffff);
+			put(&m, 4, 40000);
+			put(&m, 4, 45000);
+			PUT16(&m, 443, 50000, 0x0012, 0x06b8);
+			PUT16(&m, 65001, 65002, 0x1818, 0);
+		}
+		assert_int_equal(give(x, &m), 2);
+	}
+	r = last(x);
+	check_address(r, DTA_FIELD_SOURCE, "192.0.2.1");
+	check_address(r, DTA_FIELD_DESTINATION, "198.51.100.2");
+	check_address(r, DTA_FIELD_NEXT_HOP, "192.0.2.254");
+	has_number(r, DTA_FIELD_INGRESS, 3);
+	has_number(r, DTA_FIELD_EGRESS, 4);
+	has_number(r, DTA_FIELD_SAMPLING, 100);
+	has_number(r, DTA_FIELD_PACKETS, 1000);
+	has_number(r, DTA_FIELD_BYTES, UINT64_C(429496729500));
+	has_number(r, DTA_FIELD_START_NS, UINT64_C(1699999990250000000));
+	has_number(r, DTA_FIELD_END_NS, UINT64_C(1699999995250000000));
+	has_number(r, DTA_FIELD_SOURCE_PORT, 443);
+	has_number(r, DTA_FIELD_DESTINATION_PORT, 50000);
+	has_number(r, DTA_FIELD_TCP_FLAGS, 0x12);
+	has_number(r, DTA_FIELD_PROTOCOL, 6);
+	has_number(r, DTA_FIELD_DSCP, 46);
+	has_number(r, DTA_FIELD_SOURCE_AS, 65001);
+	has_number(r, DTA_FIELD_DESTINATION_AS, 65002);
+	has_number(r, DTA_FIELD_DOMAIN, 0x102);
+	assert_int_equal(x->d->stats.lost, 2);
+	for (size_t n = 0; n < m.bytes; n++)
+		assert_int_equal(drive_bytes(x, m.at, n), 0);
+	assert_int_equal(refused(x, DTA_DEVICE_TRUNCATED), m.bytes);
+	for (uint32_t v = 0; v < 12; v++) {
+		m.at[1] = (uint8_t)v;
+		if (v != 5 && v != 9)
+			drive_bytes(x, m.at, m.bytes);
+	}
+	assert_int_equal(refused(x, DTA_DEVICE_BAD_VERSION), 10);
+	run_end(x);
+}
+
+/* ---- sampling ---- */
+
+static void options_of(struct drive *x, uint32_t id, const uint32_t *fields, uint32_t n,
+		       const uint32_t *values)
+{
+	struct built m;
+
+	ipfix(&m, 0, 1);
+	begin_set(&m, 3);
+	PUT16(&m, id, n, 1);
+	for (uint32_t i = 0; i < n; i++)
+		PUT16(&m, fields[i], 4);
+	end_set(&m);
+	begin_set(&m, id);
+	for (uint32_t i = 0; i < n; i++)
+		put(&m, 4, values[i]);
+	end_set(&m);
+	give(x, &m);
+}
+
+static uint64_t sampled_bytes(struct drive *x)
+{
+	struct built m;
+
+	ipfix(&m, 0, 1);
+	usual_template(&m, 256);
+	usual_data(&m, 256, 1);
+	assert_int_equal(give(x, &m), 1);
+	assert_int_equal(last(x)->number[DTA_FIELD_BYTES],
+			 1000 * last(x)->number[DTA_FIELD_SAMPLING]);
+	return last(x)->number[DTA_FIELD_BYTES];
+}
+
+static void sampled_flows_are_scaled(void **state)
+{
+	struct drive *x = run_new("ipfix");
+	struct built m;
+
+	(void)state;
+	assert_int_equal(sampled_bytes(x), 1000);
+	options_of(x, 400, (uint32_t[]){149, 34}, 2, (uint32_t[]){1, 64});
+	assert_int_equal(sampled_bytes(x), 64000);
+	/* One packet, then 99 that are not. */
+	options_of(x, 401, (uint32_t[]){149, 305, 306}, 3, (uint32_t[]){1, 1, 99});
+	assert_int_equal(sampled_bytes(x), 100000);
+	/* 2 of 50; and by a probability, which is a float: 1/128. */
+	options_of(x, 402, (uint32_t[]){149, 309, 310}, 3, (uint32_t[]){1, 2, 50});
+	assert_int_equal(sampled_bytes(x), 25000);
+	options_of(x, 403, (uint32_t[]){149, 311}, 2, (uint32_t[]){1, 0x3c000000});
+	assert_int_equal(sampled_bytes(x), 128000);
+	/* By selector: what names one has its rate. */
+	options_of(x, 404, (uint32_t[]){302, 305, 306}, 3, (uint32_t[]){7, 1, 9});
+	options_of(x, 404, (uint32_t[]){302, 305, 306}, 3, (uint32_t[]){8, 1, 19});
+	assert_int_equal(sampled_bytes(x), 128000);
+	ipfix(&m, 0, 1);
+	begin_set(&m, 2);
+	PUT16(&m, 257, 2, 302, 8, 1, 8);
+	end_set(&m);
+	begin_set(&m, 257);
+	put(&m, 8, 7);
+	put(&m, 8, 100);
+	put(&m, 8, 8);
+	put(&m, 8, UINT64_MAX / 2); /* does not wrap */
+	end_set(&m);
+	assert_int_equal(give(x, &m), 2);
+	has_number(&x->got[x->n - 2], DTA_FIELD_BYTES, 1000);
+	has_number(last(x), DTA_FIELD_BYTES, UINT64_MAX);
+	/* A record that says it itself. */
+	ipfix(&m, 0, 1);
+	begin_set(&m, 2);
+	PUT16(&m, 258, 2, 34, 4, 2, 4);
+	end_set(&m);
+	begin_set(&m, 258);
+	put(&m, 4, 3);
+	put(&m, 4, 5);
+	end_set(&m);
+	assert_int_equal(give(x, &m), 1);
+	has_number(last(x), DTA_FIELD_PACKETS, 15);
+	run_end(x);
+}
+
+/* A scope of NetFlow 9 has a number of its own: 2, an interface, is not packetDeltaCount. */
+static void netflow9_options_have_scopes(void **state)
+{
+	struct drive *x = run_new("netflow");
+	struct built m;
+
+	(void)state;
+	netflow9(&m, 1000, 0, 1);
+	begin_set(&m, 1);
+	PUT16(&m, 257, 4, 8, 2, 2, 48, 1, 50, 4);
+	put(&m, 2, 0);
+	end_set(&m);
+	begin_set(&m, 257);
+	put(&m, 2, 9);
+	put(&m, 1, 3);
+	put(&m, 4, 1000);
+	put(&m, 1, 0);
+	end_set(&m);
+	begin_set(&m, 0);
+	PUT16(&m, 258, 5, 48, 1, 1, 4, 22, 4, 21, 4, 23, 4);
+	end_set(&m);
+	begin_set(&m, 258);
+	put(&m, 1, 3);
+	put(&m, 4, 77);
+	put(&m, 4, 400);
+	put(&m, 4, 900);
+	put(&m, 4, 1);
+	end_set(&m);
+	assert_int_equal(give(x, &m), 1);
+	assert_int_equal(x->d->stats.options, 1);
+	has_number(last(x), DTA_FIELD_BYTES, 77000);
+	has_number(last(x), DTA_FIELD_START_NS, UINT64_C(1699999999400000000));
+	has_number(last(x), DTA_FIELD_END_NS, UINT64_C(1699999999900000000));
+	run_end(x);
+}
+
+/* ---- bounds ---- */
+
+static void forge(struct drive *x, uint32_t i)
+{
+	static char text[32];
+
+	snprintf(text, sizeof(text), "10.%u.%u.%u", i >> 16, i >> 8 & 255, i & 255);
+	x->sender = text;
+}
+
+static void a_flood_displaces_no_live_exporter(void **state)
+{
+	struct drive *x = run_new("ipfix");
+	struct built with, data;
+	size_t taken = 0;
+
+	(void)state;
+	ipfix(&with, 0, 1);
+	usual_template(&with, 256);
+	ipfix(&data, 0, 1);
+	usual_data(&data, 256, 1);
+	give(x, &with);
+	x->now_ns += DTA_EXPORTER_PROVEN_NS; /* it goes on */
+	assert_int_equal(give(x, &data), 1);
+	for (uint32_t i = 0; i < 100000; i++) {
+		forge(x, i);
+		give(x, &with);
+		x->now_ns += 1000000;
+		if (i % 1000)
+			continue;
+		x->sender = "192.0.2.100";
+		taken += give(x, &data);
+	}
+	assert_int_equal(taken, 100);
+	assert_int_equal(x->d->stats.exporters, DTA_EXPORTERS);
+	assert_int_equal(x->d->stats.templates, DTA_EXPORTERS);
+	/* A new one gets in among them, and stays as long as it sends. */
+	forge(x, 1 << 20);
+	give(x, &with);
+	for (uint32_t i = 0; i < 20000; i++) {
+		forge(x, i);
+		give(x, &with);
+		x->now_ns += 1000000;
+		if (i % 1000)
+			continue;
+		forge(x, 1 << 20);
+		assert_int_equal(give(x, &data), 1);
+	}
+	run_end(x);
+}
+
+static void an_address_has_a_share(void **state)
+{
+	struct drive *x = run_new("ipfix");
+	struct built with, data;
+
+	(void)state;
+	ipfix(&with, 0, 1);
+	usual_template(&with, 256);
+	ipfix(&data, 0, 1);
+	usual_data(&data, 256, 1);
+	give(x, &with);
+	x->now_ns += DTA_EXPORTER_PROVEN_NS;
+	give(x, &data);
+	for (uint16_t port = 3000; port < 6000; port++) {
+		x->port = port;
+		give(x, &with);
+	}
+	assert_int_equal(x->d->stats.exporters, DTA_EXPORTERS_SHARE);
+	x->port = 2000;
+	assert_int_equal(give(x, &data), 1);
+	/* All of them live: a further one has no place, until they are silent for long. */
+	x->now_ns += DTA_EXPORTER_PROVEN_NS;
+	for (uint16_t port = 6000 - DTA_EXPORTERS_SHARE + 1; port < 6000; port++) {
+		x->port = port;
+		assert_int_equal(give(x, &data), 1);
+	}
+	x->port = 7000;
+	give(x, &with);
+	assert_int_equal(refused(x, DTA_DEVICE_NO_ROOM), 1);
+	assert_int_equal(give(x, &data), 0);
+	x->now_ns += DTA_EXPORTER_IDLE_NS + SECOND;
+	give(x, &with);
+	assert_int_equal(give(x, &data), 1);
+	assert_int_equal(x->d->stats.exporters, DTA_EXPORTERS_SHARE);
+	run_end(x);
+}
+
+static void templates_have_a_bound(void **state)
+{
+	struct drive *x = run_new("ipfix");
+	struct built m;
+
+	(void)state;
+	for (uint32_t id = 256; id < 20000; id++) {
+		ipfix(&m, 0, 1);
+		begin_set(&m, 2);
+		PUT16(&m, id, 200);
+		for (int i = 0; i < 200; i++)
+			PUT16(&m, 1, 8);
+		end_set(&m);
+		give(x, &m);
+	}
+	assert_in_range(x->d->stats.templates, 50, 200);
+	assert_int_equal(refused(x, DTA_DEVICE_NO_ROOM), 20000 - 256 - x->d->stats.templates);
+	/* More fields than are read, and records longer than a set. */
+	ipfix(&m, 0, 1);
+	begin_set(&m, 2);
+	PUT16(&m, 256, 300);
+	for (int i = 0; i < 300; i++)
+		PUT16(&m, 1, 8);
+	PUT16(&m, 257, 2, 1, 65000, 2, 65000);
+	end_set(&m);
+	give(x, &m);
+	assert_int_equal(refused(x, DTA_DEVICE_BAD_TEMPLATE), 2);
+	run_end(x);
+}
+
+/* ---- the mapping ---- */
+
+struct blocks {
+	struct dta_block b[16];
+	uint8_t items[16][4096];
+	uint32_t n;
+};
+
+static void keep_block(void *arg, const struct dta_block *b)
+{
+	struct blocks *x = arg;
+	const size_t bytes = b->count * ((size_t)b->key_bytes + b->value_bytes);
+
+	if (x->n < 16 && bytes <= sizeof(*x->items)) {
+		x->b[x->n] = *b;
+		memcpy(x->items[x->n], b->items, bytes);
+	}
+	x->n++;
+}
+
+static struct dta_map *map_of(const char *text)
+{
+	char error[512] = "";
+	struct dta_map *m = dta_map_text("map", text, strlen(text), error, sizeof(error));
+
+	if (!m)
+		fail_msg("%s", error);
+	return m;
+}
+
+static struct dta_record flow_record(bool v6)
+{
+	struct dta_record r = {.kind = DTA_RECORD_FLOW};
+
+	inet_pton(AF_INET6, "::ffff:192.0.2.9", &r.address[DTA_FIELD_EXPORTER]);
+	inet_pton(AF_INET6, v6 ? "2001:db8::1" : "::ffff:192.0.2.1", &r.address[DTA_FIELD_SOURCE]);
+	inet_pton(AF_INET6, v6 ? "2001:db8::2" : "::ffff:192.0.2.2",
+		  &r.address[DTA_FIELD_DESTINATION]);
+	r.has = 7;
+	dta_record_set(&r, DTA_FIELD_SOURCE_PORT, 0x1234);
+	dta_record_set(&r, DTA_FIELD_DESTINATION_PORT, 443);
+	dta_record_set(&r, DTA_FIELD_PROTOCOL, 6);
+	dta_record_set(&r, DTA_FIELD_PACKETS, 300);
+	dta_record_set(&r, DTA_FIELD_BYTES, UINT64_C(0x0102030405060708));
+	return r;
+}
+
+static void a_flow_becomes_its_reports(void **state)
+{
+	static const uint8_t key[] = {192, 0, 2, 1, 192, 0, 2, 2, 0x12, 0x34, 1, 0xbb, 6};
+	static const uint8_t addend[] = {1, 2, 3, 4, 5, 6, 7, 8};
+	struct dta_map *m = map_of(dta_map_default);
+	struct blocks *out = calloc(1, sizeof(*out));
+	struct dta_map_batch *b = dta_map_batch_new(m, DTA_DEVICE_IPFIX, keep_block, out);
+	struct dta_record r;
+
+	(void)state;
+	assert_non_null(out);
+	assert_non_null(b);
+	for (int i = 0; i < 3; i++) {
+		r = flow_record(i == 2);
+		dta_map_take(b, &r);
+	}
+	assert_int_equal(out->n, 0);
+	dta_map_flush(b);
+	assert_int_equal(out->n, 4); /* two stores, keys of two lengths */
+	assert_int_equal(out->b[0].opcode, DTA_INCREMENT);
+	assert_int_equal(out->b[0].store, 10);
+	assert_int_equal(out->b[0].copies, 2);
+	assert_int_equal(out->b[0].count, 2);
+	assert_int_equal(out->b[0].key_bytes, 13);
+	assert_int_equal(out->b[0].value_bytes, 8);
+	for (int i = 0; i < 2; i++) {
+		assert_memory_equal(out->items[0] + (size_t)i * 21, key, sizeof(key));
+		assert_memory_equal(out->items[0] + (size_t)i * 21 + 13, addend, sizeof(addend));
+	}
+	assert_int_equal(out->b[1].key_bytes, 37);
+	assert_int_equal(out->b[1].count, 1);
+	assert_int_equal(out->items[1][0], 0x20);
+	assert_int_equal(out->items[1][31], 2);
+	assert_memory_equal(out->items[1] + 32, key + 8, 5);
+	assert_int_equal(dta_map_stats(b)->reports, 6);
+	dta_map_flush(b);
+	assert_int_equal(out->n, 4);
+	/* Without ports, no rule fits. */
+	r.has &= ~(UINT64_C(1) << DTA_FIELD_SOURCE_PORT);
+	dta_map_take(b, &r);
+	assert_int_equal(dta_map_stats(b)->unmapped, 1);
+	/* A full block is given at once. */
+	r = flow_record(false);
+	for (uint32_t i = 0; i < DTA_MAP_ITEMS; i++)
+		dta_map_take(b, &r);
+	assert_int_equal(out->n, 6);
+	dta_map_flush(b);
+	assert_int_equal(out->n, 6);
+	dta_map_batch_free(b);
+	dta_map_free(m);
+	free(out);
+}
+
+static void rules_say_what_a_report_holds(void **state)
+{
+	static const uint8_t item[] = {0, 0, 0, 5, 192, 0, 2, 1, 0xff, 0, 0, 1, 44, 6};
+	struct dta_map *m = map_of(
+		"tenant: 7\n"
+		"reports:\n"
+		"  - {kind: flow, primitive: append, store: 3, list: 5,\n"
+		"     value: [source/4, bytes/1, packets/4, protocol]}\n"
+		"  - {kind: flow, input: netflow, primitive: append, store: 4, value: [bytes]}\n"
+		"  - {kind: flow, primitive: append, store: 5, value: [bytes],\n"
+		"     where: {packets: \">300\"}}\n"
+		"  - {kind: flow, primitive: append, store: 6, value: [bytes],\n"
+		"     where: {packets: \">=300\", protocol: 6, source-port: \"!=5\", bytes: \"<72623859790382857\"}}\n"
+		"  - {kind: hop, key: [switch], primitive: postcard, store: 7, copies: 3, hop: hop, hops: hops,\n"
+		"     data: switch}\n"
+		"  - {kind: drop, key: [exporter, drop-reason], primitive: key-write, store: 8, value: [source]}\n");
+	struct blocks *out = calloc(1, sizeof(*out));
+	struct dta_map_batch *b = dta_map_batch_new(m, DTA_DEVICE_IPFIX, keep_block, out);
+	struct dta_record r = flow_record(false);
+
+	(void)state;
+	assert_non_null(out);
+	assert_non_null(b);
+	assert_int_equal(dta_map_tenant(m), 7);
+	dta_map_take(b, &r);
+	dta_map_flush(b);
+	assert_int_equal(out->n, 2);
+	assert_int_equal(out->b[0].store, 3);
+	assert_int_equal(out->b[0].copies, 0);
+	assert_int_equal(out->b[0].key_bytes, 4);
+	assert_int_equal(out->b[0].value_bytes, sizeof(item) - 4);
+	assert_memory_equal(out->items[0], item, sizeof(item));
+	assert_int_equal(dta_map_stats(b)->saturated, 1);
+	assert_int_equal(out->b[1].store, 6);
+	/* A hop beyond its path makes no report, as no packet with it would be taken. */
+	r = (struct dta_record){.kind = DTA_RECORD_HOP};
+	dta_record_set(&r, DTA_FIELD_SWITCH, 0x0a0b0c0d);
+	for (uint32_t hops = 0; hops < 70; hops++) {
+		dta_record_set(&r, DTA_FIELD_HOPS, hops);
+		dta_record_set(&r, DTA_FIELD_HOP, hops < 65 ? hops : 1);
+		dta_map_take(b, &r);
+	}
+	assert_int_equal(dta_map_stats(b)->unmapped, 70);
+	dta_record_set(&r, DTA_FIELD_HOP, 63);
+	dta_record_set(&r, DTA_FIELD_HOPS, 64);
+	dta_map_take(b, &r);
+	dta_map_flush(b);
+	assert_int_equal(out->b[2].copies, 3);
+	assert_memory_equal(out->items[2],
+			    ((uint8_t[]){10, 11, 12, 13, 63, 64, 0, 0, 10, 11, 12, 13}), 12);
+	r = flow_record(true);
+	r.kind = DTA_RECORD_DROP;
+	dta_record_set(&r, DTA_FIELD_DROP_REASON, 0x55);
+	dta_map_take(b, &r);
+	dta_map_flush(b);
+	/* The key has the exporter's IPv4, although the flow is IPv6. */
+	assert_int_equal(out->b[3].key_bytes, 6);
+	assert_int_equal(out->b[3].value_bytes, 16);
+	assert_int_equal(out->n, 4);
+	dta_map_batch_free(b);
+	dta_map_free(m);
+	free(out);
+}
+
+static void a_wrong_mapping_is_refused_with_its_line(void **state)
+{
+	static const struct {
+		const char *rule, *says;
+	} wrong[] = {
+		{"5", "a rule is a mapping"},
+		{"{kind: flow, store: 1}", "primitive"},
+		{"{kind: flow, primitive: sketch, store: 1}", "primitive 'sketch'"},
+		{"{kind: flaw, primitive: append, store: 1, value: [bytes]}", "kind"},
+		{"{kind: flow, primitive: append, store: 1, value: [bites]}", "'bites'"},
+		{"{kind: flow, primitive: append, store: 1, value: [bytes/9]}", "1 to 8 bytes"},
+		{"{kind: flow, primitive: append, store: 1, value: [source/5]}", "4 or 16"},
+		{"{kind: flow, primitive: append, store: 1, value: [protocol]}", "a value of 1"},
+		{"{kind: flow, primitive: append, store: 1, value: [bytes], key: [bytes]}", "key"},
+		{"{kind: flow, primitive: append, store: 70000, value: [bytes]}", "store"},
+		{"{kind: flow, primitive: key-write, store: 1, key: [protocol], value: [bytes]}",
+		 "a key of 1"},
+		{"{kind: flow, primitive: key-write, store: 1, key: [5-tuple, 5-tuple], value: [bytes]}",
+		 "74"},
+		{"{kind: flow, primitive: key-write, store: 1, key: [5-tuple], value: [bytes], copies: 9}",
+		 "copies"},
+		{"{kind: flow, primitive: increment, store: 1, key: [5-tuple]}", "add"},
+		{"{kind: flow, primitive: increment, store: 1, key: [5-tuple], add: source}",
+		 "'source'"},
+		{"{kind: hop, primitive: postcard, store: 1, key: [5-tuple], hop: 256, hops: 5, data: 1}",
+		 "256 does not fit"},
+		{"{kind: flow, primitive: append, store: 1, value: [bytes], input: gnmi}", "input"},
+		{"{kind: flow, primitive: append, store: 1, value: [bytes], where: {bytes: \"~5\"}}",
+		 "'~5'"},
+		{"{kind: flow, primitive: append, store: 1, value: [bytes], where: {bytes: \"<0\"}}",
+		 "'<0'"},
+		{"{kind: flow, primitive: append, store: 1, value: [bytes], where: {source: 1}}",
+		 "'source'"},
+	};
+	char text[512], error[512];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+		snprintf(text, sizeof(text), "# rules\nreports:\n  - %s\n", wrong[i].rule);
+		assert_null(dta_map_text("m.yaml", text, strlen(text), error, sizeof(error)));
+		if (!strstr(error, wrong[i].says) || strncmp(error, "m.yaml:3: ", 10))
+			fail_msg("%s: %s", wrong[i].rule, error);
+	}
+	assert_null(dta_map_text("m.yaml", "", 0, error, sizeof(error)));
+	assert_null(dta_map_text("m.yaml", "tenant: 1\n", 10, error, sizeof(error)));
+}
+
+static void names_are_found(void **state)
+{
+	(void)state;
+	for (unsigned int f = 0; f < DTA_FIELDS; f++)
+		assert_int_equal(dta_field_find(dta_field_name((enum dta_field)f)), f);
+	assert_int_equal(dta_field_find("nothing"), DTA_FIELDS);
+	assert_null(dta_decoder_find("gnmi"));
+	for (unsigned int d = 0; d < DTA_DEVICES; d++) {
+		const struct dta_decoder_ops *o = dta_device_decoder((enum dta_device)d);
+
+		if (o)
+			assert_string_equal(o->name, dta_device_name((enum dta_device)d));
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(rfc7011_examples),
+		cmocka_unit_test(fields_of_others_and_of_any_length),
+		cmocka_unit_test(both_versions_and_times),
+		cmocka_unit_test(templates_come_and_go),
+		cmocka_unit_test(padding_is_no_record),
+		cmocka_unit_test(wrong_messages_are_refused_by_cause),
+		cmocka_unit_test(lost_records_are_counted),
+		cmocka_unit_test(netflow9_counts_packets_and_starts_again),
+		cmocka_unit_test(netflow5_is_read_as_it_is_laid_out),
+		cmocka_unit_test(sampled_flows_are_scaled),
+		cmocka_unit_test(netflow9_options_have_scopes),
+		cmocka_unit_test(a_flood_displaces_no_live_exporter),
+		cmocka_unit_test(an_address_has_a_share),
+		cmocka_unit_test(templates_have_a_bound),
+		cmocka_unit_test(a_flow_becomes_its_reports),
+		cmocka_unit_test(rules_say_what_a_report_holds),
+		cmocka_unit_test(a_wrong_mapping_is_refused_with_its_line),
+		cmocka_unit_test(names_are_found),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
