@@ -61,13 +61,11 @@ def drops_for_each_reason():
     with Far() as far:
         r = Reporter('drops')
         # The firewall refuses port 7 as it comes, and port 9 as it leaves; nothing listens at port 8.
-        run('nft', '-f', '-', stdin=None, input='''table inet sl {
-            chain in { type filter hook input priority 0; udp dport 7 drop
-            }
-            chain out { type filter hook output priority 0; udp dport 9 drop
-            }
-        }
-''')
+        run('nft', '-f', '-', stdin=None, input='''
+            table inet sl {
+                chain in { type filter hook input priority 0; udp dport 7 drop; };
+                chain out { type filter hook output priority 0; udp dport 9 drop; }
+            }''')
         wanted = {}
         for family, here, there in far.ADDRESSES:
             header = 28 if family == socket.AF_INET else 48
@@ -88,6 +86,7 @@ def drops_for_each_reason():
                 wanted[key_of(s, (there, 9)), 'NETFILTER_DROP'] = 10, 10 * (50 + header)
         wait_until(lambda: all(dropped(r, key) == [v] for (key, _), v in wanted.items()),
                    lambda: str([(key.hex(), v, dropped(r, key)) for (key, _), v in wanted.items()]), r.part)
+        run('nft', 'delete', 'table', 'inet', 'sl')
         numbers = {}
         for (store, key), _ in r.also.items():
             for (flow, reason), _ in wanted.items():
@@ -106,28 +105,38 @@ def qdisc(interface):
 @case
 def a_queue_and_what_it_drops():
     with Far() as far:
-        for near, there in (('10.77.0.1', '10.77.0.2'),):
-            run('tc', 'qdisc', 'add', 'dev', 'sl-near', 'root', 'tbf', 'rate', '16kbit', 'burst', '2000', 'limit', '20000')
-            r = Reporter('drops', 'queue')
-            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
-                s.bind((near, 0))
-                for _ in range(60):
-                    s.sendto(958 * b'q', (there, 9))
-                key = key_of(s, (there, 9))
-            place = (QUEUE, struct.pack('>II', 9, socket.if_nametoindex('sl-near')))
+        def shape(verb, rate):
+            run('tc', 'qdisc', verb, 'dev', 'sl-near', 'root', 'tbf', 'rate', rate, 'burst', '2000', 'limit', '20000')
+        there = far.sockets[0]
+        shape('add', '16kbit')
+        r = Reporter('drops', 'queue')
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+            s.bind(('10.77.0.1', 0))
+            for _ in range(60):
+                s.sendto(958 * b'q', there.getsockname())
+            key = key_of(s, there.getsockname())
+        place = (QUEUE, struct.pack('>II', 9, socket.if_nametoindex('sl-near')))
 
-            def same():
-                q = qdisc('sl-near')
-                return q['qlen'] and r.also.get(place) == (q['qlen'], q['backlog'])
-            wait_until(same, lambda: f'{qdisc("sl-near")}, reported {r.also.get(place)}', r.part)
+        def same():
+            q = qdisc('sl-near')
+            return q['qlen'] and r.also.get(place) == (q['qlen'], q['backlog'])
+        wait_until(same, lambda: f'{qdisc("sl-near")}, reported {r.also.get(place)}', r.part)
+        shape('change', '10mbit')
+        wait_until(lambda: r.also.get(place) == (0, 0), lambda: f'{r.also.get(place)}', r.part)
+        arrived = [0]
 
-            def drops():
-                n = qdisc('sl-near')['drops']
-                return n and total(dropped(r, key)) == (n, n * 986)
-            wait_until(drops, lambda: f'{qdisc("sl-near")}, reported {dropped(r, key)}', r.part)
-            run('tc', 'qdisc', 'del', 'dev', 'sl-near', 'root')
-            wait_until(lambda: r.also.get(place) == (0, 0), lambda: f'{r.also.get(place)}', r.part)
-            r.end()
+        def closes():
+            """What was sent has arrived, or was dropped."""
+            try:
+                while True:
+                    arrived[0] += len(there.recv(2000)) == 958
+            except TimeoutError:
+                pass
+            n = 60 - arrived[0]
+            return 0 < n <= qdisc('sl-near')['drops'] and total(dropped(r, key)) == (n, n * 986)
+        wait_until(closes, lambda: f'{arrived} arrived, {qdisc("sl-near")}, reported {dropped(r, key)}', r.part)
+        run('tc', 'qdisc', 'del', 'dev', 'sl-near', 'root')
+        r.end()
 
 
 @case
