@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
-/* xdp_sink.bpf.c - counts RoCEv2 frames by queue pair, whether each follows the one before, and drops them. */
+/* xdp_sink.bpf.c - counts RoCEv2 frames by queue pair, whether each follows the one before, and
+ * drops them. */
 #include <linux/bpf.h>
 
 #include <bpf/bpf_endian.h>

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * xdp_sink.c INTERFACE IP THEIR_MAC THEIR_IP QPN... - the other end of queue pairs, which takes every
- * frame and drops it, in the kernel (xdp_sink.bpf.c), and acknowledges a thousand times per second.
- * The pairs have the numbers SINK_FIRST and so on. Prints one line of JSON when its input ends.
+ * xdp_sink.c INTERFACE IP THEIR_MAC THEIR_IP QPN... - the other end of queue pairs, which takes
+ * every frame and drops it, in the kernel (xdp_sink.bpf.c), and acknowledges a thousand times per
+ * second. The pairs have the numbers SINK_FIRST and so on. Prints one line of JSON when its input
+ * ends.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -43,7 +44,8 @@ static int out(const char *interface, uint8_t mac[6])
 /* An ACK is a frame that dta_roce_build() does not build: it begins as a WRITE of no bytes. */
 static void acknowledge(int fd, struct dta_roce_builder *b, uint32_t psn)
 {
-	const struct dta_roce_packet p = {.opcode = DTA_ROCE_ACK, .psn = psn, .bytes = 4, .payload = "\x1f\0\0\1"};
+	const struct dta_roce_packet p = {
+		.opcode = DTA_ROCE_ACK, .psn = psn, .bytes = 4, .payload = "\x1f\0\0\1"};
 	uint8_t f[DTA_ROCE_AROUND];
 	const size_t bytes = dta_roce_build(b, &p, f);
 
@@ -69,12 +71,16 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	LIBBPF_OPTS(bpf_link_create_opts, o, .flags = XDP_FLAGS_DRV_MODE);
-	link = bpf_link_create(bpf_program__fd(b->progs.sink), (int)if_nametoindex(argv[1]), BPF_XDP, &o);
-	pair = mmap(NULL, SINK_PAIRS * sizeof(*pair), PROT_READ, MAP_SHARED, bpf_map__fd(b->maps.pairs), 0);
+	link = bpf_link_create(bpf_program__fd(b->progs.sink), (int)if_nametoindex(argv[1]),
+			       BPF_XDP, &o);
+	pair = mmap(NULL, SINK_PAIRS * sizeof(*pair), PROT_READ, MAP_SHARED,
+		    bpf_map__fd(b->maps.pairs), 0);
 	fd = out(argv[1], ours.mac);
-	if (link < 0 || fd < 0 || pair == MAP_FAILED || inet_pton(AF_INET, argv[2], ours.gid + 12) != 1 ||
+	if (link < 0 || fd < 0 || pair == MAP_FAILED ||
+	    inet_pton(AF_INET, argv[2], ours.gid + 12) != 1 ||
 	    inet_pton(AF_INET, argv[4], theirs.gid + 12) != 1 ||
-	    sscanf(argv[3], "%x:%x:%x:%x:%x:%x", mac, mac + 1, mac + 2, mac + 3, mac + 4, mac + 5) != 6) {
+	    sscanf(argv[3], "%x:%x:%x:%x:%x:%x", mac, mac + 1, mac + 2, mac + 3, mac + 4,
+		   mac + 5) != 6) {
 		fprintf(stderr, "xdp_sink: %s\n", strerror(errno));
 		return 1;
 	}
@@ -95,7 +101,8 @@ int main(int argc, char **argv)
 		frames += pair[i].frames;
 		gaps += pair[i].gaps;
 	}
-	printf("{\"frames\":%llu,\"gaps\":%llu}\n", (unsigned long long)frames, (unsigned long long)gaps);
+	printf("{\"frames\":%llu,\"gaps\":%llu}\n", (unsigned long long)frames,
+	       (unsigned long long)gaps);
 	free(builder);
 	return 0;
 }

@@ -123,7 +123,7 @@ static bool renew_series(const struct collect_sender *s, struct sender_pod *p,
 		if (d->type == EXPORT_FAMILY_STATESET || l->column[i].twin || l->column[i].removed)
 			continue;
 		now.series[i] = collect_sender_series(r, d, collect_history_suffix(d->type), NULL,
-							NULL, s->form.utf8);
+						      NULL, s->form.utf8);
 		if (!now.series[i])
 			goto fail;
 	}

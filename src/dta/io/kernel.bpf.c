@@ -5,7 +5,7 @@
  * AF_XDP socket, as without it. So any doubt is resolved by passing.
  *
  * Taken are Key-Write and Key-Increment of one copy, and Append to lists with blocks of one item,
- * that nobody has to acknowledge, over IPv4; and of a reporter no report that is older than one that
+ * that need no acknowledgement, over IPv4; and of a reporter no report that is older than one that
  * was taken.
  */
 #include <stdbool.h>
@@ -24,7 +24,7 @@
 
 /* There are no calls with structures here. */
 #define __inline__ inline __attribute__((always_inline))
-#define inline	   inline __attribute__((always_inline))
+#define inline inline __attribute__((always_inline))
 #include "dta/io/kernel_shared.h"
 #include "dta/store/hash.h"
 
@@ -80,7 +80,7 @@ struct {
 /* ---- a packet from its UDP header on ---- */
 
 #define BYTES_MAX 128u
-#define HEADER	  8u  /* docs/dta-wire.md */
+#define HEADER	  8u /* docs/dta-wire.md */
 #define BLOCK	  40u
 #define ITEM	  52u
 
@@ -129,7 +129,8 @@ static inline bool sums_are_right(const struct iphdr *ip, struct packet *p)
 	pseudo = (__u64)ip->saddr + ip->daddr + bpf_htons(IPPROTO_UDP) + *(const __u16 *)(b + 4);
 	if (have == fold(pseudo))
 		return true;
-	return fold((__u32)bpf_csum_diff(NULL, 0, (void *)p->words, BYTES_MAX, 0) + pseudo) == 0xffff;
+	return fold((__u32)bpf_csum_diff(NULL, 0, (void *)p->words, BYTES_MAX, 0) + pseudo) ==
+	       0xffff;
 }
 
 /* ---- frames ---- */
@@ -202,7 +203,8 @@ failed:
 static inline int send_add(struct xdp_md *ctx, struct dta_kernel_queue *q, __u64 addr, __u32 rkey,
 			   __u64 addend)
 {
-	const __u64 words[3] = {bpf_cpu_to_be64(addr), bpf_htonl(rkey) | addend << 32, addend >> 32};
+	const __u64 words[3] = {bpf_cpu_to_be64(addr), bpf_htonl(rkey) | addend << 32,
+				addend >> 32};
 
 	return send(ctx, q, 0, words, 3, true);
 }
@@ -228,10 +230,10 @@ struct item {
 /* Lengths are constants to XXH3, which is a different function for each. */
 static inline bool read_item(const __u8 *b, unsigned key_bytes, __u64 seed, struct item *i)
 {
-#define CASE(n)                                          \
-	case n:                                          \
-		i->h = dta_hash(b + ITEM, n, seed);      \
-		i->value[0] = *(__u64 *)(b + ITEM + n);  \
+#define CASE(n)                                             \
+	case n:                                             \
+		i->h = dta_hash(b + ITEM, n, seed);         \
+		i->value[0] = *(__u64 *)(b + ITEM + n);     \
 		i->value[1] = *(__u64 *)(b + ITEM + n + 8); \
 		return true;
 
@@ -264,7 +266,8 @@ static inline int keywrite(struct xdp_md *ctx, struct dta_kernel_queue *q,
 		words[2] = dta_check(i->h, i->value, 16);
 		return send_write(ctx, q, s->addr + 24 * slot, s->rkey, words, 3);
 	}
-	words[2] = s->value_bytes == 8 ? dta_check(i->h, i->value, 8) : dta_check(i->h, i->value, 4);
+	words[2] = s->value_bytes == 8 ? dta_check(i->h, i->value, 8)
+				       : dta_check(i->h, i->value, 4);
 	return send_write(ctx, q, s->addr + 16 * slot, s->rkey, words, 2);
 }
 
@@ -409,7 +412,8 @@ static inline int translate_to(struct xdp_md *ctx, struct dta_kernel_queue *q, _
 	key = KERNEL_STORE_KEY(number, at16(b, HEADER + 4), at16(b, BLOCK + 8));
 	s = bpf_map_lookup_elem(&stores, &key);
 	key_bytes = b[BLOCK + 5];
-	if (!s || s->kind != b[BLOCK] || s->value_bytes != at16(b, BLOCK + 6) || !known_key(key_bytes))
+	if (!s || s->kind != b[BLOCK] || s->value_bytes != at16(b, BLOCK + 6) ||
+	    !known_key(key_bytes))
 		return OTHER;
 	if (s->kind == SL_STORE_APPEND) {
 		key = KERNEL_LIST_KEY(key, at32(b, ITEM));
@@ -493,8 +497,9 @@ int answers(struct xdp_md *ctx)
 
 	/* An ACK with its iCRC. */
 	if (f + BTH + 20 > end || ((const struct ethhdr *)f)->h_proto != bpf_htons(ETH_P_IP) ||
-	    f[ETH_HLEN] != 0x45 || ip->protocol != IPPROTO_UDP || ip->frag_off & bpf_htons(0x3fff) ||
-	    at16(f, BTH - 6) != 4791 || (f[BTH] != ACK && f[BTH] != ATOMIC_ACK))
+	    f[ETH_HLEN] != 0x45 || ip->protocol != IPPROTO_UDP ||
+	    ip->frag_off & bpf_htons(0x3fff) || at16(f, BTH - 6) != 4791 ||
+	    (f[BTH] != ACK && f[BTH] != ATOMIC_ACK))
 		return XDP_PASS;
 	atomic = f[BTH] == ATOMIC_ACK;
 	if (at16(f, 16) != (atomic ? 56 : 48) || at16(f, BTH - 4) != at16(f, 16) - 20 ||

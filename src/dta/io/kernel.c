@@ -128,8 +128,9 @@ struct dta_kernel *dta_kernel_open(struct dta_xdp *x, const char *interface, cha
 	int sockets, err = -EINVAL;
 
 	if (!dta_xdp_maps(x, &sockets, &sockets) || dta_xdp_generic(x)) {
-		snprintf(error, error_bytes,
-			 "--in-kernel needs one --xdp interface with all its queues, in native mode");
+		snprintf(
+			error, error_bytes,
+			"--in-kernel needs one --xdp interface with all its queues, in native mode");
 		errno = EINVAL;
 		return NULL;
 	}

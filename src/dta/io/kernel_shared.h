@@ -7,19 +7,19 @@
 #define SL_DTA_IO_KERNEL_SHARED_H
 
 #define KERNEL_QUEUE_BITS 6u
-#define KERNEL_QUEUES	 (1u << KERNEL_QUEUE_BITS)
-#define KERNEL_REPORTERS 16384u /* a power of two */
-#define KERNEL_STORES	 4096u	/* over all queues */
-#define KERNEL_LISTS	 65536u /* likewise */
-#define KERNEL_FLIGHT	 4096u	/* frames in flight whose FETCH_ADDs are known; a power of two */
-#define KERNEL_WRITES	 (1u << 20) /* the most frames in flight */
-#define KERNEL_ACK_EVERY 64u
-#define KERNEL_PSN	 0xffffffu
-#define KERNEL_JUMP	 (1u << 20) /* reports that may be missing at a time */
+#define KERNEL_QUEUES	  (1u << KERNEL_QUEUE_BITS)
+#define KERNEL_REPORTERS  16384u /* a power of two */
+#define KERNEL_STORES	  4096u	 /* over all queues */
+#define KERNEL_LISTS	  65536u /* likewise */
+#define KERNEL_FLIGHT	  4096u	 /* frames in flight whose FETCH_ADDs are known; a power of two */
+#define KERNEL_WRITES	  (1u << 20) /* the most frames in flight */
+#define KERNEL_ACK_EVERY  64u
+#define KERNEL_PSN	  0xffffffu
+#define KERNEL_JUMP	  (1u << 20) /* reports that may be missing at a time */
 
-/* Frames by their shape: 0 is FETCH_ADD, otherwise a WRITE of so many words of 8 bytes. */
-#define KERNEL_SHAPES	 6u
-#define KERNEL_HEAD	 50u /* bytes of a frame before its PSN: Ethernet, IPv4, UDP, BTH */
+/* Frames by their shape: 0 is FETCH_ADD, N a WRITE of N words of 8 bytes. */
+#define KERNEL_SHAPES 6u
+#define KERNEL_HEAD   50u /* bytes of a frame before its PSN: Ethernet, IPv4, UDP, BTH */
 
 struct dta_kernel_shape {
 	__u8 head[56];
@@ -29,7 +29,8 @@ struct dta_kernel_shape {
 
 /* Why a packet was left to user space. */
 enum dta_kernel_pass {
-	KERNEL_PASS_PACKET, /* another family, a wrong checksum or header, several reports, a MAC or flags */
+	KERNEL_PASS_PACKET, /* another family, a wrong checksum or header, several reports, a MAC or
+			       flags */
 	KERNEL_PASS_STORE,  /* no such store in the kernel, or lengths that it does not know */
 	KERNEL_PASS_ORDER,  /* not the reporter's next report */
 	KERNEL_PASS_FULL,   /* too many frames in flight */
@@ -47,7 +48,8 @@ struct dta_kernel_queue {
 	__u32 peer;	 /* IPv4 address, in network order */
 	__u64 line[5];
 	__u32 pad;
-	/* both: the first PSN that is not acknowledged, and the next PSN in its lower 24 bits; user space sets it back */
+	/* both: the first PSN that is not acknowledged, and the next PSN in its lower 24 bits; user
+	 * space sets it back */
 	__u32 acked, psn;
 	/* the program writes */
 	__u32 adds; /* FETCH_ADDs sent, modulo 2^32 */
@@ -60,13 +62,13 @@ struct dta_kernel_queue {
 };
 
 /*
- * A reporter whose reports the kernel takes, from the next one on; older ones are user space's. state: the kind in the upper half,
- * the sequence number that comes next in the lower.
+ * A reporter whose reports the kernel takes, from the next one on; older ones are user space's.
+ * state: the kind in the upper half, the sequence number that comes next in the lower.
  */
-#define KERNEL_FREE	    0u
-#define KERNEL_BUSY	    1u /* user space takes its reports */
-#define KERNEL_LEASED	    2u
-#define KERNEL_TAKING	    3u /* the kernel is about to, and tells of it first */
+#define KERNEL_FREE		 0u
+#define KERNEL_BUSY		 1u /* user space takes its reports */
+#define KERNEL_LEASED		 2u
+#define KERNEL_TAKING		 3u /* the kernel is about to, and tells of it first */
 #define KERNEL_STATE(kind, next) ((__u64)(kind) << 32 | (__u32)(next))
 
 struct dta_kernel_reporter {

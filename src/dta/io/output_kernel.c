@@ -45,9 +45,9 @@ struct output_kernel {
 	enum dta_output_state state;
 	struct dta_roce_end ours, theirs;
 	struct dta_roce_builder builder;
-	bool ready;		/* the session is */
+	bool ready;		  /* the session is */
 	uint32_t acked, resynced; /* PSNs; resynced: where it went on last, or ~0 */
-	uint32_t asked;		/* the PSN to send next, when it was asked; asks: times since progress */
+	uint32_t asked; /* the PSN to send next, when it was asked; asks: times since progress */
 	uint32_t asks;
 	uint64_t counted; /* frames of the queue that are in the statistics */
 	struct {

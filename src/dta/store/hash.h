@@ -41,8 +41,8 @@ static inline uint64_t dta_mix(uint64_t x)
 static inline uint64_t dta_mul_high(uint64_t a, uint64_t b)
 {
 #ifdef __bpf__
-	const uint64_t low = (a & 0xffffffff) * (b & 0xffffffff), one = (a >> 32) * (b & 0xffffffff),
-		       two = (a & 0xffffffff) * (b >> 32);
+	const uint64_t low = (a & 0xffffffff) * (b & 0xffffffff),
+		       one = (a >> 32) * (b & 0xffffffff), two = (a & 0xffffffff) * (b >> 32);
 	const uint64_t middle = (low >> 32) + (one & 0xffffffff) + two;
 
 	return (a >> 32) * (b >> 32) + (one >> 32) + (middle >> 32);

@@ -90,9 +90,7 @@ const char *dta_client_output_open(struct dta_client *c)
 		dta_client_output_close(c);
 	c->out_instance = c->instance;
 	if (!c->out)
-		c->out = c->opts.output == DTA_CLIENT_RAW
-				 ? open_raw(c)
-				 : open_verbs(c);
+		c->out = c->opts.output == DTA_CLIENT_RAW ? open_raw(c) : open_verbs(c);
 	dta_engine_output(c->engine, c->out);
 	if (!c->out)
 		return c->said;

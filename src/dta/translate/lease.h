@@ -2,9 +2,9 @@
 /*
  * lease.h - reporters whose reports the translator in the kernel takes (io/kernel.h). A report is
  * either the kernel's or this worker's: a reporter is leased to the kernel from a sequence number
- * on; what is older, and what the kernel cannot translate, comes here. For the latter the lease ends
- * first, and what the kernel took until then has arrived. A lease begins with the report of number
- * 0, or when the worker has nothing in flight, so that no report of a key is overtaken.
+ * on; what is older, and what the kernel cannot translate, comes here. For the latter the lease
+ * ends first, and what the kernel took until then has arrived. A lease begins with the report of
+ * number 0, or when the worker has nothing in flight, so that no report of a key is overtaken.
  */
 #ifndef SL_DTA_TRANSLATE_LEASE_H
 #define SL_DTA_TRANSLATE_LEASE_H
