@@ -144,7 +144,7 @@ def settled(network, t, reports, lost=False):
 
 
 @case
-def frames_of_the_kernel_are_what_user_space_writes():
+def kernel_frames_are_what_user_space_writes():
     network = Network()
     t = Translator()
     count, total = 1000, 0
