@@ -3,14 +3,15 @@
 """bench_live.py BUILD [--faults N] [--quiet-minutes N] [--busy] [--keep DIR] - whether a fault of a running service is
 found, as shipped: three shops (examples/shop.c) at 60 requests/s each, an agent, and 'sidelight collect --analyse' with
 its defaults. Faults of 5 s come to one shop at a time; then there are minutes without any. An anomaly of a shop that
-begins within a fault of its own, or 1 s after it, has found it; each other is a false alarm. --busy: beside as many busy
-loops as make a load of 8. --restart: afterwards the collector is started again from its --model, and as many faults follow;
-the peer of what is found then is what was found before."""
+begins within a fault of its own, or 1 s after it, has found it; each other is a false alarm. --busy: at a load of 8, by as
+many busy loops as it takes beside what else runs. --restart: afterwards the collector is started again from its --model,
+and as many faults follow; the peer of what is found then is what was found before."""
 import argparse
 import http.client
 import os
 import random
 import shutil
+import signal
 import sys
 import threading
 import time
@@ -155,6 +156,40 @@ def say(suffix, judged, conditions, pod_hours, earlier=None):
               ''.join(f"; {x['pod']} {(x.get('blame') or [{}])[0].get('metric', '')}" for x in false[:8]), less_is_better=True)
 
 
+class BusyLoops(threading.Thread):
+    """Busy loops, of which as many run as make eight tasks that can run."""
+    WANTED = 8
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.loops = [bench.Part(sys.executable, '-c', 'while True: pass') for _ in range(self.WANTED)]
+        self.ended = threading.Event()
+        self.sum = self.looks = 0
+        self.start()
+
+    def run(self):
+        running, others = self.WANTED, 0
+        while not self.ended.wait(0.5):
+            with open('/proc/loadavg') as f:
+                now = int(f.read().split()[3].split('/')[0]) - 1  # this thread
+            self.sum += now
+            self.looks += 1
+            others = 0.9 * others + 0.1 * max(now - running, 0)
+            running = max(self.WANTED - round(others), 0)
+            for i, loop in enumerate(self.loops):
+                loop.p.send_signal(signal.SIGCONT if i < running else signal.SIGSTOP)
+
+    def mean(self):
+        return self.sum / max(self.looks, 1)
+
+    def end(self):
+        self.ended.set()
+        self.join()
+        for loop in self.loops:
+            loop.p.send_signal(signal.SIGCONT)
+            loop.stop()
+
+
 def main():
     p = argparse.ArgumentParser(usage=__doc__)
     p.add_argument('build')
@@ -165,10 +200,10 @@ def main():
     p.add_argument('--keep')
     a = p.parse_args()
     live = Live(a.build, a.keep)
-    loops = [bench.Part(sys.executable, '-c', 'while True: pass') for _ in range(8 if a.busy else 0)]
+    load = BusyLoops() if a.busy else None
     rnd = random.Random(1)
     faults, runs = [], []  # runs: [(judged, pod-hours)]
-    conditions = f'3 shops at {RATE} requests/s, defaults' + (f', {len(loops)} busy loops' if loops else '')
+    conditions = f'3 shops at {RATE} requests/s, defaults'
     try:
         live.run_system()
         time.sleep(LEARN)
@@ -183,9 +218,11 @@ def main():
             runs.append((judge(mine, live.anomalies(), begin, end), 3 * (end - begin) / 3600))
             faults += mine
     finally:
-        for l in loops:
-            l.stop()
+        if load:
+            load.end()
         live.end()
+    if load:
+        conditions += f', load {load.mean():.1f}'
     if a.keep:
         with open(os.path.join(a.keep, 'faults.csv'), 'w') as f:
             f.write('unix_s,pod,kind\n')

@@ -21,6 +21,7 @@ struct dta_client_opts {
 	const char *collector; /* "unix:PATH" or HOST:PORT */
 	const char *name;      /* of this translator, as in "hello" */
 	enum dta_client_output output;
+	uint32_t replicas; /* collectors per report, for queries */
 	/* host NULL: the collector's; port, name and instance are filled in */
 	struct dta_output_verbs_opts verbs;
 	struct dta_output_raw_opts raw;
@@ -100,5 +101,8 @@ void dta_client_abandon(struct dta_client *c);
 void dta_client_account(const struct dta_client *c, struct dta_translate_account *a);
 /* Sends the account to the store server. */
 void dta_client_notify(struct dta_client *c, const struct dta_translate_account *a);
+/* Whether the session is open; and sends a message in it (takes its reference). */
+bool dta_client_welcomed(const struct dta_client *c);
+void dta_client_tell(struct dta_client *c, json_t *message);
 
 #endif
