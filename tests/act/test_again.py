@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """test_again.py SIDELIGHT POD - 'sidelight replay' of what 'sidelight collect --record' wrote, with two workers, pods
-that come and go, one without metrics at first, pods with the host's name and a fault, gives the collector's verdicts to the bit."""
+that come and go, one without metrics at first, pods with the host's name and a fault, gives the collector's verdicts to
+the bit; so it does after a restart that loads the model, with pods that begin with models kept meanwhile."""
 import os
 import subprocess
 import sys
@@ -22,39 +23,59 @@ def scored(verdict):
     return float(verdict.split(',')[2]) > 0
 
 
-def main():
-    agent = Agent('--hostname', os.uname().nodename)
-    recording = os.path.join(agent.folder, 'recording')
-    pods = [Pod(sys.argv[2], agent.socket, f'shop-{i}') for i in range(PODS)]
-    bare = [Pod(sys.argv[2], agent.socket, os.uname().nodename) for _ in range(2)]
-    processes = [f'shop[{p.p.pid}]' for p in bare]
-    collector = Collector([agent], '--period', '10ms', '--workers', '2', '--analyse', '--analyse-step', '200ms', '--warm-up', '3s',
-                          '--record', recording)
+def scores(recording, name):
+    """Verdicts of a pod above 0."""
+    return sum(scored(v) for v in rows(recording) if f',{name},' in v)
 
-    def verdicts(name):
-        return [v for v in rows(recording) if f',{name},' in v]
-    wait_until(lambda: all(sum(scored(v) for v in verdicts(f'shop-{i}')) > 20 for i in range(PODS)), 'scores of every pod')
-    wait_until(lambda: all(sum(scored(v) for v in verdicts(name)) > 20 for name in processes), 'scores of each process')
-    pods[0].tell('fault')
-    pods[4].close()
-    pods.append(Pod(sys.argv[2], agent.socket, 'shop-9', '500'))
-    wait_until(lambda: len(verdicts('shop-9')) > 20, 'rows of a new pod')
-    pods[0].tell('fine')
-    time.sleep(1)
-    check(collector.stop() == 0, 'the collector failed', collector)
-    for p in pods[:4] + pods[5:] + bare:
-        p.close()
-    check(agent.stop() == 0, 'the agent failed', agent)
+
+def start(agent, recording, model):
+    return Collector([agent], '--period', '10ms', '--workers', '2', '--analyse', '--analyse-step', '200ms', '--warm-up', '3s',
+                     '--record', recording, '--model', model, '--model-every', '1s')
+
+
+def same_again(recording):
     live = rows(recording)
     p = subprocess.run([EXE, 'replay', recording, '--verdicts', '-'], capture_output=True, text=True, timeout=120)
     check(p.returncode == 0, p.stderr)
     again = p.stdout.splitlines()
     for i, (a, b) in enumerate(zip(live, again)):
-        check(a == b, f'verdict {i}: live {a}, replayed {b}')
-    for name in processes:
-        check(os.path.exists(os.path.join(recording, 'metrics', name + '.csv')), f'no rows of {name}')
+        check(a == b, f'{recording}: verdict {i}: live {a}, replayed {b}')
     check(len(live) == len(again), f'{len(live)} live, {len(again)} replayed')
     print(f'{len(live) - 1} verdicts are the same, {sum(map(scored, live[1:]))} of them above 0')
+
+
+def main():
+    agent = Agent('--hostname', os.uname().nodename)
+    recording, model = os.path.join(agent.folder, 'recording'), os.path.join(agent.folder, 'model')
+    pods = [Pod(sys.argv[2], agent.socket, f'shop-{i}') for i in range(PODS)]
+    bare = [Pod(sys.argv[2], agent.socket, os.uname().nodename) for _ in range(2)]
+    processes = [f'shop[{p.p.pid}]' for p in bare]
+    collector = start(agent, recording, model)
+    for name in [f'shop-{i}' for i in range(PODS)] + processes:
+        wait_until(lambda: scores(recording, name) > 20, f'scores of {name}')
+    pods[0].tell('fault')
+    pods[4].close()
+    pods.append(Pod(sys.argv[2], agent.socket, 'shop-9', '500'))
+    wait_until(lambda: len([v for v in rows(recording) if ',shop-9,' in v]) > 20, 'rows of a new pod')
+    pods[0].tell('fine')
+    time.sleep(1)
+    check(collector.stop() == 0, 'the collector failed', collector)
+    for name in processes:
+        check(os.path.exists(os.path.join(recording, 'metrics', name + '.csv')), f'no rows of {name}')
+    check('kept,' in open(os.path.join(recording, 'events.csv')).read(), 'no models were kept')
+    same_again(recording)
+    for i in range(2):  # the recording goes on, of pods that it has files of
+        before = len(rows(recording))
+        collector = start(agent, recording, model)
+        wait_until(lambda: sum(map(scored, rows(recording)[before:])) > 200, 'scores after a restart', collector)
+        pods.append(Pod(sys.argv[2], agent.socket, f'shop-new{i}'))
+        wait_until(lambda: scores(recording, f'shop-new{i}') > 20, 'scores of a pod that begins with what was kept', collector)
+        check(collector.stop() == 0, 'the collector failed', collector)
+    check(open(os.path.join(recording, 'events.csv')).read().count('\nmodels,') == 2, 'no models were loaded')
+    same_again(recording)
+    for p in pods[:4] + pods[5:] + bare:
+        p.close()
+    check(agent.stop() == 0, 'the agent failed', agent)
 
 
 main()

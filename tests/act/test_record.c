@@ -18,7 +18,7 @@
 static struct collect_record *recorder(void)
 {
 	char error[200] = "";
-	struct collect_record *r = collect_record_new(test_folder, "fd,,1,2,3,4", error,
+	struct collect_record *r = collect_record_new(test_folder, "fd,,1,2,3,4", NULL, error,
 						      sizeof(error));
 
 	if (!r)
@@ -138,7 +138,7 @@ static void what_can_not_be_written_is_counted(void **state)
 	collect_record_write(r);
 	assert_int_equal(collect_record_lost(r), 1);
 	assert_int_equal(collect_record_free(r), -EIO);
-	assert_null(collect_record_new("/proc/nowhere", "", error, sizeof(error)));
+	assert_null(collect_record_new("/proc/nowhere", "", NULL, error, sizeof(error)));
 	assert_non_null(strstr(error, "/proc/nowhere"));
 }
 

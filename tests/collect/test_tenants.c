@@ -427,7 +427,7 @@ static void fair_parts_of_a_round(void **state)
 
 /* Each asks again when it has had its turn: no region waits for another twice, and the rate is one.
  */
-static void regions_of_a_tenant_share_turns_of_exemplars(void **state)
+static void exemplars_are_read_by_turns_of_a_tenant(void **state)
 {
 	enum { REGIONS = 5, PIECE = 20 };
 	struct collect_turn t = {0};
@@ -570,7 +570,7 @@ const struct CMUnitTest tenants_tests[] = {
 	TEST(no_tenant_takes_all_series),
 	TEST(no_tenant_delays_anothers_first_layout),
 	TEST(fair_parts_of_a_round),
-	TEST(regions_of_a_tenant_share_turns_of_exemplars),
+	TEST(exemplars_are_read_by_turns_of_a_tenant),
 	TEST(costly_tenant_is_read_in_its_turn),
 	TEST(stranger_has_no_kernel_table),
 	TEST(instance_belongs_to_its_tenant),

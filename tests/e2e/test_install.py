@@ -96,6 +96,19 @@ if shutil.which('dpkg-query'):
 else:
     print('SKIP: no dpkg to ask what the container needs')
 
+# Each package is where its README says, for the default prefix.
+prefix = os.path.dirname(os.path.dirname(sidelight.removeprefix(root)))
+for language, a_file in (('go', 'sidelight/exemplar.go'), ('node', 'sidelight/index.js'), ('python', 'sidelight/__init__.py'),
+                         ('rust', 'rust/Cargo.toml')):
+    if not glob.glob(f'{root}/**/{a_file}', recursive=True):
+        print(f'SKIP: the package for {language} is not built here')
+        continue
+    with open(os.path.join(os.path.dirname(__file__), f'../../bindings/{language}/README.md')) as f:
+        named = re.findall(r'/usr/local(/[\w./-]*\w)', f.read())
+    check(named, f'the README for {language} names no place')
+    for place in named:
+        check(os.path.exists(root + prefix + place), f'the README for {language} names {place}')
+
 run(f'{only("/**/libexec/sidelight")}/shop', '--help',
     LD_LIBRARY_PATH=os.path.dirname(only('/**/libsidelight.so')))
 

@@ -23,6 +23,7 @@ struct live_event {
 	uint32_t columns; /* 0: the pod is gone */
 	char *file, *name, *service, *label;
 	char *trace; /* or NULL */
+	bool kept;   /* models were, and no more */
 };
 
 /* A pod whose rows are still to come. */
@@ -36,6 +37,8 @@ struct live_pod {
 
 struct live {
 	const struct cli_replay_live_opts *o;
+	const char *folder;
+	const char *began_with; /* the file of models of this run, or NULL */
 	struct cli_replay_data data;
 	char *text;
 	char *recorded[6]; /* options of this run of the collector */
@@ -89,8 +92,12 @@ static size_t cut(char *line, char **field, size_t n)
 static int take_event(struct live *l, char **f, size_t n)
 {
 	bool gone = !strcmp(f[0], "gone"), trace = !strcmp(f[0], "trace");
-	struct live_event e = {0};
+	struct live_event e = {.kept = n == 2 && !strcmp(f[0], "kept")};
 
+	if (e.kept) {
+		e.moment = strtoll(f[1], NULL, 10);
+		goto add;
+	}
 	if (gone || trace ? n != 3 : strcmp(f[0], "layout") || (n != 8 && n != 9))
 		return -EINVAL;
 	e.moment = strtoll(f[1], NULL, 10);
@@ -108,6 +115,7 @@ static int take_event(struct live *l, char **f, size_t n)
 		if (!e.columns) /* rows without values are not recorded */
 			return 0;
 	}
+add:
 	if (!BASE_GROW(l->event, l->events, l->event_room))
 		return -ENOMEM;
 	l->event[l->events++] = e;
@@ -115,6 +123,18 @@ static int take_event(struct live *l, char **f, size_t n)
 }
 
 /* ---- a run of the collector ---- */
+
+static int read_models(struct live *l, char *error, size_t error_bytes)
+{
+	char path[4096];
+
+	if (!l->o->model && !l->began_with)
+		return 0;
+	if (l->o->model)
+		return collect_models_read(l->models, l->o->model, error, error_bytes);
+	snprintf(path, sizeof(path), "%s/%s", l->folder, l->began_with);
+	return collect_models_read(l->models, path, error, error_bytes);
+}
 
 static int begin(struct live *l)
 {
@@ -138,8 +158,7 @@ static int begin(struct live *l)
 	if (l->every_ns <= 0 || !j.step_ns || !(j.false_alarms > 0))
 		return cli_replay_say("events.csv: options that are not valid");
 	j.models = l->models = collect_models_new();
-	if (!j.models ||
-	    (o->model && collect_models_read(l->models, o->model, error, sizeof(error))))
+	if (!j.models || read_models(l, error, sizeof(error)))
 		return cli_replay_say("%s", error);
 	l->judge = collect_judge_new(&j);
 	return l->judge ? 0 : cli_replay_say("%s", strerror(ENOMEM));
@@ -154,6 +173,7 @@ static void end(struct live *l)
 	while (l->pods)
 		free(l->pod[--l->pods]);
 	l->events = 0;
+	l->began_with = NULL;
 }
 
 static struct live_pod *find_pod(const struct live *l, uint64_t instance)
@@ -213,6 +233,10 @@ static int apply(struct live *l, const struct live_event *e)
 
 	if (e->trace)
 		return add_trace(l, e->trace);
+	if (e->kept) {
+		collect_judge_keep(l->judge);
+		return 0;
+	}
 	if (!e->columns) {
 		collect_judge_gone(l->judge, e->instance);
 		for (size_t i = 0; i < l->pods; i++)
@@ -295,7 +319,11 @@ static int run_all(struct live *l, size_t bytes)
 			err = started ? run(l) : 0;
 			end(l);
 			memcpy(l->recorded, field + 1, sizeof(l->recorded));
+			l->began_with = NULL;
 			started = true;
+		} else if (started && n == 2 && !strcmp(field[0], "models") &&
+			   !strchr(field[1], '/')) {
+			l->began_with = field[1];
 		} else if (!started || (err = take_event(l, field, n))) {
 			err = cli_replay_say("events.csv: %s",
 					     err == -ENOMEM ? strerror(ENOMEM)
@@ -310,7 +338,7 @@ static int run_all(struct live *l, size_t bytes)
 
 int cli_replay_live(const char *folder, const struct cli_replay_live_opts *opts)
 {
-	struct live l = {.o = opts};
+	struct live l = {.o = opts, .folder = folder};
 	char path[4096];
 	size_t bytes;
 	int err;

@@ -94,8 +94,8 @@ void cli_replay_spans_say(const struct cli_replay_spans *s);
 struct cli_replay_live_opts {
 	const char *detector, *shadow; /* NULL: as recorded */
 	double false_alarms;	       /* 0: as recorded */
-	const char *model;	       /* that the collector began with, or NULL */
-	FILE *verdicts;		       /* or NULL */
+	const char *model; /* in place of those that the collector began with, or NULL */
+	FILE *verdicts;	   /* or NULL */
 };
 bool cli_replay_is_live(const char *folder);
 /* 0, or -1 after one line on stderr. */

@@ -507,8 +507,11 @@ static void judge(struct collect_analysis *a, bool all)
 		collect_rows_take(&a->worker[i].queue);
 	while (earliest(a, &moment) && (all || complete(a, moment)))
 		judge_moment(a, moment);
-	if (a->asked != asked)
+	if (a->asked != asked) {
 		collect_judge_keep(a->judge);
+		if (a->record)
+			collect_record_kept(a->record, a->moment + 1);
+	}
 	a->asked = asked;
 	show_stats(a);
 	relaxed_bump(a->s.judge_ns, base_now_ns() - start);
@@ -601,7 +604,7 @@ static int start_record(struct collect_analysis *a, char *error, size_t error_by
 	snprintf(options, sizeof(options), "%s,%s,%.17g,%" PRIu64 ",%" PRIu64 ",%" PRIu64,
 		 o->detector, o->shadow ?: "", o->false_alarms, o->warm_up_ns, o->every_ns,
 		 o->step_ns);
-	a->record = collect_record_new(o->record, options, error, error_bytes);
+	a->record = collect_record_new(o->record, options, a->models, error, error_bytes);
 	return a->record ? 0 : -1;
 }
 

@@ -13,9 +13,11 @@
 #include "base/base.h"
 #include "base/grow.h"
 #include "base/relaxed.h"
+#include "collect/analysis/models.h"
 #include "collect/analysis/rows.h"
 
-#define BUCKETS 1024u
+#define BUCKETS	  1024u
+#define AGAIN_MAX 1000 /* recordings of one pod in one folder */
 
 struct record_pod {
 	struct record_pod *next;
@@ -153,6 +155,13 @@ void collect_record_trace(struct collect_record *r, const struct collect_rows_en
 	put(r, e, bytes);
 }
 
+void collect_record_kept(struct collect_record *r, int64_t moment)
+{
+	const struct collect_rows_entry e = {.moment = moment, .kind = COLLECT_ROWS_KEPT};
+
+	put(r, &e, NULL);
+}
+
 void collect_record_verdict(struct collect_record *r, const char *line)
 {
 	const struct collect_rows_entry e = {.kind = COLLECT_ROWS_VERDICT,
@@ -179,9 +188,9 @@ static struct record_pod **place_of(struct collect_record *r, uint64_t instance)
 }
 
 /* A pod's name is not trusted: it must name a file inside the folder. */
-static char *make_path(struct collect_record *r, const char *pod, uint64_t instance, bool again)
+static char *make_path(struct collect_record *r, const char *pod, uint64_t instance, int again)
 {
-	char name[201], *path;
+	char name[201], more[16] = "", *path;
 	size_t n = 0;
 
 	for (; pod[n] && n < sizeof(name) - 1; n++)
@@ -189,8 +198,10 @@ static char *make_path(struct collect_record *r, const char *pod, uint64_t insta
 				  ? '_'
 				  : pod[n];
 	name[n] = '\0';
-	if (asprintf(&path, again || !n ? "%s/metrics/%s%s%016llx.csv" : "%s/metrics/%s.csv",
-		     r->dir, name, n ? "-" : "", (unsigned long long)instance) < 0)
+	if (again > 1)
+		snprintf(more, sizeof(more), "-%d", again);
+	if (asprintf(&path, again || !n ? "%s/metrics/%s%s%016llx%s.csv" : "%s/metrics/%s.csv",
+		     r->dir, name, n ? "-" : "", (unsigned long long)instance, more) < 0)
 		return NULL;
 	return path;
 }
@@ -205,7 +216,7 @@ static void complain(const struct collect_record *r, const struct record_pod *p,
 /* Makes the pod's file with its first line, or tries so again with its next row. */
 static void create(struct collect_record *r, struct record_pod *p)
 {
-	for (int again = 0; again < 2; again++) {
+	for (int again = 0; again < AGAIN_MAX; again++) {
 		bool good;
 		FILE *f;
 
@@ -440,6 +451,9 @@ static void take(struct collect_record *r, const struct collect_rows_entry *e, c
 	case COLLECT_ROWS_TRACE:
 		write_trace(r, e, bytes);
 		return;
+	case COLLECT_ROWS_KEPT:
+		fprintf(r->events, "kept,%" PRId64 "\n", e->moment);
+		return;
 	case COLLECT_ROWS_VERDICT:
 		fputs((const char *)bytes, r->verdicts);
 		return;
@@ -500,7 +514,34 @@ static FILE *open_in(const char *dir, const char *name)
 	return f;
 }
 
-struct collect_record *collect_record_new(const char *dir, const char *options, char *error,
+static void count(void *arg, const char *name, const void *bytes, size_t length)
+{
+	(void)name, (void)bytes, (void)length;
+	++*(size_t *)arg;
+}
+
+/* Each start has a file of its own, as a recording goes on over several. */
+static int write_models(struct collect_record *r, struct collect_models *models)
+{
+	unsigned long long now = base_realtime_ns();
+	size_t n = 0;
+	char *path;
+	int err;
+
+	if (models)
+		collect_models_each(models, count, &n);
+	if (!n)
+		return 0;
+	if (asprintf(&path, "%s/models-%llu", r->dir, now) < 0)
+		return -ENOMEM;
+	err = collect_models_write(models, path);
+	free(path);
+	fprintf(r->events, "models,models-%llu\n", now);
+	return err;
+}
+
+struct collect_record *collect_record_new(const char *dir, const char *options,
+					  struct collect_models *models, char *error,
 					  size_t error_bytes)
 {
 	struct collect_record *r = calloc(1, sizeof(*r));
@@ -514,12 +555,15 @@ struct collect_record *collect_record_new(const char *dir, const char *options, 
 		r->verdicts = r->events ? open_in(dir, "verdicts.csv") : NULL;
 		err = !r->dir ? -ENOMEM : !r->verdicts ? -errno : 0;
 	}
+	if (!err) {
+		fprintf(r->events, "start,%s\n", options);
+		err = write_models(r, models);
+	}
 	if (err) {
 		snprintf(error, error_bytes, "%s: %s", dir, strerror(-err));
 		collect_record_free(r);
 		return NULL;
 	}
-	fprintf(r->events, "start,%s\n", options);
 	if (!ftell(r->verdicts))
 		fputs(COLLECT_JUDGE_HEAD, r->verdicts);
 	return r;

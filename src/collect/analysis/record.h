@@ -7,6 +7,9 @@
  *			     "layout,MOMENT,NS,INSTANCE,COLUMNS,FILE,POD,SERVICE,LABEL" before the
  *			     rows of these columns; LABEL tells pods of one name apart, and was
  *			     left out by earlier versions; "gone,MOMENT,INSTANCE"
+ *			     "models,FILE" after a start: those that it began with; "kept,MOMENT":
+ *			     those of the pods were kept for pods to come
+ *	DIR/models-NS	     models of a start, in the format of models.h
  *	DIR/verdicts.csv     what the judge found
  *
  * The judge's thread copies into memory; another thread writes.
@@ -20,8 +23,13 @@
 
 struct collect_record;
 
-/* Makes DIR and DIR/metrics if needed, and adds to what is there. NULL: error has one line. */
-struct collect_record *collect_record_new(const char *dir, const char *options, char *error,
+/*
+ * Makes DIR and DIR/metrics if needed, and adds to what is there. models: those that the judge
+ * begins with, or NULL. NULL: error has one line.
+ */
+struct collect_models;
+struct collect_record *collect_record_new(const char *dir, const char *options,
+					  struct collect_models *models, char *error,
 					  size_t error_bytes);
 
 /*
@@ -47,6 +55,7 @@ void collect_record_gone(struct collect_record *r, int64_t moment, uint64_t inst
 struct collect_rows_entry;
 void collect_record_trace(struct collect_record *r, const struct collect_rows_entry *e,
 			  const uint8_t *bytes);
+void collect_record_kept(struct collect_record *r, int64_t moment);
 void collect_record_verdict(struct collect_record *r, const char *line); /* with its newline */
 /* Hands all over, unless the writer is far behind. */
 void collect_record_hand_over(struct collect_record *r);

@@ -18,6 +18,7 @@ enum collect_rows_kind {
 	COLLECT_ROWS_GONE,
 	COLLECT_ROWS_TRACE,   /* of columns spans: a parent (u32), and a service, NUL-terminated */
 	COLLECT_ROWS_VERDICT, /* of a record: a line */
+	COLLECT_ROWS_KEPT,    /* of a record: models were kept for pods to come */
 };
 
 struct collect_rows_entry {

@@ -24,7 +24,7 @@
 /* Units (slots or paths) in banks, and an estimate of those that other keys overwrote. */
 struct dta_store_server_units {
 	uint64_t standing;
-	double lost, variance; /* of lost */
+	double lost, variance; /* of standing + lost */
 	bool sampled;	       /* by a sample */
 };
 

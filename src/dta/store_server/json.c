@@ -131,6 +131,7 @@ static void add_units(struct dta_store_server_units *to, const struct dta_store_
 	to->standing += from->standing;
 	to->lost += from->lost;
 	to->variance += from->variance;
+	to->sampled |= from->sampled;
 }
 
 /*
@@ -144,6 +145,7 @@ static json_t *units_json(const struct dta_store_server *o, uint64_t written)
 	struct dta_store_server_units now = {0}, gone = {0}, before = {0};
 	uint64_t known, left, lost;
 	double estimate, error;
+	bool sampled;
 
 	for (size_t i = 0; i < o->store_count; i++) {
 		const struct dta_server_store *s = &o->stores[i];
@@ -159,10 +161,11 @@ static json_t *units_json(const struct dta_store_server *o, uint64_t written)
 	estimate = now.lost + gone.lost - before.lost;
 	lost = estimate < .5 ? 0 : estimate < (double)left ? (uint64_t)(estimate + .5) : left;
 	error = sqrt(now.variance + gone.variance + before.variance);
+	sampled = now.sampled || gone.sampled || before.sampled;
 	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:b}", "written", integer(written), "standing",
 			 integer(now.standing), "expired", integer(gone.standing), "overwritten",
 			 integer(lost), "updated", integer(left - lost), "error",
-			 integer((uint64_t)(left ? error + .5 : 0)), "exact", !now.sampled);
+			 integer((uint64_t)(left || sampled ? error + .5 : 0)), "exact", !sampled);
 }
 
 /*

@@ -439,6 +439,11 @@ uint32_t dta_client_block(struct dta_client *c, uint16_t tenant, uint32_t report
 	return dta_engine_block(c->engine, tenant, reporter, block, now_ns);
 }
 
+void dta_client_prefetch(const struct dta_client *c, const uint8_t *packet, size_t bytes)
+{
+	dta_engine_prefetch(c->engine, packet, bytes);
+}
+
 void dta_client_tick(struct dta_client *c, uint64_t now_ns)
 {
 	if (dta_client_ready(c))

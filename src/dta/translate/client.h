@@ -72,6 +72,8 @@ bool dta_client_tenant(const struct dta_client *c, uint16_t tenant);
 /* As dta_engine_block(). */
 uint32_t dta_client_block(struct dta_client *c, uint16_t tenant, uint32_t reporter,
 			  const struct dta_block *block, uint64_t now_ns);
+/* As dta_engine_prefetch(). */
+void dta_client_prefetch(const struct dta_client *c, const uint8_t *packet, size_t bytes);
 /* After a batch: runs the engine's timers and rings the output's doorbell. */
 void dta_client_tick(struct dta_client *c, uint64_t now_ns);
 /*
