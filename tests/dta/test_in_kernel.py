@@ -144,7 +144,7 @@ def settled(network, t, reports, lost=False):
 
 
 @case
-def frames_of_the_kernel_are_what_user_space_writes():
+def frames_of_the_kernel_are_those_of_user_space():
     network = Network()
     t = Translator()
     count, total = 1000, 0
