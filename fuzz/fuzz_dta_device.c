@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * fuzz_dta_device.c - what devices send, through each decoder and mapping. The first byte chooses a
- * decoder, or a mapping's text; then come datagrams, each behind { u8 of whom and how much later,
+ * decoder, or a mapping's text; then come datagrams, each behind { u8 of sender and time,
  * u16 length }. Records have fields that there are, blocks have shapes that a packet may have, and
  * nothing grows beyond its bounds.
  */

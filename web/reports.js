@@ -174,6 +174,24 @@ function drawTranslators() {
 	$("dta-translators").hidden = !there.translators.length;
 }
 
+// Who reports, as the translators know it.
+async function drawReporters() {
+	const {reporters, more} = await get("dta/reporters");
+	fillTable($("dta-reporters"), reporters.map((r) => [
+		{text: String(r.reporter), kind: "strong", tip: `tenant ${r.tenant}, incarnation ${r.incarnation}`},
+		{text: (r.address.includes(":") ? `[${r.address}]` : r.address) + `:${r.port}`, kind: "mono",
+		 tip: r.authenticated ? "with a MAC" : "without a MAC"},
+		{text: r.translator, tip: r.connected ? "" : "gone"},
+		num(number(r.rate)), num(number(r.arrived)), num(number(r.lost)), num(number(r.missing)), num(number(r.duplicates)),
+		num(number(r.collisions), r.contested ? "another one uses its number" : ""),
+		num(age(r.age_seconds)),
+		num(r.silent_seconds + r.told_seconds > 3 ? age(r.silent_seconds + r.told_seconds) : "now"),
+	]));
+	$("dta-reporters").hidden = !reporters.length;
+	put($("dta-reporters-note"), more ? `${many(more, "reporter")} more, heard before these` : "");
+	$("dta-reporters-note").hidden = !more;
+}
+
 // What each protocol numbers, and so what is known to be lost.
 const NUMBERED = {int: "packets of reports", ipfix: "records", netflow: "flows, or packets of version 9", sflow: "samples"};
 
@@ -251,6 +269,7 @@ async function ask() {
 	$("dta-key").placeholder = there.stores.find((s) => s.name === store)?.kind === "append" ? "number of a list" :
 		"key: hexadecimal digits, text:WORD, u32:N";
 	await drawKeys();
+	await drawReporters();
 }
 
 async function question(e) {

@@ -156,7 +156,7 @@ def say(suffix, judged, conditions, pod_hours, earlier=None):
               ''.join(f"; {x['pod']} {(x.get('blame') or [{}])[0].get('metric', '')}" for x in false[:8]), less_is_better=True)
 
 
-class Load(threading.Thread):
+class BusyLoops(threading.Thread):
     """Busy loops, of which as many run as make eight tasks that can run."""
     WANTED = 8
 
@@ -200,7 +200,7 @@ def main():
     p.add_argument('--keep')
     a = p.parse_args()
     live = Live(a.build, a.keep)
-    load = Load() if a.busy else None
+    load = BusyLoops() if a.busy else None
     rnd = random.Random(1)
     faults, runs = [], []  # runs: [(judged, pod-hours)]
     conditions = f'3 shops at {RATE} requests/s, defaults'

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""bench_e2e.py BUILD [RUNS [veth]] - dta.e2e.* and dta.baseline: key-write reports through a UDP socket on loopback, and
+"""bench_e2e.py BUILD [RUNS [veth]] - dta.e2e.*, the translator in the kernel among them (in_kernel.py), and dta.baseline: key-write reports through a UDP socket on loopback, and
 by AF_XDP over a veth pair.
 
 The generator has one core, the translator (or the peer) the other; the collector that owns the stores sleeps. Arrivals
@@ -42,13 +42,13 @@ def generate(address, count, pack, *more):
     return json.loads(g.out[-1])
 
 
-def start_ours(listen, *how):
+def start_ours(listen, *how, cpus=CPUS[:1]):
     """A collector that owns the stores, and a translator at that address."""
     with open(f'{D}/stores.yaml', 'w') as f:
         f.write(STORES)
     c = on(CPUS[-1:], SIDELIGHT, 'collect', '--dta', f'{D}/stores.yaml', '--listen', '127.0.0.1:0')
-    c.ready()
-    t = on(CPUS[:1], SIDELIGHT, 'translate', '--collector', f'unix:{D}/sock', '--listen', listen, '--json', *how)
+    c.address = next(v for k, v in c.ready().items() if k in ('http', 'listen'))
+    t = on(cpus, SIDELIGHT, 'translate', '--collector', f'unix:{D}/sock', '--listen', listen, '--json', *how)
     return c, t, t.ready()['listen']
 
 
@@ -136,6 +136,36 @@ def over_kernel(veth):
         'AF_XDP, its process alone (dta.e2e.afxdp.core)', 1e9 / ring['busy'])
 
 
+def workers(n, count):
+    """CPU time of n workers per packet, on all CPUs, at a rate that loses nothing; and what queries then answer."""
+    c, t, address = start_ours('127.0.0.1:0', '--workers', n, cpus=CPUS)
+    generate(address, KEYS, 64, '--essential')
+    warm = cpu_ns(t.pid)
+    generate(address, count, 1, '--essential', '--reporters', 32, '--reporter', 100, '--rate', 400_000, '--expect', f'{D}/want')
+    busy = cpu_ns(t.pid) - warm
+    with open(f'{D}/want') as f:
+        want = dict(line.split()[1:] for line, _ in zip(f, range(1000)))
+    said = subprocess.run([SIDELIGHT, 'query', 'keywrite', 'flows', *want, '--collector', c.address, '--json'],
+                          stdout=subprocess.PIPE, text=True).stdout
+    found = [a for a in map(json.loads, said.splitlines()) if a['result'] == 'found']
+    stored = stop_ours(c, t)
+    check(stored == count, f'{stored} of {count} stored', t)
+    check(found and all(want[a['key']] == a['value'] for a in found), 'an answer is wrong')
+    return {'rate': 1e9 * count / busy, 'found': len(found)}
+
+
+def over_workers():
+    """
+    Twice what a worker of two does per second of CPU time, beside one alone: what two cores would do. The generator needs
+    a core, too, so that the wall clock of two cores says nothing.
+    """
+    one, two = (best([workers(n, 2_000_000) for _ in range(RUNS)]) for n in (1, 2))
+    say('dta.e2e.scale', 2 * two['rate'] / one['rate'], 'times one worker',
+        f'two workers on two cores: {two["rate"]:,.0f} packets per second of CPU time, one {one["rate"]:,.0f}; 32 reporters, '
+        f'essential, 400,000 packets/s; of 1,000 keys {two["found"]} and {one["found"]} are found, with the values sent; the best '
+        f'of {RUNS} runs')
+
+
 def peer(kind, count, pack):
     """udp_table.c: packets that arrived per second, and nanoseconds of CPU per report."""
     c = on(CPUS[:1], os.path.join(BUILD, 'bench/dta/udp_table'), kind)
@@ -196,6 +226,8 @@ def over_xdp(single):
             say('dta.e2e.afxdp.packed', xdp['rate'] * pack, 'reports/s', both, socket_name, udp['rate'] * pack)
             continue
         say('dta.e2e.afxdp', xdp['rate'], 'packets/s', arrived.format(**xdp), 'dta.e2e.single', single)
+        say('dta.e2e.afxdp.cpu', xdp['busy'], 'ns/packet', "CPU time of the translator's process", socket_name, udp['busy'],
+            less_is_better=True)
         say('dta.e2e.afxdp.core', 1e9 / xdp['busy'], 'packets/s',
             "packets per second of the translator's own CPU time; what the kernel does outside of it is in neither",
             socket_name, 1e9 / udp['busy'])
@@ -207,4 +239,6 @@ def over_xdp(single):
 if len(CPUS) < 2:
     print('SKIP: two cores are needed, one of them for the generator', file=sys.stderr)
     sys.exit(77)
+if not VETH_ONLY:
+    over_workers()
 over_xdp(over_loopback())

@@ -52,7 +52,7 @@ class Server(StoreServer):
         super().__init__(path, stores)
 
     def name_stores(self, c):
-        self.say(c, {'type': 'welcome', 'version': 2, 'instance': 7, 'lane': 0, 'port': 0})
+        self.say(c, {'type': 'welcome', 'version': 3, 'instance': 7, 'lane': 0, 'port': 0})
         for i, s in enumerate(self.stores):
             self.say(c, {'type': 'object', 'number': i, 'bytes': s.bytes, 'addr': 1 << 40, 'rkey': 1})
             self.say(c, {'type': 'store', 'tenant': 0, 'store': s.number, 'name': s.kind, 'object': i, 'epoch': 0,

@@ -9,7 +9,9 @@
 
 #include "api/api.h"
 #include "api/internal.h"
+#include "base/base.h"
 #include "base/json_read.h"
+#include "dta/query/export.h"
 #include "dta/query/json.h"
 #include "dta/store_server/server.h"
 
@@ -201,6 +203,42 @@ static void get_keys(struct http_request *req, void *arg)
 	reply(req, j);
 }
 
+/* Everything in an epoch, in pages: ?store=NAME&epoch=N&slots=1&at=NEXT */
+static void get_export(struct http_request *req, void *arg)
+{
+	const char *name = http_query(req, "store"), *epoch = http_query(req, "epoch");
+	const char *at = http_query(req, "at"), *slots = http_query(req, "slots");
+	struct dta_export x = {.epoch = ~0ull, .slots = slots && strcmp(slots, "0")};
+	struct dta_held store, log;
+	bool logged;
+	char error[160];
+	json_t *j;
+
+	if (!name || (at && dta_export_at(at, x.at)) ||
+	    (epoch && base_parse_u64(epoch, 0, UINT64_MAX - 1, &x.epoch))) {
+		http_reply_error(req, 400, "store: its name; epoch: a number; at: the page's next");
+		return;
+	}
+	if (!dta_store_server_hold(arg, name, &store)) {
+		http_reply_error(req, 404, "no store '%.64s'", name);
+		return;
+	}
+	logged = *store.keylog && dta_store_server_hold(arg, store.keylog, &log);
+	j = dta_export_page(&store, logged ? &log : NULL, &x, error, sizeof(error));
+	if (logged)
+		dta_store_server_release(arg);
+	dta_store_server_release(arg);
+	if (j)
+		http_reply_json(req, 200, j);
+	else
+		http_reply_error(req, 410, "%s", error);
+}
+
+static void get_reporters(struct http_request *req, void *arg)
+{
+	reply(req, dta_store_server_reporters(arg));
+}
+
 static void answer_order(struct http_request *req, int err, const char *error)
 {
 	static const struct {
@@ -258,6 +296,8 @@ int api_dta(struct http *http, struct dta_store_server *o)
 		{"GET", "/api/v1/dta/query", HTTP_READER, get_query},
 		{"POST", "/api/v1/dta/query", HTTP_READER, post_query},
 		{"GET", "/api/v1/dta/keys", HTTP_READER, get_keys},
+		{"GET", "/api/v1/dta/export", HTTP_READER, get_export},
+		{"GET", "/api/v1/dta/reporters", HTTP_READER, get_reporters},
 		{"PUT", "/api/v1/dta/stores/{}", HTTP_ADMIN, put_store},
 		{"POST", "/api/v1/dta/stores/{}/rotate", HTTP_ADMIN, post_rotate},
 		{"POST", "/api/v1/dta/reload", HTTP_ADMIN, post_reload},

@@ -20,12 +20,14 @@
 #include "cli/common.h"
 #include "cli/dump/dump.h"
 #include "cli/dump/remote.h"
+#include "cli/query/export.h"
+#include "dta/store/guard.h"
 
 #define ANSWER_MS 5000
 
 static struct {
 	bool json, raw_lines, check, all;
-	const char *socket, *kind, *secret;
+	const char *socket, *kind, *secret, *export;
 	struct cli_dump_remote_opts remote;
 	uint64_t id;
 } settings = {.remote = {.gid = -1, .ib_port = 1}};
@@ -79,6 +81,26 @@ static int dump_file(const char *path)
 		return failed(path, "is no regular file");
 	}
 	return dump_one(path, fd, NULL);
+}
+
+/* The records of a store's file, as CSV or JSON lines. */
+static int export_file(const char *path)
+{
+	const struct cli_query_export x = {.self = &cli_cmd_dump,
+					   .json = !strcmp(settings.export, "json")};
+	const struct cli_query_settings set = {0};
+	struct dta_store_object *object;
+	char error[256];
+	int code;
+
+	object = dta_store_object_open(path, error, sizeof(error));
+	if (!object)
+		return failed(path, error);
+	/* A translator that writes to it may truncate it meanwhile. */
+	dta_guard_add(object->view.map, object->map_bytes, object->fd, -1);
+	code = cli_query_export_object(&x, &set, object);
+	dta_store_object_free(object, false);
+	return code;
 }
 
 /* ---- a process: every memfd of its that holds a region ---- */
@@ -286,6 +308,8 @@ static const struct base_option table[] = {
 		  "also print every line with its check word"),
 	BASE_FLAG("check", 'c', &settings.check,
 		  "print only whether the region is well-formed; exit 1 if not"),
+	BASE_STRING("export", 'e', &settings.export, "csv|json",
+		    "print all that the FILE of a store of reports holds: CSV, or JSON lines"),
 	BASE_STRING("socket", 's', &settings.socket, "PATH",
 		    "ask the agent at this socket: for its directory, or as --id or --all say"),
 	BASE_UINT("id", 'i', &settings.id, 1, INT64_MAX, "N",
@@ -339,6 +363,11 @@ static int dump_operand(const struct base_command *self, const char *operand)
 		return base_usage(self, "a file or process and an agent exclude each other");
 	if (!agent && !operand)
 		return base_usage(self, "name one FILE, one PID or --socket PATH");
+	if (settings.export &&
+	    (agent || all_digits(operand) || settings.check || settings.json || settings.raw_lines))
+		return base_usage(self, "--export goes with a FILE alone");
+	if (settings.export)
+		return export_file(operand);
 	if (agent)
 		return dump_agent(path && *path ? path : SL_SOCKET_DEFAULT);
 	return all_digits(operand) ? dump_process(operand) : dump_file(operand);
@@ -352,6 +381,8 @@ static int dump_main(const struct base_command *self, int argc, char **argv)
 		return code;
 	if (argc - arg > 1)
 		return base_usage(self, "name one FILE or PID only");
+	if (settings.export && strcmp(settings.export, "csv") && strcmp(settings.export, "json"))
+		return base_usage(self, "--export '%s' is not csv or json", settings.export);
 	if (settings.remote.target && arg < argc)
 		return base_usage(self, "--agent takes no FILE or PID");
 	code = settings.remote.target ? dump_kernel(self) : dump_operand(self, argv[arg]);

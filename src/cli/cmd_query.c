@@ -11,6 +11,7 @@
 #include "base/base.h"
 #include "cli/common.h"
 #include "cli/query/ask.h"
+#include "cli/query/export.h"
 #include "cli/token.h"
 #include "dta/query/json.h"
 #include "dta/store/guard.h"
@@ -25,8 +26,8 @@
 
 static struct cli_query_settings set = {.lane = -1};
 static struct {
-	const char *file;
-	bool json, follow, top, flows;
+	const char *file, *keys;
+	bool json, follow, top, flows, all, slots;
 } how;
 static struct cli_query_collectors collectors;
 
@@ -93,6 +94,35 @@ static void show_value(const json_t *a)
 		       cli_json_number(a, "wrong_probability"));
 }
 
+/* "; 1 of 2 replicas; ..." */
+static void show_replicas(const json_t *a)
+{
+	const json_t *r = json_object_get(a, "replicas"), *at, *gap;
+	size_t i;
+
+	if (!r)
+		return;
+	printf("; %lld of %lld replicas agree", cli_json_integer(r, "agree"),
+	       cli_json_integer(r, "wanted"));
+	if (cli_json_integer(r, "asked") < cli_json_integer(r, "wanted"))
+		printf(", %lld not reachable",
+		       cli_json_integer(r, "wanted") - cli_json_integer(r, "asked"));
+	json_array_foreach(json_object_get(r, "missing"), i, at)
+	{
+		fputs(", missing at ", stdout);
+		cli_print_safe(json_string_value(at) ?: "", 0);
+	}
+	json_array_foreach(json_object_get(r, "differ"), i, at)
+	{
+		fputs(", another value at ", stdout);
+		cli_print_safe(json_string_value(at) ?: "", 0);
+	}
+	json_array_foreach(cli_json_true(r, "may_be_old") ? json_object_get(a, "gaps") : NULL, i,
+			   gap) printf(", may be old: it was away for %.0f s until %.0f",
+				       cli_json_number(gap, "to") - cli_json_number(gap, "from"),
+				       cli_json_number(gap, "to"));
+}
+
 static void show_sketch(const json_t *a)
 {
 	cli_print_safe(cli_json_text(a, "store"), 0);
@@ -157,6 +187,7 @@ static void show(json_t *a)
 		if (!strcmp(result, "found")) {
 			fputs(" = ", stdout);
 			show_value(a);
+			show_replicas(a);
 			putchar('\n');
 		} else if (!strcmp(result, "empty")) {
 			show_empty(a);
@@ -325,6 +356,11 @@ static void show_status(const json_t *j)
 		show_load(s);
 		puts(cli_json_true(s, "waiting") ? ", waits for a translator" : "");
 	}
+	json_array_foreach(json_object_get(j, "gaps"), i, s)
+		printf("away from %.0f to %.0f for %s: replicas have %lld reports%s\n",
+		       cli_json_number(s, "from"), cli_json_number(s, "to"),
+		       cli_json_text(s, "translator"), cli_json_integer(s, "reports"),
+		       cli_json_true(s, "filled") ? ", read from a peer since" : "");
 	json_array_foreach(json_object_get(j, "translators"), i, s)
 		printf("translator %-16s %s\n", cli_json_text(s, "name"),
 		       cli_json_true(s, "connected") ? "connected" : "gone");
@@ -362,6 +398,59 @@ static int status(void)
 	return fflush(stdout) ? BASE_EXIT_FAILURE : code;
 }
 
+static void show_reporter(const json_t *r)
+{
+	char at[80];
+
+	snprintf(at, sizeof(at), strchr(cli_json_text(r, "address"), ':') ? "[%s]:%lld" : "%s:%lld",
+		 cli_json_text(r, "address"), cli_json_integer(r, "port"));
+	printf("%6lld %10lld ", cli_json_integer(r, "tenant"), cli_json_integer(r, "reporter"));
+	cli_print_safe(at, 24);
+	printf(" %9.0f %9.0f %12.0f %12lld %9lld %9lld %10lld ", cli_json_number(r, "age_seconds"),
+	       cli_json_number(r, "silent_seconds") + cli_json_number(r, "told_seconds"),
+	       cli_json_number(r, "rate"), cli_json_integer(r, "arrived"),
+	       cli_json_integer(r, "lost"), cli_json_integer(r, "missing"),
+	       cli_json_integer(r, "collisions"));
+	cli_print_safe(cli_json_text(r, "translator"), 0);
+	puts(cli_json_true(r, "connected") ? "" : " (gone)");
+}
+
+/* Who reports, of all collectors. */
+static int reporters(void)
+{
+	int code = BASE_EXIT_OK;
+	json_int_t more = 0;
+	json_t *j, *r;
+	size_t i;
+
+	if (!how.json)
+		printf("%6s %10s %-24s %9s %9s %12s %12s %9s %9s %10s %s\n", "tenant", "reporter",
+		       "address", "age s", "silent s", "reports/s", "arrived", "lost", "missing",
+		       "collisions", "translator");
+	for (uint32_t m = 0; m < collectors.n; m++) {
+		j = cli_query_get(&collectors, m, "/api/v1/dta/reporters");
+		if (!j)
+			code = BASE_EXIT_FAILURE;
+		more += cli_json_integer(j, "more");
+		json_array_foreach(json_object_get(j, "reporters"), i, r)
+		{
+			if (how.json)
+				cli_json_print(stdout, json_incref(r), JSON_COMPACT);
+			else
+				show_reporter(r);
+		}
+		json_decref(j);
+	}
+	if (more && !how.json)
+		printf("%lld others were heard before these\n", more);
+	return fflush(stdout) ? BASE_EXIT_FAILURE : code;
+}
+
+static bool store_name_fits(const char *name)
+{
+	return strlen(name) <= 128 && strspn(name, STORE_NAME) == strlen(name);
+}
+
 /* ---- changes ---- */
 
 /* "rotate STORE", "resize STORE SLOTS", "reload", of every collector. */
@@ -380,9 +469,8 @@ static int change(const struct base_command *self, const char *what, char *const
 					   : "STORE");
 	if (resize && base_parse_u64(words[1], 1, INT64_MAX, &slots))
 		return base_usage(self, "'%s' is not a number of slots", words[1]);
-	for (size_t i = 0; takes && words[0][i]; i++)
-		if (!strchr(STORE_NAME, words[0][i]) || i >= 128)
-			return base_usage(self, "'%s' is not the name of a store", words[0]);
+	if (takes && !store_name_fits(words[0]))
+		return base_usage(self, "'%s' is not the name of a store", words[0]);
 	if (!cli_query_meet(&collectors, &set, reload ? NULL : words[0]))
 		return BASE_EXIT_FAILURE;
 	snprintf(path, sizeof(path), "/api/v1/dta/%s%s%s", reload ? "reload" : "stores/",
@@ -429,6 +517,12 @@ static const struct base_option table[] = {
 	BASE_FLAG("follow", 0, &how.follow, "append: show new items as they arrive"),
 	BASE_FLAG("top", 0, &how.top, "keys: show counts, the greatest first"),
 	BASE_FLAG("flows", 0, &how.flows, "keys: show keys of the length of a 5-tuple as flow:..."),
+	BASE_FLAG("all", 'a', &how.all,
+		  "export everything in STORE, or in --file, as CSV, or with --json as JSON lines"),
+	BASE_STRING("keys", 'k', &how.keys, "FILE",
+		    "with --all: export the answers for these keys, one per line"),
+	BASE_FLAG("slots", 0, &how.slots,
+		  "with --all: export slots as they lie in memory, although there is a key log"),
 	BASE_FLAG("json", 'j', &how.json, "print JSON, one object per line"),
 	{0},
 };
@@ -487,17 +581,23 @@ static int check_kind(const struct base_command *self, int kind, char *const *ke
 	return BASE_EXIT_OK;
 }
 
+static bool open_file(char *error, size_t error_bytes)
+{
+	object = dta_store_object_open(how.file, error, error_bytes);
+	/* A translator that writes to it may truncate it meanwhile. */
+	if (object)
+		dta_guard_add(object->view.map, object->map_bytes, object->fd, -1);
+	return object;
+}
+
 static int query(int kind, const char *store, char *const *keys, size_t n)
 {
 	char error[256];
 	int code;
 
 	if (how.file) {
-		object = dta_store_object_open(how.file, error, sizeof(error));
-		if (!object)
+		if (!open_file(error, sizeof(error)))
 			return base_failure(&cli_cmd_query, "%s", error);
-		/* A translator that writes to it may truncate it meanwhile. */
-		dta_guard_add(object->view.map, object->map_bytes, object->fd, -1);
 	} else if (!cli_query_meet(&collectors, &set, store)) {
 		return BASE_EXIT_FAILURE;
 	}
@@ -511,6 +611,41 @@ static int query(int kind, const char *store, char *const *keys, size_t n)
 	return code;
 }
 
+static const char *exported; /* store */
+
+static json_t *ask_for_export(char *const *keys, size_t n)
+{
+	return how.file ? ask_file(keys, n) : cli_query_ask(&collectors, exported, keys, n);
+}
+
+static int export_all(const struct base_command *self, char *const *words, size_t n)
+{
+	const struct cli_query_export x = {.self = self,
+					   .json = how.json,
+					   .slots = how.slots,
+					   .keys = how.keys,
+					   .ask = ask_for_export};
+	char error[256];
+	int code;
+
+	if (n != !how.file || how.follow || how.top || (how.keys && how.slots))
+		return base_usage(self, "--all takes a STORE or a --file, and --epoch, --json and "
+					"--keys or --slots");
+	if (n && !store_name_fits(words[0]))
+		return base_usage(self, "'%s' is not the name of a store", words[0]);
+	if (!how.file) {
+		if (!cli_query_meet(&collectors, &set, words[0]))
+			return BASE_EXIT_FAILURE;
+		exported = words[0];
+		return cli_query_export(&x, &collectors, words[0]);
+	}
+	if (!open_file(error, sizeof(error)))
+		return base_failure(self, "%s", error);
+	code = cli_query_export_object(&x, &set, object);
+	dta_store_object_free(object, false);
+	return code;
+}
+
 static int query_main(const struct base_command *self, int argc, char **argv)
 {
 	const char *what, *store = NULL;
@@ -518,17 +653,24 @@ static int query_main(const struct base_command *self, int argc, char **argv)
 
 	if (first < 0)
 		return code;
+	if (how.all)
+		return check_settings(self)
+			       ?: export_all(self, argv + first, (size_t)(argc - first));
+	if (how.keys || how.slots)
+		return base_usage(self, "--keys and --slots go with --all");
 	if (first == argc)
 		return base_usage(self, "name keywrite, increment, postcard, append, sketch, keys, "
-					"status, rotate, resize or reload");
+					"status, reporters, rotate, resize or reload");
 	what = argv[first++];
 	code = check_settings(self);
 	if (code)
 		return code;
-	if (!strcmp(what, "status")) {
+	if (!strcmp(what, "status") || !strcmp(what, "reporters")) {
 		if (first != argc || how.file)
-			return base_usage(self, "status takes no operand and no --file");
-		return cli_query_meet(&collectors, &set, NULL) ? status() : BASE_EXIT_FAILURE;
+			return base_usage(self, "%s takes no operand and no --file", what);
+		if (!cli_query_meet(&collectors, &set, NULL))
+			return BASE_EXIT_FAILURE;
+		return *what == 's' ? status() : reporters();
 	}
 	if (cli_choice(what, changes) >= 0)
 		return change(self, what, argv + first, (size_t)(argc - first));
@@ -538,7 +680,7 @@ static int query_main(const struct base_command *self, int argc, char **argv)
 		return base_usage(
 			self,
 			"'%s' is not one of keywrite, increment, postcard, append, sketch, "
-			"keys, status, rotate, resize, reload",
+			"keys, status, reporters, rotate, resize, reload",
 			what);
 	if (!how.file && first == argc)
 		return base_usage(self, "%s needs a STORE", what);
@@ -552,7 +694,8 @@ const struct base_command cli_cmd_query = {
 	.name = "query",
 	.synopsis = "keywrite|increment|postcard STORE KEY...\n"
 		    "       sidelight query append|sketch|keys STORE [KEY]\n"
-		    "       sidelight query status\n"
+		    "       sidelight query --all STORE\n"
+		    "       sidelight query status|reporters\n"
 		    "       sidelight query rotate STORE|resize STORE SLOTS|reload",
 	.summary = "Ask stores of reports: values, counts, paths, lists, sketches",
 	.run = query_main,

@@ -423,6 +423,9 @@ static int check(struct translate *t)
 	if (!t->collectors.n)
 		return base_usage(
 			t->cmd, "--collector is missing: unix:PATH or HOST:PORT of a store server");
+	if (t->opts.replicas > t->collectors.n)
+		return base_usage(t->cmd, "--replicas %u needs as many --collector",
+				  t->opts.replicas);
 	output = cli_choice(t->output, outputs);
 	if (output < 0)
 		return base_usage(t->cmd, "--output: '%s' is not one of shm, verbs, raw",
@@ -477,6 +480,8 @@ static int check(struct translate *t)
 static const struct base_option table[] = {
 	BASE_LIST("collector", 'c', &set.collectors, "WHERE",
 		  "unix:PATH or HOST:PORT of a store server; repeatable: keys are spread over all"),
+	BASE_UINT("replicas", 'r', &set.opts.replicas, 1, 8, "N",
+		  "write each report to N collectors, the next ones on the ring (default 1)"),
 	BASE_LIST("listen", 'l', &set.listen, "HOST:PORT",
 		  "receive reports at this address; repeatable (default :40040, both families)"),
 	BASE_LIST("input", 'i', &set.input, "KIND[=HOST:PORT]",

@@ -107,6 +107,7 @@ struct drive {
 	size_t n;
 	uint64_t now_ns;
 	const char *sender;
+	uint16_t port;
 };
 
 static inline void drive_keep(void *arg, const struct dta_record *r)
@@ -142,8 +143,10 @@ static inline struct in6_addr drive_address(const char *text)
 static inline size_t drive_bytes(struct drive *v, const uint8_t *p, size_t bytes)
 {
 	uint8_t *exact = malloc(bytes ? bytes : 1);
-	const struct dta_datagram in = {
-		.data = exact, .bytes = (uint32_t)bytes, .address = drive_address(v->sender)};
+	const struct dta_datagram in = {.data = exact,
+					.bytes = (uint32_t)bytes,
+					.address = drive_address(v->sender),
+					.port = v->port};
 
 	assert_non_null(exact);
 	memcpy(exact, p, bytes);

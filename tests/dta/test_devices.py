@@ -15,58 +15,22 @@ import sys
 import threading
 import time
 
+from support.devices import Collector, Translator
 from support.http import get
 from support.process import SCALE, Part, case, check, run_cases, skip, wait_until, workdir
 
 SIDELIGHT = sys.argv[1]
 D = workdir()
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+STORES = f'{ROOT}/examples/dta/devices.yaml'
+KINDS = ('int', 'ipfix', 'netflow', 'sflow')
 NEAR, FAR, NEAR6, FAR6 = '10.77.0.1', '10.77.0.2', 'fd77::1', 'fd77::2'
 random.seed(7)
 
 
-class Collector(Part):
-    """With the stores of the example."""
-
-    def __init__(self, name='c'):
-        with open(f'{ROOT}/examples/dta/devices.yaml') as f:
-            text = f.read().replace('/tmp/sidelight-dta', f'{D}/{name}')
-        with open(f'{D}/{name}.yaml', 'w') as f:
-            f.write(text)
-        super().__init__(SIDELIGHT, 'collect', '--dta', f'{D}/{name}.yaml', '--listen', '127.0.0.1:0')
-        ready = self.ready()
-        address = ready.get('listen') or ready.get('http')
-        self.base = f'http://{address.removeprefix("http://")}'
-        self.socket = f'unix:{D}/{name}/dta.sock'
-
-    def status(self):
-        return json.loads(get(f'{self.base}/api/v1/dta'))
-
-    def devices(self):
-        """What translators said of devices last."""
-        return self.status()['account']['translators'].get('devices', {})
-
-    def count(self, store, key):
-        return json.loads(get(f'{self.base}/api/v1/dta/query?store={store}&key={key}')).get('value', 0)
-
-
-class Translator(Part):
-    def __init__(self, *collectors, inputs=('ipfix', 'netflow'), options=()):
-        where = [w for c in collectors for w in ('--collector', c.socket)]
-        super().__init__(SIDELIGHT, 'translate', *where, *(w for i in inputs for w in ('--input', f'{i}=127.0.0.1:0')),
-                         '--json', '--name', 't', *options)
-        self.ports = {kind: int(at.rsplit(':', 1)[1])
-                      for kind, at in (w.split(':', 1) for w in self.ready()['input'].split(','))}
-
-    def account(self):
-        """Ends it. Whatever came, its account must close."""
-        check(self.stop() == 0, 'it failed', self)
-        a = json.loads(self.out[-1])
-        engine = a['engine']
-        made = sum(d['reports'] - d['unproven'] for d in a['devices'].values())
-        check(a['reports'] == a['fresh'] == engine['in'] == made, f'reports: {a}', self)
-        check(engine['in'] == engine['stored'] + engine['waiting'] + sum(engine['dropped'].values()), f'engine: {a}', self)
-        return a
+def collector(name='c'):
+    os.mkdir(f'{D}/{name}')
+    return Collector(SIDELIGHT, STORES, f'{D}/{name}')
 
 
 # ---- real probes ----
@@ -125,7 +89,7 @@ class Probe:
             free = s.getsockname()[1]
         self.capture = Part('nfcapd', '-w', self.folder, '-b', self.address, '-p', free, '-t', '3600', '-I', self.name)
         wait_until(lambda: f'{free:04X}' in open('/proc/net/udp').read(), 'nfcapd does not listen', self.capture)
-        self.targets = [('127.0.0.1', translator.ports[self.kind]), (self.address, free)]
+        self.targets = [('127.0.0.1', translator.port[self.kind]), (self.address, free)]
         self.ended = False
         self.thread = threading.Thread(target=self.pass_on, daemon=True)
         self.thread.start()
@@ -203,8 +167,8 @@ def flows_are_those_that_nfcapd_has():
         f.write('reports:\n'
                 '  - {kind: flow, key: [exporter, 5-tuple], primitive: increment, store: 10, copies: 2, add: bytes}\n'
                 '  - {kind: flow, key: [exporter, 5-tuple], primitive: increment, store: 11, copies: 2, add: packets}\n')
-    c = Collector()
-    t = Translator(c, options=('--map', f'{D}/map.yaml', '--workers', '2'))
+    c = collector()
+    t = Translator(SIDELIGHT, c, ('ipfix', 'netflow'), '--map', f'{D}/map.yaml', '--workers', '2')
     probes = [Probe(i, program, version, t) for i, (program, version) in
               enumerate((p, v) for p in ('softflowd', 'pmacctd') for v in (10, 9, 5))]
     dump = Part('tcpdump', '-i', 'sl-near', '-w', f'{D}/wire.pcap', '-Z', 'root', '-s', '100')
@@ -238,6 +202,198 @@ def flows_are_those_that_nfcapd_has():
         check(d['exporters'] >= (2 if kind == 'ipfix' else 4) and not any(d['refused'].values()), f'{kind}: {d}', t)
     c.stop()
     wire.child.stop(signal.SIGKILL)
+
+
+# ---- IPFIX by hand ----
+
+def message(sets, sequence=0, domain=1):
+    return struct.pack('>HHIII', 10, 16 + len(sets), 1700000000, sequence, domain) + sets
+
+
+def template():
+    """Addresses, ports, protocol, packets and bytes."""
+    fields = ((8, 4), (12, 4), (7, 2), (11, 2), (4, 1), (2, 4), (1, 4))
+    return struct.pack('>HHHH', 2, 8 + 4 * len(fields), 256, len(fields)) + b''.join(struct.pack('>HH', *f) for f in fields)
+
+
+def flows(*flows_):
+    """Of { number of the flow, packets, bytes }."""
+    body = b''.join(struct.pack('>IIHHBII', 0x0a000000 | n, 0x0b000000, 1000, 443, 6, packets, size)
+                    for n, packets, size in flows_)
+    return struct.pack('>HH', 256, 4 + len(body)) + body
+
+
+def flow_key(n):
+    return struct.pack('>IIHHB', 0x0a000000 | n, 0x0b000000, 1000, 443, 6).hex()
+
+
+def sender(address='127.0.0.1'):
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    s.bind((address, 0))
+    s.setblocking(False)
+    return s
+
+
+def send(s, port, data):
+    while True:
+        try:
+            return s.sendto(data, ('127.0.0.1', port))
+        except BlockingIOError:
+            time.sleep(.001)
+
+
+@case
+def an_exporter_stays_at_one_worker():
+    """Templates come once; all data that follows is read, whichever worker it goes to."""
+    c = collector()
+    t = Translator(SIDELIGHT, c, ('ipfix',), '--workers', '4')
+    exporters = [sender(f'127.0.0.{2 + i}') for i in range(64)]
+    for i, s in enumerate(exporters):
+        send(s, t.port['ipfix'], message(template(), domain=i))
+    for k in range(20):
+        for i, s in enumerate(exporters):
+            send(s, t.port['ipfix'], message(flows((i, 1, 100), (1000 + i, 2, 50)), sequence=2 * k, domain=i))
+    wait_until(lambda: c.devices().get('ipfix', {}).get('datagrams') == 64 * 21, lambda: f'{c.devices()}', t)
+    for i in range(64):
+        check(c.count('flow_bytes', flow_key(i)) == 2000 and c.count('flow_packets', flow_key(1000 + i)) == 40, f'flow {i}', t)
+    text = get(f'{c.base}/metrics')
+    for line in ('sidelight_dta_devices{input="ipfix",count="records"} 2560',
+                 'sidelight_dta_devices{input="ipfix",count="refused_no_template"} 0'):
+        check(line in text, f'no {line}: {[x for x in text.splitlines() if "dta_devices" in x]}', t)
+    d = t.account()['devices']['ipfix']
+    check(d['exporters'] == d['templates'] == 64 and d['records'] == 2560 and not d['lost'] and not any(d['refused'].values()),
+          f'{d}', t)
+
+
+@case
+def records_go_to_the_collector_of_their_key():
+    both = [collector('a'), collector('b')]
+    t = Translator(SIDELIGHT, both[0], ('ipfix',), '--collector', both[1].socket)
+    s = sender()
+    send(s, t.port['ipfix'], message(template()))
+    for k in range(50):
+        send(s, t.port['ipfix'], message(flows(*((i, 1, i) for i in range(100))), sequence=100 * k))
+    wait_until(lambda: sum(c.devices().get('ipfix', {}).get('datagrams', 0) for c in both) == 51,
+               lambda: f'{[c.devices() for c in both]}', t)
+    at = [sum(c.count('flow_packets', flow_key(i)) > 0 for i in range(100)) for c in both]
+    check(sum(at) == 100 and min(at) > 10, f'flows at the collectors: {at}', t)
+    for i in range(100):
+        check(sum(c.count('flow_bytes', flow_key(i)) for c in both) == 50 * i, f'flow {i}', t)
+    t.account()
+
+
+@case
+def a_tenant_with_macs_takes_nothing_of_devices():
+    os.mkdir(f'{D}/c')
+    with open(f'{D}/key', 'w') as f:
+        f.write('00112233445566778899aabbccddeeff')
+    os.chmod(f'{D}/key', 0o600)
+    with open(f'{D}/stores.yaml', 'w') as f, open(STORES) as example:
+        f.write(example.read() + f'tenants: [{{number: 0, key: {D}/key}}]\n')
+    c = Collector(SIDELIGHT, f'{D}/stores.yaml', f'{D}/c')
+    t = Translator(SIDELIGHT, c, ('ipfix',))
+    s = sender()
+    for _ in range(3):
+        send(s, t.port['ipfix'], message(template() + flows((1, 1, 100))))
+    wait_until(lambda: c.devices().get('ipfix', {}).get('unproven') == 6, lambda: f'{c.devices()}', t)
+    check(c.count('flow_bytes', flow_key(1)) == 0, 'it was stored', t)
+    check(t.account()['engine']['in'] == 0, 'reports came in', t)
+
+
+@case
+def wrong_inputs_and_maps_are_refused():
+    with open(f'{D}/wrong.yaml', 'w') as f:
+        f.write('reports:\n  - {kind: flow, primitive: append, store: 1, value: [bites]}\n')
+    for args, code, words in ((('--input', 'gnmi'), 2, 'gnmi'), (('--map', f'{D}/wrong.yaml'), 2, '--input'),
+                              (('--input', 'ipfix', '--map', f'{D}/wrong.yaml'), 1, f'{D}/wrong.yaml:2: '),
+                              (('--input', 'ipfix', '--map', f'{D}/none.yaml'), 1, 'No such file'),
+                              (('--input', 'ipfix=nowhere'), 1, 'nowhere')):
+        p = subprocess.run([SIDELIGHT, 'translate', '--collector', f'unix:{D}/s', *args], capture_output=True, text=True,
+                           timeout=60)
+        check(p.returncode == code and words in p.stderr, f'{args}: exit {p.returncode}: {p.stderr}')
+    p = subprocess.run([SIDELIGHT, 'translate', '--print-map'], capture_output=True, text=True, timeout=60)
+    with open(f'{D}/default.yaml', 'w') as f:
+        f.write(p.stdout)
+    check(p.returncode == 0 and 'reports:' in p.stdout, p.stdout)
+    t = Translator(SIDELIGHT, collector(), ('ipfix',), '--map', f'{D}/default.yaml')
+    t.account()
+
+
+# ---- hostile datagrams ----
+
+def seeds():
+    """The datagrams of the fuzzer's corpus, by kind of input."""
+    found = {k: [] for k in KINDS}
+    folder = f'{ROOT}/fuzz/corpus/dta_device'
+    for name in sorted(os.listdir(folder)):
+        with open(f'{folder}/{name}', 'rb') as f:
+            data = f.read()
+        if data[0] >= len(KINDS):
+            continue  # a mapping
+        at = 1
+        while at + 3 <= len(data):
+            n = int.from_bytes(data[at + 1:at + 3], 'big')
+            found[KINDS[data[0]]].append(data[at + 3:at + 3 + n])
+            at += 3 + n
+    return found
+
+
+def mutated(seed):
+    b = bytearray(seed)
+    for _ in range(random.randrange(1, 5)):
+        what, at = random.randrange(4), random.randrange(len(b)) if b else 0
+        if not b or what == 0:
+            b = bytearray(random.randbytes(random.randrange(100)))
+        elif what == 1:
+            b[at] = random.choice((0, 1, 255, b[at] ^ 1 << random.randrange(8), random.randrange(256)))
+        elif what == 2:
+            del b[at:at + random.randrange(20)]
+        else:
+            b[at:at] = b[random.randrange(len(b)):][:random.randrange(60)]
+    return bytes(b[:1400])
+
+
+def resident(p):
+    with open(f'/proc/{p.pid}/statm') as f:
+        return int(f.read().split()[1]) * os.sysconf('SC_PAGE_SIZE')
+
+
+@case
+def hostile_datagrams_cost_nothing():
+    """50,000 (times the scale) random and mutated datagrams of each kind: each is counted, none is answered, memory stays,
+    and an exporter that lives is read as before."""
+    c = collector()
+    t = Translator(SIDELIGHT, c, KINDS)
+    strangers = [sender(f'127.0.{1 + i // 8}.{1 + i % 8}') for i in range(64)]
+    live, count, memory = sender('127.0.0.200'), int(50_000 * SCALE), []
+    send(live, t.port['ipfix'], message(template()))
+    sent = {k: 0 for k in KINDS}
+    sent['ipfix'] = 1
+    for part in range(4):
+        for kind, known in seeds().items():
+            for i in range(count // 4):
+                send(strangers[i % 64], t.port[kind], mutated(random.choice(known)) if known and i % 8 else
+                     random.randbytes(random.randrange(200)))
+            sent[kind] += count // 4
+        send(live, t.port['ipfix'], message(flows((1, 1, 1000)), sequence=part))
+        sent['ipfix'] += 1
+        memory.append(resident(t))
+    # The account is told each second; what the socket had no room for is a counter, too.
+    wait_until(lambda: c.count('flow_packets', flow_key(1)) > 0, 'the live exporter is not read', t)
+    a = t.account()
+    answers = 0
+    for s in strangers + [live]:
+        try:
+            answers += len(s.recv(65536))
+        except (BlockingIOError, ConnectionRefusedError):
+            pass
+    check(answers == 0, f'{answers} bytes were answered', t)
+    came = {k: a['devices'][k]['datagrams'] for k in KINDS}
+    check(sum(came.values()) + a['socket_drops'] == sum(sent.values()), f'{sent} were sent, {came} came: {a}', t)
+    check(memory[-1] - memory[0] < 24 << 20, f'memory grows: {memory}', t)
+    check(a['devices']['ipfix']['refused']['no_template'] and all(any(a['devices'][k]['refused'].values()) for k in KINDS),
+          f'too kind: {a["devices"]}', t)
+    return f'{sum(came.values()):,} datagrams, {a["socket_drops"]} dropped, {memory[-1] - memory[0]:,} bytes more'
 
 
 run_cases()

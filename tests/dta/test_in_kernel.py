@@ -34,7 +34,7 @@ class Server(StoreServer):
 
     def name_stores(self, c, name='t', output='raw'):
         lane = self.lanes.setdefault(name, len(self.lanes))
-        self.say(c, {'type': 'welcome', 'version': 2, 'instance': 7, 'lane': lane, 'port': 0})
+        self.say(c, {'type': 'welcome', 'version': 3, 'instance': 7, 'lane': lane, 'port': 0})
         for i, s in enumerate(self.stores):
             self.say(c, {'type': 'object', 'number': i, 'bytes': s.bytes, 'addr': self.address(i), 'rkey': 0x1000 + i})
             m = {'type': 'store', 'tenant': s.tenant, 'store': s.number, 'name': s.kind, 'object': i,
@@ -130,7 +130,7 @@ def by_user_space(network, runs):
 
 
 def settled(network, t, reports, lost=False):
-    """Waits until so many reports are stored, and all operations complete."""
+    """Waits until this many reports are stored, and all operations complete."""
     def told(*path):
         total = 0
         for a in list(network.server.accounts.values()):
@@ -144,7 +144,7 @@ def settled(network, t, reports, lost=False):
 
 
 @case
-def frames_of_the_kernel_leave_what_user_space_would():
+def frames_of_the_kernel_are_those_of_user_space():
     network = Network()
     t = Translator()
     count, total = 1000, 0

@@ -13,9 +13,9 @@ networks() {
 	ip netns add other
 	ip link add sl-far type veth peer name sl-near netns other
 	ip link add sl-memory type veth peer name sl-out netns other
-	ip addr add 10.77.0.2/24 dev sl-far
+	ip addr add 10.79.0.2/24 dev sl-far
 	ip addr add 10.78.0.2/24 dev sl-memory
-	in_other ip addr add 10.77.0.1/24 dev sl-near
+	in_other ip addr add 10.79.0.1/24 dev sl-near
 	in_other ip addr add 10.78.0.1/24 dev sl-out
 	for name in sl-far sl-memory; do ip link set $name up; done
 	for name in lo sl-near sl-out; do in_other ip link set $name up; done
@@ -41,7 +41,7 @@ collector() {
 
 translator() {
 	# Not by a function, which would be a process of its own.
-	ip netns exec other /tmp/hot/sidelight translate --collector 10.78.0.2:7777 --listen 10.77.0.1:40040 --name t --json \
+	ip netns exec other /tmp/hot/sidelight translate --collector 10.78.0.2:7777 --listen 10.79.0.1:40040 --name t --json \
 		--xdp sl-near --in-kernel --output raw --raw-interface sl-out > /tmp/translate.out 2> /tmp/translate.err &
 	translator=$!
 	wait_for 30 ready /tmp/translate.out || { tail -n 5 /tmp/translate.err; return 1; }
@@ -49,7 +49,7 @@ translator() {
 
 # A store each; at a rate that soft-RoCE can follow under emulation.
 reported() { # KIND REPORTER [OPTION]...
-	sidelight generate dta --to 10.77.0.1:40040 --kinds "$1" --count "$count" --keys "$count" --copies 1 --lists 1 \
+	sidelight generate dta --to 10.79.0.1:40040 --kinds "$1" --count "$count" --keys "$count" --copies 1 --lists 1 \
 		--rate 500 --reporter "$2" --show 0 --expect "/tmp/expected-$1" "${@:3}"
 }
 

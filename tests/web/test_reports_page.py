@@ -53,6 +53,9 @@ def look(page, report, device):
     page.wait(f"{text('#dta-keys tbody tr')}.includes('10.0.0.1:8080 → 10.0.0.2:443 tcp')", what="the flow")
     assert '7 packets, 1.46' in page.run(text('#dta-keys')), page.run(text('#dta-keys'))
     assert page.run(text('#dta-translators td:nth-child(2)')) == 't1'
+    page.wait("!!document.querySelector('#dta-reporters td')", what='the reporters')
+    assert page.run(text('#dta-reporters td:nth-child(3)')) == 't1'
+    assert page.run(text('#dta-reporters td:nth-child(2)')).startswith('127.0.0.1:')
     # Asked.
     page.type('#dta-key', FLOW)
     page.click('#dta-ask button')

@@ -5,6 +5,7 @@
 #include "cli/token.h"
 
 #include <curl/curl.h>
+#include <endian.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -172,8 +173,13 @@ static bool met(struct cli_query_collectors *c, uint32_t member, const char *sto
 	const json_t *s;
 	size_t i;
 
+	const json_int_t replicas = cli_json_integer(j, "replicas");
+
 	snprintf(c->member[member].called, sizeof(c->member[member].called), "%s",
 		 cli_json_text(j, "called"));
+	c->member[member].gaps = json_incref(json_object_get(j, "gaps"));
+	if (replicas > c->replicas && replicas <= (json_int_t)DTA_HASH_RING_MEMBERS_MAX)
+		c->replicas = (uint32_t)replicas;
 	json_array_foreach(json_object_get(j, "stores"), i, s)
 	{
 		if (!store || !cli_json_is(s, "name", store))
@@ -260,7 +266,7 @@ static void ring_of(const struct cli_query_collectors *c, struct dta_hash_ring *
 }
 
 /* Rank of an answer: found, then conflict, then empty. */
-static int weight(const json_t *a)
+int cli_query_weight(const json_t *a)
 {
 	static const char *const of[] = {"unknown", "empty", "conflict", "found"};
 	int w = 3;
@@ -268,6 +274,24 @@ static int weight(const json_t *a)
 	while (w > 0 && !cli_json_is(a, "result", of[w]))
 		w--;
 	return w;
+}
+
+uint32_t cli_query_order_of(const struct cli_query_collectors *c, const char *key,
+			    uint32_t asked[DTA_HASH_RING_MEMBERS_MAX])
+{
+	static struct dta_hash_ring ring;
+	uint32_t of_ring[DTA_HASH_RING_MEMBERS_MAX];
+	uint8_t bytes[SL_STORE_KEY_MAX];
+	const uint32_t list = htobe32(c->set->list);
+	int n = key ? dta_query_key(key, bytes) : 0;
+
+	if (!strcmp(c->kind, "append")) {
+		memcpy(bytes, &list, sizeof(list));
+		n = sizeof(list);
+	}
+	ring_of(c, &ring, of_ring);
+	return order(c, &ring, of_ring,
+		     dta_hash_ring_hash(c->tenant, c->store, bytes, n > 0 ? (size_t)n : 0), asked);
 }
 
 /* Asks a member for keys[i], the answer to which is answers[of[i]]. */
@@ -286,7 +310,7 @@ static void ask_turn(struct cli_query_collectors *c, uint32_t member, const char
 		const json_t *before = json_array_get(answers, of[i]);
 
 		json_object_set_new(a, "collector", json_string(c->member[member].at));
-		if (json_is_null(before) || weight(a) > weight(before))
+		if (json_is_null(before) || cli_query_weight(a) > cli_query_weight(before))
 			json_array_set(answers, of[i], a);
 	}
 	json_decref(got);
@@ -322,7 +346,7 @@ static json_t *ask_in_turn(struct cli_query_collectors *c, const char *store, ch
 
 			for (size_t i = 0; i < n && c->member[m].up; i++)
 				if (turn < plan[i].turns && plan[i].asked[turn] == m &&
-				    weight(json_array_get(answers, i)) < 2) {
+				    cli_query_weight(json_array_get(answers, i)) < 2) {
 					of[k] = i;
 					some[k++] = keys[i];
 				}
@@ -377,10 +401,10 @@ static void one_of_many(const struct cli_query_collectors *c, const char *key, j
 	} else if (!strcmp(c->kind, "append")) {
 		json_array_foreach(json_object_get(a, "rings"), k, ring)
 			json_array_append(json_object_get(all, "rings"), ring);
-		if (weight(a) > weight(all))
+		if (cli_query_weight(a) > cli_query_weight(all))
 			json_object_set_new(all, "result", json_string(cli_json_text(a, "result")));
 	} else {
-		cli_query_add_sketch(all, a, key, weight(a) > weight(all));
+		cli_query_add_sketch(all, a, key, cli_query_weight(a) > cli_query_weight(all));
 	}
 }
 
@@ -421,6 +445,8 @@ json_t *cli_query_ask(struct cli_query_collectors *c, const char *store, char *c
 {
 	if (c->n == 1)
 		return cli_query_ask_one(c, 0, store, keys, n);
+	if (c->replicas > 1)
+		return cli_query_ask_replicas(c, store, keys, n);
 	if (!strcmp(c->kind, "key-write") || !strcmp(c->kind, "postcard"))
 		return ask_in_turn(c, store, keys, n);
 	return ask_all(c, store, keys, n);
@@ -436,8 +462,8 @@ static int by_value(const void *x, const void *y)
 	return (a < b) - (a > b);
 }
 
-/* Adds the keys of one answer, each once, summing its counts. */
-static void add_keys(json_t *all, json_t *index, const json_t *got)
+/* Adds the keys of one answer, each once, summing its counts; of replicas the greatest. */
+static void add_keys(json_t *all, json_t *index, const json_t *got, uint32_t replicas)
 {
 	json_t *keys = json_object_get(all, "keys"), *k, *have;
 	size_t i;
@@ -450,8 +476,10 @@ static void add_keys(json_t *all, json_t *index, const json_t *got)
 		if (!have) {
 			json_array_append(keys, k);
 			json_object_set(index, cli_json_text(k, "key"), k);
-		} else if (json_object_get(k, "value")) {
+		} else if (replicas < 2 && json_object_get(k, "value")) {
 			sum(have, k, "value");
+		} else if (cli_json_integer(k, "value") > cli_json_integer(have, "value")) {
+			json_object_set(have, "value", json_object_get(k, "value"));
 		}
 	}
 }
@@ -496,7 +524,7 @@ json_t *cli_query_keys(struct cli_query_collectors *c, const char *store, size_t
 			all = json_pack("{s:s,s:s,s:i,s:i,s:[]}", "store", store, "keylog",
 					cli_json_text(got, "keylog"), "known", 0,
 					"overwritten_blocks", 0, "keys");
-		add_keys(all, index, got);
+		add_keys(all, index, got, c->replicas);
 		json_decref(got);
 	}
 	json_decref(index);

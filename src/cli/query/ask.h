@@ -32,12 +32,14 @@ struct cli_query_collectors {
 		const char *at;	  /* HOST:PORT */
 		char called[160]; /* its name for translators; "": none yet */
 		bool up;
-		char *token; /* NULL: none */
+		char *token;  /* NULL: none */
+		json_t *gaps; /* when it was away while a replica took its reports; or NULL */
 	} member[DTA_HASH_RING_MEMBERS_MAX];
 	uint32_t n;
 	/* of the store, with several collectors */
 	char kind[16];
 	uint16_t tenant, store;
+	uint32_t replicas; /* collectors that have each key, 1 to 64 */
 };
 
 /* Calls put for each parameter that is set. */
@@ -61,6 +63,23 @@ json_t *cli_query_get(struct cli_query_collectors *c, uint32_t member, const cha
  * stderr. */
 bool cli_query_order(struct cli_query_collectors *c, uint32_t member, const char *method,
 		     const char *path, json_t *body);
+
+/* Rank of a result: unknown, empty, conflict, found. */
+int cli_query_weight(const json_t *answer);
+/* The members to ask for a key (NULL: of a sketch or list) in the order of the ring. Returns how
+ * many. */
+uint32_t cli_query_order_of(const struct cli_query_collectors *c, const char *key,
+			    uint32_t asked[DTA_HASH_RING_MEMBERS_MAX]);
+
+/* ---- replicas.c ---- */
+
+/*
+ * As cli_query_ask() of collectors that have the same keys: one answer per key, with "replicas":
+ * {"wanted","asked","agree","missing":[...],"differ":[...],"may_be_old"}, and the "gaps" of the one
+ * that answers.
+ */
+json_t *cli_query_ask_replicas(struct cli_query_collectors *c, const char *store, char *const *keys,
+			       size_t n);
 
 /* ---- sketch.c ---- */
 

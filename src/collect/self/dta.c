@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* dta.c - the collector's own series about stores of reports, from one status per walk. */
+#include <stdlib.h>
+
 #include "collect/self/self.h"
 #include "dta/query/json.h"
 #include "dta/store_server/server.h"
@@ -222,6 +224,59 @@ static bool dta_refused(struct collect_self *s, struct export_series *out)
 	return false;
 }
 
+/* Series i of those that the file of stores lists, over all stores. */
+static const json_t *listed(struct collect_self *s, size_t i, const char **of)
+{
+	json_t *j;
+	size_t k;
+
+	json_array_foreach(json_object_get(status(s), "stores"), k, j)
+	{
+		const json_t *series = json_object_get(j, "series");
+
+		*of = name_of(j);
+		if (i < json_array_size(series))
+			return json_array_get(series, i);
+		i -= json_array_size(series);
+	}
+	return NULL;
+}
+
+static bool with_labels(struct collect_self *s, struct export_series *out, const char *store_name,
+			const json_t *j)
+{
+	const struct region_text_label labels[] = {{"series", name_of(j)}, {"store", store_name}};
+
+	return collect_self_labels(s, out, labels, 2);
+}
+
+static bool dta_key_found(struct collect_self *s, struct export_series *out)
+{
+	const char *of = "";
+	const json_t *j = listed(s, s->at, &of);
+
+	return j && with_labels(s, out, of, j) &&
+	       collect_self_u64(out, json_object_get(j, "value") != NULL);
+}
+
+/* A key that is not found has no value. */
+static bool dta_key_value(struct collect_self *s, struct export_series *out)
+{
+	const json_t *j, *value;
+	const char *of = "";
+
+	for (; (j = listed(s, s->at, &of)); s->at++) {
+		value = json_object_get(j, "value");
+		if (json_is_integer(value))
+			return with_labels(s, out, of, j) &&
+			       collect_self_u64(out, (uint64_t)json_integer_value(value));
+		if (json_is_string(value)) /* beyond 63 bits */
+			return with_labels(s, out, of, j) &&
+			       collect_self_f64(out, strtod(json_string_value(value), NULL));
+	}
+	return false;
+}
+
 static bool dta_translators(struct collect_self *s, struct export_series *out)
 {
 	json_t *t;
@@ -255,6 +310,11 @@ static const struct collect_self_family dta_families[] = {
 	{"sidelight_dta_found_ratio", GAUGE, "ratio",
 	 "Share of up to 1,024 keys from the key log of a store's newest epoch that a query finds.",
 	 dta_found},
+	{"sidelight_dta_key_found", GAUGE, "",
+	 "Whether a key that the file of stores lists is found: 1 or 0.", dta_key_found},
+	{"sidelight_dta_key_value", GAUGE, "",
+	 "The value of a key that the file of stores lists, in the newest epoch that has it.",
+	 dta_key_value},
 	{"sidelight_dta_late_rotations", COUNTER, "",
 	 "Epochs that began late because a translator still wrote into their bank.", dta_late},
 	{"sidelight_dta_load_ratio", GAUGE, "ratio",

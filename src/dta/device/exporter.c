@@ -23,7 +23,7 @@ struct exporter_row { /* oldest first */
 
 struct dta_exporters {
 	struct dta_device_stats *stats;
-	uint64_t seed; /* that nobody may aim at one place of the table */
+	uint64_t seed; /* of the hash, so that no sender can aim at one place of the table */
 	size_t template_bytes;
 	struct exporter_row row[2]; /* not proven, proven */
 	struct dta_exporter *place[PLACES];
@@ -75,7 +75,7 @@ static bool is_idle(const struct dta_exporter *e, uint64_t now)
 	return now - e->heard_ns > DTA_EXPORTER_IDLE_NS;
 }
 
-/* Whoever gives way of all but keep. NULL: nobody. */
+/* The exporter that gives way, other than keep. NULL: none may. */
 static struct dta_exporter *weakest(struct dta_exporters *x, const struct dta_exporter *keep,
 				    uint64_t now)
 {

@@ -42,7 +42,7 @@ struct dta_exporter {
 	uint32_t missing;  /* units counted as lost, which may come late */
 	bool timed;	   /* uptime is known */
 	uint32_t uptime;   /* ms, of the last datagram; NetFlow */
-	/* One in so many packets; 0: not told. Of the exporter, and by sampler. */
+	/* Sampling rates, one in N packets: of the exporter, and by sampler. 0: not told. */
 	uint32_t sampling, selectors;
 	struct {
 		uint64_t id;
@@ -76,7 +76,7 @@ bool dta_exporters_reserve(struct dta_exporters *x, struct dta_exporter *e, ptrd
 void dta_exporters_forget(struct dta_exporters *x, struct dta_exporter *e);
 
 /*
- * Takes the number of a datagram that brings so many units (records, flows or packets), and counts
+ * Takes the number of a datagram, and how many units (records, flows or packets) it brings; counts
  * what is missing before it. What comes late takes back what was counted for it. A number far from
  * the expected one is a restart.
  */
@@ -87,7 +87,7 @@ bool dta_exporter_restarted(struct dta_exporter *e, uint32_t uptime);
 
 /* Notes a sampler's rate. False: no room. */
 bool dta_exporter_sample(struct dta_exporter *e, bool has_id, uint64_t id, uint64_t sampling);
-/* One in so many; 1: all, or not told. */
+/* N of one in N; 1: all, or not told. */
 uint32_t dta_exporter_sampling(const struct dta_exporter *e, bool has_id, uint64_t id);
 
 #endif

@@ -159,7 +159,7 @@ static void fields(struct map_reader *r, base_yaml_node node, const char *what, 
 	}
 }
 
-/* A field or a constant, as a number of so many bytes. */
+/* A field or a constant, as a number of this size. */
 static void operand(struct map_reader *r, base_yaml_node node, const char *what, uint32_t bytes)
 {
 	const char *text = "";

@@ -12,14 +12,28 @@
 #define NTP_EPOCH  UINT64_C(2208988800)
 #define FIRST_DATA 256u /* number of a template */
 
-enum template_how { SKIP, BYTES1, BYTES2, BYTES4, BYTES8, BYTES_ANY, ADDRESS4, ADDRESS6 };
+enum template_how { NUMBER, ADDRESS4, ADDRESS6, SKIP };
 
 /* One field: a copy of length bytes at an offset of the record, to an offset of the work. */
 struct template_op {
 	uint16_t offset, length; /* VARIABLE: the record tells; then each field has an op */
 	uint16_t to;
 	uint8_t how;
+	uint8_t shift; /* of a number: bits of a word that are not its own */
 };
+
+/* What is to be done with a record whose fields are copied. */
+enum template_step {
+	STEP_TOS = 1,
+	STEP_VERSION = 2,
+	STEP_TIMES = 4,
+	STEP_SAMPLING = 8, /* the record itself says it, or names a sampler */
+	STEP_BOTH = 16,	   /* below: of few exporters */
+	STEP_ICMP = 32,
+	STEP_COUNTS = 64,
+	STEP_PORTS = 128,
+};
+#define STEPS_RARE (STEP_BOTH | STEP_ICMP | STEP_COUNTS | STEP_PORTS)
 
 struct dta_template {
 	struct dta_template *next;
@@ -28,9 +42,11 @@ struct dta_template {
 	uint32_t extra; /* bit i: enum dta_template_extra i is there */
 	uint16_t id;
 	uint16_t bytes; /* of a record; if it varies, at least */
-	uint16_t ops;
+	uint16_t ops;	/* unless it varies: numbers, IPv4 addresses, IPv6 addresses */
+	uint16_t numbers, v4;
 	bool options, varies;
 	uint8_t both; /* bit i: address i may have either version */
+	uint8_t steps;
 	struct template_op op[];
 };
 
@@ -117,38 +133,49 @@ static const struct template_element *element(uint16_t id)
 
 /* ---- one record ---- */
 
-static void copy(const struct template_op *op, uint32_t length, const uint8_t *from,
+static void copy_address(const struct template_op *op, const uint8_t *from,
+			 struct dta_template_work *w)
+{
+	if (op->how == ADDRESS4) /* the rest of a mapped address stands there already */
+		memcpy((char *)w + op->to + 12, from, 4);
+	else
+		memcpy((char *)w + op->to, from, 16);
+}
+
+/* A field of a record whose lengths vary, which the set contains. */
+static void copy(const struct template_op *op, size_t length, const uint8_t *from,
 		 struct dta_template_work *w)
 {
-	void *to = (char *)w + op->to;
 	uint64_t n = 0;
 
-	switch (op->how) {
-	case SKIP:
-		return;
-	case BYTES1:
-		n = *from;
-		break;
-	case BYTES2:
-		n = dta_get16(from);
-		break;
-	case BYTES4:
-		n = dta_get32(from);
-		break;
-	case BYTES8:
-		n = dta_get64(from);
-		break;
-	case ADDRESS4: /* the rest of a mapped address stands there already */
-		memcpy((char *)to + 12, from, 4);
-		return;
-	case ADDRESS6:
-		memcpy(to, from, 16);
-		return;
-	default:
-		for (uint32_t i = 0; i < length; i++)
+	if (op->how == NUMBER && length <= 8) {
+		for (size_t i = 0; i < length; i++)
 			n = n << 8 | from[i];
+		memcpy((char *)w + op->to, &n, sizeof(n));
+	} else if ((op->how == ADDRESS4 && length == 4) || (op->how == ADDRESS6 && length == 16)) {
+		copy_address(op, from, w);
 	}
-	memcpy(to, &n, sizeof(n));
+}
+
+/*
+ * A record of fixed length. A number is read as the word that ends with it: before it lies at least
+ * the header of the message.
+ */
+static inline void read_fixed(const struct dta_template *t, const uint8_t *p,
+			      struct dta_template_work *w)
+{
+	const struct template_op *op = t->op;
+
+	for (; op < t->op + t->numbers; op++) {
+		const uint64_t n = dta_get64(p + op->offset + op->length - 8) &
+				   UINT64_MAX >> op->shift;
+
+		memcpy((char *)w + op->to, &n, sizeof(n));
+	}
+	for (; op < t->op + t->v4; op++)
+		memcpy((char *)w + op->to + 12, p + op->offset, 4);
+	for (; op < t->op + t->ops; op++)
+		memcpy((char *)w + op->to, p + op->offset, 16);
 }
 
 /* Bytes of a record whose fields' lengths vary. 0: it goes beyond the set. */
@@ -158,7 +185,6 @@ static size_t read_varying(const struct dta_template *t, const uint8_t *p, size_
 	size_t at = 0;
 
 	for (const struct template_op *op = t->op; op < t->op + t->ops; op++) {
-		struct template_op any = *op;
 		size_t length = op->length;
 
 		if (length == VARIABLE) {
@@ -173,16 +199,10 @@ static size_t read_varying(const struct dta_template *t, const uint8_t *p, size_
 			}
 			if (length > bytes - at)
 				return 0;
-			/* Numbers in a field of variable length have any length, or none. */
-			if (any.how == BYTES_ANY && length > 8)
-				any.how = SKIP;
-			if ((any.how == ADDRESS4 && length != 4) ||
-			    (any.how == ADDRESS6 && length != 16))
-				any.how = SKIP;
 		} else if (length > bytes - at) {
 			return 0;
 		}
-		copy(&any, (uint32_t)length, p + at, w);
+		copy(op, length, p + at, w);
 		at += length;
 	}
 	return at;
@@ -230,7 +250,7 @@ static bool time_of(const struct dta_template_message *m, const struct dta_templ
 	return true;
 }
 
-/* The rate that a record itself says: one in so many. 0: it says none. */
+/* N of one in N, as the record itself says it. 0: it does not. */
 static uint64_t sampling_in(const struct dta_template *t, const uint64_t *x)
 {
 	if (has(t, DTA_EXTRA_SAMPLING))
@@ -287,51 +307,70 @@ static bool has_ports(uint8_t protocol)
 	       protocol == IPPROTO_DCCP || protocol == IPPROTO_UDPLITE;
 }
 
+/* Octets or packets by another name, for lack of the usual one. */
+static void count_otherwise(struct dta_record *r, enum dta_field f, const struct dta_template *t,
+			    const uint64_t *x, enum dta_template_extra out,
+			    enum dta_template_extra total)
+{
+	if (t->has >> f & 1)
+		return;
+	if (has(t, out))
+		dta_record_set(r, f, x[out]);
+	else if (has(t, total))
+		dta_record_set(r, f, x[total]);
+}
+
+static void complete_rare(const struct dta_template *t, struct dta_template_work *w)
+{
+	const uint64_t *x = w->extra;
+	struct dta_record *r = &w->r;
+
+	if (t->steps & STEP_BOTH)
+		pick_version(t, w);
+	if (t->steps & STEP_ICMP)
+		dta_record_set(r, DTA_FIELD_ICMP,
+			       (x[DTA_EXTRA_ICMP_TYPE] & 255) << 8 |
+				       (x[DTA_EXTRA_ICMP_CODE] & 255));
+	if (t->steps & STEP_COUNTS) {
+		count_otherwise(r, DTA_FIELD_BYTES, t, x, DTA_EXTRA_OUT_BYTES,
+				DTA_EXTRA_TOTAL_BYTES);
+		count_otherwise(r, DTA_FIELD_PACKETS, t, x, DTA_EXTRA_OUT_PACKETS,
+				DTA_EXTRA_TOTAL_PACKETS);
+	}
+	/* A flow without ports has 0 in its 5-tuple, as the kernel's reporter writes it. */
+	if (t->steps & STEP_PORTS && !has_ports((uint8_t)r->number[DTA_FIELD_PROTOCOL])) {
+		dta_record_set(r, DTA_FIELD_SOURCE_PORT, 0);
+		dta_record_set(r, DTA_FIELD_DESTINATION_PORT, 0);
+	}
+}
+
 /* What follows from fields that are no record's as they are. */
-static void complete(const struct dta_template_message *m, const struct dta_template *t)
+static inline void complete(const struct dta_template_message *m, const struct dta_template *t)
 {
 	struct dta_template_work *w = m->work;
 	const uint64_t *x = w->extra;
 	struct dta_record *r = &w->r;
-	uint64_t ns, rate;
+	uint64_t ns, rate = m->sampling;
 
-	if (t->both)
-		pick_version(t, w);
-	if (has(t, DTA_EXTRA_TOS))
+	if (t->steps & STEPS_RARE)
+		complete_rare(t, w);
+	if (t->steps & STEP_TOS)
 		dta_record_set(r, DTA_FIELD_DSCP, x[DTA_EXTRA_TOS] >> 2);
-	if (has(t, DTA_EXTRA_ICMP_TYPE) && has(t, DTA_EXTRA_ICMP_CODE))
-		dta_record_set(r, DTA_FIELD_ICMP,
-			       (x[DTA_EXTRA_ICMP_TYPE] & 255) << 8 |
-				       (x[DTA_EXTRA_ICMP_CODE] & 255));
-	/* Octets and packets by another name, for lack of the usual one. */
-	if (!(t->has >> DTA_FIELD_BYTES & 1)) {
-		if (has(t, DTA_EXTRA_OUT_BYTES))
-			dta_record_set(r, DTA_FIELD_BYTES, x[DTA_EXTRA_OUT_BYTES]);
-		else if (has(t, DTA_EXTRA_TOTAL_BYTES))
-			dta_record_set(r, DTA_FIELD_BYTES, x[DTA_EXTRA_TOTAL_BYTES]);
-	}
-	if (!(t->has >> DTA_FIELD_PACKETS & 1)) {
-		if (has(t, DTA_EXTRA_OUT_PACKETS))
-			dta_record_set(r, DTA_FIELD_PACKETS, x[DTA_EXTRA_OUT_PACKETS]);
-		else if (has(t, DTA_EXTRA_TOTAL_PACKETS))
-			dta_record_set(r, DTA_FIELD_PACKETS, x[DTA_EXTRA_TOTAL_PACKETS]);
-	}
-	if (!(t->has >> DTA_FIELD_IP_VERSION & 1) && t->has >> DTA_FIELD_SOURCE & 1)
+	if (t->steps & STEP_VERSION)
 		dta_record_set(r, DTA_FIELD_IP_VERSION,
 			       IN6_IS_ADDR_V4MAPPED(&r->address[DTA_FIELD_SOURCE]) ? 4 : 6);
-	/* A flow without ports has 0 in its 5-tuple, as the kernel's reporter writes it. */
-	if (!(t->has >> DTA_FIELD_SOURCE_PORT & 1) && t->has >> DTA_FIELD_PROTOCOL & 1 &&
-	    !has_ports((uint8_t)r->number[DTA_FIELD_PROTOCOL])) {
-		dta_record_set(r, DTA_FIELD_SOURCE_PORT, 0);
-		dta_record_set(r, DTA_FIELD_DESTINATION_PORT, 0);
+	if (t->steps & STEP_TIMES) {
+		if (time_of(m, t, 0, &ns))
+			dta_record_set(r, DTA_FIELD_START_NS, ns);
+		if (time_of(m, t, 1, &ns))
+			dta_record_set(r, DTA_FIELD_END_NS, ns);
 	}
-	if (time_of(m, t, 0, &ns))
-		dta_record_set(r, DTA_FIELD_START_NS, ns);
-	if (time_of(m, t, 1, &ns))
-		dta_record_set(r, DTA_FIELD_END_NS, ns);
-	rate = sampling_in(t, x);
-	if (!rate)
-		rate = dta_exporter_sampling(m->exporter, selector_in(t, x), x[DTA_EXTRA_SELECTOR]);
+	if (t->steps & STEP_SAMPLING) {
+		rate = sampling_in(t, x);
+		if (!rate)
+			rate = dta_exporter_sampling(m->exporter, selector_in(t, x),
+						     x[DTA_EXTRA_SELECTOR]);
+	}
 	dta_record_set(r, DTA_FIELD_SAMPLING, rate);
 	if (rate > 1) {
 		r->number[DTA_FIELD_BYTES] = times(r->number[DTA_FIELD_BYTES], rate);
@@ -402,11 +441,11 @@ static void take_data(struct dta_template_message *m, uint16_t id, const uint8_t
 		return;
 	}
 	prepare(m);
+	m->sampling = dta_exporter_sampling(m->exporter, false, 0);
 	if (!t->varies) {
 		/* What is left is padding: shorter than a record (RFC 7011, section 3.3.1). */
 		for (; bytes >= t->bytes; set += t->bytes, bytes -= t->bytes) {
-			for (const struct template_op *op = t->op; op < t->op + t->ops; op++)
-				copy(op, op->length, set + op->offset, m->work);
+			read_fixed(t, set, m->work);
 			give(m, t);
 		}
 		return;
@@ -464,22 +503,15 @@ uint64_t dta_templates_free(struct dta_exporter *e)
 	return n;
 }
 
-static uint8_t how_number(uint32_t length)
+/* False: a number of this length is none. */
+static bool compile_number(struct template_op *op, uint32_t length, size_t to)
 {
-	switch (length) {
-	case 1:
-		return BYTES1;
-	case 2:
-		return BYTES2;
-	case 4:
-		return BYTES4;
-	case 8:
-		return BYTES8;
-	case VARIABLE:
-		return BYTES_ANY;
-	default:
-		return length < 8 ? BYTES_ANY : SKIP;
-	}
+	if (length > 8 && length != VARIABLE)
+		return false;
+	op->how = NUMBER;
+	op->shift = length <= 8 ? (uint8_t)(64 - 8 * length) : 0;
+	op->to = (uint16_t)to;
+	return true;
 }
 
 static void compile_address(struct dta_template *t, struct template_op *op, uint32_t i, bool v6)
@@ -500,58 +532,91 @@ static void compile_address(struct dta_template *t, struct template_op *op, uint
 static void compile(struct dta_template *t, struct template_op *op, uint32_t offset,
 		    uint32_t length, const struct template_element *known)
 {
-	*op = (struct template_op){.offset = (uint16_t)offset, .length = (uint16_t)length};
+	*op = (struct template_op){
+		.offset = (uint16_t)offset, .length = (uint16_t)length, .how = SKIP};
 	if (!known || !length)
 		return;
-	switch (known->what) {
-	case A_V4:
-	case A_V6:
+	if (known->what == A_V4 || known->what == A_V6)
 		compile_address(t, op, known->index, known->what == A_V6);
-		break;
-	case A_FIELD:
-		op->how = how_number(length);
-		op->to = (uint16_t)(offsetof(struct dta_template_work, r.number) +
-				    8u * known->index);
-		if (op->how != SKIP)
-			t->has |= UINT64_C(1) << known->index;
-		break;
-	default:
-		op->how = how_number(length);
-		op->to = (uint16_t)(offsetof(struct dta_template_work, extra) + 8u * known->index);
-		if (op->how != SKIP)
-			t->extra |= 1u << known->index;
-	}
+	else if (known->what == A_FIELD &&
+		 compile_number(op, length,
+				offsetof(struct dta_template_work, r.number) + 8u * known->index))
+		t->has |= UINT64_C(1) << known->index;
+	else if (known->what == AN_EXTRA &&
+		 compile_number(op, length,
+				offsetof(struct dta_template_work, extra) + 8u * known->index))
+		t->extra |= 1u << known->index;
 }
 
-/*
- * An address that has one version only goes straight to its place. Where a record's length is
- * fixed, fields that nobody wants need no op.
- */
-static void tighten(struct dta_template *t, struct template_op *op)
+static uint32_t address_of(const struct template_op *op, size_t base)
 {
-	uint32_t v4 = 0, n = 0;
+	return (uint32_t)((op->to - base) / sizeof(struct in6_addr));
+}
+
+/* An address that has one version only goes straight to its place. */
+static void place_addresses(struct dta_template *t, struct template_op *op)
+{
+	const size_t place = offsetof(struct dta_template_work, r.address);
+	uint32_t v4 = 0;
 
 	for (uint32_t i = 0; i < t->ops; i++)
 		if (op[i].how == ADDRESS4)
-			v4 |= 1u << (op[i].to - offsetof(struct dta_template_work, r.address)) /
-					    sizeof(struct in6_addr);
+			v4 |= 1u << address_of(&op[i], place);
 	for (uint32_t i = 0; i < t->ops; i++) {
-		if (op[i].how == ADDRESS6) {
-			const uint32_t k =
-				(uint32_t)((op[i].to - offsetof(struct dta_template_work, v6)) /
-					   sizeof(struct in6_addr));
+		const uint32_t k = op[i].how == ADDRESS6
+					   ? address_of(&op[i],
+							offsetof(struct dta_template_work, v6))
+					   : 0;
 
-			if (!(v4 >> k & 1)) {
-				op[i].to =
-					(uint16_t)(offsetof(struct dta_template_work, r.address) +
-						   k * sizeof(struct in6_addr));
-				t->both &= (uint8_t) ~(1u << k);
-			}
-		}
-		if (t->varies || op[i].how != SKIP)
-			op[n++] = op[i];
+		if (op[i].how != ADDRESS6 || v4 >> k & 1)
+			continue;
+		op[i].to = (uint16_t)(place + k * sizeof(struct in6_addr));
+		t->both &= (uint8_t) ~(1u << k);
 	}
-	t->ops = (uint16_t)n;
+}
+
+/* Of a record of fixed length: by kind, without the fields that are not read. */
+static void sort_ops(struct dta_template *t, struct template_op *op)
+{
+	struct template_op sorted[FIELDS];
+	uint16_t n = 0;
+
+	for (uint8_t how = NUMBER; how < SKIP; how++) {
+		for (uint32_t i = 0; i < t->ops; i++)
+			if (op[i].how == how)
+				sorted[n++] = op[i];
+		if (how == NUMBER)
+			t->numbers = n;
+		if (how == ADDRESS4)
+			t->v4 = n;
+	}
+	t->ops = n;
+	memcpy(op, sorted, n * sizeof(*op));
+}
+
+#define BITS(a, b) (1u << DTA_EXTRA_##a | 1u << DTA_EXTRA_##b)
+#define TIMES	   ((2u << DTA_EXTRA_END_UP) - 1)
+
+static void finish(struct dta_template *t, struct template_op *op)
+{
+	const uint32_t counts = BITS(OUT_BYTES, OUT_PACKETS) | BITS(TOTAL_BYTES, TOTAL_PACKETS);
+	const uint32_t sampling = BITS(SELECTOR, SAMPLING) | BITS(SAMPLED, SPACE) |
+				  BITS(SAMPLE_SIZE, POPULATION) | BITS(PROBABILITY, PROBABILITY);
+	const uint32_t icmp = BITS(ICMP_TYPE, ICMP_CODE);
+
+	place_addresses(t, op);
+	if (!t->varies)
+		sort_ops(t, op);
+	t->steps = (uint8_t)((t->extra & BITS(TOS, TOS) ? STEP_TOS : 0) |
+			     (t->extra & TIMES ? STEP_TIMES : 0) |
+			     (t->extra & sampling ? STEP_SAMPLING : 0) |
+			     (t->extra & counts ? STEP_COUNTS : 0) |
+			     ((t->extra & icmp) == icmp ? STEP_ICMP : 0) |
+			     (t->both ? STEP_BOTH : 0));
+	if (!(t->has >> DTA_FIELD_IP_VERSION & 1) && t->has >> DTA_FIELD_SOURCE & 1)
+		t->steps |= STEP_VERSION;
+	if (!(t->has >> DTA_FIELD_SOURCE_PORT & 1) && t->has >> DTA_FIELD_PROTOCOL & 1)
+		t->steps |= STEP_PORTS;
 }
 
 static bool keep(struct dta_template_message *m, const struct template_scratch *s)
@@ -664,7 +729,7 @@ static size_t define(struct dta_template_message *m, const uint8_t *p, size_t by
 		m->stats->refused[DTA_DEVICE_BAD_TEMPLATE]++;
 		return head + n;
 	}
-	tighten(&s.t, s.op);
+	finish(&s.t, s.op);
 	if (!keep(m, &s))
 		m->stats->refused[DTA_DEVICE_NO_ROOM]++;
 	return head + n;

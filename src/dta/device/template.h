@@ -22,11 +22,11 @@ enum dta_template_extra {
 	DTA_EXTRA_END_UP,
 	DTA_EXTRA_BOOT_MS,
 	DTA_EXTRA_SELECTOR,
-	DTA_EXTRA_SAMPLING,    /* one in so many */
-	DTA_EXTRA_SAMPLED,     /* of so many packets in a row, */
-	DTA_EXTRA_SPACE,       /* followed by so many that are not */
-	DTA_EXTRA_SAMPLE_SIZE, /* so many packets of */
-	DTA_EXTRA_POPULATION,  /* so many */
+	DTA_EXTRA_SAMPLING,    /* one in N */
+	DTA_EXTRA_SAMPLED,     /* of N packets in a row, */
+	DTA_EXTRA_SPACE,       /* followed by M that are not */
+	DTA_EXTRA_SAMPLE_SIZE, /* n packets */
+	DTA_EXTRA_POPULATION,  /* of N */
 	DTA_EXTRA_PROBABILITY, /* a float or double, as its bits */
 	DTA_EXTRA_TOS,
 	DTA_EXTRA_ICMP_TYPE,
@@ -55,6 +55,7 @@ struct dta_template_message {
 	uint64_t now_ns;
 	uint64_t export_ms; /* CLOCK_REALTIME, when it was sent */
 	uint32_t uptime;    /* ms since the exporter's start, then; NetFlow */
+	uint32_t sampling;  /* of the exporter's records that say nothing else */
 	bool netflow;
 	bool unknown;	  /* a set's template was not: its records are not counted */
 	uint32_t records; /* with those of options */

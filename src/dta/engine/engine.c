@@ -376,6 +376,25 @@ uint32_t dta_engine_block(struct dta_engine *e, uint16_t tenant, uint32_t report
 	return taken;
 }
 
+void dta_engine_prefetch(const struct dta_engine *e, const uint8_t *packet, size_t bytes)
+{
+	const uint8_t *block = packet + DTA_HEADER_BYTES, *key = block + DTA_BLOCK_BYTES;
+	const struct dta_engine_store *s;
+	struct dta_hash h;
+
+	if (bytes < DTA_HEADER_BYTES + DTA_BLOCK_BYTES || packet[0] != DTA_MAGIC ||
+	    block[0] != DTA_KEYWRITE || dta_get16(block + 2) != 1)
+		return;
+	s = dta_engine_find(e, dta_get16(packet + 4), dta_get16(block + 8));
+	if (!s || !s->direct || s->c.kind != DTA_KEYWRITE || !block[5] ||
+	    bytes < DTA_HEADER_BYTES + DTA_BLOCK_BYTES + (size_t)block[5])
+		return;
+	h = dta_hash(key, block[5], s->c.seed);
+	for (uint32_t k = 0; k < block[4] && k < s->c.copies; k++)
+		dta_engine_prefetch_far(
+			s->object.map + s->bank + dta_slot(h, k, s->c.slots) * s->unit, s->unit);
+}
+
 void dta_engine_tick(struct dta_engine *e, uint64_t now_ns)
 {
 	e->now = now_ns;

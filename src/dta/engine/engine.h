@@ -102,6 +102,12 @@ uint32_t dta_engine_block(struct dta_engine *e, uint16_t tenant, uint32_t report
 			  const struct dta_block *block, uint64_t now_ns);
 
 /*
+ * Prefetches what a packet of a single key-write will write. The packet is not checked yet, and
+ * need not be one.
+ */
+void dta_engine_prefetch(const struct dta_engine *e, const uint8_t *packet, size_t bytes);
+
+/*
  * Runs timers and flushes the output. Call it at least every flush_ns / 2 and after each batch of
  * packets.
  */

@@ -30,13 +30,17 @@ void dta_engine_keylog_block(struct dta_engine *e, struct dta_engine_store *s,
 		struct dta_hash h = dta_hash(key, b->key_bytes, s->c.seed);
 		uint64_t *seen = &s->keylog->seen[h.hi % ENGINE_KEYLOG_PLACES],
 			 mark = h.lo ? h.lo : 1;
-		uint8_t value[1 + SL_STORE_KEY_MAX];
+		uint8_t value[2 + SL_STORE_KEY_MAX];
+		uint32_t bytes = 2u + b->key_bytes;
 
 		if (*seen == mark)
 			continue;
 		value[0] = b->key_bytes;
 		memcpy(value + 1, key, b->key_bytes);
-		if (dta_engine_append_logged(e, log, s->c.keylog_list, value, 1u + b->key_bytes))
+		value[1 + b->key_bytes] = b->copies;
+		if (bytes > log->c.value_bytes)
+			bytes = log->c.value_bytes;
+		if (dta_engine_append_logged(e, log, s->c.keylog_list, value, bytes))
 			*seen = mark;
 	}
 }

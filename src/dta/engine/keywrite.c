@@ -62,6 +62,26 @@ static inline __attribute__((always_inline)) void write_direct(struct dta_engine
 	}
 }
 
+/* A report alone in its packet has nothing to overlap with. */
+static void write_direct_one(struct dta_engine_store *s, const struct dta_block *b)
+{
+	const uint8_t *value = b->items + b->key_bytes;
+	const struct dta_hash h = dta_hash(b->items, b->key_bytes, s->c.seed);
+	uint64_t unit[1 + SL_STORE_VALUE_MAX / 8];
+
+	unit[s->unit / 8 - 1] = 0;
+	memcpy(unit + 1, value, b->value_bytes);
+	unit[0] = dta_check(h, value, b->value_bytes);
+	for (uint32_t k = 0; k < b->copies; k++) {
+		uint8_t *to = s->object.map + s->bank + dta_slot(h, k, s->c.slots) * s->unit;
+
+		if (s->unit == 16)
+			*(pair *)(void *)to = (pair){unit[0], unit[1]};
+		else
+			memcpy(to, unit, s->unit);
+	}
+}
+
 static void write_direct_any(struct dta_engine_store *s, const struct dta_block *b, uint32_t count)
 {
 	const struct dta_shape shape = {b->key_bytes, b->value_bytes, b->copies, s->c.seed,
@@ -115,7 +135,10 @@ static uint32_t block_keywrite(struct dta_engine *e, struct dta_engine_store *s,
 		return dta_engine_refuse(s, DTA_DROP_SHAPE, b->count);
 	if (s->direct) {
 		direct_count = b->count - immediate;
-		write_direct_any(s, b, direct_count);
+		if (direct_count == 1)
+			write_direct_one(s, b);
+		else
+			write_direct_any(s, b, direct_count);
 		s->stats.operations += (uint64_t)direct_count * b->copies;
 		s->stats.units += (uint64_t)direct_count * b->copies;
 		dta_output_shm_account(e->output, (uint64_t)direct_count * b->copies, 0,

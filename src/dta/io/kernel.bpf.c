@@ -5,8 +5,8 @@
  * AF_XDP socket, as without it. So any doubt is resolved by passing.
  *
  * Taken are Key-Write and Key-Increment of one copy, and Append to lists with blocks of one item,
- * that nobody has to acknowledge, over IPv4; and of a reporter no report that is older than one
- * that was taken.
+ * that need no acknowledgement, over IPv4; and of a reporter no report that is older than one that
+ * was taken.
  */
 #include <stdbool.h>
 #include <stddef.h>

@@ -17,7 +17,7 @@
 #define KERNEL_PSN	  0xffffffu
 #define KERNEL_JUMP	  (1u << 20) /* reports that may be missing at a time */
 
-/* Frames by their shape: 0 is FETCH_ADD, otherwise a WRITE of so many words of 8 bytes. */
+/* Frames by their shape: 0 is FETCH_ADD, N a WRITE of N words of 8 bytes. */
 #define KERNEL_SHAPES 6u
 #define KERNEL_HEAD   50u /* bytes of a frame before its PSN: Ethernet, IPv4, UDP, BTH */
 

@@ -15,6 +15,32 @@ static inline void dta_query_copy(void *to, const uint8_t *from, uint64_t bytes)
 	region_copy_words(to, (const volatile uint64_t *)(const void *)from, bytes / 8);
 }
 
+#define DTA_QUERY_SETTLE_WORDS (SL_STORE_BATCH_MAX * SL_STORE_VALUE_MAX / 8 + 1)
+
+enum dta_query_settled { DTA_QUERY_UNIT_EMPTY, DTA_QUERY_UNIT_SETTLED, DTA_QUERY_UNIT_TORN };
+/*
+ * Reads a unit, of at most DTA_QUERY_SETTLE_WORDS, until it is twice the same: without its key no
+ * check word can be tested. Torn: it keeps changing.
+ */
+static inline enum dta_query_settled dta_query_settle(uint64_t *unit, const uint8_t *from,
+						      uint64_t bytes)
+{
+	uint64_t again[DTA_QUERY_SETTLE_WORDS], any = 0;
+
+	dta_query_copy(unit, from, bytes);
+	for (int tries = 0; tries < 4; tries++) {
+		__atomic_thread_fence(__ATOMIC_ACQUIRE);
+		dta_query_copy(again, from, bytes);
+		if (!memcmp(unit, again, bytes)) {
+			for (uint64_t w = 0; w < bytes / 8; w++)
+				any |= unit[w];
+			return any ? DTA_QUERY_UNIT_SETTLED : DTA_QUERY_UNIT_EMPTY;
+		}
+		memcpy(unit, again, bytes);
+	}
+	return DTA_QUERY_UNIT_TORN;
+}
+
 /*
  * The epochs to search, from *newest down to *oldest; asked ~0: all. False: the epoch is not there.
  */

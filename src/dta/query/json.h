@@ -68,7 +68,8 @@ struct dta_success {
 	const char *why_not;	      /* why nothing was measured, with the rest 0; or NULL */
 	uint64_t known, asked, found; /* distinct keys in the log; looked up; found */
 	double low, high; /* 95 % interval of found / asked (E. B. Wilson, JASA 22 (1927)) */
-	/* Mean over the sample of 1 - (1 - e^-aN)^N, where a is newer keys / slots for each key. */
+	/* Mean over the sample of 1 - (1 - e^-u)^N, for each key's N copies and the u copies of
+	 * newer keys per slot. */
 	double predicted;
 };
 /* log: NULL if there is none; may be the same as store. */

@@ -9,7 +9,7 @@
 #include <string.h>
 
 struct found {
-	uint8_t bytes, key[SL_STORE_KEY_MAX];
+	uint8_t bytes, copies, key[SL_STORE_KEY_MAX]; /* copies 0: not logged */
 	uint64_t order, value;
 };
 
@@ -94,6 +94,8 @@ static uint64_t add_ring(const struct dta_store_view *v, uint32_t list, uint32_t
 			memset(f, 0, sizeof(*f));
 			f->bytes = item[0];
 			memcpy(f->key, item + 1, f->bytes);
+			if (f->bytes + 2u <= size)
+				f->copies = item[1 + f->bytes];
 			f->order = (*n)++;
 		}
 	}
@@ -119,6 +121,12 @@ static size_t distinct(struct found *keys, size_t n)
 	return unique;
 }
 
+/* Without the reports' copies, those of the store. */
+static uint32_t copies_of(const struct sl_store_config *c, const struct found *f)
+{
+	return f->copies && f->copies < c->copies ? f->copies : c->copies;
+}
+
 /* Returns why it failed, or NULL. */
 static const char *look_up(const struct dta_held *store, const struct found *keys, size_t n,
 			   uint64_t newer, struct dta_success *out)
@@ -127,10 +135,15 @@ static const char *look_up(const struct dta_held *store, const struct found *key
 	const struct sl_store_config *c = v->config;
 	const double z = 1.959963984540054; /* 97.5 % quantile of the normal distribution */
 	enum sl_query_result result;
-	double p, m, half;
+	double p, m, half, units = 0;
+	size_t counted = 0;
 
 	out->known = n;
 	out->asked = n < DTA_SUCCESS_SAMPLE ? n : DTA_SUCCESS_SAMPLE;
+	/* Keys that are not read yet are the newest, of as many copies as the others on average. */
+	for (size_t i = 0; i < n; i++)
+		units += copies_of(c, &keys[i]);
+	units += units / (double)n * (double)newer;
 	for (uint64_t i = 0; i < out->asked; i++) {
 		const uint64_t at = (2 * i + 1) * n / (2 * out->asked);
 		const struct dta_query q = {
@@ -148,7 +161,9 @@ static const char *look_up(const struct dta_held *store, const struct found *key
 		if (result == SL_QUERY_UNKNOWN)
 			return "the epoch ended during the measurement";
 		out->found += result == SL_QUERY_FOUND;
-		out->predicted += dta_success_after(c, c->copies, (double)(n - 1 - at + newer)) /
+		while (counted <= at)
+			units -= copies_of(c, &keys[counted++]);
+		out->predicted += dta_success_behind(c, copies_of(c, &keys[at]), units) /
 				  (double)out->asked;
 	}
 	p = (double)out->found / (double)out->asked;

@@ -282,12 +282,17 @@ void dta_view_count(const struct dta_store_view *v, const struct dta_query *q,
 /* ---- success ---- */
 
 /*
- * Each newer key overwrites N of M random slots: a copy survives with (1 - 1/M)^(N newer), about
- * e^-aN.
+ * Each newer copy overwrites one of M random slots: a copy survives U of them with (1 - 1/M)^U,
+ * about e^(-U/M).
  */
+double dta_success_behind(const struct sl_store_config *c, uint32_t copies, double units)
+{
+	return 1 - pow(1 - exp(-units / (double)c->slots), copies);
+}
+
 double dta_success_after(const struct sl_store_config *c, uint32_t copies, double newer)
 {
-	return 1 - pow(1 - exp(-newer / (double)c->slots * copies), copies);
+	return dta_success_behind(c, copies, newer * copies);
 }
 
 double dta_success_reach(const struct sl_store_config *c, uint32_t copies, double probability)

@@ -117,6 +117,8 @@ void dta_sketch_maker_cells(const struct dta_sketch_maker *m, uint64_t *cells);
  * others followed it in its epoch; and how many may follow for a probability in (0, 1).
  */
 double dta_success_after(const struct sl_store_config *c, uint32_t copies, double newer);
+/* The same by the copies of all those that followed it, whatever each has. */
+double dta_success_behind(const struct sl_store_config *c, uint32_t copies, double units);
 double dta_success_reach(const struct sl_store_config *c, uint32_t copies, double probability);
 
 /*

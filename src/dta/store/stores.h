@@ -23,6 +23,14 @@ struct dta_tenant_spec {
 	size_t key_count;
 };
 
+/* A key whose value is a series of the collector. */
+struct dta_series_spec {
+	char name[64];
+	uint8_t key[SL_STORE_KEY_MAX];
+	uint32_t key_bytes;
+	uint32_t at, bytes; /* key-write: the part of the value that is the number, big-endian */
+};
+
 struct dta_store_spec {
 	char name[64];
 	struct sl_store_config config; /* without first_epoch; seed: as given, or random */
@@ -31,11 +39,14 @@ struct dta_store_spec {
 	char keylog[64];
 	uint32_t *values; /* postcard: what a hop may report, sorted; NULL: anything */
 	size_t value_count;
+	struct dta_series_spec *series;
+	size_t series_count;
 };
 
 struct dta_stores_config {
 	struct base_strings listen;
 	const char *directory; /* NULL: memory */
+	const char *peer;      /* socket of a collector with the same keys, or NULL */
 	enum dta_stores_hugepages hugepages;
 	uint64_t drain_ns; /* a translator that has not answered "rotated" by then is dropped */
 	uint8_t *secret;   /* of the control channel over TCP, or NULL */
@@ -54,6 +65,7 @@ struct dta_stores_config {
 
 #define DTA_STORES_MAX	256u
 #define DTA_TENANTS_MAX 1024u
+#define DTA_SERIES_MAX	1024u /* of a file */
 
 /*
  * Reads a file, or with dta_stores_text() a text that messages name path. NULL with "FILE:LINE:

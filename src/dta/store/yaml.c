@@ -16,6 +16,7 @@
 #include "base/grow.h"
 #include "base/secret.h"
 #include "dta/store/stores.h"
+#include "dta/wire/text.h"
 
 #define VALUES_MAX (1u << 24)
 
@@ -23,6 +24,7 @@ struct dta_yaml_reader {
 	struct base_yaml *y;
 	struct dta_stores_config *c;
 	bool files; /* may open other files */
+	size_t series;
 };
 
 static void name_of(struct dta_yaml_reader *r, base_yaml_node mapping, const char *key, char to[64])
@@ -235,17 +237,66 @@ static void values(struct dta_yaml_reader *r, base_yaml_node node, struct dta_st
 		qsort(s->values, s->value_count, 4, compare);
 }
 
+/* {key: KEY, name: NAME, at: BYTE, bytes: N} */
+static void one_series(struct dta_yaml_reader *r, base_yaml_node node,
+		       const struct dta_store_spec *s, struct dta_series_spec *to)
+{
+	static const char *const keys[] = {"key", "name", "at", "bytes", NULL};
+	const uint32_t value = s->config.value_bytes;
+	const bool counts = s->config.kind == SL_STORE_INCREMENT;
+	base_yaml_node key;
+	const char *word = "";
+	int n;
+
+	if (!base_yaml_mapping(r->y, node, keys))
+		return;
+	key = base_yaml_need(r->y, node, "key");
+	base_yaml_need(r->y, node, "name");
+	name_of(r, node, "name", to->name);
+	base_yaml_string(r->y, key, "key", &word);
+	n = dta_text(word, to->key, sizeof(to->key));
+	if (n < (int)SL_STORE_KEY_MIN)
+		base_yaml_wrong(r->y, key, "'%.80s' is not a key of 4 to 64 bytes", word);
+	to->key_bytes = n > 0 ? (uint32_t)n : 0;
+	to->at = number(r, node, "at", SL_STORE_VALUE_MAX, 0);
+	to->bytes = number(r, node, "bytes", 8, value < 8 ? value : 8);
+	if (counts ? to->at || base_yaml_get(r->y, node, "bytes")
+		   : !to->bytes || to->at + to->bytes > value)
+		base_yaml_wrong(r->y, node, "at and bytes: 1 to 8 bytes of a value of %u", value);
+	for (size_t i = 0; &s->series[i] < to; i++)
+		if (!strcmp(s->series[i].name, to->name))
+			base_yaml_wrong(r->y, node, "duplicate series '%s'", to->name);
+}
+
+static void series(struct dta_yaml_reader *r, base_yaml_node node, struct dta_store_spec *s)
+{
+	const size_t n = base_yaml_count(r->y, node);
+
+	if (!n)
+		return;
+	if (r->series + n > DTA_SERIES_MAX) {
+		base_yaml_wrong(r->y, node, "more than %u series", DTA_SERIES_MAX);
+		return;
+	}
+	r->series += n;
+	s->series = calloc(n, sizeof(*s->series));
+	if (!s->series)
+		base_yaml_wrong(r->y, node, "out of memory");
+	for (size_t i = 0; s->series && i < n && !base_yaml_error(r->y); i++)
+		one_series(r, base_yaml_at(r->y, node, i), s, &s->series[s->series_count++]);
+}
+
 /* The keys of each kind. */
 #define COMMON "name", "tenant", "number", "kind", "seed"
 static const char *const *keys_of(uint32_t kind)
 {
 	static const char *const none[] = {COMMON, NULL};
-	static const char *const keywrite[] = {COMMON,	 "slots", "value",  "copies",
-					       "epochs", "epoch", "keylog", NULL};
+	static const char *const keywrite[] = {COMMON,	"slots",  "value",  "copies", "epochs",
+					       "epoch", "keylog", "series", NULL};
 	static const char *const append[] = {COMMON,  "lists", "items", "value",
 					     "batch", "lanes", NULL};
-	static const char *const increment[] = {COMMON,	  "rows",  "columns", "copies",
-						"epochs", "epoch", "keylog",  NULL};
+	static const char *const increment[] = {COMMON,	 "rows",   "columns", "copies", "epochs",
+						"epoch", "keylog", "series",  NULL};
 	static const char *const postcard[] = {COMMON,	 "slots", "hops",   "copies", "values",
 					       "epochs", "epoch", "keylog", NULL};
 	static const char *const sketch[] = {COMMON,	  "sketch", "rows",  "columns", "lanes",
@@ -332,6 +383,7 @@ static void store(struct dta_yaml_reader *r, base_yaml_node node, struct dta_sto
 		return;
 	}
 	values(r, base_yaml_get(r->y, node, "values"), s);
+	series(r, base_yaml_get(r->y, node, "series"), s);
 	for (const struct dta_store_spec *o = r->c->stores; o < s; o++) {
 		if (!strcmp(o->name, s->name))
 			base_yaml_wrong(r->y, node, "duplicate store '%s'", s->name);
@@ -420,7 +472,7 @@ static void rdma(struct dta_yaml_reader *r, base_yaml_node node)
 static void document(struct dta_yaml_reader *r)
 {
 	static const char *const keys[] = {"listen", "directory", "hugepages", "drain", "secret",
-					   "rdma",   "tenants",	  "stores",    NULL};
+					   "rdma",   "tenants",	  "stores",    "peer",	NULL};
 	static const char *const huge[] = {"auto", "always", "never", NULL};
 	struct dta_stores_config *c = r->c;
 	base_yaml_node root = base_yaml_root(r->y), node;
@@ -443,6 +495,10 @@ static void document(struct dta_yaml_reader *r)
 			c->listen.v[c->listen.n++] = where;
 	}
 	c->directory = text(r, base_yaml_get(r->y, root, "directory"), "directory");
+	c->peer = text(r, base_yaml_get(r->y, root, "peer"), "peer");
+	if (c->peer && !strchr(c->peer, '/'))
+		base_yaml_wrong(r->y, base_yaml_get(r->y, root, "peer"),
+				"peer '%.64s' is not the path of a socket", c->peer);
 	base_yaml_choice(r->y, base_yaml_get(r->y, root, "hugepages"), "hugepages", huge, &i);
 	c->hugepages = (enum dta_stores_hugepages)i;
 	base_yaml_duration(r->y, base_yaml_get(r->y, root, "drain"), "drain", &c->drain_ns);
@@ -513,6 +569,7 @@ void dta_stores_config_free(struct dta_stores_config *c)
 		free((char *)(uintptr_t)c->listen.v[i]);
 	free(c->listen.v);
 	free((char *)(uintptr_t)c->directory);
+	free((char *)(uintptr_t)c->peer);
 	free((char *)(uintptr_t)c->rdma.device);
 	free((char *)(uintptr_t)c->rdma.address);
 	free(c->secret);
@@ -524,8 +581,10 @@ void dta_stores_config_free(struct dta_stores_config *c)
 		free(t->keys);
 	}
 	free(c->tenants);
-	for (size_t i = 0; i < c->store_count; i++)
+	for (size_t i = 0; i < c->store_count; i++) {
 		free(c->stores[i].values);
+		free(c->stores[i].series);
+	}
 	free(c->stores);
 	free(c);
 }

@@ -49,8 +49,9 @@ static uint64_t oldest_with(const struct dta_server_store *s, uint64_t next)
  * Estimates the units ever written to a bank of M places from the free share e: M ln(1/e). With
  * load t = ln(1/e) the variance is M (e^t - t - 1) (K.-Y. Whang, B. Vander-Zanden, H. Taylor, "A
  * linear-time probabilistic counting algorithm for database applications", ACM TODS 15(2), 1990),
- * plus that of sampling. Units that no longer stand were overwritten by other keys. A full bank
- * counts as half a place free: a lower bound.
+ * plus that of a sample of n: e has e (1 - e) (1 - n/M) / n, and the derivative is M / e. That is
+ * also at least the variance of the units that stand, M (1 - e), and of those that do not: they
+ * were overwritten by other keys. A full bank counts as half a place free: a lower bound.
  */
 static void units_of_bank(const struct sl_store_config *c, const uint8_t *in, uint64_t sample,
 			  struct dta_store_server_units *u)
@@ -70,7 +71,8 @@ static void units_of_bank(const struct sl_store_config *c, const uint8_t *in, ui
 	u->variance += places * (1 / free_share - load - 1);
 	if (looked == c->slots)
 		return;
-	u->variance += places * places * used * used * used / free_share / (double)looked;
+	u->variance += places * places * used / free_share / (double)looked *
+		       (1 - (double)looked / places);
 	u->sampled = true;
 }
 
@@ -420,6 +422,8 @@ static int in_place(const struct dta_store_server *o, const struct dta_stores_co
 		what = "listen";
 	else if (!same_text(now->directory, is->directory))
 		what = "directory";
+	else if (!same_text(now->peer, is->peer))
+		what = "peer";
 	else if (now->hugepages != is->hugepages)
 		what = "hugepages";
 	else if (now->rdma.enabled != is->rdma.enabled ||
@@ -484,6 +488,8 @@ static int reload(struct dta_store_server *o, struct dta_stores_config *now, cha
 
 		SWAP(s->spec->values, now->stores[i].values);
 		SWAP(s->spec->value_count, now->stores[i].value_count);
+		SWAP(s->spec->series, now->stores[i].series);
+		SWAP(s->spec->series_count, now->stores[i].series_count);
 		if (s->spec->epoch_ns == now->stores[i].epoch_ns)
 			continue;
 		s->spec->epoch_ns = now->stores[i].epoch_ns;

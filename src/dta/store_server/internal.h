@@ -24,7 +24,7 @@
 /* Units (slots or paths) in banks, and an estimate of those that other keys overwrote. */
 struct dta_store_server_units {
 	uint64_t standing;
-	double lost, variance; /* of lost */
+	double lost, variance; /* of standing + lost */
 	bool sampled;	       /* by a sample */
 };
 
@@ -39,10 +39,11 @@ struct dta_server_store {
 	uint64_t rotations, late;	       /* late: rotations that waited for a translator */
 	uint64_t immediates;		       /* received */
 	bool wanted, waiting;		       /* a rotation is due; and waits for a translator */
-	bool zeroing;			       /* the loop zeroes a bank without the lock */
-	bool overdue;			       /* logged that a translator exceeded drain_ns */
-	struct dta_success success;	       /* under `measuring` */
-	uint64_t measure_ns;		       /* earliest next measurement, CLOCK_MONOTONIC */
+	uint64_t behind;	    /* the epoch after that of a gap, until it is filled; 0: none */
+	bool zeroing;		    /* the loop zeroes a bank without the lock */
+	bool overdue;		    /* logged that a translator exceeded drain_ns */
+	struct dta_success success; /* under `measuring` */
+	uint64_t measure_ns;	    /* earliest next measurement, CLOCK_MONOTONIC */
 };
 
 /* Why a connection ended before its welcome. */
@@ -56,7 +57,7 @@ enum dta_server_refusal {
 	DTA_CONN_REFUSALS
 };
 
-enum dta_server_conn_state { CONN_NEW = 0, CONN_WELCOMED };
+enum dta_server_conn_state { CONN_NEW = 0, CONN_WELCOMED, CONN_READER };
 
 /*
  * A translator, also one whose connection is lost: it may still write while its process lives (shm)
@@ -73,7 +74,7 @@ struct dta_server_conn {
 	pid_t pid;
 	int pidfd;
 	char name[64], output[8], called[160];
-	uint32_t lane;
+	uint32_t lane, replicas;
 	uint64_t came_ns;		/* CLOCK_MONOTONIC */
 	uint64_t heard_ns;		/* CLOCK_REALTIME */
 	uint64_t acked[DTA_STORES_MAX]; /* writes to no epoch before this one */
@@ -84,7 +85,18 @@ struct dta_server_known {
 	char name[64];
 	uint64_t heard_ns;		   /* CLOCK_REALTIME; 0: the lane is free */
 	json_t *last;			   /* the account of its current run */
+	json_t *reporters;		   /* that it told last */
+	uint64_t more, told_ns;		   /* others that it knows; when, CLOCK_REALTIME */
 	struct dta_translate_account past; /* the sum of earlier runs */
+};
+
+/* When a translator could not reach this collector, and the reports that a replica has instead. */
+#define GAPS_MAX     64u
+#define REPLICAS_MAX 64ul
+struct dta_server_gap {
+	char name[64];
+	uint64_t from_ns, to_ns, reports; /* CLOCK_REALTIME */
+	bool filled;			  /* read from a peer since */
 };
 
 /* A queue pair of a translator with this name. */
@@ -127,6 +139,11 @@ struct dta_store_server {
 	char called[160];		     /* what the last translator calls us */
 	uint64_t refused[DTA_CONN_REFUSALS]; /* connections closed before their welcome */
 	uint64_t reloads, reloads_refused;
+	struct dta_server_gap gap[GAPS_MAX]; /* the latest last */
+	uint32_t gaps;
+	uint64_t began_ns; /* CLOCK_REALTIME */
+	uint64_t catch_ns; /* when to read from the peer; 0: nothing is missing */
+	uint32_t catch_gaps;
 	int reload_fd; /* readable: a reload is requested (SIGHUP); or -1 */
 };
 
@@ -164,6 +181,12 @@ void dta_store_server_instance(struct dta_store_server *o);
 /* json.c: adds a translator's account. It is untrusted: whatever is not a counter counts as 0. */
 void dta_store_server_account_take(struct dta_translate_account *to, const json_t *account);
 
+/*
+ * series.c: [{"name","key","result","value"}] of the keys that the file lists, from the newest
+ * epoch that has each; value only if found. NULL: it lists none.
+ */
+json_t *dta_store_server_series(struct dta_store_server *o, const struct dta_server_store *s);
+
 /* rdma.c: no effect without RDMA. */
 int dta_store_server_rdma_open(struct dta_store_server *o, char *error, size_t bytes);
 /*
@@ -183,6 +206,15 @@ void dta_store_server_end_queues(struct dta_store_server *o, const char *name); 
 /* Makes our end of a raw queue pair. Returns the answer, or NULL with why. */
 json_t *dta_store_server_queue(struct dta_store_server *o, const struct dta_server_conn *c,
 			       const json_t *message, const char **why);
+
+/* peer.c: before translators are admitted: lists of the peer. */
+void dta_store_server_peer_lists(struct dta_store_server *o);
+/* After a gap: stores are to be read from the peer, once their next epoch has begun. */
+void dta_store_server_peer_wanted(struct dta_store_server *o);
+/* Does so; releases the lock meanwhile. Returns when to call it again at the latest. */
+uint64_t dta_store_server_peer(struct dta_store_server *o, uint64_t now);
+/* Whether a peer that reads from here gets everything. */
+bool dta_store_server_peer_reads(struct dta_store_server *o);
 
 /* mend.c: puts right what translators spoiled, at most every MEND_NS unless it is urgent. */
 void dta_store_server_mend(struct dta_store_server *o, bool urgent);

@@ -33,7 +33,7 @@ static json_t *object_json(const struct dta_store_object *at)
 	return j;
 }
 
-static json_t *store_json(const struct dta_store_server *o, const struct dta_server_store *s)
+static json_t *store_json(struct dta_store_server *o, const struct dta_server_store *s)
 {
 	const struct sl_store_config *c = &s->spec->config;
 	json_t *objects = json_array(), *waits = json_array(), *j;
@@ -60,6 +60,7 @@ static json_t *store_json(const struct dta_store_server *o, const struct dta_ser
 		{"sketch", sketch ? json_string(dta_store_sketch_name(c->sketch)) : NULL},
 		{"reporters", if_shown(sketch, c->reporters)},
 		{"keylog", *s->spec->keylog ? json_string(s->spec->keylog) : NULL},
+		{"series", dta_store_server_series(o, s)},
 		{"values", if_shown(s->spec->values, s->spec->value_count)},
 	};
 	size_t i = (size_t)(s - o->stores);
@@ -130,6 +131,7 @@ static void add_units(struct dta_store_server_units *to, const struct dta_store_
 	to->standing += from->standing;
 	to->lost += from->lost;
 	to->variance += from->variance;
+	to->sampled |= from->sampled;
 }
 
 /*
@@ -143,6 +145,7 @@ static json_t *units_json(const struct dta_store_server *o, uint64_t written)
 	struct dta_store_server_units now = {0}, gone = {0}, before = {0};
 	uint64_t known, left, lost;
 	double estimate, error;
+	bool sampled;
 
 	for (size_t i = 0; i < o->store_count; i++) {
 		const struct dta_server_store *s = &o->stores[i];
@@ -158,10 +161,11 @@ static json_t *units_json(const struct dta_store_server *o, uint64_t written)
 	estimate = now.lost + gone.lost - before.lost;
 	lost = estimate < .5 ? 0 : estimate < (double)left ? (uint64_t)(estimate + .5) : left;
 	error = sqrt(now.variance + gone.variance + before.variance);
+	sampled = now.sampled || gone.sampled || before.sampled;
 	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:b}", "written", integer(written), "standing",
 			 integer(now.standing), "expired", integer(gone.standing), "overwritten",
 			 integer(lost), "updated", integer(left - lost), "error",
-			 integer((uint64_t)(left ? error + .5 : 0)), "exact", !now.sampled);
+			 integer((uint64_t)(left || sampled ? error + .5 : 0)), "exact", !sampled);
 }
 
 /*
@@ -200,8 +204,23 @@ static json_t *account_json(const struct dta_store_server *o)
 	return j;
 }
 
+static json_t *gaps_json(const struct dta_store_server *o)
+{
+	json_t *all = json_array();
+
+	for (uint32_t i = 0; i < o->gaps; i++)
+		json_array_append_new(all, json_pack("{s:s,s:f,s:f,s:o,s:b}", "translator",
+						     o->gap[i].name, "from",
+						     (double)o->gap[i].from_ns * 1e-9, "to",
+						     (double)o->gap[i].to_ns * 1e-9, "reports",
+						     integer(o->gap[i].reports), "filled",
+						     (int)o->gap[i].filled));
+	return all;
+}
+
 json_t *dta_store_server_json(struct dta_store_server *o)
 {
+	uint32_t replicas = 1;
 	static const char *const causes[DTA_CONN_REFUSALS] = {
 		[DTA_CONN_LEFT] = "left",     [DTA_CONN_CROWDED] = "crowded",
 		[DTA_CONN_SILENT] = "silent", [DTA_CONN_LONG] = "long",
@@ -237,10 +256,52 @@ json_t *dta_store_server_json(struct dta_store_server *o)
 		      "reloads_refused", integer(o->reloads_refused));
 	if (j)
 		json_object_set_new(j, "rdma_devices_lost", integer(o->devices_lost));
+	for (const struct dta_server_conn *c = o->conns; c; c = c->next)
+		if (c->state == CONN_WELCOMED && c->replicas > replicas)
+			replicas = c->replicas;
+	if (j) {
+		json_object_set_new(j, "replicas", integer(replicas));
+		json_object_set_new(j, "gaps", gaps_json(o));
+		json_object_set_new(j, "began", json_real((double)o->began_ns * 1e-9));
+	}
 	if (j)
 		json_object_set_new(j, "mended", integer(o->mended));
 	pthread_mutex_unlock(&o->lock);
 	return j;
+}
+
+static bool connected(const struct dta_store_server *o, size_t lane)
+{
+	for (const struct dta_server_conn *c = o->conns; c; c = c->next)
+		if (c->state == CONN_WELCOMED && c->line && c->lane == lane)
+			return true;
+	return false;
+}
+
+json_t *dta_store_server_reporters(struct dta_store_server *o)
+{
+	json_t *all = json_array(), *j, *copy;
+	uint64_t now = base_realtime_ns(), more = 0;
+	size_t k;
+
+	pthread_mutex_lock(&o->lock);
+	for (size_t i = 0; i < SL_STORE_LANES_MAX; i++) {
+		const struct dta_server_known *of = &o->known[i];
+		const uint64_t ago = now > of->told_ns ? now - of->told_ns : 0;
+
+		if (!of->reporters)
+			continue;
+		more += of->more;
+		json_array_foreach(of->reporters, k, j)
+		{
+			copy = json_pack("{s:s,s:b,s:f}", "translator", of->name, "connected",
+					 (int)connected(o, i), "told_seconds", (double)ago * 1e-9);
+			json_object_update(copy, j);
+			json_array_append_new(all, copy);
+		}
+	}
+	pthread_mutex_unlock(&o->lock);
+	return json_pack("{s:o,s:o}", "reporters", all, "more", integer(more));
 }
 
 json_t *dta_store_server_load_json(struct dta_store_server *o, const char *name)

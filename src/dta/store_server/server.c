@@ -330,7 +330,8 @@ static void *loop(void *arg)
 	pthread_mutex_lock(&o->lock);
 	while (!o->stopping) {
 		uint64_t now = base_now_ns(), reopen = dta_store_server_rdma_watch(o, now),
-			 next = dta_store_server_epochs(o, now);
+			 next = dta_store_server_epochs(o, now),
+			 peer = dta_store_server_peer(o, now);
 		nfds_t n = 0;
 		int wait;
 
@@ -352,7 +353,8 @@ static void *loop(void *arg)
 		if (o->host)
 			fds[n++] = (struct pollfd){fabric_host_fd(o->host), POLLIN, 0};
 		fds[n++] = (struct pollfd){o->reload_fd, POLLIN, 0}; /* the last one */
-		next = reopen < next ? reopen : next;
+		next = BASE_MIN(next, reopen);
+		next = BASE_MIN(next, peer);
 		now = base_now_ns();
 		wait = next == UINT64_MAX	     ? -1
 		       : next <= now		     ? 0
@@ -399,6 +401,7 @@ struct dta_store_server *dta_store_server_new(const char *path, char *error, siz
 	pthread_rwlock_init(&o->maps, NULL);
 	pthread_mutex_init(&o->measuring, NULL);
 	o->reload_fd = -1;
+	o->began_ns = base_realtime_ns();
 	o->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	o->spare = fcntl(o->wake, F_DUPFD_CLOEXEC, 0);
 	dta_store_server_instance(o);
@@ -441,6 +444,7 @@ int dta_store_server_start(struct dta_store_server *o, char *error, size_t error
 
 	if (dta_store_server_rdma_open(o, error, error_bytes))
 		return -EIO;
+	dta_store_server_peer_lists(o);
 	err = pthread_create(&o->thread, NULL, loop, o);
 	o->started = !err;
 	if (err)
@@ -487,8 +491,10 @@ void dta_store_server_free(struct dta_store_server *o)
 			dta_store_server_object_free(o, old, false);
 		}
 	dta_store_server_rdma_close(o);
-	for (size_t i = 0; i < SL_STORE_LANES_MAX; i++)
+	for (size_t i = 0; i < SL_STORE_LANES_MAX; i++) {
 		json_decref(o->known[i].last);
+		json_decref(o->known[i].reporters);
+	}
 	free(o->stores);
 	dta_stores_config_free(o->config);
 	if (o->spare >= 0)

@@ -59,6 +59,11 @@ void dta_store_server_release(struct dta_store_server *o);
  */
 json_t *dta_store_server_json(struct dta_store_server *o);
 /*
+ * {"reporters":[{"translator","connected","told_seconds","tenant","reporter",...}],"more":N}: those
+ * that each translator heard last, as it told; more: others. NULL: out of memory.
+ */
+json_t *dta_store_server_reporters(struct dta_store_server *o);
+/*
  * The load of a store (dta_query_load_json()) with its measured success. A measurement takes place
  * when this is called, at most once per second and for at most 1 % of a CPU. NULL: no such store,
  * or of another kind.

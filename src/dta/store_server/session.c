@@ -67,7 +67,7 @@ void dta_store_server_disconnect(struct dta_store_server *o, struct dta_server_c
 	if (c->state == CONN_WELCOMED)
 		base_logf(BASE_INFO, "dta", "translator gone name=%s%s%s", c->name,
 			  why ? " reason=" : "", why ? why : "");
-	else
+	else if (c->state != CONN_READER)
 		o->refused[c->why]++;
 	dta_control_line_free(c->line);
 	c->line = NULL;
@@ -294,6 +294,7 @@ static bool admit(struct dta_store_server *o, struct dta_server_conn *c)
 		dta_store_server_account_take(&o->forgotten, k->last);
 		dta_account_add(&o->forgotten, &k->past);
 		json_decref(k->last);
+		json_decref(k->reporters);
 		memset(k, 0, sizeof(*k));
 		strcpy(k->name, c->name);
 	}
@@ -316,6 +317,24 @@ static bool admit(struct dta_store_server *o, struct dta_server_conn *c)
 	return send_packed(c, -1, "{s:s}", "type", "ready");
 }
 
+/*
+ * A collector that reads our stores, over a socket of this host. It is no translator: it has no
+ * lane, and holds up no epoch. It has 5 seconds to take the descriptors.
+ */
+static bool admit_reader(struct dta_store_server *o, struct dta_server_conn *c)
+{
+	if (!c->local)
+		return refuse(c, "a peer reads over a unix socket");
+	c->state = CONN_READER;
+	strcpy(c->output, "shm");
+	for (size_t i = 0; i < o->store_count; i++)
+		if (!send_object(c, o->stores[i].objects))
+			return false;
+	base_logf(BASE_INFO, "dta", "a peer reads the stores");
+	return send_packed(c, -1, "{s:s,s:b}", "type", "ready", "complete",
+			   (int)dta_store_server_peer_reads(o));
+}
+
 /* Truncates at a UTF-8 character, as JSON requires. */
 static void copy_text(char *to, size_t room, const char *from)
 {
@@ -335,12 +354,15 @@ static bool hello(struct dta_store_server *o, struct dta_server_conn *c, const j
 		return refuse(c, "duplicate hello");
 	if (number(m, "version") != DTA_CONTROL_VERSION)
 		return refuse(c, "this collector speaks version 3 of the control channel");
+	if (json_is_true(json_object_get(m, "reads")))
+		return admit_reader(o, c);
 	if (!dta_name_fits(name))
 		return refuse(c, "a name is 1 to 63 of letters, digits, '_', '.', '-'");
 	if (strcmp(output, "shm") && strcmp(output, "verbs") && strcmp(output, "raw"))
 		return refuse(c, "output is not shm, verbs or raw");
 	strcpy(c->name, name);
 	strcpy(c->output, output);
+	c->replicas = (uint32_t)BASE_MIN(number(m, "replicas"), REPLICAS_MAX);
 	copy_text(c->called, sizeof(c->called), text(m, "called"));
 	return admit(o, c);
 }
@@ -393,6 +415,41 @@ static void account(struct dta_store_server *o, struct dta_server_conn *c, json_
 		dta_store_server_account_take(&k->past, k->last);
 	json_decref(k->last);
 	k->last = kept;
+}
+
+/* Beyond GAPS_MAX, the two oldest become one. */
+static void gap(struct dta_store_server *o, const struct dta_server_conn *c, const json_t *m)
+{
+	struct dta_server_gap g = {.from_ns = number(m, "from"),
+				   .to_ns = number(m, "to"),
+				   .reports = number(m, "reports")};
+
+	if (g.from_ns > g.to_ns)
+		return;
+	strcpy(g.name, c->name);
+	if (o->gaps == GAPS_MAX) {
+		o->gap[1].from_ns = BASE_MIN(o->gap[0].from_ns, o->gap[1].from_ns);
+		o->gap[1].to_ns = BASE_MAX(o->gap[0].to_ns, o->gap[1].to_ns);
+		o->gap[1].reports += o->gap[0].reports;
+		memmove(o->gap, o->gap + 1, sizeof(g) * --o->gaps);
+	}
+	o->gap[o->gaps++] = g;
+	if (g.reports)
+		dta_store_server_peer_wanted(o);
+	base_logf(
+		BASE_WARN, "dta",
+		"reports are missing here that a replica has translator=%s seconds=%.1f reports=%llu",
+		c->name, (double)(g.to_ns - g.from_ns) * 1e-9, (unsigned long long)g.reports);
+}
+
+static void reporters(struct dta_store_server *o, struct dta_server_conn *c, const json_t *m)
+{
+	struct dta_server_known *k = &o->known[c->lane];
+
+	json_decref(k->reporters);
+	k->reporters = dta_reporters_checked(json_object_get(m, "reporters"));
+	k->more = number(m, "more");
+	k->told_ns = base_realtime_ns();
 }
 
 /* Why a connection ends, by the errno of reading. False. */
@@ -448,6 +505,10 @@ bool dta_store_server_serve(struct dta_store_server *o, struct dta_server_conn *
 			rotated(o, c, m);
 		else if (!strcmp(type, "account"))
 			account(o, c, m);
+		else if (!strcmp(type, "gap"))
+			gap(o, c, m);
+		else if (!strcmp(type, "reporters"))
+			reporters(o, c, m);
 		else if (!strcmp(type, "queue"))
 			fine = queue(o, c, m);
 		else if (!strcmp(type, "immediate"))

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* account.c - a worker's account: its own counters and those of its windows, engines and outputs */
+#include "base/base.h"
 #include "dta/translate/internal.h"
 
 static void add_loss(struct dta_translate_account *a, const struct dta_loss *l)
@@ -49,6 +50,22 @@ static uint32_t home(const struct dta_worker *w)
 	return w->up ? (uint32_t)__builtin_ctzll(w->up) : 0;
 }
 
+static void tell_reporters(struct dta_worker *w, struct dta_client *to, uint64_t known)
+{
+	struct dta_loss_about about[DTA_REPORTERS_TOLD];
+	const uint64_t now = base_now_ns();
+	uint32_t n;
+
+	if (!dta_client_welcomed(to))
+		return;
+	n = dta_loss_list(w->loss, now, about, DTA_REPORTERS_TOLD);
+	if (w->legacy)
+		n += dta_loss_list(w->legacy, now, about + n, DTA_REPORTERS_TOLD - n);
+	dta_client_tell(to, json_pack("{s:s,s:o,s:I}", "type", "reporters", "reporters",
+				      dta_reporters_json(about, n), "more",
+				      (json_int_t)(known > n ? known - n : 0)));
+}
+
 /*
  * Each collector gets the account of its own reports; only one also gets packets and reports that
  * reached no collector. Each account closes, and their sum counts nothing twice.
@@ -67,6 +84,8 @@ void dta_worker_notify(struct dta_worker *w)
 		a.fresh = a.engine.in;
 		a.reports = a.fresh + a.loss.duplicates + a.loss.late;
 		dta_client_notify(w->client[i], &a);
+		if (i == home(w))
+			tell_reporters(w, w->client[i], all.loss.reporters);
 	}
 	dta_worker_kernel_notify(w);
 }

@@ -80,9 +80,10 @@ static const char *output_name(const struct dta_client *c)
 
 static void send_hello(struct dta_client *c)
 {
-	dta_client_send(c, json_pack("{s:s, s:i, s:s, s:s, s:s}", "type", "hello", "version",
+	dta_client_send(c, json_pack("{s:s, s:i, s:s, s:s, s:s, s:i}", "type", "hello", "version",
 				     DTA_CONTROL_VERSION, "name", c->opts.name, "output",
-				     output_name(c), "called", c->opts.collector));
+				     output_name(c), "called", c->opts.collector, "replicas",
+				     (int)c->opts.replicas));
 }
 
 static void start_connect(struct dta_client *c, uint64_t now)
@@ -438,6 +439,11 @@ uint32_t dta_client_block(struct dta_client *c, uint16_t tenant, uint32_t report
 	return dta_engine_block(c->engine, tenant, reporter, block, now_ns);
 }
 
+void dta_client_prefetch(const struct dta_client *c, const uint8_t *packet, size_t bytes)
+{
+	dta_engine_prefetch(c->engine, packet, bytes);
+}
+
 void dta_client_tick(struct dta_client *c, uint64_t now_ns)
 {
 	if (dta_client_ready(c))
@@ -523,4 +529,14 @@ void dta_client_notify(struct dta_client *c, const struct dta_translate_account 
 		dta_client_send(c, j);
 	else
 		json_decref(j);
+}
+
+bool dta_client_welcomed(const struct dta_client *c)
+{
+	return c->line && c->welcome;
+}
+
+void dta_client_tell(struct dta_client *c, json_t *message)
+{
+	dta_client_send(c, message);
 }

@@ -21,6 +21,7 @@ struct dta_client_opts {
 	const char *collector; /* "unix:PATH" or HOST:PORT */
 	const char *name;      /* of this translator, as in "hello" */
 	enum dta_client_output output;
+	uint32_t replicas; /* collectors per report, for queries */
 	/* host NULL: the collector's; port, name and instance are filled in */
 	struct dta_output_verbs_opts verbs;
 	struct dta_output_raw_opts raw;
@@ -71,6 +72,8 @@ bool dta_client_tenant(const struct dta_client *c, uint16_t tenant);
 /* As dta_engine_block(). */
 uint32_t dta_client_block(struct dta_client *c, uint16_t tenant, uint32_t reporter,
 			  const struct dta_block *block, uint64_t now_ns);
+/* As dta_engine_prefetch(). */
+void dta_client_prefetch(const struct dta_client *c, const uint8_t *packet, size_t bytes);
 /* After a batch: runs the engine's timers and rings the output's doorbell. */
 void dta_client_tick(struct dta_client *c, uint64_t now_ns);
 /*
@@ -98,5 +101,8 @@ void dta_client_abandon(struct dta_client *c);
 void dta_client_account(const struct dta_client *c, struct dta_translate_account *a);
 /* Sends the account to the store server. */
 void dta_client_notify(struct dta_client *c, const struct dta_translate_account *a);
+/* Whether the session is open; and sends a message in it (takes its reference). */
+bool dta_client_welcomed(const struct dta_client *c);
+void dta_client_tell(struct dta_client *c, json_t *message);
 
 #endif

@@ -9,9 +9,16 @@
  * Translator to store server:
  *   {"type":"hello","version":3,"name":"t1","output":"shm"|"verbs"|"raw","called":...}
  *      name: keeps its lane across restarts; a second connection by it ends the first. called: the
- *      collector as this translator names it (hash_ring.h), which queries report.
+ *      collector as this translator names it (hash_ring.h), which queries report. replicas: the
+ *      number of collectors that a report is written to
+ *      reads: true is another collector, over a unix socket, which gets objects and "ready" with
+ *      "complete", whether reports are missing here, and is no translator
  *   {"type":"rotated","tenant":T,"store":S,"epoch":E}   no older epoch will be written any more
  *   {"type":"account", ...}      struct dta_translate_account, every second and at the end
+ *   {"type":"reporters","reporters":[{...}],"more":N}   those heard last, every second to the
+ *      collector that gets the account of windows; more: how many others it knows
+ *   {"type":"gap","from":NS,"to":NS,"reports":N}   replicas: while this collector was away, others got
+ *      reports that are its own as well (CLOCK_REALTIME)
  *   {"type":"immediate","number":N,"count":C}   shm: C immediates of dta_engine_immediate() = N
  *   {"type":"queue","qpn":N,"psn":N,"gid":HEX,"mac":HEX,"mtu":N}   raw: its end of the queue pair
  *
@@ -94,6 +101,8 @@ struct dta_device_account {
  *  - packets: received = taken + refused by cause + unread; those of devices are taken, and what is
  *    refused of them is in their own account;
  *  - reports: received = fresh + duplicates + late; fresh = engine.in = stored + waiting + dropped;
+ *    With n replicas the worker's own: n * fresh = engine.in + unreplicated, but for superseded
+ * ones;
  *  - output: operations = completed + unconfirmed + failed;
  *  - sequence numbers: sent = arrived + missing + lost.
  */
@@ -109,7 +118,8 @@ struct dta_translate_account {
 	 * acknowledged them. An upper bound, as others were lost before.
 	 */
 	uint64_t maybe_twice;
-	uint64_t held_back; /* answers to addresses that had brought too little */
+	uint64_t unreplicated; /* copies that no collector was there for */
+	uint64_t held_back;    /* answers to addresses that had brought too little */
 	struct dta_device_account device[DTA_DEVICES];
 	struct dta_loss_stats loss;
 	struct dta_engine_stats engine;
@@ -117,6 +127,10 @@ struct dta_translate_account {
 };
 /* NULL: out of memory. */
 json_t *dta_account_json(const struct dta_translate_account *a);
+/* The inventory of reporters; and what of a peer's is one, made anew. */
+#define DTA_REPORTERS_TOLD 128u /* some 40 KiB */
+json_t *dta_reporters_json(const struct dta_loss_about *a, uint32_t n);
+json_t *dta_reporters_checked(const json_t *said);
 /* Adds every counter; last_error is the last one that is set. */
 void dta_account_add(struct dta_translate_account *to, const struct dta_translate_account *from);
 /* Missing fields are 0. */

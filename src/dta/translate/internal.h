@@ -35,6 +35,11 @@ struct dta_translate_held {
 	} a[HELD_MAX];
 };
 
+/* What a collector missed while it was away, with replicas. */
+struct dta_translate_gap {
+	uint64_t from_ns, reports; /* CLOCK_REALTIME; 0: none */
+};
+
 struct dta_worker {
 	struct dta_translate_opts opts;
 	char name[64];
@@ -59,10 +64,21 @@ struct dta_worker {
 	uint8_t *gathered;		    /* items for one collector */
 	struct dta_translate_held *held[2]; /* waiting for marks; collected since */
 	struct dta_client_mark mark[DTA_HASH_RING_MEMBERS_MAX];
-	struct dta_worker_kernel *kernel; /* its queue pairs, or NULL */
-	uint64_t lost;			  /* of dta_client_lost(), over all clients */
-	uint64_t now;			  /* of the datagrams that device.c takes */
+	struct dta_worker_kernel *kernel;	  /* its queue pairs, or NULL */
+	uint64_t lost[DTA_HASH_RING_MEMBERS_MAX]; /* of dta_client_lost() */
+	uint64_t losers;			  /* collectors that lost writes lately */
+	struct dta_translate_gap gap[DTA_HASH_RING_MEMBERS_MAX];
+	uint64_t now; /* of the datagrams that device.c takes */
 };
+
+/* replicas.c: the first members on the ring, of those in up. */
+uint64_t dta_worker_members(const struct dta_worker *w, uint64_t hash, uint64_t up);
+/* Counts a report for those of its members that are away. */
+void dta_worker_missed(struct dta_worker *w, uint64_t hash);
+/* After w->up changed: begins gaps, and tells those that ended. */
+void dta_worker_gaps(struct dta_worker *w, uint64_t was_up);
+/* Whether reports may be lost: pending acknowledgements must be withdrawn. */
+bool dta_worker_lost(struct dta_worker *w);
 
 /* translate.c, for device.c: reports to the collectors of their keys. */
 void dta_worker_dispatch(struct dta_worker *w, const struct dta_header *h,

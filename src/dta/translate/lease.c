@@ -53,7 +53,7 @@ void dta_leases_free(struct dta_leases *l)
 	free(l);
 }
 
-/* While the kernel tells of a report, which takes less than a microsecond, it is nobody's. */
+/* Waits while the kernel tells of a report, for less than a microsecond. */
 static uint64_t state_of(const struct dta_kernel_reporter *r)
 {
 	uint64_t state;

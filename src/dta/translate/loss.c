@@ -311,6 +311,7 @@ static struct dta_loss_reporter *add_reporter(struct dta_loss *l, const struct d
 	r->bits = (uint8_t)bits;
 	r->seen_ns = now_ns;
 	r->authenticated = authenticated;
+	r->since_ns = r->listed_ns = now_ns;
 	r->birth = ++l->births;
 	r->news_ns = now_ns;
 	r->chain = l->bucket[hash & (l->buckets - 1)];

@@ -130,4 +130,17 @@ bool dta_loss_answer(struct dta_loss *l, uint64_t now_ns, struct dta_loss_key *t
 void dta_loss_reset(struct dta_loss *l);
 void dta_loss_total(const struct dta_loss *l, struct dta_loss_stats *out);
 
+/* A reporter, as an inventory has it. */
+struct dta_loss_about {
+	struct dta_loss_key key;
+	uint32_t incarnation;
+	bool contested;		    /* another incarnation uses its number */
+	uint64_t age_ns, silent_ns; /* since its first and its last packet */
+	double rate; /* reports per second since the list before, or its first packet */
+	struct dta_loss_stats stats; /* without those of a total */
+};
+/* Fills in the reporters heard last, the latest first. Returns how many. */
+uint32_t dta_loss_list(struct dta_loss *l, uint64_t now_ns, struct dta_loss_about *out,
+		       uint32_t max);
+
 #endif

@@ -52,9 +52,11 @@ struct dta_loss_reporter {
 	uint32_t top;	/* the sequence number after the newest */
 	uint32_t reach; /* expected reports behind top, at most the window */
 	uint32_t incarnation;
-	uint64_t birth;	       /* its number in order of birth */
-	uint64_t contested_ns; /* since when */
-	uint64_t news_ns;      /* of the last packet within the window */
+	uint64_t birth;		    /* its number in order of birth */
+	uint64_t since_ns;	    /* of its first packet */
+	uint64_t listed_ns, listed; /* the last list that had it, and what had arrived by then */
+	uint64_t contested_ns;	    /* since when */
+	uint64_t news_ns;	    /* of the last packet within the window */
 	struct dta_loss_far far;
 	/*
 	 * Joined in mid-sequence: reports between reach and the window are not expected but taken.

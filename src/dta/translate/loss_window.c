@@ -114,6 +114,12 @@ void dta_loss_fill(struct dta_loss_reporter *r, uint32_t sequence)
 
 void dta_loss_set_bits(uint64_t *map, uint32_t at, uint32_t count, bool value)
 {
+	if (count == 1) {
+		const uint64_t bit = 1ull << at % 64;
+
+		map[at / 64] = value ? map[at / 64] | bit : map[at / 64] & ~bit;
+		return;
+	}
 	while (count) {
 		const uint32_t in = at % 64, n = count < 64 - in ? count : 64 - in;
 		const uint64_t mask = (n == 64 ? ~0ull : (1ull << n) - 1) << in;

@@ -18,6 +18,7 @@
 #define FINISH_NS 2000000000ull
 #define DRAIN_NS  1000000000ull /* to drain sockets at the end; as long again to count the rest */
 #define START_NS  2000000000ull
+#define AHEAD	  8u	      /* datagrams whose memory is prefetched */
 #define HALF	  0x40000000u /* half of the sequence numbers behind one (RFC 1982) */
 
 /* ---- reports to the collector of their keys ---- */
@@ -31,15 +32,20 @@ static uint64_t collectors_up(const struct dta_worker *w)
 	return up;
 }
 
-static uint32_t collector_of(const struct dta_worker *w, const struct dta_header *h,
-			     const struct dta_block *b, const uint8_t *item, uint64_t up)
+static uint64_t collectors_of(struct dta_worker *w, const struct dta_header *h,
+			      const struct dta_block *b, const uint8_t *item, uint64_t up)
 {
 	const bool sketch = b->opcode == DTA_SKETCH || b->opcode == DTA_SKETCH_END;
-	const uint32_t member = dta_hash_ring_find(
-		&w->ring, dta_hash_ring_hash(h->tenant, b->store, item, sketch ? 0 : b->key_bytes),
-		up);
+	const uint64_t hash = dta_hash_ring_hash(h->tenant, b->store, item,
+						 sketch ? 0 : b->key_bytes);
+	const uint64_t members = dta_worker_members(w, hash, up);
 
-	return member == DTA_HASH_RING_MEMBERS_MAX ? 0 : member; /* which drops and counts it */
+	if (w->opts.replicas > 1) {
+		dta_worker_missed(w, hash);
+		w->account.unreplicated += w->opts.replicas -
+					   (uint32_t)__builtin_popcountll(members ?: 1);
+	}
+	return members ?: 1; /* the first one drops and counts it */
 }
 
 static void dispatch_by_key(struct dta_worker *w, const struct dta_header *h,
@@ -47,17 +53,17 @@ static void dispatch_by_key(struct dta_worker *w, const struct dta_header *h,
 {
 	const uint32_t bytes = b->key_bytes + b->value_bytes;
 	const uint64_t up = w->up;
-	uint8_t to[DTA_REPORTS_MAX];
+	uint64_t to[DTA_REPORTS_MAX];
 
 	for (uint32_t i = 0; i < b->count; i++)
-		to[i] = (uint8_t)collector_of(w, h, b, b->items + (size_t)i * bytes, up);
+		to[i] = collectors_of(w, h, b, b->items + (size_t)i * bytes, up);
 	for (uint32_t c = 0; c < w->opts.n_collectors; c++) {
 		struct dta_block part = *b;
 
 		part.items = w->gathered;
 		part.count = 0;
 		for (uint32_t i = 0; i < b->count; i++)
-			if (to[i] == c)
+			if (to[i] >> c & 1)
 				memcpy(w->gathered + (size_t)part.count++ * bytes,
 				       b->items + (size_t)i * bytes, bytes);
 		if (part.count)
@@ -316,8 +322,10 @@ static bool send_held(struct dta_worker *w)
 {
 	struct dta_translate_held *h = w->held[0];
 
+	/* Of several copies, that of a collector which is away is not waited for. */
 	for (uint32_t i = 0; h->count && i < w->opts.n_collectors; i++)
-		if (!dta_client_settled(w->client[i], &w->mark[i]))
+		if ((w->opts.replicas < 2 || dta_client_ready(w->client[i]) || !w->up) &&
+		    !dta_client_settled(w->client[i], &w->mark[i]))
 			return false;
 	for (uint32_t i = 0; i < h->count; i++)
 		send_answer(w, &h->a[i].to, &h->a[i].answer);
@@ -331,13 +339,8 @@ static bool send_held(struct dta_worker *w)
  */
 static void withdraw_lost(struct dta_worker *w)
 {
-	uint64_t lost = 0;
-
-	for (uint32_t i = 0; i < w->opts.n_collectors; i++)
-		lost += dta_client_lost(w->client[i]);
-	if (lost == w->lost)
+	if (!dta_worker_lost(w))
 		return;
-	w->lost = lost;
 	w->held[0]->count = w->held[1]->count = 0;
 	dta_loss_reset(w->loss);
 }
@@ -393,6 +396,7 @@ static void answer(struct dta_worker *w, uint64_t now)
 
 static void poll_timers(struct dta_worker *w, bool quiet, uint64_t now)
 {
+	const uint64_t was_up = w->up;
 	bool ready = true;
 
 	w->looked_ns = now;
@@ -405,6 +409,7 @@ static void poll_timers(struct dta_worker *w, bool quiet, uint64_t now)
 	answer(w, now);
 	release_held(w, now);
 	w->up = collectors_up(w);
+	dta_worker_gaps(w, was_up);
 	atomic_store_explicit(&w->ready, ready, memory_order_relaxed);
 	if (now - w->told_ns >= TELL_NS) {
 		w->told_ns = now;
@@ -414,11 +419,21 @@ static void poll_timers(struct dta_worker *w, bool quiet, uint64_t now)
 
 /*
  * Takes received datagrams while the collector has room; the rest waits in the socket. With several
- * collectors none may hold up the others: excess is dropped.
+ * collectors none may hold up the others, and excess is dropped; but replicas are to be equal.
  */
 static bool has_room(const struct dta_worker *w)
 {
+	for (uint32_t i = 0; w->opts.replicas > 1 && i < w->opts.n_collectors; i++)
+		if (dta_client_congested(w->client[i]))
+			return false;
 	return w->opts.n_collectors > 1 || !dta_client_congested(w->client[0]);
+}
+
+/* A slot misses the cache: its line comes while the packets before it are taken. */
+static void prefetch(const struct dta_worker *w, uint32_t at)
+{
+	if (at < w->came && w->opts.n_collectors == 1)
+		dta_client_prefetch(w->client[0], w->datagram[at].data, w->datagram[at].bytes);
 }
 
 static int take_datagrams(struct dta_worker *w)
@@ -431,10 +446,12 @@ static int take_datagrams(struct dta_worker *w)
 	now = base_now_ns();
 	real = base_realtime_ns();
 	while (w->at < w->came && has_room(w))
-		if (w->source[w->from].decoder)
+		if (w->source[w->from].decoder) {
 			dta_worker_device_take(w, w->from, &w->datagram[w->at++], now, real);
-		else
+		} else {
+			prefetch(w, w->at + AHEAD);
 			take_datagram(w, w->from, &w->datagram[w->at++], now, real);
+		}
 	dta_worker_device_flush(w, w->from, now);
 	return (int)(w->at - at);
 }
@@ -685,6 +702,8 @@ struct dta_worker *dta_worker_new(const struct dta_translate_opts *opts, const c
 	w->opts = *opts;
 	if (!w->opts.legacy_hops)
 		w->opts.legacy_hops = 5;
+	if (!w->opts.replicas)
+		w->opts.replicas = 1;
 	snprintf(w->name, sizeof(w->name), "%s", name);
 	for (uint32_t i = 0; i < n_inputs && i < DTA_TRANSLATE_INPUTS; i++)
 		w->source[w->sources++].in = inputs[i];
@@ -721,6 +740,7 @@ struct dta_worker *dta_worker_new(const struct dta_translate_opts *opts, const c
 
 		c.collector = opts->collectors[i];
 		c.name = w->name;
+		c.replicas = w->opts.replicas;
 		c.tenant = set_tenant;
 		c.keys = set_keys;
 		c.arg = w;

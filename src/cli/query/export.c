@@ -1,0 +1,415 @@
+// SPDX-License-Identifier: Apache-2.0
+/* export.c - see export.h. */
+#include "cli/query/export.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "cli/common.h"
+#include "dta/query/export.h"
+#include "dta/query/json.h"
+#include "dta/store/hash.h"
+
+#define SEEN_MAX   (1u << 22) /* distinct keys, 16 bytes each */
+#define KEYS_ONCE  1000u
+#define FIELD_MAX  64u
+#define RECORD_MAX (1u << 14) /* bytes of a key's line */
+
+/* An export that is being written. */
+struct cli_export {
+	const struct cli_query_export *x;
+	const char *collector; /* with several: a field more */
+	bool headed;
+	const json_t *fields;
+	uint64_t records, torn, lost, empty, twice;
+	/* Keys that were written: a table of hashes, in which zeros are free. */
+	struct dta_hash *seen;
+	size_t seen_n, seen_room;
+};
+
+/* ---- records ---- */
+
+static void field(const char *text)
+{
+	if (!text[strcspn(text, ",\"\r\n")]) {
+		fputs(text, stdout);
+		return;
+	}
+	putchar('"');
+	for (; *text; text++) {
+		if (*text == '"')
+			putchar('"');
+		putchar(*text);
+	}
+	putchar('"');
+}
+
+/* A path is its hops with blanks between, where "?" is an unknown one. */
+static void hops(const json_t *path)
+{
+	const json_t *hop;
+	size_t i;
+
+	json_array_foreach(path, i, hop)
+	{
+		if (i)
+			putchar(' ');
+		if (json_is_integer(hop))
+			printf("%lld", json_integer_value(hop));
+		else
+			putchar('?');
+	}
+}
+
+static void value(const json_t *v)
+{
+	if (json_is_string(v))
+		field(json_string_value(v));
+	else if (json_is_integer(v))
+		printf("%lld", json_integer_value(v));
+	else if (json_is_real(v))
+		printf("%.17g", json_real_value(v));
+	else if (json_is_array(v))
+		hops(v);
+}
+
+static void csv(struct cli_export *e, const json_t *record)
+{
+	const json_t *name;
+	size_t i;
+
+	json_array_foreach(e->headed ? NULL : e->fields, i, name)
+	{
+		if (i)
+			putchar(',');
+		field(json_is_string(name) ? json_string_value(name) : "");
+	}
+	if (!e->headed)
+		fputs(e->collector ? ",collector\r\n" : "\r\n", stdout);
+	e->headed = true;
+	if (!record)
+		return;
+	json_array_foreach(e->fields, i, name)
+	{
+		if (i)
+			putchar(',');
+		value(json_is_string(name) ? json_object_get(record, json_string_value(name))
+					   : NULL);
+	}
+	if (e->collector) {
+		putchar(',');
+		field(e->collector);
+	}
+	fputs("\r\n", stdout);
+}
+
+static void write_record(struct cli_export *e, json_t *record)
+{
+	e->records++;
+	if (!e->x->json) {
+		csv(e, record);
+		return;
+	}
+	if (e->collector)
+		json_object_set_new(record, "collector", json_string(e->collector));
+	cli_json_print(stdout, json_incref(record), JSON_COMPACT);
+}
+
+/* ---- keys that come again ---- */
+
+static bool grow(struct cli_export *e)
+{
+	size_t room = e->seen_room ? 2 * e->seen_room : 1024;
+	struct dta_hash *more = calloc(room, sizeof(*more));
+
+	if (!more)
+		return false;
+	for (size_t i = 0; i < e->seen_room; i++) {
+		size_t at = e->seen[i].lo & (room - 1);
+
+		if (!e->seen[i].lo)
+			continue;
+		while (more[at].lo)
+			at = (at + 1) & (room - 1);
+		more[at] = e->seen[i];
+	}
+	free(e->seen);
+	e->seen = more;
+	e->seen_room = room;
+	return true;
+}
+
+/* Whether a key was written already. Beyond SEEN_MAX keys, later ones may come twice. */
+static bool seen(struct cli_export *e, const char *key)
+{
+	struct dta_hash h = dta_hash(key, strlen(key), 0);
+	size_t at;
+
+	h.lo |= 1;
+	if (2 * e->seen_n >= e->seen_room && (e->seen_n >= SEEN_MAX || !grow(e))) {
+		e->twice++;
+		if (!e->seen_room)
+			return false;
+	}
+	for (at = h.lo & (e->seen_room - 1); e->seen[at].lo; at = (at + 1) & (e->seen_room - 1))
+		if (e->seen[at].lo == h.lo && e->seen[at].hi == h.hi)
+			return true;
+	if (2 * e->seen_n < e->seen_room) {
+		e->seen[at] = h;
+		e->seen_n++;
+	}
+	return false;
+}
+
+/* ---- pages ---- */
+
+/* The cells of a sketch, which are there all at once. */
+static bool write_cells(struct cli_export *e, const json_t *page)
+{
+	const json_int_t rows = cli_json_integer(page, "rows"),
+			 columns = cli_json_integer(page, "columns");
+	const bool bytes = cli_json_is(page, "sketch", "hyperloglog");
+	const bool sign = cli_json_is(page, "sketch", "count-sketch");
+	const char *hex = cli_json_text(page, "cells");
+	const size_t each = bytes ? 1 : 8;
+	uint8_t *cells = NULL;
+	bool good;
+
+	if (rows <= 0 || columns <= 0 || (uint64_t)rows > SIZE_MAX / 16 / (uint64_t)columns ||
+	    strlen(hex) != 2 * each * (size_t)rows * (size_t)columns)
+		return false;
+	cells = malloc(strlen(hex) / 2);
+	good = cells && !base_unhex(cells, hex, strlen(hex) / 2);
+	for (json_int_t i = 0; good && i < rows * columns; i++) {
+		uint64_t cell = 0;
+		json_t *record;
+
+		memcpy(&cell, cells + each * (size_t)i, each);
+		if (!cell)
+			continue;
+		record = json_pack("{s:s,s:I,s:I,s:I,s:o}", "store", cli_json_text(page, "store"),
+				   "epoch", cli_json_integer(page, "epoch"), "row", i / columns,
+				   "column", i % columns, "value",
+				   sign ? json_integer((json_int_t)cell) : dta_query_number(cell));
+		write_record(e, record);
+		json_decref(record);
+	}
+	free(cells);
+	return good;
+}
+
+static bool write_page(struct cli_export *e, json_t *page)
+{
+	json_t *record;
+	size_t i;
+
+	e->fields = json_object_get(page, "fields");
+	if (json_array_size(e->fields) < 2 || json_array_size(e->fields) > FIELD_MAX)
+		return false;
+	e->torn += (uint64_t)cli_json_integer(page, "torn");
+	e->lost += (uint64_t)cli_json_integer(page, "lost");
+	e->empty += (uint64_t)cli_json_integer(page, "empty");
+	if (!e->x->json && !e->headed)
+		csv(e, NULL);
+	if (cli_json_is(page, "by", "cell"))
+		return write_cells(e, page);
+	json_array_foreach(json_object_get(page, "records"), i, record)
+	{
+		if (!json_is_object(record))
+			return false;
+		json_object_set(record, "store", json_object_get(page, "store"));
+		if (cli_json_is(page, "by", "key") && seen(e, cli_json_text(record, "key")))
+			continue;
+		write_record(e, record);
+	}
+	return true;
+}
+
+/* Standard error says what is not in the export, as it has no place in a table. */
+static int finish(struct cli_export *e, int code)
+{
+	free(e->seen);
+	if (fflush(stdout) || ferror(stdout))
+		return base_failure(e->x->self, "standard output: %s", strerror(errno));
+	if (code)
+		return code;
+	base_logf(BASE_INFO, "query",
+		  "exported records=%" PRIu64 " torn=%" PRIu64 " lost_blocks=%" PRIu64
+		  " empty_keys=%" PRIu64,
+		  e->records, e->torn, e->lost, e->empty);
+	if (e->twice)
+		base_failure(e->x->self, "more than %u keys: some may stand twice", SEEN_MAX);
+	return code;
+}
+
+static json_t *page_of(struct cli_query_collectors *c, uint32_t member, const char *store,
+		       const struct cli_export *e, const char *epoch, const char *at)
+{
+	char path[512];
+
+	/* A store's name needs no escape (cmd_query.c), a page's end has digits and points only. */
+	snprintf(path, sizeof(path), "/api/v1/dta/export?store=%s%s%s%s%s%s", store,
+		 e->x->slots ? "&slots=1" : "", *epoch ? "&epoch=" : "", epoch, *at ? "&at=" : "",
+		 at);
+	return cli_query_get(c, member, path);
+}
+
+static bool export_member(struct cli_export *e, struct cli_query_collectors *c, uint32_t member,
+			  const char *store)
+{
+	char epoch[24] = "", at[84] = "";
+	uint64_t where[4];
+
+	if (c->set->has_epoch)
+		snprintf(epoch, sizeof(epoch), "%" PRIu64, c->set->epoch_at);
+	for (;;) {
+		json_t *page = page_of(c, member, store, e, epoch, at);
+		const char *next = cli_json_text(page, "next");
+		bool good;
+
+		if (!page)
+			return false;
+		good = write_page(e, page) &&
+		       (!*next || (strcmp(next, at) && !dta_export_at(next, where)));
+		snprintf(at, sizeof(at), "%s", next);
+		if (json_object_get(page, "epoch"))
+			snprintf(epoch, sizeof(epoch), "%lld", cli_json_integer(page, "epoch"));
+		json_decref(page);
+		if (!good) {
+			base_failure(e->x->self, "%s: gave a malformed page", c->member[member].at);
+			return false;
+		}
+		if (!*at || ferror(stdout))
+			return true;
+	}
+}
+
+/* ---- keys of a file ---- */
+
+static bool ask_some(struct cli_export *e, char **keys, size_t n)
+{
+	json_t *answers = n ? e->x->ask(keys, n) : NULL, *a, *page;
+	char error[160];
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		free(keys[i]);
+	if (!n)
+		return true;
+	if (!answers)
+		return false;
+	a = json_array_get(answers, 0);
+	page = dta_export_fields(dta_store_kind_of(cli_json_text(a, "kind")), error, sizeof(error));
+	if (!page) {
+		json_decref(answers);
+		base_failure(e->x->self, "%s", error);
+		return false;
+	}
+	e->fields = page;
+	json_array_foreach(answers, i, a)
+	{
+		e->empty += !cli_json_is(a, "result", "found");
+		write_record(e, a);
+	}
+	e->fields = NULL;
+	json_decref(page);
+	json_decref(answers);
+	return true;
+}
+
+static int export_keys(struct cli_export *e)
+{
+	FILE *f = fopen(e->x->keys, "re");
+	char *keys[KEYS_ONCE], line[RECORD_MAX];
+	uint8_t key[SL_STORE_KEY_MAX];
+	unsigned long number = 0;
+	size_t n = 0;
+	bool good = f;
+
+	if (!f)
+		return finish(e, base_failure(e->x->self, "%s: %s", e->x->keys, strerror(errno)));
+	while (good && fgets(line, sizeof(line), f)) {
+		number++;
+		line[strcspn(line, "\r\n")] = 0;
+		if (!*line)
+			continue;
+		if (dta_query_key(line, key) < 0 || !(keys[n] = strdup(line))) {
+			base_failure(e->x->self, "%s:%lu: is not a key", e->x->keys, number);
+			good = false;
+		} else if (++n == KEYS_ONCE) {
+			good = ask_some(e, keys, n);
+			n = 0;
+		}
+	}
+	if (good)
+		good = ask_some(e, keys, n);
+	else
+		while (n)
+			free(keys[--n]);
+	fclose(f);
+	return finish(e, good ? BASE_EXIT_OK : BASE_EXIT_FAILURE);
+}
+
+/* ---- commands ---- */
+
+int cli_query_export(const struct cli_query_export *x, struct cli_query_collectors *c,
+		     const char *store)
+{
+	struct cli_export e = {.x = x};
+	int code = BASE_EXIT_OK;
+
+	if (x->keys)
+		return export_keys(&e);
+	for (uint32_t m = 0; m < c->n; m++) {
+		e.collector = c->n > 1 ? c->member[m].at : NULL;
+		/* A key stands once per collector. */
+		e.seen_n = 0;
+		if (e.seen)
+			memset(e.seen, 0, e.seen_room * sizeof(*e.seen));
+		if (!c->member[m].up || !export_member(&e, c, m, store))
+			code = BASE_EXIT_FAILURE;
+	}
+	return finish(&e, code);
+}
+
+int cli_query_export_object(const struct cli_query_export *x, const struct cli_query_settings *set,
+			    const struct dta_store_object *object)
+{
+	const struct dta_held held = {.count = 1, .view = {&object->view}};
+	struct dta_store_epochs epochs = {0};
+	struct cli_export e = {.x = x};
+	char error[160];
+
+	if (x->keys)
+		return export_keys(&e);
+	dta_store_epochs(&object->view, &epochs);
+	if (set->has_epoch)
+		epochs.epoch = epochs.oldest = set->epoch_at;
+	if (object->view.config->kind == SL_STORE_APPEND)
+		epochs.oldest = epochs.epoch;
+	if (epochs.epoch - epochs.oldest >= SL_STORE_BANKS_MAX)
+		return finish(&e, base_failure(x->self, "its epochs are not known"));
+	for (uint64_t epoch = epochs.oldest; epoch <= epochs.epoch; epoch++) {
+		struct dta_export page = {.epoch = epoch, .slots = x->slots};
+		bool more = true;
+
+		while (more && !ferror(stdout)) {
+			json_t *j = dta_export_page(&held, NULL, &page, error, sizeof(error));
+			const char *next = cli_json_text(j, "next");
+
+			/* An epoch of a sketch may have nothing. */
+			if (!j && !set->has_epoch && epoch < epochs.epoch)
+				break;
+			if (!j)
+				return finish(&e, base_failure(x->self, "%s", error));
+			more = !dta_export_at(next, page.at);
+			write_page(&e, j);
+			json_decref(j);
+		}
+	}
+	return finish(&e, BASE_EXIT_OK);
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * replicas.c - answers of collectors that hold the same keys. Each was away at times, which it
+ * knows from its translators: its answer for a key may then be missing, or old. So an answer of one
+ * that was never away wins, then one that is there at all.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/common.h"
+#include "cli/query/ask.h"
+
+/* Whether it was away while others took reports, and has not caught up. */
+static bool had_gap(const struct cli_query_collectors *c, uint32_t member)
+{
+	const json_t *gap;
+	size_t i;
+
+	json_array_foreach(c->member[member].gaps, i, gap)
+	{
+		if (cli_json_integer(gap, "reports") && !cli_json_true(gap, "filled"))
+			return true;
+	}
+	return false;
+}
+
+static bool same(const json_t *a, const json_t *b)
+{
+	const json_t *x = json_object_get(a, "value"), *y = json_object_get(b, "value");
+
+	if (cli_json_is(a, "kind", "append"))
+		return false; /* each has lanes of its own */
+	if (!x && !y) {
+		x = json_object_get(a, "path");
+		y = json_object_get(b, "path");
+	}
+	return x && y && json_equal(x, y);
+}
+
+static int rank(const struct cli_query_collectors *c, uint32_t member, const json_t *a)
+{
+	return 2 * cli_query_weight(a) + !had_gap(c, member);
+}
+
+/* Counters and sketches of one that was away are too low, not old. */
+static bool greater(const json_t *a, const json_t *than)
+{
+	const char *key = cli_json_is(a, "kind", "sketch") ? "reporters" : "value";
+
+	if (!cli_json_is(a, "kind", "increment") && !cli_json_is(a, "kind", "sketch"))
+		return false;
+	return cli_json_is(a, "result", "found") && cli_json_is(than, "result", "found") &&
+	       cli_json_integer(a, key) > cli_json_integer(than, key);
+}
+
+/* Chooses among the answers for key i; asked: members in the order of the ring. */
+static json_t *choose(const struct cli_query_collectors *c, json_t *const *got, size_t i,
+		      const uint32_t *asked, uint32_t turns)
+{
+	json_t *best = NULL, *missing = json_array(), *differ = json_array(), *a;
+	uint32_t of = 0, agree = 0, n = 0;
+
+	for (uint32_t k = 0; k < turns; k++) {
+		a = json_array_get(got[asked[k]], i);
+		if (a && (!best || greater(a, best) ||
+			  (rank(c, asked[k], a) > rank(c, of, best) && !greater(best, a)))) {
+			best = a;
+			of = asked[k];
+		}
+	}
+	for (uint32_t k = 0; best && k < turns && n < c->replicas; k++) {
+		a = json_array_get(got[asked[k]], i);
+		if (!a)
+			continue;
+		n++;
+		if (same(a, best) || a == best)
+			agree++;
+		else if (cli_json_is(a, "result", "found"))
+			json_array_append_new(differ, json_string(c->member[asked[k]].at));
+		else
+			json_array_append_new(missing, json_string(c->member[asked[k]].at));
+	}
+	if (best) {
+		best = json_copy(best);
+		json_object_set_new(best, "collector", json_string(c->member[of].at));
+		json_object_set_new(best, "replicas",
+				    json_pack("{s:i,s:i,s:i,s:O,s:O,s:b}", "wanted",
+					      (int)c->replicas, "asked", (int)n, "agree",
+					      (int)agree, "missing", missing, "differ", differ,
+					      "may_be_old", (int)had_gap(c, of)));
+		if (had_gap(c, of))
+			json_object_set(best, "gaps", c->member[of].gaps);
+	}
+	json_decref(missing);
+	json_decref(differ);
+	return best;
+}
+
+json_t *cli_query_ask_replicas(struct cli_query_collectors *c, const char *store, char *const *keys,
+			       size_t n)
+{
+	json_t *got[DTA_HASH_RING_MEMBERS_MAX] = {0}, *answers = json_array(), *a;
+	uint32_t asked[DTA_HASH_RING_MEMBERS_MAX], turns;
+
+	for (uint32_t m = 0; m < c->n; m++)
+		if (c->member[m].up)
+			got[m] = cli_query_ask_one(c, m, store, keys, n);
+	for (size_t i = 0; answers && i < (n ? n : 1); i++) {
+		turns = cli_query_order_of(c, n ? keys[i] : NULL, asked);
+		a = choose(c, got, i, asked, turns);
+		if (!a) { /* none is left */
+			json_decref(answers);
+			answers = NULL;
+			break;
+		}
+		cli_query_end_sketch(a);
+		json_array_append_new(answers, a);
+	}
+	for (uint32_t m = 0; m < c->n; m++)
+		json_decref(got[m]);
+	return answers;
+}

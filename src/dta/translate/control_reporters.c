@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+/* control_reporters.c - the inventory of reporters as JSON, and back from a peer */
+#include <arpa/inet.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dta/translate/control.h"
+
+#define COUNTS(do_)                                                                            \
+	do_(expected) do_(arrived) do_(lost) do_(missing) do_(duplicates) do_(late) do_(nacks) \
+		do_(collisions) do_(jumps)
+
+static json_t *one(const struct dta_loss_about *a)
+{
+	char address[INET6_ADDRSTRLEN] = "";
+	json_t *j;
+
+	if (IN6_IS_ADDR_V4MAPPED(&a->key.address))
+		inet_ntop(AF_INET, &a->key.address.s6_addr32[3], address, sizeof(address));
+	else
+		inet_ntop(AF_INET6, &a->key.address, address, sizeof(address));
+	j = json_pack("{s:i,s:I,s:I,s:s,s:i,s:b,s:b,s:f,s:f,s:f}", "tenant", (int)a->key.tenant,
+		      "reporter", (json_int_t)a->key.reporter, "incarnation",
+		      (json_int_t)a->incarnation, "address", address, "port", (int)a->key.port,
+		      "authenticated", (int)a->key.authenticated, "contested", (int)a->contested,
+		      "age_seconds", (double)a->age_ns * 1e-9, "silent_seconds",
+		      (double)a->silent_ns * 1e-9, "rate", a->rate);
+#define PUT(name) json_object_set_new(j, #name, json_integer((json_int_t)a->stats.name));
+	COUNTS(PUT)
+	return j;
+}
+
+json_t *dta_reporters_json(const struct dta_loss_about *a, uint32_t n)
+{
+	json_t *all = json_array();
+
+	for (uint32_t i = 0; i < n; i++)
+		json_array_append_new(all, one(&a[i]));
+	return all;
+}
+
+static uint64_t number(const json_t *j, const char *key, uint64_t max)
+{
+	const json_int_t v = json_integer_value(json_object_get(j, key));
+
+	return v < 0 || (uint64_t)v > max ? 0 : (uint64_t)v;
+}
+
+static double positive(const json_t *j, const char *key, double max)
+{
+	const double v = json_number_value(json_object_get(j, key));
+
+	return v > 0 ? fmin(v, max) : 0;
+}
+
+static bool parse(const json_t *j, struct dta_loss_about *a)
+{
+	const char *address = json_string_value(json_object_get(j, "address"));
+	uint32_t v4;
+
+	*a = (struct dta_loss_about){
+		.key = {.port = (uint16_t)number(j, "port", UINT16_MAX),
+			.tenant = (uint16_t)number(j, "tenant", UINT16_MAX),
+			.reporter = (uint32_t)number(j, "reporter", UINT32_MAX),
+			.authenticated = json_is_true(json_object_get(j, "authenticated"))},
+		.incarnation = (uint32_t)number(j, "incarnation", UINT32_MAX),
+		.contested = json_is_true(json_object_get(j, "contested")),
+		.age_ns = (uint64_t)(positive(j, "age_seconds", 1e9) * 1e9),
+		.silent_ns = (uint64_t)(positive(j, "silent_seconds", 1e9) * 1e9),
+		.rate = positive(j, "rate", 1e12),
+	};
+#define GET(name) a->stats.name = number(j, #name, INT64_MAX);
+	COUNTS(GET)
+	if (address && inet_pton(AF_INET, address, &v4) == 1)
+		a->key.address = (struct in6_addr){.s6_addr32 = {0, 0, htonl(0xffff), v4}};
+	else if (!address || inet_pton(AF_INET6, address, &a->key.address) != 1)
+		return false;
+	return true;
+}
+
+json_t *dta_reporters_checked(const json_t *said)
+{
+	json_t *all = json_array(), *j;
+	struct dta_loss_about a;
+	size_t i;
+
+	json_array_foreach(said, i, j)
+	{
+		if (i < DTA_REPORTERS_TOLD && parse(j, &a))
+			json_array_append_new(all, one(&a));
+	}
+	return all;
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+/* loss_list.c - the inventory of reporters */
+#include "dta/translate/loss_internal.h"
+
+#define RATE_NS 500000000ull /* the shortest time that a rate is of */
+
+static struct dta_loss_about about(struct dta_loss_reporter *r, uint64_t now_ns)
+{
+	const uint64_t took = now_ns - r->listed_ns;
+	struct dta_loss_about a = {.key = r->key,
+				   .incarnation = r->incarnation,
+				   .contested = r->contested,
+				   .age_ns = now_ns - r->since_ns,
+				   .silent_ns = now_ns - r->seen_ns,
+				   .stats = r->s};
+
+	a.key.authenticated = r->authenticated;
+	if (took < RATE_NS)
+		return a;
+	a.rate = (double)(r->s.arrived - r->listed) * 1e9 / (double)took;
+	r->listed_ns = now_ns;
+	r->listed = r->s.arrived;
+	return a;
+}
+
+uint32_t dta_loss_list(struct dta_loss *l, uint64_t now_ns, struct dta_loss_about *out,
+		       uint32_t max)
+{
+	struct dta_loss_reporter *r[2] = {l->table[0].youngest, l->table[1].youngest};
+	uint32_t n = 0;
+
+	for (; n < max && (r[0] || r[1]); n++) {
+		const int i = !r[0] || (r[1] && r[1]->seen_ns > r[0]->seen_ns);
+
+		out[n] = about(r[i], now_ns);
+		r[i] = r[i]->older;
+	}
+	return n;
+}
