@@ -33,6 +33,7 @@ class Threads:
         found = poll(lambda: [p for p in os.listdir('/proc') if p.isdigit() and self._name(p).startswith(f'napi/{interface}')])
         check(found, f'{interface} has no thread')
         subprocess.run(['taskset', '-pc', str(cpu), found[0]], check=True, stdout=subprocess.DEVNULL)
+        os.setpriority(os.PRIO_PROCESS, int(found[0]), os.getpriority(os.PRIO_PROCESS, 0))
         return int(found[0])
 
     @staticmethod
@@ -85,7 +86,7 @@ def out_pair():
         subprocess.run(['ip', *args.split()], check=True)
 
 
-def run(build, folder, veth, threads, count, keys, slots):
+def run(build, folder, veth, threads, count, keys, slots, every):
     """The account of a translator in the kernel; {'packets', 'rate', 'core_ns': CPU time per packet translated}."""
     ip = '10.78.0.2'
     server = Server(f'{folder}/raw', [Store('key-write', 1, slots=slots, value=8, copies=1)], mac_of('sl-sink'), ip)
@@ -100,7 +101,7 @@ def run(build, folder, veth, threads, count, keys, slots):
     threads.give('sl-sink', CPUS[-1])
     before, process = cpu_ns(receiver), cpu_ns(t.pid)
     g = Part(*veth.inside, 'taskset', '-c', CPUS[-1], f'{build}/bench/dta/xdp_load', 'sl-far', veth.mac, '10.77.0.2',
-             '10.77.0.1', '40040', count, keys, 1)
+             '10.77.0.1', '40040', count, keys, 1, every)
     check(g.wait() == 0, 'the generator failed', g)
     core, process = cpu_ns(receiver) - before, cpu_ns(t.pid) - process
     seconds = json.loads(g.out[-1])['seconds']

@@ -324,7 +324,7 @@ static int print(const struct sl_reporter_stats *s, const struct report_sender *
 static struct report_settings {
 	struct sl_reporter_opts o;
 	struct sl_report_dest how; /* defaults of a report */
-	const char *legacy, *interface, *direction;
+	const char *legacy, *interface, *direction, *subjects;
 	uint64_t every, bytes, duration, timeout;
 	uint32_t flows;
 	bool single, immediate, essential, changes, by_key, inner, json;
@@ -391,6 +391,8 @@ static const struct base_option table[] = {
 		  "with --interface: report a flow after this many bytes"),
 	BASE_UINT("flows", 0, &set.flows, 16, 1 << 24, "N",
 		  "with --interface: track at most this many flows"),
+	BASE_STRING("report", 0, &set.subjects, "KIND=STORE[,...]",
+		    "with --interface: report drops, retransmissions, latency, queue, too"),
 	BASE_FLAG("inner", 0, &set.inner,
 		  "with --interface: of VXLAN and Geneve, report the flows within"),
 	BASE_TIME("duration", 'd', &set.duration, 0, 0, "TIME",
@@ -490,13 +492,27 @@ static const struct cli_count kernel_counts[] = {
 	CLI_COUNT(report_kernel_counts, answers_refused),
 };
 
-static int print_kernel(const struct report_kernel_counts *c, bool json)
+static void add_drops(void *object, const char *reason, uint64_t frames)
+{
+	json_object_set_new(object, reason, json_integer((json_int_t)frames));
+}
+
+static void print_drops(void *nothing, const char *reason, uint64_t frames)
+{
+	(void)nothing;
+	printf("dropped for %s: %" PRIu64 " frames\n", reason, frames);
+}
+
+static int print_kernel(const struct report_kernel *r, const struct report_kernel_counts *c,
+			bool json)
 {
 	if (json) {
-		json_t *j = json_object();
+		json_t *j = json_object(), *drops = json_object();
 
 		cli_json_counts(j, c, kernel_counts,
 				sizeof(kernel_counts) / sizeof(*kernel_counts));
+		report_kernel_drops(r, add_drops, drops);
+		json_object_set_new(j, "drops", drops);
 		cli_json_print(stdout, j, JSON_INDENT(2));
 	} else {
 		printf("%" PRIu64 " packets of %" PRIu64 " flows seen (%" PRIu64
@@ -512,6 +528,7 @@ static int print_kernel(const struct report_kernel_counts *c, bool json)
 		       c->n[RPT_SENT_REPORTS], c->n[RPT_SENT], c->n[RPT_HELD_BACK], c->answers,
 		       c->n[RPT_NOT_WRITTEN], c->n[RPT_NO_FLOW], c->evicted_bytes, c->evicted,
 		       c->unsaid_bytes);
+		report_kernel_drops(r, print_drops, NULL);
 	}
 	return fflush(stdout) ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
 }
@@ -540,10 +557,45 @@ static int let_kernel_report(const struct base_command *self, const struct repor
 		report_kernel_tick(r);
 	report_kernel_drain(r);
 	report_kernel_counts(r, &c);
-	code = print_kernel(&c, json);
+	code = print_kernel(r, &c, json);
 	report_kernel_close(r);
 	close(stop);
 	return code;
+}
+#endif
+
+#if HAVE_BPF
+/* "KIND=STORE,...". False: it is not that. */
+static bool parse_subjects(const char *text, struct report_kernel_opts *o)
+{
+	static const char *const names[RPT_SUBJECTS] = {
+		[RPT_DROPS] = "drops",
+		[RPT_RETRANSMISSIONS] = "retransmissions",
+		[RPT_LATENCY] = "latency",
+		[RPT_QUEUE] = "queue",
+	};
+	char copy[256], *save, *word, *store;
+	uint64_t number;
+	int i;
+
+	if (!text)
+		return true;
+	if (strlen(text) >= sizeof(copy))
+		return false;
+	strcpy(copy, text);
+	for (word = strtok_r(copy, ",", &save); word; word = strtok_r(NULL, ",", &save)) {
+		store = strchr(word, '=');
+		if (!store || base_parse_u64(store + 1, 0, UINT16_MAX, &number))
+			return false;
+		*store = 0;
+		for (i = RPT_FLOWS + 1; i < RPT_SUBJECTS && strcmp(names[i], word);)
+			i++;
+		if (i == RPT_SUBJECTS || o->subjects >> i & 1)
+			return false;
+		o->subjects |= 1u << i;
+		o->subject_store[i] = (uint16_t)number;
+	}
+	return true;
 }
 #endif
 
@@ -552,7 +604,7 @@ static int from_interface(const struct base_command *self, const struct report_s
 			  int operands)
 {
 #if HAVE_BPF
-	const struct report_kernel_opts o = {
+	struct report_kernel_opts o = {
 		.interface = s->interface,
 		.target = s->o.target,
 		.ingress = strcmp(s->direction, "out") != 0,
@@ -584,6 +636,11 @@ static int from_interface(const struct base_command *self, const struct report_s
 		return base_usage(self, "--interface: the kernel makes plain reports: no --legacy, "
 					"--immediate, --essential, --changes, --wait, --single");
 #if HAVE_BPF
+	if (!parse_subjects(s->subjects, &o))
+		return base_usage(self,
+				  "--report: '%s' is not KIND=STORE,... with each of drops, "
+				  "retransmissions, latency, queue once at most",
+				  s->subjects);
 	if (s->o.key_file)
 		base_secret_warn("report", s->o.key_file);
 	return let_kernel_report(self, &o, s->duration, s->json);

@@ -17,7 +17,7 @@ class Listener:
     """Parses packets of reports from docs/dta-wire.md alone. proof: of how many bytes each must have one."""
 
     def __init__(self, sock, credits=None, proof=0):
-        self.proof = proof
+        self.proof, self.also = proof, {}  # also: {(store, key): numbers} of what is not a flow
         self.credits, self.answered = credits, 0
         self.sock, self.last, self.reports, self.sequences, self.heartbeats = sock, {}, 0, [], []
         self.sock.settimeout(0.1)
@@ -46,8 +46,8 @@ class Listener:
                 self.heartbeats.append(sequence)
                 continue
             opcode, _, count, copies, key, value, store, zero = struct.unpack_from('>BBHBBHHH', b, 32)
-            if (magic, version, flags & ~4, blocks, tenant, length, reporter, opcode, count, copies, value, store, zero) != \
-                    (0xd7, 2, 0, 1, 0, len(b), 9, 1, n, 3, 16, 4, 0) or len(b) != 44 + n * (key + 16):
+            if (magic, version, flags & ~4, blocks, tenant, length, reporter, opcode, count, copies, value, store == 4 or store in range(12, 16), zero) != \
+                    (0xd7, 2, 0, 1, 0, len(b), 9, 1, n, 3, 16, True, 0) or len(b) != 44 + n * (key + 16):
                 print(f'FAILED: a packet is not as written down: {b[:60].hex()}')
                 os._exit(1)
             self.sequences.append((sequence, n))
@@ -55,6 +55,9 @@ class Listener:
             for i in range(n):
                 item = b[44 + i * (key + 16):][:key + 16]
                 packets, size = struct.unpack('>QQ', item[key:])
+                if store != 4:
+                    self.also[store, item[:key]] = packets, size
+                    continue
                 at = self.last.get(item[:key], (0, 0))
                 self.last[item[:key]] = max(at, (packets, size))
 

@@ -57,14 +57,17 @@ MAP(slots, ARRAY, 0, RPT_SLOTS, __u32, struct report_slot);
 QUEUE(vacant, RPT_SLOTS, __u32);
 QUEUE(ready, RPT_SLOTS, __u32);
 
-/* The packet that a CPU fills, one for each IP version. The lock excludes the loader's flush. */
+/* Counted by event.bpf.c. */
+MAP(events, LRU_HASH, 0, 1, struct report_event_key, struct report_event);
+
+/* The packet that a CPU fills, one for each kind. The lock excludes the loader's flush. */
 struct pending {
 	struct bpf_spin_lock lock;
 	__u32 slot; /* or RPT_NONE */
 	__u32 count;
 	__u64 since_ns;
 };
-MAP(pendings, ARRAY, 0, 2 * RPT_CPUS, __u32, struct pending);
+MAP(pendings, ARRAY, 0, RPT_KINDS *RPT_CPUS, __u32, struct pending);
 
 #include "sign.bpf.h"
 
@@ -80,14 +83,14 @@ static __always_inline void count(enum report_count what, __u64 n)
 /* ---- packets of reports ---- */
 
 /* Queues a completed packet. */
-static __always_inline void finish(__u32 slot, __u32 n, __u32 v6)
+static __always_inline void finish(__u32 slot, __u32 n, __u32 kind)
 {
 	struct report_slot *s = bpf_map_lookup_elem(&slots, &slot);
 
 	if (!s)
 		return;
 	s->count = n; /* 0: a heartbeat */
-	s->v6 = v6;
+	s->kind = kind;
 	s->sequence = __sync_fetch_and_add(&sequence, n);
 	if (bpf_map_push_elem(&ready, &slot, 0)) /* impossible: the queue has room for every slot */
 		count(RPT_NOT_WRITTEN, 1);
@@ -95,31 +98,57 @@ static __always_inline void finish(__u32 slot, __u32 n, __u32 v6)
 		__sync_fetch_and_add(&debt, 1);
 }
 
+static __always_inline __u32 key_bytes(__u32 kind)
+{
+	const __u32 flow = kind & 1 ? RPT_KEY6 : RPT_KEY4;
+
+	switch (kind / 2) {
+	case RPT_DROPS:
+		return flow + RPT_REASON;
+	case RPT_QUEUE:
+		return 8;
+	default:
+		return flow;
+	}
+}
+
+static __always_inline __u32 item_bytes(__u32 kind)
+{
+	return key_bytes(kind) + RPT_VALUE;
+}
+
+static __always_inline __u32 items_per_packet(__u32 kind)
+{
+	return kind == 2 * RPT_DROPS + 1 ? RPT_ROOM / RPT_ITEM_MAX : RPT_ITEMS;
+}
+
+struct item {
+	__u8 bytes[RPT_ITEM_MAX];
+};
+
 /*
  * Linux 6.1's verifier loses the bounds of a 32-bit number spilled to the stack, but not of a
- * pointer: make it as soon as the bounds are known.
+ * pointer: make it as soon as the bounds are known. What is copied beyond the item, the next one
+ * overwrites.
  */
-static __always_inline void put_item(struct report_slot *s, __u32 n, const __u8 *item, __u32 v6)
+static __always_inline void put_item(struct report_slot *s, __u64 at, const struct item *item)
 {
-	__u64 at = (__u64)n * (v6 ? RPT_ITEM6 : RPT_ITEM4);
 	__u8 *to;
 
 	asm volatile("" : "+r"(at));
-	if (at > RPT_ITEMS * RPT_ITEM6 - RPT_ITEM6)
+	if (at > sizeof(s->message) - RPT_FIXED - RPT_ITEM_MAX)
 		return; /* impossible */
 	to = s->message + RPT_FIXED + at;
 	asm volatile("" : "+r"(to));
-	if (v6)
-		__builtin_memcpy(to, item, RPT_ITEM6);
-	else
-		__builtin_memcpy(to, item, RPT_ITEM4);
+	__builtin_memcpy(to, item, sizeof(*item));
 }
 
 /* Adds an item to this CPU's packet. False: no room. */
-static __always_inline bool put(const __u8 *item, __u32 v6, __u64 now)
+static __noinline bool put(const struct item *item, __u32 kind, __u64 now)
 {
-	__u32 at = bpf_get_smp_processor_id() * 2 + v6, fresh = RPT_NONE, slot, done = RPT_NONE,
-	      n = 0, c;
+	__u32 at = bpf_get_smp_processor_id() * RPT_KINDS + kind, fresh = RPT_NONE, slot,
+	      done = RPT_NONE, n = 0, c;
+	const __u32 most = items_per_packet(kind), size = item_bytes(kind);
 	struct pending *p = bpf_map_lookup_elem(&pendings, &at);
 	struct report_slot *s;
 	bool taken = false;
@@ -147,11 +176,11 @@ static __always_inline bool put(const __u8 *item, __u32 v6, __u64 now)
 		fresh = RPT_NONE;
 	}
 	c = p->count;
-	if (p->slot == slot && c < RPT_ITEMS) {
-		put_item(s, c, item, v6);
+	if (p->slot == slot && c < most) {
+		put_item(s, (__u64)c * size, item);
 		taken = true;
 		p->count = c + 1;
-		if (c + 1 == RPT_ITEMS || now - p->since_ns >= config.flush_ns) {
+		if (c + 1 == most || now - p->since_ns >= config.flush_ns) {
 			done = slot;
 			n = c + 1;
 			p->slot = RPT_NONE;
@@ -164,7 +193,7 @@ static __always_inline bool put(const __u8 *item, __u32 v6, __u64 now)
 	if (taken)
 		__sync_fetch_and_add(&handed, 1);
 	if (done != RPT_NONE)
-		finish(done, n, v6);
+		finish(done, n, kind);
 	return taken;
 }
 
@@ -202,28 +231,56 @@ static __always_inline bool in_sample(const struct report_flow_key *k)
 	return !(h & ((1u << config.sample) - 1));
 }
 
-static __always_inline bool put_flow(const struct report_flow_key *k, bool v6, __u64 packets,
-				     __u64 bytes, __u64 now)
+static __always_inline void put32(__u8 *to, __u32 v)
 {
-	const __u32 address = v6 ? 16 : 4, key = v6 ? RPT_KEY6 : RPT_KEY4;
-	__u8 item[RPT_ITEM6 + 3] = {0};
+	v = bpf_htonl(v);
+	__builtin_memcpy(to, &v, 4);
+}
 
-	__builtin_memcpy(item, k->source, address);
-	__builtin_memcpy(item + address, k->target, address);
-	__builtin_memcpy(item + 2 * address, &k->source_port, 2);
-	__builtin_memcpy(item + 2 * address + 2, &k->target_port, 2);
-	item[key - 1] = k->protocol;
-	put64(item + key, packets);
-	put64(item + key + 8, bytes);
-	return put(item, v6, now);
+/* Writes the flow. Returns its length. */
+static __always_inline __u32 put_key(struct item *item, const struct report_flow_key *k, bool v6)
+{
+	const __u32 address = v6 ? 16 : 4;
+	__u8 *to = item->bytes;
+
+	__builtin_memcpy(to, k->source, address);
+	__builtin_memcpy(to + address, k->target, address);
+	__builtin_memcpy(to + 2 * address, &k->source_port, 2);
+	__builtin_memcpy(to + 2 * address + 2, &k->target_port, 2);
+	to[2 * address + 4] = k->protocol;
+	return 2 * address + 5;
+}
+
+/* A flow's report with a value of two numbers. reason: of drops. */
+static __always_inline bool put_version(enum report_subject what, const struct report_flow_key *k,
+					bool v6, __u32 reason, const __u64 value[2], __u64 now)
+{
+	struct item item = {};
+	__u32 n = put_key(&item, k, v6);
+
+	if (what == RPT_DROPS) {
+		put32(item.bytes + n, reason);
+		n += RPT_REASON;
+	}
+	put64(item.bytes + n, value[0]);
+	put64(item.bytes + n + 8, value[1]);
+	return put(&item, 2 * what + v6, now);
+}
+
+static __always_inline bool put_report(enum report_subject what, const struct report_flow_key *k,
+				       __u32 reason, __u64 a, __u64 b, __u64 now)
+{
+	const __u64 value[2] = {a, b};
+
+	return k->v6 ? put_version(what, k, true, reason, value, now)
+		     : put_version(what, k, false, reason, value, now);
 }
 
 /* Evictions show only in the sums: count reported bytes here and nowhere else. */
 static __always_inline void report(const struct report_flow_key *k, struct report_flow *f,
 				   __u64 packets, __u64 bytes, __u64 now)
 {
-	if (k->v6 ? put_flow(k, true, packets, bytes, now)
-		  : put_flow(k, false, packets, bytes, now))
+	if (put_report(RPT_FLOWS, k, 0, packets, bytes, now))
 		count(RPT_SAID_BYTES, bytes - __sync_lock_test_and_set(&f->reported_bytes, bytes));
 }
 
@@ -237,6 +294,59 @@ static __always_inline bool is_target(const struct report_flow_key *k)
 	return to[0] == config.target6[0] && to[1] == config.target6[1] &&
 	       to[2] == config.target6[2] && to[3] == config.target6[3];
 }
+
+/* ---- latency ---- */
+
+#define TCP_SYN 0x02
+#define TCP_ACK 0x10
+
+/* The time from a SYN to its answer, as both pass here, unless it was sent again (Karn). */
+static __always_inline void time_handshake(const struct report_flow_key *k, struct report_flow *f,
+					   __u8 flags, __u64 now)
+{
+	struct report_flow_key back = {.source_port = k->target_port,
+				       .target_port = k->source_port,
+				       .protocol = k->protocol,
+				       .v6 = k->v6};
+	__u64 took;
+
+	if (!(flags & TCP_SYN))
+		return;
+	if (!(flags & TCP_ACK)) {
+		f->syn_ns = f->syn_ns && !f->handshake_us ? 1 : now;
+		f->handshake_us = 0; /* of the connection before with these ports */
+		return;
+	}
+	__builtin_memcpy(back.source, k->target, 16);
+	__builtin_memcpy(back.target, k->source, 16);
+	f = bpf_map_lookup_elem(&flows, &back);
+	if (f && f->syn_ns > 1 && !f->handshake_us) {
+		took = (now - f->syn_ns) / 1000;
+		f->handshake_us = took ? (took < 0xffffffff ? took : 0xffffffff) : 1;
+	}
+}
+
+/* Of a connection of this host, on its way out, its socket knows. */
+static __always_inline void report_latency(struct __sk_buff *skb, const struct report_flow_key *k,
+					   const struct report_flow *f, __u64 now)
+{
+	__u32 smoothed = 0, least = 0;
+	struct bpf_sock *sk = skb->sk;
+	struct bpf_tcp_sock *tcp;
+
+	if (sk)
+		sk = bpf_sk_fullsock(sk);
+	tcp = sk ? bpf_tcp_sock(sk) : NULL;
+	if (tcp) {
+		smoothed = tcp->srtt_us >> 3; /* the kernel keeps eighths */
+		least = smoothed && tcp->rtt_min != 0xffffffff ? tcp->rtt_min : 0;
+	}
+	if ((smoothed || f->handshake_us) && may_report())
+		put_report(RPT_LATENCY, k, 0, (__u64)smoothed << 32 | least,
+			   (__u64)f->handshake_us << 32, now);
+}
+
+/* ---- what passes ---- */
 
 /* Replaces a tunnel's flow by the one within it. */
 static __always_inline void enter_tunnel(struct __sk_buff *skb, struct report_flow_key *k,
@@ -292,6 +402,8 @@ int see(struct __sk_buff *skb)
 	packets = __sync_fetch_and_add(&f->packets, p.packets) + p.packets;
 	bytes = __sync_fetch_and_add(&f->bytes, p.bytes) + p.bytes;
 	count(RPT_BYTES, p.bytes);
+	if (config.wanted[RPT_LATENCY])
+		time_handshake(&k, f, p.flags, now);
 	before = f->reported_ns;
 	if (p.last || !before || now - before >= config.every_ns ||
 	    bytes - f->reported_bytes >= config.bytes) {
@@ -300,6 +412,8 @@ int see(struct __sk_buff *skb)
 			f->reported_ns = now;
 			if (may_report())
 				report(&k, f, packets, bytes, now);
+			if (config.wanted[RPT_LATENCY] && k.protocol == IPPROTO_TCP)
+				report_latency(skb, &k, f, now);
 		}
 	}
 carry:
@@ -347,12 +461,57 @@ int sweep(struct __sk_buff *skb)
 	return 0;
 }
 
+static long report_event(void *map, const struct report_event_key *k, struct report_event *e,
+			 __u64 *now)
+{
+	const __u64 packets = e->packets;
+
+	if (packets == e->reported)
+		return 0;
+	if (!may_report())
+		return 1;
+	if (k->reason ? put_report(RPT_DROPS, &k->flow, k->reason, packets, e->bytes, *now)
+		      : put_report(RPT_RETRANSMISSIONS, &k->flow, 0, packets, e->bytes, *now))
+		e->reported = packets;
+	return 0;
+}
+
+/* For the loader: reports drops and retransmissions. */
+SEC("tc")
+int report_events(struct __sk_buff *skb)
+{
+	__u64 now = bpf_ktime_get_ns();
+
+	(void)skb;
+	bpf_for_each_map_elem(&events, report_event, &now, 0);
+	return 0;
+}
+
+__u32 queue_interface = 0; /* set by the loader, as the other two */
+__u64 queue_packets = 0, queue_bytes = 0;
+
+/* For the loader: reports the interface's queue. */
+SEC("tc")
+int report_queue(struct __sk_buff *skb)
+{
+	struct item item = {};
+
+	(void)skb;
+	put32(item.bytes, config.reporter);
+	put32(item.bytes + 4, queue_interface);
+	put64(item.bytes + 8, queue_packets);
+	put64(item.bytes + 16, queue_bytes);
+	if (may_report())
+		put(&item, 2 * RPT_QUEUE, bpf_ktime_get_ns());
+	return 0;
+}
+
 /* For the loader: queues the packet that CPU `mark` is filling. */
 SEC("tc")
 int flush(struct __sk_buff *skb)
 {
-	for (__u32 v6 = 0; v6 < 2; v6++) {
-		__u32 at = skb->mark * 2 + v6, slot = RPT_NONE, n = 0;
+	for (__u32 kind = 0; kind < RPT_KINDS; kind++) {
+		__u32 at = skb->mark * RPT_KINDS + kind, slot = RPT_NONE, n = 0;
 		struct pending *p = bpf_map_lookup_elem(&pendings, &at);
 
 		if (!p || p->slot == RPT_NONE)
@@ -365,7 +524,7 @@ int flush(struct __sk_buff *skb)
 		}
 		bpf_spin_unlock(&p->lock);
 		if (slot != RPT_NONE)
-			finish(slot, n, v6);
+			finish(slot, n, kind);
 	}
 	return 0;
 }
@@ -434,6 +593,7 @@ static __always_inline struct udphdr udp_of(__u32 payload)
 static __always_inline void fill_message(struct report_slot *s, __u32 n, __u32 bytes)
 {
 	struct dta d = {.magic = 0xd7, .version = 2, .flags = config.sign ? 1 : 0};
+	__u64 what = s->kind / 2;
 
 	if (ask) { /* two CPUs may both see it, which is harmless */
 		ask = 0;
@@ -451,9 +611,11 @@ static __always_inline void fill_message(struct report_slot *s, __u32 n, __u32 b
 		d.opcode = 1; /* Key-Write */
 		d.items = bpf_htons(n);
 		d.copies = config.copies;
-		d.key_bytes = s->v6 ? RPT_KEY6 : RPT_KEY4;
+		d.key_bytes = key_bytes(s->kind);
 		d.value_bytes = bpf_htons(RPT_VALUE);
-		d.store = bpf_htons(config.store);
+		asm volatile("" : "+r"(what)); /* show the verifier the bound that follows */
+		if (what < RPT_SUBJECTS)
+			d.store = bpf_htons(config.store[what]);
 	}
 	__builtin_memcpy(s->message, &d, sizeof(d));
 }
@@ -577,7 +739,7 @@ int write_report(struct xdp_md *ctx)
 	if (!s)
 		return XDP_DROP;
 	n = s->count;
-	bytes = n ? RPT_FIXED + (__u64)n * (s->v6 ? RPT_ITEM6 : RPT_ITEM4) : RPT_HEADER;
+	bytes = n ? RPT_FIXED + (__u64)n * item_bytes(s->kind) : RPT_HEADER;
 	/* Linux 6.1's verifier tracks 64-bit bounds only. */
 	asm volatile("" : "+r"(bytes));
 	if (bytes < RPT_HEADER || bytes > sizeof(s->message) - RPT_PROOF) { /* impossible */

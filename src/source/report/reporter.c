@@ -23,6 +23,8 @@
 #include "base/base.h"
 #include "dta/wire/auth.h"
 #include "source/report/budget.h"
+#include "source/report/event.h"
+#include "source/report/queue.h"
 #include "source/report/shared.h"
 #include "source/report/sign.h"
 #include "source/report/report.skel.h"
@@ -67,6 +69,9 @@ struct report_kernel {
 	uint64_t swept_ns, looked_ns, quiet_ns;
 	uint32_t quiet_at; /* sequence since quiet_ns */
 	unsigned int beats;
+	struct report_events *events;
+	int queue; /* socket to ask about the interface's, or -1 */
+	uint64_t every_ns, told_ns, queue_ns;
 	uint64_t evicted, evicted_bytes;
 	bool ending;
 };
@@ -335,7 +340,7 @@ static int fill_queues(struct report_kernel *r)
 	for (uint32_t i = 0; i < RPT_SLOTS; i++)
 		if (bpf_map_update_elem(bpf_map__fd(r->skel->maps.vacant), NULL, &i, BPF_ANY))
 			return -errno;
-	for (uint32_t i = 0; i < 2 * RPT_CPUS; i++)
+	for (uint32_t i = 0; i < RPT_KINDS * (uint32_t)r->cpus; i++)
 		if (bpf_map_update_elem(bpf_map__fd(r->skel->maps.pendings), &i, &none, BPF_ANY))
 			return -errno;
 	return 0;
@@ -436,6 +441,39 @@ static int read_key(struct report_kernel *r, const struct report_kernel_opts *o,
 	return 0;
 }
 
+static bool has_events(const struct report_kernel_opts *o)
+{
+	return o->subjects & (1u << RPT_DROPS | 1u << RPT_RETRANSMISSIONS);
+}
+
+/* What this kernel cannot tell is left out, and said. */
+static void open_subjects(struct report_kernel *r, const struct report_kernel_opts *o,
+			  const struct report_config *c, unsigned int index)
+{
+	const struct report_event_config e = {
+		.interface = index, .source_port = c->source_port, .port = c->port};
+	const struct bpf_map *events = r->skel->maps.events;
+	char error[256];
+
+	r->every_ns = c->every_ns;
+	r->queue = -1;
+	if (has_events(o)) {
+		r->events = report_events_open(
+			&e, bpf_map__fd(events), bpf_map__max_entries(events),
+			o->subjects >> RPT_DROPS & 1, o->subjects >> RPT_RETRANSMISSIONS & 1, error,
+			sizeof(error));
+		if (!r->events)
+			base_logf(BASE_WARN, LOG, "drops, retransmissions: not reported: %s",
+				  error);
+	}
+	if (o->subjects >> RPT_QUEUE & 1) {
+		r->queue = report_queue_open();
+		if (r->queue < 0)
+			base_logf(BASE_WARN, LOG, "queue: not reported: %s", strerror(-r->queue));
+		r->skel->bss->queue_interface = index;
+	}
+}
+
 /* Opens and loads the programs. */
 static int load(struct report_kernel *r, const struct report_config *c,
 		const struct report_kernel_opts *o, char *error, size_t bytes)
@@ -447,6 +485,8 @@ static int load(struct report_kernel *r, const struct report_config *c,
 		return base_fail(error, bytes, -errno, "the programs: %s", strerror(errno));
 	memcpy((void *)&r->skel->rodata->config, c, sizeof(*c));
 	bpf_map__set_max_entries(r->skel->maps.flows, o->flows ? o->flows : 65536);
+	if (has_events(o))
+		bpf_map__set_max_entries(r->skel->maps.events, o->flows ? o->flows : 65536);
 	err = o->key_file ? read_key(r, o, c, error, bytes) : 0;
 	if (err)
 		return err;
@@ -468,7 +508,6 @@ struct report_kernel *report_kernel_open(const struct report_kernel_opts *o, cha
 	struct report_config c = {
 		.reporter = o->reporter,
 		.tenant = o->tenant,
-		.store = o->store,
 		.copies = o->copies ? o->copies : 2,
 		.sample = o->sample < 31 ? o->sample : 31,
 		.every_ns = o->every_ns ? o->every_ns : 100000000,
@@ -483,11 +522,16 @@ struct report_kernel *report_kernel_open(const struct report_kernel_opts *o, cha
 	struct sockaddr mac;
 	struct route way;
 
+	memcpy(c.store, o->subject_store, sizeof(c.store));
+	c.store[RPT_FLOWS] = o->store;
+	for (int i = 0; i < RPT_SUBJECTS; i++)
+		c.wanted[i] = i == RPT_FLOWS || o->subjects >> i & 1;
+
 	if (!r) {
 		snprintf(error, bytes, "out of memory");
 		return NULL;
 	}
-	r->feed = r->budget.fd = -1;
+	r->feed = r->budget.fd = r->queue = -1;
 	r->budget.credits = ~0u;
 	for (int i = 0; i < 3; i++)
 		r->hook[i].link = -1;
@@ -520,6 +564,7 @@ struct report_kernel *report_kernel_open(const struct report_kernel_opts *o, cha
 	snprintf(r->target, sizeof(r->target), c.v6 ? "[%s]:%u" : "%s:%u", address, ntohs(c.port));
 	if (c.out)
 		r->budget.fd = answers_socket(&way);
+	open_subjects(r, o, &c, index);
 	check_listener(r); /* before the first packet */
 	limit(r, base_now_ns());
 	r->skel->bss->realtime = base_realtime_ns() - base_now_ns();
@@ -571,6 +616,21 @@ void report_kernel_counts(const struct report_kernel *r, struct report_kernel_co
 	free(each);
 }
 
+void report_kernel_drops(const struct report_kernel *r,
+			 void (*each)(void *context, const char *reason, uint64_t frames),
+			 void *context)
+{
+	const char *name;
+	uint64_t frames;
+
+	for (uint32_t i = 0; r->events && i < RPT_REASONS; i++) {
+		frames = report_events_dropped(r->events, i);
+		name = report_events_reason(r->events, i);
+		if (frames)
+			each(context, name ? name : "others", frames);
+	}
+}
+
 static void raise_to(uint64_t *counter, uint64_t value)
 {
 	if ((int64_t)(value - *counter) > 0)
@@ -612,6 +672,33 @@ static void beat(struct report_kernel *r, uint64_t now)
 		r->quiet_ns = now;
 }
 
+/* An empty queue is reported once, and then each second. */
+static void tell_queue(struct report_kernel *r, uint64_t now)
+{
+	uint64_t packets, bytes;
+
+	if (report_queue_read(r->queue, r->skel->bss->queue_interface, &packets, &bytes))
+		return;
+	if (packets == r->skel->bss->queue_packets && bytes == r->skel->bss->queue_bytes &&
+	    now - r->queue_ns < SWEEP_NS)
+		return;
+	r->queue_ns = now;
+	r->skel->bss->queue_packets = packets;
+	r->skel->bss->queue_bytes = bytes;
+	run(r->skel->progs.report_queue, 0);
+}
+
+static void tell_subjects(struct report_kernel *r, uint64_t now)
+{
+	if (now - r->told_ns < r->every_ns && !r->ending)
+		return;
+	r->told_ns = now;
+	if (r->events)
+		run(r->skel->progs.report_events, 0);
+	if (r->queue >= 0)
+		tell_queue(r, now);
+}
+
 void report_kernel_tick(struct report_kernel *r)
 {
 	uint64_t now = base_now_ns();
@@ -627,6 +714,7 @@ void report_kernel_tick(struct report_kernel *r)
 		sweep(r);
 		r->swept_ns = now;
 	}
+	tell_subjects(r, now);
 	for (int cpu = 0; cpu < r->cpus; cpu++)
 		run(r->skel->progs.flush, (uint32_t)cpu);
 	beat(r, now);
@@ -672,6 +760,9 @@ void report_kernel_close(struct report_kernel *r)
 		close(r->feed);
 	detach(&r->hook[0]);
 	bpf_link__destroy(r->pass);
+	report_events_close(r->events);
+	if (r->queue >= 0)
+		close(r->queue);
 	report_bpf__destroy(r->skel);
 	if (r->budget.fd >= 0)
 		close(r->budget.fd); /* keeps the far end's namespace alive */

@@ -38,6 +38,9 @@ struct report_kernel_opts {
 	uint32_t flows;		/* size of the flow table (LRU); 0: 65536 */
 	/* Packets are signed with the key in this file (dta_key_read()); NULL: they are not. */
 	const char *key_file;
+	/* Besides flows: a bit for each enum report_subject, and its store. */
+	uint32_t subjects;
+	uint16_t subject_store[RPT_SUBJECTS];
 	bool inner;		/* of VXLAN and Geneve, report the flows within */
 	const char *translator; /* name of the one that is meant; NULL: its address */
 };
@@ -52,6 +55,11 @@ struct report_kernel_counts {
 	uint64_t unsaid_bytes;		   /* of flows in the table, as of then */
 	uint64_t answers, answers_refused; /* of the translator */
 };
+
+/* Calls each() for each reason of drops, with the frames dropped for it, if drops are reported. */
+void report_kernel_drops(const struct report_kernel *r,
+			 void (*each)(void *context, const char *reason, uint64_t frames),
+			 void *context);
 
 /* NULL with one line in error. Needs CAP_NET_ADMIN, CAP_BPF and CAP_SYS_ADMIN. */
 struct report_kernel *report_kernel_open(const struct report_kernel_opts *opts, char *error,

@@ -6,19 +6,29 @@
 #include <linux/types.h>
 
 /*
- * A report says of one flow, one way, what went by since it is known:
- *   key    source address (4 or 16 bytes), destination address, source port, destination port,
- *          protocol
- *   value  packets, bytes: 8 bytes each
- * all big-endian, as a Key-Write of docs/dta-wire.md.
+ * What is reported, as Key-Writes of docs/dta-wire.md. Keys begin with a flow, one way: source
+ * address (4 or 16 bytes), destination address, source port, destination port, protocol. Values
+ * have 16 bytes. All is big-endian.
  */
-#define RPT_KEY4     13
-#define RPT_KEY6     37
-#define RPT_VALUE    16
-#define RPT_ITEM4    (RPT_KEY4 + RPT_VALUE)
-#define RPT_ITEM6    (RPT_KEY6 + RPT_VALUE)
+enum report_subject {
+	RPT_FLOWS,	     /* u64 packets, u64 bytes since it is known */
+	RPT_DROPS,	     /* key: and u32 reason; u64 packets, u64 bytes of IP */
+	RPT_RETRANSMISSIONS, /* u64 segments, u64 bytes of data */
+	RPT_LATENCY, /* u32 smoothed RTT, u32 least RTT, u32 RTT of the handshake, u32 0; us */
+	RPT_QUEUE,   /* key: u32 reporter, u32 interface; u64 packets, u64 bytes */
+	RPT_SUBJECTS
+};
+/* A subject, and the IP version of its keys: 2 * subject + v6. */
+#define RPT_KINDS    (2u * RPT_SUBJECTS)
 
-#define RPT_ITEMS    24u   /* per packet: either IP version fits an MTU of 1500 */
+#define RPT_KEY4     13u
+#define RPT_KEY6     37u
+#define RPT_REASON   4u
+#define RPT_VALUE    16u
+#define RPT_ITEM_MAX (RPT_KEY6 + RPT_REASON + RPT_VALUE)
+
+#define RPT_ITEMS    24u   /* per packet, at most */
+#define RPT_ROOM     1272u /* of items: either IP version fits an MTU of 1500 */
 #define RPT_SLOTS    1024u /* packets that wait for a carrier or are being filled */
 #define RPT_NONE     0xffffffffu
 #define RPT_CPUS     1024u
@@ -28,7 +38,7 @@
 #define RPT_HEADER   32u       /* of a packet, alone in a heartbeat (docs/dta-wire.md) */
 #define RPT_FIXED    (32 + 12) /* with the header of its block */
 #define RPT_PROOF    24u       /* translator meant, and MAC */
-#define RPT_MESSAGE  (RPT_FIXED + RPT_ITEMS * RPT_ITEM6 + RPT_PROOF)
+#define RPT_MESSAGE  (RPT_FIXED + RPT_ROOM + RPT_PROOF)
 #define RPT_LONGEST  (RPT_HEADERS6 + RPT_MESSAGE)
 
 enum report_count {
@@ -54,7 +64,9 @@ struct report_config {
 	__u32 carrier; /* interface index of the carrier */
 	__u32 out;     /* interface index that reports leave by; 0: this host */
 	__u32 reporter, incarnation;
-	__u16 tenant, store;
+	__u16 tenant;
+	__u16 store[RPT_SUBJECTS];
+	__u8 wanted[RPT_SUBJECTS];
 	__u16 source_port, port; /* network order, as the addresses */
 	__u32 source, target;
 	__u8 copies; /* N of the Key-Writes */
@@ -87,10 +99,30 @@ struct report_flow_key {
 struct report_flow {
 	__u64 packets, bytes;
 	__u64 reported_ns, reported_bytes;
+	__u64 syn_ns; /* of its first packet; 1: sent again */
+	__u32 handshake_us, pad;
+};
+
+/* Drops of a flow by reason; reason 0: retransmissions. */
+struct report_event_key {
+	struct report_flow_key flow;
+	__u32 reason;
+};
+
+struct report_event {
+	__u64 packets, bytes;
+	__u64 reported; /* packets */
+};
+
+#define RPT_REASONS 256u
+
+struct report_event_config {
+	__u32 interface, netns;
+	__u16 source_port, port; /* of the reporter's own packets, in network order */
 };
 
 struct report_slot {
-	__u32 count, v6, sequence, pad;
+	__u32 count, kind, sequence, pad;
 	__u8 message[RPT_MESSAGE]; /* the payload of the packet */
 };
 
