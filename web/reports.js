@@ -193,7 +193,7 @@ async function drawReporters() {
 }
 
 // What each protocol numbers, and so what is known to be lost.
-const NUMBERED = {int: "packets of reports", ipfix: "records", netflow: "flows, or packets of version 9", sflow: "samples"};
+const NUMBERED = {int: "packets of reports", ipfix: "records", netflow: "flows of version 5, datagrams of version 9", sflow: "samples"};
 
 // What devices send, by its kind.
 function drawInputs() {

@@ -10,7 +10,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'common'))
 from bench import CPUS, Part, check, cpu_ns, on, poll  # noqa: E402
-from support.store_server import Store, StoreServer  # noqa: E402
+from support.store_server import CONTROL, Store, StoreServer  # noqa: E402
 
 FIRST_QPN = 0x100  # xdp_sink.h
 
@@ -33,6 +33,7 @@ class Threads:
         found = poll(lambda: [p for p in os.listdir('/proc') if p.isdigit() and self._name(p).startswith(f'napi/{interface}')])
         check(found, f'{interface} has no thread')
         subprocess.run(['taskset', '-pc', str(cpu), found[0]], check=True, stdout=subprocess.DEVNULL)
+        os.setpriority(os.PRIO_PROCESS, int(found[0]), os.getpriority(os.PRIO_PROCESS, 0))
         return int(found[0])
 
     @staticmethod
@@ -52,7 +53,7 @@ class Server(StoreServer):
         super().__init__(path, stores)
 
     def name_stores(self, c):
-        self.say(c, {'type': 'welcome', 'version': 3, 'instance': 7, 'lane': 0, 'port': 0})
+        self.say(c, {'type': 'welcome', 'version': CONTROL, 'instance': 7, 'lane': 0, 'port': 0})
         for i, s in enumerate(self.stores):
             self.say(c, {'type': 'object', 'number': i, 'bytes': s.bytes, 'addr': 1 << 40, 'rkey': 1})
             self.say(c, {'type': 'store', 'tenant': 0, 'store': s.number, 'name': s.kind, 'object': i, 'epoch': 0,
@@ -85,7 +86,7 @@ def out_pair():
         subprocess.run(['ip', *args.split()], check=True)
 
 
-def run(build, folder, veth, threads, count, keys, slots):
+def run(build, folder, veth, threads, count, keys, slots, every):
     """The account of a translator in the kernel; {'packets', 'rate', 'core_ns': CPU time per packet translated}."""
     ip = '10.78.0.2'
     server = Server(f'{folder}/raw', [Store('key-write', 1, slots=slots, value=8, copies=1)], mac_of('sl-sink'), ip)
@@ -100,7 +101,7 @@ def run(build, folder, veth, threads, count, keys, slots):
     threads.give('sl-sink', CPUS[-1])
     before, process = cpu_ns(receiver), cpu_ns(t.pid)
     g = Part(*veth.inside, 'taskset', '-c', CPUS[-1], f'{build}/bench/dta/xdp_load', 'sl-far', veth.mac, '10.77.0.2',
-             '10.77.0.1', '40040', count, keys, 1)
+             '10.77.0.1', '40040', count, keys, 1, every)
     check(g.wait() == 0, 'the generator failed', g)
     core, process = cpu_ns(receiver) - before, cpu_ns(t.pid) - process
     seconds = json.loads(g.out[-1])['seconds']

@@ -71,8 +71,11 @@ static struct service *find_service(struct bridge_otlp_server *o, struct bridge_
 		}
 	}
 	if (to)
-		new.publisher = bridge_publish_open(&(struct bridge_publish_opts){
-			.service = new.name, .pod = new.instance, .socket = o->w->o->socket});
+		new.publisher = bridge_publish_open(
+			&(struct bridge_publish_opts){.service = new.name,
+						      .pod = new.instance,
+						      .socket = o->w->o->socket,
+						      .scale = (int)o->w->o->scale});
 	if (!new.publisher) {
 		base_log_limited(BASE_WARN, LOG, "refused: no room for a further service max=%u",
 				 SERVICES);

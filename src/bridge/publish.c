@@ -331,11 +331,11 @@ static bool on_point(struct bridge_sink *sink, const struct bridge_point *t)
 	bool full = false, good = !p->skip;
 
 	if (t->exponential && good) {
-		good = bridge_publish_expand(t, p->expanded);
+		good = bridge_publish_expand(&p->grid, t, p->expanded);
 		p->counts.refused += t->exponential->negative > 0; /* these observations */
 		expanded = *t;
 		expanded.values = p->expanded;
-		expanded.value_count = EXPONENTIAL_VALUES;
+		expanded.value_count = p->grid.values;
 		t = &expanded;
 	}
 	if (p->fresh_order)
@@ -349,7 +349,7 @@ static bool on_point(struct bridge_sink *sink, const struct bridge_point *t)
 		p->series[i].round = p->round;
 		p->series[i].set_ns = p->now_ns;
 		set(p, &p->series[i], t);
-		bridge_publish_exemplars(&p->families[p->series[i].family], &p->series[i], t);
+		bridge_publish_exemplars(p, &p->families[p->series[i].family], &p->series[i], t);
 	}
 	if (!BASE_GROW(p->order, p->order_count, p->order_room))
 		return false;
@@ -381,6 +381,8 @@ static void on_values(struct bridge_sink *sink, const double *values, size_t n)
 struct bridge_publisher *bridge_publish_open(const struct bridge_publish_opts *o)
 {
 	struct bridge_publisher *p = calloc(1, sizeof(*p));
+	const int finer = BASE_MAX(o->scale - BRIDGE_SCALE, 0);
+	const uint32_t cells = CELLS << finer; /* as many histograms in a region */
 	int err = ENOMEM;
 
 	if (!p)
@@ -391,10 +393,12 @@ struct bridge_publisher *bridge_publish_open(const struct bridge_publish_opts *o
 	p->bytes_max = o->bytes_max ?: BYTES_MAX;
 	p->series_max = o->series_max ?: BRIDGE_POINTS_MAX;
 	p->family = p->series_free = NONE;
-	if (p->service && p->pod) {
+	p->grid = bridge_publish_grid(o->scale ?: BRIDGE_SCALE);
+	p->expanded = malloc(p->grid.values * sizeof(*p->expanded));
+	if (p->service && p->pod && p->expanded) {
 		p->publisher = sl_publisher_open(
 			&SL_OPTS(sl_publisher_opts, .service = p->service, .pod = p->pod,
-				 .socket = o->socket, .max_cells = CELLS, .max_threads = 1,
+				 .socket = o->socket, .max_cells = cells, .max_threads = 1,
 				 .schema_bytes = CELLS * RECORD_BYTES, .exemplars = EXEMPLARS,
 				 .flags = o->detached ? SL_PUBLISHER_DETACHED : 0));
 		err = errno;
@@ -424,6 +428,7 @@ void bridge_publish_close(struct bridge_publisher *p)
 	free(p->order);
 	free(p->scratch);
 	free(p->buckets);
+	free(p->expanded);
 	free(p->service);
 	free(p->pod);
 	free(p->name);

@@ -11,12 +11,14 @@
 #include <sidelight/sidelight.h>
 
 #include "bridge/bridge.h"
+#include "bridge/run.h"
 
 struct bridge_publish_opts {
 	const char *service, *pod; /* labels of the target; copied */
 	const char *socket;	   /* the agent's, or NULL */
 	uint64_t bytes_max;	   /* of all series in regions; 0: 64 MiB */
 	size_t series_max;	   /* 0: BRIDGE_POINTS_MAX */
+	int scale;		   /* of exponential histograms, up to 8; 0: BRIDGE_SCALE */
 	bool detached;
 };
 

@@ -8,15 +8,27 @@
 #define NONE UINT32_MAX
 
 /*
- * All exponential histograms have the same buckets, of factor 2^(1/8) from 2^-24 to 2^24: those of
- * a sender come and go, and its scale falls, while a region keeps its own. Counts stay exact. Their
+ * All exponential histograms of a target have the same buckets, of factor 2^(2^-scale): those of a
+ * sender come and go, and its scale falls, while a region keeps its own. Counts stay exact. Their
  * values are sum, count, the zero bucket, the buckets, and what is above; none is cumulated.
  */
-#define EXPONENTIAL_SCALE   3
-#define EXPONENTIAL_OCTAVES 24
-#define EXPONENTIAL_FIRST   (-EXPONENTIAL_OCTAVES * (1 << EXPONENTIAL_SCALE) + 1)
-#define EXPONENTIAL_BUCKETS (2 * EXPONENTIAL_OCTAVES * (1 << EXPONENTIAL_SCALE))
-#define EXPONENTIAL_VALUES  (BRIDGE_BUCKETS + EXPONENTIAL_BUCKETS + 2u)
+#define EXPONENTIAL_OCTAVES 24 /* each way from 1, unless these are too many buckets */
+#define EXPONENTIAL_MAX	    2047u
+
+struct bridge_publish_grid {
+	int scale, octaves, first; /* first: the number of the first bucket */
+	uint32_t buckets, values;
+};
+
+static inline struct bridge_publish_grid bridge_publish_grid(int scale)
+{
+	int most = (int)(EXPONENTIAL_MAX >> scale);
+	int octaves = most < EXPONENTIAL_OCTAVES ? most : EXPONENTIAL_OCTAVES;
+	uint32_t buckets = (uint32_t)(2 * octaves) << scale;
+
+	return (struct bridge_publish_grid){scale, octaves, -(octaves << scale) + 1, buckets,
+					    BRIDGE_BUCKETS + buckets + 2};
+}
 
 struct bridge_publish_family {
 	uint64_t hash;
@@ -95,7 +107,8 @@ struct bridge_publisher {
 	uint32_t family;
 	bool skip;
 
-	double expanded[EXPONENTIAL_VALUES];
+	struct bridge_publish_grid grid;
+	double *expanded; /* grid.values */
 	char *scratch;
 	size_t scratch_room;
 	uint64_t *buckets;
@@ -116,14 +129,16 @@ void bridge_publish_family_free(struct bridge_publish_family *f);
 int bridge_publish_series_create(struct bridge_publisher *p, const struct bridge_publish_family *f,
 				 struct bridge_publish_series *s, const struct bridge_point *t);
 /* Keeps those of the point, unless they are the ones before. */
-void bridge_publish_exemplars(const struct bridge_publish_family *f,
+void bridge_publish_exemplars(const struct bridge_publisher *p,
+			      const struct bridge_publish_family *f,
 			      struct bridge_publish_series *s, const struct bridge_point *t);
 void bridge_publish_remove(struct bridge_publisher *p, const struct bridge_publish_family *f,
 			   const struct sl_label *labels, size_t n);
 void bridge_publish_set(struct bridge_publisher *p, const struct bridge_publish_family *f,
 			const struct bridge_publish_series *s, const double *values, size_t n);
 /* The values of a point with exponential buckets. False: a scale that there is not. */
-bool bridge_publish_expand(const struct bridge_point *t, double out[EXPONENTIAL_VALUES]);
+bool bridge_publish_expand(const struct bridge_publish_grid *g, const struct bridge_point *t,
+			   double *out);
 /* What a series takes of a region. */
 size_t bridge_publish_record_bytes(const struct bridge_publisher *p, const struct bridge_point *t,
 				   size_t label_bytes);

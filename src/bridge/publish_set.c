@@ -20,26 +20,27 @@ static int64_t divide_up(int64_t i, int shift)
 	return -(-i >> shift);
 }
 
-bool bridge_publish_expand(const struct bridge_point *t, double out[EXPONENTIAL_VALUES])
+bool bridge_publish_expand(const struct bridge_publish_grid *g, const struct bridge_point *t,
+			   double *out)
 {
 	const struct bridge_exponential *e = t->exponential;
-	double *zero = out + BRIDGE_BUCKETS, *above = zero + EXPONENTIAL_BUCKETS + 1;
+	double *zero = out + BRIDGE_BUCKETS, *above = zero + g->buckets + 1;
 
 	if (e->scale < -10 || e->scale > 20 || t->value_count != BRIDGE_BUCKETS)
 		return false;
-	memset(out, 0, EXPONENTIAL_VALUES * sizeof(*out));
+	memset(out, 0, g->values * sizeof(*out));
 	out[BRIDGE_SUM] = t->values[BRIDGE_SUM];
 	out[BRIDGE_COUNT] = t->values[BRIDGE_COUNT];
 	*zero = (double)e->zero_count;
 	for (size_t i = 0; i < e->bucket_count; i++) {
 		int64_t at = e->first + (int64_t)i;
 
-		at = e->scale < EXPONENTIAL_SCALE ? at * (1 << (EXPONENTIAL_SCALE - e->scale))
-						  : divide_up(at, e->scale - EXPONENTIAL_SCALE);
-		at -= EXPONENTIAL_FIRST;
-		*(at < 0		      ? zero
-		  : at >= EXPONENTIAL_BUCKETS ? above
-					      : zero + 1 + at) += (double)e->buckets[i];
+		at = e->scale < g->scale ? at * (1 << (g->scale - e->scale))
+					 : divide_up(at, e->scale - g->scale);
+		at -= g->first;
+		*(at < 0	     ? zero
+		  : at >= g->buckets ? above
+				     : zero + 1 + at) += (double)e->buckets[i];
 	}
 	return true;
 }
@@ -93,10 +94,10 @@ static struct sl_metric_opts opts_of(const struct bridge_publisher *p, enum brid
 		o.quantiles = t->bounds;
 		o.quantile_count = t->bound_count;
 	} else if (t->exponential) {
-		o.scale = EXPONENTIAL_SCALE;
+		o.scale = p->grid.scale;
 		o.use_scale = true;
-		o.min = ldexp(1, -EXPONENTIAL_OCTAVES);
-		o.max = ldexp(1, EXPONENTIAL_OCTAVES);
+		o.min = ldexp(1, -p->grid.octaves);
+		o.max = ldexp(1, p->grid.octaves);
 	} else {
 		o.bounds = t->bounds;
 		o.bound_count = t->bound_count;
@@ -297,13 +298,16 @@ static void set_histogram(struct bridge_publisher *p, const struct bridge_publis
 		sl_histogram_mirror(s->histogram, b, n, values[BRIDGE_SUM]);
 }
 
-static void set_exponential(const struct bridge_publish_series *s, const double *values)
+static void set_exponential(struct bridge_publisher *p, const struct bridge_publish_series *s,
+			    const double *values)
 {
-	uint64_t b[EXPONENTIAL_BUCKETS + 2];
+	const size_t n = p->grid.buckets + 2;
 
-	for (size_t i = 0; i < EXPONENTIAL_BUCKETS + 2; i++)
-		b[i] = count_of(values[BRIDGE_BUCKETS + i]);
-	sl_histogram_mirror(s->histogram, b, EXPONENTIAL_BUCKETS + 2, values[BRIDGE_SUM]);
+	if (!base_grow(&p->buckets, &p->bucket_room, n, sizeof(*p->buckets)))
+		return;
+	for (size_t i = 0; i < n; i++)
+		p->buckets[i] = count_of(values[BRIDGE_BUCKETS + i]);
+	sl_histogram_mirror(s->histogram, p->buckets, n, values[BRIDGE_SUM]);
 }
 
 void bridge_publish_set(struct bridge_publisher *p, const struct bridge_publish_family *f,
@@ -328,7 +332,7 @@ void bridge_publish_set(struct bridge_publisher *p, const struct bridge_publish_
 	case BRIDGE_HISTOGRAM:
 	case BRIDGE_GAUGE_HISTOGRAM:
 		if (f->exponential)
-			set_exponential(s, values);
+			set_exponential(p, s, values);
 		else
 			set_histogram(p, s, f->type == BRIDGE_GAUGE_HISTOGRAM, values, n);
 		break;
@@ -344,11 +348,11 @@ void bridge_publish_set(struct bridge_publisher *p, const struct bridge_publish_
 /* ---- exemplars ---- */
 
 /* The bucket of an exponential histogram, in the order of sl_histogram_mirror(). */
-static size_t exponential_bucket(double v)
+static size_t exponential_bucket(const struct bridge_publish_grid *g, double v)
 {
-	double at = v > 0 ? ceil(log2(v) * (1 << EXPONENTIAL_SCALE)) - EXPONENTIAL_FIRST + 1 : 0;
+	double at = v > 0 ? ceil(log2(v) * (1 << g->scale)) - g->first + 1 : 0;
 
-	return at < 0 ? 0 : at > EXPONENTIAL_BUCKETS ? EXPONENTIAL_BUCKETS + 1 : (size_t)at;
+	return at < 0 ? 0 : at > g->buckets ? g->buckets + 1 : (size_t)at;
 }
 
 static bool is_id(struct bridge_text key)
@@ -398,7 +402,8 @@ static uint64_t hash_of_exemplars(const struct bridge_point *t)
 	return h;
 }
 
-void bridge_publish_exemplars(const struct bridge_publish_family *f,
+void bridge_publish_exemplars(const struct bridge_publisher *p,
+			      const struct bridge_publish_family *f,
 			      struct bridge_publish_series *s, const struct bridge_point *t)
 {
 	struct sl_label labels[SL_LABELS_MAX];
@@ -426,10 +431,11 @@ void bridge_publish_exemplars(const struct bridge_publish_family *f,
 		if (f->type == BRIDGE_COUNTER)
 			sl_counter_f64_mirror_exemplar(s->counter, e->value, &x);
 		else
-			sl_histogram_mirror_exemplar(s->histogram,
-						     f->exponential ? exponential_bucket(e->value)
-								    : e->bucket - BRIDGE_BUCKETS,
-						     e->value, &x);
+			sl_histogram_mirror_exemplar(
+				s->histogram,
+				f->exponential ? exponential_bucket(&p->grid, e->value)
+					       : e->bucket - BRIDGE_BUCKETS,
+				e->value, &x);
 	}
 }
 

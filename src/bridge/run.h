@@ -11,6 +11,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define BRIDGE_SCALE	 3 /* of exponential histograms, by default */
+#define BRIDGE_SCALE_MAX 8
+
 struct bridge_opts {
 	const char *const *scrapes; /* "URL[,job=NAME][,interval=TIME][,timeout=TIME]" */
 	size_t scrape_count;
@@ -21,6 +24,7 @@ struct bridge_opts {
 	const char *const *statsd; /* "HOST:PORT", "unix:/PATH" */
 	size_t statsd_count;
 	const char *otlp;   /* "HOST:PORT" or "unix:/PATH"; or NULL */
+	uint64_t scale;	    /* of exponential histograms */
 	uint64_t expire_ns; /* a StatsD series that is not updated for this long ends */
 	const char *socket; /* the agent's */
 	bool unconfined;

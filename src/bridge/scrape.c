@@ -347,8 +347,11 @@ static int open_scrape(struct scrape *s)
 
 	s->parser = bridge_text_new(NULL);
 	s->families = bridge_families_new(NULL);
-	s->publisher = bridge_publish_open(&(struct bridge_publish_opts){
-		.service = s->o->job, .pod = s->o->instance, .socket = s->w->o->socket});
+	s->publisher =
+		bridge_publish_open(&(struct bridge_publish_opts){.service = s->o->job,
+								  .pod = s->o->instance,
+								  .socket = s->w->o->socket,
+								  .scale = (int)s->w->o->scale});
 	s->scrapes = bridge_counter(s->w, "sidelight_bridge_scrapes_total",
 				    "Scrapes, whether they failed or not.", l, 1);
 	s->refused = bridge_counter(s->w, "sidelight_bridge_refused_total",

@@ -235,6 +235,7 @@ static struct {
 	 .mode = "0666",
 	 .bridge = {.interval_ns = 15000000000ull,
 		    .host_interval_ns = 100000000ull,
+		    .scale = BRIDGE_SCALE,
 		    .expire_ns = 3600000000000ull}};
 
 static const struct base_option table[] = {
@@ -322,6 +323,8 @@ static const struct base_option table[] = {
 		  "end a series of StatsD that is not updated for this long; 0: never"),
 	BASE_STRING("otlp", 0, &set.bridge.otlp, "unix:PATH|ADDR:PORT",
 		    "receive metrics of OpenTelemetry at /v1/metrics; no ADDR is loopback"),
+	BASE_UINT("exponential-scale", 0, &set.bridge.scale, BRIDGE_SCALE, BRIDGE_SCALE_MAX, "N",
+		  "buckets of exponential histograms of --otlp and --scrape: of factor 2^(2^-N)"),
 	BASE_FLAG("status", 0, &set.status,
 		  "print the status of the agent that serves the socket, and exit"),
 	BASE_FLAG("json", 0, &set.as_json, "print --status as JSON"),

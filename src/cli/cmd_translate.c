@@ -193,6 +193,7 @@ static struct dta_input *open_socket(struct translate *t, uint32_t i, uint32_t i
 								: t->device_address[i],
 					     .as = index ? &t->where[i] : NULL,
 					     .share = t->workers > 1,
+					     .by_sender = listens ? 0 : t->workers,
 					     .receive_bytes = t->buffer};
 	struct dta_input *in = dta_input_udp(&o, error, bytes);
 	const int err = in && !index ? dta_input_udp_where(in, &t->where[i]) : 0;

@@ -30,13 +30,14 @@ async function main() {
   const provider = new MeterProvider({
     resource,
     readers: [reader],
-    views: [new View({ instrumentName: 'size', aggregation: Aggregation.ExponentialHistogram() })],
+    views: ['size', 'near'].map((instrumentName) => new View({ instrumentName, aggregation: Aggregation.ExponentialHistogram() })),
   });
   const meter = provider.getMeter('test');
   const requests = meter.createCounter('http.requests', { description: 'Requests.' });
   const level = meter.createUpDownCounter('level');
   const wait = meter.createHistogram('wait', { unit: 's', advice: { explicitBucketBoundaries: [1, 10, 100] } });
   const size = meter.createHistogram('size', { unit: 'By' });
+  const near = meter.createHistogram('near', { unit: 'By' });
   const done = { exponential: 0 };
 
   for (let part = 0; part < parts; part++) {
@@ -45,6 +46,7 @@ async function main() {
       level.add(i % 2 ? 1 : -2);
       wait.record(i % 200);
       size.record(i % 1000);
+      near.record(100 + i % 1000);
       done.exponential += i % 1000;
     }
     await provider.forceFlush();

@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 
+from support import exposition
 from support import http as client
 from support.process import SCALE, Part, case, check, poll, run_cases, skip, wait_until, workdir
 from support.published import read
@@ -543,6 +544,30 @@ def protobuf_brings_native_histograms():
         cut.append(True)
         wait_until(lambda: now().get('up') == 0 and 'g' not in now(), now, collector, agent)
         wait_until(lambda: count(collector, 'failures', cause='malformed') > 0, now, collector, agent)
+
+
+@case
+def native_histograms_keep_a_finer_scale():
+    """Up to that of the agent: the same buckets come out."""
+    def histogram(schema):  # buckets 40 and 41 have 3 and 4 observations
+        h = field(7, field(1, 7) + field(2, 10.5) + field(5, 2 * schema) + field(6, 1e-9) + field(12, field(1, 80) + field(2, 2)) +
+                  field(13, bytes([6, 2])))
+        m = field(1, f'n{schema}') + field(3, 4) + field(4, h)
+        return varint(len(m)) + m
+    kind = 'application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited'
+    server = Server(say(b''.join(histogram(s) for s in (3, 6, 8)), kind))
+    for scale in (6, 8):
+        with Bridged('--scrape', f'{server.url},job=pb,interval=50ms,timeout=60s,native', '--exponential-scale', str(scale)) as agent, \
+                Collector([agent], '--period', '20ms') as collector:
+            def shown():
+                body = client.request(collector.url + '/metrics', headers={'Accept': kind})[2]
+                return {f['name'][0]: f['metric'][0]['histogram'][0] for f in exposition.decode(body) if f['name'][0] in ('n3', 'n6', 'n8')}
+            got = wait_until(lambda: len(s := shown()) == 3 and s, shown, collector, agent)
+            own = got[f'n{scale}']
+            check((own['schema'], own['positive_span'], own['positive_delta']) ==
+                  ([str(scale)], [{'offset': ['40'], 'length': ['2']}], ['3', '1']), own)
+            check(all(h['sample_count'] == ['7'] and h['sample_sum'] == ['10.5'] for h in got.values()), got)
+            check(count(collector, 'refused') == 0 and count(collector, 'full') == 0, collector)
 
 
 @case

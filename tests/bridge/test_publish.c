@@ -19,13 +19,14 @@ static struct bridge_publisher *begin(size_t series_max)
 }
 
 /* The last bucket of a coarser or finer scale that lies in one of ours, and the first beyond it. */
-static void every_bucket_goes_where_its_upper_end_is(void **state)
+static void check_grid(int grid)
 {
-	static double out[EXPONENTIAL_VALUES];
+	static double out[SL_BUCKETS_MAX];
+	const struct bridge_publish_grid g = bridge_publish_grid(grid);
 	const uint64_t one = 1;
 	const double values[] = {1, 1};
 
-	(void)state;
+	assert_true(g.values <= SL_BUCKETS_MAX);
 	for (int scale = -4; scale <= 10; scale++)
 		for (int32_t i = -300; i <= 300; i++) {
 			struct bridge_exponential e = {
@@ -33,13 +34,20 @@ static void every_bucket_goes_where_its_upper_end_is(void **state)
 			const struct bridge_point t = {
 				.values = values, .value_count = 2, .exponential = &e};
 			/* In units of our buckets: the upper end is base^i. */
-			double end = ldexp(i, EXPONENTIAL_SCALE - scale);
-			double at = ceil(end) - EXPONENTIAL_FIRST + 1;
-			double want = fmin(fmax(at, 0), EXPONENTIAL_BUCKETS + 1);
+			double end = ldexp(i, g.scale - scale);
+			double at = ceil(end) - g.first + 1;
+			double want = fmin(fmax(at, 0), g.buckets + 1);
 
-			assert_true(bridge_publish_expand(&t, out));
+			assert_true(bridge_publish_expand(&g, &t, out));
 			assert_true(out[BRIDGE_BUCKETS + (size_t)want] == 1);
 		}
+}
+
+static void every_bucket_goes_where_its_upper_end_is(void **state)
+{
+	(void)state;
+	for (int grid = BRIDGE_SCALE; grid <= BRIDGE_SCALE_MAX; grid++)
+		check_grid(grid);
 }
 
 static void tell(struct bridge_publisher *p, const char *name, enum bridge_type type,

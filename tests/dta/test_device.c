@@ -674,7 +674,7 @@ static void sampled_flows_are_scaled(void **state)
 	run_end(x);
 }
 
-/* A scope of NetFlow 9 has a number of its own: 2, an interface, is not packetDeltaCount. */
+/* Scopes come before the options, and of both the bytes are told, not the number. */
 static void netflow9_options_have_scopes(void **state)
 {
 	struct drive *x = run_new("netflow");

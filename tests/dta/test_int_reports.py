@@ -76,9 +76,11 @@ def hop():
 
 
 c = Collector(SIDELIGHT, f'{ROOT}/examples/dta/devices.yaml', D)
-t = Translator(SIDELIGHT, c, ['int'])
-out = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-out.connect(('127.0.0.1', t.port['int']))
+t = Translator(SIDELIGHT, c, ['int'], '--workers', '3')
+# A switch may send each packet from another port: its numbers must not be spread over the workers.
+outs = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(16)]
+for s in outs:
+    s.connect(('127.0.0.1', t.port['int']))
 paths, drops, number, sent = {}, {}, 0, 0
 for i in range(300):
     flow = (f'10.1.{i // 200}.{i % 200 + 1}', '10.2.0.1', 1024 + i, 443, 6 if i % 2 else 17)
@@ -86,7 +88,7 @@ for i in range(300):
     while len({h[0] for h in hops}) < len(hops):
         hops = [hop() for _ in hops]
     if i % 3 == 2:  # version 1.0, whose sink is in the stack
-        out.send(report_1(SINK + 1, i // 3, md_1(hops, flow)))
+        outs[sent % 16].send(report_1(SINK + 1, i // 3, md_1(hops, flow)))
     else:
         own = hop()[1:]
         told = report(4, md(hops, flow), 1 << 13 | 1 << 12, struct.pack('>II', own[0], 7 << 24 | own[1]), flags=0b0010)
@@ -94,7 +96,7 @@ for i in range(300):
         reason = random.randrange(1, 90)
         lost = report(4, ipv4(*flow[:2], flow[4], transport(flow)), 1, struct.pack('>BBH', 3, reason, 0), flags=0b1000)
         drops[reason] = drops.get(reason, 0) + 1
-        out.send(group(SINK, number, told, lost))
+        outs[sent % 16].send(group(SINK, number, told, lost))
         number += 1
     paths[flow] = hops
     sent += 1
@@ -112,7 +114,7 @@ for reason, n in drops.items():
     key = (socket.inet_aton('127.0.0.1') + struct.pack('>H', reason)).hex()
     wait_until(lambda: c.count('drops', key) == n, lambda: f'{c.count("drops", key)} drops for {reason}, not {n}')
 # Two numbers are missing, and the next reports are taken nevertheless.
-out.send(group(SINK, number + 2))
+outs[5].send(group(SINK, number + 2))
 wait_until(lambda: c.devices()['int']['lost'] == 2, lambda: c.devices(), t)
 a = t.account()['devices']['int']
 check(a['records'] == sum(map(len, paths.values())) + sum(drops.values()) and not any(a['refused'].values()), f'{a}')

@@ -7,6 +7,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 
 SIDELIGHT = sys.argv.pop(1)
@@ -106,6 +107,46 @@ class Report(unittest.TestCase):
             key.flush()
             p = self.run_report('--key-file', key.name, 'append', '1', 'text:item', code=1)
             self.assertIn('32 hexadecimal digits', p.stderr)
+
+    def test_what_is_not_acknowledged_stays_in_the_file(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        ring = ('--essential', '--json', '--backup-file', folder.name + '/ring', '--backup-packets', '4')
+
+        def heard():
+            """Flags, reporter and items of each packet that has come."""
+            self.udp.settimeout(.1)
+            try:
+                while True:
+                    head, items = self.items()
+                    yield head['flags'], head['reporter'], items
+            except TimeoutError:
+                self.udp.settimeout(60)
+        item = (2, 0, 0, b'\0\0\0\1', b'\0\0\0\0\0\0\0\7')
+        p = self.run_report(*ring, '--timeout', '50ms', '--reporter', '5', 'append', '1', 'u64:7', code=1)
+        self.assertEqual(p.stderr.count('\n'), 1)
+        self.assertIn('kept in the file', p.stderr)
+        self.assertIn((4, 5, [item]), heard())
+        p = self.run_report(*ring, '--timeout', '50ms', lines='', code=1)
+        self.assertEqual({(flags, reporter) for flags, reporter, items in heard() if items}, {(6, 5)})
+        self.assertEqual([json.loads(p.stdout)[k] for k in ('restored', 'waiting', 'sent')], [1, 1, 0])
+
+        def acknowledge():
+            packet, at = self.udp.recvfrom(65536)
+            while not packet[3]:
+                packet, at = self.udp.recvfrom(65536)
+            self.udp.sendto(struct.pack('>BBBBIIIII', 0xd7, 2, 1, 0, *struct.unpack('>I12xI', packet[8:28]), 1, 0xffffffff, 0), at)
+        answer = threading.Thread(target=acknowledge)
+        answer.start()
+        p = self.run_report(*ring, '--timeout', '60s', lines='')
+        answer.join()
+        self.assertEqual([json.loads(p.stdout)[k] for k in ('restored', 'waiting', 'settled')], [1, 0, 1])
+        p = self.run_report(*ring, lines='')
+        self.assertEqual(json.loads(p.stdout)['restored'], 0)
+        for args, said in ((('--reporter', '6'), 'another reporter'), (('--packet', '500'), 'or size')):
+            p = self.run_report(*ring, *args, lines='', code=1)
+            self.assertEqual(p.stderr.count('\n'), 1)
+            self.assertIn(said, p.stderr)
 
     def test_the_originals_forms(self):
         self.run_report('--legacy', 'a', 'keywrite', 'text:key1', 'text:data')

@@ -85,3 +85,40 @@ check(len(told()) == 128 and 'others were heard before' in query(), 'the list is
 t.stop(signal.SIGKILL)
 wait_until(lambda: not any(r['connected'] for r in told().values()), 'its translator is gone', c)
 check('(gone)' in query(), query())
+
+# A translator that lies: what is no reporter is left out, numbers are numbers, and all of it is bounded.
+s = socket.socket(socket.AF_UNIX)
+s.connect(f'{D}/dta.sock')
+
+
+def say(**message):
+    s.sendall(json.dumps(message).encode() + b'\n')
+
+
+good = {'tenant': 0, 'reporter': 1, 'address': '192.0.2.1', 'arrived': 5, 'rate': 1.5}
+say(type='hello', version=3, name='liar', output='shm', called='x', replicas=-7)
+say(type='reporters', more=-1, reporters=[
+    7, None, [], 'x', {}, {**good, 'address': '\x1b[2J'}, {**good, 'address': None}, {**good, 'port': -1, 'tenant': 1 << 40},
+    {**good, 'rate': -1, 'arrived': -1, 'age_seconds': 1e300, 'reporter': 'x'}, *([good] * 300)])
+say(type='reporters', reporters={'a': 1})
+say(type='reporters', more=-1, reporters=[{**good, 'port': -1, 'tenant': 1 << 40, 'arrived': -1, 'age_seconds': 1e300}] + [good] * 300)
+say(type='gap', to=1, reports='x')
+say(type='gap', **{'from': 9, 'to': 1})
+for i in range(100):
+    say(type='gap', **{'from': i, 'to': i + 1, 'reports': 1})
+
+
+def of_liar():
+    return [r for r in inventory()['reporters'] if r['translator'] == 'liar']
+
+
+wait_until(lambda: len(of_liar()) == 128 and of_liar()[0]['arrived'] == 0, lambda: f'{of_liar()}'[:500], c)
+first = of_liar()[0]
+check((first['port'], first['tenant'], first['arrived']) == (0, 0, 0) and first['age_seconds'] < 1.1e9, f'{first}')
+check(len(inventory()['reporters']) == 256 and '\x1b' not in query(), 'not bounded')
+status = json.loads(get(f'http://{c.at}/api/v1/dta'))
+wait_until(lambda: len(json.loads(get(f'http://{c.at}/api/v1/dta'))['gaps']) == 64, 'gaps', c)
+gaps = json.loads(get(f'http://{c.at}/api/v1/dta'))['gaps']
+wait_until(lambda: json.loads(get(f'http://{c.at}/api/v1/dta'))['gaps'][-1]['to'] > 99.5e-9, lambda: f'{gaps[-1]}', c)
+check(sum(g['reports'] for g in json.loads(get(f'http://{c.at}/api/v1/dta'))['gaps']) == 100, 'a gap is forgotten')
+check(status['replicas'] == 1, f'{status["replicas"]}')

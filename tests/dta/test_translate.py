@@ -10,7 +10,7 @@ import sys
 import time
 
 from support.process import Part, case, check, run_cases, wait_until, workdir
-from support.store_server import StoreServer, Store, usual
+from support.store_server import CONTROL, StoreServer, Store, usual
 
 SIDELIGHT = sys.argv[1]
 D = workdir()
@@ -657,7 +657,7 @@ def a_lying_store_server_is_left_for_an_honest_one():
     small = Store('key-write', 1, slots=64, value=8, copies=1)
 
     def welcome(c, **more):
-        StoreServer.say(c, {'type': 'welcome', 'version': 3, 'instance': 1, 'lane': 0, 'port': 0, **more})
+        StoreServer.say(c, {'type': 'welcome', 'version': CONTROL, 'instance': 1, 'lane': 0, 'port': 0, **more})
 
     def then(*messages, fd=None, **more):
         def lie(c):
@@ -674,7 +674,7 @@ def a_lying_store_server_is_left_for_an_honest_one():
     huge = Store('key-write', 1, slots=1 << 20, value=8, copies=1)
     lies = [
         ('type', then({'kind': 'welcome'})),
-        ('version', then(version=2)),
+        ('version', then(version=CONTROL - 1)),
         ('lane', then(lane=64)),
         ('descriptor', then(thing)),
         ('shorter', then(dict(thing, bytes=small.bytes + 4096), fd=small.fd)),

@@ -10,6 +10,7 @@ in_other() { ip netns exec other "$@"; }
 
 # Reports come by sl-near, frames leave by sl-out: to the memory at 10.78.0.2.
 networks() {
+	local name
 	ip netns add other
 	ip link add sl-far type veth peer name sl-near netns other
 	ip link add sl-memory type veth peer name sl-out netns other

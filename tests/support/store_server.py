@@ -10,6 +10,7 @@ import threading
 
 KINDS = {'key-write': 1, 'append': 2, 'increment': 3, 'postcard': 4, 'sketch': 5}
 BANKS = 8192
+CONTROL = 3  # version of the control channel
 
 
 def fnv(data):
@@ -116,7 +117,7 @@ class StoreServer:
             socket.send_fds(c, [data], [fd])
 
     def name_stores(self, c):
-        self.say(c, {'type': 'welcome', 'version': 3, 'instance': 7, 'lane': self.lane, 'port': 0})
+        self.say(c, {'type': 'welcome', 'version': CONTROL, 'instance': 7, 'lane': self.lane, 'port': 0})
         for i, s in enumerate(self.stores):
             self.say(c, {'type': 'object', 'number': i, 'bytes': s.bytes, 'addr': 0, 'rkey': 0}, s.fd)
             m = {'type': 'store', 'tenant': s.tenant, 'store': s.number, 'name': s.kind, 'object': i,

@@ -6,6 +6,7 @@
  * take one call.
  */
 #include "cli/generate/dta.h"
+#include "dta/wire/endian.h"
 
 #include <endian.h>
 #include <errno.h>
@@ -242,8 +243,11 @@ static void send_again(struct dta_send_sender *x, uint32_t index, uint64_t packe
 	uint8_t *data = data_of(x, rep, packet);
 
 	data[2] = (uint8_t)(data[2] | flags);
-	if (x->s->mac)
+	if (x->s->mac) {
+		/* Its time must be recent, too. */
+		dta_put64(data + 16, base_realtime_ns());
 		dta_proof_put(x->s->mac, x->translator, data, k->bytes - DTA_PROOF_BYTES);
+	}
 	if (x->queued == 2 * BURST)
 		send_queue(x, fd_of(x, index));
 	x->queue[x->queued++] = (struct iovec){data, k->bytes};

@@ -51,8 +51,8 @@ struct dta_template {
 };
 
 struct template_scratch {
-	struct dta_template t;
 	struct template_op op[FIELDS];
+	struct dta_template t;
 };
 
 /* ---- what is known of IANA's elements (and of NetFlow 9's, which have the same numbers) ---- */
@@ -659,8 +659,7 @@ static bool keep(struct dta_template_message *m, const struct template_scratch *
  * template is none that can be used, for which *bad is set.
  */
 static size_t read_fields(const struct dta_template_message *m, struct template_scratch *s,
-			  uint32_t fields, uint32_t scopes, const uint8_t *p, size_t bytes,
-			  bool *bad)
+			  uint32_t fields, const uint8_t *p, size_t bytes, bool *bad)
 {
 	uint32_t offset = 0;
 	size_t at = 0;
@@ -674,9 +673,8 @@ static size_t read_fields(const struct dta_template_message *m, struct template_
 		id = dta_get16(p + at);
 		length = dta_get16(p + at + 2);
 		at += 4;
-		/* A scope of NetFlow 9 is no element, and what its fields mean is Cisco's alone. */
-		foreign = m->netflow ? i < scopes : id & ENTERPRISE;
-		if (!m->netflow && foreign) {
+		foreign = !m->netflow && id & ENTERPRISE;
+		if (foreign) {
 			if (bytes - at < 4)
 				return 0;
 			at += 4;
@@ -722,7 +720,7 @@ static size_t define(struct dta_template_message *m, const uint8_t *p, size_t by
 	}
 	s.t.id = (uint16_t)id;
 	bad |= id < FIRST_DATA;
-	n = read_fields(m, &s, fields, scopes, p + head, bytes - head, &bad);
+	n = read_fields(m, &s, fields, p + head, bytes - head, &bad);
 	if (!n)
 		return 0;
 	if (bad) {

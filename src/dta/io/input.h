@@ -75,6 +75,7 @@ struct dta_input_udp_opts {
 	const char *address;
 	const struct sockaddr_in6 *as; /* instead of address: where another input listens */
 	int share;
+	uint32_t by_sender; /* shared by this many: what one address sends goes to one of them */
 	uint64_t receive_bytes;
 };
 struct dta_input *dta_input_udp(const struct dta_input_udp_opts *opts, char *error,

@@ -204,6 +204,40 @@ static bool is_any(const struct sockaddr *at)
 		       : ((const struct sockaddr_in *)at)->sin_addr.s_addr == INADDR_ANY;
 }
 
+/*
+ * Chooses one of n sockets by the sender's address alone. The kernel's own choice counts its port,
+ * too, and a switch may vary that per packet (Telemetry Report 2.0, section 3.1.1), so that the
+ * numbers of one device would be spread over all.
+ */
+static int steer_by_sender(int fd, uint32_t n)
+{
+	const uint32_t ip = (uint32_t)SKF_NET_OFF;
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_B | BPF_ABS, ip),
+		BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, 4),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 6, 2, 0),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, ip + 12),
+		BPF_STMT(BPF_JMP | BPF_JA, 10),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, ip + 8),
+		BPF_STMT(BPF_MISC | BPF_TAX, 0),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, ip + 12),
+		BPF_STMT(BPF_ALU | BPF_XOR | BPF_X, 0),
+		BPF_STMT(BPF_MISC | BPF_TAX, 0),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, ip + 16),
+		BPF_STMT(BPF_ALU | BPF_XOR | BPF_X, 0),
+		BPF_STMT(BPF_MISC | BPF_TAX, 0),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, ip + 20),
+		BPF_STMT(BPF_ALU | BPF_XOR | BPF_X, 0),
+		BPF_STMT(BPF_ALU | BPF_MUL | BPF_K, 0x9e3779b1), /* neighbours go to others */
+		BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, 16),
+		BPF_STMT(BPF_ALU | BPF_MOD | BPF_K, n),
+		BPF_STMT(BPF_RET | BPF_A, 0),
+	};
+	const struct sock_fprog p = {.len = sizeof(code) / sizeof(*code), .filter = code};
+
+	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &p, sizeof(p)) ? -errno : 0;
+}
+
 static int open_at(struct udp *u, const struct dta_input_udp_opts *opts, const struct sockaddr *at,
 		   socklen_t bytes)
 {
@@ -225,7 +259,9 @@ static int open_at(struct udp *u, const struct dta_input_udp_opts *opts, const s
 		setsockopt(u->in.fd, at->sa_family == AF_INET6 ? IPPROTO_IPV6 : IPPROTO_IP,
 			   at->sa_family == AF_INET6 ? IPV6_RECVPKTINFO : IP_PKTINFO, &one,
 			   sizeof(one));
-	return bind(u->in.fd, at, bytes) ? -errno : 0;
+	if (bind(u->in.fd, at, bytes))
+		return -errno;
+	return opts->by_sender > 1 ? steer_by_sender(u->in.fd, opts->by_sender) : 0;
 }
 
 /* Resolves the address. 0, or -EINVAL with error. */

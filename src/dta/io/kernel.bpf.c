@@ -173,13 +173,14 @@ static inline int send(struct xdp_md *ctx, struct dta_kernel_queue *q, unsigned 
 	for (unsigned i = 0; i < 48; i += 8)
 		*(__u64 *)(f + i) = *(const __u64 *)(s->head + i);
 	*(__u16 *)(f + 48) = *(const __u16 *)(s->head + 48);
+	/* Before it has a PSN, so that user space knows of every frame whose PSN it takes back. */
+	q->frames++;
+	q->sent_adds += add;
+	q->bytes += add ? 8 : 8 * (pairs - 2);
 	psn = __sync_fetch_and_add(&q->psn, 1) & KERNEL_PSN;
 	word = bpf_htonl(psn | ((psn % KERNEL_ACK_EVERY) == 0 ? 1u << 31 : 0));
 	q->adds_at[psn & (KERNEL_FLIGHT - 1)] = q->adds;
 	q->adds += add;
-	q->sent_adds += add;
-	q->frames++;
-	q->bytes += add ? 8 : 8 * (pairs - 2);
 	*(__u32 *)(f + KERNEL_HEAD) = word;
 	crc = crc_word(~s->crc, word);
 	f += KERNEL_HEAD + 4;

@@ -12,7 +12,7 @@
 #include "dta/query/json.h"
 
 #define PAGE_RECORDS 4096u
-#define PAGE_LOOKED  (1u << 20) /* units, empty ones included */
+#define PAGE_LOOKED  (1u << 18) /* units, empty ones included */
 #define TRIES	     4		/* at a unit that changes */
 
 /* A page that is being made. */

@@ -192,22 +192,24 @@ static uint64_t overlay(const struct sl_store_config *c, uint8_t *to, const uint
 	return filled;
 }
 
-/* All epochs of the peer, the newest first. */
-static void catch_up(struct dta_server_store *s, const struct dta_store_view *v, bool complete)
+/* All epochs of the peer, the newest first. Returns how many units were empty. */
+static uint64_t catch_up(const struct dta_server_store *s, const struct dta_store_view *v,
+			 bool complete)
 {
 	const struct sl_store_config *c = s->objects->view.config;
 	uint8_t *to = s->objects->view.map + SL_STORE_BANKS_OFFSET +
 		      (s->epoch - 1) % c->banks * s->objects->view.bank_stride;
 	struct dta_store_epochs e;
+	uint64_t filled = 0;
 
 	if (!dta_store_epochs(v, &e))
-		return;
+		return 0;
 	for (uint64_t epoch = e.epoch + 1; epoch-- > e.oldest;) {
 		if (c->kind == SL_STORE_INCREMENT && epoch != e.epoch)
 			break; /* sums of two epochs are no sum of either */
-		s->before.standing += overlay(c, to, dta_store_bank(v, epoch),
-					      complete && epoch == e.epoch);
+		filled += overlay(c, to, dta_store_bank(v, epoch), complete && epoch == e.epoch);
 	}
+	return filled;
 }
 
 /* Blocks of lists where we have none, or older ones. */
@@ -289,6 +291,7 @@ uint64_t dta_store_server_peer(struct dta_store_server *o, uint64_t now)
 	const uint64_t began = now;
 	struct server_peer p;
 	uint32_t done = 0;
+	uint64_t filled;
 	const char *why;
 
 	if (!o->catch_ns)
@@ -303,6 +306,8 @@ uint64_t dta_store_server_peer(struct dta_store_server *o, uint64_t now)
 	if (why) {
 		base_log_limited(BASE_WARN, "dta", "cannot catch up: %s peer=%s", why,
 				 o->config->peer);
+		/* Two that wait for each other do not so again at the same time. */
+		o->catch_ns += PEER_NS + o->instance % 4096 * 1000000;
 		return o->catch_ns;
 	}
 	for (size_t i = 0; i < o->store_count; i++) {
@@ -314,8 +319,9 @@ uint64_t dta_store_server_peer(struct dta_store_server *o, uint64_t now)
 			continue;
 		s->zeroing = true; /* no resize meanwhile */
 		pthread_mutex_unlock(&o->lock);
-		catch_up(s, v, p.complete);
+		filled = catch_up(s, v, p.complete);
 		pthread_mutex_lock(&o->lock);
+		s->before.standing += filled;
 		s->zeroing = false;
 		done++;
 	}

@@ -153,7 +153,7 @@ static void revoke(struct dta_leases *l, uint32_t place, uint64_t now)
 {
 	struct lease *e = &l->lease[place];
 	struct dta_kernel_reporter *r = dta_kernel_reporter(l->kernel, place);
-	uint64_t was;
+	__u64 was;
 
 	do
 		was = state_of(r);
@@ -175,7 +175,7 @@ void dta_leases_before(struct dta_leases *l, const struct dta_loss_key *key,
 {
 	struct dta_kernel_reporter *r;
 	uint32_t address, place;
-	uint64_t nobody = 0;
+	__u64 nobody = 0;
 	struct lease *e;
 
 	if (h->flags & DTA_AUTHENTICATED || !IN6_IS_ADDR_V4MAPPED(&key->address))
