@@ -26,7 +26,7 @@ python() {
 }
 
 # The kernel reports flows, of both families, to this host and by IPv6 to another one, which does not exist: each target makes
-# the kernel check other code.
+# the kernel check other code. The second one does all that a reporter can.
 flows_of() { for i in {2001..2060}; do echo > "/dev/udp/$1/$i"; done; }
 ready() { grep -q '^ready' "$1"; }
 number() { sed -n "s/.*\"$2\": *\([0-9]*\).*/\1/p" "$1" | head -n 1; }
@@ -38,7 +38,9 @@ kernel_reports() {
 	translator=$!
 	sidelight report --interface lo --target :40040 --store 1 --sample 1 --json > /tmp/here.out &
 	here=$!
-	sidelight report --interface eth0 --target [fd77::9]:40040 --store 1 --json > /tmp/there.out &
+	(umask 077 && echo 000102030405060708090a0b0c0d0eff > /tmp/key)
+	sidelight report --interface eth0 --target [fd77::9]:40040 --store 1 --json --key-file /tmp/key --inner \
+		--report drops=2,retransmissions=3,latency=4,queue=5 > /tmp/there.out 2> /tmp/there.err &
 	there=$!
 	wait_for 30 grep -q ':9C68 ' /proc/net/udp || return 1
 	for name in here there; do wait_for 30 ready /tmp/$name.out || return 1; done
@@ -49,7 +51,8 @@ kernel_reports() {
 	wait $here && wait $there || return 1
 	kill -TERM $translator
 	wait $translator || return 1
-	cat /tmp/{here,there,translate}.out
+	cat /tmp/{here,there,translate}.out /tmp/there.err
+	! grep -q 'not reported' /tmp/there.err || return 1
 	[ "$(number /tmp/there.out flows)" -ge 60 ] && [ "$(number /tmp/there.out sent_reports)" -gt 0 ] &&
 		[ "$(number /tmp/here.out left_out)" -gt 0 ] && [ "$(number /tmp/here.out sent_reports)" -gt 0 ] &&
 		[ "$(number /tmp/translate.out reports)" = "$(number /tmp/here.out sent_reports)" ]
