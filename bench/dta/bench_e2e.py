@@ -124,7 +124,7 @@ def over_kernel(veth):
     except (OSError, subprocess.CalledProcessError) as e:
         print(f'SKIP: dta.e2e.xdp: {e}', file=sys.stderr)
         return
-    # As many as are received: what is beyond that costs whoever drops it.
+    # As many as are received: what is beyond that costs time to drop.
     xdp = best([in_kernel.run(BUILD, D, veth, threads, 3_000_000, KEYS, SLOTS, EVERY_NS) for _ in range(RUNS)])
     ring = best([over_veth(veth, 3_000_000, 1, '--xdp', 'sl-near', '--xdp-mode', 'native',
                            thread=lambda: threads.give('sl-near', CPUS[0]), every=EVERY_NS) for _ in range(RUNS)])

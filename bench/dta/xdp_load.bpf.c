@@ -29,7 +29,7 @@ __u64 due_ns = 0;
 #define SEQUENCE (PACKET + 12)
 #define KEY	 (PACKET + 32 + 12)
 #define ONE	 (KEY + 16) /* bytes of a frame of one report */
-#define PACK_MAX 88 /* in 1,472 bytes */
+#define PACK_MAX 88	    /* in 1,472 bytes */
 
 SEC("xdp")
 int load(struct xdp_md *ctx)

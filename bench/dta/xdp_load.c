@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * xdp_load.c INTERFACE MAC SOURCE TARGET PORT COUNT KEYS PACK [NS] - sends, a packet every NS, COUNT packets of PACK
- * key-writes each (8 bytes of key, 8 of value, one copy) from a veth to its peer, as XDP frames
- * that the kernel makes (xdp_load.bpf.c). The sender costs so little that the receiver is what is
- * measured. Prints one line of JSON.
+ * xdp_load.c INTERFACE MAC SOURCE TARGET PORT COUNT KEYS PACK [NS] - sends, a packet every NS,
+ * COUNT packets of PACK key-writes each (8 bytes of key, 8 of value, one copy) from a veth to its
+ * peer, as XDP frames that the kernel makes (xdp_load.bpf.c). The sender costs so little that the
+ * receiver is what is measured. Prints one line of JSON.
  */
 #include <arpa/inet.h>
 #include <errno.h>
