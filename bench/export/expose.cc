@@ -114,7 +114,7 @@ int walk_series(void *walk, struct export_series *out)
 	return 1;
 }
 
-const struct export_source source = {nullptr, walk_begin, walk_family, walk_series, walk_end, nullptr, false};
+const struct export_source source = {nullptr, walk_begin, walk_family, walk_series, walk_end, nullptr, false, nullptr};
 
 std::vector<std::string> label_values(size_t j)
 {
