@@ -15,6 +15,17 @@
 #define STEPS_MAX   100000u /* of backtracking for one value */
 #define HEAP_MAX_KB 1024u
 
+char *api_copy_text(const char *s, size_t bytes)
+{
+	char *copy = malloc(bytes + 1);
+
+	if (!copy)
+		return NULL;
+	memcpy(copy, s, bytes);
+	copy[bytes] = 0;
+	return copy;
+}
+
 /* ---- one matcher ---- */
 
 static int compile(struct api_matchers *ms, struct api_matcher *m, char *error, size_t error_bytes)
@@ -79,8 +90,8 @@ int api_matchers_add(struct api_matchers *ms, enum api_match type, const char *n
 		return base_fail(error, error_bytes, -EINVAL, "a NUL in a matcher");
 	ms->n++;
 	*m = (struct api_matcher){.type = type,
-				  .name = strndup(name, name_bytes),
-				  .value = strndup(value, value_bytes)};
+				  .name = api_copy_text(name, name_bytes),
+				  .value = api_copy_text(value, value_bytes)};
 	if (!m->name || !m->value)
 		return -ENOMEM;
 	return type == API_MATCH_RE || type == API_MATCH_NOT_RE ? compile(ms, m, error, error_bytes)

@@ -44,6 +44,8 @@ void api_matchers_free(struct api_matchers *m); /* leaves it zero */
 bool api_matchers_name(struct api_matchers *m, const char *name);
 bool api_matchers_labels(struct api_matchers *m, const struct collect_series_view *s);
 
+/* A string of bytes that have no NUL behind them; NULL: out of memory. */
+char *api_copy_text(const char *s, size_t bytes);
 /* Skips white space and comments of PromQL. */
 const char *api_promql_space(const char *s);
 /* The bytes of a metric's or label's name at s; 0: none. */

@@ -74,6 +74,7 @@ static const char *listen_to(struct server_peer *p)
 		json_t *m = dta_control_line_read(p->line, &fd);
 		const char *type = json_string_value(json_object_get(m, "type")) ?: "";
 		const bool ready = !strcmp(type, "ready"), ends = !m && errno != EAGAIN;
+		const bool refuses = !strcmp(type, "error");
 
 		if (!m && !ends)
 			poll(&wait, 1, 100);
@@ -84,7 +85,7 @@ static const char *listen_to(struct server_peer *p)
 		if (ready)
 			p->complete = json_is_true(json_object_get(m, "complete"));
 		json_decref(m);
-		if (ends || !strcmp(type, "error"))
+		if (ends || refuses)
 			return "it refused";
 		if (ready)
 			return NULL;
