@@ -16,7 +16,7 @@ import threading
 import time
 
 from packages import installed
-from support.process import Part, check, run, skip, wait_until, workdir
+from support.process import Part, alive, check, run, skip, wait_until, workdir
 from support.prometheus import Prometheus, available
 from support.sidelight import Agent, Collector
 
@@ -90,6 +90,11 @@ def parts(text):
             if line.startswith(('# HELP shop_', '# TYPE shop_')) and '_created' not in line}
 
 
+def workers_of(server):
+    with open(f'/proc/{server.pid}/task/{server.pid}/children') as f:
+        return [pid for pid in map(int, f.read().split()) if alive(pid)]
+
+
 def scraping(stack, jobs):
     if available():
         return stack.enter_context(Prometheus(jobs))
@@ -141,6 +146,8 @@ def main(stack):
         check(prometheus.scalar('max(resets({__name__=~"shop_requests_total|shop_seconds_count"}[1h]))') == 0, 'a reset')
         check(prometheus.scalar('max(count_over_time(shop_requests_total[1h]))') > 1, 'it did not scrape meanwhile')
     print(f'{totals()[0]:.0f} of {done} to {begun}, by {workers} workers, {killed} of them killed')
+    # uwsgi waits for ever for a worker that it still replaces when it is told to end.
+    wait_until(lambda: len(workers_of(server)) >= 4, 'the workers', server)
     check(server.stop() in (0, -15), 'an exit status', server)
     check(collector.stop() == 0 and agent.stop() == 0, 'an exit status', collector, agent)
 
