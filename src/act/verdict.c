@@ -14,8 +14,9 @@
 
 #include "base/base.h"
 
-#define SECOND_NS 1000000000ull
-#define RECENT	  3 /* steps */
+#define SECOND_NS     1000000000ull
+#define RECENT	      3		   /* steps */
+#define STEPS_HELD_NS 4000000000ll /* rows further apart tell nothing of each other */
 
 const char *const act_state_names[] = {"learning", "coarse", "ready"};
 
@@ -44,6 +45,7 @@ struct act_verdict_pod {
 	struct act_verdict_pod *next; /* in the bucket */
 	struct act_verdicts *store;
 	struct verdict_state own; /* the writer's */
+	int64_t step_ns;	  /* the writer's: usual time between two findings; 0: not known */
 	bool gone;		  /* set last by the writer */
 
 	pthread_mutex_t lock;
@@ -238,11 +240,33 @@ static void show(struct act_verdict_pod *p)
 	pthread_mutex_unlock(&p->lock);
 }
 
+/*
+ * How long an anomaly lasts without a finding: a pod that is read seldom, as connections are, has a
+ * row or two without one. Of a pod that is silent for once this is the time of before.
+ */
+static int64_t hold_of(const struct act_verdict_pod *p, bool anomalous)
+{
+	const int64_t steps = anomalous ? 5 * p->step_ns / 2 : 3 * p->step_ns / 2;
+
+	return BASE_MAX((int64_t)p->store->o.hold_ns, BASE_MIN(steps, STEPS_HELD_NS));
+}
+
+static void learn_step(struct act_verdict_pod *p, int64_t since_ns)
+{
+	if (since_ns <= 0 || !p->own.v.findings)
+		return;
+	since_ns = BASE_MIN(since_ns, STEPS_HELD_NS);
+	p->step_ns = !p->step_ns || since_ns < p->step_ns
+			     ? since_ns
+			     : p->step_ns + (since_ns - p->step_ns) / 8;
+}
+
 void act_verdict_push(struct act_verdict_pod *p, const struct act_finding *f)
 {
 	struct verdict_state *s = &p->own;
-	const int64_t gap = f->ns - s->course.last_ns, hold = (int64_t)p->store->o.hold_ns;
+	const int64_t gap = f->ns - s->course.last_ns, hold = hold_of(p, f->anomalous);
 
+	learn_step(p, f->ns - s->v.ns);
 	s->v.ns = f->ns;
 	s->v.score = f->score;
 	s->v.suspicion = f->suspicion;
@@ -256,7 +280,7 @@ void act_verdict_push(struct act_verdict_pod *p, const struct act_finding *f)
 	s->v.shadow_alarms += f->shadow_anomalous;
 	/*
 	 * A gap ends the anomaly, even before the very next finding. A clock set back by more than
-	 * hold_ns is a gap too, or nothing would end until it caught up.
+	 * that is a gap too, or nothing would end until it caught up.
 	 */
 	if (s->v.anomalous && (gap > hold || gap < -hold)) {
 		s->v.anomalous = false;

@@ -11,8 +11,9 @@
  *   findings into the list of anomalies and frees pods that are gone.
  * - readers, any number; they get copies.
  *
- * An anomaly begins with the first anomalous finding and ends after hold_ns without one. This
- * hysteresis turns a score that swings around its threshold into one interval.
+ * An anomaly begins with the first anomalous finding and ends after hold_ns without one, or two of
+ * the pod's rows if these take longer. This hysteresis turns a score that swings around its
+ * threshold into one interval.
  */
 #ifndef SL_ACT_VERDICT_H
 #define SL_ACT_VERDICT_H

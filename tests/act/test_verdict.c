@@ -105,6 +105,35 @@ static void a_swinging_score_makes_one_interval(void **state)
 	act_verdicts_free(v);
 }
 
+/* Connections are read once per second, which is longer than an anomaly is held otherwise. */
+static void a_pod_that_is_read_seldom_has_one_anomaly(void **state)
+{
+	struct act_verdicts *v = act_verdicts_new(&(struct act_verdicts_opts){.hold_ns = S / 2});
+	struct act_verdict_pod *p = act_verdicts_add(v, 7, &cart);
+	struct act_pod_verdict now;
+	struct act_anomaly a[4];
+
+	(void)state;
+	for (int i = 0; i < 5; i++)
+		push(p, T + i * S, 1, NULL);
+	for (int i = 5; i < 13; i++)
+		push(p, T + i * S + (i % 3) * S / 20, i == 8 ? 1 : 11, NULL); /* one row says no */
+	keep(v, T + 13 * S);
+	assert_int_equal(act_verdicts_anomalies(v, 0, a, 4), 1);
+	assert_int_equal(a[0].findings, 7);
+	/* It ends by the second row without it, and a silence ends it, too. */
+	push(p, T + 13 * S, 1, NULL);
+	assert_true(act_verdicts_pod(v, 7, &now) && now.anomalous);
+	push(p, T + 14 * S, 1, NULL);
+	assert_true(act_verdicts_pod(v, 7, &now) && !now.anomalous);
+	push(p, T + 15 * S, 11, NULL);
+	keep(v, T + 15 * S);
+	push(p, T + 20 * S, 11, NULL);
+	keep(v, T + 20 * S);
+	assert_int_equal(act_verdicts_anomalies(v, 0, a, 4), 3);
+	act_verdicts_free(v);
+}
+
 /* By an hour, while an anomaly goes on; by less than the hold, it makes no difference. */
 static void a_clock_that_is_set_back_ends_what_went_on(void **state)
 {
@@ -472,6 +501,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_worst_score_is_that_of_the_time_asked_for),
 		cmocka_unit_test(a_swinging_score_makes_one_interval),
+		cmocka_unit_test(a_pod_that_is_read_seldom_has_one_anomaly),
 		cmocka_unit_test(a_clock_that_is_set_back_ends_what_went_on),
 		cmocka_unit_test(anomalies_between_reads_are_reported_or_counted),
 		cmocka_unit_test(anomaly_of_an_unread_pod_ends_and_may_return),
