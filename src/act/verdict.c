@@ -247,8 +247,9 @@ static void show(struct act_verdict_pod *p)
 static int64_t hold_of(const struct act_verdict_pod *p, bool anomalous)
 {
 	const int64_t steps = anomalous ? 5 * p->step_ns / 2 : 3 * p->step_ns / 2;
+	const int64_t held = BASE_MIN(steps, STEPS_HELD_NS);
 
-	return BASE_MAX((int64_t)p->store->o.hold_ns, BASE_MIN(steps, STEPS_HELD_NS));
+	return BASE_MAX((int64_t)p->store->o.hold_ns, held);
 }
 
 static void learn_step(struct act_verdict_pod *p, int64_t since_ns)
