@@ -1,39 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 /* ipfix.c - messages of IPFIX over UDP (RFC 7011) */
-#include <errno.h>
-#include <stdlib.h>
-
 #include "dta/device/template.h"
 #include "dta/wire/endian.h"
 
 #define HEADER	16u /* version, length, export time, sequence number, observation domain */
 #define VERSION 10u
 
-struct ipfix {
-	struct dta_decoder d;
-	struct dta_exporters *exporters;
-	struct dta_template_work work;
-};
-
 static struct dta_decoder *make(void)
 {
-	struct ipfix *x = calloc(1, sizeof(*x));
-
-	if (!x)
-		return NULL;
-	x->d.ops = &dta_decoder_ipfix;
-	x->exporters = dta_exporters_new(&x->d.stats);
-	if (x->exporters)
-		return &x->d;
-	free(x);
-	errno = ENOMEM;
-	return NULL;
+	return dta_template_decoder_make(&dta_decoder_ipfix);
 }
 
 static void take(struct dta_decoder *d, const struct dta_datagram *in, uint64_t now_ns,
 		 uint64_t real_ns, dta_record_fn *fn, void *arg)
 {
-	struct ipfix *x = (struct ipfix *)d;
+	struct dta_template_decoder *x = (struct dta_template_decoder *)d;
 	struct dta_template_message m = {.exporters = x->exporters,
 					 .stats = &d->stats,
 					 .in = in,
@@ -70,15 +51,5 @@ static void take(struct dta_decoder *d, const struct dta_datagram *in, uint64_t 
 	m.exporter->numbered &= !m.unknown;
 }
 
-static void end(struct dta_decoder *d)
-{
-	struct ipfix *x = (struct ipfix *)d;
-
-	if (!x)
-		return;
-	dta_exporters_free(x->exporters);
-	free(x);
-}
-
 const struct dta_decoder_ops dta_decoder_ipfix = {
-	.name = "ipfix", .port = 4739, .make = make, .take = take, .end = end};
+	.name = "ipfix", .port = 4739, .make = make, .take = take, .end = dta_template_decoder_end};

@@ -3,9 +3,6 @@
  * netflow.c - NetFlow 9 (RFC 3954), whose templates are those of IPFIX, and 5 (Cisco, "NetFlow
  * Export Datagram Format"), whose records have one form.
  */
-#include <errno.h>
-#include <stdlib.h>
-
 #include "dta/device/template.h"
 #include "dta/wire/endian.h"
 
@@ -13,31 +10,15 @@
 #define HEADER5 24u
 #define RECORD5 48u
 
-struct netflow {
-	struct dta_decoder d;
-	struct dta_exporters *exporters;
-	struct dta_template_work work;
-};
-
 static struct dta_decoder *make(void)
 {
-	struct netflow *x = calloc(1, sizeof(*x));
-
-	if (!x)
-		return NULL;
-	x->d.ops = &dta_decoder_netflow;
-	x->exporters = dta_exporters_new(&x->d.stats);
-	if (x->exporters)
-		return &x->d;
-	free(x);
-	errno = ENOMEM;
-	return NULL;
+	return dta_template_decoder_make(&dta_decoder_netflow);
 }
 
 /* ---- version 9 ---- */
 
 /* An exporter that started again has other templates, and samples otherwise. */
-static void start_again(struct netflow *x, struct dta_exporter *e)
+static void start_again(struct dta_template_decoder *x, struct dta_exporter *e)
 {
 	dta_exporters_forget(x->exporters, e);
 	x->d.stats.restarts++;
@@ -46,7 +27,7 @@ static void start_again(struct netflow *x, struct dta_exporter *e)
 	e->boot_ms = 0;
 }
 
-static void take9(struct netflow *x, struct dta_template_message *m)
+static void take9(struct dta_template_decoder *x, struct dta_template_message *m)
 {
 	const uint8_t *p = m->in->data;
 
@@ -100,7 +81,7 @@ static void record5(struct dta_template_message *m, const uint8_t *p, uint64_t s
 	m->fn(m->arg, r);
 }
 
-static void take5(struct netflow *x, struct dta_template_message *m)
+static void take5(struct dta_template_decoder *x, struct dta_template_message *m)
 {
 	static const struct in6_addr v4 = {.s6_addr = {[10] = 0xff, 0xff}};
 	const uint8_t *p = m->in->data;
@@ -149,7 +130,7 @@ static void take5(struct netflow *x, struct dta_template_message *m)
 static void take(struct dta_decoder *d, const struct dta_datagram *in, uint64_t now_ns,
 		 uint64_t real_ns, dta_record_fn *fn, void *arg)
 {
-	struct netflow *x = (struct netflow *)d;
+	struct dta_template_decoder *x = (struct dta_template_decoder *)d;
 	struct dta_template_message m = {.exporters = x->exporters,
 					 .stats = &d->stats,
 					 .in = in,
@@ -175,15 +156,8 @@ static void take(struct dta_decoder *d, const struct dta_datagram *in, uint64_t 
 		d->stats.refused[DTA_DEVICE_BAD_VERSION]++;
 }
 
-static void end(struct dta_decoder *d)
-{
-	struct netflow *x = (struct netflow *)d;
-
-	if (!x)
-		return;
-	dta_exporters_free(x->exporters);
-	free(x);
-}
-
-const struct dta_decoder_ops dta_decoder_netflow = {
-	.name = "netflow", .port = 2055, .make = make, .take = take, .end = end};
+const struct dta_decoder_ops dta_decoder_netflow = {.name = "netflow",
+						    .port = 2055,
+						    .make = make,
+						    .take = take,
+						    .end = dta_template_decoder_end};

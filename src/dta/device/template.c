@@ -2,6 +2,7 @@
 /* template.c - see template.h */
 #include "dta/device/template.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 #include "dta/wire/endian.h"
@@ -775,4 +776,31 @@ void dta_template_sets(struct dta_template_message *m, const uint8_t *p, size_t 
 		return;
 	m->unknown = true;
 	m->stats->refused[DTA_DEVICE_BAD_LENGTH]++;
+}
+
+/* ---- decoders ---- */
+
+struct dta_decoder *dta_template_decoder_make(const struct dta_decoder_ops *ops)
+{
+	struct dta_template_decoder *x = calloc(1, sizeof(*x));
+
+	if (!x)
+		return NULL;
+	x->d.ops = ops;
+	x->exporters = dta_exporters_new(&x->d.stats);
+	if (x->exporters)
+		return &x->d;
+	free(x);
+	errno = ENOMEM;
+	return NULL;
+}
+
+void dta_template_decoder_end(struct dta_decoder *d)
+{
+	struct dta_template_decoder *x = (struct dta_template_decoder *)d;
+
+	if (!x)
+		return;
+	dta_exporters_free(x->exporters);
+	free(x);
 }

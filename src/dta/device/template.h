@@ -45,6 +45,16 @@ struct dta_template_work {
 	struct in6_addr v6[DTA_FIELD_ADDRESSES]; /* of records that may have either version */
 };
 
+/* A decoder of a protocol that has templates. */
+struct dta_template_decoder {
+	struct dta_decoder d;
+	struct dta_exporters *exporters;
+	struct dta_template_work work;
+};
+/* NULL with errno ENOMEM. */
+struct dta_decoder *dta_template_decoder_make(const struct dta_decoder_ops *ops);
+void dta_template_decoder_end(struct dta_decoder *d); /* NULL is ignored */
+
 /* A message, to which times and sampling of its records refer. */
 struct dta_template_message {
 	struct dta_exporters *exporters;
