@@ -70,6 +70,12 @@ class Wire:
         check(sender.wait() == 0, 'no datagrams', sender)
 
 
+def written(capture):
+    """How many of the script's datagrams a capture has."""
+    p = subprocess.run(['tcpdump', '-n', '-r', capture, 'udp dst port 40000'], capture_output=True, text=True, timeout=60)
+    return p.stdout.count('\n')
+
+
 class Probe:
     """A probe at sl-near; each of its datagrams goes to the translator and to an nfcapd of its own, from one address."""
 
@@ -171,9 +177,11 @@ def flows_are_those_that_nfcapd_has():
     t = Translator(SIDELIGHT, c, ('ipfix', 'netflow'), '--map', f'{D}/map.yaml', '--workers', '2')
     probes = [Probe(i, program, version, t) for i, (program, version) in
               enumerate((p, v) for p in ('softflowd', 'pmacctd') for v in (10, 9, 5))]
-    dump = Part('tcpdump', '-i', 'sl-near', '-w', f'{D}/wire.pcap', '-Z', 'root', '-s', '100')
+    dump = Part('tcpdump', '-i', 'sl-near', '-w', f'{D}/wire.pcap', '-U', '-Z', 'root', '-s', '100')
     wait_until(lambda: 'listening' in dump.logged(), 'tcpdump does not listen', dump)
     wire.traffic()
+    # It forgets what it has not read when it is stopped; the datagrams come last.
+    wait_until(lambda: written(f'{D}/wire.pcap') == 2 * 40 * 25, lambda: f'{written(f"{D}/wire.pcap")} datagrams', dump)
     dump.stop()
     for p in probes:
         p.stop(f'{D}/wire.pcap')

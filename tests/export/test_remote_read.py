@@ -174,10 +174,11 @@ def rate(points, start, end, counter=True, per_second=True):
     if len(points) < 2:
         return None
     grown = points[-1][1] - points[0][1]
-    end, *at = (t / 1000 for t in (end - start, *(p[0] - start for p in points)))
     if counter:
         grown += sum(a[1] for a, b in zip(points, points[1:]) if b[1] < a[1])
-    before, after, span = at[0], end - at[-1], at[-1] - at[0]
+    first, last = points[0][0], points[-1][0]
+    # Subtracted as integers, as Prometheus does: a gap of just 1.1 intervals is decided by the last bit.
+    before, after, span, end = (t / 1000 for t in (first - start, end - last, last - first, end - start))
     mean = span / (len(points) - 1)
     if counter and grown > 0 and points[0][1] >= 0:
         before = min(before, span * points[0][1] / grown)
