@@ -113,6 +113,27 @@ check(values(query('keywrite', 'flows', *OLD, *NEW)) == want, 'with one that is 
 one = query('keywrite', 'flows', key(700))[0]
 check(one['collector'] == b.at and one['replicas']['missing'] == [a.at] and not one['replicas']['may_be_old'], f'{one}')
 check(f'missing at {a.at}' in words('keywrite', 'flows', key(700)), words('keywrite', 'flows', key(700)))
+
+
+def disagree(store, *more):
+    p = subprocess.run([SIDELIGHT, 'query', '--all', '--disagree', store, '-c', a.at, '-c', b.at, *more], capture_output=True,
+                       text=True, timeout=60)
+    check(p.returncode in (0, 1), f'{p}')
+    return p.returncode, p.stdout
+
+
+# Each key on which they disagree is listed: from the key logs of both, or from a list of keys.
+code, out = disagree('flows', '--json')
+rows = [json.loads(line) for line in out.splitlines()]
+check(code == 1 and sorted(r['key'] for r in rows) == OLD + NEW, f'{code}, {len(rows)} keys')
+check(all(r['replicas']['missing'] == [a.at] and int(r['value'], 16) == want[int(r['key'], 16)] for r in rows), f'{rows[0]}')
+with open(f'{D}/keys', 'w') as f:
+    f.write(f'{key(700)}\n{key(12345)}\n')
+code, out = disagree('bytes', '--keys', f'{D}/keys')
+head, *rows = [line.split(',') for line in out.split()]
+check(code == 1 and [dict(zip(head, r))[n] for r in rows for n in ('key', 'value', 'missing')] == [key(700), '3', a.at], out)
+check('has no key log' in subprocess.run([SIDELIGHT, 'query', '--all', '--disagree', 'bytes', '-c', a.at, '-c', b.at],
+                                         capture_output=True, text=True).stderr, 'a store without keys')
 write(900, 1000, 1000)
 late = [key(i) for i in range(900, 1000)]
 wait_until(lambda: values(query('keywrite', 'flows', *late, of=[a], code=None)) == [1000 + i for i in range(900, 1000)],
@@ -157,6 +178,7 @@ wait_until(lambda: values(query('keywrite', 'flows', *OLD, *NEW, of=[a], code=No
 wait_until(lambda: values(query('keywrite', 'flows', *OLD, *NEW, of=[b], code=None)) == want, 'the other', b, t)
 answers = query('keywrite', 'flows', *OLD, *NEW)
 check(all(r['replicas']['agree'] == 2 and not r['replicas']['may_be_old'] for r in answers), f'{answers[0]}')
+check(disagree('flows', '--json') == (0, ''), 'they disagree')
 counts = [r['value'] for r in query('increment', 'bytes', key(50), key(500), key(700), of=[a])]
 check(counts == [6, 3, 3], f'{counts}')
 rings = query('append', 'events', '--max', '4096', of=[a])[0]['rings']
