@@ -458,9 +458,15 @@ static int run(const struct base_command *self, const struct report_settings *se
 		base_failure(self, "not all was acknowledged in time%s; is a translator at %s?",
 			     settings->o.backup_file ? ", and is kept in the file" : "",
 			     settings->o.target);
+	if (stats.dropped_ring)
+		base_failure(self,
+			     "%" PRIu64 " essential reports found no room: give --wait, or more "
+			     "--backup-packets",
+			     stats.dropped_ring);
 	code = print(&stats, &s, settings->json);
 	sl_reporter_close(s.r);
-	if (err || s.wrong || stats.dropped_full || stats.dropped_credits || stats.dropped_error)
+	if (err || s.wrong || stats.dropped_full || stats.dropped_credits || stats.dropped_error ||
+	    stats.dropped_ring)
 		code = BASE_EXIT_FAILURE;
 	return code;
 }

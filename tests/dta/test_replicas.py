@@ -156,8 +156,44 @@ engine = account['engine']
 check(account['fresh'] == reports and 2 * reports == engine['in'] + account['unreplicated'], f'{account}')
 check(engine['in'] == engine['stored'] + sum(engine['dropped'].values()) and account['unreplicated'] == 3 * 400, f'{account}')
 
-# With a peer, one that comes back catches up by reading the other's memory.
+# What one missed is known after the translator is killed as well, by the file that has it.
 a.stop()
+b = Collector('b')
+
+
+def with_gaps(workers):
+    part = Part(SIDELIGHT, 'translate', '--collector', f'unix:{b.socket}', '--collector', f'unix:{D}/a.sock', '--replicas', '2',
+                '--listen', '127.0.0.1:0', '--name', 't3', '--gaps', f'{D}/gaps', '--workers', str(workers), '--json')
+    wait_until(lambda: any('writing' in line for line in part.err), 'it does not write', part)
+    return part
+
+
+a = Collector('a')
+t = with_gaps(2)
+t.at = t.ready()['listen']
+again = subprocess.run([SIDELIGHT, 'translate', '--collector', '/x', '--collector', '/y', '--replicas', '2', '--gaps', f'{D}/gaps'],
+                       capture_output=True, text=True, timeout=60)
+check(again.returncode == 1 and 'another translator has it' in again.stderr, f'{again}')
+a.stop(signal.SIGKILL)
+wait_until(lambda: any('no collector' in line for line in t.err), 'the translator has not noticed', t)
+write(0, 100, 1000)
+t.stop(signal.SIGKILL)
+# Of one worker, which takes over what two had.
+t = with_gaps(1)
+a = Collector('a')
+wait_until(lambda: a.status()['gaps'], 'the gap is not told', a, t)
+gap, = a.status()['gaps']
+check(gap['translator'] == 't3' and gap['reports'] == 300 and gap['to'] - gap['from'] > 1, f'{gap}')
+t.stop()
+with open(f'{D}/other', 'w') as f:
+    f.write('x')
+again = subprocess.run([SIDELIGHT, 'translate', '--collector', '/x', '--collector', '/y', '--replicas', '2', '--gaps', f'{D}/other'],
+                       capture_output=True, text=True, timeout=60)
+check(again.returncode == 1 and 'is not a file of gaps' in again.stderr, f'{again}')
+a.stop()
+b.stop()
+
+# With a peer, one that comes back catches up by reading the other's memory.
 a, b = Collector('a2', f'peer: unix:{D}/b2.sock'), Collector('b2', f'peer: {D}/a2.sock')
 t = Part(SIDELIGHT, 'translate', '--collector', f'unix:{a.socket}', '--collector', f'unix:{b.socket}', '--replicas', '2', '--listen',
          '127.0.0.1:0', '--name', 't2', '--json')
