@@ -74,14 +74,32 @@ static void note_end(struct collect_services *s, const struct services_end *end,
 		s->accepted[s->n_accepted++] = *end;
 }
 
+/* By its workload, or by the process that publishes. */
+static struct services_service *owner(struct collect_services *s, const struct collect_flow_view *f)
+{
+	struct services_region *r = f->workload ? collect_services_region(s, f->workload->instance)
+						: NULL;
+	const struct services_process key = {.pid = f->now->pid};
+	const struct services_process *p = NULL, *end = s->process + s->processes;
+
+	if (r && r->service)
+		return r->service;
+	if (key.pid && s->processes)
+		p = bsearch(&key, s->process, s->processes, sizeof(*p), base_by_u64);
+	while (p && p > s->process && p[-1].pid == key.pid)
+		p--;
+	for (; p && p < end && p->pid == key.pid; p++)
+		if (!strcmp(p->target, f->target))
+			return p->service;
+	return NULL;
+}
+
 static void take_flow(const struct collect_flow_view *f, void *arg)
 {
 	struct collect_services *s = arg;
 	const struct region_flow *now = f->now, *before = f->before;
-	struct services_region *r = f->workload ? collect_services_region(s, f->workload->instance)
-						: NULL;
 	struct services_end end = {
-		.service = r ? r->service : NULL,
+		.service = owner(s, f),
 		.open = now->state == SL_STATE_LIVE,
 		.rtt = now->srtt_us / 1e6,
 	};

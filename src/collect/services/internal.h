@@ -69,6 +69,16 @@ struct services_region {
 	struct collect_latency *latency;     /* cumulative, in the look before; NULL: none */
 };
 
+/*
+ * Whose connections a process has, where the names of workloads do not tell. A container counts its
+ * processes itself: the numbers that it gives are not those of the host.
+ */
+struct services_process {
+	uint64_t pid;
+	const char *target;
+	struct services_service *service;
+};
+
 /* One end of a connection. */
 struct services_end {
 	uint64_t key;
@@ -92,10 +102,12 @@ struct collect_services {
 	struct services_region *region, *next; /* sorted by instance; of the look under way */
 	size_t regions, next_count, region_room, next_room;
 	uint64_t series, left_out;
-	uint32_t tick;			/* number of the last look; 0: none */
-	double seconds[SERVICES_TICKS]; /* that each tick took */
-	uint64_t looked_ns;		/* CLOCK_MONOTONIC of the last look */
-	int64_t now_ns;			/* CLOCK_REALTIME of it */
+	uint32_t tick;			  /* number of the last look; 0: none */
+	double seconds[SERVICES_TICKS];	  /* that each tick took */
+	uint64_t looked_ns;		  /* CLOCK_MONOTONIC of the last look */
+	int64_t now_ns;			  /* CLOCK_REALTIME of it */
+	struct services_process *process; /* sorted by pid */
+	size_t processes, process_room;
 	struct services_end *initiated, *accepted;
 	size_t n_initiated, n_accepted, initiated_room, accepted_room;
 	struct services_edge *edge;

@@ -173,8 +173,13 @@ static void note_region(const struct collect_region_view *r, void *arg)
 	}
 	to->kernel = r->info->kind == SL_REGION_FLOWS;
 	to->live = r->state == SL_STATE_LIVE && !r->stale;
-	if (to->service && !to->kernel)
-		list_pod(to->service, r);
+	if (!to->service || to->kernel)
+		return;
+	list_pod(to->service, r);
+	if (to->live && r->info->pid && !*r->tenant.container &&
+	    BASE_GROW(s->process, s->processes, s->process_room))
+		s->process[s->processes++] = (struct services_process){r->info->pid, r->target,
+								       to->service};
 }
 
 /* ---- values ---- */
@@ -388,7 +393,7 @@ static void take_regions(struct collect_services *s)
 	struct services_region *old = s->region;
 	size_t room = s->region_room;
 
-	s->next_count = 0;
+	s->next_count = s->processes = 0;
 	collect_collector_regions(s->c, note_region, s);
 	for (size_t i = 0; i < s->regions; i++)
 		free_region(s, &s->region[i]);
@@ -399,6 +404,8 @@ static void take_regions(struct collect_services *s)
 	s->next_room = room;
 	if (s->regions)
 		qsort(s->region, s->regions, sizeof(*s->region), base_by_u64);
+	if (s->processes)
+		qsort(s->process, s->processes, sizeof(*s->process), base_by_u64);
 }
 
 void collect_services_look(struct collect_services *s, int64_t now_ns)
@@ -485,6 +492,7 @@ void collect_services_free(struct collect_services *s)
 	}
 	free(s->region);
 	free(s->next);
+	free(s->process);
 	free(s->initiated);
 	free(s->accepted);
 	free(s->edge);
