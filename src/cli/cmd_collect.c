@@ -13,6 +13,7 @@
 #include "analyse/detector.h"
 #include "base/confine.h"
 #include "cli/collect_modes.h"
+#include "cli/collect_remote.h"
 #include "cli/collect_serve.h"
 #include "cli/common.h"
 #include "collect/collect.h"
@@ -31,6 +32,7 @@ static struct collect_settings {
 	struct collect_collector_opts c;
 	bool live, serves; /* serves: --mode prometheus */
 	struct collect_live_opts l;
+	struct cli_collect_remote remote;
 	struct collect_tracer_opts t;
 } set = {
 	.h = {.listen = "127.0.0.1:9464", .connections = 256},
@@ -53,6 +55,7 @@ static struct collect_settings {
 	      .verdict_ttl_ns = 30000000000,
 	      .sample_every_ns = 30000000000,
 	      .sample_around_ns = 5000000000},
+	.remote = CLI_COLLECT_REMOTE_DEFAULTS,
 	.t = {.policy = {.budget = 0.15, .slow_factor = 5},
 	      .linger_ns = 1000000000,
 	      .memory = 16u << 20},
@@ -135,6 +138,7 @@ static const struct base_option table[] = {
 		    "write analysed rows to this directory, for sidelight replay"),
 	BASE_STRING("remote-write", 0, &set.l.remote_write, "URL",
 		    "send samples to this URL by Prometheus remote write"),
+	CLI_COLLECT_REMOTE_OPTIONS(set.remote),
 	BASE_FLAG("remote-native", 0, &set.l.receiver.native,
 		  "send native histograms by remote write; else exponential histograms lose their "
 		  "buckets"),
@@ -318,7 +322,8 @@ static int confine(const struct collect_settings *s)
 	const struct base_confine_opts c = {
 		.role = BASE_ROLE_COLLECTOR,
 		.capabilities = s->dta || any_over_rdma(&s->agents) ? BASE_CAP(IPC_LOCK) : 0,
-		.paths = {s->l.analysis.model, s->l.analysis.record, s->t.otlp_sent, s->csv},
+		.paths = {s->l.analysis.model, s->l.analysis.record, s->t.otlp_sent, s->csv,
+			  s->remote.queue},
 		.any_path = s->dta,
 	};
 
@@ -477,6 +482,9 @@ static int collect_main(const struct base_command *self, int argc, char **argv)
 	if (set.cpus && parse_cpus(set.cpus, cpus, WORKERS_MAX, &set.c.cpu_count))
 		return base_usage(self, "--cpus '%s' is not a list such as 0,2-5", set.cpus);
 	code = cli_rdma_secret(self, set.secret, &set.c.fabric.secret, &set.c.fabric.secret_bytes);
+	if (code)
+		return code;
+	code = cli_collect_remote_check(self, &set.remote, set.l.remote_write, &set.l.remote);
 	if (code)
 		return code;
 	set.l.analysis.workers = set.c.workers;
