@@ -104,6 +104,7 @@ uint32_t api_region_terms(const struct collect_terms *t, const struct collect_re
 /* ---- endpoints: arg is the collector ---- */
 
 void api_status_begin(void); /* starts the clock, forgets rates */
+int64_t api_status_begun_ns(void); /* CLOCK_REALTIME of that */
 void api_status_dta(void);   /* from now on the status says that /api/v1/dta exists */
 void api_get_status(struct http_request *req, void *arg);
 void api_get_hosts(struct http_request *req, void *arg);
@@ -124,6 +125,9 @@ void api_get_external_values(struct http_request *req, void *arg);
 void api_get_metrics(struct http_request *req, void *arg);
 void api_get_history(struct http_request *req, void *arg);
 void api_get_buckets(struct http_request *req, void *arg);
+void api_get_group(struct http_request *req, void *arg);
+void api_get_heat(struct http_request *req, void *arg);
+void api_get_marks(struct http_request *req, void *arg);
 void api_post_read(struct http_request *req, void *arg);
 /* Adds the routes of Prometheus' API. 0 or -errno. */
 int api_prometheus_register(struct http *http, struct collect_collector *c);
