@@ -207,6 +207,7 @@ static bool wait_ready(struct collect_collector *c, int stop)
 struct collect_parts {
 	struct collect_live *live;
 	struct collect_collector *c;
+	struct collect_services *services;
 	struct collect_tracer *tracer;
 	struct dta_store_server *stores;
 	struct cli_collect_server server;
@@ -247,7 +248,11 @@ static int parts_make(struct collect_parts *p, struct collect_settings *s, int r
 		dta_store_server_bound(p->stores, s->store_bytes);
 		collect_collector_owns(p->c, p->stores);
 	}
-	if (s->serves && !cli_collect_serve(&p->server, &s->h, p->c, p->tracer, p->stores))
+	p->services = s->serves ? collect_services_new(p->c) : NULL;
+	if (s->serves && !p->services)
+		return CLI_FAIL("collect", "services: %s", strerror(errno));
+	if (s->serves &&
+	    !cli_collect_serve(&p->server, &s->h, p->c, p->services, p->tracer, p->stores))
 		return BASE_EXIT_FAILURE;
 	return BASE_EXIT_OK;
 }
@@ -259,6 +264,7 @@ static int parts_start(const struct collect_parts *p)
 	char error[512];
 
 	err = err ?: collect_collector_start(p->c);
+	err = err ?: (p->services ? collect_services_start(p->services) : 0);
 	err = err ?: (p->tracer ? collect_tracer_start(p->tracer) : 0);
 	if (!err && p->stores && dta_store_server_start(p->stores, error, sizeof(error)))
 		return CLI_FAIL("dta", "%s", error);
@@ -269,6 +275,7 @@ static int parts_start(const struct collect_parts *p)
 static bool parts_free(struct collect_parts *p)
 {
 	cli_collect_serve_end(&p->server);
+	collect_services_free(p->services);
 	dta_store_server_free(p->stores);
 	if (p->c) {
 		collect_live_stop(p->live);
