@@ -17,10 +17,12 @@
 #include "cli/common.h"
 #include "collect/collect.h"
 #include "collect/analysis/live.h"
+#include "collect/past.h"
 #include "collect/trace/trace.h"
 #include "dta/store_server/server.h"
 
 #define WORKERS_MAX 1024u
+#define PAST_SHARE  8u /* of the history: buckets of histograms */
 
 static struct collect_settings {
 	struct base_strings agents;
@@ -208,6 +210,7 @@ struct collect_parts {
 	struct collect_live *live;
 	struct collect_collector *c;
 	struct collect_services *services;
+	struct collect_past *past;
 	struct collect_tracer *tracer;
 	struct dta_store_server *stores;
 	struct cli_collect_server server;
@@ -219,6 +222,7 @@ struct collect_parts {
 static int parts_make(struct collect_parts *p, struct collect_settings *s, int reload)
 {
 	char error[256];
+	size_t past_bytes;
 	int err;
 
 	if (s->live) {
@@ -226,6 +230,8 @@ static int parts_make(struct collect_parts *p, struct collect_settings *s, int r
 		if (!p->live)
 			return CLI_FAIL("collect", "%s", error);
 	}
+	past_bytes = s->serves ? s->c.history_bytes / PAST_SHARE : 0;
+	s->c.history_bytes -= past_bytes;
 	p->c = collect_collector_new(&s->c, error, sizeof(error));
 	if (!p->c) {
 		err = errno; /* EINVAL: a malformed target */
@@ -235,6 +241,11 @@ static int parts_make(struct collect_parts *p, struct collect_settings *s, int r
 	err = p->live ? collect_live_attach(p->live, p->c) : 0;
 	if (err)
 		return CLI_FAIL("collect", "analysis: %s", strerror(-err));
+	if (past_bytes) {
+		p->past = collect_past_new(p->c, past_bytes);
+		if (!p->past)
+			return CLI_FAIL("collect", "history of buckets: %s", strerror(errno));
+	}
 	if (s->serves && s->t.policy.budget > 0) {
 		p->tracer = collect_tracer_new(p->c, &s->t, error, sizeof(error));
 		if (!p->tracer)
@@ -281,6 +292,7 @@ static bool parts_free(struct collect_parts *p)
 		collect_live_stop(p->live);
 		collect_tracer_stop(p->tracer);
 		collect_collector_free(p->c);
+		collect_past_free(p->past);
 		collect_tracer_free(p->tracer);
 	}
 	return !collect_live_free(p->live);
