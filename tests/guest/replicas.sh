@@ -51,7 +51,7 @@ first() {
 	check it-is-told-what-it-missed-and-fills-it look filled
 	check it-has-read-what-it-missed look has 1 2
 	hear reported3 > /dev/null
-	check and-what-was-reported-since look has 1 2 3
+	check and-what-was-reported-since look has 3
 	tell looked
 	hear ended > /dev/null
 	check the-first-collector-stops-cleanly stopped $collector
