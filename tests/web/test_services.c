@@ -591,6 +591,7 @@ struct edges {
 	int n;
 	char text[512];
 	struct collect_service_edge last;
+	char from_namespace[96];
 };
 
 static void edge(const struct collect_service_edge *e, void *arg)
@@ -599,8 +600,10 @@ static void edge(const struct collect_service_edge *e, void *arg)
 
 	all->n++;
 	all->last = *e;
+	snprintf(all->from_namespace, sizeof(all->from_namespace), "%s",
+		 e->from ? e->from->kube_namespace : "");
 	snprintf(all->text + strlen(all->text), sizeof(all->text) - strlen(all->text), "%s>%s:%u ",
-		 e->from ? e->from : "-", e->to ? e->to : "-", e->connections);
+		 e->from ? e->from->service : "-", e->to ? e->to->service : "-", e->connections);
 }
 
 static struct edges edges(void)
@@ -625,7 +628,7 @@ static void both_ends_of_a_connection_are_one_edge(void **state)
 	look();
 	e = edges();
 	assert_string_equal(e.text, "shop>db:1 ");
-	assert_string_equal(e.last.from_namespace, "web");
+	assert_string_equal(e.from_namespace, "web");
 	assert_true(fabs(e.last.requests - 10) < 1e-6 && fabs(e.last.retransmits - 8) < 1e-6 &&
 		    fabs(e.last.rtt - 0.002) < 1e-9);
 	s = service("db", 10);

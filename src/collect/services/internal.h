@@ -9,8 +9,7 @@
 #include "collect/services/rules.h"
 #include "collect/services/services.h"
 
-#define SERVICES_TICKS	    (COLLECT_SERVICES_WINDOW + 4)
-#define SERVICES_NAME_BYTES 96u
+#define SERVICES_TICKS (COLLECT_SERVICES_WINDOW + 4)
 
 struct services_tick {
 	bool told; /* the figures are those of this tick */
@@ -25,7 +24,7 @@ struct services_limits {
 
 struct services_service {
 	struct services_service *next;
-	char name[SERVICES_NAME_BYTES], kube_namespace[SERVICES_NAME_BYTES];
+	struct collect_service_name name;
 	uint32_t regions; /* that refer to it */
 
 	/* Of the last look. */

@@ -19,9 +19,9 @@
 
 /* ---- services ---- */
 
-static void copy_name(char to[SERVICES_NAME_BYTES], const char *from, size_t n)
+static void copy_name(char to[COLLECT_SERVICE_NAME_BYTES], const char *from, size_t n)
 {
-	n = BASE_MIN(n, SERVICES_NAME_BYTES - 1);
+	n = BASE_MIN(n, COLLECT_SERVICE_NAME_BYTES - 1);
 	memcpy(to, from, n);
 	to[n] = '\0';
 }
@@ -36,7 +36,7 @@ static bool is_own(const struct region_info *info)
 }
 
 /* The name of a region's service; "": it has none. *kernel: it is a workload of kernel tables. */
-static void name_of(const struct collect_region_view *r, char name[SERVICES_NAME_BYTES])
+static void name_of(const struct collect_region_view *r, char name[COLLECT_SERVICE_NAME_BYTES])
 {
 	static const char *const keys[] = {"service", "unit", "container", "pod"};
 	const size_t end = strlen(COLLECT_MEASURED_SERVICE);
@@ -50,30 +50,30 @@ static void name_of(const struct collect_region_view *r, char name[SERVICES_NAME
 		n -= end;
 	copy_name(name, text, n);
 	if (!n && r->info->pid)
-		snprintf(name, SERVICES_NAME_BYTES, "process %u", r->info->pid);
+		snprintf(name, COLLECT_SERVICE_NAME_BYTES, "process %u", r->info->pid);
 }
 
 static struct services_service *find_service(struct collect_services *s,
 					     const struct collect_region_view *r)
 {
-	char name[SERVICES_NAME_BYTES], space[SERVICES_NAME_BYTES];
-	const char *text = region_label(r->info, "namespace");
+	const char *space = region_label(r->info, "namespace");
+	struct collect_service_name name;
 	struct services_service *v;
 
-	name_of(r, name);
-	copy_name(space, text, strlen(text));
-	if (!*name || *name == '(' || is_own(r->info))
+	name_of(r, name.service);
+	copy_name(name.kube_namespace, space, strlen(space));
+	if (!*name.service || *name.service == '(' || is_own(r->info))
 		return NULL;
 	for (v = s->first; v; v = v->next)
-		if (!strcmp(v->name, name) && !strcmp(v->kube_namespace, space))
+		if (!strcmp(v->name.service, name.service) &&
+		    !strcmp(v->name.kube_namespace, name.kube_namespace))
 			return v;
 	if (s->services == COLLECT_SERVICES_MAX || !(v = calloc(1, sizeof(*v)))) {
 		s->left_out++;
 		return NULL;
 	}
 	v->cores = v->bytes = v->kernel_requests = NAN;
-	memcpy(v->name, name, sizeof(name));
-	memcpy(v->kube_namespace, space, sizeof(space));
+	v->name = name;
 	v->next = s->first;
 	s->first = v;
 	s->services++;
