@@ -173,6 +173,10 @@ static void note_region(const struct collect_region_view *r, void *arg)
 	}
 	to->kernel = r->info->kind == SL_REGION_FLOWS;
 	to->live = r->state == SL_STATE_LIVE && !r->stale;
+	to->target = r->target;
+	snprintf(to->container, sizeof(to->container), "%s", r->tenant.container);
+	to->host = !strcmp(region_label(r->info, "service"), "host") &&
+		   (r->tenant.trusted || !r->tenant.known);
 	if (!to->service || to->kernel)
 		return;
 	list_pod(to->service, r);
@@ -199,9 +203,9 @@ struct services_sums {
 
 static uint64_t word_of(const struct region_metric *m, const uint64_t *value)
 {
-	return m->cells == 1 || !region_is_histogram(m)
-		       ? value[0]
-		       : base_hash(0, value + SL_HIST_BUCKETS, m->bucket_count * sizeof(*value));
+	if (region_is_histogram(m))
+		return base_hash(0, value + SL_HIST_BUCKETS, m->bucket_count * sizeof(*value));
+	return m->kind == SL_KIND_INFO ? 0 : value[0];
 }
 
 static void note_change(struct collect_services *s, struct services_region *r,
@@ -425,6 +429,8 @@ void collect_services_look(struct collect_services *s, int64_t real_ns, uint64_t
 		if (s->region[i].service)
 			look_at_region(s, &s->region[i], t);
 	forget(s);
+	collect_services_hosts(s);
+	collect_services_saturation(s);
 	collect_services_layers(s);
 	collect_services_connections(s);
 	pthread_mutex_unlock(&s->lock);
@@ -492,6 +498,8 @@ void collect_services_free(struct collect_services *s)
 	free(s->region);
 	free(s->next);
 	free(s->process);
+	free(s->container);
+	free(s->container_before);
 	free(s->initiated);
 	free(s->accepted);
 	free(s->edge);
