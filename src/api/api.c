@@ -343,6 +343,9 @@ static const struct {
 	{"/api/v1/flows/top", api_get_flows_top},
 	{"/api/v1/layers", api_get_layers},
 	{"/api/v1/net", api_get_net},
+	{"/api/v1/group", api_get_group},
+	{"/api/v1/heat", api_get_heat},
+	{"/api/v1/marks", api_get_marks},
 };
 
 #define PARAMETERS_MAX 16
@@ -358,7 +361,7 @@ static bool add_parameter(void *arg, const char *key, const char *value)
 	struct api_parameters *p = arg;
 
 	(void)value;
-	if (!strcmp(key, "series"))
+	if (!strcmp(key, "series") || !strcmp(key, "match"))
 		return true;
 	for (size_t i = 0; i < p->n && !p->twice; i++)
 		if (!strcmp(p->key[i], key))
