@@ -19,9 +19,9 @@
 
 /* ---- services ---- */
 
-static void copy_name(char to[SERVICES_NAME_BYTES], const char *from, size_t n)
+static void copy_name(char to[COLLECT_SERVICE_NAME_BYTES], const char *from, size_t n)
 {
-	n = BASE_MIN(n, SERVICES_NAME_BYTES - 1);
+	n = BASE_MIN(n, COLLECT_SERVICE_NAME_BYTES - 1);
 	memcpy(to, from, n);
 	to[n] = '\0';
 }
@@ -36,7 +36,7 @@ static bool is_own(const struct region_info *info)
 }
 
 /* The name of a region's service; "": it has none. *kernel: it is a workload of kernel tables. */
-static void name_of(const struct collect_region_view *r, char name[SERVICES_NAME_BYTES])
+static void name_of(const struct collect_region_view *r, char name[COLLECT_SERVICE_NAME_BYTES])
 {
 	static const char *const keys[] = {"service", "unit", "container", "pod"};
 	const size_t end = strlen(COLLECT_MEASURED_SERVICE);
@@ -50,37 +50,37 @@ static void name_of(const struct collect_region_view *r, char name[SERVICES_NAME
 		n -= end;
 	copy_name(name, text, n);
 	if (!n && r->info->pid)
-		snprintf(name, SERVICES_NAME_BYTES, "process %u", r->info->pid);
+		snprintf(name, COLLECT_SERVICE_NAME_BYTES, "process %u", r->info->pid);
 }
 
-static struct services_service *find_service(struct collect_services *s,
-					     const struct collect_region_view *r)
+static struct collect_services_service *find_service(struct collect_services *s,
+						     const struct collect_region_view *r)
 {
-	char name[SERVICES_NAME_BYTES], space[SERVICES_NAME_BYTES];
-	const char *text = region_label(r->info, "namespace");
-	struct services_service *v;
+	const char *space = region_label(r->info, "namespace");
+	struct collect_service_name name;
+	struct collect_services_service *v;
 
-	name_of(r, name);
-	copy_name(space, text, strlen(text));
-	if (!*name || *name == '(' || is_own(r->info))
+	name_of(r, name.service);
+	copy_name(name.kube_namespace, space, strlen(space));
+	if (!*name.service || *name.service == '(' || is_own(r->info))
 		return NULL;
 	for (v = s->first; v; v = v->next)
-		if (!strcmp(v->name, name) && !strcmp(v->kube_namespace, space))
+		if (!strcmp(v->name.service, name.service) &&
+		    !strcmp(v->name.kube_namespace, name.kube_namespace))
 			return v;
 	if (s->services == COLLECT_SERVICES_MAX || !(v = calloc(1, sizeof(*v)))) {
 		s->left_out++;
 		return NULL;
 	}
 	v->cores = v->bytes = v->kernel_requests = NAN;
-	memcpy(v->name, name, sizeof(name));
-	memcpy(v->kube_namespace, space, sizeof(space));
+	v->name = name;
 	v->next = s->first;
 	s->first = v;
 	s->services++;
 	return v;
 }
 
-static void free_service(struct services_service *v)
+static void free_service(struct collect_services_service *v)
 {
 	free(v->latency);
 	free(v->limits);
@@ -91,7 +91,7 @@ static void free_service(struct services_service *v)
 /* Services without a region go, and their edges. */
 static void forget(struct collect_services *s)
 {
-	for (struct services_service **at = &s->first, *v; (v = *at);) {
+	for (struct collect_services_service **at = &s->first, *v; (v = *at);) {
 		size_t kept = 0;
 
 		if (v->regions) {
@@ -110,7 +110,7 @@ static void forget(struct collect_services *s)
 
 /* ---- regions ---- */
 
-static void free_region(struct collect_services *s, struct services_region *r)
+static void free_region(struct collect_services *s, struct collect_services_region *r)
 {
 	if (r->service)
 		r->service->regions--;
@@ -119,15 +119,16 @@ static void free_region(struct collect_services *s, struct services_region *r)
 	free(r->latency);
 }
 
-struct services_region *collect_services_region(struct collect_services *s, uint64_t instance)
+struct collect_services_region *collect_services_region(struct collect_services *s,
+							uint64_t instance)
 {
-	const struct services_region key = {.instance = instance};
+	const struct collect_services_region key = {.instance = instance};
 
 	return s->regions ? bsearch(&key, s->region, s->regions, sizeof(*s->region), base_by_u64)
 			  : NULL;
 }
 
-static void list_pod(struct services_service *v, const struct collect_region_view *r)
+static void list_pod(struct collect_services_service *v, const struct collect_region_view *r)
 {
 	const char *host = r->hostname ? r->hostname : r->target ? r->target : "";
 
@@ -148,14 +149,14 @@ static void list_pod(struct services_service *v, const struct collect_region_vie
 static void note_region(const struct collect_region_view *r, void *arg)
 {
 	struct collect_services *s = arg;
-	struct services_region *old = collect_services_region(s, r->info->instance), *to;
+	struct collect_services_region *old = collect_services_region(s, r->info->instance), *to;
 
 	if (!BASE_GROW(s->next, s->next_count, s->next_room)) {
 		s->left_out++;
 		return;
 	}
 	to = &s->next[s->next_count++];
-	*to = (struct services_region){.instance = r->info->instance};
+	*to = (struct collect_services_region){.instance = r->info->instance};
 	if (old) {
 		*to = *old;
 		old->service = NULL;
@@ -173,13 +174,17 @@ static void note_region(const struct collect_region_view *r, void *arg)
 	}
 	to->kernel = r->info->kind == SL_REGION_FLOWS;
 	to->live = r->state == SL_STATE_LIVE && !r->stale;
+	to->target = r->target;
+	snprintf(to->container, sizeof(to->container), "%s", r->tenant.container);
+	to->host = !strcmp(region_label(r->info, "service"), "host") &&
+		   (r->tenant.trusted || !r->tenant.known);
 	if (!to->service || to->kernel)
 		return;
 	list_pod(to->service, r);
 	if (to->live && r->info->pid && !*r->tenant.container &&
 	    BASE_GROW(s->process, s->processes, s->process_room))
-		s->process[s->processes++] = (struct services_process){r->info->pid, r->target,
-								       to->service};
+		s->process[s->processes++] =
+			(struct collect_services_process){r->info->pid, r->target, to->service};
 }
 
 /* ---- values ---- */
@@ -187,7 +192,7 @@ static void note_region(const struct collect_region_view *r, void *arg)
 /* What the metrics of one region sum up to, of the best name for each role. */
 struct services_sums {
 	struct collect_services *s;
-	struct services_region *r;
+	struct collect_services_region *r;
 	struct {
 		uint32_t rank;
 		double sum, failed;
@@ -199,16 +204,16 @@ struct services_sums {
 
 static uint64_t word_of(const struct region_metric *m, const uint64_t *value)
 {
-	return m->cells == 1 || !region_is_histogram(m)
-		       ? value[0]
-		       : base_hash(0, value + SL_HIST_BUCKETS, m->bucket_count * sizeof(*value));
+	if (region_is_histogram(m))
+		return base_hash(0, value + SL_HIST_BUCKETS, m->bucket_count * sizeof(*value));
+	return m->kind == SL_KIND_INFO ? 0 : value[0];
 }
 
-static void note_change(struct collect_services *s, struct services_region *r,
+static void note_change(struct collect_services *s, struct collect_services_region *r,
 			const struct region_metric *m, const uint64_t *value)
 {
 	uint64_t word = word_of(m, value);
-	struct services_series *at;
+	struct collect_services_series *at;
 
 	while (r->series_count <= m->id) {
 		if (s->series >= SERIES_MAX || m->id >= SERIES_MAX ||
@@ -216,7 +221,7 @@ static void note_change(struct collect_services *s, struct services_region *r,
 			s->left_out++;
 			return;
 		}
-		r->series[r->series_count++] = (struct services_series){.word = word};
+		r->series[r->series_count++] = (struct collect_services_series){.word = word};
 		s->series++;
 	}
 	at = &r->series[m->id];
@@ -286,7 +291,7 @@ static void take(const struct region_metric *m, const uint64_t *value, void *arg
 /* What a sum grew by since the look before; NaN: it is not the same sum. */
 static double grown(struct services_sums *t, enum collect_rule_role role)
 {
-	struct services_region *r = t->r;
+	struct collect_services_region *r = t->r;
 	double by = t->of[role].sum - r->sum[role];
 	bool same = r->chosen[role] == t->of[role].rank && by >= 0;
 
@@ -295,9 +300,9 @@ static double grown(struct services_sums *t, enum collect_rule_role role)
 	return same && t->of[role].rank != UINT32_MAX ? by : NAN;
 }
 
-static void tell_requests(struct services_sums *t, struct services_tick *tick)
+static void tell_requests(struct services_sums *t, struct collect_services_tick *tick)
 {
-	struct services_service *v = t->r->service;
+	struct collect_services_service *v = t->r->service;
 	double counted = grown(t, COLLECT_RULE_REQUESTS), timed = grown(t, COLLECT_RULE_LATENCY);
 	double errors = grown(t, COLLECT_RULE_ERRORS), failed;
 	enum collect_rule_role role = t->of[COLLECT_RULE_REQUESTS].rank != UINT32_MAX
@@ -322,8 +327,8 @@ static void tell_requests(struct services_sums *t, struct services_tick *tick)
 
 static void tell_latency(struct services_sums *t, uint32_t at)
 {
-	struct services_region *r = t->r;
-	struct services_service *v = r->service;
+	struct collect_services_region *r = t->r;
+	struct collect_services_service *v = r->service;
 
 	if (t->of[COLLECT_RULE_LATENCY].rank == UINT32_MAX)
 		return;
@@ -344,7 +349,7 @@ static void tell_latency(struct services_sums *t, uint32_t at)
 
 static void tell_saturation(struct services_sums *t, double seconds)
 {
-	struct services_service *v = t->r->service;
+	struct collect_services_service *v = t->r->service;
 	double cpu = grown(t, COLLECT_RULE_CPU);
 
 	if (!isnan(cpu) && seconds > 0 && t->r->live)
@@ -353,7 +358,7 @@ static void tell_saturation(struct services_sums *t, double seconds)
 		v->bytes = (isnan(v->bytes) ? 0 : v->bytes) + t->of[COLLECT_RULE_MEMORY].sum;
 }
 
-static void look_at_region(struct collect_services *s, struct services_region *r,
+static void look_at_region(struct collect_services *s, struct collect_services_region *r,
 			   struct services_sums *t)
 {
 	const uint32_t at = s->tick % SERVICES_TICKS;
@@ -376,11 +381,11 @@ static void begin_look(struct collect_services *s)
 {
 	const uint32_t at = s->tick % SERVICES_TICKS;
 
-	for (struct services_service *v = s->first; v; v = v->next) {
+	for (struct collect_services_service *v = s->first; v; v = v->next) {
 		v->pods = v->live = v->stale = v->dead = v->hosts = v->instances = 0;
 		v->changing = v->unchanged = 0;
 		v->cores = v->bytes = NAN;
-		v->tick[at] = (struct services_tick){.told = false};
+		v->tick[at] = (struct collect_services_tick){.told = false};
 		if (v->latency)
 			memset(&v->latency[at], 0, sizeof(v->latency[at]));
 		v->kernel_requests = NAN;
@@ -390,7 +395,7 @@ static void begin_look(struct collect_services *s)
 
 static void take_regions(struct collect_services *s)
 {
-	struct services_region *old = s->region;
+	struct collect_services_region *old = s->region;
 	size_t room = s->region_room;
 
 	s->next_count = s->processes = 0;
@@ -425,6 +430,8 @@ void collect_services_look(struct collect_services *s, int64_t real_ns, uint64_t
 		if (s->region[i].service)
 			look_at_region(s, &s->region[i], t);
 	forget(s);
+	collect_services_hosts(s);
+	collect_services_saturation(s);
 	collect_services_layers(s);
 	collect_services_connections(s);
 	pthread_mutex_unlock(&s->lock);
@@ -478,7 +485,7 @@ void collect_services_stop(struct collect_services *s)
 
 void collect_services_free(struct collect_services *s)
 {
-	struct services_service *v;
+	struct collect_services_service *v;
 
 	if (!s)
 		return;
@@ -492,6 +499,8 @@ void collect_services_free(struct collect_services *s)
 	free(s->region);
 	free(s->next);
 	free(s->process);
+	free(s->container);
+	free(s->container_before);
 	free(s->initiated);
 	free(s->accepted);
 	free(s->edge);

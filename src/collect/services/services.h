@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * services.h - what is going on in each service: requests, errors and latency of the last minute,
- * what limits its connections, its anomaly, and who talks to whom. A thread of its own looks at the
- * collector's last values once per second, through collect.h; a view costs no look.
+ * what limits its connections, its anomaly, and its calls of others. A thread of its own looks at
+ * the collector's last values once per second, through collect.h; a view costs no look.
  */
 #ifndef SL_COLLECT_SERVICES_SERVICES_H
 #define SL_COLLECT_SERVICES_SERVICES_H
@@ -16,6 +16,12 @@
 #define COLLECT_SERVICES_LISTED 16u   /* hosts and instances of a service in a view */
 
 struct collect_services;
+
+/* Longer ones are cut. */
+#define COLLECT_SERVICE_NAME_BYTES 96u
+struct collect_service_name {
+	char service[COLLECT_SERVICE_NAME_BYTES], kube_namespace[COLLECT_SERVICE_NAME_BYTES];
+};
 
 struct collect_services *collect_services_new(struct collect_collector *c); /* NULL: no memory */
 int collect_services_start(
@@ -78,9 +84,13 @@ void collect_services_each(struct collect_services *s, unsigned int window,
 			   void (*fn)(const struct collect_service_view *, void *), void *arg,
 			   struct collect_services_totals *totals);
 
+/* The service of a pod, or of a workload of kernel tables. False: it has none. */
+bool collect_services_name(struct collect_services *s, uint64_t instance,
+			   struct collect_service_name *out);
+
 /* An end is NULL outside of the known services. */
 struct collect_service_edge {
-	const char *from, *from_namespace, *to, *to_namespace;
+	const struct collect_service_name *from, *to;
 	uint32_t connections;
 	double requests, bytes, retransmits, rtt; /* per second; rtt in s; NaN: not known */
 };
