@@ -24,7 +24,8 @@ struct source_walk {
 	bool in_self;
 	size_t at, end; /* items */
 	bool sums;
-	uint8_t *seen; /* by region */
+	uint8_t *seen;	   /* by region */
+	uint32_t *columns; /* by region, those that are shown; NULL: all */
 	/* Text of the last series: region's labels, then the metric's. */
 	const struct collect_label_set *prefix; /* what stands at the start of text, or NULL */
 	char *text;
@@ -49,6 +50,7 @@ static void walk_end(void *arg)
 	collect_self_end(w->self);
 	collect_index_put(w->x);
 	free(w->seen);
+	free(w->columns);
 	free(w->text);
 	free(w->keys);
 	free(w->values);
@@ -114,31 +116,28 @@ static size_t fair_share(const struct source_walk *w, size_t limit)
 	return share;
 }
 
-/*
- * Hides whole regions, so that what is shown of a pod is complete: of each tenant those that no
- * longer fit, oldest first. False: out of memory.
- */
+/* Shows of each tenant its oldest regions, and of the one at the limit the first series. */
 static bool keep_within(struct source_walk *w, size_t limit)
 {
 	size_t share = fair_share(w, limit), left_out = 0, end, all;
 
-	for (size_t i = 0; share != SIZE_MAX && i < w->x->regions; i = end) {
+	if (share == SIZE_MAX)
+		return true;
+	w->columns = calloc(w->x->regions, sizeof(*w->columns));
+	if (!share || !w->columns)
+		return false;
+	for (size_t i = 0; i < w->x->regions; i = end) {
 		size_t room = share;
 
 		end = tenant_end(w, i, &all);
+		left_out += all > room ? all - room : 0;
 		for (size_t k = i; k < end; k++) {
-			size_t n = series_of(w, k);
-
-			if (n <= room) {
-				room -= n;
-				continue;
-			}
-			w->seen[k] = HIDDEN;
-			left_out += n;
+			w->columns[k] = (uint32_t)BASE_MIN(series_of(w, k), room);
+			room -= w->columns[k];
 		}
 	}
 	collect_self_left_out(w->self, left_out);
-	return share;
+	return true;
 }
 
 static void *walk_begin(void *ctx)
@@ -177,7 +176,11 @@ static void *walk_begin(void *ctx)
 
 static bool shown(const struct source_walk *w, const struct collect_item *i)
 {
-	if (i->source & ITEM_RETIRED || w->seen[i->source] == SHOWN)
+	if (i->source & ITEM_RETIRED)
+		return true;
+	if (w->columns && (i->column & ~ITEM_MORE) >= w->columns[i->source])
+		return false;
+	if (w->seen[i->source] == SHOWN)
 		return true;
 	/* Of a sum, values of processes that have ended may not count. */
 	return w->seen[i->source] == SHOWN_DEAD &&
