@@ -333,6 +333,7 @@ struct export_otlp *export_otlp_new(const char *url, const char *sent, char *err
 			.url = whole,
 			.name = "otlp",
 			.content_type = "application/x-protobuf",
+			.gzip = true,
 			.unavailable_only = true, /* "MUST NOT be retried": all other 5xx */
 			.taken = taken,
 			.taken_arg = o,

@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include <curl/curl.h>
+#include <zlib.h>
 
 #include "base/base.h"
 
@@ -39,7 +40,8 @@ struct export_push {
 	/* The thread's own. */
 	CURL *pattern; /* of each try's handle */
 	CURLSH *share; /* keeps connections between tries */
-	struct curl_slist *headers;
+	struct curl_slist *headers, *headers_gzip;
+	bool plain; /* the receiver does not take gzip */
 	char answer[EXPORT_PUSH_ANSWER];
 	size_t answer_bytes;
 	uint64_t retry_after_ns;
@@ -111,6 +113,32 @@ static uint64_t left_out(struct export_push *p, const struct body *b)
 	return n;
 }
 
+/* The body as one gzip member. NULL: it is sent as it is. */
+static void *packed(const struct export_push *p, const struct body *b, size_t *bytes)
+{
+	z_stream z = {0};
+	size_t room;
+	void *to;
+	int code;
+
+	if (!p->o.gzip || p->plain || b->bytes > UINT32_MAX ||
+	    deflateInit2(&z, 1, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK)
+		return NULL;
+	room = deflateBound(&z, b->bytes);
+	to = room <= UINT32_MAX ? malloc(room) : NULL;
+	z.next_in = b->data;
+	z.avail_in = (uInt)b->bytes;
+	z.next_out = to;
+	z.avail_out = to ? (uInt)room : 0;
+	code = to ? deflate(&z, Z_FINISH) : Z_MEM_ERROR;
+	*bytes = z.total_out;
+	deflateEnd(&z);
+	if (code == Z_STREAM_END)
+		return to;
+	free(to);
+	return NULL;
+}
+
 enum push_outcome { DONE, AGAIN, NEVER };
 
 static enum push_outcome try(struct export_push *p, const struct body *b, char *why,
@@ -119,6 +147,9 @@ static enum push_outcome try(struct export_push *p, const struct body *b, char *
 	curl_off_t retry_after = 0;
 	long status = 0;
 	CURLcode code = CURLE_OUT_OF_MEMORY;
+	size_t bytes = 0;
+	void *body = NULL;
+	bool gzip = false;
 	int shown;
 	/*
 	 * A new handle per try: libcurl 7.88.1 of Debian 12 would use a freed header of the
@@ -131,13 +162,19 @@ static enum push_outcome try(struct export_push *p, const struct body *b, char *
 	p->retry_after_ns = 0;
 	*cause = offsetof(struct export_push_stats, errors_connect);
 	if (curl) {
+		body = packed(p, b, &bytes);
 		curl_easy_setopt(curl, CURLOPT_SHARE, p->share);
-		curl_easy_setopt(curl, CURLOPT_POSTFIELDS, b->data);
-		curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)b->bytes);
+		if (body)
+			curl_easy_setopt(curl, CURLOPT_HTTPHEADER, p->headers_gzip);
+		curl_easy_setopt(curl, CURLOPT_POSTFIELDS, body ? body : b->data);
+		curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE,
+				 (curl_off_t)(body ? bytes : b->bytes));
 		code = curl_easy_perform(curl);
 		curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
 		curl_easy_getinfo(curl, CURLINFO_RETRY_AFTER, &retry_after);
 		curl_easy_cleanup(curl);
+		gzip = body;
+		free(body);
 	}
 	/* An answer that was cut off for its length still has a status. */
 	if (code == CURLE_OPERATION_TIMEDOUT)
@@ -151,7 +188,9 @@ static enum push_outcome try(struct export_push *p, const struct body *b, char *
 	shown = (int)BASE_MIN(p->answer_bytes, ANSWER_SHOWN);
 	snprintf(why, why_bytes, "HTTP %ld %.*s", status, shown, p->answer);
 	clean(why);
-	if (!may_pass(p, status))
+	if (status == 415 && gzip)
+		p->plain = true;
+	else if (!may_pass(p, status))
 		return NEVER;
 	*cause = offsetof(struct export_push_stats, errors_status);
 	if (retry_after > 0)
@@ -309,12 +348,12 @@ static void curl_start(void)
 	curl_global_init(CURL_GLOBAL_DEFAULT);
 }
 
-static bool add_header(struct export_push *p, const char *header)
+static bool add_header(struct curl_slist **headers, const char *header)
 {
-	struct curl_slist *to = curl_slist_append(p->headers, header);
+	struct curl_slist *to = curl_slist_append(*headers, header);
 
 	if (to)
-		p->headers = to;
+		*headers = to;
 	return to != NULL;
 }
 
@@ -325,9 +364,12 @@ static int prepare(struct export_push *p)
 
 	snprintf(type, sizeof(type), "Content-Type: %s", p->o.content_type);
 	/* An empty "Expect:", as a receiver that ignores it would cost a second per body. */
-	good = add_header(p, type) && add_header(p, "Expect:");
+	good = add_header(&p->headers, type) && add_header(&p->headers, "Expect:");
 	for (const char *const *h = p->o.headers; h && *h; h++)
-		good = good && add_header(p, *h);
+		good = good && add_header(&p->headers, *h);
+	for (const struct curl_slist *h = p->headers; h; h = h->next)
+		good = good && add_header(&p->headers_gzip, h->data);
+	good = good && add_header(&p->headers_gzip, "Content-Encoding: gzip");
 	p->pattern = curl_easy_init();
 	p->share = curl_share_init();
 	if (!good || !p->pattern || !p->share ||
@@ -370,6 +412,7 @@ static void release(struct export_push *p)
 	curl_easy_cleanup(p->pattern);
 	curl_share_cleanup(p->share);
 	curl_slist_free_all(p->headers);
+	curl_slist_free_all(p->headers_gzip);
 	pthread_cond_destroy(&p->wake);
 	pthread_mutex_destroy(&p->lock);
 	free(p->url);

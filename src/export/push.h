@@ -37,6 +37,7 @@ struct export_push_opts {
 	uint64_t pause_min_ns;	     /* before the first retry; 0: 100 ms */
 	uint64_t pause_max_ns;	     /* 0: 30 s */
 	uint64_t max_age_ns;	     /* older bodies are dropped; 0: 10 minutes */
+	bool gzip;		     /* compress, until the receiver says 415 */
 	bool unavailable_only;	     /* of 5xx retry only 502, 503 and 504 */
 	export_push_taken_fn *taken; /* NULL: every 2xx takes the whole body */
 	void *taken_arg;
