@@ -30,6 +30,7 @@ struct collect_trace {
 	uint64_t trace_hi, trace_lo;
 	enum act_trace_reason reason;
 	const char *root, *service; /* "" if the root was not seen */
+	uint64_t instance;	    /* of the root's region; 0: the root was not seen */
 	uint64_t start_ns, duration_ns;
 	bool error; /* of any span */
 	uint32_t spans, pods;
