@@ -13,14 +13,17 @@
 #include "analyse/detector.h"
 #include "base/confine.h"
 #include "cli/collect_modes.h"
+#include "cli/collect_remote.h"
 #include "cli/collect_serve.h"
 #include "cli/common.h"
 #include "collect/collect.h"
 #include "collect/analysis/live.h"
+#include "collect/past.h"
 #include "collect/trace/trace.h"
 #include "dta/store_server/server.h"
 
 #define WORKERS_MAX 1024u
+#define PAST_SHARE  8u /* of the history: buckets of histograms */
 
 static struct collect_settings {
 	struct base_strings agents;
@@ -31,6 +34,7 @@ static struct collect_settings {
 	struct collect_collector_opts c;
 	bool live, serves; /* serves: --mode prometheus */
 	struct collect_live_opts l;
+	struct cli_collect_remote remote;
 	struct collect_tracer_opts t;
 } set = {
 	.h = {.listen = "127.0.0.1:9464", .connections = 256},
@@ -54,6 +58,7 @@ static struct collect_settings {
 	      .verdict_ttl_ns = 30000000000,
 	      .sample_every_ns = 30000000000,
 	      .sample_around_ns = 5000000000},
+	.remote = CLI_COLLECT_REMOTE_DEFAULTS,
 	.t = {.policy = {.budget = 0.15,
 			 .slow_factor = 5,
 			 .slow_floor_ns = 1000000,
@@ -145,6 +150,7 @@ static const struct base_option table[] = {
 		    "write analysed rows to this directory, for sidelight replay"),
 	BASE_STRING("remote-write", 0, &set.l.remote_write, "URL",
 		    "send samples to this URL by Prometheus remote write"),
+	CLI_COLLECT_REMOTE_OPTIONS(set.remote),
 	BASE_FLAG("remote-native", 0, &set.l.receiver.native,
 		  "send native histograms by remote write; else exponential histograms lose their "
 		  "buckets"),
@@ -224,6 +230,8 @@ static bool wait_ready(struct collect_collector *c, int stop)
 struct collect_parts {
 	struct collect_live *live;
 	struct collect_collector *c;
+	struct collect_services *services;
+	struct collect_past *past;
 	struct collect_tracer *tracer;
 	struct dta_store_server *stores;
 	struct cli_collect_server server;
@@ -235,6 +243,7 @@ struct collect_parts {
 static int parts_make(struct collect_parts *p, struct collect_settings *s, int reload)
 {
 	char error[256];
+	size_t past_bytes;
 	int err;
 
 	if (s->live) {
@@ -242,6 +251,8 @@ static int parts_make(struct collect_parts *p, struct collect_settings *s, int r
 		if (!p->live)
 			return CLI_FAIL("collect", "%s", error);
 	}
+	past_bytes = s->serves ? s->c.history_bytes / PAST_SHARE : 0;
+	s->c.history_bytes -= past_bytes;
 	p->c = collect_collector_new(&s->c, error, sizeof(error));
 	if (!p->c) {
 		err = errno; /* EINVAL: a malformed target */
@@ -251,6 +262,11 @@ static int parts_make(struct collect_parts *p, struct collect_settings *s, int r
 	err = p->live ? collect_live_attach(p->live, p->c) : 0;
 	if (err)
 		return CLI_FAIL("collect", "analysis: %s", strerror(-err));
+	if (past_bytes) {
+		p->past = collect_past_new(p->c, past_bytes);
+		if (!p->past)
+			return CLI_FAIL("collect", "history of buckets: %s", strerror(errno));
+	}
 	if (s->serves && s->t.policy.budget > 0) {
 		p->tracer = collect_tracer_new(p->c, &s->t, error, sizeof(error));
 		if (!p->tracer)
@@ -264,7 +280,11 @@ static int parts_make(struct collect_parts *p, struct collect_settings *s, int r
 		dta_store_server_bound(p->stores, s->store_bytes);
 		collect_collector_owns(p->c, p->stores);
 	}
-	if (s->serves && !cli_collect_serve(&p->server, &s->h, p->c, p->tracer, p->stores))
+	p->services = s->serves ? collect_services_new(p->c) : NULL;
+	if (s->serves && !p->services)
+		return CLI_FAIL("collect", "services: %s", strerror(errno));
+	if (s->serves &&
+	    !cli_collect_serve(&p->server, &s->h, p->c, p->services, p->tracer, p->stores))
 		return BASE_EXIT_FAILURE;
 	return BASE_EXIT_OK;
 }
@@ -276,6 +296,7 @@ static int parts_start(const struct collect_parts *p)
 	char error[512];
 
 	err = err ?: collect_collector_start(p->c);
+	err = err ?: (p->services ? collect_services_start(p->services) : 0);
 	err = err ?: (p->tracer ? collect_tracer_start(p->tracer) : 0);
 	if (!err && p->stores && dta_store_server_start(p->stores, error, sizeof(error)))
 		return CLI_FAIL("dta", "%s", error);
@@ -286,11 +307,13 @@ static int parts_start(const struct collect_parts *p)
 static bool parts_free(struct collect_parts *p)
 {
 	cli_collect_serve_end(&p->server);
+	collect_services_free(p->services);
 	dta_store_server_free(p->stores);
 	if (p->c) {
 		collect_live_stop(p->live);
 		collect_tracer_stop(p->tracer);
 		collect_collector_free(p->c);
+		collect_past_free(p->past);
 		collect_tracer_free(p->tracer);
 	}
 	return !collect_live_free(p->live);
@@ -328,7 +351,8 @@ static int confine(const struct collect_settings *s)
 	const struct base_confine_opts c = {
 		.role = BASE_ROLE_COLLECTOR,
 		.capabilities = s->dta || any_over_rdma(&s->agents) ? BASE_CAP(IPC_LOCK) : 0,
-		.paths = {s->l.analysis.model, s->l.analysis.record, s->t.otlp_sent, s->csv},
+		.paths = {s->l.analysis.model, s->l.analysis.record, s->t.otlp_sent, s->csv,
+			  s->remote.queue},
 		.any_path = s->dta,
 	};
 
@@ -521,6 +545,9 @@ static int collect_main(const struct base_command *self, int argc, char **argv)
 				  set.ephemeral);
 	set.c.tcp_folded = folded;
 	code = cli_rdma_secret(self, set.secret, &set.c.fabric.secret, &set.c.fabric.secret_bytes);
+	if (code)
+		return code;
+	code = cli_collect_remote_check(self, &set.remote, set.l.remote_write, &set.l.remote);
 	if (code)
 		return code;
 	set.l.analysis.workers = set.c.workers;

@@ -68,6 +68,10 @@ struct collect_column {
 	uint64_t created_ns; /* 0: as the region */
 };
 
+/* Since when a column counts, CLOCK_REALTIME; 0: unknown. *known: of the column itself. */
+uint64_t collect_column_created(const struct collect_column *c, const struct region_info *info,
+				bool *known);
+
 struct collect_layout {
 	unsigned int refs;
 	struct collect_collector *c;

@@ -535,18 +535,9 @@ static int walk_series(void *arg, struct export_series *out)
 	if (!w->sums && (w->at == w->end || !(w->x->item[w->at].column & ITEM_MORE))) {
 		const struct collect_layout *l = w->x->snapshot[i->source]->layout;
 
-		out->created_ns = l->column[i->column & ~ITEM_MORE].created_ns;
-		out->created_known = out->created_ns >= SL_CREATED_KNOWN_NS;
-		/*
-		 * What is copied from elsewhere did not begin with the process that copies it. Each
-		 * time that it is removed and comes back the library makes it 1 ns later.
-		 */
-		if (out->created_known && def->metric.flags & SL_FLAG_MIRROR)
-			out->created_ns -= out->created_ns % 100;
-		if (!out->created_known)
-			out->created_ns = def->metric.flags & SL_FLAG_MIRROR
-						  ? 0
-						  : w->x->region[i->source]->info->start_ns;
+		out->created_ns = collect_column_created(&l->column[i->column & ~ITEM_MORE],
+							 w->x->region[i->source]->info,
+							 &out->created_known);
 	}
 	m = &def->metric;
 	if (!base_grow(&w->cell, &w->cell_room, m->cells, sizeof(*w->cell)) ||

@@ -26,6 +26,7 @@ BY_LABEL(left_out_exemplars, "cause", OF_COLLECTOR("long", exemplars_long),
 	 OF_COLLECTOR("malformed", exemplars_malformed), OF_COLLECTOR("memory", exemplars_memory))
 BY_LABEL(refused, "cause", OF_COLLECTOR("max_regions", refused_regions),
 	 OF_COLLECTOR("max_series", refused_series), OF_COLLECTOR("history", refused_history),
+	 OF_COLLECTOR("bucket_history", refused_buckets),
 	 OF_COLLECTOR("retired_sums", retired_lost), OF_LINKS("duplicate_instance", duplicates),
 	 OF_WORKERS("tap_rows", rows_lost))
 BY_LABEL(regions, "state", OF_WALK("live", totals.live), OF_WALK("dead", totals.dead),
