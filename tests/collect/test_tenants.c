@@ -347,7 +347,8 @@ static void no_tenant_takes_the_exposition(void **state)
 
 	(void)state;
 	for (unsigned int i = 0; i < 2; i++) {
-		pod_make(&evil[i], 100 + i, i ? "pod\0evil-1" : "pod\0evil-0", sizeof("pod\0evil-0"));
+		pod_make(&evil[i], 100 + i, i ? "pod\0evil-1" : "pod\0evil-0",
+			 sizeof("pod\0evil-0"));
 		fill(&evil[i], 100);
 		put_as(h, i, i + 1, &evil[i], SL_STATE_LIVE, &mallory);
 	}

@@ -7,9 +7,10 @@
 #include "collect/trace/pods.h"
 #include "collect/trace/rings.h"
 
-#define LINES_MAX  (COLLECT_FETCH_MAX / SL_LINE_SIZE)
+#define LINES_MAX   (COLLECT_FETCH_MAX / SL_LINE_SIZE)
 #define BYTES_AHEAD (256u << 10) /* READ before the share of published bytes counts */
-#define FULL_HEADS 10u /* periods between two READs of the heads of unused rings */
+#define ROOTS_UPTO  0.9		 /* of it: index and kept spans follow the roots */
+#define FULL_HEADS  10u		 /* periods between two READs of the heads of unused rings */
 /* More lines than a host can write while it is not reached. */
 #define LINES_AHEAD (1ull << 40)
 
@@ -33,6 +34,7 @@ static bool ask_lines(struct collect_tracer *t, struct collect_trace_pod *p, uin
 	r->number = from;
 	r->count = (uint32_t)count;
 	r->end = end;
+	t->lines_asked += r->length;
 	collect_trace_ask(r, roots ? region_span_root_at(p->info, ring, from)
 				   : region_span_index_at(p->info, ring, from));
 	return true;
@@ -55,8 +57,9 @@ static bool skip_overrun(uint64_t *from, uint64_t end, uint32_t places, uint64_t
 static uint64_t affordable(const struct collect_tracer *t)
 {
 	const struct collect_tracer_stats *s = &t->stats;
-	double most = t->o.bytes * (double)s->lines_published * SL_LINE_SIZE + BYTES_AHEAD;
-	double moved = (double)(s->bytes_roots + s->bytes_index + s->bytes_spans + t->asked);
+	double most = ROOTS_UPTO * t->o.bytes * (double)s->lines_published * SL_LINE_SIZE +
+		      BYTES_AHEAD;
+	double moved = (double)(t->lines_asked + s->bytes_spans + t->asked);
 
 	if (!(t->o.bytes > 0))
 		return UINT64_MAX;
