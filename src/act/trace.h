@@ -47,9 +47,9 @@ struct act_trace_policy_opts {
 	 */
 	uint64_t slow_floor_ns;
 	double slow_spread;
-	double head;	    /* share of traces to keep regardless of reason, 0 .. 1 */
-	uint64_t window;    /* of the account, in traces; 0: total, or 10,000 */
-	uint64_t total;	    /* traces in a recording; 0: unknown */
+	double head;	 /* share of traces to keep regardless of reason, 0 .. 1 */
+	uint64_t window; /* of the account, in traces; 0: total, or 10,000 */
+	uint64_t total;	 /* traces in a recording; 0: unknown */
 	/*
 	 * Traces are decided upon at their start, in that order, without durations and errors.
 	 * Verdicts may then overdraw the account for traces among the worst `budget` of the last

@@ -181,9 +181,10 @@ static const struct base_option table[] = {
 		 "keep traces slower than FACTOR times the median of their root span, and errors"),
 	BASE_TIME("trace-slow-floor", 0, &set.t.policy.slow_floor_ns, 0, 0, "DURATION",
 		  "what takes less is not slow; 0: no floor"),
-	BASE_F64("trace-slow-spread", 0, &set.t.policy.slow_spread, 0, 1e6, "FACTOR",
-		 "what exceeds the median by less than FACTOR times what the 90th percentile does is "
-		 "not slow; 0: no floor"),
+	BASE_F64(
+		"trace-slow-spread", 0, &set.t.policy.slow_spread, 0, 1e6, "FACTOR",
+		"what exceeds the median by less than FACTOR times what the 90th percentile does is "
+		"not slow; 0: no floor"),
 	BASE_F64("trace-bytes", 0, &set.t.bytes, 0, 1, "SHARE",
 		 "read at most this share of the bytes of published spans; 0: no limit"),
 	BASE_F64("trace-head", 0, &set.t.policy.head, 0, 1, "SHARE",

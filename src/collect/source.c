@@ -546,7 +546,8 @@ static int walk_series(void *arg, struct export_series *out)
 		return -ENOMEM;
 	if (m->cells)
 		get(w, i, w->cell);
-	if (!gather(w, i) || !link_traces(w, i, w->cell) || !add_members(w, m, def->type, i) || !set_exemplars(w, def->type, out))
+	if (!gather(w, i) || !link_traces(w, i, w->cell) || !add_members(w, m, def->type, i) ||
+	    !set_exemplars(w, def->type, out))
 		return -ENOMEM;
 	set_value(m, w->cell, out);
 	return 1;

@@ -80,9 +80,9 @@ static uint32_t bucket_of(const struct region_metric *m, double v)
 	if (v <= m->zero_threshold)
 		return 0;
 	place = ceil(ldexp(log2(v), m->scale)) - m->first_bucket + 1;
-	return place < 1 ? 1 : place > m->cells - SL_HIST_BUCKETS - 1.0
-				       ? m->cells - SL_HIST_BUCKETS - 1
-				       : (uint32_t)place;
+	return place < 1				  ? 1
+	       : place > m->cells - SL_HIST_BUCKETS - 1.0 ? m->cells - SL_HIST_BUCKETS - 1
+							  : (uint32_t)place;
 }
 
 bool collect_trace_link_fits(const struct collect_trace_link *l, const struct collect_def *d,
