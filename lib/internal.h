@@ -33,7 +33,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/stat.h>
-#ifndef SL__PLAIN_UPDATES
+#ifdef __x86_64__
 #include <emmintrin.h>
 #endif
 
