@@ -3,7 +3,7 @@
 # kernel takes, and collects what it published; each is read by the other one over soft-RoCE, or by itself if it is alone.
 . "$SOURCE/tests/guest/lib.sh"
 hot "$BUILD/sidelight"
-echo "= $(uname -mr), pages of $(sed -n "s, *kB,,; s,^KernelPageSize: *,,p; T; q" /proc/self/smaps) KiB, clock $(cat /sys/devices/system/clocksource/clocksource0/current_clocksource)"
+echo "= $(uname -mr), pages of $(sed -n '/^KernelPageSize/{s/[^0-9]//g;p;q}' /proc/self/smaps) KiB, clock $(cat /sys/devices/system/clocksource/clocksource0/current_clocksource)"
 
 pods=2 metrics=16 threads=2 updates=2000
 each=$((threads * updates)) series=$((pods * metrics))
