@@ -432,7 +432,8 @@ static inline void sl__shared_add_f64(uintptr_t cell, double v)
 #ifdef SL__PLAIN_UPDATES
 #define SL__F64_BUSY sl__thread.busy /* as any update */
 #else
-extern SL__HIDDEN __thread volatile uint32_t sl__f64_busy __attribute__((tls_model("initial-exec")));
+extern SL__HIDDEN __thread volatile uint32_t sl__f64_busy
+	__attribute__((tls_model("initial-exec")));
 #define SL__F64_BUSY sl__f64_busy
 #endif
 
@@ -485,7 +486,10 @@ static inline bool sl__own_add(uintptr_t cell, uint64_t n)
 	return sl__own_update(cell, n, sl__k(cell));
 #else
 	__asm__ volatile("addq %1, %0" : "+m"(*(uint64_t *)cell) : "er"(n) : "cc");
-	__asm__ volatile("addq %1, %0" : "+m"(*(uint64_t *)(cell | 56)) : "er"(n * sl__k(cell)) : "cc");
+	__asm__ volatile("addq %1, %0"
+			 : "+m"(*(uint64_t *)(cell | 56))
+			 : "er"(n * sl__k(cell))
+			 : "cc");
 	return true;
 #endif
 }

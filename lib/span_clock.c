@@ -11,8 +11,9 @@
  * source (or kvm-clock, which is the same). On arm64 it is the virtual counter, which by
  * architecture runs at one rate on all cores (Arm ARM, D12.1: the Generic Timer), if the kernel
  * uses it; where the kernel has to work around a core's erratum, it traps the register and answers
- * itself. Neither rate is taken from the processor: CNTFRQ_EL0 is what firmware wrote there. If two consecutive calibrations differ by more than
- * 1/1000, as in a guest that moved to another host, it is not used again.
+ * itself. Neither rate is taken from the processor: CNTFRQ_EL0 is what firmware wrote there. If two
+ * consecutive calibrations differ by more than 1/1000, as in a guest that moved to another host, it
+ * is not used again.
  *
  * The error of a time is half the distance of a calibration's two readings (here 25 ns), plus the
  * slew of the kernel's clock in the last second: below 1 us under NTP, 500 us at NTP's full rate of
@@ -100,7 +101,8 @@ static void calibrate(void)
 	/* Pairs with the acquire in scale_now(): the rate before its turn. */
 	atomic_store_explicit(&sl__clock_state.turn, turn + 1, memory_order_release);
 	if (last.trusted)
-		atomic_store_explicit(&sl__clock_state.source, SL__CLOCK_TICKS, memory_order_relaxed);
+		atomic_store_explicit(&sl__clock_state.source, SL__CLOCK_TICKS,
+				      memory_order_relaxed);
 }
 
 void sl__clock_refresh(void)
@@ -140,7 +142,8 @@ static bool trustworthy(void)
 #if defined(__aarch64__)
 		"arch_sys_counter\n",
 #else
-		"tsc\n", "kvm-clock\n",
+		"tsc\n",
+		"kvm-clock\n",
 #endif
 	};
 	char name[32] = "";

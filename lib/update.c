@@ -6,7 +6,8 @@
 
 /* ---- counters ---- */
 
-/* A thread's first update, one of a thread without a stripe or of a refused handle, one in another. */
+/* A thread's first update, one of a thread without a stripe or of a refused handle, one in another.
+ */
 void sl__counter_add_slow(struct sl_counter c, uint64_t n)
 {
 	unsigned int slot = sl__slot_of(c.bits);

@@ -509,10 +509,7 @@ static inline int sl__own_update(uintptr_t cell, uint64_t n, uint64_t k)
 	 * the load of an xadd (without lock) at once, but take five cycles for an add of a register
 	 * to memory.
 	 */
-	__asm__ volatile("xaddq %1, %0"
-			 : "+m"(*(uint64_t *)(cell | 56)), "+r"(change)
-			 :
-			 : "cc");
+	__asm__ volatile("xaddq %1, %0" : "+m"(*(uint64_t *)(cell | 56)), "+r"(change) : : "cc");
 #endif
 	return 1;
 }

@@ -47,15 +47,15 @@ kernel_tables() {
 	wait_for 60 sees_port
 	local code=$?
 	exec 4>&-
-	[ $code = 0 ] || sidelight dump --kind flows --json | head -c 2000
+	[ $code = 0 ] || sidelight dump --agent /run/sidelight/agent.sock --kind flows --json | head -c 2000
 	return $code
 }
-sees_port() { sidelight dump --kind flows --json 2> /tmp/dump.err | grep -q 9464; }
+sees_port() { sidelight dump --agent /run/sidelight/agent.sock --kind flows --json 2> /tmp/dump.err | grep -q 9464; }
 
 check agent-is-ready-with-rdma agent_start
 cat /tmp/agent.err
 check pods-publish generate
-check collected-from-shared-memory collect local 9464
+check collected-from-shared-memory collect local 9464 --agent /run/sidelight/agent.sock
 [ -z "$tcp" ] || check kernel-tables-are-read kernel_tables
 tell "agent$GUEST"
 hear "agent$((GUESTS == 2 ? 1 - GUEST : 0))" 600 > /dev/null
