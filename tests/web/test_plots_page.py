@@ -72,16 +72,16 @@ class Test:
         poll(lambda: any(m["kind"] == "death" for m in self.get("marks", last="1h")["marks"]))
         self.requests = self.id("test_requests_total", "cart-1")
         self.latency = self.id("test_latency_seconds", "cart-1")
-        self.page = self.browser.page(f"{self.system.url}#series={self.requests},{self.latency}&window=60")
+        self.page = self.browser.page(f"{self.system.url}#tab=metrics&series={self.requests},{self.latency}&window=60")
 
     def a_range_is_chosen_and_kept_in_the_address(self):
         page = self.page
         page.wait("Number(document.querySelector('#plot').dataset.points) > 100")
         for seconds, name in ((300, "5 min"), (3600, "1 h"), (86400, "All"), (60, "1 min")):
+            asked = len(page.requests)
             page.run(f"document.querySelector('[data-window=\"{seconds}\"]').click()")
             check(self.hash()["window"] == str(seconds), name, self.hash())
             check(page.run(f"document.querySelector('[data-window=\"{seconds}\"]').getAttribute('aria-pressed')") == "true")
-            asked = len(page.requests)
             page.wait("document.querySelector('#range').textContent === ''")
             poll(lambda asked=asked: page.pump(0.1) or any("/history" in r for r in page.requests[asked:]))
         # All history begins with its first value, and is not fetched whole.
@@ -183,7 +183,7 @@ class Test:
 
     def groups_are_those_of_the_api(self):
         page = self.page
-        page.run(f"location.hash = 'series={self.requests}&window=60'")
+        page.run(f"location.hash = 'tab=metrics&series={self.requests}&window=60'")
         page.wait(f"{LEGEND}.length === 1")
         self.press('[data-view="group"]')
         page.wait("document.querySelectorAll('#by button').length > 3")
@@ -251,24 +251,24 @@ class Test:
                 time.sleep(0.1)
             return self.get("query", query=expr.replace("$__rate_interval", "30s"))["data"]["result"]
         depth = self.id("test_queue_depth", "cart-2")
-        p = panel(f"series={self.requests},{depth}&window=60")
+        p = panel(f"tab=metrics&series={self.requests},{depth}&window=60")
         check([t["refId"] for t in p["targets"]] == ["A", "B"] and p["type"] == "timeseries", p)
         for t, name in zip(p["targets"], ("cart-1", "cart-2")):
             result = answer(t["expr"])
             check(len(result) == 1 and result[0]["metric"]["pod"] == name, t, result)
         check(answer(p["targets"][1]["expr"])[0]["value"][1] == "13", p)
-        p = panel(f"series={self.requests}&window=60&view=group&by=service&fn=max")
+        p = panel(f"tab=metrics&series={self.requests}&window=60&view=group&by=service&fn=max")
         check(p["targets"][0]["expr"].startswith("max by (service) (rate(test_requests_total"), p)
         check({r["metric"]["service"] for r in answer(p["targets"][0]["expr"])} == {"cart", "mail"}, p)
-        p = panel(f"series={self.requests}&window=60&view=siblings")
+        p = panel(f"tab=metrics&series={self.requests}&window=60&view=siblings")
         check({r["metric"]["pod"] for r in answer(p["targets"][0]["expr"])} == {"cart-0", "cart-1", "cart-2"}, p)
-        p = panel(f"series={self.latency}&window=60")
+        p = panel(f"tab=metrics&series={self.latency}&window=60")
         check(re.fullmatch(r"histogram_quantile\(0\.5, sum \(rate\(test_latency_seconds\{.*\}\[\$__rate_interval\]\)\)\)",
                            p["targets"][0]["expr"]), p)
 
     def a_heat_map_shows_values_under_the_cursor(self):
         page = self.page
-        page.run(f"location.hash = 'series={self.latency}&window=60&view=heat'")
+        page.run(f"location.hash = 'tab=metrics&series={self.latency}&window=60&view=heat'")
         page.wait("Number(document.querySelector('#heat').dataset.cells) > 0")
         where = ("import('/series.js').then((s) => { const h = s.heatPlot, u = h.plot;"
                  " const c = h.map.columns.findLast(([, n]) => n.some(Boolean)), row = c[1].findIndex(Boolean);"
@@ -289,7 +289,7 @@ class Test:
         self.shot("heat")
 
     def a_phone_shows_all_of_it_without_scrolling_sideways(self):
-        page = self.browser.page(f"{self.system.url}#series={self.latency}&window=60&view=group", width=390, height=844,
+        page = self.browser.page(f"{self.system.url}#tab=metrics&series={self.latency}&window=60&view=group", width=390, height=844,
                                  scale=2, mobile=True, dark=True)
         page.wait("Number(document.querySelector('#plot').dataset.points) > 0")
         check(page.run("document.documentElement.scrollWidth") <= 390, "wider than a phone")
