@@ -35,7 +35,8 @@ static void every_observation_keeps_its_place(void **state)
 		int scale;
 		int32_t first;
 		uint32_t buckets;
-	} of[] = {{3, -40, 200}, {1, -10, 40}, {3, -40, 120}, {2, -21, 90}, {-1, -2, 9}, {0, -5, 20}};
+	} of[] = {{3, -40, 200}, {1, -10, 40}, {3, -40, 120},
+		  {2, -21, 90},	 {-1, -2, 9},  {0, -5, 20}};
 	const size_t shapes = sizeof(of) / sizeof(*of);
 
 	(void)state;
@@ -54,10 +55,9 @@ static void every_observation_keeps_its_place(void **state)
 				const double v = exp2(l);
 
 				for (int k = 0; k < 2; k++)
-					assert_int_equal(
-						api_shape_bucket(&merged, both[k],
-								 bucket_of(both[k], v)),
-						bucket_of(&merged, v));
+					assert_int_equal(api_shape_bucket(&merged, both[k],
+									  bucket_of(both[k], v)),
+							 bucket_of(&merged, v));
 			}
 		}
 }
@@ -183,8 +183,7 @@ static void a_count_of_any_size_is_recorded(void **state)
 	}
 	assert_true(sum == v[0].count);
 	/* More than a quarter of the ring at once: not recorded, and nothing else is lost. */
-	assert_int_equal(collect_buckets_add(&b, at, 6,
-					     &(struct collect_bucket){1, UINT64_MAX}, 1),
+	assert_int_equal(collect_buckets_add(&b, at, 6, &(struct collect_bucket){1, UINT64_MAX}, 1),
 			 at);
 	assert_true(collect_buckets_read(&b, at, &ns, &n, &prev));
 	collect_buckets_free(&b);
