@@ -204,6 +204,22 @@ static uint64_t word_of(const struct region_metric *m, const uint64_t *value)
 		       : base_hash(0, value + SL_HIST_BUCKETS, m->bucket_count * sizeof(*value));
 }
 
+static bool changing(const struct collect_services *s, const struct services_series *at)
+{
+	return at->changed && s->tick + 1 - at->changed < COLLECT_SERVICES_WINDOW;
+}
+
+void collect_services_still(struct collect_services *s, uint64_t instance, bool *still, size_t n)
+{
+	struct services_region *r;
+
+	pthread_mutex_lock(&s->lock);
+	r = collect_services_region(s, instance);
+	for (size_t i = 0; r && i < n && i < r->series_count; i++)
+		still[i] = !changing(s, &r->series[i]);
+	pthread_mutex_unlock(&s->lock);
+}
+
 static void note_change(struct collect_services *s, struct services_region *r,
 			const struct region_metric *m, const uint64_t *value)
 {
@@ -224,7 +240,7 @@ static void note_change(struct collect_services *s, struct services_region *r,
 		at->word = word;
 		at->changed = s->tick + 1;
 	}
-	if (at->changed && s->tick + 1 - at->changed < COLLECT_SERVICES_WINDOW)
+	if (changing(s, at))
 		r->service->changing++;
 	else
 		r->service->unchanged++;

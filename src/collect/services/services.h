@@ -78,6 +78,9 @@ void collect_services_each(struct collect_services *s, unsigned int window,
 			   void (*fn)(const struct collect_service_view *, void *), void *arg,
 			   struct collect_services_totals *totals);
 
+/* Sets still[i], of n, for each metric of a region that is known not to have changed in the last minute. Any thread. */
+void collect_services_still(struct collect_services *s, uint64_t instance, bool *still, size_t n);
+
 /* An end is NULL outside of the known services. */
 struct collect_service_edge {
 	const char *from, *from_namespace, *to, *to_namespace;
