@@ -4,7 +4,9 @@ import {COLORS} from "./plot.js";
 
 // In the order of the page.
 export const TABS = ["services", "map", "metrics", "pods", "flows", "anomalies", "cause", "traces", "reports", "health"];
-const WINDOWS = [1, 10, 60];
+export const WINDOWS = [1, 10, 60, 300, 900, 3600, 86400]; // the last: all that there is
+export const VIEWS = ["lines", "group", "siblings", "heat"];
+export const FUNCTIONS = ["sum", "rate", "avg", "max", "min", "p50", "p75", "p90", "p95", "p99"];
 
 export const state = {
 	tab: "services", sq: "", q: "", kind: "", pod: "", pq: "", podState: "",
@@ -14,6 +16,8 @@ export const state = {
 	fq: "", flowState: "", sort: "rate", // connections
 	trace: "",          // id of the trace whose spans are shown
 	all: false,         // metrics without a change, too
+	from: 0, to: 0,     // range of the plots in seconds; 0: the last window, live
+	view: "lines", by: ["pod"], fn: "", // fn: "" is what suits the metric
 };
 
 export function readHash() {
@@ -37,6 +41,14 @@ export function readHash() {
 	state.window = Number(one("window", WINDOWS.map(String), "10"));
 	state.mode = one("mode", ["rate", "raw"], "rate");
 	state.histogram = one("histogram", ["quantiles", "count"], "quantiles");
+	const from = Number(p.get("from")), to = Number(p.get("to"));
+	const absolute = from > 0 && to > from && to - from <= 86400 && to < 1e11;
+	state.from = absolute ? from : 0;
+	state.to = absolute ? to : 0;
+	state.paused = absolute;
+	state.view = one("view", VIEWS, "lines");
+	state.by = (p.get("by") ?? "pod").split(",").filter((l) => /^[A-Za-z_][\w.]{0,99}$/.test(l)).slice(0, 8);
+	state.fn = one("fn", FUNCTIONS, "");
 	state.series = [...new Set((p.get("series") || "").split(",")
 		.filter((id) => /^[0-9a-f]{16}\/\d{1,10}$/.test(id)))].slice(0, COLORS);
 }
@@ -64,6 +76,11 @@ export function writeHash() {
 	add("mode", state.mode, "rate");
 	add("histogram", state.histogram, "quantiles");
 	add("series", state.series.join(","), "");
+	add("from", state.from && state.from.toFixed(3), 0);
+	add("to", state.to && state.to.toFixed(3), 0);
+	add("view", state.view, "lines");
+	add("by", state.by.join(","), "pod");
+	add("fn", state.fn, "");
 	const hash = p.toString().replaceAll("%2F", "/").replaceAll("%2C", ",").replaceAll("%40", "@");
 	if (location.hash.slice(1) !== hash)
 		history.replaceState(null, "", hash ? "#" + hash : location.pathname + location.search);

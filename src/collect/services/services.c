@@ -424,17 +424,16 @@ static void take_regions(struct collect_services *s)
 		qsort(s->process, s->processes, sizeof(*s->process), base_by_u64);
 }
 
-void collect_services_look(struct collect_services *s, int64_t now_ns)
+void collect_services_look(struct collect_services *s, int64_t real_ns, uint64_t ns)
 {
 	struct services_sums *t = malloc(sizeof(*t));
-	uint64_t now = base_now_ns();
 
 	pthread_mutex_lock(&s->lock);
 	s->tick++;
-	s->seconds[s->tick % SERVICES_TICKS] = s->looked_ns ? (double)(now - s->looked_ns) * 1e-9
+	s->seconds[s->tick % SERVICES_TICKS] = s->looked_ns ? (double)(ns - s->looked_ns) * 1e-9
 							    : 0;
-	s->looked_ns = now;
-	s->now_ns = now_ns;
+	s->looked_ns = ns;
+	s->now_ns = real_ns;
 	s->left_out = 0;
 	begin_look(s);
 	take_regions(s);
@@ -456,7 +455,7 @@ static void *services_main(void *arg)
 
 	pthread_setname_np(pthread_self(), "services");
 	do
-		collect_services_look(s, (int64_t)base_realtime_ns());
+		collect_services_look(s, (int64_t)base_realtime_ns(), base_now_ns());
 	while (!base_stop_wait(s->stop, LOOK_MS));
 	return NULL;
 }

@@ -22,8 +22,8 @@ int collect_services_start(
 	struct collect_services *s); /* 0 or -errno: once per second from now on */
 void collect_services_stop(struct collect_services *s);
 void collect_services_free(struct collect_services *s); /* NULL is fine */
-/* One look; by the thread, or by a test. now_ns: CLOCK_REALTIME, which may jump. */
-void collect_services_look(struct collect_services *s, int64_t now_ns);
+/* One look, by the thread or a test. real_ns: CLOCK_REALTIME, which may jump; ns: monotonic. */
+void collect_services_look(struct collect_services *s, int64_t real_ns, uint64_t ns);
 
 /* Where a figure comes from. */
 enum collect_service_from {

@@ -212,7 +212,7 @@ void collect_services_each(struct collect_services *s, unsigned int window,
 	view = malloc((s->services + 1) * sizeof(*view));
 	if (!view)
 		totals->left_out += s->services;
-	culprit = take_anomalies(s, (int64_t)base_realtime_ns());
+	culprit = take_anomalies(s, s->now_ns);
 	for (struct services_service *v = s->first; v && view; v = v->next) {
 		make(s, v, window, culprit, &view[n++]);
 		totals->changing += v->changing;
