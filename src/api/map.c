@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /* map.c - who talks to whom: services as nodes, and an edge for all that one asks of another. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "api/internal.h"
+#include "api/map.h"
 #include "base/base.h"
-#include "base/grow.h"
-#include "collect/services/services.h"
 
 #define OUTSIDE "outside"
 
 struct api_map_walk {
 	struct api_list list;
+	struct api_map_calls calls;
 	bool outside; /* an edge has an end there */
-	char culprit[128], culprit_namespace[128];
+	struct collect_service_name culprit;
 };
 
 static void node_json(const struct collect_service_view *v, void *arg)
@@ -23,8 +22,8 @@ static void node_json(const struct collect_service_view *v, void *arg)
 	const bool now = v->anomaly && !v->anomaly->end_ns;
 
 	if (v->culprit) {
-		snprintf(w->culprit, sizeof(w->culprit), "%s", v->service);
-		snprintf(w->culprit_namespace, sizeof(w->culprit_namespace), "%s",
+		snprintf(w->culprit.service, sizeof(w->culprit.service), "%s", v->service);
+		snprintf(w->culprit.kube_namespace, sizeof(w->culprit.kube_namespace), "%s",
 			 v->kube_namespace);
 	}
 	if (!api_item(&w->list))
@@ -46,32 +45,69 @@ static void note_outside(const struct collect_service_edge *e, void *arg)
 	w->outside |= !e->from || !e->to;
 }
 
-static bool is_culprit(const struct api_map_walk *w, const char *service, const char *space)
+/* An end that is NULL is outside. */
+static void ends_json(struct base_json *j, const struct collect_service_name *from,
+		      const struct collect_service_name *to)
 {
-	return service && *w->culprit && !strcmp(service, w->culprit) &&
-	       !strcmp(space, w->culprit_namespace);
+	base_put(j, KV("from", from ? from->service : OUTSIDE),
+		 KV("from_namespace", from ? from->kube_namespace : ""),
+		 KV("to", to ? to->service : OUTSIDE),
+		 KV("to_namespace", to ? to->kube_namespace : ""), KV_BOOL("from_outside", !from),
+		 KV_BOOL("to_outside", !to));
+}
+
+static void rest_json(const struct api_map_walk *w, const struct api_map_call *call,
+		      const struct collect_service_name *to)
+{
+	const bool known = to && *w->culprit.service;
+
+	base_put(
+		w->list.j, KV_QUANTILE("errors_per_second", NAN),
+		KV_QUANTILE("p50_seconds",
+			    call ? collect_latency_quantile(&call->latency, 0.5) : NAN),
+		KV_BOOL("culprit", known && !strcmp(to->service, w->culprit.service) &&
+					   !strcmp(to->kube_namespace, w->culprit.kube_namespace)));
 }
 
 static void edge_json(const struct collect_service_edge *e, void *arg)
 {
 	struct api_map_walk *w = arg;
 	struct base_json *j = w->list.j;
+	struct api_map_call *call = e->from && e->to ? api_map_find(&w->calls, e->from, e->to)
+						     : NULL;
 
+	if (call)
+		call->shown = true;
 	if (!api_item(&w->list))
 		return;
-	base_put(j, KV("from", e->from ? e->from : OUTSIDE),
-		 KV("from_namespace", e->from ? e->from_namespace : ""),
-		 KV("to", e->to ? e->to : OUTSIDE),
-		 KV("to_namespace", e->to ? e->to_namespace : ""));
-	base_put(j, KV_BOOL("from_outside", !e->from), KV_BOOL("to_outside", !e->to));
+	ends_json(j, e->from, e->to);
 	base_json_kbegin(j, "sources", '[');
 	base_json_string(j, "connections");
+	if (call)
+		base_json_string(j, "traces");
 	base_json_end(j, ']');
 	base_put(j, KV("connections", e->connections),
 		 KV_QUANTILE("requests_per_second", e->requests), KV("bytes_per_second", e->bytes),
-		 KV_QUANTILE("rtt_seconds", e->rtt), KV("retransmits_per_second", e->retransmits),
-		 KV_QUANTILE("errors_per_second", NAN), KV_QUANTILE("p50_seconds", NAN),
-		 KV_BOOL("culprit", is_culprit(w, e->to, e->to_namespace)));
+		 KV_QUANTILE("rtt_seconds", e->rtt), KV("retransmits_per_second", e->retransmits));
+	rest_json(w, call, e->to);
+	api_item_end(&w->list);
+}
+
+/* An edge that no connection shows. */
+static void call_json(struct api_map_walk *w, const struct api_map_call *call)
+{
+	struct base_json *j = w->list.j;
+
+	if (call->shown || !api_item(&w->list))
+		return;
+	ends_json(j, &call->from, &call->to);
+	base_json_kbegin(j, "sources", '[');
+	base_json_string(j, "traces");
+	base_json_end(j, ']');
+	base_put(j, KV("connections", 0u), KV_QUANTILE("requests_per_second", NAN),
+		 KV_QUANTILE("bytes_per_second", NAN), KV_QUANTILE("rtt_seconds", NAN),
+		 KV_QUANTILE("retransmits_per_second", NAN));
+	rest_json(w, call, &call->to);
 	api_item_end(&w->list);
 }
 
@@ -102,8 +138,13 @@ void api_get_map(struct http_request *req, void *arg)
 	}
 	base_json_end(w.list.j, ']');
 	base_json_kbegin(w.list.j, "edges", '[');
+	if (of->tracer)
+		api_map_traces(&w.calls, of->services, of->tracer, (int64_t)base_realtime_ns());
 	collect_services_edges(of->services, edge_json, &w);
+	for (size_t i = 0; i < w.calls.n; i++)
+		call_json(&w, &w.calls.v[i]);
 	base_json_end(w.list.j, ']');
 	base_put(w.list.j, KV("truncated", w.list.truncated));
 	api_answer_end(req, a);
+	api_map_calls_free(&w.calls);
 }

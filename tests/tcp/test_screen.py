@@ -1,82 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """'sidelight tcp' at a terminal, here a pseudo terminal: the output fits it, keys work as documented, and the terminal
 is restored. Also its messages when there is nothing to show, or nowhere to write."""
-import fcntl
 import json
-import os
-import pty
 import re
-import select
 import signal
-import struct
-import subprocess
 import sys
-import termios
 import time
 
 from support import flows
 from support.flows import needs_bpf, pair
-from support.process import case, fail, run, run_cases, wait_until
+from support.process import case, fail, run, run_cases
+from support.screen import Screen
 
 EXE = sys.argv[1]
-
-
-class Screen:
-    def __init__(self, rows, columns, *args):
-        self.ours, theirs = pty.openpty()
-        self.resize(rows, columns)
-        self.before = termios.tcgetattr(theirs)
-        self.theirs = theirs
-        self.raw = b''
-        self.p = subprocess.Popen([EXE, 'tcp', *args], stdin=theirs, stdout=theirs, stderr=theirs,
-                                  start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
-
-    def resize(self, rows, columns):
-        fcntl.ioctl(self.ours, termios.TIOCSWINSZ, struct.pack('HHHH', rows, columns, 0, 0))
-        self.size = rows, columns
-
-    def frames(self):
-        """Complete ones, as lines; what follows a home up to the next."""
-        while select.select([self.ours], [], [], 0)[0]:
-            try:
-                got = os.read(self.ours, 1 << 16)
-            except OSError:  # the other end is closed
-                got = b''
-            if not got:
-                break
-            self.raw += got
-        found = []
-        for frame in self.raw.decode().split('\033[H')[1:]:
-            if '\033[J' in frame:  # the rest of the screen is cleared: it is complete
-                text = re.sub(r'\033\[[0-9]*[KJ]', '', frame.split('\033[J')[0])
-                found.append(text.replace('\r\n', '\n').rstrip('\n').split('\n'))
-        return [f for f in found if f != ['']]
-
-    def wait(self, condition, what):
-        """A frame of which that is true, and which fits."""
-        def there():
-            return next((f for f in reversed(self.frames()) if condition(f)), None)
-        frame = wait_until(there, lambda: f'{what}: {self.raw[-3000:]}', seconds=30)
-        rows, columns = self.size
-        if len(frame) >= rows or max(len(line) for line in frame) > columns:
-            fail(f'does not fit {rows} x {columns}: {frame}')
-        return frame
-
-    def key(self, c):
-        os.write(self.ours, c)
-
-    def end(self):
-        try:
-            code = self.p.wait(30)
-        except subprocess.TimeoutExpired:
-            self.p.kill()
-            fail(f'it goes on: {self.raw[-1000:]}')
-        if code:
-            fail(f'ended with {code}: {self.raw[-1000:]}')
-        if termios.tcgetattr(self.theirs) != self.before:
-            fail('the terminal is not what it was')
-        os.close(self.theirs)
-        os.close(self.ours)
 
 
 @case
@@ -86,7 +22,7 @@ def the_screen_fits_its_terminal_and_obeys_its_keys(port):
             ('layers', ('requests', 'segments', 'app'), 'tcp_in', 'total'),
             ('cpu', ('both', 'cpu', 'wait'), 'TID', 'WAIT%')):
         filtered = ('-p', port) if verb != 'cpu' else ()
-        s = Screen(24, 80, verb, '-i', '100ms', *filtered)
+        s = Screen(24, 80, EXE, 'tcp', verb, '-i', '100ms', *filtered)
         frame = s.wait(lambda f: len(f) > 3 and column in ' '.join(f), f'a frame of {verb}')
         if needed not in ' '.join(frame) or f'by {orders[0]};' not in frame[0]:
             fail(f'{verb} shows no {needed} at 80 columns: {frame}')
@@ -112,7 +48,7 @@ def the_screen_fits_its_terminal_and_obeys_its_keys(port):
 
 @case
 def what_starts_in_another_order_says_so(port):
-    s = Screen(24, 80, 'flows', '-i', '100ms', '--sort', 'rtt', '-p', port)
+    s = Screen(24, 80, EXE, 'tcp', 'flows', '-i', '100ms', '--sort', 'rtt', '-p', port)
     s.wait(lambda f: 'by rtt;' in f[0], 'sorted by rtt')
     s.p.send_signal(signal.SIGTERM)
     s.end()

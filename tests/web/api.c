@@ -93,14 +93,17 @@ static struct fake_metric mail_metrics[] = {
 	 .value = value_500},
 };
 
-#define REGION(i, svc, pod_, ...)                                                     \
-	{                                                                             \
-		.view = {.target = "/run/a.sock", .hostname = "node-1", __VA_ARGS__}, \
-		.info = {.instance = i,                                               \
-			 .pid = 4100,                                                 \
-			 .label_count = 2,                                            \
-			 .size = 65536,                                               \
-			 .labels = {{"service", svc}, {"pod", pod_}}},                \
+#define REGION(i, svc, pod_, ...)                                      \
+	{                                                              \
+		.view = {.target = "/run/a.sock",                      \
+			 .hostname = "node-1",                         \
+			 .tenant = {.container = ""},                  \
+			 __VA_ARGS__},                                 \
+		.info = {.instance = i,                                \
+			 .pid = 4100,                                  \
+			 .label_count = 2,                             \
+			 .size = 65536,                                \
+			 .labels = {{"service", svc}, {"pod", pod_}}}, \
 	}
 
 struct fake_region regions[] = {
@@ -189,6 +192,8 @@ static void fill_collector(void)
 /* ---- a client ---- */
 
 struct http *http;
+struct collect_services *services;
+struct collect_tracer tracer;
 static uint16_t port;
 
 int setup(void **state)
@@ -203,7 +208,10 @@ int setup(void **state)
 	/* None falls silent meanwhile, however long the tests take under a tool. */
 	for (size_t i = 0; i < collector.flow_count; i++)
 		collector.flows[i].read_ns += 600000000000;
-	if (!http || api_register(http, &collector) || http_start(http, error, sizeof(error))) {
+	services = collect_services_new(&collector);
+	assert_non_null(services);
+	if (!http || api_register(http, &collector) || api_services(http, services, &tracer) ||
+	    http_start(http, error, sizeof(error))) {
 		fprintf(stderr, "%s\n", error);
 		return -1;
 	}
@@ -232,6 +240,7 @@ int teardown(void **state)
 {
 	(void)state;
 	http_free(http);
+	collect_services_free(services);
 	for (size_t i = 0; i < sizeof(at_the_end) / sizeof(*at_the_end) && at_the_end[i].fn; i++)
 		at_the_end[i].fn(at_the_end[i].what);
 	return 0;

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "collect/services/services.h"
 #include "support/test.h"
 #include "fake_flows.h"
 
@@ -25,6 +26,8 @@ extern struct collect_point points[POINTS];
 extern const struct region_text_label odd[1];
 extern const uint64_t value_500[1];
 extern struct http *http;
+extern struct collect_services *services;
+extern struct collect_tracer tracer;
 
 int setup(void **state);
 int teardown(void **state);
@@ -62,6 +65,9 @@ void latency_is_given_by_worker_and_in_all(void **state);
 void bad_questions_are_answered_400_with_what_is_wrong(void **state);
 void answers_are_bounded_and_can_be_gone_on_with(void **state);
 void findings_are_told_with_what_is_to_blame(void **state);
+void services_are_told_by_what_needs_attention(void **state);
+void the_map_has_each_edge_once(void **state);
+void calls_of_traces_are_edges(void **state);
 void scaling_is_told_as_kubernetes_wants_it(void **state);
 void slow_readers_get_503_and_no_more_memory(void **state);
 void the_page_is_embedded_and_knows_no_outside(void **state);

@@ -259,3 +259,23 @@ bool collect_collector_analysis(struct collect_collector *c, struct collect_anal
 					      .scale = c->scale};
 	return c->verdicts != NULL;
 }
+
+void collect_tracer_list(struct collect_tracer *t, bool (*fn)(const struct collect_trace *, void *),
+			 void *arg)
+{
+	FAKE_REQUEST;
+	for (size_t i = 0; i < t->trace_count && fn(&t->traces[i], arg); i++)
+		;
+}
+
+bool collect_tracer_get(struct collect_tracer *t, uint64_t trace_hi, uint64_t trace_lo,
+			void (*fn)(const struct collect_trace *, void *), void *arg)
+{
+	FAKE_REQUEST;
+	for (size_t i = 0; i < t->trace_count; i++)
+		if (t->traces[i].trace_hi == trace_hi && t->traces[i].trace_lo == trace_lo) {
+			fn(&t->traces[i], arg);
+			return true;
+		}
+	return false;
+}

@@ -8,6 +8,7 @@
 
 #include "collect/kernel/pair_latency.h"
 #include "collect/past.h"
+#include "collect/trace/trace.h"
 
 struct fake_metric {
 	struct region_metric metric;
@@ -57,6 +58,11 @@ struct collect_collector {
 	size_t life_count;
 	struct act_verdicts *verdicts;
 	struct act_scale *scale;
+};
+
+struct collect_tracer {
+	const struct collect_trace *traces;
+	size_t trace_count;
 };
 
 void fake_sync(void); /* before a request and after its answer, by the thread that changes it */

@@ -238,7 +238,7 @@ static struct fake_metric queue_metrics[] = {
 			 .tenant = {.container = ""}},                      \
 		.info = {.instance = i, .pid = p, .labels = {__VA_ARGS__}}, \
 	}
-enum { SHOP, QUEUE, SHOP_TCP, DB_TCP, AGENT, HOST_TCP, REGIONS };
+enum { SHOP, QUEUE, SHOP_TCP, DB_TCP, AGENT, HOST_TCP, HOST, REGIONS };
 static struct fake_region regions[REGIONS] = {
 	[SHOP] = REGION(1, 100, {"service", "shop"}, {"namespace", "web"}),
 	[QUEUE] = REGION(2, 200, {"service", "queue"}),
@@ -246,6 +246,31 @@ static struct fake_region regions[REGIONS] = {
 	[DB_TCP] = REGION(12, 0, {"service", "db (tcp)"}),
 	[AGENT] = REGION(13, 5, {"service", "sidelight-agent"}),
 	[HOST_TCP] = REGION(14, 0, {"unit", "(host)"}),
+	[HOST] = REGION(15, 5, {"service", "host"}),
+};
+static const struct region_text_label box[] = {{"container_id", "0123456789abcdef"}};
+static uint64_t used, working, limit, quota, period, waited, host_waited;
+#define BOX(i, n, k, v, labels_, count)           \
+	{                                         \
+		.metric = {.name = n,             \
+			   .kind = k,             \
+			   .id = i,               \
+			   .cells = 1,            \
+			   .unit = "",            \
+			   .labels = labels_,     \
+			   .label_count = count}, \
+		.value = &(v)                     \
+	}
+static struct fake_metric host_metrics[] = {
+	BOX(0, "container_cpu_usage_seconds_total", SL_KIND_COUNTER, used, box, 1),
+	BOX(1, "container_memory_working_set_bytes", SL_KIND_GAUGE, working, box, 1),
+	BOX(2, "container_spec_memory_limit_bytes", SL_KIND_GAUGE, limit, box, 1),
+	BOX(3, "container_spec_cpu_quota", SL_KIND_GAUGE, quota, box, 1),
+	BOX(4, "container_spec_cpu_period", SL_KIND_GAUGE, period, box, 1),
+	BOX(5, "container_pressure_io_waiting_seconds_total", SL_KIND_COUNTER, waited, box, 1),
+	/* That of all, which is no container. */
+	BOX(6, "container_cpu_usage_seconds_total", SL_KIND_COUNTER, served, NULL, 0),
+	BOX(7, "node_pressure_cpu_waiting_seconds_total", SL_KIND_COUNTER, host_waited, NULL, 0),
 };
 static struct collect_collector collector;
 static struct collect_services *services;
@@ -273,6 +298,10 @@ static int begin(void **state)
 	regions[SHOP].metric_count = COUNT(shop_metrics);
 	regions[QUEUE].metrics = queue_metrics;
 	regions[QUEUE].metric_count = COUNT(queue_metrics);
+	regions[HOST].metrics = host_metrics;
+	regions[HOST].metric_count = COUNT(host_metrics);
+	for (int i = 0; i < REGIONS; i++)
+		regions[i].view.tenant = (struct collect_tenant_view){.container = ""};
 	collector = (struct collect_collector){.regions = regions, .region_count = REGIONS};
 	services = collect_services_new(&collector);
 	assert_non_null(services);
@@ -591,6 +620,7 @@ struct edges {
 	int n;
 	char text[512];
 	struct collect_service_edge last;
+	char from_namespace[96];
 };
 
 static void edge(const struct collect_service_edge *e, void *arg)
@@ -599,8 +629,10 @@ static void edge(const struct collect_service_edge *e, void *arg)
 
 	all->n++;
 	all->last = *e;
+	snprintf(all->from_namespace, sizeof(all->from_namespace), "%s",
+		 e->from ? e->from->kube_namespace : "");
 	snprintf(all->text + strlen(all->text), sizeof(all->text) - strlen(all->text), "%s>%s:%u ",
-		 e->from ? e->from : "-", e->to ? e->to : "-", e->connections);
+		 e->from ? e->from->service : "-", e->to ? e->to->service : "-", e->connections);
 }
 
 static struct edges edges(void)
@@ -625,7 +657,7 @@ static void both_ends_of_a_connection_are_one_edge(void **state)
 	look();
 	e = edges();
 	assert_string_equal(e.text, "shop>db:1 ");
-	assert_string_equal(e.last.from_namespace, "web");
+	assert_string_equal(e.from_namespace, "web");
 	assert_true(fabs(e.last.requests - 10) < 1e-6 && fabs(e.last.retransmits - 8) < 1e-6 &&
 		    fabs(e.last.rtt - 0.002) < 1e-9);
 	s = service("db", 10);
@@ -697,6 +729,52 @@ static void what_holds_connections_back_is_told(void **state)
 	assert_true(s.view.connections.open == 1 && s.view.connections.bytes == 0);
 }
 
+/* ---- saturation ---- */
+
+static void saturation_is_that_of_the_container(void **state)
+{
+	struct seen s;
+
+	(void)state;
+	regions[SHOP].view.tenant.container = "0123456789ab";
+	used = 100;
+	working = 50;
+	limit = 200;
+	quota = 400000;
+	period = 100000;
+	look();
+	used += 2;
+	waited += 1;
+	host_waited += 3;
+	look();
+	s = service("shop", 10);
+	assert_true(fabs(s.view.saturation.cores - 2) < 1e-6 &&
+		    fabs(s.view.saturation.cpu_ratio - 0.5) < 1e-6);
+	assert_true(s.view.saturation.bytes == 50 && s.view.saturation.memory_ratio == 0.25);
+	assert_true(s.view.saturation.pressure[2] == 1 && isnan(s.view.saturation.pressure[0]));
+	/* One without a container has the pressure of its host, and no more. */
+	s = service("queue", 10);
+	assert_true(isnan(s.view.saturation.cores) && isnan(s.view.saturation.bytes));
+	assert_true(s.view.saturation.pressure[0] == 1 && isnan(s.view.saturation.pressure[2]));
+	/* Without limits there are no ratios. */
+	quota = (uint64_t)-1;
+	limit = 0;
+	look();
+	s = service("shop", 10);
+	assert_true(isnan(s.view.saturation.cpu_ratio) && isnan(s.view.saturation.memory_ratio));
+	/* Another publisher cannot say so. */
+	regions[HOST].view.tenant.known = true;
+	look();
+	look();
+	s = service("shop", 10);
+	assert_true(isnan(s.view.saturation.cores) && isnan(s.view.saturation.pressure[2]));
+	regions[HOST].view.tenant.trusted = true;
+	look();
+	look();
+	s = service("shop", 10);
+	assert_true(s.view.saturation.cores == 0 && s.view.saturation.bytes == 50);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
 int main(void)
@@ -716,6 +794,7 @@ int main(void)
 		TEST(both_ends_of_a_connection_are_one_edge),
 		TEST(an_unknown_end_is_outside),
 		TEST(what_holds_connections_back_is_told),
+		TEST(saturation_is_that_of_the_container),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

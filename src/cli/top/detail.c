@@ -133,7 +133,7 @@ void cli_top_detail(struct cli_top *t)
 	char name[CLI_TOP_NAME], space[CLI_TOP_NAME];
 
 	if (*t->why)
-		cli_tcp_screen_line(&t->screen, "%s: %s; trying again", t->at, t->why);
+		cli_tcp_screen_line(&t->screen, "trying again: %s", t->why);
 	else
 		cli_tcp_screen_line(&t->screen, "Enter or Esc: back; up, down: the next service");
 	if (!s)

@@ -10,7 +10,7 @@
 	    */
 
 static const struct cli_tcp_column columns[] = {
-	{"SERVICE", 16, true, 0}, {"PODS", 5, false, 0}, {"REQ/s", 7, false, 0},
+	{"SERVICE", 15, true, 0}, {"PODS", 5, false, 0}, {"REQ/s", 7, false, 0},
 	{"ERR%", 5, false, 0},	  {"P50", 6, false, 5},	 {"P99", 6, false, 0},
 	{"CPU", 5, false, 2},	  {"MEM", 5, false, 3},	 {"RTX/s", 5, false, 4},
 	{"WHY", 12, true, 0},
@@ -97,7 +97,7 @@ void cli_top_overview(struct cli_top *t)
 				    cli_json_integer(t->services, "unchanged"),
 				    *filter ? ", filter " : "", filter);
 	if (*t->why)
-		cli_tcp_screen_line(screen, "%s: %s; trying again", t->at, t->why);
+		cli_tcp_screen_line(screen, "trying again: %s", t->why);
 	else if (screen->keys)
 		cli_tcp_screen_line(screen, "up, down select; Enter shows all of it; / filters");
 	cli_tcp_screen_columns(screen, columns, sizeof(columns) / sizeof(*columns));

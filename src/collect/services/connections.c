@@ -247,10 +247,8 @@ void collect_services_edges(struct collect_services *s,
 
 		fn(
 			&(struct collect_service_edge){
-				.from = e->from ? e->from->name : NULL,
-				.from_namespace = e->from ? e->from->kube_namespace : NULL,
-				.to = e->to ? e->to->name : NULL,
-				.to_namespace = e->to ? e->to->kube_namespace : NULL,
+				.from = e->from ? &e->from->name : NULL,
+				.to = e->to ? &e->to->name : NULL,
 				.connections = e->connections,
 				.requests = e->requests,
 				.bytes = e->bytes,

@@ -9,8 +9,7 @@
 #include "collect/services/rules.h"
 #include "collect/services/services.h"
 
-#define SERVICES_TICKS	    (COLLECT_SERVICES_WINDOW + 4)
-#define SERVICES_NAME_BYTES 96u
+#define SERVICES_TICKS (COLLECT_SERVICES_WINDOW + 4)
 
 struct services_tick {
 	bool told; /* the figures are those of this tick */
@@ -25,7 +24,7 @@ struct services_limits {
 
 struct services_service {
 	struct services_service *next;
-	char name[SERVICES_NAME_BYTES], kube_namespace[SERVICES_NAME_BYTES];
+	struct collect_service_name name;
 	uint32_t regions; /* that refer to it */
 
 	/* Of the last look. */
@@ -34,7 +33,8 @@ struct services_service {
 	uint64_t instance[COLLECT_SERVICES_LISTED];
 	uint64_t changing, unchanged;
 	char requests_metric[SL_NAME_MAX + 1], latency_metric[SL_NAME_MAX + 1];
-	double cores, bytes; /* NaN: not known */
+	double cores, bytes;						   /* NaN: not known */
+	double box_cores, box_bytes, cpu_ratio, memory_ratio, pressure[3]; /* of its containers */
 
 	/* By tick. */
 	struct services_tick tick[SERVICES_TICKS];
@@ -60,7 +60,10 @@ struct services_series {
 struct services_region {
 	uint64_t instance;
 	struct services_service *service; /* NULL: none, or left out */
+	const char *target;
+	char container[13];
 	bool kernel, live;
+	bool host; /* it tells of its host, and its agent attests it */
 	struct services_series *series;
 	size_t series_count, series_room;
 	double sum[COLLECT_RULE_ROLES];	     /* of the chosen metric, in the look before */
@@ -77,6 +80,17 @@ struct services_process {
 	uint64_t pid;
 	const char *target;
 	struct services_service *service;
+};
+
+/* A container of a host, or with an empty id the host itself. */
+#define SERVICES_HOST_VALUES	8
+#define SERVICES_HOST_RATES	4
+#define SERVICES_CONTAINERS_MAX 2048u /* of a host */
+struct services_container {
+	const char *target;
+	char id[13];
+	double value[SERVICES_HOST_VALUES], rate[SERVICES_HOST_RATES]; /* NaN: not known */
+	struct services_service *user;				       /* who had it last */
 };
 
 /* One end of a connection. */
@@ -102,10 +116,12 @@ struct collect_services {
 	struct services_region *region, *next; /* sorted by instance; of the look under way */
 	size_t regions, next_count, region_room, next_room;
 	uint64_t series, left_out;
-	uint32_t tick;			  /* number of the last look; 0: none */
-	double seconds[SERVICES_TICKS];	  /* that each tick took */
-	uint64_t looked_ns;		  /* CLOCK_MONOTONIC of the last look */
-	int64_t now_ns;			  /* CLOCK_REALTIME of it */
+	uint32_t tick;			/* number of the last look; 0: none */
+	double seconds[SERVICES_TICKS]; /* that each tick took */
+	uint64_t looked_ns;		/* CLOCK_MONOTONIC of the last look */
+	int64_t now_ns;			/* CLOCK_REALTIME of it */
+	struct services_container *container, *container_before; /* by target and id */
+	size_t containers, container_room, container_before_room;
 	struct services_process *process; /* sorted by pid */
 	size_t processes, process_room;
 	struct services_end *initiated, *accepted;
@@ -121,6 +137,9 @@ struct collect_services {
 
 /* NULL: not known. */
 struct services_region *collect_services_region(struct collect_services *s, uint64_t instance);
+/* Containers and pressure of all hosts, as of now; and what services have of them. */
+void collect_services_hosts(struct collect_services *s);
+void collect_services_saturation(struct collect_services *s);
 /* Connections and edges, as of now. */
 void collect_services_connections(struct collect_services *s);
 /* Requests and their latency as the kernel sees them. */

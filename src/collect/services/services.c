@@ -19,9 +19,9 @@
 
 /* ---- services ---- */
 
-static void copy_name(char to[SERVICES_NAME_BYTES], const char *from, size_t n)
+static void copy_name(char to[COLLECT_SERVICE_NAME_BYTES], const char *from, size_t n)
 {
-	n = BASE_MIN(n, SERVICES_NAME_BYTES - 1);
+	n = BASE_MIN(n, COLLECT_SERVICE_NAME_BYTES - 1);
 	memcpy(to, from, n);
 	to[n] = '\0';
 }
@@ -36,7 +36,7 @@ static bool is_own(const struct region_info *info)
 }
 
 /* The name of a region's service; "": it has none. *kernel: it is a workload of kernel tables. */
-static void name_of(const struct collect_region_view *r, char name[SERVICES_NAME_BYTES])
+static void name_of(const struct collect_region_view *r, char name[COLLECT_SERVICE_NAME_BYTES])
 {
 	static const char *const keys[] = {"service", "unit", "container", "pod"};
 	const size_t end = strlen(COLLECT_MEASURED_SERVICE);
@@ -50,30 +50,30 @@ static void name_of(const struct collect_region_view *r, char name[SERVICES_NAME
 		n -= end;
 	copy_name(name, text, n);
 	if (!n && r->info->pid)
-		snprintf(name, SERVICES_NAME_BYTES, "process %u", r->info->pid);
+		snprintf(name, COLLECT_SERVICE_NAME_BYTES, "process %u", r->info->pid);
 }
 
 static struct services_service *find_service(struct collect_services *s,
 					     const struct collect_region_view *r)
 {
-	char name[SERVICES_NAME_BYTES], space[SERVICES_NAME_BYTES];
-	const char *text = region_label(r->info, "namespace");
+	const char *space = region_label(r->info, "namespace");
+	struct collect_service_name name;
 	struct services_service *v;
 
-	name_of(r, name);
-	copy_name(space, text, strlen(text));
-	if (!*name || *name == '(' || is_own(r->info))
+	name_of(r, name.service);
+	copy_name(name.kube_namespace, space, strlen(space));
+	if (!*name.service || *name.service == '(' || is_own(r->info))
 		return NULL;
 	for (v = s->first; v; v = v->next)
-		if (!strcmp(v->name, name) && !strcmp(v->kube_namespace, space))
+		if (!strcmp(v->name.service, name.service) &&
+		    !strcmp(v->name.kube_namespace, name.kube_namespace))
 			return v;
 	if (s->services == COLLECT_SERVICES_MAX || !(v = calloc(1, sizeof(*v)))) {
 		s->left_out++;
 		return NULL;
 	}
 	v->cores = v->bytes = v->kernel_requests = NAN;
-	memcpy(v->name, name, sizeof(name));
-	memcpy(v->kube_namespace, space, sizeof(space));
+	v->name = name;
 	v->next = s->first;
 	s->first = v;
 	s->services++;
@@ -173,6 +173,10 @@ static void note_region(const struct collect_region_view *r, void *arg)
 	}
 	to->kernel = r->info->kind == SL_REGION_FLOWS;
 	to->live = r->state == SL_STATE_LIVE && !r->stale;
+	to->target = r->target;
+	snprintf(to->container, sizeof(to->container), "%s", r->tenant.container);
+	to->host = !strcmp(region_label(r->info, "service"), "host") &&
+		   (r->tenant.trusted || !r->tenant.known);
 	if (!to->service || to->kernel)
 		return;
 	list_pod(to->service, r);
@@ -199,9 +203,25 @@ struct services_sums {
 
 static uint64_t word_of(const struct region_metric *m, const uint64_t *value)
 {
-	return m->cells == 1 || !region_is_histogram(m)
-		       ? value[0]
-		       : base_hash(0, value + SL_HIST_BUCKETS, m->bucket_count * sizeof(*value));
+	if (region_is_histogram(m))
+		return base_hash(0, value + SL_HIST_BUCKETS, m->bucket_count * sizeof(*value));
+	return m->kind == SL_KIND_INFO ? 0 : value[0];
+}
+
+static bool changing(const struct collect_services *s, const struct services_series *at)
+{
+	return at->changed && s->tick + 1 - at->changed < COLLECT_SERVICES_WINDOW;
+}
+
+void collect_services_still(struct collect_services *s, uint64_t instance, bool *still, size_t n)
+{
+	struct services_region *r;
+
+	pthread_mutex_lock(&s->lock);
+	r = collect_services_region(s, instance);
+	for (size_t i = 0; r && i < n && i < r->series_count; i++)
+		still[i] = !changing(s, &r->series[i]);
+	pthread_mutex_unlock(&s->lock);
 }
 
 static void note_change(struct collect_services *s, struct services_region *r,
@@ -224,7 +244,7 @@ static void note_change(struct collect_services *s, struct services_region *r,
 		at->word = word;
 		at->changed = s->tick + 1;
 	}
-	if (at->changed && s->tick + 1 - at->changed < COLLECT_SERVICES_WINDOW)
+	if (changing(s, at))
 		r->service->changing++;
 	else
 		r->service->unchanged++;
@@ -425,6 +445,8 @@ void collect_services_look(struct collect_services *s, int64_t real_ns, uint64_t
 		if (s->region[i].service)
 			look_at_region(s, &s->region[i], t);
 	forget(s);
+	collect_services_hosts(s);
+	collect_services_saturation(s);
 	collect_services_layers(s);
 	collect_services_connections(s);
 	pthread_mutex_unlock(&s->lock);
@@ -492,6 +514,8 @@ void collect_services_free(struct collect_services *s)
 	free(s->region);
 	free(s->next);
 	free(s->process);
+	free(s->container);
+	free(s->container_before);
 	free(s->initiated);
 	free(s->accepted);
 	free(s->edge);

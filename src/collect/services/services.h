@@ -17,6 +17,12 @@
 
 struct collect_services;
 
+/* Longer ones are cut. */
+#define COLLECT_SERVICE_NAME_BYTES 96u
+struct collect_service_name {
+	char service[COLLECT_SERVICE_NAME_BYTES], kube_namespace[COLLECT_SERVICE_NAME_BYTES];
+};
+
 struct collect_services *collect_services_new(struct collect_collector *c); /* NULL: no memory */
 int collect_services_start(
 	struct collect_services *s); /* 0 or -errno: once per second from now on */
@@ -78,9 +84,15 @@ void collect_services_each(struct collect_services *s, unsigned int window,
 			   void (*fn)(const struct collect_service_view *, void *), void *arg,
 			   struct collect_services_totals *totals);
 
+/* Sets still[i], of n, for each metric of a region that is known not to have changed in the last minute. Any thread. */
+void collect_services_still(struct collect_services *s, uint64_t instance, bool *still, size_t n);
+/* The service of a pod, or of a workload of kernel tables. False: it has none. */
+bool collect_services_name(struct collect_services *s, uint64_t instance,
+			   struct collect_service_name *out);
+
 /* An end is NULL outside of the known services. */
 struct collect_service_edge {
-	const char *from, *from_namespace, *to, *to_namespace;
+	const struct collect_service_name *from, *to;
 	uint32_t connections;
 	double requests, bytes, retransmits, rtt; /* per second; rtt in s; NaN: not known */
 };

@@ -123,6 +123,19 @@ static void requests(const struct collect_services *s, const struct services_ser
 	to->p99 = collect_latency_quantile(&latency, 0.99);
 }
 
+bool collect_services_name(struct collect_services *s, uint64_t instance,
+			   struct collect_service_name *out)
+{
+	struct services_service *v;
+
+	pthread_mutex_lock(&s->lock);
+	v = service_of(s, instance);
+	if (v)
+		*out = v->name;
+	pthread_mutex_unlock(&s->lock);
+	return v;
+}
+
 /* A limit that something can be done about, unless it is a small part of what the others are. */
 static enum region_why_limit dominating(const struct services_limits *l)
 {
@@ -163,8 +176,8 @@ static void make(const struct collect_services *s, const struct services_service
 		 struct collect_service_view *to)
 {
 	*to = (struct collect_service_view){
-		.service = v->name,
-		.kube_namespace = v->kube_namespace,
+		.service = v->name.service,
+		.kube_namespace = v->name.kube_namespace,
 		.pods = v->pods,
 		.live = v->live,
 		.stale = v->stale,
@@ -172,10 +185,10 @@ static void make(const struct collect_services *s, const struct services_service
 		.hosts = v->hosts,
 		.instances = v->instances,
 		.saturation = {.cores = v->cores,
-			       .cpu_ratio = NAN,
+			       .cpu_ratio = v->cpu_ratio,
 			       .bytes = v->bytes,
-			       .memory_ratio = NAN,
-			       .pressure = {NAN, NAN, NAN}},
+			       .memory_ratio = v->memory_ratio,
+			       .pressure = {v->pressure[0], v->pressure[1], v->pressure[2]}},
 		.anomaly = v->anomaly,
 		.culprit = v == culprit,
 		.changing = v->changing,

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * host.c - saturation, as the region of a host tells it (docs/host.md): what its containers use of
+ * what they may, and how long tasks wait. A region counts if its agent attests root or its own
+ * user: no other publisher can name a container.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "base/grow.h"
+#include "collect/services/internal.h"
+
+enum { CPU_SECONDS, WAIT_CPU, WAIT_MEMORY, WAIT_IO, BYTES, BYTES_MAX, QUOTA, PERIOD, VALUES };
+#define RATES 4 /* of these, the counters come first */
+
+static const char *const names[VALUES] = {
+	[CPU_SECONDS] = "cpu_usage_seconds",
+	[WAIT_CPU] = "pressure_cpu_waiting_seconds",
+	[WAIT_MEMORY] = "pressure_memory_waiting_seconds",
+	[WAIT_IO] = "pressure_io_waiting_seconds",
+	[BYTES] = "memory_working_set_bytes",
+	[BYTES_MAX] = "spec_memory_limit_bytes",
+	[QUOTA] = "spec_cpu_quota",
+	[PERIOD] = "spec_cpu_period",
+};
+_Static_assert(VALUES == SERVICES_HOST_VALUES && RATES == SERVICES_HOST_RATES, "as in internal.h");
+
+/* ---- what hosts tell ---- */
+
+static int by_name(const void *a, const void *b)
+{
+	const struct services_container *x = a, *y = b;
+	int order = strcmp(x->target, y->target);
+
+	return order ? order : strcmp(x->id, y->id);
+}
+
+static struct services_container *find(struct services_container *v, size_t n, const char *target,
+				       const char *id)
+{
+	struct services_container key = {.target = target};
+
+	snprintf(key.id, sizeof(key.id), "%.12s", id);
+	return n ? bsearch(&key, v, n, sizeof(*v), by_name) : NULL;
+}
+
+struct host_walk {
+	struct collect_services *s;
+	const char *target;
+	size_t first; /* container of this host: the host itself */
+};
+
+static const char *label_of(const struct region_metric *m, const char *key)
+{
+	for (uint32_t i = 0; i < m->label_count; i++)
+		if (!strcmp(m->labels[i].key, key))
+			return m->labels[i].value;
+	return "";
+}
+
+/* The container of an id; those of one host stand together while its region is walked. */
+static struct services_container *container_of(struct host_walk *w, const char *id)
+{
+	struct collect_services *s = w->s;
+	struct services_container *c;
+
+	/* Series of one container follow one another, mostly. */
+	for (size_t i = s->containers; i > w->first; i--)
+		if (!strncmp(s->container[i - 1].id, id, sizeof(c->id) - 1))
+			return &s->container[i - 1];
+	if (s->containers - w->first > SERVICES_CONTAINERS_MAX ||
+	    !BASE_GROW(s->container, s->containers, s->container_room)) {
+		s->left_out++;
+		return NULL;
+	}
+	c = &s->container[s->containers++];
+	*c = (struct services_container){.target = w->target};
+	snprintf(c->id, sizeof(c->id), "%.12s", id);
+	for (int i = 0; i < VALUES; i++)
+		c->value[i] = NAN;
+	return c;
+}
+
+static double number(const struct region_metric *m, const uint64_t *value)
+{
+	if (m->kind == SL_KIND_COUNTER)
+		return (double)value[0];
+	if (m->kind == SL_KIND_GAUGE)
+		return (double)(int64_t)value[0];
+	return m->kind == SL_KIND_COUNTER_F64 || m->kind == SL_KIND_GAUGE_F64 ? region_f64(value[0])
+									      : NAN;
+}
+
+static void take(const struct region_metric *m, const uint64_t *value, void *arg)
+{
+	struct host_walk *w = arg;
+	const bool of_host = !strncmp(m->name, "node_", 5);
+	const char *name = m->name + (of_host ? 5 : 10), *id = "";
+	struct services_container *c;
+	size_t n;
+	int i;
+
+	if (!of_host && strncmp(m->name, "container_", 10))
+		return;
+	n = strlen(name);
+	n -= n > 6 && !strcmp(name + n - 6, "_total") ? 6 : 0;
+	for (i = of_host ? WAIT_CPU : 0; i < (of_host ? RATES : VALUES); i++)
+		if (strlen(names[i]) == n && !strncmp(names[i], name, n))
+			break;
+	if (i == (of_host ? RATES : VALUES))
+		return;
+	if (!of_host)
+		id = label_of(m, "container_id");
+	/* The host itself is the container without a name. */
+	c = of_host || *id ? container_of(w, id) : NULL;
+	if (c)
+		c->value[i] = number(m, value);
+}
+
+/* What the counters grew by, per second; cores and shares of time. */
+static void rates(struct services_container *c, const struct services_container *old,
+		  double seconds)
+{
+	for (int i = 0; i < RATES; i++) {
+		double by = old && seconds > 0 ? (c->value[i] - old->value[i]) / seconds : NAN;
+
+		c->rate[i] = by >= 0 ? by : NAN;
+	}
+}
+
+void collect_services_hosts(struct collect_services *s)
+{
+	struct services_container *old = s->container;
+	size_t olds = s->containers, room = s->container_room;
+
+	s->container = s->container_before;
+	s->container_room = s->container_before_room;
+	s->containers = 0;
+	for (size_t i = 0; i < s->regions; i++) {
+		struct host_walk w = {
+			.s = s, .target = s->region[i].target, .first = s->containers};
+
+		if (s->region[i].host && s->region[i].live)
+			collect_collector_metrics(s->c, s->region[i].instance, take, &w);
+	}
+	if (s->containers)
+		qsort(s->container, s->containers, sizeof(*s->container), by_name);
+	for (size_t i = 0; i < s->containers; i++)
+		rates(&s->container[i], find(old, olds, s->container[i].target, s->container[i].id),
+		      s->seconds[s->tick % SERVICES_TICKS]);
+	s->container_before = old;
+	s->container_before_room = room;
+}
+
+/* ---- what services have of it ---- */
+
+static void add(double *sum, double v)
+{
+	if (!isnan(v))
+		*sum = (isnan(*sum) ? 0 : *sum) + v;
+}
+
+static void most(double *of, double v)
+{
+	if (!(*of >= v) && !isnan(v))
+		*of = v > 1 ? 1 : v;
+}
+
+static void use_container(struct services_service *v, struct services_container *c)
+{
+	double cores = c->value[QUOTA] > 0 && c->value[PERIOD] > 0
+			       ? c->value[QUOTA] / c->value[PERIOD]
+			       : NAN;
+
+	if (c->user == v)
+		return; /* another process in it */
+	c->user = v;
+	add(&v->box_cores, c->rate[CPU_SECONDS]);
+	add(&v->box_bytes, c->value[BYTES]);
+	most(&v->cpu_ratio, c->rate[CPU_SECONDS] / cores);
+	most(&v->memory_ratio,
+	     c->value[BYTES_MAX] > 0 ? c->value[BYTES] / c->value[BYTES_MAX] : NAN);
+	for (int i = 0; i < 3; i++)
+		most(&v->pressure[i], c->rate[WAIT_CPU + i]);
+}
+
+void collect_services_saturation(struct collect_services *s)
+{
+	for (struct services_service *v = s->first; v; v = v->next) {
+		v->box_cores = v->box_bytes = v->cpu_ratio = v->memory_ratio = NAN;
+		v->pressure[0] = v->pressure[1] = v->pressure[2] = NAN;
+	}
+	for (size_t i = 0; i < s->regions; i++) {
+		const struct services_region *r = &s->region[i];
+		struct services_container *c = NULL;
+
+		if (!r->service || r->kernel || !r->live)
+			continue;
+		if (*r->container)
+			c = find(s->container, s->containers, r->target, r->container);
+		if (c)
+			use_container(r->service, c);
+	}
+	/* Where no container tells, the host does. */
+	for (size_t i = 0; i < s->regions; i++) {
+		const struct services_region *r = &s->region[i];
+		struct services_container *c;
+
+		if (!r->service || r->kernel || !r->live || !isnan(r->service->box_cores))
+			continue;
+		c = find(s->container, s->containers, r->target, "");
+		for (int k = 0; c && k < 3; k++)
+			most(&r->service->pressure[k], c->rate[WAIT_CPU + k]);
+	}
+	for (struct services_service *v = s->first; v; v = v->next) {
+		v->cores = isnan(v->box_cores) ? v->cores : v->box_cores;
+		v->bytes = isnan(v->box_bytes) ? v->bytes : v->box_bytes;
+	}
+}
