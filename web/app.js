@@ -284,10 +284,13 @@ function askMetricsAnew() {
 	metricPoller.soon();
 }
 
+const MANY = 20000; // too many to scroll through
+
 function drawMetricsNote() {
 	const filtered = state.q || state.kind || state.pod;
 	put($("metrics-note"), metrics.error || !metrics.matching ? "" : filtered ?
-		`${number(metrics.matching)} match` : state.series.length ? "" : "Select a metric to plot it");
+		`${number(metrics.matching)} match` : metrics.matching >= MANY ? `${number(metrics.matching)} series: search, rather than scroll` :
+			state.series.length ? "" : "Select a metric to plot it");
 	const fold = $("fold"), still = services.counts()?.unchanged;
 	fold.hidden = !!filtered || !still;
 	fold.setAttribute("aria-pressed", state.all);
