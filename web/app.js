@@ -5,7 +5,7 @@ import {$, el, emptyState, label, put, title} from "./dom.js";
 import {Poller, Problem, get, link, token} from "./server.js";
 import {List} from "./list.js";
 import {color, rates, sparkline} from "./plot.js";
-import {age, bytes, clock, dateTime, labelText, number, rate, toNumber, unitOf,
+import {age, bytes, clock, dateTime, grouped, labelText, number, rate, toNumber, unitOf,
         withUnit} from "./format.js";
 import * as cause from "./cause.js";
 import * as flows from "./flows.js";
@@ -234,13 +234,16 @@ const metricList = new List($("metrics"), {
 	moved: () => metricPoller.soon(),
 });
 
+// Without a search, series that do not change are folded away.
+const folds = () => !state.all && !state.q && !state.kind && !state.pod;
+
 async function askMetrics() {
 	if (state.tab !== "metrics")
 		return;
 	const {first, count} = metricList.range(), stamp = metrics.stamp;
 	let a;
 	try {
-		a = await get("metrics", {q: state.q, kind: state.kind, pod: state.pod, offset: first,
+		a = await get("metrics", {q: state.q, kind: state.kind, pod: state.pod, changing: folds() ? 1 : "", offset: first,
 		                          limit: Math.max(40, Math.min(count, 300))});
 	} catch (e) {
 		if (!(e instanceof Problem) || !e.status)
@@ -281,10 +284,17 @@ function askMetricsAnew() {
 	metricPoller.soon();
 }
 
+const MANY = 20000; // too many to scroll through
+
 function drawMetricsNote() {
 	const filtered = state.q || state.kind || state.pod;
 	put($("metrics-note"), metrics.error || !metrics.matching ? "" : filtered ?
-		`${number(metrics.matching)} match` : state.series.length ? "" : "Select a metric to plot it");
+		`${number(metrics.matching)} match` : metrics.matching >= MANY ? `${number(metrics.matching)} series: search, rather than scroll` :
+			state.series.length ? "" : "Select a metric to plot it");
+	const fold = $("fold"), still = services.counts()?.unchanged;
+	fold.hidden = !!filtered || !still;
+	fold.setAttribute("aria-pressed", state.all);
+	put(fold, still ? `${state.all ? "Hide" : "Show"} ${grouped(still)} series without a change` : "");
 	const chip = $("pod-filter");
 	chip.hidden = !state.pod;
 	if (state.pod) {
@@ -292,12 +302,15 @@ function drawMetricsNote() {
 		put(chip, `Pod ${podName(pod) || state.pod} ✕`);
 	}
 	const empty = $("metrics-empty"), alone = !filtered && metrics.matching > 0 && metrics.onlyAgents;
+	const folded = folds() && !metrics.matching && still > 0;
 	empty.hidden = !metrics.loaded || metrics.matching > 0 && !alone;
 	$("metrics").hidden = !empty.hidden && !alone;
 	if (empty.hidden)
 		return;
 	if (metrics.error)
 		emptyState(empty, "Invalid search", metrics.error);
+	else if (folded)
+		emptyState(empty, "Nothing changes", `None of ${grouped(still)} series changed in the last minute.`, ["Show them", unfold]);
 	else if (filtered)
 		emptyState(empty, "Nothing matches", `No metric matches ${[state.q && `“${state.q}”`,
 			state.kind && `kind ${state.kind}`, state.pod && "this pod"].filter(Boolean).join(", ")}.`,
@@ -309,6 +322,14 @@ function drawMetricsNote() {
 	else
 		nothingYet(empty);
 }
+
+function unfold() {
+	state.all = !state.all;
+	askMetricsAnew();
+	drawMetricsNote();
+}
+
+$("fold").addEventListener("click", unfold);
 
 // ---- empty states -----------------------------------------------------------------------------------
 

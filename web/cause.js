@@ -78,9 +78,10 @@ function makePlots(a) {
 async function lineOfGroup(a, p, from, to) {
 	if (!p.part || p.part === "count")
 		return null;
-	const query = new URLSearchParams({metric: p.name, by: "pod", fn: p.part === "p90" ? "p90" : "avg", start: from, end: to, points: 400});
-	for (const [k, v] of [["instance", a.instance], ...p.labels])
-		query.append("match", `${k}=${v}`);
+	const query = new URLSearchParams({metric: p.name, by: "pod", fn: p.part === "p90" ? "p90" : "p50", start: from, end: to, points: 400});
+	for (const [k, v] of [["service", a.service], ["pod", a.pod], ["process", a.pid ? String(a.pid) : ""], ...p.labels])
+		if (v)
+			query.append("match", `${k}=${v}`);
 	const g = await ask(`group?${query}`), points = g?.groups?.[0]?.points;
 	return points?.length ? {t: points.map((x) => x[0]), v: points.map((x) => x[1]), unit: unitOf({name: p.name, unit: g.unit}), rate: false} : null;
 }

@@ -154,6 +154,7 @@ export function statusOf(a) {
 	return `${a.siblings ? `${a.pod || "this one"} among ${Math.max(0, a.matching - 1)} siblings: ` : ""}${per}${word}, ` +
 		`${a.matching} ${a.matching === 1 ? "group" : "groups"}` +
 		(a.clipped || a.matching > SHOWN ? `, ${Math.min(a.groups.length, SHOWN)} shown` : "") +
+		(a.clipped && a.groups.length < SHOWN * 4 ? ": too many series for one answer, choose a shorter time" : "") +
 		` · steps of ${Number(a.step_seconds.toFixed(3))} s` +
 		(refused.length ? ` · ${refused.length} refused: ${refused[0].error}` : "");
 }

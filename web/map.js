@@ -47,7 +47,8 @@ function acyclic(names, edges) {
 }
 
 // {columns: [[name or null for an edge on its way]], at: name -> [layer, place]}
-export function layout(nodes, edges) {
+export function layout(nodes, unsorted) {
+	const edges = [...unsorted].sort((x, y) => x.from + "\0" + x.to < y.from + "\0" + y.to ? -1 : 1);
 	const rank = new Map(nodes.map((n) => [keyOf(n), n.outside ? 0 : 1]));
 	const names = [...rank.keys()].sort((x, y) => rank.get(x) - rank.get(y) || (x < y ? -1 : 1));
 	const down = acyclic(names, edges), layer = new Map(names.map((n) => [n, 0]));
@@ -66,7 +67,7 @@ export function layout(nodes, edges) {
 		near.set(y, [...near.get(y) || [], x]);
 	};
 	names.forEach((n) => place(n, layer.get(n)));
-	for (const e of [...down].sort((x, y) => x.from + "\0" + x.to < y.from + "\0" + y.to ? -1 : 1)) {
+	for (const e of down) {
 		let last = e.from;
 		const way = [];
 		for (let at = layer.get(e.from) + 1; at < layer.get(e.to); at++) {

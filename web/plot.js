@@ -49,7 +49,10 @@ let marks = [], following = false;
 export function setMarks(list) {
 	marks = list;
 	for (const p of plots)
-		p.plot?.redraw(false);
+		if (p.root.isConnected)
+			p.plot?.redraw(false);
+		else
+			plots.delete(p);
 }
 
 function followCursor(from, u) {

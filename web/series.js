@@ -69,7 +69,7 @@ const onPlot = {
 	onMark: (mark) => time.before(mark),
 };
 export const timePlot = new TimePlot($("plot"), onPlot);
-const heatPlot = new HeatPlot($("heat"), onPlot);
+export const heatPlot = new HeatPlot($("heat"), onPlot);
 
 export function setPaused(on) {
 	if (on) {
@@ -223,7 +223,7 @@ async function askHistory() {
 	}
 	link.ok();
 	if (q !== question())
-		return;
+		return historyPoller.soon();
 	asked = q;
 	if (view === "heat")
 		lastHeat = answer;
@@ -272,7 +272,7 @@ async function askGroup() {
 	const of = about();
 	if (!of?.meta)
 		return {waiting: true};
-	return group.ask(of, Math.min(600, pointsFor(8)));
+	return group.ask(of, Math.min(120, pointsFor(8)));
 }
 
 async function askHeat() {
@@ -384,7 +384,7 @@ function entries() {
 	const view = viewOf();
 	if (view === "group" || view === "siblings")
 		return [...timePlot.lines].reverse().map((l) => ({
-			id: l.id, slot: l.slot, name: l.name || l.id, second: `${l.series} ${l.series === 1 ? "series" : "series together"}`,
+			id: l.id, slot: l.slot, name: l.name || l.id, second: l.series === 1 ? "" : `${l.series} series together`,
 			state: "", weight: l.weight, removable: false,
 			title: Object.entries(l.labels || {}).map(([k, v]) => `${k}="${v}"`).join(" ") || "all series",
 		}));
@@ -427,7 +427,7 @@ export function drawLegend(cursor) {
 	list.forEach((e, i) => {
 		const item = root.children[i] || root.appendChild(makeEntry()), p = item.parts;
 		item.dataset.id = e.id;
-		item.className = [e.weight, e.removable ? "" : "plain"].join(" ").trim();
+		item.className = [e.weight, e.removable ? "" : "plain", heat ? "bare" : ""].join(" ").trim();
 		p.mark.style.background = e.weight === "thin" ? "var(--s7)" : color(e.slot);
 		p.mark.hidden = heat;
 		put(p.name, e.name);

@@ -150,7 +150,7 @@ const KEYS = {
 	"[": back, Backspace: back, "+": () => scale(0.5), "=": () => scale(0.5), "-": () => scale(2), b: beforeLastFault,
 };
 document.addEventListener("keydown", (e) => {
-	if (e.ctrlKey || e.metaKey || e.altKey || $("plots").hidden)
+	if (e.ctrlKey || e.metaKey || e.altKey || !$("plots").offsetParent)
 		return;
 	if (e.key === "Escape")
 		for (const d of document.querySelectorAll("#plots details[open]")) {

@@ -52,6 +52,7 @@ struct group_query {
 	int err;
 	struct api_steps steps;
 	uint64_t begun_ns, limit;
+	bool late; /* there is no time for another group */
 
 	/* What was found: of the kind that came first. */
 	bool found;
@@ -456,16 +457,16 @@ static int quantiles_of(struct group_query *g, const struct group_series *s, siz
 	return err;
 }
 
-/* False: no more time. */
-static bool put_group(struct group_query *g, struct api_list *l, const struct group_series *s,
+/* Without time or room left, a group is only counted. */
+static void put_group(struct group_query *g, struct api_list *l, const struct group_series *s,
 		      size_t n)
 {
 	const char *value = s->key, *why = NULL;
 	int err = 0;
 
-	if (l->given >= l->limit || l->truncated) {
+	if (g->late || l->given >= l->limit || l->truncated) {
 		l->matching++;
-		return true;
+		return;
 	}
 	if (g->fn == GROUP_QUANTILE)
 		err = quantiles_of(g, s, n, &why);
@@ -473,8 +474,13 @@ static bool put_group(struct group_query *g, struct api_list *l, const struct gr
 		err = values_of(g, s, n) ? 0 : -ETIME;
 	if (err == -ENOMEM)
 		l->j->overflow = true;
-	if (err == -ETIME || err == -ENOMEM || !api_item(l))
-		return false;
+	if (err == -ETIME || err == -ENOMEM) {
+		g->late = err == -ETIME;
+		l->matching++;
+		return;
+	}
+	if (!api_item(l))
+		return;
 	base_json_kbegin(l->j, "labels", '{');
 	for (size_t i = 0; i < g->bys; i++, value += strlen(value) + 1)
 		base_put(l->j, KV(g->by[i], value));
@@ -485,14 +491,12 @@ static bool put_group(struct group_query *g, struct api_list *l, const struct gr
 	else
 		put_points(g, l->j);
 	api_item_end(l);
-	return true;
 }
 
 static void answer(struct http_request *req, struct group_query *g)
 {
 	struct api_answer *a = api_answer_begin(req);
 	struct api_list l = {.limit = g->limit};
-	bool in_time = true;
 	size_t end;
 
 	if (!a)
@@ -503,10 +507,10 @@ static void answer(struct http_request *req, struct group_query *g)
 		 KV_BOOL("per_second", g->fn != GROUP_QUANTILE && is_counted(g->kind)),
 		 KV("step_seconds", (double)g->steps.width_ns * 1e-9));
 	base_json_kbegin(l.j, "groups", '[');
-	for (size_t i = 0; i < g->n && in_time && !l.j->overflow; i = end) {
+	for (size_t i = 0; i < g->n && !l.j->overflow; i = end) {
 		for (end = i + 1; end < g->n && !by_key(&g->series[i], &g->series[end]);)
 			end++;
-		in_time = put_group(g, &l, &g->series[i], end - i);
+		put_group(g, &l, &g->series[i], end - i);
 	}
 	base_json_end(l.j, ']');
 	base_put(l.j, KV("matching", l.matching), KV("other_kinds", g->others),

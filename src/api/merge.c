@@ -130,8 +130,7 @@ static uint32_t exponential_bucket(const struct api_shape *merged, const struct 
 
 	if (!bucket || i < merged->first)
 		return 0;
-	if (bucket == of->buckets - 1)
-		return merged->buckets - 1;
+	/* The last one of any histogram ends above the last bound of the merged one. */
 	return (uint32_t)BASE_MIN(i - merged->first + 1, (int64_t)merged->buckets - 1);
 }
 

@@ -101,6 +101,9 @@ struct metrics_walk {
 	struct collect_series_id ids[API_SERIES_MAX]; /* only these */
 	int id_count;
 	bool no_memory;
+	bool changing; /* only what changed in the last minute */
+	bool *still;   /* of the region at hand, by metric; NULL: all change */
+	size_t stills;
 
 	struct noted {
 		uint64_t instance, metrics;
@@ -150,6 +153,8 @@ static bool wanted_metric(const struct metrics_walk *walk, const struct region_m
 
 	for (int i = 0; i < walk->id_count && !found; i++)
 		found = walk->ids[i].instance == region->instance && walk->ids[i].metric == m->id;
+	if (walk->still && m->id < walk->stills && walk->still[m->id])
+		return false;
 	if (!found || (walk->kind && strcmp(walk->kind, region_kind_name(m->kind))))
 		return false;
 	return region->found == all ||
@@ -200,12 +205,22 @@ static void metric_pod_json(const struct collect_region_view *r, void *arg)
 	}
 }
 
+static void region_metrics(struct collect_collector *c, const struct noted *region,
+			   struct metrics_walk *walk)
+{
+	walk->stills = region->metrics;
+	walk->still = walk->changing ? api_still(region->instance, walk->stills) : NULL;
+	collect_collector_metrics(c, region->instance, metric_json, walk);
+	free(walk->still);
+	walk->still = NULL;
+}
+
 static void metrics_answer(struct http_request *req, struct collect_collector *c,
 			   struct metrics_walk *walk)
 {
 	struct api_answer *a = api_answer_begin(req);
 	struct api_list *l = &walk->list;
-	bool all = !walk->terms.count && !walk->kind && !walk->id_count;
+	bool all = !walk->terms.count && !walk->kind && !walk->id_count && !walk->changing;
 
 	if (!a)
 		return;
@@ -222,7 +237,7 @@ static void metrics_answer(struct http_request *req, struct collect_collector *c
 			    l->matching + region->metrics <= l->offset))
 			l->matching += region->metrics;
 		else
-			collect_collector_metrics(c, region->instance, metric_json, walk);
+			region_metrics(c, region, walk);
 	}
 	base_json_end(l->j, ']');
 	base_json_kbegin(l->j, "pods", '{');
@@ -244,6 +259,7 @@ static void metrics_answer(struct http_request *req, struct collect_collector *c
 void api_get_metrics(struct http_request *req, void *arg)
 {
 	static const char *const kinds[] = {"counter", "gauge", "histogram", "info", "stateset"};
+	uint64_t changing = 0;
 	struct metrics_walk walk = {
 		.list.limit = API_LIMIT_DEFAULT,
 		.pod = api_param_text(req, "pod"),
@@ -251,6 +267,9 @@ void api_get_metrics(struct http_request *req, void *arg)
 
 	if (!api_param_page(req, API_LIMIT_MAX, &walk.list) || !api_param_terms(req, &walk.terms))
 		return;
+	if (!api_param_u64(req, "changing", 0, 1, &changing))
+		return;
+	walk.changing = changing;
 	walk.id_count = api_param_series(req, walk.ids, false);
 	if (walk.id_count < 0 || !api_param_choice(req, "kind", kinds, 5, &walk.kind))
 		return;

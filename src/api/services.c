@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* services.c - an entry per service, those that need attention first. */
 #include <math.h>
+#include <stdlib.h>
 
 #include "api/api.h"
 #include "api/internal.h"
@@ -124,7 +125,7 @@ static void service_json(const struct collect_service_view *v, void *arg)
 
 void api_get_services(struct http_request *req, void *arg)
 {
-	const struct api_services *of = arg;
+	const struct api_services *known = arg;
 	struct api_list l = {.limit = UINT64_MAX};
 	struct collect_services_totals totals;
 	struct api_answer *a;
@@ -139,16 +140,26 @@ void api_get_services(struct http_request *req, void *arg)
 	l.j = &a->json;
 	base_put(l.j, KV("window_seconds", window));
 	base_json_kbegin(l.j, "services", '[');
-	collect_services_each(of->services, (unsigned int)window, service_json, &l, &totals);
+	collect_services_each(known->services, (unsigned int)window, service_json, &l, &totals);
 	base_json_end(l.j, ']');
 	base_put(l.j, KV("changing", totals.changing), KV("unchanged", totals.unchanged),
 		 KV("truncated", l.truncated), KV("left_out", totals.left_out));
 	api_answer_end(req, a);
 }
 
+static struct api_services of; /* one collector per process, as api_register() */
+
+bool *api_still(uint64_t instance, size_t metrics)
+{
+	bool *still = of.services ? calloc(metrics + 1, sizeof(*still)) : NULL;
+
+	if (still)
+		collect_services_still(of.services, instance, still, metrics);
+	return still;
+}
+
 int api_services(struct http *http, struct collect_services *s, struct collect_tracer *tracer)
 {
-	static struct api_services of; /* one collector per process, as api_register() */
 	int err;
 
 	of = (struct api_services){s, tracer};

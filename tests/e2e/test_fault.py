@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """test_fault.py SIDELIGHT EXAMPLES KIND... - a service that breaks is found by its own metrics, is
-told of it and told again when it is over: from the injection to its log level. The first kind is
+told of it and told again when it is over: from the injection to its log level; and by a person who clicks on what is red
+on the page. The first kind is
 injected by 'sidelight demo --fault', the others by hand, as its banner says.
 
 That the analysis finds recorded faults is held without a clock by tests/analyse/test_shop.c. Here the
@@ -18,6 +19,7 @@ import tempfile
 import time
 import urllib.request
 
+from fault_page import FaultPage
 from support.exposition import total
 from support.http import get
 from support.process import Part, check, fail, poll, skip, wait_until, workdir
@@ -44,6 +46,7 @@ demo = Part(sidelight, 'demo', '--examples', examples, '--listen', '127.0.0.1:0'
             '127.0.0.1:0', '--period', '10ms', '--warm-up', '60s', '--fault', f'{kinds[0]}@{SECONDS}',
             env={'TMPDIR': tempfile.mkdtemp(dir=workdir())})
 ready = demo.ready(180)
+page = FaultPage(ready['page'])
 
 
 def api(path):
@@ -172,6 +175,7 @@ def on_top(kind, found):
 
 for i, kind in enumerate(kinds):
     t, found = find(kind, not i)
+    page.look(kind, FAULTS[kind][0])
     on_top(kind, found)
     # The service hears of it, and acts.
     wait_until(lambda: logged('level is now debug') > t.told, lambda: f'{kind}: the shop was not told')

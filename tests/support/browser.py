@@ -338,6 +338,12 @@ class Browser:
         page.go(url)
         return page
 
+    def end(self, page):
+        """Closes one tab."""
+        self._call("Target.closeTarget", targetId=page.target)
+        self.pages.remove(page)
+        page.close()
+
     def close(self):
         for page in self.pages:
             page.close()

@@ -8,14 +8,11 @@ The steps build on one another; the first that fails ends the test.
 """
 import json
 import math
-import os
 import sys
 import time
-import traceback
 
-from support.browser import Browser, BrowserError, NoBrowser
 from support.process import PATIENCE, check, poll, wait_until
-from system import System
+from steps import Walk, walk
 
 ROWS = "[...document.querySelectorAll('#metrics .row:not([hidden])')]"
 OURS = ROWS + ".filter((r) => r.cells.metric.textContent.startsWith('test_'))"
@@ -41,17 +38,9 @@ def metric(system, name, query=""):
     return answer["metrics"][0]
 
 
-class Test:
-    def __init__(self, browser, system, shots):
-        self.browser, self.system, self.shots = browser, system, shots
-        self.pages = []
-
-    def shot(self, page, name):
-        if self.shots:
-            page.screenshot(os.path.join(self.shots, name + ".png"))
-
+class Test(Walk):
     def open(self, hash_="", **more):
-        page = self.browser.page(self.system.url + "#" + (hash_ or "tab=metrics"), **more)
+        page = self.browser.page(self.system.url + "#" + (hash_ or "tab=metrics&all=1"), **more)
         self.pages.append(page)
         return page
 
@@ -95,7 +84,7 @@ class Test:
     def a_part_that_does_not_come_is_come_back_for(self):
         page = self.open()
         page.call("Network.setBlockedURLs", urls=["*/format.js"])
-        page.go(self.system.url + "?again#tab=metrics")
+        page.go(self.system.url + "?again#tab=metrics&all=1")
         page.wait("document.querySelector('#health')?.textContent === 'reloading'")
         page.call("Network.setBlockedURLs", urls=[])
         page.wait("['healthy', 'late'].includes(document.querySelector('#health')?.textContent)")
@@ -386,34 +375,4 @@ class Test:
         wait_value(page, "test_load_ratio", 0.75)
 
 
-STEPS = [name for name in vars(Test) if "_" in name and not name.startswith("_")]
-
-
-def main():
-    shots = sys.argv[3] if len(sys.argv) > 3 else None
-    try:
-        browser = Browser()
-    except NoBrowser as e:
-        print(f"SKIP: {e}")
-        return 77
-    with browser:
-        system = System(os.path.abspath(sys.argv[2]))
-        test = Test(browser, system, shots)
-        for step in STEPS:
-            start = time.monotonic()
-            try:
-                getattr(test, step)()
-            except (AssertionError, BrowserError, RuntimeError, OSError) as e:
-                traceback.print_exc()
-                print(f"not ok {step}: {e}")
-                for page in test.pages:
-                    print("console:", page.problems)
-                for part in filter(None, (system.agent, system.collector)):
-                    print(f"{part}: {part.logged()[-2000:]}")
-                return 1
-            print(f"ok {step} ({time.monotonic() - start:.1f} s)", flush=True)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+sys.exit(walk(Test))

@@ -209,6 +209,22 @@ static uint64_t word_of(const struct region_metric *m, const uint64_t *value)
 	return m->kind == SL_KIND_INFO ? 0 : value[0];
 }
 
+static bool changing(const struct collect_services *s, const struct collect_services_series *at)
+{
+	return at->changed && s->tick + 1 - at->changed < COLLECT_SERVICES_WINDOW;
+}
+
+void collect_services_still(struct collect_services *s, uint64_t instance, bool *still, size_t n)
+{
+	struct collect_services_region *r;
+
+	pthread_mutex_lock(&s->lock);
+	r = collect_services_region(s, instance);
+	for (size_t i = 0; r && i < n && i < r->series_count; i++)
+		still[i] = !changing(s, &r->series[i]);
+	pthread_mutex_unlock(&s->lock);
+}
+
 static void note_change(struct collect_services *s, struct collect_services_region *r,
 			const struct region_metric *m, const uint64_t *value)
 {
@@ -229,7 +245,7 @@ static void note_change(struct collect_services *s, struct collect_services_regi
 		at->word = word;
 		at->changed = s->tick + 1;
 	}
-	if (at->changed && s->tick + 1 - at->changed < COLLECT_SERVICES_WINDOW)
+	if (changing(s, at))
 		r->service->changing++;
 	else
 		r->service->unchanged++;

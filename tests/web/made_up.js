@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// made_up.js - before a page's own scripts: answers of services, their map, an anomaly with all there is about it, and
+// more services than any collector has, with the most hostile names that JSON carries. The rest is the collector's.
+// window.madeUp: {many, shift} change what it says.
+(() => {
+	const real = window.fetch, RTL = "\u202egnp.exe\u202c", MARKUP = "<img src=x onerror=alert(1)>&amp;\"'<script>";
+	const LONG = "long-".repeat(2048), instance = "00000000000000aa", trace = "ab".repeat(16);
+	const made = window.madeUp = {many: 0, shift: 0};
+	const now = () => Date.now() / 1000 + made.shift;
+	const began = Math.floor(now()) - 20;
+	const blame = [{metric: `checkout_seconds_p90{route="${MARKUP.replaceAll('"', '\\"')}"}`, share: 0.6, value: 0.25, before: 0.002},
+	               {metric: "checkout_failures_total", share: 0.3, value: 12, before: 0}];
+	const anomaly = (end) => ({id: 1, instance, pod: "payments-0", service: "payments", namespace: "shop", host: "node-1", container: "", pid: 77,
+		begin: began, last: end || now(), end, unread: false, findings: 9, peak: 4.2, explanation: `payments-0 since then: ${MARKUP}`,
+		sentence: "payments-0 is slow", blame, trace});
+	const service = (name, more) => ({service: name, namespace: "shop", pods: 2, pods_live: 2, hosts: ["node-1"], instances: [instance],
+		requests: {per_second: 60, errors_per_second: 0.6, error_ratio: 0.01, from: "application", metric: "http_requests_total"},
+		latency: {p50_seconds: 0.001, p99_seconds: 0.2, from: "application", metric: "http_request_duration_seconds"},
+		saturation: {cpu_cores: 0.4, cpu_ratio: 0.75, memory_bytes: 1e8, memory_ratio: 0.95, pressure: {cpu: 0.2, memory: 0, io: 0.01}},
+		connections: {open: 4, bytes_per_second: 1000, retransmits_per_second: 2, rtt_seconds: 0.002, limit: "loss-fast", why: "Losses keep it small."},
+		anomaly: null, spark: Array.from({length: 60}, (_, i) => i % 9 ? 50 + i : null), changing: 3, unchanged: 4, attention: 0, attention_why: "",
+		...more});
+	const few = () => [service("payments", {anomaly: anomaly(null), attention: 90}), service("stock", {attention: 30, attention_why: "One pod is dead."}),
+		service(MARKUP), service(RTL), service(LONG), service("café-žluťoučký-服务"),
+		service("empty", {requests: null, latency: null, saturation: null, connections: null, spark: Array(60).fill(null)})];
+	const node = (name, more) => ({service: name, namespace: "", outside: false, pods: 2, anomaly: false, culprit: false, sentence: "", ...more});
+	const edge = (from, to, more) => ({from, to, sources: ["connections"], connections: 4, requests_per_second: 20, bytes_per_second: 1000,
+		rtt_seconds: 0.001, retransmits_per_second: 0, errors_per_second: 0, p50_seconds: 0.002, culprit: false, ...more});
+	const span = (span_id, parent_id, name, start, duration_seconds, more) => ({span_id, parent_id, name, service: "payments", pod: "payments-0", instance,
+		kind: "server", status: "unset", message: "", start, duration_seconds, attributes: {[MARKUP]: RTL}, ...more});
+	const summary = {trace_id: trace, reason: "slow", root: MARKUP, service: "payments", start: began + 1, duration_seconds: 0.25, error: false,
+		spans_read: 3, pods: 1, orphans: 0, lost_lines: 0};
+	const answers = {
+		services: () => ({time: now(), window_seconds: 10, changing: 7, unchanged: 142, truncated: false,
+			services: made.many ? Array.from({length: made.many}, (_, i) => service(`service-${String(i).padStart(5, "0")}`)) : few()}),
+		map: () => ({time: now(), nodes: [node("outside", {outside: true}), node("web"), node("payments", {anomaly: true, culprit: true, sentence: MARKUP}),
+				node("stock", {anomaly: true}), node(LONG), node(RTL)],
+			edges: [edge("outside", "web"), edge("web", "payments", {culprit: true, errors_per_second: 2, retransmits_per_second: 1}), edge("web", "stock"),
+				edge("stock", LONG), edge("payments", LONG), edge(LONG, "stock"), edge(RTL, RTL)]}),
+		anomalies: () => ({time: now(), truncated: false, anomalies: [anomaly(null)],
+			analysis: {detector: "combined", shadow: "", false_alarms_per_hour: 1, pods: 2, learning: 0, anomalous: 1, drifting: 0, anomalies: 1}}),
+		scores: () => ({time: now(), instance, verdict: {score: 3, learning: false, state: "ready", anomalous: true, drift: false, blame},
+			t: Array.from({length: 80}, (_, i) => began - 20 + i / 2), score: Array.from({length: 80}, (_, i) => i < 40 ? 0.1 : 4), threshold: Array(80).fill(1)}),
+		traces: () => ({time: now(), traces: [summary], held: 1, roots: 100, spans_published: 300, spans_read: 3, published_bytes: 1000, read_bytes: 10,
+			truncated: false}),
+		[`traces/${trace}`]: () => ({...summary, time: now(), spans: [span("1", "", MARKUP, began + 1, 0.25),
+			span("2", "1", "query", began + 1.01, 0.2), span("3", "1", RTL, began + 1.1, 0.1, {status: "error", message: MARKUP})]}),
+		group: () => ({time: now(), metric: "checkout_seconds", kind: "histogram", unit: "seconds", fn: "p90", clipped: false,
+			groups: [{labels: {}, series: 1, points: Array.from({length: 100}, (_, i) => [began - 20 + i / 2, i < 40 ? 0.002 : 0.25])}]}),
+	};
+	window.fetch = async (address, options) => {
+		const path = /api\/v1\/([^?]*)/.exec(String(address))?.[1];
+		if (answers[path])
+			return new Response(JSON.stringify(answers[path]()), {status: 200, headers: {"Content-Type": "application/json"}});
+		const response = await real(address, options);
+		if (path !== "status" || !made.shift)
+			return response;
+		const status = await response.json();
+		return new Response(JSON.stringify({...status, time: status.time + made.shift}), {status: 200});
+	};
+})();

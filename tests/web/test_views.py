@@ -1,0 +1,259 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The views of services, their map, an anomaly's cause and Sidelight's health in headless Chromium.
+
+usage: test_views.py SIDELIGHT PUBLISHER [SCREENSHOT-FOLDER]
+
+An agent, a collector and publishers are real. What they have not at once - an anomaly with all there is about it, the
+most hostile names, 10,000 services, a clock that jumps - is made up in the page, by made_up.js.
+The steps build on one another; the first that fails ends the test.
+"""
+import json
+import os
+import sys
+import time
+
+from support.process import check
+from steps import Walk, walk
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+AXE = os.path.join(HERE, '..', 'node', 'node_modules', 'axe-core', 'axe.min.js')
+SERVICES = "[...document.querySelectorAll('#services .row:not([hidden])')]"
+VIEWS = ('services', 'map', 'metrics', 'pods', 'anomalies', 'cause', 'traces', 'health')
+NAMED = 'café-žluť-服务', '\u202egnp.exe', '<img src=x onerror=alert(1)>'
+# What Tab must reach: all that a mouse can use, but for rows and tabs, of which one is in its order.
+REACHABLE = """[...document.querySelectorAll('button, input, select, a[href], summary, [tabindex="0"]')].filter((e) =>
+    e.tabIndex >= 0 && e.checkVisibility({visibilityProperty: true}) && !e.closest('dialog') && !e.disabled)"""
+
+
+class Test(Walk):
+    def _made_up(self, page):
+        with open(os.path.join(HERE, 'made_up.js')) as f:
+            page.call('Page.addScriptToEvaluateOnNewDocument', source=f.read())
+        page.go(self.system.url + '?made-up')
+        page.wait(f"{SERVICES}.length > 5")
+
+    def _tab(self, page, name):
+        page.run(f"document.querySelector('#tab-{name}').click()")
+        page.wait(f"!document.querySelector('#view-{name}').hidden")
+
+    # ---- steps, in order
+
+    def services_come_first_with_what_they_do(self):
+        self.system.start_agent()
+        self.system.start_collector()
+        self.pod = self.system.pod('cart', 'cart-0')
+        self.odd = [self.system.pod(name, f'odd-{i}') for i, name in enumerate(NAMED)]
+        page = self.page = self.browser.page(self.system.url)
+        self.pages.append(page)
+        row = f"{SERVICES}.find((r) => r.dataset.service === 'cart')"
+
+        def counting():
+            self.pod.tell('add', 500)
+            page.pump(0.1)
+            return page.run(f"parseFloat({row}?.cells.rateText.textContent) > 0")
+        end = time.monotonic() + 60
+        while not counting():
+            check(time.monotonic() < end, 'no rate', page.run(f"{row}?.textContent"))
+        check(page.run("document.querySelector('#tab-services').getAttribute('aria-selected')") == 'true', 'another view')
+        check(page.run(f"{row}.cells.says.textContent") == 'Nothing unusual', page.run(f"{row}.textContent"))
+        page.wait("document.querySelector('#v-services').textContent.startsWith('4')")
+        self.shot(page, 'services')
+
+    def names_are_text_and_stay_in_their_place(self):
+        names = self.page.run(f"{SERVICES}.map((r) => r.cells.service.textContent)")
+        check(set(NAMED) <= set(names), names)
+        check(self.page.run("document.querySelectorAll('#services img, #services script').length") == 0, 'markup')
+        check(self.page.run(f"{SERVICES}.every((r) => getComputedStyle(r.cells.service).unicodeBidi === 'isolate')"), 'bidi')
+
+    def series_without_a_change_are_folded_away(self):
+        page = self.page
+        self._tab(page, 'metrics')
+        count = "Number(document.querySelector('#metrics').getAttribute('aria-rowcount'))"
+        page.wait(f"!document.querySelector('#fold').hidden && {count} > 0 && document.querySelector('#fold').textContent.startsWith('Show ')")
+        few = page.run(count)
+        page.click('#fold')
+        page.wait(f"{count} > {few} && document.querySelector('#fold').textContent.startsWith('Hide ')")
+        check('all=1' in page.run('location.hash'), page.run('location.hash'))
+        page.click('#fold')
+
+    def a_collector_that_starts_again_is_said(self):
+        page = self.page
+        self._tab(page, 'services')
+        page.run("document.title = 'not loaded again'")
+        self.system.collector.stop()
+        page.wait("!document.querySelector('#away').hidden && document.querySelector('#health').textContent === 'no answer'")
+        self.system.start_collector()
+        page.wait("document.querySelector('#away').hidden && document.querySelector('#notice').textContent.includes('started again')")
+        page.wait(f"{SERVICES}.some((r) => r.dataset.service === 'cart')")
+        page.click('#health')
+        page.wait("document.querySelector('#health-says').textContent.includes('started again at')")
+        check(page.run('performance.getEntriesByType("navigation")[0].type') == 'navigate', 'loaded again')
+        self.problems = [p for p in page.problems if 'ERR_CONNECTION' not in p and 'Failed to load' not in p]
+        check(not self.problems, self.problems)
+
+    def an_anomaly_leads_to_its_cause_by_one_click(self):
+        page = self.page
+        self._made_up(page)
+        page.problems.clear()
+        check(page.run(f"{SERVICES}[0].dataset.service") == 'payments', 'the anomalous one first')
+        check('2.00 ms to 250 ms' in page.run(f"{SERVICES}[0].cells.says.textContent").replace('\u202f', ' '),
+              page.run(f"{SERVICES}[0].cells.says.textContent"))
+        page.run("document.querySelector('#services .says').click()")
+        page.wait("!document.querySelector('#view-cause').hidden && document.querySelectorAll('#blamed canvas').length > 0")
+        page.wait("document.querySelectorAll('#cause-waterfall .span').length === 3")
+        check('payments-0' in page.run("document.querySelector('#cause-title').textContent"), 'its pod')
+        # The root has its children's time taken off: 250 ms less 200.
+        check(page.run("document.querySelector('#cause-waterfall .span-time').textContent").replace('\u202f', ' ') == '250 ms self 50.0 ms',
+              page.run("document.querySelector('#cause-waterfall .span-time').textContent"))
+        self.address = page.run('location.hash')
+        check('anomaly=00000000000000aa@' in self.address, self.address)
+        self.shot(page, 'cause')
+        page.key('Escape')
+        page.wait("!document.querySelector('#view-services').hidden")
+
+    def an_address_shows_the_same_cause(self):
+        page = self.page
+        page.run(f"location.hash = {json.dumps(self.address)}")
+        page.wait("!document.querySelector('#view-cause').hidden && document.querySelector('#cause-title').textContent.includes('payments-0')")
+        page.run("location.hash = '#tab=cause&anomaly=00000000000000bb@5'")
+        page.wait("document.querySelector('#cause-empty').textContent.includes('not known any more')")
+        page.run(f"location.hash = {json.dumps(self.address)}")  # as a reminder for the tab
+
+    def a_map_has_its_culprit_and_is_the_same_again(self):
+        page = self.page
+        self._tab(page, 'map')
+        page.wait("document.querySelector('#map .node.culprit')?.dataset.node === 'payments' && document.querySelectorAll('#map .edge').length === 6")
+        check(page.run("document.querySelectorAll('#edges tbody tr').length") == 7, 'the table has all edges')
+        same = page.run("""import('./map.js').then(({layout}) => {
+            const n = (service) => ({service, outside: service === 'o'}), e = (from, to) => ({from, to});
+            const nodes = ['o', 'a', 'b', 'c', 'd'].map(n), edges = [e('o', 'a'), e('a', 'b'), e('a', 'c'), e('b', 'd'), e('c', 'd'), e('d', 'a'), e('o', 'd')];
+            const text = (l) => JSON.stringify([...l.at].sort());
+            const one = layout(nodes, edges), two = layout([...nodes].reverse(), [...edges].reverse());
+            return [text(one) === text(two), one.at.get('o')[0], one.at.get('a')[0], one.at.get('b')[0], one.at.get('d')[0], one.ways.size];
+        })""")
+        check(same == [True, 0, 1, 2, 3, 6], same)  # d to a closes a cycle
+        page.run("document.querySelector('#map .node.culprit').focus()")
+        page.key('Enter')
+        page.wait("!document.querySelector('#view-cause').hidden")
+
+    def tab_reaches_all_that_a_mouse_does(self):
+        page = self.page
+        for view in VIEWS:
+            self._tab(page, view)
+            page.pump(0.3)
+            page.run("document.activeElement.blur(); window.reached = new Set()")
+            expected = page.run(f"{REACHABLE}.length")
+            for _ in range(expected + 12):
+                page.key('Tab')
+                page.run("window.reached.add(document.activeElement)")
+            missed = page.run(f"{REACHABLE}.filter((e) => !window.reached.has(e)).map((e) => e.id || e.outerHTML.slice(0, 80))")
+            check(not missed, view, 'cannot be reached:', missed)
+        # Rows by the arrow keys; another view by its number; the keys by ?.
+        self._tab(page, 'anomalies')
+        page.wait("!!document.querySelector('#anomalies tbody tr')")
+        page.run("document.querySelector('#anomalies tbody tr').focus()")
+        page.key('Enter')
+        page.wait("!document.querySelector('#view-cause').hidden")
+        page.run("document.activeElement.blur()")
+        page.key('1')
+        page.wait("!document.querySelector('#view-services').hidden")
+        page.run("document.querySelector('#services').focus()")
+        page.key('Home')
+        page.key('ArrowDown')
+        page.key('ArrowUp')
+        page.key('Enter')
+        page.wait("!document.querySelector('#view-cause').hidden")
+        page.key('?')
+        check(page.run("document.querySelector('#help').open"), 'no help')
+        page.key('Escape')
+        page.wait("!document.querySelector('#help').open")
+
+    def every_width_does_without_scrolling_sideways(self):
+        page = self.page
+        for width in (1280, 768, 390):
+            page.size(width, 844, mobile=width < 500)
+            for view in VIEWS:
+                self._tab(page, view)
+                page.pump(0.25)
+                wide = page.run("""[document.documentElement, ...document.querySelectorAll('main, .scroll, .list, nav, .toolbar')]
+                    .filter((e) => e.scrollWidth > e.clientWidth + 1 && e.checkVisibility()).map((e) => (e.id || e.className || e.tagName) + ' ' + e.scrollWidth)""")
+                check(not wide, view, f'at {width}:', wide)
+                self.shot(page, f'{view}-{width}')
+        page.size(1280, 800)
+
+    def axe_finds_nothing(self):
+        page = self.page
+        if not os.path.exists(AXE):
+            print('SKIP: axe-core is not installed (scripts/setup test)')
+            return
+        with open(AXE) as f:
+            page.run(f.read() + ';0')
+        all_found = []
+        for dark in (False, True):
+            page.dark(dark)
+            # What is not a matter of colours is the same in the dark.
+            only = ", runOnly: ['color-contrast']" if dark else ''
+            for view in VIEWS:
+                self._tab(page, view)
+                page.pump(0.3)
+                found = page.run(f"axe.run(document, {{resultTypes: ['violations']{only}}}).then((r) => r.violations.map((v) =>"
+                                 " [v.id, v.nodes.length, v.nodes[0].target.join(), v.nodes[0].failureSummary]))")
+                all_found += [[view, 'dark' if dark else 'light', *one] for one in found]
+                self.shot(page, f'{view}-dark' if dark else view)
+        check(not all_found, json.dumps(all_found, indent=1))
+        page.dark(False)
+        page.key('?')
+        found = page.run("axe.run(document.querySelector('#help')).then((r) => r.violations.map((v) => v.id))")
+        check(not found, 'help', found)
+        page.key('Escape')
+
+    def ten_thousand_services_are_searched_at_once(self):
+        page = self.page
+        self._tab(page, 'services')
+        page.run("window.madeUp.many = 10000")
+        page.wait("document.querySelector('#services').getAttribute('aria-rowcount') === '10000'")
+        check(page.run("document.querySelectorAll('#services .row').length") < 60, 'too many rows')
+        page.type('#sq', 'service-09876')
+        page.wait(f"{SERVICES}.length === 1 && {SERVICES}[0].dataset.service === 'service-09876'")
+        took = page.run("""(() => { const q = document.querySelector('#sq'), times = [];
+            for (const text of ['service-0', 'shop 00', 'node-1 service-0987', 'nothing', '']) {
+                const start = performance.now();
+                q.value = text;
+                q.dispatchEvent(new Event('input', {bubbles: true}));
+                document.querySelector('#services').getBoundingClientRect();
+                times.push(performance.now() - start);
+            } return times; })()""")
+        print(f"searches in 10,000 services: {', '.join(f'{t:.1f}' for t in took)} ms")
+        page.run("window.madeUp.many = 0")
+        page.wait(f"{SERVICES}.length === 7")
+
+    def a_clock_that_jumps_is_said(self):
+        page = self.page
+        for shift, way in ((3600, 'ahead'), (-3600, 'back')):
+            page.run(f"window.madeUp.shift = {shift}")
+            page.wait(f"document.querySelector('#notice').textContent.includes('clock jumped {way}')")
+        self._tab(page, 'health')
+        page.wait("document.querySelector('#health-says').textContent.includes('differ by')")
+        page.run("window.madeUp.shift = 0")
+        page.wait("!document.querySelector('#health-says').textContent.includes('differ by')")
+
+    def nothing_moves_while_it_loads(self):
+        page = self.page
+        page.go(self.system.url + '?again')
+        page.wait(f"{SERVICES}.length > 5")
+        page.pump(1)
+        shift = page.run("""new Promise((done) => { let sum = 0;
+            new PerformanceObserver((list) => { for (const e of list.getEntries()) sum += e.value; }).observe({type: 'layout-shift', buffered: true});
+            setTimeout(() => done(sum), 200); })""")
+        paint = page.run("performance.getEntriesByName('first-contentful-paint')[0]?.startTime")
+        print(f'first paint after {paint:.0f} ms, layout shift {shift:.4f}')
+        check(shift < 0.02, 'it moved:', shift)
+
+    def the_console_is_silent(self):
+        check(not self.page.problems, self.page.problems)
+        outside = [r for r in self.page.requests if not r.startswith((self.system.url, 'about:blank', 'data:'))]
+        check(not outside, outside)
+
+
+sys.exit(walk(Test))
