@@ -18,14 +18,17 @@
 #include "cli/common.h"
 #include "collect/collect.h"
 #include "collect/analysis/live.h"
+#include "collect/reports.h"
 #include "collect/trace/trace.h"
 #include "dta/store_server/server.h"
+#include "export/kafka.h"
 
-#define WORKERS_MAX 1024u
+#define WORKERS_MAX	1024u
+#define KAFKA_LINGER_NS 1000000000u
 
 static struct collect_settings {
 	struct base_strings agents;
-	const char *mode, *cpus, *csv, *dta, *secret;
+	const char *mode, *cpus, *csv, *dta, *secret, *kafka, *kafka_offsets;
 	uint64_t duration_ns, store_bytes;
 	struct cli_collect_http h;
 	bool as_json, unconfined;
@@ -153,6 +156,11 @@ static const struct base_option table[] = {
 		    "send anomalies to an Alertmanager: http://HOST:9093/api/v2/alerts"),
 	BASE_STRING("webhook", 0, &set.l.webhook, "URL",
 		    "POST a JSON object to URL when an anomaly begins and when it ends"),
+	BASE_STRING("kafka-config", 0, &set.kafka, "FILE",
+		    "produce anomalies, kept traces and items of lists to Kafka, with the "
+		    "properties of librdkafka in this file"),
+	BASE_STRING("kafka-offsets", 0, &set.kafka_offsets, "FILE",
+		    "record in this file which items of lists Kafka has, to resume there"),
 	BASE_STRING("link", 0, &set.l.link, "URL",
 		    "address of this collector's page, for links in alerts"),
 	BASE_TIME("verdict-ttl", 0, &set.l.verdict_ttl_ns, 0, 3600e9, "DURATION",
@@ -213,6 +221,8 @@ struct collect_parts {
 	struct collect_collector *c;
 	struct collect_tracer *tracer;
 	struct dta_store_server *stores;
+	struct export_kafka *kafka;
+	struct collect_reports *reports;
 	struct cli_collect_server server;
 	bool silent;	/* prints no line "ready" */
 	uint64_t ready; /* hosts in the last one, + 1 */
@@ -224,6 +234,12 @@ static int parts_make(struct collect_parts *p, struct collect_settings *s, int r
 	char error[256];
 	int err;
 
+	if (s->kafka) {
+		p->kafka = export_kafka_new(s->kafka, error, sizeof(error));
+		if (!p->kafka)
+			return CLI_FAIL("kafka", "%s", error);
+		s->l.kafka = s->t.kafka = p->kafka;
+	}
 	if (s->live) {
 		p->live = collect_live_new(&s->l, error, sizeof(error));
 		if (!p->live)
@@ -251,6 +267,14 @@ static int parts_make(struct collect_parts *p, struct collect_settings *s, int r
 		dta_store_server_bound(p->stores, s->store_bytes);
 		collect_collector_owns(p->c, p->stores);
 	}
+	if (p->kafka && p->stores) {
+		p->reports = collect_reports_new(p->stores, p->kafka, s->kafka_offsets, error,
+						 sizeof(error));
+		if (!p->reports)
+			return CLI_FAIL("kafka", "%s", error);
+	}
+	if (p->kafka)
+		collect_collector_produces(p->c, p->kafka, p->reports);
 	if (s->serves && !cli_collect_serve(&p->server, &s->h, p->c, p->tracer, p->stores))
 		return BASE_EXIT_FAILURE;
 	return BASE_EXIT_OK;
@@ -259,20 +283,28 @@ static int parts_make(struct collect_parts *p, struct collect_settings *s, int r
 /* Their threads connect to hosts: with RDMA, only after a change of credentials (agent.h). */
 static int parts_start(const struct collect_parts *p)
 {
-	int err = p->live ? collect_live_start(p->live) : 0;
 	char error[512];
+	int err;
+
+	if (p->kafka && export_kafka_start(p->kafka, error, sizeof(error)))
+		return CLI_FAIL("kafka", "%s", error);
+	err = p->live ? collect_live_start(p->live) : 0;
 
 	err = err ?: collect_collector_start(p->c);
 	err = err ?: (p->tracer ? collect_tracer_start(p->tracer) : 0);
 	if (!err && p->stores && dta_store_server_start(p->stores, error, sizeof(error)))
 		return CLI_FAIL("dta", "%s", error);
+	err = err ?: (p->reports ? collect_reports_start(p->reports) : 0);
 	return err ? CLI_FAIL("collect", "threads: %s", strerror(-err)) : BASE_EXIT_OK;
 }
 
 /* False: learned models or samples could not be saved. */
 static bool parts_free(struct collect_parts *p)
 {
+	bool saved;
+
 	cli_collect_serve_end(&p->server);
+	collect_reports_free(p->reports);
 	dta_store_server_free(p->stores);
 	if (p->c) {
 		collect_live_stop(p->live);
@@ -280,7 +312,9 @@ static bool parts_free(struct collect_parts *p)
 		collect_collector_free(p->c);
 		collect_tracer_free(p->tracer);
 	}
-	return !collect_live_free(p->live);
+	saved = !collect_live_free(p->live);
+	export_kafka_free(p->kafka, KAFKA_LINGER_NS);
+	return saved;
 }
 
 /* The line "ready", when there is one to say: at first, and when hosts were reached or lost. */
@@ -316,7 +350,7 @@ static int confine(const struct collect_settings *s)
 		.role = BASE_ROLE_COLLECTOR,
 		.capabilities = s->dta || any_over_rdma(&s->agents) ? BASE_CAP(IPC_LOCK) : 0,
 		.paths = {s->l.analysis.model, s->l.analysis.record, s->t.otlp_sent, s->csv,
-			  s->remote.queue},
+			  s->remote.queue, s->kafka_offsets},
 		.any_path = s->dta,
 	};
 
@@ -477,6 +511,8 @@ static int collect_main(const struct base_command *self, int argc, char **argv)
 	code = cli_rdma_secret(self, set.secret, &set.c.fabric.secret, &set.c.fabric.secret_bytes);
 	if (code)
 		return code;
+	if (set.kafka_offsets && !(set.kafka && set.dta))
+		return base_usage(self, "--kafka-offsets needs --kafka-config and --dta");
 	code = cli_collect_remote_check(self, &set.remote, set.l.remote_write, &set.l.remote);
 	if (code)
 		return code;

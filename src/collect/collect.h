@@ -60,6 +60,12 @@ struct dta_store_server;
  */
 void collect_collector_owns(struct collect_collector *c, struct dta_store_server *stores);
 
+struct collect_reports;
+struct export_kafka;
+/* Exposes what Kafka gets, and by whom; both must outlive c's source. reports: or NULL. */
+void collect_collector_produces(struct collect_collector *c, struct export_kafka *kafka,
+				struct collect_reports *reports);
+
 /* Exposes what an HTTP server refuses, [HTTP_REFUSALS] of http.h; it must outlive c. */
 void collect_collector_refusals(struct collect_collector *c, const uint64_t *refused);
 

@@ -200,6 +200,13 @@ void collect_collector_owns(struct collect_collector *c, struct dta_store_server
 	c->dta = stores;
 }
 
+void collect_collector_produces(struct collect_collector *c, struct export_kafka *kafka,
+				struct collect_reports *reports)
+{
+	c->kafka = kafka;
+	c->reports = reports;
+}
+
 void collect_collector_refusals(struct collect_collector *c, const uint64_t *refused)
 {
 	c->http_refused = refused;

@@ -21,9 +21,11 @@ struct collect_host;
 struct collect_index;
 struct collect_live;
 struct collect_pair_latency;
+struct collect_reports;
 struct collect_tracer;
 struct collect_worker;
 struct dta_store_server;
+struct export_kafka;
 
 struct collect_collector {
 	struct collect_collector_opts opts;
@@ -38,6 +40,8 @@ struct collect_collector {
 	struct collect_tracer *tracer;
 	struct collect_live *live;
 	struct dta_store_server *dta;
+	struct export_kafka *kafka;
+	struct collect_reports *reports;
 	const uint64_t *http_refused; /* relaxed; or NULL */
 	struct collect_pair_latency *pair_latency;
 	struct collect_tap tap[COLLECT_TAPS_MAX];
