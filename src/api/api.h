@@ -18,6 +18,9 @@ struct dta_store_server;
 int api_register(struct http *http, struct collect_collector *c);
 /* Adds the routes of traces. */
 int api_traces(struct http *http, struct collect_tracer *t);
+struct collect_discover;
+/* Adds the route that peers ask. */
+int api_peer(struct http *http, struct collect_discover *d);
 /* Adds the routes of stores of reports, /api/v1/dta (dta/store_server/server.h). */
 int api_dta(struct http *http, struct dta_store_server *o);
 

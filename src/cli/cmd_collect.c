@@ -12,6 +12,7 @@
 
 #include "analyse/detector.h"
 #include "base/confine.h"
+#include "cli/collect_discover.h"
 #include "cli/collect_modes.h"
 #include "cli/collect_remote.h"
 #include "cli/collect_serve.h"
@@ -36,6 +37,7 @@ static struct collect_settings {
 	bool live, serves; /* serves: --mode prometheus */
 	struct collect_live_opts l;
 	struct cli_collect_remote remote;
+	struct cli_collect_discover discover;
 	struct collect_tracer_opts t;
 } set = {
 	.h = {.listen = "127.0.0.1:9464", .connections = 256},
@@ -59,6 +61,7 @@ static struct collect_settings {
 	      .sample_every_ns = 30000000000,
 	      .sample_around_ns = 5000000000},
 	.remote = CLI_COLLECT_REMOTE_DEFAULTS,
+	.discover = CLI_COLLECT_DISCOVER_DEFAULTS,
 	.t = {.policy = {.budget = 0.15, .slow_factor = 5},
 	      .linger_ns = 1000000000,
 	      .memory = 16u << 20},
@@ -68,6 +71,7 @@ static const struct base_option table[] = {
 	BASE_LIST("agent", 'a', &set.agents, "PATH|HOST[:PORT]",
 		  "read this host, by an agent's socket on this machine or by its RDMA address; "
 		  "repeatable"),
+	CLI_COLLECT_DISCOVER_OPTIONS(set.discover),
 	BASE_STRING("listen", 'l', &set.h.listen, "ADDR:PORT",
 		    "serve HTTP at this address, or at unix:/PATH; port 0: any free port; other "
 		    "than loopback needs --reader-token-file or --open"),
@@ -223,6 +227,7 @@ struct collect_parts {
 	struct dta_store_server *stores;
 	struct export_kafka *kafka;
 	struct collect_reports *reports;
+	struct collect_discover *discover;
 	struct cli_collect_server server;
 	bool silent;	/* prints no line "ready" */
 	uint64_t ready; /* hosts in the last one, + 1 */
@@ -275,7 +280,14 @@ static int parts_make(struct collect_parts *p, struct collect_settings *s, int r
 	}
 	if (p->kafka)
 		collect_collector_produces(p->c, p->kafka, p->reports);
-	if (s->serves && !cli_collect_serve(&p->server, &s->h, p->c, p->tracer, p->stores))
+	if (s->discover.o.sources.n) {
+		p->discover = collect_discover_new(p->c, &s->discover.o, error, sizeof(error));
+		if (!p->discover)
+			return CLI_FAIL("discover", "%s", error);
+		collect_collector_discovers(p->c, p->discover);
+	}
+	if (s->serves &&
+	    !cli_collect_serve(&p->server, &s->h, p->c, p->tracer, p->stores, p->discover))
 		return BASE_EXIT_FAILURE;
 	return BASE_EXIT_OK;
 }
@@ -295,6 +307,7 @@ static int parts_start(const struct collect_parts *p)
 	if (!err && p->stores && dta_store_server_start(p->stores, error, sizeof(error)))
 		return CLI_FAIL("dta", "%s", error);
 	err = err ?: (p->reports ? collect_reports_start(p->reports) : 0);
+	err = err ?: (p->discover ? collect_discover_start(p->discover) : 0);
 	return err ? CLI_FAIL("collect", "threads: %s", strerror(-err)) : BASE_EXIT_OK;
 }
 
@@ -304,6 +317,7 @@ static bool parts_free(struct collect_parts *p)
 	bool saved;
 
 	cli_collect_serve_end(&p->server);
+	collect_discover_free(p->discover);
 	collect_reports_free(p->reports);
 	dta_store_server_free(p->stores);
 	if (p->c) {
@@ -337,6 +351,8 @@ static void say_ready(void *arg)
 /* A target without a slash is a host (fabric.h). */
 static bool any_over_rdma(const struct base_strings *agents)
 {
+	if (set.discover.o.sources.n)
+		return true; /* not known beforehand */
 	for (size_t i = 0; i < agents->n; i++)
 		if (!strchr(agents->v[i], '/'))
 			return true;
@@ -346,7 +362,7 @@ static bool any_over_rdma(const struct base_strings *agents)
 /* Memory that a device writes or reads is locked. The file of stores may name any path, later. */
 static int confine(const struct collect_settings *s)
 {
-	const struct base_confine_opts c = {
+	struct base_confine_opts c = {
 		.role = BASE_ROLE_COLLECTOR,
 		.capabilities = s->dta || any_over_rdma(&s->agents) ? BASE_CAP(IPC_LOCK) : 0,
 		.paths = {s->l.analysis.model, s->l.analysis.record, s->t.otlp_sent, s->csv,
@@ -354,6 +370,7 @@ static int confine(const struct collect_settings *s)
 		.any_path = s->dta,
 	};
 
+	cli_collect_discover_paths(&s->discover, &c);
 	return cli_confine("collect", &c);
 }
 
@@ -474,8 +491,8 @@ static int check(const struct base_command *self, const struct collect_settings 
 				  s->mode);
 	if (s->dta && !s->serves)
 		return base_usage(self, "--dta is for --mode prometheus");
-	if (!s->agents.n && !s->dta)
-		return base_usage(self, "no --agent: name a host to read");
+	if (!s->agents.n && !s->dta && !s->discover.o.sources.n)
+		return base_usage(self, "no --agent: name a host to read, or --discover them");
 	if (s->c.queues > s->c.workers)
 		return base_usage(self, "--queues %u needs as many --workers, not %u", s->c.queues,
 				  s->c.workers);
@@ -516,6 +533,10 @@ static int collect_main(const struct base_command *self, int argc, char **argv)
 	code = cli_collect_remote_check(self, &set.remote, set.l.remote_write, &set.l.remote);
 	if (code)
 		return code;
+	code = cli_collect_discover_check(self, &set.discover, set.serves ? set.h.listen : NULL);
+	if (code)
+		return code;
+	set.c.spare_hosts = set.discover.o.sources.n ? set.discover.max_hosts : 0;
 	set.l.analysis.workers = set.c.workers;
 	set.l.period_ns = set.c.period_ns;
 	set.live = set.l.analyse || set.l.remote_write;

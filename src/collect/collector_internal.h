@@ -17,6 +17,7 @@
 #include "base/relaxed.h"
 #include "collect/region.h"
 
+struct collect_discover;
 struct collect_host;
 struct collect_index;
 struct collect_live;
@@ -42,6 +43,8 @@ struct collect_collector {
 	struct dta_store_server *dta;
 	struct export_kafka *kafka;
 	struct collect_reports *reports;
+	struct collect_discover *discover;
+	uint64_t lease_ns;	      /* no round starts after it; 0: no limit */
 	const uint64_t *http_refused; /* relaxed; or NULL */
 	struct collect_pair_latency *pair_latency;
 	struct collect_tap tap[COLLECT_TAPS_MAX];

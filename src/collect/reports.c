@@ -19,10 +19,10 @@
 #include "dta/store_server/server.h"
 #include "export/kafka.h"
 
-#define ITEMS	    1024u /* of a lane, at a time */
-#define STORES_MS   1000  /* between two looks for stores */
-#define POLL_MS	    20	  /* when there was nothing */
-#define AGAIN_MS    1000  /* after a message was not delivered */
+#define BLOCKS	    256u /* of a lane, at a time */
+#define STORES_MS   1000 /* between two looks for stores */
+#define POLL_MS	    20	 /* when there was nothing */
+#define AGAIN_MS    1000 /* after a message was not delivered */
 #define OFFSETS_MAX (16u << 20)
 
 struct lane {
@@ -40,7 +40,7 @@ struct collect_reports {
 	struct lane *lane;
 	size_t lanes, lane_room;
 	uint8_t *items;
-	size_t items_room;
+	size_t items_room, unit; /* unit: bytes of a block of them */
 	uint64_t overrun;
 	pthread_t thread;
 	bool running;
@@ -172,31 +172,53 @@ static void begin(struct collect_reports *r, struct lane *l, const struct dta_st
 	l->begun = true;
 }
 
-/* Reads new items of a lane: their number, and the value's size. */
-static int read_lane(struct collect_reports *r, struct lane *l, uint32_t *bytes)
+struct batch {
+	uint32_t value_bytes, blocks;
+	struct {
+		uint64_t number;
+		uint32_t items;
+	} block[BLOCKS];
+};
+
+/* Reads new blocks of a lane, each by itself, so that an item has one number for good. */
+static void read_blocks(struct collect_reports *r, struct lane *l, const struct dta_store_view *v,
+			struct batch *b)
+{
+	const struct sl_store_config *c = v->config;
+	const size_t unit = (size_t)c->batch * c->value_bytes;
+
+	b->value_bytes = c->value_bytes;
+	if (!base_grow(&r->items, &r->items_room, BLOCKS * unit, 1))
+		return;
+	while (b->blocks < BLOCKS) {
+		uint64_t number = l->reader.block;
+		int n = dta_append_read(v, &l->reader, r->items + b->blocks * unit, c->batch);
+
+		if (n <= 0)
+			break;
+		b->block[b->blocks].number = number;
+		b->block[b->blocks++].items = (uint32_t)n;
+	}
+	r->unit = unit;
+}
+
+static void read_lane(struct collect_reports *r, struct lane *l, struct batch *b)
 {
 	uint64_t before = l->reader.overrun;
 	struct dta_held held;
-	int n = 0;
 
+	b->blocks = 0;
 	if (!dta_store_server_hold(r->stores, l->store, &held))
-		return 0;
-	if (held.count) {
-		const struct sl_store_config *c = held.view[0]->config;
-		uint32_t most = BASE_MAX(ITEMS, c->batch);
-
-		*bytes = c->value_bytes;
-		if (!l->begun)
-			begin(r, l, held.view[0]);
-		if (base_grow(&r->items, &r->items_room, (size_t)most * c->value_bytes, 1))
-			n = dta_append_read(held.view[0], &l->reader, r->items, most);
-	}
+		return;
+	if (held.count && !l->begun)
+		begin(r, l, held.view[0]);
+	if (held.count)
+		read_blocks(r, l, held.view[0], b);
 	dta_store_server_release(r->stores);
 	relaxed_bump(r->overrun, l->reader.overrun - before);
-	return n;
 }
 
-static bool produce(struct collect_reports *r, const struct lane *l, uint64_t item, uint32_t index,
+static bool produce(struct collect_reports *r, const struct lane *l, uint64_t block, uint32_t index,
 		    const uint8_t *value, uint32_t bytes)
 {
 	static const char digits[] = "0123456789abcdef";
@@ -212,7 +234,7 @@ static bool produce(struct collect_reports *r, const struct lane *l, uint64_t it
 	key_of(l, key, sizeof(key));
 	base_json_init(&j, 8192);
 	base_put_object(&j, NULL, KV("store", (const char *)l->store), KV("list", l->reader.list),
-			KV("lane", l->reader.lane), KV("block", item), KV("index", index),
+			KV("lane", l->reader.lane), KV("block", block), KV("index", index),
 			KV("value", (const char *)hex));
 	err = j.overflow ? -ENOMEM
 			 : export_kafka_send(r->kafka, EXPORT_KAFKA_REPORTS, key, j.buf, j.len);
@@ -238,19 +260,20 @@ static bool settle(struct collect_reports *r, struct export_kafka_stats *st)
  */
 static bool follow(struct collect_reports *r, struct lane *l, bool *any)
 {
-	uint64_t from = l->reader.block;
 	struct export_kafka_stats before, after;
-	uint32_t bytes = 0;
+	struct batch b;
 	bool good = true;
-	int n = read_lane(r, l, &bytes);
 
-	if (n <= 0)
+	read_lane(r, l, &b);
+	if (!b.blocks)
 		return true;
-	from = l->begun && from < l->saved ? l->saved : from;
 	*any = true;
 	export_kafka_stats(r->kafka, EXPORT_KAFKA_REPORTS, &before);
-	for (int i = 0; i < n && good; i++)
-		good = produce(r, l, from, (uint32_t)i, r->items + (size_t)i * bytes, bytes);
+	for (uint32_t k = 0; k < b.blocks; k++)
+		for (uint32_t i = 0; i < b.block[k].items && good; i++)
+			good = produce(r, l, b.block[k].number, i,
+				       r->items + k * r->unit + (size_t)i * b.value_bytes,
+				       b.value_bytes);
 	if (!settle(r, &after))
 		return false;
 	if (!good || after.dropped_failed != before.dropped_failed ||
