@@ -23,6 +23,7 @@ struct collect_index;
 struct collect_live;
 struct collect_pair_latency;
 struct collect_reports;
+struct collect_past;
 struct collect_tracer;
 struct collect_worker;
 struct dta_store_server;
@@ -40,6 +41,7 @@ struct collect_collector {
 	/* Set before the threads start; NULL: not used. */
 	struct collect_tracer *tracer;
 	struct collect_live *live;
+	struct collect_past *past;
 	struct dta_store_server *dta;
 	struct export_kafka *kafka;
 	struct collect_reports *reports;
@@ -69,7 +71,7 @@ struct collect_collector {
 
 	/* Read and written by any thread. */
 	uint64_t age, region_count, series_count, memory;
-	uint64_t expired, refused_regions, refused_series, refused_history;
+	uint64_t expired, refused_regions, refused_series, refused_history, refused_buckets;
 	uint64_t left_out_families;
 	uint64_t exemplars_long, exemplars_malformed, exemplars_memory; /* left out */
 	uint64_t conflicts_kind, conflicts_name, conflicts_duplicate, conflicts_sum;

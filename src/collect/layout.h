@@ -32,6 +32,12 @@ struct collect_family_name {
 	char name[]; /* without _total, _info */
 };
 
+/*
+ * In region_metric.flags beside those of the format: the text exposition has few of the buckets. A
+ * publisher that sets it has less detail.
+ */
+#define COLLECT_FLAG_BRIEF 0x8000u
+
 /* The definition of a metric, shared by all regions that have the same one. */
 struct collect_def {
 	struct collect_node node;

@@ -11,7 +11,7 @@
 #include "http/http.h"
 #include "http/message.h"
 
-#define HTTP_ROUTES    64
+#define HTTP_ROUTES    128
 #define HTTP_HEADERS   16
 #define HTTP_TOKEN_MAX 512u
 #define HTTP_THREADS   64u
