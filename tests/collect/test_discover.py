@@ -14,8 +14,7 @@ import time
 
 from support.process import Part, case, check, run, run_cases, skip, wait_until, workdir
 from support.prometheus import Receiver, available
-from support.published import generate
-from support.sidelight import Agent, Collector
+from support.sidelight import Agent, Collector, generate
 
 EXE = sys.argv[1]
 HOSTS = 6
@@ -37,7 +36,7 @@ def write(path, text):
 
 
 def up(c):
-    return {h['target'] for h in c.api('hosts')['hosts'] if h['state'] == 'up'}
+    return {h['target'] for h in c.api('hosts')['hosts'] if h['condition'] == 'up'}
 
 
 def state(c, name, which):
