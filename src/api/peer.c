@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* peer.c - what other collectors ask, to know whether this one lives and whom it hears. */
+/* peer.c - what other collectors ask, to know whether this one lives and which others it hears. */
 #include "api/api.h"
 #include "api/internal.h"
 #include "collect/discover/discover.h"

@@ -22,7 +22,7 @@ struct collect_peers *collect_peers_new(const char *self, size_t sources);
 void collect_peers_named(struct collect_peers *p, size_t source, const struct collect_targets *t);
 /* Asks those that are due, and hears answers, for up to `ms`. */
 void collect_peers_poll(struct collect_peers *p, int ms);
-/* Nobody counts as heard. */
+/* No peer counts as heard. */
 void collect_peers_restart(struct collect_peers *p);
 /* Every peer that lives has heard of this one, and each had the time to answer. */
 bool collect_peers_know_us(const struct collect_peers *p);
