@@ -79,7 +79,8 @@ struct collect_discover;
 /* Exposes what was discovered; it must outlive c's source. */
 void collect_collector_discovers(struct collect_collector *c, struct collect_discover *d);
 
-/* Exposes what Kafka gets, and the follower of lists; both must outlive c's source. reports: or NULL. */
+/* Exposes what Kafka gets, and the follower of lists; both must outlive c's source. reports: or
+ * NULL. */
 void collect_collector_produces(struct collect_collector *c, struct export_kafka *kafka,
 				struct collect_reports *reports);
 

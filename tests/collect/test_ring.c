@@ -38,8 +38,9 @@ static void shares_are_even_and_agreed_on(void **state)
 		assert_true(owner[i] < PEERS);
 		share[owner[i]]++;
 		/* Whatever the order in which a process learned of its peers. */
-		assert_string_equal(peer[owner[i]],
-				    backwards[collect_ring_owner(host[i], backwards, alive, PEERS)]);
+		assert_string_equal(
+			peer[owner[i]],
+			backwards[collect_ring_owner(host[i], backwards, alive, PEERS)]);
 	}
 	/* 400 each, with a deviation of sqrt(400 * 24/25) = 19.6: five of them either way. */
 	for (size_t i = 0; i < PEERS; i++)
