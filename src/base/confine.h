@@ -20,7 +20,7 @@ enum base_role {
 	BASE_ROLE_BRIDGE,  /* reads metrics of other programs: scrapes, files, packets */
 };
 
-#define BASE_CONFINE_PATHS 8
+#define BASE_CONFINE_PATHS 16
 
 struct base_confine_opts {
 	enum base_role role;

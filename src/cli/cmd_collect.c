@@ -12,6 +12,7 @@
 
 #include "analyse/detector.h"
 #include "base/confine.h"
+#include "cli/collect_discover.h"
 #include "cli/collect_modes.h"
 #include "cli/collect_remote.h"
 #include "cli/collect_serve.h"
@@ -19,15 +20,18 @@
 #include "collect/collect.h"
 #include "collect/analysis/live.h"
 #include "collect/past.h"
+#include "collect/reports.h"
 #include "collect/trace/trace.h"
 #include "dta/store_server/server.h"
+#include "export/kafka.h"
 
-#define WORKERS_MAX 1024u
-#define PAST_SHARE  8u /* of the history: buckets of histograms */
+#define WORKERS_MAX	1024u
+#define KAFKA_LINGER_NS 1000000000u
+#define PAST_SHARE	8u /* of the history: buckets of histograms */
 
 static struct collect_settings {
 	struct base_strings agents;
-	const char *mode, *cpus, *csv, *dta, *secret, *ephemeral;
+	const char *mode, *cpus, *csv, *dta, *secret, *ephemeral, *kafka, *kafka_offsets;
 	uint64_t duration_ns, store_bytes;
 	struct cli_collect_http h;
 	bool as_json, unconfined;
@@ -35,6 +39,7 @@ static struct collect_settings {
 	bool live, serves; /* serves: --mode prometheus */
 	struct collect_live_opts l;
 	struct cli_collect_remote remote;
+	struct cli_collect_discover discover;
 	struct collect_tracer_opts t;
 } set = {
 	.h = {.listen = "127.0.0.1:9464", .connections = 256},
@@ -59,6 +64,7 @@ static struct collect_settings {
 	      .sample_every_ns = 30000000000,
 	      .sample_around_ns = 5000000000},
 	.remote = CLI_COLLECT_REMOTE_DEFAULTS,
+	.discover = CLI_COLLECT_DISCOVER_DEFAULTS,
 	.t = {.policy = {.budget = 0.15,
 			 .slow_factor = 5,
 			 .slow_floor_ns = 1000000,
@@ -72,6 +78,7 @@ static const struct base_option table[] = {
 	BASE_LIST("agent", 'a', &set.agents, "PATH|HOST[:PORT]",
 		  "read this host, by an agent's socket on this machine or by its RDMA address; "
 		  "repeatable"),
+	CLI_COLLECT_DISCOVER_OPTIONS(set.discover),
 	BASE_STRING("listen", 'l', &set.h.listen, "ADDR:PORT",
 		    "serve HTTP at this address, or at unix:/PATH; port 0: any free port; other "
 		    "than loopback needs --reader-token-file or --open"),
@@ -165,6 +172,11 @@ static const struct base_option table[] = {
 		    "send anomalies to an Alertmanager: http://HOST:9093/api/v2/alerts"),
 	BASE_STRING("webhook", 0, &set.l.webhook, "URL",
 		    "POST a JSON object to URL when an anomaly begins and when it ends"),
+	BASE_STRING("kafka-config", 0, &set.kafka, "FILE",
+		    "produce anomalies, kept traces and items of lists to Kafka, with the "
+		    "properties of librdkafka in this file"),
+	BASE_STRING("kafka-offsets", 0, &set.kafka_offsets, "FILE",
+		    "record in this file which items of lists Kafka has, to resume there"),
 	BASE_STRING("link", 0, &set.l.link, "URL",
 		    "address of this collector's page, for links in alerts"),
 	BASE_TIME("verdict-ttl", 0, &set.l.verdict_ttl_ns, 0, 3600e9, "DURATION",
@@ -235,6 +247,9 @@ struct collect_parts {
 	struct collect_past *past;
 	struct collect_tracer *tracer;
 	struct dta_store_server *stores;
+	struct export_kafka *kafka;
+	struct collect_reports *reports;
+	struct collect_discover *discover;
 	struct cli_collect_server server;
 	bool silent;	/* prints no line "ready" */
 	uint64_t ready; /* hosts in the last one, + 1 */
@@ -247,6 +262,12 @@ static int parts_make(struct collect_parts *p, struct collect_settings *s, int r
 	size_t past_bytes;
 	int err;
 
+	if (s->kafka) {
+		p->kafka = export_kafka_new(s->kafka, error, sizeof(error));
+		if (!p->kafka)
+			return CLI_FAIL("kafka", "%s", error);
+		s->l.kafka = s->t.kafka = p->kafka;
+	}
 	if (s->live) {
 		p->live = collect_live_new(&s->l, error, sizeof(error));
 		if (!p->live)
@@ -281,11 +302,25 @@ static int parts_make(struct collect_parts *p, struct collect_settings *s, int r
 		dta_store_server_bound(p->stores, s->store_bytes);
 		collect_collector_owns(p->c, p->stores);
 	}
+	if (p->kafka && p->stores) {
+		p->reports = collect_reports_new(p->stores, p->kafka, s->kafka_offsets, error,
+						 sizeof(error));
+		if (!p->reports)
+			return CLI_FAIL("kafka", "%s", error);
+	}
+	if (p->kafka)
+		collect_collector_produces(p->c, p->kafka, p->reports);
+	if (s->discover.o.sources.n) {
+		p->discover = collect_discover_new(p->c, &s->discover.o, error, sizeof(error));
+		if (!p->discover)
+			return CLI_FAIL("discover", "%s", error);
+		collect_collector_discovers(p->c, p->discover);
+	}
 	p->services = s->serves ? collect_services_new(p->c) : NULL;
 	if (s->serves && !p->services)
 		return CLI_FAIL("collect", "services: %s", strerror(errno));
-	if (s->serves &&
-	    !cli_collect_serve(&p->server, &s->h, p->c, p->services, p->tracer, p->stores))
+	if (s->serves && !cli_collect_serve(&p->server, &s->h, p->c, p->services, p->tracer,
+					    p->stores, p->discover))
 		return BASE_EXIT_FAILURE;
 	return BASE_EXIT_OK;
 }
@@ -293,21 +328,31 @@ static int parts_make(struct collect_parts *p, struct collect_settings *s, int r
 /* Their threads connect to hosts: with RDMA, only after a change of credentials (agent.h). */
 static int parts_start(const struct collect_parts *p)
 {
-	int err = p->live ? collect_live_start(p->live) : 0;
 	char error[512];
+	int err;
+
+	if (p->kafka && export_kafka_start(p->kafka, error, sizeof(error)))
+		return CLI_FAIL("kafka", "%s", error);
+	err = p->live ? collect_live_start(p->live) : 0;
 
 	err = err ?: collect_collector_start(p->c);
 	err = err ?: (p->services ? collect_services_start(p->services) : 0);
 	err = err ?: (p->tracer ? collect_tracer_start(p->tracer) : 0);
 	if (!err && p->stores && dta_store_server_start(p->stores, error, sizeof(error)))
 		return CLI_FAIL("dta", "%s", error);
+	err = err ?: (p->reports ? collect_reports_start(p->reports) : 0);
+	err = err ?: (p->discover ? collect_discover_start(p->discover) : 0);
 	return err ? CLI_FAIL("collect", "threads: %s", strerror(-err)) : BASE_EXIT_OK;
 }
 
 /* False: learned models or samples could not be saved. */
 static bool parts_free(struct collect_parts *p)
 {
+	bool saved;
+
 	cli_collect_serve_end(&p->server);
+	collect_discover_free(p->discover);
+	collect_reports_free(p->reports);
 	collect_services_free(p->services);
 	dta_store_server_free(p->stores);
 	if (p->c) {
@@ -317,7 +362,9 @@ static bool parts_free(struct collect_parts *p)
 		collect_past_free(p->past);
 		collect_tracer_free(p->tracer);
 	}
-	return !collect_live_free(p->live);
+	saved = !collect_live_free(p->live);
+	export_kafka_free(p->kafka, KAFKA_LINGER_NS);
+	return saved;
 }
 
 /* The line "ready", when there is one to say: at first, and when hosts were reached or lost. */
@@ -340,6 +387,8 @@ static void say_ready(void *arg)
 /* A target without a slash is a host (fabric.h). */
 static bool any_over_rdma(const struct base_strings *agents)
 {
+	if (set.discover.o.sources.n)
+		return true; /* not known beforehand */
 	for (size_t i = 0; i < agents->n; i++)
 		if (!strchr(agents->v[i], '/'))
 			return true;
@@ -349,14 +398,15 @@ static bool any_over_rdma(const struct base_strings *agents)
 /* Memory that a device writes or reads is locked. The file of stores may name any path, later. */
 static int confine(const struct collect_settings *s)
 {
-	const struct base_confine_opts c = {
+	struct base_confine_opts c = {
 		.role = BASE_ROLE_COLLECTOR,
 		.capabilities = s->dta || any_over_rdma(&s->agents) ? BASE_CAP(IPC_LOCK) : 0,
 		.paths = {s->l.analysis.model, s->l.analysis.record, s->t.otlp_sent, s->csv,
-			  s->remote.queue},
+			  s->remote.queue, s->kafka_offsets},
 		.any_path = s->dta,
 	};
 
+	cli_collect_discover_paths(&s->discover, &c);
 	return cli_confine("collect", &c);
 }
 
@@ -500,8 +550,8 @@ static int check(const struct base_command *self, const struct collect_settings 
 				  s->mode);
 	if (s->dta && !s->serves)
 		return base_usage(self, "--dta is for --mode prometheus");
-	if (!s->agents.n && !s->dta)
-		return base_usage(self, "no --agent: name a host to read");
+	if (!s->agents.n && !s->dta && !s->discover.o.sources.n)
+		return base_usage(self, "no --agent: name a host to read, or --discover them");
 	if (s->c.queues > s->c.workers)
 		return base_usage(self, "--queues %u needs as many --workers, not %u", s->c.queues,
 				  s->c.workers);
@@ -548,9 +598,15 @@ static int collect_main(const struct base_command *self, int argc, char **argv)
 	code = cli_rdma_secret(self, set.secret, &set.c.fabric.secret, &set.c.fabric.secret_bytes);
 	if (code)
 		return code;
+	if (set.kafka_offsets && !(set.kafka && set.dta))
+		return base_usage(self, "--kafka-offsets needs --kafka-config and --dta");
 	code = cli_collect_remote_check(self, &set.remote, set.l.remote_write, &set.l.remote);
 	if (code)
 		return code;
+	code = cli_collect_discover_check(self, &set.discover, set.serves ? set.h.listen : NULL);
+	if (code)
+		return code;
+	set.c.spare_hosts = set.discover.o.sources.n ? set.discover.max_hosts : 0;
 	set.l.analysis.workers = set.c.workers;
 	set.l.period_ns = set.c.period_ns;
 	set.live = set.l.analyse || set.l.remote_write;

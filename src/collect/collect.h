@@ -23,6 +23,7 @@ struct collect_collector;
 struct collect_collector_opts {
 	const char *const *agents; /* targets as in fabric_open() */
 	size_t agent_count;
+	size_t spare_hosts;   /* for collect_collector_add_host() */
 	unsigned int workers; /* 0: 1 */
 	bool pin;	      /* worker i to the i-th CPU allowed */
 	const int *cpus;      /* or to these */
@@ -61,6 +62,27 @@ struct dta_store_server;
  * collect_collector_start(); stores must outlive c's source.
  */
 void collect_collector_owns(struct collect_collector *c, struct dta_store_server *stores);
+
+struct collect_reports;
+struct export_kafka;
+/*
+ * Hosts that come and go: adds one, which is not read yet, in one of opts.spare_hosts. Its number,
+ * -ENOSPC or -EINVAL. One thread at a time.
+ */
+int collect_collector_add_host(struct collect_collector *c, const char *target);
+/* Reads it from the next round on, or no more. */
+void collect_collector_want_host(struct collect_collector *c, size_t host, bool wanted);
+/* Reads no host after this time (CLOCK_MONOTONIC) until it is set anew; 0: without a limit. */
+void collect_collector_lease(struct collect_collector *c, uint64_t until_ns);
+
+struct collect_discover;
+/* Exposes what was discovered; it must outlive c's source. */
+void collect_collector_discovers(struct collect_collector *c, struct collect_discover *d);
+
+/* Exposes what Kafka gets, and the follower of lists; both must outlive c's source. reports: or
+ * NULL. */
+void collect_collector_produces(struct collect_collector *c, struct export_kafka *kafka,
+				struct collect_reports *reports);
 
 /* Exposes what an HTTP server refuses, [HTTP_REFUSALS] of http.h; it must outlive c. */
 void collect_collector_refusals(struct collect_collector *c, const uint64_t *refused);

@@ -79,7 +79,11 @@ static int make_worker(struct collect_collector *c, unsigned int i, char *error,
 
 		if (q >= c->opts.queues)
 			continue;
-		err = collect_link_init(&w->link[w->links], w, &c->host[h], q, error, error_bytes);
+		if (*c->host[h].target)
+			err = collect_link_init(&w->link[w->links], w, &c->host[h], q, error,
+						error_bytes);
+		else
+			collect_link_init_spare(&w->link[w->links], w, &c->host[h], q);
 		w->links++;
 		if (err)
 			return err;
@@ -109,13 +113,14 @@ struct collect_collector *collect_collector_new(const struct collect_collector_o
 	}
 	if (getrandom(&c->seed, sizeof(c->seed), 0) != sizeof(c->seed))
 		c->seed = base_realtime_ns();
-	c->host = calloc(opts->agent_count + 1, sizeof(*c->host));
+	c->host = calloc(opts->agent_count + opts->spare_hosts + 1, sizeof(*c->host));
 	c->worker = calloc(c->opts.workers, sizeof(*c->worker));
 	if (!c->host || !c->worker || collect_defs_init(&c->defs) ||
 	    !collect_hash_init(&c->retired))
 		goto fail;
-	for (; c->hosts < opts->agent_count; c->hosts++)
-		if (collect_host_init(&c->host[c->hosts], c, opts->agents[c->hosts],
+	for (; c->hosts < opts->agent_count + opts->spare_hosts; c->hosts++)
+		if (collect_host_init(&c->host[c->hosts], c,
+				      c->hosts < opts->agent_count ? opts->agents[c->hosts] : "",
 				      c->opts.queues))
 			goto fail;
 	c->pair_latency = collect_pair_latency_new(c);
@@ -198,6 +203,43 @@ void collect_collector_free(struct collect_collector *c)
 void collect_collector_owns(struct collect_collector *c, struct dta_store_server *stores)
 {
 	c->dta = stores;
+}
+
+void collect_collector_produces(struct collect_collector *c, struct export_kafka *kafka,
+				struct collect_reports *reports)
+{
+	c->kafka = kafka;
+	c->reports = reports;
+}
+
+int collect_collector_add_host(struct collect_collector *c, const char *target)
+{
+	size_t i = c->opts.agent_count;
+
+	while (i < c->hosts && *c->host[i].target)
+		i++;
+	if (i == c->hosts)
+		return -ENOSPC;
+	if (!*target || strlen(target) >= sizeof(c->host[i].own_target))
+		return -EINVAL;
+	strcpy(c->host[i].own_target, target);
+	__atomic_store_n(&c->host[i].target, c->host[i].own_target, __ATOMIC_RELEASE);
+	return (int)i;
+}
+
+void collect_collector_want_host(struct collect_collector *c, size_t host, bool wanted)
+{
+	__atomic_store_n(&c->host[host].wanted, wanted, __ATOMIC_RELEASE);
+}
+
+void collect_collector_lease(struct collect_collector *c, uint64_t until_ns)
+{
+	relaxed_store(c->lease_ns, until_ns);
+}
+
+void collect_collector_discovers(struct collect_collector *c, struct collect_discover *d)
+{
+	c->discover = d;
 }
 
 void collect_collector_refusals(struct collect_collector *c, const uint64_t *refused)

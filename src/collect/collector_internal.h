@@ -17,14 +17,17 @@
 #include "base/relaxed.h"
 #include "collect/region.h"
 
+struct collect_discover;
 struct collect_host;
 struct collect_index;
 struct collect_live;
 struct collect_pair_latency;
+struct collect_reports;
 struct collect_past;
 struct collect_tracer;
 struct collect_worker;
 struct dta_store_server;
+struct export_kafka;
 
 struct collect_collector {
 	struct collect_collector_opts opts;
@@ -40,6 +43,10 @@ struct collect_collector {
 	struct collect_live *live;
 	struct collect_past *past;
 	struct dta_store_server *dta;
+	struct export_kafka *kafka;
+	struct collect_reports *reports;
+	struct collect_discover *discover;
+	uint64_t lease_ns;	      /* no round starts after it; 0: no limit */
 	const uint64_t *http_refused; /* relaxed; or NULL */
 	struct collect_pair_latency *pair_latency;
 	struct collect_tap tap[COLLECT_TAPS_MAX];

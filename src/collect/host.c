@@ -26,6 +26,8 @@ int collect_host_init(struct collect_host *h, struct collect_collector *c, const
 {
 	h->c = c;
 	h->target = target;
+	h->fabric = "";
+	h->wanted = *target;
 	h->links = links;
 	h->link = calloc(links, sizeof(*h->link));
 	h->load = calloc(links, sizeof(*h->load));

@@ -18,6 +18,8 @@ struct collect_region;
 struct collect_host {
 	struct collect_collector *c;
 	const char *target, *fabric;
+	char own_target[256]; /* of a spare host: target once it is used */
+	bool wanted;	      /* it is read */
 	struct collect_link **link;
 	unsigned int links;
 	char *hostname;	       /* the last of name[], replaced by an atomic store */

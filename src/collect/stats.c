@@ -60,7 +60,8 @@ void collect_collector_hosts(struct collect_collector *c,
 			add_stats(&v.stats, &l->stats);
 			pthread_mutex_unlock(&l->stats_lock);
 		}
-		fn(&v, arg);
+		if (relaxed_load(h->wanted))
+			fn(&v, arg);
 	}
 }
 
@@ -312,7 +313,6 @@ void collect_collector_totals(struct collect_collector *c, struct collect_collec
 		.conflicts = relaxed_load(c->conflicts_kind) + relaxed_load(c->conflicts_name) +
 			     relaxed_load(c->conflicts_duplicate) + relaxed_load(c->conflicts_sum),
 		.memory_bytes = relaxed_load(c->memory),
-		.hosts = c->hosts,
 		.series = x ? x->series : 0,
 	};
 	for (size_t i = 0; x && i < x->regions; i++) {
@@ -340,6 +340,9 @@ void collect_collector_totals(struct collect_collector *c, struct collect_collec
 	for (size_t i = 0; i < c->hosts; i++) {
 		enum collect_host_condition condition = collect_host_condition(&c->host[i], now);
 
+		if (!relaxed_load(c->host[i].wanted))
+			continue;
+		out->hosts++;
 		out->hosts_up += condition == COLLECT_HOST_UP;
 		out->hosts_stale += condition == COLLECT_HOST_STALE;
 	}

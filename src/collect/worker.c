@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "base/base.h"
+#include "collect/host.h"
 #include "collect/kernel/table_reader.h"
 #include "collect/worker.h"
 
@@ -123,6 +124,8 @@ static uint64_t nap(const struct collect_worker *w, uint64_t now_ns, uint64_t wo
 	for (unsigned int i = 0; i < w->links; i++) {
 		const struct collect_link *l = &w->link[i];
 
+		if (!l->fabric)
+			continue;
 		if (l->ops_live || l->active) {
 			if (now_ns - worked_ns < SPIN_NS)
 				return 0;
@@ -140,7 +143,7 @@ static uint64_t nap(const struct collect_worker *w, uint64_t now_ns, uint64_t wo
 			wait = wait > now_ns + URGENT_NAP_NS ? wait - now_ns : URGENT_NAP_NS;
 			n = BASE_MIN(n, wait);
 		}
-		if (l->state != FABRIC_UP)
+		if (l->fabric && l->state != FABRIC_UP && relaxed_load(l->host->wanted))
 			n = BASE_MIN(n, CONNECT_NAP_NS);
 	}
 	return n;

@@ -239,7 +239,6 @@ int export_spool_add(struct export_spool *s, const void *body, size_t bytes, uin
 				      .items = items,
 				      .ns = base_realtime_ns(),
 				      .bytes = bytes,
-				      .body_check = check_of(body, bytes),
 			      },
 		      oldest;
 	const uint64_t need = ALIGN(sizeof(r) + bytes);
@@ -258,6 +257,7 @@ int export_spool_add(struct export_spool *s, const void *body, size_t bytes, uin
 	}
 	if (moved && !save_head(s))
 		return -EIO;
+	r.body_check = check_of(body, bytes);
 	r.check = check_of(&r, offsetof(struct record, check));
 	/* The head of the record last: a writer killed in between leaves none. */
 	if (!write_all(s, body, bytes, s->tail + sizeof(r)) ||

@@ -9,6 +9,7 @@ import urllib.parse
 
 from support import http
 from support.process import Part, check, wait_until, workdir
+from support.sockets import listens
 
 
 def available():
@@ -21,6 +22,7 @@ class Prometheus:
 
     def __init__(self, jobs, native=False, features=(), read=()):
         self.folder = workdir()
+        self.port = 0
         self.at = None  # of queries; None: now
         self.base = None
         config = os.path.join(self.folder, 'prometheus.yml')
@@ -36,27 +38,22 @@ class Prometheus:
         features = [*features, *(['native-histograms'] if native else [])]
         if features:
             cmd.append('--enable-feature=' + ','.join(features))
+        self.features = cmd[len(self.command()):]
         self.part = Part(*cmd)
+
+    def again(self):
+        """Another life with the same data at the same port, after kill()."""
+        self.port = int(self.base.rpartition(':')[2])
+        self.part = Part(*self.command(), *self.features)
+        return self.__enter__()
 
     def command(self):
         return ['prometheus', '--config.file=' + os.path.join(self.folder, 'prometheus.yml'),
                 '--storage.tsdb.path=' + os.path.join(self.folder, 'data'),
-                '--web.listen-address=127.0.0.1:0', '--log.level=warn']
+                f'--web.listen-address=127.0.0.1:{self.port}', '--log.level=warn']
 
     def listens(self):
-        """The port that the kernel chose, of which Prometheus says nothing: a socket of its own that
-        listens, proc(5). A free one looked for beforehand may be another's by then."""
-        own = set()
-        for fd in os.listdir(f'/proc/{self.part.pid}/fd'):
-            try:
-                own.add(os.readlink(f'/proc/{self.part.pid}/fd/{fd}'))
-            except OSError:
-                pass  # closed meanwhile
-        with open(f'/proc/{self.part.pid}/net/tcp') as f:
-            for _, local, _, state, *_, inode in (line.split()[:10] for line in list(f)[1:]):
-                if state == '0A' and f'socket:[{inode}]' in own:
-                    return int(local.split(':')[1], 16)
-        return None
+        return listens(self.part.pid)
 
     def __enter__(self):
         try:

@@ -11,6 +11,7 @@
 #include "base/base.h"
 #include "base/grow.h"
 #include "collect/collector_internal.h"
+#include "export/kafka.h"
 
 #define POLL_MS	 100	   /* between two polls of findings */
 #define SLICE_NS 50000000u /* per poll, for samples */
@@ -45,8 +46,13 @@ static void push(struct export_push *to, const char *json, size_t bytes, size_t 
 static void on_webhook(void *arg, const char *json, size_t bytes)
 {
 	struct collect_live *l = arg;
+	char key[17];
 
-	push(l->webhook, json, bytes, 1);
+	if (l->webhook)
+		push(l->webhook, json, bytes, 1);
+	snprintf(key, sizeof(key), "%016llx", (unsigned long long)l->instance);
+	if (l->o.kafka)
+		export_kafka_send(l->o.kafka, EXPORT_KAFKA_ANOMALIES, key, json, bytes);
 }
 
 static void on_alerts(void *arg, const char *json, size_t bytes, size_t count)
@@ -80,7 +86,7 @@ static void say(struct collect_live *l, const struct act_anomaly *a)
 
 static void keep(struct collect_live *l)
 {
-	struct act_alerts_out out = {.webhook = l->webhook ? on_webhook : NULL,
+	struct act_alerts_out out = {.webhook = l->webhook || l->o.kafka ? on_webhook : NULL,
 				     .alertmanager = l->alert ? on_alerts : NULL,
 				     .arg = l};
 
@@ -93,6 +99,7 @@ static void keep(struct collect_live *l)
 		say(l, a);
 		if (l->sender)
 			collect_sender_anomaly(l->sender, a);
+		l->instance = a->instance;
 		act_alerts_take(l->alerts, a, &out);
 		if (l->notify)
 			collect_notify_anomaly(l->notify, a);

@@ -17,6 +17,7 @@
 #include "collect/analysis/sender.h"
 #include "collect/collect.h"
 
+struct export_kafka;
 struct http;
 
 struct collect_live_opts {
@@ -29,6 +30,7 @@ struct collect_live_opts {
 	uint64_t sample_every_ns; /* 0: all samples */
 	uint64_t sample_around_ns;
 	const char *alert, *webhook; /* URLs, or NULL */
+	struct export_kafka *kafka;  /* or NULL: the caller's */
 	uint64_t verdict_ttl_ns; /* how long a verdict written to a pod's host is valid; 0: none are
 				  */
 	const char *link;	 /* URL of the page, for alerts; or NULL */

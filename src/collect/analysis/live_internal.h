@@ -29,7 +29,8 @@ struct collect_live {
 	/* The thread's. */
 	struct act_anomaly *change;
 	size_t changes, change_room;
-	uint64_t said_id; /* of the last anomaly logged */
+	uint64_t instance; /* of the anomaly being told */
+	uint64_t said_id;  /* of the last anomaly logged */
 	/* Read by any thread. */
 	uint64_t lost_changes, lost_alerts;
 };

@@ -29,12 +29,9 @@
 #define STATS_NS  100000000u  /* between two copies of the fabric's counters */
 #define SETTLE_NS 2000000000u /* regions that take longer do not delay "settled" */
 
-int collect_link_init(struct collect_link *l, struct collect_worker *w, struct collect_host *h,
-		      unsigned int queue, char *error, size_t error_bytes)
+static int open_link(struct collect_link *l, char *error, size_t error_bytes)
 {
-	*l = (struct collect_link){.c = w->c, .host = h, .worker = w, .queue = queue};
-	pthread_mutex_init(&l->stats_lock, NULL);
-	l->fabric = fabric_open(h->target, &w->c->opts.fabric);
+	l->fabric = fabric_open(l->host->target, &l->c->opts.fabric);
 	if (!l->fabric) {
 		int err = -errno;
 
@@ -45,14 +42,35 @@ int collect_link_init(struct collect_link *l, struct collect_worker *w, struct c
 	l->dir = calloc(1, sizeof(*l->dir));
 	if (!l->dir || collect_reads_init(l) || !collect_hash_init(&l->by_instance))
 		return -ENOMEM;
-	h->link[queue] = l;
-	h->fabric = fabric_name(l->fabric);
+	l->host->fabric = fabric_name(l->fabric);
 	return 0;
+}
+
+int collect_link_init(struct collect_link *l, struct collect_worker *w, struct collect_host *h,
+		      unsigned int queue, char *error, size_t error_bytes)
+{
+	*l = (struct collect_link){.c = w->c, .host = h, .worker = w, .queue = queue};
+	pthread_mutex_init(&l->stats_lock, NULL);
+	h->link[queue] = l;
+	return open_link(l, error, error_bytes);
+}
+
+void collect_link_init_spare(struct collect_link *l, struct collect_worker *w,
+			     struct collect_host *h, unsigned int queue)
+{
+	*l = (struct collect_link){
+		.c = w->c, .host = h, .worker = w, .queue = queue, .tried = true};
+	pthread_mutex_init(&l->stats_lock, NULL);
+	h->link[queue] = l;
 }
 
 void collect_link_free(struct collect_link *l)
 {
 	collect_fetch_free(l);
+	if (!l->fabric) { /* a spare one */
+		pthread_mutex_destroy(&l->stats_lock);
+		return;
+	}
 	collect_turns_free(l);
 	free(l->tenant);
 	collect_table_free(l);
@@ -66,8 +84,10 @@ void collect_link_free(struct collect_link *l)
 
 void collect_link_start_round(struct collect_link *l, uint64_t now_ns)
 {
+	const uint64_t lease = relaxed_load(l->c->lease_ns);
+
 	l->drive_ns = 0;
-	if (l->state != FABRIC_UP)
+	if (l->state != FABRIC_UP || !relaxed_load(l->host->wanted) || (lease && now_ns >= lease))
 		return;
 	collect_directory_expire_orphans(l, now_ns);
 	collect_table_sweep(l);
@@ -194,12 +214,47 @@ static void drive(struct collect_link *l, uint64_t now_ns)
 	snapshot_stats(l, now_ns);
 }
 
+/* True: the link is open. Opens that of a host that is wanted for the first time. */
+static bool is_open(struct collect_link *l)
+{
+	char error[256];
+
+	if (l->fabric)
+		return !l->broken;
+	if (l->broken || !__atomic_load_n(&l->host->wanted, __ATOMIC_ACQUIRE))
+		return false;
+	l->broken = open_link(l, error, sizeof(error)) != 0;
+	if (l->broken)
+		base_logf(BASE_WARN, "collect", "host is never read host=%s error=\"%s\"",
+			  l->host->target, error);
+	return !l->broken;
+}
+
+/* READs nothing more, and lets go once nothing is in flight; the connection stays. */
+static bool poll_unwanted(struct collect_link *l, uint64_t now_ns)
+{
+	bool any = collect_reads_poll(l, now_ns);
+
+	if (!l->paused && !l->ops_live) {
+		lost(l, now_ns);
+		collect_reads_cancel(l, now_ns);
+		l->paused = true;
+	}
+	collect_fetch_poll(l, now_ns);
+	return any;
+}
+
 bool collect_link_poll(struct collect_link *l, uint64_t now_ns)
 {
 	bool any;
 
+	if (!is_open(l))
+		return false;
 	if (now_ns >= l->drive_ns)
 		drive(l, now_ns);
+	if (!relaxed_load(l->host->wanted))
+		return poll_unwanted(l, now_ns);
+	l->paused = false;
 	any = collect_reads_poll(l, now_ns);
 	if (l->state == FABRIC_UP) {
 		if (!l->dir_busy && (l->gated || !l->dir_ok_ns))

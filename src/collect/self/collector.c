@@ -118,6 +118,8 @@ static const struct collect_host *host_at(struct collect_self *s, struct export_
 	struct region_text_label labels[3];
 	const struct collect_host *h;
 
+	while (s->at < s->c->hosts && !relaxed_load(s->c->host[s->at].wanted))
+		s->at++; /* others read it */
 	if (s->at >= s->c->hosts)
 		return NULL;
 	h = &s->c->host[s->at];

@@ -121,10 +121,10 @@ bool collect_self_counters(struct collect_self *s, struct export_series *out, co
 /* ---- the families, sorted by name ---- */
 
 static const struct collect_self_part *const parts[] = {
-	&collect_self_analysis, &collect_self_collector, &collect_self_dta,
-	&collect_self_http,	&collect_self_net,	 &collect_self_push,
-	&collect_self_regions,	&collect_self_sampling,	 &collect_self_tcp,
-	&collect_self_tenant,	&collect_self_trace,
+	&collect_self_analysis, &collect_self_collector, &collect_self_dta, &collect_self_discover,
+	&collect_self_http,	&collect_self_kafka,	 &collect_self_net, &collect_self_push,
+	&collect_self_regions,	&collect_self_sampling,	 &collect_self_tcp, &collect_self_tenant,
+	&collect_self_trace,
 };
 
 enum { FAMILIES_MAX = 128 };

@@ -61,9 +61,9 @@ struct collect_self_part {
 };
 
 extern const struct collect_self_part collect_self_analysis, collect_self_collector,
-	collect_self_dta, collect_self_http, collect_self_net, collect_self_push,
-	collect_self_regions, collect_self_sampling, collect_self_tcp, collect_self_tenant,
-	collect_self_trace;
+	collect_self_discover, collect_self_dta, collect_self_http, collect_self_kafka,
+	collect_self_net, collect_self_push, collect_self_regions, collect_self_sampling,
+	collect_self_tcp, collect_self_tenant, collect_self_trace;
 
 /* The part of NAME_families[]. */
 #define COLLECT_SELF_PART(name, exposed_fn)                    \

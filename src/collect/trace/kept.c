@@ -5,6 +5,7 @@
  * a publisher chooses.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,17 +15,20 @@
 #include "collect/trace/export.h"
 #include "collect/trace/fetch.h"
 #include "collect/trace/internal.h"
+#include "collect/trace/json.h"
 #include "collect/trace/kept.h"
 #include "collect/trace/pods.h"
 #include "collect/trace/rings.h"
+#include "export/kafka.h"
 
-#define OPEN_MAX   4096u	/* open kept traces */
-#define ALIKE_MAX  8u		/* of one hash: each run of that hash is read for each of them */
-#define SPANS_MAX  10000u	/* per trace */
-#define SPAN_LINES 2u		/* per span, at least */
-#define ASKED_MAX  (64u << 20)	/* bytes of spans in flight */
-#define BEFORE_NS  60000000000u /* how far back runs of a trace without root are searched */
-#define LATE_NS	   60000000000u /* how long after its end a trace may be reopened */
+#define OPEN_MAX    4096u	 /* open kept traces */
+#define ALIKE_MAX   8u		 /* of one hash: each run of that hash is read for each of them */
+#define SPANS_MAX   10000u	 /* per trace */
+#define MESSAGE_MAX 900000u	 /* bytes of a trace for Kafka, whose messages have up to 1 MB */
+#define SPAN_LINES  2u		 /* per span, at least */
+#define ASKED_MAX   (64u << 20)	 /* bytes of spans in flight */
+#define BEFORE_NS   60000000000u /* how far back runs of a trace without root are searched */
+#define LATE_NS	    60000000000u /* how long after its end a trace may be reopened */
 
 /* ---- the list ---- */
 
@@ -549,6 +553,32 @@ void collect_trace_kept_show(struct collect_tracer *t, struct collect_trace_kept
 	pthread_mutex_unlock(&t->lock);
 }
 
+/* The whole trace, by its ID: a message takes the place of the one before. */
+static void produce(struct collect_tracer *t, const struct collect_trace_kept *k)
+{
+	struct base_json j;
+	char id[33];
+
+	snprintf(id, sizeof(id), "%016llx%016llx", (unsigned long long)k->t.trace_hi,
+		 (unsigned long long)k->t.trace_lo);
+	base_json_init(&j, MESSAGE_MAX);
+	base_json_begin(&j, '{');
+	collect_trace_put(&j, &k->t);
+	base_json_kbegin(&j, "spans", '[');
+	for (const struct collect_trace_span *s = k->t.first; s; s = s->next) {
+		base_json_begin(&j, '{');
+		collect_trace_put_span(&j, s);
+		base_json_end(&j, '}');
+	}
+	base_json_end(&j, ']');
+	base_json_end(&j, '}');
+	if (j.overflow)
+		t->stats.lost_memory++;
+	else
+		export_kafka_send(t->o.kafka, EXPORT_KAFKA_TRACES, id, j.buf, j.len);
+	base_json_free(&j);
+}
+
 /* Sends the new spans. Under the lock. */
 static void hand_over(struct collect_tracer *t, struct collect_trace_kept *k)
 {
@@ -559,9 +589,11 @@ static void hand_over(struct collect_tracer *t, struct collect_trace_kept *k)
 	if (t->otlp && !k->closed)
 		k->known = export_otlp_known(t->otlp, k->t.trace_hi, k->t.trace_lo);
 	k->closed = true;
-	if (!t->otlp || k->known || !anything)
+	if (!anything || (!t->otlp && !t->o.kafka))
 		return;
-	if (!collect_trace_export(t->otlp, &k->t, t->since_ns))
+	if (t->o.kafka)
+		produce(t, k);
+	if (t->otlp && !k->known && !collect_trace_export(t->otlp, &k->t, t->since_ns))
 		t->stats.lost_memory++;
 	for (struct collect_trace_span *s = (struct collect_trace_span *)k->t.first; s; s = s->next)
 		s->sent = true;

@@ -14,6 +14,7 @@
 #include "region/spans.h"
 
 struct collect_tracer;
+struct export_kafka;
 
 struct collect_trace_span {
 	struct collect_trace_span *next; /* by start */
@@ -44,8 +45,9 @@ struct collect_tracer_opts {
 	size_t memory;	    /* of kept traces; the oldest are evicted first; 0: 16 MiB */
 	double bytes;	    /* share of the published bytes to READ at most; 0: no limit */
 	struct act_trace_policy_opts policy;
-	const char *otlp;      /* URL to send kept traces to, or NULL */
-	const char *otlp_sent; /* file that records the traces sent, or NULL: sent.h */
+	const char *otlp;	    /* URL to send kept traces to, or NULL */
+	struct export_kafka *kafka; /* or NULL: the caller's, which outlives the tracer */
+	const char *otlp_sent;	    /* file that records the traces sent, or NULL: sent.h */
 };
 
 /* Before collect_collector_start(); one per collector. NULL: error has one line. */

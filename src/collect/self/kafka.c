@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+/* kafka.c - the collector's own series about messages to Kafka. */
+#include "collect/reports.h"
+#include "collect/self/self.h"
+#include "export/kafka.h"
+
+/* Of topic s->at / each, with the number of that counter at *n. False: no more. */
+static bool topic(struct collect_self *s, struct export_series *out, size_t each,
+		  const char *const *causes, struct export_kafka_stats *st)
+{
+	const size_t kind = s->at / each;
+	struct region_text_label label[] = {{"kind", NULL}, {"cause", NULL}};
+
+	if (kind >= EXPORT_KAFKA_KINDS)
+		return false;
+	label[0].value = export_kafka_names[kind];
+	if (causes)
+		label[1].value = causes[s->at % each];
+	export_kafka_stats(s->c->kafka, (enum export_kafka_kind)kind, st);
+	return collect_self_labels(s, out, label, causes ? 2 : 1);
+}
+
+static bool delivered(struct collect_self *s, struct export_series *out)
+{
+	struct export_kafka_stats st;
+
+	return topic(s, out, 1, NULL, &st) && collect_self_u64(out, st.delivered);
+}
+
+static bool waiting(struct collect_self *s, struct export_series *out)
+{
+	struct export_kafka_stats st;
+
+	return topic(s, out, 1, NULL, &st) && collect_self_u64(out, st.waiting);
+}
+
+static bool dropped(struct collect_self *s, struct export_series *out)
+{
+	static const char *const causes[] = {"full", "failed"};
+	struct export_kafka_stats st;
+
+	return topic(s, out, 2, causes, &st) &&
+	       collect_self_u64(out, s->at % 2 ? st.dropped_failed : st.dropped_full);
+}
+
+SINGLE(errors, export_kafka_errors(s->c->kafka))
+SINGLE(overrun, collect_reports_overrun(s->c->reports))
+
+static bool exposed(const struct collect_self *s)
+{
+	return s->c->kafka;
+}
+
+static const struct collect_self_family kafka_families[] = {
+	{"sidelight_kafka_delivered", COUNTER, "", "Messages that Kafka acknowledged.", delivered},
+	{"sidelight_kafka_dropped", COUNTER, "", "Messages not delivered, by cause.", dropped},
+	{"sidelight_kafka_errors", COUNTER, "", "Errors of brokers, which are retried.", errors},
+	{"sidelight_kafka_overrun_blocks", COUNTER, "",
+	 "Blocks of lists that were overwritten before they were read for Kafka.", overrun},
+	{"sidelight_kafka_waiting", GAUGE, "", "Messages queued for Kafka.", waiting},
+};
+
+COLLECT_SELF_PART(kafka, exposed);

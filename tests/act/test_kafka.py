@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test_kafka.py SIDELIGHT POD KAFKA - anomalies, traces and items of lists as messages at librdkafka's mock cluster, which
+speaks the protocol over loopback but keeps no data; no broker is packaged by Debian 12."""
+import json
+import os
+import sys
+import unittest
+
+from support.analysis import System
+from support.process import Part, run, wait_until, workdir
+from support.sidelight import Agent, Pod
+
+EXE, POD, KAFKA = sys.argv[1:4]
+STORES = '''
+listen: {folder}/dta.sock
+directory: {folder}
+tenants:
+  - {{number: 0, name: default}}
+stores:
+  - {{name: events, number: 2, kind: append, lists: 2, items: 4096, value: 8, batch: 1, lanes: 1}}
+'''
+
+
+class Broker(Pod):
+    def __init__(self, *topics):
+        super().__init__(KAFKA, *topics)
+        self.bootstrap = self.ready()['bootstrap']
+
+    def tell(self, word):
+        self.p.stdin.write(word + '\n')
+        self.p.stdin.flush()
+
+    def __exit__(self, *_):
+        self.close()
+        self.wait()
+
+    def messages(self, topic):
+        return [m for m in (json.loads(line) for line in list(self.out) if line.startswith('{')) if m['topic'] == topic]
+
+
+def config(bootstrap, *lines):
+    path = os.path.join(workdir(), 'kafka.properties')
+    with open(path, 'w') as f:
+        f.write('\n'.join(['# of a test', f'bootstrap.servers = {bootstrap}', *lines, '']))
+    return path
+
+
+class Kafka(unittest.TestCase):
+    def stats(self, get, kind):
+        found = {}
+        for name in ('delivered_total', 'dropped_total', 'waiting'):
+            found[name] = sum(v for k, v in get(f'sidelight_kafka_{name}').items() if f'kind="{kind}"' in k)
+        return found
+
+    def test_anomalies_and_traces_arrive_by_their_keys(self):
+        with Broker('sidelight-anomalies', 'kept') as broker, System(POD) as s:
+            s.collect('--kafka-config', config(broker.bootstrap, 'sidelight.topic.traces=kept'))
+            s.learned()
+            a = s.fault(1)
+            got = wait_until(lambda: [m for m in broker.messages('sidelight-anomalies') if m['key'] == a['instance']][:2],
+                             'the anomaly', s.collector)
+            self.assertEqual(got[0]['value']['alerts'][0]['labels']['pod'], 'shop-0')
+            trace = wait_until(lambda: broker.messages('kept'), 'a trace', s.collector)[0]
+            self.assertEqual(trace['key'], trace['value']['trace_id'])
+            self.assertTrue(trace['value']['spans'])
+            wait_until(lambda: self.stats(s.collector.find, 'traces')['delivered_total'] >= 1, 'reports of delivery')
+
+    def test_items_of_lists_go_on_where_they_were(self):
+        folder = workdir()
+        stores, offsets = f'{folder}/stores.yaml', f'{folder}/offsets'
+        with open(stores, 'w') as f:
+            f.write(STORES.format(folder=folder))
+        with Broker('sidelight-reports') as broker:
+            def collector():
+                c = Part(EXE, 'collect', '--dta', stores, '--listen', '127.0.0.1:0', '--kafka-offsets', offsets,
+                         '--kafka-config', config(broker.bootstrap, 'message.timeout.ms=2000'))
+                c.ready()
+                return c
+
+            def values(n):
+                def heard():
+                    got = [m['value'] for m in broker.messages('sidelight-reports')]
+                    return {v['value'] for v in got} >= {i.to_bytes(8, 'big').hex() for i in range(n)} and got
+                return wait_until(heard, lambda: broker.messages('sidelight-reports')[-3:], c, broker)
+
+            c = collector()
+            with Part(EXE, 'translate', '--collector', f'unix:{folder}/dta.sock', '--listen', '127.0.0.1:0') as t:
+                at = t.ready()['listen']
+
+                def report(begin, end):
+                    for i in range(begin, end):
+                        run(EXE, 'report', '--target', at, '--store', '2', '--essential', 'append', '1', f'u64:{i}')
+                report(0, 5)
+                self.assertEqual(len(values(5)), 5)
+                wait_until(lambda: os.path.exists(offsets) and json.load(open(offsets)).get('events/1/0') == 5, 'its place')
+                c.kill()
+                c = collector()
+                report(5, 8)
+                got = values(8)
+                self.assertEqual([v['value'] for v in got], [i.to_bytes(8, 'big').hex() for i in range(8)])
+                self.assertEqual([v['block'] for v in got], list(range(8)))
+                broker.tell('down')
+                report(8, 10)
+                wait_until(lambda: 'not delivered' in c.logged(), 'a failure', c)
+                broker.tell('up')
+                self.assertEqual(len({v['block'] for v in values(10)}), 10)
+            self.assertEqual(c.stop(), 0)
+
+    def test_an_unreachable_broker_and_a_full_queue_are_counted(self):
+        with System(POD) as s:
+            s.collect('--kafka-config', config('127.0.0.1:1', 'queue.buffering.max.messages=1', 'message.timeout.ms=1000'))
+            s.learned()
+            s.fault(1)
+
+            def lost():
+                return sum(self.stats(s.collector.find, k)['dropped_total'] for k in ('anomalies', 'traces'))
+            wait_until(lambda: lost() >= 2, 'losses are counted', s.collector)
+            self.assertGreater(s.collector.total('sidelight_kafka_errors_total'), 0)
+            self.assertIn('WARN kafka', s.collector.logged())
+
+    def test_a_bad_file_is_one_clear_line_without_its_values(self):
+        secret = os.path.join(workdir(), 'secret')
+        with open(secret, 'w') as f:
+            f.write('tell-nobody\n')
+        os.chmod(secret, 0o600)
+        with Agent() as a:
+            for line, says in (('acks=1', "acks is always 'all'"), ('enable.idempotence=false', 'always true'),
+                               ('no.such.property=x', 'no.such.property is unknown'), ('nonsense', 'is not name=value'),
+                               (f'no.such.file={secret}', 'no.such is unknown'),
+                               ('sasl.password.file=/nonexistent', 'No such file')):
+                p = run(EXE, 'collect', '--agent', a.socket, '--kafka-config', config('127.0.0.1:1', line), code=1)
+                self.assertIn(says, p.stderr)
+                self.assertNotIn('tell-nobody', p.stderr)
+                self.assertEqual(len(p.stderr.strip().splitlines()), 1, p.stderr)
+
+
+if __name__ == '__main__':
+    unittest.main(argv=sys.argv[:1], verbosity=2)

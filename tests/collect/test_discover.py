@@ -1,0 +1,231 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test_discover.py SIDELIGHT - hosts by files, DNS and the Kubernetes API (a server of the test that speaks it, as no
+cluster is here), and shared by three collectors of which one is killed, one stopped."""
+import http.server
+import json
+import os
+import signal
+import socket
+import struct
+import sys
+import threading
+import time
+
+from support.process import Part, case, check, run, run_cases, skip, wait_until, workdir
+from support.prometheus import Receiver, available
+from support.sidelight import Agent, Collector, generate
+
+EXE = sys.argv[1]
+HOSTS = 6
+
+
+def free_ports(n):
+    held = [socket.create_server(('127.0.0.1', 0)) for _ in range(n)]
+    ports = [s.getsockname()[1] for s in held]
+    for s in held:
+        s.close()
+    return ports
+
+
+def write(path, text):
+    """As a whole, as those who write such files do."""
+    with open(path + '.new', 'w') as f:
+        f.write(text)
+    os.rename(path + '.new', path)
+
+
+def up(c):
+    return {h['target'] for h in c.api('hosts')['hosts'] if h['condition'] == 'up'}
+
+
+def state(c, name, which):
+    return c.total(f'sidelight_discover_{name}', f'state="{which}"')
+
+
+@case
+def a_file_adds_and_removes_hosts_and_garbage_changes_nothing():
+    path = f'{workdir()}/hosts.yml'
+    with Agent() as a, Agent() as b:
+        write(path, json.dumps([{'targets': [a.socket], 'labels': {'zone': 'eu'}}]))
+        with Collector([], '--discover', f'file:{path}', '--discover-every', '200ms') as c:
+            wait_until(lambda: up(c) == {a.socket}, 'the first host', c)
+            write(path, f'- targets: ["{a.socket}", {b.socket}]\n')
+            wait_until(lambda: up(c) == {a.socket, b.socket}, 'the second one', c)
+            for bad in ('', '[]', '{"targets": 1}', '- targets: [', '- {targets: [""]}', '- {hosts: [x]}', '\0\1\2'):
+                errors = c.total('sidelight_discover_errors_total')
+                write(path, bad)
+                wait_until(lambda: c.total('sidelight_discover_errors_total') > errors, f'{bad!r} is counted', c)
+                check(up(c) == {a.socket, b.socket}, f'{bad!r} changed hosts', up(c), c)
+            check('its hosts stay' in c.logged(), c)
+            write(path, f'- targets: ["{b.socket}"]\n')
+            wait_until(lambda: up(c) == {b.socket}, 'the first one is let go', c)
+            write(path, f'- targets: ["{a.socket}"]\n')
+            wait_until(lambda: up(c) == {a.socket}, 'and comes back', c)
+
+
+class Kube(http.server.BaseHTTPRequestHandler):
+    pods, asked = [], []
+
+    def do_GET(self):
+        Kube.asked.append((self.path, self.headers.get('Authorization')))
+        if self.headers.get('Authorization') != 'Bearer a-token':
+            self.send_error(401)
+            return
+        body = json.dumps({'kind': 'PodList', 'items': [
+            {'status': {'podIP': ip, 'conditions': [{'type': 'Ready', 'status': str(ready)}]}}
+            for ip, ready in Kube.pods]}).encode()
+        self.send_response(200)
+        self.send_header('Content-Length', str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+@case
+def pods_of_kubernetes_are_hosts_while_they_are_ready():
+    account = workdir()
+    write(f'{account}/token', 'a-token\n')
+    server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Kube)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    Kube.pods = [('127.0.0.2', True), ('127.0.0.3', False), ('127.0.0.4', True)]
+    try:
+        with Collector([], '--discover', 'kube:telemetry/app=sidelight,tier in (agent):18515', '--kube-api',
+                       f'http://127.0.0.1:{server.server_port}', '--kube-account', account,
+                       '--discover-every', '200ms') as c:
+            def known():
+                return {h['target'] for h in c.api('hosts')['hosts']}
+            wait_until(lambda: known() == {'127.0.0.2:18515', '127.0.0.4:18515'}, 'ready pods', c)
+            check(Kube.asked[0][0] == '/api/v1/namespaces/telemetry/pods?labelSelector=app%3Dsidelight%2Ctier%20in%20%28agent%29',
+                  Kube.asked[0])
+            Kube.pods = [('127.0.0.3', True)]
+            wait_until(lambda: known() == {'127.0.0.3:18515'}, 'others are ready', c)
+            write(f'{account}/token', 'wrong')
+            wait_until(lambda: c.total('sidelight_discover_errors_total') > 0, 'a refusal is counted', c)
+            check(known() == {'127.0.0.3:18515'}, known())
+            check('HTTP 401' in c.logged() and 'a-token' not in c.logged(), c)
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def dns(server, names):
+    """Answers SRV questions by RFC 1035 and 2782: names[0] is a list of (host, port)."""
+    while True:
+        try:
+            q, at = server.recvfrom(4096)
+        except OSError:
+            return
+        end = 12
+        while q[end]:
+            end += q[end] + 1
+        end += 5
+        answers = b''
+        for host, port in names[0]:
+            rd = struct.pack('>HHH', 1, 1, port) + b''.join(bytes([len(w)]) + w.encode() for w in host.split('.')) + b'\0'
+            answers += b'\xc0\x0c' + struct.pack('>HHIH', 33, 1, 1, len(rd)) + rd
+        server.sendto(q[:2] + struct.pack('>HHHHH', 0x8180, 1, len(names[0]), 0, 0) + q[12:end] + answers, at)
+
+
+@case
+def services_of_dns_are_hosts():
+    server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    server.bind(('127.0.0.1', 0))
+    names = [[('one.example', 18515), ('two.example', 18516)]]
+    threading.Thread(target=dns, args=(server, names), daemon=True).start()
+    try:
+        with Collector([], '--discover', 'dns:_sidelight._tcp.example.', '--dns-server',
+                       f'127.0.0.1:{server.getsockname()[1]}', '--discover-every', '200ms') as c:
+            def known():
+                return {h['target'] for h in c.api('hosts')['hosts']}
+            wait_until(lambda: known() == {'one.example:18515', 'two.example:18516'}, known, c)
+            names[0] = []
+            wait_until(lambda: c.total('sidelight_discover_errors_total') > 0, 'no answer is counted', c)
+            check(len(known()) == 2, known())
+    finally:
+        server.close()
+
+
+@case
+def three_collectors_share_hosts_and_take_over_without_a_sample_twice():
+    if not available():
+        skip('no prometheus: install the package prometheus')
+    folder = workdir()
+    ports = free_ports(3)
+    names = [f'127.0.0.1:{p}' for p in ports]
+    agents = [Agent('--hostname', f'node-{i}') for i in range(HOSTS)]
+    write(f'{folder}/hosts', json.dumps([{'targets': [a.socket for a in agents]}]))
+    write(f'{folder}/peers', json.dumps([{'targets': names}]))
+    pods = [generate(a.socket, '--pods', 1, '--metrics', 1, '--kinds', 'counter', '--rate', 200, '--updates', 1000000,
+                     '--service', f'of-{i}') for i, a in enumerate(agents)]
+    with Receiver() as p:
+        def collect(i):
+            return Collector([], '--discover', f'file:{folder}/hosts', '--peers', f'file:{folder}/peers', '--period', '100ms',
+                             '--remote-write', p.url, '--sample-every', '0', '--discover-every', '500ms', listen=names[i])
+        c = [collect(i) for i in range(3)]
+
+        def owners(alive):
+            return [up(x) for x in alive]
+
+        def shared(alive):
+            sets = owners(alive)
+            return sum(map(len, sets)) == HOSTS and len(set().union(*sets)) == HOSTS
+        wait_until(lambda: shared(c), lambda: owners(c), *c)
+        victim = max(c, key=lambda x: len(up(x)))
+        rest = [x for x in c if x is not victim]
+        kept = owners(rest)
+        time.sleep(2)
+        victim.kill()
+        wait_until(lambda: shared(rest), lambda: owners(rest), *rest)
+        check(all(k <= now for k, now in zip(kept, owners(rest))), 'what others had has not moved', kept, owners(rest))
+        time.sleep(2)
+        # One that stands still is dead for the other, which takes its hosts; when it goes on it lets go before it reads.
+        slow, other = rest
+        slow.p.send_signal(signal.SIGSTOP)
+        wait_until(lambda: len(up(other)) == HOSTS, lambda: up(other), other)
+        time.sleep(1)
+        slow.p.send_signal(signal.SIGCONT)
+        wait_until(lambda: slow.total('sidelight_discover_lapses_total') == 1, 'it notes that it stood still', slow)
+        wait_until(lambda: other.total('sidelight_discover_overlaps_total') == 1, 'the other notes that it lives', other)
+        wait_until(lambda: shared(rest), lambda: owners(rest), *rest)
+        time.sleep(2)
+        for x in rest:
+            lost = {k: v for k, v in x.find('sidelight_push_dropped_total').items() if v}
+            check(not lost, 'samples were refused, as of two collectors at a time', lost, x)
+        # Per host: one series, whose samples ascend and are not closer than rounds are; the gaps are of the take-overs.
+        end = time.time()
+        for i in range(HOSTS):
+            data = json.loads(p.get('/api/v1/query', query='{service="of-%d",__name__=~"gen.*_total"}[10m]' % i, time=end))
+            result = data['data']['result']
+            check(len(result) == 1, i, result)
+            times = [round(t * 1000) for t, _ in result[0]['values']]
+            check(times == sorted(set(times)), 'a sample twice', i)
+            values = [float(v) for _, v in result[0]['values']]
+            check(values == sorted(values), 'a counter goes back', i)
+            gaps = [b - a for a, b in zip(times, times[1:])]
+            check(len(times) > 20, i, len(times))
+            # rounds are 100 ms apart: two collectors at a time would make twice as many
+            close = sum(g < 50 for g in gaps)
+            check(close < len(gaps) / 4, 'two read at a time', i, gaps)
+        for x in rest:
+            check(x.stop() == 0, x)
+    for g in pods:
+        g.kill()
+    for a in agents:
+        a.stop()
+
+
+@case
+def what_cannot_work_is_one_clear_line():
+    for words, line in ((['--discover', ''], 'is not file:PATH'), (['--discover', 'kube:x'], 'is not file:PATH'),
+                        (['--discover', 'a', '--self', 'b:1'], '--self needs --peers'),
+                        (['--discover', 'a', '--peers', 'b', '--listen', '127.0.0.1:0'], '--peers needs --self'),
+                        (['--peers', 'b', '--agent', 'c'], '--peers needs --discover')):
+        p = run(EXE, 'collect', *words, code=2)
+        check(line in p.stderr, words, p.stderr)
+
+
+if __name__ == '__main__':
+    run_cases()

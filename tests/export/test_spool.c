@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+/* test_spool.c - the queue on disk keeps order, its bound, and what a killed process left. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "support/test.h"
+#include "base/base.h"
+#include "export/spool.h"
+
+#define BODY 1000u
+
+static char path[512];
+
+static struct export_spool *reopen(struct export_spool *s)
+{
+	char error[256] = "";
+
+	export_spool_close(s);
+	s = export_spool_open(path, EXPORT_SPOOL_MIN, error, sizeof(error));
+	if (!s)
+		fail_msg("%s", error);
+	return s;
+}
+
+static struct export_spool *fresh(void)
+{
+	snprintf(path, sizeof(path), "%s/queue", getenv("TMPDIR") ?: "/tmp");
+	unlink(path);
+	return reopen(NULL);
+}
+
+static struct export_spool_stats stats(struct export_spool *s)
+{
+	struct export_spool_stats st;
+
+	export_spool_stats(s, &st);
+	return st;
+}
+
+/* Body i: its number, repeated; i + 1 items. Returns the items dropped for it. */
+static uint64_t add(struct export_spool *s, uint32_t i)
+{
+	uint32_t body[BODY / 4];
+	uint64_t dropped = 0;
+
+	for (size_t k = 0; k < BODY / 4; k++)
+		body[k] = i;
+	assert_int_equal(export_spool_add(s, body, sizeof(body), i + 1, &dropped), 0);
+	return dropped;
+}
+
+/* The number of the first body; it stays. UINT32_MAX: none. */
+static uint32_t peek(struct export_spool *s)
+{
+	uint64_t items;
+	uint32_t i, *b;
+	size_t bytes;
+	void *body;
+
+	if (export_spool_take(s, &body, &bytes, &items))
+		return UINT32_MAX;
+	b = body;
+	i = b[0];
+	assert_int_equal(bytes, BODY);
+	for (size_t k = 0; k < BODY / 4; k++)
+		assert_int_equal(b[k], i);
+	assert_int_equal(items, i + 1);
+	free(body);
+	return i;
+}
+
+static uint32_t take(struct export_spool *s)
+{
+	uint32_t i = peek(s);
+
+	export_spool_done(s);
+	return i;
+}
+
+static void order_is_kept_over_laps_and_restarts(void **state)
+{
+	struct export_spool *s = fresh();
+	uint32_t next = 0, added = 0;
+	struct stat st;
+
+	(void)state;
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0600);
+	assert_int_equal(st.st_size, EXPORT_SPOOL_MIN);
+	for (int lap = 0; lap < 50; lap++) {
+		for (int k = 0; k < 7; k++)
+			assert_int_equal(add(s, added++), 0);
+		for (int k = 0; k < 5 + (lap & 3); k++)
+			if (next < added)
+				assert_int_equal(take(s), next++);
+		if (lap % 3 == 0) {
+			/* Taken and not done: the process died before it was sent. */
+			if (next < added)
+				assert_int_equal(peek(s), next);
+			s = reopen(s);
+			assert_int_equal(stats(s).bodies, added - next);
+			assert_int_equal(stats(s).corrupt, 0);
+		}
+	}
+	while (next < added)
+		assert_int_equal(take(s), next++);
+	assert_int_equal(take(s), UINT32_MAX);
+	assert_int_equal(stats(s).items, 0);
+	s = reopen(s);
+	assert_int_equal(take(s), UINT32_MAX);
+	export_spool_close(s);
+	unlink(path);
+}
+
+static void the_oldest_leave_and_are_counted(void **state)
+{
+	struct export_spool *s = fresh();
+	uint64_t dropped = 0, all = 0, left = 0;
+	uint32_t first;
+
+	(void)state;
+	for (uint32_t i = 0; i < 1000; i++) {
+		dropped += add(s, i);
+		all += i + 1;
+	}
+	left = stats(s).items;
+	assert_int_equal(dropped + left, all);
+	assert_true(stats(s).bodies > 50);
+	s = reopen(s);
+	assert_int_equal(stats(s).items, left);
+	first = peek(s);
+	assert_int_equal(first, 1000 - stats(s).bodies);
+	/* The one being sent is not dropped: it is in memory. */
+	dropped = 0;
+	for (uint32_t i = 1000; i < 1010; i++)
+		dropped += add(s, i);
+	for (uint32_t i = first + 1; i < first + 10; i++)
+		dropped -= i + 1;
+	assert_int_equal(dropped, 0);
+	export_spool_done(s);
+	for (uint32_t i = first + 10; i < 1010; i++)
+		assert_int_equal(take(s), i);
+	assert_int_equal(take(s), UINT32_MAX);
+	assert_int_equal(export_spool_add(s, path, 1u << 20, 1, &dropped), -ENOSPC);
+	export_spool_close(s);
+	unlink(path);
+}
+
+static void scribble(off_t at, size_t n)
+{
+	int fd = open(path, O_WRONLY);
+	char junk[64];
+
+	memset(junk, 0x5a, sizeof(junk));
+	assert_int_equal(pwrite(fd, junk, n, at), n);
+	close(fd);
+}
+
+#define RECORD (64u + 1000u)
+#define AT(i)  ((off_t)(4096 + (i)*RECORD))
+
+/* Damages `n` bytes at `at` of a queue of ten, and says which are left. */
+static void damaged(off_t at, size_t n, uint32_t lost, uint32_t lost_count, uint64_t corrupt)
+{
+	struct export_spool *s = fresh();
+
+	for (uint32_t i = 0; i < 10; i++)
+		add(s, i);
+	export_spool_close(s);
+	scribble(at, n);
+	s = reopen(NULL);
+	for (uint32_t i = 0; i < 10; i++)
+		if (i < lost || i >= lost + lost_count)
+			assert_int_equal(take(s), i);
+	assert_int_equal(take(s), UINT32_MAX);
+	assert_int_equal(stats(s).corrupt, corrupt);
+	assert_int_equal(add(s, 77), 0);
+	assert_int_equal(take(s), 77);
+	export_spool_close(s);
+	unlink(path);
+}
+
+static void damage_is_skipped_and_counted(void **state)
+{
+	(void)state;
+	damaged(AT(3) + 100, 8, 3, 1, 4); /* a body: its items are known */
+	damaged(AT(0) + 100, 8, 0, 1, 1);
+	damaged(AT(4) + 16, 8, 4, 1, 1); /* a head: one, as the numbers say */
+	damaged(AT(0), 64, 0, 1, 1);
+	damaged(AT(9) + 500, 8, 9, 1, 10); /* the tail's body */
+	damaged(AT(9), 8, 9, 1, 0);	   /* the tail's head: never there */
+	damaged(32 + 8, 8, 0, 0, 1);	   /* the file's own head */
+}
+
+static void what_is_no_queue_is_left_alone(void **state)
+{
+	struct export_spool *s = fresh();
+	char error[256];
+	int fd;
+
+	(void)state;
+	assert_null(export_spool_open(path, 0, error, sizeof(error)));
+	assert_int_equal(errno, EBUSY);
+	export_spool_close(s);
+	fd = open(path, O_WRONLY | O_TRUNC);
+	assert_int_equal(write(fd, "something else, of another program, that is not ours", 52), 52);
+	close(fd);
+	assert_null(export_spool_open(path, 0, error, sizeof(error)));
+	assert_int_equal(errno, EINVAL);
+	unlink(path);
+	assert_int_equal(symlink("/dev/null", path), 0);
+	assert_null(export_spool_open(path, 0, error, sizeof(error)));
+	assert_int_equal(errno, ELOOP);
+	unlink(path);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(order_is_kept_over_laps_and_restarts),
+		cmocka_unit_test(the_oldest_leave_and_are_counted),
+		cmocka_unit_test(damage_is_skipped_and_counted),
+		cmocka_unit_test(what_is_no_queue_is_left_alone),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The real VictoriaMetrics of Debian (1.79), its agent and its gate, on free ports of loopback."""
+import json
+import os
+import shutil
+import urllib.parse
+
+from support import http
+from support.process import Part, wait_until, workdir
+from support.sockets import listens
+
+
+def available():
+    return shutil.which('victoria-metrics')
+
+
+class Program:
+    """One that listens where the kernel chooses, or at a port that an earlier life had."""
+
+    def __init__(self, name, *options, port=0):
+        self.part = Part(name, f'-httpListenAddr=127.0.0.1:{port}', '-loggerLevel=WARN', *options)
+        port = port or wait_until(lambda: listens(self.part.pid), f'{name} listens', self.part)
+        self.port, self.base = port, f'http://127.0.0.1:{port}'
+        wait_until(self.healthy, f'{name} answers', self.part)
+
+    def healthy(self):
+        try:
+            return http.get(self.base + '/health')
+        except OSError:
+            return None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.part.kill()
+
+    @property
+    def url(self):
+        return self.base + '/api/v1/write'
+
+
+class Victoria(Program):
+    def __init__(self, folder=None, port=0):
+        self.folder = folder or workdir()
+        super().__init__('victoria-metrics', f'-storageDataPath={self.folder}/data', '-retentionPeriod=12',
+                         '-search.latencyOffset=0s', '-search.disableCache', '-memory.allowedBytes=64MB', port=port)
+
+    def samples(self, name, **labels):
+        """{(labels): [(ms, value)]} of all stored samples."""
+        match = name + '{' + ','.join(f'{k}="{v}"' for k, v in labels.items()) + '}'
+        text = http.get(self.base + '/api/v1/export?' + urllib.parse.urlencode({'match[]': match}))
+        return {tuple(sorted(line['metric'].items())): list(zip(line['timestamps'], line['values']))
+                for line in map(json.loads, text.splitlines())}
+
+
+class VmAgent(Program):
+    def __init__(self, to):
+        super().__init__('vmagent', f'-remoteWrite.url={to}', f'-remoteWrite.tmpDataPath={workdir()}',
+                         '-remoteWrite.flushInterval=100ms', '-memory.allowedBytes=64MB')
+
+
+class VmAuth(Program):
+    def __init__(self, to, user, password):
+        config = os.path.join(workdir(), 'auth.yml')
+        with open(config, 'w') as f:  # JSON is YAML
+            json.dump({'users': [{'username': user, 'password': password, 'url_prefix': to}]}, f)
+        super().__init__('vmauth', f'-auth.config={config}')
+        self.credentials = f'{user}:{password}@'
+
+    @property
+    def url(self):
+        return self.base.replace('//', f'//{self.credentials}') + '/api/v1/write'
+
+    def healthy(self):
+        try:
+            http.get(self.base + '/metrics')
+        except OSError as e:
+            return getattr(e, 'code', None)
+        return True
