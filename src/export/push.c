@@ -12,6 +12,7 @@
 #include <curl/curl.h>
 
 #include "base/base.h"
+#include "http/client.h"
 
 #define SECOND_NS	1000000000u
 #define ANSWER_SHOWN	100u	   /* bytes of an answer in the log */
@@ -27,6 +28,7 @@ struct body {
 
 struct export_push {
 	struct export_push_opts o;
+	struct http_client *client;
 	char *url;
 	pthread_t thread;
 	pthread_mutex_t lock;
@@ -119,6 +121,7 @@ static enum push_outcome try(struct export_push *p, const struct body *b, char *
 	curl_off_t retry_after = 0;
 	long status = 0;
 	CURLcode code = CURLE_OUT_OF_MEMORY;
+	struct http_client_request r = {0};
 	int shown;
 	/*
 	 * A new handle per try: libcurl 7.88.1 of Debian 12 would use a freed header of the
@@ -130,6 +133,12 @@ static enum push_outcome try(struct export_push *p, const struct body *b, char *
 	p->answer_bytes = 0;
 	p->retry_after_ns = 0;
 	*cause = offsetof(struct export_push_stats, errors_connect);
+	if (curl && http_client_apply(p->client, curl, p->url, p->headers, &r, why, why_bytes)) {
+		http_client_done(&r);
+		curl_easy_cleanup(curl);
+		*cause = offsetof(struct export_push_stats, errors_secret);
+		return AGAIN;
+	}
 	if (curl) {
 		curl_easy_setopt(curl, CURLOPT_SHARE, p->share);
 		curl_easy_setopt(curl, CURLOPT_POSTFIELDS, b->data);
@@ -138,6 +147,7 @@ static enum push_outcome try(struct export_push *p, const struct body *b, char *
 		curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
 		curl_easy_getinfo(curl, CURLINFO_RETRY_AFTER, &retry_after);
 		curl_easy_cleanup(curl);
+		http_client_done(&r);
 	}
 	/* An answer that was cut off for its length still has a status. */
 	if (code == CURLE_OPERATION_TIMEDOUT)
@@ -335,7 +345,6 @@ static int prepare(struct export_push *p)
 		return -ENOMEM;
 	curl_easy_setopt(p->pattern, CURLOPT_NOSIGNAL, 1l);
 	curl_easy_setopt(p->pattern, CURLOPT_POST, 1l);
-	curl_easy_setopt(p->pattern, CURLOPT_HTTPHEADER, p->headers);
 	curl_easy_setopt(p->pattern, CURLOPT_USERAGENT, "sidelight/" SL_VERSION_STRING);
 	curl_easy_setopt(p->pattern, CURLOPT_FOLLOWLOCATION, 0l);
 	curl_easy_setopt(p->pattern, CURLOPT_TIMEOUT_MS, (long)(p->o.timeout_ns / 1000000u));
@@ -344,25 +353,7 @@ static int prepare(struct export_push *p)
 	curl_easy_setopt(p->pattern, CURLOPT_NOPROGRESS, 0l);
 	curl_easy_setopt(p->pattern, CURLOPT_XFERINFOFUNCTION, on_progress);
 	curl_easy_setopt(p->pattern, CURLOPT_XFERINFODATA, p);
-	if (curl_easy_setopt(p->pattern, CURLOPT_PROTOCOLS_STR, "http,https") ||
-	    curl_easy_setopt(p->pattern, CURLOPT_URL, p->url))
-		return -EINVAL;
-	return 0;
-}
-
-/* libcurl would report a bad URL only at the first try. */
-static bool url_good(const char *url)
-{
-	CURLU *u = curl_url();
-	char *scheme = NULL;
-	bool good;
-
-	good = u && !curl_url_set(u, CURLUPART_URL, url, 0) &&
-	       !curl_url_get(u, CURLUPART_SCHEME, &scheme, 0) &&
-	       (!strcmp(scheme, "http") || !strcmp(scheme, "https"));
-	curl_free(scheme);
-	curl_url_cleanup(u);
-	return good;
+	return curl_easy_setopt(p->pattern, CURLOPT_PROTOCOLS_STR, "http,https") ? -EINVAL : 0;
 }
 
 static void release(struct export_push *p)
@@ -372,6 +363,7 @@ static void release(struct export_push *p)
 	curl_slist_free_all(p->headers);
 	pthread_cond_destroy(&p->wake);
 	pthread_mutex_destroy(&p->lock);
+	http_client_close(p->client);
 	free(p->url);
 	free(p);
 }
@@ -388,6 +380,7 @@ struct export_push *export_push_new(const struct export_push_opts *opts, char *e
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct export_push *p = calloc(1, sizeof(*p));
 	struct export_push_opts *o;
+	char why[256] = "";
 	int err = -ENOMEM;
 
 	pthread_once(&once, curl_start);
@@ -406,7 +399,12 @@ struct export_push *export_push_new(const struct export_push_opts *opts, char *e
 	p->url = strdup(opts->url);
 	if (!p->url)
 		goto fail;
-	err = url_good(p->url) ? prepare(p) : -EINVAL;
+	/* libcurl would report a bad URL only at the first try. */
+	err = http_client_url(p->url, why, sizeof(why));
+	if (!err) {
+		p->client = http_client_open(opts->config, why, sizeof(why));
+		err = p->client ? prepare(p) : -errno;
+	}
 	if (!err)
 		err = -pthread_create(&p->thread, NULL, push_main, p);
 	if (!err) {
@@ -414,8 +412,10 @@ struct export_push *export_push_new(const struct export_push_opts *opts, char *e
 		return p;
 	}
 fail:
-	snprintf(error, error_bytes, "%s: %s", opts->url,
-		 err == -EINVAL ? "not an http or https URL" : strerror(-err));
+	if (p && p->client)
+		snprintf(error, error_bytes, "%s: %s", opts->url, strerror(-err));
+	else /* the URL may hold a secret */
+		snprintf(error, error_bytes, "%s: %s", opts->name, *why ? why : strerror(-err));
 	if (p)
 		release(p);
 	errno = -err;

@@ -491,13 +491,15 @@ void export_remote_write_follow(struct export_remote_write *w, struct export_rem
 
 /* ---- start and end ---- */
 
-struct export_remote_write *export_remote_write_new(const char *url, size_t batch_samples,
-						    char *error, size_t error_bytes)
+struct export_remote_write *export_remote_write_new(const char *url, const char *config,
+						    size_t batch_samples, char *error,
+						    size_t error_bytes)
 {
 	static const char *const headers[] = {"Content-Encoding: snappy",
 					      "X-Prometheus-Remote-Write-Version: 0.1.0", NULL};
 	struct export_push_opts push = {
 		.url = url,
+		.config = config,
 		.name = "remote-write",
 		.content_type = "application/x-protobuf",
 		.headers = headers,

@@ -64,9 +64,13 @@ struct export_remote_write_stats {
 
 struct export_remote_write;
 
-/* batch_samples: per request; 0: 10000. NULL with errno and one line in error. */
-struct export_remote_write *export_remote_write_new(const char *url, size_t batch_samples,
-						    char *error, size_t error_bytes);
+/*
+ * config: file of http/client.h, or NULL. batch_samples: per request; 0: 10000. NULL with errno and
+ * one line in error.
+ */
+struct export_remote_write *export_remote_write_new(const char *url, const char *config,
+						    size_t batch_samples, char *error,
+						    size_t error_bytes);
 /*
  * Adds n points in order of time. One thread calls this and the functions below, except for
  * statistics. Never waits.

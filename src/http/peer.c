@@ -14,6 +14,7 @@
 #include <linux/netlink.h>
 #include <linux/sock_diag.h>
 #include <netinet/tcp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -102,7 +103,7 @@ static void set_key(struct http_peer *p, unsigned char kind, const void *who, si
 	memcpy(p->key + 1, who, bytes);
 }
 
-static void identify(struct http_server *s, const struct http_connection *c, struct http_peer *p)
+void http_peer_identify(struct http_server *s, int fd, struct http_peer *p)
 {
 	struct sockaddr_storage theirs = {0}, ours = {0};
 	const struct sockaddr_in *v4 = (const struct sockaddr_in *)&theirs;
@@ -114,12 +115,13 @@ static void identify(struct http_server *s, const struct http_connection *c, str
 
 	if (s->c.is_unix) {
 		p->local = true;
-		getsockopt(c->fd, SOL_SOCKET, SO_PEERCRED, &cred, &k);
+		getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &k);
+		p->uid = cred.uid;
 		set_key(p, PEER_UNIX, &cred.uid, sizeof(cred.uid));
 		return;
 	}
-	if (getpeername(c->fd, (struct sockaddr *)&theirs, &n) ||
-	    getsockname(c->fd, (struct sockaddr *)&ours, &m))
+	if (getpeername(fd, (struct sockaddr *)&theirs, &n) ||
+	    getsockname(fd, (struct sockaddr *)&ours, &m))
 		return; /* gone already: a peer without a key */
 	unmap(&theirs);
 	unmap(&ours);
@@ -133,6 +135,28 @@ static void identify(struct http_server *s, const struct http_connection *c, str
 	} else {
 		set_key(p, PEER_V6, &v6->sin6_addr, 8);
 	}
+}
+
+bool http_peer_same(const struct http_peer *a, const struct http_peer *b)
+{
+	return !memcmp(a->key, b->key, sizeof(a->key));
+}
+
+void http_peer_print(int fd, char *out, size_t bytes)
+{
+	struct sockaddr_storage at = {0};
+	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&at;
+	const struct sockaddr_in *v4 = (const struct sockaddr_in *)&at;
+	char host[INET6_ADDRSTRLEN] = "?";
+	socklen_t n = sizeof(at);
+
+	getpeername(fd, (struct sockaddr *)&at, &n);
+	unmap(&at);
+	if (at.ss_family == AF_INET)
+		inet_ntop(AF_INET, &v4->sin_addr, host, sizeof(host));
+	else if (at.ss_family == AF_INET6)
+		inet_ntop(AF_INET6, &v6->sin6_addr, host, sizeof(host));
+	snprintf(out, bytes, "%s", host);
 }
 
 /* ---- peers ---- */
@@ -160,7 +184,7 @@ static struct http_peer *find(struct http_server *s, const struct http_peer *who
 {
 	struct http_peer *p = s->peers;
 
-	while (p && memcmp(p->key, who->key, sizeof(p->key)))
+	while (p && !http_peer_same(p, who))
 		p = p->next;
 	if (p)
 		return p;
@@ -244,7 +268,7 @@ bool http_peer_enter(struct http_server *s, struct http_connection *c)
 	struct http_peer who = {0}, *peer;
 	struct http_connection *out;
 
-	identify(s, c, &who);
+	http_peer_identify(s, c->fd, &who);
 	peer = find(s, &who);
 	if (!peer)
 		return false;

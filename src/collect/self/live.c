@@ -148,7 +148,8 @@ SERIES(scaling_pressure, w, workload(s, out), collect_self_f64(out, w->pressure)
 BY_LABEL(push_dropped, "cause", OF_PUSH("full", dropped_full), OF_PUSH("refused", dropped_refused),
 	 OF_PUSH("old", dropped_old), OF_PUSH("stopping", dropped_stopping))
 BY_LABEL(push_errors, "cause", OF_PUSH("connect", errors_connect),
-	 OF_PUSH("timeout", errors_timeout), OF_PUSH("status", errors_status))
+	 OF_PUSH("timeout", errors_timeout), OF_PUSH("status", errors_status),
+	 OF_PUSH("secret", errors_secret))
 BY_LABEL(push_sent, NULL, OF_PUSH(NULL, sent_items))
 BY_LABEL(push_waiting, NULL, OF_PUSH(NULL, waiting_bytes))
 

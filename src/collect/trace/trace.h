@@ -43,6 +43,7 @@ struct collect_tracer_opts {
 	size_t memory;	    /* of kept traces; the oldest are evicted first; 0: 16 MiB */
 	struct act_trace_policy_opts policy;
 	const char *otlp;      /* URL to send kept traces to, or NULL */
+	const char *otlp_config; /* how to connect: http/client.h; or NULL */
 	const char *otlp_sent; /* file that records the traces sent, or NULL: sent.h */
 };
 
