@@ -272,6 +272,9 @@ static bool refuse_role(struct http_request *req, const struct proof *p, enum ht
 
 	if (p->guess == HTTP_GUESS_TOO_MANY) {
 		http_add_header(req, "Retry-After", RETRY_AFTER);
+		base_log_limited(BASE_WARN, "http",
+				 "too many passwords were tried: the next ones are not listen=%s",
+				 h->address);
 		return refuse(req, GUESSES, 429, "too many passwords were tried: try again later");
 	}
 	if (!p->token && !p->ambient && !h->is_unix) {
@@ -279,8 +282,11 @@ static bool refuse_role(struct http_request *req, const struct proof *p, enum ht
 			http_add_header(req, "WWW-Authenticate",
 					"Basic realm=\"sidelight\", charset=\"UTF-8\"");
 		http_add_header(req, "WWW-Authenticate", "Bearer");
-		if (p->guess == HTTP_GUESS_WRONG)
+		if (p->guess == HTTP_GUESS_WRONG) {
+			base_log_limited(BASE_WARN, "http", "a wrong user or password listen=%s",
+					 h->address);
 			return refuse(req, PASSWORD, 401, "the user or the password is wrong");
+		}
 		return refuse(req, TOKEN, 401, "%s",
 			      h->opts.web_config
 				      ? "Authorization is missing or wrong"

@@ -18,7 +18,7 @@
 struct http_peer {
 	struct http_peer *next;
 	unsigned char key[HTTP_PEER_KEY];
-	uid_t uid; /* of a unix socket's */
+	uid_t uid; /* of this host's; (uid_t)-1: another's, or not known */
 	bool local;
 	uint32_t open;
 	uint64_t known_until_ns; /* it had a right token; 0: never */

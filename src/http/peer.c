@@ -113,6 +113,7 @@ void http_peer_identify(struct http_server *s, int fd, struct http_peer *p)
 	socklen_t k = sizeof(cred);
 	uid_t uid;
 
+	p->uid = (uid_t)-1;
 	if (s->c.is_unix) {
 		p->local = true;
 		getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &k);
@@ -128,7 +129,7 @@ void http_peer_identify(struct http_server *s, int fd, struct http_peer *p)
 	p->local = theirs.ss_family == AF_INET ? ntohl(v4->sin_addr.s_addr) >> 24 == 127
 					       : IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
 	if (p->local) {
-		uid = user_of(s, &theirs, &ours);
+		p->uid = uid = user_of(s, &theirs, &ours);
 		set_key(p, PEER_LOOPBACK, &uid, sizeof(uid));
 	} else if (theirs.ss_family == AF_INET) {
 		set_key(p, PEER_V4, &v4->sin_addr, 4);

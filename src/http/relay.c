@@ -288,7 +288,7 @@ static bool enter(struct http_server *s, struct http_relay *r)
 	http_peer_identify(s, r->client, &r->who);
 	for (const struct http_relay *o = s->relays; o; o = o->next)
 		held += http_peer_same(&o->who, &r->who);
-	may = base_share_may(&all, held, 1, s->c.tls ? r->who.local : own_or_root(s, r));
+	may = base_share_may(&all, held, 1, own_or_root(s, r));
 	if (may) {
 		r->next = s->relays;
 		s->relays = r;
@@ -374,7 +374,7 @@ static void *accept_all(void *arg)
 			free(r);
 			continue;
 		}
-		*r = (struct http_relay){.server = s, .client = fd, .who.uid = (uid_t)-1};
+		*r = (struct http_relay){.server = s, .client = fd};
 		serve(r);
 	}
 	return NULL;
