@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// anomalies.js - the view of anomalies: a list, and the score of one pod over time. The tab is shown
-// only if the collector runs analysis.
-import {$, emptyState, fillTable, num, put, title} from "./dom.js";
-import {age, clock, dateTime, number} from "./format.js";
-import {TimePlot} from "./plot.js";
-import {Poller, Problem, get, link} from "./server.js";
+// anomalies.js - the view of anomalies, and what the page says of one. The tab is shown only if the collector runs
+// analysis.
+import {$, emptyState, fillTable, num, pickRows, put} from "./dom.js";
+import {age, clock, dateTime, number, rate, seconds, unitOf, withUnit} from "./format.js";
+import {Poller, get, link} from "./server.js";
 
-const COURSE = 300; // seconds, the history that the collector keeps
-const HALF = () => 500, LISTS = () => analysis ? 500 : 5000; // a restart may enable analysis
+const LISTS = () => analysis ? 500 : 5000; // a restart may enable analysis
 
-let app = null; // {state, podName, changed, showMetrics}
-let list = [], analysis = null;
+let app = null; // {state, podName, changed, openCause}
+let list = [];
+export let analysis = null;
 
 export const anomalous = new Map(); // instance -> its current anomaly
 
@@ -19,17 +18,46 @@ export function blameText(blame) {
 		` (${Math.round(b.share * 100)} %)`).join(", ");
 }
 
-// Pods of a host without an orchestrator have no names, or its own: their processes tell them apart.
-function nameOf(a) {
-	const bare = !a.pod || a.pod === a.host;
-	return !bare || !a.pid ? app.podName(a) : `${a.container || a.service || app.podName(a)}[${a.pid}]`;
+// What a blamed metric is: {name, part, labels}. part is "p90", "mean" or "count" of a histogram, or "".
+export function blamed(text) {
+	const [, name, labels] = /^([^{]*)(?:\{(.*)\})?$/s.exec(text) || [text, text, ""];
+	const [, base, part] = /^(.*)_(p90|mean|count)$/.exec(name) || [name, name, ""];
+	const pairs = [...(labels || "").matchAll(/([^=,{]+)="((?:[^"\\]|\\.)*)"/g)];
+	return {name: base, part, labels: pairs.map(([, k, v]) => [k, v.replace(/\\(.)/g, (all, c) => c === "n" ? "\n" : c)])};
 }
 
-// What a pod that is judged could still miss.
-function leastText(v) {
-	const f = v.least_latency_factor;
-	return v.learning ? "" : f === null ? "no latency alone would be an anomaly" :
-		`a P90 latency ${number(f)} times as long as usual, and no other sign, would be an anomaly`;
+// A value of a blamed metric, with its unit; counters are judged by their rate.
+function blameValue({name, part}, v) {
+	const unit = unitOf({name});
+	if (part === "count" || !part && /_total$/.test(name))
+		return rate(v, part ? "" : unit);
+	return /_nanoseconds$/.test(name) ? seconds(v * 1e-9) : withUnit(v, unit);
+}
+
+const PARTS = {p90: "90th percentile of ", mean: "mean of ", count: "rate of ", "": ""};
+
+// short: without the unit in its name, which its values have.
+export function blameChange(b, short = false) {
+	const m = blamed(b.metric), known = typeof b.value === "number";
+	const name = short ? m.name.replace(/(_seconds|_bytes|_nanoseconds|_ratio)?(_total)?$/, "") : m.name;
+	const of = PARTS[m.part] + name + (m.labels.length ? ` (${m.labels.map(([, v]) => v).join(", ")})` : "");
+	if (!known)
+		return `${of} is unusual`;
+	return typeof b.before !== "number" ? `${of} is ${blameValue(m, b.value)}` :
+		`${of} ${b.value < b.before ? "fell" : "rose"} from ${blameValue(m, b.before)} to ${blameValue(m, b.value)}`;
+}
+
+// One sentence: the pod, if it is not known, and what changed most.
+export const sentence = (a, pod, short) => a.blame.length ? (pod ? `${nameOf(a)}: ` : "") + blameChange(a.blame[0], short) :
+	a.sentence || a.explanation || `${nameOf(a)} behaves unusually`;
+
+// How an address names it.
+export const addressOf = (a) => `${a.instance}@${a.begin}`;
+
+// Pods of a host without an orchestrator have no names, or its own: their processes tell them apart.
+export function nameOf(a) {
+	const bare = !a.pod || a.pod === a.host;
+	return !bare || !a.pid ? app.podName(a) : `${a.container || a.service || app.podName(a)}[${a.pid}]`;
 }
 
 function drawTab() {
@@ -57,7 +85,7 @@ function drawList(now) {
 	]));
 	[...$("anomalies").tBodies[0].rows].forEach((row, i) => {
 		row.dataset.instance = list[i].instance;
-		row.classList.toggle("picked", list[i].instance === app.state.anomaly);
+		row.dataset.anomaly = addressOf(list[i]);
 	});
 	$("anomalies").hidden = !list.length;
 	empty.hidden = list.length > 0;
@@ -90,69 +118,11 @@ async function askAnomalies() {
 		drawList(a.time);
 }
 
-// ---- the score of one pod over time -------------------------------------------------------------------
-
-const plot = new TimePlot($("scores"), {onZoom: () => {}, onCursor: () => {}});
-
-async function askScores() {
-	const instance = app.state.anomaly, panel = $("score-panel");
-	if (app.state.tab !== "anomalies" || !analysis)
-		return;
-	panel.hidden = !instance;
-	if (!instance) {
-		plot.destroy();
-		return;
-	}
-	let a = null;
-	try {
-		a = await get("scores", {instance});
-	} catch (e) {
-		if (!(e instanceof Problem) || !e.status)
-			throw e;
-	}
-	link.ok();
-	if (instance !== app.state.anomaly)
-		return;
-	const of = list.find((x) => x.instance === instance), badge = $("score-now");
-	put($("score-title"), `Score of ${of ? nameOf(of) : instance}`);
-	if (!a) {
-		put(badge, "gone");
-		badge.className = "badge idle";
-		title(badge, "the pod no longer exists");
-		plot.destroy();
-		return;
-	}
-	const v = a.verdict;
-	put(badge, v.learning ? "learning" : v.anomalous ? "anomalous" : v.drift ? "drifting" :
-		v.state === "coarse" ? "normal, thresholds still wide" : "normal");
-	badge.className = `badge ${v.learning ? "idle" : v.anomalous ? "bad" : v.drift ? "warn" : "good"}`;
-	title(badge, v.anomalous ? blameText(v.blame) : v.drift ?
-		"its scores differ from what was learned: train a new model" : leastText(v));
-	plot.draw([
-		{key: "score", slot: 0, unit: "", rate: false, floor: true, t: a.t, v: a.score},
-		{key: "threshold", slot: 7, unit: "", rate: false, floor: true, dash: [4, 4], t: a.t, v: a.threshold},
-	], Math.max(a.t[0] ?? 0, a.time - COURSE), a.time);
-	$("scores").dataset.points = a.t.length;
-	$("scores").dataset.highest = Math.max(0, ...a.score);
-}
-
-const listPoller = new Poller(askAnomalies, LISTS), scorePoller = new Poller(askScores, HALF);
-
-export function soon() {
-	listPoller.soon();
-	scorePoller.soon();
-}
+const poller = new Poller(askAnomalies, LISTS);
+export const soon = () => poller.soon();
 
 export function start(hooks) {
 	app = hooks;
-	$("anomalies").tBodies[0].addEventListener("click", (e) => {
-		const row = e.target.closest("tr");
-		if (!row)
-			return;
-		app.state.anomaly = app.state.anomaly === row.dataset.instance ? "" : row.dataset.instance;
-		app.picked();
-		soon();
-	});
-	$("score-metrics").addEventListener("click", () => app.showMetrics(app.state.anomaly));
+	pickRows($("anomalies"), (row) => app.openCause(row.dataset.anomaly));
 	soon();
 }

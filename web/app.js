@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // app.js - the page: its state is in the fragment of the address, its data comes by polling.
 import * as anomalies from "./anomalies.js";
-import {$, el, emptyState, fillTable, label, num, put, title} from "./dom.js";
+import {$, el, emptyState, label, put, title} from "./dom.js";
 import {Poller, Problem, get, link, token} from "./server.js";
 import {List} from "./list.js";
 import {color, rates, sparkline} from "./plot.js";
 import {age, bytes, clock, dateTime, labelText, number, rate, toNumber, unitOf,
         withUnit} from "./format.js";
+import * as cause from "./cause.js";
 import * as flows from "./flows.js";
+import * as health from "./health.js";
+import * as map from "./map.js";
 import * as reports from "./reports.js";
-import * as reads from "./reads.js";
+import * as services from "./services.js";
 import * as series from "./series.js";
 import {TABS, readHash, state, writeHash} from "./state.js";
 import * as traces from "./traces.js";
@@ -17,77 +20,17 @@ import * as traces from "./traces.js";
 // ---- header ------------------------------------------------------------------------------------
 
 let status = null;
-let hostList = [];
+let noticed = 0;
 
-function drawHealth() {
-	const badge = $("health");
-	let text = "connecting", kind = "idle", why = "";
-	if (!link.up) {
-		text = "no answer";
-		kind = "bad";
-		why = link.message;
-	} else if (status) {
-		const t = status.totals;
-		const late = t.missed_per_second > 0.01 * t.rounds_per_second;
-		if (!t.hosts && status.dta) {
-			text = "reports only"; // owns stores, and has no agent
-			kind = "good";
-		} else if (!t.hosts_up) {
-			text = status.ready ? "no agent" : "starting";
-			kind = status.ready ? "bad" : "idle";
-			why = "no agent is reachable";
-		} else if (t.hosts_stale || t.hosts_up < t.hosts) {
-			text = "degraded";
-			kind = "warn";
-			why = `${t.hosts - t.hosts_up} of ${t.hosts} hosts are not read`;
-		} else if (late) {
-			text = "late";
-			kind = "warn";
-			why = "more than 1 % of the deadlines are missed";
-		} else {
-			text = "healthy";
-			kind = "good";
-			why = "all hosts are read on time";
-		}
-	}
-	put(badge, text);
-	title(badge, why);
-	badge.className = `badge ${kind}`;
-	document.title = kind === "good" || kind === "idle" ? "Sidelight" : `${text} · Sidelight`;
-}
-
-function vital(id, text, tip, kind = "") {
-	const e = $(id);
+// One sentence for a while, over the page so that nothing moves.
+function notice(text) {
+	const e = $("notice");
 	put(e, text);
-	title(e, tip);
-	e.className = kind;
-}
-
-function drawVitals() {
-	const t = status.totals, m = status.memory;
-	vital("v-hosts", t.hosts_up === t.hosts ? `${t.hosts} up` : `${t.hosts_up} of ${t.hosts} up`,
-	      `${t.hosts_up} up, ${t.hosts_stale} stale, of ${t.hosts}`, t.hosts_up < t.hosts ? "warn" : "");
-	vital("v-pods", `${number(t.pods_live)} live` + (t.pods_dead ? ` · ${number(t.pods_dead)} dead` : ""),
-	      `${t.pods_live} live, ${t.pods_dead} dead, ${t.pods_closed} closed, ` +
-	      `${t.pods_dropped} dropped, ${t.pods_expired} expired since the start`,
-	      t.pods_dead || t.pods_dropped ? "warn" : "");
-	vital("v-series", number(t.series), `${t.series} series; ${t.series_conflicts} conflicts`);
-	vital("v-rounds", rate(t.rounds_per_second, ""), `${t.rounds} rounds of ${status.workers.length} ` +
-	      "workers since the start");
-	vital("v-missed", number(t.missed_deadlines) +
-	      (t.missed_per_second > 0 ? ` · ${rate(t.missed_per_second, "")}` : ""),
-	      `${t.missed_deadlines} deadlines missed in ${t.rounds} rounds`,
-	      t.missed_per_second > 0.01 * t.rounds_per_second ? "warn" : "");
-	vital("v-samples", rate(t.samples_per_second, ""), `${t.samples} values decoded since the start`);
-	vital("v-memory", bytes(m.resident_bytes || m.collector_bytes),
-	      `resident ${bytes(m.resident_bytes)}; collector ${bytes(m.collector_bytes)}, of which history ` +
-	      `${bytes(m.history_bytes)} for ${number(m.history_points)} points`);
-	vital("v-uptime", age(status.uptime_seconds), `since ${dateTime(status.start)}; version ${status.version}`);
-	put($("n-metrics"), number(t.series));
-	put($("n-pods"), number(t.pods));
-	put($("n-hosts"), number(t.hosts));
-	$("n-pods").classList.toggle("warn", t.pods_dead > 0);
-	$("n-hosts").classList.toggle("warn", t.hosts_up < t.hosts);
+	e.hidden = false;
+	clearTimeout(noticed);
+	noticed = setTimeout(() => {
+		e.hidden = true;
+	}, 8000);
 }
 
 function drawAway() {
@@ -99,7 +42,7 @@ function drawAway() {
 		put($("away-text"), `The collector does not answer (${link.message}). This data is from ` +
 			`${clock(link.since / 1000, false)}; retrying ${wait ? `in ${wait} s` : "now"}.`);
 	}
-	drawHealth();
+	health.draw();
 }
 
 // ---- metrics -------------------------------------------------------------------------------------
@@ -117,6 +60,8 @@ function observe(m, pod, now) {
 	k.seen = now;
 	k.meta = m;
 	k.pod = pod;
+	if (at < k.at - 1) // the clock was set back
+		Object.assign(k, {v: NaN, at: 0, rate: NaN, spark: [], second: 0, seeded: false});
 	if (at - k.at >= 0.4) {
 		const running = m.kind === "counter" || m.kind === "histogram";
 		const fresh = k.at && at - k.at < 10;
@@ -370,9 +315,9 @@ function drawMetricsNote() {
 // Without pods there is no agent, or the agent has none.
 function nothingYet(root) {
 	const t = status?.totals;
-	const socket = hostList.find((h) => h.fabric === "shm")?.target || "/run/sidelight/agent.sock";
+	const socket = health.hosts.find((h) => h.fabric === "shm")?.target || "/run/sidelight/agent.sock";
 	if (t && !t.hosts_up && !metrics.onlyAgents) {
-		const tried = hostList.map((h) => `${h.target}: ${h.last_error || h.condition}`).join("\n");
+		const tried = health.hosts.map((h) => `${h.target}: ${h.last_error || h.condition}`).join("\n");
 		emptyState(root, "No agent reached", "The collector retries at least once per second. Check that " +
 			"sidelight agent is running, and that this user may open its socket.", null,
 			tried || "sidelight agent --socket /run/sidelight/agent.sock");
@@ -493,51 +438,20 @@ async function askPods() {
 		nothingYet(empty);
 }
 
-// ---- hosts ------------------------------------------------------------------------------------------------
-
-async function askHosts() {
-	const needed = state.tab === "hosts" || status && !status.totals.hosts_up ||
-		!$("metrics-empty").hidden || !$("pods-empty").hidden;
-	if (!needed)
-		return;
-	const a = await get("hosts");
-	link.ok();
-	hostList = a.hosts;
-	$("hosts").hidden = !hostList.length;
-	$("hosts-empty").hidden = hostList.length > 0;
-	emptyState($("hosts-empty"), "No hosts", "The collector was started without --agent.", null,
-	           "sidelight collect --agent /run/sidelight/agent.sock --agent host2.example:7475");
-	fillTable($("hosts"), hostList.map((h) => {
-		const errors = Object.values(h.errors).reduce((x, y) => x + y, 0);
-		return [
-			{text: h.condition, badge: h.condition},
-			{text: h.hostname || "–", kind: "strong"},
-			{text: h.target, kind: "mono"},
-			{text: h.fabric},
-			num(number(h.pods)),
-			num(h.age_seconds === null ? "never" : `${age(h.age_seconds)} ago`, dateTime(h.last_read)),
-			num(number(h.reads), `${h.work_requests} work requests, ${h.doorbells} doorbells`),
-			num(bytes(h.bytes)),
-			num(number(h.connects), `${h.disconnects} disconnects`),
-			num(number(errors), Object.entries(h.errors).map(([k, v]) => `${k} ${v}`).join(", ")),
-			{text: h.last_error || "–", kind: "error", tip: h.last_error},
-		];
-	}));
-	if (status && !status.totals.hosts_up && !$("metrics-empty").hidden)
-		drawMetricsNote();
-}
-
 // ---- controls ----------------------------------------------------------------------------------------------------
 
 function showState() {
+	document.body.dataset.tab = state.tab;
 	for (const tab of TABS) {
 		const on = tab === state.tab, button = $(`tab-${tab}`);
 		button.setAttribute("aria-selected", on);
+		if (on)
+			button.hidden = false;
 		button.tabIndex = on ? 0 : -1;
 		$(`view-${tab}`).hidden = !on;
 	}
 	for (const [id, value] of [["q", state.q], ["kind", state.kind], ["pq", state.pq], ["state", state.podState],
-		["fq", state.fq], ["flow-state", state.flowState]])
+		["fq", state.fq], ["sq", state.sq], ["flow-state", state.flowState]])
 		if ($(id).value !== value)
 			$(id).value = value;
 	for (const b of document.querySelectorAll("[data-window]"))
@@ -551,7 +465,7 @@ function showState() {
 
 // The open view may have been polled rarely before.
 function askSoon() {
-	for (const p of [metricPoller, podPoller, hostPoller, reads, anomalies, flows, reports, traces])
+	for (const p of [services, map, cause, metricPoller, podPoller, health, anomalies, flows, reports, traces])
 		p.soon();
 }
 
@@ -559,9 +473,36 @@ function openTab(tab) {
 	state.tab = tab;
 	showState();
 	writeHash();
+	services.draw();
 	metricList.draw();
 	podList.draw();
+	health.draw();
 	askSoon();
+}
+
+const views = () => TABS.filter((tab) => !$(`tab-${tab}`).hidden);
+
+function openCause(address) {
+	state.anomaly = address;
+	openTab("cause");
+	$("view-cause").querySelector(".scroll").scrollTop = 0;
+}
+
+// A service without an anomaly: its metrics.
+function openService(name) {
+	const s = services.named(name);
+	if (s?.anomaly)
+		openCause(anomalies.addressOf(s.anomaly));
+	else
+		showService(s || {service: name, instances: []});
+}
+
+function showService(s) {
+	state.pod = s.instances.length === 1 ? s.instances[0] : "";
+	state.q = state.pod || !s.service ? "" : `service=${s.service}`;
+	state.kind = "";
+	openTab("metrics");
+	askMetricsAnew();
 }
 
 $("tabs").addEventListener("click", (e) => {
@@ -573,7 +514,7 @@ $("tabs").addEventListener("keydown", (e) => {
 	const step = {ArrowRight: 1, ArrowLeft: -1}[e.key];
 	if (!step)
 		return;
-	const there = TABS.filter((tab) => !$(`tab-${tab}`).hidden);
+	const there = views();
 	openTab(there[(there.indexOf(state.tab) + step + there.length) % there.length]);
 	$(`tab-${state.tab}`).focus();
 	e.preventDefault();
@@ -591,7 +532,7 @@ function typed(id, key, then) {
 	});
 	$(id).addEventListener("keydown", (e) => {
 		if (e.key === "ArrowDown") {
-			$({q: "metrics", pq: "pods", fq: "flows"}[id]).focus();
+			$({q: "metrics", pq: "pods", fq: "flows", sq: "services"}[id]).focus();
 			e.preventDefault();
 		}
 	});
@@ -648,31 +589,50 @@ control("windows", "window", "window", () => series.historyPoller.soon());
 control("modes", "mode", "mode", series.drawPlot);
 control("histogram-modes", "histogram", "histogram", () => series.historyPoller.soon());
 
+// The search box of each view that has one.
+const SEARCHES = {services: "sq", metrics: "q", pods: "pq", flows: "fq"};
+
+function search() {
+	if (!SEARCHES[state.tab])
+		openTab("services");
+	const box = $(SEARCHES[state.tab]);
+	box.focus();
+	box.select();
+}
+
 document.addEventListener("keydown", (e) => {
 	if (e.target.closest("input, select, textarea") || e.ctrlKey || e.metaKey || e.altKey) {
 		if (e.key === "Escape" && e.target.matches("input"))
 			e.target.blur();
 		return;
 	}
-	if (e.key === "/") {
-		const box = $({pods: "pq", flows: "fq"}[state.tab] || "q");
-		if (!["pods", "flows", "metrics"].includes(state.tab))
-			openTab("metrics");
-		box.focus();
-		box.select();
-		e.preventDefault();
-	} else if (e.key === "p" && state.series.length) {
+	if ($("help").open)
+		return;
+	if (e.key === "/")
+		search();
+	else if (e.key === "?")
+		$("help").showModal();
+	else if (e.key === "p" && state.series.length)
 		series.setPaused(!state.paused);
-	}
+	else if (e.key === "Escape" && state.tab === "cause")
+		openTab("services");
+	else if (/^[1-9]$/.test(e.key) && views()[e.key - 1])
+		openTab(views()[e.key - 1]);
+	else
+		return;
+	e.preventDefault();
 });
+$("help-open").addEventListener("click", () => $("help").showModal());
 
 // ---- start ----------------------------------------------------------------------------------------------------------
 
 async function askStatus() {
 	status = await get("status");
 	link.ok();
-	drawHealth();
-	drawVitals();
+	health.observe(status, notice);
+	health.draw();
+	health.drawVitals();
+	put($("n-metrics"), number(status.totals.series));
 	if (!$("metrics-empty").hidden)
 		drawMetricsNote();
 }
@@ -681,7 +641,6 @@ const SECOND = () => 1000;
 const statusPoller = new Poller(askStatus, SECOND);
 const metricPoller = new Poller(askMetrics, SECOND);
 const podPoller = new Poller(askPods, SECOND);
-const hostPoller = new Poller(askHosts, SECOND);
 
 function applyHash() {
 	readHash();
@@ -696,6 +655,7 @@ setInterval(() => link.up || document.hidden || drawAway(), 500);
 addEventListener("hashchange", applyHash);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
 	readColors();
+	services.draw();
 	metricList.draw();
 	series.drawLegend();
 });
@@ -706,9 +666,17 @@ flows.start({state, showMetrics: showMetricsOf, picked: () => {
 	showState();
 	writeHash();
 }, get status() { return status; }});
-anomalies.start({state, podName, changed: () => podList.draw(), picked: writeHash, showMetrics: showMetricsOf});
+anomalies.start({state, podName, changed: () => podList.draw(), openCause});
+services.start({openCause, showService, nothingYet, answered: drawMetricsNote});
+map.start({openService});
+cause.start({podName, showMetrics: showMetricsOf, notice});
 series.start({known, observe, podName, drawMetrics: () => metricList.draw()});
-reads.start({get status() { return status; }});
+health.start({openTab, get status() { return status; },
+	hostsNeeded: () => !$("services-empty").hidden || !$("metrics-empty").hidden || !$("pods-empty").hidden,
+	hostsKnown: () => {
+		if (status && !status.totals.hosts_up && !$("metrics-empty").hidden)
+			drawMetricsNote();
+	}});
 readColors();
 applyHash();
 statusPoller.soon();

@@ -47,13 +47,17 @@ export function emptyState(root, headline, text, action, code) {
 
 // Cells: {text, tip, num, badge, kind}; existing rows are reused.
 export function fillTable(table, rows) {
-	const body = table.tBodies[0];
+	const body = table.tBodies[0], heads = table.tHead.rows[0].cells;
 	while (body.rows.length > rows.length)
 		body.deleteRow(-1);
 	rows.forEach((cells, i) => {
 		const row = body.rows[i] || body.insertRow();
 		cells.forEach((cell, k) => {
-			const td = row.cells[k] || row.insertCell();
+			let td = row.cells[k];
+			if (!td) {
+				td = row.insertCell();
+				td.dataset.label = heads[k]?.textContent || ""; // where the table is narrow
+			}
 			if (cell.num)
 				td.className = "num";
 			if (cell.badge) {
@@ -68,6 +72,49 @@ export function fillTable(table, rows) {
 				td.className = cell.kind;
 		});
 	});
+}
+
+// A row is picked by a click, or by Enter or Space; the arrow keys, Home and End move between rows, of which one is in
+// the order of Tab.
+export function pickRows(table, pick) {
+	const body = table.tBodies[0];
+	const only = (row) => [...body.rows].forEach((r) => {
+		r.tabIndex = r === row ? 0 : -1;
+	});
+	new MutationObserver(() => {
+		if (![...body.rows].some((r) => r.tabIndex === 0))
+			only(body.rows[0]);
+	}).observe(body, {childList: true});
+	body.addEventListener("focusin", (e) => only(e.target.closest("tr")));
+	body.addEventListener("click", (e) => {
+		const row = e.target.closest("tr");
+		if (row && !e.target.closest("button, a"))
+			pick(row);
+	});
+	body.addEventListener("keydown", (e) => {
+		const row = e.target, at = row.sectionRowIndex;
+		if (row.tagName !== "TR" || e.ctrlKey || e.metaKey || e.altKey)
+			return;
+		const to = {ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: body.rows.length - 1}[e.key];
+		if (to !== undefined)
+			body.rows[to]?.focus();
+		else if (e.key === "Enter" || e.key === " ")
+			pick(row);
+		else
+			return;
+		e.preventDefault();
+	});
+}
+
+const SVG = "http://www.w3.org/2000/svg";
+
+export function svg(tag, attributes = {}, text) {
+	const e = document.createElementNS(SVG, tag);
+	for (const [k, v] of Object.entries(attributes))
+		e.setAttribute(k, v);
+	if (text !== undefined)
+		e.textContent = text;
+	return e;
 }
 
 export const num = (text, tip) => ({text, tip, num: true});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // flows.js - the view of connections, from the kernels of the hosts: the first ones in the selected
 // order, each with its limit. The tab is shown once a host has a table of connections.
-import {$, emptyState, fillTable, num, put, title} from "./dom.js";
+import {$, emptyState, fillTable, num, pickRows, put, title} from "./dom.js";
 import {age, bytes, grouped, number, seconds} from "./format.js";
 import * as layers from "./layers.js";
 import * as net from "./net.js";
@@ -10,6 +10,9 @@ import {Poller, Problem, get, link} from "./server.js";
 const SHOWN = 200, PERIOD = () => 1000;
 const BAD = ["peer-not-reading", "not-reading", "loss-timeout", "loss-fast", "accept-queue", "reset"];
 const WARN = ["peer-window", "receive-window", "send-buffer", "ecn", "bufferbloat"];
+
+// The kind of badge for what limits a connection.
+export const limitKind = (limit) => BAD.includes(limit) ? "bad" : WARN.includes(limit) ? "warn" : "good";
 
 let app = null; // {state, picked, showMetrics, status}
 let list = [], error = "";
@@ -30,8 +33,7 @@ function draw(a) {
 	const empty = $("flows-empty"), filtered = app.state.fq || app.state.flowState;
 	drawHead();
 	fillTable($("flows"), list.map((f) => [
-		{text: f.limit, badge: f.state === "closed" ? "idle" : BAD.includes(f.limit) ? "bad" :
-			WARN.includes(f.limit) ? "warn" : "good", tip: f.why},
+		{text: f.limit, badge: f.state === "closed" ? "idle" : limitKind(f.limit), tip: f.why},
 		{text: owner(f), kind: "strong", tip: [f.namespace, f.pod, f.container, f.service, f.unit, f.task,
 			f.pid ? `pid ${f.pid}${f.by_listener ? ", of the listener" : ""}` : ""].filter(Boolean).join(", ")},
 		{text: f.host + (f.stale ? " · stale" : "")},
@@ -111,11 +113,7 @@ export function start(hooks) {
 		app.picked();
 		soon();
 	});
-	$("flows").tBodies[0].addEventListener("click", (e) => {
-		const instance = e.target.closest("tr")?.dataset.instance;
-		if (instance)
-			app.showMetrics(instance);
-	});
+	pickRows($("flows"), (row) => row.dataset.instance && app.showMetrics(row.dataset.instance));
 	$("flow-state").addEventListener("change", () => {
 		app.state.flowState = $("flow-state").value;
 		app.picked();

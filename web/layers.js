@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // layers.js - part of the view of connections: the time of requests by layer of the stack, per workload.
 // It is shown once a host has a table of layers.
-import {$, el, fillTable, num, put, title} from "./dom.js";
+import {$, el, fillTable, num, pickRows, put, title} from "./dom.js";
 import {grouped, number, seconds} from "./format.js";
 import {panel} from "./panel.js";
 
@@ -74,10 +74,6 @@ export function start(hooks) {
 		key.append(el("i", `s${i}`), name);
 		return key;
 	}));
-	$("layers").tBodies[0].addEventListener("click", (e) => {
-		const instance = e.target.closest("tr")?.dataset.instance;
-		if (instance)
-			app.showMetrics(instance);
-	});
+	pickRows($("layers"), (row) => row.dataset.instance && app.showMetrics(row.dataset.instance));
 	soon();
 }

@@ -41,8 +41,42 @@ export function rates(t, v, width) {
 	return [outT, outV];
 }
 
+// All plots over time: they share the cursor and the marks.
+const plots = new Set();
+let marks = [], following = false;
+
+// marks: [{at, kind, text}] in their order.
+export function setMarks(list) {
+	marks = list;
+	for (const p of plots)
+		p.plot?.redraw(false);
+}
+
+function followCursor(from, u) {
+	const {left, event} = u.cursor;
+	if (following || !event && left >= 0)
+		return; // moved by new data
+	const at = left >= 0 ? u.posToVal(left, "x") : null;
+	following = true;
+	for (const p of plots) {
+		if (p === from || !p.plot)
+			continue;
+		const x = at === null ? -1 : p.plot.valToPos(at, "x");
+		const inside = x >= 0 && x <= p.plot.bbox.width / devicePixelRatio;
+		p.plot.setCursor({left: inside ? x : -10, top: inside ? 0 : -10});
+	}
+	following = false;
+}
+
+const MARK_COLOR = {anomaly: "--bad", death: "--bad", deployment: "--accent", start: "--good", end: "--muted",
+                    collector: "--warn"};
+const MARK_SIGN = {anomaly: "!", death: "\u2715", deployment: "\u2191", start: "+", end: "\u2713", collector: "C"};
+const MARK_WEIGHT = ["end", "start", "collector", "deployment", "death", "anomaly"];
+const MARK_APART = 24; // pixels between buttons
+
 export class TimePlot {
-	constructor(root, {onZoom, onCursor}) {
+	// onZoom(from, to): the user drew a range. onMark(mark): chose a mark; without it, marks are lines only.
+	constructor(root, {onZoom, onCursor, onMark}) {
 		this.root = root;
 		this.onZoom = onZoom;
 		this.onCursor = onCursor;
@@ -51,13 +85,21 @@ export class TimePlot {
 		this.plot = null;
 		this.range = [0, 1];
 		this.zoomed = false;
+		this.onMark = onMark;
+		if (onMark) {
+			this.strip = document.createElement("div");
+			this.strip.className = "plot-marks";
+			root.append(this.strip);
+		}
+		plots.add(this);
 		new ResizeObserver(() => this.resize()).observe(root);
 		dark.addEventListener("change", () => this.rebuild());
 	}
 
-	// lines: {key, slot, unit, rate, dash, floor, t, v}; from, to: the range to show, in seconds.
+	// lines: {key, slot, unit, rate, dash, floor, weight, t, v}; from, to: the range to show, in seconds.
+	// weight: "thin" is of those in the background, "bold" of the one that matters.
 	draw(lines, from, to) {
-		const key = lines.map((l) => [l.key, l.slot, l.unit, l.rate].join()).join(";");
+		const key = lines.map((l) => [l.key, l.slot, l.unit, l.rate, l.weight].join()).join(";");
 		this.lines = lines;
 		if (!this.zoomed)
 			this.range = [from, to];
@@ -84,30 +126,88 @@ export class TimePlot {
 	resize() {
 		if (this.plot && this.root.clientWidth)
 			this.plot.setSize(this.size());
+		else if (this.lines.length && this.root.clientWidth)
+			this.rebuild();
 	}
 
 	destroy() {
 		this.plot?.destroy();
 		this.plot = null;
 		this.key = "";
+		this.lines = [];
 		this.zoomed = false;
+		this.strip?.replaceChildren();
 	}
 
-	rebuild() {
-		this.plot?.destroy();
-		this.plot = null;
-		if (!this.lines.length || !this.root.clientWidth)
-			return;
-		const scaleOf = (l) => (l.rate ? "rate " : "") + l.unit;
-		const scales = [...new Set(this.lines.map(scaleOf))];
+	// Vertical lines at the marks, and a button for each that does not hide another.
+	drawMarks(u) {
+		const c = u.ctx, ratio = devicePixelRatio || 1, {left, top, width, height} = u.bbox;
+		const shown = marks.filter((m) => m.at >= u.scales.x.min && m.at <= u.scales.x.max);
+		c.save();
+		c.lineWidth = ratio;
+		c.setLineDash([2 * ratio, 3 * ratio]);
+		for (const m of shown) {
+			const x = Math.round(u.valToPos(m.at, "x", true)) + 0.5;
+			c.strokeStyle = css(MARK_COLOR[m.kind] || "--muted");
+			c.globalAlpha = 0.8;
+			c.beginPath();
+			c.moveTo(x, top);
+			c.lineTo(x, top + height);
+			c.stroke();
+		}
+		c.restore();
+		if (this.strip)
+			this.drawStrip(u, shown, left / ratio, width / ratio);
+	}
+
+	drawStrip(u, shown, left, width) {
+		const groups = [];
+		for (const m of shown) {
+			const x = u.valToPos(m.at, "x"), last = groups[groups.length - 1];
+			if (last && x - last.x < MARK_APART)
+				last.marks.push(m);
+			else
+				groups.push({x, marks: [m]});
+		}
+		while (this.strip.children.length > groups.length)
+			this.strip.lastChild.remove();
+		groups.forEach((g, i) => {
+			let b = this.strip.children[i];
+			if (!b) {
+				b = document.createElement("button");
+				b.type = "button";
+				b.className = "plot-mark";
+				b.addEventListener("click", () => this.onMark(b.mark));
+				this.strip.append(b);
+			}
+			// The worst of those that are close together stands for all.
+			b.mark = g.marks.reduce((a, m) => MARK_WEIGHT.indexOf(m.kind) > MARK_WEIGHT.indexOf(a.kind) ? m : a);
+			b.dataset.kind = b.mark.kind;
+			const text = g.marks.slice(0, 8).map((m) => `${clock(m.at, false)} ${m.text}`).join("\n") +
+				(g.marks.length > 8 ? `\n and ${g.marks.length - 8} more` : "");
+			if (b.title !== text) {
+				b.title = text;
+				b.setAttribute("aria-label", `${text}. Show the seconds before.`);
+			}
+			b.textContent = g.marks.length > 1 ? String(Math.min(g.marks.length, 99)) : MARK_SIGN[b.mark.kind] || "";
+			b.style.left = Math.max(0, Math.min(left + g.x, left + width)) + "px";
+		});
+	}
+
+	scaleOf(l) {
+		return (l.rate ? "rate " : "") + l.unit;
+	}
+
+	options() {
+		const scales = [...new Set(this.lines.map(this.scaleOf))];
 		const axes = [{
 			...axisStyle(), space: 90, size: 26,
 			values: (u, splits, axis, space, incr) => splits.map((s) => clock(s, incr < 1)),
 		}];
 		const scaleOpts = {x: {time: true, auto: false}};
 		scales.forEach((scale, i) => {
-			const line = this.lines.find((l) => scaleOf(l) === scale);
-			const floor = this.lines.filter((l) => scaleOf(l) === scale).every((l) => l.floor);
+			const line = this.lines.find((l) => this.scaleOf(l) === scale);
+			const floor = this.lines.filter((l) => this.scaleOf(l) === scale).every((l) => l.floor);
 			scaleOpts[scale] = {
 				range: (u, min, max) => this.span(min, max, floor),
 			};
@@ -122,23 +222,29 @@ export class TimePlot {
 				...(line.unit === "bytes" ? {incrs: BINARY} : {}),
 			});
 		});
-		this.plot = new uPlot({
+		const stroke = (l) => l.weight === "thin" ? css("--s7") + "70" : color(l.slot);
+		return {
 			...this.size(),
-			padding: [10, scales.length > 1 ? 0 : 32, 0, 0],
+			padding: [this.strip ? 24 : 10, scales.length > 1 ? 0 : 32, 0, 0],
 			ms: 1e-3,
 			legend: {show: false},
 			cursor: {
 				y: false, drag: {x: true, y: false, setScale: false},
-				points: {size: 6, fill: (u, i) => color(this.lines[i - 1].slot)},
+				points: {size: 6, fill: (u, i) => stroke(this.lines[i - 1])},
 			},
 			scales: scaleOpts,
 			axes,
 			series: [{}, ...this.lines.map((l) => ({
-				label: l.key, scale: scaleOf(l), stroke: color(l.slot), width: 1.5,
-				dash: l.dash, spanGaps: true, points: {show: false},
+				label: l.key, scale: this.scaleOf(l), stroke: stroke(l),
+				width: {thin: 1, bold: 2.5}[l.weight] || 1.5,
+				dash: l.dash, spanGaps: l.gaps !== true, points: {show: false},
 			}))],
 			hooks: {
-				setCursor: [(u) => this.onCursor(u.cursor.idx, u.cursor.idxs)],
+				draw: [(u) => this.drawMarks(u)],
+				setCursor: [(u) => {
+					this.onCursor(u.cursor.idx, u.cursor.idxs);
+					followCursor(this, u);
+				}],
 				setSelect: [(u) => {
 					if (u.select.width < 4)
 						return;
@@ -147,10 +253,18 @@ export class TimePlot {
 					              u.posToVal(u.select.left + u.select.width, "x")];
 					u.setSelect({left: 0, width: 0, top: 0, height: 0}, false);
 					u.setScale("x", {min: this.range[0], max: this.range[1]});
-					this.onZoom();
+					this.onZoom(this.range[0], this.range[1]);
 				}],
 			},
-		}, this.data, this.root);
+		};
+	}
+
+	rebuild() {
+		this.plot?.destroy();
+		this.plot = null;
+		if (!this.lines.length || !this.root.clientWidth)
+			return;
+		this.plot = new uPlot(this.options(), this.data, this.root);
 		this.plot.setScale("x", {min: this.range[0], max: this.range[1]});
 	}
 

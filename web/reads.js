@@ -11,7 +11,7 @@ let app; // {status}: the last answer of the collector, or null
 const reads = {plot: null, past: [], workers: 0};
 
 async function askReads() {
-	if (state.tab !== "reads")
+	if (state.tab !== "health")
 		return;
 	const a = await get("latency");
 	link.ok();

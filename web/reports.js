@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // reports.js - the view of reports of network devices and kernels: the account, the stores and their load,
 // the translators, and queries. The tab is shown if the collector serves stores.
-import {$, el, emptyState, fillTable, num, put, title} from "./dom.js";
+import {$, el, emptyState, fillTable, num, pickRows, put, title} from "./dom.js";
 import {age, bytes, grouped, many, number} from "./format.js";
 import {Poller, Problem, get, link, send} from "./server.js";
 
@@ -295,8 +295,8 @@ export function soon() {
 
 export function start(hooks) {
 	app = hooks;
-	$("dta-stores").tBodies[0].addEventListener("click", (e) => {
-		store = e.target.closest("tr")?.dataset.store || store;
+	pickRows($("dta-stores"), (row) => {
+		store = row.dataset.store;
 		put($("dta-answer"), "");
 		soon();
 	});

@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// series.js - the plot of the selected series, and its legend.
+// series.js - the plot of the selected series, or of what group.js and heat.js make of the last of them, and its legend.
 import {$, el, put, title} from "./dom.js";
 import {clock, labelText, number, rate, seconds, toNumber, trimmed, unitOf, withUnit} from "./format.js";
+import * as group from "./group.js";
+import {HeatPlot} from "./heat.js";
 import {COLORS, TimePlot, color, rates} from "./plot.js";
+import * as save from "./save.js";
 import {Poller, Problem, get, link} from "./server.js";
 import {state, writeHash} from "./state.js";
+import * as time from "./time.js";
 
 let app; // hooks of app.js: {known, observe, podName, drawMetrics}
 
 const slots = new Map(); // id -> colour
 const histograms = new Map(); // id -> {snapshots, points} of quantiles
-let lastHistory = null;
+let lastHistory = null, lastGroup = null, lastHeat = null, asked = "";
 const QUANTILES = [["p50", 0.5, undefined], ["p90", 0.9, [6, 3]], ["p99", 0.99, [2, 3]]];
 
 export const slotOf = (id) => state.series.includes(id) ? slots.get(id) ?? -1 : -1;
@@ -47,28 +51,83 @@ export function plotChanged() {
 	$("plots").hidden = !state.series.length;
 	if (!state.series.length) {
 		timePlot.destroy();
-		lastHistory = null;
+		heatPlot.destroy();
+		lastHistory = lastGroup = lastHeat = null;
+		asked = "";
 		setPaused(false);
 	}
+	drawView();
 	drawLegend();
 	app.drawMetrics();
 	selectedPoller.soon();
 	historyPoller.soon();
 }
 
-export const timePlot = new TimePlot($("plot"), {
-	onZoom: () => setPaused(true),
+const onPlot = {
+	onZoom: (from, to) => time.go(from, to),
 	onCursor: (index) => drawLegend(index),
-});
+	onMark: (mark) => time.before(mark),
+};
+export const timePlot = new TimePlot($("plot"), onPlot);
+const heatPlot = new HeatPlot($("heat"), onPlot);
 
 export function setPaused(on) {
-	if (state.paused && !on)
-		timePlot.unzoom();
-	state.paused = on;
-	$("pause").setAttribute("aria-pressed", on);
-	put($("pause"), on ? "Resume" : "Pause");
-	if (!on)
-		historyPoller.soon();
+	if (on) {
+		time.pause();
+		asked = question(); // what is shown is all that is wanted
+	} else if (state.paused)
+		time.live();
+}
+
+// The range is another one: what is there is shown until the answer comes.
+function rangeChanged() {
+	timePlot.unzoom();
+	heatPlot.unzoom();
+	redraw();
+	historyPoller.soon();
+}
+
+// ---- views: one by one, grouped, siblings, heat map. The last selected series is what they are about.
+
+const about = () => app.known.get(state.series[state.series.length - 1]);
+
+function viewOf() {
+	const kind = about()?.meta?.kind;
+	return state.view === "heat" && kind && kind !== "histogram" || ["info", "stateset"].includes(kind) ? "lines" : state.view;
+}
+
+function drawView() {
+	const view = viewOf(), meta = about()?.meta;
+	for (const b of $("plot-views").children)
+		b.setAttribute("aria-pressed", b.dataset.view === view);
+	$("plot-views").querySelector("[data-view=heat]").hidden = !!meta && meta.kind !== "histogram";
+	$("plot").hidden = view === "heat";
+	$("heat").hidden = view !== "heat";
+	$("heat-legend").hidden = view !== "heat";
+	$("modes").hidden = view !== "lines";
+	group.drawControls(meta);
+}
+
+$("plot-views").addEventListener("click", (e) => {
+	const view = e.target.closest("[data-view]")?.dataset.view;
+	if (!view)
+		return;
+	state.view = view;
+	writeHash();
+	timePlot.unzoom();
+	drawView();
+	redraw();
+	historyPoller.soon();
+});
+
+function redraw() {
+	const view = viewOf();
+	if (view === "heat")
+		drawHeat();
+	else if (view === "lines")
+		drawPlot();
+	else
+		drawGroup();
 }
 
 // Keeps the selected series known when the list shows others.
@@ -90,6 +149,7 @@ async function askSelected() {
 		else if (!there.has(id))
 			app.known.set(id, {spark: [], ...k, gone: true, seen: a.time});
 	}
+	drawView();
 	drawLegend();
 }
 
@@ -136,34 +196,91 @@ function trackHistogram(s, time) {
 
 const isQuantiles = (meta) => meta?.kind === "histogram" && state.histogram === "quantiles";
 
+// Few enough for a long range, and more than there are pixels.
+const POINTS = 6000;
+
+function pointsFor(lines) {
+	const wide = Math.round($("plot").parentElement.clientWidth * 1.5);
+	return Math.max(200, Math.min(2000, wide, Math.floor(POINTS / lines)));
+}
+
+// What an answer is about. Of a range that stands still, one is enough.
+const question = () => JSON.stringify([state.series, viewOf(), state.from, state.to, state.window, state.by, state.fn,
+                                       state.histogram, about()?.meta?.name]);
+
 async function askHistory() {
-	if (!state.series.length || state.paused)
+	const q = question();
+	if (!state.series.length || state.from && q === asked)
 		return;
-	const width = Math.max(200, Math.min(2000, Math.round($("plot").clientWidth * 1.5)));
-	const asked = state.series.join(), wanted = state.series.filter((id) => isQuantiles(app.known.get(id)?.meta));
-	let a;
+	const view = viewOf();
+	let answer;
 	try {
-		const [h, b] = await Promise.all([
-			// A rate needs a point before the first one.
-			get("history", {series: asked, points: width, last: Math.ceil(state.window * 1050) + "ms"}),
-			wanted.length ? get("buckets", {series: wanted.join()}) : null,
-		]);
-		a = h;
-		for (const s of b?.series || [])
-			if (s.buckets)
-				trackHistogram(s, b.time);
+		answer = await (view === "heat" ? askHeat() : view === "lines" ? askLines() : askGroup());
 	} catch (e) {
 		if (!(e instanceof Problem) || !e.status)
 			throw e;
-		a = {series: [], from: 0, to: 0, missing: e.message};
+		answer = {missing: e.message};
 	}
 	link.ok();
-	if (asked !== state.series.join() || state.paused)
+	if (q !== question())
 		return;
-	for (const s of a.series)
+	asked = q;
+	if (view === "heat")
+		lastHeat = answer;
+	else if (view === "lines")
+		lastHistory = {series: [], from: 0, to: 0, ...answer};
+	else
+		lastGroup = answer;
+	redraw();
+}
+
+// Short and live, quantiles are of half a second; otherwise of what the collector has kept.
+const isTracked = () => !state.from && state.window <= 10;
+
+async function askLines() {
+	const wanted = state.series.filter((id) => isQuantiles(app.known.get(id)?.meta));
+	const [h, b, ...maps] = await Promise.all([
+		// A rate needs a point before the first one.
+		get("history", {series: state.series.join(), points: pointsFor(state.series.length), ...time.params(0.05)}),
+		wanted.length && isTracked() ? get("buckets", {series: wanted.join()}) : null,
+		...isTracked() ? [] : wanted.map((id) => get("heat", {series: id, columns: 400, ...time.params()})
+			.then((map) => [id, map], () => null)),
+	]);
+	for (const s of b?.series || [])
+		if (s.buckets)
+			trackHistogram(s, b.time);
+	for (const [id, map] of maps.filter(Boolean))
+		takeQuantiles(id, map);
+	for (const s of h.series)
 		s.v = (s.v || []).map(toNumber);
-	lastHistory = a;
-	drawPlot();
+	return h;
+}
+
+// Quantiles of each column of a heat map.
+function takeQuantiles(id, map) {
+	const bounds = map.bounds.map(toNumber), h = {snapshots: [], t: [], v: QUANTILES.map(() => [])};
+	for (const [t, counts] of map.columns) {
+		const total = counts.reduce((a, b) => a + b, 0);
+		const buckets = counts.map((n, i) => [i ? bounds[i - 1] : map.low ?? -Infinity, bounds[i], n]);
+		h.t.push(t);
+		QUANTILES.forEach(([, q], i) => h.v[i].push(total ? quantile(buckets, total, map.exponential, q) : null));
+	}
+	histograms.set(id, h);
+}
+
+async function askGroup() {
+	const of = about();
+	if (!of?.meta)
+		return {waiting: true};
+	return group.ask(of, Math.min(600, pointsFor(8)));
+}
+
+async function askHeat() {
+	const id = state.series[state.series.length - 1];
+	const map = await get("heat", {series: id, columns: Math.max(60, Math.min(300, Math.round($("heat").clientWidth / 3) || 300)),
+	                               ...time.params()});
+	map.bounds = map.bounds.map(toNumber);
+	return map;
 }
 
 // Interval of a rate: as short as the plot resolves, but at least sixteen events.
@@ -176,7 +293,7 @@ function rateStep(s) {
 	let events = s.decimated ? Infinity : changes;
 	if (Number.isInteger(total) && total >= 0)
 		events = Math.min(events, total);
-	return state.window / ([250, 125, 50].find((n) => events >= 16 * n) ?? 25);
+	return time.length() / ([250, 125, 50].find((n) => events >= 16 * n) ?? 25);
 }
 
 export function drawPlot() {
@@ -219,13 +336,12 @@ export function drawPlot() {
 	if (!any)
 		put(note, a.missing || a.series.every((s) => s.error) ? "These series no longer exist: their pods have expired." :
 			recorded ? "Waiting for a second point …" : whyNoHistory());
-	const to = a.to || Date.now() / 1000;
-	timePlot.draw(lines.filter((l) => l.t.length), to - state.window, to);
+	const first = Math.min(...a.series.map((s) => s.t?.[0] ?? Infinity));
+	timePlot.draw(lines.filter((l) => l.t.length), ...time.show(a.to || Date.now() / 1000, Number.isFinite(first) ? first : 0));
 	$("plot").dataset.points = lines.reduce((n, l) => n + l.t.length, 0);
 	put($("plot-status"), any ? `${number(recorded)} values recorded` +
 	    (decimated ? `, ${number(drawn)} used: lowest and highest per step` : ", all used") +
-	    (steps.size ? `; rates over ${[...steps].sort((x, y) => x - y).map((x) => trimmed(seconds(x))).join(", ")}` : "") +
-	    (timePlot.zoomed ? " · zoomed: Resume continues" : "") : "");
+	    (steps.size ? `; rates over ${[...steps].sort((x, y) => x - y).map((x) => trimmed(seconds(x))).join(", ")}` : "") : "");
 	drawLegend();
 }
 
@@ -238,44 +354,95 @@ function whyNoHistory() {
 	return "No history in this window: it is disabled, or its memory is full.";
 }
 
-export function drawLegend(cursor) {
-	const root = $("legend"), plot = timePlot;
-	while (root.children.length > state.series.length)
-		root.lastChild.remove();
-	state.series.forEach((id, i) => {
-		let item = root.children[i];
-		if (!item) {
-			item = el("li");
-			item.parts = {mark: el("i"), name: el("span", "name"), pod: el("span", "pod"), labels: el("span", "labels"),
-			              value: el("span", "num"), remove: el("button", "remove", "✕")};
-			item.parts.remove.type = "button";
-			item.parts.remove.addEventListener("click", () => togglePlot(item.dataset.id));
-			const text = el("span", "what");
-			const second = el("span", "second");
-			second.append(item.parts.labels, item.parts.pod);
-			text.append(item.parts.name, second);
-			item.append(item.parts.mark, text, item.parts.value, item.parts.remove);
-			root.append(item);
-		}
-		const k = app.known.get(id), meta = k?.meta, p = item.parts;
-		item.dataset.id = id;
-		p.mark.style.background = color(slots.get(id));
-		const labels = meta ? labelText(meta.labels) : "";
-		put(p.name, meta ? meta.name : id);
-		put(p.labels, labels);
-		title(item, meta ? `${meta.name}{${labels}}\n${meta.help}` : id);
-		put(p.pod, k?.gone ? "expired" : k?.pod ? `${app.podName(k.pod)} ${k.pod.pid}` + (k.pod.state === "live" ? "" : ` · ${k.pod.state}`) : "");
-		p.pod.dataset.state = k?.gone ? "dead" : k?.pod?.state || "";
-		p.remove.setAttribute("aria-label", `Remove ${meta?.name || id} from the plot`);
-		const lines = plot.lines.map((l, n) => [l, n]).filter(([l]) => l.id === id);
-		put(p.value, lines.map(([l, n]) => {
-			const v = cursor === null || cursor === undefined ? lastOf(l.v) : plot.valueAt(n, cursor);
-			const text = v === null ? "–" : l.rate ? rate(v, l.unit) : withUnit(v, l.unit);
-			return l.part ? `${l.part} ${text}` : text;
-		}).join("\n"));
+function drawGroup() {
+	const a = lastGroup, note = $("plot-empty");
+	if (!a || a.waiting)
+		return;
+	const lines = a.missing ? [] : group.lines(a).filter((l) => l.v.some((v) => v !== null));
+	timePlot.draw(lines, ...time.show(a.time || Date.now() / 1000, 0));
+	$("plot").dataset.points = lines.reduce((n, l) => n + l.t.length, 0);
+	note.hidden = lines.length > 0;
+	put(note, a.missing || a.groups.find((g) => g.error)?.error || "No values in this time.");
+	put($("plot-status"), a.missing ? "" : group.statusOf(a));
+	drawLegend();
+}
+
+function drawHeat() {
+	const a = lastHeat, note = $("plot-empty");
+	if (!a)
+		return;
+	if (!a.missing)
+		heatPlot.drawHeat(a, ...time.show(a.time, 0));
+	$("heat").dataset.cells = a.missing ? 0 : a.columns.reduce((n, [, c]) => n + c.filter(Boolean).length, 0);
+	note.hidden = !a.missing && a.bounds.length > 0;
+	put(note, a.missing || (a.kept ? "No observations in this time." : "No history of buckets: it is disabled, or its memory is full."));
+	drawLegend();
+}
+
+// What the legend lists: {id, name, second, state, title, weight, removable}.
+function entries() {
+	const view = viewOf();
+	if (view === "group" || view === "siblings")
+		return [...timePlot.lines].reverse().map((l) => ({
+			id: l.id, slot: l.slot, name: l.name || l.id, second: `${l.series} ${l.series === 1 ? "series" : "series together"}`,
+			state: "", weight: l.weight, removable: false,
+			title: Object.entries(l.labels || {}).map(([k, v]) => `${k}="${v}"`).join(" ") || "all series",
+		}));
+	const ids = view === "heat" ? state.series.slice(-1) : state.series;
+	return ids.map((id) => {
+		const k = app.known.get(id), meta = k?.meta, labels = meta ? labelText(meta.labels) : "";
+		return {
+			id, slot: slots.get(id), name: meta?.name || id, labels, removable: true, state: k?.gone ? "dead" : k?.pod?.state || "",
+			second: k?.gone ? "expired" : k?.pod ? `${app.podName(k.pod)} ${k.pod.pid}` + (k.pod.state === "live" ? "" : ` · ${k.pod.state}`) : "",
+			title: meta ? `${meta.name}{${labels}}` : id, help: meta?.help || "", weight: "",
+		};
 	});
+}
+
+function makeEntry() {
+	const item = el("li");
+	item.parts = {mark: el("i"), name: el("span", "name"), pod: el("span", "pod"), labels: el("span", "labels"),
+	              value: el("span", "num"), remove: el("button", "remove", "✕")};
+	item.parts.remove.type = "button";
+	item.parts.remove.addEventListener("click", () => togglePlot(item.dataset.id));
+	const text = el("span", "what"), second = el("span", "second");
+	second.append(item.parts.labels, item.parts.pod);
+	text.append(item.parts.name, second);
+	item.append(item.parts.mark, text, item.parts.value, item.parts.remove);
+	return item;
+}
+
+function valueText(id, cursor) {
+	return timePlot.lines.map((l, n) => [l, n]).filter(([l]) => l.id === id).map(([l, n]) => {
+		const v = cursor === null || cursor === undefined ? lastOf(l.v) : timePlot.valueAt(n, cursor);
+		const text = v === null ? "–" : l.rate ? rate(v, l.unit) : withUnit(v, l.unit);
+		return l.part ? `${l.part} ${text}` : text;
+	}).join("\n");
+}
+
+export function drawLegend(cursor) {
+	const root = $("legend"), list = entries(), heat = viewOf() === "heat";
+	while (root.children.length > list.length)
+		root.lastChild.remove();
+	list.forEach((e, i) => {
+		const item = root.children[i] || root.appendChild(makeEntry()), p = item.parts;
+		item.dataset.id = e.id;
+		item.className = [e.weight, e.removable ? "" : "plain"].join(" ").trim();
+		p.mark.style.background = e.weight === "thin" ? "var(--s7)" : color(e.slot);
+		p.mark.hidden = heat;
+		put(p.name, e.name);
+		put(p.labels, e.labels || "");
+		put(p.pod, e.second);
+		p.pod.dataset.state = e.state;
+		title(item, [e.title, e.help].filter(Boolean).join("\n"));
+		p.remove.hidden = !e.removable;
+		p.remove.setAttribute("aria-label", `Remove ${e.name} from the plot`);
+		put(p.value, heat ? "" : valueText(e.id, cursor));
+	});
+	if (heat)
+		put($("plot-status"), heatPlot.map ? heatPlot.under()?.text || `steps of ${heatPlot.map.step_seconds} s; point at a cell for its values` : "");
 	const any = state.series.some((id) => app.known.get(id)?.meta?.kind === "histogram");
-	$("histogram-modes").hidden = !any;
+	$("histogram-modes").hidden = !any || viewOf() !== "lines";
 }
 
 function lastOf(v) {
@@ -285,9 +452,34 @@ function lastOf(v) {
 	return null;
 }
 
+// What save.js takes elsewhere.
+function whatIsShown() {
+	const view = viewOf(), list = new Map(entries().map((e) => [e.id, e]));
+	const pairsOf = (k) => Object.entries({service: k.pod?.service || "", pod: k.pod?.pod || "", ...k.meta.labels})
+		.filter(([, v]) => v).map(([key, v]) => [key, "=", v]);
+	const known = state.series.map((id) => app.known.get(id)).filter((k) => k?.meta);
+	const q = ["group", "siblings"].includes(view) && about()?.meta ? group.question(about()) : null;
+	return {
+		plot: timePlot, heat: view === "heat" ? heatPlot : null, entries: list,
+		questions: q ? [{
+			meta: about().meta, fn: q.fn, by: q.by ? q.by.split(",") : [],
+			pairs: (q.match || []).map((m) => [m.slice(0, m.indexOf("=")), "=", m.slice(m.indexOf("=") + 1)]),
+		}] : known.flatMap((k) => isQuantiles(k.meta) || view === "heat" ? ["p50", "p90", "p99"].map((fn) =>
+			({meta: k.meta, pairs: pairsOf(k), fn, by: []})) : [{meta: k.meta, pairs: pairsOf(k), fn: "", by: []}]),
+	};
+}
+
 const selectedPoller = new Poller(askSelected, () => 1000);
-export const historyPoller = new Poller(askHistory, () => state.window > 10 ? 500 : 200);
+// A long range moves slowly.
+export const historyPoller = new Poller(askHistory, () => state.from ? 1000 : viewOf() !== "lines" ? 1000 :
+	state.window <= 10 ? 200 : state.window <= 60 ? 500 : state.window <= 900 ? 2000 : 5000);
 
 export function start(knows) {
 	app = knows;
+	group.start(() => {
+		group.drawControls(about()?.meta);
+		historyPoller.soon();
+	});
+	time.start(rangeChanged);
+	save.start(whatIsShown);
 }

@@ -2,28 +2,38 @@
 // state.js - the state of the page, which is kept in the fragment of its address.
 import {COLORS} from "./plot.js";
 
-export const TABS = ["metrics", "pods", "flows", "reports", "anomalies", "traces", "hosts", "reads"];
-const WINDOWS = [1, 10, 60];
+// In the order of the page.
+export const TABS = ["services", "map", "metrics", "pods", "flows", "anomalies", "cause", "traces", "reports", "health"];
+export const WINDOWS = [1, 10, 60, 300, 900, 3600, 86400]; // the last: all that there is
+export const VIEWS = ["lines", "group", "siblings", "heat"];
+export const FUNCTIONS = ["sum", "rate", "avg", "max", "min", "p50", "p75", "p90", "p95", "p99"];
 
 export const state = {
-	tab: "metrics", q: "", kind: "", pod: "", pq: "", podState: "",
+	tab: "services", sq: "", q: "", kind: "", pod: "", pq: "", podState: "",
 	series: [],         // ids on the plot, at most COLORS
 	window: 10, mode: "rate", histogram: "quantiles", paused: false,
-	anomaly: "",        // instance of the pod whose score is shown
+	anomaly: "",        // the one whose cause is shown: INSTANCE@BEGIN, or INSTANCE for its pod's latest
 	fq: "", flowState: "", sort: "rate", // connections
 	trace: "",          // id of the trace whose spans are shown
+	all: false,         // metrics without a change, too
+	from: 0, to: 0,     // range of the plots in seconds; 0: the last window, live
+	view: "lines", by: ["pod"], fn: "", // fn: "" is what suits the metric
 };
 
 export function readHash() {
 	const p = new URLSearchParams(location.hash.slice(1));
 	const one = (key, allowed, otherwise) => allowed.includes(p.get(key)) ? p.get(key) : otherwise;
-	state.tab = one("tab", TABS, "metrics");
+	state.tab = one("tab", TABS, "services");
+	state.sq = (p.get("sq") || "").slice(0, 200);
 	state.q = (p.get("q") || "").slice(0, 200);
 	state.kind = one("kind", ["counter", "gauge", "histogram", "stateset", "info"], "");
 	state.pod = /^[0-9a-f]{1,16}$/i.test(p.get("pod") || "") ? p.get("pod") : "";
 	state.pq = (p.get("pq") || "").slice(0, 200);
 	state.podState = one("state", ["live", "dead", "closed", "stale", "dropped"], "");
-	state.anomaly = /^[0-9a-f]{16}$/.test(p.get("anomaly") || "") ? p.get("anomaly") : "";
+	state.anomaly = /^[0-9a-f]{16}(@\d{1,12}(\.\d{1,6})?)?$/.test(p.get("anomaly") || "") ? p.get("anomaly") : "";
+	if (state.tab === "anomalies" && state.anomaly) // as alerts link to it
+		state.tab = "cause";
+	state.all = p.get("all") === "1";
 	state.trace = /^[0-9a-f]{32}$/.test(p.get("trace") || "") ? p.get("trace") : "";
 	state.fq = (p.get("fq") || "").slice(0, 200);
 	state.flowState = one("flow", ["open", "closed", "listen"], "");
@@ -31,6 +41,14 @@ export function readHash() {
 	state.window = Number(one("window", WINDOWS.map(String), "10"));
 	state.mode = one("mode", ["rate", "raw"], "rate");
 	state.histogram = one("histogram", ["quantiles", "count"], "quantiles");
+	const from = Number(p.get("from")), to = Number(p.get("to"));
+	const absolute = from > 0 && to > from && to - from <= 86400 && to < 1e11;
+	state.from = absolute ? from : 0;
+	state.to = absolute ? to : 0;
+	state.paused = absolute;
+	state.view = one("view", VIEWS, "lines");
+	state.by = (p.get("by") ?? "pod").split(",").filter((l) => /^[A-Za-z_][\w.]{0,99}$/.test(l)).slice(0, 8);
+	state.fn = one("fn", FUNCTIONS, "");
 	state.series = [...new Set((p.get("series") || "").split(",")
 		.filter((id) => /^[0-9a-f]{16}\/\d{1,10}$/.test(id)))].slice(0, COLORS);
 }
@@ -41,13 +59,15 @@ export function writeHash() {
 		if (value !== otherwise)
 			p.set(key, value);
 	};
-	add("tab", state.tab, "metrics");
+	add("tab", state.tab, "services");
+	add("sq", state.sq, "");
 	add("q", state.q, "");
 	add("kind", state.kind, "");
 	add("pod", state.pod, "");
 	add("pq", state.pq, "");
 	add("state", state.podState, "");
-	add("anomaly", state.anomaly, "");
+	add("anomaly", state.tab === "cause" ? state.anomaly : "", "");
+	add("all", state.all ? "1" : "", "");
 	add("trace", state.trace, "");
 	add("fq", state.fq, "");
 	add("flow", state.flowState, "");
@@ -56,7 +76,12 @@ export function writeHash() {
 	add("mode", state.mode, "rate");
 	add("histogram", state.histogram, "quantiles");
 	add("series", state.series.join(","), "");
-	const hash = p.toString().replaceAll("%2F", "/").replaceAll("%2C", ",");
+	add("from", state.from && state.from.toFixed(3), 0);
+	add("to", state.to && state.to.toFixed(3), 0);
+	add("view", state.view, "lines");
+	add("by", state.by.join(","), "pod");
+	add("fn", state.fn, "");
+	const hash = p.toString().replaceAll("%2F", "/").replaceAll("%2C", ",").replaceAll("%40", "@");
 	if (location.hash.slice(1) !== hash)
 		history.replaceState(null, "", hash ? "#" + hash : location.pathname + location.search);
 }

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // traces.js - the kept traces: a list, and the spans of one of them over time. The tab is shown once
 // the collector has seen a trace.
-import {$, el, emptyState, fillTable, num, put, title} from "./dom.js";
+import {$, el, emptyState, fillTable, num, pickRows, put} from "./dom.js";
 import {bytes, clock, dateTime, grouped, many, seconds} from "./format.js";
 import {Poller, Problem, get, link} from "./server.js";
+import {waterfall} from "./waterfall.js";
 
 const LISTS = () => app.state.tab === "traces" ? 1000 : 5000, ONE = () => 2000;
-const REASONS = {error: "bad", slow: "warn", verdict: "warn", head: "idle"};
-const WHY = {error: "a span failed", slow: "far slower than other traces with this root",
+export const REASONS = {error: "bad", slow: "warn", verdict: "warn", head: "idle"};
+export const WHY = {error: "a span failed", slow: "far slower than other traces with this root",
              verdict: "a pod involved was anomalous", head: "sampled at random"};
 
 let app = null; // {state, picked}
@@ -59,48 +60,6 @@ async function askTraces() {
 
 // ---- the spans of one ----------------------------------------------------------------------------------
 
-// Depth first; children and roots in the order of their start.
-function inOrder(spans) {
-	const ids = new Set(spans.map((s) => s.span_id)), children = new Map(), out = [];
-	for (const s of spans) {
-		const key = ids.has(s.parent_id) && s.parent_id !== s.span_id ? s.parent_id : "";
-		children.set(key, [...(children.get(key) || []), s]);
-	}
-	const todo = (children.get("") || []).map((s) => [s, 0]).reverse(), done = new Set();
-	while (todo.length) {
-		const [s, depth] = todo.pop();
-		if (done.has(s))
-			continue;
-		done.add(s);
-		out.push([s, depth]);
-		for (const child of (children.get(s.span_id) || []).reverse())
-			todo.push([child, depth + 1]);
-	}
-	return [...out, ...spans.filter((s) => !done.has(s)).map((s) => [s, 0])]; // cyclic parents
-}
-
-function drawWaterfall(t) {
-	const start = Math.min(...t.spans.map((s) => s.start)), services = [];
-	const end = Math.max(...t.spans.map((s) => s.start + s.duration_seconds)), whole = end - start || 1e-9;
-	$("waterfall").replaceChildren(...inOrder(t.spans).map(([s, depth]) => {
-		const row = el("div", "span"), name = el("span", "span-name"), track = el("span", "span-track"), bar = el("i");
-		if (!services.includes(s.service))
-			services.push(s.service);
-		name.style.paddingLeft = `${depth * 14}px`;
-		name.append(el("b", "", s.service), ` ${s.name}`);
-		bar.className = s.status === "error" ? "error" : `s${services.indexOf(s.service) % 8}`;
-		bar.style.left = `${(s.start - start) / whole * 100}%`;
-		bar.style.width = `${Math.max(0.2, s.duration_seconds / whole * 100)}%`;
-		track.append(bar);
-		row.append(name, track, el("span", "span-time", seconds(s.duration_seconds)));
-		row.dataset.span = s.span_id;
-		title(row, [`${s.kind} in ${s.pod}, ${seconds(s.start - start)} after the start`,
-		            s.message && `${s.status}: ${s.message}`,
-		            ...Object.entries(s.attributes).map(([k, v]) => `${k} = ${v}`)].filter(Boolean).join("\n"));
-		return row;
-	}));
-}
-
 async function askOne() {
 	const id = app.state.trace, panel = $("trace-panel");
 	if (app.state.tab !== "traces")
@@ -125,7 +84,7 @@ async function askOne() {
 		(t.orphans ? `, ${grouped(t.orphans)} without parent` : "") : "no longer kept");
 	const now = `${id} ${t ? t.spans.length : 0}`;
 	if (now !== shown && t && t.spans.length)
-		drawWaterfall(t);
+		waterfall($("waterfall"), t);
 	else if (now !== shown)
 		$("waterfall").replaceChildren();
 	shown = now;
@@ -140,10 +99,7 @@ export function soon() {
 
 export function start(hooks) {
 	app = hooks;
-	$("traces").tBodies[0].addEventListener("click", (e) => {
-		const row = e.target.closest("tr");
-		if (!row)
-			return;
+	pickRows($("traces"), (row) => {
 		app.state.trace = app.state.trace === row.dataset.trace ? "" : row.dataset.trace;
 		app.picked();
 		soon();

@@ -42,19 +42,19 @@ enum sl_layer {
  * A histogram is eight plain lines: 56 cells.
  *
  *   0  sum, ns
- *   1  observations <= 64 ns
- *   2..54  observations of bucket 13 .. 65: base^(i-1) < x <= base^i ns with base = 2^(1/2)
- *   55 observations above the last bucket, 6.07 s
+ *   1  observations <= 2^-24 s, 59.6 ns
+ *   2..54  observations of bucket -47 .. 5: base^(i-1) < x <= base^i s with base = 2^(1/2)
+ *   55 observations above the last bucket, 5.66 s
  *
  * Buckets, and their numbers, are those of SL_KIND_HISTOGRAM_EXP of scale 1 and of Prometheus'
- * native histograms of schema 1, in nanoseconds.
+ * native histograms of schema 1, in seconds: bounds at powers of two of ns are none in seconds.
  */
 #define SL_LAYER_SCALE	      1
 #define SL_LAYER_CELLS	      56
 #define SL_LAYER_SUM	      0
 #define SL_LAYER_ZERO	      1
 #define SL_LAYER_BUCKETS      2
-#define SL_LAYER_FIRST	      13 /* number of the first bucket; 64 ns = 2^6 is the bound below */
+#define SL_LAYER_FIRST	      (-47) /* number of the first bucket; 2^-24 s is the bound below */
 #define SL_LAYER_BUCKET_COUNT 53
 #define SL_LAYER_OVER	      55
 

@@ -28,11 +28,11 @@
 
 /*
  * Time in the run queue: an exponential histogram of scale 1. Bucket i holds waits above
- * 2^((i + FIRST - 1) / 2) ns up to 2^((i + FIRST) / 2) ns; the first and the last also hold all
+ * 2^((i + FIRST - 1) / 2) s up to 2^((i + FIRST) / 2) s; the first and the last also hold all
  * waits below and above.
  */
-#define SL_CPU_BUCKETS	    56 /* eight lines of seven */
-#define SL_CPU_BUCKET_FIRST 17 /* above 2^8 ns; the last ends at 2^36 */
+#define SL_CPU_BUCKETS	    56	  /* eight lines of seven */
+#define SL_CPU_BUCKET_FIRST (-43) /* above 2^-22 s, 238 ns; the last ends at 2^6 */
 #define SL_CPU_WAIT_LINES   (SL_CPU_BUCKETS / 7)
 
 enum sl_cpu_slot_state {

@@ -36,7 +36,7 @@ void api_verdict(struct base_json *j, const struct act_pod_verdict *v)
 	base_json_end(j, '}');
 }
 
-static void anomaly(struct base_json *j, const struct act_anomaly *a)
+void api_anomaly(struct base_json *j, const struct act_anomaly *a)
 {
 	char trace[2 * ACT_TRACE_ID_BYTES + 1];
 
@@ -94,7 +94,7 @@ void api_get_anomalies(struct http_request *req, void *arg)
 	}
 	base_json_kbegin(l.j, "anomalies", '[');
 	for (size_t i = 0; i < n && api_item(&l); i++) {
-		anomaly(l.j, &found[i]);
+		api_anomaly(l.j, &found[i]);
 		api_item_end(&l);
 	}
 	base_json_end(l.j, ']');

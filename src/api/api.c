@@ -343,6 +343,9 @@ static const struct {
 	{"/api/v1/flows/top", api_get_flows_top},
 	{"/api/v1/layers", api_get_layers},
 	{"/api/v1/net", api_get_net},
+	{"/api/v1/group", api_get_group},
+	{"/api/v1/heat", api_get_heat},
+	{"/api/v1/marks", api_get_marks},
 };
 
 #define PARAMETERS_MAX 16
@@ -358,7 +361,7 @@ static bool add_parameter(void *arg, const char *key, const char *value)
 	struct api_parameters *p = arg;
 
 	(void)value;
-	if (!strcmp(key, "series"))
+	if (!strcmp(key, "series") || !strcmp(key, "match"))
 		return true;
 	for (size_t i = 0; i < p->n && !p->twice; i++)
 		if (!strcmp(p->key[i], key))
@@ -369,18 +372,22 @@ static bool add_parameter(void *arg, const char *key, const char *value)
 }
 
 /* Refuses a parameter that is given twice: no part of it may be ignored silently. */
-static void answer(struct http_request *req, void *collector)
+bool api_params_once(struct http_request *req)
 {
 	struct api_parameters p = {.n = 0};
 
 	http_query_each(req, add_parameter, &p);
-	if (p.twice || p.n > PARAMETERS_MAX) {
-		if (p.twice)
-			http_reply_error(req, 400, "%.40s: given more than once", p.twice);
-		else
-			http_reply_error(req, 400, "more than %d parameters", PARAMETERS_MAX);
+	if (p.twice)
+		http_reply_error(req, 400, "%.40s: given more than once", p.twice);
+	else if (p.n > PARAMETERS_MAX)
+		http_reply_error(req, 400, "more than %d parameters", PARAMETERS_MAX);
+	return !p.twice && p.n <= PARAMETERS_MAX;
+}
+
+static void answer(struct http_request *req, void *collector)
+{
+	if (!api_params_once(req))
 		return;
-	}
 	for (size_t i = 0; i < sizeof(routes) / sizeof(*routes); i++)
 		if (!strcmp(routes[i].path, http_path(req))) {
 			routes[i].handler(req, collector);

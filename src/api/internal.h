@@ -50,6 +50,7 @@ void api_item_end(struct api_list *l);
 
 /* ---- parameters: false, or -1, after a 400 ---- */
 
+bool api_params_once(struct http_request *req); /* each but "series" is given once */
 bool api_param_u64(struct http_request *req, const char *key, uint64_t min, uint64_t max,
 		   uint64_t *out); /* without the parameter, *out stays */
 bool api_param_terms(struct http_request *req, struct collect_terms *terms); /* q */
@@ -79,6 +80,7 @@ struct api_summary api_layer_summary(const uint64_t *cell); /* of a layer */
 /* "count", "mean", "p50", "p90" if asked for, "p99" */
 void api_summary(struct base_json *j, const struct api_summary *s, bool p90);
 void api_verdict(struct base_json *j, const struct act_pod_verdict *v); /* "verdict": {...} */
+void api_anomaly(struct base_json *j, const struct act_anomaly *a);	/* its members */
 
 /* ---- regions ---- */
 
@@ -101,9 +103,15 @@ const char *api_state_name(const struct collect_region_view *r);
 /* The terms that match its labels, its host or its instance. */
 uint32_t api_region_terms(const struct collect_terms *t, const struct collect_region_view *r);
 
-/* ---- endpoints: arg is the collector ---- */
+/* ---- endpoints: arg is the collector, except where it says otherwise ---- */
+
+struct api_services {
+	struct collect_services *services;
+	struct collect_tracer *tracer; /* or NULL */
+};
 
 void api_status_begin(void); /* starts the clock, forgets rates */
+int64_t api_status_begun_ns(void); /* CLOCK_REALTIME of that */
 void api_status_dta(void);   /* from now on the status says that /api/v1/dta exists */
 void api_get_status(struct http_request *req, void *arg);
 void api_get_hosts(struct http_request *req, void *arg);
@@ -124,7 +132,12 @@ void api_get_external_values(struct http_request *req, void *arg);
 void api_get_metrics(struct http_request *req, void *arg);
 void api_get_history(struct http_request *req, void *arg);
 void api_get_buckets(struct http_request *req, void *arg);
+void api_get_group(struct http_request *req, void *arg);
+void api_get_heat(struct http_request *req, void *arg);
+void api_get_marks(struct http_request *req, void *arg);
 void api_post_read(struct http_request *req, void *arg);
+void api_get_services(struct http_request *req, void *arg); /* arg: struct api_services */
+void api_get_map(struct http_request *req, void *arg);	    /* likewise */
 /* Adds the routes of Prometheus' API. 0 or -errno. */
 int api_prometheus_register(struct http *http, struct collect_collector *c);
 /* Adds the routes of the page: "/", its scripts, its style. 0 or -errno. */

@@ -9,12 +9,12 @@
 #include "base/base.h"
 #include "base/grow.h"
 #include "api/internal.h"
+#include "api/range.h"
 
 #define POINTS_DEFAULT	1000
 #define POINTS_MAX	10000
-#define RAW_POINTS_MAX	262144 /* per series, before decimation: 4 MiB */
+#define RAW_POINTS_MAX	262144 /* at once, before decimation: 4 MiB */
 #define LAST_DEFAULT_NS 10000000000ull
-#define LAST_MAX_NS	86400000000000ull
 
 /* ---- metrics ---- */
 
@@ -371,31 +371,71 @@ static void series_answer(struct http_request *req, struct collect_collector *c,
 /* ---- history ---- */
 
 struct history_query {
-	int64_t from_ns, to_ns;
+	struct api_range range;
 	uint64_t max; /* points per series */
-	struct collect_point *points;
+	uint64_t begun_ns;
+	struct collect_point *points; /* [RAW_POINTS_MAX + POINTS_MAX] */
+	struct collect_point *kept;   /* [POINTS_MAX] */
+
+	/* Of the series that is being read. */
+	uint64_t recorded;
+	bool clipped; /* there was no time for the oldest */
 };
+
+/*
+ * Reads a range in pieces, the newest first, each decimated with what is left of those after it:
+ * the lowest and the highest of a step are the same in whichever order they are found. Returns the
+ * number of points, or -ENOENT.
+ */
+static ssize_t read_range(struct collect_collector *c, struct collect_series_id id,
+			  struct history_query *q)
+{
+	struct collect_point *points = q->points, *kept = q->kept;
+	int64_t to_ns = q->range.to_ns;
+	size_t held = 0;
+	ssize_t raw;
+
+	q->recorded = 0;
+	q->clipped = false;
+	for (;;) {
+		size_t n;
+
+		raw = collect_collector_history(c, id.instance, id.metric, q->range.from_ns, to_ns,
+						points, RAW_POINTS_MAX);
+		if (raw < 0)
+			return raw;
+		for (n = (size_t)raw; n && points[n - 1].ns > to_ns;)
+			n--;
+		q->recorded += n;
+		memcpy(points + n, kept, held * sizeof(*kept));
+		to_ns = n ? points[0].ns - 1 : to_ns;
+		n += held;
+		if (q->recorded > q->max)
+			n = collect_decimate(points, n, q->range.from_ns, q->range.to_ns, q->max);
+		q->clipped = raw == RAW_POINTS_MAX && api_is_late(q->begun_ns);
+		if (raw < RAW_POINTS_MAX || q->clipped)
+			return (ssize_t)n;
+		held = n;
+		memcpy(kept, points, held * sizeof(*kept));
+	}
+}
 
 /* Writes one series. False: there is no such series. */
 static bool history_json(struct base_json *j, struct collect_collector *c,
 			 struct collect_series_id id, void *arg)
 {
-	const struct history_query *q = arg;
-	struct collect_point *points = q->points;
-	ssize_t raw = -ENOENT;
+	struct history_query *q = arg;
+	const struct collect_point *points = q->points;
+	ssize_t read = -ENOENT;
 	size_t n;
 
 	if (describe(j, c, id, false))
-		raw = collect_collector_history(c, id.instance, id.metric, q->from_ns, INT64_MAX,
-						points, RAW_POINTS_MAX);
-	if (raw < 0)
+		read = read_range(c, id, q);
+	if (read < 0)
 		return false;
-	/* Points read after to_ns belong to the next query. */
-	for (n = (size_t)raw; n && points[n - 1].ns > q->to_ns;)
-		n--;
-	base_put(j, KV("recorded", n), KV_BOOL("clipped", raw == RAW_POINTS_MAX),
-		 KV_BOOL("decimated", n > q->max));
-	n = collect_decimate(points, n, q->from_ns, q->to_ns, q->max);
+	n = (size_t)read;
+	base_put(j, KV("recorded", q->recorded), KV_BOOL("clipped", q->clipped),
+		 KV_BOOL("decimated", q->recorded > q->max));
 	base_put(j, KV("points", n));
 	base_json_kbegin(j, "t", '[');
 	for (size_t i = 0; i < n && !j->overflow; i++)
@@ -412,24 +452,18 @@ void api_get_history(struct http_request *req, void *arg)
 {
 	struct collect_series_id ids[API_SERIES_MAX];
 	int count = api_param_series(req, ids, true);
-	struct history_query q = {.to_ns = (int64_t)base_realtime_ns(), .max = POINTS_DEFAULT};
-	uint64_t last_ns = LAST_DEFAULT_NS;
-	const char *last = api_param_text(req, "last");
+	struct history_query q = {.begun_ns = base_now_ns(), .max = POINTS_DEFAULT};
 	struct api_answer *a;
 
-	if (count < 0 || !api_param_u64(req, "points", COLLECT_DECIMATE_MIN, POINTS_MAX, &q.max))
+	if (count < 0 || !api_param_u64(req, "points", COLLECT_DECIMATE_MIN, POINTS_MAX, &q.max) ||
+	    !api_param_range(req, LAST_DEFAULT_NS, &q.range))
 		return;
-	if (last && (base_parse_duration(last, &last_ns) || !last_ns || last_ns > LAST_MAX_NS)) {
-		http_reply_error(req, 400,
-				 "last=%.40s: not a duration up to 24h, as in 500ms, 10s, 5m",
-				 last);
-		return;
-	}
-	q.from_ns = q.to_ns - (int64_t)last_ns;
-	q.points = api_alloc(req, RAW_POINTS_MAX * sizeof(*q.points));
+	q.points = api_alloc(req, (RAW_POINTS_MAX + 2 * POINTS_MAX) * sizeof(*q.points));
+	q.kept = q.points ? q.points + RAW_POINTS_MAX + POINTS_MAX : NULL;
 	a = q.points ? api_answer(req) : NULL;
 	if (a) {
-		base_put(&a->json, KV_TIME("from", q.from_ns), KV_TIME("to", q.to_ns));
+		base_put(&a->json, KV_TIME("from", q.range.from_ns),
+			 KV_TIME("to", q.range.to_ns));
 		series_answer(req, arg, a, ids, count, history_json, &q);
 	}
 	free(q.points);

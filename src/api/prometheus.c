@@ -10,17 +10,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <jansson.h>
 
 #include "api/internal.h"
 #include "api/promql.h"
+#include "api/range.h"
 #include "base/base.h"
 #include "base/grow.h"
 #include "export/number.h"
-
-#define YEAR_9999 253402300799.0 /* s */
 
 static void refuse(struct http_request *req, int status, const char *type, const char *why)
 {
@@ -42,39 +40,13 @@ static void refuse_errno(struct http_request *req, int err, const char *why)
 
 /* ---- parameters ---- */
 
-/* Seconds, or RFC 3339 in UTC or with an offset. */
-static bool parse_time(const char *s, int64_t *ns)
-{
-	struct tm tm = {.tm_isdst = 0};
-	int hours, minutes;
-	char sign, *end;
-	double seconds = strtod(s, &end);
-
-	if (*s && !*end && isfinite(seconds) && fabs(seconds) < YEAR_9999) {
-		*ns = llround(seconds * 1e3) * 1000000;
-		return true;
-	}
-	end = strptime(s, "%Y-%m-%dT%H:%M:%S", &tm);
-	if (!end || tm.tm_year < 70 || tm.tm_year > 8099)
-		return false;
-	seconds = *end == '.' ? strtod(end, &end) : 0;
-	*ns = (int64_t)timegm(&tm) * 1000000000 + llround(seconds * 1e3) * 1000000;
-	if (!strcasecmp(end, "Z"))
-		return true;
-	if (sscanf(end, "%c%2d:%2d", &sign, &hours, &minutes) != 3 || strlen(end) != 6 ||
-	    (sign != '+' && sign != '-'))
-		return false;
-	*ns -= (sign == '+' ? 1 : -1) * (hours * 60ll + minutes) * 60 * 1000000000;
-	return true;
-}
-
 /* False after a 400. Without the parameter, *ns stays, unless it is needed. */
 static bool param_time(struct http_request *req, const char *key, bool needed, int64_t *ns)
 {
 	const char *s = api_param_text(req, key);
 	char why[128];
 
-	if (s ? parse_time(s, ns) : !needed)
+	if (s ? api_parse_time(s, ns) : !needed)
 		return true;
 	snprintf(why, sizeof(why), "%s=%.40s: not a time in seconds or by RFC 3339", key,
 		 s ? s : "");

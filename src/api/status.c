@@ -41,6 +41,11 @@ void api_status_begin(void)
 	memset(api.worker, 0, sizeof(api.worker));
 }
 
+int64_t api_status_begun_ns(void)
+{
+	return (int64_t)api.start_realtime_ns;
+}
+
 void api_status_dta(void)
 {
 	api.dta = true;

@@ -13,29 +13,34 @@
 #include "analyse/detector.h"
 #include "base/confine.h"
 #include "cli/collect_modes.h"
+#include "cli/collect_remote.h"
 #include "cli/collect_serve.h"
 #include "cli/common.h"
 #include "collect/collect.h"
 #include "collect/analysis/live.h"
+#include "collect/past.h"
 #include "collect/trace/trace.h"
 #include "dta/store_server/server.h"
 #include "http/files.h"
 
 #define WORKERS_MAX 1024u
+#define PAST_SHARE  8u /* of the history: buckets of histograms */
 
 static struct collect_settings {
 	struct base_strings agents;
-	const char *mode, *cpus, *csv, *dta, *secret;
+	const char *mode, *cpus, *csv, *dta, *secret, *ephemeral;
 	uint64_t duration_ns, store_bytes;
 	struct cli_collect_http h;
 	bool as_json, unconfined;
 	struct collect_collector_opts c;
 	bool live, serves; /* serves: --mode prometheus */
 	struct collect_live_opts l;
+	struct cli_collect_remote remote;
 	struct collect_tracer_opts t;
 } set = {
 	.h = {.listen = "127.0.0.1:9464", .connections = 256},
 	.mode = "prometheus",
+	.ephemeral = "32768-60999", /* Linux's net.ipv4.ip_local_port_range */
 	.c = {.workers = 1,
 	      .queues = 1,
 	      .period_ns = 10000000,
@@ -54,6 +59,7 @@ static struct collect_settings {
 	      .verdict_ttl_ns = 30000000000,
 	      .sample_every_ns = 30000000000,
 	      .sample_around_ns = 5000000000},
+	.remote = CLI_COLLECT_REMOTE_DEFAULTS,
 	.t = {.policy = {.budget = 0.15, .slow_factor = 5},
 	      .linger_ns = 1000000000,
 	      .memory = 16u << 20},
@@ -110,10 +116,15 @@ static const struct base_option table[] = {
 		  "read at most this many regions"),
 	BASE_UINT("max-series", 0, &set.c.max_series, 1, UINT32_MAX, "N",
 		  "hold at most this many series"),
+	BASE_UINT("max-exposed-series", 0, &set.c.max_exposed_series, 0, UINT32_MAX, "N",
+		  "show at most this many series of pods in /metrics, by tenant; 0: all"),
 	BASE_TIME("tcp-period", 0, &set.c.tcp_period_ns, 1e7, 3.6e12, "DURATION",
 		  "time from one read of the connection tables to the next"),
 	BASE_UINT("tcp-groups", 0, &set.c.tcp_groups, 1, 1000000, "N",
 		  "tell apart at most this many workloads by role and port; the rest is \"other\""),
+	BASE_STRING(
+		"tcp-ephemeral", 0, &set.ephemeral, "LIST",
+		"show these ports as \"other\", such as 32768-50050,50052-60999; none: no port"),
 	BASE_UINT("tcp-flows", 0, &set.c.tcp_flows, 64, 1u << 24, "N",
 		  "track at most this many connections over all hosts, of about 2 KiB each"),
 	BASE_UINT("max-connections", 0, &set.h.connections, 1, 65536, "N",
@@ -139,7 +150,8 @@ static const struct base_option table[] = {
 		    "write analysed rows to this directory, for sidelight replay"),
 	BASE_STRING("remote-write", 0, &set.l.remote_write, "URL",
 		    "send samples to this URL by Prometheus remote write"),
-	CLI_OPTION_CLIENT("remote-write-config", &set.l.remote_write_config, "--remote-write"),
+	CLI_OPTION_CLIENT("remote-write-config", &set.l.remote.config, "--remote-write"),
+	CLI_COLLECT_REMOTE_OPTIONS(set.remote),
 	BASE_FLAG("remote-native", 0, &set.l.receiver.native,
 		  "send native histograms by remote write; else exponential histograms lose their "
 		  "buckets"),
@@ -215,6 +227,8 @@ static bool wait_ready(struct collect_collector *c, int stop)
 struct collect_parts {
 	struct collect_live *live;
 	struct collect_collector *c;
+	struct collect_services *services;
+	struct collect_past *past;
 	struct collect_tracer *tracer;
 	struct dta_store_server *stores;
 	struct cli_collect_server server;
@@ -226,6 +240,7 @@ struct collect_parts {
 static int parts_make(struct collect_parts *p, struct collect_settings *s, int reload)
 {
 	char error[256];
+	size_t past_bytes;
 	int err;
 
 	if (s->live) {
@@ -233,6 +248,8 @@ static int parts_make(struct collect_parts *p, struct collect_settings *s, int r
 		if (!p->live)
 			return CLI_FAIL("collect", "%s", error);
 	}
+	past_bytes = s->serves ? s->c.history_bytes / PAST_SHARE : 0;
+	s->c.history_bytes -= past_bytes;
 	p->c = collect_collector_new(&s->c, error, sizeof(error));
 	if (!p->c) {
 		err = errno; /* EINVAL: a malformed target */
@@ -242,6 +259,11 @@ static int parts_make(struct collect_parts *p, struct collect_settings *s, int r
 	err = p->live ? collect_live_attach(p->live, p->c) : 0;
 	if (err)
 		return CLI_FAIL("collect", "analysis: %s", strerror(-err));
+	if (past_bytes) {
+		p->past = collect_past_new(p->c, past_bytes);
+		if (!p->past)
+			return CLI_FAIL("collect", "history of buckets: %s", strerror(errno));
+	}
 	if (s->serves && s->t.policy.budget > 0) {
 		p->tracer = collect_tracer_new(p->c, &s->t, error, sizeof(error));
 		if (!p->tracer)
@@ -255,7 +277,11 @@ static int parts_make(struct collect_parts *p, struct collect_settings *s, int r
 		dta_store_server_bound(p->stores, s->store_bytes);
 		collect_collector_owns(p->c, p->stores);
 	}
-	if (s->serves && !cli_collect_serve(&p->server, &s->h, p->c, p->tracer, p->stores))
+	p->services = s->serves ? collect_services_new(p->c) : NULL;
+	if (s->serves && !p->services)
+		return CLI_FAIL("collect", "services: %s", strerror(errno));
+	if (s->serves &&
+	    !cli_collect_serve(&p->server, &s->h, p->c, p->services, p->tracer, p->stores))
 		return BASE_EXIT_FAILURE;
 	return BASE_EXIT_OK;
 }
@@ -267,6 +293,7 @@ static int parts_start(const struct collect_parts *p)
 	char error[512];
 
 	err = err ?: collect_collector_start(p->c);
+	err = err ?: (p->services ? collect_services_start(p->services) : 0);
 	err = err ?: (p->tracer ? collect_tracer_start(p->tracer) : 0);
 	if (!err && p->stores && dta_store_server_start(p->stores, error, sizeof(error)))
 		return CLI_FAIL("dta", "%s", error);
@@ -277,11 +304,13 @@ static int parts_start(const struct collect_parts *p)
 static bool parts_free(struct collect_parts *p)
 {
 	cli_collect_serve_end(&p->server);
+	collect_services_free(p->services);
 	dta_store_server_free(p->stores);
 	if (p->c) {
 		collect_live_stop(p->live);
 		collect_tracer_stop(p->tracer);
 		collect_collector_free(p->c);
+		collect_past_free(p->past);
 		collect_tracer_free(p->tracer);
 	}
 	return !collect_live_free(p->live);
@@ -320,13 +349,14 @@ static int confine(const struct collect_settings *s)
 	struct base_confine_opts c = {
 		.role = BASE_ROLE_COLLECTOR,
 		.capabilities = s->dta || any_over_rdma(&s->agents) ? BASE_CAP(IPC_LOCK) : 0,
-		.paths = {s->l.analysis.model, s->l.analysis.record, s->t.otlp_sent, s->csv},
+		.paths = {s->l.analysis.model, s->l.analysis.record, s->t.otlp_sent, s->csv,
+			  s->remote.queue},
 		.any_path = s->dta,
 	};
 	int code;
 
 	http_web_files(&files, s->h.web_config, s->h.roles_file);
-	http_client_files(&files, s->l.remote_write_config);
+	http_client_files(&files, s->l.remote.config);
 	http_client_files(&files, s->l.alert_config);
 	http_client_files(&files, s->l.webhook_config);
 	http_client_files(&files, s->t.otlp_config);
@@ -390,24 +420,47 @@ static int run_apart(const struct base_command *self, struct collect_settings *s
 /* ---- options ---- */
 
 /* "0,2-5" */
-static int parse_cpus(const char *s, int *cpus, size_t max, size_t *count)
-{
+struct collect_range {
 	unsigned long first, last;
+};
+
+/* The next range of a list such as 0,2-5, below limit: 1; 0: none is left; -EINVAL. */
+static int next_range(const char **s, unsigned long limit, struct collect_range *r)
+{
 	char *end;
 
-	for (*count = 0;; s = end + 1) {
-		if (!isdigit((unsigned char)*s))
-			return -EINVAL;
-		first = last = strtoul(s, &end, 10);
-		if (*end == '-' && isdigit((unsigned char)end[1]))
-			last = strtoul(end + 1, &end, 10);
-		if (last < first || last >= CPU_SETSIZE || (*end && *end != ','))
-			return -EINVAL;
-		for (; first <= last && *count < max; first++)
-			cpus[(*count)++] = (int)first;
-		if (!*end)
-			return 0;
-	}
+	if (!*s)
+		return 0;
+	if (!isdigit((unsigned char)**s))
+		return -EINVAL;
+	r->first = r->last = strtoul(*s, &end, 10);
+	if (*end == '-' && isdigit((unsigned char)end[1]))
+		r->last = strtoul(end + 1, &end, 10);
+	*s = *end ? end + 1 : NULL;
+	return r->last < r->first || r->last >= limit || (*end && *end != ',') ? -EINVAL : 1;
+}
+
+static int parse_cpus(const char *s, int *cpus, size_t max, size_t *count)
+{
+	struct collect_range r;
+	int more;
+
+	*count = 0;
+	while ((more = next_range(&s, CPU_SETSIZE, &r)) > 0)
+		for (; r.first <= r.last && *count < max; r.first++)
+			cpus[(*count)++] = (int)r.first;
+	return more;
+}
+
+static int parse_ports(const char *s, uint8_t bits[8192])
+{
+	struct collect_range r;
+	int more;
+
+	while ((more = next_range(&s, 65536, &r)) > 0)
+		for (; r.first <= r.last; r.first++)
+			bits[r.first / 8] |= (uint8_t)(1u << r.first % 8);
+	return more;
 }
 
 /* BASE_EXIT_OK, or BASE_EXIT_USAGE after a line on stderr. */
@@ -435,7 +488,7 @@ static int check_analysis(const struct base_command *self, const struct collect_
 		return base_usage(self, "--otlp-sent needs --otlp");
 	if (s->t.otlp && !(s->t.policy.budget > 0))
 		return base_usage(self, "--otlp needs a --trace-budget");
-	if ((s->l.remote_write_config && !s->l.remote_write) ||
+	if ((s->l.remote.config && !s->l.remote_write) ||
 	    (s->l.alert_config && !s->l.alert) || (s->l.webhook_config && !s->l.webhook) ||
 	    (s->t.otlp_config && !s->t.otlp))
 		return base_usage(self, "--remote-write-config, --alert-config, --webhook-config "
@@ -474,6 +527,10 @@ static int check(const struct base_command *self, const struct collect_settings 
 		return base_usage(self, "--period is 0 (as fast as possible) or at least 10us");
 	if (s->c.history_bytes && s->c.history_bytes / s->c.workers < 1u << 20)
 		return base_usage(self, "--history is 0 or at least 1M per worker");
+	if (s->c.max_exposed_series && s->c.sum_processes)
+		return base_usage(self,
+				  "--max-exposed-series and --sum-processes exclude each other: "
+				  "sums without a process would decrease");
 	if (s->store_bytes && !s->dta)
 		return base_usage(self, "--max-store-bytes needs --dta");
 	return cli_collect_http_check(self, &s->h) ?: check_analysis(self, s);
@@ -482,6 +539,7 @@ static int check(const struct base_command *self, const struct collect_settings 
 static int collect_main(const struct base_command *self, int argc, char **argv)
 {
 	static int cpus[WORKERS_MAX];
+	static uint8_t folded[8192];
 	int code;
 
 	if (!base_options_only(self, table, argc, argv, &code))
@@ -492,7 +550,16 @@ static int collect_main(const struct base_command *self, int argc, char **argv)
 		return code;
 	if (set.cpus && parse_cpus(set.cpus, cpus, WORKERS_MAX, &set.c.cpu_count))
 		return base_usage(self, "--cpus '%s' is not a list such as 0,2-5", set.cpus);
+	if (strcmp(set.ephemeral, "none") && parse_ports(set.ephemeral, folded))
+		return base_usage(self,
+				  "--tcp-ephemeral '%s' is not a list of ports such as "
+				  "32768-50050,50052-60999, nor none",
+				  set.ephemeral);
+	set.c.tcp_folded = folded;
 	code = cli_rdma_secret(self, set.secret, &set.c.fabric.secret, &set.c.fabric.secret_bytes);
+	if (code)
+		return code;
+	code = cli_collect_remote_check(self, &set.remote, set.l.remote_write, &set.l.remote);
 	if (code)
 		return code;
 	set.l.analysis.workers = set.c.workers;

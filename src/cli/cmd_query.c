@@ -27,7 +27,7 @@
 static struct cli_query_settings set = {.lane = -1};
 static struct {
 	const char *file, *keys;
-	bool json, follow, top, flows, all, slots;
+	bool json, follow, top, flows, all, slots, disagree;
 } how;
 static struct cli_query_collectors collectors;
 
@@ -524,6 +524,8 @@ static const struct base_option table[] = {
 		    "with --all: export the answers for these keys, one per line"),
 	BASE_FLAG("slots", 0, &how.slots,
 		  "with --all: export slots as they lie in memory, although there is a key log"),
+	BASE_FLAG("disagree", 0, &how.disagree,
+		  "with --all: export only keys on which replicas disagree"),
 	BASE_FLAG("json", 'j', &how.json, "print JSON, one object per line"),
 	{0},
 };
@@ -625,6 +627,7 @@ static int export_all(const struct base_command *self, char *const *words, size_
 					   .json = how.json,
 					   .slots = how.slots,
 					   .keys = how.keys,
+					   .disagree = how.disagree,
 					   .ask = ask_for_export};
 	char error[256];
 	int code;
@@ -634,9 +637,15 @@ static int export_all(const struct base_command *self, char *const *words, size_
 					"--keys or --slots");
 	if (n && !store_name_fits(words[0]))
 		return base_usage(self, "'%s' is not the name of a store", words[0]);
+	if (how.disagree && (set.collectors.n < 2 || how.slots))
+		return base_usage(self, "--disagree compares collectors: give all of them by "
+					"--collector, and no --slots");
 	if (!how.file) {
 		if (!cli_query_meet(&collectors, &set, words[0]))
 			return BASE_EXIT_FAILURE;
+		if (how.disagree && collectors.replicas < 2)
+			return base_failure(self, "each key is at one of these collectors only: "
+						  "their translators have no --replicas");
 		exported = words[0];
 		return cli_query_export(&x, &collectors, words[0]);
 	}
@@ -657,8 +666,8 @@ static int query_main(const struct base_command *self, int argc, char **argv)
 	if (how.all)
 		return check_settings(self)
 			       ?: export_all(self, argv + first, (size_t)(argc - first));
-	if (how.keys || how.slots)
-		return base_usage(self, "--keys and --slots go with --all");
+	if (how.keys || how.slots || how.disagree)
+		return base_usage(self, "--keys, --slots and --disagree go with --all");
 	if (first == argc)
 		return base_usage(self, "name keywrite, increment, postcard, append, sketch, keys, "
 					"status, reporters, rotate, resize or reload");
@@ -695,7 +704,7 @@ const struct base_command cli_cmd_query = {
 	.name = "query",
 	.synopsis = "keywrite|increment|postcard STORE KEY...\n"
 		    "       sidelight query append|sketch|keys STORE [KEY]\n"
-		    "       sidelight query --all STORE\n"
+		    "       sidelight query --all [--disagree] STORE\n"
 		    "       sidelight query status|reporters\n"
 		    "       sidelight query rotate STORE|resize STORE SLOTS|reload",
 	.summary = "Ask stores of reports: values, counts, paths, lists, sketches",

@@ -458,9 +458,15 @@ static int run(const struct base_command *self, const struct report_settings *se
 		base_failure(self, "not all was acknowledged in time%s; is a translator at %s?",
 			     settings->o.backup_file ? ", and is kept in the file" : "",
 			     settings->o.target);
+	if (stats.dropped_ring)
+		base_failure(self,
+			     "%" PRIu64 " essential reports found no room: give --wait, or more "
+			     "--backup-packets",
+			     stats.dropped_ring);
 	code = print(&stats, &s, settings->json);
 	sl_reporter_close(s.r);
-	if (err || s.wrong || stats.dropped_full || stats.dropped_credits || stats.dropped_error)
+	if (err || s.wrong || stats.dropped_full || stats.dropped_credits || stats.dropped_error ||
+	    stats.dropped_ring)
 		code = BASE_EXIT_FAILURE;
 	return code;
 }
@@ -488,6 +494,7 @@ static const struct cli_count kernel_counts[] = {
 	CLI_COUNT(report_kernel_counts, unsaid_bytes),
 	CLI_COUNT(report_kernel_counts, evicted),
 	CLI_COUNT(report_kernel_counts, evicted_bytes),
+	CLI_COUNT(report_kernel_counts, evicted_events),
 	CLI_COUNT(report_kernel_counts, answers),
 	CLI_COUNT(report_kernel_counts, answers_refused),
 };
@@ -523,11 +530,12 @@ static int print_kernel(const struct report_kernel *r, const struct report_kerne
 		       "lost here: %" PRIu64 " packets not written, %" PRIu64
 		       " packets of flows without room, %" PRIu64 " bytes of %" PRIu64
 		       " flows that left the table (--flows), %" PRIu64
+		       " sums of drops or retransmissions that left theirs, %" PRIu64
 		       " bytes not said at the end\n",
 		       c->n[RPT_PACKETS], c->n[RPT_NEW], c->n[RPT_OTHERS], c->n[RPT_LEFT_OUT],
 		       c->n[RPT_SENT_REPORTS], c->n[RPT_SENT], c->n[RPT_HELD_BACK], c->answers,
 		       c->n[RPT_NOT_WRITTEN], c->n[RPT_NO_FLOW], c->evicted_bytes, c->evicted,
-		       c->unsaid_bytes);
+		       c->evicted_events, c->unsaid_bytes);
 		report_kernel_drops(r, print_drops, NULL);
 	}
 	return fflush(stdout) ? BASE_EXIT_FAILURE : BASE_EXIT_OK;

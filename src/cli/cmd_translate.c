@@ -15,6 +15,7 @@
 #include "base/secret.h"
 #include "cli/common.h"
 #include "dta/wire/auth.h"
+#include "dta/translate/gap_file.h"
 #include "dta/translate/translate.h"
 #include "dta/io/xdp.h"
 #if HAVE_XDP
@@ -27,7 +28,7 @@
 struct translate {
 	const struct base_command *cmd;
 	struct base_strings collectors, listen, input, pcap, xdp;
-	const char *map, *output, *legacy, *name, *secret, *xdp_mode;
+	const char *map, *output, *legacy, *name, *secret, *xdp_mode, *gaps;
 	uint32_t workers;
 	uint16_t port;
 	uint64_t buffer;
@@ -330,7 +331,13 @@ static void stop_threads(void)
 static int translate(struct translate *t)
 {
 	int code = BASE_EXIT_OK, err;
+	char error[512];
 
+	if (t->gaps) {
+		t->opts.gaps = dta_gap_file_open(t->gaps, t->workers, error, sizeof(error));
+		if (!t->opts.gaps)
+			return base_failure(t->cmd, "%s", error);
+	}
 	if (t->workers > 1) {
 		t->opts.steer = dta_steer_new(t->workers);
 		if (!t->opts.steer)
@@ -466,6 +473,8 @@ static int check(struct translate *t)
 	    (!t->xdp.n || !t->opts.client.raw.interface || t->opts.client.output != DTA_CLIENT_RAW))
 		return base_usage(t->cmd,
 				  "--in-kernel: for --xdp and --output raw by --raw-interface");
+	if (t->gaps && t->opts.replicas < 2)
+		return base_usage(t->cmd, "--gaps: with --replicas");
 	if (t->in_kernel && (t->workers > 1 || t->collectors.n > 1))
 		return base_usage(t->cmd, "--in-kernel: with one worker and one collector");
 	if (!HAVE_XDP && (t->xdp.n || t->opts.client.raw.xdp))
@@ -483,6 +492,8 @@ static const struct base_option table[] = {
 		  "unix:PATH or HOST:PORT of a store server; repeatable: keys are spread over all"),
 	BASE_UINT("replicas", 'r', &set.opts.replicas, 1, 8, "N",
 		  "write each report to N collectors, the next ones on the ring (default 1)"),
+	BASE_STRING("gaps", 0, &set.gaps, "FILE",
+		    "with --replicas: keep what a collector missed in this file, across restarts"),
 	BASE_LIST("listen", 'l', &set.listen, "HOST:PORT",
 		  "receive reports at this address; repeatable (default :40040, both families)"),
 	BASE_LIST("input", 'i', &set.input, "KIND[=HOST:PORT]",
@@ -563,6 +574,7 @@ static int run(const struct base_command *cmd, int argc, char **argv)
 	code = translate(&set);
 	for (uint32_t i = 0; i < set.made; i++)
 		dta_worker_free(set.worker[i]);
+	dta_gap_file_close(set.opts.gaps);
 	dta_steer_free(set.opts.steer);
 	dta_rates_free(set.opts.client.engine.rates);
 	dta_map_free(set.devices);

@@ -9,9 +9,9 @@
 
 /* In the order of --help: on the observed machine, readers, tools. */
 static const struct base_command *const commands[] = {
-	&cli_cmd_agent,	  &cli_cmd_tcp,	  &cli_cmd_report, &cli_cmd_translate,
-	&cli_cmd_collect, &cli_cmd_dump,  &cli_cmd_query,  &cli_cmd_generate,
-	&cli_cmd_replay,  &cli_cmd_model, &cli_cmd_manage, &cli_cmd_demo,
+	&cli_cmd_agent, &cli_cmd_tcp,	 &cli_cmd_report, &cli_cmd_translate, &cli_cmd_collect,
+	&cli_cmd_top,	&cli_cmd_dump,	 &cli_cmd_query,  &cli_cmd_generate,  &cli_cmd_replay,
+	&cli_cmd_model, &cli_cmd_manage, &cli_cmd_demo,
 };
 #define COMMANDS (sizeof(commands) / sizeof(*commands))
 

@@ -30,18 +30,20 @@ struct collect_collector_opts {
 	uint64_t period_ns;  /* 0: busy */
 	unsigned int queues; /* connections per host, at most one per worker; 0: 1 */
 	uint64_t stale_ns;   /* a host not read for this long is stale; 0: max(5 periods, 2 s) */
-	uint64_t read_timeout_ns; /* 0: 500 ms */
-	uint64_t dropped_ns;	  /* delay before a dropped region is retried, doubling; 0: 5 s */
-	size_t history_bytes;	  /* of all workers; 0: no history */
-	uint64_t history_ns;	  /* maximum age; 0: as memory allows */
-	size_t max_regions;	  /* 0: 65536 */
-	size_t max_series;	  /* 0: 4194304 */
-	uint64_t tcp_period_ns;	  /* period of reading kernel tables; 0: 1 s */
-	size_t tcp_groups;	  /* workloads with a role and a port; 0: 512 */
-	size_t tcp_flows;	  /* connections of all hosts; 0: 65536 */
-	bool created;		  /* OpenMetrics has "_created" */
-	bool region_series;	  /* series sidelight_region_* of each region */
-	bool sum_processes;	  /* sum series with the same labels over processes */
+	uint64_t read_timeout_ns;  /* 0: 500 ms */
+	uint64_t dropped_ns;	   /* delay before a dropped region is retried, doubling; 0: 5 s */
+	size_t history_bytes;	   /* of all workers; 0: no history */
+	uint64_t history_ns;	   /* maximum age; 0: as memory allows */
+	size_t max_regions;	   /* 0: 65536 */
+	size_t max_series;	   /* 0: 4194304 */
+	size_t max_exposed_series; /* of regions, in one exposition; 0: all */
+	uint64_t tcp_period_ns;	   /* period of reading kernel tables; 0: 1 s */
+	size_t tcp_groups;	   /* workloads with a role and a port; 0: 512 */
+	const uint8_t *tcp_folded; /* bit p % 8 of [p / 8]: port p is "other"; NULL: none */
+	size_t tcp_flows;	   /* connections of all hosts; 0: 65536 */
+	bool created;		   /* OpenMetrics has "_created" */
+	bool region_series;	   /* series sidelight_region_* of each region */
+	bool sum_processes;	   /* sum series with the same labels over processes */
 	struct fabric_opts fabric;
 };
 

@@ -21,6 +21,7 @@ struct collect_host;
 struct collect_index;
 struct collect_live;
 struct collect_pair_latency;
+struct collect_past;
 struct collect_tracer;
 struct collect_worker;
 struct dta_store_server;
@@ -37,6 +38,7 @@ struct collect_collector {
 	/* Set before the threads start; NULL: not used. */
 	struct collect_tracer *tracer;
 	struct collect_live *live;
+	struct collect_past *past;
 	struct dta_store_server *dta;
 	const uint64_t *http_refused; /* relaxed; or NULL */
 	struct collect_pair_latency *pair_latency;
@@ -62,7 +64,7 @@ struct collect_collector {
 
 	/* Read and written by any thread. */
 	uint64_t age, region_count, series_count, memory;
-	uint64_t expired, refused_regions, refused_series, refused_history;
+	uint64_t expired, refused_regions, refused_series, refused_history, refused_buckets;
 	uint64_t left_out_families;
 	uint64_t exemplars_long, exemplars_malformed, exemplars_memory; /* left out */
 	uint64_t conflicts_kind, conflicts_name, conflicts_duplicate, conflicts_sum;

@@ -461,3 +461,18 @@ void collect_layout_put(struct collect_layout *l)
 	free(l->special);
 	free(l);
 }
+
+uint64_t collect_column_created(const struct collect_column *c, const struct region_info *info,
+				bool *known)
+{
+	const bool mirror = c->def->metric.flags & SL_FLAG_MIRROR;
+
+	*known = c->created_ns >= SL_CREATED_KNOWN_NS;
+	if (!*known)
+		return mirror ? 0 : info->start_ns;
+	/*
+	 * What is copied from elsewhere did not begin with the process that copies it. Each time
+	 * that it is removed and comes back the library makes it 1 ns later.
+	 */
+	return c->created_ns - (mirror ? c->created_ns % 100 : 0);
+}

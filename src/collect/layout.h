@@ -32,6 +32,12 @@ struct collect_family_name {
 	char name[]; /* without _total, _info */
 };
 
+/*
+ * In region_metric.flags beside those of the format: the text exposition has few of the buckets. A
+ * publisher that sets it has less detail.
+ */
+#define COLLECT_FLAG_BRIEF 0x8000u
+
 /* The definition of a metric, shared by all regions that have the same one. */
 struct collect_def {
 	struct collect_node node;
@@ -61,6 +67,10 @@ struct collect_column {
 	bool removed;	     /* no metric: def has no name; the column keeps the place */
 	uint64_t created_ns; /* 0: as the region */
 };
+
+/* Since when a column counts, CLOCK_REALTIME; 0: unknown. *known: of the column itself. */
+uint64_t collect_column_created(const struct collect_column *c, const struct region_info *info,
+				bool *known);
 
 struct collect_layout {
 	unsigned int refs;

@@ -61,6 +61,86 @@ static void walk_end(void *arg)
 	free(w);
 }
 
+/* ---- the limit of exposed series ---- */
+
+static size_t series_of(const struct source_walk *w, size_t region)
+{
+	const struct collect_snapshot *b = w->x->snapshot[region];
+
+	return w->seen[region] != HIDDEN && b ? b->layout->columns : 0;
+}
+
+/* The end of the tenant whose regions begin at first, and the series that they have. */
+static size_t tenant_end(const struct source_walk *w, size_t first, size_t *series)
+{
+	size_t i = first;
+
+	for (*series = 0; i < w->x->regions; i++) {
+		if (w->x->region[i]->tenant != w->x->region[first]->tenant)
+			break;
+		*series += series_of(w, i);
+	}
+	return i;
+}
+
+static int by_size(const void *a, const void *b)
+{
+	size_t x = *(const size_t *)a, y = *(const size_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/*
+ * The most that one tenant may have, so that all together keep the limit: who needs less than an
+ * equal share leaves the rest to others. SIZE_MAX: no tenant has too many. 0 with errno: out of
+ * memory.
+ */
+static size_t fair_share(const struct source_walk *w, size_t limit)
+{
+	size_t *need = malloc((w->x->regions + 1) * sizeof(*need)), n = 0, share = SIZE_MAX;
+
+	if (!need)
+		return 0;
+	for (size_t i = 0; i < w->x->regions; n++)
+		i = tenant_end(w, i, &need[n]);
+	qsort(need, n, sizeof(*need), by_size);
+	for (size_t i = 0; i < n && share == SIZE_MAX; i++) {
+		if (need[i] > limit / (n - i))
+			share = limit / (n - i) ?: 1;
+		else
+			limit -= need[i];
+	}
+	free(need);
+	return share;
+}
+
+/*
+ * Hides whole regions, so that what is shown of a pod is complete: of each tenant those that no
+ * longer fit, oldest first. False: out of memory.
+ */
+static bool keep_within(struct source_walk *w, size_t limit)
+{
+	size_t share = fair_share(w, limit), left_out = 0, end, all;
+
+	for (size_t i = 0; share != SIZE_MAX && i < w->x->regions; i = end) {
+		size_t room = share;
+
+		end = tenant_end(w, i, &all);
+		for (size_t k = i; k < end; k++) {
+			size_t n = series_of(w, k);
+
+			if (n <= room) {
+				room -= n;
+				continue;
+			}
+			w->seen[k] = HIDDEN;
+			left_out += n;
+		}
+	}
+	collect_self_left_out(w->self, left_out);
+	return share;
+}
+
 static void *walk_begin(void *ctx)
 {
 	struct collect_collector *c = ctx;
@@ -86,6 +166,11 @@ static void *walk_begin(void *ctx)
 					     (w->sums && relaxed_load(r->step) == STEP_GONE)
 				     ? relaxed_load(r->state) == SL_STATE_LIVE ? SHOWN : SHOWN_DEAD
 				     : HIDDEN;
+	}
+	if (c->opts.max_exposed_series && w->x && !keep_within(w, c->opts.max_exposed_series)) {
+		walk_end(w);
+		errno = ENOMEM;
+		return NULL;
 	}
 	return w;
 }
@@ -371,6 +456,7 @@ static void set_value(const struct region_metric *m, const uint64_t *cell,
 		out->value_type = EXPORT_VALUE_U64;
 		memcpy(&out->sum, &cell[SL_HIST_SUM], 8);
 		out->exponential = region_is_exponential(m);
+		out->brief = m->flags & COLLECT_FLAG_BRIEF;
 		out->buckets = cell + SL_HIST_BUCKETS;
 		out->bucket_count = m->cells - SL_HIST_BUCKETS;
 		out->bounds = m->bounds;
@@ -408,18 +494,9 @@ static int walk_series(void *arg, struct export_series *out)
 	if (!w->sums && (w->at == w->end || !(w->x->item[w->at].column & ITEM_MORE))) {
 		const struct collect_layout *l = w->x->snapshot[i->source]->layout;
 
-		out->created_ns = l->column[i->column & ~ITEM_MORE].created_ns;
-		out->created_known = out->created_ns >= SL_CREATED_KNOWN_NS;
-		/*
-		 * What is copied from elsewhere did not begin with the process that copies it. Each
-		 * time that it is removed and comes back the library makes it 1 ns later.
-		 */
-		if (out->created_known && def->metric.flags & SL_FLAG_MIRROR)
-			out->created_ns -= out->created_ns % 100;
-		if (!out->created_known)
-			out->created_ns = def->metric.flags & SL_FLAG_MIRROR
-						  ? 0
-						  : w->x->region[i->source]->info->start_ns;
+		out->created_ns = collect_column_created(&l->column[i->column & ~ITEM_MORE],
+							 w->x->region[i->source]->info,
+							 &out->created_known);
 	}
 	m = &def->metric;
 	if (!base_grow(&w->cell, &w->cell_room, m->cells, sizeof(*w->cell)) ||

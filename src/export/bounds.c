@@ -5,8 +5,9 @@
  * time, and sum by (le) would add unlike buckets.
  *
  * The set: the zero threshold; every bound of the finest coarser scale that leaves at most
- * EXPORT_TEXT_BOUNDS_MAX; the upper end of the last bucket. Each is the bound of a real bucket and
- * halving the scale merges buckets pairwise, so every number is exact.
+ * EXPORT_TEXT_BOUNDS_MAX, or EXPORT_TEXT_BOUNDS_BRIEF of a brief one; the upper end of the last
+ * bucket. Each is the bound of a real bucket and halving the scale merges buckets pairwise, so
+ * every number is exact.
  */
 #include <errno.h>
 #include <math.h>
@@ -59,6 +60,7 @@ static bool add(struct export_render *r, double bound, size_t bucket)
 static bool make_exponential(struct export_render *r)
 {
 	const struct export_series *s = &r->series;
+	int64_t most = s->brief && !r->classic ? EXPORT_TEXT_BOUNDS_BRIEF : EXPORT_TEXT_BOUNDS_MAX;
 	int64_t first = s->first_bucket, last, step = 1, end;
 
 	if (!s->bucket_count)
@@ -69,7 +71,7 @@ static bool make_exponential(struct export_render *r)
 	if (s->bucket_count < 3)
 		return true;
 	last = first + (int64_t)s->bucket_count - 3; /* buckets[bucket_count - 2] */
-	while ((last - first) / step >= EXPORT_TEXT_BOUNDS_MAX - 2)
+	while ((last - first) / step >= most - 2)
 		step *= 2;
 	for (end = first + (-first & (step - 1)); end <= last; end += step) {
 		double bound = bucket_end(end, s->scale);
@@ -99,7 +101,7 @@ static bool same(const struct export_bounds *b, const struct export_series *s)
 		return false;
 	if (s->exponential)
 		return b->of.scale == s->scale && b->of.first_bucket == s->first_bucket &&
-		       b->of.zero_threshold == s->zero_threshold;
+		       b->of.brief == s->brief && b->of.zero_threshold == s->zero_threshold;
 	/* the common case: finite and ascending bounds, used as they are */
 	return b->count == s->bound_count &&
 	       !memcmp(b->bound, s->bounds, s->bound_count * sizeof(*s->bounds));

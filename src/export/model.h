@@ -74,6 +74,7 @@ struct export_series {
 	/* histogram, summary */
 	double sum;
 	bool exponential;
+	bool brief; /* exponential: text shows few of its bounds, unless asked for more */
 	const uint64_t *buckets; /* not cumulative */
 	size_t bucket_count;	 /* classic: bound_count + 1 */
 	const double *bounds;	 /* classic: bound_count ascending upper bounds */
@@ -140,6 +141,8 @@ struct export_render *export_render_new(const struct export_source *source,
  * first call and ends with export_render_free().
  */
 ssize_t export_render_read(struct export_render *r, char *buf, size_t max);
+/* Before the first read: text has all bounds of brief histograms. */
+void export_render_classic(struct export_render *r);
 void export_render_free(struct export_render *r);
 
 #endif

@@ -7,11 +7,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 
 #include <curl/curl.h>
 
 #include "base/base.h"
+#include "export/spool.h"
 #include "http/client.h"
 
 #define SECOND_NS	1000000000u
@@ -24,6 +26,7 @@ struct body {
 	void *data;
 	size_t bytes;
 	uint64_t items, since_ns;
+	bool spooled; /* a copy of the first one on disk */
 };
 
 struct export_push {
@@ -46,6 +49,49 @@ struct export_push {
 	size_t answer_bytes;
 	uint64_t retry_after_ns;
 };
+
+/* ---- headers ---- */
+
+static bool same_name(const char *a, const char *b)
+{
+	size_t n = strcspn(a, ":");
+
+	return n == strcspn(b, ":") && !strncasecmp(a, b, n);
+}
+
+/* The headers of all tries, with some replaced. NULL: out of memory. */
+static struct curl_slist *headers_with(const struct curl_slist *all, const char *const *replace)
+{
+	struct curl_slist *to = NULL, *more;
+
+	for (; all; all = all->next) {
+		const char *const *r = replace;
+
+		while (*r && !same_name(*r, all->data))
+			r++;
+		more = curl_slist_append(to, *r ? *r : all->data);
+		if (!more) {
+			curl_slist_free_all(to);
+			return NULL;
+		}
+		to = more;
+	}
+	return to;
+}
+
+/* What the answer says under a name, or -1. */
+static int64_t number_in(CURL *curl, const char *name)
+{
+	struct curl_header *h;
+	char *end;
+	long long v;
+
+	if (curl_easy_header(curl, name, 0, CURLH_HEADER, -1, &h) != CURLHE_OK)
+		return -1;
+	errno = 0;
+	v = strtoll(h->value, &end, 10);
+	return errno || end == h->value || *end || v < 0 ? -1 : v;
+}
 
 /* ---- one try ---- */
 
@@ -113,11 +159,42 @@ static uint64_t left_out(struct export_push *p, const struct body *b)
 	return n;
 }
 
-enum push_outcome { DONE, AGAIN, NEVER };
-
-static enum push_outcome try(struct export_push *p, const struct body *b, char *why,
-			     size_t why_bytes, uint64_t *cause)
+static enum export_push_outcome usual(const struct export_push *p, long status)
 {
+	if (status >= 200 && status < 300)
+		return EXPORT_PUSH_DONE;
+	return may_pass(p, status) ? EXPORT_PUSH_AGAIN : EXPORT_PUSH_NEVER;
+}
+
+/* Asks the hooks what the answer means. *at_once: a try in another form follows without a pause. */
+static enum export_push_outcome judge(struct export_push *p, CURL *curl,
+				      const struct export_push_try *t, long status,
+				      uint64_t *rejected, bool *at_once)
+{
+	const struct export_push_hooks *h = &p->o.hooks;
+	enum export_push_outcome is = usual(p, status), say;
+	int64_t number[EXPORT_PUSH_NUMBERS];
+
+	if (!h->judge)
+		return is;
+	for (int i = 0; i < EXPORT_PUSH_NUMBERS; i++)
+		number[i] = h->numbers[i] ? number_in(curl, h->numbers[i]) : -1;
+	say = h->judge(h->arg, t, status, number, is, rejected);
+	*at_once = say == EXPORT_PUSH_AGAIN && is != say;
+	return say;
+}
+
+struct result {
+	char why[160];
+	uint64_t cause, rejected;
+	bool at_once;
+};
+
+static enum export_push_outcome post(struct export_push *p, const struct export_push_try *t,
+				     struct result *to)
+{
+	enum export_push_outcome outcome = EXPORT_PUSH_AGAIN;
+	struct curl_slist *headers = NULL;
 	curl_off_t retry_after = 0;
 	long status = 0;
 	CURLcode code = CURLE_OUT_OF_MEMORY;
@@ -132,41 +209,62 @@ static enum push_outcome try(struct export_push *p, const struct body *b, char *
 
 	p->answer_bytes = 0;
 	p->retry_after_ns = 0;
-	*cause = offsetof(struct export_push_stats, errors_connect);
-	if (curl && http_client_apply(p->client, curl, p->url, p->headers, &r, why, why_bytes)) {
-		http_client_done(&r);
-		curl_easy_cleanup(curl);
-		*cause = offsetof(struct export_push_stats, errors_secret);
-		return AGAIN;
-	}
-	if (curl) {
+	to->cause = offsetof(struct export_push_stats, errors_connect);
+	if (t->replace)
+		headers = headers_with(p->headers, t->replace);
+	if (curl && (!t->replace || headers)) {
+		if (http_client_apply(p->client, curl, p->url, headers ?: p->headers, &r, to->why,
+				      sizeof(to->why))) {
+			to->cause = offsetof(struct export_push_stats, errors_secret);
+			goto out;
+		}
 		curl_easy_setopt(curl, CURLOPT_SHARE, p->share);
-		curl_easy_setopt(curl, CURLOPT_POSTFIELDS, b->data);
-		curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)b->bytes);
+		curl_easy_setopt(curl, CURLOPT_POSTFIELDS, t->made ?: t->body);
+		curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE,
+				 (curl_off_t)(t->made ? t->made_bytes : t->bytes));
 		code = curl_easy_perform(curl);
 		curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
 		curl_easy_getinfo(curl, CURLINFO_RETRY_AFTER, &retry_after);
-		curl_easy_cleanup(curl);
-		http_client_done(&r);
 	}
 	/* An answer that was cut off for its length still has a status. */
 	if (code == CURLE_OPERATION_TIMEDOUT)
-		*cause = offsetof(struct export_push_stats, errors_timeout);
+		to->cause = offsetof(struct export_push_stats, errors_timeout);
 	if (code != CURLE_OK && !(code == CURLE_WRITE_ERROR && status)) {
-		snprintf(why, why_bytes, "%s", curl_easy_strerror(code));
-		return AGAIN;
+		snprintf(to->why, sizeof(to->why), "%s", curl_easy_strerror(code));
+		goto out;
 	}
-	if (status >= 200 && status < 300)
-		return DONE;
+	outcome = judge(p, curl, t, status, &to->rejected, &to->at_once);
+	if (outcome == EXPORT_PUSH_DONE)
+		goto out;
 	shown = (int)BASE_MIN(p->answer_bytes, ANSWER_SHOWN);
-	snprintf(why, why_bytes, "HTTP %ld %.*s", status, shown, p->answer);
-	clean(why);
-	if (!may_pass(p, status))
-		return NEVER;
-	*cause = offsetof(struct export_push_stats, errors_status);
+	snprintf(to->why, sizeof(to->why), "HTTP %ld %.*s", status, shown, p->answer);
+	clean(to->why);
+	to->cause = offsetof(struct export_push_stats, errors_status);
 	if (retry_after > 0)
 		p->retry_after_ns = BASE_MIN((uint64_t)retry_after, RETRY_AFTER_MAX) * SECOND_NS;
-	return AGAIN;
+out:
+	curl_easy_cleanup(curl);
+	http_client_done(&r);
+	curl_slist_free_all(headers);
+	return outcome;
+}
+
+static enum export_push_outcome try(struct export_push *p, const struct body *b, struct result *to)
+{
+	struct export_push_try t = {.body = b->data, .bytes = b->bytes, .items = b->items};
+	enum export_push_outcome outcome;
+
+	*to = (struct result){0};
+	if (p->o.hooks.make && !p->o.hooks.make(p->o.hooks.arg, &t)) {
+		snprintf(to->why, sizeof(to->why), "cannot be sent in the receiver's form");
+		return EXPORT_PUSH_NEVER;
+	}
+	outcome = post(p, &t, to);
+	free(t.made);
+	if (outcome == EXPORT_PUSH_DONE && !to->rejected)
+		to->rejected = left_out(p, b);
+	to->rejected = BASE_MIN(to->rejected, b->items);
+	return outcome;
 }
 
 /* ---- the queue ---- */
@@ -185,10 +283,29 @@ static void take_first(struct export_push *p, uint64_t *counter)
 	p->first = b->next;
 	if (!p->first)
 		p->last = &p->first;
-	p->stats.waiting--;
-	p->stats.waiting_bytes -= b->bytes;
+	if (b->spooled) {
+		export_spool_done(p->o.spool);
+	} else {
+		p->stats.waiting--;
+		p->stats.waiting_bytes -= b->bytes;
+	}
 	*counter += b->items;
 	body_free(b);
+}
+
+/* Under the lock. Brings the first one on disk into memory. */
+static void load_first(struct export_push *p)
+{
+	struct body *b = calloc(1, sizeof(*b));
+
+	if (b && !export_spool_take(p->o.spool, &b->data, &b->bytes, &b->items)) {
+		b->spooled = true;
+		b->since_ns = base_now_ns();
+		*p->last = b;
+		p->last = &b->next;
+		return;
+	}
+	free(b);
 }
 
 /* Under the lock. */
@@ -202,69 +319,116 @@ static void wait_until(struct export_push *p, uint64_t ns)
 /* Under the lock. False when the thread shall end. */
 static bool next_body(struct export_push *p)
 {
-	while (!p->first && !p->stop)
+	for (;;) {
+		if (!p->first && p->o.spool)
+			load_first(p);
+		if (p->first || p->stop)
+			break;
 		pthread_cond_wait(&p->wake, &p->lock);
+	}
 	return p->first && !(p->stop && base_now_ns() >= p->stop_ns);
+}
+
+/* Under the lock. The body's fate is decided. */
+static void decided(struct export_push *p, enum export_push_outcome outcome,
+		    const struct result *res)
+{
+	struct body *b = p->first;
+	const uint64_t out = res->rejected;
+
+	b->items -= out;
+	if (outcome == EXPORT_PUSH_DONE) {
+		p->stats.sent++;
+		p->stats.sent_bytes += b->bytes;
+		p->stats.dropped_partial += out;
+		take_first(p, &p->stats.sent_items);
+		return;
+	}
+	base_log_limited(BASE_WARN, p->o.name, "refused and dropped url=%s error=%s", p->url,
+			 res->why);
+	/* Of a refused body the receiver may have taken what it did not name. */
+	p->stats.dropped_refused += out ?: b->items;
+	p->stats.sent_items += out ? b->items : 0;
+	b->items = 0;
+	take_first(p, &p->stats.dropped_refused);
+}
+
+/* Under the lock, which is released meanwhile. */
+static void pause_for(struct export_push *p, uint64_t *pause)
+{
+	uint64_t now = base_now_ns(), until = BASE_MAX(p->retry_after_ns, *pause);
+
+	until = now + BASE_MIN(until, p->o.pause_max_ns);
+	*pause = BASE_MIN(*pause * 2, p->o.pause_max_ns);
+	while (!p->stop && base_now_ns() < until)
+		wait_until(p, until);
+	/* When stopping, pauses are short, but tries still do not follow each other at once. */
+	for (until = now + p->o.pause_min_ns; p->stop && base_now_ns() < until;)
+		wait_until(p, until);
 }
 
 static void *push_main(void *arg)
 {
 	struct export_push *p = arg;
-	uint64_t pause = p->o.pause_min_ns, cause, now, until;
-	char why[160];
+	uint64_t pause = p->o.pause_min_ns;
+	struct result res;
 
 	pthread_mutex_lock(&p->lock);
 	while (next_body(p)) {
 		struct body *b = p->first; /* stays: only this thread removes bodies */
-		enum push_outcome outcome;
-		uint64_t out = 0;
+		enum export_push_outcome outcome;
 
-		if (base_now_ns() - b->since_ns > p->o.max_age_ns) {
+		if (!b->spooled && base_now_ns() - b->since_ns > p->o.max_age_ns) {
 			take_first(p, &p->stats.dropped_old);
 			continue;
 		}
 		pthread_mutex_unlock(&p->lock);
-		outcome = try(p, b, why, sizeof(why), &cause);
-		if (outcome == DONE)
-			out = left_out(p, b);
+		outcome = try(p, b, &res);
 		pthread_mutex_lock(&p->lock);
-		if (outcome == DONE) {
-			p->stats.sent++;
-			p->stats.sent_bytes += b->bytes;
-			p->stats.dropped_partial += out;
-			b->items -= out;
-			take_first(p, &p->stats.sent_items);
-			pause = p->o.pause_min_ns;
+		if (outcome != EXPORT_PUSH_DONE)
+			snprintf(p->stats.last_error, sizeof(p->stats.last_error), "%s", res.why);
+		if (outcome != EXPORT_PUSH_AGAIN) {
+			decided(p, outcome, &res);
+			if (outcome == EXPORT_PUSH_DONE)
+				pause = p->o.pause_min_ns;
 			continue;
 		}
-		snprintf(p->stats.last_error, sizeof(p->stats.last_error), "%s", why);
-		if (outcome == NEVER) {
-			base_log_limited(BASE_WARN, p->o.name,
-					 "refused and dropped url=%s error=%s", p->url, why);
-			take_first(p, &p->stats.dropped_refused);
-			continue;
-		}
-		++*(uint64_t *)((char *)&p->stats + cause);
 		p->stats.retries++;
+		if (res.at_once)
+			continue;
+		++*(uint64_t *)((char *)&p->stats + res.cause);
 		base_log_limited(BASE_WARN, p->o.name, "failed, will retry url=%s error=%s", p->url,
-				 why);
-		now = base_now_ns();
-		until = BASE_MAX(p->retry_after_ns, pause);
-		until = now + BASE_MIN(until, p->o.pause_max_ns);
-		pause = BASE_MIN(pause * 2, p->o.pause_max_ns);
-		while (!p->stop && base_now_ns() < until)
-			wait_until(p, until);
-		/*
-		 * When stopping, pauses are short, but tries still do not follow each other at
-		 * once.
-		 */
-		for (until = now + p->o.pause_min_ns; p->stop && base_now_ns() < until;)
-			wait_until(p, until);
+				 res.why);
+		pause_for(p, &pause);
+	}
+	if (p->first && p->first->spooled) { /* stays on disk */
+		body_free(p->first);
+		p->first = NULL;
 	}
 	while (p->first)
 		take_first(p, &p->stats.dropped_stopping);
 	pthread_mutex_unlock(&p->lock);
 	return NULL;
+}
+
+/* Under the lock. */
+static int queue_on_disk(struct export_push *p, const void *body, size_t bytes, uint64_t items)
+{
+	uint64_t dropped = 0;
+	int err = body ? export_spool_add(p->o.spool, body, bytes, items, &dropped) : -ENOMEM;
+
+	p->stats.dropped_full += dropped + (err ? items : 0);
+	if (dropped)
+		base_log_limited(
+			BASE_WARN, p->o.name,
+			"the queue on disk is full: the oldest is dropped url=%s items=%llu",
+			p->url, (unsigned long long)dropped);
+	if (err)
+		base_log_limited(BASE_ERROR, p->o.name,
+				 "the queue on disk takes nothing url=%s error=%s", p->url,
+				 strerror(-err));
+	pthread_cond_signal(&p->wake);
+	return err ? -ENOSPC : 0;
 }
 
 int export_push_send(struct export_push *p, void *body, size_t bytes, uint64_t items)
@@ -273,6 +437,13 @@ int export_push_send(struct export_push *p, void *body, size_t bytes, uint64_t i
 	int err = 0;
 
 	pthread_mutex_lock(&p->lock);
+	if (p->o.spool) {
+		err = queue_on_disk(p, body, bytes, items);
+		pthread_mutex_unlock(&p->lock);
+		free(body);
+		free(b);
+		return err;
+	}
 	if (!b || !body || p->stats.waiting >= p->o.max_bodies ||
 	    bytes > p->o.max_bytes - p->stats.waiting_bytes) {
 		p->stats.dropped_full += items;
@@ -298,6 +469,8 @@ bool export_push_busy(struct export_push *p)
 {
 	bool busy;
 
+	if (p->o.spool)
+		return false;
 	pthread_mutex_lock(&p->lock);
 	busy = p->stats.waiting > p->o.max_bodies / 2 ||
 	       p->stats.waiting_bytes > p->o.max_bytes / 2;
@@ -309,6 +482,14 @@ void export_push_stats(struct export_push *p, struct export_push_stats *out)
 {
 	pthread_mutex_lock(&p->lock);
 	*out = p->stats;
+	if (p->o.spool) {
+		struct export_spool_stats disk;
+
+		export_spool_stats(p->o.spool, &disk);
+		out->waiting = disk.bodies;
+		out->waiting_bytes = disk.bytes;
+		out->dropped_corrupt = disk.corrupt;
+	}
 	pthread_mutex_unlock(&p->lock);
 }
 
@@ -364,6 +545,7 @@ static void release(struct export_push *p)
 	pthread_cond_destroy(&p->wake);
 	pthread_mutex_destroy(&p->lock);
 	http_client_close(p->client);
+	export_spool_close(p->o.spool);
 	free(p->url);
 	free(p);
 }
@@ -418,6 +600,8 @@ fail:
 		snprintf(error, error_bytes, "%s: %s", opts->name, *why ? why : strerror(-err));
 	if (p)
 		release(p);
+	else
+		export_spool_close(opts->spool);
 	errno = -err;
 	return NULL;
 }

@@ -26,6 +26,43 @@ typedef uint64_t export_push_taken_fn(void *arg, const void *body, size_t bytes,
 				      size_t answer_bytes, char *why, size_t why_bytes);
 #define EXPORT_PUSH_ANSWER 1024u
 
+/*
+ * One try, as hooks see and change it. A body may be queued in one form and sent in another: make()
+ * puts what is to be sent in place of it.
+ */
+struct export_push_try {
+	const void *body; /* as queued; made, if that is not NULL, is sent in its place */
+	size_t bytes;
+	uint64_t items;
+	void *made; /* from malloc(); push frees it */
+	size_t made_bytes;
+	const char *const *replace; /* headers in place of those of the same name; or NULL */
+	unsigned int form;	    /* the hooks' own */
+	uint64_t expected;	    /* the hooks' own: what the receiver is to count */
+};
+
+#define EXPORT_PUSH_NUMBERS 3
+
+enum export_push_outcome { EXPORT_PUSH_DONE, EXPORT_PUSH_AGAIN, EXPORT_PUSH_NEVER };
+
+/* Called by push's thread, not under its lock. */
+struct export_push_hooks {
+	void *arg;
+	const char *numbers[EXPORT_PUSH_NUMBERS]; /* headers of an answer that hold numbers */
+	/* Before each try. False: this body cannot be sent. */
+	bool (*make)(void *arg, struct export_push_try *t);
+	/*
+	 * After an answer: its status, and what it says of numbers (-1: nothing). Returns what to
+	 * do, and at *rejected the items that the receiver did not take. EXPORT_PUSH_AGAIN is at
+	 * once, without a pause.
+	 */
+	enum export_push_outcome (*judge)(void *arg, const struct export_push_try *t, long status,
+					  const int64_t number[EXPORT_PUSH_NUMBERS],
+					  enum export_push_outcome usual, uint64_t *rejected);
+};
+
+struct export_spool;
+
 struct export_push_opts {
 	const char *url;	     /* http:// or https:// */
 	const char *config;	     /* file of http/client.h; NULL: none */
@@ -41,6 +78,13 @@ struct export_push_opts {
 	bool unavailable_only;	     /* of 5xx retry only 502, 503 and 504 */
 	export_push_taken_fn *taken; /* NULL: every 2xx takes the whole body */
 	void *taken_arg;
+	struct export_push_hooks hooks; /* zero: none */
+	/*
+	 * The queue, which push closes in any case; NULL: in memory. Of one on disk max_bytes,
+	 * max_bodies and max_age_ns do not count: the oldest leave when it is full, and what waits
+	 * at the end waits for the next process.
+	 */
+	struct export_spool *spool;
 };
 
 /* Counts of bodies, and of items as given by the caller. */
@@ -52,6 +96,7 @@ struct export_push_stats {
 	uint64_t dropped_partial;  /* rejected from bodies that it took: export_push_taken_fn */
 	uint64_t dropped_old;	   /* max_age_ns */
 	uint64_t dropped_stopping; /* left in the queue at the end */
+	uint64_t dropped_corrupt;  /* damaged on disk */
 	uint64_t errors_connect;   /* tries: no connection, broken connection */
 	uint64_t errors_timeout, errors_status; /* errors_status: 429 and 5xx */
 	uint64_t errors_secret;		        /* a secret could not be read */
@@ -70,7 +115,10 @@ struct export_push *export_push_new(const struct export_push_opts *opts, char *e
  */
 int export_push_send(struct export_push *p, void *body, size_t bytes, uint64_t items);
 
-/* True if the queue is more than half full: callers that can should hold back. Any thread. */
+/*
+ * True if the queue is more than half full: callers that can should hold back. A queue on disk
+ * takes what comes. Any thread.
+ */
 bool export_push_busy(struct export_push *p);
 
 void export_push_stats(struct export_push *p, struct export_push_stats *out);

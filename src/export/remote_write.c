@@ -18,6 +18,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,22 +29,44 @@
 #include "base/hash.h"
 #include "base/relaxed.h"
 #include "export/pb.h"
+#include "export/remote_form.h"
 #include "export/render.h"
+#include "export/spool.h"
 
 #define LABELS_MAX  128u
 #define REQUEST_MAX (4u << 20)		  /* before compression: receivers have limits */
 #define POINTS_MAX  10000u		  /* of one series in one message */
 #define STALE_NAN   0x7ff0000000000002ull /* prometheus/model/value: StaleNaN */
+#define AGAIN_NS    3600000000000ull	  /* until a receiver of 1.0 is asked for 2.0 again */
+#define EXTRA_MAX   64u			  /* of what only 2.0 has, in a series */
+
+struct export_remote_meta {
+	struct export_remote_meta *next; /* in the bucket */
+	uint64_t hash;
+	uint64_t batch; /* the last that has it, there as number `number` */
+	uint32_t number, bytes;
+	uint8_t message[]; /* MetricMetadata */
+};
+#define META_BUCKETS 1024u
 
 struct export_remote_write {
 	struct export_push *push;
 	size_t batch_samples;
+	enum export_remote_protocol protocol;
+	int64_t floor_ms; /* of the latest sample that an earlier process may have queued */
+	struct export_remote_meta *meta[META_BUCKETS];
+	uint32_t metas, batch_metas;
+	uint64_t batch;
+	/* Push's thread alone. */
+	uint64_t again_ns; /* 2.0 is tried again */
+	bool spoke_2;	   /* the receiver has answered in 2.0 */
 	/* The request under way. */
 	uint8_t *at;
 	size_t bytes, room;
 	uint64_t samples, items; /* items: and exemplars */
 	/* Written by the one thread, read by any. */
-	uint64_t taken, same_ms, clashing, dropped_memory, exemplars, long_exemplars;
+	uint64_t taken, same_ms, clashing, dropped_memory, exemplars, long_exemplars, before;
+	uint64_t fallbacks, version; /* written by push's thread */
 };
 
 /* ---- protobuf ---- */
@@ -299,6 +322,8 @@ void export_remote_write_flush(struct export_remote_write *w)
 	w->bytes = 0;
 	w->samples = 0;
 	w->items = 0;
+	w->batch++;
+	w->batch_metas = 0;
 }
 
 static bool reserve(struct export_remote_write *w, size_t n)
@@ -308,11 +333,112 @@ static bool reserve(struct export_remote_write *w, size_t n)
 	return base_grow(&w->at, &w->room, w->bytes + n, 1);
 }
 
+/* ---- what only 2.0 has: remote_form.h ---- */
+
+static const uint8_t types[] = {
+	[EXPORT_FAMILY_COUNTER] = 1, [EXPORT_FAMILY_BARE_COUNTER] = 1,
+	[EXPORT_FAMILY_GAUGE] = 2,   [EXPORT_FAMILY_HISTOGRAM] = 3,
+	[EXPORT_FAMILY_SUMMARY] = 5, [EXPORT_FAMILY_GAUGE_HISTOGRAM] = 4,
+	[EXPORT_FAMILY_INFO] = 6,    [EXPORT_FAMILY_STATESET] = 7,
+	[EXPORT_FAMILY_UNKNOWN] = 0,
+};
+
+const struct export_remote_meta *export_remote_write_meta(struct export_remote_write *w,
+							  enum export_family_type type,
+							  const char *help, const char *unit)
+{
+	const size_t h = strlen(help), u = strlen(unit);
+	struct export_remote_meta *m, **bucket;
+	uint8_t *p;
+
+	if (w->protocol == EXPORT_REMOTE_1 || w->metas >= EXPORT_REMOTE_METAS)
+		return NULL;
+	m = malloc(sizeof(*m) + h + u + 3 * EXPORT_PB_FIELD);
+	if (!m)
+		return NULL;
+	p = export_pb_u64(m->message, 1, types[type]);
+	p = export_pb_bytes(p, 4, help, h);
+	p = export_pb_bytes(p, 5, unit, u);
+	m->bytes = (uint32_t)(p - m->message);
+	m->hash = base_hash(0, m->message, m->bytes);
+	m->batch = UINT64_MAX;
+	bucket = &w->meta[m->hash % META_BUCKETS];
+	for (struct export_remote_meta *x = *bucket; x; x = x->next)
+		if (x->hash == m->hash && x->bytes == m->bytes &&
+		    !memcmp(x->message, m->message, m->bytes)) {
+			free(m);
+			return x;
+		}
+	m->next = *bucket;
+	*bucket = m;
+	w->metas++;
+	return m;
+}
+
+/* Bytes that put_extra() and put_meta() may need besides. */
+static size_t extra_room(const struct export_remote_series *s)
+{
+	return EXTRA_MAX + EXPORT_PB_FIELD + (s->meta ? s->meta->bytes : 0);
+}
+
+/* Puts the series' metadata into the request, once. Room is reserved. */
+static void put_meta(struct export_remote_write *w, const struct export_remote_series *s)
+{
+	struct export_remote_meta *m = (struct export_remote_meta *)(uintptr_t)s->meta;
+
+	if (!m || m->batch == w->batch)
+		return;
+	m->batch = w->batch;
+	m->number = ++w->batch_metas;
+	w->bytes = (size_t)(export_pb_bytes(w->at + w->bytes, 3, m->message, m->bytes) - w->at);
+}
+
+/* The end of a series' message; its length is extra_bytes(). */
+static uint8_t *put_extra(const struct export_remote_write *w, const struct export_remote_series *s,
+			  uint8_t *p)
+{
+	if (w->protocol == EXPORT_REMOTE_1)
+		return p;
+	if (s->meta)
+		p = export_pb_u64(p, EXPORT_REMOTE_METADATA, s->meta->number);
+	if (s->created_ms > 0)
+		p = export_pb_u64(p, EXPORT_REMOTE_CREATED, (uint64_t)s->created_ms);
+	return p;
+}
+
+static size_t extra_bytes(const struct export_remote_write *w, const struct export_remote_series *s)
+{
+	uint8_t scratch[EXTRA_MAX];
+
+	return (size_t)(put_extra(w, s, scratch) - scratch);
+}
+
+/* The last sample that a receiver has, or may have, of a series. */
+static int64_t last_of(const struct export_remote_write *w, const struct export_remote_series *s)
+{
+	return BASE_MAX(s->last_ms, w->floor_ms);
+}
+
+/* Counts n samples that were skipped, of which `before` were older than an earlier process' last.
+ */
+static void count_skipped(struct export_remote_write *w, uint64_t n, uint64_t before)
+{
+	relaxed_bump(w->same_ms, n - before);
+	if (!before)
+		return;
+	relaxed_bump(w->before, before);
+	base_log_limited(BASE_WARN, "remote-write",
+			 "samples are not sent, as the queue has later ones of an earlier process: "
+			 "the clock went back samples=%llu",
+			 (unsigned long long)before);
+}
+
 /* Appends up to `end` to the request: n samples of a series. */
 static void taken(struct export_remote_write *w, struct export_remote_series *s, const uint8_t *end,
 		  int64_t last_ms, size_t n)
 {
 	s->last_ms = last_ms;
+	s->batch = w->batch;
 	w->bytes = (size_t)(end - w->at);
 	w->samples += n;
 	w->items += n;
@@ -325,8 +451,8 @@ static void taken(struct export_remote_write *w, struct export_remote_series *s,
 static void put(struct export_remote_write *w, struct export_remote_series *s,
 		const struct export_remote_point *point, size_t n)
 {
-	size_t inner = s->label_bytes, n_taken = 0;
-	int64_t last = s->last_ms;
+	size_t inner = s->label_bytes, n_taken = 0, before = 0;
+	int64_t last = last_of(w, s), from = last;
 	uint8_t *p;
 
 	if (s->clashes) {
@@ -336,31 +462,35 @@ static void put(struct export_remote_write *w, struct export_remote_series *s,
 	for (size_t i = 0; i < n; i++) {
 		int64_t ms = point[i].ns / 1000000;
 
-		if (ms <= last)
+		if (ms <= last) {
+			before += ms <= w->floor_ms && ms > s->last_ms;
 			continue;
+		}
 		last = ms;
 		inner += string_bytes(9 + 1 + export_pb_varint_bytes((uint64_t)ms));
 		n_taken++;
 	}
-	relaxed_bump(w->same_ms, n - n_taken);
+	count_skipped(w, n - n_taken, before);
 	if (!n_taken)
 		return;
-	if (!reserve(w, string_bytes(inner))) {
+	if (!reserve(w, string_bytes(inner) + extra_room(s))) {
 		relaxed_bump(w->dropped_memory, n_taken);
 		return;
 	}
+	put_meta(w, s);
 	p = w->at + w->bytes;
-	p = export_pb_head(p, 1, inner);
+	p = export_pb_head(p, 1, inner + extra_bytes(w, s));
 	p = (uint8_t *)mempcpy(p, s->labels, s->label_bytes);
 	for (size_t i = 0; i < n; i++) {
 		int64_t ms = point[i].ns / 1000000;
 
-		if (ms <= s->last_ms)
+		if (ms <= from)
 			continue;
-		s->last_ms = ms;
+		from = ms;
+		s->last = point[i].value;
 		p = put_sample(p, ms, point[i].value);
 	}
-	taken(w, s, p, last, n_taken);
+	taken(w, s, put_extra(w, s, p), last, n_taken);
 }
 
 void export_remote_write_native(struct export_remote_write *w, struct export_remote_series *s,
@@ -376,20 +506,22 @@ void export_remote_write_native(struct export_remote_write *w, struct export_rem
 		relaxed_bump(w->clashing, 1);
 		return;
 	}
-	if (ms <= s->last_ms) {
-		relaxed_bump(w->same_ms, 1);
+	if (ms <= last_of(w, s)) {
+		count_skipped(w, 1, ms > s->last_ms);
 		return;
 	}
-	if (!reserve(w, s->label_bytes + most + 2 * EXPORT_PB_FIELD)) {
+	if (!reserve(w, s->label_bytes + most + 2 * EXPORT_PB_FIELD + extra_room(s))) {
 		relaxed_bump(w->dropped_memory, 1);
 		return;
 	}
+	put_meta(w, s);
 	series = export_pb_open(w->at + w->bytes, 1, guess);
 	p = (uint8_t *)mempcpy(series, s->labels, s->label_bytes);
 	body = export_pb_open(p, 4, guess);
 	p = export_native_put(body, n, &fields);
 	p = export_pb_u64(p, 15, (uint64_t)ms);
-	p = export_pb_close(body, p, guess);
+	p = put_extra(w, s, export_pb_close(body, p, guess));
+	s->native = true;
 	taken(w, s, export_pb_close(series, p, guess), ms, 1);
 }
 
@@ -413,6 +545,25 @@ static uint64_t hash_of(const struct export_exemplar *e)
 	return hash;
 }
 
+/* The series' last sample: version 2.0 has no exemplars without one. */
+static uint8_t *put_last(const struct export_remote_write *w, const struct export_remote_series *s,
+			 uint8_t *p)
+{
+	if (w->protocol == EXPORT_REMOTE_1 || s->native)
+		return p;
+	p = export_pb_head(p, EXPORT_REMOTE_LAST,
+			   9 + 1 + export_pb_varint_bytes((uint64_t)s->last_ms));
+	p = export_pb_f64(p, 1, s->last);
+	return export_pb_u64(p, 2, (uint64_t)s->last_ms);
+}
+
+static size_t last_bytes(const struct export_remote_write *w, const struct export_remote_series *s)
+{
+	uint8_t scratch[EXTRA_MAX];
+
+	return (size_t)(put_last(w, s, scratch) - scratch);
+}
+
 void export_remote_write_exemplar(struct export_remote_write *w, struct export_remote_series *s,
 				  int64_t ns, const struct export_exemplar *e)
 {
@@ -426,11 +577,14 @@ void export_remote_write_exemplar(struct export_remote_write *w, struct export_r
 	if (s->clashes || s->last_ms == INT64_MIN || ms <= s->exemplar_ms ||
 	    (hash && hash == s->exemplar))
 		return;
+	/* A histogram is not sent twice: the exemplar, which stays, goes with the next one. */
+	if (w->protocol != EXPORT_REMOTE_1 && s->native && s->batch != w->batch)
+		return;
 	for (size_t i = 0; i < n; i++) {
 		l[i] = (struct label){e->labels[i].key, e->labels[i].value, ""};
 		inner += string_bytes(label_message(&l[i]));
 	}
-	if (!reserve(w, s->label_bytes + inner + 2 * EXPORT_PB_FIELD)) {
+	if (!reserve(w, s->label_bytes + inner + 2 * EXPORT_PB_FIELD + extra_room(s))) {
 		relaxed_bump(w->dropped_memory, 1);
 		return;
 	}
@@ -440,13 +594,17 @@ void export_remote_write_exemplar(struct export_remote_write *w, struct export_r
 		relaxed_bump(w->long_exemplars, 1);
 		return;
 	}
-	p = export_pb_head(w->at + w->bytes, 1, s->label_bytes + string_bytes(inner));
+	put_meta(w, s);
+	p = export_pb_head(w->at + w->bytes, 1,
+			   s->label_bytes + string_bytes(inner) + last_bytes(w, s) +
+				   extra_bytes(w, s));
 	p = (uint8_t *)mempcpy(p, s->labels, s->label_bytes);
 	p = export_pb_head(p, 3, inner);
 	for (size_t i = 0; i < n; i++)
 		p = put_label(p, &l[i]);
 	p = export_pb_f64(p, 2, e->value);
 	p = export_pb_u64(p, 3, (uint64_t)ms);
+	p = put_extra(w, s, put_last(w, s, p));
 	w->bytes = (size_t)(p - w->at);
 	w->items++;
 	relaxed_bump(w->exemplars, 1);
@@ -484,6 +642,9 @@ void export_remote_write_follow(struct export_remote_write *w, struct export_rem
 			continue;
 		}
 		now[k]->last_ms = old[i]->last_ms;
+		now[k]->last = old[i]->last;
+		now[k]->batch = old[i]->batch;
+		now[k]->native = old[i]->native;
 		now[k]->exemplar_ms = old[i]->exemplar_ms;
 		now[k]->exemplar = old[i]->exemplar;
 	}
@@ -491,30 +652,153 @@ void export_remote_write_follow(struct export_remote_write *w, struct export_rem
 
 /* ---- start and end ---- */
 
-struct export_remote_write *export_remote_write_new(const char *url, const char *config,
-						    size_t batch_samples, char *error,
-						    size_t error_bytes)
+static bool unpack(const void *body, size_t bytes, char **to, size_t *to_bytes)
+{
+	*to = NULL;
+	if (snappy_uncompressed_length(body, bytes, to_bytes) != SNAPPY_OK ||
+	    *to_bytes > 2 * REQUEST_MAX)
+		return false;
+	*to = malloc(*to_bytes + 1);
+	return *to && snappy_uncompress(body, bytes, *to, to_bytes) == SNAPPY_OK;
+}
+
+/* Replaces the plain body of a try by its packed form. */
+static bool pack(struct export_push_try *t)
+{
+	size_t room = snappy_max_compressed_length(t->made_bytes);
+	char *to = malloc(room);
+	bool good = to && snappy_compress(t->made, t->made_bytes, to, &room) == SNAPPY_OK;
+
+	free(t->made);
+	t->made = to;
+	t->made_bytes = room;
+	return good;
+}
+
+static unsigned int version_now(struct export_remote_write *w)
+{
+	if (w->protocol == EXPORT_REMOTE_AUTO && w->version == 1 && base_now_ns() >= w->again_ns)
+		relaxed_store(w->version, 2);
+	return (unsigned int)w->version;
+}
+
+static bool make_request(void *arg, struct export_push_try *t)
+{
+	static const char *const headers_2[] = {
+		"Content-Type: application/x-protobuf;proto=io.prometheus.write.v2.Request",
+		"X-Prometheus-Remote-Write-Version: 2.0.0", NULL};
+	struct export_remote_write *w = arg;
+	size_t bytes;
+	char *plain;
+	bool good;
+
+	t->form = version_now(w);
+	good = unpack(t->body, t->bytes, &plain, &bytes);
+	if (good && t->form == 1)
+		good = !export_remote_form_1(plain, bytes, &t->made, &t->made_bytes);
+	else if (good)
+		good = !export_remote_form_2(plain, bytes, &t->made, &t->made_bytes, &t->expected);
+	free(plain);
+	if (t->form == 2)
+		t->replace = headers_2;
+	good = good && pack(t);
+	if (!good) {
+		free(t->made);
+		t->made = NULL;
+	}
+	return good;
+}
+
+static enum export_push_outcome judge_answer(void *arg, const struct export_push_try *t,
+					     long status, const int64_t n[EXPORT_PUSH_NUMBERS],
+					     enum export_push_outcome usual, uint64_t *rejected)
+{
+	struct export_remote_write *w = arg;
+	const bool says = n[0] >= 0;
+	uint64_t written = 0;
+
+	if (t->form != 2 || usual == EXPORT_PUSH_AGAIN)
+		return usual;
+	for (int i = 0; i < EXPORT_PUSH_NUMBERS; i++)
+		written += n[i] > 0 ? (uint64_t)n[i] : 0;
+	w->spoke_2 = w->spoke_2 || (says && usual == EXPORT_PUSH_DONE);
+	if (says) {
+		*rejected = written < t->expected ? t->expected - written : 0;
+		return usual;
+	}
+	/* A receiver of 2.0 refuses what is wrong with the samples; others cannot read it. */
+	if (w->protocol == EXPORT_REMOTE_AUTO &&
+	    (status == 415 || usual == EXPORT_PUSH_DONE ||
+	     (!w->spoke_2 && (status == 400 || status == 406)))) {
+		relaxed_store(w->version, 1);
+		relaxed_bump(w->fallbacks, 1);
+		w->again_ns = base_now_ns() + AGAIN_NS;
+		base_logf(BASE_INFO, "remote-write",
+			  "the receiver does not have version 2.0: sending 1.0 status=%ld", status);
+		return EXPORT_PUSH_AGAIN;
+	}
+	if (usual == EXPORT_PUSH_DONE) {
+		*rejected = t->items;
+		base_log_limited(BASE_WARN, "remote-write",
+				 "the receiver does not say what it wrote of version 2.0: give "
+				 "--remote-protocol 1.0 status=%ld",
+				 status);
+	}
+	return usual;
+}
+
+struct export_remote_write *export_remote_write_open(const struct export_remote_opts *opts,
+						     char *error, size_t error_bytes)
 {
 	static const char *const headers[] = {"Content-Encoding: snappy",
 					      "X-Prometheus-Remote-Write-Version: 0.1.0", NULL};
 	struct export_push_opts push = {
-		.url = url,
-		.config = config,
+		.url = opts->url,
+		.config = opts->config,
 		.name = "remote-write",
 		.content_type = "application/x-protobuf",
 		.headers = headers,
 	};
 	struct export_remote_write *w = calloc(1, sizeof(*w));
 
-	if (!w)
-		return NULL;
-	w->batch_samples = batch_samples ? batch_samples : 10000;
-	w->push = export_push_new(&push, error, error_bytes);
-	if (!w->push) {
-		free(w); /* which keeps errno, as of glibc 2.33 */
+	if (!w) {
+		snprintf(error, error_bytes, "out of memory");
 		return NULL;
 	}
-	return w;
+	w->batch_samples = opts->batch_samples ? opts->batch_samples : 10000;
+	w->protocol = opts->protocol;
+	w->version = opts->protocol == EXPORT_REMOTE_1 ? 1 : 2;
+	w->floor_ms = INT64_MIN;
+	if (opts->queue) {
+		push.spool = export_spool_open(opts->queue, opts->queue_bytes, error, error_bytes);
+		if (!push.spool)
+			goto fail;
+		w->floor_ms = (int64_t)export_spool_newest_ns(push.spool) / 1000000;
+	}
+	/* What an earlier process queued may be of another version. */
+	if (opts->queue || opts->protocol != EXPORT_REMOTE_1)
+		push.hooks = (struct export_push_hooks){
+			.arg = w,
+			.numbers = {"X-Prometheus-Remote-Write-Samples-Written",
+				    "X-Prometheus-Remote-Write-Histograms-Written",
+				    "X-Prometheus-Remote-Write-Exemplars-Written"},
+			.make = make_request,
+			.judge = judge_answer,
+		};
+	w->push = export_push_new(&push, error, error_bytes);
+	if (w->push)
+		return w;
+fail:
+	free(w); /* which keeps errno, as of glibc 2.33 */
+	return NULL;
+}
+
+struct export_remote_write *export_remote_write_new(const char *url, size_t batch_samples,
+						    char *error, size_t error_bytes)
+{
+	return export_remote_write_open(
+		&(struct export_remote_opts){.url = url, .batch_samples = batch_samples}, error,
+		error_bytes);
 }
 
 bool export_remote_write_busy(struct export_remote_write *w)
@@ -531,6 +815,9 @@ void export_remote_write_stats(struct export_remote_write *w, struct export_remo
 		.dropped_memory = __atomic_load_n(&w->dropped_memory, __ATOMIC_RELAXED),
 		.exemplars = __atomic_load_n(&w->exemplars, __ATOMIC_RELAXED),
 		.long_exemplars = __atomic_load_n(&w->long_exemplars, __ATOMIC_RELAXED),
+		.before = relaxed_load(w->before),
+		.fallbacks = relaxed_load(w->fallbacks),
+		.version = (unsigned int)relaxed_load(w->version),
 	};
 	export_push_stats(w->push, &out->push);
 }
@@ -541,6 +828,11 @@ void export_remote_write_free(struct export_remote_write *w, uint64_t linger_ns)
 		return;
 	export_remote_write_flush(w);
 	export_push_free(w->push, linger_ns);
+	for (size_t i = 0; i < META_BUCKETS; i++)
+		for (struct export_remote_meta *m = w->meta[i], *next; m; m = next) {
+			next = m->next;
+			free(m);
+		}
 	free(w->at);
 	free(w);
 }

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * remote_write.h - sends samples to a receiver of Prometheus' remote write protocol 1.0
- * (https://prometheus.io/docs/specs/remote_write_spec/): protobuf, snappy's block format, POST.
- * Knows label sets and points, not where they come from.
+ * remote_write.h - sends samples to a receiver of Prometheus' remote write protocol, versions 1.0
+ * (https://prometheus.io/docs/specs/remote_write_spec/) and 2.0 (remote_form.h): protobuf, snappy's
+ * block format, POST. Knows label sets and points, not where they come from.
+ *
+ * A receiver that has 2.0 says in its answers how much it wrote. One that has not refuses the
+ * request, or takes it for one of 1.0 without samples and says nothing: EXPORT_REMOTE_AUTO then
+ * sends the same body as 1.0, and tries 2.0 again an hour later.
  *
  * A receiver takes a series' samples in ascending order of milliseconds. A sample that is second in
  * its millisecond, or goes back, is skipped and counted, as it would have the whole request
@@ -20,13 +24,21 @@
 #include "export/push.h"
 #include "region/decode.h"
 
+/* What version 2.0 says of a metric. */
+struct export_remote_meta;
+
 /* A series as the protocol names it. Free with free(). */
 struct export_remote_series {
-	int64_t last_ms;     /* of the last sample; INT64_MIN: none yet */
-	int64_t exemplar_ms; /* of the last exemplar; INT64_MIN: none yet */
-	uint64_t exemplar;   /* hash of the last one that had no time */
+	const struct export_remote_meta *meta; /* set by the caller, as created_ms; or NULL */
+	int64_t created_ms;		       /* 0: unknown */
+	double last;			       /* unless native */
+	uint64_t batch;			       /* request of its last sample */
+	int64_t last_ms;		       /* of the last sample; INT64_MIN: none yet */
+	int64_t exemplar_ms;		       /* of the last exemplar; INT64_MIN: none yet */
+	uint64_t exemplar;		       /* hash of the last one that had no time */
 	uint32_t label_bytes, longer_bytes;
 	uint32_t order;	  /* which of those with equal labels is sent */
+	bool native;	  /* its last sample is a histogram */
 	bool clashes;	  /* another series has these labels: nothing is sent */
 	uint8_t labels[]; /* protobuf; then, of an escaped name, those with its longer form */
 };
@@ -59,18 +71,39 @@ struct export_remote_write_stats {
 	uint64_t dropped_memory;
 	uint64_t exemplars;	       /* taken */
 	uint64_t long_exemplars;       /* left out: no receiver takes them */
+	uint64_t before;	       /* skipped: not later than what an earlier process queued */
+	uint64_t fallbacks;	       /* from version 2.0 to 1.0 */
+	unsigned int version;	       /* 1 or 2: of the requests sent now */
 	struct export_push_stats push; /* items are samples and exemplars */
 };
 
 struct export_remote_write;
 
+enum export_remote_protocol { EXPORT_REMOTE_1, EXPORT_REMOTE_2, EXPORT_REMOTE_AUTO };
+
+struct export_remote_opts {
+	const char *url;
+	const char *config;   /* how to connect: http/client.h; or NULL */
+	size_t batch_samples; /* per request; 0: 10000 */
+	enum export_remote_protocol protocol;
+	const char *queue;    /* file that holds requests until they are sent; NULL: memory */
+	uint64_t queue_bytes; /* of a new one */
+};
+
+/* NULL with errno and one line in error. */
+struct export_remote_write *export_remote_write_open(const struct export_remote_opts *opts,
+						     char *error, size_t error_bytes);
+/* The same with version 1.0 and the queue in memory. */
+struct export_remote_write *export_remote_write_new(const char *url, size_t batch_samples,
+						    char *error, size_t error_bytes);
 /*
- * config: file of http/client.h, or NULL. batch_samples: per request; 0: 10000. NULL with errno and
- * one line in error.
+ * The metadata of a family, to be set in its series; valid until w is freed. NULL: version 1.0, or
+ * no memory, or more than EXPORT_REMOTE_METAS of them.
  */
-struct export_remote_write *export_remote_write_new(const char *url, const char *config,
-						    size_t batch_samples, char *error,
-						    size_t error_bytes);
+#define EXPORT_REMOTE_METAS 65536u
+const struct export_remote_meta *export_remote_write_meta(struct export_remote_write *w,
+							  enum export_family_type type,
+							  const char *help, const char *unit);
 /*
  * Adds n points in order of time. One thread calls this and the functions below, except for
  * statistics. Never waits.

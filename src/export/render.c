@@ -46,6 +46,11 @@ struct export_render *export_render_new(const struct export_source *source,
 	return r;
 }
 
+void export_render_classic(struct export_render *r)
+{
+	r->classic = true;
+}
+
 void export_render_free(struct export_render *r)
 {
 	if (!r)

@@ -9,7 +9,8 @@
 #include "export/native.h"
 
 /* Finite "le" bounds of an exponential histogram in the text formats: docs/exposition.md. */
-#define EXPORT_TEXT_BOUNDS_MAX 64
+#define EXPORT_TEXT_BOUNDS_MAX	 64
+#define EXPORT_TEXT_BOUNDS_BRIEF 10 /* of a brief one */
 /* Families whose names are escaped with underscores; further ones have the longer form. */
 #define EXPORT_ESCAPED_MAX 1024
 /* A protobuf message ends at the first series beyond this size. */
@@ -44,7 +45,8 @@ enum export_phase {
 struct export_render {
 	struct export_source source;
 	enum export_format format;
-	bool utf8; /* the client takes names in UTF-8 */
+	bool utf8;    /* the client takes names in UTF-8 */
+	bool classic; /* and wants all bounds of brief histograms */
 	void *walk;
 	int error; /* -errno, for good */
 	enum export_phase phase;

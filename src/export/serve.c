@@ -159,6 +159,8 @@ static void on_scrape(struct http_request *req, void *arg)
 		http_reply_error(req, 503, "out of memory");
 		return;
 	}
+	if (http_query(req, "classic"))
+		export_render_classic(r);
 	http_add_header(req, "Vary", "Accept");
 	http_reply_stream(req, 200, export_format_content_type(format, utf8), stream_read,
 			  stream_done, r);

@@ -14,7 +14,7 @@
 #include "http/users.h"
 #include "http/web.h"
 
-#define HTTP_ROUTES    64
+#define HTTP_ROUTES    128
 #define HTTP_HEADERS   16
 #define HTTP_TOKEN_MAX 512u
 #define HTTP_THREADS   64u

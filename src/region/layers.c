@@ -120,8 +120,8 @@ double region_layer_quantile(const uint64_t cell[SL_LAYER_CELLS], double q)
 		}
 		part = rank > before ? (rank - before) / n : 0;
 		if (c == SL_LAYER_ZERO)
-			return 64 * part;
-		return exp2((bucket - 1 + part) / 2);
+			return exp2((SL_LAYER_FIRST - 1) / 2.0) * 1e9 * part;
+		return exp2((bucket - 1 + part) / 2) * 1e9;
 	}
 	return INFINITY;
 }

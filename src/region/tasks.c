@@ -128,7 +128,7 @@ uint64_t region_cpu_wait_quantile(const struct region_cpu_numbers *n, double q)
 	for (int i = 0; i < SL_CPU_BUCKETS; i++) {
 		seen += n->wait[i];
 		if (seen >= rank) /* geometric middle */
-			return (uint64_t)exp2((i + SL_CPU_BUCKET_FIRST) / 2.0 - 0.25);
+			return (uint64_t)(exp2((i + SL_CPU_BUCKET_FIRST) / 2.0 - 0.25) * 1e9);
 	}
 	return 0;
 }

@@ -85,7 +85,7 @@ class Deploy(unittest.TestCase):
                     prometheus.eventually(lambda: prometheus.query(
                         'rate(sidelight_tcp_sent_segments_total[1m])'), 'connections')
                     prometheus.eventually(lambda: prometheus.query(
-                        'rate(sidelight_tcp_layer_nanoseconds_count{role="server"}[1m])'), 'layers')
+                        'rate(sidelight_tcp_layer_seconds_count{role="server"}[1m])'), 'layers')
                     prometheus.eventually(lambda: prometheus.query(
                         'rate(sidelight_cpu_seconds_total[1m])'), 'scheduler time')
                 for where, expr, text in dashboard()[1] + rules():

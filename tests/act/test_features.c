@@ -190,7 +190,7 @@ static void a_latency_is_over_within_a_window_and_a_part(void **state)
 
 /* A layer: buckets of a power of two, from 1 on. */
 static struct collect_def layer = {.metric = {.kind = SL_KIND_HISTOGRAM_EXP,
-					      .name = "sidelight_tcp_layer_nanoseconds",
+					      .name = "sidelight_tcp_layer_seconds",
 					      .cells = SL_HIST_BUCKETS + 12,
 					      .scale = 0,
 					      .first_bucket = 1,
@@ -228,8 +228,8 @@ static void layer_quantiles_need_enough_observations(void **state)
 	(void)state;
 	layer_row(&f, at * S, 5000, 1);
 	assert_int_equal(f.count, 5);
-	assert_string_equal(f.name[3], "sidelight_tcp_layer_nanoseconds_p50");
-	assert_string_equal(f.name[4], "sidelight_tcp_layer_nanoseconds_p99");
+	assert_string_equal(f.name[3], "sidelight_tcp_layer_seconds_p50");
+	assert_string_equal(f.name[4], "sidelight_tcp_layer_seconds_p99");
 	assert_true(!f.counter[3] && !f.counter[4]);
 	/* One per second: a median in time, and never the 99th percentile of so few. */
 	for (int i = 0; i < 4; i++)

@@ -27,17 +27,16 @@ static const double level[PODS] = {0.08, 0.04, 0.01, 0.02}; /* s, at the median 
 static const struct analyse_column application[] = {{"cpu_seconds_total", true}, {"queue", false}};
 
 #define LABELS(port) "{layer=\"app\",port=\"" port "\",role=\"server\"}"
-#define LAYER(port)                                                          \
-	{"sidelight_tcp_layer_nanoseconds_count" LABELS(port), true},        \
-		{"sidelight_tcp_layer_nanoseconds_p90" LABELS(port), false}, \
-		{"sidelight_tcp_layer_nanoseconds_p99" LABELS(port), false}, \
-	{                                                                    \
-		"sidelight_tcp_layer_nanoseconds_p95" LABELS(port), false    \
+#define LAYER(port)                                                      \
+	{"sidelight_tcp_layer_seconds_count" LABELS(port), true},        \
+		{"sidelight_tcp_layer_seconds_p90" LABELS(port), false}, \
+		{"sidelight_tcp_layer_seconds_p99" LABELS(port), false}, \
+	{                                                                \
+		"sidelight_tcp_layer_seconds_p95" LABELS(port), false    \
 	}
 static const struct analyse_column connections[COLUMNS] = {
 	{"sidelight_tcp_sent_bytes_total{port=\"80\",role=\"server\"}", true},
-	{"sidelight_tcp_layer_nanoseconds_count{layer=\"ip_in\",port=\"80\",role=\"server\"}",
-	 true},
+	{"sidelight_tcp_layer_seconds_count{layer=\"ip_in\",port=\"80\",role=\"server\"}", true},
 	LAYER("80"),
 	LAYER("9090"), /* few ask there, and they are quick */
 };

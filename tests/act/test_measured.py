@@ -17,7 +17,7 @@ from support.process import check, wait_until
 from support.sidelight import EXE, Agent, Collector, Pod
 
 PORT, QUICK, SLOW = 1501, 0.004, 0.03
-LAYER = 'sidelight_tcp_layer_nanoseconds_%s{layer="app";port="1501";role="server"}'
+LAYER = 'sidelight_tcp_layer_seconds_%s{layer="app";port="1501";role="server"}'
 delay = QUICK
 ended = False
 

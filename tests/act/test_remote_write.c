@@ -17,8 +17,8 @@
 static struct export_remote_write *writer(struct receiver *r, size_t batch)
 {
 	char error[128] = "";
-	struct export_remote_write *w = export_remote_write_new(receiver_url(r), NULL, batch,
-								error, sizeof(error));
+	struct export_remote_write *w = export_remote_write_new(receiver_url(r), batch, error,
+								sizeof(error));
 
 	if (!w)
 		fail_msg("%s", error);

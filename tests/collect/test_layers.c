@@ -3,6 +3,7 @@
  * test_layers.c - layers and scheduler time: each count of a slot is taken once, for the slot's
  * owner.
  */
+#include <math.h>
 #include <string.h>
 
 #include <sidelight/task.h>
@@ -138,7 +139,7 @@ static void put_names(struct mock_host *h, struct make_flows *m)
 
 #define CART		      "pod=\"cart-0\",container=\"app\",service=\"cart\""
 #define VALUE(name, labels)   self_value(c, "sidelight_" name, labels)
-#define LAYER(suffix, labels) VALUE("tcp_layer_nanoseconds_" suffix, labels)
+#define LAYER(suffix, labels) VALUE("tcp_layer_seconds_" suffix, labels)
 #define LOST(cause)	      VALUE("host_kernel_lost_total", "cause=\"" cause "\"")
 
 static void two_passes(struct mock_host *h, uint64_t id)
@@ -173,7 +174,7 @@ static void counts_layers_exactly_once(void **state)
 	       count(&t, 1, SL_COUNT_INCOMPLETE, 1); count(&t, 1, SL_COUNT_UNATTRIBUTED, 4);
 	       count(&t, 1, SL_COUNT_PIPELINED, 1);
 	       observe(&t, 1, SL_LAYER_APP, SL_LAYER_ZERO, 1, 60);
-	       observe(&t, 1, SL_LAYER_APP, SL_LAYER_BUCKETS, 1, 70); /* up to 2^6.5 ns */
+	       observe(&t, 1, SL_LAYER_APP, SL_LAYER_BUCKETS, 1, 70); /* up to 2^-23.5 s */
 	       observe(&t, 1, SL_LAYER_APP, SL_LAYER_OVER, 1, 7 * SECOND);
 	       observe(&t, 1, SL_LAYER_TOTAL, SL_LAYER_BUCKETS + 1, 2, 200));
 	WITHIN(3000, VALUE("tcp_requests_total", CART) == 3);
@@ -183,13 +184,13 @@ static void counts_layers_exactly_once(void **state)
 	assert_true(VALUE("tcp_requests_pipelined_total", CART) == 1);
 	assert_true(VALUE("tcp_unattributed_total", CART) == 4);
 	assert_true(LAYER("count", "layer=\"app\"") == 3);
-	assert_true(LAYER("sum", "layer=\"app\"") == 130 + 7e9);
-	assert_true(LAYER("bucket", "layer=\"app\",port=\"80\",role=\"server\",le=\"64") == 1);
-	assert_true(LAYER("bucket", "layer=\"app\",port=\"80\",role=\"server\",le=\"90.5") == 2);
-	assert_true(LAYER("bucket", "layer=\"app\",port=\"80\",role=\"server\",le=\"6.07") == 2);
+	assert_true(LAYER("sum", "layer=\"app\"") == 7000000130 / 1e9);
+	assert_true(LAYER("bucket", "layer=\"app\",port=\"80\",role=\"server\",le=\"5.96046") == 1);
+	assert_true(LAYER("bucket", "layer=\"app\",port=\"80\",role=\"server\",le=\"9.536") == 2);
+	assert_true(LAYER("bucket", "layer=\"app\",port=\"80\",role=\"server\",le=\"5.656") == 2);
 	assert_true(LAYER("bucket", "layer=\"app\",port=\"80\",role=\"server\",le=\"+Inf") == 3);
 	assert_true(LAYER("count", "layer=\"tcp_in\"") == 0);
-	assert_true(VALUE("tcp_request_nanoseconds_count", NULL) == 2);
+	assert_true(VALUE("tcp_request_seconds_count", NULL) == 2);
 	/* One that comes counts from nothing on; a client's is the port that it asked. */
 	CHANGE(h, group(&t, 2, 1, SL_ROLE_CLIENT, 443, 7); count(&t, 2, SL_COUNT_REQUESTS, 5);
 	       observe(&t, 2, SL_LAYER_MAC_IN, SL_LAYER_ZERO, 5, 100);
@@ -325,10 +326,10 @@ static void task_time_belongs_to_its_cgroup(void **state)
 	WITHIN(3000, VALUE("cpu_seconds_total", CART) == 2);
 	assert_true(VALUE("cpu_wait_seconds_total", CART) == 0.5);
 	assert_true(VALUE("cpu_switches_total", "cause=\"involuntary\"") == 2);
-	assert_true(VALUE("cpu_wait_nanoseconds_count", CART) == 2);
-	/* The first bucket ends at 2^8.5 ns, and what is above the last one is above all. */
-	assert_true(VALUE("cpu_wait_nanoseconds_bucket", "le=\"362") == 1);
-	assert_true(VALUE("cpu_wait_nanoseconds_bucket", "le=\"+Inf") == 2);
+	assert_true(VALUE("cpu_wait_duration_seconds_count", CART) == 2);
+	/* The first bucket ends at 2^-21.5 s, and what is above the last one is above all. */
+	assert_true(VALUE("cpu_wait_duration_seconds_bucket", "le=\"3.37") == 1);
+	assert_true(VALUE("cpu_wait_duration_seconds_bucket", "le=\"+Inf") == 2);
 	/* It ends, and its slot is another's: its last values are its own, once. */
 	CHANGE(h, usage(&t, 1, 0, SECOND, 0, 3); cgroup(&t, 1, 1, SL_CPU_ENDED, 7));
 	WITHIN(3000, VALUE("cpu_seconds_total", CART) == 3);
@@ -420,7 +421,8 @@ static void layer_sums_survive_tears(void **state)
 	}
 	WITHIN(10000, VALUE("tcp_requests_total", CART) == (double)requests);
 	WITHIN(3000, LAYER("count", "layer=\"app\"") == (double)app);
-	assert_true(LAYER("sum", "layer=\"app\"") == (double)requests);
+	/* Of nine ports, whose sums are seconds. */
+	assert_int_equal(llround(LAYER("sum", "layer=\"app\"") * 1e9), requests);
 	assert_true(VALUE("collector_tcp_lost_total", "cause=\"unsettled\"") > 0);
 	collect_collector_free(c);
 	make_flows_free(&m);

@@ -9,6 +9,7 @@ import threading
 import time
 
 from support import flows
+from support.exposition import Scrape
 from support.flows import needs_bpf
 from support.process import case, check, fail, run, run_cases, wait_until
 from support.sidelight import EXE, Agent, Collector
@@ -68,7 +69,7 @@ def of(s, name, **labels):
 def counted(n):
     s = collector.scrape()
     return s if of(s, 'sidelight_tcp_requests_total') == n and \
-        of(s, 'sidelight_tcp_layer_nanoseconds_count', layer='app') == n and \
+        of(s, 'sidelight_tcp_layer_seconds_count', layer='app') == n and \
         of(s, 'sidelight_tcp_requests_measured_total') + \
         of(s, 'sidelight_tcp_requests_incomplete_total') == n else None
 
@@ -77,14 +78,15 @@ def counted(n):
 def each_request_is_counted_once():
     s = wait_until(lambda: counted(MADE), lambda: collector.scrape().text, collector, seconds=30)
     measured = of(s, 'sidelight_tcp_requests_measured_total')
-    if of(s, 'sidelight_tcp_request_nanoseconds_count') != measured:
+    if of(s, 'sidelight_tcp_request_seconds_count') != measured:
         fail(f'{measured} requests are measured', collector)
 
-    # A server that sleeps for 20 ms: SLOW answers took longer than 2^24 ns.
-    quick = [float(v) for name, v in s.all('sidelight_tcp_layer_nanoseconds_bucket', role='server', layer='app')
-             if float(name.split(',le="')[1].split('"')[0]) == 2 ** 24]
+    # A server that sleeps for 20 ms: SLOW answers took longer than 2^-6 s.
+    s = Scrape(collector.get('/metrics?classic=1'))
+    quick = [float(v) for name, v in s.all('sidelight_tcp_layer_seconds_bucket', role='server', layer='app')
+             if float(name.split(',le="')[1].split('"')[0]) == 2 ** -6]
     if len(quick) != 1 or quick[0] > QUICK:
-        fail(f'{quick} answers took less than 16.8 ms, {SLOW} did not', collector)
+        fail(f'{quick} answers took less than 15.6 ms, {SLOW} did not', collector)
 
 
 @case
@@ -94,8 +96,9 @@ def workloads_have_what_the_table_has():
         groups = [r['group'] for r in dump('layers') if 'group' in r]
         for layer in LAYERS + ('total',):
             ours = dict(layer=layer) if layer != 'total' else {}
-            name = 'sidelight_tcp_request_nanoseconds' if layer == 'total' else 'sidelight_tcp_layer_nanoseconds'
-            theirs = [sum(g['layers'][layer][key] for g in groups) for key in ('count', 'sum_ns')]
+            name = 'sidelight_tcp_request_seconds' if layer == 'total' else 'sidelight_tcp_layer_seconds'
+            theirs = [sum(g['layers'][layer]['count'] for g in groups),
+                      sum(g['layers'][layer]['sum_ns'] for g in groups) / 1e9]
             got = [s.sum(f'{name}_{key}', **ours) for key in ('count', 'sum')]
             if got != theirs:
                 wrong.append(f'{layer}: {got}, the table has {theirs}')

@@ -100,11 +100,11 @@ def prometheus_gets_the_same():
         return found
     e, p = exposed(), next(p for p in told()[1]['ports'] if p['port'] == PORT)
     for source, way in ('client', 'there'), ('server', 'back'):
-        if e['latency_nanoseconds_count', source, str(PORT), None, None] != p[way]['total'] or \
+        if e['latency_seconds_count', source, str(PORT), None, None] != p[way]['total'] or \
                 e['negative_total', source, str(PORT), None, None] or \
                 e['segments_total', source, None, 'sent', None] < REQUESTS:
             fail(f'{e}', collector)
-    if e['round_trip_nanoseconds_count', None, str(PORT), None, 'client'] != p['both']['total'] or \
+    if e['round_trip_seconds_count', None, str(PORT), None, 'client'] != p['both']['total'] or \
             ('clock_bound_seconds', None, None, None, 'client') not in e:
         fail(f'{e}', collector)
 

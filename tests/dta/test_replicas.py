@@ -113,6 +113,27 @@ check(values(query('keywrite', 'flows', *OLD, *NEW)) == want, 'with one that is 
 one = query('keywrite', 'flows', key(700))[0]
 check(one['collector'] == b.at and one['replicas']['missing'] == [a.at] and not one['replicas']['may_be_old'], f'{one}')
 check(f'missing at {a.at}' in words('keywrite', 'flows', key(700)), words('keywrite', 'flows', key(700)))
+
+
+def disagree(store, *more):
+    p = subprocess.run([SIDELIGHT, 'query', '--all', '--disagree', store, '-c', a.at, '-c', b.at, *more], capture_output=True,
+                       text=True, timeout=60)
+    check(p.returncode in (0, 1), f'{p}')
+    return p.returncode, p.stdout
+
+
+# Each key on which they disagree is listed: from the key logs of both, or from a list of keys.
+code, out = disagree('flows', '--json')
+rows = [json.loads(line) for line in out.splitlines()]
+check(code == 1 and sorted(r['key'] for r in rows) == OLD + NEW, f'{code}, {len(rows)} keys')
+check(all(r['replicas']['missing'] == [a.at] and int(r['value'], 16) == want[int(r['key'], 16)] for r in rows), f'{rows[0]}')
+with open(f'{D}/keys', 'w') as f:
+    f.write(f'{key(700)}\n{key(12345)}\n')
+code, out = disagree('bytes', '--keys', f'{D}/keys')
+head, *rows = [line.split(',') for line in out.split()]
+check(code == 1 and [dict(zip(head, r))[n] for r in rows for n in ('key', 'value', 'missing')] == [key(700), '3', a.at], out)
+check('has no key log' in subprocess.run([SIDELIGHT, 'query', '--all', '--disagree', 'bytes', '-c', a.at, '-c', b.at],
+                                         capture_output=True, text=True).stderr, 'a store without keys')
 write(900, 1000, 1000)
 late = [key(i) for i in range(900, 1000)]
 wait_until(lambda: values(query('keywrite', 'flows', *late, of=[a], code=None)) == [1000 + i for i in range(900, 1000)],
@@ -135,8 +156,44 @@ engine = account['engine']
 check(account['fresh'] == reports and 2 * reports == engine['in'] + account['unreplicated'], f'{account}')
 check(engine['in'] == engine['stored'] + sum(engine['dropped'].values()) and account['unreplicated'] == 3 * 400, f'{account}')
 
-# With a peer, one that comes back catches up by reading the other's memory.
+# What one missed is known after the translator is killed as well, by the file that has it.
 a.stop()
+b = Collector('b')
+
+
+def with_gaps(workers):
+    part = Part(SIDELIGHT, 'translate', '--collector', f'unix:{b.socket}', '--collector', f'unix:{D}/a.sock', '--replicas', '2',
+                '--listen', '127.0.0.1:0', '--name', 't3', '--gaps', f'{D}/gaps', '--workers', str(workers), '--json')
+    wait_until(lambda: any('writing' in line for line in part.err), 'it does not write', part)
+    return part
+
+
+a = Collector('a')
+t = with_gaps(2)
+t.at = t.ready()['listen']
+again = subprocess.run([SIDELIGHT, 'translate', '--collector', '/x', '--collector', '/y', '--replicas', '2', '--gaps', f'{D}/gaps'],
+                       capture_output=True, text=True, timeout=60)
+check(again.returncode == 1 and 'another translator has it' in again.stderr, f'{again}')
+a.stop(signal.SIGKILL)
+wait_until(lambda: any('no collector' in line for line in t.err), 'the translator has not noticed', t)
+write(0, 100, 1000)
+t.stop(signal.SIGKILL)
+# Of one worker, which takes over what two had.
+t = with_gaps(1)
+a = Collector('a')
+wait_until(lambda: a.status()['gaps'], 'the gap is not told', a, t)
+gap, = a.status()['gaps']
+check(gap['translator'] == 't3' and gap['reports'] == 300 and gap['to'] - gap['from'] > 1, f'{gap}')
+t.stop()
+with open(f'{D}/other', 'w') as f:
+    f.write('x')
+again = subprocess.run([SIDELIGHT, 'translate', '--collector', '/x', '--collector', '/y', '--replicas', '2', '--gaps', f'{D}/other'],
+                       capture_output=True, text=True, timeout=60)
+check(again.returncode == 1 and 'is not a file of gaps' in again.stderr, f'{again}')
+a.stop()
+b.stop()
+
+# With a peer, one that comes back catches up by reading the other's memory.
 a, b = Collector('a2', f'peer: unix:{D}/b2.sock'), Collector('b2', f'peer: {D}/a2.sock')
 t = Part(SIDELIGHT, 'translate', '--collector', f'unix:{a.socket}', '--collector', f'unix:{b.socket}', '--replicas', '2', '--listen',
          '127.0.0.1:0', '--name', 't2', '--json')
@@ -157,6 +214,7 @@ wait_until(lambda: values(query('keywrite', 'flows', *OLD, *NEW, of=[a], code=No
 wait_until(lambda: values(query('keywrite', 'flows', *OLD, *NEW, of=[b], code=None)) == want, 'the other', b, t)
 answers = query('keywrite', 'flows', *OLD, *NEW)
 check(all(r['replicas']['agree'] == 2 and not r['replicas']['may_be_old'] for r in answers), f'{answers[0]}')
+check(disagree('flows', '--json') == (0, ''), 'they disagree')
 counts = [r['value'] for r in query('increment', 'bytes', key(50), key(500), key(700), of=[a])]
 check(counts == [6, 3, 3], f'{counts}')
 rings = query('append', 'events', '--max', '4096', of=[a])[0]['rings']

@@ -148,6 +148,32 @@ class Report(unittest.TestCase):
             self.assertEqual(p.stderr.count('\n'), 1)
             self.assertIn(said, p.stderr)
 
+    def test_essential_reports_without_room_are_a_failure(self):
+        over = threading.Event()
+
+        def acknowledge():
+            self.udp.settimeout(.1)
+            while not over.is_set():
+                try:
+                    packet, at = self.udp.recvfrom(65536)
+                except TimeoutError:
+                    continue
+                reporter, sequence, incarnation, reports = struct.unpack('>II8xII', packet[8:32])
+                self.udp.sendto(struct.pack('>BBBBIIIII', 0xd7, 2, 1, 0, reporter, incarnation, sequence + reports, 0xffffffff,
+                                            0), at)
+        answer = threading.Thread(target=acknowledge)
+        answer.start()
+        some = ('--essential', '--json', '--packet', '128', '--timeout', '60s')
+        lines = ''.join(f'append 1 u64:{i}\n' for i in range(20000))
+        p = self.run_report(*some, '--backup-packets', '1', lines=lines, code=1)
+        said = json.loads(p.stdout)
+        self.assertEqual((said['sent'] + said['dropped_ring'], said['waiting']), (20000, 0))
+        self.assertIn('found no room', p.stderr)
+        p = self.run_report(*some, '--wait', '60s', lines=lines)
+        over.set()
+        answer.join()
+        self.assertEqual(json.loads(p.stdout)['dropped_ring'], 0)
+
     def test_the_originals_forms(self):
         self.run_report('--legacy', 'a', 'keywrite', 'text:key1', 'text:data')
         self.assertEqual(self.udp.recv(100), b'\1\0\1key1data')

@@ -12,6 +12,7 @@ a confidence of 95 %: all of TRIES by chance, for one of four kinds, in less tha
 import json
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -155,8 +156,23 @@ def find(kind, by_demo):
          f'{kind} never happened: the machine gave the shop no CPU')
 
 
+def on_top(kind, found):
+    """The service stands first where people look, with its anomaly as the cause."""
+    def first():
+        top = subprocess.run([sidelight, 'top', '--once', '--json', ready['page']], capture_output=True, text=True,
+                             timeout=60)
+        check(not top.returncode, f'{kind}: top: {top.stderr}')
+        return json.loads(top.stdout)['services'][0]
+    def is_it():
+        s = first()
+        a = s['anomaly']
+        return s['service'] == 'shop' and s['attention'] >= 50 and a and a['id'] >= found['id'] and a['sentence']
+    wait_until(is_it, lambda: f'{kind}: on top is {first()}')
+
+
 for i, kind in enumerate(kinds):
     t, found = find(kind, not i)
+    on_top(kind, found)
     # The service hears of it, and acts.
     wait_until(lambda: logged('level is now debug') > t.told, lambda: f'{kind}: the shop was not told')
     wait_until(lambda: logged('shop: debug '), lambda: f'{kind}: nothing was logged')

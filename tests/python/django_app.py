@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""django_app.py: a Django service with prometheus_client, which knows nothing of us. Each worker writes into $NOTES/PID how
+"""django_app.py: a Django service with prometheus_client, which knows nothing of us. Each worker writes into a file in $NOTES how
 many updates it has begun and done."""
 import os
 import struct
+import time
 
 import django
 from django.conf import settings
@@ -20,7 +21,8 @@ updates = {}
 def note(n, at):
     pid = os.getpid()
     if pid not in updates:
-        updates[pid] = os.open(f"{os.environ['NOTES']}/{pid}", os.O_WRONLY | os.O_CREAT)
+        name = f"{os.environ['NOTES']}/{pid}-{time.monotonic_ns()}"  # of many workers, some have had the same pid
+        updates[pid] = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     os.pwrite(updates[pid], struct.pack('<Q', n), at)
 
 

@@ -55,8 +55,8 @@ def get(listen, path):
 def noted(folder):
     """(updates begun, updates done, workers)"""
     out = []
-    for pid in os.listdir(folder):
-        with open(os.path.join(folder, pid), 'rb') as f:
+    for name in os.listdir(folder):
+        with open(os.path.join(folder, name), 'rb') as f:
             out.append(struct.unpack('<QQ', f.read(16).ljust(16, b'\0')))
     return sum(b for b, _ in out), sum(d for _, d in out), len(out)
 

@@ -297,8 +297,8 @@ static void assert_histogram(const struct region_cpu_numbers *n)
 
 	for (int i = 0; i < SL_CPU_BUCKETS; i++) {
 		count += n->wait[i];
-		low += i ? (double)n->wait[i] * exp2((i + SL_CPU_BUCKET_FIRST - 1) / 2.0) : 0;
-		high += (double)n->wait[i] * exp2((i + SL_CPU_BUCKET_FIRST) / 2.0);
+		low += i ? (double)n->wait[i] * exp2((i + SL_CPU_BUCKET_FIRST - 1) / 2.0) * 1e9 : 0;
+		high += (double)n->wait[i] * exp2((i + SL_CPU_BUCKET_FIRST) / 2.0) * 1e9;
 	}
 	assert_int_equal(count + n->unplaced, n->waits);
 	assert_int_equal(n->unplaced, 0);
@@ -756,13 +756,13 @@ static void quantiles_are_of_the_buckets(void **state)
 
 	(void)state;
 	assert_int_equal(region_cpu_wait_quantile(&n, 0.5), 0);
-	n.wait[4] = 98; /* (1024, 1448] */
-	n.wait[24] = 2; /* (2^20, 2^20.5] */
-	assert_int_equal(region_cpu_wait_quantile(&n, 0.5), (uint64_t)exp2(10.25));
-	assert_int_equal(region_cpu_wait_quantile(&n, 0.98), (uint64_t)exp2(10.25));
-	assert_int_equal(region_cpu_wait_quantile(&n, 0.99), (uint64_t)exp2(20.25));
-	assert_int_equal(region_cpu_wait_quantile(&n, 0), (uint64_t)exp2(10.25));
-	assert_int_equal(region_cpu_wait_quantile(&n, 1), (uint64_t)exp2(20.25));
+	n.wait[4] = 98; /* (2^-20, 2^-19.5] s */
+	n.wait[24] = 2; /* (2^-10, 2^-9.5] */
+	assert_int_equal(region_cpu_wait_quantile(&n, 0.5), (uint64_t)(exp2(-19.75) * 1e9));
+	assert_int_equal(region_cpu_wait_quantile(&n, 0.98), (uint64_t)(exp2(-19.75) * 1e9));
+	assert_int_equal(region_cpu_wait_quantile(&n, 0.99), (uint64_t)(exp2(-9.75) * 1e9));
+	assert_int_equal(region_cpu_wait_quantile(&n, 0), (uint64_t)(exp2(-19.75) * 1e9));
+	assert_int_equal(region_cpu_wait_quantile(&n, 1), (uint64_t)(exp2(-9.75) * 1e9));
 	region_cpu_numbers_sub(&a, &b);
 	assert_int_equal(a.run_ns, 3);
 	assert_int_equal(a.wait[3], 4);

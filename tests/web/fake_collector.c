@@ -163,12 +163,68 @@ ssize_t collect_collector_history(struct collect_collector *c, uint64_t instance
 	return (ssize_t)n;
 }
 
-/* Prometheus' paths are tested with the real collector (tests/export). */
 int collect_collector_series(struct collect_collector *c, const struct collect_series_walk *walk)
 {
-	(void)c;
-	(void)walk;
+	FAKE_REQUEST;
+	for (size_t i = 0; i < c->region_count; i++)
+		for (size_t k = 0; k < c->regions[i].metric_count; k++) {
+			const struct region_info *info = &c->regions[i].info;
+			const struct region_metric *m = &c->regions[i].metrics[k].metric;
+			const char *keys[32], *values[32];
+			struct collect_series_view v = {.instance = info->instance,
+							.metric = m->id,
+							.m = m,
+							.name = m->name,
+							.keys = keys,
+							.values = values};
+
+			if (m->kind == SL_KIND_INFO || m->kind == SL_KIND_STATESET ||
+			    (walk->family && !walk->family(walk->arg, m->name, m)))
+				continue;
+			for (uint32_t l = 0; l < info->label_count; l++) {
+				keys[v.labels] = info->labels[l].key;
+				values[v.labels++] = info->labels[l].value;
+			}
+			for (uint32_t l = 0; l < m->label_count; l++) {
+				keys[v.labels] = m->labels[l].key;
+				values[v.labels++] = m->labels[l].value;
+			}
+			if (!walk->series(walk->arg, &v))
+				return 0;
+		}
 	return 0;
+}
+
+ssize_t collect_collector_observed(struct collect_collector *c, uint64_t instance, uint32_t metric,
+				   int64_t from_ns, int64_t to_ns,
+				   bool (*fn)(void *arg, int64_t ns, const struct collect_bucket *v,
+					      size_t n),
+				   void *arg)
+{
+	FAKE_REQUEST;
+	ssize_t calls = 0;
+
+	for (size_t i = c->observed_count; i-- > 0;) {
+		const struct fake_observed *o = &c->observed[i];
+
+		if (o->instance != instance || o->metric != metric || o->ns <= from_ns ||
+		    o->ns > to_ns)
+			continue;
+		calls++;
+		if (!fn(arg, o->ns, o->v, o->n))
+			break;
+	}
+	return calls;
+}
+
+size_t collect_collector_lives(struct collect_collector *c, struct collect_life *out, size_t max)
+{
+	FAKE_REQUEST;
+	size_t n = c->life_count < max ? c->life_count : max;
+
+	for (size_t i = 0; i < n; i++)
+		out[i] = c->lives[c->life_count - n + i];
+	return n;
 }
 
 ssize_t collect_collector_history_known(struct collect_collector *c, uint64_t instance,

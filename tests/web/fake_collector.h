@@ -7,6 +7,7 @@
 #define FAKE_COLLECTOR_H
 
 #include "collect/kernel/pair_latency.h"
+#include "collect/past.h"
 
 struct fake_metric {
 	struct region_metric metric;
@@ -20,6 +21,15 @@ struct fake_region {
 	struct region_info info;
 	struct fake_metric *metrics;
 	size_t metric_count;
+};
+
+/* What a histogram observed, the oldest first. */
+struct fake_observed {
+	uint64_t instance;
+	uint32_t metric;
+	int64_t ns;
+	const struct collect_bucket *v;
+	size_t n;
 };
 
 struct collect_collector {
@@ -41,6 +51,10 @@ struct collect_collector {
 	size_t flow_count;
 	struct collect_flow_table_view *tables;
 	size_t table_count;
+	const struct fake_observed *observed;
+	size_t observed_count;
+	const struct collect_life *lives;
+	size_t life_count;
 	struct act_verdicts *verdicts;
 	struct act_scale *scale;
 };

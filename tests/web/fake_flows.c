@@ -50,13 +50,13 @@ static struct region_flow flow(uint64_t id, uint16_t local, uint16_t remote)
 	return f;
 }
 
-/* n observations of each layer, in the bucket that ends at 2^(k/2) ns. */
+/* n observations of each layer, in the bucket that ends at 2^(k/2 - 30) s. */
 static void observe(struct region_layer_view *v, uint64_t n, const int k[SL_LAYERS])
 {
 	v->count[SL_COUNT_REQUESTS] += n;
 	v->count[SL_COUNT_COMPLETE] += n;
 	for (int i = 0; i < SL_LAYERS; i++) {
-		v->cell[i][SL_LAYER_BUCKETS + k[i] - SL_LAYER_FIRST] += n;
+		v->cell[i][SL_LAYER_BUCKETS + k[i] - 60 - SL_LAYER_FIRST] += n;
 		v->cell[i][SL_LAYER_SUM] += n << k[i] / 2;
 	}
 }

@@ -3,7 +3,7 @@
  * publisher.c - a pod under control of stdin: one word and a number per line (add N, set V, load
  * V, observe X, many N, close), each answered with "ok". It ends with its input.
  *
- * usage: publisher SOCKET SERVICE POD
+ * usage: publisher SOCKET SERVICE POD [VERSION]
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ static struct sl_metric_opts metric(const char *name, const char *help, const ch
 int main(int argc, char **argv)
 {
 	const struct sl_label code = {"code", "200"}, odd = {"path", "/a\"b\\<script>\xc3\xa9"};
-	const struct sl_label extra = {"zone", "eu-1"};
+	const struct sl_label extra[] = {{"zone", "eu-1"}, {"version", argc > 4 ? argv[4] : ""}};
 	struct sl_publisher *p;
 	struct sl_metric_opts o;
 	struct sl_counter requests;
@@ -34,10 +34,11 @@ int main(int argc, char **argv)
 	struct sl_stateset breaker;
 	char line[128];
 
-	if (argc != 4)
+	if (argc != 4 && argc != 5)
 		return 2;
 	p = sl_publisher_open(&SL_OPTS(sl_publisher_opts, .service = argv[2], .pod = argv[3],
-				       .labels = &extra, .label_count = 1, .socket = argv[1],
+				       .labels = extra, .label_count = argc > 4 ? 2 : 1,
+				       .socket = argv[1],
 				       .max_cells = 16384));
 	if (!p) {
 		perror("sl_publisher_open");

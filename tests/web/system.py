@@ -15,13 +15,13 @@ class System:
     def start_agent(self):
         self.agent = Agent("--grace", "60s", folder=self.folder, rest=True)
 
-    def start_collector(self):
-        self.collector = Collector([self.socket], "--period", "10ms", "--mode", "prometheus", listen=self.listen)
+    def start_collector(self, *options):
+        self.collector = Collector([self.socket], "--period", "10ms", "--mode", "prometheus", *options, listen=self.listen)
         self.listen = self.collector.address
         self.url = self.collector.url + "/"
 
-    def pod(self, service, name):
-        return CheckedPod(self.publisher, self.socket, service, name)
+    def pod(self, service, name, *version):
+        return CheckedPod(self.publisher, self.socket, service, name, *version)
 
     def get(self, path):
         """Status and JSON of an answer of the API."""

@@ -51,7 +51,7 @@ class Test:
             page.screenshot(os.path.join(self.shots, name + ".png"))
 
     def open(self, hash_="", **more):
-        page = self.browser.page(self.system.url + ("#" + hash_ if hash_ else ""), **more)
+        page = self.browser.page(self.system.url + "#" + (hash_ or "tab=metrics"), **more)
         self.pages.append(page)
         return page
 
@@ -95,7 +95,7 @@ class Test:
     def a_part_that_does_not_come_is_come_back_for(self):
         page = self.open()
         page.call("Network.setBlockedURLs", urls=["*/format.js"])
-        page.go(self.system.url)
+        page.go(self.system.url + "?again#tab=metrics")
         page.wait("document.querySelector('#health')?.textContent === 'reloading'")
         page.call("Network.setBlockedURLs", urls=[])
         page.wait("['healthy', 'late'].includes(document.querySelector('#health')?.textContent)")
@@ -257,9 +257,10 @@ class Test:
 
     def hosts_and_read_latency_are_shown(self):
         page = self.page
-        page.click("#tab-hosts")
+        page.click("#health")
         page.wait("document.querySelector('#hosts tbody .badge')?.textContent === 'up'")
-        page.click("#tab-reads")
+        says = "document.querySelector('#health-says').textContent"
+        page.wait(f"{says}.includes('Reads arrive ') && {says}.includes(' of memory')")
         page.wait("document.querySelector('#latency canvas') && "
                   "document.querySelectorAll('#workers tbody tr').length >= 2")
         self.shot(page, "reads")

@@ -29,6 +29,9 @@ struct cli_export {
 	/* Keys that were written: a table of hashes, in which zeros are free. */
 	struct dta_hash *seen;
 	size_t seen_n, seen_room;
+	/* Keys to ask for. */
+	char *keys[KEYS_ONCE];
+	size_t n;
 };
 
 /* ---- records ---- */
@@ -48,20 +51,20 @@ static void field(const char *text)
 	putchar('"');
 }
 
-/* A path is its hops with blanks between, where "?" is an unknown one. */
-static void hops(const json_t *path)
+/* With blanks between: the hops of a path, where "?" is an unknown one, or collectors. */
+static void list(const json_t *all)
 {
-	const json_t *hop;
+	const json_t *one;
 	size_t i;
 
-	json_array_foreach(path, i, hop)
+	json_array_foreach(all, i, one)
 	{
 		if (i)
 			putchar(' ');
-		if (json_is_integer(hop))
-			printf("%lld", json_integer_value(hop));
+		if (json_is_integer(one))
+			printf("%lld", json_integer_value(one));
 		else
-			putchar('?');
+			fputs(json_string_value(one) ?: "?", stdout);
 	}
 }
 
@@ -74,7 +77,7 @@ static void value(const json_t *v)
 	else if (json_is_real(v))
 		printf("%.17g", json_real_value(v));
 	else if (json_is_array(v))
-		hops(v);
+		list(v);
 }
 
 static void csv(struct cli_export *e, const json_t *record)
@@ -165,6 +168,67 @@ static bool seen(struct cli_export *e, const char *key)
 	return false;
 }
 
+/* ---- keys to ask for ---- */
+
+/* Fields of the answers, of which replicas disagree. */
+static json_t *fields_of(const struct cli_export *e, const json_t *answer)
+{
+	static const char *const of_replicas[] = {"wanted", "missing", "differ", "may_be_old",
+						  "collector"};
+	char error[160];
+	json_t *fields = dta_export_fields(dta_store_kind_of(cli_json_text(answer, "kind")), error,
+					   sizeof(error));
+
+	if (!fields)
+		base_failure(e->x->self, "%s", error);
+	for (size_t i = 0; e->x->disagree && i < sizeof(of_replicas) / sizeof(*of_replicas); i++)
+		json_array_append_new(fields, json_string(of_replicas[i]));
+	return fields;
+}
+
+/* Whether a key that some replica has is not the same in all that were asked. */
+static bool disagrees(const json_t *answer)
+{
+	const json_t *r = json_object_get(answer, "replicas");
+
+	return cli_query_weight(answer) > 1 && (json_array_size(json_object_get(r, "missing")) ||
+						json_array_size(json_object_get(r, "differ")));
+}
+
+static bool ask_some(struct cli_export *e)
+{
+	json_t *answers = e->n ? e->x->ask(e->keys, e->n) : NULL, *a;
+	const size_t n = e->n;
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		free(e->keys[i]);
+	e->n = 0;
+	if (!answers)
+		return !n;
+	e->fields = fields_of(e, json_array_get(answers, 0));
+	json_array_foreach(e->fields ? answers : NULL, i, a)
+	{
+		if (e->x->disagree && !disagrees(a))
+			continue;
+		if (!e->x->json) /* a column of its own for each */
+			json_object_update_missing(a, json_object_get(a, "replicas"));
+		e->empty += !cli_json_is(a, "result", "found");
+		write_record(e, a);
+	}
+	i = json_array_size(e->fields);
+	json_decref((json_t *)(uintptr_t)e->fields);
+	e->fields = NULL;
+	json_decref(answers);
+	return i;
+}
+
+static bool ask_for(struct cli_export *e, const char *key)
+{
+	e->keys[e->n] = strdup(key);
+	return e->keys[e->n] && (++e->n < KEYS_ONCE || ask_some(e));
+}
+
 /* ---- pages ---- */
 
 /* The cells of a sketch, which are there all at once. */
@@ -213,7 +277,12 @@ static bool write_page(struct cli_export *e, json_t *page)
 	e->torn += (uint64_t)cli_json_integer(page, "torn");
 	e->lost += (uint64_t)cli_json_integer(page, "lost");
 	e->empty += (uint64_t)cli_json_integer(page, "empty");
-	if (!e->x->json && !e->headed)
+	if (e->x->disagree && !cli_json_is(page, "by", "key")) {
+		base_failure(e->x->self, "store '%s' has no key log: give its keys by --keys FILE",
+			     cli_json_text(page, "store"));
+		return false;
+	}
+	if (!e->x->json && !e->headed && !e->x->disagree)
 		csv(e, NULL);
 	if (cli_json_is(page, "by", "cell"))
 		return write_cells(e, page);
@@ -224,7 +293,10 @@ static bool write_page(struct cli_export *e, json_t *page)
 		json_object_set(record, "store", json_object_get(page, "store"));
 		if (cli_json_is(page, "by", "key") && seen(e, cli_json_text(record, "key")))
 			continue;
-		write_record(e, record);
+		if (!e->x->disagree)
+			write_record(e, record);
+		else if (!ask_for(e, cli_json_text(record, "key")))
+			return false;
 	}
 	return true;
 }
@@ -233,6 +305,8 @@ static bool write_page(struct cli_export *e, json_t *page)
 static int finish(struct cli_export *e, int code)
 {
 	free(e->seen);
+	while (e->n)
+		free(e->keys[--e->n]);
 	if (fflush(stdout) || ferror(stdout))
 		return base_failure(e->x->self, "standard output: %s", strerror(errno));
 	if (code)
@@ -241,6 +315,8 @@ static int finish(struct cli_export *e, int code)
 		  "exported records=%" PRIu64 " torn=%" PRIu64 " lost_blocks=%" PRIu64
 		  " empty_keys=%" PRIu64,
 		  e->records, e->torn, e->lost, e->empty);
+	if (e->x->disagree && e->records)
+		code = BASE_EXIT_FAILURE;
 	if (e->twice)
 		base_failure(e->x->self, "more than %u keys: some may stand twice", SEEN_MAX);
 	return code;
@@ -290,44 +366,12 @@ static bool export_member(struct cli_export *e, struct cli_query_collectors *c, 
 
 /* ---- keys of a file ---- */
 
-static bool ask_some(struct cli_export *e, char **keys, size_t n)
-{
-	json_t *answers = n ? e->x->ask(keys, n) : NULL, *a, *page;
-	char error[160];
-	size_t i;
-
-	for (i = 0; i < n; i++)
-		free(keys[i]);
-	if (!n)
-		return true;
-	if (!answers)
-		return false;
-	a = json_array_get(answers, 0);
-	page = dta_export_fields(dta_store_kind_of(cli_json_text(a, "kind")), error, sizeof(error));
-	if (!page) {
-		json_decref(answers);
-		base_failure(e->x->self, "%s", error);
-		return false;
-	}
-	e->fields = page;
-	json_array_foreach(answers, i, a)
-	{
-		e->empty += !cli_json_is(a, "result", "found");
-		write_record(e, a);
-	}
-	e->fields = NULL;
-	json_decref(page);
-	json_decref(answers);
-	return true;
-}
-
 static int export_keys(struct cli_export *e)
 {
 	FILE *f = fopen(e->x->keys, "re");
-	char *keys[KEYS_ONCE], line[RECORD_MAX];
+	char line[RECORD_MAX];
 	uint8_t key[SL_STORE_KEY_MAX];
 	unsigned long number = 0;
-	size_t n = 0;
 	bool good = f;
 
 	if (!f)
@@ -337,19 +381,14 @@ static int export_keys(struct cli_export *e)
 		line[strcspn(line, "\r\n")] = 0;
 		if (!*line)
 			continue;
-		if (dta_query_key(line, key) < 0 || !(keys[n] = strdup(line))) {
+		if (dta_query_key(line, key) < 0) {
 			base_failure(e->x->self, "%s:%lu: is not a key", e->x->keys, number);
 			good = false;
-		} else if (++n == KEYS_ONCE) {
-			good = ask_some(e, keys, n);
-			n = 0;
+		} else {
+			good = ask_for(e, line);
 		}
 	}
-	if (good)
-		good = ask_some(e, keys, n);
-	else
-		while (n)
-			free(keys[--n]);
+	good = good && ask_some(e);
 	fclose(f);
 	return finish(e, good ? BASE_EXIT_OK : BASE_EXIT_FAILURE);
 }
@@ -365,14 +404,17 @@ int cli_query_export(const struct cli_query_export *x, struct cli_query_collecto
 	if (x->keys)
 		return export_keys(&e);
 	for (uint32_t m = 0; m < c->n; m++) {
-		e.collector = c->n > 1 ? c->member[m].at : NULL;
+		e.collector = c->n > 1 && !x->disagree ? c->member[m].at : NULL;
 		/* A key stands once per collector. */
-		e.seen_n = 0;
-		if (e.seen)
+		if (e.seen && !x->disagree) {
+			e.seen_n = 0;
 			memset(e.seen, 0, e.seen_room * sizeof(*e.seen));
+		}
 		if (!c->member[m].up || !export_member(&e, c, m, store))
 			code = BASE_EXIT_FAILURE;
 	}
+	if (!ask_some(&e))
+		code = BASE_EXIT_FAILURE;
 	return finish(&e, code);
 }
 

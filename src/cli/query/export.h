@@ -12,8 +12,9 @@
 struct cli_query_export {
 	const struct base_command *self;
 	bool json, slots;
+	bool disagree;	  /* only the keys on which replicas disagree; then the exit code is 1 */
 	const char *keys; /* a file of keys, one per line: the answers for these; or NULL */
-	/* With keys, the answers; NULL after a line on stderr. */
+	/* With keys, or disagree, the answers; NULL after a line on stderr. */
 	json_t *(*ask)(char *const *keys, size_t n);
 };
 

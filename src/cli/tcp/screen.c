@@ -2,12 +2,46 @@
 /* screen.c - a table on a terminal, redrawn in place, and its keys. */
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "cli/tcp/tcp.h"
+
+/* ---- signals ---- */
+
+/* The terminal as it was; only one screen is open. */
+static struct termios terminal_was;
+static const int leaving[] = {SIGTSTP, SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL};
+
+static void handle(void (*handler)(int))
+{
+	/* The handler is gone once it runs: the signal that it raises does what it does by default.
+	 */
+	const struct sigaction a = {.sa_handler = handler,
+				    .sa_flags = (int)SA_RESETHAND | SA_NODEFER};
+
+	for (size_t i = 0; i < sizeof(leaving) / sizeof(*leaving); i++)
+		sigaction(leaving[i], &a, NULL);
+}
+
+static void leave(int signal)
+{
+	int err = errno;
+
+	tcsetattr(STDIN_FILENO, TCSANOW, &terminal_was);
+	raise(signal);
+	errno = err;
+}
+
+static void resized(int signal)
+{
+	(void)signal; /* poll() returns */
+}
+
+/* ---- input ---- */
 
 /* Keys come unbuffered and without echo; Ctrl-C and Ctrl-Z keep their meaning. */
 static void keys_on(struct cli_tcp_screen *s)
@@ -23,6 +57,7 @@ static void keys_on(struct cli_tcp_screen *s)
 	now.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
 	now.c_cc[VMIN] = 1;
 	now.c_cc[VTIME] = 0;
+	handle(leave); /* again, after a stop */
 	tcsetattr(STDIN_FILENO, TCSADRAIN, &now);
 }
 
@@ -32,6 +67,10 @@ void cli_tcp_screen_open(struct cli_tcp_screen *s, const struct base_command *cm
 	s->out = out;
 	s->terminal = isatty(fileno(out));
 	s->keys = s->terminal && isatty(STDIN_FILENO) && !tcgetattr(STDIN_FILENO, &s->was);
+	if (s->keys) {
+		terminal_was = s->was;
+		sigaction(SIGWINCH, &(struct sigaction){.sa_handler = resized}, NULL);
+	}
 	if (s->terminal)
 		fputs("\033[H\033[2J", out);
 }
@@ -40,6 +79,8 @@ void cli_tcp_screen_close(struct cli_tcp_screen *s)
 {
 	if (s->keys && tcgetpgrp(STDIN_FILENO) == getpgrp())
 		tcsetattr(STDIN_FILENO, TCSADRAIN, &s->was);
+	if (s->keys)
+		handle(SIG_DFL);
 	s->keys = false;
 }
 
@@ -58,7 +99,21 @@ bool cli_tcp_screen_sort(struct cli_tcp_screen *s, const struct base_command *cm
 	return !base_usage(cmd, "--sort %s, not '%s'", all, by);
 }
 
-static bool key(struct cli_tcp_screen *s, char c)
+/* The key that begins at c[*i], which moves to its last character. */
+static int key_at(const char *c, ssize_t n, ssize_t *i)
+{
+	ssize_t at = *i;
+
+	if (c[at] != '\033' || at + 2 >= n || (c[at + 1] != '[' && c[at + 1] != 'O'))
+		return (unsigned char)c[at];
+	/* ECMA-48, 5.4: parameters end with a character from '@' on. */
+	for (at += 2; at + 1 < n && (c[at] < '@' || c[at] > '~'); at++)
+		;
+	*i = at;
+	return c[at] == 'A' ? CLI_TCP_KEY_UP : c[at] == 'B' ? CLI_TCP_KEY_DOWN : CLI_TCP_KEY_OTHER;
+}
+
+static bool key(struct cli_tcp_screen *s, int c)
 {
 	unsigned int n = 0;
 
@@ -81,16 +136,24 @@ bool cli_tcp_screen_wait(struct cli_tcp_screen *s, int stop, int ms)
 	s->again = false;
 	if (!s->keys)
 		return base_stop_wait(stop, ms);
-	if (poll(p, 2, ms) <= 0)
-		return false; /* EINTR: continued after a stop, or resized: redraw */
+	n = poll(p, 2, ms);
+	if (n <= 0) {
+		s->again = n < 0; /* EINTR: continued after a stop, or resized: redraw */
+		return false;
+	}
 	if (p[0].revents)
 		return true;
 	n = read(STDIN_FILENO, c, sizeof(c));
 	if (n <= 0)
 		s->keys = false; /* the terminal is gone */
-	for (ssize_t i = 0; i < n; i++)
-		if (key(s, c[i]))
+	for (ssize_t i = 0; i < n; i++) {
+		int k = key_at(c, n, &i);
+
+		if (s->typed && s->typed(s->context, k))
+			s->again = true;
+		else if (key(s, k))
 			return true;
+	}
 	return false;
 }
 
@@ -115,25 +178,46 @@ void cli_tcp_screen_begin(struct cli_tcp_screen *s)
 		cli_tcp_screen_line(s, "sidelight %s; q ends", s->cmd->name);
 }
 
+/* Columns, of text in UTF-8 whose characters take one each. */
+static size_t width_of(const char *text)
+{
+	size_t n = 0;
+
+	for (; *text; text++)
+		n += (*text & 0xc0) != 0x80;
+	return n;
+}
+
+/* Where the text ends that fits into so many columns. */
+static size_t cut_at(const char *text, size_t columns)
+{
+	size_t i = 0, n = 0;
+
+	for (; text[i]; i++)
+		if ((text[i] & 0xc0) != 0x80 && n++ == columns)
+			break;
+	return i;
+}
+
 void cli_tcp_screen_line(struct cli_tcp_screen *s, const char *fmt, ...)
 {
+	const char *style = s->terminal ? s->style : NULL;
 	char line[1024];
 	va_list ap;
 
+	s->style = NULL;
 	if (s->rows && s->used + 1 >= s->rows)
 		return;
 	s->used++;
 	va_start(ap, fmt);
 	vsnprintf(line, sizeof(line), fmt, ap);
 	va_end(ap);
-	if (s->columns && s->columns < sizeof(line)) {
-		size_t end = s->columns;
-
-		while (end && (line[end] & 0xc0) == 0x80) /* not within a character of UTF-8 */
-			end--;
-		line[end] = 0;
-	}
-	fprintf(s->out, "%s%s\n", line, s->terminal ? "\033[K" : "");
+	if (s->columns)
+		line[cut_at(line, s->columns)] = 0;
+	if (style)
+		fprintf(s->out, "\033[%sm%s\033[0m\033[K\n", style, line);
+	else
+		fprintf(s->out, "%s%s\n", line, s->terminal ? "\033[K" : "");
 }
 
 void cli_tcp_screen_end(struct cli_tcp_screen *s)
@@ -177,23 +261,25 @@ void cli_tcp_screen_cell(struct cli_tcp_screen *s, const char *fmt, ...)
 	bool shown = s->shown >> s->next & 1, last = ++s->next == s->n;
 	size_t at = strlen(s->line), length;
 	char cell[sizeof(s->line)], *text = cell;
+	int blanks;
 	va_list ap;
 
 	va_start(ap, fmt);
 	vsnprintf(cell, sizeof(cell), fmt, ap);
 	va_end(ap);
-	length = strlen(cell);
+	length = width_of(cell);
 	/* Cut addresses at the start: their ends differ. */
 	if (s->columns && c->left && length > c->width && c->width > 1 && !last) {
-		text += length - c->width;
+		text += cut_at(cell, length - c->width);
+		while ((text[1] & 0xc0) == 0x80) /* within a character of UTF-8 */
+			text++;
 		*text = '~';
+		length = c->width;
 	}
+	blanks = length < c->width && !(last && c->left) ? (int)(c->width - length) : 0;
 	if (shown)
-		snprintf(s->line + at, sizeof(s->line) - at, "%s%*s", at ? " " : "",
-			 !c->left ? (int)c->width
-			 : last	  ? 0
-				  : -(int)c->width,
-			 text);
+		snprintf(s->line + at, sizeof(s->line) - at, "%s%*s%s%*s", at ? " " : "",
+			 c->left ? 0 : blanks, "", text, c->left ? blanks : 0, "");
 	if (!last)
 		return;
 	cli_tcp_screen_line(s, "%s", s->line);

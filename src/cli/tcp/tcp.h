@@ -103,6 +103,9 @@ struct cli_tcp_column {
 	uint8_t drop; /* on a narrow terminal, the highest is left out first; 0: never */
 };
 
+/* Keys that are no character. */
+enum cli_tcp_key { CLI_TCP_KEY_UP = 0x100, CLI_TCP_KEY_DOWN, CLI_TCP_KEY_OTHER };
+
 /*
  * A table of text, redrawn in place and cut to size if out is a terminal; else printed below the
  * previous one. Between begin and end, print lines by cli_tcp_screen_line() or cells by column. On
@@ -121,10 +124,16 @@ struct cli_tcp_screen {
 	uint32_t shown;	 /* columns, as bits */
 	char line[1024]; /* of the cells up to now */
 	struct termios was;
+	/* Is offered each key first, and returns whether it was for it, which causes a redraw. May
+	 * be NULL. */
+	bool (*typed)(void *context, int key);
+	void *context;
+	const char *style; /* of the next line, as SGR parameters: "1;31"; NULL: none */
 };
 /* Sets the order that --sort names. False after a line on stderr. */
 bool cli_tcp_screen_sort(struct cli_tcp_screen *screen, const struct base_command *cmd,
 			 const char *by, const char *const *orders);
+/* A terminal that is for input, too, is restored also when a signal stops or ends this process. */
 void cli_tcp_screen_open(struct cli_tcp_screen *screen, const struct base_command *cmd, FILE *out);
 /* Restores the terminal. */
 void cli_tcp_screen_close(struct cli_tcp_screen *screen);

@@ -106,10 +106,10 @@ static bool is_loopback(const uint8_t address[16])
 	return !memcmp(address, mapped, sizeof(mapped)) || !memcmp(address, one, sizeof(one));
 }
 
-/* The same for both ends. Loopback addresses are those of a host and a network namespace. */
-static uint64_t key_of(const struct collect_flow_view *v, bool active)
+uint64_t collect_edges_key(const struct collect_flow_view *v)
 {
 	const struct region_flow *f = v->now;
+	const bool active = f->flags & SL_FLOW_ACTIVE;
 	const uint8_t *from = active ? f->local : f->remote, *to = active ? f->remote : f->local;
 	uint16_t port[2] = {active ? f->local_port : f->remote_port,
 			    active ? f->remote_port : f->local_port};
@@ -133,19 +133,19 @@ static uint32_t grown(uint32_t before, uint32_t now)
  * Since the state before; of a connection that has none all of them. Segments with data in the
  * direction that has fewer: a long answer takes many, a short request one.
  */
-static float requests_of(const struct collect_flow_view *v)
+double collect_edges_requests(const struct collect_flow_view *v)
 {
 	const struct region_flow *f = v->now, *b = v->before;
 	uint32_t in = grown(b ? b->data_segs_in : 0, f->data_segs_in);
 	uint32_t out = grown(b ? b->data_segs_out : 0, f->data_segs_out);
 
-	return (float)(in < out ? in : out);
+	return in < out ? in : out;
 }
 
 void collect_edges_flow(struct collect_edges *e, const struct collect_flow_view *v)
 {
 	bool active = v->now->flags & SL_FLOW_ACTIVE;
-	struct edges_end end = {.requests = requests_of(v)};
+	struct edges_end end = {.requests = (float)collect_edges_requests(v)};
 	int64_t service;
 
 	if (v->stale || v->now->flags & SL_FLOW_LISTENER || !(end.requests > 0))
@@ -154,7 +154,7 @@ void collect_edges_flow(struct collect_edges *e, const struct collect_flow_view 
 	if (service < 0)
 		return;
 	end.service = (uint32_t)service;
-	end.key = key_of(v, active);
+	end.key = collect_edges_key(v);
 	if (active && BASE_GROW(e->initiated, e->n_initiated, e->initiated_room))
 		e->initiated[e->n_initiated++] = end;
 	else if (!active && BASE_GROW(e->accepted, e->n_accepted, e->accepted_room))

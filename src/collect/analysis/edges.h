@@ -26,6 +26,14 @@ void collect_edges_flow(struct collect_edges *e, const struct collect_flow_view 
 /* All of them were taken. */
 void collect_edges_settle(struct collect_edges *e);
 
+/*
+ * The same for both ends of a connection. Loopback addresses are those of a host and a network
+ * namespace.
+ */
+uint64_t collect_edges_key(const struct collect_flow_view *v);
+/* Requests since the state before. */
+double collect_edges_requests(const struct collect_flow_view *v);
+
 struct collect_edges_span {
 	const char *service;
 	uint32_t parent; /* ANALYSE_SPAN_ROOT, or an earlier one */

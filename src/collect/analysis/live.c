@@ -194,8 +194,10 @@ struct collect_live *collect_live_new(const struct collect_live_opts *opts, char
 	if ((opts->alert && !l->alert) || (opts->webhook && !l->webhook))
 		goto fail;
 	if (opts->remote_write) {
-		l->writer = export_remote_write_new(opts->remote_write, opts->remote_write_config, 0,
-						    error, error_bytes);
+		struct export_remote_opts remote = opts->remote;
+
+		remote.url = opts->remote_write;
+		l->writer = export_remote_write_open(&remote, error, error_bytes);
 		if (!l->writer)
 			goto fail;
 	}

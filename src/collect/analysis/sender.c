@@ -65,6 +65,7 @@ struct collect_sender *collect_sender_new(struct collect_collector *c,
 	s->w = w;
 	s->o = *opts;
 	s->form = *form;
+	s->form.to = w;
 	/* Without a period rounds take tens of microseconds. */
 	s->most_ns = POINTS / 2 * (period_ns ? period_ns : 20000);
 	if (s->most_ns > 60 * SECOND_NS)
@@ -122,8 +123,8 @@ static bool renew_series(const struct collect_sender *s, struct sender_pod *p,
 
 		if (d->type == EXPORT_FAMILY_STATESET || l->column[i].twin || l->column[i].removed)
 			continue;
-		now.series[i] = collect_sender_series(r, d, collect_history_suffix(d->type), NULL,
-						      NULL, s->form.utf8);
+		now.series[i] = collect_sender_series(
+			r, &l->column[i], collect_history_suffix(d->type), NULL, NULL, &s->form);
 		if (!now.series[i])
 			goto fail;
 	}

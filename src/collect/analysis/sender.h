@@ -22,8 +22,9 @@ struct collect_sender;
 
 /* What the receiver takes. */
 struct collect_sender_form {
-	bool native; /* native histograms */
-	bool utf8;   /* names in UTF-8 */
+	bool native;			/* native histograms */
+	bool utf8;			/* names in UTF-8 */
+	struct export_remote_write *to; /* set by collect_sender_new() */
 };
 
 struct collect_sender_stats {

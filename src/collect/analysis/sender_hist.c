@@ -25,10 +25,21 @@ struct collect_sender_hists {
 	struct export_native native;
 };
 
-struct export_remote_series *collect_sender_series(const struct collect_region *r,
-						   const struct collect_def *d, const char *suffix,
-						   const char *key, const char *value, bool utf8)
+/* Its samples are counted from a time on. */
+static bool starts(const struct collect_def *d)
 {
+	return d->type == EXPORT_FAMILY_COUNTER || d->type == EXPORT_FAMILY_BARE_COUNTER ||
+	       d->type == EXPORT_FAMILY_HISTOGRAM || d->type == EXPORT_FAMILY_SUMMARY;
+}
+
+struct export_remote_series *collect_sender_series(const struct collect_region *r,
+						   const struct collect_column *c,
+						   const char *suffix, const char *key,
+						   const char *value,
+						   const struct collect_sender_form *form)
+{
+	const struct collect_def *d = c->def;
+	struct export_remote_series *s;
 	const struct collect_label_set *sets[] = {r->labels, d->labels};
 	struct region_text_label label[2 * SL_LABELS_MAX + 8];
 	size_t n = 0, most = sizeof(label) / sizeof(*label) - 1;
@@ -41,7 +52,17 @@ struct export_remote_series *collect_sender_series(const struct collect_region *
 									sets[k]->values[i]};
 	if (key)
 		label[n++] = (struct region_text_label){key, value};
-	return export_remote_series_new(d->family->name, suffix, label, n, utf8);
+	s = export_remote_series_new(d->family->name, suffix, label, n, form->utf8);
+	if (s && form->to) {
+		bool known;
+
+		s->meta = export_remote_write_meta(form->to, d->type, d->metric.help,
+						   d->metric.unit);
+		if (starts(d))
+			s->created_ms =
+				(int64_t)(collect_column_created(c, r->info, &known) / 1000000u);
+	}
+	return s;
 }
 
 void collect_sender_series_free(struct export_remote_series **series, uint32_t n)
@@ -73,27 +94,29 @@ static struct export_native_buckets buckets_of(const struct region_metric *m, co
 /* Series i of the histogram. */
 static struct export_remote_series *make_series(const struct hist *h,
 						const struct collect_region *r,
-						const struct collect_def *d, uint32_t i, bool utf8)
+						const struct collect_column *c, uint32_t i,
+						const struct collect_sender_form *form)
 {
+	const struct region_metric *m = &c->def->metric;
 	char le[EXPORT_NUMBER_MAX + 1] = "+Inf";
 
 	if (!i)
-		return collect_sender_series(r, d, "_sum", NULL, NULL, utf8);
+		return collect_sender_series(r, c, "_sum", NULL, NULL, form);
 	if (h->native)
-		return collect_sender_series(r, d, "", NULL, NULL, utf8);
-	if (d->type == EXPORT_FAMILY_SUMMARY) {
-		*export_print_bound(le, d->metric.bounds[i - 1], false) = 0;
-		return collect_sender_series(r, d, "", "quantile", le, utf8);
+		return collect_sender_series(r, c, "", NULL, NULL, form);
+	if (c->def->type == EXPORT_FAMILY_SUMMARY) {
+		*export_print_bound(le, m->bounds[i - 1], false) = 0;
+		return collect_sender_series(r, c, "", "quantile", le, form);
 	}
-	if (i <= d->metric.bound_count)
-		*export_print_bound(le, d->metric.bounds[i - 1], false) = 0;
-	return collect_sender_series(r, d, "_bucket", "le", le, utf8);
+	if (i <= m->bound_count)
+		*export_print_bound(le, m->bounds[i - 1], false) = 0;
+	return collect_sender_series(r, c, "_bucket", "le", le, form);
 }
 
-static bool make(struct hist *h, const struct collect_region *r, const struct collect_def *d,
+static bool make(struct hist *h, const struct collect_region *r, const struct collect_column *c,
 		 const struct collect_sender_form *form)
 {
-	const struct region_metric *m = &d->metric;
+	const struct region_metric *m = &c->def->metric;
 	struct export_native_buckets b = {.count = m->cells - SL_HIST_BUCKETS,
 					  .scale = m->scale,
 					  .first_bucket = m->first_bucket};
@@ -109,7 +132,7 @@ static bool make(struct hist *h, const struct collect_region *r, const struct co
 	if (!h->series)
 		return false;
 	for (; h->count < n; h->count++) {
-		struct export_remote_series *s = make_series(h, r, d, h->count, form->utf8);
+		struct export_remote_series *s = make_series(h, r, c, h->count, form);
 
 		if (!s)
 			return false;
@@ -144,7 +167,7 @@ struct collect_sender_hists *collect_sender_hists_new(const struct collect_regio
 			continue;
 		x->column = i;
 		h->n++;
-		if (!make(x, r, l->column[i].def, form))
+		if (!make(x, r, &l->column[i], form))
 			goto fail;
 	}
 	return h;

@@ -23,8 +23,10 @@ void collect_sender_hists_free(struct collect_sender_hists *h); /* NULL is fine 
 
 /* Labels of a metric's series, and one more if its key is not NULL; NULL: ENOMEM. */
 struct export_remote_series *collect_sender_series(const struct collect_region *r,
-						   const struct collect_def *d, const char *suffix,
-						   const char *key, const char *value, bool utf8);
+						   const struct collect_column *c,
+						   const char *suffix, const char *key,
+						   const char *value,
+						   const struct collect_sender_form *form);
 /* Frees n series, of which some may be NULL, and the array. */
 void collect_sender_series_free(struct export_remote_series **series, uint32_t n);
 

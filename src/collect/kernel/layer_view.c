@@ -20,9 +20,9 @@ static void distribution(const uint64_t *now, const uint64_t *old, struct region
 {
 	const uint64_t *h = now + LAYER_HISTOGRAMS + (size_t)layer * LAYER_HIST_CELLS;
 	const uint64_t *b = old ? old + LAYER_HISTOGRAMS + (size_t)layer * LAYER_HIST_CELLS : NULL;
-	double sum = region_f64(h[SL_HIST_SUM]), before = b ? region_f64(b[SL_HIST_SUM]) : 0;
 
-	v->cell[layer][SL_LAYER_SUM] = sum > before ? (uint64_t)(sum - before) : 0;
+	v->cell[layer][SL_LAYER_SUM] = now[LAYER_SUMS + layer] -
+				       (old ? old[LAYER_SUMS + layer] : 0);
 	for (uint32_t c = SL_LAYER_ZERO; c < SL_LAYER_CELLS; c++) {
 		uint32_t i = SL_HIST_BUCKETS + c - SL_LAYER_ZERO;
 

@@ -70,7 +70,8 @@ static void layers_add(uint64_t *cell, uint32_t i, const uint64_t grown[SL_LINE_
 		return;
 	for (uint32_t k = 0; k < SL_LINE_CELLS; k++, c++) {
 		if (c == SL_LAYER_SUM)
-			collect_workload_add_f64(&h[SL_HIST_SUM], (double)grown[k]);
+			collect_workload_add_ns(&cell[LAYER_SUMS + first / 8], &h[SL_HIST_SUM],
+						grown[k]);
 		else
 			h[SL_HIST_BUCKETS + c - SL_LAYER_ZERO] += grown[k];
 	}
@@ -129,7 +130,8 @@ static void tasks_add(uint64_t *cell, uint32_t i, const uint64_t grown[SL_LINE_C
 	} else if (line == 1) {
 		collect_workload_add_f64(&cell[TASK_RUN], (double)grown[SL_CPU_RUN_NS] * NS);
 		collect_workload_add_f64(&cell[TASK_WAIT], (double)grown[SL_CPU_WAIT_NS] * NS);
-		collect_workload_add_f64(&h[SL_HIST_SUM], (double)grown[SL_CPU_WAIT_NS]);
+		collect_workload_add_ns(&cell[TASK_WAITS_SUM], &h[SL_HIST_SUM],
+					grown[SL_CPU_WAIT_NS]);
 		cell[TASK_SWITCH_VOLUNTARY] += grown[SL_CPU_VOLUNTARY];
 		cell[TASK_SWITCH_INVOLUNTARY] += grown[SL_CPU_INVOLUNTARY];
 		cell[TASK_MIGRATIONS] += grown[SL_CPU_MIGRATIONS];

@@ -211,8 +211,11 @@ struct collect_workload *collect_workload_of(struct collect_link *l,
 					     enum collect_workload_part part, uint32_t role,
 					     uint16_t port, uint32_t *group)
 {
+	const uint8_t *folded = l->c->opts.tcp_folded;
 	struct collect_workload_group like = {
-		.role = (uint8_t)role, .port = port, .part = (uint8_t)part};
+		.role = (uint8_t)role,
+		.port = folded && folded[port / 8] >> port % 8 & 1 ? 0 : port,
+		.part = (uint8_t)part};
 	uint64_t key = key_of(l, who);
 	struct collect_workload *w = find(l, key);
 	bool taken = !w && take_group(l->c);
@@ -227,7 +230,7 @@ struct collect_workload *collect_workload_of(struct collect_link *l,
 			relaxed_sub(l->c->tcp_groups, 1);
 			return collect_workload_other(l, part, role, group);
 		}
-		w->held = !port;
+		w->held = !like.port;
 	}
 	return in_group(l, w, like, taken, group);
 }
@@ -321,4 +324,11 @@ void collect_workload_add_f64(uint64_t *cell, double v)
 {
 	v += region_f64(*cell);
 	memcpy(cell, &v, sizeof(v));
+}
+
+void collect_workload_add_ns(uint64_t *sum_ns, uint64_t *shown, uint64_t ns)
+{
+	double seconds = (double)(*sum_ns += ns) / 1e9;
+
+	memcpy(shown, &seconds, sizeof(seconds));
 }

@@ -58,6 +58,8 @@ void collect_workloads_free(struct collect_link *l);
 
 /* Adds to a cell of an f64 counter or of a histogram's sum. */
 void collect_workload_add_f64(uint64_t *cell, double v);
+/* Adds to a sum that is kept in ns, and shows it in seconds: no addition rounds. */
+void collect_workload_add_ns(uint64_t *sum_ns, uint64_t *shown, uint64_t ns);
 
 /* ---- workload_flows.c ---- */
 

@@ -34,7 +34,7 @@ const uint32_t collect_workload_part_cells[WORKLOAD_PARTS] = {
 	BY(part, kind, cell, name, unit, help, NULL, NULL)
 #define LAYER(layer, text)                                                             \
 	BY(LAYERS, SL_KIND_HISTOGRAM_EXP, LAYER_HISTOGRAMS + (layer)*LAYER_HIST_CELLS, \
-	   WORKLOAD_LAYER_METRIC, "nanoseconds", LAYER_HELP, "layer", text)
+	   WORKLOAD_LAYER_METRIC, "seconds", LAYER_HELP, "layer", text)
 
 static const struct workload_layout_metric {
 	enum collect_workload_part part;
@@ -113,7 +113,7 @@ static const struct workload_layout_metric {
 	LAYER(SL_LAYER_IP_OUT, "ip_out"),
 	LAYER(SL_LAYER_MAC_OUT, "mac_out"),
 	METRIC(LAYERS, SL_KIND_HISTOGRAM_EXP, LAYER_HISTOGRAMS + SL_LAYER_TOTAL * LAYER_HIST_CELLS,
-	       WORKLOAD_REQUEST_METRIC, "nanoseconds",
+	       WORKLOAD_REQUEST_METRIC, "seconds",
 	       "Time of requests from driver to driver, where all seven layers are known."),
 	METRIC(LAYERS, SL_KIND_COUNTER, LAYER_REQUESTS, "sidelight_tcp_requests_total", "",
 	       "Requests: sends after bytes were read."),
@@ -137,8 +137,8 @@ static const struct workload_layout_metric {
 	       "Moves of tasks to another CPU."),
 	METRIC(TASKS, SL_KIND_COUNTER, TASK_ENDED, "sidelight_cpu_tasks_ended_total", "",
 	       "Tasks that ended."),
-	METRIC(TASKS, SL_KIND_HISTOGRAM_EXP, TASK_WAITS, "sidelight_cpu_wait_nanoseconds",
-	       "nanoseconds",
+	METRIC(TASKS, SL_KIND_HISTOGRAM_EXP, TASK_WAITS, "sidelight_cpu_wait_duration_seconds",
+	       "seconds",
 	       "Single waits in the run queue. The sum also has those whose lengths are known together only."),
 };
 
@@ -148,6 +148,7 @@ static const struct workload_layout_metric {
 /* Exponential buckets of this scale; first is the number of the bucket after the zero bucket. */
 static void shape(struct region_metric *m, int scale, int first, uint32_t cells)
 {
+	m->flags = COLLECT_FLAG_BRIEF;
 	m->cells = cells;
 	m->scale = scale;
 	m->first_bucket = first;

@@ -78,15 +78,14 @@ enum collect_flow_cell {
 	FLOW_CELLS = COLLECT_LIFE + LIFE_CELLS,
 };
 
-/* The kernel's histograms, bucket by bucket; sums become f64. */
+/* The kernel's histograms, bucket by bucket. */
 enum {
 	LAYER_HIST_CELLS = SL_HIST_BUCKETS + SL_LAYER_CELLS - SL_LAYER_ZERO,
 	WAIT_HIST_CELLS = SL_HIST_BUCKETS + SL_CPU_BUCKETS,
-	WAIT_ZERO = SL_CPU_BUCKET_FIRST, /* the first bucket holds all up to 2^(17/2) ns */
 };
 
-#define WORKLOAD_LAYER_METRIC	"sidelight_tcp_layer_nanoseconds"
-#define WORKLOAD_REQUEST_METRIC "sidelight_tcp_request_nanoseconds"
+#define WORKLOAD_LAYER_METRIC	"sidelight_tcp_layer_seconds"
+#define WORKLOAD_REQUEST_METRIC "sidelight_tcp_request_seconds"
 
 enum collect_layer_cell {
 	LAYER_REQUESTS,
@@ -95,7 +94,8 @@ enum collect_layer_cell {
 	LAYER_PIPELINED,
 	LAYER_UNATTRIBUTED,
 	LAYER_HISTOGRAMS,
-	LAYER_SHOWN = LAYER_HISTOGRAMS + SL_LAYERS * LAYER_HIST_CELLS,
+	LAYER_SUMS = LAYER_HISTOGRAMS + SL_LAYERS * LAYER_HIST_CELLS, /* in ns, not exposed */
+	LAYER_SHOWN = LAYER_SUMS + SL_LAYERS,
 	/* Not exposed: the counts of LAYER_WINDOW_NS ago or earlier, for the API's recent
 	   quantiles. */
 	LAYER_OLD = LAYER_SHOWN,
@@ -114,7 +114,8 @@ enum collect_task_cell {
 	TASK_MIGRATIONS,
 	TASK_ENDED,
 	TASK_WAITS,
-	TASK_CELLS = TASK_WAITS + WAIT_HIST_CELLS,
+	TASK_WAITS_SUM = TASK_WAITS + WAIT_HIST_CELLS, /* in ns, not exposed */
+	TASK_CELLS,
 };
 
 extern const uint32_t collect_workload_part_cells[WORKLOAD_PARTS];

@@ -20,11 +20,13 @@ BY_LABEL(read_errors, "cause", OF_FABRIC("timeout", errors_timeout),
 BY_LABEL(conflicts, "cause", OF_COLLECTOR("kind", conflicts_kind),
 	 OF_COLLECTOR("name", conflicts_name), OF_COLLECTOR("duplicate", conflicts_duplicate),
 	 OF_COLLECTOR("buckets", conflicts_sum))
+SINGLE(left_out_series, s->left_out_series)
 SINGLE(left_out_families, relaxed_load(s->c->left_out_families))
 BY_LABEL(left_out_exemplars, "cause", OF_COLLECTOR("long", exemplars_long),
 	 OF_COLLECTOR("malformed", exemplars_malformed), OF_COLLECTOR("memory", exemplars_memory))
 BY_LABEL(refused, "cause", OF_COLLECTOR("max_regions", refused_regions),
 	 OF_COLLECTOR("max_series", refused_series), OF_COLLECTOR("history", refused_history),
+	 OF_COLLECTOR("bucket_history", refused_buckets),
 	 OF_COLLECTOR("retired_sums", retired_lost), OF_LINKS("duplicate_instance", duplicates),
 	 OF_WORKERS("tap_rows", rows_lost))
 BY_LABEL(regions, "state", OF_WALK("live", totals.live), OF_WALK("dead", totals.dead),
@@ -209,6 +211,8 @@ static const struct collect_self_family collector_families[] = {
 	 "Exemplars that are not in OpenMetrics and remote write, by cause.", left_out_exemplars},
 	{"sidelight_collector_left_out_families", COUNTER, "",
 	 "Families without a name that no other has, of all expositions.", left_out_families},
+	{"sidelight_collector_left_out_series", GAUGE, "",
+	 "Series that this exposition leaves out by --max-exposed-series.", left_out_series},
 	{"sidelight_collector_lines", COUNTER, "", "Lines read.", lines},
 	{"sidelight_collector_memory_bytes", GAUGE, "bytes",
 	 "Memory held for regions and for history.", memory},

@@ -20,6 +20,8 @@ const struct export_family *collect_self_peek(struct collect_self *s);
 /* Moves on to the series of that family. */
 void collect_self_enter(struct collect_self *s);
 int collect_self_next(struct collect_self *s, struct export_series *out);
+/* Series that this walk leaves out by --max-exposed-series. */
+void collect_self_left_out(struct collect_self *s, size_t series);
 void collect_self_end(struct collect_self *s);
 
 #endif

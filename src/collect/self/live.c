@@ -146,7 +146,8 @@ SERIES(scaling_pressure, w, workload(s, out), collect_self_f64(out, w->pressure)
 /* ---- receivers and sampling ---- */
 
 BY_LABEL(push_dropped, "cause", OF_PUSH("full", dropped_full), OF_PUSH("refused", dropped_refused),
-	 OF_PUSH("old", dropped_old), OF_PUSH("stopping", dropped_stopping))
+	 OF_PUSH("partial", dropped_partial), OF_PUSH("old", dropped_old),
+	 OF_PUSH("stopping", dropped_stopping), OF_PUSH("corrupt", dropped_corrupt))
 BY_LABEL(push_errors, "cause", OF_PUSH("connect", errors_connect),
 	 OF_PUSH("timeout", errors_timeout), OF_PUSH("status", errors_status),
 	 OF_PUSH("secret", errors_secret))
@@ -155,9 +156,11 @@ BY_LABEL(push_waiting, NULL, OF_PUSH(NULL, waiting_bytes))
 
 SINGLE(sampling_samples, s->writer.samples)
 SINGLE(sampling_exemplars, s->writer.exemplars)
+SINGLE(remote_write_fallbacks, s->writer.fallbacks)
+SINGLE(remote_write_version, s->writer.version)
 BY_LABEL(sampling_left_out, "cause", OF_WALK("same_millisecond", writer.same_ms),
-	 OF_WALK("clash", writer.clashing), OF_WALK("long_exemplar", writer.long_exemplars),
-	 OF_WALK("memory", writer.dropped_memory))
+	 OF_WALK("earlier_process", writer.before), OF_WALK("clash", writer.clashing),
+	 OF_WALK("long_exemplar", writer.long_exemplars), OF_WALK("memory", writer.dropped_memory))
 
 static bool sampling_lost(struct collect_self *s, struct export_series *out)
 {
@@ -232,6 +235,10 @@ static bool sampling_exposed(const struct collect_self *s)
 }
 
 static const struct collect_self_family sampling_families[] = {
+	{"sidelight_remote_write_fallbacks", COUNTER, "",
+	 "Times that the receiver was found not to have version 2.0.", remote_write_fallbacks},
+	{"sidelight_remote_write_version", GAUGE, "",
+	 "Version of remote write that requests have: 1 or 2.", remote_write_version},
 	{"sidelight_sampling_exemplars", COUNTER, "", "Exemplars chosen for remote write.",
 	 sampling_exemplars},
 	{"sidelight_sampling_left_out", COUNTER, "",

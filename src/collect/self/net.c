@@ -138,8 +138,9 @@ static bool histogram(struct collect_self *s, struct export_series *out,
 		to[i] = h->bucket[i];
 	to[0] += h->negative;
 	out->value_type = EXPORT_VALUE_U64;
-	out->sum = (double)h->sum;
+	out->sum = (double)h->sum / 1e9;
 	out->exponential = true;
+	out->brief = true;
 	out->buckets = to;
 	out->bucket_count = TCP_NET_BUCKETS;
 	out->bounds = NULL;
@@ -237,7 +238,7 @@ static const struct collect_self_family net_families[] = {
 	{"sidelight_net_clock_bound_seconds", GAUGE, "seconds",
 	 "Error bound of the estimated clock offset of two hosts, and so of each one-way latency.",
 	 net_clock_bound},
-	{"sidelight_net_latency_nanoseconds", HISTOGRAM, "nanoseconds",
+	{"sidelight_net_latency_seconds", HISTOGRAM, "seconds",
 	 "One-way latency from driver to driver, by port of the service, within the clock bound. Negative "
 	 "values count in the lowest bucket.",
 	 net_latency},
@@ -248,7 +249,7 @@ static const struct collect_self_family net_families[] = {
 	 "Segments between two hosts beyond the limit of pairs.", net_refused},
 	{"sidelight_net_records_missed", COUNTER, "",
 	 "Segments overwritten in a host's ring before they were read.", net_missed},
-	{"sidelight_net_round_trip_nanoseconds", HISTOGRAM, "nanoseconds",
+	{"sidelight_net_round_trip_seconds", HISTOGRAM, "seconds",
 	 "Latency of a segment plus that of the next one back, which needs no clock offset.",
 	 net_round_trip},
 	{"sidelight_net_segments", COUNTER, "", "Segments between two hosts: sent, and measured.",

@@ -29,7 +29,7 @@ struct collect_self {
 		struct export_push_stats stats;
 	} push[3];
 	size_t pushes;
-	uint64_t lost_changes, lost_alerts;
+	uint64_t lost_changes, lost_alerts, left_out_series;
 	uint64_t now_ns;
 	size_t next; /* family */
 	const struct collect_self_family *family;

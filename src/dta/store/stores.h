@@ -46,7 +46,7 @@ struct dta_store_spec {
 struct dta_stores_config {
 	struct base_strings listen;
 	const char *directory; /* NULL: memory */
-	const char *peer;      /* socket of a collector with the same keys, or NULL */
+	const char *peer; /* a collector with the same keys: its socket, or HOST:PORT; or NULL */
 	enum dta_stores_hugepages hugepages;
 	uint64_t drain_ns; /* a translator that has not answered "rotated" by then is dropped */
 	uint8_t *secret;   /* of the control channel over TCP, or NULL */
@@ -97,6 +97,11 @@ struct dta_store_object {
 	uint64_t addr; /* of the first byte */
 	uint32_t rkey;
 	void *mr;
+	struct { /* for a peer on another host; mr NULL: not registered */
+		uint64_t addr;
+		uint32_t rkey;
+		void *mr;
+	} readable;
 };
 
 /*

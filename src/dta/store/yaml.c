@@ -453,6 +453,24 @@ static void secret(struct dta_yaml_reader *r, base_yaml_node node)
 		r->c->secret_bytes = (size_t)n;
 }
 
+/* After rdma and secret, which a peer on another host needs. */
+static void peer(struct dta_yaml_reader *r, base_yaml_node node, base_yaml_node secret_node)
+{
+	const char *peer = r->c->peer = text(r, node, "peer");
+	char host[256];
+	uint16_t port = 0;
+
+	if (!peer || strchr(peer, '/'))
+		return;
+	if (base_parse_address(peer, host, sizeof(host), &port) || !*host || !port)
+		base_yaml_wrong(r->y, node,
+				"peer '%.64s' is neither the path of a socket nor HOST:PORT", peer);
+	else if (!r->c->rdma.enabled || !secret_node)
+		base_yaml_wrong(r->y, node,
+				"peer '%.64s' is on another host: it needs rdma and a secret",
+				peer);
+}
+
 static void rdma(struct dta_yaml_reader *r, base_yaml_node node)
 {
 	static const char *const keys[] = {"device", "address", "port", "gid", "ib-port", NULL};
@@ -495,15 +513,12 @@ static void document(struct dta_yaml_reader *r)
 			c->listen.v[c->listen.n++] = where;
 	}
 	c->directory = text(r, base_yaml_get(r->y, root, "directory"), "directory");
-	c->peer = text(r, base_yaml_get(r->y, root, "peer"), "peer");
-	if (c->peer && !strchr(c->peer, '/'))
-		base_yaml_wrong(r->y, base_yaml_get(r->y, root, "peer"),
-				"peer '%.64s' is not the path of a socket", c->peer);
 	base_yaml_choice(r->y, base_yaml_get(r->y, root, "hugepages"), "hugepages", huge, &i);
 	c->hugepages = (enum dta_stores_hugepages)i;
 	base_yaml_duration(r->y, base_yaml_get(r->y, root, "drain"), "drain", &c->drain_ns);
 	secret(r, base_yaml_get(r->y, root, "secret"));
 	rdma(r, base_yaml_get(r->y, root, "rdma"));
+	peer(r, base_yaml_get(r->y, root, "peer"), base_yaml_get(r->y, root, "secret"));
 	node = base_yaml_get(r->y, root, "tenants");
 	n = base_yaml_count(r->y, node);
 	if (n > DTA_TENANTS_MAX)

@@ -12,6 +12,7 @@
 
 #include "base/base.h"
 #include "dta/io/output_rdma.h"
+#include "dta/store_server/peer.h"
 #include "fabric/host.h"
 
 #define REOPEN_NS 1000000000ull
@@ -99,6 +100,9 @@ static int device_open(struct dta_store_server *o, char *error, size_t bytes)
 		.gid_index = c->rdma.gid_index,
 		.ib_port = c->rdma.ib_port,
 		.max_queues = CONNS_MAX,
+		/* Of readers; writers are known by the control channel. */
+		.secret = dta_peer_is_far(c->peer) ? c->secret : NULL,
+		.secret_bytes = c->secret_bytes,
 	};
 	const struct fabric_host_writers writers = {
 		.instance = o->instance,
@@ -136,9 +140,13 @@ void dta_store_server_rdma_close(struct dta_store_server *o)
 void dta_store_server_object_unregister(struct dta_store_server *o, struct dta_store_object *at)
 {
 	struct fabric_host_key key = {at->addr, at->rkey, at->mr};
+	struct fabric_host_key readable = {at->readable.addr, at->readable.rkey, at->readable.mr};
 
 	if (at->registered)
 		fabric_host_unregister(o->host, &key);
+	if (at->readable.mr)
+		fabric_host_unregister(o->host, &readable);
+	at->readable.mr = NULL;
 	at->registered = false;
 	at->addr = 0;
 	at->rkey = 0;
@@ -221,6 +229,24 @@ uint16_t dta_store_server_rdma_port(const struct dta_store_server *o)
 	return s.port;
 }
 
+/*
+ * For a peer on another host, which proves the secret. The host's hello names memory that a reader
+ * begins with; what a peer reads it learns by the control channel.
+ */
+static int let_read(struct dta_store_server *o, struct dta_store_object *at)
+{
+	struct fabric_host_key key;
+	const int err = fabric_host_register(o->host, at->view.map, at->map_bytes, &key);
+
+	if (err)
+		return err;
+	at->readable.addr = key.addr;
+	at->readable.rkey = key.rkey;
+	at->readable.mr = key.mr;
+	fabric_host_set_directory(o->host, &key, SL_STORE_BANKS_OFFSET, o->instance);
+	return 0;
+}
+
 int dta_store_server_object_register(struct dta_store_server *o, struct dta_store_object *at)
 {
 	struct fabric_host_key key;
@@ -235,7 +261,7 @@ int dta_store_server_object_register(struct dta_store_server *o, struct dta_stor
 	at->rkey = key.rkey;
 	at->mr = key.mr;
 	at->registered = true;
-	return 0;
+	return dta_peer_is_far(o->config->peer) ? let_read(o, at) : 0;
 }
 
 void dta_store_server_object_free(struct dta_store_server *o, struct dta_store_object *at,

@@ -15,6 +15,7 @@
 #include "base/base.h"
 #include "base/text.h"
 #include "dta/query/query.h"
+#include "dta/store_server/peer.h"
 
 #define MESSAGE_MAX 65536u /* of a translator: an account has some 2 KiB */
 
@@ -118,7 +119,7 @@ static json_t *next_blocks(const struct dta_store_view *v, uint32_t lane)
 
 static bool send_object(struct dta_server_conn *c, const struct dta_store_object *at)
 {
-	const bool shm = c->local && !strcmp(c->output, "shm");
+	const bool shm = c->local && !strcmp(c->output, "shm"), reads = c->state == CONN_READER;
 	int own = -1;
 	bool sent;
 
@@ -137,7 +138,8 @@ static bool send_object(struct dta_server_conn *c, const struct dta_store_object
 				      : at->fd,
 			   "{s:s,s:I,s:I,s:I,s:I}", "type", "object", "number",
 			   (json_int_t)at->number, "bytes", (json_int_t)at->map_bytes, "addr",
-			   (json_int_t)at->addr, "rkey", (json_int_t)at->rkey);
+			   (json_int_t)(reads ? at->readable.addr : at->addr), "rkey",
+			   (json_int_t)(reads ? at->readable.rkey : at->rkey));
 	if (own >= 0)
 		close(own);
 	return sent;
@@ -318,21 +320,25 @@ static bool admit(struct dta_store_server *o, struct dta_server_conn *c)
 }
 
 /*
- * A collector that reads our stores, over a socket of this host. It is no translator: it has no
- * lane, and holds up no epoch. It has 5 seconds to take the descriptors.
+ * A collector that reads our stores: over a socket of this host, or by RDMA if we have it as a
+ * peer, too. It is no translator: it has no lane, and holds up no epoch. It has 5 seconds to take
+ * what it is told; a key of memory that goes is void.
  */
 static bool admit_reader(struct dta_store_server *o, struct dta_server_conn *c)
 {
-	if (!c->local)
-		return refuse(c, "a peer reads over a unix socket");
+	if (!c->local && !dta_control_line_proved(c->line))
+		return refuse(c, "a peer on another host needs the secret");
+	if (!c->local && (!o->host || !dta_peer_is_far(o->config->peer)))
+		return refuse(c, "this collector has no peer on another host, or no RDMA");
 	c->state = CONN_READER;
-	strcpy(c->output, "shm");
+	strcpy(c->output, c->local ? "shm" : "verbs");
 	for (size_t i = 0; i < o->store_count; i++)
 		if (!send_object(c, o->stores[i].objects))
 			return false;
 	base_logf(BASE_INFO, "dta", "a peer reads the stores");
-	return send_packed(c, -1, "{s:s,s:b}", "type", "ready", "complete",
-			   (int)dta_store_server_peer_reads(o));
+	return send_packed(c, -1, "{s:s,s:b,s:I}", "type", "ready", "complete",
+			   (int)dta_store_server_peer_reads(o), "port",
+			   (json_int_t)dta_store_server_rdma_port(o));
 }
 
 /* Truncates at a UTF-8 character, as JSON requires. */

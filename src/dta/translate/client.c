@@ -225,13 +225,7 @@ static const char *handle_message(struct dta_client *c, const json_t *m, int fd)
 	if (!strcmp(type, "welcome"))
 		return on_welcome(c, m);
 	if (!strcmp(type, "bye") || !strcmp(type, "error")) {
-		const char *why = json_string_value(json_object_get(m, "why"));
-
-		/* Untrusted text: keep printable ASCII only. */
-		snprintf(c->said, sizeof(c->said), "%s", why ? why : type);
-		for (char *s = c->said; *s; s++)
-			if (*s < ' ' || *s > '~')
-				*s = '?';
+		dta_control_why(m, c->said, sizeof(c->said));
 		c->backoff_ns = BACKOFF_MAX_NS;
 		return c->said;
 	}

@@ -11,8 +11,9 @@
  *      name: keeps its lane across restarts; a second connection by it ends the first. called: the
  *      collector as this translator names it (hash_ring.h), which queries report. replicas: the
  *      number of collectors that a report is written to
- *      reads: true is another collector, over a unix socket, which gets objects and "ready" with
- *      "complete", whether reports are missing here, and is no translator
+ *      reads: true is another collector, which gets objects and "ready" with "complete", whether
+ *      reports are missing here, and is no translator. Over a unix socket with descriptors; over TCP,
+ *      which has to be TLS, with addresses and keys of memory, and "port" of RDMA-CM
  *   {"type":"rotated","tenant":T,"store":S,"epoch":E}   no older epoch will be written any more
  *   {"type":"account", ...}      struct dta_translate_account, every second and at the end
  *   {"type":"reporters","reporters":[{...}],"more":N}   those heard last, every second to the
@@ -85,6 +86,8 @@ void dta_control_line_limit(struct dta_control_line *l, size_t bytes);
  * or -1; it stays the caller's. 0, -EPIPE, -ENOBUFS.
  */
 int dta_control_line_write(struct dta_control_line *l, json_t *message, int pass);
+/* What an "error" or "bye" says, of printable ASCII: it is untrusted. */
+void dta_control_why(const json_t *message, char *to, size_t bytes);
 /* Whether to wait for POLLOUT and then call dta_control_line_flush(). */
 int dta_control_line_pending(const struct dta_control_line *l);
 int dta_control_line_flush(struct dta_control_line *l); /* 0, -EPIPE */

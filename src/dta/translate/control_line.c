@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -112,6 +113,16 @@ int dta_control_line_tls(struct dta_control_line *l, const void *secret, size_t 
 bool dta_control_line_proved(const struct dta_control_line *l)
 {
 	return l->tls && dta_control_tls_done(l->tls);
+}
+
+void dta_control_why(const json_t *message, char *to, size_t bytes)
+{
+	const char *why = json_string_value(json_object_get(message, "why"));
+
+	snprintf(to, bytes, "%s", why ?: json_string_value(json_object_get(message, "type")) ?: "");
+	for (char *s = to; *s; s++)
+		if (*s < ' ' || *s > '~')
+			*s = '?';
 }
 
 /* ---- reading ---- */

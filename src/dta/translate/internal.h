@@ -5,6 +5,7 @@
 
 #include "dta/wire/auth.h"
 #include "dta/translate/credits.h"
+#include "dta/translate/gap_file.h"
 #include "dta/translate/hash_ring.h"
 #include "dta/translate/reflect.h"
 #include "dta/translate/translate.h"
@@ -35,11 +36,6 @@ struct dta_translate_held {
 	} a[HELD_MAX];
 };
 
-/* What a collector missed while it was away, with replicas. */
-struct dta_translate_gap {
-	uint64_t from_ns, reports; /* CLOCK_REALTIME; 0: none */
-};
-
 struct dta_worker {
 	struct dta_translate_opts opts;
 	char name[64];
@@ -67,7 +63,8 @@ struct dta_worker {
 	struct dta_worker_kernel *kernel;	  /* its queue pairs, or NULL */
 	uint64_t lost[DTA_HASH_RING_MEMBERS_MAX]; /* of dta_client_lost() */
 	uint64_t losers;			  /* collectors that lost writes lately */
-	struct dta_translate_gap gap[DTA_HASH_RING_MEMBERS_MAX];
+	struct dta_translate_gap *gap;		  /* per collector; in a file, or own_gap */
+	struct dta_translate_gap own_gap[DTA_HASH_RING_MEMBERS_MAX];
 	uint64_t now; /* of the datagrams that device.c takes */
 };
 

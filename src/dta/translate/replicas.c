@@ -52,7 +52,7 @@ void dta_worker_gaps(struct dta_worker *w, uint64_t was_up)
 				json_pack("{s:s,s:I,s:I,s:I}", "type", "gap", "from",
 					  (json_int_t)g->from_ns, "to", (json_int_t)now, "reports",
 					  (json_int_t)g->reports));
-		*g = (struct dta_translate_gap){0};
+		g->from_ns = g->reports = 0;
 	}
 }
 

@@ -735,6 +735,9 @@ struct dta_worker *dta_worker_new(const struct dta_translate_opts *opts, const c
 			 DTA_HASH_RING_MEMBERS_MAX);
 		goto fail;
 	}
+	w->gap = opts->gaps ? dta_gap_file_take(opts->gaps, opts->worker, opts->collectors,
+						opts->n_collectors)
+			    : w->own_gap;
 	for (uint32_t i = 0; i < opts->n_collectors; i++) {
 		struct dta_client_opts c = opts->client;
 

@@ -20,6 +20,7 @@ struct dta_translate_opts {
 	const char *const *collectors; /* several: keys are spread by hash_ring.h */
 	uint32_t n_collectors;
 	uint32_t replicas; /* collectors that a report is written to, if that many are up; 0: 1 */
+	struct dta_gap_file *gaps;     /* gap_file.h: of replicas; or NULL */
 	struct dta_client_opts client; /* collector and callbacks are filled in */
 	const char *name;	       /* of the translator, which packets may be meant for */
 	struct dta_loss_opts loss;     /* the callbacks are filled in */

@@ -47,6 +47,7 @@ struct inet_sock___more {
 const volatile struct report_event_config config = {};
 
 MAP(events, LRU_HASH, 0, 1, struct report_event_key, struct report_event);
+__u64 entered = 0;				   /* into events */
 MAP(reasons, ARRAY, 0, RPT_REASONS, __u32, __u64); /* frames; the last one: all further reasons */
 
 static __always_inline bool of_interface(const struct net_device *dev, int other)
@@ -75,7 +76,8 @@ static __always_inline struct report_event *event_of(const struct report_event_k
 
 	if (e)
 		return e;
-	bpf_map_update_elem(&events, k, &first, BPF_NOEXIST);
+	if (!bpf_map_update_elem(&events, k, &first, BPF_NOEXIST))
+		__sync_fetch_and_add(&entered, 1);
 	return bpf_map_lookup_elem(&events, k);
 }
 

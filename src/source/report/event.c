@@ -87,6 +87,11 @@ __u64 report_events_dropped(const struct report_events *e, __u32 reason)
 	return n;
 }
 
+__u64 report_events_entered(const struct report_events *e)
+{
+	return __atomic_load_n(&e->skel->bss->entered, __ATOMIC_RELAXED);
+}
+
 const char *report_events_reason(const struct report_events *e, __u32 reason)
 {
 	const struct btf_enum *value = e->reasons ? btf_enum(e->reasons) : NULL;

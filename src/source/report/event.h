@@ -21,6 +21,8 @@ void report_events_close(struct report_events *e);
 
 /* Frames dropped for a reason, by its number below RPT_REASONS; the last one: all others. */
 __u64 report_events_dropped(const struct report_events *e, __u32 reason);
+/* Entries that were ever made in the map. */
+__u64 report_events_entered(const struct report_events *e);
 /* This kernel's name for it, or NULL. */
 const char *report_events_reason(const struct report_events *e, __u32 reason);
 

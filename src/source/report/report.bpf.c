@@ -49,7 +49,7 @@ __u32 limited = 0, allowed = 0;
 __u32 ask = 0;	    /* set by the loader: the next packet requests an answer */
 __u64 realtime = 0; /* CLOCK_REALTIME - CLOCK_MONOTONIC, kept by the loader */
 /* Result of the last sweep: flows, and their bytes that no report included. */
-__u64 known = 0, unsaid = 0;
+__u64 known = 0, unsaid = 0, known_events = 0;
 
 MAP(counts, PERCPU_ARRAY, 0, RPT_COUNTS, __u32, __u64);
 MAP(flows, LRU_HASH, 0, 1, struct report_flow_key, struct report_flow);
@@ -462,28 +462,31 @@ int sweep(struct __sk_buff *skb)
 }
 
 static long report_event(void *map, const struct report_event_key *k, struct report_event *e,
-			 __u64 *now)
+			 struct sweep *s)
 {
 	const __u64 packets = e->packets;
 
-	if (packets == e->reported)
+	s->flows++;
+	if (packets == e->reported || s->held)
 		return 0;
-	if (!may_report())
-		return 1;
-	if (k->reason ? put_report(RPT_DROPS, &k->flow, k->reason, packets, e->bytes, *now)
-		      : put_report(RPT_RETRANSMISSIONS, &k->flow, 0, packets, e->bytes, *now))
+	s->held = !may_report();
+	if (s->held)
+		return 0;
+	if (k->reason ? put_report(RPT_DROPS, &k->flow, k->reason, packets, e->bytes, s->now)
+		      : put_report(RPT_RETRANSMISSIONS, &k->flow, 0, packets, e->bytes, s->now))
 		e->reported = packets;
 	return 0;
 }
 
-/* For the loader: reports drops and retransmissions. */
+/* For the loader: reports drops and retransmissions, and counts the table. */
 SEC("tc")
 int report_events(struct __sk_buff *skb)
 {
-	__u64 now = bpf_ktime_get_ns();
+	struct sweep s = {.now = bpf_ktime_get_ns()};
 
 	(void)skb;
-	bpf_for_each_map_elem(&events, report_event, &now, 0);
+	bpf_for_each_map_elem(&events, report_event, &s, 0);
+	known_events = s.flows;
 	return 0;
 }
 

@@ -72,7 +72,7 @@ struct report_kernel {
 	struct report_events *events;
 	int queue; /* socket to ask about the interface's, or -1 */
 	uint64_t every_ns, told_ns, queue_ns;
-	uint64_t evicted, evicted_bytes;
+	uint64_t evicted, evicted_bytes, evicted_events;
 	bool ending;
 };
 
@@ -606,6 +606,7 @@ void report_kernel_counts(const struct report_kernel *r, struct report_kernel_co
 	memset(out, 0, sizeof(*out));
 	out->evicted = r->evicted;
 	out->evicted_bytes = r->evicted_bytes;
+	out->evicted_events = r->evicted_events;
 	out->unsaid_bytes = __atomic_load_n(&r->skel->bss->unsaid, __ATOMIC_RELAXED);
 	out->answers = r->budget.answers;
 	out->answers_refused = r->budget.refused;
@@ -688,13 +689,22 @@ static void tell_queue(struct report_kernel *r, uint64_t now)
 	run(r->skel->progs.report_queue, 0);
 }
 
+/* As sweep(): entered less present is evicted. */
+static void tell_events(struct report_kernel *r)
+{
+	const uint64_t entered = report_events_entered(r->events);
+
+	run(r->skel->progs.report_events, 0);
+	raise_to(&r->evicted_events, entered - r->skel->bss->known_events);
+}
+
 static void tell_subjects(struct report_kernel *r, uint64_t now)
 {
 	if (now - r->told_ns < r->every_ns && !r->ending)
 		return;
 	r->told_ns = now;
 	if (r->events)
-		run(r->skel->progs.report_events, 0);
+		tell_events(r);
 	if (r->queue >= 0)
 		tell_queue(r, now);
 }

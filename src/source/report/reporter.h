@@ -52,7 +52,9 @@ struct report_kernel_counts {
 	 * most a second ago, or the drain; a lower bound.
 	 */
 	uint64_t evicted, evicted_bytes;
-	uint64_t unsaid_bytes;		   /* of flows in the table, as of then */
+	uint64_t evicted_events; /* of drops and retransmissions, as of the last look; a lower bound
+				  */
+	uint64_t unsaid_bytes;	 /* of flows in the table, as of then */
 	uint64_t answers, answers_refused; /* of the translator */
 };
 

@@ -64,7 +64,7 @@ void tcp_net_hist_add(struct tcp_net_hist *h, int64_t ns)
 		h->negative++;
 		return;
 	}
-	i = ns ? (long)ceil(log2((double)ns) * 8 - 1e-9) - TCP_NET_FIRST : 0;
+	i = ns ? (long)ceil(log2((double)ns / 1e9) * 8 - 1e-9) - TCP_NET_FIRST : 0;
 	h->bucket[i < 0 ? 0 : i >= TCP_NET_BUCKETS ? TCP_NET_BUCKETS - 1 : i]++;
 }
 
@@ -84,7 +84,7 @@ double tcp_net_hist_quantile(const struct tcp_net_hist *h, double q)
 			continue;
 		}
 		part = rank > before ? (rank - before) / n : 0;
-		v = exp2((TCP_NET_FIRST + i - 1 + part) / 8);
+		v = exp2((TCP_NET_FIRST + i - 1 + part) / 8) * 1e9;
 		return v < (double)h->least  ? (double)h->least
 		       : v > (double)h->most ? (double)h->most
 					     : v;

@@ -16,11 +16,11 @@
 
 /*
  * Exponential buckets of scale 3, as in Prometheus' native histograms: bucket i holds values above
- * 2^((i-1)/8) ns, up to 2^(i/8) ns; they are 9 % wide.
+ * 2^((i-1)/8) s, up to 2^(i/8) s; they are 9 % wide.
  */
 #define TCP_NET_SCALE	3
-#define TCP_NET_FIRST	48  /* 64 ns; holds smaller values, too */
-#define TCP_NET_BUCKETS 256 /* to 270 s; the last holds larger values */
+#define TCP_NET_FIRST	(-192) /* 2^-24 s, 59.6 ns; holds smaller values, too */
+#define TCP_NET_BUCKETS 256    /* to 234 s; the last holds larger values */
 
 struct tcp_net_hist {
 	uint64_t count, negative; /* negative: of count, in no bucket */

@@ -30,4 +30,18 @@ static __always_inline u32 bucket_scale_1(u64 x)
 	return 2 * e + (m == 1ull << 63 ? 0 : m <= 0xb504f333f9de6484ull ? 1 : 2);
 }
 
+/*
+ * The same for seconds: bucket i holds times above 2^((i - 1) / 2) s, up to 2^(i / 2) s. ns is 1 to
+ * 2^37. They are counted in units of 2^-50 s: 2^30 / 10^9 is 1 + (SHARE + MORE / 2^26) / 2^30, so
+ * that no bound is off by a nanosecond.
+ */
+#define BUCKET_SHARE 79179680ull
+#define BUCKET_MORE  40724811ull
+static __always_inline int bucket_of_seconds(u64 ns)
+{
+	u64 more = ns * BUCKET_SHARE + (ns * BUCKET_MORE >> 26);
+
+	return (int)bucket_scale_1((ns << 20) + (more >> 10)) - 100;
+}
+
 #endif

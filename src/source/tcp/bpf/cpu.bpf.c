@@ -120,12 +120,14 @@ static __always_inline u32 slot_new(enum sl_tasks_hot_cell used, u32 least)
 
 static __always_inline u32 bucket_of(u64 ns)
 {
-	u32 i = ns ? bucket_scale_1(ns) : 0;
+	int i;
 
-	if (i < SL_CPU_BUCKET_FIRST)
+	if (!ns)
 		return 0;
-	i -= SL_CPU_BUCKET_FIRST;
-	return i < SL_CPU_BUCKETS ? i : SL_CPU_BUCKETS - 1;
+	if (ns >> 36) /* 69 s */
+		return SL_CPU_BUCKETS - 1;
+	i = bucket_of_seconds(ns) - SL_CPU_BUCKET_FIRST;
+	return i < 0 ? 0 : i < SL_CPU_BUCKETS ? (u32)i : SL_CPU_BUCKETS - 1;
 }
 
 /* g: growth of a task's accounts; bucket: of its single wait; SL_CPU_BUCKETS: unknown. */

@@ -217,14 +217,16 @@ static __always_inline void cause_only(u32 cause)
 /* The cell that counts x ns: see SL_LAYER_CELLS. */
 static __always_inline u32 bucket_cell(u64 x)
 {
-	u32 i;
+	int i;
 
-	if (x <= 64)
+	if (!x)
 		return SL_LAYER_ZERO;
-	i = bucket_scale_1(x);
+	i = x >> 36 ? SL_LAYER_FIRST + SL_LAYER_BUCKET_COUNT : bucket_of_seconds(x);
+	if (i < SL_LAYER_FIRST)
+		return SL_LAYER_ZERO;
 	if (i >= SL_LAYER_FIRST + SL_LAYER_BUCKET_COUNT)
 		return SL_LAYER_OVER;
-	return SL_LAYER_BUCKETS + i - SL_LAYER_FIRST;
+	return SL_LAYER_BUCKETS + (u32)(i - SL_LAYER_FIRST);
 }
 
 static __always_inline u32 cell_word(u32 layer, u32 cell)

@@ -1,0 +1,553 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * group.c - all series of a metric by the values of labels: sums, rates, and quantiles of what their
+ * histograms observed together. A group in an answer is complete; one that there is no time or room
+ * for is not there, and the answer says so.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/internal.h"
+#include "api/matchers.h"
+#include "api/merge.h"
+#include "api/range.h"
+#include "base/base.h"
+#include "base/grow.h"
+
+#define BY_MAX	       8u
+#define SERIES_MAX     50000u
+#define POINTS_DEFAULT 600
+#define POINTS_MAX     2000
+#define GROUPS_DEFAULT 100
+#define GROUPS_MAX     1000
+#define READ_POINTS    65536u
+/* A value or a rate holds until the next, unless that is further away than this, or two steps. */
+#define HOLD_NS 5000000000ll
+
+enum group_fn { GROUP_SUM, GROUP_RATE, GROUP_AVG, GROUP_MAX, GROUP_MIN, GROUP_QUANTILE };
+static const char *const functions[] = {"sum", "rate", "avg", "max", "min",
+					"p50", "p75",  "p90", "p95", "p99"};
+static const double quantiles[] = {0.5, 0.75, 0.9, 0.95, 0.99};
+
+struct group_series {
+	char *key; /* the values of the labels, each with its NUL */
+	size_t key_bytes;
+	uint64_t instance;
+	uint32_t metric, shape;
+};
+
+struct group_query {
+	struct collect_collector *c;
+	const char *metric, *fn_name;
+	enum group_fn fn;
+	double q;
+	char by_text[256];
+	const char *by[BY_MAX];
+	size_t bys;
+	struct api_matchers matchers;
+	char error[256];
+	int err;
+	struct api_steps steps;
+	uint64_t begun_ns, limit;
+
+	/* What was found: of the kind that came first. */
+	bool found;
+	enum sl_metric_kind kind;
+	char unit[SL_NAME_MAX + 1];
+	uint64_t others; /* series of another kind */
+	struct group_series *series;
+	size_t n, room;
+	struct api_shape *shape;
+	size_t shapes, shape_room;
+
+	/* One series' values by step, and the group's. */
+	struct collect_point *point;
+	double *value, *sum, *grown;
+	int64_t *at_ns;
+	uint32_t *count;
+};
+
+/* ---- parameters ---- */
+
+/* LABEL=VALUE, LABEL!=VALUE or LABEL=~REGEX */
+static bool add_matcher(struct group_query *g, const char *text)
+{
+	const char *equal = strchr(text, '=');
+	const bool negated = equal && equal > text && equal[-1] == '!';
+	enum api_match type = negated ? API_MATCH_NOT_EQUAL : API_MATCH_EQUAL;
+	const char *value;
+
+	if (!equal || equal - negated == text) {
+		g->err = base_fail(g->error, sizeof(g->error), -EINVAL,
+				   "match=%.40s: not LABEL=VALUE, LABEL!=VALUE or LABEL=~REGEX",
+				   text);
+		return false;
+	}
+	value = equal + 1;
+	if (!negated && *value == '~') {
+		type = API_MATCH_RE;
+		value++;
+	}
+	g->err = api_matchers_add(&g->matchers, type, text, (size_t)(equal - text) - negated, value,
+				  strlen(value), g->error, sizeof(g->error));
+	return !g->err;
+}
+
+static bool add_match(void *arg, const char *key, const char *value)
+{
+	return strcmp(key, "match") || !*value || add_matcher(arg, value);
+}
+
+static bool parse_by(struct http_request *req, struct group_query *g)
+{
+	const char *by = api_param_text(req, "by");
+	char *rest = g->by_text, *name;
+
+	if (!by)
+		return true;
+	if (strlen(by) >= sizeof(g->by_text)) {
+		http_reply_error(req, 400, "by: longer than %zu characters", sizeof(g->by_text) - 1);
+		return false;
+	}
+	strcpy(g->by_text, by);
+	while ((name = strsep(&rest, ","))) {
+		if (!*name || g->bys == BY_MAX) {
+			http_reply_error(req, 400, "by=%.80s: not up to %u labels with commas", by,
+					 BY_MAX);
+			return false;
+		}
+		g->by[g->bys++] = name;
+	}
+	return true;
+}
+
+static bool parse(struct http_request *req, struct group_query *g)
+{
+	uint64_t points = POINTS_DEFAULT;
+	const char *fn = "sum";
+	struct api_range range;
+
+	g->limit = GROUPS_DEFAULT;
+	g->metric = api_param_text(req, "metric");
+	if (!g->metric) {
+		http_reply_error(req, 400, "metric is missing: metric=NAME as in /api/v1/metrics");
+		return false;
+	}
+	if (!api_param_choice(req, "fn", functions, sizeof(functions) / sizeof(*functions), &fn) ||
+	    !api_param_u64(req, "points", 1, POINTS_MAX, &points) ||
+	    !api_param_u64(req, "limit", 1, GROUPS_MAX, &g->limit) ||
+	    !api_param_range(req, 60000000000ull, &range) || !parse_by(req, g))
+		return false;
+	fn = fn ? fn : "sum";
+	g->fn_name = fn;
+	for (unsigned int i = 0; i < sizeof(functions) / sizeof(*functions); i++)
+		if (!strcmp(functions[i], fn)) {
+			g->fn = (enum group_fn)BASE_MIN(i, (unsigned int)GROUP_QUANTILE);
+			if (g->fn == GROUP_QUANTILE)
+				g->q = quantiles[i - GROUP_QUANTILE];
+		}
+	http_query_each(req, add_match, g);
+	if (g->err) {
+		http_reply_error(req, g->err == -ENOMEM ? 503 : 400, "%s",
+				 *g->error ? g->error : "out of memory");
+		return false;
+	}
+	g->steps = api_steps(&range, points, g->fn == GROUP_QUANTILE ? API_OBSERVED_NS : 1000000);
+	return true;
+}
+
+/* ---- selection ---- */
+
+static bool wants_family(void *arg, const char *name, const struct region_metric *m)
+{
+	const struct group_query *g = arg;
+
+	return !strcmp(name, g->metric) || !strcmp(m->name, g->metric);
+}
+
+static const char *label_of(const struct collect_series_view *v, const char *key)
+{
+	for (uint32_t i = 0; i < v->labels; i++)
+		if (!strcmp(v->keys[i], key))
+			return v->values[i];
+	return "";
+}
+
+static bool note_shape(struct group_query *g, const struct region_metric *m, uint32_t *shape)
+{
+	for (size_t i = g->shapes; i-- > 0;)
+		if (api_shape_is(&g->shape[i], m)) {
+			*shape = (uint32_t)i;
+			return true;
+		}
+	if (!BASE_GROW(g->shape, g->shapes, g->shape_room) ||
+	    api_shape_of(&g->shape[g->shapes], m))
+		return false;
+	*shape = (uint32_t)g->shapes++;
+	return true;
+}
+
+static bool add_series(void *arg, const struct collect_series_view *v)
+{
+	struct group_query *g = arg;
+	struct group_series s = {.instance = v->instance, .metric = v->metric};
+	char *at;
+
+	if (!api_matchers_labels(&g->matchers, v))
+		return !g->matchers.too_costly;
+	if (!g->found) {
+		g->found = true;
+		g->kind = v->m->kind;
+		snprintf(g->unit, sizeof(g->unit), "%s", v->m->unit);
+	}
+	if (strcmp(region_kind_name(v->m->kind), region_kind_name(g->kind))) {
+		g->others++;
+		return true;
+	}
+	if (g->n == SERIES_MAX) {
+		g->err = -E2BIG;
+		return false;
+	}
+	for (size_t i = 0; i < g->bys; i++)
+		s.key_bytes += strlen(label_of(v, g->by[i])) + 1;
+	s.key = malloc(s.key_bytes + 1);
+	if (!s.key || !BASE_GROW(g->series, g->n, g->room) ||
+	    (region_is_histogram(v->m) && !note_shape(g, v->m, &s.shape))) {
+		free(s.key);
+		g->err = -ENOMEM;
+		return false;
+	}
+	at = s.key;
+	for (size_t i = 0; i < g->bys; i++)
+		at = stpcpy(at, label_of(v, g->by[i])) + 1;
+	g->series[g->n++] = s;
+	return true;
+}
+
+static int by_key(const void *a, const void *b)
+{
+	const struct group_series *x = a, *y = b;
+	const int order = memcmp(x->key, y->key, BASE_MIN(x->key_bytes, y->key_bytes));
+
+	return order ? order : (x->key_bytes > y->key_bytes) - (x->key_bytes < y->key_bytes);
+}
+
+static bool is_counted(enum sl_metric_kind kind)
+{
+	return kind == SL_KIND_COUNTER || kind == SL_KIND_COUNTER_F64 || kind == SL_KIND_SUMMARY ||
+	       kind == SL_KIND_HISTOGRAM || kind == SL_KIND_HISTOGRAM_EXP;
+}
+
+static bool is_bucketed(enum sl_metric_kind kind)
+{
+	return region_is_histogram(&(struct region_metric){.kind = kind});
+}
+
+/* False after an answer. */
+static bool select_series(struct http_request *req, struct group_query *g)
+{
+	const struct collect_series_walk walk = {wants_family, add_series, g};
+	const int err = collect_collector_series(g->c, &walk);
+
+	g->err = g->err ? g->err : err;
+	if (g->err || g->matchers.too_costly) {
+		if (g->err == -ENOMEM)
+			http_reply_error(req, 503, "out of memory");
+		else
+			http_reply_error(req, 400, g->err ? "over %u series: narrow it by match"
+							  : "match: a regular expression takes too "
+							    "many steps",
+					 SERIES_MAX);
+	} else if (!g->found) {
+		http_reply_error(req, 404, "no such metric: %.200s", g->metric);
+	} else if (g->fn == GROUP_QUANTILE && !is_bucketed(g->kind)) {
+		http_reply_error(req, 400, "fn=%s: %.80s is a %s, not a histogram", g->fn_name,
+				 g->metric, region_kind_name(g->kind));
+	} else if (g->fn == GROUP_RATE && !is_counted(g->kind)) {
+		http_reply_error(req, 400, "fn=rate: %.80s is a %s, which does not count",
+				 g->metric, region_kind_name(g->kind));
+	} else {
+		if (g->n)
+			qsort(g->series, g->n, sizeof(*g->series), by_key);
+		return true;
+	}
+	return false;
+}
+
+/* ---- one series by step ---- */
+
+static int64_t hold_ns(const struct group_query *g)
+{
+	return BASE_MAX(HOLD_NS, 2 * g->steps.width_ns);
+}
+
+/* A running total between two points: what it grew by is in the later one's step. */
+static void take_growth(struct group_query *g, const struct collect_point *p,
+			const struct collect_point *next)
+{
+	const int64_t step = api_step_of(&g->steps, next->ns);
+
+	if (step >= 0 && (size_t)step < g->steps.n)
+		/* One that fell has begun anew, at 0. */
+		g->grown[step] += next->value >= p->value ? next->value - p->value : next->value;
+}
+
+/* The newest point first. */
+static void take_value(struct group_query *g, const struct collect_point *p)
+{
+	const int64_t step = BASE_MAX(api_step_of(&g->steps, p->ns), (int64_t)-1);
+	double *to = &g->value[step + 1];
+
+	if (step >= (int64_t)g->steps.n || isnan(p->value))
+		return;
+	if (!g->at_ns[step + 1]) {
+		g->at_ns[step + 1] = p->ns;
+		*to = p->value;
+	} else if (step >= 0 && (g->fn == GROUP_MAX || g->fn == GROUP_MIN) && !is_counted(g->kind)) {
+		*to = g->fn == GROUP_MAX ? fmax(*to, p->value) : fmin(*to, p->value);
+	}
+}
+
+/*
+ * Reads a series: value[i + 1] and at_ns[i + 1] are of the last point in step i, those at 0 of the
+ * last one before all steps; grown[i] of what was counted in step i. False: there is no time.
+ */
+static bool read_series(struct group_query *g, const struct group_series *s)
+{
+	const int64_t from = g->steps.first_ns - g->steps.width_ns - hold_ns(g);
+	int64_t to = api_step_ns(&g->steps, g->steps.n - 1);
+	struct collect_point next = {.ns = 0};
+	ssize_t n;
+
+	memset(g->at_ns, 0, (g->steps.n + 1) * sizeof(*g->at_ns));
+	memset(g->grown, 0, g->steps.n * sizeof(*g->grown));
+	do {
+		if (api_is_late(g->begun_ns))
+			return false;
+		n = collect_collector_history(g->c, s->instance, s->metric, from, to, g->point,
+					      READ_POINTS);
+		for (ssize_t i = n; i-- > 0;) {
+			const struct collect_point *p = &g->point[i];
+
+			if (p->ns > to)
+				continue;
+			take_value(g, p);
+			if (next.ns)
+				take_growth(g, p, &next);
+			next = *p;
+		}
+		if (n > 0)
+			to = g->point[0].ns - 1;
+	} while (n == READ_POINTS);
+	return true;
+}
+
+/* Adds a series, as it was read, to its group. */
+static void fold(struct group_query *g, size_t step, double v)
+{
+	double *sum = &g->sum[step];
+
+	if (!g->count[step]++)
+		*sum = v;
+	else if (g->fn == GROUP_MAX)
+		*sum = fmax(*sum, v);
+	else if (g->fn == GROUP_MIN)
+		*sum = fmin(*sum, v);
+	else
+		*sum += v;
+}
+
+static void fold_series(struct group_query *g)
+{
+	const bool counted = is_counted(g->kind);
+	const int64_t hold = hold_ns(g);
+	size_t last = 0; /* the last step + 1 that has a point; at 0, whether one is before all */
+
+	for (size_t i = 0; i < g->steps.n; i++) {
+		const int64_t here = g->at_ns[i + 1];
+
+		if (!counted) {
+			last = here ? i + 1 : last;
+			if (g->at_ns[last] && api_step_ns(&g->steps, i) - g->at_ns[last] <= hold)
+				fold(g, i, here ? g->value[i + 1] : g->value[last]);
+			continue;
+		}
+		if (!here)
+			continue;
+		/* The rate since the last point before this step, also in the steps between. */
+		if (g->at_ns[last] && here > g->at_ns[last] && here - g->at_ns[last] <= hold)
+			for (size_t k = last; k <= i; k++)
+				fold(g, k, g->grown[i] / ((double)(here - g->at_ns[last]) * 1e-9));
+		last = i + 1;
+	}
+}
+
+/* ---- groups ---- */
+
+static void put_points(struct group_query *g, struct base_json *j)
+{
+	base_json_kbegin(j, "points", '[');
+	for (size_t i = 0; i < g->steps.n && !j->overflow; i++) {
+		base_json_begin(j, '[');
+		base_json_time(j, api_step_ns(&g->steps, i));
+		if (!g->count[i])
+			base_json_null(j);
+		else if (g->fn == GROUP_AVG)
+			base_json_f64(j, g->sum[i] / g->count[i]);
+		else
+			base_json_f64(j, g->sum[i]);
+		base_json_end(j, ']');
+	}
+	base_json_end(j, ']');
+}
+
+/* True: the group is complete. */
+static bool values_of(struct group_query *g, const struct group_series *s, size_t n)
+{
+	memset(g->count, 0, g->steps.n * sizeof(*g->count));
+	for (size_t i = 0; i < n; i++) {
+		if (!read_series(g, &s[i]))
+			return false;
+		fold_series(g);
+	}
+	return true;
+}
+
+/* 0, -ENOMEM, -EDOM with *why, -ETIME. Quantiles of what was observed in each step. */
+static int quantiles_of(struct group_query *g, const struct group_series *s, size_t n,
+			const char **why)
+{
+	const struct api_shape **of = calloc(g->shapes, sizeof(*of));
+	struct api_shape merged = {.buckets = 0};
+	uint64_t *count = NULL;
+	size_t shapes = 0;
+	int err = of ? 0 : -ENOMEM;
+
+	for (size_t i = 0; !err && i < n; i++) {
+		bool have = false;
+
+		for (size_t k = 0; k < shapes && !have; k++)
+			have = of[k] == &g->shape[s[i].shape];
+		if (!have)
+			of[shapes++] = &g->shape[s[i].shape];
+	}
+	err = err ? err : api_shape_merge(&merged, of, shapes, why);
+	if (!err) {
+		count = calloc(g->steps.n * merged.buckets, sizeof(*count));
+		err = count ? 0 : -ENOMEM;
+	}
+	for (size_t i = 0; !err && i < n; i++) {
+		api_shape_observed(g->c, s[i].instance, s[i].metric, &g->steps, &merged,
+				   &g->shape[s[i].shape], count);
+		err = api_is_late(g->begun_ns) ? -ETIME : 0;
+	}
+	for (size_t i = 0; !err && i < g->steps.n; i++) {
+		g->sum[i] = api_shape_quantile(&merged, count + i * merged.buckets, g->q);
+		g->count[i] = !isnan(g->sum[i]);
+	}
+	free(count);
+	api_shape_free(&merged);
+	free(of);
+	return err;
+}
+
+/* False: no more time. */
+static bool put_group(struct group_query *g, struct api_list *l, const struct group_series *s,
+		      size_t n)
+{
+	const char *value = s->key, *why = NULL;
+	int err = 0;
+
+	if (l->given >= l->limit || l->truncated) {
+		l->matching++;
+		return true;
+	}
+	if (g->fn == GROUP_QUANTILE)
+		err = quantiles_of(g, s, n, &why);
+	else
+		err = values_of(g, s, n) ? 0 : -ETIME;
+	if (err == -ENOMEM)
+		l->j->overflow = true;
+	if (err == -ETIME || err == -ENOMEM || !api_item(l))
+		return false;
+	base_json_kbegin(l->j, "labels", '{');
+	for (size_t i = 0; i < g->bys; i++, value += strlen(value) + 1)
+		base_put(l->j, KV(g->by[i], value));
+	base_json_end(l->j, '}');
+	base_put(l->j, KV("series", n));
+	if (err)
+		base_put(l->j, KV("error", why));
+	else
+		put_points(g, l->j);
+	api_item_end(l);
+	return true;
+}
+
+static void answer(struct http_request *req, struct group_query *g)
+{
+	struct api_answer *a = api_answer_begin(req);
+	struct api_list l = {.limit = g->limit};
+	bool in_time = true;
+	size_t end;
+
+	if (!a)
+		return;
+	l.j = &a->json;
+	base_put(l.j, KV("metric", g->metric), KV("kind", region_kind_name(g->kind)),
+		 KV("unit", g->unit), KV("fn", g->fn_name),
+		 KV_BOOL("per_second", g->fn != GROUP_QUANTILE && is_counted(g->kind)),
+		 KV("step_seconds", (double)g->steps.width_ns * 1e-9));
+	base_json_kbegin(l.j, "groups", '[');
+	for (size_t i = 0; i < g->n && in_time && !l.j->overflow; i = end) {
+		for (end = i + 1; end < g->n && !by_key(&g->series[i], &g->series[end]);)
+			end++;
+		in_time = put_group(g, &l, &g->series[i], end - i);
+	}
+	base_json_end(l.j, ']');
+	base_put(l.j, KV("matching", l.matching), KV("other_kinds", g->others),
+		 KV_BOOL("clipped", !in_time || l.matching > l.given), KV("truncated", l.truncated));
+	api_answer_end(req, a);
+}
+
+static bool make_room(struct group_query *g)
+{
+	const size_t n = g->steps.n + 1;
+
+	g->point = malloc(READ_POINTS * sizeof(*g->point));
+	g->value = calloc(n, sizeof(*g->value));
+	g->sum = calloc(n, sizeof(*g->sum));
+	g->grown = calloc(n, sizeof(*g->grown));
+	g->at_ns = calloc(n, sizeof(*g->at_ns));
+	g->count = calloc(n, sizeof(*g->count));
+	return g->point && g->value && g->sum && g->grown && g->at_ns && g->count;
+}
+
+void api_get_group(struct http_request *req, void *arg)
+{
+	struct group_query g = {.c = arg, .begun_ns = base_now_ns()};
+
+	if (parse(req, &g) && select_series(req, &g)) {
+		if (!g.steps.n)
+			http_reply_error(req, 400, "the time is shorter than a step");
+		else if (!make_room(&g))
+			http_reply_error(req, 503, "out of memory");
+		else
+			answer(req, &g);
+	}
+	for (size_t i = 0; i < g.n; i++)
+		free(g.series[i].key);
+	for (size_t i = 0; i < g.shapes; i++)
+		api_shape_free(&g.shape[i]);
+	free(g.series);
+	free(g.shape);
+	free(g.point);
+	free(g.value);
+	free(g.sum);
+	free(g.grown);
+	free(g.at_ns);
+	free(g.count);
+	api_matchers_free(&g.matchers);
+}

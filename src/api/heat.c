@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+/* heat.c - what histograms observed over time, bucket by bucket. */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/internal.h"
+#include "api/merge.h"
+#include "api/range.h"
+#include "base/base.h"
+
+#define COLUMNS_DEFAULT 300
+#define COLUMNS_MAX	1000
+#define CELLS_MAX	4000000u
+
+struct heat_query {
+	struct collect_series_id ids[API_SERIES_MAX];
+	struct api_shape shape[API_SERIES_MAX];
+	int n;
+	struct api_steps steps;
+
+	/* Of the metric that is being looked at. */
+	uint32_t id;
+	struct api_shape *to;
+	enum { HEAT_MISSING, HEAT_OTHER, HEAT_FOUND } found;
+	int err;
+	char unit[SL_NAME_MAX + 1];
+};
+
+static void note_shape(const struct region_metric *m, const uint64_t *value, void *arg)
+{
+	struct heat_query *h = arg;
+
+	(void)value;
+	if (m->id != h->id || h->found != HEAT_MISSING)
+		return;
+	h->found = region_is_histogram(m) ? HEAT_FOUND : HEAT_OTHER;
+	if (h->found != HEAT_FOUND)
+		return;
+	h->err = api_shape_of(h->to, m);
+	memcpy(h->unit, m->unit, BASE_MIN(strlen(m->unit), sizeof(h->unit) - 1) + 1);
+}
+
+/* False after an answer. */
+static bool find_shapes(struct http_request *req, struct heat_query *h, struct collect_collector *c)
+{
+	for (int i = 0; i < h->n; i++) {
+		char text[COLLECT_SERIES_ID_BYTES];
+
+		h->id = h->ids[i].metric;
+		h->to = &h->shape[i];
+		h->found = HEAT_MISSING;
+		collect_collector_metrics(c, h->ids[i].instance, note_shape, h);
+		collect_series_id_format(h->ids[i], text);
+		if (h->err)
+			http_reply_error(req, 503, "out of memory");
+		else if (h->found == HEAT_MISSING)
+			http_reply_error(req, 404, "no such series: %s", text);
+		else if (h->found == HEAT_OTHER)
+			http_reply_error(req, 400, "series=%s: not a histogram", text);
+		else
+			continue;
+		return false;
+	}
+	return true;
+}
+
+/* Bounds and columns of the buckets from the first to the last that has something. */
+static void put_cells(struct base_json *j, const struct heat_query *h,
+		      const struct api_shape *merged, const uint64_t *count)
+{
+	const size_t width = merged->buckets;
+	size_t first = width, last = 0;
+
+	for (size_t i = 0; i < h->steps.n * width; i++)
+		if (count[i]) {
+			first = BASE_MIN(first, i % width);
+			last = BASE_MAX(last, i % width);
+		}
+	base_json_key(j, "low");
+	if (first < width && isfinite(api_shape_low(merged, (uint32_t)first)))
+		base_json_f64(j, api_shape_low(merged, (uint32_t)first));
+	else
+		base_json_null(j);
+	base_json_kbegin(j, "bounds", '[');
+	for (size_t i = first; i <= last && first < width; i++)
+		base_json_f64(j, api_shape_high(merged, (uint32_t)i));
+	base_json_end(j, ']');
+	base_json_kbegin(j, "columns", '[');
+	for (size_t step = 0; step < h->steps.n && !j->overflow; step++) {
+		base_json_begin(j, '[');
+		base_json_time(j, api_step_ns(&h->steps, step));
+		base_json_begin(j, '[');
+		for (size_t i = first; i <= last && first < width; i++)
+			base_json_u64(j, count[step * width + i]);
+		base_json_end(j, ']');
+		base_json_end(j, ']');
+	}
+	base_json_end(j, ']');
+}
+
+static void answer(struct http_request *req, const struct heat_query *h,
+		   struct collect_collector *c, const struct api_shape *merged)
+{
+	uint64_t *count = calloc(h->steps.n * merged->buckets, sizeof(*count));
+	const uint64_t begun_ns = base_now_ns();
+	struct api_answer *a = NULL;
+	bool kept = false, late = false;
+
+	if (!count) {
+		http_reply_error(req, 503, "out of memory");
+		return;
+	}
+	for (int i = 0; i < h->n && !late; i++) {
+		kept |= api_shape_observed(c, h->ids[i].instance, h->ids[i].metric, &h->steps,
+					   merged, &h->shape[i], count);
+		late = api_is_late(begun_ns);
+	}
+	if (late)
+		http_reply_error(req, 503, "it takes too long: ask for fewer series, or less time");
+	else
+		a = api_answer_begin(req);
+	if (a) {
+		base_put(&a->json, KV("unit", h->unit), KV_BOOL("exponential", merged->exponential),
+			 KV_BOOL("kept", kept), KV("series", (uint32_t)h->n),
+			 KV("step_seconds", (double)h->steps.width_ns * 1e-9));
+		put_cells(&a->json, h, merged, count);
+		api_answer_end(req, a);
+	}
+	free(count);
+}
+
+void api_get_heat(struct http_request *req, void *arg)
+{
+	const struct api_shape *of[API_SERIES_MAX];
+	struct heat_query h = {.n = 0};
+	struct api_shape merged;
+	struct api_range range;
+	uint64_t columns = COLUMNS_DEFAULT;
+	const char *why;
+	int err;
+
+	h.n = api_param_series(req, h.ids, true);
+	if (h.n < 0 || !api_param_u64(req, "columns", 1, COLUMNS_MAX, &columns) ||
+	    !api_param_range(req, 60000000000ull, &range))
+		return;
+	h.steps = api_steps(&range, columns, API_OBSERVED_NS);
+	if (!h.steps.n) {
+		http_reply_error(req, 400, "the time is shorter than a step, which is at least 1 s");
+		return;
+	}
+	if (find_shapes(req, &h, arg)) {
+		for (int i = 0; i < h.n; i++)
+			of[i] = &h.shape[i];
+		err = api_shape_merge(&merged, of, (size_t)h.n, &why);
+		if (err == -EDOM)
+			http_reply_error(req, 400, "%s", why);
+		else if (err)
+			http_reply_error(req, 503, "out of memory");
+		else if (h.steps.n * merged.buckets > CELLS_MAX)
+			http_reply_error(req, 400, "more than %u cells: ask for fewer columns",
+					 CELLS_MAX);
+		else
+			answer(req, &h, arg, &merged);
+		if (!err)
+			api_shape_free(&merged);
+	}
+	for (int i = 0; i < h.n; i++)
+		api_shape_free(&h.shape[i]);
+}

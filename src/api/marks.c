@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * marks.c - what happened at a moment: anomalies and their ends, publishers that began, died or were
+ * deployed anew, and the collector's own start.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/internal.h"
+#include "api/range.h"
+#include "base/base.h"
+#include "collect/past.h"
+
+#define MARKS_MAX     1000u
+#define ANOMALIES_MAX 1024u
+/* Publishers of a service that begin this soon after one another, or after one closed, belong to one
+ * deployment. */
+#define DEPLOYMENT_NS 60000000000ll
+#define TEXT_BYTES    320u
+
+static const char *const kinds[] = {"start", "death", "deployment", "anomaly", "end", "collector"};
+enum marks_kind {
+	MARKS_START,
+	MARKS_DEATH,
+	MARKS_DEPLOYMENT,
+	MARKS_ANOMALY,
+	MARKS_END,
+	MARKS_COLLECTOR
+};
+
+struct marks_mark {
+	int64_t ns;
+	enum marks_kind kind;
+	uint64_t instance;
+	uint32_t pods; /* of a deployment */
+	char service[COLLECT_LIFE_TEXT], text[TEXT_BYTES];
+};
+
+struct marks {
+	struct api_range range;
+	struct marks_mark *v;
+	size_t n, room;
+	bool full;
+};
+
+static struct marks_mark *add(struct marks *m, int64_t ns, enum marks_kind kind, uint64_t instance,
+			      const char *service)
+{
+	struct marks_mark *to;
+
+	if (ns < m->range.from_ns || ns > m->range.to_ns)
+		return NULL;
+	if (m->n == m->room) {
+		m->full = true;
+		return NULL;
+	}
+	to = &m->v[m->n++];
+	*to = (struct marks_mark){.ns = ns, .kind = kind, .instance = instance, .pods = 1};
+	snprintf(to->service, sizeof(to->service), "%s", service);
+	return to;
+}
+
+/* ---- lives ---- */
+
+static bool same_service(const struct collect_life *a, const struct collect_life *b)
+{
+	return *a->service && !strcmp(a->service, b->service) &&
+	       !strcmp(a->kube_namespace, b->kube_namespace);
+}
+
+static const char *pod_name(const struct collect_life *l)
+{
+	return *l->pod ? l->pod : *l->service ? l->service : "a publisher";
+}
+
+/* What of its service was before a start: the version of the last one, and whether one just closed. */
+static const struct collect_life *version_before(const struct collect_life *l, size_t at)
+{
+	for (size_t i = at; i-- > 0;)
+		if (l[i].kind == COLLECT_LIFE_START && *l[i].version && same_service(&l[i], &l[at]))
+			return &l[i];
+	return NULL;
+}
+
+static bool closed_before(const struct collect_life *l, size_t at)
+{
+	for (size_t i = at; i-- > 0 && l[at].ns - l[i].ns <= DEPLOYMENT_NS;)
+		if (l[i].kind == COLLECT_LIFE_CLOSE && same_service(&l[i], &l[at]))
+			return true;
+	return false;
+}
+
+/* The deployment that this start belongs to: of the same service, and not long ago. */
+static struct marks_mark *deployment_before(struct marks *m, const struct collect_life *l)
+{
+	for (size_t i = m->n; i-- > 0 && l->ns - m->v[i].ns <= DEPLOYMENT_NS;)
+		if (m->v[i].kind == MARKS_DEPLOYMENT && !strcmp(m->v[i].service, l->service))
+			return &m->v[i];
+	return NULL;
+}
+
+static void add_start(struct marks *m, const struct collect_life *l, size_t at)
+{
+	const struct collect_life *life = &l[at], *old = version_before(l, at);
+	const bool changed = old && *life->version && strcmp(old->version, life->version);
+	struct marks_mark *mark = deployment_before(m, life);
+
+	if (mark) {
+		mark->pods++;
+		return;
+	}
+	if (changed) {
+		mark = add(m, life->ns, MARKS_DEPLOYMENT, life->instance, life->service);
+		if (mark)
+			snprintf(mark->text, sizeof(mark->text), "%s: %s replaced %s",
+				 life->service, life->version, old->version);
+	} else if (closed_before(l, at)) {
+		mark = add(m, life->ns, MARKS_DEPLOYMENT, life->instance, life->service);
+		if (mark)
+			snprintf(mark->text, sizeof(mark->text), "%s: %s replaced one that closed",
+				 life->service, pod_name(life));
+	} else {
+		mark = add(m, life->ns, MARKS_START, life->instance, life->service);
+		if (mark)
+			snprintf(mark->text, sizeof(mark->text), "%s began", pod_name(life));
+	}
+}
+
+static int by_life(const void *a, const void *b)
+{
+	const struct collect_life *x = a, *y = b;
+
+	return (x->ns > y->ns) - (x->ns < y->ns);
+}
+
+static bool add_lives(struct marks *m, struct collect_collector *c)
+{
+	struct collect_life *l = malloc(COLLECT_LIVES_MAX * sizeof(*l));
+	size_t n;
+
+	if (!l)
+		return false;
+	n = collect_collector_lives(c, l, COLLECT_LIVES_MAX);
+	/* A start is known only when the publisher is first read. */
+	qsort(l, n, sizeof(*l), by_life);
+	for (size_t i = 0; i < n; i++) {
+		struct marks_mark *mark;
+
+		if (l[i].kind == COLLECT_LIFE_START && strcmp(l[i].service, API_AGENT_SERVICE)) {
+			add_start(m, l, i);
+		} else if (l[i].kind == COLLECT_LIFE_DEATH) {
+			mark = add(m, l[i].ns, MARKS_DEATH, l[i].instance, l[i].service);
+			if (mark)
+				snprintf(mark->text, sizeof(mark->text), "%s died (pid %u)",
+					 pod_name(&l[i]), l[i].pid);
+		}
+	}
+	free(l);
+	return true;
+}
+
+/* ---- anomalies ---- */
+
+static bool add_anomalies(struct marks *m, struct collect_collector *c)
+{
+	struct collect_analysis_view view;
+	struct act_anomaly *a;
+	size_t n;
+
+	if (!collect_collector_analysis(c, &view))
+		return true;
+	a = malloc(ANOMALIES_MAX * sizeof(*a));
+	if (!a)
+		return false;
+	n = act_verdicts_anomalies(view.verdicts, 0, a, ANOMALIES_MAX);
+	for (size_t i = n; i-- > 0;) {
+		const char *pod = *a[i].name.pod ? a[i].name.pod : a[i].name.service;
+		struct marks_mark *mark = add(m, a[i].begin_ns, MARKS_ANOMALY, a[i].instance,
+					      a[i].name.service);
+
+		if (mark)
+			snprintf(mark->text, sizeof(mark->text), "%.*s", (int)TEXT_BYTES - 1,
+				 *a[i].explanation ? a[i].explanation : pod);
+		mark = a[i].end_ns ? add(m, a[i].last_ns, MARKS_END, a[i].instance,
+					 a[i].name.service)
+				   : NULL;
+		if (mark)
+			snprintf(mark->text, sizeof(mark->text), "%s is as usual again", pod);
+	}
+	free(a);
+	return true;
+}
+
+/* ---- the answer ---- */
+
+static int by_time(const void *a, const void *b)
+{
+	const struct marks_mark *x = a, *y = b;
+
+	return (x->ns > y->ns) - (x->ns < y->ns);
+}
+
+static void put_marks(struct api_list *l, const struct marks *m)
+{
+	base_json_kbegin(l->j, "marks", '[');
+	for (size_t i = 0; i < m->n; i++) {
+		const struct marks_mark *mark = &m->v[i];
+		char many[TEXT_BYTES + 32];
+
+		if (!api_item(l))
+			continue;
+		snprintf(many, sizeof(many), "%s (%u pods)", mark->text, mark->pods);
+		base_put(l->j, KV_TIME("at", mark->ns), KV("kind", kinds[mark->kind]),
+			 KV_ID("instance", mark->instance), KV("service", mark->service),
+			 KV("text", mark->pods > 1 ? many : mark->text));
+		api_item_end(l);
+	}
+	base_json_end(l->j, ']');
+}
+
+void api_get_marks(struct http_request *req, void *arg)
+{
+	struct marks m = {.room = MARKS_MAX};
+	struct marks_mark *mark;
+	struct api_answer *a;
+	struct api_list l = {.limit = MARKS_MAX};
+
+	if (!api_param_range(req, 3600000000000ull, &m.range))
+		return;
+	m.v = api_alloc(req, m.room * sizeof(*m.v));
+	if (!m.v)
+		return;
+	mark = add(&m, api_status_begun_ns(), MARKS_COLLECTOR, 0, "");
+	if (mark)
+		snprintf(mark->text, sizeof(mark->text), "the collector began");
+	if (!add_lives(&m, arg) || !add_anomalies(&m, arg)) {
+		http_reply_error(req, 503, "out of memory");
+		goto out;
+	}
+	a = api_answer_begin(req);
+	if (!a)
+		goto out;
+	qsort(m.v, m.n, sizeof(*m.v), by_time);
+	l.j = &a->json;
+	put_marks(&l, &m);
+	base_put(l.j, KV_BOOL("truncated", l.truncated || m.full));
+	api_answer_end(req, a);
+out:
+	free(m.v);
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "api/range.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "api/internal.h"
+#include "base/base.h"
+
+#define RANGE_MAX_NS 86400000000000ll
+#define YEAR_9999    253402300799.0 /* s */
+
+bool api_parse_time(const char *s, int64_t *ns)
+{
+	struct tm tm = {.tm_isdst = 0};
+	int hours, minutes;
+	char sign, *end;
+	double seconds = strtod(s, &end);
+
+	if (*s && !*end && isfinite(seconds) && fabs(seconds) < YEAR_9999) {
+		*ns = llround(seconds * 1e3) * 1000000;
+		return true;
+	}
+	end = strptime(s, "%Y-%m-%dT%H:%M:%S", &tm);
+	if (!end || tm.tm_year < 70 || tm.tm_year > 8099)
+		return false;
+	seconds = *end == '.' ? strtod(end, &end) : 0;
+	*ns = (int64_t)timegm(&tm) * 1000000000 + llround(seconds * 1e3) * 1000000;
+	if (!strcasecmp(end, "Z"))
+		return true;
+	if (sscanf(end, "%c%2d:%2d", &sign, &hours, &minutes) != 3 || strlen(end) != 6 ||
+	    (sign != '+' && sign != '-'))
+		return false;
+	*ns -= (sign == '+' ? 1 : -1) * (hours * 60ll + minutes) * 60 * 1000000000;
+	return true;
+}
+
+static bool param_time(struct http_request *req, const char *key, int64_t *ns)
+{
+	const char *s = api_param_text(req, key);
+
+	if (!s || api_parse_time(s, ns))
+		return true;
+	http_reply_error(req, 400, "%s=%.40s: not a time in seconds or by RFC 3339", key, s);
+	return false;
+}
+
+bool api_param_range(struct http_request *req, uint64_t last_ns, struct api_range *out)
+{
+	const char *last = api_param_text(req, "last");
+
+	out->to_ns = (int64_t)base_realtime_ns();
+	if (last && (base_parse_duration(last, &last_ns) || !last_ns || last_ns > RANGE_MAX_NS)) {
+		http_reply_error(req, 400,
+				 "last=%.40s: not a duration up to 24h, as in 500ms, 10s, 5m",
+				 last);
+		return false;
+	}
+	if (last && (api_param_text(req, "start") || api_param_text(req, "end"))) {
+		http_reply_error(req, 400, "last or start and end, not both");
+		return false;
+	}
+	if (!param_time(req, "end", &out->to_ns))
+		return false;
+	out->from_ns = out->to_ns - (int64_t)last_ns;
+	if (!param_time(req, "start", &out->from_ns))
+		return false;
+	if (out->from_ns > 0 && out->from_ns < out->to_ns && out->to_ns - out->from_ns <= RANGE_MAX_NS)
+		return true;
+	http_reply_error(req, 400, "start and end: not times in their order, at most 24h apart");
+	return false;
+}
+
+struct api_steps api_steps(const struct api_range *r, uint64_t most, int64_t least_ns)
+{
+	/* A step of its own is for the alignment. */
+	int64_t width = (r->to_ns - r->from_ns) / (int64_t)BASE_MAX(most, 1u) + 1;
+	struct api_steps s;
+
+	/* Whole milliseconds: a step's end is a time that the answer can say. */
+	width = BASE_MAX(width, least_ns);
+	s.width_ns = (width + 999999) / 1000000 * 1000000;
+	s.first_ns = (r->from_ns / s.width_ns + 1) * s.width_ns;
+	s.n = s.first_ns > r->to_ns ? 0 : (size_t)((r->to_ns - s.first_ns) / s.width_ns) + 1;
+	return s;
+}
+
+int64_t api_step_of(const struct api_steps *s, int64_t ns)
+{
+	const int64_t from = s->first_ns - s->width_ns;
+
+	/* A step has its end, not its beginning. */
+	return ns <= from ? -1 : (ns - from - 1) / s->width_ns;
+}
+
+int64_t api_step_ns(const struct api_steps *s, size_t i)
+{
+	return s->first_ns + (int64_t)i * s->width_ns;
+}
+
+bool api_is_late(uint64_t begun_ns)
+{
+	return base_now_ns() - begun_ns > API_WORK_NS;
+}

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+/* services.c - an entry per service, those that need attention first. */
+#include <math.h>
+
+#include "api/api.h"
+#include "api/internal.h"
+#include "base/base.h"
+#include "collect/services/services.h"
+
+static const char *from_name(enum collect_service_from from)
+{
+	return from == COLLECT_FROM_KERNEL ? "kernel" : "application";
+}
+
+static void null(struct base_json *j, const char *key)
+{
+	base_json_key(j, key);
+	base_json_null(j);
+}
+
+static void red_json(struct base_json *j, const struct collect_service_view *v)
+{
+	double ratio = v->requests > 0 ? BASE_MIN(v->errors / v->requests, 1.0) : 0;
+
+	if (v->requests_from)
+		base_put_object(j, "requests", KV_QUANTILE("per_second", v->requests),
+				KV_QUANTILE("errors_per_second", v->errors),
+				KV_QUANTILE("error_ratio", isnan(v->errors) ? NAN : ratio),
+				KV("from", from_name(v->requests_from)),
+				KV("metric", v->requests_metric));
+	else
+		null(j, "requests");
+	if (v->latency_from)
+		base_put_object(j, "latency", KV_QUANTILE("p50_seconds", v->p50),
+				KV_QUANTILE("p99_seconds", v->p99),
+				KV("from", from_name(v->latency_from)),
+				KV("metric", v->latency_metric));
+	else
+		null(j, "latency");
+}
+
+static void saturation_json(struct base_json *j, const struct collect_service_saturation *s)
+{
+	bool pressed = !isnan(s->pressure[0]) || !isnan(s->pressure[1]) || !isnan(s->pressure[2]);
+
+	if (isnan(s->cores) && isnan(s->bytes) && !pressed) {
+		null(j, "saturation");
+		return;
+	}
+	base_json_kbegin(j, "saturation", '{');
+	base_put(j, KV_QUANTILE("cpu_cores", s->cores), KV_QUANTILE("cpu_ratio", s->cpu_ratio),
+		 KV_QUANTILE("memory_bytes", s->bytes),
+		 KV_QUANTILE("memory_ratio", s->memory_ratio));
+	if (pressed)
+		base_put_object(j, "pressure", KV_QUANTILE("cpu", s->pressure[0]),
+				KV_QUANTILE("memory", s->pressure[1]),
+				KV_QUANTILE("io", s->pressure[2]));
+	else
+		null(j, "pressure");
+	base_json_end(j, '}');
+}
+
+static void connections_json(struct base_json *j, const struct collect_service_connections *c)
+{
+	if (!c->known) {
+		null(j, "connections");
+		return;
+	}
+	base_put_object(j, "connections", KV("open", c->open), KV("bytes_per_second", c->bytes),
+			KV("retransmits_per_second", c->retransmits),
+			KV_QUANTILE("rtt_seconds", c->rtt),
+			KV("limit", *c->why ? region_why_name(c->limit) : ""), KV("why", c->why));
+}
+
+static void anomaly_json(struct base_json *j, const struct collect_service_view *v)
+{
+	if (!v->anomaly) {
+		null(j, "anomaly");
+		return;
+	}
+	base_json_kbegin(j, "anomaly", '{');
+	api_anomaly(j, v->anomaly);
+	base_put(j, KV("sentence", v->anomaly->explanation), KV("culprit", v->culprit));
+	base_json_end(j, '}');
+}
+
+static void service_json(const struct collect_service_view *v, void *arg)
+{
+	struct api_list *l = arg;
+	struct base_json *j = l->j;
+
+	if (!api_item(l))
+		return;
+	base_put(j, KV("service", v->service), KV("namespace", v->kube_namespace),
+		 KV("pods", v->pods), KV("pods_live", v->live), KV("pods_stale", v->stale),
+		 KV("pods_dead", v->dead));
+	base_json_kbegin(j, "hosts", '[');
+	for (uint32_t i = 0; i < v->hosts; i++)
+		base_json_string(j, v->host[i]);
+	base_json_end(j, ']');
+	base_json_kbegin(j, "instances", '[');
+	for (uint32_t i = 0; i < v->instances; i++) {
+		char id[17];
+
+		snprintf(id, sizeof(id), "%016llx", (unsigned long long)v->instance[i]);
+		base_json_string(j, id);
+	}
+	base_json_end(j, ']');
+	red_json(j, v);
+	saturation_json(j, &v->saturation);
+	connections_json(j, &v->connections);
+	anomaly_json(j, v);
+	base_json_kbegin(j, "spark", '[');
+	for (uint32_t i = 0; i < COLLECT_SERVICES_WINDOW; i++)
+		if (isnan(v->spark[i]))
+			base_json_null(j);
+		else
+			base_json_f64(j, v->spark[i]);
+	base_json_end(j, ']');
+	base_put(j, KV("changing", v->changing), KV("unchanged", v->unchanged),
+		 KV("attention", v->attention), KV("attention_why", v->attention_why));
+	api_item_end(l);
+}
+
+void api_get_services(struct http_request *req, void *arg)
+{
+	const struct api_services *of = arg;
+	struct api_list l = {.limit = UINT64_MAX};
+	struct collect_services_totals totals;
+	struct api_answer *a;
+	uint64_t window = 10;
+
+	if (!api_params_once(req) ||
+	    !api_param_u64(req, "window", 1, COLLECT_SERVICES_WINDOW, &window))
+		return;
+	a = api_answer_begin(req);
+	if (!a)
+		return;
+	l.j = &a->json;
+	base_put(l.j, KV("window_seconds", window));
+	base_json_kbegin(l.j, "services", '[');
+	collect_services_each(of->services, (unsigned int)window, service_json, &l, &totals);
+	base_json_end(l.j, ']');
+	base_put(l.j, KV("changing", totals.changing), KV("unchanged", totals.unchanged),
+		 KV("truncated", l.truncated), KV("left_out", totals.left_out));
+	api_answer_end(req, a);
+}
+
+int api_services(struct http *http, struct collect_services *s, struct collect_tracer *tracer)
+{
+	static struct api_services of; /* one collector per process, as api_register() */
+	int err;
+
+	of = (struct api_services){s, tracer};
+	err = http_route(http, "GET", "/api/v1/services", HTTP_READER, api_get_services, &of);
+	return err ?: http_route(http, "GET", "/api/v1/map", HTTP_READER, api_get_map, &of);
+}

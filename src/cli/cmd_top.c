@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cmd_top.c - 'sidelight top': the services of a collector, those that need attention first. */
+#include <ctype.h>
+#include <errno.h>
+#include <langinfo.h>
+#include <locale.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/common.h"
+#include "cli/token.h"
+#include "cli/top/top.h"
+
+static struct {
+	const char *sort, *filter, *token;
+	uint64_t interval_ns;
+	uint32_t window;
+	bool once, json;
+} set = {.interval_ns = 1000000000, .window = 10};
+
+static const struct base_option table[] = {
+	BASE_TIME("interval", 'i', &set.interval_ns, 1e8, 3.6e12, "TIME",
+		  "time between two outputs"),
+	BASE_UINT("window", 'w', &set.window, 1, 60, "SECONDS",
+		  "rates and quantiles are those of the last SECONDS (default 10)"),
+	BASE_STRING("sort", 0, &set.sort, "BY",
+		    "sort by attention (default), name, rate, errors, latency, cpu, memory, bytes "
+		    "or retransmits"),
+	BASE_STRING("filter", 'f', &set.filter, "TEXT",
+		    "show only services whose name or namespace contains TEXT"),
+	BASE_FLAG("once", '1', &set.once, "print once, and end"),
+	BASE_FLAG("json", 'j', &set.json, "print JSON, one document per line"),
+	BASE_STRING("token-file", 0, &set.token, "PATH",
+		    "the collector's bearer token (default: that which it left for its own user)"),
+	{0},
+};
+
+/* ---- keys ---- */
+
+static void choose(struct cli_top *t, size_t row)
+{
+	if (row >= t->rows)
+		return;
+	t->selected = row;
+	snprintf(t->service, sizeof(t->service), "%s", cli_json_text(t->row[row], "service"));
+	snprintf(t->kube_namespace, sizeof(t->kube_namespace), "%s",
+		 cli_json_text(t->row[row], "namespace"));
+}
+
+static void type(struct cli_top *t, int key)
+{
+	size_t n = strlen(t->filter);
+
+	if (key == '\n' || key == '\r' || key == '\033') {
+		t->typing = false;
+		if (key == '\033')
+			*t->filter = '\0';
+	} else if (key == '\b' || key == 0x7f) {
+		while (n && (t->filter[--n] & 0xc0) == 0x80)
+			;
+		t->filter[n] = '\0';
+	} else if (key < 0x100 && !iscntrl(key) && n + 1 < sizeof(t->filter)) {
+		t->filter[n] = (char)key;
+		t->filter[n + 1] = '\0';
+	}
+}
+
+static bool typed(void *context, int key)
+{
+	struct cli_top *t = context;
+
+	if (t->typing) {
+		type(t, key);
+		return true;
+	}
+	switch (key) {
+	case '/':
+		t->typing = !t->details;
+		return true;
+	case CLI_TCP_KEY_UP:
+	case 'k':
+		choose(t, t->selected ? t->selected - 1 : 0);
+		return true;
+	case CLI_TCP_KEY_DOWN:
+	case 'j':
+		choose(t, t->selected + 1);
+		return true;
+	case '\n':
+	case '\r':
+		if (!t->details)
+			choose(t, t->selected);
+		t->details = !t->details;
+		return true;
+	case '\033':
+		if (!t->details)
+			*t->filter = '\0';
+		t->details = false;
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* ---- output ---- */
+
+/* The answer, with the services that pass the filter, in their order. */
+static bool print_json(struct cli_top *t)
+{
+	json_t *all = json_array(), *whole = json_copy(t->services);
+
+	for (size_t i = 0; i < t->rows; i++)
+		json_array_append(all, t->row[i]);
+	json_object_set_new(whole, "services", all);
+	return cli_json_print(t->out, whole, JSON_COMPACT);
+}
+
+static int show(struct cli_top *t, bool ask)
+{
+	bool got = !ask || cli_top_fetch(t);
+
+	if (!cli_top_arrange(t))
+		return base_failure(t->cmd, "out of memory");
+	if (!got && (t->once || !t->screen.terminal))
+		return base_failure(t->cmd, "%s: %s", t->at, t->why);
+	if (t->json) {
+		print_json(t);
+	} else {
+		cli_tcp_screen_begin(&t->screen);
+		if (t->details)
+			cli_top_detail(t);
+		else
+			cli_top_overview(t);
+		cli_tcp_screen_end(&t->screen);
+	}
+	fflush(t->out);
+	return ferror(t->out) ? base_failure(t->cmd, "standard output: %s", strerror(errno))
+			      : BASE_EXIT_OK;
+}
+
+/* Without asking again, a key is answered at once also while the collector is not reached. */
+static int watch(struct cli_top *t)
+{
+	int stop = base_stop_fd(), code;
+	uint64_t next, now;
+
+	if (stop < 0)
+		return base_failure(t->cmd, "%s", strerror(-stop));
+	cli_tcp_screen_open(&t->screen, t->cmd, t->out);
+	next = base_now_ns() + set.interval_ns;
+	for (code = show(t, true); !code;) {
+		bool details = t->details;
+
+		now = base_now_ns();
+		if (cli_tcp_screen_wait(&t->screen, stop,
+					next > now ? (int)((next - now + 999999) / 1000000) : 0))
+			break;
+		now = base_now_ns();
+		if (now >= next || (t->details && !details)) {
+			next = now + set.interval_ns;
+			code = show(t, true);
+		} else if (t->screen.again) {
+			code = show(t, false);
+		}
+	}
+	close(stop);
+	cli_tcp_screen_close(&t->screen);
+	return code;
+}
+
+static int once(struct cli_top *t)
+{
+	t->screen.cmd = t->cmd;
+	t->screen.out = t->out;
+	return show(t, true);
+}
+
+/* ---- the command ---- */
+
+/* "http://HOST:PORT/" is HOST:PORT. */
+static bool set_at(struct cli_top *t, const char *url)
+{
+	size_t n;
+
+	url += strncmp(url, "http://", 7) ? 0 : 7;
+	n = strlen(url);
+	while (n && url[n - 1] == '/' && strncmp(url, "unix:", 5))
+		n--;
+	if (!n || n >= sizeof(t->at) || (strncmp(url, "unix:", 5) && memchr(url, '/', n)))
+		return false;
+	memcpy(t->at, url, n);
+	t->at[n] = '\0';
+	for (const char *c = t->at; *c; c++)
+		if (iscntrl((unsigned char)*c) || *c == '@')
+			return false;
+	return true;
+}
+
+static int top_main(const struct base_command *self, int argc, char **argv)
+{
+	static struct cli_top t;
+	static char buffer[1 << 16]; /* of a whole screen: one write per frame */
+	int code, first = base_options_parse(self, table, argc, argv, &code);
+	char *token = NULL;
+
+	if (first < 0)
+		return code;
+	if (argc - first > 1)
+		return base_usage(self, "one collector at a time");
+	if (!set_at(&t, first < argc ? argv[first] : "127.0.0.1:9464"))
+		return base_usage(self, "'%.100s' is not http://HOST:PORT, HOST:PORT or unix:/PATH",
+				  argv[first]);
+	if (!cli_tcp_screen_sort(&t.screen, self, set.sort, cli_top_orders))
+		return BASE_EXIT_USAGE;
+	if (set.filter && strlen(set.filter) >= sizeof(t.filter))
+		return base_usage(self, "--filter: at most %zu characters", sizeof(t.filter) - 1);
+	if (set.filter)
+		snprintf(t.filter, sizeof(t.filter), "%s", set.filter);
+	token = set.token ? cli_token_read(self, set.token) : cli_token_find(t.at);
+	if (set.token && !token)
+		return BASE_EXIT_FAILURE;
+	setlocale(LC_CTYPE, "");
+	setvbuf(stdout, buffer, _IOFBF, sizeof(buffer));
+	t.cmd = self;
+	t.out = stdout;
+	t.token = token;
+	t.window = set.window;
+	t.once = set.once;
+	t.json = set.json;
+	t.utf8 = !strcmp(nl_langinfo(CODESET), "UTF-8");
+	t.colours = !getenv("NO_COLOR") || !*getenv("NO_COLOR");
+	t.screen.typed = typed;
+	t.screen.context = &t;
+	code = set.once ? once(&t) : watch(&t);
+	json_decref(t.services);
+	json_decref(t.map);
+	free(t.row);
+	free(token);
+	return code;
+}
+
+const struct base_command cli_cmd_top = {
+	.name = "top",
+	.synopsis = "[OPTION]... [COLLECTOR-URL]",
+	.summary = "Show the services of a collector, those that need attention first",
+	.run = top_main,
+};

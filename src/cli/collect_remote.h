@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* collect_remote.h - options of 'sidelight collect' for remote write beyond its URL. */
+#ifndef SL_CLI_COLLECT_REMOTE_H
+#define SL_CLI_COLLECT_REMOTE_H
+
+#include "base/base.h"
+#include "export/remote_write.h"
+#include "export/spool.h"
+
+struct cli_collect_remote {
+	const char *protocol, *queue;
+	uint64_t queue_bytes;
+};
+
+#define CLI_COLLECT_REMOTE_DEFAULTS                          \
+	{                                                    \
+		.protocol = "auto", .queue_bytes = 256 << 20 \
+	}
+
+#define CLI_COLLECT_REMOTE_OPTIONS(to)                                                             \
+	BASE_STRING("remote-protocol", 0, &(to).protocol, "VERSION",                               \
+		    "send this version of remote write: 1.0, 2.0 or auto, which is 2.0 if the "    \
+		    "receiver has it"),                                                            \
+		BASE_STRING("remote-queue", 0, &(to).queue, "FILE",                                \
+			    "keep what remote write sends in this file until it is sent"),         \
+		BASE_SIZE("remote-queue-size", 0, &(to).queue_bytes, EXPORT_SPOOL_MIN, 0, "BYTES", \
+			  "size of a new --remote-queue; when it is full, the oldest "             \
+			  "samples leave")
+
+/* BASE_EXIT_OK, or an exit code after a line on stderr. url: NULL without remote write. */
+int cli_collect_remote_check(const struct base_command *self, const struct cli_collect_remote *o,
+			     const char *url, struct export_remote_opts *to);
+
+#endif

@@ -1,0 +1,502 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collect/services/services.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "base/grow.h"
+#include "base/hash.h"
+#include "collect/analysis/measured.h"
+#include "collect/services/internal.h"
+
+#define LOOK_MS	   1000
+#define SERIES_MAX (1u << 20) /* whose last change is known: 16 MiB */
+
+/* ---- services ---- */
+
+static void copy_name(char to[SERVICES_NAME_BYTES], const char *from, size_t n)
+{
+	n = BASE_MIN(n, SERVICES_NAME_BYTES - 1);
+	memcpy(to, from, n);
+	to[n] = '\0';
+}
+
+/* Those of Sidelight itself, and the region of a host, are no services. */
+static bool is_own(const struct region_info *info)
+{
+	const char *service = region_label(info, "service");
+
+	return !strcmp(service, "sidelight-agent") || !strcmp(service, "sidelight-bridge") ||
+	       !strcmp(service, "host");
+}
+
+/* The name of a region's service; "": it has none. *kernel: it is a workload of kernel tables. */
+static void name_of(const struct collect_region_view *r, char name[SERVICES_NAME_BYTES])
+{
+	static const char *const keys[] = {"service", "unit", "container", "pod"};
+	const size_t end = strlen(COLLECT_MEASURED_SERVICE);
+	const char *text = "";
+	size_t n;
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(*keys) && !*text; i++)
+		text = region_label(r->info, keys[i]);
+	n = strlen(text);
+	if (n > end && !strcmp(text + n - end, COLLECT_MEASURED_SERVICE))
+		n -= end;
+	copy_name(name, text, n);
+	if (!n && r->info->pid)
+		snprintf(name, SERVICES_NAME_BYTES, "process %u", r->info->pid);
+}
+
+static struct services_service *find_service(struct collect_services *s,
+					     const struct collect_region_view *r)
+{
+	char name[SERVICES_NAME_BYTES], space[SERVICES_NAME_BYTES];
+	const char *text = region_label(r->info, "namespace");
+	struct services_service *v;
+
+	name_of(r, name);
+	copy_name(space, text, strlen(text));
+	if (!*name || *name == '(' || is_own(r->info))
+		return NULL;
+	for (v = s->first; v; v = v->next)
+		if (!strcmp(v->name, name) && !strcmp(v->kube_namespace, space))
+			return v;
+	if (s->services == COLLECT_SERVICES_MAX || !(v = calloc(1, sizeof(*v)))) {
+		s->left_out++;
+		return NULL;
+	}
+	v->cores = v->bytes = v->kernel_requests = NAN;
+	memcpy(v->name, name, sizeof(name));
+	memcpy(v->kube_namespace, space, sizeof(space));
+	v->next = s->first;
+	s->first = v;
+	s->services++;
+	return v;
+}
+
+static void free_service(struct services_service *v)
+{
+	free(v->latency);
+	free(v->limits);
+	free(v->anomaly);
+	free(v);
+}
+
+/* Services without a region go, and their edges. */
+static void forget(struct collect_services *s)
+{
+	for (struct services_service **at = &s->first, *v; (v = *at);) {
+		size_t kept = 0;
+
+		if (v->regions) {
+			at = &v->next;
+			continue;
+		}
+		for (size_t i = 0; i < s->edges; i++)
+			if (s->edge[i].from != v && s->edge[i].to != v)
+				s->edge[kept++] = s->edge[i];
+		s->edges = kept;
+		*at = v->next;
+		s->services--;
+		free_service(v);
+	}
+}
+
+/* ---- regions ---- */
+
+static void free_region(struct collect_services *s, struct services_region *r)
+{
+	if (r->service)
+		r->service->regions--;
+	s->series -= r->series_count;
+	free(r->series);
+	free(r->latency);
+}
+
+struct services_region *collect_services_region(struct collect_services *s, uint64_t instance)
+{
+	const struct services_region key = {.instance = instance};
+
+	return s->regions ? bsearch(&key, s->region, s->regions, sizeof(*s->region), base_by_u64)
+			  : NULL;
+}
+
+static void list_pod(struct services_service *v, const struct collect_region_view *r)
+{
+	const char *host = r->hostname ? r->hostname : r->target ? r->target : "";
+
+	v->pods++;
+	v->live += r->state == SL_STATE_LIVE && !r->stale;
+	v->stale += r->state == SL_STATE_LIVE && r->stale;
+	v->dead += r->state == SL_STATE_DEAD;
+	if (v->instances < COLLECT_SERVICES_LISTED)
+		v->instance[v->instances++] = r->info->instance;
+	for (uint32_t i = 0; i < v->hosts; i++)
+		if (!strcmp(v->host[i], host))
+			return;
+	if (v->hosts < COLLECT_SERVICES_LISTED && *host)
+		v->host[v->hosts++] = host;
+}
+
+/* Moves a region from the look before to this one. */
+static void note_region(const struct collect_region_view *r, void *arg)
+{
+	struct collect_services *s = arg;
+	struct services_region *old = collect_services_region(s, r->info->instance), *to;
+
+	if (!BASE_GROW(s->next, s->next_count, s->next_room)) {
+		s->left_out++;
+		return;
+	}
+	to = &s->next[s->next_count++];
+	*to = (struct services_region){.instance = r->info->instance};
+	if (old) {
+		*to = *old;
+		old->service = NULL;
+		old->series = NULL;
+		old->series_count = 0;
+		old->latency = NULL;
+	} else {
+		for (int i = 0; i < COLLECT_RULE_ROLES; i++)
+			to->chosen[i] = UINT32_MAX;
+	}
+	if (!to->service && !(r->fault && *r->fault)) {
+		to->service = find_service(s, r);
+		if (to->service)
+			to->service->regions++;
+	}
+	to->kernel = r->info->kind == SL_REGION_FLOWS;
+	to->live = r->state == SL_STATE_LIVE && !r->stale;
+	if (!to->service || to->kernel)
+		return;
+	list_pod(to->service, r);
+	if (to->live && r->info->pid && !*r->tenant.container &&
+	    BASE_GROW(s->process, s->processes, s->process_room))
+		s->process[s->processes++] = (struct services_process){r->info->pid, r->target,
+								       to->service};
+}
+
+/* ---- values ---- */
+
+/* What the metrics of one region sum up to, of the best name for each role. */
+struct services_sums {
+	struct collect_services *s;
+	struct services_region *r;
+	struct {
+		uint32_t rank;
+		double sum, failed;
+		bool outcomes;
+		char name[SL_NAME_MAX + 1];
+	} of[COLLECT_RULE_ROLES];
+	struct collect_latency latency;
+};
+
+static uint64_t word_of(const struct region_metric *m, const uint64_t *value)
+{
+	return m->cells == 1 || !region_is_histogram(m)
+		       ? value[0]
+		       : base_hash(0, value + SL_HIST_BUCKETS, m->bucket_count * sizeof(*value));
+}
+
+static void note_change(struct collect_services *s, struct services_region *r,
+			const struct region_metric *m, const uint64_t *value)
+{
+	uint64_t word = word_of(m, value);
+	struct services_series *at;
+
+	while (r->series_count <= m->id) {
+		if (s->series >= SERIES_MAX || m->id >= SERIES_MAX ||
+		    !BASE_GROW(r->series, r->series_count, r->series_room)) {
+			s->left_out++;
+			return;
+		}
+		r->series[r->series_count++] = (struct services_series){.word = word};
+		s->series++;
+	}
+	at = &r->series[m->id];
+	if (at->word != word) {
+		at->word = word;
+		at->changed = s->tick + 1;
+	}
+	if (at->changed && s->tick + 1 - at->changed < COLLECT_SERVICES_WINDOW)
+		r->service->changing++;
+	else
+		r->service->unchanged++;
+}
+
+static double value_of(const struct region_metric *m, const uint64_t *value)
+{
+	double count = 0;
+
+	switch (m->kind) {
+	case SL_KIND_COUNTER:
+		return (double)value[0];
+	case SL_KIND_GAUGE:
+		return (double)(int64_t)value[0];
+	case SL_KIND_HISTOGRAM:
+	case SL_KIND_HISTOGRAM_EXP:
+		for (uint32_t i = 0; i < m->bucket_count; i++)
+			count += (double)value[SL_HIST_BUCKETS + i];
+		return count;
+	default:
+		return region_f64(value[0]);
+	}
+}
+
+static void take(const struct region_metric *m, const uint64_t *value, void *arg)
+{
+	struct services_sums *t = arg;
+	struct collect_rule rule;
+	enum collect_outcome outcome;
+	double v;
+
+	note_change(t->s, t->r, m, value);
+	if (t->r->kernel)
+		return;
+	rule = collect_rule_of(m);
+	if (rule.role == COLLECT_RULE_NONE || rule.rank > t->of[rule.role].rank)
+		return;
+	/* Of one rule, the first name: several would count a request twice. */
+	if (rule.rank == t->of[rule.role].rank && strcmp(t->of[rule.role].name, m->name))
+		return;
+	if (rule.rank < t->of[rule.role].rank) {
+		t->of[rule.role].rank = rule.rank;
+		t->of[rule.role].sum = t->of[rule.role].failed = 0;
+		t->of[rule.role].outcomes = false;
+		snprintf(t->of[rule.role].name, sizeof(t->of[rule.role].name), "%s", m->name);
+		if (rule.role == COLLECT_RULE_LATENCY)
+			memset(&t->latency, 0, sizeof(t->latency));
+	}
+	v = value_of(m, value);
+	outcome = collect_outcome_of(m);
+	t->of[rule.role].outcomes |= outcome != COLLECT_OUTCOME_UNKNOWN;
+	t->of[rule.role].sum += v;
+	if (outcome == COLLECT_OUTCOME_ERROR)
+		t->of[rule.role].failed += v;
+	if (rule.role == COLLECT_RULE_LATENCY)
+		collect_latency_add(&t->latency, m, value + SL_HIST_BUCKETS, rule.unit);
+}
+
+/* What a sum grew by since the look before; NaN: it is not the same sum. */
+static double grown(struct services_sums *t, enum collect_rule_role role)
+{
+	struct services_region *r = t->r;
+	double by = t->of[role].sum - r->sum[role];
+	bool same = r->chosen[role] == t->of[role].rank && by >= 0;
+
+	r->chosen[role] = t->of[role].rank;
+	r->sum[role] = t->of[role].sum;
+	return same && t->of[role].rank != UINT32_MAX ? by : NAN;
+}
+
+static void tell_requests(struct services_sums *t, struct services_tick *tick)
+{
+	struct services_service *v = t->r->service;
+	double counted = grown(t, COLLECT_RULE_REQUESTS), timed = grown(t, COLLECT_RULE_LATENCY);
+	double errors = grown(t, COLLECT_RULE_ERRORS), failed;
+	enum collect_rule_role role = t->of[COLLECT_RULE_REQUESTS].rank != UINT32_MAX
+					      ? COLLECT_RULE_REQUESTS
+					      : COLLECT_RULE_LATENCY;
+	double requests = role == COLLECT_RULE_REQUESTS ? counted : timed;
+
+	failed = t->of[role].failed - t->r->failed;
+	t->r->failed = t->of[role].failed;
+	if (t->of[role].rank == UINT32_MAX)
+		return;
+	snprintf(v->requests_metric, sizeof(v->requests_metric), "%s", t->of[role].name);
+	if (isnan(requests))
+		return;
+	tick->told = true;
+	tick->requests += requests;
+	if (t->of[role].outcomes)
+		tick->errors += failed > 0 ? failed : 0;
+	else if (errors > 0)
+		tick->errors += errors;
+}
+
+static void tell_latency(struct services_sums *t, uint32_t at)
+{
+	struct services_region *r = t->r;
+	struct services_service *v = r->service;
+
+	if (t->of[COLLECT_RULE_LATENCY].rank == UINT32_MAX)
+		return;
+	if (!v->latency)
+		v->latency = calloc(SERVICES_TICKS, sizeof(*v->latency));
+	if (!r->latency) {
+		r->latency = malloc(sizeof(*r->latency));
+		if (r->latency)
+			*r->latency = t->latency;
+	}
+	if (!v->latency || !r->latency)
+		return;
+	snprintf(v->latency_metric, sizeof(v->latency_metric), "%s",
+		 t->of[COLLECT_RULE_LATENCY].name);
+	collect_latency_grown(&v->latency[at], r->latency, &t->latency);
+	*r->latency = t->latency;
+}
+
+static void tell_saturation(struct services_sums *t, double seconds)
+{
+	struct services_service *v = t->r->service;
+	double cpu = grown(t, COLLECT_RULE_CPU);
+
+	if (!isnan(cpu) && seconds > 0 && t->r->live)
+		v->cores = (isnan(v->cores) ? 0 : v->cores) + cpu / seconds;
+	if (t->of[COLLECT_RULE_MEMORY].rank != UINT32_MAX && t->r->live)
+		v->bytes = (isnan(v->bytes) ? 0 : v->bytes) + t->of[COLLECT_RULE_MEMORY].sum;
+}
+
+static void look_at_region(struct collect_services *s, struct services_region *r,
+			   struct services_sums *t)
+{
+	const uint32_t at = s->tick % SERVICES_TICKS;
+
+	memset(t, 0, sizeof(*t));
+	t->s = s;
+	t->r = r;
+	for (int i = 0; i < COLLECT_RULE_ROLES; i++)
+		t->of[i].rank = UINT32_MAX;
+	if (collect_collector_metrics(s->c, r->instance, take, t) || r->kernel)
+		return;
+	tell_requests(t, &r->service->tick[at]);
+	tell_latency(t, at);
+	tell_saturation(t, s->seconds[at]);
+}
+
+/* ---- a look ---- */
+
+static void begin_look(struct collect_services *s)
+{
+	const uint32_t at = s->tick % SERVICES_TICKS;
+
+	for (struct services_service *v = s->first; v; v = v->next) {
+		v->pods = v->live = v->stale = v->dead = v->hosts = v->instances = 0;
+		v->changing = v->unchanged = 0;
+		v->cores = v->bytes = NAN;
+		v->tick[at] = (struct services_tick){.told = false};
+		if (v->latency)
+			memset(&v->latency[at], 0, sizeof(v->latency[at]));
+		v->kernel_requests = NAN;
+		memset(&v->kernel_latency, 0, sizeof(v->kernel_latency));
+	}
+}
+
+static void take_regions(struct collect_services *s)
+{
+	struct services_region *old = s->region;
+	size_t room = s->region_room;
+
+	s->next_count = s->processes = 0;
+	collect_collector_regions(s->c, note_region, s);
+	for (size_t i = 0; i < s->regions; i++)
+		free_region(s, &s->region[i]);
+	s->region = s->next;
+	s->regions = s->next_count;
+	s->region_room = s->next_room;
+	s->next = old;
+	s->next_room = room;
+	if (s->regions)
+		qsort(s->region, s->regions, sizeof(*s->region), base_by_u64);
+	if (s->processes)
+		qsort(s->process, s->processes, sizeof(*s->process), base_by_u64);
+}
+
+void collect_services_look(struct collect_services *s, int64_t real_ns, uint64_t ns)
+{
+	struct services_sums *t = malloc(sizeof(*t));
+
+	pthread_mutex_lock(&s->lock);
+	s->tick++;
+	s->seconds[s->tick % SERVICES_TICKS] = s->looked_ns ? (double)(ns - s->looked_ns) * 1e-9
+							    : 0;
+	s->looked_ns = ns;
+	s->now_ns = real_ns;
+	s->left_out = 0;
+	begin_look(s);
+	take_regions(s);
+	for (size_t i = 0; t && i < s->regions; i++)
+		if (s->region[i].service)
+			look_at_region(s, &s->region[i], t);
+	forget(s);
+	collect_services_layers(s);
+	collect_services_connections(s);
+	pthread_mutex_unlock(&s->lock);
+	free(t);
+}
+
+/* ---- the thread ---- */
+
+static void *services_main(void *arg)
+{
+	struct collect_services *s = arg;
+
+	pthread_setname_np(pthread_self(), "services");
+	do
+		collect_services_look(s, (int64_t)base_realtime_ns(), base_now_ns());
+	while (!base_stop_wait(s->stop, LOOK_MS));
+	return NULL;
+}
+
+struct collect_services *collect_services_new(struct collect_collector *c)
+{
+	struct collect_services *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return NULL;
+	s->c = c;
+	pthread_mutex_init(&s->lock, NULL);
+	s->stop = eventfd(0, EFD_CLOEXEC);
+	if (s->stop >= 0)
+		return s;
+	collect_services_free(s);
+	return NULL;
+}
+
+int collect_services_start(struct collect_services *s)
+{
+	int err = -pthread_create(&s->thread, NULL, services_main, s);
+
+	s->running = !err;
+	return err;
+}
+
+void collect_services_stop(struct collect_services *s)
+{
+	if (!s || !s->running)
+		return;
+	eventfd_write(s->stop, 1);
+	pthread_join(s->thread, NULL);
+	s->running = false;
+}
+
+void collect_services_free(struct collect_services *s)
+{
+	struct services_service *v;
+
+	if (!s)
+		return;
+	collect_services_stop(s);
+	for (size_t i = 0; i < s->regions; i++)
+		free_region(s, &s->region[i]);
+	while ((v = s->first)) {
+		s->first = v->next;
+		free_service(v);
+	}
+	free(s->region);
+	free(s->next);
+	free(s->process);
+	free(s->initiated);
+	free(s->accepted);
+	free(s->edge);
+	if (s->stop >= 0)
+		close(s->stop);
+	pthread_mutex_destroy(&s->lock);
+	free(s);
+}

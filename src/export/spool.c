@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The file is a page with the head, then a ring of records. Positions count bytes from the
+ * beginning of time, so that what an earlier lap left is not taken for a record: each says its own
+ * position and its number. Numbers have no gaps, so one shows how many records damage took.
+ */
+#include "export/spool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "base/base.h"
+
+#define PAGE	     4096u
+#define ALIGN(n)     (((n) + 7) & ~(uint64_t)7)
+#define RECORD_MAGIC 0x315051534c44ull /* "DLSQP1" */
+
+static const char magic[32] = "sidelight queue 1\n";
+
+/* Where the oldest record is: behind the magic. */
+struct head {
+	uint64_t position, number, newest_ns, check;
+};
+
+struct record {
+	uint64_t magic, position, number, items, ns, bytes;
+	uint64_t body_check, check; /* check: of what is before it */
+};
+
+struct export_spool {
+	int fd;
+	uint64_t room; /* of the ring */
+	struct head head;
+	uint64_t tail, next; /* position and number of the next record */
+	bool taken, passed;  /* passed: the taken one has left the ring */
+	struct export_spool_stats stats;
+};
+
+static uint64_t check_of(const void *data, size_t bytes)
+{
+	return XXH3_64bits(data, bytes);
+}
+
+/* ---- the ring ---- */
+
+/* Bytes from a position on, as many as there are before the ring begins anew. */
+static size_t part_of(const struct export_spool *s, uint64_t position, size_t n, off_t *at)
+{
+	uint64_t place = position % s->room;
+
+	*at = (off_t)(PAGE + place);
+	return (size_t)BASE_MIN((uint64_t)n, s->room - place);
+}
+
+/* True: go on behind `done` bytes. */
+static bool went_on(struct export_spool *s, ssize_t done)
+{
+	if (done > 0 || (done < 0 && errno == EINTR))
+		return true;
+	errno = done ? errno : EIO;
+	s->stats.errors++;
+	return false;
+}
+
+static bool read_all(struct export_spool *s, void *to, size_t n, uint64_t position)
+{
+	uint8_t *p = to;
+	off_t at;
+
+	while (n) {
+		size_t part = part_of(s, position, n, &at);
+		ssize_t done = pread(s->fd, p, part, at);
+
+		if (!went_on(s, done))
+			return false;
+		done = BASE_MAX(done, 0);
+		p += done;
+		n -= (size_t)done;
+		position += (uint64_t)done;
+	}
+	return true;
+}
+
+static bool write_all(struct export_spool *s, const void *from, size_t n, uint64_t position)
+{
+	const uint8_t *p = from;
+	off_t at;
+
+	while (n) {
+		size_t part = part_of(s, position, n, &at);
+		ssize_t done = pwrite(s->fd, p, part, at);
+
+		if (!went_on(s, done))
+			return false;
+		done = BASE_MAX(done, 0);
+		p += done;
+		n -= (size_t)done;
+		position += (uint64_t)done;
+	}
+	return true;
+}
+
+static bool save_head(struct export_spool *s)
+{
+	struct head h = s->head;
+
+	h.check = check_of(&h, offsetof(struct head, check));
+	if (pwrite(s->fd, &h, sizeof(h), sizeof(magic)) == (ssize_t)sizeof(h))
+		return true;
+	s->stats.errors++;
+	return false;
+}
+
+/* The record at a position, if its own words say so. */
+static bool record_at(struct export_spool *s, uint64_t position, struct record *r)
+{
+	return read_all(s, r, sizeof(*r), position) && r->magic == RECORD_MAGIC &&
+	       r->position == position && r->check == check_of(r, offsetof(struct record, check)) &&
+	       r->bytes <= s->room - sizeof(*r);
+}
+
+static uint64_t end_of(const struct record *r)
+{
+	return r->position + ALIGN(sizeof(*r) + r->bytes);
+}
+
+/*
+ * Calls fn for the positions from `from` on at which the magic of a record stands, for a lap, until
+ * it returns true. False: none.
+ */
+static bool scan(struct export_spool *s, uint64_t from,
+		 bool (*fn)(struct export_spool *s, uint64_t position, struct record *r),
+		 struct record *r)
+{
+	static const uint64_t word = RECORD_MAGIC;
+	uint8_t piece[16384];
+	uint64_t n;
+
+	for (uint64_t at = from; at < from + s->room; at += n) {
+		n = BASE_MIN(from + s->room - at, (uint64_t)sizeof(piece));
+		if (!read_all(s, piece, (size_t)n, at))
+			return false;
+		for (uint64_t i = 0; i < n; i += 8)
+			if (!memcmp(piece + i, &word, 8) && fn(s, at + i, r))
+				return true;
+	}
+	return false;
+}
+
+static bool is_later(struct export_spool *s, uint64_t position, struct record *r)
+{
+	struct record found;
+
+	if (!record_at(s, position, &found) || found.number < s->head.number)
+		return false;
+	*r = found;
+	return true;
+}
+
+/* Of any lap: keeps the oldest in r, whose number is UINT64_MAX at first. */
+static bool is_oldest(struct export_spool *s, uint64_t position, struct record *r)
+{
+	struct record found;
+
+	if (read_all(s, &found, sizeof(found), position) && found.position % s->room == position &&
+	    record_at(s, found.position, &found) && found.number < r->number)
+		*r = found;
+	return false;
+}
+
+/* Counts what there is and what damage took, and finds the end. */
+static void recover(struct export_spool *s)
+{
+	uint64_t at = s->head.position, number = s->head.number;
+	struct record r;
+
+	while (at - s->head.position < s->room) {
+		if (!record_at(s, at, &r) || r.number != number) {
+			/* Behind the last one there is what an earlier lap left. */
+			if (!scan(s, at, is_later, &r) || r.number < number)
+				break;
+			s->stats.corrupt += r.number - number;
+		}
+		at = end_of(&r);
+		number = r.number + 1;
+		s->stats.bodies++;
+		s->stats.bytes += r.bytes;
+		s->stats.items += r.items;
+		s->head.newest_ns = BASE_MAX(s->head.newest_ns, r.ns);
+	}
+	s->tail = at;
+	s->next = number;
+}
+
+/* ---- the queue ---- */
+
+static void forget_first(struct export_spool *s, const struct record *r)
+{
+	s->stats.bodies--;
+	s->stats.bytes -= r->bytes;
+	s->stats.items -= r->items;
+	s->head.position = end_of(r);
+	s->head.number = r->number + 1;
+}
+
+/* The oldest record; what is damaged before it is passed. False: all that waited is damaged. */
+static bool first(struct export_spool *s, struct record *r)
+{
+	if ((record_at(s, s->head.position, r) && r->number == s->head.number) ||
+	    scan(s, s->head.position, is_later, r))
+		return true;
+	s->stats.corrupt += s->stats.items;
+	s->stats.items = s->stats.bodies = s->stats.bytes = 0;
+	s->head.position = s->tail;
+	s->head.number = s->next;
+	s->taken = false;
+	save_head(s);
+	return false;
+}
+
+int export_spool_add(struct export_spool *s, const void *body, size_t bytes, uint64_t items,
+		     uint64_t *dropped)
+{
+	struct record r =
+			      {
+				      .magic = RECORD_MAGIC,
+				      .position = s->tail,
+				      .number = s->next,
+				      .items = items,
+				      .ns = base_realtime_ns(),
+				      .bytes = bytes,
+				      .body_check = check_of(body, bytes),
+			      },
+		      oldest;
+	const uint64_t need = ALIGN(sizeof(r) + bytes);
+	bool moved = false;
+
+	if (need > s->room)
+		return -ENOSPC;
+	while (s->tail + need - s->head.position > s->room && s->stats.bodies &&
+	       first(s, &oldest)) {
+		if (s->taken && !s->passed)
+			s->passed = true;
+		else
+			*dropped += oldest.items;
+		forget_first(s, &oldest);
+		moved = true;
+	}
+	if (moved && !save_head(s))
+		return -EIO;
+	r.check = check_of(&r, offsetof(struct record, check));
+	/* The head of the record last: a writer killed in between leaves none. */
+	if (!write_all(s, body, bytes, s->tail + sizeof(r)) ||
+	    !write_all(s, &r, sizeof(r), s->tail))
+		return -errno;
+	s->tail += need;
+	s->next++;
+	s->head.newest_ns = BASE_MAX(s->head.newest_ns, r.ns);
+	s->stats.bodies++;
+	s->stats.bytes += bytes;
+	s->stats.items += items;
+	return 0;
+}
+
+int export_spool_take(struct export_spool *s, void **body, size_t *bytes, uint64_t *items)
+{
+	struct record r;
+
+	while (s->stats.bodies) {
+		if (!first(s, &r))
+			return -ENOENT;
+		*body = malloc(r.bytes + 1);
+		if (!*body)
+			return -ENOMEM;
+		if (read_all(s, *body, r.bytes, r.position + sizeof(r)) &&
+		    check_of(*body, r.bytes) == r.body_check) {
+			*bytes = r.bytes;
+			*items = r.items;
+			s->taken = true;
+			s->passed = false;
+			return 0;
+		}
+		free(*body);
+		s->stats.corrupt += r.items;
+		forget_first(s, &r);
+		save_head(s);
+	}
+	return -ENOENT;
+}
+
+void export_spool_done(struct export_spool *s)
+{
+	struct record r;
+
+	if (s->taken && !s->passed && s->stats.bodies && first(s, &r)) {
+		forget_first(s, &r);
+		save_head(s);
+	}
+	s->taken = s->passed = false;
+}
+
+uint64_t export_spool_newest_ns(const struct export_spool *s)
+{
+	return s->head.newest_ns;
+}
+
+void export_spool_stats(const struct export_spool *s, struct export_spool_stats *out)
+{
+	*out = s->stats;
+}
+
+/* ---- start and end ---- */
+
+static int make(struct export_spool *s, uint64_t size)
+{
+	int err = posix_fallocate(s->fd, 0, (off_t)size);
+
+	if (err)
+		return -err;
+	s->room = size - PAGE;
+	s->head.number = 1;
+	/* The magic last: a file without it is made again. */
+	if (!save_head(s) || pwrite(s->fd, magic, sizeof(magic), 0) != (ssize_t)sizeof(magic))
+		return errno ? -errno : -EIO;
+	s->next = 1;
+	return 0;
+}
+
+static int load(struct export_spool *s, uint64_t size)
+{
+	char found[sizeof(magic)] = "";
+	struct record r = {.number = UINT64_MAX};
+	struct stat st;
+
+	size = BASE_MAX(size, (uint64_t)EXPORT_SPOOL_MIN) & ~(uint64_t)7;
+	if (fstat(s->fd, &st))
+		return -errno;
+	if (!S_ISREG(st.st_mode))
+		return -EINVAL;
+	if (fchmod(s->fd, 0600))
+		return -errno;
+	if (st.st_size && pread(s->fd, found, sizeof(found), 0) != (ssize_t)sizeof(found))
+		return -EINVAL;
+	if (!st.st_size || !memcmp(found, (char[sizeof(magic)]){0}, sizeof(magic)))
+		return make(s, size);
+	if (memcmp(found, magic, sizeof(magic)) || st.st_size < (off_t)EXPORT_SPOOL_MIN ||
+	    st.st_size % 8)
+		return -EINVAL;
+	s->room = (uint64_t)st.st_size - PAGE;
+	if (pread(s->fd, &s->head, sizeof(s->head), sizeof(magic)) != (ssize_t)sizeof(s->head))
+		return -EIO;
+	if (s->head.check != check_of(&s->head, offsetof(struct head, check))) {
+		/* A record tells where it is; the first one in the file may not be the oldest. */
+		s->head = (struct head){.number = 1};
+		s->stats.corrupt++;
+		scan(s, 0, is_oldest, &r);
+		if (r.number != UINT64_MAX)
+			s->head = (struct head){.position = r.position, .number = r.number};
+	}
+	recover(s);
+	return 0;
+}
+
+struct export_spool *export_spool_open(const char *path, uint64_t size, char *error,
+				       size_t error_bytes)
+{
+	struct export_spool *s = calloc(1, sizeof(*s));
+	int err;
+
+	if (!s) {
+		snprintf(error, error_bytes, "out of memory");
+		errno = ENOMEM;
+		return NULL;
+	}
+	s->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+	err = s->fd < 0 ? -errno : 0;
+	if (!err && flock(s->fd, LOCK_EX | LOCK_NB))
+		err = errno == EWOULDBLOCK ? -EBUSY : -errno;
+	if (!err)
+		err = load(s, size);
+	if (!err)
+		return s;
+	snprintf(error, error_bytes, "%s: %s", path,
+		 err == -EBUSY	  ? "another process uses it"
+		 : err == -EINVAL ? "not a queue; move it away"
+				  : strerror(-err));
+	if (s->fd >= 0)
+		close(s->fd);
+	free(s);
+	errno = -err;
+	return NULL;
+}
+
+void export_spool_close(struct export_spool *s)
+{
+	if (!s)
+		return;
+	close(s->fd);
+	free(s);
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// save.js - takes a plot elsewhere: a link, its values, its picture, a panel of Grafana.
+import {$, el, put} from "./dom.js";
+import {clock, dateTime, unitOf} from "./format.js";
+import {color} from "./plot.js";
+import {state} from "./state.js";
+import * as time from "./time.js";
+
+const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+let shown = () => ({}); // {plot, heat, entries, questions}
+
+// ---- a link to what is seen, also while it is live
+
+export function link() {
+	const [from, to] = time.range(), hash = new URLSearchParams(location.hash.slice(1));
+	hash.set("from", from.toFixed(3));
+	hash.set("to", to.toFixed(3));
+	return `${location.origin}${location.pathname}#${hash.toString().replaceAll("%2F", "/").replaceAll("%2C", ",")}`;
+}
+
+// ---- CSV (RFC 4180)
+
+function cell(v) {
+	const text = v === null || v === undefined ? "" : String(v);
+	// A spreadsheet must not take a label for a formula.
+	const safe = typeof v === "string" && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
+	return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+}
+
+export function csv() {
+	const {plot, heat, entries} = shown(), rows = [];
+	if (heat) {
+		rows.push(["time", ...heat.map.bounds.map((b) => `le ${b}`)]);
+		for (const [t, counts] of heat.map.columns)
+			rows.push([new Date(t * 1000).toISOString(), ...counts]);
+	} else {
+		const [times, ...columns] = plot.data || [[]];
+		rows.push(["time", ...plot.lines.map((l) => [entries.get(l.id)?.title || l.key, l.part, l.rate ? "per second" : ""]
+			.filter(Boolean).join(" "))]);
+		times.forEach((t, i) => {
+			if (t >= plot.range[0] && t <= plot.range[1])
+				rows.push([new Date(t * 1000).toISOString(), ...columns.map((c) => c[i] ?? null)]);
+		});
+	}
+	return rows.map((r) => r.map(cell).join(",")).join("\r\n") + "\r\n";
+}
+
+// ---- PNG: the plot with its names and its time
+
+export function picture() {
+	const {plot, heat, entries} = shown(), from = (heat || plot).plot.ctx.canvas, ratio = devicePixelRatio || 1;
+	const lines = heat ? [] : plot.lines.filter((l) => l.weight !== "thin" && !(l.part && l.part !== "p50")).slice(-12).reverse();
+	const canvas = el("canvas"), row = 17 * ratio, pad = 12 * ratio;
+	canvas.width = from.width + 2 * pad;
+	canvas.height = from.height + 3 * pad + row * (1 + Math.max(1, lines.length));
+	const c = canvas.getContext("2d");
+	c.fillStyle = css("--panel");
+	c.fillRect(0, 0, canvas.width, canvas.height);
+	c.fillStyle = css("--text");
+	c.font = `600 ${12.5 * ratio}px system-ui, sans-serif`;
+	const [a, b] = time.range();
+	c.fillText(`${dateTime(a)} – ${clock(b, false)}`, pad, pad + row * 0.7);
+	c.drawImage(from, pad, pad + row);
+	c.font = `${11.5 * ratio}px system-ui, sans-serif`;
+	let y = from.height + 2 * pad + row * 1.7;
+	for (const l of lines) {
+		c.fillStyle = color(l.slot);
+		c.fillRect(pad, y - 5 * ratio, 12 * ratio, 3 * ratio);
+		c.fillStyle = css("--text");
+		c.fillText(entries.get(l.id)?.title || l.key, pad + 20 * ratio, y);
+		y += row;
+	}
+	if (heat)
+		c.fillText(entries.values().next().value?.title || "", pad, y);
+	return canvas;
+}
+
+// ---- Grafana
+
+const quoted = (v) => `"${v.replaceAll("\\", "\\\\").replaceAll('"', '\\"').replaceAll("\n", "\\n")}"`;
+const RANGE = "$__rate_interval";
+
+function selector(name, pairs) {
+	const inside = pairs.map(([k, op, v]) => `${k}${op}${quoted(v)}`).join(",");
+	return inside ? `${name}{${inside}}` : name;
+}
+
+// A name as in /metrics: the samples of a counter have _total, those of a histogram _count.
+function exposed(meta) {
+	const base = meta.kind === "counter" ? meta.name.replace(/_total$/, "") : meta.name;
+	return base + ({counter: "_total", histogram: "_count"}[meta.kind] || "");
+}
+
+// The query of one entry: {meta, pairs, fn, by} with fn "" for a series by itself.
+export function promql({meta, pairs, fn, by}) {
+	const counted = ["counter", "histogram"].includes(meta.kind), by_ = by?.length ? ` by (${by.join(", ")})` : "";
+	if (fn?.startsWith("p")) {
+		// Native ones need no buckets; the collector exposes classic ones by request.
+		const q = Number("0." + fn.slice(1));
+		return `histogram_quantile(${q}, sum${by_} (rate(${selector(meta.name, pairs)}[${RANGE}])))`;
+	}
+	const inner = counted && (fn || state.mode === "rate") ? `rate(${selector(exposed(meta), pairs)}[${RANGE}])` :
+		selector(exposed(meta), pairs);
+	return fn ? `${fn === "rate" ? "sum" : fn}${by_} (${inner})` : inner;
+}
+
+const UNITS = {seconds: "s", bytes: "bytes", ratio: "percentunit", celsius: "celsius", hertz: "hertz", volts: "volt"};
+
+export function panel() {
+	const {questions} = shown(), first = questions[0]?.meta, perSecond = questions.every((q) =>
+		["counter", "histogram"].includes(q.meta.kind) && !q.fn?.startsWith("p"));
+	const unit = first ? unitOf(first) : "";
+	return {
+		type: "timeseries", title: first ? first.name : "Sidelight", description: first?.help || "",
+		datasource: {type: "prometheus", uid: "${datasource}"},
+		fieldConfig: {
+			defaults: {unit: perSecond ? unit === "bytes" ? "Bps" : unit === "seconds" ? "short" : "ops" : UNITS[unit] || "short",
+			           custom: {drawStyle: "line", lineWidth: 1, fillOpacity: 0, showPoints: "never", spanNulls: false}},
+			overrides: [],
+		},
+		options: {legend: {displayMode: "list", placement: "bottom"}, tooltip: {mode: "multi", sort: "desc"}},
+		targets: questions.map((q, i) => ({
+			refId: String.fromCharCode(65 + i), expr: promql(q), legendFormat: q.by?.length ? q.by.map((l) => `{{${l}}}`).join(" ") :
+				"__auto", datasource: {type: "prometheus", uid: "${datasource}"},
+		})),
+	};
+}
+
+// ---- the menu
+
+function download(name, what) {
+	const a = el("a");
+	a.href = URL.createObjectURL(what);
+	a.download = name;
+	a.click();
+	setTimeout(() => URL.revokeObjectURL(a.href), 10000);
+}
+
+// Without the permission, or over plain HTTP from elsewhere, the text is there to be copied by hand.
+async function copy(text, what) {
+	const field = $("share-text");
+	field.value = text;
+	try {
+		await navigator.clipboard.writeText(text);
+		field.hidden = true;
+		put($("share-note"), `${what} is in the clipboard.`);
+	} catch {
+		field.hidden = false;
+		field.focus();
+		field.select();
+		put($("share-note"), `Copy this text: ${what.toLowerCase()}.`);
+	}
+}
+
+const stamp = () => new Date(time.range()[1] * 1000).toISOString().slice(0, 19).replaceAll(":", "-");
+
+const ACTIONS = {
+	link: () => copy(link(), "The link"),
+	panel: () => copy(JSON.stringify(panel(), null, 1), "The panel"),
+	csv: () => {
+		download(`sidelight-${stamp()}.csv`, new Blob([csv()], {type: "text/csv"}));
+		put($("share-note"), "Saved as CSV.");
+	},
+	png: () => picture().toBlob((blob) => {
+		download(`sidelight-${stamp()}.png`, blob);
+		put($("share-note"), "Saved as PNG.");
+	}, "image/png"),
+};
+
+$("share").addEventListener("click", (e) => ACTIONS[e.target.closest("[data-save]")?.dataset.save]?.());
+$("share").addEventListener("toggle", () => {
+	$("share-text").hidden = true;
+	put($("share-note"), "");
+});
+
+export function start(what) {
+	shown = what;
+}

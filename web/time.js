@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+// time.js - the range of time that all plots show: the last seconds, live, or from one moment to another. It knows the
+// ranges before it, so that a zoom can be undone, and what happened in it.
+import {$, put} from "./dom.js";
+import {clock, dateTime} from "./format.js";
+import {setMarks} from "./plot.js";
+import {Poller, Problem, get, link} from "./server.js";
+import {WINDOWS, state, writeHash} from "./state.js";
+
+const BEFORE = 20, AFTER = 10; // seconds around a mark
+const SHORTEST = 0.02, LONGEST = 86400;
+export const ALL = WINDOWS[WINDOWS.length - 1];
+
+const past = []; // ranges before a zoom
+let changed = () => {}, shown = [0, 0], oldest = 0, marks = [];
+
+// What is on the screen, in seconds: plots move it while it is live.
+export const range = () => state.from ? [state.from, state.to] : shown;
+export const length = () => state.from ? state.to - state.from : state.window === ALL && oldest ?
+	Math.max(1, Date.now() / 1000 - oldest) : state.window;
+
+// Of a request; a rate needs a point before the first one.
+export function params(margin = 0) {
+	if (state.from)
+		return {start: (state.from - margin * length()).toFixed(3), end: state.to.toFixed(3)};
+	if (state.window === ALL)
+		return oldest ? {start: (oldest - 0.001).toFixed(3)} : {last: "24h"};
+	return {last: Math.ceil(state.window * (1 + margin) * 1000) + "ms"};
+}
+
+// Plots say what they show: to, and the first point if everything was asked for.
+export function show(to, first) {
+	if (state.window === ALL && first)
+		oldest = first;
+	if (!state.from) {
+		const from = state.window === ALL ? Math.min(oldest || to - 1, to - 1) : to - state.window;
+		shown = [from, to];
+	}
+	drawRange();
+	return range();
+}
+
+// Another collector may have begun since.
+export function forgetOldest() {
+	oldest = 0;
+}
+
+function set(from, to) {
+	state.from = from;
+	state.to = to;
+	state.paused = from > 0;
+	writeHash();
+	drawRange();
+	marksPoller.soon();
+	changed();
+}
+
+export function go(from, to) {
+	const middle = (from + to) / 2, half = Math.min(Math.max(to - from, SHORTEST), LONGEST) / 2;
+	past.push({from: state.from, to: state.to, window: state.window});
+	past.splice(0, past.length - 50);
+	set(middle - half, middle + half);
+}
+
+export function back() {
+	const before = past.pop();
+	if (!before) {
+		if (state.from)
+			live();
+		return;
+	}
+	state.window = before.window;
+	set(before.from, before.to);
+}
+
+export function live() {
+	past.length = 0;
+	set(0, 0);
+}
+
+export function pause() {
+	const [from, to] = range();
+	if (to > from)
+		set(from, to);
+}
+
+export const before = (mark) => go(mark.at - BEFORE, mark.at + AFTER);
+
+// The last thing that went wrong, in what is shown or before it.
+function beforeLastFault() {
+	const faults = marks.filter((m) => ["anomaly", "death"].includes(m.kind));
+	const mark = faults[faults.length - 1] || marks[marks.length - 1];
+	if (mark)
+		before(mark);
+}
+
+function scale(by) {
+	const [from, to] = range(), middle = (from + to) / 2, half = (to - from) / 2 * by;
+	if (to > from)
+		go(middle - half, Math.min(middle + half, Date.now() / 1000));
+}
+
+function move(by) {
+	const [from, to] = range(), step = (to - from) * by;
+	if (to > from)
+		set(from + step, to + step);
+}
+
+// ---- controls
+
+function local(t) {
+	const d = new Date(t * 1000);
+	return new Date(d.getTime() - d.getTimezoneOffset() * 60000).toISOString().slice(0, 23);
+}
+
+function drawRange() {
+	const [from, to] = range();
+	$("back").disabled = !past.length && !state.from;
+	$("pause").setAttribute("aria-pressed", state.paused);
+	put($("pause"), state.paused ? "Resume" : "Pause");
+	$("live").hidden = state.paused;
+	const day = new Date(from * 1000).toDateString() === new Date().toDateString();
+	put($("range"), state.from ? `${day ? clock(from, to - from < 60) : dateTime(from)} – ${clock(to, to - from < 60)}` : "");
+	for (const b of document.querySelectorAll("[data-window]"))
+		b.setAttribute("aria-pressed", !state.from && Number(b.dataset.window) === state.window);
+}
+
+$("back").addEventListener("click", back);
+$("before-fault").addEventListener("click", beforeLastFault);
+$("when").addEventListener("toggle", () => {
+	if (!$("when").open)
+		return;
+	const [from, to] = range();
+	$("from").value = local(from || Date.now() / 1000 - 60);
+	$("to").value = local(to || Date.now() / 1000);
+	$("from").focus();
+});
+$("when-form").addEventListener("submit", (e) => {
+	e.preventDefault();
+	const from = Date.parse($("from").value) / 1000, to = Date.parse($("to").value) / 1000;
+	const good = to > from && to - from <= LONGEST;
+	$("when-note").hidden = good;
+	if (!good)
+		return;
+	$("when").open = false;
+	go(from, to);
+});
+
+const KEYS = {
+	"[": back, Backspace: back, "+": () => scale(0.5), "=": () => scale(0.5), "-": () => scale(2), b: beforeLastFault,
+};
+document.addEventListener("keydown", (e) => {
+	if (e.ctrlKey || e.metaKey || e.altKey || $("plots").hidden)
+		return;
+	if (e.key === "Escape")
+		for (const d of document.querySelectorAll("#plots details[open]")) {
+			d.open = false;
+			d.querySelector("summary").focus();
+		}
+	if (e.target.closest("input, select, textarea"))
+		return;
+	if (KEYS[e.key])
+		KEYS[e.key]();
+	else if (e.target.closest(".plot") && ["ArrowLeft", "ArrowRight"].includes(e.key))
+		move(e.key === "ArrowLeft" ? -0.25 : 0.25);
+	else
+		return;
+	e.preventDefault();
+});
+document.addEventListener("click", (e) => {
+	for (const d of document.querySelectorAll("#plots details[open]"))
+		if (!d.contains(e.target))
+			d.open = false;
+});
+
+// ---- marks: those of the last hour, too, so that a fault is one click away when it is out of sight
+
+const marksPoller = new Poller(async () => {
+	if (!document.querySelector(".plot .uplot"))
+		return;
+	const now = Date.now() / 1000, wide = length() > 3600 || state.from && state.from < now - 3000;
+	let a;
+	try {
+		a = await get("marks", wide ? {...params(), ...(state.from ? {start: (state.from - 60).toFixed(3)} : {})} :
+			{last: "1h"});
+	} catch (e) {
+		if (!(e instanceof Problem) || !e.status)
+			throw e;
+		a = {marks: []};
+	}
+	link.ok();
+	marks = a.marks;
+	$("before-fault").hidden = !marks.some((m) => ["anomaly", "death"].includes(m.kind));
+	setMarks(marks);
+}, () => 2000);
+
+export function start(then) {
+	changed = then;
+	marksPoller.soon();
+}
