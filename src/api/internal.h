@@ -110,9 +110,9 @@ struct api_services {
 	struct collect_tracer *tracer; /* or NULL */
 };
 
-void api_status_begin(void); /* starts the clock, forgets rates */
+void api_status_begin(void);	   /* starts the clock, forgets rates */
 int64_t api_status_begun_ns(void); /* CLOCK_REALTIME of that */
-void api_status_dta(void);   /* from now on the status says that /api/v1/dta exists */
+void api_status_dta(void);	   /* from now on the status says that /api/v1/dta exists */
 void api_get_status(struct http_request *req, void *arg);
 void api_get_hosts(struct http_request *req, void *arg);
 void api_get_latency(struct http_request *req, void *arg);

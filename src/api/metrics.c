@@ -462,8 +462,7 @@ void api_get_history(struct http_request *req, void *arg)
 	q.kept = q.points ? q.points + RAW_POINTS_MAX + POINTS_MAX : NULL;
 	a = q.points ? api_answer(req) : NULL;
 	if (a) {
-		base_put(&a->json, KV_TIME("from", q.range.from_ns),
-			 KV_TIME("to", q.range.to_ns));
+		base_put(&a->json, KV_TIME("from", q.range.from_ns), KV_TIME("to", q.range.to_ns));
 		series_answer(req, arg, a, ids, count, history_json, &q);
 	}
 	free(q.points);

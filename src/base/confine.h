@@ -29,8 +29,8 @@ struct base_confine_opts {
 	const char *paths[BASE_CONFINE_PATHS]; /* files and folders to read and write; or NULL */
 	const char *read;		       /* a folder to read; or NULL */
 	const char *folder_of[BASE_CONFINE_READS]; /* files whose folder to read; or NULL */
-	bool any_path;			       /* paths are not known beforehand: no Landlock */
-	bool single;			       /* this process has one thread: /proc is not read */
+	bool any_path;				   /* paths are not known beforehand: no Landlock */
+	bool single;  /* this process has one thread: /proc is not read */
 	bool packets; /* AF_PACKET and AF_XDP sockets, and bpf(2) for them */
 };
 

@@ -250,10 +250,11 @@ int bridge_otlp_check(const struct bridge_opts *o, char *error, size_t bytes)
 				 at);
 	return local || o->web_config
 		       ? 0
-		       : base_fail(error, bytes, -EINVAL,
-				   "--otlp '%s': senders prove nothing, so that only this host may "
-				   "send: listen on loopback or a unix socket, or give --web-config",
-				   at);
+		       : base_fail(
+				 error, bytes, -EINVAL,
+				 "--otlp '%s': senders prove nothing, so that only this host may "
+				 "send: listen on loopback or a unix socket, or give --web-config",
+				 at);
 }
 
 struct bridge_otlp_server *bridge_otlp_listen(const struct bridge_opts *opts,

@@ -35,7 +35,7 @@
 enum format { TEXT, OPENMETRICS, FAMILIES };
 enum cause { CONNECT, TIMEOUT, STATUS, TOO_LARGE, MALFORMED, SERIES, MEMORY, SECRET, CAUSES };
 static const char *const cause_names[CAUSES] = {"connect",   "timeout", "status", "too_large",
-						"malformed", "series",	"memory",  "secret"};
+						"malformed", "series",	"memory", "secret"};
 
 struct scrape {
 	const struct bridge_worker *w;

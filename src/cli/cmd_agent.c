@@ -455,7 +455,7 @@ static int agent_main(const struct base_command *self, int argc, char **argv)
 	o->rest = set.no_rest ? NULL : set.rest ? set.rest : default_rest(o->socket);
 	o->rest_optional = !set.rest;
 	if (o->rest && agent_rest_check(o->rest, o->rest_token_file || o->web_config, error,
-				       sizeof(error)) < 0)
+					sizeof(error)) < 0)
 		return base_usage(self, "%s", error);
 	o->rdma = o->rdma_device != NULL;
 	o->tcp_filter = &set.filter;

@@ -488,9 +488,8 @@ static int check_analysis(const struct base_command *self, const struct collect_
 		return base_usage(self, "--otlp-sent needs --otlp");
 	if (s->t.otlp && !(s->t.policy.budget > 0))
 		return base_usage(self, "--otlp needs a --trace-budget");
-	if ((s->l.remote.config && !s->l.remote_write) ||
-	    (s->l.alert_config && !s->l.alert) || (s->l.webhook_config && !s->l.webhook) ||
-	    (s->t.otlp_config && !s->t.otlp))
+	if ((s->l.remote.config && !s->l.remote_write) || (s->l.alert_config && !s->l.alert) ||
+	    (s->l.webhook_config && !s->l.webhook) || (s->t.otlp_config && !s->t.otlp))
 		return base_usage(self, "--remote-write-config, --alert-config, --webhook-config "
 					"and --otlp-config each need their receiver");
 	if (s->l.receiver.native && !s->l.remote_write)

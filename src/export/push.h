@@ -99,7 +99,7 @@ struct export_push_stats {
 	uint64_t dropped_corrupt;  /* damaged on disk */
 	uint64_t errors_connect;   /* tries: no connection, broken connection */
 	uint64_t errors_timeout, errors_status; /* errors_status: 429 and 5xx */
-	uint64_t errors_secret;		        /* a secret could not be read */
+	uint64_t errors_secret;			/* a secret could not be read */
 	size_t waiting, waiting_bytes;
 	char last_error[160]; /* "" if none */
 };

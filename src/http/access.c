@@ -22,16 +22,23 @@
 #include "http/internal.h"
 
 #define RETRY_AFTER "5" /* seconds: users.c gives another guess after as many */
-#define TOKEN_MIN 16u
+#define TOKEN_MIN   16u
 
 const char *const http_refusal_names[HTTP_REFUSALS] = {
-	[HTTP_REFUSED_FRAMING] = "framing",   [HTTP_REFUSED_HOST] = "host",
-	[HTTP_REFUSED_ORIGIN] = "origin",     [HTTP_REFUSED_TOKEN] = "token",
-	[HTTP_REFUSED_ROLE] = "role",	      [HTTP_REFUSED_TYPE] = "content_type",
-	[HTTP_REFUSED_CONNECTION] = "full",   [HTTP_REFUSED_EVICTED] = "evicted",
-	[HTTP_REFUSED_FRONT] = "front_ended", [HTTP_REFUSED_HANDSHAKE] = "handshake",
-	[HTTP_REFUSED_CERTIFICATE] = "certificate", [HTTP_REFUSED_PASSWORD] = "password",
-	[HTTP_REFUSED_GUESSES] = "guesses", [HTTP_REFUSED_SETTINGS] = "settings",
+	[HTTP_REFUSED_FRAMING] = "framing",
+	[HTTP_REFUSED_HOST] = "host",
+	[HTTP_REFUSED_ORIGIN] = "origin",
+	[HTTP_REFUSED_TOKEN] = "token",
+	[HTTP_REFUSED_ROLE] = "role",
+	[HTTP_REFUSED_TYPE] = "content_type",
+	[HTTP_REFUSED_CONNECTION] = "full",
+	[HTTP_REFUSED_EVICTED] = "evicted",
+	[HTTP_REFUSED_FRONT] = "front_ended",
+	[HTTP_REFUSED_HANDSHAKE] = "handshake",
+	[HTTP_REFUSED_CERTIFICATE] = "certificate",
+	[HTTP_REFUSED_PASSWORD] = "password",
+	[HTTP_REFUSED_GUESSES] = "guesses",
+	[HTTP_REFUSED_SETTINGS] = "settings",
 };
 
 uint64_t http_refused(const struct http *h, enum http_refusal cause)
@@ -79,10 +86,11 @@ static int check_exposure(const struct http *h, char *error, size_t error_bytes)
 	if (h->local || o->open)
 		return 0;
 	if (!*h->reader_token && !(h->web && http_web_authenticates(h->web)))
-		return base_fail(error, error_bytes, -EACCES,
-				 "%s is reachable from other hosts, and readers prove nothing: give "
-				 "a token, or a web.yml with basic_auth_users or client certificates",
-				 h->address);
+		return base_fail(
+			error, error_bytes, -EACCES,
+			"%s is reachable from other hosts, and readers prove nothing: give "
+			"a token, or a web.yml with basic_auth_users or client certificates",
+			h->address);
 	if (!(h->web && h->web->tls) && !o->insecure)
 		return base_fail(error, error_bytes, -EACCES,
 				 "%s is reachable from other hosts, and passwords and tokens would "
@@ -231,8 +239,8 @@ static void web_role(struct http_request *req, const char *authorization, struct
 /* Whether this server lets local processes read without proof. */
 static bool reads_freely(const struct http *h)
 {
-	return h->opts.open || (h->local && !*h->reader_token &&
-				!(h->web && http_web_authenticates(h->web)));
+	return h->opts.open ||
+	       (h->local && !*h->reader_token && !(h->web && http_web_authenticates(h->web)));
 }
 
 /* What the request may do, of all sources. */
@@ -244,9 +252,7 @@ static struct proof prove(struct http_request *req)
 	enum http_role token = token_role(h, authorization);
 
 	p.token = token != HTTP_PUBLIC;
-	p.role = h->is_unix	    ? http_caller(req)->role
-		 : reads_freely(h) ? HTTP_READER
-				   : HTTP_PUBLIC;
+	p.role = h->is_unix ? http_caller(req)->role : reads_freely(h) ? HTTP_READER : HTTP_PUBLIC;
 	p.role = BASE_MAX(p.role, token);
 	if (h->opts.web_config && !p.token)
 		web_role(req, authorization, &p);

@@ -17,7 +17,7 @@
 #include "http/internal.h"
 
 #define START_MS 30000
-#define LOOK_MS	 1000 /* from one look at the files of web.yml to the next */
+#define LOOK_MS	 1000	      /* from one look at the files of web.yml to the next */
 #define PAUSE_NS 200000000ull /* before another front, if one lived for less than a second */
 
 /* ---- requests ---- */

@@ -62,8 +62,8 @@ static char *file_of(struct http_client *c, base_yaml_node mapping, const char *
 
 static void read_basic(struct http_client *c, base_yaml_node basic)
 {
-	static const char *const keys[] = {"username", "username_file", "password",
-					   "password_file", NULL};
+	static const char *const keys[] = {"username", "username_file", "password", "password_file",
+					   NULL};
 	struct base_yaml *y = c->yaml;
 
 	if (!basic || !base_yaml_mapping(y, basic, keys))
@@ -96,9 +96,9 @@ static void read_authorization(struct http_client *c, base_yaml_node a)
 
 static void read_tls(struct http_client *c, base_yaml_node tls)
 {
-	static const char *const keys[] = {"ca_file",	  "cert_file",		  "key_file",
-					   "server_name", "insecure_skip_verify", "min_version",
-					   "max_version", NULL};
+	static const char *const keys[] = {
+		"ca_file",     "cert_file",   "key_file", "server_name", "insecure_skip_verify",
+		"min_version", "max_version", NULL};
 	struct base_yaml *y = c->yaml;
 
 	if (!tls || !base_yaml_mapping(y, tls, keys))
@@ -123,8 +123,9 @@ static bool add_header(struct http_client *c, base_yaml_node where, const char *
 		       const char *value, char *path)
 {
 	struct header *more = realloc(c->headers, (c->header_count + 1) * sizeof(*more));
-	static const char *const own[] = {"Authorization", "Host", "Content-Length",
-					  "Content-Type",  "Content-Encoding", NULL};
+	static const char *const own[] = {"Authorization",    "Host",
+					  "Content-Length",   "Content-Type",
+					  "Content-Encoding", NULL};
 
 	if (more)
 		c->headers = more;
@@ -154,8 +155,9 @@ static void read_http_headers(struct http_client *c, base_yaml_node list)
 		if (!one || !base_yaml_mapping(y, one, keys))
 			continue;
 		if (base_yaml_get(y, one, "secrets"))
-			base_yaml_wrong(y, one, "'secrets' is not read here: put each secret in a "
-						"file of its own, and name it by 'files'");
+			base_yaml_wrong(y, one,
+					"'secrets' is not read here: put each secret in a "
+					"file of its own, and name it by 'files'");
 		items = base_yaml_get(y, one, "values");
 		for (size_t k = 0; k < base_yaml_count(y, items); k++) {
 			const char *value = "";
@@ -207,11 +209,19 @@ static void read_proxy(struct http_client *c, base_yaml_node root)
 
 static void read_all(struct http_client *c)
 {
-	static const char *const keys[] = {
-		"basic_auth",	    "authorization", "bearer_token", "bearer_token_file",
-		"tls_config",	    "proxy_url",     "no_proxy",     "proxy_from_environment",
-		"follow_redirects", "enable_http2",  "http_headers", "headers",
-		NULL};
+	static const char *const keys[] = {"basic_auth",
+					   "authorization",
+					   "bearer_token",
+					   "bearer_token_file",
+					   "tls_config",
+					   "proxy_url",
+					   "no_proxy",
+					   "proxy_from_environment",
+					   "follow_redirects",
+					   "enable_http2",
+					   "http_headers",
+					   "headers",
+					   NULL};
 	struct base_yaml *y = c->yaml;
 	base_yaml_node root = base_yaml_root(y);
 	bool follow = false;
@@ -223,8 +233,9 @@ static void read_all(struct http_client *c)
 	refuse_inline(y, root, "bearer_token");
 	if (base_yaml_get(y, root, "bearer_token_file")) {
 		if (c->credentials_file || c->username || c->username_file)
-			base_yaml_wrong(y, root, "bearer_token_file, authorization and basic_auth "
-						 "exclude each other");
+			base_yaml_wrong(y, root,
+					"bearer_token_file, authorization and basic_auth "
+					"exclude each other");
 		free(c->credentials_file);
 		c->credentials_file = file_of(c, root, "bearer_token_file");
 	}
@@ -287,8 +298,12 @@ void http_client_close(struct http_client *c)
 void http_client_files(struct http_files *f, const char *path)
 {
 	static const char *const parts[] = {"basic_auth", "authorization", "tls_config", NULL};
-	static const char *const keys[] = {"username_file", "password_file", "credentials_file",
-					   "ca_file",	    "cert_file",     "key_file",
+	static const char *const keys[] = {"username_file",
+					   "password_file",
+					   "credentials_file",
+					   "ca_file",
+					   "cert_file",
+					   "key_file",
 					   NULL};
 	struct base_yaml *y = path ? base_yaml_open(path) : NULL;
 	base_yaml_node root = y ? base_yaml_root(y) : 0, list, one, where;

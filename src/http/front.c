@@ -68,8 +68,7 @@ ssize_t http_front_sign(struct http_server *s, struct http_message ask, const vo
 	pthread_mutex_lock(&s->shakes);
 	if (http_message_send(fd, ask, data, ask.bytes, NULL, 0, NULL, 0) ||
 	    http_message_receive(fd, &m, NULL) || m.bytes > HTTP_SIGNATURE ||
-	    (m.type != HTTP_SIGNED && m.type != HTTP_BROKEN) ||
-	    http_message_take(fd, out, m.bytes))
+	    (m.type != HTTP_SIGNED && m.type != HTTP_BROKEN) || http_message_take(fd, out, m.bytes))
 		http_front_gone();
 	pthread_mutex_unlock(&s->shakes);
 	return m.type == HTTP_SIGNED ? (ssize_t)m.bytes : -EIO;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * front.h - of the front's process: front.c runs connections and their limits, relay.c reads those
- * of a unix socket and those of TLS, which is tls.c's, peer.c says who may connect, body.c fetches, compresses and sends what the back
- * answers.
+ * of a unix socket and those of TLS, which is tls.c's, peer.c says who may connect, body.c fetches,
+ * compresses and sends what the back answers.
  */
 #ifndef SL_HTTP_FRONT_H
 #define SL_HTTP_FRONT_H
@@ -43,8 +43,8 @@ struct http_server {
 	int channels[HTTP_THREADS + 1]; /* with TLS, that of handshakes is the last */
 	pthread_mutex_t shakes;		/* that channel */
 	struct http_tls *tls;		/* under lock; or NULL */
-	uint32_t threads; /* that have a channel; relaxed */
-	int diag_fd;	  /* netlink, under lock */
+	uint32_t threads;		/* that have a channel; relaxed */
+	int diag_fd;			/* netlink, under lock */
 	uint32_t diag_seq;
 	pthread_mutex_t lock; /* connections, peers, slots */
 	pthread_cond_t wake;

@@ -24,9 +24,10 @@ int http_guard_init(struct http *h, char *error, size_t error_bytes)
 	if (!h->web)
 		return -errno;
 	if (h->web->tls && h->is_unix)
-		return base_fail(error, error_bytes, -EINVAL,
-				 "%s: TLS is for addresses; the kernel says who is at a unix socket",
-				 h->opts.web_config);
+		return base_fail(
+			error, error_bytes, -EINVAL,
+			"%s: TLS is for addresses; the kernel says who is at a unix socket",
+			h->opts.web_config);
 	return 0;
 }
 
@@ -143,9 +144,9 @@ ssize_t http_guard_sign(struct http *h, uint32_t stamp, uint32_t algorithm, cons
 	ssize_t n = -EIO;
 
 	pthread_rwlock_rdlock(&h->web_lock);
-	w = h->web && (uint32_t)h->web->stamp == stamp		? h->web
+	w = h->web && (uint32_t)h->web->stamp == stamp	       ? h->web
 	    : h->former && (uint32_t)h->former->stamp == stamp ? h->former
-								: NULL;
+							       : NULL;
 	if (w && w->key && !sign(w->key, algorithm, &in, &signature) &&
 	    signature.size <= HTTP_SIGNATURE) {
 		memcpy(out, signature.data, signature.size);

@@ -54,8 +54,9 @@ struct http_opts {
 	bool protobuf; /* bodies may be application/x-protobuf, too */
 
 	/*
-	 * Bearer tokens (RFC 6750). Without one, and without users and certificates, loopback reads.
-	 * Each role has what is below it, too. State does not change by TCP without authentication.
+	 * Bearer tokens (RFC 6750). Without one, and without users and certificates, loopback
+	 * reads. Each role has what is below it, too. State does not change by TCP without
+	 * authentication.
 	 */
 	const char *reader_token_file, *actor_token_file, *admin_token_file;
 	/*
@@ -166,20 +167,20 @@ uint32_t http_answers(const struct http_request *req);
 
 /* Refusals since the start, by cause. */
 enum http_refusal {
-	HTTP_REFUSED_FRAMING,	 /* 400: the end of the body, or the host, is ambiguous */
-	HTTP_REFUSED_HOST,	 /* 403: a foreign name in Host */
-	HTTP_REFUSED_ORIGIN,	 /* 403: from a page of another origin */
-	HTTP_REFUSED_TOKEN,	 /* 401: no right token */
-	HTTP_REFUSED_ROLE,	 /* 403: known, but not allowed to */
-	HTTP_REFUSED_TYPE,	 /* 415: a body that is not JSON */
-	HTTP_REFUSED_CONNECTION, /* closed at once: all are taken */
-	HTTP_REFUSED_EVICTED,	 /* closed for another peer's connection */
-	HTTP_REFUSED_FRONT,	 /* closed: the front ended */
-	HTTP_REFUSED_HANDSHAKE,	 /* closed: not TLS, or not in time */
+	HTTP_REFUSED_FRAMING,	  /* 400: the end of the body, or the host, is ambiguous */
+	HTTP_REFUSED_HOST,	  /* 403: a foreign name in Host */
+	HTTP_REFUSED_ORIGIN,	  /* 403: from a page of another origin */
+	HTTP_REFUSED_TOKEN,	  /* 401: no right token */
+	HTTP_REFUSED_ROLE,	  /* 403: known, but not allowed to */
+	HTTP_REFUSED_TYPE,	  /* 415: a body that is not JSON */
+	HTTP_REFUSED_CONNECTION,  /* closed at once: all are taken */
+	HTTP_REFUSED_EVICTED,	  /* closed for another peer's connection */
+	HTTP_REFUSED_FRONT,	  /* closed: the front ended */
+	HTTP_REFUSED_HANDSHAKE,	  /* closed: not TLS, or not in time */
 	HTTP_REFUSED_CERTIFICATE, /* closed: the client's is missing, wrong or expired */
-	HTTP_REFUSED_PASSWORD,	 /* 401: no such user, or not its password */
-	HTTP_REFUSED_GUESSES,	 /* 429: too many of these */
-	HTTP_REFUSED_SETTINGS,	 /* no request, but web.yml or its files: changed, and wrong */
+	HTTP_REFUSED_PASSWORD,	  /* 401: no such user, or not its password */
+	HTTP_REFUSED_GUESSES,	  /* 429: too many of these */
+	HTTP_REFUSED_SETTINGS,	  /* no request, but web.yml or its files: changed, and wrong */
 	HTTP_REFUSALS,
 };
 extern const char *const http_refusal_names[HTTP_REFUSALS];

@@ -63,11 +63,11 @@ struct http_message {
 #define HTTP_MESSAGE_FIELDS 4096u
 #define HTTP_FAILED_TEXT    256u
 
-#define HTTP_MESSAGE_NAMES 4096u  /* of a client's certificate, together */
-#define HTTP_MESSAGE_SIGN  16384u /* what is to be signed */
-#define HTTP_SIGNATURE	   2048u
-#define HTTP_TLS_MAX	   (1u << 20)
-#define HTTP_PEER_KEY	   24u
+#define HTTP_MESSAGE_NAMES  4096u  /* of a client's certificate, together */
+#define HTTP_MESSAGE_SIGN   16384u /* what is to be signed */
+#define HTTP_SIGNATURE	    2048u
+#define HTTP_TLS_MAX	    (1u << 20)
+#define HTTP_PEER_KEY	    24u
 
 /* Of an OPEN: then .names bytes: the names in the client's certificate, each with its NUL. */
 struct http_message_open {

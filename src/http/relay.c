@@ -11,8 +11,9 @@
  * With TLS, such a thread makes the handshake and ciphers; libmicrohttpd sees neither. A handshake
  * has a time, whatever the client sends; one that fails costs its thread alone.
  *
- * Threads are shared out between users, or addresses. A connection for which its user may have no thread is shut
- * at once, and closed by the next of the user's threads that ends; that of an address, at once.
+ * Threads are shared out between users, or addresses. A connection for which its user may have no
+ * thread is shut at once, and closed by the next of the user's threads that ends; that of an
+ * address, at once.
  */
 #include <errno.h>
 #include <netinet/tcp.h>
@@ -32,7 +33,7 @@
 #define PIECE	     8192u
 #define STACK_BYTES  (64u * 1024)
 #define STACK_TLS    (256u * 1024)
-#define THREADS_PART 4u		     /* times the most connections: some are being closed */
+#define THREADS_PART 4u		    /* times the most connections: some are being closed */
 #define SHAKE_NS     10000000000ull /* of a handshake, whatever comes */
 
 struct http_relay {
@@ -48,7 +49,7 @@ struct http_relay {
 struct flow {
 	int from, to;
 	struct http_tls_session *received, *sent; /* by TLS; or NULL */
-	bool ended, lost; /* nothing more comes; nothing more is taken */
+	bool ended, lost;			  /* nothing more comes; nothing more is taken */
 	size_t at, bytes;
 	char data[PIECE];
 };
@@ -335,7 +336,7 @@ static void serve(struct http_relay *r)
 	r->ours = pair[mine];
 	r->theirs = pair[!mine];
 	if (enter(s, r)) {
-		if (start(r)) { /* which frees it, once the other end is closed */
+		if (start(r)) {	       /* which frees it, once the other end is closed */
 			if (!s->c.tls) /* else after the handshake */
 				MHD_add_connection(s->daemon, pair[!mine], &unix_address,
 						   sizeof(unix_address));

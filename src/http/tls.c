@@ -124,8 +124,8 @@ static bool unpack(struct http_tls *t, const char *at, size_t bytes)
 		return false;
 	memcpy(t->sans, end - head.names, head.names);
 	t->sans_bytes = head.names;
-	return !ca.size || gnutls_certificate_set_x509_trust_mem(t->credentials, &ca,
-								 GNUTLS_X509_FMT_PEM) > 0;
+	return !ca.size ||
+	       gnutls_certificate_set_x509_trust_mem(t->credentials, &ca, GNUTLS_X509_FMT_PEM) > 0;
 }
 
 struct http_tls *http_tls_new(struct http_server *s, const void *payload, size_t bytes)
@@ -230,8 +230,8 @@ static int refuse(struct http_tls_session *c, const char *why)
 /* During the handshake, so that the client is told by an alert. */
 static int verify(gnutls_session_t session)
 {
-	gnutls_typed_vdata_st use = {GNUTLS_DT_KEY_PURPOSE_OID, (unsigned char *)GNUTLS_KP_TLS_WWW_CLIENT,
-				     0};
+	gnutls_typed_vdata_st use = {GNUTLS_DT_KEY_PURPOSE_OID,
+				     (unsigned char *)GNUTLS_KP_TLS_WWW_CLIENT, 0};
 	struct http_tls_session *c = gnutls_session_get_ptr(session);
 	const gnutls_datum_t *chain;
 	unsigned int n = 0, status = 0;
@@ -269,8 +269,8 @@ static int begin(struct http_tls_session *c, int fd)
 		[HTTP_CLIENT_REQUIRE] = GNUTLS_CERT_REQUIRE,
 	};
 	const gnutls_datum_t protocol = {(unsigned char *)"http/1.1", 8};
-	int err = gnutls_init(&c->session,
-			      GNUTLS_SERVER | GNUTLS_NONBLOCK | GNUTLS_NO_SIGNAL | GNUTLS_NO_TICKETS);
+	int err = gnutls_init(&c->session, GNUTLS_SERVER | GNUTLS_NONBLOCK | GNUTLS_NO_SIGNAL |
+						   GNUTLS_NO_TICKETS);
 
 	if (err)
 		return err;
@@ -280,8 +280,9 @@ static int begin(struct http_tls_session *c, int fd)
 	gnutls_session_set_verify_function(c->session, verify);
 	err = gnutls_priority_set(c->session, c->tls->priority);
 	err = err ?: gnutls_alpn_set_protocols(c->session, &protocol, 1, 0);
-	return err ?: gnutls_credentials_set(c->session, GNUTLS_CRD_CERTIFICATE,
-					     c->tls->credentials);
+	return err
+		       ?: gnutls_credentials_set(c->session, GNUTLS_CRD_CERTIFICATE,
+						 c->tls->credentials);
 }
 
 /* False: the time is over. */

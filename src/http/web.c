@@ -222,8 +222,9 @@ static void read_client_auth(struct http_web *w, base_yaml_node tls, const char 
 	if (base_yaml_count(y, sans) > HTTP_WEB_SANS)
 		base_yaml_wrong(y, sans, "client_allowed_sans: at most %u", HTTP_WEB_SANS);
 	if (sans && w->client_auth < HTTP_CLIENT_VERIFY_IF_GIVEN)
-		base_yaml_wrong(y, sans, "client_allowed_sans needs certificates that are "
-					 "verified: see client_auth_type");
+		base_yaml_wrong(y, sans,
+				"client_allowed_sans needs certificates that are "
+				"verified: see client_auth_type");
 	for (size_t i = 0; i < base_yaml_count(y, sans) && !base_yaml_error(y); i++)
 		base_yaml_string(y, base_yaml_at(y, sans, i), "client_allowed_sans",
 				 &w->sans[w->san_count++]);
@@ -263,11 +264,16 @@ static void check_certificates(struct http_web *w, base_yaml_node tls,
 
 static void read_tls(struct http_web *w, base_yaml_node tls, const char *path)
 {
-	static const char *const keys[] = {"cert_file",		  "key_file",
-					   "client_ca_file",	  "client_auth_type",
-					   "client_allowed_sans", "min_version",
-					   "max_version",	  "cipher_suites",
-					   "curve_preferences",	  "prefer_server_cipher_suites",
+	static const char *const keys[] = {"cert_file",
+					   "key_file",
+					   "client_ca_file",
+					   "client_auth_type",
+					   "client_allowed_sans",
+					   "min_version",
+					   "max_version",
+					   "cipher_suites",
+					   "curve_preferences",
+					   "prefer_server_cipher_suites",
 					   NULL};
 	struct http_web_bytes key = {0};
 	struct base_yaml *y = w->yaml;

@@ -203,7 +203,7 @@ bool cli_query_meet(struct cli_query_collectors *c, const struct cli_query_setti
 	c->n = (uint32_t)set->collectors.n;
 	for (uint32_t i = 0; i < c->n; i++) {
 		c->member[i].at = set->collectors.v[i];
-		c->member[i].token = set->token	    ? set->token
+		c->member[i].token = set->token	   ? set->token
 				     : set->config ? NULL
 						   : cli_token_find(c->member[i].at);
 	}

@@ -42,9 +42,9 @@ struct collect_tracer_opts {
 	uint64_t linger_ns; /* before a trace is sent, for spans that end after the root; 0: 1 s */
 	size_t memory;	    /* of kept traces; the oldest are evicted first; 0: 16 MiB */
 	struct act_trace_policy_opts policy;
-	const char *otlp;      /* URL to send kept traces to, or NULL */
+	const char *otlp;	 /* URL to send kept traces to, or NULL */
 	const char *otlp_config; /* how to connect: http/client.h; or NULL */
-	const char *otlp_sent; /* file that records the traces sent, or NULL: sent.h */
+	const char *otlp_sent;	 /* file that records the traces sent, or NULL: sent.h */
 };
 
 /* Before collect_collector_start(); one per collector. NULL: error has one line. */
