@@ -38,7 +38,8 @@ struct agent_opts {
 
 	const char *rest;   /* "unix:/PATH" or "HOST:PORT"; NULL: no REST */
 	bool rest_optional; /* an address in use is only a warning */
-	const char *rest_token_file;
+	const char *rest_token_file, *web_config, *roles_file; /* by TCP: http.h */
+	bool insecure;
 	struct http_front *rest_front; /* http_opts.front */
 	uint64_t rest_idle_ns;	       /* closes a microservice that stops posting; 0: 5 min */
 
@@ -80,7 +81,7 @@ void agent_free(struct agent *a);
  * Checks a listening address for REST: 1 this host only, 0 reachable from other hosts, -EACCES TCP
  * without a token, -EINVAL malformed; an error leaves one line in error.
  */
-int agent_rest_check(const char *listen, bool has_token, char *error, size_t error_bytes);
+int agent_rest_check(const char *listen, bool proves, char *error, size_t error_bytes);
 /* Checks .tcp and .tcp_filter on this host. 0, or -EINVAL with one line in error. */
 int agent_tcp_check(const struct agent_opts *opts, char *error, size_t error_bytes);
 

@@ -133,8 +133,8 @@ static const struct rest_route {
 	{"GET", "/rdma/mrs", HTTP_READER, true, .get = get_mrs},
 	{"POST", "/rdma/mrs/create", HTTP_ADMIN, false, .fn = agent_rest_post_mrs},
 	{"GET", "/tcp", HTTP_READER, true, .get = agent_tcp_json},
-	{"POST", "/tcp/filter", HTTP_ADMIN, false, .fn = agent_rest_set_tcp_filter},
-	{"PUT", "/tcp/filter", HTTP_ADMIN, false, .fn = agent_rest_set_tcp_filter},
+	{"POST", "/tcp/filter", HTTP_ACTOR, false, .fn = agent_rest_set_tcp_filter},
+	{"PUT", "/tcp/filter", HTTP_ACTOR, false, .fn = agent_rest_set_tcp_filter},
 };
 
 /* ---- who asks ---- */
@@ -261,6 +261,12 @@ static void on_request(struct http_request *req, void *arg)
 	};
 	struct agent_rest_reply reply;
 
+	/* Local users publish their own; what comes by TCP is the agent's user's. */
+	if (http_uid(req) == (uid_t)-1 && strcmp(q.method, "GET") && strcmp(q.method, "HEAD") &&
+	    http_role(req) < HTTP_ACTOR) {
+		http_reply_error(req, 403, "only who may act may do this");
+		return;
+	}
 	q.body = http_body(req, &q.bytes);
 	answer(b->a, b->route, &q, &reply);
 	if (reply.layout)
@@ -270,24 +276,28 @@ static void on_request(struct http_request *req, void *arg)
 		http_reply_json(req, reply.status, reply.json);
 }
 
-int agent_rest_check(const char *listen, bool has_token, char *error, size_t bytes)
+int agent_rest_check(const char *listen, bool proves, char *error, size_t bytes)
 {
 	int local = http_is_local(listen, error, bytes);
 
 	if (local < 0)
 		return base_fail(error, bytes, -EINVAL,
 				 "--rest '%s' is neither unix:/PATH nor ADDRESS:PORT", listen);
-	if (has_token || !strncmp(listen, "unix:", 5))
+	if (proves || !strncmp(listen, "unix:", 5))
 		return local;
 	return base_fail(error, bytes, -EACCES,
-			 "--rest %s: by TCP the kernel tells no user: give --rest-token-file, or "
-			 "listen at unix:/PATH",
+			 "--rest %s: by TCP the kernel tells no user: give --rest-token-file or "
+			 "--web-config, or listen at unix:/PATH",
 			 listen);
 }
 
 int agent_rest_init(struct agent *a, char *error, size_t bytes)
 {
+	const bool tcp = a->o.rest && strncmp(a->o.rest, "unix:", 5);
 	struct http_opts o = {.listen = a->o.rest,
+			      .web_config = tcp ? a->o.web_config : NULL,
+			      .roles_file = tcp ? a->o.roles_file : NULL,
+			      .insecure = a->o.insecure,
 			      .max_connections = 64,
 			      .reader_token_file = a->o.rest_token_file,
 			      .admin_token_file = a->o.rest_token_file,
@@ -300,7 +310,7 @@ int agent_rest_init(struct agent *a, char *error, size_t bytes)
 
 	if (!a->o.rest || !*a->o.rest)
 		return 0;
-	err = agent_rest_check(a->o.rest, a->o.rest_token_file != NULL, error, bytes);
+	err = agent_rest_check(a->o.rest, a->o.rest_token_file || a->o.web_config, error, bytes);
 	if (err < 0)
 		return err;
 	rest = calloc(1, sizeof(*rest));

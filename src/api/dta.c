@@ -299,7 +299,7 @@ int api_dta(struct http *http, struct dta_store_server *o)
 		{"GET", "/api/v1/dta/export", HTTP_READER, get_export},
 		{"GET", "/api/v1/dta/reporters", HTTP_READER, get_reporters},
 		{"PUT", "/api/v1/dta/stores/{}", HTTP_ADMIN, put_store},
-		{"POST", "/api/v1/dta/stores/{}/rotate", HTTP_ADMIN, post_rotate},
+		{"POST", "/api/v1/dta/stores/{}/rotate", HTTP_ACTOR, post_rotate},
 		{"POST", "/api/v1/dta/reload", HTTP_ADMIN, post_reload},
 	};
 	int err = 0;

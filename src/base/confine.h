@@ -21,14 +21,16 @@ enum base_role {
 };
 
 #define BASE_CONFINE_PATHS 16
+#define BASE_CONFINE_READS 24
 
 struct base_confine_opts {
 	enum base_role role;
 	uint64_t capabilities;		       /* to keep: bit CAP_... */
 	const char *paths[BASE_CONFINE_PATHS]; /* files and folders to read and write; or NULL */
 	const char *read;		       /* a folder to read; or NULL */
-	bool any_path;			       /* paths are not known beforehand: no Landlock */
-	bool single;			       /* this process has one thread: /proc is not read */
+	const char *folder_of[BASE_CONFINE_READS]; /* files whose folder to read; or NULL */
+	bool any_path;				   /* paths are not known beforehand: no Landlock */
+	bool single;  /* this process has one thread: /proc is not read */
 	bool packets; /* AF_PACKET and AF_XDP sockets, and bpf(2) for them */
 };
 

@@ -114,6 +114,14 @@ static void allow_folder(int ruleset, const char *path)
 		allow(ruleset, path, CHANGE);
 }
 
+static void allow_reading(int ruleset, const char *path)
+{
+	char copy[4096];
+
+	snprintf(copy, sizeof(copy), "%s", path);
+	allow(ruleset, dirname(copy), READ);
+}
+
 int base_landlock_rules(const struct base_confine_opts *o)
 {
 	const uint64_t handled = EVERYTHING;
@@ -129,6 +137,9 @@ int base_landlock_rules(const struct base_confine_opts *o)
 			allow_folder(ruleset, o->paths[i]);
 	if (o->read)
 		allow(ruleset, o->read, READ);
+	for (size_t i = 0; i < BASE_CONFINE_READS; i++)
+		if (o->folder_of[i])
+			allow_reading(ruleset, o->folder_of[i]);
 	return ruleset;
 }
 

@@ -4,8 +4,27 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+char *base_secret_path(const char *name, const char *beside)
+{
+	static const char prefix[] = "credential:";
+	const char *folder = getenv("CREDENTIALS_DIRECTORY"), *slash = strrchr(beside, '/');
+	const char *in = name + sizeof(prefix) - 1;
+	char *path;
+	int n;
+
+	if (!strncmp(name, prefix, sizeof(prefix) - 1) && folder && !strchr(in, '/'))
+		n = asprintf(&path, "%s/%s", folder, in);
+	else if (*name == '/' || !slash)
+		n = asprintf(&path, "%s", name);
+	else
+		n = asprintf(&path, "%.*s/%s", (int)(slash - beside), beside, name);
+	return n < 0 ? NULL : path;
+}
 
 ssize_t base_secret_read(const char *path, void *to, size_t room)
 {

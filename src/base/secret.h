@@ -8,6 +8,12 @@
 #define BASE_SECRET_SPACE " \t\r\n"
 
 /*
+ * The path of a file that another file names: of the other's folder, if it is relative;
+ * "credential:NAME" is of $CREDENTIALS_DIRECTORY, where systemd puts a service's credentials. To be
+ * freed; NULL without memory.
+ */
+char *base_secret_path(const char *name, const char *beside);
+/*
  * Reads a file without its trailing white space, into room bytes. Its length, -EINVAL if there is
  * more, -errno.
  */

@@ -238,8 +238,9 @@ static void on_traces(struct http_request *req, void *arg)
 
 /* ---- the server ---- */
 
-int bridge_otlp_check(const char *at, char *error, size_t bytes)
+int bridge_otlp_check(const struct bridge_opts *o, char *error, size_t bytes)
 {
+	const char *at = o->otlp;
 	int local = http_is_local(at, error, bytes);
 
 	if (local < 0)
@@ -247,16 +248,20 @@ int bridge_otlp_check(const char *at, char *error, size_t bytes)
 				 "--otlp '%s': not an address such as 127.0.0.1:4318, nor "
 				 "unix:/PATH",
 				 at);
-	return local ? 0
-		     : base_fail(error, bytes, -EINVAL,
+	return local || o->web_config
+		       ? 0
+		       : base_fail(
+				 error, bytes, -EINVAL,
 				 "--otlp '%s': senders prove nothing, so that only this host may "
-				 "send: listen on loopback or a unix socket",
+				 "send: listen on loopback or a unix socket, or give --web-config",
 				 at);
 }
 
-struct bridge_otlp_server *bridge_otlp_listen(const char *at, struct http_front *front, char *error,
-					      size_t bytes)
+struct bridge_otlp_server *bridge_otlp_listen(const struct bridge_opts *opts,
+					      struct http_front *front, char *error, size_t bytes)
 {
+	const char *at = opts->otlp;
+	const bool tcp = strncmp(at, "unix:", 5);
 	struct bridge_otlp_server *o = calloc(1, sizeof(*o));
 
 	if (o)
@@ -271,6 +276,9 @@ struct bridge_otlp_server *bridge_otlp_listen(const char *at, struct http_front 
 					       .max_body = BODY_MAX,
 					       .protobuf = true,
 					       .no_gzip = true,
+					       .web_config = tcp ? opts->web_config : NULL,
+					       .roles_file = tcp ? opts->roles_file : NULL,
+					       .insecure = opts->insecure,
 					       .front = front},
 			   error, bytes);
 	if (o->http && !http_route(o->http, "POST", "/v1/metrics", HTTP_READER, on_metrics, o) &&

@@ -22,6 +22,7 @@
 #include "base/base.h"
 #include "base/confine.h"
 #include "bridge/source.h"
+#include "http/files.h"
 #include "http/http.h"
 
 #define LOG	     "bridge"
@@ -60,7 +61,7 @@ int bridge_check(const struct bridge_opts *o, char *error, size_t bytes)
 	for (size_t i = 0; i < o->statsd_count; i++)
 		if (bridge_statsd_check(o->statsd[i], error, bytes))
 			return -EINVAL;
-	return o->otlp ? bridge_otlp_check(o->otlp, error, bytes) : 0;
+	return o->otlp ? bridge_otlp_check(o, error, bytes) : 0;
 }
 
 /* ---- the worker ---- */
@@ -170,11 +171,22 @@ static void finish(struct part *p)
 
 static int confine(const struct bridge_opts *o)
 {
-	const struct base_confine_opts c = {
+	struct base_confine_opts c = {
 		.role = BASE_ROLE_BRIDGE, .read = o->textfile, .single = !o->otlp};
-	char why[160];
-	int err = o->unconfined ? 0 : base_confine(&c, why, sizeof(why));
+	struct bridge_scrape_opts s;
+	struct http_files files = {0};
+	char why[256];
+	int err;
 
+	http_web_files(&files, o->web_config, o->roles_file);
+	for (size_t i = 0; i < o->scrape_count; i++)
+		if (!bridge_scrape_parse(o->scrapes[i], o->interval_ns, &s, why, sizeof(why))) {
+			http_client_files(&files, s.config);
+			bridge_scrape_release(&s);
+		}
+	http_files_allow(&files, &c);
+	err = o->unconfined ? 0 : base_confine(&c, why, sizeof(why));
+	http_files_free(&files);
 	if (err)
 		base_logf(BASE_ERROR, LOG, "%s", why);
 	return err;
@@ -213,7 +225,7 @@ static int work(const struct bridge_opts *o, int sock)
 		return 1;
 	statsd.n = listen_all(o, statsd.fds);
 	if (front)
-		otlp.server = bridge_otlp_listen(o->otlp, front, error, sizeof(error));
+		otlp.server = bridge_otlp_listen(o, front, error, sizeof(error));
 	if (o->otlp && !otlp.server)
 		base_logf(BASE_ERROR, LOG, "%s", front ? error : strerror(errno));
 	if (confine(o))

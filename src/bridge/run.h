@@ -23,6 +23,8 @@ struct bridge_opts {
 	uint64_t host_interval_ns;
 	const char *const *statsd; /* "HOST:PORT", "unix:/PATH" */
 	size_t statsd_count;
+	const char *web_config, *roles_file; /* of otlp by TCP: http.h; or NULL */
+	bool insecure;
 	const char *otlp;   /* "HOST:PORT" or "unix:/PATH"; or NULL */
 	uint64_t scale;	    /* of exponential histograms */
 	uint64_t expire_ns; /* a StatsD series that is not updated for this long ends */

@@ -15,6 +15,7 @@
 #include "bridge/families.h"
 #include "bridge/source.h"
 #include "bridge/text.h"
+#include "http/client.h"
 
 #define LOG	   "scrape"
 #define SECOND_NS  1000000000ull
@@ -32,9 +33,9 @@
 	"openmetrics-text;version=0.0.1;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.1"
 
 enum format { TEXT, OPENMETRICS, FAMILIES };
-enum cause { CONNECT, TIMEOUT, STATUS, TOO_LARGE, MALFORMED, SERIES, MEMORY, CAUSES };
+enum cause { CONNECT, TIMEOUT, STATUS, TOO_LARGE, MALFORMED, SERIES, MEMORY, SECRET, CAUSES };
 static const char *const cause_names[CAUSES] = {"connect",   "timeout", "status", "too_large",
-						"malformed", "series",	"memory"};
+						"malformed", "series",	"memory", "secret"};
 
 struct scrape {
 	const struct bridge_worker *w;
@@ -43,6 +44,7 @@ struct scrape {
 	struct bridge_text_parser *parser;
 	struct bridge_families *families;
 	size_t values; /* of the last body */
+	struct http_client *client;
 	CURL *pattern;
 	CURLSH *share; /* keeps connections between scrapes */
 	struct curl_slist *headers;
@@ -63,6 +65,7 @@ void bridge_scrape_release(struct bridge_scrape_opts *s)
 	free(s->url);
 	free(s->job);
 	free(s->instance);
+	free(s->config);
 	*s = (struct bridge_scrape_opts){0};
 }
 
@@ -107,6 +110,11 @@ static int parse_setting(const char *s, size_t n, struct bridge_scrape_opts *out
 		out->job = strdup(value);
 		return out->job ? 0 : -ENOMEM;
 	}
+	if (key == 6 && !memcmp(s, "config", 6)) {
+		free(out->config);
+		out->config = strdup(value);
+		return out->config ? 0 : -ENOMEM;
+	}
 	if (key == 8 && !memcmp(s, "interval", 8))
 		time = &out->interval_ns;
 	else if (key == 7 && !memcmp(s, "timeout", 7))
@@ -118,6 +126,7 @@ int bridge_scrape_parse(const char *text, uint64_t interval_ns, struct bridge_sc
 			char *error, size_t bytes)
 {
 	const char *s = strchr(text, ',');
+	char why[256];
 	int err = 0;
 
 	*out = (struct bridge_scrape_opts){.interval_ns = interval_ns};
@@ -126,6 +135,8 @@ int bridge_scrape_parse(const char *text, uint64_t interval_ns, struct bridge_sc
 	if (!out->instance)
 		err = base_fail(error, bytes, -EINVAL, "--scrape '%s': not an http or https URL",
 				text);
+	else if (http_client_url(out->url, why, sizeof(why)))
+		err = base_fail(error, bytes, -EINVAL, "--scrape: %s", why);
 	while (!err && s) {
 		size_t n = strcspn(++s, ",");
 
@@ -133,7 +144,7 @@ int bridge_scrape_parse(const char *text, uint64_t interval_ns, struct bridge_sc
 		if (err)
 			base_fail(error, bytes, err,
 				  "--scrape '%s': '%.*s' is not job=NAME, interval=TIME, "
-				  "timeout=TIME or native",
+				  "timeout=TIME, config=FILE or native",
 				  text, (int)BASE_MIN(n, 64u), s);
 		s = s[n] ? s + n : NULL;
 	}
@@ -197,7 +208,6 @@ static int prepare(struct scrape *s)
 	    curl_share_setopt(s->share, CURLSHOPT_SHARE, CURL_LOCK_DATA_CONNECT))
 		return -ENOMEM;
 	curl_easy_setopt(s->pattern, CURLOPT_NOSIGNAL, 1l);
-	curl_easy_setopt(s->pattern, CURLOPT_HTTPHEADER, s->headers);
 	curl_easy_setopt(s->pattern, CURLOPT_USERAGENT, "sidelight/" SL_VERSION_STRING);
 	curl_easy_setopt(s->pattern, CURLOPT_FOLLOWLOCATION, 0l);
 	curl_easy_setopt(s->pattern, CURLOPT_ACCEPT_ENCODING, "gzip");
@@ -209,10 +219,7 @@ static int prepare(struct scrape *s)
 	curl_easy_setopt(s->pattern, CURLOPT_NOPROGRESS, 0l);
 	curl_easy_setopt(s->pattern, CURLOPT_XFERINFOFUNCTION, on_progress);
 	curl_easy_setopt(s->pattern, CURLOPT_XFERINFODATA, s);
-	if (curl_easy_setopt(s->pattern, CURLOPT_PROTOCOLS_STR, "http,https") ||
-	    curl_easy_setopt(s->pattern, CURLOPT_URL, o->url))
-		return -EINVAL;
-	return 0;
+	return curl_easy_setopt(s->pattern, CURLOPT_PROTOCOLS_STR, "http,https") ? -EINVAL : 0;
 }
 
 static int fail(struct scrape *s, enum cause cause, const char *why)
@@ -229,13 +236,20 @@ static int fetch(struct scrape *s, enum format *format)
 	/* A new handle per try: see export/push.c. */
 	CURL *curl = curl_easy_duphandle(s->pattern);
 	CURLcode code = CURLE_OUT_OF_MEMORY;
+	struct http_client_request r = {0};
 	const char *type = NULL;
-	char why[64];
+	char why[256];
 	long status = 0;
 
 	s->bytes = s->header_bytes = 0;
 	s->too_large = false;
 	*format = TEXT;
+	if (curl &&
+	    http_client_apply(s->client, curl, s->o->url, s->headers, &r, why, sizeof(why))) {
+		http_client_done(&r);
+		curl_easy_cleanup(curl);
+		return fail(s, SECRET, why);
+	}
 	if (curl) {
 		curl_easy_setopt(curl, CURLOPT_SHARE, s->share);
 		code = curl_easy_perform(curl);
@@ -246,6 +260,7 @@ static int fetch(struct scrape *s, enum format *format)
 		else if (type && !strncasecmp(type, "application/vnd.google.protobuf", 31))
 			*format = FAMILIES;
 		curl_easy_cleanup(curl);
+		http_client_done(&r);
 	}
 	if (s->too_large)
 		return fail(s, TOO_LARGE, "the answer is too long");
@@ -344,7 +359,13 @@ static void scrape(struct scrape *s)
 static int open_scrape(struct scrape *s)
 {
 	struct sl_label l[] = {{"target", s->o->url}, {"cause", NULL}};
+	char why[256];
 
+	s->client = http_client_open(s->o->config, why, sizeof(why));
+	if (!s->client) {
+		base_logf(BASE_ERROR, LOG, "%s", why);
+		return -EINVAL;
+	}
 	s->parser = bridge_text_new(NULL);
 	s->families = bridge_families_new(NULL);
 	s->publisher =
@@ -387,6 +408,7 @@ void bridge_scrape_run(const struct bridge_worker *w, const struct bridge_scrape
 	bridge_text_free(s.parser);
 	bridge_families_free(s.families);
 	curl_easy_cleanup(s.pattern);
+	http_client_close(s.client);
 	curl_share_cleanup(s.share);
 	curl_slist_free_all(s.headers);
 	free(s.body);

@@ -29,7 +29,7 @@ struct sl_counter bridge_counter(const struct bridge_worker *w, const char *name
 /* ---- scrape.c ---- */
 
 struct bridge_scrape_opts {
-	char *url, *job, *instance;
+	char *url, *job, *instance, *config; /* config: file of http/client.h; or NULL */
 	uint64_t interval_ns, timeout_ns;
 	bool native; /* asks for protobuf, which has native histograms */
 };
@@ -60,10 +60,10 @@ void bridge_statsd_run(const struct bridge_worker *w, const int *fds, size_t n);
 struct bridge_otlp_server;
 struct http_front;
 
-int bridge_otlp_check(const char *at, char *error, size_t bytes);
+int bridge_otlp_check(const struct bridge_opts *o, char *error, size_t bytes);
 /* Listens, and answers 503 until it runs. NULL with one line in error. */
-struct bridge_otlp_server *bridge_otlp_listen(const char *at, struct http_front *front, char *error,
-					      size_t bytes);
+struct bridge_otlp_server *bridge_otlp_listen(const struct bridge_opts *opts,
+					      struct http_front *front, char *error, size_t bytes);
 void bridge_otlp_run(struct bridge_otlp_server *o, const struct bridge_worker *w);
 void bridge_otlp_close(struct bridge_otlp_server *o); /* NULL is fine */
 

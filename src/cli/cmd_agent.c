@@ -17,6 +17,7 @@
 #include "base/json_read.h"
 #include "bridge/run.h"
 #include "cli/common.h"
+#include "http/files.h"
 #include "http/http.h"
 #include "cli/tcp/filter.h"
 
@@ -169,13 +170,19 @@ static int show_status(const char *socket, bool as_json)
 /* Registering memory beyond the limit of locked memory takes a capability. */
 static int confine(const struct agent_opts *o, struct agent *a)
 {
-	const struct base_confine_opts c = {
+	struct http_files files = {0};
+	struct base_confine_opts c = {
 		.role = BASE_ROLE_AGENT,
 		.capabilities = o->rdma ? BASE_CAP(IPC_LOCK) : 0,
 		.paths = {agent_socket(a), o->publish_socket},
 	};
+	int code;
 
-	return cli_confine("agent", &c);
+	http_web_files(&files, o->web_config, o->roles_file);
+	http_files_allow(&files, &c);
+	code = cli_confine("agent", &c);
+	http_files_free(&files);
+	return code;
 }
 
 static int serve(const struct agent_opts *o)
@@ -277,6 +284,7 @@ static const struct base_option table[] = {
 	BASE_STRING("rest-token-file", 0, &set.o.rest_token_file, "PATH",
 		    "who has the bearer token in this file acts as the agent's user; mandatory "
 		    "for --rest ADDR:PORT"),
+	CLI_OPTIONS_WEB(&set.o.web_config, &set.o.roles_file, &set.o.insecure),
 	BASE_TIME("rest-idle", 0, &set.o.rest_idle_ns, 0, 0, "DURATION",
 		  "close the region of a REST client that posts nothing for this long"),
 	BASE_STRING("rdma", 0, &set.o.rdma_device, "DEVICE",
@@ -306,8 +314,9 @@ static const struct base_option table[] = {
 		  "keep a closed connection readable for this long (default 5s)"),
 	CLI_OPTIONS_TCP_FILTER(&set.filter),
 	BASE_LIST("scrape", 0, &set.scrapes, "URL",
-		  "publish what this /metrics says; ,job=NAME, ,interval=TIME, ,timeout=TIME and "
-		  ",native may follow; repeatable"),
+		  "publish what this /metrics says; ,job=NAME, ,interval=TIME, ,timeout=TIME, "
+		  ",config=FILE (in the form of Prometheus' http_client_config) and ,native may "
+		  "follow; repeatable"),
 	BASE_TIME("scrape-interval", 0, &set.bridge.interval_ns, 1e6, 3.6e12, "DURATION",
 		  "time between two scrapes of a target, or looks at --textfile"),
 	BASE_STRING("textfile", 0, &set.bridge.textfile, "DIR",
@@ -445,7 +454,8 @@ static int agent_main(const struct base_command *self, int argc, char **argv)
 		return code;
 	o->rest = set.no_rest ? NULL : set.rest ? set.rest : default_rest(o->socket);
 	o->rest_optional = !set.rest;
-	if (o->rest && agent_rest_check(o->rest, o->rest_token_file, error, sizeof(error)) < 0)
+	if (o->rest && agent_rest_check(o->rest, o->rest_token_file || o->web_config, error,
+					sizeof(error)) < 0)
 		return base_usage(self, "%s", error);
 	o->rdma = o->rdma_device != NULL;
 	o->tcp_filter = &set.filter;
@@ -459,6 +469,9 @@ static int agent_main(const struct base_command *self, int argc, char **argv)
 	set.bridge.scrape_count = set.scrapes.n;
 	set.bridge.statsd = set.statsd.v;
 	set.bridge.statsd_count = set.statsd.n;
+	set.bridge.web_config = o->web_config;
+	set.bridge.roles_file = o->roles_file;
+	set.bridge.insecure = o->insecure;
 	set.bridge.socket = socket_of(o->socket);
 	set.bridge.unconfined = o->unconfined;
 	if (bridge_check(&set.bridge, error, sizeof(error)))

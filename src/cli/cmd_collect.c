@@ -24,6 +24,7 @@
 #include "collect/trace/trace.h"
 #include "dta/store_server/server.h"
 #include "export/kafka.h"
+#include "http/files.h"
 
 #define WORKERS_MAX	1024u
 #define KAFKA_LINGER_NS 1000000000u
@@ -81,9 +82,12 @@ static const struct base_option table[] = {
 	CLI_COLLECT_DISCOVER_OPTIONS(set.discover),
 	BASE_STRING("listen", 'l', &set.h.listen, "ADDR:PORT",
 		    "serve HTTP at this address, or at unix:/PATH; port 0: any free port; other "
-		    "than loopback needs --reader-token-file or --open"),
+		    "than loopback needs --web-config with TLS and authentication, or --open"),
+	CLI_OPTIONS_WEB(&set.h.web_config, &set.h.roles_file, &set.h.insecure),
 	BASE_STRING("reader-token-file", 0, &set.h.reader_token_file, "PATH",
 		    "require the bearer token in this file for reading"),
+	BASE_STRING("actor-token-file", 0, &set.h.actor_token_file, "PATH",
+		    "the bearer token in this file may rotate stores, and read"),
 	BASE_STRING("admin-token-file", 0, &set.h.admin_token_file, "PATH",
 		    "require the bearer token in this file for changes to stores (default: one "
 		    "drawn at the start, which commands of the same user find)"),
@@ -157,6 +161,7 @@ static const struct base_option table[] = {
 		    "write analysed rows to this directory, for sidelight replay"),
 	BASE_STRING("remote-write", 0, &set.l.remote_write, "URL",
 		    "send samples to this URL by Prometheus remote write"),
+	CLI_OPTION_CLIENT("remote-write-config", &set.l.remote.config, "--remote-write"),
 	CLI_COLLECT_REMOTE_OPTIONS(set.remote),
 	BASE_FLAG("remote-native", 0, &set.l.receiver.native,
 		  "send native histograms by remote write; else exponential histograms lose their "
@@ -170,6 +175,7 @@ static const struct base_option table[] = {
 		  "send all samples this long before and after an anomaly"),
 	BASE_STRING("alert", 0, &set.l.alert, "URL",
 		    "send anomalies to an Alertmanager: http://HOST:9093/api/v2/alerts"),
+	CLI_OPTION_CLIENT("alert-config", &set.l.alert_config, "--alert"),
 	BASE_STRING("webhook", 0, &set.l.webhook, "URL",
 		    "POST a JSON object to URL when an anomaly begins and when it ends"),
 	BASE_STRING("kafka-config", 0, &set.kafka, "FILE",
@@ -177,6 +183,7 @@ static const struct base_option table[] = {
 		    "properties of librdkafka in this file"),
 	BASE_STRING("kafka-offsets", 0, &set.kafka_offsets, "FILE",
 		    "record in this file which items of lists Kafka has, to resume there"),
+	CLI_OPTION_CLIENT("webhook-config", &set.l.webhook_config, "--webhook"),
 	BASE_STRING("link", 0, &set.l.link, "URL",
 		    "address of this collector's page, for links in alerts"),
 	BASE_TIME("verdict-ttl", 0, &set.l.verdict_ttl_ns, 0, 3600e9, "DURATION",
@@ -204,6 +211,7 @@ static const struct base_option table[] = {
 	BASE_TIME("trace-linger", 0, &set.t.linger_ns, 1e6, 86400e9, "DURATION",
 		  "wait this long for further spans of a kept trace before sending it"),
 	BASE_STRING("otlp", 0, &set.t.otlp, "URL", "send kept traces to this URL by OTLP/HTTP"),
+	CLI_OPTION_CLIENT("otlp-config", &set.t.otlp_config, "--otlp"),
 	BASE_STRING("otlp-sent", 0, &set.t.otlp_sent, "FILE",
 		    "record sent traces in this file, so that none is sent twice after a restart"),
 	BASE_SIZE("trace-memory", 0, &set.t.memory, 0, 0, "BYTES",
@@ -398,6 +406,7 @@ static bool any_over_rdma(const struct base_strings *agents)
 /* Memory that a device writes or reads is locked. The file of stores may name any path, later. */
 static int confine(const struct collect_settings *s)
 {
+	struct http_files files = {0};
 	struct base_confine_opts c = {
 		.role = BASE_ROLE_COLLECTOR,
 		.capabilities = s->dta || any_over_rdma(&s->agents) ? BASE_CAP(IPC_LOCK) : 0,
@@ -405,9 +414,18 @@ static int confine(const struct collect_settings *s)
 			  s->remote.queue, s->kafka_offsets},
 		.any_path = s->dta,
 	};
+	int code;
 
 	cli_collect_discover_paths(&s->discover, &c);
-	return cli_confine("collect", &c);
+	http_web_files(&files, s->h.web_config, s->h.roles_file);
+	http_client_files(&files, s->l.remote.config);
+	http_client_files(&files, s->l.alert_config);
+	http_client_files(&files, s->l.webhook_config);
+	http_client_files(&files, s->t.otlp_config);
+	http_files_allow(&files, &c);
+	code = cli_confine("collect", &c);
+	http_files_free(&files);
+	return code;
 }
 
 static int run(struct collect_settings *s)
@@ -532,6 +550,10 @@ static int check_analysis(const struct base_command *self, const struct collect_
 		return base_usage(self, "--otlp-sent needs --otlp");
 	if (s->t.otlp && !(s->t.policy.budget > 0))
 		return base_usage(self, "--otlp needs a --trace-budget");
+	if ((s->l.remote.config && !s->l.remote_write) || (s->l.alert_config && !s->l.alert) ||
+	    (s->l.webhook_config && !s->l.webhook) || (s->t.otlp_config && !s->t.otlp))
+		return base_usage(self, "--remote-write-config, --alert-config, --webhook-config "
+					"and --otlp-config each need their receiver");
 	if (s->l.receiver.native && !s->l.remote_write)
 		return base_usage(self, "--remote-native needs --remote-write");
 	if (s->l.receiver.utf8 && !s->l.remote_write)

@@ -514,6 +514,7 @@ static const struct base_option table[] = {
 		  "show at most N items per lane, 64 to 4096, or N keys, 1 to 10000 (default 100)"),
 	BASE_STRING("token-file", 0, &text.token, "PATH",
 		    "the collector's bearer token (default: that which it left for its own user)"),
+	CLI_OPTION_CLIENT("http-config", &set.config, "collectors"),
 	BASE_FLAG("follow", 0, &how.follow, "append: show new items as they arrive"),
 	BASE_FLAG("top", 0, &how.top, "keys: show counts, the greatest first"),
 	BASE_FLAG("flows", 0, &how.flows, "keys: show keys of the length of a 5-tuple as flow:..."),

@@ -35,11 +35,23 @@ int cli_collect_http_check(const struct base_command *self, const struct cli_col
 		return base_usage(self, "--listen '%s' is not ADDR:PORT or unix:/PATH", o->listen);
 	if (o->open && o->reader_token_file)
 		return base_usage(self, "--open and --reader-token-file exclude each other");
-	if (!local && !o->open && !o->reader_token_file)
+	if (o->open && o->web_config)
+		return base_usage(self, "--open and --web-config exclude each other");
+	if (o->roles_file && !o->web_config)
+		return base_usage(self, "--roles needs --web-config");
+	if (!local && !o->open && !o->reader_token_file && !o->web_config)
 		return base_usage(
 			self,
-			"--listen %s is reachable from other hosts: give --reader-token-file, or "
-			"--open to let everyone who reaches it read all metrics",
+			"--listen %s is reachable from other hosts: give --web-config, or "
+			"--reader-token-file with --insecure-listen, or --open to let everyone who "
+			"reaches it read all metrics",
+			o->listen);
+	if (!local && !o->open && !o->insecure && !o->web_config)
+		return base_usage(
+			self,
+			"--listen %s is reachable from other hosts, and tokens would cross the "
+			"network in the clear: give --web-config with a tls_server_config, or "
+			"--insecure-listen",
 			o->listen);
 	return BASE_EXIT_OK;
 }
@@ -80,7 +92,11 @@ bool cli_collect_serve(struct cli_collect_server *s, const struct cli_collect_ht
 		.listen = o->listen,
 		.max_connections = o->connections,
 		.reader_token_file = o->reader_token_file,
+		.actor_token_file = o->actor_token_file,
 		.admin_token_file = o->admin_token_file,
+		.web_config = o->web_config,
+		.roles_file = o->roles_file,
+		.insecure = o->insecure,
 		.admin_token = own ? token : NULL,
 		.open = o->open,
 		.protobuf = true, /* remote read */

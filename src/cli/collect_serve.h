@@ -14,9 +14,10 @@
 #include "http/http.h"
 
 struct cli_collect_http {
-	const char *listen, *reader_token_file, *admin_token_file;
+	const char *listen, *reader_token_file, *actor_token_file, *admin_token_file;
+	const char *web_config, *roles_file;
 	uint32_t connections;
-	bool open;
+	bool open, insecure;
 	struct http_front *front;
 	struct base_strings allow_hosts;
 };

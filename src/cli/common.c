@@ -7,6 +7,7 @@
 
 #include "cli/common.h"
 #include "base/confine.h"
+#include "http/client.h"
 #include "dta/wire/auth.h"
 
 const char *cli_kind_name(const struct base_command *kind)
@@ -135,6 +136,12 @@ static size_t take(char *from, size_t size, size_t n, void *arg)
 	return size * n;
 }
 
+/* To hosts named with a scheme; HOST:PORT is HTTP on this network, past all proxies. */
+static bool has_scheme(const char *at)
+{
+	return !strncmp(at, "https://", 8) || !strncmp(at, "http://", 7);
+}
+
 static struct curl_slist *headers_of(const struct cli_request *r)
 {
 	struct curl_slist *list = NULL;
@@ -157,20 +164,23 @@ long cli_http(const struct cli_request *r, char **answer, size_t *bytes, char *w
 	struct http_answer a = {.text = calloc(1, 1)};
 	char url[1024], error[CURL_ERROR_SIZE] = "";
 	struct curl_slist *headers = headers_of(r);
+	struct http_client *client = http_client_open(r->config, error, sizeof(error));
+	struct http_client_request request = {0};
 	CURL *curl = curl_easy_init();
 	CURLcode err = CURLE_OUT_OF_MEMORY;
 	long status = 0;
 
-	snprintf(url, sizeof(url), "http://%s%s", socket ? "localhost" : r->at, r->path);
-	if (curl && a.text) {
-		curl_easy_setopt(curl, CURLOPT_URL, url);
+	snprintf(url, sizeof(url), "%s%s%s", has_scheme(r->at) ? "" : "http://",
+		 socket ? "localhost" : r->at, r->path);
+	if (curl && a.text && client &&
+	    !http_client_apply(client, curl, url, headers, &request, error, sizeof(error))) {
 		curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1l);
-		curl_easy_setopt(curl, CURLOPT_NOPROXY, "*");
+		if (!r->config)
+			curl_easy_setopt(curl, CURLOPT_NOPROXY, "*");
 		curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, r->timeout_ms);
 		curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, error);
 		curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, take);
 		curl_easy_setopt(curl, CURLOPT_WRITEDATA, &a);
-		curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
 		if (socket)
 			curl_easy_setopt(curl, CURLOPT_UNIX_SOCKET_PATH, socket);
 		if (r->body || strcmp(method, "GET"))
@@ -180,6 +190,8 @@ long cli_http(const struct cli_request *r, char **answer, size_t *bytes, char *w
 		curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
 	}
 	curl_easy_cleanup(curl);
+	http_client_done(&request);
+	http_client_close(client);
 	curl_slist_free_all(headers);
 	snprintf(why, why_bytes, "%s", *error ? error : curl_easy_strerror(err));
 	*answer = a.text;

@@ -82,11 +82,30 @@ bool cli_json_is(const json_t *o, const char *key, const char *text);
 /* Prints a document, of which it takes over a reference, and a newline. False: out of memory. */
 bool cli_json_print(FILE *out, json_t *j, size_t flags);
 
+/* Options: how what listens is guarded. */
+#define CLI_OPTIONS_WEB(config, roles, insecure_)                                              \
+	BASE_STRING("web-config", 0, config, "FILE",                                           \
+		    "serve TLS, and ask for certificates and passwords, as this web.yml of "   \
+		    "Prometheus' exporter-toolkit says; read again when it changes"),          \
+		BASE_STRING("roles", 0, roles, "FILE",                                         \
+			    "roles of the users and certificates of --web-config: read, act, " \
+			    "admin"),                                                          \
+		BASE_FLAG("insecure-listen", 0, insecure_,                                     \
+			  "listen beyond this host without TLS: tokens and passwords cross "   \
+			  "the network in the clear")
+
+/* An option: how one receiver is connected to. */
+#define CLI_OPTION_CLIENT(name, to, whom)                                                      \
+	BASE_STRING(name, 0, to, "FILE",                                                       \
+		    "connect to " whom " as this file says: tokens, passwords, certificates, " \
+		    "headers, proxy, in the form of Prometheus' http_client_config")
+
 struct cli_request {
-	const char *at;		 /* HOST:PORT, or unix:/PATH */
+	const char *at;		 /* HOST:PORT, https://HOST:PORT, or unix:/PATH */
 	const char *method;	 /* NULL: GET, or POST if there is a body */
 	const char *path, *body; /* body: JSON, or NULL */
 	const char *token;	 /* or NULL */
+	const char *config;	 /* file of http/client.h; or NULL */
 	long timeout_ms;
 };
 /*

@@ -357,8 +357,8 @@ static enum export_push_outcome judge(void *arg, const struct export_push_try *t
 
 /* ---- the whole ---- */
 
-struct export_otlp *export_otlp_new(const char *url, const char *sent, char *error,
-				    size_t error_bytes)
+struct export_otlp *export_otlp_new(const char *url, const char *config, const char *sent,
+				    char *error, size_t error_bytes)
 {
 	struct export_otlp *o = calloc(1, sizeof(*o));
 	const char *host = strstr(url, "://");
@@ -380,6 +380,7 @@ struct export_otlp *export_otlp_new(const char *url, const char *sent, char *err
 	o->push = export_push_new(
 		&(struct export_push_opts){
 			.url = whole,
+			.config = config,
 			.name = "otlp",
 			.content_type = "application/x-protobuf",
 			.unavailable_only = true, /* "MUST NOT be retried": all other 5xx */

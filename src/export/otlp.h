@@ -48,11 +48,11 @@ struct export_otlp_stats {
 struct export_otlp;
 
 /*
- * url: without a path, /v1/traces is appended. sent: file of sent traces (sent.h), or NULL. NULL
- * with errno and one line in error.
+ * url: without a path, /v1/traces is appended. config: file of http/client.h, or NULL. sent: file
+ * of sent traces (sent.h), or NULL. NULL with errno and one line in error.
  */
-struct export_otlp *export_otlp_new(const char *url, const char *sent, char *error,
-				    size_t error_bytes);
+struct export_otlp *export_otlp_new(const char *url, const char *config, const char *sent,
+				    char *error, size_t error_bytes);
 /*
  * Adds spans of one resource with its attributes ("service.name", ...). One thread calls this and
  * the functions below, except for statistics. Never waits.

@@ -14,6 +14,7 @@
 
 #include "base/base.h"
 #include "export/spool.h"
+#include "http/client.h"
 
 #define SECOND_NS	1000000000u
 #define ANSWER_SHOWN	100u	   /* bytes of an answer in the log */
@@ -30,6 +31,7 @@ struct body {
 
 struct export_push {
 	struct export_push_opts o;
+	struct http_client *client;
 	char *url;
 	pthread_t thread;
 	pthread_mutex_t lock;
@@ -196,6 +198,7 @@ static enum export_push_outcome post(struct export_push *p, const struct export_
 	curl_off_t retry_after = 0;
 	long status = 0;
 	CURLcode code = CURLE_OUT_OF_MEMORY;
+	struct http_client_request r = {0};
 	int shown;
 	/*
 	 * A new handle per try: libcurl 7.88.1 of Debian 12 would use a freed header of the
@@ -210,8 +213,11 @@ static enum export_push_outcome post(struct export_push *p, const struct export_
 	if (t->replace)
 		headers = headers_with(p->headers, t->replace);
 	if (curl && (!t->replace || headers)) {
-		if (headers)
-			curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
+		if (http_client_apply(p->client, curl, p->url, headers ?: p->headers, &r, to->why,
+				      sizeof(to->why))) {
+			to->cause = offsetof(struct export_push_stats, errors_secret);
+			goto out;
+		}
 		curl_easy_setopt(curl, CURLOPT_SHARE, p->share);
 		curl_easy_setopt(curl, CURLOPT_POSTFIELDS, t->made ?: t->body);
 		curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE,
@@ -238,6 +244,7 @@ static enum export_push_outcome post(struct export_push *p, const struct export_
 		p->retry_after_ns = BASE_MIN((uint64_t)retry_after, RETRY_AFTER_MAX) * SECOND_NS;
 out:
 	curl_easy_cleanup(curl);
+	http_client_done(&r);
 	curl_slist_free_all(headers);
 	return outcome;
 }
@@ -519,7 +526,6 @@ static int prepare(struct export_push *p)
 		return -ENOMEM;
 	curl_easy_setopt(p->pattern, CURLOPT_NOSIGNAL, 1l);
 	curl_easy_setopt(p->pattern, CURLOPT_POST, 1l);
-	curl_easy_setopt(p->pattern, CURLOPT_HTTPHEADER, p->headers);
 	curl_easy_setopt(p->pattern, CURLOPT_USERAGENT, "sidelight/" SL_VERSION_STRING);
 	curl_easy_setopt(p->pattern, CURLOPT_FOLLOWLOCATION, 0l);
 	curl_easy_setopt(p->pattern, CURLOPT_TIMEOUT_MS, (long)(p->o.timeout_ns / 1000000u));
@@ -528,25 +534,7 @@ static int prepare(struct export_push *p)
 	curl_easy_setopt(p->pattern, CURLOPT_NOPROGRESS, 0l);
 	curl_easy_setopt(p->pattern, CURLOPT_XFERINFOFUNCTION, on_progress);
 	curl_easy_setopt(p->pattern, CURLOPT_XFERINFODATA, p);
-	if (curl_easy_setopt(p->pattern, CURLOPT_PROTOCOLS_STR, "http,https") ||
-	    curl_easy_setopt(p->pattern, CURLOPT_URL, p->url))
-		return -EINVAL;
-	return 0;
-}
-
-/* libcurl would report a bad URL only at the first try. */
-static bool url_good(const char *url)
-{
-	CURLU *u = curl_url();
-	char *scheme = NULL;
-	bool good;
-
-	good = u && !curl_url_set(u, CURLUPART_URL, url, 0) &&
-	       !curl_url_get(u, CURLUPART_SCHEME, &scheme, 0) &&
-	       (!strcmp(scheme, "http") || !strcmp(scheme, "https"));
-	curl_free(scheme);
-	curl_url_cleanup(u);
-	return good;
+	return curl_easy_setopt(p->pattern, CURLOPT_PROTOCOLS_STR, "http,https") ? -EINVAL : 0;
 }
 
 static void release(struct export_push *p)
@@ -556,6 +544,7 @@ static void release(struct export_push *p)
 	curl_slist_free_all(p->headers);
 	pthread_cond_destroy(&p->wake);
 	pthread_mutex_destroy(&p->lock);
+	http_client_close(p->client);
 	export_spool_close(p->o.spool);
 	free(p->url);
 	free(p);
@@ -573,6 +562,7 @@ struct export_push *export_push_new(const struct export_push_opts *opts, char *e
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct export_push *p = calloc(1, sizeof(*p));
 	struct export_push_opts *o;
+	char why[256] = "";
 	int err = -ENOMEM;
 
 	pthread_once(&once, curl_start);
@@ -591,7 +581,12 @@ struct export_push *export_push_new(const struct export_push_opts *opts, char *e
 	p->url = strdup(opts->url);
 	if (!p->url)
 		goto fail;
-	err = url_good(p->url) ? prepare(p) : -EINVAL;
+	/* libcurl would report a bad URL only at the first try. */
+	err = http_client_url(p->url, why, sizeof(why));
+	if (!err) {
+		p->client = http_client_open(opts->config, why, sizeof(why));
+		err = p->client ? prepare(p) : -errno;
+	}
 	if (!err)
 		err = -pthread_create(&p->thread, NULL, push_main, p);
 	if (!err) {
@@ -599,8 +594,10 @@ struct export_push *export_push_new(const struct export_push_opts *opts, char *e
 		return p;
 	}
 fail:
-	snprintf(error, error_bytes, "%s: %s", opts->url,
-		 err == -EINVAL ? "not an http or https URL" : strerror(-err));
+	if (p && p->client)
+		snprintf(error, error_bytes, "%s: %s", opts->url, strerror(-err));
+	else /* the URL may hold a secret */
+		snprintf(error, error_bytes, "%s: %s", opts->name, *why ? why : strerror(-err));
 	if (p)
 		release(p);
 	else

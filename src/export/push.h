@@ -65,6 +65,7 @@ struct export_spool;
 
 struct export_push_opts {
 	const char *url;	     /* http:// or https:// */
+	const char *config;	     /* file of http/client.h; NULL: none */
 	const char *name;	     /* component in log lines, as "remote-write"; a literal */
 	const char *content_type;    /* literals */
 	const char *const *headers;  /* "Name: value", ended by NULL; NULL: none */
@@ -98,6 +99,7 @@ struct export_push_stats {
 	uint64_t dropped_corrupt;  /* damaged on disk */
 	uint64_t errors_connect;   /* tries: no connection, broken connection */
 	uint64_t errors_timeout, errors_status; /* errors_status: 429 and 5xx */
+	uint64_t errors_secret;			/* a secret could not be read */
 	size_t waiting, waiting_bytes;
 	char last_error[160]; /* "" if none */
 };

@@ -754,6 +754,7 @@ struct export_remote_write *export_remote_write_open(const struct export_remote_
 					      "X-Prometheus-Remote-Write-Version: 0.1.0", NULL};
 	struct export_push_opts push = {
 		.url = opts->url,
+		.config = opts->config,
 		.name = "remote-write",
 		.content_type = "application/x-protobuf",
 		.headers = headers,

@@ -83,6 +83,7 @@ enum export_remote_protocol { EXPORT_REMOTE_1, EXPORT_REMOTE_2, EXPORT_REMOTE_AU
 
 struct export_remote_opts {
 	const char *url;
+	const char *config;   /* how to connect: http/client.h; or NULL */
 	size_t batch_samples; /* per request; 0: 10000 */
 	enum export_remote_protocol protocol;
 	const char *queue;    /* file that holds requests until they are sent; NULL: memory */

@@ -21,14 +21,24 @@
 #include "base/relaxed.h"
 #include "http/internal.h"
 
-#define TOKEN_MIN 16u
+#define RETRY_AFTER "5" /* seconds: users.c gives another guess after as many */
+#define TOKEN_MIN   16u
 
 const char *const http_refusal_names[HTTP_REFUSALS] = {
-	[HTTP_REFUSED_FRAMING] = "framing",   [HTTP_REFUSED_HOST] = "host",
-	[HTTP_REFUSED_ORIGIN] = "origin",     [HTTP_REFUSED_TOKEN] = "token",
-	[HTTP_REFUSED_ROLE] = "role",	      [HTTP_REFUSED_TYPE] = "content_type",
-	[HTTP_REFUSED_CONNECTION] = "full",   [HTTP_REFUSED_EVICTED] = "evicted",
+	[HTTP_REFUSED_FRAMING] = "framing",
+	[HTTP_REFUSED_HOST] = "host",
+	[HTTP_REFUSED_ORIGIN] = "origin",
+	[HTTP_REFUSED_TOKEN] = "token",
+	[HTTP_REFUSED_ROLE] = "role",
+	[HTTP_REFUSED_TYPE] = "content_type",
+	[HTTP_REFUSED_CONNECTION] = "full",
+	[HTTP_REFUSED_EVICTED] = "evicted",
 	[HTTP_REFUSED_FRONT] = "front_ended",
+	[HTTP_REFUSED_HANDSHAKE] = "handshake",
+	[HTTP_REFUSED_CERTIFICATE] = "certificate",
+	[HTTP_REFUSED_PASSWORD] = "password",
+	[HTTP_REFUSED_GUESSES] = "guesses",
+	[HTTP_REFUSED_SETTINGS] = "settings",
 };
 
 uint64_t http_refused(const struct http *h, enum http_refusal cause)
@@ -68,6 +78,28 @@ static int read_token(const char *path, char *token, char *error, size_t error_b
 	return err;
 }
 
+/* Whether an address of the network may be served. */
+static int check_exposure(const struct http *h, char *error, size_t error_bytes)
+{
+	const struct http_opts *o = &h->opts;
+
+	if (h->local || o->open)
+		return 0;
+	if (!*h->reader_token && !(h->web && http_web_authenticates(h->web)))
+		return base_fail(
+			error, error_bytes, -EACCES,
+			"%s is reachable from other hosts, and readers prove nothing: give "
+			"a token, or a web.yml with basic_auth_users or client certificates",
+			h->address);
+	if (!(h->web && h->web->tls) && !o->insecure)
+		return base_fail(error, error_bytes, -EACCES,
+				 "%s is reachable from other hosts, and passwords and tokens would "
+				 "cross the network in the clear: give --web-config with a "
+				 "tls_server_config, or --insecure-listen",
+				 h->address);
+	return 0;
+}
+
 int http_access_init(struct http *h, char *error, size_t error_bytes)
 {
 	const struct http_opts *o = &h->opts;
@@ -75,15 +107,13 @@ int http_access_init(struct http *h, char *error, size_t error_bytes)
 
 	if (o->reader_token_file)
 		err = read_token(o->reader_token_file, h->reader_token, error, error_bytes);
+	if (!err && o->actor_token_file)
+		err = read_token(o->actor_token_file, h->actor_token, error, error_bytes);
 	if (!err && o->admin_token_file)
 		err = read_token(o->admin_token_file, h->admin_token, error, error_bytes);
 	else if (!err && o->admin_token)
 		snprintf(h->admin_token, sizeof(h->admin_token), "%s", o->admin_token);
-	if (!err && !h->local && !o->open && !*h->reader_token)
-		err = base_fail(error, error_bytes, -EACCES,
-				"%s is reachable from other hosts, and readers have no token",
-				h->address);
-	return err;
+	return err ?: check_exposure(h, error, error_bytes);
 }
 
 /* Takes the same time whatever part of the token is right. */
@@ -163,36 +193,128 @@ static bool good_content(const struct http_request *req)
 	       (req->http->opts.protobuf && is_content(type, "application/x-protobuf"));
 }
 
+/* By what it sent: a right token or password is proof that no page of a browser can forge. */
+struct proof {
+	bool token;   /* right */
+	bool ambient; /* a browser sends it by itself: a password or certificate */
+	enum http_guess guess;
+	enum http_role role;
+};
+
+static enum http_role token_role(const struct http *h, const char *authorization)
+{
+	return token_right(h->admin_token, authorization)    ? HTTP_ADMIN
+	       : token_right(h->actor_token, authorization)  ? HTTP_ACTOR
+	       : token_right(h->reader_token, authorization) ? HTTP_READER
+							     : HTTP_PUBLIC;
+}
+
 /*
- * What the request may do. A further source of roles (a file of users, a client's certificate)
- * belongs here.
+ * By web.yml. Where it has users, a certificate alone reads nothing: as with exporter-toolkit, both
+ * are asked for.
  */
-static enum http_role role_of(struct http_request *req, bool *by_token)
+static void web_role(struct http_request *req, const char *authorization, struct proof *p)
+{
+	struct http *h = req->http;
+	const struct http_message_open *from = &req->slot->from;
+	const struct http_web_user *user = NULL;
+	enum http_role role = HTTP_PUBLIC;
+
+	pthread_rwlock_rdlock(&h->web_lock);
+	if (from->certified)
+		role = http_web_certificate_role(h->web, req->slot->names ?: "", from->names);
+	p->ambient = from->certified;
+	if (http_users_basic(authorization)) {
+		p->guess = http_users_try(&h->users, h->web, from->peer, authorization, &user);
+		p->ambient |= user != NULL;
+	}
+	if (user)
+		role = BASE_MAX(role, user->role);
+	else if (h->web->user_count)
+		role = HTTP_PUBLIC;
+	pthread_rwlock_unlock(&h->web_lock);
+	p->role = BASE_MAX(p->role, role);
+}
+
+/* Whether this server lets local processes read without proof. */
+static bool reads_freely(const struct http *h)
+{
+	return h->opts.open ||
+	       (h->local && !*h->reader_token && !(h->web && http_web_authenticates(h->web)));
+}
+
+/* What the request may do, of all sources. */
+static struct proof prove(struct http_request *req)
 {
 	struct http *h = req->http;
 	const char *authorization = http_header(req, "Authorization");
-	enum http_role role = h->is_unix ? http_caller(req)->role
-			      : h->opts.open || (h->local && !*h->reader_token) ? HTTP_READER
-										: HTTP_PUBLIC;
+	struct proof p = {.guess = HTTP_GUESS_RIGHT};
+	enum http_role token = token_role(h, authorization);
 
-	*by_token = true;
-	if (token_right(h->admin_token, authorization))
-		return HTTP_ADMIN;
-	if (token_right(h->reader_token, authorization))
-		return role > HTTP_READER ? role : HTTP_READER;
-	*by_token = false;
-	return role;
+	p.token = token != HTTP_PUBLIC;
+	p.role = h->is_unix ? http_caller(req)->role : reads_freely(h) ? HTTP_READER : HTTP_PUBLIC;
+	p.role = BASE_MAX(p.role, token);
+	if (h->opts.web_config && !p.token)
+		web_role(req, authorization, &p);
+	return p;
+}
+
+void http_access_headers(struct http_request *req)
+{
+	struct http *h = req->http;
+
+	if (!h->opts.web_config)
+		return;
+	pthread_rwlock_rdlock(&h->web_lock);
+	for (size_t i = 0; i < h->web->header_count; i++)
+		http_add_header(req, h->web->headers[i].name, h->web->headers[i].value);
+	pthread_rwlock_unlock(&h->web_lock);
+}
+
+/* Its role is not enough: says what would be. */
+static bool refuse_role(struct http_request *req, const struct proof *p, enum http_role needs)
+{
+	const struct http *h = req->http;
+
+	if (p->guess == HTTP_GUESS_TOO_MANY) {
+		http_add_header(req, "Retry-After", RETRY_AFTER);
+		base_log_limited(BASE_WARN, "http",
+				 "too many passwords were tried: the next ones are not listen=%s",
+				 h->address);
+		return refuse(req, GUESSES, 429, "too many passwords were tried: try again later");
+	}
+	if (!p->token && !p->ambient && !h->is_unix) {
+		if (h->opts.web_config)
+			http_add_header(req, "WWW-Authenticate",
+					"Basic realm=\"sidelight\", charset=\"UTF-8\"");
+		http_add_header(req, "WWW-Authenticate", "Bearer");
+		if (p->guess == HTTP_GUESS_WRONG) {
+			base_log_limited(BASE_WARN, "http", "a wrong user or password listen=%s",
+					 h->address);
+			return refuse(req, PASSWORD, 401, "the user or the password is wrong");
+		}
+		return refuse(req, TOKEN, 401, "%s",
+			      h->opts.web_config
+				      ? "Authorization is missing or wrong"
+				      : "Authorization: Bearer TOKEN is missing or wrong");
+	}
+	return refuse(req, ROLE, 403, "%s",
+		      needs == HTTP_ADMIN   ? "only an administrator may do this"
+		      : needs == HTTP_ACTOR ? "only who may act may do this"
+					    : "only a reader may see this");
 }
 
 bool http_access_allowed(struct http_request *req, enum http_role needs)
 {
 	struct http *h = req->http;
 	const char *host = http_header(req, "Host"), *origin = http_header(req, "Origin");
-	bool reads = !strcmp(req->in.method, "GET") || !strcmp(req->in.method, "HEAD"), by_token;
-	enum http_role role = role_of(req, &by_token);
+	const char *site = http_header(req, "Sec-Fetch-Site");
+	bool reads = !strcmp(req->in.method, "GET") || !strcmp(req->in.method, "HEAD");
+	struct proof p = prove(req);
 
-	req->known = by_token;
-	if (!by_token && !host_allowed(h, host))
+	req->role = p.role;
+	req->known = p.token || p.ambient;
+	if (!p.token && !host_allowed(h, host))
 		return refuse(
 			req, HOST, 403,
 			"Host is neither localhost nor an address nor a name that is allowed");
@@ -200,16 +322,20 @@ bool http_access_allowed(struct http_request *req, enum http_role needs)
 		return refuse(req, ORIGIN, 403,
 			      "requests from other web pages are not accepted (Origin: %.128s)",
 			      origin);
-	if (role < needs && !by_token && !h->is_unix) {
-		http_add_header(req, "WWW-Authenticate", "Bearer");
-		return refuse(req, TOKEN, 401, "Authorization: Bearer TOKEN is missing or wrong");
-	}
-	if (role < needs)
-		return refuse(req, ROLE, 403, "%s",
-			      needs == HTTP_ADMIN ? "only an administrator may do this"
-						  : "only a reader may see this");
+	if (!reads && p.ambient && site && strcmp(site, "same-origin") && strcmp(site, "none"))
+		return refuse(req, ORIGIN, 403,
+			      "requests from other web pages are not accepted (Sec-Fetch-Site: "
+			      "%.32s)",
+			      site);
+	if (p.role < needs)
+		return refuse_role(req, &p, needs);
 	if (!reads && req->in.body_bytes && !good_content(req))
 		return refuse(req, TYPE, 415,
 			      "the body must be sent as Content-Type: application/json");
 	return true;
+}
+
+enum http_role http_role(const struct http_request *req)
+{
+	return req->role;
 }

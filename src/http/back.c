@@ -17,6 +17,7 @@
 #include "http/internal.h"
 
 #define START_MS 30000
+#define LOOK_MS	 1000	      /* from one look at the files of web.yml to the next */
 #define PAUSE_NS 200000000ull /* before another front, if one lived for less than a second */
 
 /* ---- requests ---- */
@@ -54,8 +55,10 @@ static void request_free(struct http_slot *slot)
 
 static void run(struct http_request *req)
 {
-	const struct http_route *route = http_route_find(req);
+	const struct http_route *route;
 
+	http_access_headers(req);
+	route = http_route_find(req);
 	if (route && http_access_allowed(req, route->needs))
 		route->fn(req, route->arg);
 	if (route && !req->answered)
@@ -146,6 +149,7 @@ static int on_ask(struct http_channel *ch, const struct http_message *m)
 	}
 	req->http = ch->http;
 	req->caller = &slot->caller;
+	req->slot = slot;
 	req->serial = m->arg;
 	err = http_message_take(ch->fd, req->payload, m->bytes)
 		      ?: http_message_ask_unpack(req->payload, m->bytes, ch->http->opts.max_body,
@@ -198,18 +202,50 @@ static bool identify(struct http *h, int fd, struct http_caller *who)
 	return true;
 }
 
+/* Who the client is, besides what the kernel says of local users: the front's word. */
+static int take_open(struct http_channel *ch, const struct http_message *m, struct http_slot *slot)
+{
+	struct http_message_open *from = &slot->from;
+	int err;
+
+	*from = (struct http_message_open){0};
+	if (!m->bytes)
+		return 0;
+	if (m->bytes < sizeof(*from))
+		return -EPROTO;
+	err = http_message_take(ch->fd, from, sizeof(*from));
+	if (err)
+		return err;
+	if (from->names > HTTP_MESSAGE_NAMES || m->bytes != sizeof(*from) + from->names)
+		return -EPROTO;
+	if (!from->names)
+		return 0;
+	slot->names = malloc(from->names);
+	if (!slot->names)
+		return -ENOMEM;
+	err = http_message_take(ch->fd, slot->names, from->names);
+	return err ?: slot->names[from->names - 1] ? -EPROTO : 0;
+}
+
 static int on_open(struct http_channel *ch, const struct http_message *m, int fd)
 {
 	struct http *h = ch->http;
 	const uint32_t most = http_slots(h->opts.max_connections, h->opts.threads);
 	struct http_slot *slot;
+	int err;
 
 	/* Another channel may bring a slot's next connection before this one its end. */
 	slot = m->slot < most ? &ch->slots[m->slot] : NULL;
-	if (!slot || slot->open || m->bytes || relaxed_load(h->open) >= 2 * most)
+	if (!slot || slot->open || relaxed_load(h->open) >= 2 * most)
 		return -EPROTO;
-	if (!identify(h, fd, &slot->caller))
-		return -EPROTO;
+	err = take_open(ch, m, slot);
+	if (!err && !identify(h, fd, &slot->caller))
+		err = -EPROTO;
+	if (err) {
+		free(slot->names);
+		slot->names = NULL;
+		return err;
+	}
 	slot->open = true;
 	relaxed_add(h->open, 1);
 	return 0;
@@ -222,8 +258,30 @@ static void close_slot(struct http_channel *ch, struct http_slot *slot)
 	request_free(slot);
 	if (h->is_unix && h->opts.forget)
 		h->opts.forget(h->opts.identify_arg, &slot->caller);
+	free(slot->names);
+	slot->names = NULL;
 	slot->open = false;
 	relaxed_sub(h->open, 1);
+}
+
+static int on_sign(struct http_channel *ch, const struct http_message *m)
+{
+	unsigned char data[HTTP_MESSAGE_SIGN], signature[HTTP_SIGNATURE];
+	struct http_message answer = {.type = HTTP_BROKEN};
+	ssize_t n;
+	int err;
+
+	if (m->bytes > sizeof(data))
+		return -EPROTO;
+	err = http_message_take(ch->fd, data, m->bytes);
+	if (err)
+		return err;
+	n = http_guard_sign(ch->http, m->arg, m->slot, data, m->bytes, signature);
+	if (n > 0) {
+		answer.type = HTTP_SIGNED;
+		answer.bytes = (uint32_t)n;
+	}
+	return http_message_send(ch->fd, answer, signature, answer.bytes, NULL, 0, NULL, 0);
 }
 
 static int dispatch(struct http_channel *ch, const struct http_message *m, int fd)
@@ -247,6 +305,8 @@ static int dispatch(struct http_channel *ch, const struct http_message *m, int f
 		if (slot)
 			close_slot(ch, slot);
 		return slot && !m->bytes ? 0 : -EPROTO;
+	case HTTP_SIGN:
+		return on_sign(ch, m);
 	case HTTP_REFUSED:
 		if (m->slot >= HTTP_REFUSALS || m->bytes)
 			return -EPROTO;
@@ -308,10 +368,10 @@ static void *serve(void *arg)
 /* Ends the channels, and what they hold. */
 static void land(struct http *h)
 {
-	for (unsigned int i = 0; i < h->opts.threads; i++)
+	for (unsigned int i = 0; i < http_channels(h); i++)
 		if (h->channels[i].fd >= 0)
 			http_message_hang_up(h->channels[i].fd);
-	for (unsigned int i = 0; i < h->opts.threads; i++) {
+	for (unsigned int i = 0; i < http_channels(h); i++) {
 		struct http_channel *ch = &h->channels[i];
 
 		if (ch->runs)
@@ -354,7 +414,7 @@ static int make_channels(struct http *h, int *theirs, size_t *n)
 {
 	int pair[2];
 
-	for (int i = -1; i < (int)h->opts.threads; i++) {
+	for (int i = -1; i < (int)http_channels(h); i++) {
 		if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair))
 			return -errno;
 		theirs[(*n)++] = pair[1];
@@ -376,8 +436,10 @@ static int launch(struct http *h, char *error, size_t bytes)
 				      .max_connections = h->opts.max_connections,
 				      .timeout_s = h->opts.timeout_s,
 				      .is_unix = h->is_unix,
+				      .tls = h->web && h->web->tls,
+				      .tells = h->web != NULL,
 				      .max_body = h->opts.max_body};
-	int fds[HTTP_THREADS + 2] = {h->listen_fd}, err;
+	int fds[HTTP_THREADS + 3] = {h->listen_fd}, err, told;
 	size_t n = 1;
 
 	memcpy(c.address, h->address, sizeof(c.address));
@@ -385,12 +447,14 @@ static int launch(struct http *h, char *error, size_t bytes)
 	err = err ?: http_front_spawn(h->front, &c, fds, n);
 	while (n > 1)
 		close(fds[--n]);
+	told = err ? 0 : http_guard_tell(h);
+	err = err ?: told == -EPIPE ? 0 : told; /* a front that ended says why */
 	if (err)
 		base_fail(error, bytes, err, "cannot start the HTTP server on %s: %s", h->address,
 			  strerror(-err));
 	else
 		err = await(h, error, bytes);
-	for (unsigned int i = 0; i < h->opts.threads && !err; i++) {
+	for (unsigned int i = 0; i < http_channels(h) && !err; i++) {
 		struct http_channel *ch = &h->channels[i];
 
 		err = -pthread_create(&ch->thread, NULL, serve, ch);
@@ -425,12 +489,16 @@ static bool pause_for(struct http *h, uint64_t ns)
 }
 
 /* Until the front ends, or is ended. */
-static void watch(const struct http *h)
+static void watch(struct http *h)
 {
 	struct pollfd p = {.fd = h->control, .events = POLLIN};
+	int n;
 
-	while (poll(&p, 1, -1) < 0 && errno == EINTR)
-		;
+	do {
+		n = poll(&p, 1, h->web ? LOOK_MS : -1);
+		if (!n)
+			http_guard_poll(h);
+	} while (!n || (n < 0 && errno == EINTR));
 }
 
 static void *keep(void *arg)
@@ -483,19 +551,24 @@ static void set_opts(struct http *h, const struct http_opts *opts)
 	h->opts.listen = NULL; /* the caller's */
 	h->refused = opts->refused ? opts->refused : h->own_refused;
 	h->control = -1;
+	h->front = opts->front;
+	pthread_rwlock_init(&h->web_lock, NULL);
+	pthread_mutex_init(&h->users.lock, NULL);
 }
 
-/* Room for channels, and a process that starts fronts. */
-static int set_front(struct http *h, char *error, size_t error_bytes)
+static int set_channels(struct http *h, char *error, size_t error_bytes)
 {
-	h->channels = calloc(h->opts.threads, sizeof(*h->channels));
+	h->channels = calloc(http_channels(h), sizeof(*h->channels));
 	if (!h->channels)
 		return base_fail(error, error_bytes, -ENOMEM, "out of memory");
-	for (unsigned int i = 0; i < h->opts.threads; i++)
+	for (unsigned int i = 0; i < http_channels(h); i++)
 		h->channels[i] = (struct http_channel){.http = h, .fd = -1};
-	h->front = h->opts.front;
-	if (h->front)
-		return 0;
+	return 0;
+}
+
+/* A process that starts fronts. */
+static int own_front(struct http *h, char *error, size_t error_bytes)
+{
 	h->front = http_front_fork(false);
 	h->own_front = h->front;
 	return h->front ? 0
@@ -516,7 +589,10 @@ struct http *http_new(const struct http_opts *opts, char *error, size_t error_by
 	set_opts(h, opts);
 	e = http_listen(h, opts->listen ? opts->listen : "", error, error_bytes);
 	if (!e) {
-		e = set_front(h, error, error_bytes);
+		/* The front begins without what is read here. */
+		e = h->opts.front ? 0 : own_front(h, error, error_bytes);
+		e = e ?: http_guard_init(h, error, error_bytes);
+		e = e ?: set_channels(h, error, error_bytes);
 		e = e ?: http_access_init(h, error, error_bytes);
 		if (e)
 			http_unlisten(h);
@@ -525,6 +601,7 @@ struct http *http_new(const struct http_opts *opts, char *error, size_t error_by
 		if (h->own_front)
 			http_front_end(h->front);
 		free(h->channels);
+		http_guard_end(h);
 		free(h);
 		errno = -e;
 		return NULL;
@@ -583,6 +660,7 @@ void http_free(struct http *h)
 	http_unlisten(h);
 	free(h->channels);
 	http_routes_free(h);
+	http_guard_end(h);
 	pthread_cond_destroy(&h->wake);
 	pthread_mutex_destroy(&h->lock);
 	free(h);

@@ -59,6 +59,31 @@ void http_front_tell(struct http_server *s, enum http_message_type type, uint32_
 		http_front_gone();
 }
 
+ssize_t http_front_sign(struct http_server *s, struct http_message ask, const void *data,
+			unsigned char out[HTTP_SIGNATURE])
+{
+	int fd = s->channels[s->c.threads];
+	struct http_message m;
+
+	pthread_mutex_lock(&s->shakes);
+	if (http_message_send(fd, ask, data, ask.bytes, NULL, 0, NULL, 0) ||
+	    http_message_receive(fd, &m, NULL) || m.bytes > HTTP_SIGNATURE ||
+	    (m.type != HTTP_SIGNED && m.type != HTTP_BROKEN) || http_message_take(fd, out, m.bytes))
+		http_front_gone();
+	pthread_mutex_unlock(&s->shakes);
+	return m.type == HTTP_SIGNED ? (ssize_t)m.bytes : -EIO;
+}
+
+void http_front_refused(struct http_server *s, enum http_refusal cause)
+{
+	const struct http_message m = {.type = HTTP_REFUSED, .slot = cause, .arg = 1};
+
+	pthread_mutex_lock(&s->shakes);
+	if (http_message_send(s->channels[s->c.threads], m, NULL, 0, NULL, 0, NULL, 0))
+		http_front_gone();
+	pthread_mutex_unlock(&s->shakes);
+}
+
 static void tell_refusals(struct http_server *s)
 {
 	for (uint32_t i = 0; i < HTTP_REFUSALS; i++) {
@@ -339,11 +364,28 @@ static enum MHD_Result admit(void *arg, const struct sockaddr *addr, socklen_t b
 	return relaxed_load(s->sockets) < 2 * s->c.max_connections ? MHD_YES : MHD_NO;
 }
 
-static void introduce(struct http_server *s, struct http_connection *c)
+static bool relayed(const struct http_server *s)
 {
-	const struct http_message m = {.type = HTTP_OPEN, .slot = c->slot};
+	return s->c.is_unix || s->c.tls;
+}
 
-	if (http_message_send_fds(http_front_channel(s), &m, sizeof(m), &c->fd, s->c.is_unix))
+/* key: of the peer. */
+static void introduce(struct http_server *s, struct http_connection *c, const unsigned char *key)
+{
+	struct http_message m = {.type = HTTP_OPEN, .slot = c->slot};
+	struct http_message_open who = {0};
+	int fd = http_front_channel(s), err;
+	const char *names = NULL;
+
+	if (c->relay)
+		who = http_relay_who(c->relay, &names);
+	memcpy(who.peer, key, sizeof(who.peer));
+	if (s->c.tells)
+		m.bytes = (uint32_t)sizeof(who) + who.names;
+	err = http_message_send_fds(fd, &m, sizeof(m), &c->fd, s->c.is_unix);
+	if (!err && s->c.tells)
+		err = http_message_give(fd, &who, sizeof(who), names, who.names);
+	if (err)
 		http_front_gone();
 	c->told = true;
 }
@@ -351,6 +393,7 @@ static void introduce(struct http_server *s, struct http_connection *c)
 static struct http_connection *connection_open(struct http_server *s, int fd)
 {
 	struct http_connection *c = calloc(1, sizeof(*c));
+	unsigned char key[HTTP_PEER_KEY] = {0};
 	bool refused;
 
 	if (!c)
@@ -358,13 +401,15 @@ static struct http_connection *connection_open(struct http_server *s, int fd)
 	c->fd = fd;
 	c->deadline_ns = base_now_ns() + 2ull * s->c.timeout_s * 1000000000u;
 	pthread_mutex_lock(&s->lock);
-	if (s->c.is_unix)
+	if (relayed(s))
 		c->relay = http_relay_enter(s, fd, &c->fd);
-	c->shut = refused = (s->c.is_unix && !c->relay) || !s->slot_count || !http_peer_enter(s, c);
+	c->shut = refused = (relayed(s) && !c->relay) || !s->slot_count || !http_peer_enter(s, c);
 	if (refused)
 		shutdown(c->fd, SHUT_RDWR);
 	else
 		c->slot = s->slots[--s->slot_count];
+	if (c->peer)
+		memcpy(key, c->peer->key, sizeof(key));
 	if (!s->connections)
 		pthread_cond_signal(&s->wake);
 	c->next = s->connections;
@@ -374,7 +419,7 @@ static struct http_connection *connection_open(struct http_server *s, int fd)
 	s->connections = c;
 	pthread_mutex_unlock(&s->lock);
 	if (!refused)
-		introduce(s, c);
+		introduce(s, c, key);
 	tell_refusals(s);
 	return c;
 }
@@ -501,6 +546,7 @@ static void prepare(struct http_server *s)
 				: (uint32_t)BASE_MIN(files.rlim_cur / 2, (rlim_t)1 << 20);
 	s->diag_fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG);
 	pthread_mutex_init(&s->lock, NULL);
+	pthread_mutex_init(&s->shakes, NULL);
 	base_cond_init(&s->wake);
 	pthread_cond_init(&s->relay_left, NULL);
 }
@@ -509,7 +555,7 @@ static void start(struct http_server *s)
 {
 	const unsigned int threads = s->c.threads;
 	const struct MHD_OptionItem listen[] = {
-		{s->c.is_unix ? MHD_OPTION_END : MHD_OPTION_LISTEN_SOCKET, s->listen_fd, NULL},
+		{relayed(s) ? MHD_OPTION_END : MHD_OPTION_LISTEN_SOCKET, s->listen_fd, NULL},
 		{MHD_OPTION_END, 0, NULL}};
 	pthread_t reaper;
 	int e = pthread_create(&reaper, NULL, reap, s);
@@ -523,7 +569,7 @@ static void start(struct http_server *s)
 	errno = 0;
 	s->daemon = MHD_start_daemon(
 		MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ERROR_LOG | MHD_USE_ITC |
-			(s->c.is_unix ? MHD_USE_NO_LISTEN_SOCKET : 0),
+			(relayed(s) ? MHD_USE_NO_LISTEN_SOCKET : 0),
 		0, admit, s, answer, s, MHD_OPTION_EXTERNAL_LOGGER, log_line, NULL,
 		MHD_OPTION_ARRAY, listen, MHD_OPTION_THREAD_POOL_SIZE, threads > 1 ? threads : 0,
 		MHD_OPTION_CONNECTION_LIMIT, (2 * s->c.max_connections + 1) * threads,
@@ -534,9 +580,36 @@ static void start(struct http_server *s)
 		MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
 	if (!s->daemon)
 		fail(s, "libmicrohttpd", errno ? errno : EIO);
-	e = s->c.is_unix ? http_relay_start(s) : 0;
+	e = relayed(s) ? http_relay_start(s) : 0;
 	if (e)
 		fail(s, "no thread", e);
+}
+
+/* A change of what handshakes need. False: the end. */
+static bool take_tls(struct http_server *s)
+{
+	struct http_tls *t, *former;
+	struct http_message m;
+	void *payload;
+
+	if (http_message_receive(s->control, &m, NULL) || m.type != HTTP_TLS ||
+	    m.bytes > HTTP_TLS_MAX)
+		return false;
+	payload = malloc(m.bytes + 1ul);
+	if (!payload || http_message_take(s->control, payload, m.bytes)) {
+		free(payload);
+		return false;
+	}
+	t = http_tls_new(s, payload, m.bytes);
+	free(payload);
+	if (!t)
+		return false;
+	pthread_mutex_lock(&s->lock);
+	former = s->tls;
+	s->tls = t;
+	pthread_mutex_unlock(&s->lock);
+	http_tls_drop(former);
+	return true;
 }
 
 void http_front_serve(const struct http_front_config *c, const int *fds, size_t n, bool unconfined)
@@ -548,19 +621,23 @@ void http_front_serve(const struct http_front_config *c, const int *fds, size_t 
 
 	prctl(PR_SET_NAME, "sidelight-http");
 	s.c = *c;
-	if (n != c->threads + 2 || !c->threads || c->threads > HTTP_THREADS)
+	if (!c->threads || c->threads > HTTP_THREADS || n != c->threads + 2ul + (c->tls != 0))
 		_exit(0);
 	s.listen_fd = fds[0];
 	s.control = fds[1];
-	memcpy(s.channels, fds + 2, c->threads * sizeof(*fds));
+	memcpy(s.channels, fds + 2, (n - 2) * sizeof(*fds));
 	prepare(&s);
 	if (!unconfined && base_confine(&confine, why, sizeof(why)))
 		fail(&s, why, 0);
+	if (c->tls && !take_tls(&s))
+		fail(&s, "no settings of TLS", 0);
 	start(&s);
 	if (http_message_send(s.control, ready, NULL, 0, NULL, 0, NULL, 0))
 		http_front_gone();
-	/* The back says nothing more, and ends. */
-	while (recv(s.control, &end, 1, 0) < 0 && http_message_again(errno))
+	/* The back says nothing more but that, and ends. */
+	while (c->tls && take_tls(&s))
+		;
+	while (!c->tls && recv(s.control, &end, 1, 0) < 0 && http_message_again(errno))
 		;
 	http_front_gone();
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * front.h - of the front's process: front.c runs connections and their limits, relay.c reads those
- * of a unix socket, peer.c says who may connect, body.c fetches, compresses and sends what the back
- * answers.
+ * of a unix socket and those of TLS, which is tls.c's, peer.c says who may connect, body.c fetches,
+ * compresses and sends what the back answers.
  */
 #ifndef SL_HTTP_FRONT_H
 #define SL_HTTP_FRONT_H
@@ -12,11 +12,13 @@
 #include <pthread.h>
 
 #include "http/internal.h"
+#include "http/tls.h"
 
 /* A user of this host or a remote address, while it holds connections or is known (peer.c). */
 struct http_peer {
 	struct http_peer *next;
-	unsigned char key[24];
+	unsigned char key[HTTP_PEER_KEY];
+	uid_t uid; /* of this host's; (uid_t)-1: another's, or not known */
 	bool local;
 	uint32_t open;
 	uint64_t known_until_ns; /* it had a right token; 0: never */
@@ -38,9 +40,11 @@ struct http_server {
 	struct http_front_config c;
 	struct MHD_Daemon *daemon;
 	int listen_fd, control;
-	int channels[HTTP_THREADS];
-	uint32_t threads; /* that have a channel; relaxed */
-	int diag_fd;	  /* netlink, under lock */
+	int channels[HTTP_THREADS + 1]; /* with TLS, that of handshakes is the last */
+	pthread_mutex_t shakes;		/* that channel */
+	struct http_tls *tls;		/* under lock; or NULL */
+	uint32_t threads;		/* that have a channel; relaxed */
+	int diag_fd;			/* netlink, under lock */
 	uint32_t diag_seq;
 	pthread_mutex_t lock; /* connections, peers, slots */
 	pthread_cond_t wake;
@@ -85,6 +89,13 @@ int http_front_channel(struct http_server *s);
 void http_front_tell(struct http_server *s, enum http_message_type type, uint32_t slot,
 		     uint32_t arg);
 __attribute__((noreturn)) void http_front_gone(void);
+/*
+ * From threads that have no channel, with TLS: has the back sign; bytes, or -errno. Counts a
+ * refusal, which the back learns at once.
+ */
+ssize_t http_front_sign(struct http_server *s, struct http_message ask, const void *data,
+			unsigned char out[HTTP_SIGNATURE]);
+void http_front_refused(struct http_server *s, enum http_refusal cause);
 /* Says that connections cannot be accepted for want of these. */
 void http_front_short_of(const char *what);
 
@@ -103,9 +114,16 @@ int http_relay_start(struct http_server *s);
  */
 struct http_relay *http_relay_enter(struct http_server *s, int fd, int *client);
 void http_relay_leave(struct http_server *s, struct http_relay *r);
+/* What TLS says of the client, but for .peer. *names stays as the relay does. */
+struct http_message_open http_relay_who(const struct http_relay *r, const char **names);
 
 /* ---- peer.c: with the lock held ---- */
 
+/* Who is at the other end of a connection. */
+void http_peer_identify(struct http_server *s, int fd, struct http_peer *p);
+bool http_peer_same(const struct http_peer *a, const struct http_peer *b);
+/* Without the lock: its address, for the log. */
+void http_peer_print(int fd, char *out, size_t bytes);
 /* Counts a new connection, which may end another one. False: there is no room for it. */
 bool http_peer_enter(struct http_server *s, struct http_connection *c);
 void http_peer_leave(struct http_server *s, struct http_connection *c);

@@ -21,7 +21,8 @@ struct http_request;
 enum http_role {
 	HTTP_PUBLIC, /* any client */
 	HTTP_READER, /* sees what the server knows */
-	HTTP_ADMIN,  /* changes its state */
+	HTTP_ACTOR,  /* does what operation takes: rotates, filters, publishes */
+	HTTP_ADMIN,  /* changes what the server is */
 };
 
 /* The process at the other end of a unix socket, as the kernel attests it. */
@@ -53,11 +54,18 @@ struct http_opts {
 	bool protobuf; /* bodies may be application/x-protobuf, too */
 
 	/*
-	 * Bearer tokens (RFC 6750). Without one for readers, loopback reads without, and http_new()
-	 * refuses other addresses unless open is set. State does not change by TCP without one for
-	 * admins, who are readers, too.
+	 * Bearer tokens (RFC 6750). Without one, and without users and certificates, loopback
+	 * reads. Each role has what is below it, too. State does not change by TCP without
+	 * authentication.
 	 */
-	const char *reader_token_file, *admin_token_file;
+	const char *reader_token_file, *actor_token_file, *admin_token_file;
+	/*
+	 * web.yml and the roles of its users and certificates (web.h); read again when a file
+	 * changes. http_new() refuses addresses of the network without authentication, unless open
+	 * is set, and without TLS, unless open or insecure is.
+	 */
+	const char *web_config, *roles_file;
+	bool insecure;
 	const char *admin_token; /* the token itself, in place of a file */
 	bool open;		 /* readers need no token, although others than this host connect */
 	/* Names that Host may have besides localhost and addresses; any name beyond loopback if
@@ -107,6 +115,8 @@ void http_free(struct http *h); /* stops; no handler runs after it returns */
 /* "127.0.0.1:9464", with the actual port; or "unix:/PATH" */
 const char *http_address(const struct http *h);
 
+/* What the request may do. */
+enum http_role http_role(const struct http_request *req);
 const struct http_caller *http_caller(const struct http_request *req);
 uid_t http_uid(const struct http_request *req); /* of http_caller() */
 const char *http_method(const struct http_request *req);
@@ -157,15 +167,20 @@ uint32_t http_answers(const struct http_request *req);
 
 /* Refusals since the start, by cause. */
 enum http_refusal {
-	HTTP_REFUSED_FRAMING,	 /* 400: the end of the body, or the host, is ambiguous */
-	HTTP_REFUSED_HOST,	 /* 403: a foreign name in Host */
-	HTTP_REFUSED_ORIGIN,	 /* 403: from a page of another origin */
-	HTTP_REFUSED_TOKEN,	 /* 401: no right token */
-	HTTP_REFUSED_ROLE,	 /* 403: known, but not allowed to */
-	HTTP_REFUSED_TYPE,	 /* 415: a body that is not JSON */
-	HTTP_REFUSED_CONNECTION, /* closed at once: all are taken */
-	HTTP_REFUSED_EVICTED,	 /* closed for another peer's connection */
-	HTTP_REFUSED_FRONT,	 /* closed: the front ended */
+	HTTP_REFUSED_FRAMING,	  /* 400: the end of the body, or the host, is ambiguous */
+	HTTP_REFUSED_HOST,	  /* 403: a foreign name in Host */
+	HTTP_REFUSED_ORIGIN,	  /* 403: from a page of another origin */
+	HTTP_REFUSED_TOKEN,	  /* 401: no right token */
+	HTTP_REFUSED_ROLE,	  /* 403: known, but not allowed to */
+	HTTP_REFUSED_TYPE,	  /* 415: a body that is not JSON */
+	HTTP_REFUSED_CONNECTION,  /* closed at once: all are taken */
+	HTTP_REFUSED_EVICTED,	  /* closed for another peer's connection */
+	HTTP_REFUSED_FRONT,	  /* closed: the front ended */
+	HTTP_REFUSED_HANDSHAKE,	  /* closed: not TLS, or not in time */
+	HTTP_REFUSED_CERTIFICATE, /* closed: the client's is missing, wrong or expired */
+	HTTP_REFUSED_PASSWORD,	  /* 401: no such user, or not its password */
+	HTTP_REFUSED_GUESSES,	  /* 429: too many of these */
+	HTTP_REFUSED_SETTINGS,	  /* no request, but web.yml or its files: changed, and wrong */
 	HTTP_REFUSALS,
 };
 extern const char *const http_refusal_names[HTTP_REFUSALS];

@@ -126,33 +126,46 @@ bool http_message_again(int error)
 	return error == EINTR || error == ENOBUFS || error == ENOMEM;
 }
 
-int http_message_send(int fd, struct http_message m, const void *head, size_t head_bytes,
-		      const void *a, size_t a_bytes, const void *b, size_t b_bytes)
+static int send_parts(int fd, struct iovec *parts, size_t n)
 {
-	struct iovec iov[] = {{&m, sizeof(m)},
-			      {(void *)(uintptr_t)head, head_bytes},
-			      {(void *)(uintptr_t)a, a_bytes},
-			      {(void *)(uintptr_t)b, b_bytes}};
-	struct msghdr h = {.msg_iov = iov, .msg_iovlen = sizeof(iov) / sizeof(*iov)};
+	struct msghdr h = {.msg_iov = parts, .msg_iovlen = n};
 
 	while (h.msg_iovlen) {
-		ssize_t n = sendmsg(fd, &h, MSG_NOSIGNAL);
+		ssize_t sent = sendmsg(fd, &h, MSG_NOSIGNAL);
 
-		if (n < 0 && http_message_again(errno))
+		if (sent < 0 && http_message_again(errno))
 			continue;
-		if (n < 0)
+		if (sent < 0)
 			return -errno;
-		while (h.msg_iovlen && (size_t)n >= h.msg_iov->iov_len) {
-			n -= (ssize_t)h.msg_iov->iov_len;
+		while (h.msg_iovlen && (size_t)sent >= h.msg_iov->iov_len) {
+			sent -= (ssize_t)h.msg_iov->iov_len;
 			h.msg_iov++;
 			h.msg_iovlen--;
 		}
 		if (h.msg_iovlen) {
-			h.msg_iov->iov_base = (char *)h.msg_iov->iov_base + n;
-			h.msg_iov->iov_len -= (size_t)n;
+			h.msg_iov->iov_base = (char *)h.msg_iov->iov_base + sent;
+			h.msg_iov->iov_len -= (size_t)sent;
 		}
 	}
 	return 0;
+}
+
+int http_message_send(int fd, struct http_message m, const void *head, size_t head_bytes,
+		      const void *a, size_t a_bytes, const void *b, size_t b_bytes)
+{
+	struct iovec parts[] = {{&m, sizeof(m)},
+				{(void *)(uintptr_t)head, head_bytes},
+				{(void *)(uintptr_t)a, a_bytes},
+				{(void *)(uintptr_t)b, b_bytes}};
+
+	return send_parts(fd, parts, sizeof(parts) / sizeof(*parts));
+}
+
+int http_message_give(int fd, const void *a, size_t a_bytes, const void *b, size_t b_bytes)
+{
+	struct iovec parts[] = {{(void *)(uintptr_t)a, a_bytes}, {(void *)(uintptr_t)b, b_bytes}};
+
+	return send_parts(fd, parts, 2);
 }
 
 int http_message_send_fds(int fd, const void *m, size_t bytes, const int *fds, size_t n)

@@ -9,14 +9,18 @@
  *
  *	on a channel, from the front		answer of the back
  *	OPEN	slot, with its descriptor
- *		if clients are local users	-
+ *		if clients are local users;
+ *		payload if there is a web.yml	-
  *	ASK	slot, arg: serial; payload	HEAD: payload
  *	READ	slot, arg: most bytes		DATA (no bytes: the end), or BROKEN
  *	DONE	slot, arg: serial of the ASK	-
  *	CLOSE	slot				-
  *	REFUSED	slot: cause, arg: how many	-
+ *	SIGN	slot: algorithm, arg: stamp of
+ *		TLS; payload: hash or data	SIGNED: payload, or BROKEN
  *	on the control socket
  *	READY or FAILED: payload is a line	-
+ *	and from the back: TLS: payload		-
  *
  * A slot is a connection, which stays with its thread and has at most one request. The front
  * fetches a body piece by piece as its client takes it: what a slow client does not take, neither
@@ -45,6 +49,9 @@ enum http_message_type {
 	HTTP_BROKEN,
 	HTTP_READY,
 	HTTP_FAILED,
+	HTTP_TLS,
+	HTTP_SIGN,
+	HTTP_SIGNED,
 };
 
 struct http_message {
@@ -55,6 +62,27 @@ struct http_message {
 #define HTTP_MESSAGE_TEXT   (128u * 1024) /* of all strings of a request or a head */
 #define HTTP_MESSAGE_FIELDS 4096u
 #define HTTP_FAILED_TEXT    256u
+
+#define HTTP_MESSAGE_NAMES  4096u  /* of a client's certificate, together */
+#define HTTP_MESSAGE_SIGN   16384u /* what is to be signed */
+#define HTTP_SIGNATURE	    2048u
+#define HTTP_TLS_MAX	    (1u << 20)
+#define HTTP_PEER_KEY	    24u
+
+/* Of an OPEN: then .names bytes: the names in the client's certificate, each with its NUL. */
+struct http_message_open {
+	unsigned char peer[HTTP_PEER_KEY]; /* the user or address: peer.c */
+	uint32_t certified, names;	   /* certified: the certificate is verified */
+};
+
+/*
+ * Of a TLS message: then .cert and .ca bytes of PEM, and .names bytes: the names of which a
+ * client's certificate must have one, each with its NUL.
+ */
+struct http_message_tls {
+	uint32_t stamp, client_auth, cert, ca, names;
+	char priority[512];
+};
 
 /*
  * Of an ASK: then .text bytes: method and path, each with its NUL, and .fields times a kind, a name
@@ -124,6 +152,8 @@ bool http_message_again(int error);
 /* Sends m and its payload, of which a and b are the parts, m.bytes together. 0 or -errno. */
 int http_message_send(int fd, struct http_message m, const void *head, size_t head_bytes,
 		      const void *a, size_t a_bytes, const void *b, size_t b_bytes);
+/* The payload of a message that was sent already. */
+int http_message_give(int fd, const void *a, size_t a_bytes, const void *b, size_t b_bytes);
 /* The same without payload; descriptors go along. */
 int http_message_send_fds(int fd, const void *m, size_t bytes, const int *fds, size_t n);
 /*

@@ -14,6 +14,7 @@
 #include <linux/netlink.h>
 #include <linux/sock_diag.h>
 #include <netinet/tcp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -102,7 +103,7 @@ static void set_key(struct http_peer *p, unsigned char kind, const void *who, si
 	memcpy(p->key + 1, who, bytes);
 }
 
-static void identify(struct http_server *s, const struct http_connection *c, struct http_peer *p)
+void http_peer_identify(struct http_server *s, int fd, struct http_peer *p)
 {
 	struct sockaddr_storage theirs = {0}, ours = {0};
 	const struct sockaddr_in *v4 = (const struct sockaddr_in *)&theirs;
@@ -112,27 +113,51 @@ static void identify(struct http_server *s, const struct http_connection *c, str
 	socklen_t k = sizeof(cred);
 	uid_t uid;
 
+	p->uid = (uid_t)-1;
 	if (s->c.is_unix) {
 		p->local = true;
-		getsockopt(c->fd, SOL_SOCKET, SO_PEERCRED, &cred, &k);
+		getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &k);
+		p->uid = cred.uid;
 		set_key(p, PEER_UNIX, &cred.uid, sizeof(cred.uid));
 		return;
 	}
-	if (getpeername(c->fd, (struct sockaddr *)&theirs, &n) ||
-	    getsockname(c->fd, (struct sockaddr *)&ours, &m))
+	if (getpeername(fd, (struct sockaddr *)&theirs, &n) ||
+	    getsockname(fd, (struct sockaddr *)&ours, &m))
 		return; /* gone already: a peer without a key */
 	unmap(&theirs);
 	unmap(&ours);
 	p->local = theirs.ss_family == AF_INET ? ntohl(v4->sin_addr.s_addr) >> 24 == 127
 					       : IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
 	if (p->local) {
-		uid = user_of(s, &theirs, &ours);
+		p->uid = uid = user_of(s, &theirs, &ours);
 		set_key(p, PEER_LOOPBACK, &uid, sizeof(uid));
 	} else if (theirs.ss_family == AF_INET) {
 		set_key(p, PEER_V4, &v4->sin_addr, 4);
 	} else {
 		set_key(p, PEER_V6, &v6->sin6_addr, 8);
 	}
+}
+
+bool http_peer_same(const struct http_peer *a, const struct http_peer *b)
+{
+	return !memcmp(a->key, b->key, sizeof(a->key));
+}
+
+void http_peer_print(int fd, char *out, size_t bytes)
+{
+	struct sockaddr_storage at = {0};
+	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&at;
+	const struct sockaddr_in *v4 = (const struct sockaddr_in *)&at;
+	char host[INET6_ADDRSTRLEN] = "?";
+	socklen_t n = sizeof(at);
+
+	getpeername(fd, (struct sockaddr *)&at, &n);
+	unmap(&at);
+	if (at.ss_family == AF_INET)
+		inet_ntop(AF_INET, &v4->sin_addr, host, sizeof(host));
+	else if (at.ss_family == AF_INET6)
+		inet_ntop(AF_INET6, &v6->sin6_addr, host, sizeof(host));
+	snprintf(out, bytes, "%s", host);
 }
 
 /* ---- peers ---- */
@@ -160,7 +185,7 @@ static struct http_peer *find(struct http_server *s, const struct http_peer *who
 {
 	struct http_peer *p = s->peers;
 
-	while (p && memcmp(p->key, who->key, sizeof(p->key)))
+	while (p && !http_peer_same(p, who))
 		p = p->next;
 	if (p)
 		return p;
@@ -244,7 +269,7 @@ bool http_peer_enter(struct http_server *s, struct http_connection *c)
 	struct http_peer who = {0}, *peer;
 	struct http_connection *out;
 
-	identify(s, c, &who);
+	http_peer_identify(s, c->fd, &who);
 	peer = find(s, &who);
 	if (!peer)
 		return false;

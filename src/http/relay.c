@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * relay.c - stands between local users and libmicrohttpd on a unix socket.
+ * relay.c - stands between clients and libmicrohttpd, on a unix socket and with TLS.
  *
  * Bytes on a unix socket may bring descriptors. The kernel closes those that recv() does not take,
  * and those unread when the connection is closed, on the thread that calls; a close may hang: that
@@ -8,10 +8,15 @@
  * that alone reads and closes it, and carries its bytes to and from a socket pair that
  * libmicrohttpd serves. What hangs is that thread, until the front ends.
  *
- * Threads are shared out between users. A connection for which its user may have no thread is shut
- * at once, and closed by the next of the user's threads that ends.
+ * With TLS, such a thread makes the handshake and ciphers; libmicrohttpd sees neither. A handshake
+ * has a time, whatever the client sends; one that fails costs its thread alone.
+ *
+ * Threads are shared out between users, or addresses. A connection for which its user may have no
+ * thread is shut at once, and closed by the next of the user's threads that ends; that of an
+ * address, at once.
  */
 #include <errno.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,20 +32,24 @@
 
 #define PIECE	     8192u
 #define STACK_BYTES  (64u * 1024)
-#define THREADS_PART 4u /* times the most connections: some are being closed */
+#define STACK_TLS    (256u * 1024)
+#define THREADS_PART 4u		    /* times the most connections: some are being closed */
+#define SHAKE_NS     10000000000ull /* of a handshake, whatever comes */
 
 struct http_relay {
 	struct http_relay *next;
 	struct http_server *server;
 	int client, ours, theirs; /* theirs: libmicrohttpd's; -1: not any more */
 	bool used;		  /* a struct http_connection has the client's */
-	uid_t uid;
+	struct http_peer who;
+	struct http_tls_session tls; /* .session NULL: a unix socket's */
 };
 
 /* One direction. */
 struct flow {
 	int from, to;
-	bool ended, lost; /* nothing more comes; nothing more is taken */
+	struct http_tls_session *received, *sent; /* by TLS; or NULL */
+	bool ended, lost;			  /* nothing more comes; nothing more is taken */
 	size_t at, bytes;
 	char data[PIECE];
 };
@@ -49,7 +58,8 @@ struct flow {
 
 static void take(struct flow *f)
 {
-	ssize_t n = recv(f->from, f->data, sizeof(f->data), MSG_DONTWAIT);
+	ssize_t n = f->received ? http_tls_recv(f->received, f->data, sizeof(f->data))
+				: recv(f->from, f->data, sizeof(f->data), MSG_DONTWAIT);
 
 	f->at = 0;
 	f->bytes = n > 0 ? (size_t)n : 0;
@@ -58,7 +68,8 @@ static void take(struct flow *f)
 
 static void give(struct flow *f)
 {
-	ssize_t n = send(f->to, f->data + f->at, f->bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
+	ssize_t n = f->sent ? http_tls_send(f->sent, f->data + f->at, f->bytes)
+			    : send(f->to, f->data + f->at, f->bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
 
 	if (n >= 0) {
 		f->at += (size_t)n;
@@ -92,20 +103,22 @@ static struct pollfd wanted(int fd, const struct flow *in, const struct flow *ou
  * One that takes no byte for as long as a connection may idle, or the rest not in ten times as
  * long, is shut.
  */
-static void carry(const struct http_relay *r)
+static void carry(struct http_relay *r)
 {
+	struct http_tls_session *tls = r->tls.session ? &r->tls : NULL;
 	const uint64_t idle_ns = r->server->c.timeout_s * 1000000000ull;
-	struct flow up = {.from = r->client, .to = r->ours};
-	struct flow down = {.from = r->ours, .to = r->client};
+	struct flow up = {.from = r->client, .to = r->ours, .received = tls};
+	struct flow down = {.from = r->ours, .to = r->client, .sent = tls};
 	uint64_t end = UINT64_MAX;
 	bool told = false, gone = false;
 
 	while (down.bytes || (!down.ended && !(gone && up.ended && !up.bytes))) {
 		struct pollfd p[2] = {wanted(r->client, &up, &down), wanted(r->ours, &down, &up)};
-		int n = poll(p, 2, down.bytes ? (int)(idle_ns / 1000000u) : -1);
+		bool more = tls && !up.bytes && !up.ended && http_tls_pending(tls);
+		int n = poll(p, 2, more ? 0 : down.bytes ? (int)(idle_ns / 1000000u) : -1);
 
 		move(&up);
-		if ((!n && down.bytes) || base_now_ns() > end)
+		if ((!n && !more && down.bytes) || base_now_ns() > end)
 			down.lost = true;
 		move(&down);
 		if (down.lost)
@@ -117,6 +130,8 @@ static void carry(const struct http_relay *r)
 		if (down.ended && end == UINT64_MAX)
 			end = base_now_ns() + 10 * idle_ns;
 	}
+	if (tls && !down.lost)
+		gnutls_bye(tls->session, GNUTLS_SHUT_WR);
 }
 
 /* ---- threads ---- */
@@ -133,12 +148,12 @@ static void finish(int client)
 }
 
 /* A connection of this user that was shut for want of a thread, or -1. Under the lock. */
-static int parked(struct http_server *s, uid_t uid)
+static int parked(struct http_server *s, const struct http_peer *who)
 {
 	for (struct http_relay **at = &s->parked, *r; (r = *at); at = &r->next) {
 		int fd = r->client;
 
-		if (r->uid != uid)
+		if (!http_peer_same(&r->who, who))
 			continue;
 		*at = r->next;
 		s->parked_count--;
@@ -159,6 +174,34 @@ static void leave(struct http_server *s, const struct http_relay *r)
 	s->relay_count--;
 }
 
+/* False: there will be no connection. Says why. */
+static bool shake(struct http_relay *r)
+{
+	struct http_server *s = r->server;
+	const uint64_t most = BASE_MIN(SHAKE_NS, s->c.timeout_s * 1000000000ull);
+	const struct sockaddr address = {.sa_family = AF_UNIX};
+	int one = 1;
+	char peer[64];
+
+	pthread_mutex_lock(&s->lock);
+	r->tls.tls = http_tls_hold(s->tls);
+	pthread_mutex_unlock(&s->lock);
+	setsockopt(r->client, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	if (!http_tls_shake(&r->tls, r->client, base_now_ns() + most)) {
+		MHD_add_connection(s->daemon, r->theirs, &address, sizeof(address));
+		return true;
+	}
+	http_peer_print(r->client, peer, sizeof(peer));
+	base_log_limited(BASE_WARN, "http", "%s peer=%s error=%s",
+			 r->tls.certificate_refused ? "the client's certificate is refused"
+						    : "no TLS handshake",
+			 peer, r->tls.why);
+	http_front_refused(s, r->tls.certificate_refused ? HTTP_REFUSED_CERTIFICATE
+							 : HTTP_REFUSED_HANDSHAKE);
+	close(r->theirs);
+	return false;
+}
+
 static void *run(void *arg)
 {
 	struct http_relay *r = arg;
@@ -166,7 +209,8 @@ static void *run(void *arg)
 	int client = r->client;
 
 	prctl(PR_SET_NAME, "sl-http-relay");
-	carry(r);
+	if (!s->c.tls || shake(r))
+		carry(r);
 	shutdown(r->ours, SHUT_RDWR); /* half of it might go unnoticed */
 	pthread_mutex_lock(&s->lock);
 	r->theirs = -1;
@@ -177,11 +221,12 @@ static void *run(void *arg)
 	while (client >= 0) {
 		finish(client);
 		pthread_mutex_lock(&s->lock);
-		client = parked(s, r->uid);
+		client = parked(s, &r->who);
 		if (client < 0)
 			leave(s, r);
 		pthread_mutex_unlock(&s->lock);
 	}
+	http_tls_end(&r->tls);
 	free(r);
 	return NULL;
 }
@@ -195,7 +240,7 @@ static bool start(struct http_relay *r)
 	if (pthread_attr_init(&attr))
 		return false;
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&attr, STACK_BYTES);
+	pthread_attr_setstacksize(&attr, r->server->c.tls ? STACK_TLS : STACK_BYTES);
 	ok = !pthread_create(&thread, &attr, run, r);
 	pthread_attr_destroy(&attr);
 	return ok;
@@ -214,10 +259,21 @@ struct http_relay *http_relay_enter(struct http_server *s, int fd, int *client)
 	return NULL;
 }
 
+struct http_message_open http_relay_who(const struct http_relay *r, const char **names)
+{
+	*names = r->tls.names;
+	return r->tls.who;
+}
+
 void http_relay_leave(struct http_server *s, struct http_relay *r)
 {
 	r->used = false;
 	pthread_cond_broadcast(&s->relay_left);
+}
+
+static bool own_or_root(const struct http_server *s, const struct http_relay *r)
+{
+	return !r->who.uid || r->who.uid == s->own_uid;
 }
 
 /* Counts it, if it may have a thread. */
@@ -230,9 +286,10 @@ static bool enter(struct http_server *s, struct http_relay *r)
 	pthread_mutex_lock(&s->lock);
 	all.used = s->relay_count;
 	all.reserve = all.capacity / BASE_SHARE_RESERVE;
+	http_peer_identify(s, r->client, &r->who);
 	for (const struct http_relay *o = s->relays; o; o = o->next)
-		held += o->uid == r->uid;
-	may = base_share_may(&all, held, 1, !r->uid || r->uid == s->own_uid);
+		held += http_peer_same(&o->who, &r->who);
+	may = base_share_may(&all, held, 1, own_or_root(s, r));
 	if (may) {
 		r->next = s->relays;
 		s->relays = r;
@@ -246,6 +303,12 @@ static bool enter(struct http_server *s, struct http_relay *r)
 static void park(struct http_server *s, struct http_relay *r)
 {
 	shutdown(r->client, SHUT_RDWR);
+	if (s->c.tls) { /* it brings no descriptors */
+		close(r->client);
+		free(r);
+		http_front_refused(s, HTTP_REFUSED_CONNECTION);
+		return;
+	}
 	relaxed_add(s->refused[HTTP_REFUSED_CONNECTION], 1);
 	pthread_mutex_lock(&s->lock);
 	r->next = s->parked;
@@ -254,7 +317,7 @@ static void park(struct http_server *s, struct http_relay *r)
 		base_logf(BASE_WARN, "http",
 			  "what a user sent cannot be closed, and connections run out: ends "
 			  "uid=%u",
-			  (unsigned int)r->uid);
+			  (unsigned int)r->who.uid);
 		http_front_gone();
 	}
 	pthread_mutex_unlock(&s->lock);
@@ -273,9 +336,10 @@ static void serve(struct http_relay *r)
 	r->ours = pair[mine];
 	r->theirs = pair[!mine];
 	if (enter(s, r)) {
-		if (start(r)) { /* which frees it, once the other end is closed */
-			MHD_add_connection(s->daemon, pair[!mine], &unix_address,
-					   sizeof(unix_address));
+		if (start(r)) {	       /* which frees it, once the other end is closed */
+			if (!s->c.tls) /* else after the handshake */
+				MHD_add_connection(s->daemon, pair[!mine], &unix_address,
+						   sizeof(unix_address));
 			return;
 		}
 		pthread_mutex_lock(&s->lock);
@@ -295,8 +359,6 @@ static void *accept_all(void *arg)
 	prctl(PR_SET_NAME, "sl-http-accept");
 	for (;;) {
 		struct http_relay *r = NULL;
-		struct ucred who = {.uid = (uid_t)-1};
-		socklen_t bytes = sizeof(who);
 		struct pollfd p = {.fd = s->listen_fd, .events = POLLIN};
 		int fd;
 
@@ -313,8 +375,7 @@ static void *accept_all(void *arg)
 			free(r);
 			continue;
 		}
-		getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &bytes);
-		*r = (struct http_relay){.server = s, .client = fd, .uid = who.uid};
+		*r = (struct http_relay){.server = s, .client = fd};
 		serve(r);
 	}
 	return NULL;

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests to addresses of this machine, whatever proxy the environment names."""
+import base64
 import encodings.idna  # noqa: F401, which a process of another user may not be able to import
 import http.client
 import json
@@ -83,3 +84,12 @@ def get_json(url):
     """(status, JSON) of the answer, whatever its status."""
     status, _, body = request(url)
     return status, json.loads(body)
+
+
+def get_tls(url, authority, user, password, seconds=60):
+    """The same from who has a certificate of that authority, and asks for a password."""
+    word = base64.b64encode(f'{user}:{password}'.encode()).decode()
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}),
+                                         urllib.request.HTTPSHandler(context=authority.context()))
+    with opener.open(urllib.request.Request(url, headers={'Authorization': f'Basic {word}'}), timeout=seconds) as answer:
+        return answer.read().decode()

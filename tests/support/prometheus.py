@@ -18,11 +18,13 @@ def available():
 
 class Prometheus:
     """jobs: {name: (address, path)}, or with further settings (address, path, {...}), each scraped once
-    per second. read: URLs of remote read."""
+    per second. read: URLs of remote read. how: further settings of each job. web: its own web.yml, whose clients are how:
+    an authority, a user, a password."""
 
-    def __init__(self, jobs, native=False, features=(), read=()):
+    def __init__(self, jobs, native=False, features=(), read=(), how=(), web=None):
         self.folder = workdir()
         self.port = 0
+        self.web = web and (web, *how)
         self.at = None  # of queries; None: now
         self.base = None
         config = os.path.join(self.folder, 'prometheus.yml')
@@ -31,10 +33,12 @@ class Prometheus:
                 'global': {'scrape_interval': '1s', 'scrape_timeout': '1s'},
                 'scrape_configs': [
                     {'job_name': name, 'metrics_path': path,
-                     'static_configs': [{'targets': [address]}], **dict(*more)}
+                     'static_configs': [{'targets': [address]}], **({} if web else dict(how)), **dict(*more)}
                     for name, (address, path, *more) in jobs.items()],
                 'remote_read': [{'url': url, 'read_recent': True} for url in read]}, f)
         cmd = self.command()
+        if web:
+            cmd.append('--web.config.file=' + web)
         features = [*features, *(['native-histograms'] if native else [])]
         if features:
             cmd.append('--enable-feature=' + ','.join(features))
@@ -57,7 +61,7 @@ class Prometheus:
 
     def __enter__(self):
         try:
-            self.base = f'http://127.0.0.1:{self.eventually(self.listens, "Prometheus listens")}'
+            self.base = f'{"https" if self.web else "http"}://127.0.0.1:{self.eventually(self.listens, "Prometheus listens")}'
             self.eventually(lambda: self.get('/-/ready') is not None, 'Prometheus is ready')
         except BaseException:
             self.__exit__()
@@ -79,6 +83,8 @@ class Prometheus:
 
     def get(self, path, **params):
         query = '?' + urllib.parse.urlencode(params) if params else ''
+        if self.web:
+            return http.get_tls(self.base + path + query, *self.web[1:])
         return http.get(self.base + path + query)
 
     def api(self, path, **params):

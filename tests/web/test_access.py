@@ -194,7 +194,7 @@ def listening_widely_needs_a_choice():
         check(c.ask('GET', '/metrics')[0] == 200, 'open', c)
         check(any('WARN' in line and 'open' in line for line in c.err), 'no warning', c)
         check(c.ask(*ROTATE)[0] == 401, 'open for changes', c)
-    with Stores('--reader-token-file', token_file(), listen='0.0.0.0:0') as c:
+    with Stores('--reader-token-file', token_file(), '--insecure-listen', listen='0.0.0.0:0') as c:
         check(c.ask('GET', '/api/v1/status')[0] == 401, 'without the token', c)
         check(c.ask('GET', '/api/v1/status', Authorization=f'Bearer {TOKEN}')[0] == 200, 'with the token', c)
         check(c.ask('GET', '/')[0] == 200, 'the page, which asks for the token', c)

@@ -39,6 +39,7 @@ static json_t *fetch(struct cli_query_collectors *c, uint32_t member, const char
 				      .path = path,
 				      .body = posted,
 				      .token = token,
+				      .config = c->set->config,
 				      .timeout_ms = TIMEOUT_MS};
 	size_t bytes;
 	long status = cli_http(&r, &answer, &bytes, why, sizeof(why));
@@ -202,7 +203,9 @@ bool cli_query_meet(struct cli_query_collectors *c, const struct cli_query_setti
 	c->n = (uint32_t)set->collectors.n;
 	for (uint32_t i = 0; i < c->n; i++) {
 		c->member[i].at = set->collectors.v[i];
-		c->member[i].token = set->token ?: cli_token_find(c->member[i].at);
+		c->member[i].token = set->token	   ? set->token
+				     : set->config ? NULL
+						   : cli_token_find(c->member[i].at);
 	}
 	if (c->n == 1) {
 		c->member[0].up = true;

@@ -22,7 +22,8 @@ struct cli_query_settings {
 	int32_t lane; /* -1: all */
 	uint64_t epoch_at, from_at, within;
 	bool has_epoch, has_from;
-	char *token; /* --token-file; NULL: that left for this user */
+	char *token;	    /* --token-file; NULL: that left for this user */
+	const char *config; /* --http-config; or NULL */
 };
 
 /* Those to ask. cli_query_meet() asks each of several for its name and store. */

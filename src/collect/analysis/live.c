@@ -156,11 +156,12 @@ static void *live_main(void *arg)
 /* ---- start and end ---- */
 
 /* Alerts of anomalies that ended long ago are dropped. */
-static struct export_push *pusher(const char *name, const char *url, char *error,
-				  size_t error_bytes)
+static struct export_push *pusher(const char *name, const char *url, const char *config,
+				  char *error, size_t error_bytes)
 {
 	struct export_push_opts o = {
 		.url = url,
+		.config = config,
 		.name = name,
 		.content_type = "application/json",
 		.max_bytes = 4 << 20,
@@ -192,8 +193,11 @@ struct collect_live *collect_live_new(const struct collect_live_opts *opts, char
 		if (!l->analysis || !l->alerts || !l->scale)
 			goto fail;
 	}
-	l->alert = opts->alert ? pusher("alert", opts->alert, error, error_bytes) : NULL;
-	l->webhook = opts->webhook ? pusher("webhook", opts->webhook, error, error_bytes) : NULL;
+	if (opts->alert)
+		l->alert = pusher("alert", opts->alert, opts->alert_config, error, error_bytes);
+	if (opts->webhook)
+		l->webhook = pusher("webhook", opts->webhook, opts->webhook_config, error,
+				    error_bytes);
 	if ((opts->alert && !l->alert) || (opts->webhook && !l->webhook))
 		goto fail;
 	if (opts->remote_write) {

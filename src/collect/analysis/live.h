@@ -23,9 +23,10 @@ struct http;
 struct collect_live_opts {
 	bool analyse;
 	struct collect_analysis_opts analysis;
-	uint64_t period_ns;		  /* of the collector's rounds */
-	const char *remote_write;	  /* URL, or NULL */
-	struct export_remote_opts remote; /* the rest of it */
+	uint64_t period_ns;			   /* of the collector's rounds */
+	const char *remote_write;		   /* URL, or NULL */
+	struct export_remote_opts remote;	   /* the rest of it */
+	const char *alert_config, *webhook_config; /* how to connect: http/client.h; or NULL */
 	struct collect_sender_form receiver;
 	uint64_t sample_every_ns; /* 0: all samples */
 	uint64_t sample_around_ns;

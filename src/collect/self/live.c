@@ -149,7 +149,8 @@ BY_LABEL(push_dropped, "cause", OF_PUSH("full", dropped_full), OF_PUSH("refused"
 	 OF_PUSH("partial", dropped_partial), OF_PUSH("old", dropped_old),
 	 OF_PUSH("stopping", dropped_stopping), OF_PUSH("corrupt", dropped_corrupt))
 BY_LABEL(push_errors, "cause", OF_PUSH("connect", errors_connect),
-	 OF_PUSH("timeout", errors_timeout), OF_PUSH("status", errors_status))
+	 OF_PUSH("timeout", errors_timeout), OF_PUSH("status", errors_status),
+	 OF_PUSH("secret", errors_secret))
 BY_LABEL(push_sent, NULL, OF_PUSH(NULL, sent_items))
 BY_LABEL(push_waiting, NULL, OF_PUSH(NULL, waiting_bytes))
 

@@ -137,7 +137,8 @@ struct collect_tracer *collect_tracer_new(struct collect_collector *c,
 		goto fail;
 	t->since_ns = base_realtime_ns();
 	if (t->o.otlp) {
-		t->otlp = export_otlp_new(t->o.otlp, t->o.otlp_sent, error, error_bytes);
+		t->otlp = export_otlp_new(t->o.otlp, t->o.otlp_config, t->o.otlp_sent, error,
+					  error_bytes);
 		if (!t->otlp)
 			goto fail;
 	}

@@ -46,6 +46,7 @@ struct collect_tracer_opts {
 	double bytes;	    /* share of the published bytes to READ at most; 0: no limit */
 	struct act_trace_policy_opts policy;
 	const char *otlp;	    /* URL to send kept traces to, or NULL */
+	const char *otlp_config;    /* how to connect: http/client.h; or NULL */
 	struct export_kafka *kafka; /* or NULL: the caller's, which outlives the tracer */
 	const char *otlp_sent;	    /* file that records the traces sent, or NULL: sent.h */
 };

@@ -1,0 +1,532 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "http/client.h"
+
+#include <errno.h>
+#include <gnutls/gnutls.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/base.h"
+#include "base/secret.h"
+#include "base/yaml.h"
+#include "http/files.h"
+
+#define SECRET_MAX 8192u
+#define VALUES_MAX 64u
+
+/* One line of a header: from the file, or from a file of its own. */
+struct header {
+	const char *name, *value; /* value NULL: in the file path */
+	char *path;
+};
+
+struct http_client {
+	struct base_yaml *yaml; /* what the strings point into */
+	char *path;
+	const char *username, *type, *server_name, *proxy, *no_proxy;
+	char *username_file, *password_file, *credentials_file;
+	char *ca_file, *cert_file, *key_file;
+	bool skip_verify, proxy_of_environment, http2;
+	int min_version, max_version; /* indexes of versions[], -1: not set */
+	struct header *headers;
+	size_t header_count;
+};
+
+static const char *const versions[] = {"TLS10", "TLS11", "TLS12", "TLS13", NULL};
+
+/* ---- reading ---- */
+
+/* A secret that stands in the file itself is refused: files of settings are shown and shared. */
+static void refuse_inline(struct base_yaml *y, base_yaml_node mapping, const char *key)
+{
+	if (base_yaml_get(y, mapping, key))
+		base_yaml_wrong(y, base_yaml_get(y, mapping, key),
+				"'%s' is not read here: put the secret in a file of its own, and "
+				"name it by '%s_file'",
+				key, key);
+}
+
+static char *file_of(struct http_client *c, base_yaml_node mapping, const char *key)
+{
+	const char *name = NULL;
+	char *path;
+
+	base_yaml_string(c->yaml, base_yaml_get(c->yaml, mapping, key), key, &name);
+	path = name ? base_secret_path(name, c->path) : NULL;
+	if (name && !path)
+		base_yaml_wrong_at(c->yaml, 0, "out of memory");
+	return path;
+}
+
+static void read_basic(struct http_client *c, base_yaml_node basic)
+{
+	static const char *const keys[] = {"username", "username_file", "password", "password_file",
+					   NULL};
+	struct base_yaml *y = c->yaml;
+
+	if (!basic || !base_yaml_mapping(y, basic, keys))
+		return;
+	refuse_inline(y, basic, "password");
+	base_yaml_string(y, base_yaml_get(y, basic, "username"), "username", &c->username);
+	c->username_file = file_of(c, basic, "username_file");
+	c->password_file = file_of(c, basic, "password_file");
+	if (!c->username == !c->username_file)
+		base_yaml_wrong(y, basic, "basic_auth needs one of username and username_file");
+	base_yaml_need(y, basic, "password_file");
+}
+
+static void read_authorization(struct http_client *c, base_yaml_node a)
+{
+	static const char *const keys[] = {"type", "credentials", "credentials_file", NULL};
+	struct base_yaml *y = c->yaml;
+
+	if (!a || !base_yaml_mapping(y, a, keys))
+		return;
+	refuse_inline(y, a, "credentials");
+	base_yaml_string(y, base_yaml_get(y, a, "type"), "type", &c->type);
+	if (!strcasecmp(c->type, "basic"))
+		base_yaml_wrong(y, a, "type Basic: use basic_auth");
+	base_yaml_need(y, a, "credentials_file");
+	c->credentials_file = file_of(c, a, "credentials_file");
+	if (c->username || c->username_file)
+		base_yaml_wrong(y, a, "authorization and basic_auth exclude each other");
+}
+
+static void read_tls(struct http_client *c, base_yaml_node tls)
+{
+	static const char *const keys[] = {
+		"ca_file",     "cert_file",   "key_file", "server_name", "insecure_skip_verify",
+		"min_version", "max_version", NULL};
+	struct base_yaml *y = c->yaml;
+
+	if (!tls || !base_yaml_mapping(y, tls, keys))
+		return;
+	c->ca_file = file_of(c, tls, "ca_file");
+	c->cert_file = file_of(c, tls, "cert_file");
+	c->key_file = file_of(c, tls, "key_file");
+	if (!c->cert_file != !c->key_file)
+		base_yaml_wrong(y, tls, "cert_file and key_file need each other");
+	base_yaml_string(y, base_yaml_get(y, tls, "server_name"), "server_name", &c->server_name);
+	base_yaml_bool(y, base_yaml_get(y, tls, "insecure_skip_verify"), "insecure_skip_verify",
+		       &c->skip_verify);
+	base_yaml_choice(y, base_yaml_get(y, tls, "min_version"), "min_version", versions,
+			 &c->min_version);
+	base_yaml_choice(y, base_yaml_get(y, tls, "max_version"), "max_version", versions,
+			 &c->max_version);
+	if (c->max_version >= 0 && c->min_version > c->max_version)
+		base_yaml_wrong(y, tls, "min_version is above max_version");
+}
+
+static bool add_header(struct http_client *c, base_yaml_node where, const char *name,
+		       const char *value, char *path)
+{
+	struct header *more = realloc(c->headers, (c->header_count + 1) * sizeof(*more));
+	static const char *const own[] = {"Authorization",    "Host",
+					  "Content-Length",   "Content-Type",
+					  "Content-Encoding", NULL};
+
+	if (more)
+		c->headers = more;
+	for (size_t i = 0; own[i]; i++)
+		if (!strcasecmp(own[i], name))
+			base_yaml_wrong(c->yaml, where, "%s is not a header to set here", name);
+	if (!more || name[strcspn(name, ": \t\r\n")] || !*name ||
+	    (value && value[strcspn(value, "\r\n")]) || c->header_count == VALUES_MAX)
+		base_yaml_wrong(c->yaml, where, "not a header, or too many");
+	if (base_yaml_error(c->yaml)) {
+		free(path);
+		return false;
+	}
+	more[c->header_count++] = (struct header){name, value, path};
+	return true;
+}
+
+/* "NAME: {values: [...], files: [...]}" */
+static void read_http_headers(struct http_client *c, base_yaml_node list)
+{
+	static const char *const keys[] = {"values", "secrets", "files", NULL};
+	struct base_yaml *y = c->yaml;
+	base_yaml_node one, where, items;
+	const char *name;
+
+	for (size_t i = 0; base_yaml_pair(y, list, i, &name, &where, &one); i++) {
+		if (!one || !base_yaml_mapping(y, one, keys))
+			continue;
+		if (base_yaml_get(y, one, "secrets"))
+			base_yaml_wrong(y, one,
+					"'secrets' is not read here: put each secret in a "
+					"file of its own, and name it by 'files'");
+		items = base_yaml_get(y, one, "values");
+		for (size_t k = 0; k < base_yaml_count(y, items); k++) {
+			const char *value = "";
+
+			base_yaml_string(y, base_yaml_at(y, items, k), "values", &value);
+			add_header(c, where, name, value, NULL);
+		}
+		items = base_yaml_get(y, one, "files");
+		for (size_t k = 0; k < base_yaml_count(y, items); k++) {
+			const char *file = "";
+
+			base_yaml_string(y, base_yaml_at(y, items, k), "files", &file);
+			add_header(c, where, name, NULL, base_secret_path(file, c->path));
+		}
+	}
+}
+
+/* "NAME: value", as remote_write has them. */
+static void read_headers(struct http_client *c, base_yaml_node list)
+{
+	struct base_yaml *y = c->yaml;
+	base_yaml_node where, value;
+	const char *name;
+
+	for (size_t i = 0; base_yaml_pair(y, list, i, &name, &where, &value); i++) {
+		const char *text = "";
+
+		base_yaml_string(y, value, name, &text);
+		add_header(c, where, name, text, NULL);
+	}
+}
+
+static void read_proxy(struct http_client *c, base_yaml_node root)
+{
+	struct base_yaml *y = c->yaml;
+	char why[256];
+
+	base_yaml_string(y, base_yaml_get(y, root, "proxy_url"), "proxy_url", &c->proxy);
+	base_yaml_string(y, base_yaml_get(y, root, "no_proxy"), "no_proxy", &c->no_proxy);
+	base_yaml_bool(y, base_yaml_get(y, root, "proxy_from_environment"),
+		       "proxy_from_environment", &c->proxy_of_environment);
+	if (c->proxy && c->proxy_of_environment)
+		base_yaml_wrong(y, root, "proxy_url and proxy_from_environment exclude each other");
+	if (c->no_proxy && !c->proxy)
+		base_yaml_wrong(y, root, "no_proxy needs a proxy_url");
+	if (c->proxy && http_client_url(c->proxy, why, sizeof(why)))
+		base_yaml_wrong(y, base_yaml_get(y, root, "proxy_url"), "proxy_url: %s", why);
+}
+
+static void read_all(struct http_client *c)
+{
+	static const char *const keys[] = {"basic_auth",
+					   "authorization",
+					   "bearer_token",
+					   "bearer_token_file",
+					   "tls_config",
+					   "proxy_url",
+					   "no_proxy",
+					   "proxy_from_environment",
+					   "follow_redirects",
+					   "enable_http2",
+					   "http_headers",
+					   "headers",
+					   NULL};
+	struct base_yaml *y = c->yaml;
+	base_yaml_node root = base_yaml_root(y);
+	bool follow = false;
+
+	if (!root || !base_yaml_mapping(y, root, keys))
+		return;
+	read_basic(c, base_yaml_get(y, root, "basic_auth"));
+	read_authorization(c, base_yaml_get(y, root, "authorization"));
+	refuse_inline(y, root, "bearer_token");
+	if (base_yaml_get(y, root, "bearer_token_file")) {
+		if (c->credentials_file || c->username || c->username_file)
+			base_yaml_wrong(y, root,
+					"bearer_token_file, authorization and basic_auth "
+					"exclude each other");
+		free(c->credentials_file);
+		c->credentials_file = file_of(c, root, "bearer_token_file");
+	}
+	read_tls(c, base_yaml_get(y, root, "tls_config"));
+	read_proxy(c, root);
+	base_yaml_bool(y, base_yaml_get(y, root, "follow_redirects"), "follow_redirects", &follow);
+	if (follow)
+		base_yaml_wrong(y, base_yaml_get(y, root, "follow_redirects"),
+				"redirects are not followed: they could take secrets elsewhere");
+	base_yaml_bool(y, base_yaml_get(y, root, "enable_http2"), "enable_http2", &c->http2);
+	read_http_headers(c, base_yaml_get(y, root, "http_headers"));
+	read_headers(c, base_yaml_get(y, root, "headers"));
+}
+
+struct http_client *http_client_open(const char *path, char *error, size_t bytes)
+{
+	struct http_client *c = calloc(1, sizeof(*c));
+
+	if (c)
+		*c = (struct http_client){.type = "Bearer", .min_version = -1, .max_version = -1};
+	if (c && path) {
+		c->path = strdup(path);
+		c->yaml = c->path ? base_yaml_open(path) : NULL;
+	}
+	if (!c || (path && !c->yaml)) {
+		http_client_close(c);
+		errno = base_fail(error, bytes, ENOMEM, "out of memory");
+		return NULL;
+	}
+	if (c->yaml) {
+		read_all(c);
+		if (base_yaml_error(c->yaml)) {
+			snprintf(error, bytes, "%s", base_yaml_error(c->yaml));
+			http_client_close(c);
+			errno = EINVAL;
+			return NULL;
+		}
+	}
+	return c;
+}
+
+void http_client_close(struct http_client *c)
+{
+	if (!c)
+		return;
+	for (size_t i = 0; i < c->header_count; i++)
+		free(c->headers[i].path);
+	free(c->headers);
+	free(c->username_file);
+	free(c->password_file);
+	free(c->credentials_file);
+	free(c->ca_file);
+	free(c->cert_file);
+	free(c->key_file);
+	base_yaml_close(c->yaml);
+	free(c->path);
+	free(c);
+}
+
+void http_client_files(struct http_files *f, const char *path)
+{
+	static const char *const parts[] = {"basic_auth", "authorization", "tls_config", NULL};
+	static const char *const keys[] = {"username_file",
+					   "password_file",
+					   "credentials_file",
+					   "ca_file",
+					   "cert_file",
+					   "key_file",
+					   NULL};
+	struct base_yaml *y = path ? base_yaml_open(path) : NULL;
+	base_yaml_node root = y ? base_yaml_root(y) : 0, list, one, where;
+	const char *name;
+
+	http_files_add(f, path);
+	if (!y)
+		return;
+	http_files_add_key(f, y, root, "bearer_token_file", path);
+	for (size_t i = 0; parts[i]; i++)
+		for (size_t k = 0; keys[k]; k++)
+			http_files_add_key(f, y, base_yaml_get(y, root, parts[i]), keys[k], path);
+	list = base_yaml_get(y, root, "http_headers");
+	for (size_t i = 0; base_yaml_pair(y, list, i, &name, &where, &one); i++)
+		http_files_add_key(f, y, one, "files", path);
+	base_yaml_close(y);
+}
+
+/* ---- a request ---- */
+
+/* One line of text. */
+static int read_secret(const char *path, char text[SECRET_MAX + 1], char *error, size_t bytes)
+{
+	ssize_t n = base_secret_read(path, text, SECRET_MAX);
+
+	if (n < 0)
+		return base_fail(error, bytes, (int)n, "cannot read the secret in %s: %s", path,
+				 n == -EINVAL ? "it is too long" : strerror((int)-n));
+	text[n] = 0;
+	if (!n || strlen(text) != (size_t)n || text[strcspn(text, "\r\n")])
+		return base_fail(error, bytes, -EINVAL,
+				 "the secret in %s is empty or of more than one line", path);
+	return 0;
+}
+
+static int add_line(struct curl_slist **list, const char *a, const char *b, const char *c)
+{
+	struct curl_slist *more;
+	char *line;
+
+	if (asprintf(&line, "%s%s%s", a, b, c) < 0)
+		return -ENOMEM;
+	more = curl_slist_append(*list, line);
+	gnutls_memset(line, 0, strlen(line));
+	free(line);
+	if (more)
+		*list = more;
+	return more ? 0 : -ENOMEM;
+}
+
+static int set_headers(const struct http_client *c, struct curl_slist **list, char *secret,
+		       char *error, size_t bytes)
+{
+	char name[280];
+	int err = 0;
+
+	for (size_t i = 0; !err && i < c->header_count; i++) {
+		const struct header *h = &c->headers[i];
+
+		err = h->value ? 0 : read_secret(h->path, secret, error, bytes);
+		snprintf(name, sizeof(name), "%s: ", h->name);
+		/* Without a value, libcurl takes "Name;" for an empty one. */
+		if (!err && h->value && !*h->value)
+			err = add_line(list, h->name, ";", "");
+		else if (!err)
+			err = add_line(list, name, h->value ?: secret, "");
+	}
+	return err;
+}
+
+static int set_identity(const struct http_client *c, CURL *curl, struct curl_slist **list,
+			char *secret, char *error, size_t bytes)
+{
+	char type[64];
+	int err = 0;
+
+	if (c->credentials_file) {
+		err = read_secret(c->credentials_file, secret, error, bytes);
+		snprintf(type, sizeof(type), "Authorization: %.40s ", c->type);
+		return err ?: add_line(list, type, secret, "");
+	}
+	if (!c->password_file)
+		return 0;
+	if (c->username_file)
+		err = read_secret(c->username_file, secret, error, bytes);
+	if (!err && curl_easy_setopt(curl, CURLOPT_USERNAME, c->username ?: secret))
+		err = -ENOMEM;
+	err = err ?: read_secret(c->password_file, secret, error, bytes);
+	if (!err && curl_easy_setopt(curl, CURLOPT_PASSWORD, secret))
+		err = -ENOMEM;
+	curl_easy_setopt(curl, CURLOPT_HTTPAUTH, (long)CURLAUTH_BASIC);
+	return err;
+}
+
+static void set_versions(const struct http_client *c, CURL *curl)
+{
+	static const long from[] = {CURL_SSLVERSION_TLSv1_0, CURL_SSLVERSION_TLSv1_1,
+				    CURL_SSLVERSION_TLSv1_2, CURL_SSLVERSION_TLSv1_3};
+	static const long to[] = {CURL_SSLVERSION_MAX_TLSv1_0, CURL_SSLVERSION_MAX_TLSv1_1,
+				  CURL_SSLVERSION_MAX_TLSv1_2, CURL_SSLVERSION_MAX_TLSv1_3};
+
+	curl_easy_setopt(curl, CURLOPT_SSLVERSION,
+			 from[c->min_version < 0 ? 2 : c->min_version] |
+				 (c->max_version < 0 ? 0 : to[c->max_version]));
+}
+
+static void set_tls(const struct http_client *c, CURL *curl)
+{
+	set_versions(c, curl);
+	if (c->ca_file) {
+		curl_easy_setopt(curl, CURLOPT_CAINFO, c->ca_file);
+		curl_easy_setopt(curl, CURLOPT_CAPATH, NULL);
+	}
+	if (c->cert_file) {
+		curl_easy_setopt(curl, CURLOPT_SSLCERT, c->cert_file);
+		curl_easy_setopt(curl, CURLOPT_SSLKEY, c->key_file);
+	}
+	if (c->skip_verify) {
+		curl_easy_setopt(curl, CURLOPT_SSL_VERIFYPEER, 0l);
+		curl_easy_setopt(curl, CURLOPT_SSL_VERIFYHOST, 0l);
+	}
+}
+
+/*
+ * The name that the certificate has to have: libcurl takes it from the URL, so the URL gets it, and
+ * the connection the URL's host.
+ */
+static int set_server_name(const struct http_client *c, CURL *curl, const char *url,
+			   struct http_client_request *r)
+{
+	char *host = NULL, *port = NULL, *line = NULL, *named = NULL;
+	CURLU *u = curl_url();
+	int err = -ENOMEM;
+
+	if (u && !curl_url_set(u, CURLUPART_URL, url, 0) &&
+	    !curl_url_get(u, CURLUPART_HOST, &host, 0) &&
+	    !curl_url_get(u, CURLUPART_PORT, &port, CURLU_DEFAULT_PORT) &&
+	    !curl_url_set(u, CURLUPART_HOST, c->server_name, 0) &&
+	    !curl_url_get(u, CURLUPART_URL, &named, 0) &&
+	    asprintf(&line, "%s:%s:%s:%s", c->server_name, port, host, port) >= 0) {
+		r->connect_to = curl_slist_append(NULL, line);
+		err = r->connect_to ? add_line(&r->headers, "Host: ", host, "") : -ENOMEM;
+		free(line);
+	}
+	if (!err && (curl_easy_setopt(curl, CURLOPT_CONNECT_TO, r->connect_to) ||
+		     curl_easy_setopt(curl, CURLOPT_URL, named)))
+		err = -ENOMEM;
+	curl_free(named);
+	curl_free(port);
+	curl_free(host);
+	curl_url_cleanup(u);
+	return err;
+}
+
+static void set_proxy(const struct http_client *c, CURL *curl)
+{
+	if (c->proxy) {
+		curl_easy_setopt(curl, CURLOPT_PROXY, c->proxy);
+		curl_easy_setopt(curl, CURLOPT_NOPROXY, c->no_proxy ?: "");
+	} else if (!c->proxy_of_environment) {
+		curl_easy_setopt(curl, CURLOPT_PROXY, "");
+	}
+}
+
+static int set_all(const struct http_client *c, CURL *curl, const char *url,
+		   struct http_client_request *r, char *error, size_t bytes)
+{
+	const long version = c->http2 ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1;
+	char secret[SECRET_MAX + 1];
+	int err;
+
+	set_tls(c, curl);
+	set_proxy(c, curl);
+	curl_easy_setopt(curl, CURLOPT_HTTP_VERSION, version);
+	err = set_identity(c, curl, &r->headers, secret, error, bytes);
+	err = err ?: set_headers(c, &r->headers, secret, error, bytes);
+	gnutls_memset(secret, 0, sizeof(secret));
+	return err ?: c->server_name ? set_server_name(c, curl, url, r) : 0;
+}
+
+int http_client_apply(const struct http_client *c, CURL *curl, const char *url,
+		      const struct curl_slist *headers, struct http_client_request *r, char *error,
+		      size_t bytes)
+{
+	int err = curl_easy_setopt(curl, CURLOPT_URL, url) ? -ENOMEM : 0;
+
+	*r = (struct http_client_request){0};
+	for (; !err && headers; headers = headers->next)
+		err = add_line(&r->headers, headers->data, "", "");
+	if (!err && c && c->path)
+		err = set_all(c, curl, url, r, error, bytes);
+	if (!err && curl_easy_setopt(curl, CURLOPT_HTTPHEADER, r->headers))
+		err = -ENOMEM;
+	return err == -ENOMEM ? base_fail(error, bytes, err, "out of memory") : err;
+}
+
+void http_client_done(struct http_client_request *r)
+{
+	for (struct curl_slist *h = r->headers; h; h = h->next)
+		gnutls_memset(h->data, 0, strlen(h->data)); /* it may be a secret */
+	curl_slist_free_all(r->headers);
+	curl_slist_free_all(r->connect_to);
+	*r = (struct http_client_request){0};
+}
+
+int http_client_url(const char *url, char *error, size_t bytes)
+{
+	CURLU *u = curl_url();
+	char *scheme = NULL, *password = NULL, *user = NULL;
+	int err = 0;
+
+	if (!u || curl_url_set(u, CURLUPART_URL, url, 0) ||
+	    curl_url_get(u, CURLUPART_SCHEME, &scheme, 0) ||
+	    (strcmp(scheme, "http") && strcmp(scheme, "https")))
+		err = base_fail(error, bytes, -EINVAL, "not an http or https URL");
+	else if (!curl_url_get(u, CURLUPART_USER, &user, 0) ||
+		 !curl_url_get(u, CURLUPART_PASSWORD, &password, 0))
+		err = base_fail(error, bytes, -EINVAL,
+				"a URL holds no user and password here, as others can see it: give "
+				"a file of settings with basic_auth");
+	curl_free(scheme);
+	curl_free(user);
+	curl_free(password);
+	curl_url_cleanup(u);
+	return err;
+}

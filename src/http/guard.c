@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * guard.c - the web.yml of a running server: read at the start and again when a file of it changes,
+ * told to the front without the private key, with which this process signs handshakes for it.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "base/relaxed.h"
+#include "http/internal.h"
+
+int http_guard_init(struct http *h, char *error, size_t error_bytes)
+{
+	if (!h->opts.web_config) {
+		return h->opts.roles_file ? base_fail(error, error_bytes, -EINVAL,
+						      "a file of roles needs a web.yml, whose "
+						      "users and certificates it names")
+					  : 0;
+	}
+	h->web = http_web_read(h->opts.web_config, h->opts.roles_file, error, error_bytes);
+	if (!h->web)
+		return -errno;
+	if (h->web->tls && h->is_unix)
+		return base_fail(
+			error, error_bytes, -EINVAL,
+			"%s: TLS is for addresses; the kernel says who is at a unix socket",
+			h->opts.web_config);
+	return 0;
+}
+
+void http_guard_end(struct http *h)
+{
+	http_web_free(h->web);
+	http_web_free(h->former);
+	gnutls_memset(&h->users.key, 0, sizeof(h->users.key));
+	pthread_mutex_destroy(&h->users.lock);
+	pthread_rwlock_destroy(&h->web_lock);
+}
+
+int http_guard_tell(struct http *h)
+{
+	const struct http_web *w = h->web;
+	struct http_message m = {.type = HTTP_TLS};
+	struct http_message_tls head = {0};
+	char *text, *at;
+	int err;
+
+	if (!w || !w->tls)
+		return 0;
+	head.stamp = (uint32_t)w->stamp;
+	head.client_auth = w->client_auth;
+	head.cert = (uint32_t)w->cert.bytes;
+	head.ca = (uint32_t)w->ca.bytes;
+	snprintf(head.priority, sizeof(head.priority), "%s", w->priority);
+	for (size_t i = 0; i < w->san_count; i++)
+		head.names += (uint32_t)strlen(w->sans[i]) + 1;
+	m.bytes = (uint32_t)sizeof(head) + head.cert + head.ca + head.names;
+	if (m.bytes > HTTP_TLS_MAX)
+		return -EFBIG;
+	at = text = malloc(head.cert + head.ca + head.names + 1ul);
+	if (!text)
+		return -ENOMEM;
+	at = mempcpy(at, w->cert.data, head.cert);
+	if (head.ca)
+		at = mempcpy(at, w->ca.data, head.ca);
+	for (size_t i = 0; i < w->san_count; i++)
+		at = mempcpy(at, w->sans[i], strlen(w->sans[i]) + 1);
+	err = http_message_send(h->control, m, &head, sizeof(head), text, (size_t)(at - text), NULL,
+				0);
+	free(text);
+	return err;
+}
+
+/* What a change may not do while clients are connected by the old rules. */
+static const char *unfit(const struct http *h, const struct http_web *w)
+{
+	if (w->tls != h->web->tls)
+		return "TLS begins or ends with a restart only";
+	if (!h->local && !http_web_authenticates(w) && http_web_authenticates(h->web) &&
+	    !h->opts.open && !*h->reader_token)
+		return "nobody would be authenticated any more";
+	return NULL;
+}
+
+void http_guard_poll(struct http *h)
+{
+	struct http_web *w;
+	char error[512];
+	uint64_t stamp;
+
+	if (!h->web)
+		return;
+	stamp = http_web_stamp(h->opts.web_config, h->opts.roles_file);
+	if (stamp == h->web->stamp || stamp == h->failed_stamp)
+		return;
+	w = http_web_read(h->opts.web_config, h->opts.roles_file, error, sizeof(error));
+	if (w && unfit(h, w)) {
+		snprintf(error, sizeof(error), "%s: %s", h->opts.web_config, unfit(h, w));
+		http_web_free(w);
+		w = NULL;
+	}
+	if (!w) {
+		/* Files that are being replaced one by one may not fit yet: the next look says. */
+		if (stamp == h->doubted_stamp) {
+			h->failed_stamp = stamp;
+			relaxed_add(h->refused[HTTP_REFUSED_SETTINGS], 1);
+			base_logf(BASE_ERROR, "http", "a change is not used, the former stays: %s",
+				  error);
+		}
+		h->doubted_stamp = stamp;
+		return;
+	}
+	pthread_rwlock_wrlock(&h->web_lock);
+	http_web_free(h->former);
+	h->former = h->web; /* handshakes that began with it end with its key */
+	h->web = w;
+	h->failed_stamp = h->doubted_stamp = 0;
+	pthread_rwlock_unlock(&h->web_lock);
+	http_guard_tell(h);
+	base_logf(BASE_INFO, "http", "read again path=%s users=%zu listen=%s", h->opts.web_config,
+		  w->user_count, h->address);
+}
+
+/* What TLS signs is hashed already, but for algorithms that hash as they sign. */
+static int sign(gnutls_privkey_t key, uint32_t algorithm, const gnutls_datum_t *in,
+		gnutls_datum_t *out)
+{
+	const gnutls_sign_algorithm_t a = (gnutls_sign_algorithm_t)algorithm;
+
+	return a == GNUTLS_SIGN_EDDSA_ED25519 || a == GNUTLS_SIGN_EDDSA_ED448
+		       ? gnutls_privkey_sign_data2(key, a, 0, in, out)
+		       : gnutls_privkey_sign_hash2(key, a, 0, in, out);
+}
+
+ssize_t http_guard_sign(struct http *h, uint32_t stamp, uint32_t algorithm, const void *data,
+			size_t bytes, unsigned char out[HTTP_SIGNATURE])
+{
+	const gnutls_datum_t in = {(unsigned char *)(uintptr_t)data, (unsigned int)bytes};
+	gnutls_datum_t signature = {0};
+	const struct http_web *w;
+	ssize_t n = -EIO;
+
+	pthread_rwlock_rdlock(&h->web_lock);
+	w = h->web && (uint32_t)h->web->stamp == stamp	       ? h->web
+	    : h->former && (uint32_t)h->former->stamp == stamp ? h->former
+							       : NULL;
+	if (w && w->key && !sign(w->key, algorithm, &in, &signature) &&
+	    signature.size <= HTTP_SIGNATURE) {
+		memcpy(out, signature.data, signature.size);
+		n = (ssize_t)signature.size;
+	}
+	pthread_rwlock_unlock(&h->web_lock);
+	gnutls_free(signature.data);
+	return n;
+}

@@ -1,0 +1,541 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "http/web.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/base.h"
+#include "base/hash.h"
+#include "base/secret.h"
+#include "http/files.h"
+
+/* ---- files ---- */
+
+/* A value that names a file; NULL: there is none. To be freed. */
+static char *path_of(struct base_yaml *y, base_yaml_node mapping, const char *key, const char *file)
+{
+	const char *name = NULL;
+
+	base_yaml_string(y, base_yaml_get(y, mapping, key), key, &name);
+	return name ? base_secret_path(name, file) : NULL;
+}
+
+static bool slurp(struct base_yaml *y, base_yaml_node mapping, const char *key, const char *file,
+		  struct http_web_bytes *out)
+{
+	char *path = path_of(y, mapping, key, file);
+
+	if (!path)
+		return false;
+	out->data = base_read_file(path, HTTP_WEB_FILE_MAX, &out->bytes);
+	if (!out->data)
+		base_yaml_wrong(y, base_yaml_get(y, mapping, key), "%s: cannot read %s: %s", key,
+				path, strerror(errno));
+	else if (!strcmp(key, "key_file"))
+		base_secret_warn("http", path);
+	free(path);
+	return out->data;
+}
+
+static void stamp_file(uint64_t *stamp, const char *path)
+{
+	struct stat st;
+	uint64_t is[5] = {*stamp};
+
+	if (!stat(path, &st)) {
+		is[1] = st.st_ino;
+		is[2] = (uint64_t)st.st_size;
+		is[3] = (uint64_t)st.st_mtim.tv_sec * 1000000000u + (uint64_t)st.st_mtim.tv_nsec;
+		is[4] = (uint64_t)st.st_ctim.tv_sec * 1000000000u + (uint64_t)st.st_ctim.tv_nsec;
+	}
+	*stamp = base_hash(0, is, sizeof(is));
+}
+
+void http_web_files(struct http_files *f, const char *path, const char *roles)
+{
+	struct base_yaml *y = path ? base_yaml_open(path) : NULL;
+	base_yaml_node tls = y ? base_yaml_get(y, base_yaml_root(y), "tls_server_config") : 0;
+
+	http_files_add(f, path);
+	http_files_add(f, roles);
+	if (!y)
+		return;
+	http_files_add_key(f, y, tls, "cert_file", path);
+	http_files_add_key(f, y, tls, "key_file", path);
+	http_files_add_key(f, y, tls, "client_ca_file", path);
+	base_yaml_close(y);
+}
+
+uint64_t http_web_stamp(const char *path, const char *roles)
+{
+	struct http_files f = {0};
+	uint64_t stamp = 1;
+
+	http_web_files(&f, path, roles);
+	for (size_t i = 0; i < f.n; i++)
+		stamp_file(&stamp, f.path[i]);
+	http_files_free(&f);
+	return stamp;
+}
+
+/* ---- tls_server_config ---- */
+
+/* Suites of crypto/tls and what GnuTLS calls their parts. Those that Go calls insecure are out. */
+static const struct {
+	const char *name, *exchange, *cipher;
+} suites[] = {
+	{"TLS_AES_128_GCM_SHA256", NULL, "AES-128-GCM"},
+	{"TLS_AES_256_GCM_SHA384", NULL, "AES-256-GCM"},
+	{"TLS_CHACHA20_POLY1305_SHA256", NULL, "CHACHA20-POLY1305"},
+	{"TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", "ECDHE-ECDSA", "AES-128-GCM"},
+	{"TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384", "ECDHE-ECDSA", "AES-256-GCM"},
+	{"TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305", "ECDHE-ECDSA", "CHACHA20-POLY1305"},
+	{"TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256", "ECDHE-ECDSA", "CHACHA20-POLY1305"},
+	{"TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", "ECDHE-RSA", "AES-128-GCM"},
+	{"TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384", "ECDHE-RSA", "AES-256-GCM"},
+	{"TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305", "ECDHE-RSA", "CHACHA20-POLY1305"},
+	{"TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256", "ECDHE-RSA", "CHACHA20-POLY1305"},
+};
+static const struct {
+	const char *name, *group;
+} curves[] = {
+	{"CurveP256", "SECP256R1"},
+	{"CurveP384", "SECP384R1"},
+	{"CurveP521", "SECP521R1"},
+	{"X25519", "X25519"},
+};
+
+static void add(struct http_web *w, const char *sign, const char *what)
+{
+	size_t n = strlen(w->priority);
+
+	/* What is listed twice is there already. */
+	if (strstr(w->priority, what) && *sign == ':' && sign[1] == '+')
+		return;
+	snprintf(w->priority + n, sizeof(w->priority) - n, "%s%s", sign, what);
+}
+
+static void read_suites(struct http_web *w, base_yaml_node list)
+{
+	struct base_yaml *y = w->yaml;
+	const size_t known = sizeof(suites) / sizeof(*suites), n = base_yaml_count(y, list);
+
+	if (n)
+		add(w, ":-", "CIPHER-ALL:-KX-ALL");
+	for (size_t i = 0, k; i < n; i++) {
+		const char *name = "";
+
+		base_yaml_string(y, base_yaml_at(y, list, i), "cipher_suites", &name);
+		for (k = 0; k < known && strcmp(suites[k].name, name);)
+			k++;
+		if (k == known) {
+			base_yaml_wrong(y, base_yaml_at(y, list, i),
+					"cipher_suites: '%.64s' is not offered", name);
+			return;
+		}
+		add(w, ":+", suites[k].cipher);
+		if (suites[k].exchange)
+			add(w, ":+", suites[k].exchange);
+	}
+}
+
+static void read_curves(struct http_web *w, base_yaml_node list)
+{
+	struct base_yaml *y = w->yaml;
+	const size_t known = sizeof(curves) / sizeof(*curves), n = base_yaml_count(y, list);
+	char group[32];
+
+	if (n)
+		add(w, ":-", "GROUP-ALL");
+	for (size_t i = 0, k; i < n; i++) {
+		const char *name = "";
+
+		base_yaml_string(y, base_yaml_at(y, list, i), "curve_preferences", &name);
+		for (k = 0; k < known && strcmp(curves[k].name, name);)
+			k++;
+		if (k == known) {
+			base_yaml_wrong(y, base_yaml_at(y, list, i),
+					"curve_preferences: '%.64s' is not offered", name);
+			return;
+		}
+		snprintf(group, sizeof(group), "GROUP-%s", curves[k].group);
+		add(w, ":+", group);
+	}
+}
+
+static void read_priority(struct http_web *w, base_yaml_node tls)
+{
+	static const char *const versions[] = {"TLS12", "TLS13", NULL};
+	struct base_yaml *y = w->yaml;
+	int min = 0, max = 1;
+	bool server = true;
+	gnutls_priority_t p;
+
+	base_yaml_choice(y, base_yaml_get(y, tls, "min_version"), "min_version", versions, &min);
+	base_yaml_choice(y, base_yaml_get(y, tls, "max_version"), "max_version", versions, &max);
+	base_yaml_bool(y, base_yaml_get(y, tls, "prefer_server_cipher_suites"),
+		       "prefer_server_cipher_suites", &server);
+	if (min > max)
+		base_yaml_wrong(y, tls, "min_version is above max_version");
+	snprintf(w->priority, sizeof(w->priority), "NORMAL:-RSA:-VERS-ALL");
+	if (max)
+		add(w, ":+", "VERS-TLS1.3");
+	if (!min)
+		add(w, ":+", "VERS-TLS1.2");
+	read_suites(w, base_yaml_get(y, tls, "cipher_suites"));
+	read_curves(w, base_yaml_get(y, tls, "curve_preferences"));
+	add(w, ":", server ? "%SERVER_PRECEDENCE" : "%SAFE_RENEGOTIATION");
+	if (base_yaml_error(y))
+		return;
+	if (gnutls_priority_init(&p, w->priority, NULL))
+		base_yaml_wrong(y, tls, "these versions, suites and curves leave nothing to offer");
+	else
+		gnutls_priority_deinit(p);
+}
+
+static void read_client_auth(struct http_web *w, base_yaml_node tls, const char *path)
+{
+	static const char *const names[] = {"NoClientCert",
+					    "RequestClientCert",
+					    "RequireAnyClientCert",
+					    "VerifyClientCertIfGiven",
+					    "RequireAndVerifyClientCert",
+					    "RequireClientCert",
+					    NULL};
+	base_yaml_node type = base_yaml_get(w->yaml, tls, "client_auth_type"), sans;
+	struct base_yaml *y = w->yaml;
+	int auth = HTTP_CLIENT_NONE;
+
+	base_yaml_choice(y, type, "client_auth_type", names, &auth);
+	w->client_auth = auth > HTTP_CLIENT_REQUIRE ? HTTP_CLIENT_REQUIRE_ANY
+						    : (enum http_client_auth)auth;
+	slurp(y, tls, "client_ca_file", path, &w->ca);
+	if (w->ca.data && w->client_auth == HTTP_CLIENT_NONE)
+		base_yaml_wrong(y, tls, "client_ca_file needs a client_auth_type");
+	if (!w->ca.data && w->client_auth >= HTTP_CLIENT_VERIFY_IF_GIVEN)
+		base_yaml_wrong(y, type, "client_auth_type %s needs a client_ca_file",
+				names[w->client_auth]);
+	sans = base_yaml_get(y, tls, "client_allowed_sans");
+	if (base_yaml_count(y, sans) > HTTP_WEB_SANS)
+		base_yaml_wrong(y, sans, "client_allowed_sans: at most %u", HTTP_WEB_SANS);
+	if (sans && w->client_auth < HTTP_CLIENT_VERIFY_IF_GIVEN)
+		base_yaml_wrong(y, sans,
+				"client_allowed_sans needs certificates that are "
+				"verified: see client_auth_type");
+	for (size_t i = 0; i < base_yaml_count(y, sans) && !base_yaml_error(y); i++)
+		base_yaml_string(y, base_yaml_at(y, sans, i), "client_allowed_sans",
+				 &w->sans[w->san_count++]);
+}
+
+/* Whether the certificates are such, and the key is theirs. */
+static void check_certificates(struct http_web *w, base_yaml_node tls,
+			       const struct http_web_bytes *key)
+{
+	const gnutls_datum_t cert = {(unsigned char *)w->cert.data, (unsigned int)w->cert.bytes};
+	const gnutls_datum_t secret = {(unsigned char *)key->data, (unsigned int)key->bytes};
+	const gnutls_datum_t ca = {(unsigned char *)w->ca.data, (unsigned int)w->ca.bytes};
+	gnutls_certificate_credentials_t c = NULL;
+	struct base_yaml *y = w->yaml;
+	int err;
+
+	err = gnutls_certificate_allocate_credentials(&c);
+	if (!err)
+		err = gnutls_certificate_set_x509_key_mem(c, &cert, &secret, GNUTLS_X509_FMT_PEM);
+	if (err < 0)
+		base_yaml_wrong(y, base_yaml_get(y, tls, "cert_file"),
+				"cert_file and key_file are of no use: %s", gnutls_strerror(err));
+	if (err >= 0 && w->ca.data &&
+	    gnutls_certificate_set_x509_trust_mem(c, &ca, GNUTLS_X509_FMT_PEM) <= 0)
+		base_yaml_wrong(y, base_yaml_get(y, tls, "client_ca_file"),
+				"client_ca_file holds no certificate");
+	if (err >= 0)
+		err = gnutls_privkey_init(&w->key);
+	if (err >= 0)
+		err = gnutls_privkey_import_x509_raw(w->key, &secret, GNUTLS_X509_FMT_PEM, NULL, 0);
+	if (err < 0)
+		base_yaml_wrong(y, base_yaml_get(y, tls, "key_file"), "key_file: %s",
+				gnutls_strerror(err));
+	if (c)
+		gnutls_certificate_free_credentials(c);
+}
+
+static void read_tls(struct http_web *w, base_yaml_node tls, const char *path)
+{
+	static const char *const keys[] = {"cert_file",
+					   "key_file",
+					   "client_ca_file",
+					   "client_auth_type",
+					   "client_allowed_sans",
+					   "min_version",
+					   "max_version",
+					   "cipher_suites",
+					   "curve_preferences",
+					   "prefer_server_cipher_suites",
+					   NULL};
+	struct http_web_bytes key = {0};
+	struct base_yaml *y = w->yaml;
+
+	if (!tls || !base_yaml_mapping(y, tls, keys))
+		return;
+	w->tls = true;
+	base_yaml_need(y, tls, "cert_file");
+	base_yaml_need(y, tls, "key_file");
+	slurp(y, tls, "cert_file", path, &w->cert);
+	slurp(y, tls, "key_file", path, &key);
+	read_client_auth(w, tls, path);
+	read_priority(w, tls);
+	if (!base_yaml_error(y))
+		check_certificates(w, tls, &key);
+	if (key.data)
+		gnutls_memset(key.data, 0, key.bytes);
+	free(key.data);
+}
+
+/* ---- http_server_config, basic_auth_users ---- */
+
+static void read_headers(struct http_web *w, base_yaml_node http)
+{
+	/* Those of exporter-toolkit; each is sent with every answer. */
+	static const char *const keys[] = {"http2", "headers", NULL};
+	static const char *const names[] = {"Content-Security-Policy",	 "X-Frame-Options",
+					    "Strict-Transport-Security", "X-XSS-Protection",
+					    "X-Content-Type-Options",	 NULL};
+	struct base_yaml *y = w->yaml;
+	base_yaml_node list, value, where;
+	const char *name;
+	bool http2;
+
+	if (!http || !base_yaml_mapping(y, http, keys))
+		return;
+	/* HTTP/1.1 is served either way: clients agree on the version. */
+	base_yaml_bool(y, base_yaml_get(y, http, "http2"), "http2", &http2);
+	list = base_yaml_get(y, http, "headers");
+	if (!list || !base_yaml_mapping(y, list, names))
+		return;
+	for (size_t i = 0; base_yaml_pair(y, list, i, &name, &where, &value); i++) {
+		const char *text = "";
+
+		base_yaml_string(y, value, name, &text);
+		if (text[strcspn(text, "\r\n")])
+			base_yaml_wrong(y, where, "%s is of more than one line", name);
+		/* That one is always sent. */
+		if (!*text || !strcmp(name, "X-Content-Type-Options"))
+			continue;
+		w->headers[w->header_count].name = name;
+		w->headers[w->header_count++].value = text;
+	}
+}
+
+/* "$2y$10$" and 53 characters. The cost, or 0. */
+static unsigned int bcrypt_cost(const char *hash)
+{
+	static const char chars[] =
+		"./ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+	uint64_t cost;
+	char digits[3];
+
+	if (strlen(hash) != 60 || strncmp(hash, "$2", 2) || !strchr("aby", hash[2]) ||
+	    hash[3] != '$' || hash[6] != '$' || strspn(hash + 7, chars) != 53)
+		return 0;
+	snprintf(digits, sizeof(digits), "%.2s", hash + 4);
+	return base_parse_u64(*digits == '0' ? digits + 1 : digits, 4, 31, &cost)
+		       ? 0
+		       : (unsigned int)cost;
+}
+
+static void read_users(struct http_web *w, base_yaml_node users)
+{
+	struct base_yaml *y = w->yaml;
+	unsigned int cost, most = 0;
+	base_yaml_node value, where;
+	const char *name;
+
+	if (users && !base_yaml_is_mapping(y, users))
+		base_yaml_wrong(y, users, "basic_auth_users: expected 'name: hash' lines");
+	for (size_t i = 0; base_yaml_pair(y, users, i, &name, &where, &value); i++) {
+		struct http_web_user *more;
+		const char *hash = "";
+
+		base_yaml_string(y, value, "basic_auth_users", &hash);
+		cost = bcrypt_cost(hash);
+		if (!*name || strchr(name, ':') || i >= HTTP_WEB_USERS)
+			base_yaml_wrong(y, where, "not the name of a user, or too many");
+		else if (!cost)
+			base_yaml_wrong(y, where, "the password of %s is not a hash of bcrypt",
+					name);
+		else if (cost > HTTP_WEB_COST_MAX)
+			base_yaml_wrong(y, where, "the hash of %s has cost %u: at most %u", name,
+					cost, HTTP_WEB_COST_MAX);
+		for (size_t k = 0; k < w->user_count; k++)
+			if (!strcmp(w->users[k].name, name))
+				base_yaml_wrong(y, where, "%s is given twice", name);
+		more = realloc(w->users, (w->user_count + 1) * sizeof(*more));
+		if (!more)
+			base_yaml_wrong(y, where, "out of memory");
+		if (base_yaml_error(y)) {
+			w->users = more ?: w->users;
+			return;
+		}
+		w->users = more;
+		w->users[w->user_count++] = (struct http_web_user){name, hash, HTTP_READER};
+		if (cost > most) {
+			most = cost;
+			w->dummy = hash;
+		}
+	}
+}
+
+/* ---- roles ---- */
+
+static const struct {
+	const char *name;
+	enum http_role role;
+} roles_of[] = {{"read", HTTP_READER}, {"act", HTTP_ACTOR}, {"admin", HTTP_ADMIN}};
+#define ROLES (sizeof(roles_of) / sizeof(*roles_of))
+
+static base_yaml_node role_list(const struct http_web *w, size_t role, const char *kind)
+{
+	struct base_yaml *y = w->roles_yaml;
+	base_yaml_node all = y ? base_yaml_get(y, base_yaml_root(y), "roles") : 0;
+
+	return y ? base_yaml_get(y, base_yaml_get(y, all, roles_of[role].name), kind) : 0;
+}
+
+static bool lists(const struct http_web *w, base_yaml_node list, const char *name)
+{
+	struct base_yaml *y = w->roles_yaml;
+	const char *listed;
+
+	for (size_t i = 0; y && i < base_yaml_count(y, list); i++) {
+		listed = "";
+		base_yaml_string(y, base_yaml_at(y, list, i), "roles", &listed);
+		if (!strcmp(listed, name))
+			return true;
+	}
+	return false;
+}
+
+static enum http_role role_named(const struct http_web *w, const char *kind, const char *name)
+{
+	for (size_t i = ROLES; i-- > 0;)
+		if (lists(w, role_list(w, i, kind), name))
+			return roles_of[i].role;
+	return w->readers_named ? HTTP_PUBLIC : HTTP_READER;
+}
+
+/* A user of the file of roles that web.yml does not have is a mistake. */
+static void check_role_users(const struct http_web *w, base_yaml_node list)
+{
+	struct base_yaml *y = w->roles_yaml;
+
+	for (size_t i = 0, k; i < base_yaml_count(y, list); i++) {
+		const char *name = "";
+
+		base_yaml_string(y, base_yaml_at(y, list, i), "users", &name);
+		for (k = 0; k < w->user_count && strcmp(w->users[k].name, name);)
+			k++;
+		if (k == w->user_count)
+			base_yaml_wrong(y, base_yaml_at(y, list, i),
+					"%.64s is not among basic_auth_users", name);
+	}
+}
+
+static void read_roles(struct http_web *w)
+{
+	static const char *const top[] = {"roles", NULL}, *const kinds[] = {"users", "certificates",
+									    NULL};
+	static const char *const names[] = {"read", "act", "admin", NULL};
+	struct base_yaml *y = w->roles_yaml;
+	base_yaml_node all, one;
+
+	if (!base_yaml_root(y) || !base_yaml_mapping(y, base_yaml_root(y), top))
+		return;
+	all = base_yaml_need(y, base_yaml_root(y), "roles");
+	if (!all || !base_yaml_mapping(y, all, names))
+		return;
+	for (size_t i = 0; i < ROLES; i++) {
+		one = base_yaml_get(y, all, roles_of[i].name);
+		if (one && base_yaml_mapping(y, one, kinds))
+			check_role_users(w, base_yaml_get(y, one, "users"));
+	}
+	w->readers_named = base_yaml_get(y, all, "read");
+	for (size_t i = 0; i < w->user_count; i++)
+		w->users[i].role = role_named(w, "users", w->users[i].name);
+	for (size_t i = 0; i < ROLES; i++) /* finds what is no text */
+		lists(w, role_list(w, i, "certificates"), "");
+}
+
+enum http_role http_web_certificate_role(const struct http_web *w, const char *names, size_t bytes)
+{
+	enum http_role best = w->readers_named ? HTTP_PUBLIC : HTTP_READER, role;
+
+	for (size_t at = 0; at < bytes; at += strlen(names + at) + 1) {
+		role = role_named(w, "certificates", names + at);
+		best = BASE_MAX(best, role);
+	}
+	return best;
+}
+
+/* ---- all ---- */
+
+bool http_web_authenticates(const struct http_web *w)
+{
+	return w->user_count || w->client_auth == HTTP_CLIENT_REQUIRE;
+}
+
+static void read_web(struct http_web *w, const char *path)
+{
+	static const char *const keys[] = {"tls_server_config", "http_server_config",
+					   "basic_auth_users", NULL};
+	struct base_yaml *y = w->yaml;
+	base_yaml_node root = base_yaml_root(y);
+
+	if (!root || !base_yaml_mapping(y, root, keys))
+		return;
+	read_tls(w, base_yaml_get(y, root, "tls_server_config"), path);
+	read_headers(w, base_yaml_get(y, root, "http_server_config"));
+	read_users(w, base_yaml_get(y, root, "basic_auth_users"));
+}
+
+struct http_web *http_web_read(const char *path, const char *roles, char *error, size_t bytes)
+{
+	struct http_web *w = calloc(1, sizeof(*w));
+	const char *wrong = "out of memory";
+
+	if (w) {
+		w->stamp = http_web_stamp(path, roles); /* a change while it is read is another */
+		w->yaml = base_yaml_open(path);
+		w->roles_yaml = w->yaml && roles ? base_yaml_open(roles) : NULL;
+	}
+	if (w && w->yaml && (!roles || w->roles_yaml)) {
+		read_web(w, path);
+		wrong = base_yaml_error(w->yaml);
+		if (!wrong && roles) {
+			read_roles(w);
+			wrong = base_yaml_error(w->roles_yaml);
+		}
+	}
+	if (!wrong)
+		return w;
+	snprintf(error, bytes, "%s", wrong);
+	http_web_free(w);
+	errno = EINVAL;
+	return NULL;
+}
+
+void http_web_free(struct http_web *w)
+{
+	if (!w)
+		return;
+	if (w->key)
+		gnutls_privkey_deinit(w->key);
+	base_yaml_close(w->yaml);
+	base_yaml_close(w->roles_yaml);
+	free(w->users);
+	free(w->cert.data);
+	free(w->ca.data);
+	free(w);
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * web.h - how a server is guarded: the file web.yml as Prometheus' exporter-toolkit has it (TLS,
+ * client certificates, users, headers), and a file of ours that gives users and certificates their
+ * roles. One reading of the files; it does not change, and another replaces it. Of the back.
+ */
+#ifndef SL_HTTP_WEB_H
+#define SL_HTTP_WEB_H
+
+#include <gnutls/abstract.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/yaml.h"
+#include "http/http.h"
+
+#define HTTP_WEB_FILE_MAX (256u * 1024) /* of a file of certificates */
+#define HTTP_WEB_PRIORITY 512u
+#define HTTP_WEB_SANS	  64u
+#define HTTP_WEB_USERS	  1024u
+#define HTTP_WEB_HEADERS  5u
+#define HTTP_WEB_COST_MAX 14u /* of bcrypt: a guess takes a second */
+
+/* client_auth_type, in the order of crypto/tls of Go. */
+enum http_client_auth {
+	HTTP_CLIENT_NONE,
+	HTTP_CLIENT_REQUEST,
+	HTTP_CLIENT_REQUIRE_ANY,
+	HTTP_CLIENT_VERIFY_IF_GIVEN,
+	HTTP_CLIENT_REQUIRE,
+};
+
+struct http_web_bytes {
+	char *data; /* with a NUL behind */
+	size_t bytes;
+};
+
+struct http_web_user {
+	const char *name, *hash;
+	enum http_role role;
+};
+
+struct http_web {
+	struct base_yaml *yaml, *roles_yaml; /* what the strings below point into */
+	bool tls;
+	struct http_web_bytes cert, ca; /* PEM */
+	gnutls_privkey_t key;
+	enum http_client_auth client_auth;
+	const char *sans[HTTP_WEB_SANS];
+	size_t san_count;
+	char priority[HTTP_WEB_PRIORITY]; /* gnutls_priority_init(3) */
+	struct http_web_user *users;
+	size_t user_count;
+	const char *dummy; /* the costliest hash, for users that do not exist */
+	struct {
+		const char *name, *value;
+	} headers[HTTP_WEB_HEADERS];
+	size_t header_count;
+	bool readers_named; /* the file of roles says who reads */
+	uint64_t stamp;	    /* of the files, as they were read */
+};
+
+/*
+ * Reads both files; roles may be NULL. NULL with errno and one line in error. Relative names in
+ * them are of their folder.
+ */
+struct http_web *http_web_read(const char *path, const char *roles, char *error, size_t bytes);
+void http_web_free(struct http_web *w);
+/* Another value once one of the files is another, or has changed. */
+uint64_t http_web_stamp(const char *path, const char *roles);
+/* The role of a client whose verified certificate has these names, each with its NUL. */
+enum http_role http_web_certificate_role(const struct http_web *w, const char *names, size_t bytes);
+/* Whether strangers are kept out, by passwords or certificates. */
+bool http_web_authenticates(const struct http_web *w);
+
+#endif
