@@ -84,7 +84,8 @@ void collect_services_each(struct collect_services *s, unsigned int window,
 			   void (*fn)(const struct collect_service_view *, void *), void *arg,
 			   struct collect_services_totals *totals);
 
-/* Sets still[i], of n, for each metric of a region that is known not to have changed in the last minute. Any thread. */
+/* Sets still[i], of n, for each metric of a region that is known not to have changed in the last
+ * minute. Any thread. */
 void collect_services_still(struct collect_services *s, uint64_t instance, bool *still, size_t n);
 /* The service of a pod, or of a workload of kernel tables. False: it has none. */
 bool collect_services_name(struct collect_services *s, uint64_t instance,
