@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* services.c - an entry per service, those that need attention first. */
 #include <math.h>
+#include <stdlib.h>
 
 #include "api/api.h"
 #include "api/internal.h"
