@@ -23,7 +23,7 @@ all: ## build into build/; the program is build/sidelight
 demo: ## install what is missing, build, and show it all at work until Ctrl-C
 	$(setup) build demo
 	@$(MAKE) --no-print-directory all SETUP=no
-	@$(BUILD)/sidelight demo $(DEMO_ARGS)
+	@$(BUILD)/sidelight demo --switch $(DEMO_ARGS)
 
 check: ## install what tests need, build, run every test
 	$(setup) build demo test

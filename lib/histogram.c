@@ -198,6 +198,14 @@ static uint32_t cell_of(const struct sl__buckets *b, double v)
 	return v >= -b->threshold ? SL_HIST_BUCKETS : SL_HIST_REFUSED;
 }
 
+static __attribute__((noinline)) void count_shared(unsigned int slot, uint32_t cell, uint64_t n)
+{
+	uintptr_t shared = sl__shared(slot);
+
+	if (shared)
+		sl__shared_add(cell_at(shared, cell), n);
+}
+
 static __attribute__((noinline)) void sum_shared(unsigned int slot, uint32_t cell, double v)
 {
 	uintptr_t shared = sl__shared(slot);
@@ -220,17 +228,9 @@ static __attribute__((noinline)) void observe_slow(struct sl_histogram h, double
 	stripe = sl__own_stripe(slot);
 	if (!stripe)
 		stripe = sl__stripe_claim(slot);
-	if (stripe) {
-		sl__own_add(cell_at(stripe, cell + index), 1);
-		if (index != SL_HIST_REFUSED && !sl__own_add_f64(cell_at(stripe, cell), v))
-			sum_shared(slot, cell, v);
-		return;
-	}
-	stripe = sl__shared(slot);
-	if (!stripe)
-		return;
-	sl__shared_add(cell_at(stripe, cell + index), 1);
-	if (index != SL_HIST_REFUSED)
+	if (!stripe || !sl__own_add(cell_at(stripe, cell + index), 1))
+		count_shared(slot, cell + index, 1);
+	if (index != SL_HIST_REFUSED && (!stripe || !sl__own_add_f64(cell_at(stripe, cell), v)))
 		sum_shared(slot, cell, v);
 }
 
@@ -243,7 +243,8 @@ void sl_histogram_observe(struct sl_histogram h, double v)
 		observe_slow(h, v);
 		return;
 	}
-	sl__own_add(cell_at(stripe, b->cell + cell_above(b, v)), 1);
+	if (unlikely(!sl__own_add(cell_at(stripe, b->cell + cell_above(b, v)), 1)))
+		count_shared(sl__slot_of(h.bits), b->cell + cell_above(b, v), 1);
 	if (unlikely(!sl__own_add_f64(cell_at(stripe, b->cell), v)))
 		sum_shared(sl__slot_of(h.bits), b->cell, v);
 }
@@ -273,7 +274,7 @@ int sl_histogram_add(struct sl_histogram h, const uint64_t *buckets, size_t n, d
 {
 	unsigned int slot = sl__slot_of(h.bits);
 	const struct sl__buckets *b = h.buckets;
-	uintptr_t own, shared;
+	uintptr_t own;
 
 	if (slot == SL__SLOT_NONE)
 		return 0;
@@ -286,14 +287,12 @@ int sl_histogram_add(struct sl_histogram h, const uint64_t *buckets, size_t n, d
 	own = sl__own_stripe(slot);
 	if (!own)
 		own = sl__stripe_claim(slot);
-	shared = sl__shared(slot);
-	if (!own && !shared)
-		return 0;
-	for (uint32_t i = 0; i < n; i++)
-		if (buckets[i] && own)
-			sl__own_add(cell_at(own, b->cell + SL_HIST_BUCKETS + i), buckets[i]);
-		else if (buckets[i])
-			sl__shared_add(cell_at(shared, b->cell + SL_HIST_BUCKETS + i), buckets[i]);
+	for (uint32_t i = 0; i < n; i++) {
+		const uint32_t cell = b->cell + SL_HIST_BUCKETS + i;
+
+		if (buckets[i] && (!own || !sl__own_add(cell_at(own, cell), buckets[i])))
+			count_shared(slot, cell, buckets[i]);
+	}
 	if (!own || !sl__own_add_f64(cell_at(own, b->cell), sum))
 		sum_shared(slot, b->cell, sum);
 	return 0;

@@ -33,7 +33,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/stat.h>
-#if defined(__x86_64__)
+#ifdef __x86_64__
 #include <emmintrin.h>
 #endif
 
@@ -429,18 +429,24 @@ static inline void sl__shared_add_f64(uintptr_t cell, double v)
  * and its addition would be lost; it finds the flag set instead. (An unlocked exchange in place of
  * the flag is 3 ns slower: its operands travel between vector and integer registers.)
  */
-extern SL__HIDDEN __thread bool sl__f64_busy __attribute__((tls_model("initial-exec")));
+#ifdef SL__PLAIN_UPDATES
+#define SL__F64_BUSY sl__thread.busy /* as any update */
+#else
+extern SL__HIDDEN __thread volatile uint32_t sl__f64_busy
+	__attribute__((tls_model("initial-exec")));
+#define SL__F64_BUSY sl__f64_busy
+#endif
 
 static inline bool sl__own_add_f64(uintptr_t cell, double v)
 {
-	volatile bool *busy = &sl__f64_busy;
+	volatile uint32_t *busy = &SL__F64_BUSY;
 	uint64_t difference;
 
 	if (unlikely(*busy))
 		return false;
-	*busy = true;
+	*busy = 1;
 	atomic_signal_fence(memory_order_seq_cst); /* pairs with a handler of this thread */
-#if defined(__x86_64__)
+#ifndef SL__PLAIN_UPDATES
 	/* sl_f64_of_cell() and sl_cell_of_f64(), all of it in vector registers. */
 	__m128i old, sum;
 
@@ -450,27 +456,42 @@ static inline bool sl__own_add_f64(uintptr_t cell, double v)
 	sum = _mm_xor_si128(sum, _mm_srli_epi64(sum, 32));
 	__asm__ volatile("movq %1, %0" : "=m"(*(uint64_t *)cell) : "x"(sum));
 	difference = (uint64_t)_mm_cvtsi128_si64(_mm_sub_epi64(sum, old));
+	atomic_signal_fence(memory_order_seq_cst);
+	*busy = 0;
+	__asm__ volatile("addq %1, %0"
+			 : "+m"(*(uint64_t *)(cell | 56))
+			 : "r"(difference * sl__k(cell))
+			 : "cc");
 #else
 	uint64_t old = __atomic_load_n((uint64_t *)cell, __ATOMIC_RELAXED);
-	uint64_t sum = sl_cell_of_f64(sl_f64_of_cell(old) + v);
+	uint64_t sum = sl_cell_of_f64(sl_f64_of_cell(old) + v), *check = (uint64_t *)(cell | 56);
 
+	difference = (sum - old) * sl__k(cell);
 	__atomic_store_n((uint64_t *)cell, sum, __ATOMIC_RELAXED);
-	difference = sum - old;
-#endif
+	__atomic_store_n(check, __atomic_load_n(check, __ATOMIC_RELAXED) + difference,
+			 __ATOMIC_RELAXED);
 	atomic_signal_fence(memory_order_seq_cst);
-	*busy = false;
-	sl__add((uint64_t *)(cell | 56), difference * sl__k(cell));
+	*busy = 0;
+#endif
 	return true;
 }
 
 /*
- * Adds to a cell that only this thread writes. Without sl__add_check(): the sum of doubles that
- * goes with a bucket takes longer than it would save.
+ * Adds to a cell that only this thread writes. False: use the shared stripe. Not sl__own_update()
+ * on x86-64: its second instruction takes longer beside the sum of doubles that goes with a bucket.
  */
-static inline void sl__own_add(uintptr_t cell, uint64_t n)
+static inline bool sl__own_add(uintptr_t cell, uint64_t n)
 {
-	sl__add((uint64_t *)cell, n);
-	sl__add((uint64_t *)(cell | 56), n * sl__k(cell));
+#ifdef SL__PLAIN_UPDATES
+	return sl__own_update(cell, n, sl__k(cell));
+#else
+	__asm__ volatile("addq %1, %0" : "+m"(*(uint64_t *)cell) : "er"(n) : "cc");
+	__asm__ volatile("addq %1, %0"
+			 : "+m"(*(uint64_t *)(cell | 56))
+			 : "er"(n * sl__k(cell))
+			 : "cc");
+	return true;
+#endif
 }
 
 #endif

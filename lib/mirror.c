@@ -72,6 +72,7 @@ void sl_summary_add(struct sl_summary s, double sum, uint64_t count)
 		       count_at = sl__cell_after(sum_at, SL_SUMMARY_COUNT);
 	unsigned int slot = sl__slot_of(s.bits);
 	uintptr_t stripe, shared;
+	bool counted;
 
 	if (slot == SL__SLOT_NONE)
 		return;
@@ -82,15 +83,13 @@ void sl_summary_add(struct sl_summary s, double sum, uint64_t count)
 	stripe = sl__own_stripe(slot);
 	if (unlikely(!stripe))
 		stripe = sl__stripe_claim(slot);
-	if (likely(stripe)) {
-		sl__own_add(stripe + count_at, count);
-		if (likely(sl__own_add_f64(stripe + sum_at, sum)))
-			return;
-	}
+	counted = likely(stripe) && likely(sl__own_add(stripe + count_at, count));
+	if (likely(counted) && likely(sl__own_add_f64(stripe + sum_at, sum)))
+		return;
 	shared = sl__shared(slot);
 	if (!shared)
 		return;
-	if (!stripe)
+	if (!counted)
 		sl__shared_add(shared + count_at, count);
 	sl__shared_add_f64(shared + sum_at, sum);
 }

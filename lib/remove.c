@@ -59,9 +59,9 @@ static void clear_cell(const struct sl__region *r, uint32_t offset, bool f64,
 
 		if (!v)
 			continue;
-		if (writable[i / 64] >> i % 64 & 1)
-			sl__own_add(cell, -v);
-		else if (f64)
+		if ((writable[i / 64] >> i % 64 & 1) && sl__own_add(cell, -v))
+			continue;
+		if (f64)
 			f64_sum += sl_f64_of_cell(v);
 		else
 			sum += v;

@@ -84,7 +84,7 @@ static inline uint64_t to_id(uint64_t at)
 
 static inline uint64_t now(uint32_t clock)
 {
-	return likely(clock == SL__CLOCK_TSC) ? sl__ticks() : sl__realtime_ns();
+	return likely(clock == SL__CLOCK_TICKS) ? sl__ticks() : sl__realtime_ns();
 }
 
 struct scale {
@@ -185,7 +185,7 @@ void sl_span_start(struct sl_span *span, struct sl_span_name name, enum sl_span_
 	if (unlikely(slot == SL__SLOT_NONE || !parent || !sl_trace_context_valid(parent) ||
 		     !self.id_step ||
 		     atomic_load_explicit(&sl__clock_state.source, memory_order_relaxed) !=
-			     SL__CLOCK_TSC)) {
+			     SL__CLOCK_TICKS)) {
 		start_slow(span, name, kind, parent);
 		return;
 	}
@@ -195,7 +195,7 @@ void sl_span_start(struct sl_span *span, struct sl_span_name name, enum sl_span_
 						  .trace_lo = parent->trace_lo,
 						  .span_id = to_id(next_ids(1)),
 						  .flags = parent->flags};
-	begin(span, name, kind, slot, SL__CLOCK_TSC);
+	begin(span, name, kind, slot, SL__CLOCK_TICKS);
 }
 
 /* Room for an attribute of 1 + n words; NULL: no room. */
@@ -314,7 +314,7 @@ void sl_span_set_start(struct sl_span *span, uint64_t ns)
 {
 	if (!span->slot)
 		return;
-	if (!(span->set & SET_START) && span->clock == SL__CLOCK_TSC)
+	if (!(span->set & SET_START) && span->clock == SL__CLOCK_TICKS)
 		span->clock = SL__CLOCK_REALTIME; /* also for the end, unless that is set */
 	span->start = ns;
 	span->set |= SET_START;
@@ -584,7 +584,7 @@ void sl_span_end(struct sl_span *s)
 		s->slot = SL__SLOT_NONE;
 		return;
 	}
-	if (likely(s->clock == SL__CLOCK_TSC)) {
+	if (likely(s->clock == SL__CLOCK_TICKS)) {
 		struct scale scale;
 
 		end = sl__ticks();

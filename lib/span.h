@@ -3,7 +3,7 @@
  * span.h - the interface between span.c, span_clock.c and the rest of the library.
  *
  *   span.c          spans and their rings
- *   span_clock.c    timestamps from the TSC
+ *   span_clock.c    timestamps from the processor's counter
  *   span_context.c  W3C trace context
  */
 #ifndef SL_LIB_SPAN_H
@@ -49,7 +49,7 @@ SL__HIDDEN void sl__spans_forked(void);
 
 enum sl__clock {
 	SL__CLOCK_REALTIME = 0, /* clock_gettime() */
-	SL__CLOCK_TSC = 1,
+	SL__CLOCK_TICKS = 1,
 };
 
 /* A calibration, one per second. Eight take turns, so that none is overwritten within seven
@@ -67,7 +67,7 @@ struct sl__clock_state {
 };
 extern SL__HIDDEN struct sl__clock_state sl__clock_state;
 
-/* Tests whether the TSC can be trusted. Slow. */
+/* Tests whether the processor's counter can be trusted. Slow. */
 SL__HIDDEN void sl__clock_start(void);
 /* Calibrates if due, unless another thread does. Async-signal-safe. */
 SL__HIDDEN void sl__clock_refresh(void);
@@ -76,6 +76,11 @@ static inline uint64_t sl__ticks(void)
 {
 #if defined(__x86_64__)
 	return __builtin_ia32_rdtsc();
+#elif defined(__aarch64__)
+	uint64_t ticks;
+
+	__asm__ volatile("mrs %0, cntvct_el0" : "=r"(ticks));
+	return ticks;
 #else
 	return 0;
 #endif

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * span_clock.c - timestamps from the TSC.
+ * span_clock.c - timestamps from the processor's counter.
  *
- * clock_gettime() takes 15 to 25 ns, twice per span, mostly to convert the TSC under a sequence
+ * clock_gettime() takes 15 to 25 ns, twice per span, mostly to convert the counter under a sequence
  * lock. Here a span stores ticks, and its end converts them at a rate that is measured against the
  * kernel's clocks every second, by the first span that ends then.
  *
  * The TSC is used if the processor reports it as invariant (CPUID 80000007H, EDX bit 8: Intel SDM
  * vol. 3B, 18.17.1), and if the kernel, which also checks it across sockets, uses it as its clock
- * source (or kvm-clock, which is the same). If two consecutive calibrations differ by more than
- * 1/1000, as in a guest that moved to another host, it is not used again.
+ * source (or kvm-clock, which is the same). On arm64 it is the virtual counter, which by
+ * architecture runs at one rate on all cores (Arm ARM, D12.1: the Generic Timer), if the kernel
+ * uses it; where the kernel has to work around a core's erratum, it traps the register and answers
+ * itself. Neither rate is taken from the processor: CNTFRQ_EL0 is what firmware wrote there. If two
+ * consecutive calibrations differ by more than 1/1000, as in a guest that moved to another host, it
+ * is not used again.
  *
  * The error of a time is half the distance of a calibration's two readings (here 25 ns), plus the
  * slew of the kernel's clock in the last second: below 1 us under NTP, 500 us at NTP's full rate of
@@ -42,7 +46,7 @@ struct clock_sample {
 	uint64_t monotonic_ticks, monotonic, realtime_ticks, realtime;
 };
 
-/* Both clocks between readings of the TSC; the closest of five attempts. */
+/* Both clocks between readings of the counter; the closest of five attempts. */
 static struct clock_sample take_sample(void)
 {
 	struct clock_sample best = {0};
@@ -97,7 +101,8 @@ static void calibrate(void)
 	/* Pairs with the acquire in scale_now(): the rate before its turn. */
 	atomic_store_explicit(&sl__clock_state.turn, turn + 1, memory_order_release);
 	if (last.trusted)
-		atomic_store_explicit(&sl__clock_state.source, SL__CLOCK_TSC, memory_order_relaxed);
+		atomic_store_explicit(&sl__clock_state.source, SL__CLOCK_TICKS,
+				      memory_order_relaxed);
 }
 
 void sl__clock_refresh(void)
@@ -112,15 +117,39 @@ void sl__clock_refresh(void)
 }
 
 #if defined(__x86_64__)
+static bool constant_rate(void)
+{
+	unsigned int a, b, c, d;
+
+	return __get_cpuid(0x80000007, &a, &b, &c, &d) && (d & 1u << 8);
+}
+#else
+static bool constant_rate(void)
+{
+#if defined(__aarch64__)
+	return true;
+#else
+	return false; /* sl__ticks() knows no counter */
+#endif
+}
+#endif
+
 static bool trustworthy(void)
 {
 	static const char path[] =
 		"/sys/devices/system/clocksource/clocksource0/current_clocksource";
-	unsigned int a, b, c, d;
+	static const char *const sources[] = {
+#if defined(__aarch64__)
+		"arch_sys_counter\n",
+#else
+		"tsc\n",
+		"kvm-clock\n",
+#endif
+	};
 	char name[32] = "";
 	int fd;
 
-	if (!__get_cpuid(0x80000007, &a, &b, &c, &d) || !(d & 1u << 8))
+	if (!constant_rate())
 		return false;
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
@@ -128,14 +157,11 @@ static bool trustworthy(void)
 	if (read(fd, name, sizeof(name) - 1) < 0)
 		*name = 0;
 	close(fd);
-	return !strcmp(name, "tsc\n") || !strcmp(name, "kvm-clock\n");
-}
-#else
-static bool trustworthy(void)
-{
+	for (size_t i = 0; i < sizeof(sources) / sizeof(*sources); i++)
+		if (!strcmp(name, sources[i]))
+			return true;
 	return false;
 }
-#endif
 
 void sl__clock_start(void)
 {

@@ -8,7 +8,9 @@
 
 __thread struct sl__thread sl__thread __attribute__((tls_model("initial-exec")));
 
-__thread bool sl__f64_busy __attribute__((tls_model("initial-exec")));
+#ifndef SL__PLAIN_UPDATES
+__thread volatile uint32_t sl__f64_busy __attribute__((tls_model("initial-exec")));
+#endif
 
 /* A thread and its stripes. In TLS, so that nothing is allocated. */
 struct stripe_owner {

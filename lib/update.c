@@ -6,7 +6,8 @@
 
 /* ---- counters ---- */
 
-/* A thread's first update, an update of a thread without a stripe, or of a refused handle. */
+/* A thread's first update, one of a thread without a stripe or of a refused handle, one in another.
+ */
 void sl__counter_add_slow(struct sl_counter c, uint64_t n)
 {
 	unsigned int slot = sl__slot_of(c.bits);
@@ -14,11 +15,11 @@ void sl__counter_add_slow(struct sl_counter c, uint64_t n)
 
 	if (slot == SL__SLOT_NONE)
 		return;
-	stripe = sl__stripe_claim(slot);
-	if (stripe) {
-		sl__own_add(stripe + (uint32_t)c.bits, n);
+	stripe = sl__own_stripe(slot);
+	if (likely(!stripe))
+		stripe = sl__stripe_claim(slot);
+	if (stripe && sl__own_add(stripe + (uint32_t)c.bits, n))
 		return;
-	}
 	stripe = sl__shared(slot);
 	if (stripe)
 		sl__shared_add(stripe + (uint32_t)c.bits, n);

@@ -458,42 +458,60 @@ static inline bool sl_gauge_histogram_valid(struct sl_gauge_histogram h)
 /* ---- updates ---- */
 
 /*
+ * x86-64 adds to memory by one instruction, between whose load and store no signal handler of the
+ * thread runs. Other processors have a load and a store, or an exclusive pair, which is far slower
+ * (Armv8.0, as Cortex-A72, has nothing else), or an atomic addition. There a thread adds by plain
+ * loads and stores while it says that it is busy, and its handlers then count in the shared stripe.
+ */
+#if !defined(__x86_64__) && !defined(SL__PLAIN_UPDATES)
+#define SL__PLAIN_UPDATES 1
+#endif
+
+/*
  * Private. Per thread and slot: the address of the stripe that this thread owns, minus (slot <<
  * 32), so that adding the bits of a handle gives the address of its cell. 0: it owns none, and the
  * slow path decides whether it gets one.
  */
 struct sl__thread {
 	uintptr_t base[SL_PUBLISHER_SLOTS];
+#ifdef SL__PLAIN_UPDATES
+	volatile uint32_t busy; /* in sl__own_add() */
+#endif
 };
 extern SL_API __thread struct sl__thread sl__thread __attribute__((tls_model("initial-exec")));
 
 SL_API void sl__counter_add_slow(struct sl_counter c, uint64_t n);
 
 /*
- * Adds to a word that only this thread writes. One instruction on x86-64, so that a signal handler
- * of the same thread may count too; elsewhere an atomic add, for the same reason.
+ * Adds n to a cell that only this thread writes, and n * k to the check word of its line. 0: a
+ * signal handler came while its thread was in here, and adds to the shared stripe.
  */
-static inline void sl__add(uint64_t *word, uint64_t n)
+static inline int sl__own_update(uintptr_t cell, uint64_t n, uint64_t k)
 {
-#if defined(__x86_64__)
-	__asm__ volatile("addq %1, %0" : "+m"(*word) : "er"(n) : "cc");
-#else
-	__atomic_fetch_add(word, n, __ATOMIC_RELAXED);
-#endif
-}
+#ifdef SL__PLAIN_UPDATES
+	uint64_t *word = (uint64_t *)cell, *check = (uint64_t *)(cell | 56);
 
-/*
- * The same for a check word, which repeated updates of one metric add to: recent Intel cores
- * forward a store to the load of an xadd (without lock) at once, but take five cycles for an add of
- * a register to memory.
- */
-static inline void sl__add_check(uint64_t *word, uint64_t n)
-{
-#if defined(__x86_64__)
-	__asm__ volatile("xaddq %1, %0" : "+m"(*word), "+r"(n) : : "cc");
+	if (__builtin_expect(sl__thread.busy, 0))
+		return 0;
+	sl__thread.busy = 1;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST); /* pairs with a handler of this thread */
+	/* Relaxed: readers pair by the check word, whatever the order in which they see both. */
+	__atomic_store_n(word, __atomic_load_n(word, __ATOMIC_RELAXED) + n, __ATOMIC_RELAXED);
+	__atomic_store_n(check, __atomic_load_n(check, __ATOMIC_RELAXED) + n * k, __ATOMIC_RELAXED);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	sl__thread.busy = 0;
 #else
-	__atomic_fetch_add(word, n, __ATOMIC_RELAXED);
+	uint64_t change = n * k;
+
+	__asm__ volatile("addq %1, %0" : "+m"(*(uint64_t *)cell) : "er"(n) : "cc");
+	/*
+	 * Repeated updates of one metric add to this word: recent Intel cores forward a store to
+	 * the load of an xadd (without lock) at once, but take five cycles for an add of a register
+	 * to memory.
+	 */
+	__asm__ volatile("xaddq %1, %0" : "+m"(*(uint64_t *)(cell | 56)), "+r"(change) : : "cc");
 #endif
+	return 1;
 }
 
 /* Adds n. Exact under any number of threads; async-signal-safe after the thread's first update. */
@@ -507,9 +525,11 @@ static inline void sl_counter_add(struct sl_counter c, uint64_t n)
 		return;
 	}
 	/* Lines have 64 bytes: bits 3-5 of an offset index the cell's constant. */
-	sl__add((uint64_t *)cell, n);
-	sl__add_check((uint64_t *)(cell | 56),
-		      n * *(const uint64_t *)((const char *)sl_line_k + (c.bits & 56)));
+	if (__builtin_expect(
+		    !sl__own_update(cell, n,
+				    *(const uint64_t *)((const char *)sl_line_k + (c.bits & 56))),
+		    0))
+		sl__counter_add_slow(c, n);
 }
 
 static inline void sl_counter_inc(struct sl_counter c)

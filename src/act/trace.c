@@ -73,7 +73,8 @@ struct act_trace_policy *act_trace_policy_new(const struct act_trace_policy_opts
 {
 	struct act_trace_policy *p;
 
-	if (!is_share(opts->budget) || !is_share(opts->head) || !(opts->slow_factor >= 0)) {
+	if (!is_share(opts->budget) || !is_share(opts->head) || !(opts->slow_factor >= 0) ||
+	    !(opts->slow_spread >= 0)) {
 		errno = EINVAL;
 		return NULL;
 	}
@@ -241,14 +242,14 @@ static uint32_t bin_of(uint64_t ns)
 }
 
 /* In ns; values are taken as evenly spread within a bin. */
-static double median(const struct act_trace_route *r)
+static double quantile(const struct act_trace_route *r, double q)
 {
 	uint32_t below = 0, i;
 	double within;
 
-	for (i = 0; i < BINS - 1 && 2 * (below + r->bins[i]) < r->n; i++)
+	for (i = 0; i < BINS - 1 && below + r->bins[i] < q * r->n; i++)
 		below += r->bins[i];
-	within = r->bins[i] ? (0.5 * r->n - below) / r->bins[i] : 0.5;
+	within = r->bins[i] ? (q * r->n - below) / r->bins[i] : 0.5;
 	return ldexp(1 + (i % STEPS + within) / STEPS, (int)(FIRST + i / STEPS));
 }
 
@@ -263,16 +264,37 @@ static void learn(struct act_trace_route *r, uint64_t ns)
 	r->n++;
 }
 
-/* The trace's duration over the route's median; 0: unknown. Then learns the duration. */
+/* The duration is above the floors of what is slow. */
+static bool is_above_floor(const struct act_trace_policy *p, const struct act_trace_route *r,
+			   double median, uint64_t ns)
+{
+	double most;
+
+	if (ns < p->o.slow_floor_ns)
+		return false;
+	if (!(p->o.slow_spread > 0) || r->n < LEARN_ALL)
+		return true;
+	most = median + p->o.slow_spread * (quantile(r, 0.9) - median);
+	return (double)ns > most;
+}
+
+/*
+ * The trace's duration over the route's median, or at most 1 below a floor; 0: unknown. Then learns
+ * the duration.
+ */
 static double slowness(struct act_trace_policy *p, uint64_t key, const struct act_trace_facts *f)
 {
 	struct act_trace_route *r = route_of(p, key);
-	double ratio = 0;
+	double ratio = 0, half;
 
 	if (!r)
 		return 0;
-	if (r->n >= KNOWN)
-		ratio = (double)f->duration_ns / median(r);
+	if (r->n >= KNOWN) {
+		half = quantile(r, 0.5);
+		ratio = (double)f->duration_ns / half;
+		if (ratio > 1 && !is_above_floor(p, r, half, f->duration_ns))
+			ratio = 1;
+	}
 	if (r->n < LEARN_ALL || ratio <= p->o.slow_factor || chance(f->trace_lo, 1) < SLOW_LEARN)
 		learn(r, f->duration_ns);
 	return ratio;

@@ -41,9 +41,15 @@ act_trace_reason_name(enum act_trace_reason reason); /* "", "error", ...; static
 struct act_trace_policy_opts {
 	double budget;	    /* share of traces that may be kept, 0 .. 1 */
 	double slow_factor; /* 0: 5 */
-	double head;	    /* share of traces to keep regardless of reason, 0 .. 1 */
-	uint64_t window;    /* of the account, in traces; 0: total, or 10,000 */
-	uint64_t total;	    /* traces in a recording; 0: unknown */
+	/*
+	 * What is slow by its factor is only if it also takes this long, and exceeds the median by
+	 * slow_spread times what the 90th percentile of its route does. 0: no floor.
+	 */
+	uint64_t slow_floor_ns;
+	double slow_spread;
+	double head;	 /* share of traces to keep regardless of reason, 0 .. 1 */
+	uint64_t window; /* of the account, in traces; 0: total, or 10,000 */
+	uint64_t total;	 /* traces in a recording; 0: unknown */
 	/*
 	 * Traces are decided upon at their start, in that order, without durations and errors.
 	 * Verdicts may then overdraw the account for traces among the worst `budget` of the last

@@ -4,13 +4,13 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
-#define PAGE	 4096u
 #define UNMAPPED MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE
 
-static uint64_t pages(uint64_t bytes)
+static uint64_t pages(const struct agent_arena *a, uint64_t bytes)
 {
-	return (bytes + PAGE - 1) & ~(uint64_t)(PAGE - 1);
+	return (bytes + a->page - 1) & ~(a->page - 1);
 }
 
 static struct agent_block *block_new(char *at, uint64_t bytes)
@@ -27,6 +27,7 @@ struct agent_block *agent_arena_take(struct agent_arena *a, uint64_t bytes)
 {
 	struct agent_block *b, *rest;
 
+	bytes = pages(a, bytes);
 	TAILQ_FOREACH(b, &a->blocks, link)
 	if (!b->used && b->bytes >= bytes)
 		break;
@@ -86,7 +87,8 @@ int agent_arena_init(struct agent_arena *a, uint64_t bytes)
 	struct agent_block *all;
 
 	TAILQ_INIT(&a->blocks);
-	a->bytes = pages(bytes);
+	a->page = (uint64_t)sysconf(_SC_PAGESIZE);
+	a->bytes = pages(a, bytes);
 	a->at = mmap(NULL, a->bytes, PROT_NONE, UNMAPPED, -1, 0);
 	all = a->at != MAP_FAILED ? block_new(a->at, a->bytes) : NULL;
 	if (!all)

@@ -21,6 +21,7 @@ struct agent_block {
 struct agent_arena {
 	char *at;
 	uint64_t bytes;
+	uint64_t page; /* of this machine: 4, 16 or 64 KiB; mmap() takes no other address */
 	TAILQ_HEAD(agent_block_list, agent_block) blocks;
 };
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * group.c - all series of a metric by the values of labels: sums, rates, and quantiles of what their
- * histograms observed together. A group in an answer is complete; one that there is no time or room
- * for is not there, and the answer says so.
+ * group.c - all series of a metric by the values of labels: sums, rates, and quantiles of what
+ * their histograms observed together. A group in an answer is complete; one that there is no time
+ * or room for is not there, and the answer says so.
  */
 #include <errno.h>
 #include <math.h>
@@ -109,7 +109,8 @@ static bool parse_by(struct http_request *req, struct group_query *g)
 	if (!by)
 		return true;
 	if (strlen(by) >= sizeof(g->by_text)) {
-		http_reply_error(req, 400, "by: longer than %zu characters", sizeof(g->by_text) - 1);
+		http_reply_error(req, 400, "by: longer than %zu characters",
+				 sizeof(g->by_text) - 1);
 		return false;
 	}
 	strcpy(g->by_text, by);
@@ -183,8 +184,7 @@ static bool note_shape(struct group_query *g, const struct region_metric *m, uin
 			*shape = (uint32_t)i;
 			return true;
 		}
-	if (!BASE_GROW(g->shape, g->shapes, g->shape_room) ||
-	    api_shape_of(&g->shape[g->shapes], m))
+	if (!BASE_GROW(g->shape, g->shapes, g->shape_room) || api_shape_of(&g->shape[g->shapes], m))
 		return false;
 	*shape = (uint32_t)g->shapes++;
 	return true;
@@ -257,9 +257,10 @@ static bool select_series(struct http_request *req, struct group_query *g)
 		if (g->err == -ENOMEM)
 			http_reply_error(req, 503, "out of memory");
 		else
-			http_reply_error(req, 400, g->err ? "over %u series: narrow it by match"
-							  : "match: a regular expression takes too "
-							    "many steps",
+			http_reply_error(req, 400,
+					 g->err ? "over %u series: narrow it by match"
+						: "match: a regular expression takes too "
+						  "many steps",
 					 SERIES_MAX);
 	} else if (!g->found) {
 		http_reply_error(req, 404, "no such metric: %.200s", g->metric);
@@ -306,7 +307,8 @@ static void take_value(struct group_query *g, const struct collect_point *p)
 	if (!g->at_ns[step + 1]) {
 		g->at_ns[step + 1] = p->ns;
 		*to = p->value;
-	} else if (step >= 0 && (g->fn == GROUP_MAX || g->fn == GROUP_MIN) && !is_counted(g->kind)) {
+	} else if (step >= 0 && (g->fn == GROUP_MAX || g->fn == GROUP_MIN) &&
+		   !is_counted(g->kind)) {
 		*to = g->fn == GROUP_MAX ? fmax(*to, p->value) : fmin(*to, p->value);
 	}
 }
@@ -508,7 +510,8 @@ static void answer(struct http_request *req, struct group_query *g)
 	}
 	base_json_end(l.j, ']');
 	base_put(l.j, KV("matching", l.matching), KV("other_kinds", g->others),
-		 KV_BOOL("clipped", !in_time || l.matching > l.given), KV("truncated", l.truncated));
+		 KV_BOOL("clipped", !in_time || l.matching > l.given),
+		 KV("truncated", l.truncated));
 	api_answer_end(req, a);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* map.c - who talks to whom: services as nodes, and an edge for all that one asks of another. */
+/* map.c - the services as nodes, and an edge for all that one asks of another. */
 #include <math.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * marks.c - what happened at a moment: anomalies and their ends, publishers that began, died or were
- * deployed anew, and the collector's own start.
+ * marks.c - what happened at a moment: anomalies and their ends, publishers that began, died or
+ * were deployed anew, and the collector's own start.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,8 +14,8 @@
 
 #define MARKS_MAX     1000u
 #define ANOMALIES_MAX 1024u
-/* Publishers of a service that begin this soon after one another, or after one closed, belong to one
- * deployment. */
+/* Publishers of a service that begin this soon after one another, or after one closed, belong to
+ * one deployment. */
 #define DEPLOYMENT_NS 60000000000ll
 #define TEXT_BYTES    320u
 
@@ -74,7 +74,8 @@ static const char *pod_name(const struct collect_life *l)
 	return *l->pod ? l->pod : *l->service ? l->service : "a publisher";
 }
 
-/* What of its service was before a start: the version of the last one, and whether one just closed. */
+/* What of its service was before a start: the version of the last one, and whether one just closed.
+ */
 static const struct collect_life *version_before(const struct collect_life *l, size_t at)
 {
 	for (size_t i = at; i-- > 0;)
@@ -182,9 +183,9 @@ static bool add_anomalies(struct marks *m, struct collect_collector *c)
 		if (mark)
 			snprintf(mark->text, sizeof(mark->text), "%.*s", (int)TEXT_BYTES - 1,
 				 *a[i].explanation ? a[i].explanation : pod);
-		mark = a[i].end_ns ? add(m, a[i].last_ns, MARKS_END, a[i].instance,
-					 a[i].name.service)
-				   : NULL;
+		mark = a[i].end_ns
+			       ? add(m, a[i].last_ns, MARKS_END, a[i].instance, a[i].name.service)
+			       : NULL;
 		if (mark)
 			snprintf(mark->text, sizeof(mark->text), "%s is as usual again", pod);
 	}

@@ -86,7 +86,8 @@ static int64_t ceil_at(int64_t i, int down)
 static int merge_exponential(struct api_shape *out, const struct api_shape *const *of, size_t n,
 			     const char **why)
 {
-	int64_t below = INT64_MIN, above = INT64_MAX; /* ends of the zero bucket, of the last but one */
+	int64_t below = INT64_MIN,
+		above = INT64_MAX; /* ends of the zero bucket, of the last but one */
 	bool same = true;
 
 	*out = *of[0];

@@ -68,7 +68,8 @@ bool api_param_range(struct http_request *req, uint64_t last_ns, struct api_rang
 	out->from_ns = out->to_ns - (int64_t)last_ns;
 	if (!param_time(req, "start", &out->from_ns))
 		return false;
-	if (out->from_ns > 0 && out->from_ns < out->to_ns && out->to_ns - out->from_ns <= RANGE_MAX_NS)
+	if (out->from_ns > 0 && out->from_ns < out->to_ns &&
+	    out->to_ns - out->from_ns <= RANGE_MAX_NS)
 		return true;
 	http_reply_error(req, 400, "start and end: not times in their order, at most 24h apart");
 	return false;

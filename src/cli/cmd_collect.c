@@ -59,7 +59,11 @@ static struct collect_settings {
 	      .sample_every_ns = 30000000000,
 	      .sample_around_ns = 5000000000},
 	.remote = CLI_COLLECT_REMOTE_DEFAULTS,
-	.t = {.policy = {.budget = 0.15, .slow_factor = 5},
+	.t = {.policy = {.budget = 0.15,
+			 .slow_factor = 5,
+			 .slow_floor_ns = 1000000,
+			 .slow_spread = 2},
+	      .bytes = 0.2,
 	      .linger_ns = 1000000000,
 	      .memory = 16u << 20},
 };
@@ -175,6 +179,14 @@ static const struct base_option table[] = {
 		 "keep at most this share of traces; 0: read no traces"),
 	BASE_F64("trace-slow", 0, &set.t.policy.slow_factor, 1, 1e6, "FACTOR",
 		 "keep traces slower than FACTOR times the median of their root span, and errors"),
+	BASE_TIME("trace-slow-floor", 0, &set.t.policy.slow_floor_ns, 0, 0, "DURATION",
+		  "what takes less is not slow; 0: no floor"),
+	BASE_F64(
+		"trace-slow-spread", 0, &set.t.policy.slow_spread, 0, 1e6, "FACTOR",
+		"what exceeds the median by less than FACTOR times what the 90th percentile does is "
+		"not slow; 0: no floor"),
+	BASE_F64("trace-bytes", 0, &set.t.bytes, 0, 1, "SHARE",
+		 "read at most this share of the bytes of published spans; 0: no limit"),
 	BASE_F64("trace-head", 0, &set.t.policy.head, 0, 1, "SHARE",
 		 "keep this share of traces at random"),
 	BASE_TIME("trace-linger", 0, &set.t.linger_ns, 1e6, 86400e9, "DURATION",

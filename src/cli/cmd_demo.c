@@ -165,11 +165,18 @@ static void banner(const struct cli_demo *d)
 		printf("  connections   the shop's, from the kernel: http://%s/#tab=flows\n",
 		       d->listen);
 	if (*d->no_reports)
-		printf("  reports       not shown: %s\n\n", d->no_reports);
+		printf("  reports       not shown: %s\n", d->no_reports);
 	else
 		printf("  reports       flows of loopback, by the kernel itself: "
-		       "http://%s/#tab=reports\n\n",
+		       "http://%s/#tab=reports\n",
 		       d->listen);
+	if (*d->no_switch)
+		printf("  switch        not shown: %s\n", d->no_switch);
+	else if (d->with_switch)
+		printf("  switch        flows and ports of Open vSwitch, by sFlow: "
+		       "http://%s/#tab=reports\n",
+		       d->listen);
+	putchar('\n');
 	sample_lines(d);
 	printf("What to try, from another terminal:\n"
 	       "  kill -9 %-7d the shop dies; its last values stay, marked dead, then expire\n"
@@ -211,7 +218,7 @@ static void set_agent(struct cli_demo *d)
 
 /* ---- the command ---- */
 
-static bool runs(const char *program)
+bool cli_demo_runs(const char *program)
 {
 	const char *path = getenv("PATH");
 	char full[PATH_MAX];
@@ -261,6 +268,7 @@ static struct {
 	const char *listen, *shop, *examples, *fault;
 	uint64_t period, duration, warm_up;
 	uint32_t load;
+	bool with_switch;
 } set = {.listen = "127.0.0.1:9464",
 	 .shop = "127.0.0.1:8080",
 	 .warm_up = 60 * DEMO_SECOND,
@@ -283,6 +291,8 @@ static const struct base_option table[] = {
 	BASE_STRING("fault", 0, &set.fault, "KIND[@SECONDS]",
 		    "after the warm-up, break the shop for SECONDS, or 10 s: cpu, slow, errors or "
 		    "leak"),
+	BASE_FLAG("switch", 0, &set.with_switch,
+		  "show the flows of a real switch, too: Open vSwitch in network namespaces"),
 	BASE_STRING("examples", 0, &set.examples, "DIR",
 		    "directory of the programs shop and queue"),
 	{0},
@@ -356,10 +366,11 @@ static int run(const struct base_command *cmd, int argc, char **argv)
 	signal(SIGPIPE, SIG_IGN);
 	if (set.fault && (result = cli_demo_fault_parse(&d, set.fault)))
 		return result;
+	d.with_switch = set.with_switch;
 	base_print_duration(d.warm_up, sizeof(d.warm_up), set.warm_up);
 	if (find_examples(&d, set.examples))
 		return BASE_EXIT_FAILURE;
-	if (set.load && !runs("wrk"))
+	if (set.load && !cli_demo_runs("wrk"))
 		return base_failure(&cli_cmd_demo,
 				    "wrk, which makes the load, is not installed: apt-get "
 				    "install wrk, or --load 0");

@@ -28,8 +28,8 @@ int collect_buckets_init(struct collect_buckets *b, size_t bytes);
 void collect_buckets_free(struct collect_buckets *b);
 
 /*
- * Adds a record of n buckets at ns, behind the one at prev, of the same histogram (0: none). Returns
- * its position + 1, or prev: n is 0, or too much for the ring.
+ * Adds a record of n buckets at ns, behind the one at prev, of the same histogram (0: none).
+ * Returns its position + 1, or prev: n is 0, or too much for the ring.
  */
 uint64_t collect_buckets_add(struct collect_buckets *b, uint64_t prev, int64_t ns,
 			     const struct collect_bucket *v, size_t n);

@@ -27,4 +27,28 @@ void collect_exemplars_free(struct collect_region *r);
 bool collect_exemplars_next(const struct collect_region *r, const struct collect_column *col,
 			    uint32_t *at, struct region_exemplar *out);
 
+/*
+ * Of the newest kept traces, for histograms of latency: an exemplar that the page and a receiver of
+ * traces have the trace of.
+ */
+struct collect_trace_link {
+	uint64_t instance; /* of the root's region */
+	uint64_t trace_hi, trace_lo, duration_ns, end_ns;
+	char root[64];
+};
+#define COLLECT_TRACE_LINKS 256u
+
+/* Newest first. Returns their number. */
+size_t collect_trace_links(struct collect_collector *c,
+			   struct collect_trace_link out[COLLECT_TRACE_LINKS]);
+/*
+ * The root of the trace may have been counted by this histogram: it is one of latency in seconds,
+ * the longest value of its labels is in the root's name, and the bucket of its duration, *cell, is
+ * not empty.
+ */
+bool collect_trace_link_fits(const struct collect_trace_link *l, const struct collect_def *d,
+			     const uint64_t *cells, uint32_t *cell);
+void collect_trace_link_exemplar(const struct collect_trace_link *l, uint32_t cell,
+				 struct region_exemplar *out);
+
 #endif

@@ -41,7 +41,7 @@ struct collect_past {
 	pthread_mutex_t lock; /* of all below; a worker only tries it */
 	struct collect_hash regions;
 	struct collect_buckets buckets;
-	size_t cells, cells_max; /* of all regions' before */
+	size_t cells, cells_max;	/* of all regions' before */
 	struct collect_bucket *changed; /* of one histogram */
 	size_t changed_room;
 	struct collect_life *life; /* [COLLECT_LIVES_MAX], a ring */
@@ -216,7 +216,8 @@ static bool wants_row(void *arg, const struct collect_tap_row *row)
 
 	(void)arg;
 	return row->info->kind != SL_REGION_FLOWS &&
-	       (!r || r->state != row->state || row->ns >= r->next_ns || row->ns < r->next_ns - EVERY_NS);
+	       (!r || r->state != row->state || row->ns >= r->next_ns ||
+		row->ns < r->next_ns - EVERY_NS);
 }
 
 static struct past_region *make_region(struct collect_past *p, const struct collect_tap_row *row)
@@ -309,8 +310,8 @@ struct collect_past *collect_past_new(struct collect_collector *c, size_t bytes)
 	if (p->life && collect_hash_init(&p->regions))
 		err = collect_buckets_init(&p->buckets, bytes - bytes / 4);
 	if (!err)
-		err = collect_collector_tap(
-			c, &(struct collect_tap){on_row, wants_row, on_gone, p});
+		err = collect_collector_tap(c,
+					    &(struct collect_tap){on_row, wants_row, on_gone, p});
 	if (err) {
 		collect_past_free(p);
 		errno = -err;

@@ -24,7 +24,8 @@ struct source_walk {
 	bool in_self;
 	size_t at, end; /* items */
 	bool sums;
-	uint8_t *seen; /* by region */
+	uint8_t *seen;	   /* by region */
+	uint32_t *columns; /* by region, those that are shown; NULL: all */
 	/* Text of the last series: region's labels, then the metric's. */
 	const struct collect_label_set *prefix; /* what stands at the start of text, or NULL */
 	char *text;
@@ -36,6 +37,8 @@ struct source_walk {
 	/* Of the last series. Each in memory of its own, as its labels point into it. */
 	struct region_exemplar **exemplar;
 	size_t exemplars, exemplar_made, exemplar_room, exemplar_turn;
+	struct collect_trace_link *link; /* kept traces */
+	size_t links;
 	struct export_exemplar *shown;
 	size_t shown_room;
 };
@@ -49,6 +52,7 @@ static void walk_end(void *arg)
 	collect_self_end(w->self);
 	collect_index_put(w->x);
 	free(w->seen);
+	free(w->columns);
 	free(w->text);
 	free(w->keys);
 	free(w->values);
@@ -57,6 +61,7 @@ static void walk_end(void *arg)
 	for (size_t i = 0; i < w->exemplar_made; i++)
 		free(w->exemplar[i]);
 	free(w->exemplar);
+	free(w->link);
 	free(w->shown);
 	free(w);
 }
@@ -114,31 +119,28 @@ static size_t fair_share(const struct source_walk *w, size_t limit)
 	return share;
 }
 
-/*
- * Hides whole regions, so that what is shown of a pod is complete: of each tenant those that no
- * longer fit, oldest first. False: out of memory.
- */
+/* Shows of each tenant its oldest regions, and of the one at the limit the first series. */
 static bool keep_within(struct source_walk *w, size_t limit)
 {
 	size_t share = fair_share(w, limit), left_out = 0, end, all;
 
-	for (size_t i = 0; share != SIZE_MAX && i < w->x->regions; i = end) {
+	if (share == SIZE_MAX)
+		return true;
+	w->columns = calloc(w->x->regions, sizeof(*w->columns));
+	if (!share || !w->columns)
+		return false;
+	for (size_t i = 0; i < w->x->regions; i = end) {
 		size_t room = share;
 
 		end = tenant_end(w, i, &all);
+		left_out += all > room ? all - room : 0;
 		for (size_t k = i; k < end; k++) {
-			size_t n = series_of(w, k);
-
-			if (n <= room) {
-				room -= n;
-				continue;
-			}
-			w->seen[k] = HIDDEN;
-			left_out += n;
+			w->columns[k] = (uint32_t)BASE_MIN(series_of(w, k), room);
+			room -= w->columns[k];
 		}
 	}
 	collect_self_left_out(w->self, left_out);
-	return share;
+	return true;
 }
 
 static void *walk_begin(void *ctx)
@@ -153,11 +155,13 @@ static void *walk_begin(void *ctx)
 	w->x = collect_index_get(c);
 	w->self = collect_self_begin(c, w->x);
 	w->seen = malloc((w->x ? w->x->regions : 0) + 1);
-	if (!w->self || !w->seen) {
+	w->link = malloc(COLLECT_TRACE_LINKS * sizeof(*w->link));
+	if (!w->self || !w->seen || !w->link) {
 		walk_end(w);
 		errno = ENOMEM;
 		return NULL;
 	}
+	w->links = collect_trace_links(c, w->link);
 	for (size_t i = 0; w->x && i < w->x->regions; i++) {
 		const struct collect_region *r = w->x->region[i];
 
@@ -177,7 +181,11 @@ static void *walk_begin(void *ctx)
 
 static bool shown(const struct source_walk *w, const struct collect_item *i)
 {
-	if (i->source & ITEM_RETIRED || w->seen[i->source] == SHOWN)
+	if (i->source & ITEM_RETIRED)
+		return true;
+	if (w->columns && (i->column & ~ITEM_MORE) >= w->columns[i->source])
+		return false;
+	if (w->seen[i->source] == SHOWN)
 		return true;
 	/* Of a sum, values of processes that have ended may not count. */
 	return w->seen[i->source] == SHOWN_DEAD &&
@@ -293,6 +301,21 @@ static void get(const struct source_walk *w, const struct collect_item *i, uint6
 
 /* ---- exemplars ---- */
 
+/* Makes room for one more. False: out of memory. */
+static bool more_exemplars(struct source_walk *w)
+{
+	if (!BASE_GROW(w->exemplar, w->exemplars, w->exemplar_room))
+		return false;
+	if (w->exemplars == w->exemplar_made) {
+		w->exemplar[w->exemplars] = malloc(sizeof(**w->exemplar));
+		if (!w->exemplar[w->exemplars])
+			return false;
+		w->exemplar_made++;
+	}
+	w->exemplars++;
+	return true;
+}
+
 /*
  * Takes those of an item. Beyond the bound each takes the place of an older one by turns, so that
  * the latest stays. False: out of memory.
@@ -315,17 +338,35 @@ static bool gather(struct source_walk *w, const struct collect_item *i)
 				region_exemplar_copy(*to, &e);
 			continue;
 		}
-		if (!BASE_GROW(w->exemplar, w->exemplars, w->exemplar_room))
+		if (!more_exemplars(w))
 			return false;
-		to = &w->exemplar[w->exemplars];
-		if (w->exemplars == w->exemplar_made) {
-			*to = malloc(sizeof(**to));
-			if (!*to)
-				return false;
-			w->exemplar_made++;
-		}
-		region_exemplar_copy(*to, &e);
-		w->exemplars++;
+		region_exemplar_copy(w->exemplar[w->exemplars - 1], &e);
+	}
+	return true;
+}
+
+/* Puts kept traces in the place of other exemplars of their buckets. False: out of memory. */
+static bool link_traces(struct source_walk *w, const struct collect_item *i, const uint64_t *cells)
+{
+	const struct collect_def *def = collect_index_def(w->x, i);
+
+	if (i->source & ITEM_RETIRED)
+		return true;
+	/* The oldest first: the newest of a bucket stays. */
+	for (size_t n = w->links; n-- > 0;) {
+		uint32_t cell;
+		size_t k = 0;
+
+		if (w->link[n].instance != w->x->region[i->source]->instance ||
+		    !collect_trace_link_fits(&w->link[n], def, cells, &cell))
+			continue;
+		while (k < w->exemplars && w->exemplar[k]->cell != cell)
+			k++;
+		if (k == COLLECT_SERIES_EXEMPLARS)
+			continue;
+		if (k == w->exemplars && !more_exemplars(w))
+			return false;
+		collect_trace_link_exemplar(&w->link[n], cell, w->exemplar[k]);
 	}
 	return true;
 }
@@ -400,7 +441,7 @@ static bool add_members(struct source_walk *w, const struct region_metric *m,
 		if (!shown(w, i) || !m->cells)
 			continue;
 		get(w, i, w->more);
-		if (!gather(w, i))
+		if (!gather(w, i) || !link_traces(w, i, w->more))
 			return false;
 		if (m->kind == SL_KIND_COUNTER_F64 &&
 		    collect_index_def(w->x, i)->metric.kind == SL_KIND_COUNTER)
@@ -505,7 +546,8 @@ static int walk_series(void *arg, struct export_series *out)
 		return -ENOMEM;
 	if (m->cells)
 		get(w, i, w->cell);
-	if (!gather(w, i) || !add_members(w, m, def->type, i) || !set_exemplars(w, def->type, out))
+	if (!gather(w, i) || !link_traces(w, i, w->cell) || !add_members(w, m, def->type, i) ||
+	    !set_exemplars(w, def->type, out))
 		return -ENOMEM;
 	set_value(m, w->cell, out);
 	return 1;

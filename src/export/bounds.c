@@ -5,7 +5,7 @@
  * time, and sum by (le) would add unlike buckets.
  *
  * The set: the zero threshold; every bound of the finest coarser scale that leaves at most
- * EXPORT_TEXT_BOUNDS_MAX, or EXPORT_TEXT_BOUNDS_BRIEF of a brief one; the upper end of the last
+ * EXPORT_TEXT_BOUNDS_MAX; the upper end of the last
  * bucket. Each is the bound of a real bucket and halving the scale merges buckets pairwise, so
  * every number is exact.
  */
@@ -57,10 +57,17 @@ static bool add(struct export_render *r, double bound, size_t bucket)
 	return true;
 }
 
+static bool is_empty(const struct export_series *s)
+{
+	for (size_t i = 0; i < s->bucket_count; i++)
+		if (s->buckets[i])
+			return false;
+	return true;
+}
+
 static bool make_exponential(struct export_render *r)
 {
 	const struct export_series *s = &r->series;
-	int64_t most = s->brief && !r->classic ? EXPORT_TEXT_BOUNDS_BRIEF : EXPORT_TEXT_BOUNDS_MAX;
 	int64_t first = s->first_bucket, last, step = 1, end;
 
 	if (!s->bucket_count)
@@ -71,7 +78,7 @@ static bool make_exponential(struct export_render *r)
 	if (s->bucket_count < 3)
 		return true;
 	last = first + (int64_t)s->bucket_count - 3; /* buckets[bucket_count - 2] */
-	while ((last - first) / step >= most - 2)
+	while ((last - first) / step >= EXPORT_TEXT_BOUNDS_MAX - 2)
 		step *= 2;
 	for (end = first + (-first & (step - 1)); end <= last; end += step) {
 		double bound = bucket_end(end, s->scale);
@@ -81,6 +88,27 @@ static bool make_exponential(struct export_render *r)
 	}
 	if (isfinite(bucket_end(last, s->scale)))
 		return add(r, bucket_end(last, s->scale), (size_t)(last - first) + 1);
+	return true;
+}
+
+/*
+ * Of a brief histogram those of 2^-22, 2^-16, 2^-10, 2^-4, 2^2, 2^8 ... that it has, which all have
+ * in common, and none before its first observation.
+ */
+static bool make_brief(struct export_render *r)
+{
+	const struct export_series *s = &r->series;
+	int64_t first = s->first_bucket, last = first + (int64_t)s->bucket_count - 3;
+
+	if (s->scale < 0 || s->scale > 8 || is_empty(s))
+		return true;
+	for (int64_t octave = -22; octave <= 62; octave += 6) {
+		int64_t end = octave * (1 << s->scale);
+
+		if (end >= first && end <= last &&
+		    !add(r, bucket_end(end, s->scale), (size_t)(end - first) + 1))
+			return false;
+	}
 	return true;
 }
 
@@ -101,7 +129,7 @@ static bool same(const struct export_bounds *b, const struct export_series *s)
 		return false;
 	if (s->exponential)
 		return b->of.scale == s->scale && b->of.first_bucket == s->first_bucket &&
-		       b->of.brief == s->brief && b->of.zero_threshold == s->zero_threshold;
+		       b->of.zero_threshold == s->zero_threshold;
 	/* the common case: finite and ascending bounds, used as they are */
 	return b->count == s->bound_count &&
 	       !memcmp(b->bound, s->bounds, s->bound_count * sizeof(*s->bounds));
@@ -113,11 +141,14 @@ bool export_bounds_make(struct export_render *r)
 	const struct export_series *s = &r->series;
 	char *p;
 
-	if (same(b, s))
+	bool brief = s->exponential && s->brief && !r->classic;
+
+	/* Brief ones are few. */
+	if (!brief && same(b, s))
 		return true;
 	b->count = 0;
 	b->valid = false;
-	if (!(s->exponential ? make_exponential(r) : make_classic(r)))
+	if (!(brief ? make_brief(r) : s->exponential ? make_exponential(r) : make_classic(r)))
 		return false;
 	free(b->text_at);
 	free(b->text);
@@ -137,6 +168,6 @@ bool export_bounds_make(struct export_render *r)
 	}
 	b->text_at[b->count] = (uint32_t)(p - b->text);
 	b->of = *s;
-	b->valid = true;
+	b->valid = !brief;
 	return true;
 }

@@ -25,6 +25,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <zlib.h>
+
 #include "base/base.h"
 #include "base/grow.h"
 #include "base/relaxed.h"
@@ -41,6 +43,7 @@ struct export_otlp {
 	uint8_t *batch;
 	size_t bytes, room;
 	uint64_t items;
+	bool plain; /* the receiver does not take gzip; push's thread */
 	/* Scratch for one message. */
 	uint8_t *buffer;
 	size_t size;
@@ -306,6 +309,52 @@ bool export_otlp_certain(const struct export_otlp *o)
 	return o->sent && export_sent_old(o->sent);
 }
 
+/* ---- compression, until the receiver says 415 ---- */
+
+static const char *const gzip[] = {"Content-Encoding: gzip", NULL};
+static const char *const no_gzip[] = {"Content-Encoding:", NULL}; /* libcurl leaves it out */
+
+/* The body as one gzip member. Without memory, or to a receiver that takes none, as it is. */
+static bool pack(void *arg, struct export_push_try *t)
+{
+	const struct export_otlp *o = arg;
+	z_stream z = {0};
+	int code;
+
+	t->replace = no_gzip;
+	if (o->plain || t->bytes > UINT32_MAX / 2 ||
+	    deflateInit2(&z, Z_BEST_SPEED, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK)
+		return true;
+	z.avail_out = (uInt)deflateBound(&z, t->bytes);
+	t->made = z.next_out = malloc(z.avail_out);
+	z.next_in = (Bytef *)(uintptr_t)t->body;
+	z.avail_in = (uInt)t->bytes;
+	code = t->made ? deflate(&z, Z_FINISH) : Z_MEM_ERROR;
+	t->made_bytes = z.total_out;
+	deflateEnd(&z);
+	if (code == Z_STREAM_END) {
+		t->replace = NULL;
+	} else {
+		free(t->made);
+		t->made = NULL;
+	}
+	return true;
+}
+
+static enum export_push_outcome judge(void *arg, const struct export_push_try *t, long status,
+				      const int64_t number[EXPORT_PUSH_NUMBERS],
+				      enum export_push_outcome usual, uint64_t *rejected)
+{
+	struct export_otlp *o = arg;
+
+	(void)number;
+	(void)rejected;
+	if (status != 415 || !t->made)
+		return usual;
+	o->plain = true;
+	return EXPORT_PUSH_AGAIN;
+}
+
 /* ---- the whole ---- */
 
 struct export_otlp *export_otlp_new(const char *url, const char *sent, char *error,
@@ -336,6 +385,8 @@ struct export_otlp *export_otlp_new(const char *url, const char *sent, char *err
 			.unavailable_only = true, /* "MUST NOT be retried": all other 5xx */
 			.taken = taken,
 			.taken_arg = o,
+			.headers = gzip,
+			.hooks = {.arg = o, .make = pack, .judge = judge},
 		},
 		error, error_bytes);
 	if (!o->push)

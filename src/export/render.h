@@ -9,8 +9,7 @@
 #include "export/native.h"
 
 /* Finite "le" bounds of an exponential histogram in the text formats: docs/exposition.md. */
-#define EXPORT_TEXT_BOUNDS_MAX	 64
-#define EXPORT_TEXT_BOUNDS_BRIEF 10 /* of a brief one */
+#define EXPORT_TEXT_BOUNDS_MAX 64
 /* Families whose names are escaped with underscores; further ones have the longer form. */
 #define EXPORT_ESCAPED_MAX 1024
 /* A protobuf message ends at the first series beyond this size. */

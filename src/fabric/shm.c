@@ -247,7 +247,7 @@ static int copy_slowly(struct mapping *m, uint64_t offset, uint32_t length, uint
 	return 0;
 }
 
-static int copy(struct mapping *m, uint64_t offset, uint32_t length, void *to)
+static int copy_in_any_order(struct mapping *m, uint64_t offset, uint32_t length, void *to)
 {
 	uint64_t page = offset >> PAGE_SHIFT, last = (offset + length - 1) >> PAGE_SHIFT;
 
@@ -262,6 +262,18 @@ static int copy(struct mapping *m, uint64_t offset, uint32_t length, void *to)
 	else
 		return copy_slowly(m, offset, length, to);
 	return 0;
+}
+
+/*
+ * A READ posted after this one completed copies later (fabric.h). Pairs with the release fences of
+ * publishers: who saw a hot line sees the schema that it covers.
+ */
+static int copy(struct mapping *m, uint64_t offset, uint32_t length, void *to)
+{
+	int err = copy_in_any_order(m, offset, length, to);
+
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	return err;
 }
 
 /* ---- the socket ---- */

@@ -84,8 +84,8 @@ static void count_an_old_flow(struct collect_collector *c, struct mock_host *h,
 	assert_true(VALUE("retransmit_causes_total", "cause=\"timeout\",port=\"80\"") == 1);
 	assert_true(VALUE("rtt_seconds_count", "port=\"80\"") == 10);
 	assert_true(VALUE("rtt_seconds_sum", "port=\"80\"") == 0.02);
-	assert_true(VALUE("rtt_seconds_bucket", "port=\"80\",role=\"server\",le=\"0.001953125\"") ==
-		    0);
+	assert_true(VALUE("rtt_seconds_bucket",
+			  "port=\"80\",role=\"server\",le=\"0.0009765625\"") == 0);
 	assert_true(VALUE("limited_seconds_total", "limit=\"application\",port=\"80\"") == 0.5);
 	assert_true(VALUE("limited_seconds_total", "limit=\"receive_window\",port=\"80\"") == 0.1);
 	assert_true(VALUE("limited_seconds_total", "limit=\"send_buffer\",port=\"80\"") == 0.15);

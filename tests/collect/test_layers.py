@@ -97,9 +97,8 @@ def workloads_have_what_the_table_has():
         for layer in LAYERS + ('total',):
             ours = dict(layer=layer) if layer != 'total' else {}
             name = 'sidelight_tcp_request_seconds' if layer == 'total' else 'sidelight_tcp_layer_seconds'
-            theirs = [sum(g['layers'][layer]['count'] for g in groups),
-                      sum(g['layers'][layer]['sum_ns'] for g in groups) / 1e9]
-            got = [s.sum(f'{name}_{key}', **ours) for key in ('count', 'sum')]
+            theirs = [sum(g['layers'][layer][key] for g in groups) for key in ('count', 'sum_ns')]
+            got = [s.sum(f'{name}_count', **ours), round(s.sum(f'{name}_sum', **ours) * 1e9)]
             if got != theirs:
                 wrong.append(f'{layer}: {got}, the table has {theirs}')
         seen['wrong'] = wrong

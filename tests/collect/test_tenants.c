@@ -327,6 +327,50 @@ static void no_tenant_takes_all_series(void **state)
 	make_free(&root_pod.m);
 }
 
+static double shown_of(struct collect_collector *c, const char *pod)
+{
+	char *text = scrape(c), labels[64];
+	double n = 0;
+
+	snprintf(labels, sizeof(labels), "{pod=\"%s", pod);
+	for (const char *at = text; (at = strstr(at, labels)); at++)
+		n++;
+	free(text);
+	return n;
+}
+
+static void no_tenant_takes_the_exposition(void **state)
+{
+	struct mock_host *h = host_with_tenants(16);
+	struct collect_collector *c;
+	struct pod evil[2], good, root_pod;
+
+	(void)state;
+	for (unsigned int i = 0; i < 2; i++) {
+		pod_make(&evil[i], 100 + i, i ? "pod\0evil-1" : "pod\0evil-0",
+			 sizeof("pod\0evil-0"));
+		fill(&evil[i], 100);
+		put_as(h, i, i + 1, &evil[i], SL_STATE_LIVE, &mallory);
+	}
+	pod_make(&good, 7, LABELS("pod\0good"));
+	fill(&good, 64);
+	put_as(h, 8, 20, &good, SL_STATE_LIVE, &alice);
+	pod_make(&root_pod, 8, LABELS("pod\0root"));
+	fill(&root_pod, 200);
+	put_as(h, 9, 21, &root_pod, SL_STATE_LIVE, &root);
+	c = start(&(struct collect_collector_opts){.period_ns = MS, .max_exposed_series = 364});
+	/* Alice has all of hers, and the others half of the rest. */
+	WITHIN(3000, shown_of(c, "good") == 64);
+	WITHIN(3000, shown_of(c, "evil") == 150);
+	WITHIN(3000, shown_of(c, "root") == 150);
+	assert_true(self_value(c, "sidelight_collector_left_out_series", NULL) == 100);
+	collect_collector_free(c);
+	for (unsigned int i = 0; i < 2; i++)
+		make_free(&evil[i].m);
+	make_free(&good.m);
+	make_free(&root_pod.m);
+}
+
 /* ---- layouts ---- */
 
 static struct {
@@ -568,6 +612,7 @@ const struct CMUnitTest tenants_tests[] = {
 	TEST(no_tenant_keeps_names_from_later_ones),
 	TEST(equal_labels_of_tenants_stay_apart),
 	TEST(no_tenant_takes_all_series),
+	TEST(no_tenant_takes_the_exposition),
 	TEST(no_tenant_delays_anothers_first_layout),
 	TEST(fair_parts_of_a_round),
 	TEST(exemplars_are_read_by_turns_of_a_tenant),

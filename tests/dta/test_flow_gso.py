@@ -7,6 +7,7 @@ wire, with the headers of each: held against what arrives where none is coalesce
        in: coalesced            out: coalesced, and segmented behind"""
 import contextlib
 import json
+import os
 import signal
 import socket
 import struct
@@ -104,7 +105,7 @@ class Wire:
         return self.seen
 
 
-def bulk(path, family, address, count=4 << 20):
+def bulk(path, family, address, count=int(os.environ.get('SL_BULK', 4 << 20))):
     """A TCP transfer from a to b. Its key."""
     listener = path.b.call(lambda: socket.socket(family))
     listener.bind((address, 0))

@@ -7,6 +7,7 @@ import socket
 import sys
 from random import Random
 
+from account import account_of
 from responder import Responder
 from support import flows
 from support.flows import needs_bpf
@@ -91,20 +92,7 @@ class Translator(Part):
         self.ready()
 
     def account(self):
-        code = self.stop()
-        check(code == 0, f'it ended with {code}', self)
-        a = json.loads(self.out[-1])
-        refused = sum(a['refused'].values()) + a['refused_tenant'] + a['refused_reporter'] + a['unread']
-        loss, engine, output = a['loss'], a['engine'], a['output']
-        for what, whole, parts in (
-                ('packets', a['packets'], a['packets_taken'] + refused),
-                ('reports', a['reports'], a['fresh'] + loss['duplicates'] + loss['late']),
-                ('fresh', a['fresh'], engine['in']),
-                ('sequences', loss['expected'], loss['arrived'] + loss['missing'] + loss['lost']),
-                ('engine', engine['in'], engine['stored'] + engine['waiting'] + sum(engine['dropped'].values())),
-                ('output', output['writes'] + output['adds'], output['completed'] + output['failed'] + output['unconfirmed'])):
-            check(whole == parts, f'{what}: {whole} is not {parts}: {a}', self)
-        return a
+        return account_of(self)
 
 
 def generate(network, *options, inside=True):

@@ -3,6 +3,7 @@
 a query answers with the confidence that it deserves, and all accounts close."""
 import json
 import signal
+import socket
 import subprocess
 import sys
 
@@ -23,12 +24,13 @@ stores:
 
 
 class Collector(Part):
-    def __init__(self, name, more=''):
+    def __init__(self, name, more='', listen=None):
         self.socket = f'{D}/{name}.sock'
         with open(f'{D}/{name}.yaml', 'w') as f:
-            f.write(STORES.format(socket=self.socket, more=more))
+            f.write(STORES.format(socket=listen or self.socket, more=more))
         super().__init__(SIDELIGHT, 'collect', '--dta', f'{D}/{name}.yaml', '--listen', '127.0.0.1:0')
-        self.at = self.ready()['listen'].removeprefix('http://')
+        self.part_ready = self.ready()
+        self.at = self.part_ready['listen'].removeprefix('http://')
 
     def status(self):
         return json.loads(get(f'http://{self.at}/api/v1/dta'))
@@ -75,6 +77,18 @@ def values(answers):
 
 p = subprocess.run([SIDELIGHT, 'translate', '--collector', f'unix:{D}/a.sock', '--replicas', '2'], capture_output=True, text=True)
 check(p.returncode == 2 and '--replicas 2 needs as many --collector' in p.stderr, f'{p}')
+# A peer on another host needs RDMA and the secret, and is read by none who has not proved it.
+with open(f'{D}/far.yaml', 'w') as f:
+    f.write(STORES.format(socket=f'{D}/far.sock', more='peer: "127.0.0.1:1"'))
+p = subprocess.run([SIDELIGHT, 'collect', '--dta', f'{D}/far.yaml', '--listen', '127.0.0.1:0'], capture_output=True, text=True)
+check(p.returncode and 'it needs rdma and a secret' in p.stderr, f'{p}')
+open_one = Collector('far', listen='"127.0.0.1:0"')
+where = next(w for w in open_one.part_ready['dta'].split(',') if w)
+with socket.create_connection(where.rsplit(':', 1)) as s:
+    s.sendall(b'{"type":"hello","version":3,"name":"peer","output":"verbs","reads":true}\n')
+    said = s.makefile().readline()
+check('needs the secret' in said, said, open_one)
+open_one.stop()
 a, b = Collector('a'), Collector('b')
 t = Part(SIDELIGHT, 'translate', '--collector', f'unix:{a.socket}', '--collector', f'unix:{b.socket}', '--replicas', '2', '--listen',
          '127.0.0.1:0', '--name', 't', '--json')

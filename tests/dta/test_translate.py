@@ -9,6 +9,7 @@ import struct
 import sys
 import time
 
+from account import account_of
 from support.process import Part, case, check, run_cases, wait_until, workdir
 from support.store_server import CONTROL, StoreServer, Store, usual
 
@@ -26,20 +27,7 @@ class Translator(Part):
             self.port = int(self.address.rsplit(':', 1)[1])
 
     def account(self):
-        """Ends it. Whatever came, its account must close."""
-        code = self.stop()
-        check(code == 0, f'it ended with {code}', self)
-        a = json.loads(self.out[-1])
-        loss, engine = a['loss'], a['engine']
-        refused = sum(a['refused'].values()) + a['refused_tenant'] + a['refused_reporter'] + a['unread']
-        for what, whole, parts in (
-                ('packets', a['packets'], a['packets_taken'] + refused),
-                ('reports', a['reports'], a['fresh'] + loss['duplicates'] + loss['late']),
-                ('sequences', loss['expected'], loss['arrived'] + loss['missing'] + loss['lost']),
-                ('fresh', a['fresh'], engine['in']),
-                ('engine', engine['in'], engine['stored'] + engine['waiting'] + sum(engine['dropped'].values()))):
-            check(whole == parts, f'{what}: {whole} is not {parts}: {a}', self)
-        return a
+        return account_of(self)
 
 
 def generate(t, *options, code=0):

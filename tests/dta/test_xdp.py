@@ -9,6 +9,7 @@ import struct
 import subprocess
 import sys
 
+from account import account_of, refused_packets
 from support import flows
 from support.flows import held, needs_bpf, still_there, without_capabilities
 from support.process import Part, case, check, run_cases, skip, wait_until, workdir
@@ -31,18 +32,8 @@ class Translator(Part):
         return next((m for m in reversed(self.server.heard) if m['type'] == 'account'), {'packets': 0})
 
     def account(self):
-        code = self.stop()
-        check(code == 0, f'it ended with {code}', self)
-        a = json.loads(self.out[-1])
-        refused = sum(a['refused'].values()) + a['refused_tenant'] + a['refused_reporter'] + a['unread']
-        loss, engine = a['loss'], a['engine']
-        for what, whole, parts in (
-                ('packets', a['packets'], a['packets_taken'] + refused),
-                ('reports', a['reports'], a['fresh'] + loss['duplicates'] + loss['late']),
-                ('sequences', loss['expected'], loss['arrived'] + loss['missing'] + loss['lost']),
-                ('engine', engine['in'], engine['stored'] + engine['waiting'] + sum(engine['dropped'].values()))):
-            check(whole == parts, f'{what}: {whole} is not {parts}: {a}', self)
-        check(refused == 0, f'{refused} refused: {a}', self)
+        a = account_of(self)
+        check(refused_packets(a) == 0, f'{refused_packets(a)} refused: {a}', self)
         return a
 
 

@@ -165,5 +165,28 @@ def reads_as_often_as_the_machine_can():
     check(demo.stop() == 0 and not os.listdir(tmp), 'a clean end', demo)
 
 
+def shows_a_switch():
+    # Flows and ports of a real switch are in the collector's stores; with the demo, all of it goes.
+    demo, tmp = start('--listen', '127.0.0.1:0', '--shop-listen', '127.0.0.1:0', '--load', '0', '--period', '10ms', '--switch')
+    ready = demo.ready(120)
+    refused = re.search(r'switch +not shown: (.*)', demo.stdout())
+    if refused:
+        demo.stop()
+        skip(refused[1])
+    at = ready['page'].removeprefix('http://').rstrip('/')
+
+    def ask(*words):
+        return subprocess.run([sidelight, 'query', *words, '-c', at], capture_output=True, text=True, timeout=60).stdout
+    wait_until(lambda: len(ask('keys', 'interfaces').split()) >= 2, lambda: f'no ports: {ask("keys", "interfaces")}', demo,
+               seconds=120)
+    wait_until(lambda: '10.9.0.2:8080' in ask('keys', 'flow_bytes', '--flows'), lambda: ask('keys', 'flow_bytes', '--flows'), demo,
+               seconds=120)
+    parts = descendants(demo.pid)
+    check(any(name_of(pid) == 'ovs-vswitchd' for pid in parts), f'{[name_of(p) for p in parts]}', demo)
+    check(demo.stop(signal.SIGINT) == 0, 'Ctrl-C is a clean end', demo)
+    check(not those_alive(parts), f'left running: {[name_of(p) for p in those_alive(parts)]}', demo)
+    check(not os.listdir(tmp), f'left in TMPDIR: {os.listdir(tmp)}', demo)
+
+
 {f.__name__: f for f in (works_and_leaves_nothing_behind, killed_leaves_nothing_for_long,
-                           reads_as_often_as_the_machine_can)}[sys.argv[3]]()
+                           reads_as_often_as_the_machine_can, shows_a_switch)}[sys.argv[3]]()

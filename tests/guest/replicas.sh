@@ -50,9 +50,8 @@ first() {
 	tell back
 	check it-is-told-what-it-missed-and-fills-it look filled
 	check it-has-read-what-it-missed look has 1 2
-	# A key of memory is given to who proves the secret, and to nobody else.
 	hear reported3 > /dev/null
-	check and-what-was-reported-since look has 1 2 3
+	check and-what-was-reported-since look has 3
 	tell looked
 	hear ended > /dev/null
 	check the-first-collector-stops-cleanly stopped $collector

@@ -13,7 +13,7 @@
 . "$SOURCE/tests/guest/lib.sh"
 hot "$BUILD/sidelight" "$BUILD/tests/tcp/tcp_test_cpu" "$BUILD/tests/tcp/tcp_test_layer" \
 	"$BUILD/tests/tcp/tcp_test_table" "$BUILD/tests/tcp/tcp_test_owners" "$BUILD/tests/tcp/tcp_test_why"
-cp -r "$SOURCE/tests/tcp" "$SOURCE/tests/support" /tmp/ && PYTHONPATH=/tmp # 9p is slow
+cp -r "$SOURCE/tests/tcp" "$SOURCE/tests/dta" "$SOURCE/tests/support" /tmp/ && PYTHONPATH=/tmp # 9p is slow
 uname -r
 
 # Each start takes seconds under emulation: what was tried once is known to the rest.
@@ -79,6 +79,9 @@ case $SL_TEST_SCALE in
 *) python many 10000 ;;
 esac
 check the-kernel-reports-flows-of-both-families-to-this-host-and-another kernel_reports
+# This kernel has Geneve, which others may lack.
+SL_BULK=200000 check the-kernel-reports-what-is-coalesced-within-geneve /usr/bin/python3 /tmp/dta/test_flow_gso.py \
+	/tmp/hot/sidelight within_geneve
 python loss 1M
 python layers what_stands_in_for_a_hook_measures_the_same_segments
 python refused locked_down_for_reading # the last one: there is no way back

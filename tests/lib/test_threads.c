@@ -497,7 +497,7 @@ static void a_sum_interrupted_by_the_same_sum_loses_nothing(void **state)
 	sl_publisher_close(publisher);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(no_increment_is_lost_across_threads),
@@ -514,5 +514,7 @@ int main(void)
 		cmocka_unit_test(a_sum_interrupted_by_the_same_sum_loses_nothing),
 	};
 
+	if (argc > 1)
+		cmocka_set_test_filter(argv[1]);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -176,8 +176,7 @@ static void own_add(const struct writer *w, unsigned int line, unsigned int i, u
 
 		changed(w, true, cell, i, old, old + n);
 	} else {
-		sl__add(cell, n);
-		sl__add((uint64_t *)((uintptr_t)cell | 56), n * w->s->scheme->k[i]);
+		sl__own_update((uintptr_t)cell, n, w->s->scheme->k[i]);
 	}
 }
 

@@ -5,6 +5,7 @@ down at first, then refuses twice, then gets every span of every kept trace exac
 after the collector was killed and found them again; a receiver that cannot know says so. A span
 that ends long after its trace was sent follows on its own. Spans that the receiver reports as
 rejected are counted."""
+import gzip
 import http.server
 import json
 import signal
@@ -19,7 +20,7 @@ from support.sidelight import Agent, Collector
 
 sidelight, traffic, lossy = sys.argv[1:]
 d = workdir()
-spans, refusals, lock = [], [503, 429], threading.Lock()
+spans, refusals, encodings, lock = [], [503, 429], [], threading.Lock()
 # ExportTraceServiceResponse: 4 spans were left out, and why; then nothing, and a warning alone.
 WHY = b'too old\x1b[2J'
 answers = [bytes([0x0a, 4 + len(WHY), 0x08, 4, 0x12, len(WHY)]) + WHY, b'',
@@ -90,7 +91,11 @@ def take(body):
 class Receiver(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         body = self.rfile.read(int(self.headers['Content-Length']))
+        packed = self.headers.get('Content-Encoding') == 'gzip'
+        if packed:
+            body = gzip.decompress(body)
         with lock:
+            encodings.append(packed)
             code = refusals.pop(0) if refusals else 200
             answer = answers.pop(0) if answers and code == 200 else b''
             if code == 200:
@@ -143,6 +148,7 @@ def services(trace):
 def kept_traces_arrive_whole():
     wait_until(arrived, lambda: f'{len(spans)} spans of {6 * kept} arrived', c)
     check(not refusals, 'it never had to try again')
+    check(all(encodings), f'{encodings}: not compressed')
     for trace in json.loads(get(api))['traces']:
         one = json.loads(get(f'{api}/{trace["trace_id"]}'))
         got = {s['span_id']: s for s in spans if s['trace_id'] == trace['trace_id']}
@@ -215,10 +221,13 @@ def a_successor_sends_nothing_again():
 @case
 def without_its_file_repeats_are_marked():
     global c
+    refusals.append(415)  # it takes no gzip
+    encodings.clear()
     c = Collector([a], '--otlp', receiver)
     wait_until(lambda: len(spans) >= 6 * kept + 2, lambda: f'{len(spans)} spans of {6 * kept + 2} arrived', c)
     check(all(s['resource'].get('sidelight.trace.maybe_again') is True for s in spans),
           'it does not say that they may have been sent before', c)
+    check(encodings[0] and not any(encodings[1:]), f'{encodings}: compressed after 415')
     check(c.stop() == 0, 'exit code', c)
 
 

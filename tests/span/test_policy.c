@@ -81,6 +81,35 @@ static void slow_is_held_against_the_median_of_its_route(void **state)
 	act_trace_policy_free(p);
 }
 
+static void slow_has_floors(void **state)
+{
+	struct act_trace_policy_opts o = {.budget = 0.5, .slow_floor_ns = 1000000};
+	struct act_trace_policy *p = policy(o);
+
+	(void)state;
+	/* 50 medians, of microseconds. */
+	for (int i = 0; i < 200; i++)
+		assert_int_equal(took(p, 1, 10000), ACT_TRACE_NO);
+	assert_int_equal(took(p, 1, 500000), ACT_TRACE_NO);
+	assert_int_equal(took(p, 1, 1000000), ACT_TRACE_SLOW);
+	act_trace_policy_free(p);
+	/* A seventh takes 6 medians: usual here, and 20 are not. */
+	for (int spread = 0; spread <= 2; spread += 2) {
+		unsigned int kept = 0;
+
+		o.slow_spread = spread;
+		p = policy(o);
+		for (int i = 0; i < 700; i++)
+			kept += took(p, 1, i % 7 ? 10000000 : 60000000) == ACT_TRACE_SLOW;
+		if (spread)
+			assert_true(kept < 10);
+		else
+			assert_true(kept > 50);
+		assert_int_equal(took(p, 1, 200000000), ACT_TRACE_SLOW);
+		act_trace_policy_free(p);
+	}
+}
+
 static void while_a_route_is_young_its_root_decides(void **state)
 {
 	struct act_trace_policy *p = policy((struct act_trace_policy_opts){.budget = 0.5});
@@ -492,6 +521,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(slow_is_held_against_the_median_of_its_route),
+		cmocka_unit_test(slow_has_floors),
 		cmocka_unit_test(while_a_route_is_young_its_root_decides),
 		cmocka_unit_test(a_route_is_a_root_and_a_set),
 		cmocka_unit_test(slow_traces_stay_within_budget_whenever_they_come),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * traffic SOCKET TRACES RATE: three services (front, cart, db) publish TRACES traces at RATE per
- * second, with 1 + 2 + 3 spans; every 50th takes 30 times as long and every 97th fails, in db
- * alone. Prints what it made, then sleeps until it is killed.
+ * traffic SOCKET TRACES RATE [small]: three services (front, cart, db) publish TRACES traces at
+ * RATE per second, with 1 + 2 + 3 spans; every 50th takes 30 times as long and every 97th fails, in
+ * db alone; small: one service, one span. Prints what it made, then sleeps until it is killed.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,6 +45,28 @@ static void set_times(struct sl_span *s, uint64_t start, uint64_t duration)
 	sl_span_set_end(s, start + duration);
 }
 
+/* Traces of one span each, the smallest that there are. */
+static void small(struct sl_publisher *p, unsigned long traces, unsigned long rate)
+{
+	struct sl_span_name get = sl_span_name_create(p, "GET /");
+
+	for (unsigned long i = 0; i < traces; i++) {
+		struct sl_span root;
+
+		sl_span_start(&root, get, SL_SPAN_SERVER, NULL);
+		set_times(&root, now_ns(), 1000000);
+		sl_span_end(&root);
+		if (i % 100 == 99)
+			nanosleep(
+				&(struct timespec){0, (long)(100000000000ull / rate % 1000000000)},
+				NULL);
+	}
+	printf("ready traces=%lu\n", traces);
+	fflush(stdout);
+	for (;;)
+		pause();
+}
+
 int main(int argc, char **argv)
 {
 	struct sl_publisher *front, *cart, *db;
@@ -58,6 +80,8 @@ int main(int argc, char **argv)
 	traces = strtoul(argv[2], NULL, 10);
 	rate = strtoul(argv[3], NULL, 10);
 	front = service("front", argv[1]);
+	if (front && argc > 4)
+		small(front, traces, rate);
 	cart = service("cart", argv[1]);
 	db = service("db", argv[1]);
 	if (!front || !cart || !db)

@@ -16,7 +16,8 @@ def available():
 
 
 class Prometheus:
-    """jobs: {name: (address, path)}, each scraped once per second. read: URLs of remote read."""
+    """jobs: {name: (address, path)}, or with further settings (address, path, {...}), each scraped once
+    per second. read: URLs of remote read."""
 
     def __init__(self, jobs, native=False, features=(), read=()):
         self.folder = workdir()
@@ -28,8 +29,8 @@ class Prometheus:
                 'global': {'scrape_interval': '1s', 'scrape_timeout': '1s'},
                 'scrape_configs': [
                     {'job_name': name, 'metrics_path': path,
-                     'static_configs': [{'targets': [address]}]}
-                    for name, (address, path) in jobs.items()],
+                     'static_configs': [{'targets': [address]}], **dict(*more)}
+                    for name, (address, path, *more) in jobs.items()],
                 'remote_read': [{'url': url, 'read_recent': True} for url in read]}, f)
         cmd = self.command()
         features = [*features, *(['native-histograms'] if native else [])]

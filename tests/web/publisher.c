@@ -38,8 +38,7 @@ int main(int argc, char **argv)
 		return 2;
 	p = sl_publisher_open(&SL_OPTS(sl_publisher_opts, .service = argv[2], .pod = argv[3],
 				       .labels = extra, .label_count = argc > 4 ? 2 : 1,
-				       .socket = argv[1],
-				       .max_cells = 16384));
+				       .socket = argv[1], .max_cells = 16384));
 	if (!p) {
 		perror("sl_publisher_open");
 		return 1;

@@ -9,6 +9,7 @@
 #include "collect/services/internal.h"
 #include "fake_collector.h"
 #include "region/flows.h"
+#include "region/layers.h"
 #include "support/test.h"
 
 #define SECOND	 1000000000ull
@@ -729,6 +730,47 @@ static void what_holds_connections_back_is_told(void **state)
 	assert_true(s.view.connections.open == 1 && s.view.connections.bytes == 0);
 }
 
+static void without_metrics_the_kernel_tells(void **state)
+{
+	static struct region_layer_view late;
+	const struct collect_layers_view layers[] = {
+		{.workload = &regions[DB_TCP].info,
+		 .role = "server",
+		 .late = &late,
+		 .late_ns = 10 * SECOND},
+		{.workload = &regions[DB_TCP].info,
+		 .role = "client",
+		 .late = &late,
+		 .late_ns = 10 * SECOND},
+		{.workload = &regions[SHOP_TCP].info,
+		 .role = "server",
+		 .late = &late,
+		 .late_ns = 10 * SECOND},
+	};
+	struct seen s;
+
+	(void)state;
+	late.count[SL_COUNT_REQUESTS] = 500;
+	late.cell[SL_LAYER_APP][SL_LAYER_OVER - 12] = 500; /* up to 2^-3 s */
+	collector.layers = layers;
+	collector.layer_count = COUNT(layers);
+	look();
+	served += 20;
+	look();
+	s = service("db", 10);
+	assert_int_equal(s.view.requests_from, COLLECT_FROM_KERNEL);
+	assert_int_equal(s.view.latency_from, COLLECT_FROM_KERNEL);
+	assert_true(fabs(s.view.requests - 50) < 1e-9 && isnan(s.view.errors));
+	assert_true(s.view.p50 > 0.088 && s.view.p50 < 0.125);
+	assert_true(fabs(s.view.p50 / (region_layer_quantile(late.cell[SL_LAYER_APP], 0.5) * 1e-9) -
+			 1) < 0.1);
+	/* What the application tells counts more. */
+	s = service("shop", 10);
+	assert_int_equal(s.view.requests_from, COLLECT_FROM_APPLICATION);
+	assert_true(fabs(s.view.requests - 20) < 1e-9 &&
+		    s.view.latency_from == COLLECT_FROM_NOTHING);
+}
+
 /* ---- saturation ---- */
 
 static void saturation_is_that_of_the_container(void **state)
@@ -794,6 +836,7 @@ int main(void)
 		TEST(both_ends_of_a_connection_are_one_edge),
 		TEST(an_unknown_end_is_outside),
 		TEST(what_holds_connections_back_is_told),
+		TEST(without_metrics_the_kernel_tells),
 		TEST(saturation_is_that_of_the_container),
 	};
 

@@ -23,6 +23,7 @@ enum cli_demo_part_id {
 	DEMO_COLLECT,
 	DEMO_REPORT,
 	DEMO_TRANSLATE,
+	DEMO_SWITCH,
 	DEMO_SHOP,
 	DEMO_QUEUE,
 	DEMO_LOAD,
@@ -66,6 +67,9 @@ struct cli_demo {
 	} fault;
 	char no_tcp[256];     /* "": connections are shown */
 	char no_reports[256]; /* "": reports are shown */
+	bool with_switch;
+	char no_switch[PATH_MAX + 64]; /* "": its flows are shown */
+	char switch_script[PATH_MAX], switch_dir[PATH_MAX];
 	char stores[PATH_MAX], dta[PATH_MAX], report_to[64];
 	char warm_up[32];
 	uint64_t period_ns;
@@ -100,8 +104,17 @@ void cli_demo_fault_poll(struct cli_demo *d);
 
 /* ---- reports.c ---- */
 
-/* Sets up the parts that report flows, or d->no_reports. Returns an exit code. */
+/*
+ * Sets up the parts that report flows, or d->no_reports, and d->no_switch. Returns an exit code.
+ */
 int cli_demo_reports_set(struct cli_demo *d);
+
+/* ---- switch.c ---- */
+
+extern const char cli_demo_switch_stores[];
+/* Whether a switch can be started here, or d->no_switch. */
+bool cli_demo_switch_can(struct cli_demo *d);
+void cli_demo_switch_set(struct cli_demo *d);
 
 /* ---- parts.c ---- */
 
@@ -109,6 +122,8 @@ int cli_demo_reports_set(struct cli_demo *d);
 void cli_demo_part_set(struct cli_demo *d, enum cli_demo_part_id id, const char *name, ...);
 /* Starts the parts; late: those that wait for the choice of the period. */
 int cli_demo_start_all(struct cli_demo *d, bool late);
+/* Whether a program is on the PATH. */
+bool cli_demo_runs(const char *program);
 /* Restarts one part with its current arguments. */
 int cli_demo_restart(struct cli_demo *d, enum cli_demo_part_id id);
 /* Stops all parts in reverse order; SIGKILL follows after STOP_MS. */

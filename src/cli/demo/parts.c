@@ -182,15 +182,20 @@ int cli_demo_restart(struct cli_demo *d, enum cli_demo_part_id id)
 	return spawn(d, p) ? BASE_EXIT_FAILURE : wait_until_ready(d, p);
 }
 
-/* Late parts are optional. */
-static void leave_out(struct cli_demo *d, const char *why)
+/* Late parts are optional: the switch, or what reports loopback. */
+static void leave_out(struct cli_demo *d, int gone, const char *why)
 {
+	const bool is_switch = gone == DEMO_SWITCH;
+
 	for (int i = DEMO_PARTS - 1; i >= 0; i--)
-		if (d->part[i].late && d->part[i].wanted) {
+		if (d->part[i].late && d->part[i].wanted && (i == DEMO_SWITCH) == is_switch) {
 			stop(&d->part[i]);
 			d->part[i].wanted = false;
 		}
-	snprintf(d->no_reports, sizeof(d->no_reports), "%s", why);
+	if (is_switch)
+		snprintf(d->no_switch, sizeof(d->no_switch), "%s", why);
+	else
+		snprintf(d->no_reports, sizeof(d->no_reports), "%s", why);
 }
 
 int cli_demo_start_all(struct cli_demo *d, bool late)
@@ -205,8 +210,8 @@ int cli_demo_start_all(struct cli_demo *d, bool late)
 		if (i != DEMO_LOAD && wait_until_ready(d, p)) {
 			if (!late)
 				return BASE_EXIT_FAILURE;
-			leave_out(d, "a part of it did not start");
-			return BASE_EXIT_OK;
+			leave_out(d, i, "a part of it did not start");
+			continue;
 		}
 		if (base_stop_wait(d->stop, 0))
 			break;
@@ -268,9 +273,9 @@ int cli_demo_look_after(struct cli_demo *d)
 		if (base_now_ns() - p->started_ns > 5 * DEMO_SECOND)
 			p->quick_deaths = 0;
 		if (++p->quick_deaths >= QUICK_DEATHS_MAX && p->late) {
-			base_failure(&cli_cmd_demo,
-				     "%s keeps dying; the demo goes on without reports", p->name);
-			leave_out(d, "they kept dying");
+			base_failure(&cli_cmd_demo, "%s keeps dying; the demo goes on without it",
+				     p->name);
+			leave_out(d, i, "it kept dying");
 			continue;
 		}
 		if (p->quick_deaths >= QUICK_DEATHS_MAX)

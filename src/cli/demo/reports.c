@@ -44,15 +44,8 @@ static bool try(struct cli_demo *d)
 }
 #endif
 
-int cli_demo_reports_set(struct cli_demo *d)
+static void set_kernel(struct cli_demo *d)
 {
-	if (!try(d))
-		return BASE_EXIT_OK;
-	snprintf(d->stores, sizeof(d->stores), "%s/stores.yaml", d->dir);
-	if (cli_demo_write(d->stores, "# Written by sidelight demo.\nlisten: %s/dta.sock\n%s",
-			   d->dir, stores))
-		return BASE_EXIT_FAILURE;
-	snprintf(d->dta, sizeof(d->dta), "unix:%s/dta.sock", d->dir);
 	cli_demo_part_set(d, DEMO_REPORT, "report", d->self, "report", "--interface", INTERFACE,
 			  "--target", TARGET, "--direction", "in", "--store", "1", "--copies", "2",
 			  NULL);
@@ -60,5 +53,22 @@ int cli_demo_reports_set(struct cli_demo *d)
 	cli_demo_part_set(d, DEMO_TRANSLATE, "translate", d->self, "translate", "--collector",
 			  d->dta, "--listen", d->report_to, "--name", "demo", NULL);
 	d->part[DEMO_REPORT].late = d->part[DEMO_TRANSLATE].late = true;
+}
+
+int cli_demo_reports_set(struct cli_demo *d)
+{
+	const bool kernel = try(d), with_switch = d->with_switch && cli_demo_switch_can(d);
+
+	if (!kernel && !with_switch)
+		return BASE_EXIT_OK;
+	snprintf(d->stores, sizeof(d->stores), "%s/stores.yaml", d->dir);
+	if (cli_demo_write(d->stores, "# Written by sidelight demo.\nlisten: %s/dta.sock\n%s%s",
+			   d->dir, stores, with_switch ? cli_demo_switch_stores : ""))
+		return BASE_EXIT_FAILURE;
+	snprintf(d->dta, sizeof(d->dta), "unix:%s/dta.sock", d->dir);
+	if (kernel)
+		set_kernel(d);
+	if (with_switch)
+		cli_demo_switch_set(d);
 	return BASE_EXIT_OK;
 }

@@ -188,7 +188,7 @@ static size_t width_of(const char *text)
 	return n;
 }
 
-/* Where the text ends that fits into so many columns. */
+/* Where the text ends that fits into the columns. */
 static size_t cut_at(const char *text, size_t columns)
 {
 	size_t i = 0, n = 0;

@@ -56,6 +56,10 @@ static bool enter(struct collect_link *l, struct collect_flow_table *t, struct c
 	uint32_t role;
 
 	service_of(t, f, &role, &port);
+	/* A port without a connection has no series of its own until one was refused. */
+	s->lumped = s->listener && !f->drops;
+	if (s->lumped)
+		port = 0;
 	s->workload = collect_workload_of(l, who, WORKLOAD_FLOWS, role, port, &s->group);
 	if (!s->workload)
 		return false;
@@ -95,15 +99,17 @@ static bool settle_owner(struct collect_link *l, struct collect_flow_table *t,
 	uint32_t group = s->group;
 	struct collect_flow_owner who;
 
+	bool moves = s->lumped && f->drops; /* to the series of its port */
+
 	*anew = !old;
-	if (old && !s->unknown)
+	if (old && !s->unknown && !moves)
 		return true;
 	s->unknown = !collect_flow_owner_find(t, f->cgroup, &who);
 	if (s->unknown) {
 		bool waits = s->counts && f->state == SL_STATE_LIVE && t->info.cgroups &&
 			     now_ns - s->since_ns < collect_flow_owner_wait(l);
 
-		if (old || waits)
+		if ((old && !moves) || waits)
 			return true;
 	}
 	if (!enter(l, t, s, f, &who))

@@ -20,6 +20,7 @@ struct collect_flow_seen {
 	bool counts; /* its opening was seen: count from zero */
 	bool final;  /* its final values are counted */
 	bool listener, unknown;
+	bool lumped;	   /* a listener that counts as one of the other ports so far */
 	uint64_t since_ns; /* since when it waits for its owner's name; 0: it does not */
 	/*
 	 * The end that the journal reports for this slot: of this flow or, if the slot did not

@@ -10,8 +10,9 @@ BY_LABEL(trace_read, "part", OF_WALK("heads", trace.bytes_heads),
 BY_LABEL(trace_lost, "cause", OF_WALK("roots_overrun", trace.lost_roots),
 	 OF_WALK("index_overrun", trace.lost_index), OF_WALK("overrun", trace.lost_overrun),
 	 OF_WALK("unsettled", trace.lost_unsettled), OF_WALK("pod_gone", trace.lost_gone),
-	 OF_WALK("lies", trace.lost_lies), OF_WALK("unread", trace.lost_unread),
-	 OF_WALK("memory", trace.lost_memory), OF_WALK("evicted", trace.evicted))
+	 OF_WALK("bytes", trace.lost_bytes), OF_WALK("lies", trace.lost_lies),
+	 OF_WALK("unread", trace.lost_unread), OF_WALK("memory", trace.lost_memory),
+	 OF_WALK("evicted", trace.evicted))
 BY_LABEL(sent_spans, "outcome", OF_WALK("sent", trace.otlp.push.sent_items),
 	 OF_WALK("full", trace.otlp.push.dropped_full),
 	 OF_WALK("refused", trace.otlp.push.dropped_refused),

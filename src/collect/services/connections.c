@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * connections.c - what the kernel tells of services: their connections, what limits them, who talks
- * to whom, and requests with their latency where the application does not tell.
+ * connections.c - what the kernel tells of services: their connections, what limits them, which
+ * asks which, and requests with their latency where the application does not tell.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -20,9 +20,9 @@
 
 static void take_layers(const struct collect_layers_view *l, void *arg)
 {
-	struct services_region *r = collect_services_region(arg, l->workload->instance);
+	struct collect_services_region *r = collect_services_region(arg, l->workload->instance);
 	const uint64_t *cell = l->late->cell[SL_LAYER_APP];
-	struct services_service *v = r ? r->service : NULL;
+	struct collect_services_service *v = r ? r->service : NULL;
 	double base = exp2(1.0 / (1 << SL_LAYER_SCALE));
 
 	if (!v || l->stale || strcmp(l->role, "server") || l->late_ns <= 0)
@@ -31,7 +31,7 @@ static void take_layers(const struct collect_layers_view *l, void *arg)
 			     (double)l->late->count[SL_COUNT_REQUESTS] /
 				     ((double)l->late_ns * 1e-9);
 	for (int i = SL_LAYER_ZERO; i <= SL_LAYER_OVER; i++) {
-		double high = 64e-9 * pow(base, i - SL_LAYER_ZERO);
+		double high = pow(base, SL_LAYER_FIRST - SL_LAYER_BUCKETS + i); /* s */
 
 		if (cell[i])
 			collect_latency_spread(&v->kernel_latency,
@@ -52,7 +52,7 @@ static double per_second(uint64_t before, uint64_t now, double seconds)
 	return now > before && seconds > 0 ? (double)(now - before) / seconds : 0;
 }
 
-static void limit(struct services_service *v, const struct region_why *y)
+static void limit(struct collect_services_service *v, const struct region_why *y)
 {
 	/* An idle connection says nothing; of the others, one counts by what it moves. */
 	double weight = y->share * sqrt(1 + y->bytes_per_s);
@@ -66,7 +66,8 @@ static void limit(struct services_service *v, const struct region_why *y)
 	memcpy(v->limits->why[y->limit], y->sentence, sizeof(v->limits->why[y->limit]));
 }
 
-static void note_end(struct collect_services *s, const struct services_end *end, bool active)
+static void note_end(struct collect_services *s, const struct collect_services_end *end,
+		     bool active)
 {
 	if (active && BASE_GROW(s->initiated, s->n_initiated, s->initiated_room))
 		s->initiated[s->n_initiated++] = *end;
@@ -75,12 +76,13 @@ static void note_end(struct collect_services *s, const struct services_end *end,
 }
 
 /* By its workload, or by the process that publishes. */
-static struct services_service *owner(struct collect_services *s, const struct collect_flow_view *f)
+static struct collect_services_service *owner(struct collect_services *s,
+					      const struct collect_flow_view *f)
 {
-	struct services_region *r = f->workload ? collect_services_region(s, f->workload->instance)
-						: NULL;
-	const struct services_process key = {.pid = f->now->pid};
-	const struct services_process *p = NULL, *end = s->process + s->processes;
+	struct collect_services_region *r =
+		f->workload ? collect_services_region(s, f->workload->instance) : NULL;
+	const struct collect_services_process key = {.pid = f->now->pid};
+	const struct collect_services_process *p = NULL, *end = s->process + s->processes;
 
 	if (r && r->service)
 		return r->service;
@@ -98,12 +100,12 @@ static void take_flow(const struct collect_flow_view *f, void *arg)
 {
 	struct collect_services *s = arg;
 	const struct region_flow *now = f->now, *before = f->before;
-	struct services_end end = {
+	struct collect_services_end end = {
 		.service = owner(s, f),
 		.open = now->state == SL_STATE_LIVE,
 		.rtt = now->srtt_us / 1e6,
 	};
-	struct services_service *v = end.service;
+	struct collect_services_service *v = end.service;
 	bool fresh = before && s->now_ns - f->read_ns < FRESH_NS;
 	double seconds = before && now->changed_ns > before->changed_ns
 				 ? (double)(now->changed_ns - before->changed_ns) * 1e-9
@@ -145,19 +147,19 @@ static void take_flow(const struct collect_flow_view *f, void *arg)
 
 static int by_ends(const void *a, const void *b)
 {
-	const struct services_edge *x = a, *y = b;
+	const struct collect_services_edge *x = a, *y = b;
 
 	if (x->from != y->from)
 		return x->from < y->from ? -1 : 1;
 	return (x->to > y->to) - (x->to < y->to);
 }
 
-static void add_edge(struct collect_services *s, struct services_service *from,
-		     struct services_service *to, const struct services_end *end)
+static void add_edge(struct collect_services *s, struct collect_services_service *from,
+		     struct collect_services_service *to, const struct collect_services_end *end)
 {
 	if ((!from && !to) || !BASE_GROW(s->edge, s->edges, s->edge_room))
 		return;
-	s->edge[s->edges++] = (struct services_edge){
+	s->edge[s->edges++] = (struct collect_services_edge){
 		.from = from,
 		.to = to,
 		.connections = end->open,
@@ -177,7 +179,7 @@ static void merge_edges(struct collect_services *s)
 		return;
 	qsort(s->edge, s->edges, sizeof(*s->edge), by_ends);
 	for (size_t i = 1; i < s->edges; i++) {
-		struct services_edge *to = &s->edge[kept], *e = &s->edge[i];
+		struct collect_services_edge *to = &s->edge[kept], *e = &s->edge[i];
 
 		if (by_ends(to, e)) {
 			s->edge[++kept] = *e;
@@ -200,7 +202,7 @@ static void match(struct collect_services *s)
 	if (s->n_accepted)
 		qsort(s->accepted, s->n_accepted, sizeof(*s->accepted), base_by_u64);
 	for (size_t i = 0; i < s->n_initiated; i++) {
-		struct services_end *end = &s->initiated[i], both, *at = NULL;
+		struct collect_services_end *end = &s->initiated[i], both, *at = NULL;
 
 		if (s->n_accepted)
 			at = bsearch(end, s->accepted, s->n_accepted, sizeof(*at), base_by_u64);
@@ -225,7 +227,7 @@ static void match(struct collect_services *s)
 
 void collect_services_connections(struct collect_services *s)
 {
-	for (struct services_service *v = s->first; v; v = v->next) {
+	for (struct collect_services_service *v = s->first; v; v = v->next) {
 		v->connected = false;
 		v->open = 0;
 		v->flow_bytes = v->flow_retransmits = v->rtt_sum = v->rtt_weight = 0;
@@ -243,7 +245,7 @@ void collect_services_edges(struct collect_services *s,
 {
 	pthread_mutex_lock(&s->lock);
 	for (size_t i = 0; i < s->edges; i++) {
-		const struct services_edge *e = &s->edge[i];
+		const struct collect_services_edge *e = &s->edge[i];
 
 		fn(
 			&(struct collect_service_edge){

@@ -31,22 +31,22 @@ _Static_assert(VALUES == SERVICES_HOST_VALUES && RATES == SERVICES_HOST_RATES, "
 
 static int by_name(const void *a, const void *b)
 {
-	const struct services_container *x = a, *y = b;
+	const struct collect_services_container *x = a, *y = b;
 	int order = strcmp(x->target, y->target);
 
 	return order ? order : strcmp(x->id, y->id);
 }
 
-static struct services_container *find(struct services_container *v, size_t n, const char *target,
-				       const char *id)
+static struct collect_services_container *find(struct collect_services_container *v, size_t n,
+					       const char *target, const char *id)
 {
-	struct services_container key = {.target = target};
+	struct collect_services_container key = {.target = target};
 
 	snprintf(key.id, sizeof(key.id), "%.12s", id);
 	return n ? bsearch(&key, v, n, sizeof(*v), by_name) : NULL;
 }
 
-struct host_walk {
+struct box_walk {
 	struct collect_services *s;
 	const char *target;
 	size_t first; /* container of this host: the host itself */
@@ -61,10 +61,10 @@ static const char *label_of(const struct region_metric *m, const char *key)
 }
 
 /* The container of an id; those of one host stand together while its region is walked. */
-static struct services_container *container_of(struct host_walk *w, const char *id)
+static struct collect_services_container *container_of(struct box_walk *w, const char *id)
 {
 	struct collect_services *s = w->s;
-	struct services_container *c;
+	struct collect_services_container *c;
 
 	/* Series of one container follow one another, mostly. */
 	for (size_t i = s->containers; i > w->first; i--)
@@ -76,7 +76,7 @@ static struct services_container *container_of(struct host_walk *w, const char *
 		return NULL;
 	}
 	c = &s->container[s->containers++];
-	*c = (struct services_container){.target = w->target};
+	*c = (struct collect_services_container){.target = w->target};
 	snprintf(c->id, sizeof(c->id), "%.12s", id);
 	for (int i = 0; i < VALUES; i++)
 		c->value[i] = NAN;
@@ -95,10 +95,10 @@ static double number(const struct region_metric *m, const uint64_t *value)
 
 static void take(const struct region_metric *m, const uint64_t *value, void *arg)
 {
-	struct host_walk *w = arg;
+	struct box_walk *w = arg;
 	const bool of_host = !strncmp(m->name, "node_", 5);
 	const char *name = m->name + (of_host ? 5 : 10), *id = "";
-	struct services_container *c;
+	struct collect_services_container *c;
 	size_t n;
 	int i;
 
@@ -120,8 +120,8 @@ static void take(const struct region_metric *m, const uint64_t *value, void *arg
 }
 
 /* What the counters grew by, per second; cores and shares of time. */
-static void rates(struct services_container *c, const struct services_container *old,
-		  double seconds)
+static void rates(struct collect_services_container *c,
+		  const struct collect_services_container *old, double seconds)
 {
 	for (int i = 0; i < RATES; i++) {
 		double by = old && seconds > 0 ? (c->value[i] - old->value[i]) / seconds : NAN;
@@ -132,15 +132,14 @@ static void rates(struct services_container *c, const struct services_container 
 
 void collect_services_hosts(struct collect_services *s)
 {
-	struct services_container *old = s->container;
+	struct collect_services_container *old = s->container;
 	size_t olds = s->containers, room = s->container_room;
 
 	s->container = s->container_before;
 	s->container_room = s->container_before_room;
 	s->containers = 0;
 	for (size_t i = 0; i < s->regions; i++) {
-		struct host_walk w = {
-			.s = s, .target = s->region[i].target, .first = s->containers};
+		struct box_walk w = {.s = s, .target = s->region[i].target, .first = s->containers};
 
 		if (s->region[i].host && s->region[i].live)
 			collect_collector_metrics(s->c, s->region[i].instance, take, &w);
@@ -168,7 +167,7 @@ static void most(double *of, double v)
 		*of = v > 1 ? 1 : v;
 }
 
-static void use_container(struct services_service *v, struct services_container *c)
+static void use_container(struct collect_services_service *v, struct collect_services_container *c)
 {
 	double cores = c->value[QUOTA] > 0 && c->value[PERIOD] > 0
 			       ? c->value[QUOTA] / c->value[PERIOD]
@@ -188,13 +187,13 @@ static void use_container(struct services_service *v, struct services_container 
 
 void collect_services_saturation(struct collect_services *s)
 {
-	for (struct services_service *v = s->first; v; v = v->next) {
+	for (struct collect_services_service *v = s->first; v; v = v->next) {
 		v->box_cores = v->box_bytes = v->cpu_ratio = v->memory_ratio = NAN;
 		v->pressure[0] = v->pressure[1] = v->pressure[2] = NAN;
 	}
 	for (size_t i = 0; i < s->regions; i++) {
-		const struct services_region *r = &s->region[i];
-		struct services_container *c = NULL;
+		const struct collect_services_region *r = &s->region[i];
+		struct collect_services_container *c = NULL;
 
 		if (!r->service || r->kernel || !r->live)
 			continue;
@@ -205,8 +204,8 @@ void collect_services_saturation(struct collect_services *s)
 	}
 	/* Where no container tells, the host does. */
 	for (size_t i = 0; i < s->regions; i++) {
-		const struct services_region *r = &s->region[i];
-		struct services_container *c;
+		const struct collect_services_region *r = &s->region[i];
+		struct collect_services_container *c;
 
 		if (!r->service || r->kernel || !r->live || !isnan(r->service->box_cores))
 			continue;
@@ -214,7 +213,7 @@ void collect_services_saturation(struct collect_services *s)
 		for (int k = 0; c && k < 3; k++)
 			most(&r->service->pressure[k], c->rate[WAIT_CPU + k]);
 	}
-	for (struct services_service *v = s->first; v; v = v->next) {
+	for (struct collect_services_service *v = s->first; v; v = v->next) {
 		v->cores = isnan(v->box_cores) ? v->cores : v->box_cores;
 		v->bytes = isnan(v->box_bytes) ? v->bytes : v->box_bytes;
 	}

@@ -53,12 +53,12 @@ static void name_of(const struct collect_region_view *r, char name[COLLECT_SERVI
 		snprintf(name, COLLECT_SERVICE_NAME_BYTES, "process %u", r->info->pid);
 }
 
-static struct services_service *find_service(struct collect_services *s,
-					     const struct collect_region_view *r)
+static struct collect_services_service *find_service(struct collect_services *s,
+						     const struct collect_region_view *r)
 {
 	const char *space = region_label(r->info, "namespace");
 	struct collect_service_name name;
-	struct services_service *v;
+	struct collect_services_service *v;
 
 	name_of(r, name.service);
 	copy_name(name.kube_namespace, space, strlen(space));
@@ -80,7 +80,7 @@ static struct services_service *find_service(struct collect_services *s,
 	return v;
 }
 
-static void free_service(struct services_service *v)
+static void free_service(struct collect_services_service *v)
 {
 	free(v->latency);
 	free(v->limits);
@@ -91,7 +91,7 @@ static void free_service(struct services_service *v)
 /* Services without a region go, and their edges. */
 static void forget(struct collect_services *s)
 {
-	for (struct services_service **at = &s->first, *v; (v = *at);) {
+	for (struct collect_services_service **at = &s->first, *v; (v = *at);) {
 		size_t kept = 0;
 
 		if (v->regions) {
@@ -110,7 +110,7 @@ static void forget(struct collect_services *s)
 
 /* ---- regions ---- */
 
-static void free_region(struct collect_services *s, struct services_region *r)
+static void free_region(struct collect_services *s, struct collect_services_region *r)
 {
 	if (r->service)
 		r->service->regions--;
@@ -119,15 +119,16 @@ static void free_region(struct collect_services *s, struct services_region *r)
 	free(r->latency);
 }
 
-struct services_region *collect_services_region(struct collect_services *s, uint64_t instance)
+struct collect_services_region *collect_services_region(struct collect_services *s,
+							uint64_t instance)
 {
-	const struct services_region key = {.instance = instance};
+	const struct collect_services_region key = {.instance = instance};
 
 	return s->regions ? bsearch(&key, s->region, s->regions, sizeof(*s->region), base_by_u64)
 			  : NULL;
 }
 
-static void list_pod(struct services_service *v, const struct collect_region_view *r)
+static void list_pod(struct collect_services_service *v, const struct collect_region_view *r)
 {
 	const char *host = r->hostname ? r->hostname : r->target ? r->target : "";
 
@@ -148,14 +149,14 @@ static void list_pod(struct services_service *v, const struct collect_region_vie
 static void note_region(const struct collect_region_view *r, void *arg)
 {
 	struct collect_services *s = arg;
-	struct services_region *old = collect_services_region(s, r->info->instance), *to;
+	struct collect_services_region *old = collect_services_region(s, r->info->instance), *to;
 
 	if (!BASE_GROW(s->next, s->next_count, s->next_room)) {
 		s->left_out++;
 		return;
 	}
 	to = &s->next[s->next_count++];
-	*to = (struct services_region){.instance = r->info->instance};
+	*to = (struct collect_services_region){.instance = r->info->instance};
 	if (old) {
 		*to = *old;
 		old->service = NULL;
@@ -182,8 +183,8 @@ static void note_region(const struct collect_region_view *r, void *arg)
 	list_pod(to->service, r);
 	if (to->live && r->info->pid && !*r->tenant.container &&
 	    BASE_GROW(s->process, s->processes, s->process_room))
-		s->process[s->processes++] = (struct services_process){r->info->pid, r->target,
-								       to->service};
+		s->process[s->processes++] =
+			(struct collect_services_process){r->info->pid, r->target, to->service};
 }
 
 /* ---- values ---- */
@@ -191,7 +192,7 @@ static void note_region(const struct collect_region_view *r, void *arg)
 /* What the metrics of one region sum up to, of the best name for each role. */
 struct services_sums {
 	struct collect_services *s;
-	struct services_region *r;
+	struct collect_services_region *r;
 	struct {
 		uint32_t rank;
 		double sum, failed;
@@ -208,14 +209,14 @@ static uint64_t word_of(const struct region_metric *m, const uint64_t *value)
 	return m->kind == SL_KIND_INFO ? 0 : value[0];
 }
 
-static bool changing(const struct collect_services *s, const struct services_series *at)
+static bool changing(const struct collect_services *s, const struct collect_services_series *at)
 {
 	return at->changed && s->tick + 1 - at->changed < COLLECT_SERVICES_WINDOW;
 }
 
 void collect_services_still(struct collect_services *s, uint64_t instance, bool *still, size_t n)
 {
-	struct services_region *r;
+	struct collect_services_region *r;
 
 	pthread_mutex_lock(&s->lock);
 	r = collect_services_region(s, instance);
@@ -224,11 +225,11 @@ void collect_services_still(struct collect_services *s, uint64_t instance, bool 
 	pthread_mutex_unlock(&s->lock);
 }
 
-static void note_change(struct collect_services *s, struct services_region *r,
+static void note_change(struct collect_services *s, struct collect_services_region *r,
 			const struct region_metric *m, const uint64_t *value)
 {
 	uint64_t word = word_of(m, value);
-	struct services_series *at;
+	struct collect_services_series *at;
 
 	while (r->series_count <= m->id) {
 		if (s->series >= SERIES_MAX || m->id >= SERIES_MAX ||
@@ -236,7 +237,7 @@ static void note_change(struct collect_services *s, struct services_region *r,
 			s->left_out++;
 			return;
 		}
-		r->series[r->series_count++] = (struct services_series){.word = word};
+		r->series[r->series_count++] = (struct collect_services_series){.word = word};
 		s->series++;
 	}
 	at = &r->series[m->id];
@@ -306,7 +307,7 @@ static void take(const struct region_metric *m, const uint64_t *value, void *arg
 /* What a sum grew by since the look before; NaN: it is not the same sum. */
 static double grown(struct services_sums *t, enum collect_rule_role role)
 {
-	struct services_region *r = t->r;
+	struct collect_services_region *r = t->r;
 	double by = t->of[role].sum - r->sum[role];
 	bool same = r->chosen[role] == t->of[role].rank && by >= 0;
 
@@ -315,9 +316,9 @@ static double grown(struct services_sums *t, enum collect_rule_role role)
 	return same && t->of[role].rank != UINT32_MAX ? by : NAN;
 }
 
-static void tell_requests(struct services_sums *t, struct services_tick *tick)
+static void tell_requests(struct services_sums *t, struct collect_services_tick *tick)
 {
-	struct services_service *v = t->r->service;
+	struct collect_services_service *v = t->r->service;
 	double counted = grown(t, COLLECT_RULE_REQUESTS), timed = grown(t, COLLECT_RULE_LATENCY);
 	double errors = grown(t, COLLECT_RULE_ERRORS), failed;
 	enum collect_rule_role role = t->of[COLLECT_RULE_REQUESTS].rank != UINT32_MAX
@@ -342,8 +343,8 @@ static void tell_requests(struct services_sums *t, struct services_tick *tick)
 
 static void tell_latency(struct services_sums *t, uint32_t at)
 {
-	struct services_region *r = t->r;
-	struct services_service *v = r->service;
+	struct collect_services_region *r = t->r;
+	struct collect_services_service *v = r->service;
 
 	if (t->of[COLLECT_RULE_LATENCY].rank == UINT32_MAX)
 		return;
@@ -364,7 +365,7 @@ static void tell_latency(struct services_sums *t, uint32_t at)
 
 static void tell_saturation(struct services_sums *t, double seconds)
 {
-	struct services_service *v = t->r->service;
+	struct collect_services_service *v = t->r->service;
 	double cpu = grown(t, COLLECT_RULE_CPU);
 
 	if (!isnan(cpu) && seconds > 0 && t->r->live)
@@ -373,7 +374,7 @@ static void tell_saturation(struct services_sums *t, double seconds)
 		v->bytes = (isnan(v->bytes) ? 0 : v->bytes) + t->of[COLLECT_RULE_MEMORY].sum;
 }
 
-static void look_at_region(struct collect_services *s, struct services_region *r,
+static void look_at_region(struct collect_services *s, struct collect_services_region *r,
 			   struct services_sums *t)
 {
 	const uint32_t at = s->tick % SERVICES_TICKS;
@@ -396,11 +397,11 @@ static void begin_look(struct collect_services *s)
 {
 	const uint32_t at = s->tick % SERVICES_TICKS;
 
-	for (struct services_service *v = s->first; v; v = v->next) {
+	for (struct collect_services_service *v = s->first; v; v = v->next) {
 		v->pods = v->live = v->stale = v->dead = v->hosts = v->instances = 0;
 		v->changing = v->unchanged = 0;
 		v->cores = v->bytes = NAN;
-		v->tick[at] = (struct services_tick){.told = false};
+		v->tick[at] = (struct collect_services_tick){.told = false};
 		if (v->latency)
 			memset(&v->latency[at], 0, sizeof(v->latency[at]));
 		v->kernel_requests = NAN;
@@ -410,7 +411,7 @@ static void begin_look(struct collect_services *s)
 
 static void take_regions(struct collect_services *s)
 {
-	struct services_region *old = s->region;
+	struct collect_services_region *old = s->region;
 	size_t room = s->region_room;
 
 	s->next_count = s->processes = 0;
@@ -500,7 +501,7 @@ void collect_services_stop(struct collect_services *s)
 
 void collect_services_free(struct collect_services *s)
 {
-	struct services_service *v;
+	struct collect_services_service *v;
 
 	if (!s)
 		return;

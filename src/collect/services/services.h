@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * services.h - what is going on in each service: requests, errors and latency of the last minute,
- * what limits its connections, its anomaly, and who talks to whom. A thread of its own looks at the
- * collector's last values once per second, through collect.h; a view costs no look.
+ * what limits its connections, its anomaly, and its calls of others. A thread of its own looks at
+ * the collector's last values once per second, through collect.h; a view costs no look.
  */
 #ifndef SL_COLLECT_SERVICES_SERVICES_H
 #define SL_COLLECT_SERVICES_SERVICES_H

@@ -13,9 +13,9 @@
 
 /* ---- anomalies ---- */
 
-static struct services_service *service_of(struct collect_services *s, uint64_t instance)
+static struct collect_services_service *service_of(struct collect_services *s, uint64_t instance)
 {
-	struct services_region *r = collect_services_region(s, instance);
+	struct collect_services_region *r = collect_services_region(s, instance);
 
 	return r ? r->service : NULL;
 }
@@ -32,14 +32,14 @@ static bool worse(const struct act_anomaly *a, const struct act_anomaly *b)
  * Gives each service its worst anomaly of the last minute. The culprit is the one whose pod the
  * analysis suspects most, by all that it knows of the others.
  */
-static struct services_service *take_anomalies(struct collect_services *s, int64_t now_ns)
+static struct collect_services_service *take_anomalies(struct collect_services *s, int64_t now_ns)
 {
 	struct act_anomaly *found = malloc(ANOMALIES_MAX * sizeof(*found));
-	struct services_service *culprit = NULL;
+	struct collect_services_service *culprit = NULL;
 	struct collect_analysis_view view;
 	size_t n = 0;
 
-	for (struct services_service *v = s->first; v; v = v->next) {
+	for (struct collect_services_service *v = s->first; v; v = v->next) {
 		free(v->anomaly);
 		v->anomaly = NULL;
 		v->suspicion = 0;
@@ -47,7 +47,7 @@ static struct services_service *take_anomalies(struct collect_services *s, int64
 	if (found && collect_collector_analysis(s->c, &view))
 		n = act_verdicts_anomalies(view.verdicts, 0, found, ANOMALIES_MAX);
 	for (size_t i = 0; i < n; i++) {
-		struct services_service *v = service_of(s, found[i].instance);
+		struct collect_services_service *v = service_of(s, found[i].instance);
 		double suspicion;
 
 		if (!v || (found[i].end_ns && now_ns - found[i].last_ns > RECENT_NS))
@@ -62,7 +62,7 @@ static struct services_service *take_anomalies(struct collect_services *s, int64
 		if (v->anomaly)
 			*v->anomaly = found[i];
 	}
-	for (struct services_service *v = s->first; v; v = v->next)
+	for (struct collect_services_service *v = s->first; v; v = v->next)
 		if (v->anomaly && !v->anomaly->end_ns &&
 		    (!culprit || v->suspicion > culprit->suspicion))
 			culprit = v;
@@ -72,7 +72,7 @@ static struct services_service *take_anomalies(struct collect_services *s, int64
 
 /* ---- figures ---- */
 
-static void requests(const struct collect_services *s, const struct services_service *v,
+static void requests(const struct collect_services *s, const struct collect_services_service *v,
 		     unsigned int window, struct collect_service_view *to)
 {
 	double n = 0, errors = 0, told = 0, passed = 0;
@@ -82,7 +82,7 @@ static void requests(const struct collect_services *s, const struct services_ser
 		to->spark[i] = NAN;
 	for (uint32_t i = 0; i < COLLECT_SERVICES_WINDOW && i < s->tick; i++) {
 		const uint32_t at = (s->tick - i) % SERVICES_TICKS;
-		const struct services_tick *t = &v->tick[at];
+		const struct collect_services_tick *t = &v->tick[at];
 		double seconds = s->seconds[at];
 
 		if (t->told && seconds > 0)
@@ -126,7 +126,7 @@ static void requests(const struct collect_services *s, const struct services_ser
 bool collect_services_name(struct collect_services *s, uint64_t instance,
 			   struct collect_service_name *out)
 {
-	struct services_service *v;
+	struct collect_services_service *v;
 
 	pthread_mutex_lock(&s->lock);
 	v = service_of(s, instance);
@@ -137,7 +137,7 @@ bool collect_services_name(struct collect_services *s, uint64_t instance,
 }
 
 /* A limit that something can be done about, unless it is a small part of what the others are. */
-static enum region_why_limit dominating(const struct services_limits *l)
+static enum region_why_limit dominating(const struct collect_services_limits *l)
 {
 	enum region_why_limit fine = REGION_WHY_IDLE, problem = REGION_WHY_IDLE;
 	double all = 0;
@@ -153,7 +153,8 @@ static enum region_why_limit dominating(const struct services_limits *l)
 	return l->weight[problem] > 0.2 * all ? problem : fine;
 }
 
-static void connections(const struct services_service *v, struct collect_service_connections *to)
+static void connections(const struct collect_services_service *v,
+			struct collect_service_connections *to)
 {
 	*to = (struct collect_service_connections){
 		.known = v->connected,
@@ -171,8 +172,8 @@ static void connections(const struct services_service *v, struct collect_service
 
 /* ---- views ---- */
 
-static void make(const struct collect_services *s, const struct services_service *v,
-		 unsigned int window, const struct services_service *culprit,
+static void make(const struct collect_services *s, const struct collect_services_service *v,
+		 unsigned int window, const struct collect_services_service *culprit,
 		 struct collect_service_view *to)
 {
 	*to = (struct collect_service_view){
@@ -217,7 +218,7 @@ void collect_services_each(struct collect_services *s, unsigned int window,
 			   struct collect_services_totals *totals)
 {
 	struct collect_service_view *view;
-	struct services_service *culprit;
+	struct collect_services_service *culprit;
 	size_t n = 0;
 
 	pthread_mutex_lock(&s->lock);
@@ -226,7 +227,7 @@ void collect_services_each(struct collect_services *s, unsigned int window,
 	if (!view)
 		totals->left_out += s->services;
 	culprit = take_anomalies(s, s->now_ns);
-	for (struct services_service *v = s->first; v && view; v = v->next) {
+	for (struct collect_services_service *v = s->first; v && view; v = v->next) {
 		make(s, v, window, culprit, &view[n++]);
 		totals->changing += v->changing;
 		totals->unchanged += v->unchanged;

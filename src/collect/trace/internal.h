@@ -48,6 +48,7 @@ struct collect_tracer {
 	uint64_t tick;
 	struct collect_trace_request *again; /* to be repeated in the next period */
 	size_t asked;			     /* bytes of spans in flight */
+	uint64_t lines_asked;		     /* bytes of roots and index, so far */
 	struct collect_trace_run run[TRACE_RUNS];
 	struct region_span_data data; /* the span being parsed: too large for the stack */
 	uint64_t sequence;	      /* of the next run; the first one is 1 */

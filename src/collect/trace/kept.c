@@ -163,6 +163,7 @@ static void set_root(struct collect_tracer *t, struct collect_trace_kept *k,
 
 	k->t.start_ns = root->root.start_ns;
 	k->t.duration_ns = root->root.duration_ns;
+	k->t.instance = root->pod->instance;
 	free(k->text);
 	k->t.root = k->t.service = "";
 	k->text = malloc(name + service);

@@ -7,8 +7,10 @@
 #include "collect/trace/pods.h"
 #include "collect/trace/rings.h"
 
-#define LINES_MAX  (COLLECT_FETCH_MAX / SL_LINE_SIZE)
-#define FULL_HEADS 10u /* periods between two READs of the heads of unused rings */
+#define LINES_MAX   (COLLECT_FETCH_MAX / SL_LINE_SIZE)
+#define BYTES_AHEAD (256u << 10) /* READ before the share of published bytes counts */
+#define ROOTS_UPTO  0.9		 /* of it: index and kept spans follow the roots */
+#define FULL_HEADS  10u		 /* periods between two READs of the heads of unused rings */
 /* More lines than a host can write while it is not reached. */
 #define LINES_AHEAD (1ull << 40)
 
@@ -32,6 +34,7 @@ static bool ask_lines(struct collect_tracer *t, struct collect_trace_pod *p, uin
 	r->number = from;
 	r->count = (uint32_t)count;
 	r->end = end;
+	t->lines_asked += r->length;
 	collect_trace_ask(r, roots ? region_span_root_at(p->info, ring, from)
 				   : region_span_index_at(p->info, ring, from));
 	return true;
@@ -47,6 +50,39 @@ static bool skip_overrun(uint64_t *from, uint64_t end, uint32_t places, uint64_t
 	return true;
 }
 
+/*
+ * Bytes of roots that may be READ now. Small traces have roots of up to half of their bytes: then
+ * part of them is left out. Errors are known from the index.
+ */
+static uint64_t affordable(const struct collect_tracer *t)
+{
+	const struct collect_tracer_stats *s = &t->stats;
+	double most = ROOTS_UPTO * t->o.bytes * (double)s->lines_published * SL_LINE_SIZE +
+		      BYTES_AHEAD;
+	double moved = (double)(t->lines_asked + s->bytes_spans + t->asked);
+
+	if (!(t->o.bytes > 0))
+		return UINT64_MAX;
+	return most > moved ? (uint64_t)(most - moved) : 0;
+}
+
+/* Leaves out the older ones of the roots that are too many. */
+static void skip_roots(struct collect_tracer *t, struct collect_trace_ring *g)
+{
+	uint64_t due = g->head.roots - g->roots, may = affordable(t) / SL_LINE_SIZE;
+
+	if (due <= may)
+		return;
+	t->stats.lost_bytes += due - may;
+	g->roots += due - may;
+	g->roots_tries = 0;
+}
+
+bool collect_trace_may_read(const struct collect_tracer *t)
+{
+	return affordable(t);
+}
+
 static void ring_ask(struct collect_tracer *t, struct collect_trace_pod *p, uint32_t i)
 {
 	uint32_t lines = p->info->span_lines;
@@ -56,9 +92,11 @@ static void ring_ask(struct collect_tracer *t, struct collect_trace_pod *p, uint
 		if (skip_overrun(&g->roots, g->head.roots, SL_SPAN_ROOTS(lines),
 				 &t->stats.lost_roots))
 			g->roots_tries = 0;
+		skip_roots(t, g);
+	}
+	if (!g->roots_busy && g->head.roots > g->roots)
 		g->roots_busy = ask_lines(t, p, i, collect_trace_take_roots, g->roots,
 					  g->head.roots);
-	}
 	if (!g->index_busy && g->head.index > g->index && g->head.lines != g->lines_seen) {
 		if (skip_overrun(&g->index, g->head.index, SL_SPAN_INDEX(lines),
 				 &t->stats.lost_index))

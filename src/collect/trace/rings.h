@@ -28,4 +28,7 @@ collect_trace_take_fn collect_trace_take_heads;
 collect_trace_take_fn collect_trace_take_roots;
 collect_trace_take_fn collect_trace_take_index;
 
+/* The share of bytes that may be READ is not used up. */
+bool collect_trace_may_read(const struct collect_tracer *t);
+
 #endif

@@ -30,6 +30,7 @@ struct collect_trace {
 	uint64_t trace_hi, trace_lo;
 	enum act_trace_reason reason;
 	const char *root, *service; /* "" if the root was not seen */
+	uint64_t instance;	    /* of the root's region; 0: the root was not seen */
 	uint64_t start_ns, duration_ns;
 	bool error; /* of any span */
 	uint32_t spans, pods;
@@ -41,6 +42,7 @@ struct collect_trace {
 struct collect_tracer_opts {
 	uint64_t linger_ns; /* before a trace is sent, for spans that end after the root; 0: 1 s */
 	size_t memory;	    /* of kept traces; the oldest are evicted first; 0: 16 MiB */
+	double bytes;	    /* share of the published bytes to READ at most; 0: no limit */
 	struct act_trace_policy_opts policy;
 	const char *otlp;      /* URL to send kept traces to, or NULL */
 	const char *otlp_sent; /* file that records the traces sent, or NULL: sent.h */
@@ -72,6 +74,7 @@ struct collect_tracer_stats {
 	uint64_t spans_kept;
 	uint64_t bytes_heads, bytes_roots, bytes_index, bytes_spans, bytes_schema; /* READ */
 	uint64_t lost_roots, lost_index; /* lines overrun before they were read */
+	uint64_t lost_bytes;		 /* roots not read, as they are too large a share */
 	/* Lines of kept traces: overwritten before they were read; never settled; of gone pods. */
 	uint64_t lost_overrun, lost_unsettled, lost_gone;
 	uint64_t lost_lies;	   /* not valid, also among roots and index */

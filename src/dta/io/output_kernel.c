@@ -22,11 +22,10 @@
 #include "base/base.h"
 #include "dta/io/output_raw.h"
 
-#define PORT_FIRST   0xc000u
-#define ASK_NS	     20000000ull   /* without progress */
-#define SILENT_NS    5000000000ull /* until it is given up */
-#define BATCHES	     16u
-#define ANSWER_BYTES 256u
+#define PORT_FIRST 0xc000u
+#define ASK_NS	   20000000ull	 /* without progress */
+#define SILENT_NS  5000000000ull /* until it is given up */
+#define BATCHES	   16u
 
 struct kernel_store {
 	struct kernel_store *next;
@@ -56,7 +55,6 @@ struct output_kernel {
 	uint64_t progress_ns, asked_ns;
 	struct kernel_store *stores;
 	uint64_t limited[65536 / 64];
-	uint8_t came[DTA_RAW_BATCH][ANSWER_BYTES];
 };
 
 static struct output_kernel *of(struct dta_output *o)
@@ -305,7 +303,7 @@ static void go_on(struct output_kernel *r, uint64_t now)
 	r->asks = 0;
 }
 
-static void take_answer(struct output_kernel *r, const struct dta_roce_answer *a, uint64_t now)
+static void heed(struct output_kernel *r, const struct dta_roce_answer *a, uint64_t now)
 {
 	const uint32_t kind = a->syndrome & DTA_ROCE_SYNDROME_KIND;
 	const uint32_t before = r->acked;
@@ -317,7 +315,6 @@ static void take_answer(struct output_kernel *r, const struct dta_roce_answer *a
 			go_on(r, now);
 		return;
 	}
-	r->o.stats.naks++;
 	if (kind != DTA_ROCE_SYNDROME_NAK)
 		return;
 	if (a->syndrome != DTA_ROCE_NAK_SEQUENCE) {
@@ -332,30 +329,12 @@ static void take_answer(struct output_kernel *r, const struct dta_roce_answer *a
 	go_on(r, now);
 }
 
-static void receive(struct output_kernel *r, uint64_t now)
+static bool take_answer(struct dta_output *o, const struct dta_roce_answer *a, uint64_t now)
 {
-	struct dta_raw_frame frame[DTA_RAW_BATCH];
-	struct dta_roce_answer a;
+	struct output_kernel *r = of(o);
 
-	for (uint32_t batch = 0; batch < BATCHES && r->state == DTA_OUTPUT_UP; batch++) {
-		int n;
-
-		for (uint32_t i = 0; i < DTA_RAW_BATCH; i++)
-			frame[i] = (struct dta_raw_frame){r->came[i], ANSWER_BYTES};
-		n = dta_raw_port_receive(&r->port, frame, DTA_RAW_BATCH);
-		for (int i = 0; i < n && r->state == DTA_OUTPUT_UP; i++) {
-			const enum dta_roce_refusal refusal = dta_roce_parse(
-				frame[i].data, frame[i].bytes, &r->ours, &r->theirs, &a);
-
-			if (refusal == DTA_ROCE_FINE)
-				take_answer(r, &a, now);
-			else if (refusal != DTA_ROCE_OTHER)
-				DTA_OUTPUT_FAILED(&r->o, "an answer was refused: %s",
-						  dta_roce_refusal_name(refusal));
-		}
-		if (n < (int)DTA_RAW_BATCH)
-			return;
-	}
+	heed(r, a, now);
+	return r->state == DTA_OUTPUT_UP;
 }
 
 static void ask(struct output_kernel *r, uint64_t now)
@@ -380,7 +359,7 @@ static enum dta_output_state kernel_drive(struct dta_output *o, uint64_t now)
 	if (r->state != DTA_OUTPUT_UP)
 		return r->state;
 	settle_acked(r, now);
-	receive(r, now);
+	dta_raw_answers(o, &r->port, &r->ours, &r->theirs, BATCHES, take_answer, now);
 	psn = psn_of(r);
 	if (r->state != DTA_OUTPUT_UP || psn == r->acked) {
 		r->progress_ns = 0;

@@ -25,7 +25,6 @@
 #define ACK_EVERY	32u
 #define PORT_FIRST	0xc000u /* UDP source ports: annex A17 requires this range */
 #define ANSWERS_A_DRIVE 4u	/* batches */
-#define ANSWER_BYTES	256u
 
 struct output_raw_slot {
 	struct dta_roce_packet packet; /* its payload is in the frame */
@@ -50,7 +49,6 @@ struct raw {
 	uint32_t slots, frame_room; /* slots: a power of two; 0: no queue pair yet */
 	struct output_raw_slot *slot;
 	uint8_t *frames;
-	uint8_t came[DTA_RAW_BATCH][ANSWER_BYTES];
 };
 
 static struct raw *of(struct dta_output *o)
@@ -410,34 +408,12 @@ static void event(struct raw *r, enum dta_roce_event e, const struct dta_roce_an
 	}
 }
 
-static void receive(struct raw *r, uint64_t now)
+static bool take_answer(struct dta_output *o, const struct dta_roce_answer *a, uint64_t now)
 {
-	struct dta_raw_frame frame[DTA_RAW_BATCH];
-	struct dta_roce_answer a;
+	struct raw *r = of(o);
 
-	for (unsigned batch = 0; batch < ANSWERS_A_DRIVE && r->state == DTA_OUTPUT_UP; batch++) {
-		int count;
-
-		for (unsigned i = 0; i < DTA_RAW_BATCH; i++)
-			frame[i] = (struct dta_raw_frame){r->came[i], ANSWER_BYTES};
-		count = dta_raw_port_receive(&r->port, frame, DTA_RAW_BATCH);
-		for (int i = 0; i < count && r->state == DTA_OUTPUT_UP; i++) {
-			enum dta_roce_refusal refusal = dta_roce_parse(
-				frame[i].data, frame[i].bytes, &r->ours, &r->theirs, &a);
-
-			if (refusal) {
-				if (refusal != DTA_ROCE_OTHER)
-					DTA_OUTPUT_FAILED(&r->o, "an answer was refused: %s",
-							  dta_roce_refusal_name(refusal));
-				continue;
-			}
-			if ((a.syndrome & DTA_ROCE_SYNDROME_KIND) != DTA_ROCE_SYNDROME_ACK)
-				r->o.stats.naks++;
-			event(r, dta_roce_answered(&r->window, &a, now), &a);
-		}
-		if (count < (int)DTA_RAW_BATCH)
-			return;
-	}
+	event(r, dta_roce_answered(&r->window, a, now), a);
+	return r->state == DTA_OUTPUT_UP;
 }
 
 static enum dta_output_state raw_drive(struct dta_output *o, uint64_t now_ns)
@@ -446,7 +422,8 @@ static enum dta_output_state raw_drive(struct dta_output *o, uint64_t now_ns)
 
 	now_ns = forward(r, now_ns);
 	if (r->state == DTA_OUTPUT_UP) {
-		receive(r, now_ns);
+		dta_raw_answers(o, &r->port, &r->ours, &r->theirs, ANSWERS_A_DRIVE, take_answer,
+				now_ns);
 		event(r, dta_roce_timer(&r->window, now_ns), NULL);
 		send_frames(r, now_ns);
 	}

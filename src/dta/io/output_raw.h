@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * output_raw.h - between output_raw.c, which knows operations and the window, and
- * output_raw_port.c, which sends and receives frames. Included by these two only.
+ * output_raw_port.c, which sends and receives frames. Included by these, output_kernel.c and
+ * raw_answers.c only.
  */
 #ifndef SL_DTA_IO_OUTPUT_RAW_H
 #define SL_DTA_IO_OUTPUT_RAW_H
 
 #include "dta/io/output_rdma.h"
+#include "dta/io/roce.h"
 
 #define DTA_RAW_BATCH 64u
 
@@ -37,5 +39,15 @@ int dta_raw_port_listen(struct dta_raw_port *p, const struct dta_roce_end *ours)
 int dta_raw_port_send(struct dta_raw_port *p, const struct dta_raw_frame *frames, unsigned count);
 /* Receives frames likewise; frames[].bytes is the room, then the length. */
 int dta_raw_port_receive(struct dta_raw_port *p, struct dta_raw_frame *frames, unsigned count);
+
+/* raw_answers.c: takes an answer. False: no more. */
+typedef bool dta_raw_take(struct dta_output *o, const struct dta_roce_answer *a, uint64_t now);
+/*
+ * Receives answers without waiting, at most that many batches. Counts NAKs, and notes refused
+ * answers as the output's last error.
+ */
+void dta_raw_answers(struct dta_output *o, struct dta_raw_port *port,
+		     const struct dta_roce_end *ours, const struct dta_roce_end *theirs,
+		     uint32_t batches, dta_raw_take *take, uint64_t now);
 
 #endif

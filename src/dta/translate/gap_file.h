@@ -17,8 +17,8 @@ struct dta_translate_gap {
 
 struct dta_gap_file;
 
-/* Makes it if it is not there. NULL with one line in error: another translator has it, it is none.
- */
+/* Makes it if it is not there. NULL with one line in error: another translator has it, or it is
+ * another file. */
 struct dta_gap_file *dta_gap_file_open(const char *path, uint32_t workers, char *error,
 				       size_t error_bytes);
 /*

@@ -109,9 +109,9 @@ static __always_inline __u32 packet_inner(struct __sk_buff *skb, const struct re
 
 /* ---- segments ---- */
 
-/* Bytes before the data that segmentation splits. */
+/* Bytes before the data that segmentation splits. within: there is a packet within a tunnel. */
 static __always_inline __u32 packet_headers(struct __sk_buff *skb, const struct report_flow_key *k,
-					    const struct packet *p)
+					    const struct packet *p, bool *within)
 {
 	struct report_flow_key inner = {};
 	struct packet in = {};
@@ -123,6 +123,7 @@ static __always_inline __u32 packet_headers(struct __sk_buff *skb, const struct 
 	if (inside && packet_flow_at(skb, type, inside, &inner, &in) && in.transport) {
 		protocol = inner.protocol;
 		at = in.transport;
+		*within = true;
 	}
 	if (protocol == IPPROTO_UDP)
 		return at + sizeof(struct udphdr);
@@ -135,21 +136,26 @@ static __always_inline __u32 packet_headers(struct __sk_buff *skb, const struct 
 static __always_inline void packet_size(struct __sk_buff *skb, const struct report_flow_key *k,
 					struct packet *p)
 {
+	bool within = false;
 	__u32 headers;
 
 	p->packets = 1;
 	p->bytes = skb->len;
 	if (!skb->gso_size)
 		return;
-	headers = packet_headers(skb, k, p);
+	headers = packet_headers(skb, k, p, &within);
 	/* A virtual machine's frame may leave the count to the kernel. */
 	p->packets = skb->gso_segs;
 	if (!p->packets && skb->len > headers)
 		p->packets = (skb->len - headers + skb->gso_size - 1) / skb->gso_size;
 	if (!p->packets)
 		p->packets = 1;
-	/* On the way out, the kernel has computed it, for every tunnel that it knows. */
-	p->bytes = skb->wire_len > skb->len ? skb->wire_len : skb->len + (p->packets - 1) * headers;
+	/*
+	 * On the way out, the kernel has computed it. But that of Linux 6.1 takes the outer headers
+	 * of a packet that it forwards for all, so that tunnels that we know are better ours.
+	 */
+	p->bytes = skb->wire_len > skb->len && !within ? skb->wire_len
+						       : skb->len + (p->packets - 1) * headers;
 }
 
 #endif

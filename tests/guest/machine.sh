@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+# Other machines: of another architecture, page size or kernel. Each guest publishes, attaches the programs of eBPF that its
+# kernel takes, and collects what it published; each is read by the other one over soft-RoCE, or by itself if it is alone.
+. "$SOURCE/tests/guest/lib.sh"
+hot "$BUILD/sidelight"
+echo "= $(uname -mr), pages of $(sed -n '/^KernelPageSize/{s/[^0-9]//g;p;q}' /proc/self/smaps) KiB, clock $(cat /sys/devices/system/clocksource/clocksource0/current_clocksource)"
+
+pods=2 metrics=16 threads=2 updates=2000
+each=$((threads * updates)) series=$((pods * metrics))
+# With RDMA where the peer has a device, with the kernel's tables where it may be.
+tcp=${SL_TCP:---tcp}
+
+ready() { grep -q '^ready' "$1"; }
+
+agent_start() {
+	sidelight agent --rdma "$RDMA_DEVICE" --no-rest $tcp > /tmp/agent.out 2> /tmp/agent.err &
+	agent=$!
+	wait_for 120 ready /tmp/agent.out || { cat /tmp/agent.err; return 1; }
+}
+
+generate() {
+	sidelight generate metrics --service shop --wait 60s --hold 1200s -n $pods -m $metrics -t $threads -u $updates \
+		--json > /tmp/shop.out 2> /tmp/shop.err &
+	wait_for 120 ready /tmp/shop.err || { cat /tmp/shop.err; return 1; }
+}
+
+# collect NAME PORT ARGUMENT...
+collect() {
+	local name=$1 port=$2
+	shift 2
+	sidelight collect "$@" --period 100ms --read-timeout 5s --stale 30s --listen "127.0.0.1:$port" \
+		> "/tmp/$name.out" 2> "/tmp/$name.err" &
+	wait_for 120 ready "/tmp/$name.out" || { cat "/tmp/$name.err"; return 1; }
+	wait_for 120 exact "$port" || { cat "/tmp/$name.err" /tmp/metrics; return 1; }
+}
+
+# Every series is there, and has just the value that was counted.
+exact() {
+	exec 3<> "/dev/tcp/127.0.0.1/$1" && printf 'GET /metrics HTTP/1.0\r\n\r\n' >&3 && cat <&3 > /tmp/metrics
+	exec 3>&-
+	[ "$(grep -c "generated_updates_total{.*service=\"shop\".* $each\$" /tmp/metrics)" = $series ]
+}
+
+# One connection over loopback, held: the table must name its port.
+kernel_tables() {
+	exec 4<> /dev/tcp/127.0.0.1/9464
+	wait_for 60 sees_port
+	local code=$?
+	exec 4>&-
+	[ $code = 0 ] || sidelight dump --agent /run/sidelight/agent.sock --kind flows --json | head -c 2000
+	return $code
+}
+sees_port() { sidelight dump --agent /run/sidelight/agent.sock --kind flows --json 2> /tmp/dump.err | grep -q 9464; }
+
+check agent-is-ready-with-rdma agent_start
+cat /tmp/agent.err
+check pods-publish generate
+check collected-from-shared-memory collect local 9464 --agent /run/sidelight/agent.sock
+tcp=${tcp# }
+[ "$tcp" ] || echo "SKIP: kernel-tables-are-read: the agent is not ready with --tcp on this kernel"
+[ -z "$tcp" ] || check kernel-tables-are-read kernel_tables
+tell "agent$GUEST"
+hear "agent$((GUESTS == 2 ? 1 - GUEST : 0))" 600 > /dev/null
+if [ "${SL_OPEN_RDMA-}" ]; then
+	echo "SKIP: collected-over-rdma: $SL_OPEN_RDMA"
+else
+	check collected-over-rdma collect remote 9465 --agent "$PEER" --dev "$RDMA_DEVICE"
+fi
+tell "read$GUEST"
+hear "read$((GUESTS == 2 ? 1 - GUEST : 0))" 600 > /dev/null
+kill -TERM $agent
+check the-agent-stops-cleanly wait $agent
+finish
