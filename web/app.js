@@ -47,7 +47,7 @@ function drawAway() {
 
 // ---- metrics -------------------------------------------------------------------------------------
 
-const metrics = {items: [], matching: 0, loaded: false, error: "", stamp: 0, pods: {}};
+const metrics = {items: [], matching: 0, loaded: false, error: "", stamp: 0, pods: {}, unchanged: 0};
 const known = new Map(); // id -> rate and values of the last 60 s
 const SPARK = 60;
 
@@ -265,6 +265,7 @@ async function askMetrics() {
 		observe(m, a.pods[m.id.split("/")[0]], a.time);
 	});
 	metrics.matching = a.matching;
+	metrics.unchanged = a.unchanged ?? metrics.unchanged;
 	if (!a.offset)
 		metrics.onlyAgents = a.metrics.length > 0 && isAgent(a.pods[a.metrics[0].id.split("/")[0]]);
 	forget(a.time);
@@ -291,10 +292,10 @@ function drawMetricsNote() {
 	put($("metrics-note"), metrics.error || !metrics.matching ? "" : filtered ?
 		`${number(metrics.matching)} match` : metrics.matching >= MANY ? `${number(metrics.matching)} series: search, rather than scroll` :
 			state.series.length ? "" : "Select a metric to plot it");
-	const fold = $("fold"), still = services.counts()?.unchanged;
-	fold.hidden = !!filtered || !still;
+	const fold = $("fold"), still = metrics.unchanged;
+	fold.hidden = !!filtered || !still && !state.all;
 	fold.setAttribute("aria-pressed", state.all);
-	put(fold, still ? `${state.all ? "Hide" : "Show"} ${grouped(still)} series without a change` : "");
+	put(fold, `${state.all ? "Hide" : "Show"} ${still ? `${grouped(still)} ` : ""}series without a change`);
 	const chip = $("pod-filter");
 	chip.hidden = !state.pod;
 	if (state.pod) {
@@ -688,7 +689,7 @@ flows.start({state, showMetrics: showMetricsOf, picked: () => {
 	writeHash();
 }, get status() { return status; }});
 anomalies.start({state, podName, changed: () => podList.draw(), openCause});
-services.start({openCause, showService, nothingYet, answered: drawMetricsNote});
+services.start({openCause, showService, nothingYet});
 map.start({openService});
 cause.start({podName, showMetrics: showMetricsOf, notice});
 series.start({known, observe, podName, drawMetrics: () => metricList.draw()});

@@ -106,7 +106,7 @@ export function pickRows(table, pick) {
 	});
 }
 
-const SVG = "http://www.w3.org/2000/svg";
+const SVG = document.querySelector("svg").namespaceURI;
 
 export function svg(tag, attributes = {}, text) {
 	const e = document.createElementNS(SVG, tag);

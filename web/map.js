@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// map.js - services and who calls whom. The layout is by layers, the same for the same services: a node is one layer
+// map.js - services and the calls between them. The layout is by layers, the same for the same services: a node is one layer
 // after its last caller; within a layer nodes stand close to their neighbours.
-import {$, el, emptyState, fillTable, label, num, put, svg} from "./dom.js";
+import {sentence} from "./anomalies.js";
+import {$, emptyState, fillTable, label, num, put, svg} from "./dom.js";
 import {bytes, grouped, many, rate, seconds} from "./format.js";
 import {Poller, Problem, get, link} from "./server.js";
+import * as services from "./services.js";
 import {state} from "./state.js";
 
 // Sizes of a node, and the room between nodes: across and, at least and at most, along the layers.
@@ -14,7 +16,16 @@ const SWEEPS = 6;
 let app = null; // {openService}
 let drawn = "";
 
-const keyOf = (n) => n.service;
+const keyOf = (n) => n.key ?? n.service;
+
+// Services of one name are told apart by their namespace, and from what is outside.
+function keyed({nodes, edges}) {
+	for (const n of nodes)
+		n.key = `${n.outside ? "outside" : n.namespace}\0${n.service}`;
+	const end = (name, namespace, outside) => nodes.find((n) => n.service === name &&
+		(namespace === undefined || n.namespace === namespace) && (outside === undefined || n.outside === outside))?.key;
+	return edges.map((e) => ({...e, from: end(e.from, e.from_namespace, e.from_outside), to: end(e.to, e.to_namespace, e.to_outside)}));
+}
 
 // Edges without those that close a cycle, by a depth-first walk in the order of the names.
 function acyclic(names, edges) {
@@ -112,7 +123,7 @@ const cut = (text, n) => text.length > n ? [...text].slice(0, n - 1).join("") + 
 
 function draw(a) {
 	const root = $("map"), down = root.clientWidth < 700, size = down ? NARROW : WIDE;
-	const there = new Set(a.nodes.map(keyOf)), edges = a.edges.filter((e) => there.has(e.from) && there.has(e.to));
+	const edges = keyed(a).filter((e) => e.from && e.to);
 	const {columns, at, ways} = layout(a.nodes, edges);
 	const wide = Math.max(...columns.map((c) => c.length));
 	const length = down ? size.h : size.w, free = (root.clientWidth - 32 - 24 - columns.length * length) / Math.max(1, columns.length - 1);
@@ -125,7 +136,7 @@ function draw(a) {
 	};
 	const [w, h] = down ? [across, along] : [along, across];
 	const focused = document.activeElement?.dataset?.node;
-	const picture = svg("svg", {viewBox: `0 0 ${w} ${h}`, role: "group", "aria-label": "Services and who calls whom"});
+	const picture = svg("svg", {viewBox: `0 0 ${w} ${h}`, role: "group", "aria-label": "Services and the calls between them"});
 	picture.style.maxWidth = `${Math.max(w, Math.min(root.clientWidth, w * 1.25))}px`;
 	const lines = svg("g"), texts = svg("g"), boxes = svg("g");
 	for (const e of edges) {
@@ -212,13 +223,14 @@ async function ask() {
 	$("map").hidden = $("map-table").hidden = !a.nodes.length;
 	if (!a.nodes.length) {
 		put($("map-note"), "");
-		return emptyState(empty, "No map yet", a.error || "Services appear with their first pod; who calls whom is known from traces, and from " +
+		return emptyState(empty, "No map yet", a.error || "Services appear with their first pod; their calls are known from traces, and from " +
 		                  "connections if both ends are observed.", null, "sidelight agent --tcp");
 	}
-	const culprit = a.nodes.find((n) => n.culprit);
-	put($("map-note"), culprit ? `${culprit.service} is the likely cause${culprit.sentence ? `: ${culprit.sentence}` : ""}` :
+	const culprit = a.nodes.find((n) => n.culprit), of = culprit && services.named(culprit.service)?.anomaly;
+	const why = of ? sentence(of, false) : culprit?.sentence;
+	put($("map-note"), culprit ? `${culprit.service} is the likely cause${why ? `: ${why}` : ""}` :
 		a.edges.length ? `${many(a.nodes.length, "service")}; ${a.edges.length === 1 ? "1 calls another" : `${grouped(a.edges.length)} edges`}` :
-			"Who calls whom is not known yet: it comes from traces, and from connections whose ends are both observed.");
+			"Calls between them are not known yet: they come from traces, and from connections whose ends are both observed.");
 	$("map-note").classList.toggle("bad", !!culprit);
 	// Drawn anew only for other text, so that the focus and a tooltip stay.
 	const key = JSON.stringify([a.nodes, a.edges.map((e) => [e.from, e.to, e.culprit, edgeText(e, false), trouble(e)]), $("map").clientWidth]);

@@ -27,7 +27,6 @@ function haystack(s) {
 
 export const ofInstance = (instance) => all.find((s) => s.instances?.includes(instance));
 export const named = (name, namespace) => all.find((s) => s.service === name && (namespace === undefined || s.namespace === namespace));
-export const counts = () => answer && {changing: answer.changing, unchanged: answer.unchanged};
 
 function makeRow() {
 	const row = el("div", "row services-grid"), c = row.cells = {};
@@ -187,7 +186,6 @@ async function ask() {
 	answer = a;
 	all = a.services;
 	filter();
-	app.answered(a);
 }
 
 const poller = new Poller(ask, PERIOD);

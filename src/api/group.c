@@ -514,8 +514,7 @@ static void answer(struct http_request *req, struct group_query *g)
 	}
 	base_json_end(l.j, ']');
 	base_put(l.j, KV("matching", l.matching), KV("other_kinds", g->others),
-		 KV_BOOL("clipped", !in_time || l.matching > l.given),
-		 KV("truncated", l.truncated));
+		 KV_BOOL("clipped", l.matching > l.given), KV("truncated", l.truncated));
 	api_answer_end(req, a);
 }
 

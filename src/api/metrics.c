@@ -104,6 +104,7 @@ struct metrics_walk {
 	bool changing; /* only what changed in the last minute */
 	bool *still;   /* of the region at hand, by metric; NULL: all change */
 	size_t stills;
+	uint64_t unchanged; /* not listed because of that */
 
 	struct noted {
 		uint64_t instance, metrics;
@@ -153,13 +154,21 @@ static bool wanted_metric(const struct metrics_walk *walk, const struct region_m
 
 	for (int i = 0; i < walk->id_count && !found; i++)
 		found = walk->ids[i].instance == region->instance && walk->ids[i].metric == m->id;
-	if (walk->still && m->id < walk->stills && walk->still[m->id])
-		return false;
 	if (!found || (walk->kind && strcmp(walk->kind, region_kind_name(m->kind))))
 		return false;
 	return region->found == all ||
 	       (region->found | collect_terms_in_text(&walk->terms, m->name) |
 		collect_terms_in_labels(&walk->terms, m->labels, m->label_count)) == all;
+}
+
+/* Kernel tables are of no service, so only what never happened is known not to change there. */
+static bool is_still(const struct metrics_walk *walk, const struct region_metric *m,
+		     const uint64_t *value)
+{
+	if (walk->still && m->id < walk->stills && walk->still[m->id])
+		return true;
+	return m->kind != SL_KIND_INFO &&
+	       !(region_is_histogram(m) ? bucket_count(m, value + SL_HIST_BUCKETS) : value[0]);
 }
 
 static void metric_json(const struct region_metric *m, const uint64_t *value, void *arg)
@@ -169,7 +178,13 @@ static void metric_json(const struct region_metric *m, const uint64_t *value, vo
 	struct base_json *j = walk->list.j;
 	char id[COLLECT_SERIES_ID_BYTES];
 
-	if (!wanted_metric(walk, m) || !api_item(&walk->list))
+	if (!wanted_metric(walk, m))
+		return;
+	if (walk->changing && is_still(walk, m, value)) {
+		walk->unchanged++;
+		return;
+	}
+	if (!api_item(&walk->list))
 		return;
 	collect_series_id_format((struct collect_series_id){region->instance, m->id}, id);
 	base_put(j, KV("id", id), KV("name", m->name), KV("kind", region_kind_name(m->kind)),
@@ -248,6 +263,8 @@ static void metrics_answer(struct http_request *req, struct collect_collector *c
 	base_json_end(l->j, '}');
 	base_put(l->j, KV("matching", l->matching), KV("offset", l->offset),
 		 KV("truncated", l->truncated));
+	if (walk->changing)
+		base_put(l->j, KV("unchanged", walk->unchanged));
 	if (walk->no_memory) {
 		l->j->overflow = true;
 		base_log_limited(BASE_ERROR, "api", "out of memory endpoint=metrics regions=%zu",
