@@ -236,7 +236,7 @@ static int fetch(struct scrape *s, enum format *format)
 	/* A new handle per try: see export/push.c. */
 	CURL *curl = curl_easy_duphandle(s->pattern);
 	CURLcode code = CURLE_OUT_OF_MEMORY;
-	struct http_client_request r = {0};
+	struct http_outgoing r = {0};
 	const char *type = NULL;
 	char why[256];
 	long status = 0;

@@ -165,7 +165,7 @@ long cli_http(const struct cli_request *r, char **answer, size_t *bytes, char *w
 	char url[1024], error[CURL_ERROR_SIZE] = "";
 	struct curl_slist *headers = headers_of(r);
 	struct http_client *client = http_client_open(r->config, error, sizeof(error));
-	struct http_client_request request = {0};
+	struct http_outgoing request = {0};
 	CURL *curl = curl_easy_init();
 	CURLcode err = CURLE_OUT_OF_MEMORY;
 	long status = 0;

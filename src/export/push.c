@@ -198,7 +198,7 @@ static enum export_push_outcome post(struct export_push *p, const struct export_
 	curl_off_t retry_after = 0;
 	long status = 0;
 	CURLcode code = CURLE_OUT_OF_MEMORY;
-	struct http_client_request r = {0};
+	struct http_outgoing r = {0};
 	int shown;
 	/*
 	 * A new handle per try: libcurl 7.88.1 of Debian 12 would use a freed header of the

@@ -30,14 +30,14 @@
 #define NONE UINT32_MAX
 
 /* A buffer that grows. */
-struct out {
+struct form_out {
 	uint8_t *at;
 	size_t bytes, room;
 	bool failed;
 };
 
 /* Room for n bytes and the head of a field, or NULL; put_end() ends it. */
-static uint8_t *put_begin(struct out *o, size_t n)
+static uint8_t *put_begin(struct form_out *o, size_t n)
 {
 	if (o->failed || !base_grow(&o->at, &o->room, o->bytes + n + EXPORT_PB_FIELD, 1)) {
 		o->failed = true;
@@ -46,12 +46,12 @@ static uint8_t *put_begin(struct out *o, size_t n)
 	return o->at + o->bytes;
 }
 
-static void put_end(struct out *o, const uint8_t *end)
+static void put_end(struct form_out *o, const uint8_t *end)
 {
 	o->bytes = (size_t)(end - o->at);
 }
 
-static void put_raw(struct out *o, const void *from, size_t n)
+static void put_raw(struct form_out *o, const void *from, size_t n)
 {
 	uint8_t *p = put_begin(o, n);
 
@@ -59,7 +59,7 @@ static void put_raw(struct out *o, const void *from, size_t n)
 		put_end(o, (uint8_t *)mempcpy(p, from, n));
 }
 
-static void put_field(struct out *o, unsigned int field, const void *from, size_t n)
+static void put_field(struct form_out *o, unsigned int field, const void *from, size_t n)
 {
 	uint8_t *p = put_begin(o, n);
 
@@ -67,7 +67,7 @@ static void put_field(struct out *o, unsigned int field, const void *from, size_
 		put_end(o, export_pb_bytes(p, field, from ?: "", n));
 }
 
-static void put_u64(struct out *o, unsigned int field, uint64_t v)
+static void put_u64(struct form_out *o, unsigned int field, uint64_t v)
 {
 	uint8_t *p = put_begin(o, 0);
 
@@ -75,7 +75,7 @@ static void put_u64(struct out *o, unsigned int field, uint64_t v)
 		put_end(o, export_pb_u64(p, field, v));
 }
 
-static void put_f64(struct out *o, unsigned int field, double v)
+static void put_f64(struct form_out *o, unsigned int field, double v)
 {
 	uint8_t *p = put_begin(o, 0);
 
@@ -84,7 +84,7 @@ static void put_f64(struct out *o, unsigned int field, double v)
 }
 
 /* The field as it stands, from `from` on. */
-static void put_same(struct out *o, const uint8_t *from, const struct base_pb *after)
+static void put_same(struct form_out *o, const uint8_t *from, const struct base_pb *after)
 {
 	put_raw(o, from, (size_t)(after->at - from));
 }
@@ -94,7 +94,7 @@ static void put_same(struct out *o, const uint8_t *from, const struct base_pb *a
 int export_remote_form_1(const void *queued, size_t bytes, void **body, size_t *body_bytes)
 {
 	struct base_pb p = {queued, (const uint8_t *)queued + bytes, false};
-	struct out all = {0}, one = {0};
+	struct form_out all = {0}, one = {0};
 	struct base_pb_field f, inner;
 	bool bad = false;
 
@@ -189,25 +189,25 @@ static void table_free(struct table *t)
 
 /* ---- 2.0: what a request says of each series ---- */
 
-struct series {
+struct form_series {
 	struct text last, labels; /* labels: as queued */
-	struct out samples, histograms, exemplars;
+	struct form_out samples, histograms, exemplars;
 	uint64_t metadata, created;
 	uint32_t sample_count, exemplar_count;
 };
 
 struct form {
 	struct table symbols, names; /* names: labels of series */
-	struct series *series;
+	struct form_series *series;
 	size_t series_room;
 	struct text *metadata;
 	size_t metadata_count, metadata_room;
 	uint64_t items;
 	bool bad, failed;
-	struct out refs; /* scratch */
+	struct form_out refs; /* scratch */
 };
 
-static void put_ref(struct form *m, struct out *o, struct text x)
+static void put_ref(struct form *m, struct form_out *o, struct text x)
 {
 	uint32_t n = number_of(&m->symbols, x);
 	uint8_t *p = put_begin(o, 0);
@@ -237,7 +237,7 @@ static void put_label(struct form *m, struct base_pb label)
 }
 
 /* The labels of a message (field 1) as references, in field 1 of o. */
-static void put_labels(struct form *m, struct out *o, struct base_pb message)
+static void put_labels(struct form *m, struct form_out *o, struct base_pb message)
 {
 	struct base_pb_field f;
 
@@ -250,7 +250,8 @@ static void put_labels(struct form *m, struct out *o, struct base_pb message)
 }
 
 /* Adds message `one` as this field of o. */
-static void put_message(struct form *m, struct out *o, unsigned int field, struct out *one)
+static void put_message(struct form *m, struct form_out *o, unsigned int field,
+			struct form_out *one)
 {
 	put_field(o, field, one->at, one->bytes);
 	m->failed = m->failed || one->failed || o->failed;
@@ -272,9 +273,9 @@ static bool read_point(struct base_pb p, unsigned int value_field, double *value
 	return !p.bad;
 }
 
-static void add_sample(struct form *m, struct series *s, struct base_pb sample)
+static void add_sample(struct form *m, struct form_series *s, struct base_pb sample)
 {
-	struct out one = {0};
+	struct form_out one = {0};
 	double value;
 	uint64_t ms;
 
@@ -287,9 +288,9 @@ static void add_sample(struct form *m, struct series *s, struct base_pb sample)
 	s->sample_count++;
 }
 
-static void add_histogram(struct form *m, struct series *s, struct base_pb histogram)
+static void add_histogram(struct form *m, struct form_series *s, struct base_pb histogram)
 {
-	struct out one = {0};
+	struct form_out one = {0};
 
 	put_raw(&one, histogram.at, (size_t)(histogram.end - histogram.at));
 	if (s->created)
@@ -298,9 +299,9 @@ static void add_histogram(struct form *m, struct series *s, struct base_pb histo
 	s->sample_count++;
 }
 
-static void add_exemplar(struct form *m, struct series *s, struct base_pb exemplar)
+static void add_exemplar(struct form *m, struct form_series *s, struct base_pb exemplar)
 {
-	struct out one = {0};
+	struct form_out one = {0};
 	double value;
 	uint64_t ms;
 
@@ -313,7 +314,7 @@ static void add_exemplar(struct form *m, struct series *s, struct base_pb exempl
 }
 
 /* The series of a queued message, by its labels, which come first. NULL: out of memory. */
-static struct series *find(struct form *m, struct base_pb message)
+static struct form_series *find(struct form *m, struct base_pb message)
 {
 	struct text labels = {message.at, 0};
 	struct base_pb_field f;
@@ -328,13 +329,13 @@ static struct series *find(struct form *m, struct base_pb message)
 		return NULL;
 	}
 	if (n == known)
-		m->series[n] = (struct series){.labels = labels};
+		m->series[n] = (struct form_series){.labels = labels};
 	return &m->series[n];
 }
 
 static void add_series(struct form *m, struct base_pb message)
 {
-	struct series *s = find(m, message);
+	struct form_series *s = find(m, message);
 	struct base_pb p = message;
 	struct base_pb_field f;
 
@@ -362,11 +363,11 @@ static void add_series(struct form *m, struct base_pb message)
 
 /* ---- 2.0: the request ---- */
 
-static void put_metadata(struct form *m, struct out *o, struct text metadata)
+static void put_metadata(struct form *m, struct form_out *o, struct text metadata)
 {
 	struct base_pb p = {metadata.at, metadata.at + metadata.bytes, false};
 	struct base_pb_field f;
-	struct out one = {0};
+	struct form_out one = {0};
 
 	while (base_pb_next(&p, &f))
 		if (f.number == 1 && !f.wire)
@@ -377,10 +378,10 @@ static void put_metadata(struct form *m, struct out *o, struct text metadata)
 	put_message(m, o, 5, &one);
 }
 
-static void put_series(struct form *m, struct out *all, struct series *s)
+static void put_series(struct form *m, struct form_out *all, struct form_series *s)
 {
 	struct base_pb labels = {s->labels.at, s->labels.at + s->labels.bytes, false};
-	struct out one = {0};
+	struct form_out one = {0};
 
 	if (!s->sample_count && s->last.bytes)
 		add_sample(m, s, (struct base_pb){s->last.at, s->last.at + s->last.bytes, false});
@@ -416,7 +417,7 @@ int export_remote_form_2(const void *queued, size_t bytes, void **body, size_t *
 			 uint64_t *items)
 {
 	struct base_pb p = {queued, (const uint8_t *)queued + bytes, false};
-	struct out series = {0}, all = {0};
+	struct form_out series = {0}, all = {0};
 	struct form m = {0};
 	struct base_pb_field f;
 	int err = 0;

@@ -28,7 +28,7 @@
 static const char magic[32] = "sidelight queue 1\n";
 
 /* Where the oldest record is: behind the magic. */
-struct head {
+struct spool_head {
 	uint64_t position, number, newest_ns, check;
 };
 
@@ -40,7 +40,7 @@ struct record {
 struct export_spool {
 	int fd;
 	uint64_t room; /* of the ring */
-	struct head head;
+	struct spool_head head;
 	uint64_t tail, next; /* position and number of the next record */
 	bool taken, passed;  /* passed: the taken one has left the ring */
 	struct export_spool_stats stats;
@@ -112,9 +112,9 @@ static bool write_all(struct export_spool *s, const void *from, size_t n, uint64
 
 static bool save_head(struct export_spool *s)
 {
-	struct head h = s->head;
+	struct spool_head h = s->head;
 
-	h.check = check_of(&h, offsetof(struct head, check));
+	h.check = check_of(&h, offsetof(struct spool_head, check));
 	if (pwrite(s->fd, &h, sizeof(h), sizeof(magic)) == (ssize_t)sizeof(h))
 		return true;
 	s->stats.errors++;
@@ -359,13 +359,13 @@ static int load(struct export_spool *s, uint64_t size)
 	s->room = (uint64_t)st.st_size - PAGE;
 	if (pread(s->fd, &s->head, sizeof(s->head), sizeof(magic)) != (ssize_t)sizeof(s->head))
 		return -EIO;
-	if (s->head.check != check_of(&s->head, offsetof(struct head, check))) {
+	if (s->head.check != check_of(&s->head, offsetof(struct spool_head, check))) {
 		/* A record tells where it is; the first one in the file may not be the oldest. */
-		s->head = (struct head){.number = 1};
+		s->head = (struct spool_head){.number = 1};
 		s->stats.corrupt++;
 		scan(s, 0, is_oldest, &r);
 		if (r.number != UINT64_MAX)
-			s->head = (struct head){.position = r.position, .number = r.number};
+			s->head = (struct spool_head){.position = r.position, .number = r.number};
 	}
 	recover(s);
 	return 0;

@@ -432,7 +432,7 @@ static void set_tls(const struct http_client *c, CURL *curl)
  * the connection the URL's host.
  */
 static int set_server_name(const struct http_client *c, CURL *curl, const char *url,
-			   struct http_client_request *r)
+			   struct http_outgoing *r)
 {
 	char *host = NULL, *port = NULL, *line = NULL, *named = NULL;
 	CURLU *u = curl_url();
@@ -469,7 +469,7 @@ static void set_proxy(const struct http_client *c, CURL *curl)
 }
 
 static int set_all(const struct http_client *c, CURL *curl, const char *url,
-		   struct http_client_request *r, char *error, size_t bytes)
+		   struct http_outgoing *r, char *error, size_t bytes)
 {
 	const long version = c->http2 ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1;
 	char secret[SECRET_MAX + 1];
@@ -485,12 +485,12 @@ static int set_all(const struct http_client *c, CURL *curl, const char *url,
 }
 
 int http_client_apply(const struct http_client *c, CURL *curl, const char *url,
-		      const struct curl_slist *headers, struct http_client_request *r, char *error,
+		      const struct curl_slist *headers, struct http_outgoing *r, char *error,
 		      size_t bytes)
 {
 	int err = curl_easy_setopt(curl, CURLOPT_URL, url) ? -ENOMEM : 0;
 
-	*r = (struct http_client_request){0};
+	*r = (struct http_outgoing){0};
 	for (; !err && headers; headers = headers->next)
 		err = add_line(&r->headers, headers->data, "", "");
 	if (!err && c && c->path)
@@ -500,13 +500,13 @@ int http_client_apply(const struct http_client *c, CURL *curl, const char *url,
 	return err == -ENOMEM ? base_fail(error, bytes, err, "out of memory") : err;
 }
 
-void http_client_done(struct http_client_request *r)
+void http_client_done(struct http_outgoing *r)
 {
 	for (struct curl_slist *h = r->headers; h; h = h->next)
 		gnutls_memset(h->data, 0, strlen(h->data)); /* it may be a secret */
 	curl_slist_free_all(r->headers);
 	curl_slist_free_all(r->connect_to);
-	*r = (struct http_client_request){0};
+	*r = (struct http_outgoing){0};
 }
 
 int http_client_url(const char *url, char *error, size_t bytes)

@@ -20,7 +20,7 @@ struct http_client;
 struct http_client *http_client_open(const char *path, char *error, size_t bytes);
 void http_client_close(struct http_client *c);
 /* What a request keeps until it is over. */
-struct http_client_request {
+struct http_outgoing {
 	struct curl_slist *headers, *connect_to;
 };
 
@@ -30,9 +30,9 @@ struct http_client_request {
  * http_client_done() in either case, after the request.
  */
 int http_client_apply(const struct http_client *c, CURL *curl, const char *url,
-		      const struct curl_slist *headers, struct http_client_request *r, char *error,
+		      const struct curl_slist *headers, struct http_outgoing *r, char *error,
 		      size_t bytes);
-void http_client_done(struct http_client_request *r);
+void http_client_done(struct http_outgoing *r);
 /*
  * 0, or -EINVAL with one line in error, which does not hold the URL if that holds a password: not
  * http or https, or a secret in it.

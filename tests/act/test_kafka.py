@@ -122,7 +122,7 @@ class Kafka(unittest.TestCase):
     def test_a_bad_file_is_one_clear_line_without_its_values(self):
         secret = os.path.join(workdir(), 'secret')
         with open(secret, 'w') as f:
-            f.write('tell-nobody\n')
+            f.write('tell-no-one\n')
         os.chmod(secret, 0o600)
         with Agent() as a:
             for line, says in (('acks=1', "acks is always 'all'"), ('enable.idempotence=false', 'always true'),
@@ -131,7 +131,7 @@ class Kafka(unittest.TestCase):
                                ('sasl.password.file=/nonexistent', 'No such file')):
                 p = run(EXE, 'collect', '--agent', a.socket, '--kafka-config', config('127.0.0.1:1', line), code=1)
                 self.assertIn(says, p.stderr)
-                self.assertNotIn('tell-nobody', p.stderr)
+                self.assertNotIn('tell-no-one', p.stderr)
                 self.assertEqual(len(p.stderr.strip().splitlines()), 1, p.stderr)
 
 

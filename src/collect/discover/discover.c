@@ -23,7 +23,7 @@
 #define LEASE_NS  (SECOND_NS * 3 / 2)
 #define TURN_MS	  100
 
-struct host {
+struct found_host {
 	char *name;
 	int slot;	   /* of the collector; < 0: none */
 	bool known, owned; /* known: a source names it */
@@ -44,7 +44,7 @@ struct collect_discover {
 
 	/* The assigner's. */
 	uint64_t seen; /* generation */
-	struct host *host;
+	struct found_host *host;
 	size_t hosts, room;
 	uint64_t turn_ns; /* of its last turn */
 
@@ -96,12 +96,12 @@ static void *ask_main(void *arg)
 
 static int by_name(const void *a, const void *b)
 {
-	return strcmp(((const struct host *)a)->name, ((const struct host *)b)->name);
+	return strcmp(((const struct found_host *)a)->name, ((const struct found_host *)b)->name);
 }
 
-static struct host *find(struct collect_discover *d, size_t sorted, const char *name)
+static struct found_host *find(struct collect_discover *d, size_t sorted, const char *name)
 {
-	struct host key = {.name = (char *)(uintptr_t)name};
+	struct found_host key = {.name = (char *)(uintptr_t)name};
 
 	return sorted ? bsearch(&key, d->host, sorted, sizeof(key), by_name) : NULL;
 }
@@ -115,7 +115,7 @@ static void take_hosts(struct collect_discover *d)
 		d->host[i].known = false;
 	for (size_t s = 0; s < d->o.sources.n; s++)
 		for (size_t i = 0; i < d->said[s].n; i++) {
-			struct host *h = find(d, sorted, d->said[s].name[i]);
+			struct found_host *h = find(d, sorted, d->said[s].name[i]);
 
 			if (h) {
 				h->known = true;
@@ -124,7 +124,7 @@ static void take_hosts(struct collect_discover *d)
 			if (!BASE_GROW(d->host, d->hosts, d->room))
 				return;
 			h = &d->host[d->hosts];
-			*h = (struct host){
+			*h = (struct found_host){
 				.name = strdup(d->said[s].name[i]), .slot = -1, .known = true};
 			d->hosts += h->name != NULL;
 		}
@@ -134,7 +134,7 @@ static void take_hosts(struct collect_discover *d)
 			d->host[i].known = false;
 }
 
-static void let_go(struct collect_discover *d, struct host *h)
+static void let_go(struct collect_discover *d, struct found_host *h)
 {
 	if (!h->owned)
 		return;
@@ -144,7 +144,7 @@ static void let_go(struct collect_discover *d, struct host *h)
 	relaxed_sub(d->stats.owned, 1);
 }
 
-static void take(struct collect_discover *d, struct host *h)
+static void take(struct collect_discover *d, struct found_host *h)
 {
 	if (h->slot < 0)
 		h->slot = collect_collector_add_host(d->c, h->name);
@@ -167,7 +167,7 @@ static void assign(struct collect_discover *d, uint64_t now)
 
 	relaxed_store(d->stats.refused, 0);
 	for (size_t i = 0; i < d->hosts; i++) {
-		struct host *h = &d->host[i];
+		struct found_host *h = &d->host[i];
 
 		known += h->known;
 		if (!h->known || (d->peers && !collect_peers_own(d->peers, h->name))) {

@@ -20,7 +20,7 @@
 #define TIMEOUT_MS 1000l
 #define ANSWER_MAX 65536u
 
-struct peer {
+struct ring_peer {
 	char *name;
 	bool named;			      /* by a source, now */
 	CURL *curl;			      /* under way; NULL: none */
@@ -35,7 +35,7 @@ struct collect_peers {
 	char *self;
 	uint64_t started, begun_ns;
 	CURLM *multi;
-	struct peer *peer[COLLECT_PEERS_MAX];
+	struct ring_peer *peer[COLLECT_PEERS_MAX];
 	size_t n;
 	pthread_mutex_t lock;			 /* of the following, which other threads read */
 	const char *ring[COLLECT_PEERS_MAX + 1]; /* this one is the first */
@@ -44,14 +44,14 @@ struct collect_peers {
 	uint64_t overlaps;
 };
 
-static bool is_alive(const struct peer *x, uint64_t now)
+static bool is_alive(const struct ring_peer *x, uint64_t now)
 {
 	return x->heard_ns && now - x->heard_ns < DEAD_NS;
 }
 
 /* ---- names ---- */
 
-static struct peer *find(struct collect_peers *p, const char *name)
+static struct ring_peer *find(struct collect_peers *p, const char *name)
 {
 	for (size_t i = 0; i < p->n; i++)
 		if (!strcmp(p->peer[i]->name, name))
@@ -65,7 +65,7 @@ void collect_peers_named(struct collect_peers *p, size_t source, const struct co
 	for (size_t i = 0; !source && i < p->n; i++)
 		p->peer[i]->named = false;
 	for (size_t i = 0; i < t->n; i++) {
-		struct peer *x = find(p, t->name[i]);
+		struct ring_peer *x = find(p, t->name[i]);
 
 		if (!strcmp(t->name[i], p->self))
 			continue;
@@ -86,7 +86,7 @@ void collect_peers_named(struct collect_peers *p, size_t source, const struct co
 
 static size_t on_answer(char *data, size_t size, size_t n, void *arg)
 {
-	struct peer *x = arg;
+	struct ring_peer *x = arg;
 
 	if (size * n > sizeof(x->answer) - x->bytes)
 		return 0;
@@ -95,7 +95,7 @@ static size_t on_answer(char *data, size_t size, size_t n, void *arg)
 	return size * n;
 }
 
-static void ask(struct collect_peers *p, struct peer *x, uint64_t now)
+static void ask(struct collect_peers *p, struct ring_peer *x, uint64_t now)
 {
 	char url[COLLECT_TARGET_MAX + 32];
 
@@ -120,7 +120,7 @@ static void ask(struct collect_peers *p, struct peer *x, uint64_t now)
 }
 
 /* A peer that was thought dead and had not ended: both may have read the same hosts. */
-static void back(struct collect_peers *p, struct peer *x, uint64_t started)
+static void back(struct collect_peers *p, struct ring_peer *x, uint64_t started)
 {
 	if (!x->died_ns || started != x->started)
 		return;
@@ -133,7 +133,7 @@ static void back(struct collect_peers *p, struct peer *x, uint64_t started)
 		  x->name, (double)(base_now_ns() - x->died_ns) * 1e-9);
 }
 
-static void hear(struct collect_peers *p, struct peer *x)
+static void hear(struct collect_peers *p, struct ring_peer *x)
 {
 	json_t *j = json_loadb(x->answer, x->bytes, 0, NULL), *alive, *one;
 	const char *id = json_string_value(json_object_get(j, "id"));
@@ -166,7 +166,7 @@ static void take_answers(struct collect_peers *p)
 
 	while ((m = curl_multi_info_read(p->multi, &left))) {
 		CURLcode code = m->data.result;
-		struct peer *x = NULL;
+		struct ring_peer *x = NULL;
 		long status = 0;
 
 		if (m->msg != CURLMSG_DONE)
@@ -191,7 +191,7 @@ static void publish(struct collect_peers *p)
 	p->ring[p->rings] = p->self;
 	p->alive[p->rings++] = true;
 	for (size_t i = 0; i < p->n; i++) {
-		struct peer *x = p->peer[i];
+		struct ring_peer *x = p->peer[i];
 		bool alive = is_alive(x, now);
 
 		if (x->heard_ns && !alive && !x->died_ns) {
@@ -212,7 +212,7 @@ void collect_peers_poll(struct collect_peers *p, int ms)
 	int running;
 
 	for (size_t i = 0; i < p->n; i++) {
-		struct peer *x = p->peer[i];
+		struct ring_peer *x = p->peer[i];
 
 		if (x->named && !x->curl && now - x->asked_ns >= EVERY_NS)
 			ask(p, x, now);
@@ -316,7 +316,7 @@ void collect_peers_free(struct collect_peers *p)
 	if (!p)
 		return;
 	for (size_t i = 0; i < p->n; i++) {
-		struct peer *x = p->peer[i];
+		struct ring_peer *x = p->peer[i];
 
 		if (x->curl) {
 			curl_multi_remove_handle(p->multi, x->curl);

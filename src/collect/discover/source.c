@@ -187,14 +187,14 @@ out:
 
 /* ---- Kubernetes ---- */
 
-struct answer {
+struct discovered_body {
 	char *text;
 	size_t bytes, room;
 };
 
 static size_t on_answer(char *data, size_t size, size_t n, void *arg)
 {
-	struct answer *a = arg;
+	struct discovered_body *a = arg;
 
 	if (a->bytes + size * n > ANSWER_MAX ||
 	    !base_grow(&a->text, &a->room, a->bytes + size * n, 1))
@@ -223,7 +223,7 @@ static struct curl_slist *bearer(const char *account)
 	return list;
 }
 
-static int get(const char *url, const char *account, struct answer *to, char *error,
+static int get(const char *url, const char *account, struct discovered_body *to, char *error,
 	       size_t error_bytes)
 {
 	struct curl_slist *headers = bearer(account);
@@ -272,7 +272,7 @@ static bool is_ready(json_t *pod)
 	return false;
 }
 
-static int add_pods(const struct answer *a, const char *port, struct collect_targets *t,
+static int add_pods(const struct discovered_body *a, const char *port, struct collect_targets *t,
 		    char *error, size_t error_bytes)
 {
 	json_t *root = json_loadb(a->text ?: "", a->bytes, 0, NULL), *pod;
@@ -304,7 +304,7 @@ static int ask_kube(const char *what, const struct collect_source_opts *o,
 		   *port = getenv("KUBERNETES_SERVICE_PORT"), *slash = strchr(what, '/'),
 		   *colon = strrchr(what, ':');
 	char base[300], *selector, *url = NULL;
-	struct answer a = {0};
+	struct discovered_body a = {0};
 	int err = -EINVAL;
 
 	snprintf(base, sizeof(base), "https://%s:%s", host ?: "", port ?: "443");
