@@ -31,8 +31,7 @@
 #include "http/front.h"
 
 #define PIECE	     8192u
-#define STACK_BYTES  (64u * 1024)
-#define STACK_TLS    (256u * 1024)
+#define STACK_BYTES  (256u * 1024)  /* the thread-local memory of all libraries is in it, too */
 #define THREADS_PART 4u		    /* times the most connections: some are being closed */
 #define SHAKE_NS     10000000000ull /* of a handshake, whatever comes */
 
@@ -240,7 +239,7 @@ static bool start(struct http_relay *r)
 	if (pthread_attr_init(&attr))
 		return false;
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&attr, r->server->c.tls ? STACK_TLS : STACK_BYTES);
+	pthread_attr_setstacksize(&attr, STACK_BYTES);
 	ok = !pthread_create(&thread, &attr, run, r);
 	pthread_attr_destroy(&attr);
 	return ok;

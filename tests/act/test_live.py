@@ -163,7 +163,7 @@ class Test:
         self.page.wait("document.querySelectorAll('#scores canvas').length > 0")
         self.shot('anomalies')
         check(f'anomaly={self.instance}' in self.page.run('location.hash'))
-        self.page.run("document.querySelector('#score-metrics').click()")
+        self.page.run("document.querySelector('#cause-metrics').click()")
         self.page.wait("!document.querySelector('#view-metrics').hidden && "
                        "!document.querySelector('#pod-filter').hidden")
 
