@@ -79,7 +79,7 @@ static int make_worker(struct collect_collector *c, unsigned int i, char *error,
 
 		if (q >= c->opts.queues)
 			continue;
-		if (*c->host[h].target)
+		if (h < c->opts.agent_count)
 			err = collect_link_init(&w->link[w->links], w, &c->host[h], q, error,
 						error_bytes);
 		else

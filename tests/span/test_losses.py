@@ -15,7 +15,7 @@ LINES = 2         # of a span without attributes, or one
 BURST = 20000     # its ring has room for 128 roots, and for the spans of 85 traces
 
 a = Agent('--grace', '1s', folder=d)
-c = Collector([a], '--trace-budget', '1')
+c = Collector([a], '--trace-budget', '1', '--trace-bytes', '0')
 
 
 def api(path):

@@ -44,8 +44,8 @@ with browser:
     check(all(x >= boxes[0][0] and x + w <= 100.1 for x, w in boxes), str(boxes))
     failed = f"#traces tbody tr[data-trace='{made['failed_id']}']"
     page.click(failed)
-    page.wait("document.querySelectorAll('#waterfall .error').length === 1")
-    check('deadlock' in page.run("document.querySelector('#waterfall .error').closest('.span').title"),
+    page.wait("document.querySelectorAll('#waterfall .span-error').length === 1")
+    check('deadlock' in page.run("document.querySelector('#waterfall .span-error').closest('.span').title"),
           'no message')
     if len(sys.argv) > 3:
         page.screenshot(sys.argv[3])
