@@ -136,7 +136,8 @@ void api_get_group(struct http_request *req, void *arg);
 void api_get_heat(struct http_request *req, void *arg);
 void api_get_marks(struct http_request *req, void *arg);
 void api_post_read(struct http_request *req, void *arg);
-/* Which of a pod's metrics have not changed in the last minute; NULL: not known. The caller frees it. */
+/* Which of a pod's metrics have not changed in the last minute; NULL: not known. The caller frees
+ * it. */
 bool *api_still(uint64_t instance, size_t metrics);
 void api_get_services(struct http_request *req, void *arg); /* arg: struct api_services */
 void api_get_map(struct http_request *req, void *arg);	    /* likewise */
