@@ -120,7 +120,7 @@ class Queue(unittest.TestCase):
             skip('no victoria-metrics: install the package victoria-metrics')
         with victoria.Victoria() as end, victoria.VmAgent(end.url) as agent, \
                 victoria.VmAuth(agent.base, 'sidelight', 'very-secret') as gate:
-            with System(gate.url) as s:
+            with System(gate.url, '--remote-write-config', gate.client) as s:
                 def stored():
                     return [x for v in end.samples(NAME, pod='shop-0').values() for x in v]
                 wait_until(lambda: len(s.own()) > 40, 'samples', s.collector)

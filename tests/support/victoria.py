@@ -66,11 +66,16 @@ class VmAuth(Program):
         with open(config, 'w') as f:  # JSON is YAML
             json.dump({'users': [{'username': user, 'password': password, 'url_prefix': to}]}, f)
         super().__init__('vmauth', f'-auth.config={config}')
-        self.credentials = f'{user}:{password}@'
+        self.client = os.path.join(workdir(), 'client.yml')  # what its clients connect by
+        secret = os.path.join(workdir(), 'password')
+        for path, text in ((secret, password),
+                           (self.client, json.dumps({'basic_auth': {'username': user, 'password_file': secret}}))):
+            with open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), 'w') as f:
+                f.write(text)
 
     @property
     def url(self):
-        return self.base.replace('//', f'//{self.credentials}') + '/api/v1/write'
+        return self.base + '/api/v1/write'
 
     def healthy(self):
         try:

@@ -82,7 +82,7 @@ static struct collect_services_service *owner(struct collect_services *s,
 	struct collect_services_region *r =
 		f->workload ? collect_services_region(s, f->workload->instance) : NULL;
 	const struct collect_services_process key = {.pid = f->now->pid};
-	const struct collect_services_process *p = NULL, *end = s->process + s->processes;
+	const struct collect_services_process *p = NULL, *end;
 
 	if (r && r->service)
 		return r->service;
@@ -90,7 +90,8 @@ static struct collect_services_service *owner(struct collect_services *s,
 		p = bsearch(&key, s->process, s->processes, sizeof(*p), base_by_u64);
 	while (p && p > s->process && p[-1].pid == key.pid)
 		p--;
-	for (; p && p < end && p->pid == key.pid; p++)
+	end = p ? s->process + s->processes : NULL;
+	for (; p < end && p->pid == key.pid; p++)
 		if (!strcmp(p->target, f->target))
 			return p->service;
 	return NULL;
