@@ -157,8 +157,11 @@ def rest_by_tcp_needs_a_token():
     with open(token, 'w') as f:
         f.write('0123456789abcdef0123456789abcdef\n')
     os.chmod(token, 0o600)
+    p = subprocess.run([EXE, 'agent', '--socket', d + '/s', '--rest', '0.0.0.0:0', '--rest-token-file', token],
+                       capture_output=True, text=True, timeout=60)
+    assert p.returncode == 1 and '--insecure-listen' in p.stderr, p
     for at in ('0.0.0.0:0', ':0'):
-        with Agent('--rest', at, '--rest-token-file', token) as agent:
+        with Agent('--rest', at, '--rest-token-file', token, '--insecure-listen') as agent:
             agent.rest = '127.0.0.1:' + agent.rest.rsplit(':', 1)[1]
             assert ask(agent, 'GET', '/health')[0] == 200
             assert ask(agent, 'GET', '/metrics')[0] == 401

@@ -193,7 +193,9 @@ def three_collectors_share_hosts_and_take_over_without_a_sample_twice():
         time.sleep(2)
         for x in rest:
             lost = {k: v for k, v in x.find('sidelight_push_dropped_total').items() if v}
-            check(not lost, 'samples were refused, as of two collectors at a time', lost, x)
+            # What the one that stood still had not yet sent may be older than what its successor sent meanwhile.
+            stale = x is slow and all('cause="refused"' in k for k in lost)
+            check(stale or not lost, 'samples were refused, as of two collectors at a time', lost, x)
         # Per host: one series, whose samples ascend and are not closer than rounds are; the gaps are of the take-overs.
         end = time.time()
         for i in range(HOSTS):
