@@ -133,7 +133,9 @@ def main(stack):
         return [collector.total(n) for n in ('shop_requests_total', 'shop_seconds_count')]
     wait_until(lambda: all(done <= t <= begun for t in totals()), lambda: f'{totals()}, not {done} to {begun}', collector, server)
     text = wait_until(lambda: get(listen, '/metrics'), 'the client\'s own page', server)
-    check(parts(text) and parts(text).items() <= parts(collector.get('/metrics')).items(), lambda: f'{parts(text)}')
+    check(parts(text), text)
+    # A gauge of those that live is there once a worker of these has it.
+    wait_until(lambda: parts(text).items() <= parts(collector.get('/metrics')).items(), lambda: f'{parts(text)}', collector, server)
     wait_until(lambda: len(collector.find('shop_requests_total')) == len(ROUTES) + 1, collector.find('shop_requests_total'))
     # Those that are dead take no memory in the end, and stay in the sum.
     wait_until(lambda: len(collector.find('shop_working')) == 1 and collector.total('shop_working') == 0, 'the gauge', collector)
