@@ -12,6 +12,13 @@
 
 #define RANGE_MAX_NS 86400000000000ll
 #define YEAR_9999    253402300799.0 /* s */
+#define SECONDS_MAX  9.2e9	    /* in an int64_t of nanoseconds: until 2261 */
+
+/* To the millisecond. Times that no sample can have are as far away as can be said. */
+static int64_t to_ns(double seconds)
+{
+	return llround(fmax(fmin(seconds, SECONDS_MAX), -SECONDS_MAX) * 1e3) * 1000000;
+}
 
 bool api_parse_time(const char *s, int64_t *ns)
 {
@@ -21,14 +28,14 @@ bool api_parse_time(const char *s, int64_t *ns)
 	double seconds = strtod(s, &end);
 
 	if (*s && !*end && isfinite(seconds) && fabs(seconds) < YEAR_9999) {
-		*ns = llround(seconds * 1e3) * 1000000;
+		*ns = to_ns(seconds);
 		return true;
 	}
 	end = strptime(s, "%Y-%m-%dT%H:%M:%S", &tm);
 	if (!end || tm.tm_year < 70 || tm.tm_year > 8099)
 		return false;
 	seconds = *end == '.' ? strtod(end, &end) : 0;
-	*ns = (int64_t)timegm(&tm) * 1000000000 + llround(seconds * 1e3) * 1000000;
+	*ns = to_ns((double)timegm(&tm) + seconds);
 	if (!strcasecmp(end, "Z"))
 		return true;
 	if (sscanf(end, "%c%2d:%2d", &sign, &hours, &minutes) != 3 || strlen(end) != 6 ||

@@ -134,7 +134,7 @@ static bool decode(const char *authorization, char text[CREDENTIALS_MAX + 1], ch
 static bool matches(struct http_users *u, const char *password, const char *hash)
 {
 	struct crypt_data *data = calloc(1, sizeof(*data)); /* 32 KiB */
-	const char *got = data ? crypt_r(password, hash, data) : NULL;
+	const char *got = data ? crypt_rn(password, hash, data, sizeof(*data)) : NULL;
 	bool same = got && strlen(got) == strlen(hash) && !gnutls_memcmp(got, hash, strlen(hash));
 
 	u->tried++;
