@@ -240,7 +240,7 @@ int main(int argc, char **argv)
 	bench_print(&(struct bench_row){.name = "bridge.statsd",
 					.unit = "lines/s",
 					.value = 1e9 / statsd(rounds)},
-		    "%d names with two tags, a fifth timers; %d lines a packet, without sockets; "
+		    "%d names with two tags, a fifth timers; %d lines per packet, without sockets; "
 		    "CPU time, median of %d rounds",
 		    KEYS, LINES, rounds);
 	bench_print(

@@ -131,7 +131,7 @@ def over_kernel(veth):
                            thread=lambda: threads.give('sl-near', CPUS[0]), every=EVERY_NS) for _ in range(RUNS)])
     both = xdp['core_ns'] + xdp['process_ns']
     conditions = (f'per second of CPU time of what receives, translates and sends: the thread of NAPI {xdp["core_ns"]:.0f} ns and '
-                  f'the process {xdp["process_ns"]:.1f} ns a packet; {xdp["packets"]:,} of {xdp["sent"]:,} packets sent became '
+                  f'the process {xdp["process_ns"]:.1f} ns per packet; {xdp["packets"]:,} of {xdp["sent"]:,} packets sent became '
                   f'frames, {xdp["arrived"]:,} arrived, in {xdp["rate"]:,.0f} per second')
     say('dta.e2e.xdp', 1e9 / both, 'packets/s', conditions,
         f'AF_XDP, the same: {ring["thread"]:.0f} and {ring["busy"]:.0f} ns', 1e9 / (ring['thread'] + ring['busy']))
