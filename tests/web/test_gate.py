@@ -199,7 +199,7 @@ def files_change_under_load():
             with socket.create_connection(('127.0.0.1', c.port), 60) as s, \
                     c.authority.context().wrap_socket(s, server_hostname='localhost') as t:
                 return t.getpeercert()['serialNumber']
-        threads = [threading.Thread(target=load) for _ in range(3)]
+        threads = [threading.Thread(target=load, daemon=True) for _ in range(3)]
         for t in threads:
             t.start()
         for _ in range(2):
