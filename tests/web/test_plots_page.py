@@ -238,11 +238,12 @@ class Test:
     def panels_of_grafana_are_answered(self):
         page = self.page
 
-        def panel(hash_):
-            page.run(f"location.hash = {json.dumps(hash_)}")
+        def panel(hash_, targets=1):
+            page.run(f"import('/save.js').then((s) => {{ window.former = JSON.stringify(s.panel()); location.hash = {json.dumps(hash_)}; }})")
             page.wait("document.querySelectorAll('#legend li').length > 0 && "
                       "Number(document.querySelector('#plot').dataset.points) > 0")
-            page.wait("import('/save.js').then((s) => s.panel().targets.length > 0)")
+            page.wait("import('/save.js').then((s) => JSON.stringify(s.panel()) !== window.former && "
+                      f"s.panel().targets.length >= {targets})")
             return page.run("import('/save.js').then((s) => s.panel())")
 
         def answer(expr):
@@ -251,7 +252,7 @@ class Test:
                 time.sleep(0.1)
             return self.get("query", query=expr.replace("$__rate_interval", "30s"))["data"]["result"]
         depth = self.id("test_queue_depth", "cart-2")
-        p = panel(f"tab=metrics&series={self.requests},{depth}&window=60")
+        p = panel(f"tab=metrics&series={self.requests},{depth}&window=60", 2)
         check([t["refId"] for t in p["targets"]] == ["A", "B"] and p["type"] == "timeseries", p)
         for t, name in zip(p["targets"], ("cart-1", "cart-2")):
             result = answer(t["expr"])
