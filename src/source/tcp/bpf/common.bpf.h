@@ -31,7 +31,8 @@ struct tcp_bpf_sock {
 	u32 syn_timeouts; /* before it was established */
 	u32 judged;	  /* generation of the filter that was applied to it, plus 1; 0: none */
 	char comm[16];
-	u64 ended; /* id of the socket's previous flow */
+	u64 ended;	  /* id of the socket's previous flow */
+	u64 without_room; /* slots given back when it found none, plus 1; 0: it found one */
 };
 MAP(tcp_socks, SK_STORAGE, BPF_F_NO_PREALLOC, 0, int, struct tcp_bpf_sock);
 

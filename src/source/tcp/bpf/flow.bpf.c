@@ -63,7 +63,7 @@ int BPF_PROG(flow_state, struct sock *sk, int old, int new)
 	s->pid = bpf_get_current_pid_tgid() >> 32;
 	bpf_get_current_comm(s->comm, sizeof(s->comm));
 	s->syn_timeouts = 0;
-	s->syn_ns = 0;
+	s->syn_ns = s->without_room = 0;
 	if (new == TCP_SYN_SENT)
 		s->syn_ns = bpf_ktime_get_ns();
 	else

@@ -5,8 +5,10 @@
 
 #include "flow_collect.bpf.h"
 
-static __always_inline bool slot_take(u32 *slot)
+static __always_inline bool slot_take(struct tcp_bpf_sock *s, u32 *slot)
 {
+	u64 returned = READ(quarantine_tail);
+
 	if (!bpf_map_pop_elem(&tcp_free, slot))
 		return true;
 	if (READ(fresh) < settings.slots) {
@@ -14,8 +16,11 @@ static __always_inline bool slot_take(u32 *slot)
 		if (*slot < settings.slots)
 			return true;
 	}
-	__sync_fetch_and_add(&refused, 1);
-	wake(); /* so that user space notices */
+	if (!s->without_room) {
+		__sync_fetch_and_add(&refused, 1);
+		wake(); /* so that user space notices */
+	}
+	s->without_room = returned + 1;
 	return false;
 }
 
@@ -59,8 +64,9 @@ static __always_inline void flow_open(struct sock *sk, struct tcp_bpf_sock *s,
 	struct flow_state *st;
 	u32 slot, srtt, *near = near_place(sk);
 
-	if (!slot_take(&slot))
+	if (!slot_take(s, &slot))
 		return;
+	s->without_room = 0;
 	st = state_at(slot);
 	if (!st)
 		return;
@@ -219,12 +225,18 @@ static __always_inline struct flow_state *open_late(struct sock *sk, int old,
 	return open_missed(sk, of);
 }
 
-/* At a segment, if it stays established, or the filter has changed. */
+/*
+ * At a segment, if it stays established, or the filter has changed, or the table, which was full,
+ * has room again.
+ */
 static __always_inline struct flow_state *open_untold(struct sock *sk, struct tcp_bpf_sock **of)
 {
 	const struct tcp_kernel_filter *f = filter_now();
 
-	if (!take_existing || !f || (*of && (*of)->judged == f->generation + 1))
+	if (!take_existing || !f)
+		return NULL;
+	if (*of && (*of)->judged == f->generation + 1 &&
+	    (!(*of)->without_room || (*of)->without_room == READ(quarantine_tail) + 1))
 		return NULL;
 	return open_missed(sk, of);
 }
