@@ -58,7 +58,7 @@ void act_scale_begin(struct act_scale *s, int64_t now_ns)
 {
 	s->now_ns = now_ns;
 	for (size_t i = 0; i < s->used; i++) {
-		s->entry[i].w.pods = s->entry[i].w.anomalous = 0;
+		s->entry[i].w.pods = s->entry[i].w.anomalous = s->entry[i].w.loaded = 0;
 		s->entry[i].sum = 0;
 	}
 }
@@ -91,7 +91,10 @@ void act_scale_pod(struct act_scale *s, const struct act_pod_verdict *v)
 		return;
 	e->w.pods++;
 	e->w.anomalous += v->anomalous;
-	e->sum += fmin(v->recent, ACT_PRESSURE_MAX);
+	if (!(v->slowdown > 0))
+		return;
+	e->w.loaded++;
+	e->sum += fmin(v->slowdown, ACT_PRESSURE_MAX);
 }
 
 void act_scale_end(struct act_scale *s)
@@ -104,17 +107,19 @@ void act_scale_end(struct act_scale *s)
 
 		if (!e->w.pods)
 			continue; /* none left */
-		mean = e->sum / e->w.pods;
 		/*
 		 * The clock may have been set back; a negative time would make e^(t / tau)
 		 * overflow.
 		 */
 		elapsed = fmax((double)(s->now_ns - e->w.ns), 0);
 		part = -expm1(-elapsed / (double)s->tau_ns);
-		e->w.pressure = e->begun ? e->w.pressure + part * (mean - e->w.pressure) : mean;
+		mean = e->sum / e->w.loaded; /* NaN: of none */
+		e->w.pressure = e->begun && e->w.loaded
+					? e->w.pressure + part * (mean - e->w.pressure)
+					: mean;
 		e->w.anomalous_ratio = (double)e->w.anomalous / e->w.pods;
 		e->w.ns = s->now_ns;
-		e->begun = true;
+		e->begun = e->w.loaded;
 		s->entry[n++] = *e;
 	}
 	s->used = n;

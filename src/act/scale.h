@@ -3,8 +3,10 @@
  * scale.h - two signals per workload (the pods of one namespace and service) for autoscalers. One
  * thread writes, any thread reads.
  *
- * - pressure: mean recent score of the pods, each capped at ACT_PRESSURE_MAX, smoothed. A pod is
- *   anomalous above 1, so a target of 1 adds pods when the workload as a whole approaches that.
+ * - pressure: how much longer requests to the pods take than usually. A pod's part is the P90 of
+ * its requests now over its usual one, at most ACT_PRESSURE_MAX; pressure is the mean of the pods
+ * that have requests, smoothed. 1 is as planned; above, pods are missing; below, there are too
+ * many. What is odd but no slower does not count. NaN: no pod has requests.
  * - anomalous_ratio: share of the pods that are anomalous now.
  *
  * Smoothing: p += (1 - e^(-t / tau)) * (mean - p), so that one bad second adds no pod.
@@ -19,6 +21,7 @@
 struct act_workload {
 	char kube_namespace[ACT_POD_LABEL_BYTES], service[ACT_POD_LABEL_BYTES];
 	uint32_t pods, anomalous;
+	uint32_t loaded; /* pods with requests */
 	double pressure, anomalous_ratio;
 	int64_t ns; /* CLOCK_REALTIME of the computation */
 };

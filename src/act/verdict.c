@@ -275,6 +275,7 @@ void act_verdict_push(struct act_verdict_pod *p, const struct act_finding *f)
 	s->v.drift = f->drift;
 	s->v.state = f->state;
 	s->v.least = f->least;
+	s->v.slowdown = f->slowdown;
 	s->v.shadow_anomalous = f->shadow_anomalous;
 	s->v.shadow_score = f->shadow_score;
 	s->v.findings++;

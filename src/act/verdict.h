@@ -49,6 +49,7 @@ struct act_finding {
 	double threshold; /* +Inf while the model is learning */
 	bool anomalous, drift;
 	enum act_state state;
+	double slowdown; /* P90 of requests to it over the usual one; 0: not known */
 	double least; /* factor of a P90 latency that would be an anomaly; 0, INFINITY: not known */
 	bool shadow_anomalous; /* of the shadow detector */
 	double shadow_score;   /* NaN: none */
@@ -98,7 +99,7 @@ struct act_pod_verdict {
 	bool anomalous; /* within an anomaly */
 	bool drift;
 	enum act_state state;
-	double least; /* of the last finding */
+	double least, slowdown; /* of the last finding */
 	bool shadow_anomalous;
 	double shadow_score;
 	int64_t begin_ns; /* of the current or last anomaly; 0: none yet */

@@ -154,6 +154,11 @@ void analyse_pipeline_stats(const struct analyse_pipeline *p, struct analyse_pip
  */
 enum analyse_state { ANALYSE_LEARNING, ANALYSE_COARSE, ANALYSE_READY };
 enum analyse_state analyse_pipeline_state(struct analyse_pipeline *p, double *least);
+/*
+ * The P90 of requests to this pod in the last row, over its usual one: 2 is twice as slow. The mean
+ * of several; 0: not known, as without requests.
+ */
+double analyse_pipeline_slowdown(const struct analyse_pipeline *p);
 /* The budget in false alarms per step. */
 double analyse_pipeline_budget(const struct analyse_pipeline *p);
 

@@ -29,6 +29,24 @@ static bool is_p90(struct analyse_role role)
 	       role.part == ANALYSE_P90;
 }
 
+double analyse_pipeline_slowdown(const struct analyse_pipeline *p)
+{
+	double sum = 0;
+	uint32_t n = 0;
+
+	for (uint32_t s = 0; s < p->dims; s++) {
+		const struct analyse_role role = p->slots[s].role;
+		const double usual = (double)p->normaliser.slow[s], now = (double)p->x[s];
+
+		if (p->column_of[s] == ANALYSE_NONE || role.kind != ANALYSE_ROLE_SERVER ||
+		    role.part != ANALYSE_P90 || !(usual > 0) || !(now > 0))
+			continue;
+		sum += now / usual;
+		n++;
+	}
+	return n ? sum / n : 0;
+}
+
 enum analyse_state analyse_pipeline_state(struct analyse_pipeline *p, double *least)
 {
 	double step = analyse_pipeline_threshold(p), latency, joint;

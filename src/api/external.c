@@ -4,6 +4,7 @@
  * (k8s.io/metrics, pkg/apis/external_metrics), which an autoscaler queries through the API server.
  * A workload without a namespace is in "default".
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -124,6 +125,15 @@ void api_get_external(struct http_request *req, void *arg)
 
 /* ---- values ---- */
 
+/* Without it an autoscaler leaves the workload as it is. */
+static bool has_value(const struct act_workload *w, size_t metric)
+{
+	double v;
+
+	memcpy(&v, (const char *)w + metrics[metric].offset, sizeof(v));
+	return !isnan(v);
+}
+
 static void value(struct base_json *j, const struct act_workload *w, const char *ns, size_t metric)
 {
 	time_t s = (time_t)(w->ns / 1000000000);
@@ -193,7 +203,8 @@ void api_get_external_values(struct http_request *req, void *arg)
 		struct act_selector_label labels[] = {{"namespace", own},
 						      {"service", w[i].service}};
 
-		if (!strcmp(own, ns) && act_selector_matches(&selector, labels, 2))
+		if (has_value(&w[i], metric) && !strcmp(own, ns) &&
+		    act_selector_matches(&selector, labels, 2))
 			value(&j, &w[i], own, metric);
 	}
 	base_json_end(&j, ']');

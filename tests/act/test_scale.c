@@ -11,9 +11,9 @@
 #define S 1000000000ll
 #define T (1000 * S)
 
-static struct act_pod_verdict pod(const char *service, double score, bool anomalous, int64_t ns)
+static struct act_pod_verdict pod(const char *service, double slowdown, bool anomalous, int64_t ns)
 {
-	struct act_pod_verdict v = {.ns = ns, .recent = score, .anomalous = anomalous};
+	struct act_pod_verdict v = {.ns = ns, .slowdown = slowdown, .anomalous = anomalous};
 
 	snprintf(v.name.service, sizeof(v.name.service), "%s", service);
 	strcpy(v.name.kube_namespace, "shop");
@@ -45,12 +45,66 @@ static void signals_are_by_workload_smoothed_and_of_fresh_pods(void **state)
 	assert_true(w[0].pressure == 2 && w[0].anomalous_ratio == 0.5);
 	assert_true(w[1].pressure == ACT_PRESSURE_MAX && w[1].anomalous_ratio == 1);
 	/* After tau, 63 % of the way. */
-	v[0] = pod("cart", 0, false, T + 10 * S);
+	v[0] = pod("cart", 1, false, T + 10 * S);
 	look(s, T + 10 * S, v, 1);
 	assert_int_equal(act_scale_workloads(s, w, 4), 1);
-	assert_true(fabs(w[0].pressure - 2 * exp(-1)) < 1e-12 && w[0].anomalous_ratio == 0);
+	assert_true(fabs(w[0].pressure - (1 + exp(-1))) < 1e-12 && w[0].anomalous_ratio == 0);
 	look(s, T + 20 * S, NULL, 0);
 	assert_int_equal(act_scale_workloads(s, w, 4), 0);
+	act_scale_free(s);
+}
+
+/*
+ * An autoscaler has desired = ceil(pods * pressure / target). What load does to latency has to move
+ * it the right way, and what is odd without being slow must not move it.
+ */
+static void pressure_adds_pods_when_slow_and_takes_them_when_fast(void **state)
+{
+	static const struct {
+		double slowdown[2], recent;
+		int from, to;
+	} seen[] = {
+		{{1, 1}, 0, 4, 4},	/* as planned */
+		{{1, 1}, 1e6, 4, 4},	/* odd, but not slower */
+		{{2, 2}, 0, 4, 8},	/* twice as slow */
+		{{3, 1}, 0, 4, 8},	/* one of two is slow */
+		{{0.5, 0.5}, 50, 4, 2}, /* twice as fast, which is odd, too */
+		{{1.25, 0}, 0, 4, 5},	/* one has no requests */
+		{{1e9, 1e9}, 0, 1, ACT_PRESSURE_MAX},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(seen) / sizeof(*seen); i++) {
+		struct act_scale *s = act_scale_new(0, 0);
+		struct act_pod_verdict v[] = {pod("cart", seen[i].slowdown[0], true, T),
+					      pod("cart", seen[i].slowdown[1], true, T)};
+		struct act_workload w;
+
+		v[0].recent = v[1].recent = v[0].score = v[1].score = seen[i].recent;
+		look(s, T, v, 2);
+		assert_int_equal(act_scale_workloads(s, &w, 1), 1);
+		assert_int_equal((int)ceil(seen[i].from * w.pressure), seen[i].to);
+		act_scale_free(s);
+	}
+}
+
+static void pressure_is_unknown_without_requests(void **state)
+{
+	struct act_scale *s = act_scale_new(10 * S, 0);
+	struct act_pod_verdict v = pod("cart", 3, false, T);
+	struct act_workload w;
+
+	(void)state;
+	look(s, T, &v, 1);
+	v = pod("cart", 0, false, T + S);
+	look(s, T + S, &v, 1);
+	assert_int_equal(act_scale_workloads(s, &w, 1), 1);
+	assert_true(isnan(w.pressure) && w.pods == 1 && w.loaded == 0);
+	/* What was before the pause does not count. */
+	v = pod("cart", 1, false, T + 2 * S);
+	look(s, T + 2 * S, &v, 1);
+	assert_int_equal(act_scale_workloads(s, &w, 1), 1);
+	assert_true(w.pressure == 1);
 	act_scale_free(s);
 }
 
@@ -94,6 +148,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(signals_are_by_workload_smoothed_and_of_fresh_pods),
+		cmocka_unit_test(pressure_adds_pods_when_slow_and_takes_them_when_fast),
+		cmocka_unit_test(pressure_is_unknown_without_requests),
 		cmocka_unit_test(a_clock_that_is_set_back_makes_no_signal),
 		cmocka_unit_test(workloads_are_bounded_and_omissions_counted),
 	};

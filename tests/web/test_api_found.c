@@ -108,7 +108,7 @@ void findings_are_told_with_what_is_to_blame(void **state)
 static struct act_scale *scaled(int64_t t)
 {
 	struct act_scale *s = act_scale_new(0, 0);
-	struct act_pod_verdict p = {.ns = t, .recent = 1.2341};
+	struct act_pod_verdict p = {.ns = t, .slowdown = 1.2341};
 
 	act_scale_begin(s, t);
 	strcpy(p.name.service, "cart");

@@ -584,6 +584,7 @@ void collect_judge_moment(struct collect_judge *j)
 			.changed = changed,
 			.state = p->state,
 			.least = p->least,
+			.slowdown = analyse_pipeline_slowdown(p->pipeline),
 		};
 		char callers[256];
 

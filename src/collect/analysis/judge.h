@@ -23,6 +23,7 @@ struct collect_judge_finding {
 	enum analyse_state state;
 	bool changed;	     /* the state, with this finding */
 	double least;	     /* of analyse_pipeline_state() */
+	double slowdown;     /* of analyse_pipeline_slowdown() */
 	const char *callers; /* of an anomalous pod, that show it; NULL: not known; see verdict.h */
 	void *next;	     /* own of verdict->next; NULL: none */
 	double next_score;

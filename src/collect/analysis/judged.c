@@ -94,6 +94,7 @@ void collect_judged_show(const struct collect_judged *p, const struct collect_ju
 		.drift = v->drift,
 		.state = (enum act_state)is->state,
 		.least = is->least,
+		.slowdown = is->slowdown,
 		.shadow_anomalous = v->shadow_anomalous && !is->warming,
 		.shadow_score = shadow ? v->shadow_score : NAN,
 		.delay = (double)v->delay,

@@ -206,7 +206,9 @@ static const struct collect_self_family analysis_families[] = {
 	{"sidelight_scaling_anomalous_ratio", GAUGE, "ratio",
 	 "Share of a workload's pods that are anomalous.", scaling_anomalous},
 	{"sidelight_scaling_pressure", GAUGE, "",
-	 "Mean score of a workload's pods, smoothed; 1 is the threshold.", scaling_pressure},
+	 "How much longer requests to a workload's pods take than usually, smoothed; 1 is as "
+	 "planned.",
+	 scaling_pressure},
 };
 
 COLLECT_SELF_PART(analysis, analysis_exposed);

