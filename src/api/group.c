@@ -18,7 +18,7 @@
 #include "base/grow.h"
 
 #define BY_MAX	       8u
-#define SERIES_MAX     50000u
+#define SERIES_MAX     200000u
 #define POINTS_DEFAULT 600
 #define POINTS_MAX     2000
 #define GROUPS_DEFAULT 100
@@ -57,6 +57,7 @@ struct group_query {
 	/* What was found: of the kind that came first. */
 	bool found;
 	enum sl_metric_kind kind;
+	bool counted; /* of that kind */
 	char unit[SL_NAME_MAX + 1];
 	uint64_t others; /* series of another kind */
 	struct group_series *series;
@@ -191,6 +192,12 @@ static bool note_shape(struct group_query *g, const struct region_metric *m, uin
 	return true;
 }
 
+static bool is_counted(enum sl_metric_kind kind)
+{
+	return kind == SL_KIND_COUNTER || kind == SL_KIND_COUNTER_F64 || kind == SL_KIND_SUMMARY ||
+	       kind == SL_KIND_HISTOGRAM || kind == SL_KIND_HISTOGRAM_EXP;
+}
+
 static bool add_series(void *arg, const struct collect_series_view *v)
 {
 	struct group_query *g = arg;
@@ -202,6 +209,7 @@ static bool add_series(void *arg, const struct collect_series_view *v)
 	if (!g->found) {
 		g->found = true;
 		g->kind = v->m->kind;
+		g->counted = is_counted(g->kind);
 		snprintf(g->unit, sizeof(g->unit), "%s", v->m->unit);
 	}
 	if (strcmp(region_kind_name(v->m->kind), region_kind_name(g->kind))) {
@@ -236,12 +244,6 @@ static int by_key(const void *a, const void *b)
 	return order ? order : (x->key_bytes > y->key_bytes) - (x->key_bytes < y->key_bytes);
 }
 
-static bool is_counted(enum sl_metric_kind kind)
-{
-	return kind == SL_KIND_COUNTER || kind == SL_KIND_COUNTER_F64 || kind == SL_KIND_SUMMARY ||
-	       kind == SL_KIND_HISTOGRAM || kind == SL_KIND_HISTOGRAM_EXP;
-}
-
 static bool is_bucketed(enum sl_metric_kind kind)
 {
 	return region_is_histogram(&(struct region_metric){.kind = kind});
@@ -268,7 +270,7 @@ static bool select_series(struct http_request *req, struct group_query *g)
 	} else if (g->fn == GROUP_QUANTILE && !is_bucketed(g->kind)) {
 		http_reply_error(req, 400, "fn=%s: %.80s is a %s, not a histogram", g->fn_name,
 				 g->metric, region_kind_name(g->kind));
-	} else if (g->fn == GROUP_RATE && !is_counted(g->kind)) {
+	} else if (g->fn == GROUP_RATE && !g->counted) {
 		http_reply_error(req, 400, "fn=rate: %.80s is a %s, which does not count",
 				 g->metric, region_kind_name(g->kind));
 	} else {
@@ -286,30 +288,42 @@ static int64_t hold_ns(const struct group_query *g)
 	return BASE_MAX(HOLD_NS, 2 * g->steps.width_ns);
 }
 
-/* A running total between two points: what it grew by is in the later one's step. */
-static void take_growth(struct group_query *g, const struct collect_point *p,
-			const struct collect_point *next)
-{
-	const int64_t step = api_step_of(&g->steps, next->ns);
+/*
+ * Walks the steps along with points that get older. Its step is -1 before all steps: one of a point
+ * costs no division.
+ */
+struct group_step {
+	int64_t step, after_ns; /* it has the times after this one */
+};
 
-	if (step >= 0 && (size_t)step < g->steps.n)
+static int64_t go_back(const struct group_query *g, struct group_step *at, int64_t ns)
+{
+	while (at->step >= 0 && ns <= at->after_ns) {
+		at->step--;
+		at->after_ns -= g->steps.width_ns;
+	}
+	return at->step;
+}
+
+/* A running total that grew until a point in this step. */
+static void take_growth(struct group_query *g, int64_t step, double from, double to)
+{
+	if (step >= 0)
 		/* One that fell has begun anew, at 0. */
-		g->grown[step] += next->value >= p->value ? next->value - p->value : next->value;
+		g->grown[step] += to >= from ? to - from : to;
 }
 
 /* The newest point first. */
-static void take_value(struct group_query *g, const struct collect_point *p)
+static void take_value(struct group_query *g, int64_t step, const struct collect_point *p)
 {
-	const int64_t step = BASE_MAX(api_step_of(&g->steps, p->ns), (int64_t)-1);
 	double *to = &g->value[step + 1];
 
-	if (step >= (int64_t)g->steps.n || isnan(p->value))
+	if (isnan(p->value))
 		return;
 	if (!g->at_ns[step + 1]) {
 		g->at_ns[step + 1] = p->ns;
 		*to = p->value;
-	} else if (step >= 0 && (g->fn == GROUP_MAX || g->fn == GROUP_MIN) &&
-		   !is_counted(g->kind)) {
+	} else if (step >= 0 && (g->fn == GROUP_MAX || g->fn == GROUP_MIN) && !g->counted) {
 		*to = g->fn == GROUP_MAX ? fmax(*to, p->value) : fmin(*to, p->value);
 	}
 }
@@ -321,8 +335,10 @@ static void take_value(struct group_query *g, const struct collect_point *p)
 static bool read_series(struct group_query *g, const struct group_series *s)
 {
 	const int64_t from = g->steps.first_ns - g->steps.width_ns - hold_ns(g);
-	int64_t to = api_step_ns(&g->steps, g->steps.n - 1);
-	struct collect_point next = {.ns = 0};
+	const int64_t last = api_step_ns(&g->steps, g->steps.n - 1);
+	struct group_step at = {(int64_t)g->steps.n - 1, last - g->steps.width_ns};
+	double next = NAN; /* the point after it, in step next_step */
+	int64_t next_step = -1, to = last;
 	ssize_t n;
 
 	memset(g->at_ns, 0, (g->steps.n + 1) * sizeof(*g->at_ns));
@@ -334,13 +350,15 @@ static bool read_series(struct group_query *g, const struct group_series *s)
 					      READ_POINTS);
 		for (ssize_t i = n; i-- > 0;) {
 			const struct collect_point *p = &g->point[i];
+			const int64_t step = go_back(g, &at, p->ns);
 
 			if (p->ns > to)
 				continue;
-			take_value(g, p);
-			if (next.ns)
-				take_growth(g, p, &next);
-			next = *p;
+			take_value(g, step, p);
+			if (g->counted)
+				take_growth(g, next_step, p->value, next);
+			next = p->value;
+			next_step = step;
 		}
 		if (n > 0)
 			to = g->point[0].ns - 1;
@@ -365,14 +383,13 @@ static void fold(struct group_query *g, size_t step, double v)
 
 static void fold_series(struct group_query *g)
 {
-	const bool counted = is_counted(g->kind);
 	const int64_t hold = hold_ns(g);
 	size_t last = 0; /* the last step + 1 that has a point; at 0, whether one is before all */
 
 	for (size_t i = 0; i < g->steps.n; i++) {
 		const int64_t here = g->at_ns[i + 1];
 
-		if (!counted) {
+		if (!g->counted) {
 			last = here ? i + 1 : last;
 			if (g->at_ns[last] && api_step_ns(&g->steps, i) - g->at_ns[last] <= hold)
 				fold(g, i, here ? g->value[i + 1] : g->value[last]);
@@ -504,7 +521,7 @@ static void answer(struct http_request *req, struct group_query *g)
 	l.j = &a->json;
 	base_put(l.j, KV("metric", g->metric), KV("kind", region_kind_name(g->kind)),
 		 KV("unit", g->unit), KV("fn", g->fn_name),
-		 KV_BOOL("per_second", g->fn != GROUP_QUANTILE && is_counted(g->kind)),
+		 KV_BOOL("per_second", g->fn != GROUP_QUANTILE && g->counted),
 		 KV("step_seconds", (double)g->steps.width_ns * 1e-9));
 	base_json_kbegin(l.j, "groups", '[');
 	for (size_t i = 0; i < g->n && !l.j->overflow; i = end) {

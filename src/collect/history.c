@@ -68,10 +68,15 @@ static void get_words(const struct collect_ring *r, uint64_t at, uint64_t *to, s
 {
 	uint64_t place = at % r->words;
 
-	while (n--) {
-		*to++ = relaxed_load(r->word[place]);
-		if (++place == r->words)
-			place = 0;
+	while (n) {
+		const uint64_t *from = &r->word[place];
+		size_t some = BASE_MIN(n, r->words - place);
+
+		for (size_t i = 0; i < some; i++)
+			to[i] = relaxed_load(from[i]);
+		to += some;
+		n -= some;
+		place = 0;
 	}
 }
 
@@ -187,21 +192,16 @@ uint64_t collect_ring_append(struct collect_ring *r, uint64_t owner, uint64_t pr
 
 /* ---- reading ---- */
 
-static void get_bytes(const struct collect_ring *r, uint64_t chunk_at, size_t offset, uint8_t *to,
-		      size_t n)
+#define COLUMN_BYTES COLLECT_COLUMN_MAX(COLLECT_COLUMN_ROWS)
+/* Words that have n bytes wherever they begin. */
+#define WORDS_OF(n) (((n) + 7) / 8 + 1)
+
+/* Copies the words that have n bytes from offset on; returns where those are. */
+static const uint8_t *get_bytes(const struct collect_ring *r, uint64_t chunk_at, size_t offset,
+				uint64_t *to, size_t n)
 {
-	uint64_t at = chunk_at + offset / 8, word;
-	size_t skip = offset % 8;
-
-	while (n) {
-		size_t some = BASE_MIN(8 - skip, n);
-
-		get_words(r, at++, &word, 1);
-		memcpy(to, (uint8_t *)&word + skip, some);
-		to += some;
-		n -= some;
-		skip = 0;
-	}
+	get_words(r, chunk_at + offset / 8, to, (offset % 8 + n + 7) / 8);
+	return (const uint8_t *)to + offset % 8;
 }
 
 unsigned int collect_ring_read(const struct collect_ring *r, uint64_t owner, uint64_t chunk,
@@ -209,10 +209,14 @@ unsigned int collect_ring_read(const struct collect_ring *r, uint64_t owner, uin
 			       uint64_t v[COLLECT_COLUMN_ROWS], uint64_t *prev)
 {
 	uint64_t at = chunk - 1, times[COLLECT_COLUMN_ROWS];
-	uint8_t packed[2][COLLECT_COLUMN_MAX(COLLECT_COLUMN_ROWS)];
-	uint16_t lengths[COLLECT_CHUNK_COLUMNS + 1];
+	uint64_t packed[2][WORDS_OF(COLUMN_BYTES)];
+	union {
+		uint64_t word[WORDS_OF((COLLECT_CHUNK_COLUMNS + 1) * 2)];
+		uint16_t of[COLLECT_CHUNK_COLUMNS + 1];
+	} lengths;
+	const uint8_t *times_at = NULL, *values_at = NULL;
 	struct collect_chunk_head head;
-	size_t offset, mine;
+	size_t offset, mine = 0;
 	bool here, good = false;
 
 	*prev = 0;
@@ -227,14 +231,14 @@ unsigned int collect_ring_read(const struct collect_ring *r, uint64_t owner, uin
 	       head.columns <= COLLECT_CHUNK_COLUMNS && head.words <= r->words;
 	if (here && column >= head.first && column - head.first < head.columns) {
 		mine = column - head.first + 1;
-		get_bytes(r, at, sizeof(head), (uint8_t *)lengths, (mine + 1) * 2);
+		get_bytes(r, at, sizeof(head), lengths.word, (mine + 1) * 2);
 		offset = sizeof(head) + (head.columns + 1) * 2;
-		good = lengths[0] <= sizeof(packed[0]) && lengths[mine] <= sizeof(packed[1]);
+		good = lengths.of[0] <= COLUMN_BYTES && lengths.of[mine] <= COLUMN_BYTES;
 		if (good) {
-			get_bytes(r, at, offset, packed[0], lengths[0]);
+			times_at = get_bytes(r, at, offset, packed[0], lengths.of[0]);
 			for (size_t i = 0; i < mine; i++)
-				offset += lengths[i];
-			get_bytes(r, at, offset, packed[1], lengths[mine]);
+				offset += lengths.of[i];
+			values_at = get_bytes(r, at, offset, packed[1], lengths.of[mine]);
 		}
 	}
 	/* Pairs with the fence of append_chunk(). */
@@ -242,8 +246,8 @@ unsigned int collect_ring_read(const struct collect_ring *r, uint64_t owner, uin
 	if (!here || at < relaxed_load(r->tail))
 		return 0;
 	*prev = head.prev;
-	if (!good || !collect_column_unpack(times, head.rows, packed[0], lengths[0]) ||
-	    !collect_column_unpack(v, head.rows, packed[1], lengths[mine]))
+	if (!good || !collect_column_unpack(times, head.rows, times_at, lengths.of[0]) ||
+	    !collect_column_unpack(v, head.rows, values_at, lengths.of[mine]))
 		return 0;
 	memcpy(ns, times, head.rows * sizeof(*ns));
 	return head.rows;
