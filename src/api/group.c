@@ -66,6 +66,7 @@ struct group_query {
 	size_t shapes, shape_room;
 
 	/* One series' values by step, and the group's. */
+	struct collect_chunks *chunks;
 	struct collect_point *point;
 	double *value, *sum, *grown;
 	int64_t *at_ns;
@@ -244,6 +245,19 @@ static int by_key(const void *a, const void *b)
 	return order ? order : (x->key_bytes > y->key_bytes) - (x->key_bytes < y->key_bytes);
 }
 
+/* Those of a region one after the other: what they have together is read once. */
+static int by_key_and_region(const void *a, const void *b)
+{
+	const struct group_series *x = a, *y = b;
+	const int order = by_key(a, b);
+
+	if (order)
+		return order;
+	if (x->instance != y->instance)
+		return x->instance < y->instance ? -1 : 1;
+	return (x->metric > y->metric) - (x->metric < y->metric);
+}
+
 static bool is_bucketed(enum sl_metric_kind kind)
 {
 	return region_is_histogram(&(struct region_metric){.kind = kind});
@@ -275,7 +289,7 @@ static bool select_series(struct http_request *req, struct group_query *g)
 				 g->metric, region_kind_name(g->kind));
 	} else {
 		if (g->n)
-			qsort(g->series, g->n, sizeof(*g->series), by_key);
+			qsort(g->series, g->n, sizeof(*g->series), by_key_and_region);
 		return true;
 	}
 	return false;
@@ -346,8 +360,8 @@ static bool read_series(struct group_query *g, const struct group_series *s)
 	do {
 		if (api_is_late(g->begun_ns))
 			return false;
-		n = collect_collector_history(g->c, s->instance, s->metric, from, to, g->point,
-					      READ_POINTS);
+		n = collect_collector_history_again(g->c, g->chunks, s->instance, s->metric, from,
+						    to, g->point, READ_POINTS);
 		for (ssize_t i = n; i-- > 0;) {
 			const struct collect_point *p = &g->point[i];
 			const int64_t step = go_back(g, &at, p->ns);
@@ -367,18 +381,17 @@ static bool read_series(struct group_query *g, const struct group_series *s)
 }
 
 /* Adds a series, as it was read, to its group. */
-static void fold(struct group_query *g, size_t step, double v)
+static inline void fold(struct group_query *g, size_t step, double v)
 {
 	double *sum = &g->sum[step];
+	const bool first = !g->count[step]++;
 
-	if (!g->count[step]++)
-		*sum = v;
-	else if (g->fn == GROUP_MAX)
-		*sum = fmax(*sum, v);
-	else if (g->fn == GROUP_MIN)
-		*sum = fmin(*sum, v);
-	else
+	if (g->fn != GROUP_MAX && g->fn != GROUP_MIN)
 		*sum += v;
+	else if (first)
+		*sum = v;
+	else
+		*sum = g->fn == GROUP_MAX ? fmax(*sum, v) : fmin(*sum, v);
 }
 
 static void fold_series(struct group_query *g)
@@ -428,6 +441,7 @@ static void put_points(struct group_query *g, struct base_json *j)
 static bool values_of(struct group_query *g, const struct group_series *s, size_t n)
 {
 	memset(g->count, 0, g->steps.n * sizeof(*g->count));
+	memset(g->sum, 0, g->steps.n * sizeof(*g->sum));
 	for (size_t i = 0; i < n; i++) {
 		if (!read_series(g, &s[i]))
 			return false;
@@ -539,13 +553,14 @@ static bool make_room(struct group_query *g)
 {
 	const size_t n = g->steps.n + 1;
 
+	g->chunks = collect_chunks_new();
 	g->point = malloc(READ_POINTS * sizeof(*g->point));
 	g->value = calloc(n, sizeof(*g->value));
 	g->sum = calloc(n, sizeof(*g->sum));
 	g->grown = calloc(n, sizeof(*g->grown));
 	g->at_ns = calloc(n, sizeof(*g->at_ns));
 	g->count = calloc(n, sizeof(*g->count));
-	return g->point && g->value && g->sum && g->grown && g->at_ns && g->count;
+	return g->chunks && g->point && g->value && g->sum && g->grown && g->at_ns && g->count;
 }
 
 void api_get_group(struct http_request *req, void *arg)
@@ -566,6 +581,7 @@ void api_get_group(struct http_request *req, void *arg)
 		api_shape_free(&g.shape[i]);
 	free(g.series);
 	free(g.shape);
+	collect_chunks_free(g.chunks);
 	free(g.point);
 	free(g.value);
 	free(g.sum);

@@ -17,8 +17,8 @@ def found_by_axe(page, where='document', only=''):
                     " [v.id, v.nodes.length, v.nodes[0].target.join(), v.nodes[0].failureSummary]))")
 
 
-def is_accessible(page, views, show, shot=lambda page, name: None):
-    """Shows each view by show(name) at every look. False: axe-core is not installed."""
+def is_accessible(page, views, show, shot=lambda page, name: None, where='document'):
+    """Shows each view by show(name) at every look; where: an expression of what is looked at. False: axe-core is not installed."""
     if not os.path.exists(AXE):
         print('SKIP: axe-core is not installed (scripts/setup test)')
         return False
@@ -31,7 +31,7 @@ def is_accessible(page, views, show, shot=lambda page, name: None):
         for view in views:
             show(view)
             page.pump(0.3)
-            found += [[view, width, 'dark' if dark else 'light', *one] for one in found_by_axe(page, only=only)]
+            found += [[view, width, 'dark' if dark else 'light', *one] for one in found_by_axe(page, where, only)]
             shot(page, f"{view}-{width}-{'dark' if dark else 'light'}")
     page.size(1280, 800)
     page.dark(False)

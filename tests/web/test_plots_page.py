@@ -298,7 +298,8 @@ class Test:
             page.run(f"location.hash = 'tab=metrics&series={self.latency}&window=60{plots[plot]}'")
             page.wait("Number(document.querySelector('#heat').dataset.cells) > 0" if plot == "heat" else
                       "Number(document.querySelector('#plot').dataset.points) > 0")
-        is_accessible(page, plots, show, lambda page, name: self.shot("plot-" + name))
+        is_accessible(page, plots, show, lambda page, name: self.shot("plot-" + name),
+                      "document.querySelector('#plots')")
 
     def a_phone_shows_all_of_it_without_scrolling_sideways(self):
         page = self.browser.page(f"{self.system.url}#tab=metrics&series={self.latency}&window=60&view=group", width=390, height=844,
