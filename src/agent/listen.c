@@ -162,7 +162,8 @@ void agent_unlisten(struct agent_listener *l)
 
 	if (l->fd < 0)
 		return;
-	if (!base_is_passed(l->fd) && !lstat(l->path, &st) && st.st_dev == l->dev && st.st_ino == l->ino)
+	if (!base_is_passed(l->fd) && !lstat(l->path, &st) && st.st_dev == l->dev &&
+	    st.st_ino == l->ino)
 		unlink(l->path);
 	base_unlisten_unix(l->fd);
 	l->fd = -1;

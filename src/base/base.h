@@ -248,8 +248,8 @@ bool base_stop_wait(int fd, int timeout_ms);
 /* "ready KEY=VALUE ...": one line on stdout, flushed; also sd_notify(READY=1). */
 void base_ready(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /*
- * The service manager's watchdog (WatchdogSec=): it wants base_alive() this often, half of its time,
- * from whoever knows that work goes on. 0: it does not watch.
+ * The service manager's watchdog (WatchdogSec=): it wants base_alive() this often, half of its
+ * time, from the thread that knows that work goes on. 0: it does not watch.
  */
 uint64_t base_alive_ns(void);
 void base_alive(void);

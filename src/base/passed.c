@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * passed.c - descriptors that the service manager passes at the start (sd_listen_fds(3)): sockets that it
- * listens on, so that a client waits while the program restarts, and files that it kept meanwhile.
+ * passed.c - descriptors that the service manager passes at the start (sd_listen_fds(3)): sockets
+ * that it listens on, so that a client waits while the program restarts, and files that it kept
+ * meanwhile.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -59,7 +60,8 @@ static bool same(const struct sockaddr_storage *a, const struct sockaddr *b)
 	if (b->sa_family == AF_INET6)
 		return a6->sin6_port == b6->sin6_port &&
 		       IN6_ARE_ADDR_EQUAL(&a6->sin6_addr, &b6->sin6_addr);
-	return b->sa_family == AF_UNIX && !strncmp(au->sun_path, bu->sun_path, sizeof(au->sun_path));
+	return b->sa_family == AF_UNIX &&
+	       !strncmp(au->sun_path, bu->sun_path, sizeof(au->sun_path));
 }
 
 static bool address(int fd, struct sockaddr_storage *at)

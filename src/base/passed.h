@@ -16,7 +16,7 @@ int base_passed_socket(int type, const struct sockaddr *at);
 bool base_is_passed(int fd);
 /* A file, to be closed, and its name, which lives as long as the process; -1: no more. */
 int base_passed_file(const char **name);
-/* 0; or -EINVAL with one line in error: a socket is left that nobody took. */
+/* 0; or -EINVAL with one line in error: a socket is left that was not taken. */
 int base_passed_rest(char *error, size_t bytes);
 
 #endif

@@ -164,7 +164,7 @@ def a_socket_that_no_option_names_is_refused():
                         (socket.SOCK_STREAM, ['agent', '--socket', d + '/s', '--no-rest']),
                         (socket.SOCK_STREAM, ['collect', '--agent', d + '/none', '--listen', '127.0.0.1:0'])):
         with listen(socket.AF_UNIX, kind, d + '/s') as s:
-            if words[2] == d + '/s':  # of the wrong type: whoever answers there is another server
+            if words[2] == d + '/s':  # of the wrong type: what answers there is another server
                 why = 'another agent answers'
             else:
                 why = f'no option names the socket {d}/s'
