@@ -12,6 +12,7 @@
 
 #include "analyse/detector.h"
 #include "base/confine.h"
+#include "base/passed.h"
 #include "cli/collect_discover.h"
 #include "cli/collect_modes.h"
 #include "cli/collect_remote.h"
@@ -261,6 +262,7 @@ struct collect_parts {
 	struct cli_collect_server server;
 	bool silent;	/* prints no line "ready" */
 	uint64_t ready; /* hosts in the last one, + 1 */
+	uint64_t alive_ns, alive_at;
 };
 
 /* BASE_EXIT_OK, or an exit code after a line on stderr; parts_free() in either case. */
@@ -330,6 +332,8 @@ static int parts_make(struct collect_parts *p, struct collect_settings *s, int r
 	if (s->serves && !cli_collect_serve(&p->server, &s->h, p->c, p->services, p->tracer,
 					    p->stores, p->discover))
 		return BASE_EXIT_FAILURE;
+	if (base_passed_rest(error, sizeof(error)))
+		return CLI_FAIL("collect", "%s", error);
 	return BASE_EXIT_OK;
 }
 
@@ -392,6 +396,18 @@ static void say_ready(void *arg)
 		   dta ? dta : "");
 }
 
+static void every_second(void *arg)
+{
+	struct collect_parts *p = arg;
+
+	say_ready(p);
+	if (p->alive_ns && base_now_ns() - p->alive_at >= p->alive_ns &&
+	    collect_collector_turned(p->c)) {
+		base_alive();
+		p->alive_at = base_now_ns();
+	}
+}
+
 static bool any_of(const struct base_strings *agents, bool (*is)(const char *target))
 {
 	if (set.discover.o.sources.n)
@@ -440,9 +456,9 @@ static int confine(const struct collect_settings *s)
 static int run(struct collect_settings *s)
 {
 	int reload = s->dta ? base_reload_fd() : -1, stop = base_stop_fd(), code;
-	struct collect_parts p = {.silent = s->as_json};
+	struct collect_parts p = {.silent = s->as_json, .alive_ns = base_alive_ns()};
 	const struct cli_collect_mode m = {
-		s->c.workers, s->duration_ns, s->csv, s->as_json, say_ready, &p,
+		s->c.workers, s->duration_ns, s->csv, s->as_json, every_second, &p,
 	};
 
 	if (stop < 0 || (s->dta && reload < 0))
