@@ -278,7 +278,7 @@ static void refused(struct fabric_ofi *o, uint64_t now_ns, const struct fabric_v
 /* Takes events of the connection; ends after one that closes it. */
 static void take_events(struct fabric_ofi *o, uint64_t now_ns)
 {
-	union ofi_event e;
+	union fabric_ofi_event e;
 	struct fabric_verbs_refusal r = {0};
 	struct fi_eq_err_entry failed = {.err_data = e.room, .err_data_size = sizeof(e.room)};
 	uint32_t type;
@@ -412,7 +412,7 @@ static uint32_t ofi_post(struct fabric *f, struct fabric_read *reads, uint32_t c
 static int ofi_notify(struct fabric *f, uint32_t entry, const struct sl_msg_verdict *verdict)
 {
 	struct fabric_ofi *o = ofi_of(f);
-	struct ofi_notice n = {.entry = entry};
+	struct fabric_ofi_notice n = {.entry = entry};
 	uint64_t cell[8] = {0};
 	ssize_t err;
 

@@ -26,13 +26,13 @@
 #define OFI_CM_BYTES 256u /* of private data; libfabric's tcp carries as many */
 
 /* A verdict, sent to the host. */
-struct ofi_notice {
+struct fabric_ofi_notice {
 	uint32_t entry, reserved;
 	struct sl_board_line line;
 };
 
 /* Room for an event with its private data. */
-union ofi_event {
+union fabric_ofi_event {
 	struct fi_eq_cm_entry cm;
 	uint8_t room[sizeof(struct fi_eq_cm_entry) + OFI_CM_BYTES];
 };

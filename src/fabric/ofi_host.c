@@ -34,15 +34,15 @@
 #define HALF_OPEN_NS	15000000000ull
 #define RING_NS		1000000000ull /* between two looks of the caller at the counts */
 
-static struct ofi_host *ofi_of(struct fabric_host *h)
+static struct fabric_ofi_host *ofi_of(struct fabric_host *h)
 {
-	return (struct ofi_host *)h;
+	return (struct fabric_ofi_host *)h;
 }
 
 /* ---- connections ---- */
 
 /* Takes what has come; it waits for the caller's thread. */
-static void take_completions(struct ofi_host *h)
+static void take_completions(struct fabric_ofi_host *h)
 {
 	struct fi_cq_msg_entry done[COMPLETIONS];
 	struct fi_cq_err_entry failed;
@@ -51,7 +51,7 @@ static void take_completions(struct ofi_host *h)
 	do {
 		n = fi_cq_read(h->cq, done, COMPLETIONS);
 		for (ssize_t i = 0; i < n; i++) {
-			struct ofi_slot *s = done[i].op_context;
+			struct fabric_ofi_slot *s = done[i].op_context;
 
 			if (!s || !(done[i].flags & FI_RECV) || s->queued)
 				continue;
@@ -69,9 +69,9 @@ static void take_completions(struct ofi_host *h)
 		eventfd_write(h->bell, 1);
 }
 
-static void drop(struct ofi_host *h, struct ofi_conn *c)
+static void drop(struct fabric_ofi_host *h, struct fabric_ofi_conn *c)
 {
-	struct ofi_conn **at = &h->conns;
+	struct fabric_ofi_conn **at = &h->conns;
 
 	while (*at != c)
 		at = &(*at)->next;
@@ -89,16 +89,16 @@ static void drop(struct ofi_host *h, struct ofi_conn *c)
 	free(c);
 }
 
-static int post(struct ofi_conn *c, struct ofi_slot *s)
+static int post(struct fabric_ofi_conn *c, struct fabric_ofi_slot *s)
 {
 	return (int)fi_recv(c->ep, &s->notice, sizeof(s->notice), NULL, 0, s);
 }
 
 /* A place for a notifier's messages whose former ones are all taken. */
-static struct ofi_notices *notices_free(struct ofi_host *h)
+static struct fabric_ofi_notices *notices_free(struct fabric_ofi_host *h)
 {
 	for (uint32_t i = 0; i < FABRIC_NOTIFIERS_MAX; i++) {
-		struct ofi_notices *n = &h->notices[i];
+		struct fabric_ofi_notices *n = &h->notices[i];
 		bool busy = n->conn;
 
 		for (uint32_t j = 0; j < NOTICES_OUT; j++)
@@ -109,7 +109,8 @@ static struct ofi_notices *notices_free(struct ofi_host *h)
 	return NULL;
 }
 
-static bool open_endpoint(struct ofi_host *h, struct ofi_conn *c, struct fi_info *info)
+static bool open_endpoint(struct fabric_ofi_host *h, struct fabric_ofi_conn *c,
+			  struct fi_info *info)
 {
 	int err = fi_endpoint(h->domain, info, &c->ep, c);
 
@@ -121,7 +122,8 @@ static bool open_endpoint(struct ofi_host *h, struct ofi_conn *c, struct fi_info
 	return !err;
 }
 
-static bool accept_conn(struct ofi_host *h, struct ofi_conn *c, const struct fabric_host_request *r)
+static bool accept_conn(struct fabric_ofi_host *h, struct fabric_ofi_conn *c,
+			const struct fabric_host_request *r)
 {
 	struct fabric_verbs_welcome w = {.hello = h->gate.hello};
 
@@ -132,7 +134,7 @@ static bool accept_conn(struct ofi_host *h, struct ofi_conn *c, const struct fab
 	return !fi_accept(c->ep, &w, sizeof(w));
 }
 
-static bool admits(struct ofi_host *h, const struct fabric_host_request *r,
+static bool admits(struct fabric_ofi_host *h, const struct fabric_host_request *r,
 		   enum fabric_refusal *cause, struct fabric_verbs_refusal *say)
 {
 	uint32_t held[2] = {0};
@@ -144,7 +146,7 @@ static bool admits(struct ofi_host *h, const struct fabric_host_request *r,
 	if (r->plain.flags & FABRIC_VERBS_STORE ||
 	    (r->plain.flags & FABRIC_VERBS_NOTIFY && !h->notice))
 		return fabric_gate_refuse(cause, say, FABRIC_REFUSED_SYSTEM, EOPNOTSUPP);
-	for (const struct ofi_conn *c = h->conns; c; c = c->next)
+	for (const struct fabric_ofi_conn *c = h->conns; c; c = c->next)
 		if (!memcmp(c->address, r->address, sizeof(c->address))) {
 			held[0]++;
 			held[1] += c->notices != NULL;
@@ -152,13 +154,13 @@ static bool admits(struct ofi_host *h, const struct fabric_host_request *r,
 	return fabric_gate_admits(&h->gate, r, held, cause, say);
 }
 
-static void connect_request(struct ofi_host *h, struct fi_info *info, const uint8_t *data,
+static void connect_request(struct fabric_ofi_host *h, struct fi_info *info, const uint8_t *data,
 			    size_t bytes)
 {
 	struct fabric_verbs_refusal say = {.magic = FABRIC_VERBS_REFUSAL_MAGIC};
 	struct fabric_host_request r = {0};
 	enum fabric_refusal cause;
-	struct ofi_conn *c = NULL;
+	struct fabric_ofi_conn *c = NULL;
 
 	if (bytes >= offsetof(struct fabric_verbs_request, instance))
 		memcpy(&r.plain, data, BASE_MIN(bytes, sizeof(r.plain)));
@@ -205,21 +207,21 @@ refuse:
 	fi_reject(h->passive, info->handle, &say, sizeof(say));
 }
 
-static struct ofi_conn *conn_of(const struct ofi_host *h, const struct fid *fid)
+static struct fabric_ofi_conn *conn_of(const struct fabric_ofi_host *h, const struct fid *fid)
 {
-	struct ofi_conn *c = h->conns;
+	struct fabric_ofi_conn *c = h->conns;
 
 	while (c && &c->ep->fid != fid)
 		c = c->next;
 	return c;
 }
 
-static void take_events(struct ofi_host *h)
+static void take_events(struct fabric_ofi_host *h)
 {
 	for (int i = 0; i < EVENTS_PER_TURN; i++) {
 		struct fi_eq_err_entry failed = {0};
-		union ofi_event e;
-		struct ofi_conn *c;
+		union fabric_ofi_event e;
+		struct fabric_ofi_conn *c;
 		uint32_t type = 0;
 		ssize_t n = fi_eq_read(h->eq, &type, &e, sizeof(e), 0);
 
@@ -244,9 +246,9 @@ static void take_events(struct ofi_host *h)
 	}
 }
 
-static void drop_half_open(struct ofi_host *h, uint64_t now_ns)
+static void drop_half_open(struct fabric_ofi_host *h, uint64_t now_ns)
 {
-	for (struct ofi_conn *c = h->conns, *next; c; c = next) {
+	for (struct fabric_ofi_conn *c = h->conns, *next; c; c = next) {
 		next = c->next;
 		if (c->connected_ns || now_ns - c->accepted_ns < HALF_OPEN_NS)
 			continue;
@@ -257,7 +259,7 @@ static void drop_half_open(struct ofi_host *h, uint64_t now_ns)
 
 static void *serve(void *arg)
 {
-	struct ofi_host *h = arg;
+	struct fabric_ofi_host *h = arg;
 	struct fid *waited[] = {&h->eq->fid, &h->cq->fid};
 	struct pollfd p[] = {
 		{.fd = h->stop, .events = POLLIN},
@@ -295,7 +297,7 @@ static void *serve(void *arg)
 
 static void ofi_close(struct fabric_host *base)
 {
-	struct ofi_host *h = ofi_of(base);
+	struct fabric_ofi_host *h = ofi_of(base);
 
 	if (h->running) {
 		eventfd_write(h->stop, 1);
@@ -322,7 +324,7 @@ static void ofi_close(struct fabric_host *base)
 }
 
 /* NULL, or what failed, with *err: negative. */
-static const char *start_listening(struct ofi_host *h, int *err)
+static const char *start_listening(struct fabric_ofi_host *h, int *err)
 {
 	struct fi_eq_attr events = {.wait_obj = FI_WAIT_FD};
 	struct fi_cq_attr completions = {
@@ -349,7 +351,7 @@ static const char *start_listening(struct ofi_host *h, int *err)
 	return *err == -FI_EADDRINUSE ? "in use" : *err ? "fi_listen" : NULL;
 }
 
-static int describe(struct ofi_host *h, const char *provider)
+static int describe(struct fabric_ofi_host *h, const char *provider)
 {
 	struct sockaddr_storage at = {0};
 	size_t bytes = sizeof(at);
@@ -364,7 +366,7 @@ static int describe(struct ofi_host *h, const char *provider)
 }
 
 /* Signals are the caller's thread's. */
-static int start_thread(struct ofi_host *h)
+static int start_thread(struct fabric_ofi_host *h)
 {
 	sigset_t all, before;
 	int err;
@@ -380,7 +382,7 @@ static int start_thread(struct ofi_host *h)
 static struct fabric_host *ofi_open(const struct fabric_host_opts *opts, char *error, size_t bytes)
 {
 	struct sockaddr_storage at;
-	struct ofi_host *h;
+	struct fabric_ofi_host *h;
 	char service[8], where[64];
 	const char *what;
 	int err = 0;
@@ -429,7 +431,7 @@ static struct fabric_host *ofi_open(const struct fabric_host_opts *opts, char *e
 
 static int ofi_add(struct fabric_host *base, void *map, size_t bytes, struct fabric_host_key *key)
 {
-	struct ofi_host *h = ofi_of(base);
+	struct fabric_ofi_host *h = ofi_of(base);
 	struct fid_mr *mr = NULL;
 	uint64_t bias = fabric_ofi_bias(h->info);
 	int err = -FI_ENOKEY;
@@ -463,7 +465,7 @@ static int ofi_add(struct fabric_host *base, void *map, size_t bytes, struct fab
 
 static void ofi_remove(struct fabric_host *base, struct fabric_host_key *key)
 {
-	struct ofi_host *h = ofi_of(base);
+	struct fabric_ofi_host *h = ofi_of(base);
 	struct fid_mr *mr = key->mr;
 
 	pthread_mutex_lock(&h->lock);
@@ -473,10 +475,10 @@ static void ofi_remove(struct fabric_host *base, struct fabric_host_key *key)
 
 /* ---- for the caller's loop ---- */
 
-/* The thread starts with the first directory: nobody is let in before. */
+/* The thread starts with the first directory: no peer is let in before. */
 static void ofi_set_directory(struct fabric_host *base, const struct fabric_host_hello *hello)
 {
-	struct ofi_host *h = ofi_of(base);
+	struct fabric_ofi_host *h = ofi_of(base);
 	int err = 0;
 
 	pthread_mutex_lock(&h->lock);
@@ -491,7 +493,7 @@ static void ofi_set_directory(struct fabric_host *base, const struct fabric_host
 static int ofi_let_notify(struct fabric_host *base, void *map, size_t bytes,
 			  void (*notice)(void *arg, uint32_t entry), void *arg)
 {
-	struct ofi_host *h = ofi_of(base);
+	struct fabric_ofi_host *h = ofi_of(base);
 
 	pthread_mutex_lock(&h->lock);
 	h->board = map;
@@ -504,13 +506,13 @@ static int ofi_let_notify(struct fabric_host *base, void *map, size_t bytes,
 
 static int ofi_fd(const struct fabric_host *h)
 {
-	return ((const struct ofi_host *)h)->bell;
+	return ((const struct fabric_ofi_host *)h)->bell;
 }
 
 /* The next message, whose receive is posted again. */
-static bool take_notice(struct ofi_host *h, struct ofi_notice *to)
+static bool take_notice(struct fabric_ofi_host *h, struct fabric_ofi_notice *to)
 {
-	struct ofi_slot *s;
+	struct fabric_ofi_slot *s;
 	bool any;
 
 	pthread_mutex_lock(&h->lock);
@@ -531,8 +533,8 @@ static bool take_notice(struct ofi_host *h, struct ofi_notice *to)
 
 static void ofi_dispatch(struct fabric_host *base)
 {
-	struct ofi_host *h = ofi_of(base);
-	struct ofi_notice n;
+	struct fabric_ofi_host *h = ofi_of(base);
+	struct fabric_ofi_notice n;
 	eventfd_t count;
 
 	eventfd_read(h->bell, &count);
@@ -551,11 +553,11 @@ static void ofi_dispatch(struct fabric_host *base)
 
 static size_t ofi_queues(const struct fabric_host *base, struct fabric_host_queue *out, size_t max)
 {
-	struct ofi_host *h = (struct ofi_host *)base;
+	struct fabric_ofi_host *h = (struct fabric_ofi_host *)base;
 	size_t n = 0;
 
 	pthread_mutex_lock(&h->lock);
-	for (const struct ofi_conn *c = h->conns; c; c = c->next, n++) {
+	for (const struct fabric_ofi_conn *c = h->conns; c; c = c->next, n++) {
 		if (n >= max)
 			continue;
 		out[n] = (struct fabric_host_queue){
@@ -572,7 +574,7 @@ static size_t ofi_queues(const struct fabric_host *base, struct fabric_host_queu
 
 static void ofi_stats(const struct fabric_host *base, struct fabric_host_stats *out)
 {
-	struct ofi_host *h = (struct ofi_host *)base;
+	struct fabric_ofi_host *h = (struct fabric_ofi_host *)base;
 	struct timespec t;
 	clockid_t clock;
 

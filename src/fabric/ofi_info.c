@@ -39,7 +39,7 @@ struct fi_info *fabric_ofi_info(const char *provider, const struct sockaddr_stor
 	}
 	hints->caps = FI_MSG | FI_RMA | (passive ? FI_REMOTE_READ | FI_RECV : FI_READ | FI_SEND);
 	hints->ep_attr->type = FI_EP_MSG;
-	hints->tx_attr->inject_size = sizeof(struct ofi_notice);
+	hints->tx_attr->inject_size = sizeof(struct fabric_ofi_notice);
 	/* That which this program can do; a provider takes away what it does not need. */
 	hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED |
 				      FI_MR_PROV_KEY;

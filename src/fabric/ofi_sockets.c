@@ -32,7 +32,7 @@ static bool same(const struct sockaddr_storage *a, const struct sockaddr_storage
 }
 
 /* Whether the descriptor is a connection to our port. */
-static bool connected(const struct ofi_host *h, int fd, struct sockaddr_storage *peer)
+static bool connected(const struct fabric_ofi_host *h, int fd, struct sockaddr_storage *peer)
 {
 	struct sockaddr_storage own = {0};
 	socklen_t n = sizeof(own), m = sizeof(*peer);
@@ -43,7 +43,7 @@ static bool connected(const struct ofi_host *h, int fd, struct sockaddr_storage 
 	       port_of(&own) == h->port && !getpeername(fd, (struct sockaddr *)peer, &m);
 }
 
-void fabric_ofi_sent(struct ofi_host *h, struct ofi_conn *c)
+void fabric_ofi_sent(struct fabric_ofi_host *h, struct fabric_ofi_conn *c)
 {
 	struct sockaddr_storage peer;
 	struct tcp_info t = {0};
@@ -68,12 +68,13 @@ static void keep_alive(int fd)
 }
 
 /* Whether it may stay: young, and one of few. */
-static bool tolerated(struct ofi_host *h, const struct sockaddr_storage *peer, uint64_t now_ns)
+static bool tolerated(struct fabric_ofi_host *h, const struct sockaddr_storage *peer,
+		      uint64_t now_ns)
 {
-	struct ofi_suspect *place = NULL;
+	struct fabric_ofi_suspect *place = NULL;
 
 	for (uint32_t i = 0; i < SUSPECTS_MAX; i++) {
-		struct ofi_suspect *s = &h->suspect[i];
+		struct fabric_ofi_suspect *s = &h->suspect[i];
 
 		if (!s->since_ns) {
 			place = place ?: s;
@@ -84,14 +85,14 @@ static bool tolerated(struct ofi_host *h, const struct sockaddr_storage *peer, u
 	}
 	if (!place)
 		return false;
-	*place = (struct ofi_suspect){.peer = *peer, .since_ns = now_ns, .seen = true};
+	*place = (struct fabric_ofi_suspect){.peer = *peer, .since_ns = now_ns, .seen = true};
 	return true;
 }
 
-static void judge(struct ofi_host *h, int fd, uint64_t now_ns)
+static void judge(struct fabric_ofi_host *h, int fd, uint64_t now_ns)
 {
 	struct sockaddr_storage peer;
-	struct ofi_conn *c = h->conns;
+	struct fabric_ofi_conn *c = h->conns;
 
 	if (!connected(h, fd, &peer))
 		return;
@@ -109,7 +110,7 @@ static void judge(struct ofi_host *h, int fd, uint64_t now_ns)
 	}
 }
 
-void fabric_ofi_sweep(struct ofi_host *h, uint64_t now_ns)
+void fabric_ofi_sweep(struct fabric_ofi_host *h, uint64_t now_ns)
 {
 	const struct dirent *e;
 

@@ -69,7 +69,7 @@ def shows_what_a_local_reader_shows():
 
 @case
 def demands_the_secret_on_both_sides():
-    key, other = secret(), secret('of somebody else altogether')
+    key, other = secret(), secret('of another pair altogether')
     for options, code in ((('--fabric', 'tcp::0'), 2), (('--fabric', 'tcp:nowhere', '--rdma-secret', key), 2),
                           (('--fabric', 'nonesuch::0', '--rdma-secret', key), 1)):
         p = subprocess.run([EXE, 'agent', '--socket', f'{workdir()}/a', '--no-rest', *options], capture_output=True,
@@ -151,7 +151,7 @@ def hostile_peers_harm_nobody():
 
 
 @case
-def a_reader_that_stands_still_delays_nobody():
+def a_still_reader_delays_no_other():
     """Its answers wait, also those of memory that is gone."""
     key = secret()
     with Host(key, '--grace', '0', '--lease', '200ms') as host, reader(host, key) as c:
