@@ -85,6 +85,11 @@ int base_fail(char *why, size_t bytes, int error, const char *fmt, ...)
  * not regular; EFBIG.
  */
 char *base_read_file(const char *path, size_t max, size_t *bytes);
+/*
+ * Opens a file for one process at a time, or makes it with mode 0600; of any type. A descriptor or
+ * -errno; -EBUSY: another process has it.
+ */
+int base_open_locked(const char *path);
 
 #define BASE_FDS_MAX 253 /* of a packet: SCM_MAX_FD of the kernel */
 struct base_fds {
