@@ -55,6 +55,8 @@ void collect_collector_free(struct collect_collector *c); /* stops the workers f
 
 /* True once every host was reached or failed once. */
 bool collect_collector_ready(const struct collect_collector *c);
+/* True once each thread has begun another turn since this was true before. For one caller. */
+bool collect_collector_turned(struct collect_collector *c);
 
 struct dta_store_server;
 /*

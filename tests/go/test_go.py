@@ -208,6 +208,8 @@ def mirror_shows_what_client_golang_shows(agent, collector):
         return [(k, v, mine.get(k)) for k, v in still.items()
                 if not (k in mine and (mine[k] == v or math.isclose(mine[k], v, rel_tol=1e-12)))]
     wait_until(lambda: not differ(), differ, collector)
+    # Those that change by themselves, too, are shown by now.
+    wait_until(lambda: types.keys() <= of_application(collector.get('/metrics'))[0].keys(), 'all families', collector)
     t, h, mine = of_application(collector.get('/metrics'))
     for name, kind in types.items():
         check(t.get(name) == kind, f'{name} is {t.get(name)}, not {kind}')

@@ -226,7 +226,7 @@ def containers_of_version_2_are_published():
         shutil.rmtree(f'{s.root}/cg{docker}')
         s.round()
         s.expect({'container_processes' + series(p): 1 for p in PATHS if p != docker}, 'container_processes')
-        check(not [k for k in s.series('container_') if docker in k], 'still there')
+        wait_until(lambda: not [k for k in s.series('container_') if docker in k], 'its other series go as well', s.collector)
 
 
 @case

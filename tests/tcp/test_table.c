@@ -526,7 +526,7 @@ static void a_slot_that_cannot_be_freed_now_is_freed_later(void **state)
 
 /* A connection that was refused for want of a slot is counted once, and recorded once one is free.
  */
-static void a_refused_connection_is_recorded_when_there_is_room(void **state)
+static void a_refused_connection_is_taken_when_there_is_room(void **state)
 {
 	const struct timespec pause = {.tv_nsec = 5000000};
 	struct region_flows_info usual = info;
@@ -635,7 +635,7 @@ int main(void)
 		cmocka_unit_test(two_tables_do_not_disturb_each_other),
 		cmocka_unit_test(what_cannot_be_is_refused_with_a_line),
 		cmocka_unit_test(a_slot_that_cannot_be_freed_now_is_freed_later),
-		cmocka_unit_test(a_refused_connection_is_recorded_when_there_is_room),
+		cmocka_unit_test(a_refused_connection_is_taken_when_there_is_room),
 		/* The last: the table is not told of ends and beginnings any more. */
 		cmocka_unit_test(a_missed_end_is_found),
 		cmocka_unit_test(a_missed_beginning_is_found_by_its_first_segment),
