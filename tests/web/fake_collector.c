@@ -235,6 +235,24 @@ ssize_t collect_collector_history_known(struct collect_collector *c, uint64_t in
 	return collect_collector_history(c, instance, metric, from_ns, to_ns, out, max);
 }
 
+struct collect_chunks *collect_chunks_new(void)
+{
+	return calloc(1, 1);
+}
+
+void collect_chunks_free(struct collect_chunks *ch)
+{
+	free(ch);
+}
+
+ssize_t collect_collector_history_again(struct collect_collector *c, struct collect_chunks *ch,
+					uint64_t instance, uint32_t metric, int64_t from_ns,
+					int64_t to_ns, struct collect_point *out, size_t max)
+{
+	(void)ch;
+	return collect_collector_history(c, instance, metric, from_ns, to_ns, out, max);
+}
+
 void collect_collector_workers(struct collect_collector *c,
 			       void (*fn)(const struct collect_worker_view *, void *), void *arg)
 {
