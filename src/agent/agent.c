@@ -105,7 +105,8 @@ static void defaults(struct agent_opts *o)
 	o->max_memory = o->max_memory ?: 1u << 30;
 	o->rest_idle_ns = o->rest_idle_ns ?: 300000 * MS;
 	o->rdma_settle_ns = o->rdma_settle_ns ?: 2000 * MS;
-	o->rdma_port = o->rdma_port ?: FABRIC_VERBS_PORT;
+	if (!o->fabric_provider)
+		o->rdma_port = o->rdma_port ?: FABRIC_VERBS_PORT;
 }
 
 /* Everything but sockets, so that tests and fuzzers can call the functions directly. */

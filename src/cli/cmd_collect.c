@@ -408,15 +408,24 @@ static void every_second(void *arg)
 	}
 }
 
-/* A target without a slash is a host (fabric.h). */
-static bool any_over_rdma(const struct base_strings *agents)
+static bool any_of(const struct base_strings *agents, bool (*is)(const char *target))
 {
 	if (set.discover.o.sources.n)
 		return true; /* not known beforehand */
 	for (size_t i = 0; i < agents->n; i++)
-		if (!strchr(agents->v[i], '/'))
+		if (is(agents->v[i]))
 			return true;
 	return false;
+}
+
+static bool any_over_rdma(const struct base_strings *agents)
+{
+	return any_of(agents, fabric_is_verbs);
+}
+
+static bool any_far(const struct base_strings *agents)
+{
+	return any_of(agents, fabric_is_far);
 }
 
 /* Memory that a device writes or reads is locked. The file of stores may name any path, later. */
@@ -456,9 +465,9 @@ static int run(struct collect_settings *s)
 		code = CLI_FAIL("collect", "signals: %s", strerror(stop < 0 ? -stop : -reload));
 	else
 		code = parts_make(&p, s, reload);
-	if (code == BASE_EXIT_OK && !s->secret && any_over_rdma(&s->agents))
+	if (code == BASE_EXIT_OK && !s->secret && any_far(&s->agents))
 		base_logf(BASE_WARN, "collect",
-			  "agents over RDMA are not authenticated: give --rdma-secret");
+			  "agents on other hosts are not authenticated: give --rdma-secret");
 	if (code == BASE_EXIT_OK && !s->unconfined)
 		code = confine(s);
 	if (code == BASE_EXIT_OK)
@@ -596,8 +605,9 @@ static int check(const struct base_command *self, const struct collect_settings 
 	if ((f->device || f->gid_index != -1 || f->ib_port != 1) && !any_over_rdma(&s->agents))
 		return base_usage(self, "--dev, --gid and --ib-port need an --agent over RDMA, "
 					"HOST[:PORT]");
-	if (s->secret && !any_over_rdma(&s->agents))
-		return base_usage(self, "--rdma-secret needs an --agent over RDMA, HOST[:PORT]");
+	if (s->secret && !any_far(&s->agents))
+		return base_usage(self, "--rdma-secret needs an --agent over RDMA, HOST[:PORT], "
+					"or tcp://HOST[:PORT]");
 	if (s->as_json && s->serves)
 		return base_usage(self, "--json is for --mode setup and read_loop");
 	if (s->c.period_ns && s->c.period_ns < 10000)

@@ -215,6 +215,14 @@ ssize_t collect_collector_history(struct collect_collector *c, uint64_t instance
 ssize_t collect_collector_history_known(struct collect_collector *c, uint64_t instance,
 					uint32_t metric, int64_t known_ns, int64_t from_ns,
 					int64_t to_ns, struct collect_point *out, size_t max);
+/* Chunks of one region that were read, for the same of its other metrics. One thread. */
+struct collect_chunks;
+struct collect_chunks *collect_chunks_new(void); /* NULL: no memory */
+void collect_chunks_free(struct collect_chunks *ch);
+/* collect_collector_history(), which is cheaper if the call before was for the same region. */
+ssize_t collect_collector_history_again(struct collect_collector *c, struct collect_chunks *ch,
+					uint64_t instance, uint32_t metric, int64_t from_ns,
+					int64_t to_ns, struct collect_point *out, size_t max);
 
 /* A series that has a history: of a histogram or a summary, its count. */
 struct collect_series_view {

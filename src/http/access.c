@@ -38,6 +38,7 @@ const char *const http_refusal_names[HTTP_REFUSALS] = {
 	[HTTP_REFUSED_CERTIFICATE] = "certificate",
 	[HTTP_REFUSED_PASSWORD] = "password",
 	[HTTP_REFUSED_GUESSES] = "guesses",
+	[HTTP_REFUSED_FORWARDED] = "forwarded",
 	[HTTP_REFUSED_SETTINGS] = "settings",
 };
 
@@ -209,6 +210,55 @@ static enum http_role token_role(const struct http *h, const char *authorization
 							     : HTTP_PUBLIC;
 }
 
+/* ---- what the front proxy of Kubernetes' API servers says ---- */
+
+#define FORWARDED_PREFIX "X-Remote-"
+#define FORWARDED_USER	 FORWARDED_PREFIX "User"
+#define FORWARDED_GROUP	 FORWARDED_PREFIX "Group"
+
+/* Of who the proxy says that it is; without a user nobody. */
+static enum http_role forwarded_role(const struct http_request *req)
+{
+	const struct http_web *w = req->http->web;
+	const char *user = http_header(req, FORWARDED_USER);
+	enum http_role best = HTTP_PUBLIC, role;
+
+	if (!user || !*user)
+		return HTTP_PUBLIC;
+	best = http_web_role(w, "remote_users", user);
+	for (size_t i = 0; i < req->in.field_count; i++) {
+		const struct http_message_field *f = &req->in.fields[i];
+
+		if (f->kind != HTTP_FIELD_HEADER || strcasecmp(f->name, FORWARDED_GROUP))
+			continue;
+		role = http_web_role(w, "remote_groups", f->value);
+		best = BASE_MAX(best, role);
+	}
+	return best;
+}
+
+/* Whether such headers are from someone else. Without a proxy they mean nothing, and do no harm. */
+static bool is_forged(struct http_request *req)
+{
+	struct http *h = req->http;
+	bool expected, found = false;
+
+	if (!h->opts.web_config || req->slot->from.certified == HTTP_CERTIFIED_PROXY)
+		return false;
+	pthread_rwlock_rdlock(&h->web_lock);
+	expected = h->web->proxy_ca.data;
+	pthread_rwlock_unlock(&h->web_lock);
+	for (size_t i = 0; expected && !found && i < req->in.field_count; i++)
+		found = req->in.fields[i].kind == HTTP_FIELD_HEADER &&
+			!strncasecmp(req->in.fields[i].name, FORWARDED_PREFIX,
+				     strlen(FORWARDED_PREFIX));
+	if (found)
+		base_log_limited(BASE_WARN, "http",
+				 "headers of a front proxy without its certificate listen=%s",
+				 h->address);
+	return found;
+}
+
 /*
  * By web.yml. Where it has users, a certificate alone reads nothing: as with exporter-toolkit, both
  * are asked for.
@@ -221,7 +271,7 @@ static void web_role(struct http_request *req, const char *authorization, struct
 	enum http_role role = HTTP_PUBLIC;
 
 	pthread_rwlock_rdlock(&h->web_lock);
-	if (from->certified)
+	if (from->certified == HTTP_CERTIFIED_CLIENT)
 		role = http_web_certificate_role(h->web, req->slot->names ?: "", from->names);
 	p->ambient = from->certified;
 	if (http_users_basic(authorization)) {
@@ -232,6 +282,8 @@ static void web_role(struct http_request *req, const char *authorization, struct
 		role = BASE_MAX(role, user->role);
 	else if (h->web->user_count)
 		role = HTTP_PUBLIC;
+	if (from->certified == HTTP_CERTIFIED_PROXY && h->web->proxy_ca.data)
+		role = forwarded_role(req);
 	pthread_rwlock_unlock(&h->web_lock);
 	p->role = BASE_MAX(p->role, role);
 }
@@ -312,6 +364,10 @@ bool http_access_allowed(struct http_request *req, enum http_role needs)
 	bool reads = !strcmp(req->in.method, "GET") || !strcmp(req->in.method, "HEAD");
 	struct proof p = prove(req);
 
+	if (is_forged(req))
+		return refuse(req, FORWARDED, 403,
+			      "only a front proxy says from whom a request is (" FORWARDED_PREFIX
+			      "...)");
 	req->role = p.role;
 	req->known = p.token || p.ambient;
 	if (!p.token && !host_allowed(h, host))

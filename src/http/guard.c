@@ -52,22 +52,33 @@ int http_guard_tell(struct http *h)
 		return 0;
 	head.stamp = (uint32_t)w->stamp;
 	head.client_auth = w->client_auth;
+	/* A front proxy has a certificate; others that come with one have to be known, too. */
+	if (w->proxy_ca.data && w->client_auth == HTTP_CLIENT_NONE)
+		head.client_auth = HTTP_CLIENT_VERIFY_IF_GIVEN;
 	head.cert = (uint32_t)w->cert.bytes;
 	head.ca = (uint32_t)w->ca.bytes;
+	head.proxy_ca = (uint32_t)w->proxy_ca.bytes;
 	snprintf(head.priority, sizeof(head.priority), "%s", w->priority);
 	for (size_t i = 0; i < w->san_count; i++)
 		head.names += (uint32_t)strlen(w->sans[i]) + 1;
-	m.bytes = (uint32_t)sizeof(head) + head.cert + head.ca + head.names;
+	for (size_t i = 0; i < w->proxy_name_count; i++)
+		head.proxy_names += (uint32_t)strlen(w->proxy_names[i]) + 1;
+	m.bytes = (uint32_t)sizeof(head) + head.cert + head.ca + head.proxy_ca + head.names +
+		  head.proxy_names;
 	if (m.bytes > HTTP_TLS_MAX)
 		return -EFBIG;
-	at = text = malloc(head.cert + head.ca + head.names + 1ul);
+	at = text = malloc(m.bytes);
 	if (!text)
 		return -ENOMEM;
 	at = mempcpy(at, w->cert.data, head.cert);
 	if (head.ca)
 		at = mempcpy(at, w->ca.data, head.ca);
+	if (head.proxy_ca)
+		at = mempcpy(at, w->proxy_ca.data, head.proxy_ca);
 	for (size_t i = 0; i < w->san_count; i++)
 		at = mempcpy(at, w->sans[i], strlen(w->sans[i]) + 1);
+	for (size_t i = 0; i < w->proxy_name_count; i++)
+		at = mempcpy(at, w->proxy_names[i], strlen(w->proxy_names[i]) + 1);
 	err = http_message_send(h->control, m, &head, sizeof(head), text, (size_t)(at - text), NULL,
 				0);
 	free(text);

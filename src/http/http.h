@@ -180,6 +180,7 @@ enum http_refusal {
 	HTTP_REFUSED_CERTIFICATE, /* closed: the client's is missing, wrong or expired */
 	HTTP_REFUSED_PASSWORD,	  /* 401: no such user, or not its password */
 	HTTP_REFUSED_GUESSES,	  /* 429: too many of these */
+	HTTP_REFUSED_FORWARDED,	  /* 403: headers of a front proxy, without its certificate */
 	HTTP_REFUSED_SETTINGS,	  /* no request, but web.yml or its files: changed, and wrong */
 	HTTP_REFUSALS,
 };

@@ -72,15 +72,22 @@ struct http_message {
 /* Of an OPEN: then .names bytes: the names in the client's certificate, each with its NUL. */
 struct http_message_open {
 	unsigned char peer[HTTP_PEER_KEY]; /* the user or address: peer.c */
-	uint32_t certified, names;	   /* certified: the certificate is verified */
+	uint32_t certified, names;	   /* certified: enum http_certified */
+};
+
+enum http_certified {
+	HTTP_CERTIFIED_NOT,
+	HTTP_CERTIFIED_CLIENT, /* by client_ca_file of web.yml */
+	HTTP_CERTIFIED_PROXY,  /* the front proxy of API servers: requestheader of the roles */
 };
 
 /*
- * Of a TLS message: then .cert and .ca bytes of PEM, and .names bytes: the names of which a
- * client's certificate must have one, each with its NUL.
+ * Of a TLS message: then .cert, .ca and .proxy_ca bytes of PEM, and .names bytes: the names of
+ * which a client's certificate must have one, each with its NUL; and .proxy_names, likewise of a
+ * front proxy.
  */
 struct http_message_tls {
-	uint32_t stamp, client_auth, cert, ca, names;
+	uint32_t stamp, client_auth, cert, ca, proxy_ca, names, proxy_names;
 	char priority[512];
 };
 

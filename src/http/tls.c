@@ -26,6 +26,9 @@ struct http_tls {
 	unsigned int bits;
 	char *sans; /* each with its NUL; a client's certificate has one of them */
 	size_t sans_bytes;
+	gnutls_x509_trust_list_t proxies; /* who signs front proxies; NULL: there are none */
+	char *proxy_names;		  /* each with its NUL: they have one as common name */
+	size_t proxy_names_bytes;
 };
 
 /* ---- the key, which is the back's ---- */
@@ -99,33 +102,51 @@ static int set_key(struct http_tls *t, const gnutls_datum_t *cert)
 
 /* ---- settings ---- */
 
+/* Strings, each with its NUL. NULL: no memory, or the last has none. */
+static char *strings(const char *from, size_t bytes)
+{
+	char *to = bytes && from[bytes - 1] ? NULL : malloc(bytes + 1);
+
+	return to ? memcpy(to, from, bytes) : NULL;
+}
+
+static bool trust_proxies(struct http_tls *t, const gnutls_datum_t *ca)
+{
+	return !ca->size || (!gnutls_x509_trust_list_init(&t->proxies, 0) &&
+			     gnutls_x509_trust_list_add_trust_mem(t->proxies, ca, NULL,
+								  GNUTLS_X509_FMT_PEM, 0, 0) > 0);
+}
+
 static bool unpack(struct http_tls *t, const char *at, size_t bytes)
 {
 	struct http_message_tls head;
-	gnutls_datum_t cert, ca;
+	gnutls_datum_t cert, ca, proxy_ca;
 	const char *end = at + bytes;
 
 	if (bytes < sizeof(head))
 		return false;
 	memcpy(&head, at, sizeof(head));
 	at += sizeof(head);
-	if (head.client_auth > HTTP_CLIENT_REQUIRE || head.cert > HTTP_TLS_MAX ||
-	    head.ca > HTTP_TLS_MAX || head.names > HTTP_TLS_MAX ||
-	    (size_t)(end - at) != (size_t)head.cert + head.ca + head.names ||
-	    head.priority[sizeof(head.priority) - 1] || (head.names && end[-1]))
+	if (head.client_auth > HTTP_CLIENT_REQUIRE ||
+	    (size_t)(end - at) !=
+		    (size_t)head.cert + head.ca + head.proxy_ca + head.names + head.proxy_names ||
+	    bytes > HTTP_TLS_MAX || head.priority[sizeof(head.priority) - 1])
 		return false;
 	t->stamp = head.stamp;
 	t->auth = (enum http_client_auth)head.client_auth;
 	cert = (gnutls_datum_t){(unsigned char *)(uintptr_t)at, head.cert};
 	ca = (gnutls_datum_t){cert.data + head.cert, head.ca};
-	t->sans = malloc(head.names + 1ul);
-	if (!t->sans || gnutls_priority_init(&t->priority, head.priority, NULL) ||
-	    gnutls_certificate_allocate_credentials(&t->credentials) || set_key(t, &cert) < 0)
-		return false;
-	memcpy(t->sans, end - head.names, head.names);
+	proxy_ca = (gnutls_datum_t){ca.data + head.ca, head.proxy_ca};
+	t->proxy_names = strings(end - head.proxy_names, head.proxy_names);
+	t->proxy_names_bytes = head.proxy_names;
+	t->sans = strings(end - head.proxy_names - head.names, head.names);
 	t->sans_bytes = head.names;
-	return !ca.size ||
-	       gnutls_certificate_set_x509_trust_mem(t->credentials, &ca, GNUTLS_X509_FMT_PEM) > 0;
+	return t->sans && t->proxy_names &&
+	       !gnutls_priority_init(&t->priority, head.priority, NULL) &&
+	       !gnutls_certificate_allocate_credentials(&t->credentials) &&
+	       set_key(t, &cert) >= 0 && trust_proxies(t, &proxy_ca) &&
+	       (!ca.size || gnutls_certificate_set_x509_trust_mem(t->credentials, &ca,
+								  GNUTLS_X509_FMT_PEM) > 0);
 }
 
 struct http_tls *http_tls_new(struct http_server *s, const void *payload, size_t bytes)
@@ -156,6 +177,9 @@ void http_tls_drop(struct http_tls *t)
 		gnutls_certificate_free_credentials(t->credentials);
 	if (t->priority)
 		gnutls_priority_deinit(t->priority);
+	if (t->proxies)
+		gnutls_x509_trust_list_deinit(t->proxies, 1);
+	free(t->proxy_names);
 	free(t->sans);
 	free(t);
 }
@@ -219,6 +243,45 @@ static bool has_san(const struct http_tls_session *c)
 	return !t->sans_bytes;
 }
 
+/* The common name of a front proxy. */
+static bool is_proxy_name(const struct http_tls *t, gnutls_x509_crt_t crt)
+{
+	char name[512];
+	size_t n = sizeof(name);
+
+	if (gnutls_x509_crt_get_dn_by_oid(crt, GNUTLS_OID_X520_COMMON_NAME, 0, 0, name, &n) ||
+	    memchr(name, 0, n))
+		return false;
+	for (size_t i = 0; i < t->proxy_names_bytes; i += strlen(t->proxy_names + i) + 1)
+		if (!strcmp(t->proxy_names + i, name))
+			return true;
+	return false;
+}
+
+/* A certificate of an authority that signs front proxies; *named: with one of their names. */
+static bool is_proxys(const struct http_tls *t, const gnutls_datum_t *chain, unsigned int n,
+		      gnutls_typed_vdata_st *use, bool *named)
+{
+	gnutls_x509_crt_t crt[CHAIN_MAX];
+	unsigned int have = 0, status = 1;
+
+	*named = false;
+	while (have < n && have < CHAIN_MAX && !gnutls_x509_crt_init(&crt[have])) {
+		have++;
+		if (gnutls_x509_crt_import(crt[have - 1], &chain[have - 1], GNUTLS_X509_FMT_DER))
+			goto out;
+	}
+	if (have &&
+	    gnutls_x509_trust_list_verify_crt2(t->proxies, crt, have, use, 1, 0, &status, NULL))
+		status = 1;
+	if (!status)
+		*named = is_proxy_name(t, crt[0]);
+out:
+	while (have)
+		gnutls_x509_crt_deinit(crt[--have]);
+	return !status;
+}
+
 static int refuse(struct http_tls_session *c, const char *why)
 {
 	c->certificate_refused = true;
@@ -236,12 +299,20 @@ static int verify(gnutls_session_t session)
 	const gnutls_datum_t *chain;
 	unsigned int n = 0, status = 0;
 	gnutls_datum_t text = {0};
+	bool named = false, proxys;
 	int err;
 
 	chain = gnutls_certificate_get_peers(session, &n);
 	if (!chain || !n || c->tls->auth < HTTP_CLIENT_VERIFY_IF_GIVEN)
 		return 0;
+	proxys = c->tls->proxies && is_proxys(c->tls, chain, n, &use, &named);
+	if (named) {
+		c->who.certified = HTTP_CERTIFIED_PROXY;
+		return 0;
+	}
 	err = gnutls_certificate_verify_peers(session, &use, 1, &status);
+	if (proxys && status)
+		return refuse(c, "its common name is not among allowed_names of requestheader");
 	if (err < 0)
 		return refuse(c, gnutls_strerror(err));
 	if (status) {
@@ -253,7 +324,7 @@ static int verify(gnutls_session_t session)
 	read_names(c, chain);
 	if (!has_san(c))
 		return refuse(c, "none of its names is among client_allowed_sans");
-	c->who.certified = 1;
+	c->who.certified = HTTP_CERTIFIED_CLIENT;
 	return 0;
 }
 
@@ -278,6 +349,9 @@ static int begin(struct http_tls_session *c, int fd)
 	gnutls_transport_set_int(c->session, fd);
 	gnutls_certificate_server_set_request(c->session, request[c->tls->auth]);
 	gnutls_session_set_verify_function(c->session, verify);
+	/* Those of the credentials would be named, and clients of the other authority stay away. */
+	if (c->tls->proxies)
+		gnutls_certificate_send_x509_rdn_sequence(c->session, 1);
 	err = gnutls_priority_set(c->session, c->tls->priority);
 	err = err ?: gnutls_alpn_set_protocols(c->session, &protocol, 1, 0);
 	return err

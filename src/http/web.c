@@ -67,6 +67,12 @@ void http_web_files(struct http_files *f, const char *path, const char *roles)
 	http_files_add_key(f, y, tls, "key_file", path);
 	http_files_add_key(f, y, tls, "client_ca_file", path);
 	base_yaml_close(y);
+	y = roles ? base_yaml_open(roles) : NULL;
+	if (!y)
+		return;
+	http_files_add_key(f, y, base_yaml_get(y, base_yaml_root(y), "requestheader"),
+			   "client_ca_file", roles);
+	base_yaml_close(y);
 }
 
 uint64_t http_web_stamp(const char *path, const char *roles)
@@ -418,7 +424,7 @@ static bool lists(const struct http_web *w, base_yaml_node list, const char *nam
 	return false;
 }
 
-static enum http_role role_named(const struct http_web *w, const char *kind, const char *name)
+enum http_role http_web_role(const struct http_web *w, const char *kind, const char *name)
 {
 	for (size_t i = ROLES; i-- > 0;)
 		if (lists(w, role_list(w, i, kind), name))
@@ -443,17 +449,53 @@ static void check_role_users(const struct http_web *w, base_yaml_node list)
 	}
 }
 
-static void read_roles(struct http_web *w)
+/* Who may say by X-Remote-User and X-Remote-Group from whom a request is. */
+static void read_proxy(struct http_web *w, const char *path)
 {
-	static const char *const top[] = {"roles", NULL}, *const kinds[] = {"users", "certificates",
-									    NULL};
+	static const char *const keys[] = {"client_ca_file", "allowed_names", NULL};
+	struct base_yaml *y = w->roles_yaml;
+	base_yaml_node proxy = base_yaml_get(y, base_yaml_root(y), "requestheader"), names;
+	gnutls_x509_trust_list_t list = NULL;
+	gnutls_datum_t ca;
+
+	if (!proxy || !base_yaml_mapping(y, proxy, keys))
+		return;
+	if (!w->tls)
+		base_yaml_wrong(y, proxy, "requestheader needs a tls_server_config in web.yml");
+	base_yaml_need(y, proxy, "client_ca_file");
+	names = base_yaml_need(y, proxy, "allowed_names");
+	if (names && (!base_yaml_count(y, names) || base_yaml_count(y, names) > HTTP_WEB_SANS))
+		base_yaml_wrong(y, names, "allowed_names: one to %u", HTTP_WEB_SANS);
+	for (size_t i = 0; i < base_yaml_count(y, names) && !base_yaml_error(y); i++) {
+		w->proxy_names[i] = "";
+		base_yaml_string(y, base_yaml_at(y, names, i), "allowed_names", &w->proxy_names[i]);
+		w->proxy_name_count = i + 1;
+	}
+	if (base_yaml_error(y) || !slurp(y, proxy, "client_ca_file", path, &w->proxy_ca))
+		return;
+	ca = (gnutls_datum_t){(unsigned char *)w->proxy_ca.data, (unsigned int)w->proxy_ca.bytes};
+	if (gnutls_x509_trust_list_init(&list, 0) ||
+	    gnutls_x509_trust_list_add_trust_mem(list, &ca, NULL, GNUTLS_X509_FMT_PEM, 0, 0) <= 0)
+		base_yaml_wrong(y, base_yaml_get(y, proxy, "client_ca_file"),
+				"client_ca_file holds no certificate");
+	if (list)
+		gnutls_x509_trust_list_deinit(list, 1);
+}
+
+static void read_roles(struct http_web *w, const char *path)
+{
+	static const char *const top[] = {"requestheader", "roles", NULL};
+	static const char *const kinds[] = {"users", "certificates", "remote_users",
+					    "remote_groups", NULL};
 	static const char *const names[] = {"read", "act", "admin", NULL};
 	struct base_yaml *y = w->roles_yaml;
 	base_yaml_node all, one;
 
 	if (!base_yaml_root(y) || !base_yaml_mapping(y, base_yaml_root(y), top))
 		return;
-	all = base_yaml_need(y, base_yaml_root(y), "roles");
+	read_proxy(w, path);
+	all = w->proxy_ca.data ? base_yaml_get(y, base_yaml_root(y), "roles")
+			       : base_yaml_need(y, base_yaml_root(y), "roles");
 	if (!all || !base_yaml_mapping(y, all, names))
 		return;
 	for (size_t i = 0; i < ROLES; i++) {
@@ -463,9 +505,10 @@ static void read_roles(struct http_web *w)
 	}
 	w->readers_named = base_yaml_get(y, all, "read");
 	for (size_t i = 0; i < w->user_count; i++)
-		w->users[i].role = role_named(w, "users", w->users[i].name);
+		w->users[i].role = http_web_role(w, "users", w->users[i].name);
 	for (size_t i = 0; i < ROLES; i++) /* finds what is no text */
-		lists(w, role_list(w, i, "certificates"), "");
+		for (size_t k = 1; kinds[k]; k++)
+			lists(w, role_list(w, i, kinds[k]), "");
 }
 
 enum http_role http_web_certificate_role(const struct http_web *w, const char *names, size_t bytes)
@@ -473,7 +516,7 @@ enum http_role http_web_certificate_role(const struct http_web *w, const char *n
 	enum http_role best = w->readers_named ? HTTP_PUBLIC : HTTP_READER, role;
 
 	for (size_t at = 0; at < bytes; at += strlen(names + at) + 1) {
-		role = role_named(w, "certificates", names + at);
+		role = http_web_role(w, "certificates", names + at);
 		best = BASE_MAX(best, role);
 	}
 	return best;
@@ -483,7 +526,7 @@ enum http_role http_web_certificate_role(const struct http_web *w, const char *n
 
 bool http_web_authenticates(const struct http_web *w)
 {
-	return w->user_count || w->client_auth == HTTP_CLIENT_REQUIRE;
+	return w->user_count || w->client_auth == HTTP_CLIENT_REQUIRE || w->proxy_ca.data;
 }
 
 static void read_web(struct http_web *w, const char *path)
@@ -514,7 +557,7 @@ struct http_web *http_web_read(const char *path, const char *roles, char *error,
 		read_web(w, path);
 		wrong = base_yaml_error(w->yaml);
 		if (!wrong && roles) {
-			read_roles(w);
+			read_roles(w, roles);
 			wrong = base_yaml_error(w->roles_yaml);
 		}
 	}
@@ -537,5 +580,6 @@ void http_web_free(struct http_web *w)
 	free(w->users);
 	free(w->cert.data);
 	free(w->ca.data);
+	free(w->proxy_ca.data);
 	free(w);
 }

@@ -57,6 +57,10 @@ struct http_web {
 		const char *name, *value;
 	} headers[HTTP_WEB_HEADERS];
 	size_t header_count;
+	/* Front proxies of Kubernetes' API servers, of the file of roles; .data NULL: none. */
+	struct http_web_bytes proxy_ca;
+	const char *proxy_names[HTTP_WEB_SANS]; /* common names */
+	size_t proxy_name_count;
 	bool readers_named; /* the file of roles says who reads */
 	uint64_t stamp;	    /* of the files, as they were read */
 };
@@ -69,6 +73,8 @@ struct http_web *http_web_read(const char *path, const char *roles, char *error,
 void http_web_free(struct http_web *w);
 /* Another value once one of the files is another, or has changed. */
 uint64_t http_web_stamp(const char *path, const char *roles);
+/* The role of a name of this kind of the file of roles: "remote_users", "remote_groups". */
+enum http_role http_web_role(const struct http_web *w, const char *kind, const char *name);
 /* The role of a client whose verified certificate has these names, each with its NUL. */
 enum http_role http_web_certificate_role(const struct http_web *w, const char *names, size_t bytes);
 /* Whether strangers are kept out, by passwords or certificates. */

@@ -161,6 +161,115 @@ def certificates_are_verified():
             check(False, 'TLS 1.2 although min_version is TLS13', c)
 
 
+EXTERNAL = '/apis/external.metrics.k8s.io/v1beta1'
+
+
+@case
+def front_proxies_say_who_asks():
+    """The aggregation layer of kube-apiserver, as its proxy and its check of availability speak: a client certificate of an
+    authority of its own, and headers that name the user."""
+    authority, proxies = Authority(), Authority('front proxy authority')
+    other = Authority('another')
+    proxy = proxies.issue('front-proxy-client', use='clientAuth')
+    folder = workdir()
+
+    def roles(**more):
+        return write(f'{folder}/roles.yml', json.dumps({'requestheader': {
+            'client_ca_file': proxies.ca, 'allowed_names': ['front-proxy-client']}, **more}))
+
+    def said_by(user, *groups, pair=proxy, path=EXTERNAL, method='GET', more=()):
+        """As a proxy sends them: a header for each group. (status, answer)"""
+        conn = http.client.HTTPSConnection('127.0.0.1', c.port, timeout=60, context=authority.context(pair))
+        try:
+            conn.putrequest(method, path, skip_host=True)
+            names = [('X-Remote-User', user), *(('X-Remote-Group', g) for g in groups)] if user is not None else []
+            for name, value in (('Host', 'sidelight-scaling.default.svc:443'), ('Accept', 'application/json'), *names, *more):
+                conn.putheader(name, value)
+            conn.endheaders()
+            a = conn.getresponse()
+            return a.status, a.read().decode()
+        except (ssl.SSLError, ConnectionError, http.client.BadStatusLine) as e:
+            return None, str(e)
+        finally:
+            conn.close()
+
+    hpa = ('system:serviceaccount:kube-system:horizontal-pod-autoscaler', 'system:serviceaccounts', 'system:authenticated')
+    with Agent() as agent, Part(EXE, 'generate', 'metrics', '--socket', agent.socket, '--pods', '1', '--metrics', '1', '--rate', '100',
+                                '--updates', '100000000'), \
+            Gate({'tls_server_config': tls()}, '--roles', roles(), '--agent', agent.socket, '--analyse', '--period', '100ms',
+                 '--reader-token-file', write(f'{folder}/token', 'a-token-of-readers'), listen='0.0.0.0:0', authority=authority) as c:
+        reader = {'user': None, 'Authorization': 'Bearer a-token-of-readers'}
+        # Is it there? kube-aggregator asks for the discovery document.
+        status, answer = said_by('system:kube-aggregator', 'system:masters')
+        check(status == 200, f'{status} {answer}', c)
+        found = json.loads(answer)
+        check(found['kind'] == 'APIResourceList' and found['groupVersion'] == 'external.metrics.k8s.io/v1beta1', found)
+        names = {r['name'] for r in found['resources'] if r['namespaced'] and r['kind'] == 'ExternalMetricValueList'}
+        check('sidelight_scaling_pressure' in names, found)
+        check(json.loads(said_by('system:kube-aggregator', 'system:masters', path='/apis')[1])['kind'] == 'APIGroupList', 'groups', c)
+
+        # An autoscaler lists the values of a metric.
+        def values():
+            status, answer = said_by(*hpa, path=f'{EXTERNAL}/namespaces/default/sidelight_scaling_pressure?labelSelector=service')
+            check(status == 200, f'{status} {answer}', c)
+            answer = json.loads(answer)
+            check(answer['kind'] == 'ExternalMetricValueList' and answer['apiVersion'] == 'external.metrics.k8s.io/v1beta1', answer)
+            return answer['items']
+        for item in wait_until(values, 'values', c):
+            check(item['metricName'] == 'sidelight_scaling_pressure' and re.fullmatch('[0-9]+m?', item['value']) and
+                  re.fullmatch(r'....-..-..T..:..:..Z', item['timestamp']) and item['metricLabels']['service'], item)
+        # Who is not named by the proxy is nobody, as who proves nothing.
+        check(said_by(None)[0] == 403 and said_by('')[0] == 403, 'a proxy for nobody', c)
+        check(c.ask(path=EXTERNAL)[0] == 401, 'without a certificate', c)
+        check(c.ask(path=EXTERNAL, **reader)[0] == 200, 'a reader by token', c)
+        check(c.ask(path='/-/healthy')[0] == 200, 'a probe', c)
+        # Headers count from a proxy alone, whatever else their sender has.
+        client = authority.issue('client')
+        forged = 0
+        for how in ({'pair': None}, {'pair': None, 'path': '/-/healthy'}, {'pair': None, 'more': [('Authorization', reader['Authorization'])]}):
+            status, answer = said_by(*hpa, **how)
+            check(status == 403 and 'front proxy' in answer, f'{how}: {status} {answer}', c)
+            forged += 1
+        for name in ('X-Remote-Group', 'X-Remote-Extra-Scopes', 'x-remote-user', 'X-Remote-Uid'):
+            check(said_by(None, pair=None, more=[(name, 'system:masters')])[0] == 403, name, c)
+            forged += 1
+        check(c.refused('forwarded', **reader) == forged, f'{c.refused("forwarded", **reader)} of {forged}', c)
+        check('headers of a front proxy without its certificate' in c.logged(), 'said', c)
+        # Certificates that are no proxy's.
+        for pair, line in ((client, 'issuer is unknown'), (other.issue('front-proxy-client'), 'issuer is unknown'),
+                           (proxies.issue('aggregator'), 'allowed_names of requestheader'),
+                           (proxies.issue('sans', ['DNS:front-proxy-client']), 'allowed_names of requestheader'),
+                           (proxies.issue('front-proxy-client', [], -9, -1, folder=workdir()), 'expired'),
+                           (proxies.issue('front-proxy-client', use='serverAuth', folder=workdir()), 'purpose')):
+            before = c.refused('certificate', **reader)
+            check(said_by(*hpa, pair=pair)[0] is None, f'gets in: {line}', c)
+            wait_until(lambda: c.refused('certificate', **reader) > before, f'counted: {line}', c)
+            wait_until(lambda: line in c.logged() or said_by(*hpa, pair=pair)[0], f'said: {line}', c, every=0.3)
+        check(said_by(*hpa, method='POST', path=ROTATE[1])[0] == 403, 'a reader acts', c)
+        # Roles of users and groups that the proxy names; the first settings stay until the new ones are read.
+        roles(roles={'read': {'remote_groups': ['system:masters']}, 'act': {'remote_users': ['ops']}})
+        wait_until(lambda: said_by(*hpa)[0] == 403, 'roles are read again', c)
+        check(said_by('x', 'a', 'system:masters')[0] == 200 and said_by('ops')[0] == 200, 'by group, by user', c)
+        check(said_by('ops', method='POST', path=ROTATE[1])[0] == 200, 'an actor acts', c)
+    # A client's authority does not make a proxy of its certificates, nor a proxy's a client.
+    roles(roles={'read': {'certificates': ['client', 'front-proxy-client']}})
+    web = {'tls_server_config': tls(client_ca_file=authority.ca, client_auth_type='RequireAndVerifyClientCert')}
+    with Gate(web, '--roles', f'{folder}/roles.yml', listen='0.0.0.0:0', authority=authority) as c:
+        namesake = authority.issue('front-proxy-client', folder=workdir())
+        check(said_by(None, pair=client, path='/metrics')[0] == 200 and said_by(None, path='/metrics')[0] == 403, 'as themselves', c)
+        check(said_by(*hpa, pair=client)[0] == 403 and said_by(*hpa, pair=namesake)[0] == 403, 'no proxies', c)
+        check(said_by('x', path='/metrics')[0] == 403, 'the proxy names who may not read', c)
+    for bad, line in (({'client_ca_file': proxies.ca}, 'allowed_names'), ({'client_ca_file': proxies.ca, 'allowed_names': []}, 'one to'),
+                      ({'client_ca_file': '/none.pem', 'allowed_names': ['x']}, 'cannot read'),
+                      ({'client_ca_file': proxy[1], 'allowed_names': ['x']}, 'holds no certificate'),
+                      ({'allowed_names': ['x']}, 'client_ca_file'), ({'allow': ['x']}, "unknown key 'allow'")):
+        path = write(f'{folder}/bad.yml', json.dumps({'requestheader': bad}))
+        write(f'{folder}/web.yml', json.dumps({'tls_server_config': {'cert_file': proxy[0], 'key_file': proxy[1]}}))
+        p = run(EXE, 'collect', '--agent', f'{folder}/none.sock', '--listen', '127.0.0.1:0', '--web-config', f'{folder}/web.yml',
+                '--roles', path, code=1)
+        check(line in p.stderr and len(p.stderr.splitlines()) == 1, f'{bad}: {p.stderr}')
+
+
 @case
 def wrong_passwords_cost_little():
     """A thousand guesses by one user; another, who was here before, is let in all the while."""
