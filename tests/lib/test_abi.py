@@ -22,7 +22,7 @@ if platform.machine() != 'x86_64':
 d = workdir()
 update = sys.argv[1] == '--update'
 for library in sys.argv[1 + update:]:
-    baseline = f'{ROOT}/tests/lib/abi/{os.path.basename(library)}.abi.xz'
+    baseline = f'{ROOT}/tests/lib/abi/{os.path.basename(library).split(".so")[0]}.so.abi.xz'  # without its version
     if '.debug_info' not in subprocess.run(['readelf', '-SW', library], capture_output=True, text=True, check=True).stdout:
         skip('built without debugging information')
     now = subprocess.run([*WRITE, library], capture_output=True, check=True, timeout=120).stdout
