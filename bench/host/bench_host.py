@@ -4,24 +4,19 @@
 of a processor that an agent takes with --host at 10 Hz."""
 import os
 import shutil
-import socket
 import statistics
 import subprocess
 import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..'))
-from common.bench import Part, get, poll, say, skip_peer  # noqa: E402
+from common.bench import say, skip_peer  # noqa: E402
+from common.exporter import Peer, cpu_ns  # noqa: E402
 from support.sidelight import Agent, Collector  # noqa: E402
 import support.sidelight  # noqa: E402
 
 BUILD = sys.argv[1]
-TURNS, SCRAPES, SECONDS = 5, 30, 20
-
-
-def cpu_ns(pid):
-    """CPU time of a process: its clock, of which clock_getcpuclockid(3) makes the number."""
-    return time.clock_gettime_ns(~pid << 3 | 2)
+TURNS, SECONDS = 5, 20
 
 
 def family(pid):
@@ -31,30 +26,6 @@ def family(pid):
         with open(f'/proc/{p}/task/{p}/children') as f:
             out += map(int, f.read().split())
     return out
-
-
-class Peer:
-    def __init__(self):
-        with socket.socket() as s:
-            s.bind(('127.0.0.1', 0))
-            self.address = f'127.0.0.1:{s.getsockname()[1]}'
-        # What it says of itself is not what is compared.
-        self.p = Part('prometheus-node-exporter', f'--web.listen-address={self.address}', '--web.disable-exporter-metrics')
-        poll(self.answers, 20)
-
-    def answers(self):
-        try:
-            return get(self.address, '/metrics')
-        except OSError:
-            return None
-
-    def scrapes(self):
-        """Nanoseconds per scrape."""
-        start = cpu_ns(self.p.pid)
-        for _ in range(SCRAPES):
-            get(self.address, '/metrics')
-            time.sleep(0.02)
-        return (cpu_ns(self.p.pid) - start) / SCRAPES
 
 
 def share():

@@ -27,6 +27,7 @@
 #include "agent/store.h"
 #include "agent/tcp.h"
 #include "agent/tenant.h"
+#include "base/passed.h"
 
 #define MS	   1000000ull
 #define EVENTS_MAX 512
@@ -104,7 +105,8 @@ static void defaults(struct agent_opts *o)
 	o->max_memory = o->max_memory ?: 1u << 30;
 	o->rest_idle_ns = o->rest_idle_ns ?: 300000 * MS;
 	o->rdma_settle_ns = o->rdma_settle_ns ?: 2000 * MS;
-	o->rdma_port = o->rdma_port ?: FABRIC_VERBS_PORT;
+	if (!o->fabric_provider)
+		o->rdma_port = o->rdma_port ?: FABRIC_VERBS_PORT;
 }
 
 /* Everything but sockets, so that tests and fuzzers can call the functions directly. */
@@ -281,6 +283,7 @@ struct agent *agent_new(const struct agent_opts *opts, char *error, size_t bytes
 	if (err)
 		snprintf(error, bytes, "epoll: %s", strerror(-err));
 	err = err ?: agent_rest_init(a, error, bytes);
+	err = err ?: base_passed_rest(error, bytes);
 	if (!err)
 		return a;
 err:
@@ -340,6 +343,8 @@ int agent_run(struct agent *a, int stop_fd)
 
 	if (n)
 		return n;
+	if (a->timers[TIMER_ALIVE].delay)
+		agent_timer_start(a, TIMER_ALIVE, &a->alive);
 	while (!stop) {
 		pthread_mutex_lock(&a->lock);
 		arm(a);

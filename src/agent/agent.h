@@ -44,7 +44,8 @@ struct agent_opts {
 	uint64_t rest_idle_ns;	       /* closes a microservice that stops posting; 0: 5 min */
 
 	bool rdma;
-	const char *rdma_device; /* NULL or "": by address */
+	const char *fabric_provider; /* of libfabric: at rdma_address; NULL: RDMA */
+	const char *rdma_device;     /* NULL or "": by address */
 	const char *rdma_address;
 	uint16_t rdma_port;
 	int rdma_gid; /* -1: by address */

@@ -79,6 +79,7 @@ struct agent {
 	uint64_t started_ns;
 
 	struct agent_timer_queue timers[TIMER_COUNT];
+	struct agent_timer alive;
 	TAILQ_HEAD(conn_list, agent_conn) conns, graveyard;
 	TAILQ_HEAD(, agent_peer) peer_graveyard;
 	uint32_t conn_count, conn_max, consumer_conns;

@@ -13,6 +13,7 @@
 
 #include "agent/internal.h"
 #include "agent/listen.h"
+#include "base/passed.h"
 
 /* 1: a server answers; 0: none does, or there is no socket; -errno. */
 static int answers(const struct sockaddr_un *addr)
@@ -140,6 +141,9 @@ int agent_listen(struct agent_listener *l, unsigned int mode, char *error, size_
 				 "socket path longer than %zu bytes: %s", sizeof(addr.sun_path) - 1,
 				 l->path);
 	strcpy(addr.sun_path, l->path);
+	l->fd = base_passed_socket(SOCK_SEQPACKET, (struct sockaddr *)&addr);
+	if (l->fd >= 0)
+		return 0; /* its file and its mode are the service manager's */
 	make_folder(l->path);
 	lock = lock_beside(l->path, name, sizeof(name), error, bytes);
 	if (lock < 0)
@@ -158,7 +162,8 @@ void agent_unlisten(struct agent_listener *l)
 
 	if (l->fd < 0)
 		return;
-	if (!lstat(l->path, &st) && st.st_dev == l->dev && st.st_ino == l->ino)
+	if (!base_is_passed(l->fd) && !lstat(l->path, &st) && st.st_dev == l->dev &&
+	    st.st_ino == l->ino)
 		unlink(l->path);
 	base_unlisten_unix(l->fd);
 	l->fd = -1;

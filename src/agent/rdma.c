@@ -44,6 +44,7 @@ const char *const agent_rdma_refusal_names[FABRIC_REFUSED_COUNT] = {
 
 struct agent_mr {
 	struct fabric_host_key key;
+	const char *from;
 	uint32_t members; /* regions whose entries hold its key */
 	uint64_t left_ns; /* a region that is read on, for another key */
 	bool released;	  /* no entry holds its key; the timer runs */
@@ -128,6 +129,7 @@ static int mr_new(struct agent *a, char *from, char *to, struct agent_mr **out)
 		free(m);
 		return err;
 	}
+	m->from = from;
 	TAILQ_INSERT_TAIL(&d->mrs, m, link);
 	d->mr_count++;
 	if (a->o.rdma_key_lifetime_ns)
@@ -220,7 +222,8 @@ struct fabric_host_key agent_rdma_key(const struct agent *a, const struct agent_
 	struct fabric_host_key none = {0};
 
 	return a->rdma && a->rdma->host && r->mr
-		       ? (struct fabric_host_key){.addr = (uintptr_t)r->map,
+		       ? (struct fabric_host_key){.addr = r->mr->key.addr +
+							  (uint64_t)((char *)r->map - r->mr->from),
 						  .rkey = r->mr->key.rkey}
 		       : none;
 }
@@ -489,7 +492,8 @@ static int device_open(struct agent *a, char *error, size_t bytes)
 		goto err;
 	}
 	fabric_host_stats(d->host, &s);
-	snprintf(d->where, sizeof(d->where), "%s/%s", s.device, s.address);
+	snprintf(d->where, sizeof(d->where), "%s%s%s", s.device, d->opts.provider ? "://" : "/",
+		 s.address);
 	return 0;
 err:
 	device_close(a);
@@ -527,6 +531,12 @@ int agent_rdma_start(struct agent *a, char *error, size_t bytes)
 {
 	int err = a->rdma ? return_to_device(a, error, bytes) : 0;
 
+	if (!err && a->rdma && a->o.fabric_provider)
+		base_logf(
+			BASE_WARN, AGENT_LOG,
+			"what %s carries is not encrypted, and each READ costs this host CPU time: "
+			"sidelight_agent_fabric_cpu_seconds_total",
+			a->rdma->where);
 	if (!err && a->rdma && !a->o.rdma_secret)
 		base_logf(BASE_WARN, AGENT_LOG,
 			  "every peer that reaches %s reads every region: give --rdma-secret",
@@ -562,6 +572,8 @@ static void count(struct agent *a, const struct fabric_host_stats *s)
 		a->n.rdma_refused[i] += s->refused[i] - d->counted.refused[i];
 	a->n.rdma_challenged += s->challenged - d->counted.challenged;
 	a->n.rdma_half_open += s->half_open - d->counted.half_open;
+	a->n.fabric_sent_bytes += s->sent_bytes - d->counted.sent_bytes;
+	a->n.fabric_silent += s->silent - d->counted.silent;
 	if (s->disconnected != d->counted.disconnected && a->o.rdma_key_lifetime_ns && !d->left.in)
 		agent_timer_start(a, TIMER_KEY_LEFT, &d->left);
 	d->counted = *s;
@@ -569,15 +581,22 @@ static void count(struct agent *a, const struct fabric_host_stats *s)
 
 void agent_rdma_event(struct agent *a)
 {
+	if (a->rdma && a->rdma->host)
+		fabric_host_dispatch(a->rdma->host);
+	agent_rdma_count(a);
+}
+
+uint64_t agent_rdma_count(struct agent *a)
+{
 	struct fabric_host_stats s;
 
 	if (!a->rdma || !a->rdma->host)
-		return;
-	fabric_host_dispatch(a->rdma->host);
+		return 0;
 	fabric_host_stats(a->rdma->host, &s);
 	count(a, &s);
 	if (s.lost)
 		device_lost(a);
+	return s.cpu_ns;
 }
 
 int agent_rdma_init(struct agent *a, char *error, size_t bytes)
@@ -592,6 +611,7 @@ int agent_rdma_init(struct agent *a, char *error, size_t bytes)
 		return base_fail(error, bytes, -ENOMEM, "out of memory");
 	d->source.kind = SOURCE_HOST;
 	d->opts = (struct fabric_host_opts){
+		.provider = a->o.fabric_provider,
 		.device = a->o.rdma_device && *a->o.rdma_device ? a->o.rdma_device : NULL,
 		.address = a->o.rdma_address,
 		.port = a->o.rdma_port,

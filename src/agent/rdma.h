@@ -26,6 +26,8 @@ size_t agent_rdma_queue_count(const struct agent *a);
 int agent_rdma_add(struct agent *a, struct agent_region *r); /* -ENODATA: it has holes */
 void agent_rdma_remove(struct agent *a, struct agent_region *r);
 void agent_rdma_event(struct agent *a);
+/* Carries over what the host counts. CPU time of the thread that serves READs, in ns. */
+uint64_t agent_rdma_count(struct agent *a);
 void agent_rdma_timer_settle(struct agent *a, struct agent_timer *t);
 void agent_rdma_timer_release(struct agent *a, struct agent_timer *t);
 void agent_rdma_timer_age(struct agent *a, struct agent_timer *t);

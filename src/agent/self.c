@@ -61,6 +61,9 @@ const struct agent_counter_info agent_counter_table[AGENT_COUNTERS] = {
 	 "Connections by RDMA that were asked to prove the secret"},
 	{"rdma_half_open", OFFSET(rdma_half_open),
 	 "Queue pairs freed because the peer did not finish connecting"},
+	{"fabric_sent_bytes", OFFSET(fabric_sent_bytes), "Bytes sent to collectors by --fabric"},
+	{"fabric_silent", OFFSET(fabric_silent),
+	 "Connections to --fabric shut down as they asked for nothing, or too many did not"},
 	{"keys_renewed", OFFSET(keys_renewed), "Memory registrations replaced for another key"},
 	{"verdicts", OFFSET(verdicts), "Verdicts relayed to publishers"},
 	{"verdicts_unknown", OFFSET(verdicts_unknown), "Verdicts on unknown regions"},
@@ -103,6 +106,7 @@ struct agent_self {
 	struct agent_counters sent;
 	struct sl_counter counter[WORDS]; /* in the order of struct agent_counters */
 	struct sl_gauge gauge[GAUGES];
+	struct sl_counter_f64 fabric_cpu;
 };
 
 static struct sl_counter counter(struct agent_self *s, const char *name, const char *help,
@@ -150,6 +154,11 @@ static void make_metrics(struct agent_self *s)
 		s->counter[OFFSET(rdma_refused) / 8 + i] = counter(s, "rdma_refused",
 								   "Connections refused by RDMA",
 								   agent_rdma_refusal_names[i]);
+	s->fabric_cpu = sl_counter_f64_create(
+		s->publisher,
+		&SL_OPTS(sl_metric_opts, .name = PREFIX "fabric_cpu_seconds_total",
+			 .help = "CPU time of the thread that answers READs of --fabric",
+			 .unit = "seconds", .mirror = true));
 	for (size_t i = 0; i < GAUGES; i++)
 		s->gauge[i] = gauge(s, gauge_table[i].name, gauge_table[i].help,
 				    gauge_table[i].unit, gauge_table[i].state);
@@ -158,7 +167,7 @@ static void make_metrics(struct agent_self *s)
 int agent_self_init(struct agent *a, char *error, size_t bytes)
 {
 	struct sl_publisher_opts o = SL_OPTS(sl_publisher_opts, .service = "sidelight-agent",
-					     .pod = a->host, .max_threads = 1, .max_cells = 128,
+					     .pod = a->host, .max_threads = 1, .max_cells = 136,
 					     .schema_bytes = 32768, .flags = SL_PUBLISHER_DETACHED);
 	struct sl_msg_publish say = {0};
 	struct sl_region_header header;
@@ -217,6 +226,7 @@ void agent_self_sync(struct agent *a)
 	if (!s)
 		return;
 	agent_rest_count(a);
+	sl_counter_f64_mirror(s->fabric_cpu, (double)agent_rdma_count(a) / 1e9);
 	sent = (const uint64_t *)&s->sent;
 	agent_tcp_use(a, &tcp);
 	for (size_t i = 0; i < WORDS; i++)

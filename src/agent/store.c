@@ -17,6 +17,7 @@
 #include "agent/peer.h"
 #include "agent/region.h"
 #include "agent/store.h"
+#include "base/passed.h"
 #include "base/text.h"
 
 #if HAVE_SYSTEMD
@@ -86,17 +87,14 @@ static void restore(struct agent *a, int fd, const char *name)
 
 void agent_store_restore(struct agent *a)
 {
-	char **names = NULL;
-	int n = sd_listen_fds_with_names(1, &names);
+	const char *name;
+	int fd;
 
-	for (int i = 0; i < n; i++) {
-		restore(a, SD_LISTEN_FDS_START + i, names ? names[i] : "");
-		close(SD_LISTEN_FDS_START + i);
-		if (names)
-			free(names[i]);
+	while ((fd = base_passed_file(&name)) >= 0) {
+		restore(a, fd, name);
+		close(fd);
 	}
-	free(names);
-	if (n > 0)
+	if (a->n.restored)
 		base_logf(BASE_INFO, AGENT_LOG, "restored regions=%" PRIu64, a->n.restored);
 }
 

@@ -55,6 +55,12 @@ uint64_t agent_timer_next_due(const struct agent *a)
 	return due;
 }
 
+static void say_alive(struct agent *a, struct agent_timer *t)
+{
+	base_alive();
+	agent_timer_start(a, TIMER_ALIVE, t);
+}
+
 void agent_timer_init(struct agent *a)
 {
 	const struct agent_timer_queue all[TIMER_COUNT] = {
@@ -74,6 +80,7 @@ void agent_timer_init(struct agent *a)
 		[TIMER_KEY_DIRECTORY] = {.delay = BASE_MIN(a->o.rdma_key_lifetime_ns, 60000 * MS),
 					 .fn = agent_rdma_timer_release},
 		[TIMER_KEY_RENEW] = {.delay = 5 * MS, .fn = agent_rdma_timer_renew},
+		[TIMER_ALIVE] = {.delay = base_alive_ns(), .fn = say_alive},
 		[TIMER_REOPEN] = {.delay = 1000 * MS, .fn = agent_rdma_timer_reopen},
 	};
 

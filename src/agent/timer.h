@@ -36,6 +36,7 @@ enum {
 	TIMER_KEY_DIRECTORY, /* the directory's registration that was replaced */
 	TIMER_KEY_RENEW,     /* the next registration whose key changes */
 	TIMER_REOPEN,	     /* the RDMA device is gone */
+	TIMER_ALIVE,	     /* the service manager's watchdog: this loop runs */
 	TIMER_COUNT,
 };
 

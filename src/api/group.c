@@ -18,7 +18,7 @@
 #include "base/grow.h"
 
 #define BY_MAX	       8u
-#define SERIES_MAX     50000u
+#define SERIES_MAX     200000u
 #define POINTS_DEFAULT 600
 #define POINTS_MAX     2000
 #define GROUPS_DEFAULT 100
@@ -57,6 +57,7 @@ struct group_query {
 	/* What was found: of the kind that came first. */
 	bool found;
 	enum sl_metric_kind kind;
+	bool counted; /* of that kind */
 	char unit[SL_NAME_MAX + 1];
 	uint64_t others; /* series of another kind */
 	struct group_series *series;
@@ -65,6 +66,7 @@ struct group_query {
 	size_t shapes, shape_room;
 
 	/* One series' values by step, and the group's. */
+	struct collect_chunks *chunks;
 	struct collect_point *point;
 	double *value, *sum, *grown;
 	int64_t *at_ns;
@@ -191,6 +193,12 @@ static bool note_shape(struct group_query *g, const struct region_metric *m, uin
 	return true;
 }
 
+static bool is_counted(enum sl_metric_kind kind)
+{
+	return kind == SL_KIND_COUNTER || kind == SL_KIND_COUNTER_F64 || kind == SL_KIND_SUMMARY ||
+	       kind == SL_KIND_HISTOGRAM || kind == SL_KIND_HISTOGRAM_EXP;
+}
+
 static bool add_series(void *arg, const struct collect_series_view *v)
 {
 	struct group_query *g = arg;
@@ -202,6 +210,7 @@ static bool add_series(void *arg, const struct collect_series_view *v)
 	if (!g->found) {
 		g->found = true;
 		g->kind = v->m->kind;
+		g->counted = is_counted(g->kind);
 		snprintf(g->unit, sizeof(g->unit), "%s", v->m->unit);
 	}
 	if (strcmp(region_kind_name(v->m->kind), region_kind_name(g->kind))) {
@@ -236,10 +245,17 @@ static int by_key(const void *a, const void *b)
 	return order ? order : (x->key_bytes > y->key_bytes) - (x->key_bytes < y->key_bytes);
 }
 
-static bool is_counted(enum sl_metric_kind kind)
+/* Those of a region one after the other: what they have together is read once. */
+static int by_key_and_region(const void *a, const void *b)
 {
-	return kind == SL_KIND_COUNTER || kind == SL_KIND_COUNTER_F64 || kind == SL_KIND_SUMMARY ||
-	       kind == SL_KIND_HISTOGRAM || kind == SL_KIND_HISTOGRAM_EXP;
+	const struct group_series *x = a, *y = b;
+	const int order = by_key(a, b);
+
+	if (order)
+		return order;
+	if (x->instance != y->instance)
+		return x->instance < y->instance ? -1 : 1;
+	return (x->metric > y->metric) - (x->metric < y->metric);
 }
 
 static bool is_bucketed(enum sl_metric_kind kind)
@@ -268,12 +284,12 @@ static bool select_series(struct http_request *req, struct group_query *g)
 	} else if (g->fn == GROUP_QUANTILE && !is_bucketed(g->kind)) {
 		http_reply_error(req, 400, "fn=%s: %.80s is a %s, not a histogram", g->fn_name,
 				 g->metric, region_kind_name(g->kind));
-	} else if (g->fn == GROUP_RATE && !is_counted(g->kind)) {
+	} else if (g->fn == GROUP_RATE && !g->counted) {
 		http_reply_error(req, 400, "fn=rate: %.80s is a %s, which does not count",
 				 g->metric, region_kind_name(g->kind));
 	} else {
 		if (g->n)
-			qsort(g->series, g->n, sizeof(*g->series), by_key);
+			qsort(g->series, g->n, sizeof(*g->series), by_key_and_region);
 		return true;
 	}
 	return false;
@@ -286,30 +302,42 @@ static int64_t hold_ns(const struct group_query *g)
 	return BASE_MAX(HOLD_NS, 2 * g->steps.width_ns);
 }
 
-/* A running total between two points: what it grew by is in the later one's step. */
-static void take_growth(struct group_query *g, const struct collect_point *p,
-			const struct collect_point *next)
-{
-	const int64_t step = api_step_of(&g->steps, next->ns);
+/*
+ * Walks the steps along with points that get older. Its step is -1 before all steps: one of a point
+ * costs no division.
+ */
+struct group_step {
+	int64_t step, after_ns; /* it has the times after this one */
+};
 
-	if (step >= 0 && (size_t)step < g->steps.n)
+static int64_t go_back(const struct group_query *g, struct group_step *at, int64_t ns)
+{
+	while (at->step >= 0 && ns <= at->after_ns) {
+		at->step--;
+		at->after_ns -= g->steps.width_ns;
+	}
+	return at->step;
+}
+
+/* A running total that grew until a point in this step. */
+static void take_growth(struct group_query *g, int64_t step, double from, double to)
+{
+	if (step >= 0)
 		/* One that fell has begun anew, at 0. */
-		g->grown[step] += next->value >= p->value ? next->value - p->value : next->value;
+		g->grown[step] += to >= from ? to - from : to;
 }
 
 /* The newest point first. */
-static void take_value(struct group_query *g, const struct collect_point *p)
+static void take_value(struct group_query *g, int64_t step, const struct collect_point *p)
 {
-	const int64_t step = BASE_MAX(api_step_of(&g->steps, p->ns), (int64_t)-1);
 	double *to = &g->value[step + 1];
 
-	if (step >= (int64_t)g->steps.n || isnan(p->value))
+	if (isnan(p->value))
 		return;
 	if (!g->at_ns[step + 1]) {
 		g->at_ns[step + 1] = p->ns;
 		*to = p->value;
-	} else if (step >= 0 && (g->fn == GROUP_MAX || g->fn == GROUP_MIN) &&
-		   !is_counted(g->kind)) {
+	} else if (step >= 0 && (g->fn == GROUP_MAX || g->fn == GROUP_MIN) && !g->counted) {
 		*to = g->fn == GROUP_MAX ? fmax(*to, p->value) : fmin(*to, p->value);
 	}
 }
@@ -321,8 +349,10 @@ static void take_value(struct group_query *g, const struct collect_point *p)
 static bool read_series(struct group_query *g, const struct group_series *s)
 {
 	const int64_t from = g->steps.first_ns - g->steps.width_ns - hold_ns(g);
-	int64_t to = api_step_ns(&g->steps, g->steps.n - 1);
-	struct collect_point next = {.ns = 0};
+	const int64_t last = api_step_ns(&g->steps, g->steps.n - 1);
+	struct group_step at = {(int64_t)g->steps.n - 1, last - g->steps.width_ns};
+	double next = NAN; /* the point after it, in step next_step */
+	int64_t next_step = -1, to = last;
 	ssize_t n;
 
 	memset(g->at_ns, 0, (g->steps.n + 1) * sizeof(*g->at_ns));
@@ -330,17 +360,19 @@ static bool read_series(struct group_query *g, const struct group_series *s)
 	do {
 		if (api_is_late(g->begun_ns))
 			return false;
-		n = collect_collector_history(g->c, s->instance, s->metric, from, to, g->point,
-					      READ_POINTS);
+		n = collect_collector_history_again(g->c, g->chunks, s->instance, s->metric, from,
+						    to, g->point, READ_POINTS);
 		for (ssize_t i = n; i-- > 0;) {
 			const struct collect_point *p = &g->point[i];
+			const int64_t step = go_back(g, &at, p->ns);
 
 			if (p->ns > to)
 				continue;
-			take_value(g, p);
-			if (next.ns)
-				take_growth(g, p, &next);
-			next = *p;
+			take_value(g, step, p);
+			if (g->counted)
+				take_growth(g, next_step, p->value, next);
+			next = p->value;
+			next_step = step;
 		}
 		if (n > 0)
 			to = g->point[0].ns - 1;
@@ -349,30 +381,28 @@ static bool read_series(struct group_query *g, const struct group_series *s)
 }
 
 /* Adds a series, as it was read, to its group. */
-static void fold(struct group_query *g, size_t step, double v)
+static inline void fold(struct group_query *g, size_t step, double v)
 {
 	double *sum = &g->sum[step];
+	const bool first = !g->count[step]++;
 
-	if (!g->count[step]++)
-		*sum = v;
-	else if (g->fn == GROUP_MAX)
-		*sum = fmax(*sum, v);
-	else if (g->fn == GROUP_MIN)
-		*sum = fmin(*sum, v);
-	else
+	if (g->fn != GROUP_MAX && g->fn != GROUP_MIN)
 		*sum += v;
+	else if (first)
+		*sum = v;
+	else
+		*sum = g->fn == GROUP_MAX ? fmax(*sum, v) : fmin(*sum, v);
 }
 
 static void fold_series(struct group_query *g)
 {
-	const bool counted = is_counted(g->kind);
 	const int64_t hold = hold_ns(g);
 	size_t last = 0; /* the last step + 1 that has a point; at 0, whether one is before all */
 
 	for (size_t i = 0; i < g->steps.n; i++) {
 		const int64_t here = g->at_ns[i + 1];
 
-		if (!counted) {
+		if (!g->counted) {
 			last = here ? i + 1 : last;
 			if (g->at_ns[last] && api_step_ns(&g->steps, i) - g->at_ns[last] <= hold)
 				fold(g, i, here ? g->value[i + 1] : g->value[last]);
@@ -411,6 +441,7 @@ static void put_points(struct group_query *g, struct base_json *j)
 static bool values_of(struct group_query *g, const struct group_series *s, size_t n)
 {
 	memset(g->count, 0, g->steps.n * sizeof(*g->count));
+	memset(g->sum, 0, g->steps.n * sizeof(*g->sum));
 	for (size_t i = 0; i < n; i++) {
 		if (!read_series(g, &s[i]))
 			return false;
@@ -504,7 +535,7 @@ static void answer(struct http_request *req, struct group_query *g)
 	l.j = &a->json;
 	base_put(l.j, KV("metric", g->metric), KV("kind", region_kind_name(g->kind)),
 		 KV("unit", g->unit), KV("fn", g->fn_name),
-		 KV_BOOL("per_second", g->fn != GROUP_QUANTILE && is_counted(g->kind)),
+		 KV_BOOL("per_second", g->fn != GROUP_QUANTILE && g->counted),
 		 KV("step_seconds", (double)g->steps.width_ns * 1e-9));
 	base_json_kbegin(l.j, "groups", '[');
 	for (size_t i = 0; i < g->n && !l.j->overflow; i = end) {
@@ -522,13 +553,14 @@ static bool make_room(struct group_query *g)
 {
 	const size_t n = g->steps.n + 1;
 
+	g->chunks = collect_chunks_new();
 	g->point = malloc(READ_POINTS * sizeof(*g->point));
 	g->value = calloc(n, sizeof(*g->value));
 	g->sum = calloc(n, sizeof(*g->sum));
 	g->grown = calloc(n, sizeof(*g->grown));
 	g->at_ns = calloc(n, sizeof(*g->at_ns));
 	g->count = calloc(n, sizeof(*g->count));
-	return g->point && g->value && g->sum && g->grown && g->at_ns && g->count;
+	return g->chunks && g->point && g->value && g->sum && g->grown && g->at_ns && g->count;
 }
 
 void api_get_group(struct http_request *req, void *arg)
@@ -549,6 +581,7 @@ void api_get_group(struct http_request *req, void *arg)
 		api_shape_free(&g.shape[i]);
 	free(g.series);
 	free(g.shape);
+	collect_chunks_free(g.chunks);
 	free(g.point);
 	free(g.value);
 	free(g.sum);

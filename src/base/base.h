@@ -85,6 +85,11 @@ int base_fail(char *why, size_t bytes, int error, const char *fmt, ...)
  * not regular; EFBIG.
  */
 char *base_read_file(const char *path, size_t max, size_t *bytes);
+/*
+ * Opens a file for one process at a time, or makes it with mode 0600; of any type. A descriptor or
+ * -errno; -EBUSY: another process has it.
+ */
+int base_open_locked(const char *path);
 
 #define BASE_FDS_MAX 253 /* of a packet: SCM_MAX_FD of the kernel */
 struct base_fds {
@@ -118,7 +123,7 @@ int base_listen_unix(const char *path, int type, unsigned int mode, char *error,
 /*
  * Ends one that strangers may connect to. It stays open until the process ends: closing it would
  * close what connections that were not accepted bring, and that may hang (SO_LINGER); at the end of
- * a process, the kernel does not wait.
+ * a process, the kernel does not wait. One that the service manager passed goes on listening there.
  */
 void base_unlisten_unix(int fd);
 
@@ -247,5 +252,11 @@ int base_reload_fd(void);
 bool base_stop_wait(int fd, int timeout_ms);
 /* "ready KEY=VALUE ...": one line on stdout, flushed; also sd_notify(READY=1). */
 void base_ready(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/*
+ * The service manager's watchdog (WatchdogSec=): it wants base_alive() this often, half of its
+ * time, from the thread that knows that work goes on. 0: it does not watch.
+ */
+uint64_t base_alive_ns(void);
+void base_alive(void);
 
 #endif

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -55,6 +56,20 @@ char *base_read_file(const char *path, size_t max, size_t *bytes)
 	free(text);
 	errno = err;
 	return NULL;
+}
+
+int base_open_locked(const char *path)
+{
+	/* O_NONBLOCK: opening a pipe must not wait. */
+	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600), err;
+
+	if (fd < 0)
+		return -errno;
+	if (!flock(fd, LOCK_EX | LOCK_NB))
+		return fd;
+	err = errno == EWOULDBLOCK ? -EBUSY : -errno;
+	close(fd);
+	return err;
 }
 
 void base_secret_warn(const char *component, const char *path)

@@ -27,7 +27,8 @@ static uint64_t rotl(uint64_t x, int n)
 	return x << n | x >> (64 - n);
 }
 
-static void sip_round(uint64_t v[4])
+/* Inlined, its state lives in registers. */
+static inline __attribute__((always_inline)) void sip_round(uint64_t v[4])
 {
 	v[0] += v[1], v[1] = rotl(v[1], 13) ^ v[0], v[0] = rotl(v[0], 32);
 	v[2] += v[3], v[3] = rotl(v[3], 16) ^ v[2];
@@ -35,10 +36,16 @@ static void sip_round(uint64_t v[4])
 	v[2] += v[1], v[1] = rotl(v[1], 17) ^ v[2], v[2] = rotl(v[2], 32);
 }
 
-uint64_t base_hash(uint64_t start, const void *data, size_t bytes)
+static inline __attribute__((always_inline)) void take_word(uint64_t v[4], uint64_t m)
 {
-	const uint8_t *p = data;
-	uint64_t v[4], m, k0, k1;
+	v[3] ^= m;
+	sip_round(v);
+	v[0] ^= m;
+}
+
+static inline __attribute__((always_inline)) void begin(uint64_t v[4], uint64_t start)
+{
+	uint64_t k0, k1;
 
 	pthread_once(&made, make_key);
 	k0 = key[0] ^ start;
@@ -47,21 +54,59 @@ uint64_t base_hash(uint64_t start, const void *data, size_t bytes)
 	v[1] = k1 ^ 0x646f72616e646f6dull;
 	v[2] = k0 ^ 0x6c7967656e657261ull;
 	v[3] = k1 ^ 0x7465646279746573ull;
-	for (size_t left = bytes;; left -= 8, p += 8) {
-		bool last = left < 8;
+}
 
-		m = last ? (uint64_t)bytes << 56 : 0;
-		if (!last || left)
-			memcpy(&m, p, last ? left : 8);
-		v[3] ^= m;
-		sip_round(v);
-		v[0] ^= m;
-		if (last)
-			break;
+/* The whole words of data, and the last one with the rest and the length. */
+static inline __attribute__((always_inline)) void take(uint64_t v[4], const void *data,
+						       size_t bytes)
+{
+	const uint8_t *p = data;
+	uint64_t m;
+
+	for (size_t left = bytes; left >= 8; left -= 8, p += 8) {
+		memcpy(&m, p, 8);
+		take_word(v, m);
 	}
+	m = (uint64_t)bytes << 56;
+	if (bytes % 8)
+		memcpy(&m, p, bytes % 8);
+	take_word(v, m);
+}
+
+static inline __attribute__((always_inline)) uint64_t finish(uint64_t v[4])
+{
 	v[2] ^= 0xff;
 	sip_round(v);
 	sip_round(v);
 	sip_round(v);
 	return v[0] ^ v[1] ^ v[2] ^ v[3];
+}
+
+uint64_t base_hash(uint64_t start, const void *data, size_t bytes)
+{
+	uint64_t v[4];
+
+	begin(v, start);
+	take(v, data, bytes);
+	return finish(v);
+}
+
+void base_hash_begin(struct base_hash *h, uint64_t start)
+{
+	begin(h->v, start);
+}
+
+void base_hash_add(struct base_hash *h, const void *data, size_t bytes)
+{
+	uint64_t v[4] = {h->v[0], h->v[1], h->v[2], h->v[3]};
+
+	/* Its length first: else two lists of texts could have the same words. */
+	take_word(v, bytes);
+	take(v, data, bytes);
+	memcpy(h->v, v, sizeof(v));
+}
+
+uint64_t base_hash_end(struct base_hash *h)
+{
+	return finish(h->v);
 }

@@ -16,6 +16,14 @@
  */
 uint64_t base_hash(uint64_t start, const void *data, size_t bytes);
 
+/* The hash of several texts one after another, each as a whole: cheaper than one call for each. */
+struct base_hash {
+	uint64_t v[4];
+};
+void base_hash_begin(struct base_hash *h, uint64_t start);
+void base_hash_add(struct base_hash *h, const void *data, size_t bytes);
+uint64_t base_hash_end(struct base_hash *h);
+
 static inline uint64_t base_hash_text(uint64_t start, const char *s)
 {
 	return base_hash(start, s, strlen(s));

@@ -92,3 +92,21 @@ void base_ready(const char *fmt, ...)
 	sd_notify(0, "READY=1");
 #endif
 }
+
+uint64_t base_alive_ns(void)
+{
+	uint64_t us = 0;
+
+#if HAVE_SYSTEMD
+	if (sd_watchdog_enabled(0, &us) <= 0)
+		us = 0;
+#endif
+	return us * 500;
+}
+
+void base_alive(void)
+{
+#if HAVE_SYSTEMD
+	sd_notify(0, "WATCHDOG=1");
+#endif
+}

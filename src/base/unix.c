@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/passed.h"
 
 /* Whether a server listens there: 1, 0 or -errno. */
 static int answers(const struct sockaddr_un *at, int type)
@@ -68,7 +69,10 @@ int base_listen_unix(const char *path, int type, unsigned int mode, char *error,
 
 void base_unlisten_unix(int fd)
 {
-	shutdown(fd, SHUT_RDWR);
+	if (base_is_passed(fd))
+		close(fd);
+	else
+		shutdown(fd, SHUT_RDWR);
 }
 
 int base_send_fds(int sock, const struct iovec *parts, size_t n, const int *fds, size_t count,

@@ -104,6 +104,17 @@ static bool is_reserved(struct bridge_text name)
 	return false;
 }
 
+static uint64_t hash_of_announced(const struct bridge_publisher *p)
+{
+	struct base_hash h;
+
+	base_hash_begin(&h, 0);
+	base_hash_add(&h, &p->type, sizeof(p->type));
+	base_hash_add(&h, p->name, strlen(p->name));
+	base_hash_add(&h, p->help, strlen(p->help));
+	return base_hash_end(&h);
+}
+
 static bool on_family(struct bridge_sink *s, const struct bridge_family *f)
 {
 	struct bridge_publisher *p = (struct bridge_publisher *)s;
@@ -123,6 +134,7 @@ static bool on_family(struct bridge_sink *s, const struct bridge_family *f)
 	/* What the specification allows and the format does not: characters are replaced. */
 	if (!base_utf8(help, strlen(help)))
 		*help = 0;
+	p->announced = hash_of_announced(p);
 	p->skip = f->name.n > SL_NAME_MAX || strlen(name) != f->name.n ||
 		  !base_utf8(name, f->name.n) || is_reserved(f->name);
 	return true;
@@ -131,15 +143,16 @@ static bool on_family(struct bridge_sink *s, const struct bridge_family *f)
 /* What tells families of one name apart: their buckets, ranks and states. */
 static uint64_t hash_of_family(const struct bridge_publisher *p, const struct bridge_point *t)
 {
-	uint64_t h = base_hash(0, &p->type, sizeof(p->type));
+	struct base_hash h;
 
-	h = base_hash(h, p->name, strlen(p->name) + 1);
-	h = base_hash(h, p->help, strlen(p->help) + 1);
-	h = base_hash(h, t->exponential ? "e" : "c", 1);
-	h = base_hash(h, t->bounds, t->bound_count * sizeof(double));
+	if (!t->exponential && !t->bound_count && !t->state_count)
+		return p->announced;
+	base_hash_begin(&h, p->announced);
+	base_hash_add(&h, t->exponential ? "e" : "c", 1);
+	base_hash_add(&h, t->bounds, t->bound_count * sizeof(double));
 	for (size_t i = 0; i < t->state_count; i++)
-		h = base_hash(base_hash(h, t->states[i].s, t->states[i].n), "", 1);
-	return h;
+		base_hash_add(&h, t->states[i].s, t->states[i].n);
+	return base_hash_end(&h);
 }
 
 /* The family of a point; NONE: out of memory. A 64-bit hash under a secret key is its identity. */

@@ -104,6 +104,7 @@ struct bridge_publisher {
 	/* Of this family. */
 	char *name, *help, *unit;
 	enum bridge_type type;
+	uint64_t announced; /* hash of name, help and type */
 	uint32_t family;
 	bool skip;
 

@@ -77,13 +77,14 @@ bool bridge_labels_equal(const struct bridge_label *a, size_t n, const struct br
 
 uint64_t bridge_labels_hash(const struct bridge_label *labels, size_t n)
 {
-	uint64_t h = 0;
+	struct base_hash h;
 
+	base_hash_begin(&h, 0);
 	for (size_t i = 0; i < n; i++) {
-		h = base_hash(h, labels[i].key.s, labels[i].key.n);
-		h = base_hash(h, labels[i].value.s, labels[i].value.n);
+		base_hash_add(&h, labels[i].key.s, labels[i].key.n);
+		base_hash_add(&h, labels[i].value.s, labels[i].value.n);
 	}
-	return h;
+	return base_hash_end(&h);
 }
 
 /* ---- parsers ---- */
@@ -122,6 +123,9 @@ void bridge_text_free(struct bridge_text_parser *p)
 	free(p->exemplars);
 	free(p->groups);
 	free(p->group_index);
+	free(p->families);
+	free(p->points);
+	free(p->exemplars_of);
 	free(p->name);
 	free(p->bounds);
 	free(p->buckets);
@@ -221,8 +225,6 @@ static bool by_shape(struct bridge_text_parser *p)
 /* Records a line: its number is that of the shape. */
 static int record(struct bridge_text_parser *p, const char *s, size_t bytes)
 {
-	if (!p->sink)
-		return 0;
 	if (!BASE_GROW(p->shape, p->shape_count, p->shape_lines_room) ||
 	    !base_grow(&p->shape_bytes, &p->shape_room, p->shape_used + bytes, 1))
 		return TEXT_NO_MEMORY(p);
@@ -253,7 +255,7 @@ static int read_sample(struct bridge_text_parser *p, const char *line, const cha
 		p->newest = fmax(p->newest, l.time);
 	}
 	err = record(p, line, (size_t)((constant ? next : l.number) - line));
-	return err ?: bridge_text_family_sample(p, &l, p->sink && !constant ? shape : NONE);
+	return err ?: bridge_text_family_sample(p, &l, constant ? NONE : shape);
 }
 
 static int read_meta(struct bridge_text_parser *p, const char *line, const char *s, const char *end,
@@ -309,9 +311,8 @@ static int read_lines(struct bridge_text_parser *p)
 	return err ?: bridge_text_family_end(p);
 }
 
-static int read_once(struct bridge_text_parser *p, struct bridge_sink *sink)
+static int read_once(struct bridge_text_parser *p)
 {
-	p->sink = sink;
 	p->line = 0;
 	p->arena_used = 0;
 	p->shape_used = p->shape_count = p->equal_count = p->flat_count = 0;
@@ -319,6 +320,9 @@ static int read_once(struct bridge_text_parser *p, struct bridge_sink *sink)
 	p->no_shape = p->timed = false;
 	p->oldest = p->newest = NAN;
 	p->sample_count = p->label_count = p->exemplar_count = 0;
+	p->family_count = p->point_count = 0;
+	p->bound_count = p->state_count = p->exemplar_of_count = 0;
+	p->announced = false;
 	p->name_count = 0;
 	if (p->name_index)
 		memset(p->name_index, 0xff, p->name_index_size * sizeof(*p->name_index));
@@ -349,8 +353,8 @@ int bridge_text_read(struct bridge_text_parser *p, enum bridge_text_format forma
 	/* What is unescaped is shorter than what it comes from. */
 	if (!base_grow(&p->arena, &p->arena_room, bytes + 1, 1))
 		return bridge_fail(error, -ENOMEM, 0, "out of memory");
-	err = read_once(p, NULL);
-	err = err ?: read_once(p, sink);
+	err = read_once(p);
+	err = err ?: bridge_text_send(p, sink);
 	p->shaped = !err && !p->no_shape;
 	p->shape_format = format;
 	return err;

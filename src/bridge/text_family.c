@@ -211,7 +211,7 @@ int bridge_text_family_end(struct bridge_text_parser *p)
 	if (!err && p->sample_count)
 		err = bridge_text_points(p);
 	f->active = false;
-	p->sample_count = p->label_count = p->exemplar_count = 0;
+	p->sample_count = 0;
 	p->announced = false;
 	return err;
 }
@@ -393,23 +393,13 @@ int bridge_text_family_sample(struct bridge_text_parser *p, const struct bridge_
 	int err = 0;
 
 	if (!role) {
-		/* The labels of this line come with it into the next family. */
-		struct bridge_label kept[64];
 		struct bridge_text name = l->name;
 		enum bridge_type type = p->format == BRIDGE_TEXT_004 ? known_type(p, &name)
 								     : BRIDGE_UNKNOWN;
 
-		if (l->label_count > 64 || l->exemplar != NONE)
-			return TEXT_BAD(p, "more than 64 labels, or an exemplar without a family");
-		if (l->label_count)
-			memcpy(kept, p->labels + l->labels, l->label_count * sizeof(*kept));
 		err = begin(p, name, type);
 		if (err)
 			return err;
-		if (l->label_count)
-			memcpy(p->labels, kept, l->label_count * sizeof(*kept));
-		p->label_count = l->label_count;
-		s.labels = 0;
 		role = role_of(p, l->name);
 		if (!role)
 			return TEXT_BAD(p, "'%.*s' belongs to no family", TEXT_SHOWN(l->name.n),

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * text_internal.h - of the text*.c files: text.c knows bodies and their shape, bridge_text_line.c
- * lines, bridge_text_family.c what the samples of a family make together.
+ * text_internal.h - of the text*.c files: text.c knows bodies and their shape, text_line.c lines,
+ * text_family.c and text_point.c what the samples of a family make together, and text_send.c sends
+ * it all to the sink, once the whole body is known to be right.
  */
 #ifndef SL_BRIDGE_TEXT_INTERNAL_H
 #define SL_BRIDGE_TEXT_INTERNAL_H
@@ -76,6 +77,22 @@ struct bridge_text_group {
 	uint32_t first, last; /* samples */
 };
 
+/* An exemplar and the value that it is of. */
+struct bridge_text_exemplar_of {
+	uint32_t exemplar, bucket;
+};
+
+/* A point, for the sink: ranges of the parser's arrays. */
+struct bridge_text_point {
+	uint32_t family;
+	uint32_t labels, label_count;
+	uint32_t values, value_count; /* of flat */
+	uint32_t bounds, bound_count;
+	uint32_t states, state_count;
+	uint32_t exemplars, exemplar_count;
+	uint64_t created_ns;
+};
+
 struct bridge_text_parser {
 	struct bridge_limits limits;
 	struct bridge_text_counts counts;
@@ -102,7 +119,6 @@ struct bridge_text_parser {
 	enum bridge_text_format format;
 	const char *body, *end;
 	uint32_t line;
-	struct bridge_sink *sink; /* NULL: only checks */
 	struct bridge_error *error;
 	char *arena; /* unescaped text: no longer than the body */
 	size_t arena_used, arena_room;
@@ -110,30 +126,40 @@ struct bridge_text_parser {
 	size_t name_count, name_room;
 	uint32_t *name_index;
 	size_t name_index_size;
+	struct bridge_label *labels;
+	size_t label_count, label_room;
+	struct bridge_text_exemplar *exemplars;
+	size_t exemplar_count, exemplar_room;
+
+	/* What the sink is to have of it. */
+	struct bridge_text_family *families;
+	size_t family_count, family_room;
+	struct bridge_text_point *points;
+	size_t point_count, point_room;
+	double *bounds; /* or quantiles */
+	size_t bound_count, bound_room;
+	struct bridge_text *states;
+	size_t state_count, state_room;
+	struct bridge_text_exemplar_of *exemplars_of;
+	size_t exemplar_of_count, exemplar_of_room;
 
 	/* Of this family. */
 	struct bridge_text_family family;
 	struct bridge_text_sample *samples;
 	size_t sample_count, sample_room;
-	struct bridge_label *labels;
-	size_t label_count, label_room;
-	struct bridge_text_exemplar *exemplars;
-	size_t exemplar_count, exemplar_room;
 	struct bridge_text_group *groups;
 	size_t group_count, group_room;
 	uint32_t *group_index;
 	size_t group_index_size, group_index_room;
-	char *name; /* of the family as it is published */
-	size_t name_bytes_room;
-	bool announced; /* to the sink */
+	bool announced; /* one of families */
 
 	/* Of this point. */
-	double *bounds;
-	size_t bound_room;
 	struct bridge_text_bucket *buckets; /* or quantiles */
 	size_t bucket_room;
-	struct bridge_text *states;
-	size_t state_room;
+
+	/* As the sink gets it. */
+	char *name; /* of the family as it is published */
+	size_t name_bytes_room;
 	struct bridge_exemplar *point_exemplars;
 	size_t point_exemplar_room;
 };
@@ -179,5 +205,8 @@ int bridge_text_family_end(struct bridge_text_parser *p);
 
 /* text_point.c: the points that the samples of the present family make. */
 int bridge_text_points(struct bridge_text_parser *p);
+
+/* text_send.c: all that was read. */
+int bridge_text_send(struct bridge_text_parser *p, struct bridge_sink *sink);
 
 #endif

@@ -113,12 +113,9 @@ static int make_groups(struct bridge_text_parser *p)
 /* ---- points ---- */
 
 struct point {
-	const struct bridge_text_group *group;
 	bool sum, count;
 	uint32_t buckets; /* of order; or quantiles, or states */
-	uint32_t exemplars;
-	bool negative; /* bounds below 0 */
-	uint64_t created_ns;
+	bool negative;	  /* bounds below 0 */
 };
 
 /* Room for n values more, which are NaN. */
@@ -161,48 +158,25 @@ static int keep_constant(struct bridge_text_parser *p, const struct bridge_text_
 	return 0;
 }
 
-static int exemplar(struct bridge_text_parser *p, struct point *t, uint32_t i, uint32_t bucket)
+static int exemplar(struct bridge_text_parser *p, uint32_t i, uint32_t bucket)
 {
-	const struct bridge_text_exemplar *e;
-
 	if (i == NONE)
 		return 0;
-	if (!base_grow(&p->point_exemplars, &p->point_exemplar_room, t->exemplars + 1ul,
-		       sizeof(*p->point_exemplars)))
+	if (!BASE_GROW(p->exemplars_of, p->exemplar_of_count, p->exemplar_of_room))
 		return TEXT_NO_MEMORY(p);
-	e = &p->exemplars[i];
-	p->point_exemplars[t->exemplars++] =
-		(struct bridge_exemplar){.labels = p->labels + e->labels,
-					 .label_count = e->label_count,
-					 .value = e->value,
-					 .time_ns = e->time_ns,
-					 .bucket = bucket};
+	p->exemplars_of[p->exemplar_of_count++] = (struct bridge_text_exemplar_of){i, bucket};
 	return 0;
 }
 
 static int announce(struct bridge_text_parser *p)
 {
-	const struct bridge_text_family *f = &p->family;
-	const char *suffix = p->format == BRIDGE_TEXT_004 ? ""
-			     : f->type == BRIDGE_COUNTER  ? "_total"
-			     : f->type == BRIDGE_INFO	  ? "_info"
-							  : "";
-	struct bridge_family out = {f->name, f->help, f->unit, f->type};
-
-	if (p->announced || !p->sink)
+	if (p->announced)
 		return 0;
+	if (!BASE_GROW(p->families, p->family_count, p->family_room))
+		return TEXT_NO_MEMORY(p);
+	p->families[p->family_count++] = p->family;
 	p->announced = true;
-	if (*suffix) {
-		out.name.n = f->name.n + strlen(suffix);
-		if (!base_grow(&p->name, &p->name_bytes_room, out.name.n, 1))
-			return TEXT_NO_MEMORY(p);
-		memcpy(mempcpy(p->name, f->name.s, f->name.n), suffix, strlen(suffix));
-		out.name.s = p->name;
-	}
-	if (p->sink->family(p->sink, &out))
-		return 0;
-	return bridge_fail(p->error, -ENOSPC, 0, "no room for family '%.*s'", TEXT_SHOWN(f->name.n),
-			   f->name.s);
+	return 0;
 }
 
 /* The last sample of a group with a time has that of its point. */
@@ -216,28 +190,41 @@ static bool timely(const struct bridge_text_parser *p, const struct bridge_text_
 	return bridge_timely(&p->window, time);
 }
 
-static int emit(struct bridge_text_parser *p, const struct point *t, struct bridge_point *out)
+/* A point that begins where the arrays end. */
+static struct bridge_text_point begin(const struct bridge_text_parser *p)
 {
-	const struct bridge_text_sample *first = &p->samples[t->group->first];
+	return (struct bridge_text_point){.values = (uint32_t)p->flat_count,
+					  .bounds = (uint32_t)p->bound_count,
+					  .states = (uint32_t)p->state_count,
+					  .exemplars = (uint32_t)p->exemplar_of_count};
+}
+
+/* Keeps a point, with what was added to the arrays since it began. */
+static int emit(struct bridge_text_parser *p, const struct bridge_text_group *g,
+		struct bridge_text_point *out)
+{
+	const struct bridge_text_sample *first = &p->samples[g->first];
 	int err;
 
-	if (!timely(p, t->group)) {
+	if (!timely(p, g)) {
 		p->counts.untimely++;
 		p->no_shape = true; /* the next body has it, or not */
 		return 0;
 	}
 	err = announce(p);
-	if (err || !p->sink)
+	if (err)
 		return err;
-	out->labels = p->labels + first->labels;
+	if (!BASE_GROW(p->points, p->point_count, p->point_room))
+		return TEXT_NO_MEMORY(p);
+	out->family = (uint32_t)p->family_count - 1;
+	out->labels = first->labels;
 	out->label_count = first->label_count;
-	out->exemplars = p->point_exemplars;
-	out->exemplar_count = t->exemplars;
-	out->created_ns = t->created_ns;
-	if (p->sink->point(p->sink, out))
-		return 0;
-	return bridge_fail(p->error, -ENOSPC, 0, "no room for a series of '%.*s'",
-			   TEXT_SHOWN(p->family.name.n), p->family.name.s);
+	out->value_count = (uint32_t)p->flat_count - out->values;
+	out->bound_count = (uint32_t)p->bound_count - out->bounds;
+	out->state_count = (uint32_t)p->state_count - out->states;
+	out->exemplar_count = (uint32_t)p->exemplar_of_count - out->exemplars;
+	p->points[p->point_count++] = *out;
+	return 0;
 }
 
 /* Of samples with the same timestamp, a point; those with the last one count. */
@@ -248,18 +235,16 @@ static bool later(const struct bridge_text_parser *p, const struct bridge_text_s
 
 static int simple_point(struct bridge_text_parser *p, const struct bridge_text_group *g)
 {
-	struct point t = {.group = g};
-	struct bridge_point out = {0};
+	struct bridge_text_point out = begin(p);
 	const bool info = p->family.type == BRIDGE_INFO;
 	const struct bridge_text_sample *value = NULL;
-	size_t slot = p->flat_count;
 	int err = 0;
 
 	for (uint32_t i = g->first; i != NONE && !err; i = p->samples[i].next) {
 		const struct bridge_text_sample *s = &p->samples[i];
 
 		if (s->role == ROLE_CREATED) {
-			t.created_ns = s->created_ns;
+			out.created_ns = s->created_ns;
 			err = keep_constant(p, s);
 			continue;
 		}
@@ -275,13 +260,11 @@ static int simple_point(struct bridge_text_parser *p, const struct bridge_text_g
 	if (err)
 		return err;
 	if (!info)
-		put(p, value, slot,
+		put(p, value, out.values,
 		    value->role == ROLE_TOTAL && p->format == BRIDGE_OPENMETRICS ? CHECK_POSITIVE
 										 : CHECK_NONE);
-	err = exemplar(p, &t, value->exemplar, 0);
-	out.values = p->flat + slot;
-	out.value_count = !info;
-	return err ?: emit(p, &t, &out);
+	err = exemplar(p, value->exemplar, 0);
+	return err ?: emit(p, g, &out);
 }
 
 static int by_bound(const void *a, const void *b)
@@ -353,7 +336,7 @@ static int put_histogram(struct bridge_text_parser *p, struct point *t,
 		const struct bridge_text_sample *s = &p->samples[b[i].sample];
 
 		put(p, s, slot + BRIDGE_BUCKETS + i, i ? CHECK_RISING : CHECK_POSITIVE);
-		err = exemplar(p, t, s->exemplar, BRIDGE_BUCKETS + i);
+		err = exemplar(p, s->exemplar, BRIDGE_BUCKETS + i);
 	}
 	if (err)
 		return err;
@@ -401,11 +384,11 @@ static int bucket_point(struct bridge_text_parser *p, const struct bridge_text_g
 			uint32_t first, bool last)
 {
 	const struct bridge_text_sample *sum = NULL, *count = NULL;
-	struct point t = {.group = g};
-	struct bridge_point out = {0};
+	struct point t = {0};
+	struct bridge_text_point out = begin(p);
 	const bool summary = p->family.type == BRIDGE_SUMMARY;
 	struct bridge_text_bucket *b;
-	size_t slot = p->flat_count, most = summary ? SL_QUANTILES_MAX : SL_BUCKETS_MAX;
+	size_t most = summary ? SL_QUANTILES_MAX : SL_BUCKETS_MAX;
 	int err = 0;
 
 	for (uint32_t i = first; i != NONE; i = p->samples[i].next) {
@@ -415,7 +398,7 @@ static int bucket_point(struct bridge_text_parser *p, const struct bridge_text_g
 		if (s->role == ROLE_SUM || s->role == ROLE_COUNT) {
 			*(s->role == ROLE_SUM ? &sum : &count) = s;
 		} else if (s->role == ROLE_CREATED) {
-			t.created_ns = s->created_ns;
+			out.created_ns = s->created_ns;
 			err = keep_constant(p, s);
 			if (err)
 				return err;
@@ -440,17 +423,15 @@ static int bucket_point(struct bridge_text_parser *p, const struct bridge_text_g
 	if (err || !last || (!t.buckets && !sum && !count))
 		return err;
 	err = summary ? put_summary(p, &t, b, sum, count) : put_histogram(p, &t, b, sum, count);
-	if (!err && !base_grow(&p->bounds, &p->bound_room, t.buckets + 1ul, sizeof(*p->bounds)))
+	if (!err &&
+	    !base_grow(&p->bounds, &p->bound_room, p->bound_count + t.buckets, sizeof(*p->bounds)))
 		err = TEXT_NO_MEMORY(p);
 	if (err)
 		return err;
 	for (uint32_t i = 0; i < t.buckets; i++)
 		if (summary || b[i].bound != INFINITY)
-			p->bounds[out.bound_count++] = b[i].bound;
-	out.bounds = p->bounds;
-	out.values = p->flat + slot;
-	out.value_count = p->flat_count - slot;
-	return emit(p, &t, &out);
+			p->bounds[p->bound_count++] = b[i].bound;
+	return emit(p, g, &out);
 }
 
 /* All points of a group that differ in their timestamps are checked; the last one counts. */
@@ -470,39 +451,34 @@ static int bucket_points(struct bridge_text_parser *p, const struct bridge_text_
 
 static int state_point(struct bridge_text_parser *p, const struct bridge_text_group *g)
 {
-	struct point t = {.group = g};
-	struct bridge_point out = {0};
-	size_t slot = p->flat_count;
+	struct bridge_text_point out = begin(p);
 	int err;
 
 	for (uint32_t i = g->first; i != NONE; i = p->samples[i].next) {
 		const struct bridge_text_sample *s = &p->samples[i];
-		uint32_t at = 0;
+		const struct bridge_text *states = p->states + out.states;
+		uint32_t at = 0, known = (uint32_t)p->state_count - out.states;
 
 		p->line = s->line;
-		while (at < t.buckets && !bridge_text_equal(p->states[at], s->state))
+		while (at < known && !bridge_text_equal(states[at], s->state))
 			at++;
 		if (at >= SL_STATES_MAX)
 			return bridge_fail(p->error, -E2BIG, p->line, "more than %u states",
 					   SL_STATES_MAX);
-		if (at < t.buckets) {
-			p->flat[slot + at] = s->value;
+		if (at < known) {
+			p->flat[out.values + at] = s->value;
 			continue;
 		}
-		p->counts.points -= t.buckets > 0; /* the values are of one point */
+		p->counts.points -= known > 0; /* the values are of one point */
 		err = add_values(p, 1);
-		if (!err && !base_grow(&p->states, &p->state_room, at + 1ul, sizeof(*p->states)))
+		if (!err && !BASE_GROW(p->states, p->state_count, p->state_room))
 			err = TEXT_NO_MEMORY(p);
 		if (err)
 			return err;
-		p->states[t.buckets++] = s->state;
-		put(p, s, slot + at, CHECK_STATE);
+		p->states[p->state_count++] = s->state;
+		put(p, s, out.values + at, CHECK_STATE);
 	}
-	out.states = p->states;
-	out.state_count = t.buckets;
-	out.values = p->flat + slot;
-	out.value_count = t.buckets;
-	return emit(p, &t, &out);
+	return emit(p, g, &out);
 }
 
 int bridge_text_points(struct bridge_text_parser *p)

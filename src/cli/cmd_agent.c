@@ -17,6 +17,7 @@
 #include "base/json_read.h"
 #include "bridge/run.h"
 #include "cli/common.h"
+#include "fabric/host.h"
 #include "http/files.h"
 #include "http/http.h"
 #include "cli/tcp/filter.h"
@@ -26,14 +27,18 @@
 #define RDMA_SETTLE_NS	2000000000ull
 #define KEY_LIFETIME_NS 3600000000000ull
 
-/* The first RDMA option that is set without --rdma; or NULL. */
+/* The first option that is set without --rdma, or without that and --fabric; or NULL. */
 static const char *rdma_for_nothing(const struct agent_opts *o, const char *secret)
 {
+	const char *device = o->rdma_address		 ? "--rdma-address"
+			     : o->rdma_port != RDMA_PORT ? "--rdma-port"
+			     : o->rdma_gid != -1	 ? "--gid"
+			     : o->rdma_ib_port != 1	 ? "--ib-port"
+							 : NULL;
+
 	return o->rdma_device				    ? NULL
-	       : o->rdma_address			    ? "--rdma-address"
-	       : o->rdma_port != RDMA_PORT		    ? "--rdma-port"
-	       : o->rdma_gid != -1			    ? "--gid"
-	       : o->rdma_ib_port != 1			    ? "--ib-port"
+	       : device					    ? device
+	       : o->fabric_provider			    ? NULL
 	       : o->rdma_queues != RDMA_QUEUES		    ? "--queues"
 	       : o->rdma_settle_ns != RDMA_SETTLE_NS	    ? "--rdma-settle"
 	       : secret					    ? "--rdma-secret"
@@ -173,7 +178,7 @@ static int confine(const struct agent_opts *o, struct agent *a)
 	struct http_files files = {0};
 	struct base_confine_opts c = {
 		.role = BASE_ROLE_AGENT,
-		.capabilities = o->rdma ? BASE_CAP(IPC_LOCK) : 0,
+		.capabilities = o->rdma_device ? BASE_CAP(IPC_LOCK) : 0,
 		.paths = {agent_socket(a), o->publish_socket},
 	};
 	int code;
@@ -208,7 +213,11 @@ static int serve(const struct agent_opts *o)
 		return code;
 	}
 	base_ready("socket=%s%s%s%s%s", agent_socket(a), agent_rest(a) ? " rest=" : "",
-		   agent_rest(a) ?: "", agent_rdma(a) ? " rdma=" : "", agent_rdma(a) ?: "");
+		   agent_rest(a) ?: "",
+		   !agent_rdma(a)	? ""
+		   : o->fabric_provider ? " fabric="
+					: " rdma=",
+		   agent_rdma(a) ?: "");
 	err = agent_run(a, stop);
 	if (err)
 		code = CLI_FAIL("agent", "loop: %s", strerror(-err));
@@ -221,7 +230,7 @@ static int serve(const struct agent_opts *o)
 
 static struct {
 	struct agent_opts o;
-	const char *mode, *consume_mode, *rest, *secret;
+	const char *mode, *consume_mode, *rest, *secret, *fabric;
 	bool status, as_json, no_rest;
 	struct base_strings uids, devices, scrapes, statsd;
 	struct tcp_filter filter;
@@ -294,6 +303,10 @@ static const struct base_option table[] = {
 	BASE_UINT("rdma-port", 0, &set.o.rdma_port, 1, 65535, "PORT",
 		  "port of the RDMA connection manager"),
 	CLI_OPTIONS_RDMA_PORT(&set.o.rdma_gid, &set.o.rdma_ib_port, "by address"),
+	BASE_STRING("fabric", 0, &set.fabric, "NAME:ADDR:PORT",
+		    "without RDMA: let collectors read over this provider of libfabric, such as "
+		    "tcp:10.0.0.1:7475; no ADDR is loopback. A thread of the agent answers each "
+		    "READ, nothing is encrypted"),
 	BASE_UINT("queues", 0, &set.o.rdma_queues, 1, 4096, "N",
 		  "accept at most this many queue pairs"),
 	BASE_TIME("rdma-settle", 0, &set.o.rdma_settle_ns, 0, 0, "DURATION",
@@ -351,6 +364,13 @@ static int check(const struct base_command *self, const struct agent_opts *o)
 							: "--rest-idle");
 	if (rdma_for_nothing(o, set.secret))
 		return base_usage(self, "%s needs --rdma DEVICE", rdma_for_nothing(o, set.secret));
+	if (o->fabric_provider && o->rdma_device)
+		return base_usage(self, "--fabric and --rdma exclude each other");
+	if (o->fabric_provider && !set.secret && !o->insecure)
+		return base_usage(self,
+				  "--fabric needs --rdma-secret: who connects reads every region, "
+				  "also every user of this host by loopback; --insecure-listen "
+				  "does without");
 	if (o->rdma_key_lifetime_ns && o->rdma_key_lifetime_ns / 4 < o->lease_ns)
 		return base_usage(self, "--rdma-key-lifetime is 0 or at least four times --lease");
 	if (!o->tcp && (o->tcp_flows || o->tcp_quarantine_ns || set.devices.n ||
@@ -432,9 +452,11 @@ static int serve_apart(const struct base_command *self, struct agent_opts *o)
 
 static int agent_main(const struct base_command *self, int argc, char **argv)
 {
+	static char provider[FABRIC_PROVIDER_MAX], address[256];
 	struct agent_opts *o = &set.o;
 	char error[256];
 	uint32_t *consumers;
+	uint16_t port;
 	int code;
 
 	if (!base_options_only(self, table, argc, argv, &code))
@@ -449,15 +471,22 @@ static int agent_main(const struct base_command *self, int argc, char **argv)
 		return base_usage(self, "--%s '%s' is not an octal mode such as 0660",
 				  o->socket_mode ? "consume-mode" : "socket-mode",
 				  o->socket_mode ? set.consume_mode : set.mode);
+	if (set.fabric && fabric_host_parse(set.fabric, provider, address, &port))
+		return base_usage(self, "--fabric '%s' is not NAME:ADDR:PORT", set.fabric);
+	o->fabric_provider = set.fabric ? provider : NULL;
 	code = check(self, o);
 	if (code)
 		return code;
+	if (set.fabric) {
+		o->rdma_address = address;
+		o->rdma_port = port;
+	}
 	o->rest = set.no_rest ? NULL : set.rest ? set.rest : default_rest(o->socket);
 	o->rest_optional = !set.rest;
 	if (o->rest && agent_rest_check(o->rest, o->rest_token_file || o->web_config, error,
 					sizeof(error)) < 0)
 		return base_usage(self, "%s", error);
-	o->rdma = o->rdma_device != NULL;
+	o->rdma = o->rdma_device || o->fabric_provider;
 	o->tcp_filter = &set.filter;
 	o->tcp_devices = set.devices.v;
 	o->tcp_device_count = set.devices.n;

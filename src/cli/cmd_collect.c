@@ -12,6 +12,7 @@
 
 #include "analyse/detector.h"
 #include "base/confine.h"
+#include "base/passed.h"
 #include "cli/collect_discover.h"
 #include "cli/collect_modes.h"
 #include "cli/collect_remote.h"
@@ -261,6 +262,7 @@ struct collect_parts {
 	struct cli_collect_server server;
 	bool silent;	/* prints no line "ready" */
 	uint64_t ready; /* hosts in the last one, + 1 */
+	uint64_t alive_ns, alive_at;
 };
 
 /* BASE_EXIT_OK, or an exit code after a line on stderr; parts_free() in either case. */
@@ -330,6 +332,8 @@ static int parts_make(struct collect_parts *p, struct collect_settings *s, int r
 	if (s->serves && !cli_collect_serve(&p->server, &s->h, p->c, p->services, p->tracer,
 					    p->stores, p->discover))
 		return BASE_EXIT_FAILURE;
+	if (base_passed_rest(error, sizeof(error)))
+		return CLI_FAIL("collect", "%s", error);
 	return BASE_EXIT_OK;
 }
 
@@ -392,15 +396,36 @@ static void say_ready(void *arg)
 		   dta ? dta : "");
 }
 
-/* A target without a slash is a host (fabric.h). */
-static bool any_over_rdma(const struct base_strings *agents)
+static void every_second(void *arg)
+{
+	struct collect_parts *p = arg;
+
+	say_ready(p);
+	if (p->alive_ns && base_now_ns() - p->alive_at >= p->alive_ns &&
+	    collect_collector_turned(p->c)) {
+		base_alive();
+		p->alive_at = base_now_ns();
+	}
+}
+
+static bool any_of(const struct base_strings *agents, bool (*is)(const char *target))
 {
 	if (set.discover.o.sources.n)
 		return true; /* not known beforehand */
 	for (size_t i = 0; i < agents->n; i++)
-		if (!strchr(agents->v[i], '/'))
+		if (is(agents->v[i]))
 			return true;
 	return false;
+}
+
+static bool any_over_rdma(const struct base_strings *agents)
+{
+	return any_of(agents, fabric_is_verbs);
+}
+
+static bool any_far(const struct base_strings *agents)
+{
+	return any_of(agents, fabric_is_far);
 }
 
 /* Memory that a device writes or reads is locked. The file of stores may name any path, later. */
@@ -431,18 +456,18 @@ static int confine(const struct collect_settings *s)
 static int run(struct collect_settings *s)
 {
 	int reload = s->dta ? base_reload_fd() : -1, stop = base_stop_fd(), code;
-	struct collect_parts p = {.silent = s->as_json};
+	struct collect_parts p = {.silent = s->as_json, .alive_ns = base_alive_ns()};
 	const struct cli_collect_mode m = {
-		s->c.workers, s->duration_ns, s->csv, s->as_json, say_ready, &p,
+		s->c.workers, s->duration_ns, s->csv, s->as_json, every_second, &p,
 	};
 
 	if (stop < 0 || (s->dta && reload < 0))
 		code = CLI_FAIL("collect", "signals: %s", strerror(stop < 0 ? -stop : -reload));
 	else
 		code = parts_make(&p, s, reload);
-	if (code == BASE_EXIT_OK && !s->secret && any_over_rdma(&s->agents))
+	if (code == BASE_EXIT_OK && !s->secret && any_far(&s->agents))
 		base_logf(BASE_WARN, "collect",
-			  "agents over RDMA are not authenticated: give --rdma-secret");
+			  "agents on other hosts are not authenticated: give --rdma-secret");
 	if (code == BASE_EXIT_OK && !s->unconfined)
 		code = confine(s);
 	if (code == BASE_EXIT_OK)
@@ -580,8 +605,9 @@ static int check(const struct base_command *self, const struct collect_settings 
 	if ((f->device || f->gid_index != -1 || f->ib_port != 1) && !any_over_rdma(&s->agents))
 		return base_usage(self, "--dev, --gid and --ib-port need an --agent over RDMA, "
 					"HOST[:PORT]");
-	if (s->secret && !any_over_rdma(&s->agents))
-		return base_usage(self, "--rdma-secret needs an --agent over RDMA, HOST[:PORT]");
+	if (s->secret && !any_far(&s->agents))
+		return base_usage(self, "--rdma-secret needs an --agent over RDMA, HOST[:PORT], "
+					"or tcp://HOST[:PORT]");
 	if (s->as_json && s->serves)
 		return base_usage(self, "--json is for --mode setup and read_loop");
 	if (s->c.period_ns && s->c.period_ns < 10000)

@@ -55,6 +55,8 @@ void collect_collector_free(struct collect_collector *c); /* stops the workers f
 
 /* True once every host was reached or failed once. */
 bool collect_collector_ready(const struct collect_collector *c);
+/* True once each thread has begun another turn since this was true before. For one caller. */
+bool collect_collector_turned(struct collect_collector *c);
 
 struct dta_store_server;
 /*
@@ -212,6 +214,14 @@ ssize_t collect_collector_history(struct collect_collector *c, uint64_t instance
  * replaced by another one since. */
 ssize_t collect_collector_history_known(struct collect_collector *c, uint64_t instance,
 					uint32_t metric, int64_t known_ns, int64_t from_ns,
+					int64_t to_ns, struct collect_point *out, size_t max);
+/* Chunks of one region that were read, for the same of its other metrics. One thread. */
+struct collect_chunks;
+struct collect_chunks *collect_chunks_new(void); /* NULL: no memory */
+void collect_chunks_free(struct collect_chunks *ch);
+/* collect_collector_history(), which is cheaper if the call before was for the same region. */
+ssize_t collect_collector_history_again(struct collect_collector *c, struct collect_chunks *ch,
+					uint64_t instance, uint32_t metric, int64_t from_ns,
 					int64_t to_ns, struct collect_point *out, size_t max);
 
 /* A series that has a history: of a histogram or a summary, its count. */

@@ -259,3 +259,16 @@ bool collect_collector_ready(const struct collect_collector *c)
 	/* The index has what they found. */
 	return relaxed_load(c->index_builds) && !relaxed_load(c->dirty) && !relaxed_load(c->queue);
 }
+
+bool collect_collector_turned(struct collect_collector *c)
+{
+	if (relaxed_load(c->turns) == c->turns_seen)
+		return false;
+	for (unsigned int i = 0; i < c->workers; i++)
+		if (relaxed_load(c->worker[i].turns) == c->worker[i].turns_seen)
+			return false;
+	c->turns_seen = relaxed_load(c->turns);
+	for (unsigned int i = 0; i < c->workers; i++)
+		c->worker[i].turns_seen = relaxed_load(c->worker[i].turns);
+	return true;
+}

@@ -65,6 +65,8 @@ struct collect_collector {
 	size_t retired_cells;
 	struct collect_defs defs;
 
+	uint64_t turns, turns_seen; /* of control's loop; collect_collector_turned()'s */
+
 	pthread_mutex_t index_lock; /* of the pointer alone */
 	struct collect_index *index;
 	uint64_t index_builds;

@@ -252,6 +252,7 @@ void *collect_control_main(void *arg)
 		uint64_t now = base_now_ns();
 		int wait = 1000;
 
+		relaxed_bump(c->turns, 1);
 		drain_queue(c);
 		build_ns = build_one(c, now);
 		now = base_now_ns();

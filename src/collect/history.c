@@ -68,10 +68,15 @@ static void get_words(const struct collect_ring *r, uint64_t at, uint64_t *to, s
 {
 	uint64_t place = at % r->words;
 
-	while (n--) {
-		*to++ = relaxed_load(r->word[place]);
-		if (++place == r->words)
-			place = 0;
+	while (n) {
+		const uint64_t *from = &r->word[place];
+		size_t some = BASE_MIN(n, r->words - place);
+
+		for (size_t i = 0; i < some; i++)
+			to[i] = relaxed_load(from[i]);
+		to += some;
+		n -= some;
+		place = 0;
 	}
 }
 
@@ -187,66 +192,85 @@ uint64_t collect_ring_append(struct collect_ring *r, uint64_t owner, uint64_t pr
 
 /* ---- reading ---- */
 
-static void get_bytes(const struct collect_ring *r, uint64_t chunk_at, size_t offset, uint8_t *to,
-		      size_t n)
+#define COLUMN_BYTES COLLECT_COLUMN_MAX(COLLECT_COLUMN_ROWS)
+
+/* Copies and unpacks the column of these bytes. The caller checks tail afterwards. */
+static bool get_column(const struct collect_ring *r, const struct collect_chunk *c, size_t offset,
+		       size_t bytes, uint64_t v[COLLECT_COLUMN_ROWS])
 {
-	uint64_t at = chunk_at + offset / 8, word;
-	size_t skip = offset % 8;
+	uint64_t word[COLUMN_BYTES / 8 + 2]; /* wherever they begin in the first */
 
-	while (n) {
-		size_t some = BASE_MIN(8 - skip, n);
+	if (bytes > COLUMN_BYTES)
+		return false;
+	get_words(r, c->chunk - 1 + offset / 8, word, (offset % 8 + bytes + 7) / 8);
+	return collect_column_unpack(v, c->head.rows, (const uint8_t *)word + offset % 8, bytes);
+}
 
-		get_words(r, at++, &word, 1);
-		memcpy(to, (uint8_t *)&word + skip, some);
-		to += some;
-		n -= some;
-		skip = 0;
+/* Pairs with the fence of append_chunk(): true if what was read of it is valid. */
+static bool is_still_here(const struct collect_ring *r, const struct collect_chunk *c)
+{
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	return c->chunk - 1 >= relaxed_load(r->tail);
+}
+
+/*
+ * Reads all but the columns of values. The head is not valid until tail is checked again. A wrong
+ * one is harmless: reads wrap around inside the ring.
+ */
+static bool open_chunk(const struct collect_ring *r, uint64_t owner, uint64_t chunk,
+		       struct collect_chunk *c)
+{
+	uint64_t words[sizeof(c->length) / 8 + 1], times[COLLECT_COLUMN_ROWS];
+	const size_t at = sizeof(c->head);
+	size_t bytes;
+
+	if (c->chunk == chunk && c->ring == r && c->head.owner == owner)
+		return true;
+	c->ring = r;
+	c->chunk = chunk;
+	get_head(r, chunk - 1, &c->head);
+	if (c->head.owner == owner && c->head.rows && c->head.rows <= COLLECT_COLUMN_ROWS &&
+	    c->head.columns <= COLLECT_CHUNK_COLUMNS && c->head.words <= r->words) {
+		bytes = (c->head.columns + 1) * sizeof(*c->length);
+		get_words(r, chunk - 1 + at / 8, words, (bytes + 7) / 8);
+		memcpy(c->length, words, bytes);
+		c->last = 0;
+		c->offset = at + bytes;
+		if (get_column(r, c, c->offset, c->length[0], times) && is_still_here(r, c)) {
+			memcpy(c->ns, times, c->head.rows * sizeof(*times));
+			return true;
+		}
 	}
+	c->chunk = 0;
+	return false;
 }
 
 unsigned int collect_ring_read(const struct collect_ring *r, uint64_t owner, uint64_t chunk,
-			       uint32_t column, int64_t ns[COLLECT_COLUMN_ROWS],
+			       uint32_t column, struct collect_chunk *c,
 			       uint64_t v[COLLECT_COLUMN_ROWS], uint64_t *prev)
 {
-	uint64_t at = chunk - 1, times[COLLECT_COLUMN_ROWS];
-	uint8_t packed[2][COLLECT_COLUMN_MAX(COLLECT_COLUMN_ROWS)];
-	uint16_t lengths[COLLECT_CHUNK_COLUMNS + 1];
-	struct collect_chunk_head head;
-	size_t offset, mine;
-	bool here, good = false;
+	uint32_t mine;
+	bool good;
 
 	*prev = 0;
-	if (!chunk || !r->word || at < relaxed_load(r->tail))
+	if (!chunk || !r->word || chunk - 1 < relaxed_load(r->tail) ||
+	    !open_chunk(r, owner, chunk, c))
 		return 0;
-	get_head(r, at, &head);
-	/*
-	 * The head is not valid until tail is checked again. A wrong one is harmless: reads wrap
-	 * around inside the ring.
-	 */
-	here = head.owner == owner && head.rows && head.rows <= COLLECT_COLUMN_ROWS &&
-	       head.columns <= COLLECT_CHUNK_COLUMNS && head.words <= r->words;
-	if (here && column >= head.first && column - head.first < head.columns) {
-		mine = column - head.first + 1;
-		get_bytes(r, at, sizeof(head), (uint8_t *)lengths, (mine + 1) * 2);
-		offset = sizeof(head) + (head.columns + 1) * 2;
-		good = lengths[0] <= sizeof(packed[0]) && lengths[mine] <= sizeof(packed[1]);
-		if (good) {
-			get_bytes(r, at, offset, packed[0], lengths[0]);
-			for (size_t i = 0; i < mine; i++)
-				offset += lengths[i];
-			get_bytes(r, at, offset, packed[1], lengths[mine]);
-		}
+	*prev = c->head.prev;
+	if (column < c->head.first || column - c->head.first >= c->head.columns)
+		return 0;
+	mine = column - c->head.first + 1;
+	if (mine < c->last) {
+		c->last = 0;
+		c->offset = sizeof(c->head) + (c->head.columns + 1) * sizeof(*c->length);
 	}
-	/* Pairs with the fence of append_chunk(). */
-	__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	if (!here || at < relaxed_load(r->tail))
-		return 0;
-	*prev = head.prev;
-	if (!good || !collect_column_unpack(times, head.rows, packed[0], lengths[0]) ||
-	    !collect_column_unpack(v, head.rows, packed[1], lengths[mine]))
-		return 0;
-	memcpy(ns, times, head.rows * sizeof(*ns));
-	return head.rows;
+	for (; c->last < mine; c->last++)
+		c->offset += c->length[c->last];
+	good = get_column(r, c, c->offset, c->length[mine], v);
+	if (is_still_here(r, c))
+		return good ? c->head.rows : 0;
+	*prev = 0;
+	return 0;
 }
 
 bool collect_ring_after(const struct collect_ring *r, uint64_t owner, uint64_t chunk, int64_t to_ns,

@@ -64,13 +64,24 @@ void collect_ring_expire(struct collect_ring *r, int64_t now_ns);
 /* Returns memory without chunks to the system. One thread, not the writer. */
 void collect_ring_trim(struct collect_ring *r);
 
+/* What was read of a chunk, for more of its columns. chunk is 0 at first. */
+struct collect_chunk {
+	const struct collect_ring *ring;
+	uint64_t chunk; /* position + 1; 0: none */
+	struct collect_chunk_head head;
+	int64_t ns[COLLECT_COLUMN_ROWS];
+	uint16_t length[COLLECT_CHUNK_COLUMNS + 1]; /* bytes of the times, and of each column */
+	uint32_t last;				    /* place of a column in length[] */
+	size_t offset;				    /* of that column, in bytes */
+};
+
 /*
- * Reads one column of the chunk at position chunk - 1: times and values, oldest first. Returns the
- * rows, or 0 if the chunk is gone or does not have the column; *prev is the chunk before, or 0 at
- * the end.
+ * Reads one column of the chunk at position chunk - 1: values, oldest first, whose times are
+ * c->ns. Returns the rows, or 0 if the chunk is gone or does not have the column; *prev is the
+ * chunk before, or 0 at the end. A chunk that c has is not read again.
  */
 unsigned int collect_ring_read(const struct collect_ring *r, uint64_t owner, uint64_t chunk,
-			       uint32_t column, int64_t ns[COLLECT_COLUMN_ROWS],
+			       uint32_t column, struct collect_chunk *c,
 			       uint64_t v[COLLECT_COLUMN_ROWS], uint64_t *prev);
 
 /*

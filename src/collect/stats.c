@@ -213,17 +213,26 @@ static unsigned int open_rows(const struct collect_snapshot *b, uint32_t column,
 	return n;
 }
 
-ssize_t collect_collector_history(struct collect_collector *c, uint64_t instance, uint32_t metric,
-				  int64_t from_ns, int64_t to_ns, struct collect_point *out,
-				  size_t max)
+/* The walk is from new to old: the next metric of the region finds each chunk in its place. */
+#define CHUNKS 64u
+
+struct collect_chunks {
+	struct collect_chunk of[CHUNKS];
+};
+
+struct collect_chunks *collect_chunks_new(void)
 {
-	return collect_collector_history_known(c, instance, metric, INT64_MAX, from_ns, to_ns, out,
-					       max);
+	return calloc(1, sizeof(struct collect_chunks));
 }
 
-ssize_t collect_collector_history_known(struct collect_collector *c, uint64_t instance,
-					uint32_t metric, int64_t known_ns, int64_t from_ns,
-					int64_t to_ns, struct collect_point *out, size_t max)
+void collect_chunks_free(struct collect_chunks *ch)
+{
+	free(ch);
+}
+
+static ssize_t read_history(struct collect_collector *c, struct collect_chunk *read,
+			    unsigned int room, uint64_t instance, uint32_t metric, int64_t known_ns,
+			    int64_t from_ns, int64_t to_ns, struct collect_point *out, size_t max)
 {
 	struct collect_index *x = collect_index_get(c);
 	const struct collect_region *r;
@@ -231,7 +240,8 @@ ssize_t collect_collector_history_known(struct collect_collector *c, uint64_t in
 	struct taker t = {.out = out, .room = max, .from_ns = from_ns, .to_ns = to_ns};
 	int64_t ns[COLLECT_COLUMN_ROWS];
 	uint64_t v[COLLECT_COLUMN_ROWS], chunk, prev;
-	unsigned int n;
+	struct collect_chunk *in;
+	unsigned int n, nth = 0;
 	bool more;
 
 	if (!b || metric >= b->layout->columns || b->layout->column[metric].removed) {
@@ -255,17 +265,44 @@ ssize_t collect_collector_history_known(struct collect_collector *c, uint64_t in
 		for (more = take(&t, ns, v, n); more && chunk; chunk = prev) {
 			if (collect_ring_after(&r->worker->ring, instance, chunk, to_ns, &prev))
 				continue;
-			n = collect_ring_read(&r->worker->ring, instance, chunk, metric, ns, v,
+			in = &read[nth++ % room];
+			n = collect_ring_read(&r->worker->ring, instance, chunk, metric, in, v,
 					      &prev);
 			/* A chunk without points of this column is skipped. */
-			if (n && ns[n - 1] < t.from_ns)
+			if (n && in->ns[n - 1] < t.from_ns)
 				break;
-			more = !n || take(&t, ns, v, n);
+			more = !n || take(&t, in->ns, v, n);
 		}
 	}
 	memmove(out, out + t.room, (max - t.room) * sizeof(*out));
 	collect_index_put(x);
 	return (ssize_t)(max - t.room);
+}
+
+ssize_t collect_collector_history_known(struct collect_collector *c, uint64_t instance,
+					uint32_t metric, int64_t known_ns, int64_t from_ns,
+					int64_t to_ns, struct collect_point *out, size_t max)
+{
+	struct collect_chunk read;
+
+	read.chunk = 0;
+	return read_history(c, &read, 1, instance, metric, known_ns, from_ns, to_ns, out, max);
+}
+
+ssize_t collect_collector_history_again(struct collect_collector *c, struct collect_chunks *ch,
+					uint64_t instance, uint32_t metric, int64_t from_ns,
+					int64_t to_ns, struct collect_point *out, size_t max)
+{
+	return read_history(c, ch->of, CHUNKS, instance, metric, INT64_MAX, from_ns, to_ns, out,
+			    max);
+}
+
+ssize_t collect_collector_history(struct collect_collector *c, uint64_t instance, uint32_t metric,
+				  int64_t from_ns, int64_t to_ns, struct collect_point *out,
+				  size_t max)
+{
+	return collect_collector_history_known(c, instance, metric, INT64_MAX, from_ns, to_ns, out,
+					       max);
 }
 
 /* ---- workers and totals ---- */

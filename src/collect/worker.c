@@ -160,6 +160,7 @@ void *collect_worker_main(void *arg)
 	while (!relaxed_load(w->c->stop)) {
 		bool work = false;
 
+		relaxed_bump(w->turns, 1);
 		now = base_now_ns();
 		if (period ? now >= deadline : all_done(w, now)) {
 			if (period) {

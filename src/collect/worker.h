@@ -27,8 +27,10 @@ struct collect_worker {
 	size_t flat_cells;
 	double *row; /* for taps */
 	size_t row_columns;
+	uint64_t turns_seen; /* collect_collector_turned()'s */
 	/* Written by the worker, read by any thread. */
 	uint64_t rounds, missed, reads, bytes, lines, unsettled, samples, busy_ns, start_ns;
+	uint64_t turns; /* of its loop */
 	uint64_t wrong_instance, map_errors, rows_lost;
 	uint64_t late_passes; /* copied too long after the hot line, and not used */
 	uint64_t faults[REGION_FAULT_COUNT], read_errors, latency[COLLECT_LATENCY_BUCKETS],

@@ -383,6 +383,8 @@ static void *push_main(void *arg)
 			continue;
 		}
 		pthread_mutex_unlock(&p->lock);
+		if (p->o.spool)
+			export_spool_sync(p->o.spool);
 		outcome = try(p, b, &res);
 		pthread_mutex_lock(&p->lock);
 		if (outcome != EXPORT_PUSH_DONE)

@@ -7,14 +7,14 @@
 #include "export/sent.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "base/base.h"
 
 #define SETS 4096u
 #define WAYS 16u
@@ -75,12 +75,8 @@ struct export_sent *export_sent_open(const char *path, char *error, size_t error
 		errno = ENOMEM;
 		return NULL;
 	}
-	s->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
-	err = s->fd < 0 ? -errno : 0;
-	if (!err && flock(s->fd, LOCK_EX | LOCK_NB))
-		err = errno == EWOULDBLOCK ? -EBUSY : -errno;
-	if (!err)
-		err = load(s);
+	s->fd = base_open_locked(path);
+	err = s->fd < 0 ? s->fd : load(s);
 	if (!err) {
 		pthread_mutex_init(&s->lock, NULL);
 		return s;

@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,8 +19,10 @@
 #include <xxhash.h>
 
 #include "base/base.h"
+#include "base/relaxed.h"
 
 #define PAGE	     4096u
+#define SYNC_NS	     1000000000u /* between two, at least */
 #define ALIGN(n)     (((n) + 7) & ~(uint64_t)7)
 #define RECORD_MAGIC 0x315051534c44ull /* "DLSQP1" */
 
@@ -44,6 +45,10 @@ struct export_spool {
 	uint64_t tail, next; /* position and number of the next record */
 	bool taken, passed;  /* passed: the taken one has left the ring */
 	struct export_spool_stats stats;
+
+	uint64_t synced_ns;   /* export_spool_sync()'s, as what follows */
+	uint64_t sync_errors; /* relaxed */
+	bool dirty;	      /* changed since; atomic */
 };
 
 static uint64_t check_of(const void *data, size_t bytes)
@@ -72,14 +77,15 @@ static bool went_on(struct export_spool *s, ssize_t done)
 	return false;
 }
 
-static bool read_all(struct export_spool *s, void *to, size_t n, uint64_t position)
+/* Between memory and the ring. */
+static bool move(struct export_spool *s, void *memory, size_t n, uint64_t position, bool write)
 {
-	uint8_t *p = to;
+	uint8_t *p = memory;
 	off_t at;
 
 	while (n) {
 		size_t part = part_of(s, position, n, &at);
-		ssize_t done = pread(s->fd, p, part, at);
+		ssize_t done = write ? pwrite(s->fd, p, part, at) : pread(s->fd, p, part, at);
 
 		if (!went_on(s, done))
 			return false;
@@ -91,34 +97,35 @@ static bool read_all(struct export_spool *s, void *to, size_t n, uint64_t positi
 	return true;
 }
 
+static bool read_all(struct export_spool *s, void *to, size_t n, uint64_t position)
+{
+	return move(s, to, n, position, false);
+}
+
+/* What was written before it returns is on the disk after the next export_spool_sync(). */
+static void changed(struct export_spool *s)
+{
+	__atomic_store_n(&s->dirty, true, __ATOMIC_RELEASE);
+}
+
 static bool write_all(struct export_spool *s, const void *from, size_t n, uint64_t position)
 {
-	const uint8_t *p = from;
-	off_t at;
+	bool done = move(s, (void *)(uintptr_t)from, n, position, true);
 
-	while (n) {
-		size_t part = part_of(s, position, n, &at);
-		ssize_t done = pwrite(s->fd, p, part, at);
-
-		if (!went_on(s, done))
-			return false;
-		done = BASE_MAX(done, 0);
-		p += done;
-		n -= (size_t)done;
-		position += (uint64_t)done;
-	}
-	return true;
+	changed(s);
+	return done;
 }
 
 static bool save_head(struct export_spool *s)
 {
 	struct spool_head h = s->head;
+	bool done;
 
 	h.check = check_of(&h, offsetof(struct spool_head, check));
-	if (pwrite(s->fd, &h, sizeof(h), sizeof(magic)) == (ssize_t)sizeof(h))
-		return true;
-	s->stats.errors++;
-	return false;
+	done = pwrite(s->fd, &h, sizeof(h), sizeof(magic)) == (ssize_t)sizeof(h);
+	s->stats.errors += !done;
+	changed(s);
+	return done;
 }
 
 /* The record at a position, if its own words say so. */
@@ -317,6 +324,26 @@ uint64_t export_spool_newest_ns(const struct export_spool *s)
 void export_spool_stats(const struct export_spool *s, struct export_spool_stats *out)
 {
 	*out = s->stats;
+	out->errors += relaxed_load(s->sync_errors);
+}
+
+static void sync_now(struct export_spool *s)
+{
+	/* Before it is synced: what changes meanwhile is for the next one. */
+	if (!__atomic_exchange_n(&s->dirty, false, __ATOMIC_ACQUIRE) || !fdatasync(s->fd))
+		return;
+	relaxed_bump(s->sync_errors, 1);
+	changed(s);
+}
+
+void export_spool_sync(struct export_spool *s)
+{
+	uint64_t now = base_now_ns();
+
+	if (now - s->synced_ns < SYNC_NS)
+		return;
+	sync_now(s);
+	s->synced_ns = base_now_ns();
 }
 
 /* ---- start and end ---- */
@@ -382,12 +409,8 @@ struct export_spool *export_spool_open(const char *path, uint64_t size, char *er
 		errno = ENOMEM;
 		return NULL;
 	}
-	s->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
-	err = s->fd < 0 ? -errno : 0;
-	if (!err && flock(s->fd, LOCK_EX | LOCK_NB))
-		err = errno == EWOULDBLOCK ? -EBUSY : -errno;
-	if (!err)
-		err = load(s, size);
+	s->fd = base_open_locked(path);
+	err = s->fd < 0 ? s->fd : load(s, size);
 	if (!err)
 		return s;
 	snprintf(error, error_bytes, "%s: %s", path,
@@ -405,6 +428,7 @@ void export_spool_close(struct export_spool *s)
 {
 	if (!s)
 		return;
+	sync_now(s);
 	close(s->fd);
 	free(s);
 }

@@ -4,10 +4,12 @@
  * and when it is full the oldest leave. Knows nothing of their contents.
  *
  * The file has its full size from the start, so a full disk is an error at the start and not later.
- * It is written without fsync(): it survives a killed process; after a crash of the machine records
- * may be damaged, which are skipped and counted. One process holds it at a time, mode 0600.
+ * A killed process loses nothing that was added. A machine that crashes or loses its power keeps
+ * what was there at the last export_spool_sync(): of what came later records may be damaged or
+ * missing, those that are damaged are skipped and counted, and those that were done may be taken
+ * again. One process holds it at a time, mode 0600.
  *
- * Not thread-safe: push.c calls it under its lock.
+ * Not thread-safe but for export_spool_sync(): push.c calls it under its lock.
  */
 #ifndef SL_EXPORT_SPOOL_H
 #define SL_EXPORT_SPOOL_H
@@ -20,7 +22,7 @@ struct export_spool;
 struct export_spool_stats {
 	uint64_t bodies, bytes, items; /* that wait */
 	uint64_t corrupt; /* items of damaged bodies; of one whose head is damaged: 1 */
-	uint64_t errors;  /* reads and writes that failed */
+	uint64_t errors;  /* reads, writes and synchronisations that failed */
 };
 
 /*
@@ -47,7 +49,12 @@ void export_spool_done(struct export_spool *s);
 /* The latest CLOCK_REALTIME at which a body was added, also by an earlier process; 0: none. */
 uint64_t export_spool_newest_ns(const struct export_spool *s);
 void export_spool_stats(const struct export_spool *s, struct export_spool_stats *out);
-/* Accepts NULL. What waits stays in the file. */
+/*
+ * Brings what changed to the disk and waits for it, at most once per second. By one thread at a
+ * time, beside any call but the last one.
+ */
+void export_spool_sync(struct export_spool *s);
+/* Accepts NULL. What waits stays in the file, and is on the disk. */
 void export_spool_close(struct export_spool *s);
 
 #endif

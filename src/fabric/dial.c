@@ -1,24 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <errno.h>
 #include <netdb.h>
-#include <netinet/in.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/base.h"
 #include "fabric/dial.h"
+#include "fabric/lookup.h"
 
 #define CHECK_UP_NS	    2000000u /* how often events are checked while up */
 #define CHECK_CONNECTING_NS 200000u
-
-/* A name lookup in another thread, getaddrinfo_a(3). */
-struct fabric_lookup {
-	struct gaicb request;
-	struct gaicb *list[1];
-	struct addrinfo hints;
-	char host[256];
-};
 
 static enum fabric_dial_event failed(struct fabric_dial *d, const char *why)
 {
@@ -58,62 +49,26 @@ static enum fabric_dial_event resolve_address(struct fabric_dial *d)
 	return FABRIC_DIAL_NOTHING;
 }
 
-static void take_address(struct fabric_dial *d, const struct addrinfo *found)
-{
-	memset(&d->to, 0, sizeof(d->to));
-	memcpy(&d->to, found->ai_addr, found->ai_addrlen);
-}
-
-/* A numeric address resolves at once; a name may take long, so another thread looks it up. */
 enum fabric_dial_event fabric_dial_start(struct fabric_dial *d, uint64_t now_ns)
 {
-	struct addrinfo hints = {
-		.ai_socktype = SOCK_STREAM,
-		.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV,
-	};
-	struct addrinfo *found;
 	int code;
 
 	memset(&d->refusal, 0, sizeof(d->refusal));
 	d->deadline_ns = now_ns + (uint64_t)d->timeout_ms * 1000000u;
 	d->check_ns = 0;
-	if (!getaddrinfo(d->host, d->service, &hints, &found)) {
-		take_address(d, found);
-		freeaddrinfo(found);
+	if (fabric_lookup_numeric(d->host, d->service, &d->to))
 		return resolve_address(d);
-	}
 	d->phase = FABRIC_DIAL_NAME;
-	if (d->lookup) /* an abandoned one still runs */
-		return FABRIC_DIAL_NOTHING;
-	d->lookup = calloc(1, sizeof(*d->lookup));
-	if (!d->lookup)
-		return failed(d, "out of memory");
-	memcpy(d->lookup->host, d->host, sizeof(d->lookup->host));
-	d->lookup->hints.ai_socktype = SOCK_STREAM;
-	d->lookup->request.ar_name = d->lookup->host;
-	d->lookup->request.ar_request = &d->lookup->hints;
-	d->lookup->list[0] = &d->lookup->request;
-	code = getaddrinfo_a(GAI_NOWAIT, d->lookup->list, 1, NULL);
-	if (!code)
-		return FABRIC_DIAL_NOTHING;
-	free(d->lookup);
-	d->lookup = NULL;
-	return failed(d, gai_strerror(code));
+	code = fabric_lookup_start(&d->lookup, d->host);
+	return code ? failed(d, gai_strerror(code)) : FABRIC_DIAL_NOTHING;
 }
 
 static enum fabric_dial_event look_up(struct fabric_dial *d)
 {
-	int code = gai_error(&d->lookup->request);
+	int code = fabric_lookup_take(&d->lookup, d->service, &d->to);
 
 	if (code == EAI_INPROGRESS)
 		return FABRIC_DIAL_NOTHING;
-	if (!code) {
-		take_address(d, d->lookup->request.ar_result);
-		freeaddrinfo(d->lookup->request.ar_result);
-		fabric_rdma_set_port(&d->to, (uint16_t)strtoul(d->service, NULL, 10));
-	}
-	free(d->lookup);
-	d->lookup = NULL;
 	return code ? failed(d, gai_strerror(code)) : resolve_address(d);
 }
 
@@ -266,15 +221,5 @@ void fabric_dial_end(struct fabric_dial *d, struct ibv_cq **cq, struct ibv_mr **
 
 void fabric_dial_free(struct fabric_dial *d)
 {
-	int code;
-
-	if (!d->lookup)
-		return;
-	/* A lookup that cannot be cancelled still writes to its memory, which is leaked. */
-	code = gai_cancel(&d->lookup->request);
-	if (code == EAI_ALLDONE && !gai_error(&d->lookup->request))
-		freeaddrinfo(d->lookup->request.ar_result);
-	if (code != EAI_NOTCANCELED)
-		free(d->lookup);
-	d->lookup = NULL;
+	fabric_lookup_end(&d->lookup);
 }

@@ -37,6 +37,18 @@ static const struct fabric_ops *provider_for(const char *target)
 	return NULL;
 }
 
+bool fabric_is_far(const char *target)
+{
+	const struct fabric_ops *ops = provider_for(target);
+
+	return ops && ops != &fabric_provider_shm;
+}
+
+bool fabric_is_verbs(const char *target)
+{
+	return provider_for(target) == &fabric_provider_verbs;
+}
+
 static void release(struct fabric *f)
 {
 	if (f->buffer != MAP_FAILED)
@@ -55,7 +67,8 @@ struct fabric *fabric_open(const char *target, const struct fabric_opts *opts)
 
 	open_error[0] = '\0';
 	if (!ops) {
-		snprintf(open_error, sizeof(open_error), "'%s' is neither a path nor HOST[:PORT]",
+		snprintf(open_error, sizeof(open_error),
+			 "'%s' is neither a path nor HOST[:PORT] nor tcp://HOST[:PORT]",
 			 target ? target : "");
 		errno = EINVAL;
 		return NULL;

@@ -33,7 +33,7 @@ struct fabric_opts {
 	uint32_t answer_timeout_ms;  /* shm: longest wait of fabric_map(), 0: 200 */
 	size_t buffer_bytes;	     /* registered landing memory, 0: 4 MiB */
 	bool notify;		     /* for fabric_notify() instead of READs */
-	const void *secret;	     /* verbs: both sides prove it; NULL: neither. Outlives f */
+	const void *secret;	     /* not shm: both sides prove it; NULL: neither. Outlives f */
 	size_t secret_bytes;
 };
 
@@ -60,14 +60,17 @@ struct fabric_stats {
 };
 
 /*
- * target: a path ("/..." or "unix:...") for shm, HOST[:PORT] for verbs. Does not block or connect.
+ * target: a path ("/..." or "unix:...") for shm, NAME://HOST[:PORT] for a provider of libfabric,
+ * tcp://HOST above all, HOST[:PORT] for verbs. Does not block or connect.
  * NULL with errno (EINVAL target, ENODEV device, ENOMEM, EOPNOTSUPP built without verbs).
  */
 struct fabric *fabric_open(const char *target, const struct fabric_opts *opts);
 /* Why the last fabric_open() of this thread failed: one line, static storage. */
 const char *fabric_error(void);
 void fabric_close(struct fabric *f);
-const char *fabric_name(const struct fabric *f); /* "shm" or "verbs" */
+bool fabric_is_far(const char *target);		 /* a host by its address; not a path */
+bool fabric_is_verbs(const char *target);	 /* of these, one over RDMA */
+const char *fabric_name(const struct fabric *f); /* "shm", "ofi" or "verbs" */
 
 /*
  * Advances the connection: connects, detects a hang-up, backs off (50 ms doubling to 1 s, reset by

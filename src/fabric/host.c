@@ -51,20 +51,20 @@ static int listen_address(const struct fabric_host_opts *opts, struct sockaddr_s
 		err = fabric_rdma_gid_address(opts->device, opts->ib_port ?: 1, opts->gid_index,
 					      AF_UNSPEC, to, error, bytes);
 	}
-	fabric_rdma_set_port(to, opts->port ?: FABRIC_VERBS_PORT);
+	fabric_gate_set_port(to, opts->port ?: FABRIC_VERBS_PORT);
 	return err;
 }
 
-static int watch(struct fabric_host *h, int fd)
+static int watch(struct fabric_verbs_host *h, int fd)
 {
 	struct epoll_event e = {.events = EPOLLIN, .data.fd = fd};
 
 	return epoll_ctl(h->epoll, EPOLL_CTL_ADD, fd, &e) < 0 ? -errno : 0;
 }
 
-static void describe(struct fabric_host *h, const struct fabric_host_opts *opts)
+static void describe(struct fabric_verbs_host *h, const struct fabric_host_opts *opts)
 {
-	struct fabric_host_stats *s = &h->stats;
+	struct fabric_host_stats *s = &h->gate.stats;
 	struct sockaddr *local = rdma_get_local_addr(h->listener);
 	union ibv_gid gid = {0};
 	size_t used = 0;
@@ -76,11 +76,11 @@ static void describe(struct fabric_host *h, const struct fabric_host_opts *opts)
 	for (int i = 0; i < 16; i += 2)
 		used += (size_t)snprintf(s->gid + used, sizeof(s->gid) - used, "%s%02x%02x",
 					 i ? ":" : "", gid.raw[i], gid.raw[i + 1]);
-	fabric_rdma_address(local, s->address, sizeof(s->address));
+	fabric_gate_address(local, s->address, sizeof(s->address));
 	s->port = ntohs(rdma_get_src_port(h->listener));
 }
 
-static void host_free(struct fabric_host *h)
+static void host_free(struct fabric_verbs_host *h)
 {
 	if (h->notices)
 		ibv_destroy_cq(h->notices);
@@ -94,18 +94,18 @@ static void host_free(struct fabric_host *h)
 		rdma_destroy_id(h->listener);
 	if (h->channel)
 		rdma_destroy_event_channel(h->channel);
-	if (h->stats.lost)
+	if (h->gate.stats.lost)
 		fabric_rdma_forget_lost();
 	if (h->timer >= 0)
 		close(h->timer);
 	if (h->epoll >= 0)
 		close(h->epoll);
-	fabric_auth_free(h->auth);
+	fabric_auth_free(h->gate.auth);
 	free(h);
 }
 
 /* Binds the listener to an address, which where names. 0 or -errno. */
-static int bind_listener(struct fabric_host *h, const char *device, struct sockaddr *address,
+static int bind_listener(struct fabric_verbs_host *h, const char *device, struct sockaddr *address,
 			 const char *where, char *error, size_t bytes)
 {
 	int yes = 1;
@@ -136,7 +136,8 @@ static int bind_listener(struct fabric_host *h, const char *device, struct socka
 	return 0;
 }
 
-static int start_listening(struct fabric_host *h, const char *where, char *error, size_t bytes)
+static int start_listening(struct fabric_verbs_host *h, const char *where, char *error,
+			   size_t bytes)
 {
 	struct ibv_context *verbs = h->listener->verbs;
 	int err;
@@ -146,7 +147,7 @@ static int start_listening(struct fabric_host *h, const char *where, char *error
 	h->pd = ibv_alloc_pd(verbs);
 	if (!h->pd)
 		return base_fail(error, bytes, -errno, "ibv_alloc_pd: %s", strerror(errno));
-	h->cq = ibv_create_cq(verbs, (int)h->max_queues * 2, NULL, NULL, 0);
+	h->cq = ibv_create_cq(verbs, (int)h->gate.queues_max * 2, NULL, NULL, 0);
 	if (!h->cq)
 		return base_fail(error, bytes, -errno, "ibv_create_cq: %s", strerror(errno));
 	if (rdma_listen(h->listener, BACKLOG))
@@ -160,12 +161,12 @@ static int start_listening(struct fabric_host *h, const char *where, char *error
 	return err ? base_fail(error, bytes, err, "epoll: %s", strerror(-err)) : 0;
 }
 
-struct fabric_host *fabric_host_open(const struct fabric_host_opts *opts, char *error,
-				     size_t error_bytes)
+static struct fabric_host *verbs_open(const struct fabric_host_opts *opts, char *error,
+				      size_t error_bytes)
 {
 	struct sockaddr_storage address;
 	char where[64];
-	struct fabric_host *h;
+	struct fabric_verbs_host *h;
 	int err;
 
 	error[0] = '\0';
@@ -174,23 +175,24 @@ struct fabric_host *fabric_host_open(const struct fabric_host_opts *opts, char *
 		errno = -err;
 		return NULL;
 	}
-	fabric_rdma_address((struct sockaddr *)&address, where, sizeof(where));
+	fabric_gate_address((struct sockaddr *)&address, where, sizeof(where));
 	h = calloc(1, sizeof(*h));
 	if (!h) {
 		snprintf(error, error_bytes, "%s", strerror(errno));
 		return NULL;
 	}
-	h->max_queues = opts->max_queues ?: DEFAULT_QUEUES;
+	h->gate.queues_max = opts->max_queues ?: DEFAULT_QUEUES;
 	h->keepalive_ms = opts->keepalive_ms ?: DEFAULT_KEEPALIVE_MS;
-	h->shares = opts->shares;
+	h->gate.shares = opts->shares;
 	h->notifier_ns = opts->notifier_ns;
 	h->epoll = epoll_create1(EPOLL_CLOEXEC);
 	h->timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
 	if (h->epoll < 0 || h->timer < 0)
 		err = base_fail(error, error_bytes, -errno, "%s", strerror(errno));
 	if (!err && opts->secret) {
-		h->auth = fabric_auth_new(opts->secret, opts->secret_bytes);
-		err = h->auth ? 0 : base_fail(error, error_bytes, -errno, "%s", strerror(errno));
+		h->gate.auth = fabric_auth_new(opts->secret, opts->secret_bytes);
+		err = h->gate.auth ? 0
+				   : base_fail(error, error_bytes, -errno, "%s", strerror(errno));
 	}
 	err = err
 		      ?: bind_listener(h, opts->device, (struct sockaddr *)&address, where, error,
@@ -202,20 +204,20 @@ struct fabric_host *fabric_host_open(const struct fabric_host_opts *opts, char *
 		return NULL;
 	}
 	describe(h, opts);
-	return h;
+	return &h->base;
 }
 
 /* ---- for the caller's loop ---- */
 
-int fabric_host_fd(const struct fabric_host *h)
+static int verbs_fd(const struct fabric_host *h)
 {
-	return h->epoll;
+	return ((const struct fabric_verbs_host *)h)->epoll;
 }
 
-void fabric_host_close(struct fabric_host *h)
+static void verbs_close(struct fabric_host *base)
 {
-	if (!h)
-		return;
+	struct fabric_verbs_host *h = fabric_verbs_host_of(base);
+
 	while (h->conns)
 		fabric_host_drop(h, h->conns);
 	host_free(h);
@@ -223,7 +225,7 @@ void fabric_host_close(struct fabric_host *h)
 
 /* ---- memory ---- */
 
-static int add_memory(struct fabric_host *h, void *map, size_t bytes, int access,
+static int add_memory(struct fabric_verbs_host *h, void *map, size_t bytes, int access,
 		      struct fabric_host_key *key)
 {
 	struct ibv_mr *mr = ibv_reg_mr(h->pd, map, bytes, access);
@@ -234,10 +236,10 @@ static int add_memory(struct fabric_host *h, void *map, size_t bytes, int access
 	return 0;
 }
 
-int fabric_host_register(struct fabric_host *h, void *map, size_t bytes,
-			 struct fabric_host_key *key)
+static int verbs_register(struct fabric_host *h, void *map, size_t bytes,
+			  struct fabric_host_key *key)
 {
-	return add_memory(h, map, bytes, IBV_ACCESS_REMOTE_READ, key);
+	return add_memory(fabric_verbs_host_of(h), map, bytes, IBV_ACCESS_REMOTE_READ, key);
 }
 
 int fabric_host_register_writable(struct fabric_host *h, void *map, size_t bytes,
@@ -245,7 +247,7 @@ int fabric_host_register_writable(struct fabric_host *h, void *map, size_t bytes
 {
 	/* Remote write requires local write (ibv_reg_mr(3)). */
 	return add_memory(
-		h, map, bytes,
+		fabric_verbs_host_of(h), map, bytes,
 		IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC, key);
 }
 
@@ -253,7 +255,7 @@ int fabric_host_register_writable(struct fabric_host *h, void *map, size_t bytes
  * Creates the completion channel for notices of that many queue pairs. fabric_host_close() destroys
  * it, after a failure, too.
  */
-static int hang_bell(struct fabric_host *h, uint32_t queues)
+static int hang_bell(struct fabric_verbs_host *h, uint32_t queues)
 {
 	/* Twice what can be in flight: a destroyed queue pair leaves its completions. */
 	int room = (int)(queues * NOTICES_OUT * 2), err;
@@ -270,10 +272,11 @@ static int hang_bell(struct fabric_host *h, uint32_t queues)
 	return err ?: -ibv_req_notify_cq(h->notices, 0);
 }
 
-int fabric_host_let_notify(struct fabric_host *h, void *map, size_t bytes,
-			   void (*notice)(void *arg, uint32_t entry), void *arg)
+static int verbs_let_notify(struct fabric_host *base, void *map, size_t bytes,
+			    void (*notice)(void *arg, uint32_t entry), void *arg)
 {
-	int err = hang_bell(h, NOTIFIERS_MAX);
+	struct fabric_verbs_host *h = fabric_verbs_host_of(base);
+	int err = hang_bell(h, FABRIC_NOTIFIERS_MAX);
 
 	if (err)
 		return err;
@@ -284,32 +287,25 @@ int fabric_host_let_notify(struct fabric_host *h, void *map, size_t bytes,
 	return 0;
 }
 
-int fabric_host_let_write(struct fabric_host *h, const struct fabric_host_writers *writers)
+int fabric_host_let_write(struct fabric_host *base, const struct fabric_host_writers *writers)
 {
-	int err = hang_bell(h, h->max_queues);
+	struct fabric_verbs_host *h = fabric_verbs_host_of(base);
+	int err = hang_bell(h, h->gate.queues_max);
 
 	if (!err)
 		h->writers = *writers;
 	return err;
 }
 
-void fabric_host_unregister(struct fabric_host *h, struct fabric_host_key *key)
+static void verbs_unregister(struct fabric_host *h, struct fabric_host_key *key)
 {
 	(void)h;
-	if (key->mr)
-		ibv_dereg_mr(key->mr);
-	*key = (struct fabric_host_key){0};
+	ibv_dereg_mr(key->mr);
 }
 
-void fabric_host_set_directory(struct fabric_host *h, const struct fabric_host_key *key,
-			       uint64_t length, uint64_t agent_instance)
+static void verbs_set_directory(struct fabric_host *h, const struct fabric_host_hello *hello)
 {
-	h->hello.magic = FABRIC_VERBS_HELLO_MAGIC;
-	h->hello.version = FABRIC_VERBS_VERSION;
-	h->hello.agent_instance = agent_instance;
-	h->hello.directory_addr = key->addr;
-	h->hello.directory_length = length;
-	h->hello.directory_rkey = key->rkey;
+	fabric_verbs_host_of(h)->gate.hello = *hello;
 }
 
 /* ---- introspection ---- */
@@ -329,8 +325,10 @@ static const char *state_name(struct ibv_qp *qp)
 	return names[attr.qp_state];
 }
 
-size_t fabric_host_queues(const struct fabric_host *h, struct fabric_host_queue *out, size_t max)
+static size_t verbs_queues(const struct fabric_host *base, struct fabric_host_queue *out,
+			   size_t max)
 {
+	const struct fabric_verbs_host *h = (const struct fabric_verbs_host *)base;
 	size_t n = 0;
 
 	for (const struct fabric_conn *c = h->conns; c; c = c->next, n++) {
@@ -342,13 +340,26 @@ size_t fabric_host_queues(const struct fabric_host *h, struct fabric_host_queue 
 		};
 		snprintf(out[n].state, sizeof(out[n].state), "%s", state_name(c->qp));
 		if (c->id)
-			fabric_rdma_address(rdma_get_peer_addr(c->id), out[n].peer,
+			fabric_gate_address(rdma_get_peer_addr(c->id), out[n].peer,
 					    sizeof(out[n].peer));
 	}
 	return n;
 }
 
-void fabric_host_stats(const struct fabric_host *h, struct fabric_host_stats *out)
+static void verbs_stats(const struct fabric_host *h, struct fabric_host_stats *out)
 {
-	*out = h->stats;
+	*out = ((const struct fabric_verbs_host *)h)->gate.stats;
 }
+
+const struct fabric_host_ops fabric_host_verbs = {
+	.open = verbs_open,
+	.close = verbs_close,
+	.add = verbs_register,
+	.remove = verbs_unregister,
+	.let_notify = verbs_let_notify,
+	.set_directory = verbs_set_directory,
+	.fd = verbs_fd,
+	.dispatch = fabric_verbs_host_dispatch,
+	.queues = verbs_queues,
+	.stats = verbs_stats,
+};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * host.h - the passive side of verbs: registers memory for remote reading and accepts connections
- * over librdmacm. It takes no part in a READ. Single-threaded: the caller's loop polls
- * fabric_host_fd() and calls fabric_host_dispatch().
+ * host.h - the passive side: registers memory for remote reading and accepts connections over
+ * librdmacm, or over a provider of libfabric (ofi_host.c). Over verbs it takes no part in a READ.
+ * Single-threaded: the caller's loop polls fabric_host_fd() and calls fabric_host_dispatch().
  *
  * The private data of an accepted connection is struct fabric_host_hello: where the directory is. A
  * collector that exits disconnects, even when it is killed (its kernel does it). One whose machine
@@ -29,11 +29,12 @@
 struct fabric_host;
 
 struct fabric_host_opts {
-	const char *device;  /* ibv device name; NULL: the one that the address is routed to */
-	const char *address; /* to listen on; NULL: the device's */
-	uint16_t port;	     /* 0: FABRIC_VERBS_PORT */
-	int gid_index;	     /* -1: chosen by the address */
-	int ib_port;	     /* 0: 1 */
+	const char *provider; /* of libfabric, "tcp"; NULL: verbs, by librdmacm */
+	const char *device;   /* ibv device name; NULL: the one that the address is routed to */
+	const char *address;  /* to listen on; NULL: the device's */
+	uint16_t port;	      /* 0: FABRIC_VERBS_PORT */
+	int gid_index;	      /* -1: chosen by the address */
+	int ib_port;	      /* 0: 1 */
 	uint32_t
 		max_queues; /* limit of queue pairs; 0: 64. Further ones are rejected and counted */
 	uint32_t keepalive_ms; /* interval of probes; 0: 5000 */
@@ -60,6 +61,11 @@ struct fabric_host_key {
 	uint32_t rkey;
 	void *mr; /* the provider's own */
 };
+
+#define FABRIC_PROVIDER_MAX 16u /* of a provider's name, terminator included */
+/* "NAME:ADDR:PORT", "NAME::PORT" for loopback; port 0: any. 0 or -EINVAL. */
+int fabric_host_parse(const char *text, char provider[FABRIC_PROVIDER_MAX], char address[256],
+		      uint16_t *port);
 
 /* NULL with errno and one line in error (ENODEV no such device, EADDRINUSE, EOPNOTSUPP, ...). */
 struct fabric_host *fabric_host_open(const struct fabric_host_opts *opts, char *error,
@@ -138,6 +144,8 @@ struct fabric_host_stats {
 	uint64_t accepted, rejected, disconnected, notices;
 	uint64_t refused[FABRIC_REFUSED_COUNT]; /* their sum is rejected */
 	uint64_t challenged, half_open;		/* half_open: dropped, as never established */
+	/* Of a libfabric provider: what its thread cost this host, and what was sent. */
+	uint64_t cpu_ns, sent_bytes, silent;
 	bool lost; /* the device is gone: unregister all, close, and open again */
 	char device[64], gid[48], address[64];
 	int gid_index, ib_port;

@@ -18,7 +18,7 @@
 #define WRITER_ACCESS (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 
 /* The timer runs while there are connections. */
-static void set_timer(struct fabric_host *h)
+static void set_timer(struct fabric_verbs_host *h)
 {
 	struct itimerspec every = {0};
 
@@ -31,7 +31,7 @@ static void set_timer(struct fabric_host *h)
 }
 
 /* Takes pending notices; notices() posts their receives again. */
-static void take_notices(struct fabric_host *h)
+static void take_notices(struct fabric_verbs_host *h)
 {
 	struct ibv_wc wc;
 
@@ -46,7 +46,7 @@ static void take_notices(struct fabric_host *h)
 		c->taken++;
 		if (wc.opcode != IBV_WC_RECV_RDMA_WITH_IMM)
 			continue; /* a SEND, which no client uses */
-		h->stats.notices++;
+		h->gate.stats.notices++;
 		if (c->writes && h->writers.immediate)
 			h->writers.immediate(h->writers.arg, c->serial, ntohl(wc.imm_data));
 		if (c->notifies)
@@ -66,7 +66,7 @@ static void free_queue(struct fabric_conn *c)
 		ibv_dealloc_pd(c->pd);
 }
 
-void fabric_host_drop(struct fabric_host *h, struct fabric_conn *c)
+void fabric_host_drop(struct fabric_verbs_host *h, struct fabric_conn *c)
 {
 	struct ibv_qp_attr error = {.qp_state = IBV_QPS_ERR};
 	struct fabric_conn **at = &h->conns;
@@ -77,10 +77,10 @@ void fabric_host_drop(struct fabric_host *h, struct fabric_conn *c)
 	while (*at != c)
 		at = &(*at)->next;
 	*at = c->next;
-	h->conn_count--;
-	h->notifiers -= c->notifies;
+	h->gate.queues--;
+	h->gate.notifiers -= c->notifies;
 	if (c->connected_ns)
-		h->stats.disconnected++;
+		h->gate.stats.disconnected++;
 	if (c->id)
 		rdma_disconnect(c->id); /* answers a DREQ, or sends one */
 	free_queue(c);
@@ -94,15 +94,10 @@ void fabric_host_drop(struct fabric_host *h, struct fabric_conn *c)
 }
 
 /* say NULL: the peer is not told. */
-static void reject(struct fabric_host *h, struct rdma_cm_id *id, enum fabric_refusal cause,
+static void reject(struct fabric_verbs_host *h, struct rdma_cm_id *id, enum fabric_refusal cause,
 		   struct fabric_verbs_refusal *say)
 {
-	if (say && !say->error) {
-		h->stats.challenged++;
-	} else {
-		h->stats.rejected++;
-		h->stats.refused[cause]++;
-	}
+	fabric_gate_count(&h->gate, cause, say);
 	if (say) {
 		say->magic = FABRIC_VERBS_REFUSAL_MAGIC;
 		rdma_reject(id, say, sizeof(*say));
@@ -121,7 +116,7 @@ static int post_receives(struct ibv_qp *qp, uint32_t count)
 	return -err;
 }
 
-static struct ibv_qp_init_attr queue_attr(const struct fabric_host *h, bool notices)
+static struct ibv_qp_init_attr queue_attr(const struct fabric_verbs_host *h, bool notices)
 {
 	return (struct ibv_qp_init_attr){
 		.send_cq = h->cq,
@@ -137,13 +132,13 @@ static struct ibv_qp_init_attr queue_attr(const struct fabric_host *h, bool noti
 	};
 }
 
-static void enlist(struct fabric_host *h, struct fabric_conn *c)
+static void enlist(struct fabric_verbs_host *h, struct fabric_conn *c)
 {
 	c->accepted_ns = base_now_ns();
 	c->next = h->conns;
 	h->conns = c;
-	h->conn_count++;
-	h->stats.accepted++;
+	h->gate.queues++;
+	h->gate.stats.accepted++;
 	if (!c->next)
 		set_timer(h);
 }
@@ -154,7 +149,7 @@ static void enlist(struct fabric_host *h, struct fabric_conn *c)
  * A notifier gets a protection domain that holds the board alone: none of its keys opens anything
  * else, and no other key opens the board.
  */
-static bool make_queue(struct fabric_host *h, struct fabric_conn *c)
+static bool make_queue(struct fabric_verbs_host *h, struct fabric_conn *c)
 {
 	struct ibv_qp_init_attr attr = queue_attr(h, c->notifies || c->writes);
 	uint8_t timeout = FABRIC_VERBS_ACK_TIMEOUT;
@@ -176,10 +171,10 @@ static bool make_queue(struct fabric_host *h, struct fabric_conn *c)
 	return !(c->notifies || c->writes) || !post_receives(c->qp, NOTICES_OUT);
 }
 
-static bool accept_conn(struct fabric_host *h, struct fabric_conn *c,
+static bool accept_conn(struct fabric_verbs_host *h, struct fabric_conn *c,
 			const struct fabric_host_request *r)
 {
-	struct fabric_verbs_welcome w = {.hello = h->hello};
+	struct fabric_verbs_welcome w = {.hello = h->gate.hello};
 	struct ibv_qp_attr access = {
 		.qp_access_flags = c->notifies ? IBV_ACCESS_REMOTE_WRITE
 				   : c->writes ? WRITER_ACCESS
@@ -187,7 +182,7 @@ static bool accept_conn(struct fabric_host *h, struct fabric_conn *c,
 	};
 	struct rdma_conn_param param = {
 		.private_data = &w,
-		.private_data_len = h->auth ? sizeof(w) : sizeof(w.hello),
+		.private_data_len = h->gate.auth ? sizeof(w) : sizeof(w.hello),
 		.rnr_retry_count = 7,
 		/* What was requested, within the device's limit (rdma_accept(3)). */
 		.responder_resources = (uint8_t)BASE_MIN(r->reads, h->device.max_qp_rd_atom),
@@ -205,8 +200,8 @@ static bool accept_conn(struct fabric_host *h, struct fabric_conn *c,
 		w.hello.board_addr = (uintptr_t)h->board;
 		w.hello.board_rkey = c->board->rkey;
 	}
-	if (h->auth)
-		fabric_auth_welcome(h->auth, &r->proof, r->queue, &w);
+	if (h->gate.auth)
+		fabric_auth_welcome(h->gate.auth, &r->proof, r->queue, &w);
 	if (rdma_accept(c->id, &param))
 		return false;
 	/*
@@ -217,7 +212,7 @@ static bool accept_conn(struct fabric_host *h, struct fabric_conn *c,
 	return true;
 }
 
-static void connect_request(struct fabric_host *h, struct rdma_cm_id *id,
+static void connect_request(struct fabric_verbs_host *h, struct rdma_cm_id *id,
 			    const struct fabric_host_request *r)
 {
 	struct fabric_verbs_refusal say = {0}, *told = &say;
@@ -252,7 +247,7 @@ static void connect_request(struct fabric_host *h, struct rdma_cm_id *id,
 			h->writers.gone(h->writers.arg, c->serial, c->name);
 		goto err_queue;
 	}
-	h->notifiers += c->notifies;
+	h->gate.notifiers += c->notifies;
 	id->context = c;
 	enlist(h, c);
 	return;
@@ -264,19 +259,20 @@ err:
 	reject(h, id, cause, told);
 }
 
-struct ibv_qp *fabric_host_queue_new(struct fabric_host *h, const char *name, uint64_t *queue)
+struct ibv_qp *fabric_host_queue_new(struct fabric_host *base, const char *name, uint64_t *queue)
 {
+	struct fabric_verbs_host *h = fabric_verbs_host_of(base);
 	struct ibv_qp_init_attr attr = queue_attr(h, true);
 	struct ibv_qp_attr init = {
 		.qp_state = IBV_QPS_INIT,
-		.port_num = (uint8_t)h->stats.ib_port,
+		.port_num = (uint8_t)h->gate.stats.ib_port,
 		.qp_access_flags = WRITER_ACCESS,
 	};
 	struct fabric_conn *c;
 	int err;
 
-	if (h->stats.lost || h->conn_count >= h->max_queues) {
-		errno = h->stats.lost ? ENODEV : ENOSPC;
+	if (h->gate.stats.lost || h->gate.queues >= h->gate.queues_max) {
+		errno = h->gate.stats.lost ? ENODEV : ENOSPC;
 		return NULL;
 	}
 	c = calloc(1, sizeof(*c));
@@ -304,8 +300,10 @@ struct ibv_qp *fabric_host_queue_new(struct fabric_host *h, const char *name, ui
 	return c->qp;
 }
 
-int fabric_host_queue_end(struct fabric_host *h, uint64_t queue)
+int fabric_host_queue_end(struct fabric_host *base, uint64_t queue)
 {
+	struct fabric_verbs_host *h = fabric_verbs_host_of(base);
+
 	for (struct fabric_conn *c = h->conns; c; c = c->next)
 		if (c->serial == queue) {
 			fabric_host_drop(h, c);
@@ -314,7 +312,7 @@ int fabric_host_queue_end(struct fabric_host *h, uint64_t queue)
 	return -ENOENT;
 }
 
-static void cm_event(struct fabric_host *h, struct rdma_cm_event *event)
+static void cm_event(struct fabric_verbs_host *h, struct rdma_cm_event *event)
 {
 	enum rdma_cm_event_type type = event->event;
 	struct rdma_cm_id *id = event->id;
@@ -322,7 +320,7 @@ static void cm_event(struct fabric_host *h, struct rdma_cm_event *event)
 	struct fabric_host_request r = {.queue = conn->qp_num, .reads = conn->responder_resources};
 
 	if (type == RDMA_CM_EVENT_CONNECT_REQUEST) {
-		fabric_host_share_of(rdma_get_peer_addr(id), r.address);
+		fabric_gate_share_of(rdma_get_peer_addr(id), r.address);
 		if (conn->private_data &&
 		    conn->private_data_len >= offsetof(struct fabric_verbs_request, instance))
 			memcpy(&r.plain, conn->private_data,
@@ -339,7 +337,7 @@ static void cm_event(struct fabric_host *h, struct rdma_cm_event *event)
 		((struct fabric_conn *)id->context)->connected_ns = base_now_ns();
 		break;
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
-		h->stats.lost = true;
+		h->gate.stats.lost = true;
 		__attribute__((fallthrough));
 	case RDMA_CM_EVENT_DISCONNECTED:
 	case RDMA_CM_EVENT_CONNECT_ERROR:
@@ -374,7 +372,7 @@ static void probe(struct fabric_conn *c)
 }
 
 /* Those that never finish connecting, and notifiers whose key is old. */
-static void drop_old(struct fabric_host *h)
+static void drop_old(struct fabric_verbs_host *h)
 {
 	uint64_t now = base_now_ns();
 
@@ -383,13 +381,13 @@ static void drop_old(struct fabric_host *h)
 		bool half_open = c->id && !c->connected_ns && age > HALF_OPEN_NS;
 
 		next = c->next;
-		h->stats.half_open += half_open;
+		h->gate.stats.half_open += half_open;
 		if (half_open || (c->notifies && h->notifier_ns && age > h->notifier_ns))
 			fabric_host_drop(h, c);
 	}
 }
 
-static void probes(struct fabric_host *h)
+static void probes(struct fabric_verbs_host *h)
 {
 	struct ibv_wc wc;
 
@@ -413,7 +411,7 @@ static void probes(struct fabric_host *h)
  * Takes all pending notices, which the posted receives bound, then posts the receives again: a
  * flood cannot hold the loop, and a faster collector waits at its end.
  */
-static void notices(struct fabric_host *h)
+static void notices(struct fabric_verbs_host *h)
 {
 	struct ibv_cq *cq;
 	void *context;
@@ -430,7 +428,7 @@ static void notices(struct fabric_host *h)
 	}
 }
 
-static void async_events(struct fabric_host *h)
+static void async_events(struct fabric_verbs_host *h)
 {
 	struct ibv_async_event event;
 
@@ -439,17 +437,18 @@ static void async_events(struct fabric_host *h)
 
 		ibv_ack_async_event(&event);
 		if (type == IBV_EVENT_DEVICE_FATAL || type == IBV_EVENT_CQ_ERR)
-			h->stats.lost = true;
+			h->gate.stats.lost = true;
 	}
 	/* A lost device would leave the descriptor readable for ever. */
 	if (errno != EAGAIN) {
-		h->stats.lost = true;
+		h->gate.stats.lost = true;
 		epoll_ctl(h->epoll, EPOLL_CTL_DEL, h->listener->verbs->async_fd, NULL);
 	}
 }
 
-void fabric_host_dispatch(struct fabric_host *h)
+void fabric_verbs_host_dispatch(struct fabric_host *base)
 {
+	struct fabric_verbs_host *h = fabric_verbs_host_of(base);
 	struct rdma_cm_event *event;
 	struct epoll_event ready[4];
 	uint64_t ticks;

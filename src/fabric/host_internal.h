@@ -6,12 +6,10 @@
 #ifndef SL_FABRIC_HOST_INTERNAL_H
 #define SL_FABRIC_HOST_INTERNAL_H
 
-#include "fabric/auth.h"
-#include "fabric/host.h"
+#include "fabric/host_ops.h"
 #include "fabric/rdma.h"
 
-#define NOTIFIERS_MAX 16u /* queue pairs */
-#define NOTICES_OUT   64u /* in flight per notifier */
+#define NOTICES_OUT 64u /* in flight per notifier */
 
 struct fabric_conn {
 	struct fabric_conn *next;
@@ -29,7 +27,9 @@ struct fabric_conn {
 	char name[FABRIC_HOST_NAME_MAX];
 };
 
-struct fabric_host {
+struct fabric_verbs_host {
+	struct fabric_host base;
+	struct fabric_gate gate;
 	struct rdma_event_channel *channel;
 	struct rdma_cm_id *listener;
 	struct ibv_pd *pd; /* of readers or writers */
@@ -37,45 +37,35 @@ struct fabric_host {
 	struct ibv_device_attr device;
 	struct ibv_comp_channel *bell; /* notifiers or writers: signals notices */
 	struct ibv_cq *notices;
-	uint32_t notifiers;
 	void (*notice)(void *arg, uint32_t entry);
 	void *notice_arg;
 	void *board;
 	size_t board_bytes;
-	struct fabric_auth *auth; /* NULL: no secret */
-	bool shares;
 	uint64_t notifier_ns;
 	struct fabric_host_writers writers; /* came NULL: no writers */
 	int epoll, timer;
 	struct fabric_conn *conns;
-	uint32_t conn_count, max_queues, keepalive_ms;
+	uint32_t keepalive_ms;
 	uint64_t serial;
-	struct fabric_host_hello hello; /* magic 0: no directory yet, readers are rejected */
-	struct fabric_host_stats stats;
 };
 
-/* A connection request: a copy of its private data, padded with zeros. */
-struct fabric_host_request {
-	union {
-		struct fabric_verbs_request plain;
-		struct fabric_verbs_proof proof; /* with FABRIC_VERBS_PROOF */
-	};
-	uint32_t queue; /* the peer's */
-	uint8_t reads;	/* that it wants in flight */
-	uint8_t address[16];
-};
+static inline struct fabric_verbs_host *fabric_verbs_host_of(struct fabric_host *h)
+{
+	return (struct fabric_verbs_host *)h;
+}
 
 /*
  * host_admit.c. Whether the request gets a queue pair. If not, say is the answer, with the cause,
  * or a challenge: error 0.
  */
-bool fabric_host_admits(struct fabric_host *h, const struct rdma_cm_id *id,
+bool fabric_host_admits(struct fabric_verbs_host *h, const struct rdma_cm_id *id,
 			const struct fabric_host_request *r, enum fabric_refusal *cause,
 			struct fabric_verbs_refusal *say);
-/* Of connections that count together: an address, or the /64 of an IPv6 one that is routed. */
-void fabric_host_share_of(const struct sockaddr *peer, uint8_t address[16]);
 
 /* host_conn.c. Frees a connection and its queue pair. All events of its id must be acknowledged. */
-void fabric_host_drop(struct fabric_host *h, struct fabric_conn *c);
+void fabric_host_drop(struct fabric_verbs_host *h, struct fabric_conn *c);
+
+/* host_conn.c. Of struct fabric_host_ops. */
+void fabric_verbs_host_dispatch(struct fabric_host *h);
 
 #endif

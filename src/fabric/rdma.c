@@ -173,34 +173,9 @@ void fabric_rdma_forget_lost(void)
 		rdma_free_devices(devices);
 }
 
-void fabric_rdma_set_port(struct sockaddr_storage *address, uint16_t port)
-{
-	if (address->ss_family == AF_INET6)
-		((struct sockaddr_in6 *)address)->sin6_port = htons(port);
-	else
-		((struct sockaddr_in *)address)->sin_port = htons(port);
-}
-
 int fabric_rdma_nonblocking(int fd)
 {
 	int flags = fcntl(fd, F_GETFL);
 
 	return flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 ? -errno : 0;
-}
-
-const char *fabric_rdma_address(const struct sockaddr *address, char *to, size_t bytes)
-{
-	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)address;
-	const struct sockaddr_in *v4 = (const struct sockaddr_in *)address;
-	char ip[INET6_ADDRSTRLEN];
-
-	if (address->sa_family == AF_INET)
-		snprintf(to, bytes, "%s:%u", inet_ntop(AF_INET, &v4->sin_addr, ip, sizeof(ip)),
-			 ntohs(v4->sin_port));
-	else if (address->sa_family == AF_INET6)
-		snprintf(to, bytes, "[%s]:%u", inet_ntop(AF_INET6, &v6->sin6_addr, ip, sizeof(ip)),
-			 ntohs(v6->sin6_port));
-	else
-		snprintf(to, bytes, "?");
-	return to;
 }

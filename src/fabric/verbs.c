@@ -337,27 +337,6 @@ static void verbs_drive(struct fabric *f, uint64_t now_ns)
 
 /* ---- opening ---- */
 
-/* HOST, HOST:PORT, [V6], [V6]:PORT, V6. */
-static bool split(const char *target, char host[256], char service[8])
-{
-	const char *colon = strchr(target, ':'), *end = strchr(target, ']');
-	char whole[300];
-	uint16_t port;
-	int n;
-
-	if (*target == '[' ? end && !end[1] : !colon)
-		n = snprintf(whole, sizeof(whole), "%s:%u", target, FABRIC_VERBS_PORT);
-	else if (*target != '[' && strchr(colon + 1, ':'))
-		n = snprintf(whole, sizeof(whole), "[%s]:%u", target, FABRIC_VERBS_PORT);
-	else
-		n = snprintf(whole, sizeof(whole), "%s", target);
-	if (n >= (int)sizeof(whole) || base_parse_address(whole, host, 256, &port) || !*host ||
-	    !port)
-		return false;
-	snprintf(service, 8, "%u", port);
-	return true;
-}
-
 static void verbs_fini(struct fabric *f)
 {
 	struct fabric_verbs *v = fabric_verbs_of(f);
@@ -376,7 +355,7 @@ static int verbs_init(struct fabric *f, const char *target)
 	struct fabric_verbs *v = fabric_verbs_of(f);
 	int err;
 
-	if (!split(target, v->dial.host, v->dial.service)) {
+	if (!fabric_gate_split(target, v->dial.host, v->dial.service)) {
 		fabric_failed(f, "'%s' is not HOST[:PORT]", target);
 		return -EINVAL;
 	}

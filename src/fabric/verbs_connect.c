@@ -7,8 +7,6 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include <sidelight/region.h>
-
 #include "fabric/host.h"
 #include "fabric/verbs.h"
 #include "base/base.h"
@@ -68,30 +66,13 @@ static void challenged(struct fabric_verbs *v, uint64_t now_ns)
 
 static void refused(struct fabric_verbs *v, uint64_t now_ns)
 {
-	static const struct {
-		int error;
-		const char *why;
-	} told[] = {
-		{ENOSPC, "refused: no queue pair of the agent is free"},
-		{EDQUOT, "refused: this address has its share of the agent's queue pairs"},
-		{EOPNOTSUPP, "the agent does not accept verdicts"},
-		{ENOKEY, "refused: the agent asks for a secret, give --rdma-secret"},
-		{EKEYREJECTED, "refused: the agent has another secret"},
-		{EBUSY, "refused: too many connections at a time"},
-		{0, "refused: the challenge was answered too late"},
-	};
-	const struct fabric_verbs_refusal *r = &v->dial.refusal;
+	const char *why = fabric_gate_why(&v->dial.refusal);
 
 	if (is_challenge(v)) {
 		challenged(v, now_ns);
 		return;
 	}
-	for (size_t i = 0; i < sizeof(told) / sizeof(*told); i++)
-		if (r->magic == FABRIC_VERBS_REFUSAL_MAGIC && r->error == told[i].error) {
-			give_up(v, now_ns, told[i].why);
-			return;
-		}
-	give_up(v, now_ns, v->dial.error);
+	give_up(v, now_ns, why ?: v->dial.error);
 }
 
 /* Makes a queue pair for the resolved route. NULL, or what failed, with errno. */
@@ -164,20 +145,12 @@ static void request_connection(struct fabric_verbs *v, uint64_t now_ns)
 		give_up(v, now_ns, v->dial.error);
 }
 
-/* Refuses a hello with impossible values. */
-static bool hello_is_sound(const struct fabric_host_hello *h)
-{
-	return h->magic == FABRIC_VERBS_HELLO_MAGIC && h->version == FABRIC_VERBS_VERSION &&
-	       h->directory_length >= SL_HEADER_SIZE && h->directory_length <= SL_REGION_SIZE_MAX &&
-	       h->directory_addr && h->directory_addr <= UINT64_MAX - h->directory_length;
-}
-
 static void established(struct fabric_verbs *v, uint64_t now_ns,
 			const struct fabric_verbs_welcome *w)
 {
 	const struct fabric_host_hello *hello = &w->hello;
 
-	if (!hello_is_sound(hello)) {
+	if (!fabric_gate_hello_is_sound(hello)) {
 		give_up(v, now_ns, "the peer is not a sidelight agent of this version");
 		return;
 	}

@@ -366,8 +366,7 @@ bool http_access_allowed(struct http_request *req, enum http_role needs)
 
 	if (is_forged(req))
 		return refuse(req, FORWARDED, 403,
-			      "only a front proxy says from whom a request is (" FORWARDED_PREFIX
-			      "...)");
+			      "only a front proxy names who asks (" FORWARDED_PREFIX "...)");
 	req->role = p.role;
 	req->known = p.token || p.ambient;
 	if (!p.token && !host_allowed(h, host))

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/passed.h"
 #include "http/internal.h"
 
 #define UNIX	  "unix:"
@@ -75,6 +76,9 @@ static int listen_tcp(const char *listen_at, char *error, size_t error_bytes)
 		return base_fail(error, error_bytes, e == EAI_MEMORY ? -ENOMEM : -EADDRNOTAVAIL,
 				 "cannot listen on %s: %s", listen_at, gai_strerror(e));
 	for (struct addrinfo *a = found; a && fd < 0; a = a->ai_next) {
+		fd = base_passed_socket(SOCK_STREAM, a->ai_addr);
+		if (fd >= 0)
+			break;
 		fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 		e = errno;
 		if (fd < 0)
@@ -117,6 +121,7 @@ static int print_address(struct http *h)
 
 int http_listen(struct http *h, const char *at, char *error, size_t error_bytes)
 {
+	struct sockaddr_un un = {.sun_family = AF_UNIX};
 	struct stat st;
 	int e;
 
@@ -129,11 +134,15 @@ int http_listen(struct http *h, const char *at, char *error, size_t error_bytes)
 				 strerror(-e));
 	}
 	h->local = h->is_unix = true;
-	h->listen_fd = base_listen_unix(at + UNIX_PATH, SOCK_STREAM, UNIX_MODE, error, error_bytes);
+	snprintf(un.sun_path, sizeof(un.sun_path), "%s", at + UNIX_PATH);
+	h->listen_fd = base_passed_socket(SOCK_STREAM, (struct sockaddr *)&un);
+	if (h->listen_fd < 0)
+		h->listen_fd = base_listen_unix(at + UNIX_PATH, SOCK_STREAM, UNIX_MODE, error,
+						error_bytes);
 	if (h->listen_fd < 0)
 		return h->listen_fd;
 	snprintf(h->address, sizeof(h->address), "%s", at);
-	if (!lstat(at + UNIX_PATH, &st)) {
+	if (!base_is_passed(h->listen_fd) && !lstat(at + UNIX_PATH, &st)) {
 		h->dev = st.st_dev;
 		h->ino = st.st_ino;
 	}

@@ -449,7 +449,7 @@ static void check_role_users(const struct http_web *w, base_yaml_node list)
 	}
 }
 
-/* Who may say by X-Remote-User and X-Remote-Group from whom a request is. */
+/* Who may name who asks, by X-Remote-User and X-Remote-Group. */
 static void read_proxy(struct http_web *w, const char *path)
 {
 	static const char *const keys[] = {"client_ca_file", "allowed_names", NULL};

@@ -58,7 +58,7 @@ static void signals_are_by_workload_smoothed_and_of_fresh_pods(void **state)
  * An autoscaler has desired = ceil(pods * pressure / target). What load does to latency has to move
  * it the right way, and what is odd without being slow must not move it.
  */
-static void pressure_adds_pods_when_slow_and_takes_them_when_fast(void **state)
+static void pressure_above_one_adds_pods_below_takes_them(void **state)
 {
 	static const struct {
 		double slowdown[2], recent;
@@ -148,7 +148,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(signals_are_by_workload_smoothed_and_of_fresh_pods),
-		cmocka_unit_test(pressure_adds_pods_when_slow_and_takes_them_when_fast),
+		cmocka_unit_test(pressure_above_one_adds_pods_below_takes_them),
 		cmocka_unit_test(pressure_is_unknown_without_requests),
 		cmocka_unit_test(a_clock_that_is_set_back_makes_no_signal),
 		cmocka_unit_test(workloads_are_bounded_and_omissions_counted),

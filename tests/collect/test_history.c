@@ -27,7 +27,8 @@ static void fill(uint64_t n, int64_t *ns, uint64_t *v, uint32_t columns)
 
 static void the_oldest_goes_first_and_memory_is_bounded(void **state)
 {
-	int64_t *ns = malloc(COLLECT_COLUMN_ROWS * sizeof(*ns)), got_ns[COLLECT_COLUMN_ROWS];
+	int64_t *ns = malloc(COLLECT_COLUMN_ROWS * sizeof(*ns));
+	struct collect_chunk c = {.chunk = 0};
 	uint64_t *v = malloc(COLLECT_COLUMN_ROWS * COLUMNS * 8), got[COLLECT_COLUMN_ROWS];
 	uint64_t chunk = 0, prev, found = 0;
 	struct collect_ring r;
@@ -43,11 +44,11 @@ static void the_oldest_goes_first_and_memory_is_bounded(void **state)
 	}
 	assert_true(r.dropped_chunks > 0);
 	for (uint64_t at = chunk; at; at = prev) {
-		unsigned int n = collect_ring_read(&r, 42, at, 1200, got_ns, got, &prev);
+		unsigned int n = collect_ring_read(&r, 42, at, 1200, &c, got, &prev);
 
 		for (unsigned int i = 0; i < n; i++) {
-			assert_int_equal(got_ns[i], (299 - (int64_t)found) * 1000 + i);
-			assert_int_equal(got[i], (uint64_t)got_ns[i] + 1200000000ull);
+			assert_int_equal(c.ns[i], (299 - (int64_t)found) * 1000 + i);
+			assert_int_equal(got[i], (uint64_t)c.ns[i] + 1200000000ull);
 		}
 		found += n > 0;
 	}
@@ -56,8 +57,8 @@ static void the_oldest_goes_first_and_memory_is_bounded(void **state)
 	assert_false(collect_ring_after(&r, 42, chunk, 299000, &prev));
 	assert_false(collect_ring_after(&r, 43, chunk, 0, &prev));
 	assert_false(collect_ring_after(&r, 42, 1, -1, &prev)); /* gone */
-	assert_int_equal(collect_ring_read(&r, 43, chunk, 1200, got_ns, got, &prev), 0);
-	assert_int_equal(collect_ring_read(&r, 42, 1, 0, got_ns, got, &prev), 0);
+	assert_int_equal(collect_ring_read(&r, 43, chunk, 1200, &c, got, &prev), 0);
+	assert_int_equal(collect_ring_read(&r, 42, 1, 0, &c, got, &prev), 0);
 	collect_ring_free(&r);
 	free(ns);
 	free(v);
@@ -97,18 +98,23 @@ static void *read_on(void *arg)
 
 	while (!__atomic_load_n(&s->stop, __ATOMIC_RELAXED)) {
 		uint64_t at = __atomic_load_n(&s->chunk, __ATOMIC_ACQUIRE), prev;
-		int64_t ns[COLLECT_COLUMN_ROWS];
+		struct collect_chunk c = {.chunk = 0};
 		uint64_t v[COLLECT_COLUMN_ROWS];
 
-		for (; at; at = prev) {
-			unsigned int n = collect_ring_read(&s->ring, 42, at, 17, ns, v, &prev);
+		for (; at; at = prev)
+			/* Columns in any order: what was read of the chunk serves for all. */
+			for (int k = 0; k < 3; k++) {
+				const uint32_t column = k == 2 ? 5 : 17 + 42 * k;
+				unsigned int n = collect_ring_read(&s->ring, 42, at, column, &c, v,
+								   &prev);
 
-			for (unsigned int i = 0; i < n; i++) {
-				assert_int_equal(ns[i] % 1000, i);
-				assert_int_equal(v[i], (uint64_t)ns[i] + 17000000);
+				for (unsigned int i = 0; i < n; i++) {
+					assert_int_equal(c.ns[i] % 1000, i);
+					assert_int_equal(v[i],
+							 (uint64_t)c.ns[i] + column * 1000000);
+				}
+				good += n;
 			}
-			good += n;
-		}
 	}
 	return (void *)(uintptr_t)good;
 }

@@ -50,6 +50,8 @@ for name in ('agent', 'collect', 'translate', 'report'):
     units.append(f'{d}/sidelight-{name}.service')
     with open(units[-1], 'w') as f:
         f.write(text)
+for name in ('agent', 'agent-consume', 'collect'):
+    units.append(shutil.copy(only(f'/**/sidelight-{name}.socket'), d))
 os.mkdir(f'{d}/sidelight-agent.service.d')
 shutil.copy(only('/**/examples/sidelight-agent-tcp.conf'), f'{d}/sidelight-agent.service.d/tcp.conf')
 if shutil.which('systemd-analyze'):

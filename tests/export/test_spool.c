@@ -219,6 +219,48 @@ static void what_is_no_queue_is_left_alone(void **state)
 	unlink(path);
 }
 
+static unsigned int synced;
+static bool sync_fails;
+
+int __real_fdatasync(int fd);
+int __wrap_fdatasync(int fd);
+int __wrap_fdatasync(int fd)
+{
+	synced++;
+	errno = EIO;
+	return sync_fails ? -1 : __real_fdatasync(fd);
+}
+
+static void what_changed_is_synchronised(void **state)
+{
+	struct export_spool *s = fresh();
+
+	(void)state;
+	synced = 0;
+	export_spool_sync(s); /* of the head that was made */
+	assert_int_equal(synced, 1);
+	s = reopen(s);
+	assert_int_equal(synced, 1); /* nothing was written since */
+	add(s, 0);
+	export_spool_sync(s);
+	assert_int_equal(synced, 2);
+	add(s, 1);
+	s = reopen(s);
+	assert_int_equal(synced, 3);
+
+	sync_fails = true;
+	assert_int_equal(take(s), 0);
+	export_spool_sync(s);
+	assert_int_equal(synced, 4);
+	assert_int_equal(stats(s).errors, 1);
+	sync_fails = false;
+	s = reopen(s); /* it is tried again */
+	assert_int_equal(synced, 5);
+	assert_int_equal(take(s), 1);
+	export_spool_close(s);
+	unlink(path);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -226,6 +268,7 @@ int main(void)
 		cmocka_unit_test(the_oldest_leave_and_are_counted),
 		cmocka_unit_test(damage_is_skipped_and_counted),
 		cmocka_unit_test(what_is_no_queue_is_left_alone),
+		cmocka_unit_test(what_changed_is_synchronised),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

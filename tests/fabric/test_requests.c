@@ -551,16 +551,16 @@ static void host_and_port_are_taken_apart(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
-		assert_true(split(good[i].target, host, port));
+		assert_true(fabric_gate_split(good[i].target, host, port));
 		assert_string_equal(host, good[i].host);
 		assert_string_equal(port, good[i].port);
 	}
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
-		if (split(wrong[i], host, port))
+		if (fabric_gate_split(wrong[i], host, port))
 			fail_msg("'%s' was taken", wrong[i]);
 	memset(longest, 'x', sizeof(longest));
 	longest[399] = '\0';
-	assert_false(split(longest, host, port));
+	assert_false(fabric_gate_split(longest, host, port));
 }
 
 int main(int argc, char **argv)

@@ -54,7 +54,9 @@ for line in sys.stdin:
             sidelight.Counter('kit_traced_total', publisher=p).inc(exemplar={rest[0]: rest[1]})
         said = '' if MINOR else 'lacks'
     elif word == 'named':
-        said = 'lacks'
+        if MINOR:
+            sidelight.Counter('kit.größe', '', [rest[0]], publisher=p).labels(rest[1]).inc()
+        said = '' if MINOR else 'lacks'
     elif word == 'labels':
         removable.labels(rest[0]).inc()
     elif word == 'remove':

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * traffic SOCKET TRACES RATE [small]: three services (front, cart, db) publish TRACES traces at
- * RATE per second, with 1 + 2 + 3 spans; every 50th takes 30 times as long and every 97th fails, in
- * db alone; small: one service, one span. Prints what it made, then sleeps until it is killed.
+ * traffic SOCKET TRACES RATE [small|large]: three services (front, cart, db) publish TRACES traces
+ * at RATE per second, with 1 + 2 + 3 spans; every 50th takes 30 times as long and every 97th fails,
+ * in db alone; small: one service, one span; large: one failed trace of TRACES spans. Prints what
+ * it made, then sleeps until it is killed.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,6 +68,28 @@ static void small(struct sl_publisher *p, unsigned long traces, unsigned long ra
 		pause();
 }
 
+/* All spans of one trace, whose root comes last. */
+static void large(struct sl_publisher *p, unsigned long spans)
+{
+	struct sl_span_name get = sl_span_name_create(p, "GET /");
+	struct sl_span_name row = sl_span_name_create(p, "row");
+	struct sl_span root;
+
+	sl_span_start(&root, get, SL_SPAN_SERVER, NULL);
+	for (unsigned long i = 1; i < spans; i++) {
+		struct sl_span s;
+
+		sl_span_start(&s, row, SL_SPAN_INTERNAL, &root.context);
+		sl_span_end(&s);
+	}
+	sl_span_set_status(&root, SL_SPAN_ERROR, "failed");
+	sl_span_end(&root);
+	printf("ready traces=1\n");
+	fflush(stdout);
+	for (;;)
+		pause();
+}
+
 int main(int argc, char **argv)
 {
 	struct sl_publisher *front, *cart, *db;
@@ -80,6 +103,8 @@ int main(int argc, char **argv)
 	traces = strtoul(argv[2], NULL, 10);
 	rate = strtoul(argv[3], NULL, 10);
 	front = service("front", argv[1]);
+	if (front && argc > 4 && !strcmp(argv[4], "large"))
+		large(front, traces);
 	if (front && argc > 4)
 		small(front, traces, rate);
 	cart = service("cart", argv[1]);

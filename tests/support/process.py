@@ -78,12 +78,12 @@ def _die_with_parent():
 class Part:
     """A process whose output is kept: .out, lines of stdout, which grows; .err, lines of stderr as of now."""
 
-    def __init__(self, *argv, env=None, stdin=subprocess.DEVNULL):
+    def __init__(self, *argv, env=None, stdin=subprocess.DEVNULL, pass_fds=()):
         self.argv = [str(a) for a in argv]
         self.out, self._err = [], tempfile.TemporaryFile()
         self.p = subprocess.Popen(self.argv, stdin=stdin, stdout=subprocess.PIPE, stderr=self._err,
                                   text=True, errors='replace', env={**os.environ, **(env or {})},
-                                  preexec_fn=_die_with_parent)
+                                  preexec_fn=_die_with_parent, pass_fds=pass_fds)
         _children.append(self.p)
         self.pid = self.p.pid
         self._reader = threading.Thread(target=self._read, daemon=True)

@@ -2,18 +2,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """The view of connections in headless Chromium, over simulated connections.
 
-usage: test_flows_page.py SERVER [SCREENSHOT]"""
+usage: test_flows_page.py SERVER [SCREENSHOT-FOLDER]"""
 import re
 import subprocess
 import sys
 
 from support.browser import Browser, NoBrowser
+from axe import is_accessible
 
 ROWS = "[...document.querySelectorAll('#flows tbody tr')]"
 
 
 def cell(row, column):
     return f"{ROWS}[{row}]?.cells[{column}].textContent"
+
+
+def shot(page, name):
+    if len(sys.argv) > 2:
+        page.screenshot(f"{sys.argv[2]}/{name}.png")
 
 
 def look(page):
@@ -64,8 +70,7 @@ def look(page):
     page.click("#flows-empty button")
     page.wait(f"{ROWS}.length === 200", what="all again")
     page.wait("!document.querySelector('#layers-panel').hidden", what="layers again")
-    if len(sys.argv) > 2:
-        page.screenshot(sys.argv[2])
+    is_accessible(page, ["flows"], lambda view: page.click(f"#tab-{view}"), shot)
     # To the plots of whose it is.
     page.run(f"{ROWS}.find((r) => r.dataset.instance).cells[1].click()")
     page.wait("location.hash.includes('pod=000000000000007c')", what="its metrics")

@@ -17,7 +17,7 @@ from support.attacker import Attacker
 from support.pki import Authority, bcrypt
 from support.process import Part, case, check, run, run_cases, skip, wait_until, workdir
 from support.prometheus import Prometheus, Receiver, available
-from support.sidelight import EXE, Agent
+from support.sidelight import EXE, Agent, Collector
 
 STORES = '''
 listen: [{folder}/dta.sock]
@@ -218,8 +218,8 @@ def front_proxies_say_who_asks():
         for item in wait_until(values, 'values', c):
             check(item['metricName'] == 'sidelight_scaling_pressure' and re.fullmatch('[0-9]+m?', item['value']) and
                   re.fullmatch(r'....-..-..T..:..:..Z', item['timestamp']) and item['metricLabels']['service'], item)
-        # Who is not named by the proxy is nobody, as who proves nothing.
-        check(said_by(None)[0] == 403 and said_by('')[0] == 403, 'a proxy for nobody', c)
+        # Who is not named by the proxy has no role, as who proves nothing.
+        check(said_by(None)[0] == 403 and said_by('')[0] == 403, 'a proxy that names no user', c)
         check(c.ask(path=EXTERNAL)[0] == 401, 'without a certificate', c)
         check(c.ask(path=EXTERNAL, **reader)[0] == 200, 'a reader by token', c)
         check(c.ask(path='/-/healthy')[0] == 200, 'a probe', c)
@@ -489,6 +489,47 @@ def receivers_get_secrets_that_no_log_has():
     p = run(EXE, 'collect', '--agent', f'{folder}/none.sock', '--listen', '127.0.0.1:0', '--remote-write',
             f'https://writer:{secret}@127.0.0.1:1/', code=1)
     check('basic_auth' in p.stderr and secret not in p.stderr, p.stderr)
+
+
+@case
+def receivers_are_reached_by_their_proxy():
+    """No name server knows the receiver: only its proxy can reach it, and gets no other's secret."""
+    asked = []
+
+    class Proxy(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            self.rfile.read(int(self.headers['Content-Length']))
+            asked.append((self.path, dict(self.headers)))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+    folder = workdir()
+    server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Proxy)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    write(f'{folder}/token', 't0ken-of-the-receiver')
+    config = write(f'{folder}/receiver.yml', json.dumps({
+        'proxy_url': f'http://127.0.0.1:{server.server_address[1]}', 'no_proxy': 'other.invalid',
+        'authorization': {'credentials_file': 'token'}}))
+    try:
+        with Agent() as a:
+            for host, reached in (('receiver.invalid', True), ('other.invalid', False)):
+                asked.clear()
+                with Collector([a], '--remote-write', f'http://{host}/write', '--remote-write-config', config,
+                               '--sample-every', '0', '--period', '100ms') as c:
+                    if reached:
+                        wait_until(lambda: asked, 'the proxy is asked', c)
+                        path, headers = asked[0]
+                        check(path == f'http://{host}/write', path)
+                        check(headers['Authorization'] == 'Bearer t0ken-of-the-receiver', headers)
+                    else:
+                        wait_until(lambda: f'failed, will retry url=http://{host}/write' in c.logged(), 'its name is unknown', c)
+                        check(not asked, 'no_proxy', asked)
+                    check('t0ken' not in c.logged(), 'the token is shown', c)
+    finally:
+        server.shutdown()
+        server.server_close()
 
 
 run_cases()

@@ -19,6 +19,7 @@ import urllib.parse
 
 from support.browser import Browser, BrowserError, NoBrowser
 from support.process import check, poll
+from axe import is_accessible
 from system import System
 
 HASH = "Object.fromEntries(new URLSearchParams(location.hash.slice(1)))"
@@ -288,6 +289,17 @@ class Test:
         check(rows[0][0] == "time" and rows[0][1].startswith("le ") and
               sum(int(v) for r in rows[1:] for v in r[1:]) > 0, rows[:3])
         self.shot("heat")
+
+    def axe_finds_nothing_in_plots(self):
+        page = self.page
+        plots = {"one": "", "group": "&view=group&by=service", "siblings": "&view=siblings", "heat": "&view=heat"}
+
+        def show(plot):
+            page.run(f"location.hash = 'tab=metrics&series={self.latency}&window=60{plots[plot]}'")
+            page.wait("Number(document.querySelector('#heat').dataset.cells) > 0" if plot == "heat" else
+                      "Number(document.querySelector('#plot').dataset.points) > 0")
+        is_accessible(page, plots, show, lambda page, name: self.shot("plot-" + name),
+                      "document.querySelector('#plots')")
 
     def a_phone_shows_all_of_it_without_scrolling_sideways(self):
         page = self.browser.page(f"{self.system.url}#tab=metrics&series={self.latency}&window=60&view=group", width=390, height=844,

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The view of reports in headless Chromium, over a real collector, translator and reports.
 
-usage: test_reports_page.py SIDELIGHT [SCREENSHOT]
+usage: test_reports_page.py SIDELIGHT [SCREENSHOT-FOLDER]
 """
 import os
 import re
@@ -13,6 +13,7 @@ import sys
 
 from support.browser import Browser, NoBrowser
 from support.process import Part, skip, workdir
+from axe import is_accessible
 
 EXE = os.path.abspath(sys.argv[1])
 STORES = '''listen: {0}/dta.sock
@@ -28,6 +29,11 @@ FLOW = '0a000001' '0a000002' '1f90' '01bb' '06'
 
 def text(selector):
     return f"(document.querySelector({selector!r})?.textContent || '')"
+
+
+def shot(page, name):
+    if len(sys.argv) > 2:
+        page.screenshot(f'{sys.argv[2]}/{name}.png')
 
 
 def look(page, report, device):
@@ -84,8 +90,7 @@ def look(page, report, device):
     page.wait(f"{text('#dta-inputs tbody')}.startsWith('sflow132')", what="the device's account")
     row = page.run("[...document.querySelectorAll('#dta-inputs td')].map((c) => c.textContent).join()")
     assert row == 'sflow,1,3,2,0,1,0,1', row
-    if len(sys.argv) > 2:
-        page.screenshot(sys.argv[2])
+    is_accessible(page, ['reports'], lambda view: page.click(f'#tab-{view}'), shot)
     # A question that can't be answered is a 400; nothing is traced here.
     problems = [p for p in page.problems if 'dta/query' not in p and 'api/v1/traces' not in p]
     assert not problems, problems

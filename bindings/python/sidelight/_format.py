@@ -57,12 +57,12 @@ def cut(value, most):
     return value.replace('\0', '').encode('utf-8', 'replace')[:most].decode('utf-8', 'ignore').encode()
 
 
-def labels(pairs, of_record):
-    """Of a header in their order, of a record in that of their keys."""
+def labels(pairs, of_record, utf8=False):
+    """Of a header in their order, of a record in that of their keys. utf8: a key may be any UTF-8."""
     data = [(text(k, NAME_MAX, 'a label'), text(v, VALUE_MAX, 'the value of a label')) for k, v in pairs]
     if len(data) > LABELS_MAX or len({k for k, _ in data}) < len(data):
         raise Refused(f'more than {LABELS_MAX} labels, or one of them twice')
-    if not all(KEY.match(k) for k, _ in pairs):
+    if not all(KEY.match(k) or utf8 and k and not k.startswith('__') for k, _ in pairs):
         raise Refused(f'a label is not [a-zA-Z_][a-zA-Z0-9_]*: {[k for k, _ in pairs]}')
     return b''.join(k + b'\0' + v + b'\0' for k, v in (sorted(data) if of_record else data))
 
@@ -80,10 +80,12 @@ def header(size, sections, label_bytes, instance, pid, start_ns, start_ticks, bo
 
 class Shape:
     """What a record says, without its place: kind, name, unit, help, labels, bounds, states, flags, number of cells."""
-    __slots__ = ('kind', 'name', 'labels', 'bounds', 'cells', 'flags', 'body', 'parts', 'key')
+    __slots__ = ('kind', 'name', 'labels', 'bounds', 'cells', 'flags', 'body', 'parts', 'key', 'replaceable')
 
-    def __init__(self, kind, name, help='', pairs=(), bounds=(), states=(), flags=0, unit=''):
-        if kind != STRING and not NAME.match(name):
+    def __init__(self, kind, name, help='', pairs=(), bounds=(), states=(), flags=0, unit='', minor=0):
+        utf8 = minor and kind != STATESET  # the exposition names a label as the state set
+        legacy = NAME.match(name)
+        if kind != STRING and not legacy and not (utf8 and name):
             raise Refused(f'the name {name!r} is not [a-zA-Z_:][a-zA-Z0-9_:]*')
         names = [text(s, NAME_MAX, 'a state') + b'\0' for s in states]
         if len(set(names)) < len(names) or len(names) > STATES_MAX or b'\0' in names:
@@ -91,7 +93,9 @@ class Shape:
         if len(bounds) + 1 > BUCKETS_MAX or any(b - b for b in bounds) or any(a >= b for a, b in zip(bounds, bounds[1:])):
             raise Refused('bounds are finite, ascending, and at most 4095')
         self.kind, self.name, self.bounds, self.flags = kind, name, tuple(bounds), flags
-        self.labels = labels(tuple(pairs), True)
+        self.labels = labels(tuple(pairs), True, utf8)
+        # Its series may end; and readers of minor 0 pass over it, which a name in UTF-8 needs.
+        self.replaceable = bool(minor and (self.labels or kind == INFO or kind != STRING and not legacy))
         self.cells = {HISTOGRAM: 3 + len(bounds), SUMMARY: 2 + len(bounds), INFO: 0, STRING: 0, GAUGE_TIMED: 2}.get(kind, 1)
         self.key = name, self.labels
         self.parts = (text(name, NAME_MAX, 'the name'), unit.encode(), cut(help, HELP_MAX), self.labels, b''.join(names))

@@ -125,7 +125,7 @@ class Publisher:
         try:
             flags = f.COMBINE[combine.removeprefix('live')] | (f.LIVE_ONLY if combine.startswith('live') else 0)
             flags |= f.MIRRORED if mirror else 0
-            shape = f.Shape(kind, name, help, labels, bounds, states, flags, unit)
+            shape = f.Shape(kind, name, help, labels, bounds, states, flags, unit, self.minor)
             with cells.lock:
                 return self._find(shape, summary)
         except (f.Refused, OSError) as e:
@@ -146,7 +146,6 @@ class Publisher:
 
     def _put(self, shape, value, record=None):
         """Publishes a metric, in its own place if record is of it, or in any other."""
-        replaceable = bool(self.minor and (shape.labels or shape.kind == f.INFO))
         record = record or self._free_place(shape)
         if record:
             region = record.region
@@ -158,8 +157,8 @@ class Publisher:
                 region.replace(record, shape)
             record.removed = None
         else:
-            region = self._region_for(shape, replaceable)
-            record = region.add(shape, replaceable)
+            region = self._region_for(shape, shape.replaceable)
+            record = region.add(shape, shape.replaceable)
         record.value = value
         self._place(record)
         region.set_created(record, time.time_ns())
@@ -167,7 +166,7 @@ class Publisher:
         self._records[shape.key] = record
 
     def _free_place(self, shape):
-        if not (self.minor and (shape.labels or shape.kind == f.INFO)):
+        if not shape.replaceable:
             return None
         length, now = shape.length(True), time.monotonic()
         for record in self._free:
@@ -213,7 +212,7 @@ class Publisher:
             cells.revive()
         with cells.lock:
             try:
-                record = self._records.get((name, f.labels(tuple(labels), True)))
+                record = self._records.get((name, f.labels(tuple(labels), True, bool(self.minor))))
             except f.Refused:
                 return False
             if record is None or record.removed is not None:

@@ -223,6 +223,8 @@ static PyObject *publisher_family(struct native_publisher *self, PyObject *args)
 	o.combine = (enum sl_combine)combine;
 	o.live = live;
 	o.mirror = mirror;
+	/* The exposition names a label as the state set. */
+	o.utf8 = kind != NATIVE_STATES;
 	fast = PySequence_Fast(states, "states are a sequence");
 	if (!fast)
 		return NULL;
@@ -370,6 +372,7 @@ static PyObject *publisher_info(struct native_publisher *self, PyObject *args)
 		return NULL;
 	o.labels = labels.label;
 	o.label_count = labels.count;
+	o.utf8 = true;
 	err = remove ? sl_info_remove(self->p, &o) : sl_info_create(self->p, &o);
 	native_labels_free(&labels);
 	return PyBool_FromLong(!err);

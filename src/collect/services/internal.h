@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 
+#include "collect/hash.h"
 #include "collect/services/latency.h"
 #include "collect/services/rules.h"
 #include "collect/services/services.h"
@@ -23,6 +24,7 @@ struct collect_services_limits {
 };
 
 struct collect_services_service {
+	struct collect_node node; /* by name */
 	struct collect_services_service *next;
 	struct collect_service_name name;
 	uint32_t regions; /* that refer to it */
@@ -109,10 +111,13 @@ struct collect_services_edge {
 	double requests, bytes, retransmits, rtt_sum, rtt_weight;
 };
 
+#define SERVICES_RULES 512u
 struct collect_services {
 	struct collect_collector *c;
 	pthread_mutex_t lock; /* of all below but the thread's */
 	struct collect_services_service *first;
+	struct collect_hash by_name;
+	struct collect_rule_memo rule[SERVICES_RULES]; /* by hash of a metric's name */
 	size_t services;
 	struct collect_services_region *region,
 		*next; /* sorted by instance; of the look under way */

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/hash.h"
+
 #define NAME_BYTES 128u
 
 /*
@@ -152,6 +154,22 @@ struct collect_rule collect_rule_of(const struct region_metric *m)
 			break;
 		}
 	return rule;
+}
+
+struct collect_rule collect_rule_again(struct collect_rule_memo *memo, size_t n,
+				       const struct region_metric *m)
+{
+	struct collect_rule_memo *at = &memo[base_hash_text(0, m->name) % n];
+
+	if (at->kind == m->kind && !strcmp(at->name, m->name) && !strcmp(at->unit, m->unit))
+		return at->rule;
+	if (strlen(m->name) >= sizeof(at->name) || strlen(m->unit) >= sizeof(at->unit))
+		return collect_rule_of(m);
+	strcpy(at->name, m->name);
+	strcpy(at->unit, m->unit);
+	at->kind = m->kind;
+	at->rule = collect_rule_of(m);
+	return at->rule;
 }
 
 /* ---- outcomes ---- */

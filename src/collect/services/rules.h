@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * rules.h - what a metric says about the service that publishes it, by the naming conventions of
- * Prometheus and OpenTelemetry. One table in rules.c; docs/api.md repeats it. Pure functions.
+ * Prometheus and OpenTelemetry. One table in rules.c; docs/api.md repeats it. Pure functions, but
+ * for collect_rule_again().
  */
 #ifndef SL_COLLECT_SERVICES_RULES_H
 #define SL_COLLECT_SERVICES_RULES_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "region/decode.h"
@@ -28,6 +30,17 @@ struct collect_rule {
 };
 
 struct collect_rule collect_rule_of(const struct region_metric *m);
+
+/* The rule of a metric that was asked for before: zero is none. */
+#define COLLECT_RULE_MEMO 128u
+struct collect_rule_memo {
+	char name[COLLECT_RULE_MEMO], unit[24];
+	enum sl_metric_kind kind;
+	struct collect_rule rule;
+};
+/* collect_rule_of(), out of one of n entries by the name, which it may replace. */
+struct collect_rule collect_rule_again(struct collect_rule_memo *memo, size_t n,
+				       const struct region_metric *m);
 
 /* Whether the labels of a metric say how its requests ended, and that they failed. */
 enum collect_outcome { COLLECT_OUTCOME_UNKNOWN, COLLECT_OUTCOME_FINE, COLLECT_OUTCOME_ERROR };

@@ -59,12 +59,14 @@ static struct collect_services_service *find_service(struct collect_services *s,
 	const char *space = region_label(r->info, "namespace");
 	struct collect_service_name name;
 	struct collect_services_service *v;
+	uint64_t hash;
 
 	name_of(r, name.service);
 	copy_name(name.kube_namespace, space, strlen(space));
 	if (!*name.service || *name.service == '(' || is_own(r->info))
 		return NULL;
-	for (v = s->first; v; v = v->next)
+	hash = base_hash_text(base_hash_text(0, name.service), name.kube_namespace);
+	for (v = collect_hash_first(&s->by_name, hash); v; v = collect_hash_next(v))
 		if (!strcmp(v->name.service, name.service) &&
 		    !strcmp(v->name.kube_namespace, name.kube_namespace))
 			return v;
@@ -76,6 +78,7 @@ static struct collect_services_service *find_service(struct collect_services *s,
 	v->name = name;
 	v->next = s->first;
 	s->first = v;
+	collect_hash_add(&s->by_name, v, hash);
 	s->services++;
 	return v;
 }
@@ -103,6 +106,7 @@ static void forget(struct collect_services *s)
 				s->edge[kept++] = s->edge[i];
 		s->edges = kept;
 		*at = v->next;
+		collect_hash_remove(&s->by_name, v);
 		s->services--;
 		free_service(v);
 	}
@@ -280,7 +284,7 @@ static void take(const struct region_metric *m, const uint64_t *value, void *arg
 	note_change(t->s, t->r, m, value);
 	if (t->r->kernel)
 		return;
-	rule = collect_rule_of(m);
+	rule = collect_rule_again(t->s->rule, SERVICES_RULES, m);
 	if (rule.role == COLLECT_RULE_NONE || rule.rank > t->of[rule.role].rank)
 		return;
 	/* Of one rule, the first name: several would count a request twice. */
@@ -476,7 +480,7 @@ struct collect_services *collect_services_new(struct collect_collector *c)
 	s->c = c;
 	pthread_mutex_init(&s->lock, NULL);
 	s->stop = eventfd(0, EFD_CLOEXEC);
-	if (s->stop >= 0)
+	if (s->stop >= 0 && collect_hash_init(&s->by_name))
 		return s;
 	collect_services_free(s);
 	return NULL;
@@ -512,6 +516,7 @@ void collect_services_free(struct collect_services *s)
 		s->first = v->next;
 		free_service(v);
 	}
+	collect_hash_free(&s->by_name);
 	free(s->region);
 	free(s->next);
 	free(s->process);

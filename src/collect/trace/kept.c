@@ -96,6 +96,10 @@ static void spans_ask(struct collect_tracer *t, struct collect_trace_kept *k,
 {
 	struct collect_trace_request *r = NULL;
 
+	if (run->pod && !collect_trace_may_read_spans(t, run->lines * SL_LINE_SIZE)) {
+		lost(t, k, &t->stats.lost_bytes, run->lines);
+		return;
+	}
 	if (run->pod && t->asked <= ASKED_MAX)
 		r = collect_trace_request_new(t, run->pod, collect_trace_take_spans,
 					      run->lines * SL_LINE_SIZE);

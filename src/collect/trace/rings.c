@@ -50,15 +50,11 @@ static bool skip_overrun(uint64_t *from, uint64_t end, uint32_t places, uint64_t
 	return true;
 }
 
-/*
- * Bytes of roots that may be READ now. Small traces have roots of up to half of their bytes: then
- * part of them is left out. Errors are known from the index.
- */
-static uint64_t affordable(const struct collect_tracer *t)
+/* Bytes that may be READ now, of this part of their share. */
+static uint64_t affordable(const struct collect_tracer *t, double part)
 {
 	const struct collect_tracer_stats *s = &t->stats;
-	double most = ROOTS_UPTO * t->o.bytes * (double)s->lines_published * SL_LINE_SIZE +
-		      BYTES_AHEAD;
+	double most = part * t->o.bytes * (double)s->lines_published * SL_LINE_SIZE + BYTES_AHEAD;
 	double moved = (double)(t->lines_asked + s->bytes_spans + t->asked);
 
 	if (!(t->o.bytes > 0))
@@ -66,10 +62,13 @@ static uint64_t affordable(const struct collect_tracer *t)
 	return most > moved ? (uint64_t)(most - moved) : 0;
 }
 
-/* Leaves out the older ones of the roots that are too many. */
+/*
+ * Leaves out the older ones of the roots that are too many: small traces have roots of up to half
+ * of their bytes. Errors are known from the index.
+ */
 static void skip_roots(struct collect_tracer *t, struct collect_trace_ring *g)
 {
-	uint64_t due = g->head.roots - g->roots, may = affordable(t) / SL_LINE_SIZE;
+	uint64_t due = g->head.roots - g->roots, may = affordable(t, ROOTS_UPTO) / SL_LINE_SIZE;
 
 	if (due <= may)
 		return;
@@ -80,7 +79,12 @@ static void skip_roots(struct collect_tracer *t, struct collect_trace_ring *g)
 
 bool collect_trace_may_read(const struct collect_tracer *t)
 {
-	return affordable(t);
+	return affordable(t, ROOTS_UPTO);
+}
+
+bool collect_trace_may_read_spans(const struct collect_tracer *t, uint64_t bytes)
+{
+	return bytes <= affordable(t, 1);
 }
 
 static void ring_ask(struct collect_tracer *t, struct collect_trace_pod *p, uint32_t i)

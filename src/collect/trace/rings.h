@@ -30,5 +30,7 @@ collect_trace_take_fn collect_trace_take_index;
 
 /* The share of bytes that may be READ is not used up. */
 bool collect_trace_may_read(const struct collect_tracer *t);
+/* It has room for these, however large their trace is. */
+bool collect_trace_may_read_spans(const struct collect_tracer *t, uint64_t bytes);
 
 #endif

@@ -77,7 +77,7 @@ struct collect_tracer_stats {
 	uint64_t spans_kept;
 	uint64_t bytes_heads, bytes_roots, bytes_index, bytes_spans, bytes_schema; /* READ */
 	uint64_t lost_roots, lost_index; /* lines overrun before they were read */
-	uint64_t lost_bytes;		 /* roots not read, as they are too large a share */
+	uint64_t lost_bytes;		 /* roots, or lines of spans, beyond the share of bytes */
 	/* Lines of kept traces: overwritten before they were read; never settled; of gone pods. */
 	uint64_t lost_overrun, lost_unsettled, lost_gone;
 	uint64_t lost_lies;	   /* not valid, also among roots and index */

@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -54,11 +53,11 @@ struct dta_gap_file *dta_gap_file_open(const char *path, uint32_t workers, char 
 		return NULL;
 	}
 	f->workers = workers;
-	f->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	f->fd = base_open_locked(path);
 	if (f->fd < 0)
-		return fail(f, path, strerror(errno), error, error_bytes);
-	if (flock(f->fd, LOCK_EX | LOCK_NB))
-		return fail(f, path, "another translator has it", error, error_bytes);
+		return fail(f, path,
+			    f->fd == -EBUSY ? "another translator has it" : strerror(-f->fd), error,
+			    error_bytes);
 	bytes = lseek(f->fd, 0, SEEK_END);
 	if (bytes && bytes != (off_t)sizeof(*f->page))
 		return fail(f, path, "is not a file of gaps", error, error_bytes);

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+/* gate.c - which requests are let in: proofs, and shares of addresses. */
+#include "fabric/gate.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <sidelight/region.h>
+
+#include "base/base.h"
+#include "base/share.h"
+
+/* ---- the host ---- */
+
+void fabric_gate_share_of(const struct sockaddr *peer, uint8_t address[16])
+{
+	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)peer;
+	const struct sockaddr_in *v4 = (const struct sockaddr_in *)peer;
+
+	memset(address, 0, 16);
+	if (peer->sa_family == AF_INET)
+		memcpy(address + 12, &v4->sin_addr, 4);
+	else if (peer->sa_family == AF_INET6)
+		memcpy(address, &v6->sin6_addr, IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr) ? 16 : 8);
+}
+
+bool fabric_gate_refuse(enum fabric_refusal *cause, struct fabric_verbs_refusal *say,
+			enum fabric_refusal why, int error)
+{
+	*cause = why;
+	say->error = error;
+	return false;
+}
+
+bool fabric_gate_request_fits(const struct fabric_host_request *r)
+{
+	const uint32_t both = FABRIC_VERBS_NOTIFY | FABRIC_VERBS_STORE;
+
+	return r->plain.magic == FABRIC_VERBS_REQUEST_MAGIC &&
+	       r->plain.version == FABRIC_VERBS_VERSION && (r->plain.flags & both) != both;
+}
+
+void fabric_gate_count(struct fabric_gate *g, enum fabric_refusal cause,
+		       const struct fabric_verbs_refusal *say)
+{
+	if (say && !say->error) {
+		g->stats.challenged++;
+		return;
+	}
+	g->stats.rejected++;
+	g->stats.refused[cause]++;
+}
+
+static bool proves(struct fabric_gate *g, const struct fabric_host_request *r,
+		   enum fabric_refusal *cause, struct fabric_verbs_refusal *say)
+{
+	uint64_t now = base_now_ns();
+	int err;
+
+	if (!g->auth)
+		return true;
+	if (!(r->plain.flags & FABRIC_VERBS_PROOF))
+		return fabric_gate_refuse(cause, say, FABRIC_REFUSED_PROOF, ENOKEY);
+	err = fabric_auth_check(g->auth, r->address, &r->proof, r->queue, now);
+	if (err == -EAGAIN) {
+		fabric_auth_challenge(g->auth, r->address, &r->proof, now, say->cookie);
+		return fabric_gate_refuse(cause, say, FABRIC_REFUSED_PROOF, 0);
+	}
+	return !err || fabric_gate_refuse(cause, say, FABRIC_REFUSED_PROOF, -err);
+}
+
+/* With a secret every peer is known, and nothing is kept back for those that are. */
+static bool share_holds(const struct fabric_gate *g, uint32_t held, bool notifies)
+{
+	uint32_t most = notifies ? FABRIC_NOTIFIERS_MAX : g->queues_max;
+	struct base_share s = {
+		.capacity = most,
+		.used = notifies ? g->notifiers : g->queues,
+		.reserve = g->auth ? 0 : most / BASE_SHARE_RESERVE,
+	};
+
+	return base_share_may(&s, held, 1, false);
+}
+
+bool fabric_gate_admits(struct fabric_gate *g, const struct fabric_host_request *r,
+			const uint32_t held[2], enum fabric_refusal *cause,
+			struct fabric_verbs_refusal *say)
+{
+	bool notifies = r->plain.flags & FABRIC_VERBS_NOTIFY;
+	bool writes = r->plain.flags &
+		      FABRIC_VERBS_STORE; /* its control channel is authenticated */
+
+	if (!writes && !proves(g, r, cause, say))
+		return false;
+	if (g->queues >= g->queues_max || (notifies && g->notifiers >= FABRIC_NOTIFIERS_MAX))
+		return fabric_gate_refuse(cause, say, FABRIC_REFUSED_FULL, ENOSPC);
+	if (g->shares &&
+	    (!share_holds(g, held[0], false) || (notifies && !share_holds(g, held[1], true))))
+		return fabric_gate_refuse(cause, say, FABRIC_REFUSED_SHARE, EDQUOT);
+	return true;
+}
+
+/* ---- the collector ---- */
+
+bool fabric_gate_hello_is_sound(const struct fabric_host_hello *h)
+{
+	return h->magic == FABRIC_VERBS_HELLO_MAGIC && h->version == FABRIC_VERBS_VERSION &&
+	       h->directory_length >= SL_HEADER_SIZE && h->directory_length <= SL_REGION_SIZE_MAX &&
+	       h->directory_addr && h->directory_addr <= UINT64_MAX - h->directory_length;
+}
+
+const char *fabric_gate_why(const struct fabric_verbs_refusal *r)
+{
+	static const struct {
+		int error;
+		const char *why;
+	} told[] = {
+		{ENOSPC, "refused: no queue pair of the agent is free"},
+		{EDQUOT, "refused: this address has its share of the agent's queue pairs"},
+		{EOPNOTSUPP, "the agent does not accept verdicts"},
+		{ENOKEY, "refused: the agent asks for a secret, give --rdma-secret"},
+		{EKEYREJECTED, "refused: the agent has another secret"},
+		{EBUSY, "refused: too many connections at a time"},
+		{0, "refused: the challenge was answered too late"},
+	};
+
+	for (size_t i = 0; i < sizeof(told) / sizeof(*told); i++)
+		if (r->magic == FABRIC_VERBS_REFUSAL_MAGIC && r->error == told[i].error)
+			return told[i].why;
+	return NULL;
+}
+
+/* ---- addresses ---- */
+
+void fabric_gate_set_port(struct sockaddr_storage *address, uint16_t port)
+{
+	if (address->ss_family == AF_INET6)
+		((struct sockaddr_in6 *)address)->sin6_port = htons(port);
+	else
+		((struct sockaddr_in *)address)->sin_port = htons(port);
+}
+
+const char *fabric_gate_address(const struct sockaddr *address, char *to, size_t bytes)
+{
+	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)address;
+	const struct sockaddr_in *v4 = (const struct sockaddr_in *)address;
+	char ip[INET6_ADDRSTRLEN];
+
+	if (address->sa_family == AF_INET)
+		snprintf(to, bytes, "%s:%u", inet_ntop(AF_INET, &v4->sin_addr, ip, sizeof(ip)),
+			 ntohs(v4->sin_port));
+	else if (address->sa_family == AF_INET6)
+		snprintf(to, bytes, "[%s]:%u", inet_ntop(AF_INET6, &v6->sin6_addr, ip, sizeof(ip)),
+			 ntohs(v6->sin6_port));
+	else
+		snprintf(to, bytes, "?");
+	return to;
+}
+
+bool fabric_gate_split(const char *target, char host[256], char service[8])
+{
+	const char *colon = strchr(target, ':'), *end = strchr(target, ']');
+	char whole[300];
+	uint16_t port;
+	int n;
+
+	if (*target == '[' ? end && !end[1] : !colon)
+		n = snprintf(whole, sizeof(whole), "%s:%u", target, FABRIC_VERBS_PORT);
+	else if (*target != '[' && strchr(colon + 1, ':'))
+		n = snprintf(whole, sizeof(whole), "[%s]:%u", target, FABRIC_VERBS_PORT);
+	else
+		n = snprintf(whole, sizeof(whole), "%s", target);
+	if (n >= (int)sizeof(whole) || base_parse_address(whole, host, 256, &port) || !*host ||
+	    !port)
+		return false;
+	snprintf(service, 8, "%u", port);
+	return true;
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+/* passive.c - the passive side for its callers: that of verbs, or that of a libfabric provider. */
+#include <ctype.h>
+#include <errno.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "fabric/host_ops.h"
+
+int fabric_host_parse(const char *text, char provider[FABRIC_PROVIDER_MAX], char address[256],
+		      uint16_t *port)
+{
+	size_t n = 0;
+
+	while (n < FABRIC_PROVIDER_MAX - 1 && (islower(text[n]) || isdigit(text[n])))
+		n++;
+	if (!n || text[n] != ':' || base_parse_address(text + n + 1, address, 256, port))
+		return -EINVAL;
+	memcpy(provider, text, n);
+	provider[n] = '\0';
+	if (!*address)
+		strcpy(address, "127.0.0.1");
+	return 0;
+}
+
+struct fabric_host *fabric_host_open(const struct fabric_host_opts *opts, char *error,
+				     size_t error_bytes)
+{
+	const struct fabric_host_ops *ops = opts->provider ? &fabric_host_ofi : &fabric_host_verbs;
+	struct fabric_host *h = ops->open(opts, error, error_bytes);
+
+	if (h)
+		h->ops = ops;
+	return h;
+}
+
+void fabric_host_close(struct fabric_host *h)
+{
+	if (h)
+		h->ops->close(h);
+}
+
+int fabric_host_register(struct fabric_host *h, void *map, size_t bytes,
+			 struct fabric_host_key *key)
+{
+	return h->ops->add(h, map, bytes, key);
+}
+
+void fabric_host_unregister(struct fabric_host *h, struct fabric_host_key *key)
+{
+	if (key->mr)
+		h->ops->remove(h, key);
+	*key = (struct fabric_host_key){0};
+}
+
+int fabric_host_let_notify(struct fabric_host *h, void *map, size_t bytes,
+			   void (*notice)(void *arg, uint32_t entry), void *arg)
+{
+	return h->ops->let_notify(h, map, bytes, notice, arg);
+}
+
+void fabric_host_set_directory(struct fabric_host *h, const struct fabric_host_key *key,
+			       uint64_t length, uint64_t agent_instance)
+{
+	const struct fabric_host_hello hello = {
+		.magic = FABRIC_VERBS_HELLO_MAGIC,
+		.version = FABRIC_VERBS_VERSION,
+		.agent_instance = agent_instance,
+		.directory_addr = key->addr,
+		.directory_length = length,
+		.directory_rkey = key->rkey,
+	};
+
+	h->ops->set_directory(h, &hello);
+}
+
+int fabric_host_fd(const struct fabric_host *h)
+{
+	return h->ops->fd(h);
+}
+
+void fabric_host_dispatch(struct fabric_host *h)
+{
+	h->ops->dispatch(h);
+}
+
+size_t fabric_host_queues(const struct fabric_host *h, struct fabric_host_queue *out, size_t max)
+{
+	return h->ops->queues(h, out, max);
+}
+
+void fabric_host_stats(const struct fabric_host *h, struct fabric_host_stats *out)
+{
+	h->ops->stats(h, out);
+}

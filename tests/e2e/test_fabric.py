@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A host without RDMA is read over libfabric's tcp: test_fabric.py SIDELIGHT CASE..."""
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+
+from support.process import check, run_cases, case, wait_until, workdir
+from support.sidelight import EXE, Agent, Collector, generate, report
+
+SILENT = 200
+
+
+def secret(text='between the two of us'):
+    path = f'{workdir()}/secret'
+    with open(path, 'w') as f:
+        f.write(text)
+    return path
+
+
+class Host(Agent):
+    def __init__(self, key, *options, port=0, folder=None):
+        super().__init__('--fabric', f'tcp::{port}', '--rdma-secret', key, *options, folder=folder)
+        self.target = self.ready()['fabric']
+        self.port = int(self.target.rsplit(':', 1)[1])
+
+
+def reader(host, key, *options):
+    return Collector([host.target if isinstance(host, Host) else host], '--period', '5ms', '--rdma-secret', key, *options)
+
+
+def publish(host, updates='700'):
+    g = generate(host.socket, '--pods', '9', '--metrics', '20', '--updates', updates, '--kinds',
+                 'counter,gauge,histogram', '--service', 'far', '--hold', '1h')
+    return g, report(g)['expect']
+
+
+def of_application(c):
+    """Series of what was generated, without the label of the host's reader."""
+    return {k: v for k, v in c.series().items() if 'service="far"' in k and not k.startswith('sidelight_')}
+
+
+def await_values(c, expect):
+    for name, want in expect.items():
+        c.await_total(name, want, 'service="far"')
+
+
+@case
+def shows_what_a_local_reader_shows():
+    key = secret()
+    with Host(key) as host:
+        g, expect = publish(host)
+        with Collector([host], '--period', '5ms') as near, reader(host, key) as far:
+            await_values(near, expect)
+            await_values(far, expect)
+            check(of_application(near) == of_application(far), 'the two differ', near, far)
+            check(far.find('sidelight_host_connects_total', 'fabric="ofi"'), 'it is read otherwise', far)
+
+            def cpu():
+                return far.total('sidelight_agent_fabric_cpu_seconds_total')
+            before = wait_until(cpu, 'the cost of READs is shown', far)
+            wait_until(lambda: cpu() > before, 'and grows', far)
+            wait_until(lambda: far.total('sidelight_agent_fabric_sent_bytes_total') > 100000, 'as do bytes', far)
+        g.stop()
+
+
+@case
+def demands_the_secret_on_both_sides():
+    key, other = secret(), secret('of another pair altogether')
+    for options, code in ((('--fabric', 'tcp::0'), 2), (('--fabric', 'tcp:nowhere', '--rdma-secret', key), 2),
+                          (('--fabric', 'nonesuch::0', '--rdma-secret', key), 1)):
+        p = subprocess.run([EXE, 'agent', '--socket', f'{workdir()}/a', '--no-rest', *options], capture_output=True,
+                           text=True, timeout=120)
+        check(p.returncode == code and len(p.stderr.splitlines()) == 1, options, p)
+    with Host(key) as host, reader(host, key) as c:
+        for keys, why in ((('--rdma-secret', other), 'another secret'), ((), 'give --rdma-secret')):
+            with Collector([host.target], '--period', '5ms', *keys) as wrong:
+                wait_until(lambda: why in wrong.logged(), 'the reason is said', wrong)
+                lines = [s for s in wrong.err if why in s and 'not authenticated' not in s]
+                check(len(lines) == 1, 'in one line', wrong)
+                check(not wrong.find('sidelight_agent_queue_pairs'), 'nothing is read', wrong)
+        wait_until(lambda: c.total('sidelight_agent_rdma_refused_total', 'cause="proof"') >= 2, 'refusals count', c)
+    # An agent without a secret is not believed either.
+    with Agent('--fabric', 'tcp::0', '--insecure-listen') as open_agent:
+        with reader(open_agent.ready()['fabric'], key) as c:
+            wait_until(lambda: 'proves no secret' in c.logged(), 'the agent is doubted', c)
+
+
+@case
+def counts_go_on_after_the_agent_is_killed():
+    key, folder = secret(), workdir()
+    host = Host(key, folder=folder)
+    g = generate(host.socket, '--pods', '3', '--metrics', '4', '--updates', '1000000', '--rate', '2000',
+                 '--service', 'far')
+    with reader(host, key) as c:
+        def total():
+            return c.total('generated_updates_total', 'service="far"')
+        wait_until(total, 'counts come', c)
+        host.kill()
+        wait_until(lambda: c.total('sidelight_host_up') == 0, 'the loss is seen', c)
+        before = total()
+        with Host(key, port=host.port, folder=folder) as again:
+            wait_until(lambda: c.total('sidelight_host_up') == 1, 'the collector is back', c, again)
+            wait_until(lambda: total() > before, 'counts go on', c, again)
+        g.kill()
+
+
+def message(data, size=None):
+    """What libfabric's tcp sends to connect: 32 bytes, then private data."""
+    return struct.pack('>BBH20x', 3, 0, len(data) if size is None else size) + struct.pack('<Q', 1) + data
+
+
+def request(magic=0x31434c53, flags=0):
+    return message(struct.pack('<IIII40x', magic, 1, flags, 0))
+
+
+@case
+def hostile_peers_harm_nobody():
+    key = secret()
+    with Host(key) as host, reader(host, key) as c:
+        g, expect = publish(host)
+        await_values(c, expect)
+        at, before = ('127.0.0.1', host.port), host.descriptors()
+        garbage = (b'GET / HTTP/1.1\r\n\r\n', b'\0', b'\xff' * 4096, os.urandom(65536), request()[:9], request()[:-1],
+                   request(1), request(), request(flags=1), request(flags=2), request() + b'\xff' * 1000,
+                   message(b''), message(b'x' * 256), message(b'x' * 70000, 0xffff))
+        for sent in garbage * 8:
+            with socket.create_connection(at) as s:
+                try:
+                    s.sendall(sent)
+                    s.settimeout(0.05)
+                    s.recv(100)
+                except OSError:
+                    pass
+        silent = [socket.create_connection(at) for _ in range(SILENT)]
+        # Too many to be waited for: only some stay.
+        wait_until(lambda: host.descriptors() <= before + 70, lambda: f'{host.descriptors()} of {before}', host)
+        with reader(host, key) as late:
+            await_values(late, expect)
+        # Nor do those stay.
+        wait_until(lambda: host.descriptors() <= before + 2, lambda: f'{host.descriptors()} of {before}', host)
+        wait_until(lambda: c.total('sidelight_agent_fabric_silent_total') >= SILENT, 'they are counted', c)
+        wait_until(lambda: c.total('sidelight_agent_rdma_refused_total', 'cause="malformed"') >= 8, 'so is garbage', c)
+        check(c.total('sidelight_host_connects_total') == 1, 'the first reader stayed connected', c)
+        for s in silent:
+            s.close()
+        g.stop()
+
+
+@case
+def a_still_reader_delays_no_other():
+    """Its answers wait, also those of memory that is gone."""
+    key = secret()
+    with Host(key, '--grace', '0', '--lease', '200ms') as host, reader(host, key) as c:
+        g, expect = publish(host)
+        with reader(host, key, '--period', '1ms') as still:
+            await_values(still, expect)
+            still.p.send_signal(signal.SIGSTOP)
+            try:
+                g.kill()
+                wait_until(lambda: c.total('sidelight_agent_freed_total') >= 9, 'the memory is freed', c)
+                g, expect = publish(host, '300')
+                await_values(c, expect)
+            finally:
+                still.p.send_signal(signal.SIGCONT)
+            await_values(still, expect)
+        g.stop()
+
+
+run_cases(only=sys.argv[2:] or None)
