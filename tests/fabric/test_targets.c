@@ -17,15 +17,24 @@ static void a_target_names_its_provider(void **state)
 	static const struct {
 		const char *target, *provider; /* NULL: none */
 	} all[] = {
-		{"/run/sidelight/agent.sock", "shm"}, {"unix:/run/a", "shm"},
-		{"unix:///run/a", "shm"},	      {"tcp://10.0.0.1", "ofi"},
-		{"tcp://10.0.0.1:7475", "ofi"},	      {"tcp://[::1]:7475", "ofi"},
-		{"tcp://name:1", "ofi"},	      {"efa://name", "ofi"},
-		{"tcp://", NULL},		      {"tcp://:7475", NULL},
-		{"tcp://a:0", NULL},		      {"tcp://a:65536", NULL},
-		{"TCP://a", NULL},		      {"://a", NULL},
-		{"averyveryverylongname://a", NULL},  {"tcp:/a", NULL},
-		{"a/b", NULL},			      {"", NULL},
+		{"/run/sidelight/agent.sock", "shm"},
+		{"unix:/run/a", "shm"},
+		{"unix:///run/a", "shm"},
+		{"tcp://10.0.0.1", "ofi"},
+		{"tcp://10.0.0.1:7475", "ofi"},
+		{"tcp://[::1]:7475", "ofi"},
+		{"tcp://name:1", "ofi"},
+		{"efa://name", "ofi"},
+		{"tcp://", NULL},
+		{"tcp://:7475", NULL},
+		{"tcp://a:0", NULL},
+		{"tcp://a:65536", NULL},
+		{"TCP://a", NULL},
+		{"://a", NULL},
+		{"averyveryverylongname://a", NULL},
+		{"tcp:/a", NULL},
+		{"a/b", NULL},
+		{"", NULL},
 	};
 
 	(void)state;
@@ -56,8 +65,8 @@ static void an_agent_listens_where_it_is_told(void **state)
 		{"verbs:0.0.0.0:1", "verbs", "0.0.0.0", 1},
 	};
 	static const char *const wrong[] = {
-		"",	     "tcp",	  ":1",		"tcp:1.2.3.4",	  "tcp:1.2.3.4:65536",
-		"tcp:[::1:1", "TCP::1",	  "tcp:::x",	"tcp://1.2.3.4:1", "averyveryverylongname::1",
+		"",	      "tcp",	":1",	   "tcp:1.2.3.4",     "tcp:1.2.3.4:65536",
+		"tcp:[::1:1", "TCP::1", "tcp:::x", "tcp://1.2.3.4:1", "averyveryverylongname::1",
 	};
 	char provider[FABRIC_PROVIDER_MAX], address[256];
 	uint16_t port;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * traffic SOCKET TRACES RATE [small|large]: three services (front, cart, db) publish TRACES traces at
- * RATE per second, with 1 + 2 + 3 spans; every 50th takes 30 times as long and every 97th fails, in
- * db alone; small: one service, one span; large: one failed trace of TRACES spans. Prints what it made, then sleeps until it is killed.
+ * traffic SOCKET TRACES RATE [small|large]: three services (front, cart, db) publish TRACES traces
+ * at RATE per second, with 1 + 2 + 3 spans; every 50th takes 30 times as long and every 97th fails,
+ * in db alone; small: one service, one span; large: one failed trace of TRACES spans. Prints what
+ * it made, then sleeps until it is killed.
  */
 #include <stdio.h>
 #include <stdlib.h>

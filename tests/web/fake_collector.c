@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 
 #include "fake_collector.h"
 

@@ -63,8 +63,8 @@ static uint64_t affordable(const struct collect_tracer *t, double part)
 }
 
 /*
- * Leaves out the older ones of the roots that are too many: small traces have roots of up to half of
- * their bytes. Errors are known from the index.
+ * Leaves out the older ones of the roots that are too many: small traces have roots of up to half
+ * of their bytes. Errors are known from the index.
  */
 static void skip_roots(struct collect_tracer *t, struct collect_trace_ring *g)
 {
