@@ -10,6 +10,7 @@ import {Poller, Problem, get, link} from "./server.js";
 import {state, writeHash} from "./state.js";
 
 const PERIOD = () => state.tab === "services" || state.tab === "cause" ? 1000 : 3000;
+const UNKNOWN = "is not known: the service does not publish it, and sidelight agent --host, which measures containers, does not run here";
 const GAUGES = [["cpu", "CPU"], ["memory", "Mem"], ["pressure", "Wait"]];
 
 let app = null; // {openCause, showMetrics, nothingYet}
@@ -69,9 +70,9 @@ function gauge(g, ratio, text, tip) {
 function drawSaturation(c, s) {
 	const at = s.saturation || {}, p = at.pressure;
 	gauge(c.cpu, at.cpu_ratio, known(at.cpu_ratio) ? percent(at.cpu_ratio) : known(at.cpu_cores) ? number(Number(at.cpu_cores.toPrecision(2))) : "–",
-	      known(at.cpu_cores) ? `${number(Number(at.cpu_cores.toPrecision(3)))} cores in use` : "CPU time is not known");
+	      known(at.cpu_cores) ? `${number(Number(at.cpu_cores.toPrecision(3)))} cores in use` : `CPU time ${UNKNOWN}`);
 	gauge(c.memory, at.memory_ratio, known(at.memory_ratio) ? percent(at.memory_ratio) : known(at.memory_bytes) ? bytes(at.memory_bytes) : "–",
-	      known(at.memory_bytes) ? `${bytes(at.memory_bytes)} of memory in use` : "memory is not known");
+	      known(at.memory_bytes) ? `${bytes(at.memory_bytes)} of memory in use` : `memory ${UNKNOWN}`);
 	const worst = p ? Math.max(...["cpu", "memory", "io"].map((k) => p[k] || 0)) : null;
 	gauge(c.pressure, known(worst) ? worst : null, known(worst) ? percent(worst) : "–", p ?
 		`pressure (PSI), share of time in which something waits: CPU ${percent(p.cpu || 0)}, memory ${percent(p.memory || 0)}, I/O ${percent(p.io || 0)}` :

@@ -25,6 +25,8 @@ struct api_answer {
 struct api_answer *api_answer(struct http_request *req);
 /* The same, which begins with "time". */
 struct api_answer *api_answer_begin(struct http_request *req);
+/* The same of what is told of services over a window of seconds, which it says. */
+struct api_answer *api_window_begin(struct http_request *req, uint64_t *window);
 /* Each takes the answer over: ends the object and sends it (a 503 if it overflowed); drops it. */
 void api_answer_end(struct http_request *req, struct api_answer *a);
 void api_drop(struct api_answer *a);

@@ -116,17 +116,12 @@ void api_get_map(struct http_request *req, void *arg)
 	const struct api_services *of = arg;
 	struct api_map_walk w = {.list.limit = UINT64_MAX};
 	struct collect_services_totals totals;
-	struct api_answer *a;
-	uint64_t window = 10;
+	uint64_t window;
+	struct api_answer *a = api_window_begin(req, &window);
 
-	if (!api_params_once(req) ||
-	    !api_param_u64(req, "window", 1, COLLECT_SERVICES_WINDOW, &window))
-		return;
-	a = api_answer_begin(req);
 	if (!a)
 		return;
 	w.list.j = &a->json;
-	base_put(w.list.j, KV("window_seconds", window));
 	base_json_kbegin(w.list.j, "nodes", '[');
 	collect_services_each(of->services, (unsigned int)window, node_json, &w, &totals);
 	collect_services_edges(of->services, note_outside, &w);

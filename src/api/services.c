@@ -123,22 +123,31 @@ static void service_json(const struct collect_service_view *v, void *arg)
 	api_item_end(l);
 }
 
+struct api_answer *api_window_begin(struct http_request *req, uint64_t *window)
+{
+	struct api_answer *a;
+
+	*window = 10;
+	if (!api_params_once(req) ||
+	    !api_param_u64(req, "window", 1, COLLECT_SERVICES_WINDOW, window))
+		return NULL;
+	a = api_answer_begin(req);
+	if (a)
+		base_put(&a->json, KV("window_seconds", *window));
+	return a;
+}
+
 void api_get_services(struct http_request *req, void *arg)
 {
 	const struct api_services *known = arg;
 	struct api_list l = {.limit = UINT64_MAX};
 	struct collect_services_totals totals;
-	struct api_answer *a;
-	uint64_t window = 10;
+	uint64_t window;
+	struct api_answer *a = api_window_begin(req, &window);
 
-	if (!api_params_once(req) ||
-	    !api_param_u64(req, "window", 1, COLLECT_SERVICES_WINDOW, &window))
-		return;
-	a = api_answer_begin(req);
 	if (!a)
 		return;
 	l.j = &a->json;
-	base_put(l.j, KV("window_seconds", window));
 	base_json_kbegin(l.j, "services", '[');
 	collect_services_each(known->services, (unsigned int)window, service_json, &l, &totals);
 	base_json_end(l.j, ']');

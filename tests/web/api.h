@@ -66,6 +66,7 @@ void bad_questions_are_answered_400_with_what_is_wrong(void **state);
 void answers_are_bounded_and_can_be_gone_on_with(void **state);
 void findings_are_told_with_what_is_to_blame(void **state);
 void services_are_told_by_what_needs_attention(void **state);
+void metrics_that_change_are_told_from_others(void **state);
 void the_map_has_each_edge_once(void **state);
 void calls_of_traces_are_edges(void **state);
 void scaling_is_told_as_kubernetes_wants_it(void **state);

@@ -58,6 +58,45 @@ void services_are_told_by_what_needs_attention(void **state)
 	json_decref(ask_json("/api/v1/services?window=1&window=2", 400));
 }
 
+static void assert_changing(const char *name, double unchanged)
+{
+	json_t *whole;
+	const json_t *list = ask_list("/api/v1/metrics?changing=1&pod=" CART_ID, "metrics", &whole);
+
+	assert_int_equal(json_array_size(list), name ? 1 : 0);
+	assert_true(number(whole, "matching") == (name ? 1 : 0));
+	assert_true(number(whole, "unchanged") == unchanged);
+	if (name)
+		assert_string_equal(string(json_array_get(list, 0), "name"), name);
+	json_decref(whole);
+}
+
+void metrics_that_change_are_told_from_others(void **state)
+{
+	const uint64_t more = 8, none = 0, *const before = regions[0].metrics[1].value;
+
+	(void)state;
+	look();
+	assert_changing(NULL, 9);
+	regions[0].metrics[1].value = &more;
+	look();
+	assert_changing("http_requests_total", 8);
+	/* What is 0 is folded away, even if it was something else a second ago. */
+	regions[0].metrics[1].value = &none;
+	look();
+	assert_changing(NULL, 9);
+	/* It changes now, and is the same for a minute. */
+	regions[0].metrics[1].value = before;
+	for (unsigned int i = 0; i < COLLECT_SERVICES_WINDOW; i++) {
+		look();
+		if (i == 0 || i == COLLECT_SERVICES_WINDOW - 1)
+			assert_changing("http_requests_total", 8);
+	}
+	look();
+	assert_changing(NULL, 9);
+	json_decref(ask_json("/api/v1/metrics?changing=2", 400));
+}
+
 void the_map_has_each_edge_once(void **state)
 {
 	const json_t *list, *e;

@@ -40,29 +40,35 @@ static void list(struct cli_top *t, const char *head, const json_t *all)
 	wrapped(t, head, text);
 }
 
+/* What a service's metric says, if there is one. */
+static void told_by(struct cli_tcp_screen *screen, const json_t *s, const char *object,
+		    const char *told)
+{
+	const json_t *of = cli_top_at(s, object, NULL);
+	char name[CLI_TOP_NAME];
+
+	if (of)
+		cli_tcp_screen_line(screen, "%-12s  %s, by %s", object, told,
+				    cli_top_safe(name, sizeof(name), cli_json_text(of, "metric")));
+}
+
 static void figures(struct cli_top *t, const json_t *s)
 {
 	struct cli_tcp_screen *screen = &t->screen;
-	char a[16], b[16], c[16], line[256], name[CLI_TOP_NAME];
+	char a[16], b[16], c[16], line[256], told[64];
 	double high = cli_top_spark(t, s, line, sizeof(line), 60);
 
-	if (cli_top_at(s, "requests", NULL))
-		cli_tcp_screen_line(
-			screen, "requests      %s/s, %s/s fail, by %s",
-			cli_top_count(a, cli_top_number(s, "requests", "per_second")),
-			cli_top_count(b, cli_top_number(s, "requests", "errors_per_second")),
-			cli_top_safe(name, sizeof(name),
-				     cli_json_text(cli_top_at(s, "requests", NULL), "metric")));
+	snprintf(told, sizeof(told), "%s/s, %s/s fail",
+		 cli_top_count(a, cli_top_number(s, "requests", "per_second")),
+		 cli_top_count(b, cli_top_number(s, "requests", "errors_per_second")));
+	told_by(screen, s, "requests", told);
 	if (!isnan(high))
 		cli_tcp_screen_line(screen, "              %s max %s/s", line,
 				    cli_top_count(a, high));
-	if (cli_top_at(s, "latency", NULL))
-		cli_tcp_screen_line(
-			screen, "latency       p50 %s, p99 %s, by %s",
-			cli_top_time(a, cli_top_number(s, "latency", "p50_seconds")),
-			cli_top_time(b, cli_top_number(s, "latency", "p99_seconds")),
-			cli_top_safe(name, sizeof(name),
-				     cli_json_text(cli_top_at(s, "latency", NULL), "metric")));
+	snprintf(told, sizeof(told), "p50 %s, p99 %s",
+		 cli_top_time(a, cli_top_number(s, "latency", "p50_seconds")),
+		 cli_top_time(b, cli_top_number(s, "latency", "p99_seconds")));
+	told_by(screen, s, "latency", told);
 	if (cli_top_at(s, "saturation", NULL))
 		cli_tcp_screen_line(
 			screen, "saturation    %s cores, %s of memory",
