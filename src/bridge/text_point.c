@@ -456,11 +456,10 @@ static int state_point(struct bridge_text_parser *p, const struct bridge_text_gr
 
 	for (uint32_t i = g->first; i != NONE; i = p->samples[i].next) {
 		const struct bridge_text_sample *s = &p->samples[i];
-		const struct bridge_text *states = p->states + out.states;
 		uint32_t at = 0, known = (uint32_t)p->state_count - out.states;
 
 		p->line = s->line;
-		while (at < known && !bridge_text_equal(states[at], s->state))
+		while (at < known && !bridge_text_equal(p->states[out.states + at], s->state))
 			at++;
 		if (at >= SL_STATES_MAX)
 			return bridge_fail(p->error, -E2BIG, p->line, "more than %u states",
