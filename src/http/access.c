@@ -216,7 +216,7 @@ static enum http_role token_role(const struct http *h, const char *authorization
 #define FORWARDED_USER	 FORWARDED_PREFIX "User"
 #define FORWARDED_GROUP	 FORWARDED_PREFIX "Group"
 
-/* Of who the proxy says that it is; without a user there is no role. */
+/* Of the user that the proxy names; without one there is no role. */
 static enum http_role forwarded_role(const struct http_request *req)
 {
 	const struct http_web *w = req->http->web;

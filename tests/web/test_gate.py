@@ -210,13 +210,13 @@ def front_proxies_say_who_asks():
 
         # An autoscaler lists the values of a metric.
         def values():
-            status, answer = said_by(*hpa, path=f'{EXTERNAL}/namespaces/default/sidelight_scaling_pressure?labelSelector=service')
+            status, answer = said_by(*hpa, path=f'{EXTERNAL}/namespaces/default/sidelight_scaling_anomalous_ratio?labelSelector=service')
             check(status == 200, f'{status} {answer}', c)
             answer = json.loads(answer)
             check(answer['kind'] == 'ExternalMetricValueList' and answer['apiVersion'] == 'external.metrics.k8s.io/v1beta1', answer)
             return answer['items']
         for item in wait_until(values, 'values', c):
-            check(item['metricName'] == 'sidelight_scaling_pressure' and re.fullmatch('[0-9]+m?', item['value']) and
+            check(item['metricName'] == 'sidelight_scaling_anomalous_ratio' and re.fullmatch('[0-9]+m?', item['value']) and
                   re.fullmatch(r'....-..-..T..:..:..Z', item['timestamp']) and item['metricLabels']['service'], item)
         # Who is not named by the proxy has no role, as who proves nothing.
         check(said_by(None)[0] == 403 and said_by('')[0] == 403, 'a proxy that names no user', c)
