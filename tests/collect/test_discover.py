@@ -187,13 +187,13 @@ def three_collectors_share_hosts_and_take_over_without_a_sample_twice():
         check(all(k <= n for k, n in zip(kept, now)) or disturbed(rest) > calm, 'what others had has not moved', kept, now)
         time.sleep(2)
         # One that stands still is dead for the other, which takes its hosts; when it goes on it lets go before it reads.
-        slow, other = rest
+        other, slow = sorted(rest, key=lambda x: len(up(x)))
         # A machine under load may have made it stand still, or seem dead, before.
         lapses = slow.total('sidelight_discover_lapses_total')
         overlaps = other.total('sidelight_discover_overlaps_total')
         slow.p.send_signal(signal.SIGSTOP)
         wait_until(lambda: len(up(other)) == HOSTS, lambda: up(other), other)
-        time.sleep(1)
+        time.sleep(3)  # longer than its lease, even if the other had taken its hosts before
         slow.p.send_signal(signal.SIGCONT)
         wait_until(lambda: slow.total('sidelight_discover_lapses_total') > lapses, 'it notes that it stood still', slow)
         wait_until(lambda: other.total('sidelight_discover_overlaps_total') > overlaps, 'the other notes that it lives', other)
