@@ -603,7 +603,10 @@ static void hand_over(struct collect_tracer *t, struct collect_trace_kept *k)
 		s->sent = true;
 }
 
-/* Counts a root whose span cannot be found because the index was overrun. Under the lock. */
+/*
+ * Counts a root whose span cannot be found because the index was overrun. One that comes all the
+ * same, when the trace is reopened, stays counted: a counter does not go back. Under the lock.
+ */
 static void miss_root(struct collect_tracer *t, struct collect_trace_kept *k)
 {
 	const struct collect_trace_span *s = k->t.first;
