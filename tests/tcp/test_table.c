@@ -27,8 +27,9 @@
 #include "region/flows.h"
 #include "source/tcp/tcp.h"
 
-#define PATIENCE 100000000000ull
-#define OURS	 "/proc/self/ns/net" /* not what others do on this machine: it might fill the table */
+#define PATIENCE	 100000000000ull
+#define SHORT_QUARANTINE 50000000	     /* of open_full() */
+#define OURS		 "/proc/self/ns/net" /* not what others do on this machine: it might fill the table */
 
 static struct tcp *tcp;
 static const void *map;
@@ -465,12 +466,34 @@ static int free_slots(uint32_t slots)
 	return -1;
 }
 
+/* A table of two slots, which a connection takes; it forgets a flow 50 ms after its end. */
+static struct tcp *open_full(int fd[2], struct region_flows_info *two)
+{
+	const struct timespec pause = {.tv_nsec = 5000000};
+	uint64_t end = base_now_ns() + PATIENCE;
+	struct tcp_opts options = defaults();
+	struct region_flows_hot hot;
+	struct tcp *small;
+	char why[256];
+
+	connection(fd);
+	options.flows = 2;
+	options.quarantine_ns = SHORT_QUARANTINE;
+	assert_int_equal(tcp_open(&options, &small, why, sizeof(why)), 0);
+	assert_int_equal(tcp_attach(small, why, sizeof(why)), 0);
+	assert_int_equal(
+		region_flows_info_parse(tcp_region(small)->map, tcp_region(small)->bytes, two), 0);
+	do
+		assert_true(base_now_ns() < end && !nanosleep(&pause, NULL));
+	while (region_flows_hot_read(tcp_region(small)->map, two, &hot) || hot.open != 2);
+	return small;
+}
+
 /* The kernel may refuse to put a slot back: its queue's lock may not be had at the moment. Here the
  * queue is full. */
 static void a_slot_that_cannot_be_freed_now_is_freed_later(void **state)
 {
 	const struct timespec pause = {.tv_nsec = 5000000};
-	struct tcp_opts options = defaults();
 	const uint32_t unowned = 77;
 	struct region_flows_info two;
 	struct region_flows_hot hot;
@@ -478,24 +501,15 @@ static void a_slot_that_cannot_be_freed_now_is_freed_later(void **state)
 	struct tcp *small;
 	uint64_t until, end;
 	const void *at;
-	char why[256];
 	int fd[2], queue;
 
 	(void)state;
 	if (getenv("GUEST")) /* another table takes seconds there */
 		skip();
-	connection(fd);
-	options.flows = 2;
-	options.quarantine_ns = 50000000;
-	assert_int_equal(tcp_open(&options, &small, why, sizeof(why)), 0);
-	assert_int_equal(tcp_attach(small, why, sizeof(why)), 0);
+	small = open_full(fd, &two);
 	at = tcp_region(small)->map;
-	assert_int_equal(region_flows_info_parse(at, tcp_region(small)->bytes, &two), 0);
 	queue = free_slots(2);
 	end = base_now_ns() + PATIENCE;
-	do
-		assert_true(base_now_ns() < end && !nanosleep(&pause, NULL));
-	while (region_flows_hot_read(at, &two, &hot) || hot.open != 2);
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(bpf_map_update_elem(queue, NULL, &unowned, 0), 0);
 	close(fd[0]);
@@ -504,7 +518,7 @@ static void a_slot_that_cannot_be_freed_now_is_freed_later(void **state)
 		assert_true(base_now_ns() < end && !nanosleep(&pause, NULL));
 	while (region_flows_hot_read(at, &two, &hot) || hot.open);
 	/* Their time is over, and the timer has been there since. */
-	until = base_now_ns() + options.quarantine_ns;
+	until = base_now_ns() + SHORT_QUARANTINE;
 	do
 		assert_true(base_now_ns() < end && !nanosleep(&pause, NULL));
 	while (region_flows_hot_read(at, &two, &hot) || hot.changed_ns < until);
@@ -530,7 +544,6 @@ static void a_refused_connection_is_taken_when_there_is_room(void **state)
 {
 	const struct timespec pause = {.tv_nsec = 5000000};
 	struct region_flows_info usual = info;
-	struct tcp_opts options = defaults();
 	struct region_flows_hot hot;
 	struct region_flow f;
 	uint64_t end, refused;
@@ -538,22 +551,13 @@ static void a_refused_connection_is_taken_when_there_is_room(void **state)
 	const void *at;
 	int first[2], second[2];
 	uint16_t port;
-	char why[256];
 
 	(void)state;
 	if (getenv("GUEST")) /* another table takes seconds there */
 		skip();
-	connection(first);
-	options.flows = 2;
-	options.quarantine_ns = 50000000;
-	assert_int_equal(tcp_open(&options, &small, why, sizeof(why)), 0);
-	assert_int_equal(tcp_attach(small, why, sizeof(why)), 0);
+	small = open_full(first, &info);
 	at = tcp_region(small)->map;
-	assert_int_equal(region_flows_info_parse(at, tcp_region(small)->bytes, &info), 0);
 	end = base_now_ns() + PATIENCE;
-	do
-		assert_true(base_now_ns() < end && !nanosleep(&pause, NULL));
-	while (region_flows_hot_read(at, &info, &hot) || hot.open != 2);
 	port = connection(second);
 	for (int i = 0; i < 20; i++) /* many segments */
 		assert_int_equal(write(second[0], "abc", 3), 3);
