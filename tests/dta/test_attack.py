@@ -565,8 +565,8 @@ def a_translator_cannot_take_a_store_away():
 
 ALL_KINDS = '''
   - {name: keys, number: 3, kind: append, lists: 3, items: 4096, value: 9, batch: 1, lanes: 2}
-  - {name: logged, number: 4, kind: key-write, slots: 4096, value: 8, copies: 2, epochs: 2, keylog: keys}
-  - {name: bytes, number: 5, kind: increment, rows: 4, columns: 4096, keylog: keys}
+  - {name: logged, number: 4, kind: key-write, seed: 1, slots: 4096, value: 8, copies: 2, epochs: 2, keylog: keys}
+  - {name: bytes, number: 5, kind: increment, seed: 1, rows: 4, columns: 4096, keylog: keys}
   - {name: paths, number: 6, kind: postcard, slots: 4096, hops: 5, copies: 2, keylog: keys}
   - {name: sizes, number: 7, kind: sketch, sketch: count-min, rows: 4, columns: 256, reporters: 3, lanes: 2}
 '''

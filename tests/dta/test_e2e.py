@@ -19,9 +19,9 @@ STORES = '''
 listen: {socket}
 {more}
 stores:
-  - {{name: flows, number: 1, kind: key-write, slots: 200000, value: 8, copies: 2}}
+  - {{name: flows, number: 1, kind: key-write, seed: 1, slots: 200000, value: 8, copies: 2}}
   - {{name: events, number: 2, kind: append, lists: 4, items: 32768, value: 8, batch: 16, lanes: 4}}
-  - {{name: bytes, number: 3, kind: increment, rows: 2, columns: 100000}}
+  - {{name: bytes, number: 3, kind: increment, seed: 1, rows: 2, columns: 100000}}
   - {{name: paths, number: 4, kind: postcard, slots: 50000, hops: 5, copies: 2}}
   - {{name: sizes, number: 5, kind: sketch, sketch: count-min, rows: 2, columns: 256, reporters: 3, lanes: 4}}
 '''

@@ -146,5 +146,7 @@ for at in ('18446744073709551615.18446744073709551615.18446744073709551615.18446
         p = subprocess.run(['curl', '-sgf', f'http://{c.at}/api/v1/dta/export?store={store}&epoch=0&at={at}'], capture_output=True)
         check(p.returncode == 0 and json.loads(p.stdout)['records'] is not None, f'{store} at {at}: {p}', c)
 check(c.poll() is None if hasattr(c, 'poll') else True, 'the collector', c)
-os.truncate(file, 4096)
-run('dump', '--export', 'csv', file, code=1)
+# The collector mends a file of its own that is too short.
+with open(file, 'rb') as whole, open(f'{D}/short.store', 'wb') as short:
+    short.write(whole.read(4096))
+run('dump', '--export', 'csv', f'{D}/short.store', code=1)

@@ -360,7 +360,7 @@ def into_stores_and_out_of_queries():
     with open(f'{folder}/stores.yaml', 'w') as f:
         f.write(f'''listen: {folder}/dta.sock
 stores:
-  - {{name: flows, number: 4, kind: key-write, slots: 10000, value: 16, copies: 3, keylog: seen}}
+  - {{name: flows, number: 4, kind: key-write, seed: 1, slots: 10000, value: 16, copies: 3, keylog: seen}}
   - {{name: seen, number: 5, kind: append, lists: 1, items: 1000, value: 40, batch: 1, lanes: 1}}
 ''')
     collector = Part(EXE, 'collect', '--dta', f'{folder}/stores.yaml', '--listen', '127.0.0.1:0')
@@ -395,7 +395,7 @@ def signed_as_the_translator_requires():
 tenants:
   - {{number: 3, name: third, key: {folder}/key, required: true}}
 stores:
-  - {{name: flows, tenant: 3, number: 4, kind: key-write, slots: 10000, value: 16, copies: 3}}
+  - {{name: flows, tenant: 3, number: 4, kind: key-write, seed: 1, slots: 10000, value: 16, copies: 3}}
 ''')
     q = subprocess.run([EXE, 'report', '--interface', 'lo', '--target', ':40040', '--key-file', f'{folder}/stores.yaml'],
                        capture_output=True, text=True, timeout=60)

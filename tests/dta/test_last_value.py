@@ -21,7 +21,7 @@ STORES = f'''
 listen: {D}/dta.sock
 directory: {D}
 stores:
-  - {{name: flows, number: 1, kind: key-write, slots: {SLOTS_A_KEY * KEYS}, value: 8, copies: 2}}
+  - {{name: flows, number: 1, kind: key-write, seed: 1, slots: {SLOTS_A_KEY * KEYS}, value: 8, copies: 2}}
 '''
 
 

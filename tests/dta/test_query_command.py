@@ -30,7 +30,7 @@ stores:
   - {{name: sizes, number: 5, kind: sketch, sketch: count-min, rows: 4, columns: 1024, reporters: 3, lanes: 4}}
   - {{name: union, number: 6, kind: sketch, sketch: hyperloglog, rows: 1, columns: 1024, reporters: 3, lanes: 4}}
   - {{name: keys, number: 7, kind: append, lists: 2, items: 4096, value: 14, lanes: 4}}
-  - {{name: seldom, number: 8, kind: increment, rows: 4, columns: 1000, keylog: short}}
+  - {{name: seldom, number: 8, kind: increment, seed: 1, rows: 4, columns: 1000, keylog: short}}
   - {{name: short, number: 9, kind: append, items: 64, value: 14, lanes: 4}}
   - {{name: medians, number: 10, kind: sketch, sketch: count-sketch, rows: 5, columns: 1024, reporters: 3, lanes: 4}}
 '''

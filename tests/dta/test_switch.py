@@ -29,8 +29,8 @@ def write_files():
     with open(f'{D}/stores', 'w') as f:
         f.write('listen: /tmp/sidelight-dta/dta.sock\nstores:\n')
         for key, number in NUMBER.items():
-            f.write(f'  - {{name: {name(*key)}, number: {number}, kind: increment, rows: 4, columns: 65536, copies: 4}}\n')
-        f.write('  - {name: interfaces, number: 12, kind: key-write, slots: 4096, value: 32, copies: 2}\n')
+            f.write(f'  - {{name: {name(*key)}, number: {number}, kind: increment, seed: 1, rows: 4, columns: 65536, copies: 4}}\n')
+        f.write('  - {name: interfaces, number: 12, kind: key-write, seed: 1, slots: 4096, value: 32, copies: 2}\n')
     with open(f'{D}/map', 'w') as f:
         f.write('reports:\n')
         for (kind, key, what), number in NUMBER.items():

@@ -21,9 +21,9 @@ def everything(folder):
     """Stores of each kind."""
     with open(f'{folder}/stores.yaml', 'w') as f:
         f.write(f'listen: {folder}/dta.sock\nstores:\n'
-                '  - {name: flows, number: 1, kind: key-write, slots: 1000, value: 8, copies: 2, epochs: 2, epoch: 10m, keylog: keys}\n'
+                '  - {name: flows, number: 1, kind: key-write, seed: 1, slots: 1000, value: 8, copies: 2, epochs: 2, epoch: 10m, keylog: keys}\n'
                 '  - {name: events, number: 2, kind: append, lists: 4, items: 1000, value: 8, batch: 16, lanes: 1}\n'
-                '  - {name: bytes, number: 3, kind: increment, rows: 4, columns: 1024}\n'
+                '  - {name: bytes, number: 3, kind: increment, seed: 1, rows: 4, columns: 1024}\n'
                 '  - {name: paths, number: 4, kind: postcard, slots: 1000, hops: 5, copies: 2}\n'
                 '  - {name: sizes, number: 5, kind: sketch, sketch: count-min, rows: 4, columns: 1024, reporters: 1}\n'
                 '  - {name: keys, number: 6, kind: append, lists: 1, items: 1000, value: 9, batch: 1, lanes: 1}\n')

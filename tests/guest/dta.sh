@@ -56,8 +56,8 @@ collector() {
 		secret: /tmp/secret
 		tenants: [{number: 0, keys: [{reporter: 1, key: /tmp/key1}, {reporter: 2, key: /tmp/key2}]}]
 		stores:
-		  - {name: flows, number: 1, kind: key-write, slots: 500000, value: 8, copies: 2, epochs: 4}
-		  - {name: bytes, number: 3, kind: increment, rows: 2, columns: 262144, epochs: 4}
+		  - {name: flows, number: 1, kind: key-write, seed: 1, slots: 500000, value: 8, copies: 2, epochs: 4}
+		  - {name: bytes, number: 3, kind: increment, seed: 1, rows: 2, columns: 262144, epochs: 4}
 	END
 	for name in $runs; do
 		echo "  - {name: events-$name, number: $((number++)), kind: append, lists: 1, items: 2048, value: 8, batch: 8, lanes: 4}"

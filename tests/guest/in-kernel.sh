@@ -31,9 +31,9 @@ collector() {
 		listen: "10.78.0.2:7777"
 		rdma: {device: rxe1, address: "10.78.0.2"}
 		stores:
-		  - {name: flows, number: 1, kind: key-write, slots: 500000, value: 8, copies: 1}
+		  - {name: flows, number: 1, kind: key-write, seed: 1, slots: 500000, value: 8, copies: 1}
 		  - {name: events, number: 2, kind: append, lists: 1, items: 8192, value: 8, batch: 1, lanes: 4}
-		  - {name: bytes, number: 3, kind: increment, rows: 1, columns: 262144, epochs: 4}
+		  - {name: bytes, number: 3, kind: increment, seed: 1, rows: 1, columns: 262144, epochs: 4}
 	END
 	sidelight collect --dta /tmp/stores.yaml --listen 127.0.0.1:9464 > /tmp/collect.out 2> /tmp/collect.err &
 	collector=$!

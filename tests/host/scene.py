@@ -46,11 +46,11 @@ class Scene:
                 out[name + ('{' + ','.join(f'{k}="{v}"' for k, v in labels) + '}' if labels else '')] = v
         return out
 
-    def expect(self, want, *prefixes):
+    def expect(self, want, *prefixes, of=lambda name: True):
         """Of these names there are these series, and no others. The collector learns of new and removed ones later than
         of values."""
         def differs():
-            have = self.series(*prefixes)
+            have = {k: v for k, v in self.series(*prefixes).items() if of(k)}
             return {k: (have.get(k), want.get(k)) for k in have.keys() | want.keys() if have.get(k) != want.get(k)}
         wait_until(lambda: not differs(), differs, self.collector, self.pod)
 

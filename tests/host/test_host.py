@@ -12,7 +12,7 @@ import time
 
 from scene import read
 from support import http
-from support.process import Part, alive, case, check, poll, run_cases, skip, wait_until, workdir
+from support.process import PATIENCE, Part, alive, case, check, poll, run_cases, skip, wait_until, workdir
 from support.sidelight import Agent, Collector
 
 # What node_exporter says of itself, and collectors that docs/host.md leaves out.
@@ -67,7 +67,7 @@ def is_the_same_as_node_exporter():
     with Agent('--host', '--host-interval', '10ms') as agent, Collector([agent], '--period', '10ms') as collector:
         # File systems answer after a second; the rest of what is slow after five, if something changed in between.
         wait_until(lambda: collector.find('node_filesystem_size_bytes'), 'file systems', collector, agent)
-        wrong, tries = None, 0
+        wrong, end = None, time.monotonic() + PATIENCE
         while wrong is None or wrong:
             first = exporter.read()[0]
             before = host(collector)[0]
@@ -88,8 +88,7 @@ def is_the_same_as_node_exporter():
                     now.add(('between', k))
             # What changed and changed back, or is read every five seconds, is not wrong each time.
             wrong = now if wrong is None else wrong & now
-            tries += 1
-            check(tries < 20, [(w, k, before.get(k), theirs.get(k), after.get(k)) for w, k in wrong])
+            check(time.monotonic() < end, [(w, k, before.get(k), theirs.get(k), after.get(k)) for w, k in wrong])
         check(len(lasting) > 250, len(lasting))
         kinds = {k: own_types.get(k) for k in types}
         check(kinds == types, {k: (kinds[k], v) for k, v in types.items() if kinds[k] != v})

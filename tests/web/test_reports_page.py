@@ -20,8 +20,8 @@ STORES = '''listen: {0}/dta.sock
 tenants:
   - {{number: 0, name: campus, rate: 50000, burst: 4000}}
 stores:
-  - {{name: flows, number: 1, kind: key-write, slots: 10000, value: 16, copies: 2, keylog: keys}}
-  - {{name: bytes, number: 3, kind: increment, rows: 4, columns: 1024}}
+  - {{name: flows, number: 1, kind: key-write, seed: 1, slots: 10000, value: 16, copies: 2, keylog: keys}}
+  - {{name: bytes, number: 3, kind: increment, seed: 1, rows: 4, columns: 1024}}
   - {{name: keys, number: 6, kind: append, lists: 1, items: 1000, value: 40, batch: 1, lanes: 1}}
 '''
 FLOW = '0a000001' '0a000002' '1f90' '01bb' '06'
