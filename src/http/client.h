@@ -19,6 +19,8 @@ struct http_client;
  */
 struct http_client *http_client_open(const char *path, char *error, size_t bytes);
 void http_client_close(struct http_client *c);
+/* The file has a tls_config, be it empty. */
+bool http_client_tls(const struct http_client *c);
 /* What a request keeps until it is over. */
 struct http_outgoing {
 	struct curl_slist *headers, *connect_to;
