@@ -515,6 +515,16 @@ void http_client_done(struct http_outgoing *r)
 	*r = (struct http_outgoing){0};
 }
 
+/* By TLS 1.3 a server refuses a certificate after the handshake, by an alert. */
+const char *http_client_tls_error(CURLcode code, const char *detail)
+{
+	if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CONNECT_ERROR ||
+	    code == CURLE_SSL_CERTPROBLEM || code == CURLE_SSL_CACERT_BADFILE ||
+	    code == CURLE_SSL_ISSUER_ERROR || strstr(detail, "alert"))
+		return *detail ? detail : curl_easy_strerror(code);
+	return NULL;
+}
+
 int http_client_url(const char *url, char *error, size_t bytes)
 {
 	CURLU *u = curl_url();

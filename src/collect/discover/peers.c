@@ -238,21 +238,13 @@ static void refused(struct collect_peers *p, struct ring_peer *x, long status)
 	fail(p, x, COLLECT_PEER_STATUS, why);
 }
 
-/* By TLS 1.3 a server refuses a certificate after the handshake, by an alert. */
-static bool is_tls(const struct ring_peer *x, CURLcode code)
-{
-	return code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CONNECT_ERROR ||
-	       code == CURLE_SSL_CERTPROBLEM || code == CURLE_SSL_CACERT_BADFILE ||
-	       code == CURLE_SSL_ISSUER_ERROR || strstr(x->error, "alert");
-}
-
 static void broken(struct collect_peers *p, struct ring_peer *x, CURLcode code)
 {
-	const char *why = curl_easy_strerror(code);
+	const char *tls = http_client_tls_error(code, x->error), *why = curl_easy_strerror(code);
 	char text[CURL_ERROR_SIZE];
 
-	if (is_tls(x, code))
-		fail(p, x, COLLECT_PEER_TLS, *x->error ? x->error : why);
+	if (tls)
+		fail(p, x, COLLECT_PEER_TLS, tls);
 	else if (code == CURLE_OPERATION_TIMEDOUT)
 		fail(p, x, COLLECT_PEER_TIMEOUT, why);
 	else if (code == CURLE_WRITE_ERROR)
