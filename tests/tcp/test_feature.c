@@ -45,7 +45,7 @@ static void each_feature_works_from_its_version_on(void **state)
 
 		assert_true((int)version(f->since) >= before);
 		before = (int)version(f->since);
-		assert_true(f->parts && f->parts < 1u << TCP_PARTS);
+		assert_true(f->parts && f->parts < 1u << TCP_FEATURE_USERS);
 		print_message("%s: %d\n", f->name, error[i]);
 		if (version(kernel.release) >= version(f->since))
 			assert_int_equal(error[i], 0);
@@ -73,7 +73,7 @@ static void what_is_lacking_is_said_in_one_line(void **state)
 	char why[256], small[24];
 
 	(void)state;
-	for (int part = 0; part < TCP_PARTS; part++)
+	for (int part = 0; part < TCP_FEATURE_USERS; part++)
 		assert_int_equal(
 			tcp_features_lacking(error, (enum tcp_part)part, "6.1.0", why, sizeof(why)),
 			0);
@@ -85,6 +85,13 @@ static void what_is_lacking_is_said_in_one_line(void **state)
 			 0);
 	assert_int_equal(tcp_features_lacking(error, TCP_PART_NET, "5.15.0-1", why, sizeof(why)),
 			 0);
+	/* A trial that was not possible proves nothing. */
+	error[TCP_FEATURE_FETCH] = -EPERM;
+	assert_int_equal(tcp_features_lacking(error, TCP_PART_REPORT, "5.15", why, sizeof(why)), 0);
+	error[TCP_FEATURE_FRAMES] = -ENOTSUP;
+	assert_int_equal(tcp_features_lacking(error, TCP_PART_REPORT, "5.15", why, sizeof(why)),
+			 -ENOTSUP);
+	assert_string_equal(why, "Linux 5.15 lacks bpf_xdp_store_bytes() (5.18)");
 	error[TCP_FEATURE_TIMER] = -ENOTSUP;
 	assert_int_equal(tcp_features_lacking(error, TCP_PART_LAYERS, "5.14", why, sizeof(why)),
 			 -ENOTSUP);

@@ -37,7 +37,7 @@ static json_t *feature_json(const struct tcp_feature_info *f, int err)
 {
 	json_t *parts = json_array();
 
-	for (size_t i = 0; i < TCP_PARTS; i++)
+	for (size_t i = 0; i < TCP_FEATURE_USERS; i++)
 		if (f->parts & 1u << i)
 			json_array_append_new(parts, json_string(tcp_part_names[i]));
 	return json_pack("{s:s, s:s, s:b, s:i, s:o}", "feature", f->name, "since", f->since,
@@ -104,7 +104,7 @@ static void print_features(const int features[TCP_FEATURES])
 		if (!features[i])
 			continue;
 		printf("  lost: ");
-		for (size_t b = 0, n = 0; b < TCP_PARTS; b++)
+		for (size_t b = 0, n = 0; b < TCP_FEATURE_USERS; b++)
 			if (f->parts & 1u << b)
 				printf("%s%s", n++ ? ", " : "", tcp_part_names[b]);
 		putchar('\n');

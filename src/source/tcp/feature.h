@@ -16,15 +16,25 @@ enum tcp_feature {
 	TCP_FEATURE_SOCKET_STORAGE,
 	TCP_FEATURE_FILE_SOCKET,
 	TCP_FEATURE_FETCH,
+	TCP_FEATURE_FOR_EACH,
 	TCP_FEATURE_TASK_STORAGE,
 	TCP_FEATURE_TIMER,
 	TCP_FEATURE_LOOP,
+	TCP_FEATURE_FRAMES,
 	TCP_FEATURES
 };
 
-/* Each has an object in bpf/, and a table. */
-enum tcp_part { TCP_PART_FLOWS, TCP_PART_LAYERS, TCP_PART_CPU, TCP_PART_NET, TCP_PARTS };
-extern const char *const tcp_part_names[TCP_PARTS];
+/* Each has an object in bpf/, and a table; the reporter of src/source/report has neither. */
+enum tcp_part {
+	TCP_PART_FLOWS,
+	TCP_PART_LAYERS,
+	TCP_PART_CPU,
+	TCP_PART_NET,
+	TCP_PARTS,
+	TCP_PART_REPORT = TCP_PARTS,
+	TCP_FEATURE_USERS
+};
+extern const char *const tcp_part_names[TCP_FEATURE_USERS];
 
 struct tcp_feature_info {
 	const char *name;
@@ -42,7 +52,8 @@ int tcp_feature_helper(int helper);
 int tcp_features_probe(int error[TCP_FEATURES]);
 /*
  * 0 if this kernel has all that this part needs; -ENOTSUP with one line in why[] that names the
- * kernel and what it lacks; or as above.
+ * kernel and what it lacks; or as above. A trial that fails otherwise counts as success: loading
+ * the programs themselves tells why. The reporter needs no BTF, and no right at this point.
  */
 int tcp_features_need(enum tcp_part part, char *why, size_t bytes);
 /* That line for the results of a probe. 0 or -ENOTSUP. */
