@@ -17,8 +17,6 @@
 #define STOP_MS	  30000
 #define ANSWER_MS 30000 /* for a filter: the loader walks all sockets */
 
-const char *const tcp_part_names[TCP_PARTS] = {"flows", "layers", "cpu", "net"};
-
 struct tcp_loader {
 	struct base_child child;
 	uint64_t missed;

@@ -100,19 +100,15 @@ static const struct tcp_region *region_of(const struct loader *l, enum tcp_part 
 	}
 }
 
-/* Leaves out, with a warning, a part without hooks in this kernel, if another part works. */
+/* Leaves out, with a warning, a part without its hooks or features in this kernel. */
 static int open_parts(struct loader *l, char *why, size_t bytes)
 {
 	static int (*const open[TCP_PARTS])(struct loader *, char *, size_t) = {
 		open_flows, open_layers, open_tasks, open_net};
-	unsigned int works = 0;
-	int err = 0;
 
 	for (int i = 0; i < TCP_PARTS; i++) {
-		if (!(l->o->parts & 1u << i))
-			continue;
-		err = open[i](l, why, bytes);
-		works |= err ? 0 : 1u << i;
+		int err = l->o->parts & 1u << i ? open[i](l, why, bytes) : 0;
+
 		if (!err)
 			continue;
 		if (i == TCP_PART_FLOWS)
@@ -121,7 +117,7 @@ static int open_parts(struct loader *l, char *why, size_t bytes)
 			return err;
 		base_logf(BASE_WARN, COMPONENT, "--tcp %s is left out: %s", tcp_part_names[i], why);
 	}
-	return works ? 0 : err;
+	return 0;
 }
 
 /*
