@@ -105,7 +105,11 @@ def no_container_has_more_than_it_needs():
     helm = installed()
     for values, wanted in ((None, set()), (RDMA, {'IPC_LOCK'}), ({'agent': {'tcp': ['flows']}}, {'BPF', 'PERFMON', 'NET_ADMIN'}),
                            (EVERYTHING, {'IPC_LOCK', 'BPF', 'PERFMON', 'NET_ADMIN'})):
-        for component, spec in pods(helm.template(values)).items():
+        documents = helm.template(values)
+        bound = {a['name'] for d in documents if d['kind'].endswith('RoleBinding') for a in d['subjects']}
+        for component, spec in pods(documents).items():
+            # Who has no rights at the API has no token for it.
+            check(spec.get('automountServiceAccountToken', True) == (spec['serviceAccountName'] in bound), component)
             for c in spec['containers'] + spec.get('initContainers', []):
                 is_agent, s = c['name'] == 'agent', {**spec['securityContext'], **c['securityContext']}
                 check(s['readOnlyRootFilesystem'] and not s['allowPrivilegeEscalation'] and 'privileged' not in s, c)
@@ -118,6 +122,8 @@ def no_container_has_more_than_it_needs():
                 check(not added or s['runAsUser'] == 0, c)
             hosts = {v['hostPath']['path'] for v in spec['volumes'] if 'hostPath' in v}
             check(component == 'agent' or not hosts, f'{component} mounts {hosts}')
+            host_volumes = {v['name'] for v in spec['volumes'] if 'hostPath' in v} - {'publish'}
+            check(all(m.get('readOnly') for c in spec['containers'] for m in c['volumeMounts'] if m['name'] in host_volumes), spec)
             check(spec.get('hostPID', False) == (component == 'agent'), component)
     rules = [r for d in helm.template(EVERYTHING) if d['kind'] in ('Role', 'ClusterRole') for r in d['rules']]
     check(all(r['verbs'] == ['list'] for r in rules) and '*' not in json.dumps(rules), rules)
@@ -142,6 +148,7 @@ def parts_of_the_chart_fit_each_other():
                     check(not path.startswith('/') or os.path.dirname(path) in mounts, f'{component}: {a}')
             for v in spec['volumes']:
                 name = v.get('configMap', {}).get('name') or v.get('secret', {}).get('secretName')
+                check('secret' not in v or v['secret']['defaultMode'] == 0o440, v)
                 check(not name or name in settings | {'readers', 'scaling-tls', 'rdma'}, name)
             # What listens is a port of the container, and of the policy.
             policy = [d for d in documents if d['kind'] == 'NetworkPolicy' and
@@ -149,6 +156,7 @@ def parts_of_the_chart_fit_each_other():
             listens = {int(w.rpartition(':')[2]) for c in spec['containers'] for w in values_of(c['args'], 'listen')}
             ports = {p['containerPort'] for c in spec['containers'] for p in c.get('ports', [])}
             allowed = {p['port'] for d in policy for i in d['spec']['ingress'] for p in i['ports']}
+            check(all(i.get('from') for d in policy for i in d['spec']['ingress']), f'{component}: from anywhere')
             check(listens == ports == allowed and len(policy) == 1, f'{component}: {listens}, {ports}, {allowed}')
         # The folder of publishers, which pods mount, has no socket of consumers.
         agent = next(c for c in found['agent']['containers'] if c['name'] == 'agent')
@@ -159,6 +167,11 @@ def parts_of_the_chart_fit_each_other():
         check('hostPath' in mounted[os.path.dirname(socket)] and 'emptyDir' in mounted[os.path.dirname(consume)], mounted)
         readers = [a for c in found['agent']['containers'] for a in values_of(c['args'], 'agent')]
         check(readers == ([] if values else [consume]), readers)
+        asked = values_of(agent['livenessProbe']['exec']['command'], 'consume-socket')
+        check(asked == [consume], f'it lives if {asked} answers')
+        beside = [str(c['securityContext']['runAsUser']) for c in found['agent']['containers'] if c['name'] == 'collector']
+        check(values_of(agent['args'], 'consumer-uid') == beside, agent['args'])
+        check(not values or of(documents, 'StatefulSet')['spec']['replicas'] == (3 if values == EVERYTHING else 2), 'replicas')
         # kube: sources name the labels of their pods.
         for d in documents:
             args = [a for c in d.get('spec', {}).get('template', {}).get('spec', {}).get('containers', []) for a in c['args']]
@@ -209,7 +222,9 @@ def containers_arguments_are_the_programs_own():
     folder = workdir()
     write(f'{folder}/etc/sidelight/token/token', 'a-token-of-readers\n')
     write(f'{folder}/etc/sidelight/rdma/secret', 'a-secret-of-the-cluster\n')
-    agent, collector = (c['args'] for c in pods(helm.template())['agent']['containers'])
+    containers = pods(helm.template())['agent']['containers']
+    agent, collector = (c['args'] for c in containers)
+    probes = {p['httpGet']['path'] for name, p in containers[1].items() if name.endswith('Probe')}
     names = {'NODE_NAME': 'node-7', 'POD_IP': '10.0.0.7'}
     with Part(EXE, *here(agent, folder, names)) as a:
         a.ready()
@@ -217,12 +232,15 @@ def containers_arguments_are_the_programs_own():
         with Part(EXE, *listen) as c:
             port = c.ready()['listen'].rpartition(':')[2]
 
-            def answer(headers=None):
-                return request(f'http://127.0.0.1:{port}/metrics', headers=headers)
+            def answer(headers=None, path='/metrics'):
+                return request(f'http://127.0.0.1:{port}{path}', headers=headers)
 
             check(answer()[0] == 401, 'who has no token reads', c)
             token = {'Authorization': 'Bearer a-token-of-readers'}
             wait_until(lambda: b'host="node-7"' in answer(token)[2], 'the node is read', a, c)
+            for path in probes:
+                wait_until(lambda: answer(path=path)[0] == 200, f'a probe asks {path}', a, c)
+            check(len(probes) == 2, probes)
     documents = helm.template(EVERYTHING)
     for component, spec in pods(documents).items():
         maps = {v['name']: of(documents, 'ConfigMap', v['configMap']['name'])['data'] for v in spec['volumes'] if 'configMap' in v}
