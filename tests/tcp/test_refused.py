@@ -8,6 +8,7 @@ import sys
 
 from support import flows
 from support.flows import Flows, held, libc, needs_bpf, still_there
+from support.http import request_at
 from support.process import SCALE, fail, wait_until, workdir
 
 EXE = sys.argv[1]
@@ -101,8 +102,8 @@ def a_kernel_without_btf_is_told_so():
 def an_agent_starts_without_the_tables_that_its_kernel_cannot_have():
     """Each is left out with its reason; the agent serves, and knows no connections."""
     socket = f'{workdir()}/agent.sock'
-    agent = flows.Part(*WITHOUT_BTF, EXE, 'agent', '--no-rest', '--socket', socket, '--tcp', 'flows,layers,cpu,net')
-    agent.ready()
+    agent = flows.Part(*WITHOUT_BTF, EXE, 'agent', '--socket', socket, '--tcp', 'flows,layers,cpu,net')
+    rest = agent.ready()['rest']
     status = json.loads(subprocess.run([EXE, 'agent', '--status', '--json', '--socket', socket], check=True,
                                        stdout=subprocess.PIPE).stdout)
     for table in ('flows', 'layers', 'cpu', 'net'):
@@ -111,6 +112,11 @@ def an_agent_starts_without_the_tables_that_its_kernel_cannot_have():
             fail(f'{table}: {agent.err}', agent)
     if any(r['by'] == 'kernel' for r in status['regions']):
         fail(f'{status["regions"]}', agent)
+    code, answer = request_at(rest, 'POST', '/tcp/filter', b'{}', {'Content-Type': 'application/json'})
+    if code != 409 or 'this kernel lacks' not in answer['error']:
+        fail(f'a filter: {code} {answer}', agent)
+    if request_at(rest, 'GET', '/tcp') != (200, {'tcp': None}):
+        fail('GET /tcp', agent)
     if agent.stop() != 0:
         fail('the end', agent)
 
