@@ -47,13 +47,8 @@ void fabric_verbs_finish_oldest(struct fabric_verbs *v, int status)
 {
 	struct fabric_request *r = &v->requests[v->head++ & v->mask];
 
-	while (r->reads--) {
-		struct fabric_read *read = v->reads[v->reads_head];
-
-		v->reads_head = (v->reads_head + 1) % FABRIC_READS_MAX;
-		v->reads_count--;
-		fabric_finish(&v->base, read, status);
-	}
+	for (uint32_t i = 0; i < r->reads; i++)
+		fabric_finish(&v->base, &r->first[i], status);
 }
 
 /* ---- reading ---- */
@@ -90,15 +85,6 @@ static void put(struct fabric_verbs *v, uint32_t place, const struct fabric_merg
 		v->chain[place - 1].next = &v->chain[place];
 }
 
-/* Takes back the last requests, which were not posted. */
-static void unwind(struct fabric_verbs *v, uint32_t requests)
-{
-	while (requests--) {
-		v->tail--;
-		v->reads_count -= v->requests[v->tail & v->mask].reads;
-	}
-}
-
 static uint32_t verbs_post(struct fabric *f, struct fabric_read *reads, uint32_t count)
 {
 	struct fabric_verbs *v = fabric_verbs_of(f);
@@ -114,11 +100,9 @@ static uint32_t verbs_post(struct fabric *f, struct fabric_read *reads, uint32_t
 	       reads[taken].length <= v->limits.bytes) {
 		fabric_merge(&m, &v->limits, reads + taken, count - taken);
 		put(v, n++, &m);
-		v->requests[v->tail++ & v->mask] = (struct fabric_request){.reads = m.reads,
-									   .posted_ns = now};
-		while (m.reads--)
-			v->reads[(v->reads_head + v->reads_count++) % FABRIC_READS_MAX] =
-				&reads[taken++];
+		v->requests[v->tail++ & v->mask] = (struct fabric_request){
+			.first = &reads[taken], .reads = m.reads, .posted_ns = now};
+		taken += m.reads;
 	}
 	if (!n) {
 		if (taken < count && reads->length > v->limits.bytes) {
@@ -142,7 +126,7 @@ static uint32_t verbs_post(struct fabric *f, struct fabric_read *reads, uint32_t
 	taken = 0;
 	for (uint32_t i = 0; i < posted; i++)
 		taken += v->requests[(v->tail - n + i) & v->mask].reads;
-	unwind(v, n - posted);
+	v->tail -= n - posted;
 	return taken;
 }
 
@@ -227,7 +211,7 @@ static bool completed(struct fabric_verbs *v, const struct ibv_wc *wc)
 			      ibv_wc_status_str(wc->status));
 	} else if (status) {
 		const struct fabric_request *r = &v->requests[number & v->mask];
-		const struct fabric_read *first = v->reads[v->reads_head];
+		const struct fabric_read *first = r->first;
 
 		fabric_failed(f, "%s: READ of region %llu at %llu (%u merged): %s", f->target,
 			      (unsigned long long)first->remote->id,
@@ -299,7 +283,6 @@ static void verbs_fini(struct fabric *f)
 	fabric_dial_free(&v->dial);
 	free(v->sge);
 	free(v->chain);
-	free(v->reads);
 	free(v->requests);
 	free(v->device);
 }
@@ -322,10 +305,9 @@ static int verbs_init(struct fabric *f, const char *target)
 		;
 	v->requests = calloc(v->mask, sizeof(*v->requests));
 	v->mask--;
-	v->reads = calloc(FABRIC_READS_MAX, sizeof(*v->reads));
 	v->chain = calloc(f->opts.queue_depth, sizeof(*v->chain));
 	v->sge = calloc((size_t)f->opts.queue_depth * FABRIC_MERGE_AREAS_MAX, sizeof(*v->sge));
-	if (!v->requests || !v->reads || !v->chain || !v->sge) {
+	if (!v->requests || !v->chain || !v->sge) {
 		verbs_fini(f);
 		return -ENOMEM;
 	}

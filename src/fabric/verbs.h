@@ -12,7 +12,8 @@
 #include "fabric/merge.h"
 
 struct fabric_request {
-	uint32_t reads; /* READs that it carries */
+	struct fabric_read *first; /* of the array that was posted */
+	uint32_t reads;		   /* none: a notice */
 	uint64_t posted_ns;
 };
 
@@ -33,8 +34,6 @@ struct fabric_verbs {
 	uint32_t head, tail;		 /* outstanding requests: [head, tail) */
 	struct fabric_request *requests; /* by number & mask; numbers wrap at 2^32 */
 	uint32_t mask;
-	struct fabric_read **reads; /* of the requests, in order; ring of FABRIC_READS_MAX */
-	uint32_t reads_head, reads_count;
 	struct ibv_send_wr *chain; /* scratch of post: opts.queue_depth */
 	struct ibv_sge *sge;	   /* FABRIC_MERGE_AREAS_MAX for each */
 	uint64_t board_addr;	   /* the host's verdict board */

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each installed file is in one Debian package, and each line of a package's list names a file; RPM packages are the same ones."""
 import fnmatch
+import functools
 import json
 import os
 import subprocess
@@ -19,6 +20,7 @@ RPM_MOVED = [('lib/systemd/', 'usr/lib/systemd/'), ('usr/lib/TRIPLET/nodejs/', '
 SETTINGS = {f'etc/sidelight/{name}.yaml' for name in ('agent', 'collect', 'translate', 'report')}
 
 
+@functools.lru_cache
 def introspect(what):
     return json.loads(subprocess.run(['meson', 'introspect', what, BUILD], check=True, capture_output=True, text=True).stdout)
 
@@ -107,8 +109,7 @@ class Packages(unittest.TestCase):
     def test_the_spec_has_the_version_and_the_user(self):
         with open(f'{SOURCE}/deploy/sidelight.spec') as f:
             spec = f.read()
-        version = json.loads(subprocess.run(['meson', 'introspect', '--projectinfo', BUILD], check=True, capture_output=True,
-                                            text=True).stdout)['version']
+        version = introspect('--projectinfo')['version']
         self.assertIn(f'\nVersion: {version}\n', spec)
         with open(f'{SOURCE}/deploy/sidelight.sysusers') as f:
             user, = (line for line in f if line.startswith('u '))

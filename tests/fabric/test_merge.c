@@ -95,6 +95,7 @@ static void a_gap_lands_in_the_sink_up_to_its_bound(void **state)
 static void memory_that_does_not_follow_is_not_merged(void **state)
 {
 	struct fabric_remote key = region, next = region, apart = region;
+	struct fabric_remote all = {.addr = 1, .length = UINT64_MAX - 1, .rkey = 7};
 	struct fabric_read r[2];
 
 	(void)state;
@@ -108,8 +109,12 @@ static void memory_that_does_not_follow_is_not_merged(void **state)
 	assert_int_equal(merged(&wide, r, 2).reads, 1);
 	r[1] = from(&region, 127, 64, 64); /* over its end */
 	assert_int_equal(merged(&wide, r, 2).reads, 1);
+	r[0] = from(&all, UINT64_MAX - 65, 64, 0); /* addresses end, and do not begin anew */
+	r[1] = from(&all, 0, 64, 64);
+	assert_int_equal(merged(&wide, r, 2).reads, 1);
 
 	/* Two regions of one key: their bytes may follow, but nothing between them is readable. */
+	r[0] = from(&region, 64, 64, 0);
 	r[1] = from(&next, 64, 64, 64);
 	assert_int_equal(merged(&wide, r, 2).reads, 2);
 	r[1] = from(&apart, 64, 64, 64);
