@@ -146,7 +146,8 @@ enum analyse_learning {
 void analyse_pipeline_learning(struct analyse_pipeline *p, enum analyse_learning how);
 /* Restarts time: recent levels and rates are forgotten, what was learned stays. */
 void analyse_pipeline_rewind(struct analyse_pipeline *p);
-/* A pod that warms up, and whose last step was anomalous. */
+/* The warm-up should go on: the last step was anomalous, and it is not known yet whether it stays.
+ */
 bool analyse_pipeline_disturbed(const struct analyse_pipeline *p);
 /*
  * Relearns only the threshold from the rows to come: after training, from the same rows, now scored

@@ -161,9 +161,10 @@ static bool withheld(const struct analyse_pipeline *p)
 	return (p->learning == ANALYSE_LEARN_GATED && p->step_anomalous) || p->warm.out;
 }
 
+/* After half of the time it is learned, and over some steps later, or it is how the pod behaves. */
 bool analyse_pipeline_disturbed(const struct analyse_pipeline *p)
 {
-	return p->warm.odd;
+	return p->warm.odd && 2ull * p->anomalous < p->stats.steps + 2 * ANALYSE_LATE;
 }
 
 /* ---- runs ---- */
@@ -359,7 +360,8 @@ void analyse_pipeline_end_step(struct analyse_pipeline *p)
 		return;
 	/* Once per step, as rows of one step are high together. */
 	p->drift = analyse_calibration_watch(&p->own.step, p->step_score);
-	p->warm.odd = p->learning == ANALYSE_LEARN_WARM && p->step_anomalous;
+	p->warm.odd = p->learning == ANALYSE_LEARN_WARM && p->step_anomalous &&
+		      p->opts.detector->comparable;
 	p->warm.out = leave_out(p);
 	if (p->step_anomalous)
 		p->late_n = 0;
