@@ -200,7 +200,7 @@ static void what_lasts_is_no_news_after_the_warm_up(void **state)
 	analyse_pipeline_free(s.p);
 }
 
-/* Rows that are anomalous, after the warm-up, of a service that breaks for a second in every `each`. */
+/* Anomalous rows after the warm-up of a service that breaks for one second in `each`. */
 static unsigned int again(unsigned int each, double failing, double slow)
 {
 	unsigned int rows = 0;
