@@ -90,6 +90,13 @@ struct tcp_hooks {
  */
 int tcp_hooks_probe(struct tcp_hooks *hooks, uint32_t boundaries, bool all);
 
+/*
+ * What precedes trials of any kind: libbpf's log, and the kernel's types, which belong to this
+ * file. 0 or -errno, as above.
+ */
+struct btf;
+int tcp_hooks_begin(const struct btf **btf);
+
 /* 0 or -EINVAL. */
 int tcp_hook_type_of(const char *name, enum tcp_hook_type *type);
 /*
