@@ -245,8 +245,8 @@ static void restart(struct shop *s, struct collect_models *models, uint64_t seed
 
 /*
  * A tenth of the time faulty: the thresholds after a restart are those of a service without faults,
- * so the same faults score as high. If the first minute, in which all is learned, has two of these
- * faults, thresholds are higher, yet all are found.
+ * so the same faults score as high. If the first minute, in which nearly all is learned, has two of
+ * these faults, thresholds are higher, yet all are found.
  */
 static void what_is_learned_beside_faults_is_as_good(void **state)
 {
