@@ -11,11 +11,11 @@ from support.kube import CHART, tools, write
 from support.pki import Authority
 from support.process import Part, check, output, run, skip, wait_until, workdir
 
-HOST = '10.77.0.1'  # addresses of loopback are none that the API takes for a pod
+HOST = '10.77.0.1'  # of the loopback interface; the API takes no address of 127.0.0.0/8 for a pod's
 API = f'https://{HOST}:6443'
 CONTROLLERS = ('serviceaccount', 'serviceaccount-token', 'root-ca-cert-publisher', 'deployment', 'replicaset', 'statefulset',
                'daemonset', 'endpoint', 'horizontalpodautoscaling')
-TOKENS = {'admin': 'system:masters', 'system:kube-controller-manager': '', 'stranger': ''}
+TOKENS = {'admin': 'system:masters', 'system:kube-controller-manager': '', 'reader': '', 'stranger': ''}
 
 
 class Cluster:
@@ -25,9 +25,7 @@ class Cluster:
         if not shutil.which('etcd'):
             skip('etcd is not installed (etcd-server)')
         own_network()
-        run('ip', 'link', 'add', 'sl0', 'type', 'dummy')
-        run('ip', 'addr', 'add', f'{HOST}/24', 'dev', 'sl0')
-        run('ip', 'link', 'set', 'sl0', 'up')
+        run('ip', 'addr', 'add', f'{HOST}/24', 'dev', 'lo')
         self.folder = workdir()
         self.authority, self.proxies = Authority('cluster'), Authority('front proxy')
         self.account_key = f'{self.folder}/account.key'
@@ -78,7 +76,7 @@ class Cluster:
         ended = [p for p in parts if p.p.poll() is not None]
         for p in parts:
             if error:
-                print(f'--- {p}\n{p.logged()[-3000:]}')
+                print(f'--- {p}\n{p.logged()[-6000:]}')
             p.kill()
         check(error or not ended, 'ended by itself:', *map(str, ended))
 
@@ -108,18 +106,21 @@ class Cluster:
     def install(self, release, namespace, values, verb='install'):
         path = f'{self.folder}/{release}.json'
         write(path, json.dumps(values))
-        self.helm(verb, release, CHART, '--values', path, namespace=namespace)
+        # The aggregator of 1.20 takes no APIService by server-side apply, which helm 4 would use.
+        self.helm(verb, release, CHART, '--values', path, '--server-side=false', namespace=namespace)
 
     def pods(self, namespace, selector, count):
-        """Their names, once a controller has made so many."""
+        """Their names, once a controller has made at least count."""
         def there():
             names = [p['metadata']['name'] for p in self.get('pods', '-n', namespace, '-l', selector)['items']]
             return len(names) >= count and names
         return wait_until(there, f'{count} pods {selector} of {namespace}', self.controllers, seconds=300, every=0.5)
 
     def run_pods(self, namespace, selector, count=1, address=HOST):
-        """What a kubelet says of pods that run."""
+        """Binds pods to the node as a scheduler does, and says of them what its kubelet says of those that run."""
         for name in self.pods(namespace, selector, count):
+            binding = {'apiVersion': 'v1', 'kind': 'Binding', 'metadata': {'name': name}, 'target': {'kind': 'Node', 'name': 'node-1'}}
+            self.kubectl('create', '--raw', f'/api/v1/namespaces/{namespace}/pods/{name}/binding', '-f', '-', stdin=json.dumps(binding))
             self.kubectl('patch', 'pod', name, '-n', namespace, '--subresource=status', '--type=merge', '-p', json.dumps({'status': {
                 'phase': 'Running', 'podIP': address, 'podIPs': [{'ip': address}], 'startTime': '2024-01-01T00:00:00Z',
                 'conditions': [{'type': 'Ready', 'status': 'True', 'lastTransitionTime': '2024-01-01T00:00:00Z'}]}}))

@@ -48,13 +48,19 @@ def ask(url, authority, headers=None, pair=None):
         return None, str(e)
 
 
+def values():
+    """The chart's own."""
+    with open(f'{CHART}/values.yaml') as f:
+        return yaml.safe_load(f)
+
+
 class Test:
     def __init__(self, cluster, system):
         self.c, self.s = cluster, system
         self.tls = cluster.authority.issue('scaling', [f'DNS:{RELEASE}-scaling.{NS}.svc'], use='serverAuth')
 
-    def condition(self, kind, name, of, *args):
-        found = self.c.get(kind, name, *args).get('status', {}).get('conditions', [])
+    def condition(self, kind, name, of):
+        found = self.c.get(kind, name).get('status', {}).get('conditions') or []
         return next((x for x in found if x['type'] == of), None)
 
     def the_real_api_takes_every_object(self):
@@ -62,7 +68,7 @@ class Test:
         c.apply(NODE, *({'apiVersion': 'v1', 'kind': 'Namespace', 'metadata': {'name': n}} for n in (NS, 'plain')))
         wait_until(lambda: c.try_kubectl('get', 'serviceaccount', 'default').returncode == 0, 'an account', c.controllers, every=0.5)
         # Everything that the chart has, but the kind of Prometheus' operator.
-        text = c.helm('template', 'r', CHART, '--values', f'{HELM}/everything.yaml', '--validate',
+        text = c.helm('template', 'r', CHART, '--values', f'{HELM}/everything.yaml', '--dry-run=server',
                       '--set', 'podMonitor.enabled=false', namespace=NS)
         said = c.apply(*(d for d in yaml.load_all(text, yaml.CSafeLoader) if d), options=('--dry-run=server', '-n', NS))
         check(len(said.splitlines()) > 15 and all('created' in w for w in said.splitlines()), said)
@@ -71,7 +77,8 @@ class Test:
         c.kubectl('create', 'secret', 'generic', 'rdma', '-n', NS, '--from-literal=secret=a-secret-of-the-cluster')
         with open(c.authority.ca) as f:
             self.values = {'rdma': {'enabled': True, 'secret': 'rdma', 'resources': {'rdma/hca': '1'}},
-                           'externalMetrics': {'enabled': True, 'tlsSecret': 'scaling-tls', 'caBundle': f.read()}}
+                           'externalMetrics': {'enabled': True, 'tlsSecret': 'scaling-tls', 'caBundle': f.read(),
+                                               'readers': [*values()['externalMetrics']['readers'], {'kind': 'User', 'name': 'reader'}]}}
         c.install(RELEASE, NS, self.values)
         c.install('plain', 'plain', {})
         token = c.get('secret', f'{RELEASE}-token', '-n', NS)['data']['token']
@@ -117,15 +124,17 @@ class Test:
         item = wait_until(items, 'a value', self.collector, every=0.5)[0]
         check(item['metricName'] == 'sidelight_scaling_pressure' and item['metricLabels'] == {'namespace': 'default', 'service': 'shop'} and
               re.fullmatch('[0-9]+m?', item['value']), item)
-        check(c.raw(f'{PRESSURE}?labelSelector=service%3Dnone')['items'] == [], 'a service that is none')
+        check(c.raw(f'{PRESSURE}?labelSelector=service%3Dnone')['items'] == [], 'there is no such service')
         check(c.raw(f'{GROUP}/namespaces/plain/sidelight_scaling_pressure')['items'] == [], 'another namespace')
-        says = json.loads(c.kubectl('get', '--raw', PRESSURE, '--as', AUTOSCALER))
-        check(says['kind'] == 'ExternalMetricValueList' and says['items'], says)
+        # A user that the values name, and the autoscaler, which no role of Kubernetes' own lets list.
+        for user, more in (('reader', ()), ('admin', ('--as', AUTOSCALER))):
+            says = json.loads(c.kubectl('get', '--raw', PRESSURE, *more, user=user))
+            check(says['kind'] == 'ExternalMetricValueList' and says['items'], says)
 
     def who_may_not_is_refused(self):
         c = self.c
-        for how in ({'user': 'stranger'}, {}):
-            p = c.try_kubectl('get', '--raw', PRESSURE, *(() if how else ('--as', 'system:serviceaccount:default:default')), **how)
+        for user, more in (('stranger', ()), ('admin', ('--as', 'system:serviceaccount:default:default'))):
+            p = c.try_kubectl('get', '--raw', PRESSURE, *more, user=user)
             check(p.returncode != 0 and 'orbidden' in p.stderr and 'cannot list resource' in p.stderr, p.stderr)
         p = c.try_kubectl('get', '--raw', f'{GROUP}/namespaces/default/unknown')
         check(p.returncode != 0 and 'NotFound' in p.stderr, p.stderr)
@@ -166,18 +175,21 @@ class Test:
         hpa['metadata']['namespace'] = 'default'
         c.apply(hpa)
 
+        kind = f'horizontalpodautoscalers.{hpa["apiVersion"].split("/")[1]}.autoscaling'
+
         def autoscaler():
-            return c.get(f'horizontalpodautoscalers.{hpa["apiVersion"].split("/")[1]}.autoscaling', 'shop')
+            return c.get(kind, 'shop')
 
         def active():
-            found = [x for x in autoscaler()['status'].get('conditions', []) if x['type'] == 'ScalingActive']
-            return found and found[0]['status'] == 'True'
-        wait_until(active, autoscaler, c.controllers, every=0.5)
+            return self.condition(kind, 'shop', 'ScalingActive') or {}
+        self.active = active
+        wait_until(lambda: active().get('status') == 'True', autoscaler, c.controllers, every=0.5)
 
         def more():
             now = autoscaler()
             return now['status']['desiredReplicas'] > 2 and now
-        now = self.s.sicken(more, 'replicas')
+        self.s.pod.tell('fault')
+        now = wait_until(more, autoscaler, c.controllers, every=0.5)
         value = now['status']['currentMetrics'][0]['external']
         check(value['metric']['name'] == 'sidelight_scaling_pressure' and re.fullmatch('[0-9]+m?', value['current']['value']), value)
         wait_until(lambda: c.get('deployment', 'shop')['spec']['replicas'] > 2, 'the Deployment has more', c.controllers, every=0.5)
@@ -186,13 +198,10 @@ class Test:
     def it_leaves_alone_what_has_no_value(self):
         c = self.c
         before = c.get('deployment', 'shop')['spec']['replicas']
-        self.collector.stop()
+        check(self.collector.stop() == 0, 'its end', self.collector)
 
-        def inactive():
-            a = c.get('horizontalpodautoscalers.v2beta2.autoscaling', 'shop')
-            return [x for x in a['status']['conditions'] if x['type'] == 'ScalingActive' and x['status'] == 'False' and
-                    x['reason'] == 'FailedGetExternalMetric']
-        wait_until(inactive, 'the autoscaler misses its metric', c.controllers, every=0.5)
+        wait_until(lambda: self.active().get('reason') == 'FailedGetExternalMetric', 'the autoscaler misses its metric', self.active,
+                   c.controllers, every=0.5)
         check(c.get('deployment', 'shop')['spec']['replicas'] >= before, 'pods were taken')
         wait_until(lambda: self.available().get('reason') == 'FailedDiscoveryCheck', lambda: f'unavailable: {self.available()}', every=0.5)
 
