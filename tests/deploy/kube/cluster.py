@@ -61,7 +61,8 @@ class Cluster:
             '--requestheader-client-ca-file', self.proxies.ca, '--requestheader-allowed-names', 'front-proxy-client',
             '--requestheader-username-headers', 'X-Remote-User', '--requestheader-group-headers', 'X-Remote-Group',
             '--requestheader-extra-headers-prefix', 'X-Remote-Extra-', '--proxy-client-cert-file', proxy[0],
-            '--proxy-client-key-file', proxy[1], '--enable-aggregator-routing=true')
+            '--proxy-client-key-file', proxy[1], '--enable-aggregator-routing=true',
+            '--vmodule', 'controller=7')  # it says what became of OpenAPI documents
         wait_until(lambda: self.try_kubectl('get', '--raw', '/readyz').returncode == 0 or self.api.p.poll() is not None,
                    'kube-apiserver is ready', self.api, self.etcd, seconds=600, every=0.5)
         self.controllers = Part(

@@ -116,6 +116,12 @@ class Test:
         names = c.kubectl('api-resources', '--api-group=external.metrics.k8s.io', '-o', 'name').split()
         check('sidelight_scaling_pressure.external.metrics.k8s.io' in names, names)
 
+    def it_has_an_openapi_document(self):
+        """Without one kube-apiserver asks for it again and again."""
+        said = 'OpenAPI AggregationController: action for item v1beta1.external.metrics.k8s.io: Requeue.'
+        wait_until(lambda: said in self.c.api.logged(), 'it is merged', self.c.api, every=0.5)
+        check('OpenAPI spec does not exist' not in self.c.api.logged(), 'there is none', self.c.api)
+
     def who_may_list_has_the_value_of_the_collector(self):
         c = self.c
 
