@@ -119,6 +119,14 @@ static int admit(struct agent *a, enum tcp_part part, struct tcp_loader_table *t
 	return why.error ? -why.error : -EIO;
 }
 
+static bool publishes(const struct agent_tcp *t)
+{
+	for (int i = 0; i < TCP_PARTS; i++)
+		if (t->region[i])
+			return true;
+	return false;
+}
+
 int agent_tcp_init(struct agent *a, char *error, size_t bytes)
 {
 	struct tcp_loader_table tables[TCP_PARTS];
@@ -146,7 +154,11 @@ int agent_tcp_init(struct agent *a, char *error, size_t bytes)
 		err = -errno;
 		snprintf(error, bytes, "epoll: %s", strerror(errno));
 	}
-	if (err)
+	if (!err && !publishes(t))
+		base_logf(
+			BASE_WARN, AGENT_LOG,
+			"--tcp: this kernel has no table to publish; the rest of the agent works");
+	if (err || !publishes(t))
 		agent_tcp_fini(a);
 	return err;
 }
@@ -253,6 +265,9 @@ int agent_tcp_filter(struct agent *a, const struct tcp_filter *filter, char *why
 	struct agent_tcp *t = a->tcp;
 	int err;
 
+	if (!t && a->o.tcp)
+		return base_fail(why, bytes, -ENOENT,
+				 "this kernel lacks what --tcp needs: see the agent's log");
 	if (!t || !(t->opts.parts & ~(1u << TCP_PART_CPU)))
 		return base_fail(why, bytes, -ENOENT,
 				 "this agent records no connections: start it with --tcp");

@@ -38,8 +38,9 @@ double analyse_pipeline_slowdown(const struct analyse_pipeline *p)
 		const struct analyse_role role = p->slots[s].role;
 		const double usual = (double)p->normaliser.slow[s], now = (double)p->x[s];
 
-		if (p->column_of[s] == ANALYSE_NONE || role.kind != ANALYSE_ROLE_SERVER ||
-		    role.part != ANALYSE_P90 || !(usual > 0) || !(now > 0))
+		/* A metric that is gone has no value. */
+		if (role.kind != ANALYSE_ROLE_SERVER || role.part != ANALYSE_P90 || !(usual > 0) ||
+		    !(now > 0))
 			continue;
 		sum += now / usual;
 		n++;

@@ -16,5 +16,5 @@ static void get_peer(struct http_request *req, void *arg)
 
 int api_peer(struct http *http, struct collect_discover *d)
 {
-	return http_route(http, "GET", "/api/v1/peer", HTTP_PUBLIC, get_peer, d);
+	return http_route(http, "GET", "/api/v1/peer", HTTP_READER, get_peer, d);
 }

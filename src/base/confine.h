@@ -21,7 +21,7 @@ enum base_role {
 };
 
 #define BASE_CONFINE_PATHS 16
-#define BASE_CONFINE_READS 24
+#define BASE_CONFINE_READS 32
 
 struct base_confine_opts {
 	enum base_role role;

@@ -7,10 +7,8 @@
 
 #include <curl/curl.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -20,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/child.h"
 #include "base/confine.h"
 #include "bridge/source.h"
 #include "http/files.h"
@@ -34,8 +33,7 @@
 				   */
 
 struct bridge_process {
-	pid_t pid;
-	int sock;
+	struct base_child child;
 };
 
 /* ---- options ---- */
@@ -263,32 +261,13 @@ static int work(const struct bridge_opts *o, int sock)
 
 /* ---- the supervisor ---- */
 
-/* Standard error for log lines, and the socket: nothing else of the process that forked. */
-static void leave_behind(int *sock)
-{
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-
-	signal(SIGPIPE, SIG_IGN);
-	/* The agent, which these signals tell to end in order, ends them. */
-	signal(SIGINT, SIG_IGN);
-	signal(SIGTERM, SIG_IGN);
-	signal(SIGHUP, SIG_IGN);
-	dup2(null, STDIN_FILENO);
-	dup2(null, STDOUT_FILENO);
-	*sock = dup2(*sock, STDERR_FILENO + 1);
-	fcntl(*sock, F_SETFD, FD_CLOEXEC);
-	close_range((unsigned int)*sock + 1, ~0u, 0);
-}
-
 static pid_t fork_worker(const struct bridge_opts *o, int sock)
 {
 	pid_t parent = getpid(), pid = fork();
 
 	if (pid)
 		return pid;
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent) /* it ended before that */
-		_exit(0);
+	base_child_die_with(parent);
 	_exit(work(o, sock));
 }
 
@@ -318,8 +297,6 @@ __attribute__((noreturn)) static void supervise(const struct bridge_opts *o, int
 {
 	uint64_t pause_ms = 1000, started;
 
-	prctl(PR_SET_NAME, "sidelight-bridges");
-	leave_behind(&sock);
 	for (;;) {
 		struct pollfd p = {sock, POLLIN, 0};
 		pid_t pid = fork_worker(o, sock);
@@ -342,32 +319,16 @@ struct bridge_process *bridge_start(const struct bridge_opts *o)
 {
 	struct bridge_process *b = calloc(1, sizeof(*b));
 	pid_t parent = getpid();
-	int pair[2], err;
+	int err = b ? base_child_fork(&b->child, "sidelight-bridges") : -ENOMEM;
 
-	if (!b)
-		return NULL;
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)) {
-		err = errno;
-		free(b);
-		errno = err;
-		return NULL;
+	if (err > 0) {
+		base_child_die_with(parent);
+		supervise(o, b->child.sock);
 	}
-	fflush(NULL);
-	b->pid = fork();
-	if (!b->pid) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		if (getppid() != parent)
-			_exit(0);
-		supervise(o, pair[1]);
-	}
-	err = b->pid < 0 ? errno : 0;
-	close(pair[1]);
-	b->sock = pair[0];
 	if (!err)
 		return b;
-	close(pair[0]);
 	free(b);
-	errno = err;
+	errno = -err;
 	return NULL;
 }
 
@@ -376,9 +337,9 @@ void bridge_stop(struct bridge_process *b)
 	if (!b)
 		return;
 	/* Other processes of the agent may have copies of the descriptor. */
-	shutdown(b->sock, SHUT_RDWR);
-	close(b->sock);
-	for (int i = 0; i < STOP_MS + 5000 && !waitpid(b->pid, NULL, WNOHANG); i++)
+	shutdown(b->child.sock, SHUT_RDWR);
+	close(b->child.sock);
+	for (int i = 0; i < STOP_MS + 5000 && !waitpid(b->child.pid, NULL, WNOHANG); i++)
 		usleep(1000);
 	free(b);
 }

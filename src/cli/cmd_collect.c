@@ -447,6 +447,7 @@ static int confine(const struct collect_settings *s)
 	http_client_files(&files, s->l.alert_config);
 	http_client_files(&files, s->l.webhook_config);
 	http_client_files(&files, s->t.otlp_config);
+	http_client_files(&files, s->discover.o.peers_config);
 	http_files_allow(&files, &c);
 	code = cli_confine("collect", &c);
 	http_files_free(&files);

@@ -23,8 +23,8 @@ int cli_collect_discover_check(const struct base_command *self, struct cli_colle
 		return code;
 	if (o->peers.n && !o->sources.n)
 		return base_usage(self, "--peers needs --discover: peers share what is discovered");
-	if (o->self && !o->peers.n)
-		return base_usage(self, "--self needs --peers");
+	if ((o->self || o->peers_config) && !o->peers.n)
+		return base_usage(self, "--self and --peers-config need --peers");
 	if (o->peers.n && !listen)
 		return base_usage(self, "--peers is for --mode prometheus");
 	if (o->peers.n && !o->self) {

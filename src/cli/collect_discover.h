@@ -6,6 +6,7 @@
 
 #include "base/base.h"
 #include "base/confine.h"
+#include "cli/common.h"
 #include "collect/discover/discover.h"
 
 struct cli_collect_discover {
@@ -27,6 +28,7 @@ struct cli_collect_discover {
 			  "the addresses of their HTTP; repeatable"),                         \
 		BASE_STRING("self", 0, &(to).o.self, "HOST:PORT",                             \
 			    "this collector's name among --peers (default: --listen)"),       \
+		CLI_OPTION_CLIENT("peers-config", &(to).o.peers_config, "--peers"),           \
 		BASE_TIME("discover-every", 0, &(to).o.every_ns, 1e8, 3.6e12, "DURATION",     \
 			  "ask sources at this interval"),                                    \
 		BASE_UINT("max-hosts", 0, &(to).max_hosts, 1, 65536, "N",                     \

@@ -199,6 +199,7 @@ static enum export_push_outcome post(struct export_push *p, const struct export_
 	long status = 0;
 	CURLcode code = CURLE_OUT_OF_MEMORY;
 	struct http_outgoing r = {0};
+	char detail[CURL_ERROR_SIZE] = "";
 	int shown;
 	/*
 	 * A new handle per try: libcurl 7.88.1 of Debian 12 would use a freed header of the
@@ -219,6 +220,7 @@ static enum export_push_outcome post(struct export_push *p, const struct export_
 			goto out;
 		}
 		curl_easy_setopt(curl, CURLOPT_SHARE, p->share);
+		curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, detail);
 		curl_easy_setopt(curl, CURLOPT_POSTFIELDS, t->made ?: t->body);
 		curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE,
 				 (curl_off_t)(t->made ? t->made_bytes : t->bytes));
@@ -230,7 +232,9 @@ static enum export_push_outcome post(struct export_push *p, const struct export_
 	if (code == CURLE_OPERATION_TIMEDOUT)
 		to->cause = offsetof(struct export_push_stats, errors_timeout);
 	if (code != CURLE_OK && !(code == CURLE_WRITE_ERROR && status)) {
-		snprintf(to->why, sizeof(to->why), "%s", curl_easy_strerror(code));
+		snprintf(to->why, sizeof(to->why), "%s",
+			 http_client_tls_error(code, detail) ?: curl_easy_strerror(code));
+		clean(to->why);
 		goto out;
 	}
 	outcome = judge(p, curl, t, status, &to->rejected, &to->at_once);

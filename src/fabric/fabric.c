@@ -271,6 +271,21 @@ void fabric_went_down(struct fabric *f, uint64_t now_ns)
 	f->backoff_ns = BASE_MIN(f->backoff_ns, FABRIC_BACKOFF_MAX_NS);
 }
 
+bool fabric_is_late(uint64_t posted_ns, uint64_t now_ns, uint64_t timeout_ns)
+{
+	return timeout_ns && now_ns > posted_ns && now_ns - posted_ns >= timeout_ns;
+}
+
+bool fabric_got_no_answer(struct fabric *f, uint64_t posted_ns, uint64_t now_ns,
+			  uint64_t timeout_ns)
+{
+	if (!fabric_is_late(posted_ns, now_ns, timeout_ns))
+		return false;
+	fabric_failed(f, "%s: a request got no answer for %llu ms", f->target,
+		      (unsigned long long)((now_ns - posted_ns) / 1000000u));
+	return true;
+}
+
 void fabric_finish(struct fabric *f, struct fabric_read *read, int status)
 {
 	uint32_t tail = (f->finished_head + f->finished_count) % FABRIC_READS_MAX;

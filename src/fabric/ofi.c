@@ -43,15 +43,13 @@ static bool ofi_takes(const char *target)
 
 #if HAVE_LIBFABRIC
 #include "fabric/lookup.h"
+#include "fabric/merge.h"
 #include "fabric/ofi.h"
 
-#define IOVS_MAX	     8u
-#define MERGE_BYTES_MAX	     (256u << 10) /* per request */
-#define GAP_MAX		     512u /* bytes between two READs that are cheaper to read than to skip */
 #define COMPLETIONS_PER_POLL 32
 #define CHECK_UP_NS	     2000000u /* how often events are checked while up */
 
-_Static_assert(GAP_MAX <= FABRIC_BUFFER_TAIL, "the sink");
+_Static_assert(FABRIC_MERGE_GAP_MAX <= FABRIC_BUFFER_TAIL, "the sink");
 
 struct ofi_request {
 	struct fabric_read *first; /* of the caller's array */
@@ -81,8 +79,9 @@ struct fabric_ofi {
 	bool broken;			   /* the next drive or poll resets */
 
 	uint64_t bias;
-	uint32_t depth, iovs, head, tail, mask; /* outstanding requests: [head, tail) */
-	struct ofi_request *requests;		/* by number & mask */
+	struct fabric_merge_limits limits;
+	uint32_t depth, head, tail, mask; /* outstanding requests: [head, tail) */
+	struct ofi_request *requests;	  /* by number & mask */
 };
 
 static struct fabric_ofi *ofi_of(struct fabric *f)
@@ -119,9 +118,9 @@ static void reset(struct fabric_ofi *o, uint64_t now_ns, uint64_t timeout_ns)
 	tear_down(o);
 	while (o->head != o->tail) {
 		uint64_t posted = o->requests[o->head & o->mask].posted_ns;
-		bool late = timeout_ns && now_ns > posted && now_ns - posted >= timeout_ns;
 
-		finish_oldest(o, late ? -ETIMEDOUT : -ENOTCONN);
+		finish_oldest(o,
+			      fabric_is_late(posted, now_ns, timeout_ns) ? -ETIMEDOUT : -ENOTCONN);
 	}
 	fabric_went_down(&o->base, now_ns);
 }
@@ -141,10 +140,14 @@ static const char *make_endpoint(struct fabric_ofi *o, int *err)
 	struct fi_cq_attr completions = {.format = FI_CQ_FORMAT_CONTEXT, .wait_obj = FI_WAIT_NONE};
 
 	o->depth = BASE_MIN(o->base.opts.queue_depth, (uint32_t)o->info->tx_attr->size);
-	o->iovs = BASE_MIN((uint32_t)o->info->tx_attr->iov_limit, IOVS_MAX);
+	o->limits = (struct fabric_merge_limits){
+		.areas = BASE_MIN((uint32_t)o->info->tx_attr->iov_limit, FABRIC_MERGE_AREAS_MAX),
+		.bytes = o->info->ep_attr->max_msg_size,
+		.sink = o->base.buffer + o->base.opts.buffer_bytes,
+	};
 	o->bias = fabric_ofi_bias(o->info);
 	completions.size = o->depth;
-	if (!o->depth || !o->iovs)
+	if (!o->depth || !o->limits.areas)
 		return *err = -FI_EINVAL, "the provider's limits";
 	*err = fi_fabric(o->info->fabric_attr, &o->fabric, NULL);
 	if (*err)
@@ -311,59 +314,17 @@ static int ofi_map(struct fabric *f, struct fabric_remote *remote)
 	return 0;
 }
 
-struct gathered {
-	struct iovec iov[IOVS_MAX];
-	void *descriptor[IOVS_MAX];
-	uint32_t iovs, reads;
-	uint64_t bytes;
-};
-
-/* Adds a READ whose memory follows, with at most one gap, which lands in the sink. */
-static bool add(const struct fabric_ofi *o, struct gathered *g, const struct fabric_read *first,
-		const struct fabric_read *last, const struct fabric_read *r)
-{
-	struct iovec *iov = &g->iov[g->iovs - 1];
-	uint64_t end = first->remote->addr + first->offset + g->bytes;
-	uint64_t at = r->remote->addr + r->offset, gap = at - end;
-
-	if (r->remote->rkey != first->remote->rkey || at < end || gap > GAP_MAX ||
-	    (gap && r->remote->addr != last->remote->addr) ||
-	    g->bytes + gap + r->length > MERGE_BYTES_MAX)
-		return false;
-	if (!gap && (char *)iov->iov_base + iov->iov_len == (char *)r->to) {
-		iov->iov_len += r->length;
-	} else {
-		if (g->iovs + (gap ? 2 : 1) > o->iovs)
-			return false;
-		if (gap)
-			g->iov[g->iovs++] =
-				(struct iovec){o->base.buffer + o->base.opts.buffer_bytes, gap};
-		g->iov[g->iovs++] = (struct iovec){r->to, r->length};
-	}
-	g->bytes += gap + r->length;
-	g->reads++;
-	return true;
-}
-
-static void gather(const struct fabric_ofi *o, struct gathered *g, const struct fabric_read *reads,
-		   uint32_t count)
-{
-	g->iov[0] = (struct iovec){reads->to, reads->length};
-	g->iovs = g->reads = 1;
-	g->bytes = reads->length;
-	while (g->reads < count && add(o, g, reads, &reads[g->reads - 1], &reads[g->reads]))
-		;
-	for (uint32_t i = 0; i < g->iovs; i++)
-		g->descriptor[i] = o->descriptor;
-}
-
 static uint32_t ofi_post(struct fabric *f, struct fabric_read *reads, uint32_t count)
 {
 	struct fabric_ofi *o = ofi_of(f);
 	uint64_t now = base_now_ns();
-	struct gathered g;
+	void *descriptors[FABRIC_MERGE_AREAS_MAX];
+	struct fabric_merged merged;
 	uint32_t taken = 0;
 	ssize_t err;
+
+	for (uint32_t i = 0; i < o->limits.areas; i++)
+		descriptors[i] = o->descriptor;
 
 	while (taken < count && !o->broken && o->tail - o->head < o->depth) {
 		struct fabric_read *first = &reads[taken];
@@ -371,21 +332,21 @@ static uint32_t ofi_post(struct fabric *f, struct fabric_read *reads, uint32_t c
 		struct fi_rma_iov remote;
 		struct fi_msg_rma m;
 
-		if (first->length > o->info->ep_attr->max_msg_size) {
+		if (first->length > o->limits.bytes) {
 			fabric_finish(f, first, -ERANGE);
 			taken++;
 			continue;
 		}
-		gather(o, &g, first, count - taken);
+		fabric_merge(&merged, &o->limits, first, count - taken);
 		remote = (struct fi_rma_iov){
-			.addr = first->remote->addr + first->offset - o->bias,
-			.len = g.bytes,
-			.key = first->remote->rkey,
+			.addr = merged.addr - o->bias,
+			.len = merged.bytes,
+			.key = merged.rkey,
 		};
 		m = (struct fi_msg_rma){
-			.msg_iov = g.iov,
-			.desc = g.descriptor,
-			.iov_count = g.iovs,
+			.msg_iov = merged.area,
+			.desc = descriptors,
+			.iov_count = merged.areas,
 			.rma_iov = &remote,
 			.rma_iov_count = 1,
 			.context = r,
@@ -399,9 +360,9 @@ static uint32_t ofi_post(struct fabric *f, struct fabric_read *reads, uint32_t c
 			}
 			break;
 		}
-		*r = (struct ofi_request){.first = first, .reads = g.reads, .posted_ns = now};
+		*r = (struct ofi_request){.first = first, .reads = merged.reads, .posted_ns = now};
 		o->tail++;
-		taken += g.reads;
+		taken += merged.reads;
 		f->stats.work_requests++;
 		f->stats.doorbells++;
 	}
@@ -498,7 +459,6 @@ static bool take_completions(struct fabric_ofi *o)
 static void ofi_poll(struct fabric *f, uint64_t now_ns, uint64_t timeout_ns)
 {
 	struct fabric_ofi *o = ofi_of(f);
-	uint64_t oldest;
 
 	if (!o->cq)
 		return;
@@ -506,14 +466,9 @@ static void ofi_poll(struct fabric *f, uint64_t now_ns, uint64_t timeout_ns)
 		reset(o, now_ns, timeout_ns);
 		return;
 	}
-	if (o->head == o->tail || !timeout_ns)
-		return;
-	oldest = o->requests[o->head & o->mask].posted_ns;
-	if (now_ns > oldest && now_ns - oldest >= timeout_ns) {
-		fabric_failed(f, "%s: a request got no answer for %llu ms", f->target,
-			      (unsigned long long)((now_ns - oldest) / 1000000u));
+	if (o->head != o->tail &&
+	    fabric_got_no_answer(f, o->requests[o->head & o->mask].posted_ns, now_ns, timeout_ns))
 		reset(o, now_ns, timeout_ns);
-	}
 }
 
 static void ofi_drive(struct fabric *f, uint64_t now_ns)

@@ -68,6 +68,12 @@ void fabric_went_up(struct fabric *f, const struct fabric_remote *directory);
 /* The next attempt is due after the back-off, which doubles until the next success. */
 void fabric_went_down(struct fabric *f, uint64_t now_ns);
 
+/* Whether a request has waited for timeout_ns or longer (0: no limit). */
+bool fabric_is_late(uint64_t posted_ns, uint64_t now_ns, uint64_t timeout_ns);
+/* The same of the oldest request, and says so: the caller ends the connection. */
+bool fabric_got_no_answer(struct fabric *f, uint64_t posted_ns, uint64_t now_ns,
+			  uint64_t timeout_ns);
+
 /* Hands a READ back, exactly once, and counts it. */
 void fabric_finish(struct fabric *f, struct fabric_read *read, int status);
 

@@ -36,12 +36,10 @@ static bool verbs_takes(const char *target)
 #include "fabric/host.h"
 #include "fabric/verbs.h"
 
-#define MERGE_BYTES_MAX	     (256u << 10) /* per work request */
-#define GAP_MAX		     512u /* bytes between two READs that are cheaper to read than to skip */
 #define COMPLETIONS_PER_POLL 32
 #define NOTICE_TIMEOUT_NS    1000000000u
 
-_Static_assert(GAP_MAX <= FABRIC_BUFFER_TAIL, "the sink");
+_Static_assert(FABRIC_MERGE_GAP_MAX <= FABRIC_BUFFER_TAIL, "the sink");
 
 /* ---- accounting ---- */
 
@@ -49,13 +47,8 @@ void fabric_verbs_finish_oldest(struct fabric_verbs *v, int status)
 {
 	struct fabric_request *r = &v->requests[v->head++ & v->mask];
 
-	while (r->reads--) {
-		struct fabric_read *read = v->reads[v->reads_head];
-
-		v->reads_head = (v->reads_head + 1) % FABRIC_READS_MAX;
-		v->reads_count--;
-		fabric_finish(&v->base, read, status);
-	}
+	for (uint32_t i = 0; i < r->reads; i++)
+		fabric_finish(&v->base, &r->first[i], status);
 }
 
 /* ---- reading ---- */
@@ -68,106 +61,57 @@ static int verbs_map(struct fabric *f, struct fabric_remote *remote)
 	return 0;
 }
 
-/*
- * Adds a READ to a work request if its memory follows, with at most one gap, which lands in the
- * sink. A gap lies inside one region, so it is readable.
- */
-static bool merge(struct fabric_verbs *v, struct ibv_send_wr *wr, const struct fabric_read *last,
-		  uint32_t length, const struct fabric_read *r)
+/* The chain's work request of this place. */
+static void put(struct fabric_verbs *v, uint32_t place, const struct fabric_merged *m)
 {
-	struct ibv_sge *sge = &wr->sg_list[wr->num_sge - 1];
-	uint64_t end = wr->wr.rdma.remote_addr + length;
-	uint64_t at = r->remote->addr + r->offset;
-	uint64_t gap = at - end;
+	struct ibv_sge *sge = &v->sge[place * FABRIC_MERGE_AREAS_MAX];
 
-	if (r->remote->rkey != wr->wr.rdma.rkey || at < end || gap > GAP_MAX ||
-	    (gap && r->remote->addr != last->remote->addr) ||
-	    length + gap + r->length > MERGE_BYTES_MAX)
-		return false;
-	if (!gap && sge->addr + sge->length == (uintptr_t)r->to) {
-		sge->length += r->length;
-		return true;
-	}
-	if (wr->num_sge + (gap ? 2 : 1) > (int)v->sges)
-		return false;
-	if (gap)
-		wr->sg_list[wr->num_sge++] = (struct ibv_sge){
-			.addr = (uintptr_t)v->sink,
-			.length = (uint32_t)gap,
+	for (uint32_t i = 0; i < m->areas; i++)
+		sge[i] = (struct ibv_sge){
+			.addr = (uintptr_t)m->area[i].iov_base,
+			.length = (uint32_t)m->area[i].iov_len,
 			.lkey = v->mr->lkey,
 		};
-	wr->sg_list[wr->num_sge++] = (struct ibv_sge){
-		.addr = (uintptr_t)r->to,
-		.length = r->length,
-		.lkey = v->mr->lkey,
+	v->chain[place] = (struct ibv_send_wr){
+		.wr_id = (uint64_t)v->generation << 32 | v->tail,
+		.sg_list = sge,
+		.num_sge = (int)m->areas,
+		.opcode = IBV_WR_RDMA_READ,
+		.send_flags = v->tail % v->signal_every ? 0 : IBV_SEND_SIGNALED,
+		.wr.rdma.remote_addr = m->addr,
+		.wr.rdma.rkey = m->rkey,
 	};
-	return true;
-}
-
-/* Takes back the last requests, which were not posted. */
-static void unwind(struct fabric_verbs *v, uint32_t requests)
-{
-	while (requests--) {
-		v->tail--;
-		v->reads_count -= v->requests[v->tail & v->mask].reads;
-	}
+	if (place)
+		v->chain[place - 1].next = &v->chain[place];
 }
 
 static uint32_t verbs_post(struct fabric *f, struct fabric_read *reads, uint32_t count)
 {
 	struct fabric_verbs *v = fabric_verbs_of(f);
-	struct ibv_send_wr *wr = NULL, *bad = NULL;
+	struct ibv_send_wr *bad = NULL;
 	uint64_t now = base_now_ns();
-	uint32_t n = 0, taken = 0, length = 0, posted;
-	struct fabric_request *request = NULL;
+	uint32_t n = 0, taken = 0, posted;
+	struct fabric_merged m;
 	int err;
 
 	if (v->broken)
 		return 0;
-	for (; taken < count; taken++) {
-		struct fabric_read *r = &reads[taken];
-
-		if (r->length > v->message_max)
-			break;
-		if (wr && merge(v, wr, r - 1, length, r)) {
-			length = (uint32_t)(r->remote->addr + r->offset + r->length -
-					    wr->wr.rdma.remote_addr);
-		} else {
-			if (v->tail - v->head == v->depth)
-				break;
-			wr = &v->chain[n];
-			*wr = (struct ibv_send_wr){
-				.wr_id = (uint64_t)v->generation << 32 | v->tail,
-				.sg_list = &v->sge[n * SGES_MAX],
-				.num_sge = 1,
-				.opcode = IBV_WR_RDMA_READ,
-				.send_flags = v->tail % v->signal_every ? 0 : IBV_SEND_SIGNALED,
-				.wr.rdma.remote_addr = r->remote->addr + r->offset,
-				.wr.rdma.rkey = r->remote->rkey,
-			};
-			wr->sg_list[0] = (struct ibv_sge){
-				.addr = (uintptr_t)r->to,
-				.length = r->length,
-				.lkey = v->mr->lkey,
-			};
-			if (n)
-				v->chain[n - 1].next = wr;
-			n++;
-			request = &v->requests[v->tail++ & v->mask];
-			*request = (struct fabric_request){.posted_ns = now};
-			length = r->length;
-		}
-		v->reads[(v->reads_head + v->reads_count++) % FABRIC_READS_MAX] = r;
-		request->reads++;
+	while (taken < count && v->tail - v->head < v->depth &&
+	       reads[taken].length <= v->limits.bytes) {
+		fabric_merge(&m, &v->limits, reads + taken, count - taken);
+		put(v, n++, &m);
+		v->requests[v->tail++ & v->mask] = (struct fabric_request){
+			.first = &reads[taken], .reads = m.reads, .posted_ns = now};
+		taken += m.reads;
 	}
 	if (!n) {
-		if (taken < count && reads->length > v->message_max) {
+		if (taken < count && reads->length > v->limits.bytes) {
 			fabric_finish(f, reads, -ERANGE);
 			return 1;
 		}
 		return 0;
 	}
-	wr->send_flags |= IBV_SEND_SIGNALED;
+	v->chain[n - 1].send_flags |= IBV_SEND_SIGNALED;
 	err = ibv_post_send(v->dial.id->qp, v->chain, &bad);
 	f->stats.doorbells++;
 	f->stats.work_requests += n;
@@ -182,7 +126,7 @@ static uint32_t verbs_post(struct fabric *f, struct fabric_read *reads, uint32_t
 	taken = 0;
 	for (uint32_t i = 0; i < posted; i++)
 		taken += v->requests[(v->tail - n + i) & v->mask].reads;
-	unwind(v, n - posted);
+	v->tail -= n - posted;
 	return taken;
 }
 
@@ -267,7 +211,7 @@ static bool completed(struct fabric_verbs *v, const struct ibv_wc *wc)
 			      ibv_wc_status_str(wc->status));
 	} else if (status) {
 		const struct fabric_request *r = &v->requests[number & v->mask];
-		const struct fabric_read *first = v->reads[v->reads_head];
+		const struct fabric_read *first = r->first;
 
 		fabric_failed(f, "%s: READ of region %llu at %llu (%u merged): %s", f->target,
 			      (unsigned long long)first->remote->id,
@@ -282,7 +226,6 @@ static void verbs_poll(struct fabric *f, uint64_t now_ns, uint64_t timeout_ns)
 {
 	struct fabric_verbs *v = fabric_verbs_of(f);
 	struct ibv_wc wc[COMPLETIONS_PER_POLL];
-	uint64_t oldest;
 	int count;
 
 	if (!v->cq)
@@ -302,14 +245,9 @@ static void verbs_poll(struct fabric *f, uint64_t now_ns, uint64_t timeout_ns)
 		fabric_verbs_reset(v, now_ns, timeout_ns);
 		return;
 	}
-	if (v->head == v->tail || !timeout_ns)
-		return;
-	oldest = v->requests[v->head & v->mask].posted_ns;
-	if (now_ns > oldest && now_ns - oldest >= timeout_ns) {
-		fabric_failed(f, "%s: a request got no answer for %llu ms", f->target,
-			      (unsigned long long)((now_ns - oldest) / 1000000u));
+	if (v->head != v->tail &&
+	    fabric_got_no_answer(f, v->requests[v->head & v->mask].posted_ns, now_ns, timeout_ns))
 		fabric_verbs_reset(v, now_ns, timeout_ns);
-	}
 }
 
 /* ---- connection ---- */
@@ -345,7 +283,6 @@ static void verbs_fini(struct fabric *f)
 	fabric_dial_free(&v->dial);
 	free(v->sge);
 	free(v->chain);
-	free(v->reads);
 	free(v->requests);
 	free(v->device);
 }
@@ -368,14 +305,13 @@ static int verbs_init(struct fabric *f, const char *target)
 		;
 	v->requests = calloc(v->mask, sizeof(*v->requests));
 	v->mask--;
-	v->reads = calloc(FABRIC_READS_MAX, sizeof(*v->reads));
 	v->chain = calloc(f->opts.queue_depth, sizeof(*v->chain));
-	v->sge = calloc((size_t)f->opts.queue_depth * SGES_MAX, sizeof(*v->sge));
-	if (!v->requests || !v->reads || !v->chain || !v->sge) {
+	v->sge = calloc((size_t)f->opts.queue_depth * FABRIC_MERGE_AREAS_MAX, sizeof(*v->sge));
+	if (!v->requests || !v->chain || !v->sge) {
 		verbs_fini(f);
 		return -ENOMEM;
 	}
-	v->sink = f->buffer + f->opts.buffer_bytes;
+	v->limits.sink = f->buffer + f->opts.buffer_bytes;
 	return 0;
 }
 

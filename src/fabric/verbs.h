@@ -9,11 +9,11 @@
 #include "fabric/provider.h"
 #include "fabric/auth.h"
 #include "fabric/dial.h"
-
-#define SGES_MAX 16u /* landing areas per work request */
+#include "fabric/merge.h"
 
 struct fabric_request {
-	uint32_t reads; /* READs that it carries */
+	struct fabric_read *first; /* of the array that was posted */
+	uint32_t reads;		   /* none: a notice */
 	uint64_t posted_ns;
 };
 
@@ -29,17 +29,15 @@ struct fabric_verbs {
 	bool broken;			   /* posting failed: the next drive or poll resets */
 
 	uint32_t generation; /* of the queue pair; upper half of its wr_ids */
-	uint32_t depth, signal_every, sges, message_max;
+	uint32_t depth, signal_every;
+	struct fabric_merge_limits limits;
 	uint32_t head, tail;		 /* outstanding requests: [head, tail) */
 	struct fabric_request *requests; /* by number & mask; numbers wrap at 2^32 */
 	uint32_t mask;
-	struct fabric_read **reads; /* of the requests, in order; ring of FABRIC_READS_MAX */
-	uint32_t reads_head, reads_count;
 	struct ibv_send_wr *chain; /* scratch of post: opts.queue_depth */
-	struct ibv_sge *sge;	   /* SGES_MAX for each */
+	struct ibv_sge *sge;	   /* FABRIC_MERGE_AREAS_MAX for each */
 	uint64_t board_addr;	   /* the host's verdict board */
 	uint32_t board_rkey;
-	uint8_t *sink; /* landing area of gaps: the buffer's tail */
 };
 
 static inline struct fabric_verbs *fabric_verbs_of(struct fabric *f)

@@ -24,9 +24,9 @@ void fabric_verbs_reset(struct fabric_verbs *v, uint64_t now_ns, uint64_t timeou
 	fabric_verbs_tear_down(v);
 	while (v->head != v->tail) {
 		uint64_t posted = v->requests[v->head & v->mask].posted_ns;
-		bool late = timeout_ns && now_ns > posted && now_ns - posted >= timeout_ns;
 
-		fabric_verbs_finish_oldest(v, late ? -ETIMEDOUT : -ENOTCONN);
+		fabric_verbs_finish_oldest(
+			v, fabric_is_late(posted, now_ns, timeout_ns) ? -ETIMEDOUT : -ENOTCONN);
 	}
 	fabric_went_down(&v->base, now_ns);
 }
@@ -86,7 +86,7 @@ static const char *make_queue(struct fabric_verbs *v, uint8_t *reads)
 		return "ibv_query_device";
 	if (ibv_query_port(verbs, v->dial.id->port_num, &port))
 		return "ibv_query_port";
-	v->message_max = port.max_msg_sz;
+	v->limits.bytes = port.max_msg_sz;
 	v->depth = BASE_MIN(v->base.opts.queue_depth, (uint32_t)device.max_qp_wr);
 	/* A long queue is refilled before it runs empty. */
 	v->signal_every = v->depth >= 8 ? v->depth / 4 : 1;
@@ -100,7 +100,7 @@ static const char *make_queue(struct fabric_verbs *v, uint8_t *reads)
 	if (!v->cq)
 		return "ibv_create_cq";
 	/* Not every queue pair reaches the device's max_sge. */
-	for (v->sges = SGES_MAX; v->sges; v->sges /= 2) {
+	for (v->limits.areas = FABRIC_MERGE_AREAS_MAX; v->limits.areas; v->limits.areas /= 2) {
 		struct ibv_qp_init_attr attr = {
 			.send_cq = v->cq,
 			.recv_cq = v->cq,
@@ -109,12 +109,13 @@ static const char *make_queue(struct fabric_verbs *v, uint8_t *reads)
 				{
 					.max_send_wr = v->depth,
 					.max_recv_wr = 1,
-					.max_send_sge = v->sges,
+					.max_send_sge = v->limits.areas,
 					.max_recv_sge = 1,
 				},
 		};
 
-		if ((int)v->sges <= device.max_sge && !rdma_create_qp(v->dial.id, v->pd, &attr))
+		if ((int)v->limits.areas <= device.max_sge &&
+		    !rdma_create_qp(v->dial.id, v->pd, &attr))
 			return NULL;
 	}
 	return "rdma_create_qp";

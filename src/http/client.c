@@ -28,7 +28,7 @@ struct http_client {
 	const char *username, *type, *server_name, *proxy, *no_proxy;
 	char *username_file, *password_file, *credentials_file;
 	char *ca_file, *cert_file, *key_file;
-	bool skip_verify, proxy_of_environment, http2;
+	bool tls, skip_verify, proxy_of_environment, http2;
 	int min_version, max_version; /* indexes of versions[], -1: not set */
 	struct header *headers;
 	size_t header_count;
@@ -101,6 +101,7 @@ static void read_tls(struct http_client *c, base_yaml_node tls)
 		"min_version", "max_version", NULL};
 	struct base_yaml *y = c->yaml;
 
+	c->tls = tls;
 	if (!tls || !base_yaml_mapping(y, tls, keys))
 		return;
 	c->ca_file = file_of(c, tls, "ca_file");
@@ -275,6 +276,11 @@ struct http_client *http_client_open(const char *path, char *error, size_t bytes
 		}
 	}
 	return c;
+}
+
+bool http_client_tls(const struct http_client *c)
+{
+	return c->tls;
 }
 
 void http_client_close(struct http_client *c)
@@ -507,6 +513,16 @@ void http_client_done(struct http_outgoing *r)
 	curl_slist_free_all(r->headers);
 	curl_slist_free_all(r->connect_to);
 	*r = (struct http_outgoing){0};
+}
+
+/* By TLS 1.3 a server refuses a certificate after the handshake, by an alert. */
+const char *http_client_tls_error(CURLcode code, const char *detail)
+{
+	if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CONNECT_ERROR ||
+	    code == CURLE_SSL_CERTPROBLEM || code == CURLE_SSL_CACERT_BADFILE ||
+	    code == CURLE_SSL_ISSUER_ERROR || strstr(detail, "alert"))
+		return *detail ? detail : curl_easy_strerror(code);
+	return NULL;
 }
 
 int http_client_url(const char *url, char *error, size_t bytes)

@@ -19,6 +19,8 @@ struct http_client;
  */
 struct http_client *http_client_open(const char *path, char *error, size_t bytes);
 void http_client_close(struct http_client *c);
+/* The file has a tls_config, be it empty. */
+bool http_client_tls(const struct http_client *c);
 /* What a request keeps until it is over. */
 struct http_outgoing {
 	struct curl_slist *headers, *connect_to;
@@ -33,6 +35,8 @@ int http_client_apply(const struct http_client *c, CURL *curl, const char *url,
 		      const struct curl_slist *headers, struct http_outgoing *r, char *error,
 		      size_t bytes);
 void http_client_done(struct http_outgoing *r);
+/* Why TLS failed, of the request's CURLOPT_ERRORBUFFER, untrusted; NULL: TLS did not. */
+const char *http_client_tls_error(CURLcode code, const char *detail);
 /*
  * 0, or -EINVAL with one line in error, which does not hold the URL if that holds a password: not
  * http or https, or a secret in it.

@@ -5,11 +5,8 @@
  * what is in the program and what it is sent.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -17,14 +14,14 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/child.h"
 #include "base/confine.h"
 #include "http/front.h"
 
 #define STOP_MS 5000
 
 struct http_front {
-	pid_t pid;
-	int sock;
+	struct base_child child;
 };
 
 /* ---- its process ---- */
@@ -50,23 +47,10 @@ static bool receive(int sock, struct http_front_config *c, struct base_fds *fds)
 	return got == sizeof(*c);
 }
 
-/* Standard error for log lines, and the socket: nothing else of the process that forked. */
-static void leave_behind(int *sock)
+static void raise_limit(void)
 {
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	struct rlimit files;
 
-	prctl(PR_SET_NAME, "sidelight-spawn");
-	signal(SIGPIPE, SIG_IGN);
-	/* They end with the process that started them, which these signals tell to end in order. */
-	signal(SIGINT, SIG_IGN);
-	signal(SIGTERM, SIG_IGN);
-	signal(SIGHUP, SIG_IGN);
-	dup2(null, STDIN_FILENO);
-	dup2(null, STDOUT_FILENO);
-	*sock = dup2(*sock, STDERR_FILENO + 1);
-	fcntl(*sock, F_SETFD, FD_CLOEXEC);
-	close_range((unsigned int)*sock + 1, ~0u, 0);
 	if (!getrlimit(RLIMIT_NOFILE, &files)) {
 		files.rlim_cur = files.rlim_max;
 		setrlimit(RLIMIT_NOFILE, &files);
@@ -82,7 +66,7 @@ __attribute__((noreturn)) static void spawn(int sock, bool unconfined)
 	pid_t front = 0;
 	char why[160];
 
-	leave_behind(&sock);
+	raise_limit();
 	if (!unconfined && base_confine(&confine, why, sizeof(why))) {
 		base_logf(BASE_ERROR, "http", "%s", why);
 		_exit(0);
@@ -110,39 +94,26 @@ struct http_front *http_front_fork(bool unconfined)
 {
 	const struct timeval patience = {.tv_sec = STOP_MS / 1000};
 	struct http_front *f = calloc(1, sizeof(*f));
-	int pair[2], err;
+	int err = f ? base_child_fork(&f->child, "sidelight-spawn") : -ENOMEM;
 
-	if (!f)
-		return NULL;
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)) {
-		err = errno;
-		free(f);
-		errno = err;
-		return NULL;
-	}
-	fflush(NULL);
-	f->pid = fork();
-	if (!f->pid)
-		spawn(pair[1], unconfined);
-	err = f->pid < 0 ? errno : 0;
-	close(pair[1]);
-	f->sock = pair[0];
-	setsockopt(f->sock, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-	if (!err)
+	if (err > 0)
+		spawn(f->child.sock, unconfined);
+	if (!err) {
+		setsockopt(f->child.sock, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 		return f;
-	close(pair[0]);
+	}
 	free(f);
-	errno = err;
+	errno = -err;
 	return NULL;
 }
 
 /* Waits for the answer. */
 static int tell(struct http_front *f, const struct http_front_config *c, const int *fds, size_t n)
 {
-	int err = http_message_send_fds(f->sock, c, sizeof(*c), fds, n);
+	int err = http_message_send_fds(f->child.sock, c, sizeof(*c), fds, n);
 	char answer;
 
-	return err ?: http_message_take(f->sock, &answer, 1);
+	return err ?: http_message_take(f->child.sock, &answer, 1);
 }
 
 int http_front_spawn(struct http_front *f, const struct http_front_config *c, const int *fds,
@@ -162,8 +133,8 @@ void http_front_end(struct http_front *f)
 {
 	if (!f)
 		return;
-	close(f->sock);
-	for (int i = 0; i < STOP_MS && !waitpid(f->pid, NULL, WNOHANG); i++)
+	close(f->child.sock);
+	for (int i = 0; i < STOP_MS && !waitpid(f->child.pid, NULL, WNOHANG); i++)
 		usleep(1000);
 	free(f);
 }

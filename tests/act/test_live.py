@@ -3,6 +3,7 @@
 """test_live.py SIDELIGHT POD [SCREENSHOT-FOLDER] - an anomalous pod reaches the page, the API, an
 Alertmanager, a webhook, Prometheus' series and the external metrics API. Models outlive the
 collector. The steps build on one another; the first that fails ends the test."""
+import base64
 import http.server
 import json
 import os
@@ -14,7 +15,8 @@ import urllib.error
 
 from support.analysis import HOLD, LIMIT, System
 from support.browser import Browser, NoBrowser
-from support.process import check, wait_until
+from support.pki import Authority
+from support.process import check, wait_until, workdir
 from support.sidelight import EXE, Collector
 
 
@@ -22,16 +24,28 @@ BASE = 'apis/external.metrics.k8s.io/v1beta1/namespaces/default/'
 
 
 class Receiver:
-    """Keeps what is POSTed, by path."""
+    """Keeps what is POSTed, by path, by who has a certificate of its authority and what a path needs. Secrets are credentials
+    of systemd."""
 
     def __init__(self):
         self.got = {}
+        self.folder, self.authority = workdir(), Authority()
+        self.needs = {'/api/v2/alerts': {'Authorization': f'Basic {base64.b64encode(b"alerts:of-alerts").decode()}'},
+                      '/hook': {'X-Scope-OrgID': 'tenant 7'}}
+        self.rotate('a-token')
+        self.keep('password', 'of-alerts')
+        self.alerts = self.authority.client(f'{self.folder}/alerts', basic_auth={
+            'username': 'alerts', 'password_file': 'credential:password'})
+        self.hook = self.authority.client(f'{self.folder}/hook', authorization={'credentials_file': 'credential:token'},
+                                          headers={'X-Scope-OrgID': 'tenant 7'})
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_POST(handler):
                 body = handler.rfile.read(int(handler.headers['Content-Length']))
-                self.got.setdefault(handler.path, []).append(json.loads(body))
-                handler.send_response(200)
+                right = all(handler.headers[k] == v for k, v in self.needs[handler.path].items())
+                if right:
+                    self.got.setdefault(handler.path, []).append(json.loads(body))
+                handler.send_response(200 if right else 503)
                 handler.send_header('Content-Length', '0')
                 handler.end_headers()
 
@@ -40,8 +54,18 @@ class Receiver:
 
         self.server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Handler)
         self.server.daemon_threads = True
-        self.url = f'http://127.0.0.1:{self.server.server_port}'
+        self.authority.guard(self.server)
+        self.url = f'https://127.0.0.1:{self.server.server_port}'
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def keep(self, name, secret):
+        with open(f'{self.folder}/{name}', 'w') as f:
+            f.write(secret)
+
+    def rotate(self, token):
+        """The webhook's token from now on."""
+        self.needs['/hook'] = {**self.needs['/hook'], 'Authorization': f'Bearer {token}'}
+        self.keep('token', token)
 
     def stop(self):
         self.server.shutdown()
@@ -58,8 +82,9 @@ class Test:
     def collect(self):
         # No trace is ever complete: what has to be known of one is known before.
         self.s.collect('--trace-linger', '1h', '--model', self.model, '--record', self.recording,
-                       '--alert', self.r.url + '/api/v2/alerts', '--webhook', self.r.url + '/hook', '--link', 'http://page.example',
-                       '--shadow', 'mad')
+                       '--alert', self.r.url + '/api/v2/alerts', '--alert-config', self.r.alerts, '--webhook', self.r.url + '/hook',
+                       '--webhook-config', self.r.hook, '--link', 'http://page.example', '--shadow', 'mad',
+                       env={'CREDENTIALS_DIRECTORY': self.r.folder})
 
     def shot(self, name):
         if self.shots and self.page:
@@ -134,6 +159,7 @@ class Test:
         check(alerts[0]['generatorURL'].startswith('http://page.example/#'), alerts)
         event = wait_until(lambda: self.r.got.get('/hook'), 'an event')[0]
         check(event['event'] == 'anomaly.begin' and event['labels'] == alerts[0]['labels'], event)
+        self.r.rotate('another-token')  # for its end
 
     def series_and_signals_tell_of_it(self):
         m = self.s.metric

@@ -67,6 +67,16 @@ test('late', sh, args: ['-c', 'sleep 300'], suite: ['e2e'], timeout: 1)
 test('talks', sh, args: ['-c', 'yes'], suite: ['e2e'])
 test('crashes', sh, args: ['-c', 'kill -SEGV $$'], suite: ['e2e'], is_parallel: false)
 '''
+# Few failures are tried again: one passes then, which is said.
+FEW = '''
+project('small', 'c', meson_version: '>=1.0')
+subdir('scripts')
+sh = find_program('sh')
+test('fine', sh, args: ['-c', 'true'], suite: ['e2e'])
+test('unsteady', sh, args: ['-c', 'test -e @0@/tried || { touch @0@/tried; echo FAILED: the first time; exit 1; }'.format(
+  meson.current_build_dir())], suite: ['e2e'])
+test('broken', sh, args: ['-c', 'exit 1'], suite: ['e2e'])
+'''
 OPTIONS = "option('bench', type: 'boolean')\n"  # which scripts/check sets
 WANTED = {
     ('mixed', 'pass', ''), ('mixed/says_why', 'skip', 'no moon'), ('mixed/returns', 'skip', 'no sun'),
@@ -82,23 +92,28 @@ WANTED = {
 }
 LEFT = {'leaves_a_process': r'left running: \d+ \(sleep 300\)', 'leaves_a_file': 'left in TMPDIR: file'}
 
-d = tempfile.mkdtemp(prefix='check-')
-try:
-    mine = os.path.join(shutil.copytree(scripts, os.path.join(d, 'scripts')), 'check')
-    for name, text in (('p.c', PROGRAM), ('meson.build', MESON), ('meson_options.txt', OPTIONS)):
-        with open(os.path.join(d, name), 'w') as f:
-            f.write(text)
-    # The meson that runs this test has settings of its own in the environment.
-    env = {k: v for k, v in os.environ.items() if not k.startswith('MESON_')}
-    p = subprocess.run([mine, '--only', 'native'], stdin=subprocess.DEVNULL, capture_output=True,
-                       text=True, timeout=120, env=env)
-    with open(os.path.join(d, 'build-check', 'results.json')) as f:
-        all_results = json.load(f)
-    found = {(r['name'], r['result'], r['reason']) for r in all_results if r['step'] == 'native'}
-    logs = {r['name']: r['log'] for r in all_results}
-finally:
-    shutil.rmtree(d)
 
+def check(meson):
+    """Of a project with these tests: the process that checked it, and its results."""
+    d = tempfile.mkdtemp(prefix='check-')
+    try:
+        mine = os.path.join(shutil.copytree(scripts, os.path.join(d, 'scripts')), 'check')
+        for name, text in (('p.c', PROGRAM), ('meson.build', meson), ('meson_options.txt', OPTIONS)):
+            with open(os.path.join(d, name), 'w') as f:
+                f.write(text)
+        # The meson that runs this test has settings of its own in the environment.
+        env = {k: v for k, v in os.environ.items() if not k.startswith('MESON_')}
+        p = subprocess.run([mine, '--only', 'native'], stdin=subprocess.DEVNULL, capture_output=True,
+                           text=True, timeout=120, env=env)
+        with open(os.path.join(d, 'build-check', 'results.json')) as f:
+            return p, json.load(f)
+    finally:
+        shutil.rmtree(d)
+
+
+p, all_results = check(MESON)
+found = {(r['name'], r['result'], r['reason']) for r in all_results if r['step'] == 'native'}
+logs = {r['name']: r['log'] for r in all_results}
 text = '\n'.join('  | ' + line for line in (p.stdout + p.stderr).splitlines())
 for what, difference in (('missing', WANTED - found), ('too much', found - WANTED)):
     if difference:
@@ -125,3 +140,11 @@ for name, result, reason in WANTED:
     if result == 'skip' and not re.search(rf'^SKIPPED native: {name}: {reason}', p.stdout, re.M):
         print(f'FAILED: the reason of {name} is not shown\n{text}')
         sys.exit(1)
+
+p, _ = check(FEW)
+end = p.stdout.rstrip().split('\n')
+if p.returncode != 1 or end[-1] != '3 passed, 1 failed, 0 skipped' or \
+        not re.match(r'UNSTEADY, passed alone native: unsteady: .*the first time', end[-4]) or \
+        not end[-3].startswith('FAILED native: broken: '):
+    print(f'FAILED: few failures: exit {p.returncode}: {end}')
+    sys.exit(1)

@@ -77,7 +77,8 @@ uint64_t reads_of(struct mock_host *h, uint64_t id);
 uint64_t reads_until_rest(struct mock_host *h, uint64_t id, uint64_t before);
 
 /* The tests of each file, up to one without a name. */
-extern const struct CMUnitTest values_tests[], hostile_tests[], lives_tests[], flows_tests[],
-	layers_tests[], nets_tests[], removal_tests[], tenants_tests[], pairs_tests[];
+extern const struct CMUnitTest values_tests[], clashes_tests[], exemplars_tests[], fetches_tests[],
+	taps_tests[], hostile_tests[], lives_tests[], flows_tests[], layers_tests[], nets_tests[],
+	removal_tests[], tenants_tests[], pairs_tests[];
 
 #endif

@@ -323,7 +323,8 @@ def modes_print_what_they_promise():
 def reports_errors_in_one_line():
     def wrong(code, what, *args):
         r = run(*args)
-        assert r.returncode == code and what in r.stderr and r.stderr.count('\n') == 1, (args, r)
+        said = [line for line in r.stderr.splitlines() if 'waiting for hosts' not in line]  # a busy machine is slow to answer
+        assert r.returncode == code and what in r.stderr and len(said) == 1, (args, r)
     with Agent() as agent, collector([agent]) as c:
         here = ['--agent', agent.socket]
         wrong(1, 'in use', *here, '--listen', c.address)

@@ -183,9 +183,10 @@ uint64_t reads_until_rest(struct mock_host *h, uint64_t id, uint64_t before)
 
 int main(int argc, char **argv)
 {
-	static const struct CMUnitTest *const files[] = {values_tests,	hostile_tests, lives_tests,
-							 flows_tests,	layers_tests,  nets_tests,
-							 removal_tests, tenants_tests, pairs_tests};
+	static const struct CMUnitTest *const files[] = {
+		values_tests,  clashes_tests, exemplars_tests, fetches_tests, taps_tests,
+		hostile_tests, lives_tests,   flows_tests,     layers_tests,  nets_tests,
+		removal_tests, tenants_tests, pairs_tests};
 	int failed = 0;
 
 	base_log_level = BASE_ERROR;

@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """test_discover.py SIDELIGHT - hosts by files, DNS and the Kubernetes API (a server of the test that speaks it, as no
 cluster is here), and shared by three collectors of which one is killed, one stopped."""
+import contextlib
 import http.server
 import json
 import os
+import shutil
 import signal
 import socket
 import struct
@@ -12,6 +14,7 @@ import sys
 import threading
 import time
 
+from support.pki import Authority, bcrypt
 from support.process import Part, case, check, run, run_cases, skip, wait_until, workdir
 from support.prometheus import Receiver, available
 from support.sidelight import Agent, Collector, generate
@@ -33,6 +36,11 @@ def write(path, text):
     with open(path + '.new', 'w') as f:
         f.write(text)
     os.rename(path + '.new', path)
+
+
+def json_file(path, what):
+    write(path, json.dumps(what))  # JSON is YAML
+    return path
 
 
 def up(c):
@@ -153,6 +161,13 @@ def three_collectors_share_hosts_and_take_over_without_a_sample_twice():
     if not available():
         skip('no prometheus: install the package prometheus')
     folder = workdir()
+    authority = Authority()
+    authority.issue('server', ['IP:127.0.0.1'], folder=folder)
+    web = json_file(f'{folder}/web.yml', {'tls_server_config': {'cert_file': 'server.pem', 'key_file': 'server.key'},
+                                          'basic_auth_users': {'peer': bcrypt('of-peers')}})
+    write(f'{folder}/password', 'of-peers')
+    asks = json_file(f'{folder}/peers-config', {'tls_config': {'ca_file': authority.ca},
+                                                'basic_auth': {'username': 'peer', 'password_file': 'credential:password'}})
     ports = free_ports(3)
     names = [f'127.0.0.1:{p}' for p in ports]
     agents = [Agent('--hostname', f'node-{i}') for i in range(HOSTS)]
@@ -163,7 +178,9 @@ def three_collectors_share_hosts_and_take_over_without_a_sample_twice():
     with Receiver() as p:
         def collect(i):
             return Collector([], '--discover', f'file:{folder}/hosts', '--peers', f'file:{folder}/peers', '--period', '100ms',
-                             '--remote-write', p.url, '--sample-every', '0', '--discover-every', '500ms', listen=names[i])
+                             '--remote-write', p.url, '--sample-every', '0', '--discover-every', '500ms', '--web-config', web,
+                             '--peers-config', asks, listen=names[i], how=(authority, 'peer', 'of-peers'),
+                             env={'CREDENTIALS_DIRECTORY': folder})
         c = [collect(i) for i in range(3)]
 
         def owners(alive):
@@ -228,9 +245,60 @@ def three_collectors_share_hosts_and_take_over_without_a_sample_twice():
 
 
 @case
+def peers_that_prove_nothing_are_dead_and_counted():
+    """One is asked, by TLS with a certificate that has a role; each of the others makes another mistake."""
+    folder, authority, other = workdir(), Authority(), Authority('another')
+    name = f'127.0.0.1:{free_ports(1)[0]}'
+    authority.issue('server', ['IP:127.0.0.1'], folder=folder)
+    good = authority.issue('peer', ['DNS:peer.example'])
+    web = json_file(f'{folder}/web.yml', {'tls_server_config': {
+        'cert_file': 'server.pem', 'key_file': 'server.key', 'client_ca_file': authority.ca,
+        'client_auth_type': 'RequireAndVerifyClientCert'}})
+    roles = json_file(f'{folder}/roles.yml', {'roles': {'read': {'certificates': ['peer.example']}}})
+
+    def collect(n, *config):
+        return Collector([], '--discover', '127.0.0.9', '--peers', name, '--self', f'other-{n}:1', *config)
+
+    def asks(n, ca=authority.ca, pair=good, **more):
+        shutil.copy(ca, f'{folder}/ca-{n}')
+        tls = {'ca_file': f'ca-{n}', **({'cert_file': pair[0], 'key_file': pair[1]} if pair else {})}
+        return collect(n, '--peers-config', json_file(f'{folder}/asks-{n}', {'tls_config': tls, **more}))
+
+    def told(c, cause, line):
+        wait_until(lambda: c.total('sidelight_discover_peer_failures_total', f'cause="{cause}"') > 1, cause, c)
+        said = [x for x in c.err if f'peer={name} cause={cause} ' in x]
+        check(len(said) == 1 and line in said[0], cause, line, said, c)
+        check(state(c, 'peers', 'alive') == 1, 'it counts as alive', c)
+
+    with Part(EXE, 'collect', '--discover', '127.0.0.9', '--peers', name, '--listen', name, '--web-config', web,
+              '--roles', roles) as asked, contextlib.ExitStack() as parts:
+        asked.ready()
+        for n, (c, cause, line) in enumerate((
+                (lambda n: asks(n, other.ca), 'tls', 'certificate'),
+                (lambda n: asks(n, pair=None), 'tls', 'alert'),
+                (lambda n: asks(n, pair=other.issue('peer', ['DNS:peer.example'])), 'tls', 'alert'),
+                (lambda n: asks(n, pair=authority.issue('late', ['DNS:peer.example'], -9, -1)), 'tls', 'alert'),
+                (lambda n: asks(n, pair=authority.issue('stranger')), 'status', 'no role that reads'),
+                (lambda n: asks(n, bearer_token_file='none'), 'secret', 'cannot read the secret'),
+                (collect, 'connect', 'does it serve TLS?'))):
+            told(parts.enter_context(c(n)), cause, line)
+        c = parts.enter_context(asks('right'))
+        wait_until(lambda: state(c, 'peers', 'alive') == 2, 'with the right ones it is heard', c)
+        check(c.total('sidelight_discover_peer_failures_total') == 0 and 'cannot be asked' not in c.logged(), c)
+        # Files are read again, by those who ask and by the one that is asked.
+        wrong = parts.enter_context(asks('mended', other.ca))
+        told(wrong, 'tls', 'certificate')
+        shutil.copy(authority.ca, f'{folder}/ca-mended')
+        wait_until(lambda: state(wrong, 'peers', 'alive') == 2, 'it is heard once the authority is right', wrong)
+        authority.issue('server', ['IP:127.0.0.1'], -9, -1, folder=folder)
+        wait_until(lambda: 'read again' in asked.logged(), 'the expired certificate is served', asked)
+        told(parts.enter_context(asks('expired')), 'tls', 'expired')
+
+
+@case
 def what_cannot_work_is_one_clear_line():
     for words, line in ((['--discover', ''], 'is not file:PATH'), (['--discover', 'kube:x'], 'is not file:PATH'),
-                        (['--discover', 'a', '--self', 'b:1'], '--self needs --peers'),
+                        (['--discover', 'a', '--self', 'b:1'], '--self and --peers-config need --peers'),
                         (['--discover', 'a', '--peers', 'b', '--listen', '127.0.0.1:0'], '--peers needs --self'),
                         (['--peers', 'b', '--agent', 'c'], '--peers needs --discover')):
         p = run(EXE, 'collect', *words, code=2)

@@ -4,7 +4,7 @@
 set -eu
 [ "${SL_TEST_SCALE:-1}" -gt 1 ] || { echo "SKIP: builds the packages three times and a Debian: make soak"; exit 77; }
 [ "$(id -u)" = 0 ] || { echo "SKIP: needs root for a Debian in a folder"; exit 77; }
-for program in dpkg-buildpackage lintian debootstrap cpio; do
+for program in dpkg-buildpackage lintian rpmbuild debootstrap cpio; do
 	command -v $program > /dev/null || { echo "SKIP: $program is not installed"; exit 77; }
 done
 w=$(mktemp -d)

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Each installed file is in one Debian package, and each line of a package's list names a file."""
+"""Each installed file is in one Debian package, and each line of a package's list names a file; RPM packages are the same ones."""
 import fnmatch
+import functools
 import json
 import os
 import subprocess
@@ -11,9 +12,15 @@ import unittest
 BUILD, SOURCE = sys.argv[1:3]
 # What debian/rules installs elsewhere than meson does.
 MOVED = [('usr/lib/systemd/', 'lib/systemd/'), ('usr/lib/nodejs/', 'usr/lib/TRIPLET/nodejs/')]
+# RPM's packages, and where they have what Debian has elsewhere.
+RPM = {'libs': 'libsidelight0', 'dta-libs': 'libsidelight-dta0', 'devel': 'libsidelight-dev',
+       'python3-sidelight': 'python3-sidelight', 'nodejs-sidelight': 'node-sidelight',
+       'golang-sidelight-devel': 'golang-sidelight-dev', 'rust-sidelight-devel': 'librust-sidelight-dev'}
+RPM_MOVED = [('lib/systemd/', 'usr/lib/systemd/'), ('usr/lib/TRIPLET/nodejs/', 'usr/lib/node_modules/')]
 SETTINGS = {f'etc/sidelight/{name}.yaml' for name in ('agent', 'collect', 'translate', 'report')}
 
 
+@functools.lru_cache
 def introspect(what):
     return json.loads(subprocess.run(['meson', 'introspect', what, BUILD], check=True, capture_output=True, text=True).stdout)
 
@@ -28,10 +35,14 @@ def installed():
             paths += [os.path.join(path, os.path.relpath(os.path.join(d, f), built)) for d, _, fs in os.walk(built) for f in fs]
         else:
             paths.append(path)
-    for at, (old, new) in ((p, m) for p in range(len(paths)) for m in MOVED):
-        if paths[at].startswith(old):
-            paths[at] = new + paths[at][len(old):]
-    return set(paths) | SETTINGS
+    return {moved(p, MOVED) for p in paths} | SETTINGS
+
+
+def moved(path, rules):
+    for old, new in rules:
+        if path.startswith(old):
+            return new + path[len(old):]
+    return path
 
 
 def lists():
@@ -42,6 +53,27 @@ def lists():
             with open(f'{SOURCE}/debian/{name}') as f:
                 found[name.removesuffix('.install')] = f.read().split()
     return found
+
+
+def rpm_lists():
+    """The same of the spec: {package: [pattern]} with Debian's names."""
+    found, files = {}, None
+    with open(f'{SOURCE}/deploy/sidelight.spec') as f:
+        for line in f:
+            words = line.replace('%{name}', 'sidelight').split()
+            if line.startswith('%files'):
+                files = found.setdefault(RPM[words[-1]] if len(words) > 1 else 'sidelight', [])
+            elif files is not None and words and words[0] not in ('%license', '%doc', '%dir'):
+                files.append(words[-1].lstrip('/'))
+    return found
+
+
+def rpm_path(path):
+    """Of a path in a package of Debian's."""
+    path = moved(path, RPM_MOVED)
+    if os.path.basename(path).startswith('libsidelight') or '/pkgconfig/' in path:
+        path = 'usr/lib64/' + path[path.index('pkgconfig/') if '/pkgconfig/' in path else path.rindex('/') + 1:]
+    return path
 
 
 def matches(path, pattern):
@@ -61,6 +93,27 @@ class Packages(unittest.TestCase):
         for package, patterns in lists().items():
             for pattern in patterns:
                 self.assertTrue(any(matches(path, pattern) for path in files), (package, pattern))
+
+    def test_packages_for_rpm_have_the_same(self):
+        lists_, rpm = lists(), rpm_lists()
+        with open(f'{SOURCE}/debian/control') as f:
+            self.assertEqual({line.split()[1] for line in f if line.startswith('Package:')}, set(rpm))
+        used = set()
+        for path in sorted(installed()):
+            debian, = (p for p, patterns in lists_.items() if any(matches(path, x) for x in patterns))
+            found = [(p, x) for p, patterns in rpm.items() for x in patterns if matches(rpm_path(path), x)]
+            self.assertEqual([p for p, x in found], [debian if debian != 'not-installed' else 'sidelight'], path)
+            used.update(found)
+        self.assertEqual({(p, x) for p, patterns in rpm.items() for x in patterns}, used)
+
+    def test_the_spec_has_the_version_and_the_user(self):
+        with open(f'{SOURCE}/deploy/sidelight.spec') as f:
+            spec = f.read()
+        version = introspect('--projectinfo')['version']
+        self.assertIn(f'\nVersion: {version}\n', spec)
+        with open(f'{SOURCE}/deploy/sidelight.sysusers') as f:
+            user, = (line for line in f if line.startswith('u '))
+        self.assertIn(f'\n{user}', spec)
 
     def test_the_symbols_are_those_of_the_libraries(self):
         for name, library in ('libsidelight0', 'lib/libsidelight.so'), ('libsidelight-dta0', 'lib/dta/libsidelight-dta.so'):

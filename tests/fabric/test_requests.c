@@ -17,7 +17,7 @@
 static struct {
 	struct {
 		struct ibv_send_wr wr;
-		struct ibv_sge sge[SGES_MAX];
+		struct ibv_sge sge[FABRIC_MERGE_AREAS_MAX];
 	} queue[QUEUE];
 	uint32_t posted, executed; /* numbers, mod QUEUE */
 	struct ibv_wc done[QUEUE];
@@ -50,7 +50,7 @@ static int fake_post(struct ibv_qp *q, struct ibv_send_wr *wr, struct ibv_send_w
 			return ENOMEM;
 		}
 		assert_int_equal(wr->opcode, IBV_WR_RDMA_READ);
-		assert_true(wr->num_sge >= 1 && wr->num_sge <= (int)SGES_MAX);
+		assert_true(wr->num_sge >= 1 && wr->num_sge <= (int)FABRIC_MERGE_AREAS_MAX);
 		assert_int_equal(wr->wr.rdma.rkey, 77);
 		dev.queue[at].wr = *wr;
 		memcpy(dev.queue[at].sge, wr->sg_list,
@@ -175,8 +175,8 @@ static void bring_up(uint32_t depth)
 	v->mr = &mr;
 	v->depth = depth;
 	v->signal_every = depth >= 8 ? depth / 4 : 1;
-	v->sges = SGES_MAX;
-	v->message_max = 1u << 30;
+	v->limits.areas = FABRIC_MERGE_AREAS_MAX;
+	v->limits.bytes = 1u << 30;
 	v->generation++;
 	region = (struct fabric_remote){.id = 1, .addr = 0x7000000, .length = MEMORY, .rkey = 77};
 	fabric_went_up(fabric, &region);
@@ -519,7 +519,7 @@ static void a_read_that_no_device_can_carry_is_refused(void **state)
 
 	(void)state;
 	begin(16);
-	fabric_verbs_of(fabric)->message_max = 4096;
+	fabric_verbs_of(fabric)->limits.bytes = 4096;
 	far_apart(r, 3);
 	r[1].length = 4097;
 	assert_int_equal(fabric_post(fabric, r, 3), 1);

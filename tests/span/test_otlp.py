@@ -15,12 +15,13 @@ import threading
 
 from support.exposition import total
 from support.http import get
+from support.pki import Authority
 from support.process import Part, case, check, poll, run_cases, wait_until, workdir
 from support.sidelight import Agent, Collector
 
 sidelight, traffic, lossy = sys.argv[1:]
 d = workdir()
-spans, refusals, encodings, lock = [], [503, 429], [], threading.Lock()
+spans, refusals, encodings, strangers, lock = [], [503, 429], [], [], threading.Lock()
 # ExportTraceServiceResponse: 4 spans were left out, and why; then nothing, and a warning alone.
 WHY = b'too old\x1b[2J'
 answers = [bytes([0x0a, 4 + len(WHY), 0x08, 4, 0x12, len(WHY)]) + WHY, b'',
@@ -96,7 +97,9 @@ class Receiver(http.server.BaseHTTPRequestHandler):
             body = gzip.decompress(body)
         with lock:
             encodings.append(packed)
-            code = refusals.pop(0) if refusals else 200
+            if self.headers['Authorization'] != 'Bearer of-spans':
+                strangers.append(self.headers['Authorization'])
+            code = 401 if strangers else refusals.pop(0) if refusals else 200
             answer = answers.pop(0) if answers and code == 200 else b''
             if code == 200:
                 assert self.path == '/v1/traces', self.path
@@ -115,10 +118,20 @@ class Receiver(http.server.BaseHTTPRequestHandler):
 # A port that is taken, where no server answers yet.
 server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Receiver, bind_and_activate=False)
 server.server_bind()
-receiver = f'http://127.0.0.1:{server.server_address[1]}'
+authority = Authority()
+authority.guard(server)
+receiver = f'https://127.0.0.1:{server.server_address[1]}'
+with open(f'{d}/token', 'w') as f:
+    f.write('of-spans')
+config = authority.client(f'{d}/config', authorization={'credentials_file': 'token'})
+
+
+def collector(*options):
+    return Collector([a], '--otlp', receiver, '--otlp-config', config, *options)
+
 
 a = Agent(folder=d)
-c = Collector([a], '--otlp', receiver, '--otlp-sent', f'{d}/sent')
+c = collector('--otlp-sent', f'{d}/sent')
 t = Part(traffic, f'{d}/agent.sock', '1000', '2000')
 made = t.ready()
 kept = int(made['slow']) + int(made['failed'])
@@ -210,7 +223,7 @@ def a_successor_sends_nothing_again():
           'a file for two', other)
     c.stop(signal.SIGKILL)
     spans.clear()
-    c = Collector([a], '--otlp', receiver, '--otlp-sent', f'{d}/sent')
+    c = collector('--otlp-sent', f'{d}/sent')
     wait_until(lambda: total(c.get('/metrics'), 'sidelight_trace_export_known_total') == kept + 1,
                'the traces that were sent are not known', c)
     check(not spans and not total(c.get('/metrics'), 'sidelight_trace_exported_spans_total'),
@@ -223,12 +236,24 @@ def without_its_file_repeats_are_marked():
     global c
     refusals.append(415)  # it takes no gzip
     encodings.clear()
-    c = Collector([a], '--otlp', receiver)
+    c = collector()
     wait_until(lambda: len(spans) >= 6 * kept + 2, lambda: f'{len(spans)} spans of {6 * kept + 2} arrived', c)
     check(all(s['resource'].get('sidelight.trace.maybe_again') is True for s in spans),
           'it does not say that they may have been sent before', c)
     check(encodings[0] and not any(encodings[1:]), f'{encodings}: compressed after 415')
+    check(not strangers, strangers)
     check(c.stop() == 0, 'exit code', c)
+
+
+@case
+def a_receiver_of_another_authority_gets_nothing():
+    spans.clear()
+    other = Authority('another').client(f'{d}/other', authorization={'credentials_file': 'token'})
+    with Collector([a], '--otlp', receiver, '--otlp-config', other) as c:
+        wait_until(lambda: any('SSL certificate problem' in line for line in c.err if receiver in line),
+                   'it is said', c)
+        wait_until(lambda: total(c.get('/metrics'), 'sidelight_trace_export_retries_total'), 'it is counted', c)
+    check(not spans, f'{len(spans)} spans arrived')
 
 
 @case

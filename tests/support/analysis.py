@@ -22,13 +22,13 @@ class System:
         self.pod = Pod(self.program, self.socket, 'shop-0')
         return self
 
-    def collect(self, *options):
+    def collect(self, *options, env=None):
         """Starts a collector in place of the one before, which ends well."""
         self.stop_collector()
         self.collector = Collector(
             [self.agent], '--period', '10ms', '--analyse', '--analyse-step', '200ms', '--warm-up', '10s',
             # The warm-up is short: at one false alarm per hour the threshold would stay wide for long.
-            '--false-alarms', '60', *options)
+            '--false-alarms', '60', *options, env=env)
 
     def stop_collector(self):
         if self.collector:

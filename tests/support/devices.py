@@ -14,7 +14,7 @@ class Collector(Part):
         with open(stores) as f:
             text = f.read().replace('/tmp/sidelight-dta', folder)
         # One seed: what shares a counter by chance is the same in each run.
-        text = re.sub('(kind: (increment|key-write|postcard)),', r'\1, seed: 1,', text)
+        text = re.sub(r'(kind: (increment|key-write|postcard)),(?! seed)', r'\1, seed: 1,', text)
         with open(f'{folder}/stores.yaml', 'w') as f:
             f.write(text)
         super().__init__(program, 'collect', '--dta', f'{folder}/stores.yaml', '--listen', '127.0.0.1:0')

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A certificate authority of the test, by openssl; and hashes of passwords, by libcrypt."""
 import ctypes
+import json
 import os
 import ssl
 import time
@@ -60,6 +61,20 @@ class Authority:
         for file in (f'{at}.key', f'{at}.pem'):
             os.replace(f'{file}.new', file)
         return f'{at}.pem', f'{at}.key'
+
+    def guard(self, server):
+        """Has an HTTP server speak TLS, with clients of this authority alone."""
+        c = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=self.ca)
+        c.verify_mode = ssl.CERT_REQUIRED
+        c.load_cert_chain(*self.issue('receiver', ['IP:127.0.0.1']))
+        server.socket = c.wrap_socket(server.socket, server_side=True)
+
+    def client(self, path, **more):
+        """Writes the settings of a client of such a server, and further ones. The path."""
+        cert, key = self.issue('client')
+        with open(path, 'w') as f:  # JSON is YAML
+            json.dump({'tls_config': {'ca_file': self.ca, 'cert_file': cert, 'key_file': key}, **more}, f)
+        return path
 
     def context(self, pair=None):
         """Of a client that trusts this authority."""

@@ -43,17 +43,18 @@ class Agent(Part):
 
 
 class Collector(Part):
-    """'sidelight collect' of these agents: parts, or addresses."""
+    """'sidelight collect' of these agents: parts, or addresses. how: with TLS, an authority, a user, a password."""
 
-    def __init__(self, agents, *options, listen='127.0.0.1:0', env=None, before=()):
+    def __init__(self, agents, *options, listen='127.0.0.1:0', env=None, before=(), how=None):
         agents = [(RDMA_ADDRESS if RDMA else a.socket) if isinstance(a, Agent) else a for a in agents]
         super().__init__(*before, EXE, 'collect', *(w for a in agents for w in ('--agent', a)), '--listen', listen,
                          *options, env=env)
+        self.how = how
         self.address = self.ready()['listen'].removeprefix('http://')
-        self.url = f'http://{self.address}'
+        self.url = f'http{"s" if how else ""}://{self.address}'
 
     def get(self, path):
-        return http.get(self.url + path)
+        return http.get_tls(self.url + path, *self.how) if self.how else http.get(self.url + path)
 
     def api(self, path):
         return json.loads(self.get('/api/v1/' + path))

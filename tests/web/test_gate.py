@@ -430,10 +430,7 @@ class Webhook:
             def log_message(self, *_):
                 pass
         self.server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Handler)
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=authority.ca)
-        context.verify_mode = ssl.CERT_REQUIRED
-        context.load_cert_chain(*authority.issue('receiver', ['IP:127.0.0.1']))
-        self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
+        authority.guard(self.server)
         self.url = f'https://127.0.0.1:{self.server.server_port}/v1/traces'
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
@@ -452,11 +449,9 @@ def receivers_get_secrets_that_no_log_has():
     write(f'{folder}/token', 'wrong-' + token)
     to_prometheus = write(f'{folder}/prometheus.yml', json.dumps({
         'basic_auth': {'username': 'writer', 'password_file': 'credential:password'}, 'tls_config': {'ca_file': authority.ca}}))
-    pair = authority.issue('sender')
     receiver = Webhook(authority)
-    to_receiver = write(f'{folder}/receiver.yml', json.dumps({
-        'authorization': {'credentials_file': 'token'}, 'headers': {'X-Scope-OrgID': 'tenant 7'},
-        'tls_config': {'ca_file': authority.ca, 'cert_file': pair[0], 'key_file': pair[1]}}))
+    to_receiver = authority.client(f'{folder}/receiver.yml', authorization={'credentials_file': 'token'},
+                                   headers={'X-Scope-OrgID': 'tenant 7'})
     with Receiver(web=web, how=(authority, 'writer', secret)) as p, Agent() as a:
         for to, config in ((p.url, to_prometheus), (receiver.url, to_receiver)):
             with Part(EXE, 'collect', '--agent', a.socket, '--listen', '127.0.0.1:0', '--remote-write', to,

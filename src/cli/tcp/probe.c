@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/tcp/tcp.h"
+#include "source/tcp/feature.h"
 
 static const struct base_option table[] = {
 	BASE_FLAG("json", 'j', &cli_tcp_common.json, "print one JSON object"),
@@ -32,9 +33,20 @@ static const char *lost(const struct tcp_hooks *h, int b)
 	return h->chosen[b] < 0 ? boundary->lost : boundary->candidate[h->chosen[b]].lost;
 }
 
-static void print_json(const struct tcp_hooks *h)
+static json_t *feature_json(const struct tcp_feature_info *f, int err)
 {
-	json_t *all = json_array();
+	json_t *parts = json_array();
+
+	for (size_t i = 0; i < TCP_FEATURE_USERS; i++)
+		if (f->parts & 1u << i)
+			json_array_append_new(parts, json_string(tcp_part_names[i]));
+	return json_pack("{s:s, s:s, s:b, s:i, s:o}", "feature", f->name, "since", f->since,
+			 "works", !err, "errno", -err, "needed_by", parts);
+}
+
+static void print_json(const struct tcp_hooks *h, const int features[TCP_FEATURES])
+{
+	json_t *all = json_array(), *others = json_array();
 
 	for (int b = 0; b < TCP_BOUNDARIES; b++) {
 		const struct tcp_hook_boundary *boundary = &tcp_hook_table[b];
@@ -49,7 +61,10 @@ static void print_json(const struct tcp_hooks *h)
 				  tcp_hook_type_name(tcp_hook_chosen(h, (enum tcp_boundary)b)),
 				  "choice", h->chosen[b], "candidates", tried, "lost", lost(h, b)));
 	}
-	cli_json_print(stdout, json_pack("{s:o}", "boundaries", all), JSON_COMPACT);
+	for (int i = 0; i < TCP_FEATURES; i++)
+		json_array_append_new(others, feature_json(&tcp_feature_table[i], features[i]));
+	cli_json_print(stdout, json_pack("{s:o, s:o}", "boundaries", all, "features", others),
+		       JSON_COMPACT);
 }
 
 static void print_text(const struct tcp_hooks *h)
@@ -79,27 +94,46 @@ static void print_text(const struct tcp_hooks *h)
 	}
 }
 
+static void print_features(const int features[TCP_FEATURES])
+{
+	puts("features    what programs need besides hooks, and since which Linux");
+	for (int i = 0; i < TCP_FEATURES; i++) {
+		const struct tcp_feature_info *f = &tcp_feature_table[i];
+
+		printf("  %-4s %-9s %s\n", features[i] ? "no" : "ok", f->since, f->name);
+		if (!features[i])
+			continue;
+		printf("  lost: ");
+		for (size_t b = 0, n = 0; b < TCP_FEATURE_USERS; b++)
+			if (f->parts & 1u << b)
+				printf("%s%s", n++ ? ", " : "", tcp_part_names[b]);
+		putchar('\n');
+	}
+}
+
 static int probe_main(const struct base_command *self, int argc, char **argv)
 {
 	struct tcp_hooks hooks;
 	uint32_t types;
 	char why[256];
-	int code, err;
+	int features[TCP_FEATURES], code, err;
 
 	if (!base_options_only(self, table, argc, argv, &code))
 		return code;
 	if (!cli_tcp_avoid(self, &types))
 		return BASE_EXIT_USAGE;
-	err = tcp_hooks_probe(&hooks, TCP_HOOKS_EVERY, true);
+	err = tcp_features_probe(features) ?: tcp_hooks_probe(&hooks, TCP_HOOKS_EVERY, true);
 	if (err) {
 		tcp_hooks_refusal(err, why, sizeof(why));
 		return base_failure(self, "%s", why);
 	}
 	tcp_hooks_avoid(&hooks, types);
 	if (cli_tcp_common.json)
-		print_json(&hooks);
-	else
+		print_json(&hooks, features);
+	else {
 		print_text(&hooks);
+		print_features(features);
+	}
 	return fflush(stdout) ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
 }
 

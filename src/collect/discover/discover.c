@@ -15,7 +15,6 @@
 
 #include "base/grow.h"
 #include "base/relaxed.h"
-#include "collect/discover/peers.h"
 #include "collect/discover/ring.h"
 
 #define SECOND_NS 1000000000ull
@@ -210,7 +209,7 @@ static void turn(struct collect_discover *d)
 	}
 	pthread_mutex_unlock(&d->lock);
 	if (d->peers)
-		collect_peers_poll(d->peers, TURN_MS);
+		collect_peers_poll(d->peers, TURN_MS, relaxed_load(d->stats.owned));
 	assign(d, now);
 	d->turn_ns = now;
 	if (d->peers)
@@ -235,13 +234,16 @@ void collect_discover_stats(struct collect_discover *d, struct collect_discover_
 		((uint64_t *)out)[i] = relaxed_load(((uint64_t *)&d->stats)[i]);
 	out->peers = out->alive = 1;
 	if (d->peers)
-		collect_peers_stats(d->peers, &out->peers, &out->alive, &out->overlaps);
+		collect_peers_stats(d->peers, &out->peers, &out->alive, &out->overlaps,
+				    out->failed);
 }
 
 void collect_discover_put(struct collect_discover *d, struct base_json *j)
 {
-	if (d->peers)
-		collect_peers_put(d->peers, j);
+	if (!d->peers)
+		return;
+	collect_peers_put(d->peers, j);
+	base_put(j, KV("reads", relaxed_load(d->stats.owned)));
 }
 
 struct collect_discover *collect_discover_new(struct collect_collector *c,
@@ -263,7 +265,7 @@ struct collect_discover *collect_discover_new(struct collect_collector *c,
 	if (d->stop < 0 || !d->said || !d->peers_said)
 		goto fail;
 	if (opts->peers.n) {
-		d->peers = collect_peers_new(opts->self, opts->peers.n);
+		d->peers = collect_peers_new(opts->self, opts->peers_config, error, error_bytes);
 		if (!d->peers)
 			goto fail;
 		collect_collector_lease(c, 1); /* nothing is read before the first turn */

@@ -19,25 +19,28 @@
 #include "base/base.h"
 #include "base/json.h"
 #include "collect/collect.h"
+#include "collect/discover/peers.h"
 #include "collect/discover/source.h"
 
 struct collect_discover;
 
 struct collect_discover_opts {
 	struct base_strings sources, peers; /* of hosts; of peers, HOST:PORT of their HTTP */
-	const char *self;  /* this one's name among the peers; NULL without peers */
-	uint64_t every_ns; /* between two questions to a source; 0: 5 s */
+	const char *self;	  /* this one's name among the peers; NULL without peers */
+	const char *peers_config; /* file of http/client.h, by which they are asked; or NULL */
+	uint64_t every_ns;	  /* between two questions to a source; 0: 5 s */
 	struct collect_source_opts source;
 };
 
 struct collect_discover_stats {
-	uint64_t hosts, owned;	/* known; read by this one */
-	uint64_t peers, alive;	/* with this one */
-	uint64_t errors;	/* of sources */
-	uint64_t refused;	/* hosts beyond the collector's max_hosts, now */
-	uint64_t taken, let_go; /* hosts */
-	uint64_t overlaps;	/* times that a peer thought dead was not */
-	uint64_t lapses;	/* times that the lease ended */
+	uint64_t hosts, owned;			/* known; read by this one */
+	uint64_t peers, alive;			/* with this one */
+	uint64_t errors;			/* of sources */
+	uint64_t refused;			/* hosts beyond the collector's max_hosts, now */
+	uint64_t taken, let_go;			/* hosts */
+	uint64_t overlaps;			/* times that a peer thought dead was not */
+	uint64_t lapses;			/* times that the lease ended */
+	uint64_t failed[COLLECT_PEER_FAILURES]; /* questions to peers */
 };
 
 /* Asks the sources once. NULL with one line in error. */
@@ -47,7 +50,7 @@ struct collect_discover *collect_discover_new(struct collect_collector *c,
 int collect_discover_start(struct collect_discover *d); /* 0 or -errno */
 /* Any thread. */
 void collect_discover_stats(struct collect_discover *d, struct collect_discover_stats *out);
-/* What a peer is told: {"id", "started", "alive"}. Any thread. */
+/* What a peer is told: {"id", "started", "alive", "reads"}. Any thread. */
 void collect_discover_put(struct collect_discover *d, struct base_json *j);
 /* Before the collector is freed. NULL is fine. */
 void collect_discover_free(struct collect_discover *d);

@@ -13,27 +13,41 @@
 #include "base/base.h"
 #include "base/relaxed.h"
 #include "collect/discover/ring.h"
+#include "http/client.h"
 
 #define SECOND_NS  1000000000ull
 #define EVERY_NS   (SECOND_NS / 2)
 #define DEAD_NS	   (2 * SECOND_NS)
 #define TIMEOUT_MS 1000l
 #define ANSWER_MAX 65536u
+#define SAY_NS	   (10 * SECOND_NS) /* between two lines about a peer's failures */
+#define LIFETIME_S 60l		    /* of a connection, so that new certificates are seen */
+
+const char *const collect_peer_failure_names[COLLECT_PEER_FAILURES] = {
+	[COLLECT_PEER_CONNECT] = "connect", [COLLECT_PEER_TIMEOUT] = "timeout",
+	[COLLECT_PEER_TLS] = "tls",	    [COLLECT_PEER_STATUS] = "status",
+	[COLLECT_PEER_ANSWER] = "answer",   [COLLECT_PEER_SECRET] = "secret",
+};
 
 struct ring_peer {
 	char *name;
 	bool named;			      /* by a source, now */
 	CURL *curl;			      /* under way; NULL: none */
+	struct http_outgoing outgoing;	      /* with it */
 	uint64_t asked_ns, heard_ns, died_ns; /* 0: never */
 	uint64_t started;		      /* CLOCK_REALTIME, as it says */
 	bool knows_us;
 	char answer[ANSWER_MAX];
 	size_t bytes;
+	char error[CURL_ERROR_SIZE], said[CURL_ERROR_SIZE]; /* libcurl's; "": nothing was said */
+	uint64_t said_ns;
 };
 
 struct collect_peers {
 	char *self;
-	uint64_t started, begun_ns;
+	struct http_client *client;
+	bool configured, tls; /* by a file; which has peers asked by TLS */
+	uint64_t started, begun_ns, reads;
 	CURLM *multi;
 	struct ring_peer *peer[COLLECT_PEERS_MAX];
 	size_t n;
@@ -41,7 +55,7 @@ struct collect_peers {
 	const char *ring[COLLECT_PEERS_MAX + 1]; /* this one is the first */
 	bool alive[COLLECT_PEERS_MAX + 1];
 	size_t rings;
-	uint64_t overlaps;
+	uint64_t overlaps, failed[COLLECT_PEER_FAILURES];
 };
 
 static bool is_alive(const struct ring_peer *x, uint64_t now)
@@ -95,42 +109,91 @@ static size_t on_answer(char *data, size_t size, size_t n, void *arg)
 	return size * n;
 }
 
+/* Counts it, and says it where that is news. */
+static void fail(struct collect_peers *p, struct ring_peer *x, enum collect_peer_failure cause,
+		 const char *why)
+{
+	uint64_t now = base_now_ns();
+
+	pthread_mutex_lock(&p->lock);
+	p->failed[cause]++;
+	pthread_mutex_unlock(&p->lock);
+	if (!strcmp(x->said, why) || (x->said_ns && now - x->said_ns < SAY_NS))
+		return;
+	snprintf(x->said, sizeof(x->said), "%s", why);
+	x->said_ns = now;
+	base_logf(BASE_WARN, "discover", "peer cannot be asked peer=%s cause=%s error=\"%s\"",
+		  x->name, collect_peer_failure_names[cause], why);
+}
+
+static void end(struct collect_peers *p, struct ring_peer *x)
+{
+	if (!x->curl)
+		return;
+	curl_multi_remove_handle(p->multi, x->curl);
+	curl_easy_cleanup(x->curl);
+	http_client_done(&x->outgoing);
+	x->curl = NULL;
+}
+
+static void set_up(const struct collect_peers *p, struct ring_peer *x)
+{
+	curl_easy_setopt(x->curl, CURLOPT_NOSIGNAL, 1l);
+	if (!p->configured)
+		curl_easy_setopt(x->curl, CURLOPT_NOPROXY, "*");
+	curl_easy_setopt(x->curl, CURLOPT_PROTOCOLS_STR, p->tls ? "https" : "http");
+	curl_easy_setopt(x->curl, CURLOPT_TIMEOUT_MS, TIMEOUT_MS);
+	curl_easy_setopt(x->curl, CURLOPT_MAXLIFETIME_CONN, LIFETIME_S);
+	curl_easy_setopt(x->curl, CURLOPT_CA_CACHE_TIMEOUT, 0l);
+	curl_easy_setopt(x->curl, CURLOPT_WRITEFUNCTION, on_answer);
+	curl_easy_setopt(x->curl, CURLOPT_WRITEDATA, x);
+	curl_easy_setopt(x->curl, CURLOPT_ERRORBUFFER, x->error);
+	curl_easy_setopt(x->curl, CURLOPT_PRIVATE, x);
+}
+
 static void ask(struct collect_peers *p, struct ring_peer *x, uint64_t now)
 {
-	char url[COLLECT_TARGET_MAX + 32];
+	char url[COLLECT_TARGET_MAX + 32], why[CURL_ERROR_SIZE] = "";
+	int err;
 
 	x->asked_ns = now;
 	x->bytes = 0;
+	x->error[0] = 0;
 	x->curl = curl_easy_init();
 	if (!x->curl)
 		return;
-	snprintf(url, sizeof(url), "http://%s/api/v1/peer", x->name);
-	curl_easy_setopt(x->curl, CURLOPT_URL, url);
-	curl_easy_setopt(x->curl, CURLOPT_NOSIGNAL, 1l);
-	curl_easy_setopt(x->curl, CURLOPT_NOPROXY, "*");
-	curl_easy_setopt(x->curl, CURLOPT_PROTOCOLS_STR, "http");
-	curl_easy_setopt(x->curl, CURLOPT_TIMEOUT_MS, TIMEOUT_MS);
-	curl_easy_setopt(x->curl, CURLOPT_WRITEFUNCTION, on_answer);
-	curl_easy_setopt(x->curl, CURLOPT_WRITEDATA, x);
-	curl_easy_setopt(x->curl, CURLOPT_PRIVATE, x);
-	if (curl_multi_add_handle(p->multi, x->curl)) {
-		curl_easy_cleanup(x->curl);
-		x->curl = NULL;
-	}
+	snprintf(url, sizeof(url), "%s://%s/api/v1/peer", p->tls ? "https" : "http", x->name);
+	set_up(p, x);
+	err = http_client_apply(p->client, x->curl, url, NULL, &x->outgoing, why, sizeof(why));
+	if (err)
+		fail(p, x, COLLECT_PEER_SECRET, why);
+	if (err || curl_multi_add_handle(p->multi, x->curl))
+		end(p, x);
 }
 
-/* A peer that was thought dead and had not ended: both may have read the same hosts. */
-static void back(struct collect_peers *p, struct ring_peer *x, uint64_t started)
+/*
+ * Hosts may have been read by both: a peer thought dead had not ended, or it has hosts and so has
+ * this one, which had not heard it.
+ */
+static bool overlapped(const struct collect_peers *p, const struct ring_peer *x, uint64_t started,
+		       bool reads)
 {
-	if (!x->died_ns || started != x->started)
-		return;
+	const bool was_alive = x->heard_ns && !x->died_ns;
+
+	return !was_alive && ((x->died_ns && started == x->started) || (reads && p->reads));
+}
+
+static void overlap(struct collect_peers *p, const struct ring_peer *x)
+{
+	uint64_t since = x->died_ns ?: p->begun_ns;
+
 	pthread_mutex_lock(&p->lock);
 	p->overlaps++;
 	pthread_mutex_unlock(&p->lock);
 	base_logf(BASE_WARN, "discover",
 		  "a peer thought dead was not: hosts may have been read by both peer=%s "
 		  "seconds=%.1f",
-		  x->name, (double)(base_now_ns() - x->died_ns) * 1e-9);
+		  x->name, (double)(base_now_ns() - since) * 1e-9);
 }
 
 static void hear(struct collect_peers *p, struct ring_peer *x)
@@ -138,12 +201,13 @@ static void hear(struct collect_peers *p, struct ring_peer *x)
 	json_t *j = json_loadb(x->answer, x->bytes, 0, NULL), *alive, *one;
 	const char *id = json_string_value(json_object_get(j, "id"));
 	uint64_t started = (uint64_t)json_integer_value(json_object_get(j, "started"));
+	char why[160];
 	size_t i;
 
 	if (!id || strcmp(id, x->name)) {
-		base_log_limited(BASE_WARN, "discover",
-				 "what answers is not this peer peer=%s id=%.100s: check --self",
-				 x->name, id ?: "");
+		snprintf(why, sizeof(why), "another answers, id=%.100s: check its --self",
+			 id ?: "");
+		fail(p, x, COLLECT_PEER_ANSWER, why);
 		json_decref(j);
 		return;
 	}
@@ -152,11 +216,46 @@ static void hear(struct collect_peers *p, struct ring_peer *x)
 	json_array_foreach(alive, i,
 			   one) if (json_is_string(one) && !strcmp(json_string_value(one), p->self))
 		x->knows_us = true;
-	back(p, x, started);
+	if (overlapped(p, x, started, json_integer_value(json_object_get(j, "reads")) > 0))
+		overlap(p, x);
 	x->died_ns = 0;
 	x->started = started;
 	x->heard_ns = base_now_ns();
+	x->said[0] = 0;
 	json_decref(j);
+}
+
+/* What a status other than 200 means. */
+static void refused(struct collect_peers *p, struct ring_peer *x, long status)
+{
+	const char *hint = status == 401   ? ": not authenticated, check --peers-config"
+			   : status == 403 ? ": no role that reads, check the peer's --roles"
+			   : status == 404 ? ": check the peer's --peers"
+					   : "";
+	char why[96];
+
+	snprintf(why, sizeof(why), "HTTP %ld%s", status, hint);
+	fail(p, x, COLLECT_PEER_STATUS, why);
+}
+
+static void broken(struct collect_peers *p, struct ring_peer *x, CURLcode code)
+{
+	const char *tls = http_client_tls_error(code, x->error), *why = curl_easy_strerror(code);
+	char text[CURL_ERROR_SIZE];
+
+	if (tls)
+		fail(p, x, COLLECT_PEER_TLS, tls);
+	else if (code == CURLE_OPERATION_TIMEDOUT)
+		fail(p, x, COLLECT_PEER_TIMEOUT, why);
+	else if (code == CURLE_WRITE_ERROR)
+		fail(p, x, COLLECT_PEER_ANSWER, "the answer is too long");
+	else if (!p->tls && (code == CURLE_GOT_NOTHING || code == CURLE_UNSUPPORTED_PROTOCOL ||
+			     code == CURLE_WEIRD_SERVER_REPLY)) {
+		snprintf(text, sizeof(text), "%s: does it serve TLS? See --peers-config", why);
+		fail(p, x, COLLECT_PEER_CONNECT, text);
+	} else {
+		fail(p, x, COLLECT_PEER_CONNECT, why);
+	}
 }
 
 static void take_answers(struct collect_peers *p)
@@ -173,10 +272,12 @@ static void take_answers(struct collect_peers *p)
 			continue;
 		curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, (char **)&x);
 		curl_easy_getinfo(m->easy_handle, CURLINFO_RESPONSE_CODE, &status);
-		curl_multi_remove_handle(p->multi, x->curl);
-		curl_easy_cleanup(x->curl);
-		x->curl = NULL;
-		if (code == CURLE_OK && status == 200)
+		end(p, x);
+		if (code != CURLE_OK)
+			broken(p, x, code);
+		else if (status != 200)
+			refused(p, x, status);
+		else
 			hear(p, x);
 	}
 }
@@ -206,11 +307,12 @@ static void publish(struct collect_peers *p)
 	pthread_mutex_unlock(&p->lock);
 }
 
-void collect_peers_poll(struct collect_peers *p, int ms)
+void collect_peers_poll(struct collect_peers *p, int ms, uint64_t reads)
 {
-	uint64_t now = base_now_ns(), end = now + (uint64_t)ms * 1000000u;
+	uint64_t now = base_now_ns(), until = now + (uint64_t)ms * 1000000u;
 	int running;
 
+	p->reads = reads;
 	for (size_t i = 0; i < p->n; i++) {
 		struct ring_peer *x = p->peer[i];
 
@@ -221,9 +323,10 @@ void collect_peers_poll(struct collect_peers *p, int ms)
 		curl_multi_perform(p->multi, &running);
 		take_answers(p);
 		now = base_now_ns();
-		if (now < end)
-			curl_multi_poll(p->multi, NULL, 0, (int)((end - now) / 1000000u) + 1, NULL);
-	} while (base_now_ns() < end);
+		if (now < until)
+			curl_multi_poll(p->multi, NULL, 0, (int)((until - now) / 1000000u) + 1,
+					NULL);
+	} while (base_now_ns() < until);
 	curl_multi_perform(p->multi, &running);
 	take_answers(p);
 	publish(p);
@@ -266,7 +369,7 @@ bool collect_peers_own(const struct collect_peers *p, const char *host)
 }
 
 void collect_peers_stats(struct collect_peers *p, uint64_t *peers, uint64_t *alive,
-			 uint64_t *overlaps)
+			 uint64_t *overlaps, uint64_t failed[COLLECT_PEER_FAILURES])
 {
 	pthread_mutex_lock(&p->lock);
 	*peers = p->rings;
@@ -274,6 +377,7 @@ void collect_peers_stats(struct collect_peers *p, uint64_t *peers, uint64_t *ali
 	for (size_t i = 0; i < p->rings; i++)
 		*alive += p->alive[i];
 	*overlaps = p->overlaps;
+	memcpy(failed, p->failed, sizeof(p->failed));
 	pthread_mutex_unlock(&p->lock);
 }
 
@@ -291,14 +395,22 @@ void collect_peers_put(struct collect_peers *p, struct base_json *j)
 
 /* ---- start and end ---- */
 
-struct collect_peers *collect_peers_new(const char *self, size_t sources)
+struct collect_peers *collect_peers_new(const char *self, const char *config, char *error,
+					size_t error_bytes)
 {
 	struct collect_peers *p = calloc(1, sizeof(*p));
 
-	(void)sources;
+	snprintf(error, error_bytes, "out of memory");
 	if (!p)
 		return NULL;
 	pthread_mutex_init(&p->lock, NULL);
+	p->client = http_client_open(config, error, error_bytes);
+	if (!p->client) {
+		collect_peers_free(p);
+		return NULL;
+	}
+	p->configured = config;
+	p->tls = http_client_tls(p->client);
 	p->self = strdup(self);
 	p->multi = curl_multi_init();
 	if (!p->self || !p->multi) {
@@ -318,14 +430,12 @@ void collect_peers_free(struct collect_peers *p)
 	for (size_t i = 0; i < p->n; i++) {
 		struct ring_peer *x = p->peer[i];
 
-		if (x->curl) {
-			curl_multi_remove_handle(p->multi, x->curl);
-			curl_easy_cleanup(x->curl);
-		}
+		end(p, x);
 		free(x->name);
 		free(x);
 	}
 	curl_multi_cleanup(p->multi);
+	http_client_close(p->client);
 	pthread_mutex_destroy(&p->lock);
 	free(p->self);
 	free(p);

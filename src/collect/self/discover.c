@@ -44,6 +44,13 @@ static bool moves(struct collect_self *s, struct export_series *out)
 		     (const uint64_t[]){st.taken, st.let_go});
 }
 
+static bool peer_failures(struct collect_self *s, struct export_series *out)
+{
+	return s->at < COLLECT_PEER_FAILURES &&
+	       collect_self_label(s, out, "cause", collect_peer_failure_names[s->at]) &&
+	       collect_self_u64(out, stats(s).failed[s->at]);
+}
+
 SINGLE(errors, stats(s).errors)
 SINGLE(overlaps, stats(s).overlaps)
 SINGLE(lapses, stats(s).lapses)
@@ -63,6 +70,8 @@ static const struct collect_self_family discover_families[] = {
 	{"sidelight_discover_moves", COUNTER, "", "Hosts taken, and let go.", moves},
 	{"sidelight_discover_overlaps", COUNTER, "",
 	 "Times that a peer thought dead was not: both may have read the same hosts.", overlaps},
+	{"sidelight_discover_peer_failures", COUNTER, "",
+	 "Questions to peers that had no answer, or a refusal.", peer_failures},
 	{"sidelight_discover_peers", GAUGE, "", "Collectors, with this one.", peers},
 };
 

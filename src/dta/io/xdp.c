@@ -153,9 +153,13 @@ static int load(struct dta_xdp *x, struct interface *i, char *error, size_t erro
 	if (!err)
 		return 0;
 fail:
-	return base_fail(error, error_bytes, err, "%s: cannot load the program: %s%s", i->name,
-			 strerror(-err),
-			 err == -EPERM ? " (it needs CAP_NET_ADMIN and CAP_BPF)" : "");
+	return base_fail(
+		error, error_bytes, err, "%s: cannot load the program: %s%s", i->name,
+		strerror(-err),
+		err == -EPERM ? " (it needs CAP_NET_ADMIN and CAP_BPF)"
+		: !libbpf_probe_bpf_helper(BPF_PROG_TYPE_XDP, BPF_FUNC_xdp_get_buff_len, NULL)
+			? " (this kernel lacks bpf_xdp_get_buff_len(): Linux 5.18)"
+			: "");
 }
 
 static int link_to(struct interface *i, uint32_t mode)

@@ -29,6 +29,7 @@
 #include "source/report/sign.h"
 #include "source/report/report.skel.h"
 #include "source/report/veth.h"
+#include "source/tcp/feature.h"
 #include "source/tcp/util.h"
 
 #define LOG	    "report"
@@ -478,8 +479,10 @@ static void open_subjects(struct report_kernel *r, const struct report_kernel_op
 static int load(struct report_kernel *r, const struct report_config *c,
 		const struct report_kernel_opts *o, char *error, size_t bytes)
 {
-	int err;
+	int err = tcp_features_need(TCP_PART_REPORT, error, bytes);
 
+	if (err)
+		return err;
 	r->skel = report_bpf__open();
 	if (!r->skel)
 		return base_fail(error, bytes, -errno, "the programs: %s", strerror(errno));

@@ -12,6 +12,7 @@
 
 #include "base/base.h"
 #include "source/tcp/cpu.skel.h"
+#include "source/tcp/feature.h"
 #include "source/tcp/hook.h"
 #include "source/tcp/util.h"
 
@@ -179,7 +180,8 @@ struct tcp_cpu *tcp_cpu_open(const struct tcp_cpu_opts *opts, char *why, size_t 
 	}
 	c->tasks = opts->tasks ? opts->tasks : TASKS;
 	c->cgroups = opts->cgroups ? opts->cgroups : CGROUPS;
-	e = tcp_hooks_choose(&c->hooks, OPTIONAL, 0, why, why_bytes);
+	e = tcp_features_need(TCP_PART_CPU, why, why_bytes)
+		    ?: tcp_hooks_choose(&c->hooks, OPTIONAL, 0, why, why_bytes);
 	if (e)
 		goto fail;
 	c->bpf = cpu_bpf__open();

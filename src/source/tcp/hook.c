@@ -29,7 +29,7 @@
  * Tracepoints come first: they work under lockdown and cost least. Then fentry, then the more
  * expensive kprobe, then hooks that run for every packet and see less. Each entry has a program
  * (layer.c, tcp.c). Boundaries with only a tracepoint need no alternative: each is as old as what
- * all programs need (eBPF timers and loops, 5.17), and lockdown permits it.
+ * all programs need (feature.c), and lockdown permits it.
  */
 const struct tcp_hook_boundary tcp_hook_table[TCP_BOUNDARIES] = {
 	BOUNDARY(NIC_IN, "nic-in", "driver to the network stack",
@@ -125,19 +125,20 @@ const char *tcp_hook_type_name(enum tcp_hook_type type)
 static struct btf *kernel_btf; /* kept: parsing it dominates a trial */
 static bool attaches;	       /* a tracepoint was attached */
 
-/* 0, or why no trial is possible: -EPERM, -ENOENT (no BTF). */
-static int ready(void)
+int tcp_hooks_begin(const struct btf **btf)
 {
 	char missing[64];
 
+	*btf = NULL;
 	tcp_libbpf_log();
 	if (*tcp_capabilities_missing(missing, sizeof(missing)))
 		return -EPERM;
 	if (!kernel_btf) {
 		kernel_btf = btf__load_vmlinux_btf();
 		if (!kernel_btf)
-			return errno == EPERM || errno == EACCES ? -EPERM : -ENOENT;
+			return errno == EPERM || errno == EACCES ? -EPERM : -ENOTSUP;
 	}
+	*btf = kernel_btf;
 	return 0;
 }
 
@@ -306,7 +307,8 @@ static int try_candidate(const struct tcp_hook_candidate *c, int *failed)
 
 int tcp_hooks_probe(struct tcp_hooks *hooks, uint32_t boundaries, bool all)
 {
-	int err = ready();
+	const struct btf *btf;
+	int err = tcp_hooks_begin(&btf);
 
 	memset(hooks, 0, sizeof(*hooks));
 	for (int b = 0; b < TCP_BOUNDARIES; b++) {

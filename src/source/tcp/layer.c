@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "source/tcp/feature.h"
 #include "source/tcp/layer.skel.h"
 #include "source/tcp/layer_internal.h"
 #include "source/tcp/netns.h"
@@ -266,7 +267,8 @@ int tcp_layers_open(const struct tcp_layers_opts *options, struct tcp_layers **o
 	l->cpus = (uint32_t)err;
 	for (size_t i = 0; i < USES; i++)
 		boundaries |= 1u << uses[i].boundary;
-	err = tcp_hooks_choose(&l->hooks, boundaries, options->avoid, why, bytes);
+	err = tcp_features_need(TCP_PART_LAYERS, why, bytes)
+		      ?: tcp_hooks_choose(&l->hooks, boundaries, options->avoid, why, bytes);
 	if (err)
 		goto fail;
 	l->skel = layer_bpf__open();

@@ -4,25 +4,21 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/child.h"
 #include "source/tcp/loader_message.h"
 
 #define STOP_MS	  30000
 #define ANSWER_MS 30000 /* for a filter: the loader walks all sockets */
 
-const char *const tcp_part_names[TCP_PARTS] = {"flows", "layers", "cpu", "net"};
-
 struct tcp_loader {
-	pid_t pid;
-	int sock;
+	struct base_child child;
 	uint64_t missed;
 	uint32_t serial; /* of the last filter */
 };
@@ -31,29 +27,17 @@ int tcp_loader_start(const struct tcp_loader_opts *opts, struct tcp_loader **out
 {
 	struct tcp_loader *l = calloc(1, sizeof(*l));
 	pid_t parent = getpid();
-	int pair[2], err;
+	int err;
 
 	*out = NULL;
 	if (!l)
 		return -ENOMEM;
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)) {
-		err = -errno;
-		free(l);
-		return err;
+	err = base_child_fork(&l->child, "sidelight-tcp");
+	if (err > 0) {
+		base_child_die_with(parent);
+		tcp_loader_serve(l->child.sock, opts);
 	}
-	fflush(NULL);
-	l->pid = fork();
-	if (!l->pid) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		if (getppid() != parent) /* it ended before that */
-			_exit(0);
-		tcp_loader_serve(pair[1], opts);
-	}
-	err = l->pid < 0 ? -errno : 0;
-	close(pair[1]);
-	l->sock = pair[0];
 	if (err) {
-		close(pair[0]);
 		free(l);
 		return err;
 	}
@@ -92,8 +76,8 @@ int tcp_loader_load(struct tcp_loader *l, struct tcp_loader_table tables[TCP_PAR
 
 	for (int i = 0; i < TCP_PARTS; i++)
 		tables[i] = (struct tcp_loader_table){-1, -ENOENT, 0};
-	err = tcp_message_send(l->sock, &load, sizeof(load), NULL, 0);
-	got = err ? err : tcp_message_receive(l->sock, &m, sizeof(m), 0, fds, &n);
+	err = tcp_message_send(l->child.sock, &load, sizeof(load), NULL, 0);
+	got = err ? err : tcp_message_receive(l->child.sock, &m, sizeof(m), 0, fds, &n);
 	if (got <= 0)
 		return base_fail(why, bytes, got ? (int)got : -EPIPE,
 				 "the loader of eBPF programs ended before it was ready");
@@ -112,7 +96,7 @@ int tcp_loader_load(struct tcp_loader *l, struct tcp_loader_table tables[TCP_PAR
 
 int tcp_loader_fd(const struct tcp_loader *l)
 {
-	return l->sock;
+	return l->child.sock;
 }
 
 uint64_t tcp_loader_missed(const struct tcp_loader *l)
@@ -128,7 +112,7 @@ static int receive(struct tcp_loader *l, int flags, struct tcp_message_answer *a
 	ssize_t got;
 	size_t n;
 
-	got = tcp_message_receive(l->sock, answer, sizeof(*answer), flags, fds, &n);
+	got = tcp_message_receive(l->child.sock, answer, sizeof(*answer), flags, fds, &n);
 	while (got >= 0 && n)
 		close(fds[--n]);
 	if (got <= 0)
@@ -158,7 +142,7 @@ int tcp_loader_event(struct tcp_loader *l)
 int tcp_loader_filter(struct tcp_loader *l, const struct tcp_filter *filter, char *why,
 		      size_t bytes)
 {
-	struct pollfd p = {l->sock, POLLIN, 0};
+	struct pollfd p = {l->child.sock, POLLIN, 0};
 	struct tcp_message_answer answer;
 	char *message = malloc(LOADER_FILTER);
 	ssize_t size = message ? tcp_message_filter_pack(filter, ++l->serial, message) : -ENOMEM;
@@ -167,7 +151,7 @@ int tcp_loader_filter(struct tcp_loader *l, const struct tcp_filter *filter, cha
 	if (size == -E2BIG)
 		err = base_fail(why, bytes, -EINVAL, "a filter of that many words is too long");
 	else if (!err)
-		err = tcp_message_send(l->sock, message, (size_t)size, NULL, 0);
+		err = tcp_message_send(l->child.sock, message, (size_t)size, NULL, 0);
 	free(message);
 	while (!err) {
 		int n = poll(&p, 1, ANSWER_MS);
@@ -191,9 +175,9 @@ void tcp_loader_stop(struct tcp_loader *l)
 {
 	if (!l)
 		return;
-	close(l->sock);
+	close(l->child.sock);
 	/* One that does not end is killed when this process ends. */
-	for (int i = 0; i < STOP_MS && !waitpid(l->pid, NULL, WNOHANG); i++)
+	for (int i = 0; i < STOP_MS && !waitpid(l->child.pid, NULL, WNOHANG); i++)
 		usleep(1000);
 	free(l);
 }

@@ -11,13 +11,10 @@
 #define SL_SOURCE_TCP_LOADER_H
 
 #include "source/tcp/cpu.h"
+#include "source/tcp/feature.h"
 #include "source/tcp/layer.h"
 #include "source/tcp/net.h"
 #include "source/tcp/tcp.h"
-
-/* In the order of tcp_loader_names. */
-enum tcp_part { TCP_PART_FLOWS, TCP_PART_LAYERS, TCP_PART_CPU, TCP_PART_NET, TCP_PARTS };
-extern const char *const tcp_part_names[TCP_PARTS];
 
 struct tcp_loader_opts {
 	unsigned int parts;	 /* bit i: enum tcp_part i */

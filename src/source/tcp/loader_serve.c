@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* loader_serve.c - the loader's process. */
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/capability.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -103,19 +100,15 @@ static const struct tcp_region *region_of(const struct loader *l, enum tcp_part 
 	}
 }
 
-/* Leaves out, with a warning, a part without hooks in this kernel, if another part works. */
+/* Leaves out, with a warning, a part without its hooks or features in this kernel. */
 static int open_parts(struct loader *l, char *why, size_t bytes)
 {
 	static int (*const open[TCP_PARTS])(struct loader *, char *, size_t) = {
 		open_flows, open_layers, open_tasks, open_net};
-	unsigned int works = 0;
-	int err = 0;
 
 	for (int i = 0; i < TCP_PARTS; i++) {
-		if (!(l->o->parts & 1u << i))
-			continue;
-		err = open[i](l, why, bytes);
-		works |= err ? 0 : 1u << i;
+		int err = l->o->parts & 1u << i ? open[i](l, why, bytes) : 0;
+
 		if (!err)
 			continue;
 		if (i == TCP_PART_FLOWS)
@@ -124,7 +117,7 @@ static int open_parts(struct loader *l, char *why, size_t bytes)
 			return err;
 		base_logf(BASE_WARN, COMPONENT, "--tcp %s is left out: %s", tcp_part_names[i], why);
 	}
-	return works ? 0 : err;
+	return 0;
 }
 
 /*
@@ -290,20 +283,6 @@ static void serve(struct loader *l)
 	} while (!p[0].revents || serve_message(l));
 }
 
-/* Standard error for log lines, and the socket: nothing else of the process that forked. */
-static void leave_behind(int *sock)
-{
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-
-	prctl(PR_SET_NAME, "sidelight-tcp");
-	signal(SIGPIPE, SIG_IGN);
-	dup2(null, STDIN_FILENO);
-	dup2(null, STDOUT_FILENO);
-	*sock = dup2(*sock, STDERR_FILENO + 1);
-	fcntl(*sock, F_SETFD, FD_CLOEXEC);
-	close_range((unsigned int)*sock + 1, ~0u, 0);
-}
-
 void tcp_loader_serve(int sock, const struct tcp_loader_opts *opts)
 {
 	struct loader l = {.o = opts};
@@ -312,7 +291,6 @@ void tcp_loader_serve(int sock, const struct tcp_loader_opts *opts)
 	uint32_t type;
 	size_t n;
 
-	leave_behind(&sock);
 	l.sock = sock;
 	if (tcp_message_receive(sock, &type, sizeof(type), 0, fds, &n) != sizeof(type) || n ||
 	    type != LOADER_LOAD)

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "source/tcp/bpf/shared.h"
+#include "source/tcp/feature.h"
 #include "source/tcp/net.skel.h"
 #include "source/tcp/util.h"
 #include "source/tcp/filter.h"
@@ -93,8 +94,9 @@ int tcp_net_open(const struct tcp_net_opts *options, struct tcp_net **out, char 
 	snprintf(why, bytes, "out of memory");
 	if (!n)
 		return -ENOMEM;
-	err = tcp_hooks_choose(&n->hooks, TCP_HOOKS_OF(NIC_IN) | TCP_HOOKS_OF(LINK_NIC), 0, why,
-			       bytes);
+	err = tcp_features_need(TCP_PART_NET, why, bytes)
+		      ?: tcp_hooks_choose(&n->hooks, TCP_HOOKS_OF(NIC_IN) | TCP_HOOKS_OF(LINK_NIC),
+					  0, why, bytes);
 	if (err)
 		goto fail;
 	n->skel = net_bpf__open();

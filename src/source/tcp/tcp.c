@@ -15,6 +15,7 @@
 
 #include "base/base.h"
 #include "source/tcp/bpf/shared.h"
+#include "source/tcp/feature.h"
 #include "source/tcp/flow.skel.h"
 #include "source/tcp/identity.h"
 #include "source/tcp/netns.h"
@@ -166,7 +167,8 @@ int tcp_open(const struct tcp_opts *options, struct tcp **out, char *why, size_t
 		goto fail;
 	if (t->options.calls)
 		boundaries |= TCP_HOOKS_OF(CALLS);
-	err = tcp_hooks_choose(&t->hooks, boundaries, t->options.avoid, why, bytes);
+	err = tcp_features_need(TCP_PART_FLOWS, why, bytes)
+		      ?: tcp_hooks_choose(&t->hooks, boundaries, t->options.avoid, why, bytes);
 	if (err)
 		goto fail;
 	t->flow = flow_bpf__open();

@@ -201,11 +201,13 @@ def containers_arguments_are_the_programs_own():
             check(answer()[0] == 401, 'who has no token reads', c)
             token = {'Authorization': 'Bearer a-token-of-readers'}
             wait_until(lambda: b'host="node-7"' in answer(token)[2], 'the node is read', a, c)
-    roles = of(helm.template(EVERYTHING), 'ConfigMap')['data']
-    for name, text in roles.items():
-        write(f'{folder}/etc/sidelight/web/{name}', text.replace('/etc/', f'{folder}/etc/'))
-    for component, spec in pods(helm.template(EVERYTHING)).items():
+    documents = helm.template(EVERYTHING)
+    for component, spec in pods(documents).items():
+        maps = {v['name']: of(documents, 'ConfigMap', v['configMap']['name'])['data'] for v in spec['volumes'] if 'configMap' in v}
         for c in spec['containers']:
+            for m in c['volumeMounts']:
+                for name, text in maps.get(m['name'], {}).items():
+                    write(f'{folder}{m["mountPath"]}/{name}', text.replace('/etc/', f'{folder}/etc/'))
             args = [re.sub('0.0.0.0:.*', '0.0.0.0:0', w) for w in here(c['args'], folder, names)]
             p = subprocess.run([EXE, *args, *(['--duration=1s'] if args[0] == 'collect' else [])], capture_output=True, text=True, timeout=60)
             # 2: the parser refuses. A collector waits for what it discovers; an agent lacks the device, and the API's

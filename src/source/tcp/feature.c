@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+/* feature.c - the table of features, and their trials. */
+#include "source/tcp/feature.h"
+
+#include <bpf/bpf.h>
+#include <bpf/btf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <linux/bpf.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "source/tcp/hook.h"
+
+#define FLOWS  (1u << TCP_PART_FLOWS)
+#define LAYERS (1u << TCP_PART_LAYERS)
+#define CPU    (1u << TCP_PART_CPU)
+#define NET    (1u << TCP_PART_NET)
+#define REPORT (1u << TCP_PART_REPORT)
+
+const char *const tcp_part_names[TCP_FEATURE_USERS] = {"flows", "layers", "cpu", "net", "report"};
+
+/* "Since" is when these programs may use it; some helpers are older for others. */
+const struct tcp_feature_info tcp_feature_table[TCP_FEATURES] = {
+	[TCP_FEATURE_RING_BUFFER] = {"ring buffers", "5.8", FLOWS | LAYERS},
+	[TCP_FEATURE_SOCKET_STORAGE] = {"storage of sockets", "5.11", FLOWS | LAYERS},
+	[TCP_FEATURE_FILE_SOCKET] = {"bpf_sock_from_file()", "5.11", FLOWS},
+	[TCP_FEATURE_FETCH] = {"atomic instructions that return the old value", "5.12",
+			       FLOWS | LAYERS | CPU | NET | REPORT},
+	[TCP_FEATURE_FOR_EACH] = {"bpf_for_each_map_elem()", "5.13", REPORT},
+	[TCP_FEATURE_TASK_STORAGE] = {"storage of tasks", "5.13", CPU},
+	[TCP_FEATURE_TIMER] = {"timers", "5.15", FLOWS | LAYERS},
+	[TCP_FEATURE_LOOP] = {"bpf_loop()", "5.17", FLOWS | LAYERS},
+	[TCP_FEATURE_FRAMES] = {"bpf_xdp_store_bytes()", "5.18", REPORT},
+};
+
+/* ---- trials ---- */
+
+/* Closes a trial's descriptor; EINVAL is how the kernel refuses what it does not know. */
+static int done(int fd)
+{
+	if (fd < 0)
+		return errno == EINVAL ? -ENOTSUP : -errno;
+	close(fd);
+	return 0;
+}
+
+/*
+ * A call without arguments is refused in any case; the reason tells whether the helper is known.
+ * libbpf_probe_bpf_helper() does the same, but not for programs of tracepoints.
+ */
+int tcp_feature_helper(int helper)
+{
+	static const char *const unknown[] = {"invalid func ", "unknown func ",
+					      "cannot use helper "};
+	const struct bpf_insn program[] = {
+		{.code = BPF_JMP | BPF_CALL, .imm = helper},
+		{.code = BPF_JMP | BPF_EXIT},
+	};
+	char log[4096] = "";
+	LIBBPF_OPTS(bpf_prog_load_opts, opts, .expected_attach_type = BPF_TRACE_RAW_TP,
+		    .log_buf = log, .log_size = sizeof(log), .log_level = 1);
+	const struct btf *kernel;
+	int err = tcp_hooks_begin(&kernel), id;
+
+	if (err)
+		return err;
+	/* Any tracepoint will do: this one is as old as programs of tracepoints. */
+	id = btf__find_by_name_kind(kernel, "btf_trace_sched_switch", BTF_KIND_TYPEDEF);
+	if (id < 0)
+		return -ENOENT;
+	opts.attach_btf_id = (uint32_t)id;
+	err = done(bpf_prog_load(BPF_PROG_TYPE_TRACING, "sl_trial", "Dual BSD/GPL", program,
+				 sizeof(program) / sizeof(*program), &opts));
+	for (size_t i = 0; err && i < sizeof(unknown) / sizeof(*unknown); i++)
+		if (strstr(log, unknown[i]))
+			return -ENOTSUP;
+	/* Without a log it did not come to the call. */
+	return *log ? 0 : err;
+}
+
+/* Of a program that sees packets. */
+static int try_helper_of(enum bpf_prog_type type, enum bpf_func_id helper)
+{
+	int known = libbpf_probe_bpf_helper(type, helper, NULL);
+
+	return known < 0 ? known : known ? 0 : -ENOTSUP;
+}
+
+static int try_fetch(void)
+{
+	const struct bpf_insn program[] = {
+		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0},
+		{.code = BPF_STX | BPF_MEM | BPF_DW,
+		 .dst_reg = BPF_REG_10,
+		 .src_reg = BPF_REG_0,
+		 .off = -8},
+		{.code = BPF_STX | BPF_ATOMIC | BPF_DW,
+		 .dst_reg = BPF_REG_10,
+		 .src_reg = BPF_REG_0,
+		 .off = -8,
+		 .imm = BPF_XCHG},
+		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0},
+		{.code = BPF_JMP | BPF_EXIT},
+	};
+
+	return done(bpf_prog_load(BPF_PROG_TYPE_SOCKET_FILTER, "sl_trial", "Dual BSD/GPL", program,
+				  sizeof(program) / sizeof(*program), NULL));
+}
+
+static int try_feature(enum tcp_feature feature)
+{
+	switch (feature) {
+	case TCP_FEATURE_RING_BUFFER:
+		return done(bpf_map_create(BPF_MAP_TYPE_RINGBUF, "sl_trial", 0, 0,
+					   (uint32_t)sysconf(_SC_PAGESIZE), NULL));
+	case TCP_FEATURE_SOCKET_STORAGE:
+		return tcp_feature_helper(BPF_FUNC_sk_storage_get);
+	case TCP_FEATURE_FILE_SOCKET:
+		return tcp_feature_helper(BPF_FUNC_sock_from_file);
+	case TCP_FEATURE_FETCH:
+		return try_fetch();
+	case TCP_FEATURE_FOR_EACH:
+		return try_helper_of(BPF_PROG_TYPE_SCHED_CLS, BPF_FUNC_for_each_map_elem);
+	case TCP_FEATURE_TASK_STORAGE:
+		return tcp_feature_helper(BPF_FUNC_task_storage_get);
+	case TCP_FEATURE_TIMER:
+		return tcp_feature_helper(BPF_FUNC_timer_start);
+	case TCP_FEATURE_LOOP:
+		return tcp_feature_helper(BPF_FUNC_loop);
+	case TCP_FEATURE_FRAMES:
+		return try_helper_of(BPF_PROG_TYPE_XDP, BPF_FUNC_xdp_store_bytes);
+	case TCP_FEATURES:
+		break;
+	}
+	return -EINVAL;
+}
+
+/* A kernel stays what it is: each is tried once. */
+static void try_features(uint32_t parts, int error[TCP_FEATURES])
+{
+	static int results[TCP_FEATURES];
+	static bool tried[TCP_FEATURES];
+
+	for (int i = 0; i < TCP_FEATURES; i++) {
+		error[i] = 0;
+		if (!(tcp_feature_table[i].parts & parts))
+			continue;
+		if (!tried[i])
+			results[i] = try_feature((enum tcp_feature)i);
+		tried[i] = true;
+		error[i] = results[i];
+	}
+}
+
+int tcp_features_probe(int error[TCP_FEATURES])
+{
+	const struct btf *kernel;
+	int err = tcp_hooks_begin(&kernel);
+
+	if (!err)
+		try_features(~0u, error);
+	return err;
+}
+
+/* ---- in words ---- */
+
+int tcp_features_lacking(const int error[TCP_FEATURES], enum tcp_part part, const char *kernel,
+			 char *why, size_t bytes)
+{
+	size_t used = 0;
+
+	for (int i = 0; i < TCP_FEATURES; i++) {
+		const struct tcp_feature_info *f = &tcp_feature_table[i];
+
+		if (error[i] != -ENOTSUP || !(f->parts & 1u << part))
+			continue;
+		if (!used)
+			used = (size_t)snprintf(why, bytes, "Linux %s lacks ", kernel);
+		else if (used < bytes)
+			used += (size_t)snprintf(why + used, bytes - used, ", ");
+		if (used < bytes)
+			used += (size_t)snprintf(why + used, bytes - used, "%s (%s)", f->name,
+						 f->since);
+	}
+	return used ? -ENOTSUP : 0;
+}
+
+int tcp_features_need(enum tcp_part part, char *why, size_t bytes)
+{
+	int error[TCP_FEATURES], err;
+	const struct btf *kernel;
+	struct utsname name;
+
+	err = part == TCP_PART_REPORT ? 0 : tcp_hooks_begin(&kernel);
+	if (err) {
+		tcp_hooks_refusal(err, why, bytes);
+		return err;
+	}
+	try_features(1u << part, error);
+	uname(&name);
+	return tcp_features_lacking(error, part, name.release, why, bytes);
+}
