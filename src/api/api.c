@@ -402,6 +402,7 @@ static const struct {
 	http_handler handler;
 } external[] = {
 	{"/apis", api_get_apis},
+	{"/openapi/v2", api_get_openapi},
 	{"/apis/external.metrics.k8s.io", api_get_external_group},
 	{"/apis/external.metrics.k8s.io/v1beta1", api_get_external},
 	{"/apis/external.metrics.k8s.io/v1beta1/namespaces/{*}", api_get_external_values},

@@ -123,6 +123,25 @@ void api_get_external(struct http_request *req, void *arg)
 	end(req, &j);
 }
 
+/*
+ * kube-apiserver merges the OpenAPI documents of the servers behind it, and asks one that has none
+ * again and again, with an error in its log each time. The metrics are no types of their own, so
+ * this one describes no path.
+ */
+void api_get_openapi(struct http_request *req, void *arg)
+{
+	struct base_json j;
+
+	(void)arg;
+	base_json_init(&j, 4096);
+	base_json_begin(&j, '{');
+	base_put(&j, KV("swagger", "2.0"));
+	base_put_object(&j, "info", KV("title", "Sidelight"), KV("version", "v1beta1"));
+	base_json_kbegin(&j, "paths", '{');
+	base_json_end(&j, '}');
+	end(req, &j);
+}
+
 /* ---- values ---- */
 
 /* Without it an autoscaler leaves the workload as it is. */

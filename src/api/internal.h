@@ -128,6 +128,7 @@ void api_get_layers(struct http_request *req, void *arg);
 void api_get_net(struct http_request *req, void *arg);
 void api_get_scores(struct http_request *req, void *arg);
 void api_get_apis(struct http_request *req, void *arg);
+void api_get_openapi(struct http_request *req, void *arg);
 void api_get_external_group(struct http_request *req, void *arg);
 void api_get_external(struct http_request *req, void *arg);
 void api_get_external_values(struct http_request *req, void *arg);

@@ -545,7 +545,7 @@ static int print_kernel(const struct report_kernel *r, const struct report_kerne
 static int let_kernel_report(const struct base_command *self, const struct report_kernel_opts *o,
 			     uint64_t duration_ns, bool json)
 {
-	uint64_t flush_ns = o->flush_ns ? o->flush_ns : 10000000, begun;
+	uint64_t flush_ns = o->flush_ns ? o->flush_ns : 10000000, begun, said, alive_ns;
 	struct report_kernel_counts c;
 	struct report_kernel *r;
 	char error[256];
@@ -559,10 +559,16 @@ static int let_kernel_report(const struct base_command *self, const struct repor
 		return base_failure(self, "%s", error);
 	}
 	base_ready("target=%s", report_kernel_target(r));
-	begun = base_now_ns();
+	alive_ns = base_alive_ns();
+	begun = said = base_now_ns();
 	while (!base_stop_wait(stop, (int)(flush_ns / 1000000 + 1)) &&
-	       (!duration_ns || base_now_ns() - begun < duration_ns))
+	       (!duration_ns || base_now_ns() - begun < duration_ns)) {
 		report_kernel_tick(r);
+		if (alive_ns && base_now_ns() - said >= alive_ns) {
+			base_alive();
+			said = base_now_ns();
+		}
+	}
 	report_kernel_drain(r);
 	report_kernel_counts(r, &c);
 	code = print_kernel(r, &c, json);

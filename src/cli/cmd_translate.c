@@ -251,7 +251,12 @@ fail:
 
 static void *work(void *arg)
 {
-	dta_worker_run(arg, set.stop);
+	struct dta_worker **worker = arg;
+	char name[16];
+
+	snprintf(name, sizeof(name), "worker-%u", (unsigned int)(worker - set.worker));
+	pthread_setname_np(pthread_self(), name);
+	dta_worker_run(*worker, set.stop);
 	return NULL;
 }
 
@@ -287,6 +292,24 @@ static void say_ready(const struct translate *t)
 		   *devices ? " input=" : "", devices, *xdp ? " xdp=" : "", xdp);
 }
 
+/* Tells the service manager, as often as it asks, that all workers have gone on; until the end. */
+static void stay_alive(const struct translate *t)
+{
+	const uint64_t every = t->listen.n + t->input.n ? base_alive_ns() : 0;
+	uint64_t turns[WORKERS_MAX] = {0};
+
+	while (every && !base_stop_wait(t->stop, (int)(every / 1000000))) {
+		bool all = true;
+
+		for (uint32_t i = 0; i < t->made; i++)
+			all &= dta_worker_turns(t->worker[i]) != turns[i];
+		for (uint32_t i = 0; all && i < t->made; i++)
+			turns[i] = dta_worker_turns(t->worker[i]);
+		if (all)
+			base_alive();
+	}
+}
+
 /* Waits until all workers can write, and prints the line "ready". */
 static void watch(struct translate *t)
 {
@@ -303,8 +326,10 @@ static void watch(struct translate *t)
 			return;
 		}
 	}
-	if (said)
+	if (said) {
 		say_ready(t);
+		stay_alive(t);
+	}
 }
 
 /* A connection to a collector may be made again: its output opens devices and interfaces then. */
@@ -353,7 +378,7 @@ static int translate(struct translate *t)
 	if (!t->unconfined)
 		code = confine(t);
 	for (; t->started < t->made && code == BASE_EXIT_OK; t->started++)
-		if (pthread_create(&t->thread[t->started], NULL, work, t->worker[t->started])) {
+		if (pthread_create(&t->thread[t->started], NULL, work, &t->worker[t->started])) {
 			code = base_failure(t->cmd, "cannot start a thread");
 			stop_threads();
 			break;

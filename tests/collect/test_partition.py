@@ -3,15 +3,14 @@
 """test_partition.py SIDELIGHT - three collectors, each in a network namespace of its own, share hosts that all of them reach
 (unix sockets, which belong to no network). The link between one and the others is cut, and mended. Their samples go to a real
 VictoriaMetrics, which takes those of any order, over links that stay."""
-import ctypes
 import os
 import time
 
+from support.flows import own_network
 from support.process import Part, check, output, run, skip, wait_until
 from support.sidelight import Agent, Collector, generate
 from support.victoria import Victoria, available
 
-CLONE_NEWNET = 0x40000000
 NODES, HOSTS, PERIOD = 3, 4, 0.2  # period: seconds
 
 
@@ -22,12 +21,10 @@ def ip(*words, at=()):
 def make_network():
     """This process' namespace has the receiver and a switch; each node a link to either. Nodes as words before a command.
     The end of their last process ends the namespaces."""
-    if os.getuid() or ctypes.CDLL(None).unshare(CLONE_NEWNET):
-        skip('namespaces need root')
+    own_network()
     if run('ip', 'link', 'add', 'switch', 'type', 'bridge', code=None).returncode:
         skip('this kernel has no bridge')
     ip('link', 'set', 'switch', 'up')
-    ip('link', 'set', 'lo', 'up')
     nodes = []
     for i in range(NODES):
         p = Part('unshare', '--net', 'sleep', 'infinity')

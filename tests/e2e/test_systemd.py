@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What the agent and the collector say to a service manager, and take from it: test_systemd.py SIDELIGHT CASE"""
+"""What the agent, the collector, the translator and the reporter say to a service manager, and take from it: test_systemd.py SIDELIGHT CASE"""
 import ctypes
 import os
 import shutil
@@ -10,9 +10,11 @@ import threading
 import time
 
 from support import http
+from support.flows import needs_bpf, own_network
 from support.process import Part, case, check, run_cases, skip, wait_until, workdir
 from support.protocol import LIVE, Client, Consumer, Region, the_entry
 from support.sidelight import EXE, Agent, Collector
+from support.store_server import StoreServer, usual
 
 PERIOD = 1  # seconds between two signs of life at most: half of WATCHDOG_USEC
 PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH, WALL = 0x4206, 0x4207, 17, 0x40000000
@@ -97,6 +99,28 @@ def watchdog_sees_a_worker_that_stands_still():
         m.await_signs(2, c)
         for thread in 'worker-1', 'control', 'sidelight':
             falls_silent(m, c, thread, lambda: check('ok' in c.get('/-/healthy'), 'the others go on', c))
+
+
+@case
+def watchdog_sees_a_translator_that_stands_still():
+    m, d = Manager(), workdir()
+    StoreServer(f'{d}/dta.sock', usual())
+    with Part(EXE, 'translate', '--collector', f'unix:{d}/dta.sock', '--listen', '127.0.0.1:0', '--workers', '2', env=m.env) as t:
+        t.ready()
+        m.await_signs(2, t)
+        for thread in 'worker-1', 'sidelight':
+            falls_silent(m, t, thread, lambda: None)
+
+
+@case
+def watchdog_sees_a_reporter_that_stands_still():
+    needs_bpf()
+    own_network()
+    m = Manager()
+    with Part(EXE, 'report', '--interface', 'lo', '--target', ':40040', '--store', '1', env=m.env) as r:
+        r.ready()
+        m.await_signs(2, r)
+        falls_silent(m, r, 'sidelight', lambda: None)
 
 
 # ---- sockets ----

@@ -87,6 +87,7 @@ cat /tmp/agent.err
 check pods-publish generate
 check collected-from-shared-memory collect local 9464 --agent /run/sidelight/agent.sock
 if [ "$too_old" ]; then
+	check each-feature-is-tried-here "$BUILD/tests/tcp/tcp_test_feature"
 	check what-the-kernel-lacks-for-its-tables-is-said tables_are_missed
 	check what-attaches-programs-ends-with-the-reason programs_are_refused
 else

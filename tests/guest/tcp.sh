@@ -12,7 +12,8 @@
 #                         cpu.stat; many: every byte of each connection
 . "$SOURCE/tests/guest/lib.sh"
 hot "$BUILD/sidelight" "$BUILD/tests/tcp/tcp_test_cpu" "$BUILD/tests/tcp/tcp_test_layer" \
-	"$BUILD/tests/tcp/tcp_test_table" "$BUILD/tests/tcp/tcp_test_owners" "$BUILD/tests/tcp/tcp_test_why"
+	"$BUILD/tests/tcp/tcp_test_table" "$BUILD/tests/tcp/tcp_test_owners" "$BUILD/tests/tcp/tcp_test_why" \
+	"$BUILD/tests/tcp/tcp_test_feature"
 cp -r "$SOURCE/tests/tcp" "$SOURCE/tests/dta" "$SOURCE/tests/support" /tmp/ && PYTHONPATH=/tmp # 9p is slow
 uname -r
 
@@ -59,6 +60,7 @@ kernel_reports() {
 }
 
 check hooks-are-chosen-by-trial probe
+check each-feature-is-tried-here tcp_test_feature
 check scheduler-time-matches-the-kernel tcp_test_cpu
 check layers-and-requests-are-timed-as-server-and-wire-saw-them tcp_test_layer
 check flow-table-is-filtered-and-mapped tcp_test_table

@@ -8,7 +8,8 @@ import sys
 
 from support import flows
 from support.flows import Flows, held, libc, needs_bpf, still_there
-from support.process import SCALE, fail, wait_until
+from support.http import request_at
+from support.process import SCALE, fail, wait_until, workdir
 
 EXE = sys.argv[1]
 CASES = []
@@ -88,15 +89,36 @@ def another_user_is_told_what_is_missing():
         refused(verb(v), 'CAP_BPF', 'CAP_PERFMON', 'CAP_NET_ADMIN', preexec_fn=flows.without_capabilities)
 
 
+WITHOUT_BTF = ('unshare', '--mount', 'sh', '-c', 'mount --bind /dev/null /sys/kernel/btf/vmlinux && exec "$@"', '-')
+
+
 @case
 def a_kernel_without_btf_is_told_so():
-    def hide():
-        libc.unshare(0x20000)  # CLONE_NEWNS
-        libc.mount(None, b'/', None, 0x44000, None)  # MS_REC | MS_PRIVATE
-        if libc.mount(b'/dev/null', b'/sys/kernel/btf/vmlinux', None, 0x1000, None):  # MS_BIND
-            os._exit(99)
     for v in VERBS:
-        refused(verb(v), 'BTF', 'CONFIG_DEBUG_INFO_BTF', preexec_fn=hide)
+        refused([*WITHOUT_BTF, *verb(v)], 'BTF', 'CONFIG_DEBUG_INFO_BTF')
+
+
+@case
+def an_agent_starts_without_the_tables_that_its_kernel_cannot_have():
+    """Each is left out with its reason; the agent serves, and knows no connections."""
+    socket = f'{workdir()}/agent.sock'
+    agent = flows.Part(*WITHOUT_BTF, EXE, 'agent', '--socket', socket, '--tcp', 'flows,layers,cpu,net')
+    rest = agent.ready()['rest']
+    status = json.loads(subprocess.run([EXE, 'agent', '--status', '--json', '--socket', socket], check=True,
+                                       stdout=subprocess.PIPE).stdout)
+    for table in ('flows', 'layers', 'cpu', 'net'):
+        said = [line for line in agent.err if f'--tcp {table} is left out' in line]
+        if len(said) != 1 or 'CONFIG_DEBUG_INFO_BTF' not in said[0]:
+            fail(f'{table}: {agent.err}', agent)
+    if any(r['by'] == 'kernel' for r in status['regions']):
+        fail(f'{status["regions"]}', agent)
+    code, answer = request_at(rest, 'POST', '/tcp/filter', b'{}', {'Content-Type': 'application/json'})
+    if code != 409 or 'this kernel lacks' not in answer['error']:
+        fail(f'a filter: {code} {answer}', agent)
+    if request_at(rest, 'GET', '/tcp') != (200, {'tcp': None}):
+        fail('GET /tcp', agent)
+    if agent.stop() != 0:
+        fail('the end', agent)
 
 
 def lockdown():

@@ -161,6 +161,10 @@ void scaling_is_told_as_kubernetes_wants_it(void **state)
 	assert_string_equal(string(j, "kind"), "APIGroupList");
 	json_decref(j);
 	json_decref(ask_json("/apis/external.metrics.k8s.io", 200));
+	j = ask_json("/openapi/v2", 200);
+	assert_string_equal(string(j, "swagger"), "2.0");
+	assert_true(json_is_object(json_object_get(j, "paths")));
+	json_decref(j);
 	j = ask_json(base, 200);
 	assert_string_equal(string(j, "kind"), "APIResourceList");
 	assert_string_equal(string(j, "groupVersion"), "external.metrics.k8s.io/v1beta1");

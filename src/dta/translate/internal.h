@@ -52,6 +52,7 @@ struct dta_worker {
 	struct dta_translate_account account; /* without engines, outputs and windows */
 	uint64_t looked_ns, told_ns, busy_ns;
 	atomic_bool ready;
+	uint64_t turns;				 /* of its loop; relaxed */
 	uint64_t up;				 /* bit i: collector i is ready */
 	struct dta_datagram datagram[DTA_BATCH]; /* [at, came) are not taken */
 	uint32_t at, came, from;

@@ -11,6 +11,7 @@
 #include <sys/random.h>
 
 #include "base/base.h"
+#include "base/relaxed.h"
 
 #define LOOK_NS	  1000000ull   /* interval of timers, answers and control channels */
 #define IDLE_NS	  100000000ull /* idle time after which a worker polls less often */
@@ -629,6 +630,7 @@ void dta_worker_run(struct dta_worker *w, int stop_fd)
 				dta_client_tick(w->client[i], now);
 		}
 		if (!taken || now - w->looked_ns >= LOOK_NS) {
+			relaxed_bump(w->turns, 1);
 			poll_timers(w, !taken, now);
 			/* Check for signals even under a flood. */
 			if (taken ? base_stop_wait(stop_fd, 0) : wait_for_work(w, stop_fd, now))
@@ -644,6 +646,11 @@ void dta_worker_run(struct dta_worker *w, int stop_fd)
 bool dta_worker_ready(const struct dta_worker *w)
 {
 	return atomic_load_explicit(&w->ready, memory_order_relaxed);
+}
+
+uint64_t dta_worker_turns(const struct dta_worker *w)
+{
+	return relaxed_load(w->turns);
 }
 
 /* ---- open and close ---- */

