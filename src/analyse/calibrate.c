@@ -465,6 +465,11 @@ double analyse_calibration_threshold(struct analyse_calibration *c)
 	return c->threshold;
 }
 
+double analyse_calibration_prior(const struct analyse_calibration *c)
+{
+	return -log(c->q);
+}
+
 /* How many of own's scores are above the t of all. */
 static uint32_t peaks_among(const struct analyse_calibration *own,
 			    const struct analyse_calibration *all)

@@ -128,6 +128,11 @@ bool analyse_calibration_known(const struct analyse_calibration *c);
 /* +INFINITY until known. */
 double analyse_calibration_threshold(struct analyse_calibration *c);
 /*
+ * That of scores which are -log p by themselves, as of counts, before any is known: only the budget
+ * matters.
+ */
+double analyse_calibration_prior(const struct analyse_calibration *c);
+/*
  * The threshold of one with its own scores among all (which have learned them too); see above.
  * +INFINITY until both are known. If own is all, or all are alike, the threshold of all.
  */

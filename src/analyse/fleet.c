@@ -209,8 +209,10 @@ static void observe(struct analyse_pipeline *p, bool threshold, struct analyse_o
 	bool has[ANALYSE_LATENCIES][ANALYSE_TAILS] = {0};
 	float most[ANALYSE_RESOURCES] = {0};
 
-	*o = (struct analyse_observation){.step = p->step,
-					  .learn = p->learning == ANALYSE_LEARN_ALL};
+	*o = (struct analyse_observation){
+		.step = p->step,
+		.learn = p->learning == ANALYSE_LEARN_ALL ||
+			 (p->learning == ANALYSE_LEARN_WARM && !p->warm.out)};
 	for (uint32_t k = 0; k < ANALYSE_LATENCIES; k++)
 		for (uint32_t j = 0; j < ANALYSE_TAILS; j++)
 			o->latency[k][j] = (double)NAN;

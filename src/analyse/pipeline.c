@@ -459,12 +459,15 @@ static void judge_kinds(struct analyse_pipeline *p, struct analyse_verdict *v)
 		float score;
 
 		p->step_kind[k] = fmaxf(p->step_kind[k], kind[k]);
-		if (isnan(kind[k]) || !v->known)
+		/* How probable errors are is known without thresholds. */
+		if (isnan(kind[k]) || (!v->known && k != ANALYSE_KIND_ERRORS))
 			continue;
 		score = in_thresholds(&p->thresholds->kind[k],
 				      analyse_pipeline_kind_threshold(p, k), true, kind[k]);
 		if (k == ANALYSE_KIND_CULPRIT)
 			v->suspicion = score;
+		if (k == ANALYSE_KIND_ERRORS)
+			v->errors = score;
 		if (score <= v->score)
 			continue;
 		/* All together say it as well: then all are to blame. */
@@ -513,7 +516,9 @@ void analyse_pipeline_settle(struct analyse_pipeline *p, struct analyse_verdict 
 		p->step_shadow = fmaxf(p->step_shadow, raw);
 	}
 	p->stats.anomalous += v->anomalous;
-	p->step_anomalous |= v->anomalous;
+	p->warm.now |= p->learning == ANALYSE_LEARN_WARM && analyse_pipeline_is_odd(p, v);
+	p->warm.errors |= v->errors > 1;
+	p->step_anomalous |= v->anomalous || p->warm.now;
 	p->step_verdict = fmaxf(p->step_verdict, v->score);
 	p->step_scored = true;
 }

@@ -68,9 +68,14 @@ struct analyse_verdict {
 	float threshold; /* of a step, in the detector's unit; INFINITY while nothing is known */
 	float delay;	 /* s by which calls to the pod take longer, as its callers show; 0: none */
 	uint32_t next;	 /* place in the moment of the other pod that scores most; ANALYSE_NONE */
-	bool anomalous;	 /* score > 1 */
-	bool drift;	 /* as of the step before, the model no longer fits: train it again */
-	bool known;	 /* false: nothing learned yet, score is 0 */
+	/*
+	 * Of the score the part of counts of errors, whose probability is known before thresholds
+	 * are: 1 is the threshold.
+	 */
+	float errors;
+	bool anomalous; /* score > 1 */
+	bool drift;	/* as of the step before, the model no longer fits: train it again */
+	bool known;	/* false: nothing learned yet, score is 0 */
 	bool shadow_anomalous;
 	float shadow_score;
 	uint32_t blamed;
@@ -134,12 +139,16 @@ enum analyse_learning {
 	ANALYSE_LEARN_GATED =
 		0,	      /* steps judged normal; others after hold_ns with probability eta */
 	ANALYSE_LEARN_ALL,    /* every step: rows known to be free of faults */
+	ANALYSE_LEARN_WARM,   /* a pod's first steps: all but what is improbable so far */
 	ANALYSE_LEARN_SCORES, /* the threshold only: see analyse_pipeline_recalibrate() */
 	ANALYSE_LEARN_NONE,
 };
 void analyse_pipeline_learning(struct analyse_pipeline *p, enum analyse_learning how);
 /* Restarts time: recent levels and rates are forgotten, what was learned stays. */
 void analyse_pipeline_rewind(struct analyse_pipeline *p);
+/* The warm-up should go on: the last step was anomalous, and it is not known yet whether it stays.
+ */
+bool analyse_pipeline_disturbed(const struct analyse_pipeline *p);
 /*
  * Relearns only the threshold from the rows to come: after training, from the same rows, now scored
  * by the whole model.

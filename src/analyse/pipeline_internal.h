@@ -46,6 +46,12 @@ struct analyse_pipeline {
 		float kind[ANALYSE_KINDS]; /* largest of each kind */
 		bool found;		   /* it had an anomaly */
 	} run;
+	struct {
+		uint32_t times[2];    /* disturbances of the warm-up so far; by errors */
+		uint64_t steps, last; /* of them, with their pauses; the last one */
+		bool now, errors;     /* the step is improbable; by its errors alone */
+		bool odd, out;	      /* the step before was anomalous; was left out */
+	} warm;
 	float step_verdict; /* the step's score in thresholds */
 	uint32_t doubtful;  /* consecutive steps of which it is more than DOUBT, without runs */
 	double news;	    /* anomalies beyond twice the budget: see no_news() */
@@ -112,6 +118,8 @@ double analyse_pipeline_kind_threshold(struct analyse_pipeline *p, enum analyse_
 double analyse_pipeline_run_threshold(struct analyse_pipeline *p);
 /* The sum of the last steps of the run and the current one; 0: no run. */
 float analyse_pipeline_run_sum(const struct analyse_pipeline *p);
+/* Whether a row of the warm-up is too improbable to be learned. */
+bool analyse_pipeline_is_odd(const struct analyse_pipeline *p, const struct analyse_verdict *v);
 /* Learns from the finished step, if there is one. */
 void analyse_pipeline_end_step(struct analyse_pipeline *p);
 /* Forgets the current anomaly, run and scores to be learned. */

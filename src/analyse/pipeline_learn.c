@@ -13,6 +13,8 @@
 #define LEFT	  0.5f	/* of the mean of a run: less is no part of it */
 #define DOUBT	  0.25f /* of the threshold: more may be the beginning of a fault */
 #define INFLUENCE 2.0	/* bound in thresholds of an anomaly's score when learned */
+#define COUNTED	  10u	/* steps of errors, after which their number is judged */
+#define CHANCE	  2u	/* disturbances of a warm-up that are left out: more are usual */
 
 typedef void (*learn_fn)(struct analyse_calibration *c, double score);
 
@@ -48,13 +50,18 @@ static void teach_others(struct analyse_pipeline *p, const struct analyse_traini
 	teach(all, &usual, analyse_calibration_learn_gated);
 }
 
+static bool learns_all(const struct analyse_pipeline *p)
+{
+	return p->learning == ANALYSE_LEARN_ALL || p->learning == ANALYSE_LEARN_WARM;
+}
+
 static void learn_scores(struct analyse_pipeline *p, const struct analyse_training_sample *l)
 {
 	bool gated = p->learning == ANALYSE_LEARN_GATED;
 	learn_fn learn = gated ? analyse_calibration_learn_gated : analyse_calibration_learn;
 
 	p->thresholds->settled |= gated;
-	if (p->learning == ANALYSE_LEARN_ALL && p->thresholds != &p->own && p->thresholds->settled)
+	if (learns_all(p) && p->thresholds != &p->own && p->thresholds->settled)
 		teach_others(p, l);
 	else
 		teach(p->thresholds, l, learn);
@@ -76,9 +83,20 @@ double analyse_pipeline_threshold(struct analyse_pipeline *p)
 	return analyse_calibration_among(&p->own.step, &p->thresholds->step);
 }
 
+/* The probability of errors needs no scores to be known, but some steps of the pod. */
+static bool counts(const struct analyse_pipeline *p)
+{
+	return (p->learning == ANALYSE_LEARN_WARM || p->learning == ANALYSE_LEARN_GATED) &&
+	       p->stats.learned >= COUNTED;
+}
+
 double analyse_pipeline_kind_threshold(struct analyse_pipeline *p, enum analyse_kind kind)
 {
-	return analyse_calibration_threshold(&p->thresholds->kind[kind]);
+	struct analyse_calibration *c = &p->thresholds->kind[kind];
+
+	if (kind == ANALYSE_KIND_ERRORS && !analyse_calibration_known(c) && counts(p))
+		return analyse_calibration_prior(c);
+	return analyse_calibration_threshold(c);
 }
 
 double analyse_pipeline_run_threshold(struct analyse_pipeline *p)
@@ -105,6 +123,48 @@ static void learn_scores_late(struct analyse_pipeline *p, const struct analyse_t
 		p->late_n++;
 	p->late[i] = *l;
 	p->late_at = (i + 1) % ANALYSE_LATE;
+}
+
+/* ---- the warm-up ---- */
+
+bool analyse_pipeline_is_odd(const struct analyse_pipeline *p, const struct analyse_verdict *v)
+{
+	const struct analyse_calibration *c = p->thresholds->kind;
+
+	for (uint32_t k = 0; k < ANALYSE_KINDS && p->opts.detector->comparable; k++)
+		if ((double)p->kind[k] > analyse_calibration_prior(&c[k]))
+			return true;
+	return v->errors > 1;
+}
+
+/*
+ * Whether the finished step is left out of what the warm-up learns. Errors or other metrics that
+ * are improbable again and again are usual; so is what goes on for half of the time, with its
+ * pauses.
+ */
+static bool leave_out(struct analyse_pipeline *p)
+{
+	bool next = !p->warm.steps || p->step - p->warm.last >= ANALYSE_LATE;
+	uint32_t *times = &p->warm.times[p->warm.errors];
+
+	if (!p->warm.now)
+		return false;
+	*times += next;
+	p->warm.steps += next ? 1 : p->step - p->warm.last;
+	p->warm.last = p->step;
+	return *times <= CHANCE && 2 * p->warm.steps < p->stats.steps;
+}
+
+/* Whether the finished step is kept from what is learned, apart from a few. */
+static bool withheld(const struct analyse_pipeline *p)
+{
+	return (p->learning == ANALYSE_LEARN_GATED && p->step_anomalous) || p->warm.out;
+}
+
+/* After half of the time it is learned, and over some steps later, or it is how the pod behaves. */
+bool analyse_pipeline_disturbed(const struct analyse_pipeline *p)
+{
+	return p->warm.odd && 2ull * p->anomalous < p->stats.steps + 2 * ANALYSE_LATE;
 }
 
 /* ---- runs ---- */
@@ -209,11 +269,12 @@ static void end_run(struct analyse_pipeline *p, bool learn)
  */
 static bool hold(struct analyse_pipeline *p)
 {
-	bool anomalous = p->learning == ANALYSE_LEARN_GATED && p->step_anomalous, any = false;
+	bool anomalous = withheld(p), any = false;
 	bool first = p->anomalous < ANALYSE_FAST || p->run.steps <= ANALYSE_FAST;
 
 	p->anomalous = p->step_anomalous ? p->anomalous + 1 : 0;
-	if (!may_hold(p) || !(anomalous || p->run.steps)) {
+	/* What a warm-up learns although it is improbable is the new level. */
+	if (!may_hold(p) || !(anomalous || p->run.steps) || (p->warm.odd && !p->warm.out)) {
 		p->holding -= !p->step_anomalous && p->holding;
 		memset(p->held, 0, p->dims * sizeof(*p->held));
 		return false;
@@ -292,19 +353,23 @@ static void learn_anomaly(struct analyse_pipeline *p)
 void analyse_pipeline_end_step(struct analyse_pipeline *p)
 {
 	struct analyse_row row = {p->dims, p->z, p->move, p->group};
-	bool learn = p->learning == ANALYSE_LEARN_ALL, held, lasts, taught, later;
+	bool learn, held, lasts, taught, later;
 	enum analyse_count count = ANALYSE_COUNT_NOT;
 
 	if (!p->step_scored)
 		return;
 	/* Once per step, as rows of one step are high together. */
 	p->drift = analyse_calibration_watch(&p->own.step, p->step_score);
+	p->warm.odd = p->learning == ANALYSE_LEARN_WARM && p->step_anomalous &&
+		      p->opts.detector->comparable;
+	p->warm.out = leave_out(p);
 	if (p->step_anomalous)
 		p->late_n = 0;
 	/* Scores of an untrained detector say nothing of its threshold. */
 	taught = p->learning == ANALYSE_LEARN_SCORES ||
 		 (p->learning != ANALYSE_LEARN_NONE && p->stats.learned >= ANALYSE_SLOW);
-	end_run(p, taught && !(p->learning == ANALYSE_LEARN_GATED && p->step_anomalous));
+	learn = learns_all(p) && !p->warm.out;
+	end_run(p, taught && !withheld(p));
 	held = hold(p);
 	/* In the last step of a fault no baseline stops, as it is over: it does not last. */
 	lasts = p->step_anomalous && !held && !p->was_held;
@@ -326,11 +391,10 @@ void analyse_pipeline_end_step(struct analyse_pipeline *p)
 	if (learn || (no_news(p) && p->anomalous == 1))
 		count = later ? ANALYSE_COUNT_LATER : ANALYSE_COUNT;
 	/* During an anomaly the slow baseline stays, so the way back is no move. */
-	analyse_normaliser_step(
-		&p->normaliser, learn, count,
-		!(p->learning == ANALYSE_LEARN_GATED && p->step_anomalous && may_hold(p)), p->held);
+	analyse_normaliser_step(&p->normaliser, learn, count, !(withheld(p) && may_hold(p)),
+				p->held);
 	p->stats.steps++;
-	p->step_scored = p->step_anomalous = false;
+	p->step_scored = p->step_anomalous = p->warm.now = p->warm.errors = false;
 	p->step_score = p->step_shadow = p->step_verdict = 0;
 	for (uint32_t k = 0; k < ANALYSE_KINDS; k++)
 		p->step_kind[k] = NAN;
@@ -345,4 +409,5 @@ void analyse_pipeline_forget(struct analyse_pipeline *p)
 	p->news = 0;
 	p->doubtful = 0;
 	p->late_n = 0;
+	memset(&p->warm, 0, sizeof(p->warm));
 }

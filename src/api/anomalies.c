@@ -21,9 +21,11 @@ static void blame(struct base_json *j, const struct act_blame *b, uint32_t n)
 
 void api_verdict(struct base_json *j, const struct act_pod_verdict *v)
 {
+	const enum act_state state = isinf(v->threshold) ? ACT_LEARNING : v->state;
+
 	base_json_kbegin(j, "verdict", '{');
-	base_put(j, KV_FINITE("score", v->score), KV_BOOL("learning", isinf(v->threshold)),
-		 KV("state", act_state_names[isinf(v->threshold) ? ACT_LEARNING : v->state]),
+	base_put(j, KV_FINITE("score", v->score), KV_BOOL("learning", state == ACT_LEARNING),
+		 KV("state", act_state_names[state]),
 		 KV_FINITE("least_latency_factor", v->least > 0 ? v->least : INFINITY),
 		 KV("anomalous", v->anomalous), KV("drift", v->drift),
 		 KV_TIME("time", (uint64_t)v->ns),

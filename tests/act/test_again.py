@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """test_again.py SIDELIGHT POD - 'sidelight replay' of what 'sidelight collect --record' wrote, with two workers, pods
-that come and go, one without metrics at first, pods with the host's name and a fault, gives the collector's verdicts to
-the bit; so it does after a restart that loads the model, with pods that begin with models kept meanwhile."""
+that come and go, one without metrics at first, pods with the host's name, a fault, and errors while a pod is learned,
+gives the collector's verdicts to the bit; so it does after a restart that loads the model, with pods that begin with
+models kept meanwhile."""
 import os
 import subprocess
 import sys
@@ -28,6 +29,22 @@ def scores(recording, name):
     return sum(scored(v) for v in rows(recording) if f',{name},' in v)
 
 
+def fail_early(recording, pod, name):
+    """Errors are an anomaly of a pod that has no threshold yet: without one, nothing else scores."""
+    def of_pod(what=lambda _: True):
+        return [v for v in rows(recording) if f',{name},' in v and what(v)]
+
+    def anomalous(verdict):
+        return verdict.split(',')[3] == '1'
+    wait_until(lambda: len(of_pod()) > 30, f'rows of {name}')
+    check(not of_pod(scored), f'{name} has a threshold already')
+    pod.tell('fault')
+    wait_until(lambda: of_pod(anomalous), f'errors of {name}')
+    pod.tell('fine')
+    before = next(i for i, v in enumerate(of_pod(scored)) if anomalous(v))
+    check(before < 10, f'{name} was scored for {before} rows before')
+
+
 def start(agent, recording, model):
     return Collector([agent], '--period', '10ms', '--workers', '2', '--analyse', '--analyse-step', '200ms', '--warm-up', '3s',
                      '--record', recording, '--model', model, '--model-every', '1s')
@@ -51,6 +68,7 @@ def main():
     bare = [Pod(sys.argv[2], agent.socket, os.uname().nodename) for _ in range(2)]
     processes = [f'shop[{p.p.pid}]' for p in bare]
     collector = start(agent, recording, model)
+    fail_early(recording, pods[1], 'shop-1')
     for name in [f'shop-{i}' for i in range(PODS)] + processes:
         wait_until(lambda: scores(recording, name) > 20, f'scores of {name}')
     pods[0].tell('fault')

@@ -145,6 +145,9 @@ static void take(struct pod *p, const struct analyse_verdict *v)
 		f->found = ms;
 	/* The connections of the shop show its faults, too. */
 	if (ms - p->last > 2000 && !f)
+		fprintf(stderr, "X %s %.1f score %.2f begin %.1f\n", p->name, ms / 1e3, v->score,
+			p->begin / 1e3);
+	if (ms - p->last > 2000 && !f)
 		p->anomalies++;
 	p->last = ms;
 }
@@ -174,7 +177,7 @@ static void begin(struct pod *p, uint64_t ms)
 		demo.fleet = analyse_fleet_create(analyse_pipeline_budget(p->pipeline), 1);
 	assert_non_null(demo.fleet);
 	analyse_fleet_join(demo.fleet, p->pipeline, NULL);
-	analyse_pipeline_learning(p->pipeline, ANALYSE_LEARN_ALL);
+	analyse_pipeline_learning(p->pipeline, ANALYSE_LEARN_WARM);
 	assert_int_equal(analyse_pipeline_columns(p->pipeline, p->column, p->columns), 0);
 }
 
@@ -197,7 +200,8 @@ static void row(struct pod *p, uint64_t ms, char *fields)
 	}
 	if (!p->pipeline)
 		begin(p, ms);
-	if (!p->warm && p->known && ms - p->begin > WARM) {
+	if (!p->warm && p->known && ms - p->begin > WARM &&
+	    !analyse_pipeline_disturbed(p->pipeline)) {
 		p->warm = true;
 		analyse_pipeline_learning(p->pipeline, ANALYSE_LEARN_GATED);
 	}

@@ -67,7 +67,7 @@ static void found(void *arg, const struct collect_judge_finding *f)
 	char line[1024];
 
 	l->rows++;
-	l->flagged += f->verdict->anomalous && !f->warming;
+	l->flagged += f->anomalous;
 	collect_judge_line(line, sizeof(line), p->label, f, p->rows->columns);
 	if (l->o->verdicts)
 		fputs(line, l->o->verdicts);

@@ -273,7 +273,7 @@ static int make_pod(struct collect_judge *j, const struct collect_judge_pod *pod
 	p->is_tcp = own_service(p) < strlen(p->service);
 	p->warming = !warm(j, p);
 	analyse_pipeline_learning(p->pipeline,
-				  p->warming ? ANALYSE_LEARN_ALL : ANALYSE_LEARN_GATED);
+				  p->warming ? ANALYSE_LEARN_WARM : ANALYSE_LEARN_GATED);
 	collect_hash_add(&j->pods, p, p->instance);
 	j->s.pods++;
 	j->tcp += p->is_tcp;
@@ -503,8 +503,9 @@ static bool score(struct collect_judge *j, struct judge_pod *p, struct analyse_v
 
 	if (p->ns < p->begin_ns)
 		p->begin_ns = p->ns; /* the clock was set back */
-	/* A pod without a threshold is not warm. */
-	if (p->warming && p->known && (uint64_t)(p->ns - p->begin_ns) > j->o.warm_up_ns) {
+	/* A pod without a threshold is not warm, and what was left out is not to be news then. */
+	if (p->warming && p->known && (uint64_t)(p->ns - p->begin_ns) > j->o.warm_up_ns &&
+	    !analyse_pipeline_disturbed(p->pipeline)) {
 		p->warming = false;
 		analyse_pipeline_learning(p->pipeline, ANALYSE_LEARN_GATED);
 		j->s.warming--;
@@ -581,6 +582,8 @@ void collect_judge_moment(struct collect_judge *j)
 			.value = p->value,
 			.verdict = v,
 			.warming = p->warming,
+			/* In the warm-up errors alone are evidence. */
+			.anomalous = p->warming ? v->errors > 1 : v->anomalous,
 			.changed = changed,
 			.state = p->state,
 			.least = p->least,
@@ -622,7 +625,7 @@ void collect_judge_line(char *out, size_t bytes, const char *pod,
 	at = add(at, end, "%" PRId64 ".%09" PRId64 ",", f->ns / 1000000000, f->ns % 1000000000);
 	for (; *pod && at + 1 < end; pod++)
 		*at++ = *pod == ',' ? ';' : (unsigned char)*pod < 32 ? '_' : *pod;
-	at = add(at, end, ",%.6g,%d", (double)v->score, v->anomalous && !f->warming);
+	at = add(at, end, ",%.6g,%d", (double)v->score, f->anomalous);
 	for (uint32_t i = 0; i < 3; i++)
 		at = add(at, end, ",%s", i < v->blamed ? columns[v->blame[i].column].name : "");
 	strcpy(at, "\n");

@@ -19,7 +19,7 @@ struct collect_judge_finding {
 	int64_t ns;
 	const double *value; /* as pushed; columns */
 	const struct analyse_verdict *verdict;
-	bool warming;
+	bool warming, anomalous; /* anomalous: the verdict, or that of errors in the warm-up */
 	enum analyse_state state;
 	bool changed;	     /* the state, with this finding */
 	double least;	     /* of analyse_pipeline_state() */

@@ -192,12 +192,11 @@ void collect_notify_poll(struct collect_notify *t, uint64_t now_ns)
 static void look(const struct act_pod_verdict *v, void *arg)
 {
 	struct collect_notify *t = arg;
-	struct notify_pod *p;
+	struct notify_pod *p = find(t, v->instance);
 
-	/* No verdict during warm-up. */
-	if (!v->ns || isinf(v->threshold))
+	/* No verdict during warm-up, but that of errors and its end. */
+	if (!v->ns || (isinf(v->threshold) && !p))
 		return;
-	p = find(t, v->instance);
 	if (!p) {
 		if (!BASE_GROW(t->pod, t->pods, t->room))
 			return; /* the next pass tries again */
