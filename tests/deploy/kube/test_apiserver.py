@@ -17,7 +17,7 @@ import yaml
 from cluster import API, HOST, Cluster
 from support.analysis import System
 from support.kube import CHART, HELM, here, write
-from support.process import SCALE, Part, check, run, skip, wait_until, workdir
+from support.process import SCALE, Part, check, skip, wait_until, workdir
 from support.sidelight import EXE, Collector
 
 POD, BUILD, CACHE = sys.argv[2:5]
@@ -233,12 +233,7 @@ class Test:
 def main():
     if SCALE <= 1:
         skip('builds kube-apiserver: make soak')
-    built = run(BUILD, CACHE, code=None, seconds=4 * 3600)
-    if built.returncode == 77:
-        print(built.stdout, end='')
-        sys.exit(77)
-    check(built.returncode == 0, built.stdout[-2000:], built.stderr[-4000:])
-    with Cluster(CACHE) as cluster, System(POD) as system:
+    with Cluster(BUILD, CACHE) as cluster, System(POD) as system:
         test = Test(cluster, system)
         for name, step in vars(Test).items():
             if name.startswith('_') or name in ('condition', 'token', 'past'):
