@@ -38,16 +38,19 @@ class System:
                                    '--remote-write', self.url, '--remote-queue', self.queue, *self.options)
 
     def own(self):
-        """The history: [(ms, value)]."""
+        """The history: [(ms, value)], of which the first within a millisecond is sent: a busy machine may catch up."""
         found = [m for m in self.collector.api('metrics?q=' + NAME)['metrics'] if m['name'] == NAME]
         if not found:
             return []
         series, = self.collector.api(f'history?series={found[0]["id"]}&last=10m&points=10000')['series']
-        return [(math.floor(t * 1000 + 1e-4), v) for t, v in zip(series.get('t', []), series.get('v', []))]
+        points = {}
+        for t, v in zip(series.get('t', []), series.get('v', [])):
+            points.setdefault(math.floor(t * 1000 + 1e-4), v)
+        return list(points.items())
 
     def lost(self):
         return {k: v for name in ('sidelight_push_dropped_total', 'sidelight_sampling_left_out_total')
-                for k, v in self.collector.find(name).items()}
+                for k, v in self.collector.find(name).items() if 'same_millisecond' not in k}
 
     def sent_until(self, ms, stored):
         """Waits until the receiver has the sample of this time."""
@@ -84,8 +87,9 @@ class Queue(unittest.TestCase):
             begin = got[0][0]
             want = [x for x in first + second if x[0] >= begin]
             missing = set(want) - set(got)
-            self.assertFalse(missing, (len(missing), len(want), sorted(missing)[:5]))
             self.assertEqual(set(s.lost().values()), {0.0}, s.lost())
+            self.assertFalse(missing, f'{sorted(missing)[:5]}: {len(missing)} of {len(want)}, from {first[0]} to {first[-1]}, then '
+                             f'from {second[0]}; received: {[x for x in got if abs(x[0] - min(missing or {(0, 0)})[0]) < 200]}')
             self.assertEqual(os.stat(s.queue).st_mode & 0o7777, 0o600)
 
     def test_prometheus_has_each_sample_once_after_deaths(self):

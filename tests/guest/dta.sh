@@ -180,7 +180,7 @@ translated() { # NAME OUTPUT WHERE
 in_the_middle() { # NAME [COUNT RATE]
 	local before
 	before=$(cat /sys/class/net/eth0/statistics/tx_packets)
-	generate "$1" "${2:-300}" "${3:-500}"
+	generate "$1" "${2:-300}" "${3:-200}"
 	wait_for 30 crossed $((before + 60)) || return 1
 	kill -STOP ${generators#* }
 }
