@@ -184,8 +184,8 @@ static void banner(const struct cli_demo *d)
 	       (int)d->part[DEMO_SHOP].pid, (int)d->part[DEMO_AGENT].pid);
 	printf("  curl -s %s/products\n", d->shop_url);
 	printf("  curl -s -X POST '%s/fault?kind=slow&seconds=10'\n"
-	       "                  or cpu, errors, leak: after a warm-up of %s, the page shows the\n"
-	       "                  anomaly, and the shop logs more, in %s\n",
+	       "                  or cpu, errors, leak: the page shows the anomaly, errors at once,\n"
+	       "                  the others after a warm-up of %s, and the shop logs more, in %s\n",
 	       d->shop_url, d->warm_up, d->part[DEMO_SHOP].log);
 	printf("  %s generate metrics --socket %s --pods 50 --hold 30s\n", d->self, d->socket);
 	puts("Ctrl-C stops everything and leaves nothing behind.\n");
