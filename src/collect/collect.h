@@ -55,6 +55,11 @@ void collect_collector_free(struct collect_collector *c); /* stops the workers f
 
 /* True once every host was reached or failed once. */
 bool collect_collector_ready(const struct collect_collector *c);
+/*
+ * A time (CLOCK_REALTIME) up to which history has all rows: later ones are still being read and
+ * shown. 0: not known at this moment. Any thread.
+ */
+int64_t collect_collector_shown(const struct collect_collector *c);
 /* True once each thread has begun another turn since this was true before. For one caller. */
 bool collect_collector_turned(struct collect_collector *c);
 

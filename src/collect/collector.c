@@ -57,6 +57,7 @@ static int make_worker(struct collect_collector *c, unsigned int i, char *error,
 
 	w->c = c;
 	w->number = i;
+	w->showing_ns = INT64_MAX;
 	w->cpu = cpu_of(&c->opts, i);
 	c->workers++;
 	if (share) {
@@ -258,6 +259,24 @@ bool collect_collector_ready(const struct collect_collector *c)
 		}
 	/* The index has what they found. */
 	return relaxed_load(c->index_builds) && !relaxed_load(c->dirty) && !relaxed_load(c->queue);
+}
+
+int64_t collect_collector_shown(const struct collect_collector *c)
+{
+	int64_t all = (int64_t)base_realtime_ns() - 1;
+
+	/*
+	 * Pairs with the fence in collect_reads_poll(): a worker that is not seen to show rows
+	 * reads the clock after it was read here.
+	 */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	for (unsigned int i = 0; i < c->workers; i++) {
+		/* Pairs with the release there: if none are being shown, all are seen. */
+		int64_t t = __atomic_load_n(&c->worker[i].showing_ns, __ATOMIC_ACQUIRE);
+
+		all = BASE_MIN(all, t ? t - 1 : 0);
+	}
+	return all;
 }
 
 bool collect_collector_turned(struct collect_collector *c)

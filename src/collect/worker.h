@@ -31,6 +31,11 @@ struct collect_worker {
 	/* Written by the worker, read by any thread. */
 	uint64_t rounds, missed, reads, bytes, lines, unsettled, samples, busy_ns, start_ns;
 	uint64_t turns; /* of its loop */
+	/*
+	 * CLOCK_REALTIME of the rows that are being shown; 0: the clock is being read;
+	 * INT64_MAX: none are. See collect_collector_shown().
+	 */
+	int64_t showing_ns;
 	uint64_t wrong_instance, map_errors, rows_lost;
 	uint64_t late_passes; /* copied too long after the hot line, and not used */
 	uint64_t faults[REGION_FAULT_COUNT], read_errors, latency[COLLECT_LATENCY_BUCKETS],

@@ -59,6 +59,49 @@ static void slow_host_delays_no_other(void **state)
 	make_free(&q.m);
 }
 
+/* Rows are shown in turn after the clock was read: none is added to a time that was told as whole.
+ */
+static void no_row_comes_late_into_history(void **state)
+{
+	struct mock_host *h = mock_host("one", 64);
+	static struct collect_point points[4000];
+	struct collect_collector *c;
+	struct pod p[40];
+	uint32_t told = 0;
+
+	(void)state;
+	for (uint32_t i = 0; i < 40; i++) {
+		char labels[16] = "pod";
+
+		snprintf(labels + 4, sizeof(labels) - 4, "p%u", i);
+		pod_make(&p[i], 100 + i, labels, 4 + strlen(labels + 4) + 1);
+		for (int k = 0; k < 20; k++) {
+			char name[16];
+
+			snprintf(name, sizeof(name), "c%d_total", k);
+			counter(&p[i], name, NULL, NULL);
+		}
+		put(h, i, 1 + i, &p[i], SL_STATE_LIVE);
+	}
+	c = start(&(struct collect_collector_opts){.period_ns = MS, .history_bytes = 64 << 20});
+	WITHIN(3000, collect_collector_history(c, 139, 0, 0, INT64_MAX, points, 4000) > 100);
+	for (int i = 0; i < 2000; i++) {
+		int64_t t = collect_collector_shown(c), from = t - 20 * (int64_t)MS;
+		ssize_t n;
+
+		if (!t)
+			continue;
+		told++;
+		n = collect_collector_history(c, 139, 0, from, t, points, 4000);
+		usleep(500);
+		assert_int_equal(collect_collector_history(c, 139, 0, from, t, points, 4000), n);
+	}
+	assert_true(told > 1000);
+	collect_collector_free(c);
+	for (uint32_t i = 0; i < 40; i++)
+		make_free(&p[i].m);
+}
+
 /* Defect 6, and what a restart of the agent is. */
 static void sees_late_pods_and_metrics(void **state)
 {
@@ -515,6 +558,7 @@ static void scrapes_and_churn_disturb_no_round(void **state)
 const struct CMUnitTest lives_tests[] = {
 	TEST(slow_host_delays_no_other),
 	TEST(sees_late_pods_and_metrics),
+	TEST(no_row_comes_late_into_history),
 	TEST(dead_pods_keep_last_values_until_expiry),
 	TEST(reads_nothing_without_a_lease),
 	TEST(queues_share_a_host_evenly),

@@ -318,6 +318,8 @@ static bool send_pod(struct collect_sender *s, struct sender_pod *p, uint64_t en
 {
 	/* By the clock as watch_clock() knows it. */
 	int64_t now = (int64_t)base_now_ns() + s->offset_ns, oldest = now - BEHIND_NS;
+	/* A row that was read before now may be shown later; with sampling there is time for it. */
+	int64_t decided = s->o.every_ns ? now : BASE_MIN(now, collect_collector_shown(s->c));
 
 	for (;;) {
 		if (base_now_ns() >= end_ns || export_remote_write_busy(s->w))
@@ -325,7 +327,7 @@ static bool send_pod(struct collect_sender *s, struct sender_pod *p, uint64_t en
 		if (!p->busy) {
 			if (p->plan.fulls || !s->o.every_ns)
 				skip(s, p, oldest);
-			if (!act_sample_next(&p->plan, &s->o, now, s->most_ns, &p->span))
+			if (!act_sample_next(&p->plan, &s->o, decided, s->most_ns, &p->span))
 				return true;
 			p->busy = true;
 			p->column = 0;

@@ -123,9 +123,14 @@ bool collect_reads_poll(struct collect_link *l, uint64_t now_ns)
 
 	if (n <= 0)
 		return false;
+	/* Before the clock is read: see collect_collector_shown(). */
+	relaxed_store(l->worker->showing_ns, 0);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	l->real_ns = (int64_t)base_realtime_ns();
+	relaxed_store(l->worker->showing_ns, l->real_ns);
 	for (int i = 0; i < n; i++)
 		complete(l, done[i], now_ns);
+	__atomic_store_n(&l->worker->showing_ns, INT64_MAX, __ATOMIC_RELEASE);
 	return true;
 }
 
