@@ -100,24 +100,34 @@ static const struct tcp_region *region_of(const struct loader *l, enum tcp_part 
 	}
 }
 
-/* Leaves out, with a warning, a part without its hooks or features in this kernel. */
+/*
+ * Leaves out, with a warning, a part without its hooks or features in this kernel, or whose
+ * programs it refuses. If it refuses all and is not known to lack anything, that is an error: one
+ * that may pass, as a lack of memory may have been the cause, and libbpf remembers for this process
+ * that the kernel has no such feature.
+ */
 static int open_parts(struct loader *l, char *why, size_t bytes)
 {
 	static int (*const open[TCP_PARTS])(struct loader *, char *, size_t) = {
 		open_flows, open_layers, open_tasks, open_net};
+	char refusal[LOADER_TEXT] = "";
+	bool opened = false;
 
 	for (int i = 0; i < TCP_PARTS; i++) {
 		int err = l->o->parts & 1u << i ? open[i](l, why, bytes) : 0;
 
+		opened |= !err && l->o->parts & 1u << i;
 		if (!err)
 			continue;
 		if (i == TCP_PART_FLOWS)
 			close_flows(l);
-		if (err != -ENOTSUP)
+		if (err != -ENOTSUP && err != -ENOEXEC)
 			return err;
+		if (err == -ENOEXEC)
+			snprintf(refusal, sizeof(refusal), "%s", why);
 		base_logf(BASE_WARN, COMPONENT, "--tcp %s is left out: %s", tcp_part_names[i], why);
 	}
-	return 0;
+	return opened || !*refusal ? 0 : base_fail(why, bytes, -ENOEXEC, "%s", refusal);
 }
 
 /*
