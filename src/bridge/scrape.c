@@ -237,8 +237,8 @@ static int fetch(struct scrape *s, enum format *format)
 	CURL *curl = curl_easy_duphandle(s->pattern);
 	CURLcode code = CURLE_OUT_OF_MEMORY;
 	struct http_outgoing r = {0};
+	char why[256], detail[CURL_ERROR_SIZE] = "";
 	const char *type = NULL;
-	char why[256];
 	long status = 0;
 
 	s->bytes = s->header_bytes = 0;
@@ -252,6 +252,7 @@ static int fetch(struct scrape *s, enum format *format)
 	}
 	if (curl) {
 		curl_easy_setopt(curl, CURLOPT_SHARE, s->share);
+		curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, detail);
 		code = curl_easy_perform(curl);
 		curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
 		curl_easy_getinfo(curl, CURLINFO_CONTENT_TYPE, &type);
@@ -268,7 +269,7 @@ static int fetch(struct scrape *s, enum format *format)
 		return fail(s, TIMEOUT, "the answer took too long");
 	if (code)
 		return fail(s, code == CURLE_OUT_OF_MEMORY ? MEMORY : CONNECT,
-			    curl_easy_strerror(code));
+			    http_client_tls_error(code, detail) ?: curl_easy_strerror(code));
 	snprintf(why, sizeof(why), "HTTP %ld", status);
 	return status == 200 ? 0 : fail(s, STATUS, why);
 }
