@@ -28,7 +28,7 @@ struct http_client {
 	const char *username, *type, *server_name, *proxy, *no_proxy;
 	char *username_file, *password_file, *credentials_file;
 	char *ca_file, *cert_file, *key_file;
-	bool tls, skip_verify, proxy_of_environment, http2;
+	bool has_settings, tls, skip_verify, proxy_of_environment, http2;
 	int min_version, max_version; /* indexes of versions[], -1: not set */
 	struct header *headers;
 	size_t header_count;
@@ -251,13 +251,36 @@ static void read_all(struct http_client *c)
 	read_headers(c, base_yaml_get(y, root, "headers"));
 }
 
-struct http_client *http_client_open(const char *path, char *error, size_t bytes)
+static struct http_client *new_client(void)
 {
 	struct http_client *c = calloc(1, sizeof(*c));
 
 	if (c)
 		*c = (struct http_client){.type = "Bearer", .min_version = -1, .max_version = -1};
+	return c;
+}
+
+struct http_client *http_client_of(const char *credentials_file, const char *ca_file)
+{
+	struct http_client *c = new_client();
+
+	if (!c)
+		return NULL;
+	c->has_settings = true;
+	c->credentials_file = strdup(credentials_file);
+	c->ca_file = strdup(ca_file);
+	if (c->credentials_file && c->ca_file)
+		return c;
+	http_client_close(c);
+	return NULL;
+}
+
+struct http_client *http_client_open(const char *path, char *error, size_t bytes)
+{
+	struct http_client *c = new_client();
+
 	if (c && path) {
+		c->has_settings = true;
 		c->path = strdup(path);
 		c->yaml = c->path ? base_yaml_open(path) : NULL;
 	}
@@ -499,7 +522,7 @@ int http_client_apply(const struct http_client *c, CURL *curl, const char *url,
 	*r = (struct http_outgoing){0};
 	for (; !err && headers; headers = headers->next)
 		err = add_line(&r->headers, headers->data, "", "");
-	if (!err && c && c->path)
+	if (!err && c && c->has_settings)
 		err = set_all(c, curl, url, r, error, bytes);
 	if (!err && curl_easy_setopt(curl, CURLOPT_HTTPHEADER, r->headers))
 		err = -ENOMEM;

@@ -13,17 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <curl/curl.h>
-#include <jansson.h>
-
 #include "base/base.h"
 #include "base/grow.h"
-#include "base/secret.h"
 #include "base/yaml.h"
-
-#define ACCOUNT	   "/var/run/secrets/kubernetes.io/serviceaccount"
-#define ANSWER_MAX (64u << 20)
-#define TIMEOUT_MS 5000l
+#include "collect/discover/source_internal.h"
 
 int collect_targets_add(struct collect_targets *t, const char *name)
 {
@@ -54,7 +47,7 @@ void collect_targets_free(struct collect_targets *t)
 	*t = (struct collect_targets){0};
 }
 
-static int add(struct collect_targets *t, const char *name, char *error, size_t error_bytes)
+int collect_source_add(struct collect_targets *t, const char *name, char *error, size_t error_bytes)
 {
 	int err = collect_targets_add(t, name);
 
@@ -75,7 +68,7 @@ static int ask_list(const char *list, struct collect_targets *t, char *error, si
 
 	for (char *name = copy ? strtok_r(copy, ",", &save) : NULL; name && !err;
 	     name = strtok_r(NULL, ",", &save))
-		err = add(t, name, error, error_bytes);
+		err = collect_source_add(t, name, error, error_bytes);
 	free(copy);
 	return err;
 }
@@ -96,7 +89,8 @@ static int add_group(struct base_yaml *y, base_yaml_node group, struct collect_t
 		const char *name = "";
 
 		base_yaml_string(y, base_yaml_at(y, targets, i), "a target", &name);
-		err = base_yaml_error(y) ? -EINVAL : add(t, name, error, error_bytes);
+		err = base_yaml_error(y) ? -EINVAL
+					 : collect_source_add(t, name, error, error_bytes);
 	}
 	return err;
 }
@@ -149,7 +143,7 @@ static int add_record(ns_msg *m, int i, struct collect_targets *t, char *error, 
 						      ns_rr_rdata(rr) + 6, host, sizeof(host)) < 0)
 		return -EINVAL;
 	snprintf(name, sizeof(name), "%s:%u", host, ns_get16(ns_rr_rdata(rr) + 4));
-	return add(t, name, error, error_bytes);
+	return collect_source_add(t, name, error, error_bytes);
 }
 
 static int ask_dns(const char *name, const struct collect_source_opts *o, struct collect_targets *t,
@@ -182,145 +176,6 @@ close:
 	res_nclose(&r);
 out:
 	free(answer);
-	return err;
-}
-
-/* ---- Kubernetes ---- */
-
-struct discovered_body {
-	char *text;
-	size_t bytes, room;
-};
-
-static size_t on_answer(char *data, size_t size, size_t n, void *arg)
-{
-	struct discovered_body *a = arg;
-
-	if (a->bytes + size * n > ANSWER_MAX ||
-	    !base_grow(&a->text, &a->room, a->bytes + size * n, 1))
-		return 0;
-	memcpy(a->text + a->bytes, data, size * n);
-	a->bytes += size * n;
-	return size * n;
-}
-
-/* The account's token as a header; NULL: there is none. */
-static struct curl_slist *bearer(const char *account)
-{
-	static const char head[] = "Authorization: Bearer ";
-	char text[sizeof(head) + 8192], path[4096];
-	struct curl_slist *list;
-	ssize_t n;
-
-	snprintf(path, sizeof(path), "%s/token", account);
-	memcpy(text, head, sizeof(head));
-	n = base_secret_read(path, text + sizeof(head) - 1, 8192);
-	if (n < 0)
-		return NULL;
-	text[sizeof(head) - 1 + (size_t)n] = 0;
-	list = curl_slist_append(NULL, text);
-	explicit_bzero(text, sizeof(text));
-	return list;
-}
-
-static int get(const char *url, const char *account, struct discovered_body *to, char *error,
-	       size_t error_bytes)
-{
-	struct curl_slist *headers = bearer(account);
-	CURL *c = curl_easy_init();
-	CURLcode code = CURLE_OUT_OF_MEMORY;
-	char ca[4096];
-	long status = 0;
-
-	snprintf(ca, sizeof(ca), "%s/ca.crt", account);
-	if (c) {
-		curl_easy_setopt(c, CURLOPT_URL, url);
-		curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1l);
-		curl_easy_setopt(c, CURLOPT_TIMEOUT_MS, TIMEOUT_MS);
-		curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https");
-		curl_easy_setopt(c, CURLOPT_HTTPHEADER, headers);
-		curl_easy_setopt(c, CURLOPT_CAINFO, ca);
-		curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, on_answer);
-		curl_easy_setopt(c, CURLOPT_WRITEDATA, to);
-		code = curl_easy_perform(c);
-		curl_easy_getinfo(c, CURLINFO_RESPONSE_CODE, &status);
-		curl_easy_cleanup(c);
-	}
-	curl_slist_free_all(headers);
-	if (code == CURLE_OK && status == 200)
-		return 0;
-	if (code != CURLE_OK)
-		snprintf(error, error_bytes, "Kubernetes: %s", curl_easy_strerror(code));
-	else
-		snprintf(error, error_bytes, "Kubernetes: HTTP %ld", status);
-	return -EINVAL;
-}
-
-static bool is_ready(json_t *pod)
-{
-	json_t *c, *all = json_object_get(json_object_get(pod, "status"), "conditions");
-	size_t i;
-
-	json_array_foreach(all, i, c)
-	{
-		const char *type = json_string_value(json_object_get(c, "type"));
-		const char *is = json_string_value(json_object_get(c, "status"));
-
-		if (type && is && !strcmp(type, "Ready"))
-			return !strcmp(is, "True");
-	}
-	return false;
-}
-
-static int add_pods(const struct discovered_body *a, const char *port, struct collect_targets *t,
-		    char *error, size_t error_bytes)
-{
-	json_t *root = json_loadb(a->text ?: "", a->bytes, 0, NULL), *pod;
-	json_t *items = json_object_get(root, "items");
-	int err = json_is_array(items) ? 0 : -EINVAL;
-	char name[128];
-	size_t i;
-
-	if (err)
-		snprintf(error, error_bytes, "Kubernetes: the answer is not a list of pods");
-	json_array_foreach(items, i, pod)
-	{
-		const char *ip =
-			json_string_value(json_object_get(json_object_get(pod, "status"), "podIP"));
-
-		if (err || !ip || !is_ready(pod))
-			continue;
-		snprintf(name, sizeof(name), strchr(ip, ':') ? "[%s]:%s" : "%s:%s", ip, port);
-		err = add(t, name, error, error_bytes);
-	}
-	json_decref(root);
-	return err;
-}
-
-static int ask_kube(const char *what, const struct collect_source_opts *o,
-		    struct collect_targets *t, char *error, size_t error_bytes)
-{
-	const char *host = getenv("KUBERNETES_SERVICE_HOST"),
-		   *port = getenv("KUBERNETES_SERVICE_PORT"), *slash = strchr(what, '/'),
-		   *colon = strrchr(what, ':');
-	char base[300], *selector, *url = NULL;
-	struct discovered_body a = {0};
-	int err = -EINVAL;
-
-	snprintf(base, sizeof(base), "https://%s:%s", host ?: "", port ?: "443");
-	if (!o->kube_api && !host) {
-		snprintf(error, error_bytes, "Kubernetes: this is not a pod: give --kube-api");
-		return -EINVAL;
-	}
-	selector = curl_easy_escape(NULL, slash + 1, (int)(colon - slash - 1));
-	if (selector && asprintf(&url, "%s/api/v1/namespaces/%.*s/pods?labelSelector=%s",
-				 o->kube_api ?: base, (int)(slash - what), what, selector) > 0)
-		err = get(url, o->kube_account ?: ACCOUNT, &a, error, error_bytes);
-	if (!err)
-		err = add_pods(&a, colon + 1, t, error, error_bytes);
-	curl_free(selector);
-	free(url);
-	free(a.text);
 	return err;
 }
 
@@ -357,7 +212,7 @@ int collect_source_ask(const char *source, const struct collect_source_opts *o,
 	else if ((rest = behind(source, "dns:")))
 		err = ask_dns(rest, o, &t, error, error_bytes);
 	else if ((rest = behind(source, "kube:")))
-		err = ask_kube(rest, o, &t, error, error_bytes);
+		err = collect_source_kube(rest, o, &t, error, error_bytes);
 	else
 		err = ask_list(source, &t, error, error_bytes);
 	if (!err && !t.n) {
@@ -365,7 +220,7 @@ int collect_source_ask(const char *source, const struct collect_source_opts *o,
 		err = -EINVAL;
 	}
 	for (size_t i = 0; i < t.n && !err; i++)
-		err = add(out, t.name[i], error, error_bytes);
+		err = collect_source_add(out, t.name[i], error, error_bytes);
 	collect_targets_free(&t);
 	return err ? -EINVAL : 0;
 }

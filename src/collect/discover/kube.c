@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+/* kube.c - pods that are ready, of the Kubernetes API. */
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <curl/curl.h>
+#include <jansson.h>
+
+#include "base/base.h"
+#include "base/grow.h"
+#include "collect/discover/source_internal.h"
+#include "http/client.h"
+
+#define ACCOUNT	   "/var/run/secrets/kubernetes.io/serviceaccount"
+#define TIMEOUT_MS 5000l /* of a page */
+#define PAGE	   500u	 /* pods, as kubectl asks for */
+#define PAGE_MAX   (64u << 20)
+/* An API server that has a next page for ever is not believed. */
+#define PAGES_MAX (COLLECT_TARGETS_MAX / PAGE * 4)
+
+struct discovered_page {
+	char *text;
+	size_t bytes, room;
+};
+
+struct discovered_api {
+	struct http_client *client;
+	char *pods; /* URL of all pages */
+	struct discovered_page page;
+};
+
+static size_t on_answer(char *data, size_t size, size_t n, void *arg)
+{
+	struct discovered_page *a = arg;
+
+	if (a->bytes + size * n > PAGE_MAX ||
+	    !base_grow(&a->text, &a->room, a->bytes + size * n, 1))
+		return 0;
+	memcpy(a->text + a->bytes, data, size * n);
+	a->bytes += size * n;
+	return size * n;
+}
+
+static int get(struct discovered_api *api, const char *url, char *error, size_t error_bytes)
+{
+	char detail[CURL_ERROR_SIZE] = "", why[256] = "out of memory";
+	CURL *c = curl_easy_init();
+	CURLcode code = CURLE_OUT_OF_MEMORY;
+	struct http_outgoing r = {0};
+	long status = 0;
+
+	api->page.bytes = 0;
+	if (c && !http_client_apply(api->client, c, url, NULL, &r, why, sizeof(why))) {
+		curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1l);
+		curl_easy_setopt(c, CURLOPT_TIMEOUT_MS, TIMEOUT_MS);
+		curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https");
+		curl_easy_setopt(c, CURLOPT_ERRORBUFFER, detail);
+		curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, on_answer);
+		curl_easy_setopt(c, CURLOPT_WRITEDATA, &api->page);
+		code = curl_easy_perform(c);
+		curl_easy_getinfo(c, CURLINFO_RESPONSE_CODE, &status);
+		snprintf(why, sizeof(why), "%s",
+			 code == CURLE_OK ? ""
+					  : http_client_tls_error(code, detail)
+						    ?: curl_easy_strerror(code));
+		if (code == CURLE_OK && status != 200)
+			snprintf(why, sizeof(why), "HTTP %ld", status);
+	}
+	curl_easy_cleanup(c);
+	http_client_done(&r);
+	return *why ? base_fail(error, error_bytes, -EINVAL, "Kubernetes: %s", why) : 0;
+}
+
+static bool is_ready(json_t *pod)
+{
+	json_t *c, *all = json_object_get(json_object_get(pod, "status"), "conditions");
+	size_t i;
+
+	json_array_foreach(all, i, c)
+	{
+		const char *type = json_string_value(json_object_get(c, "type"));
+		const char *is = json_string_value(json_object_get(c, "status"));
+
+		if (type && is && !strcmp(type, "Ready"))
+			return !strcmp(is, "True");
+	}
+	return false;
+}
+
+static int add_pods(json_t *items, const char *port, struct collect_targets *t, char *error,
+		    size_t error_bytes)
+{
+	char name[128];
+	json_t *pod;
+	size_t i;
+	int err = 0;
+
+	json_array_foreach(items, i, pod)
+	{
+		const char *ip =
+			json_string_value(json_object_get(json_object_get(pod, "status"), "podIP"));
+
+		if (err || !ip || !is_ready(pod))
+			continue;
+		snprintf(name, sizeof(name), strchr(ip, ':') ? "[%s]:%s" : "%s:%s", ip, port);
+		err = collect_source_add(t, name, error, error_bytes);
+	}
+	return err;
+}
+
+/* next: the page's name; a name to be freed, or NULL: it was the last page. */
+static int add_page(struct discovered_api *api, char **next, const char *port,
+		    struct collect_targets *t, char *error, size_t error_bytes)
+{
+	char *escaped = *next ? curl_easy_escape(NULL, *next, 0) : NULL, *url = NULL;
+	json_t *root, *items, *meta;
+	const char *more;
+	int err;
+
+	if ((*next && !escaped) ||
+	    asprintf(&url, "%s%s%s", api->pods, *next ? "&continue=" : "", escaped ?: "") < 0) {
+		curl_free(escaped);
+		return base_fail(error, error_bytes, -ENOMEM, "out of memory");
+	}
+	free(*next);
+	*next = NULL;
+	err = get(api, url, error, error_bytes);
+	curl_free(escaped);
+	free(url);
+	if (err)
+		return err;
+	root = json_loadb(api->page.text ?: "", api->page.bytes, 0, NULL);
+	items = json_object_get(root, "items");
+	meta = json_object_get(root, "metadata");
+	more = json_string_value(json_object_get(meta, "continue"));
+	if (!json_is_array(items))
+		err = base_fail(error, error_bytes, -EINVAL,
+				"Kubernetes: the answer is not a list of pods");
+	else
+		err = add_pods(items, port, t, error, error_bytes);
+	if (!err && more && *more) {
+		*next = strdup(more);
+		err = *next ? 0 : base_fail(error, error_bytes, -ENOMEM, "out of memory");
+	}
+	json_decref(root);
+	return err;
+}
+
+/* The URL of NAMESPACE/SELECTOR; NULL: out of memory. */
+static char *pods_of(const char *api, const char *what)
+{
+	const char *slash = strchr(what, '/'), *colon = strrchr(what, ':');
+	char *selector = curl_easy_escape(NULL, slash + 1, (int)(colon - slash - 1)), *url = NULL;
+
+	if (selector && asprintf(&url, "%s/api/v1/namespaces/%.*s/pods?limit=%u&labelSelector=%s",
+				 api, (int)(slash - what), what, PAGE, selector) < 0)
+		url = NULL;
+	curl_free(selector);
+	return url;
+}
+
+int collect_source_kube(const char *what, const struct collect_source_opts *o,
+			struct collect_targets *t, char *error, size_t error_bytes)
+{
+	const char *host = getenv("KUBERNETES_SERVICE_HOST"),
+		   *port = getenv("KUBERNETES_SERVICE_PORT"), *account = o->kube_account ?: ACCOUNT;
+	char base[300], token[4096], ca[4096], *next = NULL;
+	struct discovered_api api = {0};
+	int err = 0;
+
+	if (!o->kube_api && !host)
+		return base_fail(error, error_bytes, -EINVAL,
+				 "Kubernetes: this is not a pod: give --kube-api");
+	snprintf(base, sizeof(base), "https://%s:%s", host ?: "", port ?: "443");
+	snprintf(token, sizeof(token), "%s/token", account);
+	snprintf(ca, sizeof(ca), "%s/ca.crt", account);
+	api.client = http_client_of(token, ca);
+	api.pods = pods_of(o->kube_api ?: base, what);
+	if (!api.client || !api.pods)
+		err = base_fail(error, error_bytes, -ENOMEM, "out of memory");
+	for (size_t pages = 0; !err && (!pages || next); pages++)
+		err = pages == PAGES_MAX ? base_fail(error, error_bytes, -EINVAL,
+						     "Kubernetes: too many pages of pods")
+					 : add_page(&api, &next, strrchr(what, ':') + 1, t, error,
+						    error_bytes);
+	free(next);
+	free(api.page.text);
+	free(api.pods);
+	http_client_close(api.client);
+	return err;
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* source_internal.h - between source.c and the sources that have files of their own. */
+#ifndef SL_COLLECT_DISCOVER_SOURCE_INTERNAL_H
+#define SL_COLLECT_DISCOVER_SOURCE_INTERNAL_H
+
+#include "collect/discover/source.h"
+
+/* collect_targets_add() with one line in error. */
+int collect_source_add(struct collect_targets *t, const char *name, char *error,
+		       size_t error_bytes);
+/* what: NAMESPACE/SELECTOR:PORT. 0, or -errno with one line in error. */
+int collect_source_kube(const char *what, const struct collect_source_opts *o,
+			struct collect_targets *t, char *error, size_t error_bytes);
+
+#endif
