@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/relaxed.h"
 #include "cli/collect_serve.h"
 #include "cli/common.h"
 #include "cli/token.h"
@@ -18,12 +19,17 @@ static void healthy(struct http_request *req, void *arg)
 	reply(req, 200, "ok\n");
 }
 
+/* Once ready, always: hosts and pods that are new later do not take it out of a service. */
 static void ready(struct http_request *req, void *arg)
 {
-	if (collect_collector_ready(arg))
+	static bool was_ready;
+
+	if (relaxed_load(was_ready) || collect_collector_ready(arg)) {
+		relaxed_store(was_ready, true);
 		reply(req, 200, "ready\n");
-	else
+	} else {
 		reply(req, 503, "not all hosts were tried yet\n");
+	}
 }
 
 int cli_collect_http_check(const struct base_command *self, const struct cli_collect_http *o)

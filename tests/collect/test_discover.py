@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_discover.py SIDELIGHT - hosts by files, DNS and the Kubernetes API (a server of the test that speaks it, as no
-cluster is here), and shared by three collectors of which one is killed, one stopped."""
+"""test_discover.py SIDELIGHT - hosts by files, DNS and the Kubernetes API (a server of the test; the real one: deploy/kube),
+and shared by three collectors of which one is killed, one stopped."""
 import contextlib
 import http.server
 import json
@@ -13,6 +13,7 @@ import struct
 import sys
 import threading
 import time
+import urllib.parse
 
 from support.pki import Authority, bcrypt
 from support.process import Part, case, check, run, run_cases, skip, wait_until, workdir
@@ -51,6 +52,11 @@ def state(c, name, which):
     return c.total(f'sidelight_discover_{name}', f'state="{which}"')
 
 
+def disturbances(alive):
+    """How often the machine made one stand still, or another see it so."""
+    return sum(x.total(f'sidelight_discover_{w}_total') for x in alive for w in ('lapses', 'overlaps', 'leaves'))
+
+
 @case
 def a_file_adds_and_removes_hosts_and_garbage_changes_nothing():
     path = f'{workdir()}/hosts.yml'
@@ -73,16 +79,23 @@ def a_file_adds_and_removes_hosts_and_garbage_changes_nothing():
 
 
 class Kube(http.server.BaseHTTPRequestHandler):
-    pods, asked = [], []
+    """Answers in pages, as the API server does: a page's token is where it begins. 410: it is too old."""
+    pods, asked, endless, old = [], [], False, False
 
     def do_GET(self):
         Kube.asked.append((self.path, self.headers.get('Authorization')))
         if self.headers.get('Authorization') != 'Bearer a-token':
             self.send_error(401)
             return
-        body = json.dumps({'kind': 'PodList', 'items': [
-            {'status': {'podIP': ip, 'conditions': [{'type': 'Ready', 'status': str(ready)}]}}
-            for ip, ready in Kube.pods]}).encode()
+        q = urllib.parse.parse_qs(urllib.parse.urlparse(self.path).query)
+        begin = int(q.get('continue', ['at=0'])[0].removeprefix('at='))
+        end = begin + int(q['limit'][0])
+        if begin and Kube.old:
+            self.send_error(410)
+            return
+        body = json.dumps({'kind': 'PodList', 'metadata': {'continue': f'at={end}'} if Kube.endless or end < len(Kube.pods) else {},
+                           'items': [{'status': {'podIP': ip, 'conditions': [{'type': 'Ready', 'status': str(ready)}]}}
+                                     for ip, ready in Kube.pods[begin:end]]}).encode()
         self.send_response(200)
         self.send_header('Content-Length', str(len(body)))
         self.end_headers()
@@ -102,19 +115,32 @@ def pods_of_kubernetes_are_hosts_while_they_are_ready():
     try:
         with Collector([], '--discover', 'kube:telemetry/app=sidelight,tier in (agent):18515', '--kube-api',
                        f'http://127.0.0.1:{server.server_port}', '--kube-account', account,
-                       '--discover-every', '200ms') as c:
+                       '--discover-every', '200ms', '--max-hosts', '2000') as c:
             def known():
                 return {h['target'] for h in c.api('hosts')['hosts']}
             wait_until(lambda: known() == {'127.0.0.2:18515', '127.0.0.4:18515'}, 'ready pods', c)
-            check(Kube.asked[0][0] == '/api/v1/namespaces/telemetry/pods?labelSelector=app%3Dsidelight%2Ctier%20in%20%28agent%29',
-                  Kube.asked[0])
+            check(Kube.asked[0][0] ==
+                  '/api/v1/namespaces/telemetry/pods?limit=500&labelSelector=app%3Dsidelight%2Ctier%20in%20%28agent%29', Kube.asked[0])
             Kube.pods = [('127.0.0.3', True)]
             wait_until(lambda: known() == {'127.0.0.3:18515'}, 'others are ready', c)
             write(f'{account}/token', 'wrong')
             wait_until(lambda: c.total('sidelight_discover_errors_total') > 0, 'a refusal is counted', c)
             check(known() == {'127.0.0.3:18515'}, known())
             check('HTTP 401' in c.logged() and 'a-token' not in c.logged(), c)
+            for line, change in (('HTTP 410', lambda: setattr(Kube, 'old', True)),
+                                 ('too many pages of pods', lambda: (setattr(Kube, 'endless', True), setattr(Kube, 'old', False)))):
+                Kube.pods = [(f'127.1.{i >> 8}.{i & 255}', True) for i in range(1201)]
+                change()
+                write(f'{account}/token', 'a-token')
+                wait_until(lambda: line in c.logged(), line, c)
+                check(known() == {'127.0.0.3:18515'}, f'half of a list is none: {line}', len(known()))
+            Kube.endless = False
+            wait_until(lambda: len(known()) == 1201, 'all pages', c)
+            os.unlink(f'{account}/token')
+            wait_until(lambda: f'cannot read the secret in {account}/token' in c.logged(), 'no token', c)
+            check(len(known()) == 1201, 'hosts stay', c)
     finally:
+        Kube.endless = Kube.old = False
         server.shutdown()
         server.server_close()
 
@@ -191,8 +217,7 @@ def three_collectors_share_hosts_and_take_over_without_a_sample_twice():
             return sum(map(len, sets)) == HOSTS and len(set().union(*sets)) == HOSTS
 
         def disturbed(alive):
-            """How often the machine made one stand still, or another see it so."""
-            return sum(x.total('sidelight_discover_lapses_total') + x.total('sidelight_discover_overlaps_total') for x in alive)
+            return disturbances(alive)
         wait_until(lambda: shared(c), lambda: owners(c), *c)
         victim = max(c, key=lambda x: len(up(x)))
         rest = [x for x in c if x is not victim]
@@ -242,6 +267,104 @@ def three_collectors_share_hosts_and_take_over_without_a_sample_twice():
         g.kill()
     for a in agents:
         a.stop()
+
+
+class Peers:
+    """Collectors that share hosts, which are only names; each has a list of peers of its own."""
+    HOSTS = 24
+
+    def __init__(self, n):
+        self.folder = workdir()
+        self.names = [f'127.0.0.1:{p}' for p in free_ports(n)]
+        self.parts = [None] * n
+
+    def names_of(self, i, *peers):
+        write(f'{self.folder}/peers-{i}', json.dumps([{'targets': [self.names[k] for k in peers]}]))
+
+    def start(self, i):
+        hosts = ','.join(f'/nowhere/{k}' for k in range(self.HOSTS))
+        self.parts[i] = Collector([], '--discover', hosts, '--peers', f'file:{self.folder}/peers-{i}', '--discover-every', '200ms',
+                                  listen=self.names[i])
+
+    def kill(self, i):
+        self.parts[i].kill()
+        self.parts[i] = None
+
+    def alive(self):
+        return [c for c in self.parts if c]
+
+    def owned(self):
+        return [state(c, 'hosts', 'owned') if c else 0 for c in self.parts]
+
+    def counted(self, what):
+        return [c.total(f'sidelight_discover_{what}_total') if c else 0 for c in self.parts]
+
+    def until(self, condition, what, seconds=30):
+        """Waits; no host has two readers meanwhile, unless the machine made one stand still."""
+        calm = self.counted('lapses')
+
+        def one_reader():
+            begun, owned = time.monotonic(), self.owned()
+            if time.monotonic() - begun < 0.5:
+                check(sum(owned) <= self.HOSTS or self.counted('lapses') != calm, 'two readers', owned, *self.alive())
+            return condition(owned)
+        wait_until(one_reader, lambda: f'{what}: {self.owned()}', *self.alive(), seconds=seconds, every=0.05)
+
+    def shared_by(self, *those):
+        return lambda owned: sum(owned) == self.HOSTS and all((owned[i] > 0) == (i in those) for i in range(len(owned)))
+
+
+@case
+def a_collector_that_peers_no_longer_name_leaves_its_hosts_to_them():
+    """As a pod of Kubernetes that is not ready any more, while it lives."""
+    p = Peers(3)
+    for i in range(3):
+        p.names_of(i, 0, 1, 2)
+        p.start(i)
+    p.until(p.shared_by(0, 1, 2), 'all share')
+    for i in 1, 2:
+        p.names_of(i, 1, 2)
+    p.until(p.shared_by(1, 2), 'the one that is not named has left')
+    check(p.counted('leaves')[0] >= 1 and 'this one leaves its hosts to others' in p.parts[0].logged(), 'it says so', *p.parts)
+    wait_until(lambda: [state(c, 'peers', 'joined') for c in p.parts] == [2, 2, 2], 'two have joined', *p.parts)
+    # And one alone: its list loses all others, who live.
+    p.names_of(1, 1)
+    p.until(p.shared_by(1), 'the last that is named')
+    for i in 1, 2:
+        p.names_of(i, 0, 1, 2)
+    p.until(p.shared_by(0, 1, 2), 'all share again')
+    # It knows it before they do.
+    p.names_of(0, 1, 2)
+    p.until(p.shared_by(1, 2), 'it is not among its own')
+    check('no source names it' in p.parts[0].logged(), 'it says so', *p.parts)
+    p.names_of(0, 0, 1, 2)
+    p.until(p.shared_by(0, 1, 2), 'and once more')
+    check(p.counted('overlaps') == [0, 0, 0] or sum(p.counted('lapses')), 'overlaps', p.counted('overlaps'), *p.parts)
+    for c in p.parts:
+        check(c.stop() == 0, c)
+
+
+@case
+def one_that_hears_nobody_is_heard():
+    """It reads all hosts and cannot be told. Of two the other leaves them to it; a majority goes on, and counts it."""
+    p = Peers(3)
+    for i in range(3):
+        p.names_of(i, *([0, 1, 2] if i else [0]))
+    p.start(0)
+    p.until(p.shared_by(0), 'one')
+    p.start(1)
+    time.sleep(4)  # longer than one waits until it takes hosts
+    p.until(p.shared_by(0), 'the one that is heard leaves all to the one that is not told')
+    check(state(p.parts[1], 'peers', 'joined') == 1, 'it has not joined', *p.alive())
+    p.start(2)
+    for c in p.parts[1:]:
+        wait_until(lambda: c.total('sidelight_discover_overlaps_total') > 0 and 'hosts may be read by this one and by' in c.logged(),
+                   'the majority counts and says it', c)
+    check(p.owned()[0] == p.HOSTS, 'it reads all', p.owned())
+    p.names_of(0, 0, 1, 2)
+    wait_until(lambda: p.shared_by(0, 1, 2)(p.owned()), lambda: f'its list is mended: {p.owned()}', *p.parts)
+    for c in p.parts:
+        check(c.stop() == 0, c)
 
 
 @case

@@ -18,7 +18,7 @@
 #include "collect/discover/ring.h"
 
 #define SECOND_NS 1000000000ull
-#define HOLD_NS	  SECOND_NS
+#define HOLD_NS	  (SECOND_NS * 3 / 2)
 #define LEASE_NS  (SECOND_NS * 3 / 2)
 #define TURN_MS	  100
 
@@ -161,7 +161,6 @@ static void take(struct collect_discover *d, struct found_host *h)
 
 static void assign(struct collect_discover *d, uint64_t now)
 {
-	const bool heard = !d->peers || collect_peers_know_us(d->peers);
 	uint64_t known = 0;
 
 	relaxed_store(d->stats.refused, 0);
@@ -175,7 +174,7 @@ static void assign(struct collect_discover *d, uint64_t now)
 			continue;
 		}
 		h->mine_ns = h->mine_ns ?: now;
-		if (!h->owned && (!d->peers || (heard && now - h->mine_ns >= HOLD_NS)))
+		if (!h->owned && (!d->peers || now - h->mine_ns >= HOLD_NS))
 			take(d, h);
 	}
 	relaxed_store(d->stats.hosts, known);
@@ -209,7 +208,7 @@ static void turn(struct collect_discover *d)
 	}
 	pthread_mutex_unlock(&d->lock);
 	if (d->peers)
-		collect_peers_poll(d->peers, TURN_MS, relaxed_load(d->stats.owned));
+		collect_peers_poll(d->peers, TURN_MS);
 	assign(d, now);
 	d->turn_ns = now;
 	if (d->peers)
@@ -230,20 +229,22 @@ static void *assign_main(void *arg)
 
 void collect_discover_stats(struct collect_discover *d, struct collect_discover_stats *out)
 {
-	for (size_t i = 0; i < sizeof(*out) / sizeof(uint64_t); i++)
-		((uint64_t *)out)[i] = relaxed_load(((uint64_t *)&d->stats)[i]);
-	out->peers = out->alive = 1;
+	*out = (struct collect_discover_stats){.hosts = relaxed_load(d->stats.hosts),
+					       .owned = relaxed_load(d->stats.owned),
+					       .errors = relaxed_load(d->stats.errors),
+					       .refused = relaxed_load(d->stats.refused),
+					       .taken = relaxed_load(d->stats.taken),
+					       .let_go = relaxed_load(d->stats.let_go),
+					       .lapses = relaxed_load(d->stats.lapses),
+					       .peers = {.known = 1, .alive = 1, .joined = 1}};
 	if (d->peers)
-		collect_peers_stats(d->peers, &out->peers, &out->alive, &out->overlaps,
-				    out->failed);
+		collect_peers_stats(d->peers, &out->peers);
 }
 
 void collect_discover_put(struct collect_discover *d, struct base_json *j)
 {
-	if (!d->peers)
-		return;
-	collect_peers_put(d->peers, j);
-	base_put(j, KV("reads", relaxed_load(d->stats.owned)));
+	if (d->peers)
+		collect_peers_put(d->peers, j);
 }
 
 struct collect_discover *collect_discover_new(struct collect_collector *c,

@@ -4,12 +4,17 @@
  * gives it among the peers that live.
  *
  * Peers ask each other twice per second, over HTTP. One that has not answered for DEAD_NS is dead.
+ * Each says which others it hears, and whether it has joined: hosts are shared among those that
+ * have. A collector joins when sources name it and every peer that has joined hears it. It leaves,
+ * with all its hosts, when sources no longer name it, or when a peer does not hear it that at least
+ * as many collectors hear. So a link that is cut in one direction, or a list that no longer names a
+ * collector, leaves one reader.
+ *
  * A collector lets a host go as soon as another one is its owner, and takes one only after it has
- * been its owner for HOLD_NS without a break, while every living peer says that it knows of it. It
- * reads under a lease that ends LEASE_NS after its thread last ran, and takes nothing over at once
- * after that: one that stood still reads nothing when it goes on. As LEASE_NS < DEAD_NS + HOLD_NS,
- * two read a host at the same time only if both live and do not hear each other; that is counted
- * when they do again.
+ * been its owner for HOLD_NS without a break. It reads under a lease that ends LEASE_NS after its
+ * thread last ran, and takes nothing over at once after that: one that stood still reads nothing
+ * when it goes on. As LEASE_NS < DEAD_NS + HOLD_NS, two read a host at the same time only if both
+ * live and at least one does not hear the other, which is counted.
  *
  * A source that fails, or names nothing, leaves its hosts as they were.
  */
@@ -33,14 +38,12 @@ struct collect_discover_opts {
 };
 
 struct collect_discover_stats {
-	uint64_t hosts, owned;			/* known; read by this one */
-	uint64_t peers, alive;			/* with this one */
-	uint64_t errors;			/* of sources */
-	uint64_t refused;			/* hosts beyond the collector's max_hosts, now */
-	uint64_t taken, let_go;			/* hosts */
-	uint64_t overlaps;			/* times that a peer thought dead was not */
-	uint64_t lapses;			/* times that the lease ended */
-	uint64_t failed[COLLECT_PEER_FAILURES]; /* questions to peers */
+	uint64_t hosts, owned;	/* known; read by this one */
+	uint64_t errors;	/* of sources */
+	uint64_t refused;	/* hosts beyond the collector's max_hosts, now */
+	uint64_t taken, let_go; /* hosts */
+	uint64_t lapses;	/* times that the lease ended */
+	struct collect_peers_stats peers;
 };
 
 /* Asks the sources once. NULL with one line in error. */
@@ -50,7 +53,7 @@ struct collect_discover *collect_discover_new(struct collect_collector *c,
 int collect_discover_start(struct collect_discover *d); /* 0 or -errno */
 /* Any thread. */
 void collect_discover_stats(struct collect_discover *d, struct collect_discover_stats *out);
-/* What a peer is told: {"id", "started", "alive", "reads"}. Any thread. */
+/* What a peer is told: {"id", "started", "joined", "known_by", "alive"}. Any thread. */
 void collect_discover_put(struct collect_discover *d, struct base_json *j);
 /* Before the collector is freed. NULL is fine. */
 void collect_discover_free(struct collect_discover *d);

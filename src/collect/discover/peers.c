@@ -21,6 +21,8 @@
 #define TIMEOUT_MS 1000l
 #define ANSWER_MAX 65536u
 #define SAY_NS	   (10 * SECOND_NS) /* between two lines about a peer's failures */
+#define GRACE_NS   (2 * SECOND_NS)  /* for a peer heard again to hear this one, too */
+#define LONELY_NS  (30 * SECOND_NS) /* without joining, after which a line says why */
 #define LIFETIME_S 60l		    /* of a connection, so that new certificates are seen */
 
 const char *const collect_peer_failure_names[COLLECT_PEER_FAILURES] = {
@@ -32,11 +34,16 @@ const char *const collect_peer_failure_names[COLLECT_PEER_FAILURES] = {
 struct ring_peer {
 	char *name;
 	bool named;			      /* by a source, now */
+	bool joined;			      /* hosts are shared with it, as it says */
+	uint64_t known_by;		      /* collectors that hear it, as it says, with itself */
 	CURL *curl;			      /* under way; NULL: none */
 	struct http_outgoing outgoing;	      /* with it */
 	uint64_t asked_ns, heard_ns, died_ns; /* 0: never */
 	uint64_t started;		      /* CLOCK_REALTIME, as it says */
 	bool knows_us;
+	uint64_t unknown_ns; /* since when it lives and does not know us; 0: it does */
+	uint64_t double_ns;  /* since when both share, and it does not know us; 0: it is not so */
+	bool doubled;	     /* counted as an overlap */
 	char answer[ANSWER_MAX];
 	size_t bytes;
 	char error[CURL_ERROR_SIZE], said[CURL_ERROR_SIZE]; /* libcurl's; "": nothing was said */
@@ -47,20 +54,33 @@ struct collect_peers {
 	char *self;
 	struct http_client *client;
 	bool configured, tls; /* by a file; which has peers asked by TLS */
-	uint64_t started, begun_ns, reads;
+	uint64_t started, begun_ns;
+	bool named;  /* this one, by a source, now */
+	bool joined; /* it takes part in sharing hosts */
 	CURLM *multi;
 	struct ring_peer *peer[COLLECT_PEERS_MAX];
 	size_t n;
 	pthread_mutex_t lock;			 /* of the following, which other threads read */
 	const char *ring[COLLECT_PEERS_MAX + 1]; /* this one is the first */
-	bool alive[COLLECT_PEERS_MAX + 1];
+	bool shares[COLLECT_PEERS_MAX + 1];	 /* hosts, so it lives */
+	bool heard[COLLECT_PEERS_MAX + 1];	 /* named, and it lives */
 	size_t rings;
-	uint64_t overlaps, failed[COLLECT_PEER_FAILURES];
+	uint64_t known_by; /* collectors, with this one */
+	uint64_t overlaps, leaves, failed[COLLECT_PEER_FAILURES];
 };
 
 static bool is_alive(const struct ring_peer *x, uint64_t now)
 {
 	return x->heard_ns && now - x->heard_ns < DEAD_NS;
+}
+
+/*
+ * One that sources no longer name goes on sharing until it says that it has left: it may take a
+ * while until it learns of it, and reads its hosts meanwhile.
+ */
+static bool is_sharing(const struct ring_peer *x, uint64_t now)
+{
+	return is_alive(x, now) && x->joined;
 }
 
 /* ---- names ---- */
@@ -76,13 +96,17 @@ static struct ring_peer *find(struct collect_peers *p, const char *name)
 void collect_peers_named(struct collect_peers *p, size_t source, const struct collect_targets *t)
 {
 	/* The first source begins anew. */
+	if (!source)
+		p->named = false;
 	for (size_t i = 0; !source && i < p->n; i++)
 		p->peer[i]->named = false;
 	for (size_t i = 0; i < t->n; i++) {
 		struct ring_peer *x = find(p, t->name[i]);
 
-		if (!strcmp(t->name[i], p->self))
+		if (!strcmp(t->name[i], p->self)) {
+			p->named = true;
 			continue;
+		}
 		if (!x && p->n < COLLECT_PEERS_MAX && (x = calloc(1, sizeof(*x)))) {
 			x->name = strdup(t->name[i]);
 			if (!x->name) {
@@ -172,37 +196,62 @@ static void ask(struct collect_peers *p, struct ring_peer *x, uint64_t now)
 }
 
 /*
- * Hosts may have been read by both: a peer thought dead had not ended, or it has hosts and so has
- * this one, which had not heard it.
+ * Hosts may have been read by both: a peer thought dead had not ended, or both had joined before
+ * this one heard it.
  */
-static bool overlapped(const struct collect_peers *p, const struct ring_peer *x, uint64_t started,
-		       bool reads)
+static bool overlapped(const struct collect_peers *p, const struct ring_peer *x, uint64_t started)
 {
 	const bool was_alive = x->heard_ns && !x->died_ns;
 
-	return !was_alive && ((x->died_ns && started == x->started) || (reads && p->reads));
+	return !was_alive && ((x->died_ns && started == x->started) || (x->joined && p->joined));
+}
+
+static void count_overlap(struct collect_peers *p)
+{
+	pthread_mutex_lock(&p->lock);
+	p->overlaps++;
+	pthread_mutex_unlock(&p->lock);
 }
 
 static void overlap(struct collect_peers *p, const struct ring_peer *x)
 {
 	uint64_t since = x->died_ns ?: p->begun_ns;
 
-	pthread_mutex_lock(&p->lock);
-	p->overlaps++;
-	pthread_mutex_unlock(&p->lock);
+	count_overlap(p);
 	base_logf(BASE_WARN, "discover",
 		  "a peer thought dead was not: hosts may have been read by both peer=%s "
 		  "seconds=%.1f",
 		  x->name, (double)(base_now_ns() - since) * 1e-9);
 }
 
+/* Takes what a peer says of this one: is it among those that it hears? */
+static void hear_of_us(struct collect_peers *p, struct ring_peer *x, json_t *alive)
+{
+	uint64_t now = base_now_ns();
+	bool before = x->knows_us && is_alive(x, now);
+	json_t *one;
+	size_t i;
+
+	x->knows_us = false;
+	json_array_foreach(alive, i,
+			   one) if (json_is_string(one) && !strcmp(json_string_value(one), p->self))
+		x->knows_us = true;
+	if (x->knows_us) {
+		x->unknown_ns = 0;
+	} else if (before) {
+		x->unknown_ns = now - GRACE_NS; /* it heard this one, and does no more */
+	} else if (!x->unknown_ns || !is_alive(x, now)) {
+		x->unknown_ns = now;
+	}
+}
+
 static void hear(struct collect_peers *p, struct ring_peer *x)
 {
-	json_t *j = json_loadb(x->answer, x->bytes, 0, NULL), *alive, *one;
+	json_t *j = json_loadb(x->answer, x->bytes, 0, NULL);
 	const char *id = json_string_value(json_object_get(j, "id"));
 	uint64_t started = (uint64_t)json_integer_value(json_object_get(j, "started"));
+	json_int_t known_by;
 	char why[160];
-	size_t i;
 
 	if (!id || strcmp(id, x->name)) {
 		snprintf(why, sizeof(why), "another answers, id=%.100s: check its --self",
@@ -211,12 +260,11 @@ static void hear(struct collect_peers *p, struct ring_peer *x)
 		json_decref(j);
 		return;
 	}
-	alive = json_object_get(j, "alive");
-	x->knows_us = false;
-	json_array_foreach(alive, i,
-			   one) if (json_is_string(one) && !strcmp(json_string_value(one), p->self))
-		x->knows_us = true;
-	if (overlapped(p, x, started, json_integer_value(json_object_get(j, "reads")) > 0))
+	hear_of_us(p, x, json_object_get(j, "alive"));
+	x->joined = json_is_true(json_object_get(j, "joined"));
+	known_by = json_integer_value(json_object_get(j, "known_by"));
+	x->known_by = known_by > 0 ? (uint64_t)known_by : 0;
+	if (overlapped(p, x, started))
 		overlap(p, x);
 	x->died_ns = 0;
 	x->started = started;
@@ -282,41 +330,130 @@ static void take_answers(struct collect_peers *p)
 	}
 }
 
+/*
+ * A peer that hears this one takes no host of it. One that does not will read the same hosts, and
+ * cannot be told. Then the one that more collectors hear goes on, so that a collector that hears no
+ * other does not end their reading; if as many hear either, the one that still hears the other
+ * leaves.
+ */
+static bool is_outvoted(const struct collect_peers *p, const struct ring_peer *x, uint64_t now)
+{
+	return x->named && is_sharing(x, now) && !x->knows_us && x->known_by >= p->known_by;
+}
+
+static const char unknown[] = "the peer has another --peers, or cannot ask this one";
+
+static void leave(struct collect_peers *p, const char *peer, const char *why)
+{
+	p->joined = false;
+	p->leaves++;
+	base_logf(BASE_WARN, "discover", "this one leaves its hosts to others peer=%s: %s", peer,
+		  why);
+}
+
+static void say_why_not(const struct collect_peers *p, const char *peer, const char *why,
+			uint64_t now)
+{
+	if (!p->joined && now - p->begun_ns > LONELY_NS)
+		base_log_limited(BASE_WARN, "discover", "this one reads nothing peer=%s: %s", peer,
+				 why);
+}
+
+/* It does not hear this one, and both read. */
+static void note_double(struct collect_peers *p, struct ring_peer *x, uint64_t now)
+{
+	if (!x->named || !is_sharing(x, now) || x->knows_us || !p->joined) {
+		x->double_ns = 0;
+		x->doubled = false;
+		return;
+	}
+	x->double_ns = x->double_ns ?: now;
+	if (x->doubled || now - x->double_ns < DEAD_NS + GRACE_NS)
+		return;
+	x->doubled = true;
+	p->overlaps++;
+	base_logf(BASE_WARN, "discover", "hosts may be read by this one and by peer=%s: %s",
+		  x->name, unknown);
+}
+
+/* Whether this one takes part. Under the lock. */
+static void decide(struct collect_peers *p, uint64_t now)
+{
+	bool may_join = p->named;
+
+	/* The others may not know of it yet, or not any more: a pod that is not ready. */
+	if (!p->named && p->joined)
+		leave(p, p->self, "no source names it");
+	if (!p->named)
+		say_why_not(p, p->self, "no source names it: check --self", now);
+	p->known_by = 1;
+	for (size_t i = 0; i < p->n; i++)
+		p->known_by += p->peer[i]->named && is_alive(p->peer[i], now) &&
+			       p->peer[i]->knows_us;
+	for (size_t i = 0; i < p->n; i++) {
+		struct ring_peer *x = p->peer[i];
+
+		/* Those that live had the time to say so. */
+		if (x->named && !x->heard_ns && now - p->begun_ns < DEAD_NS)
+			may_join = false;
+		if (is_outvoted(p, x, now)) {
+			may_join = false;
+			say_why_not(p, x->name, unknown, now);
+			if (p->joined && now - x->unknown_ns >= GRACE_NS)
+				leave(p, x->name, unknown);
+		}
+		note_double(p, x, now);
+	}
+	p->joined = p->joined || may_join;
+}
+
+/* As if it had never been heard. */
+static void forget(struct ring_peer *x)
+{
+	x->heard_ns = x->died_ns = x->unknown_ns = 0;
+	x->knows_us = x->joined = false;
+}
+
 /* What the ring is made of now. */
 static void publish(struct collect_peers *p)
 {
 	uint64_t now = base_now_ns();
 
 	pthread_mutex_lock(&p->lock);
-	p->rings = 0;
-	p->ring[p->rings] = p->self;
-	p->alive[p->rings++] = true;
+	decide(p, now);
+	p->ring[0] = p->self;
+	p->heard[0] = true;
+	p->shares[0] = p->joined;
+	p->rings = 1;
 	for (size_t i = 0; i < p->n; i++) {
 		struct ring_peer *x = p->peer[i];
 		bool alive = is_alive(x, now);
 
+		/* Not asked any more, so that it would seem dead. */
+		if (!x->named && !x->joined)
+			forget(x);
 		if (x->heard_ns && !alive && !x->died_ns) {
 			x->died_ns = now;
 			base_logf(BASE_WARN, "discover", "peer is dead peer=%s", x->name);
 		}
-		if (!x->named)
+		if (!x->named && !is_sharing(x, now))
 			continue;
 		p->ring[p->rings] = x->name;
-		p->alive[p->rings++] = alive;
+		p->heard[p->rings] = x->named && alive;
+		p->shares[p->rings++] = is_sharing(x, now);
 	}
 	pthread_mutex_unlock(&p->lock);
 }
 
-void collect_peers_poll(struct collect_peers *p, int ms, uint64_t reads)
+void collect_peers_poll(struct collect_peers *p, int ms)
 {
 	uint64_t now = base_now_ns(), until = now + (uint64_t)ms * 1000000u;
 	int running;
 
-	p->reads = reads;
 	for (size_t i = 0; i < p->n; i++) {
 		struct ring_peer *x = p->peer[i];
 
-		if (x->named && !x->curl && now - x->asked_ns >= EVERY_NS)
+		if ((x->named || is_sharing(x, now)) && !x->curl && now - x->asked_ns >= EVERY_NS)
 			ask(p, x, now);
 	}
 	do {
@@ -335,62 +472,44 @@ void collect_peers_poll(struct collect_peers *p, int ms, uint64_t reads)
 void collect_peers_restart(struct collect_peers *p)
 {
 	p->begun_ns = base_now_ns();
-	for (size_t i = 0; i < p->n; i++) {
-		p->peer[i]->heard_ns = 0;
-		p->peer[i]->knows_us = false;
-		p->peer[i]->died_ns = 0;
-	}
+	pthread_mutex_lock(&p->lock);
+	p->joined = p->shares[0] = false;
+	pthread_mutex_unlock(&p->lock);
+	for (size_t i = 0; i < p->n; i++)
+		forget(p->peer[i]);
 }
 
 /* ---- what it means ---- */
 
-bool collect_peers_know_us(const struct collect_peers *p)
-{
-	uint64_t now = base_now_ns();
-
-	/* Those that live had the time to say so. */
-	if (now - p->begun_ns < DEAD_NS)
-		return false;
-	for (size_t i = 0; i < p->n; i++)
-		if (p->peer[i]->named && is_alive(p->peer[i], now) && !p->peer[i]->knows_us) {
-			if (now - p->begun_ns > 30 * SECOND_NS)
-				base_log_limited(BASE_WARN, "discover",
-						 "a peer does not know this one, which reads "
-						 "nothing more peer=%s: give it the same --peers",
-						 p->peer[i]->name);
-			return false;
-		}
-	return true;
-}
-
 bool collect_peers_own(const struct collect_peers *p, const char *host)
 {
-	return collect_ring_owner(host, p->ring, p->alive, p->rings) == 0;
+	return collect_ring_owner(host, p->ring, p->shares, p->rings) == 0;
 }
 
-void collect_peers_stats(struct collect_peers *p, uint64_t *peers, uint64_t *alive,
-			 uint64_t *overlaps, uint64_t failed[COLLECT_PEER_FAILURES])
+void collect_peers_stats(struct collect_peers *p, struct collect_peers_stats *out)
 {
 	pthread_mutex_lock(&p->lock);
-	*peers = p->rings;
-	*alive = 0;
-	for (size_t i = 0; i < p->rings; i++)
-		*alive += p->alive[i];
-	*overlaps = p->overlaps;
-	memcpy(failed, p->failed, sizeof(p->failed));
+	*out = (struct collect_peers_stats){
+		.known = p->rings, .overlaps = p->overlaps, .leaves = p->leaves};
+	for (size_t i = 0; i < p->rings; i++) {
+		out->alive += p->heard[i];
+		out->joined += p->shares[i];
+	}
+	memcpy(out->failed, p->failed, sizeof(p->failed));
 	pthread_mutex_unlock(&p->lock);
 }
 
 void collect_peers_put(struct collect_peers *p, struct base_json *j)
 {
-	base_put(j, KV("id", (const char *)p->self), KV("started", p->started));
-	base_json_kbegin(j, "alive", '[');
 	pthread_mutex_lock(&p->lock);
+	base_put(j, KV("id", (const char *)p->self), KV("started", p->started),
+		 KV_BOOL("joined", p->joined), KV("known_by", p->known_by));
+	base_json_kbegin(j, "alive", '[');
 	for (size_t i = 0; i < p->rings; i++)
-		if (p->alive[i])
+		if (p->heard[i])
 			base_json_string(j, p->ring[i]);
-	pthread_mutex_unlock(&p->lock);
 	base_json_end(j, ']');
+	pthread_mutex_unlock(&p->lock);
 }
 
 /* ---- start and end ---- */

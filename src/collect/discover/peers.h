@@ -26,6 +26,13 @@ enum collect_peer_failure {
 };
 extern const char *const collect_peer_failure_names[COLLECT_PEER_FAILURES];
 
+struct collect_peers_stats {
+	uint64_t known, alive, joined;		/* collectors, with this one */
+	uint64_t overlaps;			/* times that another read the same hosts */
+	uint64_t leaves;			/* times that this one left its hosts to others */
+	uint64_t failed[COLLECT_PEER_FAILURES]; /* questions */
+};
+
 struct collect_peers;
 
 /* self: this one's name among them. config: file of http/client.h, or NULL. NULL with one line. */
@@ -33,17 +40,14 @@ struct collect_peers *collect_peers_new(const char *self, const char *config, ch
 					size_t error_bytes);
 /* What a source names now. */
 void collect_peers_named(struct collect_peers *p, size_t source, const struct collect_targets *t);
-/* Asks those that are due, and hears answers, for up to `ms`. reads: hosts that this one has. */
-void collect_peers_poll(struct collect_peers *p, int ms, uint64_t reads);
+/* Asks those that are due, and hears answers, for up to `ms`. */
+void collect_peers_poll(struct collect_peers *p, int ms);
 /* No peer counts as heard. */
 void collect_peers_restart(struct collect_peers *p);
-/* Every peer that lives has heard of this one, and each had the time to answer. */
-bool collect_peers_know_us(const struct collect_peers *p);
 /* This one is the owner of the host. */
 bool collect_peers_own(const struct collect_peers *p, const char *host);
 /* Both from any thread. */
-void collect_peers_stats(struct collect_peers *p, uint64_t *peers, uint64_t *alive,
-			 uint64_t *overlaps, uint64_t failed[COLLECT_PEER_FAILURES]);
+void collect_peers_stats(struct collect_peers *p, struct collect_peers_stats *out);
 void collect_peers_put(struct collect_peers *p, struct base_json *j);
 void collect_peers_free(struct collect_peers *p);
 

@@ -3,10 +3,10 @@
 #include "collect/discover/discover.h"
 #include "collect/self/self.h"
 
-static bool state(struct collect_self *s, struct export_series *out, const char *const names[2],
-		  const uint64_t v[2])
+static bool states(struct collect_self *s, struct export_series *out, uint64_t n,
+		   const char *const names[], const uint64_t v[])
 {
-	return s->at < 2 && collect_self_label(s, out, "state", names[s->at]) &&
+	return s->at < n && collect_self_label(s, out, "state", names[s->at]) &&
 	       collect_self_u64(out, v[s->at]);
 }
 
@@ -20,39 +20,38 @@ static struct collect_discover_stats stats(struct collect_self *s)
 
 static bool hosts(struct collect_self *s, struct export_series *out)
 {
-	static const char *const names[] = {"known", "owned", "refused"};
 	struct collect_discover_stats st = stats(s);
-	const uint64_t v[] = {st.hosts, st.owned, st.refused};
 
-	return s->at < 3 && collect_self_label(s, out, "state", names[s->at]) &&
-	       collect_self_u64(out, v[s->at]);
+	return states(s, out, 3, (const char *const[]){"known", "owned", "refused"},
+		      (const uint64_t[]){st.hosts, st.owned, st.refused});
 }
 
 static bool peers(struct collect_self *s, struct export_series *out)
 {
 	struct collect_discover_stats st = stats(s);
 
-	return state(s, out, (const char *const[]){"known", "alive"},
-		     (const uint64_t[]){st.peers, st.alive});
+	return states(s, out, 3, (const char *const[]){"known", "alive", "joined"},
+		      (const uint64_t[]){st.peers.known, st.peers.alive, st.peers.joined});
 }
 
 static bool moves(struct collect_self *s, struct export_series *out)
 {
 	struct collect_discover_stats st = stats(s);
 
-	return state(s, out, (const char *const[]){"taken", "let_go"},
-		     (const uint64_t[]){st.taken, st.let_go});
+	return states(s, out, 2, (const char *const[]){"taken", "let_go"},
+		      (const uint64_t[]){st.taken, st.let_go});
 }
 
 static bool peer_failures(struct collect_self *s, struct export_series *out)
 {
 	return s->at < COLLECT_PEER_FAILURES &&
 	       collect_self_label(s, out, "cause", collect_peer_failure_names[s->at]) &&
-	       collect_self_u64(out, stats(s).failed[s->at]);
+	       collect_self_u64(out, stats(s).peers.failed[s->at]);
 }
 
 SINGLE(errors, stats(s).errors)
-SINGLE(overlaps, stats(s).overlaps)
+SINGLE(overlaps, stats(s).peers.overlaps)
+SINGLE(leaves, stats(s).peers.leaves)
 SINGLE(lapses, stats(s).lapses)
 
 static bool exposed(const struct collect_self *s)
@@ -67,12 +66,16 @@ static const struct collect_self_family discover_families[] = {
 	 "Hosts that the sources name, that this collector reads, and beyond --max-hosts.", hosts},
 	{"sidelight_discover_lapses", COUNTER, "",
 	 "Times that this process stood still and let its hosts go.", lapses},
+	{"sidelight_discover_leaves", COUNTER, "",
+	 "Times that this process left its hosts to others, as a peer did not know it.", leaves},
 	{"sidelight_discover_moves", COUNTER, "", "Hosts taken, and let go.", moves},
 	{"sidelight_discover_overlaps", COUNTER, "",
-	 "Times that a peer thought dead was not: both may have read the same hosts.", overlaps},
+	 "Times that a peer that did not hear this one, or was not heard, read hosts as well.",
+	 overlaps},
 	{"sidelight_discover_peer_failures", COUNTER, "",
 	 "Questions to peers that had no answer, or a refusal.", peer_failures},
-	{"sidelight_discover_peers", GAUGE, "", "Collectors, with this one.", peers},
+	{"sidelight_discover_peers", GAUGE, "",
+	 "Collectors, with this one: known, heard, and sharing hosts.", peers},
 };
 
 COLLECT_SELF_PART(discover, exposed);

@@ -76,7 +76,7 @@ class Cluster:
             f'{self.binaries}/kube-controller-manager', '--kubeconfig', f'{f}/system:kube-controller-manager.conf', '--leader-elect=false',
             '--controllers', ','.join(CONTROLLERS), '--use-service-account-credentials=true', '--root-ca-file', self.authority.ca,
             '--service-account-private-key-file', self.account_key, '--horizontal-pod-autoscaler-sync-period', '2s', '--port', '0',
-            '--secure-port', '0')
+            '--secure-port', '0', '--kube-api-qps', '1000', '--kube-api-burst', '1000')
         return self
 
     def __exit__(self, error, *_):
@@ -125,10 +125,14 @@ class Cluster:
         return wait_until(there, f'{count} pods {selector} of {namespace}', self.controllers, seconds=300, every=0.5)
 
     def run_pods(self, namespace, selector, count=1, address=HOST):
-        """Binds pods to the node as a scheduler does, and says of them what its kubelet says of those that run."""
         for name in self.pods(namespace, selector, count):
+            self.run_pod(namespace, name, address)
+
+    def run_pod(self, namespace, name, address, ready=True):
+        """Binds a pod to the node as a scheduler does, once, and says of it what its kubelet says of one that runs."""
+        if not self.get('pod', name, '-n', namespace)['spec'].get('nodeName'):
             binding = {'apiVersion': 'v1', 'kind': 'Binding', 'metadata': {'name': name}, 'target': {'kind': 'Node', 'name': 'node-1'}}
             self.kubectl('create', '--raw', f'/api/v1/namespaces/{namespace}/pods/{name}/binding', '-f', '-', stdin=json.dumps(binding))
-            self.kubectl('patch', 'pod', name, '-n', namespace, '--subresource=status', '--type=merge', '-p', json.dumps({'status': {
-                'phase': 'Running', 'podIP': address, 'podIPs': [{'ip': address}], 'startTime': '2024-01-01T00:00:00Z',
-                'conditions': [{'type': 'Ready', 'status': 'True', 'lastTransitionTime': '2024-01-01T00:00:00Z'}]}}))
+        self.kubectl('patch', 'pod', name, '-n', namespace, '--subresource=status', '--type=merge', '-p', json.dumps({'status': {
+            'phase': 'Running', 'podIP': address, 'podIPs': [{'ip': address}], 'startTime': '2024-01-01T00:00:00Z',
+            'conditions': [{'type': 'Ready', 'status': str(ready), 'lastTransitionTime': '2024-01-01T00:00:00Z'}]}}))
