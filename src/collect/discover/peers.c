@@ -117,6 +117,11 @@ void collect_peers_named(struct collect_peers *p, size_t source, const struct co
 		}
 		if (x)
 			x->named = true;
+		else
+			base_log_limited(
+				BASE_WARN, "discover",
+				"peer is not asked peer=%s: more than %u, or out of memory",
+				t->name[i], COLLECT_PEERS_MAX);
 	}
 }
 
@@ -158,6 +163,13 @@ static void end(struct collect_peers *p, struct ring_peer *x)
 	curl_easy_cleanup(x->curl);
 	http_client_done(&x->outgoing);
 	x->curl = NULL;
+}
+
+static void free_peer(struct collect_peers *p, struct ring_peer *x)
+{
+	end(p, x);
+	free(x->name);
+	free(x);
 }
 
 static void set_up(const struct collect_peers *p, struct ring_peer *x)
@@ -407,17 +419,11 @@ static void decide(struct collect_peers *p, uint64_t now)
 	p->joined = p->joined || may_join;
 }
 
-/* As if it had never been heard. */
-static void forget(struct ring_peer *x)
-{
-	x->heard_ns = x->died_ns = x->unknown_ns = 0;
-	x->knows_us = x->joined = false;
-}
-
 /* What the ring is made of now. */
 static void publish(struct collect_peers *p)
 {
 	uint64_t now = base_now_ns();
+	size_t kept = 0;
 
 	pthread_mutex_lock(&p->lock);
 	decide(p, now);
@@ -429,19 +435,20 @@ static void publish(struct collect_peers *p)
 		struct ring_peer *x = p->peer[i];
 		bool alive = is_alive(x, now);
 
-		/* Not asked any more, so that it would seem dead. */
-		if (!x->named && !x->joined)
-			forget(x);
 		if (x->heard_ns && !alive && !x->died_ns) {
 			x->died_ns = now;
 			base_logf(BASE_WARN, "discover", "peer is dead peer=%s", x->name);
 		}
-		if (!x->named && !is_sharing(x, now))
+		if (!x->named && !is_sharing(x, now)) {
+			free_peer(p, x); /* pods come and go, each with an address of its own */
 			continue;
+		}
+		p->peer[kept++] = x;
 		p->ring[p->rings] = x->name;
 		p->heard[p->rings] = x->named && alive;
 		p->shares[p->rings++] = is_sharing(x, now);
 	}
+	p->n = kept;
 	pthread_mutex_unlock(&p->lock);
 }
 
@@ -475,8 +482,12 @@ void collect_peers_restart(struct collect_peers *p)
 	pthread_mutex_lock(&p->lock);
 	p->joined = p->shares[0] = false;
 	pthread_mutex_unlock(&p->lock);
-	for (size_t i = 0; i < p->n; i++)
-		forget(p->peer[i]);
+	for (size_t i = 0; i < p->n; i++) {
+		struct ring_peer *x = p->peer[i];
+
+		x->heard_ns = x->died_ns = x->unknown_ns = 0;
+		x->knows_us = x->joined = false;
+	}
 }
 
 /* ---- what it means ---- */
@@ -546,13 +557,8 @@ void collect_peers_free(struct collect_peers *p)
 {
 	if (!p)
 		return;
-	for (size_t i = 0; i < p->n; i++) {
-		struct ring_peer *x = p->peer[i];
-
-		end(p, x);
-		free(x->name);
-		free(x);
-	}
+	for (size_t i = 0; i < p->n; i++)
+		free_peer(p, p->peer[i]);
 	curl_multi_cleanup(p->multi);
 	http_client_close(p->client);
 	pthread_mutex_destroy(&p->lock);
