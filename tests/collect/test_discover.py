@@ -339,7 +339,8 @@ def a_collector_that_peers_no_longer_name_leaves_its_hosts_to_them():
     check('no source names it' in p.parts[0].logged(), 'it says so', *p.parts)
     p.names_of(0, 0, 1, 2)
     p.until(p.shared_by(0, 1, 2), 'and once more')
-    check(p.counted('overlaps') == [0, 0, 0] or sum(p.counted('lapses')), 'overlaps', p.counted('overlaps'), *p.parts)
+    calm = not any('peer is dead' in c.logged() or 'stood still' in c.logged() for c in p.parts)
+    check(p.counted('overlaps') == [0, 0, 0] or not calm, 'overlaps', p.counted('overlaps'), *p.parts)
     # Names that come and go take no room for ever: more than 256 of them.
     for n in range(4):
         write(f'{p.folder}/peers-0', json.dumps([{'targets': p.names + [f'127.0.{n}.{k}:1' for k in range(1, 101)]}]))
