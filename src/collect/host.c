@@ -159,3 +159,9 @@ const char *collect_host_name(const struct collect_host *h)
 
 	return name ? name : "";
 }
+
+const char *collect_host_target(const struct collect_host *h)
+{
+	/* With the text, of which it may be the first look. */
+	return __atomic_load_n(&h->target, __ATOMIC_ACQUIRE);
+}

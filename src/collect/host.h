@@ -48,6 +48,8 @@ int collect_host_claim(struct collect_host *h, struct collect_link *l, uint64_t 
 void collect_host_release(struct collect_host *h, struct collect_link *l, uint64_t instance);
 void collect_host_set_name(struct collect_host *h, const char *name);
 const char *collect_host_name(const struct collect_host *h);
+/* What any thread may read while hosts are added; "": this one is spare. */
+const char *collect_host_target(const struct collect_host *h);
 enum collect_host_condition collect_host_condition(const struct collect_host *h, uint64_t now_ns);
 
 #endif

@@ -45,8 +45,8 @@ void collect_collector_hosts(struct collect_collector *c,
 	for (size_t i = 0; i < c->hosts; i++) {
 		struct collect_host *h = &c->host[i];
 		struct collect_host_view v = {
-			.target = h->target,
-			.fabric = h->fabric,
+			.target = collect_host_target(h),
+			.fabric = relaxed_load(h->fabric),
 			.hostname = collect_host_name(h),
 			.condition = collect_host_condition(h, now),
 			.last_read_ns = relaxed_load(h->last_read_ns),

@@ -372,8 +372,8 @@ static void count(struct collect_pair_latency *n, uint64_t now_ns)
 		if (tcp_net_stat_count(p->stat, read_up_to(&n->host[p->host[0]]), false)) {
 			base_log_limited(BASE_ERROR, "collect",
 					 "out of memory for latency between %s and %s",
-					 n->c->host[p->host[0]].target,
-					 n->c->host[p->host[1]].target);
+					 collect_host_target(&n->c->host[p->host[0]]),
+					 collect_host_target(&n->c->host[p->host[1]]));
 			pair_remove(n, i);
 			continue;
 		}
@@ -549,7 +549,7 @@ static void view_pair(const struct collect_pair_latency *n, const struct pair_la
 	for (int s = 0; s < 2; s++) {
 		const struct host_state *h = &n->host[p->host[s]];
 
-		v.target[s] = n->c->host[p->host[s]].target;
+		v.target[s] = collect_host_target(&n->c->host[p->host[s]]);
 		v.hostname[s] = collect_host_name(&n->c->host[p->host[s]]);
 		v.stale |= !h->view.present || now > h->pass_ns + STALE_NS;
 	}
@@ -585,7 +585,7 @@ void collect_collector_net_hosts(struct collect_collector *c,
 	for (size_t i = 0; i < c->hosts; i++) {
 		struct collect_net_host_view v = n->host[i].view;
 
-		v.target = c->host[i].target;
+		v.target = collect_host_target(&c->host[i]);
 		v.hostname = collect_host_name(&c->host[i]);
 		if (n->host[i].pass_ns)
 			fn(&v, arg);

@@ -42,7 +42,7 @@ static int open_link(struct collect_link *l, char *error, size_t error_bytes)
 	l->dir = calloc(1, sizeof(*l->dir));
 	if (!l->dir || collect_reads_init(l) || !collect_hash_init(&l->by_instance))
 		return -ENOMEM;
-	l->host->fabric = fabric_name(l->fabric);
+	relaxed_store(l->host->fabric, fabric_name(l->fabric));
 	return 0;
 }
 

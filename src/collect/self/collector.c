@@ -124,8 +124,8 @@ static const struct collect_host *host_at(struct collect_self *s, struct export_
 		return NULL;
 	h = &s->c->host[s->at];
 	labels[0] = (struct region_text_label){"host", collect_host_name(h)};
-	labels[1] = (struct region_text_label){"target", h->target};
-	labels[2] = (struct region_text_label){"fabric", h->fabric};
+	labels[1] = (struct region_text_label){"target", collect_host_target(h)};
+	labels[2] = (struct region_text_label){"fabric", relaxed_load(h->fabric)};
 	return collect_self_labels(s, out, labels, 3) ? h : NULL;
 }
 
