@@ -289,10 +289,16 @@ static void web_role(struct http_request *req, const char *authorization, struct
 }
 
 /* Whether this server lets local processes read without proof. */
-static bool reads_freely(const struct http *h)
+static bool reads_freely(struct http *h)
 {
-	return h->opts.open ||
-	       (h->local && !*h->reader_token && !(h->web && http_web_authenticates(h->web)));
+	bool asks;
+
+	if (h->opts.open || !h->local || *h->reader_token)
+		return h->opts.open;
+	pthread_rwlock_rdlock(&h->web_lock);
+	asks = h->web && http_web_authenticates(h->web);
+	pthread_rwlock_unlock(&h->web_lock);
+	return !asks;
 }
 
 /* What the request may do, of all sources. */
