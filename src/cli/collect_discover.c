@@ -13,6 +13,15 @@ static int check_all(const struct base_command *self, const struct base_strings 
 	return BASE_EXIT_OK;
 }
 
+/* No other process can reach this one by such an address. */
+static bool is_no_name(const char *listen)
+{
+	const char *port = strrchr(listen, ':');
+
+	return !strncmp(listen, "unix:", 5) || !port || !strcmp(port, ":0") || port == listen ||
+	       !strncmp(listen, "0.0.0.0:", 8) || !strncmp(listen, "[::]:", 5);
+}
+
 int cli_collect_discover_check(const struct base_command *self, struct cli_collect_discover *d,
 			       const char *listen)
 {
@@ -28,7 +37,7 @@ int cli_collect_discover_check(const struct base_command *self, struct cli_colle
 	if (o->peers.n && !listen)
 		return base_usage(self, "--peers is for --mode prometheus");
 	if (o->peers.n && !o->self) {
-		if (!strncmp(listen, "unix:", 5) || !strcmp(listen + strcspn(listen, ":"), ":0"))
+		if (is_no_name(listen))
 			return base_usage(self,
 					  "--peers needs --self: peers do not know this "
 					  "collector as %s",

@@ -429,7 +429,8 @@ def peers_that_prove_nothing_are_dead_and_counted():
 def what_cannot_work_is_one_clear_line():
     for words, line in ((['--discover', ''], 'is not file:PATH'), (['--discover', 'kube:x'], 'is not file:PATH'),
                         (['--discover', 'a', '--self', 'b:1'], '--self and --peers-config need --peers'),
-                        (['--discover', 'a', '--peers', 'b', '--listen', '127.0.0.1:0'], '--peers needs --self'),
+                        *((['--discover', 'a', '--peers', 'b', '--open', '--listen', at], '--peers needs --self')
+                          for at in ('127.0.0.1:0', '[::1]:0', '0.0.0.0:9464', '[::]:9464', 'unix:/run/x')),
                         (['--peers', 'b', '--agent', 'c'], '--peers needs --discover')):
         p = run(EXE, 'collect', *words, code=2)
         check(line in p.stderr, words, p.stderr)
