@@ -83,13 +83,13 @@ class Watched:
         print(f'note: {what}: {got}, not {expected}: calls left out by the kernel')
 
     def both_ends(self):
-        """What one end wrote, the other has received."""
+        """What one end wrote, the other has received, but for what came after it had closed, which it answers by a reset."""
         by_ends = {(f['local_port'], f['remote_port']): f for f in self.ends}
         for (here, there), f in by_ends.items():
             other = by_ends.get((there, here))
             if not other and not self.table['missed']:
                 fail(f'{here} to {there} has one end only')
-            if other and f['write_bytes'] - f['queue'] > other['bytes_received'] and 'reset_in' not in other['flags']:
+            if other and f['write_bytes'] - f['queue'] > other['bytes_received'] and 'reset_in' not in f['flags'] + other['flags']:
                 fail(f'{f} wrote more than {other} received')
 
     def complete(self, count):
