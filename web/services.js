@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // services.js - the first view: a row for each service, those that need attention first.
-import {addressOf, sentence} from "./anomalies.js";
+import {addressOf, analysis, sentence} from "./anomalies.js";
 import {$, el, emptyState, label, put, title} from "./dom.js";
 import {limitKind} from "./flows.js";
 import {bytes, grouped, many, number, rate, seconds} from "./format.js";
@@ -99,6 +99,11 @@ function saying(s) {
 	return ["good", s.connections?.why && limitKind(s.connections.limit) !== "good" ? s.connections.why : ""];
 }
 
+// Of a service that needs no attention. Before its pods know what is usual, little would show.
+function nothing() {
+	return analysis?.learning && analysis.learning === analysis.pods ? "Learning what is usual: only errors show yet" : "Nothing unusual";
+}
+
 function fillRow(row, index) {
 	const s = shown[index], c = row.cells;
 	if (!s)
@@ -122,11 +127,11 @@ function fillRow(row, index) {
 	}
 	drawSaturation(c, s);
 	drawConnections(c, s);
-	put(c.says, says || "Nothing unusual");
+	put(c.says, says || nothing());
 	title(c.says, says);
 	c.says.classList.toggle("quiet", !says);
 	sparkline(c.canvas, s.spark || [], color(kind === "bad" ? 1 : 0), true);
-	label(row, `${s.service}, ${says || "nothing unusual"}; ${c.rateText.textContent} requests, errors ${c.errorsText.textContent}, ` +
+	label(row, `${s.service}, ${says || nothing()}; ${c.rateText.textContent} requests, errors ${c.errorsText.textContent}, ` +
 	      `p99 ${c.p99Text.textContent}`);
 	return true;
 }
@@ -157,6 +162,7 @@ function filter() {
 	$("v-services").className = now ? "bad" : "";
 	put($("services-note"), !answer || !all.length ? "" : state.sq ? `${grouped(shown.length)} match` :
 		`${now ? `${now} ${now === 1 ? "needs" : "need"} attention; ` : ""}those that need it most come first` +
+		(analysis?.learning ? `; ${analysis.learning} of ${many(analysis.pods, "pod")} in warm-up` : "") +
 		(answer.truncated ? `; the first ${grouped(all.length)} only` : ""));
 	const empty = $("services-empty");
 	empty.hidden = !answer || shown.length > 0;

@@ -83,9 +83,11 @@ class Test(Walk):
         page.run("document.title = 'not loaded again'")
         self.system.collector.stop()
         page.wait("!document.querySelector('#away').hidden && document.querySelector('#health').textContent === 'no answer'")
-        self.system.start_collector()
+        self.system.start_collector('--analyse', '--warm-up', '1h')
         page.wait("document.querySelector('#away').hidden && document.querySelector('#notice').textContent.includes('started again')")
-        page.wait(f"{SERVICES}.some((r) => r.dataset.service === 'cart')")
+        # Who has learned nothing yet does not say that nothing is unusual.
+        page.wait(f"{SERVICES}.find((r) => r.dataset.service === 'cart')?.cells.says.textContent.startsWith('Learning')")
+        page.wait("document.querySelector('#services-note').textContent.includes('in warm-up')")
         page.click('#health')
         page.wait("document.querySelector('#health-says').textContent.includes('started again at')")
         check(page.run('performance.getEntriesByType("navigation")[0].type') == 'navigate', 'loaded again')
