@@ -97,20 +97,14 @@ static int attach_once(struct sl_publisher *p)
 	return error;
 }
 
-/*
- * Publishes a region that was created after the first one. Without a connection, the next attach
- * sends it.
- */
+/* Publishes an additional region. Without a connection, the next attach does it. */
 void sl__attach_further(struct sl__region *r)
 {
 	if (!r->serial && sl__fd_ours(&r->publisher->sock))
 		send_publish(r);
 }
 
-/*
- * Offers the regions again that the agent refused, or that could not be sent, when their delay is
- * over.
- */
+/* Offers regions again, after a delay, that were refused or could not be sent. */
 static void offer_again(struct sl_publisher *p)
 {
 	struct sl__guard guard;
@@ -207,15 +201,14 @@ static int handle_refused(struct sl_publisher *p, uint32_t serial, const struct 
 	sl__unlock(&guard);
 	if (first)
 		sl__log(SL_LOG_WARN,
-			"sidelight: the agent refused the region, next try in %d s socket=%s "
+			"sidelight: the agent refused the region, retrying in %d s socket=%s "
 			"error=%d reason=\"%s\"",
 			RETRY_REFUSED_MS / 1000, p->socket, why->error, why->reason);
 	return others ? -1 : delay;
 }
 
 /*
- * Reads one message, or notices a hang-up. Returns the delay until the next attempt in ms; -1: stay
- * connected.
+ * Reads one message, or notices a hang-up. Returns ms until the next attempt; -1: stay connected.
  */
 static int receive_message(struct sl_publisher *p, int sock)
 {
@@ -256,7 +249,7 @@ static int receive_message(struct sl_publisher *p, int sock)
 	close_socket(p);
 	sl__unlock(&guard);
 	if (was)
-		sl__log(SL_LOG_INFO, "sidelight: the agent went away, counting on socket=%s",
+		sl__log(SL_LOG_INFO, "sidelight: the agent went away, counting continues socket=%s",
 			p->socket);
 	return RETRY_MIN_MS;
 }

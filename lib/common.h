@@ -17,10 +17,7 @@
 #define SL__HAS(p, member) \
 	((p) && (p)->sz >= offsetof(__typeof__(*(p)), member) + sizeof((p)->member))
 
-/*
- * Copies options of any version to *to, `size` bytes. Returns false if a member unknown to this
- * version is set.
- */
+/* Copies options of any version to *to, `size` bytes. Returns false if an unknown member is set. */
 static inline bool sl__opts_take(void *to, size_t size, const void *opts)
 {
 	const uint8_t *bytes = opts;

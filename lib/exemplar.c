@@ -236,10 +236,7 @@ void sl__exemplar_set(unsigned int slot, uint32_t cell, double value, bool mirro
 				  __ATOMIC_RELAXED);
 	if (!created)
 		goto dropped; /* the metric was removed */
-	/*
-	 * Acquire pairs with the release below: the next owner sees the latest number, and its
-	 * stores follow ours.
-	 */
+	/* Acquire pairs with the release below: the next owner's stores follow ours. */
 	if (atomic_exchange_explicit(&element->taken, true, memory_order_acquire))
 		goto dropped;
 	element->number++;
@@ -267,10 +264,7 @@ void sl__exemplar_set(unsigned int slot, uint32_t cell, double value, bool mirro
 	return;
 
 dropped:
-	/*
-	 * Until the section is allocated, count the drop where all refused observations are
-	 * counted.
-	 */
+	/* Until the section is allocated, count the drop as a refused observation. */
 	if (r->exemplars->ready)
 		head_add(section, SL_EXEMPLAR_HEAD_DROPPED, 1);
 	else

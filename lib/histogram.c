@@ -90,10 +90,7 @@ int sl__shape_exponential(const struct sl_metric_opts *o, struct sl__shape *shap
 	if (scale < SCALE_MIN || scale > SCALE_MAX || !isnormal(min) || !isnormal(max) || min < 0 ||
 	    max <= min)
 		return SL__REFUSED_SHAPE;
-	/*
-	 * The first bucket is that of the next number above min, as min itself may be the upper
-	 * bound of a bucket.
-	 */
+	/* Start with the bucket of the next number above min: min itself may end a bucket. */
 	first = bucket_of(next_above(min), SCALE_MAX - scale);
 	last = bucket_of(max, SCALE_MAX - scale);
 	/* A bucket up to 2^1024 would include infinity, which belongs above the last bucket. */

@@ -54,10 +54,7 @@ void sl__boot_id(uint8_t id[16])
 	}
 }
 
-/*
- * Finds a run of exactly 64 hexadecimal digits and copies its first 12. Returns false if there is
- * none.
- */
+/* Finds a run of exactly 64 hexadecimal digits and copies its first 12. Returns false if none. */
 static bool find_id(const char *s, const char *end, char id[SL__CONTAINER_ID + 1])
 {
 	uint32_t digits = 0;

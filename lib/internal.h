@@ -219,10 +219,7 @@ SL__HIDDEN bool sl__fd_ours(const struct sl__fd *fd);
 SL__HIDDEN void sl__fd_close(struct sl__fd *fd);
 
 /* region.c; caller holds the lock */
-/*
- * Creates a region from the options. On failure returns NULL and sets *error: invalid sizes, no
- * memory, no free slot.
- */
+/* Creates a region. On failure returns NULL and sets *error: bad sizes, no memory, no free slot. */
 SL__HIDDEN struct sl__region *sl__region_new(struct sl_publisher *p,
 					     const struct sl_publisher_opts *o, int *error);
 /* Adds a region, larger than the previous ones, with space for the given metric. */
@@ -391,10 +388,7 @@ static inline void sl__plain_add(uintptr_t cell, uint64_t n)
 	__atomic_fetch_add((uint64_t *)(cell | 56), n * sl__k(cell), __ATOMIC_RELAXED);
 }
 
-/*
- * Updates the check word of a mixed line (region.h) after a change of a cell in stripe 0. Relaxed,
- * as above.
- */
+/* Updates the check word of a mixed line (region.h) for a cell of stripe 0. Relaxed, as above. */
 static inline void sl__shared_changed(uintptr_t cell, uint64_t old, uint64_t now)
 {
 	uint32_t i = cell / 8 % 8;

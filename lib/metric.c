@@ -10,18 +10,18 @@ static const struct {
 	int error;
 } refusals[SL__REFUSED_COUNT] = {
 	[SL__REFUSED_OPTS] = {"no options, or options of a newer version", EINVAL},
-	[SL__REFUSED_NAME] = {"name ill-formed or missing", EINVAL},
-	[SL__REFUSED_LABEL] = {"label ill-formed, reserved or duplicate, or too many labels",
+	[SL__REFUSED_NAME] = {"malformed or missing name", EINVAL},
+	[SL__REFUSED_LABEL] = {"malformed, reserved or duplicate label, or too many labels",
 			       EINVAL},
-	[SL__REFUSED_TEXT] = {"help, unit or state ill-formed or too long", EINVAL},
+	[SL__REFUSED_TEXT] = {"malformed or overlong help, unit or state", EINVAL},
 	[SL__REFUSED_SHAPE] = {"buckets or states out of range", EINVAL},
-	[SL__REFUSED_FLAGS] = {"combination unknown, or not one of this kind", EINVAL},
+	[SL__REFUSED_FLAGS] = {"unknown combination, or not supported by this kind", EINVAL},
 	[SL__REFUSED_CONFLICT] = {"the name is taken by a metric of another kind, shape or flags",
 				  EEXIST},
 	[SL__REFUSED_CELLS] = {"no cells left, raise max_cells", ENOSPC},
-	[SL__REFUSED_SCHEMA] = {"no room left for names, raise schema_bytes", ENOSPC},
+	[SL__REFUSED_SCHEMA] = {"no space left for names, raise schema_bytes", ENOSPC},
 	[SL__REFUSED_MEMORY] = {"no memory", ENOMEM},
-	[SL__REFUSED_SPANS] = {"the publisher has no room for spans, set span_bytes", EINVAL},
+	[SL__REFUSED_SPANS] = {"the publisher has no space for spans, set span_bytes", EINVAL},
 };
 
 /* ---- tables ---- */
@@ -295,10 +295,7 @@ static struct sl__region *region_for(struct sl_publisher *p, const struct sl__me
 		       : sl__region_further(p, m->record.cells, m->record.length);
 }
 
-/*
- * Adds a metric, or finds the existing one. Returns 0 and sets *metric, or returns a refusal. Takes
- * ownership of *metric.
- */
+/* Adds *metric, or replaces it by the existing one. Takes ownership. Returns 0 or a refusal. */
 static int metric_add(struct sl_publisher *p, struct sl__metric **metric)
 {
 	struct sl__metric *m = *metric, *old, *removed = NULL;
@@ -559,10 +556,7 @@ const struct sl__metric *sl__family_model(uint64_t bits, uint32_t kind, struct s
 	if (*p && (uint32_t)bits < (*p)->model_count)
 		model = (*p)->models[(uint32_t)bits];
 	sl__unlock(&guard);
-	/*
-	 * A different kind means a stale handle: its publisher was closed, and another one uses the
-	 * slot now.
-	 */
+	/* Stale handle: its publisher was closed, and another one uses the slot now. */
 	return model && (model->record.kind == kind || model->record.kind == exponential_kind(kind))
 		       ? model
 		       : NULL;

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * metric.h - metrics and their schema records: the interface between record.c, metric.c and
- * remove.c.
- */
+/* metric.h - metrics and their schema records, for metric.c, record.c and remove.c. */
 #ifndef SL_LIB_METRIC_H
 #define SL_LIB_METRIC_H
 
@@ -22,10 +19,7 @@ struct sl__family {
 
 TAILQ_HEAD(sl__metric_queue, sl__metric);
 
-/*
- * Removed records of one shape that may be replaced, the oldest first. A replacement has the same
- * shape, so it fits.
- */
+/* Removed replaceable records of one shape, the oldest first. A metric of this shape fits. */
 struct sl__vacancy {
 	struct sl__vacancy *next;
 	uint32_t kind, cells, bounds, length;
@@ -87,10 +81,7 @@ static inline uint32_t sl__metric_kind(const struct sl__metric *m)
 SL__HIDDEN bool sl__metric_same(const struct sl__metric *a, const struct sl__metric *b);
 SL__HIDDEN void sl__metric_link(struct sl_publisher *p, struct sl__metric *m);
 SL__HIDDEN void sl__metric_write(struct sl__metric *m);
-/*
- * Returns the model of a family, and its publisher. NULL: the handle was refused, or is of another
- * kind.
- */
+/* Returns the model of a family, and its publisher. NULL: refused, or a handle of another kind. */
 SL__HIDDEN const struct sl__metric *sl__family_model(uint64_t bits, uint32_t kind,
 						     struct sl_publisher **p);
 

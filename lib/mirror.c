@@ -47,10 +47,7 @@ double sl_unknown_value(struct sl_unknown u)
 
 /* ---- timed gauges ---- */
 
-/*
- * Store the time last: a reader that sees it before the value would take the old value for the
- * newest.
- */
+/* Store the time last: a reader must not combine the new time with the old value. */
 void sl_gauge_timed_set_at(struct sl_gauge_timed g, double v, uint64_t time_ns)
 {
 	set_cell(g.bits, 0, sl_cell_of_f64(v));

@@ -17,13 +17,12 @@
 #define CELLS_DEFAULT	  1764u /* together with one more block: 256 lines, 4 pages */
 #define CELLS_MAX	  (1u << 24)
 #define SCHEMA_PER_CELL	  128u
-#define EXEMPLARS_DEFAULT 63u /* together with the head: 4 pages, allocated by the first exemplar \
-			       */
-#define RECORD_MIN  72u	      /* bytes of the smallest record with a name */
+#define EXEMPLARS_DEFAULT 63u /* with the head: 4 pages, allocated by the first exemplar */
+#define RECORD_MIN	  72u /* bytes of the smallest record with a name */
 
-#define RETRY_NS    1000000000u
-#define REGIONS_MAX 64u		/* per connection: sidelight-attach(7) */
-#define FURTHER_MAX (16u << 20) /* the agent's default for --max-region-size */
+#define RETRY_NS	  1000000000u
+#define REGIONS_MAX	  64u	      /* per connection: sidelight-attach(7) */
+#define FURTHER_MAX	  (16u << 20) /* the agent's default for --max-region-size */
 
 struct sl__slot sl__slots[SL_PUBLISHER_SLOTS];
 
@@ -69,10 +68,7 @@ static void address_give(void *at, size_t reserved)
 
 /* ---- region ---- */
 
-/*
- * Allocates memory for a part of the region. Touching an unallocated page of a memfd could raise
- * SIGBUS.
- */
+/* Allocates a part of the region. Touching an unallocated page of a memfd could raise SIGBUS. */
 int sl__allocate(struct sl__region *r, uint64_t offset, uint64_t bytes)
 {
 	int failed;
@@ -275,10 +271,7 @@ static int revive_one(struct sl__region *r)
 	return 0;
 }
 
-/*
- * Runs at the first use in a forked child: recreates the same metrics, starting from 0, in new
- * regions.
- */
+/* Runs at the first use in a forked child: recreates the metrics in new regions, from 0. */
 int sl__revive(struct sl__region *r)
 {
 	struct sl_publisher *p = r->publisher;

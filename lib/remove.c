@@ -16,10 +16,7 @@ static void created_set(const struct sl__metric *m, uint64_t ns)
 	sl__shared_set((uintptr_t)r->base + r->created_offset + sl_cell_offset(m->record.id), ns);
 }
 
-/*
- * A reader tells two uses of a record apart by this time, so it must differ even where the options
- * give one.
- */
+/* This time distinguishes two uses of a record, so it must differ even if the options give one. */
 void sl__metric_created(struct sl__metric *m)
 {
 	created_set(m, (m->created ?: sl__realtime_ns()) + m->uses++);

@@ -37,10 +37,7 @@ static inline uint64_t mix_bits(uint64_t x)
 	return x ^ x >> 31;
 }
 
-/*
- * Seeds start and step at random: threads or processes with the same pair would produce the same
- * ids.
- */
+/* Seeds start and step at random: two threads with the same pair would produce the same ids. */
 static __attribute__((noinline, cold)) void seed_ids(void)
 {
 	uint64_t s[2], step;
@@ -219,10 +216,7 @@ static inline uint64_t *reserve_attribute(struct sl_span *span, uint32_t n)
 	return at;
 }
 
-/*
- * True if the key belongs to the span's publisher: the ids of another publisher refer to other
- * strings.
- */
+/* True if the key belongs to the span's publisher: another one's ids mean other strings. */
 static inline bool key_usable(const struct sl_span *span, struct sl_span_key key)
 {
 	return likely(span->slot && span->slot == key.bits >> 32);
@@ -540,10 +534,7 @@ static __attribute__((noinline, cold)) struct sl__ring *claim_ring(unsigned int 
 		goto out;
 	ring = &region->rings[index];
 	if (!ring->ready) {
-		/*
-		 * Tried once per thread, not per span: without memory, the thread uses ring 0 from
-		 * then on.
-		 */
+		/* Tried once per thread: without memory, the thread uses ring 0. */
 		if (sl__allocate(region, (uint64_t)(ring->base - region->base),
 				 SL_SPAN_STRIDE(region->span_lines))) {
 			ring = &region->rings[0];

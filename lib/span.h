@@ -52,10 +52,7 @@ enum sl__clock {
 	SL__CLOCK_TICKS = 1,
 };
 
-/*
- * One calibration, made once per second. Eight entries take turns, so that none is overwritten
- * within seven seconds.
- */
+/* A calibration, one per second. With eight entries, each stays valid for seven seconds. */
 struct sl__rate {
 	uint64_t ticks;	  /* counter at the time of the calibration */
 	uint64_t ns;	  /* CLOCK_REALTIME at that time */

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * span_context.c - parses and formats the traceparent header: https://www.w3.org/TR/trace-context/,
- * section 3.2.
- */
+/* span_context.c - the traceparent header: https://www.w3.org/TR/trace-context/, section 3.2. */
 #include <errno.h>
 #include <string.h>
 

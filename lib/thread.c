@@ -124,8 +124,7 @@ uintptr_t sl__stripe_claim(unsigned int slot)
 	if (self.ended)
 		return 0;
 	/*
-	 * A thread without a stripe tries again after another thread has ended. A hint, hence
-	 * relaxed.
+	 * A thread without a stripe retries after another thread has ended. A hint, hence relaxed.
 	 */
 	if ((atomic_load_explicit(&self.sharing, memory_order_relaxed) & bit) &&
 	    !atomic_load_explicit(&sl__slots[slot].free, memory_order_relaxed))

@@ -113,8 +113,7 @@ static inline uint64_t sl__report_now(void)
 }
 
 /*
- * report_target.c. Returns 0 or an error of sl_reporter_open(). names: names of the translators, or
- * NULL.
+ * report_target.c. Returns 0 or an error of sl_reporter_open(). names: translators' names, or NULL.
  */
 SL__HIDDEN int sl__report_targets(struct sl_reporter *r, const char *targets, const char *names);
 SL__HIDDEN uint32_t sl__report_incarnation(void);
@@ -126,15 +125,9 @@ SL__HIDDEN size_t sl__report_sign(const struct sl_reporter *r, uint8_t *packet, 
 SL__HIDDEN struct sl__backup *sl__report_backup(const struct sl_reporter *r,
 						uint32_t i); /* i-th from the head */
 SL__HIDDEN uint8_t *sl__report_packet(const struct sl_reporter *r, const struct sl__backup *b);
-/*
- * report_file.c. Without a file, only sl__report_stride() has an effect: bytes from one packet to
- * the next.
- */
+/* report_file.c. Without a file, only sl__report_stride() does anything: bytes per packet. */
 SL__HIDDEN uint32_t sl__report_stride(uint32_t packet_bytes);
-/*
- * Returns 0 or an error of sl_reporter_open(). any_reporter: adopt the reporter's number from the
- * file.
- */
+/* Returns 0 or an error of sl_reporter_open(). any_reporter: adopt the number in the file. */
 SL__HIDDEN int sl__report_file_open(struct sl_reporter *r, const char *path, bool any_reporter);
 SL__HIDDEN void sl__report_file_close(struct sl_reporter *r);
 SL__HIDDEN void sl__report_file_kept(struct sl_reporter *r, const struct sl__backup *b);

@@ -61,8 +61,7 @@ static struct sl__slot *slot_of(const struct sl_reporter *r, const struct sl__ba
 }
 
 /*
- * Compiler barrier: if the process dies, its stores reach the file in this order. No other thread
- * reads them.
+ * Compiler barrier: if the process dies, its stores reach the file in order. No thread reads them.
  */
 static void order_stores(void)
 {
@@ -131,10 +130,7 @@ static bool slot_intact(const struct sl_reporter *r, const struct sl__slot *s)
 	       s->check == check_of(s);
 }
 
-/*
- * Parses the packet in slot i. Returns its number of reports; 0 if it is damaged or not from this
- * reporter.
- */
+/* Parses the packet in slot i. Returns its number of reports; 0 if it is damaged or foreign. */
 static uint32_t parse_slot(const struct sl_reporter *r, uint32_t i, struct dta_packet *p)
 {
 	struct sl__slot *s = slot_at(r, i), *spare = slot_at(r, r->backups);

@@ -322,10 +322,7 @@ stays:
 	return err;
 }
 
-/*
- * Sends a heartbeat, which tells the translator of the latest sequence number even if the last
- * packets were lost.
- */
+/* Tells the translator the latest sequence number, even if the last packets were lost. */
 void sl__report_heartbeat(struct sl_reporter *r)
 {
 	const struct dta_header h = {
