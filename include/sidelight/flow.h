@@ -105,9 +105,8 @@ enum sl_flow_cell {
 	SL_FLOW_RTT_COUNT = SL_FLOW_CELL(4, 1),
 	SL_FLOW_RTT_SUM = SL_FLOW_CELL(4, 2),	  /* us */
 	SL_FLOW_RTT_MIN_RTO = SL_FLOW_CELL(4, 3), /* recent minimum of the RTT | RTO, us */
-	SL_FLOW_RETRANS_DSACK =
-		/* segments retransmitted | spurious by DSACK */
-	SL_FLOW_CELL(4, 4),
+	/* segments retransmitted | spurious ones, as reported by the peer */
+	SL_FLOW_RETRANS_DSACK = SL_FLOW_CELL(4, 4),
 	SL_FLOW_FAST_TIMEOUTS = SL_FLOW_CELL(4, 5), /* fast recoveries | retransmission timeouts */
 	SL_FLOW_REORDERED = SL_FLOW_CELL(4, 6),	    /* rcv_ooopack | reord_seen */
 

@@ -66,21 +66,21 @@ enum sl_layer {
  * A slot for a flow or a group (the flows with the same remote address, local port and cgroup): two
  * lines of key, one of counters, and the histograms. Values only grow within a generation.
  */
-enum sl_slot_word { /* 64-bit words of a slot; words 7, 15, ... are check words */
-		    /* enum sl_slot_state in bits 0-7, role in 8-15, generation in 16-63 */
-		    SL_SLOT_STATE = 0,
-		    /* flows only: local address, 16 bytes in network order, IPv4 mapped */
-		    SL_SLOT_LOCAL = 1,
-		    SL_SLOT_REMOTE = 3,
-		    SL_SLOT_PORTS =
-			    /* local port: bits 0-15, remote: 16-31 (flows only), family: 32-39 */
-		    5,
-		    SL_SLOT_CGROUP = 6,
-		    SL_SLOT_START = 8, /* time of the first observation, CLOCK_MONOTONIC ns */
-		    SL_SLOT_END = 9,   /* time of the close; 0 while open */
-		    SL_SLOT_NETNS = 10,
-		    SL_SLOT_COUNTS = 16, /* counters, see enum sl_slot_count */
-		    SL_SLOT_HISTOGRAMS = 24,
+/* 64-bit words of a slot; words 7, 15, ... are check words */
+enum sl_slot_word {
+	/* enum sl_slot_state in bits 0-7, role in 8-15, generation in 16-63 */
+	SL_SLOT_STATE = 0,
+	/* flows only: local address, 16 bytes in network order, IPv4 mapped */
+	SL_SLOT_LOCAL = 1,
+	SL_SLOT_REMOTE = 3,
+	/* local port: bits 0-15, remote: 16-31 (flows only), family: 32-39 */
+	SL_SLOT_PORTS = 5,
+	SL_SLOT_CGROUP = 6,
+	SL_SLOT_START = 8, /* time of the first observation, CLOCK_MONOTONIC ns */
+	SL_SLOT_END = 9,   /* time of the close; 0 while open */
+	SL_SLOT_NETNS = 10,
+	SL_SLOT_COUNTS = 16, /* counters, see enum sl_slot_count */
+	SL_SLOT_HISTOGRAMS = 24,
 };
 #define SL_SLOT_WORDS	   (SL_SLOT_HISTOGRAMS + SL_LAYERS * 64)
 #define SL_LAYER_SLOT_SIZE (SL_SLOT_WORDS * 8u)
