@@ -31,7 +31,7 @@ bool region_text_metric_name(const char *s, size_t bytes)
 
 bool region_text_name_utf8(const char *s, size_t bytes)
 {
-	return bytes && bytes <= SL_NAME_MAX && base_utf8(s, bytes); /* which refuses NUL */
+	return bytes && bytes <= SL_NAME_MAX && base_utf8(s, bytes); /* refuses NUL */
 }
 
 bool region_text_unit(const char *s, size_t bytes)

@@ -26,7 +26,7 @@
 
 typedef double SKETCH_NAME(sketch_f64s) __attribute__((vector_size(SKETCH_W * 8)));
 typedef float SKETCH_NAME(sketch_f32s) __attribute__((vector_size(SKETCH_W * 4)));
-/* In memory: unaligned, and aliasing any type. */
+/* Vectors in memory: unaligned, and aliasing any type. */
 typedef double SKETCH_NAME(sketch_f64s_at)
 	__attribute__((vector_size(SKETCH_W * 8), aligned(8), may_alias));
 typedef float SKETCH_NAME(sketch_f32s_at)
@@ -35,7 +35,7 @@ typedef float SKETCH_NAME(sketch_f32s_at)
 #define SKETCH_FN    static inline __attribute__((always_inline)) SKETCH_TARGET
 
 #if SKETCH_W == 8
-/* gcc 12 compiles __builtin_convertvector() here to four instructions. */
+/* gcc 12 compiles __builtin_convertvector() to four instructions here. */
 #include <immintrin.h>
 #define SKETCH_WIDENED(v)  ((SKETCH_NAME(sketch_f64s))_mm512_cvtps_pd((__m256)(v)))
 #define SKETCH_NARROWED(v) ((SKETCH_NAME(sketch_f32s))_mm512_cvtpd_ps((__m512d)(v)))
@@ -104,7 +104,7 @@ SKETCH_EIGHT
 #endif
 
 #ifndef SKETCH_LOAD_F64
-/* Load eight f64, load eight f32 and widen, and the stores. */
+/* Load eight f64, load eight f32 and widen them, and the stores. */
 #define SKETCH_LOAD_F64_1(m, i, x, p) ((x).m = *(const SKETCH_NAME(sketch_f64s_at) *)((p) + (i)))
 #define SKETCH_LOAD_F32_1(m, i, x, p) \
 	((x).m = SKETCH_WIDENED(*(const SKETCH_NAME(sketch_f32s_at) *)((p) + (i))))
