@@ -27,8 +27,8 @@
 
 struct chart {
 	uint32_t dims;
-	float limit;	  /* of threshold */
-	float *up, *down; /* ewma uses up only */
+	float limit;	  /* limit of the threshold detector */
+	float *up, *down; /* ewma uses only up */
 };
 
 static void *chart_create(const struct analyse_detector_opts *opts)
@@ -106,7 +106,7 @@ static float cusum_score(void *state, const struct analyse_row *row, float *blam
 	return most;
 }
 
-/* The state of a chart, so that a restart continues where it was. */
+/* Saves or loads the state of a chart, so that a restart continues from it. */
 static int chart_io(float *x, uint32_t n, float min, float max, struct sketch_blob *b)
 {
 	for (uint32_t c = 0; c < n; c++)
@@ -125,10 +125,10 @@ static int cusum_io(void *state, struct sketch_blob *b)
 {
 	struct chart *s = state;
 
-	return chart_io(s->up, 2 * s->dims, 0, CUSUM_MAX, b); /* down follows up */
+	return chart_io(s->up, 2 * s->dims, 0, CUSUM_MAX, b); /* down follows up in memory */
 }
 
-/* Sums belong to one pod's last rows, so there is nothing to add. */
+/* The sums belong to the last rows of one pod, so there is nothing to add. */
 static int chart_merge(void *state, const void *other)
 {
 	const struct chart *s = state, *o = other;
