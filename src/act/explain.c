@@ -29,7 +29,7 @@ __attribute__((format(printf, 2, 3))) static void add(struct explain_text *t, co
 
 const char *act_pod_label(const struct act_pod_name *n, char *text, size_t room)
 {
-	/* libsidelight takes the name of the host if it is not told a pod's. */
+	/* Without a configured pod name, libsidelight uses the host name. */
 	bool named = *n->pod && strcmp(n->pod, n->host);
 	const char *name = named ? n->pod : *n->container ? n->container : n->service;
 
