@@ -24,7 +24,7 @@ struct element {
 struct sl__exemplars {
 	uint32_t used, max;	 /* elements including the head; protected by the lock */
 	uint32_t mask;		 /* size of the table - 1 */
-	_Atomic bool ready;	 /* the section is allocated */
+	_Atomic bool ready;	 /* true once the section is allocated */
 	_Atomic uint64_t *table; /* cell + 1 in bits 32-63, element in bits 0-31; 0: empty */
 	struct element element[];
 };
@@ -115,7 +115,7 @@ static uint32_t element_new(struct sl__region *r, uintptr_t section, uint32_t ce
 	entry = entry_of(e, cell);
 	index = (uint32_t)atomic_load_explicit(entry, memory_order_relaxed);
 	if (index)
-		goto out; /* another thread was faster */
+		goto out; /* another thread has allocated it in the meantime */
 	if (e->used == e->max)
 		goto out;
 	m = metric_of(r, cell);

@@ -73,8 +73,8 @@ static inline int32_t bucket_of(double x, int shift)
 }
 
 /*
- * offset = line * 64 + word * 8 with line = cell / 7: eight bytes for each cell and each line.
- * Dividing by 2^32 / 7, rounded up, is exact for any cell below 2^32 / 3.
+ * The offset is line * 64 + word * 8 with line = cell / 7: eight bytes for each cell and for each
+ * line. Multiplying by 2^32 / 7, rounded up, is exact for any cell below 2^32 / 3.
  */
 static inline uintptr_t cell_at(uintptr_t stripe, uint64_t cell)
 {

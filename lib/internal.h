@@ -169,7 +169,7 @@ struct sl_publisher {
 	uint32_t logged; /* reasons already logged: bits of enum sl__refusal, and those below */
 #define SL__LOGGED_AGENT (1u << 18)
 
-	struct sl__metric **metrics; /* hash table, chained */
+	struct sl__metric **metrics; /* hash table with chaining */
 	struct sl__family **families;
 	struct sl__metric **models; /* models of families, by id */
 	uint32_t model_count;
@@ -178,7 +178,7 @@ struct sl_publisher {
 	/* Connection to the agent. The descriptors change under the lock only. */
 	char *socket;
 	struct sl__fd sock;
-	struct sl__fd wake[2]; /* a pipe: the thread ends when [1] is closed */
+	struct sl__fd wake[2]; /* a pipe: the thread ends when the write end [1] is closed */
 	pthread_t thread;
 	bool have_thread;
 	/* time to offer refused regions again; 0: none; used by the thread only */
@@ -196,7 +196,7 @@ struct sl__slot {
 	_Atomic uint32_t epoch; /* changes at fork and close: spans open across it are discarded */
 	_Atomic bool edge;	/* SL_PUBLISHER_EDGE */
 	_Atomic(struct sl__ring *) rings;    /* NULL: no spans */
-	_Atomic(struct sl__region *) region; /* changes under the lock */
+	_Atomic(struct sl__region *) region; /* changes under the lock only */
 };
 extern SL__HIDDEN struct sl__slot sl__slots[SL_PUBLISHER_SLOTS];
 
@@ -281,7 +281,7 @@ SL__HIDDEN void sl__attach_further(struct sl__region *r); /* caller holds the lo
 SL__HIDDEN bool sl__attach_stop(struct sl_publisher *p);  /* caller does not hold the lock */
 SL__HIDDEN void sl__attach_forked(struct sl_publisher *p);
 
-/* verdict.c; called by the attach thread only, or when no such thread runs */
+/* verdict.c; called by the attach thread, or when there is no such thread */
 SL__HIDDEN void sl__verdict_take(struct sl_publisher *p, const struct sl_msg_verdict *said);
 SL__HIDDEN int sl__verdict_left_ms(const struct sl_publisher *p); /* -1: no verdict */
 SL__HIDDEN void sl__verdict_expire(struct sl_publisher *p);

@@ -220,8 +220,8 @@ static int take_labels(struct sl_publisher *p, const struct sl_publisher_opts *o
 	} else if (!pod && (strlen(service) > POD_SERVICE || getpid() == 1 ||
 			    get_env("KUBERNETES_SERVICE_HOST"))) {
 		/*
-		 * In a container whose ID is hidden. Under Kubernetes the host name is the pod's
-		 * name, and PIDs repeat in each replica.
+		 * The container's ID is hidden, so use the host name: under Kubernetes it is the
+		 * pod's name, whereas PIDs repeat in each replica.
 		 */
 		gethostname(host, sizeof(host) - 1);
 		pod = host;

@@ -16,8 +16,9 @@
 #include "span.h"
 
 struct span_thread {
-	struct sl__ring *ring[SL_PUBLISHER_SLOTS]; /* valid while sl__thread.base[] is set */
-	uint64_t id, id_step;			   /* step 0: not seeded */
+	/* each is valid while sl__thread.base[] is set */
+	struct sl__ring *ring[SL_PUBLISHER_SLOTS];
+	uint64_t id, id_step; /* next id and distance between ids; id_step 0: not yet seeded */
 	volatile bool busy;
 };
 static __thread struct span_thread self __attribute__((tls_model("initial-exec")));
@@ -558,7 +559,8 @@ static __attribute__((noinline)) void write_slow(const struct sl_span *s, unsign
 		if (!ring)
 			ring = claim_ring(slot);
 	}
-	if (!sl__shared(slot)) /* closed, or a forked child without a region */
+	/* the publisher is closed, or this is a forked child without a region */
+	if (!sl__shared(slot))
 		return;
 	/* Acquire pairs with the store in region_start(). */
 	shared = atomic_load_explicit(&sl__slots[slot].rings, memory_order_acquire);
@@ -598,11 +600,11 @@ void sl_span_end(struct sl_span *s)
 		end = to_ns(&scale, end);
 	} else {
 		end = sl__realtime_ns();
-		sl__clock_refresh(); /* may switch to the TSC */
+		sl__clock_refresh(); /* may switch the clock to the TSC */
 	}
 	if (unlikely(s->set & SET_END))
 		end = s->end;
-	end = end > start ? end - start : 0; /* any clock may go back */
+	end = end > start ? end - start : 0; /* the clock may have been set back */
 
 	lines = 1 + (1 + s->words + 5u) / 6;
 	/* Pads the last line. Always writing five words is cheaper than computing the number. */

@@ -27,10 +27,10 @@ struct sl__ring {
 	uint32_t mask; /* number of span lines - 1 */
 	bool ready;    /* memory is allocated */
 	bool own;      /* true except for ring 0 */
-	uint32_t open; /* entries in the open index line; 0: no open line */
+	uint32_t open; /* number of entries in the open index line; 0: no open line */
 	uint64_t *open_line;
 	uint64_t entry; /* the last entry */
-	/* the other cell of the entry's pair; multipliers */
+	/* the other cell of the last entry's pair, and the constants of both */
 	uint64_t open_other, open_k, open_other_k;
 	uint64_t open_rest;	/* the check word without the entry's pair */
 	uint64_t open_cells[8]; /* all but the last entry, which may still grow */
@@ -61,7 +61,7 @@ struct sl__rate {
 };
 struct sl__clock_state {
 	_Atomic uint32_t source; /* enum sl__clock for spans that start now */
-	_Atomic uint32_t turn;	 /* rate[turn % 8] is current */
+	_Atomic uint32_t turn;	 /* index of the current entry: rate[turn % 8] */
 	struct sl__rate rate[8];
 };
 extern SL__HIDDEN struct sl__clock_state sl__clock_state;

@@ -31,7 +31,7 @@ static char *write_hex(char *to, uint64_t value, unsigned int digits)
 	return to;
 }
 
-/* version "-" trace-id "-" parent-id "-" trace-flags: 2, 32, 16 and 2 digits. */
+/* Parses version "-" trace-id "-" parent-id "-" trace-flags: 2, 32, 16 and 2 digits. */
 int sl_traceparent_parse(const char *text, size_t length, struct sl_trace_context *context)
 {
 	uint64_t version, hi, lo, span, flags;

@@ -36,7 +36,7 @@ bool sl__unit_valid(const char *s, size_t *length)
 	return !s[*length] && *length <= SL_NAME_MAX;
 }
 
-/* UTF-8 by RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF. */
+/* Checks UTF-8 by RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF. */
 bool sl__utf8(const char *text, size_t max, size_t *length)
 {
 	const uint8_t *s = (const uint8_t *)text;

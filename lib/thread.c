@@ -12,7 +12,7 @@ __thread struct sl__thread sl__thread __attribute__((tls_model("initial-exec")))
 __thread volatile uint32_t sl__f64_busy __attribute__((tls_model("initial-exec")));
 #endif
 
-/* A thread and its stripes. In TLS, so that nothing is allocated. */
+/* A thread and its stripes. Stored in TLS, so that nothing needs to be allocated. */
 struct stripe_owner {
 	struct stripe_owner *next, **previous;
 	struct sl__thread *public;
@@ -141,7 +141,7 @@ uintptr_t sl__stripe_claim(unsigned int slot)
 	known = self.listed || !pthread_setspecific(key, &self);
 	if (!index && known)
 		index = take_stripe(r);
-	/* Listed even without a stripe: sl__stripes_forget() resets the sharing bit. */
+	/* List the thread even without a stripe: sl__stripes_forget() resets its sharing bit. */
 	if (!self.listed && known) {
 		self.public = &sl__thread;
 		self.previous = &owners;

@@ -75,7 +75,7 @@ int sl__verdict_left_ms(const struct sl_publisher *p)
 	if (!(word[WORD_STATE] & KNOWN))
 		return -1;
 	now = sl__monotonic_ns();
-	/* Plus one: poll() may return up to a millisecond early. */
+	/* Add one, as poll() may return up to a millisecond early. */
 	return word[WORD_UNTIL] <= now ? 0 : (int)((word[WORD_UNTIL] - now) / 1000000 + 1);
 }
 

@@ -46,8 +46,9 @@ enum sl_msg_type {
 	SL_MSG_WELCOME = 17,   /* sl_msg_welcome and the directory's memfd, read-only */
 	SL_MSG_OPEN = 18,      /* sl_msg_id (id of a directory entry) */
 	SL_MSG_REGION = 19,    /* sl_msg_region and the region's memfd, read-only */
-	SL_MSG_VERDICT = 20, /* sl_msg_verdict: consumer to agent, agent to publisher; no answer */
-	SL_MSG_STATUS = 32,  /* no payload */
+	/* sl_msg_verdict, from consumer to agent and from agent to publisher; no answer */
+	SL_MSG_VERDICT = 20,
+	SL_MSG_STATUS = 32,    /* no payload */
 	SL_MSG_STATUS_IS = 33, /* sl_msg_status and a memfd with JSON, read-only */
 };
 
@@ -107,7 +108,7 @@ struct sl_msg_verdict {
 	uint64_t flags;	      /* SL_VERDICT_... */
 	uint64_t ttl_ns;      /* time until it expires: 1 to SL_VERDICT_TTL_MAX */
 	int64_t time_ns;      /* time of the verdict, by the collector's CLOCK_REALTIME */
-	double score;	      /* >= 0, finite; 1 is the threshold */
+	double score;	      /* a number >= 0, where 1 is the threshold */
 	uint64_t reserved[2]; /* set to 0; ignored by the receiver */
 };
 

@@ -58,7 +58,7 @@ enum sl_flow_journal_cell {
 	SL_JOURNAL_TAG = 0,
 	SL_JOURNAL_ID = 1,
 	SL_JOURNAL_NS = 2,	 /* time of the event, CLOCK_MONOTONIC */
-	SL_JOURNAL_SLOT = 3,	 /* slot | generation << 32 */
+	SL_JOURNAL_SLOT = 3,	 /* slot number | generation of the slot << 32 */
 	SL_JOURNAL_WORD = 4,	 /* same encoding as SL_FLOW_WORD */
 	SL_JOURNAL_SENT = 5,	 /* when closed: bytes acknowledged by the peer */
 	SL_JOURNAL_RECEIVED = 6, /* when closed: bytes received */
@@ -95,12 +95,14 @@ enum sl_flow_cell {
 	SL_FLOW_WRITE_BYTES = SL_FLOW_CELL(2, 6),
 
 	SL_FLOW_FLIGHT_LOST = SL_FLOW_CELL(3, 1), /* packets_out | lost segments, cumulative */
-	SL_FLOW_WINDOWS = SL_FLOW_CELL(3, 2),	  /* rcv_wnd | snd_wnd, bytes */
-	SL_FLOW_CWND = SL_FLOW_CELL(3, 3),	  /* snd_cwnd | snd_ssthresh, segments */
-	SL_FLOW_MSS_QUEUE = SL_FLOW_CELL(3, 4),	  /* mss | bytes written but not yet sent */
+	/* receive window (rcv_wnd) | send window (snd_wnd), bytes */
+	SL_FLOW_WINDOWS = SL_FLOW_CELL(3, 2),
+	/* congestion window (snd_cwnd) | snd_ssthresh, segments */
+	SL_FLOW_CWND = SL_FLOW_CELL(3, 3),
+	SL_FLOW_MSS_QUEUE = SL_FLOW_CELL(3, 4), /* mss | bytes written but not yet sent */
 	/* maximum of the bytes not yet sent | sk_wmem_queued */
 	SL_FLOW_QUEUE_MAX = SL_FLOW_CELL(3, 5),
-	SL_FLOW_SRTT = SL_FLOW_CELL(3, 6), /* smoothed RTT | mean deviation, us */
+	SL_FLOW_SRTT = SL_FLOW_CELL(3, 6), /* smoothed RTT | mean deviation of the RTT, us */
 
 	SL_FLOW_RTT_COUNT = SL_FLOW_CELL(4, 1),
 	SL_FLOW_RTT_SUM = SL_FLOW_CELL(4, 2),	  /* us */
@@ -108,10 +110,14 @@ enum sl_flow_cell {
 	/* segments retransmitted | spurious ones, as reported by the peer */
 	SL_FLOW_RETRANS_DSACK = SL_FLOW_CELL(4, 4),
 	SL_FLOW_FAST_TIMEOUTS = SL_FLOW_CELL(4, 5), /* fast recoveries | retransmission timeouts */
-	SL_FLOW_REORDERED = SL_FLOW_CELL(4, 6),	    /* rcv_ooopack | reord_seen */
+	/* segments received out of order | reorderings seen */
+	SL_FLOW_REORDERED = SL_FLOW_CELL(4, 6),
 
 	SL_FLOW_RE_FAST_RTO = SL_FLOW_CELL(5,
-					   1), /* segments retransmitted: fast | after a timeout */
+					   /*
+					    * segments retransmitted by recovery | after a timeout
+					    */
+					   1),
 	/* segments retransmitted: tail-loss probe | handshake */
 	SL_FLOW_RE_TLP_SYN = SL_FLOW_CELL(5, 2),
 	/* times the window closed: the peer's | this side's */
@@ -120,16 +126,17 @@ enum sl_flow_cell {
 	SL_FLOW_CE_PACING = SL_FLOW_CELL(5, 5), /* segments received with CE | pacing rate, KiB/s */
 	SL_FLOW_CALLS = SL_FLOW_CELL(5, 6),	/* read calls | write calls, if counted */
 
-	SL_FLOW_SEGS_OUT = SL_FLOW_CELL(6, 1),	/* all segments | segments with data */
-	SL_FLOW_SEGS_IN = SL_FLOW_CELL(6, 2),	/* all segments | segments with data */
-	SL_FLOW_BUSY_US = SL_FLOW_CELL(6, 3),	/* time with data to send */
+	SL_FLOW_SEGS_OUT = SL_FLOW_CELL(6, 1),	/* segments sent: all | with data */
+	SL_FLOW_SEGS_IN = SL_FLOW_CELL(6, 2),	/* segments received: all | with data */
+	SL_FLOW_BUSY_US = SL_FLOW_CELL(6, 3),	/* total time with data to send */
 	SL_FLOW_RWND_US = SL_FLOW_CELL(6, 4),	/* part of busy time limited by the peer's window */
 	SL_FLOW_SNDBUF_US = SL_FLOW_CELL(6, 5), /* part of busy time limited by the send buffer */
 	SL_FLOW_BACKLOG = SL_FLOW_CELL(6, 6),	/* listeners: accept queue length | its limit */
 
-	SL_FLOW_COMM = SL_FLOW_CELL(7, 1),    /* task name in two cells, 16 bytes */
-	SL_FLOW_DROPS = SL_FLOW_CELL(7, 3),   /* sk_drops; for a listener, connections refused */
-	SL_FLOW_BUFFERS = SL_FLOW_CELL(7, 4), /* sk_rcvbuf | sk_sndbuf, bytes */
+	SL_FLOW_COMM = SL_FLOW_CELL(7, 1),  /* task name in two cells, 16 bytes */
+	SL_FLOW_DROPS = SL_FLOW_CELL(7, 3), /* sk_drops; for a listener, connections refused */
+	/* receive buffer (sk_rcvbuf) | send buffer (sk_sndbuf), bytes */
+	SL_FLOW_BUFFERS = SL_FLOW_CELL(7, 4),
 };
 
 #define SL_FLOW_LOW(cell)  ((uint32_t)(cell))
@@ -151,10 +158,10 @@ enum sl_flow_flag {
 	 * from the first observation
 	 */
 	SL_FLOW_OLDER = 1 << 0,
-	SL_FLOW_ACTIVE = 1 << 1, /* initiated by this host */
-	SL_FLOW_MAPPED = 1 << 2, /* IPv4 on an IPv6 socket */
+	SL_FLOW_ACTIVE = 1 << 1, /* the connection was initiated by this host */
+	SL_FLOW_MAPPED = 1 << 2, /* IPv4 connection on an IPv6 socket */
 	SL_FLOW_LISTENER = 1 << 3,
-	SL_FLOW_RESET_IN = 1 << 4,  /* ended by a reset from the peer */
+	SL_FLOW_RESET_IN = 1 << 4,  /* the connection was reset by the peer */
 	SL_FLOW_RESET_OUT = 1 << 5, /* a reset was sent */
 	SL_FLOW_ECN = 1 << 6,	    /* ECN was negotiated */
 	SL_FLOW_UNWANTED = 1 << 7,  /* closed in the table only, because the filter changed */

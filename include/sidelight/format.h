@@ -24,29 +24,32 @@
 	X(SL_REGION_NIC, 6, "nic")	       /* segments at network devices: nic.h */   \
 	X(SL_REGION_STORE, 7, "store")	       /* reports: store.h */
 
-#define SL_SECTION_TYPES(X)                                                                     \
-	X(SL_SECTION_HOT, 1, "hot")	    /* one line; stride 64 */                           \
-	X(SL_SECTION_STRIPES, 2, "stripes") /* stride a multiple of 4096 */                     \
-	X(SL_SECTION_SCHEMA, 3, "schema")   /* records, 8-byte aligned; stride 8 */             \
-	X(SL_SECTION_ENTRIES, 4, "entries") /* directory only; stride 64 */                     \
-	X(SL_SECTION_SPANS, 5, "spans")	    /* optional: see enum sl_span_head_cell */          \
-	X(SL_SECTION_FLOWS, 6, "flows")                                                         \
-	X(SL_SECTION_JOURNAL, 7, "journal") /* ring of opened and closed flows */               \
-	X(SL_SECTION_CGROUPS, 8, "cgroups") /* optional: names of the flows' cgroups */         \
-	X(SL_SECTION_LAYER_FLOWS, 9, "layer_flows")                                             \
-	X(SL_SECTION_LAYER_GROUPS, 10, "layer_groups")                                          \
-	X(SL_SECTION_TASKS, 11, "tasks")                                                        \
-	X(SL_SECTION_TASK_CGROUPS, 12, "task_cgroups")                                          \
-	X(SL_SECTION_NIC_RING, 13, "nic_ring")                                                  \
-	X(SL_SECTION_LOSSES, 14, "losses") /* in layers and tasks; one element per writer */    \
-	X(SL_SECTION_STORE, 15, "store")   /* configuration of the store */                     \
-	X(SL_SECTION_STORE_EPOCHS, 16, "store_epochs")                                          \
-	X(SL_SECTION_STORE_BANKS, 17, "store_banks")                                            \
-	X(SL_SECTION_TENANTS, 18,                                                               \
-	  "tenants") /* directory only: identity of each publisher; stride 128 */               \
-	X(SL_SECTION_CREATED, 19, "created")	 /* optional: one cell per record; stride 64 */ \
-	X(SL_SECTION_EXEMPLARS, 20, "exemplars") /* optional; stride 256 */                     \
-	X(SL_SECTION_NAMES, 21, "names")	 /* directory only: names of tenants; stride 512 */
+#define SL_SECTION_TYPES(X)                                                                    \
+	X(SL_SECTION_HOT, 1, "hot") /* a single line; stride 64 */                             \
+	X(SL_SECTION_STRIPES, 2,                                                               \
+	  "stripes") /* one element per stripe; the stride is a multiple of 4096 */            \
+	X(SL_SECTION_SCHEMA, 3, "schema")   /* records, 8-byte aligned; stride 8 */            \
+	X(SL_SECTION_ENTRIES, 4, "entries") /* directory only; stride 64 */                    \
+	X(SL_SECTION_SPANS, 5, "spans")	    /* optional: see enum sl_span_head_cell */         \
+	X(SL_SECTION_FLOWS, 6, "flows")                                                        \
+	X(SL_SECTION_JOURNAL, 7, "journal") /* ring of opened and closed flows */              \
+	X(SL_SECTION_CGROUPS, 8, "cgroups") /* optional: names of the flows' cgroups */        \
+	X(SL_SECTION_LAYER_FLOWS, 9, "layer_flows")                                            \
+	X(SL_SECTION_LAYER_GROUPS, 10, "layer_groups")                                         \
+	X(SL_SECTION_TASKS, 11, "tasks")                                                       \
+	X(SL_SECTION_TASK_CGROUPS, 12, "task_cgroups")                                         \
+	X(SL_SECTION_NIC_RING, 13, "nic_ring")                                                 \
+	X(SL_SECTION_LOSSES, 14, "losses") /* in layers and tasks; one element per writer */   \
+	X(SL_SECTION_STORE, 15, "store")   /* configuration of the store */                    \
+	X(SL_SECTION_STORE_EPOCHS, 16, "store_epochs")                                         \
+	X(SL_SECTION_STORE_BANKS, 17, "store_banks")                                           \
+	X(SL_SECTION_TENANTS, 18,                                                              \
+	  "tenants") /* directory only: identity of each publisher; stride 128 */              \
+	X(SL_SECTION_CREATED, 19,                                                              \
+	  "created") /* optional: one cell per record, in lines of 64 bytes */                 \
+	X(SL_SECTION_EXEMPLARS, 20,                                                            \
+	  "exemplars")			 /* optional; one element of 256 bytes per exemplar */ \
+	X(SL_SECTION_NAMES, 21, "names") /* directory only: names of tenants; stride 512 */
 
 #define SL__ENUMERATOR(enumerator, number, name) enumerator = number,
 enum sl_region_kind { SL_REGION_KINDS(SL__ENUMERATOR) };

@@ -26,18 +26,15 @@
  * 7 of plain line n / 7. The value of a counter is its sum over all elements.
  */
 
-/*
- * Layers in the order in which a request passes them. Each is the time between two boundaries; ".."
- * below stands for the end of the layer before.
- */
+/* Layers in the order in which a request passes them. Each is the time between two boundaries. */
 enum sl_layer {
-	SL_LAYER_MAC_IN = 0,  /* from the driver to IP */
-	SL_LAYER_IP_IN = 1,   /* .. to TCP */
-	SL_LAYER_TCP_IN = 2,  /* .. to the read that takes the segment's last byte */
-	SL_LAYER_APP = 3,     /* .. to the send of the response's first byte */
-	SL_LAYER_TCP_OUT = 4, /* .. to IP */
-	SL_LAYER_IP_OUT = 5,  /* .. to the queueing discipline */
-	SL_LAYER_MAC_OUT = 6, /* .. to the driver */
+	SL_LAYER_MAC_IN = 0,  /* time from the driver to IP */
+	SL_LAYER_IP_IN = 1,   /* time from IP to TCP */
+	SL_LAYER_TCP_IN = 2,  /* time from TCP to the read of the segment's last byte */
+	SL_LAYER_APP = 3,     /* time from that read to the send of the response's first byte */
+	SL_LAYER_TCP_OUT = 4, /* time from the send to IP */
+	SL_LAYER_IP_OUT = 5,  /* time from IP to the queueing discipline */
+	SL_LAYER_MAC_OUT = 6, /* time from the queueing discipline to the driver */
 	SL_LAYER_TOTAL = 7,   /* whole duration of a request with all seven layers measured */
 	SL_LAYERS = 8,
 };
@@ -114,7 +111,7 @@ enum sl_layer_cause {
 	SL_CAUSE_NO_IP,	       /* segment in: IP timestamp missing */
 	SL_CAUSE_NO_TCP,       /* segment in: TCP timestamp missing */
 	SL_CAUSE_DUPLICATE,    /* segment in: contains no new data */
-	SL_CAUSE_OUT_OF_ORDER, /* segment in: readable only after a hole is filled */
+	SL_CAUSE_OUT_OF_ORDER, /* segment in: out of order, readable only once a gap is filled */
 	SL_CAUSE_DISCARDED,    /* segment in: TCP dropped it (checksum, window, memory) */
 	SL_CAUSE_READ_RING,    /* segment in: more segments wait to be read than can be tracked */
 	SL_CAUSE_NO_SEND,      /* segment out: the send call was not seen */
@@ -129,8 +126,8 @@ enum sl_layer_cause {
 	SL_CAUSE_REQ_RETRANSMIT, /* request: the response's first segment was retransmitted */
 	SL_CAUSE_REQ_PENDING, /* request: more responses wait for the driver than can be tracked */
 	SL_CAUSE_REQ_CLOSED,  /* request: closed before its response was sent */
-	SL_CAUSE_NO_STATE,    /* no memory for the socket's state */
-	SL_CAUSE_FLOWS_FULL,  /* flows without a slot; their group counts them */
+	SL_CAUSE_NO_STATE,    /* the socket's state could not be allocated */
+	SL_CAUSE_FLOWS_FULL,  /* flows without a slot, which are counted in their group */
 	SL_CAUSE_GROUPS_FULL, /* flows that got no group */
 	SL_CAUSE_TRACE_DROPPED, /* records of requests dropped because the ring was full */
 	SL_CAUSE_NOTES_FULL,	/* counts dropped because the CPU's buffer was full */

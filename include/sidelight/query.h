@@ -84,15 +84,15 @@ enum sl_query_result {
 };
 
 enum sl_query_policy {
-	SL_QUERY_FIRST = 0, /* the first copy that verifies */
-	SL_QUERY_PLURALITY, /* the value of most copies; a tie is a conflict */
-	/* a value that at least `consensus` copies have; otherwise a conflict, or empty */
+	SL_QUERY_FIRST = 0, /* take the first copy that verifies */
+	SL_QUERY_PLURALITY, /* take the value that most copies have; a tie is a conflict */
+	/* take a value that at least `consensus` copies have; otherwise a conflict, or empty */
 	SL_QUERY_CONSENSUS,
 };
 
 /* Flags of a query. */
 #define SL_QUERY_OF_EPOCH 1u /* search `epoch` only, not the newest epoch that has the key */
-#define SL_QUERY_NO_ERROR 2u /* sl_query_increment(): leave error and probability 0 */
+#define SL_QUERY_NO_ERROR 2u /* sl_query_increment(): skip error and probability, which stay 0 */
 
 /* Options of a query. 0 is the default; NULL instead of the structure means all defaults. */
 struct sl_query_opts {
@@ -105,7 +105,7 @@ struct sl_query_opts {
 	uint32_t copies;
 	uint64_t epoch;		/* used with SL_QUERY_OF_EPOCH */
 	uint32_t policy;	/* enum sl_query_policy */
-	uint32_t consensus;	/* for SL_QUERY_CONSENSUS; default 2 */
+	uint32_t consensus;	/* minimum number of copies for SL_QUERY_CONSENSUS; default 2 */
 	const uint32_t *values; /* paths: allowed values of hops, ascending; default: any */
 	size_t value_count;
 };
@@ -122,13 +122,13 @@ struct sl_keywrite_answer {
 	uint64_t epoch;
 	/* probability that the value belongs to another key: copies / 2^64 */
 	double error_probability;
-	uint32_t agreed;   /* copies with this value */
-	uint32_t verified; /* copies whose check word matches the key */
-	uint32_t occupied; /* copies that are not empty */
-	uint32_t asked;	   /* copies examined */
+	uint32_t agreed;   /* number of copies with this value */
+	uint32_t verified; /* number of copies whose check word matches the key */
+	uint32_t occupied; /* number of copies that are not empty */
+	uint32_t asked;	   /* number of copies examined */
 	uint8_t value[SL_STORE_VALUE_MAX];
 };
-/* Key-Write: the value of a key. */
+/* Key-Write: queries the value of a key. */
 SL_API int sl_query_keywrite(const struct sl_store *s, const void *key, size_t key_bytes,
 			     const struct sl_query_opts *opts, struct sl_keywrite_answer *out);
 /*
@@ -167,18 +167,18 @@ struct sl_postcard_answer {
 	uint64_t epoch;
 	uint64_t present;	  /* bit h is set if the value of hop h is known */
 	double error_probability; /* as for Key-Write */
-	uint32_t agreed;	  /* copies with this path */
+	uint32_t agreed;	  /* number of copies with this path */
 	uint32_t reserved;
 	uint32_t value[SL_STORE_HOPS_MAX];
 };
-/* Postcarding: the value of each hop of a key's path. */
+/* Postcarding: queries the value of each hop on a key's path. */
 SL_API int sl_query_postcard(const struct sl_store *s, const void *key, size_t key_bytes,
 			     const struct sl_query_opts *opts, struct sl_postcard_answer *out);
 
 struct sl_sketch_answer {
 	size_t sz;
 	enum sl_query_result result;
-	uint32_t estimated; /* 1: value and error are set */
+	uint32_t estimated; /* 1 if value and error are set */
 	uint64_t epoch;
 	uint64_t cells_merged; /* number of cells merged, over all reporters */
 	uint32_t expected;     /* number of reporters in a complete epoch */
@@ -226,14 +226,14 @@ struct sl_query_append_reader {
 		 */
 		block;
 	uint64_t items;	  /* items read so far */
-	uint64_t overrun; /* blocks overwritten before they were read */
+	uint64_t overrun; /* number of blocks overwritten before they were read */
 	uint64_t torn;	  /* number of times a half-written block was found */
 	uint64_t reserved[3];
 };
 
 enum sl_query_append_from {
-	SL_QUERY_APPEND_OLDEST = 0, /* the oldest item in the ring */
-	SL_QUERY_APPEND_NEWEST,	    /* the next item to be written */
+	SL_QUERY_APPEND_OLDEST = 0, /* start with the oldest item in the ring */
+	SL_QUERY_APPEND_NEWEST,	    /* start with the next item to be written */
 };
 /* Returns 0, or -EINVAL: no such list or lane. Searches the whole ring for its end. */
 SL_API int sl_query_append_begin(const struct sl_store *s, struct sl_query_append_reader *r,

@@ -90,7 +90,7 @@ extern "C" {
 
 struct sl_region_section {
 	uint32_t type;	 /* enum sl_section_type; 0 ends the table */
-	uint32_t stride; /* bytes of one element */
+	uint32_t stride; /* bytes of one element of the section */
 	uint64_t offset; /* offset from the start of the region, a multiple of 64 */
 	uint64_t length; /* bytes */
 };
@@ -103,13 +103,13 @@ struct sl_region_header {
 	uint16_t minor;	      /* number of compatible additions, which an older reader may ignore */
 	uint32_t header_size; /* SL_HEADER_SIZE */
 	uint64_t size;	      /* bytes of the whole region, header included */
-	uint32_t kind;	      /* enum sl_region_kind */
+	uint32_t kind;	      /* kind of the region, enum sl_region_kind */
 	uint32_t pid;	      /* PID of the publisher in its own PID namespace */
 	uint64_t instance;    /* random, not 0: distinguishes this region from all others */
-	uint64_t start_ns;    /* CLOCK_REALTIME at creation */
+	uint64_t start_ns;    /* time of creation, CLOCK_REALTIME */
 	/* field 22 of /proc/PID/stat; together with pid and boot_id it identifies the process */
 	uint64_t start_ticks;
-	uint8_t boot_id[16]; /* /proc/sys/kernel/random/boot_id, binary */
+	uint8_t boot_id[16]; /* contents of /proc/sys/kernel/random/boot_id in binary */
 	uint32_t section_count;
 	uint32_t label_bytes; /* bytes in use from SL_HEADER_LABELS on: key NUL value NUL ... */
 	struct sl_region_section section[SL_SECTIONS_MAX];
@@ -124,7 +124,7 @@ struct sl_region_header {
  */
 enum sl_hot_cell {
 	SL_HOT_GENERATION = 0,	 /* incremented by each change of the layout; 0: empty */
-	SL_HOT_SCHEMA_USED = 1,	 /* bytes of schema in use */
+	SL_HOT_SCHEMA_USED = 1,	 /* bytes of the schema in use */
 	SL_HOT_LINES_USED = 2,	 /* lines in use in each stripe */
 	SL_HOT_STRIPES_USED = 3, /* stripes ever used, including the shared stripe 0: at least 1 */
 	/*
@@ -132,15 +132,15 @@ enum sl_hot_cell {
 	 */
 	SL_HOT_STATE = 4,
 	SL_HOT_CHANGED_NS = 5, /* CLOCK_REALTIME of the last change of this line */
-	SL_HOT_REFUSED = 6,    /* metrics and observations refused */
+	SL_HOT_REFUSED = 6,    /* number of refused metrics and observations */
 };
 
-/* The hot line of a directory. */
+/* Cells of the hot line of a directory. */
 enum sl_directory_hot_cell {
 	SL_DIR_GENERATION = 0,	 /* incremented by each change of an entry */
 	SL_DIR_ENTRIES_USED = 1, /* entries ever used; read entries [0, used) */
-	SL_DIR_LIVE = 2,	 /* entries in state live */
-	SL_DIR_REFUSED = 3,	 /* publishers refused since the start */
+	SL_DIR_LIVE = 2,	 /* number of entries in state live */
+	SL_DIR_REFUSED = 3,	 /* number of publishers refused since the start */
 	SL_DIR_STATE = 4,	 /* enum sl_region_state of the agent */
 	SL_DIR_CHANGED_NS = 5,
 	/*
@@ -158,7 +158,7 @@ enum sl_region_state {
 	SL_STATE_RETIRED = 4, /* directory only: the region must not be read any more */
 };
 
-/* A directory entry: one self-verifying line. */
+/* Cells of a directory entry, which is one self-verifying line. */
 enum sl_entry_cell {
 	SL_ENTRY_ID = 0,	 /* id assigned by the agent; never reused by the same agent */
 	SL_ENTRY_ADDR = 1,	 /* address of the region for READs (0 without RDMA) */
@@ -190,21 +190,23 @@ enum sl_entry_cell {
 #define SL_TENANT_TRUSTED   1u /* root or the agent's user, outside containers */
 #define SL_TENANT_CONTAINED 2u /* in a container, even if its id is not attested */
 
-/* Cells of the first line. */
+/* Cells of the first line of a tenant. */
 enum sl_tenant_cell {
-	SL_TENANT_ID = 0,	  /* SL_ENTRY_ID of the described entry */
-	SL_TENANT_KEY = 1,	  /* hash of uid and container: equal for all regions of a tenant */
-	SL_TENANT_UID = 2,	  /* bits 0-31 uid, bits 32-63 SL_TENANT_ flags */
-	SL_TENANT_PID = 3,	  /* PID as seen by the agent; 0: not visible */
-	SL_TENANT_CONTAINER0 = 4, /* first 32 hexadecimal digits of the container's id, */
-	SL_TENANT_CONTAINER1 = 5, /* big-endian; 0: none, or not attested */
-	SL_TENANT_POD0 = 6,	  /* UID of the Kubernetes pod, big-endian; 0: none */
+	SL_TENANT_ID = 0,  /* SL_ENTRY_ID of the described entry */
+	SL_TENANT_KEY = 1, /* hash of uid and container: equal for all regions of a tenant */
+	SL_TENANT_UID = 2, /* bits 0-31 uid, bits 32-63 SL_TENANT_ flags */
+	SL_TENANT_PID = 3, /* PID as seen by the agent; 0: not visible */
+	/* first 16 hexadecimal digits of the container's id, big-endian */
+	SL_TENANT_CONTAINER0 = 4,
+	/* next 16 digits of the container's id, big-endian; 0: none, or not attested */
+	SL_TENANT_CONTAINER1 = 5,
+	SL_TENANT_POD0 = 6, /* first half of the Kubernetes pod's UID, big-endian; 0: none */
 };
 
-/* Cells of the second line. */
+/* Cells of the second line of a tenant. */
 enum sl_tenant_more_cell {
 	SL_TENANT_ID2 = 0,  /* SL_ENTRY_ID */
-	SL_TENANT_POD1 = 1, /* the rest of the pod's UID */
+	SL_TENANT_POD1 = 1, /* second half of the pod's UID */
 	/* instance in the region's header: proves that a READ reached the right region */
 	SL_TENANT_INSTANCE = 2,
 };
@@ -248,7 +250,7 @@ enum sl_combine {
 	SL_COMBINE_SUM = 1,
 	SL_COMBINE_MIN = 2,
 	SL_COMBINE_MAX = 3,
-	SL_COMBINE_MOST_RECENT = 4, /* SL_KIND_GAUGE_TIMED */
+	SL_COMBINE_MOST_RECENT = 4, /* take the value set last, by SL_KIND_GAUGE_TIMED */
 	SL_COMBINE_ALL = 5,	    /* do not combine: one series per process */
 };
 #define SL_FLAG_COMBINE 0x07u
@@ -297,7 +299,7 @@ enum sl_exemplar_head_cell {
 
 /* Cells of line 0. In lines 1 to 3, cell 0 is the tag and cells 1 to 6 are labels. */
 enum sl_exemplar_cell {
-	SL_EXEMPLAR_TAG = 0, /* SL_EXEMPLAR_TAG_OF() */
+	SL_EXEMPLAR_TAG = 0, /* tag made by SL_EXEMPLAR_TAG_OF() */
 	SL_EXEMPLAR_OF = 1,  /* bits 0-31 id of the record, bits 32-63 the cell within the record */
 	SL_EXEMPLAR_CREATED = 2, /* value of the record's cell in SL_SECTION_CREATED; 0: none */
 	SL_EXEMPLAR_VALUE = 3,	 /* plain IEEE 754 */
@@ -342,7 +344,7 @@ enum sl_exemplar_cell {
 struct sl_schema_record {
 	uint32_t length; /* bytes of the whole record, a multiple of 8 */
 	uint16_t kind;	 /* enum sl_metric_kind; readers skip unknown kinds */
-	uint16_t flags;	 /* enum sl_combine, SL_FLAG_ */
+	uint16_t flags;	 /* combination (enum sl_combine) and SL_FLAG_ bits */
 	/* first cell; cell c is word c%7 of line c/7 of each stripe; ignored if cells is 0 */
 	uint32_t cell;
 	uint32_t cells;	     /* number of cells */
@@ -351,8 +353,8 @@ struct sl_schema_record {
 	uint16_t name_bytes; /* The strings follow without NUL: bounds, name, unit, help, labels, */
 	uint16_t unit_bytes; /* states, in this order, zero-padded to a multiple of 8 */
 	uint16_t help_bytes;
-	uint16_t label_bytes; /* key NUL value NUL ... sorted by key */
-	uint16_t state_bytes; /* name NUL name NUL ... */
+	uint16_t label_bytes; /* labels as key NUL value NUL ..., sorted by key */
+	uint16_t state_bytes; /* names of the states as name NUL name NUL ... */
 	/* number of f64 bounds, ascending, which directly follow this structure */
 	uint16_t bound_count;
 	int16_t scale; /* -4 .. 8 */

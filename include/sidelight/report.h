@@ -36,7 +36,7 @@ extern "C" {
 
 /* Flags of a reporter. */
 #define SL_REPORTER_WAIT   1u /* under back-pressure, wait up to wait_ns before dropping a report */
-#define SL_REPORTER_SINGLE 2u /* one report per packet */
+#define SL_REPORTER_SINGLE 2u /* send one report per packet */
 /*
  * The packets of the original DTA, in one of their two forms: keys of 4 bytes; no stores,
  * authentication, essential reports or credits.
@@ -63,7 +63,7 @@ struct sl_reporter_opts {
 	uint32_t flags; /* SL_REPORTER_... */
 	/* file with 32 hexadecimal digits: packets carry a MAC; default: no MAC */
 	const char *key_file;
-	uint32_t packet_bytes; /* UDP payload; 128 to 65507, default 1400 */
+	uint32_t packet_bytes; /* maximum UDP payload; 128 to 65507, default 1400 */
 	/* maximum age of a packet before it is sent even if not full; default 5 ms */
 	uint64_t flush_ns;
 	uint64_t wait_ns; /* maximum wait with SL_REPORTER_WAIT; default 1 s */
@@ -112,7 +112,7 @@ SL_API struct sl_reporter *sl_reporter_open(const struct sl_reporter_opts *opts)
 SL_API void sl_reporter_close(struct sl_reporter *r);
 
 /* Flags of a report. */
-#define SL_REPORT_IMMEDIATE	1u /* also wakes the collector's application */
+#define SL_REPORT_IMMEDIATE	1u /* also wake the collector's application */
 #define SL_REPORT_ESSENTIAL	2u /* keep the report, and resend it until it is acknowledged */
 #define SL_REPORT_CHANGES	4u /* Key-Write: send only if the value differs from the last one */
 #define SL_REPORT_SAMPLE_BY_KEY 8u /* sample the same keys at all reporters, not at random */
@@ -120,7 +120,8 @@ SL_API void sl_reporter_close(struct sl_reporter *r);
 /* The destination of a report. Small; may be static. */
 struct sl_report_dest {
 	uint16_t store; /* number of the store */
-	uint8_t copies; /* slots or rows to write, 1 to 8; 0: 1. Not for append and sketches */
+	/* number of slots or rows to write, 1 to 8; 0: 1. Not for append and sketches */
+	uint8_t copies;
 	uint8_t sample; /* send 1 of 2^sample reports, up to 63; 0: all. Not for sketches */
 	uint32_t flags; /* SL_REPORT_... */
 };
@@ -139,7 +140,7 @@ SL_API int sl_report_keywrite(struct sl_reporter *r, const struct sl_report_dest
 /* Appends an item of 4 to 256 bytes to a list. */
 SL_API int sl_report_append(struct sl_reporter *r, const struct sl_report_dest *dest, uint32_t list,
 			    const void *value, size_t value_bytes);
-/* Adds to the counter of a key. */
+/* Adds a number to the counter of a key. */
 SL_API int sl_report_increment(struct sl_reporter *r, const struct sl_report_dest *dest,
 			       const void *key, size_t key_bytes, uint64_t addend);
 /* Reports the value of hop 0 to hops-1 on a key's path; hops is 64 at most. */
@@ -154,7 +155,7 @@ SL_API int sl_report_postcard(struct sl_reporter *r, const struct sl_report_dest
 SL_API int sl_report_sketch(struct sl_reporter *r, const struct sl_report_dest *dest,
 			    uint32_t epoch, uint32_t row, uint32_t column, const uint64_t *cells,
 			    uint32_t count);
-/* The same for registers of a HyperLogLog. */
+/* The same for the registers of a HyperLogLog. */
 SL_API int sl_report_registers(struct sl_reporter *r, const struct sl_report_dest *dest,
 			       uint32_t epoch, uint32_t column, const uint8_t *registers,
 			       uint32_t count);
@@ -173,8 +174,8 @@ SL_API int sl_reporter_poll(struct sl_reporter *r);
 SL_API int sl_reporter_drain(struct sl_reporter *r, uint64_t timeout_ns);
 
 /*
- * reports = sent + packed + unchanged + sampled_out + dropped_full + dropped_credits +
- * dropped_error + dropped_ring
+ * The counters add up: reports = sent + packed + unchanged + sampled_out + dropped_full +
+ * dropped_credits + dropped_error + dropped_ring.
  */
 struct sl_reporter_stats {
 	size_t sz;
@@ -183,11 +184,11 @@ struct sl_reporter_stats {
 	uint64_t sent;	  /* reports sent, each counted once */
 	uint64_t packed;  /* reports in the packet that is not yet sent */
 	uint64_t unchanged, sampled_out;
-	uint64_t dropped_full;	  /* the socket's buffer was full */
-	uint64_t dropped_credits; /* the translator granted no credit */
-	uint64_t dropped_error;	  /* the socket returned another error */
+	uint64_t dropped_full;	  /* reports dropped because the socket's buffer was full */
+	uint64_t dropped_credits; /* reports dropped because the translator granted no credit */
+	uint64_t dropped_error;	  /* reports dropped because of another error of the socket */
 	uint64_t packets, bytes;  /* packets and bytes sent, including retransmissions */
-	uint64_t again;		  /* packets retransmitted */
+	uint64_t again;		  /* number of packets retransmitted */
 	uint64_t settled;	  /* packets with essential reports that have been acknowledged */
 	/* reports dropped because backup_packets are kept and none is acknowledged */
 	uint64_t dropped_ring;

@@ -66,7 +66,8 @@ struct sl_label {
 
 /* Flags of a publisher. */
 #define SL_PUBLISHER_DETACHED 1u /* do not look for an agent; see sl_publisher_fd() */
-#define SL_PUBLISHER_EDGE     2u /* callers publish no spans to sidelight: see span.h */
+/* callers of this service publish no spans to sidelight: see span.h */
+#define SL_PUBLISHER_EDGE 2u
 /* refuse metrics that do not fit, instead of opening another region */
 #define SL_PUBLISHER_FIXED 4u
 
@@ -80,7 +81,7 @@ struct sl_publisher_opts {
 	 */
 	const char *pod;
 	const char *kube_namespace;    /* label "namespace"; default: $POD_NAMESPACE, or none */
-	const struct sl_label *labels; /* more labels, at most 29, copied */
+	const struct sl_label *labels; /* additional labels, at most 29, which are copied */
 	size_t label_count;
 	/* path of the agent's socket; default $SIDELIGHT_SOCKET, or /run/sidelight/agent.sock */
 	const char *socket;
@@ -153,8 +154,8 @@ SL_API int sl_publisher_stats(const struct sl_publisher *p, struct sl_publisher_
 struct sl_publisher_verdict {
 	size_t sz;
 	bool known;	   /* false: not analysed, or the verdict has expired */
-	bool anomalous;	   /* false unless known */
-	double score;	   /* >= 0; 1 is the threshold; 0 unless known */
+	bool anomalous;	   /* true if the pod is anomalous; false unless known */
+	double score;	   /* a number >= 0, where 1 is the threshold; 0 unless known */
 	uint64_t sequence; /* incremented by each change of known or anomalous */
 	/* time of the verdict, by the collector's CLOCK_REALTIME; 0 unless known */
 	int64_t time_ns;
@@ -200,7 +201,7 @@ struct sl_metric_opts {
 	const double *bounds;
 	size_t bound_count;
 
-	/* sl_stateset_create() */
+	/* sl_stateset_create(): names of the states */
 	const char *const *states;
 	size_t state_count;
 
@@ -558,7 +559,7 @@ static inline void sl_counter_inc(struct sl_counter c)
 	sl_counter_add(c, 1);
 }
 
-/* counters[i] += n[i], for `count` counters. Thread-safe. */
+/* Adds n[i] to counters[i], for `count` counters. Thread-safe. */
 SL_API void sl_counter_add_batch(const struct sl_counter *counters, const uint64_t *n,
 				 size_t count);
 

@@ -61,9 +61,9 @@ enum sl_store_kind {
 };
 
 enum sl_store_sketch {
-	SL_STORE_COUNT_MIN = 1,	   /* cells: u64, merged by sum */
-	SL_STORE_COUNT_SKETCH = 2, /* cells: i64 in two's complement, merged by sum */
-	SL_STORE_HLL = 3,	   /* cells: u8 registers, merged by maximum; one row */
+	SL_STORE_COUNT_MIN = 1,	   /* cells are u64, merged by sum */
+	SL_STORE_COUNT_SKETCH = 2, /* cells are i64 in two's complement, merged by sum */
+	SL_STORE_HLL = 3,	   /* cells are u8 registers, merged by maximum; one row */
 };
 
 struct sl_store_config { /* 256 bytes */
@@ -86,7 +86,7 @@ struct sl_store_config { /* 256 bytes */
 	uint32_t hops;	    /* postcard: maximum length of a path, 1 to 64 */
 	uint32_t sketch;    /* enum sl_store_sketch */
 	uint32_t reporters; /* sketch: number of reporters in a complete epoch */
-	uint32_t banks;	    /* 1 to 16; append: 1, as its rings have no epochs */
+	uint32_t banks;	    /* number of banks, 1 to 16; append: 1, as its rings have no epochs */
 	/*
 	 * key-write, postcard: maximum copies per report; 1 to 8. Increment: minimum rows per
 	 * report, as omitting a row makes sums too low; 0 means 1

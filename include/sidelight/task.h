@@ -31,7 +31,7 @@
  * FIRST - 1) / 2) s up to 2^((i + FIRST) / 2) s; the first and the last also count all shorter and
  * longer waits.
  */
-#define SL_CPU_BUCKETS	    56	  /* eight lines of seven */
+#define SL_CPU_BUCKETS	    56	  /* number of buckets: eight lines of seven */
 #define SL_CPU_BUCKET_FIRST (-43) /* lower bound 2^-22 s, 238 ns; the last bucket ends at 2^6 s */
 #define SL_CPU_WAIT_LINES   (SL_CPU_BUCKETS / 7)
 
@@ -47,7 +47,7 @@ enum sl_cpu_cell {
 	SL_CPU_WAITS = 2,	/* number of times scheduled onto a CPU: sched_info.pcount */
 	SL_CPU_VOLUNTARY = 3,	/* context switches because the task slept: nvcsw */
 	SL_CPU_INVOLUNTARY = 4, /* context switches by preemption: nivcsw */
-	SL_CPU_MIGRATIONS = 5,	/* moves to another CPU: se.nr_migrations */
+	SL_CPU_MIGRATIONS = 5,	/* number of moves to another CPU: se.nr_migrations */
 	SL_CPU_UNPLACED = 6,	/* waits of unknown length, which are not in the histogram */
 };
 
@@ -112,7 +112,7 @@ enum sl_tasks_hot_cell { /* each cell grows independently */
 enum sl_task_loss {
 	SL_TASK_LOSS_TASKS = 0,	    /* task table full: task counted in its cgroup only */
 	SL_TASK_LOSS_CGROUPS = 1,   /* cgroup table full: cgroup counted in slot 0 */
-	SL_TASK_LOSS_UNTRACKED = 2, /* switches of tasks without task storage */
+	SL_TASK_LOSS_UNTRACKED = 2, /* context switches of tasks without task storage */
 	SL_TASK_LOSSES = 3,
 };
 

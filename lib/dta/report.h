@@ -19,7 +19,7 @@
 #include "dta/wire/wire.h"
 
 #define SL__REPORT_RETRY_NS 20000000ull	 /* delay of the first retry, which doubles ... */
-#define SL__REPORT_DOUBLES  5u		 /* ... at most this many times */
+#define SL__REPORT_DOUBLES  5u		 /* ... up to this many times */
 #define SL__REPORT_WINDOW   4096u	 /* window of a translator that has not announced its own */
 #define SL__REPORT_PROBE_NS 100000000ull /* period of probe packets while there is no credit */
 #define SL__REPORT_SILENT_NS \
@@ -27,7 +27,7 @@
 #define SL__REPORT_BEAT_NS \
 	20000000ull /* silence until a heartbeat; the second one waits 8 times as long */
 #define SL__REPORT_ASKS	     3u /* unanswered requests until a target may be considered gone */
-#define SL__REPORT_STAY_NS   200000000ull /* least time at a target before moving on */
+#define SL__REPORT_STAY_NS   200000000ull /* minimum time at a target before moving on */
 #define SL__REPORT_ACK_EVERY 8u		  /* essential packets per request for an acknowledgement */
 #define SL__REPORT_SKETCHES  16u
 
@@ -91,7 +91,7 @@ struct sl_reporter {
 	uint32_t beats;	  /* heartbeats since the last packet */
 	/* kept packets fell out of the translator's window and need new sequence numbers */
 	bool outside;
-	/* next: first report after those that arrived; credits: allowed beyond next */
+	/* next: first report after those that arrived; credits: reports allowed from there on */
 	uint32_t next, credits;
 	uint64_t answered_ns, probed_ns;
 

@@ -76,7 +76,7 @@ static int connect_target(const char *target)
 	return fd >= 0 ? fd : err;
 }
 
-/* Unit: 100 us. Later ones compare greater (RFC 1982) for two days, and two openings differ. */
+/* Returns a number in units of 100 us, which increases for two days (RFC 1982). */
 uint32_t sl__report_incarnation(void)
 {
 	return (uint32_t)(sl__realtime_ns() / 100000);

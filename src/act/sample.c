@@ -32,7 +32,7 @@ static void add_full(struct act_sample_pod *p, int64_t from, int64_t to)
 		to = BASE_MAX(p->full[n].to_ns, to);
 	}
 	if (n == i && p->fulls == ACT_SAMPLE_FULL_MAX) {
-		/* no space: extend a neighbour and send more rather than less */
+		/* no free span: extend a neighbour and send more rather than less */
 		if (i < p->fulls)
 			p->full[i].from_ns = from;
 		else

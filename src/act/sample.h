@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sample.h - selects the samples of a pod to send on: one per interval, and all around an anomaly,
- * those before it included. Pure: it knows neither samples nor receivers, and says which spans of
- * time to take from history.
+ * sample.h - selects the samples of a pod to forward: one per interval, and all samples around an
+ * anomaly, including those before it. Pure: it handles neither samples nor receivers, but returns
+ * spans of time to take from history.
  *
- * A receiver takes the samples of a series in order of time only, so a sample waits until no
- * anomaly can ask for its time any more: `around + late`, where late is how long a verdict may come
- * after its rows. An anomaly that begins further back is clipped, and what it missed is counted.
+ * A receiver accepts the samples of a series only in order of time. So a sample waits until no
+ * anomaly can request its time any more: for `around + late`, where late is the maximum delay of a
+ * verdict. An anomaly that begins earlier than that is clipped, and the missed time is counted.
  *
  *	time     ----------|-------------- around --|-- late --| now
- *	sent or left out   ^ cursor: all before is decided
+ *	sent or skipped    ^ cursor: everything before is decided
  *
- * Spans of a pod come in order of time and never overlap, so no sample is sent twice.
+ * The spans of a pod are in order of time and never overlap, so no sample is sent twice.
  */
 #ifndef SL_ACT_SAMPLE_H
 #define SL_ACT_SAMPLE_H

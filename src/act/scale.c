@@ -12,7 +12,7 @@
 struct scale_entry {
 	struct act_workload w;
 	double sum;
-	bool begun; /* pressure has a previous value */
+	bool begun; /* set once pressure has a previous value */
 };
 
 struct act_scale {

@@ -50,7 +50,8 @@ struct act_trace_policy {
 	double due;		/* part of the balance reserved for verdicts */
 	struct act_trace_route *bucket[BUCKETS];
 	struct act_trace_list young, known;
-	float *recent, least; /* with at_start: recent scores; their quantile */
+	/* with at_start: ring of recent scores, and the quantile derived from it */
+	float *recent, least;
 	uint32_t recents;
 	uint64_t kept;
 	struct act_trace_policy_stats stats;
@@ -229,7 +230,10 @@ static struct act_trace_route *route_of(struct act_trace_policy *p, uint64_t key
 
 /* ---- latency ---- */
 
-/* The octave and the four bits below the leading one: linear steps within an octave. */
+/*
+ * Returns the bin of a duration: the octave and the four bits below the leading one, so that steps
+ * are linear within an octave.
+ */
 static uint32_t bin_of(uint64_t ns)
 {
 	uint32_t octave, bin;

@@ -48,7 +48,7 @@ struct act_trace_policy_opts {
 	double slow_spread;
 	double head;	 /* share of traces to keep regardless of reason, 0 to 1 */
 	uint64_t window; /* window of the account, in traces; 0: total, or 10,000 */
-	uint64_t total;	 /* traces in a recording; 0: unknown */
+	uint64_t total;	 /* number of traces in a recording; 0: unknown */
 	/*
 	 * Traces are decided when they start, in that order, without durations and errors. Verdicts
 	 * may then overdraw the account for traces among the worst `budget` of the last 1024. In a
@@ -96,8 +96,8 @@ bool act_trace_could_afford(struct act_trace_policy *p, enum act_trace_reason re
 struct act_trace_policy_stats {
 	uint64_t seen, kept[ACT_TRACE_REASONS], over_budget[ACT_TRACE_REASONS];
 	uint64_t routes;  /* number of routes now */
-	uint64_t evicted; /* routes replaced by others */
-	uint64_t lost;	  /* durations not learned for lack of memory */
+	uint64_t evicted; /* number of routes replaced by others */
+	uint64_t lost;	  /* number of durations not learned for lack of memory */
 };
 void act_trace_policy_stats(const struct act_trace_policy *p, struct act_trace_policy_stats *out);
 

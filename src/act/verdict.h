@@ -22,7 +22,7 @@
 #include <stdint.h>
 
 #define ACT_BLAMES	      3u
-#define ACT_BLAME_BYTES	      96u /* longer names are truncated */
+#define ACT_BLAME_BYTES	      96u /* longer metric names are truncated */
 #define ACT_POD_LABEL_BYTES   64u /* longer labels are truncated */
 #define ACT_SCORES_KEPT	      600u
 #define ACT_EXPLANATION_BYTES 512u
@@ -33,7 +33,7 @@ struct act_blame {
 	char metric[ACT_BLAME_BYTES];
 	double share;  /* share of the score, 0 to 1 */
 	double value;  /* the metric's value; NaN: unknown */
-	double before; /* its usual value; NaN: unknown */
+	double before; /* the metric's usual value; NaN: unknown */
 };
 
 /* How well a pod is known. Coarse: its thresholds are still wide. */
@@ -42,10 +42,10 @@ extern const char *const act_state_names[];
 
 /* The analysis of one row of one pod. */
 struct act_finding {
-	int64_t ns;	  /* CLOCK_REALTIME of the row */
+	int64_t ns;	  /* time of the row, CLOCK_REALTIME */
 	double score;	  /* >= 0 */
 	double suspicion; /* from struct analyse_verdict; same unit and threshold as score */
-	double threshold; /* +Inf while the model is learning */
+	double threshold; /* threshold of the score; +Inf while the model is learning */
 	bool anomalous, drift;
 	enum act_state state;
 	double slowdown; /* P90 of requests to the pod divided by its usual P90; 0: not known */
@@ -57,7 +57,7 @@ struct act_finding {
 	struct {
 		const char *metric;
 		double share, value, before;
-		bool rate; /* value and before are per second */
+		bool rate; /* the value and the usual value are per second */
 	} blame[ACT_BLAMES];
 	/* Data for the explanation: */
 	double delay; /* seconds by which calls to the pod take longer; 0: not known */
@@ -79,7 +79,7 @@ struct act_anomaly {
 	uint64_t id; /* 1, 2, ... in the order of listing */
 	uint64_t instance;
 	struct act_pod_name name;
-	int64_t begin_ns, last_ns; /* first and last anomalous finding */
+	int64_t begin_ns, last_ns; /* times of the first and the last anomalous finding */
 	int64_t end_ns;		   /* time when the end was known; 0: the anomaly continues */
 	bool unread;		   /* ended because the pod is no longer read */
 	uint64_t findings;	   /* number of anomalous findings */
@@ -182,7 +182,7 @@ struct act_verdicts_stats {
 	uint64_t pods, anomalous, drifting, shadow_anomalous; /* current numbers */
 	uint64_t refused_pods, findings, alarms, shadow_alarms;
 	uint64_t anomalies; /* number listed so far */
-	uint64_t missed;    /* began and ended between two calls of act_verdicts_keep() */
+	uint64_t missed; /* number that began and ended between two calls of act_verdicts_keep() */
 	uint64_t forgotten; /* dropped from the list to make space for newer ones */
 };
 void act_verdicts_stats(struct act_verdicts *v, struct act_verdicts_stats *out);

@@ -124,7 +124,7 @@ int analyse_calibration_budget(struct analyse_calibration *c, double q);
 bool analyse_calibration_watch(struct analyse_calibration *c, double score);
 /* True after 32 scores. */
 bool analyse_calibration_known(const struct analyse_calibration *c);
-/* +INFINITY until known. */
+/* Returns the threshold; +INFINITY until it is known. */
 double analyse_calibration_threshold(struct analyse_calibration *c);
 /*
  * Returns the threshold before any score is known, for scores that are -log p by themselves, such

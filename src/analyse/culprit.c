@@ -35,8 +35,9 @@ static const float survival[ANALYSE_TAILS] = {0.10f, 0.05f, 0.01f};
 
 struct analyse_suspect {
 	uint64_t step;
-	uint32_t index, service, fresh; /* fresh: steps since time jumped, at most ANALYSE_NOW */
-	bool next;			/* the current observation belongs to a new step */
+	/* fresh: number of steps since time jumped, at most ANALYSE_NOW */
+	uint32_t index, service, fresh;
+	bool next; /* the current observation belongs to a new step */
 	bool known[ANALYSE_LATENCIES], raised;
 	uint8_t recents, past_n;
 	struct analyse_level level[ANALYSE_LATENCIES][ANALYSE_TAILS];
@@ -80,7 +81,8 @@ struct analyse_culprit {
 	uint32_t services;
 	struct culprit_term *term;
 	uint32_t terms;
-	float delay[DELAYS], tail[ANALYSE_TAILS]; /* tail: -log survival */
+	/* delays to try; tail: -log survival of each quantile */
+	float delay[DELAYS], tail[ANALYSE_TAILS];
 	struct culprit_quantile own[ANALYSE_TAILS], all[ANALYSE_TAILS];
 };
 
@@ -98,7 +100,7 @@ static inline float log_of(float x)
 	int32_t e;
 
 	memcpy(&bits, &x, sizeof(bits));
-	e = (int32_t)(bits - 0x3f3504f3u) >> 23; /* 0x3f3504f3: sqrt 1/2 */
+	e = (int32_t)(bits - 0x3f3504f3u) >> 23; /* 0x3f3504f3 is sqrt 1/2 */
 	bits -= (uint32_t)e << 23;
 	memcpy(&m, &bits, sizeof(m));
 	m -= 1;

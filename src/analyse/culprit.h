@@ -35,7 +35,7 @@ struct analyse_suspicion {
 	/* new evidence of this step: evidence times posterior, minus the part already scored */
 	float score;
 	float weighted;	 /* evidence times posterior */
-	float evidence;	 /* novelty + max(late, 0) + other */
+	float evidence;	 /* sum of novelty, max(late, 0) and other */
 	float late;	 /* evidence that calls to it take longer */
 	float posterior; /* probability that it is this pod and no other */
 	float delay;	 /* likeliest delay of a call to it, s; 0 unless late > 0 */

@@ -32,10 +32,11 @@ struct autoencoder {
 	uint32_t dims, n[LAYERS + 1], weights;
 	uint64_t seen, steps, random;
 	uint32_t kept;
-	float *w, *m, *v, *g; /* parameters, Adam's moments, gradient */
+	float *w, *m, *v, *g; /* parameters, Adam's two moments, gradient */
 	float *a[LAYERS + 1]; /* activations */
 	float *d[LAYERS + 1]; /* gradients of the activations */
-	float *mask, *rows;   /* mask: dims; rows: REHEARSED x dims, NaN where missing */
+	/* mask has dims entries; rows are REHEARSED x dims, NaN where missing */
+	float *mask, *rows;
 };
 
 static void *create_autoencoder(const struct analyse_detector_opts *opts)
@@ -248,7 +249,7 @@ static int merge_weights(void *state, const void *other)
 
 const struct analyse_detector_ops analyse_detector_autoencoder = {
 	.name = "autoencoder",
-	.summary = "what a small network, trained on normal rows, fails to reproduce",
+	.summary = "reconstruction error of a small network trained on normal rows",
 	.create = create_autoencoder,
 	.score = score_row,
 	.learn = learn_row,

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * det_combined.c - the surprise of all metrics' moves together; our own. docs/analytics.md,
- * Detectors, has the reasons and the sources.
+ * det_combined.c - the joint surprise of all metrics' moves; our own method.
+ * docs/analytics.md, Detectors, has the reasons and the sources.
  *
  *	score = sum over metrics j of s_j / sum over metrics k of |r_jk| min(1, s_k / s_j)
  *	s_j   = log(max(1, |move_j|))
  *
- * The unit of a move already widens with heavy tails (normalise.h). fleet.h subtracts what other
- * pods show too.
+ * The unit of a move already accounts for heavy tails (normalise.h). fleet.h subtracts the part
+ * that other pods share.
  */
 #include <errno.h>
 #include <math.h>
@@ -25,7 +25,7 @@ struct combined {
 	float n;
 	/* dims each; s: surprises of the row being scored; of: those of one group */
 	float *inv_sd, *x, *s, *of;
-	float *cov, *r; /* dims x dims, symmetric */
+	float *cov, *r; /* matrices of dims x dims, symmetric */
 };
 
 /* Computes |r|. Metrics that never moved have the same history and count as one. */

@@ -135,7 +135,7 @@ static int merge_fd(void *state, const void *other)
 
 const struct analyse_detector_ops analyse_detector_fd = {
 	.name = "fd",
-	.summary = "residual outside of the directions of a Frequent Directions sketch",
+	.summary = "residual outside the directions of a Frequent Directions sketch",
 	.create = create_fd,
 	.destroy = destroy_fd,
 	.score = score_row,

@@ -28,7 +28,7 @@ struct analyse_row {
 	const uint8_t *group;
 };
 
-/* 0 or NULL selects the detector's default. */
+/* Options of a detector. 0 or NULL selects its default. */
 struct analyse_detector_opts {
 	uint32_t dims; /* length of all rows; a multiple of ANALYSE_ROW_LANES */
 	uint64_t seed; /* random seed: equal seeds give equal results */
@@ -54,7 +54,7 @@ struct analyse_detector_ops {
 	/* Returns NULL with errno EINVAL or ENOMEM on failure. */
 	void *(*create)(const struct analyse_detector_opts *opts);
 	void (*destroy)(void *state); /* NULL: use free() */
-	/* blame[dims] >= 0: each metric's share, in any unit. */
+	/* Scores a row. blame[dims] receives each metric's share, >= 0, in any unit. */
 	float (*score)(void *state, const struct analyse_row *row, float *blame);
 	/* Learns a row considered normal. NULL: the detector does not learn. */
 	void (*learn)(void *state, const struct analyse_row *row);

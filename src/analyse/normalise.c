@@ -375,7 +375,7 @@ void analyse_normaliser_io(struct analyse_normaliser *n, uint32_t c, struct sket
 	}
 	if (!b->load)
 		return;
-	/* Bins must be those of finite floats. */
+	/* The bins must correspond to finite floats. */
 	if (base < INT16_MAX || base > INT16_MAX + 1019 - ANALYSE_BINS || n->still[c] > BINS_MAX ||
 	    in_bins(n, c) > BINS_MAX)
 		b->failed = true;

@@ -218,7 +218,7 @@ uint32_t analyse_pipeline_columns(struct analyse_pipeline *p, const struct analy
 		p->column_of[s] = ANALYSE_NONE;
 		p->x[s] = NAN;
 	}
-	/* Known series first, so that no new one takes their slot. */
+	/* Place known series first, so that no new series takes their slot. */
 	for (uint32_t c = 0; c < p->used; c++) {
 		uint64_t key = key_of(columns[c].name);
 

@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pipeline.h - from one pod's rows of values to verdicts: rates of counters, normalisation learned
- * online, a detector, a threshold that keeps a budget of false alarms, the metrics to blame. Knows
- * no sources, consequences, files or clocks: time comes with the rows, so a recorded day gives the
- * same verdicts as the live one.
+ * pipeline.h - turns one pod's rows of values into verdicts: computes rates of counters, normalises
+ * online, applies a detector and a threshold that keeps a budget of false alarms, and ranks the
+ * metrics to blame. Independent of sources, actions, files and clocks: the time comes with the
+ * rows, so a recorded day gives the same verdicts as the live one.
  *
  * A pipeline is used by one thread at a time. It allocates at creation only: about 28 KiB (11 KiB
- *in a fleet) + 700 bytes per column and what the detector takes (combined: 4 columns^2 bytes).
+ * in a fleet), 700 bytes per column, and the detector's state (combined: 4 columns^2 bytes).
  *
- * Rows belong to steps of step_ns. Each row is scored against what was learned up to the step
- * before; each step is learned once, when the next begins, because rows of one step depend on each
+ * Rows belong to steps of step_ns. Each row is scored against the state learned up to the previous
+ * step; each step is learned once, when the next begins, because rows of one step depend on each
  * other.
  *
- * A row is anomalous by its own score or by the sum of scores of its run of steps, each with a
+ * A row is anomalous by its own score or by the sum of scores in its run of steps; each has a
  * threshold (docs/analytics.md, Runs). Detectors whose scores are not comparable have no runs.
  *
  *	analyse_pipeline_columns(p, columns, n)           when the layout changes
  *	analyse_pipeline_push(p, t_ns, values, &verdict)  each row of a single pod
  *
- * For many pods, analyse_pipeline_score() for each and analyse_fleet_judge() for all (fleet.h).
+ * For many pods, call analyse_pipeline_score() for each and analyse_fleet_judge() for all
+ * (fleet.h).
  */
 #ifndef SL_ANALYSE_PIPELINE_H
 #define SL_ANALYSE_PIPELINE_H
@@ -96,7 +97,7 @@ struct analyse_pipeline_stats {
 	uint64_t missing;   /* values that were NaN, infinite or beyond 1e15 */
 	uint64_t resets;    /* counter resets */
 	uint64_t refused;   /* columns for which there was no space */
-	uint64_t forgotten; /* columns replaced by new ones */
+	uint64_t forgotten; /* number of columns replaced by new ones */
 };
 
 struct analyse_pipeline;
@@ -143,10 +144,10 @@ void analyse_pipeline_settle(struct analyse_pipeline *p, struct analyse_verdict 
 
 enum analyse_learning {
 	ANALYSE_LEARN_GATED =
-		0,	      /* steps judged normal; others after hold_ns with probability eta */
-	ANALYSE_LEARN_ALL,    /* every step: rows are known to be free of faults */
-	ANALYSE_LEARN_WARM,   /* first steps of a pod: all except those improbable so far */
-	ANALYSE_LEARN_SCORES, /* only the threshold: see analyse_pipeline_recalibrate() */
+		0, /* learn steps judged normal; others after hold_ns with probability eta */
+	ANALYSE_LEARN_ALL,    /* learn every step: rows are known to be free of faults */
+	ANALYSE_LEARN_WARM,   /* learn the first steps of a pod, except those improbable so far */
+	ANALYSE_LEARN_SCORES, /* learn only the threshold: see analyse_pipeline_recalibrate() */
 	ANALYSE_LEARN_NONE,
 };
 void analyse_pipeline_learning(struct analyse_pipeline *p, enum analyse_learning how);

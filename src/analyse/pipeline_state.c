@@ -4,7 +4,10 @@
 
 #include "analyse/pipeline_internal.h"
 
-/* With this many, the threshold is within a fifth of its final value, and P99 of moves is known. */
+/*
+ * After this many scores, the threshold is within a fifth of its final value; after this many
+ * steps, P99 of moves is known.
+ */
 #define READY_SCORES 300u
 #define READY_STEPS  100u
 

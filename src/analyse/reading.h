@@ -23,7 +23,7 @@ struct analyse_rates {
 	float seconds[ANALYSE_WINDOW]; /* duration of each part; a ring */
 	uint32_t at, parts;	       /* index of the latest part; number of parts */
 	uint32_t covered;	       /* number of parts covered by a rate */
-	bool shared;		       /* the latest part has several rows */
+	bool shared;		       /* true if the latest part has several rows */
 	bool summed;		       /* earlier[] has the sums of the parts before the latest */
 	float *increase;	       /* ANALYSE_WINDOW rows of dims, one per part; NaN: unknown */
 	float *earlier, *earlier_seconds; /* dims each: sums over the covered parts */

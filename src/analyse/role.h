@@ -22,7 +22,8 @@ enum analyse_resource { ANALYSE_CPU, ANALYSE_MEMORY, ANALYSE_RESOURCES };
 
 struct analyse_role {
 	uint8_t kind; /* enum analyse_role_kind */
-	uint8_t part; /* latencies: enum analyse_tail_quantile; resources: enum analyse_resource */
+	/* for latencies enum analyse_tail_quantile, for resources enum analyse_resource */
+	uint8_t part;
 };
 
 /* name: of a column, with labels. counter: analyse its rate. */

@@ -15,7 +15,7 @@
 #include "analyse/table.h"
 #include "sketch/hash.h"
 
-#define QUANTILES  2u	 /* the median and P90 */
+#define QUANTILES  2u	 /* two quantiles: the median and P90 */
 #define PAST	   60u	 /* number of steps whose median is the usual quantile */
 #define SPREAD_MIN 0.3f	 /* minimum deviation of a log quantile between steps, as for latencies */
 #define MISS	   0.05f /* probability that an edge shows no delay although it should */

@@ -139,11 +139,13 @@ void base_cond_init(pthread_cond_t *c);
 /* ---- parsing: return 0, -EINVAL or -ERANGE ---- */
 
 void base_print_duration(char *out, size_t bytes,
-			 uint64_t ns); /* "500us": in the largest unit that divides it */
-int base_parse_duration(const char *s, uint64_t *ns); /* "250us" "1ms" "1.5s" "2m" "1h", "0" */
-int base_parse_size(const char *s, uint64_t *bytes);  /* "4096" "64K" "16M" "1G", binary prefixes */
+			 uint64_t ns); /* example: "500us", in the largest unit that divides it */
+/* examples: "250us" "1ms" "1.5s" "2m" "1h", "0" */
+int base_parse_duration(const char *s, uint64_t *ns);
+/* examples: "4096" "64K" "16M" "1G", with binary prefixes */
+int base_parse_size(const char *s, uint64_t *bytes);
 int base_parse_u64(const char *s, uint64_t min, uint64_t max, uint64_t *out);
-/* "HOST:PORT", ":PORT", "[V6]:PORT"; HOST may be empty. Buffers are host[256]. */
+/* Parses "HOST:PORT", ":PORT" or "[V6]:PORT"; HOST may be empty. Buffers are host[256]. */
 int base_parse_address(const char *s, char *host, size_t host_bytes, uint16_t *port);
 
 /* ---- options: one table for getopt_long, --config YAML, --help ---- */
@@ -172,7 +174,7 @@ struct base_option {
 	enum base_option_type type;
 	void *to; /* variable to set; --help shows its initial value as the default */
 	size_t bytes;
-	const char *argument; /* metavariable in --help: "PATH" */
+	const char *argument; /* placeholder of the value in --help: "PATH" */
 	const char *help;
 	double min, max; /* range of the value; both 0: unchecked */
 };
@@ -196,7 +198,7 @@ struct base_option {
  */
 #define BASE_WORD(name, letter, to, argument, help) \
 	BASE_OPTION(BASE_OPT_WORD, const char *, name, letter, to, 0, 0, argument, help)
-/* Repeatable; a sequence in YAML. */
+/* A repeatable option; in YAML, a sequence. */
 #define BASE_LIST(name, letter, to, argument, help) \
 	BASE_OPTION(BASE_OPT_LIST, struct base_strings, name, letter, to, 0, 0, argument, help)
 /* An unsigned integer of any width; its type also bounds the value. */
@@ -206,16 +208,16 @@ struct base_option {
 	BASE_OPTION(BASE_OPT_INT, int32_t, name, letter, to, min, max, argument, help)
 #define BASE_F64(name, letter, to, min, max, argument, help) \
 	BASE_OPTION(BASE_OPT_F64, double, name, letter, to, min, max, argument, help)
-/* Nanoseconds. */
+/* A duration in nanoseconds. */
 #define BASE_TIME(name, letter, to, min, max, argument, help) \
 	BASE_OPTION(BASE_OPT_DURATION, uint64_t, name, letter, to, min, max, argument, help)
-/* Bytes. */
+/* A size in bytes. */
 #define BASE_SIZE(name, letter, to, min, max, argument, help) \
 	BASE_OPTION(BASE_OPT_SIZE, uint64_t, name, letter, to, min, max, argument, help)
 
 struct base_command {
 	const char *name;     /* "agent" */
-	const char *synopsis; /* "[OPTION]... FILE" */
+	const char *synopsis; /* example: "[OPTION]... FILE" */
 	const char *summary;  /* one line */
 	int (*run)(const struct base_command *self, int argc, char **argv);
 };

@@ -41,10 +41,10 @@ void base_json_string(struct base_json *j,
 		      const char *s); /* UTF-8; malformed bytes become U+FFFD */
 void base_json_u64(struct base_json *j, uint64_t v);
 void base_json_i64(struct base_json *j, int64_t v);
-void base_json_f64(struct base_json *j, double v); /* "NaN", "+Inf", "-Inf" as strings */
+void base_json_f64(struct base_json *j, double v); /* writes "NaN", "+Inf" and "-Inf" as strings */
 void base_json_bool(struct base_json *j, bool v);
 void base_json_null(struct base_json *j);
-void base_json_time(struct base_json *j, int64_t ns); /* seconds, with six decimals */
+void base_json_time(struct base_json *j, int64_t ns); /* writes seconds with six decimals */
 
 /* Write key and value. */
 #define base_json_kstring(j, key, s)	  (base_json_key(j, key), base_json_string(j, s))
@@ -69,9 +69,10 @@ void base_json_kformat(struct base_json *j, const char *key, const char *fmt, ..
 		      unsigned long long: BASE_KV_U64, int64_t: BASE_KV_I64, double: BASE_KV_F64, \
 		      char *: BASE_KV_STRING, const char *: BASE_KV_STRING), v
 /* clang-format on */
-#define KV_BOOL(key, v)	    key, BASE_KV_BOOL, (bool)(v)
-#define KV_ID(key, id)	    key, BASE_KV_ID, (uint64_t)(id)    /* 16 hex digits; "" for 0 */
-#define KV_TIME(key, ns)    key, BASE_KV_TIME, (uint64_t)(ns)  /* null for 0 */
+#define KV_BOOL(key, v) key, BASE_KV_BOOL, (bool)(v)
+#define KV_ID(key, id)	key, BASE_KV_ID, (uint64_t)(id) /* 16 hexadecimal digits; "" for 0 */
+/* seconds with six decimals; null for 0 */
+#define KV_TIME(key, ns)    key, BASE_KV_TIME, (uint64_t)(ns)
 #define KV_QUANTILE(key, v) key, BASE_KV_QUANTILE, (double)(v) /* null for NaN */
 #define KV_FINITE(key, v)   key, BASE_KV_FINITE, (double)(v)   /* null for NaN and infinity */
 enum base_kv_type {
@@ -90,6 +91,7 @@ void base_put_pairs(struct base_json *j, ...);
 void base_put_object_pairs(struct base_json *j, const char *key, ...);
 
 struct base_json_mark base_json_mark(const struct base_json *j);
-void base_json_back(struct base_json *j, struct base_json_mark mark); /* also clears overflow */
+/* also clears the overflow flag */
+void base_json_back(struct base_json *j, struct base_json_mark mark);
 
 #endif

@@ -404,7 +404,7 @@ static int set_node(struct options_parser *p, const struct base_option *o, struc
 				base_yaml_kind(y, node));
 	base_yaml_string(y, node, name, &text);
 	if (!text)
-		return 0; /* the document holds the error */
+		return 0; /* the document already holds the error */
 	copy = arena_alloc(strlen(text) + 1);
 	if (!copy)
 		return OUT_OF_MEMORY(p);

@@ -19,7 +19,7 @@ struct base_share {
 	uint64_t capacity, used, reserve;
 };
 
-#define BASE_SHARE_RESERVE 8u /* usual reserve: capacity / this */
+#define BASE_SHARE_RESERVE 8u /* divisor: the reserve usually is capacity / 8 */
 
 /* Returns the limit for a tenant that now holds `held`. */
 uint64_t base_share_limit(const struct base_share *s, uint64_t held, bool trusted);

@@ -91,7 +91,8 @@ int base_send_fds(int sock, const struct iovec *parts, size_t n, const int *fds,
 	if (count) {
 		m.msg_control = &control;
 		m.msg_controllen = CMSG_SPACE(count * sizeof(*fds));
-		memset(&control, 0, m.msg_controllen); /* padding is sent, too */
+		/* the padding is sent as well, so clear it */
+		memset(&control, 0, m.msg_controllen);
 		control.align = (struct cmsghdr){.cmsg_len = CMSG_LEN(count * sizeof(*fds)),
 						 .cmsg_level = SOL_SOCKET,
 						 .cmsg_type = SCM_RIGHTS};

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * auth.h - mutual proof of a shared secret in the private data of RDMA-CM, before there is a queue
- * pair: an unauthenticated peer costs the host one message and no state.
+ * auth.h - mutual proof of a shared secret in the private data of RDMA-CM, before a queue pair is
+ * created: an unauthenticated peer costs the host one message and no state.
  *
- *   collector -> host   REQ  nonce                         "I have the secret"
- *   host -> collector   REJ  cookie                        a challenge, not kept
+ *   collector -> host   REQ  nonce                         "I know the secret"
+ *   host -> collector   REJ  cookie                        a challenge, not stored
  *   collector -> host   REQ  nonce, cookie, proof          binds its queue pair
  *   host -> collector   REP  hello, proof                  binds the hello
  *
- * The cookie authenticates time, address and nonce by a key that only this host has, so the host
- * need not remember challenges (RFC 6347, 4.2.1). A proof is HMAC-SHA256 (RFC 2104) by the secret,
+ * The cookie authenticates time, address and nonce with a key that only this host has, so the host
+ * need not store challenges (RFC 6347, 4.2.1). A proof is HMAC-SHA256 (RFC 2104) with the secret,
  * truncated to 128 bits, over a label for its direction and everything sent before it. A proof
- * counts once. The packets are not encrypted: see "Security" in docs/architecture.md.
+ * is accepted only once. The packets are not encrypted: see "Security" in docs/architecture.md.
  *
  * Pure: no socket, no clock. Single-threaded.
  */

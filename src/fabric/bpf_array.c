@@ -71,7 +71,7 @@ static int look_up(const struct fabric_bpf_array *a, uint32_t first, uint32_t co
 		attr.batch.values = (uintptr_t)to;
 		attr.batch.count = n;
 		attr.batch.map_fd = (uint32_t)a->fd;
-		/* ENOENT: the end of the array. */
+		/* ENOENT means the end of the array. */
 		if (syscall(SYS_bpf, BPF_MAP_LOOKUP_BATCH, &attr, sizeof(attr)) && errno != ENOENT)
 			return -errno;
 		if (attr.batch.count != n || keys[0] != first)

@@ -13,7 +13,7 @@
 
 struct fabric_bpf_array {
 	int fd;
-	uint32_t value, entries; /* bytes per element, number of elements */
+	uint32_t value, entries; /* bytes per element; number of elements */
 	uint8_t *scratch;	 /* buffer for one element */
 };
 

@@ -93,7 +93,7 @@ enum fabric_dial_event fabric_dial_connect(struct fabric_dial *d, const void *re
 
 static enum fabric_dial_event handle_rejection(struct fabric_dial *d, int reason)
 {
-	/* IBTA 12.6.7.2; reason 8: no listener on that port. */
+	/* See IBTA 12.6.7.2; reason 8 means that no one listens on the port. */
 	if (d->refusal.magic == FABRIC_VERBS_REFUSAL_MAGIC)
 		snprintf(d->error, sizeof(d->error), "refused: %s", strerror(d->refusal.error));
 	else if (reason == 8)
@@ -162,7 +162,7 @@ static enum fabric_dial_event cm_event(struct fabric_dial *d, void *hello, size_
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
 		d->lost = true;
 		return fail_with(d, "the RDMA device was removed");
-	default: /* TIMEWAIT_EXIT, ADDR_CHANGE: a request would notice */
+	default: /* ignore TIMEWAIT_EXIT and ADDR_CHANGE: the next request would notice */
 		return FABRIC_DIAL_NOTHING;
 	}
 }

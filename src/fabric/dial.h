@@ -25,14 +25,14 @@ enum fabric_dial_phase {
 };
 
 struct fabric_dial {
-	/* Set by the owner before the first start. */
+	/* Fields set by the owner before the first start. */
 	char host[256], service[8];
 	const char *device; /* NULL: chosen by route */
 	int gid_index;	    /* -1: chosen by route */
 	int ib_port;
 	uint32_t timeout_ms; /* time limit for connecting */
 
-	/* Read by the owner. */
+	/* Fields read by the owner. */
 	struct rdma_cm_id *id; /* .verbs and .port_num are valid from FABRIC_DIAL_ROUTED on */
 	char error[200];       /* one line on the last failure */
 	struct fabric_verbs_refusal refusal; /* the peer's refusal; magic 0: none */

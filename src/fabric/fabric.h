@@ -18,7 +18,7 @@ struct fabric;
 /* Memory on the host, as described by its directory. */
 struct fabric_remote {
 	uint64_t id;   /* id of the directory entry; 0 is the directory itself */
-	uint64_t addr; /* verbs: address in the host's registration; shm: ignored */
+	uint64_t addr; /* verbs: address within the host's registration; shm: ignored */
 	uint64_t length;
 	uint32_t rkey; /* verbs only */
 	void *local;   /* private to the provider: shm keeps its mapping here */
@@ -40,10 +40,10 @@ struct fabric_opts {
 
 struct fabric_read {
 	const struct fabric_remote *remote;
-	uint64_t offset; /* from the start of the region */
+	uint64_t offset; /* offset from the start of the region */
 	uint32_t length;
 	void *to;     /* within fabric_buffer() */
-	uint64_t tag; /* for the caller */
+	uint64_t tag; /* value for the caller's use */
 	int status;   /* result: 0, or -ETIMEDOUT, -EIO, -EACCES, -ENOTCONN, -ERANGE */
 };
 
@@ -71,7 +71,7 @@ const char *fabric_error(void);
 void fabric_close(struct fabric *f);
 bool fabric_is_far(const char *target);		 /* true for a host's address, false for a path */
 bool fabric_is_verbs(const char *target);	 /* true for a host's address over RDMA */
-const char *fabric_name(const struct fabric *f); /* "shm", "ofi" or "verbs" */
+const char *fabric_name(const struct fabric *f); /* returns "shm", "ofi" or "verbs" */
 
 /*
  * Advances the connection: connects, detects a hang-up, backs off (50 ms doubling to 1 s, reset by

@@ -33,7 +33,7 @@ struct fabric_host_opts {
 	const char *provider; /* libfabric provider, "tcp"; NULL: verbs, by librdmacm */
 	const char *device;   /* name of the ibv device; NULL: chosen by the route of the address */
 	const char *address;  /* address to listen on; NULL: that of the device */
-	uint16_t port;	      /* 0: FABRIC_VERBS_PORT */
+	uint16_t port;	      /* port to listen on; 0: FABRIC_VERBS_PORT */
 	int gid_index;	      /* -1: chosen by the address */
 	int ib_port;	      /* 0: port 1 */
 	uint32_t
@@ -145,7 +145,7 @@ enum fabric_refusal {
 	FABRIC_REFUSED_PROOF,  /* no proof of the secret, or a wrong or reused one */
 	FABRIC_REFUSED_SHARE,  /* the share of the address is used up */
 	FABRIC_REFUSED_FULL,   /* no free queue pair */
-	FABRIC_REFUSED_SYSTEM, /* not ready, no board, out of memory */
+	FABRIC_REFUSED_SYSTEM, /* not ready, no verdict board, or out of memory */
 	FABRIC_REFUSED_COUNT,
 };
 

@@ -48,7 +48,7 @@ static void take_notices(struct fabric_verbs_host *h)
 			continue;
 		c->taken++;
 		if (wc.opcode != IBV_WC_RECV_RDMA_WITH_IMM)
-			continue; /* a SEND, which no client uses */
+			continue; /* a SEND, which no client uses: ignore it */
 		h->gate.stats.notices++;
 		if (c->writes && h->writers.immediate)
 			h->writers.immediate(h->writers.arg, c->serial, ntohl(wc.imm_data));
@@ -85,7 +85,7 @@ void fabric_host_drop(struct fabric_verbs_host *h, struct fabric_conn *c)
 	if (c->connected_ns)
 		h->gate.stats.disconnected++;
 	if (c->id)
-		rdma_disconnect(c->id); /* answers a DREQ, or sends one */
+		rdma_disconnect(c->id); /* answers the peer's DREQ, or sends one */
 	free_queue(c);
 	if (c->id)
 		rdma_destroy_id(c->id);
@@ -370,7 +370,7 @@ static void send_probe(struct fabric_conn *c)
 	err = ibv_post_send(c->qp, &wr, &bad);
 	c->probing = !err;
 	if (err)
-		base_log_limited(BASE_WARN, "rdma", "a peer cannot be probed queue=%u error=\"%s\"",
+		base_log_limited(BASE_WARN, "rdma", "cannot probe a peer queue=%u error=\"%s\"",
 				 c->qp->qp_num, strerror(err));
 }
 

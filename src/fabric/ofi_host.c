@@ -487,7 +487,8 @@ static void ofi_set_directory(struct fabric_host *base, const struct fabric_host
 		err = start_thread(h);
 	pthread_mutex_unlock(&h->lock);
 	if (err)
-		base_logf(BASE_ERROR, "fabric", "no thread to serve with: %s", strerror(-err));
+		base_logf(BASE_ERROR, "fabric", "cannot start the thread that answers READs: %s",
+			  strerror(-err));
 }
 
 static int ofi_let_notify(struct fabric_host *base, void *map, size_t bytes,

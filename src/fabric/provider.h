@@ -53,9 +53,10 @@ struct fabric {
 	uint64_t epoch;
 	uint64_t retry_ns, backoff_ns;
 	struct fabric_remote directory;
-	uint8_t *buffer;	       /* opts.buffer_bytes and the tail, page-aligned, zeroed */
+	/* landing buffer of opts.buffer_bytes and the tail, page-aligned, zeroed */
+	uint8_t *buffer;
 	uint32_t outstanding;	       /* READs taken by post and not yet returned by poll */
-	struct fabric_read **finished; /* ring of FABRIC_READS_MAX */
+	struct fabric_read **finished; /* ring of FABRIC_READS_MAX finished READs */
 	uint32_t finished_head, finished_count;
 	struct fabric_stats stats;
 };

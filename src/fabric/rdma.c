@@ -122,7 +122,7 @@ int fabric_rdma_gid_address(const char *name, int ib_port, int gid_index, int fa
 	else if (!best)
 		err = base_fail(
 			error, error_bytes, -EADDRNOTAVAIL,
-			"%s has no RoCEv2 GID on port %d (has its network device an address?)",
+			"%s has no RoCEv2 GID on port %d (does its network device have an address?)",
 			device, ib_port);
 	else if (best->gid_type == IBV_GID_TYPE_IB)
 		err = base_fail(error, error_bytes, -EINVAL,

@@ -336,7 +336,7 @@ static int receive_answer(struct fabric_shm *s, struct shm_answer *a)
 static const char *error_text(int err)
 {
 	return err == -ENOTCONN ? "the agent hung up"
-	       : err == -EPROTO ? "not an agent's answer"
+	       : err == -EPROTO ? "invalid answer from the agent"
 	       : err == -EMFILE ? "no descriptor left: raise LimitNOFILE"
 				: "the agent did not answer";
 }
@@ -353,7 +353,7 @@ static int read_refusal(struct fabric *f, struct shm_answer *a)
 	int error;
 
 	if (a->msg.length < offsetof(struct sl_msg_refused, reason) + 1) {
-		fabric_failed(f, "%s: not an agent's answer", f->target);
+		fabric_failed(f, "%s: invalid answer from the agent", f->target);
 		return -EPROTO;
 	}
 	a->u.bytes[a->msg.length - 1] = '\0';
@@ -430,7 +430,7 @@ static void handle_welcome(struct fabric_shm *s, uint64_t now_ns)
 	if (a.msg.type == SL_MSG_REFUSED)
 		read_refusal(f, &a);
 	else if (a.msg.type != SL_MSG_WELCOME || a.msg.length != sizeof(a.u.welcome) || a.fd < 0)
-		fabric_failed(f, "%s: not an agent's answer", f->target);
+		fabric_failed(f, "%s: invalid answer from the agent", f->target);
 	else
 		up = !mapping_make(f, &s->directory, a.fd, a.u.welcome.size, f->epoch + 1);
 	release_answer(&a);

@@ -48,7 +48,7 @@ static inline struct fabric_verbs *fabric_verbs_of(struct fabric *f)
 /* verbs.c. Finishes the oldest request and its READs. */
 void fabric_verbs_finish_oldest(struct fabric_verbs *v, int status);
 
-/* verbs_connect.c. Starts to connect. */
+/* verbs_connect.c. Starts to connect to the host. */
 void fabric_verbs_start(struct fabric_verbs *v, uint64_t now_ns);
 /* Takes the next step; once up, checks the connection periodically. */
 void fabric_verbs_events(struct fabric_verbs *v, uint64_t now_ns);

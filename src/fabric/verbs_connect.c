@@ -155,7 +155,8 @@ static void handle_established(struct fabric_verbs *v, uint64_t now_ns,
 	if (v->base.opts.secret &&
 	    !fabric_auth_welcome_fits(v->base.opts.secret, v->base.opts.secret_bytes, &v->request,
 				      v->dial.id->qp->qp_num, w)) {
-		give_up(v, now_ns, "the agent proves no secret: give it --rdma-secret, too");
+		give_up(v, now_ns,
+			"the agent did not prove the secret: set --rdma-secret there, too");
 		return;
 	}
 	if (v->base.opts.notify && (!hello->board_addr || !hello->board_rkey)) {

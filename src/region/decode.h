@@ -189,12 +189,12 @@ struct region_special {
 
 struct region_metric {
 	uint32_t id;
-	enum sl_metric_kind kind; /* without SL_KIND_REPLACEABLE */
-	uint16_t flags;		  /* enum sl_combine, SL_FLAG_ */
+	enum sl_metric_kind kind; /* kind without SL_KIND_REPLACEABLE */
+	uint16_t flags;		  /* combination (enum sl_combine) and SL_FLAG_ bits */
 	bool replaceable;
 	/* the metric is not present; if replaceable, only kind, id and cells are valid */
 	bool removed;
-	uint64_t created_ns; /* CLOCK_REALTIME of the publisher; 0: unknown */
+	uint64_t created_ns; /* creation time by the publisher's CLOCK_REALTIME; 0: unknown */
 	uint32_t cell, cells;
 	const char *name, *unit, *help; /* NUL-terminated, "" if absent; the name is valid */
 	uint32_t label_count;
@@ -245,7 +245,7 @@ struct region_schema {
 	 */
 	const uint64_t (*created)[8];
 	uint64_t created_lines;
-	size_t skipped;			      /* records of unknown kinds */
+	size_t skipped;			      /* number of records of unknown kinds */
 	struct region_schema_string *strings; /* names and keys of spans by id; see schema.c */
 	size_t string_count, string_capacity;
 	struct region_special *specials;
@@ -283,7 +283,7 @@ const char *region_schema_string(const struct region_schema *schema, uint32_t id
 /* The last good lines of every stripe in use, and their sums over the stripes. One writer. */
 struct region_values {
 	uint32_t lines, stripes; /* capacity */
-	uint64_t *line;		 /* [stripe][line][8], last good copies */
+	uint64_t *line;		 /* [stripe][line][8], the last good copies */
 	uint64_t unsettled;	 /* failed verifications so far */
 	/* [line][8], sums over the stripes mod 2^64; NULL if there is only one stripe */
 	uint64_t *sum;

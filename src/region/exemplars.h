@@ -20,7 +20,7 @@ struct region_exemplar {
 	uint32_t id, cell; /* id of the record; index of the cell within it */
 	uint64_t created_ns;
 	double value;
-	uint64_t ns; /* CLOCK_REALTIME of the publisher */
+	uint64_t ns; /* time by the publisher's CLOCK_REALTIME */
 	uint32_t label_count;
 	struct region_text_label labels[SL_LABELS_MAX]; /* pointing into text */
 	char text[SL_EXEMPLAR_LABELS];

@@ -180,7 +180,7 @@ uint64_t region_flow_duration(const struct region_flow *f)
 
 const char *region_tcp_state_name(uint32_t state)
 {
-	/* include/net/tcp_states.h */
+	/* Names from include/net/tcp_states.h. */
 	static const char *const names[] = {
 		"unknown",   "ESTABLISHED", "SYN_SENT",	  "SYN_RECV", "FIN_WAIT1", "FIN_WAIT2",
 		"TIME_WAIT", "CLOSE",	    "CLOSE_WAIT", "LAST_ACK", "LISTEN",	   "CLOSING",
@@ -227,7 +227,7 @@ enum region_fault region_flow_event_parse(const uint64_t line[8], uint64_t numbe
 
 /* ---- names of cgroups ---- */
 
-#define LINE_TEXT 48u /* bytes of text per line */
+#define LINE_TEXT 48u /* bytes of text in each line */
 #define NAME_MOST 71u /* bytes per name if they do not all fit: leaves 47 bytes for the path */
 
 enum region_fault region_flow_cgroup_parse(const uint64_t slot[64], struct region_flow_cgroup *c)

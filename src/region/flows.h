@@ -75,7 +75,7 @@ enum region_fault region_flow_read(const void *map, const struct region_flows_in
 enum region_fault region_flows_hot_read(const void *map, const struct region_flows_info *info,
 					struct region_flows_hot *hot);
 
-/* Nanoseconds from open_ns to closed_ns, or to changed_ns while open. */
+/* Returns the nanoseconds from open_ns to closed_ns, or to changed_ns while open. */
 uint64_t region_flow_duration(const struct region_flow *flow);
 const char *region_tcp_state_name(uint32_t state); /* "ESTABLISHED", ... or "unknown" */
 /* Formats as "192.0.2.1" (mapped) or "2001:db8::1". out has INET6_ADDRSTRLEN bytes. */

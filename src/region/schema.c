@@ -32,7 +32,7 @@ struct region_schema_slot {
 /* A decoded record; points into the caller's copy. */
 struct parts {
 	struct sl_schema_record r;
-	enum sl_metric_kind kind; /* without SL_KIND_REPLACEABLE */
+	enum sl_metric_kind kind; /* kind without SL_KIND_REPLACEABLE */
 	bool replaceable, removed;
 	uint64_t created_ns;
 	const char *name, *unit, *help, *label_text, *state_text;

@@ -54,7 +54,7 @@ void region_text_harmless(char *s)
 
 		if (here < ' ' || here == 127 || (here >= 0x80 && !utf8))
 			*c = '?';
-		/* U+0080 to U+009F: C1 controls */
+		/* U+0080 to U+009F are the C1 controls */
 		else if (here == 0xc2 && next < 0xa0)
 			c[0] = c[1] = '?';
 	}

@@ -10,7 +10,7 @@
 #define INFLATED_US 1000 /* minimum excess of the mean RTT; less is the host's own jitter */
 /* fraction of the window used per RTT: above this, the window limits */
 #define WINDOW_USED	  0.5
-#define INFINITE_SSTHRESH 0x7fffffffu /* net/tcp.h, TCP_INFINITE_SSTHRESH */
+#define INFINITE_SSTHRESH 0x7fffffffu /* TCP_INFINITE_SSTHRESH of net/tcp.h */
 
 /* Sets of numbers that explain a limit. */
 enum {

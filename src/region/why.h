@@ -24,12 +24,12 @@
 #include "region/flows.h"
 
 enum region_why_limit {
-	REGION_WHY_IDLE = 0,	/* no data either way */
+	REGION_WHY_IDLE = 0,	/* no data flows in either direction */
 	REGION_WHY_APPLICATION, /* the sender here has nothing to send most of the time */
 	REGION_WHY_PEER,	/* the peer sends and this end keeps up: the cause is the peer */
 	REGION_WHY_PEER_WINDOW, /* the peer's receive window is smaller than the path needs */
 	REGION_WHY_PEER_NOT_READING, /* the peer's window closed: its application does not read */
-	REGION_WHY_NOT_READING,	     /* the receiver here does not read */
+	REGION_WHY_NOT_READING,	     /* the receiving application here does not read */
 	REGION_WHY_RECEIVE_WINDOW,   /* the receive window here is smaller than the path needs */
 	REGION_WHY_SEND_BUFFER,	     /* the send buffer is smaller than the path needs */
 	REGION_WHY_LOSS_TIMEOUT,     /* congestion window: retransmission timeouts */
@@ -40,7 +40,7 @@ enum region_why_limit {
 	REGION_WHY_PATH, /* congestion window: the path is used fully, without a fault */
 	/* listener that refuses connections: its application is too slow */
 	REGION_WHY_ACCEPT_QUEUE,
-	REGION_WHY_ACCEPTING, /* listener that keeps up */
+	REGION_WHY_ACCEPTING, /* a listener that keeps up with connections */
 	REGION_WHY_RESET,     /* the connection was reset */
 	REGION_WHY_LIMITS
 };
@@ -58,7 +58,7 @@ struct region_why_number {
 struct region_why {
 	enum region_why_limit limit;
 	double share;	    /* share of the interval, 0 to 1; listeners: share of connections */
-	double bytes_per_s; /* both directions, acknowledged or received */
+	double bytes_per_s; /* bytes acknowledged or received per second, in both directions */
 	uint64_t interval_ns;
 	char sentence[256]; /* ASCII, one line */
 	uint32_t n;

@@ -97,7 +97,7 @@ static inline void add_count_sketch(struct sketch_cells *s, uint64_t hash, uint6
 	}
 }
 
-/* Inserts x into n ascending numbers. */
+/* Inserts x into a sorted array of n numbers. */
 static void insert_sorted(double *sorted, uint32_t n, double x)
 {
 	for (; n && sorted[n - 1] > x; n--)
@@ -119,8 +119,8 @@ static double median_estimate(const struct sketch_cells *s, uint64_t hash)
 }
 
 /*
- * F2: the tug-of-war estimate (N. Alon, Y. Matias, M. Szegedy, STOC 1996) over the cells of each
- * row (M. Thorup, Y. Zhang, SODA 2004).
+ * Estimates F2: the tug-of-war estimate (N. Alon, Y. Matias, M. Szegedy, STOC 1996) over the cells
+ * of each row (M. Thorup, Y. Zhang, SODA 2004).
  */
 static double sum_of_squares(const struct sketch_cells *s)
 {
@@ -182,7 +182,7 @@ static double hll_tau(double x)
 	return z / 3;
 }
 
-/* O. Ertl, arXiv:1702.01284, 2.3: the improved raw estimator, which needs no correction table. */
+/* The improved raw estimator, which needs no correction table: O. Ertl, arXiv:1702.01284, 2.3. */
 static double estimate_distinct(const struct sketch_cells *s)
 {
 	const uint32_t q = s->shift;

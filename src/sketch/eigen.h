@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * eigen.h - eigenvalues and eigenvectors of a small positive semidefinite matrix in f64 (a Gram
- * matrix): Householder reduction to tridiagonal form (G. H. Golub, C. F. Van Loan, "Matrix
+ * eigen.h - computes eigenvalues and eigenvectors of a small positive semidefinite matrix in f64 (a
+ * Gram matrix): Householder reduction to tridiagonal form (G. H. Golub, C. F. Van Loan, "Matrix
  * Computations", 4th ed., algorithm 8.3.1), then implicit QL with Wilkinson's shift (R. S. Martin,
  * J. H. Wilkinson, "The implicit QL algorithm", Numer. Math. 12 (1968); rotations as in EISPACK's
- * imtql2). Vectors are rows, so that a rotation runs along two rows, eight lanes at a time.
+ * imtql2). Vectors are stored as rows, so that a rotation processes two rows, eight lanes at a
+ * time.
  *
- * A template over vector levels; lanes.h must be included before.
+ * This is a template over vector levels; include lanes.h before.
  */
 #include <float.h>
 #include <math.h>

@@ -198,7 +198,7 @@ void sketch_fd_compress(struct sketch_fd *fd)
 	fd->compress(fd);
 }
 
-/* Adds a row with a weight. */
+/* Adds a row and its weight. */
 static void append_row(struct sketch_fd *fd, const float *row, double weight)
 {
 	memcpy(fd->row + (size_t)(fd->l + fd->fresh) * fd->stride, row, fd->d * sizeof(float));
@@ -265,7 +265,7 @@ int sketch_fd_merge(struct sketch_fd *into, const struct sketch_fd *from)
 #define MAGIC	0x4b534c53u /* "SLSK" */
 #define VERSION 1u
 #define KIND	1u
-#define HEAD	60u /* bytes of struct head */
+#define HEAD	60u /* encoded size of struct head in bytes */
 
 struct head {
 	uint32_t magic, version_kind; /* version and kind, 16 bits each */

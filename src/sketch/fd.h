@@ -27,7 +27,7 @@
  * levels produce the same bits.
  */
 enum sketch_vector_level {
-	SKETCH_VECTOR_PORTABLE, /* the compiler's default target */
+	SKETCH_VECTOR_PORTABLE, /* default target of the compiler */
 	SKETCH_VECTOR_AVX2,
 	SKETCH_VECTOR_AVX512,
 	SKETCH_VECTOR_LEVELS
@@ -57,7 +57,7 @@ int sketch_fd_update(struct sketch_fd *fd, const float *row);
  */
 void sketch_fd_compress(struct sketch_fd *fd);
 
-/* Number of directions, 0..l. */
+/* Returns the number of directions, 0 to l. */
 uint32_t sketch_fd_rank(const struct sketch_fd *fd);
 /*
  * Copies the first k directions by descending weight: out is k x d, row major, orthonormal to 1e-4
@@ -91,7 +91,7 @@ int sketch_fd_merge(struct sketch_fd *into, const struct sketch_fd *from);
 
 /* Returns the size of the output of sketch_fd_save(). */
 size_t sketch_fd_save_bytes(const struct sketch_fd *fd);
-/* Returns the bytes written, or -ENOSPC. */
+/* Returns the number of bytes written, or -ENOSPC. */
 int64_t sketch_fd_save(const struct sketch_fd *fd, void *buf, size_t bytes);
 /*
  * Loads a sketch from untrusted bytes. Returns 0; -EINVAL: damaged, or not a sketch that can have

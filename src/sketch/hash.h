@@ -14,7 +14,7 @@ static inline uint64_t sketch_hash_bytes(const void *p, size_t n, uint64_t seed)
 	return XXH3_64bits_withSeed(p, n, seed);
 }
 
-#define SKETCH_HASH_STEP 0x9e3779b97f4a7c15u /* 2^64 over the golden ratio */
+#define SKETCH_HASH_STEP 0x9e3779b97f4a7c15u /* 2^64 divided by the golden ratio */
 
 /* Returns the n-th number of a seed's splitmix64 sequence (G. L. Steele et al., OOPSLA 2014). */
 static inline uint64_t sketch_hash_nth(uint64_t seed, uint64_t n)
