@@ -115,7 +115,8 @@ static void vacate_record(struct sl__metric *m)
 	struct sl__vacancy *v = m->record.kind & SL_KIND_REPLACEABLE ? vacancy_of(m) : NULL;
 
 	m->vacancy = v;
-	if (v) /* without memory for v, only a metric with the same labels can reuse this record */
+	/* if v could not be allocated, only a metric with the same labels can reuse this record */
+	if (v)
 		TAILQ_INSERT_TAIL(&v->queue, m, vacant);
 }
 

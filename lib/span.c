@@ -535,7 +535,7 @@ static __attribute__((noinline, cold)) struct sl__ring *claim_ring(unsigned int 
 		goto out;
 	ring = &region->rings[index];
 	if (!ring->ready) {
-		/* Tried once per thread: without memory, the thread uses ring 0. */
+		/* Tried only once per thread: if memory is exhausted, the thread uses ring 0. */
 		if (sl__allocate(region, (uint64_t)(ring->base - region->base),
 				 SL_SPAN_STRIDE(region->span_lines))) {
 			ring = &region->rings[0];

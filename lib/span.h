@@ -26,7 +26,7 @@ struct sl__ring {
 	uint8_t *base;
 	uint32_t mask; /* number of span lines - 1 */
 	bool ready;    /* memory is allocated */
-	bool own;      /* true except for ring 0 */
+	bool own;      /* true for the ring of a stripe, false for ring 0 */
 	uint32_t open; /* number of entries in the open index line; 0: no open line */
 	uint64_t *open_line;
 	uint64_t entry; /* the last entry */

@@ -39,8 +39,9 @@
 	X(SL_SECTION_TASKS, 11, "tasks")                                                       \
 	X(SL_SECTION_TASK_CGROUPS, 12, "task_cgroups")                                         \
 	X(SL_SECTION_NIC_RING, 13, "nic_ring")                                                 \
-	X(SL_SECTION_LOSSES, 14, "losses") /* in layers and tasks; one element per writer */   \
-	X(SL_SECTION_STORE, 15, "store")   /* configuration of the store */                    \
+	X(SL_SECTION_LOSSES, 14,                                                               \
+	  "losses") /* in regions of layers and tasks; one element per writer */               \
+	X(SL_SECTION_STORE, 15, "store") /* configuration of the store */                      \
 	X(SL_SECTION_STORE_EPOCHS, 16, "store_epochs")                                         \
 	X(SL_SECTION_STORE_BANKS, 17, "store_banks")                                           \
 	X(SL_SECTION_TENANTS, 18,                                                              \

@@ -74,7 +74,7 @@ enum sl_slot_word {
 	SL_SLOT_PORTS = 5,
 	SL_SLOT_CGROUP = 6,
 	SL_SLOT_START = 8, /* time of the first observation, CLOCK_MONOTONIC ns */
-	SL_SLOT_END = 9,   /* time of the close; 0 while open */
+	SL_SLOT_END = 9,   /* CLOCK_MONOTONIC ns of the close; 0 while the flow is open */
 	SL_SLOT_NETNS = 10,
 	SL_SLOT_COUNTS = 16, /* counters, see enum sl_slot_count */
 	SL_SLOT_HISTOGRAMS = 24,

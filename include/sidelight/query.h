@@ -103,7 +103,7 @@ struct sl_query_opts {
 	 * Increments: number of rows, whose minimum is the result
 	 */
 	uint32_t copies;
-	uint64_t epoch;		/* used with SL_QUERY_OF_EPOCH */
+	uint64_t epoch;		/* the epoch to query, used with SL_QUERY_OF_EPOCH */
 	uint32_t policy;	/* enum sl_query_policy */
 	uint32_t consensus;	/* minimum number of copies for SL_QUERY_CONSENSUS; default 2 */
 	const uint32_t *values; /* paths: allowed values of hops, ascending; default: any */

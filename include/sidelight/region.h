@@ -188,7 +188,8 @@ enum sl_entry_cell {
  */
 #define SL_TENANT_SIZE	    128u
 #define SL_TENANT_TRUSTED   1u /* root or the agent's user, outside containers */
-#define SL_TENANT_CONTAINED 2u /* in a container, even if its id is not attested */
+#define SL_TENANT_CONTAINED 2u /* the process runs in a container, with or without an attested id \
+				*/
 
 /* Cells of the first line of a tenant. */
 enum sl_tenant_cell {
@@ -229,7 +230,7 @@ enum sl_metric_kind {
 	SL_KIND_HISTOGRAM = 6,	   /* classic bounds */
 	SL_KIND_INFO = 7,	   /* no cells: the labels are the value */
 	SL_KIND_STATESET = 8,	   /* one cell, bit i is state i; stripe 0 only */
-	/* Since minor 1: */
+	/* The following kinds exist since minor 1. */
 	SL_KIND_SUMMARY = 9,		  /* sum, count, and a cell per quantile, see below */
 	SL_KIND_UNKNOWN = 10,		  /* f64, stripe 0 only: a number of unknown type */
 	SL_KIND_GAUGE_HISTOGRAM = 11,	  /* same cells as SL_KIND_HISTOGRAM, stripe 0 only */
@@ -254,7 +255,7 @@ enum sl_combine {
 	SL_COMBINE_ALL = 5,	    /* do not combine: one series per process */
 };
 #define SL_FLAG_COMBINE 0x07u
-#define SL_FLAG_LIVE	0x08u /* only include processes that are alive */
+#define SL_FLAG_LIVE	0x08u /* combine only processes that are alive */
 #define SL_FLAG_MIRROR	0x10u /* copied from elsewhere: stripe 0 only, and may decrease */
 
 /*
@@ -464,7 +465,7 @@ enum sl_span_type {
 	SL_SPAN_TYPE_I64 = 2,
 	SL_SPAN_TYPE_F64 = 3,	  /* plain IEEE 754 */
 	SL_SPAN_TYPE_BOOL = 4,	  /* 0 or 1 */
-	SL_SPAN_TYPE_MESSAGE = 5, /* a string: the status message; the key is 0 */
+	SL_SPAN_TYPE_MESSAGE = 5, /* the status message, a string; the key is 0 */
 };
 
 /* Same kinds as in OpenTelemetry. */

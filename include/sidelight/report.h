@@ -50,7 +50,7 @@ struct sl_reporter_opts {
 	/*
 	 * HOST, HOST:PORT, V6 or [V6]:PORT; default port SL_REPORTER_PORT. Up to
 	 * SL_REPORTER_TARGETS_MAX targets, separated by commas: the reporter starts with the first
-	 * and moves on to the next, in a circle, when its target is gone; see failovers in struct
+	 * and moves on to the next, cyclically, when its target is gone; see failovers in struct
 	 * sl_reporter_stats
 	 */
 	const char *target;

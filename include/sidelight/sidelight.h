@@ -153,7 +153,7 @@ SL_API int sl_publisher_stats(const struct sl_publisher *p, struct sl_publisher_
  */
 struct sl_publisher_verdict {
 	size_t sz;
-	bool known;	   /* false: not analysed, or the verdict has expired */
+	bool known;	   /* false if the pod is not analysed or the verdict has expired */
 	bool anomalous;	   /* true if the pod is anomalous; false unless known */
 	double score;	   /* a number >= 0, where 1 is the threshold; 0 unless known */
 	uint64_t sequence; /* incremented by each change of known or anomalous */
@@ -427,7 +427,7 @@ SL_API int sl_stateset_remove(struct sl_stateset_family f, const struct sl_label
 			      size_t count);
 SL_API int sl_stateset_clear(struct sl_stateset_family f);
 
-/* One per region of a process; slot 0 belongs to handles that do nothing. */
+/* Number of slots: one per region of a process, and slot 0 for handles that do nothing. */
 #define SL_PUBLISHER_SLOTS 64u
 
 static inline bool sl_counter_valid(struct sl_counter c)
@@ -493,7 +493,7 @@ static inline bool sl_gauge_histogram_valid(struct sl_gauge_histogram h)
 struct sl__thread {
 	uintptr_t base[SL_PUBLISHER_SLOTS];
 #ifdef SL__PLAIN_UPDATES
-	volatile uint32_t busy; /* set while sl__own_update() runs */
+	volatile uint32_t busy; /* set while sl__own_update() is running */
 #endif
 };
 extern SL_API __thread struct sl__thread sl__thread __attribute__((tls_model("initial-exec")));

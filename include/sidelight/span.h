@@ -59,7 +59,7 @@ struct sl_trace_context {
 	uint64_t trace_hi, trace_lo;
 	uint64_t span_id;
 	uint8_t flags;	/* trace flags: SL_TRACE_SAMPLED or 0 */
-	uint8_t remote; /* true if received from another process */
+	uint8_t remote; /* true if the context was received from another process */
 	uint8_t reserved[6];
 };
 

@@ -170,12 +170,12 @@ static inline uint64_t sl_store_path_bytes(const struct sl_store_config *c)
  * last.
  */
 struct sl_store_complete { /* 192 bytes */
-	uint64_t check;	   /* XXH3_64, seeded, of the bytes that follow; 0: never written */
+	uint64_t check;	   /* seeded XXH3_64 of the following bytes; 0: never written */
 	uint64_t epoch;
 	uint32_t expected;   /* number of reporters this lane waits for; 0: as configured */
 	uint32_t ended;	     /* number of bits set in the map */
 	uint64_t columns;    /* number of cells merged, over all reporters */
-	uint64_t rows_check; /* XXH3_64, seeded, over the rows */
+	uint64_t rows_check; /* seeded XXH3_64 of the rows */
 	uint64_t reserved[3];
 	uint64_t map[SL_STORE_REPORTERS_MAX /
 		     /*

@@ -400,9 +400,7 @@ static void process_answer(struct sl_reporter *r, const struct dta_answer *a, ui
 		if (!b->bytes)
 			continue;
 		if (has_arrived(b, a) && outside_window(r, b, newest)) {
-			/*
-			 * the translator's next passes over this packet whether or not it arrived
-			 */
+			/* the answer's `next` is beyond this packet, which proves nothing */
 			r->outside = true;
 		} else if (has_arrived(b, a)) {
 			sl__report_update(r, b);

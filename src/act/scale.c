@@ -110,7 +110,7 @@ void act_scale_end(struct act_scale *s)
 		/* If the clock was set back, a negative time would make e^(t / tau) overflow. */
 		elapsed = fmax((double)(s->now_ns - e->w.ns), 0);
 		part = -expm1(-elapsed / (double)s->tau_ns);
-		mean = e->sum / e->w.loaded; /* NaN if no pod is loaded */
+		mean = e->sum / e->w.loaded; /* the mean is NaN if no pod is loaded */
 		e->w.pressure = e->begun && e->w.loaded
 					? e->w.pressure + part * (mean - e->w.pressure)
 					: mean;

@@ -386,7 +386,8 @@ static enum act_trace_reason reason_of(const struct act_trace_policy *p,
 	double score = score_of(f);
 	bool worst = p->o.at_start && (score >= (double)p->least || p->balance > 0);
 	/*
-	 * The budget that weak reasons leave to others; in a recording, what these can still need.
+	 * The budget that weak reasons must leave to others: all income, or in a recording the
+	 * maximum that the others can still need.
 	 */
 	double weak = p->income;
 

@@ -16,7 +16,7 @@
 
 #define SECOND_NS     1000000000ull
 #define RECENT	      3		   /* number of steps in the recent score */
-#define STEPS_HELD_NS 4000000000ll /* rows further apart than this belong to no common step */
+#define STEPS_HELD_NS 4000000000ll /* maximum distance of rows that belong together */
 
 const char *const act_state_names[] = {"learning", "coarse", "ready"};
 
@@ -44,8 +44,8 @@ struct verdict_state {
 struct act_verdict_pod {
 	struct act_verdict_pod *next; /* next in the bucket */
 	struct act_verdicts *store;
-	struct verdict_state own; /* written by the writer only */
-	/* usual time between two findings, written by the writer only; 0: not known */
+	struct verdict_state own; /* state as the writer knows it; only the writer accesses it */
+	/* usual time between two findings, for the writer only; 0: not known */
 	int64_t step_ns;
 	bool gone; /* the last write of the writer */
 

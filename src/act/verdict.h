@@ -23,7 +23,7 @@
 
 #define ACT_BLAMES	      3u
 #define ACT_BLAME_BYTES	      96u /* longer metric names are truncated */
-#define ACT_POD_LABEL_BYTES   64u /* longer labels are truncated */
+#define ACT_POD_LABEL_BYTES   64u /* longer pod labels are truncated */
 #define ACT_SCORES_KEPT	      600u
 #define ACT_EXPLANATION_BYTES 512u
 #define ACT_TRACE_ID_BYTES    16u
@@ -52,7 +52,7 @@ struct act_finding {
 	/* smallest factor of a P90 latency that is an anomaly; 0, INFINITY: not known */
 	double least;
 	bool shadow_anomalous; /* verdict of the shadow detector */
-	double shadow_score;   /* NaN: no shadow detector */
+	double shadow_score;   /* score of the shadow detector; NaN if there is none */
 	uint32_t blames;
 	struct {
 		const char *metric;
@@ -98,7 +98,7 @@ struct act_pod_verdict {
 	int64_t ns; /* time of the last finding; 0: none yet */
 	double score, suspicion, threshold;
 	double recent;	/* highest score of the last two to three steps */
-	bool anomalous; /* an anomaly is in progress */
+	bool anomalous; /* true while an anomaly is in progress */
 	bool drift;
 	enum act_state state;
 	double least, slowdown; /* values of the last finding */

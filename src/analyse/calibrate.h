@@ -81,13 +81,13 @@ enum analyse_kind {
 struct analyse_thresholds {
 	struct analyse_calibration step, run;
 	struct analyse_calibration *kind; /* ANALYSE_KINDS calibrations; NULL: none */
-	bool settled;			  /* a pod that learns here has completed its warm-up */
+	bool settled; /* true if a pod that learns here has completed its warm-up */
 };
 
 /*
  * q: share of steps that may raise a false alarm. Half is for steps and half for runs (Bonferroni),
- * or all for steps if there are no runs. Kinds share the half of steps once more: what exceeds the
- * common threshold mostly exceeds that of its kind, too. The culprit gets the shares of latencies
+ * or all for steps if there are no runs. Kinds share the half of steps once more: a score above the
+ * common threshold is mostly above that of its kind, too. The culprit gets the shares of latencies
  * and resources, which it replaces. The caller sets t->kind. Returns 0 or -EINVAL.
  */
 struct analyse_thresholds_opts {

@@ -20,7 +20,7 @@
 #define MISS	    0.05f  /* probability that a caller shows no delay although it should */
 #define OWN_SHARE   0.7f   /* share of a pod's own requests that its fault delays */
 #define SHARE_MAX   0.98f  /* upper limit of the share of delayed calls */
-#define SHARE_MIN   0.002f /* a smaller share moves no quantile */
+#define SHARE_MIN   0.002f /* a smaller share of delayed calls moves no quantile */
 #define LATENCY_MIN 1e-3   /* seconds; differences below are rounding */
 #define SLOPE_MIN   0.3f   /* slope of log latency over -log survival below P90 */
 #define DELAYS	    8u	   /* number of delays from DELAY_MIN to DELAY_MAX */
@@ -190,7 +190,7 @@ static void delay_evidence(const struct analyse_culprit *c, const struct analyse
 	}
 }
 
-/* ---- what is seen ---- */
+/* ---- observations ---- */
 
 /* True if these latencies can give significant evidence. */
 static bool may_give_evidence(const struct analyse_level level[ANALYSE_TAILS])

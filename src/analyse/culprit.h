@@ -46,7 +46,7 @@ struct analyse_suspicion {
 struct analyse_culprit;
 struct analyse_suspect;
 
-struct analyse_culprit *analyse_culprit_new(void); /* NULL: out of memory */
+struct analyse_culprit *analyse_culprit_new(void); /* returns NULL if memory is exhausted */
 void analyse_culprit_free(struct analyse_culprit *c);
 /* Adds a pod. service: number in the graph, or ANALYSE_NO_SERVICE. NULL: out of memory. */
 struct analyse_suspect *analyse_culprit_add(struct analyse_culprit *c, uint32_t service);

@@ -20,7 +20,7 @@
 #define ANALYSE_GROUPS	  8u
 
 struct analyse_row {
-	uint32_t dims;	/* a multiple of ANALYSE_ROW_LANES */
+	uint32_t dims;	/* length of the row, a multiple of ANALYSE_ROW_LANES */
 	const float *z; /* (value - mean) / deviation, long-term; NaN: missing */
 	/* distance from the recent baselines in units of usual moves; NaN: missing */
 	const float *move;

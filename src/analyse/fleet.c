@@ -300,7 +300,9 @@ static void weigh_suspects(struct analyse_fleet *f, struct analyse_pipeline *con
 
 		if (!is_suspect(p))
 			continue;
-		/* With steps too long for holding baselines, persistent evidence becomes usual. */
+		/*
+		 * If steps are too long for holding baselines, persistent evidence becomes usual.
+		 */
 		p->kind[ANALYSE_KIND_CULPRIT] = analyse_pipeline_has_runs(p) ? f->found[m].weighted
 									     : f->found[m].score;
 		verdicts[i].delay = f->found[m].delay;

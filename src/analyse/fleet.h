@@ -13,7 +13,7 @@
 #include "analyse/graph.h"
 #include "analyse/pipeline.h"
 
-#define ANALYSE_FLEET_MIN     4u /* with fewer pods, no evidence counts as shared */
+#define ANALYSE_FLEET_MIN     4u /* with fewer pods than this, no evidence counts as shared */
 #define ANALYSE_FLEET_RIVALRY 3.0f
 
 struct analyse_fleet;

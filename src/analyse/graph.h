@@ -32,7 +32,7 @@ struct analyse_path {
 	float calls;  /* calls of the callee per such request; >= 1 */
 };
 
-struct analyse_graph *analyse_graph_new(void); /* NULL: out of memory */
+struct analyse_graph *analyse_graph_new(void); /* returns NULL if memory is exhausted */
 void analyse_graph_free(struct analyse_graph *g);
 /*
  * Returns the number of a service and adds it if new. -ENOMEM; -ENOSPC beyond ANALYSE_SERVICES_MAX.

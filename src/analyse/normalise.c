@@ -204,7 +204,7 @@ static void find_unit(struct analyse_normaliser *n, uint32_t c)
 	uint32_t moved = in_bins(n, c), all = moved + n->still[c];
 	float low = NORMAL_99 * smallest_move(n, c);
 
-	/* 0: the column never moved */
+	/* 0 means that the column never moved */
 	n->inv_move[c] = moved ? NORMAL_99 / fmaxf(tail_of(n, c, 0.01f * (float)all), low) : 0;
 }
 

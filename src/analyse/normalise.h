@@ -30,18 +30,18 @@
 #define ANALYSE_MOVE_ONCE 0.02576f
 
 struct analyse_normaliser {
-	uint32_t dims;	      /* a multiple of ANALYSE_ROW_LANES */
+	uint32_t dims;	      /* number of columns, a multiple of ANALYSE_ROW_LANES */
 	float *mean, *m2, *n; /* Welford's algorithm; n is capped, so old values fade */
 	/* distances from the baselines: of the last row; the largest of the step */
 	float *distance, *peak;
-	uint16_t *bins;	    /* dims rows of ANALYSE_BINS counts of distances */
+	uint16_t *bins;	    /* per column, ANALYSE_BINS counts of distances */
 	uint32_t *still;    /* counts of distances too small for a bin */
 	int16_t *base;	    /* index of the first bin; undefined while all bins are empty */
 	float *sum, *sum_n; /* sum and number of values in the current step */
 	float *fast, *slow; /* baselines; NaN: unknown */
 	float *last;	    /* ANALYSE_FAST rows: the last steps, latest first; NaN: missing */
 	float *ring;	    /* ANALYSE_SLOW rows: the steps of the slow baseline */
-	float *sorted;	    /* dims rows of ANALYSE_SLOW: the same values, sorted per column */
+	float *sorted;	    /* per column, the ANALYSE_SLOW values of ring in sorted order */
 	uint8_t *ring_n, *ring_at;
 	float *inv_sd, *inv_move; /* derived from the arrays above */
 	float *block;		  /* allocation for all arrays */

@@ -79,7 +79,7 @@ struct analyse_verdict {
 	float errors;
 	bool anomalous; /* score > 1 */
 	bool drift;	/* the model no longer fits as of the previous step: retrain it */
-	bool known;	/* false: nothing learned yet; the score is 0 */
+	bool known;	/* false if nothing is learned yet; the score is then 0 */
 	bool shadow_anomalous;
 	float shadow_score;
 	uint32_t blamed;

@@ -35,7 +35,7 @@ struct analyse_pipeline {
 	uint64_t layout, step, last_ns, random;
 	double q;
 	bool begun, step_anomalous, step_scored, drift;
-	bool *held;	    /* dims: true if the baseline is held during an anomaly */
+	bool *held;	    /* per column: true if the baseline is held during an anomaly */
 	uint64_t holding;   /* steps held, minus the normal ones since */
 	bool was_held;	    /* an anomaly held baselines in the previous step */
 	uint32_t anomalous; /* number of consecutive anomalous steps */
@@ -74,18 +74,19 @@ struct analyse_pipeline {
 	struct analyse_calibration shadow_calibration;
 	void *detector, *shadow;
 	struct analyse_reading reading;
-	struct analyse_witness *witness;       /* dims */
+	struct analyse_witness *witness;       /* the first `witnesses` entries are in use */
 	uint32_t witnesses;		       /* number of witnesses in the layout */
-	uint8_t *role;			       /* dims: enum analyse_role_kind of the slot */
-	uint8_t *group;			       /* dims: enum analyse_kind of the slot */
-	struct analyse_slot *slots;	       /* dims */
-	uint64_t *keys;			       /* dims: hashed names; 0: free slot */
+	uint8_t *role;			       /* per slot, enum analyse_role_kind */
+	uint8_t *group;			       /* per slot, enum analyse_kind */
+	struct analyse_slot *slots;	       /* the slots, as many as dims */
+	uint64_t *keys;			       /* per slot, the hash of the name; 0: free slot */
 	uint32_t *slot_of;		       /* slot of each column, or ANALYSE_NONE */
 	uint32_t *column_of;		       /* column of each slot, or ANALYSE_NONE */
-	float *x, *z, *move, *blame, *scratch; /* dims each: values of the last row */
+	float *x, *z, *move, *blame, *scratch; /* values of the last row, dims each */
 	float *floats;
-	float testimony;		/* from analyse_pipeline_testify(), for this row */
-	double measured[ANALYSE_TAILS]; /* from analyse_pipeline_measured(), for this row */
+	float testimony; /* evidence given by analyse_pipeline_testify() for this row */
+	/* latencies given by analyse_pipeline_measured() for this row */
+	double measured[ANALYSE_TAILS];
 	struct analyse_pipeline *by; /* pod that measured them for this row; NULL: the pod itself */
 	bool measures;		     /* the pod measures another one's latencies in this row */
 	/* the latencies were measured by another pod in the previously judged row */

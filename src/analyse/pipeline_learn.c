@@ -6,7 +6,7 @@
 #include "analyse/pipeline_internal.h"
 #include "sketch/hash.h"
 
-#define AWAY 2.576f /* a move in a metric's largest hundredth */
+#define AWAY 2.576f /* size of a move in a metric's largest hundredth */
 #define BACK 1.0f
 /* excess anomalies over twice the budget after which anomalies count as usual */
 #define NEWS	16.0

@@ -25,17 +25,17 @@ struct analyse_rates {
 	uint32_t covered;	       /* number of parts covered by a rate */
 	bool shared;		       /* true if the latest part has several rows */
 	bool summed;		       /* earlier[] has the sums of the parts before the latest */
-	float *increase;	       /* ANALYSE_WINDOW rows of dims, one per part; NaN: unknown */
-	float *earlier, *earlier_seconds; /* dims each: sums over the covered parts */
+	float *increase; /* ANALYSE_WINDOW rows of increases, one per part; NaN: unknown */
+	float *earlier, *earlier_seconds; /* per column, sums over the covered parts */
 };
 
 struct analyse_reading {
 	uint32_t dims;
 	struct analyse_rates rates;
-	double *last;	  /* dims: the latest known values */
-	float *counter;	  /* dims: 1 for a counter, otherwise 0 */
-	float *recent;	  /* ANALYSE_RECENT rows of dims: known values, latest first */
-	uint8_t *recents; /* dims: number of known values in recent */
+	double *last;	  /* per column, the latest known value */
+	float *counter;	  /* per column, 1 for a counter, otherwise 0 */
+	float *recent;	  /* ANALYSE_RECENT rows with the latest known values, latest first */
+	uint8_t *recents; /* per column, the number of known values in recent */
 	uint64_t resets;  /* number of counter resets */
 };
 

@@ -26,7 +26,7 @@ struct analyse_timed {
 
 struct analyse_selftime;
 
-struct analyse_selftime *analyse_selftime_new(void); /* NULL: out of memory */
+struct analyse_selftime *analyse_selftime_new(void); /* returns NULL if memory is exhausted */
 void analyse_selftime_free(struct analyse_selftime *t);
 /*
  * Adds a trace to the current step. Skips spans that end before they begin. -E2BIG: too large;

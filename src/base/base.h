@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * base.h - facilities for every daemon and command: log lines, settings from the command line and
- * from YAML, time, signals. Independent of regions, fabrics and HTTP.
+ * base.h - common code of daemons and commands: log lines, settings from the command line and from
+ * YAML, time, signals. Independent of regions, fabrics and HTTP.
  */
 #ifndef SL_BASE_BASE_H
 #define SL_BASE_BASE_H

@@ -28,7 +28,7 @@ struct base_confine_opts {
 	uint64_t capabilities; /* capabilities to keep, as bits CAP_... */
 	/* files and folders to read and write; NULL entries are ignored */
 	const char *paths[BASE_CONFINE_PATHS];
-	const char *read; /* a folder to read, or NULL */
+	const char *read; /* path of a folder to read, or NULL */
 	/* files whose folders may be read; NULL entries are ignored */
 	const char *folder_of[BASE_CONFINE_READS];
 	bool any_path; /* paths are not known in advance: do not use Landlock */

@@ -121,7 +121,7 @@ struct with_argument {
 };
 
 static const struct with_argument own[] = {
-	{SYS_prlimit64, 0, 0, false}, /* 0: this process only */
+	{SYS_prlimit64, 0, 0, false}, /* argument 0 means this process */
 	/* clone3() cannot be filtered by its flags: libc falls back to clone() */
 	{SYS_clone, 0, CLONE_THREAD, true},
 };

@@ -501,7 +501,7 @@ static int parse_command_line(struct options_parser *p, int argc, char **argv,
 	int c, err;
 
 	opterr = 0;
-	optind = 0; /* glibc: restart the scan */
+	optind = 0; /* 0 makes glibc restart the scan */
 	while ((c = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
 		const struct base_option *o = NULL;
 		char where[160];

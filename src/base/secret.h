@@ -10,7 +10,7 @@
 /*
  * Resolves a file name found in another file. A relative name refers to that file's folder;
  * "credential:NAME" to $CREDENTIALS_DIRECTORY, where systemd puts a service's credentials. The
- * caller frees the result; NULL without memory.
+ * caller frees the result. Returns NULL if memory is exhausted.
  */
 char *base_secret_path(const char *name, const char *beside);
 /*

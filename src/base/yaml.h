@@ -2,8 +2,8 @@
 /*
  * yaml.h - reads one YAML document and checks every value; errors name file and line. The first
  * error is kept (base_yaml_error()) and later calls return nothing, so a caller may read everything
- * and check once. Aliases are refused: a kilobyte of them can expand to a billion nodes. One
- * thread.
+ * and check once. Aliases are refused: a kilobyte of them can expand to a billion nodes. Not
+ * thread-safe.
  */
 #ifndef SL_BASE_YAML_H
 #define SL_BASE_YAML_H
@@ -17,7 +17,7 @@
 struct base_yaml;
 typedef int base_yaml_node; /* 0: no node */
 
-/* Read a file, or text in memory. NULL without memory only: check base_yaml_error(). */
+/* Read a file, or text in memory. Return NULL only if memory is exhausted. */
 struct base_yaml *base_yaml_open(const char *path);
 struct base_yaml *base_yaml_text(const char *path, const char *text, size_t bytes);
 void base_yaml_close(struct base_yaml *y);
@@ -29,8 +29,8 @@ void base_yaml_wrong_at(struct base_yaml *y, size_t line, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 #define base_yaml_wrong(y, node, ...) base_yaml_wrong_at(y, base_yaml_line(y, node), __VA_ARGS__)
 
-base_yaml_node base_yaml_root(const struct base_yaml *y); /* 0: the file is empty */
-/* counts from 1; 0: no node */
+base_yaml_node base_yaml_root(const struct base_yaml *y); /* returns 0 if the file is empty */
+/* returns a line counted from 1; 0: no node */
 size_t base_yaml_line(const struct base_yaml *y, base_yaml_node node);
 
 /* True if node is a mapping whose keys are all in `keys` (NULL ends the list) and distinct. */

@@ -32,7 +32,7 @@
 
 /* Private data of a request with a proof, instead of fabric_verbs_request. */
 struct fabric_verbs_proof {
-	uint32_t magic, version, flags; /* same meaning as in fabric_verbs_request */
+	uint32_t magic, version, flags; /* same fields as in fabric_verbs_request */
 	uint32_t reserved;
 	uint8_t nonce[FABRIC_NONCE_BYTES];
 	uint8_t cookie[FABRIC_COOKIE_BYTES]; /* zero: requests a cookie */
@@ -43,7 +43,7 @@ _Static_assert(sizeof(struct fabric_verbs_proof) == 56, "proof");
 /* Private data of an accepted request. */
 struct fabric_verbs_welcome {
 	struct fabric_host_hello hello;
-	uint8_t proof[FABRIC_PROOF_BYTES]; /* zero: the host has no secret */
+	uint8_t proof[FABRIC_PROOF_BYTES]; /* proof of the host; zero if it has no secret */
 };
 
 /* ---- the collector ---- */

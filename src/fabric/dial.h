@@ -27,8 +27,8 @@ enum fabric_dial_phase {
 struct fabric_dial {
 	/* Fields set by the owner before the first start. */
 	char host[256], service[8];
-	const char *device; /* NULL: chosen by route */
-	int gid_index;	    /* -1: chosen by route */
+	const char *device; /* name of the ibv device; NULL: chosen by route */
+	int gid_index;	    /* index of the GID; -1: chosen by route */
 	int ib_port;
 	uint32_t timeout_ms; /* time limit for connecting */
 

@@ -26,8 +26,8 @@ struct fabric_remote {
 
 struct fabric_opts {
 	const char *device;	     /* verbs: name of the ibv device; NULL: chosen by route */
-	int gid_index;		     /* verbs: -1: chosen by route */
-	int ib_port;		     /* verbs: 0: port 1 */
+	int gid_index;		     /* verbs: index of the GID; -1: chosen by route */
+	int ib_port;		     /* verbs: port of the device; 0: port 1 */
 	uint32_t queue_depth;	     /* maximum outstanding work requests; 0: 128 */
 	uint32_t connect_timeout_ms; /* 0: 2000 */
 	uint32_t answer_timeout_ms;  /* shm: maximum wait of fabric_map(); 0: 200 */
@@ -69,8 +69,8 @@ struct fabric *fabric_open(const char *target, const struct fabric_opts *opts);
 /* Reason for the last failure of fabric_open() in this thread: one line, static storage. */
 const char *fabric_error(void);
 void fabric_close(struct fabric *f);
-bool fabric_is_far(const char *target);		 /* true for a host's address, false for a path */
-bool fabric_is_verbs(const char *target);	 /* true for a host's address over RDMA */
+bool fabric_is_far(const char *target);	  /* returns true for a host's address, false for a path */
+bool fabric_is_verbs(const char *target); /* returns true for a host's address over RDMA */
 const char *fabric_name(const struct fabric *f); /* returns "shm", "ofi" or "verbs" */
 
 /*

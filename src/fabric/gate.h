@@ -21,7 +21,7 @@
 struct fabric_verbs_request {
 	uint32_t magic;
 	uint32_t version;
-	uint32_t flags; /* 0: a reader, as CM pads private data with zeros */
+	uint32_t flags; /* FABRIC_VERBS_ flags; 0: a reader, as CM pads private data with zeros */
 	uint32_t reserved;
 	uint64_t instance; /* instance and name are used only with FABRIC_VERBS_STORE */
 	char name[32];
@@ -53,9 +53,9 @@ struct fabric_verbs_refusal {
 struct fabric_host_request {
 	union {
 		struct fabric_verbs_request plain;
-		struct fabric_verbs_proof proof; /* if FABRIC_VERBS_PROOF is set */
+		struct fabric_verbs_proof proof; /* valid if FABRIC_VERBS_PROOF is set */
 	};
-	uint32_t queue; /* the peer's queue pair; 0 over libfabric */
+	uint32_t queue; /* number of the peer's queue pair; 0 over libfabric */
 	uint8_t reads;	/* number of READs that the peer wants in flight */
 	uint8_t address[16];
 };
@@ -64,7 +64,8 @@ struct fabric_gate {
 	struct fabric_auth *auth; /* NULL: no secret */
 	bool shares;
 	uint32_t queues, queues_max, notifiers; /* number of connections, including notifiers */
-	struct fabric_host_hello hello; /* magic 0: no directory yet, so readers are refused */
+	/* magic is 0 before there is a directory: readers are refused */
+	struct fabric_host_hello hello;
 	struct fabric_host_stats stats;
 };
 

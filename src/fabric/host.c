@@ -16,7 +16,7 @@
 
 #define DEFAULT_QUEUES	     64u
 #define DEFAULT_KEEPALIVE_MS 5000u
-#define BACKLOG		     1024 /* long enough that a flood of requests does not crowd out ours */
+#define BACKLOG		     1024 /* queue of requests, long enough for ours to survive a flood */
 
 _Static_assert(sizeof(struct fabric_host_hello) == 48, "hello");
 

@@ -13,17 +13,18 @@
 
 struct fabric_conn {
 	struct fabric_conn *next;
-	struct rdma_cm_id *id; /* NULL: not created by CM */
+	struct rdma_cm_id *id; /* connection of CM; NULL: the queue pair was not created by CM */
 	struct ibv_qp *qp;
-	/* a notifier's own domain, with its registration of the board; otherwise NULL */
+	/* a notifier's own domain, with the board registered in it; otherwise NULL */
 	struct ibv_pd *pd;
 	struct ibv_mr *board;
 	uint8_t address[16]; /* address by which the share of queue pairs is counted */
 	uint64_t serial;
-	uint64_t accepted_ns, connected_ns; /* 0: not yet established */
-	bool probing;			    /* a probe is in flight */
+	/* connected_ns is 0 until the connection is established */
+	uint64_t accepted_ns, connected_ns;
+	bool probing; /* true while a probe is in flight */
 	bool notifies;
-	bool writes;	/* a writer: call gone() */
+	bool writes;	/* the peer is a writer: call gone() at the end */
 	uint32_t taken; /* number of receives to post again */
 	char name[FABRIC_HOST_NAME_MAX];
 };

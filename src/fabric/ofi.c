@@ -66,7 +66,7 @@ struct fabric_ofi {
 	struct sockaddr_storage to;
 	uint64_t deadline_ns, check_ns;
 
-	struct fi_info *info; /* NULL: no connection */
+	struct fi_info *info; /* description of the endpoint; NULL: no connection */
 	struct fid_fabric *fabric;
 	struct fid_eq *eq;
 	struct fid_domain *domain;
@@ -74,8 +74,8 @@ struct fabric_ofi {
 	struct fid_mr *mr; /* registration of the landing memory, if the provider needs one */
 	struct fid_ep *ep;
 	void *descriptor;
-	struct fabric_verbs_proof request; /* with opts.secret: the last request */
-	bool challenged;		   /* request.cookie comes from the host */
+	struct fabric_verbs_proof request; /* the last request, if there is opts.secret */
+	bool challenged;		   /* true if the cookie in request comes from the host */
 	bool broken;			   /* the next drive or poll resets the connection */
 
 	uint64_t bias;

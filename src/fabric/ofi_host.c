@@ -30,7 +30,7 @@
 #define EVENTS_PER_TURN 64
 #define COMPLETIONS	32
 #define IDLE_MS		1000
-#define WATCHFUL_MS	100 /* used while sockets are suspect */
+#define WATCHFUL_MS	100 /* poll timeout while sockets are suspect */
 #define HALF_OPEN_NS	15000000000ull
 #define RING_NS		1000000000ull /* interval at which the caller reads the counters */
 
@@ -269,7 +269,7 @@ static void *serve_requests(void *arg)
 	bool watchful = false, served = false;
 
 	while (!(p[0].revents & POLLIN)) {
-		/* not 0: there is work to do at once */
+		/* fi_trywait() fails if there is work to do at once */
 		bool idle = !fi_trywait(h->fabric, waited, 2);
 		int ready = poll(p, 3, !idle ? 0 : watchful ? WATCHFUL_MS : IDLE_MS);
 		uint64_t now = base_now_ns();

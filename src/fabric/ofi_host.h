@@ -22,8 +22,9 @@ struct fabric_ofi_conn {
 	struct sockaddr_storage peer;
 	uint8_t address[16]; /* address by which the share of connections is counted */
 	uint32_t serial;
-	uint64_t accepted_ns, connected_ns; /* 0: not yet established */
-	struct fabric_ofi_notices *notices; /* messages of a notifier */
+	/* connected_ns is 0 until the connection is established */
+	uint64_t accepted_ns, connected_ns;
+	struct fabric_ofi_notices *notices; /* messages of a notifier; NULL for a reader */
 	int fd;				    /* socket of the connection; -1: not found yet */
 	uint64_t sent;			    /* bytes sent on the socket, as last counted */
 };
@@ -35,13 +36,13 @@ struct fabric_ofi_slot {
 	bool queued;
 };
 struct fabric_ofi_notices {
-	struct fabric_ofi_conn *conn; /* NULL: unused */
+	struct fabric_ofi_conn *conn; /* connection of the notifier; NULL: unused */
 	struct fabric_ofi_slot slot[NOTICES_OUT];
 };
 
 struct fabric_ofi_suspect {
 	struct sockaddr_storage peer;
-	uint64_t since_ns; /* 0: unused */
+	uint64_t since_ns; /* time when the socket was first seen; 0: unused */
 	bool seen;
 };
 

@@ -30,7 +30,7 @@ struct fabric_ops {
 	/* Advances from f->state; calls fabric_went_up() and fabric_went_down(). */
 	void (*drive)(struct fabric *f, uint64_t now_ns);
 	int (*map)(struct fabric *f, struct fabric_remote *remote);
-	/* NULL: there is nothing to undo */
+	/* may be NULL if there is nothing to undo */
 	void (*unmap)(struct fabric *f, struct fabric_remote *remote);
 
 	/*

@@ -40,7 +40,7 @@ static int find_device(const char *name, struct ibv_context **verbs, char *error
 	if (!err)
 		return 0;
 	if (count)
-		return base_fail(error, bytes, err, "no RDMA device '%s' (there is: %s)", name,
+		return base_fail(error, bytes, err, "no RDMA device '%s' (available: %s)", name,
 				 names);
 	if (name)
 		return base_fail(error, bytes, err,

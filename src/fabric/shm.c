@@ -34,14 +34,14 @@
 #include "fabric/provider.h"
 
 #define HANGUP_CHECK_NS 2000000u /* interval of hang-up checks while up */
-#define PAGE_SHIFT	12u	 /* smallest hole on any machine */
+#define PAGE_SHIFT	12u	 /* on any machine, a hole is at least this large */
 
 /* Target of fabric_remote.local. */
 struct mapping {
-	int fd;			       /* descriptor of the memory; otherwise -1 */
-	const uint64_t *memory;	       /* NULL: read with pread() */
+	int fd;			       /* descriptor of the region's memory; -1 for an eBPF array */
+	const uint64_t *memory;	       /* mapped memory; NULL: read with pread() */
 	uint64_t *known;	       /* bit i is set if page i of memory holds data */
-	struct fabric_bpf_array array; /* .scratch NULL: not an eBPF array */
+	struct fabric_bpf_array array; /* scratch is NULL if the region is not an eBPF array */
 	size_t bytes;
 	uint64_t epoch; /* epoch of the mapping's connection */
 };
@@ -50,10 +50,10 @@ struct fabric_shm {
 	struct fabric base;
 	struct mapping directory;
 	struct sockaddr_un address;
-	int sock; /* -1 while down */
+	int sock; /* socket of the agent; -1 while down */
 	uint32_t serial;
-	uint64_t deadline_ns; /* connecting: time limit of the WELCOME */
-	uint64_t check_ns;    /* up: time of the next hang-up check */
+	uint64_t deadline_ns; /* time limit of the WELCOME while connecting */
+	uint64_t check_ns;    /* time of the next hang-up check while up */
 };
 
 /* An answer of the agent: payload according to its type, and its descriptor or -1. */

@@ -13,7 +13,7 @@
 
 struct fabric_request {
 	struct fabric_read *first; /* pointer into the posted array */
-	uint32_t reads;		   /* 0: the request is a notice */
+	uint32_t reads;		   /* number of READs; 0: the request is a notice */
 	uint64_t posted_ns;
 };
 
@@ -24,8 +24,8 @@ struct fabric_verbs {
 	struct ibv_pd *pd;
 	struct ibv_mr *mr;
 	struct ibv_cq *cq;
-	struct fabric_verbs_proof request; /* with opts.secret: the last request */
-	bool challenged;		   /* request.cookie comes from the host */
+	struct fabric_verbs_proof request; /* the last request, if there is opts.secret */
+	bool challenged;		   /* true if the cookie in request comes from the host */
 	bool broken; /* posting failed: the next drive or poll resets the connection */
 
 	uint32_t generation; /* generation of the queue pair; upper half of its wr_ids */

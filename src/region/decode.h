@@ -172,7 +172,7 @@ struct region_tenant {
 	uint32_t uid, pid;
 	bool trusted, contained;
 	uint8_t container[16], pod[16]; /* zeroes: not known */
-	struct region_names names;	/* from SL_SECTION_NAMES */
+	struct region_names names;	/* names from SL_SECTION_NAMES */
 };
 /* Also returns UNSETTLED if the lines belong to different entries. Pure. */
 enum region_fault region_tenant_parse(const uint64_t lines[16], struct region_tenant *tenant);
@@ -238,7 +238,7 @@ struct region_schema {
 	uint64_t parsed;   /* bytes of the section parsed so far */
 	uint64_t cells;	   /* highest cell in use plus one */
 	size_t bytes;	   /* memory in use */
-	bool strings_only; /* set after init: skip records of metrics */
+	bool strings_only; /* may be set after init to skip records of metrics */
 	/*
 	 * Set after init if the region has a section created: verified copies of its lines, older
 	 * than those of the records. NULL: all metrics are present. Used by region_schema_append().

@@ -86,7 +86,7 @@ struct region_flow_cgroup {
 	uint64_t id, changed_ns;
 	uint32_t generation, number; /* generation of the slot, number of the snapshot */
 	uint32_t state; /* enum sl_region_state: free, live, or closed if the cgroup was removed */
-	bool cut;	/* a text was truncated */
+	bool cut;	/* true if a text was truncated */
 	uint64_t used, refused; /* slot 0 only: slots ever used; cgroups that got no slot */
 	char text[SL_FLOW_CGROUP_TEXT + 1];
 	/* pointing into text; UTF-8 without control characters */

@@ -108,7 +108,7 @@ uint64_t region_repair_within(void *map, const struct region_info *info, uint64_
 		repaired += repair_lines(map, info->created,
 					 region_created_lines(info, used[SL_HOT_SCHEMA_USED]), true,
 					 from, to);
-	if (info->exemplars) /* only the head, for the same reason */
+	if (info->exemplars) /* repair only the head, for the same reason */
 		repaired += repair_lines(map, info->exemplars, 1, false, from, to);
 	return repaired;
 }

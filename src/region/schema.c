@@ -571,7 +571,7 @@ static enum region_fault append_one(struct region_schema *s, const struct region
 	p.removed = created_of(s, r->id, &p.created_ns) && !p.created_ns;
 	if (p.removed && p.replaceable) {
 		p.name = p.unit = p.help = p.label_text = p.state_text = "";
-		/* length 0: its parts are not known */
+		/* length 0 means that the parts are unknown */
 		p.r = (struct sl_schema_record){.cell = r->cell, .cells = r->cells, .id = r->id};
 		p.bounds = (const uint8_t *)"";
 	} else {

@@ -26,10 +26,10 @@ uint64_t region_span_line_at(const struct region_info *info, uint32_t ring, uint
 /* ---- heads ---- */
 
 struct region_span_head {
-	uint64_t lines, roots, index; /* numbers of the next lines */
-	uint64_t spans;		      /* spans written */
-	uint64_t dropped;	      /* attributes dropped */
-	uint64_t cut;		      /* strings truncated */
+	uint64_t lines, roots, index; /* numbers of the next line, root line and index line */
+	uint64_t spans;		      /* number of spans written */
+	uint64_t dropped;	      /* number of attributes dropped */
+	uint64_t cut;		      /* number of strings truncated */
 };
 /* UNSETTLED: read the line again. HOT: impossible values. Pure. */
 enum region_fault region_span_head_parse(const uint64_t line[8], struct region_span_head *head);
@@ -53,7 +53,7 @@ enum region_span_line {
 struct region_span_root {
 	uint64_t trace_hi, trace_lo, span_id;
 	uint64_t start_ns, duration_ns;
-	uint32_t name; /* see region_schema_string() */
+	uint32_t name; /* id of the name, for region_schema_string() */
 	uint32_t kind, status, flags;
 	bool remote; /* the span is a root because its parent is in another process */
 };
@@ -71,7 +71,7 @@ enum region_span_line region_span_index_parse(const uint64_t line[8], uint64_t n
 uint64_t region_span_entry_number(uint64_t entry, uint64_t head_lines);
 
 struct region_span_attr {
-	uint32_t key; /* see region_schema_string() */
+	uint32_t key; /* id of the key, for region_schema_string() */
 	enum sl_span_type type;
 	bool cut;
 	union {

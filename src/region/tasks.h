@@ -32,7 +32,7 @@ enum region_fault region_tasks_hot_parse(const uint64_t line[8],
 
 struct region_cpu_numbers {
 	uint64_t run_ns, wait_ns, waits, voluntary, involuntary, migrations;
-	uint64_t unplaced; /* waits counted in no bucket */
+	uint64_t unplaced; /* number of waits counted in no bucket */
 	uint64_t wait[SL_CPU_BUCKETS];
 };
 
@@ -58,7 +58,7 @@ enum region_fault region_task_parse(const uint64_t slot[REGION_TASK_WORDS],
 enum region_fault region_task_cgroup_parse(const uint64_t *slot, uint32_t cpus, bool keyless,
 					   struct region_cpu_row *row);
 
-/* a -= b, both from the same slot and generation. */
+/* Subtracts b from a, both of the same slot and generation. */
 void region_cpu_numbers_sub(struct region_cpu_numbers *a, const struct region_cpu_numbers *b);
 /*
  * Returns quantile q of the waits in ns: the middle of its bucket, off by a factor of at most

@@ -45,7 +45,8 @@ enum region_why_limit {
 	REGION_WHY_LIMITS
 };
 const char *region_why_name(enum region_why_limit limit); /* "peer-window" */
-bool region_why_fine(enum region_why_limit limit); /* true if there is nothing to fix at this end */
+/* returns true if there is nothing to fix at this end */
+bool region_why_fine(enum region_why_limit limit);
 
 #define REGION_WHY_NUMBERS 20
 

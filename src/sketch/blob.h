@@ -14,9 +14,9 @@
 #include <string.h>
 
 struct sketch_blob {
-	uint8_t *at; /* NULL: only count bytes */
+	uint8_t *at; /* buffer; NULL: only count bytes */
 	size_t used, bytes;
-	bool load; /* true: load; false: save, which only reads *v */
+	bool load; /* true to load; false to save, which only reads *v */
 	bool failed;
 };
 
