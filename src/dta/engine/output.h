@@ -12,7 +12,6 @@
 #include <stdint.h>
 
 struct dta_output;
-struct dta_roce_end;
 
 /* An object (sidelight/store.h), as the store server announces it. */
 struct dta_object {
@@ -40,17 +39,6 @@ struct dta_output_stats {
 	char last_error[160];
 };
 
-struct sl_store_config;
-
-/* A store as an engine knows it. */
-struct dta_output_store {
-	const struct sl_store_config *config;
-	const struct dta_object *object;
-	uint64_t bank; /* offset of the current bank in the object */
-	uint32_t lane;
-	const uint64_t *next; /* append: the next block of each list, if that is new; or NULL */
-};
-
 struct dta_output_ops {
 	/*
 	 * 0; -EAGAIN: full, call drive() and retry; -ENOTCONN; -ERANGE: outside the object. Copies
@@ -68,18 +56,6 @@ struct dta_output_ops {
 	/* Handles completions, timeouts and connecting. Never waits. */
 	enum dta_output_state (*drive)(struct dta_output *o, uint64_t now_ns);
 	void (*close)(struct dta_output *o);
-
-	/* Of one that writes by itself: what its stores are, and where. May be NULL. */
-	void (*store)(struct dta_output *o, const struct dta_output_store *s);
-	void (*forget)(struct dta_output *o, uint16_t tenant, uint16_t store);
-	/* A tenant's reports are not for everyone, or limited per second. May be NULL. */
-	void (*tenant)(struct dta_output *o, uint16_t tenant, bool limited);
-	/* Its session has, or has no longer, told of everything. May be NULL. */
-	void (*session)(struct dta_output *o, bool ready);
-
-	/* Of one with a queue pair of its own: dta_output_raw_ours(), dta_output_raw_connect(). */
-	int (*ours)(struct dta_output *o, struct dta_roce_end *ours);
-	int (*connect)(struct dta_output *o, const struct dta_roce_end *theirs);
 };
 
 struct dta_output { /* the first member of a provider's structure */

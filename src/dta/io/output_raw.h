@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * output_raw.h - between output_raw.c, which knows operations and the window, and
- * output_raw_port.c, which sends and receives frames. Included by these, output_kernel.c and
- * raw_answers.c only.
+ * output_raw_port.c, which sends and receives frames. Included by these and raw_answers.c
+ * only.
  */
 #ifndef SL_DTA_IO_OUTPUT_RAW_H
 #define SL_DTA_IO_OUTPUT_RAW_H

@@ -53,18 +53,12 @@ struct dta_output *dta_output_raw(const struct dta_output_raw_opts *opts, char *
  * Makes a new queue pair, for the "queue" message. Of operations in flight WRITEs are repeated and
  * FETCH_ADDs count as unconfirmed. 0, or -errno: it cannot receive, and is down.
  */
-static inline int dta_output_raw_ours(struct dta_output *o, struct dta_roce_end *ours)
-{
-	return o->ops->ours(o, ours);
-}
+int dta_output_raw_ours(struct dta_output *o, struct dta_roce_end *ours);
 /*
  * Connects to the store server's end: the output is up. 0, -EINVAL, -EALREADY: not asked for,
  * -EMSGSIZE: packets smaller than those that wait, -ENOMEM.
  */
-static inline int dta_output_raw_connect(struct dta_output *o, const struct dta_roce_end *theirs)
-{
-	return o->ops->connect(o, theirs);
-}
+int dta_output_raw_connect(struct dta_output *o, const struct dta_roce_end *theirs);
 
 /* ---- raw: the store server's end ---- */
 

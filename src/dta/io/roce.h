@@ -94,8 +94,6 @@ size_t dta_roce_build(const struct dta_roce_builder *b, const struct dta_roce_pa
 		      void *frame);
 /* Sets the acknowledge request and the iCRC; also of a sealed frame. */
 void dta_roce_seal(struct dta_roce_builder *b, void *frame, size_t bytes, bool acknowledge);
-/* The part of it over a frame's headers before its PSN, whose length bytes have to be right. */
-uint32_t dta_roce_icrc_head(const void *frame);
 /*
  * The iCRC of a RoCEv2 frame that begins with Ethernet, in wire order when stored on a
  * little-endian machine. bytes: without Ethernet padding, at least 14 + IP + 8 + 12 + 4; IPv4

@@ -25,13 +25,6 @@ struct dta_client_opts {
 	/* host NULL: the collector's; port, name and instance are filled in */
 	struct dta_output_verbs_opts verbs;
 	struct dta_output_raw_opts raw;
-	/*
-	 * raw: instead of raw, an output that writes by itself, and adds to the engine's account
-	 * what it took. May be NULL.
-	 */
-	struct dta_output *(*own)(void *arg, char *error, size_t error_bytes);
-	void (*took)(void *arg, struct dta_engine_stats *s);
-	void *own_arg;
 	/* Of the control channel over TCP, or NULL: a collector that does not prove it is refused.
 	 */
 	const void *secret;

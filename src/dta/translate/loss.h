@@ -97,14 +97,6 @@ bool dta_loss_knows(const struct dta_loss *l, uint16_t tenant, uint32_t reporter
 int dta_loss_packet(struct dta_loss *l, const struct dta_loss_key *key, const struct dta_header *h,
 		    uint32_t bits, uint64_t now_ns, uint64_t *fresh);
 /*
- * The sequence number after the newest of this incarnation, without authentication. False: it is
- * not known, or is not alone.
- */
-bool dta_loss_next(const struct dta_loss *l, const struct dta_loss_key *key, uint32_t incarnation,
-		   uint32_t *next);
-/* How many of the packet that dta_loss_packet() took last are older than others that it took. */
-uint32_t dta_loss_old(const struct dta_loss *l);
-/*
  * A heartbeat: reports before h->sequence that have not come are missing. Changes nothing for an
  * unknown reporter, or if it is more than a window ahead and not authenticated.
  */

@@ -26,7 +26,6 @@ struct dta_translate_opts {
 	struct dta_loss_opts loss;     /* the callbacks are filled in */
 	struct dta_steer *steer;       /* NULL: one worker */
 	uint32_t worker;	       /* its number there */
-	struct dta_kernel *kernel;     /* with one worker and one collector; or NULL */
 	enum dta_legacy legacy;
 	uint8_t legacy_hops; /* of the original's paths; 0: 5 */
 	/* What each input brings: DTA_DEVICES: reports. map: of what devices send; shared. */
