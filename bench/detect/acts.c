@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * acts.c - what the collector's policies do about verdicts that days.py has in hand, one line of
- * standard input each:
+ * acts.c - the collector's policies on verdicts, which days.py writes to standard input.
  *
- *	acts traces BUDGET LATENCY	ID ROOT OPERATION PODS DURATION_NS SCORE OTHERS SUSPICION,
- *					separated by tabs; PODS joined by '|'. Prints the reason to
- *					keep each trace, by act/trace.h; an empty line: dropped.
- *	acts samples STEP_NS EVERY_NS AROUND_NS
- *					MOMENT POD NS SCORE ANOMALOUS, pods by numbers. Prints
- *					"POD NS baseline" or "POD NS anomaly" for each row to send,
- *					by act/verdict.h and act/sample.h. A step stands for a
- *					second of a live collector.
+ * "acts traces BUDGET LATENCY" reads a trace per line, separated by tabs:
+ *
+ *	ID ROOT OPERATION PODS DURATION_NS SCORE OTHERS SUSPICIONS
+ *
+ * with PODS and SUSPICIONS joined by '|', and prints by act/trace.h the reason to keep each one, or
+ * an empty line.
+ *
+ * "acts samples STEP_NS EVERY_NS AROUND_NS" reads a row per line:
+ *
+ *	MOMENT POD NS SCORE ANOMALOUS
+ *
+ * with pods by numbers, and prints by act/verdict.h and act/sample.h a line "POD NS baseline" or
+ * "POD NS anomaly" for each row to send. A step stands for a second of a live collector.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -53,6 +57,16 @@ static uint64_t route_of(uint64_t root, char *pods)
 	return act_trace_route(root, keys, n);
 }
 
+/* As the collector adds them: traces of equal pods are equal to the bit. */
+static double sum_of(char *parts)
+{
+	float sum = 0;
+
+	for (char *part; (part = strsep(&parts, "|"));)
+		sum += strtof(part, NULL);
+	return (double)sum;
+}
+
 static void decide(struct act_trace_policy *policy, char *line)
 {
 	char *field[8] = {0};
@@ -67,9 +81,9 @@ static void decide(struct act_trace_policy *policy, char *line)
 		.route = route_of(root, field[3]),
 		.trace_lo = key_of(field[0]),
 		.duration_ns = strtoull(field[4], NULL, 10),
-		.score = strtod(field[5], NULL),
-		.others = strtod(field[6], NULL),
-		.suspicion = strtod(field[7], NULL),
+		.score = (double)strtof(field[5], NULL),
+		.others = (double)strtof(field[6], NULL),
+		.suspicion = sum_of(field[7]),
 	};
 
 	puts(act_trace_reason_name(act_trace_decide(policy, &f)));

@@ -109,7 +109,7 @@ class Day:
             pods = t['pods'].split('|')
             lines.append('\t'.join(map(str, (
                 t['trace_id'], t['root_pod'], t['root_operation'], t['pods'], int(t['end_unix_ns']) - int(t['start_unix_ns']),
-                most(t['root_pod'], 2), max(most(p, 2) for p in pods), sum(most(p, 3) for p in pods)))) + '\n')
+                most(t['root_pod'], 2), max(most(p, 2) for p in pods), '|'.join(str(most(p, 3)) for p in pods)))) + '\n')
         return {t['trace_id'] for t, why in zip(traces, self.act(lines, 'traces', budget, int(latency))) if why}
 
     def sampled(self, rows, every, around):

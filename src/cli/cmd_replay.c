@@ -285,7 +285,7 @@ static void write_verdict(FILE *out, const struct cli_replay_pod *pod, int64_t t
 			  const struct analyse_verdict *v)
 {
 	print_time(out, t);
-	fprintf(out, ",%s,%.6g,%d", pod->name, (double)v->score, v->anomalous);
+	fprintf(out, ",%s,%.9g,%d", pod->name, (double)v->score, v->anomalous);
 	for (uint32_t i = 0; i < 3; i++)
 		fprintf(out, ",%s", i < v->blamed ? pod->columns[v->blame[i].column].name : "");
 	fprintf(out, ",%.9g\n", (double)v->suspicion);
