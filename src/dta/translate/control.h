@@ -57,7 +57,7 @@
 #include "dta/translate/loss.h"
 
 #define DTA_CONTROL_LINE_MAX  (1u << 20)
-#define DTA_CONTROL_FIRST_MAX 2048u /* of a message before the welcome */
+#define DTA_CONTROL_FIRST_MAX 2048u /* size limit of a message before the welcome */
 #define DTA_CONTROL_VERSION   3
 
 /* A connection's line buffer and descriptors, for both sides. Non-blocking. */
@@ -66,37 +66,38 @@ struct dta_control_line *dta_control_line_new(int fd); /* takes over the socket 
 void dta_control_line_free(struct dta_control_line *l);
 int dta_control_line_fd(const struct dta_control_line *l);
 /*
- * All messages, from the first on, go over TLS, whose handshake dta_control_line_read() makes: as
- * the server or the client, with a key of the secret. 0, -ENOMEM.
+ * Uses TLS for all messages, as server or client, with a key derived from the secret.
+ * dta_control_line_read() performs the handshake. Returns 0 or -ENOMEM.
  */
 int dta_control_line_tls(struct dta_control_line *l, const void *secret, size_t bytes, bool server);
-/* The peer has proved that it has the secret. */
+/* Whether the peer has proved that it knows the secret. */
 bool dta_control_line_proved(const struct dta_control_line *l);
 /*
- * The next message, or NULL with errno: EAGAIN: none yet, EPIPE: closed, EPROTO: not a JSON object,
- * or not TLS, EMSGSIZE: too long, EACCES: the peer has another secret, EPROTONOSUPPORT: one side
- * uses TLS and the other does not; the line is plain from here on. passed: its descriptor, or -1;
- * the caller owns both.
+ * Returns the next message, or NULL with errno: EAGAIN: none yet; EPIPE: closed; EPROTO: not a JSON
+ * object, or not TLS; EMSGSIZE: too long; EACCES: the peer has another secret; EPROTONOSUPPORT:
+ * only one side uses TLS, and the line continues without it. passed: the descriptor sent along, or
+ * -1. The caller owns both.
  */
 json_t *dta_control_line_read(struct dta_control_line *l, int *passed);
-/* The most bytes of a message that comes; at first DTA_CONTROL_LINE_MAX. */
+/* Sets the maximum size of a received message; initially DTA_CONTROL_LINE_MAX. */
 void dta_control_line_limit(struct dta_control_line *l, size_t bytes);
 /*
- * Queues a message (takes its reference) and sends what it can. pass: a descriptor to send along,
- * or -1; it stays the caller's. 0, -EPIPE, -ENOBUFS.
+ * Queues a message (takes over its reference) and sends as much as possible. pass: a descriptor to
+ * send along, or -1; the caller keeps it. Returns 0, -EPIPE or -ENOBUFS.
  */
 int dta_control_line_write(struct dta_control_line *l, json_t *message, int pass);
-/* What an "error" or "bye" says, of printable ASCII: it is untrusted. */
+/* Copies the untrusted reason in an "error" or "bye" message as printable ASCII. */
 void dta_control_why(const json_t *message, char *to, size_t bytes);
 /* Whether to wait for POLLOUT and then call dta_control_line_flush(). */
 int dta_control_line_pending(const struct dta_control_line *l);
-int dta_control_line_flush(struct dta_control_line *l); /* 0, -EPIPE */
+int dta_control_line_flush(struct dta_control_line *l); /* returns 0 or -EPIPE */
 
-/* What devices sent to one kind of input, and the reports of it. */
+/* Datagrams that devices sent to one kind of input, and the reports made from them. */
 struct dta_device_account {
 	struct dta_device_stats decoder;
 	struct dta_map_stats map;
-	uint64_t unproven; /* reports refused, as their tenant wants MACs, which no device has */
+	/* reports refused because their tenant requires MACs, which devices don't send */
+	uint64_t unproven;
 };
 
 /*
@@ -112,31 +113,35 @@ struct dta_device_account {
 struct dta_translate_account {
 	uint64_t packets, packets_taken, refused[DTA_REFUSALS], refused_tenant, refused_reporter,
 		socket_drops;
-	uint64_t handover_drops; /* between workers, for lack of room */
-	uint64_t unread;	 /* left in sockets at the end, without time to take them */
+	uint64_t handover_drops; /* packets between workers dropped for lack of room */
+	uint64_t unread;	 /* packets left in sockets at the end for lack of time */
 	uint64_t slowed;	 /* times that credits were cut because sockets overflowed */
 	uint64_t reports, fresh;
 	/*
-	 * Fresh retransmissions: stored twice if another translator took them and died before it
-	 * acknowledged them. An upper bound, as others were lost before.
+	 * Upper bound of reports stored twice: counts fresh retransmissions. Another translator may
+	 * have stored the report and died before acknowledging it, but usually the first
+	 * transmission was lost.
 	 */
 	uint64_t maybe_twice;
-	uint64_t unreplicated; /* copies that no collector was there for */
-	uint64_t held_back;    /* answers to addresses that had brought too little */
+	uint64_t unreplicated; /* copies not written because too few collectors were up */
+	uint64_t held_back;    /* answers withheld from addresses that had sent too few bytes */
 	struct dta_device_account device[DTA_DEVICES];
 	struct dta_loss_stats loss;
 	struct dta_engine_stats engine;
 	struct dta_output_stats output;
 };
-/* NULL: out of memory. */
+/* Returns NULL if out of memory. */
 json_t *dta_account_json(const struct dta_translate_account *a);
-/* The inventory of reporters; and what of a peer's is one, made anew. */
-#define DTA_REPORTERS_TOLD 128u /* some 40 KiB */
+/*
+ * Converts an inventory of reporters to JSON; dta_reporters_checked() rebuilds one received from a
+ * peer from its valid parts.
+ */
+#define DTA_REPORTERS_TOLD 128u /* reporters per message, about 40 KiB */
 json_t *dta_reporters_json(const struct dta_loss_about *a, uint32_t n);
 json_t *dta_reporters_checked(const json_t *said);
-/* Adds every counter; last_error is the last one that is set. */
+/* Adds every counter; last_error becomes that of from if it is set. */
 void dta_account_add(struct dta_translate_account *to, const struct dta_translate_account *from);
-/* Missing fields are 0. */
+/* Reads an account; missing fields are 0. */
 void dta_account_of_json(const json_t *j, struct dta_translate_account *a);
 
 #endif
