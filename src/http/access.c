@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * access.c - who may do what: the one place that lets a request in or refuses it, before its
- * handler runs.
+ * access.c - access control: the only place that admits or refuses a request before its handler
+ * runs.
  *
- * A page in the operator's browser is a stranger that reaches loopback. It can send requests, but
- * not omit Origin from a POST, nor choose Content-Type or Authorization without a preflight, which
- * is never granted; nor can it read an answer, unless its own name leads to loopback (DNS
- * rebinding), which Host gives away.
+ * A web page in the operator's browser is an untrusted client that can reach loopback. It can send
+ * requests, but it can't omit Origin from a POST. It can't set Content-Type or Authorization
+ * without a preflight, which is never granted. It can't read an answer either, unless its own name
+ * resolves to loopback (DNS rebinding), which shows in Host.
  */
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -21,7 +21,7 @@
 #include "base/relaxed.h"
 #include "http/internal.h"
 
-#define RETRY_AFTER "5" /* seconds: users.c gives another guess after as many */
+#define RETRY_AFTER "5" /* seconds; users.c allows another guess after this time */
 #define TOKEN_MIN   16u
 
 const char *const http_refusal_names[HTTP_REFUSALS] = {
@@ -79,7 +79,7 @@ static int read_token(const char *path, char *token, char *error, size_t error_b
 	return err;
 }
 
-/* Whether an address of the network may be served. */
+/* Whether an address reachable from other hosts may be served. */
 static int check_exposure(const struct http *h, char *error, size_t error_bytes)
 {
 	const struct http_opts *o = &h->opts;
@@ -117,7 +117,7 @@ int http_access_init(struct http *h, char *error, size_t error_bytes)
 	return err ?: check_exposure(h, error, error_bytes);
 }
 
-/* Takes the same time whatever part of the token is right. */
+/* Compares in time that does not depend on how much of the token is correct. */
 static bool token_right(const char *token, const char *authorization)
 {
 	unsigned char wrong = 0;
@@ -135,7 +135,7 @@ static bool token_right(const char *token, const char *authorization)
 
 /* ---- Host and Origin ---- */
 
-/* The host of "HOST[:PORT]" or "[V6][:PORT]"; "" if it is too long. */
+/* Extracts the host from "HOST[:PORT]" or "[V6][:PORT]"; "" if it is too long. */
 static void host_of(const char *authority, char out[256])
 {
 	size_t n = *authority == '[' ? strcspn(++authority, "]") : strcspn(authority, ":");
@@ -143,7 +143,9 @@ static void host_of(const char *authority, char out[256])
 	snprintf(out, 256, "%.*s", n < 256 ? (int)n : 0, authority);
 }
 
-/* One of the operator's names for this server, as a proxy before it may have. */
+/*
+ * Whether name is one that the operator configured for this server, or for a proxy in front of it.
+ */
 static bool is_own_name(const struct http *h, const char *name)
 {
 	for (size_t i = 0; i < h->opts.allow_host_count; i++)
@@ -152,7 +154,7 @@ static bool is_own_name(const struct http *h, const char *name)
 	return false;
 }
 
-/* Whether Host is a name that only this server's users choose. */
+/* Whether Host is a name that only this server's users can choose. */
 static bool host_allowed(const struct http *h, const char *host)
 {
 	unsigned char addr[16];
@@ -185,7 +187,7 @@ static bool is_content(const char *type, const char *wanted)
 	return n == strlen(wanted) && !strncasecmp(type, wanted, n);
 }
 
-/* What a page of another origin cannot send. */
+/* Whether the content type is one that a page of another origin can't send. */
 static bool good_content(const struct http_request *req)
 {
 	const char *type = http_header(req, "Content-Type");
@@ -194,10 +196,10 @@ static bool good_content(const struct http_request *req)
 	       (req->http->opts.protobuf && is_content(type, "application/x-protobuf"));
 }
 
-/* By what it sent: a right token or password is proof that no page of a browser can forge. */
+/* The client's credentials: a page in a browser can't forge a correct token or password. */
 struct proof {
-	bool token;   /* right */
-	bool ambient; /* a browser sends it by itself: a password or certificate */
+	bool token;   /* a correct token */
+	bool ambient; /* a password or certificate, which a browser sends automatically */
 	enum http_guess guess;
 	enum http_role role;
 };
@@ -210,13 +212,13 @@ static enum http_role token_role(const struct http *h, const char *authorization
 							     : HTTP_PUBLIC;
 }
 
-/* ---- what the front proxy of Kubernetes' API servers says ---- */
+/* ---- headers of the front proxy of Kubernetes API servers ---- */
 
 #define FORWARDED_PREFIX "X-Remote-"
 #define FORWARDED_USER	 FORWARDED_PREFIX "User"
 #define FORWARDED_GROUP	 FORWARDED_PREFIX "Group"
 
-/* Of the user that the proxy names; without one there is no role. */
+/* Returns the role of the user named by the proxy; without a user there is no role. */
 static enum http_role forwarded_role(const struct http_request *req)
 {
 	const struct http_web *w = req->http->web;
@@ -237,7 +239,10 @@ static enum http_role forwarded_role(const struct http_request *req)
 	return best;
 }
 
-/* Whether such headers are from someone else. Without a proxy they mean nothing, and do no harm. */
+/*
+ * Whether headers of the proxy came from another client. If no proxy is configured, they are
+ * ignored and harmless.
+ */
 static bool is_forged(struct http_request *req)
 {
 	struct http *h = req->http;
@@ -260,8 +265,8 @@ static bool is_forged(struct http_request *req)
 }
 
 /*
- * By web.yml. Where it has users, a certificate alone reads nothing: as with exporter-toolkit, both
- * are asked for.
+ * Determines the role according to web.yml. If it has users, a certificate alone grants no access:
+ * like exporter-toolkit, it requires both.
  */
 static void web_role(struct http_request *req, const char *authorization, struct proof *p)
 {
@@ -288,7 +293,7 @@ static void web_role(struct http_request *req, const char *authorization, struct
 	p->role = BASE_MAX(p->role, role);
 }
 
-/* Whether this server lets local processes read without proof. */
+/* Whether this server lets local processes read without authentication. */
 static bool reads_freely(struct http *h)
 {
 	bool asks;
@@ -301,8 +306,8 @@ static bool reads_freely(struct http *h)
 	return !asks;
 }
 
-/* What the request may do, of all sources. */
-static struct proof prove(struct http_request *req)
+/* Determines what the request may do from all its credentials. */
+static struct proof prove_request(struct http_request *req)
 {
 	struct http *h = req->http;
 	const char *authorization = http_header(req, "Authorization");
@@ -329,7 +334,7 @@ void http_access_headers(struct http_request *req)
 	pthread_rwlock_unlock(&h->web_lock);
 }
 
-/* Its role is not enough: says what would be. */
+/* Refuses a request whose role is insufficient, and tells which one is needed. */
 static bool refuse_role(struct http_request *req, const struct proof *p, enum http_role needs)
 {
 	const struct http *h = req->http;
@@ -368,7 +373,7 @@ bool http_access_allowed(struct http_request *req, enum http_role needs)
 	const char *host = http_header(req, "Host"), *origin = http_header(req, "Origin");
 	const char *site = http_header(req, "Sec-Fetch-Site");
 	bool reads = !strcmp(req->in.method, "GET") || !strcmp(req->in.method, "HEAD");
-	struct proof p = prove(req);
+	struct proof p = prove_request(req);
 
 	if (is_forged(req))
 		return refuse(req, FORWARDED, 403,

@@ -16,20 +16,20 @@
 #define SECRET_MAX 8192u
 #define VALUES_MAX 64u
 
-/* One line of a header: from the file, or from a file of its own. */
+/* A header line, whose value is in the settings file or in a separate file. */
 struct header {
-	const char *name, *value; /* value NULL: in the file path */
+	const char *name, *value; /* value is NULL if it is in the file at path */
 	char *path;
 };
 
 struct http_client {
-	struct base_yaml *yaml; /* what the strings point into */
+	struct base_yaml *yaml; /* memory that the strings point into */
 	char *path;
 	const char *username, *type, *server_name, *proxy, *no_proxy;
 	char *username_file, *password_file, *credentials_file;
 	char *ca_file, *cert_file, *key_file;
 	bool has_settings, tls, skip_verify, proxy_of_environment, http2;
-	int min_version, max_version; /* indexes of versions[], -1: not set */
+	int min_version, max_version; /* indices into versions[]; -1: not set */
 	struct header *headers;
 	size_t header_count;
 };
@@ -38,7 +38,7 @@ static const char *const versions[] = {"TLS10", "TLS11", "TLS12", "TLS13", NULL}
 
 /* ---- reading ---- */
 
-/* A secret that stands in the file itself is refused: files of settings are shown and shared. */
+/* Refuses a secret in the settings file itself, because such files are displayed and shared. */
 static void refuse_inline(struct base_yaml *y, base_yaml_node mapping, const char *key)
 {
 	if (base_yaml_get(y, mapping, key))
@@ -144,7 +144,7 @@ static bool add_header(struct http_client *c, base_yaml_node where, const char *
 	return true;
 }
 
-/* "NAME: {values: [...], files: [...]}" */
+/* Reads "NAME: {values: [...], files: [...]}". */
 static void read_http_headers(struct http_client *c, base_yaml_node list)
 {
 	static const char *const keys[] = {"values", "secrets", "files", NULL};
@@ -176,7 +176,7 @@ static void read_http_headers(struct http_client *c, base_yaml_node list)
 	}
 }
 
-/* "NAME: value", as remote_write has them. */
+/* Reads "NAME: value", the form used by remote_write. */
 static void read_headers(struct http_client *c, base_yaml_node list)
 {
 	struct base_yaml *y = c->yaml;
@@ -351,9 +351,9 @@ void http_client_files(struct http_files *f, const char *path)
 	base_yaml_close(y);
 }
 
-/* ---- a request ---- */
+/* ---- preparing a request ---- */
 
-/* One line of text. */
+/* Reads a secret, which must be one line of text. */
 static int read_secret(const char *path, char text[SECRET_MAX + 1], char *error, size_t bytes)
 {
 	ssize_t n = base_secret_read(path, text, SECRET_MAX);
@@ -394,7 +394,7 @@ static int set_headers(const struct http_client *c, struct curl_slist **list, ch
 
 		err = h->value ? 0 : read_secret(h->path, secret, error, bytes);
 		snprintf(name, sizeof(name), "%s: ", h->name);
-		/* Without a value, libcurl takes "Name;" for an empty one. */
+		/* For an empty value, libcurl expects "Name;". */
 		if (!err && h->value && !*h->value)
 			err = add_line(list, h->name, ";", "");
 		else if (!err)
@@ -457,8 +457,8 @@ static void set_tls(const struct http_client *c, CURL *curl)
 }
 
 /*
- * The name that the certificate has to have: libcurl takes it from the URL, so the URL gets it, and
- * the connection the URL's host.
+ * Sets the name that the certificate must have. libcurl takes it from the URL, so put it into the
+ * URL and connect to the URL's original host.
  */
 static int set_server_name(const struct http_client *c, CURL *curl, const char *url,
 			   struct http_outgoing *r)
@@ -532,13 +532,13 @@ int http_client_apply(const struct http_client *c, CURL *curl, const char *url,
 void http_client_done(struct http_outgoing *r)
 {
 	for (struct curl_slist *h = r->headers; h; h = h->next)
-		gnutls_memset(h->data, 0, strlen(h->data)); /* it may be a secret */
+		gnutls_memset(h->data, 0, strlen(h->data)); /* headers may contain secrets */
 	curl_slist_free_all(r->headers);
 	curl_slist_free_all(r->connect_to);
 	*r = (struct http_outgoing){0};
 }
 
-/* By TLS 1.3 a server refuses a certificate after the handshake, by an alert. */
+/* In TLS 1.3 a server refuses a client certificate after the handshake, with an alert. */
 const char *http_client_tls_error(CURLcode code, const char *detail)
 {
 	if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CONNECT_ERROR ||

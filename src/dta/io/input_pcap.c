@@ -49,7 +49,7 @@ static int receive_pcap(struct dta_input *in, struct dta_datagram *out, uint32_t
 		if (err == -EINVAL)
 			base_log_limited(
 				BASE_WARN, "translate",
-				"capture damaged, the rest is skipped: %s; capture it again file=%s",
+				"damaged capture, skipping the rest: %s; capture it again file=%s",
 				dta_capture_error(p->capture), p->path);
 		if (err || !find_datagram(p, &captured, &p->rest)) {
 			p->rest.bytes = 0;

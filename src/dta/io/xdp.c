@@ -243,8 +243,8 @@ static int add_interface(struct dta_xdp *x, const char *what, char *error, size_
 		const unsigned long n = strtoul(colon + 1, &end, 10);
 
 		if (colon[1] < '0' || colon[1] > '9' || *end || errno || n >= i->queues)
-			return base_fail(error, bytes, -EINVAL, "%s: %s has the queues 0 to %u",
-					 what, name, i->queues - 1);
+			return base_fail(error, bytes, -EINVAL, "%s: %s has queues 0 to %u", what,
+					 name, i->queues - 1);
 		from = (uint32_t)n;
 		to = from + 1;
 	}

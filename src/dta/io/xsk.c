@@ -76,13 +76,13 @@ static const char *describe_error(int err)
 	case EPERM:
 		return "AF_XDP needs CAP_NET_RAW";
 	case EBUSY:
-		return "another AF_XDP socket has it";
+		return "another AF_XDP socket uses the queue";
 	case EINVAL:
 		return "the interface has no such queue, or is down";
 	case ENOBUFS:
-		return "its memory is beyond the limit of locked memory (ulimit -l)";
+		return "its memory exceeds the limit on locked memory (ulimit -l)";
 	case EAFNOSUPPORT:
-		return "this kernel has no AF_XDP";
+		return "this kernel does not support AF_XDP";
 	default:
 		return strerror(err);
 	}

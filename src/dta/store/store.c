@@ -111,7 +111,7 @@ int dta_store_config_check(const struct sl_store_config *c, char *error, size_t 
 				(unsigned long long)bounds[i].max, dta_store_kind_name(k));
 	for (size_t i = 0; i < COUNT(c->reserved); i++)
 		if (c->reserved[i])
-			return base_fail(error, error_bytes, -EINVAL, "reserved words are not 0");
+			return base_fail(error, error_bytes, -EINVAL, "reserved words must be 0");
 	/* Each factor is below 2^46 and each unit below 2^19: no product overflows 128 bits. */
 	if (kw)
 		bytes = (unsigned __int128)c->slots * sl_store_slot_bytes(c);
@@ -217,7 +217,7 @@ int dta_store_view(void *map, uint64_t bytes, struct dta_store_view *out, char *
 
 	if (bytes < SL_STORE_BANKS_OFFSET)
 		return base_fail(error, error_bytes, -EINVAL,
-				 "%llu bytes are too short for a store: truncated?",
+				 "%llu bytes are too few for a store: is the file truncated?",
 				 (unsigned long long)bytes);
 	memcpy(&h, map, sizeof(h));
 	memcpy(&c, (uint8_t *)map + SL_STORE_CONFIG_OFFSET, sizeof(c));
@@ -230,8 +230,8 @@ int dta_store_view(void *map, uint64_t bytes, struct dta_store_view *out, char *
 	if (h.check != sl_fnv1a(SL_FNV_BASIS, &h, offsetof(struct sl_region_header, check)))
 		return base_fail(error, error_bytes, -EINVAL, "header damaged (checksum)");
 	if (h.kind != SL_REGION_STORE)
-		return base_fail(error, error_bytes, -EINVAL, "a region of kind %u, not a store",
-				 h.kind);
+		return base_fail(error, error_bytes, -EINVAL,
+				 "this is a region of kind %u, not a store", h.kind);
 	if (h.header_size != SL_HEADER_SIZE || !h.instance)
 		return base_fail(error, error_bytes, -EINVAL, "invalid header");
 	if (c.check != sl_fnv1a(SL_FNV_BASIS, &c, offsetof(struct sl_store_config, check)))
@@ -239,7 +239,8 @@ int dta_store_view(void *map, uint64_t bytes, struct dta_store_view *out, char *
 	if (dta_store_config_check(&c, error, error_bytes))
 		return -EINVAL;
 	if (h.size != dta_store_object_bytes(&c))
-		return base_fail(error, error_bytes, -EINVAL, "size contradicts the configuration");
+		return base_fail(error, error_bytes, -EINVAL,
+				 "the size does not match the configuration");
 	if (h.size > bytes)
 		return base_fail(error, error_bytes, -EINVAL, "truncated: %llu bytes of %llu",
 				 (unsigned long long)bytes, (unsigned long long)h.size);

@@ -276,8 +276,8 @@ uint64_t dta_store_server_epochs(struct dta_store_server *o, uint64_t now)
 				s->overdue = true;
 				base_logf(
 					BASE_WARN, "dta",
-					"translator '%s' has not left epoch %llu of store '%s': its next "
-					"epoch waits for it; end its process if it hangs",
+					"translator '%s' has not left epoch %llu of store '%s', and the "
+					"next epoch must wait: kill its process if it hangs",
 					who->name, (unsigned long long)who->acked[i],
 					s->spec->name);
 			} else if (now < end && end < next) {
@@ -313,11 +313,12 @@ static int within_bound(const struct dta_store_server *o, uint64_t need, char *e
 			held += at->map_bytes;
 	if (held <= max && need <= max - held && need <= left / 2)
 		return 0;
-	return base_fail(error, bytes, -ENOSPC,
-			 "%llu MiB more than the %llu MiB of all stores are over --max-store-bytes "
-			 "(%llu MiB) or half of what its cgroup leaves (%llu MiB)",
-			 (unsigned long long)(need >> 20), (unsigned long long)(held >> 20),
-			 (unsigned long long)(max >> 20), (unsigned long long)(left >> 21));
+	return base_fail(
+		error, bytes, -ENOSPC,
+		"%llu MiB on top of the %llu MiB of all stores would exceed "
+		"--max-store-bytes (%llu MiB) or half of the rest in its cgroup (%llu MiB)",
+		(unsigned long long)(need >> 20), (unsigned long long)(held >> 20),
+		(unsigned long long)(max >> 20), (unsigned long long)(left >> 21));
 }
 
 static int resize_store(struct dta_store_server *o, struct dta_server_store *s, uint64_t slots,
@@ -444,7 +445,7 @@ static int in_place(const struct dta_store_server *o, const struct dta_stores_co
 		 now->rdma.gid_index != is->rdma.gid_index)
 		what = "rdma";
 	if (what)
-		return base_fail(error, bytes, -EINVAL, "%s: %s changed, which needs a restart",
+		return base_fail(error, bytes, -EINVAL, "%s: a change of %s needs a restart",
 				 o->path, what);
 	for (size_t i = 0; i < is->tenant_count; i++) {
 		size_t k = 0;
@@ -453,7 +454,7 @@ static int in_place(const struct dta_store_server *o, const struct dta_stores_co
 			k++;
 		if (k == now->tenant_count)
 			return base_fail(error, bytes, -EINVAL,
-					 "%s: tenant %u is gone, which needs a restart", o->path,
+					 "%s: removing tenant %u needs a restart", o->path,
 					 is->tenants[i].number);
 	}
 	if (now->store_count != o->store_count)
@@ -469,7 +470,7 @@ static int in_place(const struct dta_store_server *o, const struct dta_stores_co
 		    memcmp(&want, &spec->config, sizeof(want)))
 			return base_fail(
 				error, bytes, -EINVAL,
-				"%s: store '%s' changed in more than its size, which needs a restart",
+				"%s: store '%s': a change of more than its size needs a restart",
 				o->path, now->stores[i].name);
 	}
 	return 0;
@@ -534,7 +535,7 @@ int dta_store_server_reload(struct dta_store_server *o, char *error, size_t erro
 	if (now)
 		dta_stores_config_free(now);
 	if (err)
-		base_logf(BASE_WARN, "dta", "not reloaded, nothing changed: %s", error);
+		base_logf(BASE_WARN, "dta", "reload failed, nothing changed: %s", error);
 	else
 		base_logf(BASE_INFO, "dta", "reloaded file=%s", o->path);
 	return err;

@@ -19,8 +19,8 @@ static void mend_object(struct dta_store_server *o, struct dta_server_store *s,
 	o->mended++;
 	base_log_limited(
 		BASE_WARN, "dta",
-		"store '%s' mended: %s, which only a translator can do; what it held there "
-		"is lost: end the translator that is not yours",
+		"store '%s' was damaged by a translator and repaired: %s; the data there is "
+		"lost: stop the translator if it is not yours",
 		s->spec->name, what);
 	if (!moved)
 		return;

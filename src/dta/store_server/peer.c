@@ -36,8 +36,8 @@ static struct dta_peer_store *find_like(const struct dta_peer *p, const struct d
 		if (!memcmp(&same, c, sizeof(same)))
 			return &p->at[i];
 		base_log_limited(BASE_WARN, "dta",
-				 "the peer's store differs in kind, size or seed: set its seed "
-				 "store=%s",
+				 "the peer's store differs in kind, size or seed: set the same "
+				 "seed on both store=%s",
 				 s->spec->name);
 	}
 	return NULL;
@@ -150,8 +150,8 @@ void dta_store_server_peer_lists(struct dta_store_server *o)
 			copy_lists(s, &p, from);
 	}
 	if (p.failed)
-		base_logf(BASE_WARN, "dta", "not all lists of the peer are read: %s peer=%s", p.why,
-			  o->config->peer);
+		base_logf(BASE_WARN, "dta", "not all lists of the peer were read: %s peer=%s",
+			  p.why, o->config->peer);
 	dta_peer_close(&p);
 }
 

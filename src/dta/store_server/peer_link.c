@@ -45,7 +45,7 @@ static void add_mapped(struct dta_peer *p, uint64_t number, int fd)
 	struct dta_store_object *at = dta_store_object_open_fd(fd, error, sizeof(error));
 
 	if (!at) {
-		base_logf(BASE_WARN, "dta", "a store of the peer is not used: %s", error);
+		base_logf(BASE_WARN, "dta", "ignoring a store of the peer: %s", error);
 		return;
 	}
 	dta_guard_add(at->view.map, at->map_bytes, at->fd, -1);

@@ -105,7 +105,7 @@ static void look_at(struct dta_peer *p, struct dta_peer_store *s)
 	if (!dta_store_view(s->head, s->far.length, &s->view, error, sizeof(error)))
 		return;
 	s->view.config->kind = 0;
-	base_logf(BASE_WARN, "dta", "a store of the peer is not used: %s", error);
+	base_logf(BASE_WARN, "dta", "ignoring a store of the peer: %s", error);
 }
 
 const char *dta_peer_connect(struct dta_peer *p, const struct dta_stores_config *config,

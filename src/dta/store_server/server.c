@@ -71,7 +71,7 @@ static int listen_unix(const char *path, char *error, size_t bytes)
 	strcpy(a.sun_path, path);
 	err = make_directory(path);
 	if (err)
-		return base_fail(error, bytes, -1, "%s: making its directory failed: %s", path,
+		return base_fail(error, bytes, -1, "%s: cannot make its directory: %s", path,
 				 strerror(-err));
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd >= 0 && !lstat(path, &st) && S_ISSOCK(st.st_mode)) {

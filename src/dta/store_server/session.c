@@ -291,7 +291,7 @@ static bool admit_translator(struct dta_store_server *o, struct dta_server_conn 
 				   : "this collector has no RDMA: set rdma in the file of stores");
 	if (lane < 0)
 		return refuse_connection(
-			c, "no lane is free: more translators than the stores have lanes");
+			c, "no free lane: there are more translators than the stores have lanes");
 	/* repair before it joins the translators that are notified */
 	dta_store_server_mend(o, true);
 	take_over(o, c);
@@ -333,14 +333,14 @@ static bool admit_reader(struct dta_store_server *o, struct dta_server_conn *c)
 	if (!c->local && !dta_control_line_proved(c->line))
 		return refuse_connection(c, "a peer on another host needs the secret");
 	if (!c->local && (!o->host || !dta_peer_is_far(o->config->peer)))
-		return refuse_connection(c,
-					 "this collector has no peer on another host, or no RDMA");
+		return refuse_connection(
+			c, "this collector has no remote peer configured, or no RDMA");
 	c->state = CONN_READER;
 	strcpy(c->output, c->local ? "shm" : "verbs");
 	for (size_t i = 0; i < o->store_count; i++)
 		if (!send_object(c, o->stores[i].objects))
 			return false;
-	base_logf(BASE_INFO, "dta", "a peer reads the stores");
+	base_logf(BASE_INFO, "dta", "a peer is reading the stores");
 	return send_packed(c, -1, "{s:s,s:b,s:I}", "type", "ready", "complete",
 			   (int)dta_store_server_peer_reads(o), "port",
 			   (json_int_t)dta_store_server_rdma_port(o));

@@ -46,9 +46,10 @@ static void end_session(struct dta_client *c, uint64_t now, const char *why)
 	if (c->opts.output == DTA_CLIENT_VERBS)
 		dta_client_output_close(c);
 	c->retry_ns = now + c->backoff_ns;
-	base_log_limited(BASE_WARN, LOG,
-			 "no collector: %s; its reports are dropped until it is back collector=%s",
-			 why, c->opts.collector);
+	base_log_limited(
+		BASE_WARN, LOG,
+		"collector not available: %s; its reports are dropped until it is back collector=%s",
+		why, c->opts.collector);
 	c->backoff_ns = c->backoff_ns * 2 < BACKOFF_MAX_NS ? c->backoff_ns * 2 : BACKOFF_MAX_NS;
 }
 
@@ -184,7 +185,7 @@ static void on_keys(struct dta_client *c, uint16_t tenant, const json_t *keys)
 		wrong = dta_keys_check(all, n);
 	if (wrong)
 		base_log_limited(BASE_ERROR, LOG,
-				 "keys refused: %s; the previous ones stay tenant=%u", wrong,
+				 "keys refused: %s; the previous keys stay in use tenant=%u", wrong,
 				 tenant);
 	else if (c->opts.keys)
 		c->opts.keys(c->opts.arg, tenant, all, n);
@@ -299,7 +300,7 @@ static int find_collector(struct dta_client *c, char *error, size_t error_bytes)
 		at += *at == '/' ? 0 : 5;
 		if (!*at || strlen(at) >= sizeof(un->sun_path))
 			return base_fail(error, error_bytes, -EINVAL,
-					 "'%s': a socket's path has 1 to %zu bytes", at,
+					 "'%s': a socket's path must have 1 to %zu bytes", at,
 					 sizeof(un->sun_path) - 1);
 		un->sun_family = AF_UNIX;
 		strcpy(un->sun_path, at);

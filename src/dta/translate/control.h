@@ -3,41 +3,41 @@
 /*
  * control.h - the control channel between translators and the store server: JSON objects, one per
  * line of at most 1 MiB, over a unix stream socket (shm: objects come with descriptors) or TCP
- * (verbs, raw). No report passes through it. Both sides send unasked; messages of unknown type are
+ * (verbs, raw). It carries no reports. Both sides send at any time; messages of unknown type are
  * ignored.
  *
  * Translator to store server:
  *   {"type":"hello","version":3,"name":"t1","output":"shm"|"verbs"|"raw","called":...}
- *      name: keeps its lane across restarts; a second connection by it ends the first. called: the
- *      collector as this translator names it (hash_ring.h), which queries report. replicas: the
- *      number of collectors that a report is written to
- *      reads: true is another collector, which gets objects and "ready" with "complete", whether
- *      reports are missing here, and is no translator. Over a unix socket with descriptors; over TCP,
- *      which has to be TLS, with addresses and keys of memory, and "port" of RDMA-CM
- *   {"type":"rotated","tenant":T,"store":S,"epoch":E}   no older epoch will be written any more
+ *      name: keeps its lane across restarts; a second connection with it ends the first. called:
+ *      this translator's name for the collector (hash_ring.h), as reported by queries. replicas: the
+ *      number of collectors that each report is written to
+ *      reads: true is sent by another collector, which is not a translator. It gets objects and
+ *      "ready", with "complete" (no reports are missing here). Over a unix socket it gets
+ *      descriptors; over TCP, which must use TLS, addresses and rkeys, and the "port" of RDMA-CM
+ *   {"type":"rotated","tenant":T,"store":S,"epoch":E}   older epochs will not be written any more
  *   {"type":"account", ...}      struct dta_translate_account, every second and at the end
- *   {"type":"reporters","reporters":[{...}],"more":N}   those heard last, every second to the
- *      collector that gets the account of windows; more: how many others it knows
- *   {"type":"gap","from":NS,"to":NS,"reports":N}   replicas: while this collector was away, others got
- *      reports that are its own as well (CLOCK_REALTIME)
+ *   {"type":"reporters","reporters":[{...}],"more":N}   the most recently active ones, every
+ *      second, to the collector that gets the account of windows; more: number of other reporters
+ *   {"type":"gap","from":NS,"to":NS,"reports":N}   replicas: the reports that this collector missed
+ *      while it was down, and that others have (times are CLOCK_REALTIME)
  *   {"type":"immediate","number":N,"count":C}   shm: C immediates of dta_engine_immediate() = N
- *   {"type":"queue","qpn":N,"psn":N,"gid":HEX,"mac":HEX,"mtu":N}   raw: its end of the queue pair
+ *   {"type":"queue","qpn":N,"psn":N,"gid":HEX,"mac":HEX,"mtu":N}   raw: this end of the queue pair
  *
  * Store server to translator:
  *   {"type":"welcome","version":3,"instance":N,"lane":L,"port":N}   port: of RDMA-CM, verbs
  *   {"type":"object","number":N,"bytes":B,"addr":A,"rkey":K}   unix: with the object's descriptor
  *   {"type":"store","tenant":T,"store":S,"name":...,"object":N,"epoch":E,"config":HEX (256 bytes),
- *      "next":[...]}   again when it moves; append: the next block of each list in this lane
+ *      "next":[...]}   sent again when it moves; append: the next block of each list in this lane
  *   {"type":"rotate","tenant":T,"store":S,"epoch":E}   answered by "rotated" within drain_ms
  *   {"type":"tenant","tenant":T,"rate":R,"burst":B,"keys":[{"reporter":R,"last":R,"until":NS,
- *      "key":HEX}],"required":true}   again when it changes. Keys replace the previous ones; without
- *      a reporter, of all that have none of their own; until: CLOCK_REALTIME
+ *      "key":HEX}],"required":true}   sent again on changes. Keys replace the previous ones; a key
+ *      without a reporter is for all that have none of their own; until: CLOCK_REALTIME
  *   {"type":"queue", ...}    raw: the store server's end
  *   {"type":"ready"}         all stores are announced
  *   {"type":"error","why":...}, {"type":"bye","why":...}
  *
- * Over TCP with a secret, all of it is TLS (control_tls.h). Before the welcome, no more than
- * DTA_CONTROL_FIRST_MAX bytes of a message are held for a peer.
+ * Over TCP with a secret, everything is encrypted by TLS (control_tls.h). Before the welcome, at most
+ * DTA_CONTROL_FIRST_MAX bytes of a message are buffered for a peer.
  *
  * The store server zeroes a bank only when every translator has sent "rotated", or has lost its
  * connection and its queue pair is destroyed (shm: its process has ended, by SO_PEERCRED and pidfd).

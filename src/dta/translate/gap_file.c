@@ -121,8 +121,8 @@ struct dta_translate_gap *dta_gap_file_take(struct dta_gap_file *f, uint32_t wor
 				merge_gap(&mine[i], old, now);
 			else
 				base_logf(BASE_WARN, "translate",
-					  "a collector that missed %llu reports is not named any "
-					  "more: it will not be told",
+					  "a collector that missed %llu reports is no longer "
+					  "listed and will not be told",
 					  (unsigned long long)old->reports);
 		}
 	return mine;

@@ -505,8 +505,9 @@ static int receive_packets(struct dta_worker *w)
 			continue;
 		}
 		if (n < 0)
-			base_log_limited(BASE_WARN, "translate", "cannot receive: %s input=%s",
-					 strerror(-n), s->in->ops->name);
+			base_log_limited(BASE_WARN, "translate",
+					 "cannot receive packets: %s input=%s", strerror(-n),
+					 s->in->ops->name);
 		w->from = i;
 		w->at = 0;
 		w->came = n > 0 ? (uint32_t)n : 0;
@@ -699,7 +700,7 @@ static void note_collision(void *arg, const struct dta_loss_key *key)
 	(void)arg;
 	inet_ntop(AF_INET6, &key->address, host, sizeof(host));
 	base_log_limited(BASE_WARN, "translate",
-			 "two reporters have one number: give each its own address=%s port=%u "
+			 "two reporters use the same number: give each its own address=%s port=%u "
 			 "tenant=%u reporter=%u",
 			 host, key->port, key->tenant, key->reporter);
 }

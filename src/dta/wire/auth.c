@@ -218,7 +218,7 @@ const char *dta_keys_check(struct dta_key_spec *keys, size_t n)
 		else if (before->last < k->first)
 			each = 1;
 		else
-			return "ranges of reporters overlap: they must be the same or apart";
+			return "ranges of reporters overlap: they must be equal or disjoint";
 		if (each > DTA_KEYS_EACH)
 			return "reporters have more than 4 keys at a time";
 	}
