@@ -89,7 +89,7 @@ static int check_exposure(const struct http *h, char *error, size_t error_bytes)
 	if (!*h->reader_token && !(h->web && http_web_authenticates(h->web)))
 		return base_fail(
 			error, error_bytes, -EACCES,
-			"%s is reachable from other hosts, and readers prove nothing: give "
+			"%s is reachable from other hosts, but readers need no proof: give "
 			"a token, or a web.yml with basic_auth_users or client certificates",
 			h->address);
 	if (!(h->web && h->web->tls) && !o->insecure)
@@ -341,9 +341,10 @@ static bool refuse_role(struct http_request *req, const struct proof *p, enum ht
 
 	if (p->guess == HTTP_GUESS_TOO_MANY) {
 		http_add_header(req, "Retry-After", RETRY_AFTER);
-		base_log_limited(BASE_WARN, "http",
-				 "too many passwords were tried: the next ones are not listen=%s",
-				 h->address);
+		base_log_limited(
+			BASE_WARN, "http",
+			"too many passwords were tried: refusing further ones for a while listen=%s",
+			h->address);
 		return refuse(req, GUESSES, 429, "too many passwords were tried: try again later");
 	}
 	if (!p->token && !p->ambient && !h->is_unix) {
@@ -363,7 +364,7 @@ static bool refuse_role(struct http_request *req, const struct proof *p, enum ht
 	}
 	return refuse(req, ROLE, 403, "%s",
 		      needs == HTTP_ADMIN   ? "only an administrator may do this"
-		      : needs == HTTP_ACTOR ? "only who may act may do this"
+		      : needs == HTTP_ACTOR ? "only an actor may do this"
 					    : "only a reader may see this");
 }
 
@@ -377,13 +378,12 @@ bool http_access_allowed(struct http_request *req, enum http_role needs)
 
 	if (is_forged(req))
 		return refuse(req, FORWARDED, 403,
-			      "only a front proxy names who asks (" FORWARDED_PREFIX "...)");
+			      "only a front proxy may name the user (" FORWARDED_PREFIX "...)");
 	req->role = p.role;
 	req->known = p.token || p.ambient;
 	if (!p.token && !host_allowed(h, host))
-		return refuse(
-			req, HOST, 403,
-			"Host is neither localhost nor an address nor a name that is allowed");
+		return refuse(req, HOST, 403,
+			      "Host is not localhost, an address or an allowed name");
 	if (!reads && origin && !same_origin(h, origin, host))
 		return refuse(req, ORIGIN, 403,
 			      "requests from other web pages are not accepted (Origin: %.128s)",

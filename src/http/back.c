@@ -121,7 +121,7 @@ static int drop_request(struct http_channel *ch, size_t bytes)
 	const struct http_message_head head = {0};
 	int err = 0;
 
-	base_log_limited(BASE_WARN, "http", "out of memory: a request is not answered");
+	base_log_limited(BASE_WARN, "http", "out of memory: dropping a request");
 	for (size_t n; bytes && !err; bytes -= n) {
 		n = BASE_MIN(bytes, HTTP_PIECE);
 		err = http_message_take(ch->fd, ch->piece, n);
@@ -364,8 +364,8 @@ static void *serve_channel(void *arg)
 	int err = http_back_serve(ch);
 
 	if (err)
-		base_logf(BASE_ERROR, "http", "the process that faces clients is ended: %s",
-			  err == -EPROTO ? "it sends what is no message" : strerror(-err));
+		base_logf(BASE_ERROR, "http", "ending the process that serves clients: %s",
+			  err == -EPROTO ? "it sent an invalid message" : strerror(-err));
 	pthread_mutex_lock(&h->lock);
 	if (h->control >= 0)
 		http_message_hang_up(h->control); /* the keeper handles the rest */
@@ -414,7 +414,7 @@ static int await_start(struct http *h, char *error, size_t bytes)
 		    !http_message_take(h->control, text, m.bytes))
 			return base_fail(error, bytes, -EIO, "%.*s", (int)m.bytes, text);
 	}
-	return base_fail(error, bytes, -EIO, "the process that faces clients at %s does not start",
+	return base_fail(error, bytes, -EIO, "the process that serves clients at %s did not start",
 			 h->address);
 }
 
@@ -525,7 +525,7 @@ static void *keep_front(void *arg)
 		if (pause_for(h, base_now_ns() - born < 1000000000u ? PAUSE_NS : 0))
 			return NULL;
 		base_logf(BASE_WARN, "http",
-			  "the process that faces clients ended: starts another listen=%s",
+			  "the process that serves clients ended: starting another listen=%s",
 			  h->address);
 		for (;;) {
 			born = base_now_ns();
@@ -534,7 +534,7 @@ static void *keep_front(void *arg)
 				break;
 			if (err == -EPIPE) { /* the process that starts fronts has ended */
 				base_logf(BASE_ERROR, "http",
-					  "no other can be started: restart to serve %s",
+					  "cannot start another one: restart to serve %s",
 					  h->address);
 				return NULL;
 			}

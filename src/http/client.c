@@ -43,8 +43,8 @@ static void refuse_inline(struct base_yaml *y, base_yaml_node mapping, const cha
 {
 	if (base_yaml_get(y, mapping, key))
 		base_yaml_wrong(y, base_yaml_get(y, mapping, key),
-				"'%s' is not read here: put the secret in a file of its own, and "
-				"name it by '%s_file'",
+				"'%s' is not allowed here: put the secret into a separate file and "
+				"name that in '%s_file'",
 				key, key);
 }
 
@@ -91,7 +91,7 @@ static void read_authorization(struct http_client *c, base_yaml_node a)
 	base_yaml_need(y, a, "credentials_file");
 	c->credentials_file = file_of(c, a, "credentials_file");
 	if (c->username || c->username_file)
-		base_yaml_wrong(y, a, "authorization and basic_auth exclude each other");
+		base_yaml_wrong(y, a, "authorization and basic_auth are mutually exclusive");
 }
 
 static void read_tls(struct http_client *c, base_yaml_node tls)
@@ -108,7 +108,7 @@ static void read_tls(struct http_client *c, base_yaml_node tls)
 	c->cert_file = file_of(c, tls, "cert_file");
 	c->key_file = file_of(c, tls, "key_file");
 	if (!c->cert_file != !c->key_file)
-		base_yaml_wrong(y, tls, "cert_file and key_file need each other");
+		base_yaml_wrong(y, tls, "cert_file and key_file must be given together");
 	base_yaml_string(y, base_yaml_get(y, tls, "server_name"), "server_name", &c->server_name);
 	base_yaml_bool(y, base_yaml_get(y, tls, "insecure_skip_verify"), "insecure_skip_verify",
 		       &c->skip_verify);
@@ -157,8 +157,8 @@ static void read_http_headers(struct http_client *c, base_yaml_node list)
 			continue;
 		if (base_yaml_get(y, one, "secrets"))
 			base_yaml_wrong(y, one,
-					"'secrets' is not read here: put each secret in a "
-					"file of its own, and name it by 'files'");
+					"'secrets' is not allowed here: put each secret into a "
+					"separate file and name that in 'files'");
 		items = base_yaml_get(y, one, "values");
 		for (size_t k = 0; k < base_yaml_count(y, items); k++) {
 			const char *value = "";
@@ -201,7 +201,8 @@ static void read_proxy(struct http_client *c, base_yaml_node root)
 	base_yaml_bool(y, base_yaml_get(y, root, "proxy_from_environment"),
 		       "proxy_from_environment", &c->proxy_of_environment);
 	if (c->proxy && c->proxy_of_environment)
-		base_yaml_wrong(y, root, "proxy_url and proxy_from_environment exclude each other");
+		base_yaml_wrong(y, root,
+				"proxy_url and proxy_from_environment are mutually exclusive");
 	if (c->no_proxy && !c->proxy)
 		base_yaml_wrong(y, root, "no_proxy needs a proxy_url");
 	if (c->proxy && http_client_url(c->proxy, why, sizeof(why)))
@@ -235,8 +236,8 @@ static void read_all(struct http_client *c)
 	if (base_yaml_get(y, root, "bearer_token_file")) {
 		if (c->credentials_file || c->username || c->username_file)
 			base_yaml_wrong(y, root,
-					"bearer_token_file, authorization and basic_auth "
-					"exclude each other");
+					"bearer_token_file, authorization and basic_auth are "
+					"mutually exclusive");
 		free(c->credentials_file);
 		c->credentials_file = file_of(c, root, "bearer_token_file");
 	}
@@ -364,7 +365,7 @@ static int read_secret(const char *path, char text[SECRET_MAX + 1], char *error,
 	text[n] = 0;
 	if (!n || strlen(text) != (size_t)n || text[strcspn(text, "\r\n")])
 		return base_fail(error, bytes, -EINVAL,
-				 "the secret in %s is empty or of more than one line", path);
+				 "the secret in %s is empty or has more than one line", path);
 	return 0;
 }
 
@@ -561,8 +562,8 @@ int http_client_url(const char *url, char *error, size_t bytes)
 	else if (!curl_url_get(u, CURLUPART_USER, &user, 0) ||
 		 !curl_url_get(u, CURLUPART_PASSWORD, &password, 0))
 		err = base_fail(error, bytes, -EINVAL,
-				"a URL holds no user and password here, as others can see it: give "
-				"a file of settings with basic_auth");
+				"a URL must not contain a user and password, as others can see it: "
+				"use a settings file with basic_auth");
 	curl_free(scheme);
 	curl_free(user);
 	curl_free(password);

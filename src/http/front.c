@@ -331,7 +331,7 @@ static enum MHD_Result answer_request(void *arg, struct MHD_Connection *connecti
 		refuse_request(req, 413, "the body is larger than %llu bytes",
 			       (unsigned long long)s->c.max_body);
 	} else if (req->bad_uri) {
-		refuse_request(req, 400, "the path holds a NUL");
+		refuse_request(req, 400, "the path contains a NUL");
 	} else if (send_ask(req, method, url)) {
 		http_body_answer(req);
 	} else {

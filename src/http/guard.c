@@ -16,8 +16,8 @@ int http_guard_init(struct http *h, char *error, size_t error_bytes)
 {
 	if (!h->opts.web_config) {
 		return h->opts.roles_file ? base_fail(error, error_bytes, -EINVAL,
-						      "a file of roles needs a web.yml, whose "
-						      "users and certificates it names")
+						      "a file of roles needs a web.yml with its "
+						      "users and certificates")
 					  : 0;
 	}
 	h->web = http_web_read(h->opts.web_config, h->opts.roles_file, error, error_bytes);
@@ -26,7 +26,7 @@ int http_guard_init(struct http *h, char *error, size_t error_bytes)
 	if (h->web->tls && h->is_unix)
 		return base_fail(
 			error, error_bytes, -EINVAL,
-			"%s: TLS is for addresses; the kernel says who is at a unix socket",
+			"%s: TLS is only for addresses; at a unix socket the kernel identifies the client",
 			h->opts.web_config);
 	return 0;
 }
@@ -94,10 +94,10 @@ int http_guard_tell(struct http *h)
 static const char *why_unfit(const struct http *h, const struct http_web *w)
 {
 	if (w->tls != h->web->tls)
-		return "TLS begins or ends with a restart only";
+		return "enabling or disabling TLS requires a restart";
 	if (!h->local && !http_web_authenticates(w) && http_web_authenticates(h->web) &&
 	    !h->opts.open && !*h->reader_token)
-		return "nobody would be authenticated any more";
+		return "clients would no longer be authenticated";
 	return NULL;
 }
 
@@ -126,7 +126,8 @@ void http_guard_poll(struct http *h)
 		if (stamp == h->doubted_stamp) {
 			h->failed_stamp = stamp;
 			relaxed_add(h->refused[HTTP_REFUSED_SETTINGS], 1);
-			base_logf(BASE_ERROR, "http", "a change is not used, the former stays: %s",
+			base_logf(BASE_ERROR, "http",
+				  "ignoring the changed files, keeping the previous settings: %s",
 				  error);
 		}
 		h->doubted_stamp = stamp;
@@ -139,7 +140,7 @@ void http_guard_poll(struct http *h)
 	h->failed_stamp = h->doubted_stamp = 0;
 	pthread_rwlock_unlock(&h->web_lock);
 	http_guard_tell(h);
-	base_logf(BASE_INFO, "http", "read again path=%s users=%zu listen=%s", h->opts.web_config,
+	base_logf(BASE_INFO, "http", "reloaded path=%s users=%zu listen=%s", h->opts.web_config,
 		  w->user_count, h->address);
 }
 

@@ -326,8 +326,8 @@ static void park_relay(struct http_server *s, struct http_relay *r)
 	s->parked = r;
 	if (++s->parked_count > s->parked_max) {
 		base_logf(BASE_WARN, "http",
-			  "what a user sent cannot be closed, and connections run out: ends "
-			  "uid=%u",
+			  "too many connections of a user hang while closing: restarting the "
+			  "process uid=%u",
 			  (unsigned int)r->who.uid);
 		http_front_gone();
 	}

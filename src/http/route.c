@@ -96,7 +96,7 @@ const struct http_route *http_route_find(struct http_request *req)
 		}
 	} else if (*allow) {
 		http_add_header(req, "Allow", allow);
-		http_reply_error(req, 405, "%s does not take %s, but %s", req->in.path,
+		http_reply_error(req, 405, "%s does not allow %s, only %s", req->in.path,
 				 req->in.method, allow);
 	} else {
 		http_reply_error(req, 404, "no such path: %s", req->in.path);

@@ -200,7 +200,9 @@ static void read_priority(struct http_web *w, base_yaml_node tls)
 	if (base_yaml_error(y))
 		return;
 	if (gnutls_priority_init(&p, w->priority, NULL))
-		base_yaml_wrong(y, tls, "these versions, suites and curves leave nothing to offer");
+		base_yaml_wrong(
+			y, tls,
+			"no TLS configuration is possible with these versions, suites and curves");
 	else
 		gnutls_priority_deinit(p);
 }
@@ -255,11 +257,11 @@ static void check_certificates(struct http_web *w, base_yaml_node tls,
 		err = gnutls_certificate_set_x509_key_mem(c, &cert, &secret, GNUTLS_X509_FMT_PEM);
 	if (err < 0)
 		base_yaml_wrong(y, base_yaml_get(y, tls, "cert_file"),
-				"cert_file and key_file are of no use: %s", gnutls_strerror(err));
+				"cert_file and key_file are unusable: %s", gnutls_strerror(err));
 	if (err >= 0 && w->ca.data &&
 	    gnutls_certificate_set_x509_trust_mem(c, &ca, GNUTLS_X509_FMT_PEM) <= 0)
 		base_yaml_wrong(y, base_yaml_get(y, tls, "client_ca_file"),
-				"client_ca_file holds no certificate");
+				"client_ca_file contains no certificate");
 	if (err >= 0)
 		err = gnutls_privkey_init(&w->key);
 	if (err >= 0)
@@ -329,7 +331,7 @@ static void read_headers(struct http_web *w, base_yaml_node http)
 
 		base_yaml_string(y, value, name, &text);
 		if (text[strcspn(text, "\r\n")])
-			base_yaml_wrong(y, where, "%s is of more than one line", name);
+			base_yaml_wrong(y, where, "%s has more than one line", name);
 		/* This header is always sent. */
 		if (!*text || !strcmp(name, "X-Content-Type-Options"))
 			continue;
@@ -373,8 +375,7 @@ static void read_users(struct http_web *w, base_yaml_node users)
 		if (!*name || strchr(name, ':') || i >= HTTP_WEB_USERS)
 			base_yaml_wrong(y, where, "not the name of a user, or too many");
 		else if (!cost)
-			base_yaml_wrong(y, where, "the password of %s is not a hash of bcrypt",
-					name);
+			base_yaml_wrong(y, where, "the password of %s is not a bcrypt hash", name);
 		else if (cost > HTTP_WEB_COST_MAX)
 			base_yaml_wrong(y, where, "the hash of %s has cost %u: at most %u", name,
 					cost, HTTP_WEB_COST_MAX);
@@ -480,7 +481,7 @@ static void read_proxy(struct http_web *w, const char *path)
 	if (gnutls_x509_trust_list_init(&list, 0) ||
 	    gnutls_x509_trust_list_add_trust_mem(list, &ca, NULL, GNUTLS_X509_FMT_PEM, 0, 0) <= 0)
 		base_yaml_wrong(y, base_yaml_get(y, proxy, "client_ca_file"),
-				"client_ca_file holds no certificate");
+				"client_ca_file contains no certificate");
 	if (list)
 		gnutls_x509_trust_list_deinit(list, 1);
 }
