@@ -71,14 +71,16 @@ struct export_series {
 		uint64_t u64;
 		int64_t i64;
 		double f64;
-		/* of a counter, gauge or unknown; of a stateset: u64 bit mask; of a summary: u64
-		 * count */
+		/*
+		 * value of a counter, gauge or unknown; bit mask (u64) of a stateset; count (u64)
+		 * of a summary
+		 */
 	} value;
 
 	/* for a summary: bounds are the ranks of bound_count quantiles */
 	const uint64_t *quantiles; /* bits of IEEE 754 doubles */
 
-	/* for histograms and summaries */
+	/* for histograms and summaries: */
 	double sum;
 	bool exponential;
 	bool brief; /* exponential: text shows only a few bounds unless the client asks for more */
@@ -94,7 +96,7 @@ struct export_series {
 	int32_t first_bucket;
 	double zero_threshold;
 
-	/* for a stateset */
+	/* for statesets: */
 	const char *const *states;
 	size_t state_count;
 

@@ -133,7 +133,7 @@ uint64_t export_shortest(double v, int *exponent)
 		upper = round_to_odd(high, low, (4 * c + 2) << h) - odd;
 	}
 	s = vb / 4;
-	if (s >= 10) { /* try one digit less */
+	if (s >= 10) { /* try with one digit less */
 		uint64_t tens = s / 10;
 		bool down = lower <= 40 * tens, up = 40 * tens + 40 <= upper;
 
@@ -188,7 +188,8 @@ static char *put_shortest(char *p, double v, int low, int high, bool point)
 		*p++ = first < 0 ? '-' : '+';
 		first = first < 0 ? -first : first;
 		if (first < 10)
-			*p++ = '0'; /* at least two digits, like printf and Go */
+			/* the exponent has at least two digits, like in printf and Go */
+			*p++ = '0';
 		return export_print_u64(p, (uint64_t)first);
 	}
 	if (e >= 0) { /* form ddd000 */

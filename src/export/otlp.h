@@ -18,7 +18,7 @@ struct export_otlp_attr {
 	const char *key;
 	enum { EXPORT_OTLP_STRING, EXPORT_OTLP_BOOL, EXPORT_OTLP_I64, EXPORT_OTLP_F64 } type;
 	union {
-		const char *string; /* in UTF-8 */
+		const char *string; /* the string is UTF-8 */
 		bool boolean;
 		int64_t i64;
 		double f64;

@@ -354,7 +354,7 @@ static void flush_message(struct export_render *r)
 	uint8_t *from = r->message + HEAD_ROOM - length;
 
 	if (r->message_bytes == r->message_head)
-		return; /* contains no metric */
+		return; /* the message contains no metric */
 	export_pb_varint(from, n);
 	r->message_bytes = r->message_head;
 	export_render_pend(r, from, length + n);

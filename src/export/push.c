@@ -228,7 +228,7 @@ static enum export_push_outcome post(struct export_push *p, const struct export_
 		curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
 		curl_easy_getinfo(curl, CURLINFO_RETRY_AFTER, &retry_after);
 	}
-	/* An answer that was cut off for its length has a valid status. */
+	/* An answer that was cut off because of its length still has a valid status. */
 	if (code == CURLE_OPERATION_TIMEDOUT)
 		to->cause = offsetof(struct export_push_stats, errors_timeout);
 	if (code != CURLE_OK && !(code == CURLE_WRITE_ERROR && status)) {
@@ -333,7 +333,7 @@ static bool next_body(struct export_push *p)
 	return p->first && !(p->stop && base_now_ns() >= p->stop_ns);
 }
 
-/* Accounts the outcome of the body's last try and removes it. Needs the lock. */
+/* Counts the outcome of the first body's last try and removes the body. Needs the lock. */
 static void decided(struct export_push *p, enum export_push_outcome outcome,
 		    const struct result *res)
 {

@@ -37,7 +37,7 @@ struct export_push_try {
 	uint64_t items;
 	void *made; /* from malloc(); push frees it */
 	size_t made_bytes;
-	const char *const *replace; /* headers in place of those of the same name; or NULL */
+	const char *const *replace; /* headers that replace those with the same name; or NULL */
 	unsigned int form;	    /* private to the hooks */
 	/* private to the hooks: number of items that the receiver should report */
 	uint64_t expected;
@@ -74,7 +74,7 @@ struct export_push_opts {
 	const char *const *headers;
 	size_t max_bytes;	     /* maximum total size of queued bodies; 0: 32 MiB */
 	size_t max_bodies;	     /* maximum number of queued bodies; 0: 4096 */
-	uint64_t timeout_ns;	     /* timeout of one try; 0: 10 s */
+	uint64_t timeout_ns;	     /* time limit of one try; 0: 10 s */
 	uint64_t pause_min_ns;	     /* pause before the first retry; 0: 100 ms */
 	uint64_t pause_max_ns;	     /* maximum pause; 0: 30 s */
 	uint64_t max_age_ns;	     /* age at which bodies are dropped; 0: 10 minutes */
@@ -96,12 +96,12 @@ struct export_push_stats {
 	uint64_t retries;
 	/* items dropped because the queue was full; the following counts are items, too */
 	uint64_t dropped_full;
-	uint64_t dropped_refused; /* permanently refused by the receiver */
-	/* rejected from bodies that were otherwise accepted: export_push_taken_fn */
+	uint64_t dropped_refused; /* items permanently refused by the receiver */
+	/* items rejected from bodies that were otherwise accepted: export_push_taken_fn */
 	uint64_t dropped_partial;
-	uint64_t dropped_old;	   /* older than max_age_ns */
-	uint64_t dropped_stopping; /* left in the queue at the end */
-	uint64_t dropped_corrupt;  /* damaged on disk */
+	uint64_t dropped_old;	   /* items of bodies older than max_age_ns */
+	uint64_t dropped_stopping; /* items left in the queue at the end */
+	uint64_t dropped_corrupt;  /* items damaged on disk */
 	uint64_t errors_connect;   /* tries without a connection, or whose connection broke */
 	uint64_t errors_timeout, errors_status; /* errors_status: answers 429 and 5xx */
 	uint64_t errors_secret; /* tries that failed because a secret could not be read */

@@ -32,7 +32,7 @@ struct export_bounds { /* the bounds of one histogram and their text */
 	uint32_t *text_at; /* offsets into text; count + 1 entries */
 	char *text;	   /* strings such as le="0.005"} */
 	size_t count, room;
-	struct export_series of; /* copy of the parameters that they were computed from */
+	struct export_series of; /* copy of the parameters that the bounds were computed from */
 	bool valid;
 };
 

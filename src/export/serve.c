@@ -108,7 +108,8 @@ enum export_format export_format_negotiate(const char *accept)
 
 		parse_range(accept, bytes, &r);
 		format = format_of(&r);
-		if (format >= 0 && r.q > best_q) { /* the first of equals wins */
+		/* of several with equal weight, the first wins */
+		if (format >= 0 && r.q > best_q) {
 			best = (enum export_format)format;
 			best_q = r.q;
 		}

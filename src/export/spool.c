@@ -36,7 +36,7 @@ struct spool_head {
 
 struct record {
 	uint64_t magic, position, number, items, ns, bytes;
-	uint64_t body_check, check; /* check covers all fields before it */
+	uint64_t body_check, check; /* check covers the fields before it */
 };
 
 struct export_spool {

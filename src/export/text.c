@@ -25,7 +25,7 @@ static const char *type_word(enum export_family_type type, bool openmetrics)
 		return "untyped";
 	if (!openmetrics && type == EXPORT_FAMILY_GAUGE_HISTOGRAM)
 		return "histogram"; /* 0.0.4 has no other type with buckets */
-	/* In OpenMetrics, samples of a counter must end in "_total", and these do not. */
+	/* In OpenMetrics, samples of a counter must end in "_total"; those of this type do not. */
 	if (openmetrics && type == EXPORT_FAMILY_BARE_COUNTER)
 		return "unknown";
 	return export_type_names[type] + 1;

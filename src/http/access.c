@@ -143,9 +143,7 @@ static void host_of(const char *authority, char out[256])
 	snprintf(out, 256, "%.*s", n < 256 ? (int)n : 0, authority);
 }
 
-/*
- * Whether name is one that the operator configured for this server, or for a proxy in front of it.
- */
+/* Whether the operator configured this name for the server, or for a proxy in front of it. */
 static bool is_own_name(const struct http *h, const char *name)
 {
 	for (size_t i = 0; i < h->opts.allow_host_count; i++)
@@ -187,7 +185,7 @@ static bool is_content(const char *type, const char *wanted)
 	return n == strlen(wanted) && !strncasecmp(type, wanted, n);
 }
 
-/* Whether the content type is one that a page of another origin can't send. */
+/* Whether the content type can't be sent by a page of another origin. */
 static bool good_content(const struct http_request *req)
 {
 	const char *type = http_header(req, "Content-Type");

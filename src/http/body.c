@@ -19,7 +19,7 @@ struct pieces {
 	bool more;     /* the back has more pieces */
 	bool gzip, ended, finished;
 	z_stream z;
-	size_t bytes, given; /* of the current piece */
+	size_t bytes, given; /* size of the current piece, and the part already passed on */
 	unsigned char piece[HTTP_PIECE];
 };
 

@@ -21,7 +21,7 @@ struct http_peer {
 	uid_t uid; /* user ID on this host; (uid_t)-1: a remote peer, or not known */
 	bool local;
 	uint32_t open;
-	/* it presented a correct token and is known until then; 0: never */
+	/* a correct token makes the peer known until this time; 0: never */
 	uint64_t known_until_ns;
 };
 
@@ -34,7 +34,7 @@ struct http_connection {
 	 */
 	struct http_relay *relay;
 	uint32_t slot, serial;
-	bool told;			 /* the back was told of it */
+	bool told;			 /* the back was told of the connection */
 	struct http_peer *peer;		 /* NULL: shut down, and no longer counted */
 	uint64_t deadline_ns, answer_ns; /* answer_ns: start of the current answer */
 	bool shut, answering;
@@ -74,7 +74,7 @@ struct http_client_request {
 	struct http_connection *c; /* NULL: out of memory when the connection opened */
 	bool seen;		   /* set after the first call of answer_request() */
 	bool bad_uri;		   /* the URI contains a NUL */
-	bool too_large;		   /* the body exceeds the limit */
+	bool too_large;		   /* the request's body exceeds the limit */
 	bool ambiguous;		   /* answered with 400 */
 	bool close;		   /* close the connection after the answer */
 	unsigned char *body;

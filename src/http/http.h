@@ -90,8 +90,8 @@ struct http_opts {
 	void (*forget)(void *arg, struct http_caller *caller);
 	void *identify_arg;
 	/*
-	 * owned by the caller, which frees it after http_free(); NULL: http_new() forks one, with a
-	 * copy of this process's memory
+	 * the process that starts fronts; the caller frees it after http_free(). NULL: http_new()
+	 * forks one, with a copy of this process's memory
 	 */
 	struct http_front *front;
 	uint64_t *refused; /* counters of refusals, [HTTP_REFUSALS]; NULL: the server's own */
@@ -99,7 +99,7 @@ struct http_opts {
 
 /*
  * Forks the process that starts fronts, for one server at a time. Call it before there are threads,
- * secrets and other descriptors: fronts get a copy of all memory, but no descriptor except standard
+ * secrets or other descriptors: fronts get a copy of all memory, but no descriptor except standard
  * error. Returns NULL with errno. http_front_end() ends the process; NULL is ignored.
  */
 struct http_front *http_front_fork(bool unconfined);

@@ -114,14 +114,14 @@ struct http_request {
 	char *variable;
 	struct http_header headers[HTTP_HEADERS];
 	size_t header_count;
-	bool known; /* it presented a correct token */
+	bool known; /* the client presented a correct token */
 
 	bool answered;
 	unsigned int status;
 	char *content_type; /* may be NULL */
 	bool gzip;
 	const char *whole; /* the body; unused if read is set for a stream */
-	char *owned;	   /* the body if it must be freed; or NULL */
+	char *owned;	   /* same as whole if the body must be freed; or NULL */
 	size_t bytes, given;
 	ssize_t (*read)(void *arg, char *buf, size_t max);
 	void (*done)(void *arg);

@@ -263,7 +263,7 @@ static struct http_connection *choose_victim(struct http_server *s,
 		return find_oldest(s, most, newcomer);
 	if (!newcomer->open)
 		return find_oldest(s, NULL, newcomer);
-	return NULL; /* no peer holds enough more than this one */
+	return NULL; /* no other peer holds enough connections to lose one */
 }
 
 bool http_peer_enter(struct http_server *s, struct http_connection *c)

@@ -349,7 +349,7 @@ static void serve_client(struct http_relay *r)
 	r->theirs = pair[!mine];
 	if (count_relay(s, r)) {
 		if (start_thread(r)) { /* the thread frees r once the other end is closed */
-			if (!s->c.tls) /* with TLS, only after the handshake */
+			if (!s->c.tls) /* with TLS, the thread does this after the handshake */
 				MHD_add_connection(s->daemon, pair[!mine], &unix_address,
 						   sizeof(unix_address));
 			return;

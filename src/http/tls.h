@@ -18,7 +18,7 @@ struct http_tls; /* reference-counted, because handshakes may outlast a change o
 
 /* Builds the settings from the payload of a TLS message. NULL: malformed, or out of memory. */
 struct http_tls *http_tls_new(struct http_server *s, const void *payload, size_t bytes);
-/* Both need the server's lock. */
+/* These need the server's lock. */
 struct http_tls *http_tls_hold(struct http_tls *t);
 void http_tls_drop(struct http_tls *t);
 

@@ -52,8 +52,10 @@ enum dta_field {
 	DTA_FIELD_VLAN,
 	DTA_FIELD_SOURCE_AS,
 	DTA_FIELD_DESTINATION_AS,
-	DTA_FIELD_PACKETS, /* scaled by the sampling rate if the device states one */
-	DTA_FIELD_BYTES, /* scaled like the packets; counts IP bytes, or whole frames with sFlow */
+	/* number of packets, scaled by the sampling rate if the device states one */
+	DTA_FIELD_PACKETS,
+	/* number of bytes, scaled likewise; counts IP bytes, or whole frames with sFlow */
+	DTA_FIELD_BYTES,
 	DTA_FIELD_SAMPLING, /* one in this many packets is sampled; 1: all are */
 	DTA_FIELD_START_NS, /* start of the flow, CLOCK_REALTIME */
 	DTA_FIELD_END_NS,

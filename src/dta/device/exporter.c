@@ -124,7 +124,7 @@ struct dta_exporter *dta_exporters_find(struct dta_exporters *x, const struct dt
 	return e;
 }
 
-/* Makes room for one more exporter of an address. Returns false if that is not possible. */
+/* Makes room for one more exporter of an address. Returns false if there is none. */
 static bool make_room(struct dta_exporters *x, const struct in6_addr *address, uint64_t now)
 {
 	struct dta_exporter *give = NULL;

@@ -124,7 +124,7 @@ static uint8_t *put_address(struct dta_map_batch *b, const struct in6_addr *a, u
 		memcpy(to, a, 16);
 	} else if (is_mapped(a)) {
 		memcpy(to, a->s6_addr + 12, 4);
-	} else { /* in a value of 4 bytes */
+	} else { /* the address must fit into a value of 4 bytes */
 		memset(to, 0xff, 4);
 		b->stats.saturated++;
 	}

@@ -32,9 +32,10 @@ void dta_map_free(struct dta_map *m); /* NULL is ignored */
 uint16_t dta_map_tenant(const struct dta_map *m);
 
 struct dta_map_stats {
-	uint64_t reports;   /* reports produced */
-	uint64_t unmapped;  /* records that no rule turned into a report */
-	uint64_t saturated; /* values too large for their field, written as its maximum */
+	uint64_t reports;  /* reports produced */
+	uint64_t unmapped; /* records that no rule turned into a report */
+	/* values that are too large for their field and are written as the field's maximum */
+	uint64_t saturated;
 };
 
 /* Receives a block, whose items are valid until the function returns. */

@@ -43,7 +43,8 @@ struct dta_engine {
 	/* hash table with open addressing, by tenant and store number; size is a power of two */
 	struct dta_engine_store **table;
 	uint32_t mask, stores;
-	struct dta_rates *rates; /* from the options, or private; NULL: no limits */
+	/* rate limits from the options, or private ones; NULL: no limits */
+	struct dta_rates *rates;
 	/* counts of removed stores, and of reports for no known store */
 	struct dta_engine_stats gone;
 };
@@ -137,7 +138,7 @@ struct dta_engine_link {
 struct dta_engine_queue {
 	uint32_t head, tail;
 	uint8_t *base;	 /* an array of structures whose first member is a struct dta_engine_link */
-	uint64_t stride; /* bytes per structure */
+	uint64_t stride; /* size of a structure in bytes */
 };
 
 static inline struct dta_engine_link *dta_engine_link(const struct dta_engine_queue *q, uint32_t i)

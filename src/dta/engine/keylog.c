@@ -24,7 +24,7 @@ void dta_engine_keylog_block(struct dta_engine *e, struct dta_engine_store *s,
 		s->keylog->marked = dta_engine_append_logged(e, log, s->c.keylog_list, value,
 							     sizeof(value));
 		if (!s->keylog->marked)
-			return; /* each key is logged when it is next reported */
+			return; /* the log is full: a key is logged when it is next reported */
 	}
 	for (uint32_t i = 0; i < b->count; i++, key += b->key_bytes + b->value_bytes) {
 		struct dta_hash h = dta_hash(key, b->key_bytes, s->c.seed);

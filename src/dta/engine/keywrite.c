@@ -62,7 +62,7 @@ static inline __attribute__((always_inline)) void write_direct(struct dta_engine
 	}
 }
 
-/* For a packet with one report, where prefetching has nothing to overlap with. */
+/* For a packet with a single report, where prefetching can't overlap with other work. */
 static void write_direct_one(struct dta_engine_store *s, const struct dta_block *b)
 {
 	const uint8_t *value = b->items + b->key_bytes;

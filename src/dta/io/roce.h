@@ -72,7 +72,7 @@ struct dta_roce_packet {
 	enum dta_roce_opcode opcode;
 	uint32_t psn;
 	bool solicited; /* triggers a completion channel armed for solicited events */
-	uint64_t addr;	/* for the first or only packet of a WRITE, and FETCH_ADD */
+	uint64_t addr;	/* remote address, for FETCH_ADD and the first or only packet of a WRITE */
 	uint32_t rkey;
 	uint32_t length; /* length of the whole WRITE */
 	uint64_t add;
@@ -134,7 +134,7 @@ enum dta_roce_refusal {
 	DTA_ROCE_OTHER,	    /* not RoCEv2, or for another queue pair; not counted */
 	DTA_ROCE_TRUNCATED, /* shorter than a header states, or a fragment */
 	DTA_ROCE_BAD_HEADER,
-	DTA_ROCE_BAD_SOURCE, /* for this queue pair, but not from its peer */
+	DTA_ROCE_BAD_SOURCE, /* for this queue pair, but not from the peer's address */
 	DTA_ROCE_BAD_OPCODE, /* not an answer */
 	DTA_ROCE_BAD_ICRC,
 	DTA_ROCE_REFUSALS
@@ -159,10 +159,10 @@ struct dta_roce_window {
 	uint32_t limit_max, threshold, grown; /* congestion control (RFC 5681, 3.1) */
 	/* smoothed round trip; packet being timed, or 0; its send time */
 	uint64_t round_ns, timed, timed_ns;
-	uint64_t acked;	  /* all packets before it are acknowledged */
-	uint64_t sent;	  /* all packets before it were sent since the last go-back */
-	uint64_t queued;  /* all packets before it are queued */
-	uint64_t highest; /* all packets before it were sent at least once */
+	uint64_t acked;	  /* packets before this number are acknowledged */
+	uint64_t sent;	  /* packets before this number were sent since the last go-back */
+	uint64_t queued;  /* packets before this number are queued */
+	uint64_t highest; /* packets before this number were sent at least once */
 	uint64_t timeout_ns, deadline_ns; /* deadline 0: nothing in flight */
 	uint64_t not_before_ns; /* the responder was not ready: do not send before this time */
 	/* time of the last progress, or of the first packet after idleness; 0: idle */

@@ -27,7 +27,7 @@ const volatile struct dta_xdp_config config = {};
 
 struct {
 	__uint(type, BPF_MAP_TYPE_XSKMAP);
-	__uint(max_entries, 1); /* one per queue; the loader sets it */
+	__uint(max_entries, 1); /* one entry per queue; the loader sets the number */
 	__type(key, __u32);
 	__type(value, __u32);
 } sockets SEC(".maps");

@@ -28,14 +28,14 @@ struct dta_ask {
 	enum sl_query_policy policy;
 	uint64_t within; /* number of newer keys for judging an empty answer; 0: computed */
 	bool cells;	 /* include the cells of a sketch, up to DTA_ASK_CELLS_MAX */
-	/* for append stores */
+	/* for queries of append stores: */
 	uint32_t list;
 	uint32_t lane; /* ~0: all lanes */
 	uint64_t from; /* first block; ~0: the oldest */
 	uint32_t max;  /* maximum number of items per lane */
 };
 #define DTA_ASK_ITEMS_MAX 4096u
-#define DTA_ASK_CELLS_MAX (16u << 20) /* in bytes */
+#define DTA_ASK_CELLS_MAX (16u << 20) /* maximum size of a sketch's cells in bytes */
 
 /* Sets a field by its parameter's name. Returns 0, -EINVAL, or -ENOENT: no such parameter. */
 int dta_ask_set(struct dta_ask *a, const char *name, const char *value);
@@ -52,9 +52,9 @@ json_t *dta_query_json(const struct dta_held *held, const struct dta_ask *ask, c
 json_t *dta_query_hex(const void *bytes, size_t n);
 
 /*
- * Returns at most max distinct keys from the store's list in its key log (an append store), newest
- * last. top: the keys with the greatest counts first (increment). overwritten_blocks: number of
- * overwritten blocks of the list. log and store may be the same.
+ * Returns at most max distinct keys of the store from its list in the key log (an append store),
+ * newest last. top: returns the keys with the greatest counts first (increment).
+ * overwritten_blocks: number of overwritten blocks of the list. log and store may be the same.
  */
 json_t *dta_query_keys_json(const struct dta_held *log, const struct dta_held *store, size_t max,
 			    bool top);

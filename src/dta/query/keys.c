@@ -9,7 +9,8 @@
 #include <string.h>
 
 struct found {
-	uint8_t bytes, copies, key[SL_STORE_KEY_MAX]; /* copies is 0 if it was not logged */
+	/* copies is 0 if the report did not state it */
+	uint8_t bytes, copies, key[SL_STORE_KEY_MAX];
 	uint64_t order, value;
 };
 

@@ -100,7 +100,7 @@ void dta_view_keywrite(const struct dta_store_view *v, const struct dta_query *q
 		if (dta_query_done(v, q, e, s.oldest, &out->result))
 			break;
 	}
-	/* It may have been found in an epoch that was retired during the search. */
+	/* The key may have been found in an epoch that was retired during the search. */
 	if (out->result != SL_QUERY_FOUND)
 		out->bytes = 0;
 }
@@ -310,7 +310,7 @@ bool dta_store_count_occupied(const struct sl_store_config *c, const uint8_t *ba
 {
 	const uint64_t unit = c->kind == SL_STORE_KEYWRITE ? sl_store_slot_bytes(c)
 							   : sl_store_path_bytes(c);
-	/* checking every hop of a path */
+	/* key-write: the check word; postcard: the words of all hops */
 	const uint64_t words = c->kind == SL_STORE_KEYWRITE ? 1 : unit / 8;
 	const uint64_t step = sample && sample < c->slots ? c->slots / sample : 1;
 

@@ -26,7 +26,7 @@ struct dta_query {
  */
 #define DTA_TOTALS_MAX 16u
 struct dta_totals {
-	uint64_t used; /* number of entries ever added, including replaced ones */
+	uint64_t used; /* number of entries ever added, including those replaced since */
 	struct {
 		const uint8_t *bank;
 		uint64_t epoch;

@@ -14,7 +14,7 @@
 #define NO_LIMIT ((uint64_t)1 << 62)
 
 static const struct {
-	const char *controller;	       /* name of the controller and its directory in version 1 */
+	const char *controller; /* name of the controller, and of its directory in version 1 */
 	const char *most[2], *used[2]; /* file names in versions 1 and 2 */
 } files[] = {
 	[DTA_LIMIT_MEMORY] = {"memory",

@@ -97,7 +97,7 @@ struct dta_store_object {
 	uint8_t *head;
 	struct dta_store_epochs epochs;
 	uint64_t faults; /* faults of lost pages that were repaired */
-	/* For RDMA, filled in by the store server. */
+	/* With RDMA, the store server fills these in: */
 	bool registered;
 	uint64_t addr; /* address of the first byte */
 	uint32_t rkey;

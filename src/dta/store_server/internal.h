@@ -82,9 +82,10 @@ struct dta_server_conn {
 	int pidfd;
 	char name[64], output[8], called[160];
 	uint32_t lane, replicas;
-	uint64_t came_ns;		/* time of the connection, CLOCK_MONOTONIC */
-	uint64_t heard_ns;		/* time of the last message, CLOCK_REALTIME */
-	uint64_t acked[DTA_STORES_MAX]; /* it no longer writes to epochs before this one */
+	uint64_t came_ns;  /* time of the connection, CLOCK_MONOTONIC */
+	uint64_t heard_ns; /* time of the last message, CLOCK_REALTIME */
+	/* per store: the translator no longer writes to epochs before this one */
+	uint64_t acked[DTA_STORES_MAX];
 };
 
 /* State of a translator's name that outlives connections: lane and account. */
@@ -92,7 +93,7 @@ struct dta_server_known {
 	char name[64];
 	uint64_t heard_ns; /* time of the last message, CLOCK_REALTIME; 0: the lane is free */
 	json_t *last;	   /* account of the current run */
-	json_t *reporters; /* the latest list of reporters that it sent */
+	json_t *reporters; /* latest list of reporters that the translator sent */
 	/* number of reporters not in the list; time of the list, CLOCK_REALTIME */
 	uint64_t more, told_ns;
 	struct dta_translate_account past; /* sum of the accounts of earlier runs */

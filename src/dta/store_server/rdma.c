@@ -286,7 +286,7 @@ json_t *dta_store_server_queue(struct dta_store_server *o, const struct dta_serv
 							: NULL;
 	if (*why)
 		return NULL;
-	dta_store_server_end_queues(o, c->name); /* one queue pair at a time */
+	dta_store_server_end_queues(o, c->name); /* a translator has one queue pair at a time */
 	err = dta_raw_queue_new(o->host, c->name, &theirs, &ours, &queue);
 	if (err || !dta_store_server_queue_add(o, queue, c->name)) {
 		*why = err ? strerror(-err) : "out of memory";

@@ -352,7 +352,7 @@ static void *run_loop(void *arg)
 		}
 		if (o->host)
 			fds[n++] = (struct pollfd){fabric_host_fd(o->host), POLLIN, 0};
-		fds[n++] = (struct pollfd){o->reload_fd, POLLIN, 0}; /* must be the last one */
+		fds[n++] = (struct pollfd){o->reload_fd, POLLIN, 0}; /* must be the last entry */
 		next = BASE_MIN(next, reopen);
 		next = BASE_MIN(next, peer);
 		now = base_now_ns();

@@ -38,7 +38,7 @@ static bool send_to(struct dta_server_conn *c, json_t *message, int fd)
 	return c->line && message && !dta_control_line_write(c->line, message, fd);
 }
 
-/* format and arguments are those of json_pack(). */
+/* Like json_pack() for format and arguments; sends the result. */
 static bool send_packed(struct dta_server_conn *c, int fd, const char *format, ...)
 {
 	json_t *message;
@@ -292,7 +292,7 @@ static bool admit_translator(struct dta_store_server *o, struct dta_server_conn 
 	if (lane < 0)
 		return refuse_connection(
 			c, "no free lane: there are more translators than the stores have lanes");
-	/* repair before it joins the translators that are notified */
+	/* repair first, so that the new translator gets no notifications about it */
 	dta_store_server_mend(o, true);
 	take_over(o, c);
 	k = &o->known[lane];
@@ -394,7 +394,7 @@ static void handle_rotated(struct dta_store_server *o, struct dta_server_conn *c
 		*acked = epoch;
 }
 
-/* For shm: counts immediates, numbered by dta_engine_immediate(). */
+/* shm: counts immediates, whose number is from dta_engine_immediate(). */
 static void handle_immediate(struct dta_store_server *o, const json_t *m)
 {
 	uint64_t n = number_of(m, "number");

@@ -123,7 +123,7 @@ static void note_established(struct dta_client *c, uint64_t now)
 	c->connecting = false;
 	c->line = dta_control_line_new(fd);
 	if (c->line)
-		c->fd = -1; /* line owns it now */
+		c->fd = -1; /* the socket now belongs to line */
 	if (!c->line ||
 	    (c->opts.secret && !is_local(c) &&
 	     dta_control_line_tls(c->line, c->opts.secret, c->opts.secret_bytes, false))) {
@@ -231,7 +231,7 @@ static const char *handle_message(struct dta_client *c, const json_t *m, int fd)
 		return c->said;
 	}
 	if (!c->welcome || !c->out)
-		return NULL; /* ignore it before the welcome */
+		return NULL; /* ignore messages before the welcome */
 	if (!strcmp(type, "object"))
 		return dta_client_add_object(c, m, fd);
 	if (!strcmp(type, "store"))

@@ -14,7 +14,7 @@
 #define CLIENT_IMMEDIATES 64u
 
 struct dta_client_object {
-	struct dta_object o; /* the engine keeps a pointer to it */
+	struct dta_object o; /* the engine keeps a pointer to this member */
 	uint32_t session;
 	bool used;
 };
@@ -47,7 +47,7 @@ struct dta_client {
 	char said[160];
 	/* stores and output */
 	struct dta_engine *engine;
-	/* also used by the engine; NULL without a session, except for shm */
+	/* the output, also used by the engine; NULL without a session, except for shm */
 	struct dta_output *out;
 	struct dta_output_stats before; /* sum of the statistics of earlier outputs */
 	struct dta_client_object *object[CLIENT_OBJECTS_MAX];

@@ -152,7 +152,10 @@ const char *dta_client_add_store(struct dta_client *c, const json_t *m)
 		return c->said;
 	if (dta_store_object_bytes(&config) > o->o.bytes)
 		return "a store that is larger than its object";
-	/* For other kinds, all translators write to the same units. */
+	/*
+	 * Lanes matter only to these kinds; in other stores all translators write to the same
+	 * units.
+	 */
 	if (config.kind == SL_STORE_APPEND || config.kind == SL_STORE_SKETCH)
 		lane = c->lane;
 	if (lane >= config.lanes)
@@ -216,7 +219,7 @@ const char *dta_client_rotate(struct dta_client *c, const json_t *m)
 		return "an invalid rotation";
 	if (c->rotations == CLIENT_STORES_MAX)
 		return "too many rotations at once";
-	/* For an unknown store nothing needs to complete, so it can be confirmed. */
+	/* An unknown store has no pending operations, so its rotation is confirmed as well. */
 	dta_engine_rotate(c->engine, (uint16_t)tenant, (uint16_t)store, (uint64_t)epoch);
 	c->out->ops->flush(c->out);
 	r = &c->rotation[c->rotations++];

@@ -70,7 +70,7 @@ int dta_control_line_fd(const struct dta_control_line *l);
  * dta_control_line_read() performs the handshake. Returns 0 or -ENOMEM.
  */
 int dta_control_line_tls(struct dta_control_line *l, const void *secret, size_t bytes, bool server);
-/* Whether the peer has proved that it knows the secret. */
+/* Whether the peer has proved that it knows the shared secret. */
 bool dta_control_line_proved(const struct dta_control_line *l);
 /*
  * Returns the next message, or NULL with errno: EAGAIN: none yet; EPIPE: closed; EPROTO: not a JSON

@@ -11,7 +11,7 @@
 
 /* The reports that a collector missed during an absence, with replicas. */
 struct dta_translate_gap {
-	uint64_t collector;	   /* in a file: hash of the collector's name */
+	uint64_t collector;	   /* in a file, this is a hash of the collector's name */
 	uint64_t from_ns, reports; /* from_ns: CLOCK_REALTIME; 0: no gap */
 };
 

@@ -56,20 +56,22 @@ struct dta_worker {
 	struct dta_translate_account account; /* excludes engines, outputs and windows */
 	uint64_t looked_ns, told_ns, busy_ns;
 	atomic_bool ready;
-	uint64_t turns;				 /* iterations of the worker's loop; relaxed */
-	uint64_t up;				 /* bit i: collector i is ready */
-	struct dta_datagram datagram[DTA_BATCH]; /* those in [at, came) are not processed yet */
+	uint64_t turns; /* iterations of the worker's loop; relaxed */
+	uint64_t up;	/* bit i: collector i is ready */
+	/* received datagrams; those in [at, came) are not processed yet */
+	struct dta_datagram datagram[DTA_BATCH];
 	uint32_t at, came, from;
 	struct dta_packet packet;
 	uint64_t fresh[DTA_LOSS_FRESH_WORDS];
 	uint8_t *gathered; /* buffer for items of the same collector */
-	/* acknowledgements waiting for marks, and those collected since */
+	/* acknowledgements that wait for marks, and those collected since then */
 	struct dta_translate_held *held[2];
 	struct dta_client_mark mark[DTA_HASH_RING_MEMBERS_MAX];
 	struct dta_worker_kernel *kernel;	  /* its queue pairs, or NULL */
 	uint64_t lost[DTA_HASH_RING_MEMBERS_MAX]; /* last values of dta_client_lost() */
-	uint64_t losers;	       /* bitmap of collectors that lost writes recently */
-	struct dta_translate_gap *gap; /* one per collector; in the gap file, or own_gap */
+	uint64_t losers; /* bitmap of collectors that lost writes recently */
+	/* one gap per collector; points into the gap file, or to own_gap */
+	struct dta_translate_gap *gap;
 	struct dta_translate_gap own_gap[DTA_HASH_RING_MEMBERS_MAX];
 	uint64_t now; /* arrival time of the datagrams that device.c processes */
 };

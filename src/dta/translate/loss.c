@@ -20,7 +20,8 @@
 /* how long packets of an earlier incarnation may still arrive */
 #define STRAGGLE_NS 1000000000ull
 #define FAR_NS	    5000000000ull /* maximum time between two packets that confirm a jump */
-#define FAR_MAX	    (1u << 22)	  /* maximum number of reports between them */
+/* maximum number of reports between the two packets that confirm a jump */
+#define FAR_MAX (1u << 22)
 
 /* ---- shares ---- */
 
@@ -326,9 +327,9 @@ static struct dta_loss_reporter *add_reporter(struct dta_loss *l, const struct d
 }
 
 /*
- * Whether a is replaced before b. Incarnations that live are replaced last. Otherwise the one
- * silent for longer is replaced, if the silence is long enough; else the youngest, so that many
- * simultaneous new incarnations replace each other and not the original one.
+ * Whether a is replaced before b. Incarnations that live are replaced last. Otherwise the one that
+ * has been silent for longer is replaced if the silence is long enough, else the youngest, so that
+ * many simultaneous new incarnations replace each other and not the original one.
  */
 static bool goes_before(const struct dta_loss_reporter *a, const struct dta_loss_reporter *b,
 			uint64_t now_ns)
@@ -412,7 +413,7 @@ static bool is_straggler(struct dta_loss *l, struct dta_loss_reporter *r, uint64
 {
 	if (!r->contested || r->lives)
 		return false;
-	/* Counted from the first contest, so that further incarnations don't mute it for longer. */
+	/* Count from the first contest, so that further incarnations don't prolong the time. */
 	if (now_ns - r->contested_ns < STRAGGLE_NS)
 		return true;
 	r->lives = true;
@@ -458,7 +459,11 @@ static uint32_t old_reports(struct dta_loss *l, struct dta_loss_reporter *r, uin
 			r->s.duplicates++;
 		} else {
 			if (dta_loss_behind(r, at) > r->reach)
-				r->s.expected++; /* not expected before */
+				/*
+				 * older than the reports expected so far, so expected only from now
+				 * on
+				 */
+				r->s.expected++;
 			else
 				dta_loss_fill(r, at);
 			r->map[bit / 64] |= 1ull << bit % 64;
@@ -519,15 +524,15 @@ static void follow_jump(struct dta_loss *l, struct dta_loss_reporter *r, bool fo
 }
 
 /*
- * Merges a jump that was accepted earlier, as the window is about to advance to `end` and comes
- * near it.
+ * Merges an accepted jump into the window when the window, about to advance to `end`, comes near
+ * it.
  */
 static void meet_jump(struct dta_loss *l, struct dta_loss_reporter *r, uint32_t end,
 		      uint64_t now_ns)
 {
 	const int32_t ahead = (int32_t)(r->far.first - r->top);
 
-	/* Reports that may still arrive before it must stay within the window. */
+	/* Reports before the jump that may still arrive must stay within the window. */
 	if (ahead > 0 && (uint32_t)ahead + r->far.count > dta_loss_window_of(l, r) &&
 	    (int32_t)(end - r->far.first) <= 0)
 		return;

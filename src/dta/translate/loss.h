@@ -78,16 +78,16 @@ struct dta_loss_key {
 struct dta_loss_stats {
 	uint64_t expected;   /* reports implied by sequence numbers */
 	uint64_t arrived;    /* distinct reports */
-	uint64_t duplicates; /* repetitions */
+	uint64_t duplicates; /* reports that arrived repeatedly */
 	/* reports behind the window, where duplicates can't be detected: not accepted */
 	uint64_t late;
-	uint64_t reordered;  /* arrived after a newer one */
+	uint64_t reordered;  /* reports that arrived after a newer one */
 	uint64_t missing;    /* reports in gaps that may still be filled */
 	uint64_t lost;	     /* reports in gaps that were given up */
-	uint64_t recovered;  /* arrived after a NACK */
+	uint64_t recovered;  /* reports that arrived after a NACK */
 	uint64_t nacks;	     /* requested ranges */
 	uint64_t restarts;   /* new incarnations of known reporters */
-	uint64_t collisions; /* incarnations that continued beside a later one */
+	uint64_t collisions; /* incarnations that continued to send beside a later one */
 	uint64_t jumps;	     /* packets beyond the window that await confirmation */
 	uint64_t refused;    /* packets of refused reporters (total only) */
 	/*
@@ -157,8 +157,9 @@ struct dta_loss_about {
 	uint32_t incarnation;
 	bool contested;		    /* another incarnation uses the same number */
 	uint64_t age_ns, silent_ns; /* time since the first and the last packet */
-	double rate; /* reports per second since the previous list, or since the first packet */
-	struct dta_loss_stats stats; /* without the fields marked as total only */
+	/* reports per second since the previous inventory, or since the first packet */
+	double rate;
+	struct dta_loss_stats stats; /* fields marked as total only are not set */
 };
 /* Fills in the most recently active reporters, latest first. Returns their number. */
 uint32_t dta_loss_list(struct dta_loss *l, uint64_t now_ns, struct dta_loss_about *out,

@@ -12,7 +12,7 @@
 
 struct dta_loss_gap {
 	uint64_t due_ns;
-	uint32_t first, count; /* at most a window */
+	uint32_t first, count; /* count is at most a window */
 	uint32_t named;	       /* number of requests */
 };
 
@@ -45,7 +45,7 @@ struct dta_loss_reporter {
 	/* address, port and input are those of the last packet with new reports */
 	struct dta_loss_key key;
 	struct dta_loss_group *group;
-	struct dta_loss_reporter *chain;	   /* next in its hash bucket */
+	struct dta_loss_reporter *chain;	   /* next reporter in the hash bucket */
 	struct dta_loss_reporter *older, *younger; /* list ordered by the time of the last packet */
 	struct dta_loss_reporter *next,
 		**link; /* list of reporters that need an answer; link is NULL if not in it */
@@ -69,8 +69,8 @@ struct dta_loss_reporter {
 	 */
 	bool joined;
 	bool authenticated, acknowledge;
-	bool contested; /* the number also has, or had, a later incarnation */
-	bool lives;	/* it continued long after a later incarnation began */
+	bool contested; /* the reporter number also has, or had, a later incarnation */
+	bool lives;	/* the incarnation was active long after a later one began */
 	bool holed;    /* reports before hole may still arrive, and are older than those after it */
 	uint32_t hole; /* a sequence number */
 	struct dta_loss_order *order; /* NULL: not needed so far */
@@ -85,14 +85,14 @@ struct dta_loss {
 	struct dta_loss_table table[2];		    /* indexed by `authenticated` */
 	struct dta_loss_reporter *wanting, *cursor; /* position where dta_loss_answer() continues */
 	uint64_t seed, births;
-	uint32_t numbers; /* reporters, counting all incarnations as one */
+	uint32_t numbers; /* number of reporters, counting all incarnations of one as one */
 	uint32_t buckets;
 	/* reporter that is getting a new window; NULL: none */
 	const struct dta_loss_key *restarting;
 	struct dta_loss_stats gone; /* sums over forgotten reporters, and totals */
 	/* reporter of the last packet; NULL: none of its reports was fresh */
 	struct dta_loss_reporter *last;
-	uint32_t last_old; /* number of its reports behind top */
+	uint32_t last_old; /* number of reports of the last packet behind top */
 };
 
 static inline uint32_t dta_loss_modulo(const struct dta_loss_reporter *r, uint32_t sequence)

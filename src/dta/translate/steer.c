@@ -197,8 +197,8 @@ bool dta_steer_take(struct dta_steer *s, uint32_t self, struct dta_datagram *d, 
 		const struct steer_buffer emptied = {q->out.at, 0, q->out.room};
 
 		/*
-		 * Clear it before swapping buffers, so that packets added later wake the worker
-		 * again.
+		 * Clear the eventfd before swapping buffers, so that packets added later wake the
+		 * worker again.
 		 */
 		if (eventfd_read(q->wake, &count))
 			return false;

@@ -242,7 +242,7 @@ static void take_datagram(struct dta_worker *w, uint32_t input, const struct dta
 	}
 	place = legacy ? HERE : place_of(w, d, input);
 	if (place == HANDED_OVER) {
-		a->packets--; /* the other worker counts it */
+		a->packets--; /* the other worker counts the packet */
 		return;
 	}
 	if (!(h->flags & DTA_AUTHENTICATED) || legacy)
@@ -311,7 +311,7 @@ static void send_answer(struct dta_worker *w, const struct dta_loss_key *to,
 	size_t bytes;
 
 	if (to->authenticated && !key)
-		return; /* its key has been withdrawn */
+		return; /* the reporter's key has been withdrawn */
 	now.credits = dta_credits_now(&w->credits);
 	if (!to->authenticated) {
 		const uint32_t room = dta_reflect_room(&w->reflect, &to->address, base_now_ns());
@@ -326,7 +326,7 @@ static void send_answer(struct dta_worker *w, const struct dta_loss_key *to,
 		put_answer(w, to, packet, bytes);
 }
 
-/* Sends held acknowledgements once all reports before them have settled. */
+/* Sends held acknowledgements once all reports accepted before them have settled. */
 static bool send_held(struct dta_worker *w)
 {
 	struct dta_translate_held *h = w->held[0];

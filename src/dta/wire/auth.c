@@ -225,7 +225,7 @@ const char *dta_keys_check(struct dta_key_spec *keys, size_t n)
 	return NULL;
 }
 
-/* Computes a number that distinguishes keys but reveals nothing about them. */
+/* Computes a number that distinguishes keys from each other but reveals nothing about them. */
 static uint32_t number_of(const struct dta_key *k)
 {
 	static const char purpose[] = "sidelight dta key number";

@@ -42,7 +42,7 @@ bool dta_mac_fits(const struct dta_key *k, const void *packet, size_t bytes);
  */
 uint64_t dta_translator_of_name(const char *name, size_t bytes);
 uint64_t dta_translator_of_address(const struct in6_addr *address, uint16_t port);
-uint64_t dta_translator_of_peer(int fd); /* for a connected socket */
+uint64_t dta_translator_of_peer(int fd); /* fd must be a connected socket */
 /*
  * Appends the proof of a packet: translator and MAC. Returns the packet's length including the
  * proof.
@@ -64,9 +64,10 @@ ssize_t dta_secret_read(const char *path, uint8_t secret[DTA_SECRET_MAX]);
 
 /* ---- the translator's keys: single-threaded ---- */
 
-#define DTA_KEYS_MAX	    65536u
-#define DTA_KEYS_TENANT_MAX 8192u /* fit into one message of the control channel */
-#define DTA_KEYS_EACH	    4u	  /* keys per reporter at a time */
+#define DTA_KEYS_MAX 65536u
+/* number of keys that fit into one message of the control channel */
+#define DTA_KEYS_TENANT_MAX 8192u
+#define DTA_KEYS_EACH	    4u /* keys per reporter at a time */
 
 /* A key of a tenant's reporters first to last, or of all reporters without a key of their own. */
 struct dta_key_spec {

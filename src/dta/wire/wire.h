@@ -22,14 +22,15 @@
 #define DTA_VERSION	2
 #define DTA_PACKET_MAX	65507u /* payload of the largest UDP datagram */
 #define DTA_MAC_BYTES	16u    /* AES-CMAC-128 over all bytes before it */
-#define DTA_PROOF_BYTES 24u /* follows the blocks: u64 identity of the addressed translator, MAC \
-			     */
+#define DTA_PROOF_BYTES                                                          \
+	24u /* follows the blocks: u64 identity of the addressed translator, MAC \
+	     */
 
 enum dta_opcode {
-	DTA_KEYWRITE = 1,   /* key 4..64, value 4..256 */
-	DTA_APPEND = 2,	    /* key: u32 list; value 4..256 */
-	DTA_INCREMENT = 3,  /* key 4..64, value: u64 addend */
-	DTA_POSTCARD = 4,   /* key 4..64, value: u8 hop, u8 hops, u16 0, u32 data */
+	DTA_KEYWRITE = 1,   /* key of 4..64 bytes, value of 4..256 bytes */
+	DTA_APPEND = 2,	    /* key: u32 list; value of 4..256 bytes */
+	DTA_INCREMENT = 3,  /* key of 4..64 bytes; value: u64 addend */
+	DTA_POSTCARD = 4,   /* key of 4..64 bytes; value: u8 hop, u8 hops, u16 0, u32 data */
 	DTA_SKETCH = 5,	    /* key: u32 epoch, u32 row, u32 column; value: cells or registers */
 	DTA_SKETCH_END = 6, /* key: u32 epoch; value: u32 items sent in it */
 	DTA_OPCODE_END
@@ -51,28 +52,28 @@ enum dta_block_flag {
 };
 
 struct dta_header {	      /* in host order; numbers below are offsets on the wire */
-	uint8_t flags;	      /* 2; byte 0 is the magic, byte 1 the version */
+	uint8_t flags;	      /* offset 2; the magic is at 0, the version at 1 */
 	uint8_t blocks;	      /* 3 */
 	uint16_t tenant;      /* 4 */
-	uint16_t length;      /* 6: header and blocks, without the proof */
+	uint16_t length;      /* offset 6: length of header and blocks, without the proof */
 	uint32_t reporter;    /* 8 */
-	uint32_t sequence;    /* 12: of the first report in the packet */
-	uint64_t time_ns;     /* 16: CLOCK_REALTIME; 0: none */
-	uint32_t incarnation; /* 24: changes when the reporter restarts */
-	uint32_t reports;     /* 28: number of reports in all blocks */
+	uint32_t sequence;    /* offset 12: sequence number of the first report in the packet */
+	uint64_t time_ns;     /* offset 16: CLOCK_REALTIME; 0: none */
+	uint32_t incarnation; /* offset 24: changes when the reporter restarts */
+	uint32_t reports;     /* offset 28: number of reports in all blocks */
 };
 #define DTA_HEADER_BYTES 32u
 
 /* in host order, pointing into the packet; numbers below are offsets on the wire */
 struct dta_block {
-	uint8_t opcode;	      /* 0 */
-	uint8_t flags;	      /* 1 */
-	uint16_t count;	      /* 2: items */
-	uint8_t copies;	      /* 4: N of key-write, increment and postcard, 1 to 8; otherwise 0 */
+	uint8_t opcode; /* 0 */
+	uint8_t flags;	/* 1 */
+	uint16_t count; /* offset 2: number of items */
+	uint8_t copies; /* offset 4: N of key-write, increment and postcard, 1 to 8; otherwise 0 */
 	uint8_t key_bytes;    /* 5 */
 	uint16_t value_bytes; /* 6 */
-	uint16_t store;	      /* 8; bytes 10 and 11 are 0 */
-	const uint8_t *items; /* 12: count * (key_bytes + value_bytes) */
+	uint16_t store;	      /* offset 8; bytes 10 and 11 are 0 */
+	const uint8_t *items; /* offset 12: count * (key_bytes + value_bytes) bytes */
 };
 #define DTA_BLOCK_BYTES 12u
 
@@ -101,7 +102,7 @@ const char *dta_refusal_name(enum dta_refusal r); /* name used in metrics */
 /* A checked packet: every block and item lies within it and has a permitted shape. */
 struct dta_packet {
 	struct dta_header header;
-	struct dta_block block[DTA_BLOCKS_MAX]; /* the first header.blocks are used */
+	struct dta_block block[DTA_BLOCKS_MAX]; /* only the first header.blocks entries are used */
 	uint8_t scratch[32];			/* legacy items after conversion */
 };
 
