@@ -319,7 +319,7 @@ def files_change_under_load():
         wait_until(lambda: c.ask(user='late', password='l-a-t-e')[0] == 200, 'a user who was added', c)
         for broken, line in (({'tls_server_config': tls(), 'basic_auth_user': {}}, "unknown key 'basic_auth_user'"),
                              ({'tls_server_config': tls(cert_file='none.pem'), 'basic_auth_users': users()}, 'none.pem'),
-                             ({'basic_auth_users': users()}, 'TLS begins or ends with a restart only')):
+                             ({'basic_auth_users': users()}, 'enabling or disabling TLS requires a restart')):
             before = c.refused('settings')
             c.guard(broken)
             wait_until(lambda: c.refused('settings') == before + 1 and line in c.logged(), line, c)
