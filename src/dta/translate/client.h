@@ -26,8 +26,11 @@ struct dta_client_opts {
 	/* if host is NULL, the collector's host is used; port, name and instance are filled in */
 	struct dta_output_verbs_opts verbs;
 	struct dta_output_raw_opts raw;
-	/ **Secret of the control channel over TCP,
-		or NULL.A collector that does not prove it is * refused.* / const void * secret;
+	/*
+	 * Secret of the control channel over TCP, or NULL. A collector that does not prove it is
+	 * refused.
+	 */
+	const void *secret;
 	size_t secret_bytes;
 	struct dta_engine_opts engine;
 	/*

@@ -409,7 +409,7 @@ static void poll_timers(struct dta_worker *w, uint64_t now)
 		dta_client_drive(w->client[i], now);
 		ready &= dta_client_ready(w->client[i]);
 	}
-	answer(w, now);
+	answer_reporters(w, now);
 	release_held(w, now);
 	w->up = collectors_up(w);
 	dta_worker_gaps(w, was_up);
@@ -579,7 +579,7 @@ static void drain_sockets(struct dta_worker *w)
 /* Stops the intake and counts packets that were received but not processed. */
 static void end_intake(struct dta_worker *w)
 {
-	drain(w);
+	drain_sockets(w);
 	if (w->opts.steer)
 		w->account.unread += dta_steer_end(w->opts.steer, w->opts.worker);
 	w->account.packets += w->account.unread;
@@ -602,7 +602,7 @@ static void finish_worker(struct dta_worker *w)
 	/* Nothing is in flight any more: drop and count the rest. */
 	for (uint32_t i = 0; i < w->opts.n_collectors; i++)
 		dta_client_abandon(w->client[i]);
-	answer(w, base_now_ns());
+	answer_reporters(w, base_now_ns());
 	release_held(w, base_now_ns());
 	release_held(w, base_now_ns());
 	dta_worker_notify(w);
