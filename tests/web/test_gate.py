@@ -261,7 +261,7 @@ def front_proxies_say_who_asks():
         check(said_by('x', path='/metrics')[0] == 403, 'the proxy names who may not read', c)
     for bad, line in (({'client_ca_file': proxies.ca}, 'allowed_names'), ({'client_ca_file': proxies.ca, 'allowed_names': []}, 'one to'),
                       ({'client_ca_file': '/none.pem', 'allowed_names': ['x']}, 'cannot read'),
-                      ({'client_ca_file': proxy[1], 'allowed_names': ['x']}, 'holds no certificate'),
+                      ({'client_ca_file': proxy[1], 'allowed_names': ['x']}, 'contains no certificate'),
                       ({'allowed_names': ['x']}, 'client_ca_file'), ({'allow': ['x']}, "unknown key 'allow'")):
         path = write(f'{folder}/bad.yml', json.dumps({'requestheader': bad}))
         write(f'{folder}/web.yml', json.dumps({'tls_server_config': {'cert_file': proxy[0], 'key_file': proxy[1]}}))
