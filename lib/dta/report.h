@@ -22,10 +22,10 @@
 #define SL__REPORT_DOUBLES  5u		 /* ... up to this many times */
 #define SL__REPORT_WINDOW   4096u	 /* window of a translator that has not announced its own */
 #define SL__REPORT_PROBE_NS 100000000ull /* period of probe packets while there is no credit */
-#define SL__REPORT_SILENT_NS \
-	300000000ull /* a target that answers no request for this long is considered gone */
-#define SL__REPORT_BEAT_NS \
-	20000000ull /* silence until a heartbeat; the second one waits 8 times as long */
+/* a target that answers no request for this long is considered gone */
+#define SL__REPORT_SILENT_NS 300000000ull
+/* silence until a heartbeat; the second one waits 8 times as long */
+#define SL__REPORT_BEAT_NS   20000000ull
 #define SL__REPORT_ASKS	     3u /* unanswered requests until a target may be considered gone */
 #define SL__REPORT_STAY_NS   200000000ull /* minimum time at a target before moving on */
 #define SL__REPORT_ACK_EVERY 8u		  /* essential packets per request for an acknowledgement */
