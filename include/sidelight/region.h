@@ -188,8 +188,7 @@ enum sl_entry_cell {
  */
 #define SL_TENANT_SIZE	    128u
 #define SL_TENANT_TRUSTED   1u /* root or the agent's user, outside containers */
-#define SL_TENANT_CONTAINED 2u /* the process runs in a container, with or without an attested id \
-				*/
+#define SL_TENANT_CONTAINED 2u /* in a container, with or without an attested id */
 
 /* Cells of the first line of a tenant. */
 enum sl_tenant_cell {
