@@ -190,8 +190,8 @@ struct sl_publisher {
 
 /* State of a region needed for an update. Static memory: a late update after close finds zeroes. */
 struct sl__slot {
-	_Atomic uintptr_t
-		shared; /* address of stripe 0; 0: closed, or not yet recreated after fork() */
+	/* address of stripe 0; 0: closed, or not yet recreated after fork() */
+	_Atomic uintptr_t shared;
 	_Atomic uint32_t free;	/* number of stripes without an owner */
 	_Atomic uint32_t epoch; /* changes at fork and close: spans open across it are discarded */
 	_Atomic bool edge;	/* SL_PUBLISHER_EDGE */

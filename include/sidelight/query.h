@@ -219,12 +219,8 @@ SL_API int sl_query_reports_until(const struct sl_store *s, uint32_t copies, dou
 /* A reader of one list as written by one translator (lane). Only the functions below change it. */
 struct sl_query_append_reader {
 	uint32_t list, lane;
-	uint64_t
-		/*
-		 * number of the next block; may be saved, and restored after
-		 * sl_query_append_begin()
-		 */
-		block;
+	/* number of the next block; may be saved, and restored after sl_query_append_begin() */
+	uint64_t block;
 	uint64_t items;	  /* items read so far */
 	uint64_t overrun; /* number of blocks overwritten before they were read */
 	uint64_t torn;	  /* number of times a half-written block was found */

@@ -19,8 +19,8 @@ struct act_alerts;
 
 struct act_alerts_opts {
 	const char *link;  /* URL of the page without a final '/'; NULL: none. Copied. */
-	uint64_t again_ns; /* interval between alerts; 0: 60 s */
-	size_t max;	   /* maximum number of concurrent anomalies; 0: 4096 */
+	uint64_t again_ns; /* interval between alerts; default (0) 60 s */
+	size_t max;	   /* maximum number of concurrent anomalies; default (0) 4096 */
 };
 
 struct act_alerts_out {

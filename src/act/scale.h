@@ -27,7 +27,10 @@ struct act_workload {
 
 struct act_scale;
 
-/* tau_ns: 0: 10 s. max: maximum number of workloads, 0: 1024; others are ignored. NULL: ENOMEM. */
+/*
+ * tau_ns: default (0) 10 s. max: maximum number of workloads, default (0) 1024; others are ignored.
+ * Returns NULL with errno ENOMEM on failure.
+ */
 struct act_scale *act_scale_new(uint64_t tau_ns, size_t max);
 void act_scale_free(struct act_scale *s);
 

@@ -39,7 +39,7 @@ act_trace_reason_name(enum act_trace_reason reason); /* "", "error", ...; static
 
 struct act_trace_policy_opts {
 	double budget;	    /* share of traces that may be kept, 0 to 1 */
-	double slow_factor; /* multiple of the median that is slow; 0: 5 */
+	double slow_factor; /* multiple of the median that is slow; default (0) 5 */
 	/*
 	 * A slow trace must also take at least slow_floor_ns, and exceed the median by slow_spread
 	 * times the amount by which the route's 90th percentile does. 0: no minimum.
@@ -47,7 +47,7 @@ struct act_trace_policy_opts {
 	uint64_t slow_floor_ns;
 	double slow_spread;
 	double head;	 /* share of traces to keep regardless of reason, 0 to 1 */
-	uint64_t window; /* window of the account, in traces; 0: total, or 10,000 */
+	uint64_t window; /* window of the account, in traces; default (0) total, or 10,000 */
 	uint64_t total;	 /* number of traces in a recording; 0: unknown */
 	/*
 	 * Traces are decided when they start, in that order, without durations and errors. Verdicts
@@ -57,7 +57,7 @@ struct act_trace_policy_opts {
 	 * end: verdicts without information keep as many traces as head sampling alone.
 	 */
 	bool at_start;
-	size_t max_routes; /* 0: 4096 */
+	size_t max_routes; /* maximum number of routes; default (0) 4096 */
 };
 
 struct act_trace_policy;

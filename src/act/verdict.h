@@ -114,11 +114,12 @@ struct act_pod_verdict {
 };
 
 struct act_verdicts_opts {
-	size_t max_pods;      /* maximum number of pods; 0: 16384 */
-	size_t max_anomalies; /* length of the list; 0: 1024 */
-	uint64_t hold_ns;     /* hysteresis of anomalies; 0: 1 s */
-	uint64_t unread_ns;   /* silence that ends an anomaly; 0: 10 s */
-	uint64_t step_ns;     /* step of the score history; 0: 500 ms */
+	size_t max_pods;      /* maximum number of pods; default (0) 16384 */
+	size_t max_anomalies; /* length of the list; default (0) 1024 */
+	/* time that an anomaly lasts without an anomalous finding; default (0) 1 s */
+	uint64_t hold_ns;
+	uint64_t unread_ns; /* silence of a pod that ends an anomaly; default (0) 10 s */
+	uint64_t step_ns;   /* step of the score history; default (0) 500 ms */
 };
 
 struct act_verdicts;

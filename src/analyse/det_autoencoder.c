@@ -76,7 +76,7 @@ static void *create_autoencoder(const struct analyse_detector_opts *opts)
 		for (uint32_t k = 0; k < n[i] * n[i + 1]; k++)
 			*at++ = r *
 				(2 * (float)(sketch_random_next(&s->random) >> 40) / (1 << 24) - 1);
-		at += n[i + 1]; /* skip the biases, which are 0 */
+		at += n[i + 1]; /* skip the biases, which start at 0 */
 	}
 	return s;
 }

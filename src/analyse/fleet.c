@@ -15,8 +15,8 @@ struct fleet_metric {
 
 struct analyse_fleet {
 	struct analyse_thresholds all;
-	struct fleet_metric
-		*metrics; /* open addressing, at most half full; room is a power of two */
+	/* open addressing, at most half full; room is a power of two */
+	struct fleet_metric *metrics;
 	uint32_t room, used;
 	uint64_t round;
 	struct analyse_graph *graph;

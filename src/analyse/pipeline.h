@@ -44,8 +44,8 @@ struct analyse_pipeline_opts {
 	double eta;	     /* probability of learning an anomalous step; default 0.05 */
 	uint64_t seed;
 	const struct analyse_detector_ops *detector; /* default: combined */
-	const struct analyse_detector_ops
-		*shadow; /* scores rows without effect on verdicts; default: none */
+	/* scores rows without effect on verdicts; default: none */
+	const struct analyse_detector_ops *shadow;
 	/* options of the detector; the pipeline sets dims and seed */
 	struct analyse_detector_opts detail;
 };

@@ -14,7 +14,7 @@ struct analyse_table {
 
 #define ANALYSE_TABLE_NONE UINT32_MAX
 
-/* ANALYSE_TABLE_NONE: not found. */
+/* Returns ANALYSE_TABLE_NONE if the key is not found. */
 uint32_t analyse_table_find(const struct analyse_table *t, uint64_t key);
 /* Adds a key that is not yet present. Returns false if memory is exhausted. */
 bool analyse_table_add(struct analyse_table *t, uint64_t key, uint32_t index);

@@ -27,11 +27,11 @@ struct fabric_remote {
 struct fabric_opts {
 	const char *device;	     /* verbs: name of the ibv device; NULL: chosen by route */
 	int gid_index;		     /* verbs: index of the GID; -1: chosen by route */
-	int ib_port;		     /* verbs: port of the device; 0: port 1 */
-	uint32_t queue_depth;	     /* maximum outstanding work requests; 0: 128 */
-	uint32_t connect_timeout_ms; /* 0: 2000 */
-	uint32_t answer_timeout_ms;  /* shm: maximum wait of fabric_map(); 0: 200 */
-	size_t buffer_bytes;	     /* size of the registered landing memory; 0: 4 MiB */
+	int ib_port;		     /* verbs: port of the device; default (0) 1 */
+	uint32_t queue_depth;	     /* maximum outstanding work requests; default (0) 128 */
+	uint32_t connect_timeout_ms; /* time limit for connecting; default (0) 2000 */
+	uint32_t answer_timeout_ms;  /* shm: maximum wait of fabric_map(); default (0) 200 */
+	size_t buffer_bytes;	     /* size of the registered landing memory; default (0) 4 MiB */
 	bool notify;		     /* connection for fabric_notify() instead of READs */
 	/* except for shm: both sides prove knowledge of it; NULL: no proof. Must outlive f */
 	const void *secret;

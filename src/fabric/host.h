@@ -33,13 +33,12 @@ struct fabric_host_opts {
 	const char *provider; /* libfabric provider, "tcp"; NULL: verbs, by librdmacm */
 	const char *device;   /* name of the ibv device; NULL: chosen by the route of the address */
 	const char *address;  /* address to listen on; NULL: that of the device */
-	uint16_t port;	      /* port to listen on; 0: FABRIC_VERBS_PORT */
+	uint16_t port;	      /* port to listen on; default (0) FABRIC_VERBS_PORT */
 	int gid_index;	      /* index of the GID; -1: chosen by the address */
-	int ib_port;	      /* port of the device; 0: port 1 */
-	uint32_t
-		/* maximum number of queue pairs; 0: 64. More are rejected and counted */
-		max_queues;
-	uint32_t keepalive_ms; /* interval between probes in ms; 0: 5000 */
+	int ib_port;	      /* port of the device; default (0) 1 */
+	/* maximum number of queue pairs; default (0) 64. More are rejected and counted */
+	uint32_t max_queues;
+	uint32_t keepalive_ms; /* interval between probes in ms; default (0) 5000 */
 	bool shares; /* limit each address to a fair share of the queue pairs: base/share.h */
 	const void *secret; /* secret of readers and notifiers; NULL: not required */
 	size_t secret_bytes;

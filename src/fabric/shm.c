@@ -36,7 +36,7 @@
 #define HANGUP_CHECK_NS 2000000u /* interval of hang-up checks while up */
 #define PAGE_SHIFT	12u	 /* on any machine, a hole is at least this large */
 
-/* Target of fabric_remote.local. */
+/* The mapping of a region; fabric_remote.local points to it. */
 struct mapping {
 	int fd;			       /* descriptor of the region's memory; -1 for an eBPF array */
 	const uint64_t *memory;	       /* mapped memory; NULL: read with pread() */

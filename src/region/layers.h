@@ -40,8 +40,10 @@ struct region_layer_view {
 	uint64_t generation;
 	enum sl_slot_state state;
 	enum sl_role role;
-	uint8_t local[16], remote[16];	  /* network order, IPv4 mapped; groups: only remote */
-	uint16_t local_port, remote_port; /* groups: only local_port, that of the service */
+	/* addresses in network order, IPv4 mapped; a group has only remote */
+	uint8_t local[16], remote[16];
+	/* ports; a group has only local_port, that of the service */
+	uint16_t local_port, remote_port;
 	uint8_t family;
 	uint32_t netns;
 	uint64_t cgroup;
