@@ -113,11 +113,8 @@ enum sl_flow_cell {
 	/* segments received out of order | reorderings seen */
 	SL_FLOW_REORDERED = SL_FLOW_CELL(4, 6),
 
-	SL_FLOW_RE_FAST_RTO = SL_FLOW_CELL(5,
-					   /*
-					    * segments retransmitted by recovery | after a timeout
-					    */
-					   1),
+	/* segments retransmitted by recovery | after a timeout */
+	SL_FLOW_RE_FAST_RTO = SL_FLOW_CELL(5, 1),
 	/* segments retransmitted: tail-loss probe | handshake */
 	SL_FLOW_RE_TLP_SYN = SL_FLOW_CELL(5, 2),
 	/* times the window closed: the peer's | this side's */

@@ -177,11 +177,8 @@ struct sl_store_complete { /* 192 bytes */
 	uint64_t columns;    /* number of cells merged, over all reporters */
 	uint64_t rows_check; /* seeded XXH3_64 of the rows */
 	uint64_t reserved[3];
-	uint64_t map[SL_STORE_REPORTERS_MAX /
-		     /*
-		      * reporters that ended: by index in the configuration, or by id if below 1024
-		      */
-		     64];
+	/* reporters that ended: by index in the configuration, or by id if below 1024 */
+	uint64_t map[SL_STORE_REPORTERS_MAX / 64];
 };
 SL_STATIC_ASSERT(sizeof(struct sl_store_complete) == 192, "fixed by the format");
 

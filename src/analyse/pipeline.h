@@ -143,8 +143,8 @@ void analyse_pipeline_measured(struct analyse_pipeline *p, struct analyse_pipeli
 void analyse_pipeline_settle(struct analyse_pipeline *p, struct analyse_verdict *v);
 
 enum analyse_learning {
-	ANALYSE_LEARN_GATED =
-		0, /* learn steps judged normal; others after hold_ns with probability eta */
+	/* learn steps judged normal; others after hold_ns with probability eta */
+	ANALYSE_LEARN_GATED = 0,
 	ANALYSE_LEARN_ALL,    /* learn every step: rows are known to be free of faults */
 	ANALYSE_LEARN_WARM,   /* learn the first steps of a pod, except those improbable so far */
 	ANALYSE_LEARN_SCORES, /* learn only the threshold: see analyse_pipeline_recalibrate() */
