@@ -261,7 +261,7 @@ def front_proxies_say_who_asks():
         check(said_by('x', path='/metrics')[0] == 403, 'the proxy names who may not read', c)
     for bad, line in (({'client_ca_file': proxies.ca}, 'allowed_names'), ({'client_ca_file': proxies.ca, 'allowed_names': []}, 'one to'),
                       ({'client_ca_file': '/none.pem', 'allowed_names': ['x']}, 'cannot read'),
-                      ({'client_ca_file': proxy[1], 'allowed_names': ['x']}, 'holds no certificate'),
+                      ({'client_ca_file': proxy[1], 'allowed_names': ['x']}, 'contains no certificate'),
                       ({'allowed_names': ['x']}, 'client_ca_file'), ({'allow': ['x']}, "unknown key 'allow'")):
         path = write(f'{folder}/bad.yml', json.dumps({'requestheader': bad}))
         write(f'{folder}/web.yml', json.dumps({'tls_server_config': {'cert_file': proxy[0], 'key_file': proxy[1]}}))
@@ -363,7 +363,7 @@ def listening_widely_needs_tls_and_proof():
             (['--reader-token-file', token], 2, '--insecure-listen'),
             (['--insecure-listen'], 2, 'reachable from other hosts'),
             (['--web-config', with_users], 1, '--insecure-listen'),
-            (['--web-config', with_tls], 1, 'readers prove nothing'),
+            (['--web-config', with_tls], 1, 'readers need no proof'),
             (['--roles', with_tls], 2, '--web-config'),
             (['--web-config', f'{folder}/none'], 1, 'none')):
         p = run(EXE, 'collect', '--agent', f'{folder}/none.sock', '--listen', '0.0.0.0:0', *what, code=code)

@@ -16,10 +16,10 @@
 #define DTA_STREAM_SETS 64u /* sets that the streams of one address can use */
 /* a stream silent for this long may be replaced */
 #define DTA_STREAM_SILENT_NS UINT64_C(10000000000)
-#define DTA_STREAM_FORGET_NS UINT64_C(600000000000) /* a stream silent for this long is forgotten \
-						     */
-#define DTA_STREAM_LATE 64u    /* window of sequence numbers that may still arrive out of order */
-#define DTA_STREAM_JUMP 65536u /* a larger gap is not loss but a restart of the numbering */
+/* a stream silent for this long is forgotten */
+#define DTA_STREAM_FORGET_NS UINT64_C(600000000000)
+#define DTA_STREAM_LATE	     64u /* window of sequence numbers that may still arrive out of order */
+#define DTA_STREAM_JUMP	     65536u /* a larger gap is not loss but a restart of the numbering */
 
 struct dta_stream {
 	struct in6_addr address;

@@ -198,9 +198,8 @@ size_t dta_view_keywrite_many(const struct dta_store_view *v, uint64_t epoch, ui
 
 /* ---- increment ---- */
 
-#define TOTAL_CELLS                                                                   \
-	(1u << 20) /* maximum number of cells summed per row; longer rows are sampled \
-		    */
+/* maximum number of cells summed per row; longer rows are sampled */
+#define TOTAL_CELLS (1u << 20)
 
 static double row_total(const uint8_t *row, uint64_t columns)
 {

@@ -22,9 +22,8 @@
 #define DTA_VERSION	2
 #define DTA_PACKET_MAX	65507u /* payload of the largest UDP datagram */
 #define DTA_MAC_BYTES	16u    /* AES-CMAC-128 over all bytes before it */
-#define DTA_PROOF_BYTES                                                          \
-	24u /* follows the blocks: u64 identity of the addressed translator, MAC \
-	     */
+/* follows the blocks: u64 identity of the addressed translator, MAC */
+#define DTA_PROOF_BYTES 24u
 
 enum dta_opcode {
 	DTA_KEYWRITE = 1,   /* key of 4..64 bytes, value of 4..256 bytes */
