@@ -335,10 +335,11 @@ static bool pack(void *arg, struct export_push_try *t)
 	z.next_in = (Bytef *)(uintptr_t)t->body;
 	z.avail_in = (uInt)t->bytes;
 	code = t->made ? deflate(&z, Z_FINISH) : Z_MEM_ERROR;
-	t->made_bytes = z.total_out;
 	deflateEnd(&z);
 	if (code == Z_STREAM_END) {
 		t->replace = NULL;
+		t->send = t->made;
+		t->send_bytes = z.total_out;
 	} else {
 		free(t->made);
 		t->made = NULL;

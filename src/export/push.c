@@ -186,7 +186,7 @@ static enum export_push_outcome judge(struct export_push *p, CURL *curl,
 
 struct result {
 	char why[160];
-	uint64_t cause, rejected;
+	uint64_t cause, rejected, sent_bytes;
 	bool at_once;
 };
 
@@ -221,9 +221,8 @@ static enum export_push_outcome post(struct export_push *p, const struct export_
 		}
 		curl_easy_setopt(curl, CURLOPT_SHARE, p->share);
 		curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, detail);
-		curl_easy_setopt(curl, CURLOPT_POSTFIELDS, t->made ?: t->body);
-		curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE,
-				 (curl_off_t)(t->made ? t->made_bytes : t->bytes));
+		curl_easy_setopt(curl, CURLOPT_POSTFIELDS, t->send);
+		curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)t->send_bytes);
 		code = curl_easy_perform(curl);
 		curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
 		curl_easy_getinfo(curl, CURLINFO_RETRY_AFTER, &retry_after);
@@ -255,7 +254,11 @@ out:
 
 static enum export_push_outcome try(struct export_push *p, const struct body *b, struct result *to)
 {
-	struct export_push_try t = {.body = b->data, .bytes = b->bytes, .items = b->items};
+	struct export_push_try t = {.body = b->data,
+				    .send = b->data,
+				    .bytes = b->bytes,
+				    .send_bytes = b->bytes,
+				    .items = b->items};
 	enum export_push_outcome outcome;
 
 	*to = (struct result){0};
@@ -264,6 +267,7 @@ static enum export_push_outcome try(struct export_push *p, const struct body *b,
 		return EXPORT_PUSH_NEVER;
 	}
 	outcome = post(p, &t, to);
+	to->sent_bytes = t.send_bytes;
 	free(t.made);
 	if (outcome == EXPORT_PUSH_DONE && !to->rejected)
 		to->rejected = left_out(p, b);
@@ -343,7 +347,7 @@ static void decided(struct export_push *p, enum export_push_outcome outcome,
 	b->items -= out;
 	if (outcome == EXPORT_PUSH_DONE) {
 		p->stats.sent++;
-		p->stats.sent_bytes += b->bytes;
+		p->stats.sent_bytes += res->sent_bytes;
 		p->stats.dropped_partial += out;
 		take_first(p, &p->stats.sent_items);
 		return;

@@ -29,14 +29,13 @@ typedef uint64_t export_push_taken_fn(void *arg, const void *body, size_t bytes,
 
 /*
  * One try, as hooks see and change it. A body may be queued in one form and sent in another: make()
- * puts what is to be sent in place of it.
+ * points `send` at a part of it, or at what it made.
  */
 struct export_push_try {
-	const void *body; /* as queued; made, if that is not NULL, is sent in its place */
-	size_t bytes;
+	const void *body, *send; /* as queued; what is sent, at first all of it */
+	size_t bytes, send_bytes;
 	uint64_t items;
-	void *made; /* from malloc(); push frees it */
-	size_t made_bytes;
+	void *made;		    /* from malloc(), for push to free; or NULL */
 	const char *const *replace; /* headers that replace those with the same name; or NULL */
 	unsigned int form;	    /* private to the hooks */
 	/* private to the hooks: number of items that the receiver should report */

@@ -100,16 +100,6 @@ static void flush_output(struct dta_engine *e)
 		e->output->ops->flush(e->output);
 }
 
-/* Describes the store to an output that writes reports on its own. */
-static void tell_output(const struct dta_engine *e, const struct dta_engine_store *s,
-			const uint64_t *next)
-{
-	const struct dta_output_store told = {&s->c, &s->object, s->bank, s->lane, next};
-
-	if (e->output && e->output->ops->store)
-		e->output->ops->store(e->output, &told);
-}
-
 /* ---- stores ---- */
 
 static uint32_t place_of(uint16_t tenant, uint16_t number)
@@ -238,7 +228,6 @@ int dta_engine_store(struct dta_engine *e, const struct sl_store_config *config,
 		e->stores++;
 	}
 	*at = s;
-	tell_output(e, s, next);
 	return 0;
 }
 
@@ -254,7 +243,6 @@ int dta_engine_rotate(struct dta_engine *e, uint16_t tenant, uint16_t store, uin
 	e->stalled = false;
 	cause = flush_store(e, s);
 	set_epoch(s, epoch);
-	tell_output(e, s, NULL);
 	if (s->kind->rotated)
 		s->kind->rotated(s, cause);
 	else if (s->kind->drop && !s->kind->no_epochs)
@@ -272,8 +260,6 @@ void dta_engine_remove(struct dta_engine *e, uint16_t tenant, uint16_t store)
 	if (!s)
 		return;
 	e->stalled = false;
-	if (e->output && e->output->ops->forget)
-		e->output->ops->forget(e->output, tenant, store);
 	flush_or_drop(e, s);
 	dta_add_counters(&e->gone, &s->stats, sizeof(e->gone));
 	free_store(s);

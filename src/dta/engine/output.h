@@ -12,7 +12,6 @@
 #include <stdint.h>
 
 struct dta_output;
-struct dta_roce_end;
 
 /* An object (sidelight/store.h) as announced by the store server. */
 struct dta_object {
@@ -43,17 +42,6 @@ struct dta_output_stats {
 	char last_error[160];
 };
 
-struct sl_store_config;
-
-/* A store, as described to an output. */
-struct dta_output_store {
-	const struct sl_store_config *config;
-	const struct dta_object *object;
-	uint64_t bank; /* offset of the current bank in the object */
-	uint32_t lane;
-	const uint64_t *next; /* append: the next block of each list if it changed; or NULL */
-};
-
 struct dta_output_ops {
 	/*
 	 * Copies data. Returns 0; -EAGAIN: full, call drive() and retry; -ENOTCONN; -ERANGE:
@@ -71,20 +59,6 @@ struct dta_output_ops {
 	/* Processes completions, timeouts and connection setup. Never waits. */
 	enum dta_output_state (*drive)(struct dta_output *o, uint64_t now_ns);
 	void (*close)(struct dta_output *o);
-
-	/* Describes a store to an output that writes reports on its own. May be NULL. */
-	void (*store)(struct dta_output *o, const struct dta_output_store *s);
-	void (*forget)(struct dta_output *o, uint16_t tenant, uint16_t store);
-	/* Tells whether a tenant has access control or a rate limit. May be NULL. */
-	void (*tenant)(struct dta_output *o, uint16_t tenant, bool limited);
-	/* Tells whether the session has announced all stores. May be NULL. */
-	void (*session)(struct dta_output *o, bool ready);
-
-	/*
-	 * For an output with its own queue pair: dta_output_raw_ours(), dta_output_raw_connect().
-	 */
-	int (*ours)(struct dta_output *o, struct dta_roce_end *ours);
-	int (*connect)(struct dta_output *o, const struct dta_roce_end *theirs);
 };
 
 struct dta_output { /* first member of each provider's structure */

@@ -160,7 +160,7 @@ static void build_again(struct raw *r)
 	}
 }
 
-static int raw_ours(struct dta_output *o, struct dta_roce_end *ours)
+int dta_output_raw_ours(struct dta_output *o, struct dta_roce_end *ours)
 {
 	struct raw *r = raw_of(o);
 	uint32_t random[2] = {0};
@@ -186,7 +186,7 @@ static int raw_ours(struct dta_output *o, struct dta_roce_end *ours)
 	return err;
 }
 
-static int raw_connect(struct dta_output *o, const struct dta_roce_end *theirs)
+int dta_output_raw_connect(struct dta_output *o, const struct dta_roce_end *theirs)
 {
 	struct raw *r = raw_of(o);
 	uint32_t mtu = r->ours.mtu < theirs->mtu ? r->ours.mtu : theirs->mtu;
@@ -455,8 +455,6 @@ struct dta_output *dta_output_raw(const struct dta_output_raw_opts *opts, char *
 		.flush = raw_flush,
 		.drive = raw_drive,
 		.close = raw_close,
-		.ours = raw_ours,
-		.connect = raw_connect,
 	};
 	struct dta_roce_end sink;
 	struct raw *r;
@@ -477,12 +475,12 @@ struct dta_output *dta_output_raw(const struct dta_output_raw_opts *opts, char *
 	r->tries = opts->tries ? opts->tries : TRIES_DEFAULT;
 	err = -dta_raw_port_open(&r->port, opts, error, error_bytes);
 	if (!err && opts->file) {
-		raw_ours(&r->o, &sink);
+		dta_output_raw_ours(&r->o, &sink);
 		sink.gid[15]++;
 		sink.mac[5]++;
 		sink.qpn = 0x11;
 		sink.mtu = 1024;
-		err = -raw_connect(&r->o, &sink);
+		err = -dta_output_raw_connect(&r->o, &sink);
 		if (err)
 			snprintf(error, error_bytes, "raw: %s", strerror(err));
 	}

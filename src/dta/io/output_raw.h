@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * output_raw.h - interface between output_raw.c, which manages operations and the window, and
- * output_raw_port.c, which sends and receives frames. Included only by these files, output_kernel.c
- * and raw_answers.c.
+ * output_raw.h - between output_raw.c, which knows operations and the window, and
+ * output_raw_port.c, which sends and receives frames. Included by these and raw_answers.c
+ * only.
  */
 #ifndef SL_DTA_IO_OUTPUT_RAW_H
 #define SL_DTA_IO_OUTPUT_RAW_H

@@ -57,19 +57,13 @@ struct dta_output *dta_output_raw(const struct dta_output_raw_opts *opts, char *
  * Makes a new queue pair for the "queue" message. WRITEs in flight are repeated, and FETCH_ADDs in
  * flight count as unconfirmed. Returns 0, or -errno if the output cannot receive and is down.
  */
-static inline int dta_output_raw_ours(struct dta_output *o, struct dta_roce_end *ours)
-{
-	return o->ops->ours(o, ours);
-}
+int dta_output_raw_ours(struct dta_output *o, struct dta_roce_end *ours);
 /*
  * Connects to the store server's end and brings the output up. Returns 0, -EINVAL, -ENOMEM,
  * -EALREADY: no connection was requested, -EMSGSIZE: the MTU is smaller than that of waiting
  * packets.
  */
-static inline int dta_output_raw_connect(struct dta_output *o, const struct dta_roce_end *theirs)
-{
-	return o->ops->connect(o, theirs);
-}
+int dta_output_raw_connect(struct dta_output *o, const struct dta_roce_end *theirs);
 
 /* ---- raw: the store server's end ---- */
 

@@ -243,20 +243,10 @@ static uint32_t crc_head(const uint8_t *frame, uint32_t bth)
 	return libdeflate_crc32(0, masked, 8 + bytes + 8);
 }
 
-static uint32_t bth_of(const uint8_t *frame)
-{
-	return ETHERNET + (frame[12] == 0x08 ? IPV4 : IPV6) + UDP;
-}
-
-uint32_t dta_roce_icrc_head(const void *frame)
-{
-	return crc_head(frame, bth_of(frame));
-}
-
 uint32_t dta_roce_icrc(const void *frame, size_t bytes)
 {
 	const uint8_t *f = frame;
-	uint32_t bth = bth_of(f);
+	uint32_t bth = ETHERNET + (f[12] == 0x08 ? IPV4 : IPV6) + UDP;
 
 	return libdeflate_crc32(crc_head(f, bth), f + bth + 8, bytes - bth - 8 - ICRC);
 }

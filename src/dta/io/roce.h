@@ -95,8 +95,6 @@ size_t dta_roce_build(const struct dta_roce_builder *b, const struct dta_roce_pa
 		      void *frame);
 /* Sets the acknowledge request and the iCRC. May be applied to a sealed frame again. */
 void dta_roce_seal(struct dta_roce_builder *b, void *frame, size_t bytes, bool acknowledge);
-/* Returns the part of the iCRC over the headers before the PSN. Their length fields must be set. */
-uint32_t dta_roce_icrc_head(const void *frame);
 /*
  * Returns the iCRC of a RoCEv2 frame that begins with Ethernet, in wire order when stored on a
  * little-endian machine. bytes: excludes Ethernet padding, at least 14 + IP + 8 + 12 + 4. IPv4 must

@@ -19,8 +19,6 @@
 
 #include "xdp_shared.h"
 
-#define ROCE_PORT 4791
-
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 const volatile struct dta_xdp_config config = {};
@@ -31,14 +29,6 @@ struct {
 	__type(key, __u32);
 	__type(value, __u32);
 } sockets SEC(".maps");
-
-/* The translator in the kernel (kernel.bpf.c), if there is one: for reports, for RoCE's answers. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
-	__uint(max_entries, 2);
-	__type(key, __u32);
-	__type(value, __u32);
-} next SEC(".maps");
 
 static __always_inline bool our_mac(const struct ethhdr *eth)
 {
@@ -93,13 +83,7 @@ int reports(struct xdp_md *ctx)
 	} else {
 		return XDP_PASS;
 	}
-	if ((void *)(udp + 1) > end)
+	if ((void *)(udp + 1) > end || udp->dest != config.port)
 		return XDP_PASS;
-	if (udp->dest != config.port) {
-		if (udp->dest == bpf_htons(ROCE_PORT))
-			bpf_tail_call(ctx, &next, 1);
-		return XDP_PASS;
-	}
-	bpf_tail_call(ctx, &next, 0);
 	return bpf_redirect_map(&sockets, ctx->rx_queue_index, XDP_PASS);
 }

@@ -327,15 +327,6 @@ bool dta_xdp_generic(const struct dta_xdp *x)
 	return false;
 }
 
-bool dta_xdp_maps(const struct dta_xdp *x, int *sockets, int *next)
-{
-	if (x->n_interfaces != 1 || x->n_queues != x->interface[0].queues)
-		return false;
-	*sockets = bpf_map__fd(x->interface[0].program->maps.sockets);
-	*next = bpf_map__fd(x->interface[0].program->maps.next);
-	return true;
-}
-
 const char *dta_xdp_how(const struct dta_xdp *x, uint32_t i)
 {
 	return i < x->n_interfaces ? x->interface[i].how : NULL;

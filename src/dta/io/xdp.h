@@ -64,8 +64,6 @@ bool dta_xdp_datagram(const struct dta_xsk_frame *frame, uint16_t port, struct d
  */
 struct dta_xsk *dta_xdp_socket(struct dta_xdp *x, uint32_t queue, char *error, size_t error_bytes);
 uint16_t dta_xdp_port(const struct dta_xdp *x);
-/* For kernel.c: the program's maps. False: of several interfaces, or of some queues. */
-bool dta_xdp_maps(const struct dta_xdp *x, int *sockets, int *next);
 bool dta_xdp_generic(const struct dta_xdp *x); /* for any interface */
 
 #endif

@@ -9,9 +9,6 @@
 #ifndef SL_DTA_STORE_HASH_H
 #define SL_DTA_STORE_HASH_H
 
-#ifdef __bpf__
-#undef __SIZEOF_INT128__
-#endif
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -37,20 +34,6 @@ static inline uint64_t dta_mix(uint64_t x)
 	return x ^ x >> 31;
 }
 
-/* The upper half of a product. A program in the kernel (io/kernel.bpf.c) has no 128-bit type. */
-static inline uint64_t dta_mul_high(uint64_t a, uint64_t b)
-{
-#ifdef __bpf__
-	const uint64_t low = (a & 0xffffffff) * (b & 0xffffffff),
-		       one = (a >> 32) * (b & 0xffffffff), two = (a & 0xffffffff) * (b >> 32);
-	const uint64_t middle = (low >> 32) + (one & 0xffffffff) + two;
-
-	return (a >> 32) * (b >> 32) + (one >> 32) + (middle >> 32);
-#else
-	return (uint64_t)((unsigned __int128)a * b >> 64);
-#endif
-}
-
 /*
  * Returns the slot of copy n. Before mixing, copies differ by an odd multiple of a second 64-bit
  * hash, so that keys that collide in one copy are no more likely to collide in another.
@@ -59,7 +42,7 @@ static inline uint64_t dta_slot(struct dta_hash h, uint32_t n, uint64_t slots)
 {
 	uint64_t x = dta_mix(h.lo + n * (h.hi | 1));
 
-	return dta_mul_high(x, slots);
+	return (uint64_t)((unsigned __int128)x * slots >> 64);
 }
 
 /*
@@ -89,24 +72,14 @@ static inline uint64_t dta_hop_word(struct dta_hash h, uint32_t hop, uint32_t ho
 	return (uint64_t)(dta_hop_code(h, hop, value) + hops) << 32 | value;
 }
 
-/* Like dta_tail(), for a list with `slots` blocks. */
-static inline uint64_t dta_tail_of(uint64_t slots, uint64_t seed, uint32_t list, uint32_t lane,
-				   uint64_t block, const void *data, size_t bytes, uint32_t count)
-{
-	uint64_t lap = (block / slots) % 0xffffff + 1;
-	uint64_t of = dta_mix(seed ^ ((uint64_t)list << 32 | lane)) + block * 256 + count;
-
-	return lap << 40 | (uint64_t)count << 32 | XXH3_64bits_withSeed(data, bytes, of) >> 32;
-}
-
-/*
- * Returns the tail of an append block. data: the block without its tail; count: number of items in
- * use.
- */
+/* The tail of an append block. data: the block without its tail; count: items in use. */
 static inline uint64_t dta_tail(const struct sl_store_config *c, uint32_t list, uint32_t lane,
 				uint64_t block, const void *data, size_t bytes, uint32_t count)
 {
-	return dta_tail_of(c->slots, c->seed, list, lane, block, data, bytes, count);
+	uint64_t lap = (block / c->slots) % 0xffffff + 1;
+	uint64_t of = dta_mix(c->seed ^ ((uint64_t)list << 32 | lane)) + block * 256 + count;
+
+	return lap << 40 | (uint64_t)count << 32 | XXH3_64bits_withSeed(data, bytes, of) >> 32;
 }
 
 /* Returns a check word of a sketch. what: 0 for the completeness, 1 for the rows. */

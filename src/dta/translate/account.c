@@ -89,7 +89,6 @@ void dta_worker_notify(struct dta_worker *w)
 		if (i == home_of(w))
 			tell_reporters(w, w->client[i], all.loss.reporters);
 	}
-	dta_worker_kernel_notify(w);
 }
 
 void dta_worker_account(const struct dta_worker *w, struct dta_translate_account *all,
@@ -104,7 +103,6 @@ void dta_worker_account(const struct dta_worker *w, struct dta_translate_account
 		dta_client_account(w->client[i], &a);
 		dta_account_add(all, &a);
 	}
-	dta_worker_kernel_account(w, all);
 	for (uint32_t i = 0; i < w->sources; i++)
 		*others += w->source[i].in->others;
 }
@@ -115,5 +113,4 @@ void dta_worker_detail(const struct dta_worker *w,
 	for (uint32_t i = 0; i < w->sources; i++)
 		if (w->source[i].in->ops->detail)
 			w->source[i].in->ops->detail(w->source[i].in, say, arg);
-	dta_worker_kernel_detail(w, say, arg);
 }

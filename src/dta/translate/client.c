@@ -41,8 +41,7 @@ static void end_session(struct dta_client *c, uint64_t now, const char *why)
 	c->welcome = c->ready = false;
 	c->rotations = 0;
 	c->up = false;
-	dta_client_output_session(c, false);
-	/* The queue pair ends with the session; the next welcome names a new one. */
+	/* The queue pair ends with the session: the next welcome names another. */
 	if (c->opts.output == DTA_CLIENT_VERBS)
 		dta_client_output_close(c);
 	c->retry_ns = now + c->backoff_ns;
@@ -207,8 +206,6 @@ static const char *on_tenant(struct dta_client *c, const json_t *m)
 	c->tenant[tenant / 64] |= 1ull << tenant % 64;
 	if (dta_engine_limit(c->engine, (uint16_t)tenant, (uint64_t)rate, (uint64_t)burst))
 		return "too many tenants";
-	if (c->out->ops->tenant && (rate || required || is_trusted(c)))
-		c->out->ops->tenant(c->out, (uint16_t)tenant, rate || required);
 	if (c->opts.tenant && (required || is_trusted(c)))
 		c->opts.tenant(c->opts.arg, (uint16_t)tenant, required);
 	if (is_trusted(c) && keys)
@@ -508,8 +505,6 @@ void dta_client_account(const struct dta_client *c, struct dta_translate_account
 	dta_engine_stats(c->engine, &a->engine);
 	a->engine.in += c->down;
 	a->engine.dropped[DTA_DROP_OUTPUT_DOWN] += c->down;
-	if (c->opts.took)
-		c->opts.took(c->opts.own_arg, &a->engine);
 	dta_client_output_stats(c, &a->output);
 }
 

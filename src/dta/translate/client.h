@@ -27,13 +27,6 @@ struct dta_client_opts {
 	struct dta_output_verbs_opts verbs;
 	struct dta_output_raw_opts raw;
 	/*
-	 * raw: instead of raw, an output that writes by itself, and adds to the engine's account
-	 * what it took. May be NULL.
-	 */
-	struct dta_output *(*own)(void *arg, char *error, size_t error_bytes);
-	void (*took)(void *arg, struct dta_engine_stats *s);
-	void *own_arg;
-	/*
 	 * Secret of the control channel over TCP, or NULL. A collector that does not prove it is
 	 * refused.
 	 */

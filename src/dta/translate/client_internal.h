@@ -69,8 +69,6 @@ struct dta_output *dta_client_output_shm(struct dta_client *c);
 /* Opens the output of a session, using its welcome. Returns NULL or the reason for failure. */
 const char *dta_client_output_open(struct dta_client *c);
 void dta_client_output_close(struct dta_client *c);
-/* Tells the output whether its session has announced all stores. */
-void dta_client_output_session(const struct dta_client *c, bool ready);
 void dta_client_output_drive(struct dta_client *c, uint64_t now_ns);
 /* Connects to the store server's end of a raw queue pair. */
 const char *dta_client_output_queue(struct dta_client *c, const json_t *message);

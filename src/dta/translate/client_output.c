@@ -59,14 +59,7 @@ static void offer_queue(struct dta_client *c)
 		dta_control_line_write(c->line, dta_roce_end_json(&ours), -1);
 }
 
-static struct dta_output *open_raw(struct dta_client *c)
-{
-	if (c->opts.own)
-		return c->opts.own(c->opts.own_arg, c->said, sizeof(c->said));
-	return dta_output_raw(&c->opts.raw, c->said, sizeof(c->said));
-}
-
-/* Connects to the port in the welcome; the instance proves admission. */
+/* Connects to the port of the welcome; the instance is the proof of admission. */
 static struct dta_output *open_verbs(struct dta_client *c)
 {
 	struct dta_output_verbs_opts o = c->opts.verbs;
@@ -90,7 +83,9 @@ const char *dta_client_output_open(struct dta_client *c)
 		dta_client_output_close(c);
 	c->out_instance = c->instance;
 	if (!c->out)
-		c->out = c->opts.output == DTA_CLIENT_RAW ? open_raw(c) : open_verbs(c);
+		c->out = c->opts.output == DTA_CLIENT_RAW
+				 ? dta_output_raw(&c->opts.raw, c->said, sizeof(c->said))
+				 : open_verbs(c);
 	dta_engine_output(c->engine, c->out);
 	if (!c->out)
 		return c->said;
@@ -108,12 +103,6 @@ void dta_client_output_drive(struct dta_client *c, uint64_t now)
 	if (state == DTA_OUTPUT_DOWN && c->opts.output == DTA_CLIENT_RAW && c->line && c->welcome &&
 	    now > c->offered_ns + OFFER_NS)
 		offer_queue(c);
-}
-
-void dta_client_output_session(const struct dta_client *c, bool ready)
-{
-	if (c->out && c->out->ops->session)
-		c->out->ops->session(c->out, ready);
 }
 
 void dta_client_output_close(struct dta_client *c)

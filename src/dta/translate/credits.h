@@ -13,7 +13,7 @@
 #define DTA_CREDITS_ANY	  ~0u
 #define DTA_CREDITS_FIRST 2048u /* half of the window, so that reports in flight can't be late */
 #define DTA_CREDITS_MIN	  64u
-/* minimum time between cuts, so that reporters can react */
+/* Minimum time between cuts, so that reporters can react. */
 #define DTA_CREDITS_LESS_NS 10000000ull
 #define DTA_CREDITS_MORE_NS 100000000ull
 

@@ -67,7 +67,6 @@ struct dta_worker {
 	/* acknowledgements that wait for marks, and those collected since then */
 	struct dta_translate_held *held[2];
 	struct dta_client_mark mark[DTA_HASH_RING_MEMBERS_MAX];
-	struct dta_worker_kernel *kernel;	  /* its queue pairs, or NULL */
 	uint64_t lost[DTA_HASH_RING_MEMBERS_MAX]; /* last values of dta_client_lost() */
 	uint64_t losers; /* bitmap of collectors that lost writes recently */
 	/* one gap per collector; points into the gap file, or to own_gap */
@@ -100,29 +99,7 @@ void dta_worker_device_take(struct dta_worker *w, uint32_t source, const struct 
 void dta_worker_device_flush(struct dta_worker *w, uint32_t source, uint64_t now);
 void dta_worker_device_account(const struct dta_worker *w, struct dta_translate_account *a);
 
-/* kernel.c: a connection to the store server for each queue pair in the kernel. */
-int dta_worker_kernel_open(struct dta_worker *w, char *error, size_t error_bytes);
-void dta_worker_kernel_close(struct dta_worker *w);
-/* The rest may be called without. */
-void dta_worker_kernel_before(struct dta_worker *w, const struct dta_loss_key *key, uint64_t now);
-/* As dta_loss_superseded(), by what the kernel wrote. */
-uint32_t dta_worker_kernel_overtaken(struct dta_worker *w, const struct dta_loss_key *key);
-/* quiet: no packet waits for the worker. True: all connections are ready. */
-bool dta_worker_kernel_drive(struct dta_worker *w, bool quiet, uint64_t now);
-bool dta_worker_kernel_waiting(const struct dta_worker *w);
-/* The kernel takes no more. */
-void dta_worker_kernel_stop(struct dta_worker *w, uint64_t now);
-/* True: its frames have settled. */
-bool dta_worker_kernel_finish(struct dta_worker *w, uint64_t now);
-void dta_worker_kernel_abandon(struct dta_worker *w);
-void dta_worker_kernel_notify(struct dta_worker *w);
-void dta_worker_kernel_account(const struct dta_worker *w, struct dta_translate_account *all);
-void dta_worker_kernel_detail(const struct dta_worker *w,
-			      void (*say)(void *arg, const char *name, uint64_t value), void *arg);
-/*
- * Returns the number of packets dropped for lack of room: by the kernel at all inputs, and between
- * workers.
- */
+/* Packets dropped for lack of room: by the kernel, at all inputs; and between workers. */
 uint64_t dta_worker_drops(const struct dta_worker *w);
 /* Sends each collector its account. */
 void dta_worker_notify(struct dta_worker *w);

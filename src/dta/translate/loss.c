@@ -726,23 +726,6 @@ static uint32_t first_absent(const struct dta_loss *l, const struct dta_loss_rep
 	return dta_loss_modulo(r, oldest + run_length(l, r, oldest, far, true));
 }
 
-bool dta_loss_next(const struct dta_loss *l, const struct dta_loss_key *key, uint32_t incarnation,
-		   uint32_t *next)
-{
-	const struct dta_header h = {.incarnation = incarnation};
-	const struct dta_loss_reporter *r = find_reporter(l, key, &h, hash_of(l, key, false));
-
-	if (!r || r->bits != 32 || r->contested)
-		return false;
-	*next = r->top;
-	return true;
-}
-
-uint32_t dta_loss_old(const struct dta_loss *l)
-{
-	return l->last ? l->last_old : 0;
-}
-
 static void fill_answer(const struct dta_loss *l, const struct dta_loss_reporter *r, uint8_t type,
 			struct dta_answer *a)
 {

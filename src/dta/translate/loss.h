@@ -115,19 +115,8 @@ bool dta_loss_knows(const struct dta_loss *l, uint16_t tenant, uint32_t reporter
 int dta_loss_packet(struct dta_loss *l, const struct dta_loss_key *key, const struct dta_header *h,
 		    uint32_t bits, uint64_t now_ns, uint64_t *fresh);
 /*
- * Returns the sequence number after the newest of this unauthenticated incarnation. False: the
- * incarnation is not known, or not the only one.
- */
-bool dta_loss_next(const struct dta_loss *l, const struct dta_loss_key *key, uint32_t incarnation,
-		   uint32_t *next);
-/*
- * Returns how many reports of the last packet passed to dta_loss_packet() are older than others
- * that were accepted.
- */
-uint32_t dta_loss_old(const struct dta_loss *l);
-/*
- * Processes a heartbeat: reports before h->sequence that have not arrived are missing. No effect
- * for an unknown reporter, or without authentication if it is more than a window ahead.
+ * A heartbeat: reports before h->sequence that have not come are missing. Changes nothing for an
+ * unknown reporter, or if it is more than a window ahead and not authenticated.
  */
 void dta_loss_heartbeat(struct dta_loss *l, const struct dta_loss_key *key,
 			const struct dta_header *h, uint64_t now_ns);

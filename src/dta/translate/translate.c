@@ -178,8 +178,6 @@ static int fresh_reports(struct dta_worker *w, const struct dta_datagram *d, uin
 	 */
 	if ((legacy && !(h->flags & DTA_ACK_WANTED)) || !w->up)
 		return (int)h->reports;
-	if (!legacy)
-		dta_worker_kernel_before(w, &key, now);
 	if (!h->reports) {
 		dta_loss_heartbeat(w->loss, &key, h, now);
 		if (w->opts.steer && h->flags & DTA_AUTHENTICATED &&
@@ -191,10 +189,7 @@ static int fresh_reports(struct dta_worker *w, const struct dta_datagram *d, uin
 				w->fresh);
 	if (fresh < 0 && w->opts.steer && h->flags & DTA_AUTHENTICATED)
 		dta_steer_release(w->opts.steer, h->tenant, h->reporter, w->opts.worker);
-	superseded = fresh > 0 && !legacy
-			     ? dta_worker_kernel_overtaken(w, &key) +
-				       dta_loss_superseded(w->loss, &w->packet, w->fresh)
-			     : 0;
+	superseded = fresh > 0 && !legacy ? dta_loss_superseded(w->loss, &w->packet, w->fresh) : 0;
 	w->account.fresh += superseded;
 	w->account.engine.in += superseded;
 	w->account.engine.dropped[DTA_DROP_SUPERSEDED] += superseded;
@@ -403,7 +398,7 @@ static void answer_reporters(struct dta_worker *w, uint64_t now)
 
 /* ---- the loop ---- */
 
-static void poll_timers(struct dta_worker *w, bool quiet, uint64_t now)
+static void poll_timers(struct dta_worker *w, uint64_t now)
 {
 	const uint64_t was_up = w->up;
 	bool ready = true;
@@ -414,7 +409,6 @@ static void poll_timers(struct dta_worker *w, bool quiet, uint64_t now)
 		dta_client_drive(w->client[i], now);
 		ready &= dta_client_ready(w->client[i]);
 	}
-	ready &= dta_worker_kernel_drive(w, quiet, now);
 	answer_reporters(w, now);
 	release_held(w, now);
 	w->up = collectors_up(w);
@@ -523,7 +517,7 @@ static bool wait_for_work(struct dta_worker *w, int stop_fd, uint64_t now)
 {
 	struct pollfd p[2 + DTA_TRANSLATE_INPUTS + DTA_HASH_RING_MEMBERS_MAX] = {
 		{.fd = stop_fd, .events = POLLIN}};
-	bool waiting = now - w->busy_ns < IDLE_NS || dta_worker_kernel_waiting(w);
+	bool waiting = now - w->busy_ns < IDLE_NS;
 	nfds_t n = 1;
 
 	if (w->opts.steer)
@@ -568,7 +562,7 @@ static void drain_sockets(struct dta_worker *w)
 		for (uint32_t i = 0; i < w->opts.n_collectors; i++)
 			dta_client_tick(w->client[i], now);
 		if (w->at < w->came || now - w->looked_ns >= LOOK_NS)
-			poll_timers(w, false, now);
+			poll_timers(w, now);
 	}
 	w->account.unread += w->came - w->at;
 	for (uint32_t i = 0; i < w->sources; i++) {
@@ -585,7 +579,6 @@ static void drain_sockets(struct dta_worker *w)
 /* Stops the intake and counts packets that were received but not processed. */
 static void end_intake(struct dta_worker *w)
 {
-	dta_worker_kernel_stop(w, base_now_ns());
 	drain_sockets(w);
 	if (w->opts.steer)
 		w->account.unread += dta_steer_end(w->opts.steer, w->opts.worker);
@@ -603,14 +596,12 @@ static void finish_worker(struct dta_worker *w)
 		done = true;
 		for (uint32_t i = 0; i < w->opts.n_collectors; i++)
 			done &= dta_client_finish(w->client[i], now);
-		done &= dta_worker_kernel_finish(w, now);
 		if (!done)
 			poll(NULL, 0, 1);
 	} while (!done && base_now_ns() < end);
 	/* Nothing is in flight any more: drop and count the rest. */
 	for (uint32_t i = 0; i < w->opts.n_collectors; i++)
 		dta_client_abandon(w->client[i]);
-	dta_worker_kernel_abandon(w);
 	answer_reporters(w, base_now_ns());
 	release_held(w, base_now_ns());
 	release_held(w, base_now_ns());
@@ -644,7 +635,7 @@ void dta_worker_run(struct dta_worker *w, int stop_fd)
 		}
 		if (!taken || now - w->looked_ns >= LOOK_NS) {
 			relaxed_bump(w->turns, 1);
-			poll_timers(w, !taken, now);
+			poll_timers(w, now);
 			/* Check for signals even under a flood. */
 			if (taken ? base_stop_wait(stop_fd, 0) : wait_for_work(w, stop_fd, now))
 				break;
@@ -773,9 +764,7 @@ struct dta_worker *dta_worker_new(const struct dta_translate_opts *opts, const c
 			goto fail;
 		}
 	}
-	err = opts->kernel ? dta_worker_kernel_open(w, error, error_bytes) : 0;
-	if (!err)
-		return w;
+	return w;
 fail:
 	dta_worker_free(w);
 	errno = -err;
@@ -788,7 +777,6 @@ void dta_worker_free(struct dta_worker *w)
 		return;
 	for (uint32_t i = 0; i < w->opts.n_collectors; i++)
 		dta_client_free(w->client[i]);
-	dta_worker_kernel_close(w);
 	for (uint32_t i = 0; i < w->sources; i++) {
 		w->source[i].in->ops->close(w->source[i].in);
 		dta_worker_device_close(&w->source[i]);

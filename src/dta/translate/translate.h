@@ -27,7 +27,6 @@ struct dta_translate_opts {
 	struct dta_loss_opts loss; /* the callbacks are filled in */
 	struct dta_steer *steer;   /* NULL: this is the only worker */
 	uint32_t worker;	   /* number of this worker in steer */
-	struct dta_kernel *kernel; /* with one worker and one collector; or NULL */
 	enum dta_legacy legacy;
 	uint8_t legacy_hops; /* number of hops in the original's paths; 0: 5 */
 	/* Kind of each input; DTA_DEVICES: reports. map: mapping for devices, shared by workers. */
