@@ -154,8 +154,8 @@ static uint64_t left_out(struct export_push *p, const struct body *b)
 	clean(why);
 	if (n || *why)
 		base_log_limited(BASE_WARN, p->o.name,
-				 "partly rejected url=%s rejected=%llu error=%s", p->url,
-				 (unsigned long long)n, why);
+				 "partly rejected by the receiver url=%s rejected=%llu error=%s",
+				 p->url, (unsigned long long)n, why);
 	return n;
 }
 
@@ -352,8 +352,8 @@ static void decided(struct export_push *p, enum export_push_outcome outcome,
 		take_first(p, &p->stats.sent_items);
 		return;
 	}
-	base_log_limited(BASE_WARN, p->o.name, "refused and dropped url=%s error=%s", p->url,
-			 res->why);
+	base_log_limited(BASE_WARN, p->o.name, "refused by the receiver, dropped url=%s error=%s",
+			 p->url, res->why);
 	/* The receiver may have accepted items of a refused body that it did not list. */
 	p->stats.dropped_refused += out ?: b->items;
 	p->stats.sent_items += out ? b->items : 0;
@@ -407,8 +407,8 @@ static void *push_main(void *arg)
 		if (res.at_once)
 			continue;
 		++*(uint64_t *)((char *)&p->stats + res.cause);
-		base_log_limited(BASE_WARN, p->o.name, "failed, will retry url=%s error=%s", p->url,
-				 res.why);
+		base_log_limited(BASE_WARN, p->o.name, "sending failed, will retry url=%s error=%s",
+				 p->url, res.why);
 		pause_for(p, &pause);
 	}
 	if (p->first && p->first->spooled) { /* the body stays on disk */

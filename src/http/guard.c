@@ -140,8 +140,8 @@ void http_guard_poll(struct http *h)
 	h->failed_stamp = h->doubted_stamp = 0;
 	pthread_rwlock_unlock(&h->web_lock);
 	http_guard_tell(h);
-	base_logf(BASE_INFO, "http", "reloaded path=%s users=%zu listen=%s", h->opts.web_config,
-		  w->user_count, h->address);
+	base_logf(BASE_INFO, "http", "settings read again path=%s users=%zu listen=%s",
+		  h->opts.web_config, w->user_count, h->address);
 }
 
 /* Signs a hash, or data for algorithms that hash it themselves. */
