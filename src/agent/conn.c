@@ -299,7 +299,7 @@ static bool may_consume(struct agent *a, struct agent_conn *c, uint32_t serial)
 	c->hang_up = true;
 	if (c->publish_only)
 		return refuse_request(a, c, serial, REFUSED_PERMISSION, EPERM,
-				      "this socket is for publishers only: consumers have %s",
+				      "this socket is for publishers only: consumers must use %s",
 				      agent_consume_socket(a));
 	return refuse_request(a, c, serial, REFUSED_PERMISSION, EPERM,
 			      "%s may not read regions: start the agent with --consumer-uid %u",
@@ -328,17 +328,18 @@ static void on_open(struct agent *a, struct agent_conn *c, uint32_t serial,
 	} else if (r->fd < 0) {
 		refuse_request(
 			a, c, serial, REFUSED_SYSTEM, EPERM,
-			"no read-only descriptor of region %llu: the agent lacks CAP_SYS_ADMIN (not needed for RDMA)",
+			"region %llu has no read-only descriptor: the agent lacks CAP_SYS_ADMIN "
+			"(not needed for RDMA)",
 			(unsigned long long)say->id);
 	} else if ((err = agent_region_protect(a, r)) == -EAGAIN) {
 		refuse_request(a, c, serial, REFUSED_SEALS, EAGAIN,
-			       "region %llu is not yet sealed against its readers: try again",
+			       "region %llu is not yet sealed against writing: try again",
 			       (unsigned long long)say->id);
 	} else if (err) {
-		refuse_request(
-			a, c, serial, REFUSED_SEALS, EPERM,
-			"region %llu cannot be protected from its readers: its publisher set F_SEAL_SEAL (%s)",
-			(unsigned long long)say->id, strerror(-err));
+		refuse_request(a, c, serial, REFUSED_SEALS, EPERM,
+			       "region %llu cannot be sealed against writing: its publisher set "
+			       "F_SEAL_SEAL (%s)",
+			       (unsigned long long)say->id, strerror(-err));
 	} else {
 		is = (struct sl_msg_region){
 			.id = r->id, .instance = r->instance, .size = r->info->size};
@@ -403,7 +404,7 @@ static const struct conn_request *check_packet(struct agent *a, struct agent_con
 			"the agent has no descriptor left: raise LimitNOFILE, or try again later");
 	else if (extra || (fd >= 0 && msg->type != SL_MSG_PUBLISH))
 		ok = refuse_request(a, c, msg->serial, REFUSED_MALFORMED, EBADMSG,
-				    "one descriptor with PUBLISH, none with anything else");
+				    "PUBLISH needs exactly one descriptor, other messages none");
 	else if (c->role == ROLE_NEW ? !r->first : r->role != c->role || !r->later)
 		ok = refuse_request(a, c, msg->serial, REFUSED_MALFORMED, EPROTO,
 				    "message type %u is not allowed on this connection", msg->type);
@@ -433,7 +434,7 @@ void agent_conn_packet(struct agent *a, struct agent_conn *c, const void *data, 
 	memcpy(&payload, (const char *)data + sizeof(msg), msg.length);
 	if (msg.type == SL_MSG_VERDICT && !sl_verdict_sound(&payload.verdict)) {
 		refuse_request(a, c, msg.serial, REFUSED_MALFORMED, EBADMSG,
-			       "a VERDICT with invalid flags, time to live or score");
+			       "the VERDICT has invalid flags, time to live or score");
 		goto out;
 	}
 
@@ -623,7 +624,7 @@ static bool turn_away_crowd(struct agent *a, int fd, const struct agent_tenant *
 			 many ? "--max-regions" : "LimitNOFILE");
 	else
 		snprintf(why, sizeof(why),
-			 "%s has %" PRIu64 " of %" PRIu64 " %s, its share is %" PRIu64
+			 "%s has %" PRIu64 " of %" PRIu64 " %s, and its share is %" PRIu64
 			 ": close some connections, or raise %s",
 			 agent_tenant_name(t, name), u->held, u->all.capacity,
 			 many ? "connections" : "descriptors", u->limit,

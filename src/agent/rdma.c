@@ -539,14 +539,13 @@ int agent_rdma_start(struct agent *a, char *error, size_t bytes)
 	int err = a->rdma ? return_to_device(a, error, bytes) : 0;
 
 	if (!err && a->rdma && a->o.fabric_provider)
-		base_logf(
-			BASE_WARN, AGENT_LOG,
-			"what %s carries is not encrypted, and each READ costs this host CPU time: "
-			"sidelight_agent_fabric_cpu_seconds_total",
-			a->rdma->where);
+		base_logf(BASE_WARN, AGENT_LOG,
+			  "traffic over %s is not encrypted, and each READ costs CPU time on this "
+			  "host: see sidelight_agent_fabric_cpu_seconds_total",
+			  a->rdma->where);
 	if (!err && a->rdma && !a->o.rdma_secret)
 		base_logf(BASE_WARN, AGENT_LOG,
-			  "every peer that reaches %s reads every region: give --rdma-secret",
+			  "any peer that can reach %s can read every region: set --rdma-secret",
 			  a->rdma->where);
 	return err;
 }
@@ -555,7 +554,7 @@ int agent_rdma_start(struct agent *a, char *error, size_t bytes)
 static void device_lost(struct agent *a)
 {
 	leave_device(a);
-	base_logf(BASE_ERROR, AGENT_LOG, "RDMA device lost, waiting for it device=%s",
+	base_logf(BASE_ERROR, AGENT_LOG, "RDMA device lost; waiting for it to return device=%s",
 		  a->rdma->where);
 	agent_timer_start(a, TIMER_REOPEN, &a->rdma->reopen);
 }

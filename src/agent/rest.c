@@ -187,7 +187,8 @@ static void answer_request(struct agent *a, const struct rest_route *route,
 
 	*reply = (struct agent_rest_reply){.status = 200};
 	ok = !route->readers || q->caller->reader ||
-	     agent_rest_fail(reply, 403, "this shows regions of all users: see --consumer-uid");
+	     agent_rest_fail(reply, 403,
+			     "this route shows the regions of all users: see --consumer-uid");
 	if (ok && route->fn)
 		route->fn(a, q, reply);
 	pthread_mutex_lock(&a->lock);
@@ -285,10 +286,11 @@ int agent_rest_check(const char *listen, bool proves, char *error, size_t bytes)
 				 "--rest '%s' is neither unix:/PATH nor ADDRESS:PORT", listen);
 	if (proves || !strncmp(listen, "unix:", 5))
 		return local;
-	return base_fail(error, bytes, -EACCES,
-			 "--rest %s: by TCP the kernel tells no user: give --rest-token-file or "
-			 "--web-config, or listen at unix:/PATH",
-			 listen);
+	return base_fail(
+		error, bytes, -EACCES,
+		"--rest %s: over TCP, the kernel does not identify users: set --rest-token-file "
+		"or --web-config, or listen on unix:/PATH",
+		listen);
 }
 
 int agent_rest_init(struct agent *a, char *error, size_t bytes)
@@ -322,7 +324,8 @@ int agent_rest_init(struct agent *a, char *error, size_t bytes)
 		err = -errno;
 		if (a->o.rest_optional) {
 			base_logf(BASE_WARN, AGENT_LOG,
-				  "no REST: %s; choose another address by --rest", error);
+				  "REST is not available: %s; choose another address with --rest",
+				  error);
 			err = 0;
 		}
 		goto err;

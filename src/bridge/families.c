@@ -344,7 +344,7 @@ static bool read_histogram(struct bridge_families *f, struct base_pb p,
 	}
 	for (size_t i = 1; i < f->bound_count; i++)
 		if (!(f->bounds[i] > f->bounds[i - 1]))
-			return report_malformed(f, "histogram: bounds do not ascend");
+			return report_malformed(f, "histogram: its bounds are not ascending");
 	return PUSH(f, values, value_count, value_room, f->values[BRIDGE_COUNT]);
 }
 
@@ -355,7 +355,7 @@ static bool add_label(struct bridge_families *f, struct base_pb p)
 	struct bridge_label l;
 
 	if (!read_label_pair(p, &l) || f->label_count == LABELS_MAX)
-		return report_malformed(f, "label, or too many");
+		return report_malformed(f, "label, or too many labels");
 	f->labels[f->label_count++] = l;
 	return true;
 }
@@ -405,7 +405,7 @@ static bool read_metric(struct bridge_families *f, struct base_pb p, uint32_t ty
 	if (!good)
 		return false;
 	if (p.bad || !valued || !bridge_labels_sort(f->labels, f->label_count))
-		return report_malformed(f, "metric: no value of its type, or a label stands twice");
+		return report_malformed(f, "metric: no value of its type, or a duplicate label");
 	if (f->points == f->limits.points || f->value_count > f->limits.values - f->numbers) {
 		bridge_fail(f->error, -E2BIG, 0, "more than %zu series or %zu values",
 			    f->limits.points, f->limits.values);
@@ -477,7 +477,7 @@ static bool read_all(struct bridge_families *f, struct base_pb p)
 		uint64_t n = base_pb_varint(&p);
 
 		if (p.bad || n > (size_t)(p.end - p.at))
-			return report_malformed(f, "length, or the body was cut off");
+			return report_malformed(f, "length, or the body is truncated");
 		if (!read_family(f, (struct base_pb){p.at, p.at + n, false}))
 			return false;
 		p.at += n;

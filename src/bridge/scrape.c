@@ -267,9 +267,9 @@ static int fetch_body(struct scrape *s, enum format *format)
 		http_client_done(&r);
 	}
 	if (s->too_large)
-		return report_failure(s, TOO_LARGE, "the answer is too long");
+		return report_failure(s, TOO_LARGE, "the response is too large");
 	if (code == CURLE_OPERATION_TIMEDOUT)
-		return report_failure(s, TIMEOUT, "the answer took too long");
+		return report_failure(s, TIMEOUT, "the response took too long");
 	if (code)
 		return report_failure(s, code == CURLE_OUT_OF_MEMORY ? MEMORY : CONNECT,
 				      http_client_tls_error(code, detail)
@@ -380,14 +380,15 @@ static int open_scrape(struct scrape *s)
 								  .socket = s->w->o->socket,
 								  .scale = (int)s->w->o->scale});
 	s->scrapes = bridge_counter(s->w, "sidelight_bridge_scrapes_total",
-				    "Scrapes, whether they failed or not.", l, 1);
+				    "Scrapes, including failed ones.", l, 1);
 	s->refused = bridge_counter(s->w, "sidelight_bridge_refused_total",
-				    "Series of scrapes that cannot be published.", l, 1);
+				    "Series that cannot be published.", l, 1);
 	s->full = bridge_counter(s->w, "sidelight_bridge_full_total",
-				 "Series of scrapes for which there was no room.", l, 1);
+				 "Series for which there was no room.", l, 1);
 	s->untimely = bridge_counter(
 		s->w, "sidelight_bridge_untimely_total",
-		"Series of scrapes whose time is more than 5 min ago, or 10 min ahead.", l, 1);
+		"Series with a timestamp more than 5 min in the past or 10 min in the future.", l,
+		1);
 	for (int i = 0; i < CAUSES; i++) {
 		l[1].value = cause_names[i];
 		s->failures[i] = bridge_counter(s->w, "sidelight_bridge_failures_total",

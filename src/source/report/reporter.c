@@ -213,7 +213,7 @@ static int find_route(struct report_config *c, struct route *r, const char *targ
 			target, port);
 	c->out = interface_with(from);
 	if (!c->out)
-		return base_fail(error, bytes, -ENETUNREACH, "%s: no interface leads there",
+		return base_fail(error, bytes, -ENETUNREACH, "%s: no interface has a route to it",
 				 target);
 	return 0;
 }
@@ -229,7 +229,8 @@ static int address_here(struct report_kernel *r, struct report_config *c, unsign
 	int fd = report_veth_addresses(r->veth, near, far, 30, SOURCE_PORT, ntohs(c->port));
 
 	if (fd < 0)
-		return base_fail(error, bytes, fd, "no address for the carrier: %s", strerror(-fd));
+		return base_fail(error, bytes, fd, "cannot assign addresses to the carrier: %s",
+				 strerror(-fd));
 	r->budget.fd = fd;
 	c->target = near.s_addr;
 	r->here = near;
@@ -249,7 +250,8 @@ static int answers_socket(struct route *r)
 	    !bind(fd, (struct sockaddr *)&r->from, r->bytes) &&
 	    !connect(fd, (struct sockaddr *)&r->to, r->bytes))
 		return fd;
-	base_logf(BASE_WARN, LOG, "no socket for the translator's answers, credits are ignored: %s",
+	base_logf(BASE_WARN, LOG,
+		  "cannot open a socket for the translator's answers; credits are ignored: %s",
 		  strerror(errno));
 	if (fd >= 0)
 		close(fd);
@@ -405,7 +407,7 @@ static int make_carrier(struct report_kernel *r, const char *interface, unsigned
 		return base_fail(error, bytes, -EEXIST,
 				 "%s has %u reporters already (carriers slr%u...)", interface, EACH,
 				 index);
-	return base_fail(error, bytes, -errno, "no carrier: %s%s", strerror(errno),
+	return base_fail(error, bytes, -errno, "cannot create the carrier: %s%s", strerror(errno),
 			 errno == EPERM ? " (needs CAP_NET_ADMIN, CAP_SYS_ADMIN)" : "");
 }
 
@@ -471,13 +473,14 @@ static void open_subjects(struct report_kernel *r, const struct report_kernel_op
 			o->subjects >> RPT_DROPS & 1, o->subjects >> RPT_RETRANSMISSIONS & 1, error,
 			sizeof(error));
 		if (!r->events)
-			base_logf(BASE_WARN, LOG, "drops, retransmissions: not reported: %s",
+			base_logf(BASE_WARN, LOG, "cannot report drops and retransmissions: %s",
 				  error);
 	}
 	if (o->subjects >> RPT_QUEUE & 1) {
 		r->queue = report_queue_open();
 		if (r->queue < 0)
-			base_logf(BASE_WARN, LOG, "queue: not reported: %s", strerror(-r->queue));
+			base_logf(BASE_WARN, LOG, "cannot report the queue: %s",
+				  strerror(-r->queue));
 		r->skel->bss->queue_interface = index;
 	}
 }
@@ -492,7 +495,8 @@ static int load_programs(struct report_kernel *r, const struct report_config *c,
 		return err;
 	r->skel = report_bpf__open();
 	if (!r->skel)
-		return base_fail(error, bytes, -errno, "the programs: %s", strerror(errno));
+		return base_fail(error, bytes, -errno, "cannot load the programs: %s",
+				 strerror(errno));
 	memcpy((void *)&r->skel->rodata->config, c, sizeof(*c));
 	bpf_map__set_max_entries(r->skel->maps.flows, o->flows ? o->flows : 65536);
 	if (has_events(o))
@@ -554,7 +558,7 @@ struct report_kernel *report_kernel_open(const struct report_kernel_opts *o, cha
 		goto fail;
 	r->cpus = libbpf_num_possible_cpus();
 	if (r->cpus < 1 || r->cpus > (int)RPT_CPUS) {
-		snprintf(error, bytes, "%d CPUs are more than %u", r->cpus, RPT_CPUS);
+		snprintf(error, bytes, "%d CPUs exceed the limit of %u", r->cpus, RPT_CPUS);
 		goto fail;
 	}
 	if (make_carrier(r, o->interface, index, name, error, bytes) ||

@@ -94,8 +94,9 @@ static void mount_once(void)
 	if (private_root < 0 && !*tcp_capabilities_missing(missing, sizeof(missing)))
 		base_logf(
 			BASE_WARN, "tcp",
-			"no cgroup2 is mounted, and none can be: %s (needs CAP_SYS_ADMIN): cgroups "
-			"have no names, and the boundary of IP and TCP needs another hook",
+			"cgroup2 is not mounted and cannot be mounted: %s (needs CAP_SYS_ADMIN): "
+			"cgroups have no names, and the boundary between IP and TCP needs another "
+			"hook",
 			strerror(-private_root));
 }
 

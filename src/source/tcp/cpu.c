@@ -73,8 +73,8 @@ static void choose_programs(struct cpu_bpf *bpf, const struct tcp_hooks *hooks)
 
 		if (tcp_hook_chosen(hooks, optional[i].boundary) == TCP_HOOK_TP)
 			continue;
-		base_logf(BASE_WARN, "cpu", "no tracepoint %s: lost: %s", b->candidate[0].target[0],
-			  b->lost);
+		base_logf(BASE_WARN, "cpu", "this kernel has no tracepoint %s, which loses: %s",
+			  b->candidate[0].target[0], b->lost);
 		bpf_program__set_autoload(optional[i].program, false);
 	}
 }

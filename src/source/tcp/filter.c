@@ -124,7 +124,7 @@ static int parse_filter(const struct tcp_filter *w, struct tcp_kernel_filter *f,
 
 	if (w->sample > SAMPLE_MAX)
 		return base_fail(why, bytes, -EINVAL,
-				 "cannot sample one flow in 2^%u; at most 2^%u", w->sample,
+				 "cannot sample one flow in 2^%u: the limit is 2^%u", w->sample,
 				 SAMPLE_MAX);
 	memset(f, 0, sizeof(*f));
 	f->sample_mask = (1u << w->sample) - 1;

@@ -153,7 +153,7 @@ int tcp_loader_filter(struct tcp_loader *l, const struct tcp_filter *filter, cha
 	int err = size < 0 ? (int)size : tcp_loader_event(l);
 
 	if (size == -E2BIG)
-		err = base_fail(why, bytes, -EINVAL, "a filter of that many words is too long");
+		err = base_fail(why, bytes, -EINVAL, "the filter is too long");
 	else if (!err)
 		err = tcp_message_send(l->child.sock, message, (size_t)size, NULL, 0);
 	free(message);

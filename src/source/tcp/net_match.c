@@ -84,8 +84,8 @@ static const struct {
 	[TCP_NET_AMBIGUOUS] = {"ambiguous", "arrived, sent more than once"},
 	[TCP_NET_DUPLICATE] = {"duplicate", "arrived again"},
 	[TCP_NET_MERGED] = {"merged", "arrived merged behind another segment"},
-	[TCP_NET_ACK_UNMATCHED] = {"ack_unmatched", "acknowledgements that are ambiguous"},
-	[TCP_NET_FULL] = {"full", "no room to remember"},
+	[TCP_NET_ACK_UNMATCHED] = {"ack_unmatched", "ambiguous acknowledgements"},
+	[TCP_NET_FULL] = {"full", "no room to remember the segment"},
 	[TCP_NET_MISSED] = {"missed", "records overwritten before they were read"},
 	[TCP_NET_NO_CLOCK] = {"no_clock", "matched, clock offset unknown"},
 };
