@@ -229,7 +229,8 @@ static void put_job(struct agent *a, const struct agent_tenant *t, struct closer
 	struct closer_lane *l;
 
 	if (a->epoll_fd < 0 ||
-	    (!a->closer && !start_closer(a))) { /* an agent without a loop, in a test */
+	    /* the agent has no loop, because a test created it */
+	    (!a->closer && !start_closer(a))) {
 		close(job.fd);
 		return;
 	}

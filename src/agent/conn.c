@@ -367,9 +367,10 @@ static void on_status(struct agent *a, struct agent_conn *c, uint32_t serial)
 }
 
 static const struct conn_request {
-	enum agent_role role; /* ROLE_NEW: not a request */
-	bool first, later;    /* allowed as the first message of a connection; allowed later */
-	uint32_t bytes;	      /* size of the payload */
+	enum agent_role role; /* role that may send this request; ROLE_NEW: not a request */
+	/* the request is allowed as the first message of a connection; as a later one */
+	bool first, later;
+	uint32_t bytes; /* size of the request's payload */
 } requests[] = {
 	[SL_MSG_PUBLISH] = {ROLE_PUBLISHER, true, true, sizeof(struct sl_msg_publish)},
 	[SL_MSG_CLOSE] = {ROLE_PUBLISHER, false, true, sizeof(struct sl_msg_id)},
@@ -419,7 +420,7 @@ void agent_conn_packet(struct agent *a, struct agent_conn *c, const void *data, 
 		struct sl_msg_id id;
 		struct sl_msg_verdict verdict;
 	} payload = {0};
-	/* the reference lets the tenant outlive the connection */
+	/* the tenant outlives the connection because of this reference */
 	struct agent_tenant *tenant = c->peer->tenant;
 	struct sl_msg msg = {0};
 	const struct conn_request *request;
@@ -520,7 +521,7 @@ static int receive_packet(struct agent *a, struct agent_conn *c)
 /* Receives at least one packet, then continues until the tenant's time in this turn is used up. */
 static void receive_most(struct agent *a, struct agent_conn *c, int packets, uint64_t most_ns)
 {
-	struct agent_tenant *t = c->peer->tenant; /* may end with the connection */
+	struct agent_tenant *t = c->peer->tenant; /* the tenant may end with the connection */
 	uint64_t start = base_now_ns(), spent = t->turn == a->turn ? t->spent_ns : 0, now = start;
 	int got = 1;
 

@@ -10,7 +10,7 @@
 
 #include "base/base.h"
 
-#define PAGE	   4096u /* a hole is at least this large on any machine */
+#define PAGE	   4096u /* page size; a hole is at least this large on any machine */
 #define STEP_PAGES 4u
 
 static bool is_zero(const uint8_t *p, size_t n)

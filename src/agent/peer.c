@@ -179,7 +179,7 @@ void agent_peer_put(struct agent *a, struct agent_peer *p)
 bool agent_peer_check(struct agent *a, struct agent_peer *p)
 {
 	if (!p->known)
-		return true; /* only a hang-up can be detected */
+		return true; /* without a pidfd, only a hang-up can be detected */
 	if (!p->dead && p->pidfd >= 0 && is_readable(p->pidfd)) {
 		p->dead = true;
 		forget_pidfd(a, p);

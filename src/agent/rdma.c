@@ -45,10 +45,10 @@ const char *const agent_rdma_refusal_names[FABRIC_REFUSED_COUNT] = {
 struct agent_mr {
 	struct fabric_host_key key;
 	const char *from;
-	uint32_t members; /* number of regions whose entries hold this key */
+	uint32_t members; /* number of regions whose entries hold the key of this registration */
 	uint64_t left_ns; /* time when a region that is still read changed to another key */
 	bool released;	  /* no entry holds the key any more; the timer is running */
-	bool stale;	  /* the key must be renewed */
+	bool stale;	  /* the key of this registration must be renewed */
 	bool directory;	  /* registration of the directory, not of a region */
 	struct agent_timer timer, age;
 	TAILQ_ENTRY(agent_mr) link;
@@ -56,14 +56,14 @@ struct agent_mr {
 
 struct agent_rdma {
 	struct agent_source source;
-	struct fabric_host *host; /* NULL: the device is gone */
+	struct fabric_host *host; /* the RDMA device; NULL: it is gone */
 	struct fabric_host_opts opts;
 	struct agent_mr *directory;
 	uint64_t directory_id;
 	struct fabric_host_stats counted;
 	struct agent_arena arena;
 	TAILQ_HEAD(, agent_mr) mrs;
-	uint32_t mr_count; /* registrations of regions */
+	uint32_t mr_count; /* number of registrations of regions */
 	struct agent_timer reopen, left, renew;
 	char where[160];
 };
@@ -203,7 +203,7 @@ int agent_rdma_add(struct agent *a, struct agent_region *r)
 	b = agent_arena_at(&d->arena, r->map);
 	b->region = r;
 	if (!d->host)
-		return 0; /* it is registered when the device returns */
+		return 0; /* the region is registered when the device returns */
 	err = register_alone(a, r, b);
 	if (err)
 		b->region = NULL;

@@ -523,7 +523,7 @@ int agent_region_admit(struct agent *a, int fd, const struct sl_msg_publish *say
 		       struct agent_refused *why)
 {
 	struct agent_region *r;
-	bool own = !conn && peer->pid == getpid(); /* created by the agent itself */
+	bool own = !conn && peer->pid == getpid(); /* the agent itself created the region */
 	struct stat st;
 	bool read_only = false;
 	int err;
@@ -827,7 +827,8 @@ void agent_region_free(struct agent *a, struct agent_region *r)
 	if (r->rw_fd >= 0)
 		close(r->rw_fd);
 	if (r->fd >= 0 && (r->kernel || r->self))
-		close(r->fd); /* created by the agent: small, and not on a foreign file system */
+		/* the agent created this memory: it is small, and not on a foreign file system */
+		close(r->fd);
 	else if (r->fd >= 0)
 		agent_closer_close(a, tenant, r->fd);
 	agent_tenant_put(tenant);

@@ -118,7 +118,7 @@ static json_t *get_mrs(struct agent *a)
 static const struct rest_route {
 	const char *method, *path;
 	enum http_role needs;
-	bool readers;			 /* shows regions of other users */
+	bool readers;			 /* the route shows regions of other users */
 	json_t *(*get)(struct agent *a); /* handler called with the lock held; NULL: fn is called */
 	void (*fn)(struct agent *a, const struct agent_rest_request *q,
 		   struct agent_rest_reply *reply);
@@ -258,7 +258,8 @@ static void on_request(struct http_request *req, void *arg)
 		.method = http_method(req),
 		.path = http_path(req),
 		.variable = http_variable(req),
-		.caller = caller ? caller : &own, /* by TCP, with the token */
+		/* a request by TCP, with the token, acts for the agent's user */
+		.caller = caller ? caller : &own,
 	};
 	struct agent_rest_reply reply;
 

@@ -151,7 +151,7 @@ ssize_t agent_layout_read(void *arg, char *buf, size_t max)
 		size_t part = l->bytes - l->sent;
 
 		if (!part) {
-			if (n + 8 > max) /* room for a comma or the closing brackets */
+			if (n + 8 > max) /* leave room for a comma or the closing brackets */
 				return (ssize_t)n;
 			more = layout_next(l);
 			if (more < 0)

@@ -105,7 +105,7 @@ struct agent_self {
 	struct sl_publisher *publisher;
 	struct agent_region *region;
 	struct agent_counters sent;
-	struct sl_counter counter[WORDS]; /* in the order of struct agent_counters */
+	struct sl_counter counter[WORDS]; /* counters in the order of struct agent_counters */
 	struct sl_gauge gauge[GAUGES];
 	struct sl_counter_f64 fabric_cpu;
 };
@@ -203,7 +203,7 @@ int agent_self_init(struct agent *a, char *error, size_t bytes)
 	agent_peer_put(a, peer);
 	s->region->self = true;
 	a->own_count++;
-	a->n.admitted--; /* counts only the regions of others */
+	a->n.admitted--; /* this counter excludes the agent's own region */
 	a->memory -= say.size;
 	make_metrics(s);
 	a->self = s;

@@ -55,7 +55,7 @@ static unsigned int parts_of(const char *list, char *error, size_t bytes)
 struct agent_tcp {
 	struct agent_source source;
 	struct tcp_loader_opts opts;
-	struct tcp_loader *loader; /* NULL: the loader has ended */
+	struct tcp_loader *loader; /* the loader process; NULL: it has ended */
 	struct agent_region *region[TCP_PARTS];
 	struct region_flows_info info;
 	uint64_t missed;
@@ -112,7 +112,7 @@ static int admit_table(struct agent *a, enum tcp_part part, struct tcp_loader_ta
 			part_names[part], strerror(-table->read_only));
 	err = agent_region_admit_kernel(a, table->fd, table->read_only, table->bytes,
 					&a->tcp->region[part], &why);
-	close(table->fd); /* it has been mapped */
+	close(table->fd); /* the table has been mapped */
 	table->fd = table->read_only = -1;
 	if (!err)
 		return 0;

@@ -26,7 +26,7 @@ static const uint32_t of_type[] = {3, 2, 4, 5, 7, 7};
 
 struct bridge_families {
 	struct bridge_limits limits;
-	struct bridge_sink *sink; /* NULL: only check the body */
+	struct bridge_sink *sink; /* sink for the points; NULL: only check the body */
 	struct bridge_error *error;
 	size_t points, numbers, untimely;
 	struct bridge_window window;
@@ -39,7 +39,7 @@ struct bridge_families {
 	size_t bucket_count, bucket_room;
 	int64_t *deltas;
 	size_t delta_count, delta_room;
-	int64_t *spans; /* pairs of offset and length */
+	int64_t *spans; /* spans of a native histogram, as pairs of offset and length */
 	size_t span_count, span_room;
 	struct bridge_exemplar *exemplars; /* .labels are set once all exemplars have been read */
 	size_t exemplar_count, exemplar_room;
@@ -370,7 +370,7 @@ static void set_exemplars(struct bridge_families *f, struct bridge_point *out, b
 		struct bridge_exemplar *e = &f->exemplars[i];
 
 		e->labels = l;
-		if (e->label_count) /* without any labels, the array may not exist */
+		if (e->label_count) /* without labels, the array may not exist */
 			l += e->label_count;
 		if (!out->bound_count || is_native == !e->bucket)
 			f->exemplars[n++] = *e;

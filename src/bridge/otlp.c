@@ -28,8 +28,9 @@ struct bridge_otlp {
 	struct bridge_otlp_counts *counts;
 	bridge_otlp_resource *resource;
 	void *arg;
-	struct bridge_sink *sink; /* NULL: the resource is refused, or this is only a check */
-	bool check;		  /* only check the body; take nothing */
+	/* sink of the resource; NULL: it is refused, or this is only a check */
+	struct bridge_sink *sink;
+	bool check; /* the body is only checked; no points are taken */
 
 	struct bridge_label labels[LABELS_MAX];
 	size_t label_count;
@@ -239,8 +240,9 @@ static bool exponential_buckets(struct bridge_otlp *o, struct base_pb p, int64_t
 
 /* Field numbers of a point, which differ between the kinds of points. */
 struct kind {
-	uint32_t message;			      /* field of Metric */
-	uint32_t attributes, start, flags, exemplars; /* 0: the point has no such field */
+	uint32_t message; /* field of Metric */
+	/* field numbers of a point; 0: it has no such field */
+	uint32_t attributes, start, flags, exemplars;
 };
 static const struct kind kinds[] = {
 	{5, 7, 2, 8, 5},    /* gauge */
@@ -475,7 +477,7 @@ static void set_exemplars(struct bridge_otlp *o, struct bridge_point *p)
 		struct bridge_exemplar *e = &o->exemplars[i];
 
 		e->labels = l;
-		if (e->label_count) /* without any labels, the array may not exist */
+		if (e->label_count) /* without labels, the array may not exist */
 			l += e->label_count;
 		e->bucket = BRIDGE_BUCKETS + bucket_of(p, e->value);
 	}

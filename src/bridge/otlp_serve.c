@@ -20,7 +20,7 @@
 
 #define LOG	  "otlp"
 #define SECOND_NS 1000000000ull
-#define BODY_MAX  (8u << 20) /* limit before and after inflation */
+#define BODY_MAX  (8u << 20) /* maximum size of a body before and after inflation */
 #define EXPIRE_NS (300 * SECOND_NS)
 #define SERVICES  24u
 /* maximum number of services with spans: a process has room for 63 publishers in all */
@@ -29,7 +29,7 @@
 struct service {
 	char *name, *instance;
 	struct bridge_publisher *publisher; /* NULL: this element is free */
-	struct bridge_spans *spans;	    /* NULL: no spans received yet */
+	struct bridge_spans *spans;	    /* publishes spans; NULL: none received yet */
 	uint64_t spans_ns;		    /* time of the last spans received */
 };
 

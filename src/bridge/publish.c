@@ -351,7 +351,8 @@ static bool on_point(struct bridge_sink *sink, const struct bridge_point *t)
 
 	if (t->exponential && good) {
 		good = bridge_publish_expand(&p->grid, t, p->expanded);
-		p->counts.refused += t->exponential->negative > 0; /* its negative observations */
+		/* count the negative observations, which are not published */
+		p->counts.refused += t->exponential->negative > 0;
 		expanded = *t;
 		expanded.values = p->expanded;
 		expanded.value_count = p->grid.values;

@@ -49,7 +49,7 @@ struct scrape {
 	size_t values; /* number of values in the last body */
 	struct http_client *client;
 	CURL *pattern;
-	CURLSH *share; /* keeps connections between scrapes */
+	CURLSH *share; /* keeps connections open between scrapes */
 	struct curl_slist *headers;
 	struct sl_counter scrapes, failures[CAUSES], refused, full, untimely;
 	struct bridge_publish_counts told;

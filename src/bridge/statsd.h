@@ -27,9 +27,9 @@ enum bridge_statsd_type {
 };
 
 struct bridge_statsd_line {
-	struct bridge_text name;   /* as received */
-	struct bridge_text values; /* one or more, separated by ":"; for a set, any text */
-	struct bridge_text tags;   /* "key:value,key", or empty */
+	struct bridge_text name;   /* name as received */
+	struct bridge_text values; /* one or more values, separated by ":"; for a set, any text */
+	struct bridge_text tags;   /* tags "key:value,key", or empty */
 	enum bridge_statsd_type type;
 	double rate; /* 0 < rate <= 1 */
 };

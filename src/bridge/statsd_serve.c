@@ -93,7 +93,7 @@ struct serve {
 	struct bridge_statsd *statsd;
 	struct bridge_statsd_counts told;
 	struct sl_counter packets, dropped, truncated, lines, malformed, refused, expired;
-	uint32_t *drops; /* last drop count of the kernel, per socket */
+	uint32_t *drops; /* last drop count of the kernel for each socket */
 	struct mmsghdr m[PACKETS];
 	struct iovec v[PACKETS];
 	char control[PACKETS][CMSG_SPACE(sizeof(uint32_t))];

@@ -7,7 +7,7 @@
 #include "base/grow.h"
 #include "bridge/text_internal.h"
 
-#define EXEMPLAR_CHARACTERS 128u /* limit of OpenMetrics 1.0, Exemplars */
+#define EXEMPLAR_CHARACTERS 128u /* maximum length of an exemplar's labels in OpenMetrics 1.0 */
 
 static bool is_blank(char c)
 {

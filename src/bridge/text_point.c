@@ -117,7 +117,7 @@ static int make_groups(struct bridge_text_parser *p)
 
 struct point {
 	bool sum, count;
-	uint32_t buckets; /* number of buckets in order, or of quantiles or states */
+	uint32_t buckets; /* number of buckets; or of quantiles, or states */
 	bool negative;	  /* there are bounds below 0 */
 };
 
@@ -193,7 +193,7 @@ static bool is_timely(const struct bridge_text_parser *p, const struct bridge_te
 	return bridge_timely(&p->window, time);
 }
 
-/* Starts a point at the end of the arrays. */
+/* Returns a new point whose ranges start at the current end of the arrays. */
 static struct bridge_text_point begin_point(const struct bridge_text_parser *p)
 {
 	return (struct bridge_text_point){.values = (uint32_t)p->flat_count,
@@ -349,7 +349,7 @@ static int put_histogram(struct bridge_text_parser *p, struct point *t,
 			  open && p->family.type == BRIDGE_HISTOGRAM ? CHECK_POSITIVE : CHECK_NONE);
 	if (count)
 		put_value(p, count, slot + BRIDGE_COUNT, CHECK_POSITIVE);
-	if (!top) { /* only in text 0.0.4 */
+	if (!top) { /* text 0.0.4 may lack the +Inf bucket */
 		p->flat[slot + BRIDGE_BUCKETS + n - 1] =
 			count ? count->value
 			      : (t->buckets ? p->samples[b[t->buckets - 1].sample].value : 0);

@@ -33,7 +33,7 @@
 #include "source/tcp/util.h"
 
 #define LOG	    "report"
-#define TCX_INGRESS 46 /* enum bpf_attach_type since Linux 6.6 */
+#define TCX_INGRESS 46 /* BPF_TCX_INGRESS of enum bpf_attach_type, Linux 6.6 */
 #define TCX_EGRESS  47
 #define FILTER	    0x51d3u /* clsact handle and priority of an interface's first reporter */
 #define EACH	    4u	    /* maximum number of reporters per interface */
@@ -69,7 +69,7 @@ struct report_kernel {
 	bool waits; /* no translator is listening yet */
 	struct report_budget budget;
 	uint64_t swept_ns, looked_ns, quiet_ns;
-	uint32_t quiet_at; /* sequence number unchanged since quiet_ns */
+	uint32_t quiet_at; /* sequence number that has not changed since quiet_ns */
 	unsigned int beats;
 	struct report_events *events;
 	int queue; /* socket to query the interface's queue, or -1 */
@@ -245,7 +245,7 @@ static int answers_socket(struct route *r)
 	int fd = socket(r->from.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), yes = 1;
 
 	((struct sockaddr_in *)&r->from)->sin_port =
-		htons(SOURCE_PORT); /* the port has the same offset for IPv6 */
+		htons(SOURCE_PORT); /* sin6_port is at the same offset */
 	if (fd >= 0 && !setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) &&
 	    !bind(fd, (struct sockaddr *)&r->from, r->bytes) &&
 	    !connect(fd, (struct sockaddr *)&r->to, r->bytes))
@@ -582,7 +582,7 @@ struct report_kernel *report_kernel_open(const struct report_kernel_opts *o, cha
 	if (c.out)
 		r->budget.fd = answers_socket(&way);
 	open_subjects(r, o, &c, index);
-	check_listener(r); /* must precede the first packet */
+	check_listener(r); /* the first packet must not precede this check */
 	update_limit(r, base_now_ns());
 	r->skel->bss->realtime = base_realtime_ns() - base_now_ns();
 	if (!attach_all(r, o, index, error, bytes))

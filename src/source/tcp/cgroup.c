@@ -28,7 +28,7 @@ struct cgroup_known {
 struct tcp_cgroups {
 	struct tcp_cgroup_hierarchy hierarchy;
 	int root;	 /* descriptor of the hierarchy's root, or -1 */
-	bool no_handles; /* open_by_handle_at() is not permitted */
+	bool no_handles; /* true if open_by_handle_at() is not permitted */
 	uint32_t max, n;
 	uint64_t fresh_ns, walked_ns;
 	struct cgroup_known *known;

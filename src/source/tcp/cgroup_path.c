@@ -189,7 +189,7 @@ static void take_container(struct tcp_cgroup_identity *out, struct cgroup_path_p
 	out->claimed |= within_container(out);
 	set_runtime(out, runtime ? runtime : "");
 	copy_unescaped(out->container_id, sizeof(out->container_id), id);
-	out->container[0] = out->service[0] = 0; /* these names belong to the enclosing cgroup */
+	out->container[0] = out->service[0] = 0; /* the old names belong to the enclosing cgroup */
 	out->helper = helper;
 }
 
@@ -303,7 +303,7 @@ static void parse_part(struct cgroup_path_part p, struct cgroup_path_part above,
 	if (parse_pod(p, out) || parse_scope(p, above, out) || parse_named(p, above, out))
 		return;
 	if (part_equals(above, "libpod_parent") &&
-	    is_container_id(p)) { /* a podman pod, not a container */
+	    is_container_id(p)) { /* this is a podman pod, not a container */
 		set_runtime(out, "podman");
 		return;
 	}

@@ -25,7 +25,7 @@ struct tcp_cpu_opts {
 	uint32_t tasks;
 	/* number of cgroup slots; 0: 512. Cgroups without a slot are counted together in slot 0 */
 	uint32_t cgroups;
-	uint32_t hierarchy;	/* number as in struct tcp_cgroup_hierarchy; 0: unified hierarchy */
+	uint32_t hierarchy;	/* number of the cgroup hierarchy; 0: unified hierarchy */
 	const char *controller; /* controller of a version 1 hierarchy, such as "memory" */
 };
 

@@ -218,7 +218,7 @@ static int try_kprobe(const char *target)
 	if (prog < 0)
 		return prog;
 	attr.type = (uint32_t)type;
-	attr.config1 = (uint64_t)(uintptr_t)target; /* alias of kprobe_func */
+	attr.config1 = (uint64_t)(uintptr_t)target; /* config1 is an alias of kprobe_func */
 	event = (int)syscall(SYS_perf_event_open, &attr, -1, 0, -1, PERF_FLAG_FD_CLOEXEC);
 	if (event < 0)
 		return close_trial(prog, -errno);

@@ -31,7 +31,7 @@ struct identity_slot {
 	uint64_t id; /* 0: free */
 	uint64_t due;
 	uint32_t generation, number, looks;
-	uint64_t cells[64]; /* contents as last written */
+	uint64_t cells[64]; /* cells of the slot as last written to the region */
 };
 
 struct tcp_identity {

@@ -95,7 +95,8 @@ int tcp_load_refused(int err, const char *programs, char *why, size_t bytes)
 			"the kernel is locked down: at level confidentiality no eBPF program may read kernel memory; boot with lockdown=integrity");
 	snprintf(why, bytes, "the kernel refuses the %s programs: %s%s%s%s", programs,
 		 strerror(-err), *refusal ? " (" : "", refusal, *refusal ? ")" : "");
-	return err == -EINVAL ? -ENOEXEC : err; /* the caller's arguments are valid */
+	/* -EINVAL would wrongly blame the caller's arguments */
+	return err == -EINVAL ? -ENOEXEC : err;
 }
 
 int tcp_load(struct bpf_object_skeleton *skeleton, const char *programs, char *why, size_t bytes)

@@ -25,7 +25,7 @@ MAP(tcp_cgroups, HASH, 0, 4096, u64, u8);
  */
 struct tcp_bpf_sock {
 	u64 id;		  /* id of the flow, never reused; 0: not recorded */
-	u32 slot;	  /* in the flow table; less than settings.slots, so it may index arrays */
+	u32 slot;	  /* the flow's slot; less than settings.slots, so it may index arrays */
 	u32 pid;	  /* id of the thread group that connected; 0: unknown */
 	u64 syn_ns;	  /* time when connect() started; 0: the socket was not connected by it */
 	u32 syn_timeouts; /* timeouts of the SYN before the connection was established */

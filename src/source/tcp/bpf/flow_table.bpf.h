@@ -244,7 +244,7 @@ static long look_at(u32 i, struct round *r)
 		return 1;
 	}
 	slot = READ(*place);
-	if (!slot) { /* still being written */
+	if (!slot) { /* the list's entry is still being written */
 		r->left = 1;
 		return 1;
 	}

@@ -260,7 +260,7 @@ SEC("?tp_btf/tcp_rcv_space_adjust") int BPF_PROG(copied, struct sock *sk)
 	if (!tp)
 		return 0;
 	upto = tp->copied_seq;
-	if (upto == st->copied) /* MSG_PEEK, or no data was read */
+	if (upto == st->copied) /* the call was MSG_PEEK or read no data */
 		return 0;
 	now = bpf_ktime_get_ns();
 	st->copied = upto;
@@ -508,7 +508,8 @@ SEC("?tp_btf/net_dev_queue") int BPF_PROG(queued, struct sk_buff *skb)
 			return 0;
 	}
 	p->out = place;
-	if (e->queued && !e->done) /* still waiting for the driver, or dropped there */
+	/* the earlier segment is still waiting for the driver, or was dropped there */
+	if (e->queued && !e->done)
 		cause_only(SL_CAUSE_NO_DRIVER);
 	e->sk = (u64)sk;
 	e->seq = h.seq;
@@ -525,7 +526,7 @@ SEC("?tp_btf/net_dev_queue") int BPF_PROG(queued, struct sk_buff *skb)
 	if (again) {
 		note_cause(&n, SL_CAUSE_RETRANSMIT);
 		e->queued = now;
-		e->done = 1; /* not measured, but not reported as lost either */
+		e->done = 1; /* a retransmission is not measured, but not reported as lost either */
 		for (u32 i = 0; i < REQUESTS; i++) {
 			struct request *r = &st->request[i];
 
@@ -593,7 +594,7 @@ __noinline int finish(struct layer_sock *st, u32 index, u64 now, struct note *n)
 	if (!st || !n || index >= REQUESTS || !__sync_lock_test_and_set(&st->active[index], 0))
 		return 0;
 	q = &st->request[index];
-	if (n->what >> 60) { /* the place for the total is in use */
+	if (n->what >> 60) { /* the note already holds a total */
 		note_put(n);
 		note_begin(n, st);
 	}
