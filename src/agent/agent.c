@@ -391,10 +391,7 @@ int agent_run(struct agent *a, int stop_fd)
 		agent_bury(a);
 		trim_heap(a);
 		agent_self_sync(a);
-		/*
-		 * epoll reports ready descriptors in turn, so a turn ends when all could have been
-		 * seen.
-		 */
+		/* epoll reports ready descriptors in turn; a turn ends when all could be seen. */
 		seen += (uint64_t)n;
 		if (n < EVENTS_MAX || seen > a->conn_count) {
 			a->turn++;

@@ -335,10 +335,7 @@ void agent_closer_fini(struct agent *a)
 	c->wake_fd = -1;
 	for (l = TAILQ_FIRST(&c->lanes); l; l = next) {
 		next = TAILQ_NEXT(l, link);
-		/*
-		 * Close memory; leave other descriptors, whose close() may hang, to the process's
-		 * end.
-		 */
+		/* Close memory; leave descriptors that may hang to the process's end. */
 		while (l->count) {
 			int fd = l->jobs[--l->count].fd;
 

@@ -29,7 +29,8 @@
 #define PACKETS_PER_EVENT 16
 #define REGIONS_PER_CONN  64 /* libsidelight creates at most 15 per process */
 #define REFUSALS_PER_CONN 32
-#define TURN_NS		  1000000u /* time of the loop that a tenant's connections get per turn */
+/* maximum time that a tenant's connections may take per turn of the loop */
+#define TURN_NS 1000000u
 
 const char *const agent_drop_names[DROP_COUNT] = {
 	[DROP_MALFORMED] = "malformed", [DROP_SILENT] = "silent", [DROP_SLOW] = "slow",
@@ -122,10 +123,7 @@ void agent_conn_timer(struct agent *a, struct agent_timer *t)
 
 /* ---- sending ---- */
 
-/*
- * Returns 0 if sent, -EAGAIN if the socket is full, or another -errno. The caller keeps fd; -1:
- * none.
- */
+/* Returns 0 if sent, -EAGAIN if the socket is full, or -errno. The caller keeps fd; -1: none. */
 static int send_message(int sock, const struct sl_msg *m, const void *payload, int fd)
 {
 	const struct iovec parts[] = {{(void *)m, sizeof(*m)}, {(void *)payload, m->length}};
@@ -133,10 +131,7 @@ static int send_message(int sock, const struct sl_msg *m, const void *payload, i
 
 	if (err >= 0)
 		return 0;
-	/*
-	 * The peer does not read any more, but its CLOSE may still wait in the socket; a hang-up
-	 * follows.
-	 */
+	/* The peer no longer reads, but its CLOSE may still be unread; a hang-up follows. */
 	if (err == -EPIPE || err == -ECONNRESET)
 		return 0;
 	/* ETOOMANYREFS: the kernel limits the number of descriptors in flight. */
@@ -228,7 +223,7 @@ int agent_conn_notify(struct agent_conn *c, uint16_t type, const void *payload, 
 	return send_message(c->fd, &msg, payload, -1);
 }
 
-/* Always returns false. */
+/* Sends a refusal. Always returns false. */
 __attribute__((format(printf, 6, 7))) static bool
 refuse_request(struct agent *a, struct agent_conn *c, uint32_t serial, enum agent_refusal cause,
 	       int error, const char *fmt, ...)
@@ -368,7 +363,7 @@ static void on_status(struct agent *a, struct agent_conn *c, uint32_t serial)
 
 static const struct conn_request {
 	enum agent_role role; /* role that may send this request; ROLE_NEW: not a request */
-	/* the request is allowed as the first message of a connection; as a later one */
+	/* whether the request is allowed first on a connection, and later */
 	bool first, later;
 	uint32_t bytes; /* size of the request's payload */
 } requests[] = {
@@ -475,10 +470,7 @@ out:
 
 /* ---- receiving ---- */
 
-/*
- * Returns 1 if a packet was handled, 0 if there is none, -1 if the peer has hung up or the socket
- * failed.
- */
+/* Returns 1 if a packet was handled, 0 if there is none, -1 if the peer hung up or on an error. */
 static int receive_packet(struct agent *a, struct agent_conn *c)
 {
 	_Alignas(8) char data[SL_MSG_MAX + 1];
@@ -493,10 +485,7 @@ static int receive_packet(struct agent *a, struct agent_conn *c)
 		update_events(a, c);
 		return 0;
 	}
-	/*
-	 * There is room for all descriptors: otherwise the kernel would close some here, which may
-	 * block.
-	 */
+	/* There is room for all descriptors: the kernel would close others here, and may block. */
 	n = base_receive_fds(c->fd, data, sizeof(data), MSG_DONTWAIT, &fds);
 	/*
 	 * If a peer closes the connection without reading its answer, the connection is reset. The

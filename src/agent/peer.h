@@ -22,10 +22,7 @@ struct agent_peer {
 
 /* Returns the process that connected. NULL: out of memory, or its credentials are unknown. */
 struct agent_peer *agent_peer_new(struct agent *a, int socket);
-/*
- * Returns a peer that cannot end: a client for which the agent publishes, or a test. NULL: out of
- * memory.
- */
+/* Returns a peer that cannot end: a client for which the agent publishes. NULL: out of memory. */
 struct agent_peer *agent_peer_as(struct agent *a, pid_t pid, const struct agent_tenant_id *id);
 /* Returns a peer for the agent itself. NULL: out of memory. */
 struct agent_peer *agent_peer_self(struct agent *a);

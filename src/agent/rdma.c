@@ -291,10 +291,7 @@ static bool merge_run(struct rdma_run *run, struct agent_block *next, bool befor
 	return true;
 }
 
-/*
- * Registers blocks first to last together. If this fails, returns false; their old registrations
- * stay valid.
- */
+/* Registers blocks first to last together. False: it failed, and old registrations stay valid. */
 static bool register_run(struct agent *a, struct agent_block *first, struct agent_block *last)
 {
 	struct agent_mr *m;
@@ -387,10 +384,7 @@ static bool is_renewable(const struct agent_block *b, const struct agent_mr *m)
 	return b && b->region && b->region->mr == m && b->region->state != SL_STATE_RETIRED;
 }
 
-/*
- * Registers the memory again. If this fails, it is tried again when the key reaches the same age
- * again.
- */
+/* Registers the memory again. A failed renewal is repeated when the key reaches this age again. */
 static void mr_renew(struct agent *a, struct agent_mr *m)
 {
 	struct agent_block *first = TAILQ_FIRST(&a->rdma->arena.blocks), *last;

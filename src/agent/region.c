@@ -261,10 +261,7 @@ static int check_header(int fd, const struct sl_msg_publish *say, struct region_
 	_Alignas(64) struct sl_region_header copy;
 	enum region_fault fault;
 
-	/*
-	 * Check a copy, as the publisher may write meanwhile. pread() does not allocate pages in
-	 * holes.
-	 */
+	/* Check a copy, as the publisher may write. pread() does not allocate pages in holes. */
 	if (pread(fd, &copy, sizeof(copy), 0) != sizeof(copy))
 		return agent_refuse(why, REFUSED_SYSTEM, EIO, "cannot read the region's header");
 	fault = region_info_parse(&copy, say->size, info);
@@ -472,10 +469,7 @@ static int take_in(struct agent *a, struct agent_region *r, int fd,
 	r->id = a->last_id + 1;
 	err = agent_rdma_add(a, r);
 	if (err && r->read_only && err != -ENODATA) {
-		/*
-		 * Before Linux 6.2, only writable memory can be registered. Local readers are
-		 * unaffected.
-		 */
+		/* Before Linux 6.2, only writable memory can be registered. */
 		base_log_limited(
 			BASE_WARN, AGENT_LOG,
 			"no remote reading of id=%" PRIu64

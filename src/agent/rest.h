@@ -56,8 +56,8 @@ bool agent_rest_fail(struct agent_rest_reply *reply, int status, const char *fmt
 void agent_rest_fail_refused(struct agent *a, struct agent_rest_reply *reply,
 			     const struct agent_refused *why);
 /*
- * Parses the JSON body. This function and those below return NULL or false after filling in an
- * error reply.
+ * Parses the JSON body. On error, this and the functions below fill in a reply and return NULL or
+ * false.
  */
 json_t *agent_rest_object(const struct agent_rest_request *q, struct agent_rest_reply *reply);
 /* Refuses unknown fields, which may be misspelled. known ends with NULL. */

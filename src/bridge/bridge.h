@@ -147,10 +147,7 @@ struct bridge_limits {
  */
 const char *bridge_number(const char *p, const char *end, double *out);
 
-/*
- * number.c: parses unsigned seconds at p and returns them in ns, rounded down; 0 if invalid or too
- * large.
- */
+/* number.c: parses unsigned seconds at p and returns ns, rounded down; 0: invalid or too large. */
 uint64_t bridge_seconds_ns(const char *p, const char *end);
 
 /*

@@ -179,10 +179,7 @@ static bool read_value(struct bridge_families *f, struct base_pb p, bool counter
 	return p.bad ? report_malformed(f, "value") : PUSH(f, values, value_count, value_room, v);
 }
 
-/*
- * Decodes rank and value of a Quantile, or count and bound of a Bucket; a float count takes
- * precedence.
- */
+/* Decodes a Quantile (rank, value) or a Bucket (count, bound); a float count takes precedence. */
 static bool read_pair(struct bridge_families *f, struct base_pb p, bool bucket)
 {
 	double first = 0, second = 0, count = -1;

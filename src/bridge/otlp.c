@@ -82,10 +82,7 @@ static struct bridge_text keep_text(struct bridge_otlp *o, struct bridge_text t)
 	return (struct bridge_text){to, t.n};
 }
 
-/*
- * Converts a name as Prometheus does for OpenTelemetry: replaces characters outside [a-zA-Z0-9_:]
- * by "_".
- */
+/* Converts a name like Prometheus does: replaces characters outside [a-zA-Z0-9_:] by "_". */
 static struct bridge_text plain_name(struct bridge_otlp *o, struct bridge_text t, bool colons)
 {
 	bool digit = t.n && *t.s >= '0' && *t.s <= '9';
@@ -322,10 +319,7 @@ static bool take_field(struct bridge_otlp *o, int kind, struct base_pb_field *f,
 	return true;
 }
 
-/*
- * Converts buckets to the values that the sink expects. Returns false if the buckets are
- * ill-formed.
- */
+/* Converts buckets to the sink's values. Returns false if the buckets are ill-formed. */
 static bool histogram_values(struct bridge_otlp *o, const struct parsed *t)
 {
 	double sum = 0;
@@ -505,10 +499,7 @@ static bool send_point(struct bridge_otlp *o, int kind, const struct parsed *t, 
 		       t->offset < INT32_MAX / 2;
 		good = good && put_f64(&o->values, &o->value_count, &o->value_room, t->sum) &&
 		       put_f64(&o->values, &o->value_count, &o->value_room, (double)t->count);
-		/*
-		 * In OpenTelemetry, the bucket that starts at base^i has index i; in a region, it
-		 * is i + 1.
-		 */
+		/* The bucket from base^i on has index i in OpenTelemetry, i + 1 in a region. */
 		e = (struct bridge_exponential){
 			(int)t->scale, t->zero_threshold, t->zero_count, (int32_t)t->offset + 1,
 			o->buckets,    o->bucket_count,	  t->negative};

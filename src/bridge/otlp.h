@@ -77,10 +77,7 @@ struct bridge_span_sink {
 	bool (*span)(void *to, const struct bridge_span *s); /* false: refused */
 };
 
-/*
- * Like bridge_otlp_read(), but for spans, which are counted as points. Events and links are left
- * out.
- */
+/* Like bridge_otlp_read(), but for spans, which count as points. Events and links are left out. */
 int bridge_otlp_read_traces(struct bridge_otlp *o, const void *body, size_t bytes, bool json,
 			    const struct bridge_span_sink *sink, struct bridge_otlp_counts *counts,
 			    struct bridge_error *error);

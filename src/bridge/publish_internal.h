@@ -139,10 +139,7 @@ void bridge_publish_remove(struct bridge_publisher *p, const struct bridge_publi
 			   const struct sl_label *labels, size_t n);
 void bridge_publish_set(struct bridge_publisher *p, const struct bridge_publish_family *f,
 			const struct bridge_publish_series *s, const double *values, size_t n);
-/*
- * Computes the values of a point with exponential buckets. Returns false if the scale is not
- * supported.
- */
+/* Computes the values of a point with exponential buckets. Returns false for unsupported scales. */
 bool bridge_publish_expand(const struct bridge_publish_grid *g, const struct bridge_point *t,
 			   double *out);
 /* Returns the size of a series in a region. */

@@ -20,10 +20,7 @@
 #define LOG	   "scrape"
 #define SECOND_NS  1000000000ull
 #define TIMEOUT_NS (10 * SECOND_NS)
-/*
- * Prometheus' limits for timestamps: how far back queries look, and how far ahead it stores
- * samples.
- */
+/* Prometheus' limits for timestamps: how far queries look back, and how far ahead it stores. */
 #define OLD_SECONDS   300.
 #define AHEAD_SECONDS 600.
 #define HEADERS_MAX   (64u << 10)

@@ -13,7 +13,7 @@
 
 #define NONE	      UINT32_MAX
 #define REPEATS_MAX   1000u /* maximum count for a sampled observation */
-#define SET_REGISTERS 1024u /* about 3 % standard error */
+#define SET_REGISTERS 1024u /* number of registers of a set; about 3 % standard error */
 #define SCALE	      2	    /* scale of histograms: factor 1.19, 162 cells */
 
 /* ---- lines ---- */
@@ -35,10 +35,7 @@ static bool take_type(struct bridge_text t, enum bridge_statsd_type *out)
 	return true;
 }
 
-/*
- * Parses a field after the type: @RATE, #TAGS; for DogStatsD also c:CONTAINER, TTIMESTAMP,
- * e:ENTITY.
- */
+/* Parses a field after the type: @RATE, #TAGS; DogStatsD: c:CONTAINER, TTIMESTAMP, e:ENTITY. */
 static bool take_field(struct bridge_text f, struct bridge_statsd_line *out)
 {
 	if (!f.n)

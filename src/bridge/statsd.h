@@ -46,10 +46,7 @@ struct bridge_statsd_counts {
 
 struct bridge_statsd;
 
-/*
- * Publishes with p, which the caller keeps. series: maximum; 0: STATSD_SERIES_MAX. NULL: out of
- * memory.
- */
+/* Publishes with p, which the caller keeps. series: 0: STATSD_SERIES_MAX. NULL: out of memory. */
 struct bridge_statsd *bridge_statsd_new(struct sl_publisher *p, size_t series);
 void bridge_statsd_free(struct bridge_statsd *s); /* NULL is fine */
 void bridge_statsd_packet(struct bridge_statsd *s, const char *bytes, size_t n, uint64_t now_ns);

@@ -20,10 +20,7 @@ enum bridge_text_format { BRIDGE_TEXT_004, BRIDGE_OPENMETRICS };
 
 struct bridge_text_parser;
 
-/*
- * Creates a parser for the bodies of one target. limits may be NULL for defaults. NULL: out of
- * memory.
- */
+/* Creates a parser for one target. limits may be NULL for defaults. NULL: out of memory. */
 struct bridge_text_parser *bridge_text_new(const struct bridge_limits *limits);
 void bridge_text_free(struct bridge_text_parser *p); /* NULL is fine */
 

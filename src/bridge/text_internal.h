@@ -59,7 +59,7 @@ enum bridge_text_check { CHECK_NONE, CHECK_POSITIVE, CHECK_RISING, CHECK_STATE, 
 struct bridge_text_name {
 	struct bridge_text base;
 	const char *suffix;
-	enum bridge_type type; /* type of the family called base */
+	enum bridge_type type; /* type of the family that is named .base */
 	uint64_t hash;
 };
 
@@ -182,10 +182,7 @@ struct bridge_text_line {
 	double value, time;	      /* time: NaN if there is none */
 	uint32_t exemplar;
 };
-/*
- * Parses a timestamp and converts it to seconds; text 0.0.4 has milliseconds. Returns its end, or
- * NULL.
- */
+/* Parses a timestamp (in text 0.0.4, milliseconds) into seconds. Returns its end, or NULL. */
 const char *bridge_text_time(const struct bridge_text_parser *p, const char *s, const char *end,
 			     double *out);
 int bridge_text_line_sample(struct bridge_text_parser *p, const char *s, const char *end,

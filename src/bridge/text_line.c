@@ -46,10 +46,7 @@ static const char *skip_space(const struct bridge_text_parser *p, const char *s,
 	return skip_blanks(p, s + 1, end);
 }
 
-/*
- * Copies text and decodes its escapes; only \\,
- * and \" are special.
- */
+/* Copies text and decodes its escapes: a backslash before a backslash, a quote or "n". */
 static struct bridge_text unescape_text(struct bridge_text_parser *p, const char *s,
 					const char *end, bool quotes)
 {
@@ -128,10 +125,7 @@ static int read_label(struct bridge_text_parser *p, const char **at, const char 
 	return 0;
 }
 
-/*
- * Parses the labels in braces at *at. name: set if empty and given inside the braces; NULL: not
- * allowed.
- */
+/* Parses the labels in braces at *at. name: set if given inside the braces; NULL: not allowed. */
 static int read_labels(struct bridge_text_parser *p, const char **at, const char *end,
 		       struct bridge_text *name, uint32_t *first, uint32_t *count)
 {

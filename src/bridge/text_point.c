@@ -48,10 +48,7 @@ static size_t find_group(const struct bridge_text_parser *p, const struct bridge
 	return at;
 }
 
-/*
- * OpenMetrics: in a group, either all samples or none have a timestamp, and timestamps do not
- * decrease.
- */
+/* OpenMetrics: in a group, all samples or none have timestamps, which do not decrease. */
 static int check_order(struct bridge_text_parser *p, const struct bridge_text_sample *before,
 		       const struct bridge_text_sample *s)
 {

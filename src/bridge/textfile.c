@@ -45,10 +45,7 @@ static int is_metrics(const struct dirent *e)
 	return *e->d_name != '.' && n > 5 && !strcmp(e->d_name + n - 5, ".prom");
 }
 
-/*
- * Reads a whole regular file. Returns its size or -errno. Neither waits for a pipe nor follows a
- * link.
- */
+/* Reads a regular file. Returns its size or -errno. Neither waits for pipes nor follows links. */
 static ssize_t read_all(struct textfile *t, int folder, const char *name, struct stat *st)
 {
 	int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);

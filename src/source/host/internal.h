@@ -44,10 +44,7 @@ void host_file_close(struct host_file *f);
 bool host_file_read(struct host *h, struct host_file *f);
 /* Reads a file into a buffer. Returns the number of bytes or -errno. */
 ssize_t host_read_at(int folder, const char *path, char *to, size_t bytes);
-/*
- * Reads an open file from its beginning. Returns the number of bytes or -errno; -EFBIG: it is
- * larger.
- */
+/* Reads an open file from its start. Returns the number of bytes or -errno; -EFBIG: too large. */
 ssize_t host_pread(int fd, char *to, size_t bytes);
 /* Reads the first line of a file and strips blanks at both ends; empty if it cannot be read. */
 struct host_text host_value_at(int folder, const char *path, char *buffer, size_t bytes);

@@ -581,10 +581,7 @@ _Static_assert(sizeof(struct headers6) == RPT_HEADERS6, "as on the wire");
 
 static __always_inline void fill_eth(struct ethhdr *eth, __u16 type)
 {
-	/*
-	 * Copied element by element: otherwise the compiler would assume the zeros of config's
-	 * initialiser.
-	 */
+	/* Copy by element: otherwise, the compiler assumes the zeros of config's initialiser. */
 	for (int i = 0; i < 6; i++)
 		eth->h_dest[i] = eth->h_source[i] = config.mac[i];
 	eth->h_source[0] |= 2; /* make the source differ from the carrier's address */
@@ -738,10 +735,7 @@ int write_report(struct xdp_md *ctx)
 	    !bpf_xdp_load_bytes(ctx, offsetof(struct ethhdr, h_proto), &proto, sizeof(proto)) &&
 	    (proto == bpf_htons(ETH_P_ARP) || proto == bpf_htons(ETH_P_IP)))
 		return XDP_PASS;
-	/*
-	 * The host may send frames on any interface, as for neighbour discovery, but they are
-	 * shorter.
-	 */
+	/* The host may send frames on any interface, as for neighbour discovery; they are short. */
 	if (bpf_xdp_get_buff_len(ctx) < RPT_LONGEST || bpf_map_pop_elem(&ready, &slot)) {
 		add_count(RPT_IDLE, 1);
 		return XDP_DROP;

@@ -672,10 +672,7 @@ static void sweep_flows(struct report_kernel *r)
 		 before.n[RPT_BYTES] - after.n[RPT_SAID_BYTES] - after.unsaid_bytes);
 }
 
-/*
- * A heartbeat lets translators notice that the last packets were lost. As it may be lost, too, it
- * is repeated.
- */
+/* Repeated heartbeats let translators notice the loss of the last packets. */
 static void send_heartbeat(struct report_kernel *r, uint64_t now)
 {
 	uint32_t sequence = __atomic_load_n(&r->skel->bss->sequence, __ATOMIC_RELAXED);

@@ -38,10 +38,7 @@ struct report_kernel_opts {
 	uint32_t flows;	   /* size of the flow table (LRU); 0: 65536 */
 	/* File with the key that signs packets (dta_key_read()); NULL: packets are not signed. */
 	const char *key_file;
-	/*
-	 * What to report besides flows: bit i stands for enum report_subject i; and the store of
-	 * each.
-	 */
+	/* What to report besides flows (bit i: enum report_subject i), and the store of each. */
 	uint32_t subjects;
 	uint16_t subject_store[RPT_SUBJECTS];
 	bool inner;		/* report the flows inside VXLAN and Geneve tunnels */

@@ -104,10 +104,7 @@ void tcp_cgroup_title(const struct tcp_cgroup_identity *i, char *out, size_t byt
  */
 bool tcp_cgroup_matches(const struct tcp_cgroup_identity *i, const char *text);
 
-/*
- * Returns the id of a process's cgroup in a hierarchy according to /proc/PID/cgroup, or 0 with
- * errno.
- */
+/* Returns the id of a process's cgroup in a hierarchy (/proc/PID/cgroup), or 0 with errno. */
 uint64_t tcp_cgroup_of_process(const struct tcp_cgroup_hierarchy *hierarchy, uint32_t pid);
 
 /* ---- for the cgroup*.c files ---- */

@@ -47,10 +47,7 @@ uint32_t tcp_cpu_cgroup_slots(const struct tcp_cpu *c);
 int tcp_cpu_task(const struct tcp_cpu *c, uint32_t slot, struct region_cpu_row *row);
 int tcp_cpu_cgroup(const struct tcp_cpu *c, uint32_t slot, struct region_cpu_row *row);
 
-/*
- * Returns the id of the cgroup that owns a slot, read from its first line only; 0 if the slot is
- * free.
- */
+/* Returns the id of the cgroup that owns a slot, from its first line only; 0 if it is free. */
 uint64_t tcp_cpu_cgroup_id(const struct tcp_cpu *c, uint32_t slot);
 
 /* Copies the loss counters; out is indexed by enum sl_task_loss. */

@@ -105,10 +105,7 @@ uint64_t tcp_loader_missed(const struct tcp_loader *l)
 	return l->missed;
 }
 
-/*
- * Receives one message. Returns 1 if it answers the last filter, 0 for any other message, or
- * -errno.
- */
+/* Receives a message. Returns 1 if it answers the last filter, 0 for other messages, or -errno. */
 static int receive_message(struct tcp_loader *l, int flags, struct tcp_message_answer *answer)
 {
 	int fds[LOADER_FDS];

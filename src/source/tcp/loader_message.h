@@ -47,10 +47,7 @@ struct tcp_message_missed {
 	uint64_t missed;
 };
 
-/*
- * Followed by .bytes bytes of NUL-terminated strings: ports, cidrs, cgroups, and netns if .netns is
- * 1.
- */
+/* Followed by .bytes of NUL-terminated strings: ports, cidrs, cgroups, netns (if .netns is 1). */
 struct tcp_message_set {
 	uint32_t type, bytes, serial, pad;
 	uint32_t ports, cidrs, cgroups, netns;

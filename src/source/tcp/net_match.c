@@ -373,10 +373,7 @@ static void match_segment(struct tcp_net_match *m, struct dir *d, const struct r
 		return;
 	}
 	if ((c.fitting > 1 && c.same_id != 1) ||
-	    /*
-	     * The segment may have been retransmitted in a gap of the records, which only
-	     * timestamps reveal.
-	     */
+	    /* A gap in the records may hide a retransmission; only timestamps would show it. */
 	    (!(o->has_ts && r->flags & SL_NIC_HAS_TS) &&
 	     o->gap != (uint32_t)m->side[d->flow.sender].gaps)) {
 		for (i = d->again.first; i < d->again.n; i++)

@@ -65,15 +65,9 @@ struct tcp_net_match_opts {
 struct tcp_net_match *tcp_net_match_open(const struct tcp_net_match_opts *options);
 void tcp_net_match_close(struct tcp_net_match *m); /* NULL is fine */
 
-/*
- * Adds a record of side 0 (A) or 1 (B). Records of a side must be added in the order of their
- * numbers.
- */
+/* Adds a record of side 0 (A) or 1 (B). Records of a side must be added in numerical order. */
 void tcp_net_match_add(struct tcp_net_match *m, int side, const struct region_nic_record *r);
-/*
- * Reports that n records are missing between the side's last record and now_ns, by the side's
- * clock.
- */
+/* Reports that n records are missing from the side's last one to now_ns, by the side's clock. */
 void tcp_net_match_gap(struct tcp_net_match *m, int side, uint64_t n, uint64_t now_ns);
 /* Sets the period during which a side was recording, by its own clock. */
 void tcp_net_match_range(struct tcp_net_match *m, int side, uint64_t from, uint64_t to);

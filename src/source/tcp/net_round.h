@@ -39,7 +39,7 @@ const char *tcp_net_part_name(int part); /* returns a name, such as "wire_there"
 struct tcp_net_round {
 	const struct tcp_layer_record *request; /* the server's record of the request */
 	int client;				/* side of the client, 0 or 1 */
-	/* in ns; a negative network passage shows the least error of its offset */
+	/* times in ns; a negative passage shows the minimum error of its offset */
 	int64_t part[TCP_PARTS];
 	int64_t wires; /* exact time of both network passages together */
 	int64_t bound; /* error bound of each network passage */

@@ -105,10 +105,7 @@ struct tcp_net_totals {
 	uint64_t acks; /* acknowledgements used to estimate the offset */
 	/* windows of the offset estimate, and failures by cause */
 	uint64_t windows, stepped, one_way;
-	/*
-	 * From the last window with an estimate: theta where it is known best, and the largest
-	 * bound.
-	 */
+	/* From the last window with an estimate: the best-known theta, and the largest bound. */
 	bool known;
 	int64_t theta, bound;
 	/* bounds of the mean rate over that window and its surroundings */

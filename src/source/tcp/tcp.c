@@ -256,10 +256,7 @@ int tcp_attach(struct tcp *t, char *why, size_t bytes)
 	err = t->holders && t->iterator ? flow_bpf__attach(t->flow) : -errno;
 	if (!err)
 		find_holders(t);
-	/*
-	 * Walk after attaching the hooks, so that a new connection is seen by the hooks, the walk,
-	 * or both.
-	 */
+	/* Walk after attaching the hooks, so that a new connection is seen at least once. */
 	err = err ? err
 		  : tcp_iterate_until(t->flow->progs.flow_existing, &t->flow->bss->timer_ready);
 	t->netns_before = t->filter->netns;

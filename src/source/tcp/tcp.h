@@ -71,10 +71,7 @@ int tcp_catch_up(struct tcp *tcp, uint64_t *missed);
  */
 int tcp_filter(struct tcp *tcp, const struct tcp_filter *filter, char *why, size_t bytes);
 
-/*
- * Returns the flow table, of kind SL_REGION_FLOWS; see sidelight-region(5). Valid until
- * tcp_close().
- */
+/* Returns the flow table, of kind SL_REGION_FLOWS; see sidelight-region(5). Valid until close. */
 const struct tcp_region *tcp_region(const struct tcp *tcp);
 struct tcp_identity *tcp_identity(const struct tcp *tcp); /* returns NULL without options.cgroups */
 

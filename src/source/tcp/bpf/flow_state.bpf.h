@@ -64,10 +64,7 @@ MAP(tcp_flows, ARRAY, BPF_F_MMAPABLE, 1, u32, u64[64]);
 MAP(tcp_states, ARRAY, 0, 1, u32, struct flow_state);
 MAP(tcp_dirty, ARRAY, 0, 1, u32, u32);
 
-/*
- * Maps a hash of a socket's address to the slot of the flow that may belong to it. See
- * near_state().
- */
+/* Maps a hash of a socket's address to the slot that may hold its flow. See near_state(). */
 MAP(tcp_near, ARRAY, 0, 1, u32, u32);
 
 struct quarantined {

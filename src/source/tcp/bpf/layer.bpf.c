@@ -131,10 +131,7 @@ static __always_inline bool taken_of(const struct sk_buff *skb, struct taken *t)
 #define OF_CB(type, field) (*(const type *)(cb + bpf_core_field_offset(struct tcp_skb_cb, field)))
 	t->seq = OF_CB(u32, seq);
 	t->ack = OF_CB(u32, ack_seq);
-	/*
-	 * The field has one byte in some kernels and two in others; keep CO-RE from adapting the
-	 * access.
-	 */
+	/* The field has one or two bytes, depending on the kernel; CO-RE must not adapt it. */
 	asm volatile("" : "+r"(at));
 	flags = *(const u8 *)(cb + at);
 	t->length = OF_CB(u32, end_seq) - t->seq - (flags & TH_FIN) - !!(flags & TH_SYN);
@@ -490,10 +487,7 @@ SEC("?tp_btf/net_dev_queue") int BPF_PROG(queued, struct sk_buff *skb)
 		return 0;
 	}
 	again = (s32)(h.seq - tp->snd_nxt) < 0;
-	/*
-	 * If IP has just received the segment and nothing has been queued since, the segment has no
-	 * place yet.
-	 */
+	/* If IP has just received the segment and queued nothing since, it has no place yet. */
 	if (!ip || again || p->out != OUT_NOTHING) {
 		place = out_find(sk, h.seq);
 		e = out_at(place);
@@ -569,10 +563,7 @@ SEC("?tp_btf/net_dev_queue") int BPF_PROG(queued, struct sk_buff *skb)
 		if (st->active[i] && r->response - h.seq < h.length) {
 			r->ip = e->ip;
 			r->queued = now;
-			/*
-			 * if one segment ends several, this is the last; the others are handled
-			 * below
-			 */
+			/* the last of several that end here; the others are handled below */
 			index = i + 1;
 		}
 	}

@@ -28,9 +28,11 @@ struct note {
 };
 
 struct notes {
-	/* head: written atomically by programs on this CPU, which may interrupt each other */
+	/*
+	 * head: index of the next note, added to atomically, as programs may interrupt each other
+	 */
 	u64 head, pad[7];
-	u64 tail, pad2[7]; /* tail: written by the timer */
+	u64 tail, pad2[7]; /* tail: index of the next note to count, written by the timer */
 	struct note note[NOTES];
 };
 
@@ -119,7 +121,7 @@ static long count_one(u32 index, struct round *r)
 		return 1;
 	}
 	n = &of->note[of->tail & (NOTES - 1)];
-	what = READ(n->what); /* pairs with publish() */
+	what = READ(n->what); /* pairs with the store in publish() */
 	if (!what) {
 		r->partial = 1; /* the note is still being written */
 		return 1;
@@ -220,10 +222,7 @@ static int count_round(void *map, u32 *key, struct count_timer *t)
 		bpf_timer_start(&t->timer, pause_after(&r), 0);
 		return 0;
 	}
-	/*
-	 * Pairs with the additions in note_put() and flow_end(): an addition that saw 1 is visible
-	 * here.
-	 */
+	/* Pairs with the additions in note_put() and flow_end(): one that saw 1 is visible here. */
 	__sync_lock_test_and_set(&count_armed, 0);
 	bpf_loop(cpus, anything_cpu, &r, 0);
 	if ((r.more || READ(ended_head) != ended) && !__sync_lock_test_and_set(&count_armed, 1))

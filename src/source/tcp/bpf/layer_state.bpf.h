@@ -13,8 +13,8 @@
 
 #define IN_BITS		 14 /* log2 of the size of the table of incoming skbs */
 #define OUT_BITS	 14 /* log2 of the size of the table of outgoing segments */
-#define OUT_STRETCH_BITS 6  /* log2 of the number of places in that table per socket */
-#define OUT_WAYS	 4  /* number of places in that table per segment */
+#define OUT_STRETCH_BITS 6  /* log2 of the number of places in layer_out per socket */
+#define OUT_WAYS	 4  /* number of places in layer_out per segment */
 #define OUT_NOTHING	 0xffffffffu
 #define IP_BITS		 12 /* log2 of the size of the table of sending sockets */
 #define NEAR_BITS	 12 /* log2 of the size of the table of sockets by address */
@@ -144,10 +144,7 @@ QUEUE(layer_free_flows, 1, u32);
 QUEUE(layer_free_groups, 1, u32);
 MAP(layer_group_of, HASH, 0, 1, struct tcp_layer_group_key, u32);
 
-/*
- * Number of sockets per group. User space frees the slots of groups without sockets
- * (layer_groups.c).
- */
+/* Number of sockets per group. User space frees slots of groups without any (layer_groups.c). */
 MAP(layer_group_uses, ARRAY, BPF_F_MMAPABLE, 1, u32, u64);
 RING_BUFFER(layer_records, 1 << 20);
 

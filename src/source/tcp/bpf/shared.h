@@ -10,10 +10,7 @@
 
 #define TCP_PORT_WORDS 1024 /* bitmap of 65,536 ports */
 
-/*
- * Selects the flows to record: all set fields must match. Changed at run time; .generation is
- * written last.
- */
+/* Selects the flows to record: all set fields must match. Changes at run time, .generation last. */
 struct tcp_kernel_filter {
 	__u32 generation; /* incremented with each change, so that decisions are made again */
 	/* 2^N - 1: record flows whose hash has these bits 0, at both ends; 0: all */
@@ -27,10 +24,7 @@ struct tcp_kernel_filter {
 	__u64 ports[TCP_PORT_WORDS];
 };
 
-/*
- * Addresses are in IPv6 form; IPv4 addresses, also on AF_INET6 sockets, are mapped
- * (::ffff:a.b.c.d).
- */
+/* IPv6 addresses; IPv4 addresses, also those of AF_INET6 sockets, are mapped (::ffff:a.b.c.d). */
 struct tcp_flow_key {
 	__u8 local[16], remote[16];    /* addresses in network byte order */
 	__u16 local_port, remote_port; /* ports in host byte order */
@@ -49,10 +43,7 @@ struct tcp_cidr_key { /* key of the LPM trie tcp_cidrs; IPv4 prefixes are 96 bit
 
 /* ---- flow.bpf.c and tcp.c ---- */
 
-/*
- * Elements of the map tcp_flows, SL_FLOW_SIZE bytes each: header, hot line, slots, journal,
- * cgroups.
- */
+/* Elements of the map tcp_flows, of SL_FLOW_SIZE bytes: header, hot, slots, journal, cgroups. */
 #define TCP_FLOWS_HOT_ELEMENT	8
 #define TCP_FLOWS_FIRST_ELEMENT 9
 
