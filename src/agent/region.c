@@ -575,8 +575,8 @@ int agent_region_admit(struct agent *a, int fd, const struct sl_msg_publish *say
 	if (a->consumer_conns) /* the consumer will ask for this region */
 		agent_region_protect(a, r);
 	base_logf(BASE_DEBUG, AGENT_LOG,
-		  "admitted id=%" PRIu64 " pid=%d uid=%d bytes=%" PRIu64 " service=%s", r->id,
-		  (int)r->pid, (int)peer->tenant->id.uid, r->info->size,
+		  "region admitted id=%" PRIu64 " pid=%d uid=%d bytes=%" PRIu64 " service=%s",
+		  r->id, (int)r->pid, (int)peer->tenant->id.uid, r->info->size,
 		  agent_region_label(r, "service"));
 	*out = r;
 	return 0;
@@ -606,7 +606,7 @@ int agent_region_admit_kernel(struct agent *a, int fd, int read_only, uint64_t s
 		return err;
 	a->own_count++;
 	base_logf(BASE_DEBUG, AGENT_LOG,
-		  "admitted id=%" PRIu64 " bytes=%" PRIu64 " of the kernel, kind=%u", r->id,
+		  "region admitted id=%" PRIu64 " bytes=%" PRIu64 " of the kernel, kind=%u", r->id,
 		  r->info->size, r->info->kind);
 	*out = r;
 	return 0;
@@ -713,8 +713,8 @@ void agent_region_dead(struct agent *a, struct agent_region *r)
 	set_state(a, r, SL_STATE_DEAD);
 	agent_timer_start(a, TIMER_GRACE, &r->timer);
 	base_log_limited(BASE_INFO, AGENT_LOG,
-			 "dead id=%" PRIu64 " pid=%d service=%s pod=%s repaired=%" PRIu64, r->id,
-			 (int)r->pid, agent_region_label(r, "service"),
+			 "publisher died id=%" PRIu64 " pid=%d service=%s pod=%s repaired=%" PRIu64,
+			 r->id, (int)r->pid, agent_region_label(r, "service"),
 			 agent_region_label(r, "pod"), repaired);
 }
 
@@ -728,7 +728,7 @@ void agent_region_closed(struct agent *a, struct agent_region *r)
 	set_hot_state(r, SL_STATE_CLOSED);
 	set_state(a, r, SL_STATE_CLOSED);
 	agent_timer_start(a, TIMER_GRACE, &r->timer);
-	base_logf(BASE_DEBUG, AGENT_LOG, "closed id=%" PRIu64 " pid=%d service=%s", r->id,
+	base_logf(BASE_DEBUG, AGENT_LOG, "region closed id=%" PRIu64 " pid=%d service=%s", r->id,
 		  (int)r->pid, agent_region_label(r, "service"));
 }
 
@@ -758,8 +758,8 @@ void agent_region_timer_orphan(struct agent *a, struct agent_timer *t)
 	set_state(a, r, SL_STATE_DEAD);
 	agent_timer_start(a, TIMER_GRACE, &r->timer);
 	base_logf(BASE_INFO, AGENT_LOG,
-		  "lost id=%" PRIu64 " pid=%d service=%s: connection lost, process still alive",
-		  r->id, (int)r->pid, agent_region_label(r, "service"));
+		  "connection lost id=%" PRIu64 " pid=%d service=%s: process still alive", r->id,
+		  (int)r->pid, agent_region_label(r, "service"));
 }
 
 void agent_region_timer_grace(struct agent *a, struct agent_timer *t)

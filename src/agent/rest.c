@@ -266,7 +266,7 @@ static void on_request(struct http_request *req, void *arg)
 	/* Local users publish regions of their own; requests by TCP act as the agent's user. */
 	if (http_uid(req) == (uid_t)-1 && strcmp(q.method, "GET") && strcmp(q.method, "HEAD") &&
 	    http_role(req) < HTTP_ACTOR) {
-		http_reply_error(req, 403, "only who may act may do this");
+		http_reply_error(req, 403, "this needs the role act or admin");
 		return;
 	}
 	q.body = http_body(req, &q.bytes);

@@ -107,7 +107,7 @@ struct bridge_sink {
 
 struct bridge_error {
 	int error;     /* -errno */
-	uint32_t line; /* number of the line, from 1; 0: does not concern a line */
+	uint32_t line; /* number of the line, from 1; 0: the error does not concern a line */
 	char text[160];
 };
 

@@ -56,7 +56,7 @@ struct bridge_span_attribute {
 	double f64;
 };
 
-#define BRIDGE_SPAN_ATTRIBUTES_MAX 32u /* a span of libsidelight has no room for more */
+#define BRIDGE_SPAN_ATTRIBUTES_MAX 32u /* maximum in a span of libsidelight */
 
 struct bridge_span {
 	struct sl_trace_context context;

@@ -225,7 +225,7 @@ static int prepare_request(struct scrape *s)
 static int report_failure(struct scrape *s, enum cause cause, const char *why)
 {
 	s->failed = cause;
-	base_log_limited(BASE_WARN, LOG, "failed url=%s cause=%s error=%s", s->o->url,
+	base_log_limited(BASE_WARN, LOG, "scrape failed url=%s cause=%s error=%s", s->o->url,
 			 cause_names[cause], why);
 	return -EIO;
 }

@@ -112,7 +112,7 @@ struct report_event_key {
 
 struct report_event {
 	__u64 packets, bytes;
-	__u64 reported; /* number of packets already reported for this flow */
+	__u64 reported; /* number of packets already reported for this event */
 };
 
 #define RPT_REASONS 256u

@@ -37,7 +37,7 @@ static bool find_mount(const char *mounts, const char *controller, char *root, s
 	char text[4096];
 
 	while (f && !found && (m = getmntent_r(f, &one, text, sizeof(text)))) {
-		/* With an empty source, its field is missing, and the other fields move up. */
+		/* An empty mount source is left out of the line, so all later fields move up. */
 		bool bare = !controller && !strcmp(m->mnt_dir, "cgroup2");
 
 		found = controller ? !strcmp(m->mnt_type, "cgroup") && hasmntopt(m, controller)

@@ -28,9 +28,7 @@ struct note {
 };
 
 struct notes {
-	/*
-	 * head: index of the next note, added to atomically, as programs may interrupt each other
-	 */
+	/* head: index of the next note; incremented atomically by programs on this CPU */
 	u64 head, pad[7];
 	u64 tail, pad2[7]; /* tail: index of the next note to count, written by the timer */
 	struct note note[NOTES];
