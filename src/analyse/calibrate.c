@@ -213,9 +213,8 @@ static void sort_scores(const struct analyse_calibration *c, float *sorted)
 }
 
 /*
- * Places t between two distinct scores, near the n-th largest. If scores cluster, t is half a
- * cluster's width below the first cluster. A gap wider than the mean of the tail counts as that
- * mean.
+ * Places t halfway between two distinct scores, near the n-th largest, so that t is never equal to
+ * a score of a cluster. A gap wider than the mean of the tail counts as that mean.
  */
 static void choose_t(struct analyse_calibration *c)
 {
