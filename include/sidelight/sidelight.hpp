@@ -36,10 +36,7 @@
 namespace sidelight
 {
 
-/*
- * Returns a structure that begins with sz (options, statistics, verdicts) with sz set and the rest
- * 0.
- */
+/* Returns a structure that begins with sz (options, statistics, verdicts): sz set, the rest 0. */
 template <class T> T opts() noexcept
 {
 	T t{};
@@ -60,8 +57,7 @@ inline sl_metric_opts metric(const char *name, const char *help = nullptr,
 	return o;
 }
 
-/* ---- metrics ----------------------------------------------------------------------------------
- */
+/* ---- metrics ---- */
 
 /* A handle of the C interface. A default-constructed or refused handle does nothing. */
 template <class Handle> class handle
@@ -153,13 +149,9 @@ using gauge_f64_family = family<gauge_f64, sl_gauge_f64_family, sl_gauge_f64_wit
 using histogram_family = family<histogram, sl_histogram_family, sl_histogram_with>;
 using stateset_family = family<stateset, sl_stateset_family, sl_stateset_with>;
 
-/* ---- publisher --------------------------------------------------------------------------------
- */
+/* ---- publisher ---- */
 
-/*
- * If the publisher cannot be opened it is empty: error() returns the reason, and its metrics do
- * nothing.
- */
+/* If opening fails the publisher is empty: error() has the reason, and its metrics do nothing. */
 class publisher
 {
       public:
@@ -296,8 +288,7 @@ class publisher
 	int error_ = 0;
 };
 
-/* ---- spans ------------------------------------------------------------------------------------
- */
+/* ---- spans ---- */
 
 /* Parses the caller's context; the result is invalid if the header is malformed or missing. */
 inline sl_trace_context parse_traceparent(std::string_view header) noexcept
