@@ -156,7 +156,7 @@ static const char *first_given(const char *value, const char *otherwise)
 }
 
 #define PID_DIGITS  10u
-#define POD_SERVICE 200u /* a pod's name contains the service's name only up to this length */
+#define POD_SERVICE 200u /* maximum length of a service's name that can be part of a pod's name */
 
 void sl__labels_renew(struct sl_publisher *p)
 {

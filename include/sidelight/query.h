@@ -147,9 +147,9 @@ struct sl_increment_answer {
 	uint32_t reserved;
 	uint64_t epoch;
 	uint64_t value; /* never below the true sum of the reports that arrived */
-	double error;	/* the value exceeds the true sum by at most this ... */
+	double error;	/* maximum excess over the true sum, with the probability below */
 	/*
-	 * ... with this probability: 1 - e^-rows (Cormode, Muthukrishnan, J. Algorithms 55, 2005)
+	 * probability of that maximum: 1 - e^-rows (Cormode, Muthukrishnan, J. Algorithms 55, 2005)
 	 */
 	double probability;
 };

@@ -350,8 +350,12 @@ struct sl_schema_record {
 	uint32_t cells;	     /* number of cells */
 	uint32_t id;	     /* 0, 1, 2, ... in the order of the records */
 	uint32_t generation; /* generation of the layout that added the record */
-	uint16_t name_bytes; /* The strings follow without NUL: bounds, name, unit, help, labels, */
-	uint16_t unit_bytes; /* states, in this order, zero-padded to a multiple of 8 */
+	/*
+	 * Bytes of the strings. Bounds, name, unit, help, labels and states follow in this order,
+	 * without NUL, zero-padded to a multiple of 8.
+	 */
+	uint16_t name_bytes;
+	uint16_t unit_bytes;
 	uint16_t help_bytes;
 	uint16_t label_bytes; /* labels as key NUL value NUL ..., sorted by key */
 	uint16_t state_bytes; /* names of the states as name NUL name NUL ... */

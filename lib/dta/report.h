@@ -18,8 +18,8 @@
 #include "dta/wire/auth.h"
 #include "dta/wire/wire.h"
 
-#define SL__REPORT_RETRY_NS 20000000ull	 /* delay of the first retry, which doubles ... */
-#define SL__REPORT_DOUBLES  5u		 /* ... up to this many times */
+#define SL__REPORT_RETRY_NS 20000000ull	 /* delay of the first retry; it doubles with each retry */
+#define SL__REPORT_DOUBLES  5u		 /* number of times that the delay of a retry doubles */
 #define SL__REPORT_WINDOW   4096u	 /* window of a translator that has not announced its own */
 #define SL__REPORT_PROBE_NS 100000000ull /* period of probe packets while there is no credit */
 /* a target that answers no request for this long is considered gone */
@@ -122,8 +122,8 @@ SL__HIDDEN void sl__report_failover(struct sl_reporter *r, uint64_t now_ns);
 /* report_send.c */
 /* Appends the proof if packets carry one. Returns the packet's length. */
 SL__HIDDEN size_t sl__report_sign(const struct sl_reporter *r, uint8_t *packet, size_t bytes);
-SL__HIDDEN struct sl__backup *sl__report_backup(const struct sl_reporter *r,
-						uint32_t i); /* i-th from the head */
+/* Returns the i-th kept packet. */
+SL__HIDDEN struct sl__backup *sl__report_backup(const struct sl_reporter *r, uint32_t i);
 SL__HIDDEN uint8_t *sl__report_packet(const struct sl_reporter *r, const struct sl__backup *b);
 /* report_file.c. Without a file, only sl__report_stride() does anything: bytes per packet. */
 SL__HIDDEN uint32_t sl__report_stride(uint32_t packet_bytes);
@@ -140,7 +140,7 @@ SL__HIDDEN void sl__report_update(const struct sl_reporter *r, const struct sl__
 /* report_send.c. Gives all kept packets new sequence numbers, in their order. */
 SL__HIDDEN void sl__report_renumber(struct sl_reporter *r, uint64_t now_ns);
 SL__HIDDEN void sl__report_begin(struct sl_reporter *r);
-/* -EAGAIN, -EDQUOT: stays open */
+/* Returns 0, or -EAGAIN or -EDQUOT if the packet stays open. */
 SL__HIDDEN int sl__report_send(struct sl_reporter *r, bool ask);
 SL__HIDDEN int sl__report_send_raw(struct sl_reporter *r, const void *packet, size_t bytes);
 SL__HIDDEN void sl__report_heartbeat(struct sl_reporter *r);

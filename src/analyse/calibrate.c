@@ -8,11 +8,11 @@
 #include "sketch/hash.h"
 
 #define ENOUGH 32u
-/* t is chosen so that at most this share of the scores is above it, ... */
+/* t is chosen with at most this share of the scores above it */
 #define PEAK_SHARE 0.2
-/* ... or this times the square root of their number, if that is less; ... */
+/* t is chosen with at most this times the square root of their number above it */
 #define PEAK_ROOTS 3
-#define TAIL_SHARE 0.05	  /* ... and at most this share in the long run */
+#define TAIL_SHARE 0.05	  /* in the long run, at most this share of the scores is above t */
 #define REFIT	   16u	  /* refit the tail when the number of peaks has grown by 1/16 */
 #define REFIT_MANY 16384u /* scores after which another 64 hardly change the quantiles */
 #define RENEWED	   (8 * ANALYSE_SCORES) /* scores after which the sample has been replaced */
@@ -213,9 +213,8 @@ static void sort_scores(const struct analyse_calibration *c, float *sorted)
 }
 
 /*
- * Places t between two distinct scores, near the n-th largest. If scores cluster, t is half a
- * cluster's width below the first cluster. A gap wider than the mean of the tail counts as that
- * mean.
+ * Places t halfway between two distinct scores, near the n-th largest, so that t is never equal to
+ * a score of a cluster. A gap wider than the mean of the tail counts as that mean.
  */
 static void choose_t(struct analyse_calibration *c)
 {

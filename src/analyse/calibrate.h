@@ -138,8 +138,9 @@ double analyse_calibration_prior(const struct analyse_calibration *c);
  */
 double analyse_calibration_among(struct analyse_calibration *own, struct analyse_calibration *all);
 /*
- * Measures the difference between members: start with {0}, call compare() for each member, then
- * compared() for all. Due when all->n reaches all->compare_at, after 8 scores per member.
+ * Measures the difference between members: start with {0}, call analyse_calibration_compare() for
+ * each member, then analyse_calibration_compared() for all. Due when all->n reaches
+ * all->compare_at, after 8 scores per member.
  */
 struct analyse_calibration_spread {
 	uint32_t n;

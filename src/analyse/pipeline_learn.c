@@ -156,7 +156,7 @@ static bool leave_out(struct analyse_pipeline *p)
 	return *times <= CHANCE && 2 * p->warm.steps < p->stats.steps;
 }
 
-/* True if only few of such finished steps are learned. */
+/* True if the finished step is withheld from learning, except for a random few. */
 static bool is_withheld(const struct analyse_pipeline *p)
 {
 	return (p->learning == ANALYSE_LEARN_GATED && p->step_anomalous) || p->warm.out;
@@ -375,7 +375,10 @@ void analyse_pipeline_end_step(struct analyse_pipeline *p)
 	learn = learns_all(p) && !p->warm.out;
 	end_run(p, taught && !is_withheld(p));
 	held = hold_baselines(p);
-	/* The last step of a fault does not stop a baseline, because the fault does not last. */
+	/*
+	 * A step without held baselines right after one with them ends a fault, which does not
+	 * last.
+	 */
 	lasts = p->step_anomalous && !held && !p->was_held;
 	p->was_held = held;
 	if (p->learning == ANALYSE_LEARN_GATED)

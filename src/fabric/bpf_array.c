@@ -124,7 +124,8 @@ int fabric_bpf_array_read(const struct fabric_bpf_array *a, uint64_t offset, uin
 		uint64_t element = offset / a->value, within = offset % a->value, n;
 		int err = 0;
 
-		if (element >= a->entries) { /* beyond the array: the rest of the last page */
+		/* the range is beyond the array, in the rest of its last page */
+		if (element >= a->entries) {
 			memset(out, 0, length);
 			return 0;
 		}
