@@ -53,8 +53,8 @@ int http_guard_tell(struct http *h)
 	head.stamp = (uint32_t)w->stamp;
 	head.client_auth = w->client_auth;
 	/*
-	 * Request certificates for the sake of the front proxy; any other client with a certificate
-	 * must be known as well.
+	 * Request certificates so that the front proxy can present one; any other client with a
+	 * certificate must be known as well.
 	 */
 	if (w->proxy_ca.data && w->client_auth == HTTP_CLIENT_NONE)
 		head.client_auth = HTTP_CLIENT_VERIFY_IF_GIVEN;
