@@ -237,7 +237,7 @@ refuse_request(struct agent *a, struct agent_conn *c, uint32_t serial, enum agen
 	agent_refused_count(a, cause);
 	/* A refused library allocates its sparse memory and retries at once. */
 	base_log_limited(cause == REFUSED_SPARSE ? BASE_DEBUG : BASE_WARN, AGENT_LOG,
-			 "refused cause=%s pid=%d uid=%d: %s", agent_refusal_names[cause],
+			 "request refused cause=%s pid=%d uid=%d: %s", agent_refusal_names[cause],
 			 (int)c->peer->pid, (int)c->peer->tenant->id.uid, no.reason);
 	if (cause == REFUSED_MALFORMED) {
 		a->n.dropped[DROP_MALFORMED]++;

@@ -122,10 +122,11 @@ static int mr_new(struct agent *a, char *from, char *to, struct agent_mr **out)
 	err = fabric_host_register(d->host, from, (size_t)(to - from), &m->key);
 	if (err) {
 		a->n.registration_failures++;
-		base_log_limited(BASE_ERROR, AGENT_LOG,
-				 "registration failed bytes=%zu: %s; see LimitMEMLOCK and the "
-				 "device's max_mr",
-				 (size_t)(to - from), strerror(-err));
+		base_log_limited(
+			BASE_ERROR, AGENT_LOG,
+			"memory registration failed bytes=%zu: %s; see LimitMEMLOCK and the "
+			"device's max_mr",
+			(size_t)(to - from), strerror(-err));
 		free(m);
 		return err;
 	}

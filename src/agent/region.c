@@ -606,7 +606,7 @@ int agent_region_admit_kernel(struct agent *a, int fd, int read_only, uint64_t s
 		return err;
 	a->own_count++;
 	base_logf(BASE_DEBUG, AGENT_LOG,
-		  "region admitted id=%" PRIu64 " bytes=%" PRIu64 " of the kernel, kind=%u", r->id,
+		  "kernel region admitted id=%" PRIu64 " bytes=%" PRIu64 " kind=%u", r->id,
 		  r->info->size, r->info->kind);
 	*out = r;
 	return 0;
