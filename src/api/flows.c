@@ -9,7 +9,7 @@
 
 #include "base/base.h"
 #include "api/internal.h"
-#include "collect/kernel/pair_latency.h"
+#include "collect/tables/pair_latency.h"
 #include "region/why.h"
 
 #define ROWS_DEFAULT 100

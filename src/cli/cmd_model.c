@@ -11,7 +11,7 @@
 
 #include "analyse/pipeline.h"
 #include "cli/common.h"
-#include "collect/analysis/models.h"
+#include "collect/judge/models.h"
 
 static const char *why(int err)
 {

@@ -10,7 +10,7 @@
 #include "support/test.h"
 
 #include "analyse/graph.h"
-#include "collect/analysis/edges.h"
+#include "collect/judge/edges.h"
 #include "region/flows.h"
 
 #define NONE "" /* of no workload */

@@ -13,7 +13,7 @@
 
 #include "support/test.h"
 #include "base/base.h"
-#include "collect/collect.h"
+#include "collect/read/collect.h"
 
 #include "mock.h"
 

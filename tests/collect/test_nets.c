@@ -8,7 +8,7 @@
 
 #include <sidelight/nic.h>
 
-#include "collect/kernel/pair_latency.h"
+#include "collect/tables/pair_latency.h"
 #include "fixture.h"
 
 #define SECOND	1000000000ull

@@ -5,8 +5,8 @@
 
 #include <sidelight/flow.h>
 
-#include "collect/collector_internal.h"
-#include "collect/link/turn.h"
+#include "collect/read/collector_internal.h"
+#include "collect/read/turn.h"
 #include "fixture.h"
 
 static const struct region_tenant root = {.key = 1, .trusted = true};

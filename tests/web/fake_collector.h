@@ -6,8 +6,8 @@
 #ifndef FAKE_COLLECTOR_H
 #define FAKE_COLLECTOR_H
 
-#include "collect/kernel/pair_latency.h"
-#include "collect/past.h"
+#include "collect/tables/pair_latency.h"
+#include "collect/read/past.h"
 #include "collect/trace/trace.h"
 
 struct fake_metric {

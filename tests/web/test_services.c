@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collect/calc.h"
+#include "collect/read/calc.h"
 #include "collect/services/internal.h"
 #include "fake_collector.h"
 #include "region/flows.h"

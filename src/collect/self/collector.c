@@ -4,12 +4,12 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "collect/calc.h"
-#include "collect/host.h"
-#include "collect/index.h"
-#include "collect/link/link.h"
+#include "collect/read/calc.h"
+#include "collect/read/host.h"
+#include "collect/read/index.h"
+#include "collect/read/link.h"
 #include "collect/self/self.h"
-#include "collect/worker.h"
+#include "collect/read/worker.h"
 
 /* ---- sums ---- */
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* kafka.c - the collector's own series about messages to Kafka. */
-#include "collect/reports.h"
+#include "collect/self/reports.h"
 #include "collect/self/self.h"
 #include "export/kafka.h"
 

@@ -5,7 +5,7 @@
 
 #include "base/base.h"
 #include "base/text.h"
-#include "collect/index.h"
+#include "collect/read/index.h"
 #include "collect/self/self.h"
 
 #define HOUR_NS 3600000000000ll

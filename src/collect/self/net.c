@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collect/kernel/pair_latency.h"
+#include "collect/tables/pair_latency.h"
 #include "collect/self/self.h"
 
 struct net_port {

@@ -10,11 +10,11 @@
 #include <jansson.h>
 
 #include "base/base.h"
-#include "collect/host.h"
-#include "collect/link/link.h"
+#include "collect/read/host.h"
+#include "collect/read/link.h"
 #include "collect/self/families.h"
 #include "collect/self/self.h"
-#include "collect/worker.h"
+#include "collect/read/worker.h"
 
 /* ---- making a series ---- */
 

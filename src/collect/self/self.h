@@ -7,8 +7,8 @@
 #ifndef SL_COLLECT_SELF_SELF_H
 #define SL_COLLECT_SELF_SELF_H
 
-#include "collect/analysis/live_internal.h"
-#include "collect/collector_internal.h"
+#include "collect/judge/live_internal.h"
+#include "collect/read/collector_internal.h"
 #include "collect/trace/trace.h"
 
 #define BUCKETS_SHOWN 24u /* of READ latency: one per octave, 1 us to 8 s */

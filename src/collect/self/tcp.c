@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* tcp.c - the collector's own series about kernel tables: flows, layers and tasks. */
-#include "collect/host.h"
-#include "collect/kernel/slots.h"
-#include "collect/link/link.h"
+#include "collect/read/host.h"
+#include "collect/tables/slots.h"
+#include "collect/read/link.h"
 #include "collect/self/self.h"
 
 /* Sums a counter of the first links, which read the tables, by its offset. */

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "collect/host.h"
-#include "collect/index.h"
+#include "collect/read/host.h"
+#include "collect/read/index.h"
 #include "collect/self/self.h"
 
 /* The next tenant with its labels: the regions of an index are sorted by tenant. */

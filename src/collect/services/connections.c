@@ -9,7 +9,7 @@
 
 #include "base/base.h"
 #include "base/grow.h"
-#include "collect/analysis/edges.h"
+#include "collect/judge/edges.h"
 #include "collect/services/internal.h"
 #include "region/why.h"
 

@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "base/base.h"
-#include "collect/calc.h"
+#include "collect/read/calc.h"
 
 static double bound(unsigned int bucket)
 {

@@ -11,7 +11,7 @@
 #include "base/base.h"
 #include "base/grow.h"
 #include "base/hash.h"
-#include "collect/analysis/measured.h"
+#include "collect/judge/measured.h"
 #include "collect/services/internal.h"
 
 #define LOOK_MS	   1000

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "collect/collector_internal.h"
-#include "collect/exemplars.h"
+#include "collect/read/collector_internal.h"
+#include "collect/read/exemplars.h"
 #include "collect/trace/trace.h"
 
 struct links {

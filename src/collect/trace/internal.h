@@ -14,7 +14,7 @@
 
 #include <pthread.h>
 
-#include "collect/collector_internal.h"
+#include "collect/read/collector_internal.h"
 #include "collect/trace/decide.h"
 #include "collect/trace/rings.h"
 #include "collect/trace/trace.h"

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "collect/analysis/live_internal.h"
+#include "collect/judge/live_internal.h"
 #include "collect/trace/decide.h"
 #include "collect/trace/export.h"
 #include "collect/trace/fetch.h"

@@ -9,7 +9,7 @@
 #define SL_COLLECT_TRACE_TRACE_H
 
 #include "act/trace.h"
-#include "collect/collect.h"
+#include "collect/read/collect.h"
 #include "export/otlp.h"
 #include "region/spans.h"
 
