@@ -11,6 +11,7 @@
 #include "api/range.h"
 #include "base/base.h"
 #include "collect/read/past.h"
+#include "collect/judge/live.h"
 
 #define MARKS_MAX     1000u
 #define ANOMALIES_MAX 1024u

@@ -22,6 +22,7 @@
 #include "collect/judge/live.h"
 #include "collect/read/past.h"
 #include "collect/self/reports.h"
+#include "collect/self/self.h"
 #include "collect/trace/trace.h"
 #include "dta/store_server/server.h"
 #include "export/kafka.h"
@@ -310,7 +311,7 @@ static int parts_make(struct collect_parts *p, struct collect_settings *s, int r
 			return CLI_FAIL("dta", "%s", error);
 		dta_store_server_reload_on(p->stores, reload);
 		dta_store_server_bound(p->stores, s->store_bytes);
-		collect_collector_owns(p->c, p->stores);
+		err = collect_self_stores(p->c, p->stores);
 	}
 	if (p->kafka && p->stores) {
 		p->reports = collect_reports_new(p->stores, p->kafka, s->kafka_offsets, error,
@@ -319,13 +320,15 @@ static int parts_make(struct collect_parts *p, struct collect_settings *s, int r
 			return CLI_FAIL("kafka", "%s", error);
 	}
 	if (p->kafka)
-		collect_collector_produces(p->c, p->kafka, p->reports);
+		err = err ?: collect_self_kafka(p->c, p->kafka, p->reports);
 	if (s->discover.o.sources.n) {
 		p->discover = collect_discover_new(p->c, &s->discover.o, error, sizeof(error));
 		if (!p->discover)
 			return CLI_FAIL("discover", "%s", error);
-		collect_collector_discovers(p->c, p->discover);
+		err = err ?: collect_self_discover(p->c, p->discover);
 	}
+	if (err)
+		return CLI_FAIL("collect", "own series: %s", strerror(-err));
 	p->services = s->serves ? collect_services_new(p->c) : NULL;
 	if (s->serves && !p->services)
 		return CLI_FAIL("collect", "services: %s", strerror(errno));

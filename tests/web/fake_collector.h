@@ -7,6 +7,7 @@
 #define FAKE_COLLECTOR_H
 
 #include "collect/tables/pair_latency.h"
+#include "collect/judge/live.h"
 #include "collect/read/past.h"
 #include "collect/trace/trace.h"
 

@@ -28,15 +28,14 @@
 #include "collect/judge/record.h"
 #include "collect/judge/rows.h"
 #include "collect/read/collector_internal.h"
-#include "collect/trace/trace.h"
 #include "collect/read/worker.h"
+#include "collect/read/attach.h"
 
 #define AGENT	  "sidelight-agent" /* the agent's own region is not analysed */
 #define LATE_NS	  1000000000
 #define HOLD_NS	  500000000u   /* an anomaly is over after that, */
 #define HOLD_ROWS 3u	       /* but not before this many rows */
 #define TRACE_NS  100000000u   /* from one trace for the call graph to the next */
-#define SPANS_MAX 1024u	       /* of a trace for the call graph */
 #define SILENT_NS 60000000000u /* without a trace, after which connections make the graph */
 #define MADE	  10u	       /* traces that are made of connections at a time */
 #define BACK_NS	  10000000000  /* a moment that much earlier: the clock was set back */
@@ -248,39 +247,39 @@ static void on_gone(void *arg, uint64_t instance, void *own)
 
 /* ---- traces ---- */
 
-static uint32_t parent_of(const struct collect_trace *t, const struct collect_trace_span *s)
+bool collect_analysis_wants_trace(struct collect_analysis *a)
 {
-	uint32_t i = 0;
+	bool wants;
 
-	if (!s->o.parent_id)
-		return ANALYSE_SPAN_ROOT;
-	for (const struct collect_trace_span *p = t->first; p; p = p->next, i++)
-		if (p->o.span_id == s->o.parent_id)
-			return i;
-	return ANALYSE_SPAN_LOST;
-}
-
-void collect_analysis_trace(struct collect_analysis *a, const struct collect_trace *t)
-{
-	struct collect_rows_entry e = {.kind = COLLECT_ROWS_TRACE};
-	uint64_t now = base_now_ns();
-	uint8_t *at;
-
-	for (const struct collect_trace_span *s = t->first; s; s = s->next, e.columns++)
-		e.bytes += sizeof(uint32_t) + strlen(s->service) + 1;
-	if (e.columns < 2 || e.columns > SPANS_MAX)
-		return;
 	pthread_mutex_lock(&a->trace_lock);
 	/* Which service calls which changes slowly; each change costs. */
-	at = now - a->trace_ns < TRACE_NS ? NULL : collect_rows_put(&a->traces, &e);
-	if (at) {
-		a->trace_ns = now;
-		for (const struct collect_trace_span *s = t->first; s; s = s->next) {
-			uint32_t parent = parent_of(t, s);
+	wants = base_now_ns() - a->trace_ns >= TRACE_NS;
+	pthread_mutex_unlock(&a->trace_lock);
+	return wants;
+}
 
-			memcpy(at, &parent, sizeof(parent));
-			at = (uint8_t *)stpcpy((char *)at + sizeof(parent), s->service) + 1;
-		}
+/* Under the lock. False: no room. */
+static bool put_trace(struct collect_analysis *a, const struct collect_edges_span *span, uint32_t n)
+{
+	struct collect_rows_entry e = {.kind = COLLECT_ROWS_TRACE, .columns = n};
+	uint8_t *at;
+
+	for (uint32_t i = 0; i < n; i++)
+		e.bytes += sizeof(uint32_t) + strlen(span[i].service) + 1;
+	at = n ? collect_rows_put(&a->traces, &e) : NULL;
+	for (uint32_t i = 0; at && i < n; i++) {
+		memcpy(at, &span[i].parent, sizeof(uint32_t));
+		at = (uint8_t *)stpcpy((char *)at + sizeof(uint32_t), span[i].service) + 1;
+	}
+	return at;
+}
+
+void collect_analysis_trace(struct collect_analysis *a, const struct collect_edges_span *span,
+			    uint32_t n)
+{
+	pthread_mutex_lock(&a->trace_lock);
+	if (put_trace(a, span, n)) {
+		a->trace_ns = base_now_ns();
 		collect_rows_give(&a->traces, 0, true);
 	}
 	pthread_mutex_unlock(&a->trace_lock);
@@ -295,18 +294,8 @@ static void add_flow(const struct collect_flow_view *v, void *arg)
 static bool make_trace(struct collect_analysis *a)
 {
 	struct collect_edges_span span[COLLECT_EDGES_SPANS];
-	struct collect_rows_entry e = {.kind = COLLECT_ROWS_TRACE,
-				       .columns = collect_edges_trace(a->edges, span)};
-	uint8_t *at;
 
-	for (uint32_t i = 0; i < e.columns; i++)
-		e.bytes += sizeof(uint32_t) + strlen(span[i].service) + 1;
-	at = e.columns ? collect_rows_put(&a->traces, &e) : NULL;
-	for (uint32_t i = 0; at && i < e.columns; i++) {
-		memcpy(at, &span[i].parent, sizeof(uint32_t));
-		at = (uint8_t *)stpcpy((char *)at + sizeof(uint32_t), span[i].service) + 1;
-	}
-	return at;
+	return put_trace(a, span, collect_edges_trace(a->edges, span));
 }
 
 void collect_analysis_connections(struct collect_analysis *a, struct collect_collector *c)

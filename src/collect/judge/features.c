@@ -9,6 +9,7 @@
 
 #include "collect/read/calc.h"
 #include "collect/tables/workload.h"
+#include "collect/read/attach.h"
 
 /* Features of a histogram: P50 and P99 of layers only, P95 of what applications take. */
 enum { COUNT, MEAN, P90, P50, P99, P95 };

@@ -7,6 +7,7 @@
 #define SL_COLLECT_JUDGE_FEATURES_H
 
 #include "collect/read/collect.h"
+#include "collect/read/attach.h"
 
 /* A histogram's window begins at the latest mark that is this old; marks are a PART apart. */
 #define COLLECT_FEATURE_WINDOW_NS 1000000000

@@ -234,9 +234,8 @@ int collect_live_attach(struct collect_live *l, struct collect_collector *c)
 		l->notify = collect_notify_new(c, l->o.verdict_ttl_ns);
 		err = l->notify ? 0 : -ENOMEM;
 	}
-	c->live = l;
 	l->collector = c;
-	return err;
+	return err ?: collect_collector_attach(c, &collect_live_part, l);
 }
 
 int collect_live_start(struct collect_live *l)
@@ -280,7 +279,8 @@ int collect_live_free(struct collect_live *l)
 
 bool collect_collector_analysis(struct collect_collector *c, struct collect_analysis_view *out)
 {
-	struct collect_analysis *a = c->live ? c->live->analysis : NULL;
+	const struct collect_live *l = collect_collector_part(c, &collect_live_part);
+	struct collect_analysis *a = l ? l->analysis : NULL;
 	const struct collect_analysis_opts *o;
 	struct collect_analysis_stats s;
 
@@ -289,12 +289,13 @@ bool collect_collector_analysis(struct collect_collector *c, struct collect_anal
 	o = collect_analysis_opts(a);
 	collect_analysis_stats(a, &s);
 	*out = (struct collect_analysis_view){
+		.analysis = a,
 		.verdicts = collect_analysis_verdicts(a),
 		.detector = o->detector,
 		.shadow = o->shadow,
 		.false_alarms = o->false_alarms,
 		.warming = s.warming,
-		.scale = c->live->scale,
+		.scale = l->scale,
 	};
 	return true;
 }

@@ -54,4 +54,18 @@ void collect_live_stop(struct collect_live *l);
 /* 0, or -errno of the last write, which is logged. NULL is fine. */
 int collect_live_free(struct collect_live *l);
 
+struct act_scale;
+struct act_verdicts;
+
+struct collect_analysis_view {
+	struct collect_analysis *analysis;
+	struct act_verdicts *verdicts;
+	const char *detector, *shadow; /* shadow: or NULL */
+	double false_alarms;	       /* accepted per pod and hour */
+	uint64_t warming;	       /* pods in their warm-up */
+	struct act_scale *scale;
+};
+/* False: no analysis is attached. */
+bool collect_collector_analysis(struct collect_collector *c, struct collect_analysis_view *out);
+
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* live_internal.h - what live.c shares with self/live.c. */
+/* live_internal.h - what live.c shares with families.c. */
 #ifndef SL_COLLECT_JUDGE_LIVE_INTERNAL_H
 #define SL_COLLECT_JUDGE_LIVE_INTERNAL_H
 
@@ -9,6 +9,7 @@
 #include "act/scale.h"
 #include "collect/judge/live.h"
 #include "collect/judge/sender.h"
+#include "collect/read/attach.h"
 #include "collect/judge/notify.h"
 
 struct collect_live {
@@ -34,5 +35,7 @@ struct collect_live {
 	/* Read by any thread. */
 	uint64_t lost_changes, lost_alerts;
 };
+
+extern const struct collect_part collect_live_part; /* families.c */
 
 #endif

@@ -63,15 +63,6 @@ int64_t collect_collector_shown(const struct collect_collector *c);
 /* True once each thread has begun another turn since this was true before. For one caller. */
 bool collect_collector_turned(struct collect_collector *c);
 
-struct dta_store_server;
-/*
- * Exposes the stores that this collector owns (dta/store_server/server.h). Before
- * collect_collector_start(); stores must outlive c's source.
- */
-void collect_collector_owns(struct collect_collector *c, struct dta_store_server *stores);
-
-struct collect_reports;
-struct export_kafka;
 /*
  * Hosts that come and go: adds one, which is not read yet, in one of opts.spare_hosts. Its number,
  * -ENOSPC or -EINVAL. One thread at a time.
@@ -81,18 +72,6 @@ int collect_collector_add_host(struct collect_collector *c, const char *target);
 void collect_collector_want_host(struct collect_collector *c, size_t host, bool wanted);
 /* Reads no host after this time (CLOCK_MONOTONIC) until it is set anew; 0: without a limit. */
 void collect_collector_lease(struct collect_collector *c, uint64_t until_ns);
-
-struct collect_discover;
-/* Exposes what was discovered; it must outlive c's source. */
-void collect_collector_discovers(struct collect_collector *c, struct collect_discover *d);
-
-/* Exposes what Kafka gets, and the follower of lists; both must outlive c's source. reports: or
- * NULL. */
-void collect_collector_produces(struct collect_collector *c, struct export_kafka *kafka,
-				struct collect_reports *reports);
-
-/* Exposes what an HTTP server refuses, [HTTP_REFUSALS] of http.h; it must outlive c. */
-void collect_collector_refusals(struct collect_collector *c, const uint64_t *refused);
 
 /* The series for the exposition: the published ones, and the collector's own (sidelight_...). */
 struct export_source collect_collector_source(struct collect_collector *c);
@@ -250,74 +229,6 @@ struct collect_series_walk {
  * sum_processes. State sets and infos have none. 0, -ENOMEM.
  */
 int collect_collector_series(struct collect_collector *c, const struct collect_series_walk *walk);
-
-/* ---- taps: values while they are fresh ---- */
-
-#define COLLECT_TAPS_MAX 4u
-
-struct collect_layout;
-
-/* One pass over a region. Valid during the call only. */
-struct collect_tap_row {
-	uint64_t instance;
-	const struct region_info *info;
-	const char *hostname;
-	unsigned int worker; /* the caller: 0 .. workers - 1; a region keeps its worker */
-	uint32_t state;	     /* enum sl_region_state; if dead, the values are final */
-	uint64_t layout;     /* while it and columns do not change, column i is one metric */
-	const struct collect_layout *shape; /* for collect_tap_metric() */
-	uint32_t columns;
-	/*
-	 * By column: the value of a counter or gauge, the count of a histogram, the bits of a state
-	 * set, 0 for an info; NaN if it did not settle in this pass.
-	 */
-	const double *value;
-	const uint64_t *cell; /* of all columns, for collect_tap_cells() */
-	int64_t ns;	      /* CLOCK_REALTIME of the READs */
-	void **own;	      /* the tap's, kept with the region; NULL at first */
-};
-
-/* The exposed metric of a column. Valid until the tap returns. */
-const struct region_metric *collect_tap_metric(const struct collect_tap_row *row, uint32_t column);
-/* Its collect_tap_metric()->cells cells, summed over stripes. */
-const uint64_t *collect_tap_cells(const struct collect_tap_row *row, uint32_t column);
-
-struct collect_tap {
-	/*
-	 * Called by the region's worker after each pass: calls for one region never overlap, those
-	 * of different workers do. It must not block or call collect_collector_free(), and its time
-	 * delays the round.
-	 */
-	void (*row)(void *arg, const struct collect_tap_row *row);
-	/*
-	 * Called first, when value and cell may be NULL: false skips the row, which is not made if
-	 * no tap wants it. NULL: every row is wanted.
-	 */
-	bool (*wants)(void *arg, const struct collect_tap_row *row);
-	/* The region is gone (expired, or the collector ends) and *own is not NULL. May be NULL. */
-	void (*gone)(void *arg, uint64_t instance, void *own);
-	void *arg;
-};
-
-/*
- * Before collect_collector_start(). 0, -ENOSPC (COLLECT_TAPS_MAX reached), -EBUSY (started). A row
- * without memory is skipped and counted (sidelight_collector_refused_total, cause tap_rows).
- */
-int collect_collector_tap(struct collect_collector *c, const struct collect_tap *tap);
-
-/* ---- analysis: live.h ---- */
-
-struct act_scale; /* act/scale.h */
-
-struct collect_analysis_view {
-	struct act_verdicts *verdicts;
-	const char *detector, *shadow; /* shadow: or NULL */
-	double false_alarms;	       /* accepted per pod and hour */
-	uint64_t warming;	       /* pods in their warm-up */
-	struct act_scale *scale;
-};
-/* False: no analysis. */
-bool collect_collector_analysis(struct collect_collector *c, struct collect_analysis_view *out);
 
 /* ---- other memory of a region ---- */
 

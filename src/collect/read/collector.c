@@ -11,6 +11,7 @@
 
 #include "base/base.h"
 #include "collect/read/control.h"
+#include "collect/read/families.h"
 #include "collect/read/host.h"
 #include "collect/read/index.h"
 #include "collect/tables/segment_ring.h"
@@ -117,7 +118,8 @@ struct collect_collector *collect_collector_new(const struct collect_collector_o
 	c->host = calloc(opts->agent_count + opts->spare_hosts + 1, sizeof(*c->host));
 	c->worker = calloc(c->opts.workers, sizeof(*c->worker));
 	if (!c->host || !c->worker || collect_defs_init(&c->defs) ||
-	    !collect_hash_init(&c->retired))
+	    !collect_hash_init(&c->retired) ||
+	    collect_collector_attach(c, &collect_self_own_part, c))
 		goto fail;
 	for (; c->hosts < opts->agent_count + opts->spare_hosts; c->hosts++)
 		if (collect_host_init(&c->host[c->hosts], c,
@@ -125,7 +127,7 @@ struct collect_collector *collect_collector_new(const struct collect_collector_o
 				      c->opts.queues))
 			goto fail;
 	c->pair_latency = collect_pair_latency_new(c);
-	if (!c->pair_latency)
+	if (!c->pair_latency || collect_collector_attach(c, &collect_tables_part, c))
 		goto fail;
 	for (unsigned int i = 0; i < c->opts.workers; i++) {
 		err = make_worker(c, i, error, error_bytes);
@@ -192,6 +194,7 @@ void collect_collector_free(struct collect_collector *c)
 	for (size_t i = 0; i < c->hosts; i++)
 		collect_host_free(&c->host[i]);
 	collect_defs_free(&c->defs);
+	free(c->family);
 	free(c->region);
 	free(c->worker);
 	free(c->host);
@@ -199,18 +202,6 @@ void collect_collector_free(struct collect_collector *c)
 		close(c->wake_fd);
 	pthread_mutex_destroy(&c->index_lock);
 	free(c);
-}
-
-void collect_collector_owns(struct collect_collector *c, struct dta_store_server *stores)
-{
-	c->dta = stores;
-}
-
-void collect_collector_produces(struct collect_collector *c, struct export_kafka *kafka,
-				struct collect_reports *reports)
-{
-	c->kafka = kafka;
-	c->reports = reports;
 }
 
 int collect_collector_add_host(struct collect_collector *c, const char *target)
@@ -236,16 +227,6 @@ void collect_collector_want_host(struct collect_collector *c, size_t host, bool 
 void collect_collector_lease(struct collect_collector *c, uint64_t until_ns)
 {
 	relaxed_store(c->lease_ns, until_ns);
-}
-
-void collect_collector_discovers(struct collect_collector *c, struct collect_discover *d)
-{
-	c->discover = d;
-}
-
-void collect_collector_refusals(struct collect_collector *c, const uint64_t *refused)
-{
-	c->http_refused = refused;
 }
 
 bool collect_collector_ready(const struct collect_collector *c)

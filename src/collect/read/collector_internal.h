@@ -15,19 +15,20 @@
 #include <pthread.h>
 
 #include "base/relaxed.h"
+#include "collect/read/attach.h"
 #include "collect/read/region.h"
 
-struct collect_discover;
 struct collect_host;
 struct collect_index;
-struct collect_live;
 struct collect_pair_latency;
-struct collect_reports;
 struct collect_past;
-struct collect_tracer;
+struct collect_self_entry;
 struct collect_worker;
-struct dta_store_server;
-struct export_kafka;
+
+struct collect_attached {
+	const struct collect_part *of;
+	void *arg;
+};
 
 struct collect_collector {
 	struct collect_collector_opts opts;
@@ -37,18 +38,15 @@ struct collect_collector {
 	unsigned int workers;
 	uint64_t seed; /* of hash tables */
 	bool stop, running;
-	bool over; /* no worker runs any more: control drains its queue and ends */
-	/* Set before the threads start; NULL: not used. */
-	struct collect_tracer *tracer;
-	struct collect_live *live;
-	struct collect_past *past;
-	struct dta_store_server *dta;
-	struct export_kafka *kafka;
-	struct collect_reports *reports;
-	struct collect_discover *discover;
-	uint64_t lease_ns;	      /* no round starts after it; 0: no limit */
-	const uint64_t *http_refused; /* relaxed; or NULL */
+	bool over;	   /* no worker runs any more: control drains its queue and ends */
+	uint64_t lease_ns; /* no round starts after it; 0: no limit */
 	struct collect_pair_latency *pair_latency;
+	/* Set before the threads start. */
+	struct collect_past *past; /* NULL: not used */
+	struct collect_attached part[COLLECT_PARTS_MAX];
+	unsigned int parts;
+	struct collect_self_entry *family; /* of all parts, by name */
+	size_t families, family_room;
 	struct collect_tap tap[COLLECT_TAPS_MAX];
 	unsigned int taps;
 	pthread_t control;

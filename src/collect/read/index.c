@@ -22,7 +22,7 @@
 #include "collect/read/collector_internal.h"
 #include "collect/read/index.h"
 #include "collect/read/ref.h"
-#include "collect/self/families.h"
+#include "collect/read/families.h"
 
 /* ---- references ---- */
 
@@ -177,7 +177,7 @@ static struct collect_index_family *family_of(struct maker *m, struct collect_de
 		name->build = m->c->build;
 		name->place = SIZE_MAX;
 		/* The names of the collector's own series are reserved. */
-		name->clash = collect_self_has(name->name);
+		name->clash = collect_self_has(m->c, name->name);
 	}
 	if (name->clash)
 		return NULL;

@@ -11,6 +11,7 @@
 #include "collect/read/plan.h"
 #include "collect/read/snapshot.h"
 #include "collect/read/tenant.h"
+#include "collect/read/attach.h"
 
 struct collect_host;
 struct collect_link;

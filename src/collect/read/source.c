@@ -13,11 +13,12 @@
 #include "collect/read/collector_internal.h"
 #include "collect/read/exemplars.h"
 #include "collect/read/index.h"
-#include "collect/self/families.h"
+#include "collect/read/families.h"
 
 enum { HIDDEN, SHOWN, SHOWN_DEAD };
 
 struct source_walk {
+	struct collect_collector *c;
 	struct collect_index *x;
 	struct collect_self *self;
 	size_t next_family;
@@ -151,6 +152,7 @@ static void *walk_begin(void *ctx)
 
 	if (!w)
 		return NULL;
+	w->c = c;
 	w->sums = c->opts.sum_processes;
 	w->x = collect_index_get(c);
 	w->self = collect_self_begin(c, w->x);
@@ -558,7 +560,7 @@ static bool has_family(void *arg, const char *name)
 	const struct source_walk *w = arg;
 	size_t i = w->x ? collect_index_family(w->x, name) : 0;
 
-	return collect_self_has(name) ||
+	return collect_self_has(w->c, name) ||
 	       (w->x && i < w->x->families && !strcmp(w->x->family[i].f.name, name));
 }
 

@@ -2,15 +2,30 @@
 /* dta.c - the collector's own series about stores of reports, from one status per walk. */
 #include <stdlib.h>
 
+#include "collect/read/self.h"
 #include "collect/self/self.h"
 #include "dta/query/json.h"
 #include "dta/store_server/server.h"
 
+/* The part's memory in a walk. */
+struct stores_walk {
+	json_t *status;
+};
+
 static json_t *status(struct collect_self *s)
 {
-	if (!s->dta)
-		s->dta = dta_store_server_json(s->c->dta);
-	return s->dta;
+	struct stores_walk *w = s->own;
+
+	if (!w->status)
+		w->status = dta_store_server_json(s->arg);
+	return w->status;
+}
+
+static void end_walk(struct collect_self *s)
+{
+	struct stores_walk *w = s->own;
+
+	json_decref(w->status);
 }
 
 static json_t *store(struct collect_self *s)
@@ -59,7 +74,7 @@ static bool dta_load(struct collect_self *s, struct export_series *out)
 
 	if (!j)
 		return false;
-	load = dta_store_server_load_json(s->c->dta, name_of(j));
+	load = dta_store_server_load_json(s->arg, name_of(j));
 	v = json_number_value(json_object_get(json_array_get(load, 0), "load"));
 	json_decref(load);
 	return collect_self_label(s, out, "store", name_of(j)) && collect_self_f64(out, v);
@@ -71,7 +86,7 @@ static bool measured(struct collect_self *s, struct export_series *out, const ch
 	const json_t *j, *m;
 
 	for (; (j = store(s)); s->at++) {
-		json_t *load = dta_store_server_load_json(s->c->dta, name_of(j));
+		json_t *load = dta_store_server_load_json(s->arg, name_of(j));
 		double v;
 
 		m = json_object_get(json_array_get(load, 0), "measured");
@@ -290,11 +305,6 @@ static bool dta_translators(struct collect_self *s, struct export_series *out)
 
 /* ---- the families ---- */
 
-static bool dta_exposed(const struct collect_self *s)
-{
-	return s->c->dta;
-}
-
 static const struct collect_self_family dta_families[] = {
 	{"sidelight_dta_collisions", COUNTER, "",
 	 "Reporters that went on beside another one of the same number; a translator's log names them.",
@@ -340,4 +350,15 @@ static const struct collect_self_family dta_families[] = {
 	 dta_units},
 };
 
-COLLECT_SELF_PART(dta, dta_exposed);
+static COLLECT_SELF_GROUP(dta, NULL);
+
+static const struct collect_part stores_part = {
+	.groups = (const struct collect_self_group *const[]){&collect_self_dta, NULL},
+	.walk_bytes = sizeof(struct stores_walk),
+	.walk_end = end_walk,
+};
+
+int collect_self_stores(struct collect_collector *c, struct dta_store_server *stores)
+{
+	return collect_collector_attach(c, &stores_part, stores);
+}

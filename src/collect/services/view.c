@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "collect/judge/live.h"
 #include "collect/services/internal.h"
 
 #define ANOMALIES_MAX 256u

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "collect/judge/live.h"
 #include "collect/trace/decide.h"
 #include "collect/trace/internal.h"
 #include "collect/trace/kept.h"

@@ -9,8 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyse/graph.h"
 #include "base/base.h"
-#include "collect/judge/live_internal.h"
+#include "collect/judge/live.h"
 #include "collect/trace/decide.h"
 #include "collect/trace/export.h"
 #include "collect/trace/fetch.h"
@@ -24,6 +25,7 @@
 #define OPEN_MAX    4096u	 /* open kept traces */
 #define ALIKE_MAX   8u		 /* of one hash: each run of that hash is read for each of them */
 #define SPANS_MAX   10000u	 /* per trace */
+#define TAUGHT_MAX  1024u	 /* spans of a trace that teaches which service calls which */
 #define MESSAGE_MAX 900000u	 /* bytes of a trace for Kafka, whose messages have up to 1 MB */
 #define SPAN_LINES  2u		 /* per span, at least */
 #define ASKED_MAX   (64u << 20)	 /* bytes of spans in flight */
@@ -619,6 +621,41 @@ static void miss_root(struct collect_tracer *t, struct collect_trace_kept *k)
 	t->stats.lost_overrun += SPAN_LINES;
 }
 
+/* The parent's place among the spans. */
+static uint32_t place_of_parent(const struct collect_trace *k, const struct collect_trace_span *s)
+{
+	uint32_t i = 0;
+
+	if (!s->o.parent_id)
+		return ANALYSE_SPAN_ROOT;
+	for (const struct collect_trace_span *p = k->first; p; p = p->next, i++)
+		if (p->o.span_id == s->o.parent_id)
+			return i;
+	return ANALYSE_SPAN_LOST;
+}
+
+/* Teaches analysis which service calls which. */
+static void teach_calls(struct collect_tracer *t, const struct collect_trace *k)
+{
+	struct collect_edges_span *span;
+	struct collect_analysis_view a;
+	uint32_t n = 0, i = 0;
+
+	for (const struct collect_trace_span *s = k->first; s; s = s->next)
+		n++;
+	if (n < 2 || n > TAUGHT_MAX || !collect_collector_analysis(t->c, &a) ||
+	    !collect_analysis_wants_trace(a.analysis))
+		return;
+	span = malloc(n * sizeof(*span));
+	if (!span)
+		return;
+	for (const struct collect_trace_span *s = k->first; s; s = s->next)
+		span[i++] = (struct collect_edges_span){.service = s->service,
+							.parent = place_of_parent(k, s)};
+	collect_analysis_trace(a.analysis, span, n);
+	free(span);
+}
+
 static void close_trace(struct collect_tracer *t, struct collect_trace_kept *k)
 {
 	t->opens--;
@@ -628,7 +665,7 @@ static void close_trace(struct collect_tracer *t, struct collect_trace_kept *k)
 	if (!k->closed)
 		miss_root(t, k);
 	if (!k->closed && t->judged)
-		collect_analysis_trace(t->c->live->analysis, &k->t);
+		teach_calls(t, &k->t);
 	if (t->judged)
 		collect_trace_notify_verdicts(t, &k->t, k->since_ns, true);
 	hand_over(t, k);

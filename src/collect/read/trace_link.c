@@ -1,44 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-/* exemplar.c - kept traces as exemplars of the histograms that counted their roots. */
+/* trace_link.c - traces as exemplars of the histograms that counted their roots. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "collect/read/collector_internal.h"
 #include "collect/read/exemplars.h"
-#include "collect/trace/trace.h"
-
-struct links {
-	struct collect_trace_link *to;
-	size_t n;
-};
-
-static bool take(const struct collect_trace *t, void *arg)
-{
-	struct links *all = arg;
-	struct collect_trace_link *l = &all->to[all->n];
-
-	if (!t->instance)
-		return true;
-	*l = (struct collect_trace_link){
-		.instance = t->instance,
-		.trace_hi = t->trace_hi,
-		.trace_lo = t->trace_lo,
-		.duration_ns = t->duration_ns,
-		.end_ns = t->start_ns + t->duration_ns,
-	};
-	snprintf(l->root, sizeof(l->root), "%s", t->root);
-	return ++all->n < COLLECT_TRACE_LINKS;
-}
 
 size_t collect_trace_links(struct collect_collector *c,
 			   struct collect_trace_link out[COLLECT_TRACE_LINKS])
 {
-	struct links all = {out, 0};
-
-	if (c->tracer)
-		collect_tracer_list(c->tracer, take, &all);
-	return all.n;
+	for (unsigned int i = 0; i < c->parts; i++)
+		if (c->part[i].of->trace_links)
+			return c->part[i].of->trace_links(c->part[i].arg, out);
+	return 0;
 }
 
 static bool is_latency(const struct collect_def *d)

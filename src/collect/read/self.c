@@ -3,17 +3,16 @@
  * self.c - the collector's own families, in the walk of source.c. sidelight-collect(1) lists them
  * with what to do about each.
  */
-#include <pthread.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <jansson.h>
-
 #include "base/base.h"
+#include "base/grow.h"
 #include "collect/read/host.h"
 #include "collect/read/link.h"
-#include "collect/self/families.h"
-#include "collect/self/self.h"
+#include "collect/read/families.h"
+#include "collect/read/self.h"
 #include "collect/read/worker.h"
 
 /* ---- making a series ---- */
@@ -93,6 +92,8 @@ uint64_t collect_self_sum(const struct collect_self *s, const struct collect_sel
 		return at(s->c, n->offset);
 	if (n->owner == WALK)
 		return at(s, n->offset);
+	if (n->owner == OWN)
+		return at(s->own, n->offset);
 	for (unsigned int i = 0; n->owner == WORKERS && i < s->c->workers; i++)
 		sum += at(&s->c->worker[i], n->offset);
 	for (size_t i = 0; n->owner != WORKERS && i < s->c->hosts; i++)
@@ -100,41 +101,21 @@ uint64_t collect_self_sum(const struct collect_self *s, const struct collect_sel
 	return sum;
 }
 
-/* Those of receivers have one series per receiver and counter. */
 bool collect_self_counters(struct collect_self *s, struct export_series *out, const char *key,
 			   const struct collect_self_counter *counters, size_t n)
 {
-	const struct collect_self_counter *counter = &counters[s->at % n];
-	size_t i = s->at / n;
-
-	if (counter->owner == PUSH)
-		return i < s->pushes &&
-		       collect_self_labels(s, out,
-					   (struct region_text_label[]){{"to", s->push[i].to},
-									{key, counter->label}},
-					   key ? 2 : 1) &&
-		       collect_self_u64(out, at(&s->push[i].stats, counter->offset));
-	return !i && collect_self_label(s, out, key, counter->label) &&
-	       collect_self_u64(out, collect_self_sum(s, counter));
+	return s->at < n && collect_self_label(s, out, key, counters[s->at].label) &&
+	       collect_self_u64(out, collect_self_sum(s, &counters[s->at]));
 }
 
 /* ---- the families, sorted by name ---- */
 
-static const struct collect_self_part *const parts[] = {
-	&collect_self_analysis, &collect_self_collector, &collect_self_dta, &collect_self_discover,
-	&collect_self_http,	&collect_self_kafka,	 &collect_self_net, &collect_self_push,
-	&collect_self_regions,	&collect_self_sampling,	 &collect_self_tcp, &collect_self_tenant,
-	&collect_self_trace,
-};
-
-enum { FAMILIES_MAX = 128 };
-static struct {
+struct collect_self_entry {
 	struct export_family f;
 	const struct collect_self_family *family;
-	const struct collect_self_part *part;
-} table[FAMILIES_MAX];
-static size_t families;
-static pthread_once_t sorted = PTHREAD_ONCE_INIT;
+	const struct collect_self_group *group;
+	unsigned int part;
+};
 
 static int by_name(const void *a, const void *b)
 {
@@ -142,68 +123,107 @@ static int by_name(const void *a, const void *b)
 		      ((const struct export_family *)b)->name);
 }
 
-static void sort_families(void)
+static bool add_group(struct collect_collector *c, const struct collect_self_group *g,
+		      unsigned int part)
 {
-	for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++)
-		for (size_t k = 0; k < parts[i]->families && families < FAMILIES_MAX; k++) {
-			const struct collect_self_family *f = &parts[i]->family[k];
+	for (size_t i = 0; i < g->families; i++) {
+		const struct collect_self_family *f = &g->family[i];
 
-			table[families].f = (struct export_family){.name = f->name,
-								   .help = f->help,
-								   .unit = f->unit,
-								   .type = f->type,
-								   .series = 1};
-			table[families].family = f;
-			table[families++].part = parts[i];
-		}
-	qsort(table, families, sizeof(*table), by_name);
+		if (!BASE_GROW(c->family, c->families, c->family_room))
+			return false;
+		c->family[c->families++] = (struct collect_self_entry){
+			.f = {.name = f->name,
+			      .help = f->help,
+			      .unit = f->unit,
+			      .type = f->type,
+			      .series = 1},
+			.family = f,
+			.group = g,
+			.part = part,
+		};
+	}
+	return true;
 }
 
-bool collect_self_has(const char *name)
+int collect_self_add(struct collect_collector *c, unsigned int part)
 {
-	pthread_once(&sorted, sort_families);
-	for (size_t i = 0; i < families; i++) {
-		size_t n = strlen(table[i].f.name);
+	const struct collect_self_group *const *g = c->part[part].of->groups;
 
-		if (!strncmp(name, table[i].f.name, n) && (!name[n] || name[n] == '_'))
+	for (; g && *g; g++)
+		if (!add_group(c, *g, part))
+			return -ENOMEM;
+	qsort(c->family, c->families, sizeof(*c->family), by_name);
+	return 0;
+}
+
+bool collect_self_has(const struct collect_collector *c, const char *name)
+{
+	for (size_t i = 0; i < c->families; i++) {
+		size_t n = strlen(c->family[i].f.name);
+
+		if (!strncmp(name, c->family[i].f.name, n) && (!name[n] || name[n] == '_'))
 			return true;
 	}
 	return false;
+}
+
+/* Makes s->arg and s->own those of a part. */
+static void turn_to_part(struct collect_self *s, unsigned int part)
+{
+	s->arg = s->c->part[part].arg;
+	s->own = s->part_own[part];
+}
+
+static bool begin_part(struct collect_self *s, unsigned int i)
+{
+	const struct collect_part *part = s->c->part[i].of;
+
+	if (!part->walk_bytes)
+		return true;
+	s->part_own[i] = calloc(1, part->walk_bytes);
+	turn_to_part(s, i);
+	return s->own && (!part->walk_begin || part->walk_begin(s));
 }
 
 struct collect_self *collect_self_begin(struct collect_collector *c, struct collect_index *x)
 {
 	struct collect_self *s = calloc(1, sizeof(*s));
 
-	pthread_once(&sorted, sort_families);
 	if (!s)
 		return NULL;
 	s->c = c;
 	s->x = x;
 	s->now_ns = base_now_ns();
 	collect_collector_totals(c, &s->totals);
-	if (c->tracer)
-		collect_tracer_stats(c->tracer, &s->trace);
-	if (c->live)
-		collect_self_live_begin(s);
-	if (!collect_self_net_begin(s)) {
+	for (unsigned int i = 0; i < c->parts; i++) {
+		if (begin_part(s, i))
+			continue;
 		collect_self_end(s);
 		return NULL;
 	}
 	return s;
 }
 
+/* The family is exposed because its part is in use. */
+static bool is_exposed(struct collect_self *s, const struct collect_self_entry *e)
+{
+	turn_to_part(s, e->part);
+	return !e->group->exposed || e->group->exposed(s);
+}
+
 const struct export_family *collect_self_peek(struct collect_self *s)
 {
-	while (s->next < families && table[s->next].part->exposed &&
-	       !table[s->next].part->exposed(s))
+	while (s->next < s->c->families && !is_exposed(s, &s->c->family[s->next]))
 		s->next++;
-	return s->next < families ? &table[s->next].f : NULL;
+	return s->next < s->c->families ? &s->c->family[s->next].f : NULL;
 }
 
 void collect_self_enter(struct collect_self *s)
 {
-	s->family = table[s->next++].family;
+	const struct collect_self_entry *e = &s->c->family[s->next++];
+
+	turn_to_part(s, e->part);
+	s->family = e->family;
 	s->at = 0;
 }
 
@@ -225,9 +245,12 @@ void collect_self_end(struct collect_self *s)
 {
 	if (!s)
 		return;
-	collect_self_net_end(s);
-	json_decref(s->dta);
-	free(s->workload);
+	for (unsigned int i = 0; i < s->c->parts; i++) {
+		turn_to_part(s, i);
+		if (s->own && s->c->part[i].of->walk_end)
+			s->c->part[i].of->walk_end(s);
+		free(s->own);
+	}
 	free(s->labels);
 	free(s);
 }

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/* collector.c - the collector's own series about workers, hosts and regions. */
+/* self_collector.c - the collector's own series about workers, hosts and regions. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/base.h"
 #include "collect/read/calc.h"
+#include "collect/read/families.h"
 #include "collect/read/host.h"
 #include "collect/read/index.h"
 #include "collect/read/link.h"
-#include "collect/self/self.h"
+#include "collect/read/self.h"
 #include "collect/read/worker.h"
 
 /* ---- sums ---- */
@@ -250,7 +251,7 @@ static const struct collect_self_family collector_families[] = {
 	{"sidelight_host_up", GAUGE, "", "1 if a host is read, 0 if it is not.", host_up},
 };
 
-COLLECT_SELF_PART(collector, NULL);
+static COLLECT_SELF_GROUP(collector, NULL);
 
 /* Of each region, which is a lot: only on demand. */
 static const struct collect_self_family regions_families[] = {
@@ -275,4 +276,10 @@ static bool region_series(const struct collect_self *s)
 	return s->c->opts.region_series;
 }
 
-COLLECT_SELF_PART(regions, region_series);
+static COLLECT_SELF_GROUP(regions, region_series);
+
+const struct collect_part collect_self_own_part = {
+	.groups = (const struct collect_self_group *const[]){&collect_self_collector,
+							     &collect_self_regions,
+							     &collect_self_tenant, NULL},
+};

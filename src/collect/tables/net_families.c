@@ -1,44 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-/* net.c - the collector's own series about latency between hosts. */
+/* net_families.c - the collector's own series about latency between hosts. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "collect/tables/pair_latency.h"
-#include "collect/self/self.h"
+#include "collect/read/self.h"
+#include "collect/tables/families.h"
 
-struct net_port {
-	char text[8]; /* number, or "other" */
-	struct tcp_net_hist hist[COLLECT_NET_WAYS];
-};
-
-struct net_pair {
-	const char *target[2], *hostname[2]; /* never freed before the collector */
-	struct tcp_net_totals totals;
-	size_t ports;
-	struct net_port *port;
-};
-
-/* A copy made at the start of the walk. */
-struct collect_self_net {
-	size_t pairs;
-	struct net_pair pair[COLLECT_NET_PAIRS];
-	size_t hosts;
-	struct collect_net_host_view *host;
-	uint64_t refused;
-	uint64_t bucket[TCP_NET_BUCKETS];
-	bool failed;
-};
-
-static void take(const struct collect_net_pair_view *v, void *arg)
+static void copy_pair(const struct collect_net_pair_view *v, void *arg)
 {
 	struct collect_self_net *n = arg;
-	struct net_pair *p = &n->pair[n->pairs];
+	struct collect_net_pair *p = &n->pair[n->pairs];
 
 	if (n->failed)
 		return;
-	*p = (struct net_pair){
+	*p = (struct collect_net_pair){
 		.target = {v->target[0], v->target[1]},
 		.hostname = {v->hostname[0], v->hostname[1]},
 		.totals = v->totals,
@@ -56,39 +33,41 @@ static void take(const struct collect_net_pair_view *v, void *arg)
 	}
 }
 
-static void take_host(const struct collect_net_host_view *v, void *arg)
+static void copy_host(const struct collect_net_host_view *v, void *arg)
 {
 	struct collect_self_net *n = arg;
 
 	n->host[n->hosts++] = *v;
 }
 
+static struct collect_self_net *net_of(const struct collect_self *s)
+{
+	return s->own;
+}
+
 bool collect_self_net_begin(struct collect_self *s)
 {
-	s->net = calloc(1, sizeof(*s->net));
-	if (!s->net)
+	struct collect_self_net *n = net_of(s);
+
+	n->host = calloc(s->c->hosts + 1, sizeof(*n->host));
+	if (!n->host)
 		return false;
-	s->net->host = calloc(s->c->hosts + 1, sizeof(*s->net->host));
-	if (!s->net->host)
-		return false;
-	collect_collector_pair_latency(s->c, take, s->net);
-	collect_collector_net_hosts(s->c, take_host, s->net);
-	s->net->refused = collect_collector_net_refused(s->c);
-	return !s->net->failed;
+	collect_collector_pair_latency(s->c, copy_pair, n);
+	collect_collector_net_hosts(s->c, copy_host, n);
+	n->refused = collect_collector_net_refused(s->c);
+	return !n->failed;
 }
 
 void collect_self_net_end(struct collect_self *s)
 {
-	for (size_t i = 0; s->net && i < s->net->pairs; i++)
-		free(s->net->pair[i].port);
-	if (s->net)
-		free(s->net->host);
-	free(s->net);
+	for (size_t i = 0; i < net_of(s)->pairs; i++)
+		free(net_of(s)->pair[i].port);
+	free(net_of(s)->host);
 }
 
 /* Labels of a pair in their order, and this one; key NULL: none. */
-static bool of_pair(struct collect_self *s, struct export_series *out, const struct net_pair *p,
-		    const char *key, const char *value)
+static bool of_pair(struct collect_self *s, struct export_series *out,
+		    const struct collect_net_pair *p, const char *key, const char *value)
 {
 	const struct region_text_label l[] = {{key, value},
 					      {"host", p->hostname[0]},
@@ -100,8 +79,8 @@ static bool of_pair(struct collect_self *s, struct export_series *out, const str
 	return collect_self_labels(s, out, key && *key < 'h' ? l : l + 1, key ? 5 : 4);
 }
 
-static bool of_way(struct collect_self *s, struct export_series *out, const struct net_pair *p,
-		   int way, const char *key, const char *value)
+static bool of_way(struct collect_self *s, struct export_series *out,
+		   const struct collect_net_pair *p, int way, const char *key, const char *value)
 {
 	/* Sorted; key lies between destination and source. */
 	return collect_self_labels(
@@ -115,13 +94,13 @@ static bool of_way(struct collect_self *s, struct export_series *out, const stru
 }
 
 /* Port s->at / each, counted over all pairs. NULL: there are no more. */
-static const struct net_port *port_at(const struct collect_self *s, size_t each,
-				      const struct net_pair **p)
+static const struct collect_net_port *port_at(const struct collect_self *s, size_t each,
+					      const struct collect_net_pair **p)
 {
 	size_t at = s->at / each;
 
-	for (size_t i = 0; i < s->net->pairs; i++) {
-		*p = &s->net->pair[i];
+	for (size_t i = 0; i < net_of(s)->pairs; i++) {
+		*p = &net_of(s)->pair[i];
 		if (at < (*p)->ports)
 			return &(*p)->port[at];
 		at -= (*p)->ports;
@@ -132,7 +111,7 @@ static const struct net_port *port_at(const struct collect_self *s, size_t each,
 static bool histogram(struct collect_self *s, struct export_series *out,
 		      const struct tcp_net_hist *h)
 {
-	uint64_t *to = s->net->bucket;
+	uint64_t *to = net_of(s)->bucket;
 
 	for (int i = 0; i < TCP_NET_BUCKETS; i++)
 		to[i] = h->bucket[i];
@@ -154,8 +133,8 @@ static bool histogram(struct collect_self *s, struct export_series *out,
 /* The histogram of s->at: one per port and way. NULL: there are no more. */
 static const struct tcp_net_hist *way_at(struct collect_self *s, struct export_series *out)
 {
-	const struct net_pair *p;
-	const struct net_port *port = port_at(s, 2, &p);
+	const struct collect_net_pair *p;
+	const struct collect_net_port *port = port_at(s, 2, &p);
 	int way = s->at % 2;
 
 	return port && of_way(s, out, p, way, "port", port->text) ? &port->hist[way] : NULL;
@@ -166,8 +145,8 @@ SERIES(net_negative, h, way_at(s, out), collect_self_u64(out, h->negative))
 
 static bool net_round_trip(struct collect_self *s, struct export_series *out)
 {
-	const struct net_pair *p;
-	const struct net_port *port = port_at(s, 1, &p);
+	const struct collect_net_pair *p;
+	const struct collect_net_port *port = port_at(s, 1, &p);
 
 	return port && of_pair(s, out, p, "port", port->text) &&
 	       histogram(s, out, &port->hist[COLLECT_NET_BOTH]);
@@ -175,8 +154,8 @@ static bool net_round_trip(struct collect_self *s, struct export_series *out)
 
 static bool net_clock_bound(struct collect_self *s, struct export_series *out)
 {
-	for (; s->at < s->net->pairs; s->at++) {
-		const struct net_pair *p = &s->net->pair[s->at];
+	for (; s->at < net_of(s)->pairs; s->at++) {
+		const struct collect_net_pair *p = &net_of(s)->pair[s->at];
 
 		if (p->totals.known)
 			return of_pair(s, out, p, NULL, NULL) &&
@@ -190,10 +169,10 @@ static bool net_segments(struct collect_self *s, struct export_series *out)
 	static const char *const results[] = {"sent", "measured"};
 	size_t i = s->at / 4;
 	int way = s->at / 2 % 2, what = s->at % 2;
-	const struct net_pair *p = &s->net->pair[i];
+	const struct collect_net_pair *p = &net_of(s)->pair[i];
 	const struct tcp_net_totals *t = &p->totals;
 
-	if (i >= s->net->pairs)
+	if (i >= net_of(s)->pairs)
 		return false;
 	return of_way(s, out, p, way, "result", results[what]) &&
 	       collect_self_u64(out, what ? t->matched[way] : t->sent[way]);
@@ -202,8 +181,8 @@ static bool net_segments(struct collect_self *s, struct export_series *out)
 /* Only causes that occurred: most never do. */
 static bool net_unmatched(struct collect_self *s, struct export_series *out)
 {
-	for (; s->at < s->net->pairs * TCP_NET_CAUSES; s->at++) {
-		const struct net_pair *p = &s->net->pair[s->at / TCP_NET_CAUSES];
+	for (; s->at < net_of(s)->pairs * TCP_NET_CAUSES; s->at++) {
+		const struct collect_net_pair *p = &net_of(s)->pair[s->at / TCP_NET_CAUSES];
 		int cause = (int)(s->at % TCP_NET_CAUSES);
 
 		if (p->totals.causes[cause])
@@ -213,13 +192,13 @@ static bool net_unmatched(struct collect_self *s, struct export_series *out)
 	return false;
 }
 
-SINGLE(net_refused, s->net->refused)
+SINGLE(net_refused, net_of(s)->refused)
 
 static bool net_missed(struct collect_self *s, struct export_series *out)
 {
-	const struct collect_net_host_view *h = &s->net->host[s->at];
+	const struct collect_net_host_view *h = &net_of(s)->host[s->at];
 
-	return s->at < s->net->hosts &&
+	return s->at < net_of(s)->hosts &&
 	       collect_self_labels(
 		       s, out,
 		       (struct region_text_label[]){{"host", h->hostname}, {"target", h->target}},
@@ -231,7 +210,7 @@ static bool net_missed(struct collect_self *s, struct export_series *out)
 
 static bool net_exposed(const struct collect_self *s)
 {
-	return s->net->pairs > 0;
+	return net_of(s)->pairs > 0;
 }
 
 static const struct collect_self_family net_families[] = {
@@ -258,4 +237,4 @@ static const struct collect_self_family net_families[] = {
 	 "Segments between two hosts without a latency, by cause.", net_unmatched},
 };
 
-COLLECT_SELF_PART(net, net_exposed);
+COLLECT_SELF_GROUP(net, net_exposed);

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* tenant.c - the collector's own series about tenants: what each holds, and what it was denied. */
+/* self_tenant.c - the collector's own series about tenants: what each holds, and what it was
+ * denied. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/base.h"
+#include "collect/read/families.h"
 #include "collect/read/host.h"
 #include "collect/read/index.h"
-#include "collect/self/self.h"
+#include "collect/read/self.h"
 
 /* The next tenant with its labels: the regions of an index are sorted by tenant. */
 static const struct collect_tenant *tenant_at(struct collect_self *s, struct export_series *out)
@@ -83,4 +85,4 @@ static bool any(const struct collect_self *s)
 	return false;
 }
 
-COLLECT_SELF_PART(tenant, any);
+COLLECT_SELF_GROUP(tenant, any);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* tcp.c - the collector's own series about kernel tables: flows, layers and tasks. */
+/* families.c - the collector's own series about kernel tables: flows, layers and tasks. */
 #include "collect/read/host.h"
 #include "collect/tables/slots.h"
 #include "collect/read/link.h"
-#include "collect/self/self.h"
+#include "collect/tables/families.h"
 
 /* Sums a counter of the first links, which read the tables, by its offset. */
 static uint64_t sum_of(const struct collect_self *s, size_t offset)
@@ -105,4 +105,12 @@ static const struct collect_self_family tcp_families[] = {
 	 kernel_lost},
 };
 
-COLLECT_SELF_PART(tcp, NULL);
+static COLLECT_SELF_GROUP(tcp, NULL);
+
+const struct collect_part collect_tables_part = {
+	.groups = (const struct collect_self_group *const[]){&collect_self_tcp, &collect_self_net,
+							     NULL},
+	.walk_bytes = sizeof(struct collect_self_net),
+	.walk_begin = collect_self_net_begin,
+	.walk_end = collect_self_net_end,
+};
