@@ -11,6 +11,7 @@
 #include "api/internal.h"
 #include "collect/tables/pair_latency.h"
 #include "region/why.h"
+#include "collect/tables/tables.h"
 
 #define ROWS_DEFAULT 100
 #define ROWS_MAX     1000

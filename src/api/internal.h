@@ -3,6 +3,7 @@
 #ifndef SL_API_INTERNAL_H
 #define SL_API_INTERNAL_H
 
+#include "act/verdict.h"
 #include "collect/read/calc.h"
 #include "collect/read/collect.h"
 #include "base/json.h"

@@ -12,6 +12,7 @@
 #include "analyse/graph.h"
 #include "collect/judge/edges.h"
 #include "region/flows.h"
+#include "collect/tables/tables.h"
 
 #define NONE "" /* of no workload */
 

@@ -10,6 +10,7 @@
 #include "collect/judge/live.h"
 #include "collect/read/past.h"
 #include "collect/trace/trace.h"
+#include "collect/tables/tables.h"
 
 struct fake_metric {
 	struct region_metric metric;

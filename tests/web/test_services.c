@@ -11,6 +11,7 @@
 #include "region/flows.h"
 #include "region/layers.h"
 #include "support/test.h"
+#include "collect/tables/tables.h"
 
 #define SECOND	 1000000000ull
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))

@@ -30,6 +30,7 @@
 #include "collect/read/collector_internal.h"
 #include "collect/read/worker.h"
 #include "collect/read/attach.h"
+#include "collect/tables/tables.h"
 
 #define AGENT	  "sidelight-agent" /* the agent's own region is not analysed */
 #define LATE_NS	  1000000000

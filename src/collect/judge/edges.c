@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "collect/judge/measured.h"
 #include "region/flows.h"
+#include "collect/tables/tables.h"
 
 #define EDGES_MAX    4096u /* of services; further ones are left out */
 #define SERVICES_MAX 1024u

@@ -11,6 +11,7 @@
 #define SL_COLLECT_JUDGE_EDGES_H
 
 #include "collect/read/collect.h"
+#include "collect/tables/tables.h"
 
 #define COLLECT_EDGES_SPANS 64u /* of a trace that is made up, at most */
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "collect/read/calc.h"
-#include "collect/tables/workload.h"
+#include "collect/tables/workload_layout.h"
 #include "collect/read/attach.h"
 
 /* Features of a histogram: P50 and P99 of layers only, P95 of what applications take. */

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "collect/judge/measured.h"
-#include "collect/tables/workload.h"
+#include "collect/tables/workload_layout.h"
 
 #define COUNT WORKLOAD_LAYER_METRIC "_count"
 

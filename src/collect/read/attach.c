@@ -3,6 +3,7 @@
 #include "collect/read/attach.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
 #include "collect/read/collector_internal.h"
 #include "collect/read/families.h"
@@ -14,8 +15,21 @@ int collect_collector_attach(struct collect_collector *c, const struct collect_p
 		return -EBUSY;
 	if (c->parts == COLLECT_PARTS_MAX)
 		return -ENOSPC;
-	c->part[c->parts] = (struct collect_attached){part, arg};
-	return collect_self_add(c, c->parts++);
+	if (part->reader && c->reader)
+		return -EEXIST;
+	if (!collect_self_add(c, part, c->parts))
+		return -ENOMEM;
+	c->part[c->parts++] = (struct collect_attached){part, arg};
+	c->reader = c->reader ?: part->reader;
+	return 0;
+}
+
+void collect_parts_free(struct collect_collector *c)
+{
+	for (unsigned int i = c->parts; i-- > 0;)
+		if (c->part[i].of->free)
+			c->part[i].of->free(c->part[i].arg);
+	free(c->family);
 }
 
 void *collect_collector_part(const struct collect_collector *c, const struct collect_part *part)

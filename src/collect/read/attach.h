@@ -13,9 +13,39 @@
 
 #define COLLECT_PARTS_MAX 16u
 
+struct collect_layout;
+struct collect_link;
+struct collect_region;
 struct collect_self;
 struct collect_self_group;
 struct collect_trace_link;
+struct sl_region_header;
+
+/*
+ * Reads regions of some kinds at its own pace, beside the rounds. The first link of each host calls
+ * it, on its worker, except where marked.
+ */
+struct collect_reader {
+	uint32_t kinds; /* bit k: regions of kind k, which are not metrics; only of the host itself
+			 */
+	/* The region's header is believed. */
+	void (*found)(struct collect_link *l, struct collect_region *r,
+		      const struct sl_region_header *copy, uint64_t now_ns);
+	/* The region is removed. */
+	void (*gone)(struct collect_link *l, struct collect_region *r);
+	void (*poll)(struct collect_link *l, uint64_t now_ns);
+	/* When poll has something to do next; UINT64_MAX: never. */
+	uint64_t (*due)(const struct collect_link *l);
+	/* The link ends. The workers have ended before. */
+	void (*end)(struct collect_link *l);
+	/* Frees collect_region.beside. Any thread. */
+	void (*free_region)(struct collect_region *r);
+	/*
+	 * Makes the layout of a region of collect_region_synthesize() from its schema_bytes.
+	 * Control's thread. NULL: out of memory.
+	 */
+	struct collect_layout *(*layout)(struct collect_region *r);
+};
 
 /* What a part adds. Each member may be 0 or NULL. */
 struct collect_part {
@@ -30,11 +60,15 @@ struct collect_part {
 	void (*walk_end)(struct collect_self *s);
 	/* Traces that may be exemplars, newest first, at most COLLECT_TRACE_LINKS. Their number. */
 	size_t (*trace_links)(void *arg, struct collect_trace_link *out);
+	/* One part at most has it. collect_host.beside and collect_region.beside are its own. */
+	const struct collect_reader *reader;
+	/* By collect_collector_free(), after the workers have ended. */
+	void (*free)(void *arg);
 };
 
 /*
- * arg is the part's, and outlives the collector's source. 0, -ENOSPC (COLLECT_PARTS_MAX), -EBUSY
- * (started), -ENOMEM.
+ * arg is the part's, and outlives the collector's source. 0, -ENOSPC (COLLECT_PARTS_MAX), -EEXIST
+ * (a second reader), -EBUSY (started) or -ENOMEM; after a failure, arg is not freed.
  */
 int collect_collector_attach(struct collect_collector *c, const struct collect_part *part,
 			     void *arg);

@@ -12,11 +12,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "act/verdict.h"
 #include "export/model.h"
 #include "fabric/fabric.h"
 #include "region/decode.h"
-#include "region/layers.h"
 
 struct collect_collector;
 
@@ -38,10 +36,6 @@ struct collect_collector_opts {
 	size_t max_regions;	   /* 0: 65536 */
 	size_t max_series;	   /* 0: 4194304 */
 	size_t max_exposed_series; /* of regions, in one exposition; 0: all */
-	uint64_t tcp_period_ns;	   /* period of reading kernel tables; 0: 1 s */
-	size_t tcp_groups;	   /* workloads with a role and a port; 0: 512 */
-	const uint8_t *tcp_folded; /* bit p % 8 of [p / 8]: port p is "other"; NULL: none */
-	size_t tcp_flows;	   /* connections of all hosts; 0: 65536 */
 	bool created;		   /* OpenMetrics has "_created" */
 	bool region_series;	   /* series sidelight_region_* of each region */
 	bool sum_processes;	   /* sum series with the same labels over processes */
@@ -126,62 +120,7 @@ int collect_collector_metrics(struct collect_collector *c, uint64_t instance,
 					 void *),
 			      void *arg);
 
-/* ---- connections ---- */
-
-struct region_flow;
-
-struct collect_flow_view {
-	const char *target, *hostname;
-	bool stale; /* its table was not read recently */
-	uint32_t slot;
-	const struct region_flow *now;	    /* as last read */
-	const struct region_flow *before;   /* a second or more earlier, or NULL */
-	int64_t read_ns;		    /* CLOCK_REALTIME when now was first read */
-	const struct region_info *workload; /* has the labels of its owner; NULL: not known yet */
-};
-/* All connections that are open or ended recently. */
-void collect_collector_flows(struct collect_collector *c,
-			     void (*fn)(const struct collect_flow_view *, void *), void *arg);
-
-/* A host's flow table; counters are since the collector's start. */
-struct collect_flow_table_view {
-	const char *target, *hostname;
-	const char *fault;     /* "" or region_fault_name() if it was dropped */
-	bool present, stale;   /* present: the host has one now */
-	uint64_t last_read_ns; /* CLOCK_REALTIME */
-	uint32_t slots, slots_read, open;
-	uint64_t passes, missed, opened, closed, unsettled, lost, unseen, journal_gaps;
-};
-/* Of hosts that have or had one. */
-void collect_collector_flow_tables(struct collect_collector *c,
-				   void (*fn)(const struct collect_flow_table_view *, void *),
-				   void *arg);
-
-/* ---- layers of the stack ---- */
-
-struct collect_layers_view {
-	const char *target, *hostname;
-	const struct region_info *workload; /* has the labels of its owner */
-	const char *role, *port;	    /* of the service: "server", "80" or "other" */
-	bool stale;
-	const struct region_layer_view *all;  /* since the collector first read it */
-	const struct region_layer_view *late; /* of the last 10 to 20 s */
-	int64_t late_ns;		      /* the exact window of late */
-};
-/* Latency of requests by layer, for each workload, role and port. */
-void collect_collector_layers(struct collect_collector *c,
-			      void (*fn)(const struct collect_layers_view *, void *), void *arg);
-
-struct collect_layer_losses_view {
-	const char *target, *hostname;
-	bool present; /* the host has a layer table now */
-	uint64_t passes;
-	uint64_t lost[SL_CAUSES]; /* by enum sl_layer_cause, since its programs were loaded */
-};
-/* What the hosts could not attribute. */
-void collect_collector_layer_losses(struct collect_collector *c,
-				    void (*fn)(const struct collect_layer_losses_view *, void *),
-				    void *arg);
+/* ---- history ---- */
 
 struct collect_point {
 	int64_t ns;   /* CLOCK_REALTIME of the READ */

@@ -14,7 +14,6 @@
 #include "collect/read/families.h"
 #include "collect/read/host.h"
 #include "collect/read/index.h"
-#include "collect/tables/segment_ring.h"
 #include "collect/read/link.h"
 #include "collect/read/worker.h"
 
@@ -27,9 +26,6 @@ static void defaults(struct collect_collector_opts *o)
 	o->dropped_ns = o->dropped_ns ?: 5000000000;
 	o->max_regions = o->max_regions ?: 65536;
 	o->max_series = o->max_series ?: 4194304;
-	o->tcp_period_ns = o->tcp_period_ns ?: 1000000000;
-	o->tcp_groups = o->tcp_groups ?: 512;
-	o->tcp_flows = o->tcp_flows ?: 65536;
 }
 
 /* The CPU that a worker is pinned to, or -1. */
@@ -126,9 +122,6 @@ struct collect_collector *collect_collector_new(const struct collect_collector_o
 				      c->hosts < opts->agent_count ? opts->agents[c->hosts] : "",
 				      c->opts.queues))
 			goto fail;
-	c->pair_latency = collect_pair_latency_new(c);
-	if (!c->pair_latency || collect_collector_attach(c, &collect_tables_part, c))
-		goto fail;
 	for (unsigned int i = 0; i < c->opts.workers; i++) {
 		err = make_worker(c, i, error, error_bytes);
 		if (err)
@@ -190,11 +183,10 @@ void collect_collector_free(struct collect_collector *c)
 		free(c->worker[i].row);
 		collect_ring_free(&c->worker[i].ring);
 	}
-	collect_pair_latency_free(c->pair_latency);
+	collect_parts_free(c);
 	for (size_t i = 0; i < c->hosts; i++)
 		collect_host_free(&c->host[i]);
 	collect_defs_free(&c->defs);
-	free(c->family);
 	free(c->region);
 	free(c->worker);
 	free(c->host);

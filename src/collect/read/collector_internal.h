@@ -20,7 +20,6 @@
 
 struct collect_host;
 struct collect_index;
-struct collect_pair_latency;
 struct collect_past;
 struct collect_self_entry;
 struct collect_worker;
@@ -40,12 +39,12 @@ struct collect_collector {
 	bool stop, running;
 	bool over;	   /* no worker runs any more: control drains its queue and ends */
 	uint64_t lease_ns; /* no round starts after it; 0: no limit */
-	struct collect_pair_latency *pair_latency;
 	/* Set before the threads start. */
 	struct collect_past *past; /* NULL: not used */
 	struct collect_attached part[COLLECT_PARTS_MAX];
 	unsigned int parts;
-	struct collect_self_entry *family; /* of all parts, by name */
+	const struct collect_reader *reader; /* of the part that has one; or NULL */
+	struct collect_self_entry *family;   /* of all parts, by name */
 	size_t families, family_room;
 	struct collect_tap tap[COLLECT_TAPS_MAX];
 	unsigned int taps;
@@ -76,7 +75,15 @@ struct collect_collector {
 	uint64_t exemplars_long, exemplars_malformed, exemplars_memory; /* left out */
 	uint64_t conflicts_kind, conflicts_name, conflicts_duplicate, conflicts_sum;
 	uint64_t retired_lost;
-	uint64_t tcp_groups, flow_slots; /* in use */
 };
+
+/* Frees the parts that have to be freed, and what read/ holds of all of them. */
+void collect_parts_free(struct collect_collector *c);
+
+/* Regions of this kind are read by an attached part. */
+static inline bool collect_reads_beside(const struct collect_collector *c, uint32_t kind)
+{
+	return c->reader && kind < 32 && c->reader->kinds >> kind & 1;
+}
 
 #endif

@@ -13,7 +13,6 @@
 #include "collect/read/collector_internal.h"
 #include "collect/read/control.h"
 #include "collect/read/index.h"
-#include "collect/tables/workload_layout.h"
 #include "collect/read/ref.h"
 #include "collect/read/worker.h"
 
@@ -57,10 +56,7 @@ static void build(struct collect_collector *c, struct collect_region *r)
 
 	*built = (struct collect_built){.fault = REGION_FAULT_NONE};
 	if (r->synthetic)
-		layout = collect_workload_layout(
-			c, r, (const struct collect_workload_group *)r->schema_bytes,
-			r->schema_length / sizeof(struct collect_workload_group),
-			r->schema_generation);
+		layout = c->reader->layout(r);
 	else
 		layout = collect_layout_new(c, r, r->schema_bytes, r->schema_length,
 					    r->schema_generation, &built->fault);

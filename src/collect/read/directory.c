@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "collect/read/link.h"
 #include "collect/read/host.h"
-#include "collect/tables/table_reader.h"
 #include "collect/read/directory.h"
 #include "collect/read/region_state.h"
 #include "collect/read/table.h"
@@ -33,9 +33,9 @@ static bool apply_entry(struct collect_link *l, uint32_t index, const struct reg
 {
 	struct collect_slot *slot = &l->slot[index];
 	struct collect_region *r = slot->region;
-	/* A host has one table of each kind, and its first link reads it. */
-	bool table = collect_is_table(e->kind) && !l->queue && e->state == SL_STATE_LIVE;
-	bool readable = (e->kind == SL_REGION_METRICS || table) && e->instance && e->id &&
+	/* These are read by the first link alone. */
+	bool beside = collect_reads_beside(l->c, e->kind) && !l->queue && e->state == SL_STATE_LIVE;
+	bool readable = (e->kind == SL_REGION_METRICS || beside) && e->instance && e->id &&
 			(e->state == SL_STATE_LIVE || e->state == SL_STATE_DEAD ||
 			 e->state == SL_STATE_CLOSED);
 	int claim;
@@ -66,7 +66,7 @@ static bool apply_entry(struct collect_link *l, uint32_t index, const struct reg
 		collect_region_state(l, r, e);
 		return true;
 	}
-	claim = table ? 1 : collect_host_claim(l->host, l, e->instance);
+	claim = beside ? 1 : collect_host_claim(l->host, l, e->instance);
 	slot->foreign = !claim;
 	if (claim <= 0)
 		return !claim;

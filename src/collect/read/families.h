@@ -17,8 +17,9 @@ struct collect_self_group;
 extern const struct collect_self_group collect_self_tenant;
 extern const struct collect_part collect_self_own_part;
 
-/* The families of the attached part with that number are exposed, too. 0, -ENOMEM. */
-int collect_self_add(struct collect_collector *c, unsigned int number);
+/* The families of the part, which has that number, are exposed, too. False: out of memory. */
+bool collect_self_add(struct collect_collector *c, const struct collect_part *part,
+		      unsigned int number);
 /* The name is reserved: a family of the collector, or a sample of one, is exposed under it. */
 bool collect_self_has(const struct collect_collector *c, const char *name);
 /* A walk over the series. NULL: out of memory. */

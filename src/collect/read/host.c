@@ -43,7 +43,6 @@ void collect_host_free(struct collect_host *h)
 		return;
 	for (unsigned int i = 0; i < h->names; i++)
 		free(h->name[i]);
-	collect_region_put(h->flows);
 	free(h->link);
 	free(h->load);
 	free(h->home);

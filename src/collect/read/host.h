@@ -20,6 +20,7 @@ struct collect_host {
 	const char *target, *fabric;
 	char own_target[256]; /* of a spare host: target once it is used */
 	bool wanted;	      /* it is read */
+	void *beside;	      /* of the attached collect_reader; set before the start */
 	struct collect_link **link;
 	unsigned int links;
 	char *hostname;	       /* the last of name[], replaced by an atomic store */
@@ -28,7 +29,6 @@ struct collect_host {
 	pthread_mutex_t lock;  /* of the rest */
 	struct collect_home *home;
 	size_t homes, home_capacity;
-	struct collect_region *flows; /* its flow table, or NULL */
 	uint64_t releases; /* homes released: an instance may have come back in another entry */
 	struct collect_hash tenants; /* tenant.h */
 	uint32_t *load;

@@ -13,9 +13,8 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "collect/read/link.h"
 #include "collect/read/host.h"
-#include "collect/tables/table_reader.h"
-#include "collect/tables/workload.h"
 #include "collect/read/directory.h"
 #include "collect/read/fetch.h"
 #include "collect/read/pass.h"
@@ -64,6 +63,23 @@ void collect_link_init_spare(struct collect_link *l, struct collect_worker *w,
 	h->link[queue] = l;
 }
 
+/* Regions beside the rounds are read by the host's first link. */
+static bool has_reader(const struct collect_link *l)
+{
+	return l->c->reader && !l->queue;
+}
+
+uint64_t collect_link_due_beside(const struct collect_link *l)
+{
+	return has_reader(l) ? l->c->reader->due(l) : UINT64_MAX;
+}
+
+static void poll_beside(struct collect_link *l, uint64_t now_ns)
+{
+	if (has_reader(l))
+		l->c->reader->poll(l, now_ns);
+}
+
 void collect_link_free(struct collect_link *l)
 {
 	collect_fetch_free(l);
@@ -73,8 +89,9 @@ void collect_link_free(struct collect_link *l)
 	}
 	collect_turns_free(l);
 	free(l->tenant);
+	if (has_reader(l))
+		l->c->reader->end(l);
 	collect_table_free(l);
-	collect_workloads_free(l);
 	fabric_close(l->fabric);
 	collect_reads_free(l);
 	free(l->dir);
@@ -125,7 +142,7 @@ static void advance_round(struct collect_link *l, uint64_t now_ns)
 	while (l->cursor < l->regions) {
 		struct collect_region *r = l->region[l->cursor];
 
-		if (r->step == STEP_BOUND && !r->gone && !collect_is_table(r->kind) &&
+		if (r->step == STEP_BOUND && !r->gone && !collect_reads_beside(l->c, r->kind) &&
 		    !read_region(l, r))
 			return;
 		/* Also regions for which the urgent list had no memory. */
@@ -262,12 +279,12 @@ bool collect_link_poll(struct collect_link *l, uint64_t now_ns)
 		collect_directory_read_entries(l, now_ns);
 		advance_round(l, now_ns);
 		collect_region_setup(l, now_ns);
-		collect_tables_poll(l, now_ns);
+		poll_beside(l, now_ns);
 		collect_fetch_poll(l, now_ns);
 		any |= collect_reads_post(l, now_ns);
 		finish_round(l, now_ns);
 	} else {
-		collect_tables_poll(l, now_ns);
+		poll_beside(l, now_ns);
 		collect_fetch_poll(l, now_ns);
 	}
 	if (any)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * link.h - one connection of a worker to a host. Owned by the worker, except for the fields that
- * other threads read. The kernel tables of the host are read beside the rounds by collect/tables/.
+ * other threads read.
  */
 #ifndef SL_COLLECT_READ_LINK_H
 #define SL_COLLECT_READ_LINK_H
@@ -10,9 +10,6 @@
 
 #include "collect/read/collector_internal.h"
 #include "collect/read/reads.h"
-#include "region/layers.h"
-
-struct collect_workload;
 
 /* A directory entry as the link knows it. */
 struct collect_slot {
@@ -22,34 +19,6 @@ struct collect_slot {
 	bool refused; /* was counted */
 	bool foreign; /* read by another link, when it was last looked at */
 };
-
-/* The kernel tables of a host, each read by its first link. */
-enum collect_table { TABLE_FLOWS, TABLE_LAYERS, TABLE_TASKS, TABLE_SEGMENTS, TABLES };
-
-/* Of all tables of a kind that the link had. Read by any thread. */
-struct collect_table_stats {
-	uint64_t passes, missed, unsettled;
-	uint64_t refused; /* slots beyond the limit, now */
-	uint64_t ignored; /* tables found beside another one */
-};
-
-/* Of flow tables. Read by any thread. */
-struct collect_flow_stats {
-	uint64_t slots, opened, closed;
-	uint64_t gaps;	       /* journal lines overwritten before they were read */
-	uint64_t unseen;       /* flows that came and went between two passes: bytes are known */
-	uint64_t from_journal; /* final bytes by the journal, the rest as last seen */
-	uint64_t lost;	       /* flows whose end was not seen */
-	uint64_t other;	       /* flows counted in "other" */
-};
-
-/* Of tables of layers and of tasks, by kind. Read by any thread. */
-struct collect_slot_stats {
-	uint64_t reused;	  /* slots reused before their final values were read */
-	uint64_t present;	  /* there is a table now */
-	uint64_t lost[SL_CAUSES]; /* as the host counts them */
-};
-#define SLOT_TABLES 2
 
 struct collect_link {
 	struct collect_collector *c;
@@ -108,18 +77,7 @@ struct collect_link {
 	struct collect_fetch *fetch_queue, *fetch;
 	uint32_t fetches_out;
 
-	/* Kernel tables: collect/tables/table_reader.h. */
-	struct {
-		struct collect_region *region; /* one of region[], or NULL */
-		bool had;		       /* the host had one before */
-	} table[TABLES];
-	struct collect_workload *workloads;
-	uint64_t workloads_ns;
-
 	/* Written by the worker, read by any thread. */
-	struct collect_table_stats table_stats[TABLES];
-	struct collect_flow_stats flow_stats;
-	struct collect_slot_stats slot_stats[SLOT_TABLES];
 	uint64_t rounds, skipped, region_count, duplicates;
 	pthread_mutex_t stats_lock;
 	struct fabric_stats stats;
@@ -134,6 +92,8 @@ void collect_link_init_spare(struct collect_link *l, struct collect_worker *w,
 void collect_link_free(struct collect_link *l);
 /* Drives the connection, takes completions, posts READs. True if anything was done. */
 bool collect_link_poll(struct collect_link *l, uint64_t now_ns);
+/* When a region that is read beside the rounds has something to be done next; UINT64_MAX: never. */
+uint64_t collect_link_due_beside(const struct collect_link *l);
 void collect_link_start_round(struct collect_link *l, uint64_t now_ns);
 
 #endif

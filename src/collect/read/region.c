@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/* region.c - a region, its identity and its labels. How it is read is in link/. */
+/* region.c - a region, its identity and its labels. How it is read: link.h. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/base.h"
+#include "collect/read/link.h"
 #include "collect/read/control.h"
 #include "collect/read/exemplars.h"
 #include "collect/read/host.h"
-#include "collect/tables/table_reader.h"
 #include "collect/read/ref.h"
 
 struct collect_region *collect_region_new(struct collect_link *l, uint64_t instance, uint64_t age)
@@ -54,7 +54,8 @@ void collect_region_put(struct collect_region *r)
 
 	if (!r || !collect_ref_put(&r->refs))
 		return;
-	collect_table_reader_free(r->table, r->c);
+	if (r->beside)
+		r->c->reader->free_region(r);
 	if (r->built)
 		collect_snapshot_put(r->built->snapshot, r->c);
 	collect_snapshot_put(r->snapshot, r->c);
@@ -221,7 +222,7 @@ enum region_fault collect_region_identify(struct collect_region *r,
 }
 
 int collect_region_synthesize(struct collect_region *r, const struct region_info *info,
-			      const char *hostname)
+			      const char *hostname, uint64_t period_ns)
 {
 	struct collect_tenant *own = collect_tenant_own(r->host);
 	int err;
@@ -231,6 +232,7 @@ int collect_region_synthesize(struct collect_region *r, const struct region_info
 	collect_tenant_put(r->tenant);
 	r->tenant = own;
 	r->synthetic = true;
+	r->period_ns = period_ns;
 	err = adopt(r, info, hostname);
 	if (err)
 		return err;
@@ -252,7 +254,7 @@ int collect_region_anonymous(struct collect_region *r)
 bool collect_region_visible(const struct collect_region *r, uint64_t now_ns)
 {
 	uint64_t fresh = relaxed_load(r->fresh_ns), host = relaxed_load(r->host->fresh_ns);
-	uint64_t stale = r->c->opts.stale_ns, slow = 3 * r->c->opts.tcp_period_ns;
+	uint64_t stale = r->c->opts.stale_ns, slow = 3 * r->period_ns;
 	uint64_t period = r->c->opts.period_ns;
 	uint32_t step = relaxed_load(r->step);
 

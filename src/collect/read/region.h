@@ -19,8 +19,6 @@ struct collect_link;
 /* The most labels of a region: its header's, host, process and the tenant's. */
 #define COLLECT_REGION_LABELS (SL_LABELS_MAX + 2 + COLLECT_TENANT_LABELS)
 
-struct collect_table_reader;
-
 enum collect_step {
 	STEP_UNBOUND,	/* no entry names it (the agent restarted): wait */
 	STEP_MAP,	/* to be mapped */
@@ -28,7 +26,7 @@ enum collect_step {
 	STEP_BOUND,	/* read in every round */
 	STEP_FINAL,	/* its publisher ended and its final values were read */
 	STEP_DROPPED,	/* hostile or unreadable, until retry_ns */
-	STEP_SYNTHETIC, /* made here from kernel tables: workload.c */
+	STEP_SYNTHETIC, /* made here by an attached part */
 	STEP_GONE,
 };
 
@@ -67,6 +65,7 @@ struct collect_region {
 	struct collect_label_set *labels; /* with host, identity and process */
 	struct collect_label_set *group;  /* without process */
 	bool synthetic;			  /* see STEP_SYNTHETIC */
+	uint64_t period_ns;		  /* of a synthetic one: time between two passes */
 
 	/* Written by the worker, read by any thread. */
 	uint32_t state; /* enum sl_region_state of the directory */
@@ -121,9 +120,7 @@ struct collect_region {
 	size_t mark_words;
 	bool any_stale, any_unseen;
 	void *tap_own[COLLECT_TAPS_MAX];
-	/* NULL unless the region is a kernel table; its type matches info->kind. Set before other
-	 * threads can find it. */
-	struct collect_table_reader *table;
+	void *beside; /* of the attached collect_reader, or NULL */
 	/* link_exemplars.c's */
 	uint64_t exemplars_at_ns, exemplars_set;
 	uint64_t exemplars_turn_ns; /* when its tenant's next piece is its own; 0: not asked for */
@@ -164,9 +161,12 @@ void collect_region_queue(struct collect_region *r, enum collect_event event);
 enum region_fault collect_region_identify(struct collect_region *r,
 					  const struct sl_region_header *copy,
 					  const char *hostname);
-/* Makes r a synthetic region with the labels and identity of info, which is copied. 0, -ENOMEM. */
+/*
+ * Makes r a synthetic region with the labels and identity of info, which is copied. It has new
+ * values every period_ns. 0, -ENOMEM.
+ */
 int collect_region_synthesize(struct collect_region *r, const struct region_info *info,
-			      const char *hostname);
+			      const char *hostname, uint64_t period_ns);
 /* Gives a region whose header is not believed a placeholder identity, so that it can be listed. */
 int collect_region_anonymous(struct collect_region *r);
 /* Copies only the label bytes in use, which are most of the structure. NULL: out of memory. */

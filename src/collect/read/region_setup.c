@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "collect/read/link.h"
 #include "collect/read/host.h"
-#include "collect/tables/table_reader.h"
 #include "collect/read/directory.h"
 #include "collect/read/pass.h"
 #include "collect/read/region_setup.h"
@@ -42,15 +42,15 @@ static bool take_header(struct collect_link *l, struct collect_op *op, struct fa
 		collect_region_drop(l, r, fault, now_ns);
 		return true;
 	}
-	if (collect_is_table(r->kind) && !r->tenant->exempt) {
+	if (collect_reads_beside(l->c, r->kind) && !r->tenant->exempt) {
 		collect_region_drop(l, r, REGION_FAULT_SECTION, now_ns); /* not the kernel's */
 		return true;
 	}
 	relaxed_store(r->fault, REGION_FAULT_NONE);
 	relaxed_store(r->step, STEP_BOUND);
-	if (collect_is_table(r->kind)) {
-		collect_tables_found(l, r, read->to, now_ns);
-		return true; /* not listed: its sums are */
+	if (collect_reads_beside(l->c, r->kind)) {
+		l->c->reader->found(l, r, read->to, now_ns);
+		return true; /* not listed */
 	}
 	r->hot_ok_ns = now_ns;
 	if (first)
@@ -265,7 +265,7 @@ static bool urgent_step(struct collect_link *l, struct collect_region *r, uint64
 		return true;
 	case STEP_FINAL:
 	case STEP_BOUND:
-		if (collect_is_table(r->kind))
+		if (collect_reads_beside(l->c, r->kind))
 			return false;
 		break;
 	case STEP_SYNTHETIC:

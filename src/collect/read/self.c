@@ -3,7 +3,6 @@
  * self.c - the collector's own families, in the walk of source.c. sidelight-collect(1) lists them
  * with what to do about each.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -123,14 +122,12 @@ static int by_name(const void *a, const void *b)
 		      ((const struct export_family *)b)->name);
 }
 
-static bool add_group(struct collect_collector *c, const struct collect_self_group *g,
+static void add_group(struct collect_collector *c, const struct collect_self_group *g,
 		      unsigned int part)
 {
 	for (size_t i = 0; i < g->families; i++) {
 		const struct collect_self_family *f = &g->family[i];
 
-		if (!BASE_GROW(c->family, c->families, c->family_room))
-			return false;
 		c->family[c->families++] = (struct collect_self_entry){
 			.f = {.name = f->name,
 			      .help = f->help,
@@ -142,18 +139,22 @@ static bool add_group(struct collect_collector *c, const struct collect_self_gro
 			.part = part,
 		};
 	}
-	return true;
 }
 
-int collect_self_add(struct collect_collector *c, unsigned int part)
+bool collect_self_add(struct collect_collector *c, const struct collect_part *part,
+		      unsigned int number)
 {
-	const struct collect_self_group *const *g = c->part[part].of->groups;
+	const struct collect_self_group *const *g;
+	size_t n = c->families;
 
-	for (; g && *g; g++)
-		if (!add_group(c, *g, part))
-			return -ENOMEM;
+	for (g = part->groups; g && *g; g++)
+		n += (*g)->families;
+	if (!base_grow(&c->family, &c->family_room, n, sizeof(*c->family)))
+		return false;
+	for (g = part->groups; g && *g; g++)
+		add_group(c, *g, number);
 	qsort(c->family, c->families, sizeof(*c->family), by_name);
-	return 0;
+	return true;
 }
 
 bool collect_self_has(const struct collect_collector *c, const char *name)

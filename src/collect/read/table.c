@@ -7,8 +7,8 @@
 
 #include "base/grow.h"
 #include "base/hash.h"
+#include "collect/read/link.h"
 #include "collect/read/host.h"
-#include "collect/tables/table_reader.h"
 #include "collect/read/pass.h"
 #include "collect/read/region_state.h"
 #include "collect/read/table.h"
@@ -16,8 +16,6 @@
 
 void collect_table_free(struct collect_link *l)
 {
-	if (l->table[TABLE_FLOWS].region)
-		collect_tables_gone(l, l->table[TABLE_FLOWS].region);
 	for (uint32_t i = 0; i < l->regions; i++) {
 		collect_tap_gone(l->region[i]);
 		collect_region_unmap(l, l->region[i]);
@@ -77,7 +75,8 @@ void collect_table_remove(struct collect_link *l, struct collect_region *r)
 	if (r->gone)
 		return;
 	r->gone = true;
-	collect_tables_gone(l, r);
+	if (r->beside)
+		l->c->reader->gone(l, r);
 	collect_pass_abort(l, r);
 	relaxed_store(r->step, STEP_GONE);
 	collect_hash_remove(&l->by_instance, r);

@@ -7,7 +7,6 @@
 #include "base/base.h"
 #include "base/grow.h"
 #include "collect/read/host.h"
-#include "collect/tables/table_reader.h"
 #include "collect/read/link.h"
 #include "collect/read/worker.h"
 
@@ -96,7 +95,7 @@ static void sum_up(struct collect_link *l)
 		struct collect_region *r = l->region[i];
 		struct collect_turn *t = turn_of(r);
 
-		if (r->gone || r->step != STEP_BOUND || collect_is_table(r->kind))
+		if (r->gone || r->step != STEP_BOUND || collect_reads_beside(l->c, r->kind))
 			continue;
 		if (t->stamp != stamp) {
 			if (!BASE_GROW(l->tenant, l->tenants, l->tenant_capacity))

@@ -9,8 +9,8 @@
 #include <time.h>
 
 #include "base/base.h"
+#include "collect/read/link.h"
 #include "collect/read/host.h"
-#include "collect/tables/table_reader.h"
 #include "collect/read/worker.h"
 
 #define SPIN_NS	       30000u  /* spin first: completions take microseconds */
@@ -138,7 +138,7 @@ static uint64_t nap(const struct collect_worker *w, uint64_t now_ns, uint64_t wo
 				       : l->urgent_ns - now_ns;
 			n = BASE_MIN(n, wait);
 		}
-		wait = collect_tables_due(l);
+		wait = collect_link_due_beside(l);
 		if (wait != UINT64_MAX) {
 			wait = wait > now_ns + URGENT_NAP_NS ? wait - now_ns : URGENT_NAP_NS;
 			n = BASE_MIN(n, wait);

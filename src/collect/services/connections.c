@@ -12,6 +12,7 @@
 #include "collect/judge/edges.h"
 #include "collect/services/internal.h"
 #include "region/why.h"
+#include "collect/tables/tables.h"
 
 #define FRESH_NS 3000000000ll /* unchanged for this long: nothing happens any more */
 #define WHYS_MAX 4096u	      /* connections per look whose limit is asked for */

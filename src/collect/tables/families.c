@@ -5,20 +5,20 @@
 #include "collect/read/link.h"
 #include "collect/tables/families.h"
 
-/* Sums a counter of the first links, which read the tables, by its offset. */
+/* Sums a counter of collect_host_tables by its offset. */
 static uint64_t sum_of(const struct collect_self *s, size_t offset)
 {
+	const struct collect_tables *t = s->arg;
 	uint64_t sum = 0;
 
 	for (size_t i = 0; i < s->c->hosts; i++)
-		sum += relaxed_load(
-			*(const uint64_t *)((const char *)s->c->host[i].link[0] + offset));
+		sum += relaxed_load(*(const uint64_t *)((const char *)&t->host[i] + offset));
 	return sum;
 }
 
-#define OF_FLOWS(member)	(offsetof(struct collect_link, flow_stats.member))
-#define OF_SLOTS(kind, member)	(offsetof(struct collect_link, slot_stats[kind].member))
-#define OF_TABLE(table, member) (offsetof(struct collect_link, table_stats[table].member))
+#define OF_FLOWS(member)	(offsetof(struct collect_host_tables, flow_stats.member))
+#define OF_SLOTS(kind, member)	(offsetof(struct collect_host_tables, slot_stats[kind].member))
+#define OF_TABLE(table, member) (offsetof(struct collect_host_tables, table_stats[table].member))
 #define SUM_TABLES(s, member)                                                                   \
 	(sum_of(s, OF_TABLE(TABLE_FLOWS, member)) + sum_of(s, OF_TABLE(TABLE_LAYERS, member)) + \
 	 sum_of(s, OF_TABLE(TABLE_TASKS, member)))
@@ -63,6 +63,7 @@ static bool kernel_lost(struct collect_self *s, struct export_series *out)
 		[SL_TASK_LOSS_CGROUPS] = "cgroups_full",
 		[SL_TASK_LOSS_UNTRACKED] = "untracked",
 	};
+	const struct collect_tables *t = s->arg;
 	const size_t each = SL_CAUSES + SL_TASK_LOSSES;
 
 	for (; s->at < s->c->hosts * each; s->at++) {
@@ -72,7 +73,7 @@ static bool kernel_lost(struct collect_self *s, struct export_series *out)
 		uint64_t n;
 
 		i -= table ? SL_CAUSES : 0;
-		n = relaxed_load(h->link[0]->slot_stats[table].lost[i]);
+		n = relaxed_load(t->host[s->at / each].slot_stats[table].lost[i]);
 		if (n)
 			return collect_self_labels(
 				       s, out,
@@ -105,12 +106,4 @@ static const struct collect_self_family tcp_families[] = {
 	 kernel_lost},
 };
 
-static COLLECT_SELF_GROUP(tcp, NULL);
-
-const struct collect_part collect_tables_part = {
-	.groups = (const struct collect_self_group *const[]){&collect_self_tcp, &collect_self_net,
-							     NULL},
-	.walk_bytes = sizeof(struct collect_self_net),
-	.walk_begin = collect_self_net_begin,
-	.walk_end = collect_self_net_end,
-};
+COLLECT_SELF_GROUP(tcp, NULL);

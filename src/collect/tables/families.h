@@ -6,6 +6,7 @@
 #include "collect/read/self.h"
 #include "collect/tables/pair_latency.h"
 
+extern const struct collect_self_group collect_self_tcp; /* families.c */
 extern const struct collect_self_group collect_self_net; /* net_families.c */
 
 struct collect_net_port {

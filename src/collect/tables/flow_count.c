@@ -84,7 +84,7 @@ static void arrive(struct collect_link *l, struct collect_flow_table *t,
 	if (s->listener)
 		t->listening[f->local_port / 8] |= (uint8_t)(1u << f->local_port % 8);
 	else if (s->counts)
-		relaxed_bump(l->flow_stats.opened, 1);
+		relaxed_bump(collect_tables_of(l)->flow_stats.opened, 1);
 }
 
 /*
@@ -135,7 +135,7 @@ static void end(struct collect_link *l, struct collect_flow_seen *s, const struc
 	s->workload = NULL;
 	s->final = true;
 	if (counts)
-		relaxed_bump(l->flow_stats.closed, 1);
+		relaxed_bump(collect_tables_of(l)->flow_stats.closed, 1);
 }
 
 /* Counts a flow of which only the end was seen. */
@@ -152,9 +152,9 @@ static void unseen(struct collect_link *l, const struct region_flow_record *e)
 	collect_workload_opened(w, group, NULL, true);
 	collect_workload_add_bytes(w, group, e->sent, e->received);
 	collect_workload_closed(w, group, NULL, true);
-	relaxed_bump(l->flow_stats.opened, 1);
-	relaxed_bump(l->flow_stats.closed, 1);
-	relaxed_bump(l->flow_stats.unseen, 1);
+	relaxed_bump(collect_tables_of(l)->flow_stats.opened, 1);
+	relaxed_bump(collect_tables_of(l)->flow_stats.closed, 1);
+	relaxed_bump(collect_tables_of(l)->flow_stats.unseen, 1);
 }
 
 static void end_by_journal(struct collect_link *l, struct collect_flow_seen *s,
@@ -163,7 +163,7 @@ static void end_by_journal(struct collect_link *l, struct collect_flow_seen *s,
 	collect_workload_add_bytes(s->workload, s->group, collect_grown(acked, e->sent),
 				   collect_grown(received, e->received));
 	end(l, s, NULL);
-	relaxed_bump(l->flow_stats.from_journal, 1);
+	relaxed_bump(collect_tables_of(l)->flow_stats.from_journal, 1);
 }
 
 /* The slot was reused: the rest of the flow is in the journal. */
@@ -276,7 +276,7 @@ static void ended(struct collect_link *l, struct collect_flow_table *t,
 		if (s->end.id && s->end.id != s->id)
 			unseen(l, &s->end);
 		else if (s->end.id && !leave(l, t, s, p->now[i], now_ns))
-			relaxed_bump(l->flow_stats.lost, 1);
+			relaxed_bump(collect_tables_of(l)->flow_stats.lost, 1);
 		s->end = *e;
 	} else if (s) {
 		unseen(l, e);
@@ -308,7 +308,7 @@ void collect_flows_settle(struct collect_link *l, struct collect_flow_table *t, 
 			t->orphan[n++] = *o;
 		} else if (!o->seen.final) {
 			end(l, &o->seen, NULL);
-			relaxed_bump(l->flow_stats.lost, 1);
+			relaxed_bump(collect_tables_of(l)->flow_stats.lost, 1);
 		}
 	}
 	t->orphans = n;
@@ -320,7 +320,7 @@ static void abandon(struct collect_link *l, struct collect_flow_seen *s)
 	if (s->listener)
 		return;
 	collect_workload_left(s->workload, s->group);
-	relaxed_bump(l->flow_stats.lost, 1);
+	relaxed_bump(collect_tables_of(l)->flow_stats.lost, 1);
 }
 
 void collect_flows_abandon(struct collect_link *l, struct collect_flow_table *t)

@@ -109,7 +109,7 @@ enum region_fault collect_flow_owner_take(struct collect_link *l, struct collect
 /* At least three passes, so that a name that comes a moment later is read. */
 uint64_t collect_flow_owner_wait(const struct collect_link *l)
 {
-	return BASE_MAX(3 * l->c->opts.tcp_period_ns, OWNER_NS);
+	return BASE_MAX(3 * collect_tables_of(l)->all->o.period_ns, OWNER_NS);
 }
 
 bool collect_flow_owner_find(struct collect_flow_table *t, uint64_t cgroup,

@@ -21,26 +21,25 @@
 
 /* ---- memory ---- */
 
-static void table_clear(struct collect_table_reader *reader, struct collect_collector *c)
+static void clear_table(struct collect_table_reader *reader, struct collect_tables *all)
 {
 	struct collect_flow_table *t = (struct collect_flow_table *)reader;
 
 	for (uint32_t i = 0; i < t->pages; i++) {
 		if (!t->page[i])
 			continue;
-		relaxed_sub(c->memory, sizeof(*t->page[i]));
-		relaxed_sub(c->flow_slots, FLOW_PAGE);
+		relaxed_sub(all->c->memory, sizeof(*t->page[i]));
+		relaxed_sub(all->flow_slots, FLOW_PAGE);
 		free(t->page[i]);
 	}
-	collect_flow_owners_free(t, c);
-	relaxed_sub(c->memory, t->pages * sizeof(*t->page));
+	collect_flow_owners_free(t, all->c);
+	relaxed_sub(all->c->memory, t->pages * sizeof(*t->page));
 	free(t->page);
 	free(t->event);
 	free(t->orphan);
 }
 
-static enum region_fault table_fill(struct collect_table_reader *reader,
-				    struct collect_collector *c,
+static enum region_fault fill_table(struct collect_table_reader *reader, struct collect_tables *all,
 				    const struct sl_region_header *copy, uint64_t length)
 {
 	struct collect_flow_table *t = (struct collect_flow_table *)reader;
@@ -54,12 +53,12 @@ static enum region_fault table_fill(struct collect_table_reader *reader,
 	t->page = calloc(t->pages, sizeof(*t->page));
 	if (!t->page)
 		return REGION_FAULT_MEMORY;
-	relaxed_add(c->memory, t->pages * sizeof(*t->page));
+	relaxed_add(all->c->memory, t->pages * sizeof(*t->page));
 	return REGION_FAULT_NONE;
 }
 
 /* Makes pages for the slots as far as --tcp-flows and memory allow; returns how many fit. */
-static uint32_t reserve_pages(struct collect_collector *c, struct collect_flow_table *t,
+static uint32_t reserve_pages(struct collect_tables *all, struct collect_flow_table *t,
 			      uint32_t slots)
 {
 	for (uint32_t i = 0; i * FLOW_PAGE < slots; i++) {
@@ -67,12 +66,12 @@ static uint32_t reserve_pages(struct collect_collector *c, struct collect_flow_t
 
 		if (p)
 			continue;
-		if (relaxed_add(c->flow_slots, FLOW_PAGE) + FLOW_PAGE > c->opts.tcp_flows ||
+		if (relaxed_add(all->flow_slots, FLOW_PAGE) + FLOW_PAGE > all->o.flows ||
 		    !(p = calloc(1, sizeof(*p)))) {
-			relaxed_sub(c->flow_slots, FLOW_PAGE);
+			relaxed_sub(all->flow_slots, FLOW_PAGE);
 			return i * FLOW_PAGE;
 		}
-		relaxed_add(c->memory, sizeof(*p));
+		relaxed_add(all->c->memory, sizeof(*p));
 		/* Pairs with collect_flow_snapshot(). */
 		__atomic_store_n(&t->page[i], p, __ATOMIC_RELEASE);
 	}
@@ -81,7 +80,7 @@ static uint32_t reserve_pages(struct collect_collector *c, struct collect_flow_t
 
 /* ---- the link's table ---- */
 
-static void set_flows_of(struct collect_host *h, struct collect_region *r)
+static void set_flows_of(struct collect_host_tables *h, struct collect_region *r)
 {
 	struct collect_region *old;
 
@@ -94,7 +93,7 @@ static void set_flows_of(struct collect_host *h, struct collect_region *r)
 	collect_region_put(old);
 }
 
-struct collect_region *collect_flows_of(struct collect_host *h)
+struct collect_region *collect_flows_of(struct collect_host_tables *h)
 {
 	struct collect_region *r;
 
@@ -108,13 +107,13 @@ struct collect_region *collect_flows_of(struct collect_host *h)
 
 static void found(struct collect_link *l, struct collect_region *r)
 {
-	set_flows_of(l->host, r);
+	set_flows_of(collect_tables_of(l), r);
 }
 
 static void gone(struct collect_link *l, struct collect_region *r)
 {
 	collect_flows_abandon(l, collect_flow_table_of(r));
-	set_flows_of(l->host, NULL);
+	set_flows_of(collect_tables_of(l), NULL);
 }
 
 /* ---- a pass ---- */
@@ -156,16 +155,18 @@ static void plan_body(struct collect_link *l, struct collect_flow_table *t,
 		t->journal_requested = hot->journal;
 		return;
 	}
-	t->slots = reserve_pages(l->c, t, hot->used);
-	relaxed_store(l->flow_stats.slots, t->slots);
+	t->slots = reserve_pages(collect_tables_of(l)->all, t, hot->used);
+	relaxed_store(collect_tables_of(l)->flow_stats.slots, t->slots);
 	if (t->slots < hot->used)
-		relaxed_store(l->table_stats[TABLE_FLOWS].refused, hot->used - t->slots);
+		relaxed_store(collect_tables_of(l)->table_stats[TABLE_FLOWS].refused,
+			      hot->used - t->slots);
 	/* Flows that ended before the first pass do not count, unless an earlier table of the host
 	 * was read up to this one. */
 	if (t->reader.first)
 		from = t->reader.follows ? 0 : hot->journal;
 	if (hot->journal - from > t->info.journal_lines) {
-		relaxed_bump(l->flow_stats.gaps, hot->journal - from - t->info.journal_lines);
+		relaxed_bump(collect_tables_of(l)->flow_stats.gaps,
+			     hot->journal - from - t->info.journal_lines);
 		from = hot->journal - t->info.journal_lines;
 	}
 	t->journal = t->journal_requested = from;
@@ -216,7 +217,7 @@ static bool take_slots(struct collect_link *l, struct collect_op *op, struct fab
 	}
 	if (collect_table_again(op, read, &again))
 		return false;
-	relaxed_bump(l->table_stats[TABLE_FLOWS].unsettled, again.count);
+	relaxed_bump(collect_tables_of(l)->table_stats[TABLE_FLOWS].unsettled, again.count);
 	relaxed_bump(r->unsettled, again.count);
 	relaxed_bump(l->worker->unsettled, again.count);
 	return true;
@@ -248,7 +249,7 @@ static bool take_owners(struct collect_link *l, struct collect_op *op, struct fa
 	}
 	if (collect_table_again(op, read, &again))
 		return false;
-	relaxed_bump(l->table_stats[TABLE_FLOWS].unsettled, again.count);
+	relaxed_bump(collect_tables_of(l)->table_stats[TABLE_FLOWS].unsettled, again.count);
 	t->owners_moved |= again.count > 0;
 	return true;
 }
@@ -293,12 +294,12 @@ static bool take_journal(struct collect_link *l, struct collect_op *op, struct f
 	}
 	if (collect_table_again(op, read, &again))
 		return false;
-	relaxed_bump(l->flow_stats.gaps, gaps);
+	relaxed_bump(collect_tables_of(l)->flow_stats.gaps, gaps);
 	number += again.low / SL_LINE_SIZE;
 	if (again.count && t->stuck < STUCK_MAX)
 		t->journal_end = BASE_MIN(number, t->journal_end);
 	else
-		relaxed_bump(l->flow_stats.gaps, again.count);
+		relaxed_bump(collect_tables_of(l)->flow_stats.gaps, again.count);
 	return true;
 }
 
@@ -342,8 +343,8 @@ static void request(struct collect_link *l, struct collect_region *r)
 const struct collect_table_type collect_flows_type = {
 	.name = "flows",
 	.size = sizeof(struct collect_flow_table),
-	.fill = table_fill,
-	.clear = table_clear,
+	.fill = fill_table,
+	.clear = clear_table,
 	.found = found,
 	.gone = gone,
 	.hot = take_hot,

@@ -83,7 +83,7 @@ struct collect_flow_table {
 /* NULL if r has no table yet; r is of kind SL_REGION_FLOWS. */
 static inline struct collect_flow_table *collect_flow_table_of(const struct collect_region *r)
 {
-	return (struct collect_flow_table *)r->table;
+	return (struct collect_flow_table *)collect_table_reader_of(r);
 }
 
 /* ---- flow_count.c ---- */
@@ -119,7 +119,7 @@ void collect_flow_owners_free(struct collect_flow_table *t, struct collect_colle
  * The region of a host's flow table, with a reference for collect_region_put(); NULL: there is
  * none.
  */
-struct collect_region *collect_flows_of(struct collect_host *h);
+struct collect_region *collect_flows_of(struct collect_host_tables *h);
 /* False: the slot is empty, or changes too fast. before->id is 0 if there is no earlier state. */
 bool collect_flow_snapshot(const struct collect_flow_table *t, uint32_t slot,
 			   struct region_flow *now, struct region_flow *before, int64_t *read_ns,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* layer_view.c - the views of collect.h on latency of layers by workload. Blocks no worker. */
+/* layer_view.c - the views of tables.h on latency of layers by workload. Blocks no worker. */
 #include <string.h>
 
 #include "base/base.h"
@@ -100,15 +100,16 @@ void collect_collector_layer_losses(struct collect_collector *c,
 				    void (*fn)(const struct collect_layer_losses_view *, void *),
 				    void *arg)
 {
-	for (size_t i = 0; i < c->hosts; i++) {
-		struct collect_host *h = &c->host[i];
-		const struct collect_link *l = h->link[0];
-		const struct collect_slot_stats *s = &l->slot_stats[0];
+	struct collect_tables *t = collect_collector_part(c, &collect_tables_part);
+
+	for (size_t i = 0; t && i < c->hosts; i++) {
+		const struct collect_host *h = &c->host[i];
+		const struct collect_slot_stats *s = &t->host[i].slot_stats[0];
 		struct collect_layer_losses_view v = {
 			.target = h->target,
 			.hostname = collect_host_name(h),
 			.present = relaxed_load(s->present),
-			.passes = relaxed_load(l->table_stats[TABLE_LAYERS].passes),
+			.passes = relaxed_load(t->host[i].table_stats[TABLE_LAYERS].passes),
 		};
 
 		for (int k = 0; k < SL_CAUSES; k++)

@@ -17,6 +17,7 @@
 #include "base/hash.h"
 #include "collect/read/collector_internal.h"
 #include "collect/read/host.h"
+#include "collect/tables/internal.h"
 #include "collect/tables/segment_ring.h"
 
 #define COUNT_NS	 1000000000u
@@ -504,6 +505,13 @@ void collect_pair_latency_free(struct collect_pair_latency *n)
 
 /* ---- views ---- */
 
+static struct collect_pair_latency *pair_latency_of(const struct collect_collector *c)
+{
+	const struct collect_tables *t = collect_collector_part(c, &collect_tables_part);
+
+	return t ? t->pair_latency : NULL;
+}
+
 static const struct tcp_net_hist *hist_of(const struct tcp_net_row *row, int way)
 {
 	return way == COLLECT_NET_BOTH ? &row->round : &row->way[way];
@@ -563,9 +571,10 @@ void collect_collector_pair_latency(struct collect_collector *c,
 				    void (*fn)(const struct collect_net_pair_view *, void *),
 				    void *arg)
 {
-	struct collect_net_port_view *port = malloc((COLLECT_NET_PORTS + 1) * sizeof(*port));
-	struct collect_pair_latency *n = c->pair_latency;
+	struct collect_pair_latency *n = pair_latency_of(c);
+	struct collect_net_port_view *port;
 
+	port = n ? malloc((COLLECT_NET_PORTS + 1) * sizeof(*port)) : NULL;
 	if (!port)
 		return;
 	pthread_mutex_lock(&n->lock);
@@ -579,8 +588,10 @@ void collect_collector_net_hosts(struct collect_collector *c,
 				 void (*fn)(const struct collect_net_host_view *, void *),
 				 void *arg)
 {
-	struct collect_pair_latency *n = c->pair_latency;
+	struct collect_pair_latency *n = pair_latency_of(c);
 
+	if (!n)
+		return;
 	pthread_mutex_lock(&n->lock);
 	for (size_t i = 0; i < c->hosts; i++) {
 		struct collect_net_host_view v = n->host[i].view;
@@ -595,10 +606,13 @@ void collect_collector_net_hosts(struct collect_collector *c,
 
 uint64_t collect_collector_net_refused(struct collect_collector *c)
 {
+	struct collect_pair_latency *n = pair_latency_of(c);
 	uint64_t refused;
 
-	pthread_mutex_lock(&c->pair_latency->lock);
-	refused = c->pair_latency->refused;
-	pthread_mutex_unlock(&c->pair_latency->lock);
+	if (!n)
+		return 0;
+	pthread_mutex_lock(&n->lock);
+	refused = n->refused;
+	pthread_mutex_unlock(&n->lock);
 	return refused;
 }

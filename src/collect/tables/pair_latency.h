@@ -57,6 +57,4 @@ void collect_collector_net_hosts(struct collect_collector *c,
 /* Records of pairs beyond the limit. */
 uint64_t collect_collector_net_refused(struct collect_collector *c);
 
-extern const struct collect_part collect_tables_part;
-
 #endif

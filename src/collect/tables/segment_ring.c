@@ -34,7 +34,7 @@ struct segment_ring {
 
 static struct segment_ring *ring_of(const struct collect_region *r)
 {
-	return (struct segment_ring *)r->table;
+	return (struct segment_ring *)collect_table_reader_of(r);
 }
 
 static void batch_drop(struct segment_ring *t, struct collect_collector *c)
@@ -63,18 +63,18 @@ static struct collect_segment_batch *batch_new(struct collect_link *l, const str
 	return b;
 }
 
-static void ring_clear(struct collect_table_reader *reader, struct collect_collector *c)
+static void clear_ring(struct collect_table_reader *reader, struct collect_tables *all)
 {
-	batch_drop((struct segment_ring *)reader, c);
+	batch_drop((struct segment_ring *)reader, all->c);
 }
 
-static enum region_fault ring_fill(struct collect_table_reader *reader, struct collect_collector *c,
+static enum region_fault fill_ring(struct collect_table_reader *reader, struct collect_tables *all,
 				   const struct sl_region_header *copy, uint64_t length)
 {
 	struct segment_ring *t = (struct segment_ring *)reader;
 	enum region_fault fault = region_nic_info_parse(copy, length, &t->info);
 
-	(void)c;
+	(void)all;
 	reader->hot_at = t->info.hot;
 	return fault;
 }
@@ -92,7 +92,7 @@ static void gone(struct collect_link *l, struct collect_region *r)
 	if (!b)
 		return; /* the host looks stale instead */
 	b->gone = true;
-	collect_pair_latency_push(l->c->pair_latency, b);
+	collect_pair_latency_push(collect_tables_of(l)->all->pair_latency, b);
 }
 
 /* ---- a pass ---- */
@@ -112,7 +112,7 @@ static bool done(struct collect_link *l, struct collect_region *r, uint64_t now_
 	t->batch = NULL;
 	if (t->upto == t->want && t->next < t->head)
 		t->reader.due_ns = now_ns; /* there is more */
-	collect_pair_latency_push(l->c->pair_latency, b);
+	collect_pair_latency_push(collect_tables_of(l)->all->pair_latency, b);
 	return true;
 }
 
@@ -208,8 +208,8 @@ static void request(struct collect_link *l, struct collect_region *r)
 const struct collect_table_type collect_segments_type = {
 	.name = "segments",
 	.size = sizeof(struct segment_ring),
-	.fill = ring_fill,
-	.clear = ring_clear,
+	.fill = fill_ring,
+	.clear = clear_ring,
 	.found = found,
 	.gone = gone,
 	.hot = take_hot,

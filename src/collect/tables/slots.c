@@ -25,13 +25,13 @@
 /* NULL: the link has no such table. */
 static struct collect_slot_table *table_of(const struct collect_region *r)
 {
-	return r ? (struct collect_slot_table *)r->table : NULL;
+	return r ? (struct collect_slot_table *)collect_table_reader_of(r) : NULL;
 }
 
 static struct collect_slot_stats *stats_of(struct collect_link *l,
 					   const struct collect_slot_table *t)
 {
-	return &l->slot_stats[t->kind - collect_slot_kinds];
+	return &collect_tables_of(l)->slot_stats[t->kind - collect_slot_kinds];
 }
 
 /* ---- memory ---- */
@@ -45,18 +45,17 @@ static void forget(struct collect_slot_table *t, struct collect_slot_seen *s,
 	*s = (struct collect_slot_seen){0};
 }
 
-static void table_clear(struct collect_table_reader *reader, struct collect_collector *c)
+static void clear_table(struct collect_table_reader *reader, struct collect_tables *all)
 {
 	struct collect_slot_table *t = (struct collect_slot_table *)reader;
 
 	for (uint32_t i = 0; i < t->slots; i++)
-		forget(t, &t->seen[i], c);
-	relaxed_sub(c->memory, t->slots * sizeof(*t->seen));
+		forget(t, &t->seen[i], all->c);
+	relaxed_sub(all->c->memory, t->slots * sizeof(*t->seen));
 	free(t->seen);
 }
 
-static enum region_fault table_fill(struct collect_table_reader *reader,
-				    struct collect_collector *c,
+static enum region_fault fill_table(struct collect_table_reader *reader, struct collect_tables *all,
 				    const struct sl_region_header *copy, uint64_t length)
 {
 	struct collect_slot_table *t = (struct collect_slot_table *)reader;
@@ -70,7 +69,7 @@ static enum region_fault table_fill(struct collect_table_reader *reader,
 	t->seen = calloc(t->slots + 1, sizeof(*t->seen));
 	if (!t->seen)
 		return REGION_FAULT_MEMORY;
-	relaxed_add(c->memory, t->slots * sizeof(*t->seen));
+	relaxed_add(all->c->memory, t->slots * sizeof(*t->seen));
 	return REGION_FAULT_NONE;
 }
 
@@ -90,7 +89,7 @@ void collect_slots_forget(struct collect_link *l, const struct collect_workload 
 {
 	for (int k = 0; k < SLOT_TABLES; k++) {
 		struct collect_slot_table *t =
-			table_of(l->table[collect_slot_kinds[k].table].region);
+			table_of(collect_tables_of(l)->table[collect_slot_kinds[k].table].region);
 
 		for (uint32_t i = 0; t && i < t->slots; i++)
 			if (t->seen[i].workload == w)
@@ -105,7 +104,7 @@ static bool find_owner(struct collect_link *l, struct collect_slot_table *t,
 		       struct collect_slot_seen *s, uint32_t slot,
 		       const struct collect_slot_key *key, uint64_t now_ns)
 {
-	struct collect_region *flows = l->table[TABLE_FLOWS].region;
+	struct collect_region *flows = collect_tables_of(l)->table[TABLE_FLOWS].region;
 	struct collect_flow_owner who;
 	struct collect_workload *w;
 	uint32_t group;
@@ -238,7 +237,7 @@ static bool shows(const struct collect_link *l, const struct collect_slot_table 
 /* Keeps earlier counts, so that quantiles of the last LAYER_WINDOW_NS are of the difference. */
 static void slide(const struct collect_link *l)
 {
-	for (struct collect_workload *w = l->workloads; w; w = w->next)
+	for (struct collect_workload *w = collect_tables_of(l)->workloads; w; w = w->next)
 		for (uint32_t i = 0; i < w->groups; i++) {
 			uint64_t *cell = collect_workload_cells(w, i);
 
@@ -281,7 +280,7 @@ static enum region_fault take_hot(struct collect_link *l, struct collect_region 
 		fault = REGION_FAULT_HOT;
 	if (fault)
 		return fault;
-	relaxed_store(l->table_stats[t->kind->table].refused,
+	relaxed_store(collect_tables_of(l)->table_stats[t->kind->table].refused,
 		      used > t->slots ? used - t->slots : 0);
 	t->used = BASE_MIN(used, t->slots);
 	t->slot = t->loss = 0;
@@ -314,7 +313,7 @@ static bool take_slots(struct collect_link *l, struct collect_op *op, struct fab
 	}
 	if (collect_table_again(op, read, &again))
 		return false;
-	relaxed_bump(l->table_stats[t->kind->table].unsettled, again.count);
+	relaxed_bump(collect_tables_of(l)->table_stats[t->kind->table].unsettled, again.count);
 	relaxed_bump(r->unsettled, again.count);
 	relaxed_bump(l->worker->unsettled, again.count);
 	return true;
@@ -369,7 +368,7 @@ static void request(struct collect_link *l, struct collect_region *r)
 #define SLOTS_TYPE(type_name)                                                              \
 	{                                                                                  \
 		.name = (type_name), .size = sizeof(struct collect_slot_table),            \
-		.fill = table_fill, .clear = table_clear, .found = found, .gone = gone,    \
+		.fill = fill_table, .clear = clear_table, .found = found, .gone = gone,    \
 		.hot = take_hot, .request = request, .requested = requested, .done = done, \
 		.reads_max = 8                                                             \
 	}

@@ -23,18 +23,19 @@ static const struct collect_table_type *const types[TABLES] = {
 
 /* ---- found and gone ---- */
 
-void collect_table_reader_free(struct collect_table_reader *t, struct collect_collector *c)
+void collect_table_reader_free(struct collect_region *r)
 {
-	if (!t)
-		return;
-	t->type->clear(t, c);
-	relaxed_sub(c->memory, t->type->size);
+	struct collect_table_reader *t = collect_table_reader_of(r);
+	struct collect_tables *all = collect_collector_part(r->c, &collect_tables_part);
+
+	t->type->clear(t, all);
+	relaxed_sub(r->c->memory, t->type->size);
 	free(t);
 }
 
-static enum region_fault make(const struct collect_table_type *type, struct collect_collector *c,
-			      const struct sl_region_header *copy, uint64_t length,
-			      struct collect_table_reader **out)
+static enum region_fault make_table(const struct collect_table_type *type,
+				    struct collect_tables *all, const struct sl_region_header *copy,
+				    uint64_t length, struct collect_table_reader **out)
 {
 	struct collect_table_reader *t = calloc(1, type->size);
 	enum region_fault fault = REGION_FAULT_MEMORY;
@@ -42,13 +43,13 @@ static enum region_fault make(const struct collect_table_type *type, struct coll
 	if (t) {
 		t->type = type;
 		t->first = true;
-		fault = type->fill(t, c, copy, length);
+		fault = type->fill(t, all, copy, length);
 	}
 	if (fault) {
 		free(t);
 		return fault;
 	}
-	relaxed_add(c->memory, type->size);
+	relaxed_add(all->c->memory, type->size);
 	*out = t;
 	return REGION_FAULT_NONE;
 }
@@ -58,23 +59,26 @@ void collect_tables_found(struct collect_link *l, struct collect_region *r,
 {
 	int i = collect_table_of(r->kind);
 	const struct collect_table_type *type = types[i];
-	struct collect_region *old = l->table[i].region;
+	struct collect_host_tables *h = collect_tables_of(l);
+	struct collect_region *old = h->table[i].region;
+	struct collect_table_reader *t = collect_table_reader_of(r);
 	enum region_fault fault = REGION_FAULT_NONE;
 
 	if (old == r) { /* after a reconnect */
-		r->table->hot_ok_ns = now_ns;
+		t->hot_ok_ns = now_ns;
 		return;
 	}
 	if (collect_table_bound(l, (enum collect_table)i)) {
-		relaxed_bump(l->table_stats[i].ignored, 1);
+		relaxed_bump(h->table_stats[i].ignored, 1);
 		base_log_limited(BASE_WARN, "collect",
 				 "second kernel table ignored host=%s table=%s: stop one of its "
 				 "publishers",
 				 l->host->target, type->name);
 		return;
 	}
-	if (!r->table)
-		fault = make(type, l->c, copy, r->remote.length, &r->table);
+	if (!t)
+		fault = make_table(type, h->all, copy, r->remote.length, &t);
+	r->beside = t;
 	if (fault == REGION_FAULT_MEMORY)
 		collect_region_retry_later(l, r, now_ns);
 	else if (fault)
@@ -84,26 +88,28 @@ void collect_tables_found(struct collect_link *l, struct collect_region *r,
 	/* The table of an agent that is gone would only be waited for. */
 	if (old)
 		collect_table_remove(l, old);
-	r->table->follows = l->table[i].had;
-	r->table->hot_ok_ns = r->table->due_ns = now_ns;
-	l->table[i].had = true;
-	l->table[i].region = r;
+	t->follows = h->table[i].had;
+	t->hot_ok_ns = t->due_ns = now_ns;
+	h->table[i].had = true;
+	h->table[i].region = r;
 	type->found(l, r);
 }
 
 void collect_tables_gone(struct collect_link *l, struct collect_region *r)
 {
+	struct collect_host_tables *h = collect_tables_of(l);
+
 	for (int i = 0; i < TABLES; i++) {
-		if (l->table[i].region != r)
+		if (h->table[i].region != r)
 			continue;
 		types[i]->gone(l, r);
-		l->table[i].region = NULL;
+		h->table[i].region = NULL;
 	}
 }
 
 bool collect_table_bound(const struct collect_link *l, enum collect_table table)
 {
-	const struct collect_region *r = l->table[table].region;
+	const struct collect_region *r = collect_tables_of(l)->table[table].region;
 
 	return r && r->step == STEP_BOUND;
 }
@@ -112,7 +118,7 @@ bool collect_table_bound(const struct collect_link *l, enum collect_table table)
 
 static struct collect_table_stats *stats_of(struct collect_link *l, const struct collect_region *r)
 {
-	return &l->table_stats[collect_table_of(r->info->kind)];
+	return &collect_tables_of(l)->table_stats[collect_table_of(r->info->kind)];
 }
 
 static bool usable(const struct collect_region *r)
@@ -122,15 +128,15 @@ static bool usable(const struct collect_region *r)
 
 bool collect_table_usable(const struct collect_region *r)
 {
-	return usable(r) && !r->table->failed;
+	return usable(r) && !collect_table_reader_of(r)->failed;
 }
 
 static void end_pass(struct collect_link *l, struct collect_region *r, uint64_t now_ns)
 {
-	r->table->phase = READER_IDLE;
-	if (!collect_table_usable(r) || !r->table->type->done(l, r, now_ns))
+	collect_table_reader_of(r)->phase = READER_IDLE;
+	if (!collect_table_usable(r) || !collect_table_reader_of(r)->type->done(l, r, now_ns))
 		return;
-	r->table->first = false;
+	collect_table_reader_of(r)->first = false;
 	relaxed_bump(stats_of(l, r)->passes, 1);
 	relaxed_bump(r->rounds, 1);
 	relaxed_store(r->fresh_ns, now_ns);
@@ -140,7 +146,7 @@ static void end_pass(struct collect_link *l, struct collect_region *r, uint64_t 
 /* Called when a pass may have ended. */
 static void check_end(struct collect_link *l, struct collect_region *r, uint64_t now_ns)
 {
-	struct collect_table_reader *t = r->table;
+	struct collect_table_reader *t = collect_table_reader_of(r);
 
 	if (t->reads || t->phase == READER_IDLE)
 		return;
@@ -151,7 +157,7 @@ static void check_end(struct collect_link *l, struct collect_region *r, uint64_t
 static void drop(struct collect_link *l, struct collect_region *r, enum region_fault fault,
 		 uint64_t now_ns)
 {
-	r->table->failed = r->table->dropped = true;
+	collect_table_reader_of(r)->failed = collect_table_reader_of(r)->dropped = true;
 	collect_region_drop(l, r, fault, now_ns);
 }
 
@@ -159,7 +165,7 @@ static bool take_hot(struct collect_link *l, struct collect_op *op, struct fabri
 		     uint64_t now_ns)
 {
 	struct collect_region *r = op->region;
-	struct collect_table_reader *t = r->table;
+	struct collect_table_reader *t = collect_table_reader_of(r);
 	enum region_fault fault;
 
 	if (!usable(r))
@@ -203,7 +209,7 @@ bool collect_table_again(const struct collect_op *op, struct fabric_read *read,
 void collect_table_read_failed(struct collect_link *l, struct collect_op *op, int status,
 			       uint64_t now_ns)
 {
-	op->region->table->failed = true;
+	collect_table_reader_of(op->region)->failed = true;
 	collect_region_read_failed(l, op, status, now_ns);
 }
 
@@ -211,7 +217,7 @@ void collect_table_read_over(struct collect_link *l, struct collect_op *op,
 			     const struct fabric_read *read, uint64_t now_ns)
 {
 	(void)read;
-	op->region->table->reads--;
+	collect_table_reader_of(op->region)->reads--;
 	check_end(l, op->region, now_ns);
 }
 
@@ -221,7 +227,7 @@ struct collect_op *collect_table_request(struct collect_link *l, struct collect_
 					 const struct collect_op_kind *kind, uint64_t offset,
 					 uint32_t length)
 {
-	struct collect_table_reader *t = r->table;
+	struct collect_table_reader *t = collect_table_reader_of(r);
 	struct collect_op *op;
 
 	if (t->failed || t->reads >= t->type->reads_max)
@@ -253,8 +259,8 @@ bool collect_table_request_run(struct collect_link *l, struct collect_region *r,
 /* Starts a pass that is due. True while a pass is in progress. */
 static bool begin(struct collect_link *l, struct collect_region *r, uint64_t now_ns)
 {
-	struct collect_table_reader *t = r->table;
-	uint64_t period = l->c->opts.tcp_period_ns, late;
+	struct collect_table_reader *t = collect_table_reader_of(r);
+	uint64_t period = collect_tables_of(l)->all->o.period_ns, late;
 
 	if (now_ns < t->due_ns)
 		return t->phase != READER_IDLE;
@@ -275,7 +281,7 @@ static bool begin(struct collect_link *l, struct collect_region *r, uint64_t now
 
 static void poll_table(struct collect_link *l, struct collect_region *r, uint64_t now_ns)
 {
-	struct collect_table_reader *t = r->table;
+	struct collect_table_reader *t = collect_table_reader_of(r);
 
 	if (r->step != STEP_BOUND || l->state != FABRIC_UP) {
 		if (!t->reads)
@@ -302,10 +308,12 @@ static void poll_table(struct collect_link *l, struct collect_region *r, uint64_
 
 void collect_tables_poll(struct collect_link *l, uint64_t now_ns)
 {
+	struct collect_host_tables *h = collect_tables_of(l);
+
 	collect_workloads_expire(l, now_ns);
 	for (int i = 0; i < TABLES; i++)
-		if (l->table[i].region)
-			poll_table(l, l->table[i].region, now_ns);
+		if (h->table[i].region)
+			poll_table(l, h->table[i].region, now_ns);
 }
 
 uint64_t collect_tables_due(const struct collect_link *l)
@@ -317,7 +325,7 @@ uint64_t collect_tables_due(const struct collect_link *l)
 
 		if (!collect_table_bound(l, (enum collect_table)i))
 			continue;
-		t = l->table[i].region->table;
+		t = collect_table_reader_of(collect_tables_of(l)->table[i].region);
 		due = t->phase == READER_IDLE ? BASE_MIN(due, t->due_ns) : 0;
 	}
 	return due;

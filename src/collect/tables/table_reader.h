@@ -14,7 +14,7 @@
 #include <sidelight/nic.h>
 #include <sidelight/task.h>
 
-#include "collect/read/link.h"
+#include "collect/tables/internal.h"
 
 #define TABLE_READ_MAX 65536u /* bytes of one READ of a body */
 
@@ -27,10 +27,10 @@ struct collect_table_type {
 	 * Fills a zeroed table of a region whose header was believed. After a fault nothing that
 	 * it allocated is left; REGION_FAULT_MEMORY: try later.
 	 */
-	enum region_fault (*fill)(struct collect_table_reader *t, struct collect_collector *c,
+	enum region_fault (*fill)(struct collect_table_reader *t, struct collect_tables *all,
 				  const struct sl_region_header *copy, uint64_t length);
 	/* Frees what the table points to. */
-	void (*clear)(struct collect_table_reader *t, struct collect_collector *c);
+	void (*clear)(struct collect_table_reader *t, struct collect_tables *all);
 	/* The region became the link's table, or stops being it. gone may be NULL. */
 	void (*found)(struct collect_link *l, struct collect_region *r);
 	void (*gone)(struct collect_link *l, struct collect_region *r);
@@ -46,14 +46,14 @@ struct collect_table_type {
 	bool (*requested)(const struct collect_table_reader *t);
 	/* All READs of a pass succeeded. False: the pass only prepared the next one. */
 	bool (*done)(struct collect_link *l, struct collect_region *r, uint64_t now_ns);
-	uint64_t period_max_ns; /* 0: collect_collector_opts.tcp_period_ns is the period */
+	uint64_t period_max_ns; /* 0: collect_tables_opts.period_ns is the period */
 	uint32_t reads_max;	/* in flight: most of the landing memory is for the rounds */
 };
 
 extern const struct collect_table_type collect_flows_type, collect_layers_type, collect_tasks_type,
 	collect_segments_type;
 
-/* The first member of each table. */
+/* The first member of each table: collect_region.beside. */
 struct collect_table_reader {
 	const struct collect_table_type *type;
 	enum { READER_IDLE, READER_HOT, READER_BODY } phase;
@@ -77,10 +77,10 @@ static inline int collect_table_of(uint32_t region_kind)
 						 : -1;
 }
 
-/* Regions of this kind are kernel tables, which rounds do not read. */
-static inline bool collect_is_table(uint32_t region_kind)
+/* NULL: the region has no table yet. */
+static inline struct collect_table_reader *collect_table_reader_of(const struct collect_region *r)
 {
-	return collect_table_of(region_kind) >= 0;
+	return r->beside;
 }
 
 /* The region's header is believed: it becomes the link's table of its kind, unless there is one. */
@@ -91,7 +91,7 @@ void collect_tables_gone(struct collect_link *l, struct collect_region *r);
 void collect_tables_poll(struct collect_link *l, uint64_t now_ns);
 /* When collect_tables_poll() has something to do next; UINT64_MAX: never. */
 uint64_t collect_tables_due(const struct collect_link *l);
-void collect_table_reader_free(struct collect_table_reader *t, struct collect_collector *c);
+void collect_table_reader_free(struct collect_region *r);
 
 /* ---- for the types ---- */
 

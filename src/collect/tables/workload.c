@@ -27,11 +27,11 @@
 
 /* ---- workloads ---- */
 
-static bool take_group(struct collect_collector *c)
+static bool take_group(struct collect_tables *all)
 {
-	if (relaxed_add(c->tcp_groups, 1) < c->opts.tcp_groups)
+	if (relaxed_add(all->groups, 1) < all->o.groups)
 		return true;
-	relaxed_sub(c->tcp_groups, 1);
+	relaxed_sub(all->groups, 1);
 	return false;
 }
 
@@ -62,11 +62,12 @@ static void label(struct region_info *info, size_t *used, const char *key, const
 	*used += k + v;
 }
 
-static struct collect_workload *make(struct collect_link *l, const struct collect_flow_owner *who,
-				     uint64_t key)
+static struct collect_workload *make_workload(struct collect_link *l,
+					      const struct collect_flow_owner *who, uint64_t key)
 {
 	static const char *const keys[SL_CGROUP_TEXTS] = {"namespace", "pod", "container",
 							  "service", "unit"};
+	struct collect_host_tables *h = collect_tables_of(l);
 	struct region_info *info = calloc(1, sizeof(*info));
 	struct collect_workload *w = calloc(1, sizeof(*w));
 	struct collect_region *r = NULL;
@@ -84,7 +85,8 @@ static struct collect_workload *make(struct collect_link *l, const struct collec
 		for (int i = 0; i < SL_CGROUP_TEXTS; i++)
 			label(info, &used, keys[i], who->name[i]);
 	}
-	if (r && collect_region_synthesize(r, info, collect_host_name(l->host))) {
+	if (r &&
+	    collect_region_synthesize(r, info, collect_host_name(l->host), h->all->o.period_ns)) {
 		collect_table_remove(l, r);
 		r = NULL;
 	}
@@ -96,8 +98,8 @@ static struct collect_workload *make(struct collect_link *l, const struct collec
 	collect_ref_get(&r->refs);
 	w->region = r;
 	w->key = key;
-	w->next = l->workloads;
-	l->workloads = w;
+	w->next = h->workloads;
+	h->workloads = w;
 	relaxed_add(l->c->memory, sizeof(*w));
 	return w;
 }
@@ -168,16 +170,16 @@ static struct collect_workload *in_group(struct collect_link *l, struct collect_
 	if (find_group(w, &like, group))
 		return w;
 	if (like.port && !has_place(w, &like, &room)) {
-		like.held = taken || (room && take_group(l->c));
+		like.held = taken || (room && take_group(collect_tables_of(l)->all));
 		if (!like.held) {
-			relaxed_bump(l->flow_stats.other, 1);
+			relaxed_bump(collect_tables_of(l)->flow_stats.other, 1);
 			like.port = 0;
 			if (find_group(w, &like, group))
 				return w;
 		}
 	}
 	if (!add_group(l, w, &like)) {
-		relaxed_sub(l->c->tcp_groups, like.held);
+		relaxed_sub(collect_tables_of(l)->all->groups, like.held);
 		return NULL;
 	}
 	*group = w->groups - 1;
@@ -186,7 +188,7 @@ static struct collect_workload *in_group(struct collect_link *l, struct collect_
 
 static struct collect_workload *find(struct collect_link *l, uint64_t key)
 {
-	for (struct collect_workload *w = l->workloads; w; w = w->next)
+	for (struct collect_workload *w = collect_tables_of(l)->workloads; w; w = w->next)
 		if (w->key == key)
 			return w;
 	return NULL;
@@ -202,7 +204,7 @@ struct collect_workload *collect_workload_other(struct collect_link *l,
 	struct collect_workload *w = find(l, key);
 
 	if (!w)
-		w = make(l, &other, key);
+		w = make_workload(l, &other, key);
 	return w ? in_group(l, w, like, false, group) : NULL;
 }
 
@@ -211,23 +213,23 @@ struct collect_workload *collect_workload_of(struct collect_link *l,
 					     enum collect_workload_part part, uint32_t role,
 					     uint16_t port, uint32_t *group)
 {
-	const uint8_t *folded = l->c->opts.tcp_folded;
+	const uint8_t *folded = collect_tables_of(l)->all->o.folded;
 	struct collect_workload_group like = {
 		.role = (uint8_t)role,
 		.port = folded && folded[port / 8] >> port % 8 & 1 ? 0 : port,
 		.part = (uint8_t)part};
 	uint64_t key = key_of(l, who);
 	struct collect_workload *w = find(l, key);
-	bool taken = !w && take_group(l->c);
+	bool taken = !w && take_group(collect_tables_of(l)->all);
 
 	if (!w && !taken) {
-		relaxed_bump(l->flow_stats.other, 1);
+		relaxed_bump(collect_tables_of(l)->flow_stats.other, 1);
 		return collect_workload_other(l, part, role, group);
 	}
 	if (!w) {
-		w = make(l, who, key);
+		w = make_workload(l, who, key);
 		if (!w) {
-			relaxed_sub(l->c->tcp_groups, 1);
+			relaxed_sub(collect_tables_of(l)->all->groups, 1);
 			return collect_workload_other(l, part, role, group);
 		}
 		w->held = !like.port;
@@ -237,9 +239,9 @@ struct collect_workload *collect_workload_of(struct collect_link *l,
 
 static void workload_free(struct collect_link *l, struct collect_workload *w)
 {
-	relaxed_sub(l->c->tcp_groups, w->held);
+	relaxed_sub(collect_tables_of(l)->all->groups, w->held);
 	for (uint32_t i = 0; i < w->groups; i++)
-		relaxed_sub(l->c->tcp_groups, w->group[i].held);
+		relaxed_sub(collect_tables_of(l)->all->groups, w->group[i].held);
 	relaxed_sub(l->c->memory, sizeof(*w) + w->cell_room * sizeof(*w->cell) +
 					  w->group_room * sizeof(*w->group));
 	collect_region_put(w->region);
@@ -250,11 +252,12 @@ static void workload_free(struct collect_link *l, struct collect_workload *w)
 
 void collect_workloads_expire(struct collect_link *l, uint64_t now_ns)
 {
-	struct collect_workload **at = &l->workloads, *w;
+	struct collect_host_tables *h = collect_tables_of(l);
+	struct collect_workload **at = &h->workloads, *w;
 
-	if (!*at || now_ns < l->workloads_ns)
+	if (!*at || now_ns < h->workloads_ns)
 		return;
-	l->workloads_ns = now_ns + EXPIRE_NS;
+	h->workloads_ns = now_ns + EXPIRE_NS;
 	while ((w = *at)) {
 		if (w->flows || !w->active_ns)
 			w->active_ns = now_ns;
@@ -272,10 +275,11 @@ void collect_workloads_expire(struct collect_link *l, uint64_t now_ns)
 
 void collect_workloads_free(struct collect_link *l)
 {
+	struct collect_host_tables *h = collect_tables_of(l);
 	struct collect_workload *w;
 
-	while ((w = l->workloads)) {
-		l->workloads = w->next;
+	while ((w = h->workloads)) {
+		h->workloads = w->next;
 		workload_free(l, w);
 	}
 }
@@ -316,7 +320,7 @@ static void show(struct collect_link *l, struct collect_workload *w, uint64_t no
 
 void collect_workloads_show(struct collect_link *l, uint64_t now_ns)
 {
-	for (struct collect_workload *w = l->workloads; w; w = w->next)
+	for (struct collect_workload *w = collect_tables_of(l)->workloads; w; w = w->next)
 		show(l, w, now_ns);
 }
 

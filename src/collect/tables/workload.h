@@ -7,7 +7,7 @@
 #define SL_COLLECT_TABLES_WORKLOAD_H
 
 #include "collect/tables/workload_layout.h"
-#include "collect/read/link.h"
+#include "collect/tables/internal.h"
 #include "region/flows.h"
 
 /* The owner of a flow: SL_CGROUP_..., with a unit in place of the path. NULL or "": not known. */

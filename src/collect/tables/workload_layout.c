@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "collect/read/link.h"
 #include "collect/tables/workload_layout.h"
 
 const uint32_t collect_workload_part_cells[WORKLOAD_PARTS] = {
@@ -201,11 +202,10 @@ static void describe(struct scheme *s, const struct workload_layout_metric *d,
 		shape(&s->m, RTT_SCALE, RTT_LOW * (1 << RTT_SCALE) + 1, RTT_CELLS);
 }
 
-struct collect_layout *collect_workload_layout(struct collect_collector *c,
-					       struct collect_region *r,
-					       const struct collect_workload_group *group,
-					       uint32_t groups, uint64_t generation)
+struct collect_layout *collect_workload_layout(struct collect_region *r)
 {
+	const struct collect_workload_group *group = (const void *)r->schema_bytes;
+	uint32_t groups = (uint32_t)(r->schema_length / sizeof(*group));
 	uint32_t most = groups * (uint32_t)METRICS, n = 0, cells = 0;
 	struct scheme *s = malloc((most + (size_t)1) * sizeof(*s));
 	struct region_metric **m = malloc((most + (size_t)1) * sizeof(*m));
@@ -225,7 +225,7 @@ struct collect_layout *collect_workload_layout(struct collect_collector *c,
 		n++;
 	}
 	if (s && m)
-		l = collect_layout_make(c, r, m, n, cells, generation);
+		l = collect_layout_make(r->c, r, m, n, cells, r->schema_generation);
 	free(s);
 	free(m);
 	return l;

@@ -23,11 +23,8 @@ struct collect_workload_group {
 	uint32_t at;   /* first cell */
 };
 
-/* The layout of a workload's region. NULL: out of memory. */
-struct collect_layout *collect_workload_layout(struct collect_collector *c,
-					       struct collect_region *r,
-					       const struct collect_workload_group *group,
-					       uint32_t groups, uint64_t generation);
+/* The layout of a workload's region, whose schema_bytes are its groups. NULL: out of memory. */
+struct collect_layout *collect_workload_layout(struct collect_region *r);
 
 /* Cells of an exponential histogram of 2^low to 2^high units, 2^scale buckets per octave. */
 #define SHAPE_CELLS(scale, low, high) (SL_HIST_BUCKETS + 2 + (((high) - (low)) << (scale)))
