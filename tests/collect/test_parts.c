@@ -73,7 +73,7 @@ static void a_second_reader_is_refused(void **state)
 	collect_collector_free(c);
 }
 
-static void names_are_reserved_while_a_part_is_attached(void **state)
+static void names_of_an_attached_part_are_reserved(void **state)
 {
 	struct mock_host *h = mock_host("one", 16);
 	uint64_t number = 42;
@@ -128,7 +128,7 @@ static void regions_of_no_reader_are_not_read(void **state)
 const struct CMUnitTest parts_tests[] = {
 	TEST(parts_are_bounded_and_freed_once),
 	TEST(a_second_reader_is_refused),
-	TEST(names_are_reserved_while_a_part_is_attached),
+	TEST(names_of_an_attached_part_are_reserved),
 	TEST(regions_of_no_reader_are_not_read),
 	{0},
 };
