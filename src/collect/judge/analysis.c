@@ -184,7 +184,7 @@ static void queue_row(struct analysis_worker *w, struct analysis_pod *p,
 }
 
 /* Gives the judge what is queued; moments before this one are complete. */
-static void give(struct analysis_worker *w, bool wait)
+static void give_rows(struct analysis_worker *w, bool wait)
 {
 	if (w->given == w->moment || !collect_rows_give(&w->queue, w->moment, wait))
 		return;
@@ -212,7 +212,7 @@ static void on_row(void *arg, const struct collect_tap_row *row)
 	uint64_t start = base_now_ns();
 
 	w->moment = row->ns / (int64_t)a->o.every_ns;
-	give(w, false);
+	give_rows(w, false);
 	if (!p)
 		*row->own = p = make_pod(w, row);
 	if (p && p != &no_pod) {
@@ -243,7 +243,7 @@ static void on_gone(void *arg, uint64_t instance, void *own)
 	if (w->pods)
 		return;
 	w->moment = INT64_MAX; /* no row comes that would give it */
-	give(w, true);
+	give_rows(w, true);
 }
 
 /* ---- traces ---- */
@@ -321,7 +321,7 @@ void collect_analysis_connections(struct collect_analysis *a, struct collect_col
 
 /* ---- findings ---- */
 
-static void found(void *arg, const struct collect_judge_finding *is)
+static void take_finding(void *arg, const struct collect_judge_finding *is)
 {
 	struct collect_analysis *a = arg;
 	const struct collect_judged *p = is->own;
@@ -416,7 +416,7 @@ static void take_traces(struct collect_analysis *a, int64_t moment)
 }
 
 /* The earliest moment that is queued; false: none. */
-static bool earliest(struct collect_analysis *a, int64_t *moment)
+static bool find_earliest(struct collect_analysis *a, int64_t *moment)
 {
 	struct collect_rows_entry e;
 	const uint8_t *bytes;
@@ -431,7 +431,7 @@ static bool earliest(struct collect_analysis *a, int64_t *moment)
 }
 
 /* No worker that reads pods may still add to it, or it has taken too long. */
-static bool complete(struct collect_analysis *a, int64_t moment)
+static bool is_complete(struct collect_analysis *a, int64_t moment)
 {
 	int64_t now = (int64_t)base_realtime_ns(), every = (int64_t)a->o.every_ns;
 
@@ -488,14 +488,14 @@ static void show_stats(struct collect_analysis *a)
 }
 
 /* Judges what is complete, or, at the end, all. */
-static void judge(struct collect_analysis *a, bool all)
+static void judge_rows(struct collect_analysis *a, bool all)
 {
 	uint64_t start = base_now_ns(), asked = collect_models_asked(a->models);
 	int64_t moment;
 
 	for (unsigned int i = 0; i < a->o.workers; i++)
 		collect_rows_take(&a->worker[i].queue);
-	while (earliest(a, &moment) && (all || complete(a, moment)))
+	while (find_earliest(a, &moment) && (all || is_complete(a, moment)))
 		judge_moment(a, moment);
 	if (a->asked != asked) {
 		collect_judge_keep(a->judge);
@@ -524,7 +524,7 @@ static void *judge_main(void *arg)
 			break;
 		if (on[1].revents)
 			eventfd_read(a->wake, &woken);
-		judge(a, false);
+		judge_rows(a, false);
 	}
 	return NULL;
 }
@@ -566,7 +566,7 @@ static int read_models(struct collect_analysis *a, char *error, size_t error_byt
 	return 0;
 }
 
-static void release(struct collect_analysis *a)
+static void release_workers(struct collect_analysis *a)
 {
 	collect_judge_free(a->judge);
 	for (unsigned int i = 0; a->worker && i < a->o.workers; i++)
@@ -614,7 +614,7 @@ static int set_options(struct collect_analysis *a, const struct collect_analysis
 		.false_alarms = o->false_alarms,
 		.warm_up_ns = o->warm_up_ns,
 		.step_ns = o->step_ns,
-		.found = found,
+		.found = take_finding,
 		.arg = a,
 	};
 	if (!j->detector)
@@ -671,7 +671,7 @@ struct collect_analysis *collect_analysis_new(const struct collect_analysis_opts
 	return a;
 fail:
 	collect_record_free(a->record);
-	release(a);
+	release_workers(a);
 	return NULL;
 }
 
@@ -687,14 +687,14 @@ int collect_analysis_attach(struct collect_analysis *a, struct collect_collector
 }
 
 /* The workers have ended: judges the rest, so that models have learned it. */
-static void end(struct collect_analysis *a)
+static void judge_rest(struct collect_analysis *a)
 {
 	eventfd_write(a->stop, 1);
 	pthread_join(a->thread, NULL);
-	judge(a, true); /* what was given */
+	judge_rows(a, true); /* what was given */
 	for (unsigned int i = 0; i < a->o.workers; i++)
 		collect_rows_give(&a->worker[i].queue, INT64_MAX, true);
-	judge(a, true);
+	judge_rows(a, true);
 }
 
 int collect_analysis_free(struct collect_analysis *a)
@@ -704,7 +704,7 @@ int collect_analysis_free(struct collect_analysis *a)
 	if (!a)
 		return 0;
 	if (a->running)
-		end(a);
+		judge_rest(a);
 	collect_models_stop(a->models);
 	if (a->o.model && (err = collect_models_write(a->models, a->o.model)))
 		base_logf(BASE_ERROR, "analysis", "models lost file=%s error=\"%s\"", a->o.model,
@@ -718,7 +718,7 @@ int collect_analysis_free(struct collect_analysis *a)
 				  a->o.record, (unsigned long long)lost);
 		err = err ? err : bad;
 	}
-	release(a);
+	release_workers(a);
 	return err;
 }
 

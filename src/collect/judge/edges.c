@@ -125,7 +125,7 @@ uint64_t collect_edges_key(const struct collect_flow_view *v)
 	return key;
 }
 
-static uint32_t grown(uint32_t before, uint32_t now)
+static uint32_t get_growth(uint32_t before, uint32_t now)
 {
 	return now > before ? now - before : 0;
 }
@@ -137,8 +137,8 @@ static uint32_t grown(uint32_t before, uint32_t now)
 double collect_edges_requests(const struct collect_flow_view *v)
 {
 	const struct region_flow *f = v->now, *b = v->before;
-	uint32_t in = grown(b ? b->data_segs_in : 0, f->data_segs_in);
-	uint32_t out = grown(b ? b->data_segs_out : 0, f->data_segs_out);
+	uint32_t in = get_growth(b ? b->data_segs_in : 0, f->data_segs_in);
+	uint32_t out = get_growth(b ? b->data_segs_out : 0, f->data_segs_out);
 
 	return in < out ? in : out;
 }
@@ -181,8 +181,8 @@ static int by_ends(const void *a, const void *b)
 }
 
 /* The first `known` edges are sorted; a pair comes once between two sorts. */
-static void count(struct collect_edges *e, size_t known, uint32_t caller, uint32_t callee,
-		  double requests)
+static void count_requests(struct collect_edges *e, size_t known, uint32_t caller, uint32_t callee,
+			   double requests)
 {
 	struct edges_edge edge = {.caller = caller, .callee = callee, .now = requests}, *at = NULL;
 
@@ -198,7 +198,7 @@ static void count(struct collect_edges *e, size_t known, uint32_t caller, uint32
  * Of the initiated ends those stay whose other end is known, by caller and callee in place of
  * addresses. The server's count is theirs.
  */
-static void match(struct collect_edges *e)
+static void match_ends(struct collect_edges *e)
 {
 	size_t kept = 0;
 
@@ -222,7 +222,7 @@ static void match(struct collect_edges *e)
  * Makes room in the names: services that neither serve nor call any more go, as a publisher may
  * make up any number. The order of the others and thus of the edges stays.
  */
-static void forget(struct collect_edges *e)
+static void forget_unused(struct collect_edges *e)
 {
 	struct analyse_graph *names = analyse_graph_new();
 	uint32_t to[SERVICES_MAX];
@@ -263,7 +263,7 @@ void collect_edges_settle(struct collect_edges *e)
 		qsort(e->accepted, e->n_accepted, sizeof(*e->accepted), by_key);
 	for (size_t i = 0; i < e->n_accepted; i++)
 		e->service[e->accepted[i].service].now += (double)e->accepted[i].requests;
-	match(e);
+	match_ends(e);
 	for (size_t i = 0, of; i < e->n_initiated; i += of) {
 		double requests = (double)e->initiated[i].requests;
 
@@ -271,8 +271,8 @@ void collect_edges_settle(struct collect_edges *e)
 		     i + of < e->n_initiated && !by_key(&e->initiated[i], &e->initiated[i + of]);
 		     of++)
 			requests += (double)e->initiated[i + of].requests;
-		count(e, known, (uint32_t)(e->initiated[i].key >> 32),
-		      (uint32_t)e->initiated[i].key, requests);
+		count_requests(e, known, (uint32_t)(e->initiated[i].key >> 32),
+			       (uint32_t)e->initiated[i].key, requests);
 	}
 	if (e->edges > known)
 		qsort(e->edge, e->edges, sizeof(*e->edge), by_ends);
@@ -296,12 +296,12 @@ void collect_edges_settle(struct collect_edges *e)
 	}
 	e->edges = kept;
 	if (e->full)
-		forget(e);
+		forget_unused(e);
 }
 
 /* ---- traces ---- */
 
-static double uniform(struct collect_edges *e)
+static double draw_uniform(struct collect_edges *e)
 {
 	uint64_t n = e->drawn++;
 
@@ -309,7 +309,7 @@ static double uniform(struct collect_edges *e)
 }
 
 /* Requests per moment that no known service sent; those of a client are its calls. */
-static double arrivals(const struct edges_service *s)
+static double get_arrivals(const struct edges_service *s)
 {
 	double served = s->mean > s->known ? s->mean - s->known : 0;
 
@@ -317,19 +317,19 @@ static double arrivals(const struct edges_service *s)
 }
 
 /* A service that calls others, by its arrivals; -1: there is none. */
-static int64_t first(struct collect_edges *e)
+static int64_t draw_first(struct collect_edges *e)
 {
 	double sum = 0, at;
 	int64_t last = -1;
 
 	for (size_t i = 0; i < e->services; i++)
-		sum += e->service[i].calls > 0 ? arrivals(&e->service[i]) : 0;
-	at = uniform(e) * sum;
+		sum += e->service[i].calls > 0 ? get_arrivals(&e->service[i]) : 0;
+	at = draw_uniform(e) * sum;
 	for (size_t i = 0; i < e->services; i++) {
-		if (!(e->service[i].calls > 0 && arrivals(&e->service[i]) > 0))
+		if (!(e->service[i].calls > 0 && get_arrivals(&e->service[i]) > 0))
 			continue;
 		last = (int64_t)i;
-		at -= arrivals(&e->service[i]);
+		at -= get_arrivals(&e->service[i]);
 		if (at < 0)
 			break;
 	}
@@ -337,19 +337,19 @@ static int64_t first(struct collect_edges *e)
 }
 
 /* Calls of one request, with this mean. */
-static uint32_t calls(struct collect_edges *e, double mean)
+static uint32_t draw_calls(struct collect_edges *e, double mean)
 {
 	double most = mean < CALLS_MAX ? mean : CALLS_MAX;
 	uint32_t n = (uint32_t)most;
 
-	return n + (uniform(e) < most - n);
+	return n + (draw_uniform(e) < most - n);
 }
 
 uint32_t collect_edges_trace(struct collect_edges *e,
 			     struct collect_edges_span span[COLLECT_EDGES_SPANS])
 {
 	uint32_t of[COLLECT_EDGES_SPANS], n = 1;
-	int64_t root = first(e);
+	int64_t root = draw_first(e);
 
 	if (root < 0)
 		return 0;
@@ -362,7 +362,7 @@ uint32_t collect_edges_trace(struct collect_edges *e,
 		span[i].service = analyse_graph_name(e->names, of[i]);
 		for (size_t k = 0; k < e->edges; k++) {
 			uint32_t more = e->edge[k].caller == of[i]
-						? calls(e, e->edge[k].mean / requests)
+						? draw_calls(e, e->edge[k].mean / requests)
 						: 0;
 
 			for (; more && n < COLLECT_EDGES_SPANS; more--, n++) {

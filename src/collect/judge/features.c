@@ -102,8 +102,8 @@ void collect_features_free(struct collect_features *f)
 }
 
 /* Counts features and memory of a layout, before it is allocated. */
-static void measure(struct collect_features *f, const struct collect_tap_row *row, size_t *text,
-		    size_t *widest)
+static void measure_layout(struct collect_features *f, const struct collect_tap_row *row,
+			   size_t *text, size_t *widest)
 {
 	*text = *widest = 0;
 	for (uint32_t i = 0; i < row->columns; i++) {
@@ -129,7 +129,7 @@ int collect_features_make(struct collect_features *f, const struct collect_tap_r
 	char *p;
 
 	collect_features_free(f);
-	measure(f, row, &text, &widest);
+	measure_layout(f, row, &text, &widest);
 	f->name = calloc(f->count + 1, sizeof(*f->name));
 	f->counter = calloc(f->count + 1, sizeof(*f->counter));
 	f->value = calloc(f->count + 1, 3 * sizeof(*f->value));
@@ -170,8 +170,8 @@ int collect_features_make(struct collect_features *f, const struct collect_tap_r
 }
 
 /* Observations since then, by bucket, in f->scratch. Returns their number; 0 after a restart. */
-static uint64_t since(const struct collect_features *f, const struct region_metric *m,
-		      const uint64_t *cell, const uint64_t *old)
+static uint64_t count_since(const struct collect_features *f, const struct region_metric *m,
+			    const uint64_t *cell, const uint64_t *old)
 {
 	uint64_t sum = 0;
 
@@ -192,7 +192,7 @@ static void take_brief(const struct collect_features *f, const struct collect_fe
 		       const struct region_metric *m, const uint64_t *cell, uint32_t from)
 {
 	const uint64_t *old = at_mark(f, s, m, from);
-	uint64_t n = from == UINT32_MAX ? 0 : since(f, m, cell, old);
+	uint64_t n = from == UINT32_MAX ? 0 : count_since(f, m, cell, old);
 	double *v = f->value + s->first;
 
 	if (!n)
@@ -204,7 +204,7 @@ static void take_brief(const struct collect_features *f, const struct collect_fe
 }
 
 /* The window is over, was never started, or the clock was set back. */
-static bool over(int64_t since_ns, int64_t ns, int64_t window_ns)
+static bool is_over(int64_t since_ns, int64_t ns, int64_t window_ns)
 {
 	return !since_ns || ns - since_ns >= window_ns || ns < since_ns;
 }
@@ -216,13 +216,13 @@ static void take_longer(struct collect_features *f, struct collect_feature_sourc
 	uint64_t *old = f->window + s->old, *mid = f->window + s->mid, n;
 	double *v = f->value + s->first;
 
-	n = s->old_ns ? since(f, m, cell, old) : 0;
+	n = s->old_ns ? count_since(f, m, cell, old) : 0;
 	if (n >= 2 * COLLECT_FEATURE_Q_BEYOND)
 		v[P50] = collect_quantile(m, f->scratch, 0.5);
 	if (n >= COLLECT_FEATURE_Q_EVENTS)
 		v[P99] = collect_quantile(m, f->scratch, 0.99);
-	if (slide && (over(s->mid_ns, ns, COLLECT_FEATURE_Q_NS) ||
-		      since(f, m, cell, mid) >= COLLECT_FEATURE_Q_EVENTS)) {
+	if (slide && (is_over(s->mid_ns, ns, COLLECT_FEATURE_Q_NS) ||
+		      count_since(f, m, cell, mid) >= COLLECT_FEATURE_Q_EVENTS)) {
 		memcpy(old, mid, m->cells * sizeof(*old));
 		memcpy(mid, cell, m->cells * sizeof(*mid));
 		s->old_ns = s->mid_ns;
@@ -266,7 +266,7 @@ static uint32_t window_begin(struct collect_features *f, int64_t ns)
 void collect_features_take(struct collect_features *f, const struct collect_tap_row *row)
 {
 	uint32_t from = window_begin(f, row->ns);
-	bool slide = over(f->mark_ns[f->mark], row->ns, COLLECT_FEATURE_PART_NS);
+	bool slide = is_over(f->mark_ns[f->mark], row->ns, COLLECT_FEATURE_PART_NS);
 	double seconds = (double)(row->ns - f->last_ns) * 1e-9;
 
 	for (uint32_t i = 0; i < f->sources; i++) {

@@ -106,7 +106,7 @@ void collect_judge_free(struct collect_judge *j)
 
 /* ---- pods ---- */
 
-static struct judge_pod *find(const struct collect_judge *j, uint64_t instance)
+static struct judge_pod *find_pod(const struct collect_judge *j, uint64_t instance)
 {
 	struct judge_pod *p = collect_hash_first(&j->pods, instance);
 
@@ -138,8 +138,8 @@ static const char *model_name(const struct judge_pod *p)
 }
 
 /* The pods of this model that are past their warm-up, by instance; their number. */
-static uint32_t siblings(const struct collect_judge *j, const char *model, struct judge_pod **out,
-			 uint32_t most)
+static uint32_t list_siblings(const struct collect_judge *j, const char *model,
+			      struct judge_pod **out, uint32_t most)
 {
 	uint32_t n = 0;
 
@@ -179,7 +179,7 @@ static int make_pipeline(struct collect_judge *j, struct judge_pod *p, uint32_t 
 	if (!collect_models_info(j->o.models, p->name, p->service, &info) &&
 	    info.columns >= features && info.columns <= FEATURES_MAX)
 		o.columns = info.columns;
-	else if (siblings(j, model_name(p), &sibling, 1))
+	else if (list_siblings(j, model_name(p), &sibling, 1))
 		o.columns = analyse_pipeline_width(sibling->pipeline);
 	p->pipeline = analyse_pipeline_create(&o);
 	return p->pipeline ? 0 : -errno;
@@ -199,7 +199,7 @@ static int save_all(struct judge_pod *const *pods, uint32_t n, void **bytes, int
 static int load_siblings(const struct collect_judge *j, struct judge_pod *p)
 {
 	struct judge_pod *all[MERGED_MAX];
-	uint32_t n = siblings(j, model_name(p), all, MERGED_MAX);
+	uint32_t n = list_siblings(j, model_name(p), all, MERGED_MAX);
 	void *bytes = NULL;
 	int64_t length;
 	int err = n ? save_all(all, n, &bytes, &length) : -ENOENT;
@@ -211,7 +211,7 @@ static int load_siblings(const struct collect_judge *j, struct judge_pod *p)
 }
 
 /* Loads the model of the pod or of its service, which replaces the warm-up. */
-static bool warm(struct collect_judge *j, struct judge_pod *p)
+static bool load_model(struct collect_judge *j, struct judge_pod *p)
 {
 	bool first = !analyse_fleet_thresholds(j->fleet)->step.n;
 	struct analyse_pipeline_stats s;
@@ -271,7 +271,7 @@ static int make_pod(struct collect_judge *j, const struct collect_judge_pod *pod
 		return err;
 	}
 	p->is_tcp = own_service(p) < strlen(p->service);
-	p->warming = !warm(j, p);
+	p->warming = !load_model(j, p);
 	analyse_pipeline_learning(p->pipeline,
 				  p->warming ? ANALYSE_LEARN_WARM : ANALYSE_LEARN_GATED);
 	collect_hash_add(&j->pods, p, p->instance);
@@ -286,7 +286,7 @@ static int make_pod(struct collect_judge *j, const struct collect_judge_pod *pod
 int collect_judge_layout(struct collect_judge *j, const struct collect_judge_pod *pod,
 			 const struct analyse_column *columns, uint32_t n)
 {
-	struct judge_pod *p = find(j, pod->instance);
+	struct judge_pod *p = find_pod(j, pod->instance);
 	double *value;
 	int err = p ? 0 : make_pod(j, pod, n, &p);
 
@@ -322,13 +322,13 @@ static void drop_row(struct collect_judge *j, const struct judge_pod *p)
 
 void *collect_judge_own(const struct collect_judge *j, uint64_t instance)
 {
-	const struct judge_pod *p = find(j, instance);
+	const struct judge_pod *p = find_pod(j, instance);
 
 	return p ? p->own : NULL;
 }
 
 /* Keeps the model of these pods, all of a service: of MERGED_MAX of them, evenly. */
-static void keep(struct collect_judge *j, struct judge_pod *const *pods, uint32_t n)
+static void keep_model(struct collect_judge *j, struct judge_pod *const *pods, uint32_t n)
 {
 	struct judge_pod *some[MERGED_MAX];
 	uint32_t m = BASE_MIN(n, MERGED_MAX);
@@ -351,8 +351,8 @@ static void keep_last(struct collect_judge *j, const struct judge_pod *p)
 
 	if (p->warming || (p->kept_ns && llabs(p->ns - p->kept_ns) < KEPT_NS))
 		return;
-	n = siblings(j, model_name(p), all, MERGED_MAX);
-	keep(j, all, n);
+	n = list_siblings(j, model_name(p), all, MERGED_MAX);
+	keep_model(j, all, n);
 	for (size_t i = 0; i < j->pods.buckets; i++)
 		for (struct collect_node *at = j->pods.bucket[i]; at; at = at->next) {
 			struct judge_pod *q = (struct judge_pod *)at;
@@ -364,7 +364,7 @@ static void keep_last(struct collect_judge *j, const struct judge_pod *p)
 
 void *collect_judge_gone(struct collect_judge *j, uint64_t instance)
 {
-	struct judge_pod *p = find(j, instance);
+	struct judge_pod *p = find_pod(j, instance);
 	void *own;
 
 	if (!p)
@@ -407,7 +407,7 @@ void collect_judge_keep(struct collect_judge *j)
 	for (size_t i = 0, of; i < n; i += of) {
 		for (of = 1; i + of < n && !strcmp(model_name(all[i + of]), model_name(all[i]));)
 			of++;
-		keep(j, all + i, (uint32_t)of);
+		keep_model(j, all + i, (uint32_t)of);
 	}
 	free(all);
 }
@@ -436,7 +436,7 @@ static int by_workload(const void *a, const void *b)
 }
 
 /* One pod and one workload's connections belong together; which of several do is not known. */
-static void pair(struct collect_judge *j)
+static void pair_pods(struct collect_judge *j)
 {
 	struct judge_pod **all = j->tcp ? calloc(j->pods.count + 1, sizeof(*all)) : NULL;
 	size_t n = 0;
@@ -483,7 +483,7 @@ static void take_measured(const struct collect_judge *j, const struct judge_pod 
 
 int collect_judge_row(struct collect_judge *j, uint64_t instance, int64_t ns, const double *value)
 {
-	struct judge_pod *p = find(j, instance);
+	struct judge_pod *p = find_pod(j, instance);
 
 	if (!p || p->has_row)
 		return p ? -EALREADY : -ENOENT;
@@ -496,7 +496,7 @@ int collect_judge_row(struct collect_judge *j, uint64_t instance, int64_t ns, co
 }
 
 /* False: the row is not later than the one before, and refused. */
-static bool score(struct collect_judge *j, struct judge_pod *p, struct analyse_verdict *v)
+static bool score_row(struct collect_judge *j, struct judge_pod *p, struct analyse_verdict *v)
 {
 	struct analyse_pipeline_stats s;
 	bool good;
@@ -555,14 +555,14 @@ void collect_judge_moment(struct collect_judge *j)
 	uint32_t n = 0;
 
 	if (!j->paired)
-		pair(j);
+		pair_pods(j);
 	if (j->rows)
 		qsort(j->row, j->rows, sizeof(*j->row), by_instance);
 	for (uint32_t i = 0; i < j->rows; i++) {
 		struct judge_pod *p = j->row[i];
 
 		p->has_row = false;
-		if (!score(j, p, &j->verdict[n]))
+		if (!score_row(j, p, &j->verdict[n]))
 			continue;
 		j->row[n] = p;
 		j->pipeline[n++] = p->pipeline;

@@ -23,7 +23,7 @@
 /* ---- anomalies that changed ---- */
 
 /* Under the lock of the verdicts: only queues the change. */
-static void note(const struct act_anomaly *a, void *arg)
+static void note_change(const struct act_anomaly *a, void *arg)
 {
 	struct collect_live *l = arg;
 
@@ -34,7 +34,7 @@ static void note(const struct act_anomaly *a, void *arg)
 	l->change[l->changes++] = *a;
 }
 
-static void push(struct export_push *to, const char *json, size_t bytes, size_t count)
+static void push_copy(struct export_push *to, const char *json, size_t bytes, size_t count)
 {
 	char *body = malloc(bytes + 1);
 
@@ -49,7 +49,7 @@ static void on_webhook(void *arg, const char *json, size_t bytes)
 	char key[17];
 
 	if (l->webhook)
-		push(l->webhook, json, bytes, 1);
+		push_copy(l->webhook, json, bytes, 1);
 	snprintf(key, sizeof(key), "%016llx", (unsigned long long)l->instance);
 	if (l->o.kafka)
 		export_kafka_send(l->o.kafka, EXPORT_KAFKA_ANOMALIES, key, json, bytes);
@@ -59,11 +59,11 @@ static void on_alerts(void *arg, const char *json, size_t bytes, size_t count)
 {
 	struct collect_live *l = arg;
 
-	push(l->alert, json, bytes, count);
+	push_copy(l->alert, json, bytes, count);
 }
 
 /* Logs anomalies, at most one line per second and kind. */
-static void say(struct collect_live *l, const struct act_anomaly *a)
+static void log_anomaly(struct collect_live *l, const struct act_anomaly *a)
 {
 	const struct act_pod_name *n = &a->name;
 
@@ -84,19 +84,19 @@ static void say(struct collect_live *l, const struct act_anomaly *a)
 				 a->peak, a->explanation);
 }
 
-static void keep(struct collect_live *l)
+static void keep_anomalies(struct collect_live *l)
 {
 	struct act_alerts_out out = {.webhook = l->webhook || l->o.kafka ? on_webhook : NULL,
 				     .alertmanager = l->alert ? on_alerts : NULL,
 				     .arg = l};
 
 	l->changes = 0;
-	act_verdicts_keep(collect_analysis_verdicts(l->analysis), (int64_t)base_realtime_ns(), note,
-			  l);
+	act_verdicts_keep(collect_analysis_verdicts(l->analysis), (int64_t)base_realtime_ns(),
+			  note_change, l);
 	for (size_t i = 0; i < l->changes; i++) {
 		const struct act_anomaly *a = &l->change[i];
 
-		say(l, a);
+		log_anomaly(l, a);
 		if (l->sender)
 			collect_sender_anomaly(l->sender, a);
 		l->instance = a->instance;
@@ -113,7 +113,7 @@ static void scale_pod(const struct act_pod_verdict *v, void *arg)
 	act_scale_pod(arg, v);
 }
 
-static void scale(struct collect_live *l)
+static void scale_workloads(struct collect_live *l)
 {
 	act_scale_begin(l->scale, (int64_t)base_realtime_ns());
 	act_verdicts_pods(collect_analysis_verdicts(l->analysis), scale_pod, l->scale);
@@ -131,7 +131,7 @@ static void *live_main(void *arg)
 	pthread_setname_np(pthread_self(), "live");
 	while (!base_stop_wait(l->stop, more ? 0 : POLL_MS)) {
 		if (l->analysis)
-			keep(l);
+			keep_anomalies(l);
 		if (l->notify)
 			collect_notify_poll(l->notify, base_now_ns());
 		more = l->sender && collect_sender_poll(l->sender, SLICE_NS);
@@ -139,7 +139,7 @@ static void *live_main(void *arg)
 			if (l->writer)
 				export_remote_write_flush(l->writer);
 			if (l->analysis) {
-				scale(l);
+				scale_workloads(l);
 				collect_analysis_connections(l->analysis, l->collector);
 				collect_analysis_poll(l->analysis);
 			}
@@ -156,8 +156,8 @@ static void *live_main(void *arg)
 /* ---- start and end ---- */
 
 /* Alerts of anomalies that ended long ago are dropped. */
-static struct export_push *pusher(const char *name, const char *url, const char *config,
-				  char *error, size_t error_bytes)
+static struct export_push *open_pusher(const char *name, const char *url, const char *config,
+				       char *error, size_t error_bytes)
 {
 	struct export_push_opts o = {
 		.url = url,
@@ -194,10 +194,11 @@ struct collect_live *collect_live_new(const struct collect_live_opts *opts, char
 			goto fail;
 	}
 	if (opts->alert)
-		l->alert = pusher("alert", opts->alert, opts->alert_config, error, error_bytes);
+		l->alert = open_pusher("alert", opts->alert, opts->alert_config, error,
+				       error_bytes);
 	if (opts->webhook)
-		l->webhook = pusher("webhook", opts->webhook, opts->webhook_config, error,
-				    error_bytes);
+		l->webhook = open_pusher("webhook", opts->webhook, opts->webhook_config, error,
+					 error_bytes);
 	if ((opts->alert && !l->alert) || (opts->webhook && !l->webhook))
 		goto fail;
 	if (opts->remote_write) {

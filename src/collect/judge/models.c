@@ -64,7 +64,7 @@ void collect_models_stop(struct collect_models *m)
 	m->running = false;
 }
 
-static void clear(struct collect_models *m)
+static void clear_models(struct collect_models *m)
 {
 	while (m->count) {
 		free(m->model[--m->count].name);
@@ -77,14 +77,14 @@ void collect_models_free(struct collect_models *m)
 	if (!m)
 		return;
 	collect_models_stop(m);
-	clear(m);
+	clear_models(m);
 	free(m->model);
 	pthread_mutex_destroy(&m->lock);
 	free(m);
 }
 
 /* The index of the first name that is not less. */
-static uint32_t place(const struct collect_models *m, const char *name)
+static uint32_t find_place(const struct collect_models *m, const char *name)
 {
 	size_t i;
 
@@ -92,24 +92,24 @@ static uint32_t place(const struct collect_models *m, const char *name)
 	return (uint32_t)i;
 }
 
-static struct model *find(struct collect_models *m, const char *name)
+static struct model *find_model(struct collect_models *m, const char *name)
 {
-	uint32_t i = place(m, name);
+	uint32_t i = find_place(m, name);
 
 	return i < m->count && !strcmp(m->model[i].name, name) ? &m->model[i] : NULL;
 }
 
 static struct model *find_either(struct collect_models *m, const char *pod, const char *service)
 {
-	struct model *x = *pod ? find(m, pod) : NULL;
+	struct model *x = *pod ? find_model(m, pod) : NULL;
 
-	return x || !*service ? x : find(m, service);
+	return x || !*service ? x : find_model(m, service);
 }
 
 /* Under the lock. */
-static struct model *insert(struct collect_models *m, const char *name)
+static struct model *insert_model(struct collect_models *m, const char *name)
 {
-	struct model *x = find(m, name);
+	struct model *x = find_model(m, name);
 	char *copy;
 
 	if (x)
@@ -117,17 +117,17 @@ static struct model *insert(struct collect_models *m, const char *name)
 	if (m->count == MODELS_MAX || !BASE_GROW(m->model, m->count, m->room) ||
 	    !(copy = strdup(name)))
 		return NULL;
-	x = &m->model[place(m, name)];
+	x = &m->model[find_place(m, name)];
 	memmove(x + 1, x, (size_t)(&m->model[m->count++] - x) * sizeof(*x));
 	*x = (struct model){.name = copy};
 	return x;
 }
 
 /* Under the lock. Takes bytes over. */
-static int put(struct collect_models *m, const char *name, void *bytes, size_t length,
-	       uint64_t learned)
+static int put_model(struct collect_models *m, const char *name, void *bytes, size_t length,
+		     uint64_t learned)
 {
-	struct model *x = insert(m, name);
+	struct model *x = insert_model(m, name);
 
 	if (!x) {
 		free(bytes);
@@ -149,7 +149,7 @@ int collect_models_put(struct collect_models *m, const char *name, const void *b
 		return -ENOMEM;
 	memcpy(copy, bytes, length);
 	pthread_mutex_lock(&m->lock);
-	err = put(m, name, copy, length, 0);
+	err = put_model(m, name, copy, length, 0);
 	pthread_mutex_unlock(&m->lock);
 	return err;
 }
@@ -196,7 +196,7 @@ int collect_models_keep(struct collect_models *m, const char *name,
 	if (!s.learned)
 		return 0;
 	pthread_mutex_lock(&m->lock);
-	x = find(m, name);
+	x = find_model(m, name);
 	more = !x || s.learned >= x->learned;
 	pthread_mutex_unlock(&m->lock);
 	if (!more)
@@ -211,7 +211,7 @@ int collect_models_keep(struct collect_models *m, const char *name,
 		return -ENOMEM;
 	}
 	pthread_mutex_lock(&m->lock);
-	err = put(m, name, bytes, (size_t)n, s.learned);
+	err = put_model(m, name, bytes, (size_t)n, s.learned);
 	pthread_mutex_unlock(&m->lock);
 	return err;
 }
@@ -241,7 +241,7 @@ struct models_in {
 };
 
 /* The next n bytes; NULL: there are fewer. */
-static const uint8_t *next(struct models_in *in, size_t n)
+static const uint8_t *read_bytes(struct models_in *in, size_t n)
 {
 	const uint8_t *p = in->at;
 
@@ -257,10 +257,10 @@ static uint32_t get_u32(const uint8_t *p)
 	return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 
-static int take(struct collect_models *m, const uint8_t *bytes, size_t n)
+static int take_file(struct collect_models *m, const uint8_t *bytes, size_t n)
 {
 	struct models_in in = {bytes, n};
-	const uint8_t *head = next(&in, 12), *text, *model;
+	const uint8_t *head = read_bytes(&in, 12), *text, *model;
 	char name[NAME_MAX_ + 1];
 	uint32_t count;
 
@@ -275,13 +275,13 @@ static int take(struct collect_models *m, const uint8_t *bytes, size_t n)
 		uint32_t name_bytes, length;
 		int err;
 
-		head = next(&in, 8);
+		head = read_bytes(&in, 8);
 		if (!head)
 			return -EINVAL;
 		name_bytes = get_u32(head);
 		length = get_u32(head + 4);
 		if (name_bytes > NAME_MAX_ || length > MODEL_MAX ||
-		    !(text = next(&in, name_bytes)) || !(model = next(&in, length)))
+		    !(text = read_bytes(&in, name_bytes)) || !(model = read_bytes(&in, length)))
 			return -EINVAL;
 		memcpy(name, text, name_bytes);
 		name[name_bytes] = '\0';
@@ -292,7 +292,7 @@ static int take(struct collect_models *m, const uint8_t *bytes, size_t n)
 	return in.left ? -EINVAL : 0;
 }
 
-static int slurp(const char *path, char **bytes, size_t *n)
+static int read_file(const char *path, char **bytes, size_t *n)
 {
 	struct stat st;
 
@@ -308,15 +308,15 @@ int collect_models_read(struct collect_models *m, const char *path, char *error,
 {
 	char *bytes;
 	size_t n;
-	int err = slurp(path, &bytes, &n);
+	int err = read_file(path, &bytes, &n);
 
 	if (!err)
-		err = take(m, (const uint8_t *)bytes, n);
+		err = take_file(m, (const uint8_t *)bytes, n);
 	free(bytes);
 	if (err == -EINVAL || err == -EPROTONOSUPPORT) {
 		pthread_mutex_lock(&m->lock);
 		/* The valid part, too: a fleet that knows half its pods is hard to explain. */
-		clear(m);
+		clear_models(m);
 		m->stats.refused++;
 		pthread_mutex_unlock(&m->lock);
 	}
@@ -436,7 +436,7 @@ static bool wait_until(struct collect_models *m, uint64_t ns)
 	return !base_stop_wait(m->stop, 0);
 }
 
-static void *writer(void *arg)
+static void *writer_main(void *arg)
 {
 	struct collect_models *m = arg;
 	uint64_t next = base_now_ns() + m->every_ns;
@@ -470,7 +470,7 @@ int collect_models_start(struct collect_models *m, const char *path, uint64_t ev
 	m->every_ns = every_ns;
 	m->path = path;
 	m->stop = eventfd(0, EFD_CLOEXEC);
-	err = m->stop < 0 ? -errno : -pthread_create(&m->thread, NULL, writer, m);
+	err = m->stop < 0 ? -errno : -pthread_create(&m->thread, NULL, writer_main, m);
 	m->running = !err;
 	if (err && m->stop >= 0)
 		close(m->stop);

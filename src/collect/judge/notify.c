@@ -76,7 +76,7 @@ void collect_notify_free(struct collect_notify *t)
 
 /* ---- pods ---- */
 
-static struct notify_pod *find(struct collect_notify *t, uint64_t instance)
+static struct notify_pod *find_pod(struct collect_notify *t, uint64_t instance)
 {
 	struct notify_pod key = {.instance = instance};
 
@@ -103,8 +103,8 @@ static struct fabric *fabric_of(struct collect_notify *t, size_t host)
 	return p->fabric;
 }
 
-static void say(struct collect_notify *t, struct collect_index *x, struct notify_pod *p,
-		uint64_t now_ns)
+static void send_verdict(struct collect_notify *t, struct collect_index *x, struct notify_pod *p,
+			 uint64_t now_ns)
 {
 	struct sl_msg_verdict v = {
 		.instance = p->instance,
@@ -135,7 +135,7 @@ static void say(struct collect_notify *t, struct collect_index *x, struct notify
 
 void collect_notify_anomaly(struct collect_notify *t, const struct act_anomaly *a)
 {
-	struct notify_pod *p = find(t, a->instance);
+	struct notify_pod *p = find_pod(t, a->instance);
 	struct collect_index *x;
 
 	if (!p || a->unread) /* the next pass notifies of a new one */
@@ -147,7 +147,7 @@ void collect_notify_anomaly(struct collect_notify *t, const struct act_anomaly *
 	if (p->anomalous)
 		p->score = a->peak;
 	x = collect_index_get(t->c);
-	say(t, x, p, base_now_ns());
+	send_verdict(t, x, p, base_now_ns());
 	collect_index_put(x);
 }
 
@@ -189,10 +189,10 @@ void collect_notify_poll(struct collect_notify *t, uint64_t now_ns)
 }
 
 /* Under the lock of the verdicts: only copies. */
-static void look(const struct act_pod_verdict *v, void *arg)
+static void copy_verdict(const struct act_pod_verdict *v, void *arg)
 {
 	struct collect_notify *t = arg;
-	struct notify_pod *p = find(t, v->instance);
+	struct notify_pod *p = find_pod(t, v->instance);
 
 	/* No verdict during warm-up, but that of errors and its end. */
 	if (!v->ns || (isinf(v->threshold) && !p))
@@ -217,7 +217,7 @@ void collect_notify_pods(struct collect_notify *t, struct act_verdicts *verdicts
 	size_t n = 0;
 
 	t->pass++;
-	act_verdicts_pods(verdicts, look, t);
+	act_verdicts_pods(verdicts, copy_verdict, t);
 	for (size_t i = 0; i < t->pods; i++)
 		if (t->pod[i].seen == t->pass)
 			t->pod[n++] = t->pod[i];
@@ -233,7 +233,7 @@ void collect_notify_pods(struct collect_notify *t, struct act_verdicts *verdicts
 		/* A pod that is no longer read has no verdict. */
 		if (p->time_ns > old_ns &&
 		    (!p->due_ns || now_ns >= p->due_ns || p->anomalous != p->sent_anomalous))
-			say(t, x, p, now_ns);
+			send_verdict(t, x, p, now_ns);
 	}
 	collect_index_put(x);
 }

@@ -119,7 +119,8 @@ bool collect_record_layout(struct collect_record *r, int64_t moment,
 	return true;
 }
 
-static void put(struct collect_record *r, const struct collect_rows_entry *e, const void *bytes)
+static void put_entry(struct collect_record *r, const struct collect_rows_entry *e,
+		      const void *bytes)
 {
 	uint8_t *at = collect_rows_put(&r->rows, e);
 
@@ -138,7 +139,7 @@ void collect_record_row(struct collect_record *r, uint64_t instance, int64_t ns,
 					     .columns = n,
 					     .bytes = n * sizeof(*value)};
 
-	put(r, &e, value);
+	put_entry(r, &e, value);
 }
 
 void collect_record_gone(struct collect_record *r, int64_t moment, uint64_t instance)
@@ -146,20 +147,20 @@ void collect_record_gone(struct collect_record *r, int64_t moment, uint64_t inst
 	const struct collect_rows_entry e = {
 		.instance = instance, .moment = moment, .kind = COLLECT_ROWS_GONE};
 
-	put(r, &e, NULL);
+	put_entry(r, &e, NULL);
 }
 
 void collect_record_trace(struct collect_record *r, const struct collect_rows_entry *e,
 			  const uint8_t *bytes)
 {
-	put(r, e, bytes);
+	put_entry(r, e, bytes);
 }
 
 void collect_record_kept(struct collect_record *r, int64_t moment)
 {
 	const struct collect_rows_entry e = {.moment = moment, .kind = COLLECT_ROWS_KEPT};
 
-	put(r, &e, NULL);
+	put_entry(r, &e, NULL);
 }
 
 void collect_record_verdict(struct collect_record *r, const char *line)
@@ -167,7 +168,7 @@ void collect_record_verdict(struct collect_record *r, const char *line)
 	const struct collect_rows_entry e = {.kind = COLLECT_ROWS_VERDICT,
 					     .bytes = strlen(line) + 1};
 
-	put(r, &e, line);
+	put_entry(r, &e, line);
 }
 
 void collect_record_hand_over(struct collect_record *r)
@@ -206,7 +207,7 @@ static char *make_path(struct collect_record *r, const char *pod, uint64_t insta
 	return path;
 }
 
-static void complain(const struct collect_record *r, const struct record_pod *p, int error)
+static void log_error(const struct collect_record *r, const struct record_pod *p, int error)
 {
 	base_log_limited(BASE_ERROR, "record",
 			 "cannot write rows folder=%s/metrics pod=%s error=\"%s\"", r->dir,
@@ -214,7 +215,7 @@ static void complain(const struct collect_record *r, const struct record_pod *p,
 }
 
 /* Makes the pod's file with its first line, or tries so again with its next row. */
-static void create(struct collect_record *r, struct record_pod *p)
+static void create_file(struct collect_record *r, struct record_pod *p)
 {
 	for (int again = 0; again < AGAIN_MAX; again++) {
 		bool good;
@@ -225,7 +226,7 @@ static void create(struct collect_record *r, struct record_pod *p)
 		if (f) {
 			good = fprintf(f, "%s\n", p->head) > 0 && !fflush(f);
 			if (!good)
-				complain(r, p, errno);
+				log_error(r, p, errno);
 			if (!fclose(f) && good)
 				return;
 			unlink(p->path); /* without a first line it is no file of rows */
@@ -237,11 +238,11 @@ static void create(struct collect_record *r, struct record_pod *p)
 		if (errno != EEXIST)
 			break;
 	}
-	complain(r, p, errno);
+	log_error(r, p, errno);
 }
 
 /* Appends empty fields for new columns to the existing rows. */
-static bool widen(struct record_pod *p, const char *head, uint32_t columns)
+static bool widen_rows(struct record_pod *p, const char *head, uint32_t columns)
 {
 	char *temporary = NULL, *line = NULL;
 	FILE *from = fopen(p->path, "re"), *to = NULL;
@@ -344,7 +345,8 @@ static void take_layout(struct collect_record *r, const struct collect_rows_entr
 		return;
 	}
 	/* A schema only grows, so that columns keep their place. */
-	if (p->path && !strncmp(head, p->head, strlen(p->head)) && widen(p, head, e->columns)) {
+	if (p->path && !strncmp(head, p->head, strlen(p->head)) &&
+	    widen_rows(p, head, e->columns)) {
 		free(p->head);
 		p->head = head;
 		p->columns = e->columns;
@@ -353,7 +355,7 @@ static void take_layout(struct collect_record *r, const struct collect_rows_entr
 		free(p->head);
 		p->head = head;
 		p->columns = e->columns;
-		create(r, p);
+		create_file(r, p);
 	}
 	write_layout(r, e, p, names, service);
 }
@@ -371,7 +373,7 @@ static void open_file(struct collect_record *r, struct record_file *o)
 	struct stat st;
 
 	if (!o->of->path)
-		create(r, o->of);
+		create_file(r, o->of);
 	o->f = o->of->path ? fopen(o->of->path, "ae") : NULL;
 	o->rows = 0;
 	if (o->f && !fstat(fileno(o->f), &st)) {
@@ -379,7 +381,7 @@ static void open_file(struct collect_record *r, struct record_file *o)
 		return;
 	}
 	if (o->of->path)
-		complain(r, o->of, errno);
+		log_error(r, o->of, errno);
 	if (o->f)
 		fclose(o->f);
 	o->f = NULL;
@@ -394,14 +396,14 @@ static void close_file(struct collect_record *r, struct record_file *o)
 		return;
 	bad = fflush(o->f) || ferror(o->f);
 	if (bad)
-		complain(r, o->of, errno);
+		log_error(r, o->of, errno);
 	bad |= fclose(o->f) != 0;
 	o->f = NULL;
 	if (!bad)
 		return;
 	relaxed_add(r->lost, o->rows);
 	if (truncate(o->of->path, o->before))
-		complain(r, o->of, errno);
+		log_error(r, o->of, errno);
 }
 
 static void take_row(struct collect_record *r, const struct collect_rows_entry *e,
@@ -434,8 +436,8 @@ static void take_row(struct collect_record *r, const struct collect_rows_entry *
 	putc('\n', o->f);
 }
 
-static void take(struct collect_record *r, const struct collect_rows_entry *e, const uint8_t *bytes,
-		 struct record_file *o)
+static void take_entry(struct collect_record *r, const struct collect_rows_entry *e,
+		       const uint8_t *bytes, struct record_file *o)
 {
 	switch (e->kind) {
 	case COLLECT_ROWS_VALUES:
@@ -461,7 +463,7 @@ static void take(struct collect_record *r, const struct collect_rows_entry *e, c
 }
 
 /* A line of events or verdicts that is not written leaves a recording that replay refuses. */
-static void flush(struct collect_record *r, FILE *f, const char *name)
+static void flush_line(struct collect_record *r, FILE *f, const char *name)
 {
 	if (!fflush(f) && !ferror(f))
 		return;
@@ -479,12 +481,12 @@ void collect_record_write(struct collect_record *r)
 
 	collect_rows_take(&r->rows);
 	while (collect_rows_peek(&r->rows, &e, &bytes)) {
-		take(r, &e, bytes, &o);
+		take_entry(r, &e, bytes, &o);
 		collect_rows_next(&r->rows);
 	}
 	close_file(r, &o);
-	flush(r, r->events, "events.csv");
-	flush(r, r->verdicts, "verdicts.csv");
+	flush_line(r, r->events, "events.csv");
+	flush_line(r, r->verdicts, "verdicts.csv");
 }
 
 /* ---- start and end ---- */
@@ -514,7 +516,7 @@ static FILE *open_in(const char *dir, const char *name)
 	return f;
 }
 
-static void count(void *arg, const char *name, const void *bytes, size_t length)
+static void count_model(void *arg, const char *name, const void *bytes, size_t length)
 {
 	(void)name, (void)bytes, (void)length;
 	++*(size_t *)arg;
@@ -529,7 +531,7 @@ static int write_models(struct collect_record *r, struct collect_models *models)
 	int err;
 
 	if (models)
-		collect_models_each(models, count, &n);
+		collect_models_each(models, count_model, &n);
 	if (!n)
 		return 0;
 	if (asprintf(&path, "%s/models-%llu", r->dir, now) < 0)

@@ -50,7 +50,7 @@ void collect_rows_cut(struct collect_rows *q, size_t bytes)
 }
 
 /* Adds what from holds to to. False: out of memory, and nothing changed. */
-static bool move(struct collect_rows_buffer *to, struct collect_rows_buffer *from)
+static bool move_rows(struct collect_rows_buffer *to, struct collect_rows_buffer *from)
 {
 	struct collect_rows_buffer swap = *to;
 
@@ -75,7 +75,7 @@ bool collect_rows_give(struct collect_rows *q, int64_t passed, bool wait)
 		pthread_mutex_lock(&q->lock);
 	else if (pthread_mutex_trylock(&q->lock))
 		return false;
-	given = q->given.used < BUFFER_MAX && (!q->own.used || move(&q->given, &q->own));
+	given = q->given.used < BUFFER_MAX && (!q->own.used || move_rows(&q->given, &q->own));
 	if (given)
 		q->passed = passed;
 	pthread_mutex_unlock(&q->lock);
@@ -92,7 +92,7 @@ void collect_rows_take(struct collect_rows *q)
 	t->used -= t->read;
 	t->read = 0;
 	pthread_mutex_lock(&q->lock);
-	if (!q->given.used || move(t, &q->given))
+	if (!q->given.used || move_rows(t, &q->given))
 		q->taken_passed = q->passed;
 	pthread_mutex_unlock(&q->lock);
 	t->read = 0;

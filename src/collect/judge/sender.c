@@ -83,8 +83,10 @@ struct collect_sender *collect_sender_new(struct collect_collector *c,
 /* ---- series ---- */
 
 /* All series of a pod, settled: size n. NULL: ENOMEM. */
-static struct export_remote_series **settle(struct export_remote_series **series, uint32_t columns,
-					    const struct collect_sender_hists *hists, size_t *n)
+static struct export_remote_series **settle_series(struct export_remote_series **series,
+						   uint32_t columns,
+						   const struct collect_sender_hists *hists,
+						   size_t *n)
 {
 	size_t most = columns + collect_sender_hists_series(hists, NULL);
 	struct export_remote_series **all = calloc(most + 1, sizeof(struct export_remote_series *));
@@ -131,7 +133,7 @@ static bool renew_series(const struct collect_sender *s, struct sender_pod *p,
 	now.hists = collect_sender_hists_new(r, l, &s->form);
 	if (!now.hists)
 		goto fail;
-	now.all = settle(now.series, l->columns, now.hists, &now.alls);
+	now.all = settle_series(now.series, l->columns, now.hists, &now.alls);
 	if (!now.all)
 		goto fail;
 	/* Metrics that were removed, or replaced by others, end. */
@@ -218,7 +220,7 @@ static void watch_clock(struct collect_sender *s, int64_t now, uint64_t now_ns)
 			  "the clock has caught up: samples are sent again");
 }
 
-static void look(struct collect_sender *s)
+static void look_at_index(struct collect_sender *s)
 {
 	int64_t now = (int64_t)base_realtime_ns();
 	struct collect_index *x = collect_index_get(s->c);
@@ -304,7 +306,7 @@ static void send_column(struct collect_sender *s, struct sender_pod *p, uint32_t
 }
 
 /* Gives up what is older; what the clock passed over is not lost. */
-static void skip(struct collect_sender *s, struct sender_pod *p, int64_t oldest)
+static void skip_older(struct collect_sender *s, struct sender_pod *p, int64_t oldest)
 {
 	uint64_t skipped = act_sample_skip(&p->plan, &s->o, oldest);
 	uint64_t jumped = BASE_MIN(skipped, p->jumped_ns);
@@ -326,7 +328,7 @@ static bool send_pod(struct collect_sender *s, struct sender_pod *p, uint64_t en
 			return false;
 		if (!p->busy) {
 			if (p->plan.fulls || !s->o.every_ns)
-				skip(s, p, oldest);
+				skip_older(s, p, oldest);
 			if (!act_sample_next(&p->plan, &s->o, decided, s->most_ns, &p->span))
 				return true;
 			p->busy = true;
@@ -346,7 +348,7 @@ bool collect_sender_poll(struct collect_sender *s, uint64_t slice_ns)
 	bool more = false;
 
 	if (now >= s->look_ns) {
-		look(s);
+		look_at_index(s);
 		s->look_ns = now + LOOK_NS;
 	}
 	for (size_t i = 0; i < BUCKETS && !more; i++) {

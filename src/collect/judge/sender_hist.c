@@ -26,7 +26,7 @@ struct collect_sender_hists {
 };
 
 /* Its samples are counted from a time on. */
-static bool starts(const struct collect_def *d)
+static bool has_start(const struct collect_def *d)
 {
 	return d->type == EXPORT_FAMILY_COUNTER || d->type == EXPORT_FAMILY_BARE_COUNTER ||
 	       d->type == EXPORT_FAMILY_HISTOGRAM || d->type == EXPORT_FAMILY_SUMMARY;
@@ -58,7 +58,7 @@ struct export_remote_series *collect_sender_series(const struct collect_region *
 
 		s->meta = export_remote_write_meta(form->to, d->type, d->metric.help,
 						   d->metric.unit);
-		if (starts(d))
+		if (has_start(d))
 			s->created_ms =
 				(int64_t)(collect_column_created(c, r->info, &known) / 1000000u);
 	}
@@ -113,8 +113,8 @@ static struct export_remote_series *make_series(const struct hist *h,
 	return collect_sender_series(r, c, "_bucket", "le", le, form);
 }
 
-static bool make(struct hist *h, const struct collect_region *r, const struct collect_column *c,
-		 const struct collect_sender_form *form)
+static bool make_hist(struct hist *h, const struct collect_region *r,
+		      const struct collect_column *c, const struct collect_sender_form *form)
 {
 	const struct region_metric *m = &c->def->metric;
 	struct export_native_buckets b = {.count = m->cells - SL_HIST_BUCKETS,
@@ -167,7 +167,7 @@ struct collect_sender_hists *collect_sender_hists_new(const struct collect_regio
 			continue;
 		x->column = i;
 		h->n++;
-		if (!make(x, r, &l->column[i], form))
+		if (!make_hist(x, r, &l->column[i], form))
 			goto fail;
 	}
 	return h;
@@ -176,8 +176,8 @@ fail:
 	return NULL;
 }
 
-static void point(struct export_remote_write *w, struct export_remote_series *s, int64_t ns,
-		  double v)
+static void put_point(struct export_remote_write *w, struct export_remote_series *s, int64_t ns,
+		      double v)
 {
 	export_remote_write_points(w, s, &(struct export_remote_point){ns, v}, 1);
 }
@@ -194,17 +194,17 @@ void collect_sender_hists_send(struct collect_sender_hists *h, struct export_rem
 
 		collect_snapshot_read(b, c->cell, c->def->metric.cells, h->cell);
 		now = buckets_of(&c->def->metric, h->cell);
-		point(w, x->series[0], ns, now.sum);
+		put_point(w, x->series[0], ns, now.sum);
 		for (uint32_t k = 1; x->summary && k < x->count; k++)
-			point(w, x->series[k], ns,
-			      region_f64(h->cell[SL_SUMMARY_QUANTILES + k - 1]));
+			put_point(w, x->series[k], ns,
+				  region_f64(h->cell[SL_SUMMARY_QUANTILES + k - 1]));
 		if (x->summary)
 			continue;
 		if (x->native && export_native_make(&h->native, &now))
 			export_remote_write_native(w, x->series[1], ns, &h->native);
 		for (uint32_t k = 1; !x->native && k < x->count; k++) {
 			sum += now.bucket[k - 1];
-			point(w, x->series[k], ns, (double)sum);
+			put_point(w, x->series[k], ns, (double)sum);
 		}
 		if (x->count > 1)
 			collect_sender_exemplars(w, r, c, x->series + 1, x->count - 1, ns);

@@ -36,7 +36,7 @@ void collect_buckets_free(struct collect_buckets *b)
 	*b = (struct collect_buckets){.words = 0};
 }
 
-static void put(struct collect_buckets *b, uint64_t word)
+static void put_word(struct collect_buckets *b, uint64_t word)
 {
 	b->word[b->head++ % b->words] = word;
 }
@@ -53,16 +53,16 @@ uint64_t collect_buckets_add(struct collect_buckets *b, uint64_t prev, int64_t n
 		return prev;
 	while (b->head + words - b->tail > b->words)
 		b->tail += b->word[b->tail % b->words];
-	put(b, words);
-	put(b, (uint64_t)ns);
-	put(b, prev);
+	put_word(b, words);
+	put_word(b, (uint64_t)ns);
+	put_word(b, prev);
 	for (size_t i = 0; i < n; i++) {
 		uint64_t left = v[i].count;
 
 		for (; v[i].index <= INDEX_MAX && left >= COUNT_MAX; left -= COUNT_MAX)
-			put(b, (uint64_t)v[i].index << COUNT_BITS | COUNT_MAX);
+			put_word(b, (uint64_t)v[i].index << COUNT_BITS | COUNT_MAX);
 		if (v[i].index <= INDEX_MAX)
-			put(b, (uint64_t)v[i].index << COUNT_BITS | left);
+			put_word(b, (uint64_t)v[i].index << COUNT_BITS | left);
 	}
 	return at + 1;
 }

@@ -73,7 +73,7 @@ static inline void put_bits(struct codec_writer *w, uint64_t v, unsigned int n)
 	}
 }
 
-static uint8_t *finish(struct codec_writer *w)
+static uint8_t *finish_bits(struct codec_writer *w)
 {
 	for (; w->used; w->used = w->used > 8 ? w->used - 8 : 0, w->word >>= 8)
 		*w->p++ = (uint8_t)w->word;
@@ -180,7 +180,7 @@ static size_t pack_integers(uint8_t *out, const uint64_t *v, unsigned int n, uin
 			for (unsigned int i = 1; i < n; i++)
 				put_bits(&w, d[i] - (uint64_t)low, width);
 	}
-	return (size_t)(finish(&w) - out);
+	return (size_t)(finish_bits(&w) - out);
 }
 
 static bool unpack_integers(uint64_t *v, unsigned int n, unsigned int width, const uint8_t *p,
@@ -268,7 +268,7 @@ static size_t pack_xor(uint8_t *out, const uint64_t *v, unsigned int n)
 		put_bits(&w, length - 1, 6);
 		put_bits(&w, x >> trail, length);
 	}
-	return (size_t)(finish(&w) - out);
+	return (size_t)(finish_bits(&w) - out);
 }
 
 static bool unpack_xor(uint64_t *v, unsigned int n, const uint8_t *p, const uint8_t *end)

@@ -17,7 +17,7 @@
 #include "collect/read/link.h"
 #include "collect/read/worker.h"
 
-static void defaults(struct collect_collector_opts *o)
+static void set_defaults(struct collect_collector_opts *o)
 {
 	o->workers = o->workers ?: 1;
 	o->queues = BASE_MIN(o->queues ?: 1, o->workers);
@@ -101,7 +101,7 @@ struct collect_collector *collect_collector_new(const struct collect_collector_o
 		return NULL;
 	}
 	c->opts = *opts;
-	defaults(&c->opts);
+	set_defaults(&c->opts);
 	c->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	pthread_mutex_init(&c->index_lock, NULL);
 	if (c->wake_fd < 0) {

@@ -25,7 +25,7 @@ void collect_control_wake(struct collect_collector *c)
 	eventfd_write(c->wake_fd, 1); /* a full counter wakes as well */
 }
 
-static bool list(struct collect_collector *c, struct collect_region *r)
+static bool list_region(struct collect_collector *c, struct collect_region *r)
 {
 	if (!BASE_GROW(c->region, c->regions, c->region_capacity))
 		return false;
@@ -36,7 +36,7 @@ static bool list(struct collect_collector *c, struct collect_region *r)
 	return true;
 }
 
-static void unlist(struct collect_collector *c, struct collect_region *r)
+static void unlist_region(struct collect_collector *c, struct collect_region *r)
 {
 	struct collect_region *last = c->region[--c->regions];
 
@@ -49,7 +49,7 @@ static void unlist(struct collect_collector *c, struct collect_region *r)
 /* ---- layouts ---- */
 
 /* The schema that the worker handed over is control's until built is set. */
-static void build(struct collect_collector *c, struct collect_region *r)
+static void build_layout(struct collect_collector *c, struct collect_region *r)
 {
 	struct collect_built *built = &r->reply;
 	struct collect_layout *layout;
@@ -98,7 +98,7 @@ static void queue_build(struct collect_collector *c, struct collect_region *r)
 	c->tenants = t;
 }
 
-static int64_t credit(struct collect_tenant *t, uint64_t now_ns)
+static int64_t get_credit(struct collect_tenant *t, uint64_t now_ns)
 {
 	uint64_t passed = t->credit_at_ns ? now_ns - t->credit_at_ns : now_ns;
 	uint64_t gained = BASE_MIN(passed / COLLECT_LAYOUT_PART, 2ull * COLLECT_LAYOUT_SAVED_NS);
@@ -119,7 +119,7 @@ static uint64_t build_one(struct collect_collector *c, uint64_t now_ns)
 	struct collect_region *r;
 
 	for (struct collect_tenant **at = &c->tenants; *at; at = &(*at)->next) {
-		int64_t left = (*at)->exempt ? 1 : credit(*at, now_ns);
+		int64_t left = (*at)->exempt ? 1 : get_credit(*at, now_ns);
 
 		if (left <= 0)
 			due = BASE_MIN(due, now_ns + (uint64_t)(1 - left) * COLLECT_LAYOUT_PART);
@@ -137,7 +137,7 @@ static uint64_t build_one(struct collect_collector *c, uint64_t now_ns)
 		*best = t->next;
 	}
 	if (!r->ended)
-		build(c, r);
+		build_layout(c, r);
 	now_ns = base_now_ns() - now_ns;
 	t->spent_ns += now_ns;
 	t->credit_ns -= (int64_t)now_ns;
@@ -157,7 +157,7 @@ static void drop_builds(struct collect_collector *c)
 
 /* ---- events ---- */
 
-static void gone(struct collect_collector *c, struct collect_region *r)
+static void remove_region(struct collect_collector *c, struct collect_region *r)
 {
 	r->ended = true;
 	if (c->opts.sum_processes)
@@ -170,18 +170,18 @@ static void gone(struct collect_collector *c, struct collect_region *r)
 	r->series = 0;
 	c->departed++;
 	if (r->listed)
-		unlist(c, r);
+		unlist_region(c, r);
 }
 
-static void handle(struct collect_collector *c, struct collect_region *r)
+static void handle_events(struct collect_collector *c, struct collect_region *r)
 {
 	unsigned int events = __atomic_exchange_n(&r->events, 0, __ATOMIC_ACQ_REL);
 
-	if (events & EVENT_NEW && !r->listed && !list(c, r))
+	if (events & EVENT_NEW && !r->listed && !list_region(c, r))
 		base_log_limited(BASE_ERROR, "collect", "out of memory: region not listed");
 	/*
-	 * Before build() replaces the pending snapshot by an empty one. A pending snapshot that has
-	 * no values yet stays: the event was for the one before.
+	 * Before build_layout() replaces the pending snapshot by an empty one. A pending snapshot
+	 * that has no values yet stays: the event was for the one before.
 	 */
 	if (events & EVENT_SNAPSHOT && r->pending && relaxed_load(r->pending->seq) > 1) {
 		collect_snapshot_put(r->shown, c);
@@ -191,7 +191,7 @@ static void handle(struct collect_collector *c, struct collect_region *r)
 	if (events & EVENT_SCHEMA)
 		queue_build(c, r);
 	if (events & EVENT_GONE)
-		gone(c, r);
+		remove_region(c, r);
 	if (events & ~(unsigned int)EVENT_SCHEMA)
 		relaxed_store(c->dirty, true);
 }
@@ -212,7 +212,7 @@ static void drain_queue(struct collect_collector *c)
 	while (reversed) {
 		struct collect_region *next = reversed->queue_next;
 
-		handle(c, reversed);
+		handle_events(c, reversed);
 		collect_region_put(reversed);
 		reversed = next;
 	}

@@ -28,7 +28,7 @@ struct collect_fetch {
 	void *arg;
 };
 
-static void answer(struct collect_fetch *f, int status, const void *bytes, int64_t ns)
+static void answer_fetch(struct collect_fetch *f, int status, const void *bytes, int64_t ns)
 {
 	f->fn(f->arg, status, bytes, f->length, ns);
 	collect_region_put(f->region);
@@ -37,34 +37,35 @@ static void answer(struct collect_fetch *f, int status, const void *bytes, int64
 
 /* ---- the READ ---- */
 
-static bool take(struct collect_link *l, struct collect_op *op, struct fabric_read *read,
-		 uint64_t now_ns)
+static bool take_bytes(struct collect_link *l, struct collect_op *op, struct fabric_read *read,
+		       uint64_t now_ns)
 {
 	struct collect_region *r = op->region;
 	bool readable = !r->gone && (r->step == STEP_BOUND || r->step == STEP_FINAL);
 
 	(void)now_ns;
 	/* If it was dropped or unbound meanwhile, its memory may belong to another publisher. */
-	answer(op->fetch, readable ? 0 : -EAGAIN, readable ? read->to : NULL, l->real_ns);
+	answer_fetch(op->fetch, readable ? 0 : -EAGAIN, readable ? read->to : NULL, l->real_ns);
 	op->fetch = NULL;
 	return true;
 }
 
-static void failed(struct collect_link *l, struct collect_op *op, int status, uint64_t now_ns)
+static void fail_fetch(struct collect_link *l, struct collect_op *op, int status, uint64_t now_ns)
 {
 	(void)now_ns;
-	answer(op->fetch, status ? status : -ENOTCONN, NULL, l->real_ns);
+	answer_fetch(op->fetch, status ? status : -ENOTCONN, NULL, l->real_ns);
 	op->fetch = NULL;
 }
 
-static void over(struct collect_link *l, struct collect_op *op, const struct fabric_read *read,
-		 uint64_t now_ns)
+static void end_read(struct collect_link *l, struct collect_op *op, const struct fabric_read *read,
+		     uint64_t now_ns)
 {
 	(void)op, (void)read, (void)now_ns;
 	l->fetches_out--;
 }
 
-static const struct collect_op_kind fetch_read = {.take = take, .failed = failed, .over = over};
+static const struct collect_op_kind fetch_read = {
+	.take = take_bytes, .failed = fail_fetch, .over = end_read};
 
 /* ---- the queue ---- */
 
@@ -90,7 +91,7 @@ static void accept_requests(struct collect_link *l, uint64_t now_ns)
 }
 
 /* 0: read now; -EINPROGRESS: try again; otherwise the answer. */
-static int condition(struct collect_link *l, const struct collect_fetch *f, uint64_t now_ns)
+static int check_fetch(struct collect_link *l, const struct collect_fetch *f, uint64_t now_ns)
 {
 	const struct collect_region *r = f->region;
 
@@ -116,7 +117,7 @@ void collect_fetch_poll(struct collect_link *l, uint64_t now_ns)
 		accept_requests(l, now_ns);
 	while (*at) {
 		struct collect_fetch *f = *at;
-		int status = condition(l, f, now_ns);
+		int status = check_fetch(l, f, now_ns);
 		struct collect_op *op = NULL;
 
 		if (!status)
@@ -130,7 +131,7 @@ void collect_fetch_poll(struct collect_link *l, uint64_t now_ns)
 		}
 		*at = f->next;
 		if (!op)
-			answer(f, status, NULL, (int64_t)base_realtime_ns());
+			answer_fetch(f, status, NULL, (int64_t)base_realtime_ns());
 	}
 }
 
@@ -139,12 +140,12 @@ void collect_fetch_free(struct collect_link *l)
 	accept_requests(l, 0);
 	for (uint32_t i = 0; l->op && i < l->op_head; i++)
 		if (l->op[i].fetch)
-			answer(l->op[i].fetch, -ECANCELED, NULL, 0);
+			answer_fetch(l->op[i].fetch, -ECANCELED, NULL, 0);
 	while (l->fetch) {
 		struct collect_fetch *f = l->fetch;
 
 		l->fetch = f->next;
-		answer(f, -ECANCELED, NULL, 0);
+		answer_fetch(f, -ECANCELED, NULL, 0);
 	}
 }
 

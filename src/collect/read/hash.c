@@ -18,7 +18,7 @@ void collect_hash_free(struct collect_hash *h)
 	h->bucket = NULL;
 }
 
-static void *same(struct collect_node *n, uint64_t hash)
+static void *next_same(struct collect_node *n, uint64_t hash)
 {
 	while (n && n->hash != hash)
 		n = n->next;
@@ -27,17 +27,17 @@ static void *same(struct collect_node *n, uint64_t hash)
 
 void *collect_hash_first(const struct collect_hash *h, uint64_t hash)
 {
-	return same(h->bucket[hash % h->buckets], hash);
+	return next_same(h->bucket[hash % h->buckets], hash);
 }
 
 void *collect_hash_next(const void *node)
 {
 	const struct collect_node *n = node;
 
-	return same(n->next, n->hash);
+	return next_same(n->next, n->hash);
 }
 
-static void put(struct collect_hash *h, struct collect_node *n)
+static void put_node(struct collect_hash *h, struct collect_node *n)
 {
 	struct collect_node **at = &h->bucket[n->hash % h->buckets];
 
@@ -45,7 +45,7 @@ static void put(struct collect_hash *h, struct collect_node *n)
 	*at = n;
 }
 
-static void grow(struct collect_hash *h)
+static void grow_table(struct collect_hash *h)
 {
 	struct collect_hash to = {.buckets = h->buckets * 4, .count = h->count};
 
@@ -55,7 +55,7 @@ static void grow(struct collect_hash *h)
 	for (size_t i = 0; i < h->buckets; i++)
 		for (struct collect_node *n = h->bucket[i], *next; n; n = next) {
 			next = n->next;
-			put(&to, n);
+			put_node(&to, n);
 		}
 	free(h->bucket);
 	*h = to;
@@ -66,9 +66,9 @@ void collect_hash_add(struct collect_hash *h, void *node, uint64_t hash)
 	struct collect_node *n = node;
 
 	if (h->count++ >= h->buckets)
-		grow(h);
+		grow_table(h);
 	n->hash = hash;
-	put(h, n);
+	put_node(h, n);
 }
 
 void collect_hash_remove(struct collect_hash *h, void *node)

@@ -51,7 +51,7 @@ void collect_host_free(struct collect_host *h)
 }
 
 /* Linear probing; at most half full. */
-static struct collect_home *find(struct collect_host *h, uint64_t instance)
+static struct collect_home *find_home(struct collect_host *h, uint64_t instance)
 {
 	size_t i = base_hash(0, &instance, sizeof(instance));
 
@@ -61,7 +61,7 @@ static struct collect_home *find(struct collect_host *h, uint64_t instance)
 	return &h->home[i];
 }
 
-static bool grow(struct collect_host *h)
+static bool grow_homes(struct collect_host *h)
 {
 	size_t n = h->home_capacity, capacity = n ? n * 2 : 64;
 	struct collect_home *old = h->home, *to = calloc(capacity, sizeof(*to));
@@ -75,7 +75,7 @@ static bool grow(struct collect_host *h)
 		if (!old[i].instance)
 			continue;
 		if (old[i].taken || now - old[i].since_ns < FORGET_NS) {
-			*find(h, old[i].instance) = old[i];
+			*find_home(h, old[i].instance) = old[i];
 		} else {
 			h->load[old[i].link]--;
 			h->homes--;
@@ -93,8 +93,8 @@ int collect_host_claim(struct collect_host *h, struct collect_link *l, uint64_t 
 	if (h->links == 1)
 		return 1;
 	pthread_mutex_lock(&h->lock);
-	if (h->homes * 2 < h->home_capacity || grow(h)) {
-		home = find(h, instance);
+	if (h->homes * 2 < h->home_capacity || grow_homes(h)) {
+		home = find_home(h, instance);
 		if (!home->instance) {
 			uint32_t least = 0;
 
@@ -119,7 +119,7 @@ void collect_host_release(struct collect_host *h, struct collect_link *l, uint64
 	if (h->links == 1)
 		return;
 	pthread_mutex_lock(&h->lock);
-	home = h->home_capacity ? find(h, instance) : NULL;
+	home = h->home_capacity ? find_home(h, instance) : NULL;
 	if (home && home->instance == instance && home->link == l->queue) {
 		h->load[l->queue]--;
 		h->homes--;
@@ -132,7 +132,7 @@ void collect_host_release(struct collect_host *h, struct collect_link *l, uint64
 				break;
 			moved = *next;
 			next->instance = 0;
-			*find(h, moved.instance) = moved;
+			*find_home(h, moved.instance) = moved;
 		}
 	}
 	pthread_mutex_unlock(&h->lock);

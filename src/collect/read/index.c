@@ -201,7 +201,7 @@ static struct collect_index_family *family_of(struct maker *m, struct collect_de
 	return &x->family[at];
 }
 
-static bool fits(const struct collect_index_family *f, const struct collect_def *def)
+static bool fits_family(const struct collect_index_family *f, const struct collect_def *def)
 {
 	return f && f->f.type == def->type;
 }
@@ -301,8 +301,8 @@ static const struct {
 };
 
 /* A sample of it and one of another that is exposed have the same name, or may have. */
-static bool clashes(const struct collect_index *x, const struct collect_index_family *f,
-		    const bool *exposed)
+static bool is_clashing(const struct collect_index *x, const struct collect_index_family *f,
+			const bool *exposed)
 {
 	bool named = !f->def->family->counter;
 	size_t n = strlen(f->f.name);
@@ -360,7 +360,7 @@ static bool *choose_families(struct collect_index *x)
 		order[i] = &x->family[i];
 	qsort(order, x->families, sizeof(*order), by_claim);
 	for (size_t i = 0; i < x->families; i++)
-		exposed[order[i] - x->family] = !clashes(x, order[i], exposed);
+		exposed[order[i] - x->family] = !is_clashing(x, order[i], exposed);
 	free(order);
 	return exposed;
 }
@@ -404,13 +404,13 @@ static void place_item(struct maker *m, struct collect_def *def, struct collect_
 	struct collect_index_family *f = name->place == SIZE_MAX ? NULL
 								 : &m->x->family[name->place];
 
-	if (fits(f, def) && !twin)
+	if (fits_family(f, def) && !twin)
 		m->x->item[f->first + f->items++] = item;
 	else if (!(item.source & ITEM_RETIRED))
 		leave_out(m, &item,
-			  name->clash	  ? &m->name
-			  : !fits(f, def) ? &m->kind
-					  : &m->duplicate);
+			  name->clash		 ? &m->name
+			  : !fits_family(f, def) ? &m->kind
+						 : &m->duplicate);
 }
 
 size_t collect_index_family(const struct collect_index *x, const char *name)
@@ -507,7 +507,7 @@ static bool same_process(const struct collect_region *a, const struct collect_re
 }
 
 /* Processes are added up if that was asked for; counters of one process always are. */
-static bool addable(const struct maker *m, const struct collect_item *head,
+static bool can_add(const struct maker *m, const struct collect_item *head,
 		    const struct collect_item *now)
 {
 	const struct collect_index *x = m->x;
@@ -521,7 +521,7 @@ static bool addable(const struct maker *m, const struct collect_item *head,
 }
 
 /* Groups items with the same labels into a series, or leaves all but the oldest out. */
-static void group(struct maker *m, struct collect_index_family *f)
+static void group_items(struct maker *m, struct collect_index_family *f)
 {
 	struct collect_index *x = m->x;
 	struct collect_item *item = x->item + f->first, *head = NULL;
@@ -535,7 +535,7 @@ static void group(struct maker *m, struct collect_index_family *f)
 			item[n] = now;
 			head = &item[n++];
 			f->f.series++;
-		} else if (addable(m, head, &now)) {
+		} else if (can_add(m, head, &now)) {
 			now.column |= ITEM_MORE;
 			item[n++] = now;
 		} else {
@@ -620,7 +620,7 @@ static bool is_nan(const struct region_metric *m, uint64_t a)
 }
 
 /* One of two gauges: true if it is that of from. */
-static bool takes(const struct region_metric *m, const uint64_t *to, const uint64_t *from)
+static bool takes_other(const struct region_metric *m, const uint64_t *to, const uint64_t *from)
 {
 	if (combine_of(m) == SL_COMBINE_MOST_RECENT)
 		return from[1] > to[1];
@@ -651,7 +651,7 @@ void collect_combine_cells(const struct region_metric *m, uint64_t *to, const ui
 	double a, b;
 
 	if (is_one_of(m)) {
-		if (takes(m, to, from))
+		if (takes_other(m, to, from))
 			memcpy(to, from, m->cells * sizeof(*to));
 		return;
 	}
@@ -672,8 +672,8 @@ void collect_combine_cells(const struct region_metric *m, uint64_t *to, const ui
 }
 
 /* Makes a new object for each change, as the current index keeps the old one. */
-static void retire(struct collect_collector *c, struct collect_region *r, struct collect_def *def,
-		   const uint64_t *cell)
+static void retire_cells(struct collect_collector *c, struct collect_region *r,
+			 struct collect_def *def, const uint64_t *cell)
 {
 	uint64_t hash = retired_hash(def, r->group);
 	struct collect_retired *old = retired_find(c, hash, def, r->group), *t;
@@ -713,7 +713,7 @@ static void retire(struct collect_collector *c, struct collect_region *r, struct
 }
 
 /* What outlives its process: counts, and gauges that say how they combine. */
-static bool outlives(const struct collect_def *def)
+static bool outlives_process(const struct collect_def *def)
 {
 	const struct region_metric *m = &def->metric;
 	uint32_t combine = combine_of(m);
@@ -740,8 +740,8 @@ void collect_retire_region(struct collect_collector *c, struct collect_region *r
 	for (uint32_t i = 0; i < b->layout->columns; i++) {
 		struct collect_column *col = &b->layout->column[i];
 
-		if (!col->twin && !col->removed && outlives(col->def))
-			retire(c, r, col->def, cell + col->cell);
+		if (!col->twin && !col->removed && outlives_process(col->def))
+			retire_cells(c, r, col->def, cell + col->cell);
 	}
 	free(cell);
 }
@@ -806,7 +806,7 @@ struct collect_index *collect_index_new(struct collect_collector *c)
 	twins = c->opts.sum_processes || any_twins(x);
 	for (size_t i = 0; i < x->families; i++) {
 		if (twins)
-			group(&m, &x->family[i]);
+			group_items(&m, &x->family[i]);
 		else
 			x->family[i].f.series = x->family[i].items;
 		x->series += x->family[i].f.series;

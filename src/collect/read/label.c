@@ -23,7 +23,7 @@ static bool is_plain(const char *key)
 	return region_text_label_key(key, strlen(key));
 }
 
-static char *escape(char *p, const char *s)
+static char *escape_text(char *p, const char *s)
 {
 	for (; *s; s++) {
 		if (*s == '\\' || *s == '"' || *s == '\n')
@@ -67,10 +67,10 @@ struct collect_label_set *collect_label_set_new(const struct region_text_label *
 			*out++ = ',';
 		set->utf8 |= !plain;
 		out = stpcpy(out, plain ? "" : "\"");
-		out = escape(out, labels[i].key);
+		out = escape_text(out, labels[i].key);
 		out = stpcpy(out, plain ? "=" : "\"=");
 		*out++ = '"';
-		out = escape(out, labels[i].value);
+		out = escape_text(out, labels[i].value);
 		*out++ = '"';
 	}
 	*out = '\0';

@@ -147,7 +147,7 @@ static bool same_def(const struct region_metric *a, const struct region_metric *
 	return !a->bound_count || !memcmp(a->bounds, b->bounds, a->bound_count * sizeof(double));
 }
 
-static char *keep(char **at, const char *s)
+static char *copy_text(char **at, const char *s)
 {
 	size_t n = strlen(s) + 1;
 	char *to = memcpy(*at, s, n);
@@ -197,13 +197,13 @@ static struct collect_def *def_new(struct collect_collector *c, const struct reg
 	for (uint32_t i = 0; i < m->label_count; i++)
 		labels[i] = (struct region_text_label){d->labels->keys[i], d->labels->values[i]};
 	for (uint32_t i = 0; i < m->state_count; i++)
-		states[i] = keep(&at, m->states[i]);
+		states[i] = copy_text(&at, m->states[i]);
 	d->metric.bounds = bounds;
 	d->metric.labels = labels;
 	d->metric.states = states;
-	d->metric.name = keep(&at, m->name);
-	d->metric.unit = keep(&at, m->unit);
-	d->metric.help = keep(&at, m->help);
+	d->metric.name = copy_text(&at, m->name);
+	d->metric.unit = copy_text(&at, m->unit);
+	d->metric.help = copy_text(&at, m->help);
 	d->bytes = bytes + d->labels->bytes;
 	relaxed_add(c->memory, d->bytes);
 	return d;
@@ -254,7 +254,8 @@ void collect_def_put(struct collect_collector *c, struct collect_def *d)
 
 /* ---- layouts ---- */
 
-static void fill(struct collect_layout *l, const struct region_metric *m, struct collect_def *def)
+static void fill_column(struct collect_layout *l, const struct region_metric *m,
+			struct collect_def *def)
 {
 	uint32_t i = l->columns++;
 
@@ -398,7 +399,7 @@ struct collect_layout *collect_layout_make(struct collect_collector *c, struct c
 		free(names);
 		if (!def)
 			break;
-		fill(l, &m, def);
+		fill_column(l, &m, def);
 	}
 	pthread_mutex_unlock(&c->defs.lock);
 	if (l->columns < n || !find_twins(l)) {

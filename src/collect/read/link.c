@@ -166,7 +166,7 @@ static void finish_round(struct collect_link *l, uint64_t now_ns)
 		relaxed_store(l->settled, true);
 }
 
-static void lost(struct collect_link *l, uint64_t now_ns)
+static void lose_regions(struct collect_link *l, uint64_t now_ns)
 {
 	for (uint32_t i = 0; i < l->regions; i++) {
 		struct collect_region *r = l->region[i];
@@ -209,7 +209,7 @@ static void log_away(struct collect_link *l)
 			l->host->target, stats.last_error);
 }
 
-static void drive(struct collect_link *l, uint64_t now_ns)
+static void drive_fabric(struct collect_link *l, uint64_t now_ns)
 {
 	enum fabric_state before = l->state;
 	uint64_t epoch = l->epoch;
@@ -219,7 +219,7 @@ static void drive(struct collect_link *l, uint64_t now_ns)
 	if (epoch != l->epoch || (before == FABRIC_UP && state != FABRIC_UP)) {
 		l->epoch = epoch;
 		l->up_ns = now_ns;
-		lost(l, now_ns);
+		lose_regions(l, now_ns);
 		collect_reads_cancel(l, now_ns);
 	}
 	if (state == FABRIC_UP && before != FABRIC_UP)
@@ -253,7 +253,7 @@ static bool poll_unwanted(struct collect_link *l, uint64_t now_ns)
 	bool any = collect_reads_poll(l, now_ns);
 
 	if (!l->paused && !l->ops_live) {
-		lost(l, now_ns);
+		lose_regions(l, now_ns);
 		collect_reads_cancel(l, now_ns);
 		l->paused = true;
 	}
@@ -268,7 +268,7 @@ bool collect_link_poll(struct collect_link *l, uint64_t now_ns)
 	if (!is_open(l))
 		return false;
 	if (now_ns >= l->drive_ns)
-		drive(l, now_ns);
+		drive_fabric(l, now_ns);
 	if (!relaxed_load(l->host->wanted))
 		return poll_unwanted(l, now_ns);
 	l->paused = false;

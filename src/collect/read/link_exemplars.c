@@ -59,15 +59,15 @@ static bool take_elements(struct collect_link *l, struct collect_op *op, struct 
 	return true;
 }
 
-static void over(struct collect_link *l, struct collect_op *op, const struct fabric_read *read,
-		 uint64_t now_ns)
+static void end_read(struct collect_link *l, struct collect_op *op, const struct fabric_read *read,
+		     uint64_t now_ns)
 {
 	(void)l, (void)read, (void)now_ns;
 	op->region->exemplars_busy = false;
 }
 
-static const struct collect_op_kind head_read = {.take = take_head, .over = over};
-static const struct collect_op_kind elements_read = {.take = take_elements, .over = over};
+static const struct collect_op_kind head_read = {.take = take_head, .over = end_read};
+static const struct collect_op_kind elements_read = {.take = take_elements, .over = end_read};
 
 /* False: it is another region's turn, or the tenant has read enough in this round. */
 static bool may_read(struct collect_link *l, struct collect_region *r, uint32_t bytes,

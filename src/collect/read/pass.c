@@ -84,7 +84,7 @@ static bool hold_back(struct collect_region *r, uint64_t now_ns)
 	return r->any_unseen;
 }
 
-static bool replan(struct collect_region *r)
+static bool plan_again(struct collect_region *r)
 {
 	uint32_t lines = lines_wanted(r), stripes = lines ? r->hot.stripes_used : 0;
 	size_t bytes;
@@ -102,7 +102,7 @@ static bool replan(struct collect_region *r)
 
 bool collect_pass_start(struct collect_link *l, struct collect_region *r, bool slow)
 {
-	if (!replan(r)) {
+	if (!plan_again(r)) {
 		base_log_limited(BASE_ERROR, "collect",
 				 "out of memory for a region instance=%016llx",
 				 (unsigned long long)r->instance);
@@ -121,29 +121,29 @@ bool collect_pass_start(struct collect_link *l, struct collect_region *r, bool s
 	return true;
 }
 
-static void end(struct collect_link *l, struct collect_region *r)
+static void end_pass(struct collect_link *l, struct collect_region *r)
 {
 	r->pass = false;
 	l->passes -= !r->slow;
 }
 
-static void fail(struct collect_link *l, struct collect_region *r)
+static void fail_pass(struct collect_link *l, struct collect_region *r)
 {
 	r->failed = true;
 	if (r->pass && !r->plan_ops)
-		end(l, r);
+		end_pass(l, r);
 }
 
 void collect_pass_abort(struct collect_link *l, struct collect_region *r)
 {
-	fail(l, r);
+	fail_pass(l, r);
 	collect_schema_abort(r);
 }
 
 void collect_pass_cut_short(struct collect_link *l, struct collect_region *r)
 {
 	if (r->pass && r->pass_read < r->plan.reads)
-		fail(l, r);
+		fail_pass(l, r);
 }
 
 static bool take_hot(struct collect_link *l, struct collect_region *r, const struct collect_op *op,
@@ -231,7 +231,7 @@ static bool take_lines(struct collect_link *l, struct collect_region *r, struct 
 	return true;
 }
 
-static void show(struct collect_link *l, struct collect_region *r, const uint64_t *cell)
+static void show_values(struct collect_link *l, struct collect_region *r, const uint64_t *cell)
 {
 	struct collect_snapshot *b = r->snapshot;
 
@@ -254,7 +254,7 @@ static bool lease_over(struct collect_link *l, struct collect_region *r)
 	return true;
 }
 
-static void publish(struct collect_link *l, struct collect_region *r, uint64_t now_ns)
+static void publish_values(struct collect_link *l, struct collect_region *r, uint64_t now_ns)
 {
 	struct collect_worker *w = l->worker;
 	const struct collect_layout *layout;
@@ -273,7 +273,7 @@ static void publish(struct collect_link *l, struct collect_region *r, uint64_t n
 			collect_table_urgent(l, r);
 		return;
 	}
-	show(l, r, w->flat);
+	show_values(l, r, w->flat);
 }
 
 void collect_pass_publish(struct collect_link *l, struct collect_region *r, const uint64_t *cell,
@@ -281,7 +281,7 @@ void collect_pass_publish(struct collect_link *l, struct collect_region *r, cons
 {
 	if (l->c->taps)
 		collect_tap_row(l, r, cell);
-	show(l, r, cell);
+	show_values(l, r, cell);
 	relaxed_bump(r->rounds, 1);
 	relaxed_store(r->fresh_ns, now_ns);
 	relaxed_store(r->last_read_ns, (uint64_t)l->real_ns);
@@ -292,7 +292,7 @@ static void pass_done(struct collect_link *l, struct collect_region *r, uint64_t
 {
 	struct collect_worker *w = l->worker;
 
-	end(l, r);
+	end_pass(l, r);
 	if (r->failed || r->gone || r->step != STEP_BOUND)
 		return;
 	if (r->hot_seen) {
@@ -313,7 +313,7 @@ static void pass_done(struct collect_link *l, struct collect_region *r, uint64_t
 		collect_schema_want(l, r, now_ns);
 		return;
 	}
-	publish(l, r, now_ns);
+	publish_values(l, r, now_ns);
 	relaxed_bump(r->rounds, 1);
 	if (r->hot_seen)
 		relaxed_store(r->fresh_ns, now_ns);
@@ -335,22 +335,22 @@ static void pass_done(struct collect_link *l, struct collect_region *r, uint64_t
 	}
 }
 
-static bool take(struct collect_link *l, struct collect_op *op, struct fabric_read *read,
-		 uint64_t now_ns)
+static bool take_read(struct collect_link *l, struct collect_op *op, struct fabric_read *read,
+		      uint64_t now_ns)
 {
 	struct collect_region *r = op->region;
 
 	return r->failed || r->gone || take_lines(l, r, op, read, now_ns);
 }
 
-static void failed(struct collect_link *l, struct collect_op *op, int status, uint64_t now_ns)
+static void fail_read(struct collect_link *l, struct collect_op *op, int status, uint64_t now_ns)
 {
 	op->region->failed = true;
 	collect_region_read_failed(l, op, status, now_ns);
 }
 
-static void over(struct collect_link *l, struct collect_op *op, const struct fabric_read *read,
-		 uint64_t now_ns)
+static void end_read(struct collect_link *l, struct collect_op *op, const struct fabric_read *read,
+		     uint64_t now_ns)
 {
 	struct collect_region *r = op->region;
 
@@ -360,7 +360,8 @@ static void over(struct collect_link *l, struct collect_op *op, const struct fab
 		pass_done(l, r, now_ns);
 }
 
-static const struct collect_op_kind pass_read = {.take = take, .failed = failed, .over = over};
+static const struct collect_op_kind pass_read = {
+	.take = take_read, .failed = fail_read, .over = end_read};
 
 bool collect_pass_issue(struct collect_link *l, struct collect_region *r)
 {

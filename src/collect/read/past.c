@@ -111,7 +111,7 @@ size_t collect_collector_lives(struct collect_collector *c, struct collect_life 
 
 /* ---- buckets ---- */
 
-static struct past_region *find(const struct collect_past *p, uint64_t instance)
+static struct past_region *find_region(const struct collect_past *p, uint64_t instance)
 {
 	struct past_region *r = collect_hash_first(&p->regions, instance);
 
@@ -354,7 +354,7 @@ ssize_t collect_collector_observed(struct collect_collector *c, uint64_t instanc
 	if (!p)
 		return -ENOENT;
 	pthread_mutex_lock(&p->lock);
-	r = find(p, instance);
+	r = find_region(p, instance);
 	for (size_t i = 0; r && i < r->histograms && !h; i++)
 		if (r->histogram[i].column == metric)
 			h = &r->histogram[i];

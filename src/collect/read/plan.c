@@ -16,8 +16,8 @@ void collect_plan_free(struct collect_plan *p)
  * Appends lines [first, first + count) of a stripe, in READs of at most COLLECT_PLAN_READ_MAX
  * bytes.
  */
-static void add(struct collect_plan *p, uint64_t offset, uint32_t stripe, uint32_t first,
-		uint32_t count)
+static void add_read(struct collect_plan *p, uint64_t offset, uint32_t stripe, uint32_t first,
+		     uint32_t count)
 {
 	while (count) {
 		struct collect_plan_read *last = p->reads ? &p->read[p->reads - 1] : NULL;
@@ -62,11 +62,11 @@ int collect_plan_make(struct collect_plan *p, const struct region_info *info, ui
 	}
 	/* In the order of offsets: the hot line may come before or after the stripes. */
 	if (info->hot < info->stripes)
-		add(&made, info->hot, COLLECT_PIECE_HOT, 0, 1);
+		add_read(&made, info->hot, COLLECT_PIECE_HOT, 0, 1);
 	for (; lines && s < stripes; s++)
-		add(&made, info->stripes + (uint64_t)s * info->stripe_stride, s, 0, lines);
+		add_read(&made, info->stripes + (uint64_t)s * info->stripe_stride, s, 0, lines);
 	if (info->hot >= info->stripes)
-		add(&made, info->hot, COLLECT_PIECE_HOT, 0, 1);
+		add_read(&made, info->hot, COLLECT_PIECE_HOT, 0, 1);
 	for (uint32_t i = 0; i < made.reads; i++)
 		made.bytes += made.read[i].length;
 	collect_plan_free(p);

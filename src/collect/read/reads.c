@@ -82,8 +82,8 @@ bool collect_reads_post(struct collect_link *l, uint64_t now_ns)
 	return l->op_posted + l->reposts != before;
 }
 
-static void count(struct collect_worker *w, const struct collect_op *op,
-		  const struct fabric_read *read, uint64_t now_ns)
+static void count_read(struct collect_worker *w, const struct collect_op *op,
+		       const struct fabric_read *read, uint64_t now_ns)
 {
 	uint64_t took = now_ns > op->posted_ns ? now_ns - op->posted_ns : 0;
 
@@ -93,7 +93,7 @@ static void count(struct collect_worker *w, const struct collect_op *op,
 	relaxed_bump(w->latency_sum_ns, took);
 }
 
-static void complete(struct collect_link *l, struct fabric_read *read, uint64_t now_ns)
+static void complete_read(struct collect_link *l, struct fabric_read *read, uint64_t now_ns)
 {
 	struct collect_op *op = &l->op[read->tag];
 
@@ -102,7 +102,7 @@ static void complete(struct collect_link *l, struct fabric_read *read, uint64_t 
 		if (op->kind->failed)
 			op->kind->failed(l, op, read->status, now_ns);
 	} else {
-		count(l->worker, op, read, now_ns);
+		count_read(l->worker, op, read, now_ns);
 		if (!op->kind->take(l, op, read, now_ns) && op->tries < LINK_TRIES - 1) {
 			op->tries++;
 			l->repost[l->reposts++] = (uint32_t)read->tag;
@@ -129,7 +129,7 @@ bool collect_reads_poll(struct collect_link *l, uint64_t now_ns)
 	l->real_ns = (int64_t)base_realtime_ns();
 	relaxed_store(l->worker->showing_ns, l->real_ns);
 	for (int i = 0; i < n; i++)
-		complete(l, done[i], now_ns);
+		complete_read(l, done[i], now_ns);
 	__atomic_store_n(&l->worker->showing_ns, INT64_MAX, __ATOMIC_RELEASE);
 	return true;
 }
@@ -141,6 +141,6 @@ void collect_reads_cancel(struct collect_link *l, uint64_t now_ns)
 		uint32_t i = l->reposts ? l->repost[--l->reposts] : l->op_posted++;
 
 		l->read[i].status = -ENOTCONN;
-		complete(l, &l->read[i], now_ns);
+		complete_read(l, &l->read[i], now_ns);
 	}
 }

@@ -180,7 +180,8 @@ struct region_info *collect_region_info_copy(const struct region_info *from)
 	return to;
 }
 
-static int adopt(struct collect_region *r, const struct region_info *info, const char *hostname)
+static int adopt_info(struct collect_region *r, const struct region_info *info,
+		      const char *hostname)
 {
 	r->info = collect_region_info_copy(info);
 	if (!r->info || make_labels(r, hostname)) {
@@ -209,7 +210,7 @@ enum region_fault collect_region_identify(struct collect_region *r,
 		return REGION_FAULT_COUNT; /* another region */
 	info.instance = r->instance;
 	if (!r->info)
-		return adopt(r, &info, hostname) ? REGION_FAULT_MEMORY : REGION_FAULT_NONE;
+		return adopt_info(r, &info, hostname) ? REGION_FAULT_MEMORY : REGION_FAULT_NONE;
 	/* The header of an instance never changes. */
 	if (r->info->kind != info.kind || r->info->hot != info.hot ||
 	    r->info->stripes != info.stripes || r->info->stripe_stride != info.stripe_stride ||
@@ -233,7 +234,7 @@ int collect_region_synthesize(struct collect_region *r, const struct region_info
 	r->tenant = own;
 	r->synthetic = true;
 	r->period_ns = period_ns;
-	err = adopt(r, info, hostname);
+	err = adopt_info(r, info, hostname);
 	if (err)
 		return err;
 	r->state = SL_STATE_LIVE;
@@ -248,7 +249,7 @@ int collect_region_anonymous(struct collect_region *r)
 	struct region_info info = {
 		.instance = r->instance, .size = r->remote.length, .kind = SL_REGION_METRICS};
 
-	return r->info ? 0 : adopt(r, &info, collect_host_name(r->host));
+	return r->info ? 0 : adopt_info(r, &info, collect_host_name(r->host));
 }
 
 bool collect_region_visible(const struct collect_region *r, uint64_t now_ns)

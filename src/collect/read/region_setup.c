@@ -73,7 +73,7 @@ static const struct collect_op_kind header_read = {.take = take_header, .failed 
 
 /* ---- the tenant ---- */
 
-static void renew(struct collect_link *l, struct collect_region *old);
+static void renew_region(struct collect_link *l, struct collect_region *old);
 
 static bool take_tenant(struct collect_link *l, struct collect_op *op, struct fabric_read *read,
 			uint64_t now_ns)
@@ -98,7 +98,7 @@ static bool take_tenant(struct collect_link *l, struct collect_op *op, struct fa
 	r->header_instance = who.instance;
 	if (r->info && tenant != r->tenant) {
 		collect_tenant_put(tenant);
-		renew(l, r); /* its labels name another one */
+		renew_region(l, r); /* its labels name another one */
 		return true;
 	}
 	collect_tenant_put(r->tenant);
@@ -183,7 +183,7 @@ static bool read_identity(struct collect_link *l, struct collect_region *r)
 }
 
 /* Starts over with a region whose header was never believed. */
-static void renew(struct collect_link *l, struct collect_region *old)
+static void renew_region(struct collect_link *l, struct collect_region *old)
 {
 	struct collect_slot *slot = &l->slot[old->entry];
 	struct collect_region *r;
@@ -228,7 +228,7 @@ static bool urgent_step(struct collect_link *l, struct collect_region *r, uint64
 		if (r->ops)
 			return true;
 		if (r->anonymous) {
-			renew(l, r);
+			renew_region(l, r);
 			return false;
 		}
 		if (r->schema_step == SCHEMA_BUILDING) {

@@ -91,8 +91,8 @@ static bool take_created(struct collect_region *r, struct collect_op *op, struct
 	return false;
 }
 
-static bool take(struct collect_link *l, struct collect_op *op, struct fabric_read *read,
-		 uint64_t now_ns)
+static bool take_piece(struct collect_link *l, struct collect_op *op, struct fabric_read *read,
+		       uint64_t now_ns)
 {
 	struct collect_region *r = op->region;
 
@@ -105,14 +105,14 @@ static bool take(struct collect_link *l, struct collect_op *op, struct fabric_re
 	return true;
 }
 
-static void failed(struct collect_link *l, struct collect_op *op, int status, uint64_t now_ns)
+static void fail_piece(struct collect_link *l, struct collect_op *op, int status, uint64_t now_ns)
 {
 	(void)l, (void)status, (void)now_ns;
 	op->region->schema_failed = true;
 }
 
-static void over(struct collect_link *l, struct collect_op *op, const struct fabric_read *read,
-		 uint64_t now_ns)
+static void end_piece(struct collect_link *l, struct collect_op *op, const struct fabric_read *read,
+		      uint64_t now_ns)
 {
 	struct collect_region *r = op->region;
 
@@ -123,7 +123,8 @@ static void over(struct collect_link *l, struct collect_op *op, const struct fab
 		schema_done(l, r);
 }
 
-static const struct collect_op_kind schema_piece = {.take = take, .failed = failed, .over = over};
+static const struct collect_op_kind schema_piece = {
+	.take = take_piece, .failed = fail_piece, .over = end_piece};
 
 void collect_schema_abort(struct collect_region *r)
 {

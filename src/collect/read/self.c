@@ -60,7 +60,7 @@ bool collect_self_single(struct collect_self *s, struct export_series *out, uint
 
 /* ---- counters ---- */
 
-static uint64_t at(const void *base, size_t offset)
+static uint64_t load_at(const void *base, size_t offset)
 {
 	return __atomic_load_n((const uint64_t *)((const char *)base + offset), __ATOMIC_RELAXED);
 }
@@ -73,11 +73,11 @@ uint64_t collect_self_of_host(const struct collect_host *h, const struct collect
 		struct collect_link *l = h->link[k];
 
 		if (n->owner == LINKS) {
-			sum += at(l, n->offset);
+			sum += load_at(l, n->offset);
 			continue;
 		}
 		pthread_mutex_lock(&l->stats_lock);
-		sum += at(&l->stats, n->offset);
+		sum += load_at(&l->stats, n->offset);
 		pthread_mutex_unlock(&l->stats_lock);
 	}
 	return sum;
@@ -88,13 +88,13 @@ uint64_t collect_self_sum(const struct collect_self *s, const struct collect_sel
 	uint64_t sum = 0;
 
 	if (n->owner == COLLECTOR)
-		return at(s->c, n->offset);
+		return load_at(s->c, n->offset);
 	if (n->owner == WALK)
-		return at(s, n->offset);
+		return load_at(s, n->offset);
 	if (n->owner == OWN)
-		return at(s->own, n->offset);
+		return load_at(s->own, n->offset);
 	for (unsigned int i = 0; n->owner == WORKERS && i < s->c->workers; i++)
-		sum += at(&s->c->worker[i], n->offset);
+		sum += load_at(&s->c->worker[i], n->offset);
 	for (size_t i = 0; n->owner != WORKERS && i < s->c->hosts; i++)
 		sum += collect_self_of_host(&s->c->host[i], n);
 	return sum;

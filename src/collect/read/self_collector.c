@@ -37,7 +37,7 @@ BY_LABEL(memory, "part", OF_WALK("state", totals.memory_bytes),
 BY_LABEL(history_dropped, "cause", OF_WORKERS("full", ring.dropped_chunks),
 	 OF_WORKERS("old", ring.expired_chunks))
 
-static bool faults(struct collect_self *s, struct export_series *out)
+static bool list_faults(struct collect_self *s, struct export_series *out)
 {
 	enum region_fault fault = (enum region_fault)s->at + 1;
 	struct collect_self_counter sum = OF_WORKERS(NULL, faults[0]);
@@ -87,7 +87,7 @@ OF_WORKER(unsettled, collect_self_u64(out, relaxed_load(w->unsettled)))
 OF_WORKER(samples, collect_self_u64(out, relaxed_load(w->samples)))
 OF_WORKER(busy, collect_self_f64(out, (double)relaxed_load(w->busy_ns) * 1e-9))
 
-static bool latency(struct collect_self *s, struct export_series *out)
+static bool fill_latency(struct collect_self *s, struct export_series *out)
 {
 	const struct collect_worker *w = worker_at(s, out);
 
@@ -177,7 +177,7 @@ static uint64_t state_bits(const struct collect_region *r, uint64_t now_ns)
 	return collect_region_visible(r, now_ns) ? bits : bits | 1u << 3;
 }
 
-static bool stateset(struct export_series *out, uint64_t bits)
+static bool fill_states(struct export_series *out, uint64_t bits)
 {
 	out->states = region_states;
 	out->state_count = sizeof(region_states) / sizeof(region_states[0]);
@@ -185,7 +185,7 @@ static bool stateset(struct export_series *out, uint64_t bits)
 }
 
 OF_REGION(region_up, collect_self_u64(out, state_bits(r, s->now_ns) == 1))
-OF_REGION(region_state, stateset(out, state_bits(r, s->now_ns)))
+OF_REGION(region_state, fill_states(out, state_bits(r, s->now_ns)))
 OF_REGION(region_unsettled, collect_self_u64(out, relaxed_load(r->unsettled)))
 OF_REGION(region_refused, collect_self_u64(out, relaxed_load(r->refused)))
 OF_REGION(region_exemplars_dropped, collect_self_u64(out, relaxed_load(r->exemplars_dropped)))
@@ -224,12 +224,12 @@ static const struct collect_self_family collector_families[] = {
 	{"sidelight_collector_read_bytes", COUNTER, "bytes", "Bytes read.", read_bytes},
 	{"sidelight_collector_read_errors", COUNTER, "", "Failed READs, by cause.", read_errors},
 	{"sidelight_collector_read_latency_seconds", HISTOGRAM, "seconds",
-	 "Time from posting a READ to taking its completion.", latency},
+	 "Time from posting a READ to taking its completion.", fill_latency},
 	{"sidelight_collector_reads", COUNTER, "", "READs completed.", reads},
 	{"sidelight_collector_refused", COUNTER, "", "Items refused, by the limit reached.",
 	 refused},
 	{"sidelight_collector_region_faults", COUNTER, "",
-	 "Regions and directories rejected as invalid, by cause.", faults},
+	 "Regions and directories rejected as invalid, by cause.", list_faults},
 	{"sidelight_collector_regions", GAUGE, "", "Regions known, by state.", regions},
 	{"sidelight_collector_rounds", COUNTER, "", "Rounds started.", rounds},
 	{"sidelight_collector_samples", COUNTER, "", "Values decoded.", samples},

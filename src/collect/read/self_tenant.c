@@ -77,7 +77,7 @@ static const struct collect_self_family tenant_families[] = {
 	 "1 if a tenant is root or the agent's user, outside of containers.", trusted},
 };
 
-static bool any(const struct collect_self *s)
+static bool knows_any(const struct collect_self *s)
 {
 	for (size_t i = 0; s->x && i < s->x->regions; i++)
 		if (s->x->region[i]->tenant->known)
@@ -85,4 +85,4 @@ static bool any(const struct collect_self *s)
 	return false;
 }
 
-COLLECT_SELF_GROUP(tenant, any);
+COLLECT_SELF_GROUP(tenant, knows_any);

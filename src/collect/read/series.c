@@ -30,7 +30,7 @@ struct series_labels {
 	size_t room;
 };
 
-static bool add(struct series_labels *l, size_t at, const struct collect_label_set *set)
+static bool add_labels(struct series_labels *l, size_t at, const struct collect_label_set *set)
 {
 	size_t have = l->room;
 
@@ -45,8 +45,9 @@ static bool add(struct series_labels *l, size_t at, const struct collect_label_s
 }
 
 /* 1: go on, 0: the caller has enough, -ENOMEM. */
-static int one(const struct collect_index *x, const struct collect_item *i, const char *name,
-	       struct series_labels *l, const struct collect_series_walk *walk)
+static int show_series(const struct collect_index *x, const struct collect_item *i,
+		       const char *name, struct series_labels *l,
+		       const struct collect_series_walk *walk)
 {
 	const uint32_t column = i->column & ~ITEM_MORE;
 	const struct collect_region *r = x->region[i->source];
@@ -60,7 +61,7 @@ static int one(const struct collect_index *x, const struct collect_item *i, cons
 
 	if (!x->snapshot[i->source]->row_ns)
 		return 1;
-	if (!add(l, 0, r->labels) || !add(l, r->labels->count, def->labels))
+	if (!add_labels(l, 0, r->labels) || !add_labels(l, r->labels->count, def->labels))
 		return -ENOMEM;
 	v.labels = r->labels->count + def->labels->count;
 	v.keys = l->keys;
@@ -86,7 +87,7 @@ int collect_collector_series(struct collect_collector *c, const struct collect_s
 			continue;
 		for (size_t i = of->first; i < of->first + of->items && go > 0; i++)
 			if (!(x->item[i].source & ITEM_RETIRED))
-				go = one(x, &x->item[i], name, &l, walk);
+				go = show_series(x, &x->item[i], name, &l, walk);
 	}
 	collect_index_put(x);
 	free(l.keys);

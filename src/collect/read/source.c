@@ -181,7 +181,7 @@ static void *walk_begin(void *ctx)
 	return w;
 }
 
-static bool shown(const struct source_walk *w, const struct collect_item *i)
+static bool is_shown(const struct source_walk *w, const struct collect_item *i)
 {
 	if (i->source & ITEM_RETIRED)
 		return true;
@@ -197,7 +197,7 @@ static bool shown(const struct source_walk *w, const struct collect_item *i)
 /* Moves to the next series that is shown. */
 static bool any_left(struct source_walk *w)
 {
-	while (w->at < w->end && !shown(w, &w->x->item[w->at]))
+	while (w->at < w->end && !is_shown(w, &w->x->item[w->at]))
 		w->at++;
 	return w->at < w->end;
 }
@@ -242,8 +242,8 @@ static bool label_room(struct source_walk *w, size_t bytes, size_t labels)
 	       base_grow(&w->values, &w->label_room, labels, sizeof(*w->values));
 }
 
-static bool label(struct source_walk *w, const struct collect_label_set *prefix,
-		  const struct collect_label_set *own, struct export_series *out)
+static bool set_labels(struct source_walk *w, const struct collect_label_set *prefix,
+		       const struct collect_label_set *own, struct export_series *out)
 {
 	size_t n = prefix->text_bytes;
 
@@ -281,7 +281,7 @@ static bool label(struct source_walk *w, const struct collect_label_set *prefix,
 /* ---- values ---- */
 
 /* Copies the cells of one item, all of one pass. */
-static void get(const struct source_walk *w, const struct collect_item *i, uint64_t *to)
+static void get_cells(const struct source_walk *w, const struct collect_item *i, uint64_t *to)
 {
 	const struct collect_snapshot *b;
 	const struct collect_column *col;
@@ -322,7 +322,7 @@ static bool more_exemplars(struct source_walk *w)
  * Takes those of an item. Beyond the bound each takes the place of an older one by turns, so that
  * the latest stays. False: out of memory.
  */
-static bool gather(struct source_walk *w, const struct collect_item *i)
+static bool gather_exemplars(struct source_walk *w, const struct collect_item *i)
 {
 	const struct collect_column *col;
 	struct region_exemplar e;
@@ -440,10 +440,10 @@ static bool add_members(struct source_walk *w, const struct region_metric *m,
 		const struct collect_item *i = &w->x->item[w->at];
 		bool lives;
 
-		if (!shown(w, i) || !m->cells)
+		if (!is_shown(w, i) || !m->cells)
 			continue;
-		get(w, i, w->more);
-		if (!gather(w, i) || !link_traces(w, i, w->more))
+		get_cells(w, i, w->more);
+		if (!gather_exemplars(w, i) || !link_traces(w, i, w->more))
 			return false;
 		if (m->kind == SL_KIND_COUNTER_F64 &&
 		    collect_index_def(w->x, i)->metric.kind == SL_KIND_COUNTER)
@@ -544,12 +544,12 @@ static int walk_series(void *arg, struct export_series *out)
 	m = &def->metric;
 	if (!base_grow(&w->cell, &w->cell_room, m->cells, sizeof(*w->cell)) ||
 	    !base_grow(&w->more, &w->more_room, m->cells, sizeof(*w->more)) ||
-	    !label(w, collect_index_labels(w->x, i), def->labels, out))
+	    !set_labels(w, collect_index_labels(w->x, i), def->labels, out))
 		return -ENOMEM;
 	if (m->cells)
-		get(w, i, w->cell);
-	if (!gather(w, i) || !link_traces(w, i, w->cell) || !add_members(w, m, def->type, i) ||
-	    !set_exemplars(w, def->type, out))
+		get_cells(w, i, w->cell);
+	if (!gather_exemplars(w, i) || !link_traces(w, i, w->cell) ||
+	    !add_members(w, m, def->type, i) || !set_exemplars(w, def->type, out))
 		return -ENOMEM;
 	set_value(m, w->cell, out);
 	return 1;

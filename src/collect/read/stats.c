@@ -179,7 +179,7 @@ struct taker {
 };
 
 /* Takes points, given oldest first, from their end. True while older ones may be wanted. */
-static bool take(struct taker *t, const int64_t *ns, const uint64_t *v, unsigned int n)
+static bool take_points(struct taker *t, const int64_t *ns, const uint64_t *v, unsigned int n)
 {
 	while (n--) {
 		if (ns[n] < t->from_ns || !t->room)
@@ -262,7 +262,7 @@ static ssize_t read_history(struct collect_collector *c, struct collect_chunk *r
 		t.from_ns = BASE_MAX(t.from_ns, b->since_ns[metric]);
 	if (b->row_ns && max) {
 		n = open_rows(b, metric, ns, v, &chunk);
-		for (more = take(&t, ns, v, n); more && chunk; chunk = prev) {
+		for (more = take_points(&t, ns, v, n); more && chunk; chunk = prev) {
 			if (collect_ring_after(&r->worker->ring, instance, chunk, to_ns, &prev))
 				continue;
 			in = &read[nth++ % room];
@@ -271,7 +271,7 @@ static ssize_t read_history(struct collect_collector *c, struct collect_chunk *r
 			/* A chunk without points of this column is skipped. */
 			if (n && in->ns[n - 1] < t.from_ns)
 				break;
-			more = !n || take(&t, in->ns, v, n);
+			more = !n || take_points(&t, in->ns, v, n);
 		}
 	}
 	memmove(out, out + t.room, (max - t.room) * sizeof(*out));

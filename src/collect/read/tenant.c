@@ -13,7 +13,7 @@
 
 #define IDLE_NS 600000000000u /* a tenant without regions is remembered */
 
-static void name(struct collect_tenant *t)
+static void name_tenant(struct collect_tenant *t)
 {
 	static const uint8_t none[16];
 	char pod[33];
@@ -28,7 +28,7 @@ static void name(struct collect_tenant *t)
 		 pod + 16, pod + 20);
 }
 
-static bool same(const struct region_tenant *a, const struct region_tenant *b)
+static bool is_same(const struct region_tenant *a, const struct region_tenant *b)
 {
 	return a->key == b->key && a->uid == b->uid && a->trusted == b->trusted &&
 	       !memcmp(a->container, b->container, sizeof(a->container)) &&
@@ -38,7 +38,7 @@ static bool same(const struct region_tenant *a, const struct region_tenant *b)
 }
 
 /* Frees those that had no region for that long. */
-static void forget(struct collect_host *h, uint64_t idle_ns)
+static void forget_idle(struct collect_host *h, uint64_t idle_ns)
 {
 	uint64_t now = base_now_ns();
 
@@ -56,22 +56,22 @@ static void forget(struct collect_host *h, uint64_t idle_ns)
 
 void collect_tenants_free(struct collect_host *h)
 {
-	forget(h, 0);
+	forget_idle(h, 0);
 	collect_hash_free(&h->tenants);
 }
 
-static struct collect_tenant *get(struct collect_host *h, const struct region_tenant *who,
-				  bool known)
+static struct collect_tenant *get_tenant(struct collect_host *h, const struct region_tenant *who,
+					 bool known)
 {
 	uint64_t hash = base_hash(known, &who->key, sizeof(who->key));
 	struct collect_tenant *t;
 
 	pthread_mutex_lock(&h->lock);
 	t = collect_hash_first(&h->tenants, hash);
-	while (t && !(t->known == known && same(&t->who, who)))
+	while (t && !(t->known == known && is_same(&t->who, who)))
 		t = collect_hash_next(t);
 	if (!t)
-		forget(h, IDLE_NS);
+		forget_idle(h, IDLE_NS);
 	if (t) {
 		t->refs++;
 	} else if ((t = calloc(1, sizeof(*t) + h->links * sizeof(*t->turn)))) {
@@ -84,7 +84,7 @@ static struct collect_tenant *get(struct collect_host *h, const struct region_te
 		t->first = UINT64_MAX;
 		for (unsigned int i = 0; i < h->links; i++)
 			t->turn[i].every = 1;
-		name(t);
+		name_tenant(t);
 		collect_hash_add(&h->tenants, t, hash);
 	}
 	pthread_mutex_unlock(&h->lock);
@@ -93,12 +93,12 @@ static struct collect_tenant *get(struct collect_host *h, const struct region_te
 
 struct collect_tenant *collect_tenant_get(struct collect_host *h, const struct region_tenant *who)
 {
-	return get(h, who ? who : &(struct region_tenant){0}, who);
+	return get_tenant(h, who ? who : &(struct region_tenant){0}, who);
 }
 
 struct collect_tenant *collect_tenant_own(struct collect_host *h)
 {
-	return get(h, &(struct region_tenant){.trusted = true}, false);
+	return get_tenant(h, &(struct region_tenant){.trusted = true}, false);
 }
 
 struct collect_tenant *collect_tenant_ref(struct collect_tenant *t)
@@ -122,16 +122,16 @@ void collect_tenant_put(struct collect_tenant *t)
 	pthread_mutex_unlock(&h->lock);
 }
 
-static int before(uint64_t a, uint64_t b)
+static int compare_keys(uint64_t a, uint64_t b)
 {
 	return a < b ? -1 : a > b;
 }
 
 int collect_tenant_order(const struct collect_tenant *a, const struct collect_tenant *b)
 {
-	return before(!a->who.trusted, !b->who.trusted) ?: before(a->first, b->first)
-		       ?: before((uintptr_t)a->host, (uintptr_t)b->host)
-			       ?: before(a->who.key, b->who.key);
+	return compare_keys(!a->who.trusted, !b->who.trusted) ?: compare_keys(a->first, b->first)
+		       ?: compare_keys((uintptr_t)a->host, (uintptr_t)b->host)
+			       ?: compare_keys(a->who.key, b->who.key);
 }
 
 uint32_t collect_tenant_labels(const struct collect_tenant *t,

@@ -109,7 +109,7 @@ static void sum_up(struct collect_link *l)
 }
 
 /* Lines that half of a period is enough for, by what they cost lately. */
-static uint64_t budget(struct collect_link *l)
+static uint64_t get_budget(struct collect_link *l)
 {
 	struct collect_worker *w = l->worker;
 	uint64_t period = l->c->opts.period_ns ? l->c->opts.period_ns : PERIOD_NS;
@@ -125,7 +125,7 @@ static uint64_t budget(struct collect_link *l)
 	return l->line_ns ? period / 2 / w->links / l->line_ns : UINT64_MAX;
 }
 
-static void divide(struct collect_link *l)
+static void divide_round(struct collect_link *l)
 {
 	struct collect_claim *claim;
 
@@ -136,7 +136,7 @@ static void divide(struct collect_link *l)
 	for (uint32_t i = 0; i < l->tenants; i++)
 		claim[i] = (struct collect_claim){.lines = l->tenant[i]->turn[l->queue].lines,
 						  .exempt = l->tenant[i]->exempt};
-	collect_turns_divide(claim, l->tenants, budget(l));
+	collect_turns_divide(claim, l->tenants, get_budget(l));
 	for (uint32_t i = 0; i < l->tenants; i++) {
 		struct collect_turn *t = &l->tenant[i]->turn[l->queue];
 		uint64_t part = claim[i].part;
@@ -150,7 +150,7 @@ static void divide(struct collect_link *l)
 void collect_turns_begin(struct collect_link *l, uint64_t now_ns)
 {
 	if (now_ns >= l->divide_ns) {
-		divide(l);
+		divide_round(l);
 		l->divide_ns = now_ns + DIVIDE_NS;
 	}
 	for (uint32_t i = 0; i < l->tenants; i++) {

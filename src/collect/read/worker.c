@@ -57,7 +57,7 @@ static void sleep_until(uint64_t ns)
 	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL);
 }
 
-static void prepare(struct collect_worker *w)
+static void prepare_thread(struct collect_worker *w)
 {
 	char name[16];
 
@@ -79,7 +79,7 @@ static void prepare(struct collect_worker *w)
 	}
 }
 
-static bool stalled(const struct collect_link *l, uint64_t now_ns)
+static bool is_stalled(const struct collect_link *l, uint64_t now_ns)
 {
 	return now_ns - l->progress_ns > STALLED_NS;
 }
@@ -88,7 +88,7 @@ static bool stalled(const struct collect_link *l, uint64_t now_ns)
 static bool all_done(const struct collect_worker *w, uint64_t now_ns)
 {
 	for (unsigned int i = 0; i < w->links; i++)
-		if (w->link[i].active && !stalled(&w->link[i], now_ns))
+		if (w->link[i].active && !is_stalled(&w->link[i], now_ns))
 			return false;
 	return true;
 }
@@ -104,7 +104,7 @@ static bool start_round(struct collect_worker *w, uint64_t now_ns)
 		if (l->active) {
 			relaxed_bump(l->skipped, 1);
 			/* Unless the link stalls, the worker was too slow to take completions. */
-			late |= !stalled(l, now_ns);
+			late |= !is_stalled(l, now_ns);
 			continue;
 		}
 		collect_link_start_round(l, now_ns);
@@ -117,7 +117,7 @@ static bool start_round(struct collect_worker *w, uint64_t now_ns)
 	return any;
 }
 
-static uint64_t nap(const struct collect_worker *w, uint64_t now_ns, uint64_t worked_ns)
+static uint64_t get_nap(const struct collect_worker *w, uint64_t now_ns, uint64_t worked_ns)
 {
 	uint64_t n = IDLE_NAP_NS, wait;
 
@@ -154,7 +154,7 @@ void *collect_worker_main(void *arg)
 	struct collect_worker *w = arg;
 	uint64_t period = w->c->opts.period_ns, deadline, now, worked, wait;
 
-	prepare(w);
+	prepare_thread(w);
 	deadline = worked = base_now_ns();
 	relaxed_store(w->start_ns, deadline);
 	while (!relaxed_load(w->c->stop)) {
@@ -181,7 +181,7 @@ void *collect_worker_main(void *arg)
 		}
 		if (w->ring.word)
 			collect_ring_expire(&w->ring, (int64_t)base_realtime_ns());
-		wait = nap(w, now, worked);
+		wait = get_nap(w, now, worked);
 		if (!wait)
 			relax();
 		else if (period && now + wait > deadline)

@@ -6,8 +6,8 @@
 #include "export/kafka.h"
 
 /* Of topic s->at / each, with the number of that counter at *n. False: no more. */
-static bool topic(struct collect_self *s, struct export_series *out, size_t each,
-		  const char *const *causes, struct export_kafka_stats *st)
+static bool get_topic(struct collect_self *s, struct export_series *out, size_t each,
+		      const char *const *causes, struct export_kafka_stats *st)
 {
 	const size_t kind = s->at / each;
 	struct region_text_label label[] = {{"kind", NULL}, {"cause", NULL}};
@@ -21,26 +21,26 @@ static bool topic(struct collect_self *s, struct export_series *out, size_t each
 	return collect_self_labels(s, out, label, causes ? 2 : 1);
 }
 
-static bool delivered(struct collect_self *s, struct export_series *out)
+static bool count_delivered(struct collect_self *s, struct export_series *out)
 {
 	struct export_kafka_stats st;
 
-	return topic(s, out, 1, NULL, &st) && collect_self_u64(out, st.delivered);
+	return get_topic(s, out, 1, NULL, &st) && collect_self_u64(out, st.delivered);
 }
 
-static bool waiting(struct collect_self *s, struct export_series *out)
+static bool count_waiting(struct collect_self *s, struct export_series *out)
 {
 	struct export_kafka_stats st;
 
-	return topic(s, out, 1, NULL, &st) && collect_self_u64(out, st.waiting);
+	return get_topic(s, out, 1, NULL, &st) && collect_self_u64(out, st.waiting);
 }
 
-static bool dropped(struct collect_self *s, struct export_series *out)
+static bool count_dropped(struct collect_self *s, struct export_series *out)
 {
 	static const char *const causes[] = {"full", "failed"};
 	struct export_kafka_stats st;
 
-	return topic(s, out, 2, causes, &st) &&
+	return get_topic(s, out, 2, causes, &st) &&
 	       collect_self_u64(out, s->at % 2 ? st.dropped_failed : st.dropped_full);
 }
 
@@ -50,12 +50,14 @@ SINGLE(errors, export_kafka_errors(s->arg))
 SINGLE(overrun, collect_reports_overrun(collect_collector_part(s->c, &reports_part)))
 
 static const struct collect_self_family messages_families[] = {
-	{"sidelight_kafka_delivered", COUNTER, "", "Messages that Kafka acknowledged.", delivered},
-	{"sidelight_kafka_dropped", COUNTER, "", "Messages not delivered, by cause.", dropped},
+	{"sidelight_kafka_delivered", COUNTER, "", "Messages that Kafka acknowledged.",
+	 count_delivered},
+	{"sidelight_kafka_dropped", COUNTER, "", "Messages not delivered, by cause.",
+	 count_dropped},
 	{"sidelight_kafka_errors", COUNTER, "", "Errors of brokers, which are retried.", errors},
 	{"sidelight_kafka_overrun_blocks", COUNTER, "",
 	 "Blocks of lists that were overwritten before they were read for Kafka.", overrun},
-	{"sidelight_kafka_waiting", GAUGE, "", "Messages queued for Kafka.", waiting},
+	{"sidelight_kafka_waiting", GAUGE, "", "Messages queued for Kafka.", count_waiting},
 };
 
 static COLLECT_SELF_GROUP(messages, NULL);

@@ -54,7 +54,7 @@ static void key_of(const struct lane *l, char *key, size_t bytes)
 
 /* ---- where it is ---- */
 
-static void save(struct collect_reports *r)
+static void save_offsets(struct collect_reports *r)
 {
 	char key[512], *to = NULL;
 
@@ -73,7 +73,7 @@ static void save(struct collect_reports *r)
 	free(to);
 }
 
-static int load(struct collect_reports *r, char *error, size_t error_bytes)
+static int load_offsets(struct collect_reports *r, char *error, size_t error_bytes)
 {
 	json_error_t why;
 	size_t bytes;
@@ -100,7 +100,7 @@ static int load(struct collect_reports *r, char *error, size_t error_bytes)
 
 /* ---- lanes ---- */
 
-static bool known(const struct collect_reports *r, const char *store)
+static bool is_known(const struct collect_reports *r, const char *store)
 {
 	for (size_t i = 0; i < r->lanes; i++)
 		if (!strcmp(r->lane[i].store, store))
@@ -113,7 +113,7 @@ static void add_store(struct collect_reports *r, const char *name)
 	struct dta_held held;
 	uint32_t lists = 0, lanes = 0;
 
-	if (known(r, name) || !dta_store_server_hold(r->stores, name, &held))
+	if (is_known(r, name) || !dta_store_server_hold(r->stores, name, &held))
 		return;
 	if (held.count && held.view[0]->config->kind == SL_STORE_APPEND) {
 		lists = held.view[0]->config->lists;
@@ -150,7 +150,7 @@ static void find_stores(struct collect_reports *r)
 /* ---- following ---- */
 
 /* Where the lane is to begin: as saved, unless the store has been made anew since. */
-static void begin(struct collect_reports *r, struct lane *l, const struct dta_store_view *v)
+static void begin_lane(struct collect_reports *r, struct lane *l, const struct dta_store_view *v)
 {
 	char key[512];
 	json_t *saved;
@@ -211,15 +211,15 @@ static void read_lane(struct collect_reports *r, struct lane *l, struct batch *b
 	if (!dta_store_server_hold(r->stores, l->store, &held))
 		return;
 	if (held.count && !l->begun)
-		begin(r, l, held.view[0]);
+		begin_lane(r, l, held.view[0]);
 	if (held.count)
 		read_blocks(r, l, held.view[0], b);
 	dta_store_server_release(r->stores);
 	relaxed_bump(r->overrun, l->reader.overrun - before);
 }
 
-static bool produce(struct collect_reports *r, const struct lane *l, uint64_t block, uint32_t index,
-		    const uint8_t *value, uint32_t bytes)
+static bool produce_item(struct collect_reports *r, const struct lane *l, uint64_t block,
+			 uint32_t index, const uint8_t *value, uint32_t bytes)
 {
 	static const char digits[] = "0123456789abcdef";
 	char key[512], hex[2 * SL_STORE_VALUE_MAX + 1];
@@ -243,7 +243,7 @@ static bool produce(struct collect_reports *r, const struct lane *l, uint64_t bl
 }
 
 /* Waits until all that was produced is decided. False: the end. */
-static bool settle(struct collect_reports *r, struct export_kafka_stats *st)
+static bool wait_settled(struct collect_reports *r, struct export_kafka_stats *st)
 {
 	for (;;) {
 		export_kafka_stats(r->kafka, EXPORT_KAFKA_REPORTS, st);
@@ -258,7 +258,7 @@ static bool settle(struct collect_reports *r, struct export_kafka_stats *st)
  * Produces what is new in a lane. False: something was not delivered, and is produced again from
  * the last place that is known to be.
  */
-static bool follow(struct collect_reports *r, struct lane *l, bool *any)
+static bool follow_lane(struct collect_reports *r, struct lane *l, bool *any)
 {
 	struct export_kafka_stats before, after;
 	struct batch b;
@@ -271,10 +271,10 @@ static bool follow(struct collect_reports *r, struct lane *l, bool *any)
 	export_kafka_stats(r->kafka, EXPORT_KAFKA_REPORTS, &before);
 	for (uint32_t k = 0; k < b.blocks; k++)
 		for (uint32_t i = 0; i < b.block[k].items && good; i++)
-			good = produce(r, l, b.block[k].number, i,
-				       r->items + k * r->unit + (size_t)i * b.value_bytes,
-				       b.value_bytes);
-	if (!settle(r, &after))
+			good = produce_item(r, l, b.block[k].number, i,
+					    r->items + k * r->unit + (size_t)i * b.value_bytes,
+					    b.value_bytes);
+	if (!wait_settled(r, &after))
 		return false;
 	if (!good || after.dropped_failed != before.dropped_failed ||
 	    after.dropped_full != before.dropped_full) {
@@ -300,9 +300,9 @@ static void *reports_main(void *arg)
 			look = base_now_ns() + STORES_MS * 1000000ull;
 		}
 		for (size_t i = 0; i < r->lanes && good; i++)
-			good = follow(r, &r->lane[i], &any);
+			good = follow_lane(r, &r->lane[i], &any);
 		if (any)
-			save(r);
+			save_offsets(r);
 		wait = !good ? AGAIN_MS : any ? 0 : POLL_MS;
 	}
 	return NULL;
@@ -323,7 +323,7 @@ struct collect_reports *collect_reports_new(struct dta_store_server *stores,
 	r->kafka = kafka;
 	r->stop = eventfd(0, EFD_CLOEXEC);
 	r->path = offsets ? strdup(offsets) : NULL;
-	if (r->stop < 0 || (offsets && !r->path) || load(r, error, error_bytes)) {
+	if (r->stop < 0 || (offsets && !r->path) || load_offsets(r, error, error_bytes)) {
 		collect_reports_free(r);
 		return NULL;
 	}

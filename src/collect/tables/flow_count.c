@@ -16,13 +16,13 @@
 
 #define BEFORE_NS 1000000000u /* least distance of the two states that show what limits a flow */
 
-static void store(uint64_t *to, const uint64_t *from)
+static void store_words(uint64_t *to, const uint64_t *from)
 {
 	for (uint32_t i = 0; i < FLOW_WORDS; i++)
 		relaxed_store(to[i], from[i]);
 }
 
-static struct region_flow parsed(const uint64_t *words)
+static struct region_flow parse_words(const uint64_t *words)
 {
 	struct region_flow f;
 
@@ -49,8 +49,9 @@ static void service_of(const struct collect_flow_table *t, const struct region_f
 	*port = client ? f->remote_port : f->local_port;
 }
 
-static bool enter(struct collect_link *l, struct collect_flow_table *t, struct collect_flow_seen *s,
-		  const struct region_flow *f, const struct collect_flow_owner *who)
+static bool enter_workload(struct collect_link *l, struct collect_flow_table *t,
+			   struct collect_flow_seen *s, const struct region_flow *f,
+			   const struct collect_flow_owner *who)
 {
 	uint16_t port;
 	uint32_t role;
@@ -68,8 +69,8 @@ static bool enter(struct collect_link *l, struct collect_flow_table *t, struct c
 	return true;
 }
 
-static void arrive(struct collect_link *l, struct collect_flow_table *t,
-		   struct collect_flow_seen *s, const struct region_flow *f, uint64_t now_ns)
+static void arrive_flow(struct collect_link *l, struct collect_flow_table *t,
+			struct collect_flow_seen *s, const struct region_flow *f, uint64_t now_ns)
 {
 	bool there = f->flags & SL_FLOW_OLDER ||
 		     (t->reader.first && !t->reader.follows && f->open_ns <= t->hot.changed_ns);
@@ -112,7 +113,7 @@ static bool settle_owner(struct collect_link *l, struct collect_flow_table *t,
 		if ((old && !moves) || waits)
 			return true;
 	}
-	if (!enter(l, t, s, f, &who))
+	if (!enter_workload(l, t, s, f, &who))
 		return false;
 	if (old) {
 		if (!s->listener)
@@ -125,7 +126,8 @@ static bool settle_owner(struct collect_link *l, struct collect_flow_table *t,
 
 /* ---- states ---- */
 
-static void end(struct collect_link *l, struct collect_flow_seen *s, const struct region_flow *f)
+static void end_flow(struct collect_link *l, struct collect_flow_seen *s,
+		     const struct region_flow *f)
 {
 	bool counts = !s->listener && (!f || !(f->flags & SL_FLOW_UNWANTED));
 
@@ -139,7 +141,7 @@ static void end(struct collect_link *l, struct collect_flow_seen *s, const struc
 }
 
 /* Counts a flow of which only the end was seen. */
-static void unseen(struct collect_link *l, const struct region_flow_record *e)
+static void count_unseen(struct collect_link *l, const struct region_flow_record *e)
 {
 	uint32_t role = e->local_port <= e->remote_port ? FLOW_SERVER : FLOW_CLIENT, group;
 	struct collect_workload *w;
@@ -162,15 +164,15 @@ static void end_by_journal(struct collect_link *l, struct collect_flow_seen *s,
 {
 	collect_workload_add_bytes(s->workload, s->group, collect_grown(acked, e->sent),
 				   collect_grown(received, e->received));
-	end(l, s, NULL);
+	end_flow(l, s, NULL);
 	relaxed_bump(collect_tables_of(l)->flow_stats.from_journal, 1);
 }
 
 /* The slot was reused: the rest of the flow is in the journal. */
-static bool leave(struct collect_link *l, struct collect_flow_table *t, struct collect_flow_seen *s,
-		  const uint64_t *words, uint64_t now_ns)
+static bool leave_slot(struct collect_link *l, struct collect_flow_table *t,
+		       struct collect_flow_seen *s, const uint64_t *words, uint64_t now_ns)
 {
-	struct region_flow f = parsed(words);
+	struct region_flow f = parse_words(words);
 	bool anew;
 
 	if (!s->final && !s->workload) {
@@ -209,18 +211,19 @@ bool collect_flow_take(struct collect_link *l, struct collect_flow_table *t, uin
 
 	p->pass[i] = t->pass;
 	if (s->end.id && s->end.id != s->id && s->end.id != f->id) {
-		unseen(l, &s->end);
+		count_unseen(l, &s->end);
 		s->end.id = 0;
 	}
 	if (words[SL_FLOW_TAG] == was[SL_FLOW_TAG] && words[SL_FLOW_ID] == was[SL_FLOW_ID] &&
 	    (!s->id || s->final || (s->workload && !s->unknown)))
 		return true; /* nothing new */
-	if (s->id && (f->state == SL_STATE_FREE || s->id != f->id) && !leave(l, t, s, was, now_ns))
+	if (s->id && (f->state == SL_STATE_FREE || s->id != f->id) &&
+	    !leave_slot(l, t, s, was, now_ns))
 		return false;
 	if (f->state != SL_STATE_FREE) {
-		before = parsed(was);
+		before = parse_words(was);
 		if (!s->id)
-			arrive(l, t, s, f, now_ns);
+			arrive_flow(l, t, s, f, now_ns);
 		if (!s->final) {
 			if (!settle_owner(l, t, s, f, now_ns, &anew))
 				return false;
@@ -230,18 +233,18 @@ bool collect_flow_take(struct collect_link *l, struct collect_flow_table *t, uin
 			if (s->workload)
 				relaxed_store(p->workload[i], s->workload->region->instance);
 			if (f->state == SL_STATE_CLOSED)
-				end(l, s, f);
+				end_flow(l, s, f);
 		}
 		if (p->middle[i][SL_FLOW_ID] != f->id) {
 			memcpy(p->middle[i], words, sizeof(p->middle[i]));
 		} else if (f->changed_ns >= p->middle[i][SL_FLOW_CHANGED_NS] + BEFORE_NS) {
-			store(p->before[i], p->middle[i]);
+			store_words(p->before[i], p->middle[i]);
 			memcpy(p->middle[i], words, sizeof(p->middle[i]));
 		}
 	}
 	if (words[SL_FLOW_TAG] != was[SL_FLOW_TAG] || words[SL_FLOW_ID] != was[SL_FLOW_ID]) {
 		relaxed_store(p->read_ns[i], l->real_ns);
-		store(was, words);
+		store_words(was, words);
 	}
 	return true;
 }
@@ -255,8 +258,8 @@ static struct collect_flow_orphan *find_orphan(struct collect_flow_table *t, uin
 	return !t->orphans ? NULL : bsearch(&key, t->orphan, t->orphans, sizeof(key), base_by_u64);
 }
 
-static void ended(struct collect_link *l, struct collect_flow_table *t,
-		  const struct region_flow_record *e, uint64_t now_ns)
+static void take_end(struct collect_link *l, struct collect_flow_table *t,
+		     const struct region_flow_record *e, uint64_t now_ns)
 {
 	struct collect_flow_page *p = e->slot < t->slots ? t->page[e->slot / FLOW_PAGE] : NULL;
 	uint32_t i = e->slot % FLOW_PAGE;
@@ -269,17 +272,17 @@ static void ended(struct collect_link *l, struct collect_flow_table *t,
 		o->late = true;
 	} else if (s && s->id == e->id) {
 		if (s->end.id)
-			unseen(l, &s->end);
+			count_unseen(l, &s->end);
 		s->end = *e; /* its final values are in the slot, now or in the next pass */
 	} else if (s && p->pass[i] != t->pass) {
 		/* The slot did not settle: the end is that of its flow, or of an earlier one. */
 		if (s->end.id && s->end.id != s->id)
-			unseen(l, &s->end);
-		else if (s->end.id && !leave(l, t, s, p->now[i], now_ns))
+			count_unseen(l, &s->end);
+		else if (s->end.id && !leave_slot(l, t, s, p->now[i], now_ns))
 			relaxed_bump(collect_tables_of(l)->flow_stats.lost, 1);
 		s->end = *e;
 	} else if (s) {
-		unseen(l, e);
+		count_unseen(l, e);
 	}
 }
 
@@ -295,7 +298,7 @@ void collect_flows_settle(struct collect_link *l, struct collect_flow_table *t, 
 	for (uint32_t i = 0; i < t->events; i++)
 		if (t->event[i].number < t->journal_end &&
 		    (!i || t->event[i].number != t->event[i - 1].number))
-			ended(l, t, &t->event[i], now_ns);
+			take_end(l, t, &t->event[i], now_ns);
 	t->events = 0;
 	t->stuck = t->journal_end < t->hot.journal ? t->stuck + 1 : 0;
 	t->journal = t->journal_end;
@@ -307,14 +310,14 @@ void collect_flows_settle(struct collect_link *l, struct collect_flow_table *t, 
 			o->late = true;
 			t->orphan[n++] = *o;
 		} else if (!o->seen.final) {
-			end(l, &o->seen, NULL);
+			end_flow(l, &o->seen, NULL);
 			relaxed_bump(collect_tables_of(l)->flow_stats.lost, 1);
 		}
 	}
 	t->orphans = n;
 }
 
-static void abandon(struct collect_link *l, struct collect_flow_seen *s)
+static void abandon_flow(struct collect_link *l, struct collect_flow_seen *s)
 {
 	s->workload->flows--;
 	if (s->listener)
@@ -330,12 +333,12 @@ void collect_flows_abandon(struct collect_link *l, struct collect_flow_table *t)
 			struct collect_flow_seen *s = &t->page[k]->seen[i];
 
 			if (s->id && s->workload)
-				abandon(l, s);
+				abandon_flow(l, s);
 			*s = (struct collect_flow_seen){0};
 		}
 	for (uint32_t i = 0; i < t->orphans; i++)
 		if (t->orphan[i].seen.workload)
-			abandon(l, &t->orphan[i].seen);
+			abandon_flow(l, &t->orphan[i].seen);
 	t->orphans = 0;
 	relaxed_store(t->open, 0);
 }

@@ -42,7 +42,7 @@ static uint32_t *place_of(const struct collect_flow_table *t, uint64_t id)
 	return &t->owner_hash[i];
 }
 
-static void rehash(struct collect_flow_table *t)
+static void rehash_owners(struct collect_flow_table *t)
 {
 	memset(t->owner_hash, 0, 2 * t->owners * sizeof(*t->owner_hash));
 	for (uint32_t i = 1; i < t->owners; i++) {
@@ -54,7 +54,7 @@ static void rehash(struct collect_flow_table *t)
 	}
 }
 
-static bool reserve(struct collect_flow_table *t, struct collect_collector *c, uint32_t n)
+static bool reserve_owners(struct collect_flow_table *t, struct collect_collector *c, uint32_t n)
 {
 	uint64_t(*owner)[OWNER_WORDS];
 	uint32_t *hash;
@@ -74,7 +74,7 @@ static bool reserve(struct collect_flow_table *t, struct collect_collector *c, u
 	t->owner = owner;
 	t->owner_hash = hash;
 	t->owners = n;
-	rehash(t);
+	rehash_owners(t);
 	return true;
 }
 
@@ -90,7 +90,7 @@ enum region_fault collect_flow_owner_take(struct collect_link *l, struct collect
 		uint64_t used = BASE_MIN(o.used, t->info.cgroup_slots);
 
 		used = BASE_MIN(used, OWNERS_MAX);
-		if (!reserve(t, l->c, (uint32_t)used))
+		if (!reserve_owners(t, l->c, (uint32_t)used))
 			return REGION_FAULT_NONE; /* the next pass tries again */
 		t->owners_moved |= t->owners_used != used || t->owner[0][0] != words[0];
 		t->owners_used = (uint32_t)used;
@@ -101,7 +101,7 @@ enum region_fault collect_flow_owner_take(struct collect_link *l, struct collect
 
 		memcpy(t->owner[slot], words, SL_FLOW_CGROUP_SIZE);
 		if (other)
-			rehash(t);
+			rehash_owners(t);
 	}
 	return REGION_FAULT_NONE;
 }

@@ -105,12 +105,12 @@ struct collect_region *collect_flows_of(struct collect_host_tables *h)
 	return r;
 }
 
-static void found(struct collect_link *l, struct collect_region *r)
+static void bind_table(struct collect_link *l, struct collect_region *r)
 {
 	set_flows_of(collect_tables_of(l), r);
 }
 
-static void gone(struct collect_link *l, struct collect_region *r)
+static void lose_table(struct collect_link *l, struct collect_region *r)
 {
 	collect_flows_abandon(l, collect_flow_table_of(r));
 	set_flows_of(collect_tables_of(l), NULL);
@@ -118,7 +118,7 @@ static void gone(struct collect_link *l, struct collect_region *r)
 
 /* ---- a pass ---- */
 
-static bool done(struct collect_link *l, struct collect_region *r, uint64_t now_ns)
+static bool end_pass(struct collect_link *l, struct collect_region *r, uint64_t now_ns)
 {
 	struct collect_flow_table *t = collect_flow_table_of(r);
 
@@ -309,7 +309,7 @@ static const struct collect_op_kind slots_read = COLLECT_TABLE_READ(take_slots);
 static const struct collect_op_kind owners_read = COLLECT_TABLE_READ(take_owners);
 static const struct collect_op_kind journal_read = COLLECT_TABLE_READ(take_journal);
 
-static bool requested(const struct collect_table_reader *reader)
+static bool is_requested(const struct collect_table_reader *reader)
 {
 	const struct collect_flow_table *t = (const struct collect_flow_table *)reader;
 
@@ -318,7 +318,7 @@ static bool requested(const struct collect_table_reader *reader)
 }
 
 /* Owners come before the flows that they own. */
-static void request(struct collect_link *l, struct collect_region *r)
+static void request_body(struct collect_link *l, struct collect_region *r)
 {
 	struct collect_flow_table *t = collect_flow_table_of(r);
 
@@ -345,12 +345,12 @@ const struct collect_table_type collect_flows_type = {
 	.size = sizeof(struct collect_flow_table),
 	.fill = fill_table,
 	.clear = clear_table,
-	.found = found,
-	.gone = gone,
+	.found = bind_table,
+	.gone = lose_table,
 	.hot = take_hot,
-	.request = request,
-	.requested = requested,
-	.done = done,
+	.request = request_body,
+	.requested = is_requested,
+	.done = end_pass,
 	.reads_max = 16,
 };
 

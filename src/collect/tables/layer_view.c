@@ -15,8 +15,8 @@ static const char *label_of(const struct region_metric *m, const char *key)
 	return "";
 }
 
-static void distribution(const uint64_t *now, const uint64_t *old, struct region_layer_view *v,
-			 int layer)
+static void view_distribution(const uint64_t *now, const uint64_t *old, struct region_layer_view *v,
+			      int layer)
 {
 	const uint64_t *h = now + LAYER_HISTOGRAMS + (size_t)layer * LAYER_HIST_CELLS;
 	const uint64_t *b = old ? old + LAYER_HISTOGRAMS + (size_t)layer * LAYER_HIST_CELLS : NULL;
@@ -30,7 +30,7 @@ static void distribution(const uint64_t *now, const uint64_t *old, struct region
 	}
 }
 
-static void counts(const uint64_t *now, const uint64_t *old, struct region_layer_view *v)
+static void view_counts(const uint64_t *now, const uint64_t *old, struct region_layer_view *v)
 {
 	static const struct {
 		enum sl_slot_count count;
@@ -44,7 +44,7 @@ static void counts(const uint64_t *now, const uint64_t *old, struct region_layer
 	for (size_t i = 0; i < sizeof(of) / sizeof(of[0]); i++)
 		v->count[of[i].count] = now[of[i].cell] - (old ? old[of[i].cell] : 0);
 	for (int i = 0; i < SL_LAYERS; i++)
-		distribution(now, old, v, i);
+		view_distribution(now, old, v, i);
 }
 
 /* Each group begins with the histogram of its first layer. */
@@ -75,8 +75,8 @@ static void view_snapshot(const struct collect_region *r, const struct collect_s
 			continue;
 		collect_snapshot_read(b, b->layout->column[i].cell - LAYER_HISTOGRAMS, LAYER_CELLS,
 				      cell);
-		counts(cell, NULL, &all);
-		counts(cell, cell + LAYER_OLD, &late);
+		view_counts(cell, NULL, &all);
+		view_counts(cell, cell + LAYER_OLD, &late);
 		v.late_ns = (int64_t)relaxed_load(r->last_read_ns) - (int64_t)cell[LAYER_OLD_NS];
 		v.late_ns = v.late_ns > 0 && cell[LAYER_OLD_NS] ? v.late_ns : 0;
 		v.role = label_of(m, "role");

@@ -108,8 +108,8 @@ static const struct collect_net_port *port_at(const struct collect_self *s, size
 	return NULL;
 }
 
-static bool histogram(struct collect_self *s, struct export_series *out,
-		      const struct tcp_net_hist *h)
+static bool fill_histogram(struct collect_self *s, struct export_series *out,
+			   const struct tcp_net_hist *h)
 {
 	uint64_t *to = net_of(s)->bucket;
 
@@ -140,7 +140,7 @@ static const struct tcp_net_hist *way_at(struct collect_self *s, struct export_s
 	return port && of_way(s, out, p, way, "port", port->text) ? &port->hist[way] : NULL;
 }
 
-SERIES(net_latency, h, way_at(s, out), histogram(s, out, h))
+SERIES(net_latency, h, way_at(s, out), fill_histogram(s, out, h))
 SERIES(net_negative, h, way_at(s, out), collect_self_u64(out, h->negative))
 
 static bool net_round_trip(struct collect_self *s, struct export_series *out)
@@ -149,7 +149,7 @@ static bool net_round_trip(struct collect_self *s, struct export_series *out)
 	const struct collect_net_port *port = port_at(s, 1, &p);
 
 	return port && of_pair(s, out, p, "port", port->text) &&
-	       histogram(s, out, &port->hist[COLLECT_NET_BOTH]);
+	       fill_histogram(s, out, &port->hist[COLLECT_NET_BOTH]);
 }
 
 static bool net_clock_bound(struct collect_self *s, struct export_series *out)

@@ -88,7 +88,7 @@ struct collect_pair_latency {
 	struct pair_latency_pair **pair;
 	size_t pairs;
 	uint64_t refused, count_ns;
-	bool learned; /* an address since decide() */
+	bool learned; /* an address since route_undecided() */
 };
 
 /* ---- addresses ---- */
@@ -107,8 +107,8 @@ static struct address *address_at(const struct collect_pair_latency *n, const ui
 }
 
 /* The host sent from the address or received at it. */
-static void learn(struct collect_pair_latency *n, size_t host, const struct region_nic_record *r,
-		  uint64_t now_ns)
+static void learn_address(struct collect_pair_latency *n, size_t host,
+			  const struct region_nic_record *r, uint64_t now_ns)
 {
 	const uint8_t *a = r->flags & SL_NIC_OUT ? r->source : r->destination;
 	struct address *at = address_at(n, a);
@@ -220,7 +220,8 @@ static void go_on(struct collect_pair_latency *n, const struct collect_segment_b
 	}
 }
 
-static void gap(struct collect_pair_latency *n, size_t host, uint64_t records, uint64_t time_ns)
+static void note_gap(struct collect_pair_latency *n, size_t host, uint64_t records,
+		     uint64_t time_ns)
 {
 	n->host[host].view.missed += records;
 	for (size_t i = 0; i < n->pairs; i++)
@@ -231,8 +232,8 @@ static void gap(struct collect_pair_latency *n, size_t host, uint64_t records, u
 }
 
 /* False: the owner of its other end is not known yet. */
-static bool route(struct collect_pair_latency *n, size_t host, const struct region_nic_record *r,
-		  uint64_t now_ns)
+static bool route_record(struct collect_pair_latency *n, size_t host,
+			 const struct region_nic_record *r, uint64_t now_ns)
 {
 	struct host_state *h = &n->host[host];
 	struct tcp_net_match *m;
@@ -267,7 +268,7 @@ static void wait_for_owner(struct host_state *h, const struct region_nic_record 
 }
 
 /* Before later records are routed, so that each side stays in order. */
-static void decide(struct collect_pair_latency *n, uint64_t now_ns)
+static void route_undecided(struct collect_pair_latency *n, uint64_t now_ns)
 {
 	for (size_t i = 0; i < n->c->hosts; i++) {
 		struct host_state *h = &n->host[i];
@@ -276,7 +277,7 @@ static void decide(struct collect_pair_latency *n, uint64_t now_ns)
 		for (uint32_t k = 0; k < h->undecideds; k++) {
 			const struct undecided *u = &h->undecided[k];
 
-			if (route(n, i, &u->r, now_ns))
+			if (route_record(n, i, &u->r, now_ns))
 				continue;
 			if (now_ns > u->since_ns + UNDECIDED_NS)
 				h->view.elsewhere++;
@@ -300,7 +301,7 @@ static void forget_host(struct collect_pair_latency *n, size_t host)
 	n->host[host].undecideds = 0;
 }
 
-static void take(struct collect_pair_latency *n, const struct collect_segment_batch *b)
+static void take_batch(struct collect_pair_latency *n, const struct collect_segment_batch *b)
 {
 	struct host_state *h = &n->host[b->host];
 
@@ -317,14 +318,14 @@ static void take(struct collect_pair_latency *n, const struct collect_segment_ba
 	h->view.headless = b->headless;
 	h->pass_ns = b->over_ns;
 	for (uint32_t i = 0; i < b->n; i++)
-		learn(n, b->host, &b->record[i], b->over_ns);
+		learn_address(n, b->host, &b->record[i], b->over_ns);
 	if (n->learned)
-		decide(n, b->over_ns);
+		route_undecided(n, b->over_ns);
 	for (uint32_t i = 0; i < b->n; i++) {
 		const struct region_nic_record *r = &b->record[i];
 
 		if (r->number > h->expected || h->anew)
-			gap(n, b->host, r->number - h->expected, r->time_ns);
+			note_gap(n, b->host, r->number - h->expected, r->time_ns);
 		h->expected = r->number + 1;
 		h->anew = false;
 		if (r->time_ns > h->latest) {
@@ -332,11 +333,11 @@ static void take(struct collect_pair_latency *n, const struct collect_segment_ba
 			h->heard = b->over_ns;
 		}
 		h->view.records++;
-		if (!route(n, b->host, r, b->over_ns))
+		if (!route_record(n, b->host, r, b->over_ns))
 			wait_for_owner(h, r, b->over_ns);
 	}
 	if (b->to > h->expected)
-		gap(n, b->host, b->to - h->expected, h->latest);
+		note_gap(n, b->host, b->to - h->expected, h->latest);
 	h->expected = b->to;
 	go_on(n, b);
 }
@@ -350,7 +351,7 @@ static uint64_t read_up_to(const struct host_state *h)
 }
 
 /* Keeps earlier counts, so that the recent ones are the difference. */
-static void slide(struct pair_latency_pair *p, uint64_t now_ns)
+static void slide_window(struct pair_latency_pair *p, uint64_t now_ns)
 {
 	uint32_t rows = tcp_net_stat_rows(p->stat);
 
@@ -364,7 +365,7 @@ static void slide(struct pair_latency_pair *p, uint64_t now_ns)
 	}
 }
 
-static void count(struct collect_pair_latency *n, uint64_t now_ns)
+static void count_pairs(struct collect_pair_latency *n, uint64_t now_ns)
 {
 	for (size_t i = n->pairs; i--;) {
 		struct pair_latency_pair *p = n->pair[i];
@@ -387,7 +388,7 @@ static void count(struct collect_pair_latency *n, uint64_t now_ns)
 						     upto - LINGER_NS, t.known,
 						     s ? -t.theta : t.theta);
 		}
-		slide(p, now_ns);
+		slide_window(p, now_ns);
 	}
 }
 
@@ -411,11 +412,12 @@ static void *main_of(void *arg)
 		pthread_mutex_lock(&n->lock);
 		for (; b; b = next) {
 			next = b->next;
-			take(n, b);
+			take_batch(n, b);
 			if (b->over_ns - n->count_ns >= COUNT_NS && b->over_ns > n->count_ns) {
 				n->count_ns = b->over_ns;
-				decide(n, b->over_ns); /* drops records that waited too long */
-				count(n, b->over_ns);
+				route_undecided(
+					n, b->over_ns); /* drops records that waited too long */
+				count_pairs(n, b->over_ns);
 			}
 			relaxed_sub(n->c->memory, b->bytes);
 			free(b);
@@ -517,8 +519,8 @@ static const struct tcp_net_hist *hist_of(const struct tcp_net_row *row, int way
 	return way == COLLECT_NET_BOTH ? &row->round : &row->way[way];
 }
 
-static void since(struct tcp_net_hist *to, const struct tcp_net_hist *now,
-		  const struct tcp_net_hist *then)
+static void subtract_hist(struct tcp_net_hist *to, const struct tcp_net_hist *now,
+			  const struct tcp_net_hist *then)
 {
 	*to = *now;
 	to->count -= then->count;
@@ -538,7 +540,7 @@ static void view_port(const struct pair_latency_pair *p, uint32_t i, uint64_t no
 	v->late_ns = p->old_ns ? (int64_t)(now_ns - p->old_ns) : 0;
 	for (int w = 0; w < COLLECT_NET_WAYS; w++) {
 		v->all[w] = hist_of(row, w);
-		since(&v->late[w], v->all[w], hist_of(old, w));
+		subtract_hist(&v->late[w], v->all[w], hist_of(old, w));
 	}
 	for (int w = 0; w < 2; w++) {
 		v->bound[w] = (double)(row->bound_sum[w] - old->bound_sum[w]) /

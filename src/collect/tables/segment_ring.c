@@ -79,13 +79,13 @@ static enum region_fault fill_ring(struct collect_table_reader *reader, struct c
 	return fault;
 }
 
-static void found(struct collect_link *l, struct collect_region *r)
+static void bind_ring(struct collect_link *l, struct collect_region *r)
 {
 	(void)l;
 	ring_of(r)->fresh = true;
 }
 
-static void gone(struct collect_link *l, struct collect_region *r)
+static void lose_ring(struct collect_link *l, struct collect_region *r)
 {
 	struct collect_segment_batch *b = batch_new(l, ring_of(r), 0);
 
@@ -97,7 +97,7 @@ static void gone(struct collect_link *l, struct collect_region *r)
 
 /* ---- a pass ---- */
 
-static bool done(struct collect_link *l, struct collect_region *r, uint64_t now_ns)
+static bool end_pass(struct collect_link *l, struct collect_region *r, uint64_t now_ns)
 {
 	struct segment_ring *t = ring_of(r);
 	struct collect_segment_batch *b = t->batch;
@@ -179,14 +179,14 @@ static bool take_records(struct collect_link *l, struct collect_op *op, struct f
 
 static const struct collect_op_kind records_read = COLLECT_TABLE_READ(take_records);
 
-static bool requested(const struct collect_table_reader *reader)
+static bool is_requested(const struct collect_table_reader *reader)
 {
 	const struct segment_ring *t = (const struct segment_ring *)reader;
 
 	return t->requested == t->want;
 }
 
-static void request(struct collect_link *l, struct collect_region *r)
+static void request_body(struct collect_link *l, struct collect_region *r)
 {
 	struct segment_ring *t = ring_of(r);
 
@@ -210,12 +210,12 @@ const struct collect_table_type collect_segments_type = {
 	.size = sizeof(struct segment_ring),
 	.fill = fill_ring,
 	.clear = clear_ring,
-	.found = found,
-	.gone = gone,
+	.found = bind_ring,
+	.gone = lose_ring,
 	.hot = take_hot,
-	.request = request,
-	.requested = requested,
-	.done = done,
+	.request = request_body,
+	.requested = is_requested,
+	.done = end_pass,
 	.period_max_ns = PERIOD_MAX_NS,
 	.reads_max = 8,
 };

@@ -36,8 +36,8 @@ static struct collect_slot_stats *stats_of(struct collect_link *l,
 
 /* ---- memory ---- */
 
-static void forget(struct collect_slot_table *t, struct collect_slot_seen *s,
-		   struct collect_collector *c)
+static void forget_slot(struct collect_slot_table *t, struct collect_slot_seen *s,
+			struct collect_collector *c)
 {
 	if (s->word)
 		relaxed_sub(c->memory, t->stride);
@@ -50,7 +50,7 @@ static void clear_table(struct collect_table_reader *reader, struct collect_tabl
 	struct collect_slot_table *t = (struct collect_slot_table *)reader;
 
 	for (uint32_t i = 0; i < t->slots; i++)
-		forget(t, &t->seen[i], all->c);
+		forget_slot(t, &t->seen[i], all->c);
 	relaxed_sub(all->c->memory, t->slots * sizeof(*t->seen));
 	free(t->seen);
 }
@@ -75,12 +75,12 @@ static enum region_fault fill_table(struct collect_table_reader *reader, struct 
 
 /* ---- the link's table ---- */
 
-static void found(struct collect_link *l, struct collect_region *r)
+static void bind_table(struct collect_link *l, struct collect_region *r)
 {
 	relaxed_store(stats_of(l, table_of(r))->present, 1);
 }
 
-static void gone(struct collect_link *l, struct collect_region *r)
+static void lose_table(struct collect_link *l, struct collect_region *r)
 {
 	relaxed_store(stats_of(l, table_of(r))->present, 0);
 }
@@ -129,14 +129,14 @@ static bool find_owner(struct collect_link *l, struct collect_slot_table *t,
 	return true;
 }
 
-static bool settled(const uint64_t *line)
+static bool is_settled(const uint64_t *line)
 {
 	return line[7] == sl_line_check(line);
 }
 
 /* Adds the growth of the lines. Returns the number of lines that did not settle. */
-static uint32_t count(struct collect_slot_table *t, struct collect_slot_seen *s,
-		      const uint64_t *words, uint64_t now_ns)
+static uint32_t count_growth(struct collect_slot_table *t, struct collect_slot_seen *s,
+			     const uint64_t *words, uint64_t now_ns)
 {
 	uint64_t *cell = collect_workload_cells(s->workload, s->group), grown[SL_LINE_CELLS];
 	uint32_t torn = 0;
@@ -148,7 +148,7 @@ static uint32_t count(struct collect_slot_table *t, struct collect_slot_seen *s,
 		/* The check word nearly always differs if the line does. */
 		if (now[7] == before[7] && !memcmp(now, before, SL_LINE_SIZE))
 			continue;
-		if (!settled(now)) {
+		if (!is_settled(now)) {
 			torn++;
 			continue;
 		}
@@ -166,7 +166,7 @@ static uint32_t set_base(struct collect_slot_table *t, struct collect_slot_seen 
 			 const uint64_t *words)
 {
 	for (uint32_t i = 0; i < t->stride / SL_LINE_SIZE; i++)
-		if (!settled(words + (size_t)i * 8))
+		if (!is_settled(words + (size_t)i * 8))
 			return 1;
 	memcpy(s->word, words, t->stride);
 	s->counts = true;
@@ -183,7 +183,7 @@ static enum region_fault take_slot(struct collect_link *l, struct collect_slot_t
 	enum region_fault fault;
 
 	*torn = 1;
-	if (!settled(words))
+	if (!is_settled(words))
 		return REGION_FAULT_NONE;
 	fault = t->kind->key(words, &key);
 	if (fault)
@@ -192,11 +192,11 @@ static enum region_fault take_slot(struct collect_link *l, struct collect_slot_t
 	if (s->known && !s->final && slot && (key.free || s->generation != key.generation))
 		relaxed_bump(stats_of(l, t)->reused, 1); /* its final values were not seen */
 	if (key.free && slot) {
-		forget(t, s, l->c);
+		forget_slot(t, s, l->c);
 		return REGION_FAULT_NONE;
 	}
 	if (!s->known || (slot && s->generation != key.generation)) {
-		forget(t, s, l->c);
+		forget_slot(t, s, l->c);
 		s->known = true;
 		s->generation = key.generation;
 		s->since_ns = now_ns;
@@ -218,7 +218,7 @@ static enum region_fault take_slot(struct collect_link *l, struct collect_slot_t
 	}
 	if (!memcmp(s->word, words, t->stride) || !find_owner(l, t, s, slot, &key, now_ns))
 		return REGION_FAULT_NONE;
-	*torn = count(t, s, words, now_ns);
+	*torn = count_growth(t, s, words, now_ns);
 	s->final = key.ended && slot && !*torn;
 	return REGION_FAULT_NONE;
 }
@@ -226,7 +226,7 @@ static enum region_fault take_slot(struct collect_link *l, struct collect_slot_t
 /* ---- a pass ---- */
 
 /* A host may have several kernel tables: the first one that is bound shows the sums of all. */
-static bool shows(const struct collect_link *l, const struct collect_slot_table *t)
+static bool shows_sums(const struct collect_link *l, const struct collect_slot_table *t)
 {
 	for (int i = 0; i < (int)t->kind->table; i++)
 		if (collect_table_bound(l, (enum collect_table)i))
@@ -235,7 +235,7 @@ static bool shows(const struct collect_link *l, const struct collect_slot_table 
 }
 
 /* Keeps earlier counts, so that quantiles of the last LAYER_WINDOW_NS are of the difference. */
-static void slide(const struct collect_link *l)
+static void slide_windows(const struct collect_link *l)
 {
 	for (struct collect_workload *w = collect_tables_of(l)->workloads; w; w = w->next)
 		for (uint32_t i = 0; i < w->groups; i++) {
@@ -253,7 +253,7 @@ static void slide(const struct collect_link *l)
 		}
 }
 
-static bool done(struct collect_link *l, struct collect_region *r, uint64_t now_ns)
+static bool end_pass(struct collect_link *l, struct collect_region *r, uint64_t now_ns)
 {
 	struct collect_slot_table *t = table_of(r);
 
@@ -261,8 +261,8 @@ static bool done(struct collect_link *l, struct collect_region *r, uint64_t now_
 		relaxed_store(stats_of(l, t)->lost[i], t->lost[i]);
 	t->passes += t->passes < UINT32_MAX;
 	if (t->kind->part == WORKLOAD_LAYERS)
-		slide(l);
-	if (shows(l, t))
+		slide_windows(l);
+	if (shows_sums(l, t))
 		collect_workloads_show(l, now_ns);
 	return true;
 }
@@ -341,14 +341,14 @@ static bool take_losses(struct collect_link *l, struct collect_op *op, struct fa
 static const struct collect_op_kind slots_read = COLLECT_TABLE_READ(take_slots);
 static const struct collect_op_kind losses_read = COLLECT_TABLE_READ(take_losses);
 
-static bool requested(const struct collect_table_reader *reader)
+static bool is_requested(const struct collect_table_reader *reader)
 {
 	const struct collect_slot_table *t = (const struct collect_slot_table *)reader;
 
 	return t->slot == t->used && t->loss == t->losses.count;
 }
 
-static void request(struct collect_link *l, struct collect_region *r)
+static void request_body(struct collect_link *l, struct collect_region *r)
 {
 	struct collect_slot_table *t = table_of(r);
 	uint32_t lines = (t->kind->losses + SL_LINE_CELLS - 1) / SL_LINE_CELLS;
@@ -365,12 +365,12 @@ static void request(struct collect_link *l, struct collect_region *r)
 	}
 }
 
-#define SLOTS_TYPE(type_name)                                                              \
-	{                                                                                  \
-		.name = (type_name), .size = sizeof(struct collect_slot_table),            \
-		.fill = fill_table, .clear = clear_table, .found = found, .gone = gone,    \
-		.hot = take_hot, .request = request, .requested = requested, .done = done, \
-		.reads_max = 8                                                             \
+#define SLOTS_TYPE(type_name)                                                                      \
+	{                                                                                          \
+		.name = (type_name), .size = sizeof(struct collect_slot_table),                    \
+		.fill = fill_table, .clear = clear_table, .found = bind_table, .gone = lose_table, \
+		.hot = take_hot, .request = request_body, .requested = is_requested,               \
+		.done = end_pass, .reads_max = 8                                                   \
 	}
 const struct collect_table_type collect_layers_type = SLOTS_TYPE("layers");
 const struct collect_table_type collect_tasks_type = SLOTS_TYPE("tasks");

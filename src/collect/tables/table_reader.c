@@ -121,14 +121,14 @@ static struct collect_table_stats *stats_of(struct collect_link *l, const struct
 	return &collect_tables_of(l)->table_stats[collect_table_of(r->info->kind)];
 }
 
-static bool usable(const struct collect_region *r)
+static bool is_bound(const struct collect_region *r)
 {
 	return !r->gone && r->step == STEP_BOUND;
 }
 
 bool collect_table_usable(const struct collect_region *r)
 {
-	return usable(r) && !collect_table_reader_of(r)->failed;
+	return is_bound(r) && !collect_table_reader_of(r)->failed;
 }
 
 static void end_pass(struct collect_link *l, struct collect_region *r, uint64_t now_ns)
@@ -154,8 +154,8 @@ static void check_end(struct collect_link *l, struct collect_region *r, uint64_t
 		end_pass(l, r, now_ns);
 }
 
-static void drop(struct collect_link *l, struct collect_region *r, enum region_fault fault,
-		 uint64_t now_ns)
+static void drop_table(struct collect_link *l, struct collect_region *r, enum region_fault fault,
+		       uint64_t now_ns)
 {
 	collect_table_reader_of(r)->failed = collect_table_reader_of(r)->dropped = true;
 	collect_region_drop(l, r, fault, now_ns);
@@ -168,7 +168,7 @@ static bool take_hot(struct collect_link *l, struct collect_op *op, struct fabri
 	struct collect_table_reader *t = collect_table_reader_of(r);
 	enum region_fault fault;
 
-	if (!usable(r))
+	if (!is_bound(r))
 		return true;
 	fault = t->type->hot(l, r, read->to, now_ns);
 	if (fault == REGION_FAULT_UNSETTLED) {
@@ -178,13 +178,13 @@ static bool take_hot(struct collect_link *l, struct collect_op *op, struct fabri
 		relaxed_bump(l->worker->unsettled, 1);
 		t->failed = true;
 		if (now_ns - t->hot_ok_ns > HOT_MAX_NS)
-			drop(l, r, fault, now_ns);
+			drop_table(l, r, fault, now_ns);
 		return true;
 	}
 	if (fault) {
 		t->failed = true;
 		if (fault != REGION_FAULT_MEMORY)
-			drop(l, r, fault, now_ns);
+			drop_table(l, r, fault, now_ns);
 		return true;
 	}
 	relaxed_bump(l->worker->lines, 1);
@@ -257,7 +257,7 @@ bool collect_table_request_run(struct collect_link *l, struct collect_region *r,
 /* ---- the pace ---- */
 
 /* Starts a pass that is due. True while a pass is in progress. */
-static bool begin(struct collect_link *l, struct collect_region *r, uint64_t now_ns)
+static bool begin_pass(struct collect_link *l, struct collect_region *r, uint64_t now_ns)
 {
 	struct collect_table_reader *t = collect_table_reader_of(r);
 	uint64_t period = collect_tables_of(l)->all->o.period_ns, late;
@@ -289,7 +289,7 @@ static void poll_table(struct collect_link *l, struct collect_region *r, uint64_
 		t->failed = true;
 		return;
 	}
-	if (!begin(l, r, now_ns))
+	if (!begin_pass(l, r, now_ns))
 		return;
 	if (!t->reads && t->failed) {
 		t->phase = READER_IDLE;

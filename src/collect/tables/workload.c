@@ -35,21 +35,21 @@ static bool take_group(struct collect_tables *all)
 	return false;
 }
 
-static uint64_t hash(uint64_t h, const char *s)
+static uint64_t hash_text(uint64_t h, const char *s)
 {
 	return base_hash_text(h, s ? s : "");
 }
 
 static uint64_t key_of(const struct collect_link *l, const struct collect_flow_owner *who)
 {
-	uint64_t h = hash(hash(0, "tcp"), l->host->target);
+	uint64_t h = hash_text(hash_text(0, "tcp"), l->host->target);
 
 	for (int i = 0; i < SL_CGROUP_TEXTS; i++)
-		h = hash(h, who->name[i]);
+		h = hash_text(h, who->name[i]);
 	return h;
 }
 
-static void label(struct region_info *info, size_t *used, const char *key, const char *value)
+static void add_label(struct region_info *info, size_t *used, const char *key, const char *value)
 {
 	size_t k = strlen(key) + 1, v = value ? strlen(value) + 1 : 0;
 
@@ -83,7 +83,7 @@ static struct collect_workload *make_workload(struct collect_link *l,
 		info->kind = SL_REGION_FLOWS;
 		info->start_ns = base_realtime_ns();
 		for (int i = 0; i < SL_CGROUP_TEXTS; i++)
-			label(info, &used, keys[i], who->name[i]);
+			add_label(info, &used, keys[i], who->name[i]);
 	}
 	if (r &&
 	    collect_region_synthesize(r, info, collect_host_name(l->host), h->all->o.period_ns)) {
@@ -104,8 +104,8 @@ static struct collect_workload *make_workload(struct collect_link *l,
 	return w;
 }
 
-static bool grow(struct collect_collector *c, void *array, uint32_t *room, uint32_t count,
-		 size_t size)
+static bool grow_array(struct collect_collector *c, void *array, uint32_t *room, uint32_t count,
+		       size_t size)
 {
 	size_t n = *room;
 
@@ -121,8 +121,8 @@ static bool add_group(struct collect_link *l, struct collect_workload *w,
 {
 	uint32_t n = collect_workload_part_cells[like->part];
 
-	if (!grow(l->c, &w->group, &w->group_room, w->groups + 1, sizeof(*w->group)) ||
-	    !grow(l->c, &w->cell, &w->cell_room, w->cells + n, sizeof(*w->cell)))
+	if (!grow_array(l->c, &w->group, &w->group_room, w->groups + 1, sizeof(*w->group)) ||
+	    !grow_array(l->c, &w->cell, &w->cell_room, w->cells + n, sizeof(*w->cell)))
 		return false;
 	memset(w->cell + w->cells, 0, n * sizeof(*w->cell));
 	w->group[w->groups] = *like;
@@ -186,7 +186,7 @@ static struct collect_workload *in_group(struct collect_link *l, struct collect_
 	return w;
 }
 
-static struct collect_workload *find(struct collect_link *l, uint64_t key)
+static struct collect_workload *find_workload(struct collect_link *l, uint64_t key)
 {
 	for (struct collect_workload *w = collect_tables_of(l)->workloads; w; w = w->next)
 		if (w->key == key)
@@ -201,7 +201,7 @@ struct collect_workload *collect_workload_other(struct collect_link *l,
 	static const struct collect_flow_owner other = {.name[SL_CGROUP_PATH] = "(other)"};
 	struct collect_workload_group like = {.role = (uint8_t)role, .part = (uint8_t)part};
 	uint64_t key = key_of(l, &other);
-	struct collect_workload *w = find(l, key);
+	struct collect_workload *w = find_workload(l, key);
 
 	if (!w)
 		w = make_workload(l, &other, key);
@@ -219,7 +219,7 @@ struct collect_workload *collect_workload_of(struct collect_link *l,
 		.port = folded && folded[port / 8] >> port % 8 & 1 ? 0 : port,
 		.part = (uint8_t)part};
 	uint64_t key = key_of(l, who);
-	struct collect_workload *w = find(l, key);
+	struct collect_workload *w = find_workload(l, key);
 	bool taken = !w && take_group(collect_tables_of(l)->all);
 
 	if (!w && !taken) {
@@ -307,7 +307,7 @@ static void request_layout(struct collect_workload *w)
 	collect_region_queue(r, EVENT_SCHEMA);
 }
 
-static void show(struct collect_link *l, struct collect_workload *w, uint64_t now_ns)
+static void show_workload(struct collect_link *l, struct collect_workload *w, uint64_t now_ns)
 {
 	struct collect_region *r = w->region;
 
@@ -321,7 +321,7 @@ static void show(struct collect_link *l, struct collect_workload *w, uint64_t no
 void collect_workloads_show(struct collect_link *l, uint64_t now_ns)
 {
 	for (struct collect_workload *w = collect_tables_of(l)->workloads; w; w = w->next)
-		show(l, w, now_ns);
+		show_workload(l, w, now_ns);
 }
 
 void collect_workload_add_f64(uint64_t *cell, double v)

@@ -8,7 +8,8 @@
 /* ---- counting ---- */
 
 /* Observes seconds n times, in the bucket of their mean. */
-static void observe(uint64_t *h, int scale, int low, uint32_t cells, double seconds, uint64_t n)
+static void observe_mean(uint64_t *h, int scale, int low, uint32_t cells, double seconds,
+			 uint64_t n)
 {
 	double place = (log2(seconds) - low) * (1 << scale); /* bucket i ends at i */
 	uint32_t last = cells - SL_HIST_BUCKETS - 1, i;
@@ -19,7 +20,7 @@ static void observe(uint64_t *h, int scale, int low, uint32_t cells, double seco
 }
 
 /* Growth of a 32-bit counter that may restart: a smaller value has. */
-static uint32_t grown32(uint32_t before, uint32_t now)
+static uint32_t get_growth32(uint32_t before, uint32_t now)
 {
 	uint32_t by = now - before;
 
@@ -48,35 +49,35 @@ void collect_workload_add(struct collect_workload *w, uint32_t group,
 	const struct region_flow *b = before ? before : &nothing;
 	uint64_t *cell = collect_workload_cells(w, group), samples, sum;
 
-	cell[COLLECT_DROPS] += grown32(b->drops, f->drops);
+	cell[COLLECT_DROPS] += get_growth32(b->drops, f->drops);
 	if (f->flags & SL_FLOW_LISTENER)
 		return;
 	cell[COLLECT_SENT] += collect_grown(b->bytes_sent, f->bytes_sent);
 	cell[COLLECT_ACKED] += collect_grown(b->bytes_acked, f->bytes_acked);
 	cell[COLLECT_RECEIVED] += collect_grown(b->bytes_received, f->bytes_received);
 	cell[COLLECT_RESENT] += collect_grown(b->bytes_retrans, f->bytes_retrans);
-	cell[SEGMENTS_OUT] += grown32(b->segs_out, f->segs_out);
-	cell[SEGMENTS_IN] += grown32(b->segs_in, f->segs_in);
-	cell[COLLECT_RETRANSMITS] += grown32(b->retrans, f->retrans);
-	cell[RE_FAST] += grown32(b->re_fast, f->re_fast);
-	cell[RE_TIMEOUT] += grown32(b->re_rto, f->re_rto);
-	cell[RE_PROBE] += grown32(b->re_tlp, f->re_tlp);
-	cell[RE_SYN] += grown32(b->re_syn, f->re_syn);
-	cell[COLLECT_SPURIOUS] += grown32(b->dsack, f->dsack);
-	cell[COLLECT_TIMEOUTS] += grown32(b->timeouts, f->timeouts);
-	cell[COLLECT_RECOVERIES] += grown32(b->fast, f->fast);
-	cell[ZERO_PEER] += grown32(b->zero_in, f->zero_in);
-	cell[ZERO_LOCAL] += grown32(b->zero_out, f->zero_out);
-	cell[OUT_OF_ORDER] += grown32(b->ooo, f->ooo);
-	cell[COLLECT_CE] += grown32(b->delivered_ce, f->delivered_ce);
+	cell[SEGMENTS_OUT] += get_growth32(b->segs_out, f->segs_out);
+	cell[SEGMENTS_IN] += get_growth32(b->segs_in, f->segs_in);
+	cell[COLLECT_RETRANSMITS] += get_growth32(b->retrans, f->retrans);
+	cell[RE_FAST] += get_growth32(b->re_fast, f->re_fast);
+	cell[RE_TIMEOUT] += get_growth32(b->re_rto, f->re_rto);
+	cell[RE_PROBE] += get_growth32(b->re_tlp, f->re_tlp);
+	cell[RE_SYN] += get_growth32(b->re_syn, f->re_syn);
+	cell[COLLECT_SPURIOUS] += get_growth32(b->dsack, f->dsack);
+	cell[COLLECT_TIMEOUTS] += get_growth32(b->timeouts, f->timeouts);
+	cell[COLLECT_RECOVERIES] += get_growth32(b->fast, f->fast);
+	cell[ZERO_PEER] += get_growth32(b->zero_in, f->zero_in);
+	cell[ZERO_LOCAL] += get_growth32(b->zero_out, f->zero_out);
+	cell[OUT_OF_ORDER] += get_growth32(b->ooo, f->ooo);
+	cell[COLLECT_CE] += get_growth32(b->delivered_ce, f->delivered_ce);
 	cell[RESET_IN] += f->flags & ~b->flags & SL_FLOW_RESET_IN ? 1 : 0;
 	cell[RESET_OUT] += f->flags & ~b->flags & SL_FLOW_RESET_OUT ? 1 : 0;
 	add_time(cell, b, f);
 	samples = collect_grown(b->rtt_count, f->rtt_count);
 	sum = collect_grown(b->rtt_sum_us, f->rtt_sum_us);
 	if (samples)
-		observe(cell + COLLECT_RTT, RTT_SCALE, RTT_LOW, RTT_CELLS,
-			(double)sum / 1e6 / (double)samples, samples);
+		observe_mean(cell + COLLECT_RTT, RTT_SCALE, RTT_LOW, RTT_CELLS,
+			     (double)sum / 1e6 / (double)samples, samples);
 }
 
 void collect_workload_add_bytes(struct collect_workload *w, uint32_t group, uint64_t acked,
@@ -100,8 +101,8 @@ void collect_workload_opened(struct collect_workload *w, uint32_t group,
 		return;
 	cell[COLLECT_OPENED]++;
 	if (f && f->handshake_us)
-		observe(cell + COLLECT_HANDSHAKE, RTT_SCALE, RTT_LOW, RTT_CELLS,
-			(double)f->handshake_us / 1e6, 1);
+		observe_mean(cell + COLLECT_HANDSHAKE, RTT_SCALE, RTT_LOW, RTT_CELLS,
+			     (double)f->handshake_us / 1e6, 1);
 }
 
 void collect_workload_closed(struct collect_workload *w, uint32_t group,
@@ -114,8 +115,8 @@ void collect_workload_closed(struct collect_workload *w, uint32_t group,
 		return;
 	cell[COLLECT_CLOSED]++;
 	if (f && !(f->flags & SL_FLOW_OLDER))
-		observe(cell + COLLECT_LIFE, LIFE_SCALE, LIFE_LOW, LIFE_CELLS,
-			(double)region_flow_duration(f) / 1e9, 1);
+		observe_mean(cell + COLLECT_LIFE, LIFE_SCALE, LIFE_LOW, LIFE_CELLS,
+			     (double)region_flow_duration(f) / 1e9, 1);
 }
 
 void collect_workload_left(struct collect_workload *w, uint32_t group)

@@ -147,7 +147,7 @@ static const struct workload_layout_metric {
 #define LABELS_MAX 3u
 
 /* Exponential buckets of this scale; first is the number of the bucket after the zero bucket. */
-static void shape(struct region_metric *m, int scale, int first, uint32_t cells)
+static void set_shape(struct region_metric *m, int scale, int first, uint32_t cells)
 {
 	m->flags = COLLECT_FLAG_BRIEF;
 	m->cells = cells;
@@ -164,8 +164,8 @@ struct scheme {
 	char port[8];
 };
 
-static void describe(struct scheme *s, const struct workload_layout_metric *d,
-		     const struct collect_workload_group *g)
+static void describe_metric(struct scheme *s, const struct workload_layout_metric *d,
+			    const struct collect_workload_group *g)
 {
 	static const char *const roles[] = {
 		[FLOW_SERVER] = "server", [FLOW_CLIENT] = "client", [FLOW_UNKNOWN] = "unknown"};
@@ -193,13 +193,13 @@ static void describe(struct scheme *s, const struct workload_layout_metric *d,
 	if (d->kind != SL_KIND_HISTOGRAM_EXP)
 		return;
 	if (d->part == WORKLOAD_LAYERS)
-		shape(&s->m, SL_LAYER_SCALE, SL_LAYER_FIRST, LAYER_HIST_CELLS);
+		set_shape(&s->m, SL_LAYER_SCALE, SL_LAYER_FIRST, LAYER_HIST_CELLS);
 	else if (d->part == WORKLOAD_TASKS)
-		shape(&s->m, 1, SL_CPU_BUCKET_FIRST + 1, WAIT_HIST_CELLS);
+		set_shape(&s->m, 1, SL_CPU_BUCKET_FIRST + 1, WAIT_HIST_CELLS);
 	else if (d->cell == COLLECT_LIFE)
-		shape(&s->m, LIFE_SCALE, LIFE_LOW * (1 << LIFE_SCALE) + 1, LIFE_CELLS);
+		set_shape(&s->m, LIFE_SCALE, LIFE_LOW * (1 << LIFE_SCALE) + 1, LIFE_CELLS);
 	else
-		shape(&s->m, RTT_SCALE, RTT_LOW * (1 << RTT_SCALE) + 1, RTT_CELLS);
+		set_shape(&s->m, RTT_SCALE, RTT_LOW * (1 << RTT_SCALE) + 1, RTT_CELLS);
 }
 
 struct collect_layout *collect_workload_layout(struct collect_region *r)
@@ -217,7 +217,7 @@ struct collect_layout *collect_workload_layout(struct collect_region *r)
 
 		if (d->part != g->part)
 			continue;
-		describe(&s[n], d, g);
+		describe_metric(&s[n], d, g);
 		s[n].m.id = n;
 		s[n].m.cell = g->at + d->cell;
 		m[n] = &s[n].m;

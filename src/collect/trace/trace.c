@@ -31,7 +31,7 @@ static void show_stats(struct collect_tracer *t)
 	pthread_mutex_unlock(&t->lock);
 }
 
-static void tick(struct collect_tracer *t)
+static void run_period(struct collect_tracer *t)
 {
 	struct collect_trace_request *again = t->again;
 	size_t n = t->decidable;
@@ -63,7 +63,7 @@ static void tick(struct collect_tracer *t)
 	show_stats(t);
 }
 
-static void take(struct collect_tracer *t, struct collect_trace_request *r)
+static void take_answer(struct collect_tracer *t, struct collect_trace_request *r)
 {
 	struct collect_trace_kept *kept = r->kept;
 
@@ -102,11 +102,11 @@ static void *tracer_main(void *arg)
 		while (r) {
 			struct collect_trace_request *next = r->next;
 
-			take(t, r);
+			take_answer(t, r);
 			r = next;
 		}
 		if (base_now_ns() >= due) {
-			tick(t);
+			run_period(t);
 			due = base_now_ns() + TRACE_PERIOD_NS;
 		}
 		pthread_mutex_lock(&t->queue_lock);
