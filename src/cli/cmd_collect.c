@@ -17,7 +17,7 @@
 #include "cli/collect_modes.h"
 #include "cli/collect_remote.h"
 #include "cli/collect_serve.h"
-#include "cli/common.h"
+#include "cli/common/common.h"
 #include "collect/read/collect.h"
 #include "collect/judge/live.h"
 #include "collect/read/past.h"

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "analyse/pipeline.h"
-#include "cli/common.h"
+#include "cli/common/common.h"
 #include "collect/judge/models.h"
 
 static const char *why(int err)

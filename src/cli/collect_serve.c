@@ -5,8 +5,8 @@
 
 #include "base/relaxed.h"
 #include "cli/collect_serve.h"
-#include "cli/common.h"
-#include "cli/token.h"
+#include "cli/common/common.h"
+#include "cli/common/token.h"
 #include "collect/self/self.h"
 
 static void reply(struct http_request *req, int status, const char *text)

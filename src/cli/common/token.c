@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli/token.h"
+#include "cli/common/token.h"
 
 #define FOLDERS 4u
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/common.h"
+#include "cli/common/common.h"
 #include "base/confine.h"
 #include "http/client.h"
 #include "dta/wire/auth.h"

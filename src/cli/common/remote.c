@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* remote.c - finds kernel tables in an agent's directory, and READs them. */
-#include "cli/dump/remote.h"
+#include "cli/common/remote.h"
 
 #include <errno.h>
 #include <inttypes.h>

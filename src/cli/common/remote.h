@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* remote.h - kernel tables of an agent on any host, READ one-sided as a collector does. */
-#ifndef SL_CLI_DUMP_REMOTE_H
-#define SL_CLI_DUMP_REMOTE_H
+#ifndef SL_CLI_COMMON_REMOTE_H
+#define SL_CLI_COMMON_REMOTE_H
 
 #include <stdbool.h>
 #include <stddef.h>

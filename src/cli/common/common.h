@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* common.h - options and printing that several commands share. */
-#ifndef SL_CLI_COMMON_H
-#define SL_CLI_COMMON_H
+#ifndef SL_CLI_COMMON_COMMON_H
+#define SL_CLI_COMMON_COMMON_H
 
 #include <jansson.h>
 

@@ -5,8 +5,8 @@
  * the same user find it. Runtime directories are $RUNTIME_DIRECTORY, /run/sidelight-collect,
  * $XDG_RUNTIME_DIR/sidelight and /tmp/sidelight-UID; one that others may write to is not used.
  */
-#ifndef SL_CLI_TOKEN_H
-#define SL_CLI_TOKEN_H
+#ifndef SL_CLI_COMMON_TOKEN_H
+#define SL_CLI_COMMON_TOKEN_H
 
 #include "base/base.h"
 
