@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-/* codec.c - packs columns: bit streams of differences, or of XOR with the value before. */
+/* codec.c - packs columns as bit streams of differences, or of XORs with the previous value */
 #include <string.h>
 
 #include "collect/read/codec.h"
 
 /*
- * The first byte of a column: bits 0-6 are the width in bits of the packed values (0..64), or
- * MODE_XOR; bit 7: the values were doubles that are whole numbers.
+ * The first byte of a column: bits 0-6 are the width in bits of the packed values (0..64), or XOR;
+ * bit 7: the values were doubles that are all whole numbers.
  */
 enum {
 	WHOLE = 0x80,
 	XOR = 0x7f,
-	DIFFERENCES = 0x00, /* added to the width: 0..64 */
-	/* The second byte, of integers: which differences were packed. */
+	DIFFERENCES = 0x00, /* plus the width in bits, 0..64 */
+	/* The second byte of an integer column: the order of the packed differences. */
 	FIRST_ORDER = 0,
 	SECOND_ORDER = 1,
 };
@@ -83,7 +83,7 @@ static uint8_t *finish_bits(struct codec_writer *w)
 struct codec_reader {
 	const uint8_t *p, *end;
 	uint64_t word;
-	unsigned int left; /* bits in word */
+	unsigned int left; /* bits left in word */
 	bool over;
 };
 
@@ -139,7 +139,7 @@ static size_t pack_integers(uint8_t *out, const uint64_t *v, unsigned int n, uin
 	struct codec_writer w;
 	uint8_t *p = out + 2;
 
-	/* Separate loops, which the compiler vectorizes. */
+	/* Separate loops, so that the compiler can vectorize them. */
 	for (unsigned int i = 1; i < n; i++)
 		d[i] = v[i] - v[i - 1];
 	for (unsigned int i = 1; i < n; i++)
@@ -217,7 +217,7 @@ static bool unpack_integers(uint64_t *v, unsigned int n, unsigned int width, con
 
 /* ---- doubles ---- */
 
-/* True if all doubles in v[] are whole numbers, which go to whole[]. */
+/* Returns true if all doubles in v[] are whole numbers, and stores them in whole[]. */
 static bool all_whole(uint64_t *whole, const uint64_t *v, unsigned int n)
 {
 	for (unsigned int i = 0; i < n; i++) {
@@ -225,13 +225,14 @@ static bool all_whole(uint64_t *whole, const uint64_t *v, unsigned int n)
 		int64_t k;
 
 		memcpy(&d, &v[i], 8);
-		/* Not every whole number beyond 2^53 is a double. The comparison is false for NaN.
+		/*
+		 * Beyond 2^53 not every whole number is a double. The comparison is false for NaN.
 		 */
 		if (!(d >= -0x1p53 && d <= 0x1p53))
 			return false;
 		k = (int64_t)d;
 		back = (double)k;
-		if (memcmp(&back, &v[i], 8)) /* a fraction, or -0.0 */
+		if (memcmp(&back, &v[i], 8)) /* v[i] is a fraction or -0.0 */
 			return false;
 		whole[i] = (uint64_t)k;
 	}
@@ -241,7 +242,8 @@ static bool all_whole(uint64_t *whole, const uint64_t *v, unsigned int n)
 static size_t pack_xor(uint8_t *out, const uint64_t *v, unsigned int n)
 {
 	struct codec_writer w = {.p = out + 1};
-	unsigned int lead = 65, trail = 0; /* of the window in use; 65: none yet */
+	/* window in use, as leading and trailing zero bits; lead 65: no window yet */
+	unsigned int lead = 65, trail = 0;
 
 	out[0] = XOR;
 	put_bits(&w, v[0], 64);
@@ -256,11 +258,11 @@ static size_t pack_xor(uint8_t *out, const uint64_t *v, unsigned int n)
 		l = (unsigned int)__builtin_clzll(x);
 		t = (unsigned int)__builtin_ctzll(x);
 		if (l >= lead && t >= trail) {
-			put_bits(&w, 1, 2); /* 1, then 0: the same window */
+			put_bits(&w, 1, 2); /* bits 1, 0: same window as before */
 			put_bits(&w, x >> trail, 64 - lead - trail);
 			continue;
 		}
-		lead = l > 31 ? 31 : l; /* five bits, as in the paper */
+		lead = l > 31 ? 31 : l; /* lead is five bits, as in the paper */
 		trail = t;
 		length = 64 - lead - trail;
 		put_bits(&w, 3, 2);

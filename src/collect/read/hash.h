@@ -17,14 +17,17 @@ struct collect_hash {
 	size_t buckets, count;
 };
 
-/* False: out of memory. */
+/* Returns false if out of memory. */
 bool collect_hash_init(struct collect_hash *h);
-/* Frees the table, not what it holds. */
+/* Frees the table, but not its nodes. */
 void collect_hash_free(struct collect_hash *h);
-/* The first, and after it the next with this hash; NULL: no more. */
+/*
+ * collect_hash_first() returns the first node with this hash, collect_hash_next() the following
+ * one; NULL: no more.
+ */
 void *collect_hash_first(const struct collect_hash *h, uint64_t hash);
 void *collect_hash_next(const void *node);
-/* Never fails: without memory to grow, chains get longer. */
+/* Never fails: if the table cannot grow, its chains get longer. */
 void collect_hash_add(struct collect_hash *h, void *node, uint64_t hash);
 void collect_hash_remove(struct collect_hash *h, void *node);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* self_collector.c - the collector's own series about workers, hosts and regions. */
+/* self_collector.c - the collector's own series about workers, hosts and regions */
 #include <stdio.h>
 #include <string.h>
 
@@ -120,7 +120,7 @@ static const struct collect_host *host_at(struct collect_self *s, struct export_
 	const struct collect_host *h;
 
 	while (s->at < s->c->hosts && !relaxed_load(s->c->host[s->at].wanted))
-		s->at++; /* others read it */
+		s->at++; /* other collectors read this host */
 	if (s->at >= s->c->hosts)
 		return NULL;
 	h = &s->c->host[s->at];
@@ -145,7 +145,7 @@ OF_HOSTS_LINKS(host_disconnects, OF_FABRIC(NULL, disconnects))
 
 /* ---- regions ---- */
 
-/* With the region's labels and instance_id, by which two regions of one process differ. */
+/* Adds instance_id to the region's labels, to distinguish two regions of one process. */
 const struct collect_region *collect_self_region(struct collect_self *s, struct export_series *out)
 {
 	struct region_text_label labels[COLLECT_REGION_LABELS + 1];
@@ -253,7 +253,7 @@ static const struct collect_self_family collector_families[] = {
 
 static COLLECT_SELF_GROUP(collector, NULL);
 
-/* Of each region, which is a lot: only on demand. */
+/* Exposed only on demand, because these series exist for every region. */
 static const struct collect_self_family regions_families[] = {
 	{"sidelight_region_exemplars_dropped", GAUGE, "",
 	 "Exemplars that the publisher's library dropped: ill-formed, or no element was free.",

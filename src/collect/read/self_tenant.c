@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* self_tenant.c - the collector's own series about tenants: what each holds, and what it was
- * denied. */
+/* self_tenant.c - the collector's own series about tenants: resources held and denied */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,7 +9,7 @@
 #include "collect/read/index.h"
 #include "collect/read/self.h"
 
-/* The next tenant with its labels: the regions of an index are sorted by tenant. */
+/* Returns the next tenant and sets its labels: the regions of an index are sorted by tenant. */
 static const struct collect_tenant *tenant_at(struct collect_self *s, struct export_series *out)
 {
 	const struct collect_tenant *t, *before;

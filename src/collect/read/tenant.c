@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* tenant.c - the tenants of a host, and their identity as labels. */
+/* tenant.c - the tenants of a host, and their identity as labels */
 #include "collect/read/tenant.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "collect/read/host.h"
 
-#define IDLE_NS 600000000000u /* a tenant without regions is remembered */
+#define IDLE_NS 600000000000u /* how long a tenant without regions is remembered */
 
 static void name_tenant(struct collect_tenant *t)
 {
@@ -37,7 +37,7 @@ static bool is_same(const struct region_tenant *a, const struct region_tenant *b
 	       !strcmp(a->names.container, b->names.container);
 }
 
-/* Frees those that had no region for that long. */
+/* Frees the tenants that have had no region for idle_ns. */
 static void forget_idle(struct collect_host *h, uint64_t idle_ns)
 {
 	uint64_t now = base_now_ns();
