@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * workload_layout.c - the metrics of a workload's groups and the layout of their cells, which
- * control makes as for regions that are read.
+ * control makes as it does for regions that are read
  */
 #include <math.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ const uint32_t collect_workload_part_cells[WORKLOAD_PARTS] = {
 #define LAYER_HELP                                                                            \
 	"Time between two boundaries of the stack, by layer, of TCP segments; of layer app, " \
 	"from the last byte of a request that was read to the first of its response."
-/* The values of a metric differ by the label key. */
+/* A metric with one series for each value of the label key. */
 #define BY(part, kind, cell, name, unit, help, key, value)                \
 	{                                                                 \
 		WORKLOAD_##part, cell, kind, name, unit, help, key, value \
@@ -41,7 +41,7 @@ static const struct workload_layout_metric {
 	enum collect_workload_part part;
 	uint32_t cell;
 	enum sl_metric_kind kind;
-	const char *name, *unit, *help, *key, *value; /* key sorts before "port" */
+	const char *name, *unit, *help, *key, *value; /* key must sort before "port" */
 } metrics[] = {
 	METRIC(FLOWS, SL_KIND_COUNTER, COLLECT_SENT, "sidelight_tcp_sent_bytes_total", "bytes",
 	       "Bytes sent over TCP, retransmissions included."),
@@ -146,7 +146,9 @@ static const struct workload_layout_metric {
 #define METRICS	   (sizeof(metrics) / sizeof(metrics[0]))
 #define LABELS_MAX 3u
 
-/* Exponential buckets of this scale; first is the number of the bucket after the zero bucket. */
+/*
+ * Sets exponential buckets of this scale; first is the number of the bucket after the zero bucket.
+ */
 static void set_shape(struct region_metric *m, int scale, int first, uint32_t cells)
 {
 	m->flags = COLLECT_FLAG_BRIEF;
@@ -157,7 +159,7 @@ static void set_shape(struct region_metric *m, int scale, int first, uint32_t ce
 	m->zero_threshold = exp2(ldexp(first - 1, -scale));
 }
 
-/* Memory that the metrics point to while the layout is made. */
+/* Storage that the metrics point to while the layout is made. */
 struct scheme {
 	struct region_metric m;
 	struct region_text_label label[LABELS_MAX];
