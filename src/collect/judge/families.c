@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* families.c - the collector's own series about analysis, sampling and receivers. */
+/* families.c - the collector's own series about analysis, sampling and receivers */
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 #define HOUR_NS 3600000000000ll
 
-/* Statistics of the parts in use, at the start of a walk. */
+/* Statistics of the parts in use, as of the start of a walk. */
 struct live_walk {
 	struct collect_analysis_stats analysis;
 	struct act_verdicts_stats verdicts;
@@ -27,7 +27,7 @@ struct live_walk {
 	uint64_t lost_changes, lost_alerts;
 	struct act_workload *workload;
 	size_t workloads;
-	/* Of the last series. */
+	/* Exemplar of the last series. */
 	char trace_id[33]; /* in hex */
 	struct region_text_label trace_label;
 	struct export_exemplar exemplar;
@@ -108,7 +108,10 @@ static bool analysis_busy(struct collect_self *s, struct export_series *out)
 	       collect_self_f64(out, (double)walk_of(s)->analysis.busy_ns * 1e-9);
 }
 
-/* How much of the budget of false alarms the anomalies of the last hour would use up if false. */
+/*
+ * Returns the fraction of the false-alarm budget that the last hour's anomalies would use up if all
+ * were false.
+ */
 static bool budget_used(struct collect_self *s, struct export_series *out)
 {
 	const struct collect_analysis_opts *o = collect_analysis_opts(live_of(s)->analysis);
@@ -190,7 +193,10 @@ SERIES(scaling_pressure, w, workload_at(s, out), collect_self_f64(out, w->pressu
 
 /* ---- receivers and sampling ---- */
 
-/* One series per receiver and counter of its export_push_stats. key NULL: there is one counter. */
+/*
+ * Makes one series per receiver and counter of its export_push_stats. key NULL: there is one
+ * counter.
+ */
 static bool by_receiver(struct collect_self *s, struct export_series *out, const char *key,
 			const struct collect_self_counter *counters, size_t n)
 {

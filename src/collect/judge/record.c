@@ -17,13 +17,13 @@
 #include "collect/judge/rows.h"
 
 #define BUCKETS	  1024u
-#define AGAIN_MAX 1000 /* recordings of one pod in one folder */
+#define AGAIN_MAX 1000 /* maximum recordings of one pod in one folder */
 
 struct record_pod {
 	struct record_pod *next;
 	uint64_t instance;
 	char *label;
-	char *path; /* NULL: none */
+	char *path; /* path of the file; NULL: no file */
 	char *head; /* first line, without newline */
 	uint32_t columns;
 };
@@ -92,7 +92,7 @@ void collect_record_restore(char *name)
 	*to = 0;
 }
 
-/* The name, its service, its label, and those of the columns, NUL-terminated. */
+/* Queues the pod's name, service and label, and the columns' names, all NUL-terminated. */
 bool collect_record_layout(struct collect_record *r, int64_t moment,
 			   const struct collect_judge_pod *pod,
 			   const struct analyse_column *columns, uint32_t n)
@@ -178,7 +178,7 @@ void collect_record_hand_over(struct collect_record *r)
 
 /* ---- files ---- */
 
-/* Where the pod is, or is to be. */
+/* Returns the link to the pod, or the place for a new one. */
 static struct record_pod **place_of(struct collect_record *r, uint64_t instance)
 {
 	struct record_pod **at = &r->bucket[(instance * 0x9e3779b97f4a7c15ull >> 40) % BUCKETS];
@@ -188,7 +188,7 @@ static struct record_pod **place_of(struct collect_record *r, uint64_t instance)
 	return at;
 }
 
-/* A pod's name is not trusted: it must name a file inside the folder. */
+/* A pod's name is not trusted: the path must stay inside the folder. */
 static char *make_path(struct collect_record *r, const char *pod, uint64_t instance, int again)
 {
 	char name[201], more[16] = "", *path;
@@ -214,7 +214,7 @@ static void log_error(const struct collect_record *r, const struct record_pod *p
 			 p->label, strerror(error));
 }
 
-/* Makes the pod's file with its first line, or tries so again with its next row. */
+/* Creates the pod's file with its first line, or tries again with the pod's next row. */
 static void create_file(struct collect_record *r, struct record_pod *p)
 {
 	for (int again = 0; again < AGAIN_MAX; again++) {
@@ -229,7 +229,7 @@ static void create_file(struct collect_record *r, struct record_pod *p)
 				log_error(r, p, errno);
 			if (!fclose(f) && good)
 				return;
-			unlink(p->path); /* without a first line it is no file of rows */
+			unlink(p->path); /* a file without a first line cannot be read */
 		}
 		free(p->path);
 		p->path = NULL;
@@ -290,7 +290,7 @@ static char *make_head(const char *names, uint32_t columns, size_t bytes)
 	return head;
 }
 
-/* The line by which replay knows a pod, its columns and its file. */
+/* Writes the line from which replay learns a pod, its columns and its file. */
 static void write_layout(struct collect_record *r, const struct collect_rows_entry *e,
 			 const struct record_pod *p, const char *name, const char *service)
 {
@@ -344,7 +344,7 @@ static void take_layout(struct collect_record *r, const struct collect_rows_entr
 		free(head);
 		return;
 	}
-	/* A schema only grows, so that columns keep their place. */
+	/* A schema only grows, so columns keep their positions. */
 	if (p->path && !strncmp(head, p->head, strlen(p->head)) &&
 	    widen_rows(p, head, e->columns)) {
 		free(p->head);
@@ -360,7 +360,7 @@ static void take_layout(struct collect_record *r, const struct collect_rows_entr
 	write_layout(r, e, p, names, service);
 }
 
-/* Consecutive rows of a pod share an open file. */
+/* The open file shared by consecutive rows of a pod. */
 struct record_file {
 	FILE *f; /* NULL: none */
 	struct record_pod *of;
@@ -387,7 +387,7 @@ static void open_file(struct collect_record *r, struct record_file *o)
 	o->f = NULL;
 }
 
-/* Rows are written whole, or not at all. */
+/* Truncates the file if its rows could not all be written. */
 static void close_file(struct collect_record *r, struct record_file *o)
 {
 	bool bad;
@@ -462,7 +462,7 @@ static void take_entry(struct collect_record *r, const struct collect_rows_entry
 	}
 }
 
-/* A line of events or verdicts that is not written leaves a recording that replay refuses. */
+/* Without a line of events or verdicts, replay refuses the recording. */
 static void flush_line(struct collect_record *r, FILE *f, const char *name)
 {
 	if (!fflush(f) && !ferror(f))
@@ -522,7 +522,7 @@ static void count_model(void *arg, const char *name, const void *bytes, size_t l
 	++*(size_t *)arg;
 }
 
-/* Each start has a file of its own, as a recording goes on over several. */
+/* Each start has a models file of its own, because one recording may span several starts. */
 static int write_models(struct collect_record *r, struct collect_models *models)
 {
 	unsigned long long now = base_realtime_ns();
