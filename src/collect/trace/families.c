@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* families.c - the collector's own series about traces. */
+/* families.c - the collector's own series about traces */
 #include <stddef.h>
 
 #include "collect/read/self.h"
@@ -95,7 +95,7 @@ static const struct collect_self_family trace_families[] = {
 
 static COLLECT_SELF_GROUP(trace, NULL);
 
-/* The part's memory in a walk is the stats at its start. */
+/* The part's memory in a walk holds the stats as of the walk's start. */
 static bool trace_walk(struct collect_self *s)
 {
 	collect_tracer_stats(s->arg, s->own);
