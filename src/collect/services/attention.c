@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* attention.c - how much a service needs attention, and why, in words. Pure. */
+/* attention.c - computes how much attention a service needs, and says why. Pure functions. */
 #include <stdarg.h>
 #include <stdio.h>
 
 #include "base/base.h"
 #include "collect/services/internal.h"
 
-#define ERRORS_LEAST	  0.05 /* of the requests */
-#define RETRANSMITS_LEAST 1.0  /* per second */
+#define ERRORS_LEAST	  0.05 /* minimum fraction of the requests */
+#define RETRANSMITS_LEAST 1.0  /* minimum rate per second */
 
 __attribute__((format(printf, 3, 4))) static void say(struct collect_service_view *v,
 						      double attention, const char *fmt, ...)
@@ -20,7 +20,7 @@ __attribute__((format(printf, 3, 4))) static void say(struct collect_service_vie
 	va_end(ap);
 }
 
-/* From low on, never above high: more of x is closer to it. */
+/* Maps x to [low, high): the result approaches high as x grows. */
 static double place_between(double low, double high, double x)
 {
 	return low + (high - low) * (x > 0 ? x / (1 + x) : 0);
