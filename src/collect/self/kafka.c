@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* kafka.c - the collector's own series about messages to Kafka. */
+/* kafka.c - the collector's own series about messages to Kafka */
 #include "collect/self/reports.h"
 #include "collect/read/self.h"
 #include "collect/self/self.h"
 #include "export/kafka.h"
 
-/* Of topic s->at / each, with the number of that counter at *n. False: no more. */
+/*
+ * Gets the stats of topic s->at / each; the cause is number s->at % each. Returns false if there
+ * are no more topics.
+ */
 static bool get_topic(struct collect_self *s, struct export_series *out, size_t each,
 		      const char *const *causes, struct export_kafka_stats *st)
 {
