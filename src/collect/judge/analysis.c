@@ -73,7 +73,7 @@ struct collect_analysis {
 	pthread_mutex_t trace_lock;
 	struct collect_rows traces; /* rows of traces; their writer holds trace_lock */
 	uint64_t trace_ns;
-	struct collect_edges *edges; /* used by the thread that polls */
+	struct collect_edges *edges; /* used only by the polling thread */
 	pthread_t thread;
 	bool running;
 	int wake, stop; /* eventfds */

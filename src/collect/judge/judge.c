@@ -17,7 +17,7 @@
 
 #define HOUR_NS	     3600000000000.0
 #define FEATURES_MIN 64u
-#define FEATURES_MAX 512u /* the limit, since a detector's memory may grow quadratically */
+#define FEATURES_MAX 512u /* limited because a detector's memory may grow quadratically */
 #define MERGED_MAX   32u  /* maximum pods of a service merged into its model */
 #define TCP_STEPS    3	  /* rows of connections are usable for this many steps */
 /* a model at most this old includes what a departing pod has learned */
@@ -619,8 +619,8 @@ void collect_judge_moment(struct collect_judge *j)
 }
 
 /* Appends to a line, truncating it when it is full. */
-__attribute__((format(printf, 3, 4))) static char *add(char *at, const char *end, const char *fmt,
-						       ...)
+__attribute__((format(printf, 3, 4))) static char *append_text(char *at, const char *end,
+							       const char *fmt, ...)
 {
 	va_list ap;
 	int n;
@@ -638,12 +638,14 @@ void collect_judge_line(char *out, size_t bytes, const char *pod,
 	const char *end = out + bytes - 1; /* position of the newline */
 	char *at = out;
 
-	at = add(at, end, "%" PRId64 ".%09" PRId64 ",", f->ns / 1000000000, f->ns % 1000000000);
+	at = append_text(at, end, "%" PRId64 ".%09" PRId64 ",", f->ns / 1000000000,
+			 f->ns % 1000000000);
 	for (; *pod && at + 1 < end; pod++)
 		*at++ = *pod == ',' ? ';' : (unsigned char)*pod < 32 ? '_' : *pod;
-	at = add(at, end, ",%.6g,%d", (double)v->score, f->anomalous);
+	at = append_text(at, end, ",%.6g,%d", (double)v->score, f->anomalous);
 	for (uint32_t i = 0; i < 3; i++)
-		at = add(at, end, ",%s", i < v->blamed ? columns[v->blame[i].column].name : "");
+		at = append_text(at, end, ",%s",
+				 i < v->blamed ? columns[v->blame[i].column].name : "");
 	strcpy(at, "\n");
 }
 

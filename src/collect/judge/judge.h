@@ -51,7 +51,7 @@ struct collect_judge_pod {
 	/* service names the pod's model and its place in the call graph */
 	const char *name, *service;
 	const char *label; /* name in recordings, unique among pods of one name; NULL: use name */
-	void *own;	   /* passed to findings; set by the pod's first layout */
+	void *own;	   /* pointer passed to findings; set by the pod's first layout */
 };
 
 /*

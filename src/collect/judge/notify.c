@@ -195,7 +195,7 @@ static void copy_verdict(const struct act_pod_verdict *v, void *arg)
 	struct collect_notify *t = arg;
 	struct notify_pod *p = find_pod(t, v->instance);
 
-	/* During warm-up only errors, and their end, make a verdict. */
+	/* During warm-up, only errors and their end produce a verdict. */
 	if (!v->ns || (isinf(v->threshold) && !p))
 		return;
 	if (!p) {

@@ -43,7 +43,7 @@ struct collect_sender {
 	struct export_remote_write *w;
 	struct act_sample_opts o;
 	struct collect_sender_form form;
-	uint64_t most_ns; /* maximum span of time for which POINTS are always enough */
+	uint64_t most_ns; /* longest time span that POINTS points can always cover */
 	struct sender_pod *bucket[BUCKETS];
 	size_t next; /* next bucket to visit */
 	uint64_t look_ns, looks;

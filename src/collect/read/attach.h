@@ -102,7 +102,7 @@ struct collect_tap_row {
 	uint32_t state; /* enum sl_region_state; the values of a dead region are final */
 	/* column i is the same metric as long as layout and columns do not change */
 	uint64_t layout;
-	const struct collect_layout *shape; /* for collect_tap_metric() */
+	const struct collect_layout *shape; /* layout of the columns, for collect_tap_metric() */
 	uint32_t columns;
 	/*
 	 * Values by column: the value of a counter or gauge, the count of a histogram, the bits of

@@ -17,12 +17,12 @@ enum {
 	SECOND_ORDER = 1,
 };
 
-static inline uint64_t zigzag(uint64_t v)
+static inline uint64_t encode_zigzag(uint64_t v)
 {
 	return v << 1 ^ (0 - (v >> 63));
 }
 
-static inline uint64_t unzigzag(uint64_t v)
+static inline uint64_t decode_zigzag(uint64_t v)
 {
 	return v >> 1 ^ (0 - (v & 1));
 }
@@ -87,7 +87,7 @@ struct codec_reader {
 	bool over;
 };
 
-static inline void refill(struct codec_reader *r)
+static inline void refill_word(struct codec_reader *r)
 {
 	size_t n = (size_t)(r->end - r->p);
 
@@ -115,7 +115,7 @@ static inline uint64_t get_bits(struct codec_reader *r, unsigned int n)
 		return v;
 	}
 	v = r->word;
-	refill(r);
+	refill_word(r);
 	n -= have;
 	if (n > r->left) {
 		r->over = true;
@@ -144,7 +144,7 @@ static size_t pack_integers(uint8_t *out, const uint64_t *v, unsigned int n, uin
 		d[i] = v[i] - v[i - 1];
 	for (unsigned int i = 1; i < n; i++)
 		any |= d[i];
-	p = put_varint(p, zigzag(v[0]));
+	p = put_varint(p, encode_zigzag(v[0]));
 	if (!any) {
 		out[0] = flags | DIFFERENCES;
 		out[1] = FIRST_ORDER;
@@ -158,7 +158,7 @@ static size_t pack_integers(uint8_t *out, const uint64_t *v, unsigned int n, uin
 		high = s > high ? s : high;
 	}
 	for (unsigned int i = 2; i < n; i++) {
-		dd[i] = zigzag(d[i] - d[i - 1]);
+		dd[i] = encode_zigzag(d[i] - d[i - 1]);
 		any2 |= dd[i];
 	}
 	width = width_of((uint64_t)high - (uint64_t)low);
@@ -166,7 +166,7 @@ static size_t pack_integers(uint8_t *out, const uint64_t *v, unsigned int n, uin
 	if (width2 < width) {
 		out[0] = flags | (uint8_t)width2;
 		out[1] = SECOND_ORDER;
-		p = put_varint(p, zigzag(d[1]));
+		p = put_varint(p, encode_zigzag(d[1]));
 		w = (struct codec_writer){.p = p};
 		if (width2)
 			for (unsigned int i = 2; i < n; i++)
@@ -174,7 +174,7 @@ static size_t pack_integers(uint8_t *out, const uint64_t *v, unsigned int n, uin
 	} else {
 		out[0] = flags | (uint8_t)width;
 		out[1] = FIRST_ORDER;
-		p = put_varint(p, zigzag((uint64_t)low));
+		p = put_varint(p, encode_zigzag((uint64_t)low));
 		w = (struct codec_writer){.p = p};
 		if (width)
 			for (unsigned int i = 1; i < n; i++)
@@ -199,8 +199,8 @@ static bool unpack_integers(uint64_t *v, unsigned int n, unsigned int width, con
 	if (!p || width > 64 || order > SECOND_ORDER)
 		return false;
 	r = (struct codec_reader){.p = p, .end = end};
-	d = unzigzag(d);
-	v[0] = unzigzag(base);
+	d = decode_zigzag(d);
+	v[0] = decode_zigzag(base);
 	if (order == FIRST_ORDER) {
 		for (unsigned int i = 1; i < n; i++)
 			v[i] = v[i - 1] + d + (width ? get_bits(&r, width) : 0);
@@ -208,7 +208,7 @@ static bool unpack_integers(uint64_t *v, unsigned int n, unsigned int width, con
 		if (n > 1)
 			v[1] = v[0] + d;
 		for (unsigned int i = 2; i < n; i++) {
-			d += unzigzag(width ? get_bits(&r, width) : 0);
+			d += decode_zigzag(width ? get_bits(&r, width) : 0);
 			v[i] = v[i - 1] + d;
 		}
 	}

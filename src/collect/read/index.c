@@ -353,7 +353,7 @@ static int by_claim(const void *a, const void *b)
 	return n != o ? (n < o ? -1 : 1) : by_name(p, q);
 }
 
-/* Returns by family whether it is exposed; NULL: out of memory. */
+/* Returns an array that says for each family whether it is exposed; NULL: out of memory. */
 static bool *choose_families(struct collect_index *x)
 {
 	struct collect_index_family **order = malloc((x->families + 1) * sizeof(*order));

@@ -32,7 +32,7 @@ struct collect_index_family {
 	struct export_family f;
 	const struct collect_def *def;	     /* definition of the family's first item */
 	const struct collect_tenant *tenant; /* tenant of the family's first item */
-	const struct collect_tenant *last;   /* last tenant counted in tenants */
+	const struct collect_tenant *last;   /* tenant counted last in `tenants` */
 	size_t tenants;			     /* number of tenants that have the family now */
 	/*
 	 * used while the index is made: the family's number, and another family of the same name or

@@ -146,7 +146,7 @@ static void advance_round(struct collect_link *l, uint64_t now_ns)
 		if (r->step == STEP_BOUND && !r->gone && !collect_reads_beside(l->c, r->kind) &&
 		    !read_region(l, r))
 			return;
-		/* Includes regions for which the urgent list had no memory. */
+		/* This includes regions that the urgent list had no memory for. */
 		if (!r->gone && !r->synthetic &&
 		    (r->schema_step != SCHEMA_IDLE || r->step == STEP_MAP ||
 		     (r->step == STEP_DROPPED && now_ns >= r->retry_ns)))

@@ -127,8 +127,8 @@ static struct past_region *find_region(const struct collect_past *p, uint64_t in
 	return r;
 }
 
-static const struct past_histogram *was(const struct past_region *r, uint32_t column,
-					const struct collect_def *def, uint32_t buckets)
+static const struct past_histogram *find_histogram(const struct past_region *r, uint32_t column,
+						   const struct collect_def *def, uint32_t buckets)
 {
 	for (size_t i = 0; i < r->histograms; i++)
 		if (r->histogram[i].column == column)
@@ -172,7 +172,7 @@ static bool make_histograms(struct collect_past *p, struct past_region *r,
 			continue;
 		}
 		h = &to.histogram[to.histograms++];
-		old = was(r, i, def, m->bucket_count);
+		old = find_histogram(r, i, def, m->bucket_count);
 		*h = old ? *old : (struct past_histogram){.column = i, .def = def, .known = fresh};
 		h->before = (uint32_t)to.cells;
 		h->buckets = m->bucket_count;

@@ -214,7 +214,7 @@ enum region_fault collect_region_identify(struct collect_region *r,
 	if (info.kind != r->kind)
 		return REGION_FAULT_SECTION;
 	if (info.instance != (r->attested ? r->header_instance : r->instance))
-		return REGION_FAULT_COUNT; /* another region has its place */
+		return REGION_FAULT_COUNT; /* another region has taken this region's place */
 	info.instance = r->instance;
 	if (!r->info)
 		return adopt_info(r, &info, hostname) ? REGION_FAULT_MEMORY : REGION_FAULT_NONE;

@@ -137,7 +137,7 @@ struct collect_region {
 	bool schema_failed;
 	uint64_t schema_seen; /* generation of the current layout */
 
-	/* Handed to control with EVENT_SCHEMA, and back with built. */
+	/* Passed to control with EVENT_SCHEMA, and returned with `built`. */
 	uint8_t *schema_bytes; /* created_bytes of the section created, then the schema */
 	uint32_t schema_length, created_bytes;
 	uint64_t schema_generation;

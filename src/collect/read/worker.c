@@ -40,7 +40,7 @@ unsigned int collect_latency_bucket(uint64_t ns)
 	return i < COLLECT_LATENCY_BUCKETS ? i : COLLECT_LATENCY_BUCKETS - 1;
 }
 
-static inline void relax(void)
+static inline void relax_cpu(void)
 {
 #if defined(__x86_64__)
 	__builtin_ia32_pause();
@@ -188,7 +188,7 @@ void *collect_worker_main(void *arg)
 			collect_ring_expire(&w->ring, (int64_t)base_realtime_ns());
 		wait = get_nap(w, now, worked);
 		if (!wait)
-			relax();
+			relax_cpu();
 		else if (period && now + wait > deadline)
 			sleep_until(deadline);
 		else

@@ -51,7 +51,7 @@ struct collect_services_service {
 	double flow_bytes, flow_retransmits, rtt_sum, rtt_weight;
 	struct collect_services_limits *limits;
 
-	struct act_anomaly *anomaly; /* used while views are made */
+	struct act_anomaly *anomaly; /* set only while views are made */
 	double suspicion;
 };
 

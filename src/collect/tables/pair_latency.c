@@ -22,7 +22,7 @@
 
 #define COUNT_NS  1000000000u
 #define WINDOW_NS 2000000000u
-/* by then no earlier record can arrive any more */
+/* after this time, no earlier record can arrive any more */
 #define LINGER_NS (2 * (uint64_t)WINDOW_NS + 1000000000u)
 /* maximum delay from a record to its READ, including matching */
 #define MARGIN_NS	 200000000u
@@ -99,7 +99,7 @@ static struct address *address_at(const struct collect_pair_latency *n, const ui
 {
 	size_t i = base_hash(0, a, 16);
 
-	/* The search ends, because the table is larger than the limit of addresses. */
+	/* The search always ends, because the table has more places than there can be addresses. */
 	for (;; i++) {
 		struct address *at = &n->address[i & n->address_mask];
 

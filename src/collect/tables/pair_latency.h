@@ -27,7 +27,7 @@ struct collect_net_port_view {
 	 */
 	const struct tcp_net_hist *all[COLLECT_NET_WAYS];
 	struct tcp_net_hist late[COLLECT_NET_WAYS];
-	int64_t late_ns; /* exact duration of late */
+	int64_t late_ns; /* exact duration of the `late` window */
 	double bound[2]; /* error bound in ns, mean over late; NaN: none */
 	uint64_t reordered[2];
 };

@@ -63,7 +63,7 @@ struct collect_layers_view {
 	bool stale;
 	const struct region_layer_view *all;  /* counts since the collector first read the table */
 	const struct region_layer_view *late; /* counts of the last 10 to 20 s */
-	int64_t late_ns;		      /* exact duration of late */
+	int64_t late_ns;		      /* exact duration of the `late` window */
 };
 /* Calls fn with the request latency by layer, for each workload, role and port. */
 void collect_collector_layers(struct collect_collector *c,

@@ -21,7 +21,7 @@ struct collect_trace_request {
 	struct collect_trace_pod *pod;
 	/* trace that the spans belong to; NULL: find the trace of an error */
 	struct collect_trace_kept *kept;
-	collect_trace_take_fn *take; /* handles the answer, and may set again */
+	collect_trace_take_fn *take; /* handles the answer; may set `again` to repeat the request */
 	bool again;		     /* repeat the request in the next period */
 	uint32_t ring, count, tries;
 	uint64_t number, end;

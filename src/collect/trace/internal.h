@@ -69,7 +69,7 @@ struct collect_tracer {
 	uint32_t opens;
 	struct collect_tracer_stats shown;
 
-	struct collect_tracer_stats stats; /* the thread's own copy */
+	struct collect_tracer_stats stats; /* updated only by the tracer's thread */
 };
 
 #endif

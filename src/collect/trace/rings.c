@@ -231,7 +231,10 @@ void collect_trace_each_run(struct collect_tracer *t, uint32_t hash, uint64_t du
 			    void (*fn)(struct collect_tracer *, struct collect_trace_run *, void *),
 			    void *arg)
 {
-	/* The trace's duration, the periods to read it, and as many for repeated reads. */
+	/*
+	 * Covers the trace's duration, the periods needed to read the run, and as many for repeated
+	 * reads.
+	 */
 	uint64_t ticks = duration_ns / TRACE_PERIOD_NS + t->o.linger_ns / TRACE_PERIOD_NS +
 			 4 * TRACE_TRIES;
 	uint64_t at = t->bucket[hash % TRACE_BUCKETS];
