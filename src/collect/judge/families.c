@@ -284,8 +284,7 @@ static const struct collect_self_family analysis_families[] = {
 	{"sidelight_scaling_anomalous_ratio", GAUGE, "ratio",
 	 "Share of a workload's pods that are anomalous.", scaling_anomalous},
 	{"sidelight_scaling_pressure", GAUGE, "",
-	 "How much longer requests to a workload's pods take than usually, smoothed; 1 is as "
-	 "planned.",
+	 "How much longer requests to a workload's pods take than usual, smoothed; 1 is as planned.",
 	 scaling_pressure},
 };
 
@@ -316,19 +315,19 @@ static bool sampling_exposed(const struct collect_self *s)
 
 static const struct collect_self_family sampling_families[] = {
 	{"sidelight_remote_write_fallbacks", COUNTER, "",
-	 "Times that the receiver was found not to have version 2.0.", remote_write_fallbacks},
+	 "Times that the receiver turned out not to support version 2.0.", remote_write_fallbacks},
 	{"sidelight_remote_write_version", GAUGE, "",
-	 "Version of remote write that requests have: 1 or 2.", remote_write_version},
+	 "Version of remote write used by requests: 1 or 2.", remote_write_version},
 	{"sidelight_sampling_exemplars", COUNTER, "", "Exemplars chosen for remote write.",
 	 sampling_exemplars},
 	{"sidelight_sampling_left_out", COUNTER, "",
 	 "Samples and exemplars chosen but not sent, by cause.", sampling_left_out},
 	{"sidelight_sampling_lost_seconds", COUNTER, "seconds",
-	 "Time without the samples that were to be sent, by cause.", sampling_lost},
+	 "Time whose chosen samples were not sent, by cause.", sampling_lost},
 	{"sidelight_sampling_samples", COUNTER, "", "Samples chosen for remote write.",
 	 sampling_samples},
 	{"sidelight_sampling_withheld_seconds", GAUGE, "seconds",
-	 "Time until samples are sent again, as the clock went back.", sampling_withheld},
+	 "Time until samples are sent again after the clock went back.", sampling_withheld},
 };
 
 static COLLECT_SELF_GROUP(sampling, sampling_exposed);

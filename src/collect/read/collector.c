@@ -240,7 +240,7 @@ bool collect_collector_ready(const struct collect_collector *c)
 			if (!relaxed_load(l->tried) && !relaxed_load(l->settled))
 				return false;
 		}
-	/* True once the index contains what the links found. */
+	/* True once the index contains everything that the links found. */
 	return relaxed_load(c->index_builds) && !relaxed_load(c->dirty) && !relaxed_load(c->queue);
 }
 

@@ -24,7 +24,7 @@ struct collect_fetch {
 	struct collect_region *region; /* a reference is held */
 	uint64_t offset;
 	uint32_t length;
-	uint64_t since_ns; /* when the worker accepted it */
+	uint64_t since_ns; /* when the worker accepted the fetch */
 	collect_fetch_fn *fn;
 	void *arg;
 };

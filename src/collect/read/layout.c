@@ -411,12 +411,12 @@ struct collect_layout *collect_layout_make(struct collect_collector *c, struct c
 		relaxed_add(c->refused_series, l->refused - r->series_refused);
 		relaxed_add(r->tenant->refused_series, l->refused - r->series_refused);
 		r->series_refused = l->refused;
-		base_log_limited(BASE_WARN, "collect",
-				 "series refused count=%u uid=%s held=%llu max_series=%zu: "
-				 "raise --max-series, of which a tenant takes as much as it leaves",
-				 l->refused, r->tenant->known ? r->tenant->uid : "unknown",
-				 (unsigned long long)relaxed_load(r->tenant->series),
-				 c->opts.max_series);
+		base_log_limited(
+			BASE_WARN, "collect",
+			"series refused count=%u uid=%s held=%llu max_series=%zu: "
+			"raise --max-series; a tenant may hold at most as much as it leaves free",
+			l->refused, r->tenant->known ? r->tenant->uid : "unknown",
+			(unsigned long long)relaxed_load(r->tenant->series), c->opts.max_series);
 	}
 	return l;
 }

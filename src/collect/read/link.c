@@ -203,12 +203,12 @@ static void log_away(struct collect_link *l)
 	l->away = !up;
 	fabric_stats(l->fabric, &stats);
 	if (up)
-		base_log_limited(BASE_INFO, "collect", "host is reached again host=%s",
+		base_log_limited(BASE_INFO, "collect", "host is reachable again host=%s",
 				 l->host->target);
 	else
 		base_log_limited(
 			BASE_WARN, "collect",
-			"host is not reached, retrying host=%s error=\"%s\": check that its "
+			"host is unreachable, retrying host=%s error=\"%s\": check that its "
 			"agent runs",
 			l->host->target, stats.last_error);
 }
@@ -246,7 +246,7 @@ static bool is_open(struct collect_link *l)
 		return false;
 	l->broken = open_link(l, error, sizeof(error)) != 0;
 	if (l->broken)
-		base_logf(BASE_WARN, "collect", "host is never read host=%s error=\"%s\"",
+		base_logf(BASE_WARN, "collect", "host cannot be read host=%s error=\"%s\"",
 			  l->host->target, error);
 	return !l->broken;
 }

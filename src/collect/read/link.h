@@ -24,7 +24,7 @@ struct collect_link {
 	struct collect_collector *c;
 	struct collect_host *host;
 	struct collect_worker *worker;
-	unsigned int queue; /* the link's number among those of the host */
+	unsigned int queue; /* number of the link among the host's links */
 	struct fabric *fabric;
 	enum fabric_state state;
 	uint64_t epoch, drive_ns, up_ns;

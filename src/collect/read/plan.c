@@ -48,7 +48,7 @@ static void add_read(struct collect_plan *p, uint64_t offset, uint32_t stripe, u
 int collect_plan_make(struct collect_plan *p, const struct region_info *info, uint32_t lines,
 		      uint32_t stripes)
 {
-	/* Each stripe takes the READs it fills and at most one more. */
+	/* A stripe needs at most one READ more than the READs that it fills completely. */
 	uint32_t lines_a_read = COLLECT_PLAN_READ_MAX / SL_LINE_SIZE;
 	size_t most = 1 + (size_t)stripes * (lines / lines_a_read + 2);
 	struct collect_plan made = {.lines = lines, .stripes = stripes};

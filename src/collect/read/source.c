@@ -25,7 +25,7 @@ struct source_walk {
 	bool in_self;
 	size_t at, end; /* current and last item of the family */
 	bool sums;
-	uint8_t *seen;	   /* by region: whether it is exposed */
+	uint8_t *seen;	   /* for each region, whether it is exposed */
 	uint32_t *columns; /* number of columns exposed per region; NULL: all */
 	/* Label text of the last series: the region's labels, then the metric's. */
 	const struct collect_label_set *prefix; /* label set at the start of text, or NULL */

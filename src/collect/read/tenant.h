@@ -33,7 +33,7 @@ struct collect_tenant {
 	struct collect_host *host;
 	unsigned int refs; /* protected by the host's lock */
 	uint64_t idle_ns;  /* since when the tenant has had no region; it is kept, with its debts */
-	struct region_tenant who; /* id, pid and instance are those of its first region */
+	struct region_tenant who; /* id, pid and instance are those of the tenant's first region */
 	bool known;
 	bool exempt; /* exempt from shares: trusted, or unknown */
 	char uid[12], container[13], pod[37];

@@ -14,7 +14,7 @@ struct collect_reports;
 struct dta_store_server;
 struct export_kafka;
 
-/* What was discovered. */
+/* Series about the discovered hosts. */
 int collect_self_discover(struct collect_collector *c, struct collect_discover *d);
 /* Series about the stores that this collector owns. */
 int collect_self_stores(struct collect_collector *c, struct dta_store_server *stores);

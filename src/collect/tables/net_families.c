@@ -229,7 +229,7 @@ static const struct collect_self_family net_families[] = {
 	{"sidelight_net_records_missed", COUNTER, "",
 	 "Segments overwritten in a host's ring before they were read.", net_missed},
 	{"sidelight_net_round_trip_seconds", HISTOGRAM, "seconds",
-	 "Latency of a segment plus that of the next one back, which needs no clock offset.",
+	 "Latency of a segment plus that of the next segment back, which needs no clock offset.",
 	 net_round_trip},
 	{"sidelight_net_segments", COUNTER, "", "Segments between two hosts: sent, and measured.",
 	 net_segments},

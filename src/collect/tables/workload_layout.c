@@ -20,7 +20,7 @@ const uint32_t collect_workload_part_cells[WORKLOAD_PARTS] = {
 #define CAUSE_HELP  "Segments retransmitted, by cause, of connections whose opening was seen."
 #define WINDOW_HELP "Times that a receive window was closed, by its end."
 #define RESET_HELP  "Connections ended by a reset, by its direction."
-#define LIMIT_HELP  "Time of connections, by what limited them."
+#define LIMIT_HELP  "Time of connections, by limiting factor."
 #define SWITCH_HELP "Context switches: voluntary (the task slept) and involuntary (another ran)."
 
 #define LAYER_HELP                                                                            \
@@ -123,7 +123,7 @@ static const struct workload_layout_metric {
 	METRIC(LAYERS, SL_KIND_COUNTER, LAYER_INCOMPLETE, "sidelight_tcp_requests_incomplete_total",
 	       "", "Requests that ended without all seven layers."),
 	METRIC(LAYERS, SL_KIND_COUNTER, LAYER_PIPELINED, "sidelight_tcp_requests_pipelined_total",
-	       "", "Requests answered after bytes of the next one had arrived."),
+	       "", "Requests answered after bytes of the next request had arrived."),
 	METRIC(LAYERS, SL_KIND_COUNTER, LAYER_UNATTRIBUTED, "sidelight_tcp_unattributed_total", "",
 	       "Latencies that were not measured; sidelight_host_kernel_lost_total has the causes."),
 	METRIC(TASKS, SL_KIND_COUNTER_F64, TASK_RUN, "sidelight_cpu_seconds_total", "seconds",
@@ -140,7 +140,7 @@ static const struct workload_layout_metric {
 	       "Tasks that ended."),
 	METRIC(TASKS, SL_KIND_HISTOGRAM_EXP, TASK_WAITS, "sidelight_cpu_wait_duration_seconds",
 	       "seconds",
-	       "Single waits in the run queue. The sum also has those whose lengths are known together only."),
+	       "Individual waits in the run queue. The sum also includes waits of which only the total is known."),
 };
 
 #define METRICS	   (sizeof(metrics) / sizeof(metrics[0]))

@@ -12,7 +12,7 @@
 #include "collect/trace/rings.h"
 
 #define HELD_NS 2000000000u /* a verdict is valid for two steps, as in a replay */
-/* spans of an incomplete trace needed to find the pods whose anomaly it shows */
+/* number of spans to read of an incomplete trace, to find its anomalous pods */
 #define FIRST_SPANS 64u
 #define PARTIES	    64u /* maximum pods or services of a trace; with more, the route is unknown */
 

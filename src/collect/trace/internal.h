@@ -37,7 +37,7 @@ struct collect_tracer {
 	struct collect_collector *c;
 	struct collect_tracer_opts o;
 	struct act_trace_policy *policy;
-	uint64_t policy_lost;	  /* lost count of its stats, as last added to ours */
+	uint64_t policy_lost;	  /* the policy's lost counter, as last added to stats */
 	struct export_otlp *otlp; /* OTLP exporter, or NULL */
 	uint64_t since_ns;	  /* CLOCK_REALTIME of the tracer's start */
 	pthread_t thread;
