@@ -79,7 +79,7 @@ struct collect_analysis {
 	int wake, stop; /* eventfds */
 	/* Used by the judge's thread. */
 	int64_t moment; /* moment judged last */
-	uint64_t asked; /* collect_models_asked() when last answered */
+	uint64_t asked; /* value of collect_models_asked() at the last answer */
 	/* Read by any thread. */
 	struct collect_analysis_stats s;
 };
@@ -201,7 +201,7 @@ static bool wants_row(void *arg, const struct collect_tap_row *row)
 
 	if (p == &no_pod || (p && p->moment == moment) || row->state != SL_STATE_LIVE)
 		return false;
-	/* Once per interval, or later if the last interval was missed. */
+	/* Accept one row per interval, or a late one if the last interval was missed. */
 	return !p || p->moment != moment - 1 || row->ns % (int64_t)a->o.every_ns >= p->phase_ns;
 }
 
@@ -457,10 +457,7 @@ static void judge_moment(struct collect_analysis *a, int64_t moment)
 	/* After a clock was set back, its moments occur again. */
 	if (a->moment - moment > BACK_NS / (int64_t)a->o.every_ns)
 		a->moment = moment - 1;
-	/*
-	 * Late rows count after the moment that was judged without them, and are recorded the same
-	 * way.
-	 */
+	/* Late rows are judged, and recorded, after the moment that went without them. */
 	now = BASE_MAX(moment, a->moment + 1);
 	take_traces(a, now);
 	for (unsigned int i = 0; i < a->o.workers; i++) {

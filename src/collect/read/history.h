@@ -71,13 +71,13 @@ void collect_ring_trim(struct collect_ring *r);
  */
 struct collect_chunk {
 	const struct collect_ring *ring;
-	uint64_t chunk; /* position + 1; 0: none */
+	uint64_t chunk; /* position + 1 of the open chunk; 0: none */
 	struct collect_chunk_head head;
 	int64_t ns[COLLECT_COLUMN_ROWS];
 	/* length in bytes of the times and of each column */
 	uint16_t length[COLLECT_CHUNK_COLUMNS + 1];
 	uint32_t last; /* index in length[] of the column read last */
-	size_t offset; /* of that column, in bytes */
+	size_t offset; /* offset of column `last`, in bytes */
 };
 
 /*

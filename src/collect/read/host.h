@@ -18,7 +18,7 @@ struct collect_region;
 struct collect_host {
 	struct collect_collector *c;
 	const char *target, *fabric;
-	char own_target[256]; /* text of target for a spare host in use */
+	char own_target[256]; /* buffer for the target of a spare host */
 	bool wanted;	      /* the host is read */
 	void *beside;	      /* set by the attached collect_reader before the start */
 	struct collect_link **link;

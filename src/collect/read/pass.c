@@ -14,7 +14,8 @@
 #include "collect/read/turn.h"
 #include "collect/read/worker.h"
 
-#define HOT_MAX_NS   5000000000u /* drop a region whose hot line does not settle for this long */
+/* a region is dropped if its hot line does not settle for this long */
+#define HOT_MAX_NS   5000000000u
 #define FINAL_PASSES 20u	 /* maximum passes to read all lines of a dead region */
 #define HELD_MAX_NS  5000000000u /* hold back a snapshot for at most this long */
 #define HELD_URGENT  8u		 /* passes outside the rounds while a snapshot is held back */

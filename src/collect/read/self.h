@@ -52,7 +52,7 @@ struct collect_self_group {
 	const struct collect_self_group collect_self_##name = { \
 		name##_families, sizeof(name##_families) / sizeof(*name##_families), exposed_fn}
 
-/* Short forms for the tables. */
+/* Abbreviations for the tables of families. */
 #define COUNTER	  EXPORT_FAMILY_COUNTER
 #define GAUGE	  EXPORT_FAMILY_GAUGE
 #define HISTOGRAM EXPORT_FAMILY_HISTOGRAM

@@ -30,8 +30,8 @@ struct collect_snapshot {
 	 * the region's metrics never change. Set before the snapshot is published.
 	 */
 	int64_t *since_ns;
-	struct collect_worker *worker; /* charged for row_bytes */
-	struct collect_tenant *tenant; /* also charged for row_bytes */
+	struct collect_worker *worker; /* worker whose memory limit is charged for row_bytes */
+	struct collect_tenant *tenant; /* tenant whose share is charged for row_bytes */
 	struct collect_turn *turn;
 	size_t bytes;
 	uint64_t cell[]; /* [layout->cells] */

@@ -23,7 +23,7 @@ struct collect_turn {
 	uint64_t part;	       /* lines per round while the tenant is slow */
 	int64_t credit;	       /* lines left in this round */
 	uint32_t every;	       /* the tenant is read once in this many rounds (>= 1); any thread */
-	uint32_t stamp;	       /* stamp of the last time that lines was summed up */
+	uint32_t stamp;	       /* turn_stamp of the last summation of `lines` */
 	uint64_t rows;	       /* bytes of history not packed yet; any thread */
 	uint64_t exemplars_ns; /* when the tenant's next piece of exemplars may be read */
 };
@@ -75,7 +75,7 @@ uint32_t collect_tenant_labels(const struct collect_tenant *t,
 /* Returns how much more of a resource the tenant may take; held: how much it holds already. */
 uint64_t collect_tenant_room(const struct collect_tenant *t, uint64_t capacity, uint64_t used,
 			     uint64_t held);
-/* Returns once in how many rounds the slowest of the tenant's links reads it. */
+/* Returns the number of rounds per reading, for the slowest of the tenant's links. */
 uint32_t collect_tenant_every(const struct collect_tenant *t);
 
 #endif

@@ -41,7 +41,8 @@ struct collect_services_service {
 
 	/* Results by tick. */
 	struct collect_services_tick tick[SERVICES_TICKS];
-	struct collect_latency_tick *latency; /* latency by [SERVICES_TICKS]; NULL: none yet */
+	/* array of SERVICES_TICKS histograms; NULL: none yet */
+	struct collect_latency_tick *latency;
 
 	/* The kernel's figures of the last look. */
 	double kernel_requests; /* requests per second; NaN: not known */

@@ -287,7 +287,7 @@ static void take_metric(const struct region_metric *m, const uint64_t *value, vo
 	rule = collect_rule_again(t->s->rule, SERVICES_RULES, m);
 	if (rule.role == COLLECT_RULE_NONE || rule.rank > t->of[rule.role].rank)
 		return;
-	/* Of one rule, use only the first name: several names would count a request twice. */
+	/* For each rule, use only the first name: several names would count a request twice. */
 	if (rule.rank == t->of[rule.role].rank && strcmp(t->of[rule.role].name, m->name))
 		return;
 	if (rule.rank < t->of[rule.role].rank) {

@@ -14,8 +14,9 @@
 #include "base/grow.h"
 #include "collect/tables/flows.h"
 
-#define BEFORE_NS 1000000000u /* minimum distance of the two states that show what limits a flow \
-			       */
+#define BEFORE_NS                                                                      \
+	1000000000u /* minimum distance of the two states that show what limits a flow \
+		     */
 
 static void store_words(uint64_t *to, const uint64_t *from)
 {
@@ -105,7 +106,7 @@ static bool settle_owner(struct collect_link *l, struct collect_flow_table *t,
 	uint32_t group = s->group;
 	struct collect_flow_owner who;
 
-	bool moves = s->lumped && f->drops; /* moves to the series of its own port */
+	bool moves = s->lumped && f->drops; /* the flow moves to the series of its own port */
 
 	*anew = !old;
 	if (old && !s->unknown && !moves)

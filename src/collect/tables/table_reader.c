@@ -12,7 +12,8 @@
 #include "collect/read/table.h"
 #include "collect/read/worker.h"
 
-#define HOT_MAX_NS 5000000000u /* drop a table whose hot line does not settle for this long */
+/* a table is dropped if its hot line does not settle for this long */
+#define HOT_MAX_NS 5000000000u
 
 static const struct collect_table_type *const types[TABLES] = {
 	[TABLE_FLOWS] = &collect_flows_type,

@@ -34,7 +34,7 @@ struct collect_flow_view {
 	const struct region_flow *now;	    /* state of the flow as last read */
 	const struct region_flow *before;   /* state a second or more earlier, or NULL */
 	int64_t read_ns;		    /* CLOCK_REALTIME when `now` was first read */
-	const struct region_info *workload; /* has the owner's labels; NULL: not known yet */
+	const struct region_info *workload; /* region info with the owner's labels, or NULL */
 };
 /* Calls fn for all connections that are open or ended recently. */
 void collect_collector_flows(struct collect_collector *c,
@@ -58,7 +58,7 @@ void collect_collector_flow_tables(struct collect_collector *c,
 
 struct collect_layers_view {
 	const char *target, *hostname;
-	const struct region_info *workload; /* has the owner's labels */
+	const struct region_info *workload; /* region info with the owner's labels */
 	const char *role, *port; /* role and port of the service: "server", "80" or "other" */
 	bool stale;
 	const struct region_layer_view *all;  /* counts since the collector first read the table */

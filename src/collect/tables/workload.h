@@ -26,7 +26,7 @@ struct collect_workload {
 	uint32_t flows;	    /* flows that are open, and slots that may still grow */
 	uint64_t active_ns; /* when flows was last above 0 */
 	struct collect_workload_group *group;
-	bool held; /* counts against --tcp-groups without a port */
+	bool held; /* the workload counts against --tcp-groups even without a port */
 	uint32_t groups, group_room, cells, cell_room;
 	uint32_t requested; /* number of groups in the last layout requested from control */
 	uint64_t *cell;

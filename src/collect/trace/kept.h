@@ -14,7 +14,8 @@ struct collect_trace_kept {
 	struct collect_trace_kept *open_next;
 	struct collect_trace_kept *older, *newer;
 	uint32_t outstanding;
-	uint64_t since_ns, close_ns; /* CLOCK_MONOTONIC of keeping and of closing */
+	/* CLOCK_MONOTONIC when the trace was kept, and when to close it */
+	uint64_t since_ns, close_ns;
 	bool open;
 	bool notified; /* an anomaly refers to the trace */
 	bool closed;   /* closed once: later spans are sent separately */
