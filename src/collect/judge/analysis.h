@@ -66,8 +66,8 @@ void collect_analysis_poll(struct collect_analysis *a);
 int collect_analysis_free(struct collect_analysis *a);
 
 struct act_verdicts *collect_analysis_verdicts(struct collect_analysis *a);
-const struct collect_analysis_opts *
-collect_analysis_opts(const struct collect_analysis *a); /* options with defaults filled in */
+/* Returns the options with defaults filled in. */
+const struct collect_analysis_opts *collect_analysis_opts(const struct collect_analysis *a);
 
 struct collect_analysis_stats {
 	uint64_t rows, values;	    /* number of rows and values scored */

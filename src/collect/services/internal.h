@@ -122,8 +122,8 @@ struct collect_services {
 	/* memoised rules by hash of the metric's name */
 	struct collect_rule_memo rule[SERVICES_RULES];
 	size_t services;
-	struct collect_services_region *region,
-		*next; /* region is sorted by instance; next belongs to the current look */
+	/* region is sorted by instance; next belongs to the current look */
+	struct collect_services_region *region, *next;
 	size_t regions, next_count, region_room, next_room;
 	uint64_t series, left_out;
 	uint32_t tick;			/* number of the last look; 0: none */

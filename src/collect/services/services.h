@@ -25,8 +25,8 @@ struct collect_service_name {
 
 /* NULL: out of memory */
 struct collect_services *collect_services_new(struct collect_collector *c);
-int collect_services_start(
-	struct collect_services *s); /* 0 or -errno; looks once per second from now on */
+/* Starts a thread that looks once per second. Returns 0 or -errno. */
+int collect_services_start(struct collect_services *s);
 void collect_services_stop(struct collect_services *s);
 void collect_services_free(struct collect_services *s); /* s may be NULL */
 /*

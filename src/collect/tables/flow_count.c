@@ -14,9 +14,7 @@
 #include "base/grow.h"
 #include "collect/tables/flows.h"
 
-#define BEFORE_NS                                                                      \
-	1000000000u /* minimum distance of the two states that show what limits a flow \
-		     */
+#define BEFORE_NS 1000000000u /* minimum distance of the two states that show a flow's limit */
 
 static void store_words(uint64_t *to, const uint64_t *from)
 {

@@ -59,8 +59,8 @@ struct collect_flow_table {
 	struct collect_table_reader reader;
 	struct region_flows_info info;
 	struct region_flows_hot hot;
-	struct collect_flow_page *
-		*page; /* pages, read by any thread and never freed before the table */
+	/* Read by any thread; a page is never freed before the table. */
+	struct collect_flow_page **page;
 	uint32_t pages;
 	/* remaining passes that only read owners, before the first counting pass */
 	uint32_t naming;

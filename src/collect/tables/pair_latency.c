@@ -420,8 +420,8 @@ static void *main_of(void *arg)
 			take_batch(n, b);
 			if (b->over_ns - n->count_ns >= COUNT_NS && b->over_ns > n->count_ns) {
 				n->count_ns = b->over_ns;
-				route_undecided(
-					n, b->over_ns); /* drops records that waited too long */
+				/* Also drops records that waited too long. */
+				route_undecided(n, b->over_ns);
 				count_pairs(n, b->over_ns);
 			}
 			relaxed_sub(n->c->memory, b->bytes);

@@ -25,14 +25,13 @@
 #define OPEN_MAX 4096u /* maximum open kept traces */
 /* maximum kept traces of one hash, since each run of the hash is read for all of them */
 #define ALIKE_MAX   8u
-#define SPANS_MAX   10000u  /* maximum spans per trace */
-#define TAUGHT_MAX  1024u   /* maximum spans of a trace from which the call graph learns */
-#define MESSAGE_MAX 900000u /* maximum bytes of a trace for Kafka, whose messages have up to 1 MB \
-			     */
-#define SPAN_LINES 2u	    /* minimum lines per span */
-#define ASKED_MAX  (64u << 20)	/* maximum bytes of spans in flight */
-#define BEFORE_NS  60000000000u /* how far back runs of a trace without a root are searched */
-#define LATE_NS	   60000000000u /* how long after its end a trace may be reopened */
+#define SPANS_MAX   10000u	 /* maximum spans per trace */
+#define TAUGHT_MAX  1024u	 /* maximum spans of a trace from which the call graph learns */
+#define MESSAGE_MAX 900000u	 /* maximum bytes of a trace for Kafka, with messages up to 1 MB */
+#define SPAN_LINES  2u		 /* minimum lines per span */
+#define ASKED_MAX   (64u << 20)	 /* maximum bytes of spans in flight */
+#define BEFORE_NS   60000000000u /* how far back runs of a trace without a root are searched */
+#define LATE_NS	    60000000000u /* how long after its end a trace may be reopened */
 
 /* ---- the list ---- */
 
