@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * detector.h - the interface of a detector: a row of normalised metrics in, a score and each
- * metric's share of it out. A new detector is one file and one line of the table in detector.c.
+ * metric's share of it out. A new detector is one file and one line of the table in detectors.c.
  * Detectors know no sockets, clocks, files, pods or thresholds: calibrate.h turns scores into
  * decisions.
  */
@@ -65,9 +65,10 @@ struct analyse_detector_ops {
 	int (*merge)(void *state, const void *other);
 };
 
-extern const struct analyse_detector_ops analyse_detector_threshold, analyse_detector_mad,
-	analyse_detector_ewma, analyse_detector_cusum, analyse_detector_fd,
-	analyse_detector_autoencoder, analyse_detector_combined;
+extern const struct analyse_detector_ops analyse_detector_combined, analyse_detector_fd,
+	analyse_detector_threshold, analyse_detector_autoencoder;
+/* All, ended by NULL; the first is the default. */
+extern const struct analyse_detector_ops *const analyse_detectors[];
 
 void analyse_detector_destroy(const struct analyse_detector_ops *ops,
 			      void *state); /* accepts NULL */
