@@ -75,7 +75,5 @@ double analyse_culprit_factor(const struct analyse_suspect *s, double evidence);
 void analyse_culprit_forget(struct analyse_suspect *s, enum analyse_latency kind);
 /* Time jumped: the current level is not known, the usual one stays. */
 void analyse_culprit_rewind(struct analyse_suspect *s);
-/* Saves or loads what a suspect has learned. */
-void analyse_culprit_io(struct analyse_suspect *s, struct sketch_blob *b);
 
 #endif

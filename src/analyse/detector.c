@@ -13,14 +13,6 @@ void analyse_detector_destroy(const struct analyse_detector_ops *ops, void *stat
 		free(state);
 }
 
-const struct analyse_detector_ops *analyse_detector_at(unsigned int i)
-{
-	for (unsigned int n = 0; n < i; n++)
-		if (!analyse_detectors[n])
-			return NULL;
-	return analyse_detectors[i];
-}
-
 const struct analyse_detector_ops *analyse_detector_find(const char *name)
 {
 	for (unsigned int i = 0; analyse_detectors[i]; i++)

@@ -77,7 +77,5 @@ const struct analyse_detector_ops *analyse_detector_find(const char *name);
 /* The same; if it is unknown, error names those there are. */
 const struct analyse_detector_ops *analyse_detector_named(const char *name, char *error,
 							  size_t bytes);
-/* The i-th of the table; NULL after the last. */
-const struct analyse_detector_ops *analyse_detector_at(unsigned int i);
 
 #endif

@@ -34,7 +34,5 @@ void analyse_level_push(struct analyse_level *l, float x, uint32_t recents, uint
 void analyse_level_learn(struct analyse_level *l);
 /* Earlier levels say nothing of the next; the spread stays. */
 void analyse_level_forget(struct analyse_level *l);
-/* Saves or loads the deviations. */
-void analyse_level_io(struct analyse_level *l, struct sketch_blob *b);
 
 #endif

@@ -92,8 +92,6 @@ struct analyse_pipeline {
 
 /* ---- pipeline.c ---- */
 
-/* The kind of evidence that a metric of this role gives. */
-enum analyse_kind analyse_pipeline_kind(enum analyse_role_kind role);
 /* The last row's evidence of each kind, with p->joint known. */
 void analyse_pipeline_weigh(struct analyse_pipeline *p);
 

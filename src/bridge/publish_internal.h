@@ -116,7 +116,6 @@ struct bridge_publisher {
 	size_t bucket_room;
 };
 
-void bridge_publish_index_free(struct bridge_publish_index *t);
 /* The labels in these bytes: their number. */
 size_t bridge_publish_labels(const char *bytes, size_t n, struct sl_label *out);
 

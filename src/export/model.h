@@ -125,8 +125,6 @@ enum export_format { EXPORT_FORMAT_TEXT = 0, EXPORT_FORMAT_OPENMETRICS, EXPORT_F
 
 /* Picks by an HTTP Accept header (NULL: text) with q-values, as Prometheus sends them. */
 enum export_format export_format_negotiate(const char *accept);
-/* The client takes names in UTF-8, as Prometheus 3 says it: "escaping=allow-utf-8". */
-bool export_format_takes_utf8(const char *accept);
 const char *export_format_content_type(enum export_format format, bool utf8);
 
 /*

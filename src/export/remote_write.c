@@ -796,14 +796,6 @@ fail:
 	return NULL;
 }
 
-struct export_remote_write *export_remote_write_new(const char *url, size_t batch_samples,
-						    char *error, size_t error_bytes)
-{
-	return export_remote_write_open(
-		&(struct export_remote_opts){.url = url, .batch_samples = batch_samples}, error,
-		error_bytes);
-}
-
 bool export_remote_write_busy(struct export_remote_write *w)
 {
 	return export_push_busy(w->push);

@@ -94,9 +94,6 @@ struct export_remote_opts {
 /* NULL with errno and one line in error. */
 struct export_remote_write *export_remote_write_open(const struct export_remote_opts *opts,
 						     char *error, size_t error_bytes);
-/* The same with version 1.0 and the queue in memory. */
-struct export_remote_write *export_remote_write_new(const char *url, size_t batch_samples,
-						    char *error, size_t error_bytes);
 /*
  * The metadata of a family, to be set in its series; valid until w is freed. NULL: version 1.0, or
  * no memory, or more than EXPORT_REMOTE_METAS of them.

@@ -116,7 +116,8 @@ enum export_format export_format_negotiate(const char *accept)
 	return best;
 }
 
-bool export_format_takes_utf8(const char *accept)
+/* The client takes names in UTF-8, as Prometheus 3 says it: "escaping=allow-utf-8". */
+static bool takes_utf8(const char *accept)
 {
 	bool takes = false;
 
@@ -152,7 +153,7 @@ static void on_scrape(struct http_request *req, void *arg)
 {
 	const char *accept = http_header(req, "Accept");
 	enum export_format format = export_format_negotiate(accept);
-	const bool utf8 = export_format_takes_utf8(accept);
+	const bool utf8 = takes_utf8(accept);
 	struct export_render *r = export_render_new(arg, format, utf8);
 
 	if (!r) {

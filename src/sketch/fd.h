@@ -6,7 +6,7 @@
  *
  * For the matrix A of all rows, the sketch B, every unit vector x and every k <= l,
  *
- *	0 <= |Ax|^2 - |Bx|^2 <= sketch_fd_shrunk() <= |A - A_k|_F^2 / (l + 1 - k),
+ *	0 <= |Ax|^2 - |Bx|^2 <= |A - A_k|_F^2 / (l + 1 - k),
  *
  * where A_k is the best approximation of rank k. Directions are unit vectors in f32, weights are
  * f64, so that adding to a weight that is 2^24 times larger loses nothing.
@@ -24,21 +24,6 @@
 /* Bound of each entry, so that no sum overflows. */
 #define SKETCH_FD_LIMIT 1e18f
 
-/*
- * The vector instructions of this CPU. Each kernel is written once in C over a fixed number of
- * lanes and compiled per level. The folder is compiled without contraction of a * b + c, so all
- * levels give the same bits.
- */
-enum sketch_vector_level {
-	SKETCH_VECTOR_PORTABLE, /* the compiler's default target */
-	SKETCH_VECTOR_AVX2,
-	SKETCH_VECTOR_AVX512,
-	SKETCH_VECTOR_LEVELS
-};
-
-/* The highest level that the CPU and the operating system support. */
-enum sketch_vector_level sketch_vector_best(void);
-
 struct sketch_fd;
 
 /*
@@ -55,34 +40,18 @@ uint32_t sketch_fd_dims(const struct sketch_fd *fd); /* d */
 int sketch_fd_update(struct sketch_fd *fd, const float *row);
 
 /*
- * Factorises now. Directions, weights and residuals are those of the last factorisation, up to l
- * rows late; there are none before the first.
+ * Directions, weights and residuals are those of the last factorisation, up to l rows late; there
+ * are none before the first.
  */
-void sketch_fd_compress(struct sketch_fd *fd);
 
 /* Number of directions, 0..l. */
 uint32_t sketch_fd_rank(const struct sketch_fd *fd);
-/*
- * The first k directions by descending weight: out is k x d, row major, orthonormal to 1e-4 (1e-6
- * where the weights span less than three decades). Returns their number, min(k, rank).
- */
-uint32_t sketch_fd_basis(const struct sketch_fd *fd, uint32_t k, float *out);
-/* Weight of direction i: the singular value of B. 0 for i >= rank. */
-double sketch_fd_sigma(const struct sketch_fd *fd, uint32_t i);
-
 /*
  * The residual of a row (d floats) outside the first k directions, r = y - V^T V y. Writes r to
  * residual_out unless NULL (it may be row itself) and returns |r|; NaN if the row has a NaN.
  */
 double sketch_fd_residual(const struct sketch_fd *fd, uint32_t k, const float *row,
 			  float *residual_out);
-
-/* The sum of what factorisations subtracted: the error bound above. */
-double sketch_fd_shrunk(const struct sketch_fd *fd);
-/* |A|_F^2 of all rows. */
-double sketch_fd_energy(const struct sketch_fd *fd);
-/* Rows added, those of merged sketches included. */
-uint64_t sketch_fd_count(const struct sketch_fd *fd);
 
 /*
  * Adds the rows of `from` (Ghashami et al., section 1.3). The bound then holds for all rows
@@ -100,8 +69,5 @@ int64_t sketch_fd_save(const struct sketch_fd *fd, void *buf, size_t bytes);
  * saved; -EPROTONOSUPPORT: another version; -ENOMEM.
  */
 int sketch_fd_load(struct sketch_fd **out, const void *buf, size_t bytes);
-
-/* For tests and benchmarks: a lower vector level than the CPU's. -EINVAL if the CPU lacks it. */
-int sketch_fd_set_level(struct sketch_fd *fd, enum sketch_vector_level level);
 
 #endif

@@ -63,17 +63,17 @@ static void a_fault_is_flagged_and_its_metric_blamed(void **state)
 static void false_alarms_stay_about_the_budget(void **state)
 {
 	(void)state;
-	for (unsigned int k = 0; analyse_detector_at(k); k++) {
+	for (unsigned int k = 0; analyse_detectors[k]; k++) {
 		unsigned int alarms = 0;
 		struct pod d;
 
 		false_alarms = 36;
-		d = trained(analyse_detector_at(k), 1500);
+		d = trained(analyse_detectors[k], 1500);
 		false_alarms = 3.6;
 		for (int i = 0; i < 10000; i++)
 			alarms += push(&d).anomalous;
 		if (alarms > 200 || alarms < 25)
-			fail_msg("%s: %u of 10000", analyse_detector_at(k)->name, alarms);
+			fail_msg("%s: %u of 10000", analyse_detectors[k]->name, alarms);
 		analyse_pipeline_free(d.p);
 	}
 }
@@ -389,8 +389,8 @@ static void nan_infinity_and_nonsense_are_missing_and_counted(void **state)
 	static const double odd[] = {NAN, INFINITY, -INFINITY, 1e300, -1e300, 1e15};
 
 	(void)state;
-	for (unsigned int k = 0; analyse_detector_at(k); k++) {
-		struct pod d = trained(analyse_detector_at(k), 200);
+	for (unsigned int k = 0; analyse_detectors[k]; k++) {
+		struct pod d = trained(analyse_detectors[k], 200);
 		struct analyse_pipeline_stats s;
 		struct analyse_verdict v;
 
@@ -597,8 +597,8 @@ static void *saved(const struct analyse_pipeline *p, size_t *bytes)
 static void a_loaded_model_scores_as_the_one_saved(void **state)
 {
 	(void)state;
-	for (unsigned int k = 0; analyse_detector_at(k); k++) {
-		const struct analyse_detector_ops *ops = analyse_detector_at(k);
+	for (unsigned int k = 0; analyse_detectors[k]; k++) {
+		const struct analyse_detector_ops *ops = analyse_detectors[k];
 		struct pod a = trained(ops, 600), b = {.p = create(ops)};
 		struct analyse_verdict v, w;
 		size_t bytes;
@@ -663,8 +663,8 @@ static void an_empty_fleet_begins_with_the_models_threshold(void **state)
 static void a_damaged_model_is_refused_and_analysis_goes_on(void **state)
 {
 	(void)state;
-	for (unsigned int k = 0; analyse_detector_at(k); k++) {
-		const struct analyse_detector_ops *ops = analyse_detector_at(k);
+	for (unsigned int k = 0; analyse_detectors[k]; k++) {
+		const struct analyse_detector_ops *ops = analyse_detectors[k];
 		struct pod a = trained(ops, 200), b = {.p = create(ops), .t = STEP, .seed = 1};
 		size_t bytes;
 		uint8_t *buf;

@@ -94,8 +94,6 @@ static inline void dta_record_set(struct dta_record *r, enum dta_field f, uint64
 	r->has |= UINT64_C(1) << f;
 }
 
-/* NULL: no such field. */
-const char *dta_field_name(enum dta_field f);
 /* DTA_FIELDS: no field is called so. */
 enum dta_field dta_field_find(const char *name);
 

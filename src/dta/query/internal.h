@@ -118,10 +118,6 @@ struct dta_query_candidates {
 	uint32_t agreed[SL_STORE_COPIES_MAX], n;
 	uint32_t asked, occupied, verified; /* distinct slots */
 };
-/* unit: bytes per unit; data: bytes after the check word that it covers. */
-void dta_query_read_copies(const struct dta_store_view *v, uint64_t epoch, struct dta_hash h,
-			   uint32_t copies, uint64_t unit, uint64_t data,
-			   struct dta_query_candidates *out);
 
 /*
  * Chooses among n candidates, in the order found, by the policy; agreed: copies that agree on each.

@@ -248,7 +248,6 @@ void host_mounts_close(struct host_mounts *m);
 void host_mounts_slow(struct host *h, struct host_mounts *m); /* asks */
 /* Publishes the answers, and marks those that do not come. */
 void host_mounts_second(struct host_mounts *m, uint64_t now_ns);
-bool host_mount_wanted(struct host_text type, struct host_text point);
 void host_mounts_parse(struct host_mounts *m, struct host_text t);
 
 /* ---- cgroup_parse.c: the files of both versions ---- */

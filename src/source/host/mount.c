@@ -124,7 +124,7 @@ static bool below(struct host_text point, const char *folder, bool inside)
 }
 
 /* Its --collector.filesystem.mount-points-exclude. */
-bool host_mount_wanted(struct host_text type, struct host_text point)
+static bool is_wanted(struct host_text type, struct host_text point)
 {
 	static const char *const folders[] = {"/dev", "/proc", "/run", "/sys", "/mnt", "/media"};
 
@@ -321,7 +321,7 @@ void host_mounts_parse(struct host_mounts *m, struct host_text t)
 		struct host_text type = host_word(&line), options = host_word(&line);
 		struct host_mount *new;
 
-		if (!host_length(options) || !host_mount_wanted(type, point))
+		if (!host_length(options) || !is_wanted(type, point))
 			continue;
 		if (m->n == MOUNTS_MAX) {
 			m->h->counts.mounts_left_out++;
