@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
  * xdp.bpf.c - redirects reports to the AF_XDP socket of their receive queue and passes everything
- * else to the kernel: fragments, options and extension headers, VLANs, long frames, other hosts'
- * packets. Reports among those arrive by the UDP socket, so that any doubt is resolved by passing.
+ * else to the kernel: fragments, options and extension headers, VLANs, long frames, packets to
+ * other hosts. Passing is always safe, because reports in passed packets arrive on the UDP socket.
  */
 #include <stdbool.h>
 
@@ -25,7 +25,7 @@ const volatile struct dta_xdp_config config = {};
 
 struct {
 	__uint(type, BPF_MAP_TYPE_XSKMAP);
-	__uint(max_entries, 1); /* the loader sets it: one per queue */
+	__uint(max_entries, 1); /* one entry per queue; the loader sets the number */
 	__type(key, __u32);
 	__type(value, __u32);
 } sockets SEC(".maps");
@@ -55,7 +55,7 @@ static __always_inline bool our_six(const __be32 *address)
 	return false;
 }
 
-/* frags: interfaces with a large MTU refuse other programs. */
+/* xdp.frags, because interfaces with a large MTU refuse other programs. */
 SEC("xdp.frags")
 int reports(struct xdp_md *ctx)
 {
