@@ -26,6 +26,7 @@
 #include "agent/directory.h"
 #include "agent/timer.h"
 #include "base/base.h"
+#include "base/table.h"
 
 #define AGENT_LOG "agent"
 
@@ -96,8 +97,7 @@ struct agent {
 	struct agent_directory dir;
 	struct agent_region **slots; /* array of slot_count elements */
 	uint32_t slot_free_hint;
-	LIST_HEAD(region_chain, agent_region) * by_id, *by_instance;
-	uint32_t hash_mask;
+	struct base_table by_id, by_instance;
 	uint32_t slot_count; /* max_regions plus the agent's own */
 	uint32_t region_count, state_count[SL_STATE_RETIRED + 1];
 	/* the agent's own regions, which are included in region_count but exempt from quotas */

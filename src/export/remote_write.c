@@ -823,11 +823,8 @@ void export_remote_write_free(struct export_remote_write *w, uint64_t linger_ns)
 		return;
 	export_remote_write_flush(w);
 	export_push_free(w->push, linger_ns);
-	for (size_t i = 0; i < w->metas.buckets; i++)
-		for (struct base_node *n = w->metas.bucket[i], *next; n; n = next) {
-			next = n->next;
-			free(n);
-		}
+	BASE_TABLE_EACH(&w->metas, n)
+	free(n);
 	base_table_free(&w->metas);
 	export_remote_v2_free(w->v2);
 	free(w->at);
