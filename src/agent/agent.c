@@ -130,8 +130,6 @@ int agent_init(struct agent *a, const struct agent_opts *opts, char *error, size
 	TAILQ_INIT(&a->peer_graveyard);
 	agent_timer_init(a);
 	agent_tenant_init(a);
-	if (getrandom(&a->proxy_seed, sizeof(a->proxy_seed), GRND_NONBLOCK) < 0)
-		a->proxy_seed = SL_FNV_BASIS;
 	a->conn_max = a->o.max_regions + 256;
 	a->fd_max = UINT32_MAX;
 	pthread_mutex_init(&a->lock, NULL);
@@ -154,7 +152,8 @@ int agent_init(struct agent *a, const struct agent_opts *opts, char *error, size
 	a->consumers = calloc(a->o.consumer_count + 1, sizeof(*a->consumers));
 	if (!a->host || !a->listen[LISTEN_SOCKET].path || !a->listen[LISTEN_CONSUME].path ||
 	    (a->o.publish_socket && !a->listen[LISTEN_PUBLISH].path) || !a->slots ||
-	    !base_table_init(&a->by_id) || !base_table_init(&a->by_instance) || !a->consumers) {
+	    !base_table_init(&a->proxies) || !base_table_init(&a->by_id) ||
+	    !base_table_init(&a->by_instance) || !a->consumers) {
 		snprintf(error, bytes, "out of memory");
 		goto err;
 	}
@@ -184,6 +183,7 @@ void agent_fini(struct agent *a)
 	agent_directory_fini(a);
 	pthread_mutex_destroy(&a->lock);
 	free(a->consumers);
+	base_table_free(&a->proxies);
 	base_table_free(&a->by_instance);
 	base_table_free(&a->by_id);
 	free(a->slots);

@@ -109,9 +109,7 @@ struct agent {
 
 	uint64_t *verdict_board; /* one line per slot; NULL without --rdma */
 	struct agent_closer *closer;
-	LIST_HEAD(proxy_chain, agent_proxy) proxies[256]; /* hash table by microservice */
-	uint32_t proxy_count;
-	uint64_t proxy_seed;
+	struct base_table proxies; /* by microservice */
 	struct agent_rdma *rdma;
 	struct agent_rest *rest;
 	struct agent_self *self;
