@@ -95,7 +95,7 @@ struct agent {
 	uint64_t own_place; /* hash of the agent's own container; 0: not in a container */
 
 	struct agent_directory dir;
-	struct agent_region **slots; /* array of slot_count elements */
+	struct agent_region **slots; /* array of regions with slot_count elements */
 	uint32_t slot_free_hint;
 	struct base_table by_id, by_instance;
 	uint32_t slot_count; /* max_regions plus the agent's own */
@@ -113,7 +113,7 @@ struct agent {
 	struct agent_rdma *rdma;
 	struct agent_rest *rest;
 	struct agent_self *self;
-	struct agent_tcp *tcp; /* NULL without --tcp */
+	struct agent_tcp *tcp; /* kernel tables; NULL without --tcp */
 };
 
 int agent_init(struct agent *a, const struct agent_opts *opts, char *error, size_t bytes);

@@ -57,7 +57,7 @@ static bool same_name(const char *a, const char *b)
 /* ---- one try ---- */
 
 /* Replaces characters of untrusted text that could control a terminal. */
-static void clean(char *text)
+static void clean_text(char *text)
 {
 	for (; *text; text++)
 		if (*text < 32 || *text > 126)
@@ -94,15 +94,15 @@ static uint64_t left_out(struct export_push *p, const struct body *b)
 	n = p->o.taken(p->o.taken_arg, b->data, b->bytes, p->answer.body ?: "", p->answer.bytes,
 		       why, sizeof(why));
 	n = BASE_MIN(n, b->items);
-	clean(why);
+	clean_text(why);
 	if (n || *why)
 		base_log_limited(BASE_WARN, p->o.name,
-				 "partly rejected url=%s rejected=%llu error=%s", p->url,
-				 (unsigned long long)n, why);
+				 "partly rejected by the receiver url=%s rejected=%llu error=%s",
+				 p->url, (unsigned long long)n, why);
 	return n;
 }
 
-static enum export_push_outcome usual(const struct export_push *p, long status)
+static enum export_push_outcome usual_outcome(const struct export_push *p, long status)
 {
 	if (status >= 200 && status < 300)
 		return EXPORT_PUSH_DONE;
@@ -110,11 +110,11 @@ static enum export_push_outcome usual(const struct export_push *p, long status)
 }
 
 /* Asks the hooks what the answer means. *at_once: retry in another form without a pause. */
-static enum export_push_outcome judge(struct export_push *p, const struct export_push_try *t,
-				      uint64_t *rejected, bool *at_once)
+static enum export_push_outcome judge_answer(struct export_push *p, const struct export_push_try *t,
+					     uint64_t *rejected, bool *at_once)
 {
 	const struct export_push_hooks *h = &p->o.hooks;
-	enum export_push_outcome is = usual(p, p->answer.status), say;
+	enum export_push_outcome is = usual_outcome(p, p->answer.status), say;
 
 	if (!h->judge)
 		return is;
@@ -129,8 +129,8 @@ struct result {
 	bool at_once;
 };
 
-static enum export_push_outcome post(struct export_push *p, const struct export_push_try *t,
-				     struct result *to)
+static enum export_push_outcome post_body(struct export_push *p, const struct export_push_try *t,
+					  struct result *to)
 {
 	static const size_t causes[] = {
 		[HTTP_FETCH_CONNECT] = offsetof(struct export_push_stats, errors_connect),
@@ -169,17 +169,18 @@ static enum export_push_outcome post(struct export_push *p, const struct export_
 		p->answer.retry_after_s = 0;
 		return EXPORT_PUSH_AGAIN;
 	}
-	outcome = judge(p, t, &to->rejected, &to->at_once);
+	outcome = judge_answer(p, t, &to->rejected, &to->at_once);
 	if (outcome == EXPORT_PUSH_DONE)
 		return outcome;
 	snprintf(to->why, sizeof(to->why), "HTTP %ld %.*s", p->answer.status,
 		 (int)BASE_MIN(p->answer.bytes, ANSWER_SHOWN), p->answer.body ?: "");
-	clean(to->why);
+	clean_text(to->why);
 	to->cause = offsetof(struct export_push_stats, errors_status);
 	return outcome;
 }
 
-static enum export_push_outcome try(struct export_push *p, const struct body *b, struct result *to)
+static enum export_push_outcome try_body(struct export_push *p, const struct body *b,
+					 struct result *to)
 {
 	struct export_push_try t = {.body = b->data,
 				    .send = b->data,
@@ -193,7 +194,7 @@ static enum export_push_outcome try(struct export_push *p, const struct body *b,
 		snprintf(to->why, sizeof(to->why), "cannot be sent in the receiver's form");
 		return EXPORT_PUSH_NEVER;
 	}
-	outcome = post(p, &t, to);
+	outcome = post_body(p, &t, to);
 	to->sent_bytes = t.send_bytes;
 	free(t.made);
 	if (outcome == EXPORT_PUSH_DONE && !to->rejected)
@@ -265,8 +266,8 @@ static bool next_body(struct export_push *p)
 }
 
 /* Counts the outcome of the first body's last try and removes the body. Needs the lock. */
-static void decided(struct export_push *p, enum export_push_outcome outcome,
-		    const struct result *res)
+static void note_outcome(struct export_push *p, enum export_push_outcome outcome,
+			 const struct result *res)
 {
 	struct body *b = p->first;
 	const uint64_t out = res->rejected;
@@ -279,8 +280,8 @@ static void decided(struct export_push *p, enum export_push_outcome outcome,
 		take_first(p, &p->stats.sent_items);
 		return;
 	}
-	base_log_limited(BASE_WARN, p->o.name, "refused and dropped url=%s error=%s", p->url,
-			 res->why);
+	base_log_limited(BASE_WARN, p->o.name, "refused by the receiver, dropped url=%s error=%s",
+			 p->url, res->why);
 	/* The receiver may have accepted items of a refused body that it did not list. */
 	p->stats.dropped_refused += out ?: b->items;
 	p->stats.sent_items += out ? b->items : 0;
@@ -321,12 +322,12 @@ static void *push_main(void *arg)
 		pthread_mutex_unlock(&p->lock);
 		if (p->o.spool)
 			export_spool_sync(p->o.spool);
-		outcome = try(p, b, &res);
+		outcome = try_body(p, b, &res);
 		pthread_mutex_lock(&p->lock);
 		if (outcome != EXPORT_PUSH_DONE)
 			snprintf(p->stats.last_error, sizeof(p->stats.last_error), "%s", res.why);
 		if (outcome != EXPORT_PUSH_AGAIN) {
-			decided(p, outcome, &res);
+			note_outcome(p, outcome, &res);
 			if (outcome == EXPORT_PUSH_DONE)
 				pause = p->o.pause_min_ns;
 			continue;
@@ -335,8 +336,8 @@ static void *push_main(void *arg)
 		if (res.at_once)
 			continue;
 		++*(uint64_t *)((char *)&p->stats + res.cause);
-		base_log_limited(BASE_WARN, p->o.name, "failed, will retry url=%s error=%s", p->url,
-				 res.why);
+		base_log_limited(BASE_WARN, p->o.name, "sending failed, will retry url=%s error=%s",
+				 p->url, res.why);
 		pause_for(p, &pause);
 	}
 	if (p->first && p->first->spooled) { /* the body stays on disk */
@@ -432,7 +433,7 @@ void export_push_stats(struct export_push *p, struct export_push_stats *out)
 
 /* ---- start and end ---- */
 
-static int prepare(struct export_push *p)
+static int prepare_headers(struct export_push *p)
 {
 	size_t n = 0;
 
@@ -448,7 +449,7 @@ static int prepare(struct export_push *p)
 	return 0;
 }
 
-static void release(struct export_push *p)
+static void release_push(struct export_push *p)
 {
 	free(p->answer.body);
 	pthread_cond_destroy(&p->wake);
@@ -492,7 +493,7 @@ struct export_push *export_push_new(const struct export_push_opts *opts, char *e
 	err = http_client_url(p->url, why, sizeof(why));
 	if (!err) {
 		p->client = http_client_open(opts->config, why, sizeof(why));
-		err = p->client ? prepare(p) : -errno;
+		err = p->client ? prepare_headers(p) : -errno;
 	}
 	if (!err)
 		err = -pthread_create(&p->thread, NULL, push_main, p);
@@ -507,7 +508,7 @@ fail:
 	else
 		snprintf(error, error_bytes, "%s: %s", opts->name, *why ? why : strerror(-err));
 	if (p)
-		release(p);
+		release_push(p);
 	else
 		export_spool_close(opts->spool);
 	errno = -err;
@@ -524,5 +525,5 @@ void export_push_free(struct export_push *p, uint64_t linger_ns)
 	pthread_cond_broadcast(&p->wake);
 	pthread_mutex_unlock(&p->lock);
 	pthread_join(p->thread, NULL);
-	release(p);
+	release_push(p);
 }

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fd.h - Frequent Directions: the l directions that carry the energy of a stream of rows, in one
- * pass and 2l rows of memory. docs/sketches.md has the theorem, its sources, and what rounding
- *adds.
- *
- * For the matrix A of all rows, the sketch B, every unit vector x and every k <= l,
+ * fd.h - Frequent Directions: the l directions that carry most energy of a stream of rows, in one
+ * pass and 2l rows of memory. docs/sketches.md has the theorem, its sources, and the effect of
+ * rounding. For the matrix A of all rows, the sketch B, every unit vector x and every k <= l,
  *
  *	0 <= |Ax|^2 - |Bx|^2 <= |A - A_k|_F^2 / (l + 1 - k),
  *
@@ -21,14 +19,14 @@
 
 #define SKETCH_FD_ROWS_MAX 128u
 #define SKETCH_FD_DIMS_MAX 16384u
-/* Bound of each entry, so that no sum overflows. */
+/* Limit of each entry, so that no sum overflows. */
 #define SKETCH_FD_LIMIT 1e18f
 
 struct sketch_fd;
 
 /*
- * l = rows_l directions (1..SKETCH_FD_ROWS_MAX) of rows of dims_d floats. NULL: errno EINVAL or
- * ENOMEM.
+ * Creates a sketch of l = rows_l directions (1..SKETCH_FD_ROWS_MAX) for rows of dims_d floats.
+ * NULL: errno EINVAL or ENOMEM.
  */
 struct sketch_fd *sketch_fd_new(uint32_t rows_l, uint32_t dims_d);
 void sketch_fd_free(struct sketch_fd *fd); /* accepts NULL */
@@ -40,11 +38,11 @@ uint32_t sketch_fd_dims(const struct sketch_fd *fd); /* d */
 int sketch_fd_update(struct sketch_fd *fd, const float *row);
 
 /*
- * Directions, weights and residuals are those of the last factorisation, up to l rows late; there
+ * Directions, weights and residuals are those of the last factorisation, up to l rows behind; there
  * are none before the first.
  */
 
-/* Number of directions, 0..l. */
+/* Returns the number of directions, 0 to l. */
 uint32_t sketch_fd_rank(const struct sketch_fd *fd);
 /*
  * The residual of a row (d floats) outside the first k directions, r = y - V^T V y. Writes r to
@@ -55,18 +53,18 @@ double sketch_fd_residual(const struct sketch_fd *fd, uint32_t k, const float *r
 
 /*
  * Adds the rows of `from` (Ghashami et al., section 1.3). The bound then holds for all rows
- * together. The numbers of directions may differ; -EINVAL if the dimensions do or both are the same
- * sketch.
+ * together. The numbers of directions may differ. Returns -EINVAL if the dimensions differ or both
+ * are the same sketch.
  */
 int sketch_fd_merge(struct sketch_fd *into, const struct sketch_fd *from);
 
-/* Bytes that sketch_fd_save() writes. */
+/* Returns the size of the output of sketch_fd_save(). */
 size_t sketch_fd_save_bytes(const struct sketch_fd *fd);
-/* Returns the bytes written, or -ENOSPC. */
+/* Returns the number of bytes written, or -ENOSPC. */
 int64_t sketch_fd_save(const struct sketch_fd *fd, void *buf, size_t bytes);
 /*
- * Loads a sketch from untrusted bytes. 0; -EINVAL: damaged, or not a sketch that could have been
- * saved; -EPROTONOSUPPORT: another version; -ENOMEM.
+ * Loads a sketch from untrusted bytes. Returns 0; -EINVAL: damaged, or not a sketch that can have
+ * been saved; -EPROTONOSUPPORT: another version; -ENOMEM.
  */
 int sketch_fd_load(struct sketch_fd **out, const void *buf, size_t bytes);
 
