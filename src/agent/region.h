@@ -9,6 +9,7 @@
 #include "region/decode.h"
 
 struct agent_region {
+	struct base_node by_instance;
 	uint64_t id;
 	uint32_t slot;
 	enum sl_region_state state;
@@ -39,7 +40,7 @@ struct agent_region {
 	struct sl_msg_verdict verdict; /* the latest verdict */
 	uint64_t verdict_ns;	       /* when the latest verdict arrived; 0: never */
 	TAILQ_ENTRY(agent_region) peer_link;
-	LIST_ENTRY(agent_region) id_link, instance_link;
+	struct base_node by_id;
 };
 
 struct agent_refused {

@@ -143,8 +143,7 @@ void api_post_read(struct http_request *req, void *arg);
 /* Which of a pod's metrics have not changed in the last minute; NULL: not known. The caller frees
  * it. */
 bool *api_still(uint64_t instance, size_t metrics);
-void api_get_services(struct http_request *req, void *arg); /* arg: struct api_services */
-void api_get_map(struct http_request *req, void *arg);	    /* likewise */
+void api_get_map(struct http_request *req, void *arg); /* arg: struct api_services */
 /* Adds the routes of Prometheus' API. 0 or -errno. */
 int api_prometheus_register(struct http *http, struct collect_collector *c);
 /* Adds the routes of the page: "/", its scripts, its style. 0 or -errno. */

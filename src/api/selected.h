@@ -42,9 +42,6 @@ struct api_label {
 	size_t name_bytes, value_bytes;
 };
 bool api_series_label(const struct api_series *s, size_t *at, struct api_label *out);
-/* The value of a label, or NULL. */
-bool api_series_find(const struct api_series *s, const char *name, size_t name_bytes,
-		     struct api_label *out);
 
 /*
  * Points from *from_ns to to_ns, oldest first, at most max (>= 2) of them, of which only the last

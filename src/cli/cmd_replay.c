@@ -51,7 +51,7 @@ static const struct base_option table[] = {
 	BASE_STRING("save-model", 0, &settings.save_model, "FILE",
 		    "save the learned models to this file, one per pod"),
 	BASE_STRING("detector", 0, &settings.detector, "NAME",
-		    "combined, fd, threshold, mad, ewma, cusum or autoencoder"),
+		    "combined, fd, threshold or autoencoder"),
 	BASE_STRING("shadow", 0, &settings.shadow, "NAME",
 		    "also run this detector, without acting on its verdicts"),
 	BASE_F64("false-alarms", 0, &settings.false_alarms, 1e-6, 3600, "N",

@@ -813,14 +813,6 @@ fail:
 	return NULL;
 }
 
-struct export_remote_write *export_remote_write_new(const char *url, size_t batch_samples,
-						    char *error, size_t error_bytes)
-{
-	return export_remote_write_open(
-		&(struct export_remote_opts){.url = url, .batch_samples = batch_samples}, error,
-		error_bytes);
-}
-
 bool export_remote_write_busy(struct export_remote_write *w)
 {
 	return export_push_busy(w->push);
@@ -848,11 +840,8 @@ void export_remote_write_free(struct export_remote_write *w, uint64_t linger_ns)
 		return;
 	export_remote_write_flush(w);
 	export_push_free(w->push, linger_ns);
-	for (size_t i = 0; i < w->metas.buckets; i++)
-		for (struct base_node *n = w->metas.bucket[i], *next; n; n = next) {
-			next = n->next;
-			free(n);
-		}
+	BASE_TABLE_EACH(&w->metas, n)
+	free(n);
 	base_table_free(&w->metas);
 	export_remote_v2_free(w->v2);
 	free(w->at);

@@ -83,7 +83,7 @@ class Test:
         # No trace is ever complete: what has to be known of one is known before.
         self.s.collect('--trace-linger', '1h', '--model', self.model, '--record', self.recording,
                        '--alert', self.r.url + '/api/v2/alerts', '--alert-config', self.r.alerts, '--webhook', self.r.url + '/hook',
-                       '--webhook-config', self.r.hook, '--link', 'http://page.example', '--shadow', 'mad',
+                       '--webhook-config', self.r.hook, '--link', 'http://page.example', '--shadow', 'threshold',
                        env={'CREDENTIALS_DIRECTORY': self.r.folder})
 
     def shot(self, name):

@@ -38,17 +38,6 @@ uint8_t *collect_rows_put(struct collect_rows *q, const struct collect_rows_entr
 	return at + sizeof(*e);
 }
 
-void collect_rows_cut(struct collect_rows *q, size_t bytes)
-{
-	struct collect_rows_buffer *b = &q->own;
-	struct collect_rows_entry e;
-
-	memcpy(&e, b->at + b->read, sizeof(e));
-	e.bytes = bytes;
-	memcpy(b->at + b->read, &e, sizeof(e));
-	b->used = b->read + sizeof(e) + bytes;
-}
-
 /* Adds what from holds to to. False: out of memory, and nothing changed. */
 static bool move_rows(struct collect_rows_buffer *to, struct collect_rows_buffer *from)
 {

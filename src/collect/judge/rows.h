@@ -49,13 +49,10 @@ void collect_rows_fini(struct collect_rows *q);
 /* ---- the writer ---- */
 
 /*
- * Room for an entry's bytes, to be filled in at once; they may be cut by collect_rows_cut(). NULL:
- * the reader is far behind, or out of memory. An entry without bytes always has room but for
- * memory.
+ * Room for an entry's bytes, to be filled in at once. NULL: the reader is far behind, or out of
+ * memory. An entry without bytes always has room but for memory.
  */
 uint8_t *collect_rows_put(struct collect_rows *q, const struct collect_rows_entry *e);
-/* Shortens the last entry. */
-void collect_rows_cut(struct collect_rows *q, size_t bytes);
 /*
  * Gives all to the reader, and that moments before this one are complete. False: try again soon;
  * the reader is far behind, out of memory, or, without wait, it holds the lock.
