@@ -514,7 +514,7 @@ static void each_pod(struct act_verdicts *v, pod_fn *fn, void *arg)
 
 	BASE_TABLE_EACH(&v->pods, n)
 	{
-		look((struct act_verdict_pod *)n, &pod);
+		copy_verdict((struct act_verdict_pod *)n, &pod);
 		fn(&pod, arg);
 	}
 }
