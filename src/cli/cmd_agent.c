@@ -16,6 +16,7 @@
 #include "base/confine.h"
 #include "base/json_read.h"
 #include "bridge/run.h"
+#include "cli/commands.h"
 #include "cli/common.h"
 #include "fabric/host.h"
 #include "http/files.h"
@@ -518,6 +519,6 @@ static int agent_main(const struct base_command *self, int argc, char **argv)
 const struct base_command cli_cmd_agent = {
 	.name = "agent",
 	.synopsis = "[OPTION]...",
-	.summary = "Admit publishers, keep the directory, register memory",
+	.summary = CLI_SUMMARY_AGENT,
 	.run = agent_main,
 };

@@ -17,6 +17,7 @@
 #include "cli/collect_modes.h"
 #include "cli/collect_remote.h"
 #include "cli/collect_serve.h"
+#include "cli/commands.h"
 #include "cli/common.h"
 #include "collect/collect.h"
 #include "collect/analysis/live.h"
@@ -669,6 +670,6 @@ static int collect_main(const struct base_command *self, int argc, char **argv)
 const struct base_command cli_cmd_collect = {
 	.name = "collect",
 	.synopsis = "--agent TARGET [OPTION]...\n       sidelight collect --dta FILE [OPTION]...",
-	.summary = "Read hosts one-sided; serve Prometheus, history and the page",
+	.summary = CLI_SUMMARY_COLLECT,
 	.run = collect_main,
 };
