@@ -224,6 +224,11 @@ struct base_command {
  */
 int base_options_parse(const struct base_command *cmd, const struct base_option *table, int argc,
 		       char **argv, int *code);
+/*
+ * The arguments that set what the options hold, behind an argv[0] that is NULL, and NULL at the
+ * end. They live as long as the process. NULL: out of memory.
+ */
+char **base_options_print(const struct base_option *table);
 /* For a command without operands. False: return *code. */
 bool base_options_only(const struct base_command *cmd, const struct base_option *table, int argc,
 		       char **argv, int *code);

@@ -3,6 +3,7 @@
 #ifndef SL_BASE_CHILD_H
 #define SL_BASE_CHILD_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 struct base_child {
@@ -16,6 +17,18 @@ struct base_child {
  * signals that tell the parent to end: the parent tells it, by closing the socket.
  */
 int base_child_fork(struct base_child *c, const char *name);
+/*
+ * Starts a program of this installation (program.h) as such a child, whose end of the socket is
+ * descriptor BASE_CHILD_SOCK; argv[0] is set here. Waits until it calls base_child_started(). 0, or
+ * -errno; -ENOENT: it is not installed. Otherwise the exit code of the program, which has logged
+ * why it ended.
+ */
+int base_child_exec(struct base_child *c, const char *program, char **argv);
+#define BASE_CHILD_SOCK 3
+/* Called by the program. False: no parent has started it so. */
+bool base_child_started(void);
+/* Closes the socket, and waits this long for the end of the process. */
+void base_child_end(struct base_child *c, int patience_ms);
 /* Called after fork(): this process is killed when the thread that forked it ends. */
 void base_child_die_with(pid_t parent);
 

@@ -11,7 +11,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -32,32 +31,23 @@
 	(SL_PUBLISHER_SLOTS - 5u) /* one publisher each; own, textfile, host, StatsD \
 				   */
 
-struct bridge_process {
-	struct base_child child;
-};
-
 /* ---- options ---- */
-
-bool bridge_wanted(const struct bridge_opts *o)
-{
-	return o->scrape_count || o->textfile || o->host || o->statsd_count || o->otlp;
-}
 
 int bridge_check(const struct bridge_opts *o, char *error, size_t bytes)
 {
 	struct bridge_scrape_opts s;
 
-	if (o->scrape_count > SCRAPES_MAX)
+	if (o->scrapes.n > SCRAPES_MAX)
 		return base_fail(error, bytes, -EINVAL, "more than %u times --scrape", SCRAPES_MAX);
-	for (size_t i = 0; i < o->scrape_count; i++) {
-		int err = bridge_scrape_parse(o->scrapes[i], o->interval_ns, &s, error, bytes);
+	for (size_t i = 0; i < o->scrapes.n; i++) {
+		int err = bridge_scrape_parse(o->scrapes.v[i], o->interval_ns, &s, error, bytes);
 
 		if (err)
 			return err;
 		bridge_scrape_release(&s);
 	}
-	for (size_t i = 0; i < o->statsd_count; i++)
-		if (bridge_statsd_check(o->statsd[i], error, bytes))
+	for (size_t i = 0; i < o->statsd.n; i++)
+		if (bridge_statsd_check(o->statsd.v[i], error, bytes))
 			return -EINVAL;
 	return o->otlp ? bridge_otlp_check(o, error, bytes) : 0;
 }
@@ -177,8 +167,8 @@ static int confine(const struct bridge_opts *o)
 	int err;
 
 	http_web_files(&files, o->web_config, o->roles_file);
-	for (size_t i = 0; i < o->scrape_count; i++)
-		if (!bridge_scrape_parse(o->scrapes[i], o->interval_ns, &s, why, sizeof(why))) {
+	for (size_t i = 0; i < o->scrapes.n; i++)
+		if (!bridge_scrape_parse(o->scrapes.v[i], o->interval_ns, &s, why, sizeof(why))) {
 			http_client_files(&files, s.config);
 			bridge_scrape_release(&s);
 		}
@@ -196,8 +186,8 @@ static size_t listen_all(const struct bridge_opts *o, int *fds)
 	char error[256];
 	size_t n = 0;
 
-	for (size_t i = 0; i < o->statsd_count; i++) {
-		int fd = bridge_statsd_listen(o->statsd[i], error, sizeof(error));
+	for (size_t i = 0; i < o->statsd.n; i++) {
+		int fd = bridge_statsd_listen(o->statsd.v[i], error, sizeof(error));
 
 		if (fd < 0)
 			base_logf(BASE_ERROR, LOG, "%s", error);
@@ -210,15 +200,14 @@ static size_t listen_all(const struct bridge_opts *o, int *fds)
 static int work(const struct bridge_opts *o, int sock)
 {
 	struct bridge_worker w = {.o = o, .stop_fd = sock};
-	struct part *scrapes = calloc(o->scrape_count + 1, sizeof(*scrapes)), textfile = {0},
+	struct part *scrapes = calloc(o->scrapes.n + 1, sizeof(*scrapes)), textfile = {0},
 		    host = {0};
-	struct statsd_part statsd = {.fds = calloc(o->statsd_count + 1, sizeof(int))};
+	struct statsd_part statsd = {.fds = calloc(o->statsd.n + 1, sizeof(int))};
 	struct otlp_part otlp = {.server = NULL};
 	/* Before anything that the processes of HTTP should not have. */
 	struct http_front *front = o->otlp ? http_front_fork(o->unconfined) : NULL;
 	char error[256];
 
-	prctl(PR_SET_NAME, "sidelight-bridge");
 	if (!scrapes || !statsd.fds || curl_global_init(CURL_GLOBAL_DEFAULT))
 		return 1;
 	statsd.n = listen_all(o, statsd.fds);
@@ -230,8 +219,8 @@ static int work(const struct bridge_opts *o, int sock)
 		return 1;
 	w.own = sl_publisher_open(&SL_OPTS(sl_publisher_opts, .service = "sidelight-bridge",
 					   .socket = o->socket, .max_cells = 1024));
-	for (size_t i = 0; i < o->scrape_count; i++)
-		if (!bridge_scrape_parse(o->scrapes[i], o->interval_ns, &scrapes[i].scrape, error,
+	for (size_t i = 0; i < o->scrapes.n; i++)
+		if (!bridge_scrape_parse(o->scrapes.v[i], o->interval_ns, &scrapes[i].scrape, error,
 					 sizeof(error)))
 			start(&scrapes[i], &w, scrape_main, &scrapes[i]);
 	if (o->textfile)
@@ -243,7 +232,7 @@ static int work(const struct bridge_opts *o, int sock)
 	if (otlp.server)
 		start(&otlp.part, &w, otlp_main, &otlp);
 	bridge_sleep(&w, UINT64_MAX);
-	for (size_t i = 0; i < o->scrape_count; i++) {
+	for (size_t i = 0; i < o->scrapes.n; i++) {
 		finish(&scrapes[i]);
 		bridge_scrape_release(&scrapes[i].scrape);
 	}
@@ -293,7 +282,7 @@ static bool wait_worker(pid_t pid, int sock)
 	return stop || poll(&p[1], 1, 0) > 0;
 }
 
-__attribute__((noreturn)) static void supervise(const struct bridge_opts *o, int sock)
+void bridge_supervise(const struct bridge_opts *o, int sock)
 {
 	uint64_t pause_ms = 1000, started;
 
@@ -303,43 +292,14 @@ __attribute__((noreturn)) static void supervise(const struct bridge_opts *o, int
 
 		started = base_now_ns();
 		if (pid > 0 && wait_worker(pid, sock))
-			_exit(0);
+			return;
 		/* One that fails at once is not started in a loop. */
 		if (base_now_ns() - started > 60 * SECOND_NS)
 			pause_ms = 1000;
 		base_logf(BASE_WARN, LOG, "the worker ended; starting again in_ms=%llu",
 			  (unsigned long long)pause_ms);
 		if (poll(&p, 1, (int)pause_ms) > 0)
-			_exit(0);
+			return;
 		pause_ms = BASE_MIN(pause_ms * 2, (uint64_t)PAUSE_MAX_MS);
 	}
-}
-
-struct bridge_process *bridge_start(const struct bridge_opts *o)
-{
-	struct bridge_process *b = calloc(1, sizeof(*b));
-	pid_t parent = getpid();
-	int err = b ? base_child_fork(&b->child, "sidelight-bridges") : -ENOMEM;
-
-	if (err > 0) {
-		base_child_die_with(parent);
-		supervise(o, b->child.sock);
-	}
-	if (!err)
-		return b;
-	free(b);
-	errno = -err;
-	return NULL;
-}
-
-void bridge_stop(struct bridge_process *b)
-{
-	if (!b)
-		return;
-	/* Other processes of the agent may have copies of the descriptor. */
-	shutdown(b->child.sock, SHUT_RDWR);
-	close(b->child.sock);
-	for (int i = 0; i < STOP_MS + 5000 && !waitpid(b->child.pid, NULL, WNOHANG); i++)
-		usleep(1000);
-	free(b);
 }

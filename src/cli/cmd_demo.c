@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/program.h"
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/demo/demo.h"
