@@ -15,6 +15,8 @@
 #include "base/base.h"
 #include "base/program.h"
 
+#define STOP_MS 15000
+
 static void leave_behind(int *sock)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -97,13 +99,18 @@ bool base_child_started(void)
 	return send(BASE_CHILD_SOCK, "", 1, MSG_NOSIGNAL) == 1;
 }
 
-void base_child_end(struct base_child *c, int patience_ms)
+void base_child_end(struct base_child *c)
 {
 	/* Other processes of the parent may have copies of the descriptor. */
 	shutdown(c->sock, SHUT_RDWR);
 	close(c->sock);
-	for (int i = 0; i < patience_ms && !waitpid(c->pid, NULL, WNOHANG); i++)
+	for (int i = 0; i < STOP_MS; i++) {
+		if (waitpid(c->pid, NULL, WNOHANG))
+			return;
 		usleep(1000);
+	}
+	kill(c->pid, SIGKILL);
+	waitpid(c->pid, NULL, 0);
 }
 
 void base_child_die_with(pid_t parent)

@@ -27,8 +27,13 @@ int base_child_exec(struct base_child *c, const char *program, char **argv);
 #define BASE_CHILD_SOCK 3
 /* Called by the program. False: no parent has started it so. */
 bool base_child_started(void);
-/* Closes the socket, and waits this long for the end of the process. */
-void base_child_end(struct base_child *c, int patience_ms);
+/* Closes the socket, and waits for the end of the process, which is killed if it takes 15 s. */
+void base_child_end(struct base_child *c);
+/*
+ * In the child: forks a worker, and another one when it has ended, until the parent closes its end
+ * of the socket. The worker's return value is the exit code; it has to end by that, too.
+ */
+void base_child_supervise(const char *log, int sock, int (*work)(void *arg, int sock), void *arg);
 /* Called after fork(): this process is killed when the thread that forked it ends. */
 void base_child_die_with(pid_t parent);
 

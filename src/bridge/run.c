@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * run.c - the supervisor and the worker. The supervisor reads nothing that others say: it forks,
- * and waits. Both end with the agent, or when it closes their socket.
+ * run.c - the worker, and who supervises it. Both end with the agent, or when it closes their
+ * socket.
  */
 #include "bridge/run.h"
 
 #include <curl/curl.h>
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/base.h"
@@ -23,10 +20,8 @@
 #include "http/files.h"
 #include "http/http.h"
 
-#define LOG	     "bridge"
-#define SECOND_NS    1000000000ull
-#define STOP_MS	     10000
-#define PAUSE_MAX_MS 30000
+#define LOG	  "bridge"
+#define SECOND_NS 1000000000ull
 #define SCRAPES_MAX                                                                  \
 	(SL_PUBLISHER_SLOTS - 5u) /* one publisher each; own, textfile, host, StatsD \
 				   */
@@ -197,8 +192,9 @@ static size_t listen_all(const struct bridge_opts *o, int *fds)
 	return n;
 }
 
-static int work(const struct bridge_opts *o, int sock)
+static int work(void *arg, int sock)
 {
+	const struct bridge_opts *o = arg;
 	struct bridge_worker w = {.o = o, .stop_fd = sock};
 	struct part *scrapes = calloc(o->scrapes.n + 1, sizeof(*scrapes)), textfile = {0},
 		    host = {0};
@@ -248,58 +244,7 @@ static int work(const struct bridge_opts *o, int sock)
 	return 0;
 }
 
-/* ---- the supervisor ---- */
-
-static pid_t fork_worker(const struct bridge_opts *o, int sock)
-{
-	pid_t parent = getpid(), pid = fork();
-
-	if (pid)
-		return pid;
-	base_child_die_with(parent);
-	_exit(work(o, sock));
-}
-
-/* Waits for the worker's end. True: the agent asks for it, too. */
-static bool wait_worker(pid_t pid, int sock)
-{
-	int child = (int)syscall(SYS_pidfd_open, pid, 0);
-	struct pollfd p[] = {{child, POLLIN, 0}, {sock, POLLIN, 0}};
-	bool stop = false;
-
-	/* Without it, the worker's own end is waited for: it sees the socket, too. */
-	while (child >= 0 && poll(p, 2, -1) < 0 && errno == EINTR)
-		;
-	if (p[1].revents) {
-		stop = true;
-		if (child >= 0 && poll(p, 1, STOP_MS) <= 0)
-			kill(pid, SIGKILL);
-	}
-	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-		;
-	if (child >= 0)
-		close(child);
-	return stop || poll(&p[1], 1, 0) > 0;
-}
-
 void bridge_supervise(const struct bridge_opts *o, int sock)
 {
-	uint64_t pause_ms = 1000, started;
-
-	for (;;) {
-		struct pollfd p = {sock, POLLIN, 0};
-		pid_t pid = fork_worker(o, sock);
-
-		started = base_now_ns();
-		if (pid > 0 && wait_worker(pid, sock))
-			return;
-		/* One that fails at once is not started in a loop. */
-		if (base_now_ns() - started > 60 * SECOND_NS)
-			pause_ms = 1000;
-		base_logf(BASE_WARN, LOG, "the worker ended; starting again in_ms=%llu",
-			  (unsigned long long)pause_ms);
-		if (poll(&p, 1, (int)pause_ms) > 0)
-			return;
-		pause_ms = BASE_MIN(pause_ms * 2, (uint64_t)PAUSE_MAX_MS);
-	}
+	base_child_supervise(LOG, sock, work, (void *)(uintptr_t)o);
 }

@@ -12,7 +12,6 @@
 
 #define BRIDGE_SCALE	 3 /* of exponential histograms, by default */
 #define BRIDGE_SCALE_MAX 8
-#define BRIDGE_STOP_MS	 15000 /* until the supervisor has ended */
 
 struct bridge_opts {
 	struct base_strings scrapes; /* "URL[,job=NAME][,interval=TIME][,timeout=TIME]" */

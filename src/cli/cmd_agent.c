@@ -450,7 +450,7 @@ static int serve_apart(const struct base_command *self, struct agent_opts *o)
 	code = code ?: cli_rdma_secret(self, set.secret, &o->rdma_secret, &o->rdma_secret_bytes);
 	code = code ?: serve(o);
 	if (bridged)
-		base_child_end(&bridges, BRIDGE_STOP_MS);
+		base_child_end(&bridges);
 	http_front_end(o->rest_front);
 	return code;
 }

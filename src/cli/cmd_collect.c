@@ -274,9 +274,11 @@ static int parts_make(struct collect_parts *p, struct collect_settings *s, int r
 	int err;
 
 	if (s->kafka) {
-		p->kafka = export_kafka_new(s->kafka, error, sizeof(error));
-		if (!p->kafka)
+		p->kafka = export_kafka_new(s->kafka, s->unconfined, error, sizeof(error));
+		if (!p->kafka && *error)
 			return CLI_FAIL("kafka", "%s", error);
+		if (!p->kafka)
+			return BASE_EXIT_FAILURE;
 		s->l.kafka = s->t.kafka = p->kafka;
 	}
 	if (s->live) {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * kafka.h - produces JSON messages to Kafka by librdkafka: idempotent, acknowledged by all
- * replicas, from a bounded queue in memory. Callers never wait. Each message ends in one counter,
- * by the broker's delivery report. Knows nothing of the messages' contents.
+ * kafka.h - produces JSON messages to Kafka: idempotent, acknowledged by all replicas, from bounded
+ * queues in memory. The program sidelight-kafka (src/kafka) does it by librdkafka. Callers never
+ * wait. Each message ends in one counter, by the broker's delivery report. Knows nothing of the
+ * messages' contents.
  *
  * The file has properties of librdkafka, `name=value` per line; `name.file=PATH` takes the value
  * from a file, for secrets; `sidelight.topic.KIND` names a topic.
@@ -25,14 +26,19 @@ extern const char *const export_kafka_names[EXPORT_KAFKA_KINDS]; /* "anomalies",
 struct export_kafka_stats { /* messages of a kind */
 	uint64_t delivered;
 	uint64_t dropped_full;	 /* the queue was full */
-	uint64_t dropped_failed; /* not delivered within message.timeout.ms, or refused */
+	uint64_t dropped_failed; /* not delivered in time, refused, or a worker's that died */
 	uint64_t waiting;
 };
 
 struct export_kafka;
 
-/* Reads the file. NULL with one line in error. Threads begin with export_kafka_start(). */
-struct export_kafka *export_kafka_new(const char *path, char *error, size_t error_bytes);
+/*
+ * Starts the program with this file: before there are threads, and before this process is confined.
+ * NULL with one line in error, which is empty if the program has logged why. The thread begins with
+ * export_kafka_start().
+ */
+struct export_kafka *export_kafka_new(const char *path, bool unconfined, char *error,
+				      size_t error_bytes);
 /* 0, or -errno with one line in error. */
 int export_kafka_start(struct export_kafka *k, char *error, size_t error_bytes);
 /* Copies key and body. 0, or -errno, counted as dropped. Any thread. */
