@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * run.c - the worker, and who supervises it. Both end with the agent, or when it closes their
+ * run.c - the worker, and its supervisor. Both end with the agent, or when the agent closes their
  * socket.
  */
 #include "bridge/run.h"
@@ -22,9 +22,8 @@
 
 #define LOG	  "bridge"
 #define SECOND_NS 1000000000ull
-#define SCRAPES_MAX                                                                  \
-	(SL_PUBLISHER_SLOTS - 5u) /* one publisher each; own, textfile, host, StatsD \
-				   */
+/* Each scrape needs a publisher; the other sources need up to five. */
+#define SCRAPES_MAX (SL_PUBLISHER_SLOTS - 5u)
 
 /* ---- options ---- */
 
@@ -135,7 +134,8 @@ static void *otlp_main(void *arg)
 	return NULL;
 }
 
-static void start(struct part *p, const struct bridge_worker *w, void *(*main)(void *), void *arg)
+static void start_thread(struct part *p, const struct bridge_worker *w, void *(*main)(void *),
+			 void *arg)
 {
 	int err;
 
@@ -146,13 +146,13 @@ static void start(struct part *p, const struct bridge_worker *w, void *(*main)(v
 		base_logf(BASE_ERROR, LOG, "cannot start a thread error=%s", strerror(err));
 }
 
-static void finish(struct part *p)
+static void join_thread(struct part *p)
 {
 	if (p->started)
 		pthread_join(p->thread, NULL);
 }
 
-static int confine(const struct bridge_opts *o)
+static int drop_privileges(const struct bridge_opts *o)
 {
 	struct base_confine_opts c = {
 		.role = BASE_ROLE_BRIDGE, .read = o->textfile, .single = !o->otlp};
@@ -175,7 +175,7 @@ static int confine(const struct bridge_opts *o)
 	return err;
 }
 
-/* Sockets that cannot be had are said, and do not keep the others from being served. */
+/* Reports sockets that cannot be opened, and serves the others. */
 static size_t listen_all(const struct bridge_opts *o, int *fds)
 {
 	char error[256];
@@ -192,7 +192,7 @@ static size_t listen_all(const struct bridge_opts *o, int *fds)
 	return n;
 }
 
-static int work(void *arg, int sock)
+static int run_worker(void *arg, int sock)
 {
 	const struct bridge_opts *o = arg;
 	struct bridge_worker w = {.o = o, .stop_fd = sock};
@@ -200,7 +200,7 @@ static int work(void *arg, int sock)
 		    host = {0};
 	struct statsd_part statsd = {.fds = calloc(o->statsd.n + 1, sizeof(int))};
 	struct otlp_part otlp = {.server = NULL};
-	/* Before anything that the processes of HTTP should not have. */
+	/* Fork first, so that HTTP processes inherit nothing they should not have. */
 	struct http_front *front = o->otlp ? http_front_fork(o->unconfined) : NULL;
 	char error[256];
 
@@ -211,31 +211,31 @@ static int work(void *arg, int sock)
 		otlp.server = bridge_otlp_listen(o, front, error, sizeof(error));
 	if (o->otlp && !otlp.server)
 		base_logf(BASE_ERROR, LOG, "%s", front ? error : strerror(errno));
-	if (confine(o))
+	if (drop_privileges(o))
 		return 1;
 	w.own = sl_publisher_open(&SL_OPTS(sl_publisher_opts, .service = "sidelight-bridge",
 					   .socket = o->socket, .max_cells = 1024));
 	for (size_t i = 0; i < o->scrapes.n; i++)
 		if (!bridge_scrape_parse(o->scrapes.v[i], o->interval_ns, &scrapes[i].scrape, error,
 					 sizeof(error)))
-			start(&scrapes[i], &w, scrape_main, &scrapes[i]);
+			start_thread(&scrapes[i], &w, scrape_main, &scrapes[i]);
 	if (o->textfile)
-		start(&textfile, &w, textfile_main, &textfile);
+		start_thread(&textfile, &w, textfile_main, &textfile);
 	if (o->host)
-		start(&host, &w, host_main, &host);
+		start_thread(&host, &w, host_main, &host);
 	if (statsd.n)
-		start(&statsd.part, &w, statsd_main, &statsd);
+		start_thread(&statsd.part, &w, statsd_main, &statsd);
 	if (otlp.server)
-		start(&otlp.part, &w, otlp_main, &otlp);
+		start_thread(&otlp.part, &w, otlp_main, &otlp);
 	bridge_sleep(&w, UINT64_MAX);
 	for (size_t i = 0; i < o->scrapes.n; i++) {
-		finish(&scrapes[i]);
+		join_thread(&scrapes[i]);
 		bridge_scrape_release(&scrapes[i].scrape);
 	}
-	finish(&textfile);
-	finish(&host);
-	finish(&statsd.part);
-	finish(&otlp.part);
+	join_thread(&textfile);
+	join_thread(&host);
+	join_thread(&statsd.part);
+	join_thread(&otlp.part);
 	bridge_otlp_close(otlp.server);
 	http_front_end(front);
 	sl_publisher_close(w.own);
@@ -246,5 +246,5 @@ static int work(void *arg, int sock)
 
 void bridge_supervise(const struct bridge_opts *o, int sock)
 {
-	base_child_supervise(LOG, sock, work, (void *)(uintptr_t)o);
+	base_child_supervise(LOG, sock, run_worker, (void *)(uintptr_t)o);
 }

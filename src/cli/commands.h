@@ -10,8 +10,7 @@
 #define CLI_SUMMARY_COLLECT   "Read hosts one-sided; serve Prometheus, history and the page"
 #define CLI_SUMMARY_GENERATE \
 	"Make load whose totals are known, and print what a collector must show"
-#define CLI_SUMMARY_REPLAY \
-	"Run the pipelines over recorded data: verdicts, and which traces to keep"
+#define CLI_SUMMARY_REPLAY "Run the pipelines over a recording of sidelight collect"
 #define CLI_SUMMARY_MANAGE "Start, stop and test the parts on all hosts, from one file"
 #define CLI_SUMMARY_DEMO   "Show all of it at work on this machine until Ctrl-C"
 

@@ -50,7 +50,9 @@ struct export_kafka {
 
 /* ---- counts ---- */
 
-/* The outcome first: a reader that sees nothing waiting sees all outcomes. */
+/*
+ * Count the outcome first, so that a reader who sees no waiting messages sees all outcomes.
+ */
 static void settle(struct export_kafka *k, size_t kind, uint64_t *counter, uint64_t n)
 {
 	relaxed_add(*counter, n);

@@ -45,7 +45,7 @@ static void on_error(rd_kafka_t *rk, int err, const char *reason, void *arg)
 			 rd_kafka_err2str((rd_kafka_resp_err_t)err), reason);
 }
 
-/* librdkafka's own log, which may name hosts but no secrets. */
+/* Logs librdkafka's own messages, which may contain host names but no secrets. */
 static void on_log(const rd_kafka_t *rk, int level, const char *facility, const char *text)
 {
 	(void)rk;
@@ -66,7 +66,8 @@ static bool send_outcomes(struct kafka_producer *k, int sock)
 
 /* ---- messages ---- */
 
-static void produce(struct kafka_producer *k, const struct export_kafka_header *h, const char *text)
+static void produce_message(struct kafka_producer *k, const struct export_kafka_header *h,
+			    const char *text)
 {
 	const rd_kafka_resp_err_t err = rd_kafka_producev(
 		k->rk, RD_KAFKA_V_TOPIC(k->topic[h->kind]), RD_KAFKA_V_KEY(text, h->key_bytes),
@@ -84,7 +85,7 @@ static void produce(struct kafka_producer *k, const struct export_kafka_header *
 			 rd_kafka_err2str(err));
 }
 
-static bool receive(int sock, void *to, size_t bytes)
+static bool receive_bytes(int sock, void *to, size_t bytes)
 {
 	return !bytes || recv(sock, to, bytes, MSG_WAITALL) == (ssize_t)bytes;
 }
@@ -96,13 +97,13 @@ static bool take_message(struct kafka_producer *k, int sock)
 	char *text;
 	bool good;
 
-	if (!receive(sock, &h, sizeof(h)) || h.kind >= EXPORT_KAFKA_KINDS ||
+	if (!receive_bytes(sock, &h, sizeof(h)) || h.kind >= EXPORT_KAFKA_KINDS ||
 	    h.key_bytes > EXPORT_KAFKA_KEY_MAX || h.body_bytes > EXPORT_KAFKA_BODY_MAX)
 		return false;
 	text = malloc(h.key_bytes + h.body_bytes + 1);
-	good = text && receive(sock, text, h.key_bytes + h.body_bytes);
+	good = text && receive_bytes(sock, text, h.key_bytes + h.body_bytes);
 	if (good)
-		produce(k, &h, text);
+		produce_message(k, &h, text);
 	free(text);
 	return good;
 }
@@ -136,7 +137,7 @@ static int offer_stream(int sock)
 }
 
 /* Threads of librdkafka come later: they block the signals by which others would be confined. */
-static int confine(const struct kafka_producer *k)
+static int drop_privileges(const struct kafka_producer *k)
 {
 	struct base_confine_opts c = {.role = BASE_ROLE_COLLECTOR, .single = true};
 	char why[160];
@@ -150,7 +151,7 @@ static int confine(const struct kafka_producer *k)
 	return -EPERM;
 }
 
-static int work(void *arg, int sock)
+static int run_worker(void *arg, int sock)
 {
 	struct kafka_producer *k = arg;
 	int stream, reports = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -159,7 +160,7 @@ static int work(void *arg, int sock)
 	rd_kafka_queue_t *queue;
 	char error[512] = "eventfd";
 
-	if (confine(k))
+	if (drop_privileges(k))
 		return 1;
 	k->rk = reports < 0 ? NULL : open_producer(k, error, sizeof(error));
 	if (!k->rk) {
@@ -217,7 +218,7 @@ struct kafka_producer *kafka_producer_new(const char *path, bool unconfined, cha
 
 void kafka_producer_run(struct kafka_producer *k, int sock)
 {
-	base_child_supervise(LOG, sock, work, k);
+	base_child_supervise(LOG, sock, run_worker, k);
 }
 
 void kafka_producer_free(struct kafka_producer *k)

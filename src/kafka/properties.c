@@ -39,7 +39,9 @@ static int note_file(struct kafka_producer *k, const char *name, const char *val
 	return k->file[k->files++] ? 0 : -ENOMEM;
 }
 
-/* Sets a property. 0 or -EINVAL with one line in error, which shows no value. */
+/*
+ * Sets a property. Returns 0, or -EINVAL with one line in error, which does not contain the value.
+ */
 static int set_property(struct kafka_producer *k, const char *name, const char *value, char *error,
 			size_t error_bytes)
 {
@@ -61,7 +63,7 @@ static int set_property(struct kafka_producer *k, const char *name, const char *
 		return -EINVAL;
 	}
 	if (!strcmp(name, "enable.idempotence") && strcmp(value, "true")) {
-		snprintf(error, error_bytes, "%s is always true", name);
+		snprintf(error, error_bytes, "%s must be true", name);
 		return -EINVAL;
 	}
 	if (rd_kafka_conf_set(k->conf, name, value, why, sizeof(why)) == RD_KAFKA_CONF_OK)
@@ -115,7 +117,7 @@ static int read_properties(struct kafka_producer *k, char *text, char *error, si
 int kafka_properties_read(struct kafka_producer *k, const char *path, char *error,
 			  size_t error_bytes)
 {
-	/* Bounded, and what may be in doubt is not sent twice. A file may say less or more. */
+	/* Defaults that the file may override: a bounded queue, and no message sent twice. */
 	static const char *const first[][2] = {
 		{"enable.idempotence", "true"},
 		{"acks", "all"},
