@@ -264,7 +264,7 @@ static void bad_files_get_one_line_with_the_place(void **state)
 	assert_non_null(strstr(said, "can't be read as YAML"));
 }
 
-static void a_table_is_printed_as_the_command_line_that_sets_it(void **state)
+static void a_table_prints_as_its_command_line(void **state)
 {
 	typeof(v) first;
 	char line[1024] = "";
@@ -331,7 +331,7 @@ int main(void)
 		cmocka_unit_test(every_type_from_the_file),
 		cmocka_unit_test(the_command_line_wins_over_the_file),
 		cmocka_unit_test(bad_files_get_one_line_with_the_place),
-		cmocka_unit_test(a_table_is_printed_as_the_command_line_that_sets_it),
+		cmocka_unit_test(a_table_prints_as_its_command_line),
 		cmocka_unit_test(help_is_aligned_and_names_the_defaults),
 	};
 	int fd = mkstemp(path);
