@@ -32,7 +32,8 @@ int bridge_check(const struct bridge_opts *o, char *error, size_t bytes)
 	struct bridge_scrape_opts s;
 
 	if (o->scrapes.n > SCRAPES_MAX)
-		return base_fail(error, bytes, -EINVAL, "more than %u times --scrape", SCRAPES_MAX);
+		return base_fail(error, bytes, -EINVAL, "--scrape is given more than %u times",
+				 SCRAPES_MAX);
 	for (size_t i = 0; i < o->scrapes.n; i++) {
 		int err = bridge_scrape_parse(o->scrapes.v[i], o->interval_ns, &s, error, bytes);
 

@@ -14,15 +14,16 @@
 #define BRIDGE_SCALE_MAX 8
 
 struct bridge_opts {
-	struct base_strings scrapes; /* "URL[,job=NAME][,interval=TIME][,timeout=TIME]" */
-	uint64_t interval_ns;	     /* default interval of scrapes */
-	const char *textfile;	     /* directory of *.prom files, or NULL */
-	bool host;		     /* publish metrics of this machine and its containers */
+	/* targets to scrape: "URL[,job=NAME][,interval=TIME][,timeout=TIME]" */
+	struct base_strings scrapes;
+	uint64_t interval_ns; /* default interval of scrapes */
+	const char *textfile; /* directory of *.prom files, or NULL */
+	bool host;	      /* publish metrics of this machine and its containers */
 	uint64_t host_interval_ns;
-	struct base_strings statsd;	     /* "HOST:PORT", "unix:/PATH" */
-	const char *web_config, *roles_file; /* see http.h, for otlp by TCP; or NULL */
+	struct base_strings statsd;	     /* addresses to listen on: "HOST:PORT", "unix:/PATH" */
+	const char *web_config, *roles_file; /* access to otlp by TCP, see http.h; or NULL */
 	bool insecure;
-	const char *otlp;   /* "HOST:PORT" or "unix:/PATH"; or NULL */
+	const char *otlp;   /* address to listen on, "HOST:PORT" or "unix:/PATH"; or NULL */
 	uint64_t scale;	    /* scale of exponential histograms */
 	uint64_t expire_ns; /* age at which a StatsD series that is not updated ends */
 	const char *socket; /* path of the agent's socket */

@@ -4,7 +4,7 @@
 #define SL_CLI_BRIDGE_OPTIONS_H
 
 #include "bridge/run.h"
-#include "cli/common.h"
+#include "cli/common/common.h"
 
 /* o: the struct bridge_opts to fill. These are the users'. */
 #define CLI_OPTIONS_BRIDGE(o)                                                                           \

@@ -18,7 +18,7 @@
 #include "base/json_read.h"
 #include "cli/bridge_options.h"
 #include "cli/commands.h"
-#include "cli/common.h"
+#include "cli/common/common.h"
 #include "fabric/host.h"
 #include "http/files.h"
 #include "http/http.h"

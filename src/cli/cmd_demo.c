@@ -15,7 +15,7 @@
 
 #include "base/program.h"
 #include "cli/commands.h"
-#include "cli/common.h"
+#include "cli/common/common.h"
 #include "cli/demo/demo.h"
 #include "source/tcp/hook.h"
 

@@ -4,7 +4,7 @@
  * its own in generate/.
  */
 #include "cli/commands.h"
-#include "cli/common.h"
+#include "cli/common/common.h"
 #include "cli/generate/generate.h"
 
 #include <string.h>

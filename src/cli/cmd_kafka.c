@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* cmd_kafka.c - sidelight-kafka, the program that produces to Kafka: the collector starts it. */
 #include "base/child.h"
-#include "cli/common.h"
+#include "cli/common/common.h"
 #include "kafka/kafka.h"
 
 static const char *path;

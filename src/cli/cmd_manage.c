@@ -8,7 +8,7 @@
 #include "base/base.h"
 #include "base/program.h"
 #include "cli/commands.h"
-#include "cli/common.h"
+#include "cli/common/common.h"
 
 static bool json, keep, around;
 

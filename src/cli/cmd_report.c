@@ -11,7 +11,7 @@
 
 #include "base/secret.h"
 #include "cli/commands.h"
-#include "cli/common.h"
+#include "cli/common/common.h"
 #include "dta/wire/text.h"
 #if HAVE_BPF
 #include "source/report/reporter.h"

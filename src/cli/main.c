@@ -10,7 +10,7 @@
 
 #include "base/program.h"
 #include "cli/commands.h"
-#include "cli/common.h"
+#include "cli/common/common.h"
 
 struct command {
 	const struct base_command *own; /* NULL: a program of this package */

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/common/common.h"
+#include "base/confine.h"
+#include "base/json_read.h"
+#include "dta/wire/auth.h"
+
+void cli_start(void)
+{
+	/* A write beyond RLIMIT_FSIZE fails, as on a full disk, and ends no process. */
+	signal(SIGXFSZ, SIG_IGN);
+	base_json_guard();
+}
+
+const char *cli_kind_name(const struct base_command *kind)
+{
+	return strchr(kind->name, ' ') + 1;
+}
+
+int cli_run_kind(const struct base_command *self, const struct base_command *const *kinds, size_t n,
+		 const char *names, int argc, char **argv)
+{
+	if (argc < 2)
+		return base_usage(self, "name %s; see 'sidelight %s --help'", names, self->name);
+	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
+		printf("Usage: sidelight %s %s\n\n%s\n\nWhat:\n", self->name, self->synopsis,
+		       self->summary);
+		for (size_t i = 0; i < n; i++)
+			printf("  %-10s %s\n", cli_kind_name(kinds[i]), kinds[i]->summary);
+		printf("\n'sidelight %s WHAT --help' lists the options.\n"
+		       "The manual: man sidelight-%s\n",
+		       self->name, self->name);
+		return fflush(stdout) ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
+	}
+	for (size_t i = 0; i < n; i++)
+		if (!strcmp(argv[1], cli_kind_name(kinds[i])))
+			return kinds[i]->run(kinds[i], argc - 1, argv + 1);
+	return -1;
+}
+
+void cli_print_safe(const char *s, int width)
+{
+	int n = 0;
+
+	for (; *s; s++, n++)
+		putchar((unsigned char)*s < 32 || *s == 127 ? '?' : *s);
+	for (; n < width; n++)
+		putchar(' ');
+}
+
+int cli_choice(const char *word, const char *const *names)
+{
+	int i = 0;
+
+	while (names[i] && strcmp(word, names[i]))
+		i++;
+	return names[i] ? i : -1;
+}
+
+int cli_legacy(const char *form)
+{
+	static const char *const forms[] = {"a", "b", NULL};
+	int i = form ? cli_choice(form, forms) : -1;
+
+	return form && i < 0 ? -1 : i + 1;
+}
+
+const char *cli_json_text(const json_t *o, const char *key)
+{
+	const char *s = json_string_value(json_object_get(o, key));
+
+	return s ? s : "";
+}
+
+json_int_t cli_json_integer(const json_t *o, const char *key)
+{
+	return json_integer_value(json_object_get(o, key));
+}
+
+uint64_t cli_count_of(const void *from, const struct cli_count *c)
+{
+	uint64_t v;
+
+	memcpy(&v, (const char *)from + c->at, sizeof(v));
+	return v;
+}
+
+void cli_json_counts(json_t *to, const void *from, const struct cli_count *counts, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		json_object_set_new(to, counts[i].name,
+				    json_integer((json_int_t)cli_count_of(from, &counts[i])));
+}
+
+double cli_json_number(const json_t *o, const char *key)
+{
+	return json_number_value(json_object_get(o, key));
+}
+
+bool cli_json_true(const json_t *o, const char *key)
+{
+	return json_is_true(json_object_get(o, key));
+}
+
+bool cli_json_is(const json_t *o, const char *key, const char *text)
+{
+	return !strcmp(cli_json_text(o, key), text);
+}
+
+bool cli_json_print(FILE *out, json_t *j, size_t flags)
+{
+	bool good = !json_dumpf(j, out, flags);
+
+	fputc('\n', out);
+	json_decref(j);
+	return good;
+}
+
+int cli_confine(const char *component, const struct base_confine_opts *opts)
+{
+	char why[160];
+
+	if (base_confine(opts, why, sizeof(why)))
+		return CLI_FAIL(component, "%s; --unconfined does without", why);
+	return BASE_EXIT_OK;
+}
+
+int cli_rdma_secret(const struct base_command *self, const char *path, const void **secret,
+		    size_t *bytes)
+{
+	static uint8_t text[DTA_SECRET_MAX];
+	ssize_t n;
+
+	if (!path)
+		return BASE_EXIT_OK;
+	n = dta_secret_read(path, text);
+	if (n < 0)
+		return base_failure(self, "--rdma-secret: %s: %s", path,
+				    n == -EINVAL ? "is not 16 to 4096 bytes long"
+						 : strerror((int)-n));
+	*secret = text;
+	*bytes = (size_t)n;
+	return BASE_EXIT_OK;
+}
