@@ -17,6 +17,7 @@
 #include "cli/collect_modes.h"
 #include "cli/collect_remote.h"
 #include "cli/collect_serve.h"
+#include "cli/commands.h"
 #include "cli/common/common.h"
 #include "collect/read/collect.h"
 #include "collect/judge/live.h"
@@ -273,9 +274,11 @@ static int parts_make(struct collect_parts *p, struct collect_settings *s, int r
 	int err;
 
 	if (s->kafka) {
-		p->kafka = export_kafka_new(s->kafka, error, sizeof(error));
-		if (!p->kafka)
+		p->kafka = export_kafka_new(s->kafka, s->unconfined, error, sizeof(error));
+		if (!p->kafka && *error)
 			return CLI_FAIL("kafka", "%s", error);
+		if (!p->kafka)
+			return BASE_EXIT_FAILURE;
 		s->l.kafka = s->t.kafka = p->kafka;
 	}
 	if (s->live) {
@@ -674,6 +677,6 @@ static int collect_main(const struct base_command *self, int argc, char **argv)
 const struct base_command cli_cmd_collect = {
 	.name = "collect",
 	.synopsis = "--agent TARGET [OPTION]...\n       sidelight collect --dta FILE [OPTION]...",
-	.summary = "Read hosts one-sided; serve Prometheus, history and the page",
+	.summary = CLI_SUMMARY_COLLECT,
 	.run = collect_main,
 };

@@ -13,6 +13,7 @@
 #include "analyse/fleet.h"
 #include "analyse/selftime.h"
 #include "base/grow.h"
+#include "cli/commands.h"
 #include "cli/replay/replay.h"
 #include "collect/judge/models.h"
 
@@ -583,6 +584,6 @@ static int replay_main(const struct base_command *self, int argc, char **argv)
 const struct base_command cli_cmd_replay = {
 	.name = "replay",
 	.synopsis = "[OPTION]... DIR",
-	.summary = "Run the pipelines over a recording of sidelight collect",
+	.summary = CLI_SUMMARY_REPLAY,
 	.run = replay_main,
 };

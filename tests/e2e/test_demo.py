@@ -60,7 +60,7 @@ def stall(demo, end):
         for pid in descendants(demo.pid):
             try:
                 with open(f'/proc/{pid}/cmdline') as f:
-                    if f.read().split('\0')[1:2] != ['collect']:
+                    if not f.read().split('\0')[0].endswith('/sidelight-collect'):
                         continue
                 os.kill(pid, signal.SIGSTOP)
                 time.sleep(0.03)

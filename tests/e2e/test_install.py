@@ -40,13 +40,14 @@ for command in re.findall(r'^  ([a-z]+) +\S', run(sidelight, '--help'), re.M):
         only(f'/**/man1/sidelight-{command}.1')
 unit = only('/**/sidelight-agent.service')
 with open(unit) as f:
-    check(f'ExecStart={sidelight.removeprefix(root)} agent' in f.read(), 'the unit starts another program')
+    agent = only('/**/libexec/sidelight/sidelight-agent')
+    check(f'ExecStart={agent.removeprefix(root)} --config' in f.read(), 'the unit starts another program')
 
 # systemd takes the units as they are, but for the place of the program.
 units = []
 for name in ('agent', 'collect', 'translate', 'report'):
     with open(only(f'/**/sidelight-{name}.service')) as f:
-        text = re.sub(r'^ExecStart=\S+', f'ExecStart={sidelight}', f.read(), flags=re.M)
+        text = re.sub(r'^ExecStart=(?=/)', f'ExecStart={root}', f.read(), flags=re.M)
     units.append(f'{d}/sidelight-{name}.service')
     with open(units[-1], 'w') as f:
         f.write(text)

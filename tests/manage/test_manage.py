@@ -255,7 +255,9 @@ def over_ssh():
         return
     folder = workdir()
     # The program may lie in the home that is hidden from the server's sessions.
-    program = shutil.copy(EXE, f'{folder}/program')
+    program = shutil.copy(EXE, folder)
+    for name in ('agent', 'collect', 'generate'):
+        shutil.copy(f'{EXE}-{name}', folder)
     with SshServer(folder) as server:
         if not server.supported:
             print('SKIP: over ssh: no mount namespace of its own here')
