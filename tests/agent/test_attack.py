@@ -35,10 +35,12 @@ def public(agent):
 def all_are_served(agent):
     """PUBLISH, OPEN, STATUS, REST and SIGTERM of others; a hang is ended by a time-out of a minute."""
     r = Region()
-    id, _ = Client(agent.socket).publish(r)
+    publisher = Client(agent.socket)
+    id, _ = publisher.publish(r)
     c = Consumer(agent.socket)
-    c.open(id).close()
+    c.open(id).close()  # while its publisher is connected: afterwards it goes
     c.close()
+    publisher.close()
     agent.status()
     check(agent.ask('GET', '/health')[0] == 200)
 
