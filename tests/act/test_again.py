@@ -52,7 +52,7 @@ def start(agent, recording, model):
 
 def same_again(recording):
     live = rows(recording)
-    p = subprocess.run([EXE, 'replay', recording, '--verdicts', '-'], capture_output=True, text=True, timeout=120)
+    p = subprocess.run([EXE, 'replay', recording, '--verdicts', '-'], capture_output=True, text=True, timeout=300)
     check(p.returncode == 0, p.stderr)
     again = p.stdout.splitlines()
     for i, (a, b) in enumerate(zip(live, again)):

@@ -318,7 +318,7 @@ def keeps_and_reports_its_bounds():
 def leaves_the_socket_of_a_live_agent_alone():
     with Agent() as agent:
         second = subprocess.run([EXE, 'agent', '--socket', agent.socket, '--no-rest'],
-                                capture_output=True, text=True, timeout=60)
+                                capture_output=True, text=True, timeout=300)
         assert second.returncode == 1, second
         assert second.stdout == '' and second.stderr.count('\n') == 1, second
         assert 'another agent' in second.stderr
@@ -328,7 +328,7 @@ def leaves_the_socket_of_a_live_agent_alone():
     with open(path, 'w') as f:
         f.write('precious')
     p = subprocess.run([EXE, 'agent', '--socket', path, '--no-rest'],
-                       capture_output=True, text=True, timeout=60)
+                       capture_output=True, text=True, timeout=300)
     assert p.returncode == 1 and 'not a socket' in p.stderr, p
     with open(path) as f:
         assert f.read() == 'precious'
@@ -353,7 +353,7 @@ def replaces_a_stale_socket_and_cleans_up():
 @case
 def refuses_wrong_options_as_usage_errors():
     def fails(code, *args):
-        p = subprocess.run([EXE, 'agent', *args], capture_output=True, text=True, timeout=60,
+        p = subprocess.run([EXE, 'agent', *args], capture_output=True, text=True, timeout=300,
                            errors='replace')
         assert p.returncode == code, (args, p)
         assert p.stdout == '' and p.stderr.strip(), (args, p)
@@ -523,7 +523,7 @@ def descriptors_survive_in_systemd_store():
     folder = workdir()
     notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     notify.bind(folder + '/notify')
-    notify.settimeout(60)
+    notify.settimeout(300)
     env = {'NOTIFY_SOCKET': folder + '/notify'}
     store = {}
 

@@ -60,7 +60,7 @@ def send(s, payload, fds):
 
 def connection(path):
     s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    s.settimeout(60)
+    s.settimeout(300)
     s.connect(path)
     held.append(s)
     return s

@@ -26,7 +26,7 @@ def runc(*args):
     """Why not, or nothing. What is said goes to a file: a pipe would stay open as long as the container."""
     with open(f'{ROOT}/said', 'w+') as said:
         code = subprocess.run(['runc', '--root', f'{ROOT}/runc', *args], stdin=subprocess.DEVNULL, stdout=said, stderr=said,
-                              timeout=60).returncode
+                              timeout=300).returncode
         said.seek(0)
         return (said.read().strip() or f'runc {args[0]}: exit {code}') if code else ''
 

@@ -51,7 +51,7 @@ def make(name, change=None):
 
 
 def replay(day, *args, code=0):
-    p = subprocess.run([EXE, 'replay', day, *args], capture_output=True, text=True, timeout=60)
+    p = subprocess.run([EXE, 'replay', day, *args], capture_output=True, text=True, timeout=300)
     expect(p.returncode == code, f'{args}: exit {p.returncode}, not {code}: {p.stderr}')
     return p
 
@@ -344,7 +344,7 @@ def spans_are_evidence_only_if_asked_for(day):
 
 
 def model(*args, code=0):
-    p = subprocess.run([EXE, 'model', *args], capture_output=True, text=True, timeout=60)
+    p = subprocess.run([EXE, 'model', *args], capture_output=True, text=True, timeout=300)
     expect(p.returncode == code, f'model {args}: exit {p.returncode}, not {code}: {p.stderr}')
     return p
 

@@ -18,7 +18,7 @@ def collector(agents, *options, period='2ms'):
     return Collector(agents, '--period', period, '--region-series', *options)
 
 
-def run(*args, timeout=60):
+def run(*args, timeout=300):
     return subprocess.run([EXE, 'collect', *args], capture_output=True, text=True, timeout=timeout)
 
 

@@ -65,7 +65,7 @@ class Stores(Part):
         with socket.create_connection((host, int(port)), 20, source) as s:
             s.sendall(text)
             got = b''
-            s.settimeout(20)
+            s.settimeout(300)
             while b'\r\n\r\n' not in got or not got.endswith(b'}') and not got.endswith(b'\n'):
                 part = s.recv(65536)
                 if not part:
@@ -291,7 +291,7 @@ for i in range(n):
     if sys.argv[4] != "-":
         s.bind((sys.argv[4].replace("*", str(2 + i % 250)), 0))
     try:
-        s.settimeout(20)
+        s.settimeout(300)
         s.connect((host, port))
         s.sendall(b"GET /metrics HTTP/1.1\\r\\nHost: localhost\\r\\nX: ")
     except OSError:
@@ -386,7 +386,7 @@ def answers_not_taken_by_many_end():
             s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             s.connect((host, int(port)))
             s.sendall(b'GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n')
-            s.settimeout(20)
+            s.settimeout(300)
             held.append((s, s.recv(1)))
 
             def dawdle():  # an idle connection ends by itself
