@@ -61,6 +61,20 @@ def wait_until(condition, *what, seconds=0, every=0.02):
     return value
 
 
+class Missed(Exception):
+    """A window of time closed before a slow machine came to act or look in it: nothing is proved, nothing refuted."""
+
+
+def widen(attempt, *factors):
+    """attempt(factor) with the first of the factors by which a window is wide enough for this machine."""
+    for factor in factors:
+        try:
+            return attempt(factor)
+        except Missed as window:
+            print(f'missed {window}, {factor} times as wide', flush=True)
+    fail('a window was missed at its widest')
+
+
 def alive(pid):
     """A process that has ended and waits for its parent is not."""
     try:
