@@ -308,8 +308,8 @@ def a_squatter_takes_no_instance():
             held.extend((squat, s))
             return s.publish(squat)[0]
         with Attacker(attack) as squatter:  # before the victim
-            c = Consumer(agent.socket)
-            id, _ = Client(agent.socket).publish(r)
+            c, victim = Consumer(agent.socket), Client(agent.socket)
+            id, _ = victim.publish(r)
             check(c.entry(r.instance)['id'] == id)
             theirs = next(e for e in c.entries() if e['id'] == int(squatter.said))
             check(theirs['instance'] != r.instance and theirs['state'] == LIVE, theirs)
@@ -318,6 +318,7 @@ def a_squatter_takes_no_instance():
             check(not other['trusted'] and other['uid'] == STRANGER, other)
             check(other['instance'] == r.instance and other['key'] != mine['key'], other)
         # After a restart the victim finds its own, even if another was faster.
+        victim.close()
         agent.kill()
         with Agent(folder=agent.folder) as again:
             public(again)

@@ -346,7 +346,8 @@ def answers_not_taken_refuse_no_other():
         def attack():
             names = [f'{"x" * 90}{i:05}_total' for i in range(10000)]
             for pod in range(2):
-                client, region = Client(agent.socket), HostileRegion(schema(names), 1429, labels=(('pod', str(pod)),))
+                region = HostileRegion(schema(names), 1429, labels=(('pod', str(pod)),))
+                client = Client(agent.socket)
                 client.publish(region)
                 held.extend((client, region))
             wait_until(lambda: len(c.get('/api/v1/metrics?limit=10000')) > 1 << 20, 'a large answer', c)
@@ -376,7 +377,8 @@ def answers_not_taken_by_many_end():
 
         def attack():
             names = [f'{"x" * 90}{i:05}_total' for i in range(40000)]
-            client, region = Client(agent.socket), HostileRegion(schema(names), 5715)
+            region = HostileRegion(schema(names), 5715)
+            client = Client(agent.socket)  # which may be silent for 5 s
             client.publish(region)
             held.extend((client, region))
             wait_until(lambda: len(c.get('/metrics')) > 4 << 20, 'a large answer', c)
