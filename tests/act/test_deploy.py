@@ -71,7 +71,7 @@ class Deploy(unittest.TestCase):
         if not shutil.which('promtool'):
             self.skipTest('no promtool')
         r = subprocess.run(['promtool', 'check', 'rules', RULES], capture_output=True, text=True,
-                           timeout=60)
+                           timeout=300)
         self.assertEqual(r.returncode, 0, r.stdout + r.stderr)
         self.assertIn(f'{len(rules())} rules found', r.stdout)
 
@@ -90,7 +90,7 @@ class Deploy(unittest.TestCase):
     def test_every_expression_has_data(self):
         """Those of connections where eBPF is allowed: the scrapes themselves are connections."""
         probe = subprocess.run([EXE, 'tcp', 'probe', '--json'], capture_output=True,
-                               text=True, timeout=60)
+                               text=True, timeout=300)
         tcp = probe.returncode == 0
         if not tcp:
             print(f'SKIP: expressions of connections: {probe.stderr.strip()}', flush=True)

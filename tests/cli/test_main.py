@@ -13,7 +13,7 @@ sidelight = sys.argv[1]
 
 def run(*args):
     p = subprocess.run([sidelight, *args], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                       timeout=60)
+                       timeout=300)
     return p.returncode, p.stdout, p.stderr
 
 

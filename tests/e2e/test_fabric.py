@@ -73,7 +73,7 @@ def demands_the_secret_on_both_sides():
     for options, code in ((('--fabric', 'tcp::0'), 2), (('--fabric', 'tcp:nowhere', '--rdma-secret', key), 2),
                           (('--fabric', 'nonesuch::0', '--rdma-secret', key), 1)):
         p = subprocess.run([EXE, 'agent', '--socket', f'{workdir()}/a', '--no-rest', *options], capture_output=True,
-                           text=True, timeout=120)
+                           text=True, timeout=300)
         check(p.returncode == code and len(p.stderr.splitlines()) == 1, options, p)
     with Host(key) as host, reader(host, key) as c:
         for keys, why in ((('--rdma-secret', other), 'another secret'), ((), 'give --rdma-secret')):

@@ -21,7 +21,7 @@ EXE = os.path.abspath(sys.argv[1])
 
 def manage(*args, code=0, env=None):
     p = subprocess.run([EXE, 'manage', *args], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                       timeout=120, env=env)
+                       timeout=300, env=env)
     if p.returncode != code:
         fail(f'manage {args}: exit {p.returncode}, not {code}:\n{p.stdout}{p.stderr}')
     return p.stdout, p.stderr

@@ -39,7 +39,7 @@ class Agent(Part):
     def status(self):
         return json.loads(subprocess.run(
             [EXE, 'agent', '--status', '--json', '--socket', self.socket], stdout=subprocess.PIPE,
-            check=True, timeout=60).stdout)
+            check=True, timeout=300).stdout)
 
 
 class Collector(Part):

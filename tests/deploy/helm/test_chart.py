@@ -28,7 +28,7 @@ class Helm:
 
     def run(self, *args, code=0):
         env = {**os.environ, **{f'HELM_{k}_HOME': self.folder for k in ('CACHE', 'CONFIG', 'DATA')}}
-        p = subprocess.run([self.exe, *args], env=env, capture_output=True, text=True, timeout=120)
+        p = subprocess.run([self.exe, *args], env=env, capture_output=True, text=True, timeout=300)
         check((p.returncode == 0) == (code == 0), f'helm {args}: exit {p.returncode}\n{p.stdout}{p.stderr}')
         return p.stdout if code == 0 else p.stderr
 
@@ -77,7 +77,7 @@ def documents_are_as_kubernetes_schemas_say():
     for values in None, RDMA, EVERYTHING:
         documents = helm.template(values)
         known = [d for d in documents if d['kind'] != 'PodMonitor']  # the operator's, not Kubernetes'
-        p = subprocess.run(['node', f'{HERE}/schemas.js'], input=json.dumps(known), capture_output=True, text=True, cwd=HERE, timeout=120)
+        p = subprocess.run(['node', f'{HERE}/schemas.js'], input=json.dumps(known), capture_output=True, text=True, cwd=HERE, timeout=300)
         check(p.returncode == 0 and json.loads(p.stdout) == [], p.stdout, p.stderr)
         names = [(d['apiVersion'], d['kind'], d['metadata']['name']) for d in documents]
         check(len(set(names)) == len(names), names)
@@ -227,7 +227,7 @@ def containers_arguments_are_the_programs_own():
                 for name, text in maps.get(m['name'], {}).items():
                     write(f'{folder}{m["mountPath"]}/{name}', text.replace('/etc/', f'{folder}/etc/'))
             args = [re.sub('0.0.0.0:.*', '0.0.0.0:0', w) for w in here(c['args'], folder, names)]
-            p = subprocess.run([EXE, *args, *(['--duration=1s'] if args[0] == 'collect' else [])], capture_output=True, text=True, timeout=60)
+            p = subprocess.run([EXE, *args, *(['--duration=1s'] if args[0] == 'collect' else [])], capture_output=True, text=True, timeout=300)
             # 2: the parser refuses. A collector waits for what it discovers; an agent lacks the device, and the API's
             # collector the certificate, which the chart is not given.
             missing = {'agent': 'mlx5_0', 'scaling': 'tls.crt'}.get(component)

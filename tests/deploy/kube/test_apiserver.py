@@ -40,7 +40,7 @@ def ask(url, authority, headers=None, pair=None):
     """(status, body); None: no connection."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=authority.context(pair)))
     try:
-        with opener.open(urllib.request.Request(url, headers=headers or {}), timeout=60) as a:
+        with opener.open(urllib.request.Request(url, headers=headers or {}), timeout=300) as a:
             return a.status, a.read().decode()
     except urllib.error.HTTPError as e:
         with e:
