@@ -111,7 +111,7 @@ void act_verdicts_free(struct act_verdicts *v)
 	if (!v)
 		return;
 	BASE_TABLE_EACH(&v->pods, n)
-	pod_free((struct act_verdict_pod *)n);
+		pod_free((struct act_verdict_pod *)n);
 	pthread_mutex_destroy(&v->lock);
 	base_table_free(&v->pods);
 	free(v->anomaly);
@@ -387,8 +387,7 @@ void act_verdicts_keep(struct act_verdicts *v, int64_t now_ns,
 	const struct verdict_pass pass = {v, now_ns, changed, arg};
 
 	pthread_mutex_lock(&v->lock);
-	BASE_TABLE_EACH(&v->pods, n)
-	{
+	BASE_TABLE_EACH(&v->pods, n) {
 		struct act_verdict_pod *p = (struct act_verdict_pod *)n;
 		bool gone = __atomic_load_n(&p->gone, __ATOMIC_ACQUIRE);
 		struct verdict_state s;
@@ -512,8 +511,7 @@ static void each_pod(struct act_verdicts *v, pod_fn *fn, void *arg)
 {
 	struct act_pod_verdict pod;
 
-	BASE_TABLE_EACH(&v->pods, n)
-	{
+	BASE_TABLE_EACH(&v->pods, n) {
 		copy_verdict((struct act_verdict_pod *)n, &pod);
 		fn(&pod, arg);
 	}

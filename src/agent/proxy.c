@@ -123,7 +123,7 @@ static uint32_t count_of(const struct agent *a, uint64_t key)
 	uint32_t n = 0;
 
 	BASE_TABLE_EACH(&a->proxies, at)
-	n += ((const struct agent_proxy *)at)->key == key;
+		n += ((const struct agent_proxy *)at)->key == key;
 	return n;
 }
 

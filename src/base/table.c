@@ -45,8 +45,7 @@ static void grow_table(struct base_table *h)
 	to.bucket = calloc(to.buckets, sizeof(*to.bucket));
 	if (!to.bucket)
 		return;
-	BASE_TABLE_EACH(h, n)
-	{
+	BASE_TABLE_EACH(h, n) {
 		struct base_node **at = &to.bucket[n->hash % to.buckets];
 
 		while (*at)

@@ -74,7 +74,7 @@ static void put_field(struct export_remote_v2 *v, struct buffer *b, unsigned int
 static void forget_symbols(struct export_remote_v2 *v)
 {
 	BASE_TABLE_EACH(&v->symbols, n)
-	free(n);
+		free(n);
 	base_table_free(&v->symbols);
 }
 

@@ -841,7 +841,7 @@ void export_remote_write_free(struct export_remote_write *w, uint64_t linger_ns)
 	export_remote_write_flush(w);
 	export_push_free(w->push, linger_ns);
 	BASE_TABLE_EACH(&w->metas, n)
-	free(n);
+		free(n);
 	base_table_free(&w->metas);
 	export_remote_v2_free(w->v2);
 	free(w->at);

@@ -194,7 +194,7 @@ static double sum_energy(const struct sketch_fd *fd)
 }
 
 /* Adds a row with a weight. */
-static void append(struct sketch_fd *fd, const float *row, double weight)
+static void append_row(struct sketch_fd *fd, const float *row, double weight)
 {
 	memcpy(fd->row + (size_t)(fd->l + fd->fresh) * fd->stride, row, fd->d * sizeof(float));
 	fd->sigma[fd->l + fd->fresh] = weight;

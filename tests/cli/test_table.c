@@ -46,10 +46,9 @@ static void equal_keys_stay_newest_first_while_it_grows(void **state)
 	}
 	assert_null(base_table_first(&t, hash_key(KEYS)));
 	BASE_TABLE_EACH(&t, n)
-	if (((struct item *)n)->age != 1)
-		base_table_remove(&t, n);
-	BASE_TABLE_EACH(&t, n)
-	{
+		if (((struct item *)n)->age != 1)
+			base_table_remove(&t, n);
+	BASE_TABLE_EACH(&t, n) {
 		assert_int_equal(((struct item *)n)->age, 1);
 		left++;
 	}
@@ -57,7 +56,7 @@ static void equal_keys_stay_newest_first_while_it_grows(void **state)
 	assert_int_equal(t.count, KEYS);
 	base_table_free(&t);
 	BASE_TABLE_EACH(&t, n)
-	fail_msg("%p", (void *)n);
+		fail_msg("%p", (void *)n);
 	free(item);
 }
 

@@ -114,8 +114,7 @@ struct collect_collector *collect_collector_new(const struct collect_collector_o
 	c->host = calloc(opts->agent_count + opts->spare_hosts + 1, sizeof(*c->host));
 	c->worker = calloc(c->opts.workers, sizeof(*c->worker));
 	if (!c->host || !c->worker || collect_defs_init(&c->defs) ||
-	    !collect_hash_init(&c->retired) ||
-	    collect_collector_attach(c, &collect_self_own_part, c))
+	    !base_table_init(&c->retired) || collect_collector_attach(c, &collect_self_own_part, c))
 		goto fail;
 	for (; c->hosts < opts->agent_count + opts->spare_hosts; c->hosts++)
 		if (collect_host_init(&c->host[c->hosts], c,

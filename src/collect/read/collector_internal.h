@@ -58,7 +58,7 @@ struct collect_collector {
 	bool dirty;
 	struct collect_tenant *tenants; /* with schemas that wait for a layout */
 	uint64_t build;
-	struct collect_hash retired;
+	struct base_table retired;
 	size_t retired_cells;
 	struct collect_defs defs;
 

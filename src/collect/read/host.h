@@ -6,7 +6,7 @@
 #include <pthread.h>
 
 #include "collect/read/collect.h"
-#include "collect/read/hash.h"
+#include "base/table.h"
 
 struct collect_home;
 struct collect_link;
@@ -30,7 +30,7 @@ struct collect_host {
 	struct collect_home *home;
 	size_t homes, home_capacity;
 	uint64_t releases; /* homes released: an instance may have come back in another entry */
-	struct collect_hash tenants; /* tenant.h */
+	struct base_table tenants; /* tenant.h */
 	uint32_t *load;
 	/* Any thread may use them: freed with the collector only, so their number is bounded. */
 	char *name[COLLECT_HOST_NAMES];

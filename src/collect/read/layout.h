@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "collect/read/hash.h"
+#include "base/table.h"
 #include "collect/read/label.h"
 #include "export/model.h"
 #include "region/decode.h"
@@ -22,7 +22,7 @@ struct collect_tenant;
 
 /* The name of a family, stored once. */
 struct collect_family_name {
-	struct collect_node node;
+	struct base_node node;
 	unsigned int refs; /* under the lock of struct collect_defs */
 	uint64_t build;	   /* index build in which place holds */
 	size_t place;	   /* in that index, of one of its types at first; SIZE_MAX: left out */
@@ -40,7 +40,7 @@ struct collect_family_name {
 
 /* The definition of a metric, shared by all regions that have the same one. */
 struct collect_def {
-	struct collect_node node;
+	struct base_node node;
 	unsigned int refs;	     /* under the lock of struct collect_defs */
 	struct region_metric metric; /* id, cell and created_ns are 0; labels as exposed */
 	struct collect_family_name *family;
@@ -52,7 +52,7 @@ struct collect_def {
 /* Hash tables of the definitions and family names in use. */
 struct collect_defs {
 	pthread_mutex_t lock;
-	struct collect_hash defs, families;
+	struct base_table defs, families;
 };
 
 int collect_defs_init(struct collect_defs *d);

@@ -39,7 +39,7 @@ static int open_link(struct collect_link *l, char *error, size_t error_bytes)
 		return err;
 	}
 	l->dir = calloc(1, sizeof(*l->dir));
-	if (!l->dir || collect_reads_init(l) || !collect_hash_init(&l->by_instance))
+	if (!l->dir || collect_reads_init(l) || !base_table_init(&l->by_instance))
 		return -ENOMEM;
 	relaxed_store(l->host->fabric, fabric_name(l->fabric));
 	return 0;

@@ -5,7 +5,7 @@
 
 #include <pthread.h>
 
-#include "collect/read/hash.h"
+#include "base/table.h"
 #include "collect/services/latency.h"
 #include "collect/services/rules.h"
 #include "collect/services/services.h"
@@ -24,7 +24,7 @@ struct collect_services_limits {
 };
 
 struct collect_services_service {
-	struct collect_node node; /* by name */
+	struct base_node node; /* by name */
 	struct collect_services_service *next;
 	struct collect_service_name name;
 	uint32_t regions; /* that refer to it */
@@ -116,7 +116,7 @@ struct collect_services {
 	struct collect_collector *c;
 	pthread_mutex_t lock; /* of all below but the thread's */
 	struct collect_services_service *first;
-	struct collect_hash by_name;
+	struct base_table by_name;
 	struct collect_rule_memo rule[SERVICES_RULES]; /* by hash of a metric's name */
 	size_t services;
 	struct collect_services_region *region,

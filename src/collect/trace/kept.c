@@ -37,10 +37,10 @@
 struct collect_trace_kept *collect_trace_kept_find(const struct collect_tracer *t, uint64_t hi,
 						   uint64_t lo)
 {
-	struct collect_trace_kept *k = collect_hash_first(&t->by_id, sl_span_hash(hi, lo));
+	struct collect_trace_kept *k = base_table_first(&t->by_id, sl_span_hash(hi, lo));
 
 	while (k && (k->t.trace_hi != hi || k->t.trace_lo != lo))
-		k = collect_hash_next(k);
+		k = base_table_next(k);
 	return k;
 }
 
@@ -58,7 +58,7 @@ static void kept_free(struct collect_trace_kept *k)
 
 static void kept_unlink(struct collect_tracer *t, struct collect_trace_kept *k)
 {
-	collect_hash_remove(&t->by_id, k);
+	base_table_remove(&t->by_id, k);
 	*(k->newer ? &k->newer->older : &t->newest) = k->older;
 	*(k->older ? &k->older->newer : &t->oldest) = k->newer;
 	t->stats.held--;
@@ -140,8 +140,8 @@ static bool too_many_alike(const struct collect_tracer *t, uint32_t hash)
 	uint64_t now = base_now_ns();
 	unsigned int n = 0;
 
-	for (const struct collect_trace_kept *k = collect_hash_first(&t->by_id, hash); k;
-	     k = collect_hash_next(k))
+	for (const struct collect_trace_kept *k = base_table_first(&t->by_id, hash); k;
+	     k = base_table_next(k))
 		n += is_wanted(k, now);
 	return n >= ALIKE_MAX;
 }
@@ -152,8 +152,8 @@ void collect_trace_kept_run(struct collect_tracer *t, const struct collect_trace
 	uint64_t now = 0;
 	bool wanted = false;
 
-	for (struct collect_trace_kept *k = collect_hash_first(&t->by_id, run->hash); k;
-	     k = collect_hash_next(k)) {
+	for (struct collect_trace_kept *k = base_table_first(&t->by_id, run->hash); k;
+	     k = base_table_next(k)) {
 		now = now || k->open ? now : base_now_ns();
 		if (is_wanted(k, now)) {
 			spans_ask(t, k, run);
@@ -221,7 +221,7 @@ void collect_trace_keep(struct collect_tracer *t, uint64_t hi, uint64_t lo,
 	};
 	open_trace(t, k);
 	pthread_mutex_lock(&t->lock);
-	collect_hash_add(&t->by_id, k, hash);
+	base_table_add(&t->by_id, k, hash);
 	k->older = t->newest;
 	*(t->newest ? &t->newest->newer : &t->oldest) = k;
 	t->newest = k;

@@ -100,7 +100,7 @@ void dta_steer_free(struct dta_steer *s)
 	free(s->queue);
 	for (uint32_t i = 0; i < PARTS; i++) {
 		BASE_TABLE_EACH(&s->part[i].owned, n)
-		free(n);
+			free(n);
 		base_table_free(&s->part[i].owned);
 	}
 	free(s);
