@@ -351,8 +351,8 @@ static void print_help(const struct options_parser *p)
 	static const struct base_option own[] = {
 		BASE_STRING(
 			"config", 0, (const char **)NULL, "FILE",
-			"read settings from this YAML file, whose keys are the option names; the "
-			"command line takes precedence"),
+			"read settings from this YAML file, whose keys are the names above; the "
+			"command line overrides it"),
 		BASE_FLAG("help", 'h', (bool *)NULL, "show this"),
 	};
 	char left[128], text[1024], value[256];

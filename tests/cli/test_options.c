@@ -305,7 +305,7 @@ static void help_is_aligned_and_names_the_defaults(void **state)
 		"                         enough to be broken somewhere (default 1ms)\n"
 		"      --memory SIZE      at most (default 16M)\n"
 		"      --config FILE      read settings from this YAML file, whose keys are the\n"
-		"                         names above; the command line wins\n"
+		"                         names above; the command line overrides it\n"
 		"  -h, --help             show this\n"
 		"\nThe manual: man sidelight-test\n";
 
