@@ -53,7 +53,7 @@ struct export_kafka {
 /*
  * Count the outcome first, so that a reader who sees no waiting messages sees all outcomes.
  */
-static void settle(struct export_kafka *k, size_t kind, uint64_t *counter, uint64_t n)
+static void count_outcome(struct export_kafka *k, size_t kind, uint64_t *counter, uint64_t n)
 {
 	relaxed_add(*counter, n);
 	__atomic_fetch_sub(&k->waiting[kind], n, __ATOMIC_RELEASE);
@@ -63,7 +63,7 @@ static void settle_sent(struct export_kafka *k, size_t kind, uint64_t *counter, 
 {
 	n = BASE_MIN(n, k->sent[kind]);
 	k->sent[kind] -= n;
-	settle(k, kind, counter, n);
+	count_outcome(k, kind, counter, n);
 }
 
 static bool take_outcomes(struct export_kafka *k, int stream)
@@ -157,7 +157,7 @@ int export_kafka_send(struct export_kafka *k, enum export_kafka_kind kind, const
 	if (!err)
 		return 0;
 	free(m);
-	settle(k, kind, err == -ENOSPC ? &k->full[kind] : &k->failed[kind], 1);
+	count_outcome(k, kind, err == -ENOSPC ? &k->full[kind] : &k->failed[kind], 1);
 	base_log_limited(BASE_WARN, "kafka", "message dropped kind=%s error=\"%s\"",
 			 export_kafka_names[kind], strerror(-err));
 	return err == -ENOSPC ? -ENOSPC : -EIO;
@@ -246,7 +246,7 @@ static void fail_queued(struct export_kafka *k)
 	k->ended = true;
 	pthread_mutex_unlock(&k->lock);
 	while ((m = pop_message(k))) {
-		settle(k, m->header.kind, &k->failed[m->header.kind], 1);
+		count_outcome(k, m->header.kind, &k->failed[m->header.kind], 1);
 		free(m);
 	}
 }

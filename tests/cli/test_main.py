@@ -74,11 +74,15 @@ for args, said in (
 # A program of its own is found where 'make install' puts it; without, one line names its package.
 with tempfile.TemporaryDirectory() as folder:
     os.mkdir(f'{folder}/bin')
+    agent = f'{sidelight}-agent'
     sidelight = shutil.copy(sidelight, f'{folder}/bin')
     code, out, err = run('manage', '--help')
     expect(code == 1 and not out and err == "sidelight: 'manage' is not installed; it is in the package sidelight-tools\n",
            f'without its program: {code} {out} {err}')
     os.makedirs(f'{folder}/libexec/sidelight')
+    shutil.copy(agent, f'{folder}/libexec/sidelight')
+    code, out, err = run('agent', '--host', '--no-rest', '--socket', f'{folder}/agent.sock')
+    expect(code == 1 and err.count('\n') == 1 and 'the package sidelight-bridge' in err, f'without bridges: {code} {out} {err}')
     with open(f'{folder}/libexec/sidelight/sidelight-manage', 'w') as f:
         f.write('#!/bin/sh\necho "$$ $0 $*"\n')
         os.fchmod(f.fileno(), 0o755)

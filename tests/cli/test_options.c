@@ -245,7 +245,8 @@ static void bad_files_get_one_line_with_the_place(void **state)
 		{"- a\n- b\n", ":1: expected 'key: value' lines, found a list"},
 		{"just text\n", ":1: expected 'key: value' lines, found a single value"},
 		{"[a]: b\n", ":1: a key must be a name, not a list"},
-		{"workers: 1\n---\nworkers: 2\n", ": contains a second document; only one is allowed"},
+		{"workers: 1\n---\nworkers: 2\n",
+		 ": contains a second document; only one is allowed"},
 		{"workers: &a 1\nagent: *a\n", ":2: aliases (*name) are not supported"},
 		{"socket: \"a\\0b\"\n", ":1: socket: contains a NUL character"},
 	};
