@@ -21,7 +21,7 @@ struct collect_hash {
 bool collect_hash_init(struct collect_hash *h);
 /* Frees the table, not what it holds. */
 void collect_hash_free(struct collect_hash *h);
-/* The first, and after it the next with this hash; NULL: no more. */
+/* The first node with this hash, and the next one; NULL: there is none. */
 void *collect_hash_first(const struct collect_hash *h, uint64_t hash);
 void *collect_hash_next(const void *node);
 /* Never fails: without memory to grow, chains get longer. */
