@@ -26,8 +26,8 @@ struct sl_region_header;
  * each host calls it on its worker, except where marked.
  */
 struct collect_reader {
-	uint32_t kinds; /* bit k: regions of kind k, which are not metrics; only of the host itself
-			 */
+	/* Bit k: regions of kind k, which are not metrics. Only the host itself publishes them. */
+	uint32_t kinds;
 	/* The region's header was read and is valid. */
 	void (*found)(struct collect_link *l, struct collect_region *r,
 		      const struct sl_region_header *copy, uint64_t now_ns);
