@@ -56,7 +56,7 @@ struct analysis_pod {
 struct analysis_worker {
 	struct collect_analysis *a;
 	struct collect_rows queue;
-	int64_t moment, given; /* given: the last moment given whole */
+	int64_t moment, given; /* given: the last moment that was handed over completely */
 	uint32_t pods;
 	/* Read by any thread. */
 	uint64_t busy_ns, lost_rows, refused_pods;
@@ -183,7 +183,7 @@ static void queue_row(struct analysis_worker *w, struct analysis_pod *p,
 		relaxed_bump(w->lost_rows, 1);
 }
 
-/* Gives the judge what is queued; moments before this one are complete. */
+/* Hands the queued rows to the judge; moments before this one are complete. */
 static void give_rows(struct analysis_worker *w, bool wait)
 {
 	if (w->given == w->moment || !collect_rows_give(&w->queue, w->moment, wait))
@@ -415,7 +415,7 @@ static void take_traces(struct collect_analysis *a, int64_t moment)
 	}
 }
 
-/* The earliest moment that is queued; false: none. */
+/* Finds the earliest queued moment. False: there is none. */
 static bool find_earliest(struct collect_analysis *a, int64_t *moment)
 {
 	struct collect_rows_entry e;
@@ -430,7 +430,7 @@ static bool find_earliest(struct collect_analysis *a, int64_t *moment)
 	return any;
 }
 
-/* No worker that reads pods may still add to it, or it has taken too long. */
+/* True if no worker can still add rows to the moment, or it has waited too long. */
 static bool is_complete(struct collect_analysis *a, int64_t moment)
 {
 	int64_t now = (int64_t)base_realtime_ns(), every = (int64_t)a->o.every_ns;
@@ -449,10 +449,13 @@ static void judge_moment(struct collect_analysis *a, int64_t moment)
 	const uint8_t *bytes;
 	int64_t now;
 
-	/* After a clock was set back its moments come again. */
+	/* After the clock was set back, moments repeat. */
 	if (a->moment - moment > BACK_NS / (int64_t)a->o.every_ns)
 		a->moment = moment - 1;
-	/* What came too late counts after what was judged without it, and is recorded so. */
+	/*
+	 * Late rows count for the moment after the one that was judged without them, and are
+	 * recorded there.
+	 */
 	now = BASE_MAX(moment, a->moment + 1);
 	take_traces(a, now);
 	for (unsigned int i = 0; i < a->o.workers; i++) {
@@ -487,7 +490,7 @@ static void show_stats(struct collect_analysis *a)
 	relaxed_store(a->s.warming, s->warming);
 }
 
-/* Judges what is complete, or, at the end, all. */
+/* Judges the complete moments; at the end, all of them. */
 static void judge_rows(struct collect_analysis *a, bool all)
 {
 	uint64_t start = base_now_ns(), asked = collect_models_asked(a->models);
@@ -686,7 +689,7 @@ int collect_analysis_attach(struct collect_analysis *a, struct collect_collector
 	return err;
 }
 
-/* The workers have ended: judges the rest, so that models have learned it. */
+/* Judges the remaining rows after the workers have ended, so that models learn from them. */
 static void judge_rest(struct collect_analysis *a)
 {
 	eventfd_write(a->stop, 1);

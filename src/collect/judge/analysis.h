@@ -41,15 +41,14 @@ struct collect_analysis *collect_analysis_new(const struct collect_analysis_opts
 					      size_t error_bytes);
 /* Before collect_collector_start(). Returns what collect_collector_tap() does. */
 int collect_analysis_attach(struct collect_analysis *a, struct collect_collector *c);
-/* False: a trace would teach nothing now, as another one did so less than 100 ms ago. Any thread.
- */
+/* False: another trace was used less than 100 ms ago. Any thread. */
 bool collect_analysis_wants_trace(struct collect_analysis *a);
 /* The spans of a kept trace teach which service calls which. Any thread. */
 void collect_analysis_trace(struct collect_analysis *a, const struct collect_edges_span *span,
 			    uint32_t n);
 /*
- * The same from the kernel's connections, unless a trace was kept in the last minute. About once
- * per second, by the thread of collect_analysis_poll().
+ * Learns the same from the kernel's connections, unless a trace was kept in the last minute. Called
+ * about once per second by the thread of collect_analysis_poll().
  */
 void collect_analysis_connections(struct collect_analysis *a, struct collect_collector *c);
 /* Writes recorded rows. About once per second, by one thread. */

@@ -31,7 +31,7 @@ struct edges_edge {
 
 struct edges_service {
 	double now, mean; /* requests to it */
-	double known;	  /* of them from services that are known, and its own calls: of the mean */
+	double known;	  /* means: requests from known services, and its own calls */
 	double calls;
 };
 
@@ -180,7 +180,10 @@ static int by_ends(const void *a, const void *b)
 	return (x->callee > y->callee) - (x->callee < y->callee);
 }
 
-/* The first `known` edges are sorted; a pair comes once between two sorts. */
+/*
+ * Adds requests of one edge. The first `known` edges are sorted; a pair occurs once between two
+ * sorts.
+ */
 static void count_requests(struct collect_edges *e, size_t known, uint32_t caller, uint32_t callee,
 			   double requests)
 {
@@ -195,8 +198,8 @@ static void count_requests(struct collect_edges *e, size_t known, uint32_t calle
 }
 
 /*
- * Of the initiated ends those stay whose other end is known, by caller and callee in place of
- * addresses. The server's count is theirs.
+ * Keeps the initiated ends whose other end is known, with caller and callee in place of addresses,
+ * and with the server's count of requests.
  */
 static void match_ends(struct collect_edges *e)
 {
@@ -308,7 +311,7 @@ static double draw_uniform(struct collect_edges *e)
 	return (double)(base_hash(0, &n, sizeof(n)) >> 11) * 0x1p-53;
 }
 
-/* Requests per moment that no known service sent; those of a client are its calls. */
+/* Requests per moment that no known service sent. For a client: its own calls. */
 static double get_arrivals(const struct edges_service *s)
 {
 	double served = s->mean > s->known ? s->mean - s->known : 0;
@@ -316,7 +319,7 @@ static double get_arrivals(const struct edges_service *s)
 	return s->mean > LEAST ? served : s->calls;
 }
 
-/* A service that calls others, by its arrivals; -1: there is none. */
+/* Draws a service that calls others, weighted by its arrivals; -1: there is none. */
 static int64_t draw_first(struct collect_edges *e)
 {
 	double sum = 0, at;
@@ -336,7 +339,7 @@ static int64_t draw_first(struct collect_edges *e)
 	return last;
 }
 
-/* Calls of one request, with this mean. */
+/* Draws the number of calls of one request, with this mean. */
 static uint32_t draw_calls(struct collect_edges *e, double mean)
 {
 	double most = mean < CALLS_MAX ? mean : CALLS_MAX;

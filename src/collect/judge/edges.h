@@ -20,15 +20,15 @@ struct collect_edges;
 struct collect_edges *collect_edges_new(void); /* NULL: out of memory */
 void collect_edges_free(struct collect_edges *e);
 /*
- * One of the connections of a moment. What two hosts name alike is one service; without an owner,
- * or beyond the memory, it is left out.
+ * Takes one of the connections of a moment. Services with the same name on two hosts are one
+ * service; a connection without an owner, or beyond the limit, is left out.
  */
 void collect_edges_flow(struct collect_edges *e, const struct collect_flow_view *v);
 /* All of them were taken. */
 void collect_edges_settle(struct collect_edges *e);
 
 /*
- * The same for both ends of a connection. Loopback addresses are those of a host and a network
+ * A key that both ends of a connection share. Loopback addresses are told apart by host and network
  * namespace.
  */
 uint64_t collect_edges_key(const struct collect_flow_view *v);

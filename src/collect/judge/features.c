@@ -11,7 +11,7 @@
 #include "collect/tables/workload_layout.h"
 #include "collect/read/attach.h"
 
-/* Features of a histogram: P50 and P99 of layers only, P95 of what applications take. */
+/* Features of a histogram: P50 and P99 for layers only, P95 for the application's layer only. */
 enum { COUNT, MEAN, P90, P50, P99, P95 };
 
 /* The features of a column, from first on. Of histograms: where their cells are in window[]. */
@@ -22,7 +22,7 @@ struct collect_feature_source {
 	int64_t old_ns, mid_ns; /* when that was */
 };
 
-/* Gauge histograms count nothing: their observations come and go. */
+/* Gauge histograms have no rate: their observations come and go. */
 static bool is_histogram(const struct region_metric *m)
 {
 	return m->kind == SL_KIND_HISTOGRAM || m->kind == SL_KIND_HISTOGRAM_EXP;
@@ -203,7 +203,7 @@ static void take_brief(const struct collect_features *f, const struct collect_fe
 		v[P95] = collect_quantile(m, f->scratch, 0.95);
 }
 
-/* The window is over, was never started, or the clock was set back. */
+/* True if the window is over, was never started, or the clock was set back. */
 static bool is_over(int64_t since_ns, int64_t ns, int64_t window_ns)
 {
 	return !since_ns || ns - since_ns >= window_ns || ns < since_ns;

@@ -20,7 +20,7 @@
 #define FEATURES_MAX 512u	/* a detector's memory may grow by the square */
 #define MERGED_MAX   32u	/* pods of a service that make its model */
 #define TCP_STEPS    3		/* rows of connections at most this old are of use */
-#define KEPT_NS	     5000000000 /* a model this recent has what a pod that goes has learned */
+#define KEPT_NS	     5000000000 /* a model this recent already has what a departing pod has learned */
 
 struct judge_pod {
 	struct base_node node;
@@ -134,7 +134,7 @@ static const char *model_name(const struct judge_pod *p)
 	return *p->service ? p->service : p->name;
 }
 
-/* The pods of this model that are past their warm-up, by instance; their number. */
+/* Lists the pods of this model that are past their warm-up, by instance. Returns their number. */
 static uint32_t list_siblings(const struct collect_judge *j, const char *model,
 			      struct judge_pod **out, uint32_t most)
 {
@@ -323,7 +323,9 @@ void *collect_judge_own(const struct collect_judge *j, uint64_t instance)
 	return p ? p->own : NULL;
 }
 
-/* Keeps the model of these pods, all of a service: of MERGED_MAX of them, evenly. */
+/*
+ * Saves one model for the pods of a service, merged from up to MERGED_MAX of them, evenly chosen.
+ */
 static void keep_model(struct collect_judge *j, struct judge_pod *const *pods, uint32_t n)
 {
 	struct judge_pod *some[MERGED_MAX];
@@ -339,7 +341,7 @@ static void keep_model(struct collect_judge *j, struct judge_pod *const *pods, u
 	free(bytes);
 }
 
-/* Keeps what a pod that goes has learned, with its siblings; once, if they go together. */
+/* Saves what a departing pod and its siblings have learned; once, if they leave together. */
 static void keep_last(struct collect_judge *j, const struct judge_pod *p)
 {
 	struct judge_pod *all[MERGED_MAX];
@@ -430,7 +432,10 @@ static int by_workload(const void *a, const void *b)
 	return order ?: length[0] - length[1];
 }
 
-/* One pod and one workload's connections belong together; which of several do is not known. */
+/*
+ * Pairs a pod with a workload's connections if there is one of each; with several, the pairs are
+ * not known.
+ */
 static void pair_pods(struct collect_judge *j)
 {
 	struct judge_pod **all = j->tcp ? calloc(j->pods.count + 1, sizeof(*all)) : NULL;
@@ -441,7 +446,7 @@ static void pair_pods(struct collect_judge *j)
 		if (all)
 			all[n++] = (struct judge_pod *)at;
 	}
-	/* Without memory it is tried again. */
+	/* Without memory, try again with the next row. */
 	j->paired = !j->tcp || all;
 	if (n)
 		qsort(all, n, sizeof(*all), by_workload);
@@ -489,7 +494,7 @@ int collect_judge_row(struct collect_judge *j, uint64_t instance, int64_t ns, co
 	return 0;
 }
 
-/* False: the row is not later than the one before, and refused. */
+/* False: the row is refused, as it is not later than the previous one. */
 static bool score_row(struct collect_judge *j, struct judge_pod *p, struct analyse_verdict *v)
 {
 	struct analyse_pipeline_stats s;
@@ -529,7 +534,7 @@ static const char *callers_of(const struct collect_judge *j, const struct judge_
 	return n < 0 ? NULL : text;
 }
 
-/* Once per step. True: it has changed. */
+/* Called once per step. True: the result has changed. */
 static bool find_state(const struct collect_judge *j, struct judge_pod *p)
 {
 	int64_t step = p->ns / (int64_t)j->o.step_ns;

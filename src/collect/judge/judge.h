@@ -25,7 +25,7 @@ struct collect_judge_finding {
 	double least;	     /* of analyse_pipeline_state() */
 	double slowdown;     /* of analyse_pipeline_slowdown() */
 	const char *callers; /* of an anomalous pod, that show it; NULL: not known; see verdict.h */
-	void *next;	     /* own of verdict->next; NULL: none */
+	void *next;	     /* the own pointer of verdict->next; NULL: none */
 	double next_score;
 };
 
@@ -59,7 +59,10 @@ int collect_judge_layout(struct collect_judge *j, const struct collect_judge_pod
 /* A row of the present moment, with as many values as columns; at most one per pod. Copies it. */
 int collect_judge_row(struct collect_judge *j, uint64_t instance, int64_t ns, const double *value);
 void *collect_judge_own(const struct collect_judge *j, uint64_t instance); /* NULL: no such pod */
-/* The pod is gone, and its row of this moment. Returns its own, or NULL: there is no such pod. */
+/*
+ * Removes the pod and its row of this moment. Returns its own pointer, or NULL if there is no such
+ * pod.
+ */
 void *collect_judge_gone(struct collect_judge *j, uint64_t instance);
 /* Judges the rows of the moment: one call of found() for each. */
 void collect_judge_moment(struct collect_judge *j);

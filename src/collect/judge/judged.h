@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * judged.h - a pod as the judge's findings are shown of it: its names and those of its columns. One
+ * judged.h - what is needed to show findings on a pod: its names and those of its columns. One
  * thread at a time.
  */
 #ifndef SL_COLLECT_JUDGE_JUDGED_H
@@ -26,10 +26,12 @@ struct collect_judged {
 struct collect_judged *collect_judged_new(struct act_verdicts *verdicts,
 					  const struct collect_rows_entry *e, const uint8_t *entry);
 void collect_judged_free(struct collect_judged *p);
-/* Its names for display and for replay, from such an entry. False: out of memory, no columns. */
+/*
+ * Reads the names for display and for replay from such an entry. False: out of memory, no columns.
+ */
 bool collect_judged_columns(struct collect_judged *p, const struct collect_rows_entry *e,
 			    const uint8_t *entry);
-/* Shows a finding of it, and logs a change of how well it is known. */
+/* Publishes a finding on the pod, and logs a change of its state. */
 void collect_judged_show(const struct collect_judged *p, const struct collect_judge_finding *is,
 			 bool shadow);
 

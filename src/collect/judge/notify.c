@@ -32,7 +32,7 @@ struct peer {
 	struct fabric *fabric; /* NULL: not needed yet, or refused */
 	bool refused;	       /* could not be opened */
 	bool anew;	       /* reconnected: earlier verdicts may be lost */
-	bool away;	       /* it was said that no verdict is written */
+	bool away;	       /* it was logged that no verdict is written */
 	uint64_t epoch, again_ns;
 };
 
@@ -151,7 +151,7 @@ void collect_notify_anomaly(struct collect_notify *t, const struct act_anomaly *
 	collect_index_put(x);
 }
 
-/* Once, until it is reached again. */
+/* Logs once, until the host is reached again. */
 static void log_away(struct collect_notify *t, struct peer *p, enum fabric_state state)
 {
 	struct fabric_stats stats;
@@ -179,7 +179,7 @@ void collect_notify_poll(struct collect_notify *t, uint64_t now_ns)
 		p->epoch = epoch;
 		if (!p->anew || now_ns < p->again_ns)
 			continue;
-		/* It may be another agent without any verdict. */
+		/* It may be a new agent that has no verdicts. */
 		for (size_t k = 0; k < t->pods; k++)
 			if (t->pod[k].host == i)
 				t->pod[k].due_ns = 0;

@@ -20,7 +20,7 @@ void collect_notify_free(struct collect_notify *t);
 void collect_notify_anomaly(struct collect_notify *t, const struct act_anomaly *a);
 /* Drives connections. Several times per second. */
 void collect_notify_poll(struct collect_notify *t, uint64_t now_ns);
-/* Notifies of all verdicts that are new or due again. */
+/* Writes all verdicts that are new or due to be repeated. */
 void collect_notify_pods(struct collect_notify *t, struct act_verdicts *v, uint64_t now_ns);
 
 /* Any thread. */

@@ -219,7 +219,7 @@ static void log_error(const struct collect_record *r, const struct record_pod *p
 			 p->label, strerror(error));
 }
 
-/* Makes the pod's file with its first line, or tries so again with its next row. */
+/* Makes the pod's file with its first line; after an error, the next row tries again. */
 static void create_file(struct collect_record *r, struct record_pod *p)
 {
 	for (int again = 0; again < AGAIN_MAX; again++) {
@@ -295,7 +295,7 @@ static char *make_head(const char *names, uint32_t columns, size_t bytes)
 	return head;
 }
 
-/* The line by which replay knows a pod, its columns and its file. */
+/* Writes the line that tells replay of a pod, its columns and its file. */
 static void write_layout(struct collect_record *r, const struct collect_rows_entry *e,
 			 const struct record_pod *p, const char *name, const char *service)
 {

@@ -57,7 +57,7 @@ void collect_record_trace(struct collect_record *r, const struct collect_rows_en
 			  const uint8_t *bytes);
 void collect_record_kept(struct collect_record *r, int64_t moment);
 void collect_record_verdict(struct collect_record *r, const char *line); /* with its newline */
-/* Hands all over, unless the writer is far behind. */
+/* Hands all entries to the writer, unless it is far behind. */
 void collect_record_hand_over(struct collect_record *r);
 
 /* ---- the writer ---- */

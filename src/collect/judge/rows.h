@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * rows.h - a queue of rows, from a worker to the judge, or from the judge to the record. The writer
- * never waits: what finds no room is lost, and counted by the caller. One writer, one reader.
+ * never waits: a row without room is lost, and the caller counts it. One writer, one reader.
  */
 #ifndef SL_COLLECT_JUDGE_ROWS_H
 #define SL_COLLECT_JUDGE_ROWS_H
@@ -54,8 +54,9 @@ void collect_rows_fini(struct collect_rows *q);
  */
 uint8_t *collect_rows_put(struct collect_rows *q, const struct collect_rows_entry *e);
 /*
- * Gives all to the reader, and that moments before this one are complete. False: try again soon;
- * the reader is far behind, out of memory, or, without wait, it holds the lock.
+ * Hands all entries to the reader and tells it that moments before this one are complete. False:
+ * try again soon, as the reader is far behind, memory is short or, without wait, the reader holds
+ * the lock.
  */
 bool collect_rows_give(struct collect_rows *q, int64_t passed, bool wait);
 

@@ -83,7 +83,7 @@ struct collect_sender *collect_sender_new(struct collect_collector *c,
 
 /* ---- series ---- */
 
-/* All series of a pod, settled: size n. NULL: ENOMEM. */
+/* Collects all series of a pod; n is their number. NULL: ENOMEM. */
 static struct export_remote_series **settle_series(struct export_remote_series **series,
 						   uint32_t columns,
 						   const struct collect_sender_hists *hists,
@@ -137,7 +137,7 @@ static bool renew_series(const struct collect_sender *s, struct sender_pod *p,
 	now.all = settle_series(now.series, l->columns, now.hists, &now.alls);
 	if (!now.all)
 		goto fail;
-	/* Metrics that were removed, or replaced by others, end. */
+	/* Ends the series of metrics that were removed or replaced. */
 	export_remote_write_follow(s->w, now.all, now.alls, p->all, p->alls,
 				   (int64_t)base_realtime_ns());
 	free_series(p);
@@ -271,7 +271,7 @@ static void pod_free(struct collect_sender *s, struct sender_pod *p)
 	relaxed_bump(s->s.pods, -1ull);
 }
 
-/* Expired: marks its series stale at the receiver. */
+/* Marks the series of an expired pod as stale at the receiver. */
 static void pod_end(struct collect_sender *s, struct sender_pod *p)
 {
 	export_remote_write_follow(s->w, NULL, 0, p->all, p->alls, (int64_t)base_realtime_ns());
@@ -311,7 +311,7 @@ static void send_column(struct collect_sender *s, struct sender_pod *p, uint32_t
 		export_remote_write_points(s->w, series, s->out, (size_t)n);
 }
 
-/* Gives up what is older; what the clock passed over is not lost. */
+/* Drops samples older than this; time that the clock jumped over is not counted as lost. */
 static void skip_older(struct collect_sender *s, struct sender_pod *p, int64_t oldest)
 {
 	uint64_t skipped = act_sample_skip(&p->plan, &s->o, oldest);

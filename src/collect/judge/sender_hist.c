@@ -25,7 +25,7 @@ struct collect_sender_hists {
 	struct export_native native;
 };
 
-/* Its samples are counted from a time on. */
+/* True if its samples count from a start time on. */
 static bool has_start(const struct collect_def *d)
 {
 	return d->type == EXPORT_FAMILY_COUNTER || d->type == EXPORT_FAMILY_BARE_COUNTER ||

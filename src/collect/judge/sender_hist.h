@@ -9,7 +9,7 @@
 
 struct collect_sender_hists; /* of a pod */
 
-/* For the layout of a snapshot. NULL: ENOMEM. */
+/* Prepares the histograms of a snapshot's layout. NULL: ENOMEM. */
 struct collect_sender_hists *collect_sender_hists_new(const struct collect_region *r,
 						      const struct collect_layout *l,
 						      const struct collect_sender_form *form);

@@ -22,21 +22,21 @@ struct collect_trace_link;
 struct sl_region_header;
 
 /*
- * Reads regions of some kinds at its own pace, beside the rounds. The first link of each host calls
- * it, on its worker, except where marked.
+ * A reader of regions that rounds leave alone: it READs them at its own pace. The first link of
+ * each host calls it on its worker, except where marked.
  */
 struct collect_reader {
-	uint32_t kinds; /* bit k: regions of kind k, which are not metrics; only of the host itself
-			 */
-	/* The region's header is believed. */
+	/* Bit k: regions of kind k, which are not metrics. Only the host itself publishes them. */
+	uint32_t kinds;
+	/* The region's header was read and is valid. */
 	void (*found)(struct collect_link *l, struct collect_region *r,
 		      const struct sl_region_header *copy, uint64_t now_ns);
 	/* The region is removed. */
 	void (*gone)(struct collect_link *l, struct collect_region *r);
 	void (*poll)(struct collect_link *l, uint64_t now_ns);
-	/* When poll has something to do next; UINT64_MAX: never. */
+	/* Returns when poll has something to do next; UINT64_MAX: never. */
 	uint64_t (*due)(const struct collect_link *l);
-	/* The link ends. The workers have ended before. */
+	/* The link is freed, after the workers have ended. */
 	void (*end)(struct collect_link *l);
 	/* Frees collect_region.beside. Any thread. */
 	void (*free_region)(struct collect_region *r);
@@ -58,21 +58,25 @@ struct collect_part {
 	size_t walk_bytes;
 	bool (*walk_begin)(struct collect_self *s);
 	void (*walk_end)(struct collect_self *s);
-	/* Traces that may be exemplars, newest first, at most COLLECT_TRACE_LINKS. Their number. */
+	/*
+	 * Writes up to COLLECT_TRACE_LINKS traces that may become exemplars, newest first. Returns
+	 * their number.
+	 */
 	size_t (*trace_links)(void *arg, struct collect_trace_link *out);
-	/* One part at most has it. collect_host.beside and collect_region.beside are its own. */
+	/* At most one part has a reader. It owns collect_host.beside and collect_region.beside. */
 	const struct collect_reader *reader;
-	/* By collect_collector_free(), after the workers have ended. */
+	/* Called by collect_collector_free() after the workers have ended. */
 	void (*free)(void *arg);
 };
 
 /*
- * arg is the part's, and outlives the collector's source. 0, -ENOSPC (COLLECT_PARTS_MAX), -EEXIST
- * (a second reader), -EBUSY (started) or -ENOMEM; after a failure, arg is not freed.
+ * arg is passed to the part's functions and must outlive the collector's source. Returns 0, -ENOSPC
+ * (COLLECT_PARTS_MAX), -EEXIST (a second reader), -EBUSY (started) or -ENOMEM. After a failure, arg
+ * is not freed.
  */
 int collect_collector_attach(struct collect_collector *c, const struct collect_part *part,
 			     void *arg);
-/* The arg of an attached part; NULL: it is not attached. Any thread. */
+/* Returns the arg of a part, or NULL if it is not attached. Any thread. */
 void *collect_collector_part(const struct collect_collector *c, const struct collect_part *part);
 
 /* ---- taps: values while they are fresh ---- */
@@ -88,7 +92,7 @@ struct collect_tap_row {
 	const char *hostname;
 	unsigned int worker; /* the caller: 0 .. workers - 1; a region keeps its worker */
 	uint32_t state;	     /* enum sl_region_state; if dead, the values are final */
-	uint64_t layout;     /* while it and columns do not change, column i is one metric */
+	uint64_t layout;     /* column i is the same metric until this or columns changes */
 	const struct collect_layout *shape; /* for collect_tap_metric() */
 	uint32_t columns;
 	/*
@@ -98,12 +102,12 @@ struct collect_tap_row {
 	const double *value;
 	const uint64_t *cell; /* of all columns, for collect_tap_cells() */
 	int64_t ns;	      /* CLOCK_REALTIME of the READs */
-	void **own;	      /* the tap's, kept with the region; NULL at first */
+	void **own;	      /* belongs to the tap and is kept with the region; NULL at first */
 };
 
 /* The exposed metric of a column. Valid until the tap returns. */
 const struct region_metric *collect_tap_metric(const struct collect_tap_row *row, uint32_t column);
-/* Its collect_tap_metric()->cells cells, summed over stripes. */
+/* The cells of that metric, summed over stripes. */
 const uint64_t *collect_tap_cells(const struct collect_tap_row *row, uint32_t column);
 
 struct collect_tap {

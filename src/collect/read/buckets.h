@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * buckets.h - what histograms observed, bucket by bucket and about second by second: a ring of
- * records of fixed size in all, where the newest overwrites the oldest. It knows neither regions
- * nor metrics. Its callers lock.
+ * buckets.h - a history of histograms by bucket, with about one record per second, in a ring of
+ * fixed size where the newest record overwrites the oldest. It knows neither regions nor metrics.
+ * Callers lock.
  */
 #ifndef SL_COLLECT_READ_BUCKETS_H
 #define SL_COLLECT_READ_BUCKETS_H
@@ -28,14 +28,15 @@ int collect_buckets_init(struct collect_buckets *b, size_t bytes);
 void collect_buckets_free(struct collect_buckets *b);
 
 /*
- * Adds a record of n buckets at ns, behind the one at prev, of the same histogram (0: none).
- * Returns its position + 1, or prev: n is 0, or too much for the ring.
+ * Adds a record of n buckets at ns. prev is the return value for the previous record of the same
+ * histogram; 0: there is none. Returns the record's position + 1, or prev if n is 0 or too large
+ * for the ring.
  */
 uint64_t collect_buckets_add(struct collect_buckets *b, uint64_t prev, int64_t ns,
 			     const struct collect_bucket *v, size_t n);
 /*
- * Reads the record at position at - 1. False: it is overwritten, or at is 0. Else *prev is the one
- * before, and bucket i of *n is collect_buckets_get(b, at, i).
+ * Reads the record at position at - 1. *prev is the previous record; collect_buckets_get(b, at, i)
+ * returns bucket i of *n. False: the record was overwritten, or at is 0.
  */
 bool collect_buckets_read(const struct collect_buckets *b, uint64_t at, int64_t *ns, size_t *n,
 			  uint64_t *prev);

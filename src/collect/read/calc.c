@@ -140,7 +140,7 @@ uint32_t collect_terms_in_labels(const struct collect_terms *t,
 	return found;
 }
 
-/* In double: a hostile region may hold buckets whose sum does not fit 64 bits. */
+/* A double, because the buckets of a hostile region may add up to more than 64 bits hold. */
 double collect_bucket_sum(const uint64_t *buckets, size_t count)
 {
 	double sum = 0;
@@ -256,7 +256,10 @@ size_t collect_decimate(struct collect_point *points, size_t n, int64_t from_ns,
 		to_ns = last.ns;
 	width = (to_ns - from_ns) / intervals + 1;
 	points[kept++] = first;
-	/* Writing never overtakes reading: an interval that yields two points had two. */
+	/*
+	 * Writing never overtakes reading: an interval that yields two points contained at least
+	 * two.
+	 */
 	for (i = 1; i < n - 1;) {
 		int64_t interval = points[i].ns / width;
 		struct collect_point low = points[i], high = points[i];

@@ -19,7 +19,7 @@ struct collect_series_id {
 #define COLLECT_SERIES_ID_BYTES 32 /* with NUL */
 void collect_series_id_format(struct collect_series_id id, char out[COLLECT_SERIES_ID_BYTES]);
 
-/* 1 to 16 hex digits, all that there are at s. 0 or -EINVAL. */
+/* Parses 1 to 16 hex digits; nothing may follow them. 0 or -EINVAL. */
 int collect_instance_parse(const char *s, size_t bytes, uint64_t *instance);
 
 /*
@@ -36,14 +36,17 @@ struct collect_terms {
 	const char *term[COLLECT_TERMS_MAX];
 	unsigned int count;
 };
-/* Splits at blanks and drops double quotes. 0, or -E2BIG: too long, or too many terms. */
+/*
+ * Splits the text at blanks and drops double quotes. 0, or -E2BIG if it is too long or has too many
+ * terms.
+ */
 int collect_terms_parse(const char *q, struct collect_terms *out);
 /*
  * A term with '=' matches the end of the key and the start of the value; one without matches
  * either.
  */
 bool collect_term_in_label(const char *term, const char *key, const char *value);
-/* Bit i: term i occurs in the text, or in one of the labels. */
+/* Bit i is set if term i occurs in the text or in one of the labels. */
 uint32_t collect_terms_in_text(const struct collect_terms *t, const char *text);
 uint32_t collect_terms_in_labels(const struct collect_terms *t,
 				 const struct region_text_label *labels, uint32_t count);

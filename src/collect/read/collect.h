@@ -50,21 +50,24 @@ void collect_collector_free(struct collect_collector *c); /* stops the workers f
 /* True once every host was reached or failed once. */
 bool collect_collector_ready(const struct collect_collector *c);
 /*
- * A time (CLOCK_REALTIME) up to which history has all rows: later ones are still being read and
- * shown. 0: not known at this moment. Any thread.
+ * Returns a time (CLOCK_REALTIME) up to which history is complete: later rows are still being read
+ * and published. 0: not known at this moment. Any thread.
  */
 int64_t collect_collector_shown(const struct collect_collector *c);
-/* True once each thread has begun another turn since this was true before. For one caller. */
+/*
+ * True once each thread has begun another turn since the last call that returned true. For one
+ * caller.
+ */
 bool collect_collector_turned(struct collect_collector *c);
 
 /*
- * Hosts that come and go: adds one, which is not read yet, in one of opts.spare_hosts. Its number,
- * -ENOSPC or -EINVAL. One thread at a time.
+ * Adds a host in one of opts.spare_hosts; it is not read yet. Returns its number, -ENOSPC or
+ * -EINVAL. One thread at a time.
  */
 int collect_collector_add_host(struct collect_collector *c, const char *target);
-/* Reads it from the next round on, or no more. */
+/* Reads the host from the next round on, or stops reading it. */
 void collect_collector_want_host(struct collect_collector *c, size_t host, bool wanted);
-/* Reads no host after this time (CLOCK_MONOTONIC) until it is set anew; 0: without a limit. */
+/* No host is read after this time (CLOCK_MONOTONIC) until a later one is set; 0: no limit. */
 void collect_collector_lease(struct collect_collector *c, uint64_t until_ns);
 
 /* The series for the exposition: the published ones, and the collector's own (sidelight_...). */
@@ -90,9 +93,9 @@ struct collect_host_view {
 void collect_collector_hosts(struct collect_collector *c,
 			     void (*fn)(const struct collect_host_view *, void *), void *arg);
 
-/* Who publishes a region, as its host attests it. */
+/* The publisher of a region, as its host attests it. */
 struct collect_tenant_view {
-	bool known; /* else the directory does not say, and the rest is empty */
+	bool known; /* false: the directory has no record of it, and the rest is empty */
 	bool trusted;
 	uint64_t key;
 	const char *uid, *container, *pod; /* container: the first 12 digits; "": none */
@@ -114,7 +117,10 @@ struct collect_region_view {
 void collect_collector_regions(struct collect_collector *c,
 			       void (*fn)(const struct collect_region_view *, void *), void *arg);
 
-/* Metrics of the region with this instance. value: flattened cells of this metric. 0, -ENOENT. */
+/*
+ * Visits the metrics of the region with this instance. value: the metric's cells, flattened. 0 or
+ * -ENOENT.
+ */
 int collect_collector_metrics(struct collect_collector *c, uint64_t instance,
 			      void (*fn)(const struct region_metric *, const uint64_t *value,
 					 void *),
@@ -133,16 +139,21 @@ struct collect_point {
 ssize_t collect_collector_history(struct collect_collector *c, uint64_t instance, uint32_t metric,
 				  int64_t from_ns, int64_t to_ns, struct collect_point *out,
 				  size_t max);
-/* The same of the metric that the caller knew at known_ns (CLOCK_REALTIME). -ESTALE: it has been
- * replaced by another one since. */
+/*
+ * The same for the metric that had this number at known_ns (CLOCK_REALTIME). -ESTALE: another
+ * metric has replaced it since.
+ */
 ssize_t collect_collector_history_known(struct collect_collector *c, uint64_t instance,
 					uint32_t metric, int64_t known_ns, int64_t from_ns,
 					int64_t to_ns, struct collect_point *out, size_t max);
-/* Chunks of one region that were read, for the same of its other metrics. One thread. */
+/* Keeps chunks of one region unpacked, for calls for its other metrics. One thread. */
 struct collect_chunks;
 struct collect_chunks *collect_chunks_new(void); /* NULL: no memory */
 void collect_chunks_free(struct collect_chunks *ch);
-/* collect_collector_history(), which is cheaper if the call before was for the same region. */
+/*
+ * The same as collect_collector_history(), but cheaper if the previous call was for the same
+ * region.
+ */
 ssize_t collect_collector_history_again(struct collect_collector *c, struct collect_chunks *ch,
 					uint64_t instance, uint32_t metric, int64_t from_ns,
 					int64_t to_ns, struct collect_point *out, size_t max);

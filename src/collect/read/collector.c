@@ -144,7 +144,7 @@ int collect_collector_start(struct collect_collector *c)
 		err = pthread_create(&c->worker[i].thread, NULL, collect_worker_main,
 				     &c->worker[i]);
 		if (err)
-			return -err; /* collect_collector_free() stops those that run */
+			return -err; /* collect_collector_free() stops the running ones */
 		c->worker[i].started = true;
 	}
 	return 0;

@@ -77,10 +77,10 @@ struct collect_collector {
 	uint64_t retired_lost;
 };
 
-/* Frees the parts that have to be freed, and what read/ holds of all of them. */
+/* Frees the attached parts and the table of their families. */
 void collect_parts_free(struct collect_collector *c);
 
-/* Regions of this kind are read by an attached part. */
+/* An attached part reads regions of this kind, not the rounds. */
 static inline bool collect_reads_beside(const struct collect_collector *c, uint32_t kind)
 {
 	return c->reader && kind < 32 && c->reader->kinds >> kind & 1;

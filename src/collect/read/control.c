@@ -88,7 +88,7 @@ static void queue_build(struct collect_collector *c, struct collect_region *r)
 	t->build_end = &r->build_next;
 	if (t->waits)
 		return;
-	/* What it did not use while it had nothing to do is no claim on others. */
+	/* Credit that it did not use while idle gives it no claim on others. */
 	for (const struct collect_tenant *o = c->tenants; o; o = o->next)
 		least = BASE_MIN(least, o->spent_ns);
 	if (least != UINT64_MAX)
@@ -180,8 +180,8 @@ static void handle_events(struct collect_collector *c, struct collect_region *r)
 	if (events & EVENT_NEW && !r->listed && !list_region(c, r))
 		base_log_limited(BASE_ERROR, "collect", "out of memory: region not listed");
 	/*
-	 * Before build_layout() replaces the pending snapshot by an empty one. A pending snapshot
-	 * that has no values yet stays: the event was for the one before.
+	 * Publish before build_layout() replaces the pending snapshot by an empty one. A pending
+	 * snapshot without values stays: the event was for the previous one.
 	 */
 	if (events & EVENT_SNAPSHOT && r->pending && relaxed_load(r->pending->seq) > 1) {
 		collect_snapshot_put(r->shown, c);

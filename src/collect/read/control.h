@@ -5,8 +5,8 @@
 struct collect_collector;
 
 /*
- * Time to make layouts: a tenant saves up this much, and gains one part in this many of the time
- * that passes. A trusted tenant is not bound to it.
+ * A tenant's budget for making its layouts: the most that it saves up, and the share of the elapsed
+ * time that it gains (1 / COLLECT_LAYOUT_PART). Trusted tenants have no limit.
  */
 #define COLLECT_LAYOUT_SAVED_NS 1000000000
 #define COLLECT_LAYOUT_PART	8

@@ -33,7 +33,7 @@ static bool apply_entry(struct collect_link *l, uint32_t index, const struct reg
 {
 	struct collect_slot *slot = &l->slot[index];
 	struct collect_region *r = slot->region;
-	/* These are read by the first link alone. */
+	/* Only the first link reads these. */
 	bool beside = collect_reads_beside(l->c, e->kind) && !l->queue && e->state == SL_STATE_LIVE;
 	bool readable = (e->kind == SL_REGION_METRICS || beside) && e->instance && e->id &&
 			(e->state == SL_STATE_LIVE || e->state == SL_STATE_DEAD ||
@@ -59,8 +59,10 @@ static bool apply_entry(struct collect_link *l, uint32_t index, const struct reg
 	if (!readable)
 		return true;
 	if (r) {
-		/* The agent may have registered it again with its neighbours; the old key stays
-		 * valid for two leases. */
+		/*
+		 * The agent may have registered the region again; the old key stays valid for two
+		 * leases.
+		 */
 		r->remote.addr = e->addr;
 		r->remote.rkey = e->rkey;
 		collect_region_state(l, r, e);

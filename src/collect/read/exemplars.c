@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * exemplars.c - elements by the id of their record. An element belongs to one cell for good, so
- * that it is linked once, and lists only grow.
+ * exemplars.c - exemplars, linked by the id of their metric's record. An element belongs to one
+ * cell for ever: it is linked once, and lists only grow.
  */
 #include "collect/read/exemplars.h"
 
@@ -19,7 +19,7 @@ struct collect_exemplars {
 	uint64_t (*words)[REGION_EXEMPLAR_WORDS];
 };
 
-/* Its pages are used as elements come. NULL: out of memory. */
+/* Pages of this memory are touched only as elements arrive. NULL: out of memory. */
 static struct collect_exemplars *exemplars_new(uint32_t elements)
 {
 	uint32_t buckets = 16;
@@ -109,7 +109,9 @@ bool collect_exemplars_next(const struct collect_region *r, const struct collect
 			continue;
 		for (uint32_t k = 0; k < REGION_EXEMPLAR_WORDS; k++)
 			words[k] = relaxed_load(e->words[i][k]);
-		/* Torn by the worker, it does not verify, and is left out this once. */
+		/*
+		 * An element that the worker is writing does not verify and is left out this time.
+		 */
 		if (region_exemplar_parse(words, out) || !region_exemplar_fits(out, &m))
 			continue;
 		*at = i;

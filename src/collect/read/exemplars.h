@@ -10,12 +10,15 @@
 #include "region/exemplars.h"
 
 /*
- * Shown of one series at most: a region may have SL_EXEMPLARS_MAX, and a sum has those of all of
- * its members.
+ * The most exemplars shown for one series: a region may have SL_EXEMPLARS_MAX, and a sum has those
+ * of all of its members.
  */
 #define COLLECT_SERIES_EXEMPLARS 1024u
 
-/* Takes a copy of element i, from 1 on, of which the first call makes room. Worker only. */
+/*
+ * Stores a copy of element i, which counts from 1. The first call allocates the memory. Worker
+ * only.
+ */
 void collect_exemplars_take(struct collect_region *r, uint32_t i,
 			    const uint64_t words[REGION_EXEMPLAR_WORDS]);
 void collect_exemplars_free(struct collect_region *r);
@@ -28,8 +31,8 @@ bool collect_exemplars_next(const struct collect_region *r, const struct collect
 			    uint32_t *at, struct region_exemplar *out);
 
 /*
- * Of the newest kept traces, for histograms of latency: an exemplar that the page and a receiver of
- * traces have the trace of.
+ * A kept trace that may become an exemplar of a histogram of latency; the page and the receiver of
+ * traces have the trace.
  */
 struct collect_trace_link {
 	uint64_t instance; /* of the root's region */
@@ -38,7 +41,7 @@ struct collect_trace_link {
 };
 #define COLLECT_TRACE_LINKS 256u
 
-/* Newest first. Returns their number. */
+/* The newest kept traces, newest first. Returns their number. */
 size_t collect_trace_links(struct collect_collector *c,
 			   struct collect_trace_link out[COLLECT_TRACE_LINKS]);
 /*

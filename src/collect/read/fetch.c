@@ -44,7 +44,10 @@ static bool take_bytes(struct collect_link *l, struct collect_op *op, struct fab
 	bool readable = !r->gone && (r->step == STEP_BOUND || r->step == STEP_FINAL);
 
 	(void)now_ns;
-	/* If it was dropped or unbound meanwhile, its memory may belong to another publisher. */
+	/*
+	 * A region that was dropped or unbound meanwhile may be the memory of another publisher
+	 * now.
+	 */
 	answer_fetch(op->fetch, readable ? 0 : -EAGAIN, readable ? read->to : NULL, l->real_ns);
 	op->fetch = NULL;
 	return true;

@@ -198,7 +198,7 @@ uint64_t collect_ring_append(struct collect_ring *r, uint64_t owner, uint64_t pr
 static bool get_column(const struct collect_ring *r, const struct collect_chunk *c, size_t offset,
 		       size_t bytes, uint64_t v[COLLECT_COLUMN_ROWS])
 {
-	uint64_t word[COLUMN_BYTES / 8 + 2]; /* wherever they begin in the first */
+	uint64_t word[COLUMN_BYTES / 8 + 2]; /* the bytes may begin anywhere in the first */
 
 	if (bytes > COLUMN_BYTES)
 		return false;
@@ -298,8 +298,8 @@ void collect_ring_trim(struct collect_ring *r)
 	uint64_t tail = relaxed_load(r->tail), head = relaxed_load(r->head), from = r->released, to;
 
 	/*
-	 * The writer reaches [from, to) a quarter of the ring later at the earliest, so not while
-	 * this runs.
+	 * The writer has a quarter of the ring to fill before it reaches [from, to), which takes
+	 * longer than this.
 	 */
 	if (r->words * 8 < TRIM_MIN)
 		return;

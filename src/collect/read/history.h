@@ -37,7 +37,7 @@ struct collect_ring {
 struct collect_chunk_head {
 	uint32_t words; /* of the chunk */
 	uint32_t rows;
-	uint32_t first;	  /* column of the region that comes first here */
+	uint32_t first;	  /* the region's column that is the first of this chunk */
 	uint32_t columns; /* after the column of times */
 	uint64_t prev;	  /* position + 1 of the previous chunk of the region; 0: none */
 	uint64_t owner;	  /* instance of the region */
@@ -64,7 +64,7 @@ void collect_ring_expire(struct collect_ring *r, int64_t now_ns);
 /* Returns memory without chunks to the system. One thread, not the writer. */
 void collect_ring_trim(struct collect_ring *r);
 
-/* What was read of a chunk, for more of its columns. chunk is 0 at first. */
+/* A chunk that was read, kept for reading further columns of it. chunk is 0 at first. */
 struct collect_chunk {
 	const struct collect_ring *ring;
 	uint64_t chunk; /* position + 1; 0: none */

@@ -161,6 +161,6 @@ const char *collect_host_name(const struct collect_host *h)
 
 const char *collect_host_target(const struct collect_host *h)
 {
-	/* With the text, of which it may be the first look. */
+	/* The acquire makes the text visible, too. */
 	return __atomic_load_n(&h->target, __ATOMIC_ACQUIRE);
 }

@@ -32,7 +32,10 @@ struct collect_host {
 	uint64_t releases; /* homes released: an instance may have come back in another entry */
 	struct base_table tenants; /* tenant.h */
 	uint32_t *load;
-	/* Any thread may use them: freed with the collector only, so their number is bounded. */
+	/*
+	 * Any thread may use the names, so they are freed with the collector only, and their number
+	 * is bounded.
+	 */
 	char *name[COLLECT_HOST_NAMES];
 	unsigned int names;
 };
@@ -48,7 +51,7 @@ int collect_host_claim(struct collect_host *h, struct collect_link *l, uint64_t 
 void collect_host_release(struct collect_host *h, struct collect_link *l, uint64_t instance);
 void collect_host_set_name(struct collect_host *h, const char *name);
 const char *collect_host_name(const struct collect_host *h);
-/* What any thread may read while hosts are added; "": this one is spare. */
+/* The target; "" for a spare host. Any thread, also while hosts are added. */
 const char *collect_host_target(const struct collect_host *h);
 enum collect_host_condition collect_host_condition(const struct collect_host *h, uint64_t now_ns);
 

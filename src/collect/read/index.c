@@ -152,7 +152,7 @@ struct maker {
 	uint64_t kind, name, duplicate, sum;
 };
 
-/* Whose item it is; of the region or the sum that it comes from. */
+/* The tenant of the region or of the sum that an item comes from. */
 static struct collect_tenant *tenant_of(const struct collect_index *x, const struct collect_item *i)
 {
 	return i->source & ITEM_RETIRED ? x->retired[i->source & ~ITEM_RETIRED]->tenant
@@ -208,7 +208,7 @@ static bool fits_family(const struct collect_index_family *f, const struct colle
 
 typedef void item_fn(struct maker *m, struct collect_def *def, struct collect_item item, bool twin);
 
-/* Visits all columns of all regions, and after those of a tenant what its expired ones left. */
+/* Visits all columns of all regions; a tenant's sums of expired regions follow its regions. */
 static void each_item(struct maker *m, item_fn *fn)
 {
 	struct collect_index *x = m->x;
@@ -242,7 +242,7 @@ static void count_item(struct maker *m, struct collect_def *def, struct collect_
 	if (!f || twin)
 		return;
 	f->items++;
-	/* Items come by tenant. What expired ones left has no say. */
+	/* Items are sorted by tenant. Sums of expired regions have no influence. */
 	if (!(item.source & ITEM_RETIRED) && f->last != whose) {
 		f->last = whose;
 		f->tenants++;
@@ -499,7 +499,7 @@ static bool is_counter(const struct region_metric *m)
 	return m->kind == SL_KIND_COUNTER || m->kind == SL_KIND_COUNTER_F64;
 }
 
-/* Two publishers of one process, which has not been started anew in between. */
+/* Two publishers of one process that has not restarted in between. */
 static bool same_process(const struct collect_region *a, const struct collect_region *b)
 {
 	return !a->synthetic && !b->synthetic && a->info->pid == b->info->pid &&
@@ -520,7 +520,7 @@ static bool can_add(const struct maker *m, const struct collect_item *head,
 	       same_process(x->region[head->source], x->region[now->source]);
 }
 
-/* Groups items with the same labels into a series, or leaves all but the oldest out. */
+/* Combines items with equal labels into one series, or leaves out all but the oldest. */
 static void group_items(struct maker *m, struct collect_index_family *f)
 {
 	struct collect_index *x = m->x;
@@ -619,7 +619,7 @@ static bool is_nan(const struct region_metric *m, uint64_t a)
 	return is_f64(m) && isnan(x);
 }
 
-/* One of two gauges: true if it is that of from. */
+/* True if the value of from is to replace that of to in a gauge. */
 static bool takes_other(const struct region_metric *m, const uint64_t *to, const uint64_t *from)
 {
 	if (combine_of(m) == SL_COMBINE_MOST_RECENT)
@@ -712,7 +712,7 @@ static void retire_cells(struct collect_collector *c, struct collect_region *r,
 	base_table_add(&c->retired, t, hash);
 }
 
-/* What outlives its process: counts, and gauges that say how they combine. */
+/* True for values that outlive their process: counts, and gauges that say how they combine. */
 static bool outlives_process(const struct collect_def *def)
 {
 	const struct region_metric *m = &def->metric;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * index.h - all families and series, by name. Control makes a new index when something changed; a
- * reference keeps what it has.
+ * reference keeps an index and all that it points to.
  */
 #ifndef SL_COLLECT_READ_INDEX_H
 #define SL_COLLECT_READ_INDEX_H
 
 #include "collect/read/region.h"
 
-/* The sum that expired processes leave to a series. Immutable. */
+/* The sum of a series over expired processes. Immutable. */
 struct collect_retired {
 	struct base_node node;
 	unsigned int refs;
@@ -24,7 +24,7 @@ struct collect_item {
 	uint32_t column;
 };
 #define ITEM_RETIRED 0x80000000u
-#define ITEM_MORE    0x80000000u /* in column: belongs to the series of the item before */
+#define ITEM_MORE    0x80000000u /* in column: continues the series of the previous item */
 
 struct collect_index_family {
 	struct export_family f;
@@ -69,7 +69,7 @@ const struct collect_def *collect_index_def(const struct collect_index *x,
 					    const struct collect_item *i);
 const struct collect_label_set *collect_index_labels(const struct collect_index *x,
 						     const struct collect_item *i);
-/* What a series of this type is called whose values are those of the history, after its family. */
+/* The suffix of the samples of this type whose values the history holds: "_total", "_count". */
 const char *collect_history_suffix(enum export_family_type type);
 /* Adds the counters of a region to the sums that outlive it. Control only. */
 void collect_retire_region(struct collect_collector *c, struct collect_region *r);

@@ -129,7 +129,7 @@ bool collect_labels_export(struct region_text_label *labels, uint32_t count,
 	char *at;
 
 	*names = NULL;
-	/* Each other key makes one name more that is not free. */
+	/* The prefix is repeated at most once for each key that is in use. */
 	for (uint32_t i = 0; i < count; i++)
 		if (is_taken(labels[i].key, taken, taken_count))
 			bytes += strlen(labels[i].key) + 1 +

@@ -99,7 +99,7 @@ static const enum export_family_type types[] = {
 	[SL_KIND_GAUGE_TIMED] = EXPORT_FAMILY_GAUGE,
 };
 
-/* A name that was copied with the value stays as it is. */
+/* A value copied from elsewhere keeps its name. */
 static enum export_family_type type_of(const struct region_metric *m)
 {
 	size_t n = strlen(m->name);
@@ -269,7 +269,7 @@ static void fill_column(struct collect_layout *l, const struct region_metric *m,
 	l->scalar = l->scalar && m->cells == 1 && !m->removed;
 }
 
-/* Takes up to that many series from the tenant's share of max_series. */
+/* Takes up to this many series from the tenant's share of max_series. */
 static void take_series(struct collect_collector *c, struct collect_region *r, uint32_t wanted)
 {
 	uint64_t n = BASE_MIN(collect_series_room(c, r->tenant), (uint64_t)wanted);
@@ -362,7 +362,7 @@ static uint32_t taken_keys(const struct collect_region *r, const char **keys)
 	return n;
 }
 
-/* What is at the place of a removed metric; all share one definition. */
+/* The placeholder for removed metrics, which share one definition. */
 static const struct region_metric nothing = {
 	.kind = SL_KIND_INFO, .removed = true, .name = "", .unit = "", .help = ""};
 

@@ -68,7 +68,10 @@ struct collect_column {
 	uint64_t created_ns; /* 0: as the region */
 };
 
-/* Since when a column counts, CLOCK_REALTIME; 0: unknown. *known: of the column itself. */
+/*
+ * When a column began to count, CLOCK_REALTIME; 0: unknown. *known: the column itself has this
+ * time.
+ */
 uint64_t collect_column_created(const struct collect_column *c, const struct region_info *info,
 				bool *known);
 
@@ -99,7 +102,7 @@ struct collect_layout *collect_layout_make(struct collect_collector *c, struct c
 					   struct region_metric *const *metrics, uint32_t count,
 					   uint32_t cells, uint64_t generation);
 void collect_layout_put(struct collect_layout *l);
-/* How many series more the tenant may have. Any thread. */
+/* The number of further series that the tenant may have. Any thread. */
 uint64_t collect_series_room(const struct collect_collector *c, const struct collect_tenant *t);
 
 #endif

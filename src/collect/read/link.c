@@ -188,7 +188,10 @@ static void snapshot_stats(struct collect_link *l, uint64_t now_ns)
 	l->stats_ns = now_ns;
 }
 
-/* Logs once that the host is not reached, and once that it is again. Only the first queue does. */
+/*
+ * Logs once when the host is not reached, and once when it is again. Only the first link of a host
+ * logs.
+ */
 static void log_away(struct collect_link *l)
 {
 	const bool up = l->state == FABRIC_UP;
@@ -231,7 +234,7 @@ static void drive_fabric(struct collect_link *l, uint64_t now_ns)
 	snapshot_stats(l, now_ns);
 }
 
-/* True: the link is open. Opens that of a host that is wanted for the first time. */
+/* Opens the link when its host is wanted for the first time. True: it is open. */
 static bool is_open(struct collect_link *l)
 {
 	char error[256];
@@ -247,7 +250,7 @@ static bool is_open(struct collect_link *l)
 	return !l->broken;
 }
 
-/* READs nothing more, and lets go once nothing is in flight; the connection stays. */
+/* Starts no READ, and releases the regions once no READ is in flight; the connection stays. */
 static bool poll_unwanted(struct collect_link *l, uint64_t now_ns)
 {
 	bool any = collect_reads_poll(l, now_ns);

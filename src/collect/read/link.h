@@ -28,7 +28,7 @@ struct collect_link {
 	struct fabric *fabric;
 	enum fabric_state state;
 	uint64_t epoch, drive_ns, up_ns;
-	bool paused;	     /* not wanted, and it has let go of all */
+	bool paused;	     /* the host is not wanted, and all regions are released */
 	bool broken;	     /* could not be opened */
 	bool tried, settled; /* settled: everything found at first was read */
 	bool away;	     /* logged as not reached */
@@ -86,13 +86,13 @@ struct collect_link {
 
 int collect_link_init(struct collect_link *l, struct collect_worker *w, struct collect_host *h,
 		      unsigned int queue, char *error, size_t error_bytes);
-/* Of a spare host, or a host that is used no more: without a connection before it is wanted. */
+/* For a spare host: the link connects when the host is wanted. */
 void collect_link_init_spare(struct collect_link *l, struct collect_worker *w,
 			     struct collect_host *h, unsigned int queue);
 void collect_link_free(struct collect_link *l);
 /* Drives the connection, takes completions, posts READs. True if anything was done. */
 bool collect_link_poll(struct collect_link *l, uint64_t now_ns);
-/* When a region that is read beside the rounds has something to be done next; UINT64_MAX: never. */
+/* When the attached reader has something to do next; UINT64_MAX: never. */
 uint64_t collect_link_due_beside(const struct collect_link *l);
 void collect_link_start_round(struct collect_link *l, uint64_t now_ns);
 

@@ -46,7 +46,7 @@ static bool take_head(struct collect_link *l, struct collect_op *op, struct fabr
 	return true;
 }
 
-/* An element that is being written is of the next reading. */
+/* An element that is being written is taken by the next reading. */
 static bool take_elements(struct collect_link *l, struct collect_op *op, struct fabric_read *read,
 			  uint64_t now_ns)
 {

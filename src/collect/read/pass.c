@@ -77,7 +77,9 @@ static bool hold_back(struct collect_region *r, uint64_t now_ns)
 	for (size_t i = 0; i < r->mark_words; i++)
 		any |= r->unseen[i] &= r->any_stale ? r->stale[i] : 0;
 	/* Final values are not held back. */
-	/* A line read before its cells got another metric never stands for that. */
+	/*
+	 * A line that was read before its cells changed their metric is not used for the new one.
+	 */
 	r->any_unseen = any && (r->renamed || (r->state == SL_STATE_LIVE &&
 					       now_ns - r->snapshot_ns < HELD_MAX_NS));
 	r->renamed = r->renamed && r->any_unseen;
@@ -320,10 +322,13 @@ static void pass_done(struct collect_link *l, struct collect_region *r, uint64_t
 	relaxed_store(r->last_read_ns, (uint64_t)l->real_ns);
 	collect_schema_want(l, r, now_ns);
 	collect_exemplars_read(l, r, now_ns);
-	/* After its schema was valid as well, so that an invalid one backs off. */
+	/*
+	 * Reset the delay only after the schema was valid, too, so that retries of an invalid one
+	 * back off.
+	 */
 	if (r->snapshot && r->hot.generation == r->schema_seen)
 		r->backoff_ns = 0;
-	/* Dead: once all of it was read, it is final. */
+	/* The values of a dead region are final once all of its lines were read. */
 	if (r->state == SL_STATE_LIVE)
 		return;
 	if (r->hot.generation == r->schema_seen && r->final_passes &&

@@ -66,7 +66,7 @@ static const char *version_label(const struct region_text_label *labels, uint32_
 	return NULL;
 }
 
-/* Of the publisher's labels, or of an info such as build_info{version="1.2"}. */
+/* The version, from the publisher's labels or from an info such as build_info{version="1.2"}. */
 static const char *version_of(const struct collect_tap_row *row)
 {
 	const char *found = version_label(row->info->labels, row->info->label_count);
@@ -131,7 +131,10 @@ static const struct past_histogram *was(const struct past_region *r, uint32_t co
 	return NULL;
 }
 
-/* Notes the histograms of a layout. Those that stay keep what is known. False: out of memory. */
+/*
+ * Takes the histograms of a new layout; those that were there before keep their buckets. False: out
+ * of memory.
+ */
 static bool make_histograms(struct collect_past *p, struct past_region *r,
 			    const struct collect_tap_row *row, bool fresh)
 {
@@ -191,7 +194,7 @@ static void take_histogram(struct collect_past *p, struct past_region *r, struct
 	bool back = false;
 	size_t n = 0;
 
-	/* One that did not settle is taken with the next row. */
+	/* A histogram that did not settle is taken with the next row. */
 	if (isnan(count) || (h->known && count == h->count))
 		return;
 	if (!base_grow(&p->changed, &p->changed_room, h->buckets, sizeof(*p->changed)))
@@ -268,7 +271,10 @@ static void on_row(void *arg, const struct collect_tap_row *row)
 							     : COLLECT_LIFE_CLOSE,
 				 row->ns);
 		r->state = row->state;
-		/* All take theirs at the same time, so that sums over pods are of one second. */
+		/*
+		 * All histograms are taken at the same time, so that sums over pods are of the same
+		 * second.
+		 */
 		r->next_ns = row->ns / EVERY_NS * EVERY_NS + EVERY_NS;
 	}
 	pthread_mutex_unlock(&p->lock);

@@ -44,7 +44,7 @@ struct collect_life {
 	enum collect_life_kind kind;
 	uint64_t instance;
 	uint32_t pid;
-	/* version: of a label "version" or "image" of the publisher, or of one of its infos. */
+	/* version: from the label "version" or "image" of the publisher or of one of its infos. */
 	char service[COLLECT_LIFE_TEXT], kube_namespace[COLLECT_LIFE_TEXT], pod[COLLECT_LIFE_TEXT],
 		version[COLLECT_LIFE_TEXT];
 };

@@ -60,7 +60,10 @@ int collect_plan_make(struct collect_plan *p, const struct region_info *info, ui
 		collect_plan_free(&made);
 		return -ENOMEM;
 	}
-	/* In the order of offsets: the hot line may come before or after the stripes. */
+	/*
+	 * READs are in the order of their offsets: the hot line may come before or after the
+	 * stripes.
+	 */
 	if (info->hot < info->stripes)
 		add_read(&made, info->hot, COLLECT_PIECE_HOT, 0, 1);
 	for (; lines && s < stripes; s++)

@@ -25,7 +25,10 @@ struct collect_op_kind {
 		     uint64_t now_ns);
 	/* The READ failed, or its connection was lost: then op->epoch is not l->epoch. */
 	void (*failed)(struct collect_link *l, struct collect_op *op, int status, uint64_t now_ns);
-	/* After either: the READ is no longer in flight and op is about to be reused. */
+	/*
+	 * Called after take or failed: the READ is no longer in flight and op is about to be
+	 * reused.
+	 */
 	void (*over)(struct collect_link *l, struct collect_op *op, const struct fabric_read *read,
 		     uint64_t now_ns);
 };
@@ -34,7 +37,7 @@ struct collect_op {
 	const struct collect_op_kind *kind;
 	struct collect_region *region; /* or NULL */
 	uint64_t posted_ns, epoch;
-	uint32_t index;	    /* the kind's: an entry, a READ of the plan, a byte of the schema */
+	uint32_t index;	    /* index of an entry, a READ of the plan, or a byte of the schema */
 	uint32_t low, high; /* of a pass: bytes of the plan's READ that this one reads */
 	struct collect_fetch *fetch; /* fetch.c's, until it is answered */
 	uint8_t tries;
@@ -42,7 +45,9 @@ struct collect_op {
 
 int collect_reads_init(struct collect_link *l);
 void collect_reads_free(struct collect_link *l);
-/* A READ to be posted by the next collect_reads_post(), with its landing; NULL: no room now. */
+/*
+ * Makes a READ, with landing memory, that the next collect_reads_post() posts; NULL: no room now.
+ */
 struct collect_op *collect_reads_new(struct collect_link *l, const struct collect_op_kind *kind,
 				     struct collect_region *r, const struct fabric_remote *remote,
 				     uint64_t offset, uint32_t length);
@@ -50,7 +55,7 @@ struct collect_op *collect_reads_new(struct collect_link *l, const struct collec
 bool collect_reads_post(struct collect_link *l, uint64_t now_ns);
 /* Takes completions. True if there was any. */
 bool collect_reads_poll(struct collect_link *l, uint64_t now_ns);
-/* Fails the READs that the fabric never took, which would not complete by themselves. */
+/* Fails the READs that were not posted, as no completion will come for them. */
 void collect_reads_cancel(struct collect_link *l, uint64_t now_ns);
 
 #endif

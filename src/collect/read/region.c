@@ -104,7 +104,10 @@ void collect_region_queue(struct collect_region *r, enum collect_event event)
  * process. A header may not claim these, nor instance_id, which tells regions apart in the
  * collector's own series.
  */
-/* "SERVICE-PROCESS" is a default, and says no more than the process does. The number left. */
+/*
+ * Drops a label pod="SERVICE-PROCESS": it is a default and says no more than the process does.
+ * Returns the number of labels left.
+ */
 static uint32_t without_own_pod(struct region_text_label *labels, uint32_t n, const char *process)
 {
 	const char *service = NULL;
@@ -135,7 +138,7 @@ static int make_labels(struct collect_region *r, const char *hostname)
 	char process[16], *names;
 	bool pod = false;
 
-	/* What is known of its pod and container it cannot say itself. */
+	/* A publisher cannot claim labels of its pod and container that the host attests. */
 	for (uint32_t i = 0; i < attest; i++) {
 		pod |= !strcmp(attested[i].key, "pod");
 		if (!strcmp(attested[i].key, "namespace") || !strcmp(attested[i].key, "pod") ||

@@ -32,7 +32,7 @@ enum collect_step {
 
 enum collect_schema_step { SCHEMA_IDLE, SCHEMA_WANTED, SCHEMA_READING, SCHEMA_BUILDING };
 
-/* What a region queued for control is about. */
+/* Why a region is queued for control. */
 enum collect_event {
 	EVENT_NEW = 1,	    /* add to the list of regions */
 	EVENT_SCHEMA = 2,   /* schema_bytes is complete: make a layout */
@@ -106,9 +106,8 @@ struct collect_region {
 	uint64_t hot_ns;    /* when the READ of hot was posted */
 	uint64_t layout_ns; /* of the last hot line of the generation of the layout in use */
 	struct collect_snapshot *snapshot;
-	bool snapshot_new; /* no pass was made for it yet */
-	bool renamed; /* cells have another metric than before: it is held back until all are read
-		       */
+	bool snapshot_new;    /* no pass was made for it yet */
+	bool renamed;	      /* cells changed their metric: hold it back until all are read */
 	uint64_t snapshot_ns; /* when it was installed */
 	uint32_t held;	      /* passes not published: see unseen */
 	/*
@@ -123,7 +122,7 @@ struct collect_region {
 	void *beside; /* of the attached collect_reader, or NULL */
 	/* link_exemplars.c's */
 	uint64_t exemplars_at_ns, exemplars_set;
-	uint64_t exemplars_turn_ns; /* when its tenant's next piece is its own; 0: not asked for */
+	uint64_t exemplars_turn_ns; /* when it may read its tenant's next piece; 0: not requested */
 	uint64_t exemplars_dropped; /* by the publisher; any thread */
 	uint32_t exemplars_next, exemplars_end; /* elements to read; equal: none */
 	bool exemplars_busy;
@@ -167,11 +166,11 @@ enum region_fault collect_region_identify(struct collect_region *r,
  */
 int collect_region_synthesize(struct collect_region *r, const struct region_info *info,
 			      const char *hostname, uint64_t period_ns);
-/* Gives a region whose header is not believed a placeholder identity, so that it can be listed. */
+/* Gives a region with an invalid header a placeholder identity, so that it can be listed. */
 int collect_region_anonymous(struct collect_region *r);
 /* Copies only the label bytes in use, which are most of the structure. NULL: out of memory. */
 struct region_info *collect_region_info_copy(const struct region_info *from);
-/* The values are recent enough to be exposed. */
+/* True if the values are recent enough to be exposed. */
 bool collect_region_visible(const struct collect_region *r, uint64_t now_ns);
 
 #endif

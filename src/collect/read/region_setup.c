@@ -182,7 +182,7 @@ static bool read_identity(struct collect_link *l, struct collect_region *r)
 	return collect_reads_new(l, &header_read, r, &r->remote, 0, SL_HEADER_SIZE);
 }
 
-/* Starts over with a region whose header was never believed. */
+/* Starts over with a region whose header was never valid. */
 static void renew_region(struct collect_link *l, struct collect_region *old)
 {
 	struct collect_slot *slot = &l->slot[old->entry];
@@ -215,7 +215,7 @@ static void renew_region(struct collect_link *l, struct collect_region *old)
 	collect_table_urgent(l, r);
 }
 
-/* Moves one region on. True while it waits for something. */
+/* Does the next step of one region. True while it waits for something. */
 static bool urgent_step(struct collect_link *l, struct collect_region *r, uint64_t now_ns,
 			unsigned int *maps)
 {
@@ -327,7 +327,7 @@ void collect_region_setup(struct collect_link *l, uint64_t now_ns)
 	}
 	if (l->urgents > count)
 		l->urgent_ns = now_ns;
-	/* After count: those that became urgent meanwhile. */
+	/* Behind count are regions that became urgent meanwhile. */
 	memmove(l->urgent + n, l->urgent + count, (l->urgents - count) * sizeof(*l->urgent));
 	l->urgents -= count - n;
 }

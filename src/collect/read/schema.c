@@ -145,7 +145,9 @@ void collect_schema_read(struct collect_link *l, struct collect_region *r, uint6
 
 		if (length > UINT32_MAX)
 			return; /* of 4 GiB of schema alone */
-		/* No READ and no layout uses the bytes: control has handed its result back. */
+		/*
+		 * The bytes are free: no READ is in flight, and control has handed its result back.
+		 */
 		bytes = realloc(r->schema_bytes, length ? length : 1);
 		if (!bytes)
 			return;
@@ -188,8 +190,8 @@ void collect_schema_read(struct collect_link *l, struct collect_region *r, uint6
 }
 
 /*
- * Says since when the columns are those that they are, for the history. True: a column is now
- * another metric, or none.
+ * Sets the time since which each column has its metric, for the history. True: a column changed or
+ * lost its metric.
  */
 static bool compare_columns(struct collect_snapshot *now, const struct collect_snapshot *before)
 {

@@ -168,7 +168,7 @@ bool collect_self_has(const struct collect_collector *c, const char *name)
 	return false;
 }
 
-/* Makes s->arg and s->own those of a part. */
+/* Sets s->arg and s->own to those of a part. */
 static void turn_to_part(struct collect_self *s, unsigned int part)
 {
 	s->arg = s->c->part[part].arg;
@@ -205,7 +205,7 @@ struct collect_self *collect_self_begin(struct collect_collector *c, struct coll
 	return s;
 }
 
-/* The family is exposed because its part is in use. */
+/* True if the family's group is exposed. */
 static bool is_exposed(struct collect_self *s, const struct collect_self_entry *e)
 {
 	turn_to_part(s, e->part);

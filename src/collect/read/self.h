@@ -16,7 +16,7 @@
 struct collect_self {
 	struct collect_collector *c;
 	const struct collect_index *x;
-	/* Of the part whose family it is at. */
+	/* Of the part that the current family belongs to. */
 	void *arg; /* of collect_collector_attach() */
 	void *own; /* its collect_part.walk_bytes */
 	size_t at;

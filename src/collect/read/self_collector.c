@@ -253,7 +253,7 @@ static const struct collect_self_family collector_families[] = {
 
 static COLLECT_SELF_GROUP(collector, NULL);
 
-/* Of each region, which is a lot: only on demand. */
+/* Series of each region are many, so they are exposed on demand only. */
 static const struct collect_self_family regions_families[] = {
 	{"sidelight_region_exemplars_dropped", GAUGE, "",
 	 "Exemplars that the publisher's library dropped: ill-formed, or no element was free.",

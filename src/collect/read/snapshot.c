@@ -13,7 +13,7 @@
 #include "collect/read/ref.h"
 #include "collect/read/worker.h"
 
-/* Memory for the rows of a chunk, of the tenant's share of the worker's. */
+/* Allocates the rows of a chunk from the tenant's share of the worker's memory. */
 static void take_rows(struct collect_snapshot *b, const struct collect_region *r)
 {
 	size_t rows = COLLECT_COLUMN_ROWS * (b->layout->columns + (size_t)1) * 8;
@@ -132,7 +132,7 @@ void collect_snapshot_publish(struct collect_snapshot *b, const uint64_t *cell, 
 	uint32_t rows = b->rows;
 	uint64_t chunk = b->chunk, *row;
 
-	/* Before the count is odd: packing takes microseconds. */
+	/* Pack before the count becomes odd: packing takes microseconds. */
 	if (b->row_ns && rows >= b->target) {
 		chunk = collect_snapshot_flush(b, w, instance);
 		rows = 0;

@@ -25,8 +25,10 @@ struct collect_snapshot {
 	int64_t *row_ns;  /* NULL: no history */
 	uint64_t *row;	  /* [COLLECT_COLUMN_ROWS][columns] */
 	size_t row_bytes; /* of both */
-	/* By column: its history is older points' of another metric. CLOCK_REALTIME; NULL: the
-	 * metrics of the region never change. Set before it is published. */
+	/*
+	 * By column: points of its history before this time (CLOCK_REALTIME) are of another metric.
+	 * NULL: the metrics of the region never change. Set before the snapshot is published.
+	 */
 	int64_t *since_ns;
 	struct collect_worker *worker; /* is charged row_bytes, */
 	struct collect_tenant *tenant; /* and so is the tenant */

@@ -76,7 +76,7 @@ static size_t series_of(const struct source_walk *w, size_t region)
 	return w->seen[region] != HIDDEN && b ? b->layout->columns : 0;
 }
 
-/* The end of the tenant whose regions begin at first, and the series that they have. */
+/* Returns the end of the tenant's regions that begin at first, and counts their series. */
 static size_t tenant_end(const struct source_walk *w, size_t first, size_t *series)
 {
 	size_t i = first;
@@ -120,7 +120,10 @@ static size_t fair_share(const struct source_walk *w, size_t limit)
 	return share;
 }
 
-/* Shows of each tenant its oldest regions, and of the one at the limit the first series. */
+/*
+ * Shows the oldest regions of each tenant up to its share; of the region at the limit, its first
+ * series.
+ */
 static bool keep_within(struct source_walk *w, size_t limit)
 {
 	size_t share = fair_share(w, limit), left_out = 0, end, all;
@@ -319,8 +322,8 @@ static bool more_exemplars(struct source_walk *w)
 }
 
 /*
- * Takes those of an item. Beyond the bound each takes the place of an older one by turns, so that
- * the latest stays. False: out of memory.
+ * Adds the exemplars of an item. Beyond the bound each replaces an older one in turn, so that the
+ * latest stay. False: out of memory.
  */
 static bool gather_exemplars(struct source_walk *w, const struct collect_item *i)
 {
@@ -347,14 +350,14 @@ static bool gather_exemplars(struct source_walk *w, const struct collect_item *i
 	return true;
 }
 
-/* Puts kept traces in the place of other exemplars of their buckets. False: out of memory. */
+/* Replaces exemplars by kept traces of the same buckets. False: out of memory. */
 static bool link_traces(struct source_walk *w, const struct collect_item *i, const uint64_t *cells)
 {
 	const struct collect_def *def = collect_index_def(w->x, i);
 
 	if (i->source & ITEM_RETIRED)
 		return true;
-	/* The oldest first: the newest of a bucket stays. */
+	/* Begin with the oldest, so that the newest of a bucket stays. */
 	for (size_t n = w->links; n-- > 0;) {
 		uint32_t cell;
 		size_t k = 0;
@@ -416,7 +419,7 @@ static void f64_of_u64(uint64_t *cell)
 	memcpy(cell, &v, sizeof(v));
 }
 
-/* Of several processes there are no quantiles; those that have ended have none any more. */
+/* Quantiles of several processes cannot be combined, and those of ended processes are gone. */
 static void combine_quantiles(const struct source_walk *w, const struct region_metric *m, bool only)
 {
 	double unknown = NAN;

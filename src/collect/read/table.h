@@ -15,7 +15,9 @@ struct collect_region *collect_table_add(struct collect_link *l, uint64_t instan
 void collect_table_remove(struct collect_link *l, struct collect_region *r);
 /* Frees removed regions. Only between rounds, when no position in region[] is held. */
 void collect_table_sweep(struct collect_link *l);
-/* Has collect_region_setup() look after r until it has nothing to wait for. */
+/*
+ * Adds r to the urgent regions, which collect_region_setup() handles until they wait for nothing.
+ */
 void collect_table_urgent(struct collect_link *l, struct collect_region *r);
 
 #endif

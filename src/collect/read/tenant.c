@@ -37,7 +37,7 @@ static bool is_same(const struct region_tenant *a, const struct region_tenant *b
 	       !strcmp(a->names.container, b->names.container);
 }
 
-/* Frees those that had no region for that long. */
+/* Frees the tenants that had no region for this long. */
 static void forget_idle(struct collect_host *h, uint64_t idle_ns)
 {
 	uint64_t now = base_now_ns();

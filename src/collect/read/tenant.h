@@ -17,7 +17,7 @@ struct collect_region;
 
 #define COLLECT_TENANT_LABELS 6u
 
-/* Its turns in the rounds of one link. The worker's, except where it says otherwise. */
+/* A tenant's share of the rounds of one link. Belongs to the worker, except where marked. */
 struct collect_turn {
 	uint64_t lines;	       /* of a pass over all of its regions; any thread */
 	uint64_t part;	       /* lines per round while it is slow */
@@ -52,8 +52,8 @@ struct collect_tenant {
 };
 
 /*
- * A reference to the tenant of a record; who NULL: the unknown one. Any thread. NULL: out of
- * memory.
+ * Returns a reference to the tenant of a record; who NULL: the unknown tenant. Any thread. NULL:
+ * out of memory.
  */
 struct collect_tenant *collect_tenant_get(struct collect_host *h, const struct region_tenant *who);
 void collect_tenants_free(struct collect_host *h);
@@ -72,10 +72,10 @@ int collect_tenant_order(const struct collect_tenant *a, const struct collect_te
 uint32_t collect_tenant_labels(const struct collect_tenant *t,
 			       struct region_text_label out[COLLECT_TENANT_LABELS]);
 
-/* How much more it may take of a resource, of which it holds that much. */
+/* How much more of a resource a tenant may take that holds this much of it. */
 uint64_t collect_tenant_room(const struct collect_tenant *t, uint64_t capacity, uint64_t used,
 			     uint64_t held);
-/* It is read every this many rounds, by the link that reads it most seldom. */
+/* The number of rounds from one reading to the next, on the link that reads it most seldom. */
 uint32_t collect_tenant_every(const struct collect_tenant *t);
 
 #endif

@@ -12,7 +12,7 @@
 
 #define DIVIDE_NS   100000000u /* between two divisions */
 #define PERIOD_NS   10000000u  /* of rounds without a period */
-#define MEASURABLE  10000u     /* lines from which their cost can be told */
+#define MEASURABLE  10000u     /* lines that suffice to measure their cost */
 #define LINE_NS_MAX 1000u
 
 static struct collect_turn *turn_of(const struct collect_region *r)
@@ -108,7 +108,7 @@ static void sum_up(struct collect_link *l)
 	}
 }
 
-/* Lines that half of a period is enough for, by what they cost lately. */
+/* The number of lines that half a period is enough for, at their recent cost. */
 static uint64_t get_budget(struct collect_link *l)
 {
 	struct collect_worker *w = l->worker;

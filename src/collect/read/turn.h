@@ -31,7 +31,7 @@ void collect_turns_divide(struct collect_claim *claim, uint32_t count, uint64_t 
 void collect_turns_begin(struct collect_link *l, uint64_t now_ns);
 void collect_turns_free(struct collect_link *l);
 bool collect_turn_slow(const struct collect_region *r);
-/* A slow region starts a pass in this round. */
+/* True if a slow region starts a pass in this round. */
 bool collect_turn_due(const struct collect_region *r);
 /* Takes the cost of a READ from the tenant's part of this round; false: nothing is left of it. */
 bool collect_turn_pay(const struct collect_region *r, uint32_t bytes);

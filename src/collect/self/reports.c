@@ -149,7 +149,7 @@ static void find_stores(struct collect_reports *r)
 
 /* ---- following ---- */
 
-/* Where the lane is to begin: as saved, unless the store has been made anew since. */
+/* Sets where the lane begins: at the saved position, unless the store has been made anew since. */
 static void begin_lane(struct collect_reports *r, struct lane *l, const struct dta_store_view *v)
 {
 	char key[512];
@@ -242,7 +242,7 @@ static bool produce_item(struct collect_reports *r, const struct lane *l, uint64
 	return !err;
 }
 
-/* Waits until all that was produced is decided. False: the end. */
+/* Waits until each produced item is delivered or has failed. False: the thread is to end. */
 static bool wait_settled(struct collect_reports *r, struct export_kafka_stats *st)
 {
 	for (;;) {

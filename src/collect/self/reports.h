@@ -15,7 +15,7 @@ struct collect_reports;
 struct dta_store_server;
 struct export_kafka;
 
-/* offsets: the file, or NULL: it begins at the oldest item. NULL with one line in error. */
+/* offsets: the file, or NULL to begin at the oldest item. Returns NULL with one line in error. */
 struct collect_reports *collect_reports_new(struct dta_store_server *stores,
 					    struct export_kafka *kafka, const char *offsets,
 					    char *error, size_t error_bytes);

@@ -18,9 +18,9 @@ struct export_kafka;
 int collect_self_discover(struct collect_collector *c, struct collect_discover *d);
 /* The stores that this collector owns. */
 int collect_self_stores(struct collect_collector *c, struct dta_store_server *stores);
-/* What an HTTP server refuses, [HTTP_REFUSALS] of http.h. */
+/* The counters of an HTTP server's refusals, [HTTP_REFUSALS] of http.h. */
 int collect_self_http(struct collect_collector *c, uint64_t *refused);
-/* What Kafka gets, and the follower of lists, or NULL. */
+/* Messages to Kafka. reports: the follower of lists, or NULL. */
 int collect_self_kafka(struct collect_collector *c, struct export_kafka *kafka,
 		       struct collect_reports *reports);
 

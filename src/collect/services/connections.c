@@ -76,7 +76,7 @@ static void note_end(struct collect_services *s, const struct collect_services_e
 		s->accepted[s->n_accepted++] = *end;
 }
 
-/* By its workload, or by the process that publishes. */
+/* Finds the service of a connection by its workload, or by the process that publishes. */
 static struct collect_services_service *find_owner(struct collect_services *s,
 						   const struct collect_flow_view *f)
 {

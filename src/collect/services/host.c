@@ -119,7 +119,7 @@ static void take_metric(const struct region_metric *m, const uint64_t *value, vo
 		c->value[i] = get_number(m, value);
 }
 
-/* What the counters grew by, per second; cores and shares of time. */
+/* Rates of the counters: cores and shares of time. */
 static void get_rates(struct collect_services_container *c,
 		      const struct collect_services_container *old, double seconds)
 {
@@ -203,7 +203,7 @@ void collect_services_saturation(struct collect_services *s)
 		if (c)
 			use_container(r->service, c);
 	}
-	/* Where no container tells, the host does. */
+	/* Without containers, take the host's values. */
 	for (size_t i = 0; i < s->regions; i++) {
 		const struct collect_services_region *r = &s->region[i];
 		struct collect_services_container *c;

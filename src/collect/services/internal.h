@@ -65,7 +65,7 @@ struct collect_services_region {
 	const char *target;
 	char container[13];
 	bool kernel, live;
-	bool host; /* it tells of its host, and its agent attests it */
+	bool host; /* it describes its host, and the agent attests it */
 	struct collect_services_series *series;
 	size_t series_count, series_room;
 	double sum[COLLECT_RULE_ROLES];	     /* of the chosen metric, in the look before */
@@ -152,7 +152,7 @@ void collect_services_saturation(struct collect_services *s);
 void collect_services_connections(struct collect_services *s);
 /* Requests and their latency as the kernel sees them. */
 void collect_services_layers(struct collect_services *s);
-/* Sets attention and its reason. Pure. */
+/* Sets the service's attention and the reason for it. Pure. */
 void collect_services_attention(struct collect_service_view *v);
 
 #endif

@@ -26,7 +26,7 @@ void collect_latency_spread(struct collect_latency *to, double low, double high,
 struct collect_latency_tick {
 	float bucket[COLLECT_LATENCY_COUNT];
 };
-/* Adds what b has more than a: of counts that only grow. */
+/* Adds the growth from a to b, of counts that only grow. */
 void collect_latency_grown(struct collect_latency_tick *to, const struct collect_latency *a,
 			   const struct collect_latency *b);
 void collect_latency_sum(struct collect_latency *to, const struct collect_latency_tick *from);

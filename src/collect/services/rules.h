@@ -31,14 +31,14 @@ struct collect_rule {
 
 struct collect_rule collect_rule_of(const struct region_metric *m);
 
-/* The rule of a metric that was asked for before: zero is none. */
+/* A remembered rule of a metric; zeroed: none. */
 #define COLLECT_RULE_MEMO 128u
 struct collect_rule_memo {
 	char name[COLLECT_RULE_MEMO], unit[24];
 	enum sl_metric_kind kind;
 	struct collect_rule rule;
 };
-/* collect_rule_of(), out of one of n entries by the name, which it may replace. */
+/* The same as collect_rule_of(), with n remembered entries, one of which it may replace. */
 struct collect_rule collect_rule_again(struct collect_rule_memo *memo, size_t n,
 				       const struct region_metric *m);
 

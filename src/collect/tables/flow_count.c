@@ -140,7 +140,7 @@ static void end_flow(struct collect_link *l, struct collect_flow_seen *s,
 		relaxed_bump(collect_tables_of(l)->flow_stats.closed, 1);
 }
 
-/* Counts a flow of which only the end was seen. */
+/* Counts a flow of which only the end was read. */
 static void count_unseen(struct collect_link *l, const struct region_flow_record *e)
 {
 	uint32_t role = e->local_port <= e->remote_port ? FLOW_SERVER : FLOW_CLIENT, group;
@@ -273,7 +273,7 @@ static void take_end(struct collect_link *l, struct collect_flow_table *t,
 	} else if (s && s->id == e->id) {
 		if (s->end.id)
 			count_unseen(l, &s->end);
-		s->end = *e; /* its final values are in the slot, now or in the next pass */
+		s->end = *e; /* the slot has its final values, now or in the next pass */
 	} else if (s && p->pass[i] != t->pass) {
 		/* The slot did not settle: the end is that of its flow, or of an earlier one. */
 		if (s->end.id && s->end.id != s->id)

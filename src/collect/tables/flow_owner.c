@@ -106,7 +106,7 @@ enum region_fault collect_flow_owner_take(struct collect_link *l, struct collect
 	return REGION_FAULT_NONE;
 }
 
-/* At least three passes, so that a name that comes a moment later is read. */
+/* At least three passes, so that a name that appears a moment later is still read. */
 uint64_t collect_flow_owner_wait(const struct collect_link *l)
 {
 	return BASE_MAX(3 * collect_tables_of(l)->all->o.period_ns, OWNER_NS);

@@ -268,7 +268,7 @@ static bool take_journal(struct collect_link *l, struct collect_op *op, struct f
 	struct collect_region *r = op->region;
 	struct collect_flow_table *t = collect_flow_table_of(r);
 	uint64_t place = (read->offset - t->info.journal) / SL_LINE_SIZE, gaps = 0;
-	/* The number that the place has in this pass. */
+	/* The number of the journal line at this place in this pass. */
 	uint64_t number = t->journal + ((place - t->journal) & (t->info.journal_lines - 1));
 	struct collect_unsettled again = {0};
 

@@ -93,7 +93,7 @@ bool collect_flow_take(struct collect_link *l, struct collect_flow_table *t, uin
 		       const uint64_t *words, const struct region_flow *f, uint64_t now_ns);
 /* Ends a pass: all its slots and journal lines were taken, except those that did not settle. */
 void collect_flows_settle(struct collect_link *l, struct collect_flow_table *t, uint64_t now_ns);
-/* Gives the table up: the end of its open flows will not be seen. */
+/* Counts the table's open flows as lost: their end will not be seen. */
 void collect_flows_abandon(struct collect_link *l, struct collect_flow_table *t);
 
 /* ---- flow_owner.c ---- */
@@ -104,8 +104,8 @@ uint32_t collect_flow_owners_wanted(struct collect_flow_table *t, uint64_t now_n
 enum region_fault collect_flow_owner_take(struct collect_link *l, struct collect_flow_table *t,
 					  uint32_t slot, const uint64_t *words);
 /*
- * False: not known, perhaps not yet: "(unknown)". The strings are valid until the next call. t may
- * be NULL.
+ * Writes the owner of a cgroup. False: it is not known, or not yet, and *out says "(unknown)". The
+ * strings are valid until the next call. t may be NULL.
  */
 bool collect_flow_owner_find(struct collect_flow_table *t, uint64_t cgroup,
 			     struct collect_flow_owner *out);

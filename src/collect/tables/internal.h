@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * internal.h - the tables as their files see them. Those of a host belong to the worker of its
- * first link, except where marked.
+ * internal.h - state shared by the files of this folder. The tables of a host belong to the worker
+ * of its first link, except where marked.
  */
 #ifndef SL_COLLECT_TABLES_INTERNAL_H
 #define SL_COLLECT_TABLES_INTERNAL_H
@@ -18,7 +18,7 @@ struct collect_workload;
 /* The tables of a host. */
 enum collect_table { TABLE_FLOWS, TABLE_LAYERS, TABLE_TASKS, TABLE_SEGMENTS, TABLES };
 
-/* Of all tables of a kind that the host had. Read by any thread. */
+/* Counters over all tables of a kind that the host had. Read by any thread. */
 struct collect_table_stats {
 	uint64_t passes, missed, unsettled;
 	uint64_t refused; /* slots beyond the limit, now */
@@ -29,8 +29,8 @@ struct collect_table_stats {
 struct collect_flow_stats {
 	uint64_t slots, opened, closed;
 	uint64_t gaps;	       /* journal lines overwritten before they were read */
-	uint64_t unseen;       /* flows that came and went between two passes: bytes are known */
-	uint64_t from_journal; /* final bytes by the journal, the rest as last seen */
+	uint64_t unseen;       /* flows that only the journal reports, with their bytes */
+	uint64_t from_journal; /* closed flows whose final bytes the journal reports */
 	uint64_t lost;	       /* flows whose end was not seen */
 	uint64_t other;	       /* flows counted in "other" */
 };
@@ -52,7 +52,7 @@ struct collect_host_tables {
 	struct collect_workload *workloads;
 	uint64_t workloads_ns;	      /* when to look for idle ones next */
 	pthread_mutex_t lock;	      /* of the pointer alone */
-	struct collect_region *flows; /* table[TABLE_FLOWS] with a reference, for other threads */
+	struct collect_region *flows; /* of table[TABLE_FLOWS], for other threads */
 	/* Read by any thread. */
 	struct collect_table_stats table_stats[TABLES];
 	struct collect_flow_stats flow_stats;

@@ -178,7 +178,7 @@ static bool net_segments(struct collect_self *s, struct export_series *out)
 	       collect_self_u64(out, what ? t->matched[way] : t->sent[way]);
 }
 
-/* Only causes that occurred: most never do. */
+/* Shows only the causes that occurred: most never do. */
 static bool net_unmatched(struct collect_self *s, struct export_series *out)
 {
 	for (; s->at < net_of(s)->pairs * TCP_NET_CAUSES; s->at++) {

@@ -41,7 +41,7 @@ struct address {
 
 struct host_state {
 	struct collect_net_host_view view; /* without names */
-	bool anew;			   /* another ring, of which no record came yet */
+	bool anew;			   /* a new ring, of which no record has arrived yet */
 	uint64_t expected;		   /* number of the next record */
 	uint64_t latest;		   /* time of the latest, by the host's clock */
 	uint64_t heard;			   /* when that was read, by the collector's clock */
@@ -130,7 +130,10 @@ static void learn_address(struct collect_pair_latency *n, size_t host,
 	at->owner_ns = now_ns;
 }
 
-/* The owner of the record's other end. False: not known. *known: some host here claims it. */
+/*
+ * Finds the owner of the record's other end. False: there is none. *known: a host here claims the
+ * address.
+ */
 static bool owner_of(struct collect_pair_latency *n, struct host_state *h,
 		     const struct region_nic_record *r, uint64_t now_ns, size_t *host, bool *known)
 {
@@ -197,7 +200,7 @@ static struct pair_latency_pair *pair_of(struct collect_pair_latency *n, size_t 
 	return p;
 }
 
-/* Matches the pairs whose rings were both read to the end since their last record. */
+/* Matches records of the pairs whose two rings were both read since the pair's last record. */
 static void go_on(struct collect_pair_latency *n, const struct collect_segment_batch *b)
 {
 	for (size_t i = 0; i < n->pairs; i++) {
@@ -267,7 +270,7 @@ static void wait_for_owner(struct host_state *h, const struct region_nic_record 
 		h->undecided[h->undecideds++] = (struct undecided){*r, now_ns};
 }
 
-/* Before later records are routed, so that each side stays in order. */
+/* Called before later records are routed, so that each side stays in order. */
 static void route_undecided(struct collect_pair_latency *n, uint64_t now_ns)
 {
 	for (size_t i = 0; i < n->c->hosts; i++) {
@@ -291,7 +294,7 @@ static void route_undecided(struct collect_pair_latency *n, uint64_t now_ns)
 
 /* ---- batches ---- */
 
-/* After another boot, with another clock. */
+/* The host has rebooted, and its clock with it. */
 static void forget_host(struct collect_pair_latency *n, size_t host)
 {
 	for (size_t i = n->pairs; i--;)

@@ -41,13 +41,13 @@ struct collect_net_host_view {
 	const char *target, *hostname;
 	bool present;	    /* it has a ring now */
 	uint64_t records;   /* read */
-	uint64_t missed;    /* overwritten before they were read, or beyond WAITING_MAX */
+	uint64_t missed;    /* overwritten before they were read, or not queued for lack of room */
 	uint64_t headless;  /* packets whose header the host's programs could not read */
 	uint64_t elsewhere; /* records whose other end is not a host of this collector */
 	uint64_t shared;    /* records whose other end's address two hosts claim */
 };
 
-/* Views are valid during the call. Any thread; blocks matching, but no worker. */
+/* Views are valid during the call. Any thread. Blocks the matching thread, but no worker. */
 void collect_collector_pair_latency(struct collect_collector *c,
 				    void (*fn)(const struct collect_net_pair_view *, void *),
 				    void *arg);

@@ -24,7 +24,7 @@
 struct segment_ring {
 	struct collect_table_reader reader;
 	struct region_nic_info info;
-	bool fresh;    /* start at the head: nothing of this ring was read yet */
+	bool fresh;    /* nothing of this ring was read yet: start at the head */
 	uint64_t next; /* number of the record to be read next */
 	uint64_t head;
 	/* Records of this pass: planned, requested, and before the first that is being written. */
@@ -144,7 +144,7 @@ static enum region_fault take_hot(struct collect_link *l, struct collect_region 
 	(void)now_ns;
 	if (fault)
 		return fault;
-	t->fresh |= t->reader.dropped; /* after a drop it counts as another ring */
+	t->fresh |= t->reader.dropped; /* a ring that was dropped is read as a new one */
 	t->reader.dropped = false;
 	if (!t->fresh && hot.head < t->next)
 		return REGION_FAULT_HOT;

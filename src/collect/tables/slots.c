@@ -161,7 +161,7 @@ static uint32_t count_growth(struct collect_slot_table *t, struct collect_slot_s
 	return torn;
 }
 
-/* Takes the lines as the values to count from, if all of them settled. */
+/* Takes the lines as the base to count from, if all of them settled. Returns 1 if not. */
 static uint32_t set_base(struct collect_slot_table *t, struct collect_slot_seen *s,
 			 const uint64_t *words)
 {
@@ -202,7 +202,7 @@ static enum region_fault take_slot(struct collect_link *l, struct collect_slot_t
 		s->since_ns = now_ns;
 		s->pass = t->passes;
 		s->counts = t->passes || t->reader.follows;
-		return REGION_FAULT_NONE; /* from the next pass on, all lines are its own */
+		return REGION_FAULT_NONE; /* its lines are all the new owner's in the next pass */
 	}
 	if (s->final || s->pass == t->passes)
 		return REGION_FAULT_NONE;
@@ -225,7 +225,7 @@ static enum region_fault take_slot(struct collect_link *l, struct collect_slot_t
 
 /* ---- a pass ---- */
 
-/* A host may have several kernel tables: the first one that is bound shows the sums of all. */
+/* A host may have several kernel tables: the first bound one publishes the sums of all. */
 static bool shows_sums(const struct collect_link *l, const struct collect_slot_table *t)
 {
 	for (int i = 0; i < (int)t->kind->table; i++)

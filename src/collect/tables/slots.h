@@ -15,7 +15,7 @@
 struct collect_slot_seen {
 	uint64_t generation;
 	uint64_t since_ns; /* of the first look at it */
-	uint64_t *word;	   /* as last counted, line by line; NULL: not yet */
+	uint64_t *word;	   /* the lines as last counted; NULL: none yet */
 	struct collect_workload *workload;
 	uint32_t group;
 	uint32_t pass; /* of the first look at it */
@@ -44,7 +44,7 @@ struct collect_slot_table {
 	struct collect_slot_seen *seen;
 };
 
-/* What the first line of a slot says. */
+/* The content of a slot's first line. */
 struct collect_slot_key {
 	uint64_t generation, cgroup;
 	bool free, ended;

@@ -48,7 +48,7 @@ static enum region_fault layers_key(const uint64_t *words, struct collect_slot_k
 		.free = state == SL_SLOT_FREE,
 		.ended = state == SL_SLOT_CLOSED,
 		.role = roles[role],
-		/* The port of a connection whose start was not seen may be any. */
+		/* A connection whose start was not seen does not tell which end is the service. */
 		.port = role == SL_ROLE_UNKNOWN ? 0 : (uint16_t)words[SL_SLOT_PORTS],
 	};
 	return REGION_FAULT_NONE;

@@ -85,7 +85,7 @@ void collect_tables_found(struct collect_link *l, struct collect_region *r,
 		collect_region_drop(l, r, fault, now_ns);
 	if (fault)
 		return;
-	/* The table of an agent that is gone would only be waited for. */
+	/* The old table belongs to an agent that is gone, and would never be read again. */
 	if (old)
 		collect_table_remove(l, old);
 	t->follows = h->table[i].had;

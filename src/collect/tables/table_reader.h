@@ -24,14 +24,14 @@ struct collect_table_type {
 	const char *name;
 	size_t size; /* of the table, which begins with the reader */
 	/*
-	 * Fills a zeroed table of a region whose header was believed. After a fault nothing that
-	 * it allocated is left; REGION_FAULT_MEMORY: try later.
+	 * Fills a zeroed table from a region's header. After a fault it has freed all that it
+	 * allocated; REGION_FAULT_MEMORY: try again later.
 	 */
 	enum region_fault (*fill)(struct collect_table_reader *t, struct collect_tables *all,
 				  const struct sl_region_header *copy, uint64_t length);
 	/* Frees what the table points to. */
 	void (*clear)(struct collect_table_reader *t, struct collect_tables *all);
-	/* The region became the link's table, or stops being it. gone may be NULL. */
+	/* The region becomes the host's table of this type, or ceases to be it. */
 	void (*found)(struct collect_link *l, struct collect_region *r);
 	void (*gone)(struct collect_link *l, struct collect_region *r);
 	/*
@@ -40,7 +40,7 @@ struct collect_table_type {
 	 */
 	enum region_fault (*hot)(struct collect_link *l, struct collect_region *r,
 				 const uint64_t *line, uint64_t now_ns);
-	/* Requests the body by collect_table_request(), until that has no room. */
+	/* Requests the body by collect_table_request() until there is no room for further READs. */
 	void (*request)(struct collect_link *l, struct collect_region *r);
 	/* The whole body was requested. */
 	bool (*requested)(const struct collect_table_reader *t);
@@ -57,7 +57,7 @@ extern const struct collect_table_type collect_flows_type, collect_layers_type, 
 struct collect_table_reader {
 	const struct collect_table_type *type;
 	enum { READER_IDLE, READER_HOT, READER_BODY } phase;
-	bool failed;	    /* a READ of this pass failed, or its bytes were not good */
+	bool failed;	    /* a READ of this pass failed, or its bytes are not valid */
 	bool hot_requested; /* in this pass */
 	bool first;	    /* no pass is complete yet */
 	bool dropped;	    /* the region was dropped because of a hot line */
@@ -83,7 +83,7 @@ static inline struct collect_table_reader *collect_table_reader_of(const struct 
 	return r->beside;
 }
 
-/* The region's header is believed: it becomes the link's table of its kind, unless there is one. */
+/* Makes the region the host's table of its kind, unless there is one. */
 void collect_tables_found(struct collect_link *l, struct collect_region *r,
 			  const struct sl_region_header *copy, uint64_t now_ns);
 /* The region is removed. */
@@ -95,9 +95,11 @@ void collect_table_reader_free(struct collect_region *r);
 
 /* ---- for the types ---- */
 
-/* The link's table of that kind is bound. */
+/* True if the host's table of that kind is bound. */
 bool collect_table_bound(const struct collect_link *l, enum collect_table table);
-/* The bytes of a READ may be used: the region is still bound and the pass has not failed. */
+/*
+ * True if the bytes of a READ may be used: the region is still bound and the pass has not failed.
+ */
 bool collect_table_usable(const struct collect_region *r);
 /* Requests part of the body; take is one of the type's. NULL: no room now. */
 struct collect_op *collect_table_request(struct collect_link *l, struct collect_region *r,

@@ -72,7 +72,7 @@ struct collect_layer_losses_view {
 	uint64_t passes;
 	uint64_t lost[SL_CAUSES]; /* by enum sl_layer_cause, since its programs were loaded */
 };
-/* What the hosts could not attribute. */
+/* Requests that the hosts could not attribute, by cause. */
 void collect_collector_layer_losses(struct collect_collector *c,
 				    void (*fn)(const struct collect_layer_losses_view *, void *),
 				    void *arg);

@@ -143,7 +143,10 @@ static bool find_group(const struct collect_workload *w, const struct collect_wo
 	return false;
 }
 
-/* The role and port count against --tcp-groups already. *room: another port may. */
+/*
+ * True if the role and port already count against --tcp-groups. *room: there is room for another
+ * port.
+ */
 static bool has_place(const struct collect_workload *w, const struct collect_workload_group *like,
 		      bool *room)
 {
@@ -286,7 +289,7 @@ void collect_workloads_free(struct collect_link *l)
 
 /* ---- publishing ---- */
 
-/* Has control make the layout, as for regions that are read. */
+/* Asks control for the layout, as is done for regions that are read. */
 static void request_layout(struct collect_workload *w)
 {
 	struct collect_region *r = w->region;

@@ -58,7 +58,7 @@ void collect_workloads_free(struct collect_link *l);
 
 /* Adds to a cell of an f64 counter or of a histogram's sum. */
 void collect_workload_add_f64(uint64_t *cell, double v);
-/* Adds to a sum that is kept in ns, and shows it in seconds: no addition rounds. */
+/* Adds to a sum kept in ns and shows it in seconds, so that no addition rounds. */
 void collect_workload_add_ns(uint64_t *sum_ns, uint64_t *shown, uint64_t ns);
 
 /* ---- workload_flows.c ---- */
@@ -71,7 +71,7 @@ void collect_workload_add_bytes(struct collect_workload *w, uint32_t group, uint
 				uint64_t received);
 void collect_workload_opened(struct collect_workload *w, uint32_t group,
 			     const struct region_flow *f, bool counts);
-/* f: its final values; NULL: they were not seen. */
+/* f: the flow's final values; NULL: they were not read. */
 void collect_workload_closed(struct collect_workload *w, uint32_t group,
 			     const struct region_flow *f, bool counts);
 /* An open flow moves to another workload, or is no longer seen. */
