@@ -202,15 +202,6 @@ static void append_row(struct sketch_fd *fd, const float *row, double weight)
 		fd->compress(fd);
 }
 
-/* Adds a row and its weight. */
-static void append_row(struct sketch_fd *fd, const float *row, double weight)
-{
-	memcpy(fd->row + (size_t)(fd->l + fd->fresh) * fd->stride, row, fd->d * sizeof(float));
-	fd->sigma[fd->l + fd->fresh] = weight;
-	if (++fd->fresh == fd->l)
-		fd->compress(fd);
-}
-
 int sketch_fd_update(struct sketch_fd *fd, const float *row)
 {
 	const float limit = SKETCH_FD_LIMIT;
