@@ -79,8 +79,6 @@ struct export_kafka;
 int collect_collector_add_host(struct collect_collector *c, const char *target);
 /* Reads it from the next round on, or no more. */
 void collect_collector_want_host(struct collect_collector *c, size_t host, bool wanted);
-/* Reads no host after this time (CLOCK_MONOTONIC) until it is set anew; 0: without a limit. */
-void collect_collector_lease(struct collect_collector *c, uint64_t until_ns);
 
 struct collect_discover;
 /* Exposes what was discovered; it must outlive c's source. */

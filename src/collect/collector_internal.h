@@ -46,7 +46,6 @@ struct collect_collector {
 	struct export_kafka *kafka;
 	struct collect_reports *reports;
 	struct collect_discover *discover;
-	uint64_t lease_ns;	      /* no round starts after it; 0: no limit */
 	const uint64_t *http_refused; /* relaxed; or NULL */
 	struct collect_pair_latency *pair_latency;
 	struct collect_tap tap[COLLECT_TAPS_MAX];

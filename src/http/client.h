@@ -21,8 +21,6 @@ struct http_client *http_client_open(const char *path, char *error, size_t bytes
 /* As if a file named these two for bearer tokens and for authorities. NULL: out of memory. */
 struct http_client *http_client_of(const char *credentials_file, const char *ca_file);
 void http_client_close(struct http_client *c);
-/* The file has a tls_config, be it empty. */
-bool http_client_tls(const struct http_client *c);
 /* What a request keeps until it is over. */
 struct http_outgoing {
 	struct curl_slist *headers, *connect_to;
