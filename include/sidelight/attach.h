@@ -98,12 +98,13 @@ struct sl_msg_status {
 
 /* The verdict of an analysis on a region. It expires unless it is renewed. */
 struct sl_msg_verdict {
-	uint64_t instance;    /* of the region */
-	uint64_t flags;	      /* SL_VERDICT_... */
-	uint64_t ttl_ns;      /* until it expires: 1 .. SL_VERDICT_TTL_MAX */
-	int64_t time_ns;      /* of the verdict, the collector's CLOCK_REALTIME */
-	double score;	      /* >= 0, finite; 1 is the threshold */
-	uint64_t reserved[2]; /* 0; ignored */
+	uint64_t instance; /* of the region */
+	uint64_t flags;	   /* SL_VERDICT_... */
+	uint64_t ttl_ns;   /* until it expires: 1 .. SL_VERDICT_TTL_MAX */
+	int64_t time_ns;   /* of the verdict, the collector's CLOCK_REALTIME */
+	double score;	   /* >= 0, finite; 1 is the threshold */
+	uint64_t reader;   /* the consumer, a number drawn at its start; 0 to a publisher */
+	uint64_t reserved; /* 0; ignored */
 };
 
 /*

@@ -8,6 +8,13 @@
 #include "agent/internal.h"
 #include "region/decode.h"
 
+#define AGENT_VERDICT_READERS 8
+
+struct agent_verdict {
+	struct sl_msg_verdict said;
+	uint64_t ns; /* when it arrived; 0: unused */
+};
+
 struct agent_region {
 	uint64_t id;
 	uint32_t slot;
@@ -32,10 +39,9 @@ struct agent_region {
 	bool self;		   /* the agent's own metrics */
 	bool kernel;		   /* an eBPF map: the agent never writes to it */
 	struct agent_mr *mr;
-	struct agent_timer timer;      /* ORPHAN, GRACE or QUARANTINE */
-	struct agent_timer settle;     /* SETTLE */
-	struct sl_msg_verdict verdict; /* the latest */
-	uint64_t verdict_ns;	       /* when it arrived; 0: never */
+	struct agent_timer timer;			     /* ORPHAN, GRACE or QUARANTINE */
+	struct agent_timer settle;			     /* SETTLE */
+	struct agent_verdict verdict[AGENT_VERDICT_READERS]; /* the latest of each reader */
 	TAILQ_ENTRY(agent_region) peer_link;
 	LIST_ENTRY(agent_region) id_link, instance_link;
 };
