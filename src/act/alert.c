@@ -171,7 +171,9 @@ static json_t *version_4(const struct act_alerts *s, const struct act_anomaly *a
 static json_t *event_json(const struct act_alerts *s, const struct act_anomaly *a)
 {
 	json_t *blame = json_array(), *o;
+	char id[ACT_EVENT_ID_BYTES];
 
+	act_anomaly_event_id(a, id);
 	for (uint32_t i = 0; i < a->blames; i++) {
 		const struct act_blame *b = &a->blame[i];
 
@@ -180,13 +182,12 @@ static json_t *event_json(const struct act_alerts *s, const struct act_anomaly *
 					 "share", json_real(isfinite(b->share) ? b->share : 0),
 					 "value", number(b->value), "before", number(b->before)));
 	}
-	o = json_pack("{s:s, s:I, s:o, s:o, s:o*, s:o*, s:o, s:o, s:o, s:o*, s:o*}", "event",
-		      a->end_ns ? "anomaly.end" : "anomaly.begin", "id", (json_int_t)a->id,
-		      "labels", labels(a), "begin", time_of(a->begin_ns), "end",
-		      a->end_ns ? time_of(a->end_ns) : NULL, "unread",
-		      a->end_ns ? json_boolean(a->unread) : NULL, "score", number(a->peak), "blame",
-		      blame, "explanation", string(a->explanation), "trace_id", trace_of(a), "page",
-		      link_of(s, a));
+	o = json_pack("{s:s, s:s, s:o, s:o, s:o*, s:o*, s:o, s:o, s:o, s:o*, s:o*}", "event",
+		      a->end_ns ? "anomaly.end" : "anomaly.begin", "id", id, "labels", labels(a),
+		      "begin", time_of(a->begin_ns), "end", a->end_ns ? time_of(a->end_ns) : NULL,
+		      "unread", a->end_ns ? json_boolean(a->unread) : NULL, "score",
+		      number(a->peak), "blame", blame, "explanation", string(a->explanation),
+		      "trace_id", trace_of(a), "page", link_of(s, a));
 	json_object_update_new(o, version_4(s, a));
 	return o;
 }

@@ -28,6 +28,7 @@
 #define ACT_SCORES_KEPT	      600u
 #define ACT_EXPLANATION_BYTES 512u
 #define ACT_TRACE_ID_BYTES    16u
+#define ACT_EVENT_ID_BYTES    40u
 
 /* A metric that explains a finding. */
 struct act_blame {
@@ -79,6 +80,7 @@ struct act_anomaly {
 	uint64_t instance;
 	struct act_pod_name name;
 	int64_t begin_ns, last_ns; /* first and last anomalous finding */
+	int64_t minute;		   /* of its begin; a later one of the pod has a higher number */
 	int64_t end_ns;		   /* when its end was known; 0: it goes on */
 	bool unread;		   /* it ended because the pod is no longer read */
 	uint64_t findings;	   /* anomalous ones */
@@ -174,6 +176,13 @@ uint64_t act_verdicts_begun(struct act_verdicts *v, int64_t since_ns);
  */
 size_t act_verdicts_scores(struct act_verdicts *v, uint64_t instance, int64_t *ns, float *score,
 			   float *threshold);
+
+/*
+ * Names an anomaly in what is sent: by the pod and the minute of its begin. Collectors that read
+ * the same pod find an anomaly some rows apart, so this is equal at all of them, unless one finds
+ * it before a full minute and another after it.
+ */
+void act_anomaly_event_id(const struct act_anomaly *a, char out[ACT_EVENT_ID_BYTES]);
 
 struct act_verdicts_stats {
 	uint64_t pods, anomalous, drifting, shadow_anomalous; /* now */
