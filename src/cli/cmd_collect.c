@@ -648,7 +648,8 @@ static int collect_main(const struct base_command *self, int argc, char **argv)
 		return code;
 	if (set.kafka_offsets && !(set.kafka && set.dta))
 		return base_usage(self, "--kafka-offsets needs --kafka-config and --dta");
-	code = cli_collect_remote_check(self, &set.remote, set.l.remote_write, &set.l.remote);
+	code = cli_collect_remote_check(self, &set.remote, set.l.remote_write, &set.l.remote,
+					&set.l.receiver);
 	if (code)
 		return code;
 	code = cli_collect_discover_check(self, &set.discover);
