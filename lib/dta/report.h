@@ -25,10 +25,9 @@
 #define SL__REPORT_PROBE_NS 100000000ull /* without credit, one packet per period asks for some */
 #define SL__REPORT_SILENT_NS \
 	300000000ull /* a target that answered no request for this long is gone */
-#define SL__REPORT_BEAT_NS                                                                \
-	20000000ull		/* of silence until a heartbeat; eight times for a second \
-				 */
-#define SL__REPORT_ASKS	     3u /* requests that it takes for that */
+/* of silence until a heartbeat; eight times for a second */
+#define SL__REPORT_BEAT_NS   20000000ull
+#define SL__REPORT_ASKS	     3u		  /* requests that it takes for that */
 #define SL__REPORT_STAY_NS   200000000ull /* least time at a target before moving on */
 #define SL__REPORT_ACK_EVERY 8u		  /* essential packets per request for an acknowledgement */
 #define SL__REPORT_SKETCHES  16u

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * trace.h - decides which finished traces to keep, for the reasons and within the budget of
- * docs/analytics.md ("Traces"). The live collector and `sidelight replay` use the same policy.
+ * docs/analytics.md ("Traces"). The live collector and the benchmarks use the same policy.
  * Pure: no clock, no I/O, no lock; not thread-safe.
  *
  * Medians are learned online, from logarithmic histograms with 16 steps per octave whose counts are

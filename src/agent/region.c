@@ -9,8 +9,8 @@
  *	   |   '------- PUBLISH again ------.     |
  *	   '-- hang-up --> orphan --> dead -'-----'
  *
- * Nothing that the publisher can still change is trusted: the header is copied and checked once,
- * sizes come from the sealed descriptor, and the agent writes by its own copy of the header.
+ * The agent trusts nothing that the publisher can still change: it copies and checks the header
+ * once, takes sizes from the sealed descriptor, and uses its own copy of the header when it writes.
  */
 /* clang-format on */
 #include <errno.h>
@@ -77,7 +77,7 @@ int agent_refuse(struct agent_refused *why, enum agent_refusal cause, int error,
 
 /* ---- finding ---- */
 
-static struct region_chain *chain(const struct agent *a, struct region_chain *of, uint64_t v)
+static struct region_chain *chain_of(const struct agent *a, struct region_chain *of, uint64_t v)
 {
 	return &of[(uint32_t)((v * SL_LINE_K0) >> 32) & a->hash_mask];
 }
@@ -86,7 +86,7 @@ struct agent_region *agent_region_by_id(struct agent *a, uint64_t id)
 {
 	struct agent_region *r;
 
-	LIST_FOREACH(r, chain(a, a->by_id, id), id_link)
+	LIST_FOREACH(r, chain_of(a, a->by_id, id), id_link)
 	if (r->id == id)
 		break;
 	return r;
@@ -96,7 +96,7 @@ struct agent_region *agent_region_by_instance(struct agent *a, uint64_t instance
 {
 	struct agent_region *r;
 
-	LIST_FOREACH(r, chain(a, a->by_instance, instance), instance_link)
+	LIST_FOREACH(r, chain_of(a, a->by_instance, instance), instance_link)
 	if (r->instance == instance)
 		break;
 	return r;
@@ -126,7 +126,7 @@ void agent_region_publish(struct agent *a, struct agent_region *r)
 	agent_directory_set(a, r->slot, cells);
 }
 
-/* Before the entry: a reader that sees the entry finds its tenant. */
+/* Written before the entry, so that a reader of the entry finds its tenant. */
 static void publish_tenant(struct agent *a, const struct agent_region *r)
 {
 	struct agent_tenant *t = r->peer->tenant;
@@ -158,12 +158,12 @@ static void set_state(struct agent *a, struct agent_region *r, enum sl_region_st
 	agent_region_publish(a, r);
 }
 
-/* Sets the state in the region's own hot line, for readers that have only the region. */
+/* Sets the state in the region's own hot line, for readers that only have the region. */
 static void set_hot_state(struct agent_region *r, enum sl_region_state state)
 {
 	uint64_t *hot = (uint64_t *)((char *)r->map + r->info->hot), was;
 
-	/* Only its own line is of use in a hole, and to fill it is the publisher's part. */
+	/* If the hot line is in a hole, do not allocate it: that is up to the publisher. */
 	if (r->read_only || !agent_memory_held(r->fd, r->info->hot))
 		return;
 	was = __atomic_load_n(&hot[SL_HOT_STATE], __ATOMIC_RELAXED);
@@ -209,8 +209,8 @@ void agent_region_protect_all(struct agent *a)
 /* ---- admission ---- */
 
 /*
- * The order matters: F_GET_SEALS fails on everything but memory files, so fstat(), read() and
- * mmap() are never called on a file of a file system that could delay them.
+ * The order matters: F_GET_SEALS fails on everything except memory files, so fstat(), read() and
+ * mmap() are never called on a file whose file system could block them.
  */
 static int check_descriptor(struct agent *a, int fd, const struct sl_msg_publish *say, bool own,
 			    struct stat *st, bool *read_only, struct agent_refused *why)
@@ -261,7 +261,10 @@ static int check_header(int fd, const struct sl_msg_publish *say, struct region_
 	_Alignas(64) struct sl_region_header copy;
 	enum region_fault fault;
 
-	/* A copy: the publisher may write to it meanwhile. pread() allocates no page of a hole. */
+	/*
+	 * Check a copy, as the publisher may write meanwhile. pread() does not allocate pages in
+	 * holes.
+	 */
 	if (pread(fd, &copy, sizeof(copy), 0) != sizeof(copy))
 		return agent_refuse(why, REFUSED_SYSTEM, EIO, "cannot read the region's header");
 	fault = region_info_parse(&copy, say->size, info);
@@ -281,7 +284,7 @@ static int check_header(int fd, const struct sl_msg_publish *say, struct region_
 	return 0;
 }
 
-/* The map is the agent's own, but what is published is checked all the same. */
+/* The mapping belongs to the agent, but its contents are checked nevertheless. */
 static int check_kernel(const void *map, const struct sl_msg_publish *say, struct region_info *info,
 			struct agent_refused *why)
 {
@@ -297,7 +300,7 @@ static int check_kernel(const void *map, const struct sl_msg_publish *say, struc
 	return 0;
 }
 
-/* Refuses what exceeds the tenant's share of a resource. */
+/* Refuses requests that exceed the tenant's share of a resource. */
 static int check_share(const struct agent *a, const struct agent_tenant *t,
 		       enum agent_resource resource, uint64_t want, struct agent_refused *why)
 {
@@ -321,11 +324,12 @@ static int check_share(const struct agent *a, const struct agent_tenant *t,
 }
 
 /*
- * The region that is retired early so that there is room: the longest in grace of the tenant's own.
- * For a first claim, when there is no room at all, that of a tenant that has more; one at a time.
+ * Chooses a region to retire early to make room: the tenant's own region that has been in grace the
+ * longest. If there is no room at all for a tenant's first region, chooses one of a tenant that has
+ * several, one at a time.
  */
-static struct agent_region *evictable(struct agent *a, const struct agent_tenant *tenant,
-				      uint64_t size, bool full)
+static struct agent_region *find_evictable(struct agent *a, const struct agent_tenant *tenant,
+					   uint64_t size, bool full)
 {
 	bool first = full && !tenant->regions && !a->state_count[SL_STATE_RETIRED] &&
 		     size <= a->o.max_memory / 64;
@@ -358,7 +362,7 @@ static int check_room(struct agent *a, uint64_t size, const struct agent_tenant 
 	    !check_share(a, tenant, RESOURCE_MEMORY, size, why) &&
 	    !check_share(a, tenant, RESOURCE_DESCRIPTORS, AGENT_FDS_REGION, why))
 		return 0;
-	r = evictable(a, tenant, size, full);
+	r = find_evictable(a, tenant, size, full);
 	if (r) {
 		a->n.evicted++;
 		agent_region_retire(a, r);
@@ -376,15 +380,16 @@ static int check_room(struct agent *a, uint64_t size, const struct agent_tenant 
 			    a->memory, a->o.max_memory);
 }
 
-/* The same region again: after a lost connection, or after a restart of the agent. */
-static int reattach(struct agent *a, struct agent_region *r, const struct stat *st,
-		    struct agent_conn *conn, struct agent_peer *peer, struct agent_refused *why)
+/* The same region is published again, after a lost connection or a restart of the agent. */
+static int reattach_region(struct agent *a, struct agent_region *r, const struct stat *st,
+			   struct agent_conn *conn, struct agent_peer *peer,
+			   struct agent_refused *why)
 {
 	const uint64_t instance = r->instance;
 	bool same = r->dev == st->st_dev && r->ino == st->st_ino && r->peer->tenant == peer->tenant;
 
 	if (r->conn && r->conn != conn && same && r->conn->fd >= 0) {
-		/* Its hang-up may follow in the same batch of events. */
+		/* The old connection's hang-up may be in the same batch of events. */
 		struct agent_conn *old = r->conn;
 		struct pollfd p = {.fd = old->fd, .events = POLLRDHUP};
 
@@ -434,7 +439,10 @@ static void close_memory(struct agent_region *r)
 		close(r->rw_fd);
 }
 
-/* Maps and registers the memory, writes its entry. Takes r and its descriptor over in any case. */
+/*
+ * Maps and registers the memory and writes its entry. Takes ownership of r and its descriptor, even
+ * on failure.
+ */
 static int take_in(struct agent *a, struct agent_region *r, int fd,
 		   const struct sl_msg_publish *say, struct agent_peer *peer,
 		   struct agent_refused *why)
@@ -464,7 +472,9 @@ static int take_in(struct agent *a, struct agent_region *r, int fd,
 	r->id = a->last_id + 1;
 	err = agent_rdma_add(a, r);
 	if (err && r->read_only && err != -ENODATA) {
-		/* Before Linux 6.2 the kernel registers writable memory only. Local readers go on.
+		/*
+		 * Before Linux 6.2, only writable memory can be registered. Local readers are
+		 * unaffected.
 		 */
 		base_log_limited(
 			BASE_WARN, AGENT_LOG,
@@ -482,7 +492,7 @@ static int take_in(struct agent *a, struct agent_region *r, int fd,
 		goto err;
 	}
 
-	/* Nothing fails from here on. */
+	/* Nothing can fail from here on. */
 	a->last_id++;
 	a->slots[r->slot] = r;
 	a->region_count++;
@@ -493,8 +503,8 @@ static int take_in(struct agent *a, struct agent_region *r, int fd,
 	r->peer = peer;
 	peer->refs++;
 	TAILQ_INSERT_TAIL(&peer->regions, r, peer_link);
-	LIST_INSERT_HEAD(chain(a, a->by_id, r->id), r, id_link);
-	LIST_INSERT_HEAD(chain(a, a->by_instance, r->instance), r, instance_link);
+	LIST_INSERT_HEAD(chain_of(a, a->by_id, r->id), r, id_link);
+	LIST_INSERT_HEAD(chain_of(a, a->by_instance, r->instance), r, instance_link);
 	publish_tenant(a, r);
 	set_state(a, r, SL_STATE_LIVE);
 	return 0;
@@ -523,14 +533,18 @@ int agent_region_admit(struct agent *a, int fd, const struct sl_msg_publish *say
 	r = agent_region_by_instance(a, agent_tenant_instance(peer->tenant, say->instance));
 	if (r && r->copied && conn && r->peer->tenant == peer->tenant && r->ino == st.st_ino) {
 		agent_region_retire(a,
-				    r); /* thought dead, it lives: its own memory is the region */
+				    /*
+				     * the publisher was thought dead but is alive: use its own
+				     * memory again instead of the copy
+				     */
+				    r);
 		r = NULL;
 	}
 	if (r) {
 		if (!conn)
 			return agent_refuse(why, REFUSED_INSTANCE, EEXIST, "known already");
 		*out = r;
-		return reattach(a, r, &st, conn, peer, why);
+		return reattach_region(a, r, &st, conn, peer, why);
 	}
 	if (check_room(a, say->size, peer->tenant, own, why))
 		return -1;
@@ -564,7 +578,7 @@ int agent_region_admit(struct agent *a, int fd, const struct sl_msg_publish *say
 		conn->regions++;
 		agent_store_add(a, r, fd);
 	}
-	if (a->consumer_conns) /* it will ask for it */
+	if (a->consumer_conns) /* the consumer will ask for this region */
 		agent_region_protect(a, r);
 	base_logf(BASE_DEBUG, AGENT_LOG,
 		  "admitted id=%" PRIu64 " pid=%d uid=%d bytes=%" PRIu64 " service=%s", r->id,
@@ -626,8 +640,8 @@ void agent_region_lost(struct agent *a, struct agent_region *r)
 }
 
 /*
- * Known from before a restart of the agent. A live publisher attaches again within a second; one
- * that does not is treated like one with a lost connection.
+ * Handles a region restored after a restart of the agent. A live publisher attaches again within a
+ * second; otherwise, it is treated as if its connection were lost.
  */
 void agent_region_restored(struct agent *a, struct agent_region *r)
 {
@@ -635,7 +649,7 @@ void agent_region_restored(struct agent *a, struct agent_region *r)
 	uint64_t line[8];
 	struct region_hot is;
 
-	/* A hole has no state. */
+	/* In a hole, there is no state to read. */
 	memset(line, 0, sizeof(line));
 	if (agent_memory_held(r->fd, r->info->hot))
 		region_copy_words(line, hot, 8);
@@ -648,8 +662,9 @@ void agent_region_restored(struct agent *a, struct agent_region *r)
 }
 
 /*
- * Replaces memory that can no longer be mapped writable, as consumers have it, by a copy that can
- * be repaired. Consumers find it by the entry's next generation. Registered memory stays as it is.
+ * Replaces memory that is sealed and can no longer be mapped writable by a copy that can be
+ * repaired. Consumers find the copy through the entry's next generation. Registered memory is not
+ * replaced.
  */
 static void copy_memory(struct agent *a, struct agent_region *r)
 {
@@ -681,7 +696,7 @@ static void copy_memory(struct agent *a, struct agent_region *r)
 	r->copied = true;
 }
 
-/* The writer is dead: from here on only the agent writes to the memory. */
+/* The writer is dead: from here on, only the agent writes to the memory. */
 void agent_region_dead(struct agent *a, struct agent_region *r)
 {
 	uint64_t repaired;
@@ -694,7 +709,8 @@ void agent_region_dead(struct agent *a, struct agent_region *r)
 	repaired = r->read_only ? 0 : agent_memory_repair(r->fd, r->map, r->info);
 	a->n.lines_repaired += repaired;
 	set_hot_state(r, SL_STATE_DEAD);
-	if (r->unrepaired) { /* marked dead when the connection was lost; the grace timer runs */
+	/* marked dead when the connection was lost; the grace timer is already running */
+	if (r->unrepaired) {
 		r->unrepaired = false;
 		agent_region_publish(a, r);
 		return;
@@ -708,7 +724,7 @@ void agent_region_dead(struct agent *a, struct agent_region *r)
 			 agent_region_label(r, "pod"), repaired);
 }
 
-/* After CLOSE the publisher no longer writes to the region: sidelight-attach(7). */
+/* After CLOSE, the publisher no longer writes to the region; see sidelight-attach(7). */
 void agent_region_closed(struct agent *a, struct agent_region *r)
 {
 	leave_conn(r);
@@ -731,9 +747,9 @@ void agent_region_revive(struct agent *a, struct agent_region *r)
 }
 
 /*
- * The process of an orphan is alive: it closed all descriptors, or the agent dropped it. Readers
- * see the region as dead until it attaches again. Its memory is not touched: the process may be
- * writing.
+ * The process of an orphan is alive: it closed all descriptors, or the agent dropped its
+ * connection. Readers see the region as dead until it is attached again. Its memory is not touched,
+ * because the process may be writing.
  */
 void agent_region_timer_orphan(struct agent *a, struct agent_timer *t)
 {
@@ -758,7 +774,7 @@ void agent_region_timer_grace(struct agent *a, struct agent_timer *t)
 	agent_region_retire(a, AGENT_TIMER_OWNER(t, struct agent_region, timer));
 }
 
-/* Readers stop within one lease. The instance may be published again, as a new region. */
+/* Readers stop within one lease. The instance may be published again as a new region. */
 void agent_region_retire(struct agent *a, struct agent_region *r)
 {
 	leave_conn(r);
@@ -807,11 +823,11 @@ void agent_region_free(struct agent *a, struct agent_region *r)
 		agent_proxy_free(a, r);
 	agent_rdma_remove(a, r);
 	agent_rdma_unmap(a, r->map, r->info->size);
-	/* The last descriptor frees the memory, which takes time. */
+	/* Closing the last descriptor frees the memory, which takes time. */
 	if (r->rw_fd >= 0)
 		close(r->rw_fd);
 	if (r->fd >= 0 && (r->kernel || r->self))
-		close(r->fd); /* the agent's own: of no stranger's file system, and small */
+		close(r->fd); /* created by the agent: small, and not on a foreign file system */
 	else if (r->fd >= 0)
 		agent_closer_close(a, tenant, r->fd);
 	agent_tenant_put(tenant);

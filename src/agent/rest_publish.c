@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* rest_publish.c - POST: a value, with its metric and region created on demand; or a region. */
+/*
+ * rest_publish.c - handles POST requests that set a value, creating its metric and region on
+ * demand, or create a region.
+ */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -71,7 +74,7 @@ static bool update_parse(json_t *j, struct update *u, struct agent_rest_reply *r
 	return true;
 }
 
-/* Whether the metric may take the update; else the answer has the value that it keeps. */
+/* Returns true if the metric may take the update; otherwise the reply shows its current value. */
 static bool may_become(const struct update *u, double value, struct agent_rest_reply *reply)
 {
 	if (u->add && !isfinite(value + u->value))
@@ -152,7 +155,7 @@ void agent_rest_post_mrs(struct agent *a, const struct agent_rest_request *q,
 	const char *microservice;
 	struct agent_refused why;
 	struct agent_region *r;
-	uint32_t count; /* 0: the default */
+	uint32_t count; /* 0: use the default */
 	size_t label_count;
 	bool created;
 

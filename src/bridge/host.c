@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* host.c - the thread of --host: rounds at even distances. One that is missed is not made up for.
- */
+/* host.c - the thread of --host: runs rounds at a fixed interval. A missed round is skipped. */
 #include <errno.h>
 #include <string.h>
 
@@ -15,7 +14,7 @@ struct host_told {
 	struct host_counts counts;
 };
 
-static void count(struct host_told *t, const struct host *h)
+static void add_counts(struct host_told *t, const struct host *h)
 {
 	struct host_counts now = host_counts(h);
 
@@ -62,7 +61,7 @@ void bridge_host_run(const struct bridge_worker *w)
 			next += (now - next) / every * every;
 		}
 		host_round(h, now);
-		count(&t, h);
+		add_counts(&t, h);
 		next += every;
 	} while (bridge_sleep(w, next));
 	host_close(h);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* bridge_text_family.c - which family a line belongs to, and what it says there. */
+/* text_family.c - determines the family and role of each line. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@ struct suffix {
 	enum bridge_text_role role;
 };
 
-/* The samples of each type. */
+/* The samples of each type, in OpenMetrics. */
 static const struct suffix open_metrics[] = {
 	{BRIDGE_UNKNOWN, "", ROLE_VALUE},
 	{BRIDGE_GAUGE, "", ROLE_VALUE},
@@ -44,19 +44,19 @@ static const struct suffix text_004[] = {
 	{BRIDGE_HISTOGRAM, "_count", ROLE_COUNT},   {0},
 };
 
-static const struct suffix *suffixes(const struct bridge_text_parser *p)
+static const struct suffix *suffixes_of(const struct bridge_text_parser *p)
 {
 	return p->format == BRIDGE_OPENMETRICS ? open_metrics : text_004;
 }
 
-/* ---- names that are taken ---- */
+/* ---- names in use ---- */
 
 static uint64_t name_hash(struct bridge_text base, const char *suffix)
 {
 	return base_hash(base_hash(0, base.s, base.n), suffix, strlen(suffix));
 }
 
-/* The hash of a whole name is that of its parts: the same text has one split for each base. */
+/* A name's hash is computed from base and suffix, but equals that of the whole name. */
 static bool same_name(const struct bridge_text_name *a, struct bridge_text base, const char *suffix)
 {
 	return bridge_text_equal(a->base, base) && !strcmp(a->suffix, suffix);
@@ -113,7 +113,7 @@ static int name_add(struct bridge_text_parser *p, struct bridge_text base, const
 	return 0;
 }
 
-/* The end of a name, if it has this one. */
+/* Splits off a suffix. Returns false if the name does not end in it. */
 static bool ends_with(struct bridge_text t, const char *suffix, struct bridge_text *base)
 {
 	size_t n = strlen(suffix);
@@ -124,7 +124,7 @@ static bool ends_with(struct bridge_text t, const char *suffix, struct bridge_te
 	return true;
 }
 
-/* True if this whole name is a family's or one of its samples'. */
+/* True if this whole name belongs to a family or to one of its samples. */
 static bool is_taken(struct bridge_text_parser *p, struct bridge_text whole)
 {
 	struct bridge_text base;
@@ -151,7 +151,7 @@ static bool whole_is_taken(struct bridge_text_parser *p, struct bridge_text base
 	return is_taken(p, (struct bridge_text){whole, base.n + n});
 }
 
-/* OpenMetrics: no family has a name that another one's samples have. */
+/* OpenMetrics: the name of a family must not be that of another family's sample. */
 static int take_names(struct bridge_text_parser *p)
 {
 	const struct bridge_text_family *f = &p->family;
@@ -216,7 +216,8 @@ int bridge_text_family_end(struct bridge_text_parser *p)
 	return err;
 }
 
-static int begin(struct bridge_text_parser *p, struct bridge_text name, enum bridge_type type)
+static int begin_family(struct bridge_text_parser *p, struct bridge_text name,
+			enum bridge_type type)
 {
 	int err = bridge_text_family_end(p);
 
@@ -250,7 +251,7 @@ int bridge_text_family_meta(struct bridge_text_parser *p, const struct bridge_te
 	int err;
 
 	if (!f->active || !bridge_text_equal(f->name, m->name)) {
-		err = begin(p, m->name, BRIDGE_UNKNOWN);
+		err = begin_family(p, m->name, BRIDGE_UNKNOWN);
 		if (err)
 			return err;
 	}
@@ -274,14 +275,14 @@ int bridge_text_family_meta(struct bridge_text_parser *p, const struct bridge_te
 
 /* ---- samples ---- */
 
-/* Of the present family, what a sample of this name is. */
+/* Returns the role of a sample of this name in the current family. */
 static const struct suffix *role_of(const struct bridge_text_parser *p, struct bridge_text name)
 {
 	const struct bridge_text_family *f = &p->family;
 
 	if (!f->active || name.n < f->name.n || memcmp(name.s, f->name.s, f->name.n))
 		return NULL;
-	for (const struct suffix *s = suffixes(p); s->text; s++)
+	for (const struct suffix *s = suffixes_of(p); s->text; s++)
 		if (s->type == f->type &&
 		    bridge_text_is((struct bridge_text){name.s + f->name.n, name.n - f->name.n},
 				   s->text, strlen(s->text)))
@@ -289,7 +290,7 @@ static const struct suffix *role_of(const struct bridge_text_parser *p, struct b
 	return NULL;
 }
 
-/* Text 0.0.4: a family may go on after others. */
+/* Text 0.0.4: a family may be continued after others. */
 static enum bridge_type known_type(struct bridge_text_parser *p, struct bridge_text *name)
 {
 	struct bridge_text_name *n = name_find(p, *name, "");
@@ -309,7 +310,7 @@ static enum bridge_type known_type(struct bridge_text_parser *p, struct bridge_t
 	return BRIDGE_UNKNOWN;
 }
 
-/* Takes the label of this key out of those of the sample. False: it has none. */
+/* Removes the label with this key from the sample's labels. Returns false if there is none. */
 static bool take_label(struct bridge_text_parser *p, struct bridge_text_sample *s, const char *key,
 		       size_t n, struct bridge_text *value)
 {
@@ -326,7 +327,7 @@ static bool take_label(struct bridge_text_parser *p, struct bridge_text_sample *
 	return false;
 }
 
-/* The number of le or quantile. */
+/* Removes the label le or quantile and parses its number. */
 static int take_bound(struct bridge_text_parser *p, struct bridge_text_sample *s, const char *key)
 {
 	struct bridge_text t;
@@ -341,7 +342,7 @@ static int take_bound(struct bridge_text_parser *p, struct bridge_text_sample *s
 	return 0;
 }
 
-/* What OpenMetrics says of a single sample. */
+/* Applies OpenMetrics' rules for a single sample. */
 static int check_sample(struct bridge_text_parser *p, const struct bridge_text_sample *s)
 {
 	const enum bridge_type type = p->family.type;
@@ -362,7 +363,7 @@ static int check_sample(struct bridge_text_parser *p, const struct bridge_text_s
 	return 0;
 }
 
-static int fill(struct bridge_text_parser *p, struct bridge_text_sample *s)
+static int fill_sample(struct bridge_text_parser *p, struct bridge_text_sample *s)
 {
 	int err = 0;
 
@@ -397,7 +398,7 @@ int bridge_text_family_sample(struct bridge_text_parser *p, const struct bridge_
 		enum bridge_type type = p->format == BRIDGE_TEXT_004 ? known_type(p, &name)
 								     : BRIDGE_UNKNOWN;
 
-		err = begin(p, name, type);
+		err = begin_family(p, name, type);
 		if (err)
 			return err;
 		role = role_of(p, l->name);
@@ -408,7 +409,7 @@ int bridge_text_family_sample(struct bridge_text_parser *p, const struct bridge_
 	s.role = role->role;
 	if (s.role == ROLE_CREATED && s.value > 0)
 		s.created_ns = bridge_seconds_ns(l->number, p->end);
-	err = fill(p, &s);
+	err = fill_sample(p, &s);
 	if (err)
 		return err;
 	s.hash = bridge_labels_hash(p->labels + s.labels, s.label_count);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * remote_write.h - sends samples to a receiver of Prometheus' remote write protocol, versions 1.0
- * (https://prometheus.io/docs/specs/remote_write_spec/) and 2.0 (remote_form.h): protobuf, snappy's
+ * (https://prometheus.io/docs/specs/remote_write_spec/) and 2.0 (remote_v2.h): protobuf, snappy's
  * block format, POST. Knows label sets and points, not where they come from.
  *
  * A receiver that has 2.0 says in its answers how much it wrote. One that has not refuses the
- * request, or takes it for one of 1.0 without samples and says nothing: EXPORT_REMOTE_AUTO then
- * sends the same body as 1.0, and tries 2.0 again an hour later.
+ * request, or takes it for one of 1.0 without samples and says nothing: EXPORT_REMOTE_AUTO queues
+ * bodies in both versions, sends that body as 1.0 then, and tries 2.0 again an hour later.
  *
  * A receiver takes a series' samples in ascending order of milliseconds. A sample that is second in
  * its millisecond, or goes back, is skipped and counted, as it would have the whole request
@@ -32,7 +32,8 @@ struct export_remote_series {
 	const struct export_remote_meta *meta; /* set by the caller, as created_ms; or NULL */
 	int64_t created_ms;		       /* 0: unknown */
 	double last;			       /* unless native */
-	uint64_t batch;			       /* request of its last sample */
+	uint64_t batch;			       /* the last request that has it; 0: none */
+	uint64_t opened;		       /* its number in version 2.0 there */
 	int64_t last_ms;		       /* of the last sample; INT64_MIN: none yet */
 	int64_t exemplar_ms;		       /* of the last exemplar; INT64_MIN: none yet */
 	uint64_t exemplar;		       /* hash of the last one that had no time */

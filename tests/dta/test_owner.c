@@ -514,7 +514,7 @@ static void a_reload_does_what_it_can_and_else_nothing(void **state)
 		 "adding or removing stores"},
 		{"tenants: [{number: 7, rate: 1}]",
 		 "- {name: flows, number: 1, kind: key-write, slots: 1000, value: 9, copies: 2, seed: 1}",
-		 "changed in more than its size"},
+		 "a change of more than its size"},
 	};
 	struct translator t;
 	struct dta_store_server *o;

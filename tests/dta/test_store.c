@@ -164,7 +164,7 @@ static void truncated_and_foreign_objects_are_refused_by_cause(void **state)
 	h->size++;
 	NOT_BELIEVED(m.bytes, "damaged");
 	SEALED();
-	NOT_BELIEVED(m.bytes, "contradicts");
+	NOT_BELIEVED(m.bytes, "does not match");
 	h->size--;
 	h->kind = 1;
 	SEALED();

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * nezha.c - the layout of the Nezha data set (G. Yu et al., FSE 2023): metrics/POD.csv with a
- * header "TimeStamp,NAME,..." and about a row per minute. Times are unix seconds, perhaps with
- * decimals; names with the suffix of an OpenMetrics counter are counters. One of its files has a
- * broken clock: a text replacement damaged its times. Rows of all pods were written together: if
- * the times of a file go backwards or have none in common with the others, and it has as many rows
- * as most others, each row takes the others' time of that row. This is counted and reported.
+ * recording.c - reads a recording of sidelight collect (collect/analysis/record.h): the rows of
+ * metrics/POD.csv, and of events.csv the services of pods and the traces. Names with the suffix of
+ * an OpenMetrics counter are counters.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -15,8 +12,10 @@
 
 #include "base/grow.h"
 #include "cli/replay/replay.h"
+#include "collect/analysis/record.h"
 
-#define DAY_NS 86400000000000
+#define EVENTS_MAX ((size_t)1 << 30)
+#define DAY_NS	   86400000000000
 
 char *cli_replay_line(char **at, const char *end)
 {
@@ -99,7 +98,9 @@ static bool is_counter(const char *name)
 	return false;
 }
 
-static int parse(struct cli_replay_pod *p, size_t bytes, struct cli_replay_losses *losses)
+/* live: rows whose time goes backwards stay, as the judge got them. */
+static int parse(struct cli_replay_pod *p, size_t bytes, bool live,
+		 struct cli_replay_losses *losses)
 {
 	char *at = p->text, *end = at + bytes, *line = cli_replay_line(&at, end);
 	uint32_t fields;
@@ -140,6 +141,10 @@ static int parse(struct cli_replay_pod *p, size_t bytes, struct cli_replay_losse
 			losses->rows_malformed++;
 			continue;
 		}
+		if (!live && p->rows && p->t[p->rows] <= p->t[p->rows - 1]) {
+			losses->rows_backwards++;
+			continue;
+		}
 		for (uint32_t i = 0; i < p->n_columns; i++)
 			v[i] = field(&line, losses);
 		p->rows++;
@@ -154,66 +159,19 @@ static int by_name(const void *a, const void *b)
 	return strcmp(p->name, q->name);
 }
 
+/* Compares a name with the first bytes of a text. */
+static int compare_name(const char *name, const char *text, size_t bytes)
+{
+	int c = strncmp(name, text, bytes);
+
+	return c ? c : name[bytes] != 0;
+}
+
 static int by_value(const void *a, const void *b)
 {
 	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
 
 	return (x > y) - (x < y);
-}
-
-static bool ascends(const struct cli_replay_pod *p)
-{
-	for (uint64_t i = 1; i < p->rows; i++)
-		if (p->t[i] <= p->t[i - 1])
-			return false;
-	return true;
-}
-
-/* The pod with a good clock and as many rows that agrees with most others to within a step. */
-static void repair_clocks(struct cli_replay_data *d)
-{
-	for (uint32_t i = 0; i < d->n_pods; i++) {
-		struct cli_replay_pod *p = &d->pods[i], *model = NULL;
-		uint32_t alike = 0;
-		bool meets = false;
-
-		for (uint32_t k = 0; k < d->n_pods; k++) {
-			struct cli_replay_pod *q = &d->pods[k];
-
-			if (k == i || !q->rows || !ascends(q))
-				continue;
-			meets |= p->rows && p->t[0] <= q->t[q->rows - 1] &&
-				 p->t[p->rows - 1] >= q->t[0];
-			if (q->rows == p->rows) {
-				alike++;
-				model = model ? model : q;
-			}
-		}
-		if (!p->rows || (ascends(p) && meets) || 2 * alike < d->n_pods || !model ||
-		    d->n_pods == 1)
-			continue;
-		memcpy(p->t, model->t, p->rows * sizeof(*p->t));
-		d->losses.clocks_repaired++;
-		cli_replay_say("%s: its clock is broken; its rows take the times of %s", p->name,
-			       model->name);
-	}
-}
-
-static void drop_backwards(struct cli_replay_pod *p, struct cli_replay_losses *losses)
-{
-	uint64_t kept = 0;
-
-	for (uint64_t i = 0; i < p->rows; i++) {
-		if (kept && p->t[i] <= p->t[kept - 1]) {
-			losses->rows_backwards++;
-			continue;
-		}
-		p->t[kept] = p->t[i];
-		memmove(p->values + kept * p->n_columns, p->values + i * p->n_columns,
-			p->n_columns * sizeof(double));
-		kept++;
-	}
-	p->rows = kept;
 }
 
 static int find_step(struct cli_replay_data *d)
@@ -237,7 +195,8 @@ static int find_step(struct cli_replay_data *d)
 }
 
 /* One file of metrics/. 0, or -1 after one line. */
-static int load_pod(struct cli_replay_data *d, const char *folder, const char *file, size_t *room)
+static int load_pod(struct cli_replay_data *d, const char *folder, const char *file, bool live,
+		    size_t *room)
 {
 	struct cli_replay_pod *p;
 	char path[4096];
@@ -254,13 +213,73 @@ static int load_pod(struct cli_replay_data *d, const char *folder, const char *f
 	p->text = base_read_file(path, REPLAY_FILE_MAX, &bytes);
 	if (!p->text)
 		return cli_replay_say("%s: %s", path, strerror(errno));
-	if (parse(p, bytes, &d->losses))
+	if (parse(p, bytes, live, &d->losses))
 		return cli_replay_say("%s: %s", folder, strerror(ENOMEM));
 	if (!p->rows) {
 		d->losses.files_empty++;
 		cli_replay_say("%s: no row of values in it; the pod is left out", path);
 	}
 	return 0;
+}
+
+struct cli_replay_pod *cli_replay_file(const struct cli_replay_data *d, const char *file)
+{
+	size_t n = strlen(file), at;
+
+	if (n <= 4)
+		return NULL;
+	BASE_LOWER_BOUND(at, 0, d->n_pods, compare_name(d->pods[at].name, file, n - 4) < 0);
+	return at < d->n_pods && !compare_name(d->pods[at].name, file, n - 4) ? &d->pods[at] : NULL;
+}
+
+size_t cli_replay_cut(char *line, char **field, size_t n)
+{
+	size_t count = 0;
+
+	while (line && count < n) {
+		field[count++] = line;
+		line = strchr(line, ',');
+		if (line)
+			*line++ = 0;
+	}
+	return line ? n + 1 : count;
+}
+
+char *cli_replay_events(const char *folder, size_t *bytes)
+{
+	char path[4096], *text;
+
+	snprintf(path, sizeof(path), "%s/events.csv", folder);
+	text = base_read_file(path, EVENTS_MAX, bytes);
+	if (!text)
+		cli_replay_say("%s: %s", path, strerror(errno));
+	return text;
+}
+
+/* The services of pods, and the traces. */
+static int load_events(struct cli_replay_data *d, const char *folder)
+{
+	size_t bytes, room = 0;
+	char *at = d->events = cli_replay_events(folder, &bytes), *line;
+
+	while (at && (line = cli_replay_line(&at, d->events + bytes))) {
+		char *field[9];
+		size_t n = cli_replay_cut(line, field, 9);
+		struct cli_replay_pod *p;
+
+		if (n == 3 && !strcmp(field[0], "trace")) {
+			if (!BASE_GROW(d->trace, d->traces, room))
+				return cli_replay_say("%s: %s", folder, strerror(ENOMEM));
+			d->trace[d->traces++] = field[2];
+		} else if ((n == 8 || n == 9) && !strcmp(field[0], "layout")) {
+			collect_record_restore(field[5]);
+			collect_record_restore(field[7]);
+			p = cli_replay_file(d, field[5]);
+			if (p)
+				p->service = field[7];
+		}
+	}
+	return d->events ? 0 : -1;
 }
 
 int cli_replay_load(struct cli_replay_data *d, const char *folder, bool live)
@@ -281,21 +300,19 @@ int cli_replay_load(struct cli_replay_data *d, const char *folder, bool live)
 		size_t n = strlen(e->d_name);
 
 		if (n > 4 && !strcmp(e->d_name + n - 4, ".csv"))
-			err = load_pod(d, folder, e->d_name, &room);
+			err = load_pod(d, folder, e->d_name, live, &room);
 	}
 	closedir(dir);
 	if (err)
 		goto fail;
 	if (d->n_pods)
 		qsort(d->pods, d->n_pods, sizeof(*d->pods), by_name);
-	if (!live)
-		repair_clocks(d);
-	for (uint32_t i = 0; !live && i < d->n_pods; i++)
-		drop_backwards(&d->pods[i], &d->losses);
 	if (d->n_pods == d->losses.files_empty) {
 		cli_replay_say("%s: no pod with values in metrics/*.csv", folder);
 		goto fail;
 	}
+	if (!live && load_events(d, folder))
+		goto fail;
 	if (!find_step(d))
 		return 0;
 	cli_replay_say("%s: %s", folder, strerror(ENOMEM));
@@ -314,5 +331,7 @@ void cli_replay_free(struct cli_replay_data *d)
 		free(d->pods[i].values);
 	}
 	free(d->pods);
+	free(d->events);
+	free(d->trace);
 	*d = (struct cli_replay_data){0};
 }

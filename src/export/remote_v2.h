@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * remote_v2.h - a request of version 2.0 of remote write
+ * (https://prometheus.io/docs/specs/prw/remote_write_spec_2_0/), series by series. One thread.
+ */
+#ifndef SL_EXPORT_REMOTE_V2_H
+#define SL_EXPORT_REMOTE_V2_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Metadata of a family. type: of message Metadata in remote_v2.c. */
+struct export_remote_v2_meta {
+	const char *help, *unit;
+	uint8_t type;
+};
+
+struct export_remote_v2;
+
+struct export_remote_v2 *export_remote_v2_new(void);	/* NULL: out of memory */
+void export_remote_v2_free(struct export_remote_v2 *v); /* accepts NULL */
+
+/* labels: Label messages of version 1.0 in field 1, sorted. created_ms 0: not known. */
+void export_remote_v2_begin(struct export_remote_v2 *v, const uint8_t *labels, size_t label_bytes,
+			    int64_t created_ms);
+void export_remote_v2_sample(struct export_remote_v2 *v, int64_t ms, double value);
+/* message: a Histogram of version 1.0. */
+void export_remote_v2_histogram(struct export_remote_v2 *v, const uint8_t *message, size_t bytes);
+/* labels: as above. */
+void export_remote_v2_exemplar(struct export_remote_v2 *v, const uint8_t *labels,
+			       size_t label_bytes, int64_t ms, double value);
+/* meta: or NULL. */
+void export_remote_v2_end(struct export_remote_v2 *v, const struct export_remote_v2_meta *meta);
+
+/* Bytes of the request so far. */
+size_t export_remote_v2_bytes(const struct export_remote_v2 *v);
+/*
+ * Takes the request, whose series have ended, and begins the next. *items: samples, histograms and
+ * exemplars in it, which the receiver counts. NULL: there was no memory for all of it. Free it with
+ * free().
+ */
+uint8_t *export_remote_v2_take(struct export_remote_v2 *v, size_t *bytes, uint64_t *items);
+
+#endif
