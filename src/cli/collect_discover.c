@@ -13,7 +13,7 @@ static int check_shard(const struct base_command *self, const struct collect_dis
 				       : BASE_EXIT_OK;
 	if (!o->sources.n)
 		return base_usage(self, "--shard needs --discover: it shares the hosts found");
-	if (collect_shard_file(o->shard))
+	if (collect_source_file(o->shard))
 		return BASE_EXIT_OK; /* it may change */
 	if (collect_shard_parse(o->shard, &s, error, sizeof(error)))
 		return base_usage(self, "--shard: %s", error);
@@ -34,15 +34,13 @@ int cli_collect_discover_check(const struct base_command *self,
 	return check_shard(self, &d->o);
 }
 
-static const char *file_of(const char *source)
-{
-	return strncmp(source, "file:", 5) ? NULL : source + 5;
-}
-
+/* path: or NULL */
 static void add_path(struct base_confine_opts *c, const char *path)
 {
 	size_t at = 0;
 
+	if (!path)
+		return;
 	while (at < BASE_CONFINE_PATHS && c->paths[at])
 		at++;
 	if (at < BASE_CONFINE_PATHS)
@@ -56,12 +54,11 @@ void cli_collect_discover_paths(const struct cli_collect_discover *d, struct bas
 	const struct collect_discover_opts *o = &d->o;
 
 	for (size_t i = 0; i < o->sources.n; i++) {
-		if (file_of(o->sources.v[i]))
-			add_path(c, file_of(o->sources.v[i]));
+		add_path(c, collect_source_file(o->sources.v[i]));
 		if (!strncmp(o->sources.v[i], "kube:", 5))
 			c->read = o->source.kube_account
 					  ?: "/var/run/secrets/kubernetes.io/serviceaccount";
 	}
-	if (o->shard && file_of(o->shard))
-		add_path(c, file_of(o->shard));
+	if (o->shard)
+		add_path(c, collect_source_file(o->shard));
 }

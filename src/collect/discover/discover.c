@@ -58,7 +58,7 @@ static void refresh_shard(struct collect_discover *d)
 	struct collect_shard s;
 	char error[256];
 
-	if (!d->o.shard || !collect_shard_file(d->o.shard))
+	if (!d->o.shard || !collect_source_file(d->o.shard))
 		return;
 	if (collect_shard_parse(d->o.shard, &s, error, sizeof(error))) {
 		d->now.errors++;
@@ -194,7 +194,7 @@ static void assign_hosts(struct collect_discover *d)
 	pthread_mutex_unlock(&d->lock);
 }
 
-static void discover(struct collect_discover *d)
+static void discover_hosts(struct collect_discover *d)
 {
 	refresh_shard(d);
 	ask_sources(d);
@@ -208,7 +208,7 @@ static void *run_thread(void *arg)
 
 	pthread_setname_np(pthread_self(), "discover");
 	while (!base_stop_wait(d->stop, (int)(d->o.every_ns / 1000000u)))
-		discover(d);
+		discover_hosts(d);
 	return NULL;
 }
 
@@ -256,7 +256,7 @@ int collect_discover_start(struct collect_discover *d)
 {
 	int err;
 
-	discover(d);
+	discover_hosts(d);
 	err = -pthread_create(&d->thread, NULL, run_thread, d);
 	d->runs = !err;
 	return err;

@@ -13,6 +13,7 @@
 #include <xxhash.h>
 
 #include "base/base.h"
+#include "collect/discover/source.h"
 
 #define FILE_MAX 4096u
 
@@ -87,15 +88,10 @@ static int parse_pair(const char *text, struct collect_shard *out, char *error, 
 	return err;
 }
 
-const char *collect_shard_file(const char *text)
-{
-	return strncmp(text, "file:", 5) ? NULL : text + 5;
-}
-
 int collect_shard_parse(const char *text, struct collect_shard *out, char *error,
 			size_t error_bytes)
 {
-	const char *path = collect_shard_file(text);
+	const char *path = collect_source_file(text);
 	char *line;
 	size_t bytes;
 	int err;

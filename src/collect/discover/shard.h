@@ -29,7 +29,5 @@ bool collect_shard_reads(const struct collect_shard *s, unsigned int replicas, c
  */
 int collect_shard_parse(const char *text, struct collect_shard *out, char *error,
 			size_t error_bytes);
-/* The path of "file:PATH", or NULL. */
-const char *collect_shard_file(const char *text);
 
 #endif
