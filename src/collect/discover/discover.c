@@ -9,8 +9,6 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include <sidelight/region.h>
-
 #include "base/grow.h"
 
 #define SECOND_NS 1000000000ull
@@ -187,7 +185,7 @@ static void assign_hosts(struct collect_discover *d)
 		n->read += h->read;
 		/* A sum, so that the order does not matter. */
 		if (h->known)
-			n->list += (uint32_t)sl_fnv1a(SL_FNV_BASIS, h->name, strlen(h->name));
+			n->list += (uint32_t)collect_shard_hash(0, h->name);
 	}
 	pthread_mutex_lock(&d->lock);
 	d->shown = *n;

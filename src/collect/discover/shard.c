@@ -4,7 +4,6 @@
 #include <ctype.h>
 #include <errno.h>
 #include <limits.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,8 +16,7 @@
 
 #define FILE_MAX 4096u
 
-/* The same in every process and version, as collectors must agree. */
-static uint64_t hash_member(unsigned int member, const char *host)
+uint64_t collect_shard_hash(unsigned int member, const char *host)
 {
 	const unsigned char bytes[] = {(unsigned char)member, (unsigned char)(member >> 8)};
 
@@ -27,11 +25,11 @@ static uint64_t hash_member(unsigned int member, const char *host)
 
 bool collect_shard_reads(const struct collect_shard *s, unsigned int replicas, const char *host)
 {
-	const uint64_t own = hash_member(s->member, host);
+	const uint64_t own = collect_shard_hash(s->member, host);
 	unsigned int before = 0;
 
 	for (unsigned int i = 0; i < s->members && before < replicas; i++) {
-		uint64_t h = hash_member(i, host);
+		uint64_t h = collect_shard_hash(i, host);
 
 		/* Of equal hashes the lower number comes first. */
 		before += h > own || (h == own && i < s->member);

@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #define COLLECT_SHARDS_MAX   1024u
 #define COLLECT_REPLICAS_MAX 8u
@@ -19,6 +20,8 @@ struct collect_shard {
 	unsigned int members; /* 0: hosts are not shared, every host is read */
 };
 
+/* Rendezvous hash. The same in every process and version, as collectors must agree. Pure. */
+uint64_t collect_shard_hash(unsigned int member, const char *host);
 /* Whether this member is one of the `replicas` readers of a host. Pure. */
 bool collect_shard_reads(const struct collect_shard *s, unsigned int replicas, const char *host);
 
