@@ -297,7 +297,7 @@ void agent_free(struct agent *a)
 {
 	if (!a)
 		return;
-	agent_rest_fini(a); /* first, because its handlers use everything else */
+	agent_rest_fini(a); /* first, because its handlers use the rest of the agent */
 	for (int i = 0; i < LISTENERS; i++)
 		agent_unlisten(&a->listen[i]);
 	agent_fini(a);
@@ -391,7 +391,7 @@ int agent_run(struct agent *a, int stop_fd)
 		agent_bury(a);
 		trim_heap(a);
 		agent_self_sync(a);
-		/* epoll reports ready descriptors in turn. */
+		/* epoll reports ready descriptors in turn; a turn ends when all could be seen. */
 		seen += (uint64_t)n;
 		if (n < EVENTS_MAX || seen > a->conn_count) {
 			a->turn++;

@@ -11,38 +11,43 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define AGENT_REST_DEFAULT "rest.sock" /* in the directory of the socket */
+/* default name of the REST socket, in the directory of .socket */
+#define AGENT_REST_DEFAULT "rest.sock"
 
 struct agent;
 struct http_front;
 struct tcp_filter;
 
 struct agent_opts {
-	const char *socket; /* for publishers; NULL: $SIDELIGHT_SOCKET or SL_SOCKET_DEFAULT */
+	/* path of the publishers' socket; NULL: $SIDELIGHT_SOCKET or SL_SOCKET_DEFAULT */
+	const char *socket;
 	/* second socket for publishers, in another directory; NULL: none */
 	const char *publish_socket;
 	const char
-		/* for consumers; NULL: the path of .socket with SL_SOCKET_CONSUME appended */
+		/* path of the consumers' socket; NULL: .socket with SL_SOCKET_CONSUME appended */
 		*consume_socket;
-	uint32_t socket_mode;  /* permission bits of the publishers' sockets; 0: 0666 */
-	uint32_t consume_mode; /* 0: 0600, or 0666 if there are consumers */
+	uint32_t socket_mode; /* permission bits of the publishers' sockets; 0: 0666 */
+	/* permission bits of the consumers' socket; 0: 0600, or 0666 if there are consumers */
+	uint32_t consume_mode;
 	/* uids, besides root and the agent's own, that may SUBSCRIBE and request STATUS */
 	const uint32_t *consumers;
 	size_t consumer_count; /* number of uids in .consumers */
 	const char *host;      /* the directory's label "host"; NULL: gethostname() */
 
 	uint64_t grace_ns;	  /* how long final values stay readable; 0: 30 s */
-	bool grace_zero;	  /* let grace_ns 0 mean 0 */
+	bool grace_zero;	  /* lets grace_ns 0 mean no grace period instead of the default */
 	uint64_t lease_ns;	  /* 0: 1 s */
 	uint32_t max_regions;	  /* 0: 4096 */
 	uint64_t max_region_size; /* 0: 16 MiB */
-	uint64_t max_memory;	  /* 0: 1 GiB; limit for all regions until they are freed */
-	/* 0: half of max_regions; does not apply to root and the agent's uid */
+	/* limit for the memory of all regions until they are freed; 0: 1 GiB */
+	uint64_t max_memory;
+	/* limit of regions per uid, except root and the agent's; 0: half of max_regions */
 	uint32_t max_regions_per_uid;
 
-	const char *rest;   /* "unix:/PATH" or "HOST:PORT"; NULL: no REST */
-	bool rest_optional; /* only warn if the address is in use */
-	const char *rest_token_file, *web_config, *roles_file; /* for REST by TCP, see http.h */
+	const char *rest;   /* REST address "unix:/PATH" or "HOST:PORT"; NULL: no REST */
+	bool rest_optional; /* only warn if the REST address is in use */
+	/* access to REST by TCP, see http.h */
+	const char *rest_token_file, *web_config, *roles_file;
 	bool insecure;
 	struct http_front *rest_front; /* http_opts.front */
 	/* time after which a microservice that no longer posts is closed; 0: 5 min */
@@ -50,23 +55,23 @@ struct agent_opts {
 
 	bool rdma;
 	const char *fabric_provider; /* libfabric provider to use at rdma_address; NULL: use RDMA */
-	const char *rdma_device;     /* NULL or "": determined by the address */
+	const char *rdma_device;     /* name of the device; NULL or "": determined by the address */
 	const char *rdma_address;
 	uint16_t rdma_port;
-	int rdma_gid; /* -1: determined by the address */
+	int rdma_gid; /* GID index; -1: determined by the address */
 	int rdma_ib_port;
 	uint32_t rdma_queues;
 	uint64_t rdma_settle_ns; /* age at which regions are registered together; 0: 2 s */
 	const void *rdma_secret; /* secret that remote collectors must prove to know; NULL: none */
 	size_t rdma_secret_bytes;
-	uint64_t rdma_key_lifetime_ns; /* 0: keys are not renewed because of their age */
+	uint64_t rdma_key_lifetime_ns; /* maximum age of an RDMA key; 0: unlimited */
 
 	/* Kernel tables: "flows", "layers", "cpu", "net", separated by commas; NULL: none. */
 	const char *tcp;
 	uint32_t tcp_flows;	    /* maximum number of connections; 0: 16384 */
 	uint64_t tcp_quarantine_ns; /* how long a closed connection stays readable; 0: 5 s */
-	const struct tcp_filter *tcp_filter; /* NULL: record all connections */
-	const char **tcp_devices;	     /* devices of "net"; none: those with hardware */
+	const struct tcp_filter *tcp_filter; /* selects the connections to record; NULL: all */
+	const char **tcp_devices; /* names of devices for "net"; none: those with hardware */
 	size_t tcp_device_count;
 	bool unconfined; /* let the loader of eBPF programs keep all privileges */
 };
@@ -95,8 +100,8 @@ int agent_tcp_check(const struct agent_opts *opts, char *error, size_t error_byt
 
 const char *agent_socket(const struct agent *a);
 const char *agent_consume_socket(const struct agent *a);
-const char *agent_rest(const struct agent *a); /* the bound address, or NULL */
-const char *agent_rdma(const struct agent *a); /* "DEVICE:PORT", or NULL */
+const char *agent_rest(const struct agent *a); /* returns the bound address, or NULL */
+const char *agent_rdma(const struct agent *a); /* returns "DEVICE:PORT", or NULL */
 /*
  * Opens the RDMA device, if there is one. Call it before agent_run(), and after any change of
  * credentials: Linux refuses requests on a device opened before such a change

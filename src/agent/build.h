@@ -16,10 +16,7 @@ struct agent_build {
 	size_t label_count;
 };
 
-/*
- * Creates a memfd of fixed size (read-write), its mapping, and a random instance. Returns 0 or
- * -errno.
- */
+/* Creates a memfd of fixed size, its mapping and a random instance. Returns 0 or -errno. */
 int agent_build_region(const struct agent_build *b, const char *name, int *fd, void **map,
 		       uint64_t *instance);
 void agent_line_store(uint64_t *to,

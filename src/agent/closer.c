@@ -229,7 +229,8 @@ static void put_job(struct agent *a, const struct agent_tenant *t, struct closer
 	struct closer_lane *l;
 
 	if (a->epoll_fd < 0 ||
-	    (!a->closer && !start_closer(a))) { /* an agent without a loop, in a test */
+	    /* the agent has no loop, because a test created it */
+	    (!a->closer && !start_closer(a))) {
 		close(job.fd);
 		return;
 	}
@@ -334,10 +335,7 @@ void agent_closer_fini(struct agent *a)
 	c->wake_fd = -1;
 	for (l = TAILQ_FIRST(&c->lanes); l; l = next) {
 		next = TAILQ_NEXT(l, link);
-		/*
-		 * Close memory; leave other descriptors, whose close() may hang, to the process's
-		 * end.
-		 */
+		/* Close memory; leave descriptors that may hang to the process's end. */
 		while (l->count) {
 			int fd = l->jobs[--l->count].fd;
 

@@ -27,9 +27,10 @@
 
 /* limit per connection and event, so that other connections are served */
 #define PACKETS_PER_EVENT 16
-#define REGIONS_PER_CONN  64 /* libsidelight creates at most 15 per process */
+#define REGIONS_PER_CONN  64 /* libsidelight publishes at most 15 per process */
 #define REFUSALS_PER_CONN 32
-#define TURN_NS		  1000000u /* time of the loop that a tenant's connections get per turn */
+/* maximum time that a tenant's connections may take per turn of the loop */
+#define TURN_NS 1000000u
 
 const char *const agent_drop_names[DROP_COUNT] = {
 	[DROP_MALFORMED] = "malformed", [DROP_SILENT] = "silent", [DROP_SLOW] = "slow",
@@ -122,10 +123,7 @@ void agent_conn_timer(struct agent *a, struct agent_timer *t)
 
 /* ---- sending ---- */
 
-/*
- * Returns 0 if sent, -EAGAIN if the socket is full, or another -errno. The caller keeps fd; -1:
- * none.
- */
+/* Returns 0 if sent, -EAGAIN if the socket is full, or -errno. The caller keeps fd; -1: none. */
 static int send_message(int sock, const struct sl_msg *m, const void *payload, int fd)
 {
 	const struct iovec parts[] = {{(void *)m, sizeof(*m)}, {(void *)payload, m->length}};
@@ -133,10 +131,7 @@ static int send_message(int sock, const struct sl_msg *m, const void *payload, i
 
 	if (err >= 0)
 		return 0;
-	/*
-	 * The peer does not read any more, but its CLOSE may still wait in the socket; a hang-up
-	 * follows.
-	 */
+	/* The peer no longer reads, but its CLOSE may still be unread; a hang-up follows. */
 	if (err == -EPIPE || err == -ECONNRESET)
 		return 0;
 	/* ETOOMANYREFS: the kernel limits the number of descriptors in flight. */
@@ -228,7 +223,7 @@ int agent_conn_notify(struct agent_conn *c, uint16_t type, const void *payload, 
 	return send_message(c->fd, &msg, payload, -1);
 }
 
-/* Always returns false. */
+/* Sends a refusal. Always returns false. */
 __attribute__((format(printf, 6, 7))) static bool
 refuse_request(struct agent *a, struct agent_conn *c, uint32_t serial, enum agent_refusal cause,
 	       int error, const char *fmt, ...)
@@ -242,7 +237,7 @@ refuse_request(struct agent *a, struct agent_conn *c, uint32_t serial, enum agen
 	agent_refused_count(a, cause);
 	/* A refused library allocates its sparse memory and retries at once. */
 	base_log_limited(cause == REFUSED_SPARSE ? BASE_DEBUG : BASE_WARN, AGENT_LOG,
-			 "refused cause=%s pid=%d uid=%d: %s", agent_refusal_names[cause],
+			 "request refused cause=%s pid=%d uid=%d: %s", agent_refusal_names[cause],
 			 (int)c->peer->pid, (int)c->peer->tenant->id.uid, no.reason);
 	if (cause == REFUSED_MALFORMED) {
 		a->n.dropped[DROP_MALFORMED]++;
@@ -299,7 +294,7 @@ static bool may_consume(struct agent *a, struct agent_conn *c, uint32_t serial)
 	c->hang_up = true;
 	if (c->publish_only)
 		return refuse_request(a, c, serial, REFUSED_PERMISSION, EPERM,
-				      "this socket is for publishers only: consumers have %s",
+				      "this socket is for publishers only: consumers must use %s",
 				      agent_consume_socket(a));
 	return refuse_request(a, c, serial, REFUSED_PERMISSION, EPERM,
 			      "%s may not read regions: start the agent with --consumer-uid %u",
@@ -328,17 +323,18 @@ static void on_open(struct agent *a, struct agent_conn *c, uint32_t serial,
 	} else if (r->fd < 0) {
 		refuse_request(
 			a, c, serial, REFUSED_SYSTEM, EPERM,
-			"no read-only descriptor of region %llu: the agent lacks CAP_SYS_ADMIN (not needed for RDMA)",
+			"region %llu has no read-only descriptor: the agent lacks CAP_SYS_ADMIN "
+			"(not needed for RDMA)",
 			(unsigned long long)say->id);
 	} else if ((err = agent_region_protect(a, r)) == -EAGAIN) {
 		refuse_request(a, c, serial, REFUSED_SEALS, EAGAIN,
-			       "region %llu is not yet sealed against its readers: try again",
+			       "region %llu is not yet sealed against writing: try again",
 			       (unsigned long long)say->id);
 	} else if (err) {
-		refuse_request(
-			a, c, serial, REFUSED_SEALS, EPERM,
-			"region %llu cannot be protected from its readers: its publisher set F_SEAL_SEAL (%s)",
-			(unsigned long long)say->id, strerror(-err));
+		refuse_request(a, c, serial, REFUSED_SEALS, EPERM,
+			       "region %llu cannot be sealed against writing: its publisher set "
+			       "F_SEAL_SEAL (%s)",
+			       (unsigned long long)say->id, strerror(-err));
 	} else {
 		is = (struct sl_msg_region){
 			.id = r->id, .instance = r->instance, .size = r->info->size};
@@ -366,9 +362,10 @@ static void on_status(struct agent *a, struct agent_conn *c, uint32_t serial)
 }
 
 static const struct conn_request {
-	enum agent_role role; /* ROLE_NEW: not a request */
-	bool first, later;    /* allowed as the first message of a connection; allowed later */
-	uint32_t bytes;	      /* size of the payload */
+	enum agent_role role; /* role that may send this request; ROLE_NEW: not a request */
+	/* whether the request is allowed first on a connection, and later */
+	bool first, later;
+	uint32_t bytes; /* size of the request's payload */
 } requests[] = {
 	[SL_MSG_PUBLISH] = {ROLE_PUBLISHER, true, true, sizeof(struct sl_msg_publish)},
 	[SL_MSG_CLOSE] = {ROLE_PUBLISHER, false, true, sizeof(struct sl_msg_id)},
@@ -403,7 +400,7 @@ static const struct conn_request *check_packet(struct agent *a, struct agent_con
 			"the agent has no descriptor left: raise LimitNOFILE, or try again later");
 	else if (extra || (fd >= 0 && msg->type != SL_MSG_PUBLISH))
 		ok = refuse_request(a, c, msg->serial, REFUSED_MALFORMED, EBADMSG,
-				    "one descriptor with PUBLISH, none with anything else");
+				    "PUBLISH needs exactly one descriptor, other messages none");
 	else if (c->role == ROLE_NEW ? !r->first : r->role != c->role || !r->later)
 		ok = refuse_request(a, c, msg->serial, REFUSED_MALFORMED, EPROTO,
 				    "message type %u is not allowed on this connection", msg->type);
@@ -418,7 +415,7 @@ void agent_conn_packet(struct agent *a, struct agent_conn *c, const void *data, 
 		struct sl_msg_id id;
 		struct sl_msg_verdict verdict;
 	} payload = {0};
-	/* the reference lets the tenant outlive the connection */
+	/* the tenant outlives the connection because of this reference */
 	struct agent_tenant *tenant = c->peer->tenant;
 	struct sl_msg msg = {0};
 	const struct conn_request *request;
@@ -433,7 +430,7 @@ void agent_conn_packet(struct agent *a, struct agent_conn *c, const void *data, 
 	memcpy(&payload, (const char *)data + sizeof(msg), msg.length);
 	if (msg.type == SL_MSG_VERDICT && !sl_verdict_sound(&payload.verdict)) {
 		refuse_request(a, c, msg.serial, REFUSED_MALFORMED, EBADMSG,
-			       "a VERDICT with invalid flags, time to live or score");
+			       "the VERDICT has invalid flags, time to live or score");
 		goto out;
 	}
 
@@ -473,10 +470,7 @@ out:
 
 /* ---- receiving ---- */
 
-/*
- * Returns 1 if a packet was handled, 0 if there is none, -1 if the peer has hung up or the socket
- * failed.
- */
+/* Returns 1 if a packet was handled, 0 if there is none, -1 if the peer hung up or on an error. */
 static int receive_packet(struct agent *a, struct agent_conn *c)
 {
 	_Alignas(8) char data[SL_MSG_MAX + 1];
@@ -491,10 +485,7 @@ static int receive_packet(struct agent *a, struct agent_conn *c)
 		update_events(a, c);
 		return 0;
 	}
-	/*
-	 * There is room for all descriptors: otherwise the kernel would close some here, which may
-	 * block.
-	 */
+	/* There is room for all descriptors: the kernel would close others here, and may block. */
 	n = base_receive_fds(c->fd, data, sizeof(data), MSG_DONTWAIT, &fds);
 	/*
 	 * If a peer closes the connection without reading its answer, the connection is reset. The
@@ -519,7 +510,7 @@ static int receive_packet(struct agent *a, struct agent_conn *c)
 /* Receives at least one packet, then continues until the tenant's time in this turn is used up. */
 static void receive_most(struct agent *a, struct agent_conn *c, int packets, uint64_t most_ns)
 {
-	struct agent_tenant *t = c->peer->tenant; /* may end with the connection */
+	struct agent_tenant *t = c->peer->tenant; /* the tenant may end with the connection */
 	uint64_t start = base_now_ns(), spent = t->turn == a->turn ? t->spent_ns : 0, now = start;
 	int got = 1;
 
@@ -623,7 +614,7 @@ static bool turn_away_crowd(struct agent *a, int fd, const struct agent_tenant *
 			 many ? "--max-regions" : "LimitNOFILE");
 	else
 		snprintf(why, sizeof(why),
-			 "%s has %" PRIu64 " of %" PRIu64 " %s, its share is %" PRIu64
+			 "%s has %" PRIu64 " of %" PRIu64 " %s, and its share is %" PRIu64
 			 ": close some connections, or raise %s",
 			 agent_tenant_name(t, name), u->held, u->all.capacity,
 			 many ? "connections" : "descriptors", u->limit,

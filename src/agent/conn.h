@@ -19,15 +19,15 @@ enum agent_role { ROLE_NEW, ROLE_PUBLISHER, ROLE_CONSUMER, ROLE_STATUS };
 
 struct agent_conn {
 	struct agent_source source;
-	int fd; /* -1: closed, or created by a test */
+	int fd; /* descriptor of the socket; -1: closed, or created by a test */
 	enum agent_role role;
-	bool publish_only; /* accepted on a socket for publishers only */
-	bool gone;	   /* to be freed at the end of the batch of events */
-	bool hang_up;	   /* close once all answers are sent */
-	bool paused;	   /* not being read, see agent_closer_may_take() */
+	bool publish_only; /* the connection was accepted on a socket for publishers only */
+	bool gone;	   /* the struct is freed at the end of the batch of events */
+	bool hang_up;	   /* close the connection once all answers are sent */
+	bool paused;	   /* the connection is not being read, see agent_closer_may_take() */
 	struct agent_peer *peer;
 	unsigned int regions, refusals;
-	struct agent_timer timer; /* in queue TIMER_SILENT or TIMER_BLOCKED */
+	struct agent_timer timer; /* timer in queue TIMER_SILENT or TIMER_BLOCKED */
 	struct agent_packet *out[OUT_MAX];
 	unsigned int out_count;
 	uint32_t events; /* events registered with epoll */

@@ -14,15 +14,15 @@ struct agent;
 enum agent_refusal {
 	REFUSED_MALFORMED, /* a packet that cannot be parsed */
 	REFUSED_PERMISSION,
-	REFUSED_DESCRIPTOR, /* not a memfd, or one that cannot be mapped */
+	REFUSED_DESCRIPTOR, /* the descriptor is not a memfd, or cannot be mapped */
 	REFUSED_SEALS,
-	REFUSED_SIZE,	/* exceeds --max-region-size, or sizes differ */
+	REFUSED_SIZE,	/* the region exceeds --max-region-size, or sizes differ */
 	REFUSED_SPARSE, /* holes in memory that would be registered */
 	REFUSED_HEADER,
-	REFUSED_INSTANCE, /* differs from the header, or is used by another connection */
-	REFUSED_REGIONS,  /* exceeds --max-regions */
-	REFUSED_MEMORY,	  /* exceeds --max-memory */
-	REFUSED_QUOTA,	  /* exceeds the limit of a uid or a connection */
+	REFUSED_INSTANCE, /* the instance differs from the header, or another connection uses it */
+	REFUSED_REGIONS,  /* the number of regions would exceed --max-regions */
+	REFUSED_MEMORY,	  /* the memory of regions would exceed --max-memory */
+	REFUSED_QUOTA,	  /* the limit of a uid or a connection would be exceeded */
 	REFUSED_SYSTEM,	  /* mmap() or registration failed, or out of memory */
 	REFUSED_ABSENT,	  /* OPEN of an unknown id */
 	REFUSED_COUNT,
@@ -31,10 +31,10 @@ extern const char *const agent_refusal_names[REFUSED_COUNT]; /* region.c */
 void agent_refused_count(struct agent *a, enum agent_refusal cause);
 
 enum agent_drop {
-	DROP_MALFORMED, /* sent a malformed packet */
-	DROP_SILENT,	/* sent nothing */
-	DROP_SLOW,	/* did not read its answers */
-	DROP_REFUSED,	/* was refused too often */
+	DROP_MALFORMED, /* the client sent a malformed packet */
+	DROP_SILENT,	/* the client sent nothing */
+	DROP_SLOW,	/* the client did not read its answers */
+	DROP_REFUSED,	/* the client was refused too often */
 	DROP_CROWD,	/* too many connections */
 	DROP_ERROR,	/* socket error */
 	DROP_COUNT,
@@ -61,7 +61,7 @@ struct agent_counters {
 
 struct agent_counter_info {
 	const char *name;
-	size_t offset; /* in struct agent_counters */
+	size_t offset; /* offset in struct agent_counters */
 	const char *help;
 };
 #define AGENT_COUNTERS 39

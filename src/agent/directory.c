@@ -62,10 +62,7 @@ int agent_directory_init(struct agent *a, char *error, size_t bytes)
 	/* Detect here what a collector would refuse, such as a host name that is not UTF-8. */
 	fault = region_info_parse(d->map, d->size, &info);
 	d->fd = fault ? -EINVAL : agent_reopen_read_only(fd);
-	/*
-	 * The mapping above stays writable; no consumer can create another, not even root in a
-	 * container.
-	 */
+	/* The mapping above stays writable; no consumer, not even root, can make another. */
 	err = d->fd >= 0 ? agent_seal(fd) : 0;
 	if (err) {
 		close(d->fd);

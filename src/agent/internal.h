@@ -94,7 +94,7 @@ struct agent {
 	uint64_t own_place; /* hash of the agent's own container; 0: not in a container */
 
 	struct agent_directory dir;
-	struct agent_region **slots; /* array of slot_count elements */
+	struct agent_region **slots; /* array of regions with slot_count elements */
 	uint32_t slot_free_hint;
 	LIST_HEAD(region_chain, agent_region) * by_id, *by_instance;
 	uint32_t hash_mask;
@@ -109,13 +109,14 @@ struct agent {
 
 	uint64_t *verdict_board; /* one line per slot; NULL without --rdma */
 	struct agent_closer *closer;
-	LIST_HEAD(proxy_chain, agent_proxy) proxies[256]; /* hash table by microservice */
+	/* hash table of proxies by microservice */
+	LIST_HEAD(proxy_chain, agent_proxy) proxies[256];
 	uint32_t proxy_count;
 	uint64_t proxy_seed;
 	struct agent_rdma *rdma;
 	struct agent_rest *rest;
 	struct agent_self *self;
-	struct agent_tcp *tcp; /* NULL without --tcp */
+	struct agent_tcp *tcp; /* kernel tables; NULL without --tcp */
 };
 
 int agent_init(struct agent *a, const struct agent_opts *opts, char *error, size_t bytes);

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * listen.c - binds unix sockets. The file of a dead agent's socket is replaced, but never that of a
- * live one.
- */
+/* listen.c - binds unix sockets; replaces the file of a dead agent's socket, never a live one's. */
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>

@@ -10,7 +10,7 @@
 
 #include "base/base.h"
 
-#define PAGE	   4096u /* a hole is at least this large on any machine */
+#define PAGE	   4096u /* page size; a hole is at least this large on any machine */
 #define STEP_PAGES 4u
 
 static bool is_zero(const uint8_t *p, size_t n)
@@ -46,10 +46,7 @@ uint64_t agent_memory_repair(int fd, void *map, const struct region_info *info)
 	for (uint64_t at = 0; at < info->size; at += sizeof(step)) {
 		ssize_t n = pread(fd, step, sizeof(step), (off_t)at);
 
-		/*
-		 * Lines of zeros verify. Handle few pages at a time, as another process may punch
-		 * holes.
-		 */
+		/* Lines of zeros verify. Handle few pages at a time: others may punch holes. */
 		for (ssize_t i = 0; i < n; i += PAGE)
 			if (!is_zero(step + i, BASE_MIN((size_t)(n - i), (size_t)PAGE)))
 				repaired += region_repair_within(map, info, at + (uint64_t)i,

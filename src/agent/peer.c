@@ -26,10 +26,7 @@
 #define SO_PEERPIDFD 77 /* since Linux 6.5 */
 #endif
 
-/*
- * Returns field 22 of /proc/PID/stat, counted from the last ')', as the name may contain any
- * character.
- */
+/* Returns field 22 of /proc/PID/stat, counted from the last ')': the name may contain anything. */
 uint64_t agent_process_start_ticks(pid_t pid)
 {
 	char path[32], text[1024], *p, *save = NULL;
@@ -123,10 +120,7 @@ struct agent_peer *agent_peer_new(struct agent *a, int sock)
 		return NULL;
 	len = sizeof(p->pidfd);
 	if (getsockopt(sock, SOL_SOCKET, SO_PEERPIDFD, &p->pidfd, &len)) {
-		/*
-		 * Before Linux 6.5. If the connection still exists afterwards, the pid was not
-		 * reused.
-		 */
+		/* Before Linux 6.5. If the connection exists afterwards, the pid was not reused. */
 		struct pollfd still = {.fd = sock, .events = POLLRDHUP};
 
 		p->pidfd = p->pid > 0 ? (int)syscall(SYS_pidfd_open, p->pid, 0) : -1;
@@ -179,7 +173,7 @@ void agent_peer_put(struct agent *a, struct agent_peer *p)
 bool agent_peer_check(struct agent *a, struct agent_peer *p)
 {
 	if (!p->known)
-		return true; /* only a hang-up can be detected */
+		return true; /* without a pidfd, only a hang-up can be detected */
 	if (!p->dead && p->pidfd >= 0 && is_readable(p->pidfd)) {
 		p->dead = true;
 		forget_pidfd(a, p);

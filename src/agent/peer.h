@@ -7,11 +7,11 @@
 
 struct agent_peer {
 	struct agent_source source;
-	unsigned int refs; /* held by its connection and by each of its regions */
-	int pidfd;	   /* -1: unavailable, or the process is known to be dead */
+	unsigned int refs; /* references held by the connection and by each region */
+	int pidfd;	   /* pidfd of the process; -1: unavailable, or known to be dead */
 	bool known;	   /* a pidfd was available, so death can be told from disconnection */
 	bool dead;
-	pid_t pid; /* 0: not visible in this PID namespace */
+	pid_t pid; /* 0: the process is not visible in this PID namespace */
 	struct agent_tenant *tenant;
 	int unattested; /* -errno: the owner could not be determined, so the tenant is untrusted */
 	uint64_t start_ticks;
@@ -22,10 +22,7 @@ struct agent_peer {
 
 /* Returns the process that connected. NULL: out of memory, or its credentials are unknown. */
 struct agent_peer *agent_peer_new(struct agent *a, int socket);
-/*
- * Returns a peer that cannot end: a client for which the agent publishes, or a test. NULL: out of
- * memory.
- */
+/* Returns a peer that cannot end: a client for which the agent publishes. NULL: out of memory. */
 struct agent_peer *agent_peer_as(struct agent *a, pid_t pid, const struct agent_tenant_id *id);
 /* Returns a peer for the agent itself. NULL: out of memory. */
 struct agent_peer *agent_peer_self(struct agent *a);

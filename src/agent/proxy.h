@@ -13,24 +13,26 @@
 #include "agent/region.h"
 #include "agent/tenant.h"
 
-#define PROXY_METRICS	  448u /* fits one page per stripe */
+#define PROXY_METRICS	  448u /* default number of metrics, which fits one page per stripe */
 #define PROXY_METRICS_MAX 65536u
 #define PROXY_ID_MAX	  255u
-#define PROXIES_MAX	  1024u /* or half of --max-regions, if that is less */
-#define PROXIES_PART	  8u	/* share of a user that is not trusted */
+/* maximum number of microservices; or half of --max-regions, if less */
+#define PROXIES_MAX  1024u
+#define PROXIES_PART 8u /* maximum number of microservices of a user that is not trusted */
 
 /* The caller: the process at the other end of the unix socket. */
 struct agent_rest_caller {
 	struct agent_tenant_id id;
 	uint64_t key; /* key of its tenant */
-	bool trusted; /* root or the agent's user, outside of containers */
-	bool reader;  /* may see the regions of others: trusted, or a consumer */
+	bool trusted; /* the caller is root or the agent's user, outside of containers */
+	bool reader;  /* the caller may see the regions of others: it is trusted, or a consumer */
 };
 
 struct agent_proxy_metric { /* a metric as requested */
 	const char *name, *help, *unit;
-	enum sl_metric_kind kind;		/* SL_KIND_COUNTER_F64 or SL_KIND_GAUGE_F64 */
-	const struct region_text_label *labels; /* sorted by key, without duplicates */
+	enum sl_metric_kind kind; /* kind of the metric: SL_KIND_COUNTER_F64 or SL_KIND_GAUGE_F64 */
+	/* labels of the metric, sorted by key, without duplicates */
+	const struct region_text_label *labels;
 	size_t label_count;
 };
 

@@ -45,10 +45,10 @@ const char *const agent_rdma_refusal_names[FABRIC_REFUSED_COUNT] = {
 struct agent_mr {
 	struct fabric_host_key key;
 	const char *from;
-	uint32_t members; /* number of regions whose entries hold this key */
+	uint32_t members; /* number of regions whose entries hold the key of this registration */
 	uint64_t left_ns; /* time when a region that is still read changed to another key */
 	bool released;	  /* no entry holds the key any more; the timer is running */
-	bool stale;	  /* the key must be renewed */
+	bool stale;	  /* the key of this registration must be renewed */
 	bool directory;	  /* registration of the directory, not of a region */
 	struct agent_timer timer, age;
 	TAILQ_ENTRY(agent_mr) link;
@@ -56,14 +56,14 @@ struct agent_mr {
 
 struct agent_rdma {
 	struct agent_source source;
-	struct fabric_host *host; /* NULL: the device is gone */
+	struct fabric_host *host; /* the RDMA device; NULL: it is gone */
 	struct fabric_host_opts opts;
 	struct agent_mr *directory;
 	uint64_t directory_id;
 	struct fabric_host_stats counted;
 	struct agent_arena arena;
 	TAILQ_HEAD(, agent_mr) mrs;
-	uint32_t mr_count; /* registrations of regions */
+	uint32_t mr_count; /* number of registrations of regions */
 	struct agent_timer reopen, left, renew;
 	char where[160];
 };
@@ -122,10 +122,11 @@ static int mr_new(struct agent *a, char *from, char *to, struct agent_mr **out)
 	err = fabric_host_register(d->host, from, (size_t)(to - from), &m->key);
 	if (err) {
 		a->n.registration_failures++;
-		base_log_limited(BASE_ERROR, AGENT_LOG,
-				 "registration failed bytes=%zu: %s; see LimitMEMLOCK and the "
-				 "device's max_mr",
-				 (size_t)(to - from), strerror(-err));
+		base_log_limited(
+			BASE_ERROR, AGENT_LOG,
+			"memory registration failed bytes=%zu: %s; see LimitMEMLOCK and the "
+			"device's max_mr",
+			(size_t)(to - from), strerror(-err));
 		free(m);
 		return err;
 	}
@@ -203,7 +204,7 @@ int agent_rdma_add(struct agent *a, struct agent_region *r)
 	b = agent_arena_at(&d->arena, r->map);
 	b->region = r;
 	if (!d->host)
-		return 0; /* it is registered when the device returns */
+		return 0; /* the region is registered when the device returns */
 	err = register_alone(a, r, b);
 	if (err)
 		b->region = NULL;
@@ -291,10 +292,7 @@ static bool merge_run(struct rdma_run *run, struct agent_block *next, bool befor
 	return true;
 }
 
-/*
- * Registers blocks first to last together. If this fails, returns false; their old registrations
- * stay valid.
- */
+/* Registers blocks first to last together. False: it failed, and old registrations stay valid. */
 static bool register_run(struct agent *a, struct agent_block *first, struct agent_block *last)
 {
 	struct agent_mr *m;
@@ -387,10 +385,7 @@ static bool is_renewable(const struct agent_block *b, const struct agent_mr *m)
 	return b && b->region && b->region->mr == m && b->region->state != SL_STATE_RETIRED;
 }
 
-/*
- * Registers the memory again. If this fails, it is tried again when the key reaches the same age
- * again.
- */
+/* Registers the memory again. A failed renewal is repeated when the key reaches this age again. */
 static void mr_renew(struct agent *a, struct agent_mr *m)
 {
 	struct agent_block *first = TAILQ_FIRST(&a->rdma->arena.blocks), *last;
@@ -539,14 +534,13 @@ int agent_rdma_start(struct agent *a, char *error, size_t bytes)
 	int err = a->rdma ? return_to_device(a, error, bytes) : 0;
 
 	if (!err && a->rdma && a->o.fabric_provider)
-		base_logf(
-			BASE_WARN, AGENT_LOG,
-			"what %s carries is not encrypted, and each READ costs this host CPU time: "
-			"sidelight_agent_fabric_cpu_seconds_total",
-			a->rdma->where);
+		base_logf(BASE_WARN, AGENT_LOG,
+			  "traffic over %s is not encrypted, and each READ costs CPU time on this "
+			  "host: see sidelight_agent_fabric_cpu_seconds_total",
+			  a->rdma->where);
 	if (!err && a->rdma && !a->o.rdma_secret)
 		base_logf(BASE_WARN, AGENT_LOG,
-			  "every peer that reaches %s reads every region: give --rdma-secret",
+			  "any peer that can reach %s can read every region: set --rdma-secret",
 			  a->rdma->where);
 	return err;
 }
@@ -555,7 +549,7 @@ int agent_rdma_start(struct agent *a, char *error, size_t bytes)
 static void device_lost(struct agent *a)
 {
 	leave_device(a);
-	base_logf(BASE_ERROR, AGENT_LOG, "RDMA device lost, waiting for it device=%s",
+	base_logf(BASE_ERROR, AGENT_LOG, "RDMA device lost; waiting for it to return device=%s",
 		  a->rdma->where);
 	agent_timer_start(a, TIMER_REOPEN, &a->rdma->reopen);
 }

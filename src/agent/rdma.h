@@ -24,7 +24,8 @@ json_t *agent_rdma_queues_json(const struct agent *a, int64_t number);
 json_t *agent_rdma_connect_json(const struct agent *a);
 json_t *agent_rdma_directory_json(const struct agent *a);
 size_t agent_rdma_queue_count(const struct agent *a);
-int agent_rdma_add(struct agent *a, struct agent_region *r); /* -ENODATA: the region has holes */
+/* returns -ENODATA if the region has holes */
+int agent_rdma_add(struct agent *a, struct agent_region *r);
 void agent_rdma_remove(struct agent *a, struct agent_region *r);
 void agent_rdma_event(struct agent *a);
 /* Updates counters from the host's. Returns the CPU time of the thread that serves READs, in ns. */
@@ -36,7 +37,7 @@ void agent_rdma_timer_left(struct agent *a, struct agent_timer *t);
 void agent_rdma_timer_renew(struct agent *a, struct agent_timer *t);
 void agent_rdma_timer_reopen(struct agent *a, struct agent_timer *t);
 void agent_rdma_retire(struct agent *a, struct agent_region *r);
-struct fabric_host *agent_rdma_host(const struct agent *a); /* NULL: no device is open */
+struct fabric_host *agent_rdma_host(const struct agent *a); /* returns NULL if no device is open */
 uint32_t agent_rdma_mr_count(const struct agent *a);
 /* Returns address and rkey of a region, 0 while it has none. */
 struct fabric_host_key agent_rdma_key(const struct agent *a, const struct agent_region *r);

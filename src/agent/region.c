@@ -229,7 +229,7 @@ static int check_descriptor(struct agent *a, int fd, const struct sl_msg_publish
 	if (seals & F_SEAL_WRITE)
 		return agent_refuse(
 			why, REFUSED_SEALS, EPERM,
-			"the memfd is sealed against writing: its publisher writes to it");
+			"the memfd is sealed against writing, but its publisher must write to it");
 	if (flags < 0 || (flags & O_ACCMODE) != O_RDWR)
 		return agent_refuse(why, REFUSED_DESCRIPTOR, EACCES,
 				    "the memfd is not open for writing");
@@ -241,16 +241,16 @@ static int check_descriptor(struct agent *a, int fd, const struct sl_msg_publish
 				    "the descriptor is not a regular file");
 	if (st->st_size < 0 || (uint64_t)st->st_size != say->size)
 		return agent_refuse(why, REFUSED_SIZE, EBADMSG,
-				    "the memfd has %lld bytes, the message says %" PRIu64,
+				    "the memfd has %lld bytes, but the message says %" PRIu64,
 				    (long long)st->st_size, say->size);
 	if (say->size > a->o.max_region_size && !own)
 		return agent_refuse(why, REFUSED_SIZE, E2BIG,
 				    "%" PRIu64 " bytes: at most %" PRIu64
-				    " a region (--max-region-size)",
+				    " per region (--max-region-size)",
 				    say->size, a->o.max_region_size);
 	if (say->size < SL_HEADER_SIZE + SL_LINE_SIZE)
-		return agent_refuse(why, REFUSED_SIZE, EBADMSG, "%" PRIu64 " bytes hold no region",
-				    say->size);
+		return agent_refuse(why, REFUSED_SIZE, EBADMSG,
+				    "%" PRIu64 " bytes are too few for a region", say->size);
 	*read_only = seals & AGENT_SEAL_FUTURE_WRITE;
 	return 0;
 }
@@ -261,10 +261,7 @@ static int check_header(int fd, const struct sl_msg_publish *say, struct region_
 	_Alignas(64) struct sl_region_header copy;
 	enum region_fault fault;
 
-	/*
-	 * Check a copy, as the publisher may write meanwhile. pread() does not allocate pages in
-	 * holes.
-	 */
+	/* Check a copy, as the publisher may write. pread() does not allocate pages in holes. */
 	if (pread(fd, &copy, sizeof(copy), 0) != sizeof(copy))
 		return agent_refuse(why, REFUSED_SYSTEM, EIO, "cannot read the region's header");
 	fault = region_info_parse(&copy, say->size, info);
@@ -276,11 +273,11 @@ static int check_header(int fd, const struct sl_msg_publish *say, struct region_
 				    "regions of kind %u are not accepted", info->kind);
 	if (info->size != say->size)
 		return agent_refuse(why, REFUSED_SIZE, EBADMSG,
-				    "the header says %" PRIu64 " bytes, the memfd has %" PRIu64,
+				    "the header says %" PRIu64 " bytes, but the memfd has %" PRIu64,
 				    info->size, say->size);
 	if (info->instance != say->instance)
 		return agent_refuse(why, REFUSED_INSTANCE, EBADMSG,
-				    "the instance in the message is not the header's");
+				    "the instance in the message differs from that in the header");
 	return 0;
 }
 
@@ -294,8 +291,7 @@ static int check_kernel(const void *map, const struct sl_msg_publish *say, struc
 	memcpy(&copy, map, sizeof(copy));
 	fault = region_header_parse(&copy, say->size, info);
 	if (fault || info->kind <= SL_REGION_DIRECTORY || info->size != say->size)
-		return agent_refuse(why, REFUSED_HEADER, EBADMSG,
-				    "invalid region of the kernel: %s",
+		return agent_refuse(why, REFUSED_HEADER, EBADMSG, "invalid kernel region: %s",
 				    region_fault_name(fault ? fault : REGION_FAULT_VERSION));
 	return 0;
 }
@@ -318,7 +314,7 @@ static int check_share(const struct agent *a, const struct agent_tenant *t,
 		return 0;
 	return agent_refuse(why, REFUSED_QUOTA, EDQUOT,
 			    "%s has %" PRIu64 " of %" PRIu64 " %s and wants %" PRIu64
-			    " more, its share is %" PRIu64 ": publish less, or raise %s",
+			    " more, but its share is %" PRIu64 ": publish less, or raise %s",
 			    agent_tenant_name(t, name), u.held, u.all.capacity, is[resource].unit,
 			    want, u.limit, is[resource].raise);
 }
@@ -402,8 +398,9 @@ static int reattach_region(struct agent *a, struct agent_region *r, const struct
 		}
 	}
 	if (!same || r->proxy || r->self || r->kernel)
-		return agent_refuse(why, REFUSED_INSTANCE, EEXIST,
-				    "this instance belongs to another region: choose it at random");
+		return agent_refuse(
+			why, REFUSED_INSTANCE, EEXIST,
+			"another region uses this instance: choose instances at random");
 	if (r->conn == conn)
 		return 0; /* repeated request */
 	if (r->conn)
@@ -472,10 +469,7 @@ static int take_in(struct agent *a, struct agent_region *r, int fd,
 	r->id = a->last_id + 1;
 	err = agent_rdma_add(a, r);
 	if (err && r->read_only && err != -ENODATA) {
-		/*
-		 * Before Linux 6.2, only writable memory can be registered. Local readers are
-		 * unaffected.
-		 */
+		/* Before Linux 6.2, only writable memory can be registered. */
 		base_log_limited(
 			BASE_WARN, AGENT_LOG,
 			"no remote reading of id=%" PRIu64
@@ -483,8 +477,8 @@ static int take_in(struct agent *a, struct agent_region *r, int fd,
 			r->id, strerror(-err));
 	} else if (err == -ENODATA) {
 		agent_refuse(why, REFUSED_SPARSE, ENODATA,
-			     "the memfd has holes, which RDMA cannot leave out: allocate all of it "
-			     "by posix_fallocate()");
+			     "the memfd has holes, which RDMA cannot skip: allocate all of it with "
+			     "posix_fallocate()");
 		goto err;
 	} else if (err) {
 		agent_refuse(why, REFUSED_SYSTEM, -err, "cannot register the region: %s",
@@ -523,7 +517,7 @@ int agent_region_admit(struct agent *a, int fd, const struct sl_msg_publish *say
 		       struct agent_refused *why)
 {
 	struct agent_region *r;
-	bool own = !conn && peer->pid == getpid(); /* created by the agent itself */
+	bool own = !conn && peer->pid == getpid(); /* the agent itself created the region */
 	struct stat st;
 	bool read_only = false;
 	int err;
@@ -581,8 +575,8 @@ int agent_region_admit(struct agent *a, int fd, const struct sl_msg_publish *say
 	if (a->consumer_conns) /* the consumer will ask for this region */
 		agent_region_protect(a, r);
 	base_logf(BASE_DEBUG, AGENT_LOG,
-		  "admitted id=%" PRIu64 " pid=%d uid=%d bytes=%" PRIu64 " service=%s", r->id,
-		  (int)r->pid, (int)peer->tenant->id.uid, r->info->size,
+		  "region admitted id=%" PRIu64 " pid=%d uid=%d bytes=%" PRIu64 " service=%s",
+		  r->id, (int)r->pid, (int)peer->tenant->id.uid, r->info->size,
 		  agent_region_label(r, "service"));
 	*out = r;
 	return 0;
@@ -612,7 +606,7 @@ int agent_region_admit_kernel(struct agent *a, int fd, int read_only, uint64_t s
 		return err;
 	a->own_count++;
 	base_logf(BASE_DEBUG, AGENT_LOG,
-		  "admitted id=%" PRIu64 " bytes=%" PRIu64 " of the kernel, kind=%u", r->id,
+		  "kernel region admitted id=%" PRIu64 " bytes=%" PRIu64 " kind=%u", r->id,
 		  r->info->size, r->info->kind);
 	*out = r;
 	return 0;
@@ -719,8 +713,8 @@ void agent_region_dead(struct agent *a, struct agent_region *r)
 	set_state(a, r, SL_STATE_DEAD);
 	agent_timer_start(a, TIMER_GRACE, &r->timer);
 	base_log_limited(BASE_INFO, AGENT_LOG,
-			 "dead id=%" PRIu64 " pid=%d service=%s pod=%s repaired=%" PRIu64, r->id,
-			 (int)r->pid, agent_region_label(r, "service"),
+			 "publisher died id=%" PRIu64 " pid=%d service=%s pod=%s repaired=%" PRIu64,
+			 r->id, (int)r->pid, agent_region_label(r, "service"),
 			 agent_region_label(r, "pod"), repaired);
 }
 
@@ -734,7 +728,7 @@ void agent_region_closed(struct agent *a, struct agent_region *r)
 	set_hot_state(r, SL_STATE_CLOSED);
 	set_state(a, r, SL_STATE_CLOSED);
 	agent_timer_start(a, TIMER_GRACE, &r->timer);
-	base_logf(BASE_DEBUG, AGENT_LOG, "closed id=%" PRIu64 " pid=%d service=%s", r->id,
+	base_logf(BASE_DEBUG, AGENT_LOG, "region closed id=%" PRIu64 " pid=%d service=%s", r->id,
 		  (int)r->pid, agent_region_label(r, "service"));
 }
 
@@ -764,7 +758,7 @@ void agent_region_timer_orphan(struct agent *a, struct agent_timer *t)
 	set_state(a, r, SL_STATE_DEAD);
 	agent_timer_start(a, TIMER_GRACE, &r->timer);
 	base_logf(BASE_INFO, AGENT_LOG,
-		  "lost id=%" PRIu64 " pid=%d service=%s: connection gone, process lives", r->id,
+		  "connection lost id=%" PRIu64 " pid=%d service=%s: process still alive", r->id,
 		  (int)r->pid, agent_region_label(r, "service"));
 }
 
@@ -827,7 +821,8 @@ void agent_region_free(struct agent *a, struct agent_region *r)
 	if (r->rw_fd >= 0)
 		close(r->rw_fd);
 	if (r->fd >= 0 && (r->kernel || r->self))
-		close(r->fd); /* created by the agent: small, and not on a foreign file system */
+		/* the agent created this memory: it is small, and not on a foreign file system */
+		close(r->fd);
 	else if (r->fd >= 0)
 		agent_closer_close(a, tenant, r->fd);
 	agent_tenant_put(tenant);

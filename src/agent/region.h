@@ -19,30 +19,31 @@ struct agent_region {
 	uint64_t id;
 	uint32_t slot;
 	enum sl_region_state state;
-	bool unrepaired;  /* marked dead while its process was still alive */
+	bool unrepaired;  /* the region was marked dead while its process was still alive */
 	char stored[192]; /* name of the descriptor in systemd's store, "" if none */
 	int fd;		  /* read-only; consumers get it after agent_region_protect() */
-	int rw_fd;	/* writable descriptor for sealing; -1 once sealed or while being sealed */
-	bool sealing;	/* a thread is sealing the memory */
-	void *map;	/* mapping; read-write unless .read_only */
-	bool read_only; /* sealed before a restart of the agent, so not mapped writable */
-	bool copied;	/* map and fd refer to a repaired copy; the publisher has other memory */
+	int rw_fd;    /* writable descriptor for sealing; -1 once sealed or while being sealed */
+	bool sealing; /* a thread is sealing the memory */
+	void *map;    /* mapping; read-write unless .read_only */
+	/* the memory was sealed before a restart of the agent, so it is mapped read-only */
+	bool read_only;
+	bool copied; /* map and fd refer to a repaired copy; the publisher has other memory */
 	dev_t dev;
 	ino_t ino;
 	/* as in the directory; that of the header is in info->instance, see tenant.h */
 	uint64_t instance;
-	pid_t pid; /* as seen by the agent; that of the header is in info->pid */
+	pid_t pid; /* process id as seen by the agent; that of the header is in info->pid */
 	uint64_t admitted_ns, changed_ns; /* CLOCK_REALTIME */
 	struct region_info *info;
 	struct agent_conn *conn;
 	struct agent_peer *peer;
-	struct agent_proxy *proxy; /* set if REST writes the region */
-	bool self;		   /* holds the agent's own metrics */
-	bool kernel;		   /* an eBPF map: the agent never writes to it */
+	struct agent_proxy *proxy; /* state of a region that is written by REST requests */
+	bool self;		   /* the region holds the agent's own metrics */
+	bool kernel;		   /* the region is an eBPF map, to which the agent never writes */
 	struct agent_mr *mr;
-	struct agent_timer timer;  /* in queue ORPHAN, GRACE or QUARANTINE */
-	struct agent_timer settle; /* in queue SETTLE */
-	struct agent_verdict verdict[AGENT_VERDICT_READERS]; /* the latest of each reader */
+	struct agent_timer timer;  /* timer in queue ORPHAN, GRACE or QUARANTINE */
+	struct agent_timer settle; /* timer in queue SETTLE */
+	struct agent_verdict verdict[AGENT_VERDICT_READERS]; /* the latest verdict of each reader */
 	TAILQ_ENTRY(agent_region) peer_link;
 	LIST_ENTRY(agent_region) id_link, instance_link;
 };
@@ -81,19 +82,22 @@ int agent_region_protect(struct agent *a, struct agent_region *r);
 void agent_region_protect_all(struct agent *a); /* called when a consumer subscribes */
 struct agent_region *agent_region_by_id(struct agent *a, uint64_t id);
 struct agent_region *agent_region_by_instance(struct agent *a, uint64_t of_directory);
-void agent_region_lost(struct agent *a, struct agent_region *r); /* its connection is gone */
-/* restored from systemd's store */
+/* called when the region's connection is gone */
+void agent_region_lost(struct agent *a, struct agent_region *r);
+/* called when the region was restored from systemd's store */
 void agent_region_restored(struct agent *a, struct agent_region *r);
 void agent_region_dead(struct agent *a, struct agent_region *r);
-void agent_region_revive(struct agent *a, struct agent_region *r); /* REST posts to it again */
+/* called when REST posts to a dead region again */
+void agent_region_revive(struct agent *a, struct agent_region *r);
 void agent_region_closed(struct agent *a, struct agent_region *r);
 void agent_region_retire(struct agent *a, struct agent_region *r);
 void agent_region_free(struct agent *a, struct agent_region *r);
-void agent_region_publish(struct agent *a, struct agent_region *r); /* writes the region's entry */
+/* writes the region's directory entry */
+void agent_region_publish(struct agent *a, struct agent_region *r);
 void agent_region_timer_orphan(struct agent *a, struct agent_timer *t);
 void agent_region_timer_grace(struct agent *a, struct agent_timer *t);
 void agent_region_timer_quarantine(struct agent *a, struct agent_timer *t);
-/* "" if there is no such label */
+/* returns "" if there is no such label */
 const char *agent_region_label(const struct agent_region *r, const char *key);
 
 #endif

@@ -118,7 +118,7 @@ static json_t *get_mrs(struct agent *a)
 static const struct rest_route {
 	const char *method, *path;
 	enum http_role needs;
-	bool readers;			 /* shows regions of other users */
+	bool readers;			 /* the route shows regions of other users */
 	json_t *(*get)(struct agent *a); /* handler called with the lock held; NULL: fn is called */
 	void (*fn)(struct agent *a, const struct agent_rest_request *q,
 		   struct agent_rest_reply *reply);
@@ -187,7 +187,8 @@ static void answer_request(struct agent *a, const struct rest_route *route,
 
 	*reply = (struct agent_rest_reply){.status = 200};
 	ok = !route->readers || q->caller->reader ||
-	     agent_rest_fail(reply, 403, "this shows regions of all users: see --consumer-uid");
+	     agent_rest_fail(reply, 403,
+			     "this route shows the regions of all users: see --consumer-uid");
 	if (ok && route->fn)
 		route->fn(a, q, reply);
 	pthread_mutex_lock(&a->lock);
@@ -257,14 +258,15 @@ static void on_request(struct http_request *req, void *arg)
 		.method = http_method(req),
 		.path = http_path(req),
 		.variable = http_variable(req),
-		.caller = caller ? caller : &own, /* by TCP, with the token */
+		/* a request by TCP, with the token, acts for the agent's user */
+		.caller = caller ? caller : &own,
 	};
 	struct agent_rest_reply reply;
 
 	/* Local users publish regions of their own; requests by TCP act as the agent's user. */
 	if (http_uid(req) == (uid_t)-1 && strcmp(q.method, "GET") && strcmp(q.method, "HEAD") &&
 	    http_role(req) < HTTP_ACTOR) {
-		http_reply_error(req, 403, "only who may act may do this");
+		http_reply_error(req, 403, "this needs the role act or admin");
 		return;
 	}
 	q.body = http_body(req, &q.bytes);
@@ -285,10 +287,11 @@ int agent_rest_check(const char *listen, bool proves, char *error, size_t bytes)
 				 "--rest '%s' is neither unix:/PATH nor ADDRESS:PORT", listen);
 	if (proves || !strncmp(listen, "unix:", 5))
 		return local;
-	return base_fail(error, bytes, -EACCES,
-			 "--rest %s: by TCP the kernel tells no user: give --rest-token-file or "
-			 "--web-config, or listen at unix:/PATH",
-			 listen);
+	return base_fail(
+		error, bytes, -EACCES,
+		"--rest %s: over TCP, the kernel does not identify users: set --rest-token-file "
+		"or --web-config, or listen on unix:/PATH",
+		listen);
 }
 
 int agent_rest_init(struct agent *a, char *error, size_t bytes)
@@ -322,7 +325,8 @@ int agent_rest_init(struct agent *a, char *error, size_t bytes)
 		err = -errno;
 		if (a->o.rest_optional) {
 			base_logf(BASE_WARN, AGENT_LOG,
-				  "no REST: %s; choose another address by --rest", error);
+				  "REST is not available: %s; choose another address with --rest",
+				  error);
 			err = 0;
 		}
 		goto err;

@@ -10,7 +10,8 @@
 struct agent_rest_request {
 	const char *method, *path;
 	const char *variable; /* the part of the path that matches {} in the route */
-	const struct agent_rest_caller *caller; /* NULL: the agent's own user */
+	/* the process that sent the request; NULL: the agent's own user */
+	const struct agent_rest_caller *caller;
 	const void *body;
 	size_t bytes;
 };
@@ -20,7 +21,7 @@ struct agent_layout; /* produces the reply of GET /metrics region by region */
 struct agent_rest_reply {
 	int status;
 	json_t *json;		     /* or: */
-	struct agent_layout *layout; /* for agent_layout_read() and agent_layout_done() */
+	struct agent_layout *layout; /* stream for agent_layout_read() and agent_layout_done() */
 };
 
 int agent_rest_init(struct agent *a, char *error, size_t bytes);
@@ -31,7 +32,8 @@ void agent_rest_count(struct agent *a); /* updates the counters of requests refu
 void agent_rest_handle(struct agent *a, const struct agent_rest_request *q,
 		       struct agent_rest_reply *reply);
 
-ssize_t agent_layout_read(void *layout, char *buf, size_t max); /* -errno ends the stream */
+/* returns -errno to end the stream */
+ssize_t agent_layout_read(void *layout, char *buf, size_t max);
 void agent_layout_done(void *layout);
 
 /* ---- handlers outside rest.c; each fills in the reply ---- */
@@ -54,8 +56,8 @@ bool agent_rest_fail(struct agent_rest_reply *reply, int status, const char *fmt
 void agent_rest_fail_refused(struct agent *a, struct agent_rest_reply *reply,
 			     const struct agent_refused *why);
 /*
- * Parses the JSON body. This function and those below return NULL or false after filling in an
- * error reply.
+ * Parses the JSON body. On error, this and the functions below fill in a reply and return NULL or
+ * false.
  */
 json_t *agent_rest_object(const struct agent_rest_request *q, struct agent_rest_reply *reply);
 /* Refuses unknown fields, which may be misspelled. known ends with NULL. */

@@ -42,11 +42,11 @@ const struct agent_counter_info agent_counter_table[AGENT_COUNTERS] = {
 	{"extra_descriptor_packets", OFFSET(extra_fds),
 	 "Packets with descriptors beyond the one expected, or beyond the agent's limit"},
 	{"descriptors_set_aside", OFFSET(closing),
-	 "Descriptors of clients that a thread apart closes, as closing them may hang"},
+	 "Descriptors of clients that a separate thread closes, as closing them may block"},
 	{"descriptors_leaked", OFFSET(closing_lost),
 	 "Descriptors of clients left open for lack of memory"},
 	{"connections_paused", OFFSET(paused),
-	 "Pauses of a connection whose tenant has too many descriptors to be closed"},
+	 "Pauses of connections whose tenant has too many descriptors waiting to be closed"},
 	{"subscribed", OFFSET(subscribed), "Consumers subscribed to the directory"},
 	{"opened", OFFSET(opened), "Regions opened by consumers"},
 	{"status_requests", OFFSET(status), "Status requests"},
@@ -59,19 +59,19 @@ const struct agent_counter_info agent_counter_table[AGENT_COUNTERS] = {
 	{"breakups", OFFSET(breakups), "Joint registrations split up"},
 	{"registration_failures", OFFSET(registration_failures), "Failed memory registrations"},
 	{"rdma_challenged", OFFSET(rdma_challenged),
-	 "Connections by RDMA that were asked to prove the secret"},
+	 "RDMA connections that were asked to prove the secret"},
 	{"rdma_half_open", OFFSET(rdma_half_open),
 	 "Queue pairs freed because the peer did not finish connecting"},
 	{"fabric_sent_bytes", OFFSET(fabric_sent_bytes), "Bytes sent to collectors by --fabric"},
 	{"fabric_silent", OFFSET(fabric_silent),
-	 "Connections to --fabric shut down as they asked for nothing, or too many did not"},
-	{"keys_renewed", OFFSET(keys_renewed), "Memory registrations replaced for another key"},
+	 "Connections to --fabric closed because they requested nothing"},
+	{"keys_renewed", OFFSET(keys_renewed), "Memory registrations replaced to change their key"},
 	{"verdicts", OFFSET(verdicts), "Verdicts relayed to publishers"},
 	{"verdicts_unknown", OFFSET(verdicts_unknown), "Verdicts on unknown regions"},
 	{"verdicts_refused", OFFSET(verdicts_refused),
 	 "Verdicts written by RDMA with an invalid line"},
 	{"verdicts_lost", OFFSET(verdicts_lost),
-	 "Verdicts not relayed: publisher absent, its socket full, or notified just before"},
+	 "Verdicts not relayed: publisher absent, socket full, or notified shortly before"},
 	{"tcp_refused", OFFSET(tcp_refused), "TCP connections without a slot in the table"},
 	{"tcp_missed", OFFSET(tcp_missed), "Calls of the flow programs that the kernel skipped"},
 	{"tcp_cgroups_refused", OFFSET(tcp_cgroups_refused),
@@ -105,7 +105,7 @@ struct agent_self {
 	struct sl_publisher *publisher;
 	struct agent_region *region;
 	struct agent_counters sent;
-	struct sl_counter counter[WORDS]; /* in the order of struct agent_counters */
+	struct sl_counter counter[WORDS]; /* counters in the order of struct agent_counters */
 	struct sl_gauge gauge[GAUGES];
 	struct sl_counter_f64 fabric_cpu;
 };
@@ -152,9 +152,8 @@ static void make_metrics(struct agent_self *s)
 			make_counter(s, "rest_refused", "REST requests and connections refused",
 				     http_refusal_names[i]);
 	for (int i = 0; i < FABRIC_REFUSED_COUNT; i++)
-		s->counter[OFFSET(rdma_refused) / 8 + i] =
-			make_counter(s, "rdma_refused", "Connections refused by RDMA",
-				     agent_rdma_refusal_names[i]);
+		s->counter[OFFSET(rdma_refused) / 8 + i] = make_counter(
+			s, "rdma_refused", "RDMA connections refused", agent_rdma_refusal_names[i]);
 	s->fabric_cpu = sl_counter_f64_create(
 		s->publisher,
 		&SL_OPTS(sl_metric_opts, .name = PREFIX "fabric_cpu_seconds_total",
@@ -204,7 +203,7 @@ int agent_self_init(struct agent *a, char *error, size_t bytes)
 	agent_peer_put(a, peer);
 	s->region->self = true;
 	a->own_count++;
-	a->n.admitted--; /* counts only the regions of others */
+	a->n.admitted--; /* this counter excludes the agent's own region */
 	a->memory -= say.size;
 	make_metrics(s);
 	a->self = s;

@@ -41,7 +41,8 @@ static unsigned int parts_of(const char *list, char *error, size_t bytes)
 		list += n + (list[n] == ',');
 	}
 	if (!parts)
-		snprintf(error, bytes, "--tcp: flows, layers, cpu or net, separated by commas");
+		snprintf(error, bytes,
+			 "--tcp needs flows, layers, cpu or net, separated by commas");
 	return parts;
 }
 
@@ -54,7 +55,7 @@ static unsigned int parts_of(const char *list, char *error, size_t bytes)
 struct agent_tcp {
 	struct agent_source source;
 	struct tcp_loader_opts opts;
-	struct tcp_loader *loader; /* NULL: the loader has ended */
+	struct tcp_loader *loader; /* the loader process; NULL: it has ended */
 	struct agent_region *region[TCP_PARTS];
 	struct region_flows_info info;
 	uint64_t missed;
@@ -111,7 +112,7 @@ static int admit_table(struct agent *a, enum tcp_part part, struct tcp_loader_ta
 			part_names[part], strerror(-table->read_only));
 	err = agent_region_admit_kernel(a, table->fd, table->read_only, table->bytes,
 					&a->tcp->region[part], &why);
-	close(table->fd); /* it has been mapped */
+	close(table->fd); /* the table has been mapped */
 	table->fd = table->read_only = -1;
 	if (!err)
 		return 0;
@@ -155,9 +156,9 @@ int agent_tcp_init(struct agent *a, char *error, size_t bytes)
 		snprintf(error, bytes, "epoll: %s", strerror(errno));
 	}
 	if (!err && !has_region(t))
-		base_logf(
-			BASE_WARN, AGENT_LOG,
-			"--tcp: this kernel has no table to publish; the rest of the agent works");
+		base_logf(BASE_WARN, AGENT_LOG,
+			  "--tcp: this kernel supports none of the tables; the rest of the agent "
+			  "works");
 	if (err || !has_region(t))
 		agent_tcp_fini(a);
 	return err;
@@ -182,7 +183,8 @@ void agent_tcp_event(struct agent *a)
 		return;
 	}
 	base_logf(BASE_ERROR, AGENT_LOG,
-		  "--tcp: the loader of eBPF programs ended: restart the agent for its tables");
+		  "--tcp: the loader of eBPF programs has ended: restart the agent to get its "
+		  "tables back");
 	stop_loader(a);
 	for (int i = 0; i < TCP_PARTS; i++)
 		if (t->region[i])
@@ -267,7 +269,7 @@ int agent_tcp_filter(struct agent *a, const struct tcp_filter *filter, char *why
 
 	if (!t && a->o.tcp)
 		return base_fail(why, bytes, -ENOENT,
-				 "this kernel lacks what --tcp needs: see the agent's log");
+				 "this kernel does not support --tcp: see the agent's log");
 	if (!t || !(t->opts.parts & ~(1u << TCP_PART_CPU)))
 		return base_fail(why, bytes, -ENOENT,
 				 "this agent records no connections: start it with --tcp");

@@ -202,10 +202,7 @@ int agent_tenant_attest(const struct agent *a, pid_t pid, int pidfd, uid_t uid,
 		id->uid = owner;
 	if (pid > 0)
 		unread = cgroup_of(a, pid, id);
-	/*
-	 * In the agent's own container, another process is trusted like one beside the agent on a
-	 * host.
-	 */
+	/* In the agent's container, a process is trusted like one beside the agent on a host. */
 	if (id->contained && a->own_place && id->place == a->own_place && !inner)
 		*id = (struct agent_tenant_id){.uid = id->uid};
 	id->contained |= inner;

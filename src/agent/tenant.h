@@ -16,17 +16,19 @@
 
 struct agent_tenant_id {
 	uid_t uid;
-	bool contained; /* in a container, or not visible: uid 0 is not this host's root */
+	/* the process is in a container, or not visible: uid 0 is not this host's root */
+	bool contained;
 	uint64_t place; /* hash of the container's cgroup; 0: none */
-	uint8_t container[16], pod[16];	       /* zeros: none, or not attested */
+	/* attested ids of container and pod; zeros: none, or not attested */
+	uint8_t container[16], pod[16];
 	char container_text[72], pod_text[40]; /* the same ids as written in the host's files */
 };
 
 struct agent_tenant {
 	struct agent_tenant_id id;
 	uint64_t key;
-	bool trusted;		   /* root or the agent's user, outside of containers */
-	struct region_names names; /* known from its first region on */
+	bool trusted; /* the tenant is root or the agent's user, outside of containers */
+	struct region_names names; /* names of pod and container, known from its first region on */
 	unsigned int refs;
 	uint32_t regions, conns;
 	uint64_t bytes;		 /* total size of its regions */
@@ -82,7 +84,8 @@ enum agent_resource {
 	RESOURCE_DESCRIPTORS, /* descriptors of the agent, for regions and connections */
 };
 #define AGENT_FDS_CONNECTION 2u /* socket, pidfd */
-#define AGENT_FDS_REGION     3u /* read-only, the publisher's, and a pidfd once disconnected */
+/* read-only descriptor, the publisher's, and a pidfd once disconnected */
+#define AGENT_FDS_REGION 3u
 
 /* Usage of a resource by all tenants and by this tenant, and the most that it may hold now. */
 struct agent_use {

@@ -24,19 +24,19 @@ struct agent_timer_queue {
 enum {
 	TIMER_ORPHAN,	     /* connection lost: check whether the process is dead */
 	TIMER_RESTORED,	     /* restored from systemd's store: waits for the publisher */
-	TIMER_GRACE,	     /* final values stay readable */
+	TIMER_GRACE,	     /* dead or closed: the final values stay readable */
 	TIMER_QUARANTINE,    /* retired: readers stop within one lease, memory is freed after two */
-	TIMER_SILENT,	     /* connected, but has sent nothing */
-	TIMER_BLOCKED,	     /* does not read its answers */
-	TIMER_IDLE,	     /* REST publisher that has stopped posting */
-	TIMER_SETTLE,	     /* can now be registered together with its neighbours */
-	TIMER_RELEASE,	     /* replaced memory registration, to be released */
-	TIMER_KEY_AGE,	     /* memory registration whose key must be renewed */
+	TIMER_SILENT,	     /* a client has connected, but sent nothing */
+	TIMER_BLOCKED,	     /* a client does not read its answers */
+	TIMER_IDLE,	     /* a REST publisher has stopped posting */
+	TIMER_SETTLE,	     /* a region can now be registered together with its neighbours */
+	TIMER_RELEASE,	     /* a replaced memory registration is to be released */
+	TIMER_KEY_AGE,	     /* a memory registration is so old that its key must be renewed */
 	TIMER_KEY_LEFT,	     /* a collector left: the keys it knows must be renewed */
-	TIMER_KEY_DIRECTORY, /* replaced registration of the directory, to be released */
-	TIMER_KEY_RENEW,     /* renews the next stale key */
-	TIMER_REOPEN,	     /* tries to open the lost RDMA device */
-	TIMER_ALIVE,	     /* notifies the service manager's watchdog */
+	TIMER_KEY_DIRECTORY, /* a replaced registration of the directory is to be released */
+	TIMER_KEY_RENEW,     /* the next stale key is to be renewed */
+	TIMER_REOPEN,	     /* the agent tries to open the lost RDMA device again */
+	TIMER_ALIVE,	     /* the service manager's watchdog is to be notified */
 	TIMER_COUNT,
 };
 
@@ -44,10 +44,11 @@ enum {
 #define AGENT_TIMER_OWNER(t, type, member) ((type *)((char *)(t)-offsetof(type, member)))
 
 void agent_timer_init(struct agent *a); /* initialises all queues in a->timers */
-/* restarts a running timer */
+/* starts a timer, or restarts a running one */
 void agent_timer_start(struct agent *a, int queue, struct agent_timer *t);
 void agent_timer_stop(struct agent_timer *t);
 void agent_timer_expire(struct agent *a, uint64_t now);
-uint64_t agent_timer_next_due(const struct agent *a); /* UINT64_MAX: none is running */
+/* returns UINT64_MAX if no timer is running */
+uint64_t agent_timer_next_due(const struct agent *a);
 
 #endif

@@ -78,10 +78,7 @@ void agent_verdict_take(struct agent *a, const struct sl_msg_verdict *v)
 	}
 	*place = (struct agent_verdict){.said = *v, .ns = now};
 	agent_verdict_combined(a, r, &told);
-	/*
-	 * If REST writes the region, or its publisher is disconnected, only STATUS shows the
-	 * verdict.
-	 */
+	/* If REST writes the region, or its publisher is gone, only STATUS shows the verdict. */
 	told.instance = r->info->instance; /* the publisher only knows this instance */
 	if (!r->conn || agent_conn_notify(r->conn, SL_MSG_VERDICT, &told, sizeof(told)))
 		a->n.verdicts_lost++;

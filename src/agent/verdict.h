@@ -9,7 +9,8 @@
 struct agent;
 struct agent_region;
 
-void agent_verdict_take(struct agent *a, const struct sl_msg_verdict *v); /* v must be valid */
+/* v must be a valid verdict */
+void agent_verdict_take(struct agent *a, const struct sl_msg_verdict *v);
 /*
  * What all readers of a region say together: it is anomalous while one of them says so. A verdict
  * that has expired does not count. False: there is none.
@@ -22,6 +23,7 @@ bool agent_verdict_combined(const struct agent *a, const struct agent_region *r,
 size_t agent_verdict_board_bytes(const struct agent *a);
 int agent_verdict_board_init(struct agent *a);
 void agent_verdict_board_fini(struct agent *a);
-void agent_verdict_board_notice(void *arg, uint32_t entry); /* a collector has written this line */
+/* called when a collector has written this line */
+void agent_verdict_board_notice(void *arg, uint32_t entry);
 
 #endif

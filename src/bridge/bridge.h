@@ -50,24 +50,25 @@ struct bridge_exemplar {
 	const struct bridge_label *labels;
 	size_t label_count;
 	double value;
-	uint64_t time_ns; /* since 1970; 0: unknown */
+	uint64_t time_ns; /* time since 1970; 0: unknown */
 	/* in a histogram: index of the bucket in .values, starting at BRIDGE_BUCKETS */
 	uint32_t bucket;
 };
 
 /* Indices of a point's values. */
-#define BRIDGE_VALUE	 0u /* counter, gauge, unknown; the only value */
-#define BRIDGE_SUM	 0u /* summary, histograms; NaN: unknown */
+#define BRIDGE_VALUE	 0u /* index of the only value of a counter, gauge or unknown */
+#define BRIDGE_SUM	 0u /* index of the sum of a summary or histogram; NaN: unknown */
 #define BRIDGE_COUNT	 1u
-#define BRIDGE_QUANTILES 2u /* summary: one value per bound */
-#define BRIDGE_BUCKETS	 2u /* classic histograms: cumulative, one value per bound, then +Inf */
+#define BRIDGE_QUANTILES 2u /* index of the first quantile of a summary, one per bound */
+/* index of the first bucket of a classic histogram: cumulative, one value per bound, then +Inf */
+#define BRIDGE_BUCKETS 2u
 
 /* Exponential buckets as in Prometheus' native histograms; see sidelight/region.h. */
 struct bridge_exponential {
 	int scale;
 	double zero_threshold;
 	uint64_t zero_count;
-	int32_t first;		 /* index of the first bucket */
+	int32_t first;		 /* index of the first bucket in .buckets */
 	const uint64_t *buckets; /* not cumulative */
 	size_t bucket_count;
 	/* number of observations below -zero_threshold: counted, but not published */
@@ -76,11 +77,11 @@ struct bridge_exponential {
 
 /* A series, or all series that make up a histogram, summary or state set. */
 struct bridge_point {
-	const struct bridge_label *labels; /* sorted by key, without duplicates */
+	const struct bridge_label *labels; /* labels sorted by key, without duplicates */
 	size_t label_count;
-	const double *values; /* none for an info, one per state for a state set */
+	const double *values; /* an info has no values, a state set one per state */
 	size_t value_count;
-	/* of a classic histogram, without +Inf; of a summary, its quantiles */
+	/* upper bounds of a classic histogram, without +Inf; or a summary's quantiles */
 	const double *bounds;
 	size_t bound_count;
 	const struct bridge_exponential *exponential; /* or NULL */
@@ -88,7 +89,7 @@ struct bridge_point {
 	size_t state_count;
 	const struct bridge_exemplar *exemplars;
 	size_t exemplar_count;
-	uint64_t created_ns; /* since 1970; 0: unknown */
+	uint64_t created_ns; /* time of creation since 1970; 0: unknown */
 	bool delta;	     /* add the values to the previous ones instead of replacing them */
 };
 
@@ -106,7 +107,7 @@ struct bridge_sink {
 
 struct bridge_error {
 	int error;     /* -errno */
-	uint32_t line; /* from 1; 0: does not concern a line */
+	uint32_t line; /* number of the line, from 1; 0: the error does not concern a line */
 	char text[160];
 };
 
@@ -132,8 +133,9 @@ static inline bool bridge_timely(const struct bridge_window *w, double time)
 
 /* Limits for one body. */
 struct bridge_limits {
-	size_t points; /* 0: BRIDGE_POINTS_MAX */
-	size_t values; /* numbers, including buckets and quantiles; 0: BRIDGE_VALUES_MAX */
+	size_t points; /* maximum number of points; 0: BRIDGE_POINTS_MAX */
+	/* maximum number of values, including buckets and quantiles; 0: BRIDGE_VALUES_MAX */
+	size_t values;
 };
 #define BRIDGE_POINTS_MAX 500000u
 #define BRIDGE_VALUES_MAX 2000000u
@@ -145,10 +147,7 @@ struct bridge_limits {
  */
 const char *bridge_number(const char *p, const char *end, double *out);
 
-/*
- * number.c: parses unsigned seconds at p and returns them in ns, rounded down; 0 if invalid or too
- * large.
- */
+/* number.c: parses unsigned seconds at p and returns ns, rounded down; 0: invalid or too large. */
 uint64_t bridge_seconds_ns(const char *p, const char *end);
 
 /*

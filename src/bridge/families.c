@@ -26,7 +26,7 @@ static const uint32_t of_type[] = {3, 2, 4, 5, 7, 7};
 
 struct bridge_families {
 	struct bridge_limits limits;
-	struct bridge_sink *sink; /* NULL: only check the body */
+	struct bridge_sink *sink; /* sink for the points; NULL: only check the body */
 	struct bridge_error *error;
 	size_t points, numbers, untimely;
 	struct bridge_window window;
@@ -39,7 +39,7 @@ struct bridge_families {
 	size_t bucket_count, bucket_room;
 	int64_t *deltas;
 	size_t delta_count, delta_room;
-	int64_t *spans; /* pairs of offset and length */
+	int64_t *spans; /* spans of a native histogram, as pairs of offset and length */
 	size_t span_count, span_room;
 	struct bridge_exemplar *exemplars; /* .labels are set once all exemplars have been read */
 	size_t exemplar_count, exemplar_room;
@@ -179,10 +179,7 @@ static bool read_value(struct bridge_families *f, struct base_pb p, bool counter
 	return p.bad ? report_malformed(f, "value") : PUSH(f, values, value_count, value_room, v);
 }
 
-/*
- * Decodes rank and value of a Quantile, or count and bound of a Bucket; a float count takes
- * precedence.
- */
+/* Decodes a Quantile (rank, value) or a Bucket (count, bound); a float count takes precedence. */
 static bool read_pair(struct bridge_families *f, struct base_pb p, bool bucket)
 {
 	double first = 0, second = 0, count = -1;
@@ -344,7 +341,7 @@ static bool read_histogram(struct bridge_families *f, struct base_pb p,
 	}
 	for (size_t i = 1; i < f->bound_count; i++)
 		if (!(f->bounds[i] > f->bounds[i - 1]))
-			return report_malformed(f, "histogram: bounds do not ascend");
+			return report_malformed(f, "histogram: its bounds are not ascending");
 	return PUSH(f, values, value_count, value_room, f->values[BRIDGE_COUNT]);
 }
 
@@ -355,7 +352,7 @@ static bool add_label(struct bridge_families *f, struct base_pb p)
 	struct bridge_label l;
 
 	if (!read_label_pair(p, &l) || f->label_count == LABELS_MAX)
-		return report_malformed(f, "label, or too many");
+		return report_malformed(f, "label, or too many labels");
 	f->labels[f->label_count++] = l;
 	return true;
 }
@@ -370,7 +367,7 @@ static void set_exemplars(struct bridge_families *f, struct bridge_point *out, b
 		struct bridge_exemplar *e = &f->exemplars[i];
 
 		e->labels = l;
-		if (e->label_count) /* without any labels, the array may not exist */
+		if (e->label_count) /* without labels, the array may not exist */
 			l += e->label_count;
 		if (!out->bound_count || is_native == !e->bucket)
 			f->exemplars[n++] = *e;
@@ -405,7 +402,7 @@ static bool read_metric(struct bridge_families *f, struct base_pb p, uint32_t ty
 	if (!good)
 		return false;
 	if (p.bad || !valued || !bridge_labels_sort(f->labels, f->label_count))
-		return report_malformed(f, "metric: no value of its type, or a label stands twice");
+		return report_malformed(f, "metric: no value of its type, or a duplicate label");
 	if (f->points == f->limits.points || f->value_count > f->limits.values - f->numbers) {
 		bridge_fail(f->error, -E2BIG, 0, "more than %zu series or %zu values",
 			    f->limits.points, f->limits.values);
@@ -477,7 +474,7 @@ static bool read_all(struct bridge_families *f, struct base_pb p)
 		uint64_t n = base_pb_varint(&p);
 
 		if (p.bad || n > (size_t)(p.end - p.at))
-			return report_malformed(f, "length, or the body was cut off");
+			return report_malformed(f, "length, or the body is truncated");
 		if (!read_family(f, (struct base_pb){p.at, p.at + n, false}))
 			return false;
 		p.at += n;

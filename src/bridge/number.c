@@ -153,7 +153,7 @@ uint64_t bridge_seconds_ns(const char *p, const char *end)
 		if (*p == '.') {
 			point = true;
 		} else if (digits >= UINT64_MAX / 10 - 1) {
-			scale += !point; /* ignore further digits */
+			scale += !point; /* further digits are ignored */
 		} else {
 			digits = digits * 10 + (uint64_t)(*p - '0');
 			scale -= point;

@@ -28,8 +28,9 @@ struct bridge_otlp {
 	struct bridge_otlp_counts *counts;
 	bridge_otlp_resource *resource;
 	void *arg;
-	struct bridge_sink *sink; /* NULL: the resource is refused, or this is only a check */
-	bool check;		  /* only check the body; take nothing */
+	/* sink of the resource; NULL: it is refused, or this is only a check */
+	struct bridge_sink *sink;
+	bool check; /* the body is only checked; no points are taken */
 
 	struct bridge_label labels[LABELS_MAX];
 	size_t label_count;
@@ -81,10 +82,7 @@ static struct bridge_text keep_text(struct bridge_otlp *o, struct bridge_text t)
 	return (struct bridge_text){to, t.n};
 }
 
-/*
- * Converts a name as Prometheus does for OpenTelemetry: replaces characters outside [a-zA-Z0-9_:]
- * by "_".
- */
+/* Converts a name like Prometheus does: replaces characters outside [a-zA-Z0-9_:] by "_". */
 static struct bridge_text plain_name(struct bridge_otlp *o, struct bridge_text t, bool colons)
 {
 	bool digit = t.n && *t.s >= '0' && *t.s <= '9';
@@ -239,8 +237,9 @@ static bool exponential_buckets(struct bridge_otlp *o, struct base_pb p, int64_t
 
 /* Field numbers of a point, which differ between the kinds of points. */
 struct kind {
-	uint32_t message;			      /* field of Metric */
-	uint32_t attributes, start, flags, exemplars; /* 0: the point has no such field */
+	uint32_t message; /* field of Metric */
+	/* field numbers of a point; 0: it has no such field */
+	uint32_t attributes, start, flags, exemplars;
 };
 static const struct kind kinds[] = {
 	{5, 7, 2, 8, 5},    /* gauge */
@@ -320,10 +319,7 @@ static bool take_field(struct bridge_otlp *o, int kind, struct base_pb_field *f,
 	return true;
 }
 
-/*
- * Converts buckets to the values that the sink expects. Returns false if the buckets are
- * ill-formed.
- */
+/* Converts buckets to the sink's values. Returns false if the buckets are ill-formed. */
 static bool histogram_values(struct bridge_otlp *o, const struct parsed *t)
 {
 	double sum = 0;
@@ -475,7 +471,7 @@ static void set_exemplars(struct bridge_otlp *o, struct bridge_point *p)
 		struct bridge_exemplar *e = &o->exemplars[i];
 
 		e->labels = l;
-		if (e->label_count) /* without any labels, the array may not exist */
+		if (e->label_count) /* without labels, the array may not exist */
 			l += e->label_count;
 		e->bucket = BRIDGE_BUCKETS + bucket_of(p, e->value);
 	}
@@ -503,10 +499,7 @@ static bool send_point(struct bridge_otlp *o, int kind, const struct parsed *t, 
 		       t->offset < INT32_MAX / 2;
 		good = good && put_f64(&o->values, &o->value_count, &o->value_room, t->sum) &&
 		       put_f64(&o->values, &o->value_count, &o->value_room, (double)t->count);
-		/*
-		 * In OpenTelemetry, the bucket that starts at base^i has index i; in a region, it
-		 * is i + 1.
-		 */
+		/* The bucket from base^i on has index i in OpenTelemetry, i + 1 in a region. */
 		e = (struct bridge_exponential){
 			(int)t->scale, t->zero_threshold, t->zero_count, (int32_t)t->offset + 1,
 			o->buckets,    o->bucket_count,	  t->negative};

@@ -29,9 +29,10 @@ void bridge_otlp_free(struct bridge_otlp *o); /* NULL is fine */
 
 struct bridge_otlp_counts {
 	uint64_t points; /* accepted */
-	/* of refused resources, without temporality, or with ill-formed buckets */
+	/* points of refused resources, without temporality, or with ill-formed buckets */
 	uint64_t refused;
-	uint64_t exemplars_left_out; /* exceeded the number per point, or too long */
+	/* exemplars that exceeded the number per point, or were too long */
+	uint64_t exemplars_left_out;
 };
 
 /* Returns 0, -EINVAL (malformed, nothing was taken) or -ENOMEM. counts are added up. */
@@ -55,11 +56,11 @@ struct bridge_span_attribute {
 	double f64;
 };
 
-#define BRIDGE_SPAN_ATTRIBUTES_MAX 32u /* a span of libsidelight has no room for more */
+#define BRIDGE_SPAN_ATTRIBUTES_MAX 32u /* maximum in a span of libsidelight */
 
 struct bridge_span {
 	struct sl_trace_context context;
-	uint64_t parent_id; /* 0: the span is a root */
+	uint64_t parent_id; /* span id of the parent; 0: the span is a root */
 	bool remote;	    /* the parent is known to be in another process */
 	struct bridge_text name, message;
 	enum sl_span_kind kind;
@@ -76,10 +77,7 @@ struct bridge_span_sink {
 	bool (*span)(void *to, const struct bridge_span *s); /* false: refused */
 };
 
-/*
- * Like bridge_otlp_read(), but for spans, which are counted as points. Events and links are left
- * out.
- */
+/* Like bridge_otlp_read(), but for spans, which count as points. Events and links are left out. */
 int bridge_otlp_read_traces(struct bridge_otlp *o, const void *body, size_t bytes, bool json,
 			    const struct bridge_span_sink *sink, struct bridge_otlp_counts *counts,
 			    struct bridge_error *error);

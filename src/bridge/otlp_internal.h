@@ -11,10 +11,7 @@ static inline struct bridge_text bridge_otlp_text(struct base_pb p)
 	return (struct bridge_text){(const char *)p.at, (size_t)(p.end - p.at)};
 }
 
-/*
- * Gets service.name and service.instance.id of a Resource, empty if absent. Returns false if
- * malformed.
- */
+/* Gets a Resource's service.name and service.instance.id, empty if absent. False: malformed. */
 bool bridge_otlp_identity(struct bridge_otlp *o, struct base_pb resource,
 			  struct bridge_text *service, struct bridge_text *instance);
 

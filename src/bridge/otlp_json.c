@@ -110,7 +110,7 @@ TABLE(trace_request, {"resourceSpans", 1, MESSAGE, true, &resource_spans});
 struct out {
 	uint8_t *bytes;
 	size_t used, room;
-	const char *bad; /* key of a malformed value */
+	const char *bad; /* key whose value is malformed */
 };
 
 static uint8_t *make_room(struct out *o, size_t n)

@@ -20,7 +20,7 @@
 
 #define LOG	  "otlp"
 #define SECOND_NS 1000000000ull
-#define BODY_MAX  (8u << 20) /* limit before and after inflation */
+#define BODY_MAX  (8u << 20) /* maximum size of a body before and after inflation */
 #define EXPIRE_NS (300 * SECOND_NS)
 #define SERVICES  24u
 /* maximum number of services with spans: a process has room for 63 publishers in all */
@@ -29,7 +29,7 @@
 struct service {
 	char *name, *instance;
 	struct bridge_publisher *publisher; /* NULL: this element is free */
-	struct bridge_spans *spans;	    /* NULL: no spans received yet */
+	struct bridge_spans *spans;	    /* publishes spans; NULL: none received yet */
 	uint64_t spans_ns;		    /* time of the last spans received */
 };
 
@@ -78,7 +78,7 @@ static struct service *find_service(struct bridge_otlp_server *o, struct bridge_
 						      .socket = o->w->o->socket,
 						      .scale = (int)o->w->o->scale});
 	if (!new.publisher) {
-		base_log_limited(BASE_WARN, LOG, "refused: no room for a further service max=%u",
+		base_log_limited(BASE_WARN, LOG, "refused: no room for another service max=%u",
 				 SERVICES);
 		free(new.name);
 		free(new.instance);
@@ -107,7 +107,7 @@ static bool room_for_spans(const struct bridge_otlp_server *o)
 	if (n < SPANS)
 		return true;
 	base_log_limited(BASE_WARN, LOG,
-			 "spans refused: no room for those of a further service max=%u", SPANS);
+			 "spans refused: no room for spans of another service max=%u", SPANS);
 	return false;
 }
 
@@ -190,7 +190,7 @@ static void on_request(struct http_request *req, struct bridge_otlp_server *o,
 	const char *encoding = http_header(req, "Content-Encoding");
 	const bool json = type && !strncasecmp(type, "application/json", 16);
 	struct bridge_otlp_counts n = {0};
-	struct bridge_error e = {.text = "malformed gzip, or too long"};
+	struct bridge_error e = {.text = "malformed gzip, or the body is too long"};
 	size_t bytes;
 	const void *body = http_body(req, &bytes);
 	uint64_t before;
@@ -200,7 +200,7 @@ static void on_request(struct http_request *req, struct bridge_otlp_server *o,
 	pthread_mutex_lock(&o->lock);
 	if (!o->w) {
 		pthread_mutex_unlock(&o->lock);
-		http_reply_error(req, 503, "starting or ending");
+		http_reply_error(req, 503, "the bridge is starting or stopping");
 		return;
 	}
 	if (encoding && !strcasecmp(encoding, "gzip")) {
@@ -245,17 +245,17 @@ int bridge_otlp_check(const struct bridge_opts *o, char *error, size_t bytes)
 	int local = http_is_local(at, error, bytes);
 
 	if (local < 0)
-		return base_fail(error, bytes, -EINVAL,
-				 "--otlp '%s': not an address such as 127.0.0.1:4318, nor "
-				 "unix:/PATH",
-				 at);
+		return base_fail(
+			error, bytes, -EINVAL,
+			"--otlp '%s': neither an address such as 127.0.0.1:4318 nor unix:/PATH",
+			at);
 	return local || o->web_config
 		       ? 0
-		       : base_fail(
-				 error, bytes, -EINVAL,
-				 "--otlp '%s': senders prove nothing, so that only this host may "
-				 "send: listen on loopback or a unix socket, or give --web-config",
-				 at);
+		       : base_fail(error, bytes, -EINVAL,
+				   "--otlp '%s': senders are not authenticated, so only this host "
+				   "may send: listen on loopback or a unix socket, or set "
+				   "--web-config",
+				   at);
 }
 
 struct bridge_otlp_server *bridge_otlp_listen(const struct bridge_opts *opts,
@@ -326,19 +326,21 @@ static void end_idle_services(struct bridge_otlp_server *o)
 void bridge_otlp_run(struct bridge_otlp_server *o, const struct bridge_worker *w)
 {
 #define COUNTER(name, help) bridge_counter(w, "sidelight_bridge_otlp_" name "_total", help, NULL, 0)
-	o->requests = COUNTER("requests", "Requests, whether they were malformed or not.");
+	o->requests = COUNTER("requests", "Requests received, including malformed ones.");
 	o->malformed = COUNTER("malformed", "Requests that were refused as malformed.");
 	o->points = COUNTER("points", "Points taken.");
-	o->refused = COUNTER("refused", "Points refused, or taken in part: no temporality, buckets "
-					"that do not fit, negative observations, too many labels, "
-					"or no room.");
+	o->refused = COUNTER(
+		"refused",
+		"Points refused or taken in part: no temporality, unsuitable buckets, negative "
+		"observations, too many labels, or no room.");
 	o->spans = COUNTER("spans", "Spans taken.");
 	o->refused_spans = COUNTER("refused_spans",
 				   "Spans refused: no ids or times, or no room for "
 				   "the service or their names.");
 	o->exemplars = COUNTER("left_out_exemplars",
-			       "Exemplars left out: too many at a point, or labels too long.");
-	o->expired = COUNTER("expired", "Series that were not sent for long, removed.");
+			       "Exemplars left out: too many per point, or labels too long.");
+	o->expired = COUNTER("expired",
+			     "Series removed because they were not sent for a long time.");
 #undef COUNTER
 	pthread_mutex_lock(&o->lock);
 	o->w = w;

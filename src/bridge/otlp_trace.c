@@ -15,8 +15,8 @@ struct reader {
 	struct bridge_otlp *otlp;
 	const struct bridge_span_sink *sink;
 	struct bridge_otlp_counts *counts;
-	bool check; /* only check the body; take nothing */
-	void *to;   /* target of the resource; NULL: refused */
+	bool check; /* the body is only checked; no spans are taken */
+	void *to;   /* target for the spans of the resource; NULL: they are refused */
 };
 
 /* Converts a big-endian id of n bytes to numbers. Returns false if the length differs. */

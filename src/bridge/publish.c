@@ -56,10 +56,7 @@ static bool index_room(struct bridge_publish_index *t,
 	return true;
 }
 
-/*
- * Removes the entry at `hole` and moves up entries that were displaced by it (Knuth, TAOCP 3, 6.4
- * R).
- */
+/* Removes the entry at `hole` and moves up entries displaced by it (Knuth, TAOCP 3, 6.4 R). */
 static void index_take(struct bridge_publish_index *t, size_t hole,
 		       uint64_t (*hash_of)(const struct bridge_publisher *, uint32_t),
 		       const struct bridge_publisher *p)
@@ -158,10 +155,7 @@ static uint64_t hash_of_family(const struct bridge_publisher *p, const struct br
 	return base_hash_end(&h);
 }
 
-/*
- * Returns the family of a point; NONE: out of memory. A 64-bit hash with a secret key identifies
- * it.
- */
+/* Returns the family of a point; NONE: out of memory. A keyed 64-bit hash identifies it. */
 static uint32_t find_family(struct bridge_publisher *p, const struct bridge_point *t)
 {
 	uint64_t h = hash_of_family(p, t);
@@ -351,7 +345,8 @@ static bool on_point(struct bridge_sink *sink, const struct bridge_point *t)
 
 	if (t->exponential && good) {
 		good = bridge_publish_expand(&p->grid, t, p->expanded);
-		p->counts.refused += t->exponential->negative > 0; /* its negative observations */
+		/* count the negative observations, which are not published */
+		p->counts.refused += t->exponential->negative > 0;
 		expanded = *t;
 		expanded.values = p->expanded;
 		expanded.value_count = p->grid.values;

@@ -16,8 +16,8 @@
 struct bridge_publish_opts {
 	const char *service, *pod; /* labels of the target; copied */
 	const char *socket;	   /* path of the agent's socket, or NULL */
-	uint64_t bytes_max;	   /* limit for all series in regions; 0: 64 MiB */
-	size_t series_max;	   /* 0: BRIDGE_POINTS_MAX */
+	uint64_t bytes_max;	   /* limit for the memory of all series; 0: 64 MiB */
+	size_t series_max;	   /* maximum number of series; 0: BRIDGE_POINTS_MAX */
 	int scale;		   /* scale of exponential histograms, at most 8; 0: BRIDGE_SCALE */
 	bool detached;
 };

@@ -36,7 +36,7 @@ struct bridge_publish_family {
 	uint64_t hash;
 	enum bridge_type type;
 	bool exponential;
-	char *name, *help; /* for an info, which has no family in the library */
+	char *name, *help; /* name and help of an info, which has no family in the library */
 	union {
 		struct sl_counter_f64_family counter;
 		struct sl_gauge_f64_family gauge;
@@ -52,8 +52,8 @@ struct bridge_publish_series {
 	uint64_t hash;
 	char *labels; /* KEY NUL VALUE NUL ...; NULL: this element is free */
 	uint32_t label_bytes;
-	uint32_t family; /* in a free element: index of the next free one */
-	uint32_t bytes;	 /* size of its record and cells */
+	uint32_t family; /* family of the series; in a free element, index of the next free one */
+	uint32_t bytes;	 /* size of the series's record and cells */
 	uint64_t round;
 	uint64_t set_ns;
 	double *total;	     /* sum of the deltas; NULL if points are not deltas */
@@ -100,8 +100,8 @@ struct bridge_publisher {
 
 	/* About the current body. */
 	uint64_t round, now_ns;
-	bool by_values;	  /* only values were passed */
-	bool fresh_order; /* no point has been passed yet */
+	bool by_values;	  /* this body was passed by its values only */
+	bool fresh_order; /* no point of this body has been passed yet */
 
 	/* About the current family. */
 	char *name, *help, *unit;
@@ -111,7 +111,7 @@ struct bridge_publisher {
 	bool skip;
 
 	struct bridge_publish_grid grid;
-	double *expanded; /* array of grid.values elements */
+	double *expanded; /* values of a point, converted to grid.values elements */
 	char *scratch;
 	size_t scratch_room;
 	uint64_t *buckets;
@@ -139,10 +139,7 @@ void bridge_publish_remove(struct bridge_publisher *p, const struct bridge_publi
 			   const struct sl_label *labels, size_t n);
 void bridge_publish_set(struct bridge_publisher *p, const struct bridge_publish_family *f,
 			const struct bridge_publish_series *s, const double *values, size_t n);
-/*
- * Computes the values of a point with exponential buckets. Returns false if the scale is not
- * supported.
- */
+/* Computes the values of a point with exponential buckets. Returns false for unsupported scales. */
 bool bridge_publish_expand(const struct bridge_publish_grid *g, const struct bridge_point *t,
 			   double *out);
 /* Returns the size of a series in a region. */

@@ -10,7 +10,7 @@
 #include "base/hash.h"
 #include "bridge/publish_internal.h"
 
-#define CREATED_UNKNOWN 1u /* less than SL_CREATED_KNOWN_NS, so treated as unknown */
+#define CREATED_UNKNOWN 1u /* creation time below SL_CREATED_KNOWN_NS, which means unknown */
 
 /* ---- exponential histograms ---- */
 
@@ -52,10 +52,7 @@ static bool is_info(const struct bridge_publish_family *f)
 	return f->type == BRIDGE_INFO;
 }
 
-/*
- * Copies the states to the array of strings that the library expects. NULL: out of memory, or
- * malformed.
- */
+/* Copies the states to an array of strings for the library. NULL: out of memory, or malformed. */
 static char **states_of(const struct bridge_point *t)
 {
 	char **states = calloc(t->state_count + 1, sizeof(*states));
@@ -363,10 +360,7 @@ static bool is_id(struct bridge_text key)
 	return bridge_text_is(key, "trace_id", 8) || bridge_text_is(key, "span_id", 7);
 }
 
-/*
- * Returns the number of labels, or -1 if they are invalid or too long. only_ids: only trace and
- * span id.
- */
+/* Returns the number of labels; -1: invalid, or too long. only_ids: only trace and span id. */
 static int exemplar_labels(const struct bridge_exemplar *e, struct sl_label *out,
 			   char text[SL_EXEMPLAR_LABELS], bool only_ids)
 {

@@ -47,7 +47,8 @@ int bridge_check(const struct bridge_opts *o, char *error, size_t bytes)
 	struct bridge_scrape_opts s;
 
 	if (o->scrape_count > SCRAPES_MAX)
-		return base_fail(error, bytes, -EINVAL, "more than %u times --scrape", SCRAPES_MAX);
+		return base_fail(error, bytes, -EINVAL, "--scrape is given more than %u times",
+				 SCRAPES_MAX);
 	for (size_t i = 0; i < o->scrape_count; i++) {
 		int err = bridge_scrape_parse(o->scrapes[i], o->interval_ns, &s, error, bytes);
 
@@ -307,7 +308,7 @@ __attribute__((noreturn)) static void supervise(const struct bridge_opts *o, int
 		/* Do not restart a worker in a tight loop if it fails at once. */
 		if (base_now_ns() - started > 60 * SECOND_NS)
 			pause_ms = 1000;
-		base_logf(BASE_WARN, LOG, "the worker ended; starting again in_ms=%llu",
+		base_logf(BASE_WARN, LOG, "the worker ended; restarting it in_ms=%llu",
 			  (unsigned long long)pause_ms);
 		if (poll(&p, 1, (int)pause_ms) > 0)
 			_exit(0);

@@ -15,17 +15,18 @@
 #define BRIDGE_SCALE_MAX 8
 
 struct bridge_opts {
-	const char *const *scrapes; /* "URL[,job=NAME][,interval=TIME][,timeout=TIME]" */
+	/* targets to scrape: "URL[,job=NAME][,interval=TIME][,timeout=TIME]" */
+	const char *const *scrapes;
 	size_t scrape_count;
 	uint64_t interval_ns; /* default interval of scrapes */
 	const char *textfile; /* directory of *.prom files, or NULL */
 	bool host;	      /* publish metrics of this machine and its containers */
 	uint64_t host_interval_ns;
-	const char *const *statsd; /* "HOST:PORT", "unix:/PATH" */
+	const char *const *statsd; /* addresses to listen on: "HOST:PORT", "unix:/PATH" */
 	size_t statsd_count;
-	const char *web_config, *roles_file; /* see http.h, for otlp by TCP; or NULL */
+	const char *web_config, *roles_file; /* access to otlp by TCP, see http.h; or NULL */
 	bool insecure;
-	const char *otlp;   /* "HOST:PORT" or "unix:/PATH"; or NULL */
+	const char *otlp;   /* address to listen on, "HOST:PORT" or "unix:/PATH"; or NULL */
 	uint64_t scale;	    /* scale of exponential histograms */
 	uint64_t expire_ns; /* age at which a StatsD series that is not updated ends */
 	const char *socket; /* path of the agent's socket */

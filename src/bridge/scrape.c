@@ -20,10 +20,7 @@
 #define LOG	   "scrape"
 #define SECOND_NS  1000000000ull
 #define TIMEOUT_NS (10 * SECOND_NS)
-/*
- * Prometheus' limits for timestamps: how far back queries look, and how far ahead it stores
- * samples.
- */
+/* Prometheus' limits for timestamps: how far queries look back, and how far ahead it stores. */
 #define OLD_SECONDS   300.
 #define AHEAD_SECONDS 600.
 #define HEADERS_MAX   (64u << 10)
@@ -49,7 +46,7 @@ struct scrape {
 	size_t values; /* number of values in the last body */
 	struct http_client *client;
 	CURL *pattern;
-	CURLSH *share; /* keeps connections between scrapes */
+	CURLSH *share; /* keeps connections open between scrapes */
 	struct curl_slist *headers;
 	struct sl_counter scrapes, failures[CAUSES], refused, full, untimely;
 	struct bridge_publish_counts told;
@@ -228,7 +225,7 @@ static int prepare_request(struct scrape *s)
 static int report_failure(struct scrape *s, enum cause cause, const char *why)
 {
 	s->failed = cause;
-	base_log_limited(BASE_WARN, LOG, "failed url=%s cause=%s error=%s", s->o->url,
+	base_log_limited(BASE_WARN, LOG, "scrape failed url=%s cause=%s error=%s", s->o->url,
 			 cause_names[cause], why);
 	return -EIO;
 }
@@ -267,9 +264,9 @@ static int fetch_body(struct scrape *s, enum format *format)
 		http_client_done(&r);
 	}
 	if (s->too_large)
-		return report_failure(s, TOO_LARGE, "the answer is too long");
+		return report_failure(s, TOO_LARGE, "the response is too large");
 	if (code == CURLE_OPERATION_TIMEDOUT)
-		return report_failure(s, TIMEOUT, "the answer took too long");
+		return report_failure(s, TIMEOUT, "the response took too long");
 	if (code)
 		return report_failure(s, code == CURLE_OUT_OF_MEMORY ? MEMORY : CONNECT,
 				      http_client_tls_error(code, detail)
@@ -380,14 +377,15 @@ static int open_scrape(struct scrape *s)
 								  .socket = s->w->o->socket,
 								  .scale = (int)s->w->o->scale});
 	s->scrapes = bridge_counter(s->w, "sidelight_bridge_scrapes_total",
-				    "Scrapes, whether they failed or not.", l, 1);
+				    "Scrapes, including failed ones.", l, 1);
 	s->refused = bridge_counter(s->w, "sidelight_bridge_refused_total",
-				    "Series of scrapes that cannot be published.", l, 1);
+				    "Series that cannot be published.", l, 1);
 	s->full = bridge_counter(s->w, "sidelight_bridge_full_total",
-				 "Series of scrapes for which there was no room.", l, 1);
+				 "Series for which there was no room.", l, 1);
 	s->untimely = bridge_counter(
 		s->w, "sidelight_bridge_untimely_total",
-		"Series of scrapes whose time is more than 5 min ago, or 10 min ahead.", l, 1);
+		"Series with a timestamp more than 5 min in the past or 10 min in the future.", l,
+		1);
 	for (int i = 0; i < CAUSES; i++) {
 		l[1].value = cause_names[i];
 		s->failures[i] = bridge_counter(s->w, "sidelight_bridge_failures_total",

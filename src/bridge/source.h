@@ -15,7 +15,7 @@
 struct bridge_worker {
 	const struct bridge_opts *o;
 	struct sl_publisher *own; /* publishes the bridges' own counters */
-	int stop_fd;		  /* readable when the worker must stop */
+	int stop_fd;		  /* descriptor that is readable when the worker must stop */
 };
 
 /* Waits until until_ns, a time of base_now_ns(). Returns false if the worker must stop. */

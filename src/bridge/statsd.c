@@ -13,7 +13,7 @@
 
 #define NONE	      UINT32_MAX
 #define REPEATS_MAX   1000u /* maximum count for a sampled observation */
-#define SET_REGISTERS 1024u /* about 3 % standard error */
+#define SET_REGISTERS 1024u /* number of registers of a set; about 3 % standard error */
 #define SCALE	      2	    /* scale of histograms: factor 1.19, 162 cells */
 
 /* ---- lines ---- */
@@ -35,10 +35,7 @@ static bool take_type(struct bridge_text t, enum bridge_statsd_type *out)
 	return true;
 }
 
-/*
- * Parses a field after the type: @RATE, #TAGS; for DogStatsD also c:CONTAINER, TTIMESTAMP,
- * e:ENTITY.
- */
+/* Parses a field after the type: @RATE, #TAGS; DogStatsD: c:CONTAINER, TTIMESTAMP, e:ENTITY. */
 static bool take_field(struct bridge_text f, struct bridge_statsd_line *out)
 {
 	if (!f.n)
@@ -94,12 +91,12 @@ bool bridge_statsd_parse(const char *s, size_t n, struct bridge_statsd_line *out
 
 struct series {
 	uint64_t hash;
-	char *key; /* type, name, NUL, tags; NULL: this element is free */
+	char *key; /* key of a series: type, name, NUL, tags; NULL: this element is free */
 	uint32_t key_bytes;
-	uint32_t family; /* in a free element: index of the next free one */
+	uint32_t family; /* family of the series; in a free element, index of the next free one */
 	uint64_t set_ns;
 	uint8_t *set; /* registers of a HyperLogLog */
-	bool valid;   /* false: the series is refused */
+	bool valid;   /* false: lines of this series are refused */
 	union {
 		struct sl_counter_f64 counter;
 		struct sl_gauge_f64 gauge;
@@ -130,7 +127,7 @@ struct bridge_statsd {
 	uint64_t set_until_ns, seed;
 	char *key;
 	size_t key_room;
-	char text[4096]; /* names and tags converted to labels */
+	char text[4096]; /* buffer for names and tags converted to labels */
 };
 
 struct bridge_statsd *bridge_statsd_new(struct sl_publisher *p, size_t series)

@@ -27,9 +27,9 @@ enum bridge_statsd_type {
 };
 
 struct bridge_statsd_line {
-	struct bridge_text name;   /* as received */
-	struct bridge_text values; /* one or more, separated by ":"; for a set, any text */
-	struct bridge_text tags;   /* "key:value,key", or empty */
+	struct bridge_text name;   /* name as received */
+	struct bridge_text values; /* one or more values, separated by ":"; for a set, any text */
+	struct bridge_text tags;   /* tags "key:value,key", or empty */
 	enum bridge_statsd_type type;
 	double rate; /* 0 < rate <= 1 */
 };
@@ -46,10 +46,7 @@ struct bridge_statsd_counts {
 
 struct bridge_statsd;
 
-/*
- * Publishes with p, which the caller keeps. series: maximum; 0: STATSD_SERIES_MAX. NULL: out of
- * memory.
- */
+/* Publishes with p, which the caller keeps. series: 0: STATSD_SERIES_MAX. NULL: out of memory. */
 struct bridge_statsd *bridge_statsd_new(struct sl_publisher *p, size_t series);
 void bridge_statsd_free(struct bridge_statsd *s); /* NULL is fine */
 void bridge_statsd_packet(struct bridge_statsd *s, const char *bytes, size_t n, uint64_t now_ns);

@@ -35,15 +35,15 @@ int bridge_statsd_check(const char *at, char *error, size_t bytes)
 	int local = http_is_local(at, error, bytes);
 
 	if (local < 0)
-		return base_fail(error, bytes, -EINVAL,
-				 "--statsd '%s': not an address such as 127.0.0.1:8125, nor "
-				 "unix:/PATH",
-				 at);
+		return base_fail(
+			error, bytes, -EINVAL,
+			"--statsd '%s': neither an address such as 127.0.0.1:8125 nor unix:/PATH",
+			at);
 	/* Packets carry no token. */
 	return local ? 0
 		     : base_fail(error, bytes, -EINVAL,
-				 "--statsd '%s': senders prove nothing, so that only this host may "
-				 "send: listen on loopback or a unix socket",
+				 "--statsd '%s': senders are not authenticated, so only this host "
+				 "may send: listen on loopback or a unix socket",
 				 at);
 }
 
@@ -93,7 +93,7 @@ struct serve {
 	struct bridge_statsd *statsd;
 	struct bridge_statsd_counts told;
 	struct sl_counter packets, dropped, truncated, lines, malformed, refused, expired;
-	uint32_t *drops; /* last drop count of the kernel, per socket */
+	uint32_t *drops; /* last drop count of the kernel for each socket */
 	struct mmsghdr m[PACKETS];
 	struct iovec v[PACKETS];
 	char control[PACKETS][CMSG_SPACE(sizeof(uint32_t))];
@@ -156,12 +156,14 @@ static bool open_serve(struct serve *s, size_t n)
 #define COUNTER(name, help) \
 	bridge_counter(s->w, "sidelight_bridge_statsd_" name "_total", help, NULL, 0)
 	s->packets = COUNTER("packets", "Packets received.");
-	s->dropped = COUNTER("dropped", "Packets that the kernel dropped for want of room.");
-	s->truncated = COUNTER("truncated", "Packets longer than 65536 bytes, left out.");
+	s->dropped = COUNTER("dropped", "Packets dropped by the kernel because a buffer was full.");
+	s->truncated = COUNTER("truncated", "Packets discarded because they exceed 65536 bytes.");
 	s->lines = COUNTER("lines", "Lines taken.");
-	s->malformed = COUNTER("malformed", "Lines and values that are malformed.");
-	s->refused = COUNTER("refused", "Lines without room, or of a name of another type.");
-	s->expired = COUNTER("expired", "Series that were not updated for long, removed.");
+	s->malformed = COUNTER("malformed", "Malformed lines and values.");
+	s->refused = COUNTER("refused",
+			     "Lines for which there was no room, or whose name has another type.");
+	s->expired = COUNTER("expired",
+			     "Series removed because they were not updated for a long time.");
 #undef COUNTER
 	s->publisher = sl_publisher_open(&SL_OPTS(sl_publisher_opts, .service = "statsd",
 						  .pod = "statsd", .socket = s->w->o->socket,

@@ -291,7 +291,7 @@ static int read_lines(struct bridge_text_parser *p)
 		end = end ?: p->end;
 		p->line++;
 		if (ended)
-			return TEXT_BAD(p, "text behind # EOF");
+			return TEXT_BAD(p, "text after # EOF");
 		if (!open_metrics) {
 			while (s < end && (*s == ' ' || *s == '\t'))
 				s++;
@@ -311,7 +311,7 @@ static int read_lines(struct bridge_text_parser *p)
 		}
 	}
 	if (!err && open_metrics && !ended)
-		return TEXT_BAD(p, "no # EOF: the body was cut off");
+		return TEXT_BAD(p, "no # EOF: the body is truncated");
 	return err ?: bridge_text_family_end(p);
 }
 

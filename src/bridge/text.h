@@ -20,10 +20,7 @@ enum bridge_text_format { BRIDGE_TEXT_004, BRIDGE_OPENMETRICS };
 
 struct bridge_text_parser;
 
-/*
- * Creates a parser for the bodies of one target. limits may be NULL for defaults. NULL: out of
- * memory.
- */
+/* Creates a parser for one target. limits may be NULL for defaults. NULL: out of memory. */
 struct bridge_text_parser *bridge_text_new(const struct bridge_limits *limits);
 void bridge_text_free(struct bridge_text_parser *p); /* NULL is fine */
 
@@ -41,9 +38,9 @@ int bridge_text_read(struct bridge_text_parser *p, enum bridge_text_format forma
 		     size_t bytes, struct bridge_sink *sink, struct bridge_error *error);
 
 struct bridge_text_counts {
-	size_t points, values; /* points and values of the last body */
+	size_t points, values; /* numbers of points and values in the last body */
 	size_t untimely;       /* points outside the window */
-	bool same_shape;       /* same shape as the previous body */
+	bool same_shape;       /* the last body had the same shape as the one before */
 };
 struct bridge_text_counts bridge_text_counts(const struct bridge_text_parser *p);
 

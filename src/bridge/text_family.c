@@ -168,7 +168,7 @@ static int take_names(struct bridge_text_parser *p)
 			err = name_add(p, f->name, s->text, f->type);
 	return err;
 taken:
-	return TEXT_BAD(p, "family '%.*s' has a name that was there before", TEXT_SHOWN(f->name.n),
+	return TEXT_BAD(p, "family '%.*s' uses a name that is already taken", TEXT_SHOWN(f->name.n),
 			f->name.s);
 }
 
@@ -181,7 +181,7 @@ static int check_unit(struct bridge_text_parser *p)
 	if (!f->unit.n)
 		return 0;
 	if (f->type == BRIDGE_INFO || f->type == BRIDGE_STATESET)
-		return TEXT_BAD(p, "%s '%.*s' has a unit", bridge_type_names[f->type],
+		return TEXT_BAD(p, "%s '%.*s' must not have a unit", bridge_type_names[f->type],
 				TEXT_SHOWN(f->name.n), f->name.s);
 	if (f->name.n > f->unit.n + 1 && f->name.s[f->name.n - f->unit.n - 1] == '_' &&
 	    !memcmp(f->name.s + f->name.n - f->unit.n, f->unit.s, f->unit.n))
@@ -257,7 +257,7 @@ int bridge_text_family_meta(struct bridge_text_parser *p, const struct bridge_te
 	}
 	once = m->what == 'T' ? &f->typed : m->what == 'H' ? &f->helped : &f->united;
 	if (open && (*once || p->sample_count))
-		return TEXT_BAD(p, "metadata twice, or behind samples");
+		return TEXT_BAD(p, "duplicate metadata, or metadata after samples");
 	*once = true;
 	if (m->what == 'H')
 		f->help = m->rest;
@@ -267,7 +267,7 @@ int bridge_text_family_meta(struct bridge_text_parser *p, const struct bridge_te
 		return 0;
 	err = type_of(p, m->rest, &type);
 	if (!err && p->sample_count && type != f->type)
-		err = TEXT_BAD(p, "TYPE of '%.*s' behind its samples", TEXT_SHOWN(f->name.n),
+		err = TEXT_BAD(p, "TYPE of '%.*s' follows its samples", TEXT_SHOWN(f->name.n),
 			       f->name.s);
 	f->type = err ? f->type : type;
 	return err;
@@ -351,7 +351,7 @@ static int check_sample(struct bridge_text_parser *p, const struct bridge_text_s
 			    (s->role == ROLE_SUM && type != BRIDGE_GAUGE_HISTOGRAM);
 
 	if (isnan(s->value) && (counts || s->role == ROLE_SUM))
-		return TEXT_BAD(p, "NaN in place of a count");
+		return TEXT_BAD(p, "a count is NaN");
 	if (s->value < 0 && (counts || s->role == ROLE_QUANTILE))
 		return TEXT_BAD(p, "a negative count");
 	if (s->role == ROLE_INFO && s->value != 1)
@@ -359,7 +359,7 @@ static int check_sample(struct bridge_text_parser *p, const struct bridge_text_s
 	if (s->role == ROLE_STATE && s->value != 0 && s->value != 1)
 		return TEXT_BAD(p, "a state is neither 0 nor 1");
 	if (s->exemplar != NONE && s->role != ROLE_TOTAL && s->role != ROLE_BUCKET)
-		return TEXT_BAD(p, "an exemplar of a sample that has none");
+		return TEXT_BAD(p, "an exemplar on a sample that cannot have one");
 	return 0;
 }
 

@@ -24,7 +24,7 @@ enum bridge_text_role {
 };
 
 struct bridge_text_exemplar {
-	uint32_t labels, label_count; /* range in the parser's labels */
+	uint32_t labels, label_count; /* range of the exemplar's labels in the parser's labels */
 	double value;
 	uint64_t time_ns;
 };
@@ -32,12 +32,13 @@ struct bridge_text_exemplar {
 /* A line of the current family. */
 struct bridge_text_sample {
 	enum bridge_text_role role;
-	uint32_t labels, label_count; /* without le, quantile and the state; sorted */
-	uint64_t hash;		      /* hash of the labels */
+	/* the sample's labels without le, quantile and state, sorted */
+	uint32_t labels, label_count;
+	uint64_t hash; /* hash of the labels */
 	double value;
 	double bound; /* bound of a bucket, or quantile */
 	struct bridge_text state;
-	double time;	     /* in seconds; NaN: none */
+	double time;	     /* timestamp in seconds; NaN: none */
 	uint64_t created_ns; /* for ROLE_CREATED */
 	uint32_t exemplar;
 	uint32_t next; /* next sample with the same labels */
@@ -48,8 +49,8 @@ struct bridge_text_sample {
 /* A line of the shape, with which the next body is compared. */
 struct bridge_text_shape {
 	uint32_t bytes; /* length up to the value, or of the whole line */
-	uint32_t slot;	/* index of the value in .flat or .constants; NONE: no value */
-	uint8_t check;	/* enum bridge_text_check */
+	uint32_t slot;	/* index of the line's value in .flat or .constants; NONE: no value */
+	uint8_t check;	/* enum bridge_text_check for the value */
 };
 
 enum bridge_text_check { CHECK_NONE, CHECK_POSITIVE, CHECK_RISING, CHECK_STATE, CHECK_SAME };
@@ -58,7 +59,7 @@ enum bridge_text_check { CHECK_NONE, CHECK_POSITIVE, CHECK_RISING, CHECK_STATE, 
 struct bridge_text_name {
 	struct bridge_text base;
 	const char *suffix;
-	enum bridge_type type; /* type of the family called base */
+	enum bridge_type type; /* type of the family that is named .base */
 	uint64_t hash;
 };
 
@@ -74,7 +75,7 @@ struct bridge_text_bucket {
 };
 
 struct bridge_text_group {
-	uint32_t first, last; /* indices of samples */
+	uint32_t first, last; /* indices of the first and last sample */
 };
 
 /* An exemplar and the bucket to which it belongs. */
@@ -86,7 +87,7 @@ struct bridge_text_exemplar_of {
 struct bridge_text_point {
 	uint32_t family;
 	uint32_t labels, label_count;
-	uint32_t values, value_count; /* range in .flat */
+	uint32_t values, value_count; /* range of the point's values in .flat */
 	uint32_t bounds, bound_count;
 	uint32_t states, state_count;
 	uint32_t exemplars, exemplar_count;
@@ -111,12 +112,12 @@ struct bridge_text_parser {
 	double *constants; /* numbers that are part of the shape */
 	size_t constant_count, constant_room;
 	double oldest, newest; /* timestamps that are part of the shape; NaN: none */
-	bool no_shape;	       /* this body has no usable shape */
+	bool no_shape;	       /* this body has no shape that the next one could match */
 	double *flat;	       /* values of all points */
 	size_t flat_count, flat_room;
 
 	/* About the current body. */
-	bool timed; /* at least one sample has a timestamp */
+	bool timed; /* at least one sample of this body has a timestamp */
 	enum bridge_text_format format;
 	const char *body, *end;
 	uint32_t line;
@@ -176,15 +177,12 @@ struct bridge_text_parser {
 
 struct bridge_text_line {
 	struct bridge_text name;
-	uint32_t labels, label_count; /* in their original order */
-	const char *number;	      /* start of the value */
+	uint32_t labels, label_count; /* range of the labels, in their original order */
+	const char *number;	      /* start of the value in the line */
 	double value, time;	      /* time: NaN if there is none */
 	uint32_t exemplar;
 };
-/*
- * Parses a timestamp and converts it to seconds; text 0.0.4 has milliseconds. Returns its end, or
- * NULL.
- */
+/* Parses a timestamp (in text 0.0.4, milliseconds) into seconds. Returns its end, or NULL. */
 const char *bridge_text_time(const struct bridge_text_parser *p, const char *s, const char *end,
 			     double *out);
 int bridge_text_line_sample(struct bridge_text_parser *p, const char *s, const char *end,

@@ -7,7 +7,7 @@
 #include "base/grow.h"
 #include "bridge/text_internal.h"
 
-#define EXEMPLAR_CHARACTERS 128u /* limit of OpenMetrics 1.0, Exemplars */
+#define EXEMPLAR_CHARACTERS 128u /* maximum length of an exemplar's labels in OpenMetrics 1.0 */
 
 static bool is_blank(char c)
 {
@@ -46,10 +46,7 @@ static const char *skip_space(const struct bridge_text_parser *p, const char *s,
 	return skip_blanks(p, s + 1, end);
 }
 
-/*
- * Copies text and decodes its escapes; only \\,
- * and \" are special.
- */
+/* Copies text and decodes its escapes: a backslash before a backslash, a quote or "n". */
 static struct bridge_text unescape_text(struct bridge_text_parser *p, const char *s,
 					const char *end, bool quotes)
 {
@@ -115,23 +112,20 @@ static int read_label(struct bridge_text_parser *p, const char **at, const char 
 	}
 	s = skip_blanks(p, stop, end);
 	if (s == end || *s != '=')
-		return TEXT_BAD(p, "no = behind label name '%.*s'", TEXT_SHOWN(l->key.n), l->key.s);
+		return TEXT_BAD(p, "no = after label name '%.*s'", TEXT_SHOWN(l->key.n), l->key.s);
 	s = skip_blanks(p, s + 1, end);
 	if (s == end || *s != '"')
-		return TEXT_BAD(p, "no quoted value of label '%.*s'", TEXT_SHOWN(l->key.n),
+		return TEXT_BAD(p, "label '%.*s' has no quoted value", TEXT_SHOWN(l->key.n),
 				l->key.s);
 	s = read_quoted(p, s, end, &l->value);
 	if (!s)
-		return TEXT_BAD(p, "the value of label '%.*s' does not end", TEXT_SHOWN(l->key.n),
-				l->key.s);
+		return TEXT_BAD(p, "the value of label '%.*s' is not terminated",
+				TEXT_SHOWN(l->key.n), l->key.s);
 	*at = s;
 	return 0;
 }
 
-/*
- * Parses the labels in braces at *at. name: set if empty and given inside the braces; NULL: not
- * allowed.
- */
+/* Parses the labels in braces at *at. name: set if given inside the braces; NULL: not allowed. */
 static int read_labels(struct bridge_text_parser *p, const char **at, const char *end,
 		       struct bridge_text *name, uint32_t *first, uint32_t *count)
 {
@@ -148,7 +142,7 @@ static int read_labels(struct bridge_text_parser *p, const char **at, const char
 			return err;
 		if (is_name) {
 			if (!name || name->n || p->label_count > *first)
-				return TEXT_BAD(p, "a quoted name in place of a label");
+				return TEXT_BAD(p, "a quoted name instead of a label");
 			*name = l.key;
 		} else {
 			if (!BASE_GROW(p->labels, p->label_count, p->label_room))
@@ -159,17 +153,17 @@ static int read_labels(struct bridge_text_parser *p, const char **at, const char
 		if (s < end && *s == ',') {
 			s = skip_blanks(p, s + 1, end);
 			if (p->format == BRIDGE_OPENMETRICS && s < end && *s == '}')
-				return TEXT_BAD(p, "comma behind the last label");
+				return TEXT_BAD(p, "comma after the last label");
 		} else if (s < end && *s != '}') {
 			return TEXT_BAD(p, "no comma between labels");
 		}
 	}
 	if (s == end)
-		return TEXT_BAD(p, "the labels do not end");
+		return TEXT_BAD(p, "the labels are not terminated");
 	*at = s + 1;
 	*count = (uint32_t)(p->label_count - *first);
 	if (!bridge_labels_sort(p->labels + *first, *count))
-		return TEXT_BAD(p, "a label name stands twice");
+		return TEXT_BAD(p, "duplicate label name");
 	return 0;
 }
 
@@ -292,7 +286,7 @@ int bridge_text_line_sample(struct bridge_text_parser *p, const char *s, const c
 	}
 	/* OpenMetrics: nothing may follow, not even a space. */
 	if (!s || s < end || (p->format == BRIDGE_OPENMETRICS && is_blank(end[-1])))
-		return TEXT_BAD(p, "text behind the value");
+		return TEXT_BAD(p, "text after the value");
 	return 0;
 }
 
@@ -331,7 +325,7 @@ int bridge_text_line_meta(struct bridge_text_parser *p, const char *s, const cha
 	stop = skip_space(p, s, end);
 	if (!stop) {
 		if (open_metrics || s < end || m->what != 'H')
-			return TEXT_BAD(p, "nothing behind the name, or a malformed name");
+			return TEXT_BAD(p, "nothing after the name, or a malformed name");
 		stop = end; /* the help text is empty */
 	}
 	m->known = true;

@@ -48,10 +48,7 @@ static size_t find_group(const struct bridge_text_parser *p, const struct bridge
 	return at;
 }
 
-/*
- * OpenMetrics: in a group, either all samples or none have a timestamp, and timestamps do not
- * decrease.
- */
+/* OpenMetrics: in a group, all samples or none have timestamps, which do not decrease. */
 static int check_order(struct bridge_text_parser *p, const struct bridge_text_sample *before,
 		       const struct bridge_text_sample *s)
 {
@@ -85,7 +82,7 @@ static int join_group(struct bridge_text_parser *p, uint32_t i, uint32_t *last)
 			return 0;
 		}
 		if (strict && p->family.type != BRIDGE_INFO)
-			return TEXT_BAD(p, "the samples of a metric do not stand together");
+			return TEXT_BAD(p, "the samples of a metric are not consecutive");
 		*last = p->group_index[at];
 		g = &p->groups[*last];
 	}
@@ -117,7 +114,7 @@ static int make_groups(struct bridge_text_parser *p)
 
 struct point {
 	bool sum, count;
-	uint32_t buckets; /* number of buckets in order, or of quantiles or states */
+	uint32_t buckets; /* number of buckets; or of quantiles, or states */
 	bool negative;	  /* there are bounds below 0 */
 };
 
@@ -193,7 +190,7 @@ static bool is_timely(const struct bridge_text_parser *p, const struct bridge_te
 	return bridge_timely(&p->window, time);
 }
 
-/* Starts a point at the end of the arrays. */
+/* Returns a new point whose ranges start at the current end of the arrays. */
 static struct bridge_text_point begin_point(const struct bridge_text_parser *p)
 {
 	return (struct bridge_text_point){.values = (uint32_t)p->flat_count,
@@ -293,7 +290,7 @@ static int sort_buckets(struct bridge_text_parser *p, struct point *t, struct br
 	if (p->format == BRIDGE_OPENMETRICS && p->family.type != BRIDGE_SUMMARY)
 		for (uint32_t i = 1; i < t->buckets; i++)
 			if (b[i - 1].bound > b[i].bound)
-				return TEXT_BAD(p, "buckets out of order");
+				return TEXT_BAD(p, "the buckets are out of order");
 	qsort(b, t->buckets, sizeof(*b), by_bound);
 	for (uint32_t i = 0; i < t->buckets; i++)
 		if (n && b[n - 1].bound == b[i].bound)
@@ -311,18 +308,18 @@ static int check_histogram(struct bridge_text_parser *p, const struct point *t,
 	const bool gauge = p->family.type == BRIDGE_GAUGE_HISTOGRAM;
 
 	if (!t->buckets || b[t->buckets - 1].bound != INFINITY)
-		return TEXT_BAD(p, "a histogram without a bucket +Inf");
+		return TEXT_BAD(p, "the histogram has no +Inf bucket");
 	for (uint32_t i = 1; i < t->buckets; i++)
 		if (p->samples[b[i].sample].value < p->samples[b[i - 1].sample].value)
-			return TEXT_BAD(p, "a bucket below the one before");
+			return TEXT_BAD(p, "a bucket is smaller than the previous one");
 	if (t->sum != t->count)
-		return TEXT_BAD(p, "a histogram with a sum or a count alone");
+		return TEXT_BAD(p, "the histogram has only one of sum and count");
 	if (t->count && count != p->samples[b[t->buckets - 1].sample].value)
-		return TEXT_BAD(p, "the count is not that of the bucket +Inf");
+		return TEXT_BAD(p, "the count differs from the +Inf bucket");
 	if (t->negative && t->sum && !gauge)
-		return TEXT_BAD(p, "a sum of observations that may be negative");
+		return TEXT_BAD(p, "a sum is not allowed if observations may be negative");
 	if (gauge && sum < 0 && !t->negative)
-		return TEXT_BAD(p, "a negative sum of positive observations");
+		return TEXT_BAD(p, "the sum of positive observations is negative");
 	return 0;
 }
 
@@ -349,7 +346,7 @@ static int put_histogram(struct bridge_text_parser *p, struct point *t,
 			  open && p->family.type == BRIDGE_HISTOGRAM ? CHECK_POSITIVE : CHECK_NONE);
 	if (count)
 		put_value(p, count, slot + BRIDGE_COUNT, CHECK_POSITIVE);
-	if (!top) { /* only in text 0.0.4 */
+	if (!top) { /* text 0.0.4 may lack the +Inf bucket */
 		p->flat[slot + BRIDGE_BUCKETS + n - 1] =
 			count ? count->value
 			      : (t->buckets ? p->samples[b[t->buckets - 1].sample].value : 0);

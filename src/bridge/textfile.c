@@ -45,10 +45,7 @@ static int is_metrics(const struct dirent *e)
 	return *e->d_name != '.' && n > 5 && !strcmp(e->d_name + n - 5, ".prom");
 }
 
-/*
- * Reads a whole regular file. Returns its size or -errno. Neither waits for a pipe nor follows a
- * link.
- */
+/* Reads a regular file. Returns its size or -errno. Neither waits for pipes nor follows links. */
 static ssize_t read_all(struct textfile *t, int folder, const char *name, struct stat *st)
 {
 	int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -102,7 +99,7 @@ static bool publish_file(struct textfile *t, int folder, const char *name)
 		      ?: bridge_text_read(t->parser, BRIDGE_TEXT_004, t->body, (size_t)n,
 					  bridge_publish_sink(t->publisher), &e);
 	if (err) {
-		base_log_limited(BASE_WARN, LOG, "not read file=%s/%s line=%u error=%s",
+		base_log_limited(BASE_WARN, LOG, "cannot read file=%s/%s line=%u error=%s",
 				 t->w->o->textfile, name, e.line,
 				 *e.text ? e.text : strerror(-err));
 		sl_counter_inc(t->errors);
@@ -159,9 +156,9 @@ void bridge_textfile_run(const struct bridge_worker *w)
 	t.errors = bridge_counter(w, "sidelight_bridge_textfile_errors_total",
 				  "Files that could not be read.", NULL, 0);
 	t.refused = bridge_counter(w, "sidelight_bridge_refused_total",
-				   "Series of scrapes that cannot be published.", &l, 1);
+				   "Series that cannot be published.", &l, 1);
 	t.full = bridge_counter(w, "sidelight_bridge_full_total",
-				"Series of scrapes for which there was no room.", &l, 1);
+				"Series for which there was no room.", &l, 1);
 	if (!t.parser || !t.publisher)
 		base_logf(BASE_ERROR, LOG, "cannot start error=%s", strerror(errno));
 	else

@@ -14,7 +14,7 @@
 #include "analyse/selftime.h"
 #include "base/grow.h"
 #include "cli/replay/replay.h"
-#include "collect/analysis/models.h"
+#include "collect/judge/models.h"
 
 #define RANGES_MAX 64u
 #define WARM_STEPS 40 /* rows before the scored range: they establish recent levels */

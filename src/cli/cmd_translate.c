@@ -13,7 +13,7 @@
 
 #include "base/confine.h"
 #include "base/secret.h"
-#include "cli/common.h"
+#include "cli/common/common.h"
 #include "dta/wire/auth.h"
 #include "dta/translate/gap_file.h"
 #include "dta/translate/translate.h"

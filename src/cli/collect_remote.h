@@ -4,7 +4,7 @@
 #define SL_CLI_COLLECT_REMOTE_H
 
 #include "base/base.h"
-#include "collect/analysis/sender.h"
+#include "collect/judge/sender.h"
 #include "export/remote_write.h"
 #include "export/spool.h"
 

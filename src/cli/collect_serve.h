@@ -5,7 +5,7 @@
 
 #include "api/api.h"
 #include "base/base.h"
-#include "collect/collect.h"
+#include "collect/read/collect.h"
 #include "collect/services/services.h"
 #include "collect/trace/trace.h"
 #include "dta/store_server/server.h"

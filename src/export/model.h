@@ -133,7 +133,8 @@ struct export_source {
 	bool (*has_family)(void *walk, const char *name);
 	bool created; /* emit "_created" in OpenMetrics */
 	/*
-	 * Incremented for each family left out for lack of a unique name. Any thread; may be NULL.
+	 * Counter, incremented for each family that is left out for lack of a unique name. Any
+	 * thread; may be NULL.
 	 */
 	uint64_t *left_out;
 };

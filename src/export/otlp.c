@@ -278,7 +278,7 @@ uint64_t export_otlp_left_out(const void *answer, size_t bytes, char *why, size_
 }
 
 /* Records that the receiver has this trace; the next process can then skip it. */
-static void remember(void *arg, uint64_t trace_hi, uint64_t trace_lo)
+static void remember_trace(void *arg, uint64_t trace_hi, uint64_t trace_lo)
 {
 	struct export_otlp *o = arg;
 
@@ -287,13 +287,13 @@ static void remember(void *arg, uint64_t trace_hi, uint64_t trace_lo)
 				 "cannot record sent traces: a restart may send them again");
 }
 
-static uint64_t taken(void *arg, const void *body, size_t bytes, const void *answer,
-		      size_t answer_bytes, char *why, size_t why_bytes)
+static uint64_t take_answer(void *arg, const void *body, size_t bytes, const void *answer,
+			    size_t answer_bytes, char *why, size_t why_bytes)
 {
 	struct export_otlp *o = arg;
 
 	if (o->sent)
-		export_otlp_traces(body, bytes, remember, o);
+		export_otlp_traces(body, bytes, remember_trace, o);
 	return export_otlp_left_out(answer, answer_bytes, why, why_bytes);
 }
 
@@ -320,7 +320,7 @@ static const char *const no_gzip[] = {"Content-Encoding:", NULL};
  * Compresses the body as one gzip member. Leaves it unchanged without memory or if the receiver
  * does not accept gzip.
  */
-static bool pack(void *arg, struct export_push_try *t)
+static bool pack_body(void *arg, struct export_push_try *t)
 {
 	const struct export_otlp *o = arg;
 	z_stream z = {0};
@@ -347,9 +347,9 @@ static bool pack(void *arg, struct export_push_try *t)
 	return true;
 }
 
-static enum export_push_outcome judge(void *arg, const struct export_push_try *t, long status,
-				      const int64_t number[EXPORT_PUSH_NUMBERS],
-				      enum export_push_outcome usual, uint64_t *rejected)
+static enum export_push_outcome judge_answer(void *arg, const struct export_push_try *t,
+					     long status, const int64_t number[EXPORT_PUSH_NUMBERS],
+					     enum export_push_outcome usual, uint64_t *rejected)
 {
 	struct export_otlp *o = arg;
 
@@ -391,10 +391,10 @@ struct export_otlp *export_otlp_new(const char *url, const char *config, const c
 			.content_type = "application/x-protobuf",
 			/* the specification says that other 5xx answers "MUST NOT be retried" */
 			.unavailable_only = true,
-			.taken = taken,
+			.taken = take_answer,
 			.taken_arg = o,
 			.headers = gzip,
-			.hooks = {.arg = o, .make = pack, .judge = judge},
+			.hooks = {.arg = o, .make = pack_body, .judge = judge_answer},
 		},
 		error, error_bytes);
 	if (!o->push)

@@ -113,7 +113,7 @@ static size_t on_answer(char *data, size_t size, size_t n, void *arg)
 }
 
 /* Replaces characters of untrusted text that could control a terminal. */
-static void clean(char *text)
+static void clean_text(char *text)
 {
 	for (; *text; text++)
 		if (*text < 32 || *text > 126)
@@ -151,15 +151,15 @@ static uint64_t left_out(struct export_push *p, const struct body *b)
 	n = p->o.taken(p->o.taken_arg, b->data, b->bytes, p->answer, answer_kept(p), why,
 		       sizeof(why));
 	n = BASE_MIN(n, b->items);
-	clean(why);
+	clean_text(why);
 	if (n || *why)
 		base_log_limited(BASE_WARN, p->o.name,
-				 "partly rejected url=%s rejected=%llu error=%s", p->url,
-				 (unsigned long long)n, why);
+				 "partly rejected by the receiver url=%s rejected=%llu error=%s",
+				 p->url, (unsigned long long)n, why);
 	return n;
 }
 
-static enum export_push_outcome usual(const struct export_push *p, long status)
+static enum export_push_outcome usual_outcome(const struct export_push *p, long status)
 {
 	if (status >= 200 && status < 300)
 		return EXPORT_PUSH_DONE;
@@ -167,12 +167,12 @@ static enum export_push_outcome usual(const struct export_push *p, long status)
 }
 
 /* Asks the hooks what the answer means. *at_once: retry in another form without a pause. */
-static enum export_push_outcome judge(struct export_push *p, CURL *curl,
-				      const struct export_push_try *t, long status,
-				      uint64_t *rejected, bool *at_once)
+static enum export_push_outcome judge_answer(struct export_push *p, CURL *curl,
+					     const struct export_push_try *t, long status,
+					     uint64_t *rejected, bool *at_once)
 {
 	const struct export_push_hooks *h = &p->o.hooks;
-	enum export_push_outcome is = usual(p, status), say;
+	enum export_push_outcome is = usual_outcome(p, status), say;
 	int64_t number[EXPORT_PUSH_NUMBERS];
 
 	if (!h->judge)
@@ -190,8 +190,8 @@ struct result {
 	bool at_once;
 };
 
-static enum export_push_outcome post(struct export_push *p, const struct export_push_try *t,
-				     struct result *to)
+static enum export_push_outcome post_body(struct export_push *p, const struct export_push_try *t,
+					  struct result *to)
 {
 	enum export_push_outcome outcome = EXPORT_PUSH_AGAIN;
 	struct curl_slist *headers = NULL;
@@ -233,15 +233,15 @@ static enum export_push_outcome post(struct export_push *p, const struct export_
 	if (code != CURLE_OK && !(code == CURLE_WRITE_ERROR && status)) {
 		snprintf(to->why, sizeof(to->why), "%s",
 			 http_client_tls_error(code, detail) ?: curl_easy_strerror(code));
-		clean(to->why);
+		clean_text(to->why);
 		goto out;
 	}
-	outcome = judge(p, curl, t, status, &to->rejected, &to->at_once);
+	outcome = judge_answer(p, curl, t, status, &to->rejected, &to->at_once);
 	if (outcome == EXPORT_PUSH_DONE)
 		goto out;
 	shown = (int)BASE_MIN(p->answer_bytes, ANSWER_SHOWN);
 	snprintf(to->why, sizeof(to->why), "HTTP %ld %.*s", status, shown, p->answer);
-	clean(to->why);
+	clean_text(to->why);
 	to->cause = offsetof(struct export_push_stats, errors_status);
 	if (retry_after > 0)
 		p->retry_after_ns = BASE_MIN((uint64_t)retry_after, RETRY_AFTER_MAX) * SECOND_NS;
@@ -252,7 +252,8 @@ out:
 	return outcome;
 }
 
-static enum export_push_outcome try(struct export_push *p, const struct body *b, struct result *to)
+static enum export_push_outcome try_body(struct export_push *p, const struct body *b,
+					 struct result *to)
 {
 	struct export_push_try t = {.body = b->data,
 				    .send = b->data,
@@ -266,7 +267,7 @@ static enum export_push_outcome try(struct export_push *p, const struct body *b,
 		snprintf(to->why, sizeof(to->why), "cannot be sent in the receiver's form");
 		return EXPORT_PUSH_NEVER;
 	}
-	outcome = post(p, &t, to);
+	outcome = post_body(p, &t, to);
 	to->sent_bytes = t.send_bytes;
 	free(t.made);
 	if (outcome == EXPORT_PUSH_DONE && !to->rejected)
@@ -338,8 +339,8 @@ static bool next_body(struct export_push *p)
 }
 
 /* Counts the outcome of the first body's last try and removes the body. Needs the lock. */
-static void decided(struct export_push *p, enum export_push_outcome outcome,
-		    const struct result *res)
+static void note_outcome(struct export_push *p, enum export_push_outcome outcome,
+			 const struct result *res)
 {
 	struct body *b = p->first;
 	const uint64_t out = res->rejected;
@@ -352,8 +353,8 @@ static void decided(struct export_push *p, enum export_push_outcome outcome,
 		take_first(p, &p->stats.sent_items);
 		return;
 	}
-	base_log_limited(BASE_WARN, p->o.name, "refused and dropped url=%s error=%s", p->url,
-			 res->why);
+	base_log_limited(BASE_WARN, p->o.name, "refused by the receiver, dropped url=%s error=%s",
+			 p->url, res->why);
 	/* The receiver may have accepted items of a refused body that it did not list. */
 	p->stats.dropped_refused += out ?: b->items;
 	p->stats.sent_items += out ? b->items : 0;
@@ -393,12 +394,12 @@ static void *push_main(void *arg)
 		pthread_mutex_unlock(&p->lock);
 		if (p->o.spool)
 			export_spool_sync(p->o.spool);
-		outcome = try(p, b, &res);
+		outcome = try_body(p, b, &res);
 		pthread_mutex_lock(&p->lock);
 		if (outcome != EXPORT_PUSH_DONE)
 			snprintf(p->stats.last_error, sizeof(p->stats.last_error), "%s", res.why);
 		if (outcome != EXPORT_PUSH_AGAIN) {
-			decided(p, outcome, &res);
+			note_outcome(p, outcome, &res);
 			if (outcome == EXPORT_PUSH_DONE)
 				pause = p->o.pause_min_ns;
 			continue;
@@ -407,8 +408,8 @@ static void *push_main(void *arg)
 		if (res.at_once)
 			continue;
 		++*(uint64_t *)((char *)&p->stats + res.cause);
-		base_log_limited(BASE_WARN, p->o.name, "failed, will retry url=%s error=%s", p->url,
-				 res.why);
+		base_log_limited(BASE_WARN, p->o.name, "sending failed, will retry url=%s error=%s",
+				 p->url, res.why);
 		pause_for(p, &pause);
 	}
 	if (p->first && p->first->spooled) { /* the body stays on disk */
@@ -518,7 +519,7 @@ static bool add_header(struct export_push *p, const char *header)
 	return to != NULL;
 }
 
-static int prepare(struct export_push *p)
+static int prepare_headers(struct export_push *p)
 {
 	char type[128];
 	bool good;
@@ -549,7 +550,7 @@ static int prepare(struct export_push *p)
 	return curl_easy_setopt(p->pattern, CURLOPT_PROTOCOLS_STR, "http,https") ? -EINVAL : 0;
 }
 
-static void release(struct export_push *p)
+static void release_push(struct export_push *p)
 {
 	curl_easy_cleanup(p->pattern);
 	curl_share_cleanup(p->share);
@@ -597,7 +598,7 @@ struct export_push *export_push_new(const struct export_push_opts *opts, char *e
 	err = http_client_url(p->url, why, sizeof(why));
 	if (!err) {
 		p->client = http_client_open(opts->config, why, sizeof(why));
-		err = p->client ? prepare(p) : -errno;
+		err = p->client ? prepare_headers(p) : -errno;
 	}
 	if (!err)
 		err = -pthread_create(&p->thread, NULL, push_main, p);
@@ -612,7 +613,7 @@ fail:
 	else
 		snprintf(error, error_bytes, "%s: %s", opts->name, *why ? why : strerror(-err));
 	if (p)
-		release(p);
+		release_push(p);
 	else
 		export_spool_close(opts->spool);
 	errno = -err;
@@ -629,5 +630,5 @@ void export_push_free(struct export_push *p, uint64_t linger_ns)
 	pthread_cond_broadcast(&p->wake);
 	pthread_mutex_unlock(&p->lock);
 	pthread_join(p->thread, NULL);
-	release(p);
+	release_push(p);
 }

@@ -28,14 +28,14 @@ typedef uint64_t export_push_taken_fn(void *arg, const void *body, size_t bytes,
 #define EXPORT_PUSH_ANSWER 1024u
 
 /*
- * One try, as hooks see and change it. A body may be queued in one form and sent in another: make()
- * points `send` at a part of it, or at what it made.
+ * One try of a body, which hooks may change. A body may be queued in one form and sent in another:
+ * make() points `send` at a part of it, or at a buffer that it allocated.
  */
 struct export_push_try {
-	const void *body, *send; /* as queued; what is sent, at first all of it */
+	const void *body, *send; /* body as queued; part to be sent, initially the whole body */
 	size_t bytes, send_bytes;
 	uint64_t items;
-	void *made;		    /* from malloc(), for push to free; or NULL */
+	void *made;		    /* allocated with malloc() and freed by push; or NULL */
 	const char *const *replace; /* headers that replace those with the same name; or NULL */
 	unsigned int form;	    /* private to the hooks */
 	/* private to the hooks: number of items that the receiver should report */

@@ -25,33 +25,33 @@
 #include "base/table.h"
 #include "export/pb.h"
 
-#define SYMBOLS_MAX 65536u /* remembered from one request to the next */
+#define SYMBOLS_MAX 65536u /* number of symbols remembered across requests */
 
 struct buffer {
 	uint8_t *at;
 	size_t bytes, room;
 };
 
-/* A text of this or an earlier request. */
+/* A string of this or an earlier request. */
 struct symbol {
 	struct base_node node;
-	uint64_t request; /* the last that has it, there as number `number` */
+	uint64_t request; /* last request that contains it, as number `number` */
 	uint32_t number, bytes;
 	uint8_t text[];
 };
 
 struct export_remote_v2 {
 	struct base_table symbols;
-	struct buffer texts, series; /* of the request */
-	struct buffer open;	     /* the series that has begun */
+	struct buffer texts, series; /* symbols and series of the request */
+	struct buffer open;	     /* the series under construction */
 	struct buffer scratch;
 	uint64_t request, items;
-	uint32_t count; /* of symbols in the request */
+	uint32_t count; /* number of symbols in the request */
 	int64_t created_ms;
 	bool failed;
 };
 
-/* Room for n bytes and the head of a field, or NULL. */
+/* Returns room for n bytes and the head of a field, or NULL. */
 static uint8_t *reserve_field(struct export_remote_v2 *v, struct buffer *b, size_t n)
 {
 	if (base_grow(&b->at, &b->room, b->bytes + n + 3 * EXPORT_PB_FIELD, 1))
@@ -91,7 +91,7 @@ static void begin_request(struct export_remote_v2 *v)
 		forget_symbols(v);
 		v->failed = !base_table_init(&v->symbols);
 	}
-	/* The first symbol is the empty one. */
+	/* The first symbol is always the empty string. */
 	put_field(v, &v->texts, 4, "", 0);
 	v->count = 1;
 }
@@ -131,7 +131,7 @@ static uint32_t number_of(struct export_remote_v2 *v, const void *text, size_t b
 	return s->number;
 }
 
-/* Appends labels as references. */
+/* Appends labels as references to symbols. */
 static void put_labels(struct export_remote_v2 *v, struct buffer *b, const uint8_t *labels,
 		       size_t bytes)
 {

@@ -35,10 +35,11 @@
 #include "export/spool.h"
 
 #define LABELS_MAX  128u
-#define REQUEST_MAX (4u << 20)		  /* before compression: receivers have limits */
-#define POINTS_MAX  10000u		  /* of one series in one message */
+#define REQUEST_MAX (4u << 20) /* size before compression, because receivers have limits */
+#define POINTS_MAX  10000u     /* points per message of one series */
 #define STALE_NAN   0x7ff0000000000002ull /* prometheus/model/value: StaleNaN */
-#define AGAIN_NS    3600000000000ull	  /* until a receiver of 1.0 is asked for 2.0 again */
+/* interval after which a receiver of 1.0 is offered 2.0 again */
+#define AGAIN_NS 3600000000000ull
 
 struct export_remote_meta {
 	struct base_node node;
@@ -46,32 +47,38 @@ struct export_remote_meta {
 	char text[];
 };
 
-/* A queued body: this head, then the request in the versions that it has, in their order. */
+/*
+ * Header of a queued body; the request follows in each version that was encoded, in the order of
+ * bytes[].
+ */
 #define REQUEST_MAGIC 0x31575253u /* "SRW1" */
 struct request {
 	uint32_t magic;
-	uint32_t bytes[2]; /* of version 1.0, of 2.0, compressed; 0: it has not */
-	uint32_t items_2;  /* that a receiver of 2.0 counts */
+	uint32_t bytes[2]; /* compressed sizes of versions 1.0 and 2.0; 0: not encoded */
+	uint32_t items_2;  /* number of items that a receiver of 2.0 should report */
 };
 
 struct export_remote_write {
 	struct export_push *push;
 	size_t batch_samples;
 	enum export_remote_protocol protocol;
-	int64_t floor_ms; /* of the latest sample that an earlier process may have queued */
+	int64_t floor_ms; /* time of the latest sample that an earlier process may have queued */
 	struct base_table metas;
-	/* Push's thread alone. */
-	uint64_t again_ns; /* 2.0 is tried again */
+	/* Used only by push's thread. */
+	uint64_t again_ns; /* time at which 2.0 is tried again */
 	bool spoke_2;	   /* the receiver has answered in 2.0 */
-	/* The request under way: v2 for version 2.0, unless NULL, the others for 1.0. */
+	/*
+	 * The request under construction: v2 for version 2.0, or NULL; at and the fields after it
+	 * for 1.0.
+	 */
 	struct export_remote_v2 *v2;
-	const struct export_remote_v2_meta *open_meta; /* of the open series */
+	const struct export_remote_v2_meta *open_meta; /* metadata of the open series */
 	bool is_open;
-	uint64_t batch, opened; /* numbers of the request, of the open series */
+	uint64_t batch, opened; /* numbers of the current request and of the open series */
 	uint8_t *at;
 	size_t bytes, room;
-	uint64_t samples, items; /* items: and exemplars */
-	/* Written by the one thread, read by any. */
+	uint64_t samples, items; /* items also includes exemplars */
+	/* Written by the caller's thread, read by any thread. */
 	uint64_t taken, same_ms, clashing, dropped_memory, exemplars, long_exemplars, before;
 	uint64_t fallbacks, version; /* written by push's thread */
 };
@@ -84,7 +91,7 @@ static size_t string_bytes(size_t n)
 }
 
 struct label {
-	const char *name, *value, *more; /* the value is `value` followed by `more` */
+	const char *name, *value, *more; /* the value is the concatenation of value and more */
 };
 
 static size_t label_message(const struct label *l)
@@ -117,8 +124,8 @@ static bool is_taken(const struct label *sorted, size_t n, const char *key)
 }
 
 /*
- * Escapes a label's key into memory at `to`, which is large enough, so that none of the n others
- * has it. Returns the end.
+ * Escapes a label's key into the buffer at `to`, which is large enough. The result differs from the
+ * keys of the n others. Returns the end.
  */
 static char *escape_key(char *to, const char *key, const struct label *others, size_t n)
 {
@@ -131,7 +138,7 @@ static char *escape_key(char *to, const char *key, const struct label *others, s
 	return end + 1;
 }
 
-/* Escapes keys in the n labels, of which the first is the name. NULL: ENOMEM. */
+/* Escapes the keys of n labels, the first of which is the metric name. Returns NULL with ENOMEM. */
 static char *escape_keys(struct label *l, size_t n)
 {
 	size_t bytes = 1;
@@ -146,7 +153,7 @@ static char *escape_keys(struct label *l, size_t n)
 
 		if (export_is_plain(own.name, false))
 			continue;
-		l[i] = l[n - 1]; /* the others stand together */
+		l[i] = l[n - 1]; /* makes the other labels contiguous */
 		to = escape_key(key, own.name, l, n - 1);
 		l[n - 1] = l[i];
 		l[i] = own;
@@ -171,7 +178,10 @@ static uint8_t *put_labels(uint8_t *p, const struct label *l, size_t n)
 	return p;
 }
 
-/* The labels in order, and once more with the longer form of the name, which is NULL if none. */
+/*
+ * Makes a series with its labels in order and, unless longer is NULL, once more with the longer
+ * form of the name.
+ */
 static struct export_remote_series *series_of(struct label *l, size_t n, const char *longer)
 {
 	struct export_remote_series *s;
@@ -247,7 +257,7 @@ static int compare_series(const struct export_remote_series *a,
 	return d ? d : (a->label_bytes > b->label_bytes) - (a->label_bytes < b->label_bytes);
 }
 
-/* Of equal ones those whose name can have no other form come first. */
+/* Among equal labels, names without a longer form come first. */
 static int by_labels(const void *a, const void *b)
 {
 	const struct export_remote_series *x = *(struct export_remote_series *const *)a;
@@ -319,7 +329,9 @@ static void end_series(struct export_remote_write *w)
 	w->is_open = false;
 }
 
-/* Compresses a request to `to`, which has room. Returns its bytes; 0: it cannot. */
+/*
+ * Compresses a request to `to`, which must be large enough. Returns the compressed size; 0: failed.
+ */
 static uint32_t pack_request(const uint8_t *from, size_t bytes, uint8_t *to)
 {
 	size_t room = snappy_max_compressed_length(bytes);
@@ -329,7 +341,7 @@ static uint32_t pack_request(const uint8_t *from, size_t bytes, uint8_t *to)
 		       : 0;
 }
 
-/* The body to be queued, in each version that may be sent. NULL: out of memory. */
+/* Builds the body to be queued, with each version that may be sent. NULL: out of memory. */
 static uint8_t *make_body(struct export_remote_write *w, size_t *bytes)
 {
 	struct request r = {.magic = REQUEST_MAGIC};
@@ -378,8 +390,9 @@ void export_remote_write_flush(struct export_remote_write *w)
 }
 
 /*
- * Begins n bytes of a series in the request. Version 2.0 has a series once per request, so that one
- * that has ended there begins another request. False: out of memory.
+ * Starts n bytes of a series in the request. In version 2.0 a series may occur only once per
+ * request; a series that was already completed therefore starts a new request. Returns false if out
+ * of memory.
  */
 static bool begin_series(struct export_remote_write *w, struct export_remote_series *s, size_t n)
 {
@@ -401,7 +414,7 @@ static bool begin_series(struct export_remote_write *w, struct export_remote_ser
 	return true;
 }
 
-/* Ends them at `end` in the request of version 1.0, if that is to be sent. */
+/* Ends a series at `end` in the request of version 1.0, if that version may be sent. */
 static void end_v1(struct export_remote_write *w, const uint8_t *end)
 {
 	if (w->protocol != EXPORT_REMOTE_2)
@@ -441,13 +454,14 @@ const struct export_remote_meta *export_remote_write_meta(struct export_remote_w
 	return m;
 }
 
-/* The last sample that a receiver has, or may have, of a series. */
+/* Returns the time of the last sample of a series that a receiver has, or may have. */
 static int64_t last_of(const struct export_remote_write *w, const struct export_remote_series *s)
 {
 	return BASE_MAX(s->last_ms, w->floor_ms);
 }
 
-/* Counts n samples that were skipped, of which `before` were older than an earlier process' last.
+/*
+ * Counts n skipped samples. `before` of them are older than the last sample of an earlier process.
  */
 static void count_skipped(struct export_remote_write *w, uint64_t n, uint64_t before)
 {
@@ -461,9 +475,9 @@ static void count_skipped(struct export_remote_write *w, uint64_t n, uint64_t be
 			 (unsigned long long)before);
 }
 
-/* Counts n samples of a series that are in the request. */
-static void taken(struct export_remote_write *w, struct export_remote_series *s, int64_t last_ms,
-		  size_t n)
+/* Counts n samples of a series that were added to the request. */
+static void count_taken(struct export_remote_write *w, struct export_remote_series *s,
+			int64_t last_ms, size_t n)
 {
 	s->last_ms = last_ms;
 	w->samples += n;
@@ -473,9 +487,9 @@ static void taken(struct export_remote_write *w, struct export_remote_series *s,
 		export_remote_write_flush(w);
 }
 
-/* Appends at most POINTS_MAX points; those not later than the series' last are skipped. */
-static void put(struct export_remote_write *w, struct export_remote_series *s,
-		const struct export_remote_point *point, size_t n)
+/* Appends at most POINTS_MAX points, skipping those not later than the series' last one. */
+static void put_points(struct export_remote_write *w, struct export_remote_series *s,
+		       const struct export_remote_point *point, size_t n)
 {
 	size_t inner = s->label_bytes, n_taken = 0, before = 0;
 	int64_t last = last_of(w, s), from = last;
@@ -517,7 +531,7 @@ static void put(struct export_remote_write *w, struct export_remote_series *s,
 			export_remote_v2_sample(w->v2, ms, point[i].value);
 	}
 	end_v1(w, p);
-	taken(w, s, last, n_taken);
+	count_taken(w, s, last, n_taken);
 }
 
 void export_remote_write_native(struct export_remote_write *w, struct export_remote_series *s,
@@ -550,20 +564,20 @@ void export_remote_write_native(struct export_remote_write *w, struct export_rem
 		export_remote_v2_histogram(w->v2, body, (size_t)(p - body));
 	end_v1(w, export_pb_close(series, export_pb_close(body, p, guess), guess));
 	s->native = true;
-	taken(w, s, ms, 1);
+	count_taken(w, s, ms, 1);
 }
 
 void export_remote_write_points(struct export_remote_write *w, struct export_remote_series *s,
 				const struct export_remote_point *p, size_t n)
 {
 	for (; n > POINTS_MAX; n -= POINTS_MAX, p += POINTS_MAX)
-		put(w, s, p, POINTS_MAX);
-	put(w, s, p, n);
+		put_points(w, s, p, POINTS_MAX);
+	put_points(w, s, p, n);
 }
 
 /* ---- exemplars ---- */
 
-/* Only those that have no time need to be told from the last one. */
+/* Only exemplars without a time are compared with the previous one by hash. */
 static uint64_t hash_of(const struct export_exemplar *e)
 {
 	uint64_t hash = base_hash(1, &e->value, sizeof(e->value));
@@ -587,7 +601,7 @@ void export_remote_write_exemplar(struct export_remote_write *w, struct export_r
 	if (s->clashes || s->last_ms == INT64_MIN || ms <= s->exemplar_ms ||
 	    (hash && hash == s->exemplar))
 		return;
-	/* A histogram is not sent twice: the exemplar, which stays, goes with the next one. */
+	/* A histogram is not sent twice; the exemplar is kept and sent with the next one. */
 	if (w->v2 && s->native && s->opened != w->opened)
 		return;
 	for (size_t i = 0; i < n; i++) {
@@ -611,7 +625,7 @@ void export_remote_write_exemplar(struct export_remote_write *w, struct export_r
 	from = p;
 	p = put_labels(p, l, n);
 	if (w->v2) {
-		/* Version 2.0 has no exemplar without a sample: the last one is sent again. */
+		/* Version 2.0 allows no exemplar without a sample, so repeat the last sample. */
 		if (s->opened != opened)
 			export_remote_v2_sample(w->v2, s->last_ms, s->last);
 		export_remote_v2_exemplar(w->v2, from, (size_t)(p - from), ms, e->value);
@@ -631,11 +645,11 @@ void export_remote_write_end(struct export_remote_write *w, struct export_remote
 	uint64_t bits = STALE_NAN;
 
 	if (s->last_ms == INT64_MIN)
-		return; /* the receiver does not know it */
+		return; /* the receiver does not know the series */
 	if (ns / 1000000 <= s->last_ms)
 		p.ns = (s->last_ms + 1) * 1000000;
 	memcpy(&p.value, &bits, 8);
-	put(w, s, &p, 1);
+	put_points(w, s, &p, 1);
 }
 
 void export_remote_write_follow(struct export_remote_write *w, struct export_remote_series **now,
@@ -665,7 +679,7 @@ void export_remote_write_follow(struct export_remote_write *w, struct export_rem
 
 /* ---- start and end ---- */
 
-/* Reads the head of a queued body, which a file may have damaged. */
+/* Reads the header of a queued body, which may have been damaged on disk. */
 static bool read_request(const void *body, size_t bytes, struct request *r)
 {
 	if (bytes < sizeof(*r))
@@ -691,7 +705,7 @@ static bool make_request(void *arg, struct export_push_try *t)
 
 	if (!read_request(t->body, t->bytes, &r))
 		return false;
-	/* What an earlier process queued may have another version alone. */
+	/* A body queued by an earlier process may contain only the other version. */
 	t->form = version_now(w);
 	if (!r.bytes[t->form - 1])
 		t->form = 3 - t->form;
@@ -721,7 +735,10 @@ static enum export_push_outcome judge_answer(void *arg, const struct export_push
 		*rejected = written < t->expected ? t->expected - written : 0;
 		return usual;
 	}
-	/* A receiver of 2.0 refuses what is wrong with the samples; others cannot read it. */
+	/*
+	 * A receiver that supports 2.0 reports errors in the samples with 400; other receivers
+	 * can't parse the request.
+	 */
 	if (w->protocol == EXPORT_REMOTE_AUTO && read_request(t->body, t->bytes, &r) &&
 	    r.bytes[0] &&
 	    (status == 415 || usual == EXPORT_PUSH_DONE ||
@@ -792,7 +809,7 @@ struct export_remote_write *export_remote_write_open(const struct export_remote_
 fail:
 	base_table_free(&w->metas);
 	export_remote_v2_free(w->v2);
-	free(w); /* which keeps errno, as of glibc 2.33 */
+	free(w); /* free() preserves errno since glibc 2.33 */
 	return NULL;
 }
 

@@ -173,7 +173,7 @@ static bool make_keys(struct export_render *r, size_t taken, const char *reserve
 	size_t bytes = 0;
 	char *to;
 
-	/* Each of the other keys adds at most one underscore. */
+	/* Making the keys unique adds at most one underscore per other key. */
 	for (size_t i = 0; i < s->label_count; i++)
 		bytes += sizeof("exported_") + EXPORT_ESCAPED(strlen(s->label_keys[i])) +
 			 s->label_count;

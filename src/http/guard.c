@@ -53,8 +53,8 @@ int http_guard_tell(struct http *h)
 	head.stamp = (uint32_t)w->stamp;
 	head.client_auth = w->client_auth;
 	/*
-	 * Request certificates for the sake of the front proxy; any other client with a certificate
-	 * must be known as well.
+	 * Request certificates so that the front proxy can present one; any other client with a
+	 * certificate must be known as well.
 	 */
 	if (w->proxy_ca.data && w->client_auth == HTTP_CLIENT_NONE)
 		head.client_auth = HTTP_CLIENT_VERIFY_IF_GIVEN;
@@ -140,8 +140,8 @@ void http_guard_poll(struct http *h)
 	h->failed_stamp = h->doubted_stamp = 0;
 	pthread_rwlock_unlock(&h->web_lock);
 	http_guard_tell(h);
-	base_logf(BASE_INFO, "http", "reloaded path=%s users=%zu listen=%s", h->opts.web_config,
-		  w->user_count, h->address);
+	base_logf(BASE_INFO, "http", "settings read again path=%s users=%zu listen=%s",
+		  h->opts.web_config, w->user_count, h->address);
 }
 
 /* Signs a hash, or data for algorithms that hash it themselves. */

@@ -10,9 +10,9 @@
 
 #include "base/grow.h"
 #include "cli/replay/replay.h"
-#include "collect/analysis/judge.h"
-#include "collect/analysis/models.h"
-#include "collect/analysis/record.h"
+#include "collect/judge/judge.h"
+#include "collect/judge/models.h"
+#include "collect/judge/record.h"
 
 struct live_event {
 	int64_t moment, ns;

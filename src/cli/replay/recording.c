@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * recording.c - reads a recording of sidelight collect (collect/analysis/record.h): the rows of
+ * recording.c - reads a recording of sidelight collect (collect/judge/record.h): the rows of
  * metrics/POD.csv, and of events.csv the services of pods and the traces. Names with the suffix of
  * an OpenMetrics counter are counters.
  */
@@ -12,7 +12,7 @@
 
 #include "base/grow.h"
 #include "cli/replay/replay.h"
-#include "collect/analysis/record.h"
+#include "collect/judge/record.h"
 
 #define EVENTS_MAX ((size_t)1 << 30)
 #define DAY_NS	   86400000000000

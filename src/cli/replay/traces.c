@@ -12,7 +12,7 @@
 #include "analyse/selftime.h"
 #include "base/grow.h"
 #include "cli/replay/replay.h"
-#include "collect/analysis/record.h"
+#include "collect/judge/record.h"
 
 struct replay_trace {
 	int64_t end_ns; /* of its last span */

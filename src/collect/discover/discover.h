@@ -10,7 +10,7 @@
 #define SL_COLLECT_DISCOVER_DISCOVER_H
 
 #include "base/base.h"
-#include "collect/collect.h"
+#include "collect/read/collect.h"
 #include "collect/discover/shard.h"
 #include "collect/discover/source.h"
 

@@ -3,13 +3,14 @@
 #include <stdio.h>
 
 #include "collect/discover/discover.h"
+#include "collect/read/self.h"
 #include "collect/self/self.h"
 
 static struct collect_discover_stats get_stats(const struct collect_self *s)
 {
 	struct collect_discover_stats st;
 
-	collect_discover_stats(s->c->discover, &st);
+	collect_discover_stats(s->arg, &st);
 	return st;
 }
 
@@ -63,12 +64,7 @@ static bool make_moves(struct collect_self *s, struct export_series *out)
 
 SINGLE(make_errors, get_stats(s).errors)
 
-static bool is_exposed(const struct collect_self *s)
-{
-	return s->c->discover;
-}
-
-static const struct collect_self_family discover_families[] = {
+static const struct collect_self_family discovered_families[] = {
 	{"sidelight_discover_errors", COUNTER, "",
 	 "Answers of sources, and reads of the file of --shard, that failed: all stays as it was.",
 	 make_errors},
@@ -82,4 +78,13 @@ static const struct collect_self_family discover_families[] = {
 	 make_replicas},
 };
 
-COLLECT_SELF_PART(discover, is_exposed);
+static COLLECT_SELF_GROUP(discovered, NULL);
+
+static const struct collect_part discover_part = {
+	.groups = (const struct collect_self_group *const[]){&collect_self_discovered, NULL},
+};
+
+int collect_self_discover(struct collect_collector *c, struct collect_discover *d)
+{
+	return collect_collector_attach(c, &discover_part, d);
+}

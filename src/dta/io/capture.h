@@ -49,10 +49,10 @@ struct dta_datagram;
 bool dta_captured_datagram(const struct dta_captured_flow *f, uint16_t port,
 			   struct dta_datagram *out);
 /*
- * Splits a datagram. On the loopback path of a driver, several datagrams that a local sender passed
- * in one call (UDP_SEGMENT) may appear as one. Packets of format 2 state their length. Moves up to
- * max (not 0) of them from rest to out and returns their number; rest->bytes remain. Any other
- * content is one datagram.
+ * Splits a datagram. A packet captured at a driver may contain several datagrams that a local
+ * sender passed in one call (UDP_SEGMENT). Packets of format 2 state their length. Moves up to max
+ * (not 0) of them from rest to out and returns their number; rest->bytes remain. Any other content
+ * is one datagram.
  */
 uint32_t dta_datagrams_cut(struct dta_datagram *rest, struct dta_datagram *out, uint32_t max);
 

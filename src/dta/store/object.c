@@ -338,7 +338,7 @@ static struct dta_store_object *open_file(const char *path, int fd, bool writabl
 	o->map_bytes = (uint64_t)st.st_size;
 	if (o->map_bytes < SL_STORE_BANKS_OFFSET) {
 		snprintf(error, bytes,
-			 "%s: %llu bytes are too few for a store: is the file truncated?", path,
+			 "%s: too small for a store (%llu bytes): is the file truncated?", path,
 			 (unsigned long long)o->map_bytes);
 		goto fail;
 	}

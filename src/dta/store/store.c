@@ -217,12 +217,12 @@ int dta_store_view(void *map, uint64_t bytes, struct dta_store_view *out, char *
 
 	if (bytes < SL_STORE_BANKS_OFFSET)
 		return base_fail(error, error_bytes, -EINVAL,
-				 "%llu bytes are too few for a store: is the file truncated?",
+				 "too small for a store (%llu bytes): is the file truncated?",
 				 (unsigned long long)bytes);
 	memcpy(&h, map, sizeof(h));
 	memcpy(&c, (uint8_t *)map + SL_STORE_CONFIG_OFFSET, sizeof(c));
 	if (memcmp(h.magic, SL_REGION_MAGIC, sizeof(h.magic)))
-		return base_fail(error, error_bytes, -EINVAL, "not a region of Sidelight");
+		return base_fail(error, error_bytes, -EINVAL, "not a Sidelight region");
 	if (h.version != SL_REGION_VERSION)
 		return base_fail(error, error_bytes, -EINVAL,
 				 "version %u; this program supports version %d", h.version,
@@ -242,7 +242,7 @@ int dta_store_view(void *map, uint64_t bytes, struct dta_store_view *out, char *
 		return base_fail(error, error_bytes, -EINVAL,
 				 "the size does not match the configuration");
 	if (h.size > bytes)
-		return base_fail(error, error_bytes, -EINVAL, "truncated: %llu bytes of %llu",
+		return base_fail(error, error_bytes, -EINVAL, "truncated: %llu of %llu bytes",
 				 (unsigned long long)bytes, (unsigned long long)h.size);
 	fill_sections(&c, s);
 	if (h.section_count != 3 || memcmp(h.section, s, sizeof(s)))

@@ -445,8 +445,8 @@ static int in_place(const struct dta_store_server *o, const struct dta_stores_co
 		 now->rdma.gid_index != is->rdma.gid_index)
 		what = "rdma";
 	if (what)
-		return base_fail(error, bytes, -EINVAL, "%s: a change of %s needs a restart",
-				 o->path, what);
+		return base_fail(error, bytes, -EINVAL, "%s: changing %s needs a restart", o->path,
+				 what);
 	for (size_t i = 0; i < is->tenant_count; i++) {
 		size_t k = 0;
 
@@ -470,7 +470,7 @@ static int in_place(const struct dta_store_server *o, const struct dta_stores_co
 		    memcmp(&want, &spec->config, sizeof(want)))
 			return base_fail(
 				error, bytes, -EINVAL,
-				"%s: store '%s': a change of more than its size needs a restart",
+				"%s: store '%s': only its size can change without a restart",
 				o->path, now->stores[i].name);
 	}
 	return 0;

@@ -13,9 +13,8 @@
 #include "base/base.h"
 #include "dta/store_server/peer.h"
 
-#define AGAIN_NS                                                                                   \
-	1000000000ull /* delay after a gap, in which translators deliver waiting reports; also the \
-			 retry interval */
+/* delay after a gap, in which translators deliver waiting reports; also the retry interval */
+#define AGAIN_NS 1000000000ull
 
 /* Finds the peer's store of the same name and shape. Returns NULL after logging the reason. */
 static struct dta_peer_store *find_like(const struct dta_peer *p, const struct dta_server_store *s)

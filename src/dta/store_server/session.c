@@ -464,7 +464,7 @@ static void handle_reporters(struct dta_store_server *o, struct dta_server_conn 
 	k->told_ns = base_realtime_ns();
 }
 
-/* Sets why a connection ends from the errno of reading. Returns false. */
+/* Derives the reason why a connection ends from the errno of the read. Returns false. */
 static bool note_unreadable(struct dta_server_conn *c, int err)
 {
 	char from[INET6_ADDRSTRLEN] = "";

@@ -47,7 +47,7 @@ static void end_session(struct dta_client *c, uint64_t now, const char *why)
 	c->retry_ns = now + c->backoff_ns;
 	base_log_limited(
 		BASE_WARN, LOG,
-		"collector not available: %s; its reports are dropped until it is back collector=%s",
+		"no collector available: %s; reports are dropped until it is back collector=%s",
 		why, c->opts.collector);
 	c->backoff_ns = c->backoff_ns * 2 < BACKOFF_MAX_NS ? c->backoff_ns * 2 : BACKOFF_MAX_NS;
 }

@@ -194,8 +194,8 @@ void dta_client_stores_ready(struct dta_client *c)
 	dta_client_sweep(c);
 	c->ready = true;
 	c->backoff_ns = CLIENT_BACKOFF_MIN_NS;
-	base_logf(BASE_INFO, LOG, "writing collector=%s stores=%u lane=%u", c->opts.collector,
-		  c->stores, c->lane);
+	base_logf(BASE_INFO, LOG, "writing reports collector=%s stores=%u lane=%u",
+		  c->opts.collector, c->stores, c->lane);
 }
 
 /* ---- rotation: earlier operations must complete before it is confirmed ---- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gap_file.h - counts the reports that each collector missed in a mapped file of fixed size, which
- * survives even a translator that is killed at any instruction. Each worker has its own part.
+ * gap_file.h - counts the reports that each collector missed. The counts are in a mapped file of
+ * fixed size, which survives a translator killed at any instruction. Each worker has its own part.
  */
 #ifndef SL_DTA_TRANSLATE_GAP_FILE_H
 #define SL_DTA_TRANSLATE_GAP_FILE_H

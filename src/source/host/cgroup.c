@@ -213,7 +213,7 @@ static void open_files(struct host_cgroups *c, struct host_cgroup *g)
 
 		if (f->tier == HOST_TIER_SLOW || !is_used(c, f) || g->file_count == FILES_MAX)
 			continue;
-		errno = ENOENT; /* used if there is no hierarchy */
+		errno = ENOENT; /* reported if there is no hierarchy */
 		folder = folder_of(c, g, f);
 		fd = folder < 0 ? -1 : openat(folder, f->name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 		c->h->counts.errors += fd < 0 && errno != ENOENT && errno != ENODEV &&

@@ -139,10 +139,7 @@ static void push_directory(struct host_walk *w, char *path, bool claimed)
 
 static void publish_cgroup(struct host_walk *w, const char *path, bool claimed)
 {
-	/*
-	 * At most a quarter of the room, so that short-lived cgroups of users do not crowd out the
-	 * others.
-	 */
+	/* At most a quarter of the room, so that users' cgroups do not crowd out the others. */
 	bool room = w->n < w->max && (!claimed || w->claimed_out < w->max / 4);
 	char *copy = room ? strdup(path) : NULL;
 

@@ -30,7 +30,7 @@
 
 struct host_file {
 	int fd;	   /* -1: not open */
-	bool same; /* the contents are the same as last time */
+	bool same; /* the file's contents are the same as last time */
 	char *now, *before;
 	size_t bytes, before_bytes, room, before_room;
 };
@@ -44,14 +44,11 @@ void host_file_close(struct host_file *f);
 bool host_file_read(struct host *h, struct host_file *f);
 /* Reads a file into a buffer. Returns the number of bytes or -errno. */
 ssize_t host_read_at(int folder, const char *path, char *to, size_t bytes);
-/*
- * Reads an open file from its beginning. Returns the number of bytes or -errno; -EFBIG: it is
- * larger.
- */
+/* Reads an open file from its start. Returns the number of bytes or -errno; -EFBIG: too large. */
 ssize_t host_pread(int fd, char *to, size_t bytes);
 /* Reads the first line of a file and strips blanks at both ends; empty if it cannot be read. */
 struct host_text host_value_at(int folder, const char *path, char *buffer, size_t bytes);
-int host_folder(const struct host *h, const char *path); /* a descriptor, or -errno */
+int host_folder(const struct host *h, const char *path); /* returns a descriptor or -errno */
 
 /* ---- row.c ---- */
 
@@ -93,7 +90,7 @@ struct host_group {
 	size_t n;
 	const char *const *keys; /* names of the labels of a row */
 	size_t key_count;
-	bool skip_empty; /* leave out labels that have no value */
+	bool skip_empty; /* leave out labels whose value is empty */
 	uint64_t *families;
 	struct host_row **rows;
 	size_t count, room, next;
@@ -199,17 +196,17 @@ void host_netdev_parse(struct host_group *g, struct host_text t);
 /* The wanted columns of a file that consists of pairs of lines: names, then values. */
 #define HOST_PAIRS_MAX 24u
 struct host_column {
-	uint32_t column, field; /* index of the column and of its field */
+	uint32_t column, field; /* index of a wanted column, and of its field */
 };
 struct host_pair {
-	char *names; /* the line of names when .wanted was computed */
+	char *names; /* copy of the line of names for which .wanted was computed */
 	size_t bytes;
 	struct host_column *wanted;
 	size_t count, room;
 };
 struct host_netstat {
 	struct host_fields fields;
-	struct host_pair pairs[2][HOST_PAIRS_MAX]; /* [0] for snmp, [1] for netstat */
+	struct host_pair pairs[2][HOST_PAIRS_MAX]; /* pairs of lines in snmp [0] and netstat [1] */
 };
 void host_netstat_init(struct host *h, struct host_netstat *n);
 void host_netstat_free(struct host_netstat *n);
@@ -314,7 +311,7 @@ struct host_io {
 /* Values read from a cgroup's files. */
 struct host_container_values {
 	double v[HOST_CONTAINER_SERIES];
-	uint64_t has; /* bit i is set if v[i] was read */
+	uint64_t has; /* bit i is set if the value v[i] was read */
 	uint64_t usage, inactive;
 	struct host_io io[HOST_IO_DEVICES];
 	size_t io_count;
@@ -336,7 +333,8 @@ extern const size_t host_cgroup_file_count;
 
 struct host_cgroups;
 
-struct host_cgroups *host_cgroups_open(struct host *h, uint32_t max); /* NULL: nothing is mounted */
+/* returns NULL if no cgroup hierarchy is mounted */
+struct host_cgroups *host_cgroups_open(struct host *h, uint32_t max);
 void host_cgroups_close(struct host_cgroups *c);
 /* Reads the files of the given tier. */
 void host_cgroups_read(struct host_cgroups *c, enum host_cgroup_tier tier);
@@ -345,7 +343,7 @@ void host_cgroups_look(struct host_cgroups *c); /* looks for new cgroups */
 #define HOST_HIERARCHIES 16u
 
 struct host_hierarchy {
-	char controller[32]; /* empty for version 2 */
+	char controller[32]; /* version 1 controller; empty for version 2 */
 	int fd;
 };
 
@@ -361,7 +359,7 @@ size_t host_hierarchies_parse(const struct host *h, struct host_text mounts,
 struct host_looked {
 	uint64_t left_out; /* minimum number of further cgroups */
 	uint64_t errors;   /* directories that could not be read */
-	bool incomplete;   /* without descriptors or memory, some cgroups may have been missed */
+	bool incomplete; /* short of descriptors or memory, so some cgroups may have been missed */
 };
 
 /*

@@ -83,7 +83,7 @@ struct host_mount_shared {
 	size_t queued, room;
 	/* mount that the working thread queries; other threads are stuck */
 	struct host_mount *current;
-	unsigned int threads, epoch; /* epoch: number of the working thread */
+	unsigned int threads, epoch; /* epoch: number that identifies the working thread */
 	bool stop;
 	unsigned int refs;
 };

@@ -123,10 +123,7 @@ static bool skip_prefix(struct host_text t, const char *prefix, struct host_text
 	return true;
 }
 
-/*
- * node_exporter's ^(ram|loop|fd|(h|s|v|xv)d[a-z]|nvme\d+n\d+p)\d+$: partitions, and devices other
- * than disks.
- */
+/* node_exporter's ^(ram|loop|fd|(h|s|v|xv)d[a-z]|nvme\d+n\d+p)\d+$: partitions, virtual disks. */
 bool host_disk_ignored(struct host_text device)
 {
 	static const char *const whole[] = {"ram", "loop", "fd"};

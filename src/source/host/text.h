@@ -132,10 +132,7 @@ static inline bool host_hex(struct host_text *t, uint64_t *out)
 	return t->p > from;
 }
 
-/*
- * Parses a number such as "-12" or "3.25". As exact as strtod() if all digits together are below
- * 2^53.
- */
+/* Parses a number such as "-12" or "3.25". As exact as strtod() if the digits are below 2^53. */
 static inline bool host_number(struct host_text *t, double *out)
 {
 	uint64_t whole, part = 0;

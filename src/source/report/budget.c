@@ -32,7 +32,7 @@ static void read_answers(struct report_budget *b, uint32_t handed)
 
 	for (int i = 0; b->fd >= 0 && i < 64; i++) {
 		n = recv(b->fd, p, sizeof(p), MSG_DONTWAIT);
-		if (n < 0) /* no answer is waiting, or ECONNREFUSED */
+		if (n < 0) /* no answer is waiting, or the socket reports ECONNREFUSED */
 			break;
 		if (dta_answer_parse(p, (size_t)n, &a) || a.reporter != b->reporter ||
 		    a.incarnation != b->incarnation || !mac_is_valid(b, p, (size_t)n, &a)) {
@@ -62,7 +62,7 @@ struct report_allowed report_budget(struct report_budget *b, uint32_t handed, ui
 	read_answers(b, handed);
 	now.limited = b->credits != ~0u;
 	if (!now.limited) {
-		b->next = b->floor = handed; /* later credits apply to later reports */
+		b->next = b->floor = handed; /* reports sent so far do not use up later credits */
 	} else {
 		if (is_after(handed, b->floor))
 			b->floor = handed;

@@ -67,8 +67,8 @@ static __always_inline struct net_device *device_of(const struct sk_buff *skb)
 	if (dev)
 		return dev;
 	/*
-	 * The packet is on its way out and has not reached a device. The lowest bit of _skb_refdst
-	 * is a flag.
+	 * An outgoing packet that has not reached a device. The lowest bit of _skb_refdst is a
+	 * flag; the rest is the address of the dst_entry.
 	 */
 	dst = BPF_CORE_READ((struct sk_buff___more *)skb, _skb_refdst) & ~1ul;
 	return dst ? BPF_CORE_READ((struct dst_entry *)dst, dev) : NULL;

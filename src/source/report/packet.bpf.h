@@ -14,7 +14,7 @@ struct packet {
 	__u32 transport; /* offset of the transport header; 0 for a fragment other than the first */
 	__u32 packets, bytes;
 	__u8 flags; /* TCP flags */
-	bool last;  /* the last packet of its flow */
+	bool last;  /* this is the last packet of its flow */
 };
 
 /* Reads the IP header at `at`. Returns the offset after it, or 0. */
@@ -64,7 +64,7 @@ static __always_inline bool packet_flow_at(struct __sk_buff *skb, __be16 type, _
 	    k->protocol == IPPROTO_SCTP) {
 		if (bpf_skb_load_bytes(skb, at, &ports, 4))
 			return false;
-		k->source_port = ports & 0xffff; /* in network byte order */
+		k->source_port = ports & 0xffff; /* ports stay in network byte order */
 		k->target_port = ports >> 16;
 		if (k->protocol == IPPROTO_TCP && !bpf_skb_load_bytes(skb, at + 13, &p->flags, 1))
 			p->last = p->flags & 0x05; /* FIN or RST */

@@ -46,7 +46,7 @@ __s64 debt = 0;	    /* approximate number of packets that wait for a carrier */
 __u32 handed = 0;   /* number of reports put into packets, including packets being filled */
 /* Set by the loader: if limited, reports from number `allowed` on are held back. */
 __u32 limited = 0, allowed = 0;
-__u32 ask = 0;	    /* set by the loader: the next packet requests an answer */
+__u32 ask = 0;	    /* set by the loader to request an answer with the next packet */
 __u64 realtime = 0; /* CLOCK_REALTIME - CLOCK_MONOTONIC, updated by the loader */
 /* Result of the last sweep: number of flows, and their bytes not yet included in a report. */
 __u64 known = 0, unsaid = 0, known_events = 0;
@@ -63,7 +63,7 @@ MAP(events, LRU_HASH, 0, 1, struct report_event_key, struct report_event);
 /* The packet that a CPU is filling, one per kind. The lock excludes the loader's flush. */
 struct pending {
 	struct bpf_spin_lock lock;
-	__u32 slot; /* index of the slot, or RPT_NONE */
+	__u32 slot; /* slot of the packet being filled, or RPT_NONE */
 	__u32 count;
 	__u64 since_ns;
 };
@@ -316,7 +316,8 @@ static __always_inline void time_handshake(const struct report_flow_key *k, stru
 		return;
 	if (!(flags & TCP_ACK)) {
 		f->syn_ns = f->syn_ns && !f->handshake_us ? 1 : now;
-		f->handshake_us = 0; /* left over from an earlier connection with the same ports */
+		/* the measurement belongs to an earlier connection with the same ports */
+		f->handshake_us = 0;
 		return;
 	}
 	__builtin_memcpy(back.source, k->target, 16);
@@ -428,7 +429,7 @@ carry:
 
 struct sweep {
 	__u64 now, every_ns, flows, unsaid;
-	bool held; /* reports are being held back */
+	bool held; /* the reports of flows are being held back */
 };
 
 static long sweep_one(void *map, const struct report_flow_key *k, struct report_flow *f,
@@ -492,7 +493,7 @@ int report_events(struct __sk_buff *skb)
 	return 0;
 }
 
-__u32 queue_interface = 0; /* set by the loader, like the next two */
+__u32 queue_interface = 0; /* the loader sets this number and the next two */
 __u64 queue_packets = 0, queue_bytes = 0;
 
 /* Run by the loader: reports the interface's queue. */
@@ -550,7 +551,7 @@ int beat(struct __sk_buff *skb)
 
 /* ---- the carrier ---- */
 
-struct dta { /* header of a packet, see docs/dta-wire.md */
+struct dta { /* header of a packet as specified in docs/dta-wire.md */
 	__u8 magic, version, flags, blocks;
 	__be16 tenant, length;
 	__be32 reporter, sequence;
@@ -580,10 +581,7 @@ _Static_assert(sizeof(struct headers6) == RPT_HEADERS6, "as on the wire");
 
 static __always_inline void fill_eth(struct ethhdr *eth, __u16 type)
 {
-	/*
-	 * Copied element by element: otherwise the compiler would assume the zeros of config's
-	 * initialiser.
-	 */
+	/* Copy by element: otherwise, the compiler assumes the zeros of config's initialiser. */
 	for (int i = 0; i < 6; i++)
 		eth->h_dest[i] = eth->h_source[i] = config.mac[i];
 	eth->h_source[0] |= 2; /* make the source differ from the carrier's address */
@@ -603,7 +601,7 @@ static __always_inline void fill_message(struct report_slot *s, __u32 n, __u32 b
 	struct dta d = {.magic = 0xd7, .version = 2, .flags = config.sign ? 1 : 0};
 	__u64 what = s->kind / 2;
 
-	if (ask) { /* two CPUs may both see the flag, which is harmless */
+	if (ask) { /* two CPUs may both see the flag and request an answer, which is harmless */
 		ask = 0;
 		d.flags |= 4;
 	}
@@ -737,10 +735,7 @@ int write_report(struct xdp_md *ctx)
 	    !bpf_xdp_load_bytes(ctx, offsetof(struct ethhdr, h_proto), &proto, sizeof(proto)) &&
 	    (proto == bpf_htons(ETH_P_ARP) || proto == bpf_htons(ETH_P_IP)))
 		return XDP_PASS;
-	/*
-	 * The host may send frames on any interface, as for neighbour discovery, but they are
-	 * shorter.
-	 */
+	/* The host may send frames on any interface, as for neighbour discovery; they are short. */
 	if (bpf_xdp_get_buff_len(ctx) < RPT_LONGEST || bpf_map_pop_elem(&ready, &slot)) {
 		add_count(RPT_IDLE, 1);
 		return XDP_DROP;

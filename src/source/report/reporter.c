@@ -33,7 +33,7 @@
 #include "source/tcp/util.h"
 
 #define LOG	    "report"
-#define TCX_INGRESS 46 /* enum bpf_attach_type since Linux 6.6 */
+#define TCX_INGRESS 46 /* BPF_TCX_INGRESS of enum bpf_attach_type, Linux 6.6 */
 #define TCX_EGRESS  47
 #define FILTER	    0x51d3u /* clsact handle and priority of an interface's first reporter */
 #define EACH	    4u	    /* maximum number of reporters per interface */
@@ -69,7 +69,7 @@ struct report_kernel {
 	bool waits; /* no translator is listening yet */
 	struct report_budget budget;
 	uint64_t swept_ns, looked_ns, quiet_ns;
-	uint32_t quiet_at; /* sequence number unchanged since quiet_ns */
+	uint32_t quiet_at; /* sequence number that has not changed since quiet_ns */
 	unsigned int beats;
 	struct report_events *events;
 	int queue; /* socket to query the interface's queue, or -1 */
@@ -213,7 +213,7 @@ static int find_route(struct report_config *c, struct route *r, const char *targ
 			target, port);
 	c->out = interface_with(from);
 	if (!c->out)
-		return base_fail(error, bytes, -ENETUNREACH, "%s: no interface leads there",
+		return base_fail(error, bytes, -ENETUNREACH, "%s: no interface has a route to it",
 				 target);
 	return 0;
 }
@@ -229,7 +229,8 @@ static int address_here(struct report_kernel *r, struct report_config *c, unsign
 	int fd = report_veth_addresses(r->veth, near, far, 30, SOURCE_PORT, ntohs(c->port));
 
 	if (fd < 0)
-		return base_fail(error, bytes, fd, "no address for the carrier: %s", strerror(-fd));
+		return base_fail(error, bytes, fd, "cannot assign addresses to the carrier: %s",
+				 strerror(-fd));
 	r->budget.fd = fd;
 	c->target = near.s_addr;
 	r->here = near;
@@ -244,12 +245,13 @@ static int answers_socket(struct route *r)
 	int fd = socket(r->from.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), yes = 1;
 
 	((struct sockaddr_in *)&r->from)->sin_port =
-		htons(SOURCE_PORT); /* the port has the same offset for IPv6 */
+		htons(SOURCE_PORT); /* sin6_port is at the same offset */
 	if (fd >= 0 && !setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) &&
 	    !bind(fd, (struct sockaddr *)&r->from, r->bytes) &&
 	    !connect(fd, (struct sockaddr *)&r->to, r->bytes))
 		return fd;
-	base_logf(BASE_WARN, LOG, "no socket for the translator's answers, credits are ignored: %s",
+	base_logf(BASE_WARN, LOG,
+		  "cannot open a socket for the translator's answers; credits are ignored: %s",
 		  strerror(errno));
 	if (fd >= 0)
 		close(fd);
@@ -405,7 +407,7 @@ static int make_carrier(struct report_kernel *r, const char *interface, unsigned
 		return base_fail(error, bytes, -EEXIST,
 				 "%s has %u reporters already (carriers slr%u...)", interface, EACH,
 				 index);
-	return base_fail(error, bytes, -errno, "no carrier: %s%s", strerror(errno),
+	return base_fail(error, bytes, -errno, "cannot create the carrier: %s%s", strerror(errno),
 			 errno == EPERM ? " (needs CAP_NET_ADMIN, CAP_SYS_ADMIN)" : "");
 }
 
@@ -471,13 +473,14 @@ static void open_subjects(struct report_kernel *r, const struct report_kernel_op
 			o->subjects >> RPT_DROPS & 1, o->subjects >> RPT_RETRANSMISSIONS & 1, error,
 			sizeof(error));
 		if (!r->events)
-			base_logf(BASE_WARN, LOG, "drops, retransmissions: not reported: %s",
+			base_logf(BASE_WARN, LOG, "cannot report drops and retransmissions: %s",
 				  error);
 	}
 	if (o->subjects >> RPT_QUEUE & 1) {
 		r->queue = report_queue_open();
 		if (r->queue < 0)
-			base_logf(BASE_WARN, LOG, "queue: not reported: %s", strerror(-r->queue));
+			base_logf(BASE_WARN, LOG, "cannot report the queue: %s",
+				  strerror(-r->queue));
 		r->skel->bss->queue_interface = index;
 	}
 }
@@ -492,7 +495,8 @@ static int load_programs(struct report_kernel *r, const struct report_config *c,
 		return err;
 	r->skel = report_bpf__open();
 	if (!r->skel)
-		return base_fail(error, bytes, -errno, "the programs: %s", strerror(errno));
+		return base_fail(error, bytes, -errno, "cannot load the programs: %s",
+				 strerror(errno));
 	memcpy((void *)&r->skel->rodata->config, c, sizeof(*c));
 	bpf_map__set_max_entries(r->skel->maps.flows, o->flows ? o->flows : 65536);
 	if (has_events(o))
@@ -554,7 +558,7 @@ struct report_kernel *report_kernel_open(const struct report_kernel_opts *o, cha
 		goto fail;
 	r->cpus = libbpf_num_possible_cpus();
 	if (r->cpus < 1 || r->cpus > (int)RPT_CPUS) {
-		snprintf(error, bytes, "%d CPUs are more than %u", r->cpus, RPT_CPUS);
+		snprintf(error, bytes, "%d CPUs exceed the limit of %u", r->cpus, RPT_CPUS);
 		goto fail;
 	}
 	if (make_carrier(r, o->interface, index, name, error, bytes) ||
@@ -578,7 +582,7 @@ struct report_kernel *report_kernel_open(const struct report_kernel_opts *o, cha
 	if (c.out)
 		r->budget.fd = answers_socket(&way);
 	open_subjects(r, o, &c, index);
-	check_listener(r); /* must precede the first packet */
+	check_listener(r); /* the first packet must not precede this check */
 	update_limit(r, base_now_ns());
 	r->skel->bss->realtime = base_realtime_ns() - base_now_ns();
 	if (!attach_all(r, o, index, error, bytes))
@@ -668,10 +672,7 @@ static void sweep_flows(struct report_kernel *r)
 		 before.n[RPT_BYTES] - after.n[RPT_SAID_BYTES] - after.unsaid_bytes);
 }
 
-/*
- * A heartbeat lets translators notice that the last packets were lost. As it may be lost, too, it
- * is repeated.
- */
+/* Repeated heartbeats let translators notice the loss of the last packets. */
 static void send_heartbeat(struct report_kernel *r, uint64_t now)
 {
 	uint32_t sequence = __atomic_load_n(&r->skel->bss->sequence, __ATOMIC_RELAXED);

@@ -34,14 +34,11 @@ struct report_kernel_opts {
 	uint8_t sample;		/* count one in 2^sample flows, selected by key; at most 31 */
 	uint64_t every_ns;	/* minimum interval between a flow's reports; 0: 100 ms */
 	uint64_t bytes;		/* report a flow earlier after this number of bytes; 0: 1 MiB */
-	uint64_t flush_ns;	/* maximum time that a report waits for others; 0: 10 ms */
-	uint32_t flows;		/* size of the flow table (LRU); 0: 65536 */
+	uint64_t flush_ns; /* maximum time that a report waits for others in its packet; 0: 10 ms */
+	uint32_t flows;	   /* size of the flow table (LRU); 0: 65536 */
 	/* File with the key that signs packets (dta_key_read()); NULL: packets are not signed. */
 	const char *key_file;
-	/*
-	 * What to report besides flows: bit i stands for enum report_subject i; and the store of
-	 * each.
-	 */
+	/* What to report besides flows (bit i: enum report_subject i), and the store of each. */
 	uint32_t subjects;
 	uint16_t subject_store[RPT_SUBJECTS];
 	bool inner;		/* report the flows inside VXLAN and Geneve tunnels */
@@ -49,7 +46,7 @@ struct report_kernel_opts {
 };
 
 struct report_kernel_counts {
-	uint64_t n[RPT_COUNTS]; /* counters of the programs */
+	uint64_t n[RPT_COUNTS]; /* counters of the eBPF programs */
 	/*
 	 * Lost by eviction: flows, and their bytes that were in no report. Lower bounds, as of the
 	 * last sweep (at most a second ago) or the drain.
@@ -58,7 +55,7 @@ struct report_kernel_counts {
 	uint64_t evicted_events; /* lower bound of evicted drop and retransmission entries */
 	/* bytes of flows in the table not yet reported, as of the last sweep */
 	uint64_t unsaid_bytes;
-	uint64_t answers, answers_refused; /* received from the translator */
+	uint64_t answers, answers_refused; /* answers received from the translator */
 };
 
 /* Calls each() with each drop reason and its number of dropped frames, if drops are reported. */

@@ -11,11 +11,11 @@
  * protocol. Values have 16 bytes. All numbers are big-endian.
  */
 enum report_subject {
-	RPT_FLOWS,	     /* u64 packets, u64 bytes since the flow is known */
+	RPT_FLOWS,	     /* value: u64 packets, u64 bytes since the flow is known */
 	RPT_DROPS,	     /* key: flow and u32 reason; value: u64 packets, u64 IP bytes */
-	RPT_RETRANSMISSIONS, /* u64 segments, u64 bytes of data */
-	RPT_LATENCY, /* u32 smoothed RTT, u32 minimum RTT, u32 handshake RTT, u32 0; in us */
-	RPT_QUEUE,   /* key: u32 reporter, u32 interface; value: u64 packets, u64 bytes */
+	RPT_RETRANSMISSIONS, /* value: u64 segments, u64 bytes of data */
+	RPT_LATENCY,	     /* value: u32 smoothed, u32 minimum, u32 handshake RTT, u32 0; in us */
+	RPT_QUEUE,	     /* key: u32 reporter, u32 interface; value: u64 packets, u64 bytes */
 	RPT_SUBJECTS
 };
 /* A kind is a subject with the IP version of its keys: 2 * subject + v6. */
@@ -34,11 +34,11 @@ enum report_subject {
 #define RPT_NONE     0xffffffffu
 #define RPT_CPUS     1024u
 
-#define RPT_HEADERS4 (14 + 20 + 8) /* Ethernet, IPv4, UDP */
+#define RPT_HEADERS4 (14 + 20 + 8) /* sizes of the Ethernet, IPv4 and UDP headers */
 #define RPT_HEADERS6 (14 + 40 + 8)
 #define RPT_HEADER   32u /* header of a packet; a heartbeat has nothing else (docs/dta-wire.md) */
-#define RPT_FIXED    (32 + 12) /* header of a packet and of its block */
-#define RPT_PROOF    24u       /* identity of the translator, and MAC */
+#define RPT_FIXED    (32 + 12) /* size of the headers of a packet and of its block */
+#define RPT_PROOF    24u       /* size of the translator's identity and the MAC */
 #define RPT_MESSAGE  (RPT_FIXED + RPT_ROOM + RPT_PROOF)
 #define RPT_LONGEST  (RPT_HEADERS6 + RPT_MESSAGE)
 
@@ -68,17 +68,17 @@ struct report_config {
 	__u16 tenant;
 	__u16 store[RPT_SUBJECTS];
 	__u8 wanted[RPT_SUBJECTS];
-	__u16 source_port, port; /* in network byte order, like the addresses */
+	__u16 source_port, port; /* ports and addresses are in network byte order */
 	__u32 source, target;
 	__u8 copies; /* number of copies of the Key-Writes */
 	__u8 mac[6]; /* hardware address of the carrier */
 	__u8 sample; /* count one in 2^sample flows */
-	__u8 v6;     /* 1: IPv6, from source6 to target6 */
+	__u8 v6;     /* 1: send by IPv6, from source6 to target6 */
 	__u8 sign;
 	__u8 inner; /* report the flows inside tunnels instead of the tunnels */
 	__u32 source6[4], target6[4];
 	__u64 every_ns; /* minimum interval between a flow's reports */
-	__u64 bytes;	/* number of bytes after which a flow is reported earlier */
+	__u64 bytes;	/* report a flow earlier after this number of bytes */
 	__u64 flush_ns; /* age at which a packet is sent even if not full */
 };
 
@@ -91,7 +91,7 @@ struct report_sign {
 };
 
 struct report_flow_key {
-	__u8 source[16], target[16]; /* IPv4 uses the first four bytes */
+	__u8 source[16], target[16]; /* IPv4 addresses use the first four bytes */
 	__u16 source_port, target_port;
 	__u8 protocol, v6;
 	__u16 pad;
@@ -112,7 +112,7 @@ struct report_event_key {
 
 struct report_event {
 	__u64 packets, bytes;
-	__u64 reported; /* number of packets already reported */
+	__u64 reported; /* number of packets already reported for this event */
 };
 
 #define RPT_REASONS 256u

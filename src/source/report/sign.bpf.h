@@ -64,10 +64,7 @@ static long sign_block(__u32 i, struct cmac *c)
 	return 0;
 }
 
-/*
- * Appends the proof to a message of `bytes` bytes, which must have room for it. Returns the new
- * length.
- */
+/* Appends the proof to a message of `bytes` bytes, which must have room. Returns the new length. */
 static __always_inline __u64 sign_message(struct report_slot *s, __u32 slot, __u64 bytes)
 {
 	const __u64 signed_bytes = bytes + 8;

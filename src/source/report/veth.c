@@ -206,10 +206,7 @@ int report_veth_far_xdp(struct report_veth *v, int prog_fd)
 	return v->xdp < 0 ? v->xdp : err;
 }
 
-/*
- * Must be called in the far end's namespace: a socket belongs to the namespace in which it is
- * created.
- */
+/* Must be called in the far end's namespace: a socket belongs to the namespace of its creation. */
 static int far_socket(const struct sockaddr_in *bound, const struct sockaddr_in *peer)
 {
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), err;

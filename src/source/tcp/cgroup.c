@@ -28,7 +28,7 @@ struct cgroup_known {
 struct tcp_cgroups {
 	struct tcp_cgroup_hierarchy hierarchy;
 	int root;	 /* descriptor of the hierarchy's root, or -1 */
-	bool no_handles; /* open_by_handle_at() is not permitted */
+	bool no_handles; /* true if open_by_handle_at() is not permitted */
 	uint32_t max, n;
 	uint64_t fresh_ns, walked_ns;
 	struct cgroup_known *known;
@@ -115,10 +115,7 @@ static int path_of(const struct tcp_cgroups *c, uint64_t id, char *out, size_t b
 	path[n] = 0;
 	if (strstr(path, " (deleted)"))
 		return -ENOENT;
-	/*
-	 * The kernel prefixes "//" if another mount namespace hides the root; the rest of the path
-	 * is valid.
-	 */
+	/* The kernel prefixes "//" if another mount namespace hides the root. */
 	if (!strncmp(path, c->hierarchy.root, root))
 		snprintf(out, bytes, "%s", path[root] ? path + root : "/");
 	else
@@ -136,10 +133,7 @@ static struct cgroup_known *find_known(struct tcp_cgroups *c, uint64_t id)
 	return NULL;
 }
 
-/*
- * Returns a new entry, or reuses the entry of a cgroup removed long ago or the least recently used
- * one.
- */
+/* Returns a new entry, or reuses that of a cgroup removed long ago or least recently used. */
 static struct cgroup_known *make_room(struct tcp_cgroups *c, uint64_t now)
 {
 	struct cgroup_known *oldest = c->known;
@@ -166,10 +160,7 @@ static void learn_cgroup(struct tcp_cgroups *c, uint64_t id, const char *path, u
 		memset(k, 0, sizeof(*k));
 		k->asked_ns = now;
 	}
-	/*
-	 * Only missing names are read again: runtimes write some files after the container has
-	 * started.
-	 */
+	/* Read only missing names again: runtimes write some files after the container's start. */
 	tcp_cgroup_parse(path, &k->i);
 	k->i.id = id;
 	tcp_cgroup_runtime_names("", &k->i);

@@ -23,14 +23,14 @@ struct tcp_cgroup_identity {
 	/* below the root, which is "/"; a long path loses its beginning */
 	char path[TCP_CGROUP_PATH_BYTES];
 	char runtime[16]; /* "docker", "containerd", "podman", "systemd", ...; empty if unknown */
-	char container_id[72]; /* usually 64 hexadecimal digits; empty if there is none */
-	char pod_uid[40];      /* with dashes, as Kubernetes prints it; empty if there is none */
+	char container_id[72]; /* id of the container, usually 64 hexadecimal digits; or empty */
+	char pod_uid[40];      /* UID of the pod, with dashes as Kubernetes prints it; or empty */
 	char container[TCP_CGROUP_NAME_BYTES]; /* the container's name; empty if unknown */
 	char pod[TCP_CGROUP_NAME_BYTES];
 	char kube_namespace[TCP_CGROUP_NAME_BYTES];
 	/* service of compose or swarm, workload of the pod, or systemd unit */
 	char service[TCP_CGROUP_NAME_BYTES];
-	bool helper; /* supports other containers, such as a pod's sandbox or conmon */
+	bool helper; /* the container only supports others, such as a pod's sandbox or conmon */
 	/*
 	 * the ids and names were chosen by an unprivileged process (a container, or a user's
 	 * systemd, can name cgroups below its own), so they are not looked up in the host's files
@@ -52,7 +52,7 @@ void tcp_cgroup_workload(const char *pod, char *out, size_t bytes);
 
 /* The cgroup hierarchy in which each container has a cgroup of its own. */
 struct tcp_cgroup_hierarchy {
-	char root[256]; /* mount point; empty if there is no hierarchy */
+	char root[256]; /* mount point of the hierarchy; empty if there is none */
 	/* version 1: the controller's name, such as "memory"; empty: unified hierarchy */
 	char controller[32];
 	uint32_t number; /* the hierarchy's number in /proc/PID/cgroup; 0: unified hierarchy */
@@ -75,7 +75,7 @@ int tcp_cgroup2_open(void);
 struct tcp_cgroups_opts {
 	/* NULL: use the result of tcp_cgroup_hierarchy() */
 	const struct tcp_cgroup_hierarchy *hierarchy;
-	uint32_t max;	   /* identities kept; the least recently used is evicted; 0: 4096 */
+	uint32_t max;	   /* number of identities kept (LRU); 0: 4096 */
 	uint64_t fresh_ns; /* age at which an identity is looked up again; 0: 10 s */
 };
 
@@ -104,10 +104,7 @@ void tcp_cgroup_title(const struct tcp_cgroup_identity *i, char *out, size_t byt
  */
 bool tcp_cgroup_matches(const struct tcp_cgroup_identity *i, const char *text);
 
-/*
- * Returns the id of a process's cgroup in a hierarchy according to /proc/PID/cgroup, or 0 with
- * errno.
- */
+/* Returns the id of a process's cgroup in a hierarchy (/proc/PID/cgroup), or 0 with errno. */
 uint64_t tcp_cgroup_of_process(const struct tcp_cgroup_hierarchy *hierarchy, uint32_t pid);
 
 /* ---- for the cgroup*.c files ---- */

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * cgroup_mount.c - finds the mount points of cgroup hierarchies, and mounts the unified one if
- * needed.
- */
+/* cgroup_mount.c - finds mount points of cgroup hierarchies; mounts the unified one if needed. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -40,10 +37,7 @@ static bool find_mount(const char *mounts, const char *controller, char *root, s
 	char text[4096];
 
 	while (f && !found && (m = getmntent_r(f, &one, text, sizeof(text)))) {
-		/*
-		 * If the mount's source is empty, its field is missing, and all other fields move
-		 * up by one.
-		 */
+		/* An empty mount source is left out of the line, so all later fields move up. */
 		bool bare = !controller && !strcmp(m->mnt_dir, "cgroup2");
 
 		found = controller ? !strcmp(m->mnt_type, "cgroup") && hasmntopt(m, controller)
@@ -94,8 +88,9 @@ static void mount_once(void)
 	if (private_root < 0 && !*tcp_capabilities_missing(missing, sizeof(missing)))
 		base_logf(
 			BASE_WARN, "tcp",
-			"no cgroup2 is mounted, and none can be: %s (needs CAP_SYS_ADMIN): cgroups "
-			"have no names, and the boundary of IP and TCP needs another hook",
+			"cgroup2 is not mounted and cannot be mounted: %s (needs CAP_SYS_ADMIN): "
+			"cgroups have no names, and the boundary between IP and TCP needs another "
+			"hook",
 			strerror(-private_root));
 }
 
@@ -115,10 +110,7 @@ static bool find_unified(struct tcp_cgroup_hierarchy *out, const char *mounts)
 	       (!mounts && use_private_mount(out->root, sizeof(out->root)));
 }
 
-/*
- * Returns the number in a line such as "4:memory:/path" (cgroups(7)), or 0 if the controller is
- * absent.
- */
+/* Returns the number in a line such as "4:memory:/path", see cgroups(7); 0: controller absent. */
 static uint32_t number_of(const char *cgroup, const char *controller)
 {
 	FILE *f = fopen(cgroup, "re");

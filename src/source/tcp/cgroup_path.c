@@ -105,10 +105,7 @@ static bool is_container_id(struct cgroup_path_part p)
 	return true;
 }
 
-/*
- * True if the path has already named a container, so that deeper cgroup names are chosen by that
- * container.
- */
+/* True if the path has already named a container, which then chooses the deeper cgroup names. */
 static bool within_container(const struct tcp_cgroup_identity *i)
 {
 	return i->container_id[0] || i->container[0];
@@ -125,10 +122,7 @@ static bool is_uuid(struct cgroup_path_part p, char other)
 	return p.n == 36;
 }
 
-/*
- * Accepts a pod UID with dashes, with underscores (in systemd slices), or as the 32 digits of a
- * static pod.
- */
+/* Accepts a pod UID with dashes, with underscores (systemd slices), or a static pod's 32 digits. */
 static bool take_pod(struct cgroup_path_part p, struct tcp_cgroup_identity *out)
 {
 	if (!is_uuid(p, '_') && (p.n != 32 || !all_hex(p)))
@@ -145,10 +139,7 @@ static bool take_pod(struct cgroup_path_part p, struct tcp_cgroup_identity *out)
 	return true;
 }
 
-/*
- * Accepts "pod<UID>", "kubepods-burstable-pod<UID>.slice", and kind's
- * "kubelet-kubepods-pod<UID>.slice".
- */
+/* Accepts "pod<UID>", "kubepods-burstable-pod<UID>.slice", and "kubelet-" before that (kind). */
 static bool parse_pod(struct cgroup_path_part p, struct tcp_cgroup_identity *out)
 {
 	cut_suffix(&p, ".slice");
@@ -189,7 +180,7 @@ static void take_container(struct tcp_cgroup_identity *out, struct cgroup_path_p
 	out->claimed |= within_container(out);
 	set_runtime(out, runtime ? runtime : "");
 	copy_unescaped(out->container_id, sizeof(out->container_id), id);
-	out->container[0] = out->service[0] = 0; /* these names belong to the enclosing cgroup */
+	out->container[0] = out->service[0] = 0; /* the old names belong to the enclosing cgroup */
 	out->helper = helper;
 }
 
@@ -208,10 +199,7 @@ static bool parse_scope(struct cgroup_path_part p, struct cgroup_path_part above
 			return false;
 		memcpy(unit, out->service, sizeof(unit));
 		take_container(out, id, scopes[i].runtime, scopes[i].helper);
-		/*
-		 * With podman --cgroups=split, which Quadlet uses, the container belongs to the
-		 * unit.
-		 */
+		/* podman --cgroups=split, used by Quadlet: the container belongs to the unit. */
 		if (!strcmp(scopes[i].prefix, "libpod-payload-") && cut_suffix(&above, ".service"))
 			memcpy(out->service, unit, sizeof(unit));
 		return true;
@@ -233,10 +221,7 @@ static const char *runtime_of_folder(struct cgroup_path_part above)
 					    : NULL;
 }
 
-/*
- * Accepts Nomad's "ALLOCATION.TASK" in Nomad's slice or, since Nomad 1.7, in one of its two child
- * slices.
- */
+/* Accepts Nomad's "ALLOCATION.TASK" in its slice or, since 1.7, in one of two child slices. */
 static bool nomad_task(struct cgroup_path_part *p, struct cgroup_path_part above)
 {
 	struct cgroup_path_part id = {p->s, 36};
@@ -303,7 +288,7 @@ static void parse_part(struct cgroup_path_part p, struct cgroup_path_part above,
 	if (parse_pod(p, out) || parse_scope(p, above, out) || parse_named(p, above, out))
 		return;
 	if (part_equals(above, "libpod_parent") &&
-	    is_container_id(p)) { /* a podman pod, not a container */
+	    is_container_id(p)) { /* this is a podman pod, not a container */
 		set_runtime(out, "podman");
 		return;
 	}
@@ -317,10 +302,7 @@ static void parse_part(struct cgroup_path_part p, struct cgroup_path_part above,
 		/* a unit of the systemd inside the container */
 		if (within_container(out))
 			return;
-		/*
-		 * systemd delegates the cgroups below this unit to the user (user@.service(5),
-		 * Delegate=).
-		 */
+		/* systemd delegates cgroups below this unit to the user (user@.service(5)). */
 		out->claimed |= skip_prefix(&user, "user@") && cut_suffix(&user, ".service");
 		set_runtime(out, "systemd");
 		copy_unescaped(out->service, sizeof(out->service), name);

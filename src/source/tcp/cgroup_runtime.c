@@ -257,10 +257,7 @@ void tcp_cgroup_runtime_names(const char *host, struct tcp_cgroup_identity *i)
 		tcp_cgroup_workload(i->pod, i->service, sizeof(i->service));
 }
 
-/*
- * True if each directory of this path belongs to root and is writable by root, or at most by a
- * system group.
- */
+/* True if all directories of this path belong to root, and at most a system group can write. */
 static bool is_root_only(const char *host, const char *path)
 {
 	char full[512];

@@ -73,8 +73,8 @@ static void choose_programs(struct cpu_bpf *bpf, const struct tcp_hooks *hooks)
 
 		if (tcp_hook_chosen(hooks, optional[i].boundary) == TCP_HOOK_TP)
 			continue;
-		base_logf(BASE_WARN, "cpu", "no tracepoint %s: lost: %s", b->candidate[0].target[0],
-			  b->lost);
+		base_logf(BASE_WARN, "cpu", "this kernel has no tracepoint %s, which loses: %s",
+			  b->candidate[0].target[0], b->lost);
 		bpf_program__set_autoload(optional[i].program, false);
 	}
 }
@@ -155,10 +155,7 @@ static int start_programs(struct tcp_cpu *c, const struct tcp_cpu_opts *o, const
 	e = make_region(c);
 	if (e)
 		return e;
-	/*
-	 * Attach to fork first, so that no task is created unseen between the iterator and the
-	 * tracepoint.
-	 */
+	/* Attach to fork first, so that no task is missed between iterator and tracepoint. */
 	*what = "attaching";
 	bpf->links.on_fork = bpf_program__attach(bpf->progs.on_fork);
 	if (!bpf->links.on_fork)
@@ -256,10 +253,7 @@ int tcp_cpu_refresh(struct tcp_cpu *c)
 	return tcp_iterate_until(c->bpf->progs.on_task, NULL);
 }
 
-/*
- * Copies a slot. Returns 1 if copied; 0 if the slot is free and always is false; -EAGAIN if it kept
- * changing.
- */
+/* Copies a slot. Returns 1; 0 if the slot is free and always is false; -EAGAIN if it changed. */
 static int copy_slot(uint64_t *copy, const uint64_t *from, uint32_t words, bool always)
 {
 	uint64_t owner[SL_CPU_LINE];

@@ -25,7 +25,7 @@ struct tcp_cpu_opts {
 	uint32_t tasks;
 	/* number of cgroup slots; 0: 512. Cgroups without a slot are counted together in slot 0 */
 	uint32_t cgroups;
-	uint32_t hierarchy;	/* number as in struct tcp_cgroup_hierarchy; 0: unified hierarchy */
+	uint32_t hierarchy;	/* number of the cgroup hierarchy; 0: unified hierarchy */
 	const char *controller; /* controller of a version 1 hierarchy, such as "memory" */
 };
 
@@ -47,10 +47,7 @@ uint32_t tcp_cpu_cgroup_slots(const struct tcp_cpu *c);
 int tcp_cpu_task(const struct tcp_cpu *c, uint32_t slot, struct region_cpu_row *row);
 int tcp_cpu_cgroup(const struct tcp_cpu *c, uint32_t slot, struct region_cpu_row *row);
 
-/*
- * Returns the id of the cgroup that owns a slot, read from its first line only; 0 if the slot is
- * free.
- */
+/* Returns the id of the cgroup that owns a slot, from its first line only; 0 if it is free. */
 uint64_t tcp_cpu_cgroup_id(const struct tcp_cpu *c, uint32_t slot);
 
 /* Copies the loss counters; out is indexed by enum sl_task_loss. */

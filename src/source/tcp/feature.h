@@ -38,8 +38,9 @@ extern const char *const tcp_part_names[TCP_FEATURE_USERS];
 
 struct tcp_feature_info {
 	const char *name;
-	const char *since;  /* first Linux version that supports it on x86-64, such as "5.17" */
-	unsigned int parts; /* parts that need the feature: bit i stands for enum tcp_part i */
+	const char *since; /* first Linux version that supports it on x86-64, such as "5.17" */
+	/* set of parts that need the feature: bit i stands for enum tcp_part i */
+	unsigned int parts;
 };
 extern const struct tcp_feature_info tcp_feature_table[TCP_FEATURES];
 

@@ -112,10 +112,7 @@ static void empty_map(int fd, void *next)
 		;
 }
 
-/*
- * Fills in all of f except .generation, and updates no map. Returns 0, or -EINVAL with one line in
- * why[].
- */
+/* Fills in f except .generation; updates no map. Returns 0, or -EINVAL with a line in why[]. */
 static int parse_filter(const struct tcp_filter *w, struct tcp_kernel_filter *f, char *why,
 			size_t bytes)
 {
@@ -124,7 +121,7 @@ static int parse_filter(const struct tcp_filter *w, struct tcp_kernel_filter *f,
 
 	if (w->sample > SAMPLE_MAX)
 		return base_fail(why, bytes, -EINVAL,
-				 "cannot sample one flow in 2^%u; at most 2^%u", w->sample,
+				 "cannot sample one flow in 2^%u: the limit is 2^%u", w->sample,
 				 SAMPLE_MAX);
 	memset(f, 0, sizeof(*f));
 	f->sample_mask = (1u << w->sample) - 1;
@@ -202,10 +199,7 @@ int tcp_filter_set(struct tcp_kernel_filter *mapped, const struct tcp_filter *w,
 		return err;
 	f.generation = mapped->generation;
 	memcpy(mapped, &f, sizeof(f));
-	/*
-	 * Update the generation last, so that a program that sees the new one applies the new
-	 * filter.
-	 */
+	/* Update the generation last: a program that sees the new one applies the new filter. */
 	__atomic_store_n(&mapped->generation, f.generation + 1, __ATOMIC_RELEASE);
 	return 0;
 }

@@ -97,7 +97,7 @@ const struct tcp_hook_boundary tcp_hook_table[TCP_BOUNDARIES] = {
 		 "a task that keeps its CPU is counted when it leaves it",
 		 TRY(TP, NULL, "sched_stat_runtime")),
 	BOUNDARY(RENAME, "rename", "a task changes its name",
-		 "tasks keep the name of what forked them", TRY(TP, NULL, "task_rename")),
+		 "tasks keep the name of the task that forked them", TRY(TP, NULL, "task_rename")),
 	BOUNDARY(TASK_FREE, "task-free", "a task is freed",
 		 "slots of tasks whose last switch was missed",
 		 TRY(TP, NULL, "sched_process_free")),
@@ -218,7 +218,7 @@ static int try_kprobe(const char *target)
 	if (prog < 0)
 		return prog;
 	attr.type = (uint32_t)type;
-	attr.config1 = (uint64_t)(uintptr_t)target; /* alias of kprobe_func */
+	attr.config1 = (uint64_t)(uintptr_t)target; /* config1 is an alias of kprobe_func */
 	event = (int)syscall(SYS_perf_event_open, &attr, -1, 0, -1, PERF_FLAG_FD_CLOEXEC);
 	if (event < 0)
 		return close_trial(prog, -errno);

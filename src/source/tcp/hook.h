@@ -16,15 +16,16 @@
 
 enum tcp_hook_type {
 	TCP_HOOK_NONE = 0,
-	TCP_HOOK_TP,	     /* tracepoint with BTF types, "tp_btf" */
-	TCP_HOOK_FENTRY,     /* fentry and fexit of a kernel function */
-	TCP_HOOK_KPROBE,     /* kprobe of a kernel function */
+	TCP_HOOK_TP,	     /* hook type "tp_btf": tracepoint with BTF types */
+	TCP_HOOK_FENTRY,     /* hook type "fentry": fentry and fexit of a kernel function */
+	TCP_HOOK_KPROBE,     /* hook type "kprobe": kprobe of a kernel function */
 	TCP_HOOK_NETFILTER,  /* netfilter hook, Linux 6.4 and later */
 	TCP_HOOK_CGROUP_SKB, /* cgroup_skb program at the root of the unified cgroup hierarchy */
 	TCP_HOOK_ITER,	     /* iterator over existing kernel objects */
 	TCP_HOOK_DERIVED,    /* no program: derived from other kernel data, so it always works */
 };
-const char *tcp_hook_type_name(enum tcp_hook_type type); /* "tp_btf", "fentry", ... */
+/* returns a name such as "tp_btf" or "fentry" */
+const char *tcp_hook_type_name(enum tcp_hook_type type);
 
 #define TCP_HOOK_TARGETS 3
 
@@ -67,10 +68,10 @@ enum tcp_boundary {
 #define TCP_HOOK_CANDIDATES 4
 
 struct tcp_hook_boundary {
-	const char *name; /* short name, such as "nic-in" */
+	const char *name; /* short name of the boundary, such as "nic-in" */
 	/* the two layers it separates, such as "driver to the network stack" */
 	const char *between;
-	const char *lost; /* what is lost if no candidate works */
+	const char *lost; /* data that is lost if no candidate works */
 	struct tcp_hook_candidate candidate[TCP_HOOK_CANDIDATES + 1];
 };
 extern const struct tcp_hook_boundary tcp_hook_table[TCP_BOUNDARIES];
@@ -80,7 +81,8 @@ struct tcp_hooks {
 	int chosen[TCP_BOUNDARIES]; /* index of the chosen candidate; -1 if none works */
 	/* 0: works; 1: not tried; otherwise -errno */
 	int error[TCP_BOUNDARIES][TCP_HOOK_CANDIDATES];
-	int failed[TCP_BOUNDARIES][TCP_HOOK_CANDIDATES]; /* index of the target that failed */
+	/* index of the target whose trial failed */
+	int failed[TCP_BOUNDARIES][TCP_HOOK_CANDIDATES];
 };
 
 /* A set of boundaries: bit i stands for enum tcp_boundary i. */

@@ -31,7 +31,7 @@ struct identity_slot {
 	uint64_t id; /* 0: free */
 	uint64_t due;
 	uint32_t generation, number, looks;
-	uint64_t cells[64]; /* contents as last written */
+	uint64_t cells[64]; /* cells of the slot as last written to the region */
 };
 
 struct tcp_identity {
@@ -44,10 +44,7 @@ struct tcp_identity {
 	struct identity_slot slot[];
 };
 
-/*
- * Writes cells first and check words last, so that a concurrent reader finds lines that do not
- * verify.
- */
+/* Writes cells first and check words last: a concurrent reader finds lines that do not verify. */
 static void store_slot(struct tcp_identity *i, uint32_t at)
 {
 	struct identity_slot *s = &i->slot[at];
@@ -106,10 +103,7 @@ static bool look_up(struct tcp_identity *i, uint32_t at)
 	return (cells[SL_FLOW_CGROUP_STATE] & 255) == SL_STATE_LIVE;
 }
 
-/*
- * Frees the slots of removed cgroups, at most once per second. Returns one of them, or 0 if there
- * is none.
- */
+/* Frees slots of removed cgroups, at most once per second. Returns one of them; 0: none. */
 static uint32_t sweep_slots(struct tcp_identity *i)
 {
 	uint32_t found = 0;

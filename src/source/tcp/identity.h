@@ -23,10 +23,7 @@ void tcp_identity_close(struct tcp_identity *i); /* NULL is fine */
  */
 int tcp_identity_fd(const struct tcp_identity *i);
 uint64_t tcp_identity_serve(struct tcp_identity *i, uint64_t now_ns);
-/*
- * Adds a cgroup that has no connections. Returns true if it was unknown; call tcp_identity_serve()
- * soon.
- */
+/* Adds a cgroup without connections. Returns true if it was unknown: serve it soon. */
 bool tcp_identity_want(struct tcp_identity *i, uint64_t id, uint64_t now_ns);
 
 #endif

@@ -29,10 +29,7 @@ static uint64_t *group_at(const struct tcp_layers *l, uint32_t i)
 	return (uint64_t *)((char *)l->region.map + l->info.groups) + (size_t)i * SL_SLOT_WORDS;
 }
 
-/*
- * Writes cells first and the check word last, so that a concurrent reader finds a line that does
- * not verify.
- */
+/* Writes cells first and the check word last: a concurrent reader finds an invalid line. */
 static void store_line(uint64_t *to, const uint64_t line[8])
 {
 	for (int i = 0; i < 7; i++)

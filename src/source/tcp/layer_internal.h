@@ -12,8 +12,8 @@ struct ring_buffer;
 
 struct tcp_layer_namespace {
 	uint64_t inode;
-	int link[2]; /* for IPv4 and IPv6; negative if not attached */
-	bool seen;   /* found by the current walk */
+	int link[2]; /* netfilter links for IPv4 and IPv6; negative if not attached */
+	bool seen;   /* the current walk has found this namespace */
 };
 
 struct tcp_layers {
@@ -24,7 +24,7 @@ struct tcp_layers {
 	struct tcp_region region;
 	struct region_layers_info info;
 	int cgroup_link;
-	int netfilter; /* the netfilter program; -1 if another hook is in use */
+	int netfilter; /* descriptor of the netfilter program; -1 if another hook is in use */
 	struct ring_buffer *ring;
 	void (*record)(void *context, const struct tcp_layer_record *r);
 	void *record_context;

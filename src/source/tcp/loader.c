@@ -105,10 +105,7 @@ uint64_t tcp_loader_missed(const struct tcp_loader *l)
 	return l->missed;
 }
 
-/*
- * Receives one message. Returns 1 if it answers the last filter, 0 for any other message, or
- * -errno.
- */
+/* Receives a message. Returns 1 if it answers the last filter, 0 for other messages, or -errno. */
 static int receive_message(struct tcp_loader *l, int flags, struct tcp_message_answer *answer)
 {
 	int fds[LOADER_FDS];
@@ -153,7 +150,7 @@ int tcp_loader_filter(struct tcp_loader *l, const struct tcp_filter *filter, cha
 	int err = size < 0 ? (int)size : tcp_loader_event(l);
 
 	if (size == -E2BIG)
-		err = base_fail(why, bytes, -EINVAL, "a filter of that many words is too long");
+		err = base_fail(why, bytes, -EINVAL, "the filter is too long");
 	else if (!err)
 		err = tcp_message_send(l->child.sock, message, (size_t)size, NULL, 0);
 	free(message);

@@ -18,10 +18,10 @@
 #include "source/tcp/tcp.h"
 
 struct tcp_loader_opts {
-	unsigned int parts;	 /* bit i: load part enum tcp_part i */
-	struct tcp_opts flows;	 /* .filter applies to all parts */
-	struct tcp_net_opts net; /* .filter is not used */
-	bool unconfined;	 /* keep all privileges */
+	unsigned int parts;	 /* parts to load: bit i stands for enum tcp_part i */
+	struct tcp_opts flows;	 /* .filter in these options applies to all parts */
+	struct tcp_net_opts net; /* .filter in these options is not used */
+	bool unconfined;	 /* let the loader keep all privileges */
 };
 
 struct tcp_loader_table {

@@ -27,7 +27,7 @@ struct tcp_message_loaded {
 	uint32_t type;
 	int32_t error;
 	struct {
-		uint64_t bytes; /* size of the table; 0 if the part was left out */
+		uint64_t bytes; /* size of the part's table; 0 if the part was left out */
 		/* 0: a read-only descriptor follows the table's descriptor; otherwise -errno */
 		int32_t read_only;
 		uint32_t pad;
@@ -47,10 +47,7 @@ struct tcp_message_missed {
 	uint64_t missed;
 };
 
-/*
- * Followed by .bytes bytes of NUL-terminated strings: ports, cidrs, cgroups, and netns if .netns is
- * 1.
- */
+/* Followed by .bytes of NUL-terminated strings: ports, cidrs, cgroups, netns (if .netns is 1). */
 struct tcp_message_set {
 	uint32_t type, bytes, serial, pad;
 	uint32_t ports, cidrs, cgroups, netns;

@@ -78,9 +78,10 @@ static int map_region(struct tcp_net *n)
 int tcp_net_filter(struct tcp_net *n, const struct tcp_filter *filter, char *why, size_t bytes)
 {
 	if (filter->cgroups.n || filter->pid)
-		return base_fail(why, bytes, -EINVAL,
-				 "a network device knows no processes and no cgroups: filter by "
-				 "port, address or network namespace");
+		return base_fail(
+			why, bytes, -EINVAL,
+			"a network device knows neither processes nor cgroups: filter by port, "
+			"address or network namespace");
 	return tcp_filter_set(n->filter, filter, bpf_map__fd(n->skel->maps.tcp_cidrs),
 			      bpf_map__fd(n->skel->maps.tcp_cgroups), why, bytes);
 }

@@ -62,11 +62,11 @@ struct tcp_net_stretch {
 };
 
 struct tcp_net_clock {
-	struct tcp_net_stretch **v; /* sorted by time; they do not overlap */
+	struct tcp_net_stretch **v; /* stretches sorted by time, without overlap */
 	size_t n, room;
 	/* most: number of apexes above which old stretches are dropped; 0: no limit */
 	size_t apexes, most;
-	uint64_t stepped;    /* number of contradictions */
+	uint64_t stepped;    /* number of contradictions so far */
 	int64_t latest_step; /* time of the latest contradiction */
 	uint64_t one_way;    /* number of stretches with packets in only one direction */
 };

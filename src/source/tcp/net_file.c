@@ -83,10 +83,7 @@ static int parse_frame(const struct frame_head *h, const uint64_t *w, struct tcp
 	f->type = h->type;
 	switch (f->type) {
 	case TCP_NET_SEGMENT:
-		/*
-		 * Pass the record's own number as the expected one: unlike a ring, a file may skip
-		 * numbers.
-		 */
+		/* Expect the record's own number: unlike a ring, a file may skip numbers. */
 		if (region_nic_record_parse(w, w[0] >> 8, &f->segment))
 			goto damaged;
 		break;

@@ -13,7 +13,7 @@
 #define BUCKETS 4096u
 #define GAPS	64
 #define PARTS	64   /* maximum number of tracked parts of a segment that is split on the way */
-#define AGAIN	4096 /* retransmitted segments remembered per direction */
+#define AGAIN	4096 /* maximum number of retransmitted segments remembered per direction */
 
 /* A segment that was sent. Sequence numbers are unwrapped to 64 bits. */
 struct net_match_out {
@@ -49,12 +49,12 @@ struct dir {
 	uint64_t sent_end;   /* highest sequence number sent */
 	uint64_t latest; /* send time of the segment that was sent last among those that arrived */
 	struct net_match_list
-		fresh; /* struct net_match_out with new bytes, sorted by seq and time */
-	struct net_match_list again; /* struct net_match_out with retransmitted bytes */
-	struct net_match_list acks;  /* struct ack, sorted by .ack */
+		fresh; /* list of struct net_match_out with new bytes, sorted by seq and time */
+	struct net_match_list again; /* list of struct net_match_out with retransmitted bytes */
+	struct net_match_list acks;  /* list of struct ack, sorted by .ack */
 	bool acked;
 	uint64_t newest_ack;
-	struct net_match_list in; /* struct region_nic_record of arrivals not yet matched */
+	struct net_match_list in; /* list of struct region_nic_record: arrivals not yet matched */
 	size_t held;		  /* number of records in .in that are ready to match */
 };
 
@@ -84,8 +84,8 @@ static const struct {
 	[TCP_NET_AMBIGUOUS] = {"ambiguous", "arrived, sent more than once"},
 	[TCP_NET_DUPLICATE] = {"duplicate", "arrived again"},
 	[TCP_NET_MERGED] = {"merged", "arrived merged behind another segment"},
-	[TCP_NET_ACK_UNMATCHED] = {"ack_unmatched", "acknowledgements that are ambiguous"},
-	[TCP_NET_FULL] = {"full", "no room to remember"},
+	[TCP_NET_ACK_UNMATCHED] = {"ack_unmatched", "ambiguous acknowledgements"},
+	[TCP_NET_FULL] = {"full", "no room to remember the segment"},
 	[TCP_NET_MISSED] = {"missed", "records overwritten before they were read"},
 	[TCP_NET_NO_CLOCK] = {"no_clock", "matched, clock offset unknown"},
 };
@@ -316,10 +316,7 @@ static size_t fresh_at(const struct net_match_list *l, uint64_t seq)
 
 struct choice {
 	struct net_match_out *one;
-	/*
-	 * segments containing the byte; those that also match the timestamp; those that also match
-	 * the id
-	 */
+	/* number of segments that contain the byte, also match the timestamp, also match the id */
 	unsigned int holding, fitting, same_id;
 };
 
@@ -376,10 +373,7 @@ static void match_segment(struct tcp_net_match *m, struct dir *d, const struct r
 		return;
 	}
 	if ((c.fitting > 1 && c.same_id != 1) ||
-	    /*
-	     * The segment may have been retransmitted in a gap of the records, which only
-	     * timestamps reveal.
-	     */
+	    /* A gap in the records may hide a retransmission; only timestamps would show it. */
 	    (!(o->has_ts && r->flags & SL_NIC_HAS_TS) &&
 	     o->gap != (uint32_t)m->side[d->flow.sender].gaps)) {
 		for (i = d->again.first; i < d->again.n; i++)
@@ -439,7 +433,7 @@ static void match_ack(struct tcp_net_match *m, struct dir *d, const struct regio
 						      .ack = true,
 					      });
 	/* Earlier acknowledgements were overtaken or lost; those that never arrive expire. */
-	v[found].flags |= SL_NIC_OUT; /* do not match it again */
+	v[found].flags |= SL_NIC_OUT; /* mark it, so that it does not match again */
 	while (d->acks.first < d->acks.n && v[d->acks.first].flags & SL_NIC_OUT)
 		drop_first(m, &d->acks, 1);
 }

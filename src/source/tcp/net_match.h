@@ -31,24 +31,26 @@ enum tcp_net_cause {
 	TCP_NET_NO_CLOCK,      /* segment matched, but the clock offset at that time is unknown */
 	TCP_NET_CAUSES
 };
-const char *tcp_net_cause_name(int cause); /* short name, such as "lost" */
-const char *tcp_net_cause_text(int cause); /* description, such as "sent, never arrived" */
+const char *tcp_net_cause_name(int cause); /* returns a short name, such as "lost" */
+/* returns a description, such as "sent, never arrived" */
+const char *tcp_net_cause_text(int cause);
 
 /* One direction of a connection. */
 struct tcp_net_flow {
 	uint8_t source[16], destination[16];
 	uint16_t source_port, destination_port;
 	uint8_t v6, sender; /* sender: 0 for side A, 1 for side B */
-	void *user;	    /* owned by the caller; initially NULL */
+	void *user;	    /* pointer owned by the caller; initially NULL */
 };
 
 struct tcp_net_sample {
 	struct tcp_net_flow *flow;
-	uint64_t out_ns, in_ns; /* by the clocks of the sender and the receiver */
-	uint64_t seq;		/* sequence number of the first byte */
-	uint32_t bytes;		/* 0 for a pure acknowledgement, a SYN or a FIN */
-	bool ack;		/* true for a pure acknowledgement */
-	bool reordered;		/* a segment sent later arrived earlier */
+	/* times of sending and arrival, by the clocks of the respective hosts */
+	uint64_t out_ns, in_ns;
+	uint64_t seq;	/* sequence number of the segment's first byte */
+	uint32_t bytes; /* length of the segment; 0 for a pure acknowledgement, a SYN or a FIN */
+	bool ack;	/* true if the segment is a pure acknowledgement */
+	bool reordered; /* a segment sent later arrived earlier */
 };
 
 struct tcp_net_match;
@@ -63,15 +65,9 @@ struct tcp_net_match_opts {
 struct tcp_net_match *tcp_net_match_open(const struct tcp_net_match_opts *options);
 void tcp_net_match_close(struct tcp_net_match *m); /* NULL is fine */
 
-/*
- * Adds a record of side 0 (A) or 1 (B). Records of a side must be added in the order of their
- * numbers.
- */
+/* Adds a record of side 0 (A) or 1 (B). Records of a side must be added in numerical order. */
 void tcp_net_match_add(struct tcp_net_match *m, int side, const struct region_nic_record *r);
-/*
- * Reports that n records are missing between the side's last record and now_ns, by the side's
- * clock.
- */
+/* Reports that n records are missing from the side's last one to now_ns, by the side's clock. */
 void tcp_net_match_gap(struct tcp_net_match *m, int side, uint64_t n, uint64_t now_ns);
 /* Sets the period during which a side was recording, by its own clock. */
 void tcp_net_match_range(struct tcp_net_match *m, int side, uint64_t from, uint64_t to);

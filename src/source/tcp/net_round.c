@@ -55,7 +55,8 @@ static const struct tcp_layer_record *find_segment(const struct tcp_layer_record
 	if (compare_records(&v[a - 1], &want))
 		return NULL;
 	if (a > 1 && !compare_records(&v[a - 2], &want))
-		return NULL; /* another connection with the same ports, or a retransmission */
+		/* there is another connection with the same ports, or a retransmission */
+		return NULL;
 	return &v[a - 1];
 }
 
@@ -127,7 +128,7 @@ int tcp_net_rounds_find(struct tcp_layer_record *records[2], const size_t n[2],
 			struct tcp_net_round *r = &rounds->v[rounds->n];
 
 			if (q->kind != TCP_RECORD_REQUEST)
-				break; /* requests come first */
+				break; /* requests come first in the sorted records */
 			if (!q->length || !q->nic_in || !q->nic_out || q->nic_out < q->nic_in) {
 				rounds->incomplete++;
 				continue;

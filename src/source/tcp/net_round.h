@@ -14,7 +14,7 @@
 #include "source/tcp/bpf/layer_shared.h"
 #include "source/tcp/net_stat.h"
 
-enum tcp_net_part { /* in chronological order */
+enum tcp_net_part { /* parts of a round, in chronological order */
 		    TCP_PART_CLIENT_TCP_OUT,
 		    TCP_PART_CLIENT_IP_OUT,
 		    TCP_PART_CLIENT_MAC_OUT,
@@ -32,17 +32,17 @@ enum tcp_net_part { /* in chronological order */
 		    TCP_PART_CLIENT_TCP_IN,
 		    TCP_PARTS
 };
-const char *tcp_net_part_name(int part); /* name, such as "wire_there" */
+const char *tcp_net_part_name(int part); /* returns a name, such as "wire_there" */
 
 #define TCP_PART_NONE INT64_MIN /* not measured */
 
 struct tcp_net_round {
 	const struct tcp_layer_record *request; /* the server's record of the request */
 	int client;				/* side of the client, 0 or 1 */
-	/* in ns; a negative network passage shows the least error of its offset */
+	/* times in ns; a negative passage shows the minimum error of its offset */
 	int64_t part[TCP_PARTS];
-	int64_t wires; /* exact sum of both network passages */
-	int64_t bound; /* error bound of each passage */
+	int64_t wires; /* exact time of both network passages together */
+	int64_t bound; /* error bound of each network passage */
 	/* from the client's send call to its copy of the response, by the client's clock */
 	int64_t total;
 };
@@ -51,12 +51,12 @@ struct tcp_net_rounds {
 	struct tcp_net_round *v;
 	size_t n;
 	/* Requests that were not matched, by cause. */
-	uint64_t incomplete; /* the server's timestamps are incomplete */
+	uint64_t incomplete; /* the server's record has incomplete timestamps */
 	/* the client's segment with the last byte of the request was not recorded */
 	uint64_t no_request;
 	/* the client's segment with the first byte of the response was not recorded */
 	uint64_t no_response;
-	uint64_t refused; /* contradictory timestamps */
+	uint64_t refused; /* the timestamps contradict each other */
 };
 
 /*

@@ -24,10 +24,7 @@ struct net_stat_kept {
 	uint32_t flow; /* number of the connection, equal for both directions */
 };
 
-/*
- * The last segment in each direction of a connection. Entries of this hash table may be
- * overwritten.
- */
+/* The last segment in each direction of a connection. Entries of this table may be overwritten. */
 #define PAIRS 8192u
 struct net_stat_pair {
 	uint32_t flow;
@@ -320,10 +317,7 @@ static int estimate_offset(struct tcp_net_stat *s, const struct net_stat_kept *k
 	return err;
 }
 
-/*
- * Closes the open window, kept[before..upto), which follows the previous window,
- * kept[first..before).
- */
+/* Closes the open window, kept[before..upto); the previous window is kept[first..before). */
 static int close_window(struct tcp_net_stat *s, size_t first, size_t upto, int64_t end)
 {
 	int64_t theta, bound, least = INT64_MAX, most = 0;

@@ -21,11 +21,12 @@
  */
 #define TCP_NET_SCALE	3
 #define TCP_NET_FIRST	(-192) /* upper bound 2^-24 s, 59.6 ns; also holds smaller values */
-#define TCP_NET_BUCKETS 256    /* the last bucket ends at 234 s and also holds larger values */
+#define TCP_NET_BUCKETS 256    /* upper bound of the last bucket 234 s; also holds larger values */
 
 struct tcp_net_hist {
 	uint64_t count, negative; /* negative: values below 0, included in count but in no bucket */
-	int64_t least, most, sum; /* in ns; least and most are only valid if count is not 0 */
+	/* latencies in ns; least and most are only valid if count is not 0 */
+	int64_t least, most, sum;
 	uint32_t bucket[TCP_NET_BUCKETS];
 };
 void tcp_net_hist_add(struct tcp_net_hist *h, int64_t ns);
@@ -43,10 +44,10 @@ enum tcp_net_by { TCP_NET_BY_ALL, TCP_NET_BY_FLOW, TCP_NET_BY_REMOTE, TCP_NET_BY
  */
 struct tcp_net_row {
 	uint8_t address[2][16];
-	uint16_t port[2]; /* when grouped by port, [0] is the service's port */
+	uint16_t port[2]; /* ports; when grouped by port, [0] is the service's */
 	uint8_t v6;
 	bool rest;		    /* collects flows that have no row of their own */
-	struct tcp_net_hist way[2]; /* [0] from A to B, [1] from B to A */
+	struct tcp_net_hist way[2]; /* latencies from A to B [0] and from B to A [1] */
 	struct tcp_net_hist round;
 	/* sum and maximum of the counted latencies' error bounds, in ns */
 	uint64_t bound_sum[2], bound_most[2];
@@ -57,7 +58,7 @@ struct tcp_net_row {
 /* A segment with a known latency. */
 struct tcp_net_result {
 	const struct tcp_net_sample *sample;
-	int way; /* 0: A to B; 1: B to A */
+	int way; /* direction; 0: A to B; 1: B to A */
 	int64_t latency_ns, bound_ns;
 };
 
@@ -65,9 +66,9 @@ struct tcp_net_stat;
 
 struct tcp_net_stat_opts {
 	enum tcp_net_by by;
-	uint64_t window_ns;	 /* window length of the offset estimate, by A's clock; 0: 2 s */
-	uint32_t rows;		 /* maximum number of rows; 0: 4096 */
-	uint32_t flows, records; /* see struct tcp_net_match_opts */
+	uint64_t window_ns; /* length of a window for the offset estimate, by A's clock; 0: 2 s */
+	uint32_t rows;	    /* maximum number of rows; 0: 4096 */
+	uint32_t flows, records; /* limits as in struct tcp_net_match_opts */
 	/*
 	 * Maximum number of apexes, 16 bytes each, kept for tcp_net_stat_theta(); 0: 2^22. Those of
 	 * the last two windows are always kept.
@@ -104,10 +105,7 @@ struct tcp_net_totals {
 	uint64_t acks; /* acknowledgements used to estimate the offset */
 	/* windows of the offset estimate, and failures by cause */
 	uint64_t windows, stepped, one_way;
-	/*
-	 * From the last window with an estimate: theta where it is known best, and the largest
-	 * bound.
-	 */
+	/* From the last window with an estimate: the best-known theta, and the largest bound. */
 	bool known;
 	int64_t theta, bound;
 	/* bounds of the mean rate over that window and its surroundings */

@@ -14,10 +14,7 @@ struct tcp_region {
 	int fd; /* descriptor of the array, which other processes may map */
 };
 
-/*
- * Maps the array fd, with size rounded up to whole pages, and writes the region header. Returns 0
- * or -errno.
- */
+/* Maps size bytes of array fd, in whole pages, and writes the header. Returns 0 or -errno. */
 int tcp_region_map(struct tcp_region *r, int fd, uint64_t size, uint32_t kind,
 		   const struct sl_region_section *sections, uint32_t count);
 void tcp_region_unmap(struct tcp_region *r);

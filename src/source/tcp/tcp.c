@@ -34,7 +34,7 @@ struct tcp {
 	struct tcp_kernel_filter *filter; /* mapped */
 	struct tcp_region region;
 	struct bpf_link *iterator, *holders;
-	struct tcp_identity *identity; /* present if options.cgroups is set */
+	struct tcp_identity *identity; /* set if options.cgroups is not 0 */
 	bool attached;
 	uint64_t netns_before; /* network namespace filter at the last walk over sockets; 0: all */
 	uint64_t missed;       /* number of skipped calls at the last walk */
@@ -106,12 +106,12 @@ static int size_table(struct flow_bpf *flow, const struct tcp_opts *o)
 	s->quarantine_ns = o->quarantine_ns ? o->quarantine_ns : 5000000000;
 	s->slots = slots;
 	s->ring_mask = ring - 1;
-	s->near_shift = 31 - (uint32_t)__builtin_ctz(ring); /* two slots per flow */
+	s->near_shift = 31 - (uint32_t)__builtin_ctz(ring); /* tcp_near has two places per slot */
 	s->journal_mask = journal - 1;
 	s->journal_first = TCP_FLOWS_FIRST_ELEMENT + slots;
 	s->tick_us = tick_us();
 	flow->rodata->take_existing = o->existing;
-	s->cgroups = o->cgroups ? o->cgroups + 1 : 0; /* slot 0 holds the section's counters */
+	s->cgroups = o->cgroups ? o->cgroups + 1 : 0; /* slot 0 of the section holds its counters */
 	return tcp_maps_size((const struct tcp_map_size[]){
 		{flow->maps.tcp_flows, s->journal_first + journal / LINES_PER_ELEMENT + s->cgroups},
 		{flow->maps.tcp_known, s->cgroups ? s->cgroups : 1},
@@ -256,10 +256,7 @@ int tcp_attach(struct tcp *t, char *why, size_t bytes)
 	err = t->holders && t->iterator ? flow_bpf__attach(t->flow) : -errno;
 	if (!err)
 		find_holders(t);
-	/*
-	 * Walk after attaching the hooks, so that a new connection is seen by the hooks, the walk,
-	 * or both.
-	 */
+	/* Walk after attaching the hooks, so that a new connection is seen at least once. */
 	err = err ? err
 		  : tcp_iterate_until(t->flow->progs.flow_existing, &t->flow->bss->timer_ready);
 	t->netns_before = t->filter->netns;

@@ -26,7 +26,7 @@ struct tcp_filter {
 	struct base_strings cidrs;   /* remote addresses: "10.0.0.0/8", "2001:db8::/32" */
 	struct base_strings cgroups; /* paths below the unified hierarchy, or ids */
 	const char *netns;	     /* path or inode number of a network namespace; NULL: all */
-	uint32_t pid;		     /* thread group id; 0: all processes */
+	uint32_t pid;		     /* thread group id of the process; 0: all processes */
 	uint32_t sample; /* 0 to 20: record one flow in 2^sample, the same flows at both ends */
 };
 
@@ -71,12 +71,9 @@ int tcp_catch_up(struct tcp *tcp, uint64_t *missed);
  */
 int tcp_filter(struct tcp *tcp, const struct tcp_filter *filter, char *why, size_t bytes);
 
-/*
- * Returns the flow table, of kind SL_REGION_FLOWS; see sidelight-region(5). Valid until
- * tcp_close().
- */
+/* Returns the flow table, of kind SL_REGION_FLOWS; see sidelight-region(5). Valid until close. */
 const struct tcp_region *tcp_region(const struct tcp *tcp);
-struct tcp_identity *tcp_identity(const struct tcp *tcp); /* NULL without options.cgroups */
+struct tcp_identity *tcp_identity(const struct tcp *tcp); /* returns NULL without options.cgroups */
 
 /* Detaches and unloads the programs, and frees tcp. NULL is fine. */
 void tcp_close(struct tcp *tcp);

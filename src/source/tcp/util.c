@@ -95,7 +95,8 @@ int tcp_load_refused(int err, const char *programs, char *why, size_t bytes)
 			"the kernel is locked down: at level confidentiality no eBPF program may read kernel memory; boot with lockdown=integrity");
 	snprintf(why, bytes, "the kernel refuses the %s programs: %s%s%s%s", programs,
 		 strerror(-err), *refusal ? " (" : "", refusal, *refusal ? ")" : "");
-	return err == -EINVAL ? -ENOEXEC : err; /* the caller's arguments are valid */
+	/* -EINVAL would wrongly blame the caller's arguments */
+	return err == -EINVAL ? -ENOEXEC : err;
 }
 
 int tcp_load(struct bpf_object_skeleton *skeleton, const char *programs, char *why, size_t bytes)
@@ -105,10 +106,7 @@ int tcp_load(struct bpf_object_skeleton *skeleton, const char *programs, char *w
 	return err ? tcp_load_refused(err, programs, why, bytes) : 0;
 }
 
-/*
- * CAP_SYS_ADMIN implies all needed capabilities except CAP_NET_ADMIN, which socket storage and
- * netfilter need.
- */
+/* CAP_SYS_ADMIN implies all others but CAP_NET_ADMIN, needed by socket storage and netfilter. */
 const char *tcp_capabilities_missing(char *out, size_t bytes)
 {
 	static const struct {
@@ -123,7 +121,7 @@ const char *tcp_capabilities_missing(char *out, size_t bytes)
 
 	*out = 0;
 	if (syscall(SYS_capget, &head, own))
-		return out; /* loading will fail and report it */
+		return out; /* loading the programs will fail and report the error */
 	have = own[0].effective | (uint64_t)own[1].effective << 32;
 	for (unsigned int i = 0; i < sizeof(needed) / sizeof(*needed); i++)
 		if (!(have >> needed[i].bit & 1) &&
@@ -180,10 +178,7 @@ int tcp_maps_size(const struct tcp_map_size *s)
 
 int tcp_netfilter_link(int prog, uint32_t family, uint32_t hook)
 {
-	/*
-	 * union bpf_attr of BPF_LINK_CREATE as of Linux 6.4, which the headers of some
-	 * distributions lack.
-	 */
+	/* union bpf_attr of BPF_LINK_CREATE in Linux 6.4; some distributions' headers lack it. */
 	struct {
 		uint32_t prog_fd, target_fd, attach_type, flags;
 		uint32_t pf, hooknum;

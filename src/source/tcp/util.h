@@ -41,10 +41,7 @@ int tcp_maps_size(const struct tcp_map_size *sizes);
 /* Missing in the headers of some distributions. The numbers are part of the kernel's ABI. */
 #define TCP_PROG_NETFILTER   32
 #define TCP_ATTACH_NETFILTER 45
-/*
- * Attaches a program to a netfilter hook of the current network namespace. Returns a descriptor or
- * -errno.
- */
+/* Attaches a program to a netfilter hook in this network namespace. A descriptor or -errno. */
 int tcp_netfilter_link(int prog, uint32_t family, uint32_t hook);
 
 /* Runs an iterator once. Returns 0 or -errno. */

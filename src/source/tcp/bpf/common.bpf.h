@@ -25,7 +25,7 @@ MAP(tcp_cgroups, HASH, 0, 4096, u64, u8);
  */
 struct tcp_bpf_sock {
 	u64 id;		  /* id of the flow, never reused; 0: not recorded */
-	u32 slot;	  /* in the flow table; less than settings.slots, so it may index arrays */
+	u32 slot;	  /* the flow's slot; less than settings.slots, so it may index arrays */
 	u32 pid;	  /* id of the thread group that connected; 0: unknown */
 	u64 syn_ns;	  /* time when connect() started; 0: the socket was not connected by it */
 	u32 syn_timeouts; /* timeouts of the SYN before the connection was established */
@@ -37,10 +37,7 @@ struct tcp_bpf_sock {
 };
 MAP(tcp_socks, SK_STORAGE, BPF_F_NO_PREALLOC, 0, int, struct tcp_bpf_sock);
 
-/*
- * Defines a program that is attached to section, has these arguments, and returns the value of
- * call.
- */
+/* Defines a program that is attached to section, has these arguments and returns call's value. */
 #define HOOK(section, name, call, args...)    \
 	SEC(section) int BPF_PROG(name, args) \
 	{                                     \
@@ -146,10 +143,7 @@ static __always_inline bool flow_key(const struct sock *sk, struct tcp_flow_key 
 	return true;
 }
 
-/*
- * The hash is the same for both directions, so that both ends of a connection sample the same
- * flows.
- */
+/* The hash is equal for both directions, so both ends of a connection sample the same flows. */
 static __always_inline u32 flow_hash(const struct tcp_flow_key *key)
 {
 	const u64 *l = (const u64 *)key->local, *r = (const u64 *)key->remote;

@@ -341,7 +341,7 @@ int flow_existing(struct bpf_iter__tcp *ctx)
 		return 0;
 	tp = bpf_skc_to_tcp_sock(common);
 	if (!tp)
-		return 0; /* a request socket, or one in TIME_WAIT */
+		return 0; /* this is a request socket, or one in TIME_WAIT */
 	sk = &tp->inet_conn.icsk_inet.sk;
 	state = sk->__sk_common.skc_state;
 	if (state == TCP_CLOSE || state == TCP_SYN_SENT || state == TCP_SYN_RECV ||

@@ -167,10 +167,7 @@ static __always_inline void account_rtt(struct flow_state *st, u32 srtt, u32 mde
 
 	if (srtt != before) {
 		sample = before ? srtt - before + (before >> 3) : srtt >> 3;
-		/*
-		 * Several samples arrived at once, for example after a half-close; a sample is
-		 * never negative.
-		 */
+		/* Several samples arrived at once, as after a half-close; none is negative. */
 		if ((s32)sample < 0)
 			sample = srtt >> 3;
 		st->rtt_count++;

@@ -27,20 +27,21 @@ const volatile struct tcp_flow_settings settings = {.slots = 64};
 enum closed {
 	OPEN = 0,
 	ENDED = 1,     /* no more changes; waits for publication by the timer */
-	PUBLISHED = 2, /* published and in quarantine */
+	PUBLISHED = 2, /* the final values are published, and the slot is in quarantine */
 	READING = 3,   /* TCP has finished, but the application has unread data */
 };
 
 struct flow_state {
 	u64 id;
-	const struct tcp_sock *sk; /* the timer reads this pointer after .closed */
+	const struct tcp_sock *sk; /* the socket; the timer reads this pointer after .closed */
 	u32 hash;		   /* skc_hash of the socket */
-	u32 generation, number;	   /* the tag: generation of the slot, number of the snapshot */
-	u32 queued;		   /* the flow is on the list */
-	u32 events;		   /* incremented per segment */
-	u32 seen;		   /* value of .events when the timer last looked */
-	u32 closed;		   /* enum closed */
-	u32 announced;		   /* the journal contains the opening of the flow */
+	/* parts of a line's tag: generation of the slot, number of the snapshot */
+	u32 generation, number;
+	u32 queued;    /* the flow is on the list */
+	u32 events;    /* incremented for each segment */
+	u32 seen;      /* value of .events when the timer last looked */
+	u32 closed;    /* enum closed */
+	u32 announced; /* the journal contains the opening of the flow */
 	u32 flags;
 	u32 judged; /* generation of the filter that selected the flow */
 	u64 open_ns, closed_ns, due, wait;
@@ -50,7 +51,7 @@ struct flow_state {
 	u64 comm[2];
 	u64 family;
 	u64 rtt_count, rtt_sum;
-	u32 srtt, mdev, delivered, retrans; /* values at the last segment */
+	u32 srtt, mdev, delivered, retrans; /* values of the socket at the last segment */
 	u32 caused;			    /* the part of total_retrans with a known cause */
 	u32 queue_max, fast, loss;
 	u32 re_fast, re_rto, re_tlp, re_syn;
@@ -63,10 +64,7 @@ MAP(tcp_flows, ARRAY, BPF_F_MMAPABLE, 1, u32, u64[64]);
 MAP(tcp_states, ARRAY, 0, 1, u32, struct flow_state);
 MAP(tcp_dirty, ARRAY, 0, 1, u32, u32);
 
-/*
- * Maps a hash of a socket's address to the slot of the flow that may belong to it. See
- * near_state().
- */
+/* Maps a hash of a socket's address to the slot that may hold its flow. See near_state(). */
 MAP(tcp_near, ARRAY, 0, 1, u32, u32);
 
 struct quarantined {
@@ -90,8 +88,8 @@ RING_BUFFER(tcp_arrivals, 4096);
 __u64 list_head, next_id, fresh, refused;
 __u64 nameless; /* number of cgroups that found the map full */
 __u64 unopened; /* sockets whose storage could not be allocated; see tcp_catch_up() */
-__u64 unheld;	/* the same, during walks over file descriptors */
-__u32 armed;	/* 0: the timer sleeps; 1: it runs within an interval; 2: it runs later */
+__u64 unheld;	/* like unopened, but during walks over file descriptors */
+__u32 armed;	/* state of the timer; 0: sleeps; 1: runs within an interval; 2: runs later */
 __u32 kicks;	/* number of times a listed flow became due sooner than planned */
 /* Used only by the timer. */
 __u64 list_tail, quarantine_head, quarantine_tail, journal_next, rounds, opened, used;

@@ -124,10 +124,7 @@ static __always_inline void settle_closed(struct flow_state *st, u32 slot, struc
 	}
 }
 
-/*
- * Schedules the next look at a flow that has not settled. changed: events occurred since the last
- * look.
- */
+/* Schedules the next look at an unsettled flow. changed: events occurred since the last look. */
 static __always_inline void look_later(struct flow_state *st, u32 slot, bool changed,
 				       struct round *r)
 {
@@ -161,10 +158,7 @@ static __noinline int look_at_reading(u32 slot, struct flow_state *st, u64 *cell
 	return 0;
 }
 
-/*
- * Ends a flow whose socket is gone(). The socket's memory holds the final values until it is
- * reused.
- */
+/* Ends a flow whose socket is gone(). Its memory holds the final values until it is reused. */
 static __noinline int end_unseen(u32 slot, struct flow_state *st, u64 now)
 {
 	u32 at = TCP_FLOWS_FIRST_ELEMENT + slot;
@@ -244,7 +238,7 @@ static long look_at(u32 i, struct round *r)
 		return 1;
 	}
 	slot = READ(*place);
-	if (!slot) { /* still being written */
+	if (!slot) { /* the list's entry is still being written */
 		r->left = 1;
 		return 1;
 	}
@@ -256,10 +250,7 @@ static long look_at(u32 i, struct round *r)
 		return 0;
 	closed = READ(st->closed);
 	if (closed == ENDED) {
-		/*
-		 * An abort closes first and sends the reset afterwards, all under the socket's
-		 * lock.
-		 */
+		/* An abort closes first and then sends the reset, all under the socket's lock. */
 		if ((s64)(r->now - READ(st->closed_ns)) < ABORT_WAIT && locked(READ(st->sk)))
 			list_again(st, slot, r);
 		else
@@ -328,10 +319,7 @@ static long free_one(u32 i, struct round *r)
 		return 1;
 	slot = q->slot;
 	st = state_at(slot);
-	/*
-	 * The queue's lock may be busy (since Linux 6.15, queue_stack_maps.c); retry in the next
-	 * round.
-	 */
+	/* The queue's lock may be busy (since Linux 6.15, queue_stack_maps.c); retry next round. */
 	if (!st || bpf_map_push_elem(&tcp_free, &slot, 0))
 		return 1;
 	/* A new owner of the slot does not touch the fields below, which belong to the timer. */
@@ -381,10 +369,7 @@ static int tick(void *map, u32 *key, struct ticker *ticker)
 	q = bpf_map_lookup_elem(&tcp_quarantine, &at);
 	if (q && quarantine_tail != quarantine_head && q->until < r.soonest)
 		r.soonest = q->until;
-	/*
-	 * Leave at least half of this CPU to others: the timer is a softirq, which cannot be
-	 * preempted.
-	 */
+	/* Leave half of this CPU to others: the timer is a softirq, which cannot be preempted. */
 	if (r.slow && interval > ROUND_MOST_NS)
 		interval = ROUND_MOST_NS;
 	if (r.left || r.soonest <= r.now + interval) {

@@ -81,7 +81,7 @@ typedef struct {
 struct sock_common {
 	__be32 skc_daddr;
 	__be32 skc_rcv_saddr;
-	u32 skc_hash; /* hash of addresses and ports, constant for the socket's lifetime */
+	u32 skc_hash; /* hash of addresses and ports, constant during the socket's lifetime */
 	__be16 skc_dport;
 	u16 skc_num;
 	unsigned short skc_family;
@@ -98,7 +98,7 @@ struct kernfs_node {
 };
 
 struct cgroup_root {
-	int hierarchy_id; /* 0 for the unified hierarchy */
+	int hierarchy_id; /* number of the hierarchy; 0: unified hierarchy */
 };
 
 struct cgroup {
@@ -177,7 +177,7 @@ struct inet_connection_sock {
 	struct inet_sock icsk_inet;
 	u32 icsk_rto;
 	u8 icsk_ca_state : 5;
-	u8 icsk_pending; /* the running timer; 0 if none, as inside the timer's callback */
+	u8 icsk_pending; /* type of the running timer; 0 if none, as inside the timer's callback */
 	struct {
 		u8 pending;
 	} icsk_ack;

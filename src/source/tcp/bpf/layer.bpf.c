@@ -131,10 +131,7 @@ static __always_inline bool taken_of(const struct sk_buff *skb, struct taken *t)
 #define OF_CB(type, field) (*(const type *)(cb + bpf_core_field_offset(struct tcp_skb_cb, field)))
 	t->seq = OF_CB(u32, seq);
 	t->ack = OF_CB(u32, ack_seq);
-	/*
-	 * The field has one byte in some kernels and two in others; keep CO-RE from adapting the
-	 * access.
-	 */
+	/* The field has one or two bytes, depending on the kernel; CO-RE must not adapt it. */
 	asm volatile("" : "+r"(at));
 	flags = *(const u8 *)(cb + at);
 	t->length = OF_CB(u32, end_seq) - t->seq - (flags & TH_FIN) - !!(flags & TH_SYN);
@@ -260,7 +257,7 @@ SEC("?tp_btf/tcp_rcv_space_adjust") int BPF_PROG(copied, struct sock *sk)
 	if (!tp)
 		return 0;
 	upto = tp->copied_seq;
-	if (upto == st->copied) /* MSG_PEEK, or no data was read */
+	if (upto == st->copied) /* the call was MSG_PEEK or read no data */
 		return 0;
 	now = bpf_ktime_get_ns();
 	st->copied = upto;
@@ -490,10 +487,7 @@ SEC("?tp_btf/net_dev_queue") int BPF_PROG(queued, struct sk_buff *skb)
 		return 0;
 	}
 	again = (s32)(h.seq - tp->snd_nxt) < 0;
-	/*
-	 * If IP has just received the segment and nothing has been queued since, the segment has no
-	 * place yet.
-	 */
+	/* If IP has just received the segment and queued nothing since, it has no place yet. */
 	if (!ip || again || p->out != OUT_NOTHING) {
 		place = out_find(sk, h.seq);
 		e = out_at(place);
@@ -508,7 +502,8 @@ SEC("?tp_btf/net_dev_queue") int BPF_PROG(queued, struct sk_buff *skb)
 			return 0;
 	}
 	p->out = place;
-	if (e->queued && !e->done) /* still waiting for the driver, or dropped there */
+	/* the earlier segment is still waiting for the driver, or was dropped there */
+	if (e->queued && !e->done)
 		cause_only(SL_CAUSE_NO_DRIVER);
 	e->sk = (u64)sk;
 	e->seq = h.seq;
@@ -525,7 +520,7 @@ SEC("?tp_btf/net_dev_queue") int BPF_PROG(queued, struct sk_buff *skb)
 	if (again) {
 		note_cause(&n, SL_CAUSE_RETRANSMIT);
 		e->queued = now;
-		e->done = 1; /* not measured, but not reported as lost either */
+		e->done = 1; /* a retransmission is not measured, but not reported as lost either */
 		for (u32 i = 0; i < REQUESTS; i++) {
 			struct request *r = &st->request[i];
 
@@ -568,10 +563,7 @@ SEC("?tp_btf/net_dev_queue") int BPF_PROG(queued, struct sk_buff *skb)
 		if (st->active[i] && r->response - h.seq < h.length) {
 			r->ip = e->ip;
 			r->queued = now;
-			/*
-			 * if one segment ends several, this is the last; the others are handled
-			 * below
-			 */
+			/* the last of several that end here; the others are handled below */
 			index = i + 1;
 		}
 	}
@@ -593,7 +585,7 @@ __noinline int finish(struct layer_sock *st, u32 index, u64 now, struct note *n)
 	if (!st || !n || index >= REQUESTS || !__sync_lock_test_and_set(&st->active[index], 0))
 		return 0;
 	q = &st->request[index];
-	if (n->what >> 60) { /* the place for the total is in use */
+	if (n->what >> 60) { /* the note already holds a total */
 		note_put(n);
 		note_begin(n, st);
 	}

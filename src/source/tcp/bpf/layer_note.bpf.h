@@ -28,9 +28,9 @@ struct note {
 };
 
 struct notes {
-	/* head: written atomically by programs on this CPU, which may interrupt each other */
+	/* head: index of the next note; incremented atomically by programs on this CPU */
 	u64 head, pad[7];
-	u64 tail, pad2[7]; /* tail: written by the timer */
+	u64 tail, pad2[7]; /* tail: index of the next note to count, written by the timer */
 	struct note note[NOTES];
 };
 
@@ -50,7 +50,7 @@ struct ended {
 QUEUE(layer_ended, 1, struct ended);
 
 /* Written by many CPUs. */
-__u32 count_armed; /* 1: the timer runs within ROUND_NS; 2: it runs within SOON_NS */
+__u32 count_armed; /* state of the timer; 1: runs within ROUND_NS; 2: within SOON_NS */
 __u64 ended_head;  /* number of flows put into layer_ended */
 /* Used only by the timer. */
 __u64 ended_tail, ended_settled;
@@ -99,8 +99,8 @@ __noinline int count_in(struct slot *s, u64 what, u32 a, u32 b, const struct not
 struct round {
 	struct notes *of; /* notes of the current CPU */
 	u64 until;
-	u32 left;    /* notes that this round may still count; 0: the round was cut short */
-	u32 more;    /* more work exists or was done */
+	u32 left;    /* number of notes that this round may still count; 0: it was cut short */
+	u32 more;    /* this round did some work, or more is left */
 	u32 partial; /* notes older than the round are left */
 };
 
@@ -119,9 +119,9 @@ static long count_one(u32 index, struct round *r)
 		return 1;
 	}
 	n = &of->note[of->tail & (NOTES - 1)];
-	what = READ(n->what); /* pairs with publish() */
+	what = READ(n->what); /* pairs with the store in publish() */
 	if (!what) {
-		r->partial = 1; /* still being written */
+		r->partial = 1; /* the note is still being written */
 		return 1;
 	}
 	if (what >> 56 & 15)
@@ -220,10 +220,7 @@ static int count_round(void *map, u32 *key, struct count_timer *t)
 		bpf_timer_start(&t->timer, pause_after(&r), 0);
 		return 0;
 	}
-	/*
-	 * Pairs with the additions in note_put() and flow_end(): an addition that saw 1 is visible
-	 * here.
-	 */
+	/* Pairs with the additions in note_put() and flow_end(): one that saw 1 is visible here. */
 	__sync_lock_test_and_set(&count_armed, 0);
 	bpf_loop(cpus, anything_cpu, &r, 0);
 	if ((r.more || READ(ended_head) != ended) && !__sync_lock_test_and_set(&count_armed, 1))

@@ -26,8 +26,8 @@ struct tcp_layer_record {
 	__u8 role;
 	__u8 pipelined;
 	__u8 pad;
-	__u32 seq, length; /* of the request's bytes, or of the segment */
-	/* of the response's first byte; for a segment, its acknowledgement number */
+	__u32 seq, length; /* range of the request's bytes, or of the segment's */
+	/* first sequence number of the response; for a segment, its acknowledgement number */
 	__u32 response_seq;
 	__u64 nic_in, ip_in, tcp_in, copied, sent, ip_out, queued, nic_out;
 };

@@ -13,8 +13,8 @@
 
 #define IN_BITS		 14 /* log2 of the size of the table of incoming skbs */
 #define OUT_BITS	 14 /* log2 of the size of the table of outgoing segments */
-#define OUT_STRETCH_BITS 6  /* log2 of the number of its places per socket */
-#define OUT_WAYS	 4  /* number of its places per segment */
+#define OUT_STRETCH_BITS 6  /* log2 of the number of places in layer_out per socket */
+#define OUT_WAYS	 4  /* number of places in layer_out per segment */
 #define OUT_NOTHING	 0xffffffffu
 #define IP_BITS		 12 /* log2 of the size of the table of sending sockets */
 #define NEAR_BITS	 12 /* log2 of the size of the table of sockets by address */
@@ -51,7 +51,7 @@ struct bpf_nf_ctx {
 struct segment {
 	u64 nic, ip, tcp;
 	u32 end, length, ack;
-	u32 number; /* in a ring: the segment's number, starting at 1 */
+	u32 number; /* number of a segment in a ring, starting at 1 */
 };
 
 struct send {
@@ -71,21 +71,21 @@ struct request {
  */
 struct layer_sock {
 	u32 flow, group; /* slots of the flow and its group */
-	u32 generation;	 /* generation of the filter */
+	u32 generation;	 /* generation of the filter applied to the socket */
 	u8 wanted, role, closed, pad;
-	u64 sk;	  /* in layer_near: the owner; 0: free; 1: being claimed */
+	u64 sk;	  /* owner of an element of layer_near; 0: free; 1: being claimed */
 	u32 hash; /* skc_hash of the socket */
 	u32 pad2[9];
 	/* Written by the receiving side. */
 	u32 read_head; /* number of segments so far; the ring holds the last of them */
-	u32 tail_seen; /* read_tail as last read */
+	u32 tail_seen; /* value of read_tail when it was last read */
 	u32 pad3[14];
 	struct {
 		struct segment segment;
 		u64 pad[3];
 	} read[RING];
 	/* Written by the application's side. */
-	u32 active[REQUESTS]; /* 1: the response waits for the driver */
+	u32 active[REQUESTS]; /* 1: this response waits for the driver */
 	u32 read_tail, send_head, send_tail, request_head;
 	u32 base;   /* end of the bytes that belong to answered requests */
 	u32 copied; /* end of the bytes that the application has read */
@@ -105,7 +105,7 @@ struct in_stamp {
 /* The last segment that a socket handed to IP, and its place in layer_out once queued. */
 struct ip_stamp {
 	u64 sk, skb, ns;
-	u32 out; /* OUT_NOTHING: not queued, or without data */
+	u32 out; /* place in layer_out; OUT_NOTHING: not queued, or without data */
 	u32 pad;
 };
 
@@ -144,10 +144,7 @@ QUEUE(layer_free_flows, 1, u32);
 QUEUE(layer_free_groups, 1, u32);
 MAP(layer_group_of, HASH, 0, 1, struct tcp_layer_group_key, u32);
 
-/*
- * Number of sockets per group. User space frees the slots of groups without sockets
- * (layer_groups.c).
- */
+/* Number of sockets per group. User space frees slots of groups without any (layer_groups.c). */
 MAP(layer_group_uses, ARRAY, BPF_F_MMAPABLE, 1, u32, u64);
 RING_BUFFER(layer_records, 1 << 20);
 

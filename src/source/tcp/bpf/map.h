@@ -5,7 +5,7 @@
 
 #include <bpf/bpf_helpers.h>
 
-/* type_: suffix of BPF_MAP_TYPE_...; flags: BPF_F_..., or 0. */
+/* type_: BPF_MAP_TYPE_ without its prefix; flags: BPF_F_..., or 0. */
 #define MAP(name, type_, flags, entries, key_, value_) \
 	struct {                                       \
 		__uint(type, BPF_MAP_TYPE_##type_);    \

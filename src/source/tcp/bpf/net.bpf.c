@@ -67,7 +67,7 @@ struct parsed {
 	u32 flags, bytes;
 	u16 ip_id;
 	struct tcphdr t;
-	u8 option[4]; /* expected to be NOP, NOP, timestamp, 10 */
+	u8 option[4]; /* TCP option; expected to be NOP, NOP, timestamp, 10 */
 	__be32 tsval, tsecr;
 };
 
@@ -152,7 +152,7 @@ static __always_inline enum found parse_ip(const void *ip, u32 there, u32 whole,
 		return NO_HEADER;
 	size = p->t.doff * 4;
 	if (size < 20 || length < head + size)
-		return OTHER; /* TCP refuses it as well */
+		return OTHER; /* TCP itself refuses such a header */
 	p->bytes = length - head - size;
 	if (size >= 32 && there >= head + 32 &&
 	    !bpf_probe_read_kernel(&p->option, 12, (const char *)ip + head + 20) &&

@@ -8,12 +8,9 @@
 
 #include <linux/types.h>
 
-#define TCP_PORT_WORDS 1024 /* one bit for each of 65,536 ports */
+#define TCP_PORT_WORDS 1024 /* bitmap of 65,536 ports */
 
-/*
- * Selects the flows to record: all set fields must match. Changed at run time; .generation is
- * written last.
- */
+/* Selects the flows to record: all set fields must match. Changes at run time, .generation last. */
 struct tcp_kernel_filter {
 	__u32 generation; /* incremented with each change, so that decisions are made again */
 	/* 2^N - 1: record flows whose hash has these bits 0, at both ends; 0: all */
@@ -27,19 +24,16 @@ struct tcp_kernel_filter {
 	__u64 ports[TCP_PORT_WORDS];
 };
 
-/*
- * Addresses are in IPv6 form; IPv4 addresses, also on AF_INET6 sockets, are mapped
- * (::ffff:a.b.c.d).
- */
+/* IPv6 addresses; IPv4 addresses, also those of AF_INET6 sockets, are mapped (::ffff:a.b.c.d). */
 struct tcp_flow_key {
-	__u8 local[16], remote[16];    /* in network byte order */
-	__u16 local_port, remote_port; /* in host byte order */
-	__u8 family;		       /* AF_INET or AF_INET6, as used by the packets */
-	__u8 mapped;		       /* 1: IPv4 on an AF_INET6 socket */
+	__u8 local[16], remote[16];    /* addresses in network byte order */
+	__u16 local_port, remote_port; /* ports in host byte order */
+	__u8 family;		       /* address family of the packets: AF_INET or AF_INET6 */
+	__u8 mapped;		       /* 1: the socket is AF_INET6, but uses IPv4 */
 	__u16 pad;
 	__u32 netns;
 	__u32 pad2;
-	__u64 cgroup; /* id in the unified hierarchy; 0: unknown */
+	__u64 cgroup; /* id of the cgroup in the unified hierarchy; 0: unknown */
 };
 
 struct tcp_cidr_key { /* key of the LPM trie tcp_cidrs; IPv4 prefixes are 96 bits longer */
@@ -49,23 +43,21 @@ struct tcp_cidr_key { /* key of the LPM trie tcp_cidrs; IPv4 prefixes are 96 bit
 
 /* ---- flow.bpf.c and tcp.c ---- */
 
-/*
- * Elements of the map tcp_flows, SL_FLOW_SIZE bytes each: header, hot line, slots, journal,
- * cgroups.
- */
+/* Elements of the map tcp_flows, of SL_FLOW_SIZE bytes: header, hot, slots, journal, cgroups. */
 #define TCP_FLOWS_HOT_ELEMENT	8
 #define TCP_FLOWS_FIRST_ELEMENT 9
 
 /* Set before loading. */
 struct tcp_flow_settings {
 	__u64 interval_ns, quarantine_ns;
-	__u32 slots;	    /* at most SL_FLOWS_MAX */
-	__u32 ring_mask;    /* for tcp_dirty and tcp_quarantine: a power of two >= slots, minus 1 */
-	__u32 journal_mask; /* number of lines, a power of two, minus 1 */
+	__u32 slots; /* number of slots, at most SL_FLOWS_MAX */
+	/* size of tcp_dirty and tcp_quarantine, a power of two >= slots, minus 1 */
+	__u32 ring_mask;
+	__u32 journal_mask;  /* number of lines in the journal, a power of two, minus 1 */
 	__u32 journal_first; /* first element of the journal */
 	__u32 tick_us;	     /* length of a jiffy in microseconds: 1e6 / HZ */
-	__u32 near_shift;    /* shift that turns a 32-bit hash into an index of tcp_near */
-	__u32 cgroups;	     /* slots for names of cgroups; 0: no names */
+	__u32 near_shift;    /* shift that converts a 32-bit hash to an index of tcp_near */
+	__u32 cgroups;	     /* number of slots for names of cgroups; 0: no names */
 };
 
 /* ---- net.bpf.c and net.c ---- */
@@ -78,10 +70,10 @@ struct tcp_flow_settings {
 
 /* Set before loading. */
 struct tcp_net_settings {
-	__u32 ring_mask; /* number of records, a power of two, minus 1 */
+	__u32 ring_mask; /* number of records in the ring, a power of two, minus 1 */
 	/* 0: all devices with a parent, which belong to the hardware or a hypervisor */
 	__u32 devices;
-	char device[TCP_NET_DEVICES][16]; /* device names, padded with 0 */
+	char device[TCP_NET_DEVICES][16]; /* names of the devices, padded with 0 */
 };
 
 #endif
