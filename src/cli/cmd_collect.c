@@ -337,8 +337,8 @@ static int parts_make(struct collect_parts *p, struct collect_settings *s, int r
 	p->services = s->serves ? collect_services_new(p->c) : NULL;
 	if (s->serves && !p->services)
 		return CLI_FAIL("collect", "services: %s", strerror(errno));
-	if (s->serves && !cli_collect_serve(&p->server, &s->h, p->c, p->services, p->tracer,
-					    p->stores, p->discover))
+	if (s->serves &&
+	    !cli_collect_serve(&p->server, &s->h, p->c, p->services, p->tracer, p->stores))
 		return BASE_EXIT_FAILURE;
 	if (base_passed_rest(error, sizeof(error)))
 		return CLI_FAIL("collect", "%s", error);
@@ -455,7 +455,6 @@ static int confine(const struct collect_settings *s)
 	http_client_files(&files, s->l.alert_config);
 	http_client_files(&files, s->l.webhook_config);
 	http_client_files(&files, s->t.otlp_config);
-	http_client_files(&files, s->discover.o.peers_config);
 	http_files_allow(&files, &c);
 	code = cli_confine("collect", &c);
 	http_files_free(&files);
@@ -657,10 +656,11 @@ static int collect_main(const struct base_command *self, int argc, char **argv)
 		return code;
 	if (set.kafka_offsets && !(set.kafka && set.dta))
 		return base_usage(self, "--kafka-offsets needs --kafka-config and --dta");
-	code = cli_collect_remote_check(self, &set.remote, set.l.remote_write, &set.l.remote);
+	code = cli_collect_remote_check(self, &set.remote, set.l.remote_write, &set.l.remote,
+					&set.l.receiver);
 	if (code)
 		return code;
-	code = cli_collect_discover_check(self, &set.discover, set.serves ? set.h.listen : NULL);
+	code = cli_collect_discover_check(self, &set.discover);
 	if (code)
 		return code;
 	set.c.spare_hosts = set.discover.o.sources.n ? set.discover.max_hosts : 0;

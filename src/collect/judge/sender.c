@@ -192,7 +192,8 @@ static void send_hists(struct collect_sender *s, struct sender_pod *p,
 			collect_sender_exemplars(s->w, r, &b->layout->column[i], &p->series[i], 1,
 						 ns);
 	if (every)
-		p->hists_ns = now - now % every + every + (int64_t)(p->instance % s->o.every_ns);
+		p->hists_ns = now - now % every + every +
+			      (int64_t)act_sample_phase(&s->o, p->instance);
 }
 
 /* Notes that the clock was set, and what that costs. */

@@ -67,8 +67,6 @@ bool collect_collector_turned(struct collect_collector *c);
 int collect_collector_add_host(struct collect_collector *c, const char *target);
 /* Reads the host from the next round on, or stops reading it. */
 void collect_collector_want_host(struct collect_collector *c, size_t host, bool wanted);
-/* No host is read after this time (CLOCK_MONOTONIC) until a later one is set; 0: no limit. */
-void collect_collector_lease(struct collect_collector *c, uint64_t until_ns);
 
 /* The series for the exposition: the published ones, and the collector's own (sidelight_...). */
 struct export_source collect_collector_source(struct collect_collector *c);

@@ -215,11 +215,6 @@ void collect_collector_want_host(struct collect_collector *c, size_t host, bool 
 	__atomic_store_n(&c->host[host].wanted, wanted, __ATOMIC_RELEASE);
 }
 
-void collect_collector_lease(struct collect_collector *c, uint64_t until_ns)
-{
-	relaxed_store(c->lease_ns, until_ns);
-}
-
 bool collect_collector_ready(const struct collect_collector *c)
 {
 	for (unsigned int i = 0; i < c->workers; i++)

@@ -37,8 +37,7 @@ struct collect_collector {
 	unsigned int workers;
 	uint64_t seed; /* of hash tables */
 	bool stop, running;
-	bool over;	   /* no worker runs any more: control drains its queue and ends */
-	uint64_t lease_ns; /* no round starts after it; 0: no limit */
+	bool over; /* no worker runs any more: control drains its queue and ends */
 	/* Set before the threads start. */
 	struct collect_past *past; /* NULL: not used */
 	struct collect_attached part[COLLECT_PARTS_MAX];

@@ -101,10 +101,8 @@ void collect_link_free(struct collect_link *l)
 
 void collect_link_start_round(struct collect_link *l, uint64_t now_ns)
 {
-	const uint64_t lease = relaxed_load(l->c->lease_ns);
-
 	l->drive_ns = 0;
-	if (l->state != FABRIC_UP || !relaxed_load(l->host->wanted) || (lease && now_ns >= lease))
+	if (l->state != FABRIC_UP || !relaxed_load(l->host->wanted))
 		return;
 	collect_directory_expire_orphans(l, now_ns);
 	collect_table_sweep(l);
