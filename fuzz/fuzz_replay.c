@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * fuzz_replay.c - folders in the layout of the Nezha data set, of any content: up to
- * three pods' metrics and the traces, with a zero byte between files. What was read must be what
- * replay relies on: rows by rising time, columns that have names, a step that is positive.
+ * fuzz_replay.c - recordings of any content: up to three pods' metrics and the events, with a zero
+ * byte between files. What was read must be what replay relies on: rows by rising time, columns
+ * that have names, a step that is positive.
  */
 #include <ftw.h>
 #include <stdlib.h>
@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "analyse/graph.h"
+#include "analyse/selftime.h"
 #include "cli/replay/replay.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
@@ -69,17 +71,32 @@ static void write_file(const char *name, const uint8_t **data, size_t *bytes)
 	*bytes -= n;
 }
 
+static void read_traces(struct cli_replay_data *d)
+{
+	struct analyse_graph *g = analyse_graph_new();
+	struct analyse_selftime *s = analyse_selftime_new();
+	struct cli_replay_traces *t = g && s ? cli_replay_traces_new(d, g) : NULL;
+	float evidence[3] = {0};
+
+	if (t) {
+		cli_replay_traces_seek(t, 0);
+		must(!cli_replay_traces_until(t, s, INT64_MAX));
+		must(!analyse_selftime_step(s, evidence, d->n_pods));
+	}
+	cli_replay_traces_free(t);
+	analyse_selftime_free(s);
+	analyse_graph_free(g);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
-	struct cli_replay_verdict verdicts[64];
 	FILE *said = stderr;
 	struct cli_replay_data d;
-	size_t n = 0;
 
 	write_file("metrics/a.csv", &data, &bytes);
 	write_file("metrics/b.csv", &data, &bytes);
 	write_file("metrics/c.csv", &data, &bytes);
-	write_file("traces.csv", &data, &bytes);
+	write_file("events.csv", &data, &bytes);
 	stderr = nowhere;
 	if (!cli_replay_load(&d, folder, false)) {
 		must(d.n_pods && d.step_ns > 0);
@@ -90,14 +107,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 			     (!p->rows || (p->n_columns && p->n_columns < ANALYSE_ROW_MAX)));
 			for (uint32_t c = 0; p->rows && c < p->n_columns; c++)
 				must(p->columns[c].name != NULL);
-			for (uint64_t k = 0; k < p->rows; k++) {
-				must(!k || p->t[k] > p->t[k - 1]);
-				if (n < 64)
-					verdicts[n++] = (struct cli_replay_verdict){p->t[k], i, 2,
-										    0.5f, true};
-			}
+			for (uint64_t k = 1; k < p->rows; k++)
+				must(p->t[k] > p->t[k - 1]);
 		}
-		cli_replay_traces(&d, at("traces.csv"), verdicts, n, 0.2, true, nowhere);
+		read_traces(&d);
 		cli_replay_free(&d);
 	}
 	stderr = said;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * attach.c - the agent's socket, and the thread that watches it. sl_publisher_open() itself makes
- * the first attempt: connect and PUBLISH do not wait for the agent, so that even a process that
- * exits at once is seen. The thread does the rest, and sleeps without a timeout while connected.
+ * attach.c - the connection to the agent's socket, and the thread that watches it.
+ * sl_publisher_open() makes the first attempt itself: connect and PUBLISH do not wait for the
+ * agent, so the agent sees even a process that exits at once. The thread makes all later attempts,
+ * and sleeps without a timeout while connected.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,9 +16,10 @@
 
 #include "internal.h"
 
-#define STACK_BYTES	 (128 * 1024)
-#define RETRY_MIN_MS	 250
-#define RETRY_FULL_MS	 10 /* others connect faster than the agent accepts: one of many tries */
+#define STACK_BYTES  (128 * 1024)
+#define RETRY_MIN_MS 250
+/* the listen queue is full: retry soon, as many other processes connect as well */
+#define RETRY_FULL_MS	 10
 #define RETRY_MAX_MS	 500
 #define RETRY_REFUSED_MS 30000
 
@@ -54,8 +56,8 @@ static int send_message(int sock, enum sl_msg_type type, uint32_t serial, const 
 	return sendmsg(sock, &m, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -errno : 0;
 }
 
-/* Hands a region over, over the connection that there is. Under the lock. */
-static int publish(struct sl__region *r)
+/* Sends the region over the existing connection. Caller holds the lock. */
+static int send_publish(struct sl__region *r)
 {
 	struct sl_publisher *p = r->publisher;
 	struct sl_msg_publish publish = {r->instance, r->size};
@@ -72,7 +74,7 @@ static int publish(struct sl__region *r)
 	return error;
 }
 
-/* One attempt, which does not wait. Under the lock. */
+/* Makes one attempt to connect, without waiting. Caller holds the lock. */
 static int attach_once(struct sl_publisher *p)
 {
 	struct sockaddr_un to = {.sun_family = AF_UNIX};
@@ -89,20 +91,20 @@ static int attach_once(struct sl_publisher *p)
 		error = -errno;
 	for (struct sl__region *r = p->regions; r && !error; r = r->next)
 		if (!r->orphan)
-			error = publish(r);
+			error = send_publish(r);
 	if (error)
 		close_socket(p);
 	return error;
 }
 
-/* A region that was made later. Without a connection, the next one takes it. */
+/* Publishes an additional region. Without a connection, the next attach does it. */
 void sl__attach_further(struct sl__region *r)
 {
 	if (!r->serial && sl__fd_ours(&r->publisher->sock))
-		publish(r);
+		send_publish(r);
 }
 
-/* Regions that were refused beside others, or could not be sent, are offered again in time. */
+/* Offers regions again, after a delay, that were refused or could not be sent. */
 static void offer_again(struct sl_publisher *p)
 {
 	struct sl__guard guard;
@@ -113,28 +115,29 @@ static void offer_again(struct sl_publisher *p)
 	sl__lock(&guard);
 	for (struct sl__region *r = p->regions; r && sl__fd_ours(&p->sock); r = r->next)
 		if (!r->orphan && !r->serial)
-			publish(r);
+			send_publish(r);
 	sl__unlock(&guard);
 }
 
-static int sooner(int ms, int other)
+static int earlier_timeout(int ms, int other)
 {
 	return other >= 0 && (ms < 0 || other < ms) ? other : ms;
 }
 
-/* How long the thread may wait without an event; -1: for ever. */
-static int left_ms(const struct sl_publisher *p)
+/* Time until the next timer in ms; -1: no timer is set. */
+static int timer_left_ms(const struct sl_publisher *p)
 {
 	uint64_t now = sl__monotonic_ns();
 	int left = -1;
 
 	if (p->offer_ns)
 		left = p->offer_ns <= now ? 0 : (int)((p->offer_ns - now) / 1000000 + 1);
-	return sooner(left, sl__verdict_left_ms(p)); /* a verdict may expire meanwhile */
+	/* the verdict's expiry is the other timer */
+	return earlier_timeout(left, sl__verdict_left_ms(p));
 }
 
-/* The region that an answer is about; NULL: of one that was offered again since. */
-static struct sl__region *answered(const struct sl_publisher *p, uint32_t serial)
+/* The region that an answer refers to; NULL if the region has been offered again since. */
+static struct sl__region *find_answered(const struct sl_publisher *p, uint32_t serial)
 {
 	struct sl__region *r;
 
@@ -143,14 +146,14 @@ static struct sl__region *answered(const struct sl_publisher *p, uint32_t serial
 	return r;
 }
 
-static void admitted(struct sl_publisher *p, uint32_t serial)
+static void handle_admitted(struct sl_publisher *p, uint32_t serial)
 {
 	struct sl__region *r;
 	struct sl__guard guard;
 	bool all = true;
 
 	sl__lock(&guard);
-	r = answered(p, serial);
+	r = find_answered(p, serial);
 	if (r)
 		r->admitted = true;
 	for (const struct sl__region *each = p->regions; each; each = each->next)
@@ -163,8 +166,8 @@ static void admitted(struct sl_publisher *p, uint32_t serial)
 		sl__log(SL_LOG_INFO, "sidelight: attached to the agent socket=%s", p->socket);
 }
 
-/* As receive(). */
-static int refused(struct sl_publisher *p, uint32_t serial, const struct sl_msg_refused *why)
+/* Returns the same as receive_message(). */
+static int handle_refused(struct sl_publisher *p, uint32_t serial, const struct sl_msg_refused *why)
 {
 	struct sl__guard guard;
 	struct sl__region *r;
@@ -172,9 +175,12 @@ static int refused(struct sl_publisher *p, uint32_t serial, const struct sl_msg_
 	int delay = RETRY_REFUSED_MS;
 
 	sl__lock(&guard);
-	r = answered(p, serial) ?: p->regions;
+	r = find_answered(p, serial) ?: p->regions;
 	if (why->error == ENODATA && !r->dense) {
-		/* It registers memory for RDMA, and that of a hole would be its. */
+		/*
+		 * For RDMA, the agent registers the whole region: filling a hole would be charged
+		 * to the agent, so fill it here.
+		 */
 		r->dense = !sl__allocate(r, 0, r->size);
 		if (r->dense)
 			delay = 0;
@@ -187,7 +193,7 @@ static int refused(struct sl_publisher *p, uint32_t serial, const struct sl_msg_
 	if (!others) {
 		close_socket(p);
 	} else if (!delay) {
-		publish(r);
+		send_publish(r);
 	}
 	first = delay && !(p->logged & SL__LOGGED_AGENT);
 	if (first)
@@ -195,14 +201,16 @@ static int refused(struct sl_publisher *p, uint32_t serial, const struct sl_msg_
 	sl__unlock(&guard);
 	if (first)
 		sl__log(SL_LOG_WARN,
-			"sidelight: the agent refused the region, next try in %d s socket=%s "
+			"sidelight: the agent refused the region, retrying in %d s socket=%s "
 			"error=%d reason=\"%s\"",
 			RETRY_REFUSED_MS / 1000, p->socket, why->error, why->reason);
 	return others ? -1 : delay;
 }
 
-/* Takes a message or a hang-up. Returns the delay of the next attempt in ms; -1: stay connected. */
-static int receive(struct sl_publisher *p, int sock)
+/*
+ * Reads one message, or notices a hang-up. Returns ms until the next attempt; -1: stay connected.
+ */
+static int receive_message(struct sl_publisher *p, int sock)
 {
 	union {
 		struct sl_msg head;
@@ -214,14 +222,14 @@ static int receive(struct sl_publisher *p, int sock)
 	bool was;
 	ssize_t n;
 
-	/* Without room for control data, the kernel drops descriptors that a message carries. */
+	/* No control buffer: the kernel drops any descriptors that the message carries. */
 	n = recv(sock, &m, sizeof(m), MSG_DONTWAIT);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return -1;
 	if (n >= (ssize_t)sizeof(m.head) && m.head.magic == SL_MSG_MAGIC &&
 	    m.head.length == (size_t)n - sizeof(m.head)) {
 		if (m.head.type == SL_MSG_ADMITTED) {
-			admitted(p, m.head.serial);
+			handle_admitted(p, m.head.serial);
 			return -1;
 		}
 		if (m.head.type == SL_MSG_VERDICT && m.head.length == sizeof(verdict)) {
@@ -232,16 +240,16 @@ static int receive(struct sl_publisher *p, int sock)
 		if (m.head.type == SL_MSG_REFUSED && m.head.length >= sizeof(why)) {
 			memcpy(&why, m.bytes + sizeof(m.head), sizeof(why));
 			why.reason[sizeof(why.reason) - 1] = '\0';
-			return refused(p, m.head.serial, &why);
+			return handle_refused(p, m.head.serial, &why);
 		}
-		return -1; /* a message of a later version */
+		return -1; /* ignore messages of later protocol versions */
 	}
 	sl__lock(&guard);
 	was = atomic_load_explicit(&p->attached, memory_order_relaxed);
 	close_socket(p);
 	sl__unlock(&guard);
 	if (was)
-		sl__log(SL_LOG_INFO, "sidelight: the agent went away, counting on socket=%s",
+		sl__log(SL_LOG_INFO, "sidelight: the agent went away, counting continues socket=%s",
 			p->socket);
 	return RETRY_MIN_MS;
 }
@@ -254,7 +262,7 @@ static void *attach_thread(void *arg)
 
 	pthread_setname_np(pthread_self(), "sidelight");
 	for (;;) {
-		/* Descriptors that the application took over are neither polled nor read. */
+		/* Never poll or read descriptors that the application has reused. */
 		if (!sl__fd_ours(&p->wake[0]))
 			break;
 		if (p->sock.fd >= 0 && !sl__fd_ours(&p->sock)) {
@@ -265,7 +273,7 @@ static void *attach_thread(void *arg)
 		}
 		struct pollfd fds[2] = {{.fd = p->wake[0].fd, .events = POLLIN},
 					{.fd = p->sock.fd, .events = POLLIN}};
-		int wait = sooner(delay, left_ms(p));
+		int wait = earlier_timeout(delay, timer_left_ms(p));
 		int n = poll(fds, 2, wait);
 
 		sl__verdict_expire(p);
@@ -273,16 +281,16 @@ static void *attach_thread(void *arg)
 		if (n < 0 && errno != EINTR && errno != EAGAIN && errno != ENOMEM)
 			break;
 		if (n > 0 && fds[0].revents)
-			break; /* asked to end, or closed by the application */
+			break; /* asked to end, or the application closed the pipe */
 		if (n > 0 && fds[1].revents) {
 			if (sl__fd_ours(&p->sock))
-				delay = receive(p, fds[1].fd);
+				delay = receive_message(p, fds[1].fd);
 			continue;
 		}
 		if (p->sock.fd >= 0)
 			continue;
 		if (n <= 0 && wait != delay) {
-			delay -= wait; /* the timeout was another one */
+			delay -= wait; /* another timer expired; keep waiting */
 			continue;
 		}
 		sl__lock(&guard);
@@ -295,14 +303,14 @@ static void *attach_thread(void *arg)
 			delay = delay < RETRY_MAX_MS ? delay + RETRY_MIN_MS / 2 : RETRY_MAX_MS;
 		sl__unlock(&guard);
 	}
-	sl__verdict_forget(p); /* without the thread it would never expire */
+	sl__verdict_forget(p); /* only this thread expires verdicts */
 	return NULL;
 }
 
 /*
- * Under the lock, with all signals blocked: the thread inherits that, and never runs a handler of
- * the application. Without a thread the region works, but an agent that starts later does not get
- * it.
+ * Caller holds the lock and blocks all signals: the thread inherits the mask, and so never runs a
+ * signal handler of the application. Without a thread the region still works, but an agent that
+ * starts later does not receive it.
  */
 int sl__attach_start(struct sl_publisher *p)
 {
@@ -328,7 +336,7 @@ int sl__attach_start(struct sl_publisher *p)
 		pthread_attr_setstacksize(&attr, STACK_BYTES);
 		error = pthread_create(&p->thread, &attr, attach_thread, p);
 		pthread_attr_destroy(&attr);
-		if (error == EINVAL) /* thread-local storage larger than this stack */
+		if (error == EINVAL) /* thread-local storage does not fit on this stack */
 			error = pthread_create(&p->thread, NULL, attach_thread, p);
 	}
 	p->have_thread = !error;
@@ -336,8 +344,8 @@ int sl__attach_start(struct sl_publisher *p)
 }
 
 /*
- * Ends the thread, then sends CLOSE. False: the thread cannot be woken, as the application closed
- * the pipe; it sleeps on, and the publisher must stay in memory for it.
+ * Ends the thread, then sends CLOSE. Returns false if the thread cannot be woken because the
+ * application closed the pipe: the thread then sleeps on, and the publisher must stay in memory.
  */
 bool sl__attach_stop(struct sl_publisher *p)
 {
@@ -366,8 +374,10 @@ bool sl__attach_stop(struct sl_publisher *p)
 				send_message(p->sock.fd, SL_MSG_CLOSE, ++p->serial, &bye,
 					     sizeof(bye), -1);
 		}
-		/* Closing a socket with an unread message resets the connection, and the
-		 * agent would see that before CLOSE. */
+		/*
+		 * Closing a socket with unread messages resets the connection, and the agent would
+		 * see the reset before CLOSE.
+		 */
 		shutdown(p->sock.fd, SHUT_RD);
 		while (recv(p->sock.fd, &ignored, 1, MSG_DONTWAIT) > 0)
 			;
@@ -379,13 +389,13 @@ bool sl__attach_stop(struct sl_publisher *p)
 	return ended;
 }
 
-/* In the child of fork(): the connection and the thread are the parent's. */
+/* Runs in the child of fork(): the connection and the thread belong to the parent. */
 void sl__attach_forked(struct sl_publisher *p)
 {
 	close_socket(p);
 	sl__fd_close(&p->wake[0]);
 	sl__fd_close(&p->wake[1]);
 	p->have_thread = false;
-	/* The verdict is that on the parent, whose thread may have been writing it. */
+	/* The verdict concerns the parent, whose thread may have been writing it during fork(). */
 	memset(&p->verdict, 0, sizeof(p->verdict));
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* common.h - what both libraries use: extensible structures, time. */
+/* common.h - code shared by libsidelight and libsidelight-dta: extensible structures, time. */
 #ifndef SL_LIB_COMMON_H
 #define SL_LIB_COMMON_H
 
@@ -13,11 +13,11 @@
 
 /* ---- structures that begin with size_t sz, see sidelight/common.h ---- */
 
-/* The caller's structure has this member. */
+/* True if the caller's version of the structure has this member. */
 #define SL__HAS(p, member) \
 	((p) && (p)->sz >= offsetof(__typeof__(*(p)), member) + sizeof((p)->member))
 
-/* Options of any version into *to, of `size` bytes. False: a member that is unknown here is set. */
+/* Copies options of any version to *to, `size` bytes. Returns false if an unknown member is set. */
 static inline bool sl__opts_take(void *to, size_t size, const void *opts)
 {
 	const uint8_t *bytes = opts;
@@ -32,7 +32,7 @@ static inline bool sl__opts_take(void *to, size_t size, const void *opts)
 	return true;
 }
 
-/* An answer of `size` bytes into the caller's structure of any version. */
+/* Copies an answer of `size` bytes to the caller's structure, which may be of any version. */
 static inline void sl__answer_give(void *to, const void *answer, size_t size)
 {
 	size_t sz;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * exemplar.c - exemplars of counters and histograms: the section of sidelight-region(5), in which
- * each cell that has had one has an element.
+ * exemplar.c - exemplars of counters and histograms: the section of sidelight-region(5) with one
+ * element for each cell that has ever had an exemplar.
  *
- * An element is found by its cell in a table that only grows, under the lock, and is read without.
- * Who sets an exemplar takes the element; another thread, or a signal handler of the same one, that
- * finds it taken drops its own: any of the two would do.
+ * A hash table maps a cell to its element. The table only grows; it is written under the lock and
+ * read without. A thread claims the element while it sets an exemplar. If another thread, or a
+ * signal handler on the same one, finds the element claimed, it drops its own exemplar: either is
+ * as good.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,15 +16,16 @@
 
 struct element {
 	_Atomic bool taken;
-	uint32_t id, cell; /* of the record; of its cells */
-	uint64_t number;   /* of the exemplar in it; who took the element writes it */
+	uint32_t id, cell; /* id of the record; cell within the record */
+	/* number of the latest exemplar; only the thread that claimed the element writes it */
+	uint64_t number;
 };
 
 struct sl__exemplars {
-	uint32_t used, max;	 /* elements, the head included; under the lock */
-	uint32_t mask;		 /* of the table */
-	_Atomic bool ready;	 /* the section is allocated */
-	_Atomic uint64_t *table; /* cell + 1 in bits 32-63, element; 0: none */
+	uint32_t used, max;	 /* elements including the head; protected by the lock */
+	uint32_t mask;		 /* size of the table - 1 */
+	_Atomic bool ready;	 /* true once the section is allocated */
+	_Atomic uint64_t *table; /* cell + 1 in bits 32-63, element in bits 0-31; 0: empty */
 	struct element element[];
 };
 
@@ -50,7 +52,7 @@ int sl__exemplars_make(struct sl__region *r)
 		}
 		r->exemplars = e;
 	}
-	/* In a forked child: the elements are those of another region. */
+	/* A forked child has a region of its own: discard the parent's elements. */
 	e->used = 0;
 	e->max = r->exemplar_elements;
 	e->mask = entries - 1;
@@ -76,7 +78,7 @@ static _Atomic uint64_t *entry_of(struct sl__exemplars *e, uint32_t cell)
 
 	for (;; at++) {
 		_Atomic uint64_t *entry = &e->table[at & e->mask];
-		/* Acquire: pairs with the release in element_new(); the element is filled in. */
+		/* Acquire pairs with the release in element_new(): the element is filled in. */
 		uint64_t v = atomic_load_explicit(entry, memory_order_acquire);
 
 		if (!v || v >> 32 == cell + 1ull)
@@ -89,7 +91,7 @@ static void head_add(uintptr_t section, enum sl_exemplar_head_cell cell, uint64_
 	sl__plain_add(section + cell * 8u, n);
 }
 
-/* The record that has this cell. Slow, and done once per element. */
+/* Finds the record that owns this cell. Slow, but only called once per element. */
 static const struct sl__metric *metric_of(const struct sl__region *r, uint32_t cell)
 {
 	const struct sl__metric *m;
@@ -100,7 +102,7 @@ static const struct sl__metric *metric_of(const struct sl__region *r, uint32_t c
 	return NULL;
 }
 
-/* The element of a cell that has none yet. 0: no room. */
+/* Allocates the element of a cell that has none. Returns 0 if there is no space. */
 static uint32_t element_new(struct sl__region *r, uintptr_t section, uint32_t cell)
 {
 	struct sl__exemplars *e = r->exemplars;
@@ -113,7 +115,7 @@ static uint32_t element_new(struct sl__region *r, uintptr_t section, uint32_t ce
 	entry = entry_of(e, cell);
 	index = (uint32_t)atomic_load_explicit(entry, memory_order_relaxed);
 	if (index)
-		goto out; /* another thread was faster */
+		goto out; /* another thread has allocated it in the meantime */
 	if (e->used == e->max)
 		goto out;
 	m = metric_of(r, cell);
@@ -138,8 +140,8 @@ out:
 
 /* ---- labels ---- */
 
-/* Appends NUL-terminated text; false: no room. */
-static bool append(char *to, uint32_t *at, const char *text)
+/* Appends text and its NUL. Returns false if it does not fit. */
+static bool append_text(char *to, uint32_t *at, const char *text)
 {
 	size_t n = strlen(text) + 1;
 
@@ -150,26 +152,26 @@ static bool append(char *to, uint32_t *at, const char *text)
 	return true;
 }
 
-static void hex(char *to, uint64_t v)
+static void format_hex(char *to, uint64_t v)
 {
 	for (int i = 15; i >= 0; i--, v >>= 4)
 		to[i] = "0123456789abcdef"[v & 15];
 }
 
-static bool encode(const struct sl_exemplar *x, char *to, uint32_t *bytes)
+static bool encode_labels(const struct sl_exemplar *x, char *to, uint32_t *bytes)
 {
 	char id[33] = "";
 
 	*bytes = 0;
 	if (x->span_id) {
-		hex(id, x->span_id);
-		if (!append(to, bytes, "span_id") || !append(to, bytes, id))
+		format_hex(id, x->span_id);
+		if (!append_text(to, bytes, "span_id") || !append_text(to, bytes, id))
 			return false;
 	}
 	if (x->trace_hi | x->trace_lo) {
-		hex(id, x->trace_hi);
-		hex(id + 16, x->trace_lo);
-		if (!append(to, bytes, "trace_id") || !append(to, bytes, id))
+		format_hex(id, x->trace_hi);
+		format_hex(id + 16, x->trace_lo);
+		if (!append_text(to, bytes, "trace_id") || !append_text(to, bytes, id))
 			return false;
 	}
 	if (x->label_count > SL_LABELS_MAX - 2 || (x->label_count && !x->labels))
@@ -181,13 +183,13 @@ static bool encode(const struct sl_exemplar *x, char *to, uint32_t *bytes)
 		if (!sl__label_key_valid(l->key, NULL, false) || !l->value ||
 		    !sl__utf8(l->value, SL_LABEL_VALUE_MAX, &unused))
 			return false;
-		for (uint32_t at = 0; at < *bytes;) { /* no key twice */
+		for (uint32_t at = 0; at < *bytes;) { /* reject duplicate keys */
 			if (!strcmp(to + at, l->key))
 				return false;
 			at += (uint32_t)strlen(to + at) + 1;
 			at += (uint32_t)strlen(to + at) + 1;
 		}
-		if (!append(to, bytes, l->key) || !append(to, bytes, l->value))
+		if (!append_text(to, bytes, l->key) || !append_text(to, bytes, l->value))
 			return false;
 	}
 	return true;
@@ -195,7 +197,7 @@ static bool encode(const struct sl_exemplar *x, char *to, uint32_t *bytes)
 
 /* ---- setting ---- */
 
-/* Relaxed: the check word says to a reader which stores it saw. */
+/* Relaxed: the check word tells a reader whether its copy is consistent. */
 static void put_line(uint64_t *to, const uint64_t line[8])
 {
 	for (int i = 0; i < 7; i++)
@@ -206,7 +208,8 @@ static void put_line(uint64_t *to, const uint64_t line[8])
 void sl__exemplar_set(unsigned int slot, uint32_t cell, double value, bool mirror,
 		      const struct sl_exemplar *opts)
 {
-	uintptr_t shared = sl__shared(slot), section; /* the first use in a forked child */
+	/* sl__shared() handles the first use in a forked child */
+	uintptr_t shared = sl__shared(slot), section;
 	struct sl__region *r = atomic_load(&sl__slots[slot].region);
 	struct sl_exemplar x = {0};
 	union {
@@ -225,15 +228,15 @@ void sl__exemplar_set(unsigned int slot, uint32_t cell, double value, bool mirro
 	if (!index)
 		index = element_new(r, section, cell);
 	if (!index || !SL__HAS(opts, span_id) || !sl__opts_take(&x, sizeof(x), opts) ||
-	    !encode(&x, labels.text, &bytes))
+	    !encode_labels(&x, labels.text, &bytes))
 		goto dropped;
 	element = &r->exemplars->element[index];
 	created = __atomic_load_n((uint64_t *)(shared - r->stripe_offset + r->created_offset +
 					       sl_cell_offset(element->id)),
 				  __ATOMIC_RELAXED);
 	if (!created)
-		goto dropped; /* removed */
-	/* Acquire and release: who takes it next finds its number, and no store of the former. */
+		goto dropped; /* the metric was removed */
+	/* Acquire pairs with the release below: the next owner's stores follow ours. */
 	if (atomic_exchange_explicit(&element->taken, true, memory_order_acquire))
 		goto dropped;
 	element->number++;
@@ -261,7 +264,7 @@ void sl__exemplar_set(unsigned int slot, uint32_t cell, double value, bool mirro
 	return;
 
 dropped:
-	/* Before the section has memory, its absence is counted where all refusals are. */
+	/* Until the section is allocated, count the drop as a refused observation. */
 	if (r->exemplars->ready)
 		head_add(section, SL_EXEMPLAR_HEAD_DROPPED, 1);
 	else

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * histogram.c - histograms. Exponential buckets are those of Prometheus' native histograms and,
- * numbered one lower, of OpenTelemetry (data model, "ExponentialHistogram"): bucket i holds
+ * histogram.c - histograms. Exponential buckets follow Prometheus' native histograms. OpenTelemetry
+ * (data model, "ExponentialHistogram") numbers the same buckets one lower. Bucket i holds
  * base^(i-1) < x <= base^i with base = 2^(2^-scale). The boundaries are exact, without logarithm or
  * rounding: see boundaries.py.
  */
@@ -19,32 +19,35 @@
 #define MAX_DEFAULT   1e6
 
 /*
- * What an observation needs of its histogram. This memory is reused for histograms, but never
- * freed: a late observation, after sl_publisher_close(), finds a histogram here.
+ * Bucket layout of one histogram, needed for each observation. This memory is reused for other
+ * histograms but never freed: an observation after sl_publisher_close() still finds a valid
+ * histogram here.
  */
 struct sl__buckets {
-	struct sl__buckets *next; /* while unused */
-	uint32_t room;		  /* bounds that fit */
-	uint32_t cell;		  /* the first: the sum */
-	double threshold;	  /* values up to here take the slow path: zero bucket, classic */
-	uint64_t bias;		  /* added to position(): maps the first bucket to 0 */
-	int32_t shift;		  /* of that, 52 - scale; -1: classic */
-	uint32_t count;		  /* bounds; exponential: buckets without zero and overflow */
-	double bounds[];	  /* classic */
+	struct sl__buckets *next; /* next unused entry */
+	uint32_t room;		  /* capacity of bounds[] */
+	uint32_t cell;		  /* first cell of the histogram: the sum */
+	/* values up to here take the slow path (zero bucket, classic histogram) */
+	double threshold;
+	uint64_t bias; /* added to bucket_position() so that the first bucket becomes 0 */
+	int32_t shift; /* right shift of the biased position, 52 - scale; -1: classic histogram */
+	/* classic: number of bounds; exponential: buckets without the zero and overflow buckets */
+	uint32_t count;
+	double bounds[]; /* of a classic histogram */
 };
-static struct sl__buckets *unused; /* under the lock */
+static struct sl__buckets *unused; /* free list, protected by the lock */
 
 static const uint64_t to_bucket[512] = {
 #include "boundaries.inc"
 };
 
 /*
- * The bucket of x at scale 8, for a normal x > 0, in bits 44 and up: 256 times the exponent, which
- * stays biased by 1023, plus the bucket of the mantissa.
+ * The bucket of x at scale 8, for a normal x > 0, in bits 44 and up: 256 times the biased exponent
+ * (bias 1023), plus the bucket of the mantissa.
  */
 #define EXPONENT_BIAS (1023 * 256)
 
-static inline uint64_t position(double x)
+static inline uint64_t bucket_position(double x)
 {
 	uint64_t bits;
 
@@ -63,15 +66,15 @@ static double next_above(double x)
 	return x;
 }
 
-/* A bucket of a lower scale is a group of 2^shift of those: the quotient, rounded up. */
+/* A bucket at a lower scale combines 2^shift buckets of scale 8: the quotient, rounded up. */
 static inline int32_t bucket_of(double x, int shift)
 {
-	return ((int32_t)(position(x) >> 44) - EXPONENT_BIAS + (1 << shift) - 1) >> shift;
+	return ((int32_t)(bucket_position(x) >> 44) - EXPONENT_BIAS + (1 << shift) - 1) >> shift;
 }
 
 /*
- * offset = line * 64 + word * 8 with line = cell / 7: eight bytes for each cell and each line.
- * Dividing by 2^32 / 7, rounded up, is exact for any cell below 2^32 / 3.
+ * The offset is line * 64 + word * 8 with line = cell / 7: eight bytes for each cell and for each
+ * line. Multiplying by 2^32 / 7, rounded up, is exact for any cell below 2^32 / 3.
  */
 static inline uintptr_t cell_at(uintptr_t stripe, uint64_t cell)
 {
@@ -87,13 +90,13 @@ int sl__shape_exponential(const struct sl_metric_opts *o, struct sl__shape *shap
 	if (scale < SCALE_MIN || scale > SCALE_MAX || !isnormal(min) || !isnormal(max) || min < 0 ||
 	    max <= min)
 		return SL__REFUSED_SHAPE;
-	/* The first bucket is that of the next number above min, as min itself may end a bucket. */
+	/* Start with the bucket of the next number above min: min itself may end a bucket. */
 	first = bucket_of(next_above(min), SCALE_MAX - scale);
 	last = bucket_of(max, SCALE_MAX - scale);
-	/* A bucket up to 2^1024 would hold infinity, which belongs above the last bucket. */
+	/* A bucket up to 2^1024 would include infinity, which belongs above the last bucket. */
 	if (last >= 1024 * 256 >> (SCALE_MAX - scale))
 		return SL__REFUSED_SHAPE;
-	if (last - first + 1 > (int32_t)SL_BUCKETS_MAX - 2) /* zero and overflow are two more */
+	if (last - first + 1 > (int32_t)SL_BUCKETS_MAX - 2) /* leave two for zero and overflow */
 		return SL__REFUSED_SHAPE;
 	shape->scale = scale;
 	shape->first_bucket = first;
@@ -115,7 +118,7 @@ int sl__shape_classic(const struct sl_metric_opts *o, struct sl__shape *shape)
 	return 0;
 }
 
-/* Under the lock. The bounds follow the record. NULL: no memory. */
+/* Caller holds the lock. The bounds follow the record. Returns NULL if memory is exhausted. */
 const struct sl__buckets *sl__buckets_get(const struct sl_schema_record *r, uint32_t cell)
 {
 	struct sl__buckets **at, *b;
@@ -168,7 +171,7 @@ static uint32_t cell_classic(const struct sl__buckets *b, double v)
 
 	if (isnan(v))
 		return SL_HIST_REFUSED;
-	while (low < high) { /* the first bound >= v */
+	while (low < high) { /* find the first bound >= v */
 		uint32_t middle = (low + high) / 2;
 
 		if (b->bounds[middle] < v)
@@ -179,16 +182,16 @@ static uint32_t cell_classic(const struct sl__buckets *b, double v)
 	return SL_HIST_BUCKETS + low;
 }
 
-/* The same for v > threshold of an exponential histogram. */
+/* Returns the cell for v > threshold of an exponential histogram. */
 static inline uint32_t cell_above(const struct sl__buckets *b, double v)
 {
 	/* The exponent of infinity is 1024, above all buckets. */
-	uint64_t index = (position(v) + b->bias) >> b->shift;
+	uint64_t index = (bucket_position(v) + b->bias) >> b->shift;
 
 	return SL_HIST_BUCKETS + 1 + (index < b->count ? (uint32_t)index : b->count);
 }
 
-/* The cell that v counts in, from the first one on; SL_HIST_REFUSED if it is refused. */
+/* Returns the cell that counts v, relative to the first one; SL_HIST_REFUSED if v is refused. */
 static uint32_t cell_of(const struct sl__buckets *b, double v)
 {
 	if (b->shift < 0)
@@ -214,7 +217,7 @@ static __attribute__((noinline)) void sum_shared(unsigned int slot, uint32_t cel
 		sl__shared_add_f64(cell_at(shared, cell), v);
 }
 
-/* A thread without a stripe, a classic histogram, or v <= threshold. */
+/* Handles a thread without a stripe, a classic histogram, and v <= threshold. */
 static __attribute__((noinline)) void observe_slow(struct sl_histogram h, double v)
 {
 	unsigned int slot = sl__slot_of(h.bits);
@@ -298,7 +301,7 @@ int sl_histogram_add(struct sl_histogram h, const uint64_t *buckets, size_t n, d
 	return 0;
 }
 
-/* ---- set as a whole ---- */
+/* ---- setting all buckets at once ---- */
 
 static int set_all(uint64_t bits, const struct sl__buckets *b, const uint64_t *buckets, size_t n,
 		   double sum)

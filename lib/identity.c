@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* identity.c - what tells this process and its region from all others. */
+/* identity.c - identifies this process, its container and its region. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 #include "internal.h"
 
-static size_t slurp(const char *path, char *to, size_t size)
+static size_t read_file(const char *path, char *to, size_t size)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	ssize_t n;
@@ -21,13 +21,13 @@ static size_t slurp(const char *path, char *to, size_t size)
 	return n > 0 ? (size_t)n : 0;
 }
 
-/* Field 22 of /proc/self/stat; field 2, the program's name, may hold any characters. */
+/* Returns field 22 of /proc/self/stat. Field 2, the program's name, may contain any character. */
 uint64_t sl__start_ticks(void)
 {
 	char text[1024], *s;
 	int field = 3;
 
-	if (!slurp("/proc/self/stat", text, sizeof(text)))
+	if (!read_file("/proc/self/stat", text, sizeof(text)))
 		return 0;
 	s = strrchr(text, ')');
 	for (s = s ? s + 1 : NULL; s && field < 22; field++)
@@ -37,11 +37,11 @@ uint64_t sl__start_ticks(void)
 
 void sl__boot_id(uint8_t id[16])
 {
-	char text[64] = ""; /* stays so without /proc */
+	char text[64] = ""; /* remains empty without /proc */
 	int digits = 0;
 
 	memset(id, 0, 16);
-	slurp("/proc/sys/kernel/random/boot_id", text, sizeof(text));
+	read_file("/proc/sys/kernel/random/boot_id", text, sizeof(text));
 	for (const char *s = text; *s && digits < 32; s++) {
 		int v = *s >= '0' && *s <= '9'	 ? *s - '0'
 			: *s >= 'a' && *s <= 'f' ? *s - 'a' + 10
@@ -54,7 +54,7 @@ void sl__boot_id(uint8_t id[16])
 	}
 }
 
-/* The first 12 of 64 hexadecimal digits, and no more of them; false: there are none. */
+/* Finds a run of exactly 64 hexadecimal digits and copies its first 12. Returns false if none. */
 static bool find_id(const char *s, const char *end, char id[SL__CONTAINER_ID + 1])
 {
 	uint32_t digits = 0;
@@ -75,17 +75,18 @@ static bool find_id(const char *s, const char *end, char id[SL__CONTAINER_ID + 1
 }
 
 /*
- * A cgroup namespace hides the path; then the file that a runtime mounts as /etc/hosts lies in the
- * container's folder. Other mounts may be of any container of this host.
+ * In a cgroup namespace the path is hidden. The file that a container runtime mounts as /etc/hosts
+ * lies in the container's directory, so its path has the ID. Other mounts may belong to any
+ * container of this host.
  */
 bool sl__container_id(char id[SL__CONTAINER_ID + 1])
 {
 	char text[16384], *at, *line;
-	size_t n = slurp("/proc/self/cgroup", text, sizeof(text));
+	size_t n = read_file("/proc/self/cgroup", text, sizeof(text));
 
 	if (n && find_id(text, text + n, id))
 		return true;
-	n = slurp("/proc/self/mountinfo", text, sizeof(text));
+	n = read_file("/proc/self/mountinfo", text, sizeof(text));
 	at = n ? strstr(text, " /etc/hosts ") : NULL;
 	if (!at)
 		return false;

@@ -18,7 +18,7 @@ void sl_set_log(sl_log_fn fn, void *arg)
 	sl__unlock(&guard);
 }
 
-/* Not under the lock: the callback may call sl_publisher_open() or fork(). */
+/* Call without the lock: the callback may call sl_publisher_open() or fork(). */
 void sl__log(enum sl_log_level level, const char *fmt, ...)
 {
 	struct sl__guard guard;
@@ -36,7 +36,7 @@ void sl__log(enum sl_log_level level, const char *fmt, ...)
 	va_start(args, fmt);
 	vsnprintf(line, sizeof(line), fmt, args);
 	va_end(args);
-	for (char *c = line; *c; c++) /* names and paths may hold control characters */
+	for (char *c = line; *c; c++) /* names and paths may contain control characters */
 		if ((unsigned char)*c < ' ' || *c == 0x7f)
 			*c = '?';
 	fn(level, line, arg);

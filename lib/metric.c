@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* metric.c - creates metrics and families: tables, cells. */
+/* metric.c - creates metrics and families: hash tables, cells. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -10,23 +10,23 @@ static const struct {
 	int error;
 } refusals[SL__REFUSED_COUNT] = {
 	[SL__REFUSED_OPTS] = {"no options, or options of a newer version", EINVAL},
-	[SL__REFUSED_NAME] = {"name ill-formed or missing", EINVAL},
-	[SL__REFUSED_LABEL] = {"label ill-formed, reserved or duplicate, or too many labels",
+	[SL__REFUSED_NAME] = {"malformed or missing name", EINVAL},
+	[SL__REFUSED_LABEL] = {"malformed, reserved or duplicate label, or too many labels",
 			       EINVAL},
-	[SL__REFUSED_TEXT] = {"help, unit or state ill-formed or too long", EINVAL},
+	[SL__REFUSED_TEXT] = {"malformed or overlong help, unit or state", EINVAL},
 	[SL__REFUSED_SHAPE] = {"buckets or states out of range", EINVAL},
-	[SL__REFUSED_FLAGS] = {"combination unknown, or not one of this kind", EINVAL},
+	[SL__REFUSED_FLAGS] = {"unknown combination, or not supported by this kind", EINVAL},
 	[SL__REFUSED_CONFLICT] = {"the name is taken by a metric of another kind, shape or flags",
 				  EEXIST},
 	[SL__REFUSED_CELLS] = {"no cells left, raise max_cells", ENOSPC},
-	[SL__REFUSED_SCHEMA] = {"no room left for names, raise schema_bytes", ENOSPC},
+	[SL__REFUSED_SCHEMA] = {"no space left for names, raise schema_bytes", ENOSPC},
 	[SL__REFUSED_MEMORY] = {"no memory", ENOMEM},
-	[SL__REFUSED_SPANS] = {"the publisher has no room for spans, set span_bytes", EINVAL},
+	[SL__REFUSED_SPANS] = {"the publisher has no space for spans, set span_bytes", EINVAL},
 };
 
 /* ---- tables ---- */
 
-/* Doubles both tables. Failure is harmless: chains grow longer. */
+/* Doubles both hash tables. A failure is harmless: the chains grow longer. */
 static void tables_grow(struct sl_publisher *p)
 {
 	uint32_t buckets = p->buckets ? p->buckets * 2 : 64;
@@ -123,7 +123,7 @@ void sl__metrics_rewrite(struct sl__region *r)
 {
 	for (struct sl__metric *m = r->first; m; m = m->next_new) {
 		memcpy(r->base + r->schema_offset + m->schema_at, &m->record, m->record.length);
-		m->uses = 0; /* of this region */
+		m->uses = 0; /* number of uses in this region */
 		if (!m->removed_ns)
 			sl__metric_created(m);
 	}
@@ -157,8 +157,8 @@ static bool same_shape(const struct sl__metric *a, const struct sl__metric *b)
 
 /* ---- cells ---- */
 
-/* The first cell of the next metric of this many cells. */
-static uint32_t place(const struct sl__region *r, uint32_t cells)
+/* Returns the first cell for the next metric of `cells` cells. */
+static uint32_t find_first_cell(const struct sl__region *r, uint32_t cells)
 {
 	uint32_t i = r->block_used;
 
@@ -167,10 +167,10 @@ static uint32_t place(const struct sl__region *r, uint32_t cells)
 	return r->block + i % SL__BLOCK_LINES * SL_LINE_CELLS + i / SL__BLOCK_LINES;
 }
 
-/* Lines of a stripe in use with it. */
+/* Returns the number of lines in use in a stripe once this metric is added. */
 static uint32_t lines_with(const struct sl__region *r, uint32_t cells)
 {
-	uint32_t lines = (place(r, cells) + cells + SL_LINE_CELLS - 1) / SL_LINE_CELLS;
+	uint32_t lines = (find_first_cell(r, cells) + cells + SL_LINE_CELLS - 1) / SL_LINE_CELLS;
 
 	return cells && lines > r->lines_used ? lines : r->lines_used;
 }
@@ -191,8 +191,8 @@ static void take_place(struct sl__region *r, uint32_t cells)
 	r->block_used++;
 }
 
-/* Allocates the cells in all stripes in use, the record, and its cell of the section created. */
-static int reserve(struct sl__region *r, uint32_t cells, uint32_t record)
+/* Allocates memory for the cells in all stripes in use, the record, and its creation time. */
+static int reserve_memory(struct sl__region *r, uint32_t cells, uint32_t record)
 {
 	uint32_t created = sl__created_pages(r->record_count + 1);
 	uint32_t lines = lines_with(r, cells);
@@ -238,7 +238,7 @@ void sl__metric_link(struct sl_publisher *p, struct sl__metric *m)
 	*bucket = m;
 }
 
-/* Writes the record, and since when it counts. The hot line is left to the caller. */
+/* Writes the record and its creation time. The caller updates the hot line. */
 void sl__metric_write(struct sl__metric *m)
 {
 	const struct sl__region *r = m->region;
@@ -250,13 +250,13 @@ void sl__metric_write(struct sl__metric *m)
 	sl__metric_created(m);
 }
 
-/* Enters a new metric. Its memory is reserved. */
+/* Adds a new metric to the tables. Its memory is already reserved. */
 static void metric_enter(struct sl__region *r, struct sl__metric *m)
 {
 	struct sl_publisher *p = r->publisher;
 
 	m->region = r;
-	m->record.cell = place(r, m->record.cells);
+	m->record.cell = find_first_cell(r, m->record.cells);
 	m->record.id = r->record_count;
 	m->schema_at = r->schema_used;
 	sl__metric_write(m);
@@ -274,8 +274,8 @@ static void metric_enter(struct sl__region *r, struct sl__metric *m)
 }
 
 /*
- * The region with room for a metric, which may be a new one; NULL and the reason. Strings are with
- * the spans that refer to them, in the first one.
+ * Returns a region with space for the metric, adding one if needed. On failure returns NULL and
+ * sets *refusal. Strings go to the first region, next to the spans that refer to them.
  */
 static struct sl__region *region_for(struct sl_publisher *p, const struct sl__metric *m,
 				     int *refusal)
@@ -295,7 +295,7 @@ static struct sl__region *region_for(struct sl_publisher *p, const struct sl__me
 		       : sl__region_further(p, m->record.cells, m->record.length);
 }
 
-/* Enters a metric, or finds the existing one. 0 and *m, or a refusal; owns *m in any case. */
+/* Adds *metric, or replaces it by the existing one. Takes ownership. Returns 0 or a refusal. */
 static int metric_add(struct sl_publisher *p, struct sl__metric **metric)
 {
 	struct sl__metric *m = *metric, *old, *removed = NULL;
@@ -353,8 +353,9 @@ static int metric_add(struct sl_publisher *p, struct sl__metric **metric)
 			goto err;
 	}
 	if (sl__is_histogram(sl__metric_kind(m))) {
-		m->buckets = sl__buckets_get(&m->record, removed ? removed->record.cell
-								 : place(region, m->record.cells));
+		m->buckets = sl__buckets_get(&m->record,
+					     removed ? removed->record.cell
+						     : find_first_cell(region, m->record.cells));
 		if (!m->buckets)
 			goto err;
 	}
@@ -362,7 +363,7 @@ static int metric_add(struct sl_publisher *p, struct sl__metric **metric)
 		sl__vacancy_fill(removed, m);
 		free(m);
 		*metric = removed;
-	} else if (reserve(region, m->record.cells, m->record.length)) {
+	} else if (reserve_memory(region, m->record.cells, m->record.length)) {
 		goto err;
 	} else {
 		metric_enter(region, m);
@@ -378,7 +379,10 @@ err:
 	return refusal;
 }
 
-/* Enters a model, or finds the existing one. 0 and its id, or a refusal; owns the model. */
+/*
+ * Adds a model, or finds the existing one. Returns 0 and sets *id, or returns a refusal. Takes
+ * ownership of the model.
+ */
 static int model_add(struct sl_publisher *p, struct sl__metric *model, uint32_t *id)
 {
 	const uint64_t hash = name_hash(model);
@@ -423,8 +427,9 @@ err:
 
 /* ---- creation ---- */
 
-/* Counts a refusal, and logs the first one for this reason. */
-static struct sl__handle refuse(struct sl_publisher *p, int refusal, const char *name, size_t bytes)
+/* Counts a refusal, and logs the first one per reason. */
+static struct sl__handle count_refusal(struct sl_publisher *p, int refusal, const char *name,
+				       size_t bytes)
 {
 	struct sl__guard guard;
 	bool first;
@@ -446,12 +451,13 @@ static struct sl__handle refuse(struct sl_publisher *p, int refusal, const char 
 static struct sl__handle refuse_opts(struct sl_publisher *p, int refusal,
 				     const struct sl_metric_opts *o)
 {
-	return refuse(p, refusal, o->name ? o->name : "?", o->name ? strnlen(o->name, 64) : 1);
+	return count_refusal(p, refusal, o->name ? o->name : "?",
+			     o->name ? strnlen(o->name, 64) : 1);
 }
 
-/* The handle of the metric of a model and labels. */
-static struct sl__handle create(struct sl_publisher *p, const struct sl__metric *model,
-				const struct sl_label *labels, size_t count, bool family)
+/* Returns the handle of a model's metric with these labels. */
+static struct sl__handle create_handle(struct sl_publisher *p, const struct sl__metric *model,
+				       const struct sl_label *labels, size_t count, bool family)
 {
 	struct sl__handle handle = {0};
 	struct sl__guard guard;
@@ -459,7 +465,7 @@ static struct sl__handle create(struct sl_publisher *p, const struct sl__metric 
 	int refusal = sl__metric_of(model, labels, count, family, &m);
 
 	if (refusal)
-		return refuse(p, refusal, sl__metric_name(model), model->record.name_bytes);
+		return count_refusal(p, refusal, sl__metric_name(model), model->record.name_bytes);
 	sl__lock(&guard);
 	if (p->forked && sl__revive(p->regions)) {
 		free(m);
@@ -477,7 +483,7 @@ static struct sl__handle create(struct sl_publisher *p, const struct sl__metric 
 		handle.bounds = m->record.bound_count;
 	}
 	sl__unlock(&guard);
-	return refusal ? refuse(p, refusal, sl__metric_name(model), model->record.name_bytes)
+	return refusal ? count_refusal(p, refusal, sl__metric_name(model), model->record.name_bytes)
 		       : handle;
 }
 
@@ -494,8 +500,8 @@ struct sl__handle sl__metric_create(struct sl_publisher *p, uint32_t kind,
 	refusal = sl__model_of(p, kind, opts, &o, &model);
 	if (refusal)
 		return refuse_opts(p, refusal, &o);
-	/* The labels of an info are its value: another value takes the place of the former. */
-	handle = create(p, model, o.labels, o.label_count, kind == SL_KIND_INFO);
+	/* The labels of an info are its value: a new value replaces the previous one. */
+	handle = create_handle(p, model, o.labels, o.label_count, kind == SL_KIND_INFO);
 	free(model);
 	return handle;
 }
@@ -527,8 +533,8 @@ static uint64_t family_create(struct sl_publisher *p, uint32_t kind,
 	return 0;
 }
 
-/* Histograms of both shapes have one type of family. */
-static uint32_t exponential(uint32_t kind)
+/* Both shapes of a histogram share one type of family. */
+static uint32_t exponential_kind(uint32_t kind)
 {
 	return kind == SL_KIND_HISTOGRAM	 ? SL_KIND_HISTOGRAM_EXP
 	       : kind == SL_KIND_GAUGE_HISTOGRAM ? SL_KIND_GAUGE_HISTOGRAM_EXP
@@ -550,9 +556,8 @@ const struct sl__metric *sl__family_model(uint64_t bits, uint32_t kind, struct s
 	if (*p && (uint32_t)bits < (*p)->model_count)
 		model = (*p)->models[(uint32_t)bits];
 	sl__unlock(&guard);
-	/* Another kind: the handle is that of a closed publisher, whose slot has another one now.
-	 */
-	return model && (model->record.kind == kind || model->record.kind == exponential(kind))
+	/* Stale handle: its publisher was closed, and another one uses the slot now. */
+	return model && (model->record.kind == kind || model->record.kind == exponential_kind(kind))
 		       ? model
 		       : NULL;
 }
@@ -563,7 +568,7 @@ static struct sl__handle family_with(uint64_t bits, uint32_t kind, const struct 
 	struct sl_publisher *p;
 	const struct sl__metric *model = sl__family_model(bits, kind, &p);
 
-	return model ? create(p, model, labels, count, true) : (struct sl__handle){0};
+	return model ? create_handle(p, model, labels, count, true) : (struct sl__handle){0};
 }
 
 /* ---- the interface ---- */
@@ -572,7 +577,7 @@ static struct sl__handle family_with(uint64_t bits, uint32_t kind, const struct 
 	struct sl_##name sl_##name##_##create(struct sl_publisher *p,                         \
 					      const struct sl_metric_opts *o)                 \
 	{                                                                                     \
-		return name(sl__metric_create(p, kind, o));                                   \
+		return name##_handle(sl__metric_create(p, kind, o));                          \
 	}                                                                                     \
                                                                                               \
 	struct sl_##name##_family sl_##name##_family_##create(struct sl_publisher *p,         \
@@ -585,7 +590,7 @@ static struct sl__handle family_with(uint64_t bits, uint32_t kind, const struct 
 	struct sl_##name sl_##name##_with(struct sl_##name##_family f,                     \
 					  const struct sl_label *labels, size_t count)     \
 	{                                                                                  \
-		return name(family_with(f.bits, kind, labels, count));                     \
+		return name##_handle(family_with(f.bits, kind, labels, count));            \
 	}                                                                                  \
                                                                                            \
 	int sl_##name##_remove(struct sl_##name##_family f, const struct sl_label *labels, \
@@ -599,12 +604,12 @@ static struct sl__handle family_with(uint64_t bits, uint32_t kind, const struct 
 		return sl__family_clear(f.bits, kind);                                     \
 	}
 
-#define METRIC(name, kind)                                \
-	static struct sl_##name name(struct sl__handle h) \
-	{                                                 \
-		return (struct sl_##name){h.bits};        \
-	}                                                 \
-	CREATE(name, create, kind)                        \
+#define METRIC(name, kind)                                         \
+	static struct sl_##name name##_handle(struct sl__handle h) \
+	{                                                          \
+		return (struct sl_##name){h.bits};                 \
+	}                                                          \
+	CREATE(name, create, kind)                                 \
 	WITH(name, kind)
 
 METRIC(counter, SL_KIND_COUNTER)
@@ -615,7 +620,7 @@ METRIC(stateset, SL_KIND_STATESET)
 METRIC(gauge_timed, SL_KIND_GAUGE_TIMED)
 METRIC(unknown, SL_KIND_UNKNOWN)
 
-static struct sl_histogram histogram(struct sl__handle h)
+static struct sl_histogram histogram_handle(struct sl__handle h)
 {
 	return (struct sl_histogram){h.bits, h.buckets};
 }
@@ -624,7 +629,7 @@ CREATE(histogram, create, SL_KIND_HISTOGRAM_EXP)
 CREATE(histogram, create_classic, SL_KIND_HISTOGRAM)
 WITH(histogram, SL_KIND_HISTOGRAM)
 
-static struct sl_gauge_histogram gauge_histogram(struct sl__handle h)
+static struct sl_gauge_histogram gauge_histogram_handle(struct sl__handle h)
 {
 	return (struct sl_gauge_histogram){h.bits, h.buckets};
 }
@@ -633,7 +638,7 @@ CREATE(gauge_histogram, create, SL_KIND_GAUGE_HISTOGRAM_EXP)
 CREATE(gauge_histogram, create_classic, SL_KIND_GAUGE_HISTOGRAM)
 WITH(gauge_histogram, SL_KIND_GAUGE_HISTOGRAM)
 
-static struct sl_summary summary(struct sl__handle h)
+static struct sl_summary summary_handle(struct sl__handle h)
 {
 	return (struct sl_summary){h.bits, h.bounds};
 }

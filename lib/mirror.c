@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * mirror.c - metrics whose value is set as a whole, as it was counted or computed elsewhere, and
- * summaries. What is set lies in stripe 0.
+ * mirror.c - summaries, and metrics set as a whole to values that were counted or computed
+ * elsewhere. These values are stored in stripe 0.
  */
 #include <errno.h>
 #include <math.h>
 
 #include "internal.h"
 
-static void set(uint64_t bits, uint32_t cell, uint64_t v)
+static void set_cell(uint64_t bits, uint32_t cell, uint64_t v)
 {
 	uintptr_t shared = sl__shared(sl__slot_of(bits));
 
@@ -16,42 +16,42 @@ static void set(uint64_t bits, uint32_t cell, uint64_t v)
 		sl__shared_set(shared + sl__cell_after((uint32_t)bits, cell), v);
 }
 
-static uint64_t get(uint64_t bits)
+static uint64_t get_cell(uint64_t bits)
 {
 	uintptr_t shared = sl__shared(sl__slot_of(bits));
 
-	/* Relaxed: the cell is whole at any time. */
+	/* Relaxed: 8-byte loads of a cell never tear. */
 	return shared ? __atomic_load_n((uint64_t *)(shared + (uint32_t)bits), __ATOMIC_RELAXED)
 		      : 0;
 }
 
 void sl_counter_mirror(struct sl_counter c, uint64_t value)
 {
-	set(c.bits, 0, value);
+	set_cell(c.bits, 0, value);
 }
 
 void sl_counter_f64_mirror(struct sl_counter_f64 c, double value)
 {
-	set(c.bits, 0, sl_cell_of_f64(value));
+	set_cell(c.bits, 0, sl_cell_of_f64(value));
 }
 
 void sl_unknown_set(struct sl_unknown u, double v)
 {
-	set(u.bits, 0, sl_cell_of_f64(v));
+	set_cell(u.bits, 0, sl_cell_of_f64(v));
 }
 
 double sl_unknown_value(struct sl_unknown u)
 {
-	return sl_f64_of_cell(get(u.bits));
+	return sl_f64_of_cell(get_cell(u.bits));
 }
 
 /* ---- timed gauges ---- */
 
-/* The time last: a reader that sees it before the value would take an old value for the newest. */
+/* Store the time last: a reader must not combine the new time with the old value. */
 void sl_gauge_timed_set_at(struct sl_gauge_timed g, double v, uint64_t time_ns)
 {
-	set(g.bits, 0, sl_cell_of_f64(v));
-	set(g.bits, 1, time_ns);
+	set_cell(g.bits, 0, sl_cell_of_f64(v));
+	set_cell(g.bits, 1, time_ns);
 }
 
 void sl_gauge_timed_set(struct sl_gauge_timed g, double v)
@@ -61,7 +61,7 @@ void sl_gauge_timed_set(struct sl_gauge_timed g, double v)
 
 double sl_gauge_timed_value(struct sl_gauge_timed g)
 {
-	return sl_f64_of_cell(get(g.bits));
+	return sl_f64_of_cell(get_cell(g.bits));
 }
 
 /* ---- summaries ---- */
@@ -106,14 +106,14 @@ int sl_summary_set_quantiles(struct sl_summary s, const double *values, size_t n
 	if (n != s.quantiles || (n && !values))
 		return -EINVAL;
 	for (uint32_t i = 0; i < n; i++)
-		set(s.bits, SL_SUMMARY_QUANTILES + i, sl_cell_of_f64(values[i]));
+		set_cell(s.bits, SL_SUMMARY_QUANTILES + i, sl_cell_of_f64(values[i]));
 	return 0;
 }
 
 void sl_summary_mirror(struct sl_summary s, double sum, uint64_t count)
 {
-	set(s.bits, SL_SUMMARY_SUM, sl_cell_of_f64(sum));
-	set(s.bits, SL_SUMMARY_COUNT, count);
+	set_cell(s.bits, SL_SUMMARY_SUM, sl_cell_of_f64(sum));
+	set_cell(s.bits, SL_SUMMARY_COUNT, count);
 }
 
 uint64_t sl_summary_count(struct sl_summary s)

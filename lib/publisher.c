@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* publisher.c - publishers: open, close, fork; the lock, and descriptors. */
+/* publisher.c - publishers: open, close, fork; the lock, and the library's descriptors. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -37,8 +37,8 @@ void sl__unlock(const struct sl__guard *guard)
 }
 
 /*
- * fork() runs under the lock, so that the child finds consistent state, and with signals blocked,
- * so that no handler of the child counts into the parent's stripe before fork_child() removes it.
+ * fork() runs under the lock, so the child finds consistent state. Signals stay blocked: no handler
+ * of the child counts into the parent's stripe before fork_child() detaches the child from it.
  */
 static struct sl__guard fork_guard;
 
@@ -58,8 +58,8 @@ static void fork_parent(void)
 }
 
 /*
- * Cheap for a child that calls exec: closes descriptors (an open socket here would hide the
- * parent's death from the agent), and leaves the rest to the first use, see sl__revive().
+ * Cheap, as most children call exec: only closes descriptors (an open socket in the child would
+ * hide the parent's death from the agent), and leaves the rest to the first use, see sl__revive().
  */
 static void fork_child(void)
 {
@@ -87,7 +87,7 @@ static void fork_child(void)
 	sl__unlock(&guard);
 }
 
-static void initialise(void)
+static void init_library(void)
 {
 	once_error = sl__thread_key();
 	if (!once_error)
@@ -97,8 +97,8 @@ static void initialise(void)
 /* ---- descriptors ---- */
 
 /*
- * Takes ownership of a new descriptor, moved away from 0, 1 and 2, which a daemon may have closed
- * and will reuse. 0 or -errno; fd < 0 is a failure of the call that made it.
+ * Takes ownership of a new descriptor and moves it away from 0, 1 and 2, which a daemon may have
+ * closed and will reuse. Returns 0 or -errno. fd < 0: the call that should have opened it failed.
  */
 int sl__fd_take(struct sl__fd *to, int fd)
 {
@@ -108,7 +108,7 @@ int sl__fd_take(struct sl__fd *to, int fd)
 	*to = SL__FD_NONE;
 	if (fd < 0)
 		return -error;
-	to->fd = fd; /* a forked child must find it in any case */
+	to->fd = fd; /* set first: a forked child must find it in any case */
 	if (fd <= 2) {
 		up = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 		error = errno;
@@ -143,20 +143,20 @@ void sl__fd_close(struct sl__fd *fd)
 
 /* ---- open and close ---- */
 
-static const char *env(const char *name)
+static const char *get_env(const char *name)
 {
 	const char *v = secure_getenv(name);
 
 	return v && *v ? v : NULL;
 }
 
-static const char *given(const char *value, const char *otherwise)
+static const char *first_given(const char *value, const char *otherwise)
 {
 	return value && *value ? value : otherwise;
 }
 
 #define PID_DIGITS  10u
-#define POD_SERVICE 200u /* a longer name of the service is no part of the pod's */
+#define POD_SERVICE 200u /* maximum length of a service's name that can be part of a pod's name */
 
 void sl__labels_renew(struct sl_publisher *p)
 {
@@ -173,7 +173,9 @@ void sl__labels_renew(struct sl_publisher *p)
 	p->label_bytes = (uint32_t)(p->label_bytes - was + now);
 }
 
-/* The pod if neither the caller nor the environment says it: "SERVICE-PID" with room for any PID.
+/*
+ * Builds the default pod name if neither the caller nor the environment gives one: "SERVICE-PID"
+ * with space for any PID.
  */
 static const char *own_pod(const char *service, char pod[POD_SERVICE + PID_DIGITS + 2])
 {
@@ -181,7 +183,7 @@ static const char *own_pod(const char *service, char pod[POD_SERVICE + PID_DIGIT
 	return pod;
 }
 
-/* Where the value of the label "pod" is. */
+/* Returns the offset of the value of the label "pod". */
 static uint32_t find_pod(const struct sl_publisher *p)
 {
 	const char *s = (const char *)p->labels;
@@ -197,8 +199,8 @@ static int take_labels(struct sl_publisher *p, const struct sl_publisher_opts *o
 {
 	struct sl_label labels[SL_LABELS_MAX];
 	char host[256] = "", own[POD_SERVICE + PID_DIGITS + 2], id[SL__CONTAINER_ID + 1];
-	const char *service = given(o->service, program_invocation_short_name);
-	const char *pod = given(o->pod, env("POD_NAME"));
+	const char *service = first_given(o->service, program_invocation_short_name);
+	const char *pod = first_given(o->pod, get_env("POD_NAME"));
 	size_t count = 0;
 	bool renew = false;
 	int error;
@@ -216,9 +218,10 @@ static int take_labels(struct sl_publisher *p, const struct sl_publisher_opts *o
 	if (!pod && sl__container_id(id)) {
 		pod = id;
 	} else if (!pod && (strlen(service) > POD_SERVICE || getpid() == 1 ||
-			    env("KUBERNETES_SERVICE_HOST"))) {
-		/* In a container whose id is hidden. Kubernetes gives the pod's name to the host,
-		 * and PIDs of its containers are the same in each replica.
+			    get_env("KUBERNETES_SERVICE_HOST"))) {
+		/*
+		 * The container's ID is hidden, so use the host name: under Kubernetes it is the
+		 * pod's name, whereas PIDs repeat in each replica.
 		 */
 		gethostname(host, sizeof(host) - 1);
 		pod = host;
@@ -229,7 +232,7 @@ static int take_labels(struct sl_publisher *p, const struct sl_publisher_opts *o
 	labels[count++] = (struct sl_label){"service", service};
 	labels[count++] = (struct sl_label){"pod", pod};
 	labels[count] = (struct sl_label){"namespace",
-					  given(o->kube_namespace, env("POD_NAMESPACE"))};
+					  first_given(o->kube_namespace, get_env("POD_NAMESPACE"))};
 	count += labels[count].value != NULL;
 	error = sl__labels_encode(labels, count, NULL, false, &p->labels, &p->label_bytes);
 	if (!error && p->label_bytes > SL_HEADER_LABELS_MAX)
@@ -266,7 +269,7 @@ struct sl_publisher *sl_publisher_open(const struct sl_publisher_opts *opts)
 		errno = EINVAL;
 		return NULL;
 	}
-	pthread_once(&once, initialise);
+	pthread_once(&once, init_library);
 	if (once_error) {
 		errno = -once_error;
 		return NULL;
@@ -281,7 +284,7 @@ struct sl_publisher *sl_publisher_open(const struct sl_publisher_opts *opts)
 		goto err_free;
 	if (o.span_bytes)
 		sl__clock_start();
-	path = given(o.socket, env(SL_SOCKET_ENV) ?: SL_SOCKET_DEFAULT);
+	path = first_given(o.socket, get_env(SL_SOCKET_ENV) ?: SL_SOCKET_DEFAULT);
 	if (strlen(path) >= sizeof(((struct sockaddr_un *)NULL)->sun_path)) {
 		error = -EINVAL;
 		goto err_free;
@@ -300,8 +303,8 @@ struct sl_publisher *sl_publisher_open(const struct sl_publisher_opts *opts)
 		goto err_free;
 	if (unattended)
 		sl__log(SL_LOG_WARN,
-			"sidelight: no thread to attach with: an agent that starts later does not "
-			"see this region socket=%s error=\"%s\"",
+			"sidelight: cannot start the attach thread: an agent that starts later does "
+			"not see this region socket=%s error=\"%s\"",
 			path, strerror(-unattended));
 	return p;
 
@@ -341,7 +344,7 @@ const char *sl_version(void)
 
 bool sl_publisher_attached(const struct sl_publisher *p)
 {
-	/* Relaxed: it orders no other memory. */
+	/* Relaxed: no other memory depends on this flag. */
 	return p && atomic_load_explicit(&p->attached, memory_order_relaxed);
 }
 

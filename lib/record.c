@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* record.c - the schema record of a metric: checks of its options, encoding. */
+/* record.c - builds the schema record of a metric: checks its options and encodes it. */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "metric.h"
 
-/* Replaceable records have multiples of this length, so that what one leaves fits others. */
+/* Lengths of replaceable records are multiples of this, so that a freed record fits others. */
 #define REPLACEABLE_UNIT 64u
 
 /* ---- shapes ---- */
@@ -65,7 +65,7 @@ static int shape_of(uint32_t kind, const struct sl_metric_opts *o, struct sl__sh
 	}
 }
 
-/* The flags of a record; false: a combination that the kind does not have. */
+/* Computes the flags of a record. Returns false if the kind does not support this combination. */
 static bool flags_of(uint32_t kind, const struct sl_metric_opts *o, uint16_t *flags)
 {
 	uint32_t combine = (uint32_t)o->combine;
@@ -88,7 +88,7 @@ static struct sl__metric *metric_alloc(size_t record_bytes, size_t *length)
 	return calloc(1, offsetof(struct sl__metric, record) + *length);
 }
 
-/* The model of a checked metric; NULL: no memory. */
+/* Creates the model of a checked metric; NULL: no memory. */
 static struct sl__metric *model_make(uint32_t kind, const struct sl_metric_opts *o,
 				     const struct sl__shape *shape, size_t unit, size_t help,
 				     uint16_t flags)
@@ -144,7 +144,7 @@ int sl__model_of(const struct sl_publisher *p, uint32_t kind, const struct sl_me
 		return SL__REFUSED_OPTS;
 	if (sl__is_string(kind) && !p->regions->span_lines)
 		return SL__REFUSED_SPANS;
-	/* The exposition names a label after a state set: no colons. */
+	/* No colons in a state set's name: the exposition also uses the name as a label. */
 	if (sl__is_string(kind) || o->utf8
 		    ? !o->name || !*o->name || !sl__utf8(o->name, SL_NAME_MAX, &unused)
 		    : !sl__name_valid(o->name, kind != SL_KIND_STATESET))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* region.c - regions: their layout, memory and hot line; further ones of a publisher; fork. */
+/* region.c - regions: layout, memory and hot line; additional regions of a publisher; fork. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -14,24 +14,24 @@
 #define MFD_NOEXEC_SEAL 8u
 #endif
 
-#define CELLS_DEFAULT	  1764u /* with one more block: 256 lines, 4 pages */
+#define CELLS_DEFAULT	  1764u /* together with one more block: 256 lines, 4 pages */
 #define CELLS_MAX	  (1u << 24)
 #define SCHEMA_PER_CELL	  128u
-#define EXEMPLARS_DEFAULT 63u /* with the head: 4 pages, which the first exemplar allocates */
-#define RECORD_MIN	  72u /* bytes of a record with a name */
+#define EXEMPLARS_DEFAULT 63u /* with the head: 4 pages, allocated by the first exemplar */
+#define RECORD_MIN	  72u /* bytes of the smallest record with a name */
 
 #define RETRY_NS	  1000000000u
-#define REGIONS_MAX	  64u	      /* on a connection: sidelight-attach(7) */
-#define FURTHER_MAX	  (16u << 20) /* an agent's --max-region-size unless it is given */
+#define REGIONS_MAX	  64u	      /* per connection: sidelight-attach(7) */
+#define FURTHER_MAX	  (16u << 20) /* the agent's default for --max-region-size */
 
 struct sl__slot sl__slots[SL_PUBLISHER_SLOTS];
 
 /* ---- address space ---- */
 
 /*
- * The addresses of a closed region stay reserved, without backing, so that a late update of another
- * thread does not fault. The next region of the same size class reuses them; at most 15 of each
- * class can exist.
+ * The addresses of a closed region stay reserved, without backing, so that a late update by another
+ * thread does not fault. The next region of the same size class reuses them. At most 15 can exist
+ * per class.
  */
 #define CLASSES 33
 static struct {
@@ -59,7 +59,7 @@ static void address_give(void *at, size_t reserved)
 {
 	unsigned int class = class_of(reserved);
 
-	/* Replaces the pages of the region in one step: the addresses are mapped at all times. */
+	/* Replaces the region's pages in one step: the addresses are never unmapped. */
 	if (mmap(at, reserved, PROT_READ | PROT_WRITE,
 		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
 		return; /* the region stays mapped: a leak, but no fault */
@@ -68,7 +68,7 @@ static void address_give(void *at, size_t reserved)
 
 /* ---- region ---- */
 
-/* Allocates a part of the region: touching a page of a memfd without memory would be a SIGBUS. */
+/* Allocates a part of the region. Touching an unallocated page of a memfd could raise SIGBUS. */
 int sl__allocate(struct sl__region *r, uint64_t offset, uint64_t bytes)
 {
 	int failed;
@@ -88,10 +88,10 @@ void sl__hot_add(struct sl__region *r, enum sl_hot_cell cell, uint64_t n)
 }
 
 /*
- * Updates the hot line. The cells are stored in the order in which they may be used (cells and
- * records before the count that covers them), and the check word after them: a reader that sees
- * only some stores has a line that does not verify. A writer that dies in between leaves a prefix
- * of them, and the agent repairs the check word.
+ * Updates the hot line. Cells are stored in the order in which readers depend on them (cells and
+ * records before the count that covers them), and the check word last: a reader that sees only some
+ * of the stores finds a line that does not verify. A writer that dies in between leaves a prefix of
+ * the stores, and the agent repairs the check word.
  */
 void sl__hot_change(struct sl__region *r)
 {
@@ -107,16 +107,16 @@ void sl__hot_change(struct sl__region *r)
 					SL_HOT_GENERATION, SL_HOT_CHANGED_NS};
 	uint64_t sum = 0;
 
-	/* Pairs with a reader's copy of the schema, made after its copy of the hot line. */
+	/* Pairs with a reader that copies the hot line first and the schema after it. */
 	atomic_thread_fence(memory_order_release);
 	for (size_t i = 0; i < sizeof(order); i++) {
 		uint64_t *cell = &line[order[i]];
 
-		/* Only this thread, which holds the lock, writes these; release as above. */
+		/* Only this thread writes these cells, as it holds the lock. Release as above. */
 		sum += (now[order[i]] - *cell) * sl__k((uintptr_t)cell);
 		__atomic_store_n(cell, now[order[i]], __ATOMIC_RELEASE);
 	}
-	/* An addition, as refusals are counted in this line without the lock. */
+	/* An atomic addition, because refusals are counted in this line without the lock. */
 	__atomic_fetch_add(&line[7], sum, __ATOMIC_RELEASE);
 }
 
@@ -157,7 +157,7 @@ static void header_write(const struct sl__region *r)
 	h->check = sl_fnv1a(SL_FNV_BASIS, h, offsetof(struct sl_region_header, check));
 }
 
-/* Creates the memfd and maps it. On failure r is unchanged. Also for a forked child. */
+/* Creates the memfd and maps it. Leaves r unchanged on failure. Also used in a forked child. */
 static int region_make(struct sl__region *r)
 {
 	unsigned int flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
@@ -168,7 +168,7 @@ static int region_make(struct sl__region *r)
 	int error, fd;
 	void *at;
 
-	/* Above this limit ftruncate() raises SIGXFSZ. */
+	/* ftruncate() beyond this limit raises SIGXFSZ. */
 	if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur < r->size)
 		return -ENOMEM;
 	fd = memfd_create("sidelight", flags | MFD_NOEXEC_SEAL);
@@ -180,10 +180,10 @@ static int region_make(struct sl__region *r)
 	r->memfd = memfd;
 	fd = memfd.fd;
 	/*
-	 * 0444: the holder of a descriptor may reopen the file by /proc with the rights of its
-	 * mode. An agent of another user must be able to, read-only; no process for writing. The
-	 * agent adds F_SEAL_FUTURE_WRITE and F_SEAL_SEAL before it lets others read: it must map
-	 * the memory writable before.
+	 * Mode 0444: the holder of a descriptor may reopen the file through /proc according to its
+	 * mode. An agent of another user must be able to do so for reading, and no process for
+	 * writing. The agent adds F_SEAL_FUTURE_WRITE and F_SEAL_SEAL before it lets others read:
+	 * it must map the memory writable before.
 	 */
 	if (fchmod(fd, 0444) || ftruncate(fd, (off_t)r->size) ||
 	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW)) {
@@ -237,7 +237,7 @@ err_fd:
 	return error;
 }
 
-/* Starts publishing in a new region. */
+/* Makes a new region visible to updates. */
 static void region_start(struct sl__region *r)
 {
 	struct sl__slot *slot = &sl__slots[r->slot];
@@ -271,7 +271,7 @@ static int revive_one(struct sl__region *r)
 	return 0;
 }
 
-/* First use in a forked child: the same metrics, from 0, in regions of its own. */
+/* Runs at the first use in a forked child: recreates the metrics in new regions, from 0. */
 int sl__revive(struct sl__region *r)
 {
 	struct sl_publisher *p = r->publisher;
@@ -329,7 +329,7 @@ struct sl__view sl__view(unsigned int slot)
 	return view;
 }
 
-/* The layout. All sums are in 64 bits, and then checked against the limit. */
+/* Computes the layout. Sums are 64 bits wide, and then checked against the limit. */
 static int take_sizes(struct sl__region *r, const struct sl_publisher_opts *o)
 {
 	uint32_t cells = o->max_cells ? o->max_cells : CELLS_DEFAULT;
@@ -347,11 +347,11 @@ static int take_sizes(struct sl__region *r, const struct sl_publisher_opts *o)
 		return -EINVAL;
 	schema = o->schema_bytes ? o->schema_bytes : (uint64_t)cells * SCHEMA_PER_CELL;
 	schema = (schema + SL__PAGE - 1) & ~(uint64_t)(SL__PAGE - 1);
-	/* All but one cell of a block may be unused when a metric of many cells comes. */
+	/* All but one cell of a block may be unused when a metric with many cells is placed. */
 	lines = (cells + SL__BLOCK - 1 + SL_LINE_CELLS - 1) / SL_LINE_CELLS;
 	stride = (uint64_t)lines * SL_LINE_SIZE;
 	stride = (stride + SL__PAGE - 1) & ~(uint64_t)(SL__PAGE - 1);
-	r->stripe_offset = SL_HEADER_SIZE + SL__PAGE; /* the hot line has its page for itself */
+	r->stripe_offset = SL_HEADER_SIZE + SL__PAGE; /* the hot line has a page of its own */
 	size = r->stripe_offset + stride * (threads + 1);
 	if (o->span_bytes) {
 		lines = SL_SPAN_RING_MIN;
@@ -427,8 +427,8 @@ err:
 }
 
 /*
- * Twice as large as the last one, so that few are needed, as far as an agent takes it. The memory
- * of what is not used is not allocated.
+ * Twice as large as the last region, so that few are needed, up to the size that an agent accepts.
+ * Unused memory is not allocated.
  */
 struct sl__region *sl__region_further(struct sl_publisher *p, uint32_t cells, uint32_t record)
 {
@@ -464,7 +464,7 @@ struct sl__region *sl__region_further(struct sl_publisher *p, uint32_t cells, ui
 	return r;
 }
 
-/* The owner of the publisher frees the rest: its thread may still run. */
+/* The caller frees the rest with the publisher: its thread may still run. */
 void sl__region_close(struct sl__region *r)
 {
 	struct sl__slot *slot = &sl__slots[r->slot];

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * remove.c - metrics that are removed, given back, and replaced by others, as sidelight-region(5)
- * describes under "Created": a reader that holds the old layout never takes a new series for the
- * old one.
+ * remove.c - removes, restores and replaces metrics, as sidelight-region(5) describes under
+ * "Created": a reader with the old layout never mistakes a new series for the old one.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,11 +12,11 @@ static void created_set(const struct sl__metric *m, uint64_t ns)
 {
 	const struct sl__region *r = m->region;
 
-	/* The lines of this section are mixed, as those of stripe 0. */
+	/* Lines of this section are mixed, like those of stripe 0. */
 	sl__shared_set((uintptr_t)r->base + r->created_offset + sl_cell_offset(m->record.id), ns);
 }
 
-/* A reader tells two uses of a record by this time: it must differ even where one is given. */
+/* This time distinguishes two uses of a record, so it must differ even if the options give one. */
 void sl__metric_created(struct sl__metric *m)
 {
 	created_set(m, (m->created ?: sl__realtime_ns()) + m->uses++);
@@ -41,8 +40,9 @@ static bool is_f64_sum(const struct sl__metric *m, uint32_t cell)
 }
 
 /*
- * Brings a cell to 0: in the stripes that this thread may write, its own, those without an owner
- * and the shared one; what threads hold that still count elsewhere is subtracted in the shared one.
+ * Sets a metric's cell to 0. Clears it in the stripes that this thread may write: its own, those
+ * without an owner, and the shared one. Values in other threads' stripes are subtracted in the
+ * shared stripe.
  */
 static void clear_cell(const struct sl__region *r, uint32_t offset, bool f64,
 		       const uint64_t *writable)
@@ -54,7 +54,7 @@ static void clear_cell(const struct sl__region *r, uint32_t offset, bool f64,
 
 	for (uint32_t i = 1; i < stripes; i++) {
 		uintptr_t cell = shared + (uintptr_t)i * r->stride;
-		/* Relaxed: what a late update adds meanwhile is lost, as it may be. */
+		/* Relaxed: a concurrent late update may be lost; that is acceptable. */
 		uint64_t v = __atomic_load_n((uint64_t *)cell, __ATOMIC_RELAXED);
 
 		if (!v)
@@ -110,16 +110,17 @@ static struct sl__vacancy *vacancy_of(const struct sl__metric *m)
 	return v;
 }
 
-static void vacate(struct sl__metric *m)
+static void vacate_record(struct sl__metric *m)
 {
 	struct sl__vacancy *v = m->record.kind & SL_KIND_REPLACEABLE ? vacancy_of(m) : NULL;
 
 	m->vacancy = v;
-	if (v) /* without memory, this place is not used again but for the same labels */
+	/* if v could not be allocated, only a metric with the same labels can reuse this record */
+	if (v)
 		TAILQ_INSERT_TAIL(&v->queue, m, vacant);
 }
 
-static void occupy(struct sl__metric *m)
+static void occupy_record(struct sl__metric *m)
 {
 	if (m->vacancy)
 		TAILQ_REMOVE(&m->vacancy->queue, m, vacant);
@@ -165,13 +166,13 @@ static void remove_one(struct sl__metric *m)
 	m->removed_ns = sl__monotonic_ns();
 	m->region->publisher->removed_count++;
 	created_set(m, 0);
-	vacate(m);
+	vacate_record(m);
 }
 
 void sl__metric_restore(struct sl__metric *m, uint64_t created)
 {
 	clear_values(m);
-	occupy(m);
+	occupy_record(m);
 	m->created = created;
 	sl__metric_created(m);
 	sl__hot_change(m->region);
@@ -192,7 +193,7 @@ void sl__vacancy_fill(struct sl__metric *old, const struct sl__metric *m)
 
 	clear_values(old);
 	unlink_hashed(old->region->publisher, old);
-	occupy(old);
+	occupy_record(old);
 	sl__buckets_put(old->buckets);
 	old->buckets = m->buckets;
 	old->hash = m->hash;

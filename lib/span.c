@@ -2,11 +2,11 @@
 /*
  * span.c - spans, and the rings that hold them.
  *
- * Only a stripe's owner writes into the ring of the stripe: plain stores, no atomic operations. A
- * signal handler that ends a span while its thread is writing one finds `busy` set, and writes into
- * ring 0, as do threads without a stripe. There an atomic add gives each writer its line numbers.
- * If a writer is so slow that the ring wraps meanwhile, the line that two write is mixed and does
- * not verify, or it is the older one: a reader detects and counts both.
+ * Only a stripe's owner writes to the ring of the stripe: with plain stores, without atomic
+ * operations. A signal handler that ends a span while its thread is writing one finds `busy` set
+ * and writes to ring 0, as do threads without a stripe. There an atomic add gives each writer its
+ * line numbers. If a writer is so slow that the ring wraps meanwhile, two writers share a line: it
+ * ends up mixed and does not verify, or has the older content. A reader detects and counts both.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,8 +16,9 @@
 #include "span.h"
 
 struct span_thread {
-	struct sl__ring *ring[SL_PUBLISHER_SLOTS]; /* valid while sl__thread.base[] is set */
-	uint64_t id, id_step;			   /* step 0: not seeded */
+	/* each is valid while sl__thread.base[] is set */
+	struct sl__ring *ring[SL_PUBLISHER_SLOTS];
+	uint64_t id, id_step; /* next id and distance between ids; id_step 0: not yet seeded */
 	volatile bool busy;
 };
 static __thread struct span_thread self __attribute__((tls_model("initial-exec")));
@@ -27,24 +28,26 @@ SL_STATIC_ASSERT(1 + SL_SPAN_WORDS_MAX == 6 * (SL_SPAN_LINES_MAX - 1), "words fi
 
 /* ---- ids ---- */
 
-/* splitmix64's finalizer, a bijection: https://prng.di.unimi.it/splitmix64.c (public domain). */
-static inline uint64_t spread(uint64_t x)
+/*
+ * The finalizer of splitmix64, a bijection: https://prng.di.unimi.it/splitmix64.c (public domain).
+ */
+static inline uint64_t mix_bits(uint64_t x)
 {
 	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
 	x = (x ^ x >> 27) * 0x94d049bb133111ebull;
 	return x ^ x >> 31;
 }
 
-/* Threads or processes of equal start and step would give out equal ids. */
-static __attribute__((noinline, cold)) void seed(void)
+/* Seeds start and step at random: two threads with the same pair would produce the same ids. */
+static __attribute__((noinline, cold)) void seed_ids(void)
 {
 	uint64_t s[2], step;
 
 	if (getrandom(s, sizeof(s), GRND_NONBLOCK) != sizeof(s)) {
-		s[0] = spread(sl__realtime_ns() ^ spread((uintptr_t)&self) ^ sl__ticks());
-		s[1] = spread(s[0] + ((uint64_t)getpid() << 32) + sl__realtime_ns());
+		s[0] = mix_bits(sl__realtime_ns() ^ mix_bits((uintptr_t)&self) ^ sl__ticks());
+		s[1] = mix_bits(s[0] + ((uint64_t)getpid() << 32) + sl__realtime_ns());
 	}
-	/* A regular step gives similar numbers: mixGamma() of the paper. */
+	/* A regular bit pattern in the step gives similar ids: mixGamma() of the paper. */
 	step = s[1] | 1;
 	if (__builtin_popcountll(step ^ step >> 1) < 24)
 		step ^= 0xaaaaaaaaaaaaaaaaull;
@@ -52,7 +55,7 @@ static __attribute__((noinline, cold)) void seed(void)
 	__atomic_store_n(&self.id_step, step, __ATOMIC_RELAXED);
 }
 
-/* On a word of this thread: one instruction, atomic towards signal handlers. */
+/* Adds to a word of this thread with one instruction, so it is atomic towards signal handlers. */
 static inline uint64_t fetch_add_own(uint64_t *word, uint64_t n)
 {
 #if defined(__x86_64__)
@@ -64,9 +67,9 @@ static inline uint64_t fetch_add_own(uint64_t *word, uint64_t n)
 }
 
 /*
- * n ids. G. L. Steele, D. Lea, C. H. Flood: Fast splittable pseudorandom number generators, OOPSLA
- * 2014: a sum of equal steps, spread, so that a thread gives out no id twice; each thread has its
- * own step. The ids are distinct, not secret.
+ * Reserves n ids. G. L. Steele, D. Lea, C. H. Flood: Fast splittable pseudorandom number
+ * generators, OOPSLA 2014: multiples of a constant step, mixed, so a thread never repeats an id;
+ * each thread has its own step. The ids are distinct, not secret.
  */
 static inline uint64_t next_ids(unsigned int n)
 {
@@ -75,14 +78,14 @@ static inline uint64_t next_ids(unsigned int n)
 
 static inline uint64_t to_id(uint64_t at)
 {
-	uint64_t id = spread(at);
+	uint64_t id = mix_bits(at);
 
 	return likely(id) ? id : 1;
 }
 
 /* ---- time ---- */
 
-static inline uint64_t now(uint32_t clock)
+static inline uint64_t read_clock(uint32_t clock)
 {
 	return likely(clock == SL__CLOCK_TICKS) ? sl__ticks() : sl__realtime_ns();
 }
@@ -91,11 +94,11 @@ struct scale {
 	uint64_t ticks, ns, mult;
 };
 
-/* The current rate; calibrates if due. at: ticks now. */
+/* Returns the current rate. Calibrates first if due. at: current ticks. */
 static inline struct scale scale_now(uint64_t at)
 {
 	for (;;) {
-		/* Pairs with the release in calibrate(). */
+		/* Pairs with the release in calibrate_clock(). */
 		uint32_t turn = atomic_load_explicit(&sl__clock_state.turn, memory_order_acquire);
 		const struct sl__rate *r = &sl__clock_state.rate[turn % 8];
 		struct scale s = {
@@ -111,7 +114,9 @@ static inline struct scale scale_now(uint64_t at)
 			    turn)
 				continue;
 		}
-		/* Its place is overwritten seven calibrations later, after seven seconds. */
+		/*
+		 * The entry is overwritten seven calibrations later, that is, after seven seconds.
+		 */
 		atomic_thread_fence(memory_order_acquire);
 		if (likely(atomic_load_explicit(&sl__clock_state.turn, memory_order_relaxed) -
 				   turn <
@@ -122,7 +127,7 @@ static inline struct scale scale_now(uint64_t at)
 
 static inline uint64_t to_ns(const struct scale *s, uint64_t ticks)
 {
-	/* Signed: the calibration may be later than the start of the span. */
+	/* Signed: the span may have started before the calibration. */
 	__extension__ __int128 product = (__int128)(int64_t)(ticks - s->ticks) * (int64_t)s->mult;
 
 	return s->ns + (uint64_t)(product >> 32);
@@ -130,20 +135,20 @@ static inline uint64_t to_ns(const struct scale *s, uint64_t ticks)
 
 /* ---- start and attributes ---- */
 
-/* The part of a span that does not depend on the parent. */
-static inline __attribute__((always_inline)) void begin(struct sl_span *span,
-							struct sl_span_name name,
-							enum sl_span_kind kind, unsigned int slot,
-							uint32_t clock)
+/* Initialises the fields that do not depend on the parent. */
+static inline __attribute__((always_inline)) void begin_span(struct sl_span *span,
+							     struct sl_span_name name,
+							     enum sl_span_kind kind,
+							     unsigned int slot, uint32_t clock)
 {
 	span->slot = slot;
-	/* Relaxed: it only tells whether a fork or close came in between. */
+	/* Relaxed: only used to detect a fork or close in between. */
 	span->epoch = atomic_load_explicit(&sl__slots[slot].epoch, memory_order_relaxed);
 	span->clock = (uint8_t)clock;
 	span->words = span->dropped = span->cut = span->set = 0;
 	span->stream[0] = SL_SPAN_META(name.bits, kind & 15, SL_SPAN_UNSET, span->context.flags,
 				       span->remote, 0);
-	span->start = now(clock);
+	span->start = read_clock(clock);
 }
 
 static __attribute__((noinline)) void start_slow(struct sl_span *span, struct sl_span_name name,
@@ -158,13 +163,13 @@ static __attribute__((noinline)) void start_slow(struct sl_span *span, struct sl
 	span->parent_id = context.span_id;
 	span->remote = context.remote != 0;
 	if (unlikely(slot == SL__SLOT_NONE)) {
-		span->context = context; /* the trace continues past it */
+		span->context = context; /* continue the parent's trace without this span */
 		span->slot = 0;
 		span->words = span->dropped = span->cut = span->set = 0;
 		return;
 	}
 	if (unlikely(!self.id_step))
-		seed();
+		seed_ids();
 	at = next_ids(3);
 	span->context = (struct sl_trace_context){
 		.trace_hi = root ? to_id(at + self.id_step) : context.trace_hi,
@@ -172,11 +177,11 @@ static __attribute__((noinline)) void start_slow(struct sl_span *span, struct sl
 		.span_id = to_id(at),
 		.flags = root ? SL_TRACE_SAMPLED : context.flags,
 	};
-	begin(span, name, kind, slot,
-	      atomic_load_explicit(&sl__clock_state.source, memory_order_relaxed));
+	begin_span(span, name, kind, slot,
+		   atomic_load_explicit(&sl__clock_state.source, memory_order_relaxed));
 }
 
-/* The common case, without a call: that saves a dozen stores to the stack. */
+/* The common case makes no call, which saves a dozen stores to the stack. */
 void sl_span_start(struct sl_span *span, struct sl_span_name name, enum sl_span_kind kind,
 		   const struct sl_trace_context *parent)
 {
@@ -195,11 +200,11 @@ void sl_span_start(struct sl_span *span, struct sl_span_name name, enum sl_span_
 						  .trace_lo = parent->trace_lo,
 						  .span_id = to_id(next_ids(1)),
 						  .flags = parent->flags};
-	begin(span, name, kind, slot, SL__CLOCK_TICKS);
+	begin_span(span, name, kind, slot, SL__CLOCK_TICKS);
 }
 
-/* Room for an attribute of 1 + n words; NULL: no room. */
-static inline uint64_t *attribute(struct sl_span *span, uint32_t n)
+/* Reserves an attribute of 1 + n words. Returns NULL if it does not fit. */
+static inline uint64_t *reserve_attribute(struct sl_span *span, uint32_t n)
 {
 	uint64_t *at = span->stream + 1 + span->words;
 
@@ -212,8 +217,8 @@ static inline uint64_t *attribute(struct sl_span *span, uint32_t n)
 	return at;
 }
 
-/* A key of this span's publisher: ids of another publisher mean other strings. */
-static inline bool usable(const struct sl_span *span, struct sl_span_key key)
+/* True if the key belongs to the span's publisher: another one's ids mean other strings. */
+static inline bool key_usable(const struct sl_span *span, struct sl_span_key key)
 {
 	return likely(span->slot && span->slot == key.bits >> 32);
 }
@@ -223,7 +228,7 @@ static inline void set_word(struct sl_span *span, struct sl_span_key key, enum s
 {
 	uint64_t *at;
 
-	if (!usable(span, key) || !(at = attribute(span, 1)))
+	if (!key_usable(span, key) || !(at = reserve_attribute(span, 1)))
 		return;
 	at[0] = SL_SPAN_ATTR(key.bits, type, 0, 0);
 	at[1] = value;
@@ -248,8 +253,8 @@ void sl_span_set_bool(struct sl_span *span, struct sl_span_key key, bool value)
 }
 
 /*
- * 1 to 7 bytes as a word, by loads within them. A memcpy() into a zeroed word would stall the load
- * of the whole word at the end of the span (store forwarding).
+ * Loads the last 1 to 7 bytes as a word, without reading beyond them. A memcpy() into a zeroed word
+ * would stall the load of the whole word at the end of the span (store forwarding).
  */
 static inline uint64_t last_word(const char *from, size_t bytes)
 {
@@ -274,12 +279,12 @@ static void set_string(struct sl_span *span, uint32_t key, enum sl_span_type typ
 	uint64_t *at;
 
 	if (unlikely(cut)) {
-		/* Not within a character: continuation bytes of UTF-8 are 10xxxxxx. */
+		/* Do not cut within a character: continuation bytes of UTF-8 are 10xxxxxx. */
 		bytes = SL_SPAN_STRING_MAX;
 		while (bytes && (value[bytes] & 0xc0) == 0x80)
 			bytes--;
 	}
-	at = attribute(span, (uint32_t)(bytes + 7) / 8);
+	at = reserve_attribute(span, (uint32_t)(bytes + 7) / 8);
 	if (!at)
 		return;
 	if (unlikely(cut))
@@ -293,7 +298,7 @@ static void set_string(struct sl_span *span, uint32_t key, enum sl_span_type typ
 
 void sl_span_set_text(struct sl_span *span, struct sl_span_key key, const char *value, size_t bytes)
 {
-	if (usable(span, key) && (value || !bytes))
+	if (key_usable(span, key) && (value || !bytes))
 		set_string(span, (uint32_t)key.bits, SL_SPAN_TYPE_STRING, value, bytes);
 }
 
@@ -315,7 +320,8 @@ void sl_span_set_start(struct sl_span *span, uint64_t ns)
 	if (!span->slot)
 		return;
 	if (!(span->set & SET_START) && span->clock == SL__CLOCK_TICKS)
-		span->clock = SL__CLOCK_REALTIME; /* also for the end, unless that is set */
+		/* the end uses this clock too, unless it is set */
+		span->clock = SL__CLOCK_REALTIME;
 	span->start = ns;
 	span->set |= SET_START;
 }
@@ -331,10 +337,10 @@ void sl_span_set_end(struct sl_span *span, uint64_t ns)
 /* ---- end ---- */
 
 /*
- * Relaxed stores: nothing orders them for a reader across a network; the check word replaces order.
- * Atomic because of ring 0, where a slow writer may write the same line as another.
+ * Relaxed: a reader across a network sees stores in no particular order; it relies on the check
+ * word. Atomic because in ring 0 two writers may write the same line if one of them is slow.
  */
-static inline void put(uint64_t *to, uint64_t v)
+static inline void store_word(uint64_t *to, uint64_t v)
 {
 	__atomic_store_n(to, v, __ATOMIC_RELAXED);
 }
@@ -342,14 +348,14 @@ static inline void put(uint64_t *to, uint64_t v)
 static inline void put_line(uint64_t *to, uint64_t tag, uint64_t a, uint64_t b, uint64_t c,
 			    uint64_t d, uint64_t e, uint64_t f)
 {
-	put(to + 0, tag);
-	put(to + 1, a);
-	put(to + 2, b);
-	put(to + 3, c);
-	put(to + 4, d);
-	put(to + 5, e);
-	put(to + 6, f);
-	put(to + 7, sl_sealed_check((const uint64_t[]){tag, a, b, c, d, e, f, 0}));
+	store_word(to + 0, tag);
+	store_word(to + 1, a);
+	store_word(to + 2, b);
+	store_word(to + 3, c);
+	store_word(to + 4, d);
+	store_word(to + 5, e);
+	store_word(to + 6, f);
+	store_word(to + 7, sl_sealed_check((const uint64_t[]){tag, a, b, c, d, e, f, 0}));
 }
 
 static inline uint64_t *ring_line(const struct sl__ring *r, uint64_t at, uint64_t place)
@@ -384,13 +390,13 @@ static inline uint64_t *index_line(const struct sl__ring *r, uint64_t number)
 	return ring_line(r, SL_SPAN_INDEX_AT(r->mask + 1ull), number & r->mask >> 3);
 }
 
-/* The term of the last entry's pair of cells in the check word of its line. */
+/* Returns the contribution of the last entry's pair of cells to the check word of its line. */
 static inline uint64_t open_pair(const struct sl__ring *r, uint64_t entry)
 {
 	return sl_seal_pair(entry, r->open_other, r->open_k, r->open_other_k);
 }
 
-/* Places a new entry, for the caller to store. True: in a new line. */
+/* Prepares a new entry; the caller stores it. Returns true if it begins a new line. */
 static inline __attribute__((always_inline)) bool open_entry(struct sl__ring *r, uint64_t entry)
 {
 	static const uint64_t k[8] = {SL_LINE_K0, SL_LINE_K1, SL_LINE_K2, SL_LINE_K3,
@@ -403,7 +409,7 @@ static inline __attribute__((always_inline)) bool open_entry(struct sl__ring *r,
 		r->open_cells[0] = SL_SPAN_TAG_INDEX(r->index);
 		r->open_line = index_line(r, r->index++);
 		for (int i = 0; i < 7; i++)
-			put(r->open_line + i, r->open_cells[i]);
+			store_word(r->open_line + i, r->open_cells[i]);
 		r->open = 0;
 	} else {
 		r->open_cells[r->open] = r->entry;
@@ -418,16 +424,16 @@ static inline __attribute__((always_inline)) bool open_entry(struct sl__ring *r,
 	return opened;
 }
 
-/* The span belongs into the journal of roots. */
+/* True if the span belongs in the journal of roots. */
 static inline bool is_root(const struct sl_span *s)
 {
 	return !s->parent_id || (s->remote && sl__slots[s->slot].edge);
 }
 
 /*
- * Writes into the ring of this thread. If the previous span was of the same trace, its index entry
- * grows; otherwise there is a new entry. A reader that sees a line between two stores finds that it
- * does not verify, and reads again.
+ * Writes a span to this thread's ring. If the previous span belongs to the same trace, its index
+ * entry is extended; otherwise a new entry is added. A reader that copies a line between two stores
+ * finds that it does not verify, and reads it again.
  */
 static inline __attribute__((always_inline)) void write_own(struct sl__ring *r,
 							    const struct sl_span *s, uint32_t lines,
@@ -450,10 +456,10 @@ static inline __attribute__((always_inline)) void write_own(struct sl__ring *r,
 		opened = open_entry(r, entry);
 	}
 	r->entry = entry;
-	put(r->open_line + r->open, entry);
-	put(r->open_line + 7, r->open_rest + open_pair(r, entry));
+	store_word(r->open_line + r->open, entry);
+	store_word(r->open_line + 7, r->open_rest + open_pair(r, entry));
 
-	/* The head last: it tells a reader where to expect lines, which verify by themselves. */
+	/* The head last: it tells a reader which lines to expect; the lines verify themselves. */
 	check = r->head_check + lines * SL_LINE_K0 + SL_LINE_K3;
 	r->lines += lines;
 	r->spans++;
@@ -463,20 +469,20 @@ static inline __attribute__((always_inline)) void write_own(struct sl__ring *r,
 		r->cut += s->cut;
 		check += root * SL_LINE_K1 + opened * SL_LINE_K2 + s->dropped * SL_LINE_K4 +
 			 s->cut * SL_LINE_K5;
-		put(r->head + SL_SPAN_HEAD_ROOTS, r->roots);
-		put(r->head + SL_SPAN_HEAD_INDEX, r->index);
-		put(r->head + SL_SPAN_HEAD_DROPPED, r->dropped);
-		put(r->head + SL_SPAN_HEAD_CUT, r->cut);
+		store_word(r->head + SL_SPAN_HEAD_ROOTS, r->roots);
+		store_word(r->head + SL_SPAN_HEAD_INDEX, r->index);
+		store_word(r->head + SL_SPAN_HEAD_DROPPED, r->dropped);
+		store_word(r->head + SL_SPAN_HEAD_CUT, r->cut);
 	}
-	put(r->head + SL_SPAN_HEAD_LINES, r->lines);
-	put(r->head + SL_SPAN_HEAD_SPANS, r->spans);
-	put(r->head + 7, check);
+	store_word(r->head + SL_SPAN_HEAD_LINES, r->lines);
+	store_word(r->head + SL_SPAN_HEAD_SPANS, r->spans);
+	store_word(r->head + 7, check);
 	r->head_check = check;
 }
 
-static uint64_t take(uint64_t *next, uint32_t n)
+static uint64_t take_numbers(uint64_t *next, uint32_t n)
 {
-	/* Relaxed: the numbers only have to differ. */
+	/* Relaxed: the numbers only need to be unique. */
 	return __atomic_fetch_add(next, n, __ATOMIC_RELAXED);
 }
 
@@ -487,15 +493,15 @@ static void head_add(struct sl__ring *r, enum sl_span_head_cell cell, uint64_t n
 }
 
 /*
- * Ring 0. Each span has its own index line, as growing the last entry would need a lock. The head
- * is ahead of the lines: a reader waits for lines that it does not find.
+ * Writes a span to ring 0. Each span gets its own index line, as extending the last entry would
+ * need a lock. The head is ahead of the lines: a reader waits for lines that are still missing.
  */
 static void write_shared(struct sl__ring *r, const struct sl_span *s, uint32_t lines,
 			 uint64_t start, uint64_t duration)
 {
 	uint64_t hash = sl_span_hash(s->context.trace_hi, s->context.trace_lo);
 	bool error = SL_SPAN_META_STATUS(s->stream[0]) == SL_SPAN_ERROR, root = is_root(s);
-	uint64_t number = take(&r->lines, lines), index = take(&r->index, 1);
+	uint64_t number = take_numbers(&r->lines, lines), index = take_numbers(&r->index, 1);
 
 	head_add(r, SL_SPAN_HEAD_LINES, lines);
 	head_add(r, SL_SPAN_HEAD_INDEX, 1);
@@ -507,11 +513,11 @@ static void write_shared(struct sl__ring *r, const struct sl_span *s, uint32_t l
 	put_line(index_line(r, index), SL_SPAN_TAG_INDEX(index),
 		 SL_SPAN_ENTRY(number, lines, error, hash), 0, 0, 0, 0, 0);
 	if (root)
-		put_root(r, s, take(&r->roots, 1), start, duration);
+		put_root(r, s, take_numbers(&r->roots, 1), start, duration);
 }
 
-/* A thread's first span of a publisher: its ring, or NULL for ring 0. */
-static __attribute__((noinline, cold)) struct sl__ring *claim(unsigned int slot)
+/* Finds the ring for a thread's first span of a publisher; NULL: use ring 0. */
+static __attribute__((noinline, cold)) struct sl__ring *claim_ring(unsigned int slot)
 {
 	struct sl__ring *ring = NULL;
 	struct sl__region *region;
@@ -529,7 +535,7 @@ static __attribute__((noinline, cold)) struct sl__ring *claim(unsigned int slot)
 		goto out;
 	ring = &region->rings[index];
 	if (!ring->ready) {
-		/* Tried once, not per span: without memory this thread stays with ring 0. */
+		/* Tried only once per thread: if memory is exhausted, the thread uses ring 0. */
 		if (sl__allocate(region, (uint64_t)(ring->base - region->base),
 				 SL_SPAN_STRIDE(region->span_lines))) {
 			ring = &region->rings[0];
@@ -551,11 +557,12 @@ static __attribute__((noinline)) void write_slow(const struct sl_span *s, unsign
 	if (!self.busy) {
 		ring = sl__thread.base[slot] ? self.ring[slot] : NULL;
 		if (!ring)
-			ring = claim(slot);
+			ring = claim_ring(slot);
 	}
-	if (!sl__shared(slot)) /* closed, or a forked child without a region */
+	/* the publisher is closed, or this is a forked child without a region */
+	if (!sl__shared(slot))
 		return;
-	/* Acquire: pairs with the store in region_start(). */
+	/* Acquire pairs with the store in region_start(). */
 	shared = atomic_load_explicit(&sl__slots[slot].rings, memory_order_acquire);
 	if (!shared)
 		return;
@@ -593,21 +600,22 @@ void sl_span_end(struct sl_span *s)
 		end = to_ns(&scale, end);
 	} else {
 		end = sl__realtime_ns();
-		sl__clock_refresh(); /* may switch to the TSC */
+		sl__clock_refresh(); /* may switch the clock to the TSC */
 	}
 	if (unlikely(s->set & SET_END))
 		end = s->end;
-	end = end > start ? end - start : 0; /* any clock may go back */
+	end = end > start ? end - start : 0; /* the clock may have been set back */
 
 	lines = 1 + (1 + s->words + 5u) / 6;
-	/* Pads the last line: at most five words, cheaper than computing how many. */
+	/* Pads the last line. Always writing five words is cheaper than computing the number. */
 	for (uint32_t i = 0; i < 5; i++)
 		s->stream[1u + s->words + i] = 0;
 
 	ring = self.ring[slot];
 	if (likely(ring && sl__thread.base[slot] && !self.busy && ring->own)) {
 		self.busy = true;
-		atomic_signal_fence(memory_order_seq_cst); /* pairs with a handler of this thread */
+		/* orders `busy` for a signal handler of this thread */
+		atomic_signal_fence(memory_order_seq_cst);
 		write_own(ring, s, lines, start, end);
 		atomic_signal_fence(memory_order_seq_cst);
 		self.busy = false;
@@ -632,7 +640,7 @@ int sl__rings_make(struct sl__region *r)
 
 	if (!r->span_lines)
 		return 0;
-	/* The heads, and ring 0, which any thread may use. */
+	/* Allocates the heads, and ring 0, which any thread may use. */
 	error = sl__allocate(r, r->span_offset, heads + SL_SPAN_STRIDE(r->span_lines));
 	if (error)
 		return error;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * span.h - the interface between span.c, span_clock.c and the rest of the library.
- *
- *   span.c          spans and their rings
- *   span_clock.c    timestamps from the processor's counter
- *   span_context.c  W3C trace context
+ * - span.c: spans and their rings
+ * - span_clock.c: timestamps from the processor's counter
+ * - span_context.c: W3C trace context
  */
 #ifndef SL_LIB_SPAN_H
 #define SL_LIB_SPAN_H
@@ -16,32 +15,33 @@
 /* ---- rings ---- */
 
 /*
- * The writer's state of a ring; the region is never read back. Rings from 1 on belong to the owner
- * of the stripe, and `busy` keeps its signal handlers out. Of ring 0, which any thread may write,
- * the first three members are atomic and the rest is unused.
+ * The writer's state of a ring, as the region is never read back. Rings from 1 on belong to the
+ * owner of the stripe, and `busy` excludes its signal handlers. Any thread may write to ring 0: its
+ * first three members are atomic, and the others unused.
  */
 struct sl__ring {
-	uint64_t lines, roots, index; /* the next numbers */
+	uint64_t lines, roots, index; /* numbers of the next line, root and index line */
 	uint64_t spans, dropped, cut, head_check;
 	uint64_t *head;
 	uint8_t *base;
-	uint32_t mask; /* span lines - 1 */
-	bool ready;    /* its memory is allocated */
-	bool own;      /* not ring 0 */
-	uint32_t open; /* entries in the open index line; 0: no open line */
+	uint32_t mask; /* number of span lines - 1 */
+	bool ready;    /* memory is allocated */
+	bool own;      /* true for the ring of a stripe, false for ring 0 */
+	uint32_t open; /* number of entries in the open index line; 0: no open line */
 	uint64_t *open_line;
-	uint64_t entry;				   /* the last one */
-	uint64_t open_other, open_k, open_other_k; /* the other cell of its pair; constants */
-	uint64_t open_rest;			   /* the check word without that pair */
-	uint64_t open_cells[8]; /* all but the last entry, which may have grown */
+	uint64_t entry; /* the last entry */
+	/* the other cell of the last entry's pair, and the constants of both */
+	uint64_t open_other, open_k, open_other_k;
+	uint64_t open_rest;	/* the check word without the entry's pair */
+	uint64_t open_cells[8]; /* all but the last entry, which may still grow */
 };
 
-/* For region.c; all under the lock. 0 or -errno. */
+/* For region.c; caller holds the lock. Return 0 or -errno. */
 SL__HIDDEN int sl__rings_make(struct sl__region *r);
 SL__HIDDEN void sl__rings_free(struct sl__region *r);
 SL__HIDDEN uint64_t sl__rings_bytes(uint32_t span_lines, uint32_t rings);
 
-/* When a thread claims a stripe; in a forked child. */
+/* Called when a thread claims a stripe, and in a forked child. */
 SL__HIDDEN void sl__span_thread_reset(unsigned int slot);
 SL__HIDDEN void sl__spans_forked(void);
 
@@ -52,24 +52,23 @@ enum sl__clock {
 	SL__CLOCK_TICKS = 1,
 };
 
-/* A calibration, one per second. Eight take turns, so that none is overwritten within seven
- * seconds. */
+/* A calibration, one per second. With eight entries, each stays valid for seven seconds. */
 struct sl__rate {
-	uint64_t ticks;	  /* at the time of the calibration */
-	uint64_t ns;	  /* CLOCK_REALTIME then */
+	uint64_t ticks;	  /* counter at the time of the calibration */
+	uint64_t ns;	  /* CLOCK_REALTIME at that time */
 	uint64_t mult;	  /* ns per tick, times 2^32 */
 	uint64_t refresh; /* ticks until the next calibration */
 };
 struct sl__clock_state {
-	_Atomic uint32_t source; /* enum sl__clock of spans that start now */
-	_Atomic uint32_t turn;	 /* rate[turn % 8] is current */
+	_Atomic uint32_t source; /* enum sl__clock for spans that start now */
+	_Atomic uint32_t turn;	 /* index of the current entry: rate[turn % 8] */
 	struct sl__rate rate[8];
 };
 extern SL__HIDDEN struct sl__clock_state sl__clock_state;
 
 /* Tests whether the processor's counter can be trusted. Slow. */
 SL__HIDDEN void sl__clock_start(void);
-/* Calibrates if due, unless another thread does. Async-signal-safe. */
+/* Calibrates if due, unless another thread is doing so. Async-signal-safe. */
 SL__HIDDEN void sl__clock_refresh(void);
 
 static inline uint64_t sl__ticks(void)

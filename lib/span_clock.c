@@ -2,23 +2,26 @@
 /*
  * span_clock.c - timestamps from the processor's counter.
  *
- * clock_gettime() takes 15 to 25 ns, twice per span, mostly to convert the counter under a sequence
- * lock. Here a span stores ticks, and its end converts them at a rate that is measured against the
- * kernel's clocks every second, by the first span that ends then.
+ * clock_gettime() takes 15 to 25 ns, twice per span, mostly for converting the counter under a
+ * sequence lock. Here a span stores ticks and converts them when it ends. The rate is measured
+ * against the kernel's clocks once per second, by the first span that ends in that second.
  *
- * The TSC is used if the processor reports it as invariant (CPUID 80000007H, EDX bit 8: Intel SDM
- * vol. 3B, 18.17.1), and if the kernel, which also checks it across sockets, uses it as its clock
- * source (or kvm-clock, which is the same). On arm64 it is the virtual counter, which by
- * architecture runs at one rate on all cores (Arm ARM, D12.1: the Generic Timer), if the kernel
- * uses it; where the kernel has to work around a core's erratum, it traps the register and answers
- * itself. Neither rate is taken from the processor: CNTFRQ_EL0 is what firmware wrote there. If two
- * consecutive calibrations differ by more than 1/1000, as in a guest that moved to another host, it
- * is not used again.
+ * x86-64: the TSC is used if the processor reports it as invariant (CPUID 80000007H, EDX bit 8:
+ * Intel SDM vol. 3B, 18.17.1), and the kernel, which also checks it across sockets, uses it as its
+ * clock source (or kvm-clock, which is equivalent).
  *
- * The error of a time is half the distance of a calibration's two readings (here 25 ns), plus the
- * slew of the kernel's clock in the last second: below 1 us under NTP, 500 us at NTP's full rate of
- * 500 ppm. A step of the clock takes effect within a second. The error of a duration is that of one
- * reading (10 ns), plus the same share of it.
+ * arm64: the virtual counter is used if the kernel uses it. By architecture it runs at one rate on
+ * all cores (Arm ARM, D12.1: the Generic Timer). To work around an erratum of a core, the kernel
+ * traps the register and emulates it.
+ *
+ * The nominal rate of the processor is ignored: CNTFRQ_EL0 is whatever firmware wrote there. If two
+ * consecutive calibrations differ by more than 1/1000, as in a guest that migrated to another host,
+ * the counter is not used again.
+ *
+ * The error of a time is half the distance between a calibration's two readings (here 25 ns), plus
+ * the slew of the kernel's clock in the last second: below 1 us under NTP, 500 us at NTP's maximum
+ * of 500 ppm. A step of the clock takes effect within a second. The error of a duration is that of
+ * one reading (10 ns), plus the same relative slew.
  */
 #include <fcntl.h>
 #include <string.h>
@@ -29,12 +32,12 @@
 
 #include "span.h"
 
-#define FIRST_NS   10000000u   /* 50 ns of error are 5 ppm */
-#define REFRESH_NS 1000000000u /* 0.05 ppm */
+#define FIRST_NS   10000000u   /* an error of 50 ns is 5 ppm of this */
+#define REFRESH_NS 1000000000u /* an error of 50 ns is 0.05 ppm of this */
 
 struct sl__clock_state sl__clock_state;
 
-/* The last calibration. `busy` is a lock; its holder alone accesses the rest. */
+/* The last calibration. `busy` is a lock; only its holder accesses the rest. */
 static struct {
 	_Atomic uint32_t busy;
 	bool trusted;
@@ -46,7 +49,7 @@ struct clock_sample {
 	uint64_t monotonic_ticks, monotonic, realtime_ticks, realtime;
 };
 
-/* Both clocks between readings of the counter; the closest of five attempts. */
+/* Reads both clocks between two readings of the counter; the best of five attempts. */
 static struct clock_sample take_sample(void)
 {
 	struct clock_sample best = {0};
@@ -64,12 +67,12 @@ static struct clock_sample take_sample(void)
 	return best;
 }
 
-static void put(uint64_t *to, uint64_t v)
+static void store_word(uint64_t *to, uint64_t v)
 {
 	__atomic_store_n(to, v, __ATOMIC_RELAXED);
 }
 
-static void calibrate(void)
+static void calibrate_clock(void)
 {
 	uint32_t turn = atomic_load_explicit(&sl__clock_state.turn, memory_order_relaxed);
 	const struct sl__rate *before = &sl__clock_state.rate[turn % 8];
@@ -94,11 +97,11 @@ static void calibrate(void)
 		return;
 	last.ticks = s.monotonic_ticks;
 	last.monotonic = s.monotonic;
-	put(&next->ticks, s.realtime_ticks);
-	put(&next->ns, s.realtime);
-	put(&next->mult, mult);
-	put(&next->refresh, (uint64_t)(((unsigned __int128)REFRESH_NS << 32) / mult));
-	/* Pairs with the acquire in scale_now(): the rate before its turn. */
+	store_word(&next->ticks, s.realtime_ticks);
+	store_word(&next->ns, s.realtime);
+	store_word(&next->mult, mult);
+	store_word(&next->refresh, (uint64_t)(((unsigned __int128)REFRESH_NS << 32) / mult));
+	/* Pairs with the acquire in scale_now(): the rate is visible before its turn. */
 	atomic_store_explicit(&sl__clock_state.turn, turn + 1, memory_order_release);
 	if (last.trusted)
 		atomic_store_explicit(&sl__clock_state.source, SL__CLOCK_TICKS,
@@ -107,12 +110,14 @@ static void calibrate(void)
 
 void sl__clock_refresh(void)
 {
-	/* Acquire and release order accesses to `last`. A signal handler that interrupts its own
-	 * thread here uses the old rate. */
+	/*
+	 * Acquire and release order the accesses to `last`. A signal handler that interrupts its
+	 * own thread here uses the old rate.
+	 */
 	if (atomic_exchange_explicit(&last.busy, 1, memory_order_acquire))
 		return;
 	if (last.trusted)
-		calibrate();
+		calibrate_clock();
 	atomic_store_explicit(&last.busy, 0, memory_order_release);
 }
 
@@ -129,12 +134,12 @@ static bool constant_rate(void)
 #if defined(__aarch64__)
 	return true;
 #else
-	return false; /* sl__ticks() knows no counter */
+	return false; /* sl__ticks() has no counter on this processor */
 #endif
 }
 #endif
 
-static bool trustworthy(void)
+static bool counter_trusted(void)
 {
 	static const char path[] =
 		"/sys/devices/system/clocksource/clocksource0/current_clocksource";
@@ -167,7 +172,7 @@ void sl__clock_start(void)
 {
 	struct clock_sample s;
 
-	if (!trustworthy() || atomic_exchange_explicit(&last.busy, 1, memory_order_acquire))
+	if (!counter_trusted() || atomic_exchange_explicit(&last.busy, 1, memory_order_acquire))
 		return;
 	if (!last.trusted && !last.doubts) {
 		s = take_sample();

@@ -5,7 +5,7 @@
 
 #include "span.h"
 
-/* HEXDIGLC: lower case only. False for any other character. */
+/* HEXDIGLC: lower case only. Returns false for any other character. */
 static bool read_hex(const char *text, size_t digits, uint64_t *value)
 {
 	uint64_t v = 0;
@@ -31,7 +31,7 @@ static char *write_hex(char *to, uint64_t value, unsigned int digits)
 	return to;
 }
 
-/* version "-" trace-id "-" parent-id "-" trace-flags: 2, 32, 16 and 2 digits. */
+/* Parses version "-" trace-id "-" parent-id "-" trace-flags: 2, 32, 16 and 2 digits. */
 int sl_traceparent_parse(const char *text, size_t length, struct sl_trace_context *context)
 {
 	uint64_t version, hi, lo, span, flags;
@@ -42,7 +42,7 @@ int sl_traceparent_parse(const char *text, size_t length, struct sl_trace_contex
 	    !read_hex(text + 19, 16, &lo) || text[35] != '-' || !read_hex(text + 36, 16, &span) ||
 	    text[52] != '-' || !read_hex(text + 53, 2, &flags))
 		return -EINVAL;
-	/* 3.2.4: of a later version these parts, if nothing or a dash follows. */
+	/* 3.2.4: accept a later version if nothing or a dash follows these parts. */
 	if (length > SL_TRACEPARENT_LENGTH && (!version || text[SL_TRACEPARENT_LENGTH] != '-'))
 		return -EINVAL;
 	if (!(hi | lo) || !span)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* text.c - checks of names, units, labels and texts; sidelight-region(5) has the rules. */
+/* text.c - checks names, units, labels and texts; sidelight-region(5) has the rules. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -10,7 +10,7 @@ static bool name_start(char c, bool colon)
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (colon && c == ':');
 }
 
-/* Length of the prefix that a name may have after its first character. */
+/* Returns the length of the prefix consisting of characters valid in a name. */
 static size_t name_span(const char *s, bool colon)
 {
 	size_t n = 0;
@@ -36,7 +36,7 @@ bool sl__unit_valid(const char *s, size_t *length)
 	return !s[*length] && *length <= SL_NAME_MAX;
 }
 
-/* UTF-8 by RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF. */
+/* Checks UTF-8 by RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF. */
 bool sl__utf8(const char *text, size_t max, size_t *length)
 {
 	const uint8_t *s = (const uint8_t *)text;
@@ -54,7 +54,7 @@ bool sl__utf8(const char *text, size_t max, size_t *length)
 		more = c < 0xe0 ? 1 : c < 0xf0 ? 2 : 3;
 		c &= 0x3fu >> more;
 		for (uint32_t k = 0; k < more; k++, i++) {
-			if ((s[i] & 0xc0) != 0x80) /* also at the terminating NUL */
+			if ((s[i] & 0xc0) != 0x80) /* also true for the terminating NUL */
 				return false;
 			c = c << 6 | (s[i] & 0x3f);
 		}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* thread.c - the stripe of each thread. */
+/* thread.c - assigns a stripe to each thread. */
 #include <errno.h>
 #include <string.h>
 
@@ -12,20 +12,20 @@ __thread struct sl__thread sl__thread __attribute__((tls_model("initial-exec")))
 __thread volatile uint32_t sl__f64_busy __attribute__((tls_model("initial-exec")));
 #endif
 
-/* A thread and its stripes. In TLS, so that nothing is allocated. */
+/* A thread and its stripes. Stored in TLS, so that nothing needs to be allocated. */
 struct stripe_owner {
 	struct stripe_owner *next, **previous;
 	struct sl__thread *public;
-	uint16_t stripe[SL_PUBLISHER_SLOTS]; /* index of its stripe; 0: it owns none */
-	_Atomic uint64_t sharing;	     /* bit of a slot: counted as a thread that shares */
+	uint16_t stripe[SL_PUBLISHER_SLOTS]; /* index of the thread's stripe; 0: none */
+	_Atomic uint64_t sharing; /* one bit per slot: the thread is counted as sharing stripe 0 */
 	bool listed;
-	bool ended; /* its destructor ran: later updates use the shared stripe */
+	bool ended; /* the destructor has run: later updates use the shared stripe */
 };
 static __thread struct stripe_owner self __attribute__((tls_model("initial-exec")));
-static struct stripe_owner *owners; /* threads that own a stripe; under the lock */
+static struct stripe_owner *owners; /* threads that own a stripe; protected by the lock */
 static pthread_key_t key;
 
-static void unlist(struct stripe_owner *o)
+static void unlink_owner(struct stripe_owner *o)
 {
 	if (!o->listed)
 		return;
@@ -36,8 +36,8 @@ static void unlist(struct stripe_owner *o)
 }
 
 /*
- * A thread ends: its stripes, with their values, go to the next threads that need one. The next
- * owner takes the lock after this thread released it, and so sees all of its plain stores.
+ * Passes a thread's stripes, with their values, to the next threads that need one. The next owner
+ * takes the lock after this thread released it, and so sees all of its plain stores.
  */
 static void thread_ends(void *unused)
 {
@@ -56,7 +56,7 @@ static void thread_ends(void *unused)
 		atomic_fetch_add_explicit(&sl__slots[slot].free, 1, memory_order_relaxed);
 		self.stripe[slot] = 0;
 	}
-	unlist(&self);
+	unlink_owner(&self);
 	sl__unlock(&guard);
 }
 
@@ -65,7 +65,7 @@ int sl__thread_key(void)
 	return -pthread_key_create(&key, thread_ends);
 }
 
-/* The publisher of this slot closes: no thread may find its stripe in its TLS again. */
+/* The publisher of this slot closes: removes its stripes from the TLS of all threads. */
 void sl__stripes_forget(unsigned int slot)
 {
 	for (struct stripe_owner *o = owners; o; o = o->next) {
@@ -75,7 +75,7 @@ void sl__stripes_forget(unsigned int slot)
 	}
 }
 
-/* In a forked child: it has this thread alone, whose stripes are the parent's. */
+/* Runs in a forked child, which has only this thread: its stripes belong to the parent. */
 void sl__threads_forked(void)
 {
 	memset(&sl__thread, 0, sizeof(sl__thread));
@@ -105,13 +105,13 @@ static uint32_t take_stripe(struct sl__region *r)
 	if (sl__allocate(r, r->stripe_offset + (uint64_t)index * r->stride,
 			 (uint64_t)r->stripe_pages * SL__PAGE))
 		return 0;
-	/* Pairs with the acquire of readers in this process, which then find its pages. */
+	/* Pairs with the acquire of readers in this process, which then find the stripe's pages. */
 	atomic_store_explicit(&r->stripes_used, index + 1, memory_order_release);
 	sl__hot_change(r);
 	return index;
 }
 
-/* The stripe of this thread, claimed if one is free; 0: the caller uses the shared stripe. */
+/* Returns this thread's stripe, claiming a free one if necessary; 0: use the shared stripe. */
 uintptr_t sl__stripe_claim(unsigned int slot)
 {
 	uint64_t bit = 1ull << slot;
@@ -123,7 +123,9 @@ uintptr_t sl__stripe_claim(unsigned int slot)
 
 	if (self.ended)
 		return 0;
-	/* A thread that shares tries again once another thread has ended. A hint, hence relaxed. */
+	/*
+	 * A thread without a stripe retries after another thread has ended. A hint, hence relaxed.
+	 */
 	if ((atomic_load_explicit(&self.sharing, memory_order_relaxed) & bit) &&
 	    !atomic_load_explicit(&sl__slots[slot].free, memory_order_relaxed))
 		return 0;
@@ -131,13 +133,15 @@ uintptr_t sl__stripe_claim(unsigned int slot)
 	r = atomic_load_explicit(&sl__slots[slot].region, memory_order_relaxed);
 	if (!r || (r->orphan && sl__revive(r)))
 		goto out;
-	/* It may own one: a signal handler came first, or its base happens to be 0. */
+	/*
+	 * The thread may already own one: a signal handler came first, or its base happens to be 0.
+	 */
 	index = self.stripe[slot];
-	/* Only a thread whose destructor will run may own a stripe, or be listed. */
+	/* Only a thread whose destructor will run may own a stripe or be listed. */
 	known = self.listed || !pthread_setspecific(key, &self);
 	if (!index && known)
 		index = take_stripe(r);
-	/* Listed even without a stripe: sl__stripes_forget() resets the sharing bit. */
+	/* List the thread even without a stripe: sl__stripes_forget() resets its sharing bit. */
 	if (!self.listed && known) {
 		self.public = &sl__thread;
 		self.previous = &owners;

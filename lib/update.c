@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* update.c - updates that are not inline: counters, gauges and state sets; reading back. */
+/* update.c - updates that are not inlined: counters, gauges and state sets; reading values back. */
 #include <math.h>
 
 #include "internal.h"
 
 /* ---- counters ---- */
 
-/* A thread's first update, one of a thread without a stripe or of a refused handle, one in another.
+/*
+ * Handles a thread's first update, a thread without a stripe, a refused handle, and an update in a
+ * signal handler that interrupted another one.
  */
 void sl__counter_add_slow(struct sl_counter c, uint64_t n)
 {
@@ -123,7 +125,7 @@ void sl_stateset_set(struct sl_stateset s, unsigned int state, bool on)
 		old = __atomic_fetch_and((uint64_t *)cell, ~bit, __ATOMIC_RELAXED);
 		now = old & ~bit;
 	}
-	/* The check changes by the difference of this update, as in sl__shared_set(). */
+	/* The check word changes by the difference of this update, as in sl__shared_set(). */
 	if (now != old)
 		sl__shared_changed(cell, old, now);
 }
@@ -135,7 +137,7 @@ uint64_t sl__read_u64(unsigned int slot, uint32_t offset)
 	struct sl__view view = sl__view(slot);
 	uint64_t sum = 0;
 
-	/* Relaxed: a cell is whole at any time, and no order between cells is promised. */
+	/* Relaxed: a cell never tears, and no order between cells is promised. */
 	for (uint32_t i = 0; i < view.stripes; i++)
 		sum += __atomic_load_n(
 			(uint64_t *)(view.shared + (uintptr_t)i * view.stride + offset),
@@ -165,7 +167,7 @@ double sl_counter_f64_value(struct sl_counter_f64 c)
 	return sl__read_f64(sl__slot_of(c.bits), (uint32_t)c.bits);
 }
 
-/* Gauges are in stripe 0 alone; the other stripes hold 0 there. */
+/* Gauges live in stripe 0 only; their cells in the other stripes are 0. */
 static uint64_t read_shared(uint64_t bits)
 {
 	uintptr_t shared = sl__shared(sl__slot_of(bits));

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * verdict.c - the verdict of an analysis on this process. The attach thread writes it; any thread
- * and signal handler reads it, without a lock or a system call.
+ * verdict.c - an analysis's verdict on this process. The attach thread writes it; any thread and
+ * signal handler reads it without a lock or a system call.
  *
- * One of two copies is whole at any time. A reader that finds the count unchanged after it read was
- * not overtaken twice. Each word is stored with release between the counts of the previous and its
- * own copy, and loaded with acquire between the two loads of the count.
+ * One of two copies is valid at any time. If the count is unchanged after reading, the writer has
+ * not overwritten the copy. Each word is stored with release between the count of the previous copy
+ * and that of its own, and loaded with acquire between the two loads of the count.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -26,7 +26,7 @@ static void write_copy(struct sl__verdict *v, const uint64_t word[SL__VERDICT_WO
 	for (int i = 0; i < SL__VERDICT_WORDS; i++)
 		atomic_store_explicit(&v->copy[n & 1][i], word[i], memory_order_release);
 	atomic_store_explicit(&v->written, n, memory_order_release);
-	/* Relaxed: its readers read nothing else. */
+	/* Relaxed: readers of this flag read nothing else. */
 	atomic_store_explicit(&v->alarmed, !!(word[WORD_STATE] & ANOMALOUS), memory_order_relaxed);
 }
 
@@ -41,8 +41,8 @@ static void read_copy(const struct sl__verdict *v, uint64_t word[SL__VERDICT_WOR
 	} while (atomic_load_explicit(&v->written, memory_order_relaxed) != n);
 }
 
-static void change(struct sl__verdict *v, uint64_t state, uint64_t score, uint64_t time,
-		   uint64_t until)
+static void change_verdict(struct sl__verdict *v, uint64_t state, uint64_t score, uint64_t time,
+			   uint64_t until)
 {
 	uint64_t word[SL__VERDICT_WORDS];
 
@@ -59,12 +59,12 @@ void sl__verdict_take(struct sl_publisher *p, const struct sl_msg_verdict *said)
 {
 	uint64_t score;
 
-	/* On another region than the first, or out of bounds. */
+	/* Ignore a verdict on another region, or one that is out of bounds. */
 	if (said->instance != p->regions->instance || !sl_verdict_sound(said))
 		return;
 	memcpy(&score, &said->score, sizeof(score));
-	change(&p->verdict, KNOWN | (said->flags & SL_VERDICT_ANOMALOUS ? ANOMALOUS : 0), score,
-	       (uint64_t)said->time_ns, sl__monotonic_ns() + said->ttl_ns);
+	change_verdict(&p->verdict, KNOWN | (said->flags & SL_VERDICT_ANOMALOUS ? ANOMALOUS : 0),
+		       score, (uint64_t)said->time_ns, sl__monotonic_ns() + said->ttl_ns);
 }
 
 int sl__verdict_left_ms(const struct sl_publisher *p)
@@ -75,7 +75,7 @@ int sl__verdict_left_ms(const struct sl_publisher *p)
 	if (!(word[WORD_STATE] & KNOWN))
 		return -1;
 	now = sl__monotonic_ns();
-	/* Plus one: poll() may return up to a millisecond early. */
+	/* Add one, as poll() may return up to a millisecond early. */
 	return word[WORD_UNTIL] <= now ? 0 : (int)((word[WORD_UNTIL] - now) / 1000000 + 1);
 }
 
@@ -91,7 +91,7 @@ void sl__verdict_forget(struct sl_publisher *p)
 
 	read_copy(&p->verdict, word);
 	if (word[WORD_STATE] & KNOWN)
-		change(&p->verdict, 0, 0, 0, 0);
+		change_verdict(&p->verdict, 0, 0, 0, 0);
 }
 
 int sl_publisher_verdict(const struct sl_publisher *p, struct sl_publisher_verdict *verdict)
@@ -103,7 +103,7 @@ int sl_publisher_verdict(const struct sl_publisher *p, struct sl_publisher_verdi
 		return -EINVAL;
 	read_copy(&p->verdict, word);
 	now.sequence = word[WORD_SEQUENCE];
-	/* The thread may not have expired it yet. */
+	/* The attach thread may not have expired the verdict yet. */
 	if (word[WORD_STATE] & KNOWN && sl__monotonic_ns() < word[WORD_UNTIL]) {
 		now.known = true;
 		now.anomalous = word[WORD_STATE] & ANOMALOUS;

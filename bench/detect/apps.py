@@ -250,4 +250,4 @@ class App(Day):
         self.train, self.score = f':{split}', f'{split + 1}:{self.faults[-1][0] + max(WINDOW, SETTLE)}'
 
     def replay(self, *args, **more):
-        return super().replay('--spans', os.path.join(self.folder, 'spans.csv'), *args, **more)
+        return super().replay(*args, spans=os.path.join(self.folder, 'spans.csv'), **more)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""bench_detect.py SIDELIGHT [all|check] - how well faults are found, and what verdicts save, over recorded days (days.py).
-"all": each figure of each detector. "check": the default detector alone; exit status 1 if a figure is worse than FLOORS."""
+"""bench_detect.py SIDELIGHT ACTS [all|check] - how well faults are found, and what verdicts save, over recorded days (days.py).
+ACTS is the program of acts.c. "all": each figure of each detector. "check": the default detector alone; exit status 1 if a figure is worse than FLOORS."""
 import bisect
 import collections
 import csv
@@ -17,9 +17,9 @@ import spans  # noqa: E402
 from apps import APPS, KINDS, App  # noqa: E402
 from days import DAYS, NAMES, SETTLE, WINDOW, Day, interval, judge  # noqa: E402
 
-EXE = sys.argv[1]
-ALL = 'all' in sys.argv[2:]
-CHECK = 'check' in sys.argv[2:]
+EXE, Day.acts = sys.argv[1:3]
+ALL = 'all' in sys.argv[3:]
+CHECK = 'check' in sys.argv[3:]
 ROOT_BYTES = 64    # a trace's root record, always read
 SPAN_BYTES = 128   # the least that a span takes in a region: two lines
 DETECTORS = ('combined', 'fd', 'threshold', 'mad', 'ewma', 'cusum', 'autoencoder')
@@ -128,7 +128,7 @@ def fused(short, day, name, file, what):
     if not covered:
         print(f'  SKIP: {name}: {file} has no span in a fault window', file=sys.stderr)
         return
-    r = judge(day, day.verdicts('combined', '--spans', file, '--trace-evidence'), some=covered)
+    r = judge(day, day.verdicts('combined', '--trace-evidence', spans=file), some=covered)
     for k in (1, 3):
         say(f'{name}{"" if short == "ob" else ".trainticket"}.top{k}', r[f'top{k}'], 'share',
             f'{between(r["hits"][f"top{k}"])}, in whose windows there are spans; {NAMES[short]} {DAYS[short]}, metrics and '
@@ -204,9 +204,8 @@ def traces(days):
                        if r['pods'] in medians and r['s'] > 5 * medians[r['pods']]}
         count = {r['trace_id']: int(r['spans']) for r in rows}
         total = sum(count.values())
-        for name, args in (('trace.verdict', ('--no-latency', '--budget', '0.2')),
-                           ('trace.retro', ('--budget', '0.15'))):
-            kept = {r['trace_id'] for r in day.replay('--keep', 'OUT', *args) if r['kept'] == '1'}
+        for name, budget, latency in (('trace.verdict', 0.2, False), ('trace.retro', 0.15, True)):
+            kept = day.kept(budget, latency)
             share = len(kept & symptomatic) / len(symptomatic)
             moved = (ROOT_BYTES * len(rows) + SPAN_BYTES * sum(count[t] for t in kept)) / (
                 SPAN_BYTES * total)
@@ -238,20 +237,19 @@ def held(values, at, rows=None):
     return sum(errors) / len(errors) / spread if errors else None
 
 
-def sampled_rows(day, path, false_alarms):
-    """The verdicts; the rows that would be sent are written to path."""
+def sampled_rows(day, false_alarms):
+    """The verdicts, and (pod, time) of the rows that would be sent."""
+    rows = day.verdicts('combined', '--false-alarms', str(false_alarms), score=f'{day.first}:{day.last}')
     # Rows are a minute apart, plus or minus a second, so half a row is added to a number of rows.
-    return day.verdicts('combined', '--false-alarms', str(false_alarms), '--sample', path, '--sample-every', f'{EVERY * 60}s',
-                        '--sample-around', f'{AROUND * 60 + 30}s', score=f'{day.first}:{day.last}')
+    return rows, day.sampled(rows, EVERY * 60, AROUND * 60 + 30)
 
 
 def found_within(day):
     """Faults at full resolution when the budget of false alarms is so small that no more than SENT of the rows are sent."""
-    path, days = os.path.join(day.folder, 'sample.csv'), 1
+    days = 1
     while True:
-        rows = sampled_rows(day, path, 1 / 24 / days)
-        with open(path) as f:
-            sent = sum(1 for _ in f) - 1
+        rows, sent = sampled_rows(day, 1 / 24 / days)
+        sent = len(sent)
         if sent <= SENT * len(rows) or days > 1000:
             break
         days *= 2
@@ -262,22 +260,20 @@ def found_within(day):
 
 
 def volume(days):
-    """What the collector's sampler sends (replay --sample): one row in EVERY, and all rows from AROUND rows before an
+    """What the collector's sampler sends: one row in EVERY, and all rows from AROUND rows before an
     anomaly to as many after it. The budget is one false alarm per day and pod; what is flagged is sent in full."""
     every, around = EVERY, AROUND
     found_within(days['ob'])
     for short, day in days.items():
-        path = os.path.join(day.folder, 'sample.csv')
-        rows = sampled_rows(day, path, 1 / 24)
+        rows, samples = sampled_rows(day, 1 / 24)
         place, flagged = collections.defaultdict(dict), set()
         for t, pod, _, anomalous in rows:
             place[pod][t] = len(place[pod])
             if anomalous:
                 flagged.add((pod, t))
         sampled = {pod: [] for pod in place}
-        with open(path) as f:
-            for r in csv.DictReader(f):
-                sampled[r['pod']].append(place[r['pod']][int(r['unix_s'])])
+        for pod, t in samples:
+            sampled[pod].append(place[pod][t])
         sent, total = sum(map(len, sampled.values())), len(rows)
         missed = sum(place[pod][t] not in sampled[pod] for pod, t in flagged)
         caught = sum(any((pod, t) in flagged for t in place[pod] if at <= t <= at + WINDOW)
@@ -299,9 +295,8 @@ def volume(days):
                         if e is not None:
                             error[how, part].append(e)
         name = 'sample.volume' if short == 'ob' else 'sample.volume.trainticket'
-        what = (f'{NAMES[short]} {DAYS[short]}, the whole day, through the collector\'s sampler '
-                f'(sidelight replay --sample): one sample in {every} rows, and from {around} rows before '
-                f'an anomaly to {around} after; budget one false alarm per day and pod; {sent} of {total} '
+        what = (f'{NAMES[short]} {DAYS[short]}, the whole day, through the collector\'s sampler: one sample in {every} rows, and '
+                f'from {around} rows before an anomaly to {around} after; budget one false alarm per day and pod; {sent} of {total} '
                 f'rows sent, {missed} of {len(flagged)} rows above the threshold left out, {caught} of '
                 f'{len(day.faults)} faults at full resolution')
         say(name, sent / total, 'share', what)

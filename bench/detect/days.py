@@ -22,6 +22,8 @@ import statistics
 import subprocess
 import tarfile
 
+import recording
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 WINDOW = 240
 SETTLE = 600  # after the last fault, before training begins
@@ -40,6 +42,8 @@ def unlisted(times):
 
 
 class Day:
+    acts = None  # the program of acts.c
+
     def __init__(self, exe, folder, name):
         self.exe = exe
         with tarfile.open(os.path.join(HERE, 'data', name + '.tar.xz')) as tar:
@@ -65,16 +69,60 @@ class Day:
         self.score = f'{self.first}:{self.last_fault + WINDOW}'
         self.seconds = 0
 
-    def replay(self, *args, score=None):
-        out = os.path.join(self.folder, 'out.csv')
+    def recording(self, spans):
+        """The recording of the day with these spans, or those that it has; made when it is first asked for."""
+        at = os.path.join(self.folder, 'recording-' + os.path.basename(spans or ''))
+        if not os.path.exists(at):
+            self.step_ns = recording.convert(self.folder, at, spans, say=lambda text: None)
+        return at
+
+    def replay(self, *args, score=None, spans=None):
+        out, folder = os.path.join(self.folder, 'out.csv'), self.recording(spans)
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run([self.exe, 'replay', self.folder, '--train', self.train, '--score',
-                        score or self.score, *(a if a != 'OUT' else out for a in args)], check=True,
-                       stderr=subprocess.DEVNULL)
+        subprocess.run([self.exe, 'replay', folder, '--train', self.train, '--score', score or self.score, '--verdicts', out,
+                        *args], check=True, stderr=subprocess.DEVNULL)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         self.seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         with open(out) as f:
             return list(csv.DictReader(f))
+
+    def act(self, lines, *args):
+        return subprocess.run([self.acts, *map(str, args)], input=''.join(lines), check=True, stdout=subprocess.PIPE,
+                              text=True).stdout.splitlines()
+
+    def kept(self, budget, latency):
+        """The traces that the collector's policy keeps by the verdicts of the last two rows, and by latency or not."""
+        verdicts = [(int(r['unix_s']) * 10**9, r['pod'], float(r['score']), float(r['suspicion'])) for r in self.replay()]
+        with open(os.path.join(self.folder, 'traces.csv')) as f:
+            traces = list(csv.DictReader(f))
+        at = 'end_unix_ns' if latency else 'start_unix_ns'
+        traces.sort(key=lambda t: int(t[at]))
+        recent, lines, n = collections.defaultdict(lambda: collections.deque(maxlen=2)), [], 0
+        for t in traces:
+            now = int(t[at])
+            while n < len(verdicts) and verdicts[n][0] <= now:
+                recent[verdicts[n][1]].append(verdicts[n])
+                n += 1
+
+            def most(pod, what):
+                return max((v[what] for v in recent[pod] if v[0] >= now - 3 * self.step_ns), default=0)
+            pods = t['pods'].split('|')
+            lines.append('\t'.join(map(str, (
+                t['trace_id'], t['root_pod'], t['root_operation'], t['pods'], int(t['end_unix_ns']) - int(t['start_unix_ns']),
+                most(t['root_pod'], 2), max(most(p, 2) for p in pods), '|'.join(str(most(p, 3)) for p in pods)))) + '\n')
+        return {t['trace_id'] for t, why in zip(traces, self.act(lines, 'traces', budget, int(latency))) if why}
+
+    def sampled(self, rows, every, around):
+        """[(pod, time)] of the rows that the collector's sampler sends; rows are those of verdicts(), every and around seconds."""
+        pods = sorted({pod for _, pod, _, _ in rows})
+        number, lines, moment, seen, first = {pod: i for i, pod in enumerate(pods)}, [], 0, set(), 0
+        for t, pod, score, anomalous in rows:
+            if pod in seen or abs(t - first) * 10**9 > self.step_ns // 2:
+                moment, seen, first = moment + 1, set(), t
+            seen.add(pod)
+            lines.append(f'{moment} {number[pod]} {t * 10**9} {score} {int(anomalous)}\n')
+        said = self.act(lines, 'samples', self.step_ns, round(every * 10**9), round(around * 10**9))
+        return [(pods[int(n)], int(ns) // 10**9) for n, ns, _ in map(str.split, said)]
 
     def ranges(self, times):
         """Which of these times are for training, and which are scored."""
@@ -88,7 +136,7 @@ class Day:
 
     def verdicts(self, detector, *args, **more):
         return [(int(r['unix_s']), r['pod'], float(r['score']), r['anomalous'] == '1')
-                for r in self.replay('--detector', detector, '--verdicts', 'OUT', *args, **more)]
+                for r in self.replay('--detector', detector, *args, **more)]
 
 
 def threshold_at(negatives, percent):

@@ -12,8 +12,8 @@
 
 #include "bench.h"
 #include "analyse/fleet.h"
-#include "collect/codec.h"
-#include "collect/history.h"
+#include "collect/read/codec.h"
+#include "collect/read/history.h"
 
 #define PODS	 256u
 #define METRICS	 64u

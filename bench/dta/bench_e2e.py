@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""bench_e2e.py BUILD [RUNS [veth]] - dta.e2e.*, the translator in the kernel among them (in_kernel.py), and dta.baseline: key-write reports through a UDP socket on loopback, and
-by AF_XDP over a veth pair.
+"""bench_e2e.py BUILD [RUNS [veth]] - dta.e2e.* and dta.baseline: key-write reports through a UDP socket on loopback,
+and by AF_XDP over a veth pair.
 
 The generator has one core, the translator (or the peer) the other; the collector that owns the stores sleeps. Arrivals
 are counted, not sends. The best of RUNS counts, as other load on the machine can only slow a run down. Over the veth pair
@@ -19,7 +19,6 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'common'))
 from bench import CPUS, Part, check, cpu_ns, on, poll, say, workdir  # noqa: E402
-import in_kernel  # noqa: E402
 
 BUILD = sys.argv[1]
 RUNS = int(sys.argv[2]) if len(sys.argv) > 2 else 3
@@ -29,7 +28,6 @@ D = workdir()
 # 2^21 keys of 8 bytes with values of 8, one copy, in 2^22 slots: 64 MiB of store.
 KEYS, SLOTS = 1 << 21, 1 << 22
 PACKED = 87  # reports that an Ethernet frame of 1,500 bytes has room for
-EVERY_NS = 300  # a packet, where none shall be lost
 STORES = f'''
 listen: {D}/sock
 stores:
@@ -96,47 +94,21 @@ class Veth:
         self.child.stop(signal.SIGKILL)
 
 
-def over_veth(veth, count, pack, *how, thread=None, every=0):
-    """
-    What arrives of `count` packets of `pack` reports; how: --xdp, or nothing for the UDP socket. thread: gives what
-    receives a thread.
-    """
+def over_veth(veth, count, pack, *how):
+    """What arrives of `count` packets of `pack` reports; how: --xdp, or nothing for the UDP socket."""
     c, t, _ = start_ours('10.77.0.1:40040', *how)
     g = Part(*veth.inside, SIDELIGHT, 'generate', 'dta', '--to', '10.77.0.1:40040', '--count', KEYS, '--keys', KEYS,
              '--copies', '1', '--pack', '16', '--essential', '--show', '0')
     check(g.wait() == 0, 'the generator failed', g)
-    napi = thread and thread()
-    warm, cold = cpu_ns(t.pid), cpu_ns(napi) if napi else 0
+    warm = cpu_ns(t.pid)
     g = Part(*veth.inside, 'taskset', '-c', CPUS[-1], os.path.join(BUILD, 'bench/dta/xdp_load'), 'sl-far', veth.mac,
-             '10.77.0.2', '10.77.0.1', '40040', count, KEYS, pack, every)
+             '10.77.0.2', '10.77.0.1', '40040', count, KEYS, pack)
     check(g.wait() == 0, 'the generator failed', g)
-    busy, received = cpu_ns(t.pid) - warm, cpu_ns(napi) - cold if napi else 0
+    busy = cpu_ns(t.pid) - warm
     packets = stop_ours(c, t) / pack
     seconds = json.loads(g.out[-1])['seconds']
     return {'pack': pack, 'packets': packets, 'rate': packets / seconds, 'sent': count, 'sent_rate': count / seconds,
-            'busy': busy / max(packets, 1), 'thread': received / max(packets, 1)}
-
-
-def over_kernel(veth):
-    """The translator in the kernel, and AF_XDP with the same accounting: threads of the kernel's, and the process."""
-    try:
-        threads = in_kernel.Threads(D)
-        in_kernel.out_pair()
-    except (OSError, subprocess.CalledProcessError) as e:
-        print(f'SKIP: dta.e2e.xdp: {e}', file=sys.stderr)
-        return
-    # As many as are received: what is beyond that costs time to drop.
-    xdp = best([in_kernel.run(BUILD, D, veth, threads, 3_000_000, KEYS, SLOTS, EVERY_NS) for _ in range(RUNS)])
-    ring = best([over_veth(veth, 3_000_000, 1, '--xdp', 'sl-near', '--xdp-mode', 'native',
-                           thread=lambda: threads.give('sl-near', CPUS[0]), every=EVERY_NS) for _ in range(RUNS)])
-    both = xdp['core_ns'] + xdp['process_ns']
-    conditions = (f'per second of CPU time of what receives, translates and sends: the thread of NAPI {xdp["core_ns"]:.0f} ns and '
-                  f'the process {xdp["process_ns"]:.1f} ns per packet; {xdp["packets"]:,} of {xdp["sent"]:,} packets sent became '
-                  f'frames, {xdp["arrived"]:,} arrived, in {xdp["rate"]:,.0f} per second')
-    say('dta.e2e.xdp', 1e9 / both, 'packets/s', conditions,
-        f'AF_XDP, the same: {ring["thread"]:.0f} and {ring["busy"]:.0f} ns', 1e9 / (ring['thread'] + ring['busy']))
-    say('dta.e2e.xdp.process', 1e9 / both, 'packets/s', conditions,
-        'AF_XDP, its process alone (dta.e2e.afxdp.core)', 1e9 / ring['busy'])
+            'busy': busy / max(packets, 1)}
 
 
 def workers(n, count):
@@ -235,7 +207,6 @@ def over_xdp(single):
             "packets per second of the translator's own CPU time; what the kernel does outside of it is in neither",
             socket_name, 1e9 / udp['busy'])
         say('dta.e2e.afxdp.veth', xdp['rate'], 'packets/s', both, socket_name, udp['rate'])
-    over_kernel(pair)
     pair.close()
 
 

@@ -17,13 +17,10 @@ const volatile __u32 out = 0;  /* the interface */
 const volatile __u64 keys = 1; /* a power of two */
 const volatile __u32 pack = 1; /* reports per packet */
 
-const volatile __u64 every_ns = 0; /* a packet; 0: as fast as it goes */
-
 /* A frame of one report: who got it may have changed it, and the kernel uses its page again. */
 const volatile __u64 frame[13] = {};
 
 __u32 sequence = 0; /* of the next report */
-__u64 due_ns = 0;
 
 #define PACKET	 (14 + 20 + 8) /* Ethernet, IPv4, UDP: docs/dta-wire.md */
 #define SEQUENCE (PACKET + 12)
@@ -45,14 +42,6 @@ int load(struct xdp_md *ctx)
 	}
 	if (data + KEY + 8 > end)
 		return XDP_ABORTED;
-	if (every_ns) {
-		__u64 now = bpf_ktime_get_ns();
-
-		/* What was late for long is not made up for. */
-		due_ns = due_ns + 100000 < now ? now : due_ns + every_ns;
-		for (int i = 0; i < 1000 && now < due_ns; i++)
-			now = bpf_ktime_get_ns();
-	}
 	if (pack == 1 && data + ONE <= end) {
 		for (int i = 0; i < 12; i++)
 			*(__u64 *)(data + 8 * i) = frame[i];

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * xdp_load.c INTERFACE MAC SOURCE TARGET PORT COUNT KEYS PACK [NS] - sends, a packet every NS,
- * COUNT packets of PACK key-writes each (8 bytes of key, 8 of value, one copy) from a veth to its
- * peer, as XDP frames that the kernel makes (xdp_load.bpf.c). The sender costs so little that the
- * receiver is what is measured. Prints one line of JSON.
+ * xdp_load.c INTERFACE MAC SOURCE TARGET PORT COUNT KEYS PACK - sends COUNT packets of PACK
+ * key-writes each (8 bytes of key, 8 of value, one copy) from a veth to its peer, as XDP frames
+ * that the kernel makes (xdp_load.bpf.c). The sender costs so little that the receiver is what is
+ * measured. Prints one line of JSON.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -83,19 +83,17 @@ int main(int argc, char **argv)
 	uint64_t count, sent = 0, began;
 	int err = 0;
 
-	if (argc < 9 || argc > 10 || !b) {
+	if (argc != 9 || !b) {
 		fprintf(stderr,
-			"usage: xdp_load INTERFACE MAC SOURCE TARGET PORT COUNT KEYS PACK [NS]\n");
+			"usage: xdp_load INTERFACE MAC SOURCE TARGET PORT COUNT KEYS PACK\n");
 		return 2;
 	}
 	const uint32_t out = if_nametoindex(argv[1]);
 	const uint64_t keys = strtoull(argv[7], NULL, 10);
 	const uint32_t pack = (uint32_t)atoi(argv[8]);
-	const uint64_t every = argc == 10 ? strtoull(argv[9], NULL, 10) : 0;
 
 	memcpy((void *)&b->rodata->out, &out, sizeof(out));
 	memcpy((void *)&b->rodata->keys, &keys, sizeof(keys));
-	memcpy((void *)&b->rodata->every_ns, &every, sizeof(every));
 	memcpy((void *)&b->rodata->pack, &pack, sizeof(pack));
 	count = strtoull(argv[6], NULL, 10);
 	o.data_size_in = (uint32_t)make_frame(f, argv);

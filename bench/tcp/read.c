@@ -13,7 +13,7 @@
 
 #include "base/base.h"
 #include "bench.h"
-#include "cli/dump/remote.h"
+#include "cli/common/remote.h"
 #include "region/flows.h"
 
 static uint64_t seconds, rounds;

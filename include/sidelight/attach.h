@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sidelight/attach.h - the protocol of the agent's unix sockets: over one, publishers hand over
- * their regions; over the other, consumers on the same host get regions to read.
+ * sidelight/attach.h - the protocol of the agent's two unix sockets. Publishers hand over their
+ * regions through one; consumers on the same host receive regions to read through the other.
  * sidelight-attach(7) is normative.
  *
- * SOCK_SEQPACKET; a packet is one struct sl_msg and its payload, little-endian. File descriptors
- * travel as SCM_RIGHTS, at most one per packet. The first packet of a connection decides its role:
- * PUBLISH a publisher, SUBSCRIBE a consumer, STATUS one question and one answer. A publisher may
- * send more PUBLISH packets for more regions. A publisher whose connection hangs up without CLOSE
- * is dead.
+ * The sockets are of type SOCK_SEQPACKET. A packet is one struct sl_msg followed by its payload,
+ * little-endian. File descriptors travel as SCM_RIGHTS, at most one per packet. The first packet of
+ * a connection decides its role: PUBLISH for a publisher, SUBSCRIBE for a consumer, STATUS for a
+ * single question and answer. A publisher may send more PUBLISH packets for more regions. A
+ * publisher that hangs up without CLOSE is considered dead.
  *
- * VERDICT travels from a consumer by the agent to the publisher of the region; there is no answer.
- * A consumer over RDMA writes a struct sl_board_line into the agent's verdict board instead.
+ * A consumer sends VERDICT to the agent, which forwards it to the region's publisher; there is no
+ * answer. A consumer over RDMA writes a struct sl_board_line into the agent's verdict board
+ * instead.
  *
- * An answer carries the serial of its question. A malformed packet is answered by REFUSED, and the
- * connection is closed.
+ * An answer carries the serial number of its question. The agent answers a malformed packet with
+ * REFUSED and closes the connection.
  */
 #ifndef SIDELIGHT_ATTACH_H
 #define SIDELIGHT_ATTACH_H
@@ -30,23 +31,25 @@ extern "C" {
 
 #define SL_SOCKET_DEFAULT "/run/sidelight/agent.sock"
 #define SL_SOCKET_ENV	  "SIDELIGHT_SOCKET"
-#define SL_SOCKET_CONSUME ".consume" /* behind its path: the socket of consumers */
+/* suffix of the agent's socket path: the socket for consumers */
+#define SL_SOCKET_CONSUME ".consume"
 
 #define SL_MSG_MAGIC	  0x314d4c53u /* "SLM1" */
-#define SL_MSG_MAX	  4096u	      /* bytes of a packet, header included */
+#define SL_MSG_MAX	  4096u	      /* maximum bytes of a packet, including the header */
 
 enum sl_msg_type {
-	SL_MSG_PUBLISH = 1,    /* sl_msg_publish + the region's memfd, of fixed size, read-write */
-	SL_MSG_ADMITTED = 2,   /* sl_msg_admitted */
-	SL_MSG_REFUSED = 3,    /* sl_msg_refused */
-	SL_MSG_CLOSE = 4,      /* sl_msg_id (region instance): an orderly end; no answer */
+	SL_MSG_PUBLISH = 1,  /* sl_msg_publish and the region's memfd, of fixed size, read-write */
+	SL_MSG_ADMITTED = 2, /* sl_msg_admitted */
+	SL_MSG_REFUSED = 3,  /* sl_msg_refused */
+	SL_MSG_CLOSE = 4,    /* sl_msg_id (region instance): orderly end; no answer */
 	SL_MSG_SUBSCRIBE = 16, /* no payload */
-	SL_MSG_WELCOME = 17,   /* sl_msg_welcome + the directory's memfd, read-only */
-	SL_MSG_OPEN = 18,      /* sl_msg_id (entry id) */
-	SL_MSG_REGION = 19,    /* sl_msg_region + the region's memfd, read-only */
-	SL_MSG_VERDICT = 20, /* sl_msg_verdict: consumer to agent, agent to publisher; no answer */
-	SL_MSG_STATUS = 32,  /* no payload */
-	SL_MSG_STATUS_IS = 33, /* sl_msg_status + a memfd of JSON, read-only */
+	SL_MSG_WELCOME = 17,   /* sl_msg_welcome and the directory's memfd, read-only */
+	SL_MSG_OPEN = 18,      /* sl_msg_id (id of a directory entry) */
+	SL_MSG_REGION = 19,    /* sl_msg_region and the region's memfd, read-only */
+	/* sl_msg_verdict, from consumer to agent and from agent to publisher; no answer */
+	SL_MSG_VERDICT = 20,
+	SL_MSG_STATUS = 32,    /* no payload */
+	SL_MSG_STATUS_IS = 33, /* sl_msg_status and a memfd with JSON, read-only */
 };
 
 struct sl_msg {
@@ -54,23 +57,26 @@ struct sl_msg {
 	uint16_t type; /* enum sl_msg_type */
 	uint16_t reserved;
 	uint32_t length; /* bytes of payload */
-	uint32_t serial; /* chosen by the asking side, repeated in the answer */
+	uint32_t serial; /* chosen by the sender of a question, repeated in the answer */
 };
 
 struct sl_msg_publish {
-	uint64_t instance; /* must equal the header's */
-	uint64_t size;	   /* must equal the memfd's */
+	uint64_t instance; /* must equal the instance in the region's header */
+	uint64_t size;	   /* must equal the size of the memfd */
 };
 
 struct sl_msg_admitted {
-	uint64_t id; /* of the directory entry */
+	uint64_t id; /* id of the directory entry */
 	uint64_t agent_instance;
 };
 
 struct sl_msg_refused {
-	int32_t error;	  /* a positive errno: ENOSPC regions or memory used up, EPERM seals,
-			   * EBADMSG malformed, E2BIG too large, ENOENT no such id, ... */
-	char reason[252]; /* readable text, NUL-terminated */
+	/*
+	 * a positive errno: ENOSPC (regions or memory exhausted), EPERM (seals), EBADMSG
+	 * (malformed), E2BIG (too large), ENOENT (no such id), ...
+	 */
+	int32_t error;
+	char reason[252]; /* explanation, NUL-terminated */
 };
 
 struct sl_msg_id {
@@ -79,7 +85,7 @@ struct sl_msg_id {
 
 struct sl_msg_welcome {
 	uint64_t agent_instance; /* instance in the directory's header */
-	uint64_t size;		 /* of the directory */
+	uint64_t size;		 /* size of the directory in bytes */
 };
 
 struct sl_msg_region {
@@ -89,33 +95,33 @@ struct sl_msg_region {
 };
 
 struct sl_msg_status {
-	uint64_t bytes; /* of JSON */
+	uint64_t bytes; /* bytes of JSON */
 };
 
 #define SL_VERDICT_ANOMALOUS 1u
-#define SL_VERDICT_FLAGS     1u /* all flags */
+#define SL_VERDICT_FLAGS     1u /* mask of all flags */
 #define SL_VERDICT_TTL_MAX   3600000000000ull
 
-/* The verdict of an analysis on a region. It expires unless it is renewed. */
+/* An analysis's verdict on a region. It expires unless it is renewed. */
 struct sl_msg_verdict {
-	uint64_t instance;    /* of the region */
+	uint64_t instance;    /* instance of the region */
 	uint64_t flags;	      /* SL_VERDICT_... */
-	uint64_t ttl_ns;      /* until it expires: 1 .. SL_VERDICT_TTL_MAX */
-	int64_t time_ns;      /* of the verdict, the collector's CLOCK_REALTIME */
-	double score;	      /* >= 0, finite; 1 is the threshold */
-	uint64_t reserved[2]; /* 0; ignored */
+	uint64_t ttl_ns;      /* time until it expires: 1 to SL_VERDICT_TTL_MAX */
+	int64_t time_ns;      /* time of the verdict, by the collector's CLOCK_REALTIME */
+	double score;	      /* a number >= 0, where 1 is the threshold */
+	uint64_t reserved[2]; /* set to 0; ignored by the receiver */
 };
 
 /*
- * A line of the verdict board, one per directory entry, at the entry's index. A plain line
- * (region.h): one that is torn, or that two consumers write at once, does not verify.
+ * A line of the verdict board. There is one per directory entry, at the entry's index. It is a
+ * plain line (region.h): a torn line, or one written by two consumers at once, does not verify.
  */
 struct sl_board_line {
 	struct sl_msg_verdict verdict;
-	uint64_t check; /* sl_line_check() of the seven words before */
+	uint64_t check; /* sl_line_check() of the seven words above */
 };
 
-/* A verdict from another process is within its bounds. */
+/* True if a verdict from another process is within bounds. */
 static inline bool sl_verdict_sound(const struct sl_msg_verdict *v)
 {
 	return v->instance && !(v->flags & ~(uint64_t)SL_VERDICT_FLAGS) && v->ttl_ns &&

@@ -9,18 +9,17 @@
  * A region, in order of offset:
  *
  *   0      header            4096 bytes, immutable once an agent has the region
- *   4096   hot line          one line: the parts in use, and their generation
+ *   4096   hot line          one line: sizes of the parts in use, and their generation
  *   4096+  stripes           SL_SECTION_STRIPES, stride bytes each, one per writer thread
  *   ...    schema            SL_SECTION_SCHEMA, append-only records
  *   ...    spans             SL_SECTION_SPANS, optional: one ring per stripe
- *   ...    created           SL_SECTION_CREATED, optional: since when each record counts
+ *   ...    created           SL_SECTION_CREATED, optional: creation time of each record
  *   ...    exemplars         SL_SECTION_EXEMPLARS, optional
  *
- * A region of kind SL_REGION_DIRECTORY has SL_SECTION_ENTRIES and SL_SECTION_TENANTS in place of
- * stripes and schema.
- * Readers skip sections of unknown types.
+ * A region of kind SL_REGION_DIRECTORY has SL_SECTION_ENTRIES and SL_SECTION_TENANTS
+ * instead of stripes and schema. Readers skip sections of unknown types.
  *
- * Knows no process, socket or transport. C11 and C++17.
+ * This header depends on no process, socket or transport. C11 and C++17.
  */
 #ifndef SIDELIGHT_REGION_H
 #define SIDELIGHT_REGION_H
@@ -41,43 +40,45 @@ extern "C" {
 #define SL_STATIC_ASSERT(cond, msg) _Static_assert(cond, msg)
 #endif
 
-#define SL_REGION_MAGIC	     "SIDELGHT" /* 8 bytes, no terminating NUL */
-#define SL_REGION_VERSION    1
-#define SL_REGION_MINOR	     1 /* 1: kinds from 9 on, flags of records, created, exemplars */
+#define SL_REGION_MAGIC	  "SIDELGHT" /* 8 bytes, no terminating NUL */
+#define SL_REGION_VERSION 1
+/* minor 1 adds: kinds from 9 on, flags of records, created, exemplars */
+#define SL_REGION_MINOR	     1
 #define SL_HEADER_SIZE	     4096u
 #define SL_HEADER_LABELS     512u /* offset of the label bytes in the header */
 #define SL_HEADER_LABELS_MAX (4088u - SL_HEADER_LABELS)
-#define SL_REGION_SIZE_MAX   (1ull << 32) /* readers refuse more */
+#define SL_REGION_SIZE_MAX   (1ull << 32) /* readers refuse larger regions */
 
 #define SL_LINE_SIZE	     64u
-#define SL_LINE_CELLS	     7u /* the eighth word is the check */
+#define SL_LINE_CELLS	     7u /* the eighth word is the check word */
 
-#define SL_NAME_MAX	     255u  /* bytes of a metric name, a unit, a label key */
-#define SL_HELP_MAX	     1023u /* bytes of a help text */
+#define SL_NAME_MAX	     255u  /* maximum bytes of a metric name, a unit, a label key */
+#define SL_HELP_MAX	     1023u /* maximum bytes of a help text */
 #define SL_LABEL_VALUE_MAX   1023u
-#define SL_LABELS_MAX	     32u   /* labels of a metric, and of a region */
-#define SL_BUCKETS_MAX	     4096u /* buckets of a histogram */
-#define SL_STATES_MAX	     64u   /* states of a state set */
+#define SL_LABELS_MAX	     32u   /* maximum labels of a metric, and of a region */
+#define SL_BUCKETS_MAX	     4096u /* maximum buckets of a histogram */
+#define SL_STATES_MAX	     64u   /* maximum states of a state set */
 
 /*
- * The seven constants of the check word, K[0] .. K[6]. They are odd, so that any change of one cell
- * changes the check; [7] is 0, so that the check word itself adds nothing. Kinds of lines:
+ * The seven constants of the check word, K[0] .. K[6]. They are odd, so any change of one cell
+ * changes the check word; [7] is 0, so the check word does not contribute to itself. Kinds of
+ * lines:
  *
  *   plain   check = sum of cell[i] * K[i] mod 2^64: hot lines, directory entries, and stripes from
- *           1 on. Adding n to a cell and n * K[i] to the check word keeps the line verifying,
- *           whatever it held: one instruction each.
+ *           1 on. Adding n to a cell and n * K[i] to the check word, with one instruction
+ *           each, keeps the line valid whatever its content.
  *   mixed   check = sum of sl_cell_mix(cell[i], i) mod 2^64: stripe 0, where every update is a
- *           read-modify-write that knows old and new, and adds mix(new) - mix(old).
- *   sealed  check = sl_sealed_check(): rings of spans, whose lines are written as a whole. Costs
- *           the writer four multiplications instead of seven.
- *   folded  check = sl_folded_check() of flow.h: tables that the kernel writes.
+ *           read-modify-write that knows the old and the new value, and adds mix(new) - mix(old).
+ *   sealed  check = sl_sealed_check(): rings of spans, whose lines are written as a whole. Takes
+ *           four multiplications instead of seven.
+ *   folded  check = sl_folded_check() of flow.h: tables written by the kernel.
  *
- * Plain lines suit counters and mixed lines gauges: a product carries upwards only, so that only
- * the top of a plain check word guards the top bytes of a cell. Counters change at their bottom,
- * gauges everywhere.
+ * Plain lines suit counters, and mixed lines gauges: in a product, changes propagate to higher bits
+ * only, so the top bytes of a cell affect only the top of a plain check word. Counters change in
+ * their low bytes, gauges in all.
  *
- * Updates commute, and each is visible by itself. Cells that must be seen together (a directory
- * entry) are all stored before the check word, which is one store.
+ * Updates commute, and each is visible by itself. If cells must be seen together (a directory
+ * entry), all are stored before the check word, which is a single store.
  */
 #define SL_LINE_K0 0x9e3779b97f4a7c15ull
 #define SL_LINE_K1 0xbf58476d1ce4e5b9ull
@@ -89,8 +90,8 @@ extern "C" {
 
 struct sl_region_section {
 	uint32_t type;	 /* enum sl_section_type; 0 ends the table */
-	uint32_t stride; /* bytes of one element */
-	uint64_t offset; /* from the start of the region, a multiple of 64 */
+	uint32_t stride; /* bytes of one element of the section */
+	uint64_t offset; /* offset from the start of the region, a multiple of 64 */
 	uint64_t length; /* bytes */
 };
 
@@ -99,69 +100,74 @@ struct sl_region_section {
 struct sl_region_header {
 	uint8_t magic[8];     /* SL_REGION_MAGIC */
 	uint16_t version;     /* SL_REGION_VERSION: readers refuse any other */
-	uint16_t minor;	      /* additions that an older reader may ignore */
+	uint16_t minor;	      /* number of compatible additions, which an older reader may ignore */
 	uint32_t header_size; /* SL_HEADER_SIZE */
 	uint64_t size;	      /* bytes of the whole region, header included */
-	uint32_t kind;	      /* enum sl_region_kind */
-	uint32_t pid;	      /* of the publisher, in its own PID namespace */
+	uint32_t kind;	      /* kind of the region, enum sl_region_kind */
+	uint32_t pid;	      /* PID of the publisher in its own PID namespace */
 	uint64_t instance;    /* random, not 0: distinguishes this region from all others */
-	uint64_t start_ns;    /* CLOCK_REALTIME at creation */
-	uint64_t start_ticks; /* field 22 of /proc/PID/stat: with pid and boot_id, the process */
-	uint8_t boot_id[16];  /* /proc/sys/kernel/random/boot_id, binary */
+	uint64_t start_ns;    /* time of creation, CLOCK_REALTIME */
+	/* field 22 of /proc/PID/stat; together with pid and boot_id it identifies the process */
+	uint64_t start_ticks;
+	uint8_t boot_id[16]; /* contents of /proc/sys/kernel/random/boot_id in binary */
 	uint32_t section_count;
-	uint32_t label_bytes; /* bytes used from SL_HEADER_LABELS on: key NUL value NUL ... */
+	uint32_t label_bytes; /* bytes in use from SL_HEADER_LABELS on: key NUL value NUL ... */
 	struct sl_region_section section[SL_SECTIONS_MAX];
 	uint8_t reserved[SL_HEADER_LABELS - 464];
 	uint8_t labels[SL_HEADER_LABELS_MAX];
-	uint64_t check; /* FNV-1a 64 of bytes 0..4087 */
+	uint64_t check; /* FNV-1a 64 of bytes 0 to 4087 */
 };
 
 /*
  * The hot line of a region of metrics. The writer appends the schema record and zeroes the cells
- * before it stores here. A reader may see some cells updated and others not, but none torn.
+ * before it updates this line. A reader may see some cells updated and others not, but none torn.
  */
 enum sl_hot_cell {
-	SL_HOT_GENERATION = 0,	 /* grows by one with each change of the layout; 0: empty */
-	SL_HOT_SCHEMA_USED = 1,	 /* bytes of schema in use */
+	SL_HOT_GENERATION = 0,	 /* incremented by each change of the layout; 0: empty */
+	SL_HOT_SCHEMA_USED = 1,	 /* bytes of the schema in use */
 	SL_HOT_LINES_USED = 2,	 /* lines in use in each stripe */
-	SL_HOT_STRIPES_USED = 3, /* stripes ever used, with the shared stripe 0: at least 1 */
-	SL_HOT_STATE = 4,	 /* bits 0-7 enum sl_region_state; bits 8-63 threads that found no
-				  * free stripe and share stripe 0 */
-	SL_HOT_CHANGED_NS = 5,	 /* CLOCK_REALTIME of the last change of this line */
-	SL_HOT_REFUSED = 6,	 /* metrics and observations refused */
+	SL_HOT_STRIPES_USED = 3, /* stripes ever used, including the shared stripe 0: at least 1 */
+	/*
+	 * bits 0-7 enum sl_region_state; bits 8-63 threads that share stripe 0 for lack of another
+	 */
+	SL_HOT_STATE = 4,
+	SL_HOT_CHANGED_NS = 5, /* CLOCK_REALTIME of the last change of this line */
+	SL_HOT_REFUSED = 6,    /* number of refused metrics and observations */
 };
 
-/* The hot line of a directory. */
+/* Cells of the hot line of a directory. */
 enum sl_directory_hot_cell {
-	SL_DIR_GENERATION = 0,	 /* grows by one with each change of an entry */
-	SL_DIR_ENTRIES_USED = 1, /* entries ever used: a reader reads [0, used) */
-	SL_DIR_LIVE = 2,	 /* entries in state live */
-	SL_DIR_REFUSED = 3,	 /* publishers refused since the start */
+	SL_DIR_GENERATION = 0,	 /* incremented by each change of an entry */
+	SL_DIR_ENTRIES_USED = 1, /* entries ever used; read entries [0, used) */
+	SL_DIR_LIVE = 2,	 /* number of entries in state live */
+	SL_DIR_REFUSED = 3,	 /* number of publishers refused since the start */
 	SL_DIR_STATE = 4,	 /* enum sl_region_state of the agent */
 	SL_DIR_CHANGED_NS = 5,
-	SL_DIR_LEASE_NS = 6, /* a reader rereads the hot line at least this often, and drops what
-			      * it knows when it cannot: the memory of an entry is freed twice
-			      * this time after the entry was retired */
+	/*
+	 * a reader rereads the hot line at least this often, and discards its copy of the directory
+	 * if it cannot: the memory of an entry is freed twice this time after the entry was retired
+	 */
+	SL_DIR_LEASE_NS = 6,
 };
 
 enum sl_region_state {
-	SL_STATE_FREE = 0, /* directory: unused */
+	SL_STATE_FREE = 0, /* directory only: unused entry */
 	SL_STATE_LIVE = 1,
-	SL_STATE_DEAD = 2,    /* the publisher died; its last values are readable */
-	SL_STATE_CLOSED = 3,  /* the publisher closed it; its last values are readable */
-	SL_STATE_RETIRED = 4, /* directory: must not be read any more */
+	SL_STATE_DEAD = 2,    /* the publisher died; its last values remain readable */
+	SL_STATE_CLOSED = 3,  /* the publisher closed the region; its last values remain readable */
+	SL_STATE_RETIRED = 4, /* directory only: the region must not be read any more */
 };
 
-/* A directory entry: one self-verifying line. */
+/* Cells of a directory entry, which is one self-verifying line. */
 enum sl_entry_cell {
-	SL_ENTRY_ID = 0,	 /* assigned by the agent, never twice by one agent */
-	SL_ENTRY_ADDR = 1,	 /* of the region, for READs (0 without RDMA) */
-	SL_ENTRY_LENGTH = 2,	 /* bytes */
+	SL_ENTRY_ID = 0,	 /* id assigned by the agent; never reused by the same agent */
+	SL_ENTRY_ADDR = 1,	 /* address of the region for READs (0 without RDMA) */
+	SL_ENTRY_LENGTH = 2,	 /* bytes of the region */
 	SL_ENTRY_KEY = 3,	 /* bits 0-31 rkey, 32-39 state, 40-47 region kind */
-	SL_ENTRY_GENERATION = 4, /* grows by one with each change of this entry */
-	SL_ENTRY_CHANGED_NS = 5, /* CLOCK_REALTIME of that change */
-	SL_ENTRY_INSTANCE = 6,	 /* of the region, as all but its publisher name it: see
-				  * SL_SECTION_TENANTS */
+	SL_ENTRY_GENERATION = 4, /* incremented by each change of this entry */
+	SL_ENTRY_CHANGED_NS = 5, /* CLOCK_REALTIME of the last change of this entry */
+	/* instance of the region, as known to all but its publisher: see SL_SECTION_TENANTS */
+	SL_ENTRY_INSTANCE = 6,
 };
 
 #define SL_ENTRY_RKEY(key)  ((uint32_t)(key))
@@ -171,41 +177,45 @@ enum sl_entry_cell {
 	((uint64_t)(uint32_t)(rkey) | (uint64_t)(state) << 32 | (uint64_t)(kind) << 40)
 
 /*
- * SL_SECTION_TENANTS: two plain lines per directory entry, which say what the kernel attests of the
- * publisher. They are stored before the entry becomes live, and do not change while it has its id.
+ * SL_SECTION_TENANTS: two plain lines per directory entry with the publisher's identity, as
+ * attested by the kernel. They are stored before the entry becomes live, and do not change while
+ * the entry keeps its id.
  *
- * The instance in a header is the publisher's choice. That of the entry is the same if the
- * publisher is trusted; otherwise it is the first 8 bytes of SHA-256 over the tenant's key and the
- * header's instance, both little-endian, so that no tenant can take an instance that another
- * uses.
+ * The publisher chooses the instance in the header. If it is trusted, the entry has the same
+ * instance. Otherwise the instance of the entry is the first 8 bytes of SHA-256 over the tenant's
+ * key and the header's instance, both little-endian, so that no tenant can take an instance that
+ * another uses.
  */
 #define SL_TENANT_SIZE	    128u
-#define SL_TENANT_TRUSTED   1u /* root or the agent's user, outside of containers */
-#define SL_TENANT_CONTAINED 2u /* in a container, whether or not its id is attested */
+#define SL_TENANT_TRUSTED   1u /* root or the agent's user, outside containers */
+#define SL_TENANT_CONTAINED 2u /* in a container, with or without an attested id */
 
-/* Cells of the first line. */
+/* Cells of the first line of a tenant. */
 enum sl_tenant_cell {
-	SL_TENANT_ID = 0,	  /* SL_ENTRY_ID of the entry described */
-	SL_TENANT_KEY = 1,	  /* of uid and container: equal for all regions of a tenant */
-	SL_TENANT_UID = 2,	  /* bits 0-31 uid, 32-63 SL_TENANT_ flags */
-	SL_TENANT_PID = 3,	  /* as the agent sees it; 0: it cannot */
-	SL_TENANT_CONTAINER0 = 4, /* the first 32 hexadecimal digits of the container's id, */
-	SL_TENANT_CONTAINER1 = 5, /* big-endian; 0: none, or not attested */
-	SL_TENANT_POD0 = 6,	  /* UID of the Kubernetes pod, big-endian; 0: none */
+	SL_TENANT_ID = 0,  /* SL_ENTRY_ID of the described entry */
+	SL_TENANT_KEY = 1, /* hash of uid and container: equal for all regions of a tenant */
+	SL_TENANT_UID = 2, /* bits 0-31 uid, bits 32-63 SL_TENANT_ flags */
+	SL_TENANT_PID = 3, /* PID as seen by the agent; 0: not visible */
+	/* first 16 hexadecimal digits of the container's id, big-endian */
+	SL_TENANT_CONTAINER0 = 4,
+	/* next 16 digits of the container's id, big-endian; 0: none, or not attested */
+	SL_TENANT_CONTAINER1 = 5,
+	SL_TENANT_POD0 = 6, /* first half of the Kubernetes pod's UID, big-endian; 0: none */
 };
 
-/* Cells of the second. */
+/* Cells of the second line of a tenant. */
 enum sl_tenant_more_cell {
-	SL_TENANT_ID2 = 0,	/* SL_ENTRY_ID */
-	SL_TENANT_POD1 = 1,	/* the rest of the pod's UID */
-	SL_TENANT_INSTANCE = 2, /* in the region's header: proves that a READ reached its target */
+	SL_TENANT_ID2 = 0,  /* SL_ENTRY_ID */
+	SL_TENANT_POD1 = 1, /* second half of the pod's UID */
+	/* instance in the region's header: proves that a READ reached the right region */
+	SL_TENANT_INSTANCE = 2,
 };
 
 /*
- * SL_SECTION_NAMES: eight plain lines per directory entry: what the host's files call the container
- * that SL_SECTION_TENANTS attests. They are stored as those are. Cell 0 of each is SL_ENTRY_ID;
- * cells 1 to 6 of all are text: namespace, pod, container, each of [a-zA-Z0-9_.-], NUL; empty:
- * unknown.
+ * SL_SECTION_NAMES: eight plain lines per directory entry with the names by which the host's files
+ * know the container that SL_SECTION_TENANTS attests. They are stored in the same way. Cell 0 of
+ * each line is SL_ENTRY_ID; cells 1 to 6 of all lines form one text: namespace, pod, container,
+ * each of [a-zA-Z0-9_.-] and terminated by NUL; empty: unknown.
  */
 #define SL_NAMES_SIZE 512u
 #define SL_NAMES_TEXT 384u
@@ -219,38 +229,38 @@ enum sl_metric_kind {
 	SL_KIND_HISTOGRAM = 6,	   /* classic bounds */
 	SL_KIND_INFO = 7,	   /* no cells: the labels are the value */
 	SL_KIND_STATESET = 8,	   /* one cell, bit i is state i; stripe 0 only */
-	/* Since minor 1: */
+	/* The following kinds exist since minor 1. */
 	SL_KIND_SUMMARY = 9,		  /* sum, count, and a cell per quantile, see below */
 	SL_KIND_UNKNOWN = 10,		  /* f64, stripe 0 only: a number of unknown type */
-	SL_KIND_GAUGE_HISTOGRAM = 11,	  /* cells as of SL_KIND_HISTOGRAM, stripe 0 only */
-	SL_KIND_GAUGE_HISTOGRAM_EXP = 12, /* as of SL_KIND_HISTOGRAM_EXP, stripe 0 only */
-	SL_KIND_GAUGE_TIMED = 13, /* f64, and when it was set, ns since 1970; stripe 0 only */
+	SL_KIND_GAUGE_HISTOGRAM = 11,	  /* same cells as SL_KIND_HISTOGRAM, stripe 0 only */
+	SL_KIND_GAUGE_HISTOGRAM_EXP = 12, /* same cells as SL_KIND_HISTOGRAM_EXP, stripe 0 only */
+	SL_KIND_GAUGE_TIMED = 13, /* f64, and the time it was set, ns since 1970; stripe 0 only */
 };
 
 /*
  * Set in the kind of a record, 1 to 13, since minor 1: the record may be replaced once it is
- * removed, ends with as many zeroes as its writer likes, and its name and label keys are UTF-8.
- * Readers of minor 0 pass over it as over any unknown kind.
+ * removed, it may end with any number of zeroes, and its name and label keys are UTF-8. Readers of
+ * minor 0 skip it like any unknown kind.
  */
 #define SL_KIND_REPLACEABLE 32u
 
-/* The flags of a record. Bits 0-2: how values of the processes of one service combine. */
+/* Flags of a record. Bits 0-2: how to combine the values of the processes of one service. */
 enum sl_combine {
-	SL_COMBINE_DEFAULT = 0, /* the reader's choice: sidelight adds */
+	SL_COMBINE_DEFAULT = 0, /* the reader's choice: sidelight sums */
 	SL_COMBINE_SUM = 1,
 	SL_COMBINE_MIN = 2,
 	SL_COMBINE_MAX = 3,
-	SL_COMBINE_MOST_RECENT = 4, /* SL_KIND_GAUGE_TIMED */
-	SL_COMBINE_ALL = 5,	    /* apart, one series per process */
+	SL_COMBINE_MOST_RECENT = 4, /* take the value set last, by SL_KIND_GAUGE_TIMED */
+	SL_COMBINE_ALL = 5,	    /* do not combine: one series per process */
 };
 #define SL_FLAG_COMBINE 0x07u
-#define SL_FLAG_LIVE	0x08u /* only of processes that live */
-#define SL_FLAG_MIRROR	0x10u /* copied from elsewhere: stripe 0 alone, and may decrease */
+#define SL_FLAG_LIVE	0x08u /* combine only processes that are alive */
+#define SL_FLAG_MIRROR	0x10u /* copied from elsewhere: stripe 0 only, and may decrease */
 
 /*
- * Cells of a summary: 0 the sum (f64) and 1 the count (u64) of the observations, summed over the
- * stripes; from 2 on the quantiles (f64, stripe 0 only). The bounds of the record are their ranks,
- * 0 to 1, ascending.
+ * Cells of a summary: 0 the sum (f64) and 1 the count (u64) of the observations, each summed over
+ * the stripes; from 2 on the quantiles (f64, stripe 0 only). The bounds of the record are the ranks
+ * of the quantiles, 0 to 1, ascending.
  */
 #define SL_SUMMARY_SUM	     0u
 #define SL_SUMMARY_COUNT     1u
@@ -258,44 +268,49 @@ enum sl_combine {
 #define SL_QUANTILES_MAX     64u
 
 /*
- * SL_SECTION_CREATED: mixed lines. The cell whose number is the id of a record says since when the
- * record counts, ns since 1970; 0: it was removed. Records without a cell are there.
- * A removed record may be replaced after SL_REPLACE_NS; a reader uses no cells that it copied
- * more than SL_LAYOUT_LEASE_NS after the hot line.
+ * SL_SECTION_CREATED: mixed lines. The cell at the index given by a record's id holds the time from
+ * which the record counts, ns since 1970; 0: the record was removed. Records without such a cell
+ * are present.
+ *
+ * A removed record may be replaced after SL_REPLACE_NS; a reader uses no cells that it copied more
+ * than SL_LAYOUT_LEASE_NS after the hot line.
  */
 #define SL_LAYOUT_LEASE_NS 10000000000ull
 #define SL_REPLACE_NS	   11000000000ull
-/* Below this a cell says that the record is there, and counts since an unknown time. */
+/*
+ * A non-zero value below this means that the record is present, and counts since an unknown time.
+ */
 #define SL_CREATED_KNOWN_NS 1000000000ull
 
 /*
- * SL_SECTION_EXEMPLARS: elements of four lines. Element 0 has one plain line, the head; the lines
- * of the others are sealed, and belong together if their tags have the same number.
+ * SL_SECTION_EXEMPLARS: elements of four lines. Element 0 is the head, one plain line. The lines of
+ * the others are sealed, and belong together if their tags have the same number.
  */
 #define SL_EXEMPLAR_SIZE   256u
-#define SL_EXEMPLARS_MAX   4096u /* elements */
-#define SL_EXEMPLAR_LABELS 152u	 /* bytes: 8 in line 0, 48 in each of the others */
+#define SL_EXEMPLARS_MAX   4096u /* maximum number of elements */
+#define SL_EXEMPLAR_LABELS 152u	 /* bytes of labels: 8 in line 0, 48 in each other line */
 
 enum sl_exemplar_head_cell {
-	SL_EXEMPLAR_HEAD_USED = 0,    /* elements ever used, the head included */
-	SL_EXEMPLAR_HEAD_SET = 1,     /* exemplars set */
-	SL_EXEMPLAR_HEAD_DROPPED = 2, /* and not set: no room, or another thread was setting it */
+	SL_EXEMPLAR_HEAD_USED = 0, /* elements ever used, including the head */
+	SL_EXEMPLAR_HEAD_SET = 1,  /* exemplars set */
+	/* exemplars dropped: no space, or another thread was setting the same one */
+	SL_EXEMPLAR_HEAD_DROPPED = 2,
 };
 
-/* Line 0. In lines 1 to 3, cell 0 is the tag and cells 1 to 6 are labels. */
+/* Cells of line 0. In lines 1 to 3, cell 0 is the tag and cells 1 to 6 are labels. */
 enum sl_exemplar_cell {
-	SL_EXEMPLAR_TAG = 0,	 /* SL_EXEMPLAR_TAG_OF() */
-	SL_EXEMPLAR_OF = 1,	 /* bits 0-31 id of the record, 32-63 the cell within it */
-	SL_EXEMPLAR_CREATED = 2, /* cell of that record in SL_SECTION_CREATED; 0: none */
+	SL_EXEMPLAR_TAG = 0, /* tag made by SL_EXEMPLAR_TAG_OF() */
+	SL_EXEMPLAR_OF = 1,  /* bits 0-31 id of the record, bits 32-63 the cell within the record */
+	SL_EXEMPLAR_CREATED = 2, /* value of the record's cell in SL_SECTION_CREATED; 0: none */
 	SL_EXEMPLAR_VALUE = 3,	 /* plain IEEE 754 */
 	SL_EXEMPLAR_TIME = 4,	 /* ns since 1970 */
-	SL_EXEMPLAR_BYTES = 5,	 /* of labels: key NUL value NUL ... */
-	SL_EXEMPLAR_TEXT = 6,	 /* the first 8 */
+	SL_EXEMPLAR_BYTES = 5,	 /* bytes of labels: key NUL value NUL ... */
+	SL_EXEMPLAR_TEXT = 6,	 /* first 8 bytes of the labels */
 };
 #define SL_EXEMPLAR_TAG_OF(number, line) ((uint64_t)(number) << 16 | (line))
 
 /*
- * A record of this kind is not a metric but a string, the name of the record: UTF-8, 1 to
+ * A record of this kind is not a metric but a string, stored as the name of the record: UTF-8, 1 to
  * SL_NAME_MAX bytes. Spans refer to it by its id, as their name or as the key of an attribute.
  */
 #define SL_KIND_STRING 16u
@@ -320,33 +335,38 @@ enum sl_exemplar_cell {
 
 /*
  * Rules that a reader enforces; sidelight-region(5) has all of them:
- *  - the cells of two records never overlap, whatever their kinds; their order is free;
+ *  - the cells of two records never overlap, whatever their kinds; they may be in any order;
  *  - name: [a-zA-Z_:][a-zA-Z0-9_:]*; unit: [a-zA-Z0-9_:]*; help, label values and state names:
  *    UTF-8 without NUL; label keys: [a-zA-Z_][a-zA-Z0-9_]*, not "__...", ascending, each once;
- *    no label "le" on a histogram, no label named as the metric on a state set;
- *  - no two records of the same name and labels.
+ *    no label "le" on a histogram, no label with the metric's name on a state set;
+ *  - no two records with the same name and labels.
  */
 struct sl_schema_record {
-	uint32_t length;     /* bytes of the whole record, a multiple of 8 */
-	uint16_t kind;	     /* enum sl_metric_kind; readers skip unknown kinds */
-	uint16_t flags;	     /* enum sl_combine, SL_FLAG_ */
-	uint32_t cell;	     /* first cell; cell c is word c%7 of line c/7 of each stripe.
-			      * Ignored if cells is 0 */
+	uint32_t length; /* bytes of the whole record, a multiple of 8 */
+	uint16_t kind;	 /* enum sl_metric_kind; readers skip unknown kinds */
+	uint16_t flags;	 /* combination (enum sl_combine) and SL_FLAG_ bits */
+	/* first cell; cell c is word c%7 of line c/7 of each stripe; ignored if cells is 0 */
+	uint32_t cell;
 	uint32_t cells;	     /* number of cells */
 	uint32_t id;	     /* 0, 1, 2, ... in the order of the records */
-	uint32_t generation; /* of the layout that added it */
-	uint16_t name_bytes; /* strings follow without NUL: bounds, name, unit, help, labels, */
-	uint16_t unit_bytes; /* states, in this order, zero padded to a multiple of 8 */
+	uint32_t generation; /* generation of the layout that added the record */
+	/*
+	 * Bytes of the strings. Bounds, name, unit, help, labels and states follow in this order,
+	 * without NUL, zero-padded to a multiple of 8.
+	 */
+	uint16_t name_bytes;
+	uint16_t unit_bytes;
 	uint16_t help_bytes;
-	uint16_t label_bytes; /* key NUL value NUL ... sorted by key */
-	uint16_t state_bytes; /* name NUL name NUL ... */
-	uint16_t bound_count; /* f64 bounds, ascending, directly behind this structure */
-	int16_t scale;	      /* -4 .. 8 */
+	uint16_t label_bytes; /* labels as key NUL value NUL ..., sorted by key */
+	uint16_t state_bytes; /* names of the states as name NUL name NUL ... */
+	/* number of f64 bounds, ascending, which directly follow this structure */
+	uint16_t bound_count;
+	int16_t scale; /* -4 .. 8 */
 	uint16_t state_count;
 	int32_t first_bucket;
 	uint32_t reserved;
 	double zero_threshold;
-	uint64_t check; /* FNV-1a 64 of the record with this field as 0 */
+	uint64_t check; /* FNV-1a 64 of the record with this field set to 0 */
 };
 
 /*
@@ -354,47 +374,47 @@ struct sl_schema_record {
  *
  *   heads   max_stripes plain lines (enum sl_span_head_cell), padded to a multiple of 4096
  *   rings   stride bytes each; of a ring of S span lines, a power of two:
- *             roots   S / 4 lines   one for each root of a trace
- *             index   S / 8 lines   which lines belong to which trace
+ *             roots   S / 4 lines   one line per root of a trace
+ *             index   S / 8 lines   the lines that belong to each trace
  *             spans   S lines       the spans themselves
  *
- * so that the stride is 88 * S. Line n of each part is at place n modulo the part's lines, until a
- * later line overwrites it. All lines of the rings are sealed, and bits 16-63 of cell 0 are the
- * number of the line: a READ that returns lines of different age shows it. An unused line is 0, and
- * does not verify.
+ * The stride is 88 * S. Line n of each part is at index n modulo the part's number of lines, until
+ * a later line overwrites it. All lines of the rings are sealed, and bits 16-63 of cell 0 are the
+ * number of the line, which reveals a READ that returned lines of different age. An unused line is
+ * 0, and does not verify.
  *
- * A span takes 2 to SL_SPAN_LINES_MAX consecutive lines; a reader takes it only if all verify:
+ * A span takes 2 to SL_SPAN_LINES_MAX consecutive lines; a reader accepts it only if all verify:
  *
  *   line 0   SL_SPAN_TAG(number, lines, 0), trace id (upper, lower), span id, parent's span id or
  *            0, start (ns since 1970), duration (ns)
  *   line i   SL_SPAN_TAG(number + i, lines, i), six words of a stream: a word of SL_SPAN_META_...,
  *            then for each attribute a word of SL_SPAN_ATTR_... and its value
  *
- * The index has one entry per run of spans of one trace that follow each other in the ring. A
- * reader of one trace reads an entry (9 to 64 bytes) per run, and then just these lines.
+ * The index has one entry (9 to 64 bytes) per run of consecutive spans of one trace. To fetch a
+ * trace, a reader reads its entries, and then only the lines of those runs.
  */
-#define SL_SPAN_RING_MIN	   512u /* S */
+#define SL_SPAN_RING_MIN	   512u /* minimum of S */
 #define SL_SPAN_RING_MAX	   (1u << 22)
 #define SL_SPAN_STRIDE(s)	   (88ull * (s))
 #define SL_SPAN_ROOTS(s)	   ((s) / 4)
 #define SL_SPAN_INDEX(s)	   ((s) / 8)
-#define SL_SPAN_ROOTS_AT(s)	   0ull /* offsets in a ring */
+#define SL_SPAN_ROOTS_AT(s)	   0ull /* offsets of the parts within a ring */
 #define SL_SPAN_INDEX_AT(s)	   (16ull * (s))
 #define SL_SPAN_LINES_AT(s)	   (24ull * (s))
 #define SL_SPAN_HEADS_BYTES(rings) (((rings)*64ull + 4095) & ~4095ull)
 
-#define SL_SPAN_LINES_MAX	   8u	/* of a span */
-#define SL_SPAN_WORDS_MAX	   41u	/* of its attributes */
-#define SL_SPAN_STRING_MAX	   128u /* bytes of a string value; longer ones are cut */
+#define SL_SPAN_LINES_MAX	   8u	/* maximum lines of a span */
+#define SL_SPAN_WORDS_MAX	   41u	/* maximum words of a span's attributes */
+#define SL_SPAN_STRING_MAX	   128u /* bytes of a string value; longer ones are truncated */
 
-/* Each cell only grows. The number of the next line is the number of lines written. */
+/* Each cell only grows. The number of the next line equals the number of lines written. */
 enum sl_span_head_cell {
 	SL_SPAN_HEAD_LINES = 0,	  /* number of the next span line */
 	SL_SPAN_HEAD_ROOTS = 1,	  /* number of the next root line */
 	SL_SPAN_HEAD_INDEX = 2,	  /* number of the next index line; the last line may still grow */
 	SL_SPAN_HEAD_SPANS = 3,	  /* spans written */
-	SL_SPAN_HEAD_DROPPED = 4, /* attributes for which a span had no room */
-	SL_SPAN_HEAD_CUT = 5,	  /* string values that were cut */
+	SL_SPAN_HEAD_DROPPED = 4, /* attributes that did not fit into their span */
+	SL_SPAN_HEAD_CUT = 5,	  /* string values that were truncated */
 };
 
 #define SL_SPAN_TAG(number, lines, i) ((uint64_t)(number) << 16 | (lines) << 8 | (i))
@@ -417,8 +437,8 @@ enum sl_span_root_cell {
 
 /*
  * The meta word: bits 0-31 id of the name's schema record, 32-35 enum sl_span_kind, 36-39 enum
- * sl_span_status, 40-47 trace flags (W3C), 48 the parent is in another process, 56-63 number of
- * attributes (of a root line: 0).
+ * sl_span_status, 40-47 trace flags (W3C), 48 set if the parent is in another process, 56-63 number
+ * of attributes (0 in a root line).
  */
 #define SL_SPAN_META(name, kind, status, flags, remote, attrs)                            \
 	((uint64_t)(uint32_t)(name) | (uint64_t)(kind) << 32 | (uint64_t)(status) << 36 | \
@@ -431,9 +451,9 @@ enum sl_span_root_cell {
 #define SL_SPAN_META_ATTRS(m)  ((uint32_t)((m) >> 56))
 
 /*
- * An attribute: bits 0-31 id of the key's schema record, 32-39 enum sl_span_type, 40-47 bytes of
- * a string, bit 48 it was cut. The value follows, in one word, or for a string in as many as it
- * needs, padded with 0.
+ * An attribute: bits 0-31 id of the key's schema record, 32-39 enum sl_span_type, 40-47 bytes of a
+ * string, bit 48 set if the string was truncated. The value follows in one word; a string takes as
+ * many as it needs, zero-padded.
  */
 #define SL_SPAN_ATTR(key, type, bytes, cut)                                             \
 	((uint64_t)(uint32_t)(key) | (uint64_t)(type) << 32 | (uint64_t)(bytes) << 40 | \
@@ -448,10 +468,10 @@ enum sl_span_type {
 	SL_SPAN_TYPE_I64 = 2,
 	SL_SPAN_TYPE_F64 = 3,	  /* plain IEEE 754 */
 	SL_SPAN_TYPE_BOOL = 4,	  /* 0 or 1 */
-	SL_SPAN_TYPE_MESSAGE = 5, /* a string: the message of the status; the key is 0 */
+	SL_SPAN_TYPE_MESSAGE = 5, /* the status message, a string; the key is 0 */
 };
 
-/* As in OpenTelemetry. */
+/* Same kinds as in OpenTelemetry. */
 enum sl_span_kind {
 	SL_SPAN_INTERNAL = 0,
 	SL_SPAN_SERVER = 1,
@@ -468,7 +488,8 @@ enum sl_span_status {
 
 /*
  * An index line: the tag, and up to six entries; 0: unused. Bits 0-31 number of the first line
- * modulo 2^32, 32-39 lines (1-255), 40 one of the spans has status error, 41-63 sl_span_hash().
+ * modulo 2^32, 32-39 number of lines (1-255), 40 set if a span has status error, 41-63
+ * sl_span_hash().
  */
 #define SL_SPAN_ENTRIES 6u
 #define SL_SPAN_ENTRY(first, lines, error, hash)                                           \
@@ -479,7 +500,7 @@ enum sl_span_status {
 #define SL_SPAN_ENTRY_ERROR(e) ((uint32_t)((e) >> 40) & 1)
 #define SL_SPAN_ENTRY_HASH(e)  ((uint32_t)((e) >> 41))
 
-/* 23 bits of a trace id, either half of which may be the random one. */
+/* Returns 23 bits of a trace id, of which either half may be the random one. */
 static inline uint32_t sl_span_hash(uint64_t trace_hi, uint64_t trace_lo)
 {
 	return (uint32_t)((trace_hi ^ trace_lo) * SL_LINE_K0 >> 41);
@@ -533,7 +554,9 @@ static const uint64_t sl_line_k[8] = {
 	SL_LINE_K0, SL_LINE_K1, SL_LINE_K2, SL_LINE_K3, SL_LINE_K4, SL_LINE_K5, SL_LINE_K6, 0,
 };
 
-/* Offset of a cell from the start of its stripe, and of the check word of its line. */
+/*
+ * Returns the offset of a cell from the start of its stripe; below, that of its line's check word.
+ */
 static inline uint64_t sl_cell_offset(uint32_t cell)
 {
 	return (uint64_t)(cell / SL_LINE_CELLS) * SL_LINE_SIZE + cell % SL_LINE_CELLS * 8;
@@ -544,7 +567,7 @@ static inline uint64_t sl_check_offset(uint64_t cell_offset)
 	return cell_offset | 56;
 }
 
-/* The check word of a plain line. line is 8-byte aligned private memory. */
+/* Computes the check word of a plain line. line is 8-byte aligned private memory. */
 static inline uint64_t sl_line_check(const uint64_t line[8])
 {
 	return line[0] * SL_LINE_K0 + line[1] * SL_LINE_K1 + line[2] * SL_LINE_K2 +
@@ -553,8 +576,9 @@ static inline uint64_t sl_line_check(const uint64_t line[8])
 }
 
 /*
- * The term of cell i in the check word of a mixed line: the upper half of the 128-bit product with
- * K[i], xor the lower. 0 for 0. A change of any byte of the cell changes all of it.
+ * Returns the contribution of cell i to the check word of a mixed line: the upper half of the
+ * 128-bit product with K[i], xor the lower half. 0 for 0. A change of any byte of the cell changes
+ * the whole word.
  */
 static inline uint64_t sl_cell_mix(uint64_t cell, uint32_t i)
 {
@@ -571,7 +595,7 @@ static inline uint64_t sl_cell_mix(uint64_t cell, uint32_t i)
 #endif
 }
 
-/* The check word of a mixed line. */
+/* Computes the check word of a mixed line. */
 static inline uint64_t sl_mixed_check(const uint64_t line[8])
 {
 	uint64_t check = 0;
@@ -582,9 +606,9 @@ static inline uint64_t sl_mixed_check(const uint64_t line[8])
 }
 
 /*
- * The check word of a sealed line: pairs of cells, each xored with a constant, multiplied to 128
- * bits, and the halves xored (the mixing step of wyhash by Wang Yi, public domain). Lines are
- * written as a whole, so that no term need be updated by itself.
+ * Computes the check word of a sealed line: pairs of cells are xored with constants and multiplied
+ * to 128 bits, and the halves are xored (the mixing step of wyhash by Wang Yi, public domain). Such
+ * lines are written as a whole, so no contribution needs to be updated separately.
  */
 static inline uint64_t sl_seal_pair(uint64_t a, uint64_t b, uint64_t k, uint64_t l)
 {
@@ -610,7 +634,7 @@ static inline uint64_t sl_sealed_check(const uint64_t line[8])
 	       sl_seal_pair(line[6], 0, SL_LINE_K6, SL_LINE_K0);
 }
 
-/* The check word of a line of a stripe. */
+/* Computes the check word of a line in a stripe. */
 static inline uint64_t sl_stripe_check(uint32_t stripe, const uint64_t line[8])
 {
 	return stripe ? sl_line_check(line) : sl_mixed_check(line);
@@ -618,8 +642,8 @@ static inline uint64_t sl_stripe_check(uint32_t stripe, const uint64_t line[8])
 
 /*
  * A cell of type f64 holds the IEEE 754 bits b of the value as b ^ (b >> 32), which is its own
- * inverse and maps 0 to 0. Otherwise, in a plain line, only the upper 16 bits of the check word
- * would guard the difference of two doubles like 17.0 and 300.0, whose lower 48 bits are equal.
+ * inverse and maps 0 to 0. Without this, only the upper 16 bits of a plain line's check word would
+ * protect the difference of two doubles like 17.0 and 300.0, whose lower 48 bits are equal.
  * Integers differ in their lower bits.
  */
 static inline uint64_t sl_cell_of_f64(double value)
@@ -641,7 +665,7 @@ static inline double sl_f64_of_cell(uint64_t cell)
 
 /*
  * FNV-1a, 64 bits (draft-eastlake-fnv-17): the checksum of headers and schema records. Start with
- * SL_FNV_BASIS; feed parts in order.
+ * SL_FNV_BASIS and feed the parts in order.
  */
 #define SL_FNV_BASIS 0xcbf29ce484222325ull
 

@@ -36,7 +36,7 @@
 namespace sidelight
 {
 
-/* A structure that begins with sz (options, statistics, verdicts): sz is set, the rest is 0. */
+/* Returns a structure that begins with sz (options, statistics, verdicts): sz set, the rest 0. */
 template <class T> T opts() noexcept
 {
 	T t{};
@@ -45,7 +45,7 @@ template <class T> T opts() noexcept
 	return t;
 }
 
-/* Options of a metric; add what else it needs: labels, buckets, states. */
+/* Returns options of a metric; set further members as needed: labels, buckets, states. */
 inline sl_metric_opts metric(const char *name, const char *help = nullptr,
 			     const char *unit = nullptr) noexcept
 {
@@ -57,9 +57,9 @@ inline sl_metric_opts metric(const char *name, const char *help = nullptr,
 	return o;
 }
 
-/* ---- metrics ---------------------------------------------------------------------------------- */
+/* ---- metrics ---- */
 
-/* A handle of the C interface. One that is default-constructed or refused does nothing. */
+/* A handle of the C interface. A default-constructed or refused handle does nothing. */
 template <class Handle> class handle
 {
       public:
@@ -123,7 +123,7 @@ class stateset : public handle<sl_stateset>
 	void set(unsigned int state, bool on) const noexcept { sl_stateset_set(h_, state, on); }
 };
 
-/* Metrics that differ in their labels alone. with() searches a table: keep what it returns. */
+/* Metrics that differ only in their labels. with() searches a table: keep its result. */
 template <class Metric, class Handle, auto With> class family
 {
       public:
@@ -149,9 +149,9 @@ using gauge_f64_family = family<gauge_f64, sl_gauge_f64_family, sl_gauge_f64_wit
 using histogram_family = family<histogram, sl_histogram_family, sl_histogram_with>;
 using stateset_family = family<stateset, sl_stateset_family, sl_stateset_with>;
 
-/* ---- publisher -------------------------------------------------------------------------------- */
+/* ---- publisher ---- */
 
-/* If it cannot be opened it is empty: error() says why, and its metrics do nothing. */
+/* If opening fails the publisher is empty: error() has the reason, and its metrics do nothing. */
 class publisher
 {
       public:
@@ -180,14 +180,15 @@ class publisher
 	sl_publisher *get() const noexcept { return p_; }
 	bool attached() const noexcept { return sl_publisher_attached(p_); }
 	bool alarmed() const noexcept { return sl_publisher_alarmed(p_); }
-	struct sl_publisher_stats stats() const noexcept /* all 0 if empty */
+	struct sl_publisher_stats stats() const noexcept /* all 0 if the publisher is empty */
 	{
 		auto s = opts<struct sl_publisher_stats>();
 
 		sl_publisher_stats(p_, &s);
 		return s;
 	}
-	struct sl_publisher_verdict verdict() const noexcept /* not known if empty */
+	/* not known if the publisher is empty */
+	struct sl_publisher_verdict verdict() const noexcept
 	{
 		auto v = opts<struct sl_publisher_verdict>();
 
@@ -195,7 +196,7 @@ class publisher
 		return v;
 	}
 
-	/* Each by its options, see metric(), or by name, help and unit. */
+	/* Each function takes options, see metric(), or name, help and unit. */
 	sidelight::counter counter(const sl_metric_opts &o) noexcept
 	{
 		return sl_counter_create(p_, &o);
@@ -209,7 +210,7 @@ class publisher
 	{
 		return sl_gauge_f64_create(p_, &o);
 	}
-	/* Classic buckets if bounds are set, else exponential ones. */
+	/* Classic buckets if bounds are set, otherwise exponential ones. */
 	sidelight::histogram histogram(const sl_metric_opts &o) noexcept
 	{
 		return o.bounds ? sl_histogram_create_classic(p_, &o) : sl_histogram_create(p_, &o);
@@ -218,7 +219,7 @@ class publisher
 	{
 		return sl_stateset_create(p_, &o);
 	}
-	int info(const sl_metric_opts &o) noexcept /* 0 or -errno */
+	int info(const sl_metric_opts &o) noexcept /* returns 0 or -errno */
 	{
 		return sl_info_create(p_, &o);
 	}
@@ -287,9 +288,9 @@ class publisher
 	int error_ = 0;
 };
 
-/* ---- spans ------------------------------------------------------------------------------------ */
+/* ---- spans ---- */
 
-/* The caller's context; one that is not a context if the header is malformed or missing. */
+/* Parses the caller's context; the result is invalid if the header is malformed or missing. */
 inline sl_trace_context parse_traceparent(std::string_view header) noexcept
 {
 	sl_trace_context context{};
@@ -298,16 +299,16 @@ inline sl_trace_context parse_traceparent(std::string_view header) noexcept
 	return context;
 }
 
-/* A span that ends with its scope. Belongs to one thread at a time. */
+/* A span that ends with its scope. It belongs to one thread at a time. */
 class span
 {
       public:
-	/* The root of a trace. */
+	/* Starts the root span of a trace. */
 	explicit span(sl_span_name name, sl_span_kind kind = SL_SPAN_INTERNAL) noexcept
 	{
 		sl_span_start(&s_, name, kind, nullptr);
 	}
-	/* Part of the parent: another span's context(), or a caller's. */
+	/* Starts a child of the parent: of another span's context(), or of a caller's. */
 	span(sl_span_name name, sl_span_kind kind, const sl_trace_context &parent) noexcept
 	{
 		sl_span_start(&s_, name, kind, &parent);
@@ -317,13 +318,13 @@ class span
 	~span() { sl_span_end(&s_); }
 
 	const sl_trace_context &context() const noexcept { return s_.context; }
-	void end() noexcept /* before the end of the scope */ { sl_span_end(&s_); }
+	void end() noexcept /* ends the span before the end of its scope */ { sl_span_end(&s_); }
 	void status(sl_span_status status, const char *message = nullptr) noexcept
 	{
 		sl_span_set_status(&s_, status, message);
 	}
 
-	/* Attributes: bool, integers, floating-point numbers, strings. */
+	/* Sets attributes: bool, integers, floating-point numbers, strings. */
 	template <class T, std::enable_if_t<std::is_arithmetic_v<T>, int> = 0>
 	void set(sl_span_key key, T value) noexcept
 	{

@@ -3,7 +3,7 @@
  * sidelight/store.h - a region of kind SL_REGION_STORE: memory that translators fill with reports
  * by one-sided WRITE and FETCH_ADD, and that queries read. docs/dta-store.md is normative.
  *
- *   0      header            as of every region; labels: store (its name), tenant (a number)
+ *   0      header            as in every region; labels: store (its name), tenant (a number)
  *   4096   configuration     SL_SECTION_STORE: struct sl_store_config, immutable
  *   4352   epoch line        SL_SECTION_STORE_EPOCHS: enum sl_store_epoch_cell, a plain line that
  *                            only the store server writes
@@ -12,14 +12,14 @@
  *                            the size of a bank may exceed 32 bits
  *
  * Translators write into banks only. The store server zeroes a bank when no translator holds it,
- * and leaves a held one alone: the CPU and an adapter's FETCH_ADD never change a word at the same
+ * and does not touch a held one: the CPU and an adapter's FETCH_ADD never change a word at the same
  * time.
  *
- * A store object never changes its sizes. A resized store continues in another object from its next
- * epoch on.
+ * A store object never changes its sizes. A resized store continues in a new object with its next
+ * epoch.
  *
- * Each unit is located by its key or number alone, and has a check word over key and data: a
- * half-written unit, or one of another key, does not verify. A unit of zeros was never written.
+ * The location of a unit depends on its key or number alone. Its check word covers key and data: a
+ * half-written unit, or that of another key, does not verify. A unit of zeros was never written.
  * Little-endian. C11 and C++17.
  */
 #ifndef SIDELIGHT_STORE_H
@@ -35,11 +35,11 @@ extern "C" {
 #define SL_STORE_EPOCHS_OFFSET 4352u
 #define SL_STORE_BANKS_OFFSET  8192u
 
-/* Bytes of an object, in place of SL_REGION_SIZE_MAX. */
+/* Maximum bytes of an object, replacing SL_REGION_SIZE_MAX. */
 #define SL_STORE_SIZE_MAX (1ull << 46)
 #define SL_STORE_KEY_MIN  4u
 #define SL_STORE_KEY_MAX  64u
-/* A mark in a key log: u8 0, u32 epoch (low half) of the keys that follow. */
+/* A mark in a key log: a zero byte, and a u32 with the epoch (low half) of the keys that follow. */
 #define SL_STORE_KEYLOG_MARK_BYTES 5u
 #define SL_STORE_VALUE_MIN	   4u
 #define SL_STORE_VALUE_MAX	   256u
@@ -49,7 +49,8 @@ extern "C" {
 #define SL_STORE_LANES_MAX	   64u
 #define SL_STORE_LISTS_MAX	   65536u
 #define SL_STORE_BANKS_MAX	   16u
-#define SL_STORE_REPORTERS_MAX	   1024u /* of a sketch: bits of struct sl_store_complete */
+/* maximum reporters of a sketch: bits of the map in struct sl_store_complete */
+#define SL_STORE_REPORTERS_MAX 1024u
 
 enum sl_store_kind {
 	SL_STORE_KEYWRITE = 1,
@@ -60,42 +61,52 @@ enum sl_store_kind {
 };
 
 enum sl_store_sketch {
-	SL_STORE_COUNT_MIN = 1,	   /* cells: u64, merged by sum */
-	SL_STORE_COUNT_SKETCH = 2, /* cells: i64 in two's complement, merged by sum */
-	SL_STORE_HLL = 3,	   /* cells: u8 registers, merged by maximum; one row */
+	SL_STORE_COUNT_MIN = 1,	   /* cells are u64, merged by sum */
+	SL_STORE_COUNT_SKETCH = 2, /* cells are i64 in two's complement, merged by sum */
+	SL_STORE_HLL = 3,	   /* cells are u8 registers, merged by maximum; one row */
 };
 
 struct sl_store_config { /* 256 bytes */
 	uint32_t kind;	 /* enum sl_store_kind */
 	uint16_t tenant;
-	uint16_t id;	      /* of the store, within its tenant */
-	uint64_t seed;	      /* of all hashes of this store */
-	uint64_t first_epoch; /* of this object */
-	uint64_t slots; /* key-write, postcard: slots; increment, sketch: columns (cells of a row);
-			 * append: blocks of a ring */
-	uint32_t rows;	/* increment, sketch: rows; else 1 */
-	uint32_t value_bytes; /* key-write, append: of one value; else 0 */
-	uint32_t batch;	      /* append: items of a block, 1 to 64 */
-	uint32_t lists;	      /* append: list numbers are 0 .. lists-1 */
-	uint32_t lanes;	    /* append, sketch: one per translator, which writes its own lane only */
-	uint32_t hops;	    /* postcard: the longest path, 1 to 64 */
+	uint16_t id;	      /* number of the store within its tenant */
+	uint64_t seed;	      /* seed of all hashes of this store */
+	uint64_t first_epoch; /* first epoch in this object */
+	/*
+	 * key-write, postcard: number of slots; increment, sketch: number of columns (cells per
+	 * row); append: blocks per ring
+	 */
+	uint64_t slots;
+	uint32_t rows;	      /* increment, sketch: number of rows; otherwise 1 */
+	uint32_t value_bytes; /* key-write, append: bytes of one value; otherwise 0 */
+	uint32_t batch;	      /* append: items per block, 1 to 64 */
+	uint32_t lists;	      /* append: number of lists, 0 .. lists-1 */
+	/* append, sketch: number of lanes; each translator writes its own lane only */
+	uint32_t lanes;
+	uint32_t hops;	    /* postcard: maximum length of a path, 1 to 64 */
 	uint32_t sketch;    /* enum sl_store_sketch */
-	uint32_t reporters; /* sketch: reporters of a complete epoch */
-	uint32_t banks;	    /* 1 to 16; append: 1, as its rings have no epochs */
-	uint32_t copies; /* key-write, postcard: maximum per report; 1 to 8. Increment: minimum per
-			  * report, as a row left out makes sums too low; 0 is 1 */
-	uint32_t keylog; /* key-write, increment, postcard: 1 + the number of an append store of the
-			  * same tenant that logs keys not seen recently, as { u8 bytes; key; zeros
-			  * } after a mark per epoch, unless they exceed its values. 0: no log */
-	uint32_t keylog_list; /* of that store, used by this store alone */
+	uint32_t reporters; /* sketch: number of reporters in a complete epoch */
+	uint32_t banks;	    /* number of banks, 1 to 16; append: 1, as its rings have no epochs */
+	/*
+	 * key-write, postcard: maximum copies per report; 1 to 8. Increment: minimum rows per
+	 * report, as omitting a row makes sums too low; 0 means 1
+	 */
+	uint32_t copies;
+	/*
+	 * key-write, increment, postcard: 1 + the number of an append store of the same tenant.
+	 * That store logs keys not seen recently, as { u8 bytes; key; zeros } after a mark per
+	 * epoch, unless they exceed its value size. 0: no log
+	 */
+	uint32_t keylog;
+	uint32_t keylog_list; /* number of the list in that store, used by this store alone */
 	uint32_t reserved[41];
 	uint64_t check; /* FNV-1a 64 of the preceding 248 bytes */
 };
 SL_STATIC_ASSERT(sizeof(struct sl_store_config) == 256, "fixed by the format");
 
 enum sl_store_epoch_cell {
-	SL_STORE_EPOCH = 0,	   /* being written; 0, 1, 2, ... */
-	SL_STORE_EPOCH_OLDEST = 1, /* the oldest that can be queried: its bank is intact */
+	SL_STORE_EPOCH = 0,	   /* the epoch being written; 0, 1, 2, ... */
+	SL_STORE_EPOCH_OLDEST = 1, /* the oldest epoch that can be queried: its bank is intact */
 	SL_STORE_EPOCH_SINCE = 2,  /* start of the epoch being written, CLOCK_REALTIME ns */
 	SL_STORE_EPOCH_STATE = 3,  /* enum sl_region_state of this object */
 };
@@ -108,7 +119,7 @@ static inline uint64_t sl_pad8(uint64_t bytes)
 }
 
 /*
- * key-write: { u64 check; value; zeros up to a multiple of 8 }. Slot i of the bank. The check word
+ * key-write: { u64 check; value; zeros up to a multiple of 8 }, slot i of the bank. The check word
  * covers the value without the zeros.
  */
 static inline uint64_t sl_store_slot_bytes(const struct sl_store_config *c)
@@ -118,7 +129,7 @@ static inline uint64_t sl_store_slot_bytes(const struct sl_store_config *c)
 
 /*
  * append: a ring of blocks per list and lane, list-major. Block number b (0, 1, 2, ...) is at b %
- * slots: { batch * value; zeros up to a multiple of 8; u64 tail }. The tail is written last:
+ * slots: { batch * value; zeros up to a multiple of 8; u64 tail }. The writer stores the tail last:
  *
  *   bits 63-40  lap + 1 mod 2^24, lap = b / slots (skipping 0: 2^24 - 1 is followed by 1). 0: never
  *               written
@@ -136,7 +147,7 @@ static inline uint64_t sl_store_ring_offset(const struct sl_store_config *c, uin
 	return ((uint64_t)list * c->lanes + lane) * c->slots * sl_store_block_bytes(c);
 }
 
-/* increment: rows of u64 counters; copy r of a key counts in row r. No check words. */
+/* increment: rows of u64 counters; copy r of a key counts in row r. There are no check words. */
 static inline uint64_t sl_store_counter_offset(const struct sl_store_config *c, uint32_t row,
 					       uint64_t column)
 {
@@ -144,9 +155,9 @@ static inline uint64_t sl_store_counter_offset(const struct sl_store_config *c, 
 }
 
 /*
- * postcard: a u64 per hop: its value in the low half, and in the high one a hash of key, hop and
- * value plus the number of hops of the path. Each word verifies by itself, so that hops that are
- * written apart, by several translators or late, add up.
+ * postcard: one u64 per hop. The low half is the hop's value; the high half is a hash of key, hop
+ * and value plus the number of hops of the path. Each word verifies itself, so the hops of a path
+ * may be written separately, by several translators or late.
  */
 static inline uint64_t sl_store_path_bytes(const struct sl_store_config *c)
 {
@@ -155,19 +166,19 @@ static inline uint64_t sl_store_path_bytes(const struct sl_store_config *c)
 
 /*
  * sketch, per lane: struct sl_store_complete, then rows * slots cells, padded to 64 bytes. A query
- * merges the lanes. A translator writes the sum so far, of whole rows, and the completeness last.
+ * merges the lanes. A translator writes the sums so far in whole rows, and struct sl_store_complete
+ * last.
  */
 struct sl_store_complete { /* 192 bytes */
-	uint64_t check;	   /* seeded XXH3_64 of the bytes that follow; 0: never written */
+	uint64_t check;	   /* seeded XXH3_64 of the following bytes; 0: never written */
 	uint64_t epoch;
-	uint32_t expected;   /* reporters that this lane waits for; 0: those of the configuration */
-	uint32_t ended;	     /* bits set in the map */
-	uint64_t columns;    /* cells merged, over all reporters */
-	uint64_t rows_check; /* seeded XXH3_64 over the rows */
+	uint32_t expected;   /* number of reporters this lane waits for; 0: as configured */
+	uint32_t ended;	     /* number of bits set in the map */
+	uint64_t columns;    /* number of cells merged, over all reporters */
+	uint64_t rows_check; /* seeded XXH3_64 of the rows */
 	uint64_t reserved[3];
-	uint64_t map[SL_STORE_REPORTERS_MAX /
-		     64]; /* reporters that ended, by their number in the
-			   * collector's configuration, or by id if < 1024 */
+	/* reporters that ended: by index in the configuration, or by id if below 1024 */
+	uint64_t map[SL_STORE_REPORTERS_MAX / 64];
 };
 SL_STATIC_ASSERT(sizeof(struct sl_store_complete) == 192, "fixed by the format");
 
@@ -182,7 +193,7 @@ static inline uint64_t sl_store_lane_bytes(const struct sl_store_config *c)
 	       (((uint64_t)c->rows * c->slots * sl_store_cell_bytes(c) + 63) & ~63ull);
 }
 
-/* Bytes of one bank, before rounding up to pages. 0 for an unknown kind. */
+/* Returns the bytes of one bank, before rounding up to pages. 0 for an unknown kind. */
 static inline uint64_t sl_store_bank_bytes(const struct sl_store_config *c)
 {
 	switch (c->kind) {
@@ -200,7 +211,7 @@ static inline uint64_t sl_store_bank_bytes(const struct sl_store_config *c)
 	return 0;
 }
 
-/* Bytes from one bank to the next. */
+/* Returns the distance in bytes from one bank to the next. */
 static inline uint64_t sl_store_bank_stride(const struct sl_store_config *c)
 {
 	return (sl_store_bank_bytes(c) + 4095) & ~4095ull;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * query.c - sidelight/query.h: options, errors, and answers of any version. The queries themselves
- * are those of src/dta, which the collector and the command use as well.
+ * query.c - sidelight/query.h: checks options, converts errors, and fills in answers of any
+ * version. src/dta implements the queries, which the collector and the command line use as well.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ static const struct dta_store_view *view_of(const struct sl_store *s)
 	return &object_of(s)->view;
 }
 
-static struct sl_store *opened(struct dta_store_object *o)
+static struct sl_store *check_opened(struct dta_store_object *o)
 {
 	if (!o && !errno)
 		errno = EINVAL;
@@ -34,8 +34,8 @@ struct sl_store *sl_store_open(const char *path, char *why, size_t why_bytes)
 	const bool wanted = why && why_bytes;
 
 	errno = 0;
-	return opened(dta_store_object_open(path ? path : "", wanted ? why : unread,
-					    wanted ? why_bytes : sizeof(unread)));
+	return check_opened(dta_store_object_open(path ? path : "", wanted ? why : unread,
+						  wanted ? why_bytes : sizeof(unread)));
 }
 
 struct sl_store *sl_store_open_fd(int fd, char *why, size_t why_bytes)
@@ -44,8 +44,8 @@ struct sl_store *sl_store_open_fd(int fd, char *why, size_t why_bytes)
 	const bool wanted = why && why_bytes;
 
 	errno = 0;
-	return opened(dta_store_object_open_fd(fd, wanted ? why : unread,
-					       wanted ? why_bytes : sizeof(unread)));
+	return check_opened(dta_store_object_open_fd(fd, wanted ? why : unread,
+						     wanted ? why_bytes : sizeof(unread)));
 }
 
 void sl_store_close(struct sl_store *s)
@@ -83,16 +83,16 @@ int sl_store_now(const struct sl_store *s, struct sl_store_time *out)
 
 /* ---- queries ---- */
 
-static bool valid(const struct sl_query_opts *o)
+static bool opts_valid(const struct sl_query_opts *o)
 {
 	if (o->policy > SL_QUERY_CONSENSUS || o->flags & ~(SL_QUERY_OF_EPOCH | SL_QUERY_NO_ERROR) ||
 	    o->copies > SL_STORE_COPIES_MAX || o->consensus > SL_STORE_COPIES_MAX)
 		return false;
-	/* ~0 stands for any epoch below. */
+	/* Internally, ~0 stands for any epoch. */
 	return !(o->flags & SL_QUERY_OF_EPOCH) || o->epoch != ~0ull;
 }
 
-/* 0 and the query, or -EINVAL: this kind of store does not answer it. */
+/* Fills in the query. Returns -EINVAL if this kind of store does not answer such queries. */
 static int query_of(const struct sl_store *s, uint32_t kind, const void *key, size_t key_bytes,
 		    const struct sl_query_opts *opts, struct dta_query *q, struct sl_query_opts *o)
 {
@@ -103,7 +103,7 @@ static int query_of(const struct sl_store *s, uint32_t kind, const void *key, si
 		return -EINVAL;
 	if (opts && (!SL__HAS(opts, consensus) || !sl__opts_take(o, sizeof(*o), opts)))
 		return -EINVAL;
-	if (!valid(o))
+	if (!opts_valid(o))
 		return -EINVAL;
 	*q = (struct dta_query){
 		.key = key,
@@ -223,7 +223,7 @@ int sl_query_sketch(const struct sl_store *s, const void *key, size_t key_bytes,
 	now.ended = m.ended;
 	now.complete = m.complete;
 	if (m.result == SL_QUERY_FOUND && (key || c->sketch == SL_STORE_HLL)) {
-		/* Cells that cannot be estimated are the answer themselves. */
+		/* Without an estimate, the answer consists of the merged cells alone. */
 		if (!dta_sketch_estimate(c, to, key, key_bytes, &e)) {
 			now.estimated = 1;
 			now.value = e.value;
@@ -240,7 +240,7 @@ out:
 
 /* ---- the meaning of SL_QUERY_EMPTY ---- */
 
-/* Copies that count; 0: this kind of store loses no keys. */
+/* Number of copies to consider; 0: this kind of store loses no keys. */
 static uint32_t copies_of(const struct sl_store *s, uint32_t copies)
 {
 	const struct sl_store_config *c = s ? view_of(s)->config : NULL;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * report.c - sidelight/report.h: leaves out unchanged values and what sampling does not select, and
+ * report.c - sidelight/report.h: filters out unchanged values and keys that are not sampled, and
  * packs reports into the open packet.
  */
 #define XXH_INLINE_ALL
@@ -14,14 +14,14 @@
 
 static const struct sl_report_dest plain;
 
-static int refused(struct sl_reporter *r, int err)
+static int count_refused(struct sl_reporter *r, int err)
 {
 	if (r)
 		r->s.refused++;
 	return err;
 }
 
-static int dropped(struct sl_reporter *r, int err)
+static int count_dropped(struct sl_reporter *r, int err)
 {
 	r->s.reports++;
 	if (err == -EDQUOT)
@@ -33,9 +33,9 @@ static int dropped(struct sl_reporter *r, int err)
 	return -EAGAIN;
 }
 
-/* One report per packet; nothing is kept. */
-static int legacy(struct sl_reporter *r, const struct dta_block *shape, const void *key,
-		  const void *value)
+/* Legacy formats carry one report per packet; no packet is kept. */
+static int send_legacy(struct sl_reporter *r, const struct dta_block *shape, const void *key,
+		       const void *value)
 {
 	uint8_t p[40];
 	size_t n = dta_build_legacy(r->legacy, (uint8_t)r->sequence, shape, key, value, p,
@@ -43,10 +43,10 @@ static int legacy(struct sl_reporter *r, const struct dta_block *shape, const vo
 	int err;
 
 	if (!n)
-		return refused(r, -EINVAL);
+		return count_refused(r, -EINVAL);
 	err = sl__report_send_raw(r, p, n);
 	if (err == -EAGAIN)
-		return dropped(r, err);
+		return count_dropped(r, err);
 	r->s.reports++;
 	if (err) {
 		r->s.dropped_error++;
@@ -57,24 +57,24 @@ static int legacy(struct sl_reporter *r, const struct dta_block *shape, const vo
 	return 0;
 }
 
-static int pack(struct sl_reporter *r, const struct dta_block *shape, const void *key,
-		const void *value, uint64_t now_ns)
+static int pack_report(struct sl_reporter *r, const struct dta_block *shape, const void *key,
+		       const void *value, uint64_t now_ns)
 {
 	int err;
 
 	if (r->legacy)
-		return legacy(r, shape, key, value);
+		return send_legacy(r, shape, key, value);
 	err = r->flags & SL_REPORTER_SINGLE && r->b.header.reports
 		      ? -ENOSPC
 		      : dta_put(&r->b, shape, key, value);
 	if (err == -ENOSPC) {
 		err = sl__report_send(r, false);
 		if (err)
-			return dropped(r, err);
+			return count_dropped(r, err);
 		err = dta_put(&r->b, shape, key, value);
 	}
 	if (err)
-		return refused(r, err);
+		return count_refused(r, err);
 	r->s.reports++;
 	r->s.packed++;
 	if (shape->flags & DTA_ESSENTIAL)
@@ -92,15 +92,15 @@ static int pack(struct sl_reporter *r, const struct dta_block *shape, const void
 
 /* ---- filters ---- */
 
-static bool sampled(struct sl_reporter *r, const struct sl_report_dest *dest, const void *key,
-		    size_t bytes)
+static bool is_sampled(struct sl_reporter *r, const struct sl_report_dest *dest, const void *key,
+		       size_t bytes)
 {
 	uint64_t x;
 
 	if (!dest->sample)
 		return true;
 	if (dest->flags & SL_REPORT_SAMPLE_BY_KEY) {
-		/* No seed: all reporters select the same keys, so that paths are whole. */
+		/* Unseeded, so that all reporters select the same keys and paths are complete. */
 		x = XXH3_64bits(key, bytes);
 	} else { /* xorshift64* */
 		r->chance ^= r->chance >> 12;
@@ -112,8 +112,8 @@ static bool sampled(struct sl_reporter *r, const struct sl_report_dest *dest, co
 }
 
 /*
- * Where to store *now once the value is reported; *same: it need not be reported. A set has four
- * entries per hash, least recently used last.
+ * Returns the entry in which to store *now once the value is reported. Sets *same if the value need
+ * not be reported. A set has four entries per hash, in order of last use, the most recent first.
  */
 static struct sl__change *find_change(struct sl_reporter *r, const struct sl_report_dest *dest,
 				      const void *key, size_t key_bytes, const void *value,
@@ -139,7 +139,7 @@ static struct sl__change *find_change(struct sl_reporter *r, const struct sl_rep
 		*same = was.value == now->value && now_ns - was.time_ns < r->refresh_ns;
 		return set;
 	}
-	/* Replaces the least recently used entry by one that equals no value. */
+	/* Replace the least recently used entry by one whose value equals no other. */
 	set[3] = set[2];
 	set[2] = set[1];
 	set[1] = set[0];
@@ -149,8 +149,8 @@ static struct sl__change *find_change(struct sl_reporter *r, const struct sl_rep
 
 /* ---- reports ---- */
 
-static int report(struct sl_reporter *r, const struct sl_report_dest *dest, uint8_t opcode,
-		  const void *key, size_t key_bytes, const void *value, size_t value_bytes)
+static int add_report(struct sl_reporter *r, const struct sl_report_dest *dest, uint8_t opcode,
+		      const void *key, size_t key_bytes, const void *value, size_t value_bytes)
 {
 	struct dta_block shape = {.opcode = opcode};
 	struct sl__change now, *change = NULL;
@@ -163,17 +163,17 @@ static int report(struct sl_reporter *r, const struct sl_report_dest *dest, uint
 	if (!r || key_bytes > UINT8_MAX || value_bytes > UINT16_MAX || dest->sample > 63 ||
 	    dest->flags & ~(SL_REPORT_IMMEDIATE | SL_REPORT_ESSENTIAL | SL_REPORT_CHANGES |
 			    SL_REPORT_SAMPLE_BY_KEY))
-		return refused(r, -EINVAL);
+		return count_refused(r, -EINVAL);
 	if (opcode == DTA_KEYWRITE || opcode == DTA_INCREMENT || opcode == DTA_POSTCARD)
 		shape.copies = dest->copies ? dest->copies : 1;
 	else if (dest->copies)
-		return refused(r, -EINVAL);
+		return count_refused(r, -EINVAL);
 	shape.flags = (dest->flags & SL_REPORT_IMMEDIATE ? DTA_IMMEDIATE : 0) |
 		      (dest->flags & SL_REPORT_ESSENTIAL ? DTA_ESSENTIAL : 0);
 	shape.store = dest->store;
 	shape.key_bytes = (uint8_t)key_bytes;
 	shape.value_bytes = (uint16_t)value_bytes;
-	if (!sampled(r, dest, key, key_bytes)) {
+	if (!is_sampled(r, dest, key, key_bytes)) {
 		r->s.reports++;
 		r->s.sampled_out++;
 		return 0;
@@ -188,7 +188,7 @@ static int report(struct sl_reporter *r, const struct sl_report_dest *dest, uint
 			return 0;
 		}
 	}
-	err = pack(r, &shape, key, value, now_ns);
+	err = pack_report(r, &shape, key, value, now_ns);
 	if (change && !err)
 		*change = now;
 	return err;
@@ -197,7 +197,7 @@ static int report(struct sl_reporter *r, const struct sl_report_dest *dest, uint
 int sl_report_keywrite(struct sl_reporter *r, const struct sl_report_dest *dest, const void *key,
 		       size_t key_bytes, const void *value, size_t value_bytes)
 {
-	return report(r, dest, DTA_KEYWRITE, key, key_bytes, value, value_bytes);
+	return add_report(r, dest, DTA_KEYWRITE, key, key_bytes, value, value_bytes);
 }
 
 int sl_report_append(struct sl_reporter *r, const struct sl_report_dest *dest, uint32_t list,
@@ -205,7 +205,7 @@ int sl_report_append(struct sl_reporter *r, const struct sl_report_dest *dest, u
 {
 	uint32_t key = htobe32(list);
 
-	return report(r, dest, DTA_APPEND, &key, 4, value, value_bytes);
+	return add_report(r, dest, DTA_APPEND, &key, 4, value, value_bytes);
 }
 
 int sl_report_increment(struct sl_reporter *r, const struct sl_report_dest *dest, const void *key,
@@ -213,7 +213,7 @@ int sl_report_increment(struct sl_reporter *r, const struct sl_report_dest *dest
 {
 	uint64_t value = htobe64(addend);
 
-	return report(r, dest, DTA_INCREMENT, key, key_bytes, &value, 8);
+	return add_report(r, dest, DTA_INCREMENT, key, key_bytes, &value, 8);
 }
 
 int sl_report_postcard(struct sl_reporter *r, const struct sl_report_dest *dest, const void *key,
@@ -222,10 +222,10 @@ int sl_report_postcard(struct sl_reporter *r, const struct sl_report_dest *dest,
 	uint8_t value[8] = {(uint8_t)hop, (uint8_t)hops};
 
 	if (hop >= hops || hops > SL_STORE_HOPS_MAX)
-		return refused(r, -EINVAL);
+		return count_refused(r, -EINVAL);
 	data = htobe32(data);
 	memcpy(value + 4, &data, 4);
-	return report(r, dest, DTA_POSTCARD, key, key_bytes, value, 8);
+	return add_report(r, dest, DTA_POSTCARD, key, key_bytes, value, 8);
 }
 
 /* ---- sketches ---- */
@@ -247,9 +247,9 @@ static struct sl__sketch *sketch_of(struct sl_reporter *r, uint16_t store, uint3
 	return s;
 }
 
-static int cells(struct sl_reporter *r, const struct sl_report_dest *dest, uint32_t epoch,
-		 uint32_t row, uint32_t column, const uint64_t *words, const uint8_t *registers,
-		 uint32_t count)
+static int report_cells(struct sl_reporter *r, const struct sl_report_dest *dest, uint32_t epoch,
+			uint32_t row, uint32_t column, const uint64_t *words,
+			const uint8_t *registers, uint32_t count)
 {
 	uint32_t size = words ? 8 : 1, key[3], most;
 	uint8_t value[DTA_SKETCH_VALUE_MAX];
@@ -260,11 +260,11 @@ static int cells(struct sl_reporter *r, const struct sl_report_dest *dest, uint3
 		dest = &plain;
 	if (!r || (!words && !registers) || !count || column + (uint64_t)count > UINT32_MAX ||
 	    dest->sample || r->legacy)
-		return refused(r, -EINVAL);
+		return count_refused(r, -EINVAL);
 	s = sketch_of(r, dest->store, epoch);
 	if (!s)
-		return refused(r, -ENOSPC);
-	/* The room of an empty packet. */
+		return count_refused(r, -ENOSPC);
+	/* The space in an empty packet. */
 	most = r->packet_bytes - DTA_HEADER_BYTES - DTA_BLOCK_BYTES - sizeof(key) -
 	       (r->key ? DTA_PROOF_BYTES : 0);
 	most = (most < sizeof(value) ? most : (uint32_t)sizeof(value)) / size;
@@ -280,7 +280,7 @@ static int cells(struct sl_reporter *r, const struct sl_report_dest *dest, uint3
 		key[0] = htobe32(epoch);
 		key[1] = htobe32(row);
 		key[2] = htobe32(column + done);
-		err = report(r, dest, DTA_SKETCH, key, sizeof(key), value, (size_t)n * size);
+		err = add_report(r, dest, DTA_SKETCH, key, sizeof(key), value, (size_t)n * size);
 		if (err)
 			return err;
 		s->items++;
@@ -291,13 +291,13 @@ static int cells(struct sl_reporter *r, const struct sl_report_dest *dest, uint3
 int sl_report_sketch(struct sl_reporter *r, const struct sl_report_dest *dest, uint32_t epoch,
 		     uint32_t row, uint32_t column, const uint64_t *words, uint32_t count)
 {
-	return cells(r, dest, epoch, row, column, words, NULL, count);
+	return report_cells(r, dest, epoch, row, column, words, NULL, count);
 }
 
 int sl_report_registers(struct sl_reporter *r, const struct sl_report_dest *dest, uint32_t epoch,
 			uint32_t column, const uint8_t *registers, uint32_t count)
 {
-	return cells(r, dest, epoch, 0, column, NULL, registers, count);
+	return report_cells(r, dest, epoch, 0, column, NULL, registers, count);
 }
 
 int sl_report_sketch_end(struct sl_reporter *r, const struct sl_report_dest *dest, uint32_t epoch)
@@ -309,12 +309,12 @@ int sl_report_sketch_end(struct sl_reporter *r, const struct sl_report_dest *des
 	if (!dest)
 		dest = &plain;
 	if (!r || dest->sample || r->legacy)
-		return refused(r, -EINVAL);
+		return count_refused(r, -EINVAL);
 	s = sketch_of(r, dest->store, epoch);
 	if (!s)
-		return refused(r, -ENOSPC);
+		return count_refused(r, -ENOSPC);
 	value = htobe32(s->items);
-	err = report(r, dest, DTA_SKETCH_END, &key, 4, &value, 4);
+	err = add_report(r, dest, DTA_SKETCH_END, &key, 4, &value, 4);
 	if (!err)
 		s->used = false;
 	return err;

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * report.h - the internals of a reporter.
- *
- *   report.c         reports: filter and pack
- *   report_open.c    options, memory
- *   report_target.c  the translators, and moving between them
- *   report_send.c    sending, answers, the ring of kept packets
- *   report_update.c  newer values for kept packets
- *   report_file.c    the ring in a file
+ * report.h - internals of a reporter.
+ * - report.c: filters and packs reports
+ * - report_open.c: options, memory
+ * - report_target.c: the translators, and failover between them
+ * - report_send.c: sending, answers, the ring of kept packets
+ * - report_update.c: copies newer values into kept packets
+ * - report_file.c: the ring in a file
  */
 #ifndef SL_LIB_REPORT_H
 #define SL_LIB_REPORT_H
@@ -19,30 +18,29 @@
 #include "dta/wire/auth.h"
 #include "dta/wire/wire.h"
 
-#define SL__REPORT_RETRY_NS 20000000ull	 /* until the first retry; doubles ... */
-#define SL__REPORT_DOUBLES  5u		 /* ... at most this many times */
-#define SL__REPORT_WINDOW   4096u	 /* of a translator, until it says so */
-#define SL__REPORT_PROBE_NS 100000000ull /* without credit, one packet per period asks for some */
-#define SL__REPORT_SILENT_NS \
-	300000000ull /* a target that answered no request for this long is gone */
-#define SL__REPORT_BEAT_NS                                                                \
-	20000000ull		/* of silence until a heartbeat; eight times for a second \
-				 */
-#define SL__REPORT_ASKS	     3u /* requests that it takes for that */
-#define SL__REPORT_STAY_NS   200000000ull /* least time at a target before moving on */
+#define SL__REPORT_RETRY_NS 20000000ull	 /* delay of the first retry; it doubles with each retry */
+#define SL__REPORT_DOUBLES  5u		 /* number of times that the delay of a retry doubles */
+#define SL__REPORT_WINDOW   4096u	 /* window of a translator that has not announced its own */
+#define SL__REPORT_PROBE_NS 100000000ull /* period of probe packets while there is no credit */
+/* a target that answers no request for this long is considered gone */
+#define SL__REPORT_SILENT_NS 300000000ull
+/* silence until a heartbeat; the second one waits 8 times as long */
+#define SL__REPORT_BEAT_NS   20000000ull
+#define SL__REPORT_ASKS	     3u /* unanswered requests until a target may be considered gone */
+#define SL__REPORT_STAY_NS   200000000ull /* minimum time at a target before moving on */
 #define SL__REPORT_ACK_EVERY 8u		  /* essential packets per request for an acknowledgement */
 #define SL__REPORT_SKETCHES  16u
 
-/* A packet with essential reports, as it was sent. */
+/* A packet with essential reports, kept until it is acknowledged. */
 struct sl__backup {
 	uint32_t first, reports;
-	uint32_t bytes; /* without the proof; 0: acknowledged or unused */
+	uint32_t bytes; /* length without the proof; 0: acknowledged or unused */
 	uint32_t tries;
 	uint64_t sent_ns, retry_ns;
 };
 
 struct sl__change {
-	uint64_t key, value; /* hashes; key 0: unused */
+	uint64_t key, value; /* hashes; key 0: unused entry */
 	uint64_t time_ns;
 };
 
@@ -53,12 +51,13 @@ struct sl__sketch {
 };
 
 struct sl_reporter {
-	int fd; /* of target[at] */
+	int fd; /* equals target[at] */
 	int target[SL_REPORTER_TARGETS_MAX];
-	uint64_t meant[SL_REPORTER_TARGETS_MAX]; /* translators, as packets with a MAC name them */
+	/* identities of the translators, which the MAC of a packet covers */
+	uint64_t meant[SL_REPORTER_TARGETS_MAX];
 	uint32_t targets, at;
 	bool refused;	  /* the kernel reported that no process listens at the target */
-	uint64_t left_ns; /* when the previous target was left */
+	uint64_t left_ns; /* time of the last failover */
 	uint32_t asks;	  /* unanswered requests since asked_ns */
 	uint64_t asked_ns;
 	uint32_t flags, packet_bytes, reporter, incarnation;
@@ -69,28 +68,31 @@ struct sl_reporter {
 
 	struct dta_builder b;
 	uint8_t *packet;
-	bool essential, open; /* of the packet being built */
-	uint64_t opened_ns;   /* time of its first report */
-	uint32_t sequence;    /* number of its first report */
+	bool essential, open; /* state of the packet being built */
+	uint64_t opened_ns;   /* time of the first report in the open packet */
+	uint32_t sequence;    /* sequence number of the first report in the open packet */
 
-	struct sl__backup *backup; /* a ring */
-	uint8_t *backup_packet;	   /* stride each; within file, if there is one */
+	struct sl__backup *backup; /* ring of kept packets */
+	/* their bytes, `stride` apart; part of the mapped file, if there is one */
+	uint8_t *backup_packet;
 	uint32_t stride;
-	uint8_t *file; /* NULL: the ring is memory */
+	uint8_t *file; /* mapped ring file; NULL: the ring is in memory */
 	size_t file_bytes;
 	int file_fd;
-	uint64_t order; /* of the next packet in the file */
-	uint32_t backups, head,
-		kept;	  /* from the oldest unsettled on; settled ones may lie between */
-	uint32_t unasked; /* essential packets since the last request for an answer */
-	uint32_t *place;  /* of keys in a packet, for sl__report_update() */
+	uint64_t order; /* order of the next packet in the file */
+	uint32_t backups, head;
+	uint32_t kept;	  /* entries from the oldest unsettled one on */
+	uint32_t unasked; /* essential packets since the last request for an acknowledgement */
+	uint32_t *place;  /* hash table of the keys in one packet, see sl__report_update() */
 	uint32_t place_mask;
 
-	uint32_t window;	/* of the translator */
-	uint64_t sent_ns;	/* of the last packet */
-	uint32_t beats;		/* heartbeats since */
-	bool outside;		/* kept packets need other numbers */
-	uint32_t next, credits; /* behind the newest report that arrived, by the answers */
+	uint32_t window;  /* window of the current translator */
+	uint64_t sent_ns; /* time of the last packet */
+	uint32_t beats;	  /* heartbeats since the last packet */
+	/* kept packets fell out of the translator's window and need new sequence numbers */
+	bool outside;
+	/* next: first report after those that arrived; credits: reports allowed from there on */
+	uint32_t next, credits;
 	uint64_t answered_ns, probed_ns;
 
 	struct sl__change *change;
@@ -99,31 +101,33 @@ struct sl_reporter {
 	struct sl_reporter_stats s;
 };
 
-static inline uint32_t sl__report_after(uint32_t a, uint32_t b) /* a follows b: RFC 1982 */
+static inline uint32_t sl__report_after(uint32_t a, uint32_t b) /* true if a follows b (RFC 1982) */
 {
 	return (int32_t)(a - b) > 0;
 }
 
-/* All now_ns below. A clock without a system call, as coarse as the kernel's tick. */
+/* The clock of every now_ns below: needs no system call, and is as coarse as the kernel's tick. */
 static inline uint64_t sl__report_now(void)
 {
 	return sl__clock_ns(CLOCK_MONOTONIC_COARSE);
 }
 
-/* report_target.c. 0, or an error of sl_reporter_open(). names: of the translators, or NULL */
+/*
+ * report_target.c. Returns 0 or an error of sl_reporter_open(). names: translators' names, or NULL.
+ */
 SL__HIDDEN int sl__report_targets(struct sl_reporter *r, const char *targets, const char *names);
 SL__HIDDEN uint32_t sl__report_incarnation(void);
 SL__HIDDEN void sl__report_failover(struct sl_reporter *r, uint64_t now_ns);
 
 /* report_send.c */
-/* Appends the proof if packets have one. Returns the packet's length. */
+/* Appends the proof if packets carry one. Returns the packet's length. */
 SL__HIDDEN size_t sl__report_sign(const struct sl_reporter *r, uint8_t *packet, size_t bytes);
-SL__HIDDEN struct sl__backup *sl__report_backup(const struct sl_reporter *r,
-						uint32_t i); /* i-th kept */
+/* Returns the i-th kept packet. */
+SL__HIDDEN struct sl__backup *sl__report_backup(const struct sl_reporter *r, uint32_t i);
 SL__HIDDEN uint8_t *sl__report_packet(const struct sl_reporter *r, const struct sl__backup *b);
-/* report_file.c. No effect without a file, but for the stride: bytes from packet to packet. */
+/* report_file.c. Without a file, only sl__report_stride() does anything: bytes per packet. */
 SL__HIDDEN uint32_t sl__report_stride(uint32_t packet_bytes);
-/* 0, or an error of sl_reporter_open(). any_reporter: the file may say the reporter's number. */
+/* Returns 0 or an error of sl_reporter_open(). any_reporter: adopt the number in the file. */
 SL__HIDDEN int sl__report_file_open(struct sl_reporter *r, const char *path, bool any_reporter);
 SL__HIDDEN void sl__report_file_close(struct sl_reporter *r);
 SL__HIDDEN void sl__report_file_kept(struct sl_reporter *r, const struct sl__backup *b);
@@ -131,12 +135,13 @@ SL__HIDDEN void sl__report_file_freed(struct sl_reporter *r, const struct sl__ba
 SL__HIDDEN void sl__report_file_changing(const struct sl_reporter *r, const struct sl__backup *b);
 SL__HIDDEN void sl__report_file_changed(const struct sl_reporter *r, const struct sl__backup *b);
 SL__HIDDEN void sl__report_file_incarnation(const struct sl_reporter *r);
-/* report_update.c. A kept packet is about to be settled: older ones get its values. */
+/* report_update.c. Copies the values of a packet about to be settled into older kept packets. */
 SL__HIDDEN void sl__report_update(const struct sl_reporter *r, const struct sl__backup *newer);
-/* Gives all kept packets the next numbers, in their order. */
+/* report_send.c. Gives all kept packets new sequence numbers, in their order. */
 SL__HIDDEN void sl__report_renumber(struct sl_reporter *r, uint64_t now_ns);
 SL__HIDDEN void sl__report_begin(struct sl_reporter *r);
-SL__HIDDEN int sl__report_send(struct sl_reporter *r, bool ask); /* 0; -EAGAIN, -EDQUOT: it stays */
+/* Returns 0, or -EAGAIN or -EDQUOT if the packet stays open. */
+SL__HIDDEN int sl__report_send(struct sl_reporter *r, bool ask);
 SL__HIDDEN int sl__report_send_raw(struct sl_reporter *r, const void *packet, size_t bytes);
 SL__HIDDEN void sl__report_heartbeat(struct sl_reporter *r);
 SL__HIDDEN void sl__report_answers(struct sl_reporter *r);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * report_file.c - the ring of kept packets in a file, so that it survives the process. Slot i of n
- * holds the packets whose order is i modulo n. The check of a slot covers what its packet reports,
- * so that one that was being written when the process ended is left out; one that was being changed
- * is in the spare slot as it was before.
+ * holds the packets whose order is i modulo n. The check word of a slot covers the reports of its
+ * packet, so a packet that was being written when the process ended is detected and skipped. While
+ * a packet is being changed, the spare slot holds the previous state.
  *
- * The file is not synced: after a power failure, what had not reached the disk is missing or
- * damaged.
+ * The file is not synced: after a power failure, packets that had not reached the disk are missing
+ * or damaged.
  */
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -30,18 +30,18 @@
 struct sl__file_head {
 	uint64_t magic;
 	uint32_t packets, packet_bytes, reporter, tenant;
-	uint32_t incarnation; /* of the last opening or move to another target */
+	uint32_t incarnation; /* incarnation of the last opening or failover */
 };
 
 struct sl__slot {
-	uint64_t order, check; /* check 0: no packet */
+	uint64_t order, check; /* check 0: the slot is empty */
 	uint64_t bytes;
 	uint8_t packet[];
 };
 
 uint32_t sl__report_stride(uint32_t packet_bytes)
 {
-	/* A packet may get a proof that it did not have. */
+	/* Leave space for a proof, which a later run may add to the packet. */
 	return (uint32_t)(sizeof(struct sl__slot) + packet_bytes + DTA_PROOF_BYTES + 7) & ~7u;
 }
 
@@ -60,13 +60,15 @@ static struct sl__slot *slot_of(const struct sl_reporter *r, const struct sl__ba
 	return slot_at(r, (uint32_t)(b - r->backup));
 }
 
-/* A process that ends leaves its stores in this order; no other thread reads them. */
-static void barrier(void)
+/*
+ * Compiler barrier: if the process dies, its stores reach the file in order. No thread reads them.
+ */
+static void order_stores(void)
 {
 	atomic_signal_fence(memory_order_seq_cst);
 }
 
-/* The header of the packet, which each sending changes, is not part of it. */
+/* Excludes the packet's header, which changes each time the packet is sent. */
 static uint64_t check_of(const struct sl__slot *s)
 {
 	const uint64_t c = XXH3_64bits_withSeed(s->packet + DTA_HEADER_BYTES,
@@ -87,7 +89,7 @@ void sl__report_file_kept(struct sl_reporter *r, const struct sl__backup *b)
 	s = slot_of(r, b);
 	s->order = r->order++;
 	s->bytes = b->bytes;
-	barrier();
+	order_stores();
 	s->check = check_of(s);
 }
 
@@ -95,14 +97,14 @@ void sl__report_file_freed(struct sl_reporter *r, const struct sl__backup *b)
 {
 	if (r->file)
 		slot_of(r, b)->check = 0;
-	barrier();
+	order_stores();
 }
 
 void sl__report_file_changing(const struct sl_reporter *r, const struct sl__backup *b)
 {
 	if (r->file)
 		memcpy(slot_at(r, r->backups), slot_of(r, b), sizeof(struct sl__slot) + b->bytes);
-	barrier();
+	order_stores();
 }
 
 void sl__report_file_changed(const struct sl_reporter *r, const struct sl__backup *b)
@@ -110,7 +112,7 @@ void sl__report_file_changed(const struct sl_reporter *r, const struct sl__backu
 	if (!r->file)
 		return;
 	slot_of(r, b)->check = check_of(slot_of(r, b));
-	barrier();
+	order_stores();
 	slot_at(r, r->backups)->check = 0;
 }
 
@@ -122,23 +124,23 @@ void sl__report_file_incarnation(const struct sl_reporter *r)
 
 /* ---- opening ---- */
 
-static bool whole(const struct sl_reporter *r, const struct sl__slot *s)
+static bool slot_intact(const struct sl_reporter *r, const struct sl__slot *s)
 {
 	return s->order < ORDER_MAX && s->bytes > DTA_HEADER_BYTES && s->bytes <= r->packet_bytes &&
 	       s->check == check_of(s);
 }
 
-/* The packet of slot i, if it is one that this reporter may have made. Reports in it, or 0. */
-static uint32_t parse(const struct sl_reporter *r, uint32_t i, struct dta_packet *p)
+/* Parses the packet in slot i. Returns its number of reports; 0 if it is damaged or foreign. */
+static uint32_t parse_slot(const struct sl_reporter *r, uint32_t i, struct dta_packet *p)
 {
 	struct sl__slot *s = slot_at(r, i), *spare = slot_at(r, r->backups);
 
-	if (!whole(r, s) && whole(r, spare) && spare->order == s->order)
+	if (!slot_intact(r, s) && slot_intact(r, spare) && spare->order == s->order)
 		memcpy(s, spare, sizeof(*s) + spare->bytes);
-	if (!whole(r, s) || s->order % r->backups != i ||
+	if (!slot_intact(r, s) || s->order % r->backups != i ||
 	    s->bytes + DTA_PROOF_BYTES > DTA_PACKET_MAX)
 		return 0;
-	s->packet[2] = DTA_AGAIN; /* without the proof */
+	s->packet[2] = DTA_AGAIN; /* parse without the proof */
 	if (dta_parse(s->packet, s->bytes, p) != DTA_FINE || p->header.tenant != r->tenant ||
 	    p->header.reporter != r->reporter)
 		return 0;
@@ -146,8 +148,8 @@ static uint32_t parse(const struct sl_reporter *r, uint32_t i, struct dta_packet
 	return p->header.reports;
 }
 
-/* Fills in the ring with what an earlier run left. */
-static int restore(struct sl_reporter *r)
+/* Fills the ring with the packets that an earlier run left. */
+static int restore_ring(struct sl_reporter *r)
 {
 	struct dta_packet *p = malloc(sizeof(*p));
 	uint64_t oldest = UINT64_MAX, newest = 0;
@@ -160,7 +162,7 @@ static int restore(struct sl_reporter *r)
 
 		if (!s->check)
 			continue;
-		b->reports = parse(r, i, p);
+		b->reports = parse_slot(r, i, p);
 		b->bytes = b->reports ? (uint32_t)s->bytes : 0;
 		if (b->bytes && s->order > newest)
 			newest = s->order;
@@ -170,7 +172,7 @@ static int restore(struct sl_reporter *r)
 		struct sl__backup *b = &r->backup[i];
 
 		if (b->bytes && newest - s->order >= r->backups)
-			b->bytes = 0; /* of no ring */
+			b->bytes = 0; /* too old to be part of the same ring */
 		r->s.restored += b->bytes != 0;
 		r->s.damaged += s->check && !b->bytes;
 		if (!b->bytes)
@@ -189,8 +191,8 @@ static int restore(struct sl_reporter *r)
 	return 0;
 }
 
-/* Takes over what the head says, or writes it. */
-static int identify(struct sl_reporter *r, bool any_reporter)
+/* Adopts the file's header, or writes it if the file is new. */
+static int check_head(struct sl_reporter *r, bool any_reporter)
 {
 	struct sl__file_head *h = head_of(r);
 
@@ -199,7 +201,7 @@ static int identify(struct sl_reporter *r, bool any_reporter)
 		h->packet_bytes = r->packet_bytes;
 		h->reporter = r->reporter;
 		h->tenant = r->tenant;
-		barrier();
+		order_stores();
 		h->magic = MAGIC;
 	}
 	if (any_reporter)
@@ -213,7 +215,7 @@ static int identify(struct sl_reporter *r, bool any_reporter)
 	return 0;
 }
 
-static int map(struct sl_reporter *r, int fd)
+static int map_file(struct sl_reporter *r, int fd)
 {
 	const size_t bytes = HEAD_BYTES + (r->backups + 1ul) * r->stride;
 	struct stat st;
@@ -224,12 +226,12 @@ static int map(struct sl_reporter *r, int fd)
 		return errno == EWOULDBLOCK ? -EBUSY : -errno;
 	if (fstat(fd, &st))
 		return -errno;
-	/* Another user who may truncate it could end this process. */
+	/* A file that another user can truncate could end this process with SIGBUS. */
 	if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || st.st_mode & 022)
 		return -EPERM;
 	if (st.st_size && (size_t)st.st_size != bytes)
 		return -EBADMSG;
-	/* A full disk is an error here, not a signal later. */
+	/* Allocate now: a full disk is an error here, and not SIGBUS later. */
 	err = posix_fallocate(fd, 0, (off_t)bytes);
 	if (err)
 		return -err;
@@ -248,11 +250,11 @@ int sl__report_file_open(struct sl_reporter *r, const char *path, bool any_repor
 	r->file_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
 	if (r->file_fd < 0)
 		return -errno;
-	err = map(r, r->file_fd);
+	err = map_file(r, r->file_fd);
 	if (!err)
-		err = identify(r, any_reporter);
+		err = check_head(r, any_reporter);
 	if (!err)
-		err = restore(r);
+		err = restore_ring(r);
 	r->backup_packet = r->file ? slot_at(r, 0)->packet : NULL;
 	return err;
 }

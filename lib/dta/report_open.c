@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* report_open.c - opens and closes a reporter. All memory that it ever needs is allocated here. */
+/*
+ * report_open.c - opens and closes a reporter. Allocates all memory that the reporter ever needs.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,12 +19,12 @@ static uint64_t random_word(const void *salt)
 	uint64_t w;
 
 	if (getrandom(&w, sizeof(w), GRND_NONBLOCK) !=
-	    sizeof(w)) /* before the kernel has entropy */
+	    sizeof(w)) /* the kernel has no entropy yet */
 		w = sl__monotonic_ns() * 0x9e3779b97f4a7c15ull ^ (uintptr_t)salt;
 	return w ? w : 1;
 }
 
-static int check(const struct sl_reporter_opts *in, struct sl_reporter_opts *o)
+static int check_opts(const struct sl_reporter_opts *in, struct sl_reporter_opts *o)
 {
 	if (!SL__HAS(in, target) || !sl__opts_take(o, sizeof(*o), in))
 		return -EINVAL;
@@ -58,7 +60,7 @@ static int read_key(struct sl_reporter *r, const char *path)
 	return r->key ? 0 : -errno;
 }
 
-static void release(struct sl_reporter *r)
+static void free_reporter(struct sl_reporter *r)
 {
 	for (uint32_t i = 0; i < r->targets; i++)
 		close(r->target[i]);
@@ -78,7 +80,7 @@ struct sl_reporter *sl_reporter_open(const struct sl_reporter_opts *opts)
 	struct sl_reporter_opts o;
 	struct sl_reporter *r;
 	uint64_t changes = 4;
-	int err = check(opts, &o);
+	int err = check_opts(opts, &o);
 
 	if (err) {
 		errno = -err;
@@ -94,7 +96,7 @@ struct sl_reporter *sl_reporter_open(const struct sl_reporter_opts *opts)
 	r->chance = random_word(r);
 	r->change_seed = random_word(&r->change_seed);
 	r->reporter = o.reporter;
-	while (!r->reporter) /* above the numbers that people assign */
+	while (!r->reporter) /* choose a number above those that people assign */
 		r->reporter = (uint32_t)random_word(&r->reporter) | 1u << 31;
 	r->incarnation = sl__report_incarnation();
 	r->flush_ns = o.flush_ns;
@@ -119,7 +121,8 @@ struct sl_reporter *sl_reporter_open(const struct sl_reporter_opts *opts)
 		if (!o.backup_file)
 			r->backup_packet = malloc((size_t)r->backups * r->packet_bytes);
 		r->place_mask = 1;
-		while (r->place_mask < r->packet_bytes / 4) /* twice the items that fit */
+		/* twice as many as items fit in a packet */
+		while (r->place_mask < r->packet_bytes / 4)
 			r->place_mask *= 2;
 		r->place = malloc(r->place_mask-- * sizeof(*r->place));
 		if (!r->backup || (!o.backup_file && !r->backup_packet) || !r->place)
@@ -142,7 +145,7 @@ struct sl_reporter *sl_reporter_open(const struct sl_reporter_opts *opts)
 	sl__report_renumber(r, sl__report_now());
 	return r;
 fail:
-	release(r);
+	free_reporter(r);
 	errno = -err;
 	return NULL;
 }
@@ -154,5 +157,5 @@ void sl_reporter_close(struct sl_reporter *r)
 	sl_reporter_flush(r);
 	if (r->beats < 2)
 		sl__report_heartbeat(r);
-	release(r);
+	free_reporter(r);
 }

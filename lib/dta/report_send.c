@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * report_send.c - sends packets and takes answers. A packet with essential reports is kept in a
- * ring until it is acknowledged; it is sent again when an answer reports it missing, or none comes,
- * however long that takes.
+ * report_send.c - sends packets and processes answers. A packet with essential reports is kept in a
+ * ring until it is acknowledged. It is resent when an answer reports it missing or no answer comes,
+ * without a limit on the number of attempts.
  */
 #include <errno.h>
 #include <poll.h>
@@ -31,7 +31,7 @@ size_t sl__report_sign(const struct sl_reporter *r, uint8_t *packet, size_t byte
 	return r->key ? dta_proof_put(r->key, r->meant[r->at], packet, bytes) : bytes;
 }
 
-/* 0, -EAGAIN, or another error of the socket. */
+/* Returns 0, -EAGAIN, or another error of the socket. */
 static int send_now(struct sl_reporter *r, const void *packet, size_t bytes)
 {
 	for (int try = 0;; try++) {
@@ -42,14 +42,14 @@ static int send_now(struct sl_reporter *r, const void *packet, size_t bytes)
 		}
 		if (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS)
 			return -EAGAIN;
-		/* The error of an earlier packet: no process listens there. */
+		/* An error caused by an earlier packet: no process listens there. */
 		r->refused |= errno == ECONNREFUSED;
 		if ((errno != EINTR && errno != ECONNREFUSED) || try == 3)
 			return -errno;
 	}
 }
 
-/* Waits for events. False: end_ns has passed. */
+/* Waits for events. Returns false when end_ns has passed. */
 static bool wait_for(struct sl_reporter *r, short events, uint64_t end_ns)
 {
 	struct pollfd p = {.fd = r->fd, .events = events};
@@ -57,7 +57,7 @@ static bool wait_for(struct sl_reporter *r, short events, uint64_t end_ns)
 
 	if (now >= end_ns)
 		return false;
-	/* At most 5 ms: answers and timers are due meanwhile. */
+	/* Wait 5 ms at most, as answers and timers may be due. */
 	poll(&p, 1, (int)((end_ns - now) / 1000000 < 5 ? (end_ns - now) / 1000000 + 1 : 5));
 	return true;
 }
@@ -82,8 +82,11 @@ struct sl__backup *sl__report_backup(const struct sl_reporter *r, uint32_t i)
 	return &r->backup[(r->head + i) % r->backups];
 }
 
-/* The i-th of n packets kept when a loop began, which may release some: they end at head + kept. */
-static struct sl__backup *of_round(const struct sl_reporter *r, uint32_t n, uint32_t i)
+/*
+ * Returns packet i of the n that were kept when the caller's loop began. Releases during the loop
+ * move the head only: the packets still end at head + kept.
+ */
+static struct sl__backup *kept_at_start(const struct sl_reporter *r, uint32_t n, uint32_t i)
 {
 	return &r->backup[(r->head + r->kept + r->backups - n + i) % r->backups];
 }
@@ -93,7 +96,7 @@ uint8_t *sl__report_packet(const struct sl_reporter *r, const struct sl__backup 
 	return r->backup_packet + (size_t)(b - r->backup) * r->stride;
 }
 
-static void release(struct sl_reporter *r, struct sl__backup *b)
+static void release_backup(struct sl_reporter *r, struct sl__backup *b)
 {
 	b->bytes = 0;
 	sl__report_file_freed(r, b);
@@ -104,7 +107,7 @@ static void release(struct sl_reporter *r, struct sl__backup *b)
 	}
 }
 
-static void keep(struct sl_reporter *r, size_t bytes, uint64_t now_ns)
+static void keep_packet(struct sl_reporter *r, size_t bytes, uint64_t now_ns)
 {
 	struct sl__backup *b;
 
@@ -121,8 +124,8 @@ static void keep(struct sl_reporter *r, size_t bytes, uint64_t now_ns)
 	sl__report_file_kept(r, b);
 }
 
-/* The newest one could not be sent. */
-static void unkeep(struct sl_reporter *r)
+/* Removes the newest packet, which could not be sent. */
+static void remove_newest(struct sl_reporter *r)
 {
 	struct sl__backup *b = sl__report_backup(r, --r->kept);
 
@@ -137,7 +140,7 @@ static void answer_requested(struct sl_reporter *r, uint64_t now_ns)
 		r->asked_ns = now_ns;
 }
 
-static void retransmit(struct sl_reporter *r, struct sl__backup *b, uint64_t now_ns)
+static void resend_packet(struct sl_reporter *r, struct sl__backup *b, uint64_t now_ns)
 {
 	uint8_t *p = sl__report_packet(r, b);
 	size_t bytes = b->bytes;
@@ -166,12 +169,12 @@ void sl__report_renumber(struct sl_reporter *r, uint64_t now_ns)
 		b->sent_ns = b->retry_ns = now_ns;
 		r->sequence += b->reports;
 	}
-	r->b.header.sequence = r->sequence; /* of the open packet */
+	r->b.header.sequence = r->sequence; /* the open packet follows */
 	r->b.header.incarnation = r->incarnation;
 }
 
-/* Whether a translator that knows nothing of the packet would find it too old. */
-static bool outside(const struct sl_reporter *r, const struct sl__backup *b, uint32_t newest)
+/* True if a translator without state for this packet would reject it as too old. */
+static bool outside_window(const struct sl_reporter *r, const struct sl__backup *b, uint32_t newest)
 {
 	return newest - b->first > r->window;
 }
@@ -180,23 +183,25 @@ void sl__report_retry(struct sl_reporter *r, uint64_t now_ns)
 {
 	const struct sl__backup *oldest = r->kept ? sl__report_backup(r, 0) : NULL;
 
-	/* After a long silence, and not before: what is only slow would be stored twice. */
+	/*
+	 * Renumber only after a long silence: a packet that is merely slow would be stored twice.
+	 */
 	if (r->outside || (oldest && now_ns - oldest->sent_ns >= SL__REPORT_SILENT_NS &&
-			   outside(r, oldest, r->sequence))) {
+			   outside_window(r, oldest, r->sequence))) {
 		r->next = r->sequence;
 		sl__report_renumber(r, now_ns);
 	}
 	for (uint32_t i = 0, n = r->kept; i < n && r->kept; i++) {
-		struct sl__backup *b = of_round(r, n, i);
+		struct sl__backup *b = kept_at_start(r, n, i);
 
 		if (b->bytes && b->retry_ns <= now_ns)
-			retransmit(r, b, now_ns);
+			resend_packet(r, b, now_ns);
 	}
 }
 
 /* ---- sending ---- */
 
-/* The translator allows this packet on top of what is on the way. */
+/* True if the translator's credit covers this packet in addition to those in flight. */
 static bool has_credit(struct sl_reporter *r, uint64_t now_ns)
 {
 	uint32_t with = r->sequence + r->b.header.reports - r->next;
@@ -206,11 +211,11 @@ static bool has_credit(struct sl_reporter *r, uint64_t now_ns)
 	if (now_ns - r->probed_ns < SL__REPORT_PROBE_NS ||
 	    now_ns - r->answered_ns < SL__REPORT_PROBE_NS)
 		return false;
-	r->probed_ns = now_ns; /* the answer may have been lost */
+	r->probed_ns = now_ns; /* probe: the answer that granted credit may have been lost */
 	return true;
 }
 
-/* Takes answers first: they may hold the credit. */
+/* Processes pending answers first, as they may grant credit. */
 static bool wait_for_credit(struct sl_reporter *r)
 {
 	uint64_t now = sl__report_now(), end = now + r->wait_ns;
@@ -233,7 +238,7 @@ static bool wait_for_credit(struct sl_reporter *r)
 	return false;
 }
 
-/* The ring is full of unacknowledged packets: wait for them, if the reporter may wait. */
+/* The ring is full of unacknowledged packets: wait for answers if the reporter may wait. */
 static void wait_for_ring(struct sl_reporter *r)
 {
 	uint64_t end = sl__report_now() + r->wait_ns;
@@ -275,7 +280,7 @@ int sl__report_send(struct sl_reporter *r, bool ask)
 	}
 	if (r->credits != ~0u && r->sequence + reports - r->next > r->credits / 2)
 		r->b.header.flags |= DTA_ACK_WANTED;
-	/* With another target to move to, find out whether this one is alive. */
+	/* If there is another target, find out whether this one is alive. */
 	if (r->targets > 1 && sl__report_now() - r->probed_ns >= SL__REPORT_PROBE_NS) {
 		r->b.header.flags |= DTA_ACK_WANTED;
 		r->probed_ns = sl__report_now();
@@ -283,15 +288,15 @@ int sl__report_send(struct sl_reporter *r, bool ask)
 	r->b.header.time_ns = sl__realtime_ns();
 	bytes = dta_end(&r->b);
 	now = sl__report_now();
-	if (r->essential) /* before it is sent: no end of the process comes between */
-		keep(r, bytes, now);
+	if (r->essential) /* keep it before sending, in case the process is killed in between */
+		keep_packet(r, bytes, now);
 	err = sl__report_send_raw(r, r->packet, sl__report_sign(r, r->packet, bytes));
 	if (r->essential && (err == -EAGAIN || err == -EMSGSIZE))
-		unkeep(r);
+		remove_newest(r);
 	if (err == -EAGAIN)
 		goto stays;
 	if (err &&
-	    (!r->essential || err == -EMSGSIZE)) { /* the next packet takes its sequence numbers */
+	    (!r->essential || err == -EMSGSIZE)) { /* the next packet reuses its sequence numbers */
 		r->s.dropped_error += reports;
 		r->s.packed -= reports;
 		sl__report_begin(r);
@@ -304,7 +309,7 @@ int sl__report_send(struct sl_reporter *r, bool ask)
 	r->s.sent += reports;
 	r->s.packed -= reports;
 	r->sequence += reports;
-	if (r->credits == ~0u && !r->kept) /* credits that are granted later count from here */
+	if (r->credits == ~0u && !r->kept) /* credits granted later count from here */
 		r->next = r->sequence;
 	sl__report_begin(r);
 	if (r->kept || r->asks || r->credits != ~0u || !(r->s.packets & 15)) {
@@ -317,7 +322,7 @@ stays:
 	return err;
 }
 
-/* So that a translator knows of the last packets, if those were lost. */
+/* Tells the translator the latest sequence number, even if the last packets were lost. */
 void sl__report_heartbeat(struct sl_reporter *r)
 {
 	const struct dta_header h = {
@@ -333,7 +338,7 @@ void sl__report_heartbeat(struct sl_reporter *r)
 	if (r->legacy || !r->sequence)
 		return;
 	r->beats++;
-	/* Not sent, it is like one that was lost. */
+	/* A failure counts as a lost packet. */
 	if (send(r->fd, p, sl__report_sign(r, p, dta_heartbeat(p, sizeof(p), &h)),
 		 MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
 		r->s.heartbeats++;
@@ -343,7 +348,7 @@ void sl__report_heartbeat(struct sl_reporter *r)
 
 /* ---- answers ---- */
 
-static bool arrived(const struct sl__backup *b, const struct dta_answer *a)
+static bool has_arrived(const struct sl__backup *b, const struct dta_answer *a)
 {
 	if (!sl__report_after(b->first + b->reports, a->next))
 		return true;
@@ -356,7 +361,7 @@ static bool arrived(const struct sl__backup *b, const struct dta_answer *a)
 	return false;
 }
 
-static bool missing(const struct sl__backup *b, const struct dta_answer *a)
+static bool is_missing(const struct sl__backup *b, const struct dta_answer *a)
 {
 	if (a->type != DTA_NACK)
 		return false;
@@ -367,14 +372,15 @@ static bool missing(const struct sl__backup *b, const struct dta_answer *a)
 	return false;
 }
 
-static void take(struct sl_reporter *r, const struct dta_answer *a, uint64_t now_ns)
+static void process_answer(struct sl_reporter *r, const struct dta_answer *a, uint64_t now_ns)
 {
 	uint32_t n = r->kept, newest = a->next;
 
 	for (uint32_t i = 0; a->type == DTA_ACK && i < a->ranges; i++)
 		if (sl__report_after(a->range[i].first + a->range[i].count, newest))
 			newest = a->range[i].first + a->range[i].count;
-	if (sl__report_after(newest, r->sequence)) { /* more than was sent */
+	/* it acknowledges reports that were never sent */
+	if (sl__report_after(newest, r->sequence)) {
 		r->s.answers_refused++;
 		return;
 	}
@@ -389,17 +395,18 @@ static void take(struct sl_reporter *r, const struct dta_answer *a, uint64_t now
 	r->answered_ns = now_ns;
 	r->asks = 0;
 	for (uint32_t i = 0; i < n && r->kept; i++) {
-		struct sl__backup *b = of_round(r, n, i);
+		struct sl__backup *b = kept_at_start(r, n, i);
 
 		if (!b->bytes)
 			continue;
-		if (arrived(b, a) && outside(r, b, newest)) {
-			r->outside = true; /* next passes over it, arrived or not */
-		} else if (arrived(b, a)) {
+		if (has_arrived(b, a) && outside_window(r, b, newest)) {
+			/* the answer's `next` is beyond this packet, which proves nothing */
+			r->outside = true;
+		} else if (has_arrived(b, a)) {
 			sl__report_update(r, b);
-			release(r, b);
-		} else if (missing(b, a)) {
-			retransmit(r, b, now_ns);
+			release_backup(r, b);
+		} else if (is_missing(b, a)) {
+			resend_packet(r, b, now_ns);
 		}
 	}
 }
@@ -430,7 +437,7 @@ static void receive_answers(struct sl_reporter *r)
 			r->s.answers_refused++;
 			continue;
 		}
-		take(r, &a, sl__report_now());
+		process_answer(r, &a, sl__report_now());
 	}
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * report_target.c - the translators of a reporter: it starts with the first and moves on to the
- * next when its translator is gone. The next one has no state of it, so there the reporter starts
- * over, with another incarnation and with the packets that were not acknowledged.
+ * report_target.c - the translators of a reporter. The reporter starts with the first and moves on
+ * to the next when its translator is gone. The next translator has no state for this reporter, so
+ * the reporter starts a new incarnation and resends the packets that were not acknowledged.
  */
 #include <errno.h>
 #include <netdb.h>
@@ -14,8 +14,8 @@
 
 #include "report.h"
 
-/* "HOST:PORT", "HOST", "[V6]:PORT", "[V6]", "V6". */
-static int split(const char *target, char host[256], char port[8])
+/* Accepts "HOST:PORT", "HOST", "[V6]:PORT", "[V6]" and "V6". */
+static int split_target(const char *target, char host[256], char port[8])
 {
 	const char *end, *colon;
 	size_t n;
@@ -49,14 +49,14 @@ static int split(const char *target, char host[256], char port[8])
 	return 0;
 }
 
-/* A socket connected to one target, or -errno. */
-static int connected(const char *target)
+/* Returns a socket connected to the target, or -errno. */
+static int connect_target(const char *target)
 {
 	struct addrinfo want = {.ai_socktype = SOCK_DGRAM}, *all, *a;
 	char host[256], port[8];
 	int fd = -1, err;
 
-	err = split(target, host, port);
+	err = split_target(target, host, port);
 	if (err)
 		return err;
 	err = getaddrinfo(host, port, &want, &all);
@@ -76,13 +76,13 @@ static int connected(const char *target)
 	return fd >= 0 ? fd : err;
 }
 
-/* In 100 us: later ones compare greater (RFC 1982) for two days, and two openings differ. */
+/* Returns a number in units of 100 us, which increases for two days (RFC 1982). */
 uint32_t sl__report_incarnation(void)
 {
 	return (uint32_t)(sl__realtime_ns() / 100000);
 }
 
-/* The next of the names, or NULL: the target is meant by its address. */
+/* Returns the next name, or NULL if the target is identified by its address. */
 static const char *next_name(const char **names, size_t *bytes)
 {
 	const char *name = *names;
@@ -110,7 +110,7 @@ int sl__report_targets(struct sl_reporter *r, const char *targets, const char *n
 			return -EINVAL;
 		memcpy(one, at, n);
 		one[n] = 0;
-		fd = connected(one);
+		fd = connect_target(one);
 		if (fd < 0)
 			return fd;
 		r->meant[r->targets] = name ? dta_translator_of_name(name, bytes)

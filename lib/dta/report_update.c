@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * report_update.c - when a packet is settled before older ones, they get its values: what is resent
- * to a translator that does not know the newer packet, because it was started later or is another
- * one, must not bring old values back.
+ * report_update.c - when a packet is settled before older ones, copies its values into them.
+ * Otherwise, resending an older packet to a translator that does not know the newer one, because it
+ * restarted or is another translator, would bring old values back.
  */
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -12,12 +12,12 @@
 #include "dta/wire/endian.h"
 #include "report.h"
 
-/* A block within a packet of our own. */
+/* A block within one of our own packets. */
 struct update_block {
 	const uint8_t *header;
-	uint32_t at; /* of its header; items follow */
+	uint32_t at; /* offset of the block's header; the items follow it */
 	uint32_t count, store;
-	uint32_t key_bytes, value_bytes; /* the hop of a postcard counts as key */
+	uint32_t key_bytes, value_bytes; /* the hop of a postcard counts as part of the key */
 	bool writes;
 };
 
@@ -45,7 +45,10 @@ static uint8_t *item_of(uint8_t *p, const struct update_block *b, uint32_t i)
 	return p + b->at + DTA_BLOCK_BYTES + i * (b->key_bytes + b->value_bytes);
 }
 
-/* A place: of the block's header and of the item in the packet, 16 bits each; 0: free. */
+/*
+ * Finds the hash table entry of a key. An entry holds the offset of the block's header and that of
+ * the item, 16 bits each; 0: free.
+ */
 static uint32_t *place_of(const struct sl_reporter *r, uint8_t *p, const struct update_block *b,
 			  const uint8_t *key)
 {
@@ -55,14 +58,14 @@ static uint32_t *place_of(const struct sl_reporter *r, uint8_t *p, const struct 
 		uint32_t *place = &r->place[i & r->place_mask];
 		const uint8_t *h = p + (*place >> 16);
 
-		/* Of the same opcode, lengths and store. */
+		/* Compare opcode, lengths and store. */
 		if (!*place || (h[0] == b->header[0] && !memcmp(h + 5, b->header + 5, 5) &&
 				!memcmp(p + (*place & 0xffff), key, b->key_bytes)))
 			return place;
 	}
 }
 
-static bool enter(const struct sl_reporter *r, uint8_t *p, uint32_t bytes)
+static bool index_items(const struct sl_reporter *r, uint8_t *p, uint32_t bytes)
 {
 	uint32_t at = DTA_HEADER_BYTES;
 	struct update_block b;
@@ -79,7 +82,7 @@ static bool enter(const struct sl_reporter *r, uint8_t *p, uint32_t bytes)
 	return any;
 }
 
-static void update(const struct sl_reporter *r, uint8_t *from, const struct sl__backup *older)
+static void update_older(const struct sl_reporter *r, uint8_t *from, const struct sl__backup *older)
 {
 	uint8_t *to = sl__report_packet(r, older);
 	uint32_t at = DTA_HEADER_BYTES;
@@ -115,9 +118,9 @@ void sl__report_update(const struct sl_reporter *r, const struct sl__backup *new
 			return;
 		if (!older->bytes)
 			continue;
-		if (!entered && !enter(r, from, newer->bytes))
+		if (!entered && !index_items(r, from, newer->bytes))
 			return;
 		entered = true;
-		update(r, from, older);
+		update_older(r, from, older);
 	}
 }

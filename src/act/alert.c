@@ -16,7 +16,7 @@
 
 struct alert {
 	struct act_anomaly a;
-	int64_t due_ns; /* when to send it next; 0: at once */
+	int64_t due_ns; /* time to send the next alert; 0: now */
 };
 
 struct act_alerts {
@@ -56,8 +56,8 @@ void act_alerts_free(struct act_alerts *a)
 
 /* ---- JSON ---- */
 
-/* RFC 3339 with milliseconds. */
-static json_t *time_of(int64_t ns)
+/* Formats as RFC 3339 with milliseconds. */
+static json_t *make_time(int64_t ns)
 {
 	time_t s = (time_t)(ns / SECOND_NS);
 	char day[32];
@@ -69,7 +69,7 @@ static json_t *time_of(int64_t ns)
 }
 
 /* A truncated name may end within a UTF-8 character, which jansson refuses. */
-static json_t *string(const char *text)
+static json_t *make_string(const char *text)
 {
 	size_t n = strlen(text);
 	json_t *s;
@@ -79,12 +79,12 @@ static json_t *string(const char *text)
 	return s;
 }
 
-static json_t *nonempty(const char *text)
+static json_t *make_nonempty(const char *text)
 {
-	return *text ? string(text) : NULL;
+	return *text ? make_string(text) : NULL;
 }
 
-static json_t *number(double v)
+static json_t *make_number(double v)
 {
 	return isfinite(v) ? json_real(v) : json_null();
 }
@@ -108,53 +108,54 @@ static json_t *link_of(const struct act_alerts *s, const struct act_anomaly *a)
 
 	snprintf(text, sizeof(text), "%s/#tab=anomalies&anomaly=%016llx", s->link ? s->link : "",
 		 (unsigned long long)a->instance);
-	return s->link ? string(text) : NULL;
+	return s->link ? make_string(text) : NULL;
 }
 
-/* Labels are strings. */
+/* A string, as all labels must be. */
 static json_t *process_of(const struct act_anomaly *a)
 {
 	return a->name.process ? json_sprintf("%u", a->name.process) : NULL;
 }
 
-static json_t *labels(const struct act_anomaly *a)
+static json_t *make_labels(const struct act_anomaly *a)
 {
 	return json_pack("{s:s, s:s, s:o*, s:o*, s:o*, s:o*, s:o*, s:o*, s:o}", "alertname", NAME,
-			 "severity", "warning", "pod", nonempty(a->name.pod), "service",
-			 nonempty(a->name.service), "namespace", nonempty(a->name.kube_namespace),
-			 "container", nonempty(a->name.container), "process", process_of(a), "host",
-			 nonempty(a->name.host), "instance_id", instance_of(a));
+			 "severity", "warning", "pod", make_nonempty(a->name.pod), "service",
+			 make_nonempty(a->name.service), "namespace",
+			 make_nonempty(a->name.kube_namespace), "container",
+			 make_nonempty(a->name.container), "process", process_of(a), "host",
+			 make_nonempty(a->name.host), "instance_id", instance_of(a));
 }
 
-static json_t *annotations(const struct act_alerts *s, const struct act_anomaly *a)
+static json_t *make_annotations(const struct act_alerts *s, const struct act_anomaly *a)
 {
-	return json_pack("{s:o, s:o, s:o*, s:o*, s:o*}", "summary", string(a->explanation), "score",
-			 json_sprintf("%.6g", a->peak), "blame",
-			 a->blames ? string(a->blame[0].metric) : NULL, "trace_id", trace_of(a),
-			 "page", link_of(s, a));
+	return json_pack("{s:o, s:o, s:o*, s:o*, s:o*}", "summary", make_string(a->explanation),
+			 "score", json_sprintf("%.6g", a->peak), "blame",
+			 a->blames ? make_string(a->blame[0].metric) : NULL, "trace_id",
+			 trace_of(a), "page", link_of(s, a));
 }
 
 static json_t *alert_json(const struct act_alerts *s, const struct act_anomaly *a, int64_t now_ns)
 {
-	return json_pack("{s:o, s:o, s:o, s:o, s:o*}", "labels", labels(a), "annotations",
-			 annotations(s, a), "startsAt", time_of(a->begin_ns), "endsAt",
-			 time_of(a->end_ns ? a->end_ns : now_ns + 4 * s->again_ns), "generatorURL",
-			 link_of(s, a));
+	return json_pack("{s:o, s:o, s:o, s:o, s:o*}", "labels", make_labels(a), "annotations",
+			 make_annotations(s, a), "startsAt", make_time(a->begin_ns), "endsAt",
+			 make_time(a->end_ns ? a->end_ns : now_ns + 4 * s->again_ns),
+			 "generatorURL", link_of(s, a));
 }
 
 /*
- * The fields of Alertmanager's webhooks, version 4
- * (prometheus.io/docs/alerting/latest/configuration/#webhook_config): a group of one alert, so that
- * their receivers accept it.
+ * Makes the fields of Alertmanager's webhooks, version 4
+ * (prometheus.io/docs/alerting/latest/configuration/#webhook_config): a group with one alert, so
+ * that existing receivers accept it.
  */
-static json_t *version_4(const struct act_alerts *s, const struct act_anomaly *a)
+static json_t *make_webhook(const struct act_alerts *s, const struct act_anomaly *a)
 {
 	const char *status = a->end_ns ? "resolved" : "firing";
-	/* Go's zero time: unknown */
-	json_t *end = a->end_ns ? time_of(a->end_ns) : json_string("0001-01-01T00:00:00Z");
+	/* Go's zero time means unknown */
+	json_t *end = a->end_ns ? make_time(a->end_ns) : json_string("0001-01-01T00:00:00Z");
 	json_t *alert = json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "status", status, "labels",
-				  labels(a), "annotations", annotations(s, a), "startsAt",
-				  time_of(a->begin_ns), "endsAt", end, "generatorURL",
+				  make_labels(a), "annotations", make_annotations(s, a), "startsAt",
+				  make_time(a->begin_ns), "endsAt", end, "generatorURL",
 				  s->link ? link_of(s, a) : json_string(""), "fingerprint",
 				  instance_of(a));
 
@@ -163,9 +164,9 @@ static json_t *version_4(const struct act_alerts *s, const struct act_anomaly *a
 		"groupKey",
 		json_sprintf("{}:{instance_id=\"%016llx\"}", (unsigned long long)a->instance),
 		"truncatedAlerts", 0, "status", status, "receiver", "sidelight", "groupLabels",
-		"alertname", NAME, "instance_id", instance_of(a), "commonLabels", labels(a),
-		"commonAnnotations", annotations(s, a), "externalURL",
-		string(s->link ? s->link : ""), "alerts", alert);
+		"alertname", NAME, "instance_id", instance_of(a), "commonLabels", make_labels(a),
+		"commonAnnotations", make_annotations(s, a), "externalURL",
+		make_string(s->link ? s->link : ""), "alerts", alert);
 }
 
 static json_t *event_json(const struct act_alerts *s, const struct act_anomaly *a)
@@ -175,25 +176,26 @@ static json_t *event_json(const struct act_alerts *s, const struct act_anomaly *
 	for (uint32_t i = 0; i < a->blames; i++) {
 		const struct act_blame *b = &a->blame[i];
 
-		json_array_append_new(
-			blame, json_pack("{s:o, s:o, s:o, s:o}", "metric", string(b->metric),
-					 "share", json_real(isfinite(b->share) ? b->share : 0),
-					 "value", number(b->value), "before", number(b->before)));
+		json_array_append_new(blame, json_pack("{s:o, s:o, s:o, s:o}", "metric",
+						       make_string(b->metric), "share",
+						       json_real(isfinite(b->share) ? b->share : 0),
+						       "value", make_number(b->value), "before",
+						       make_number(b->before)));
 	}
 	o = json_pack("{s:s, s:I, s:o, s:o, s:o*, s:o*, s:o, s:o, s:o, s:o*, s:o*}", "event",
 		      a->end_ns ? "anomaly.end" : "anomaly.begin", "id", (json_int_t)a->id,
-		      "labels", labels(a), "begin", time_of(a->begin_ns), "end",
-		      a->end_ns ? time_of(a->end_ns) : NULL, "unread",
-		      a->end_ns ? json_boolean(a->unread) : NULL, "score", number(a->peak), "blame",
-		      blame, "explanation", string(a->explanation), "trace_id", trace_of(a), "page",
-		      link_of(s, a));
-	json_object_update_new(o, version_4(s, a));
+		      "labels", make_labels(a), "begin", make_time(a->begin_ns), "end",
+		      a->end_ns ? make_time(a->end_ns) : NULL, "unread",
+		      a->end_ns ? json_boolean(a->unread) : NULL, "score", make_number(a->peak),
+		      "blame", blame, "explanation", make_string(a->explanation), "trace_id",
+		      trace_of(a), "page", link_of(s, a));
+	json_object_update_new(o, make_webhook(s, a));
 	return o;
 }
 
 /* ---- schedule ---- */
 
-static struct alert *find(struct act_alerts *s, uint64_t id)
+static struct alert *find_alert(struct act_alerts *s, uint64_t id)
 {
 	for (size_t i = 0; i < s->n; i++)
 		if (s->alert[i].a.id == id)
@@ -201,7 +203,7 @@ static struct alert *find(struct act_alerts *s, uint64_t id)
 	return NULL;
 }
 
-/* Frees o. NULL: out of memory, and count alerts are lost. */
+/* Serialises and frees o. NULL: out of memory, and `count` alerts are lost. */
 static char *text_of(struct act_alerts *s, json_t *o, size_t count)
 {
 	char *text = json_dumps(o, JSON_COMPACT);
@@ -211,8 +213,8 @@ static char *text_of(struct act_alerts *s, json_t *o, size_t count)
 	return text;
 }
 
-static void notify(struct act_alerts *s, const struct act_anomaly *a,
-		   const struct act_alerts_out *out)
+static void notify_receivers(struct act_alerts *s, const struct act_anomaly *a,
+			     const struct act_alerts_out *out)
 {
 	char *text = out->webhook ? text_of(s, event_json(s, a), 1) : NULL;
 
@@ -224,7 +226,7 @@ static void notify(struct act_alerts *s, const struct act_anomaly *a,
 void act_alerts_take(struct act_alerts *s, const struct act_anomaly *a,
 		     const struct act_alerts_out *out)
 {
-	struct alert *x = find(s, a->id);
+	struct alert *x = find_alert(s, a->id);
 	bool fresh = !x;
 
 	if (!x) {
@@ -238,15 +240,15 @@ void act_alerts_take(struct act_alerts *s, const struct act_anomaly *a,
 	if (a->end_ns || (a->has_trace && !x->a.has_trace))
 		x->due_ns = 0;
 	x->a = *a;
-	/* An anomaly that began and ended since the last call makes two events. */
+	/* An anomaly that began and ended since the last call produces two events. */
 	if (fresh) {
 		struct act_anomaly begun = x->a;
 
 		begun.end_ns = 0;
-		notify(s, &begun, out);
+		notify_receivers(s, &begun, out);
 	}
 	if (a->end_ns)
-		notify(s, &x->a, out);
+		notify_receivers(s, &x->a, out);
 }
 
 void act_alerts_poll(struct act_alerts *s, int64_t now_ns, const struct act_alerts_out *out)
@@ -266,7 +268,7 @@ void act_alerts_poll(struct act_alerts *s, int64_t now_ns, const struct act_aler
 			}
 			x->due_ns = now_ns + s->again_ns;
 			if (x->a.end_ns)
-				continue; /* its last alert */
+				continue; /* this was its last alert */
 		}
 		s->alert[kept++] = *x;
 	}

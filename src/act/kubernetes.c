@@ -15,7 +15,7 @@ struct kubernetes_parser {
 	char *out; /* end of the words copied so far */
 };
 
-static void blanks(struct kubernetes_parser *p)
+static void skip_blanks(struct kubernetes_parser *p)
 {
 	while (*p->at == ' ' || *p->at == '\t')
 		p->at++;
@@ -27,19 +27,19 @@ static bool is_word(char c)
 }
 
 /* Copies the next word, which may be empty. */
-static const char *word(struct kubernetes_parser *p)
+static const char *copy_word(struct kubernetes_parser *p)
 {
 	char *start = p->out;
 
-	blanks(p);
+	skip_blanks(p);
 	while (is_word(*p->at))
 		*p->out++ = *p->at++;
 	*p->out++ = '\0';
-	blanks(p);
+	skip_blanks(p);
 	return start;
 }
 
-static bool symbol(struct kubernetes_parser *p, const char *s)
+static bool skip_symbol(struct kubernetes_parser *p, const char *s)
 {
 	size_t n = strlen(s);
 
@@ -49,50 +49,50 @@ static bool symbol(struct kubernetes_parser *p, const char *s)
 	return true;
 }
 
-/* "(a, b)" */
-static int set(struct kubernetes_parser *p, struct act_selector *s, size_t i)
+/* Parses "(a, b)". */
+static int parse_set(struct kubernetes_parser *p, struct act_selector *s, size_t i)
 {
 	size_t n = 0;
 
-	if (!symbol(p, "("))
+	if (!skip_symbol(p, "("))
 		return -EINVAL;
 	do {
 		if (n == ACT_SELECTOR_SET)
 			return -E2BIG;
-		s->need[i].value[n++] = word(p); /* may be "": (a,) */
-	} while (symbol(p, ","));
+		s->need[i].value[n++] = copy_word(p); /* may be "", as in (a,) */
+	} while (skip_symbol(p, ","));
 	s->need[i].values = n;
-	return symbol(p, ")") ? 0 : -EINVAL;
+	return skip_symbol(p, ")") ? 0 : -EINVAL;
 }
 
-static int requirement(struct kubernetes_parser *p, struct act_selector *s, size_t i)
+static int parse_requirement(struct kubernetes_parser *p, struct act_selector *s, size_t i)
 {
 	const char *op;
 
-	blanks(p);
-	if (symbol(p, "!")) {
+	skip_blanks(p);
+	if (skip_symbol(p, "!")) {
 		s->need[i].op = ACT_SELECT_NOT_EXISTS;
-		s->need[i].key = word(p);
+		s->need[i].key = copy_word(p);
 		return *s->need[i].key ? 0 : -EINVAL;
 	}
-	s->need[i].key = word(p);
+	s->need[i].key = copy_word(p);
 	if (!*s->need[i].key)
 		return -EINVAL;
 	s->need[i].op = ACT_SELECT_EXISTS;
 	if (!*p->at || *p->at == ',')
 		return 0;
 	s->need[i].op = *p->at == '!' ? ACT_SELECT_NOT_IN : ACT_SELECT_IN;
-	if (symbol(p, "!=") || symbol(p, "==") || symbol(p, "=")) {
-		s->need[i].value[0] = word(p);
+	if (skip_symbol(p, "!=") || skip_symbol(p, "==") || skip_symbol(p, "=")) {
+		s->need[i].value[0] = copy_word(p);
 		s->need[i].values = 1;
 		return 0;
 	}
-	op = word(p);
+	op = copy_word(p);
 	if (!strcmp(op, "notin"))
 		s->need[i].op = ACT_SELECT_NOT_IN;
 	else if (strcmp(op, "in"))
 		return -EINVAL;
-	return set(p, s, i);
+	return parse_set(p, s, i);
 }
 
 int act_selector_parse(const char *s, struct act_selector *out)
@@ -102,22 +102,22 @@ int act_selector_parse(const char *s, struct act_selector *out)
 
 	memset(out, 0, offsetof(struct act_selector, text));
 	/*
-	 * Each word takes a NUL beyond its letters, and each empty word has a delimiter before it.
+	 * Each word needs a NUL after its letters, and each empty word has a delimiter before it.
 	 */
 	if (strlen(s) >= ACT_SELECTOR_TEXT / 2)
 		return -E2BIG;
-	blanks(&p);
+	skip_blanks(&p);
 	if (!*p.at)
 		return 0;
 	do {
 		if (out->count == ACT_SELECTOR_MAX)
 			return -E2BIG;
-		err = requirement(&p, out, out->count);
+		err = parse_requirement(&p, out, out->count);
 		if (err)
 			return err;
 		out->count++;
-		blanks(&p);
-	} while (symbol(&p, ","));
+		skip_blanks(&p);
+	} while (skip_symbol(&p, ","));
 	return *p.at ? -EINVAL : 0;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kubernetes.h - Kubernetes' notation of label selectors and quantities. Pure. */
+/* kubernetes.h - parses label selectors and formats quantities as Kubernetes does. Pure. */
 #ifndef SL_ACT_KUBERNETES_H
 #define SL_ACT_KUBERNETES_H
 
@@ -7,8 +7,8 @@
 #include <stddef.h>
 
 #define ACT_SELECTOR_TEXT 1024u
-#define ACT_SELECTOR_MAX  16u /* requirements */
-#define ACT_SELECTOR_SET  16u /* values of one */
+#define ACT_SELECTOR_MAX  16u /* maximum number of requirements */
+#define ACT_SELECTOR_SET  16u /* maximum number of values per requirement */
 
 enum act_selector_op { ACT_SELECT_IN, ACT_SELECT_NOT_IN, ACT_SELECT_EXISTS, ACT_SELECT_NOT_EXISTS };
 
@@ -20,26 +20,26 @@ struct act_selector {
 		const char *value[ACT_SELECTOR_SET];
 		size_t values;
 	} need[ACT_SELECTOR_MAX];
-	char text[ACT_SELECTOR_TEXT]; /* backs the strings above */
+	char text[ACT_SELECTOR_TEXT]; /* storage of the strings above */
 };
 
 /*
  * Parses like labels.Parse() of k8s.io/apimachinery: "a=b", "a==b", "a!=b", "a in (b, c)", "a notin
- * (b)", "a", "!a", joined by commas; "" selects all. 0, -EINVAL (malformed) or -E2BIG.
+ * (b)", "a", "!a", joined by commas; "" selects all. Returns 0, -EINVAL (malformed) or -E2BIG.
  */
 int act_selector_parse(const char *s, struct act_selector *out);
 
 struct act_selector_label {
 	const char *key, *value;
 };
-/* A missing label is in no set, so it matches != and notin. */
+/* A missing label belongs to no set, so it matches != and notin. */
 bool act_selector_matches(const struct act_selector *s, const struct act_selector_label *labels,
 			  size_t count);
 
 /*
- * v >= 0 as a canonical quantity of thousandths, rounded up as Kubernetes does: "0", "1500m", "2",
- * "12k" (apimachinery, pkg/api/resource: no fraction, the largest suffix that needs none). NaN and
- * negative values are "0"; values are capped at 1e15.
+ * Formats v >= 0 as a canonical quantity of thousandths, rounded up like Kubernetes: "0", "1500m",
+ * "2", "12k" (apimachinery, pkg/api/resource: no fraction, the largest suffix possible without
+ * one). NaN and negative values become "0"; values are limited to 1e15.
  */
 void act_quantity(double v, char out[32]);
 

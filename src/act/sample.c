@@ -13,7 +13,7 @@ void act_sample_init(struct act_sample_pod *p, const struct act_sample_opts *o, 
 	*p = (struct act_sample_pod){.cursor_ns = from_ns, .tick_ns = INT64_MAX};
 	if (!every)
 		return;
-	/* Ticks are multiples of every_ns plus the pod's phase, also after a restart. */
+	/* Ticks are multiples of every_ns plus the pod's phase, so they survive a restart. */
 	phase = (int64_t)((seed ^ seed >> 32) % o->every_ns);
 	p->tick_ns = (from_ns - phase) / every * every + phase;
 	while (p->tick_ns <= from_ns)
@@ -32,7 +32,7 @@ static void add_full(struct act_sample_pod *p, int64_t from, int64_t to)
 		to = BASE_MAX(p->full[n].to_ns, to);
 	}
 	if (n == i && p->fulls == ACT_SAMPLE_FULL_MAX) {
-		/* No room: extend a neighbour and send more rather than less. */
+		/* no free span: extend a neighbour and send more rather than less */
 		if (i < p->fulls)
 			p->full[i].from_ns = from;
 		else
@@ -45,7 +45,7 @@ static void add_full(struct act_sample_pod *p, int64_t from, int64_t to)
 	p->full[i].to_ns = to;
 }
 
-/* Ends the open span, which is the last, if there is one. */
+/* Ends the open span, which is the last one, if there is one. */
 static void cut_open(struct act_sample_pod *p, int64_t to)
 {
 	if (p->fulls && p->full[p->fulls - 1].to_ns == INT64_MAX)
@@ -60,13 +60,13 @@ void act_sample_anomaly(struct act_sample_pod *p, const struct act_sample_opts *
 	bool open = p->fulls && p->full[p->fulls - 1].to_ns == INT64_MAX;
 
 	if (!o->every_ns)
-		return; /* everything is sent */
+		return; /* all samples are sent */
 	if (open && !end_ns)
-		return; /* known already */
+		return; /* already known */
 	if (end_ns)
 		cut_open(p, to);
 	if (from < p->cursor_ns) {
-		/* Time that an open span has sent is not missing. */
+		/* Time already sent by an open span is not missing. */
 		if (!open)
 			p->clipped_ns += (uint64_t)(BASE_MIN(to, p->cursor_ns) - from);
 		from = p->cursor_ns;
@@ -75,7 +75,7 @@ void act_sample_anomaly(struct act_sample_pod *p, const struct act_sample_opts *
 		add_full(p, from, to);
 }
 
-/* Moves the tick beyond `to`. */
+/* Moves the tick past `to`. */
 static void advance_tick(struct act_sample_pod *p, const struct act_sample_opts *o, int64_t to)
 {
 	int64_t every = (int64_t)o->every_ns;
@@ -95,7 +95,9 @@ bool act_sample_next(struct act_sample_pod *p, const struct act_sample_opts *o, 
 	}
 	if (p->cursor_ns >= horizon)
 		return false;
-	/* Within a span at full resolution, or without sampling: all that is decided. */
+	/*
+	 * Within a span at full resolution, or without sampling, all up to the horizon is decided.
+	 */
 	if (!o->every_ns || (p->fulls && p->full[0].from_ns <= p->cursor_ns)) {
 		to = p->fulls && p->full[0].to_ns < horizon ? p->full[0].to_ns : horizon;
 		if ((uint64_t)(to - p->cursor_ns) > most_ns)
@@ -105,7 +107,7 @@ bool act_sample_next(struct act_sample_pod *p, const struct act_sample_opts *o, 
 		advance_tick(p, o, to);
 		return true;
 	}
-	/* A tick before the next span: the newest sample up to it. */
+	/* There is a tick before the next span: send the newest sample up to it. */
 	to = p->fulls ? p->full[0].from_ns : INT64_MAX;
 	if (p->tick_ns <= horizon && p->tick_ns <= to) {
 		*out = (struct act_sample_span){p->cursor_ns, p->tick_ns, true};

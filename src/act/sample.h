@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sample.h - selects the samples of a pod to send on: one per interval, and all around an anomaly,
- * those before it included. Pure: it knows neither samples nor receivers, and says which spans of
- * time to take from history.
+ * sample.h - selects the samples of a pod to forward: one per interval, and all samples around an
+ * anomaly, including those before it. Pure: it handles neither samples nor receivers, but returns
+ * spans of time to take from history.
  *
- * A receiver takes the samples of a series in order of time only, so a sample waits until no
- * anomaly can ask for its time any more: `around + late`, where late is how long a verdict may come
- * after its rows. An anomaly that begins further back is clipped, and what it missed is counted.
+ * A receiver accepts the samples of a series only in order of time. So a sample waits until no
+ * anomaly can request its time any more: for `around + late`, where late is the maximum delay of a
+ * verdict. An anomaly that begins earlier than that is clipped, and the missed time is counted.
  *
  *	time     ----------|-------------- around --|-- late --| now
- *	sent or left out   ^ cursor: all before is decided
+ *	sent or skipped    ^ cursor: everything before is decided
  *
- * Spans of a pod come in order of time and never overlap, so no sample is sent twice.
+ * The spans of a pod are in order of time and never overlap, so no sample is sent twice.
  */
 #ifndef SL_ACT_SAMPLE_H
 #define SL_ACT_SAMPLE_H
@@ -20,47 +20,47 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ACT_SAMPLE_FULL_MAX 8u /* pending spans at full resolution per pod */
+#define ACT_SAMPLE_FULL_MAX 8u /* maximum pending spans at full resolution per pod */
 
 struct act_sample_opts {
-	uint64_t every_ns;  /* one sample per interval; 0: all samples */
-	uint64_t around_ns; /* before and after an anomaly */
-	uint64_t late_ns;   /* bound of a verdict's delay */
+	uint64_t every_ns;  /* interval of one sample; 0: all samples */
+	uint64_t around_ns; /* time at full resolution before and after an anomaly */
+	uint64_t late_ns;   /* maximum delay of a verdict */
 };
 
-/* Samples with from_ns < t <= to_ns. */
+/* Selects samples with from_ns < t <= to_ns. */
 struct act_sample_span {
 	int64_t from_ns, to_ns;
-	bool last; /* only the newest of them */
+	bool last; /* select only the newest of them */
 };
 
-/* State of a pod; act_sample_init() first. */
+/* State of a pod; initialise with act_sample_init(). */
 struct act_sample_pod {
 	int64_t cursor_ns; /* all time up to here is decided */
-	int64_t tick_ns;   /* when the next single sample is due */
+	int64_t tick_ns;   /* time of the next single sample */
 	struct {
-		int64_t from_ns, to_ns; /* INT64_MAX: the anomaly goes on */
+		int64_t from_ns, to_ns; /* INT64_MAX: the anomaly continues */
 	} full[ACT_SAMPLE_FULL_MAX];	/* sorted, disjoint */
 	uint32_t fulls;
-	uint64_t clipped_ns; /* time of spans that were requested too late */
+	uint64_t clipped_ns; /* total time of spans that were requested too late */
 };
 
-/* Starts at from_ns. seed spreads the pods' samples over every_ns. */
+/* Starts at from_ns. seed distributes the samples of pods over every_ns. */
 void act_sample_init(struct act_sample_pod *p, const struct act_sample_opts *o, int64_t from_ns,
 		     uint64_t seed);
 
 /*
- * An anomaly that began at begin_ns goes on (end_ns 0; may be repeated), or is over and was last
- * seen at end_ns, reported once.
+ * Reports that an anomaly that began at begin_ns continues (end_ns 0; may be repeated), or has
+ * ended and was last seen at end_ns (reported once).
  */
 void act_sample_anomaly(struct act_sample_pod *p, const struct act_sample_opts *o, int64_t begin_ns,
 			int64_t end_ns);
 
-/* The next decided span at now_ns, no longer than most_ns; it counts as sent. False: none now. */
+/* Returns the next decided span, at most most_ns long, and counts it as sent. False: none now. */
 bool act_sample_next(struct act_sample_pod *p, const struct act_sample_opts *o, int64_t now_ns,
 		     uint64_t most_ns, struct act_sample_span *out);
 
-/* Skips to to_ns. Returns the skipped time, 0 if it was decided already. */
+/* Skips to to_ns. Returns the skipped time; 0 if it was already decided. */
 uint64_t act_sample_skip(struct act_sample_pod *p, const struct act_sample_opts *o, int64_t to_ns);
 
 #endif

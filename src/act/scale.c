@@ -12,7 +12,7 @@
 struct scale_entry {
 	struct act_workload w;
 	double sum;
-	bool begun; /* pressure has a previous value */
+	bool begun; /* set once pressure has a previous value */
 };
 
 struct act_scale {
@@ -20,7 +20,7 @@ struct act_scale {
 	size_t max, used;
 	struct scale_entry *entry;
 	int64_t now_ns;
-	pthread_mutex_t lock; /* of what follows */
+	pthread_mutex_t lock; /* protects the following members */
 	struct act_workload *shown;
 	size_t shows;
 };
@@ -63,7 +63,7 @@ void act_scale_begin(struct act_scale *s, int64_t now_ns)
 	}
 }
 
-static struct scale_entry *find(struct act_scale *s, const struct act_pod_name *n)
+static struct scale_entry *find_workload(struct act_scale *s, const struct act_pod_name *n)
 {
 	struct scale_entry *e;
 
@@ -86,7 +86,7 @@ void act_scale_pod(struct act_scale *s, const struct act_pod_verdict *v)
 
 	if (!v->ns || s->now_ns - v->ns > FRESH_NS)
 		return;
-	e = find(s, &v->name);
+	e = find_workload(s, &v->name);
 	if (!e)
 		return;
 	e->w.pods++;
@@ -106,14 +106,11 @@ void act_scale_end(struct act_scale *s)
 		double mean, part, elapsed;
 
 		if (!e->w.pods)
-			continue; /* none left */
-		/*
-		 * The clock may have been set back; a negative time would make e^(t / tau)
-		 * overflow.
-		 */
+			continue; /* no pods left */
+		/* If the clock was set back, a negative time would make e^(t / tau) overflow. */
 		elapsed = fmax((double)(s->now_ns - e->w.ns), 0);
 		part = -expm1(-elapsed / (double)s->tau_ns);
-		mean = e->sum / e->w.loaded; /* NaN: of none */
+		mean = e->sum / e->w.loaded; /* the mean is NaN if no pod is loaded */
 		e->w.pressure = e->begun && e->w.loaded
 					? e->w.pressure + part * (mean - e->w.pressure)
 					: mean;

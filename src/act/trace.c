@@ -7,17 +7,17 @@
 #include "act/trace.h"
 #include "sketch/hash.h"
 
-#define STEPS	   16u /* an octave */
-#define FIRST	   10u /* octave; durations below 1 us count as 1 us */
-#define OCTAVES	   37u /* up to 39 hours */
+#define STEPS	   16u /* bins per octave */
+#define FIRST	   10u /* first octave; durations below 1 us count as 1 us */
+#define OCTAVES	   37u /* number of octaves, up to 39 hours */
 #define BINS	   (OCTAVES * STEPS)
 #define HALVE_AT   16384u
-#define KNOWN	   3u  /* traces before a median is used */
-#define LEARN_ALL  20u /* traces below which a route learns every duration */
+#define KNOWN	   3u  /* number of traces before a median is used */
+#define LEARN_ALL  20u /* below this number of traces, a route learns every duration */
 #define SLOW_LEARN 0.02
-#define DOUBT	   0.8 /* of slow_factor */
+#define DOUBT	   0.8 /* fraction of slow_factor */
 #define BUCKETS	   1024u
-#define YOUNG_PART 8u /* one in this many routes may be young, however many are known */
+#define YOUNG_PART 8u /* at least 1/8 of the routes may be young, however many are known */
 #define RECENT	   1024u
 #define WINDOW	   10000u
 
@@ -28,15 +28,15 @@
 #define VERDICTS_OWN   0.01 /* share of the budget reserved for verdicts */
 
 struct act_trace_route {
-	struct act_trace_route *next;	       /* in the bucket */
-	struct act_trace_route *older, *newer; /* in the list */
-	bool known;			       /* which list it is in */
+	struct act_trace_route *next;	       /* next route in the bucket */
+	struct act_trace_route *older, *newer; /* neighbours in the list */
+	bool known;			       /* selects the list the route is in */
 	uint64_t key;
 	uint32_t n;
 	uint16_t bins[BINS];
 };
 
-/* Ordered by when they were seen last. */
+/* A list ordered by the time of last use. */
 struct act_trace_list {
 	struct act_trace_route *oldest, *newest;
 	size_t n;
@@ -44,13 +44,14 @@ struct act_trace_list {
 
 struct act_trace_policy {
 	struct act_trace_policy_opts o;
-	uint64_t at_most;	/* bound of all kept traces */
-	double burst, most;	/* bounds of overdraft and savings */
-	double balance, income; /* income: at most of one window */
+	uint64_t at_most;	/* upper limit of all kept traces */
+	double burst, most;	/* limits of overdraft and savings */
+	double balance, income; /* income: at most that of one window */
 	double due;		/* part of the balance reserved for verdicts */
 	struct act_trace_route *bucket[BUCKETS];
 	struct act_trace_list young, known;
-	float *recent, least; /* at_start: recent scores; their quantile */
+	/* with at_start: ring of recent scores, and the quantile derived from it */
+	float *recent, least;
 	uint32_t recents;
 	uint64_t kept;
 	struct act_trace_policy_stats stats;
@@ -150,8 +151,8 @@ uint64_t act_trace_route(uint64_t root, uint64_t *keys, size_t n)
 	return h ? h : 1;
 }
 
-/* A number in [0, 1) that is a function of id and salt. */
-static double chance(uint64_t id, uint64_t salt)
+/* Returns a number in [0, 1) that depends only on id and salt. */
+static double pseudo_random(uint64_t id, uint64_t salt)
 {
 	return (double)(sketch_hash_nth(id, salt) >> 11) * 0x1p-53;
 }
@@ -190,10 +191,10 @@ static void link_newest(struct act_trace_policy *p, struct act_trace_route *r)
 }
 
 /*
- * Evicts the least recently seen route. An eighth of the room is for young routes, which could
+ * Evicts the least recently used route. An eighth of the space is for young routes, which could
  * otherwise never become known.
  */
-static struct act_trace_route *evict(struct act_trace_policy *p)
+static struct act_trace_route *evict_route(struct act_trace_policy *p)
 {
 	bool young = p->young.n > p->o.max_routes / YOUNG_PART || !p->known.n;
 	struct act_trace_route *r = young ? p->young.oldest : p->known.oldest;
@@ -205,7 +206,7 @@ static struct act_trace_route *evict(struct act_trace_policy *p)
 	return r;
 }
 
-/* NULL: out of memory. */
+/* Returns NULL if memory is exhausted. */
 static struct act_trace_route *route_of(struct act_trace_policy *p, uint64_t key)
 {
 	struct act_trace_route *r = *place_of(p, key);
@@ -215,7 +216,7 @@ static struct act_trace_route *route_of(struct act_trace_policy *p, uint64_t key
 		link_newest(p, r);
 		return r;
 	}
-	r = p->stats.routes < p->o.max_routes ? malloc(sizeof(*r)) : evict(p);
+	r = p->stats.routes < p->o.max_routes ? malloc(sizeof(*r)) : evict_route(p);
 	if (!r) {
 		p->stats.lost++;
 		return NULL;
@@ -229,7 +230,10 @@ static struct act_trace_route *route_of(struct act_trace_policy *p, uint64_t key
 
 /* ---- latency ---- */
 
-/* The octave and the four bits below the leading one: linear steps within an octave. */
+/*
+ * Returns the bin of a duration: the octave and the four bits below the leading one, so that steps
+ * are linear within an octave.
+ */
 static uint32_t bin_of(uint64_t ns)
 {
 	uint32_t octave, bin;
@@ -241,8 +245,8 @@ static uint32_t bin_of(uint64_t ns)
 	return bin < BINS - 1 ? bin : BINS - 1;
 }
 
-/* In ns; values are taken as evenly spread within a bin. */
-static double quantile(const struct act_trace_route *r, double q)
+/* Returns a quantile in ns, assuming values are evenly spread within a bin. */
+static double route_quantile(const struct act_trace_route *r, double q)
 {
 	uint32_t below = 0, i;
 	double within;
@@ -253,7 +257,7 @@ static double quantile(const struct act_trace_route *r, double q)
 	return ldexp(1 + (i % STEPS + within) / STEPS, (int)(FIRST + i / STEPS));
 }
 
-static void learn(struct act_trace_route *r, uint64_t ns)
+static void learn_duration(struct act_trace_route *r, uint64_t ns)
 {
 	if (r->n >= HALVE_AT) {
 		r->n = 0;
@@ -264,7 +268,7 @@ static void learn(struct act_trace_route *r, uint64_t ns)
 	r->n++;
 }
 
-/* The duration is above the floors of what is slow. */
+/* True if the duration exceeds the minimum for a slow trace. */
 static bool is_above_floor(const struct act_trace_policy *p, const struct act_trace_route *r,
 			   double median, uint64_t ns)
 {
@@ -274,15 +278,16 @@ static bool is_above_floor(const struct act_trace_policy *p, const struct act_tr
 		return false;
 	if (!(p->o.slow_spread > 0) || r->n < LEARN_ALL)
 		return true;
-	most = median + p->o.slow_spread * (quantile(r, 0.9) - median);
+	most = median + p->o.slow_spread * (route_quantile(r, 0.9) - median);
 	return (double)ns > most;
 }
 
 /*
- * The trace's duration over the route's median, or at most 1 below a floor; 0: unknown. Then learns
- * the duration.
+ * Returns the trace's duration divided by the route's median, or at most 1 below the minimum; 0:
+ * unknown. Then learns the duration.
  */
-static double slowness(struct act_trace_policy *p, uint64_t key, const struct act_trace_facts *f)
+static double learn_slowness(struct act_trace_policy *p, uint64_t key,
+			     const struct act_trace_facts *f)
 {
 	struct act_trace_route *r = route_of(p, key);
 	double ratio = 0, half;
@@ -290,22 +295,23 @@ static double slowness(struct act_trace_policy *p, uint64_t key, const struct ac
 	if (!r)
 		return 0;
 	if (r->n >= KNOWN) {
-		half = quantile(r, 0.5);
+		half = route_quantile(r, 0.5);
 		ratio = (double)f->duration_ns / half;
 		if (ratio > 1 && !is_above_floor(p, r, half, f->duration_ns))
 			ratio = 1;
 	}
-	if (r->n < LEARN_ALL || ratio <= p->o.slow_factor || chance(f->trace_lo, 1) < SLOW_LEARN)
-		learn(r, f->duration_ns);
+	if (r->n < LEARN_ALL || ratio <= p->o.slow_factor ||
+	    pseudo_random(f->trace_lo, 1) < SLOW_LEARN)
+		learn_duration(r, f->duration_ns);
 	return ratio;
 }
 
 /* ---- verdicts ---- */
 
 /*
- * What speaks for a fault that the trace shows: its root's pod, for which users wait, is anomalous,
- * or one of the pods on its way is at fault, even if it is not known which. What they cause is
- * explained away at the root.
+ * Returns the evidence that the trace shows a fault: the root's pod, for which users wait, is
+ * anomalous, or one of the participating pods is at fault, even if it is unknown which one. At the
+ * root, effects of other pods are explained away.
  */
 static double score_of(const struct act_trace_facts *f)
 {
@@ -321,11 +327,8 @@ static int by_size(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/*
- * Records a score and updates `least`, the score that a share of `budget` of the last traces
- * exceeds.
- */
-static void remember(struct act_trace_policy *p, float score)
+/* Records a score and updates `least`, which a share of `budget` of the last traces exceeds. */
+static void record_score(struct act_trace_policy *p, float score)
 {
 	float sorted[RECENT];
 	uint32_t i;
@@ -338,19 +341,19 @@ static void remember(struct act_trace_policy *p, float score)
 	memcpy(sorted, p->recent, p->recents * sizeof(float));
 	qsort(sorted, p->recents, sizeof(float), by_size);
 	i = (uint32_t)((1 - p->o.budget) * p->recents);
-	/* A score equal to the quantile is kept: all traces of one row have the same score. */
+	/* A score equal to the quantile is kept, as all traces of one row have the same score. */
 	p->least = sorted[i < p->recents ? i : p->recents - 1];
 }
 
 /* ---- decision ---- */
 
-/* True if keeping one leaves at least `left`; negative balances are debt. */
-static bool room(const struct act_trace_policy *p, double left)
+/* True if at least `left` remains after keeping a trace; a negative balance is debt. */
+static bool has_budget(const struct act_trace_policy *p, double left)
 {
 	return p->kept < p->at_most && p->balance - 1 >= left;
 }
 
-static void spend(struct act_trace_policy *p, enum act_trace_reason reason)
+static void spend_budget(struct act_trace_policy *p, enum act_trace_reason reason)
 {
 	p->balance -= 1;
 	if (reason == ACT_TRACE_VERDICT)
@@ -361,7 +364,7 @@ static void spend(struct act_trace_policy *p, enum act_trace_reason reason)
 
 bool act_trace_could_afford(struct act_trace_policy *p, enum act_trace_reason reason)
 {
-	bool could = room(p, p->due - p->burst);
+	bool could = has_budget(p, p->due - p->burst);
 
 	p->stats.over_budget[reason] += !could;
 	return could;
@@ -371,18 +374,21 @@ bool act_trace_afford(struct act_trace_policy *p, enum act_trace_reason reason)
 {
 	if (!act_trace_could_afford(p, reason))
 		return false;
-	spend(p, reason);
+	spend_budget(p, reason);
 	return true;
 }
 
-/* The strongest reason with room; *wanted: the strongest reason. */
+/* Returns the strongest reason with budget left; *wanted: the strongest reason. */
 static enum act_trace_reason reason_of(const struct act_trace_policy *p,
 				       const struct act_trace_facts *f, double slow,
 				       enum act_trace_reason *wanted)
 {
 	double score = score_of(f);
 	bool worst = p->o.at_start && (score >= (double)p->least || p->balance > 0);
-	/* What weak reasons leave to others: in a recording at most what those may still need. */
+	/*
+	 * The budget that weak reasons must leave to others: all income, or in a recording the
+	 * maximum that the others can still need.
+	 */
 	double weak = p->income;
 
 	if (p->o.total && p->o.at_start)
@@ -400,7 +406,7 @@ static enum act_trace_reason reason_of(const struct act_trace_policy *p,
 		{ACT_TRACE_VERDICT, score > 1 && !p->o.at_start, VERDICT_LEAVES * p->income},
 		{ACT_TRACE_VERDICT, score > 1 && p->due >= 1, -p->burst},
 		{ACT_TRACE_VERDICT, f->others > 1, weak},
-		{ACT_TRACE_HEAD, chance(f->trace_lo, 0) < p->o.head, weak},
+		{ACT_TRACE_HEAD, pseudo_random(f->trace_lo, 0) < p->o.head, weak},
 	};
 
 	*wanted = ACT_TRACE_NO;
@@ -409,7 +415,7 @@ static enum act_trace_reason reason_of(const struct act_trace_policy *p,
 			continue;
 		if (!*wanted)
 			*wanted = rules[i].reason;
-		if (room(p, rules[i].leaves))
+		if (has_budget(p, rules[i].leaves))
 			return rules[i].reason;
 	}
 	return ACT_TRACE_NO;
@@ -425,17 +431,17 @@ enum act_trace_reason act_trace_decide(struct act_trace_policy *p, const struct 
 	p->income = fmin(p->income + p->o.budget, p->most);
 	p->due = fmin(p->due + VERDICTS_OWN * p->o.budget, VERDICTS_OWN * p->most);
 	if (p->o.at_start) {
-		remember(p, (float)score_of(f));
+		record_score(p, (float)score_of(f));
 	} else {
-		by_root = slowness(p, f->root, f);
-		slow = f->route ? slowness(p, f->route, f) : 0;
+		by_root = learn_slowness(p, f->root, f);
+		slow = f->route ? learn_slowness(p, f->route, f) : 0;
 		slow = slow > 0 ? slow : by_root;
 	}
 	if (f->kept)
 		return ACT_TRACE_NO;
 	reason = reason_of(p, f, slow, &wanted);
 	if (reason)
-		spend(p, reason);
+		spend_budget(p, reason);
 	else if (wanted)
 		p->stats.over_budget[wanted]++;
 	return reason;

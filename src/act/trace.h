@@ -1,24 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * trace.h - decides which finished traces to keep, for the reasons and within the budget of
- * docs/analytics.md ("Traces"). The live collector and `sidelight replay` use the same policy.
+ * docs/analytics.md ("Traces"). The live collector and the benchmarks use the same policy.
  * Pure: no clock, no I/O, no lock; not thread-safe.
  *
  * Medians are learned online, from logarithmic histograms with 16 steps per octave whose counts are
- * halved at 16384. They are right to 2 % at best, so that traces from 4/5 of slow_factor on are
+ * halved at 16384. They are accurate to 2 % at best, so traces from 4/5 of slow_factor on are
  * doubtful.
  *
- * The account starts empty: errors are kept at once, slow traces from the fourth of a root on,
- * others once traces have brought their share. From the start at most budget * (n + window / 2)
- * are kept, and never more than budget * total if total is known.
+ * The account starts empty: errors are kept at once, slow traces from the fourth trace of a root
+ * on, others once traces have earned their share. From the start, at most budget * (n + window / 2)
+ * traces are kept, and never more than budget * total if total is known. A decision depends only on
+ * earlier traces, through the account and the medians. Reordering within a few hundred traces
+ * changes medians by less than a step of the histogram, so while the budget lasts, the same traces
+ * are kept.
  *
- * Decisions depend on earlier traces only, through the account and the medians. Reordering within a
- * few hundred traces changes medians by less than a step of the histogram, so while the budget
- * lasts the same traces are kept.
- *
- * Memory: max_routes histograms of 1.2 KiB. A new route replaces the least recently seen young one
- * (of fewer than 20 traces) or, if less than an eighth are young, known one: names that come once
- * do not drive out known routes.
+ * Memory: max_routes histograms of 1.2 KiB. A new route replaces the least recently used young one
+ * (with fewer than 20 traces), or a known one if less than an eighth are young: names that occur
+ * only once do not displace known routes.
  */
 #ifndef SL_ACT_TRACE_H
 #define SL_ACT_TRACE_H
@@ -39,65 +38,66 @@ const char *
 act_trace_reason_name(enum act_trace_reason reason); /* "", "error", ...; static storage */
 
 struct act_trace_policy_opts {
-	double budget;	    /* share of traces that may be kept, 0 .. 1 */
-	double slow_factor; /* 0: 5 */
+	double budget;	    /* share of traces that may be kept, 0 to 1 */
+	double slow_factor; /* multiple of the median that is slow; default (0) 5 */
 	/*
-	 * What is slow by its factor is only if it also takes this long, and exceeds the median by
-	 * slow_spread times what the 90th percentile of its route does. 0: no floor.
+	 * A slow trace must also take at least slow_floor_ns, and exceed the median by slow_spread
+	 * times the amount by which the route's 90th percentile does. 0: no minimum.
 	 */
 	uint64_t slow_floor_ns;
 	double slow_spread;
-	double head;	 /* share of traces to keep regardless of reason, 0 .. 1 */
-	uint64_t window; /* of the account, in traces; 0: total, or 10,000 */
-	uint64_t total;	 /* traces in a recording; 0: unknown */
+	double head;	 /* share of traces to keep regardless of reason, 0 to 1 */
+	uint64_t window; /* window of the account, in traces; default (0) total, or 10,000 */
+	uint64_t total;	 /* number of traces in a recording; 0: unknown */
 	/*
-	 * Traces are decided upon at their start, in that order, without durations and errors.
-	 * Verdicts may then overdraw the account for traces among the worst `budget` of the last
-	 * 1024. In a recording, verdicts on other pods and head sampling leave half of the past or
-	 * of the remaining income, whichever is less, so that with head = 2 budget all is spent at
-	 * the end: verdicts without information keep as many of any traces as head sampling alone.
+	 * Traces are decided when they start, in that order, without durations and errors. Verdicts
+	 * may then overdraw the account for traces among the worst `budget` of the last 1024. In a
+	 * recording, verdicts on other pods and head sampling leave half of the past or of the
+	 * remaining income, whichever is less. So with head = 2 budget everything is spent at the
+	 * end: verdicts without information keep as many traces as head sampling alone.
 	 */
 	bool at_start;
-	size_t max_routes; /* 0: 4096 */
+	size_t max_routes; /* maximum number of routes; default (0) 4096 */
 };
 
 struct act_trace_policy;
 
-/* NULL: errno EINVAL (a share outside 0 .. 1) or ENOMEM. */
+/* Returns NULL with errno EINVAL (a share outside 0 to 1) or ENOMEM on failure. */
 struct act_trace_policy *act_trace_policy_new(const struct act_trace_policy_opts *opts);
 void act_trace_policy_free(struct act_trace_policy *p); /* accepts NULL */
 
-/* A key identifies traces whose durations compare: a hash, never 0. */
+/* Returns a key for traces with comparable durations: a hash, never 0. */
 uint64_t act_trace_key(const char *text, size_t bytes);
-/* The key of a root and a set of participants, independent of order and repetition. Sorts keys. */
+/* Returns the key of a root and a set of participants in any order. Sorts keys. */
 uint64_t act_trace_route(uint64_t root, uint64_t *keys, size_t n);
 
 struct act_trace_facts {
-	uint64_t root;	   /* key of the root's service and name */
-	uint64_t route;	   /* 0: participants unknown */
-	uint64_t trace_lo; /* lower half of its id, which is random (W3C trace context, level 2) */
+	uint64_t root;	/* key of the root's service and name */
+	uint64_t route; /* key of root and participants; 0: participants unknown */
+	/* lower half of the trace id, which is random (W3C trace context, level 2) */
+	uint64_t trace_lo;
 	uint64_t duration_ns;
 	bool error;
-	/* In thresholds, as known at the decision; 0: no verdict. */
-	double score;	  /* of the root's pod during the trace */
-	double others;	  /* the largest of all participating pods */
-	double suspicion; /* the sum of those of all participating pods */
-	bool kept;	  /* kept already for an error within: only learned from */
+	/* In multiples of the threshold, as known at the decision; 0: no verdict. */
+	double score;	  /* score of the root's pod during the trace */
+	double others;	  /* highest score of all participating pods */
+	double suspicion; /* sum of the suspicions of all participating pods */
+	bool kept;	  /* already kept because of an error within it: only learn from it */
 };
 
-/* Learns from a trace and decides whether to keep it. Counts what exceeds the budget. */
+/* Learns from a trace and decides whether to keep it. Counts traces beyond the budget. */
 enum act_trace_reason act_trace_decide(struct act_trace_policy *p, const struct act_trace_facts *f);
 
-/* Spends for a trace known only by an error within it. False: no budget. */
+/* Spends budget on a trace known only by an error within it. False: no budget left. */
 bool act_trace_afford(struct act_trace_policy *p, enum act_trace_reason reason);
 /* True if act_trace_afford() would succeed, before the trace is looked up. False is counted. */
 bool act_trace_could_afford(struct act_trace_policy *p, enum act_trace_reason reason);
 
 struct act_trace_policy_stats {
 	uint64_t seen, kept[ACT_TRACE_REASONS], over_budget[ACT_TRACE_REASONS];
-	uint64_t routes;  /* known now */
-	uint64_t evicted; /* routes replaced by others */
-	uint64_t lost;	  /* durations not learned for lack of memory */
+	uint64_t routes;  /* number of routes now */
+	uint64_t evicted; /* number of routes replaced by others */
+	uint64_t lost;	  /* number of durations not learned for lack of memory */
 };
 void act_trace_policy_stats(const struct act_trace_policy *p, struct act_trace_policy_stats *out);
 

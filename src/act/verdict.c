@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Lock order: the store's (table of pods, list of anomalies), then a pod's (what is shown of it).
- * Writers only try either lock.
+ * Lock order: the store's lock (table of pods, list of anomalies), then a pod's (its shown state).
+ * Writers only try to take locks.
  */
 #include "act/verdict.h"
 #include "act/explain.h"
@@ -15,14 +15,14 @@
 #include "base/base.h"
 
 #define SECOND_NS     1000000000ull
-#define RECENT	      3		   /* steps */
-#define STEPS_HELD_NS 4000000000ll /* rows further apart tell nothing of each other */
+#define RECENT	      3		   /* number of steps in the recent score */
+#define STEPS_HELD_NS 4000000000ll /* maximum distance of rows that belong together */
 
 const char *const act_state_names[] = {"learning", "coarse", "ready"};
 
 /* The current or last anomaly of a pod. */
 struct verdict_course {
-	uint64_t number; /* counts the pod's anomalies; 0: none yet */
+	uint64_t number; /* number of the anomaly within its pod; 0: none yet */
 	int64_t begin_ns, last_ns, end_ns;
 	uint64_t findings;
 	double peak, threshold;
@@ -42,22 +42,23 @@ struct verdict_state {
 };
 
 struct act_verdict_pod {
-	struct act_verdict_pod *next; /* in the bucket */
+	struct act_verdict_pod *next; /* next in the bucket */
 	struct act_verdicts *store;
-	struct verdict_state own; /* the writer's */
-	int64_t step_ns;	  /* the writer's: usual time between two findings; 0: not known */
-	bool gone;		  /* set last by the writer */
+	struct verdict_state own; /* state as the writer knows it; only the writer accesses it */
+	/* usual time between two findings, for the writer only; 0: not known */
+	int64_t step_ns;
+	bool gone; /* the last write of the writer */
 
 	pthread_mutex_t lock;
 	struct verdict_state shown;
-	struct verdict_score *score; /* ring of ACT_SCORES_KEPT */
-	uint64_t scores;	     /* written so far */
+	struct verdict_score *score; /* ring of ACT_SCORES_KEPT scores */
+	uint64_t scores;	     /* number of scores written so far */
 
-	/* The keeper's. */
-	uint64_t kept_number, kept_findings; /* course as in the list */
+	/* State of the keeper. */
+	uint64_t kept_number, kept_findings; /* number and findings already in the list */
 	/* The current anomaly as last notified; the list may have dropped it. */
-	struct act_anomaly on; /* id 0: none */
-	bool traced;	       /* it has a trace not yet notified */
+	struct act_anomaly on; /* id 0: no anomaly */
+	bool traced;	       /* the anomaly has a trace not yet notified */
 	int64_t trace_ns;
 	uint8_t trace[ACT_TRACE_ID_BYTES];
 };
@@ -67,9 +68,9 @@ struct act_verdicts {
 	pthread_mutex_t lock;
 	struct act_verdict_pod **bucket;
 	size_t buckets, pods;
-	struct act_anomaly *anomaly; /* ring: id i is at i % max_anomalies */
+	struct act_anomaly *anomaly; /* ring: the anomaly with id i is at i % max_anomalies */
 	uint64_t last_id;
-	struct act_verdicts_stats stats; /* totals of pods that are gone */
+	struct act_verdicts_stats stats; /* totals of freed pods */
 };
 
 /* ---- the store ---- */
@@ -123,11 +124,11 @@ void act_verdicts_free(struct act_verdicts *v)
 
 static struct act_verdict_pod **bucket_of(struct act_verdicts *v, uint64_t instance)
 {
-	/* Fibonacci hashing: instances are random in their upper half only. */
+	/* Fibonacci hashing, as only the upper half of an instance is random. */
 	return &v->bucket[(instance * 0x9e3779b97f4a7c15ull >> 20) % v->buckets];
 }
 
-static struct act_verdict_pod *find(struct act_verdicts *v, uint64_t instance)
+static struct act_verdict_pod *find_pod(struct act_verdicts *v, uint64_t instance)
 {
 	struct act_verdict_pod *p = *bucket_of(v, instance);
 
@@ -213,7 +214,7 @@ static void alarm_at(struct verdict_state *s, const struct act_finding *f)
 	act_explain(c->explanation, sizeof(c->explanation), &s->v.name, c->begin_ns, f);
 }
 
-/* Under the pod's lock. */
+/* Caller holds the pod's lock. */
 static void add_score(struct act_verdict_pod *p)
 {
 	const struct act_pod_verdict *v = &p->own.v;
@@ -231,18 +232,18 @@ static void add_score(struct act_verdict_pod *p)
 		s->suspicion = (float)v->suspicion;
 }
 
-static void show(struct act_verdict_pod *p)
+static void show_state(struct act_verdict_pod *p)
 {
 	if (pthread_mutex_trylock(&p->lock))
-		return; /* shown with the next finding */
+		return; /* the next finding shows it */
 	p->shown = p->own;
 	add_score(p);
 	pthread_mutex_unlock(&p->lock);
 }
 
 /*
- * How long an anomaly lasts without a finding: a pod that is read seldom, as connections are, has a
- * row or two without one. Of a pod that is silent for once this is the time of before.
+ * Returns how long an anomaly lasts without an anomalous finding: a pod that is read rarely, like
+ * connections, has a row or two without one. If a pod misses a row, the usual time applies.
  */
 static int64_t hold_of(const struct act_verdict_pod *p, bool anomalous)
 {
@@ -282,7 +283,7 @@ void act_verdict_push(struct act_verdict_pod *p, const struct act_finding *f)
 	s->v.shadow_alarms += f->shadow_anomalous;
 	/*
 	 * A gap ends the anomaly, even before the very next finding. A clock set back by more than
-	 * that is a gap too, or nothing would end until it caught up.
+	 * that is a gap, too; otherwise nothing would end until it caught up.
 	 */
 	if (s->v.anomalous && (gap > hold || gap < -hold)) {
 		s->v.anomalous = false;
@@ -290,7 +291,7 @@ void act_verdict_push(struct act_verdict_pod *p, const struct act_finding *f)
 	}
 	if (f->anomalous)
 		alarm_at(s, f);
-	show(p);
+	show_state(p);
 }
 
 void act_verdict_gone(struct act_verdict_pod *p)
@@ -308,7 +309,8 @@ static struct act_anomaly *by_id(struct act_verdicts *v, uint64_t id)
 	return id && a->id == id ? a : NULL;
 }
 
-static void begin(struct act_verdicts *v, struct act_verdict_pod *p, const struct verdict_state *s)
+static void begin_anomaly(struct act_verdicts *v, struct act_verdict_pod *p,
+			  const struct verdict_state *s)
 {
 	uint64_t id = ++v->last_id;
 	struct act_anomaly *a = &v->anomaly[id % v->o.max_anomalies];
@@ -333,7 +335,7 @@ static void take_course(struct act_anomaly *a, const struct verdict_course *c)
 	memcpy(a->explanation, c->explanation, sizeof(a->explanation));
 }
 
-/* One call of act_verdicts_keep(). */
+/* State of one call of act_verdicts_keep(). */
 struct verdict_pass {
 	struct act_verdicts *v;
 	int64_t now_ns;
@@ -341,8 +343,8 @@ struct verdict_pass {
 	void *arg;
 };
 
-/* Notifies each begin, change and end, also of anomalies that the list dropped. */
-static void notify(const struct verdict_pass *k, const struct act_anomaly *on)
+/* Notifies each begin, change and end, even if the list has dropped the anomaly. */
+static void notify_change(const struct verdict_pass *k, const struct act_anomaly *on)
 {
 	struct act_anomaly *a = by_id(k->v, on->id);
 
@@ -351,12 +353,13 @@ static void notify(const struct verdict_pass *k, const struct act_anomaly *on)
 	k->changed(on, k->arg);
 }
 
-/* Ends at the last finding at the earliest, as the clock may have been set. */
-static void end(const struct verdict_pass *k, struct act_verdict_pod *p, int64_t ns, bool unread)
+/* Ends the anomaly, not before its last finding, as the clock may have been set. */
+static void end_anomaly(const struct verdict_pass *k, struct act_verdict_pod *p, int64_t ns,
+			bool unread)
 {
 	p->on.end_ns = BASE_MAX(ns, p->on.last_ns);
 	p->on.unread = unread;
-	notify(k, &p->on);
+	notify_change(k, &p->on);
 	p->on.id = 0;
 }
 
@@ -366,23 +369,23 @@ static void keep_pod(const struct verdict_pass *k, struct act_verdict_pod *p,
 	const struct verdict_course *c = &s->course;
 	bool unread = gone || k->now_ns - s->v.ns > (int64_t)k->v->o.unread_ns;
 
-	if (p->on.id && p->kept_number != c->number) /* another has begun since */
-		end(k, p, c->begin_ns, false);
+	if (p->on.id && p->kept_number != c->number) /* another anomaly has begun since */
+		end_anomaly(k, p, c->begin_ns, false);
 	if (c->number > p->kept_number + 1)
 		k->v->stats.missed += c->number - p->kept_number - 1;
 	if (c->number != p->kept_number ||
 	    (!p->on.id && c->findings > p->kept_findings && s->v.anomalous && !unread))
-		begin(k->v, p, s);
+		begin_anomaly(k->v, p, s);
 	if (p->on.id && (c->findings != p->kept_findings || p->traced)) {
 		take_course(&p->on, c);
 		p->kept_findings = c->findings;
 		p->traced = false;
-		notify(k, &p->on);
+		notify_change(k, &p->on);
 	}
 	if (p->on.id && !s->v.anomalous)
-		end(k, p, c->end_ns, false);
+		end_anomaly(k, p, c->end_ns, false);
 	else if (p->on.id && unread)
-		end(k, p, k->now_ns, true);
+		end_anomaly(k, p, k->now_ns, true);
 }
 
 void act_verdicts_keep(struct act_verdicts *v, int64_t now_ns,
@@ -399,7 +402,7 @@ void act_verdicts_keep(struct act_verdicts *v, int64_t now_ns,
 			struct verdict_state s;
 
 			if (gone)
-				p->shown = p->own; /* what the writer could not show */
+				p->shown = p->own; /* findings that the writer could not show */
 			pthread_mutex_lock(&p->lock);
 			s = p->shown;
 			pthread_mutex_unlock(&p->lock);
@@ -426,7 +429,7 @@ void act_verdicts_traced(struct act_verdicts *v, uint64_t instance, int64_t now_
 	struct act_anomaly *a;
 
 	pthread_mutex_lock(&v->lock);
-	p = find(v, instance);
+	p = find_pod(v, instance);
 	if (p) {
 		p->trace_ns = now_ns;
 		memcpy(p->trace, trace, ACT_TRACE_ID_BYTES);
@@ -443,8 +446,8 @@ void act_verdicts_traced(struct act_verdicts *v, uint64_t instance, int64_t now_
 
 /* ---- readers ---- */
 
-/* Under the store's lock. */
-static void look(struct act_verdict_pod *p, struct act_pod_verdict *out)
+/* Caller holds the store's lock. */
+static void copy_verdict(struct act_verdict_pod *p, struct act_pod_verdict *out)
 {
 	pthread_mutex_lock(&p->lock);
 	*out = p->shown.v;
@@ -466,15 +469,15 @@ bool act_verdicts_pod(struct act_verdicts *v, uint64_t instance, struct act_pod_
 	struct act_verdict_pod *p;
 
 	pthread_mutex_lock(&v->lock);
-	p = find(v, instance);
+	p = find_pod(v, instance);
 	if (p)
-		look(p, out);
+		copy_verdict(p, out);
 	pthread_mutex_unlock(&v->lock);
 	return p != NULL;
 }
 
-/* The largest score or suspicion, in thresholds. Under the store's lock. */
-static double worst(struct act_verdict_pod *p, int64_t since_ns, bool suspicion)
+/* Returns the largest score or suspicion, in thresholds. Caller holds the store's lock. */
+static double worst_score(struct act_verdict_pod *p, int64_t since_ns, bool suspicion)
 {
 	int64_t step_ns = (int64_t)p->store->o.step_ns;
 	float most = 0;
@@ -498,8 +501,8 @@ static double worst_of(struct act_verdicts *v, uint64_t instance, int64_t since_
 	double most;
 
 	pthread_mutex_lock(&v->lock);
-	p = find(v, instance);
-	most = p ? worst(p, since_ns, suspicion) : 0;
+	p = find_pod(v, instance);
+	most = p ? worst_score(p, since_ns, suspicion) : 0;
 	pthread_mutex_unlock(&v->lock);
 	return most;
 }
@@ -516,14 +519,14 @@ double act_verdicts_suspicion(struct act_verdicts *v, uint64_t instance, int64_t
 
 typedef void pod_fn(const struct act_pod_verdict *pod, void *arg);
 
-/* Under the store's lock. */
+/* Caller holds the store's lock. */
 static void each_pod(struct act_verdicts *v, pod_fn *fn, void *arg)
 {
 	struct act_pod_verdict pod;
 
 	for (size_t i = 0; i < v->buckets; i++)
 		for (struct act_verdict_pod *p = v->bucket[i]; p; p = p->next) {
-			look(p, &pod);
+			copy_verdict(p, &pod);
 			fn(&pod, arg);
 		}
 }
@@ -567,7 +570,7 @@ size_t act_verdicts_scores(struct act_verdicts *v, uint64_t instance, int64_t *n
 	size_t n = 0;
 
 	pthread_mutex_lock(&v->lock);
-	p = find(v, instance);
+	p = find_pod(v, instance);
 	if (p) {
 		uint64_t first;
 

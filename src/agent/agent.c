@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* agent.c - set-up, the event loop, and what each uid uses. */
+/* agent.c - set-up and tear-down, and the event loop. */
 #include <errno.h>
 #include <limits.h>
 #include <malloc.h>
@@ -32,7 +32,7 @@
 #define MS	   1000000ull
 #define EVENTS_MAX 512
 
-static void arm(struct agent *a)
+static void arm_timer(struct agent *a)
 {
 	uint64_t due = agent_timer_next_due(a);
 	struct itimerspec when = {0};
@@ -83,7 +83,7 @@ void agent_bury(struct agent *a)
 	}
 }
 
-static void defaults(struct agent_opts *o)
+static void set_defaults(struct agent_opts *o)
 {
 	if (!o->socket || !*o->socket)
 		o->socket = getenv(SL_SOCKET_ENV);
@@ -94,7 +94,7 @@ static void defaults(struct agent_opts *o)
 	if (o->consume_socket && !*o->consume_socket)
 		o->consume_socket = NULL;
 	o->socket_mode = o->socket_mode ?: 0666;
-	/* Who connects is checked by uid; the mode keeps others from trying. */
+	/* Consumers are checked by uid; the mode only keeps other users from connecting. */
 	o->consume_mode = o->consume_mode ?: o->consumer_count ? 0666 : 0600;
 	if (!o->grace_ns && !o->grace_zero)
 		o->grace_ns = 30000 * MS;
@@ -109,7 +109,7 @@ static void defaults(struct agent_opts *o)
 		o->rdma_port = o->rdma_port ?: FABRIC_VERBS_PORT;
 }
 
-/* Everything but sockets, so that tests and fuzzers can call the functions directly. */
+/* Sets up everything except sockets, so that tests and fuzzers can call functions directly. */
 int agent_init(struct agent *a, const struct agent_opts *opts, char *error, size_t bytes)
 {
 	char host[HOST_NAME_MAX + 1] = "";
@@ -118,7 +118,7 @@ int agent_init(struct agent *a, const struct agent_opts *opts, char *error, size
 
 	memset(a, 0, sizeof(*a));
 	a->o = *opts;
-	defaults(&a->o);
+	set_defaults(&a->o);
 	a->epoll_fd = a->timer_fd = a->wake_fd = a->spare_fd = -1;
 	for (int i = 0; i < LISTENERS; i++)
 		a->listen[i].fd = -1;
@@ -199,18 +199,18 @@ void agent_fini(struct agent *a)
 	free(a->host);
 }
 
-/* 0 or -errno. */
-static int add(struct agent *a, int fd, struct agent_source *s, enum agent_source_kind kind)
+/* Adds a descriptor to epoll. Returns 0 or -errno. */
+static int add_source(struct agent *a, int fd, struct agent_source *s, enum agent_source_kind kind)
 {
 	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = s};
 
 	s->kind = kind;
 	if (fd < 0)
-		return errno ? -errno : -EBADF; /* why it could not be made */
+		return errno ? -errno : -EBADF; /* errno tells why fd could not be created */
 	return epoll_ctl(a->epoll_fd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
 }
 
-/* Descriptors and sockets; nothing is accepted yet. 0 or -errno. */
+/* Opens descriptors and sockets; accepts nothing yet. Returns 0 or -errno. */
 static int open_all(struct agent *a, char *error, size_t bytes)
 {
 	int err;
@@ -218,8 +218,8 @@ static int open_all(struct agent *a, char *error, size_t bytes)
 	a->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	a->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	a->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	err = add(a, a->timer_fd, &a->timer_source, SOURCE_TIMER);
-	err = err ?: add(a, a->wake_fd, &a->wake_source, SOURCE_WAKE);
+	err = add_source(a, a->timer_fd, &a->timer_source, SOURCE_TIMER);
+	err = err ?: add_source(a, a->wake_fd, &a->wake_source, SOURCE_WAKE);
 	if (err)
 		return base_fail(error, bytes, err, "epoll: %s", strerror(-err));
 	a->spare_fd = dup(a->wake_fd);
@@ -233,10 +233,11 @@ static int open_all(struct agent *a, char *error, size_t bytes)
 }
 
 /*
- * Raises the limit of descriptors. Threads that close what clients sent have a quarter (closer.c),
- * one packet brings up to 253, and REST, RDMA and kernel tables need theirs.
+ * Raises the limit of descriptors and returns how many connections and regions may use. Threads
+ * that close descriptors of clients get a quarter (closer.c), one packet brings up to 253, and
+ * REST, RDMA and kernel tables need some, too.
  */
-static uint64_t descriptors(void)
+static uint64_t raise_descriptor_limit(void)
 {
 	const uint64_t others = BASE_FDS_MAX + 259;
 	struct rlimit files;
@@ -269,7 +270,7 @@ struct agent *agent_new(const struct agent_opts *opts, char *error, size_t bytes
 		return NULL;
 	}
 	err = agent_tcp_start(a, error, bytes);
-	a->fd_max = descriptors();
+	a->fd_max = raise_descriptor_limit();
 	err = err ?: open_all(a, error, bytes);
 	err = err ?: agent_rdma_init(a, error, bytes);
 	err = err ?: agent_tcp_init(a, error, bytes);
@@ -279,7 +280,7 @@ struct agent *agent_new(const struct agent_opts *opts, char *error, size_t bytes
 	agent_store_restore(a);
 	for (int i = 0; !err && i < LISTENERS; i++)
 		if (a->listen[i].path)
-			err = add(a, a->listen[i].fd, &a->listen[i].source, SOURCE_LISTEN);
+			err = add_source(a, a->listen[i].fd, &a->listen[i].source, SOURCE_LISTEN);
 	if (err)
 		snprintf(error, bytes, "epoll: %s", strerror(-err));
 	err = err ?: agent_rest_init(a, error, bytes);
@@ -296,7 +297,7 @@ void agent_free(struct agent *a)
 {
 	if (!a)
 		return;
-	agent_rest_fini(a); /* first: its handlers use everything else */
+	agent_rest_fini(a); /* first, because its handlers use the rest of the agent */
 	for (int i = 0; i < LISTENERS; i++)
 		agent_unlisten(&a->listen[i]);
 	agent_fini(a);
@@ -323,8 +324,8 @@ const char *agent_consume_socket(const struct agent *a)
 
 /* ---- the loop ---- */
 
-/* Returns freed memory to the system: the allocator keeps the fragments that many regions leave. */
-static void give_back(struct agent *a)
+/* Returns freed memory to the system: the allocator keeps the fragments left by many regions. */
+static void trim_heap(struct agent *a)
 {
 	uint64_t freed = a->n.freed - a->trimmed;
 
@@ -339,7 +340,7 @@ int agent_run(struct agent *a, int stop_fd)
 	struct epoll_event events[EVENTS_MAX];
 	bool stop = false;
 	uint64_t drain, seen = 0;
-	int n = add(a, stop_fd, &a->stop_source, SOURCE_STOP);
+	int n = add_source(a, stop_fd, &a->stop_source, SOURCE_STOP);
 
 	if (n)
 		return n;
@@ -347,7 +348,7 @@ int agent_run(struct agent *a, int stop_fd)
 		agent_timer_start(a, TIMER_ALIVE, &a->alive);
 	while (!stop) {
 		pthread_mutex_lock(&a->lock);
-		arm(a);
+		arm_timer(a);
 		pthread_mutex_unlock(&a->lock);
 		n = epoll_wait(a->epoll_fd, events, EVENTS_MAX, -1);
 		if (n < 0 && errno != EINTR)
@@ -388,9 +389,9 @@ int agent_run(struct agent *a, int stop_fd)
 		}
 		agent_timer_expire(a, agent_now(a));
 		agent_bury(a);
-		give_back(a);
+		trim_heap(a);
 		agent_self_sync(a);
-		/* epoll reports what is ready in turn. */
+		/* epoll reports ready descriptors in turn; a turn ends when all could be seen. */
 		seen += (uint64_t)n;
 		if (n < EVENTS_MAX || seen > a->conn_count) {
 			a->turn++;

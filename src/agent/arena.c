@@ -8,7 +8,7 @@
 
 #define UNMAPPED MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE
 
-static uint64_t pages(const struct agent_arena *a, uint64_t bytes)
+static uint64_t round_to_pages(const struct agent_arena *a, uint64_t bytes)
 {
 	return (bytes + a->page - 1) & ~(a->page - 1);
 }
@@ -22,12 +22,12 @@ static struct agent_block *block_new(char *at, uint64_t bytes)
 	return b;
 }
 
-/* First fit keeps the arena dense, so that neighbours exist. */
+/* First fit keeps the arena dense, so that regions have neighbours. */
 struct agent_block *agent_arena_take(struct agent_arena *a, uint64_t bytes)
 {
 	struct agent_block *b, *rest;
 
-	bytes = pages(a, bytes);
+	bytes = round_to_pages(a, bytes);
 	TAILQ_FOREACH(b, &a->blocks, link)
 	if (!b->used && b->bytes >= bytes)
 		break;
@@ -44,7 +44,7 @@ struct agent_block *agent_arena_take(struct agent_arena *a, uint64_t bytes)
 	return b;
 }
 
-static void join(struct agent_arena *a, struct agent_block *one, struct agent_block *next)
+static void join_blocks(struct agent_arena *a, struct agent_block *one, struct agent_block *next)
 {
 	if (!one || !next || one->used || next->used)
 		return;
@@ -59,8 +59,8 @@ void agent_arena_give(struct agent_arena *a, struct agent_block *b)
 
 	b->used = false;
 	b->region = NULL;
-	join(a, b, TAILQ_NEXT(b, link));
-	join(a, before, b);
+	join_blocks(a, b, TAILQ_NEXT(b, link));
+	join_blocks(a, before, b);
 }
 
 struct agent_block *agent_arena_at(const struct agent_arena *a, const void *at)
@@ -77,7 +77,7 @@ void agent_arena_unmap(struct agent_arena *a, void *at)
 {
 	struct agent_block *b = agent_arena_at(a, at);
 
-	/* Reserves the range again: no other mmap() may be placed there. */
+	/* Reserve the range again, so that no other mmap() is placed there. */
 	mmap(at, b->bytes, PROT_NONE, UNMAPPED | MAP_FIXED, -1, 0);
 	agent_arena_give(a, b);
 }
@@ -88,7 +88,7 @@ int agent_arena_init(struct agent_arena *a, uint64_t bytes)
 
 	TAILQ_INIT(&a->blocks);
 	a->page = (uint64_t)sysconf(_SC_PAGESIZE);
-	a->bytes = pages(a, bytes);
+	a->bytes = round_to_pages(a, bytes);
 	a->at = mmap(NULL, a->bytes, PROT_NONE, UNMAPPED, -1, 0);
 	all = a->at != MAP_FAILED ? block_new(a->at, a->bytes) : NULL;
 	if (!all)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* build.c - regions that the agent creates itself: the directory, and those that REST writes. */
+/* build.c - regions that the agent creates itself: the directory, and regions for REST clients. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -16,8 +16,8 @@
 #include "region/text.h"
 
 /*
- * Stores a line that only the agent writes: cells first, the check word last. A reader in between
- * finds a check word that does not hold, and reads again (pairs with region_entry_parse()).
+ * Stores a line that only the agent writes: cells first, the check word last. A concurrent reader
+ * finds that the check word does not hold, and reads again (pairs with region_entry_parse()).
  */
 void agent_line_store(uint64_t *to, const uint64_t cells[7])
 {
@@ -29,7 +29,7 @@ void agent_line_store(uint64_t *to, const uint64_t cells[7])
 	__atomic_store_n(&to[7], sl_line_check(line), __ATOMIC_RELEASE);
 }
 
-/* Sets a cell of a line that others may add to at the same time: additions commute. */
+/* Sets a cell of a line to which others may add at the same time: additions commute. */
 void agent_line_set(uint64_t *line, unsigned int cell, uint64_t v)
 {
 	uint64_t delta = v - __atomic_load_n(&line[cell], __ATOMIC_RELAXED);
@@ -39,10 +39,11 @@ void agent_line_set(uint64_t *line, unsigned int cell, uint64_t v)
 }
 
 /*
- * A memfd is created with mode 0777, and opening /proc/PID/fd/N checks only the inode's mode, so a
- * consumer could reopen its read-only descriptor for writing. 0444 denies that to all but the owner
- * and root, the seal to those as well. fchmod() fails for another user's memfd unless the agent is
- * root; libsidelight does it itself. Both may wait for ever: memory.h.
+ * A memfd is created with mode 0777, and opening /proc/PID/fd/N only checks the inode's mode, so a
+ * consumer could reopen its read-only descriptor for writing. Mode 0444 prevents this for all users
+ * except the owner and root, and the seal for these two as well. fchmod() fails for another user's
+ * memfd unless the agent is root; libsidelight calls it itself. Both calls may block forever, see
+ * memory.h.
  */
 int agent_seal(int fd)
 {
@@ -50,7 +51,7 @@ int agent_seal(int fd)
 	return fcntl(fd, F_ADD_SEALS, AGENT_SEAL_FUTURE_WRITE | F_SEAL_SEAL) ? -errno : 0;
 }
 
-/* O_NONBLOCK: does not wait until the owner gives up a lease of the file, F_SETLEASE. */
+/* O_NONBLOCK: do not wait until the owner gives up a lease on the file (F_SETLEASE). */
 int agent_reopen_read_only(int fd)
 {
 	char path[32];
@@ -74,7 +75,7 @@ int agent_build_region(const struct agent_build *b, const char *name, int *out_f
 	fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (fd < 0)
 		return -errno;
-	/* Allocates now: a host without memory fails here instead of by SIGBUS. */
+	/* Allocate now, so that a host without memory fails here instead of by SIGBUS later. */
 	err = -posix_fallocate(fd, 0, (off_t)b->size);
 	if (!err && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW))
 		err = -errno;

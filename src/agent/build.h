@@ -16,15 +16,15 @@ struct agent_build {
 	size_t label_count;
 };
 
-/* A memfd of fixed size (read-write) and its mapping; the instance is random. 0 or -errno. */
+/* Creates a memfd of fixed size, its mapping and a random instance. Returns 0 or -errno. */
 int agent_build_region(const struct agent_build *b, const char *name, int *fd, void **map,
 		       uint64_t *instance);
 void agent_line_store(uint64_t *to,
-		      const uint64_t cells[7]); /* a whole line that only the agent writes */
+		      const uint64_t cells[7]); /* stores a whole line that only the agent writes */
 void agent_line_set(uint64_t *line, unsigned int cell,
-		    uint64_t v);    /* one cell; others may add to the line */
-int agent_reopen_read_only(int fd); /* a descriptor or -errno */
-/* Against writing but by the mappings that exist, and against other seals. 0 or -errno. */
+		    uint64_t v);    /* sets a cell of a line that others may add to */
+int agent_reopen_read_only(int fd); /* returns a descriptor or -errno */
+/* Prevents writing except through existing mappings, and further seals. Returns 0 or -errno. */
 int agent_seal(int fd);
 
 #endif

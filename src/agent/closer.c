@@ -2,16 +2,16 @@
 /*
  * closer.c - closes descriptors whose close() may block.
  *
- * A client may send any descriptor. close() may call into the file system behind it, and a hostile
- * one (FUSE needs no privilege) or a hanging one (NFS) need not return; that of a TCP socket waits
- * for its peer if SO_LINGER says so; that of a unix socket closes what is in its queue. Even
- * setsockopt() waits for a lock that the sender can hold. Only small memory files, which no other
- * party serves, are closed by the loop.
+ * A client may send any descriptor. close() may call into the file system behind it, which may
+ * never return if it is hostile (FUSE needs no privilege) or hangs (NFS). On a TCP socket with
+ * SO_LINGER, close() waits for the peer; on a unix socket, it closes the descriptors in the queue.
+ * Even setsockopt() waits for a lock that the sender may hold. The event loop therefore only closes
+ * small memory files, which depend on no other process.
  *
- * All others are closed by threads, which also seal memory (memory.h says what that waits for).
- * Each tenant has a lane, which one thread serves at a time, so that a call that hangs holds up
- * descriptors of the same tenant alone. A tenant whose lane holds more than its share is not read
- * from until it drains.
+ * All other descriptors are closed by threads, which also seal memory (memory.h explains why
+ * sealing may block). Each tenant has a lane that one thread serves at a time, so a call that hangs
+ * only delays descriptors of the same tenant. While a lane holds more than the tenant's share,
+ * nothing is read from the tenant's sockets.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -32,8 +32,8 @@
 
 #define THREADS_MAX 64u
 #define STACK_BYTES (128u * 1024)
-#define DRAIN_MAX   4096       /* packets; the kernel bounds a queue by bytes */
-#define INLINE_MAX  (1u << 20) /* to free more memory takes longer than others may wait */
+#define DRAIN_MAX   4096       /* maximum number of packets; the kernel limits a queue by bytes */
+#define INLINE_MAX  (1u << 20) /* freeing more memory takes too long for the event loop */
 
 struct closer_job {
 	int fd;
@@ -41,20 +41,21 @@ struct closer_job {
 };
 
 struct closer_lane {
-	uint64_t tenant; /* its key */
+	uint64_t tenant; /* key of the tenant */
 	struct closer_job *jobs;
 	size_t count, room;
-	bool busy; /* a thread is at it */
+	bool busy; /* a thread is serving this lane */
 	TAILQ_ENTRY(closer_lane) link;
 };
 
 struct agent_closer {
 	pthread_mutex_t lock;
 	pthread_cond_t work, ended;
-	TAILQ_HEAD(, closer_lane) lanes; /* with jobs, or busy; the longest waiting first */
+	/* lanes that have jobs or are busy; the longest waiting comes first */
+	TAILQ_HEAD(, closer_lane) lanes;
 	unsigned int threads, idle, refs;
 	uint64_t waiting, capacity;
-	int wake_fd; /* the loop's, to read on; -1: the agent has ended */
+	int wake_fd; /* wakes the event loop to resume reading; -1: the agent has ended */
 	bool stop;
 };
 
@@ -64,13 +65,16 @@ static void close_sent(int fd)
 {
 	const struct linger none = {0};
 
-	/* Fails on all but sockets. */
+	/* Fails for everything except sockets. */
 	setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none));
 	close(fd);
 }
 
-/* What is left in the queue would be closed as it is, and hide the agent's last answer. */
-static void drain(int sock)
+/*
+ * Empty the queue: otherwise close() would close its descriptors, and a reset would hide the
+ * agent's last answer.
+ */
+static void drain_socket(int sock)
 {
 	struct base_fds fds;
 	char data[64];
@@ -80,13 +84,13 @@ static void drain(int sock)
 
 		for (unsigned int k = 0; k < fds.count; k++)
 			close_sent(fds.fd[k]);
-		/* An error of the connection comes before the packets that were sent earlier. */
+		/* A connection error is reported before packets that were sent earlier. */
 		if (n != -ECONNRESET && (n < 0 || (n == 0 && !fds.count)))
 			break;
 	}
 }
 
-static void release(struct agent_closer *c)
+static void release_closer(struct agent_closer *c)
 {
 	bool last = !--c->refs;
 
@@ -119,10 +123,11 @@ static void lane_put(struct agent_closer *c, struct closer_lane *l)
 	free(l->jobs);
 	free(l);
 	if (c->wake_fd >= 0)
-		(void)!write(c->wake_fd, &one, sizeof(one)); /* its connections may be read */
+		/* the tenant's connections may be read again */
+		(void)!write(c->wake_fd, &one, sizeof(one));
 }
 
-static void *work(void *arg)
+static void *run_thread(void *arg)
 {
 	struct agent_closer *c = arg;
 
@@ -137,16 +142,16 @@ static void *work(void *arg)
 			c->idle--;
 			continue;
 		}
-		/* The next job of this lane comes after those of all others. */
+		/* Serve all other lanes before the next job of this one. */
 		TAILQ_REMOVE(&c->lanes, l, link);
 		TAILQ_INSERT_TAIL(&c->lanes, l, link);
 		job = l->jobs[--l->count];
 		l->busy = true;
 		pthread_mutex_unlock(&c->lock);
 		if (job.kind == CLOSER_CONNECTION)
-			drain(job.fd);
+			drain_socket(job.fd);
 		else if (job.kind == CLOSER_SEAL)
-			agent_seal(job.fd); /* F_GET_SEALS tells what came of it */
+			agent_seal(job.fd); /* F_GET_SEALS shows whether this succeeded */
 		close_sent(job.fd);
 		pthread_mutex_lock(&c->lock);
 		l->busy = false;
@@ -155,13 +160,13 @@ static void *work(void *arg)
 	}
 	c->threads--;
 	pthread_cond_signal(&c->ended);
-	release(c);
+	release_closer(c);
 	return NULL;
 }
 
-/* ---- the loop's side ---- */
+/* ---- called by the event loop ---- */
 
-static bool start(struct agent *a)
+static bool start_closer(struct agent *a)
 {
 	struct agent_closer *c = calloc(1, sizeof(*c));
 	struct rlimit files;
@@ -181,7 +186,7 @@ static bool start(struct agent *a)
 	return true;
 }
 
-/* Under the lock. */
+/* Must be called with the lock held. */
 static struct closer_lane *lane_of(const struct agent_closer *c, uint64_t tenant)
 {
 	struct closer_lane *l;
@@ -192,8 +197,11 @@ static struct closer_lane *lane_of(const struct agent_closer *c, uint64_t tenant
 	return l;
 }
 
-/* Under the lock: a thread for the jobs that wait. They stay if there can be none. */
-static void rouse(struct agent_closer *c)
+/*
+ * Must be called with the lock held. Provides a thread for waiting jobs, or lets them wait if none
+ * can be created.
+ */
+static void wake_thread(struct agent_closer *c)
 {
 	pthread_attr_t attr;
 	pthread_t thread;
@@ -208,19 +216,21 @@ static void rouse(struct agent_closer *c)
 	pthread_attr_setstacksize(&attr, STACK_BYTES);
 	c->refs++;
 	c->threads++;
-	if (pthread_create(&thread, &attr, work, c)) {
+	if (pthread_create(&thread, &attr, run_thread, c)) {
 		c->refs--;
 		c->threads--;
 	}
 	pthread_attr_destroy(&attr);
 }
 
-static void put(struct agent *a, const struct agent_tenant *t, struct closer_job job)
+static void put_job(struct agent *a, const struct agent_tenant *t, struct closer_job job)
 {
 	struct agent_closer *c;
 	struct closer_lane *l;
 
-	if (a->epoll_fd < 0 || (!a->closer && !start(a))) { /* a test's agent, without a loop */
+	if (a->epoll_fd < 0 ||
+	    /* the agent has no loop, because a test created it */
+	    (!a->closer && !start_closer(a))) {
 		close(job.fd);
 		return;
 	}
@@ -234,13 +244,13 @@ static void put(struct agent *a, const struct agent_tenant *t, struct closer_job
 			TAILQ_INSERT_TAIL(&c->lanes, l, link);
 		}
 	}
-	/* Without memory it stays open: a leak is better than a loop that hangs. */
+	/* Without memory, leave the descriptor open: a leak is better than a loop that hangs. */
 	if (l && base_grow(&l->jobs, &l->room, l->count + 1, sizeof(*l->jobs))) {
 		l->jobs[l->count++] = job;
 		c->waiting++;
 		a->n.closing++;
 		if (!l->busy)
-			rouse(c);
+			wake_thread(c);
 	} else {
 		a->n.closing_lost++;
 	}
@@ -271,7 +281,7 @@ void agent_closer_close(struct agent *a, const struct agent_tenant *t, int fd)
 {
 	struct stat st;
 
-	/* Only memory files have seals, and the kernel answers without the file system. */
+	/* Only memory files have seals, and the kernel answers without calling a file system. */
 	if (fcntl(fd, F_GET_SEALS) >= 0 && !fstat(fd, &st) && st.st_blocks <= INLINE_MAX / 512)
 		close(fd);
 	else
@@ -280,12 +290,12 @@ void agent_closer_close(struct agent *a, const struct agent_tenant *t, int fd)
 
 void agent_closer_later(struct agent *a, const struct agent_tenant *t, int fd)
 {
-	put(a, t, (struct closer_job){.fd = fd, .kind = CLOSER_SENT});
+	put_job(a, t, (struct closer_job){.fd = fd, .kind = CLOSER_SENT});
 }
 
 void agent_closer_seal(struct agent *a, const struct agent_tenant *t, int fd)
 {
-	put(a, t, (struct closer_job){.fd = fd, .kind = CLOSER_SEAL});
+	put_job(a, t, (struct closer_job){.fd = fd, .kind = CLOSER_SEAL});
 }
 
 void agent_closer_hang_up(struct agent *a, const struct agent_tenant *t, int sock)
@@ -293,7 +303,7 @@ void agent_closer_hang_up(struct agent *a, const struct agent_tenant *t, int soc
 	if (a->epoll_fd >= 0)
 		epoll_ctl(a->epoll_fd, EPOLL_CTL_DEL, sock, NULL);
 	shutdown(sock, SHUT_RDWR);
-	put(a, t, (struct closer_job){.fd = sock, .kind = CLOSER_CONNECTION});
+	put_job(a, t, (struct closer_job){.fd = sock, .kind = CLOSER_CONNECTION});
 }
 
 uint64_t agent_closer_waiting(const struct agent *a)
@@ -308,7 +318,7 @@ uint64_t agent_closer_waiting(const struct agent *a)
 	return n;
 }
 
-/* What still waits is closed by the end of the process. */
+/* Descriptors that are still waiting are closed at the end of the process. */
 void agent_closer_fini(struct agent *a)
 {
 	struct agent_closer *c = a->closer;
@@ -325,7 +335,7 @@ void agent_closer_fini(struct agent *a)
 	c->wake_fd = -1;
 	for (l = TAILQ_FIRST(&c->lanes); l; l = next) {
 		next = TAILQ_NEXT(l, link);
-		/* Memory is closed; what may hang is left to the end of the process. */
+		/* Close memory; leave descriptors that may hang to the process's end. */
 		while (l->count) {
 			int fd = l->jobs[--l->count].fd;
 
@@ -337,5 +347,5 @@ void agent_closer_fini(struct agent *a)
 	pthread_cond_broadcast(&c->work);
 	while (c->threads > 0 && !pthread_cond_timedwait(&c->ended, &c->lock, &until))
 		;
-	release(c); /* a thread that hangs frees the rest */
+	release_closer(c); /* a thread that still hangs frees the rest */
 }

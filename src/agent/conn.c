@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * conn.c - the protocol of sidelight/attach.h, per connection.
+ * conn.c - implements the protocol of sidelight/attach.h for each connection.
  *
- * Clients may be hostile: nothing waits, memory per connection is fixed, and a client that does not
- * read its answers is not read from until it does, and dropped when a timer expires.
+ * Clients may be hostile: nothing blocks, and memory per connection is fixed. While a client does
+ * not read its answers, nothing is read from it; when a timer expires, it is dropped.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -25,17 +25,19 @@
 #include "agent/status.h"
 #include "agent/verdict.h"
 
-#define PACKETS_PER_EVENT 16 /* per connection and event, so that others are served */
-#define REGIONS_PER_CONN  64 /* libsidelight makes at most 15 per process */
+/* limit per connection and event, so that other connections are served */
+#define PACKETS_PER_EVENT 16
+#define REGIONS_PER_CONN  64 /* libsidelight publishes at most 15 per process */
 #define REFUSALS_PER_CONN 32
-#define TURN_NS		  1000000u /* of the loop, that a tenant's connections get per turn */
+/* maximum time that a tenant's connections may take per turn of the loop */
+#define TURN_NS 1000000u
 
 const char *const agent_drop_names[DROP_COUNT] = {
 	[DROP_MALFORMED] = "malformed", [DROP_SILENT] = "silent", [DROP_SLOW] = "slow",
 	[DROP_REFUSED] = "refused",	[DROP_CROWD] = "crowd",	  [DROP_ERROR] = "error",
 };
 
-static void watch(struct agent *a, struct agent_conn *c)
+static void update_events(struct agent *a, struct agent_conn *c)
 {
 	uint32_t events = EPOLLRDHUP | (c->out_count ? EPOLLOUT : c->paused ? 0 : EPOLLIN);
 	struct epoll_event ev = {.events = events, .data.ptr = &c->source};
@@ -63,11 +65,11 @@ struct agent_conn *agent_conn_new(struct agent *a, int fd, struct agent_peer *pe
 	a->n.connections++;
 	TAILQ_INSERT_TAIL(&a->conns, c, link);
 	agent_timer_start(a, TIMER_SILENT, &c->timer);
-	watch(a, c);
+	update_events(a, c);
 	return c;
 }
 
-/* Its regions become orphans. The struct stays until no event can refer to it. */
+/* The connection's regions become orphans. The struct is kept until no event can refer to it. */
 void agent_conn_close(struct agent *a, struct agent_conn *c)
 {
 	struct agent_region *r, *next;
@@ -101,7 +103,7 @@ void agent_conn_close(struct agent *a, struct agent_conn *c)
 	c->peer = NULL;
 }
 
-static void drop(struct agent *a, struct agent_conn *c, enum agent_drop why)
+static void drop_connection(struct agent *a, struct agent_conn *c, enum agent_drop why)
 {
 	if (c->gone)
 		return;
@@ -111,17 +113,17 @@ static void drop(struct agent *a, struct agent_conn *c, enum agent_drop why)
 	agent_conn_close(a, c);
 }
 
-/* The peer sends nothing, or does not read its answers. */
+/* The peer has sent nothing, or does not read its answers. */
 void agent_conn_timer(struct agent *a, struct agent_timer *t)
 {
 	struct agent_conn *c = AGENT_TIMER_OWNER(t, struct agent_conn, timer);
 
-	drop(a, c, c->out_count ? DROP_SLOW : DROP_SILENT);
+	drop_connection(a, c, c->out_count ? DROP_SLOW : DROP_SILENT);
 }
 
 /* ---- sending ---- */
 
-/* 0: sent; -EAGAIN: the socket is full; else -errno. fd stays the caller's; -1: none. */
+/* Returns 0 if sent, -EAGAIN if the socket is full, or -errno. The caller keeps fd; -1: none. */
 static int send_message(int sock, const struct sl_msg *m, const void *payload, int fd)
 {
 	const struct iovec parts[] = {{(void *)m, sizeof(*m)}, {(void *)payload, m->length}};
@@ -129,20 +131,20 @@ static int send_message(int sock, const struct sl_msg *m, const void *payload, i
 
 	if (err >= 0)
 		return 0;
-	/* The peer reads no more, but its CLOSE may still wait to be read; a hang-up follows. */
+	/* The peer no longer reads, but its CLOSE may still be unread; a hang-up follows. */
 	if (err == -EPIPE || err == -ECONNRESET)
 		return 0;
-	/* ETOOMANYREFS: the kernel limits descriptors in flight until the peer takes them. */
+	/* ETOOMANYREFS: the kernel limits the number of descriptors in flight. */
 	return err == -EWOULDBLOCK || err == -ETOOMANYREFS ? -EAGAIN : err;
 }
 
-static struct sl_msg message(uint16_t type, uint32_t serial, size_t bytes)
+static struct sl_msg make_header(uint16_t type, uint32_t serial, size_t bytes)
 {
 	return (struct sl_msg){
 		.magic = SL_MSG_MAGIC, .type = type, .length = (uint32_t)bytes, .serial = serial};
 }
 
-static void flush(struct agent *a, struct agent_conn *c)
+static void flush_answers(struct agent *a, struct agent_conn *c)
 {
 	unsigned int sent = 0;
 	int err = 0;
@@ -167,18 +169,18 @@ static void flush(struct agent *a, struct agent_conn *c)
 			agent_timer_stop(&c->timer);
 	}
 	if (err && err != -EAGAIN)
-		drop(a, c, DROP_ERROR);
+		drop_connection(a, c, DROP_ERROR);
 	else if (!c->out_count && c->hang_up)
 		agent_conn_close(a, c);
 	else
-		watch(a, c);
+		update_events(a, c);
 }
 
-/* fd stays the caller's. */
-static void reply(struct agent *a, struct agent_conn *c, uint16_t type, uint32_t serial,
-		  const void *payload, size_t bytes, int fd)
+/* The caller keeps fd. */
+static void send_reply(struct agent *a, struct agent_conn *c, uint16_t type, uint32_t serial,
+		       const void *payload, size_t bytes, int fd)
 {
-	const struct sl_msg msg = message(type, serial, bytes);
+	const struct sl_msg msg = make_header(type, serial, bytes);
 	struct agent_packet *p;
 	int err = -EAGAIN;
 
@@ -188,7 +190,7 @@ static void reply(struct agent *a, struct agent_conn *c, uint16_t type, uint32_t
 		err = send_message(c->fd, &msg, payload, fd);
 	if (err != -EAGAIN) {
 		if (err)
-			drop(a, c, DROP_ERROR);
+			drop_connection(a, c, DROP_ERROR);
 		else if (c->hang_up)
 			agent_conn_close(a, c);
 		return;
@@ -204,27 +206,27 @@ static void reply(struct agent *a, struct agent_conn *c, uint16_t type, uint32_t
 	c->out[c->out_count++] = p;
 	if (c->out_count == 1)
 		agent_timer_start(a, TIMER_BLOCKED, &c->timer);
-	watch(a, c);
+	update_events(a, c);
 	return;
 err:
 	free(p);
-	drop(a, c, DROP_SLOW);
+	drop_connection(a, c, DROP_SLOW);
 }
 
 int agent_conn_notify(struct agent_conn *c, uint16_t type, const void *payload, size_t bytes)
 {
-	const struct sl_msg msg = message(type, 0, bytes);
+	const struct sl_msg msg = make_header(type, 0, bytes);
 
 	if (c->gone || c->fd < 0 || c->hang_up || c->out_count)
 		return -EAGAIN;
-	/* The next read of the socket reports its error. */
+	/* The next read from the socket reports its error. */
 	return send_message(c->fd, &msg, payload, -1);
 }
 
-/* Always false. */
-__attribute__((format(printf, 6, 7))) static bool refuse(struct agent *a, struct agent_conn *c,
-							 uint32_t serial, enum agent_refusal cause,
-							 int error, const char *fmt, ...)
+/* Sends a refusal. Always returns false. */
+__attribute__((format(printf, 6, 7))) static bool
+refuse_request(struct agent *a, struct agent_conn *c, uint32_t serial, enum agent_refusal cause,
+	       int error, const char *fmt, ...)
 {
 	struct sl_msg_refused no = {.error = error};
 	va_list ap;
@@ -233,19 +235,19 @@ __attribute__((format(printf, 6, 7))) static bool refuse(struct agent *a, struct
 	vsnprintf(no.reason, sizeof(no.reason), fmt, ap);
 	va_end(ap);
 	agent_refused_count(a, cause);
-	/* A library allocates what is sparse, and comes again at once. */
+	/* A refused library allocates its sparse memory and retries at once. */
 	base_log_limited(cause == REFUSED_SPARSE ? BASE_DEBUG : BASE_WARN, AGENT_LOG,
-			 "refused cause=%s pid=%d uid=%d: %s", agent_refusal_names[cause],
+			 "request refused cause=%s pid=%d uid=%d: %s", agent_refusal_names[cause],
 			 (int)c->peer->pid, (int)c->peer->tenant->id.uid, no.reason);
 	if (cause == REFUSED_MALFORMED) {
 		a->n.dropped[DROP_MALFORMED]++;
 		c->hang_up = true;
 	} else if (c->role != ROLE_CONSUMER && ++c->refusals >= REFUSALS_PER_CONN) {
-		/* A consumer is refused what publishers spoil. */
+		/* Refusals of a consumer do not count, as publishers may cause them. */
 		a->n.dropped[DROP_REFUSED]++;
 		c->hang_up = true;
 	}
-	reply(a, c, SL_MSG_REFUSED, serial, &no, sizeof(no), -1);
+	send_reply(a, c, SL_MSG_REFUSED, serial, &no, sizeof(no), -1);
 	return false;
 }
 
@@ -259,16 +261,16 @@ static void on_publish(struct agent *a, struct agent_conn *c, uint32_t serial,
 	struct agent_region *r;
 
 	if (fd < 0) {
-		refuse(a, c, serial, REFUSED_MALFORMED, EBADMSG,
-		       "PUBLISH came without a descriptor");
+		refuse_request(a, c, serial, REFUSED_MALFORMED, EBADMSG,
+			       "PUBLISH came without a descriptor");
 	} else if (c->regions >= REGIONS_PER_CONN) {
-		refuse(a, c, serial, REFUSED_QUOTA, EDQUOT, "at most %d regions per connection",
-		       REGIONS_PER_CONN);
+		refuse_request(a, c, serial, REFUSED_QUOTA, EDQUOT,
+			       "at most %d regions per connection", REGIONS_PER_CONN);
 	} else if (!agent_region_admit(a, fd, say, c, c->peer, &r, &why)) {
 		yes.id = r->id;
-		reply(a, c, SL_MSG_ADMITTED, serial, &yes, sizeof(yes), -1);
+		send_reply(a, c, SL_MSG_ADMITTED, serial, &yes, sizeof(yes), -1);
 	} else if (!c->gone) {
-		refuse(a, c, serial, why.cause, why.error, "%s", why.reason);
+		refuse_request(a, c, serial, why.cause, why.error, "%s", why.reason);
 	}
 }
 
@@ -277,7 +279,7 @@ static void on_close(struct agent *a, struct agent_conn *c, const struct sl_msg_
 	struct agent_region *r =
 		agent_region_by_instance(a, agent_tenant_instance(c->peer->tenant, say->id));
 
-	/* A refused region has no entry. Another connection's region is ignored. */
+	/* A refused region has no entry. Another connection's region must not be closed. */
 	if (r && r->conn == c)
 		agent_region_closed(a, r);
 }
@@ -291,12 +293,12 @@ static bool may_consume(struct agent *a, struct agent_conn *c, uint32_t serial)
 		return true;
 	c->hang_up = true;
 	if (c->publish_only)
-		return refuse(a, c, serial, REFUSED_PERMISSION, EPERM,
-			      "this socket is for publishers only: consumers have %s",
-			      agent_consume_socket(a));
-	return refuse(a, c, serial, REFUSED_PERMISSION, EPERM,
-		      "%s may not read regions: start the agent with --consumer-uid %u",
-		      agent_tenant_name(t, name), (unsigned int)t->id.uid);
+		return refuse_request(a, c, serial, REFUSED_PERMISSION, EPERM,
+				      "this socket is for publishers only: consumers must use %s",
+				      agent_consume_socket(a));
+	return refuse_request(a, c, serial, REFUSED_PERMISSION, EPERM,
+			      "%s may not read regions: start the agent with --consumer-uid %u",
+			      agent_tenant_name(t, name), (unsigned int)t->id.uid);
 }
 
 static void on_subscribe(struct agent *a, struct agent_conn *c, uint32_t serial)
@@ -305,7 +307,7 @@ static void on_subscribe(struct agent *a, struct agent_conn *c, uint32_t serial)
 
 	a->n.subscribed++;
 	agent_region_protect_all(a);
-	reply(a, c, SL_MSG_WELCOME, serial, &w, sizeof(w), a->dir.fd);
+	send_reply(a, c, SL_MSG_WELCOME, serial, &w, sizeof(w), a->dir.fd);
 }
 
 static void on_open(struct agent *a, struct agent_conn *c, uint32_t serial,
@@ -316,25 +318,28 @@ static void on_open(struct agent *a, struct agent_conn *c, uint32_t serial,
 	int err;
 
 	if (!r || r->state == SL_STATE_RETIRED) {
-		refuse(a, c, serial, REFUSED_ABSENT, ENOENT, "no region has id %llu",
-		       (unsigned long long)say->id);
+		refuse_request(a, c, serial, REFUSED_ABSENT, ENOENT, "no region has id %llu",
+			       (unsigned long long)say->id);
 	} else if (r->fd < 0) {
-		refuse(a, c, serial, REFUSED_SYSTEM, EPERM,
-		       "no read-only descriptor of region %llu: the agent lacks CAP_SYS_ADMIN (not needed for RDMA)",
-		       (unsigned long long)say->id);
+		refuse_request(
+			a, c, serial, REFUSED_SYSTEM, EPERM,
+			"region %llu has no read-only descriptor: the agent lacks CAP_SYS_ADMIN "
+			"(not needed for RDMA)",
+			(unsigned long long)say->id);
 	} else if ((err = agent_region_protect(a, r)) == -EAGAIN) {
-		refuse(a, c, serial, REFUSED_SEALS, EAGAIN,
-		       "region %llu is not yet sealed against its readers: try again",
-		       (unsigned long long)say->id);
+		refuse_request(a, c, serial, REFUSED_SEALS, EAGAIN,
+			       "region %llu is not yet sealed against writing: try again",
+			       (unsigned long long)say->id);
 	} else if (err) {
-		refuse(a, c, serial, REFUSED_SEALS, EPERM,
-		       "region %llu cannot be protected from its readers: its publisher set F_SEAL_SEAL (%s)",
-		       (unsigned long long)say->id, strerror(-err));
+		refuse_request(a, c, serial, REFUSED_SEALS, EPERM,
+			       "region %llu cannot be sealed against writing: its publisher set "
+			       "F_SEAL_SEAL (%s)",
+			       (unsigned long long)say->id, strerror(-err));
 	} else {
 		is = (struct sl_msg_region){
 			.id = r->id, .instance = r->instance, .size = r->info->size};
 		a->n.opened++;
-		reply(a, c, SL_MSG_REGION, serial, &is, sizeof(is), r->fd);
+		send_reply(a, c, SL_MSG_REGION, serial, &is, sizeof(is), r->fd);
 	}
 }
 
@@ -345,21 +350,22 @@ static void on_status(struct agent *a, struct agent_conn *c, uint32_t serial)
 	int fd = agent_status_memfd(a, &bytes);
 
 	a->n.status++;
-	c->hang_up = true; /* one request per connection */
+	c->hang_up = true; /* only one request per connection */
 	if (fd < 0) {
-		refuse(a, c, serial, REFUSED_SYSTEM, -fd, "cannot write the status: %s",
-		       strerror(-fd));
+		refuse_request(a, c, serial, REFUSED_SYSTEM, -fd, "cannot write the status: %s",
+			       strerror(-fd));
 		return;
 	}
 	is = (struct sl_msg_status){.bytes = bytes};
-	reply(a, c, SL_MSG_STATUS_IS, serial, &is, sizeof(is), fd);
+	send_reply(a, c, SL_MSG_STATUS_IS, serial, &is, sizeof(is), fd);
 	close(fd);
 }
 
 static const struct conn_request {
-	enum agent_role role; /* ROLE_NEW: not a request */
-	bool first, later;    /* allowed as the first of a connection, and after it */
-	uint32_t bytes;	      /* of payload */
+	enum agent_role role; /* role that may send this request; ROLE_NEW: not a request */
+	/* whether the request is allowed first on a connection, and later */
+	bool first, later;
+	uint32_t bytes; /* size of the request's payload */
 } requests[] = {
 	[SL_MSG_PUBLISH] = {ROLE_PUBLISHER, true, true, sizeof(struct sl_msg_publish)},
 	[SL_MSG_CLOSE] = {ROLE_PUBLISHER, false, true, sizeof(struct sl_msg_id)},
@@ -369,7 +375,7 @@ static const struct conn_request {
 	[SL_MSG_STATUS] = {ROLE_STATUS, true, true, 0},
 };
 
-/* Refuses a packet that cannot be parsed, or does not belong on this connection: NULL. */
+/* Refuses a packet that is malformed or not allowed on this connection, and then returns NULL. */
 static const struct conn_request *check_packet(struct agent *a, struct agent_conn *c,
 					       const struct sl_msg *msg, size_t bytes, int fd,
 					       bool extra)
@@ -381,22 +387,23 @@ static const struct conn_request *check_packet(struct agent *a, struct agent_con
 		r = &requests[msg->type];
 	if (bytes < sizeof(*msg) || bytes > SL_MSG_MAX || msg->magic != SL_MSG_MAGIC ||
 	    msg->length != bytes - sizeof(*msg))
-		ok = refuse(a, c, msg->serial, REFUSED_MALFORMED, EBADMSG,
-			    "a packet of %zu bytes does not start with \"SLM1\" and its length",
-			    bytes);
+		ok = refuse_request(
+			a, c, msg->serial, REFUSED_MALFORMED, EBADMSG,
+			"a packet of %zu bytes does not start with \"SLM1\" and its length", bytes);
 	else if (r->role == ROLE_NEW || msg->length != r->bytes)
-		ok = refuse(a, c, msg->serial, REFUSED_MALFORMED, EBADMSG,
-			    "unknown message type %u with %u bytes", msg->type, msg->length);
+		ok = refuse_request(a, c, msg->serial, REFUSED_MALFORMED, EBADMSG,
+				    "unknown message type %u with %u bytes", msg->type,
+				    msg->length);
 	else if (extra && fd < 0 && msg->type == SL_MSG_PUBLISH)
-		ok = refuse(
+		ok = refuse_request(
 			a, c, msg->serial, REFUSED_SYSTEM, EMFILE,
 			"the agent has no descriptor left: raise LimitNOFILE, or try again later");
 	else if (extra || (fd >= 0 && msg->type != SL_MSG_PUBLISH))
-		ok = refuse(a, c, msg->serial, REFUSED_MALFORMED, EBADMSG,
-			    "one descriptor with PUBLISH, none with anything else");
+		ok = refuse_request(a, c, msg->serial, REFUSED_MALFORMED, EBADMSG,
+				    "PUBLISH needs exactly one descriptor, other messages none");
 	else if (c->role == ROLE_NEW ? !r->first : r->role != c->role || !r->later)
-		ok = refuse(a, c, msg->serial, REFUSED_MALFORMED, EPROTO,
-			    "message type %u is not allowed on this connection", msg->type);
+		ok = refuse_request(a, c, msg->serial, REFUSED_MALFORMED, EPROTO,
+				    "message type %u is not allowed on this connection", msg->type);
 	return ok ? r : NULL;
 }
 
@@ -408,7 +415,8 @@ void agent_conn_packet(struct agent *a, struct agent_conn *c, const void *data, 
 		struct sl_msg_id id;
 		struct sl_msg_verdict verdict;
 	} payload = {0};
-	struct agent_tenant *tenant = c->peer->tenant; /* outlives the connection */
+	/* the tenant outlives the connection because of this reference */
+	struct agent_tenant *tenant = c->peer->tenant;
 	struct sl_msg msg = {0};
 	const struct conn_request *request;
 
@@ -421,8 +429,8 @@ void agent_conn_packet(struct agent *a, struct agent_conn *c, const void *data, 
 		goto out;
 	memcpy(&payload, (const char *)data + sizeof(msg), msg.length);
 	if (msg.type == SL_MSG_VERDICT && !sl_verdict_sound(&payload.verdict)) {
-		refuse(a, c, msg.serial, REFUSED_MALFORMED, EBADMSG,
-		       "a VERDICT with invalid flags, time to live or score");
+		refuse_request(a, c, msg.serial, REFUSED_MALFORMED, EBADMSG,
+			       "the VERDICT has invalid flags, time to live or score");
 		goto out;
 	}
 
@@ -462,8 +470,8 @@ out:
 
 /* ---- receiving ---- */
 
-/* 1: a packet was handled; 0: nothing there; -1: the peer has hung up, or the socket failed. */
-static int receive(struct agent *a, struct agent_conn *c)
+/* Returns 1 if a packet was handled, 0 if there is none, -1 if the peer hung up or on an error. */
+static int receive_packet(struct agent *a, struct agent_conn *c)
 {
 	_Alignas(8) char data[SL_MSG_MAX + 1];
 	const struct agent_tenant *t = c->peer->tenant;
@@ -474,14 +482,15 @@ static int receive(struct agent *a, struct agent_conn *c)
 	if (!agent_closer_may_take(a, t)) {
 		a->n.paused++;
 		c->paused = true;
-		watch(a, c);
+		update_events(a, c);
 		return 0;
 	}
-	/* Room for all descriptors: those without it would be closed here, which may hang. */
+	/* There is room for all descriptors: the kernel would close others here, and may block. */
 	n = base_receive_fds(c->fd, data, sizeof(data), MSG_DONTWAIT, &fds);
 	/*
-	 * A peer that closes without reading its answer resets the connection. The kernel reports
-	 * that once, before the packets that were sent earlier, which may hold a CLOSE.
+	 * If a peer closes the connection without reading its answer, the connection is reset. The
+	 * kernel reports this once, before packets that were sent earlier, which may include a
+	 * CLOSE.
 	 */
 	if (n == -ECONNRESET)
 		return 1;
@@ -489,7 +498,7 @@ static int receive(struct agent *a, struct agent_conn *c)
 		return n == -EAGAIN ? 0 : -1;
 	extra = fds.count > 1 || (fds.truncated && n <= SL_MSG_MAX);
 	a->n.extra_fds += extra;
-	/* An empty packet looks like the end of the stream. */
+	/* An empty packet looks like end of file. */
 	for (unsigned int i = n ? 1 : 0; i < fds.count; i++)
 		agent_closer_later(a, t, fds.fd[i]);
 	if (n == 0)
@@ -498,17 +507,17 @@ static int receive(struct agent *a, struct agent_conn *c)
 	return 1;
 }
 
-/* At least one packet, then until the tenant's time of this turn is up. */
+/* Receives at least one packet, then continues until the tenant's time in this turn is used up. */
 static void receive_most(struct agent *a, struct agent_conn *c, int packets, uint64_t most_ns)
 {
-	struct agent_tenant *t = c->peer->tenant; /* may end with the connection */
+	struct agent_tenant *t = c->peer->tenant; /* the tenant may end with the connection */
 	uint64_t start = base_now_ns(), spent = t->turn == a->turn ? t->spent_ns : 0, now = start;
 	int got = 1;
 
 	t->refs++;
 	while (packets-- && got > 0 && !c->gone && !c->out_count && !c->paused &&
 	       (now == start || spent + (now - start) < most_ns)) {
-		got = receive(a, c);
+		got = receive_packet(a, c);
 		now = base_now_ns();
 	}
 	if (got < 0 && !c->gone)
@@ -520,13 +529,13 @@ static void receive_most(struct agent *a, struct agent_conn *c, int packets, uin
 
 void agent_conn_drain(struct agent *a, struct agent_conn *c)
 {
-	/* The bound ends a flood: a client can refill its socket while it is read. */
+	/* The limit stops a flood: a client can refill its socket while it is being read. */
 	receive_most(a, c, 1024, UINT64_MAX);
 }
 
 void agent_conn_event(struct agent *a, struct agent_conn *c, uint32_t events)
 {
-	/* A collector waits for its answers behind no publishers of its own user. */
+	/* A collector must not wait behind publishers of the same user. */
 	const bool consumes = c->role == ROLE_CONSUMER;
 	const struct agent_tenant *t;
 
@@ -534,10 +543,10 @@ void agent_conn_event(struct agent *a, struct agent_conn *c, uint32_t events)
 		return;
 	t = c->peer->tenant;
 	if (!consumes && t->turn == a->turn && t->spent_ns >= TURN_NS)
-		return; /* it stays ready, and comes again in the next turn */
+		return; /* epoll reports the connection again in the next turn */
 	if (c->out_count) {
-		flush(a, c);
-		/* The peer takes no more answers. */
+		flush_answers(a, c);
+		/* The peer no longer accepts answers. */
 		if (!c->gone && c->out_count && events & (EPOLLHUP | EPOLLERR))
 			agent_conn_close(a, c);
 		if (c->gone || c->out_count)
@@ -557,13 +566,13 @@ void agent_conn_resume(struct agent *a)
 	TAILQ_FOREACH(c, &a->conns, link)
 	if (c->paused && agent_closer_may_take(a, c->peer->tenant)) {
 		c->paused = false;
-		watch(a, c);
+		update_events(a, c);
 	}
 }
 
 static void turn_away(struct agent *a, int fd, const struct agent_tenant *t, const char *why)
 {
-	const struct sl_msg msg = message(SL_MSG_REFUSED, 0, sizeof(struct sl_msg_refused));
+	const struct sl_msg msg = make_header(SL_MSG_REFUSED, 0, sizeof(struct sl_msg_refused));
 	struct sl_msg_refused no = {.error = EUSERS};
 
 	snprintf(no.reason, sizeof(no.reason), "%s", why);
@@ -577,7 +586,7 @@ static void turn_away(struct agent *a, int fd, const struct agent_tenant *t, con
 
 static const char no_descriptor[] = "no descriptor left: raise LimitNOFILE";
 
-/* Whose it is would hold for as long as the connection: its peer tries again. */
+/* A wrong tenant would persist for as long as the connection, so the peer must try again. */
 static void turn_away_unattested(struct agent *a, int fd, const struct agent_peer *p)
 {
 	const bool full = p->unattested == -EMFILE || p->unattested == -ENFILE;
@@ -588,8 +597,8 @@ static void turn_away_unattested(struct agent *a, int fd, const struct agent_pee
 	turn_away(a, fd, p->tenant, full ? no_descriptor : why);
 }
 
-/* Turns away a tenant that has more than its share. */
-static bool crowded(struct agent *a, int fd, const struct agent_tenant *t)
+/* Turns away a tenant that exceeds its share. Returns true if it did. */
+static bool turn_away_crowd(struct agent *a, int fd, const struct agent_tenant *t)
 {
 	const struct agent_use conns = agent_tenant_use(a, t, RESOURCE_CONNECTIONS);
 	const struct agent_use fds = agent_tenant_use(a, t, RESOURCE_DESCRIPTORS);
@@ -605,7 +614,7 @@ static bool crowded(struct agent *a, int fd, const struct agent_tenant *t)
 			 many ? "--max-regions" : "LimitNOFILE");
 	else
 		snprintf(why, sizeof(why),
-			 "%s has %" PRIu64 " of %" PRIu64 " %s, its share is %" PRIu64
+			 "%s has %" PRIu64 " of %" PRIu64 " %s, and its share is %" PRIu64
 			 ": close some connections, or raise %s",
 			 agent_tenant_name(t, name), u->held, u->all.capacity,
 			 many ? "connections" : "descriptors", u->limit,
@@ -614,7 +623,7 @@ static bool crowded(struct agent *a, int fd, const struct agent_tenant *t)
 	return true;
 }
 
-/* Without a spare descriptor the socket would stay readable for ever. */
+/* Accepts with the spare descriptor and closes: otherwise the socket would stay readable. */
 static int accept_without_room(struct agent *a, int listen_fd)
 {
 	int fd;
@@ -645,7 +654,7 @@ void agent_conn_accept(struct agent *a, const struct agent_listener *l)
 			turn_away(a, fd, peer->tenant, no_descriptor);
 		else if (peer && peer->unattested)
 			turn_away_unattested(a, fd, peer);
-		else if (peer && !crowded(a, fd, peer->tenant)) {
+		else if (peer && !turn_away_crowd(a, fd, peer->tenant)) {
 			if (agent_conn_new(a, fd, peer, publish_only))
 				continue;
 			agent_closer_hang_up(a, peer->tenant, fd);

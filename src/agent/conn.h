@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* conn.h - a connection to the unix socket. */
+/* conn.h - connections to the unix socket. */
 #ifndef SL_AGENT_CONN_H
 #define SL_AGENT_CONN_H
 
@@ -7,10 +7,11 @@
 
 #include "agent/internal.h"
 
-struct agent_packet { /* an answer that waits to be sent */
+struct agent_packet { /* an answer waiting to be sent */
 	struct sl_msg msg;
 	int fd;
-	_Alignas(8) uint8_t payload[sizeof(struct sl_msg_refused)]; /* the longest */
+	/* size of the longest payload */
+	_Alignas(8) uint8_t payload[sizeof(struct sl_msg_refused)];
 };
 #define OUT_MAX 4
 
@@ -18,18 +19,18 @@ enum agent_role { ROLE_NEW, ROLE_PUBLISHER, ROLE_CONSUMER, ROLE_STATUS };
 
 struct agent_conn {
 	struct agent_source source;
-	int fd; /* -1: closed, or a test's */
+	int fd; /* descriptor of the socket; -1: closed, or created by a test */
 	enum agent_role role;
-	bool publish_only; /* not accepted on --consume-socket */
-	bool gone;	   /* freed at the end of the batch */
-	bool hang_up;	   /* close once the answers are sent */
-	bool paused;	   /* not read from: agent_closer_may_take() */
+	bool publish_only; /* the connection was accepted on a socket for publishers only */
+	bool gone;	   /* the struct is freed at the end of the batch of events */
+	bool hang_up;	   /* close the connection once all answers are sent */
+	bool paused;	   /* the connection is not being read, see agent_closer_may_take() */
 	struct agent_peer *peer;
 	unsigned int regions, refusals;
-	struct agent_timer timer; /* SILENT or BLOCKED */
+	struct agent_timer timer; /* timer in queue TIMER_SILENT or TIMER_BLOCKED */
 	struct agent_packet *out[OUT_MAX];
 	unsigned int out_count;
-	uint32_t events; /* as registered with epoll */
+	uint32_t events; /* events registered with epoll */
 	TAILQ_ENTRY(agent_conn) link;
 };
 
@@ -39,13 +40,13 @@ void agent_conn_close(struct agent *a, struct agent_conn *c);
 void agent_conn_event(struct agent *a, struct agent_conn *c, uint32_t events);
 void agent_conn_accept(struct agent *a, const struct agent_listener *l);
 void agent_conn_timer(struct agent *a, struct agent_timer *t);
-void agent_conn_resume(struct agent *a); /* reads paused connections that may be read again */
-/* Reads what waits in the socket; closes the connection when the peer has hung up. */
+void agent_conn_resume(struct agent *a); /* resumes reading from paused connections */
+/* Reads all packets waiting in the socket; closes the connection if the peer has hung up. */
 void agent_conn_drain(struct agent *a, struct agent_conn *c);
-/* Handles one packet. Takes fd over (-1: none); extra: more than one descriptor came. */
+/* Handles one packet and takes ownership of fd (-1: none). extra: more than one descriptor came. */
 void agent_conn_packet(struct agent *a, struct agent_conn *c, const void *data, size_t bytes,
 		       int fd, bool extra);
-/* Sends an unsolicited message if it can be sent at once; else -errno. */
+/* Sends an unsolicited message. Returns 0, or -errno if it cannot be sent immediately. */
 int agent_conn_notify(struct agent_conn *c, uint16_t type, const void *payload, size_t bytes);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* counters.h - what the agent counts; self.c publishes it. */
+/* counters.h - the agent's counters, which self.c publishes. */
 #ifndef SL_AGENT_COUNTERS_H
 #define SL_AGENT_COUNTERS_H
 
@@ -14,16 +14,16 @@ struct agent;
 enum agent_refusal {
 	REFUSED_MALFORMED, /* a packet that cannot be parsed */
 	REFUSED_PERMISSION,
-	REFUSED_DESCRIPTOR, /* not a memfd, or one that cannot be mapped */
+	REFUSED_DESCRIPTOR, /* the descriptor is not a memfd, or cannot be mapped */
 	REFUSED_SEALS,
-	REFUSED_SIZE,	/* over --max-region-size, or sizes that differ */
-	REFUSED_SPARSE, /* holes in memory that is to be registered */
+	REFUSED_SIZE,	/* the region exceeds --max-region-size, or sizes differ */
+	REFUSED_SPARSE, /* holes in memory that would be registered */
 	REFUSED_HEADER,
-	REFUSED_INSTANCE, /* differs from the header, or is held by another connection */
-	REFUSED_REGIONS,  /* --max-regions */
-	REFUSED_MEMORY,	  /* --max-memory */
-	REFUSED_QUOTA,	  /* of a uid or a connection */
-	REFUSED_SYSTEM,	  /* mmap, registration, out of memory */
+	REFUSED_INSTANCE, /* the instance differs from the header, or another connection uses it */
+	REFUSED_REGIONS,  /* the number of regions would exceed --max-regions */
+	REFUSED_MEMORY,	  /* the memory of regions would exceed --max-memory */
+	REFUSED_QUOTA,	  /* the limit of a uid or a connection would be exceeded */
+	REFUSED_SYSTEM,	  /* mmap() or registration failed, or out of memory */
 	REFUSED_ABSENT,	  /* OPEN of an unknown id */
 	REFUSED_COUNT,
 };
@@ -31,10 +31,10 @@ extern const char *const agent_refusal_names[REFUSED_COUNT]; /* region.c */
 void agent_refused_count(struct agent *a, enum agent_refusal cause);
 
 enum agent_drop {
-	DROP_MALFORMED, /* sent what cannot be parsed */
-	DROP_SILENT,	/* sent nothing */
-	DROP_SLOW,	/* did not read its answers */
-	DROP_REFUSED,	/* was refused too often */
+	DROP_MALFORMED, /* the client sent a malformed packet */
+	DROP_SILENT,	/* the client sent nothing */
+	DROP_SLOW,	/* the client did not read its answers */
+	DROP_REFUSED,	/* the client was refused too often */
 	DROP_CROWD,	/* too many connections */
 	DROP_ERROR,	/* socket error */
 	DROP_COUNT,
@@ -50,7 +50,8 @@ struct agent_counters {
 	uint64_t lines_repaired, lost_connections, extra_fds, closing, closing_lost, paused;
 	uint64_t subscribed, opened, status;
 	uint64_t rest_requests, rest_errors, rest_updates, rest_expired;
-	uint64_t rest_refused[HTTP_REFUSALS]; /* by src/http, as of agent_rest_count() */
+	/* refused by src/http, as of the last agent_rest_count() */
+	uint64_t rest_refused[HTTP_REFUSALS];
 	uint64_t promotions, promoted_regions, breakups, registration_failures;
 	uint64_t verdicts, verdicts_unknown, verdicts_refused, verdicts_lost;
 	uint64_t rdma_refused[FABRIC_REFUSED_COUNT], rdma_challenged, rdma_half_open;
@@ -60,7 +61,7 @@ struct agent_counters {
 
 struct agent_counter_info {
 	const char *name;
-	size_t offset; /* in struct agent_counters */
+	size_t offset; /* offset in struct agent_counters */
 	const char *help;
 };
 #define AGENT_COUNTERS 39

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * directory.c - the region that tells collectors what there is to read.
+ * directory.c - the region that tells collectors which regions exist.
  *
  * An entry is one self-verifying line: a one-sided reader sees it before a change, after it, or
- * notices that it saw neither. The entry is stored before the hot line's generation, so a reader
- * that sees the new generation and reads the entries again sees the change (x86 keeps stores in
- * order; elsewhere the release store of the check word does). A READ that overtakes finds a known
- * generation, and reads again when it grows.
+ * notices that it read a mixture. The entry is stored before the generation in the hot line, so a
+ * reader that sees the new generation and then reads the entries again sees the change (x86 keeps
+ * stores in order; elsewhere, the release store of the check word does). A READ that arrives in
+ * between finds the previous generation, and reads again when the generation changes.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -59,10 +59,10 @@ int agent_directory_init(struct agent *a, char *error, size_t bytes)
 		return base_fail(error, bytes, err, "cannot create the directory of %llu bytes: %s",
 				 (unsigned long long)b.size, strerror(-err));
 	d->size = b.size;
-	/* Report here what a collector would refuse, such as a host name that is not UTF-8. */
+	/* Detect here what a collector would refuse, such as a host name that is not UTF-8. */
 	fault = region_info_parse(d->map, d->size, &info);
 	d->fd = fault ? -EINVAL : agent_reopen_read_only(fd);
-	/* Mapped above; no consumer can map it writable, even if it is root in a container. */
+	/* The mapping above stays writable; no consumer, not even root, can make another. */
 	err = d->fd >= 0 ? agent_seal(fd) : 0;
 	if (err) {
 		close(d->fd);
@@ -93,7 +93,7 @@ int agent_directory_init(struct agent *a, char *error, size_t bytes)
 	return 0;
 }
 
-/* The directory stays in collectors' mappings, and its state tells them that the agent is gone. */
+/* Collectors keep the directory mapped; its state tells them that the agent has ended. */
 void agent_directory_fini(struct agent *a)
 {
 	struct agent_directory *d = &a->dir;
@@ -121,7 +121,7 @@ void agent_directory_hot(struct agent *a)
 	agent_line_store((uint64_t *)((char *)d->map + 4096), d->hot);
 }
 
-/* Sets generation and time of the entry. */
+/* Stores an entry with the next generation and the current time. */
 void agent_directory_set(struct agent *a, uint32_t slot, const uint64_t cells[7])
 {
 	struct agent_directory *d = &a->dir;
@@ -141,7 +141,7 @@ void agent_directory_tenant(struct agent *a, uint32_t slot, const struct region_
 {
 	uint64_t lines[16], names[SL_NAMES_SIZE / 8];
 
-	/* Without names the lines stay as they are: zeroes, or of another entry. */
+	/* Without names, the lines keep their contents: zeros, or the names of an earlier entry. */
 	if (*tenant->names.pod || *tenant->names.container) {
 		region_names_write(names, &tenant->names);
 		for (size_t i = 0; i < SL_NAMES_SIZE / 8; i += 8)

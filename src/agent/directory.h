@@ -7,20 +7,20 @@
 
 #include "fabric/host.h"
 
-/* With --rdma, of the directory's own entry. */
+/* Slot of the directory's own entry, used with --rdma. */
 #define AGENT_DIRECTORY_SLOT 0u
 
 struct agent;
 struct region_tenant;
 
 struct agent_directory {
-	int fd; /* read-only: what consumers get */
+	int fd; /* read-only descriptor, passed to consumers */
 	void *map;
 	size_t size;
 	uint64_t instance;
-	uint64_t hot[8];	/* as it stands in the map */
-	uint64_t (*entry)[8];	/* in the map */
-	uint64_t (*tenant)[16]; /* the same */
+	uint64_t hot[8];	/* copy of the hot line in the map */
+	uint64_t (*entry)[8];	/* array of entries in the map */
+	uint64_t (*tenant)[16]; /* array of the entries' tenants in the map */
 	uint64_t (*names)[SL_NAMES_SIZE / 8];
 	struct fabric_host_key key;
 };

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * internal.h - struct agent, and what agent.c does for the other files.
+ * internal.h - struct agent, and the functions of agent.c that other files use.
  *
- * One thread, the loop, owns the sockets. The lock guards everything in struct agent: the loop
- * holds it while it handles a batch of events and never while it waits; REST handlers take it for
- * one short step at a time.
+ * A single thread, the event loop, owns the sockets. The lock protects everything in struct agent:
+ * the loop holds the lock while it handles a batch of events, but not while it waits; REST handlers
+ * take the lock for one short step at a time.
  *
  * Names: conn - a connection to the unix socket; peer - the process at its other end; region - an
- * admitted memfd; slot - its place in the directory.
+ * admitted memfd; slot - index in the directory.
  */
 #ifndef SL_AGENT_INTERNAL_H
 #define SL_AGENT_INTERNAL_H
@@ -39,14 +39,14 @@ enum agent_source_kind {
 	SOURCE_HOST,
 	SOURCE_TCP
 };
-struct agent_source { /* what epoll's data points to */
+struct agent_source { /* the target of epoll's data pointer */
 	enum agent_source_kind kind;
 };
 
 /* A unix socket that the agent listens on. */
 struct agent_listener {
 	struct agent_source source;
-	char *path; /* NULL: none */
+	char *path; /* NULL: not used */
 	int fd;
 	dev_t dev;
 	ino_t ino;
@@ -75,7 +75,7 @@ struct agent {
 	struct agent_source timer_source, wake_source, stop_source;
 	int epoll_fd, timer_fd, wake_fd, spare_fd;
 	uint64_t timer_due;
-	uint64_t clock; /* tests: the current time; 0: CLOCK_MONOTONIC */
+	uint64_t clock; /* current time in tests; 0: use CLOCK_MONOTONIC */
 	uint64_t started_ns;
 
 	struct agent_timer_queue timers[TIMER_COUNT];
@@ -83,44 +83,48 @@ struct agent {
 	TAILQ_HEAD(conn_list, agent_conn) conns, graveyard;
 	TAILQ_HEAD(, agent_peer) peer_graveyard;
 	uint32_t conn_count, conn_max, consumer_conns;
-	uint64_t fd_max; /* descriptors for connections and regions */
-	uint64_t turn;	 /* of the loop: every connection that is ready was seen once */
+	uint64_t fd_max; /* descriptors available to connections and regions */
+	/* number of the loop's turn; in a turn, each ready connection is handled once */
+	uint64_t turn;
 	LIST_HEAD(, agent_tenant) tenants[64];
-	struct agent_names *names; /* of tenants, also of those that are gone; NULL: none yet */
-	char cgroup_root[256];	   /* of the hierarchy that tells containers apart; "": none */
+	/* names of tenants, kept beyond their last connection; NULL: none yet */
+	struct agent_names *names;
+	char cgroup_root[256]; /* root of the hierarchy that tells containers apart; "": none */
 	unsigned long cgroup_number;
-	uint64_t own_place; /* hash of the agent's own container; 0: none */
+	uint64_t own_place; /* hash of the agent's own container; 0: not in a container */
 
 	struct agent_directory dir;
-	struct agent_region **slots; /* [slot_count] */
+	struct agent_region **slots; /* array of regions with slot_count elements */
 	uint32_t slot_free_hint;
 	LIST_HEAD(region_chain, agent_region) * by_id, *by_instance;
 	uint32_t hash_mask;
-	uint32_t slot_count; /* max_regions, plus those of our own */
+	uint32_t slot_count; /* max_regions plus the agent's own */
 	uint32_t region_count, state_count[SL_STATE_RETIRED + 1];
-	uint32_t own_count; /* of region_count: the agent's own, outside all quotas */
+	/* the agent's own regions, which are included in region_count but exempt from quotas */
+	uint32_t own_count;
 	uint64_t memory;
 	uint64_t last_id;
-	uint64_t trimmed; /* n.freed at the last malloc_trim() */
+	uint64_t trimmed; /* value of n.freed at the last malloc_trim() */
 	struct agent_counters n;
 
-	uint64_t *verdict_board; /* lines by slot; NULL: without --rdma */
+	uint64_t *verdict_board; /* one line per slot; NULL without --rdma */
 	struct agent_closer *closer;
-	LIST_HEAD(proxy_chain, agent_proxy) proxies[256]; /* by microservice */
+	/* hash table of proxies by microservice */
+	LIST_HEAD(proxy_chain, agent_proxy) proxies[256];
 	uint32_t proxy_count;
 	uint64_t proxy_seed;
 	struct agent_rdma *rdma;
 	struct agent_rest *rest;
 	struct agent_self *self;
-	struct agent_tcp *tcp; /* NULL: without --tcp */
+	struct agent_tcp *tcp; /* kernel tables; NULL without --tcp */
 };
 
 int agent_init(struct agent *a, const struct agent_opts *opts, char *error, size_t bytes);
 void agent_fini(struct agent *a);
-void agent_wake(struct agent *a); /* another thread changed a deadline */
-/* Whether it may read all regions. */
+void agent_wake(struct agent *a); /* called after another thread has changed a deadline */
+/* Whether the tenant may read all regions. */
 bool agent_tenant_consumes(const struct agent *a, const struct agent_tenant *t);
-void agent_bury(struct agent *a); /* frees what the events of a batch could refer to */
+void agent_bury(struct agent *a); /* frees structs that the last batch of events could refer to */
 static inline uint64_t agent_now(const struct agent *a)
 {
 	return a->clock ? a->clock : base_now_ns();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* listen.c - the unix socket's file: replaced if its agent is dead, never if it is alive. */
+/* listen.c - binds unix sockets; replaces the file of a dead agent's socket, never a live one's. */
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
@@ -15,8 +15,8 @@
 #include "agent/listen.h"
 #include "base/passed.h"
 
-/* 1: a server answers; 0: none does, or there is no socket; -errno. */
-static int answers(const struct sockaddr_un *addr)
+/* Returns 1 if a server answers, 0 if not or if there is no socket, or -errno. */
+static int server_answers(const struct sockaddr_un *addr)
 {
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	int err = 0;
@@ -28,15 +28,15 @@ static int answers(const struct sockaddr_un *addr)
 	close(fd);
 	if (err == ECONNREFUSED || err == ENOENT)
 		return 0;
-	/* EAGAIN: its backlog is full. EPROTOTYPE: a server of another socket type. */
+	/* EAGAIN: the server's backlog is full. EPROTOTYPE: the server uses another socket type. */
 	return err == 0 || err == EAGAIN || err == EPROTOTYPE ? 1 : -err;
 }
 
 /*
- * A lock that holds while the file is checked and bound, so that two agents that start at the same
- * time do not both find it stale. Any user who may read the folder could lock that for ever; this
- * file only the agent's user can open. It is removed while it is locked: a process that gets the
- * lock of a file that is no longer there takes another.
+ * Takes a lock while the socket's file is checked and bound, so that two agents starting at the
+ * same time do not both find it stale. The directory itself could be locked forever by any user who
+ * may read it; only the agent's user can open this file. It is removed while locked: a process that
+ * gets the lock of a removed file tries again.
  */
 static int lock_beside(const char *path, char *name, size_t name_bytes, char *error, size_t bytes)
 {
@@ -57,7 +57,7 @@ static int lock_beside(const char *path, char *name, size_t name_bytes, char *er
 				"%s belongs to uid %u: remove it, or choose another --socket", name,
 				(unsigned int)mine.st_uid);
 		}
-		/* Another agent of this user holds it for a moment. */
+		/* Another agent of this user may hold the lock for a short time. */
 		if (!flock(fd, LOCK_EX) && !lstat(name, &there) && there.st_ino == mine.st_ino &&
 		    there.st_dev == mine.st_dev)
 			return fd;
@@ -69,8 +69,8 @@ static int lock_beside(const char *path, char *name, size_t name_bytes, char *er
 			 path, strerror(errno));
 }
 
-/* Makes room for the socket: removes that of a dead agent. 0 or -errno. */
-static int clear(const char *path, const struct sockaddr_un *addr, char *error, size_t bytes)
+/* Removes the socket of a dead agent. Returns 0 or -errno. */
+static int remove_stale(const char *path, const struct sockaddr_un *addr, char *error, size_t bytes)
 {
 	struct stat st;
 	int err;
@@ -79,7 +79,7 @@ static int clear(const char *path, const struct sockaddr_un *addr, char *error, 
 		return 0;
 	if (!S_ISSOCK(st.st_mode))
 		return base_fail(error, bytes, -EEXIST, "%s exists and is not a socket", path);
-	err = answers(addr);
+	err = server_answers(addr);
 	if (err > 0)
 		return base_fail(error, bytes, -EADDRINUSE,
 				 "another agent answers on %s: stop it, or choose another --socket",
@@ -98,12 +98,12 @@ static void make_folder(const char *path)
 	char copy[sizeof(((struct sockaddr_un *)0)->sun_path)];
 
 	snprintf(copy, sizeof(copy), "%s", path);
-	mkdir(dirname(copy), 0755); /* what follows says why it could not be */
+	mkdir(dirname(copy), 0755); /* if this fails, the next step reports why */
 }
 
-/* Under the lock. 0 or -errno. */
-static int bind_it(struct agent_listener *l, const struct sockaddr_un *addr, unsigned int mode,
-		   char *error, size_t bytes)
+/* Must be called with the lock held. Returns 0 or -errno. */
+static int bind_socket(struct agent_listener *l, const struct sockaddr_un *addr, unsigned int mode,
+		       char *error, size_t bytes)
 {
 	struct stat st;
 	int err = 0;
@@ -111,7 +111,10 @@ static int bind_it(struct agent_listener *l, const struct sockaddr_un *addr, uns
 	l->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (l->fd < 0)
 		return base_fail(error, bytes, -errno, "socket: %s", strerror(errno));
-	/* The file has no other rights at any time; umask is the whole process's. */
+	/*
+	 * Set the mode before bind(), so that the file never has other rights; umask would affect
+	 * the whole process.
+	 */
 	if (fchmod(l->fd, mode) || bind(l->fd, (const struct sockaddr *)addr, sizeof(*addr))) {
 		err = base_fail(error, bytes, -errno, "cannot bind %s: %s", l->path,
 				strerror(errno));
@@ -143,19 +146,19 @@ int agent_listen(struct agent_listener *l, unsigned int mode, char *error, size_
 	strcpy(addr.sun_path, l->path);
 	l->fd = base_passed_socket(SOCK_SEQPACKET, (struct sockaddr *)&addr);
 	if (l->fd >= 0)
-		return 0; /* its file and its mode are the service manager's */
+		return 0; /* the service manager owns the file and its mode */
 	make_folder(l->path);
 	lock = lock_beside(l->path, name, sizeof(name), error, bytes);
 	if (lock < 0)
 		return lock;
-	err = clear(l->path, &addr, error, bytes);
-	err = err ?: bind_it(l, &addr, mode, error, bytes);
+	err = remove_stale(l->path, &addr, error, bytes);
+	err = err ?: bind_socket(l, &addr, mode, error, bytes);
 	unlink(name);
 	close(lock);
 	return err;
 }
 
-/* Removes the file only if it is still this agent's. */
+/* Removes the file only if this agent still owns it. */
 void agent_unlisten(struct agent_listener *l)
 {
 	struct stat st;

@@ -10,10 +10,10 @@
 
 #include "base/base.h"
 
-#define PAGE	   4096u /* a hole is no smaller than this on any machine */
+#define PAGE	   4096u /* page size; a hole is at least this large on any machine */
 #define STEP_PAGES 4u
 
-static bool zeros(const uint8_t *p, size_t n)
+static bool is_zero(const uint8_t *p, size_t n)
 {
 	return !*p && !memcmp(p, p + 1, n - 1);
 }
@@ -23,7 +23,7 @@ bool agent_memory_held(int fd, uint64_t offset)
 	uint8_t line[SL_LINE_SIZE];
 
 	return fd < 0 || (pread(fd, line, sizeof(line), (off_t)offset) == sizeof(line) &&
-			  !zeros(line, sizeof(line)));
+			  !is_zero(line, sizeof(line)));
 }
 
 bool agent_memory_sparse(int fd, uint64_t bytes)
@@ -38,7 +38,7 @@ uint64_t agent_memory_repair(int fd, void *map, const struct region_info *info)
 	uint8_t step[STEP_PAGES * PAGE];
 	uint64_t repaired;
 
-	if (fd < 0) /* written by the kernel */
+	if (fd < 0) /* an eBPF map, written by the kernel */
 		return region_repair(map, info);
 	if (!agent_memory_held(fd, info->hot))
 		return 0;
@@ -46,9 +46,9 @@ uint64_t agent_memory_repair(int fd, void *map, const struct region_info *info)
 	for (uint64_t at = 0; at < info->size; at += sizeof(step)) {
 		ssize_t n = pread(fd, step, sizeof(step), (off_t)at);
 
-		/* Lines of zeros verify. Few pages at a time: another process may punch holes. */
+		/* Lines of zeros verify. Handle few pages at a time: others may punch holes. */
 		for (ssize_t i = 0; i < n; i += PAGE)
-			if (!zeros(step + i, BASE_MIN((size_t)(n - i), (size_t)PAGE)))
+			if (!is_zero(step + i, BASE_MIN((size_t)(n - i), (size_t)PAGE)))
 				repaired += region_repair_within(map, info, at + (uint64_t)i,
 								 at + (uint64_t)i + PAGE);
 	}
@@ -68,7 +68,7 @@ int agent_memory_copy(int from, uint64_t bytes)
 		size_t n = BASE_MIN(bytes - at, (uint64_t)PAGE);
 
 		if (pread(from, page, n, (off_t)at) != (ssize_t)n ||
-		    (!zeros(page, n) && pwrite(fd, page, n, (off_t)at) != (ssize_t)n))
+		    (!is_zero(page, n) && pwrite(fd, page, n, (off_t)at) != (ssize_t)n))
 			err = errno ? -errno : -EIO;
 	}
 	if (!err)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * peer.c - the process at the other end of a connection, and whether it is alive.
+ * peer.c - the process at the other end of a connection, and the detection of its death.
  *
- * A hang-up says only that the connection is gone. The agent may recompute check words only when
- * the process is dead: a repair between a writer's two stores would leave that line wrong for ever.
- * A pidfd tells the two apart. It becomes readable a few microseconds after the hang-up, as the
- * kernel closes files before it signals the exit.
+ * A hang-up only shows that the connection is gone. The agent may recompute check words only if the
+ * process is dead: a repair between two stores of a writer would leave the line wrong forever. A
+ * pidfd distinguishes the two cases. It becomes readable a few microseconds after the hang-up, as
+ * the kernel closes files before it signals the exit.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,10 +23,10 @@
 #include "agent/region.h"
 
 #ifndef SO_PEERPIDFD
-#define SO_PEERPIDFD 77 /* Linux 6.5 */
+#define SO_PEERPIDFD 77 /* since Linux 6.5 */
 #endif
 
-/* Field 22 of /proc/PID/stat, counted after the last ')': the name may hold any character. */
+/* Returns field 22 of /proc/PID/stat, counted from the last ')': the name may contain anything. */
 uint64_t agent_process_start_ticks(pid_t pid)
 {
 	char path[32], text[1024], *p, *save = NULL;
@@ -51,7 +51,7 @@ uint64_t agent_process_start_ticks(pid_t pid)
 	return p ? strtoull(p, NULL, 10) : 0;
 }
 
-static bool readable(int fd)
+static bool is_readable(int fd)
 {
 	struct pollfd p = {.fd = fd, .events = POLLIN};
 
@@ -68,7 +68,7 @@ static void forget_pidfd(struct agent *a, struct agent_peer *p)
 	p->pidfd = -1;
 }
 
-static void watch(struct agent *a, struct agent_peer *p)
+static void watch_pidfd(struct agent *a, struct agent_peer *p)
 {
 	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = &p->source};
 
@@ -92,8 +92,8 @@ static struct agent_peer *peer_make(pid_t pid)
 	return p;
 }
 
-/* Frees p if it cannot be done. */
-static struct agent_peer *belongs_to(struct agent *a, struct agent_peer *p,
+/* Sets p's tenant. Frees p and returns NULL without memory. */
+static struct agent_peer *set_tenant(struct agent *a, struct agent_peer *p,
 				     const struct agent_tenant_id *id)
 {
 	if (!p)
@@ -120,7 +120,7 @@ struct agent_peer *agent_peer_new(struct agent *a, int sock)
 		return NULL;
 	len = sizeof(p->pidfd);
 	if (getsockopt(sock, SOL_SOCKET, SO_PEERPIDFD, &p->pidfd, &len)) {
-		/* Before 6.5. The pid was not reused if the connection still stands now. */
+		/* Before Linux 6.5. If the connection exists afterwards, the pid was not reused. */
 		struct pollfd still = {.fd = sock, .events = POLLRDHUP};
 
 		p->pidfd = p->pid > 0 ? (int)syscall(SYS_pidfd_open, p->pid, 0) : -1;
@@ -130,13 +130,13 @@ struct agent_peer *agent_peer_new(struct agent *a, int sock)
 	if (p->pid > 0)
 		p->start_ticks = agent_process_start_ticks(p->pid);
 	p->unattested = agent_tenant_attest(a, p->pid, p->pidfd, cred.uid, &id);
-	watch(a, p);
-	return belongs_to(a, p, &id);
+	watch_pidfd(a, p);
+	return set_tenant(a, p, &id);
 }
 
 struct agent_peer *agent_peer_as(struct agent *a, pid_t pid, const struct agent_tenant_id *id)
 {
-	return belongs_to(a, peer_make(pid), id);
+	return set_tenant(a, peer_make(pid), id);
 }
 
 struct agent_peer *agent_peer_self(struct agent *a)
@@ -150,16 +150,16 @@ struct agent_peer *agent_peer_of_pid(struct agent *a, pid_t pid, uint64_t start_
 	struct agent_peer *p = peer_make(pid);
 
 	if (!p || pid <= 0)
-		return belongs_to(a, p, id);
+		return set_tenant(a, p, id);
 	p->start_ticks = start_ticks;
 	p->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	if (p->pidfd < 0 || agent_process_start_ticks(pid) != start_ticks) {
 		forget_pidfd(a, p);
 		p->known = p->dead = true;
 	} else {
-		watch(a, p);
+		watch_pidfd(a, p);
 	}
-	return belongs_to(a, p, id);
+	return set_tenant(a, p, id);
 }
 
 void agent_peer_put(struct agent *a, struct agent_peer *p)
@@ -173,15 +173,15 @@ void agent_peer_put(struct agent *a, struct agent_peer *p)
 bool agent_peer_check(struct agent *a, struct agent_peer *p)
 {
 	if (!p->known)
-		return true; /* only the hang-up is known */
-	if (!p->dead && p->pidfd >= 0 && readable(p->pidfd)) {
+		return true; /* without a pidfd, only a hang-up can be detected */
+	if (!p->dead && p->pidfd >= 0 && is_readable(p->pidfd)) {
 		p->dead = true;
 		forget_pidfd(a, p);
 	}
 	return p->dead;
 }
 
-/* The process is dead. Its last packets, a CLOSE for example, may still wait in the socket. */
+/* The process is dead. Its last packets, such as a CLOSE, may still wait in the socket. */
 void agent_peer_event(struct agent *a, struct agent_peer *p)
 {
 	struct agent_region *r, *next;

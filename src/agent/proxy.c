@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* proxy.c - writes regions for REST clients in region format 1. All with the lock held. */
+/* proxy.c - writes regions for REST clients in region format 1. All functions need the lock. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,37 +14,37 @@
 
 #define HOT		  4096u
 #define STRIPES		  8192u
-#define SCHEMA_PER_METRIC 256u /* average bytes of schema per metric */
+#define SCHEMA_PER_METRIC 256u /* average number of schema bytes per metric */
 
-struct proxy_known {	 /* a metric of the region, by cell */
-	uint64_t hash;	 /* of name and labels */
-	uint32_t record; /* its offset in the schema */
+struct proxy_known {	 /* a metric of the region; the index is its cell */
+	uint64_t hash;	 /* hash of name and labels */
+	uint32_t record; /* offset of its record in the schema */
 };
 
 struct agent_proxy {
 	char *microservice;
-	uint64_t key; /* of the tenant */
+	uint64_t key; /* key of the tenant */
 	uint64_t hash;
 	struct agent_region *region;
 	struct proxy_known *known;
 	uint32_t count, max;
-	uint64_t schema, schema_bytes, schema_used; /* of the region */
+	uint64_t schema, schema_bytes, schema_used; /* schema: offset in the region */
 	uint64_t hot[7];
 	struct agent_timer idle;
-	LIST_ENTRY(agent_proxy) link; /* in the table until the region is retired */
+	LIST_ENTRY(agent_proxy) link; /* linked in the table until the region is retired */
 };
 
-static struct proxy_chain *bucket(struct agent *a, uint64_t h)
+static struct proxy_chain *bucket_of(struct agent *a, uint64_t h)
 {
 	return &a->proxies[h % (sizeof(a->proxies) / sizeof(*a->proxies))];
 }
 
-static void touch(struct agent *a, struct agent_proxy *p)
+static void restart_idle_timer(struct agent *a, struct agent_proxy *p)
 {
 	agent_timer_start(a, TIMER_IDLE, &p->idle);
 }
 
-static uint64_t *at(const struct agent_region *r, uint64_t offset)
+static uint64_t *address_at(const struct agent_region *r, uint64_t offset)
 {
 	return (uint64_t *)((char *)r->map + offset);
 }
@@ -54,10 +54,10 @@ static void publish_hot(struct agent_region *r)
 	struct agent_proxy *p = r->proxy;
 
 	p->hot[SL_HOT_CHANGED_NS] = base_realtime_ns();
-	agent_line_store(at(r, HOT), p->hot);
+	agent_line_store(address_at(r, HOT), p->hot);
 }
 
-/* The agent owns the memory, and admits it like any other region. */
+/* The agent owns the memory, but admits it like any other region. */
 static int make_region(struct agent *a, const struct agent_rest_caller *caller,
 		       const char *microservice, uint32_t metrics,
 		       const struct region_text_label *labels, size_t count,
@@ -110,8 +110,9 @@ static int make_region(struct agent *a, const struct agent_rest_caller *caller,
 		return agent_refuse(why, REFUSED_SYSTEM, -err,
 				    "cannot create a region of %llu bytes: %s",
 				    (unsigned long long)b.size, strerror(-err));
-	munmap(map, b.size);				/* admission maps it again, in the arena */
-	peer = agent_peer_as(a, getpid(), &caller->id); /* the memory counts as its own */
+	munmap(map, b.size); /* admission maps the memory again, in the arena */
+	/* the memory is charged to the caller's tenant */
+	peer = agent_peer_as(a, getpid(), &caller->id);
 	if (peer) {
 		err = agent_region_admit(a, fd, &say, NULL, peer, out, why);
 		agent_peer_put(a, peer);
@@ -133,7 +134,7 @@ static uint32_t count_of(const struct agent *a, uint64_t key)
 	return n;
 }
 
-/* The label service keeps series of two microservices of one user apart. */
+/* The label "service" keeps the series of a user's microservices apart. */
 int agent_proxy_open(struct agent *a, const struct agent_rest_caller *caller,
 		     const char *microservice, uint32_t metrics,
 		     const struct region_text_label *labels, size_t count,
@@ -145,14 +146,14 @@ int agent_proxy_open(struct agent *a, const struct agent_rest_caller *caller,
 	struct agent_region *r;
 
 	*created = false;
-	LIST_FOREACH(p, bucket(a, h), link)
+	LIST_FOREACH(p, bucket_of(a, h), link)
 	if (p->hash == h && p->key == caller->key && !strcmp(p->microservice, microservice))
 		break;
 	if (p) {
 		*out = p->region;
 		if (p->region->state == SL_STATE_CLOSED)
 			agent_region_revive(a, p->region);
-		touch(a, p);
+		restart_idle_timer(a, p);
 		return 0;
 	}
 	if (a->proxy_count >= (most ? most : 1))
@@ -160,7 +161,7 @@ int agent_proxy_open(struct agent *a, const struct agent_rest_caller *caller,
 				    a->proxy_count);
 	if (!caller->trusted && count_of(a, caller->key) >= (most / PROXIES_PART ?: 1))
 		return agent_refuse(why, REFUSED_QUOTA, EDQUOT,
-				    "uid %d has %u microservices, its share of %u",
+				    "uid %d has %u microservices, which is its share of %u",
 				    (int)caller->id.uid, most / PROXIES_PART ?: 1, most);
 	metrics = metrics ?: PROXY_METRICS;
 	p = calloc(1, sizeof(*p));
@@ -183,11 +184,11 @@ int agent_proxy_open(struct agent *a, const struct agent_rest_caller *caller,
 	p->hot[SL_HOT_GENERATION] = 1;
 	p->hot[SL_HOT_STRIPES_USED] = 1;
 	p->hot[SL_HOT_STATE] = SL_STATE_LIVE;
-	LIST_INSERT_HEAD(bucket(a, h), p, link);
+	LIST_INSERT_HEAD(bucket_of(a, h), p, link);
 	a->proxy_count++;
 	r->proxy = p;
 	publish_hot(r);
-	touch(a, p);
+	restart_idle_timer(a, p);
 	*out = r;
 	*created = true;
 	return 0;
@@ -215,7 +216,7 @@ void agent_proxy_revived(struct agent_region *r)
 	publish_hot(r);
 }
 
-/* A microservice that posts again before its old region is freed gets a new one. */
+/* If a microservice posts again before its old region is freed, it gets a new region. */
 void agent_proxy_retire(struct agent *a, struct agent_region *r)
 {
 	agent_timer_stop(&r->proxy->idle);
@@ -242,16 +243,16 @@ const char *agent_proxy_microservice(const struct agent_region *r)
 
 /* ---- metrics ---- */
 
-struct proxy_key { /* what identifies a metric */
+struct proxy_key { /* the parts that identify a metric */
 	size_t name_bytes, label_bytes;
 	const char *name;
 	char labels[SL_LABELS_MAX * (SL_NAME_MAX + SL_LABEL_VALUE_MAX + 2)];
 };
 _Static_assert(sizeof(((struct proxy_key *)0)->labels) <= UINT16_MAX, "label_bytes of a record");
 
-/* Writes a record beyond what readers use, then announces it in the hot line. */
-static int append(struct agent_region *r, const struct agent_proxy_metric *m,
-		  const struct proxy_key *key, uint64_t h, uint32_t *cell)
+/* Writes a record after those that readers use, then announces it in the hot line. */
+static int append_record(struct agent_region *r, const struct agent_proxy_metric *m,
+			 const struct proxy_key *key, uint64_t h, uint32_t *cell)
 {
 	struct agent_proxy *p = r->proxy;
 	size_t unit = strlen(m->unit), help = strlen(m->help), length;
@@ -262,7 +263,7 @@ static int append(struct agent_region *r, const struct agent_proxy_metric *m,
 	if (p->count == p->max || length > p->schema_bytes - p->schema_used)
 		return -ENOSPC;
 
-	rec = (struct sl_schema_record *)at(r, p->schema + p->schema_used);
+	rec = (struct sl_schema_record *)address_at(r, p->schema + p->schema_used);
 	rec->length = (uint32_t)length;
 	rec->kind = (uint16_t)m->kind;
 	rec->cell = p->count;
@@ -277,9 +278,9 @@ static int append(struct agent_region *r, const struct agent_proxy_metric *m,
 	s = mempcpy(s, m->unit, unit);
 	s = mempcpy(s, m->help, help);
 	memcpy(s, key->labels, key->label_bytes);
-	rec->check = sl_fnv1a(SL_FNV_BASIS, rec, length); /* computed while the field is 0 */
+	rec->check = sl_fnv1a(SL_FNV_BASIS, rec, length); /* computed while the check field is 0 */
 
-	/* Record before hot line: pairs with readers, which read the hot line first. */
+	/* Store the record before the hot line: pairs with readers, which read the latter first. */
 	__atomic_thread_fence(__ATOMIC_RELEASE);
 	p->known[p->count] = (struct proxy_known){h, (uint32_t)p->schema_used};
 	*cell = p->count++;
@@ -291,7 +292,7 @@ static int append(struct agent_region *r, const struct agent_proxy_metric *m,
 	return 0;
 }
 
-static bool same(const struct sl_schema_record *rec, const struct proxy_key *key)
+static bool same_metric(const struct sl_schema_record *rec, const struct proxy_key *key)
 {
 	const char *name = (const char *)(rec + 1);
 	const char *labels = name + rec->name_bytes + rec->unit_bytes + rec->help_bytes;
@@ -316,17 +317,17 @@ int agent_proxy_metric(struct agent *a, struct agent_region *r, const struct age
 	h = sl_fnv1a(h, key.labels, key.label_bytes);
 	*created = false;
 	for (uint32_t i = 0; i < p->count; i++) {
-		/* Only the agent writes the record: it can be compared in place. */
-		const struct sl_schema_record *rec =
-			(const struct sl_schema_record *)at(r, p->schema + p->known[i].record);
+		/* Only the agent writes records, so they can be compared in place. */
+		const struct sl_schema_record *rec = (const struct sl_schema_record *)address_at(
+			r, p->schema + p->known[i].record);
 
-		if (p->known[i].hash != h || !same(rec, &key))
+		if (p->known[i].hash != h || !same_metric(rec, &key))
 			continue;
 		*cell = i;
 		return rec->kind == m->kind ? 0 : -EEXIST;
 	}
 	*created = true;
-	if (!append(r, m, &key, h, cell))
+	if (!append_record(r, m, &key, h, cell))
 		return 0;
 	p->hot[SL_HOT_REFUSED]++;
 	publish_hot(r);
@@ -335,7 +336,7 @@ int agent_proxy_metric(struct agent *a, struct agent_region *r, const struct age
 
 static uint64_t *line_of(const struct agent_region *r, uint32_t cell)
 {
-	return at(r, r->info->stripes + (uint64_t)(cell / SL_LINE_CELLS) * SL_LINE_SIZE);
+	return address_at(r, r->info->stripes + (uint64_t)(cell / SL_LINE_CELLS) * SL_LINE_SIZE);
 }
 
 double agent_proxy_get(const struct agent_region *r, uint32_t cell)
@@ -349,6 +350,6 @@ void agent_proxy_set(struct agent_region *r, uint32_t cell, double value)
 	uint32_t i = cell % SL_LINE_CELLS;
 	uint64_t old = __atomic_exchange_n(&line[i], now, __ATOMIC_RELAXED);
 
-	/* Stripe 0 has mixed lines. */
+	/* Stripe 0 uses mixed lines. */
 	__atomic_fetch_add(&line[7], sl_cell_mix(now, i) - sl_cell_mix(old, i), __ATOMIC_RELAXED);
 }

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * rdma.c - where regions are mapped, and how they are registered for remote reading.
+ * rdma.c - maps regions and registers them for remote reading.
  *
- * Without --rdma a region is mapped anywhere and has no key. With it, regions are placed next to
- * each other in a reserved range of addresses, the arena, so that neighbours can share one memory
- * region of the device: a collector READs across them in one work request, and the adapter caches
- * one key instead of sixteen.
+ * Without --rdma, a region is mapped anywhere and has no key. With --rdma, regions are placed next
+ * to each other in a reserved range of addresses, the arena, so that neighbours can share a memory
+ * region of the device: a collector READs them all in one work request, and the adapter caches one
+ * key instead of sixteen.
  *
- * A new region is registered by itself at once. Once it has settled (--rdma-settle) it is merged
- * with its neighbours in runs that double, 1 + 1, 2 + 2, 4 + 4, 8 + 8, so that a region is
- * registered at most five times. The new key is published, and the old one stays valid for two
- * leases, since a READ with an invalid key breaks the collector's connection. When a region of a
- * run is retired, the remaining parts of the run are registered anew.
+ * A new region is at first registered individually. Once it has settled (--rdma-settle), it is
+ * merged with its neighbours in runs that double in size, 1 + 1, 2 + 2, 4 + 4, 8 + 8, so a region
+ * is registered at most five times. The new key is published, and the old key stays valid for two
+ * leases, because a READ with an invalid key breaks the collector's connection. When a region of a
+ * run is retired, the remaining parts of the run are registered again.
  *
- * Keys change, too, when they are older than --rdma-key-lifetime, and after a collector left: one
- * registration at a time, in the same way. The directory's own entry, in slot 0, tells collectors
- * its new key.
+ * Keys are also renewed, one registration at a time, when they are older than --rdma-key-lifetime,
+ * and after a collector has left. The directory's own entry, in slot 0, tells collectors its new
+ * key.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -45,25 +45,25 @@ const char *const agent_rdma_refusal_names[FABRIC_REFUSED_COUNT] = {
 struct agent_mr {
 	struct fabric_host_key key;
 	const char *from;
-	uint32_t members; /* regions whose entries hold its key */
-	uint64_t left_ns; /* a region that is read on, for another key */
-	bool released;	  /* no entry holds its key; the timer runs */
-	bool stale;	  /* its key is to change */
-	bool directory;	  /* no region's */
+	uint32_t members; /* number of regions whose entries hold the key of this registration */
+	uint64_t left_ns; /* time when a region that is still read changed to another key */
+	bool released;	  /* no entry holds the key any more; the timer is running */
+	bool stale;	  /* the key of this registration must be renewed */
+	bool directory;	  /* registration of the directory, not of a region */
 	struct agent_timer timer, age;
 	TAILQ_ENTRY(agent_mr) link;
 };
 
 struct agent_rdma {
 	struct agent_source source;
-	struct fabric_host *host; /* NULL: the device is gone */
+	struct fabric_host *host; /* the RDMA device; NULL: it is gone */
 	struct fabric_host_opts opts;
 	struct agent_mr *directory;
 	uint64_t directory_id;
 	struct fabric_host_stats counted;
 	struct agent_arena arena;
 	TAILQ_HEAD(, agent_mr) mrs;
-	uint32_t mr_count; /* of regions */
+	uint32_t mr_count; /* number of registrations of regions */
 	struct agent_timer reopen, left, renew;
 	char where[160];
 };
@@ -122,10 +122,11 @@ static int mr_new(struct agent *a, char *from, char *to, struct agent_mr **out)
 	err = fabric_host_register(d->host, from, (size_t)(to - from), &m->key);
 	if (err) {
 		a->n.registration_failures++;
-		base_log_limited(BASE_ERROR, AGENT_LOG,
-				 "registration failed bytes=%zu: %s; see LimitMEMLOCK and the "
-				 "device's max_mr",
-				 (size_t)(to - from), strerror(-err));
+		base_log_limited(
+			BASE_ERROR, AGENT_LOG,
+			"memory registration failed bytes=%zu: %s; see LimitMEMLOCK and the "
+			"device's max_mr",
+			(size_t)(to - from), strerror(-err));
 		free(m);
 		return err;
 	}
@@ -139,8 +140,9 @@ static int mr_new(struct agent *a, char *from, char *to, struct agent_mr **out)
 }
 
 /*
- * A region left it. Readers may use its key for one lease more; it stays for two. now: the region
- * was retired that long ago; another one may have left since.
+ * Removes a region from its registration. Readers may use the key for one more lease; it stays
+ * valid for two. now: the region was retired two leases ago, so only other regions that left
+ * recently matter.
  */
 static void mr_leave(struct agent *a, struct agent_mr *m, bool now)
 {
@@ -161,7 +163,7 @@ void agent_rdma_timer_release(struct agent *a, struct agent_timer *t)
 	mr_free(a->rdma, AGENT_TIMER_OWNER(t, struct agent_mr, timer));
 }
 
-/* Publishes the entry with the new key. */
+/* Publishes the region's entry with the new key. */
 static void region_move(struct agent *a, struct agent_region *r, struct agent_mr *to)
 {
 	struct agent_mr *from = r->mr;
@@ -173,16 +175,16 @@ static void region_move(struct agent *a, struct agent_region *r, struct agent_mr
 		mr_leave(a, from, false);
 }
 
-/* To register memory is to allocate its holes, at the agent's charge. */
-static bool sparse(const struct agent_region *r)
+/* Registering memory would allocate its holes, which would be charged to the agent. */
+static bool is_sparse(const struct agent_region *r)
 {
 	return r->fd >= 0 && !r->kernel && agent_memory_sparse(r->fd, r->info->size);
 }
 
-/* Registers a region by itself; it may be merged once it has settled. */
+/* Registers a region individually; it may be merged once it has settled. */
 static int register_alone(struct agent *a, struct agent_region *r, struct agent_block *b)
 {
-	int err = sparse(r) ? -ENODATA : mr_new(a, b->at, b->at + b->bytes, &r->mr);
+	int err = is_sparse(r) ? -ENODATA : mr_new(a, b->at, b->at + b->bytes, &r->mr);
 
 	if (err)
 		return err;
@@ -202,14 +204,14 @@ int agent_rdma_add(struct agent *a, struct agent_region *r)
 	b = agent_arena_at(&d->arena, r->map);
 	b->region = r;
 	if (!d->host)
-		return 0; /* registered when the device comes back */
+		return 0; /* the region is registered when the device returns */
 	err = register_alone(a, r, b);
 	if (err)
 		b->region = NULL;
 	return err;
 }
 
-/* Retired two leases ago: no reader uses any of its keys. */
+/* The region was retired two leases ago, so no reader uses its keys. */
 void agent_rdma_remove(struct agent *a, struct agent_region *r)
 {
 	if (r->mr)
@@ -236,14 +238,14 @@ struct rdma_run { /* adjacent blocks of one memory region */
 	uint64_t bytes;
 };
 
-static bool settled(const struct agent_block *b)
+static bool is_settled(const struct agent_block *b)
 {
 	return b && b->used && b->region && b->region->mr && !b->region->settle.in &&
-	       b->region->state == SL_STATE_LIVE && !sparse(b->region);
+	       b->region->state == SL_STATE_LIVE && !is_sparse(b->region);
 }
 
-/* To all neighbours of the same memory region. */
-static void extend(struct rdma_run *run)
+/* Extends the run to all neighbours of the same memory region. */
+static void extend_run(struct rdma_run *run)
 {
 	const struct agent_mr *m = run->first->region->mr;
 	struct agent_block *n;
@@ -255,17 +257,17 @@ static void extend(struct rdma_run *run)
 		run->last = n;
 }
 
-/* The run that a block belongs to; count 0 unless all of it has settled. */
+/* Returns the run of a block; .count is 0 unless all of its regions have settled. */
 static struct rdma_run run_of(struct agent_block *b)
 {
 	struct rdma_run none = {0}, run = {b, b, 0, 0};
 	struct agent_block *n;
 
-	if (!settled(b))
+	if (!is_settled(b))
 		return none;
-	extend(&run);
+	extend_run(&run);
 	for (n = run.first; n != TAILQ_NEXT(run.last, link); n = TAILQ_NEXT(n, link)) {
-		if (!settled(n))
+		if (!is_settled(n))
 			return none;
 		run.count++;
 		run.bytes += n->bytes;
@@ -273,8 +275,8 @@ static struct rdma_run run_of(struct agent_block *b)
 	return run;
 }
 
-/* Adds the run of a neighbour, which has settled and is not longer. */
-static bool join(struct rdma_run *run, struct agent_block *next, bool before)
+/* Merges an adjacent settled run into this one if it is not longer than this one. */
+static bool merge_run(struct rdma_run *run, struct agent_block *next, bool before)
 {
 	struct rdma_run more = run_of(next);
 
@@ -290,7 +292,7 @@ static bool join(struct rdma_run *run, struct agent_block *next, bool before)
 	return true;
 }
 
-/* Registers blocks [first, last] as one. False: their old registrations stay valid. */
+/* Registers blocks first to last together. False: it failed, and old registrations stay valid. */
 static bool register_run(struct agent *a, struct agent_block *first, struct agent_block *last)
 {
 	struct agent_mr *m;
@@ -312,8 +314,8 @@ void agent_rdma_timer_settle(struct agent *a, struct agent_timer *t)
 	all = run_of(agent_arena_at(&a->rdma->arena, r->map));
 	if (!all.count)
 		return;
-	while (join(&all, TAILQ_PREV(all.first, agent_block_list, link), true) ||
-	       join(&all, TAILQ_NEXT(all.last, link), false))
+	while (merge_run(&all, TAILQ_PREV(all.first, agent_block_list, link), true) ||
+	       merge_run(&all, TAILQ_NEXT(all.last, link), false))
 		;
 	if (all.first->region->mr == all.last->region->mr || !register_run(a, all.first, all.last))
 		return;
@@ -321,7 +323,7 @@ void agent_rdma_timer_settle(struct agent *a, struct agent_timer *t)
 	a->n.promoted_regions += all.count;
 }
 
-/* Gives the other regions of the run new keys before this one is unmapped. */
+/* Gives the other regions of the run new keys before this region is unmapped. */
 void agent_rdma_retire(struct agent *a, struct agent_region *r)
 {
 	struct agent_block *b;
@@ -333,16 +335,16 @@ void agent_rdma_retire(struct agent *a, struct agent_region *r)
 	a->n.breakups++;
 	b = agent_arena_at(&a->rdma->arena, r->map);
 	run = (struct rdma_run){.first = b, .last = b};
-	extend(&run);
+	extend_run(&run);
 	if (run.first != b)
 		register_run(a, run.first, TAILQ_PREV(b, agent_block_list, link));
 	if (run.last != b)
 		register_run(a, TAILQ_NEXT(b, link), run.last);
 }
 
-/* ---- keys that change ---- */
+/* ---- renewal of keys ---- */
 
-/* Its entry in itself: collectors that know the old key learn the new one. */
+/* Writes the directory's entry in itself: collectors that know the old key learn the new one. */
 static void publish_directory(struct agent *a)
 {
 	const struct fabric_host_key *k = &a->rdma->directory->key;
@@ -378,12 +380,12 @@ static int register_directory(struct agent *a)
 	return 0;
 }
 
-static bool renewable(const struct agent_block *b, const struct agent_mr *m)
+static bool is_renewable(const struct agent_block *b, const struct agent_mr *m)
 {
 	return b && b->region && b->region->mr == m && b->region->state != SL_STATE_RETIRED;
 }
 
-/* Registers what it holds again. What fails is tried again when its key is that old once more. */
+/* Registers the memory again. A failed renewal is repeated when the key reaches this age again. */
 static void mr_renew(struct agent *a, struct agent_mr *m)
 {
 	struct agent_block *first = TAILQ_FIRST(&a->rdma->arena.blocks), *last;
@@ -397,9 +399,9 @@ static void mr_renew(struct agent *a, struct agent_mr *m)
 	}
 	for (; first; first = TAILQ_NEXT(last, link)) {
 		last = first;
-		if (!renewable(first, m))
+		if (!is_renewable(first, m))
 			continue;
-		while (renewable(TAILQ_NEXT(last, link), m))
+		while (is_renewable(TAILQ_NEXT(last, link), m))
 			last = TAILQ_NEXT(last, link);
 		register_run(a, first, last);
 	}
@@ -412,7 +414,7 @@ void agent_rdma_timer_age(struct agent *a, struct agent_timer *t)
 		agent_timer_start(a, TIMER_KEY_RENEW, &a->rdma->renew);
 }
 
-/* One at a time: to pin memory takes long. */
+/* Renews one key at a time, because pinning memory is slow. */
 void agent_rdma_timer_renew(struct agent *a, struct agent_timer *t)
 {
 	struct agent_mr *m;
@@ -428,7 +430,7 @@ void agent_rdma_timer_renew(struct agent *a, struct agent_timer *t)
 	agent_timer_start(a, TIMER_KEY_RENEW, t);
 }
 
-/* Some time ago a collector left, which knows all keys. */
+/* A collector that knew all keys left some time ago. */
 void agent_rdma_timer_left(struct agent *a, struct agent_timer *t)
 {
 	struct agent_mr *m;
@@ -500,7 +502,7 @@ err:
 	return err;
 }
 
-/* Local readers are unaffected. */
+/* Stops RDMA. Local readers are unaffected. */
 static void leave_device(struct agent *a)
 {
 	device_close(a);
@@ -519,7 +521,7 @@ static int return_to_device(struct agent *a, char *error, size_t bytes)
 	for (uint32_t i = 0; !err && i < a->slot_count; i++) {
 		struct agent_region *r = a->slots[i];
 
-		/* One that cannot be registered stays without a key, which readers accept. */
+		/* A region that cannot be registered has no key, which readers accept. */
 		if (r && r->state != SL_STATE_RETIRED &&
 		    !register_alone(a, r, agent_arena_at(&d->arena, r->map)))
 			agent_region_publish(a, r);
@@ -532,23 +534,22 @@ int agent_rdma_start(struct agent *a, char *error, size_t bytes)
 	int err = a->rdma ? return_to_device(a, error, bytes) : 0;
 
 	if (!err && a->rdma && a->o.fabric_provider)
-		base_logf(
-			BASE_WARN, AGENT_LOG,
-			"what %s carries is not encrypted, and each READ costs this host CPU time: "
-			"sidelight_agent_fabric_cpu_seconds_total",
-			a->rdma->where);
+		base_logf(BASE_WARN, AGENT_LOG,
+			  "traffic over %s is not encrypted, and each READ costs CPU time on this "
+			  "host: see sidelight_agent_fabric_cpu_seconds_total",
+			  a->rdma->where);
 	if (!err && a->rdma && !a->o.rdma_secret)
 		base_logf(BASE_WARN, AGENT_LOG,
-			  "every peer that reaches %s reads every region: give --rdma-secret",
+			  "any peer that can reach %s can read every region: set --rdma-secret",
 			  a->rdma->where);
 	return err;
 }
 
-/* The device was removed: module unloaded, SmartNIC reset. */
+/* The device was removed: its module was unloaded, or a SmartNIC was reset. */
 static void device_lost(struct agent *a)
 {
 	leave_device(a);
-	base_logf(BASE_ERROR, AGENT_LOG, "RDMA device lost, waiting for it device=%s",
+	base_logf(BASE_ERROR, AGENT_LOG, "RDMA device lost; waiting for it to return device=%s",
 		  a->rdma->where);
 	agent_timer_start(a, TIMER_REOPEN, &a->rdma->reopen);
 }
@@ -563,8 +564,8 @@ void agent_rdma_timer_reopen(struct agent *a, struct agent_timer *t)
 		base_logf(BASE_INFO, AGENT_LOG, "RDMA device is back device=%s", a->rdma->where);
 }
 
-/* Carries over what the host has counted, and renews keys that a collector took with it. */
-static void count(struct agent *a, const struct fabric_host_stats *s)
+/* Adds the growth of the host's counters; if a collector has left, schedules new keys. */
+static void add_stats(struct agent *a, const struct fabric_host_stats *s)
 {
 	struct agent_rdma *d = a->rdma;
 
@@ -593,7 +594,7 @@ uint64_t agent_rdma_count(struct agent *a)
 	if (!a->rdma || !a->rdma->host)
 		return 0;
 	fabric_host_stats(a->rdma->host, &s);
-	count(a, &s);
+	add_stats(a, &s);
 	if (s.lost)
 		device_lost(a);
 	return s.cpu_ns;
@@ -625,7 +626,7 @@ int agent_rdma_init(struct agent *a, char *error, size_t bytes)
 	};
 	d->directory_id = ++a->last_id;
 	TAILQ_INIT(&d->mrs);
-	/* Addresses are free; twice the memory leaves room for fragmentation. */
+	/* Address space costs nothing; twice the memory leaves room for fragmentation. */
 	err = agent_arena_init(&d->arena, a->o.max_memory * 2 + (64u << 20));
 	if (err || agent_verdict_board_init(a)) {
 		agent_rdma_fini(a);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* rdma_json.c - queue pairs and memory registrations, for REST. */
+/* rdma_json.c - describes queue pairs and memory registrations in JSON, for REST. */
 #include <stdlib.h>
 
 #include "agent/internal.h"

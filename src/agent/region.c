@@ -9,8 +9,8 @@
  *	   |   '------- PUBLISH again ------.     |
  *	   '-- hang-up --> orphan --> dead -'-----'
  *
- * Nothing that the publisher can still change is trusted: the header is copied and checked once,
- * sizes come from the sealed descriptor, and the agent writes by its own copy of the header.
+ * The agent trusts nothing that the publisher can still change: it copies and checks the header
+ * once, takes sizes from the sealed descriptor, and uses its own copy of the header when it writes.
  */
 /* clang-format on */
 #include <errno.h>
@@ -77,7 +77,7 @@ int agent_refuse(struct agent_refused *why, enum agent_refusal cause, int error,
 
 /* ---- finding ---- */
 
-static struct region_chain *chain(const struct agent *a, struct region_chain *of, uint64_t v)
+static struct region_chain *chain_of(const struct agent *a, struct region_chain *of, uint64_t v)
 {
 	return &of[(uint32_t)((v * SL_LINE_K0) >> 32) & a->hash_mask];
 }
@@ -86,7 +86,7 @@ struct agent_region *agent_region_by_id(struct agent *a, uint64_t id)
 {
 	struct agent_region *r;
 
-	LIST_FOREACH(r, chain(a, a->by_id, id), id_link)
+	LIST_FOREACH(r, chain_of(a, a->by_id, id), id_link)
 	if (r->id == id)
 		break;
 	return r;
@@ -96,7 +96,7 @@ struct agent_region *agent_region_by_instance(struct agent *a, uint64_t instance
 {
 	struct agent_region *r;
 
-	LIST_FOREACH(r, chain(a, a->by_instance, instance), instance_link)
+	LIST_FOREACH(r, chain_of(a, a->by_instance, instance), instance_link)
 	if (r->instance == instance)
 		break;
 	return r;
@@ -126,7 +126,7 @@ void agent_region_publish(struct agent *a, struct agent_region *r)
 	agent_directory_set(a, r->slot, cells);
 }
 
-/* Before the entry: a reader that sees the entry finds its tenant. */
+/* Written before the entry, so that a reader of the entry finds its tenant. */
 static void publish_tenant(struct agent *a, const struct agent_region *r)
 {
 	struct agent_tenant *t = r->peer->tenant;
@@ -158,12 +158,12 @@ static void set_state(struct agent *a, struct agent_region *r, enum sl_region_st
 	agent_region_publish(a, r);
 }
 
-/* Sets the state in the region's own hot line, for readers that have only the region. */
+/* Sets the state in the region's own hot line, for readers that only have the region. */
 static void set_hot_state(struct agent_region *r, enum sl_region_state state)
 {
 	uint64_t *hot = (uint64_t *)((char *)r->map + r->info->hot), was;
 
-	/* Only its own line is of use in a hole, and to fill it is the publisher's part. */
+	/* If the hot line is in a hole, do not allocate it: that is up to the publisher. */
 	if (r->read_only || !agent_memory_held(r->fd, r->info->hot))
 		return;
 	was = __atomic_load_n(&hot[SL_HOT_STATE], __ATOMIC_RELAXED);
@@ -209,8 +209,8 @@ void agent_region_protect_all(struct agent *a)
 /* ---- admission ---- */
 
 /*
- * The order matters: F_GET_SEALS fails on everything but memory files, so fstat(), read() and
- * mmap() are never called on a file of a file system that could delay them.
+ * The order matters: F_GET_SEALS fails on everything except memory files, so fstat(), read() and
+ * mmap() are never called on a file whose file system could block them.
  */
 static int check_descriptor(struct agent *a, int fd, const struct sl_msg_publish *say, bool own,
 			    struct stat *st, bool *read_only, struct agent_refused *why)
@@ -229,7 +229,7 @@ static int check_descriptor(struct agent *a, int fd, const struct sl_msg_publish
 	if (seals & F_SEAL_WRITE)
 		return agent_refuse(
 			why, REFUSED_SEALS, EPERM,
-			"the memfd is sealed against writing: its publisher writes to it");
+			"the memfd is sealed against writing, but its publisher must write to it");
 	if (flags < 0 || (flags & O_ACCMODE) != O_RDWR)
 		return agent_refuse(why, REFUSED_DESCRIPTOR, EACCES,
 				    "the memfd is not open for writing");
@@ -241,16 +241,16 @@ static int check_descriptor(struct agent *a, int fd, const struct sl_msg_publish
 				    "the descriptor is not a regular file");
 	if (st->st_size < 0 || (uint64_t)st->st_size != say->size)
 		return agent_refuse(why, REFUSED_SIZE, EBADMSG,
-				    "the memfd has %lld bytes, the message says %" PRIu64,
+				    "the memfd has %lld bytes, but the message says %" PRIu64,
 				    (long long)st->st_size, say->size);
 	if (say->size > a->o.max_region_size && !own)
 		return agent_refuse(why, REFUSED_SIZE, E2BIG,
 				    "%" PRIu64 " bytes: at most %" PRIu64
-				    " a region (--max-region-size)",
+				    " per region (--max-region-size)",
 				    say->size, a->o.max_region_size);
 	if (say->size < SL_HEADER_SIZE + SL_LINE_SIZE)
-		return agent_refuse(why, REFUSED_SIZE, EBADMSG, "%" PRIu64 " bytes hold no region",
-				    say->size);
+		return agent_refuse(why, REFUSED_SIZE, EBADMSG,
+				    "%" PRIu64 " bytes are too few for a region", say->size);
 	*read_only = seals & AGENT_SEAL_FUTURE_WRITE;
 	return 0;
 }
@@ -261,7 +261,7 @@ static int check_header(int fd, const struct sl_msg_publish *say, struct region_
 	_Alignas(64) struct sl_region_header copy;
 	enum region_fault fault;
 
-	/* A copy: the publisher may write to it meanwhile. pread() allocates no page of a hole. */
+	/* Check a copy, as the publisher may write. pread() does not allocate pages in holes. */
 	if (pread(fd, &copy, sizeof(copy), 0) != sizeof(copy))
 		return agent_refuse(why, REFUSED_SYSTEM, EIO, "cannot read the region's header");
 	fault = region_info_parse(&copy, say->size, info);
@@ -273,15 +273,15 @@ static int check_header(int fd, const struct sl_msg_publish *say, struct region_
 				    "regions of kind %u are not accepted", info->kind);
 	if (info->size != say->size)
 		return agent_refuse(why, REFUSED_SIZE, EBADMSG,
-				    "the header says %" PRIu64 " bytes, the memfd has %" PRIu64,
+				    "the header says %" PRIu64 " bytes, but the memfd has %" PRIu64,
 				    info->size, say->size);
 	if (info->instance != say->instance)
 		return agent_refuse(why, REFUSED_INSTANCE, EBADMSG,
-				    "the instance in the message is not the header's");
+				    "the instance in the message differs from that in the header");
 	return 0;
 }
 
-/* The map is the agent's own, but what is published is checked all the same. */
+/* The mapping belongs to the agent, but its contents are checked nevertheless. */
 static int check_kernel(const void *map, const struct sl_msg_publish *say, struct region_info *info,
 			struct agent_refused *why)
 {
@@ -291,13 +291,12 @@ static int check_kernel(const void *map, const struct sl_msg_publish *say, struc
 	memcpy(&copy, map, sizeof(copy));
 	fault = region_header_parse(&copy, say->size, info);
 	if (fault || info->kind <= SL_REGION_DIRECTORY || info->size != say->size)
-		return agent_refuse(why, REFUSED_HEADER, EBADMSG,
-				    "invalid region of the kernel: %s",
+		return agent_refuse(why, REFUSED_HEADER, EBADMSG, "invalid kernel region: %s",
 				    region_fault_name(fault ? fault : REGION_FAULT_VERSION));
 	return 0;
 }
 
-/* Refuses what exceeds the tenant's share of a resource. */
+/* Refuses requests that exceed the tenant's share of a resource. */
 static int check_share(const struct agent *a, const struct agent_tenant *t,
 		       enum agent_resource resource, uint64_t want, struct agent_refused *why)
 {
@@ -315,17 +314,18 @@ static int check_share(const struct agent *a, const struct agent_tenant *t,
 		return 0;
 	return agent_refuse(why, REFUSED_QUOTA, EDQUOT,
 			    "%s has %" PRIu64 " of %" PRIu64 " %s and wants %" PRIu64
-			    " more, its share is %" PRIu64 ": publish less, or raise %s",
+			    " more, but its share is %" PRIu64 ": publish less, or raise %s",
 			    agent_tenant_name(t, name), u.held, u.all.capacity, is[resource].unit,
 			    want, u.limit, is[resource].raise);
 }
 
 /*
- * The region that is retired early so that there is room: the longest in grace of the tenant's own.
- * For a first claim, when there is no room at all, that of a tenant that has more; one at a time.
+ * Chooses a region to retire early to make room: the tenant's own region that has been in grace the
+ * longest. If there is no room at all for a tenant's first region, chooses one of a tenant that has
+ * several, one at a time.
  */
-static struct agent_region *evictable(struct agent *a, const struct agent_tenant *tenant,
-				      uint64_t size, bool full)
+static struct agent_region *find_evictable(struct agent *a, const struct agent_tenant *tenant,
+					   uint64_t size, bool full)
 {
 	bool first = full && !tenant->regions && !a->state_count[SL_STATE_RETIRED] &&
 		     size <= a->o.max_memory / 64;
@@ -358,7 +358,7 @@ static int check_room(struct agent *a, uint64_t size, const struct agent_tenant 
 	    !check_share(a, tenant, RESOURCE_MEMORY, size, why) &&
 	    !check_share(a, tenant, RESOURCE_DESCRIPTORS, AGENT_FDS_REGION, why))
 		return 0;
-	r = evictable(a, tenant, size, full);
+	r = find_evictable(a, tenant, size, full);
 	if (r) {
 		a->n.evicted++;
 		agent_region_retire(a, r);
@@ -376,15 +376,16 @@ static int check_room(struct agent *a, uint64_t size, const struct agent_tenant 
 			    a->memory, a->o.max_memory);
 }
 
-/* The same region again: after a lost connection, or after a restart of the agent. */
-static int reattach(struct agent *a, struct agent_region *r, const struct stat *st,
-		    struct agent_conn *conn, struct agent_peer *peer, struct agent_refused *why)
+/* The same region is published again, after a lost connection or a restart of the agent. */
+static int reattach_region(struct agent *a, struct agent_region *r, const struct stat *st,
+			   struct agent_conn *conn, struct agent_peer *peer,
+			   struct agent_refused *why)
 {
 	const uint64_t instance = r->instance;
 	bool same = r->dev == st->st_dev && r->ino == st->st_ino && r->peer->tenant == peer->tenant;
 
 	if (r->conn && r->conn != conn && same && r->conn->fd >= 0) {
-		/* Its hang-up may follow in the same batch of events. */
+		/* The old connection's hang-up may be in the same batch of events. */
 		struct agent_conn *old = r->conn;
 		struct pollfd p = {.fd = old->fd, .events = POLLRDHUP};
 
@@ -397,8 +398,9 @@ static int reattach(struct agent *a, struct agent_region *r, const struct stat *
 		}
 	}
 	if (!same || r->proxy || r->self || r->kernel)
-		return agent_refuse(why, REFUSED_INSTANCE, EEXIST,
-				    "this instance belongs to another region: choose it at random");
+		return agent_refuse(
+			why, REFUSED_INSTANCE, EEXIST,
+			"another region uses this instance: choose instances at random");
 	if (r->conn == conn)
 		return 0; /* repeated request */
 	if (r->conn)
@@ -434,7 +436,10 @@ static void close_memory(struct agent_region *r)
 		close(r->rw_fd);
 }
 
-/* Maps and registers the memory, writes its entry. Takes r and its descriptor over in any case. */
+/*
+ * Maps and registers the memory and writes its entry. Takes ownership of r and its descriptor, even
+ * on failure.
+ */
 static int take_in(struct agent *a, struct agent_region *r, int fd,
 		   const struct sl_msg_publish *say, struct agent_peer *peer,
 		   struct agent_refused *why)
@@ -464,8 +469,7 @@ static int take_in(struct agent *a, struct agent_region *r, int fd,
 	r->id = a->last_id + 1;
 	err = agent_rdma_add(a, r);
 	if (err && r->read_only && err != -ENODATA) {
-		/* Before Linux 6.2 the kernel registers writable memory only. Local readers go on.
-		 */
+		/* Before Linux 6.2, only writable memory can be registered. */
 		base_log_limited(
 			BASE_WARN, AGENT_LOG,
 			"no remote reading of id=%" PRIu64
@@ -473,8 +477,8 @@ static int take_in(struct agent *a, struct agent_region *r, int fd,
 			r->id, strerror(-err));
 	} else if (err == -ENODATA) {
 		agent_refuse(why, REFUSED_SPARSE, ENODATA,
-			     "the memfd has holes, which RDMA cannot leave out: allocate all of it "
-			     "by posix_fallocate()");
+			     "the memfd has holes, which RDMA cannot skip: allocate all of it with "
+			     "posix_fallocate()");
 		goto err;
 	} else if (err) {
 		agent_refuse(why, REFUSED_SYSTEM, -err, "cannot register the region: %s",
@@ -482,7 +486,7 @@ static int take_in(struct agent *a, struct agent_region *r, int fd,
 		goto err;
 	}
 
-	/* Nothing fails from here on. */
+	/* Nothing can fail from here on. */
 	a->last_id++;
 	a->slots[r->slot] = r;
 	a->region_count++;
@@ -493,8 +497,8 @@ static int take_in(struct agent *a, struct agent_region *r, int fd,
 	r->peer = peer;
 	peer->refs++;
 	TAILQ_INSERT_TAIL(&peer->regions, r, peer_link);
-	LIST_INSERT_HEAD(chain(a, a->by_id, r->id), r, id_link);
-	LIST_INSERT_HEAD(chain(a, a->by_instance, r->instance), r, instance_link);
+	LIST_INSERT_HEAD(chain_of(a, a->by_id, r->id), r, id_link);
+	LIST_INSERT_HEAD(chain_of(a, a->by_instance, r->instance), r, instance_link);
 	publish_tenant(a, r);
 	set_state(a, r, SL_STATE_LIVE);
 	return 0;
@@ -513,7 +517,7 @@ int agent_region_admit(struct agent *a, int fd, const struct sl_msg_publish *say
 		       struct agent_refused *why)
 {
 	struct agent_region *r;
-	bool own = !conn && peer->pid == getpid(); /* created by the agent itself */
+	bool own = !conn && peer->pid == getpid(); /* the agent itself created the region */
 	struct stat st;
 	bool read_only = false;
 	int err;
@@ -523,14 +527,18 @@ int agent_region_admit(struct agent *a, int fd, const struct sl_msg_publish *say
 	r = agent_region_by_instance(a, agent_tenant_instance(peer->tenant, say->instance));
 	if (r && r->copied && conn && r->peer->tenant == peer->tenant && r->ino == st.st_ino) {
 		agent_region_retire(a,
-				    r); /* thought dead, it lives: its own memory is the region */
+				    /*
+				     * the publisher was thought dead but is alive: use its own
+				     * memory again instead of the copy
+				     */
+				    r);
 		r = NULL;
 	}
 	if (r) {
 		if (!conn)
 			return agent_refuse(why, REFUSED_INSTANCE, EEXIST, "known already");
 		*out = r;
-		return reattach(a, r, &st, conn, peer, why);
+		return reattach_region(a, r, &st, conn, peer, why);
 	}
 	if (check_room(a, say->size, peer->tenant, own, why))
 		return -1;
@@ -564,11 +572,11 @@ int agent_region_admit(struct agent *a, int fd, const struct sl_msg_publish *say
 		conn->regions++;
 		agent_store_add(a, r, fd);
 	}
-	if (a->consumer_conns) /* it will ask for it */
+	if (a->consumer_conns) /* the consumer will ask for this region */
 		agent_region_protect(a, r);
 	base_logf(BASE_DEBUG, AGENT_LOG,
-		  "admitted id=%" PRIu64 " pid=%d uid=%d bytes=%" PRIu64 " service=%s", r->id,
-		  (int)r->pid, (int)peer->tenant->id.uid, r->info->size,
+		  "region admitted id=%" PRIu64 " pid=%d uid=%d bytes=%" PRIu64 " service=%s",
+		  r->id, (int)r->pid, (int)peer->tenant->id.uid, r->info->size,
 		  agent_region_label(r, "service"));
 	*out = r;
 	return 0;
@@ -598,7 +606,7 @@ int agent_region_admit_kernel(struct agent *a, int fd, int read_only, uint64_t s
 		return err;
 	a->own_count++;
 	base_logf(BASE_DEBUG, AGENT_LOG,
-		  "admitted id=%" PRIu64 " bytes=%" PRIu64 " of the kernel, kind=%u", r->id,
+		  "kernel region admitted id=%" PRIu64 " bytes=%" PRIu64 " kind=%u", r->id,
 		  r->info->size, r->info->kind);
 	*out = r;
 	return 0;
@@ -626,8 +634,8 @@ void agent_region_lost(struct agent *a, struct agent_region *r)
 }
 
 /*
- * Known from before a restart of the agent. A live publisher attaches again within a second; one
- * that does not is treated like one with a lost connection.
+ * Handles a region restored after a restart of the agent. A live publisher attaches again within a
+ * second; otherwise, it is treated as if its connection were lost.
  */
 void agent_region_restored(struct agent *a, struct agent_region *r)
 {
@@ -635,7 +643,7 @@ void agent_region_restored(struct agent *a, struct agent_region *r)
 	uint64_t line[8];
 	struct region_hot is;
 
-	/* A hole has no state. */
+	/* In a hole, there is no state to read. */
 	memset(line, 0, sizeof(line));
 	if (agent_memory_held(r->fd, r->info->hot))
 		region_copy_words(line, hot, 8);
@@ -648,8 +656,9 @@ void agent_region_restored(struct agent *a, struct agent_region *r)
 }
 
 /*
- * Replaces memory that can no longer be mapped writable, as consumers have it, by a copy that can
- * be repaired. Consumers find it by the entry's next generation. Registered memory stays as it is.
+ * Replaces memory that is sealed and can no longer be mapped writable by a copy that can be
+ * repaired. Consumers find the copy through the entry's next generation. Registered memory is not
+ * replaced.
  */
 static void copy_memory(struct agent *a, struct agent_region *r)
 {
@@ -681,7 +690,7 @@ static void copy_memory(struct agent *a, struct agent_region *r)
 	r->copied = true;
 }
 
-/* The writer is dead: from here on only the agent writes to the memory. */
+/* The writer is dead: from here on, only the agent writes to the memory. */
 void agent_region_dead(struct agent *a, struct agent_region *r)
 {
 	uint64_t repaired;
@@ -694,7 +703,8 @@ void agent_region_dead(struct agent *a, struct agent_region *r)
 	repaired = r->read_only ? 0 : agent_memory_repair(r->fd, r->map, r->info);
 	a->n.lines_repaired += repaired;
 	set_hot_state(r, SL_STATE_DEAD);
-	if (r->unrepaired) { /* marked dead when the connection was lost; the grace timer runs */
+	/* marked dead when the connection was lost; the grace timer is already running */
+	if (r->unrepaired) {
 		r->unrepaired = false;
 		agent_region_publish(a, r);
 		return;
@@ -703,12 +713,12 @@ void agent_region_dead(struct agent *a, struct agent_region *r)
 	set_state(a, r, SL_STATE_DEAD);
 	agent_timer_start(a, TIMER_GRACE, &r->timer);
 	base_log_limited(BASE_INFO, AGENT_LOG,
-			 "dead id=%" PRIu64 " pid=%d service=%s pod=%s repaired=%" PRIu64, r->id,
-			 (int)r->pid, agent_region_label(r, "service"),
+			 "publisher died id=%" PRIu64 " pid=%d service=%s pod=%s repaired=%" PRIu64,
+			 r->id, (int)r->pid, agent_region_label(r, "service"),
 			 agent_region_label(r, "pod"), repaired);
 }
 
-/* After CLOSE the publisher no longer writes to the region: sidelight-attach(7). */
+/* After CLOSE, the publisher no longer writes to the region; see sidelight-attach(7). */
 void agent_region_closed(struct agent *a, struct agent_region *r)
 {
 	leave_conn(r);
@@ -718,7 +728,7 @@ void agent_region_closed(struct agent *a, struct agent_region *r)
 	set_hot_state(r, SL_STATE_CLOSED);
 	set_state(a, r, SL_STATE_CLOSED);
 	agent_timer_start(a, TIMER_GRACE, &r->timer);
-	base_logf(BASE_DEBUG, AGENT_LOG, "closed id=%" PRIu64 " pid=%d service=%s", r->id,
+	base_logf(BASE_DEBUG, AGENT_LOG, "region closed id=%" PRIu64 " pid=%d service=%s", r->id,
 		  (int)r->pid, agent_region_label(r, "service"));
 }
 
@@ -731,9 +741,9 @@ void agent_region_revive(struct agent *a, struct agent_region *r)
 }
 
 /*
- * The process of an orphan is alive: it closed all descriptors, or the agent dropped it. Readers
- * see the region as dead until it attaches again. Its memory is not touched: the process may be
- * writing.
+ * The process of an orphan is alive: it closed all descriptors, or the agent dropped its
+ * connection. Readers see the region as dead until it is attached again. Its memory is not touched,
+ * because the process may be writing.
  */
 void agent_region_timer_orphan(struct agent *a, struct agent_timer *t)
 {
@@ -748,7 +758,7 @@ void agent_region_timer_orphan(struct agent *a, struct agent_timer *t)
 	set_state(a, r, SL_STATE_DEAD);
 	agent_timer_start(a, TIMER_GRACE, &r->timer);
 	base_logf(BASE_INFO, AGENT_LOG,
-		  "lost id=%" PRIu64 " pid=%d service=%s: connection gone, process lives", r->id,
+		  "connection lost id=%" PRIu64 " pid=%d service=%s: process still alive", r->id,
 		  (int)r->pid, agent_region_label(r, "service"));
 }
 
@@ -758,7 +768,7 @@ void agent_region_timer_grace(struct agent *a, struct agent_timer *t)
 	agent_region_retire(a, AGENT_TIMER_OWNER(t, struct agent_region, timer));
 }
 
-/* Readers stop within one lease. The instance may be published again, as a new region. */
+/* Readers stop within one lease. The instance may be published again as a new region. */
 void agent_region_retire(struct agent *a, struct agent_region *r)
 {
 	leave_conn(r);
@@ -807,11 +817,12 @@ void agent_region_free(struct agent *a, struct agent_region *r)
 		agent_proxy_free(a, r);
 	agent_rdma_remove(a, r);
 	agent_rdma_unmap(a, r->map, r->info->size);
-	/* The last descriptor frees the memory, which takes time. */
+	/* Closing the last descriptor frees the memory, which takes time. */
 	if (r->rw_fd >= 0)
 		close(r->rw_fd);
 	if (r->fd >= 0 && (r->kernel || r->self))
-		close(r->fd); /* the agent's own: of no stranger's file system, and small */
+		/* the agent created this memory: it is small, and not on a foreign file system */
+		close(r->fd);
 	else if (r->fd >= 0)
 		agent_closer_close(a, tenant, r->fd);
 	agent_tenant_put(tenant);

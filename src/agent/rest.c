@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * rest.c - MicroView's routes, in JSON, for clients that cannot link the library. Over a unix
- * socket, whose callers the kernel names; over TCP only for those who have the operator's token.
+ * socket, the kernel identifies the caller; over TCP, clients need the operator's token.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
 #include "http/http.h"
 
 struct rest_route;
-struct rest_bound { /* the argument of a handler */
+struct rest_bound { /* argument of a handler */
 	struct agent *a;
 	const struct rest_route *route;
 };
@@ -26,7 +26,7 @@ struct rest_bound { /* the argument of a handler */
 struct agent_rest {
 	struct http *http;
 	struct rest_bound bound[ROUTES];
-	uint64_t refused[HTTP_REFUSALS]; /* of src/http: relaxed */
+	uint64_t refused[HTTP_REFUSALS]; /* counts of src/http; relaxed atomics */
 };
 
 /* ---- read-only routes ---- */
@@ -45,7 +45,7 @@ static json_t *get_qps(struct agent *a)
 	return agent_rdma_queues_json(a, -1);
 }
 
-/* -1: the reply is filled in. */
+/* Returns the number, or -1 with the reply filled in. */
 static int64_t qp_number(const struct agent_rest_request *q, struct agent_rest_reply *reply)
 {
 	uint64_t n;
@@ -74,8 +74,8 @@ static void get_qp(struct agent *a, const struct agent_rest_request *q,
 
 /*
  * MicroView's collector creates a queue pair, posts its number and GID here, and gets the agent's.
- * Here librdmacm resolves the address and connects, so there is nothing to post; the answer says
- * where to connect.
+ * Here, librdmacm resolves the address and connects, so nothing needs to be posted; the answer
+ * tells where to connect.
  */
 static void post_connect(struct agent *a, const struct agent_rest_request *q,
 			 struct agent_rest_reply *reply)
@@ -118,8 +118,8 @@ static json_t *get_mrs(struct agent *a)
 static const struct rest_route {
 	const char *method, *path;
 	enum http_role needs;
-	bool readers;			 /* shows what belongs to others */
-	json_t *(*get)(struct agent *a); /* with the lock held; or: */
+	bool readers;			 /* the route shows regions of other users */
+	json_t *(*get)(struct agent *a); /* handler called with the lock held; NULL: fn is called */
 	void (*fn)(struct agent *a, const struct agent_rest_request *q,
 		   struct agent_rest_reply *reply);
 } routes[ROUTES] = {
@@ -137,9 +137,9 @@ static const struct rest_route {
 	{"PUT", "/tcp/filter", HTTP_ACTOR, false, .fn = agent_rest_set_tcp_filter},
 };
 
-/* ---- who asks ---- */
+/* ---- callers ---- */
 
-/* Who has the token acts for the operator. */
+/* A client with the token acts for the operator. */
 static struct agent_rest_caller own_caller(const struct agent *a)
 {
 	const struct agent_tenant_id id = {.uid = a->uid};
@@ -148,7 +148,7 @@ static struct agent_rest_caller own_caller(const struct agent *a)
 		.id = id, .key = agent_tenant_key(&id), .trusted = true, .reader = true};
 }
 
-static void identify(void *arg, int socket, struct http_caller *c)
+static void identify_caller(void *arg, int socket, struct http_caller *c)
 {
 	struct agent_rest_caller *caller = calloc(1, sizeof(*caller));
 	struct agent *a = arg;
@@ -171,7 +171,7 @@ static void identify(void *arg, int socket, struct http_caller *c)
 	pthread_mutex_unlock(&a->lock);
 }
 
-static void forget(void *arg, struct http_caller *c)
+static void forget_caller(void *arg, struct http_caller *c)
 {
 	(void)arg;
 	free(c->of);
@@ -180,14 +180,15 @@ static void forget(void *arg, struct http_caller *c)
 
 /* ---- requests ---- */
 
-static void answer(struct agent *a, const struct rest_route *route,
-		   const struct agent_rest_request *q, struct agent_rest_reply *reply)
+static void answer_request(struct agent *a, const struct rest_route *route,
+			   const struct agent_rest_request *q, struct agent_rest_reply *reply)
 {
 	bool ok;
 
 	*reply = (struct agent_rest_reply){.status = 200};
 	ok = !route->readers || q->caller->reader ||
-	     agent_rest_fail(reply, 403, "this shows regions of all users: see --consumer-uid");
+	     agent_rest_fail(reply, 403,
+			     "this route shows the regions of all users: see --consumer-uid");
 	if (ok && route->fn)
 		route->fn(a, q, reply);
 	pthread_mutex_lock(&a->lock);
@@ -200,11 +201,11 @@ static void answer(struct agent *a, const struct rest_route *route,
 		a->n.rest_errors++;
 	pthread_mutex_unlock(&a->lock);
 	if (strcmp(q->method, "GET"))
-		agent_wake(a); /* it may have started a timer, even if it was refused */
+		agent_wake(a); /* the request may have started a timer, even if it was refused */
 }
 
-/* {} matches one or more characters other than '/'. */
-static bool matches(const char *route, const char *path, char *variable, size_t bytes)
+/* In a route, {} matches one or more characters other than '/'. */
+static bool match_route(const char *route, const char *path, char *variable, size_t bytes)
 {
 	const char *hole = strstr(route, "{}");
 	size_t n;
@@ -232,14 +233,14 @@ void agent_rest_handle(struct agent *a, const struct agent_rest_request *q,
 	bool path = false;
 
 	for (size_t i = 0; i < ROUTES; i++) {
-		if (!matches(routes[i].path, q->path, variable, sizeof(variable)))
+		if (!match_route(routes[i].path, q->path, variable, sizeof(variable)))
 			continue;
 		path = true;
 		if (strcmp(routes[i].method, q->method))
 			continue;
 		with.variable = variable;
 		with.caller = q->caller ? q->caller : &own;
-		answer(a, &routes[i], &with, reply);
+		answer_request(a, &routes[i], &with, reply);
 		return;
 	}
 	*reply = (struct agent_rest_reply){0};
@@ -257,18 +258,19 @@ static void on_request(struct http_request *req, void *arg)
 		.method = http_method(req),
 		.path = http_path(req),
 		.variable = http_variable(req),
-		.caller = caller ? caller : &own, /* by TCP, with the token */
+		/* a request by TCP, with the token, acts for the agent's user */
+		.caller = caller ? caller : &own,
 	};
 	struct agent_rest_reply reply;
 
-	/* Local users publish their own; what comes by TCP is the agent's user's. */
+	/* Local users publish regions of their own; requests by TCP act as the agent's user. */
 	if (http_uid(req) == (uid_t)-1 && strcmp(q.method, "GET") && strcmp(q.method, "HEAD") &&
 	    http_role(req) < HTTP_ACTOR) {
-		http_reply_error(req, 403, "only who may act may do this");
+		http_reply_error(req, 403, "this needs the role act or admin");
 		return;
 	}
 	q.body = http_body(req, &q.bytes);
-	answer(b->a, b->route, &q, &reply);
+	answer_request(b->a, b->route, &q, &reply);
 	if (reply.layout)
 		http_reply_stream(req, reply.status, "application/json", agent_layout_read,
 				  agent_layout_done, reply.layout);
@@ -285,10 +287,11 @@ int agent_rest_check(const char *listen, bool proves, char *error, size_t bytes)
 				 "--rest '%s' is neither unix:/PATH nor ADDRESS:PORT", listen);
 	if (proves || !strncmp(listen, "unix:", 5))
 		return local;
-	return base_fail(error, bytes, -EACCES,
-			 "--rest %s: by TCP the kernel tells no user: give --rest-token-file or "
-			 "--web-config, or listen at unix:/PATH",
-			 listen);
+	return base_fail(
+		error, bytes, -EACCES,
+		"--rest %s: over TCP, the kernel does not identify users: set --rest-token-file "
+		"or --web-config, or listen on unix:/PATH",
+		listen);
 }
 
 int agent_rest_init(struct agent *a, char *error, size_t bytes)
@@ -301,8 +304,8 @@ int agent_rest_init(struct agent *a, char *error, size_t bytes)
 			      .max_connections = 64,
 			      .reader_token_file = a->o.rest_token_file,
 			      .admin_token_file = a->o.rest_token_file,
-			      .identify = identify,
-			      .forget = forget,
+			      .identify = identify_caller,
+			      .forget = forget_caller,
 			      .front = a->o.rest_front,
 			      .identify_arg = a};
 	struct agent_rest *rest;
@@ -322,7 +325,8 @@ int agent_rest_init(struct agent *a, char *error, size_t bytes)
 		err = -errno;
 		if (a->o.rest_optional) {
 			base_logf(BASE_WARN, AGENT_LOG,
-				  "no REST: %s; choose another address by --rest", error);
+				  "REST is not available: %s; choose another address with --rest",
+				  error);
 			err = 0;
 		}
 		goto err;

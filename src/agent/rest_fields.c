@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* rest_fields.c - reads fields of a request body, and answers what is wrong with them. */
+/* rest_fields.c - parses fields of a request body and reports errors in them. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ bool agent_rest_fail(struct agent_rest_reply *reply, int status, const char *fmt
 	reply->json = json_pack("{s:s}", "error", text);
 	if (reply->json)
 		return false;
-	/* The text cites a body that is not UTF-8, or was cut inside a character. */
+	/* The text may quote a body that is not UTF-8, or be truncated inside a character. */
 	for (char *p = text; *p; p++)
 		if (*p & 0x80)
 			*p = '?';

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* rest_layout.c - GET /metrics: the location of each metric, region by region. */
+/* rest_layout.c - GET /metrics: lists the location of each metric, region by region. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,17 +11,17 @@
 #include "agent/status.h"
 #include "region/decode.h"
 
-/* A stream of regions: the lock is held only while one is copied, and the copy is decoded. */
+/* A stream of regions: the lock is held only while a region is copied; the copy is then decoded. */
 struct agent_layout {
 	struct agent *a;
 	uint32_t slot;
 	enum { LAYOUT_OPEN, LAYOUT_REGIONS, LAYOUT_END } at;
 	bool first;
-	char *text; /* of one region */
+	char *text; /* JSON text of the current region */
 	size_t bytes, sent;
 };
 
-/* A metric of 100 bytes takes 2 kB until it is sent. */
+/* A metric of 100 bytes takes 2 kB of memory until it is sent. */
 #define SCHEMA_MAX (1u << 20)
 
 struct copied {
@@ -32,13 +32,13 @@ struct copied {
 	const char *fault;
 };
 
-/* With the lock held. False: out of memory. */
+/* Must be called with the lock held. Returns false without memory. */
 static bool copy_region(const struct agent *a, const struct agent_region *r, struct copied *c)
 {
 	enum region_fault fault;
 	uint64_t line[8];
 
-	c->info = *r->info; /* its labels stay the region's: not to be used later */
+	c->info = *r->info; /* the labels still belong to the region and must not be used later */
 	c->json = agent_region_json(a, r);
 	if (r->proxy)
 		json_object_set_new(c->json, "microservice_id",
@@ -57,7 +57,7 @@ static bool copy_region(const struct agent *a, const struct agent_region *r, str
 		c->hot.schema_used = 0;
 	}
 	c->schema = malloc(c->hot.schema_used + 1);
-	/* Not by the map: holes of it would be the agent's memory. */
+	/* Read by the descriptor: reading holes by the mapping would charge the agent for them. */
 	return c->schema && pread(r->fd, c->schema, c->hot.schema_used, (off_t)r->info->schema) ==
 				    (ssize_t)c->hot.schema_used;
 }
@@ -90,7 +90,7 @@ static json_t *metrics_json(const struct copied *c, const char **fault)
 	return all;
 }
 
-/* The next region's text: 1, 0 at the end, or -ENOMEM. */
+/* Creates the next region's text. Returns 1, 0 at the end, or -ENOMEM. */
 static int layout_next(struct agent_layout *l)
 {
 	struct agent *a = l->a;
@@ -148,7 +148,7 @@ ssize_t agent_layout_read(void *arg, char *buf, size_t max)
 		size_t part = l->bytes - l->sent;
 
 		if (!part) {
-			if (n + 8 > max) /* room for a comma, or the end */
+			if (n + 8 > max) /* leave room for a comma or the closing brackets */
 				return (ssize_t)n;
 			more = layout_next(l);
 			if (more < 0)

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* rest_publish.c - POST: a value, with its metric and region created on demand; or a region. */
+/*
+ * rest_publish.c - handles POST requests that set a value, creating its metric and region on
+ * demand, or create a region.
+ */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -71,7 +74,7 @@ static bool update_parse(json_t *j, struct update *u, struct agent_rest_reply *r
 	return true;
 }
 
-/* Whether the metric may take the update; else the answer has the value that it keeps. */
+/* Returns true if the metric may take the update; otherwise the reply shows its current value. */
 static bool may_become(const struct update *u, double value, struct agent_rest_reply *reply)
 {
 	if (u->add && !isfinite(value + u->value))
@@ -79,8 +82,8 @@ static bool may_become(const struct update *u, double value, struct agent_rest_r
 	if (u->add || u->metric.kind != SL_KIND_COUNTER_F64 || u->value >= value)
 		return true;
 	agent_rest_fail(reply, 409,
-			"%.17g is below the counter's value, %.17g: a counter never goes down; "
-			"give \"add\" if this process counts from 0",
+			"%.17g is below the counter's value, %.17g: a counter never goes down; use "
+			"\"add\" if this process counts from 0",
 			u->value, value);
 	json_object_set_new(reply->json, "value", json_real(value));
 	return false;
@@ -114,10 +117,11 @@ void agent_rest_post_metrics(struct agent *a, const struct agent_rest_request *q
 		agent_rest_fail(reply, 409, "\"%s\" with these labels exists with another type",
 				u.metric.name);
 	else if (err)
-		agent_rest_fail(reply, 507,
-				"no room for another metric of \"%.64s\": create its region by "
-				"POST /rdma/mrs/create with a larger \"metrics\" first",
-				u.microservice);
+		agent_rest_fail(
+			reply, 507,
+			"no room for another metric of \"%.64s\": first create its region with "
+			"POST /rdma/mrs/create and a larger \"metrics\"",
+			u.microservice);
 	if (err)
 		goto out_lock;
 	value = agent_proxy_get(r, cell);
@@ -152,7 +156,7 @@ void agent_rest_post_mrs(struct agent *a, const struct agent_rest_request *q,
 	const char *microservice;
 	struct agent_refused why;
 	struct agent_region *r;
-	uint32_t count; /* 0: the default */
+	uint32_t count; /* number of metrics; 0: use the default */
 	size_t label_count;
 	bool created;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* rest_tcp.c - POST or PUT /tcp/filter. */
+/* rest_tcp.c - handles POST and PUT of /tcp/filter. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,9 +10,9 @@
 
 #define LIST_MOST 256u
 
-/* Reads an array of strings. They stay j's; the list is the caller's. */
-static bool strings(const json_t *j, const char *key, struct base_strings *out,
-		    struct agent_rest_reply *reply)
+/* Reads an array of strings. The strings belong to j; the caller frees the list. */
+static bool read_strings(const json_t *j, const char *key, struct base_strings *out,
+			 struct agent_rest_reply *reply)
 {
 	const json_t *list = json_object_get(j, key), *one;
 	size_t i;
@@ -36,8 +36,8 @@ static bool strings(const json_t *j, const char *key, struct base_strings *out,
 	return true;
 }
 
-static bool number(const json_t *j, const char *key, uint32_t most, uint32_t *out,
-		   struct agent_rest_reply *reply)
+static bool read_number(const json_t *j, const char *key, uint32_t most, uint32_t *out,
+			struct agent_rest_reply *reply)
 {
 	const json_t *n = json_object_get(j, key);
 
@@ -50,7 +50,7 @@ static bool number(const json_t *j, const char *key, uint32_t most, uint32_t *ou
 	return true;
 }
 
-/* The body replaces the whole filter: absent fields do not filter. */
+/* The body replaces the whole filter; an absent field matches everything. */
 void agent_rest_set_tcp_filter(struct agent *a, const struct agent_rest_request *q,
 			       struct agent_rest_reply *reply)
 {
@@ -65,11 +65,11 @@ void agent_rest_set_tcp_filter(struct agent *a, const struct agent_rest_request 
 	if (!j)
 		return;
 	if (!agent_rest_fields_known(j, known, reply) ||
-	    !strings(j, "ports", &filter.ports, reply) ||
-	    !strings(j, "cidrs", &filter.cidrs, reply) ||
-	    !strings(j, "cgroups", &filter.cgroups, reply) ||
-	    !number(j, "pid", INT32_MAX, &filter.pid, reply) ||
-	    !number(j, "sample", 20, &filter.sample, reply))
+	    !read_strings(j, "ports", &filter.ports, reply) ||
+	    !read_strings(j, "cidrs", &filter.cidrs, reply) ||
+	    !read_strings(j, "cgroups", &filter.cgroups, reply) ||
+	    !read_number(j, "pid", INT32_MAX, &filter.pid, reply) ||
+	    !read_number(j, "sample", 20, &filter.sample, reply))
 		goto out;
 	netns = agent_rest_text(j, "netns", 4095, false, reply);
 	if (!netns)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * self.c - the agent's own metrics: a region by libsidelight, admitted through the same checks.
- * Events are counted in struct agent_counters, and carried over at the end of each batch.
+ * self.c - publishes the agent's own metrics with libsidelight, in a region that passes the usual
+ * checks. Events are counted in struct agent_counters, and added to the region at the end of each
+ * batch.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -41,11 +42,11 @@ const struct agent_counter_info agent_counter_table[AGENT_COUNTERS] = {
 	{"extra_descriptor_packets", OFFSET(extra_fds),
 	 "Packets with descriptors beyond the one expected, or beyond the agent's limit"},
 	{"descriptors_set_aside", OFFSET(closing),
-	 "Descriptors of clients that a thread apart closes, as closing them may hang"},
+	 "Descriptors of clients that a separate thread closes, as closing them may block"},
 	{"descriptors_leaked", OFFSET(closing_lost),
 	 "Descriptors of clients left open for lack of memory"},
 	{"connections_paused", OFFSET(paused),
-	 "Pauses of a connection whose tenant has too many descriptors to be closed"},
+	 "Pauses of connections whose tenant has too many descriptors waiting to be closed"},
 	{"subscribed", OFFSET(subscribed), "Consumers subscribed to the directory"},
 	{"opened", OFFSET(opened), "Regions opened by consumers"},
 	{"status_requests", OFFSET(status), "Status requests"},
@@ -58,19 +59,19 @@ const struct agent_counter_info agent_counter_table[AGENT_COUNTERS] = {
 	{"breakups", OFFSET(breakups), "Joint registrations split up"},
 	{"registration_failures", OFFSET(registration_failures), "Failed memory registrations"},
 	{"rdma_challenged", OFFSET(rdma_challenged),
-	 "Connections by RDMA that were asked to prove the secret"},
+	 "RDMA connections that were asked to prove the secret"},
 	{"rdma_half_open", OFFSET(rdma_half_open),
 	 "Queue pairs freed because the peer did not finish connecting"},
 	{"fabric_sent_bytes", OFFSET(fabric_sent_bytes), "Bytes sent to collectors by --fabric"},
 	{"fabric_silent", OFFSET(fabric_silent),
-	 "Connections to --fabric shut down as they asked for nothing, or too many did not"},
-	{"keys_renewed", OFFSET(keys_renewed), "Memory registrations replaced for another key"},
+	 "Connections to --fabric closed because they requested nothing"},
+	{"keys_renewed", OFFSET(keys_renewed), "Memory registrations replaced to change their key"},
 	{"verdicts", OFFSET(verdicts), "Verdicts relayed to publishers"},
 	{"verdicts_unknown", OFFSET(verdicts_unknown), "Verdicts on unknown regions"},
 	{"verdicts_refused", OFFSET(verdicts_refused),
 	 "Verdicts written by RDMA with an invalid line"},
 	{"verdicts_lost", OFFSET(verdicts_lost),
-	 "Verdicts not relayed: publisher absent, its socket full, or notified just before"},
+	 "Verdicts not relayed: publisher absent, socket full, or notified shortly before"},
 	{"tcp_refused", OFFSET(tcp_refused), "TCP connections without a slot in the table"},
 	{"tcp_missed", OFFSET(tcp_missed), "Calls of the flow programs that the kernel skipped"},
 	{"tcp_cgroups_refused", OFFSET(tcp_cgroups_refused),
@@ -104,13 +105,13 @@ struct agent_self {
 	struct sl_publisher *publisher;
 	struct agent_region *region;
 	struct agent_counters sent;
-	struct sl_counter counter[WORDS]; /* in the order of struct agent_counters */
+	struct sl_counter counter[WORDS]; /* counters in the order of struct agent_counters */
 	struct sl_gauge gauge[GAUGES];
 	struct sl_counter_f64 fabric_cpu;
 };
 
-static struct sl_counter counter(struct agent_self *s, const char *name, const char *help,
-				 const char *cause)
+static struct sl_counter make_counter(struct agent_self *s, const char *name, const char *help,
+				      const char *cause)
 {
 	struct sl_label label = {"cause", cause};
 	char full[128];
@@ -121,8 +122,8 @@ static struct sl_counter counter(struct agent_self *s, const char *name, const c
 					  .labels = &label, .label_count = cause ? 1 : 0));
 }
 
-static struct sl_gauge gauge(struct agent_self *s, const char *name, const char *help,
-			     const char *unit, const char *state)
+static struct sl_gauge make_gauge(struct agent_self *s, const char *name, const char *help,
+				  const char *unit, const char *state)
 {
 	struct sl_label label = {"state", state};
 	char full[128];
@@ -138,30 +139,29 @@ static void make_metrics(struct agent_self *s)
 	for (int i = 0; i < AGENT_COUNTERS; i++) {
 		const struct agent_counter_info *info = &agent_counter_table[i];
 
-		s->counter[info->offset / 8] = counter(s, info->name, info->help, NULL);
+		s->counter[info->offset / 8] = make_counter(s, info->name, info->help, NULL);
 	}
 	for (int i = 0; i < REFUSED_COUNT; i++)
-		s->counter[OFFSET(refused) / 8 + i] = counter(s, "refused", "Refusals",
-							      agent_refusal_names[i]);
+		s->counter[OFFSET(refused) / 8 + i] = make_counter(s, "refused", "Refusals",
+								   agent_refusal_names[i]);
 	for (int i = 0; i < DROP_COUNT; i++)
-		s->counter[OFFSET(dropped) / 8 + i] = counter(s, "dropped", "Connections dropped",
-							      agent_drop_names[i]);
+		s->counter[OFFSET(dropped) / 8 + i] =
+			make_counter(s, "dropped", "Connections dropped", agent_drop_names[i]);
 	for (int i = 0; i < HTTP_REFUSALS; i++)
 		s->counter[OFFSET(rest_refused) / 8 + i] =
-			counter(s, "rest_refused", "REST requests and connections refused",
-				http_refusal_names[i]);
+			make_counter(s, "rest_refused", "REST requests and connections refused",
+				     http_refusal_names[i]);
 	for (int i = 0; i < FABRIC_REFUSED_COUNT; i++)
-		s->counter[OFFSET(rdma_refused) / 8 + i] = counter(s, "rdma_refused",
-								   "Connections refused by RDMA",
-								   agent_rdma_refusal_names[i]);
+		s->counter[OFFSET(rdma_refused) / 8 + i] = make_counter(
+			s, "rdma_refused", "RDMA connections refused", agent_rdma_refusal_names[i]);
 	s->fabric_cpu = sl_counter_f64_create(
 		s->publisher,
 		&SL_OPTS(sl_metric_opts, .name = PREFIX "fabric_cpu_seconds_total",
 			 .help = "CPU time of the thread that answers READs of --fabric",
 			 .unit = "seconds", .mirror = true));
 	for (size_t i = 0; i < GAUGES; i++)
-		s->gauge[i] = gauge(s, gauge_table[i].name, gauge_table[i].help,
-				    gauge_table[i].unit, gauge_table[i].state);
+		s->gauge[i] = make_gauge(s, gauge_table[i].name, gauge_table[i].help,
+					 gauge_table[i].unit, gauge_table[i].state);
 }
 
 int agent_self_init(struct agent *a, char *error, size_t bytes)
@@ -187,7 +187,7 @@ int agent_self_init(struct agent *a, char *error, size_t bytes)
 				strerror(errno));
 		goto err;
 	}
-	/* Like any publisher's, it is registered for RDMA only without holes. */
+	/* As for any publisher, only memory without holes is registered for RDMA. */
 	err = -posix_fallocate(fd, 0, (off_t)header.size);
 	if (err) {
 		base_fail(error, bytes, err, "cannot allocate own metrics: %s", strerror(-err));
@@ -203,7 +203,7 @@ int agent_self_init(struct agent *a, char *error, size_t bytes)
 	agent_peer_put(a, peer);
 	s->region->self = true;
 	a->own_count++;
-	a->n.admitted--; /* it counts the regions of others */
+	a->n.admitted--; /* this counter excludes the agent's own region */
 	a->memory -= say.size;
 	make_metrics(s);
 	a->self = s;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* self.h - the agent's own metrics. All functions expect the lock to be held. */
+/* self.h - the agent's own metrics. Call all functions with the lock held. */
 #ifndef SL_AGENT_SELF_H
 #define SL_AGENT_SELF_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* status.c - the agent's state as JSON, and the client that asks for it. */
+/* status.c - the agent's state as JSON, and a client that requests it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -24,9 +24,9 @@
 #include "base/text.h"
 #include "fabric/fabric.h"
 
-#define ANSWER_MS 10000 /* one thread answers, on a host that may be busy */
+#define ANSWER_MS 10000 /* a single thread answers, on a host that may be busy */
 
-static json_t *number(uint64_t v)
+static json_t *json_number(uint64_t v)
 {
 	return json_integer((json_int_t)v);
 }
@@ -58,12 +58,12 @@ json_t *agent_region_json(const struct agent *a, const struct agent_region *r)
 		: r->proxy  ? "rest"
 			    : "publisher",
 		"trusted", r->peer->tenant->trusted, "container", has_container ? container : NULL,
-		"kind", r->kernel ? number(r->info->kind) : NULL, "verdict",
+		"kind", r->kernel ? json_number(r->info->kind) : NULL, "verdict",
 		v ? json_pack("{s:b,s:f,s:I}", "anomalous", (int)(v->flags & SL_VERDICT_ANOMALOUS),
 			      "score", v->score, "time_ns", (json_int_t)v->time_ns)
 		  : NULL,
-		"address", a->rdma ? number(key.addr) : NULL, "rkey",
-		a->rdma ? number(key.rkey) : NULL);
+		"address", a->rdma ? json_number(key.addr) : NULL, "rkey",
+		a->rdma ? json_number(key.rkey) : NULL);
 }
 
 static json_t *counters_json(const struct agent *a)
@@ -73,18 +73,20 @@ static json_t *counters_json(const struct agent *a)
 	json_t *rest = json_object(), *rdma = json_object();
 
 	for (int i = 0; i < AGENT_COUNTERS; i++)
-		json_object_set_new(j, agent_counter_table[i].name,
-				    number(*(const uint64_t *)((const char *)n +
-							       agent_counter_table[i].offset)));
+		json_object_set_new(
+			j, agent_counter_table[i].name,
+			json_number(*(const uint64_t *)((const char *)n +
+							agent_counter_table[i].offset)));
 	for (int i = 0; i < REFUSED_COUNT; i++)
-		json_object_set_new(refused, agent_refusal_names[i], number(n->refused[i]));
+		json_object_set_new(refused, agent_refusal_names[i], json_number(n->refused[i]));
 	for (int i = 0; i < DROP_COUNT; i++)
-		json_object_set_new(dropped, agent_drop_names[i], number(n->dropped[i]));
+		json_object_set_new(dropped, agent_drop_names[i], json_number(n->dropped[i]));
 	for (int i = 0; i < HTTP_REFUSALS; i++)
-		json_object_set_new(rest, http_refusal_names[i], number(n->rest_refused[i]));
+		json_object_set_new(rest, http_refusal_names[i], json_number(n->rest_refused[i]));
 	json_object_set_new(j, "rest_refused", rest);
 	for (int i = 0; i < FABRIC_REFUSED_COUNT; i++)
-		json_object_set_new(rdma, agent_rdma_refusal_names[i], number(n->rdma_refused[i]));
+		json_object_set_new(rdma, agent_rdma_refusal_names[i],
+				    json_number(n->rdma_refused[i]));
 	json_object_set_new(j, "rdma_refused", rdma);
 	json_object_set_new(j, "refused", refused);
 	json_object_set_new(j, "dropped", dropped);
@@ -100,21 +102,22 @@ static json_t *status_json(const struct agent *a)
 		if (a->slots[i])
 			json_array_append_new(regions, agent_region_json(a, a->slots[i]));
 	snprintf(hex, sizeof(hex), "%016" PRIx64, a->dir.instance);
-	return json_pack(
-		"{s:s,s:s,s:i,s:s,s:s,s:s,s:I,s:I,s:I,s:o,s:o,s:s*,s:s*,s:o*,s:o*,"
-		"s:{s:{s:I,s:I},s:{s:I,s:I},s:{s:I,s:I},s:I,s:I}}",
-		"version", SL_VERSION_STRING, "host", a->host, "pid", (int)getpid(), "socket",
-		a->listen[LISTEN_SOCKET].path, "consume_socket", a->listen[LISTEN_CONSUME].path,
-		"instance", hex, "started_ns", (json_int_t)a->started_ns, "grace_ns",
-		(json_int_t)a->o.grace_ns, "lease_ns", (json_int_t)a->o.lease_ns, "counters",
-		counters_json(a), "regions", regions, "rest", agent_rest(a), "rdma", agent_rdma(a),
-		"queue_pairs", a->rdma ? number(agent_rdma_queue_count(a)) : NULL, "memory_regions",
-		a->rdma ? number(agent_rdma_mr_count(a)) : NULL, "use", "regions", "used",
-		(json_int_t)(a->region_count - a->own_count), "max", (json_int_t)a->o.max_regions,
-		"memory", "used", (json_int_t)a->memory, "max", (json_int_t)a->o.max_memory,
-		"connections", "used", (json_int_t)a->conn_count, "max", (json_int_t)a->conn_max,
-		"live", (json_int_t)(a->state_count[SL_STATE_LIVE] - a->own_count), "consumers",
-		(json_int_t)a->consumer_conns);
+	return json_pack("{s:s,s:s,s:i,s:s,s:s,s:s,s:I,s:I,s:I,s:o,s:o,s:s*,s:s*,s:o*,s:o*,"
+			 "s:{s:{s:I,s:I},s:{s:I,s:I},s:{s:I,s:I},s:I,s:I}}",
+			 "version", SL_VERSION_STRING, "host", a->host, "pid", (int)getpid(),
+			 "socket", a->listen[LISTEN_SOCKET].path, "consume_socket",
+			 a->listen[LISTEN_CONSUME].path, "instance", hex, "started_ns",
+			 (json_int_t)a->started_ns, "grace_ns", (json_int_t)a->o.grace_ns,
+			 "lease_ns", (json_int_t)a->o.lease_ns, "counters", counters_json(a),
+			 "regions", regions, "rest", agent_rest(a), "rdma", agent_rdma(a),
+			 "queue_pairs", a->rdma ? json_number(agent_rdma_queue_count(a)) : NULL,
+			 "memory_regions", a->rdma ? json_number(agent_rdma_mr_count(a)) : NULL,
+			 "use", "regions", "used", (json_int_t)(a->region_count - a->own_count),
+			 "max", (json_int_t)a->o.max_regions, "memory", "used",
+			 (json_int_t)a->memory, "max", (json_int_t)a->o.max_memory, "connections",
+			 "used", (json_int_t)a->conn_count, "max", (json_int_t)a->conn_max, "live",
+			 (json_int_t)(a->state_count[SL_STATE_LIVE] - a->own_count), "consumers",
+			 (json_int_t)a->consumer_conns);
 }
 
 int agent_status_memfd(struct agent *a, size_t *bytes)
@@ -147,8 +150,8 @@ int agent_status_memfd(struct agent *a, size_t *bytes)
 
 /* ---- the client ---- */
 
-/* Receives one packet; *fd is the descriptor that came with it, or -1. Bytes or -errno. */
-static ssize_t answer(int sock, void *buf, size_t bytes, int *fd)
+/* Receives a packet; *fd is the descriptor that came with it, or -1. Returns its size or -errno. */
+static ssize_t receive_answer(int sock, void *buf, size_t bytes, int *fd)
 {
 	struct pollfd p = {.fd = sock, .events = POLLIN};
 	int n = poll(&p, 1, ANSWER_MS);
@@ -186,7 +189,7 @@ char *agent_ask_status(const char *path, char *error, size_t bytes)
 		goto out;
 	}
 	memset(&packet, 0, sizeof(packet));
-	n = answer(sock, &packet, sizeof(packet), &fd);
+	n = receive_answer(sock, &packet, sizeof(packet), &fd);
 	err = n < 0 ? (int)-n : EBADMSG;
 	if (n >= (ssize_t)sizeof(packet.msg) && packet.msg.type == SL_MSG_REFUSED) {
 		err = packet.no.error;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* status.h - the agent's state as JSON. All functions expect the lock to be held. */
+/* status.h - the agent's state as JSON. Call all functions with the lock held. */
 #ifndef SL_AGENT_STATUS_H
 #define SL_AGENT_STATUS_H
 
@@ -10,7 +10,7 @@ struct agent;
 struct agent_region;
 
 json_t *agent_region_json(const struct agent *a, const struct agent_region *r);
-/* The status in a sealed read-only memfd, or -errno. */
+/* Returns the status in a sealed read-only memfd, or -errno. */
 int agent_status_memfd(struct agent *a, size_t *bytes);
 
 #endif

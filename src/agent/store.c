@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * store.c - systemd's file descriptor store (sd_pid_notify_with_fds(3)): it keeps the memfds while
- * the agent restarts, so that final values survive. The name of a descriptor holds what the region
- * does not, the process and the tenant as attested when it published:
+ * store.c - uses systemd's file descriptor store (sd_pid_notify_with_fds(3)), which keeps the
+ * memfds while the agent restarts, so that final values survive. The name of a descriptor contains
+ * what is not in the region, the process and tenant as attested when it was published:
  * sl-INSTANCE-PID-STARTTICKS-UID-CONTAINED-CONTAINER-POD (instance, container and pod are
  * hexadecimal). Live publishers attach again by themselves.
  */
@@ -47,8 +47,8 @@ void agent_store_remove(struct agent_region *r)
 	r->stored[0] = 0;
 }
 
-/* Restores one descriptor. It is checked like one from a publisher. */
-static void restore(struct agent *a, int fd, const char *name)
+/* Restores one descriptor. It is checked like a descriptor from a publisher. */
+static void restore_region(struct agent *a, int fd, const char *name)
 {
 	struct sl_msg_publish say = {0};
 	struct agent_refused why;
@@ -91,7 +91,7 @@ void agent_store_restore(struct agent *a)
 	int fd;
 
 	while ((fd = base_passed_file(&name)) >= 0) {
-		restore(a, fd, name);
+		restore_region(a, fd, name);
 		close(fd);
 	}
 	if (a->n.restored)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * tcp.c - kernel tables (src/source/tcp) as regions: programs in the kernel write them, and each is
- * an entry of the directory. A process of its own, the loader, has the programs; the agent maps
- * tables, and asks for other filters.
+ * tcp.c - publishes kernel tables (src/source/tcp) as regions: eBPF programs write them, and each
+ * has an entry in the directory. A separate process, the loader, holds the programs; the agent maps
+ * the tables and requests filter changes.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -20,7 +20,7 @@
 static const char *const part_names[] = {"flows", "layers", "cpu", "net"};
 #define PARTS ((int)(sizeof(part_names) / sizeof(*part_names)))
 
-/* Bits of the parts in a list of names; 0 with a line in error. */
+/* Returns a bit set of the parts in a list of names, or 0 with a line in error. */
 static unsigned int parts_of(const char *list, char *error, size_t bytes)
 {
 	unsigned int parts = 0;
@@ -41,7 +41,8 @@ static unsigned int parts_of(const char *list, char *error, size_t bytes)
 		list += n + (list[n] == ',');
 	}
 	if (!parts)
-		snprintf(error, bytes, "--tcp: flows, layers, cpu or net, separated by commas");
+		snprintf(error, bytes,
+			 "--tcp needs flows, layers, cpu or net, separated by commas");
 	return parts;
 }
 
@@ -49,12 +50,12 @@ static unsigned int parts_of(const char *list, char *error, size_t bytes)
 #include "source/tcp/filter.h"
 #include "source/tcp/loader.h"
 
-#define CGROUPS 1024u /* slots for names of cgroups: 512 bytes each */
+#define CGROUPS 1024u /* slots for names of cgroups, 512 bytes each */
 
 struct agent_tcp {
 	struct agent_source source;
 	struct tcp_loader_opts opts;
-	struct tcp_loader *loader; /* NULL: it has ended */
+	struct tcp_loader *loader; /* the loader process; NULL: it has ended */
 	struct agent_region *region[TCP_PARTS];
 	struct region_flows_info info;
 	uint64_t missed;
@@ -97,9 +98,9 @@ int agent_tcp_start(struct agent *a, char *error, size_t bytes)
 	return err;
 }
 
-/* The descriptors end up with the region, or closed. */
-static int admit(struct agent *a, enum tcp_part part, struct tcp_loader_table *table, char *error,
-		 size_t bytes)
+/* The descriptors are either passed to the region or closed. */
+static int admit_table(struct agent *a, enum tcp_part part, struct tcp_loader_table *table,
+		       char *error, size_t bytes)
 {
 	struct agent_refused why = {0};
 	int err;
@@ -111,7 +112,7 @@ static int admit(struct agent *a, enum tcp_part part, struct tcp_loader_table *t
 			part_names[part], strerror(-table->read_only));
 	err = agent_region_admit_kernel(a, table->fd, table->read_only, table->bytes,
 					&a->tcp->region[part], &why);
-	close(table->fd); /* it is mapped */
+	close(table->fd); /* the table has been mapped */
 	table->fd = table->read_only = -1;
 	if (!err)
 		return 0;
@@ -119,7 +120,7 @@ static int admit(struct agent *a, enum tcp_part part, struct tcp_loader_table *t
 	return why.error ? -why.error : -EIO;
 }
 
-static bool publishes(const struct agent_tcp *t)
+static bool has_region(const struct agent_tcp *t)
 {
 	for (int i = 0; i < TCP_PARTS; i++)
 		if (t->region[i])
@@ -139,7 +140,7 @@ int agent_tcp_init(struct agent *a, char *error, size_t bytes)
 	err = tcp_loader_load(t->loader, tables, error, bytes);
 	for (int i = 0; i < TCP_PARTS; i++) {
 		if (tables[i].fd >= 0 && !err)
-			err = admit(a, (enum tcp_part)i, &tables[i], error, bytes);
+			err = admit_table(a, (enum tcp_part)i, &tables[i], error, bytes);
 		if (tables[i].fd >= 0)
 			close(tables[i].fd);
 		if (tables[i].read_only >= 0 && tables[i].fd >= 0)
@@ -154,11 +155,11 @@ int agent_tcp_init(struct agent *a, char *error, size_t bytes)
 		err = -errno;
 		snprintf(error, bytes, "epoll: %s", strerror(errno));
 	}
-	if (!err && !publishes(t))
-		base_logf(
-			BASE_WARN, AGENT_LOG,
-			"--tcp: this kernel has no table to publish; the rest of the agent works");
-	if (err || !publishes(t))
+	if (!err && !has_region(t))
+		base_logf(BASE_WARN, AGENT_LOG,
+			  "--tcp: this kernel supports none of the tables; the rest of the agent "
+			  "works");
+	if (err || !has_region(t))
 		agent_tcp_fini(a);
 	return err;
 }
@@ -182,7 +183,8 @@ void agent_tcp_event(struct agent *a)
 		return;
 	}
 	base_logf(BASE_ERROR, AGENT_LOG,
-		  "--tcp: the loader of eBPF programs ended: restart the agent for its tables");
+		  "--tcp: the loader of eBPF programs has ended: restart the agent to get its "
+		  "tables back");
 	stop_loader(a);
 	for (int i = 0; i < TCP_PARTS; i++)
 		if (t->region[i])
@@ -196,7 +198,7 @@ void agent_tcp_fini(struct agent *a)
 
 	if (!t)
 		return;
-	/* Readers first, then the mapping, then the programs that write it. */
+	/* Stop readers first, then remove the mapping, then the programs that write to it. */
 	for (int i = 0; i < TCP_PARTS; i++)
 		if (t->region[i]) {
 			agent_region_retire(a, t->region[i]);
@@ -225,7 +227,7 @@ void agent_tcp_use(struct agent *a, struct agent_tcp_use *use)
 		use->closed = hot.quarantined;
 		a->n.tcp_refused = hot.refused;
 	}
-	/* The loader writes it: a torn copy does not verify. */
+	/* The loader may be writing: a torn copy does not verify. */
 	region_copy_words(slot, (const uint64_t *)(map + t->info.cgroups), 64);
 	if (!region_flow_cgroup_parse(slot, &names) && names.used) {
 		use->identities = names.used - 1;
@@ -267,7 +269,7 @@ int agent_tcp_filter(struct agent *a, const struct tcp_filter *filter, char *why
 
 	if (!t && a->o.tcp)
 		return base_fail(why, bytes, -ENOENT,
-				 "this kernel lacks what --tcp needs: see the agent's log");
+				 "this kernel does not support --tcp: see the agent's log");
 	if (!t || !(t->opts.parts & ~(1u << TCP_PART_CPU)))
 		return base_fail(why, bytes, -ENOENT,
 				 "this agent records no connections: start it with --tcp");

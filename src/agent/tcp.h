@@ -13,15 +13,15 @@ struct agent_tcp_use {
 	uint64_t open, closed, identities;
 };
 
-/* Starts the loader's process: before sockets and threads. 0 or -errno. */
+/* Forks the loader process; call it before creating sockets and threads. Returns 0 or -errno. */
 int agent_tcp_start(struct agent *a, char *error, size_t bytes);
-/* Lets it load, and admits its tables. 0 or -errno. */
+/* Lets the loader load its programs, and admits its tables. Returns 0 or -errno. */
 int agent_tcp_init(struct agent *a, char *error, size_t bytes);
 void agent_tcp_fini(struct agent *a);
 void agent_tcp_event(struct agent *a);
 void agent_tcp_use(struct agent *a, struct agent_tcp_use *use); /* also updates a->n */
-json_t *agent_tcp_json(struct agent *a);			/* GET /tcp */
-/* 0, or -errno with one line in why. */
+json_t *agent_tcp_json(struct agent *a);			/* reply of GET /tcp */
+/* Returns 0, or -errno with one line in why. */
 int agent_tcp_filter(struct agent *a, const struct tcp_filter *filter, char *why, size_t bytes);
 
 #endif

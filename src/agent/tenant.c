@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* tenant.c - attestation by /proc and cgroups; the table of tenants. */
+/* tenant.c - attests processes by /proc and cgroups, and keeps the table of tenants. */
 #include "agent/tenant.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@
 
 /* ---- attestation ---- */
 
-/* The first 32 hexadecimal digits, dashes aside; zeroes if there are fewer. */
+/* Parses the first 32 hexadecimal digits, ignoring dashes; all zeros if there are fewer. */
 static void hex_bytes(const char *text, uint8_t out[16])
 {
 	char digits[33] = "";
@@ -33,7 +33,7 @@ static void hex_bytes(const char *text, uint8_t out[16])
 		memset(out, 0, 16);
 }
 
-/* Only root can have made what is in this folder. */
+/* True if only root can have created the entries of this directory. */
 static bool roots_folder(const char *root, const char *path, size_t bytes)
 {
 	char folder[1024];
@@ -44,7 +44,7 @@ static bool roots_folder(const char *root, const char *path, size_t bytes)
 	       S_ISDIR(st.st_mode) && st.st_uid == 0 && !(st.st_mode & 022);
 }
 
-/* The outermost container: those within it are of its own making. */
+/* Finds the outermost container: those inside it are created by the container itself. */
 void agent_tenant_container(const char *root, const char *path, struct agent_tenant_id *id)
 {
 	struct tcp_cgroup_identity is;
@@ -52,7 +52,7 @@ void agent_tenant_container(const char *root, const char *path, struct agent_ten
 
 	for (size_t n = 0, above = 0; path[n]; above = n) {
 		n += 1 + strcspn(path + n + 1, "/");
-		if (n >= sizeof(head)) /* no runtime nests so deeply */
+		if (n >= sizeof(head)) /* no runtime nests this deeply */
 			break;
 		memcpy(head, path, n);
 		head[n] = 0;
@@ -73,7 +73,7 @@ void agent_tenant_container(const char *root, const char *path, struct agent_ten
 	}
 }
 
-/* A file of /proc or /etc. NULL: it is not there, or *err says why it cannot be read. */
+/* Opens a file of /proc or /etc. NULL: it does not exist, or *err tells why it cannot be read. */
 static FILE *open_to_read(const char *name, int *err)
 {
 	FILE *f = fopen(name, "re");
@@ -83,13 +83,13 @@ static FILE *open_to_read(const char *name, int *err)
 	return f;
 }
 
-/* Whether reading failed otherwise than because the process ended meanwhile. errno: of the read. */
-static bool unreadable(FILE *f)
+/* True if reading failed, unless the process has ended. errno must be that of the read. */
+static bool read_failed(FILE *f)
 {
 	return ferror(f) && errno != ESRCH;
 }
 
-/* 0 or -errno. */
+/* Reads the process's cgroups. Returns 0 or -errno. */
 static int cgroup_of(const struct agent *a, pid_t pid, struct agent_tenant_id *id)
 {
 	char name[64], line[4096];
@@ -106,15 +106,17 @@ static int cgroup_of(const struct agent *a, pid_t pid, struct agent_tenant_id *i
 			continue;
 		path++;
 		path[strcspn(path, "\n")] = 0;
-		/* Any hierarchy tells that it is contained; one of them, by which container. */
+		/* Any hierarchy shows whether it is contained; one of them, in which container. */
 		agent_tenant_container(strtoul(line, NULL, 10) == a->cgroup_number ? a->cgroup_root
 										   : "",
 				       path, id);
 	}
-	if (f && unreadable(f))
+	if (f && read_failed(f))
 		err = -EIO;
-	/* It ended before it was known: it may have been anyone. Without cgroups there is no such
-	 * file. */
+	/*
+	 * The process ended before it was identified, so it could have been anyone's. Without
+	 * cgroups, the file does not exist.
+	 */
 	if (f ? ferror(f) : !access("/proc/self/cgroup", F_OK))
 		id->contained = true;
 	if (f)
@@ -122,7 +124,7 @@ static int cgroup_of(const struct agent *a, pid_t pid, struct agent_tenant_id *i
 	return err;
 }
 
-/* "NSpid: 77 1" is a process that has another pid in a namespace of its own. */
+/* True for a process with another pid in its own namespace, such as "NSpid: 77 1". */
 static bool in_pid_namespace(pid_t pid, int *err)
 {
 	char name[64], line[256];
@@ -139,14 +141,14 @@ static bool in_pid_namespace(pid_t pid, int *err)
 			inner = sscanf(line + 6, "%u %u", &one, &two) == 2;
 			break;
 		}
-	if (f && unreadable(f))
+	if (f && read_failed(f))
 		*err = -EIO;
 	if (f)
 		fclose(f);
 	return inner;
 }
 
-/* Of /etc/passwd alone: a directory service could let the agent wait. */
+/* Only reads /etc/passwd: a directory service could make the agent wait. */
 static uid_t uid_of(const char *name, uid_t otherwise, int *err)
 {
 	FILE *f = open_to_read("/etc/passwd", err);
@@ -195,17 +197,16 @@ int agent_tenant_attest(const struct agent *a, pid_t pid, int pidfd, uid_t uid,
 	bool inner = pid <= 0 || in_pid_namespace(pid, &err);
 
 	*id = (struct agent_tenant_id){.uid = uid};
-	/* A uid of root's range, as in LXD's containers, must not count as root. */
+	/* Subordinate uids of root, as used by LXD's containers, must not count as root. */
 	if (owner != 0 && owner != a->uid)
 		id->uid = owner;
 	if (pid > 0)
 		unread = cgroup_of(a, pid, id);
-	/* A process beside the agent in the same container is as good as one beside it on a host.
-	 */
+	/* In the agent's container, a process is trusted like one beside the agent on a host. */
 	if (id->contained && a->own_place && id->place == a->own_place && !inner)
 		*id = (struct agent_tenant_id){.uid = id->uid};
 	id->contained |= inner;
-	/* If the process has ended, what was read may be another's. */
+	/* If the process has ended, the data may belong to another process. */
 	if (pidfd >= 0 && poll(&ended, 1, 0) > 0)
 		*id = (struct agent_tenant_id){.uid = id->uid, .contained = id->contained};
 	err = unread ?: err;
@@ -235,8 +236,8 @@ static bool has_container(const struct agent_tenant_id *id)
 	return memcmp(id->container, none, sizeof(none)) != 0;
 }
 
-/* The first 8 bytes of SHA-256 over two parts. */
-static uint64_t digest(const void *one, size_t bytes, const void *two, size_t more)
+/* Returns the first 8 bytes of the SHA-256 over both parts. */
+static uint64_t hash_parts(const void *one, size_t bytes, const void *two, size_t more)
 {
 	struct sha256_ctx sha;
 	uint64_t out;
@@ -254,18 +255,20 @@ uint64_t agent_tenant_key(const struct agent_tenant_id *id)
 
 	memcpy(container, id->container, sizeof(container));
 	if (id->contained && !has_container(id))
-		memset(container, 0xff, sizeof(container)); /* not the user's own processes */
-	return digest(&id->uid, sizeof(id->uid), container, sizeof(container));
+		/* so that it differs from the user's own processes */
+		memset(container, 0xff, sizeof(container));
+	return hash_parts(&id->uid, sizeof(id->uid), container, sizeof(container));
 }
 
 uint64_t agent_tenant_instance(const struct agent_tenant *t, uint64_t instance)
 {
-	return t->trusted ? instance : digest(&t->key, sizeof(t->key), &instance, sizeof(instance));
+	return t->trusted ? instance
+			  : hash_parts(&t->key, sizeof(t->key), &instance, sizeof(instance));
 }
 
 static void take_name(char to[REGION_NAME_BYTES], const char *from)
 {
-	if (strlen(from) < REGION_NAME_BYTES - 1) /* else it may be cut off */
+	if (strlen(from) < REGION_NAME_BYTES - 1) /* a longer name may have been truncated */
 		strcpy(to, from);
 	if (!region_is_name(to))
 		*to = 0;
@@ -287,13 +290,13 @@ void agent_tenant_names(const char *host, const struct agent_tenant_id *id,
 	take_name(names->container, is.container);
 }
 
-/* What was read for a tenant, kept beyond its last connection. */
+/* Names read for a tenant, kept beyond its last connection. */
 struct agent_names {
 	uint64_t key, read_ns;
 	struct region_names names;
 };
 
-/* The tenant's, or the one whose names were read first. NULL: out of memory. */
+/* Returns the tenant's names, or reuses those that were read first. NULL: out of memory. */
 static struct agent_names *kept_names(struct agent *a, uint64_t key)
 {
 	struct agent_names *oldest;
@@ -310,7 +313,7 @@ static struct agent_names *kept_names(struct agent *a, uint64_t key)
 	return oldest;
 }
 
-/* Kubelet's files may be there only after the container's first region. */
+/* kubelet may write its files after the container's first region was published. */
 void agent_tenant_look(struct agent *a, const char *host, struct agent_tenant *t)
 {
 	struct agent_names *n;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tenant.h - the user or container of a process, as the kernel attests it, and what each tenant
- * uses.
+ * tenant.h - identifies the user or container of a process, as attested by the kernel, and tracks
+ * each tenant's usage.
  *
  * A tenant is a user of the host, or a container of such a user. Subordinate uids count as their
- * owner. The id of a container is taken only from a cgroup whose parent belongs to root: a user who
- * may create cgroups must not invent containers.
+ * owner. A container's id is only accepted from a cgroup whose parent belongs to root: a user who
+ * may create cgroups must not be able to invent containers.
  */
 #ifndef SL_AGENT_TENANT_H
 #define SL_AGENT_TENANT_H
@@ -16,62 +16,64 @@
 
 struct agent_tenant_id {
 	uid_t uid;
-	bool contained; /* in a container, or not visible: its uid 0 is not this host's root */
+	/* the process is in a container, or not visible: uid 0 is not this host's root */
+	bool contained;
 	uint64_t place; /* hash of the container's cgroup; 0: none */
-	uint8_t container[16], pod[16];	       /* zeroes: none, or not attested */
-	char container_text[72], pod_text[40]; /* the same, as the host's files have them */
+	/* attested ids of container and pod; zeros: none, or not attested */
+	uint8_t container[16], pod[16];
+	char container_text[72], pod_text[40]; /* the same ids as written in the host's files */
 };
 
 struct agent_tenant {
 	struct agent_tenant_id id;
 	uint64_t key;
-	bool trusted;		   /* root or the agent's user, outside of containers */
-	struct region_names names; /* since its first region */
+	bool trusted; /* the tenant is root or the agent's user, outside of containers */
+	struct region_names names; /* names of pod and container, known from its first region on */
 	unsigned int refs;
 	uint32_t regions, conns;
-	uint64_t bytes;		 /* of its regions */
-	uint64_t turn, spent_ns; /* of the loop, in this turn */
+	uint64_t bytes;		 /* total size of its regions */
+	uint64_t turn, spent_ns; /* turn of the loop, and time used in this turn */
 	LIST_ENTRY(agent_tenant) link;
 };
 
-void agent_tenant_init(struct agent *a); /* what tells the agent's own container */
+void agent_tenant_init(struct agent *a); /* finds the agent's own container */
 
 /*
- * Attests a process. pid 0: not visible from here. pidfd: -1 if unavailable. -errno: what tells
- * cannot be read; the id is then untrusted.
+ * Attests a process. pid 0: not visible to the agent. pidfd: -1 if unavailable. Returns 0, or
+ * -errno if the required files cannot be read; the id is then untrusted.
  */
 int agent_tenant_attest(const struct agent *a, pid_t pid, int pidfd, uid_t uid,
 			struct agent_tenant_id *id);
 /*
- * The container in a cgroup's path, as in /proc/PID/cgroup, below the hierarchy's root: sets
+ * Finds the container in a cgroup's path from /proc/PID/cgroup, below the hierarchy's root. Sets
  * contained, and the ids if they are attested.
  */
 void agent_tenant_container(const char *root, const char *path, struct agent_tenant_id *id);
 /*
- * The owner of a subordinate uid by a file like /etc/subuid; uid itself if it has none. *err is set
- * if it is unknown, to -errno.
+ * Returns the owner of a subordinate uid according to a file like /etc/subuid, or uid itself if
+ * there is none. If this is unknown, *err is set to -errno.
  */
 uid_t agent_tenant_owner(const char *subuid, uid_t uid, int *err);
 
-/* What the files below host, "" or a folder, call the container of these ids. */
+/* Reads the names of the container with these ids. host: prefix of all paths, normally "". */
 void agent_tenant_names(const char *host, const struct agent_tenant_id *id,
 			struct region_names *names);
 
 /*
- * Sets the tenant's names, by the files below host. Files are read at most every 10 s, and no more
- * once all names are known: a process that connects again and again costs nothing.
+ * Updates the tenant's names from files below host. Files are read at most every 10 s, and not
+ * again once all names are known, so a process that reconnects repeatedly costs nothing.
  */
 void agent_tenant_look(struct agent *a, const char *host, struct agent_tenant *t);
 
-/* Finds or makes a tenant, and takes a reference. NULL: out of memory. */
+/* Finds or creates a tenant and takes a reference. NULL: out of memory. */
 struct agent_tenant *agent_tenant_get(struct agent *a, const struct agent_tenant_id *id);
 void agent_tenant_put(struct agent_tenant *t); /* NULL is fine */
 
 uint64_t agent_tenant_key(const struct agent_tenant_id *id);
-/* The instance of the directory for that of a header. */
+/* Returns the directory's instance for the instance in a region's header. */
 uint64_t agent_tenant_instance(const struct agent_tenant *t, uint64_t instance);
 
-/* "uid 1001", or "uid 0 in container 0123456789ab"; out. */
+/* Writes "uid 1001" or "uid 0 in container 0123456789ab". Returns out. */
 #define AGENT_TENANT_NAME 48
 const char *agent_tenant_name(const struct agent_tenant *t, char out[AGENT_TENANT_NAME]);
 
@@ -79,12 +81,13 @@ enum agent_resource {
 	RESOURCE_REGIONS,
 	RESOURCE_MEMORY,
 	RESOURCE_CONNECTIONS,
-	RESOURCE_DESCRIPTORS, /* of the agent's table: those of regions and connections */
+	RESOURCE_DESCRIPTORS, /* descriptors of the agent, for regions and connections */
 };
-#define AGENT_FDS_CONNECTION 2u /* socket, process */
-#define AGENT_FDS_REGION     3u /* read-only, the publisher's, process once it is disconnected */
+#define AGENT_FDS_CONNECTION 2u /* socket, pidfd */
+/* read-only descriptor, the publisher's, and a pidfd once disconnected */
+#define AGENT_FDS_REGION 3u
 
-/* What all tenants use of a resource, what this one does, and the most that it may hold now. */
+/* Usage of a resource by all tenants and by this tenant, and the most that it may hold now. */
 struct agent_use {
 	struct base_share all;
 	uint64_t held, limit;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* timer.c - the queues of timers, and what runs when each expires. */
+/* timer.c - the queues of timers and their handlers. */
 #include "agent/timer.h"
 
 #include <string.h>

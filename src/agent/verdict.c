@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * verdict.c - relays verdicts of collectors to the processes that publish the regions. They arrive
- * over the unix socket (conn.c), or by RDMA in the verdict board: one line per slot of the
- * directory, the only memory of the agent that others may write. Its content is validated, nothing
- * else lies in its pages, and a publisher is notified at most once per GAP_NS.
+ * verdict.c - relays verdicts of collectors to the processes that publish the regions. Verdicts
+ * arrive over the unix socket (conn.c) or by RDMA in the verdict board, which has one line per slot
+ * of the directory and is the agent's only memory that others may write. Its contents are
+ * validated, its pages contain nothing else, and a publisher is notified at most once per GAP_NS.
  *
- * Nothing waits: a publisher whose socket is full gets the next renewal.
+ * Nothing blocks: a publisher whose socket is full gets the next renewal.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
 #include "agent/region.h"
 #include "agent/verdict.h"
 
-#define GAP_NS 10000000u /* between two messages to one publisher */
+#define GAP_NS 10000000u /* minimum time between two messages to a publisher */
 
 void agent_verdict_take(struct agent *a, const struct sl_msg_verdict *v)
 {
@@ -34,8 +34,8 @@ void agent_verdict_take(struct agent *a, const struct sl_msg_verdict *v)
 	}
 	r->verdict = *v;
 	r->verdict_ns = now;
-	/* A region written by REST, or whose publisher is disconnected: only STATUS shows it. */
-	told.instance = r->info->instance; /* the only one that the publisher knows */
+	/* If REST writes the region, or its publisher is gone, only STATUS shows the verdict. */
+	told.instance = r->info->instance; /* the publisher only knows this instance */
 	if (!r->conn || agent_conn_notify(r->conn, SL_MSG_VERDICT, &told, sizeof(told)))
 		a->n.verdicts_lost++;
 	else
@@ -83,7 +83,7 @@ void agent_verdict_board_notice(void *arg, uint32_t entry)
 		a->n.verdicts_refused++;
 		return;
 	}
-	/* A copy: a collector may write the line meanwhile. */
+	/* Use a copy, as a collector may be writing the line. */
 	region_copy_words(line, a->verdict_board + 8 * (size_t)entry, 8);
 	memcpy(&v, line, sizeof(v));
 	if (sl_line_check(line) != line[7] || !sl_verdict_sound(&v)) {
@@ -92,7 +92,7 @@ void agent_verdict_board_notice(void *arg, uint32_t entry)
 				 "verdict refused: line %u of the verdict board is invalid", entry);
 		return;
 	}
-	/* A line speaks of its own entry's region alone. */
+	/* A line may only concern the region of its own entry. */
 	if (a->slots[entry] && agent_region_by_instance(a, v.instance) == a->slots[entry])
 		agent_verdict_take(a, &v);
 	else

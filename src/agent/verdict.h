@@ -9,8 +9,9 @@
 struct agent;
 struct agent_region;
 
-void agent_verdict_take(struct agent *a, const struct sl_msg_verdict *v); /* a sound one */
-/* The latest verdict that has not expired, or NULL. */
+/* v must be a valid verdict */
+void agent_verdict_take(struct agent *a, const struct sl_msg_verdict *v);
+/* Returns the latest verdict that has not expired, or NULL. */
 const struct sl_msg_verdict *agent_verdict_of(const struct agent *a, const struct agent_region *r);
 
 /* ---- the verdict board: one line per directory slot, writable by RDMA ---- */
@@ -18,6 +19,7 @@ const struct sl_msg_verdict *agent_verdict_of(const struct agent *a, const struc
 size_t agent_verdict_board_bytes(const struct agent *a);
 int agent_verdict_board_init(struct agent *a);
 void agent_verdict_board_fini(struct agent *a);
-void agent_verdict_board_notice(void *arg, uint32_t entry); /* a collector wrote this line */
+/* called when a collector has written this line */
+void agent_verdict_board_notice(void *arg, uint32_t entry);
 
 #endif

@@ -7,25 +7,29 @@
 #include "analyse/calibrate.h"
 #include "sketch/hash.h"
 
-#define ENOUGH	      32u
-#define PEAK_SHARE    0.2    /* share of the scores above t, */
-#define PEAK_ROOTS    3	     /* or this times the root of their number, if less; */
-#define TAIL_SHARE    0.05   /* in the long run at most this share */
-#define REFIT	      16u    /* the tail is refitted when peaks grow by one in this many */
-#define REFIT_MANY    16384u /* scores, after which 64 more change little: */
-#define RENEWED	      (8 * ANALYSE_SCORES) /* after as many the sample is another */
-#define GAMMA_MAX     1.0
-#define SHAPE_MIN     -0.9
-#define SHAPE_STEP    0.1
-#define SHAPES	      18u
-#define SCALES	      15u /* per shape, around the mean: 5.6 deviations either way */
-#define SCALE_STEP    0.8 /* divided by the root of the peaks: a logarithm */
+#define ENOUGH 32u
+/* t is chosen with at most this share of the scores above it */
+#define PEAK_SHARE 0.2
+/* t is chosen with at most this times the square root of their number above it */
+#define PEAK_ROOTS 3
+#define TAIL_SHARE 0.05	  /* in the long run, at most this share of the scores is above t */
+#define REFIT	   16u	  /* refit the tail when the number of peaks has grown by 1/16 */
+#define REFIT_MANY 16384u /* scores after which another 64 hardly change the quantiles */
+#define RENEWED	   (8 * ANALYSE_SCORES) /* scores after which the sample has been replaced */
+#define GAMMA_MAX  1.0
+#define SHAPE_MIN  -0.9
+#define SHAPE_STEP 0.1
+#define SHAPES	   18u
+#define SCALES	   15u /* grid points per shape, around the mean: 5.6 deviations either way */
+/* step in the logarithm of the scale, times the square root of the number of peaks */
+#define SCALE_STEP    0.8
 #define DRIFT_ALLOWED 0.25
 #define DRIFT_ALARM   8.0
 #define P_MIN	      1e-12
 #define SCORE_MAX     1e30f
 #define COMPARE	      8u
-#define VARY_MAX      1e3 /* variance of logarithms of shares; no real fleet exceeds it */
+/* maximum variance of the logarithms of shares; no real fleet exceeds it */
+#define VARY_MAX 1e3
 
 static int by_size(const void *a, const void *b)
 {
@@ -34,7 +38,7 @@ static int by_size(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static double quantile(const float *sorted, uint32_t n, double p)
+static double sorted_quantile(const float *sorted, uint32_t n, double p)
 {
 	double at = p * (n - 1);
 	uint32_t i = (uint32_t)at;
@@ -42,7 +46,7 @@ static double quantile(const float *sorted, uint32_t n, double p)
 	return i + 1 < n ? sorted[i] + (at - i) * (sorted[i + 1] - sorted[i]) : sorted[n - 1];
 }
 
-/* The excess of a generalised Pareto distribution that is exceeded with probability p. */
+/* Returns the excess of a generalised Pareto distribution that is exceeded with probability p. */
 static double excess_at(double sigma, double gamma, double p)
 {
 	if (fabs(gamma) < 1e-3)
@@ -50,8 +54,8 @@ static double excess_at(double sigma, double gamma, double p)
 	return sigma / gamma * (pow(p, -gamma) - 1);
 }
 
-/* The probability that such an excess is larger than y. */
-static double beyond(double sigma, double gamma, double y)
+/* Returns the probability that such an excess is larger than y. */
+static double tail_probability(double sigma, double gamma, double y)
 {
 	double x = 1 + gamma * y / sigma;
 
@@ -60,7 +64,7 @@ static double beyond(double sigma, double gamma, double y)
 	return x > 0 ? pow(x, -1 / gamma) : 0;
 }
 
-/* The priors of gamma: truncated normal distributions. */
+/* Priors of gamma: truncated normal distributions. */
 static const struct prior {
 	double mean, deviation;
 } priors[] = {
@@ -69,13 +73,13 @@ static const struct prior {
 	[ANALYSE_TAIL_ANY] = {0.2, 0.2},
 };
 
-/* The posterior over a grid of scales and shapes. */
+/* The posterior distribution over a grid of scales and shapes. */
 struct belief {
 	double sigma[SHAPES][SCALES], gamma[SHAPES], weight[SHAPES][SCALES];
 };
 
-/* The log-likelihood; -INFINITY if an excess is impossible. */
-static double likelihood(const float *x, uint32_t n, double sigma, double gamma)
+/* Returns the log-likelihood; -INFINITY if an excess is impossible. */
+static double log_likelihood(const float *x, uint32_t n, double sigma, double gamma)
 {
 	double product = 1, sum = 0, by = gamma / sigma;
 
@@ -90,7 +94,7 @@ static double likelihood(const float *x, uint32_t n, double sigma, double gamma)
 		if (f <= 0)
 			return -INFINITY;
 		product *= f;
-		/* One logarithm per eight factors: the product of all would overflow. */
+		/* Take a logarithm per eight factors: the product of all factors would overflow. */
 		if (i % 8 == 7 || i + 1 == n) {
 			sum += log(product);
 			product = 1;
@@ -99,8 +103,8 @@ static double likelihood(const float *x, uint32_t n, double sigma, double gamma)
 	return -(double)n * log(sigma) - (1 + 1 / gamma) * sum;
 }
 
-static void believe(struct belief *b, const float *x, uint32_t n, double mean,
-		    const struct prior *of)
+static void compute_posterior(struct belief *b, const float *x, uint32_t n, double mean,
+			      const struct prior *of)
 {
 	double step = fmin(SCALE_STEP / sqrt(n), 0.5), most = -INFINITY, sum = 0;
 
@@ -113,7 +117,7 @@ static void believe(struct belief *b, const float *x, uint32_t n, double mean,
 
 			b->sigma[i][k] = mean * fmax(1 - g, 0.5) *
 					 exp(step * (k - (SCALES - 1) / 2.0));
-			*w = likelihood(x, n, b->sigma[i][k], g) - prior * prior / 2;
+			*w = log_likelihood(x, n, b->sigma[i][k], g) - prior * prior / 2;
 			most = fmax(most, *w);
 		}
 	}
@@ -125,29 +129,30 @@ static void believe(struct belief *b, const float *x, uint32_t n, double mean,
 			b->weight[i][k] /= sum;
 }
 
-/* The posterior predictive probability that the next excess is larger than y. */
-static double expected(const struct belief *b, double y)
+/* Returns the posterior predictive probability that the next excess is larger than y. */
+static double predicted_probability(const struct belief *b, double y)
 {
 	double p = 0;
 
 	for (uint32_t i = 0; i < SHAPES; i++)
 		for (uint32_t k = 0; k < SCALES; k++)
 			if (b->weight[i][k] > 1e-9)
-				p += b->weight[i][k] * beyond(b->sigma[i][k], b->gamma[i], y);
+				p += b->weight[i][k] *
+				     tail_probability(b->sigma[i][k], b->gamma[i], y);
 	return p;
 }
 
-/* The value that it exceeds with probability p, rounded up by at most 2^-25. */
-static double expected_at(const struct belief *b, double p, double mean)
+/* Returns the excess with predictive probability p, rounded up by at most 2^-25. */
+static double predicted_excess(const struct belief *b, double p, double mean)
 {
 	double low = 0, high = mean;
 
-	while (expected(b, high) > p && high < SCORE_MAX)
+	while (predicted_probability(b, high) > p && high < SCORE_MAX)
 		low = high, high *= 2;
 	for (int i = 0; i < 25; i++) {
 		double mid = (low + high) / 2;
 
-		if (expected(b, mid) > p)
+		if (predicted_probability(b, mid) > p)
 			low = mid;
 		else
 			high = mid;
@@ -155,7 +160,7 @@ static double expected_at(const struct belief *b, double p, double mean)
 	return high;
 }
 
-/* sigma and gamma of the tail with the posterior's median and quantile at p. */
+/* Computes the sigma and gamma for which the tail has the posterior's median and quantile at p. */
 static void fit_tail(struct analyse_calibration *c, double p)
 {
 	double mean = 0, y1, y2, low = -1, high = GAMMA_MAX;
@@ -167,9 +172,9 @@ static void fit_tail(struct analyse_calibration *c, double p)
 	if (!(mean > 0))
 		return;
 	mean /= c->excess_n;
-	believe(&b, c->excess, c->excess_n, mean, &priors[c->tail]);
-	y1 = expected_at(&b, 0.5, mean);
-	y2 = expected_at(&b, p, mean);
+	compute_posterior(&b, c->excess, c->excess_n, mean, &priors[c->tail]);
+	y1 = predicted_excess(&b, 0.5, mean);
+	y2 = predicted_excess(&b, p, mean);
 	for (int i = 0; i < 40; i++) {
 		double g = (low + high) / 2;
 
@@ -183,11 +188,11 @@ static void fit_tail(struct analyse_calibration *c, double p)
 }
 
 /*
- * Adds the latest of `seen` values to a sample of n, at most room: Vitter's algorithm R, but each
- * is taken with a probability of at least 1/8, so that old ones leave.
+ * Adds the latest of `seen` values to a sample of n, at most room: Vitter's algorithm R, but with a
+ * probability of at least 1/8 per value, so that old values leave.
  */
-static void sample(struct analyse_calibration *c, float *to, uint32_t *n, uint32_t room,
-		   uint64_t seen, float value)
+static void add_sample(struct analyse_calibration *c, float *to, uint32_t *n, uint32_t room,
+		       uint64_t seen, float value)
 {
 	uint64_t of = seen < 8 * room ? seen : 8 * room;
 	uint64_t i = *n < room ? (*n)++ : sketch_random_next(&c->random) % of;
@@ -198,7 +203,7 @@ static void sample(struct analyse_calibration *c, float *to, uint32_t *n, uint32
 
 static void add_excess(struct analyse_calibration *c, float e)
 {
-	sample(c, c->excess, &c->excess_n, ANALYSE_PEAKS, c->peaks, e);
+	add_sample(c, c->excess, &c->excess_n, ANALYSE_PEAKS, c->peaks, e);
 }
 
 static void sort_scores(const struct analyse_calibration *c, float *sorted)
@@ -208,9 +213,8 @@ static void sort_scores(const struct analyse_calibration *c, float *sorted)
 }
 
 /*
- * Puts t between two distinct scores, near the n-th largest. Where scores come in lumps it lies
- * halfway: as far below the first lump as a lump represents. A gap wider than the mean of the tail
- * counts as that mean.
+ * Places t halfway between two distinct scores, near the n-th largest, so that t is never equal to
+ * a score of a cluster. A gap wider than the mean of the tail counts as that mean.
  */
 static void choose_t(struct analyse_calibration *c)
 {
@@ -242,7 +246,10 @@ static void choose_t(struct analyse_calibration *c)
 		}
 }
 
-/* With more peaks than can be kept, a higher t uses them better: t rises to where half are left. */
+/*
+ * Raises t so that half of the peaks remain: if there are more peaks than can be kept, a higher t
+ * makes better use of them.
+ */
 static void raise_t(struct analyse_calibration *c)
 {
 	float sorted[ANALYSE_PEAKS], up;
@@ -263,10 +270,7 @@ static void raise_t(struct analyse_calibration *c)
 	c->t += up;
 }
 
-/*
- * Moves the k-th smallest of x[0..n) to its place, smaller ones before it (C. A. R. Hoare, Find,
- * CACM 4, 1961).
- */
+/* Moves the k-th smallest of x[0..n) to its place (C. A. R. Hoare, Find, CACM 4, 1961). */
 static void find_kth(float *x, uint32_t n, uint32_t k)
 {
 	uint32_t low = 0, high = n - 1;
@@ -297,7 +301,7 @@ static void find_kth(float *x, uint32_t n, uint32_t k)
 	}
 }
 
-/* quantile() of what is not sorted, of which none before `from` is larger than those after. */
+/* Like sorted_quantile() for unsorted values; none before `from` is larger than any after it. */
 static double quantile_among(float *x, uint32_t from, uint32_t n, double p)
 {
 	double at = p * (n - 1);
@@ -312,8 +316,8 @@ static double quantile_among(float *x, uint32_t from, uint32_t n, double p)
 	return x[i] + (at - i) * (next - x[i]);
 }
 
-/* Updates quantiles now; the tail, which is slow, on demand. */
-static void refit(struct analyse_calibration *c)
+/* Updates the quantiles now; the tail is fitted on demand, as that is slow. */
+static void refit_quantiles(struct analyse_calibration *c)
 {
 	float scores[ANALYSE_SCORES];
 
@@ -325,7 +329,7 @@ static void refit(struct analyse_calibration *c)
 	c->stale = true;
 }
 
-static void fit(struct analyse_calibration *c)
+static void fit_threshold(struct analyse_calibration *c)
 {
 	double share = (double)c->peaks / c->n;
 	float sorted[ANALYSE_SCORES];
@@ -340,10 +344,10 @@ static void fit(struct analyse_calibration *c)
 	}
 	fit_tail(c, 0.1);
 	sort_scores(c, sorted);
-	c->threshold = quantile(sorted, c->kept, 1 - c->q);
+	c->threshold = sorted_quantile(sorted, c->kept, 1 - c->q);
 	/*
-	 * No score was above t. The next is with probability 1 / (n + 1) (Laplace), and then by an
-	 * excess of scale 1, as scores are -log p.
+	 * No score was above t yet. The next one is with probability 1 / (n + 1) (Laplace), and
+	 * then by an excess of scale 1, as scores are -log p.
 	 */
 	if (!c->excess_n && c->tail != ANALYSE_TAIL_ANY && c->q * (double)(c->n + 1) < 1)
 		c->threshold = c->t - log(c->q * (double)(c->n + 1));
@@ -375,7 +379,7 @@ int analyse_thresholds_init(struct analyse_thresholds *t, const struct analyse_t
 
 void analyse_thresholds_budget(struct analyse_thresholds *t, const struct analyse_thresholds *of)
 {
-	/* With equal budgets they stay as they are, bit for bit. */
+	/* With equal budgets, thresholds remain unchanged to the bit. */
 	if (t->step.q != of->step.q)
 		analyse_calibration_budget(&t->step, of->step.q);
 	if (t->run.q != of->run.q)
@@ -391,7 +395,7 @@ int analyse_calibration_budget(struct analyse_calibration *c, double q)
 		return -EINVAL;
 	c->q = q;
 	if (c->kept)
-		refit(c);
+		refit_quantiles(c);
 	return 0;
 }
 
@@ -401,20 +405,20 @@ void analyse_calibration_learn(struct analyse_calibration *c, double score)
 		return;
 	score = fmin(score, SCORE_MAX);
 	c->n++;
-	sample(c, c->scores, &c->kept, ANALYSE_SCORES, c->n, (float)score);
+	add_sample(c, c->scores, &c->kept, ANALYSE_SCORES, c->n, (float)score);
 	if (c->n <= ANALYSE_SCORES && c->n >= ENOUGH && !(c->n & (c->n - 1))) {
-		/* At each doubling of the number of scores. */
+		/* at each doubling of the number of scores */
 		choose_t(c);
-		refit(c);
+		refit_quantiles(c);
 	} else if (c->n > ENOUGH && score > c->t) {
 		c->peaks++;
 		add_excess(c, (float)(score - c->t));
 		if (c->peaks >= 2 * ANALYSE_PEAKS && c->peaks > TAIL_SHARE * c->n)
 			raise_t(c);
 		if (c->peaks % (1 + c->peaks / REFIT) == 0)
-			refit(c);
+			refit_quantiles(c);
 	} else if (c->n % (c->n < REFIT_MANY ? 64 : RENEWED) == 0) {
-		refit(c);
+		refit_quantiles(c);
 	}
 }
 
@@ -430,14 +434,14 @@ void analyse_calibration_learn_gated(struct analyse_calibration *c, double score
 	if (!(score >= 0))
 		return;
 	analyse_calibration_learn(c, score);
-	/* Drawn first: a threshold that has to be fitted is a thousand times as expensive. */
+	/* Draw the random number first: fitting the threshold costs a thousand times as much. */
 	if (sketch_random_uniform(&c->random) >= c->q / (1 - c->q))
 		return;
 	threshold = analyse_calibration_threshold(c);
 	if (isinf(threshold) || score > threshold)
 		return;
 	share = (double)c->peaks / (double)c->n;
-	u = (1 - sketch_random_uniform(&c->random)) * c->q; /* not 0 */
+	u = (1 - sketch_random_uniform(&c->random)) * c->q; /* never 0 */
 	if (u < share)
 		threshold = c->t + excess_at(c->sigma, c->gamma, u / share);
 	analyse_calibration_learn(c, threshold);
@@ -448,7 +452,7 @@ bool analyse_calibration_watch(struct analyse_calibration *c, double score)
 	if (c->kept < ENOUGH)
 		return false;
 	c->drift += (score > c->q90) - DRIFT_ALLOWED;
-	/* Bounded, so that the end of a long drift shows soon. */
+	/* Limited, so that the end of a long drift is soon detected. */
 	c->drift = fmin(fmax(c->drift, 0), 2 * DRIFT_ALARM);
 	return c->drift > DRIFT_ALARM;
 }
@@ -461,7 +465,7 @@ bool analyse_calibration_known(const struct analyse_calibration *c)
 double analyse_calibration_threshold(struct analyse_calibration *c)
 {
 	if (c->stale)
-		fit(c);
+		fit_threshold(c);
 	return c->threshold;
 }
 
@@ -470,7 +474,7 @@ double analyse_calibration_prior(const struct analyse_calibration *c)
 	return -log(c->q);
 }
 
-/* How many of own's scores are above the t of all. */
+/* Returns the number of own's scores above the t of all. */
 static uint32_t peaks_among(const struct analyse_calibration *own,
 			    const struct analyse_calibration *all)
 {
@@ -490,7 +494,7 @@ void analyse_calibration_compare(struct analyse_calibration_spread *s,
 
 	if (own->kept < ENOUGH)
 		return;
-	/* Half a peak more, so that 0 has a logarithm (F. J. Anscombe, Biometrika 43, 1956). */
+	/* Add half a peak, so that 0 has a logarithm (F. J. Anscombe, Biometrika 43, 1956). */
 	x = log(k / (own->kept + 0.5));
 	s->sum += x;
 	s->squares += x * x;
@@ -510,13 +514,14 @@ void analyse_calibration_compared(const struct analyse_calibration_spread *s,
 	all->fits++; /* invalidates pooled thresholds */
 }
 
-static double pool(const struct analyse_calibration *own, const struct analyse_calibration *all)
+static double pooled_threshold(const struct analyse_calibration *own,
+			       const struct analyse_calibration *all)
 {
 	double share = (double)all->peaks / (double)all->n;
 
 	/* k and n are multiplied by vary = 1/a, so that a may be infinite. */
 	share = (peaks_among(own, all) * all->vary + 1) / (own->kept * all->vary + 1 / share);
-	/* Below t the tail is unknown. */
+	/* The tail below t is unknown. */
 	if (share <= all->q)
 		return all->t;
 	return fmin(all->t + excess_at(all->sigma, all->gamma, all->q / share), SCORE_MAX);
@@ -533,7 +538,7 @@ double analyse_calibration_among(struct analyse_calibration *own, struct analyse
 	if (own->pooled.n != own->n || own->pooled.fits != all->fits) {
 		own->pooled.n = own->n;
 		own->pooled.fits = all->fits;
-		own->pooled.threshold = pool(own, all);
+		own->pooled.threshold = pooled_threshold(own, all);
 	}
 	return own->pooled.threshold;
 }
@@ -545,7 +550,7 @@ double analyse_calibration_p(struct analyse_calibration *c, double score)
 	if (c->kept < ENOUGH)
 		return 1;
 	if (c->stale)
-		fit(c);
+		fit_threshold(c);
 	share = (double)c->peaks / c->n;
 	if (score <= c->t || !c->excess_n || c->sigma <= 0) {
 		uint32_t above = 0;
@@ -554,7 +559,7 @@ double analyse_calibration_p(struct analyse_calibration *c, double score)
 			above += c->scores[i] >= score;
 		return (above + 1.0) / (c->kept + 1.0);
 	}
-	p = beyond(c->sigma, c->gamma, score - c->t);
+	p = tail_probability(c->sigma, c->gamma, score - c->t);
 	return fmax(share * p, P_MIN);
 }
 
@@ -598,19 +603,19 @@ int analyse_calibration_io(struct analyse_calibration *c, struct sketch_blob *b)
 		analyse_calibration_init(c, q, c->tail, 0);
 		return -EINVAL;
 	}
-	/* A damaged value must not postpone the comparison for ever. */
+	/* Limit compare_at: a damaged value must not postpone the comparison forever. */
 	c->compare_at = c->compare_at < c->n + (1u << 20) ? c->compare_at : c->n;
-	/* The budget may differ, and the model may have learned nothing. */
+	/* The budget may differ, and the model may be untrained. */
 	c->stale = stale && analyse_calibration_known(c);
 	if (threshold >= 0 && analyse_calibration_known(c)) {
 		c->threshold = threshold;
 		if (theirs != q)
-			refit(c);
+			refit_quantiles(c);
 	}
 	return 0;
 }
 
-/* Learns the other's sample: the two weigh by what each has kept. */
+/* Learns the other's sample, weighted by the number of values that each has kept. */
 void analyse_calibration_merge(struct analyse_calibration *c,
 			       const struct analyse_calibration *from)
 {

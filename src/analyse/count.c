@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#define PRIOR 0.5 /* Jeffreys' */
+#define PRIOR 0.5 /* Jeffreys' prior */
 
 void analyse_count_learn(struct analyse_count_past *p, float events, float seconds)
 {
@@ -25,7 +25,7 @@ float analyse_count_surprise(const struct analyse_count_past *p, float events, f
 		return 0;
 	share = w / ((double)p->seconds + w);
 	log_mass = lgamma(a + k) - lgamma(a) - lgamma(k + 1) + a * log1p(-share) + k * log(share);
-	/* Beyond the mode the masses fall at least as fast as a geometric series. */
+	/* Above the mode, the masses fall at least as fast as a geometric series. */
 	ratio = share * (a + k) / (k + 1);
 	if (ratio >= 1)
 		return 0;

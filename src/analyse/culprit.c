@@ -2,11 +2,11 @@
 /*
  * culprit.c - the two kinds of evidence, and the posterior over pods.
  *
- * A hypothesis is a pod whose calls take longer by a delay, the prior of which is log-uniform. Each
- * caller predicts from its usual latency quantiles, and from the share of its calls that pass
- * through that pod, what its quantiles are then. Evidence is the log likelihood of what is seen
- * under this prediction, less that under its usual quantiles, by a Student t of 3 degrees of
- * freedom. The three quantiles of one distribution count as one observation.
+ * A hypothesis is a pod whose calls take longer by a delay with a log-uniform prior. For each
+ * caller it predicts the latency quantiles, from the caller's usual quantiles and the share of its
+ * calls that pass through that pod. Evidence is the log likelihood of the observation under this
+ * prediction minus that under the usual quantiles, by a Student t with 3 degrees of freedom. The
+ * three quantiles of a distribution count as one observation.
  */
 #include "analyse/culprit.h"
 
@@ -17,57 +17,61 @@
 
 #include "analyse/level.h"
 
-#define MISS	     0.05f  /* probability that a caller shows nothing although it should */
-#define OWN_SHARE    0.7f   /* of a pod's own requests that it delays */
-#define SHARE_MAX    0.98f  /* of calls that a delay takes */
-#define SHARE_MIN    0.002f /* less moves no quantile */
-#define LATENCY_MIN  1e-3   /* s: less is rounding */
-#define SLOPE_MIN    0.3f   /* of log latency over -log survival below P90 */
-#define DELAYS	     8u	    /* from DELAY_MIN to DELAY_MAX */
-#define DELAY_MIN    0.03   /* s */
-#define DELAY_MAX    4.0
-#define RAISED	     0.1f /* evidence that a caller can give at most, below which it is quiet */
+#define MISS	    0.05f  /* probability that a caller shows no delay although it should */
+#define OWN_SHARE   0.7f   /* share of a pod's own requests that its fault delays */
+#define SHARE_MAX   0.98f  /* upper limit of the share of delayed calls */
+#define SHARE_MIN   0.002f /* a smaller share of delayed calls moves no quantile */
+#define LATENCY_MIN 1e-3   /* seconds; differences below are rounding */
+#define SLOPE_MIN   0.3f   /* slope of log latency over -log survival below P90 */
+#define DELAYS	    8u	   /* number of delays from DELAY_MIN to DELAY_MAX */
+#define DELAY_MIN   0.03   /* seconds */
+#define DELAY_MAX   4.0
+/* a caller that can give at most this much evidence is considered quiet */
+#define RAISED	     0.1f
 #define PAST	     4u
-#define EVIDENCE_MAX 600 /* whose exponential is finite */
+#define EVIDENCE_MAX 600 /* its exponential is still finite */
 
 static const float survival[ANALYSE_TAILS] = {0.10f, 0.05f, 0.01f};
 
 struct analyse_suspect {
 	uint64_t step;
-	uint32_t index, service, fresh; /* fresh: steps since time jumped, at most ANALYSE_NOW */
-	bool next;			/* this moment is of a new step */
+	/* fresh: number of steps since time jumped, at most ANALYSE_NOW */
+	uint32_t index, service, fresh;
+	bool next; /* the current observation belongs to a new step */
 	bool known[ANALYSE_LATENCIES], raised;
 	uint8_t recents, past_n;
 	struct analyse_level level[ANALYSE_LATENCIES][ANALYSE_TAILS];
-	float last[ANALYSE_LATENCIES]
-		  [ANALYSE_TAILS]; /* log latency, also where it is missing now */
-	float past[PAST];	   /* weighted evidence, latest first */
+	float last[ANALYSE_LATENCIES][ANALYSE_TAILS]; /* log latency; kept when it is missing now */
+	float past[PAST]; /* weighted evidence of past steps, latest first */
 };
 
-/* How a quantile of a caller is predicted: at the log survival t, of the segment of its usual ones.
+/*
+ * The prediction of a caller's quantile: at log survival t, on a segment between usual quantiles.
  */
 struct culprit_quantile {
-	bool delayed; /* it is that of a delayed call */
+	bool delayed; /* it is the quantile of a delayed call */
 	uint8_t segment;
 	float t;
 };
 
-struct culprit_term { /* a caller, a kind of its latency, and the share that a callee has in it */
+struct culprit_term { /* a caller, a kind of its latency, and the share of a callee in it */
 	uint32_t caller, callee;
 	enum analyse_latency kind;
 	float share, calls;
-	uint32_t replicas; /* of the callee, for which quantile[] was made; 0: not made */
+	/* replicas of the callee when quantile[] was computed; 0: not computed */
+	uint32_t replicas;
 	struct culprit_quantile quantile[ANALYSE_TAILS];
 };
 
 struct culprit_service {
-	struct analyse_suspect **pod; /* seen in this step */
+	struct analyse_suspect **pod; /* pods seen in this step */
 	uint32_t pods, room;
-	uint32_t first, terms; /* by which callers show it */
-	bool raised;	       /* one of its pods */
+	uint32_t first, terms; /* terms of the callers that show the service's delays */
+	bool raised;	       /* one of its pods is raised */
 	bool judged;
 	float late[DELAYS];
-	double odds, below; /* that a pod of it has a fault; that one of a service below it has */
+	/* odds that one of its pods has a fault; odds that one of a service below has */
+	double odds, below;
 };
 
 struct analyse_culprit {
@@ -77,16 +81,17 @@ struct analyse_culprit {
 	uint32_t services;
 	struct culprit_term *term;
 	uint32_t terms;
-	float delay[DELAYS], tail[ANALYSE_TAILS]; /* tail: -log survival */
+	/* delays to try; tail: -log survival of each quantile */
+	float delay[DELAYS], tail[ANALYSE_TAILS];
 	struct culprit_quantile own[ANALYSE_TAILS], all[ANALYSE_TAILS];
 };
 
 /* ---- logarithms ---- */
 
 /*
- * The logarithm of a positive number, to 2^-22 of 1 or of its value: the polynomial of Cephes
- * (Moshier) on [sqrt 1/2, sqrt 2]. Without branches or calls, so that loops over delays become
- * vectors; and the bits are the same on every machine.
+ * Returns the logarithm of a positive number, accurate to 2^-22 absolute or relative: the
+ * polynomial of Cephes (Moshier) on [sqrt 1/2, sqrt 2]. Without branches or calls, so that loops
+ * over delays are vectorised, and with the same bits on every machine.
  */
 static inline float log_of(float x)
 {
@@ -95,7 +100,7 @@ static inline float log_of(float x)
 	int32_t e;
 
 	memcpy(&bits, &x, sizeof(bits));
-	e = (int32_t)(bits - 0x3f3504f3u) >> 23; /* 0x3f3504f3: sqrt 1/2 */
+	e = (int32_t)(bits - 0x3f3504f3u) >> 23; /* 0x3f3504f3 is sqrt 1/2 */
 	bits -= (uint32_t)e << 23;
 	memcpy(&m, &bits, sizeof(m));
 	m -= 1;
@@ -121,8 +126,8 @@ static struct culprit_quantile at_survival(const struct analyse_culprit *c, floa
 	return q;
 }
 
-/* Which usual quantiles matter if this share of the calls is delayed. */
-static void prepare(const struct analyse_culprit *c, float share, struct culprit_quantile *to)
+/* Determines which usual quantiles matter if this share of the calls is delayed. */
+static void map_quantiles(const struct analyse_culprit *c, float share, struct culprit_quantile *to)
 {
 	share = fminf(share, SHARE_MAX);
 	for (uint32_t j = 0; j < ANALYSE_TAILS; j++) {
@@ -134,7 +139,7 @@ static void prepare(const struct analyse_culprit *c, float share, struct culprit
 	}
 }
 
-/* The usual log latency there: linear in -log survival through the three quantiles. */
+/* Returns the usual log latency there: linear in -log survival through the three quantiles. */
 static float usual_at(const struct analyse_culprit *c, const struct analyse_level *l,
 		      const struct culprit_quantile *q)
 {
@@ -150,18 +155,18 @@ static float usual_at(const struct analyse_culprit *c, const struct analyse_leve
 	       fmaxf((l[k + 1].usual - l[k].usual) / (t[k + 1] - t[k]), 0) * (q->t - t[k]);
 }
 
-/* -log of the density of a deviation, without its constant. */
-static float surprise(float deviation, float spread)
+/* Returns -log of the density of a deviation, without its constant. */
+static float student_surprise(float deviation, float spread)
 {
 	float z = deviation / spread;
 
 	return 2 * log_of(1 + z * z / 3);
 }
 
-/* The log likelihood ratio of each delay of a call, of which a request makes this many. */
-static void evidence(const struct analyse_culprit *c, const struct analyse_suspect *s,
-		     enum analyse_latency kind, const struct culprit_quantile *q, float calls,
-		     float out[DELAYS])
+/* Computes the log likelihood ratio of each delay of a call that a request makes `calls` times. */
+static void delay_evidence(const struct analyse_culprit *c, const struct analyse_suspect *s,
+			   enum analyse_latency kind, const struct culprit_quantile *q, float calls,
+			   float out[DELAYS])
 {
 	const struct analyse_level *l = s->level[kind];
 
@@ -170,8 +175,8 @@ static void evidence(const struct analyse_culprit *c, const struct analyse_suspe
 		return;
 	for (uint32_t j = 0; j < ANALYSE_TAILS; j++) {
 		float at = usual_at(c, l, &q[j]), base = q[j].delayed ? at : l[j].usual;
-		float before = surprise(l[j].now - l[j].usual, l[j].spread);
-		/* An undelayed call is no slower than the usual one that far out. */
+		float before = student_surprise(l[j].now - l[j].usual, l[j].spread);
+		/* A call that is not delayed is no slower than the usual one at this quantile. */
 		float most = q[j].delayed ? INFINITY : at, usual = l[j].usual, now = l[j].now;
 		float seconds = expf(base), spread = l[j].spread;
 
@@ -180,15 +185,15 @@ static void evidence(const struct analyse_culprit *c, const struct analyse_suspe
 
 			x = x < most ? x : most;
 			x = x > usual ? x : usual;
-			out[d] += (before - surprise(now - x, spread)) / ANALYSE_TAILS;
+			out[d] += (before - student_surprise(now - x, spread)) / ANALYSE_TAILS;
 		}
 	}
 }
 
-/* ---- what is seen ---- */
+/* ---- observations ---- */
 
-/* Whether these latencies can give any evidence worth the name. */
-static bool rises(const struct analyse_level level[ANALYSE_TAILS])
+/* True if these latencies can give significant evidence. */
+static bool may_give_evidence(const struct analyse_level level[ANALYSE_TAILS])
 {
 	float z[ANALYSE_TAILS], most = 0;
 
@@ -196,16 +201,16 @@ static bool rises(const struct analyse_level level[ANALYSE_TAILS])
 		z[j] = fmaxf(level[j].now - level[j].usual, 0) / level[j].spread;
 		most += 2 * z[j] * z[j] / (3 * ANALYSE_TAILS);
 	}
-	/* A logarithm of 1 + x is at most x, and mostly that is enough. */
+	/* log(1 + x) is at most x; this cheap test mostly suffices. */
 	if (!(most > RAISED))
 		return false;
 	most = 0;
 	for (uint32_t j = 0; j < ANALYSE_TAILS; j++)
-		most += surprise(z[j], 1) / ANALYSE_TAILS;
+		most += student_surprise(z[j], 1) / ANALYSE_TAILS;
 	return most > RAISED;
 }
 
-static void observe(struct analyse_suspect *s, const struct analyse_observation *o)
+static void observe_latencies(struct analyse_suspect *s, const struct analyse_observation *o)
 {
 	bool next = !s->recents || o->step != s->step;
 
@@ -229,7 +234,7 @@ static void observe(struct analyse_suspect *s, const struct analyse_observation 
 			if (o->learn && next)
 				analyse_level_learn(l);
 		}
-		s->raised |= s->known[k] && rises(s->level[k]);
+		s->raised |= s->known[k] && may_give_evidence(s->level[k]);
 	}
 	s->recents = (uint8_t)(next && s->recents < ANALYSE_NOW ? s->recents + 1 : s->recents);
 }
@@ -251,7 +256,7 @@ static float log_mean_exp(const float v[DELAYS], uint32_t *best)
 	return most + logf(sum / DELAYS);
 }
 
-/* What all callers say about calls to one of the service's pods. */
+/* Combines the evidence of all callers on calls to one of the service's pods. */
 static void judge_service(struct analyse_culprit *c, struct culprit_service *callee)
 {
 	bool raised = false;
@@ -268,22 +273,23 @@ static void judge_service(struct analyse_culprit *c, struct culprit_service *cal
 		if (share < SHARE_MIN)
 			continue;
 		if (t->replicas != callee->pods)
-			prepare(c, share, t->quantile);
+			map_quantiles(c, share, t->quantile);
 		t->replicas = callee->pods;
 		for (uint32_t p = 0; p < caller->pods; p++) {
-			evidence(c, caller->pod[p], t->kind, t->quantile, t->calls, l);
+			delay_evidence(c, caller->pod[p], t->kind, t->quantile, t->calls, l);
 			for (uint32_t d = 0; d < DELAYS; d++)
 				callee->late[d] += logf(MISS + (1 - MISS) * expf(l[d]));
 		}
 	}
 }
 
-#define NETWORK 2.3f /* log odds of a slow pod to a slow network */
+#define NETWORK 2.3f /* log odds of a slow pod against a slow network */
 
 /*
- * That the pod's network is slow: its own calls take longer by the same delay as calls to it. Else
- * a pod that it calls would explain its client latency, and what its callers show as well. If no
- * caller shows any of these delays, its calls are slow because of what they go to.
+ * Returns the evidence that the pod's network is slow: its own calls take longer by the same delay
+ * as calls to it. Without this hypothesis, a pod that it calls would explain its client latency as
+ * well as its callers' latencies. If no caller shows any of these delays, the cause of slow calls
+ * is their destination.
  */
 static float slow_network(const struct analyse_culprit *c, const struct analyse_suspect *s,
 			  const float late[DELAYS], uint32_t *best)
@@ -295,16 +301,16 @@ static float slow_network(const struct analyse_culprit *c, const struct analyse_
 	if (!s->raised || !(shown > 0) ||
 	    s->level[ANALYSE_CLIENT][ANALYSE_P90].usual <= logf((float)LATENCY_MIN))
 		return -INFINITY; /* it makes no calls */
-	evidence(c, s, ANALYSE_CLIENT, c->all, 1, l);
+	delay_evidence(c, s, ANALYSE_CLIENT, c->all, 1, l);
 	for (uint32_t d = 0; d < DELAYS; d++)
 		l[d] = late[d] + logf(MISS + (1 - MISS) * expf(l[d]));
 	return log_mean_exp(l, best) - NETWORK;
 }
 
 /*
- * That it is slow itself, which its measured latencies must show like those of its callers, or else
- * its network. Without that a pod whose requests are as quick as ever would explain a caller that
- * is slow.
+ * Returns the evidence that the pod itself is slow, which its measured latencies must show like
+ * those of its callers, or that its network is. Otherwise a pod whose requests are as fast as ever
+ * would explain a slow caller.
  */
 static float slow_or_far(const struct analyse_culprit *c, const struct analyse_suspect *s,
 			 const float calls[DELAYS], uint32_t *best)
@@ -312,7 +318,7 @@ static float slow_or_far(const struct analyse_culprit *c, const struct analyse_s
 	float l[DELAYS], slow, far;
 	uint32_t other;
 
-	evidence(c, s, ANALYSE_SERVER, c->own, 1, l);
+	delay_evidence(c, s, ANALYSE_SERVER, c->own, 1, l);
 	for (uint32_t d = 0; d < DELAYS; d++)
 		l[d] = calls[d] + logf(MISS + (1 - MISS) * expf(l[d]));
 	slow = log_mean_exp(l, best);
@@ -323,8 +329,8 @@ static float slow_or_far(const struct analyse_culprit *c, const struct analyse_s
 	return far;
 }
 
-static void judge(struct analyse_culprit *c, const struct analyse_suspect *s,
-		  const struct analyse_observation *o, struct analyse_suspicion *v)
+static void judge_pod(struct analyse_culprit *c, const struct analyse_suspect *s,
+		      const struct analyse_observation *o, struct analyse_suspicion *v)
 {
 	static const float none[DELAYS];
 	const float *calls = none;
@@ -349,7 +355,7 @@ static void judge(struct analyse_culprit *c, const struct analyse_suspect *s,
 		best = other;
 	}
 	if (s->raised && !measured) {
-		evidence(c, s, ANALYSE_SERVER, c->own, 1, own);
+		delay_evidence(c, s, ANALYSE_SERVER, c->own, 1, own);
 		late += fmaxf(log_mean_exp(own, &other), 0);
 	}
 	v->late = late;
@@ -357,8 +363,8 @@ static void judge(struct analyse_culprit *c, const struct analyse_suspect *s,
 	v->evidence = o->novelty + fmaxf(late, 0) + o->other;
 }
 
-/* An incident is news for two steps: what was scored two and three steps ago is taken off. */
-static float news(struct analyse_suspect *s, float weighted)
+/* An incident is new for two steps: subtracts the scores of two and three steps ago. */
+static float subtract_old(struct analyse_suspect *s, float weighted)
 {
 	float before = 0;
 
@@ -373,7 +379,7 @@ static float news(struct analyse_suspect *s, float weighted)
 	return fmaxf(weighted - before, 0);
 }
 
-static void list(struct analyse_culprit *c, struct analyse_suspect *s)
+static void add_to_service(struct analyse_culprit *c, struct analyse_suspect *s)
 {
 	struct culprit_service *of = s->service < c->services ? &c->service[s->service] : NULL;
 
@@ -384,32 +390,32 @@ static void list(struct analyse_culprit *c, struct analyse_suspect *s)
 	of->raised |= s->raised;
 }
 
-/* The odds of a fault of this pod to none. */
-static double odds(const struct analyse_suspicion *v, double prior)
+/* Returns the odds of a fault in this pod against none. */
+static double fault_odds(const struct analyse_suspicion *v, double prior)
 {
 	return prior * expm1(fmin((double)v->evidence, EVIDENCE_MAX));
 }
 
 /*
- * The odds that a pod's symptoms are its own are those of its fault, or of none, to those of a
- * fault in one of the services below it, or of any other pod.
+ * The odds that a pod's symptoms are its own: the odds of its own fault, or of none, against those
+ * of a fault in one of the services below it, or in any other pod.
  */
-static void explain(struct analyse_culprit *c, struct analyse_suspect *const *suspects, uint32_t n,
-		    double prior, struct analyse_suspicion *out)
+static void explain_symptoms(struct analyse_culprit *c, struct analyse_suspect *const *suspects,
+			     uint32_t n, double prior, struct analyse_suspicion *out)
 {
 	double all = 0;
 
 	for (uint32_t i = 0; i < c->services; i++)
 		c->service[i].odds = c->service[i].below = 0;
 	for (uint32_t i = 0; i < n; i++) {
-		all += odds(&out[i], prior);
+		all += fault_odds(&out[i], prior);
 		if (suspects[i]->service < c->services)
-			c->service[suspects[i]->service].odds += odds(&out[i], prior);
+			c->service[suspects[i]->service].odds += fault_odds(&out[i], prior);
 	}
 	for (uint32_t i = 0; i < c->terms; i++) {
 		const struct culprit_term *t = &c->term[i];
 
-		/* A service has up to two terms with one callee. */
+		/* A service has up to two terms for one callee. */
 		if (i && t[-1].caller == t->caller && t[-1].callee == t->callee)
 			continue;
 		c->service[t->caller].below += c->service[t->callee].odds;
@@ -418,7 +424,7 @@ static void explain(struct analyse_culprit *c, struct analyse_suspect *const *su
 		double below = suspects[i]->service < c->services
 				       ? c->service[suspects[i]->service].below
 				       : 0;
-		double own = odds(&out[i], prior);
+		double own = fault_odds(&out[i], prior);
 
 		out[i].mine = (float)((1 + own) / (1 + own + below));
 		out[i].alone = (float)((1 + own) / (1 + fmax(all, own)));
@@ -437,14 +443,14 @@ void analyse_culprit_step(struct analyse_culprit *c, struct analyse_suspect *con
 		c->service[i].raised = c->service[i].judged = false;
 	}
 	for (uint32_t i = 0; i < n; i++) {
-		observe(suspects[i], &seen[i]);
-		list(c, suspects[i]);
+		observe_latencies(suspects[i], &seen[i]);
+		add_to_service(c, suspects[i]);
 	}
 	for (uint32_t i = 0; i < n; i++) {
-		judge(c, suspects[i], &seen[i], &out[i]);
+		judge_pod(c, suspects[i], &seen[i], &out[i]);
 		most = fmaxf(most, out[i].evidence);
 	}
-	/* One of the pods, or none, whose evidence is 0. */
+	/* The culprit is one of the pods, or none, with evidence 0. */
 	sum = exp(-(double)most);
 	for (uint32_t i = 0; i < n; i++)
 		sum += exp((double)(out[i].evidence - most));
@@ -453,23 +459,24 @@ void analyse_culprit_step(struct analyse_culprit *c, struct analyse_suspect *con
 
 		v->posterior = (float)(exp((double)(v->evidence - most)) / sum);
 	}
-	explain(c, suspects, n, prior, out);
+	explain_symptoms(c, suspects, n, prior, out);
 	for (uint32_t i = 0; i < n; i++) {
 		struct analyse_suspicion *v = &out[i];
 
 		v->weighted = v->evidence * v->posterior;
-		v->score = news(suspects[i], v->weighted);
+		v->score = subtract_old(suspects[i], v->weighted);
 	}
 }
 
-/* What a caller's pods say about the likeliest delay of a callee. */
-static float shown(const struct analyse_culprit *c, const struct culprit_term *t, uint32_t delay)
+/* Returns the evidence of a caller's pods for the likeliest delay of a callee. */
+static float delay_shown(const struct analyse_culprit *c, const struct culprit_term *t,
+			 uint32_t delay)
 {
 	const struct culprit_service *caller = &c->service[t->caller];
 	float l[DELAYS], sum = 0;
 
 	for (uint32_t p = 0; p < caller->pods && t->replicas; p++) {
-		evidence(c, caller->pod[p], t->kind, t->quantile, t->calls, l);
+		delay_evidence(c, caller->pod[p], t->kind, t->quantile, t->calls, l);
 		sum += fmaxf(l[delay], 0);
 	}
 	return sum;
@@ -489,12 +496,12 @@ int analyse_culprit_callers(struct analyse_culprit *c, const struct analyse_susp
 	log_mean_exp(callee->late, &best);
 	for (uint32_t i = 0; callee->judged && i < callee->terms; i++) {
 		const struct culprit_term *t = &c->term[callee->first + i];
-		float says = shown(c, t, best);
+		float says = delay_shown(c, t, best);
 		uint32_t k = n;
 
 		/* The server's latencies follow the client's of the same caller. */
 		if (i + 1 < callee->terms && t[1].caller == t->caller) {
-			says += shown(c, t + 1, best);
+			says += delay_shown(c, t + 1, best);
 			i++;
 		}
 		if (!(says > 0))
@@ -514,7 +521,7 @@ int analyse_culprit_callers(struct analyse_culprit *c, const struct analyse_susp
 
 /* ---- suspects and services ---- */
 
-/* Room for this many pods of a service. */
+/* Makes space for this many pods of a service. */
 static int make_room(struct culprit_service *s, uint32_t pods)
 {
 	struct analyse_suspect **pod;
@@ -540,7 +547,7 @@ static int count_room(struct analyse_culprit *c, uint32_t service)
 	return make_room(&c->service[service], n);
 }
 
-/* Of all services. */
+/* Does the same for all services. */
 static int count_all(struct analyse_culprit *c)
 {
 	int err = 0;
@@ -662,8 +669,8 @@ struct analyse_culprit *analyse_culprit_new(void)
 	for (uint32_t d = 0; d < DELAYS; d++)
 		c->delay[d] =
 			(float)(DELAY_MIN * pow(DELAY_MAX / DELAY_MIN, (double)d / (DELAYS - 1)));
-	prepare(c, OWN_SHARE, c->own);
-	prepare(c, 1, c->all);
+	map_quantiles(c, OWN_SHARE, c->own);
+	map_quantiles(c, 1, c->all);
 	return c;
 }
 
@@ -678,7 +685,9 @@ void analyse_culprit_free(struct analyse_culprit *c)
 	free(c);
 }
 
-/* Where surprise() of a latency that a delay explains, less 0 as it explains it, is the evidence.
+/*
+ * Returns the factor at which student_surprise() of a latency equals the evidence, assuming that a
+ * delay then explains the latency fully.
  */
 double analyse_culprit_factor(const struct analyse_suspect *s, double evidence)
 {

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * det_autoencoder.c - an autoencoder d - h - b - h - d, trained online on normal rows; the score is
+ * det_autoencoder.c - an autoencoder d - h - b - h - d, trained online on normal rows. The score is
  * the root mean square of its reconstruction error (M. Sakurada, T. Yairi, "Anomaly detection using
- * autoencoders with nonlinear dimensionality reduction", MLSDA 2014).
- *
- * Layers are affine, with tanh except for the last; initial weights follow X. Glorot, Y. Bengio
- * (AISTATS 2010) from the seed. Training is Adam (D. Kingma, J. Ba, ICLR 2015), one step per row
- * plus a replay of earlier rows from a reservoir, so that a few hundred rows suffice. z is clipped
- * to +-5. Missing values enter as 0 and are neither scored nor learned.
+ * autoencoders with nonlinear dimensionality reduction", MLSDA 2014). Layers are affine, with tanh
+ * except for the last; initial weights follow X. Glorot, Y. Bengio (AISTATS 2010) from the seed.
+ * Training uses Adam (D. Kingma, J. Ba, ICLR 2015), with one step per row plus a replay of earlier
+ * rows from a reservoir, so that a few hundred rows are enough. z is clipped to +-5. Missing values
+ * enter as 0 and are neither scored nor learned.
  */
 #include <errno.h>
 #include <math.h>
@@ -25,21 +24,22 @@
 #define BETA2	   0.999f
 #define EPS	   1e-8f
 #define CLIP	   5.0f
-#define REHEARSED  128u /* rows in the reservoir */
-#define REHEARSALS 4u	/* replayed per learned row */
+#define REHEARSED  128u /* number of rows in the reservoir */
+#define REHEARSALS 4u	/* rows replayed per learned row */
 #define WEIGHT_MAX 1e4f
 
 struct autoencoder {
 	uint32_t dims, n[LAYERS + 1], weights;
 	uint64_t seen, steps, random;
 	uint32_t kept;
-	float *w, *m, *v, *g; /* parameters, Adam's moments, gradient */
+	float *w, *m, *v, *g; /* parameters, Adam's two moments, gradient */
 	float *a[LAYERS + 1]; /* activations */
-	float *d[LAYERS + 1]; /* their gradients */
-	float *mask, *rows;   /* mask: dims; rows: REHEARSED x dims, NaN where missing */
+	float *d[LAYERS + 1]; /* gradients of the activations */
+	/* mask has dims entries; rows are REHEARSED x dims, NaN where missing */
+	float *mask, *rows;
 };
 
-static void *create(const struct analyse_detector_opts *opts)
+static void *create_autoencoder(const struct analyse_detector_opts *opts)
 {
 	uint32_t d = opts->dims, n[LAYERS + 1] = {d, HIDDEN, NECK, HIDDEN, d}, weights = 0,
 		 units = 0;
@@ -76,13 +76,13 @@ static void *create(const struct analyse_detector_opts *opts)
 		for (uint32_t k = 0; k < n[i] * n[i + 1]; k++)
 			*at++ = r *
 				(2 * (float)(sketch_random_next(&s->random) >> 40) / (1 << 24) - 1);
-		at += n[i + 1]; /* biases: 0 */
+		at += n[i + 1]; /* skip the biases, which start at 0 */
 	}
 	return s;
 }
 
-/* Weights are stored input by input, so that the inner loop runs over outputs. */
-static void forward(struct autoencoder *s, const float *x)
+/* Weights are stored by input, so that the inner loop runs over outputs. */
+static void run_forward(struct autoencoder *s, const float *x)
 {
 	const float *w = s->w;
 
@@ -112,12 +112,12 @@ static void forward(struct autoencoder *s, const float *x)
 	}
 }
 
-static void train(struct autoencoder *s, const float *x)
+static void train_on_row(struct autoencoder *s, const float *x)
 {
 	const float *w = s->w + s->weights;
 	float *g = s->g + s->weights, there = 0, c1, c2;
 
-	forward(s, x);
+	run_forward(s, x);
 	for (uint32_t c = 0; c < s->dims; c++)
 		there += s->mask[c];
 	if (there == 0)
@@ -137,7 +137,7 @@ static void train(struct autoencoder *s, const float *x)
 				g[k * out + j] = a * delta[j];
 				back += w[k * out + j] * delta[j];
 			}
-			s->d[i][k] = back * (1 - a * a); /* tanh'; unused for the input layer */
+			s->d[i][k] = back * (1 - a * a); /* tanh'; not used for the input layer */
 		}
 		memcpy(g + in * out, delta, out * sizeof(float));
 	}
@@ -151,7 +151,7 @@ static void train(struct autoencoder *s, const float *x)
 	}
 }
 
-static float score(void *state, const struct analyse_row *row, float *blame)
+static float score_row(void *state, const struct analyse_row *row, float *blame)
 {
 	struct autoencoder *s = state;
 	float sum = 0, there = 0;
@@ -159,9 +159,9 @@ static float score(void *state, const struct analyse_row *row, float *blame)
 	memset(blame, 0, s->dims * sizeof(float));
 	if (!s->steps)
 		return 0;
-	forward(s, row->z);
+	run_forward(s, row->z);
 	for (uint32_t c = 0; c < s->dims; c++) {
-		/* Against the row, not its clipped input: a far outlier counts as far. */
+		/* Compare with the row, not with its clipped input: a far outlier counts as far. */
 		float e = s->mask[c] > 0 ? row->z[c] - s->a[LAYERS][c] : 0;
 
 		blame[c] = e * e;
@@ -171,14 +171,14 @@ static float score(void *state, const struct analyse_row *row, float *blame)
 	return there > 0 ? sqrtf(sum / there) : 0;
 }
 
-static void learn(void *state, const struct analyse_row *row)
+static void learn_row(void *state, const struct analyse_row *row)
 {
 	struct autoencoder *s = state;
 	uint64_t i;
 
-	train(s, row->z);
+	train_on_row(s, row->z);
 	for (uint32_t k = 0; k < REHEARSALS && s->kept; k++)
-		train(s, s->rows + (sketch_random_next(&s->random) % s->kept) * s->dims);
+		train_on_row(s, s->rows + (sketch_random_next(&s->random) % s->kept) * s->dims);
 	s->seen++;
 	if (s->kept < REHEARSED)
 		i = s->kept++;
@@ -188,7 +188,7 @@ static void learn(void *state, const struct analyse_row *row)
 		memcpy(s->rows + i * s->dims, row->z, s->dims * sizeof(float));
 }
 
-/* A model holds no NaN: missing values are saved out of range. */
+/* A model contains no NaN: missing values are saved as a number out of range. */
 #define MISSING	   (2 * ANALYSE_FAR)
 #define MOMENT_MAX 1e30f
 
@@ -198,10 +198,8 @@ static void floats_io(float *x, uint32_t n, float min, float max, struct sketch_
 		sketch_blob_f32(b, &x[i], min, max);
 }
 
-/*
- * Weights and all state that learning depends on: Adam's moments, the reservoir, the random state.
- */
-static int io(void *state, struct sketch_blob *b)
+/* Saves or loads all state needed for learning, including Adam's moments and the reservoir. */
+static int autoencoder_io(void *state, struct sketch_blob *b)
 {
 	struct autoencoder *s = state;
 	uint32_t kept = s->kept;
@@ -228,11 +226,11 @@ static int io(void *state, struct sketch_blob *b)
 }
 
 /*
- * The mean of the weights by rows seen (B. McMahan et al., "Communication-efficient learning of
- * deep networks from decentralized data", AISTATS 2017); both must have started from the same seed.
- * Adam's moments and the reservoir stay local.
+ * Averages the weights by rows seen (B. McMahan et al., "Communication-efficient learning of deep
+ * networks from decentralized data", AISTATS 2017); both must have started from the same seed.
+ * Adam's moments and the reservoir remain local.
  */
-static int merge(void *state, const void *other)
+static int merge_weights(void *state, const void *other)
 {
 	struct autoencoder *s = state;
 	const struct autoencoder *o = other;
@@ -251,10 +249,10 @@ static int merge(void *state, const void *other)
 
 const struct analyse_detector_ops analyse_detector_autoencoder = {
 	.name = "autoencoder",
-	.summary = "what a small network, trained on normal rows, fails to reproduce",
-	.create = create,
-	.score = score,
-	.learn = learn,
-	.io = io,
-	.merge = merge,
+	.summary = "reconstruction error of a small network trained on normal rows",
+	.create = create_autoencoder,
+	.score = score_row,
+	.learn = learn_row,
+	.io = autoencoder_io,
+	.merge = merge_weights,
 };

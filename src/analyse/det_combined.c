@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * det_combined.c - the surprise of all metrics' moves together; our own. docs/analytics.md,
- * Detectors, has the reasons and the sources.
+ * det_combined.c - the joint surprise of all metrics' moves; our own method.
+ * docs/analytics.md, Detectors, has the reasons and the sources.
  *
  *	score = sum over metrics j of s_j / sum over metrics k of |r_jk| min(1, s_k / s_j)
  *	s_j   = log(max(1, |move_j|))
  *
- * The unit of a move already widens with heavy tails (normalise.h). fleet.h subtracts what other
- * pods show too.
+ * The unit of a move already accounts for heavy tails (normalise.h). fleet.h subtracts the part
+ * that other pods share.
  */
 #include <errno.h>
 #include <math.h>
@@ -16,19 +16,20 @@
 #include "analyse/detector.h"
 #include "analyse/fetch.h"
 
-#define CLIP   4.0f    /* so that two outliers make no correlation */
-#define MEMORY 2000.0f /* rows that correlations average over */
+#define CLIP   4.0f    /* limit, so that two outliers do not cause a correlation */
+#define MEMORY 2000.0f /* number of rows that correlations average over */
 #define STILL  1e-6f   /* variance of a metric that never moved */
 
 struct combined {
 	uint32_t dims;
 	float n;
-	float *inv_sd, *x, *s, *of; /* dims each; s: of the row being scored; of: of one group */
-	float *cov, *r;		    /* dims x dims, symmetric */
+	/* dims each; s: surprises of the row being scored; of: those of one group */
+	float *inv_sd, *x, *s, *of;
+	float *cov, *r; /* matrices of dims x dims, symmetric */
 };
 
-/* |r|. Metrics that never moved have the same past, and count as one. */
-static void derive(struct combined *s)
+/* Computes |r|. Metrics that never moved have the same history and count as one. */
+static void derive_correlations(struct combined *s)
 {
 	uint32_t d = s->dims;
 
@@ -49,14 +50,12 @@ static void derive(struct combined *s)
 	}
 }
 
-/*
- * Sum over k of r[k] * min(s[k], mine), in a fixed order of lanes: the same bits on every machine.
- */
-static float shared(const float *r, const float *s, float mine, uint32_t dims)
+/* Sums r[k] * min(s[k], mine) over k, in a fixed order of lanes: the same bits on every machine. */
+static float shared_surprise(const float *r, const float *s, float mine, uint32_t dims)
 {
 	float lane[ANALYSE_ROW_LANES] = {0}, sum = 0;
 
-	/* size_t cannot wrap around, which lets the compiler vectorise. */
+	/* size_t does not wrap here, which lets the compiler vectorise. */
 	for (size_t c = 0; c < dims; c += ANALYSE_ROW_LANES)
 		for (size_t l = 0; l < ANALYSE_ROW_LANES; l++)
 			lane[l] += r[c + l] * (s[c + l] < mine ? s[c + l] : mine);
@@ -65,7 +64,7 @@ static float shared(const float *r, const float *s, float mine, uint32_t dims)
 	return sum;
 }
 
-static void *create(const struct analyse_detector_opts *opts)
+static void *create_combined(const struct analyse_detector_opts *opts)
 {
 	size_t d = opts->dims;
 	struct combined *s;
@@ -84,11 +83,11 @@ static void *create(const struct analyse_detector_opts *opts)
 	s->of = s->s + d;
 	s->cov = s->of + d;
 	s->r = s->cov + d * d;
-	derive(s);
+	derive_correlations(s);
 	return s;
 }
 
-/* What the metrics of one group say together, and the share of each. */
+/* Scores the metrics of one group together; blame[] receives the share of each. */
 static float score_group(const struct combined *s, const float *of, float *blame)
 {
 	float sum = 0;
@@ -96,13 +95,13 @@ static float score_group(const struct combined *s, const float *of, float *blame
 	for (uint32_t c = 0; c < s->dims; c++)
 		if (of[c] > 0) {
 			blame[c] = of[c] * of[c] /
-				   shared(s->r + (size_t)c * s->dims, of, of[c], s->dims);
+				   shared_surprise(s->r + (size_t)c * s->dims, of, of[c], s->dims);
 			sum += blame[c];
 		}
 	return sum;
 }
 
-static float score(void *state, const struct analyse_row *row, float *blame)
+static float score_row(void *state, const struct analyse_row *row, float *blame)
 {
 	struct combined *s = state;
 	bool moved[ANALYSE_GROUPS] = {0};
@@ -132,7 +131,7 @@ static float score(void *state, const struct analyse_row *row, float *blame)
 	return sum;
 }
 
-static void learn(void *state, const struct analyse_row *row)
+static void learn_row(void *state, const struct analyse_row *row)
 {
 	struct combined *s = state;
 	float *x = s->x, rate;
@@ -151,10 +150,10 @@ static void learn(void *state, const struct analyse_row *row)
 		for (uint32_t j = 0; j < s->dims; j++)
 			to[j] += rate * (xi * x[j] - to[j]);
 	}
-	derive(s);
+	derive_correlations(s);
 }
 
-static int io(void *state, struct sketch_blob *b)
+static int combined_io(void *state, struct sketch_blob *b)
 {
 	struct combined *s = state;
 
@@ -167,11 +166,11 @@ static int io(void *state, struct sketch_blob *b)
 			s->cov[(size_t)j * s->dims + i] = *v;
 		}
 	if (b->load && !b->failed)
-		derive(s);
+		derive_correlations(s);
 	return 0;
 }
 
-static int merge(void *state, const void *other)
+static int merge_combined(void *state, const void *other)
 {
 	struct combined *s = state;
 	const struct combined *o = other;
@@ -184,7 +183,7 @@ static int merge(void *state, const void *other)
 	for (size_t i = 0; i < (size_t)s->dims * s->dims; i++)
 		s->cov[i] = (s->n * s->cov[i] + o->n * o->cov[i]) / n;
 	s->n = fminf(n, MEMORY);
-	derive(s);
+	derive_correlations(s);
 	return 0;
 }
 
@@ -192,9 +191,9 @@ const struct analyse_detector_ops analyse_detector_combined = {
 	.name = "combined",
 	.summary = "surprise of all metrics' moves together; the default",
 	.comparable = true,
-	.create = create,
-	.score = score,
-	.learn = learn,
-	.io = io,
-	.merge = merge,
+	.create = create_combined,
+	.score = score_row,
+	.learn = learn_row,
+	.io = combined_io,
+	.merge = merge_combined,
 };

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * det_fd.c - MicroView's FDSketch: the part of a row outside the directions of normal rows. y = z /
- * |z|, residual r = y - V V^T y, with V the first k directions of a Frequent Directions sketch of l
- * rows (H. Huang, S. Kasiviswanathan, "Streaming anomaly detection using randomized matrix
- * sketching", VLDB 2015; sketch/fd.h). A metric's share is its part of r^2; a missing metric counts
- * as its mean.
+ * det_fd.c - MicroView's FDSketch: the component of a row outside the directions of normal rows. y
+ * = z / |z|, residual r = y - V V^T y, with V the first k directions of a Frequent Directions
+ * sketch of l rows (H. Huang, S. Kasiviswanathan, "Streaming anomaly detection using randomized
+ * matrix sketching", VLDB 2015; sketch/fd.h). A metric's share is its part of r^2; a missing metric
+ * counts as its mean.
  *
- * The score is -log(1 - |r|^2): ordered like |r|, but without its bound of 1, beyond which a
+ * The score is -log(1 - |r|^2): the same order as |r|, but without its limit of 1, beyond which a
  * threshold for rare alarms would lie. For y in a random direction, 1 - |r|^2 has a beta
- * distribution of k/2 and (d - k)/2, which is below e with a probability of order e^(k/2), so the
+ * distribution of k/2 and (d - k)/2, which is below e with a probability of order e^(k/2). So the
  * score has the exponential tail that calibrate.h expects.
  */
 #include <errno.h>
@@ -25,7 +25,7 @@ struct fd {
 	float *y, *r;
 };
 
-static void destroy(void *state)
+static void destroy_fd(void *state)
 {
 	struct fd *s = state;
 
@@ -34,7 +34,7 @@ static void destroy(void *state)
 	free(s);
 }
 
-static void *create(const struct analyse_detector_opts *opts)
+static void *create_fd(const struct analyse_detector_opts *opts)
 {
 	uint32_t root = (uint32_t)sqrt(opts->dims), l = opts->l ? opts->l : root;
 	struct fd *s = calloc(1, sizeof(*s) + 2 * opts->dims * sizeof(float));
@@ -52,13 +52,13 @@ static void *create(const struct analyse_detector_opts *opts)
 	}
 	s->sketch = sketch_fd_new(l, opts->dims);
 	if (!s->sketch) {
-		destroy(s);
+		destroy_fd(s);
 		return NULL;
 	}
 	return s;
 }
 
-static void unit(struct fd *s, const struct analyse_row *row)
+static void scale_to_unit(struct fd *s, const struct analyse_row *row)
 {
 	float sum = 0, scale;
 
@@ -71,12 +71,12 @@ static void unit(struct fd *s, const struct analyse_row *row)
 		s->y[c] *= scale;
 }
 
-static float score(void *state, const struct analyse_row *row, float *blame)
+static float score_row(void *state, const struct analyse_row *row, float *blame)
 {
 	struct fd *s = state;
 	double norm;
 
-	unit(s, row);
+	scale_to_unit(s, row);
 	if (!sketch_fd_rank(s->sketch)) {
 		memset(blame, 0, s->dims * sizeof(float));
 		return 0;
@@ -88,15 +88,15 @@ static float score(void *state, const struct analyse_row *row, float *blame)
 	return (float)-log(fmax(1 - norm * norm, FLT_EPSILON));
 }
 
-static void learn(void *state, const struct analyse_row *row)
+static void learn_row(void *state, const struct analyse_row *row)
 {
 	struct fd *s = state;
 
-	unit(s, row);
+	scale_to_unit(s, row);
 	sketch_fd_update(s->sketch, s->y);
 }
 
-static int io(void *state, struct sketch_blob *b)
+static int fd_io(void *state, struct sketch_blob *b)
 {
 	struct fd *s = state;
 	uint32_t n = (uint32_t)sketch_fd_save_bytes(s->sketch);
@@ -125,7 +125,7 @@ static int io(void *state, struct sketch_blob *b)
 	return 0;
 }
 
-static int merge(void *state, const void *other)
+static int merge_fd(void *state, const void *other)
 {
 	struct fd *s = state;
 	const struct fd *o = other;
@@ -135,11 +135,11 @@ static int merge(void *state, const void *other)
 
 const struct analyse_detector_ops analyse_detector_fd = {
 	.name = "fd",
-	.summary = "residual outside of the directions of a Frequent Directions sketch",
-	.create = create,
-	.destroy = destroy,
-	.score = score,
-	.learn = learn,
-	.io = io,
-	.merge = merge,
+	.summary = "residual outside the directions of a Frequent Directions sketch",
+	.create = create_fd,
+	.destroy = destroy_fd,
+	.score = score_row,
+	.learn = learn_row,
+	.io = fd_io,
+	.merge = merge_fd,
 };

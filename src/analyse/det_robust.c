@@ -2,7 +2,7 @@
 /*
  * det_robust.c - univariate detectors, each the maximum over the metrics:
  *
- * threshold: MicroView's: the largest |z| if above 3 deviations, else 0.
+ * threshold: the detector of MicroView, the largest |z| if above 3 deviations, otherwise 0.
  *
  * mad: the distance from the recent medians in usual moves (normalise.h): the "modified z-score"
  * (B. Iglewicz, D. Hoaglin, 1993) with a running centre.
@@ -10,8 +10,8 @@
  * ewma: a control chart of exponentially weighted means (S. W. Roberts, Technometrics 1, 1959): e =
  * 0.3 z + 0.7 e, over its deviation sqrt(0.3 / 1.7) for independent z.
  *
- * cusum: two one-sided cumulative sums (E. S. Page, Biometrika 41, 1954) with allowance 1
- * deviation: s = max(0, s + |z| - 1), by sign; z is clipped at 4, so that one outlier is no shift.
+ * cusum: two one-sided cumulative sums (E. S. Page, Biometrika 41, 1954) with an allowance of 1
+ * deviation: s = max(0, s + |z| - 1), per sign; z is clipped at 4, so that one outlier is no shift.
  */
 #include <errno.h>
 #include <math.h>
@@ -27,8 +27,8 @@
 
 struct chart {
 	uint32_t dims;
-	float limit;	  /* of threshold */
-	float *up, *down; /* ewma uses up only */
+	float limit;	  /* limit of the threshold detector */
+	float *up, *down; /* ewma uses only up */
 };
 
 static void *chart_create(const struct analyse_detector_opts *opts)
@@ -106,7 +106,7 @@ static float cusum_score(void *state, const struct analyse_row *row, float *blam
 	return most;
 }
 
-/* The state of a chart, so that a restart continues where it was. */
+/* Saves or loads the state of a chart, so that a restart continues from it. */
 static int chart_io(float *x, uint32_t n, float min, float max, struct sketch_blob *b)
 {
 	for (uint32_t c = 0; c < n; c++)
@@ -125,10 +125,10 @@ static int cusum_io(void *state, struct sketch_blob *b)
 {
 	struct chart *s = state;
 
-	return chart_io(s->up, 2 * s->dims, 0, CUSUM_MAX, b); /* down follows up */
+	return chart_io(s->up, 2 * s->dims, 0, CUSUM_MAX, b); /* down follows up in memory */
 }
 
-/* Sums belong to one pod's last rows, so there is nothing to add. */
+/* The sums belong to the last rows of one pod, so there is nothing to add. */
 static int chart_merge(void *state, const void *other)
 {
 	const struct chart *s = state, *o = other;
@@ -145,7 +145,7 @@ const struct analyse_detector_ops analyse_detector_threshold = {
 
 const struct analyse_detector_ops analyse_detector_mad = {
 	.name = "mad",
-	.summary = "the largest distance from the recent medians, in usual moves",
+	.summary = "the largest distance from the recent medians, in units of usual moves",
 	.create = chart_create,
 	.score = mad_score,
 };
@@ -161,7 +161,7 @@ const struct analyse_detector_ops analyse_detector_ewma = {
 
 const struct analyse_detector_ops analyse_detector_cusum = {
 	.name = "cusum",
-	.summary = "cumulative sums of what exceeds one deviation",
+	.summary = "cumulative sums of the excess over one deviation",
 	.create = chart_create,
 	.score = cusum_score,
 	.io = cusum_io,

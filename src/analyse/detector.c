@@ -41,7 +41,7 @@ const struct analyse_detector_ops *analyse_detector_named(const char *name, char
 
 	if (d)
 		return d;
-	n = (size_t)snprintf(error, bytes, "no detector '%.40s': there are", name);
+	n = (size_t)snprintf(error, bytes, "unknown detector '%.40s', available:", name);
 	for (unsigned int i = 0; i < DETECTORS && n < bytes; i++)
 		n += (size_t)snprintf(error + n, bytes - n, "%s %s", i ? "," : "", table[i]->name);
 	return NULL;

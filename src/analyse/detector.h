@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * detector.h - the interface of a detector: a row of normalised metrics in, a score and each
- * metric's share of it out. A new detector is one file and one line of the table in detector.c.
- * Detectors know no sockets, clocks, files, pods or thresholds: calibrate.h turns scores into
- * decisions.
+ * detector.h - the interface of a detector: its input is a row of normalised metrics, its output a
+ * score and each metric's share of it. A new detector is one file and one line of the table in
+ * detector.c. Detectors are independent of sockets, clocks, files, pods and thresholds: calibrate.h
+ * turns scores into decisions.
  */
 #ifndef SL_ANALYSE_DETECTOR_H
 #define SL_ANALYSE_DETECTOR_H
@@ -16,52 +16,54 @@
 
 /* Rows are padded with NaN to a multiple of this, so that loops have no remainder. */
 #define ANALYSE_ROW_LANES 16u
-#define ANALYSE_ROW_MAX	  1024u /* columns per pod */
+#define ANALYSE_ROW_MAX	  1024u /* maximum columns per pod */
 #define ANALYSE_GROUPS	  8u
 
 struct analyse_row {
-	uint32_t dims;	   /* a multiple of ANALYSE_ROW_LANES */
-	const float *z;	   /* (value - mean) / deviation of the long run; NaN: missing */
-	const float *move; /* distance from the recent baselines in usual moves; NaN: missing */
-	/* Of what kind of evidence each metric is: below ANALYSE_GROUPS. NULL: all of one kind. */
+	uint32_t dims;	/* length of the row, a multiple of ANALYSE_ROW_LANES */
+	const float *z; /* (value - mean) / deviation, long-term; NaN: missing */
+	/* distance from the recent baselines in units of usual moves; NaN: missing */
+	const float *move;
+	/* Kind of evidence of each metric, below ANALYSE_GROUPS. NULL: all of one kind. */
 	const uint8_t *group;
 };
 
-/* 0 or NULL selects the detector's default. */
+/* Options of a detector. 0 or NULL selects its default. */
 struct analyse_detector_opts {
-	uint32_t dims; /* of all rows; a multiple of ANALYSE_ROW_LANES */
-	uint64_t seed; /* seeds its randomness: equal seeds give equal results */
-	uint32_t l, k; /* fd: sketch rows, basis directions; default floor(sqrt(dims)) */
-	double limit;  /* threshold: |z| beyond this scores; default 3 */
+	uint32_t dims; /* length of all rows; a multiple of ANALYSE_ROW_LANES */
+	uint64_t seed; /* random seed: equal seeds give equal results */
+	/* fd: rows of the sketch, directions of the basis; default floor(sqrt(dims)) */
+	uint32_t l, k;
+	double limit; /* threshold: |z| above this scores; default 3 */
 };
 
 /*
- * State has a fixed size and is used by one thread at a time. score() is called once per row, in
- * order; it learns nothing, but may advance running sums and scratch memory. A score is finite, >=
- * 0, and 0 while nothing is known.
+ * The state has a fixed size and is used by one thread at a time. score() is called once per row,
+ * in order; it learns nothing, but may advance running sums and scratch memory. A score is finite,
+ * >= 0, and 0 while nothing is known.
  */
 struct analyse_detector_ops {
 	const char *name;    /* "fd" */
 	const char *summary; /* one line */
 	/*
-	 * True if scores compare across pods because they are sums of approximate -log p of each
-	 * metric: pods then share one threshold (fleet.h), and the tail is assumed exponential
+	 * True if scores are comparable across pods because they are sums of approximate -log p of
+	 * each metric: pods then share one threshold (fleet.h), and the tail is assumed exponential
 	 * while little is known (calibrate.h).
 	 */
 	bool comparable;
-	/* NULL: errno EINVAL or ENOMEM. */
+	/* Returns NULL with errno EINVAL or ENOMEM on failure. */
 	void *(*create)(const struct analyse_detector_opts *opts);
-	void (*destroy)(void *state); /* NULL: free() */
-	/* blame[dims] >= 0: each metric's share, in any unit. */
+	void (*destroy)(void *state); /* NULL: use free() */
+	/* Scores a row. blame[dims] receives each metric's share, >= 0, in any unit. */
 	float (*score)(void *state, const struct analyse_row *row, float *blame);
-	/* Learns a row taken as normal. NULL: the detector does not learn. */
+	/* Learns a row considered normal. NULL: the detector does not learn. */
 	void (*learn)(void *state, const struct analyse_row *row);
 	/*
-	 * Saves or loads what was learned; NULL: nothing. Sets b->failed, or returns -errno, for
-	 * what cannot have been saved.
+	 * Saves or loads the learned state; NULL: none. Sets b->failed, or returns -errno, for
+	 * input that cannot have been saved.
 	 */
 	int (*io)(void *state, struct sketch_blob *b);
-	/* Adds what another has learned. -EINVAL: different shape. */
+	/* Adds the learned state of another detector. -EINVAL: different shape. */
 	int (*merge)(void *state, const void *other);
 };
 
@@ -71,12 +73,12 @@ extern const struct analyse_detector_ops analyse_detector_threshold, analyse_det
 
 void analyse_detector_destroy(const struct analyse_detector_ops *ops,
 			      void *state); /* accepts NULL */
-/* NULL: unknown name. */
+/* Returns NULL for an unknown name. */
 const struct analyse_detector_ops *analyse_detector_find(const char *name);
-/* The same; if it is unknown, error names those there are. */
+/* The same; if the name is unknown, error lists the known ones. */
 const struct analyse_detector_ops *analyse_detector_named(const char *name, char *error,
 							  size_t bytes);
-/* The i-th of the table; NULL after the last. */
+/* Returns the i-th detector of the table; NULL after the last. */
 const struct analyse_detector_ops *analyse_detector_at(unsigned int i);
 
 #endif

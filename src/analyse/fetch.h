@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fetch.h - asks for memory that is about to be read. The rows of some hundred pods do not stay in
- * caches, and each of a pod's arrays is too short for the processor to see that it is read on: it
- * would wait for each anew. Has no effect on results.
+ * fetch.h - prefetches memory that will soon be read. The rows of several hundred pods do not stay
+ * in caches, and each array of a pod is too short for the hardware prefetcher, so every array would
+ * cost a cache miss. Does not affect results.
  */
 #ifndef SL_ANALYSE_FETCH_H
 #define SL_ANALYSE_FETCH_H

@@ -10,20 +10,20 @@
 
 struct fleet_metric {
 	uint64_t key, round;
-	float sum; /* of all pods' shares in this round */
+	float sum; /* sum of all pods' shares in this round */
 };
 
 struct analyse_fleet {
 	struct analyse_thresholds all;
-	struct fleet_metric
-		*metrics; /* open addressing, at most half full; room is a power of two */
+	/* open addressing, at most half full; room is a power of two */
+	struct fleet_metric *metrics;
 	uint32_t room, used;
 	uint64_t round;
 	struct analyse_graph *graph;
 	struct analyse_culprit *culprit;
-	const struct analyse_path *paths; /* that the culprit knows */
+	const struct analyse_path *paths; /* paths last given to the culprit */
 	uint32_t n_paths;
-	/* Of the pods of this moment that are suspects. */
+	/* Arrays over the suspects of this moment. */
 	struct analyse_suspect **suspect;
 	struct analyse_observation *seen;
 	struct analyse_suspicion *found;
@@ -75,7 +75,7 @@ int analyse_fleet_join(struct analyse_fleet *f, struct analyse_pipeline *p, cons
 	if (!p->opts.detector->comparable)
 		return 0;
 	p->thresholds = &f->all;
-	/* The first pod's budgets become the fleet's. */
+	/* The fleet adopts the budgets of the first pod. */
 	if (!f->all.step.n)
 		analyse_thresholds_budget(&f->all, &p->own);
 	free(p->own.kind);
@@ -91,7 +91,7 @@ void analyse_fleet_leave(struct analyse_fleet *f, struct analyse_pipeline *p)
 	p->suspect = NULL;
 }
 
-static struct fleet_metric *find(struct fleet_metric *metrics, uint32_t room, uint64_t key)
+static struct fleet_metric *find_metric(struct fleet_metric *metrics, uint32_t room, uint64_t key)
 {
 	uint32_t i = (uint32_t)(key ^ key >> 32) & (room - 1);
 
@@ -100,8 +100,8 @@ static struct fleet_metric *find(struct fleet_metric *metrics, uint32_t room, ui
 	return &metrics[i];
 }
 
-/* Allocates only in a round with new names, and drops names not seen for 1,000 rounds. */
-static int grow(struct analyse_fleet *f)
+/* Allocates only in a round with new names, and removes names not seen for 1,000 rounds. */
+static int grow_metrics(struct analyse_fleet *f)
 {
 	uint32_t room = 256, live = 0;
 	struct fleet_metric *more;
@@ -115,7 +115,7 @@ static int grow(struct analyse_fleet *f)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < f->room; i++)
 		if (f->metrics[i].key && f->metrics[i].round + 1000 > f->round)
-			*find(more, room, f->metrics[i].key) = f->metrics[i];
+			*find_metric(more, room, f->metrics[i].key) = f->metrics[i];
 	free(f->metrics);
 	f->metrics = more;
 	f->room = room;
@@ -123,7 +123,7 @@ static int grow(struct analyse_fleet *f)
 	return 0;
 }
 
-static int sum_up(struct analyse_fleet *f, struct analyse_pipeline *p)
+static int sum_shares(struct analyse_fleet *f, struct analyse_pipeline *p)
 {
 	const float *shares = p->blame;
 	const uint64_t *keys = p->keys;
@@ -133,9 +133,9 @@ static int sum_up(struct analyse_fleet *f, struct analyse_pipeline *p)
 
 		if (!(shares[c] > 0) || !keys[c])
 			continue;
-		if (2 * (f->used + 1) > f->room && grow(f))
+		if (2 * (f->used + 1) > f->room && grow_metrics(f))
 			return -ENOMEM;
-		m = find(f->metrics, f->room, keys[c]);
+		m = find_metric(f->metrics, f->room, keys[c]);
 		f->used += !m->key;
 		if (m->round != f->round)
 			m->sum = 0;
@@ -146,7 +146,7 @@ static int sum_up(struct analyse_fleet *f, struct analyse_pipeline *p)
 	return 0;
 }
 
-static void compete(struct analyse_fleet *f, struct analyse_pipeline *p, uint32_t pods)
+static void discount_shares(struct analyse_fleet *f, struct analyse_pipeline *p, uint32_t pods)
 {
 	float *shares = p->blame;
 
@@ -155,15 +155,17 @@ static void compete(struct analyse_fleet *f, struct analyse_pipeline *p, uint32_
 
 		if (!(mine > 0) || !p->keys[c])
 			continue;
-		others = find(f->metrics, f->room, p->keys[c])->sum - mine;
+		others = find_metric(f->metrics, f->room, p->keys[c])->sum - mine;
 		others = others > 0 ? others / (float)(pods - 1) : 0;
 		shares[c] = mine * mine / (mine + ANALYSE_FLEET_RIVALRY * others);
 	}
 }
 
-/* How much pods differ in one of their calibrations, whose place in struct pipeline is this. */
-static void compare(struct analyse_pipeline *const *pods, uint32_t n, size_t place,
-		    struct analyse_calibration *all)
+/*
+ * Measures how much pods differ in the calibration at offset `place` of struct analyse_thresholds.
+ */
+static void compare_pods(struct analyse_pipeline *const *pods, uint32_t n, size_t place,
+			 struct analyse_calibration *all)
 {
 	struct analyse_calibration_spread s = {0};
 
@@ -176,20 +178,19 @@ static void compare(struct analyse_pipeline *const *pods, uint32_t n, size_t pla
 	analyse_calibration_compared(&s, all);
 }
 
-/*
- * Measures how much pods differ; each threshold then lies between the pod's own and the shared one.
- */
-static void look_around(struct analyse_fleet *f, struct analyse_pipeline *const *pods, uint32_t n)
+/* Measures how much pods differ; each threshold is between the pod's own and the shared one. */
+static void measure_differences(struct analyse_fleet *f, struct analyse_pipeline *const *pods,
+				uint32_t n)
 {
-	compare(pods, n, offsetof(struct analyse_thresholds, step), &f->all.step);
-	compare(pods, n, offsetof(struct analyse_thresholds, run), &f->all.run);
+	compare_pods(pods, n, offsetof(struct analyse_thresholds, step), &f->all.step);
+	compare_pods(pods, n, offsetof(struct analyse_thresholds, run), &f->all.run);
 }
 
 /* ---- the culprit ---- */
 
-/* Latencies that another measured take the place of the pod's own. */
-static void measure(struct analyse_pipeline *p, struct analyse_observation *o,
-		    bool has[ANALYSE_TAILS])
+/* Replaces the pod's own latencies by those that another pod measured. */
+static void use_measured(struct analyse_pipeline *p, struct analyse_observation *o,
+			 bool has[ANALYSE_TAILS])
 {
 	for (uint32_t j = 0; p->by && j < ANALYSE_TAILS; j++) {
 		o->latency[ANALYSE_SERVER][j] = p->measured[j];
@@ -201,10 +202,11 @@ static void measure(struct analyse_pipeline *p, struct analyse_observation *o,
 }
 
 /*
- * Latencies of the row, the novelty of each kind of resource, which is that of its metric that
- * moved most, and by how much other kinds exceed their thresholds.
+ * Fills in an observation: latencies of the row, the novelty of each kind of resource, that is, of
+ * its metric that moved most, and the excess of other kinds over their thresholds.
  */
-static void observe(struct analyse_pipeline *p, bool threshold, struct analyse_observation *o)
+static void fill_observation(struct analyse_pipeline *p, bool threshold,
+			     struct analyse_observation *o)
 {
 	bool has[ANALYSE_LATENCIES][ANALYSE_TAILS] = {0};
 	float most[ANALYSE_RESOURCES] = {0};
@@ -228,10 +230,10 @@ static void observe(struct analyse_pipeline *p, bool threshold, struct analyse_o
 		o->latency[role.kind == ANALYSE_ROLE_SERVER][role.part] = (double)p->x[s];
 		has[role.kind == ANALYSE_ROLE_SERVER][role.part] = true;
 	}
-	measure(p, o, has[ANALYSE_SERVER]);
+	use_measured(p, o, has[ANALYSE_SERVER]);
 	for (uint32_t k = 0; k < ANALYSE_RESOURCES; k++)
 		o->novelty += most[k] > 1 ? logf(most[k]) : 0;
-	/* Until the joint score has a threshold, the pod's own metrics have to do. */
+	/* Until the joint score has a threshold, use the pod's own metrics. */
 	for (uint32_t k = 0; k < ANALYSE_LATENCIES && threshold; k++)
 		p->joint |= has[k][ANALYSE_P90] && has[k][ANALYSE_P95] && has[k][ANALYSE_P99];
 	analyse_pipeline_weigh(p);
@@ -263,12 +265,9 @@ static bool is_suspect(const struct analyse_pipeline *p)
 	return p->suspect && !p->measures;
 }
 
-/*
- * What speaks for each pod among all of them, and how probable it is that no other explains what it
- * shows.
- */
-static void suspect(struct analyse_fleet *f, struct analyse_pipeline *const *pods,
-		    struct analyse_verdict *verdicts, uint32_t n)
+/* Weighs the evidence for each pod against that for all others. */
+static void weigh_suspects(struct analyse_fleet *f, struct analyse_pipeline *const *pods,
+			   struct analyse_verdict *verdicts, uint32_t n)
 {
 	bool threshold = analyse_calibration_known(&f->all.kind[ANALYSE_KIND_CULPRIT]);
 	uint32_t n_paths, m = 0;
@@ -280,7 +279,7 @@ static void suspect(struct analyse_fleet *f, struct analyse_pipeline *const *pod
 		if (analyse_culprit_paths(f->culprit, paths, n_paths))
 			f->n_paths = 0;
 	}
-	/* Without a call graph each is judged by itself. */
+	/* Without a call graph, each pod is judged alone. */
 	if (!f->n_paths || !room_for(f, n)) {
 		for (uint32_t i = 0; i < n; i++)
 			analyse_pipeline_weigh(pods[i]);
@@ -292,7 +291,7 @@ static void suspect(struct analyse_fleet *f, struct analyse_pipeline *const *pod
 			continue;
 		}
 		f->suspect[m] = pods[i]->suspect;
-		observe(pods[i], threshold, &f->seen[m++]);
+		fill_observation(pods[i], threshold, &f->seen[m++]);
 	}
 	analyse_culprit_step(f->culprit, f->suspect, f->seen, m, f->all.step.q, f->found);
 	m = 0;
@@ -301,7 +300,9 @@ static void suspect(struct analyse_fleet *f, struct analyse_pipeline *const *pod
 
 		if (!is_suspect(p))
 			continue;
-		/* Steps so long that no baseline is held take what lasts as usual. */
+		/*
+		 * If steps are too long for holding baselines, persistent evidence becomes usual.
+		 */
 		p->kind[ANALYSE_KIND_CULPRIT] = analyse_pipeline_has_runs(p) ? f->found[m].weighted
 									     : f->found[m].score;
 		verdicts[i].delay = f->found[m].delay;
@@ -312,7 +313,7 @@ static void suspect(struct analyse_fleet *f, struct analyse_pipeline *const *pod
 	}
 }
 
-/* The next pod is looked at soon, and the one after it (fetch.h). */
+/* Prefetches the next two pods (fetch.h). */
 static void fetch_next(struct analyse_pipeline *const *pods, uint32_t i, uint32_t n)
 {
 	if (i + 2 < n)
@@ -325,9 +326,9 @@ static void fetch_next(struct analyse_pipeline *const *pods, uint32_t i, uint32_
 	}
 }
 
-/* Discounts what all pods show. */
-static int compete_all(struct analyse_fleet *f, struct analyse_pipeline *const *pods,
-		       struct analyse_verdict *verdicts, uint32_t n)
+/* Discounts evidence that all pods share. */
+static int discount_all(struct analyse_fleet *f, struct analyse_pipeline *const *pods,
+			struct analyse_verdict *verdicts, uint32_t n)
 {
 	uint32_t comparable = 0;
 	int err = 0;
@@ -339,15 +340,15 @@ static int compete_all(struct analyse_fleet *f, struct analyse_pipeline *const *
 	for (uint32_t i = 0; i < n && !err; i++) {
 		fetch_next(pods, i, n);
 		if (pods[i]->opts.detector->comparable && verdicts[i].raw > 0)
-			err = sum_up(f, pods[i]);
+			err = sum_shares(f, pods[i]);
 	}
 	for (uint32_t i = 0; i < n && !err; i++)
 		if (pods[i]->opts.detector->comparable && verdicts[i].raw > 0)
-			compete(f, pods[i], comparable);
+			discount_shares(f, pods[i], comparable);
 	return err;
 }
 
-/* Of each anomalous pod, the other one that scores most. */
+/* For each anomalous pod, finds the other pod with the highest score. */
 static void find_next(struct analyse_verdict *verdicts, uint32_t n)
 {
 	uint32_t first = ANALYSE_NONE, second = ANALYSE_NONE;
@@ -370,10 +371,10 @@ int analyse_fleet_judge(struct analyse_fleet *f, struct analyse_pipeline *const 
 	int err;
 
 	f->round++;
-	err = compete_all(f, pods, verdicts, n);
-	suspect(f, pods, verdicts, n);
+	err = discount_all(f, pods, verdicts, n);
+	weigh_suspects(f, pods, verdicts, n);
 	if (f->all.step.n >= f->all.step.compare_at)
-		look_around(f, pods, n);
+		measure_differences(f, pods, n);
 	for (uint32_t i = 0; i < n; i++)
 		analyse_pipeline_settle(pods[i], &verdicts[i]);
 	find_next(verdicts, n);

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fleet.h - all pods at one moment: discounts what they share, as pods compete for each metric's
- * surprise (docs/analytics.md, Across the fleet). Metrics are matched by name.
- *
- * Pods whose detector is comparable share one calibration: the pooled tail has as many times more
- * scores as there are pods, and a quiet past does not give a pod a threshold that its first day of
- * work exceeds. Scores of other detectors have no common unit: those pods keep their own thresholds
- * and nothing is discounted.
- *
- * A fleet is not thread-safe; a live collector has one per worker.
+ * fleet.h - compares all pods at one moment: discounts shared evidence, as pods compete for each
+ * metric's surprise (docs/analytics.md, Across the fleet). Metrics are matched by name. Pods whose
+ * detector is comparable share one calibration: with n pods the pooled tail has n times as many
+ * scores, and a quiet past does not give a pod a threshold that its first busy day exceeds. Scores
+ * of other detectors have no common unit: those pods keep their own thresholds and nothing is
+ * discounted. A fleet is not thread-safe; a live collector has one per worker.
  */
 #ifndef SL_ANALYSE_FLEET_H
 #define SL_ANALYSE_FLEET_H
@@ -16,24 +13,25 @@
 #include "analyse/graph.h"
 #include "analyse/pipeline.h"
 
-#define ANALYSE_FLEET_MIN     4u /* with fewer pods nothing is common */
+#define ANALYSE_FLEET_MIN     4u /* with fewer pods than this, no evidence counts as shared */
 #define ANALYSE_FLEET_RIVALRY 3.0f
 
 struct analyse_fleet;
 
-/* q: false alarms per step and pod. NULL: errno. */
+/* q: false alarms per step and pod. Returns NULL with errno set on failure. */
 struct analyse_fleet *analyse_fleet_create(double q, uint64_t seed);
 void analyse_fleet_free(struct analyse_fleet *f);
 /*
- * Scores are learned into the shared thresholds too. Call before the pod's first row. service: its
- * name in the call graph, or NULL. -ENOMEM: it has joined, but is no suspect.
+ * Adds a pod, whose scores are then learned into the shared thresholds, too. Call before the pod's
+ * first row. service: its name in the call graph, or NULL. -ENOMEM: the pod has joined, but cannot
+ * become a suspect.
  */
 int analyse_fleet_join(struct analyse_fleet *f, struct analyse_pipeline *p, const char *service);
-/* Before analyse_pipeline_free() of a pod that has joined. */
+/* Call before analyse_pipeline_free() of a pod that has joined. */
 void analyse_fleet_leave(struct analyse_fleet *f, struct analyse_pipeline *p);
 /*
- * Which service calls which. The caller adds traces; the next judgement takes them up. Without a
- * trace pods are judged by themselves (culprit.h needs a graph).
+ * The call graph between services. The caller adds traces; the next judgement uses them. Without
+ * traces, pods are judged alone (culprit.h needs a graph).
  */
 struct analyse_graph *analyse_fleet_graph(struct analyse_fleet *f);
 /*
@@ -43,9 +41,9 @@ struct analyse_graph *analyse_fleet_graph(struct analyse_fleet *f);
 int analyse_fleet_judge(struct analyse_fleet *f, struct analyse_pipeline *const *pods,
 			struct analyse_verdict *verdicts, uint32_t n);
 /*
- * The services that call this pod and whose latencies of the moment judged last show that calls to
- * it take longer, those that show it most first. Returns how many, at most `most`, or -ENOENT: no
- * caller of it is known. Names are valid until the graph is freed.
+ * Finds the services that call this pod and whose latencies at the last judged moment show that
+ * calls to it take longer, those with most evidence first. Returns their number, or -ENOENT if no
+ * caller is known. Names are valid until the graph is freed.
  */
 #define ANALYSE_CALLERS 3
 int analyse_fleet_callers(const struct analyse_fleet *f, const struct analyse_pipeline *p,

@@ -8,20 +8,20 @@
 #include "analyse/table.h"
 #include "sketch/hash.h"
 
-#define DEPTH_MAX 256u /* of a trace; what lies deeper does not count for its top */
+#define DEPTH_MAX 256u /* maximum depth of a trace; deeper spans do not count for its top */
 
 struct graph_service {
 	char *name;
-	uint64_t requests, calls; /* to it; from it to other services */
+	uint64_t requests, calls; /* requests to the service; calls from it to other services */
 };
 
 struct graph_path {
 	uint32_t caller, callee;
-	uint64_t requests, calls; /* of the caller that pass through the callee */
-	uint64_t entries;	  /* of the callee in these requests */
+	uint64_t requests, calls; /* the caller's requests and calls that pass through the callee */
+	uint64_t entries;	  /* entries into the callee in these requests */
 };
 
-/* What one entry of a service reaches: entries of another service below it. */
+/* Entries of a service that one entry of another service above it reaches. */
 struct graph_reach {
 	uint32_t entry, service, entries;
 };
@@ -30,7 +30,7 @@ struct analyse_graph {
 	struct graph_service *service;
 	struct graph_path *path;
 	struct analyse_table names, pairs;
-	struct graph_reach *reach; /* of the trace being added */
+	struct graph_reach *reach; /* scratch space for the trace being added */
 	struct analyse_path *made;
 	uint32_t services, paths, reaches, service_room, path_room, reach_room;
 	bool changed;
@@ -56,8 +56,8 @@ void analyse_graph_free(struct analyse_graph *g)
 	free(g);
 }
 
-/* Room for one more element. */
-static bool more(void *array, uint32_t used, uint32_t *room, size_t size)
+/* Makes space for one more element. */
+static bool grow_array(void *array, uint32_t used, uint32_t *room, size_t size)
 {
 	uint32_t wanted = *room ? 2 * *room : 32;
 	void *p;
@@ -78,7 +78,7 @@ int64_t analyse_graph_service(struct analyse_graph *g, const char *name)
 	uint64_t key = sketch_hash_bytes(name, strlen(name), 0);
 	uint32_t at;
 
-	/* Names whose hashes are equal take the next key. */
+	/* Names with equal hashes take the next key. */
 	for (;; key++) {
 		at = analyse_table_find(&g->names, key);
 		if (at == ANALYSE_TABLE_NONE)
@@ -88,7 +88,7 @@ int64_t analyse_graph_service(struct analyse_graph *g, const char *name)
 	}
 	if (g->services == ANALYSE_SERVICES_MAX)
 		return -ENOSPC;
-	if (!more(&g->service, g->services, &g->service_room, sizeof(*g->service)))
+	if (!grow_array(&g->service, g->services, &g->service_room, sizeof(*g->service)))
 		return -ENOMEM;
 	g->service[g->services] = (struct graph_service){.name = strdup(name)};
 	if (!g->service[g->services].name)
@@ -112,7 +112,7 @@ static struct graph_path *path_of(struct analyse_graph *g, uint32_t caller, uint
 
 	if (at != ANALYSE_TABLE_NONE)
 		return &g->path[at];
-	if (!more(&g->path, g->paths, &g->path_room, sizeof(*g->path)) ||
+	if (!grow_array(&g->path, g->paths, &g->path_room, sizeof(*g->path)) ||
 	    !analyse_table_add(&g->pairs, key, g->paths))
 		return NULL;
 	g->path[g->paths] = (struct graph_path){.caller = caller, .callee = callee};
@@ -121,22 +121,22 @@ static struct graph_path *path_of(struct analyse_graph *g, uint32_t caller, uint
 
 /* ---- a trace ---- */
 
-/* A span by which a request enters a service: its first span, or one below another service. */
-static bool enters(const struct analyse_span *s, uint32_t n, uint32_t i)
+/* True for a span that enters a service: its first span, or one below another service. */
+static bool enters_service(const struct analyse_span *s, uint32_t n, uint32_t i)
 {
 	return s[i].parent == ANALYSE_SPAN_ROOT ||
 	       (s[i].parent < n && s[s[i].parent].service != s[i].service);
 }
 
-/* Each span above i that enters a service reaches the service of i. */
-static int reach(struct analyse_graph *g, const struct analyse_span *s, uint32_t n, uint32_t i)
+/* Adds the service of span i to the reach of each span above it that enters a service. */
+static int add_reach(struct analyse_graph *g, const struct analyse_span *s, uint32_t n, uint32_t i)
 {
 	uint32_t up = s[i].parent;
 
 	for (uint32_t depth = 0; up < n && depth < DEPTH_MAX; depth++, up = s[up].parent) {
-		if (!enters(s, n, up))
+		if (!enters_service(s, n, up))
 			continue;
-		if (!more(&g->reach, g->reaches, &g->reach_room, sizeof(*g->reach)))
+		if (!grow_array(&g->reach, g->reaches, &g->reach_room, sizeof(*g->reach)))
 			return -ENOMEM;
 		g->reach[g->reaches++] =
 			(struct graph_reach){.entry = up, .service = s[i].service, .entries = 1};
@@ -154,8 +154,8 @@ static int by_entry(const void *a, const void *b)
 }
 
 /* Counts one entry's reach of a service, and the call that led to the entry. */
-static int count(struct analyse_graph *g, const struct analyse_span *s, uint32_t n,
-		 const struct graph_reach *r)
+static int count_reach(struct analyse_graph *g, const struct analyse_span *s, uint32_t n,
+		       const struct graph_reach *r)
 {
 	uint32_t parent = s[r->entry].parent, service = s[r->entry].service;
 	struct graph_path *p = path_of(g, service, r->service);
@@ -173,7 +173,7 @@ static int count(struct analyse_graph *g, const struct analyse_span *s, uint32_t
 	return 0;
 }
 
-/* The request itself, and the call of its service. */
+/* Counts the request itself, and the call of its service. */
 static int count_entry(struct analyse_graph *g, const struct analyse_span *s, uint32_t n,
 		       uint32_t i)
 {
@@ -200,11 +200,11 @@ int analyse_graph_add(struct analyse_graph *g, const struct analyse_span *spans,
 	for (uint32_t i = 0; i < n && !err; i++) {
 		if (spans[i].service >= g->services)
 			return -EINVAL;
-		if (!enters(spans, n, i))
+		if (!enters_service(spans, n, i))
 			continue;
 		err = count_entry(g, spans, n, i);
 		if (!err)
-			err = reach(g, spans, n, i);
+			err = add_reach(g, spans, n, i);
 	}
 	if (g->reaches)
 		qsort(g->reach, g->reaches, sizeof(*g->reach), by_entry);
@@ -215,7 +215,7 @@ int analyse_graph_add(struct analyse_graph *g, const struct analyse_span *spans,
 			g->reach[kept++] = g->reach[i];
 	}
 	for (uint32_t i = 0; i < kept && !err; i++)
-		err = count(g, spans, n, &g->reach[i]);
+		err = count_reach(g, spans, n, &g->reach[i]);
 	return err;
 }
 
@@ -230,7 +230,7 @@ static int by_callee(const void *a, const void *b)
 	return x->caller < y->caller ? -1 : x->caller > y->caller;
 }
 
-static float share(uint64_t part, uint64_t of)
+static float share_of(uint64_t part, uint64_t of)
 {
 	return of ? (float)part / (float)of : 0;
 }
@@ -255,8 +255,8 @@ const struct analyse_path *analyse_graph_paths(struct analyse_graph *g, uint32_t
 		made[i] = (struct analyse_path){
 			.caller = p->caller,
 			.callee = p->callee,
-			.client = share(p->calls, s->calls),
-			.server = share(p->requests, s->requests),
+			.client = share_of(p->calls, s->calls),
+			.server = share_of(p->requests, s->requests),
 			.calls = p->requests ? (float)p->entries / (float)p->requests : 1,
 		};
 	}

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * graph.h - which service calls which, learned from traces: for each service and each service below
- * it, the share of its requests and of its outgoing calls that pass through the other, and how
- * often one request does. Knows no pods, clocks or files. Not thread-safe.
+ * graph.h - the call graph between services, learned from traces. For each service and each service
+ * below it: the share of its requests and of its outgoing calls that pass through the other
+ * service, and how often a single request does. Independent of pods, clocks and files. Not
+ * thread-safe.
  */
 #ifndef SL_ANALYSE_GRAPH_H
 #define SL_ANALYSE_GRAPH_H
@@ -16,34 +17,34 @@ struct analyse_graph;
 
 /* A span of one trace. */
 struct analyse_span {
-	uint32_t service; /* of analyse_graph_service() */
-	uint32_t parent;  /* index in the same trace; ANALYSE_SPAN_ROOT, or _LOST: not in it */
+	uint32_t service; /* number from analyse_graph_service() */
+	/* index in the same trace; ANALYSE_SPAN_ROOT; or ANALYSE_SPAN_LOST if not in the trace */
+	uint32_t parent;
 };
 #define ANALYSE_SPAN_ROOT UINT32_MAX
 #define ANALYSE_SPAN_LOST (UINT32_MAX - 1)
 
-/* A service and one that its requests reach, directly or through others. */
+/* A service and another one that its requests reach, directly or indirectly. */
 struct analyse_path {
 	uint32_t caller, callee;
 	float client; /* share of the caller's outgoing calls that pass through the callee */
-	float server; /* share of the requests to the caller that do */
-	float calls;  /* of the callee in one such request; >= 1 */
+	float server; /* share of the requests to the caller that pass through the callee */
+	float calls;  /* calls of the callee per such request; >= 1 */
 };
 
-struct analyse_graph *analyse_graph_new(void); /* NULL: out of memory */
+struct analyse_graph *analyse_graph_new(void); /* returns NULL if memory is exhausted */
 void analyse_graph_free(struct analyse_graph *g);
-/* The number of a service, made if it is new. -ENOMEM, -ENOSPC beyond ANALYSE_SERVICES_MAX. */
-int64_t analyse_graph_service(struct analyse_graph *g, const char *name);
-/* Of a number of analyse_graph_service(); valid until the graph is freed. */
-const char *analyse_graph_name(const struct analyse_graph *g, uint32_t service);
 /*
- * Adds a trace. Cycles and spans whose parents are lost are left out. -ENOMEM: the trace is not
- * added, or only in part.
+ * Returns the number of a service and adds it if new. -ENOMEM; -ENOSPC beyond ANALYSE_SERVICES_MAX.
  */
+int64_t analyse_graph_service(struct analyse_graph *g, const char *name);
+/* Returns the name of a service; valid until the graph is freed. */
+const char *analyse_graph_name(const struct analyse_graph *g, uint32_t service);
+/* Adds a trace, without cycles and spans with lost parents. -ENOMEM: at most a part was added. */
 int analyse_graph_add(struct analyse_graph *g, const struct analyse_span *spans, uint32_t n);
 /*
- * All paths, by callee and caller. They stay valid until the graph changes; *n 0 without traces.
- * NULL with *n 0: out of memory.
+ * Returns all paths, sorted by callee and caller, valid until the graph changes; *n is 0 without
+ * traces. NULL with *n 0: out of memory.
  */
 const struct analyse_path *analyse_graph_paths(struct analyse_graph *g, uint32_t *n);
 

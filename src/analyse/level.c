@@ -4,16 +4,16 @@
 #include <math.h>
 #include <string.h>
 
-#define SPREAD_MIN 0.3f	 /* least deviation of a log quantile: the width of a bucket */
-#define BIN	   0.25f /* width of a bin: all reach from a millisecond to hours */
+#define SPREAD_MIN 0.3f	 /* minimum deviation of a log quantile: the width of a bucket */
+#define BIN	   0.25f /* width of a bin: together they range from a millisecond to hours */
 #define BINS_MAX   8192u
 
-static float middle(const float *sorted, uint32_t n)
+static float median_of(const float *sorted, uint32_t n)
 {
 	return n % 2 ? sorted[n / 2] : 0.5f * (sorted[n / 2 - 1] + sorted[n / 2]);
 }
 
-/* The oldest of the usual steps leaves, x comes; those between their places move by one. */
+/* Replaces the oldest of the usual steps by x; values between their places move by one. */
 static void push_usual(struct analyse_level *l, float x)
 {
 	uint32_t n = l->n < ANALYSE_BASE ? l->n : ANALYSE_BASE - 1, from = l->n, to = 0;
@@ -27,7 +27,7 @@ static void push_usual(struct analyse_level *l, float x)
 	}
 	for (uint32_t i = 0; i < l->n; i++)
 		to += sorted[i] < x;
-	to -= to > from; /* the one that leaves is before x */
+	to -= to > from; /* the removed value is before x */
 	if (to < from)
 		memmove(sorted + to + 1, sorted + to, (from - to) * sizeof(float));
 	else
@@ -49,11 +49,11 @@ void analyse_level_push(struct analyse_level *l, float x, uint32_t recents, uint
 	l->now = 0;
 	for (uint32_t i = 0; i < fresh; i++)
 		l->now += l->recent[i] / (float)fresh;
-	l->usual = l->n ? middle(l->sorted, l->n) : l->now;
+	l->usual = l->n ? median_of(l->sorted, l->n) : l->now;
 }
 
-/* Where this many of the deviations lie below, in bins; they are even within one. */
-static float below(const struct analyse_level *l, float count)
+/* Returns the value below which `count` deviations lie, assuming they are even within a bin. */
+static float value_at_rank(const struct analyse_level *l, float count)
 {
 	uint32_t i = 0;
 
@@ -62,15 +62,17 @@ static float below(const struct analyse_level *l, float count)
 	return (float)i + (l->bins[i] ? count / (float)l->bins[i] : 0);
 }
 
-/* (q90 - q10) / 2.56, the deviation if they were normal. */
+/* Computes (q90 - q10) / 2.56, the deviation of a normal distribution with these quantiles. */
 static void find_spread(struct analyse_level *l)
 {
 	uint32_t all = 0;
 
 	for (uint32_t i = 0; i < ANALYSE_BINS; i++)
 		all += l->bins[i];
-	l->spread = fmaxf((below(l, 0.9f * (float)all) - below(l, 0.1f * (float)all)) * BIN / 2.56f,
-			  SPREAD_MIN);
+	l->spread =
+		fmaxf((value_at_rank(l, 0.9f * (float)all) - value_at_rank(l, 0.1f * (float)all)) *
+			      BIN / 2.56f,
+		      SPREAD_MIN);
 }
 
 void analyse_level_learn(struct analyse_level *l)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * level.h - recent and usual levels of one latency quantile, and how far one strays from the other.
- * Not thread-safe; nothing is allocated.
+ * level.h - recent and usual levels of one latency quantile, and the spread between them. Not
+ * thread-safe; nothing is allocated.
  */
 #ifndef SL_ANALYSE_LEVEL_H
 #define SL_ANALYSE_LEVEL_H
@@ -11,28 +11,28 @@
 
 #include "sketch/blob.h"
 
-#define ANALYSE_NOW  2u	  /* steps whose mean is the current level */
-#define ANALYSE_BASE 60u  /* steps before them, whose median is the usual one */
-#define ANALYSE_BINS 128u /* of deviations from the usual level */
+#define ANALYSE_NOW  2u	  /* number of steps whose mean is the current level */
+#define ANALYSE_BASE 60u  /* number of steps before those, whose median is the usual level */
+#define ANALYSE_BINS 128u /* bins for deviations from the usual level */
 
-/* Logarithms of seconds. */
+/* All values are logarithms of seconds. */
 struct analyse_level {
 	float recent[ANALYSE_NOW], ring[ANALYSE_BASE], sorted[ANALYSE_BASE];
-	uint16_t bins[ANALYSE_BINS]; /* deviations at steps taken as normal */
+	uint16_t bins[ANALYSE_BINS]; /* deviations at steps considered normal */
 	float now, usual, spread;
 	uint8_t n, at;
 };
 
 void analyse_level_init(struct analyse_level *l);
 /*
- * The level of a step; next: of a new one. recents: steps before it, at most ANALYSE_NOW, that are
- * known; fresh: those since time jumped, with it.
+ * Adds the level of a step; next: it is a new step. recents: number of known steps before it, at
+ * most ANALYSE_NOW; fresh: number of steps since time jumped, including this one.
  */
 void analyse_level_push(struct analyse_level *l, float x, uint32_t recents, uint32_t fresh,
 			bool next);
-/* The current level is taken as normal: its deviation counts for the spread. */
+/* The current level is considered normal: its deviation enters the spread. */
 void analyse_level_learn(struct analyse_level *l);
-/* Earlier levels say nothing of the next; the spread stays. */
+/* Discards earlier levels; keeps the spread. */
 void analyse_level_forget(struct analyse_level *l);
 /* Saves or loads the deviations. */
 void analyse_level_io(struct analyse_level *l, struct sketch_blob *b);

@@ -7,13 +7,13 @@
 #include "analyse/fetch.h"
 #include "analyse/normalise.h"
 
-#define WINSOR	   4.0f	    /* deviations */
-#define FIRST	   16.0f    /* first values, taken as they are: no spread is known yet */
-#define N_MAX	   20000.0f /* values that location and spread average over */
-#define BINS_MAX   8192u    /* counts at which all are halved */
-#define REL_SPREAD 2e-3f    /* relative to the location, no spread is smaller: rounding, jitter */
-#define NORMAL_99  2.576f   /* |x| of a standard normal exceeds this with probability 0.01 */
-#define UNSEEN	   5.0f	    /* |z| of the first value that differs */
+#define WINSOR	   4.0f	    /* deviations beyond which a value is clipped */
+#define FIRST	   16.0f    /* number of first values taken unclipped, as no spread is known yet */
+#define N_MAX	   20000.0f /* number of values that location and spread average over */
+#define BINS_MAX   8192u    /* when counts reach this sum, all are halved */
+#define REL_SPREAD 2e-3f  /* minimum spread relative to the location: less is rounding or jitter */
+#define NORMAL_99  2.576f /* |x| of a standard normal exceeds this with probability 0.01 */
+#define UNSEEN	   5.0f	  /* |z| of the first value that differs */
 #define TINY	   1e-30f
 
 int analyse_normaliser_init(struct analyse_normaliser *n, uint32_t dims)
@@ -30,7 +30,7 @@ int analyse_normaliser_init(struct analyse_normaliser *n, uint32_t dims)
 	memset(n->block, 0, floats * sizeof(float));
 	n->dims = dims;
 	at = n->block;
-	/* Of each row; analyse_normaliser_fetch() knows how many. */
+	/* Used for each row; analyse_normaliser_fetch() prefetches these arrays. */
 	n->mean = at, at += d;
 	n->inv_sd = at, at += d;
 	n->inv_move = at, at += d;
@@ -40,7 +40,7 @@ int analyse_normaliser_init(struct analyse_normaliser *n, uint32_t dims)
 	n->peak = at, at += d;
 	n->sum = at, at += d;
 	n->sum_n = at, at += d;
-	/* Of each step. */
+	/* Used for each step. */
 	n->m2 = at, at += d;
 	n->n = at, at += d;
 	n->still = (uint32_t *)at, at += d;
@@ -62,12 +62,12 @@ void analyse_normaliser_free(struct analyse_normaliser *n)
 	memset(n, 0, sizeof(*n));
 }
 
-/* Forgets the recent steps of a column. */
+/* Discards the recent steps of a column. */
 static void forget_level(struct analyse_normaliser *n, uint32_t c)
 {
 	n->sum[c] = n->sum_n[c] = 0;
 	n->distance[c] = NAN;
-	n->peak[c] = -1; /* none */
+	n->peak[c] = -1; /* no peak yet */
 	n->fast[c] = n->slow[c] = NAN;
 	for (uint32_t i = 0; i < ANALYSE_FAST; i++)
 		n->last[(size_t)i * n->dims + c] = NAN;
@@ -90,7 +90,9 @@ void analyse_normaliser_jump(struct analyse_normaliser *n)
 		forget_level(n, c);
 }
 
-/* Four bins per octave: the exponent and two bits of the mantissa of a positive number. */
+/*
+ * Returns the bin of a positive number, four per octave: the exponent and two bits of the mantissa.
+ */
 static int bin_of(float d)
 {
 	uint32_t bits;
@@ -99,7 +101,7 @@ static int bin_of(float d)
 	return (int)(bits >> 21);
 }
 
-/* The lower bound of a bin. */
+/* Returns the lower bound of a bin. */
 static float begin_of(int bin)
 {
 	uint32_t bits = (uint32_t)bin << 21;
@@ -109,8 +111,8 @@ static float begin_of(int bin)
 	return d;
 }
 
-/* Smaller distances are no moves but rounding or jitter. */
-static float resolution(const struct analyse_normaliser *n, uint32_t c)
+/* Returns the smallest distance that counts as a move; less is rounding or jitter. */
+static float smallest_move(const struct analyse_normaliser *n, uint32_t c)
 {
 	return fmaxf(REL_SPREAD * fabsf(n->mean[c]), TINY);
 }
@@ -137,7 +139,7 @@ void analyse_normalise(struct analyse_normaliser *n, const float *x, float *rest
 	const float *fast = n->fast, *slow = n->slow;
 	float *restrict distance = n->distance;
 
-	/* Selects in place of branches, so that the compiler vectorises. */
+	/* Selects instead of branches let the compiler vectorise. */
 	for (uint32_t c = 0; c < n->dims; c++) {
 		float s = (x[c] - mean[c]) * inv_sd[c];
 		float f = x[c] - fast[c], w = x[c] - slow[c];
@@ -153,10 +155,11 @@ void analyse_normalise(struct analyse_normaliser *n, const float *x, float *rest
 	}
 	/* A column that never varied has no unit, but leaving its only value still scores. */
 	for (uint32_t c = 0; c < n->dims; c++) {
-		if (inv_sd[c] == 0 && fabsf(x[c] - mean[c]) > resolution(n, c) && n->n[c] >= FIRST)
+		if (inv_sd[c] == 0 && fabsf(x[c] - mean[c]) > smallest_move(n, c) &&
+		    n->n[c] >= FIRST)
 			z[c] = x[c] > mean[c] ? UNSEEN : -UNSEEN;
-		/* Before the first counted step the resolution is unknown too. */
-		if (inv_move[c] == 0 && distance[c] > (n->still[c] ? resolution(n, c) : TINY)) {
+		/* Before the first counted step, the resolution is unknown, too. */
+		if (inv_move[c] == 0 && distance[c] > (n->still[c] ? smallest_move(n, c) : TINY)) {
 			float m = NORMAL_99 / 100 * (float)(n->still[c] + 2);
 
 			move[c] = x[c] > fast[c] ? m : -m;
@@ -178,7 +181,9 @@ void analyse_normaliser_add(struct analyse_normaliser *n, const float *x)
 	}
 }
 
-/* The distance that this many counts exceed, as if even within a bin; 0: all do. */
+/*
+ * Returns the distance that `most` counts exceed, assuming they are even within a bin; 0: all do.
+ */
 static float tail_of(const struct analyse_normaliser *n, uint32_t c, float most)
 {
 	const uint16_t *bins = n->bins + (size_t)c * ANALYSE_BINS;
@@ -197,13 +202,13 @@ static float tail_of(const struct analyse_normaliser *n, uint32_t c, float most)
 static void find_unit(struct analyse_normaliser *n, uint32_t c)
 {
 	uint32_t moved = in_bins(n, c), all = moved + n->still[c];
-	float low = NORMAL_99 * resolution(n, c);
+	float low = NORMAL_99 * smallest_move(n, c);
 
-	/* 0: it never moved. */
+	/* 0 means that the column never moved */
 	n->inv_move[c] = moved ? NORMAL_99 / fmaxf(tail_of(n, c, 0.01f * (float)all), low) : 0;
 }
 
-/* Halves all counts while they are too many. */
+/* Halves all counts while there are too many. */
 static void forget_half(struct analyse_normaliser *n, uint32_t c)
 {
 	uint16_t *bins = n->bins + (size_t)c * ANALYSE_BINS;
@@ -222,7 +227,7 @@ static int nearest_bin(int i)
 
 static void count_move(struct analyse_normaliser *n, uint32_t c, float d)
 {
-	if (d <= resolution(n, c)) {
+	if (d <= smallest_move(n, c)) {
 		n->still[c]++;
 	} else {
 		if (!in_bins(n, c))
@@ -259,13 +264,13 @@ static void learn_column(struct analyse_normaliser *n, uint32_t c, float x)
 	derive_spread(n, c);
 }
 
-static float median(const float *sorted, uint32_t n)
+static float median_of(const float *sorted, uint32_t n)
 {
 	return n % 2 ? sorted[n / 2] : 0.5f * (sorted[n / 2 - 1] + sorted[n / 2]);
 }
 
 /* Inserts x into the sorted array. */
-static void insert(float *sorted, uint32_t n, float x)
+static void insert_sorted(float *sorted, uint32_t n, float x)
 {
 	for (; n > 0 && sorted[n - 1] > x; n--)
 		sorted[n] = sorted[n - 1];
@@ -282,12 +287,12 @@ static void fast_baseline(struct analyse_normaliser *n, uint32_t c, float x)
 
 		*at = x;
 		if (x == x)
-			insert(sorted, k++, x);
+			insert_sorted(sorted, k++, x);
 		x = before;
 	}
-	/* One value is no level. */
+	/* A single value is no level. */
 	if (k >= 2)
-		n->fast[c] = median(sorted, k);
+		n->fast[c] = median_of(sorted, k);
 }
 
 static void slow_baseline(struct analyse_normaliser *n, uint32_t c, float x)
@@ -295,7 +300,7 @@ static void slow_baseline(struct analyse_normaliser *n, uint32_t c, float x)
 	float *sorted = n->sorted + (size_t)c * ANALYSE_SLOW;
 	uint32_t count = n->ring_n[c], at = n->ring_at[c], i;
 
-	/* Keeps the array sorted by one removal and one insertion. */
+	/* Keep the array sorted by one removal and one insertion. */
 	if (count == ANALYSE_SLOW) {
 		float old = n->ring[(size_t)at * n->dims + c];
 
@@ -304,12 +309,12 @@ static void slow_baseline(struct analyse_normaliser *n, uint32_t c, float x)
 		memmove(sorted + i, sorted + i + 1, (count - 1 - i) * sizeof(float));
 		count--;
 	}
-	insert(sorted, count++, x);
+	insert_sorted(sorted, count++, x);
 	n->ring[(size_t)at * n->dims + c] = x;
 	n->ring_at[c] = (uint8_t)((at + 1) % ANALYSE_SLOW);
 	n->ring_n[c] = (uint8_t)count;
 	if (count >= 2)
-		n->slow[c] = median(sorted, count);
+		n->slow[c] = median_of(sorted, count);
 }
 
 void analyse_normaliser_step(struct analyse_normaliser *n, bool learn, enum analyse_count count,
@@ -343,7 +348,7 @@ void analyse_normaliser_step(struct analyse_normaliser *n, bool learn, enum anal
 
 #define LARGE 1e37f
 
-static void derive(struct analyse_normaliser *n, uint32_t c)
+static void derive_units(struct analyse_normaliser *n, uint32_t c)
 {
 	derive_spread(n, c);
 	find_unit(n, c);
@@ -370,7 +375,7 @@ void analyse_normaliser_io(struct analyse_normaliser *n, uint32_t c, struct sket
 	}
 	if (!b->load)
 		return;
-	/* Bins must be those of finite floats. */
+	/* The bins must correspond to finite floats. */
 	if (base < INT16_MAX || base > INT16_MAX + 1019 - ANALYSE_BINS || n->still[c] > BINS_MAX ||
 	    in_bins(n, c) > BINS_MAX)
 		b->failed = true;
@@ -379,10 +384,10 @@ void analyse_normaliser_io(struct analyse_normaliser *n, uint32_t c, struct sket
 		return;
 	}
 	n->base[c] = (int16_t)((int)base - INT16_MAX);
-	derive(n, c);
+	derive_units(n, c);
 }
 
-/* Mean and m2 as in Chan, Golub, LeVeque 1983; counts add up. */
+/* Merges mean and m2 as in Chan, Golub, LeVeque 1983; counts are added. */
 void analyse_normaliser_merge_column(struct analyse_normaliser *n, uint32_t c,
 				     const struct analyse_normaliser *m, uint32_t d)
 {
@@ -408,5 +413,5 @@ void analyse_normaliser_merge_column(struct analyse_normaliser *n, uint32_t c,
 	}
 	n->still[c] += m->still[d];
 	forget_half(n, c);
-	derive(n, c);
+	derive_units(n, c);
 }

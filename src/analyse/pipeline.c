@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* pipeline.c - columns, rows and verdicts; see pipeline.h. */
+/* pipeline.c - turns rows of values into verdicts; see pipeline.h. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -10,16 +10,19 @@
 
 _Static_assert(ANALYSE_KINDS <= (int)ANALYSE_GROUPS, "a kind of evidence is a group of a row");
 
-#define FLOATS	      5	   /* arrays of dims */
-#define LARGE	      1e15 /* beyond, squares of floats overflow */
-#define GAP_STEPS     10u  /* gap or setback after which recent levels are stale */
+#define FLOATS	      5	   /* number of float arrays of dims */
+#define LARGE	      1e15 /* squares of larger values overflow a float */
+#define GAP_STEPS     10u  /* gap or setback in steps after which recent levels are stale */
 #define THRESHOLD_MIN 1e-3f
-#define EVIDENCE_MIN  1.0f /* of comparable scores, which are log likelihood ratios */
-/* Of the distance from the median: keeps scores in lumps at or below their own lump. */
+/* minimum threshold of comparable scores, which are log likelihood ratios */
+#define EVIDENCE_MIN 1.0f
+/*
+ * Fraction of the distance from the median: keeps clustered scores at or below their own cluster.
+ */
 #define MARGIN	0.02
 #define HOUR_NS 3600000000000.0
 
-/* FNV-1a, 64 bits (G. Fowler, L. C. Noll, K.-P. Vo). Never 0. */
+/* FNV-1a, 64 bits (G. Fowler, L. C. Noll, K.-P. Vo). Never returns 0. */
 static uint64_t key_of(const char *name)
 {
 	uint64_t h = 0xcbf29ce484222325;
@@ -110,7 +113,7 @@ struct analyse_pipeline *analyse_pipeline_create(const struct analyse_pipeline_o
 	o->detector = o->detector ?: &analyse_detector_combined;
 	p->dims = (o->columns + ANALYSE_ROW_LANES - 1) / ANALYSE_ROW_LANES * ANALYSE_ROW_LANES;
 	p->q = o->false_alarms * (double)o->step_ns / HOUR_NS;
-	/* More alarms than this are no alarms. */
+	/* A higher rate of alarms would be meaningless. */
 	if (p->q > 0.5)
 		p->q = 0.5;
 	if (!p->own.kind || o->columns > ANALYSE_ROW_MAX || !(o->eta >= 0 && o->eta <= 1) ||
@@ -158,8 +161,8 @@ fail:
 
 /* ---- columns ---- */
 
-static void place(struct analyse_pipeline *p, uint32_t c, uint32_t s,
-		  const struct analyse_column *column)
+static void place_column(struct analyse_pipeline *p, uint32_t c, uint32_t s,
+			 const struct analyse_column *column)
 {
 	struct analyse_slot *slot = &p->slots[s];
 
@@ -189,7 +192,7 @@ static void find_witnesses(struct analyse_pipeline *p)
 	}
 }
 
-/* A free slot, or that of the series gone for longest; ANALYSE_NONE: all are in use. */
+/* Returns a free slot, or that of the series absent for longest; ANALYSE_NONE: all are in use. */
 static uint32_t new_place(const struct analyse_pipeline *p)
 {
 	uint32_t oldest = ANALYSE_NONE;
@@ -215,14 +218,14 @@ uint32_t analyse_pipeline_columns(struct analyse_pipeline *p, const struct analy
 		p->column_of[s] = ANALYSE_NONE;
 		p->x[s] = NAN;
 	}
-	/* Known series first, so that no new one takes their slot. */
+	/* Place known series first, so that no new series takes their slot. */
 	for (uint32_t c = 0; c < p->used; c++) {
 		uint64_t key = key_of(columns[c].name);
 
 		p->slot_of[c] = ANALYSE_NONE;
 		for (uint32_t s = 0; s < p->dims; s++)
 			if (p->keys[s] == key && p->slots[s].seen < p->layout)
-				place(p, c, s, &columns[c]);
+				place_column(p, c, s, &columns[c]);
 	}
 	for (uint32_t c = 0; c < p->used; c++) {
 		uint64_t key = key_of(columns[c].name);
@@ -241,7 +244,7 @@ uint32_t analyse_pipeline_columns(struct analyse_pipeline *p, const struct analy
 		p->stats.forgotten += p->keys[s] != 0;
 		analyse_normaliser_forget(&p->normaliser, s);
 		p->keys[s] = key;
-		place(p, c, s, &columns[c]);
+		place_column(p, c, s, &columns[c]);
 	}
 	find_witnesses(p);
 	p->stats.refused += refused;
@@ -250,7 +253,7 @@ uint32_t analyse_pipeline_columns(struct analyse_pipeline *p, const struct analy
 
 /* ---- rows ---- */
 
-static void gather(struct analyse_pipeline *p, const double *values, double seconds)
+static void gather_row(struct analyse_pipeline *p, const double *values, double seconds)
 {
 	double row[ANALYSE_ROW_MAX];
 
@@ -269,10 +272,10 @@ static void gather(struct analyse_pipeline *p, const double *values, double seco
 }
 
 /*
- * Errors are judged as events, not by how far their rate moved: a metric that never moved says
- * nothing of how far it may. An event of probability p counts as the move with this probability
- * under the power law of other metrics' tails (normalise.h), so that errors that always come weigh
- * no more than other metrics that always move. w: seconds that a rate covers.
+ * Errors are judged as events, not by the change of their rate: a metric that never moved does not
+ * show how far it may move. An event of probability p counts as the move with this probability
+ * under the power law of other metrics' tails (normalise.h), so permanent errors weigh no more than
+ * other metrics that always move. w: seconds covered by a rate.
  */
 static void judge_errors(struct analyse_pipeline *p, double w)
 {
@@ -315,7 +318,7 @@ int analyse_pipeline_score(struct analyse_pipeline *p, uint64_t t_ns, const doub
 	}
 	seconds = p->begun ? (double)(t_ns - p->last_ns) * 1e-9 : 0;
 	analyse_normaliser_fetch(&p->normaliser);
-	gather(p, values, seconds);
+	gather_row(p, values, seconds);
 	p->step = step;
 	p->last_ns = t_ns;
 	p->testimony = 0;
@@ -335,8 +338,9 @@ int analyse_pipeline_score(struct analyse_pipeline *p, uint64_t t_ns, const doub
 }
 
 /*
- * The score in thresholds: linear for comparable scores, else by the logarithm of the tail's
- * probability, 1 at the budget; beyond 1e-12 the raw score only breaks ties.
+ * Converts the score to multiples of the threshold: linear for comparable scores, otherwise by the
+ * logarithm of the tail's probability, 1 at the budget; beyond 1e-12 the raw score only breaks
+ * ties.
  */
 static float in_thresholds(struct analyse_calibration *c, double threshold, bool comparable,
 			   float raw)
@@ -355,14 +359,14 @@ static float in_thresholds(struct analyse_calibration *c, double threshold, bool
 	return (float)(fmax(p, 1) + 1e-3 * log(raw / threshold));
 }
 
-/* Whether a metric of this kind explains a verdict that the leading kind made. */
-static bool explains(enum analyse_kind kind, enum analyse_kind leading)
+/* True if a metric of this kind can explain a verdict caused by the leading kind. */
+static bool kind_explains(enum analyse_kind kind, enum analyse_kind leading)
 {
 	return leading == ANALYSE_KINDS || leading == ANALYSE_KIND_CULPRIT || kind == leading;
 }
 
-/* What a metric's share of the score weighs: where kinds have thresholds, in those of its kind. */
-static void weights(struct analyse_pipeline *p, float of[ANALYSE_KINDS])
+/* Weights for a metric's share of the score: if kinds have thresholds, in multiples of these. */
+static void kind_weights(struct analyse_pipeline *p, float of[ANALYSE_KINDS])
 {
 	for (uint32_t k = 0; k < ANALYSE_KINDS; k++) {
 		double threshold = p->opts.detector->comparable
@@ -373,7 +377,7 @@ static void weights(struct analyse_pipeline *p, float of[ANALYSE_KINDS])
 	}
 }
 
-/* Descending shares; the list is short, so insertion sorts it. */
+/* Sorts shares in descending order; the list is short enough for insertion. */
 static void rank_blame(struct analyse_pipeline *p, struct analyse_verdict *v)
 {
 	float sum = 0, least = 0, weight[ANALYSE_KINDS];
@@ -381,13 +385,14 @@ static void rank_blame(struct analyse_pipeline *p, struct analyse_verdict *v)
 	v->blamed = 0;
 	analyse_fetch(p->normaliser.slow, p->dims * sizeof(float));
 	analyse_fetch(p->x, p->dims * sizeof(float));
-	weights(p, weight);
+	kind_weights(p, weight);
 	for (uint32_t s = 0; s < p->dims; s++) {
 		enum analyse_kind kind = p->group[s];
 		float share = p->blame[s] * weight[kind];
 		uint32_t i;
 
-		if (!(share > 0) || p->column_of[s] == ANALYSE_NONE || !explains(kind, v->kind))
+		if (!(share > 0) || p->column_of[s] == ANALYSE_NONE ||
+		    !kind_explains(kind, v->kind))
 			continue;
 		sum += share;
 		if (v->blamed == ANALYSE_BLAMED && share <= least)
@@ -436,8 +441,8 @@ void analyse_pipeline_weigh(struct analyse_pipeline *p)
 }
 
 /*
- * Takes off what other pods explain; returns the rest of all kinds together. The fault of a callee
- * shows in its callers' metrics, but not in their resources.
+ * Subtracts evidence that other pods explain; returns the rest of all kinds together. A callee's
+ * fault shows in its callers' metrics, but not in their resources.
  */
 static float sum_up(struct analyse_pipeline *p)
 {
@@ -450,7 +455,7 @@ static float sum_up(struct analyse_pipeline *p)
 	return sum;
 }
 
-/* The largest of the scores of kinds, each in its own thresholds. */
+/* Finds the largest of the kinds' scores, each in multiples of its own threshold. */
 static void judge_kinds(struct analyse_pipeline *p, struct analyse_verdict *v)
 {
 	const float *kind = p->kind;
@@ -459,7 +464,7 @@ static void judge_kinds(struct analyse_pipeline *p, struct analyse_verdict *v)
 		float score;
 
 		p->step_kind[k] = fmaxf(p->step_kind[k], kind[k]);
-		/* How probable errors are is known without thresholds. */
+		/* The probability of errors is known without thresholds. */
 		if (isnan(kind[k]) || (!v->known && k != ANALYSE_KIND_ERRORS))
 			continue;
 		score = in_thresholds(&p->thresholds->kind[k],
@@ -470,7 +475,7 @@ static void judge_kinds(struct analyse_pipeline *p, struct analyse_verdict *v)
 			v->errors = score;
 		if (score <= v->score)
 			continue;
-		/* All together say it as well: then all are to blame. */
+		/* If the common score exceeds its threshold as well, all kinds are to blame. */
 		if (v->score <= 1 || k == ANALYSE_KIND_CULPRIT)
 			v->kind = (uint8_t)k;
 		v->score = score;
@@ -487,7 +492,7 @@ void analyse_pipeline_settle(struct analyse_pipeline *p, struct analyse_verdict 
 		v->common = fmaxf(v->raw - excess, 0);
 	}
 	v->culprit = p->kind[ANALYSE_KIND_CULPRIT];
-	/* A pod that knows nothing of itself cannot be judged by the others' thresholds. */
+	/* A pod without any history cannot be judged by the thresholds of the others. */
 	v->threshold = (float)analyse_pipeline_threshold(p);
 	v->known = !isinf(v->threshold);
 	v->score = in_thresholds(&p->own.step, v->threshold, comparable, excess);

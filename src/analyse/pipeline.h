@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pipeline.h - from one pod's rows of values to verdicts: rates of counters, normalisation learned
- * online, a detector, a threshold that keeps a budget of false alarms, the metrics to blame. Knows
- * no sources, consequences, files or clocks: time comes with the rows, so a recorded day gives the
- * same verdicts as the live one.
+ * pipeline.h - turns one pod's rows of values into verdicts: computes rates of counters, normalises
+ * online, applies a detector and a threshold that keeps a budget of false alarms, and ranks the
+ * metrics to blame. Independent of sources, actions, files and clocks: the time comes with the
+ * rows, so a recorded day gives the same verdicts as the live one.
  *
  * A pipeline is used by one thread at a time. It allocates at creation only: about 28 KiB (11 KiB
- *in a fleet) + 700 bytes per column and what the detector takes (combined: 4 columns^2 bytes).
+ * in a fleet), 700 bytes per column, and the detector's state (combined: 4 columns^2 bytes).
  *
- * Rows belong to steps of step_ns. Each row is scored against what was learned up to the step
- * before; each step is learned once, when the next begins, because rows of one step depend on each
+ * Rows belong to steps of step_ns. Each row is scored against the state learned up to the previous
+ * step; each step is learned once, when the next begins, because rows of one step depend on each
  * other.
  *
- * A row is anomalous by its own score or by the sum of scores of its run of steps, each with a
+ * A row is anomalous by its own score or by the sum of scores in its run of steps; each has a
  * threshold (docs/analytics.md, Runs). Detectors whose scores are not comparable have no runs.
  *
  *	analyse_pipeline_columns(p, columns, n)           when the layout changes
  *	analyse_pipeline_push(p, t_ns, values, &verdict)  each row of a single pod
  *
- * For many pods, analyse_pipeline_score() for each and analyse_fleet_judge() for all (fleet.h).
+ * For many pods, call analyse_pipeline_score() for each and analyse_fleet_judge() for all
+ * (fleet.h).
  */
 #ifndef SL_ANALYSE_PIPELINE_H
 #define SL_ANALYSE_PIPELINE_H
@@ -34,141 +35,146 @@
 #define ANALYSE_NONE   UINT32_MAX
 
 struct analyse_pipeline_opts {
-	uint32_t columns; /* at most; rounded up to ANALYSE_ROW_LANES; default 64 */
+	/* maximum number; rounded up to a multiple of ANALYSE_ROW_LANES; default 64 */
+	uint32_t columns;
 	uint64_t step_ns; /* default 1 s */
-	uint64_t
-		rate_ns; /* rates of counters are over this time; default 0: since the row before */
+	uint64_t rate_ns; /* time covered by rates of counters; default 0: since the previous row */
 	double false_alarms; /* accepted false alarms per hour; default 1 */
 	uint64_t hold_ns;    /* anomalies that last longer become normal; default 2 min */
-	double eta;	     /* probability that an anomalous step is learned; default 0.05 */
+	double eta;	     /* probability of learning an anomalous step; default 0.05 */
 	uint64_t seed;
 	const struct analyse_detector_ops *detector; /* default: combined */
-	const struct analyse_detector_ops
-		*shadow;		     /* scores without effect on verdicts; default: none */
-	struct analyse_detector_opts detail; /* dims and seed are set by the pipeline */
+	/* scores rows without effect on verdicts; default: none */
+	const struct analyse_detector_ops *shadow;
+	/* options of the detector; the pipeline sets dims and seed */
+	struct analyse_detector_opts detail;
 };
 
 struct analyse_column {
-	const char *name; /* with labels: identifies the series */
-	bool counter;	  /* its rate per second is analysed */
+	const char *name; /* name with labels, which identifies the series */
+	bool counter;	  /* analyse the rate per second */
 };
 
 struct analyse_verdict {
 	uint64_t t_ns;
-	float raw;     /* of the detector, in its unit */
-	float common;  /* the part of raw that other pods show too, or explain (fleet.h) */
-	float culprit; /* what speaks for this pod among all (culprit.h); NaN: no call graph */
-	uint8_t kind;  /* enum analyse_kind that scored most; ANALYSE_KINDS: all together */
+	float raw;     /* score of the detector, in its unit */
+	float common;  /* part of raw that other pods share or explain (fleet.h) */
+	float culprit; /* evidence for this pod among all (culprit.h); NaN: no call graph */
+	uint8_t kind;  /* enum analyse_kind with the highest score; ANALYSE_KINDS: all together */
 	float score; /* comparable across pods and detectors: 1 is the threshold of a step or run */
 	/*
-	 * Of the score the part of `culprit`, 0 without call graph. As pods compete for the same
-	 * evidence, those of several add up to what speaks for any of them.
+	 * Part of the score from `culprit`, 0 without a call graph. Since pods compete for the same
+	 * evidence, the sum over pods is the evidence for any of them.
 	 */
 	float suspicion;
-	float threshold; /* of a step, in the detector's unit; INFINITY while nothing is known */
-	float delay;	 /* s by which calls to the pod take longer, as its callers show; 0: none */
-	uint32_t next;	 /* place in the moment of the other pod that scores most; ANALYSE_NONE */
+	/* threshold of a step, in the detector's unit; INFINITY while nothing is known */
+	float threshold;
+	/* seconds by which calls to the pod take longer, according to its callers; 0: none */
+	float delay;
+	/* index in this moment of the other pod with the highest score; ANALYSE_NONE */
+	uint32_t next;
 	/*
-	 * Of the score the part of counts of errors, whose probability is known before thresholds
-	 * are: 1 is the threshold.
+	 * Part of the score from error counts, which need no learned threshold: 1 is the threshold.
 	 */
 	float errors;
 	bool anomalous; /* score > 1 */
-	bool drift;	/* as of the step before, the model no longer fits: train it again */
-	bool known;	/* false: nothing learned yet, score is 0 */
+	bool drift;	/* the model no longer fits as of the previous step: retrain it */
+	bool known;	/* false if nothing is learned yet; the score is then 0 */
 	bool shadow_anomalous;
 	float shadow_score;
 	uint32_t blamed;
 	struct {
-		uint32_t column;   /* index into the columns of analyse_pipeline_columns() */
-		float share;	   /* of the raw score, 0..1 */
-		float before, now; /* usual value and that of the row; counters: per second */
+		uint32_t column;   /* index in the columns of analyse_pipeline_columns() */
+		float share;	   /* share of the raw score, 0 to 1 */
+		float before, now; /* usual value and value of the row; counters: per second */
 	} blame[ANALYSE_BLAMED];
 };
 
 struct analyse_pipeline_stats {
 	uint64_t rows, steps, learned, anomalous;
-	uint64_t backwards; /* rows refused for a time not later than the last */
-	uint64_t jumps;	    /* gaps and clocks set back, after which recent levels were forgotten */
-	uint64_t missing;   /* values NaN, infinite or beyond 1e15 */
-	uint64_t resets;    /* counters that were reset */
-	uint64_t refused;   /* columns without room */
-	uint64_t forgotten; /* columns replaced by new ones */
+	uint64_t backwards; /* rows refused because their time is not later than the last one */
+	uint64_t jumps;	    /* gaps and clocks set back, after which recent levels were discarded */
+	uint64_t missing;   /* values that were NaN, infinite or beyond 1e15 */
+	uint64_t resets;    /* counter resets */
+	uint64_t refused;   /* columns for which there was no space */
+	uint64_t forgotten; /* number of columns replaced by new ones */
 };
 
 struct analyse_pipeline;
 
-/* NULL: errno EINVAL or ENOMEM. */
+/* Returns NULL with errno EINVAL or ENOMEM on failure. */
 struct analyse_pipeline *analyse_pipeline_create(const struct analyse_pipeline_opts *opts);
 void analyse_pipeline_free(struct analyse_pipeline *p); /* accepts NULL */
 
 /*
- * Sets the columns of all rows to come. A series is recognised by its name, also after an absence,
- * unless another needed its place. Returns how many found no place; they do not enter scores.
+ * Sets the columns of all following rows. A series is recognised by its name, even after an
+ * absence, unless another series took its slot. Returns the number of columns without a slot; they
+ * do not enter scores.
  */
 uint32_t analyse_pipeline_columns(struct analyse_pipeline *p, const struct analyse_column *columns,
 				  uint32_t n);
 
 /*
  * Scores the row values[n] (NaN: missing) at t_ns, judges it by the pod's own threshold and settles
- * it. 0, or -EINVAL (counted) with an empty verdict unless t_ns is later than the row before. A
- * time more than ten steps back means that the clock was set, and acts as
+ * it. Returns 0, or -EINVAL (counted) with an empty verdict unless t_ns is later than the previous
+ * row. A time more than ten steps back means that the clock was set, and acts like
  * analyse_pipeline_rewind().
  */
 int analyse_pipeline_push(struct analyse_pipeline *p, uint64_t t_ns, const double *values,
 			  struct analyse_verdict *v);
-/* The first half: the raw score and its shares. */
+/* First half of push: computes the raw score and its shares. */
 int analyse_pipeline_score(struct analyse_pipeline *p, uint64_t t_ns, const double *values,
 			   struct analyse_verdict *v);
 /*
- * In between: evidence from elsewhere that this pod is the culprit at this row, as a log likelihood
- * ratio, at least 0. It counts in a fleet that knows its calls.
+ * Call between the halves: external evidence that this pod is the culprit in this row, as a log
+ * likelihood ratio, at least 0. Only used in a fleet with a call graph.
  */
 void analyse_pipeline_testify(struct analyse_pipeline *p, float evidence);
 /*
- * In between, when all rows of the moment are scored: P90, P95 and P99 in s (NaN: not known) of the
- * requests to this pod, as another one measures them. They take the place of its own in a fleet
- * that knows its calls, and who measures is no suspect: what it shows is the pod's.
+ * Call between the halves, when all rows of the moment are scored: P90, P95 and P99 in s (NaN: not
+ * known) of the requests to this pod, as measured by another pod. They replace its own in a fleet
+ * with a call graph, and the measuring pod is no suspect: its symptoms are those of this pod.
  */
 void analyse_pipeline_measured(struct analyse_pipeline *p, struct analyse_pipeline *by,
 			       const double seconds[3]);
-/* The second half, with v->common known: the verdict, and the blame ranked by shares. */
+/*
+ * Second half of push, with v->common known: computes the verdict, and ranks the blame by shares.
+ */
 void analyse_pipeline_settle(struct analyse_pipeline *p, struct analyse_verdict *v);
 
 enum analyse_learning {
-	ANALYSE_LEARN_GATED =
-		0,	      /* steps judged normal; others after hold_ns with probability eta */
-	ANALYSE_LEARN_ALL,    /* every step: rows known to be free of faults */
-	ANALYSE_LEARN_WARM,   /* a pod's first steps: all but what is improbable so far */
-	ANALYSE_LEARN_SCORES, /* the threshold only: see analyse_pipeline_recalibrate() */
+	/* learn steps judged normal; others after hold_ns with probability eta */
+	ANALYSE_LEARN_GATED = 0,
+	ANALYSE_LEARN_ALL,    /* learn every step: rows are known to be free of faults */
+	ANALYSE_LEARN_WARM,   /* learn the first steps of a pod, except those improbable so far */
+	ANALYSE_LEARN_SCORES, /* learn only the threshold: see analyse_pipeline_recalibrate() */
 	ANALYSE_LEARN_NONE,
 };
 void analyse_pipeline_learning(struct analyse_pipeline *p, enum analyse_learning how);
-/* Restarts time: recent levels and rates are forgotten, what was learned stays. */
+/* Restarts time: discards recent levels and rates, and keeps the learned state. */
 void analyse_pipeline_rewind(struct analyse_pipeline *p);
-/* The warm-up should go on: the last step was anomalous, and it is not known yet whether it stays.
- */
+/* True if the warm-up should continue: the last step was anomalous, and may become usual. */
 bool analyse_pipeline_disturbed(const struct analyse_pipeline *p);
 /*
- * Relearns only the threshold from the rows to come: after training, from the same rows, now scored
- * by the whole model.
+ * Relearns only the threshold from the following rows: after training, from the same rows, now
+ * scored by the complete model.
  */
 void analyse_pipeline_recalibrate(struct analyse_pipeline *p);
 void analyse_pipeline_stats(const struct analyse_pipeline *p, struct analyse_pipeline_stats *stats);
 /*
- * How well a pod is known. Coarse: it is judged, but its thresholds are wide for lack of steps
+ * How well a pod is known. Coarse: it is judged, but with wide thresholds for lack of steps
  * (docs/analytics.md, Thresholds). least: the smallest factor by which a 90th percentile of its
- * latencies must rise, if nothing else moves, to be an anomaly; INFINITY: none is enough, or it has
- * none.
+ * latencies must rise, if nothing else moves, to be an anomaly; INFINITY: no factor is enough, or
+ * it has no latencies.
  */
 enum analyse_state { ANALYSE_LEARNING, ANALYSE_COARSE, ANALYSE_READY };
 enum analyse_state analyse_pipeline_state(struct analyse_pipeline *p, double *least);
 /*
- * The P90 of requests to this pod in the last row, over its usual one: 2 is twice as slow. The mean
- * of several; 0: not known, as without requests.
+ * Returns the P90 of requests to this pod in the last row divided by its usual P90: 2 is twice as
+ * slow. The mean if there are several; 0: not known, as without requests.
  */
 double analyse_pipeline_slowdown(const struct analyse_pipeline *p);
-/* The budget in false alarms per step. */
+/* Returns the budget in false alarms per step. */
 double analyse_pipeline_budget(const struct analyse_pipeline *p);
 
 /*
@@ -182,28 +188,28 @@ size_t analyse_pipeline_save_bytes(const struct analyse_pipeline *p);
 /* Returns the bytes written, or -ENOSPC. */
 int64_t analyse_pipeline_save(const struct analyse_pipeline *p, void *buf, size_t bytes);
 /*
- * The model of n >= 1 pods: what the first has learned, and those of the others that have the same
- * columns. Returns its bytes, *buf to be freed, or -errno.
+ * Saves the model of n >= 1 pods: the learned state of the first, merged with that of the others
+ * that have the same columns. Returns its size and *buf, which the caller frees, or -errno.
  */
 int64_t analyse_pipeline_save_all(struct analyse_pipeline *const *pods, uint32_t n, void **buf);
 /*
- * Replaces what p has learned. -EPROTONOSUPPORT: another version; -EINVAL: truncated, damaged,
- * another detector or number of columns; p is then as created. Shared thresholds stay shared, and
- * take over the model's if they have learned nothing.
+ * Replaces the learned state of p. -EPROTONOSUPPORT: another version; -EINVAL: truncated, damaged,
+ * another detector or number of columns; p is then reset. Shared thresholds remain shared, and take
+ * over the model's if they have learned nothing.
  */
 int analyse_pipeline_load(struct analyse_pipeline *p, const void *buf, size_t bytes);
-/* The columns that a pipeline must have to load a model of p. */
+/* Returns the number of columns that a pipeline needs to load a model of p. */
 uint32_t analyse_pipeline_width(const struct analyse_pipeline *p);
-/* Describes a model without loading it. 0, or an error of analyse_pipeline_load() in the header. */
+/* Describes a model without loading it. Returns 0, or an error of analyse_pipeline_load(). */
 struct analyse_model_info {
 	char detector[16];
-	uint32_t columns; /* of a pipeline that can load it */
+	uint32_t columns; /* columns of a pipeline that can load it */
 	uint64_t step_ns, learned;
 };
 int analyse_pipeline_model_info(const void *buf, size_t bytes, struct analyse_model_info *info);
 /*
- * Adds what another learned of the same columns and detector, for example on another host. -EINVAL
- * without a change if they differ.
+ * Adds the learned state of another pipeline with the same columns and detector, for example from
+ * another host. -EINVAL without a change if they differ.
  */
 int analyse_pipeline_merge(struct analyse_pipeline *p, const struct analyse_pipeline *other);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pipeline_internal.h - the inside of a pipeline: pipeline.c takes rows and makes verdicts,
+ * pipeline_internal.h - internals of a pipeline: pipeline.c turns rows into verdicts,
  * pipeline_learn.c learns from finished steps, pipeline_model.c saves, loads and merges.
  */
 #ifndef SL_ANALYSE_PIPELINE_INTERNAL_H
@@ -13,17 +13,17 @@
 #include "analyse/reading.h"
 #include "analyse/role.h"
 
-#define ANALYSE_LATE 10u /* steps without an anomaly after which a score is learned */
+#define ANALYSE_LATE 10u /* steps without an anomaly before a score is learned */
 
 struct analyse_slot {
-	uint64_t seen; /* layout of its last use */
+	uint64_t seen; /* layout in which the slot was last used */
 	bool counter;
 	struct analyse_role role;
-	struct analyse_count_past errors; /* of a counter of errors */
-	double counted;			  /* its value when it was last learned; NaN: none */
+	struct analyse_count_past errors; /* history of a counter of errors */
+	double counted;			  /* value of the counter when last learned; NaN: none */
 };
 
-/* A column that the culprit looks at: a latency quantile, or a resource. */
+/* A column used for finding the culprit: a latency quantile, or a resource. */
 struct analyse_witness {
 	uint16_t slot;
 	struct analyse_role role;
@@ -31,75 +31,80 @@ struct analyse_witness {
 
 struct analyse_pipeline {
 	struct analyse_pipeline_opts opts;
-	uint32_t dims, used; /* used: columns in the layout */
+	uint32_t dims, used; /* used: number of columns in the layout */
 	uint64_t layout, step, last_ns, random;
 	double q;
 	bool begun, step_anomalous, step_scored, drift;
-	bool *held;	    /* dims: baselines held during an anomaly */
-	uint64_t holding;   /* steps held, less the normal ones since */
-	bool was_held;	    /* at the step before, by an anomaly */
-	uint32_t anomalous; /* consecutive anomalous steps */
+	bool *held;	    /* per column: true if the baseline is held during an anomaly */
+	uint64_t holding;   /* steps held, minus the normal ones since */
+	bool was_held;	    /* an anomaly held baselines in the previous step */
+	uint32_t anomalous; /* number of consecutive anomalous steps */
 	struct {
-		uint32_t steps;		   /* consecutive steps above the usual score */
-		float above[ANALYSE_LATE]; /* ring: excess of each over it */
-		float sum, peak;	   /* largest sum of them so far; largest score */
-		float kind[ANALYSE_KINDS]; /* largest of each kind */
-		bool found;		   /* it had an anomaly */
+		uint32_t steps;		   /* number of consecutive steps above the usual score */
+		float above[ANALYSE_LATE]; /* ring: excess of each step over the usual score */
+		float sum, peak;	   /* largest sum of excesses so far; largest score */
+		float kind[ANALYSE_KINDS]; /* largest score of each kind */
+		bool found;		   /* the run had an anomaly */
 	} run;
 	struct {
-		uint32_t times[2];    /* disturbances of the warm-up so far; by errors */
-		uint64_t steps, last; /* of them, with their pauses; the last one */
-		bool now, errors;     /* the step is improbable; by its errors alone */
-		bool odd, out;	      /* the step before was anomalous; was left out */
+		/* number of disturbances in the warm-up so far; number caused by errors */
+		uint32_t times[2];
+		/* length of the disturbances including pauses; step of the last one */
+		uint64_t steps, last;
+		bool now, errors; /* the step is improbable; only because of its errors */
+		bool odd, out;	  /* the previous step was anomalous; it was left out */
 	} warm;
-	float step_verdict; /* the step's score in thresholds */
-	uint32_t doubtful;  /* consecutive steps of which it is more than DOUBT, without runs */
-	double news;	    /* anomalies beyond twice the budget: see no_news() */
+	float step_verdict; /* score of the step in multiples of the threshold */
+	/* consecutive steps with step_verdict above DOUBT, if there are no runs */
+	uint32_t doubtful;
+	double news; /* anomalies beyond twice the budget: see anomalies_are_usual() */
 	enum analyse_learning learning;
-	float step_score, step_shadow, step_kind[ANALYSE_KINDS]; /* kind: NAN: not judged */
-	/* Of the row, from the fleet: */
-	float kind[ANALYSE_KINDS]; /* evidence; NAN: not judged */
-	float mine;		   /* probability that no other pod explains it */
+	float step_score, step_shadow, step_kind[ANALYSE_KINDS]; /* step_kind: NAN if not judged */
+	/* State of the row, from the fleet: */
+	float kind[ANALYSE_KINDS]; /* evidence of each kind; NAN: not judged */
+	float mine;		   /* probability that no other pod explains the row */
 	bool joint;		   /* latencies and resources are judged for all pods together */
 	struct analyse_training_sample {
-		float score, run, shadow, kind[ANALYSE_KINDS]; /* NAN: not to be learned */
-		bool within;  /* a step of a run that another represents */
-	} late[ANALYSE_LATE]; /* ring: to be learned later */
+		float score, run, shadow, kind[ANALYSE_KINDS]; /* NAN: do not learn */
+		bool within;  /* a step of a run that another step represents */
+	} late[ANALYSE_LATE]; /* ring of samples to be learned later */
 	uint32_t late_at, late_n;
 	struct analyse_normaliser normaliser;
 	struct analyse_thresholds own, *thresholds;
 	struct analyse_calibration shadow_calibration;
 	void *detector, *shadow;
 	struct analyse_reading reading;
-	struct analyse_witness *witness;       /* dims */
-	uint32_t witnesses;		       /* of the layout */
-	uint8_t *role;			       /* dims: enum analyse_role_kind of the slot */
-	uint8_t *group;			       /* dims: enum analyse_kind of the slot */
-	struct analyse_slot *slots;	       /* dims */
-	uint64_t *keys;			       /* dims: hashed names; 0: free slot */
-	uint32_t *slot_of;		       /* column -> slot, or ANALYSE_NONE */
-	uint32_t *column_of;		       /* slot -> column, or ANALYSE_NONE */
-	float *x, *z, *move, *blame, *scratch; /* dims each, of the last row */
+	struct analyse_witness *witness;       /* the first `witnesses` entries are in use */
+	uint32_t witnesses;		       /* number of witnesses in the layout */
+	uint8_t *role;			       /* per slot, enum analyse_role_kind */
+	uint8_t *group;			       /* per slot, enum analyse_kind */
+	struct analyse_slot *slots;	       /* the slots, as many as dims */
+	uint64_t *keys;			       /* per slot, the hash of the name; 0: free slot */
+	uint32_t *slot_of;		       /* slot of each column, or ANALYSE_NONE */
+	uint32_t *column_of;		       /* column of each slot, or ANALYSE_NONE */
+	float *x, *z, *move, *blame, *scratch; /* values of the last row, dims each */
 	float *floats;
-	float testimony;		 /* of this row: analyse_pipeline_testify() */
-	double measured[ANALYSE_TAILS];	 /* of this row: analyse_pipeline_measured() */
-	struct analyse_pipeline *by;	 /* who measured them at this row; NULL: they are its own */
-	bool measures;			 /* of this row: those of another */
-	bool was_measured;		 /* at the row that was judged before */
-	struct analyse_suspect *suspect; /* in a fleet that knows its calls; else NULL */
+	float testimony; /* evidence given by analyse_pipeline_testify() for this row */
+	/* latencies given by analyse_pipeline_measured() for this row */
+	double measured[ANALYSE_TAILS];
+	struct analyse_pipeline *by; /* pod that measured them for this row; NULL: the pod itself */
+	bool measures;		     /* the pod measures another one's latencies in this row */
+	/* the latencies were measured by another pod in the previously judged row */
+	bool was_measured;
+	struct analyse_suspect *suspect; /* suspect in a fleet with a call graph; otherwise NULL */
 	struct analyse_pipeline_stats stats;
 };
 
 /* ---- pipeline.c ---- */
 
-/* The kind of evidence that a metric of this role gives. */
+/* Returns the kind of evidence given by a metric of this role. */
 enum analyse_kind analyse_pipeline_kind(enum analyse_role_kind role);
-/* The last row's evidence of each kind, with p->joint known. */
+/* Computes the last row's evidence of each kind, with p->joint known. */
 void analyse_pipeline_weigh(struct analyse_pipeline *p);
 
 /*
- * Runs need scores with a unit and steps short enough to hold baselines for more than the
- * ANALYSE_FAST - 1 in which they follow by themselves.
+ * Runs need scores with a unit, and steps short enough to hold baselines for longer than the
+ * ANALYSE_FAST - 1 steps in which they follow by themselves.
  */
 bool analyse_pipeline_has_runs(const struct analyse_pipeline *p);
 int analyse_pipeline_init_thresholds(const struct analyse_pipeline *p,
@@ -112,17 +117,17 @@ void *analyse_pipeline_new_detector(const struct analyse_pipeline *p,
 double analyse_pipeline_threshold(struct analyse_pipeline *p);
 double analyse_pipeline_kind_threshold(struct analyse_pipeline *p, enum analyse_kind kind);
 /*
- * The threshold of a run. While few runs are known, at least ANALYSE_FAST steps' thresholds: a
- * shorter run is one event and was judged as one.
+ * Returns the threshold of a run. While few runs are known, it is at least that of ANALYSE_FAST
+ * steps: a shorter run is a single event and was judged as one.
  */
 double analyse_pipeline_run_threshold(struct analyse_pipeline *p);
-/* The sum of the last steps of the run and the current one; 0: no run. */
+/* Returns the sum of the run's last steps and the current one; 0: no run. */
 float analyse_pipeline_run_sum(const struct analyse_pipeline *p);
-/* Whether a row of the warm-up is too improbable to be learned. */
+/* True if a row of the warm-up is too improbable to be learned. */
 bool analyse_pipeline_is_odd(const struct analyse_pipeline *p, const struct analyse_verdict *v);
 /* Learns from the finished step, if there is one. */
 void analyse_pipeline_end_step(struct analyse_pipeline *p);
-/* Forgets the current anomaly, run and scores to be learned. */
+/* Discards the current anomaly, run and scores to be learned. */
 void analyse_pipeline_forget(struct analyse_pipeline *p);
 
 #endif

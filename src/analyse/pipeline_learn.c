@@ -6,20 +6,22 @@
 #include "analyse/pipeline_internal.h"
 #include "sketch/hash.h"
 
-#define AWAY	  2.576f /* moves in a metric's largest hundredth */
-#define BACK	  1.0f
-#define NEWS	  16.0	/* anomalies beyond twice the budget, after which more are no news */
-#define SUSPECT	  10u	/* steps of a run that are summed; at most ANALYSE_LATE */
-#define LEFT	  0.5f	/* of the mean of a run: less is no part of it */
-#define DOUBT	  0.25f /* of the threshold: more may be the beginning of a fault */
-#define INFLUENCE 2.0	/* bound in thresholds of an anomaly's score when learned */
-#define COUNTED	  10u	/* steps of errors, after which their number is judged */
-#define CHANCE	  2u	/* disturbances of a warm-up that are left out: more are usual */
+#define AWAY 2.576f /* size of a move in a metric's largest hundredth */
+#define BACK 1.0f
+/* excess anomalies over twice the budget after which anomalies count as usual */
+#define NEWS	16.0
+#define SUSPECT 10u  /* number of last steps in the sum of a run; at most ANALYSE_LATE */
+#define LEFT	0.5f /* fraction of a run's mean: a step below it ends the run */
+/* fraction of the threshold: a step above it may be the beginning of a fault */
+#define DOUBT	  0.25f
+#define INFLUENCE 2.0 /* limit of an anomaly's learned score, in multiples of the threshold */
+#define COUNTED	  10u /* steps with error counts before these are judged */
+#define CHANCE	  2u  /* disturbances of a warm-up that are not learned: more of them are usual */
 
 typedef void (*learn_fn)(struct analyse_calibration *c, double score);
 
-static void teach(struct analyse_thresholds *t, const struct analyse_training_sample *l,
-		  learn_fn learn)
+static void learn_sample(struct analyse_thresholds *t, const struct analyse_training_sample *l,
+			 learn_fn learn)
 {
 	learn_fn within = l->within ? analyse_calibration_learn_within : learn;
 
@@ -30,11 +32,10 @@ static void teach(struct analyse_thresholds *t, const struct analyse_training_sa
 }
 
 /*
- * While a pod warms up among pods that have settled, its scores above the shared threshold are not
- * learned: a fault in that time, its own or of a pod whose connections it sees, must not lift the
- * threshold of all.
+ * While a pod warms up among settled pods, its scores above the shared threshold are not learned: a
+ * fault in that time, its own or that of a connected pod, must not raise the threshold of all.
  */
-static void teach_others(struct analyse_pipeline *p, const struct analyse_training_sample *l)
+static void learn_shared(struct analyse_pipeline *p, const struct analyse_training_sample *l)
 {
 	struct analyse_thresholds *all = p->thresholds;
 	struct analyse_training_sample usual = *l;
@@ -47,7 +48,7 @@ static void teach_others(struct analyse_pipeline *p, const struct analyse_traini
 	for (uint32_t k = 0; k < ANALYSE_KINDS; k++)
 		if (!l->within && (double)l->kind[k] > analyse_calibration_threshold(&all->kind[k]))
 			usual.kind[k] = NAN;
-	teach(all, &usual, analyse_calibration_learn_gated);
+	learn_sample(all, &usual, analyse_calibration_learn_gated);
 }
 
 static bool learns_all(const struct analyse_pipeline *p)
@@ -62,17 +63,17 @@ static void learn_scores(struct analyse_pipeline *p, const struct analyse_traini
 
 	p->thresholds->settled |= gated;
 	if (learns_all(p) && p->thresholds != &p->own && p->thresholds->settled)
-		teach_others(p, l);
+		learn_shared(p, l);
 	else
-		teach(p->thresholds, l, learn);
-	/* Drift and the frequency of peaks are the pod's own. */
+		learn_sample(p->thresholds, l, learn);
+	/* Drift and the frequency of peaks are calibrated per pod. */
 	if (p->thresholds != &p->own)
-		teach(&p->own, l, learn);
+		learn_sample(&p->own, l, learn);
 	if (p->shadow)
 		learn(&p->shadow_calibration, l->shadow);
 }
 
-/* Bounds how far learning an anomaly lifts the threshold. */
+/* Limits how far learning an anomaly raises the threshold. */
 static float at_most(float score, double threshold)
 {
 	return (float)fmin(score, INFLUENCE * threshold);
@@ -83,8 +84,8 @@ double analyse_pipeline_threshold(struct analyse_pipeline *p)
 	return analyse_calibration_among(&p->own.step, &p->thresholds->step);
 }
 
-/* The probability of errors needs no scores to be known, but some steps of the pod. */
-static bool counts(const struct analyse_pipeline *p)
+/* The probability of errors is known without any scores, but needs some steps of the pod. */
+static bool counts_errors(const struct analyse_pipeline *p)
 {
 	return (p->learning == ANALYSE_LEARN_WARM || p->learning == ANALYSE_LEARN_GATED) &&
 	       p->stats.learned >= COUNTED;
@@ -94,7 +95,7 @@ double analyse_pipeline_kind_threshold(struct analyse_pipeline *p, enum analyse_
 {
 	struct analyse_calibration *c = &p->thresholds->kind[kind];
 
-	if (kind == ANALYSE_KIND_ERRORS && !analyse_calibration_known(c) && counts(p))
+	if (kind == ANALYSE_KIND_ERRORS && !analyse_calibration_known(c) && counts_errors(p))
 		return analyse_calibration_prior(c);
 	return analyse_calibration_threshold(c);
 }
@@ -107,7 +108,7 @@ double analyse_pipeline_run_threshold(struct analyse_pipeline *p)
 
 /*
  * Delays learning by ANALYSE_LATE steps, so that an anomaly can discard the scores just before it:
- * a fault that begins below the threshold must not lift it.
+ * a fault that begins below the threshold must not raise it.
  */
 static void learn_scores_late(struct analyse_pipeline *p, const struct analyse_training_sample *l)
 {
@@ -138,9 +139,9 @@ bool analyse_pipeline_is_odd(const struct analyse_pipeline *p, const struct anal
 }
 
 /*
- * Whether the finished step is left out of what the warm-up learns. Errors or other metrics that
- * are improbable again and again are usual; so is what goes on for half of the time, with its
- * pauses.
+ * True if the warm-up does not learn the finished step. Improbable errors or other metrics are
+ * usual if they occur again and again; so is a disturbance that takes half of the time, including
+ * its pauses.
  */
 static bool leave_out(struct analyse_pipeline *p)
 {
@@ -155,13 +156,16 @@ static bool leave_out(struct analyse_pipeline *p)
 	return *times <= CHANCE && 2 * p->warm.steps < p->stats.steps;
 }
 
-/* Whether the finished step is kept from what is learned, apart from a few. */
-static bool withheld(const struct analyse_pipeline *p)
+/* True if the finished step is withheld from learning, except for a random few. */
+static bool is_withheld(const struct analyse_pipeline *p)
 {
 	return (p->learning == ANALYSE_LEARN_GATED && p->step_anomalous) || p->warm.out;
 }
 
-/* After half of the time it is learned, and over some steps later, or it is how the pod behaves. */
+/*
+ * A disturbance that takes half of the time is learned. It is over some steps later, or it is the
+ * pod's normal behaviour.
+ */
 bool analyse_pipeline_disturbed(const struct analyse_pipeline *p)
 {
 	return p->warm.odd && 2ull * p->anomalous < p->stats.steps + 2 * ANALYSE_LATE;
@@ -169,13 +173,13 @@ bool analyse_pipeline_disturbed(const struct analyse_pipeline *p)
 
 /* ---- runs ---- */
 
-/* True while baselines may be held; without that there is no run. */
+/* True while baselines may be held; otherwise there is no run. */
 static bool may_hold(const struct analyse_pipeline *p)
 {
 	return (p->holding + ANALYSE_FAST - 1) * p->opts.step_ns < p->opts.hold_ns;
 }
 
-/* The score that the pod itself exceeds in one step of ten; higher scores belong to a run. */
+/* Returns the score that the pod exceeds in one step of ten; higher scores belong to a run. */
 static float usual_score(const struct analyse_pipeline *p)
 {
 	return analyse_pipeline_has_runs(p) && may_hold(p) &&
@@ -184,8 +188,8 @@ static float usual_score(const struct analyse_pipeline *p)
 		       : INFINITY;
 }
 
-/* The sum of the last steps of the run so far, of which *n are summed. */
-static float earlier(const struct analyse_pipeline *p, uint32_t *n)
+/* Returns the sum of the last *n steps of the run so far. */
+static float earlier_sum(const struct analyse_pipeline *p, uint32_t *n)
 {
 	float sum = 0;
 
@@ -196,13 +200,13 @@ static float earlier(const struct analyse_pipeline *p, uint32_t *n)
 }
 
 /*
- * Whether a step this much above the usual belongs to the run: what is left of a deviation that has
- * ended must not prolong it.
+ * True if a step this far above the usual score belongs to the run: the decay of a deviation that
+ * has ended must not prolong the run.
  */
-static bool belongs(const struct analyse_pipeline *p, float above)
+static bool belongs_to_run(const struct analyse_pipeline *p, float above)
 {
 	uint32_t n;
-	float sum = earlier(p, &n);
+	float sum = earlier_sum(p, &n);
 
 	return above > 0 && above * (float)n >= LEFT * sum;
 }
@@ -214,7 +218,7 @@ float analyse_pipeline_run_sum(const struct analyse_pipeline *p)
 
 	if (!(now > 0))
 		return 0;
-	return belongs(p, now) ? earlier(p, &n) + now : now;
+	return belongs_to_run(p, now) ? earlier_sum(p, &n) + now : now;
 }
 
 /*
@@ -228,7 +232,7 @@ static void end_run(struct analyse_pipeline *p, bool learn)
 	float above = p->step_score - usual_score(p);
 
 	memcpy(l.kind, p->step_kind, sizeof(l.kind));
-	if (p->run.steps && !belongs(p, above)) {
+	if (p->run.steps && !belongs_to_run(p, above)) {
 		struct analyse_training_sample whole = {
 			.score = p->run.peak, .run = p->run.sum, .shadow = NAN};
 
@@ -238,7 +242,7 @@ static void end_run(struct analyse_pipeline *p, bool learn)
 		memset(&p->run, 0, sizeof(p->run));
 	}
 	if (above > 0) {
-		/* The first step is learned when the run ends, as the whole. */
+		/* The first step is learned when the run ends, representing all of it. */
 		l.score = p->run.steps ? p->step_score : NAN;
 		l.run = p->run.steps ? 0 : NAN;
 		for (uint32_t k = 0; k < ANALYSE_KINDS; k++) {
@@ -258,22 +262,22 @@ static void end_run(struct analyse_pipeline *p, bool learn)
 }
 
 /*
- * Holds baselines, or each fault would be over in two steps. During an anomaly this applies to the
- * metrics that caused it, while they stay away and for a bounded time: the others follow, or a
- * metric that wanders would soon be far from where it was held and keep the anomaly going.
- * Anomalies close to each other share that time. Baselines take ANALYSE_FAST - 1 steps to follow.
+ * Holds baselines, so that a fault does not look normal after two steps. During an anomaly, holds
+ * those of the metrics that caused it, while they stay away and for a limited time. The others
+ * follow, because a drifting metric would soon be far from a held baseline and keep the anomaly
+ * going. Anomalies close to each other share that time.
  *
- * In a run that is no anomaly yet, baselines are held whenever metrics moved away: a long slight
- * deviation must not hide the fault that begins with it. What persists becomes usual, as distances
- * are counted in each SUSPECT-th step.
+ * Baselines take ANALYSE_FAST - 1 steps to follow. In a run that is no anomaly yet, baselines are
+ * held whenever metrics moved away: a long slight deviation must not hide the fault that it begins.
+ * A persistent deviation becomes usual, as distances are counted in every SUSPECT-th step.
  */
-static bool hold(struct analyse_pipeline *p)
+static bool hold_baselines(struct analyse_pipeline *p)
 {
-	bool anomalous = withheld(p), any = false;
+	bool anomalous = is_withheld(p), any = false;
 	bool first = p->anomalous < ANALYSE_FAST || p->run.steps <= ANALYSE_FAST;
 
 	p->anomalous = p->step_anomalous ? p->anomalous + 1 : 0;
-	/* What a warm-up learns although it is improbable is the new level. */
+	/* An improbable step that the warm-up learns is the new level. */
 	if (!may_hold(p) || !(anomalous || p->run.steps) || (p->warm.odd && !p->warm.out)) {
 		p->holding -= !p->step_anomalous && p->holding;
 		memset(p->held, 0, p->dims * sizeof(*p->held));
@@ -290,12 +294,12 @@ static bool hold(struct analyse_pipeline *p)
 }
 
 /*
- * True while anomalies are so frequent that they are how the pod behaves: a one-sided CUSUM (Page
- * 1954) of anomalies over twice the budget. Above NEWS the distances of each anomaly's first step
- * are counted too; of the first only, as steps of one anomaly depend on each other (declustering:
- * Coles 2001, 5.3.2).
+ * True while anomalies are so frequent that they are the pod's normal behaviour: a one-sided CUSUM
+ * (Page 1954) of anomalies over twice the budget. Above NEWS, the distances in the first step of
+ * each anomaly are counted, too; not those in later ones, as steps of one anomaly depend on each
+ * other (declustering: Coles 2001, 5.3.2).
  */
-static bool no_news(struct analyse_pipeline *p)
+static bool anomalies_are_usual(struct analyse_pipeline *p)
 {
 	if (p->learning != ANALYSE_LEARN_GATED)
 		return false;
@@ -304,9 +308,9 @@ static bool no_news(struct analyse_pipeline *p)
 }
 
 /*
- * Whether distances are counted later: as the largest of SUSPECT steps of a run, or of steps in
- * doubt where steps are too long for runs; and not if an anomaly follows. The first row of a fault
- * must not make the next ones usual.
+ * True if distances are counted later: as the largest of SUSPECT steps of a run, or of doubtful
+ * steps if steps are too long for runs; and not at all if an anomaly follows. The first row of a
+ * fault must not make the next ones usual.
  */
 static bool count_later(struct analyse_pipeline *p)
 {
@@ -318,7 +322,7 @@ static bool count_later(struct analyse_pipeline *p)
 	return p->doubtful % SUSPECT && !p->step_anomalous;
 }
 
-/* A step's errors, from the end of the step before. */
+/* Learns the errors since the end of the previous step. */
 static void learn_errors(struct analyse_pipeline *p, bool learn)
 {
 	for (uint32_t s = 0; s < p->dims; s++) {
@@ -334,7 +338,7 @@ static void learn_errors(struct analyse_pipeline *p, bool learn)
 	}
 }
 
-/* The scores of an anomalous step, bounded. */
+/* Learns the scores of an anomalous step, limited. */
 static void learn_anomaly(struct analyse_pipeline *p)
 {
 	struct analyse_training_sample l = {
@@ -358,20 +362,23 @@ void analyse_pipeline_end_step(struct analyse_pipeline *p)
 
 	if (!p->step_scored)
 		return;
-	/* Once per step, as rows of one step are high together. */
+	/* Once per step, as the rows of a step are high together. */
 	p->drift = analyse_calibration_watch(&p->own.step, p->step_score);
 	p->warm.odd = p->learning == ANALYSE_LEARN_WARM && p->step_anomalous &&
 		      p->opts.detector->comparable;
 	p->warm.out = leave_out(p);
 	if (p->step_anomalous)
 		p->late_n = 0;
-	/* Scores of an untrained detector say nothing of its threshold. */
+	/* Scores of an untrained detector are irrelevant for its threshold. */
 	taught = p->learning == ANALYSE_LEARN_SCORES ||
 		 (p->learning != ANALYSE_LEARN_NONE && p->stats.learned >= ANALYSE_SLOW);
 	learn = learns_all(p) && !p->warm.out;
-	end_run(p, taught && !withheld(p));
-	held = hold(p);
-	/* In the last step of a fault no baseline stops, as it is over: it does not last. */
+	end_run(p, taught && !is_withheld(p));
+	held = hold_baselines(p);
+	/*
+	 * A step without held baselines right after one with them ends a fault, which does not
+	 * last.
+	 */
 	lasts = p->step_anomalous && !held && !p->was_held;
 	p->was_held = held;
 	if (p->learning == ANALYSE_LEARN_GATED)
@@ -388,10 +395,10 @@ void analyse_pipeline_end_step(struct analyse_pipeline *p)
 			learn_anomaly(p);
 	}
 	later = count_later(p);
-	if (learn || (no_news(p) && p->anomalous == 1))
+	if (learn || (anomalies_are_usual(p) && p->anomalous == 1))
 		count = later ? ANALYSE_COUNT_LATER : ANALYSE_COUNT;
-	/* During an anomaly the slow baseline stays, so the way back is no move. */
-	analyse_normaliser_step(&p->normaliser, learn, count, !(withheld(p) && may_hold(p)),
+	/* The slow baseline stays during an anomaly, so the return to normal is no move. */
+	analyse_normaliser_step(&p->normaliser, learn, count, !(is_withheld(p) && may_hold(p)),
 				p->held);
 	p->stats.steps++;
 	p->step_scored = p->step_anomalous = p->warm.now = p->warm.errors = false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* pipeline_model.c - saves, loads and merges what a pipeline has learned. */
+/* pipeline_model.c - saves, loads and merges the learned state of a pipeline. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -8,10 +8,10 @@
 
 #include "analyse/pipeline_internal.h"
 
-#define HEADER (8 + 4 + 4 + 8) /* magic, version, CRC-32 and length of what follows the header */
+#define HEADER (8 + 4 + 4 + 8) /* magic, version, CRC-32, and length of the rest */
 
 struct pipeline_model {
-	uint64_t magic, bytes; /* of what follows the header */
+	uint64_t magic, bytes; /* length after the header */
 	uint32_t version, crc;
 	char detector[16];
 	uint32_t dims;
@@ -38,13 +38,13 @@ static int thresholds_io(struct analyse_thresholds *t, bool kinds, struct sketch
 {
 	int err = analyse_calibration_io(&t->step, b) ?: analyse_calibration_io(&t->run, b);
 
-	/* Those of a fleet are not a pod's own. */
+	/* The kinds of a fleet do not belong to a pod. */
 	for (uint32_t k = 0; kinds && k < ANALYSE_KINDS && !err; k++)
 		err = analyse_calibration_io(&t->kind[k], b);
 	return err;
 }
 
-/* Columns, thresholds (the shared ones, for a fleet that knows nothing yet, first), detector. */
+/* Saves or loads columns, thresholds (first the shared ones, for a fleet without any), detector. */
 static int learned_io(struct analyse_pipeline *p, struct analyse_thresholds *shared,
 		      struct sketch_blob *b)
 {
@@ -63,14 +63,14 @@ static int learned_io(struct analyse_pipeline *p, struct analyse_thresholds *sha
 	return p->opts.detector->io ? p->opts.detector->io(p->detector, b) : 0;
 }
 
-static void save(const struct analyse_pipeline *p, struct sketch_blob *b)
+static void save_model(const struct analyse_pipeline *p, struct sketch_blob *b)
 {
 	struct pipeline_model m = {
 		.dims = p->dims, .step_ns = p->opts.step_ns, .learned = p->stats.learned};
 
 	strncpy(m.detector, p->opts.detector->name, sizeof(m.detector) - 1);
 	info_io(&m, b);
-	/* Saving only reads. */
+	/* saving only reads */
 	learned_io((struct analyse_pipeline *)(uintptr_t)p, p->thresholds, b);
 }
 
@@ -78,7 +78,7 @@ size_t analyse_pipeline_save_bytes(const struct analyse_pipeline *p)
 {
 	struct sketch_blob b = {.bytes = SIZE_MAX};
 
-	save(p, &b);
+	save_model(p, &b);
 	return HEADER + b.used;
 }
 
@@ -89,7 +89,7 @@ int64_t analyse_pipeline_save(const struct analyse_pipeline *p, void *buf, size_
 
 	if (!sketch_blob_take(&b, HEADER))
 		return -ENOSPC;
-	save(p, &b);
+	save_model(p, &b);
 	if (b.failed)
 		return -ENOSPC;
 	m.bytes = b.used - HEADER;
@@ -102,14 +102,14 @@ static void reset_detector(struct analyse_pipeline *p)
 {
 	void *fresh = analyse_pipeline_new_detector(p, p->opts.detector);
 
-	/* Out of memory, the half-loaded state stays: its fields were checked, so it is safe. */
+	/* Without memory, the half-loaded state remains: its fields were checked, so it is safe. */
 	if (!fresh)
 		return;
 	analyse_detector_destroy(p->opts.detector, p->detector);
 	p->detector = fresh;
 }
 
-static void reset(struct analyse_pipeline *p)
+static void reset_model(struct analyse_pipeline *p)
 {
 	for (uint32_t s = 0; s < p->dims; s++) {
 		analyse_normaliser_forget(&p->normaliser, s);
@@ -157,7 +157,7 @@ int analyse_pipeline_model_info(const void *buf, size_t bytes, struct analyse_mo
 	return err;
 }
 
-/* Thresholds to load those of a fleet into; false: out of memory. */
+/* Allocates thresholds for loading those of a fleet. Returns false if memory is exhausted. */
 static bool make_shared(const struct analyse_pipeline *p, struct analyse_thresholds *all)
 {
 	size_t bytes = ANALYSE_KINDS * sizeof(*all->kind);
@@ -171,8 +171,8 @@ static bool make_shared(const struct analyse_pipeline *p, struct analyse_thresho
 	return all->kind;
 }
 
-/* A fleet that knows nothing yet starts from the model's thresholds. */
-static void share(struct analyse_pipeline *p, struct analyse_thresholds *all)
+/* Starts an untrained fleet from the model's thresholds. */
+static void share_thresholds(struct analyse_pipeline *p, struct analyse_thresholds *all)
 {
 	struct analyse_thresholds *to = p->thresholds;
 	struct analyse_calibration *kind = to->kind;
@@ -185,21 +185,21 @@ static void share(struct analyse_pipeline *p, struct analyse_thresholds *all)
 	memcpy(kind, all->kind, ANALYSE_KINDS * sizeof(*kind));
 }
 
-static int load(struct analyse_pipeline *p, struct analyse_thresholds *all, struct sketch_blob *b,
-		const struct pipeline_model *m)
+static int load_learned(struct analyse_pipeline *p, struct analyse_thresholds *all,
+			struct sketch_blob *b, const struct pipeline_model *m)
 {
 	int err;
 
-	reset(p);
+	reset_model(p);
 	if (strcmp(m->detector, p->opts.detector->name) || m->dims != p->dims ||
 	    m->step_ns != p->opts.step_ns)
 		return -EINVAL;
 	err = learned_io(p, all, b);
 	if (err || b->failed || b->used != b->bytes) {
-		reset(p);
+		reset_model(p);
 		return err ? err : -EINVAL;
 	}
-	share(p, all);
+	share_thresholds(p, all);
 	p->stats.learned = m->learned;
 	return 0;
 }
@@ -215,7 +215,7 @@ int analyse_pipeline_load(struct analyse_pipeline *p, const void *buf, size_t by
 		return err;
 	if (!make_shared(p, &all))
 		return -ENOMEM;
-	err = load(p, &all, &b, &m);
+	err = load_learned(p, &all, &b, &m);
 	if (all.kind != p->own.kind)
 		free(all.kind);
 	return err;
@@ -250,7 +250,7 @@ int analyse_pipeline_merge(struct analyse_pipeline *p, const struct analyse_pipe
 			analyse_count_learn(&p->slots[s].errors, other->slots[s].errors.events,
 					    other->slots[s].errors.seconds);
 		}
-	/* What two pods share has learned from both. */
+	/* Shared thresholds have already learned from both pods. */
 	if (p->thresholds != other->thresholds)
 		merge_thresholds(p->thresholds, other->thresholds);
 	if (p->thresholds != &p->own)
@@ -295,7 +295,8 @@ int64_t analyse_pipeline_save_all(struct analyse_pipeline *const *pods, uint32_t
 			p->thresholds = pods[0]->thresholds;
 		}
 		for (uint32_t i = 1; i < n; i++)
-			analyse_pipeline_merge(p, pods[i]); /* or not: other columns */
+			/* fails if columns differ: skip the pod */
+			analyse_pipeline_merge(p, pods[i]);
 		free(*buf);
 		bytes = save_new(p, buf);
 	}

@@ -1,22 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-/* pipeline_state.c - how well a pod is known, and what it would miss. */
+/* pipeline_state.c - how well a pod is known, and the smallest fault that it would reveal. */
 #include <math.h>
 
 #include "analyse/pipeline_internal.h"
 
-/* After these the threshold is within a fifth of where it settles, and P99 of moves is known. */
+/*
+ * After this many scores, the threshold is within a fifth of its final value; after this many
+ * steps, P99 of moves is known.
+ */
 #define READY_SCORES 300u
 #define READY_STEPS  100u
 
-/* The factor of a metric at which its surprise alone is the evidence. */
-static double factor(const struct analyse_normaliser *n, uint32_t s, double evidence)
+/* Returns the factor of a metric at which its surprise alone equals the evidence. */
+static double smallest_factor(const struct analyse_normaliser *n, uint32_t s, double evidence)
 {
 	double level = isnan(n->slow[s]) ? (double)n->mean[s] : (double)n->slow[s];
 	double move = exp(evidence);
 
 	if (!(level > 0))
 		return INFINITY;
-	/* What never moved has no unit: its first move counts the same, whatever its size. */
+	/*
+	 * A metric that never moved has no unit: its first move counts the same, whatever its size.
+	 */
 	if (n->inv_move[s] <= 0)
 		return (double)ANALYSE_MOVE_ONCE * (n->still[s] + 2.0) >= move ? 1 : INFINITY;
 	return move <= (double)ANALYSE_MOVE_FAR ? 1 + move / (double)n->inv_move[s] / level
@@ -38,7 +43,7 @@ double analyse_pipeline_slowdown(const struct analyse_pipeline *p)
 		const struct analyse_role role = p->slots[s].role;
 		const double usual = (double)p->normaliser.slow[s], now = (double)p->x[s];
 
-		/* A metric that is gone has no value. */
+		/* An absent metric has no value. */
 		if (role.kind != ANALYSE_ROLE_SERVER || role.part != ANALYSE_P90 || !(usual > 0) ||
 		    !(now > 0))
 			continue;
@@ -60,7 +65,7 @@ enum analyse_state analyse_pipeline_state(struct analyse_pipeline *p, double *le
 	joint = analyse_pipeline_kind_threshold(p, ANALYSE_KIND_CULPRIT);
 	for (uint32_t s = 0; s < p->dims && !p->joint; s++)
 		if (p->column_of[s] != ANALYSE_NONE && is_p90(p->slots[s].role))
-			*least = fmin(*least, factor(&p->normaliser, s, fmax(latency, 1)));
+			*least = fmin(*least, smallest_factor(&p->normaliser, s, fmax(latency, 1)));
 	if (p->joint && p->suspect)
 		*least = analyse_culprit_factor(p->suspect, fmax(joint, 1));
 	ready = p->thresholds->step.n >= READY_SCORES && p->stats.learned >= READY_STEPS;

@@ -8,8 +8,8 @@
 #include "analyse/fetch.h"
 #include "analyse/reading.h"
 
-#define RATES  (ANALYSE_WINDOW + 2)	    /* arrays of dims, of rates */
-#define ARRAYS (RATES + 1 + ANALYSE_RECENT) /* all arrays of floats */
+#define RATES  (ANALYSE_WINDOW + 2)	    /* number of arrays for rates */
+#define ARRAYS (RATES + 1 + ANALYSE_RECENT) /* number of float arrays */
 
 int analyse_reading_init(struct analyse_reading *r, uint32_t dims, uint64_t window_ns)
 {
@@ -61,8 +61,8 @@ void analyse_reading_rewind(struct analyse_reading *r)
 
 /* ---- rates ---- */
 
-/* The parts that a rate covers: those of the window, or the last one. */
-static uint32_t covered(const struct analyse_rates *r)
+/* Returns the number of parts covered by a rate: those in the window, or only the last one. */
+static uint32_t count_covered(const struct analyse_rates *r)
 {
 	float all = 0;
 	uint32_t i;
@@ -71,14 +71,14 @@ static uint32_t covered(const struct analyse_rates *r)
 		float seconds = r->seconds[(r->at + ANALYSE_WINDOW - i) % ANALYSE_WINDOW];
 
 		all += seconds;
-		/* Half a part is as good in as out. */
+		/* Round to the nearest part. */
 		if (i && all - seconds / 2 > r->window)
 			break;
 	}
 	return i;
 }
 
-/* Adds up the covered parts from this one on, counted from the latest. */
+/* Sums the covered parts from `from` on, counted from the latest. */
 static void sum_up(struct analyse_rates *r, uint32_t from)
 {
 	float *restrict sum = r->earlier, *restrict seconds = r->earlier_seconds;
@@ -99,8 +99,8 @@ static void sum_up(struct analyse_rates *r, uint32_t from)
 	}
 }
 
-static void divide(float *restrict row, const float *restrict sum, const float *restrict seconds,
-		   uint32_t dims)
+static void divide_rates(float *restrict row, const float *restrict sum,
+			 const float *restrict seconds, uint32_t dims)
 {
 	for (size_t c = 0; c < dims; c++) {
 		float rate = sum[c] / seconds[c];
@@ -109,19 +109,19 @@ static void divide(float *restrict row, const float *restrict sum, const float *
 	}
 }
 
-/* The row is a part of its own. */
+/* Stores the row as a new part. */
 static void push_part(struct analyse_rates *r, const float *row, float seconds)
 {
 	r->at = (r->at + 1) % ANALYSE_WINDOW;
 	r->parts = seconds > 0 ? r->parts + (r->parts < ANALYSE_WINDOW) : 0;
 	r->seconds[r->at] = seconds;
 	memcpy(r->increase + (size_t)r->at * r->dims, row, r->dims * sizeof(*row));
-	r->covered = covered(r);
+	r->covered = count_covered(r);
 }
 
 /*
- * The row belongs to the latest part. Where one of its rows is unknown the part is, as the increase
- * of that row may be in the next.
+ * Adds the row to the latest part. If one of its rows is unknown, so is the part, because the
+ * increase of that row may be in the next one.
  */
 static void join_part(struct analyse_rates *r, const float *restrict row, float seconds)
 {
@@ -132,7 +132,7 @@ static void join_part(struct analyse_rates *r, const float *restrict row, float 
 		increase[c] += row[c];
 }
 
-/* The latest part and those before it. */
+/* Computes rates over the latest part and those before it. */
 static void divide_joined(const struct analyse_rates *r, float *restrict row)
 {
 	const float *part = r->increase + (size_t)r->at * r->dims;
@@ -160,7 +160,7 @@ static void push_rates(struct analyse_rates *r, float *row, float seconds)
 		r->summed = true;
 	} else {
 		push_part(r, row, seconds);
-		/* Where a part had several rows the next will: its sum is of use again. */
+		/* If one part had several rows, so will the next: keep its sum for reuse. */
 		r->summed = r->shared;
 		sum_up(r, r->summed ? 1 : 0);
 	}
@@ -168,11 +168,12 @@ static void push_rates(struct analyse_rates *r, float *row, float seconds)
 	if (r->summed)
 		divide_joined(r, row);
 	else
-		divide(row, r->earlier, r->earlier_seconds, r->dims);
+		divide_rates(row, r->earlier, r->earlier_seconds, r->dims);
 }
 
-/* The increases of counters, unknown after a reset and at first. */
-static void count(struct analyse_reading *r, const double *restrict row, float *restrict increase)
+/* Computes the increases of counters; unknown at first and after a reset. */
+static void count_increases(struct analyse_reading *r, const double *restrict row,
+			    float *restrict increase)
 {
 	const float *counter = r->counter;
 	double *restrict last = r->last;
@@ -190,7 +191,7 @@ static void count(struct analyse_reading *r, const double *restrict row, float *
 
 /* ---- medians ---- */
 
-static void order(float *a, float *b)
+static void sort_pair(float *a, float *b)
 {
 	float low = *a < *b ? *a : *b, high = *a < *b ? *b : *a;
 
@@ -198,20 +199,20 @@ static void order(float *a, float *b)
 	*b = high;
 }
 
-/* In seven comparisons without branches (D. E. Knuth, TAOCP 3, 5.3.3). */
+/* Seven comparisons without branches (D. E. Knuth, TAOCP 3, 5.3.3). */
 static float median_of_five(float a, float b, float c, float d, float e)
 {
-	order(&a, &b);
-	order(&d, &e);
-	order(&a, &d); /* a is below three */
-	order(&b, &e); /* e is above three */
-	order(&b, &c);
-	order(&c, &d);
-	order(&b, &c);
+	sort_pair(&a, &b);
+	sort_pair(&d, &e);
+	sort_pair(&a, &d); /* a is now below three others */
+	sort_pair(&b, &e); /* e is now above three others */
+	sort_pair(&b, &c);
+	sort_pair(&c, &d);
+	sort_pair(&b, &c);
 	return c;
 }
 
-/* Of fewer than five. */
+/* Returns the median of fewer than five values. */
 static float median_of_few(const struct analyse_reading *r, uint32_t c)
 {
 	float sorted[ANALYSE_RECENT];
@@ -228,9 +229,9 @@ static float median_of_few(const struct analyse_reading *r, uint32_t c)
 }
 
 /*
- * A gauge read between two rows a tenth of a second apart may have been anything: one row says
- * little. The running median (J. W. Tukey, Exploratory Data Analysis, 1977) follows a change that
- * lasts for most of the rows, and no other.
+ * A single value of a gauge, read between two rows a tenth of a second apart, says little. The
+ * running median (J. W. Tukey, Exploratory Data Analysis, 1977) follows only changes that last for
+ * most of the rows.
  */
 static void push_medians(struct analyse_reading *r, const float *restrict row, float *restrict x)
 {
@@ -265,7 +266,7 @@ void analyse_reading_push(struct analyse_reading *r, const double *row, float se
 	const float *counter = r->counter;
 
 	analyse_fetch(r->rates.earlier, (3 + ANALYSE_RECENT) * (size_t)r->dims * sizeof(float));
-	count(r, row, rate);
+	count_increases(r, row, rate);
 	push_rates(&r->rates, rate, seconds);
 	for (size_t c = 0; c < r->dims; c++)
 		gauge[c] = (float)row[c];

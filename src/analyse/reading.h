@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * reading.h - from the values of a pod's rows to those that are analysed: rates per second of
- * counters, running medians of gauges. Knows no names, clocks or steps; columns are lanes. Not
- * thread-safe; allocates in init only.
+ * reading.h - converts the values of a pod's rows to those that are analysed: rates per second of
+ * counters, running medians of gauges. Independent of names, clocks and steps; columns are lanes.
+ * Not thread-safe; allocates only in init.
  *
- * The time that a rate covers has up to ANALYSE_WINDOW parts. A row is one part, but rows so close
- * that they fit a sixteenth of the time together share one, so that a thousand rows per second cost
- * as little as ten, and their rates cover the time as well.
+ * The time covered by a rate has up to ANALYSE_WINDOW parts. A row is one part, but several rows
+ * share a part if they fit into a sixteenth of that time: a thousand rows per second cost no more
+ * than ten, and their rates still cover the whole time.
  */
 #ifndef SL_ANALYSE_READING_H
 #define SL_ANALYSE_READING_H
@@ -15,39 +15,39 @@
 #include <stdint.h>
 
 #define ANALYSE_WINDOW 16u
-#define ANALYSE_RECENT 5u /* rows of a gauge whose median is taken */
+#define ANALYSE_RECENT 5u /* number of rows in a gauge's running median */
 
 struct analyse_rates {
 	uint32_t dims;
-	float window;			  /* s that a rate covers; 0: the last row */
-	float seconds[ANALYSE_WINDOW];	  /* that each part took; a ring */
-	uint32_t at, parts;		  /* the latest part; how many there are */
-	uint32_t covered;		  /* of them, by a rate */
-	bool shared;			  /* the latest part has several rows */
-	bool summed;			  /* earlier[] are the sums of the parts before it */
-	float *increase;		  /* ANALYSE_WINDOW rows of dims, by part; NaN: unknown */
-	float *earlier, *earlier_seconds; /* dims each: sums over covered parts */
+	float window;		       /* seconds covered by a rate; 0: only the last row */
+	float seconds[ANALYSE_WINDOW]; /* duration of each part; a ring */
+	uint32_t at, parts;	       /* index of the latest part; number of parts */
+	uint32_t covered;	       /* number of parts covered by a rate */
+	bool shared;		       /* true if the latest part has several rows */
+	bool summed;		       /* earlier[] has the sums of the parts before the latest */
+	float *increase; /* ANALYSE_WINDOW rows of increases, one per part; NaN: unknown */
+	float *earlier, *earlier_seconds; /* per column, sums over the covered parts */
 };
 
 struct analyse_reading {
 	uint32_t dims;
 	struct analyse_rates rates;
-	double *last;	  /* dims: the latest known values */
-	float *counter;	  /* dims: 1 or 0 */
-	float *recent;	  /* ANALYSE_RECENT rows of dims: known values, latest first */
-	uint8_t *recents; /* dims: how many of them there are */
-	uint64_t resets;  /* of counters */
+	double *last;	  /* per column, the latest known value */
+	float *counter;	  /* per column, 1 for a counter, otherwise 0 */
+	float *recent;	  /* ANALYSE_RECENT rows with the latest known values, latest first */
+	uint8_t *recents; /* per column, the number of known values in recent */
+	uint64_t resets;  /* number of counter resets */
 };
 
-/* -ENOMEM. window_ns: that rates cover; 0: one row, and gauges are taken as they are. */
+/* Returns 0 or -ENOMEM. window_ns: time covered by rates; 0: one row, and no running medians. */
 int analyse_reading_init(struct analyse_reading *r, uint32_t dims, uint64_t window_ns);
 void analyse_reading_free(struct analyse_reading *r);
 /* Column c belongs to another series from now on. */
 void analyse_reading_place(struct analyse_reading *r, uint32_t c, bool counter);
-/* Time was set back: what was read before is not known. */
+/* Time was set back: discards all earlier values. */
 void analyse_reading_rewind(struct analyse_reading *r);
 /*
- * Takes a row (NaN: missing) that took this many seconds (0: it is the first). x: rates and
+ * Adds a row (NaN: missing) that covers `seconds` (0: the first row). x: receives rates and
  * medians; NaN: unknown.
  */
 void analyse_reading_push(struct analyse_reading *r, const double *row, float seconds, float *x);

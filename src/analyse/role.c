@@ -7,7 +7,7 @@
 
 #include "analyse/culprit.h"
 
-static bool has(const char *name, const char *const *words)
+static bool has_word(const char *name, const char *const *words)
 {
 	for (; *words; words++)
 		if (strcasestr(name, *words))
@@ -15,7 +15,7 @@ static bool has(const char *name, const char *const *words)
 	return false;
 }
 
-/* Statuses of HTTP from 500 on, levels of logs, and what names call an error. */
+/* True for HTTP statuses from 500 on, log levels, and names that mean an error. */
 static bool counts_errors(const char *name)
 {
 	static const char *const words[] = {"error",	       "exception",   "fail",
@@ -25,10 +25,10 @@ static bool counts_errors(const char *name)
 					    "status_code=\"5", "level=\"err", "level=\"fatal",
 					    "level=\"crit",    NULL};
 
-	return has(name, words);
+	return has_word(name, words);
 }
 
-/* A gauge in bytes is the size of something in memory; OpenMetrics has the unit end the name. */
+/* A gauge in bytes is the size of something in memory; in OpenMetrics, names end with the unit. */
 static bool is_size(const char *name)
 {
 	static const char unit[] = "_bytes";
@@ -47,7 +47,7 @@ struct analyse_role analyse_role_of(const char *name, bool counter)
 		[ANALYSE_MEMORY] = {"memory", "_rss", "heap", NULL},
 	};
 	static const char *const elsewhere[] = {"node", "host", "limit", "quota", NULL};
-	/* What follows the requests that others send, and what belongs to all pods of a node. */
+	/* Metrics that follow the requests of others, or belong to all pods of a node. */
 	static const char *const load[] = {"workload", "syscall", "receive",  "transmit",
 					   "_rx_",     "_tx_",	  "requests", "bytes_total",
 					   "network",  NULL};
@@ -58,22 +58,22 @@ struct analyse_role analyse_role_of(const char *name, bool counter)
 		return role;
 	}
 
-	if (has(name, latency) && !counter) {
+	if (has_word(name, latency) && !counter) {
 		role.kind = ANALYSE_ROLE_LATENCY;
 		for (uint8_t j = 0; j < ANALYSE_TAILS; j++)
 			if (strcasestr(name, quantile[j])) {
-				role.kind = has(name, client) ? ANALYSE_ROLE_CLIENT
-							      : ANALYSE_ROLE_SERVER;
+				role.kind = has_word(name, client) ? ANALYSE_ROLE_CLIENT
+								   : ANALYSE_ROLE_SERVER;
 				role.part = j;
 			}
 		return role;
 	}
-	if (has(name, latency) || has(name, load) || has(name, elsewhere))
+	if (has_word(name, latency) || has_word(name, load) || has_word(name, elsewhere))
 		role.kind = ANALYSE_ROLE_LOAD;
 	else if (!counter && is_size(name))
 		role = (struct analyse_role){ANALYSE_ROLE_RESOURCE, ANALYSE_MEMORY};
 	for (uint8_t k = 0; k < ANALYSE_RESOURCES; k++)
-		if (has(name, resource[k]) && !has(name, elsewhere)) {
+		if (has_word(name, resource[k]) && !has_word(name, elsewhere)) {
 			role.kind = ANALYSE_ROLE_RESOURCE;
 			role.part = k;
 		}

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * selftime.c - an operation's times make a histogram per step. Its median and P90 are compared with
- * the medians of those of earlier steps, by the likelihoods of culprit.c: a Student t of 3 degrees
- * of freedom around the usual quantile, or around it and a delay, of which the prior is
- * log-uniform.
+ * selftime.c - compares the times of an operation with its history. The times of a step form a
+ * histogram. Its median and P90 are compared with the medians of those of earlier steps by the
+ * likelihoods of culprit.c: a Student t with 3 degrees of freedom around the usual quantile, or
+ * around the usual quantile plus a delay with a log-uniform prior.
  */
 #include "analyse/selftime.h"
 
@@ -15,25 +15,26 @@
 #include "analyse/table.h"
 #include "sketch/hash.h"
 
-#define QUANTILES  2u	 /* the median and P90 */
-#define PAST	   60u	 /* steps whose median is the usual quantile */
-#define SPREAD_MIN 0.3f	 /* least deviation of a log quantile between steps, as of latencies */
-#define MISS	   0.05f /* probability that an edge shows nothing although it should */
-#define DELAYS	   14u	 /* from DELAY_MIN, each twice the one before, to 4.1 s */
+#define QUANTILES  2u	 /* two quantiles: the median and P90 */
+#define PAST	   60u	 /* number of steps whose median is the usual quantile */
+#define SPREAD_MIN 0.3f	 /* minimum deviation of a log quantile between steps, as for latencies */
+#define MISS	   0.05f /* probability that an edge shows no delay although it should */
+#define DELAYS	   14u	 /* delays from DELAY_MIN, each twice the previous one, to 4.1 s */
 #define DELAY_MIN  0.0005
-#define TIME_MIN   1e-6 /* s: less is rounding */
-#define BIN	   0.1f /* of the histogram, in log seconds */
-#define BINS	   208u /* up to 1,000 s */
+#define TIME_MIN   1e-6 /* seconds; less is rounding */
+#define BIN	   0.1f /* width of a histogram bin, in log seconds */
+#define BINS	   208u /* bins up to 1,000 s */
 #define OWN	   UINT32_MAX
 
 static const float quantile[QUANTILES] = {0.5f, 0.9f};
 
 struct selftime_series {
-	uint32_t pod, peer; /* peer OWN: the pod's own time; else the gap of its calls to it */
+	/* OWN: the pod's own time; otherwise the gap of its calls to this pod */
+	uint32_t pod, peer;
 	uint32_t n, bins[BINS];
-	uint32_t past; /* steps */
+	uint32_t past; /* number of steps in ring */
 	float ring[QUANTILES][PAST];
-	float width; /* usual within a step: the deviation of a log time */
+	float width; /* usual deviation of a log time within a step */
 };
 
 /* A caller and a callee. The log likelihood ratio is a mean over its operations. */
@@ -47,9 +48,9 @@ struct analyse_selftime {
 	struct selftime_edge *edge;
 	struct analyse_table by_key, edges;
 	uint32_t n, room, n_edges, edge_room, pods;
-	double *own, *gap; /* of pods: sums of this step */
+	double *own, *gap; /* per pod: sums of this step */
 	uint32_t *owns;
-	/* Of the trace being added. */
+	/* Scratch space for the trace being added. */
 	uint32_t *calls;
 	int64_t (*cut)[2];
 	uint32_t span_room;
@@ -139,8 +140,8 @@ static struct selftime_series *series_of(struct analyse_selftime *t, uint32_t po
 	return s;
 }
 
-static int count(struct analyse_selftime *t, const struct analyse_timed *s, uint32_t peer,
-		 int64_t ns)
+static int count_time(struct analyse_selftime *t, const struct analyse_timed *s, uint32_t peer,
+		      int64_t ns)
 {
 	struct selftime_series *to = series_of(t, s->pod, peer, s->operation);
 	double bin = log(fmax((double)ns * 1e-9, TIME_MIN) / TIME_MIN) / (double)BIN;
@@ -161,8 +162,8 @@ static int by_begin(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-/* The part of the span that none of n intervals covers. */
-static int64_t uncovered(const struct analyse_timed *s, int64_t (*cut)[2], uint32_t n)
+/* Returns the time of the span not covered by any of n intervals. */
+static int64_t uncovered_ns(const struct analyse_timed *s, int64_t (*cut)[2], uint32_t n)
 {
 	int64_t at = s->begin_ns, left = 0;
 
@@ -198,8 +199,9 @@ static const struct analyse_timed *parent_of(const struct analyse_timed *spans, 
 }
 
 /*
- * What the call takes longer than the callee, whose clock may differ. If the callee works longer
- * than the call does, the caller does not wait: then it is the time until the work begins.
+ * Returns the time that a call takes longer than the callee, whose clock may differ. If the callee
+ * works longer than the call takes, the caller does not wait: then returns the time until the work
+ * begins.
  */
 static int64_t gap_of(const struct analyse_timed *call, const struct analyse_timed *child,
 		      int64_t alone)
@@ -212,14 +214,14 @@ static int64_t gap_of(const struct analyse_timed *call, const struct analyse_tim
 	return wait > 0 ? wait : 0;
 }
 
-static bool sound(const struct analyse_timed *s)
+static bool is_sound(const struct analyse_timed *s)
 {
 	return s->end_ns >= s->begin_ns && s->begin_ns >= 0;
 }
 
-/* The span's own time, or the gaps to the pods that it calls. */
-static int measure(struct analyse_selftime *t, const struct analyse_timed *spans, uint32_t n,
-		   uint32_t i, uint32_t calls, bool is_call)
+/* Measures the span's own time, or the gaps of its calls to other pods. */
+static int measure_span(struct analyse_selftime *t, const struct analyse_timed *spans, uint32_t n,
+			uint32_t i, uint32_t calls, bool is_call)
 {
 	const struct analyse_timed *s = &spans[i];
 	uint32_t cuts = 0;
@@ -227,8 +229,8 @@ static int measure(struct analyse_selftime *t, const struct analyse_timed *spans
 	int err = 0;
 
 	for (uint32_t k = 0; k < n; k++)
-		if (parent_of(spans, n, &spans[k]) == s && sound(&spans[k])) {
-			/* By the callee's clock: where it lies within the call does not matter. */
+		if (parent_of(spans, n, &spans[k]) == s && is_sound(&spans[k])) {
+			/* measured by the callee's clock; the position within the call is unused */
 			t->cut[cuts][0] = spans[k].begin_ns;
 			t->cut[cuts++][1] = spans[k].end_ns;
 		}
@@ -242,16 +244,16 @@ static int measure(struct analyse_selftime *t, const struct analyse_timed *spans
 			t->cut[cuts][0] = call->begin_ns;
 			t->cut[cuts++][1] = call->end_ns;
 		}
-		return count(t, s, OWN, uncovered(s, t->cut, cuts));
+		return count_time(t, s, OWN, uncovered_ns(s, t->cut, cuts));
 	}
 	if (cuts == 1)
 		alone -= t->cut[0][1] - t->cut[0][0];
 	else
-		alone = uncovered(s, t->cut, cuts);
+		alone = uncovered_ns(s, t->cut, cuts);
 	for (uint32_t k = 0; k < n && !err; k++)
 		if (parent_of(spans, n, &spans[k]) == s && spans[k].pod != s->pod &&
-		    sound(&spans[k]))
-			err = count(t, s, spans[k].pod, gap_of(s, &spans[k], alone));
+		    is_sound(&spans[k]))
+			err = count_time(t, s, spans[k].pod, gap_of(s, &spans[k], alone));
 	return err;
 }
 
@@ -264,12 +266,12 @@ int analyse_selftime_add(struct analyse_selftime *t, const struct analyse_timed 
 		return -E2BIG;
 	if (!room_for(t, n))
 		return -ENOMEM;
-	/* Spans with a child in another pod, each once. */
+	/* Visit each span with a child in another pod once. */
 	for (uint32_t i = 0; i < n; i++) {
 		const struct analyse_timed *p = parent_of(spans, n, &spans[i]);
 		uint32_t c = 0, at = p ? (uint32_t)(p - spans) : 0;
 
-		if (!p || p->pod == spans[i].pod || !sound(p) || !sound(&spans[i]))
+		if (!p || p->pod == spans[i].pod || !is_sound(p) || !is_sound(&spans[i]))
 			continue;
 		while (c < calls && t->calls[c] != at)
 			c++;
@@ -279,18 +281,18 @@ int analyse_selftime_add(struct analyse_selftime *t, const struct analyse_timed 
 	for (uint32_t i = 0; i < n && !err; i++) {
 		bool is_call = false;
 
-		if (!sound(&spans[i]))
+		if (!is_sound(&spans[i]))
 			continue;
 		for (uint32_t c = 0; c < calls && !is_call; c++)
 			is_call = t->calls[c] == i;
-		err = measure(t, spans, n, i, calls, is_call);
+		err = measure_span(t, spans, n, i, calls, is_call);
 	}
 	return err;
 }
 
 /* ---- a step ---- */
 
-/* The log time below which this share of the step's spans lies. */
+/* Returns the log time below which this share of the step's spans lies. */
 static float log_quantile(const struct selftime_series *s, float share)
 {
 	float rank = share * (float)s->n, below = 0;
@@ -309,7 +311,7 @@ static int by_float(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-static float surprise(float deviation, float spread)
+static float student_surprise(float deviation, float spread)
 {
 	float z = deviation / spread;
 
@@ -317,8 +319,8 @@ static float surprise(float deviation, float spread)
 }
 
 /*
- * The deviation of a quantile at this step: between steps, as far as they are known, and of n spans
- * within one.
+ * Returns the deviation of a quantile at this step: the deviation between steps, as far as known,
+ * combined with that of n spans within a step.
  */
 static float spread_of(const struct selftime_series *s, const float *sorted, uint32_t past)
 {
@@ -328,9 +330,9 @@ static float spread_of(const struct selftime_series *s, const float *sorted, uin
 	return sqrtf(between * between * (1 + 1 / (float)past) + s->width * s->width / (float)s->n);
 }
 
-/* That the operation takes longer by any delay. */
-static float likelihood(const struct analyse_selftime *t, const struct selftime_series *s,
-			const float now[QUANTILES])
+/* Returns the evidence that the operation takes longer by any delay. */
+static float delay_likelihood(const struct analyse_selftime *t, const struct selftime_series *s,
+			      const float now[QUANTILES])
 {
 	uint32_t past = s->past < PAST ? s->past : PAST;
 	float l[DELAYS] = {0}, most, sum = 0;
@@ -342,11 +344,11 @@ static float likelihood(const struct analyse_selftime *t, const struct selftime_
 		qsort(sorted, past, sizeof(float), by_float);
 		usual = 0.5f * (sorted[(past - 1) / 2] + sorted[past / 2]);
 		spread = spread_of(s, sorted, past);
-		before = surprise(now[j] - usual, spread);
+		before = student_surprise(now[j] - usual, spread);
 		for (uint32_t d = 0; d < DELAYS; d++) {
 			float delayed = logf(expf(usual) + expf(t->log_delay[d]));
 
-			l[d] += (before - surprise(now[j] - delayed, spread)) / QUANTILES;
+			l[d] += (before - student_surprise(now[j] - delayed, spread)) / QUANTILES;
 		}
 	}
 	most = l[0];
@@ -357,7 +359,7 @@ static float likelihood(const struct analyse_selftime *t, const struct selftime_
 	return most + logf(sum / DELAYS);
 }
 
-static void learn(struct selftime_series *s, const float now[QUANTILES])
+static void learn_step(struct selftime_series *s, const float now[QUANTILES])
 {
 	float width = fmaxf(now[1] - now[0], 0) / 1.28f;
 
@@ -411,7 +413,7 @@ int analyse_selftime_step(struct analyse_selftime *t, float *evidence, uint32_t 
 		for (uint32_t j = 0; j < QUANTILES; j++)
 			now[j] = log_quantile(s, quantile[j]);
 		if (s->past)
-			e = exp((double)likelihood(t, s, now));
+			e = exp((double)delay_likelihood(t, s, now));
 		if (!err && s->peer == OWN) {
 			t->own[s->pod] += e;
 			t->owns[s->pod]++;
@@ -421,7 +423,7 @@ int analyse_selftime_step(struct analyse_selftime *t, float *evidence, uint32_t 
 			edge->sum += e;
 			edge->n++;
 		}
-		learn(s, now);
+		learn_step(s, now);
 		memset(s->bins, 0, sizeof(s->bins));
 		s->n = 0;
 	}

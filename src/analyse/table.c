@@ -5,7 +5,7 @@
 
 #include "sketch/hash.h"
 
-static uint32_t place(const struct analyse_table *t, uint64_t key)
+static uint32_t find_place(const struct analyse_table *t, uint64_t key)
 {
 	uint32_t i = (uint32_t)sketch_hash_nth(key, 0) & (t->room - 1);
 
@@ -21,11 +21,11 @@ uint32_t analyse_table_find(const struct analyse_table *t, uint64_t key)
 	key = key ? key : 1;
 	if (!t->room)
 		return ANALYSE_TABLE_NONE;
-	i = place(t, key);
+	i = find_place(t, key);
 	return t->key[i] ? t->index[i] : ANALYSE_TABLE_NONE;
 }
 
-static bool grow(struct analyse_table *t)
+static bool grow_table(struct analyse_table *t)
 {
 	struct analyse_table more = {.room = t->room ? 2 * t->room : 64};
 
@@ -37,7 +37,7 @@ static bool grow(struct analyse_table *t)
 	}
 	for (uint32_t i = 0; i < t->room; i++)
 		if (t->key[i]) {
-			uint32_t k = place(&more, t->key[i]);
+			uint32_t k = find_place(&more, t->key[i]);
 
 			more.key[k] = t->key[i];
 			more.index[k] = t->index[i];
@@ -53,9 +53,9 @@ bool analyse_table_add(struct analyse_table *t, uint64_t key, uint32_t index)
 	uint32_t i;
 
 	key = key ? key : 1;
-	if (2 * (t->used + 1) > t->room && !grow(t))
+	if (2 * (t->used + 1) > t->room && !grow_table(t))
 		return false;
-	i = place(t, key);
+	i = find_place(t, key);
 	t->key[i] = key;
 	t->index[i] = index;
 	t->used++;

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "api/internal.h"
+#include "collect/judge/live.h"
 
 #define ANOMALIES_MAX 1000u
 

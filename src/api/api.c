@@ -15,6 +15,7 @@
 #include "base/base.h"
 #include "api/api.h"
 #include "api/internal.h"
+#include "region/layers.h"
 
 #define OUTSTANDING_MAX ((size_t)64 << 20)
 #define ANSWER_SPARE	((size_t)4096) /* for the end of a truncated answer */

@@ -14,6 +14,7 @@
 #include "act/scale.h"
 #include "base/base.h"
 #include "api/internal.h"
+#include "collect/judge/live.h"
 
 #define GROUP	      "external.metrics.k8s.io"
 #define VERSION	      GROUP "/v1beta1"

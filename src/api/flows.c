@@ -9,8 +9,9 @@
 
 #include "base/base.h"
 #include "api/internal.h"
-#include "collect/kernel/pair_latency.h"
+#include "collect/tables/pair_latency.h"
 #include "region/why.h"
+#include "collect/tables/tables.h"
 
 #define ROWS_DEFAULT 100
 #define ROWS_MAX     1000

@@ -3,8 +3,9 @@
 #ifndef SL_API_INTERNAL_H
 #define SL_API_INTERNAL_H
 
-#include "collect/calc.h"
-#include "collect/collect.h"
+#include "act/verdict.h"
+#include "collect/read/calc.h"
+#include "collect/read/collect.h"
 #include "base/json.h"
 #include "http/http.h"
 

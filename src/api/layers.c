@@ -9,6 +9,7 @@
 
 #include "base/grow.h"
 #include "api/internal.h"
+#include "collect/tables/tables.h"
 
 #define ROWS_DEFAULT 100
 #define ROWS_MAX     1000

@@ -10,7 +10,8 @@
 #include "api/internal.h"
 #include "api/range.h"
 #include "base/base.h"
-#include "collect/past.h"
+#include "collect/read/past.h"
+#include "collect/judge/live.h"
 
 #define MARKS_MAX     1000u
 #define ANOMALIES_MAX 1024u

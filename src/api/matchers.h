@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "collect/collect.h"
+#include "collect/read/collect.h"
 
 #define API_MATCHERS_MAX 16u
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "collect/calc.h"
+#include "collect/read/calc.h"
 
 /* ---- shapes ---- */
 

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "api/range.h"
-#include "collect/past.h"
+#include "collect/read/past.h"
 #include "region/decode.h"
 
 struct api_shape {

@@ -9,7 +9,8 @@
 
 #include "base/grow.h"
 #include "api/internal.h"
-#include "collect/kernel/pair_latency.h"
+#include "collect/tables/pair_latency.h"
+#include "collect/tables/tables.h"
 
 #define LAYER_ROWS 4096u /* hosts, roles and ports beyond this have no trips */
 

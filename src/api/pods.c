@@ -7,6 +7,7 @@
 
 #include "base/base.h"
 #include "api/internal.h"
+#include "collect/judge/live.h"
 
 struct api_pods_walk {
 	struct api_list list;

@@ -11,6 +11,7 @@
 #include "base/base.h"
 #include "region/flows.h"
 #include "sketch/space_saving.h"
+#include "collect/tables/tables.h"
 
 #define COUNTERS  4096u
 #define TOP_MAX	  100u

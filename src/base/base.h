@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * base.h - what every daemon and command needs: log lines, settings from the command line and from
- * YAML, time, signals. Knows nothing of regions, fabrics or HTTP.
+ * base.h - common code of daemons and commands: log lines, settings from the command line and from
+ * YAML, time, signals. Independent of regions, fabrics and HTTP.
  */
 #ifndef SL_BASE_BASE_H
 #define SL_BASE_BASE_H
@@ -18,9 +18,9 @@
 /* Exit codes of every subcommand. */
 #define BASE_EXIT_OK	  0
 #define BASE_EXIT_FAILURE 1
-#define BASE_EXIT_USAGE	  2 /* unknown option, bad value, bad file of settings */
+#define BASE_EXIT_USAGE	  2 /* unknown option, bad value, bad settings file */
 
-/* Each argument is evaluated once. Not to be nested. */
+/* Evaluates each argument once. Cannot be nested. */
 #define BASE_MIN(a, b)                  \
 	({                              \
 		__typeof__(a) a_ = (a); \
@@ -40,7 +40,7 @@ enum base_level { BASE_ERROR = 0, BASE_WARN, BASE_INFO, BASE_DEBUG };
 extern enum base_level base_log_level; /* default BASE_INFO */
 void base_logf(enum base_level level, const char *component, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-/* At most one line per second from this call site; the next line counts those left out. */
+/* Logs at most one line per second from this call site, with the number of suppressed lines. */
 #define base_log_limited(level, component, ...)                   \
 	do {                                                      \
 		static struct base_log_limit limit_;              \
@@ -56,8 +56,8 @@ bool base_log_allow(struct base_log_limit *limit);
 /* ---- arithmetic ---- */
 
 /*
- * Binary search: sets at, a size_t, to the first index in [first, end) for which before, an
- * expression of at, is false.
+ * Binary search: sets at, a size_t, to the first index in [first, end) for which `before`, an
+ * expression that uses at, is false.
  */
 #define BASE_LOWER_BOUND(at, first, end, before)          \
 	do {                                              \
@@ -74,56 +74,58 @@ bool base_log_allow(struct base_log_limit *limit);
 
 /* ---- errors ---- */
 
-/* Writes one line on an error, which it returns. */
+/* Formats one line into why. Returns error. */
 int base_fail(char *why, size_t bytes, int error, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
 /* ---- files ---- */
 
 /*
- * A regular file of at most max bytes, to be freed, with a NUL behind it. NULL with errno: EINVAL,
- * not regular; EFBIG.
+ * Reads a regular file of at most max bytes and appends a NUL. The caller frees the result. NULL
+ * with errno: EINVAL if it is not a regular file, EFBIG if it is larger.
  */
 char *base_read_file(const char *path, size_t max, size_t *bytes);
 /*
- * Opens a file for one process at a time, or makes it with mode 0600; of any type. A descriptor or
- * -errno; -EBUSY: another process has it.
+ * Opens a file of any type for exclusive use by one process, creating it with mode 0600 if
+ * necessary. Returns a descriptor or -errno; -EBUSY: another process has it open.
  */
 int base_open_locked(const char *path);
 
-#define BASE_FDS_MAX 253 /* of a packet: SCM_MAX_FD of the kernel */
+#define BASE_FDS_MAX 253 /* maximum per packet: SCM_MAX_FD of the kernel */
 struct base_fds {
 	unsigned int count;
-	/* MSG_TRUNC: the packet; MSG_CTRUNC: descriptors, for want of room in the process's table
+	/*
+	 * MSG_TRUNC: packet truncated; MSG_CTRUNC: descriptors lost, as the process's table is full
 	 */
 	int truncated;
 	int fd[BASE_FDS_MAX];
 };
 /*
- * Sends n parts as one packet (of a stream: what the socket takes), with the descriptors, which
- * stay the caller's. Never SIGPIPE. Bytes or -errno; at most 2 GiB.
+ * Sends n parts as one packet (on a stream: as much as the socket takes), with descriptors, which
+ * the caller keeps. Never raises SIGPIPE. Returns bytes or -errno; at most 2 GiB.
  */
 int base_send_fds(int sock, const struct iovec *parts, size_t n, const int *fds, size_t count,
 		  int flags);
-/* Receives one packet with all its descriptors. Bytes or -errno. */
+/* Receives one packet with all its descriptors. Returns bytes or -errno. */
 ssize_t base_receive_fds(int sock, void *to, size_t bytes, int flags, struct base_fds *fds);
 
 /*
- * Receives one packet, and in *fd the descriptor that came with it, or -1. Bytes or -errno;
- * -EPROTO: truncated, -EMFILE: no room for the descriptor.
+ * Receives one packet, and in *fd its descriptor, or -1. Returns bytes or -errno; -EPROTO:
+ * truncated; -EMFILE: the process has no free descriptor.
  */
 ssize_t base_receive_fd(int sock, void *to, size_t bytes, int flags, int *fd);
 
 /*
- * Listens at a unix socket of this type (SOCK_STREAM) and mode, whose folder it makes; replaces one
- * where no server answers. The descriptor does not block. -errno with one line in error:
- * EADDRINUSE, a server answers; EEXIST, not a socket.
+ * Listens on a unix socket of the given type (SOCK_STREAM) and mode, creating its directory.
+ * Replaces a socket that no server listens on. The descriptor is non-blocking. Returns -errno with
+ * one line in error: EADDRINUSE if a server listens, EEXIST if the path is not a socket.
  */
 int base_listen_unix(const char *path, int type, unsigned int mode, char *error, size_t bytes);
 /*
- * Ends one that strangers may connect to. It stays open until the process ends: closing it would
- * close what connections that were not accepted bring, and that may hang (SO_LINGER); at the end of
- * a process, the kernel does not wait. One that the service manager passed goes on listening there.
+ * Removes a listening socket that untrusted processes may connect to. The descriptor stays open
+ * until the process ends: closing it would also close descriptors in pending connections, which may
+ * block (SO_LINGER); at process exit the kernel does not wait. A socket passed by the service
+ * manager keeps listening there.
  */
 void base_unlisten_unix(int fd);
 
@@ -131,17 +133,19 @@ void base_unlisten_unix(int fd);
 
 uint64_t base_now_ns(void);	 /* CLOCK_MONOTONIC */
 uint64_t base_realtime_ns(void); /* CLOCK_REALTIME */
-/* A condition whose timed waits end by base_now_ns(). */
+/* Initialises a condition variable whose timed waits use the clock of base_now_ns(). */
 void base_cond_init(pthread_cond_t *c);
 
-/* ---- parsing: 0, or -EINVAL / -ERANGE ---- */
+/* ---- parsing: return 0, -EINVAL or -ERANGE ---- */
 
 void base_print_duration(char *out, size_t bytes,
-			 uint64_t ns); /* "500us": the largest unit that divides it */
-int base_parse_duration(const char *s, uint64_t *ns); /* "250us" "1ms" "1.5s" "2m" "1h", "0" */
-int base_parse_size(const char *s, uint64_t *bytes);  /* "4096" "64K" "16M" "1G", binary */
+			 uint64_t ns); /* example: "500us", in the largest unit that divides it */
+/* examples: "250us" "1ms" "1.5s" "2m" "1h", "0" */
+int base_parse_duration(const char *s, uint64_t *ns);
+/* examples: "4096" "64K" "16M" "1G", with binary prefixes */
+int base_parse_size(const char *s, uint64_t *bytes);
 int base_parse_u64(const char *s, uint64_t min, uint64_t max, uint64_t *out);
-/* "HOST:PORT", ":PORT", "[V6]:PORT"; HOST may be empty. Buffers are host[256]. */
+/* Parses "HOST:PORT", ":PORT" or "[V6]:PORT"; HOST may be empty. Buffers are host[256]. */
 int base_parse_address(const char *s, char *host, size_t host_bytes, uint16_t *port);
 
 /* ---- options: one table for getopt_long, --config YAML, --help ---- */
@@ -163,19 +167,19 @@ struct base_strings {
 	size_t n;
 };
 
-/* Made by the macros below; a table ends with {0}. */
+/* Use the macros below to define one; a table ends with {0}. */
 struct base_option {
-	const char *name; /* long option, and the key in YAML */
-	char letter;	  /* or 0 */
+	const char *name; /* long option, also the key in YAML */
+	char letter;	  /* short option, or 0 */
 	enum base_option_type type;
-	void *to; /* holds the default at the start, which --help shows */
+	void *to; /* variable to set; --help shows its initial value as the default */
 	size_t bytes;
-	const char *argument; /* metavariable in --help: "PATH" */
+	const char *argument; /* placeholder of the value in --help: "PATH" */
 	const char *help;
-	double min, max; /* both 0: unchecked */
+	double min, max; /* range of the value; both 0: unchecked */
 };
 
-/* The conditional makes the compiler check the type of the variable. */
+/* The conditional lets the compiler check the type of the variable. */
 #define BASE_OPTION(type_, c_type, name_, letter_, to_, min_, max_, argument_, help_) \
 	{                                                                             \
 		.name = (name_), .letter = (letter_), .type = (type_),                \
@@ -185,76 +189,82 @@ struct base_option {
 	}
 #define BASE_FLAG(name, letter, to, help) \
 	BASE_OPTION(BASE_OPT_FLAG, bool, name, letter, to, 0, 0, NULL, help)
-/* Strings live as long as the process. */
+/* The string lives as long as the process. */
 #define BASE_STRING(name, letter, to, argument, help) \
 	BASE_OPTION(BASE_OPT_STRING, const char *, name, letter, to, 0, 0, argument, help)
-/* A string that is "" if the option has no value. The next word is the value if it is no option:
- * for commands without operands. */
+/*
+ * A string that is "" if the option has no value. The next word is the value unless it is an
+ * option: only for commands without operands.
+ */
 #define BASE_WORD(name, letter, to, argument, help) \
 	BASE_OPTION(BASE_OPT_WORD, const char *, name, letter, to, 0, 0, argument, help)
-/* Repeatable; a sequence in YAML. */
+/* A repeatable option; in YAML, a sequence. */
 #define BASE_LIST(name, letter, to, argument, help) \
 	BASE_OPTION(BASE_OPT_LIST, struct base_strings, name, letter, to, 0, 0, argument, help)
-/* Into an unsigned integer of any width, which bounds it as well. */
+/* An unsigned integer of any width; its type also bounds the value. */
 #define BASE_UINT(name, letter, to, min, max, argument, help) \
 	BASE_OPTION(BASE_OPT_UINT, typeof(*(to)), name, letter, to, min, max, argument, help)
 #define BASE_INT(name, letter, to, min, max, argument, help) \
 	BASE_OPTION(BASE_OPT_INT, int32_t, name, letter, to, min, max, argument, help)
 #define BASE_F64(name, letter, to, min, max, argument, help) \
 	BASE_OPTION(BASE_OPT_F64, double, name, letter, to, min, max, argument, help)
-/* Nanoseconds. */
+/* A duration in nanoseconds. */
 #define BASE_TIME(name, letter, to, min, max, argument, help) \
 	BASE_OPTION(BASE_OPT_DURATION, uint64_t, name, letter, to, min, max, argument, help)
-/* Bytes. */
+/* A size in bytes. */
 #define BASE_SIZE(name, letter, to, min, max, argument, help) \
 	BASE_OPTION(BASE_OPT_SIZE, uint64_t, name, letter, to, min, max, argument, help)
 
 struct base_command {
 	const char *name;     /* "agent" */
-	const char *synopsis; /* "[OPTION]... FILE" */
+	const char *synopsis; /* example: "[OPTION]... FILE" */
 	const char *summary;  /* one line */
 	int (*run)(const struct base_command *self, int argc, char **argv);
 };
 
 /*
- * Parses argv[1..] by the table, then --config's file for options that the command line does not
- * set. Adds --help and --config. Returns the index of the first operand, or -1 with *code to exit
- * with: BASE_EXIT_OK after --help, BASE_EXIT_USAGE after one line on stderr. Unknown keys in the
- * file are errors with their line.
+ * Parses argv[1..] according to the table, then the --config file for options that the command line
+ * does not set. Adds --help and --config. Returns the index of the first operand, or -1 with the
+ * exit code in *code: BASE_EXIT_OK after --help, BASE_EXIT_USAGE after one line on stderr. Unknown
+ * keys in the file are errors, reported with their line.
  */
 int base_options_parse(const struct base_command *cmd, const struct base_option *table, int argc,
 		       char **argv, int *code);
-/* For a command without operands. False: return *code. */
+/* For a command without operands. If it returns false, the command returns *code. */
 bool base_options_only(const struct base_command *cmd, const struct base_option *table, int argc,
 		       char **argv, int *code);
-/* One line on stderr, "sidelight NAME: ...", and returns code. */
+/* Prints one line to stderr, "sidelight NAME: ...", and returns code. */
 int base_complain(const struct base_command *cmd, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 #define base_usage(cmd, ...)   base_complain(cmd, BASE_EXIT_USAGE, __VA_ARGS__)
 #define base_failure(cmd, ...) base_complain(cmd, BASE_EXIT_FAILURE, __VA_ARGS__)
 
 /*
- * For "did you mean": true if candidate is nearer to word than *least, the distance of the best one
- * up to now, which is updated. Start with BASE_NOT_NEAR. A prefix is nearest.
+ * For "did you mean": returns true if candidate is closer to word than *least, the smallest
+ * distance so far, and updates it. Start with BASE_NOT_NEAR. A prefix is closest.
  */
 #define BASE_NOT_NEAR UINT_MAX
 bool base_nearer(const char *word, const char *candidate, unsigned *least);
 
 /* ---- stopping: SIGTERM, SIGINT and SIGHUP as a file descriptor ---- */
 
-/* Blocks the signals (SIGHUP unless it is ignored, as by nohup) in this and all later threads.
- * Returns a descriptor to poll, or -errno. */
+/*
+ * Blocks the signals (SIGHUP unless it is ignored, as under nohup) in this and all later threads.
+ * Returns a descriptor to poll, or -errno.
+ */
 int base_stop_fd(void);
-/* Called before base_stop_fd(): SIGHUP asks to read files again, not to stop. Returns a
- * non-blocking signalfd, or -errno. */
+/*
+ * Call before base_stop_fd(): SIGHUP then means to reload files instead of stopping. Returns a
+ * non-blocking signalfd, or -errno.
+ */
 int base_reload_fd(void);
-/* Waits for a signal, at most timeout_ms (-1: no limit). True if asked to stop. */
+/* Waits at most timeout_ms for a signal (-1: no limit). Returns true if asked to stop. */
 bool base_stop_wait(int fd, int timeout_ms);
-/* "ready KEY=VALUE ...": one line on stdout, flushed; also sd_notify(READY=1). */
+/* Prints one line "ready KEY=VALUE ..." to stdout, and calls sd_notify(READY=1). */
 void base_ready(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /*
- * The service manager's watchdog (WatchdogSec=): it wants base_alive() this often, half of its
- * time, from the thread that knows that work goes on. 0: it does not watch.
+ * The service manager's watchdog (WatchdogSec=). The thread that knows that work makes progress
+ * must call base_alive() at this interval, half of the watchdog's. 0: no watchdog.
  */
 uint64_t base_alive_ns(void);
 void base_alive(void);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* child.c - see child.h. */
+/* child.c - forks helper processes; see child.h. */
 #include "base/child.h"
 
 #include <errno.h>
@@ -31,7 +31,7 @@ int base_child_fork(struct base_child *c, const char *name)
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
 		return -errno;
-	fflush(NULL); /* else both would write what is buffered */
+	fflush(NULL); /* otherwise both processes would write the buffered data */
 	c->pid = fork();
 	err = c->pid < 0 ? -errno : 0;
 	c->sock = pair[!c->pid];
@@ -49,6 +49,6 @@ int base_child_fork(struct base_child *c, const char *name)
 void base_child_die_with(pid_t parent)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent) /* it ended before that */
+	if (getppid() != parent) /* the parent ended before prctl() */
 		_exit(0);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * confine.c - capabilities(7), landlock(7), seccomp(2). All but seccomp are properties of a thread:
- * a signal makes each of the others apply them to itself.
+ * confine.c - applies capabilities(7), landlock(7) and seccomp(2) to all threads. Capabilities and
+ * Landlock are properties of a thread: a signal makes each other thread apply them to itself.
  */
 #include "base/confine.h"
 
@@ -22,27 +22,27 @@
 #include "base/confine_internal.h"
 
 #define THREADS_MAX 4096
-#define PATIENCE_S  10 /* for a thread to apply it */
+#define PATIENCE_S  10 /* time for a thread to apply the limits */
 
-/* What a thread applies to itself. */
+/* Limits that each thread applies to itself. */
 static struct {
 	uint64_t capabilities;
-	int ruleset; /* of Landlock; -1: none */
+	int ruleset; /* ruleset of Landlock; -1: none */
 	sem_t done;
-	int error; /* of any thread */
+	int error; /* first error of any thread */
 } now;
 
 /* ---- one thread ---- */
 
-/* Calls only what a signal handler may. 0 or -errno. */
-static int apply(void)
+/* Async-signal-safe. Returns 0 or -errno. */
+static int apply_limits(void)
 {
 	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
 	struct __user_cap_data_struct own[_LINUX_CAPABILITY_U32S_3], keep[_LINUX_CAPABILITY_U32S_3];
 
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || syscall(SYS_capget, &head, own))
 		return -errno;
-	/* Needs CAP_SETPCAP; without it nothing can be gained by no_new_privs either. */
+	/* Needs CAP_SETPCAP; without that capability no_new_privs already prevents any gain. */
 	for (int c = 0; prctl(PR_CAPBSET_READ, c, 0, 0, 0) >= 0; c++)
 		if (!(now.capabilities >> c & 1))
 			prctl(PR_CAPBSET_DROP, c, 0, 0, 0);
@@ -52,7 +52,7 @@ static int apply(void)
 		keep[i].effective = keep[i].permitted;
 		keep[i].inheritable = 0;
 	}
-	/* Nothing to drop: the call may be forbidden. */
+	/* Skip the call if there is nothing to drop: it may be forbidden. */
 	if (memcmp(own, keep, sizeof(own)) && syscall(SYS_capset, &head, keep))
 		return -errno;
 	return now.ruleset >= 0 ? base_landlock_apply(now.ruleset) : 0;
@@ -60,7 +60,7 @@ static int apply(void)
 
 static void on_signal(int signal)
 {
-	int saved = errno, err = apply();
+	int saved = errno, err = apply_limits();
 
 	(void)signal;
 	if (err)
@@ -72,7 +72,7 @@ static void on_signal(int signal)
 /* ---- all threads ---- */
 
 struct threads {
-	pid_t id[THREADS_MAX]; /* asked already */
+	pid_t id[THREADS_MAX]; /* threads already asked */
 	size_t n;
 };
 
@@ -84,7 +84,9 @@ static bool is_known(const struct threads *t, pid_t id)
 	return false;
 }
 
-/* Asks the threads that were not asked before; the number of those that will answer, or -errno. */
+/*
+ * Signals threads that were not asked before. Returns the number of answers to expect, or -errno.
+ */
 static int ask_others(struct threads *t, int signal)
 {
 	DIR *d = opendir("/proc/self/task");
@@ -100,7 +102,7 @@ static int ask_others(struct threads *t, int signal)
 			err = -E2BIG;
 		else if (!tgkill(getpid(), id, signal))
 			asked++;
-		else if (errno != ESRCH) /* it has ended */
+		else if (errno != ESRCH) /* the thread has ended */
 			err = -errno;
 		if (!err)
 			t->id[t->n++] = id;
@@ -110,7 +112,7 @@ static int ask_others(struct threads *t, int signal)
 	return err ?: asked;
 }
 
-static int await(int answers)
+static int await_answers(int answers)
 {
 	struct timespec end;
 
@@ -124,7 +126,9 @@ static int await(int answers)
 	return 0;
 }
 
-/* A thread that one not yet asked started meanwhile is found by the next look. */
+/*
+ * Repeat the search until no new thread is found: a thread that was not yet asked may start others.
+ */
 static int apply_everywhere(bool single)
 {
 	struct sigaction act = {.sa_handler = on_signal, .sa_flags = SA_RESTART}, before;
@@ -132,15 +136,15 @@ static int apply_everywhere(bool single)
 	int signal = SIGRTMAX - 1, asked = 1, err;
 
 	if (single)
-		return apply();
+		return apply_limits();
 	if (!others)
 		return -ENOMEM;
 	sem_init(&now.done, 0, 0);
 	sigaction(signal, &act, &before);
-	err = apply();
+	err = apply_limits();
 	while (!err && asked > 0) {
 		asked = ask_others(others, signal);
-		err = asked < 0 ? asked : await(asked);
+		err = asked < 0 ? asked : await_answers(asked);
 	}
 	sigaction(signal, &before, NULL);
 	sem_destroy(&now.done);
@@ -166,7 +170,7 @@ int base_confine(const struct base_confine_opts *o, char *why, size_t bytes)
 		err = base_seccomp_apply(o->role, o->packets);
 		calls = !err;
 	}
-	/* A kernel without it, or a filter around this process that forbids it. */
+	/* The kernel lacks seccomp, or an outer filter forbids it. */
 	if (err && err != -ENOSYS && err != -EINVAL && err != -EPERM)
 		return base_fail(why, bytes, err, "cannot restrict system calls: %s",
 				 strerror(-err));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* confine_calls.c - which system calls a role may make: seccomp(2), a list of what is allowed. */
+/* confine_calls.c - restricts the system calls of each role to an allow-list: seccomp(2). */
 #include <errno.h>
 #include <linux/audit.h>
 #include <linux/bpf.h>
@@ -20,10 +20,10 @@
 #elif defined(__aarch64__)
 #define ARCHITECTURE AUDIT_ARCH_AARCH64
 #else
-#define ARCHITECTURE 0 /* untested: no restriction */
+#define ARCHITECTURE 0 /* untested architecture: no restriction */
 #endif
 
-/* Newer than the headers of some distributions: the same on all architectures. */
+/* Missing in the headers of some distributions; equal on all architectures. */
 #define CALL_FUTEX_WAITV  449
 #define CALL_MAP_SHADOW	  453
 #define CALL_FUTEX_WAKE	  454
@@ -33,7 +33,7 @@
 #define CALL_CLOSE_RANGE  436
 
 /* clang-format off */
-/* What libc, threads and event loops need: of memory, time, signals and this process. */
+/* Calls for libc, threads and event loops: memory, time, signals, this process. */
 static const int common[] = {
 	SYS_read, SYS_write, SYS_readv, SYS_writev, SYS_pread64, SYS_pwrite64, SYS_close,
 	SYS_fstat, SYS_lseek, SYS_openat, SYS_newfstatat, SYS_statx, SYS_statfs, SYS_fstatfs,
@@ -56,7 +56,7 @@ static const int common[] = {
 	CALL_CLOSE_RANGE,
 };
 
-/* Those with sockets and files of their own. */
+/* Calls for roles with sockets and files of their own. */
 static const int networkers[] = {
 	SYS_socketpair, SYS_bind, SYS_listen, SYS_accept, SYS_accept4, SYS_connect,
 	SYS_getsockname, SYS_getpeername, SYS_getsockopt, SYS_setsockopt, SYS_sendmmsg,
@@ -66,7 +66,7 @@ static const int networkers[] = {
 	SYS_fadvise64, SYS_getitimer,
 };
 
-/* An HTTP server's front: its listener, its connections, and nothing to open or to receive. */
+/* Calls for an HTTP server's front, which serves its listener and connections but opens nothing. */
 static const int front[] = {
 	SYS_read, SYS_write, SYS_writev, SYS_close, SYS_fstat, SYS_lseek, SYS_fcntl, SYS_mmap,
 	SYS_munmap, SYS_mprotect, SYS_mremap, SYS_madvise, SYS_brk, SYS_membarrier,
@@ -80,13 +80,13 @@ static const int front[] = {
 	CALL_FUTEX_WAKE, CALL_FUTEX_WAIT, CALL_EPOLL_PWAIT2,
 };
 
-/* What starts it: forks, and gives it away. */
+/* Additional calls for the spawner, which forks the front. */
 static const int spawner[] = {
 	SYS_recvmsg, SYS_clone, SYS_wait4, SYS_kill, SYS_capget, SYS_capset, SYS_seccomp,
 	SYS_set_tid_address,
 };
 
-/* What newer architectures do without; harmless. */
+/* Calls that newer architectures lack; harmless. */
 #if defined(__x86_64__)
 static const int common_older[] = {
 	SYS_open, SYS_stat, SYS_lstat, SYS_access, SYS_readlink, SYS_dup2, SYS_pipe, SYS_poll,
@@ -106,13 +106,13 @@ static const int front_older[] = {SYS_read};
 
 /* clang-format on */
 
-/* Names of cgroups, by their ids. */
+/* Looks up cgroup names by id. */
 static const int loader[] = {SYS_name_to_handle_at, SYS_open_by_handle_at};
 
-/* Reads the state of the clock: setting it takes a capability. */
+/* Reads the state of the clock; setting the clock requires a capability. */
 static const int bridge[] = {SYS_adjtimex, SYS_clock_adjtime};
 
-/* Calls that are allowed with one argument equal to a value, or with a bit of it set. */
+/* Calls that are allowed if one argument equals a value, or has a bit of it set. */
 struct with_argument {
 	int call;
 	unsigned int index;
@@ -121,22 +121,25 @@ struct with_argument {
 };
 
 static const struct with_argument own[] = {
-	{SYS_prlimit64, 0, 0, false},	    /* of this process */
-	{SYS_clone, 0, CLONE_THREAD, true}, /* clone3() cannot be judged: libc falls back */
+	{SYS_prlimit64, 0, 0, false}, /* argument 0 means this process */
+	/* clone3() cannot be filtered by its flags: libc falls back to clone() */
+	{SYS_clone, 0, CLONE_THREAD, true},
 };
 
-/* Of a connection; not SO_LINGER, by which closing waits. Pairs stand between it and the parser. */
+/*
+ * Socket options except SO_LINGER, which makes close() wait. Pairs connect the front to the parser.
+ */
 static const struct with_argument connections[] = {
 	{SYS_setsockopt, 1, IPPROTO_TCP, false},
 	{SYS_socketpair, 0, AF_UNIX, false},
 };
 
-/* Sockets of the front, before it starts. */
+/* Sockets to create before the front starts. */
 static const struct with_argument diagnosis[] = {
 	{SYS_socket, 0, AF_NETLINK, false},
 };
 
-/* Input for the terminal that it was started from. */
+/* Forbidden: injecting input into the terminal that started the process. */
 static const struct with_argument terminals[] = {
 	{SYS_ioctl, 1, TIOCSTI, false},
 	{SYS_ioctl, 1, TIOCLINUX, false},
@@ -149,21 +152,21 @@ static const struct with_argument sockets[] = {
 	{SYS_socket, 0, AF_NETLINK, false},
 };
 
-/* Kernel tables of a local agent, by the read-only descriptors that it hands out. */
+/* Reads kernel tables of a local agent through the read-only descriptors that it hands out. */
 static const struct with_argument reads[] = {
 	{SYS_bpf, 0, BPF_MAP_LOOKUP_ELEM, false},
 	{SYS_bpf, 0, BPF_MAP_LOOKUP_BATCH, false},
 	{SYS_bpf, 0, BPF_OBJ_GET_INFO_BY_FD, false},
 };
 
-/* The loader's programs are loaded: it cannot load others. */
+/* For the loader once its programs are loaded: it cannot load others. */
 static const struct with_argument tables[] = {
 	{SYS_bpf, 0, BPF_MAP_UPDATE_ELEM, false},  {SYS_bpf, 0, BPF_MAP_DELETE_ELEM, false},
 	{SYS_bpf, 0, BPF_MAP_GET_NEXT_KEY, false}, {SYS_bpf, 0, BPF_LINK_CREATE, false},
 	{SYS_bpf, 0, BPF_ITER_CREATE, false},	   {SYS_setns, 1, CLONE_NEWNET, false},
 };
 
-/* A network interface of its own: AF_XDP needs programs and maps of its own. */
+/* For a role with its own network interface: AF_XDP needs its own programs and maps. */
 static const struct with_argument packets[] = {
 	{SYS_socket, 0, AF_PACKET, false},
 	{SYS_socket, 0, 44 /* AF_XDP */, false},
@@ -237,7 +240,7 @@ static void write_program(struct program *p, enum base_role role, bool with_pack
 	LOAD(arch);
 	PUT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ARCHITECTURE, 1, 0));
 	REFUSE();
-	LOAD(nr); /* numbers of x32 are on no list */
+	LOAD(nr); /* numbers of the x32 ABI are on no list */
 	refuse_with(p, ALL_OF(terminals));
 	if (role == BASE_ROLE_FRONT || role == BASE_ROLE_SPAWNER) {
 		allow_front(p, role == BASE_ROLE_SPAWNER);
@@ -275,7 +278,7 @@ int base_seccomp_apply(enum base_role role, bool with_packets)
 		return -ENOSYS;
 	write_program(&p, role, with_packets);
 	program.len = p.n;
-	/* TSYNC: of all threads, or of none. */
+	/* TSYNC: apply to all threads, or to none. */
 	err = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program);
 
 	return err < 0 ? -errno : err ? -ESRCH : 0;

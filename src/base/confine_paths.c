@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* confine_paths.c - which paths a role may open: landlock(7), Linux 5.13. */
+/* confine_paths.c - restricts the paths that each role may open: landlock(7), Linux 5.13. */
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
@@ -11,7 +11,7 @@
 
 #include "base/confine_internal.h"
 
-/* linux/landlock.h, which some distributions' headers lack: the numbers are the kernel's. */
+/* Definitions of linux/landlock.h, which some distributions lack; the numbers are the kernel's. */
 #ifndef SYS_landlock_create_ruleset
 #define SYS_landlock_create_ruleset 444
 #define SYS_landlock_add_rule	    445
@@ -21,9 +21,9 @@
 #define WRITE_FILE	  (1u << 1)
 #define READ_FILE	  (1u << 2)
 #define READ_DIR	  (1u << 3)
-#define EVERYTHING	  ((1u << 13) - 1) /* of the first version */
+#define EVERYTHING	  ((1u << 13) - 1) /* all access rights of the first version */
 #define READ		  (READ_FILE | READ_DIR)
-/* No devices, no links: folders, files, sockets and their removal. */
+/* Creating and removing folders, files and sockets, but no devices or links. */
 #define CHANGE                                                                                \
 	(READ | WRITE_FILE | 1u << 4 /* REMOVE_DIR */ | 1u << 5 /* REMOVE_FILE */ | 1u << 7 | \
 	 1u << 8 | 1u << 9 /* MAKE_DIR, MAKE_REG, MAKE_SOCK */)
@@ -48,7 +48,7 @@ static const struct {
 	{ALL, READ, "/etc/localtime"},
 	{ALL, READ | WRITE_FILE, "/dev/null"},
 	{ALL, READ, "/dev/urandom"},
-	/* Names of hosts and users, and who may sign. */
+	/* Names of hosts and users, and certificate authorities. */
 	{NETWORKERS, READ, "/etc/hosts"},
 	{NETWORKERS, READ, "/etc/host.conf"},
 	{NETWORKERS, READ, "/etc/nsswitch.conf"},
@@ -64,16 +64,16 @@ static const struct {
 	{NETWORKERS, READ, "/etc/crypto-policies"},
 	{NETWORKERS, READ, "/run/systemd/resolve"},
 	{NETWORKERS, READ, "/run/resolvconf"},
-	/* RDMA: devices appear again, and connections are made while it runs. */
+	/* RDMA: devices may reappear and connections are made at run time. */
 	{FABRICS, READ, "/etc/libibverbs.d"},
 	{FABRICS, READ, "/etc/rdma"},
 	{FABRICS, READ | WRITE_FILE, "/dev/infiniband"},
-	/* The host, besides /proc and /sys. */
+	/* Information about the host, in addition to /proc and /sys. */
 	{ROLE(BRIDGE), READ, "/etc/os-release"},
 	{ROLE(BRIDGE), READ, "/run/udev/data"},
-	/* Names of pods and containers are those of files. No log is read, and no environment. */
-	{ROLE(AGENT), READ_DIR, "/var/log"}, /* kubelet may start later */
-	/* Names of cgroups come from the files of container runtimes. */
+	/* File names give the names of pods and containers. No log and no environment is read. */
+	{ROLE(AGENT), READ_DIR, "/var/log"}, /* the kubelet may start later */
+	/* Files of container runtimes give the names of cgroups. */
 	{ROLE(LOADER), READ, "/run/containerd"},
 	{ROLE(LOADER), READ, "/run/containers"},
 	{ROLE(LOADER), READ, "/run/k3s/containerd"},
@@ -88,20 +88,20 @@ struct path_rule {
 	int32_t parent;
 } __attribute__((packed));
 
-static void allow(int ruleset, const char *path, uint32_t access)
+static void allow_path(int ruleset, const char *path, uint32_t access)
 {
 	struct path_rule r = {access, open(path, O_PATH | O_CLOEXEC)};
 	struct stat st;
 
 	if (r.parent < 0)
-		return; /* what does not exist needs no permission */
+		return; /* a missing path needs no permission */
 	if (!fstat(r.parent, &st) && !S_ISDIR(st.st_mode))
 		r.access &= ONLY_FILES;
 	syscall(SYS_landlock_add_rule, ruleset, RULE_PATH_BENEATH, &r, 0);
 	close(r.parent);
 }
 
-/* Files are replaced by new ones of their folder. */
+/* Allows the whole folder, as files are replaced by new ones in it. */
 static void allow_folder(int ruleset, const char *path)
 {
 	char copy[4096];
@@ -109,9 +109,9 @@ static void allow_folder(int ruleset, const char *path)
 
 	snprintf(copy, sizeof(copy), "%s", path);
 	if (stat(path, &st) || !S_ISDIR(st.st_mode))
-		allow(ruleset, dirname(copy), CHANGE);
+		allow_path(ruleset, dirname(copy), CHANGE);
 	else
-		allow(ruleset, path, CHANGE);
+		allow_path(ruleset, path, CHANGE);
 }
 
 static void allow_reading(int ruleset, const char *path)
@@ -119,7 +119,7 @@ static void allow_reading(int ruleset, const char *path)
 	char copy[4096];
 
 	snprintf(copy, sizeof(copy), "%s", path);
-	allow(ruleset, dirname(copy), READ);
+	allow_path(ruleset, dirname(copy), READ);
 }
 
 int base_landlock_rules(const struct base_confine_opts *o)
@@ -131,12 +131,12 @@ int base_landlock_rules(const struct base_confine_opts *o)
 		return -1;
 	for (size_t i = 0; i < sizeof(table) / sizeof(*table); i++)
 		if (table[i].roles >> o->role & 1)
-			allow(ruleset, table[i].path, table[i].access);
+			allow_path(ruleset, table[i].path, table[i].access);
 	for (size_t i = 0; i < BASE_CONFINE_PATHS; i++)
 		if (o->paths[i])
 			allow_folder(ruleset, o->paths[i]);
 	if (o->read)
-		allow(ruleset, o->read, READ);
+		allow_path(ruleset, o->read, READ);
 	for (size_t i = 0; i < BASE_CONFINE_READS; i++)
 		if (o->folder_of[i])
 			allow_reading(ruleset, o->folder_of[i]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* error.c - errors in words. */
+/* error.c - formats error messages. */
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>

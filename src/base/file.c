@@ -32,7 +32,7 @@ static int read_from(int fd, size_t max, char **text, size_t *bytes)
 			return errno;
 		*bytes += got > 0 ? (size_t)got : 0;
 		if (*bytes > max)
-			return EFBIG; /* it has grown */
+			return EFBIG; /* the file has grown */
 		if (*bytes == room && !base_grow(text, &room, room + 1, 1))
 			return ENOMEM;
 	}
@@ -42,7 +42,7 @@ static int read_from(int fd, size_t max, char **text, size_t *bytes)
 
 char *base_read_file(const char *path, size_t max, size_t *bytes)
 {
-	/* O_NONBLOCK: opening a pipe must not wait. */
+	/* O_NONBLOCK: opening a pipe must not block. */
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK), err;
 	char *text = NULL;
 
@@ -60,7 +60,7 @@ char *base_read_file(const char *path, size_t max, size_t *bytes)
 
 int base_open_locked(const char *path)
 {
-	/* O_NONBLOCK: opening a pipe must not wait. */
+	/* O_NONBLOCK: opening a pipe must not block. */
 	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600), err;
 
 	if (fd < 0)
@@ -77,7 +77,8 @@ void base_secret_warn(const char *component, const char *path)
 	struct stat st;
 
 	if (!stat(path, &st) && st.st_mode & (S_IRWXO | S_IWGRP))
-		base_logf(BASE_WARN, component,
-			  "a secret that others can read or change: chmod 600 it path=%s mode=%04o",
-			  path, st.st_mode & 07777u);
+		base_logf(
+			BASE_WARN, component,
+			"other users can read or change this secret, run chmod 600 path=%s mode=%04o",
+			path, st.st_mode & 07777u);
 }

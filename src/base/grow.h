@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* grow.h - arrays that double when they are full, and their order. */
+/* grow.h - arrays that double when full, and a comparison function to sort them. */
 #ifndef SL_BASE_GROW_H
 #define SL_BASE_GROW_H
 
@@ -8,15 +8,17 @@
 #include <stdint.h>
 
 /*
- * Makes room for at least count elements of size bytes in *array, a pointer of any type, which has
- * room for *room. False: out of memory, and nothing changed.
+ * Makes space for at least count elements of size bytes in *array, a pointer of any type with space
+ * for *room. Returns false without a change if memory is exhausted.
  */
 bool base_grow(void *array, size_t *room, size_t count, size_t size);
 
-/* For qsort() and bsearch() of elements that begin with a u64. */
+/* Compares elements that begin with a u64, for qsort() and bsearch(). */
 int base_by_u64(const void *a, const void *b);
 
-/* Makes room for one more element of array v, of which used are in use. room: any unsigned type. */
+/*
+ * Makes space for one more element of array v, which has `used` elements. room: any unsigned type.
+ */
 #define BASE_GROW(v, used, room)                                                    \
 	((used) < (room) || ({                                                      \
 		 size_t room_ = (room);                                             \

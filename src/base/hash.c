@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* hash.c - SipHash-1-3 with the process's own key. */
+/* hash.c - SipHash-1-3 with a random key per process. */
 #include "base/hash.h"
 
 #include <pthread.h>
@@ -17,23 +17,23 @@ static void make_key(void)
 
 	if (getrandom(key, sizeof(key), GRND_NONBLOCK) == sizeof(key))
 		return;
-	clock_gettime(CLOCK_MONOTONIC, &now); /* early boot */
+	clock_gettime(CLOCK_MONOTONIC, &now); /* no entropy yet: early boot */
 	key[0] = (uint64_t)now.tv_nsec << 32 ^ (uint64_t)now.tv_sec;
 	key[1] = (uint64_t)(uintptr_t)&now ^ (uint64_t)getpid() << 40;
 }
 
-static uint64_t rotl(uint64_t x, int n)
+static uint64_t rotate_left(uint64_t x, int n)
 {
 	return x << n | x >> (64 - n);
 }
 
-/* Inlined, its state lives in registers. */
+/* Always inlined: the state then stays in registers. */
 static inline __attribute__((always_inline)) void sip_round(uint64_t v[4])
 {
-	v[0] += v[1], v[1] = rotl(v[1], 13) ^ v[0], v[0] = rotl(v[0], 32);
-	v[2] += v[3], v[3] = rotl(v[3], 16) ^ v[2];
-	v[0] += v[3], v[3] = rotl(v[3], 21) ^ v[0];
-	v[2] += v[1], v[1] = rotl(v[1], 17) ^ v[2], v[2] = rotl(v[2], 32);
+	v[0] += v[1], v[1] = rotate_left(v[1], 13) ^ v[0], v[0] = rotate_left(v[0], 32);
+	v[2] += v[3], v[3] = rotate_left(v[3], 16) ^ v[2];
+	v[0] += v[3], v[3] = rotate_left(v[3], 21) ^ v[0];
+	v[2] += v[1], v[1] = rotate_left(v[1], 17) ^ v[2], v[2] = rotate_left(v[2], 32);
 }
 
 static inline __attribute__((always_inline)) void take_word(uint64_t v[4], uint64_t m)
@@ -43,7 +43,7 @@ static inline __attribute__((always_inline)) void take_word(uint64_t v[4], uint6
 	v[0] ^= m;
 }
 
-static inline __attribute__((always_inline)) void begin(uint64_t v[4], uint64_t start)
+static inline __attribute__((always_inline)) void init_state(uint64_t v[4], uint64_t start)
 {
 	uint64_t k0, k1;
 
@@ -56,9 +56,9 @@ static inline __attribute__((always_inline)) void begin(uint64_t v[4], uint64_t 
 	v[3] = k1 ^ 0x7465646279746573ull;
 }
 
-/* The whole words of data, and the last one with the rest and the length. */
-static inline __attribute__((always_inline)) void take(uint64_t v[4], const void *data,
-						       size_t bytes)
+/* Hashes the whole words of data, and a last one with the remaining bytes and the length. */
+static inline __attribute__((always_inline)) void hash_words(uint64_t v[4], const void *data,
+							     size_t bytes)
 {
 	const uint8_t *p = data;
 	uint64_t m;
@@ -73,7 +73,7 @@ static inline __attribute__((always_inline)) void take(uint64_t v[4], const void
 	take_word(v, m);
 }
 
-static inline __attribute__((always_inline)) uint64_t finish(uint64_t v[4])
+static inline __attribute__((always_inline)) uint64_t finish_hash(uint64_t v[4])
 {
 	v[2] ^= 0xff;
 	sip_round(v);
@@ -86,27 +86,27 @@ uint64_t base_hash(uint64_t start, const void *data, size_t bytes)
 {
 	uint64_t v[4];
 
-	begin(v, start);
-	take(v, data, bytes);
-	return finish(v);
+	init_state(v, start);
+	hash_words(v, data, bytes);
+	return finish_hash(v);
 }
 
 void base_hash_begin(struct base_hash *h, uint64_t start)
 {
-	begin(h->v, start);
+	init_state(h->v, start);
 }
 
 void base_hash_add(struct base_hash *h, const void *data, size_t bytes)
 {
 	uint64_t v[4] = {h->v[0], h->v[1], h->v[2], h->v[3]};
 
-	/* Its length first: else two lists of texts could have the same words. */
+	/* Hash the length first: otherwise two lists of texts could produce the same words. */
 	take_word(v, bytes);
-	take(v, data, bytes);
+	hash_words(v, data, bytes);
 	memcpy(h->v, v, sizeof(v));
 }
 
 uint64_t base_hash_end(struct base_hash *h)
 {
-	return finish(h->v);
+	return finish_hash(h->v);
 }

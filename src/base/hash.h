@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hash.h - the hash of every table whose keys a stranger may choose. */
+/* hash.h - the hash function for all tables whose keys may be chosen by an attacker. */
 #ifndef SL_BASE_HASH_H
 #define SL_BASE_HASH_H
 
@@ -8,15 +8,15 @@
 #include <string.h>
 
 /*
- * SipHash-1-3 (Aumasson and Bernstein, 2012) under a random key of this process: keys that are
- * chosen without knowing it do not collide. A multiplicative hash (FNV-1a) cannot promise that,
- * seeded or not: the low bits of its state depend on the low bits of its input alone. XXH3 is not
- * designed against multicollisions that hold for every seed. start: 0, or the hash of what comes
- * before. Values differ from process to process: nothing stores them. Any thread.
+ * SipHash-1-3 (Aumasson and Bernstein, 2012) with a random key per process: keys chosen without
+ * knowing it do not collide. A multiplicative hash (FNV-1a) cannot guarantee this, seeded or not:
+ * the low bits of its state depend on the low bits of its input alone. XXH3 is not designed to
+ * resist multicollisions that are independent of the seed. start: 0, or the hash of the preceding
+ * data. Values differ between processes, so do not store them. Any thread.
  */
 uint64_t base_hash(uint64_t start, const void *data, size_t bytes);
 
-/* The hash of several texts one after another, each as a whole: cheaper than one call for each. */
+/* Hashes several texts in sequence, each as a unit; cheaper than one call per text. */
 struct base_hash {
 	uint64_t v[4];
 };

@@ -25,8 +25,8 @@ void base_json_stream(struct base_json *j, FILE *to)
 	*j = (struct base_json){.stream = to};
 }
 
-/* Room for n more bytes. False: beyond the limit, or out of memory. */
-static bool room(struct base_json *j, size_t n)
+/* Makes space for n more bytes. Returns false beyond the limit, or if memory is exhausted. */
+static bool reserve_bytes(struct base_json *j, size_t n)
 {
 	size_t cap = j->cap ? j->cap : 4096;
 	char *buf;
@@ -46,11 +46,11 @@ static bool room(struct base_json *j, size_t n)
 	return true;
 }
 
-static void put(struct base_json *j, const char *s, size_t n)
+static void put_bytes(struct base_json *j, const char *s, size_t n)
 {
 	if (j->stream) {
 		fwrite(s, 1, n, j->stream);
-	} else if (!j->overflow && room(j, n)) {
+	} else if (!j->overflow && reserve_bytes(j, n)) {
 		memcpy(j->buf + j->len, s, n);
 		j->len += n;
 	} else {
@@ -61,26 +61,26 @@ static void put(struct base_json *j, const char *s, size_t n)
 void base_json_line(struct base_json *j)
 {
 	j->comma = false;
-	put(j, "\n", 1);
+	put_bytes(j, "\n", 1);
 }
 
-static void value(struct base_json *j, const char *s, size_t n)
+static void put_value(struct base_json *j, const char *s, size_t n)
 {
 	if (j->comma)
-		put(j, ",", 1);
-	put(j, s, n);
+		put_bytes(j, ",", 1);
+	put_bytes(j, s, n);
 	j->comma = true;
 }
 
 void base_json_begin(struct base_json *j, char bracket)
 {
-	value(j, &bracket, 1);
+	put_value(j, &bracket, 1);
 	j->comma = false;
 }
 
 void base_json_end(struct base_json *j, char bracket)
 {
-	put(j, &bracket, 1);
+	put_bytes(j, &bracket, 1);
 	j->comma = true;
 }
 
@@ -89,8 +89,8 @@ void base_json_string(struct base_json *j, const char *s)
 	const char *run = s;
 
 	if (j->comma)
-		put(j, ",", 1);
-	put(j, "\"", 1);
+		put_bytes(j, ",", 1);
+	put_bytes(j, "\"", 1);
 	while (*s) {
 		unsigned char c = (unsigned char)*s;
 		size_t n = base_utf8_sequence(s, 4);
@@ -100,24 +100,25 @@ void base_json_string(struct base_json *j, const char *s)
 			s += n;
 			continue;
 		}
-		put(j, run, (size_t)(s - run));
+		put_bytes(j, run, (size_t)(s - run));
 		if (!n)
-			put(j, "\xef\xbf\xbd", 3);
+			put_bytes(j, "\xef\xbf\xbd", 3);
 		else if (c == '"' || c == '\\')
-			put(j, (char[]){'\\', (char)c}, 2);
+			put_bytes(j, (char[]){'\\', (char)c}, 2);
 		else
-			put(j, escape, (size_t)snprintf(escape, sizeof(escape), "\\u%04x", c));
+			put_bytes(j, escape,
+				  (size_t)snprintf(escape, sizeof(escape), "\\u%04x", c));
 		run = ++s;
 	}
-	put(j, run, (size_t)(s - run));
-	put(j, "\"", 1);
+	put_bytes(j, run, (size_t)(s - run));
+	put_bytes(j, "\"", 1);
 	j->comma = true;
 }
 
 void base_json_key(struct base_json *j, const char *key)
 {
 	base_json_string(j, key);
-	put(j, ":", 1);
+	put_bytes(j, ":", 1);
 	j->comma = false;
 }
 
@@ -128,14 +129,14 @@ void base_json_u64(struct base_json *j, uint64_t v)
 	do
 		*--p = (char)('0' + v % 10);
 	while (v /= 10);
-	value(j, p, (size_t)(text + sizeof(text) - p));
+	put_value(j, p, (size_t)(text + sizeof(text) - p));
 }
 
 void base_json_i64(struct base_json *j, int64_t v)
 {
 	char text[24];
 
-	value(j, text, (size_t)snprintf(text, sizeof(text), "%lld", (long long)v));
+	put_value(j, text, (size_t)snprintf(text, sizeof(text), "%lld", (long long)v));
 }
 
 void base_json_f64(struct base_json *j, double v)
@@ -144,49 +145,49 @@ void base_json_f64(struct base_json *j, double v)
 	int n;
 
 	if (isnan(v)) {
-		value(j, "\"NaN\"", 5);
+		put_value(j, "\"NaN\"", 5);
 		return;
 	}
 	if (isinf(v)) {
-		value(j, v > 0 ? "\"+Inf\"" : "\"-Inf\"", 6);
+		put_value(j, v > 0 ? "\"+Inf\"" : "\"-Inf\"", 6);
 		return;
 	}
 	if (v > -1e15 && v < 1e15 && v == (double)(int64_t)v) {
 		if (v == 0 && signbit(v))
-			value(j, "-0", 2);
+			put_value(j, "-0", 2);
 		else
 			base_json_i64(j, (int64_t)v);
 		return;
 	}
-	/* 15 digits survive the conversion to text and back; 17 suffice for any double. */
+	/* 15 digits survive the conversion to text and back; 17 are enough for any double. */
 	for (int digits = 15;; digits++) {
 		n = snprintf(text, sizeof(text), "%.*g", digits, v);
 		if (digits == 17 || strtod(text, NULL) == v)
 			break;
 	}
-	value(j, text, (size_t)n);
+	put_value(j, text, (size_t)n);
 }
 
 void base_json_bool(struct base_json *j, bool v)
 {
-	value(j, v ? "true" : "false", v ? 4 : 5);
+	put_value(j, v ? "true" : "false", v ? 4 : 5);
 }
 
 void base_json_null(struct base_json *j)
 {
-	value(j, "null", 4);
+	put_value(j, "null", 4);
 }
 
 void base_json_time(struct base_json *j, int64_t ns)
 {
-	/* Seconds and microseconds are truncated towards zero; one sign stands in front. */
+	/* Seconds and microseconds are truncated towards zero; there is a single sign in front. */
 	uint64_t us = (ns < 0 ? 0 - (uint64_t)ns : (uint64_t)ns) / 1000;
 	char text[32];
 
-	value(j, text,
-	      (size_t)snprintf(text, sizeof(text), "%s%llu.%06llu", ns < 0 ? "-" : "",
-			       (unsigned long long)(us / 1000000),
-			       (unsigned long long)(us % 1000000)));
+	put_value(j, text,
+		  (size_t)snprintf(text, sizeof(text), "%s%llu.%06llu", ns < 0 ? "-" : "",
+				   (unsigned long long)(us / 1000000),
+				   (unsigned long long)(us % 1000000)));
 }
 
 void base_json_kformat(struct base_json *j, const char *key, const char *fmt, ...)

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * json_read.c - JSON that came from elsewhere.
- *
- * libjansson's lexer appends each character to a buffer and does not look whether that grew. So the
- * first allocation that fails while a text is read gets memory set aside before, as large as the
- * buffer can come to be, and the text ends there: one character is given at a time, and the buffer
- * at least doubles, so that it does not have to grow once more for what the lexer still holds.
+ * json_read.c - parses JSON from untrusted sources. libjansson's lexer appends each character to a
+ * buffer without checking whether the buffer could grow. Therefore memory as large as the buffer
+ * can get is set aside before parsing. The first allocation that fails while parsing gets this
+ * memory, and the text ends there. The lexer receives one character at a time, and its buffer at
+ * least doubles: so it never needs to grow again for the characters it still holds.
  */
 #include "base/json_read.h"
 
@@ -14,15 +13,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What this thread reads. */
+/* The text being parsed by this thread. */
 static _Thread_local struct {
 	const char *at, *end;
 	void *aside;
-	size_t bytes; /* of aside */
+	size_t bytes; /* size of aside */
 	bool failed;
 } reading;
 
-static void *allocate(size_t bytes)
+static void *allocate_memory(size_t bytes)
 {
 	void *p = malloc(bytes);
 
@@ -39,10 +38,10 @@ static void *allocate(size_t bytes)
 
 void base_json_guard(void)
 {
-	json_set_alloc_funcs(allocate, free);
+	json_set_alloc_funcs(allocate_memory, free);
 }
 
-static size_t next(void *buffer, size_t room, void *arg)
+static size_t next_char(void *buffer, size_t room, void *arg)
 {
 	(void)room, (void)arg;
 	if (reading.failed || reading.at == reading.end)
@@ -56,14 +55,15 @@ json_t *base_json_read(const char *text, size_t bytes, json_error_t *error)
 	json_t *j = NULL;
 
 	if (bytes < SIZE_MAX / 4) {
-		reading.bytes = 2 * bytes + 64; /* twice the longest string, or its first room */
+		/* twice the longest string, or the lexer's initial size */
+		reading.bytes = 2 * bytes + 64;
 		reading.aside = malloc(reading.bytes);
 	}
 	reading.failed = !reading.aside;
 	if (!reading.failed) {
 		reading.at = bytes ? text : "";
 		reading.end = reading.at + bytes;
-		j = json_load_callback(next, NULL, JSON_REJECT_DUPLICATES, error);
+		j = json_load_callback(next_char, NULL, JSON_REJECT_DUPLICATES, error);
 	}
 	if (reading.failed) {
 		json_decref(j);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * log.c - a line is one write(2), so that lines of threads and processes do not mix. Control
- * characters become '?': text from outside cannot forge a second line.
+ * log.c - log lines. Each line is a single write(2), so that lines of threads and processes do not
+ * mix. Control characters become '?': untrusted text cannot forge a second line.
  */
 #include "base/base.h"
 
@@ -12,7 +12,7 @@
 
 enum base_level base_log_level = BASE_INFO;
 
-/* Set by base_log_allow() for the line that follows it on the same thread. */
+/* Set by base_log_allow() for the next line on the same thread. */
 static _Thread_local uint64_t left_out;
 
 void base_logf(enum base_level level, const char *component, const char *fmt, ...)
@@ -20,7 +20,8 @@ void base_logf(enum base_level level, const char *component, const char *fmt, ..
 	static const char *const names[] = {"ERROR", "WARN", "INFO", "DEBUG"};
 	static const char cut[] = "...";
 	char line[2048];
-	const size_t room = sizeof(line) - sizeof(cut) - 1; /* for the cut mark and the newline */
+	/* leave space for the mark of a cut line and the newline */
+	const size_t room = sizeof(line) - sizeof(cut) - 1;
 	uint64_t missing = left_out;
 	int saved = errno;
 	size_t n;
@@ -32,7 +33,7 @@ void base_logf(enum base_level level, const char *component, const char *fmt, ..
 		return;
 	r = snprintf(line, room, "%s %s: ", names[level], component);
 	n = r < 0 ? 0 : (size_t)r < room ? (size_t)r : room - 1;
-	errno = saved; /* %m */
+	errno = saved; /* restore errno for %m */
 	va_start(ap, fmt);
 	r = vsnprintf(line + n, room - n, fmt, ap);
 	va_end(ap);
@@ -53,7 +54,7 @@ void base_logf(enum base_level level, const char *component, const char *fmt, ..
 		if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
 			line[i] = '?';
 	line[n++] = '\n';
-	/* A log that cannot be written has nowhere to say so. */
+	/* There is nowhere to report that the log cannot be written. */
 	if (write(STDERR_FILENO, line, n) < 0) {
 	}
 	errno = saved;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * options.c - one table makes the command line, the YAML file and --help, so that they agree. The
- * command line overrides the file, and the file overrides the defaults.
+ * options.c - derives the command line, the YAML file and --help from one table, so that they
+ * agree. The command line overrides the file, and the file overrides the defaults.
  */
 #include "base/base.h"
 #include "base/yaml.h"
@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define FIRST_LONG 256 /* getopt's value of table[i] is FIRST_LONG + i: above every letter */
+#define FIRST_LONG 256 /* getopt's value for table[i] is FIRST_LONG + i, above every letter */
 
 enum { HELP_SHOWN = -1, USAGE_ERROR = -2, NO_MEMORY = -3 };
 
@@ -22,12 +22,12 @@ struct options_parser {
 	const struct base_command *cmd;
 	const struct base_option *table;
 	size_t count;
-	bool *given;	    /* by the command line */
-	const char *config; /* path, or NULL */
-	const char *where;  /* "--period" or "FILE:LINE: period", for messages */
+	bool *given;	    /* options set by the command line */
+	const char *config; /* path of the settings file, or NULL */
+	const char *where;  /* prefix of messages: "--period" or "FILE:LINE: period" */
 };
 
-/* ---- the arena: what options point to lives as long as the process, as argv does ---- */
+/* ---- the arena: option values live as long as the process, like argv ---- */
 
 struct options_block {
 	struct options_block *next;
@@ -35,7 +35,7 @@ struct options_block {
 };
 static struct options_block *arena; /* options are parsed once, by one thread */
 
-static void *keep(size_t bytes)
+static void *arena_alloc(size_t bytes)
 {
 	struct options_block *b = calloc(1, sizeof(*b) + bytes);
 
@@ -68,12 +68,12 @@ int base_complain(const struct base_command *cmd, int code, const char *fmt, ...
 
 /* ---- one value ---- */
 
-static int f64(const char *s, double *out)
+static int parse_f64(const char *s, double *out)
 {
 	char *end;
 	double v;
 
-	/* strtod() accepts leading blanks, hexadecimal and words; an option does not. */
+	/* strtod() also accepts leading blanks, hexadecimal and words; an option does not. */
 	if (!*s || s[strspn(s, "0123456789.eE+-")])
 		return -EINVAL;
 	errno = 0;
@@ -86,7 +86,7 @@ static int f64(const char *s, double *out)
 	return 0;
 }
 
-static int flag(const char *s, bool *out)
+static int parse_flag(const char *s, bool *out)
 {
 	static const char *const names[] = {"false", "true", "no", "yes", "off", "on", "0", "1"};
 
@@ -99,11 +99,11 @@ static int flag(const char *s, bool *out)
 	return -EINVAL;
 }
 
-static int append(struct base_strings *list, const char *s)
+static int append_string(struct base_strings *list, const char *s)
 {
-	/* Doubled at each power of two; the arena keeps the old arrays. */
+	/* Double at each power of two; the arena keeps the old arrays. */
 	if (!(list->n & (list->n - 1))) {
-		const char **v = keep((list->n ? 2 * list->n : 1) * sizeof(*v));
+		const char **v = arena_alloc((list->n ? 2 * list->n : 1) * sizeof(*v));
 
 		if (!v)
 			return -ENOMEM;
@@ -141,7 +141,7 @@ static const char *const kinds_of_value[] = {
 	[BASE_OPT_WORD] = "text",
 	[BASE_OPT_LIST] = "text",
 	[BASE_OPT_UINT] = "a whole number",
-	[BASE_OPT_INT] = "a whole number, perhaps negative",
+	[BASE_OPT_INT] = "an integer",
 	[BASE_OPT_F64] = "a number",
 	[BASE_OPT_DURATION] = "a duration such as 500us, 1ms, 1.5s, 2m",
 	[BASE_OPT_SIZE] = "a size such as 4096, 64K, 16M, 1G",
@@ -169,7 +169,7 @@ static double load_number(const struct base_option *o)
 					 : (double)*(const uint64_t *)o->to;
 }
 
-static int set(const struct options_parser *p, const struct base_option *o, const char *s)
+static int set_option(const struct options_parser *p, const struct base_option *o, const char *s)
 {
 	uint64_t u = 0;
 	double d = 0;
@@ -178,14 +178,14 @@ static int set(const struct options_parser *p, const struct base_option *o, cons
 
 	switch (o->type) {
 	case BASE_OPT_FLAG:
-		err = flag(s, &b);
+		err = parse_flag(s, &b);
 		break;
 	case BASE_OPT_STRING:
 	case BASE_OPT_WORD:
 		*(const char **)o->to = s;
 		return 0;
 	case BASE_OPT_LIST:
-		return append(o->to, s) ? OUT_OF_MEMORY(p) : 0;
+		return append_string(o->to, s) ? OUT_OF_MEMORY(p) : 0;
 	case BASE_OPT_UINT:
 		err = base_parse_u64(s, 0, UINT64_MAX >> (64 - 8 * o->bytes), &u);
 		break;
@@ -194,7 +194,7 @@ static int set(const struct options_parser *p, const struct base_option *o, cons
 		err = base_parse_u64(s + negative, 0, (uint64_t)INT32_MAX + negative, &u);
 		break;
 	case BASE_OPT_F64:
-		err = f64(s, &d);
+		err = parse_f64(s, &d);
 		break;
 	case BASE_OPT_DURATION:
 		err = base_parse_duration(s, &u);
@@ -229,7 +229,7 @@ static int set(const struct options_parser *p, const struct base_option *o, cons
 
 /* ---- near matches: "did you mean" ---- */
 
-/* Levenshtein distance; 64 if either is longer than that. */
+/* Levenshtein distance; 64 if either word is longer than that. */
 static unsigned edit_distance(const char *a, const char *b)
 {
 	unsigned row[65];
@@ -261,14 +261,14 @@ bool base_nearer(const char *word, const char *candidate, unsigned *least)
 
 	if (n >= 2 && !strncmp(word, candidate, n))
 		d = 0;
-	/* Two swapped letters are two changes; more than that is another word. */
+	/* Two swapped letters count as two changes; with more than that it is a different word. */
 	if (d > (n < 5 ? n / 2 : 3) || d >= *least)
 		return false;
 	*least = d;
 	return true;
 }
 
-static const char *nearest(const struct options_parser *p, const char *name)
+static const char *find_nearest(const struct options_parser *p, const char *name)
 {
 	unsigned least = BASE_NOT_NEAR;
 	const char *best = NULL;
@@ -281,7 +281,7 @@ static const char *nearest(const struct options_parser *p, const char *name)
 
 /* ---- --help ---- */
 
-/* "" for zero, false and NULL, which need no word. */
+/* Formats the default; "" for zero, false and NULL, which need no mention. */
 static void default_of(const struct base_option *o, char *out, size_t bytes)
 {
 	const struct base_strings *list = o->to;
@@ -308,7 +308,7 @@ static void default_of(const struct base_option *o, char *out, size_t bytes)
 	}
 }
 
-static int left_side(const struct base_option *o, char *out, size_t bytes)
+static int format_left_side(const struct base_option *o, char *out, size_t bytes)
 {
 	char letter[] = "    ";
 	const char *argument = o->argument ? o->argument : "VALUE";
@@ -323,8 +323,8 @@ static int left_side(const struct base_option *o, char *out, size_t bytes)
 	return snprintf(out, bytes, "  %s--%s %s", letter, o->name, argument);
 }
 
-/* Prints words from the current column on, wrapped at column 79 and indented to column. */
-static void wrapped(const char *text, int column)
+/* Prints words starting at the current column, wrapped at column 79 and indented to `column`. */
+static void print_wrapped(const char *text, int column)
 {
 	int at = column;
 
@@ -346,13 +346,13 @@ static void wrapped(const char *text, int column)
 	putchar('\n');
 }
 
-static void help(const struct options_parser *p)
+static void print_help(const struct options_parser *p)
 {
 	static const struct base_option own[] = {
 		BASE_STRING(
 			"config", 0, (const char **)NULL, "FILE",
-			"read settings from this YAML file, whose keys are the names above; the "
-			"command line wins"),
+			"read settings from this YAML file, whose keys are the option names; the "
+			"command line takes precedence"),
 		BASE_FLAG("help", 'h', (bool *)NULL, "show this"),
 	};
 	char left[128], text[1024], value[256];
@@ -360,7 +360,7 @@ static void help(const struct options_parser *p)
 
 	for (size_t i = 0; i < p->count + 2; i++) {
 		const struct base_option *o = i < p->count ? &p->table[i] : &own[i - p->count];
-		int n = left_side(o, left, sizeof(left));
+		int n = format_left_side(o, left, sizeof(left));
 
 		if (n > column && n <= 34)
 			column = n;
@@ -370,7 +370,7 @@ static void help(const struct options_parser *p)
 	       p->cmd->summary);
 	for (size_t i = 0; i < p->count + 2; i++) {
 		const struct base_option *o = i < p->count ? &p->table[i] : &own[i - p->count];
-		int n = left_side(o, left, sizeof(left));
+		int n = format_left_side(o, left, sizeof(left));
 
 		if (n + 2 > column)
 			printf("%s\n%*s", left, column, "");
@@ -383,16 +383,16 @@ static void help(const struct options_parser *p)
 			snprintf(text, sizeof(text), "%s (default %s)", o->help, value);
 		else
 			snprintf(text, sizeof(text), "%s", o->help);
-		wrapped(text, column);
+		print_wrapped(text, column);
 	}
-	/* The page of "generate metrics" is that of generate. */
+	/* "generate metrics" shares the manual page of generate. */
 	printf("\nThe manual: man sidelight-%.*s\n", (int)strcspn(p->cmd->name, " "), p->cmd->name);
 	fflush(stdout);
 }
 
 /* ---- the file ---- */
 
-/* p->where is "FILE:LINE: KEY", for complaints. */
+/* p->where is "FILE:LINE: KEY", for messages. */
 static int set_node(struct options_parser *p, const struct base_option *o, struct base_yaml *y,
 		    base_yaml_node node, const char *name)
 {
@@ -404,12 +404,12 @@ static int set_node(struct options_parser *p, const struct base_option *o, struc
 				base_yaml_kind(y, node));
 	base_yaml_string(y, node, name, &text);
 	if (!text)
-		return 0; /* the document holds the error */
-	copy = keep(strlen(text) + 1);
+		return 0; /* the document already holds the error */
+	copy = arena_alloc(strlen(text) + 1);
 	if (!copy)
 		return OUT_OF_MEMORY(p);
 	strcpy(copy, text);
-	return set(p, o, copy);
+	return set_option(p, o, copy);
 }
 
 static int set_pair(struct options_parser *p, struct base_yaml *y, const char *name,
@@ -423,7 +423,7 @@ static int set_pair(struct options_parser *p, struct base_yaml *y, const char *n
 	for (i = 0; i < p->count && strcmp(name, p->table[i].name); i++)
 		;
 	if (i == p->count) {
-		const char *near = nearest(p, name);
+		const char *near = find_nearest(p, name);
 
 		if (near)
 			base_yaml_wrong(y, key, "unknown key '%s'; did you mean '%s'?", name, near);
@@ -437,7 +437,7 @@ static int set_pair(struct options_parser *p, struct base_yaml *y, const char *n
 		base_yaml_wrong(y, key, "'%s' is given twice", name);
 	seen[i] = true;
 	if (p->given[i])
-		return 0; /* set by the command line */
+		return 0; /* the command line has set it */
 	n = base_yaml_count(y, value);
 	if (o->type == BASE_OPT_LIST)
 		*(struct base_strings *)o->to = (struct base_strings){0};
@@ -460,7 +460,7 @@ static int set_pair(struct options_parser *p, struct base_yaml *y, const char *n
 static int read_config(struct options_parser *p)
 {
 	struct base_yaml *y = base_yaml_open(p->config);
-	bool *seen = keep(p->count * sizeof(*seen));
+	bool *seen = arena_alloc(p->count * sizeof(*seen));
 	base_yaml_node key, value;
 	const char *name;
 	int err = 0;
@@ -488,26 +488,26 @@ static int unknown_option(const struct options_parser *p, const char *arg)
 
 	snprintf(name, sizeof(name), "%s", arg + 2);
 	name[strcspn(name, "=")] = 0;
-	near = nearest(p, name);
+	near = find_nearest(p, name);
 	if (near && strcmp(near, name))
 		return WRONG(p, "unknown option --%s; did you mean --%s?", name, near);
 	return WRONG(p, "unknown option --%s; see 'sidelight %s --help'", name, p->cmd->name);
 }
 
-static int command_line(struct options_parser *p, int argc, char **argv, const struct option *longs,
-			const char *shorts)
+static int parse_command_line(struct options_parser *p, int argc, char **argv,
+			      const struct option *longs, const char *shorts)
 {
 	const int config = FIRST_LONG + (int)p->count, show_help = config + 1;
 	int c, err;
 
 	opterr = 0;
-	optind = 0; /* glibc: start over */
+	optind = 0; /* 0 makes glibc restart the scan */
 	while ((c = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
 		const struct base_option *o = NULL;
 		char where[160];
 
 		if (c == 'h' || c == show_help) {
-			help(p);
+			print_help(p);
 			return HELP_SHOWN;
 		}
 		if (c == config) {
@@ -541,7 +541,7 @@ static int command_line(struct options_parser *p, int argc, char **argv, const s
 		p->where = where;
 		if (o->type == BASE_OPT_WORD && !optarg && optind < argc && *argv[optind] != '-')
 			optarg = argv[optind++];
-		err = set(p, o, optarg ? optarg : o->type == BASE_OPT_FLAG ? "true" : "");
+		err = set_option(p, o, optarg ? optarg : o->type == BASE_OPT_FLAG ? "true" : "");
 		p->where = NULL;
 		if (err)
 			return err;
@@ -559,14 +559,14 @@ int base_options_parse(const struct base_command *cmd, const struct base_option 
 
 	while (table[p.count].name)
 		p.count++;
-	longs = keep((p.count + 3) * sizeof(*longs));
-	shorts = s = keep(2 * p.count + 4);
-	p.given = keep(p.count * sizeof(*p.given));
+	longs = arena_alloc((p.count + 3) * sizeof(*longs));
+	shorts = s = arena_alloc(2 * p.count + 4);
+	p.given = arena_alloc(p.count * sizeof(*p.given));
 	if (!longs || !shorts || !p.given) {
 		*code = base_failure(cmd, "out of memory");
 		return -1;
 	}
-	*s++ = ':'; /* distinguishes a missing value from an unknown option */
+	*s++ = ':'; /* makes getopt distinguish a missing value from an unknown option */
 	for (size_t i = 0; i < p.count; i++) {
 		bool is_flag = table[i].type == BASE_OPT_FLAG || table[i].type == BASE_OPT_WORD;
 
@@ -585,7 +585,7 @@ int base_options_parse(const struct base_command *cmd, const struct base_option 
 	longs[p.count] = (struct option){
 		.name = "config", .has_arg = required_argument, .val = FIRST_LONG + (int)p.count};
 	longs[p.count + 1] = (struct option){.name = "help", .val = FIRST_LONG + (int)p.count + 1};
-	err = command_line(&p, argc, argv, longs, shorts);
+	err = parse_command_line(&p, argc, argv, longs, shorts);
 	if (!err && p.config)
 		err = read_config(&p);
 	*code = err == HELP_SHOWN  ? BASE_EXIT_OK

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * parse.c - durations, sizes, numbers, addresses. Parsing is strict: no sign, no blanks, nothing
- * after the value, no locale.
+ * parse.c - parses durations, sizes, numbers and addresses. Parsing is strict: no sign, no blanks,
+ * nothing after the value, no locale.
  */
 #include "base/base.h"
 
@@ -9,8 +9,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Reads digits and advances *s. -EINVAL: no digit; -ERANGE: too many. */
-static int digits(const char **s, uint64_t *out)
+/* Reads digits and advances *s. Returns -EINVAL without a digit, -ERANGE if there are too many. */
+static int parse_digits(const char **s, uint64_t *out)
 {
 	const char *p = *s;
 	uint64_t v = 0;
@@ -21,7 +21,8 @@ static int digits(const char **s, uint64_t *out)
 	for (; *p >= '0' && *p <= '9'; p++)
 		if (__builtin_mul_overflow(v, 10, &v) ||
 		    __builtin_add_overflow(v, (uint64_t)(*p - '0'), &v))
-			err = -ERANGE; /* a syntax error further on is the better message */
+			/* continue: a syntax error further on makes the better message */
+			err = -ERANGE;
 	*s = p;
 	*out = v;
 	return err;
@@ -30,7 +31,7 @@ static int digits(const char **s, uint64_t *out)
 int base_parse_u64(const char *s, uint64_t min, uint64_t max, uint64_t *out)
 {
 	uint64_t v;
-	int err = digits(&s, &v);
+	int err = parse_digits(&s, &v);
 
 	if (err == -EINVAL || *s)
 		return -EINVAL;
@@ -48,7 +49,7 @@ static const struct {
 
 void base_print_duration(char *out, size_t bytes, uint64_t ns)
 {
-	size_t i = 1; /* no days */
+	size_t i = 1; /* skip days */
 
 	while (ns % units[i].ns)
 		i++;
@@ -59,7 +60,7 @@ int base_parse_duration(const char *s, uint64_t *ns)
 {
 	uint64_t whole, fraction = 0, scale = 1;
 	unsigned __int128 v;
-	int err = digits(&s, &whole);
+	int err = parse_digits(&s, &whole);
 
 	if (err == -EINVAL)
 		return -EINVAL;
@@ -67,7 +68,7 @@ int base_parse_duration(const char *s, uint64_t *ns)
 		if (s[1] < '0' || s[1] > '9')
 			return -EINVAL;
 		for (s++; *s >= '0' && *s <= '9'; s++) {
-			if (scale >= 1000000000000000) /* beyond any unit's resolution */
+			if (scale >= 1000000000000000) /* beyond the resolution of any unit */
 				continue;
 			fraction = fraction * 10 + (uint64_t)(*s - '0');
 			scale *= 10;
@@ -97,7 +98,7 @@ int base_parse_size(const char *s, uint64_t *bytes)
 	static const char letters[] = "KMGT";
 	uint64_t v;
 	unsigned shift = 0;
-	int err = digits(&s, &v);
+	int err = parse_digits(&s, &v);
 
 	if (err == -EINVAL)
 		return -EINVAL;

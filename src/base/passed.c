@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * passed.c - descriptors that the service manager passes at the start (sd_listen_fds(3)): sockets
- * that it listens on, so that a client waits while the program restarts, and files that it kept
- * meanwhile.
+ * passed.c - descriptors passed by the service manager at start-up (sd_listen_fds(3)): listening
+ * sockets, so that clients wait while the program restarts, and files stored in the meantime.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -20,7 +19,7 @@
 #include <systemd/sd-daemon.h>
 
 static struct {
-	pid_t pid; /* a process forked later has none of them */
+	pid_t pid; /* a process forked later has none of the descriptors */
 	int count;
 	char **name;
 	bool *taken;
@@ -35,7 +34,7 @@ static void take_over(void)
 		passed.count = 0;
 }
 
-static int count(void)
+static int count_passed(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -48,7 +47,7 @@ static bool is_socket(int fd)
 	return sd_is_socket(fd, AF_UNSPEC, 0, -1) > 0;
 }
 
-static bool same(const struct sockaddr_storage *a, const struct sockaddr *b)
+static bool same_address(const struct sockaddr_storage *a, const struct sockaddr *b)
 {
 	const struct sockaddr_in *a4 = (const void *)a, *b4 = (const void *)b;
 	const struct sockaddr_in6 *a6 = (const void *)a, *b6 = (const void *)b;
@@ -65,7 +64,7 @@ static bool same(const struct sockaddr_storage *a, const struct sockaddr *b)
 	       !strncmp(au->sun_path, bu->sun_path, sizeof(au->sun_path));
 }
 
-static bool address(int fd, struct sockaddr_storage *at)
+static bool get_address(int fd, struct sockaddr_storage *at)
 {
 	socklen_t bytes = sizeof(*at);
 
@@ -77,11 +76,12 @@ int base_passed_socket(int type, const struct sockaddr *at)
 {
 	struct sockaddr_storage its;
 
-	for (int i = 0; i < count(); i++) {
+	for (int i = 0; i < count_passed(); i++) {
 		int fd = SD_LISTEN_FDS_START + i;
 
 		if (passed.taken[i] || sd_is_socket(fd, at->sa_family, type, 1) <= 0 ||
-		    !address(fd, &its) || !same(&its, at) || fcntl(fd, F_SETFL, O_NONBLOCK))
+		    !get_address(fd, &its) || !same_address(&its, at) ||
+		    fcntl(fd, F_SETFL, O_NONBLOCK))
 			continue;
 		passed.taken[i] = true;
 		return fd;
@@ -91,7 +91,7 @@ int base_passed_socket(int type, const struct sockaddr *at)
 
 int base_passed_file(const char **name)
 {
-	for (int i = 0; i < count(); i++) {
+	for (int i = 0; i < count_passed(); i++) {
 		if (passed.taken[i] || is_socket(SD_LISTEN_FDS_START + i))
 			continue;
 		passed.taken[i] = true;
@@ -105,10 +105,10 @@ bool base_is_passed(int fd)
 {
 	int i = fd - SD_LISTEN_FDS_START;
 
-	return i >= 0 && i < count() && passed.taken[i];
+	return i >= 0 && i < count_passed() && passed.taken[i];
 }
 
-static void print(const struct sockaddr_storage *at, char *out, size_t bytes)
+static void format_address(const struct sockaddr_storage *at, char *out, size_t bytes)
 {
 	const struct sockaddr_in *v4 = (const void *)at;
 	const struct sockaddr_in6 *v6 = (const void *)at;
@@ -131,16 +131,17 @@ int base_passed_rest(char *error, size_t bytes)
 	struct sockaddr_storage at;
 	char text[sizeof(struct sockaddr_un)];
 
-	for (int i = 0; i < count(); i++) {
+	for (int i = 0; i < count_passed(); i++) {
 		int fd = SD_LISTEN_FDS_START + i;
 
-		if (passed.taken[i] || !is_socket(fd) || !address(fd, &at))
+		if (passed.taken[i] || !is_socket(fd) || !get_address(fd, &at))
 			continue;
-		print(&at, text, sizeof(text));
-		return base_fail(error, bytes, -EINVAL,
-				 "no option names the socket %s of the service manager: give the "
-				 "same address there and here, and the right type",
-				 text);
+		format_address(&at, text, sizeof(text));
+		return base_fail(
+			error, bytes, -EINVAL,
+			"no option names the socket %s from the service manager: use the same "
+			"address and socket type in both",
+			text);
 	}
 	return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pb_read.h - reads protobuf (protobuf.dev/programming-guides/encoding) field by field, in place.
- * Every length is checked; groups, which no current format has, are malformed.
+ * pb_read.h - parses protobuf (protobuf.dev/programming-guides/encoding) field by field, in place.
+ * Every length is checked. Groups, which no current format uses, are malformed.
  */
 #ifndef SL_BASE_PB_READ_H
 #define SL_BASE_PB_READ_H
@@ -13,14 +13,14 @@
 
 struct base_pb {
 	const uint8_t *at, *end;
-	bool bad; /* malformed: nothing more is read */
+	bool bad; /* malformed: reading stops here */
 };
 
 struct base_pb_field {
 	uint32_t number;
-	uint32_t wire;	     /* 0 varint, 1 fixed64, 2 length, 5 fixed32 */
-	uint64_t value;	     /* of all but length */
-	struct base_pb data; /* of length */
+	uint32_t wire;	     /* 0 varint, 1 fixed64, 2 length-delimited, 5 fixed32 */
+	uint64_t value;	     /* value, unless length-delimited */
+	struct base_pb data; /* contents, if length-delimited */
 };
 
 static inline uint64_t base_pb_varint(struct base_pb *p)
@@ -51,7 +51,7 @@ static inline uint64_t base_pb_fixed(struct base_pb *p, size_t bytes)
 	return v;
 }
 
-/* False at the end, or if what follows is malformed. */
+/* Reads the next field. Returns false at the end, or if the rest is malformed. */
 static inline bool base_pb_next(struct base_pb *p, struct base_pb_field *f)
 {
 	uint64_t tag, n;
@@ -95,7 +95,7 @@ static inline double base_pb_f64(uint64_t bits)
 	return v;
 }
 
-/* sint32 and sint64. */
+/* Decodes sint32 and sint64. */
 static inline int64_t base_pb_zigzag(uint64_t v)
 {
 	return (int64_t)(v >> 1) ^ -(int64_t)(v & 1);

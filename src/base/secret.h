@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* secret.h - files that hold a key, a token or a shared secret. */
+/* secret.h - files with a key, a token or a shared secret. */
 #ifndef SL_BASE_SECRET_H
 #define SL_BASE_SECRET_H
 
@@ -8,18 +8,16 @@
 #define BASE_SECRET_SPACE " \t\r\n"
 
 /*
- * The path of a file that another file names: of the other's folder, if it is relative;
- * "credential:NAME" is of $CREDENTIALS_DIRECTORY, where systemd puts a service's credentials. To be
- * freed; NULL without memory.
+ * Resolves a file name found in another file. A relative name refers to that file's folder;
+ * "credential:NAME" to $CREDENTIALS_DIRECTORY, where systemd puts a service's credentials. The
+ * caller frees the result. Returns NULL if memory is exhausted.
  */
 char *base_secret_path(const char *name, const char *beside);
 /*
- * Reads a file without its trailing white space, into room bytes. Its length, -EINVAL if there is
- * more, -errno.
+ * Reads a file without trailing white space. Returns its length, -EINVAL if beyond room, or -errno.
  */
 ssize_t base_secret_read(const char *path, void *to, size_t room);
-/* Warns, with the mode, of a file that any user can read, or that others than its owner can change.
- */
+/* Logs a warning if any user can read the file, or anyone but its owner can change it. */
 void base_secret_warn(const char *component, const char *path);
 
 #endif

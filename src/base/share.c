@@ -3,13 +3,13 @@
 
 #include "base/base.h"
 
-#define FIRST 64u /* a first claim may be capacity / this */
+#define FIRST 64u /* the first claim of a tenant is at most capacity / FIRST */
 
 uint64_t base_share_limit(const struct base_share *s, uint64_t held, bool trusted)
 {
 	uint64_t free = s->capacity > s->used ? s->capacity - s->used : 0;
 	uint64_t open = free > s->reserve ? free - s->reserve : 0;
-	/* After it takes w, it holds held + w, and open - w are free. */
+	/* If it takes w, the tenant holds held + w, and open - w remain free. */
 	uint64_t share = open > held ? held + (open - held) / 2 : held;
 	uint64_t first = s->capacity < FIRST ? 1 : s->capacity / FIRST;
 

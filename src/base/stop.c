@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * stop.c - SIGTERM, SIGINT and SIGHUP as a descriptor that stays readable: any number of threads
- * may poll it, as none reads it.
+ * stop.c - SIGTERM, SIGINT and SIGHUP as a descriptor that stays readable: no thread reads it, so
+ * any number of threads may poll it.
  */
 #include "base/base.h"
 
@@ -16,7 +16,7 @@
 
 static bool hup_reloads;
 
-static int block(const sigset_t *set)
+static int block_signals(const sigset_t *set)
 {
 	int fd, err = pthread_sigmask(SIG_BLOCK, set, NULL);
 
@@ -33,7 +33,7 @@ int base_reload_fd(void)
 
 	sigemptyset(&set);
 	sigaddset(&set, SIGHUP);
-	fd = block(&set);
+	fd = block_signals(&set);
 	hup_reloads = fd >= 0;
 	return fd;
 }
@@ -46,10 +46,10 @@ int base_stop_fd(void)
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
-	/* SIGHUP stops, unless nohup has set it to be ignored. */
+	/* SIGHUP stops, unless it is ignored as under nohup. */
 	if (!hup_reloads && !sigaction(SIGHUP, NULL, &hup) && hup.sa_handler != SIG_IGN)
 		sigaddset(&set, SIGHUP);
-	return block(&set);
+	return block_signals(&set);
 }
 
 bool base_stop_wait(int fd, int timeout_ms)
@@ -67,7 +67,7 @@ bool base_stop_wait(int fd, int timeout_ms)
 		if (r == 0)
 			return false;
 		if (errno != EINTR)
-			return true; /* polling failed: stop rather than spin */
+			return true; /* polling failed: stop instead of spinning */
 		now = base_now_ns();
 		if (timeout_ms > 0)
 			left = now >= end ? 0 : (int)((end - now + 999999u) / 1000000u);
@@ -86,7 +86,7 @@ void base_ready(const char *fmt, ...)
 	fputc('\n', stdout);
 	if (fflush(stdout) || ferror(stdout))
 		base_logf(BASE_ERROR, "ready",
-			  "this line cannot be written to standard output: %m");
+			  "cannot write the ready line to standard output: %m");
 	funlockfile(stdout);
 #if HAVE_SYSTEMD
 	sd_notify(0, "READY=1");

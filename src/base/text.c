@@ -5,8 +5,10 @@
 #include <stdint.h>
 #include <string.h>
 
-/* The well-formed sequences of The Unicode Standard, table 3-7: no surrogates, no overlong forms,
- * nothing above U+10FFFF. */
+/*
+ * Well-formed sequences according to The Unicode Standard, table 3-7: no surrogates, no overlong
+ * forms, nothing above U+10FFFF.
+ */
 size_t base_utf8_sequence(const char *s, size_t bytes)
 {
 	const unsigned char *p = (const unsigned char *)s;
@@ -56,7 +58,7 @@ void base_hex(char *to, const void *from, size_t bytes)
 	*to = 0;
 }
 
-static int digit(char c)
+static int hex_digit(char c)
 {
 	if (c >= '0' && c <= '9')
 		return c - '0';
@@ -72,7 +74,7 @@ int base_unhex(void *to, const char *from, size_t bytes)
 	if (strlen(from) != 2 * bytes)
 		return -EINVAL;
 	for (size_t i = 0; i < bytes; i++) {
-		int high = digit(from[2 * i]), low = digit(from[2 * i + 1]);
+		int high = hex_digit(from[2 * i]), low = hex_digit(from[2 * i + 1]);
 
 		if (high < 0 || low < 0)
 			return -EINVAL;

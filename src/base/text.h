@@ -6,15 +6,17 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Bytes of the well-formed UTF-8 sequence that s, of bytes > 0, begins with; 0 if it is ill-formed.
- * Of NUL-terminated text, bytes may be 4 throughout: reading ends at the NUL. */
+/*
+ * Returns the length of the well-formed UTF-8 sequence at the start of s, which has bytes > 0; 0 if
+ * malformed. For NUL-terminated text, bytes may always be 4: reading stops at the NUL.
+ */
 size_t base_utf8_sequence(const char *s, size_t bytes);
-/* Well-formed UTF-8 without NUL. */
+/* True for well-formed UTF-8 without NUL. */
 bool base_utf8(const char *s, size_t bytes);
 
-/* 2 * bytes lower-case digits and a NUL. */
+/* Writes 2 * bytes lower-case digits and a NUL. */
 void base_hex(char *to, const void *from, size_t bytes);
-/* Exactly 2 * bytes digits of either case. 0 or -EINVAL; to may then be partly written. */
+/* Reads exactly 2 * bytes digits of either case. Returns 0, or -EINVAL after a partial write. */
 int base_unhex(void *to, const char *from, size_t bytes);
 
 #endif

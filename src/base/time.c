@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* time.c - the clocks, in nanoseconds. Both go through the vDSO. */
+/* time.c - the clocks, in nanoseconds. Both use the vDSO. */
 #include "base/base.h"
 
 #include <time.h>
 
-static uint64_t now(clockid_t clock)
+static uint64_t read_clock(clockid_t clock)
 {
 	struct timespec ts;
 
-	clock_gettime(clock, &ts); /* can't fail for these clocks */
+	clock_gettime(clock, &ts); /* cannot fail for these clocks */
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
 uint64_t base_now_ns(void)
 {
-	return now(CLOCK_MONOTONIC);
+	return read_clock(CLOCK_MONOTONIC);
 }
 
 uint64_t base_realtime_ns(void)
 {
-	return now(CLOCK_REALTIME);
+	return read_clock(CLOCK_REALTIME);
 }
 
 void base_cond_init(pthread_cond_t *c)

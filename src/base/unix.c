@@ -11,8 +11,8 @@
 #include "base/base.h"
 #include "base/passed.h"
 
-/* Whether a server listens there: 1, 0 or -errno. */
-static int answers(const struct sockaddr_un *at, int type)
+/* Returns 1 if a server listens on the address, 0 if not, or -errno. */
+static int server_answers(const struct sockaddr_un *at, int type)
 {
 	int fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), err = 0;
 
@@ -23,7 +23,7 @@ static int answers(const struct sockaddr_un *at, int type)
 	close(fd);
 	if (err == ECONNREFUSED || err == ENOENT)
 		return 0;
-	/* EAGAIN: its backlog is full. EPROTOTYPE: a server of another socket type. */
+	/* EAGAIN: the server's backlog is full. EPROTOTYPE: the server has another socket type. */
 	return !err || err == EAGAIN || err == EPROTOTYPE ? 1 : -err;
 }
 
@@ -40,21 +40,22 @@ int base_listen_unix(const char *path, int type, unsigned int mode, char *error,
 				 sizeof(at.sun_path) - 1);
 	strcpy(at.sun_path, path);
 	strcpy(folder, path);
-	mkdir(dirname(folder), 0755); /* bind() says what is wrong with it */
+	mkdir(dirname(folder), 0755); /* ignore errors: bind() reports them */
 	if (!lstat(path, &st)) {
 		if (!S_ISSOCK(st.st_mode))
 			return base_fail(error, bytes, -EEXIST, "%s exists and is not a socket",
 					 path);
-		err = answers(&at, type);
+		err = server_answers(&at, type);
 		if (err)
 			return base_fail(error, bytes, err > 0 ? -EADDRINUSE : err,
 					 "cannot listen on %s: %s", path,
-					 err > 0 ? "another server answers there" : strerror(-err));
+					 err > 0 ? "another server is already listening"
+						 : strerror(-err));
 		unlink(path);
 	}
 	fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd >= 0 && !bind(fd, (struct sockaddr *)&at, sizeof(at))) {
-		/* No connection comes before listen(): the mode is right by then. */
+		/* No client can connect before listen(), and the mode is right by then. */
 		if (!chmod(path, mode) && (type == SOCK_DGRAM || !listen(fd, SOMAXCONN)))
 			return fd;
 		err = errno;
@@ -90,7 +91,8 @@ int base_send_fds(int sock, const struct iovec *parts, size_t n, const int *fds,
 	if (count) {
 		m.msg_control = &control;
 		m.msg_controllen = CMSG_SPACE(count * sizeof(*fds));
-		memset(&control, 0, m.msg_controllen); /* its padding is sent, too */
+		/* the padding is sent as well, so clear it */
+		memset(&control, 0, m.msg_controllen);
 		control.align = (struct cmsghdr){.cmsg_len = CMSG_LEN(count * sizeof(*fds)),
 						 .cmsg_level = SOL_SOCKET,
 						 .cmsg_type = SCM_RIGHTS};
@@ -144,6 +146,6 @@ ssize_t base_receive_fd(int sock, void *to, size_t bytes, int flags, int *fd)
 	for (unsigned int i = bad ? 0 : 1; i < fds.count; i++)
 		close(fds.fd[i]);
 	if (bad && !fds.count && fds.truncated == MSG_CTRUNC)
-		return -EMFILE; /* the kernel found no room for the first descriptor */
+		return -EMFILE; /* the process had no free descriptor */
 	return bad ? -EPROTO : n;
 }

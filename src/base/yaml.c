@@ -17,7 +17,7 @@ struct base_yaml {
 	size_t bytes;
 	yaml_document_t doc;
 	bool loaded;
-	char error[512]; /* "": none */
+	char error[512]; /* "": no error */
 };
 
 void base_yaml_wrong_at(struct base_yaml *y, size_t line, const char *fmt, ...)
@@ -35,7 +35,7 @@ void base_yaml_wrong_at(struct base_yaml *y, size_t line, const char *fmt, ...)
 	if (n > 0 && (size_t)n < sizeof(y->error))
 		vsnprintf(y->error + n, sizeof(y->error) - (size_t)n, fmt, ap);
 	va_end(ap);
-	/* Values may hold any byte; an error is one line. */
+	/* Values may contain any byte, but an error is one line. */
 	for (char *c = y->error; *c; c++)
 		if ((unsigned char)*c < ' ' || *c == 0x7f)
 			*c = '?';
@@ -46,7 +46,7 @@ static void not_yaml(struct base_yaml *y, const yaml_parser_t *parser)
 	const char *problem = parser->problem ? parser->problem : "damaged";
 
 	if (parser->error == YAML_READER_ERROR)
-		base_yaml_wrong_at(y, 0, "can't be read as YAML: %s", problem);
+		base_yaml_wrong_at(y, 0, "is not valid YAML: %s", problem);
 	else
 		base_yaml_wrong_at(y, parser->problem_mark.line + 1, "not YAML: %s%s%s", problem,
 				   parser->context ? " " : "",
@@ -63,7 +63,7 @@ static bool parse_text(struct base_yaml *y, yaml_parser_t *parser)
 	return true;
 }
 
-/* Aliases are found in the events: the document no longer shows them. */
+/* Searches the events for aliases, because a loaded document no longer shows them. */
 static void refuse_aliases(struct base_yaml *y)
 {
 	bool alias = false, end = false;
@@ -80,13 +80,13 @@ static void refuse_aliases(struct base_yaml *y)
 		yaml_event_delete(&event);
 	}
 	if (alias)
-		base_yaml_wrong_at(y, line, "aliases (*name) are not read here");
+		base_yaml_wrong_at(y, line, "aliases (*name) are not supported");
 	else if (!end)
 		not_yaml(y, &parser);
 	yaml_parser_delete(&parser);
 }
 
-static void load(struct base_yaml *y)
+static void load_document(struct base_yaml *y)
 {
 	yaml_document_t second;
 	yaml_parser_t parser;
@@ -99,14 +99,14 @@ static void load(struct base_yaml *y)
 		not_yaml(y, &parser);
 	} else {
 		if (yaml_document_get_root_node(&second))
-			base_yaml_wrong_at(y, 0, "holds a second document; only one is read");
+			base_yaml_wrong_at(y, 0, "contains a second document; only one is allowed");
 		yaml_document_delete(&second);
 	}
 	yaml_parser_delete(&parser);
 }
 
-/* Takes over text. */
-static struct base_yaml *make(const char *path, char *text, size_t bytes, int err)
+/* Takes ownership of text. */
+static struct base_yaml *new_document(const char *path, char *text, size_t bytes, int err)
 {
 	struct base_yaml *y = calloc(1, sizeof(*y));
 
@@ -120,11 +120,11 @@ static struct base_yaml *make(const char *path, char *text, size_t bytes, int er
 	y->text = text;
 	y->bytes = bytes;
 	if (text)
-		load(y);
+		load_document(y);
 	else if (err == EFBIG)
 		base_yaml_wrong_at(y, 0, "is larger than 1 MiB");
 	else if (err == EINVAL || err == ENOMEM)
-		base_yaml_wrong_at(y, 0, err == EINVAL ? "is no file" : "out of memory");
+		base_yaml_wrong_at(y, 0, err == EINVAL ? "is not a regular file" : "out of memory");
 	else
 		base_yaml_wrong_at(y, 0, "can't be %s: %s", err == EIO ? "read" : "opened",
 				   strerror(err));
@@ -137,7 +137,7 @@ struct base_yaml *base_yaml_text(const char *path, const char *text, size_t byte
 
 	if (copy)
 		memcpy(copy, text, bytes);
-	return make(path, copy, bytes, bytes > BASE_YAML_BYTES_MAX ? EFBIG : ENOMEM);
+	return new_document(path, copy, bytes, bytes > BASE_YAML_BYTES_MAX ? EFBIG : ENOMEM);
 }
 
 struct base_yaml *base_yaml_open(const char *path)
@@ -145,7 +145,7 @@ struct base_yaml *base_yaml_open(const char *path)
 	size_t bytes = 0;
 	char *text = base_read_file(path, BASE_YAML_BYTES_MAX, &bytes);
 
-	return make(path, text, bytes, errno);
+	return new_document(path, text, bytes, errno);
 }
 
 void base_yaml_close(struct base_yaml *y)
@@ -164,14 +164,14 @@ const char *base_yaml_error(const struct base_yaml *y)
 	return y->error[0] ? y->error : NULL;
 }
 
-static const yaml_node_t *at(const struct base_yaml *y, base_yaml_node node)
+static const yaml_node_t *node_at(const struct base_yaml *y, base_yaml_node node)
 {
 	/* libyaml has no const accessor */
 	return y->loaded && node > 0 ? yaml_document_get_node((yaml_document_t *)&y->doc, node)
 				     : NULL;
 }
 
-static bool nothing(const yaml_node_t *n)
+static bool is_empty(const yaml_node_t *n)
 {
 	const char *text;
 
@@ -183,29 +183,29 @@ static bool nothing(const yaml_node_t *n)
 
 base_yaml_node base_yaml_root(const struct base_yaml *y)
 {
-	return nothing(at(y, 1)) ? 0 : 1; /* libyaml counts from 1, root first */
+	return is_empty(node_at(y, 1)) ? 0 : 1; /* libyaml counts from 1; the root is first */
 }
 
 size_t base_yaml_line(const struct base_yaml *y, base_yaml_node node)
 {
-	const yaml_node_t *n = at(y, node);
+	const yaml_node_t *n = node_at(y, node);
 
 	return n ? n->start_mark.line + 1 : 0;
 }
 
 const char *base_yaml_kind(const struct base_yaml *y, base_yaml_node node)
 {
-	const yaml_node_t *n = at(y, node);
+	const yaml_node_t *n = node_at(y, node);
 
 	return n->type == YAML_MAPPING_NODE    ? "a mapping"
 	       : n->type == YAML_SEQUENCE_NODE ? "a list"
 					       : "a single value";
 }
 
-/* The text of a key or single value; NULL with an error. */
+/* Returns the text of a key or single value; NULL with an error. */
 static const char *text_of(struct base_yaml *y, base_yaml_node node, const char *what)
 {
-	const yaml_node_t *n = at(y, node);
+	const yaml_node_t *n = node_at(y, node);
 
 	if (!n || y->error[0])
 		return NULL;
@@ -215,7 +215,7 @@ static const char *text_of(struct base_yaml *y, base_yaml_node node, const char 
 		return NULL;
 	}
 	if (strlen((const char *)n->data.scalar.value) != n->data.scalar.length) {
-		base_yaml_wrong(y, node, "%s: holds a NUL character", what);
+		base_yaml_wrong(y, node, "%s: contains a NUL character", what);
 		return NULL;
 	}
 	return (const char *)n->data.scalar.value;
@@ -224,7 +224,7 @@ static const char *text_of(struct base_yaml *y, base_yaml_node node, const char 
 bool base_yaml_pair(struct base_yaml *y, base_yaml_node mapping, size_t i, const char **key,
 		    base_yaml_node *where, base_yaml_node *value)
 {
-	const yaml_node_t *n = at(y, mapping);
+	const yaml_node_t *n = node_at(y, mapping);
 	const yaml_node_pair_t *pair;
 
 	if (!n || n->type != YAML_MAPPING_NODE || y->error[0] ||
@@ -232,17 +232,17 @@ bool base_yaml_pair(struct base_yaml *y, base_yaml_node mapping, size_t i, const
 		return false;
 	pair = n->data.mapping.pairs.start + i;
 	*where = pair->key;
-	if (at(y, pair->key) && at(y, pair->key)->type != YAML_SCALAR_NODE)
+	if (node_at(y, pair->key) && node_at(y, pair->key)->type != YAML_SCALAR_NODE)
 		base_yaml_wrong(y, pair->key, "a key must be a name, not %s",
 				base_yaml_kind(y, pair->key));
 	*key = text_of(y, pair->key, "a key");
-	*value = nothing(at(y, pair->value)) ? 0 : pair->value;
+	*value = is_empty(node_at(y, pair->value)) ? 0 : pair->value;
 	return *key;
 }
 
 bool base_yaml_mapping(struct base_yaml *y, base_yaml_node node, const char *const *keys)
 {
-	const yaml_node_t *n = at(y, node);
+	const yaml_node_t *n = node_at(y, node);
 	base_yaml_node where, value, unused;
 	const char *key, *other;
 
@@ -299,23 +299,23 @@ base_yaml_node base_yaml_need(struct base_yaml *y, base_yaml_node mapping, const
 
 bool base_yaml_is_list(const struct base_yaml *y, base_yaml_node node)
 {
-	const yaml_node_t *n = at(y, node);
+	const yaml_node_t *n = node_at(y, node);
 
 	return n && n->type == YAML_SEQUENCE_NODE;
 }
 
 bool base_yaml_is_mapping(const struct base_yaml *y, base_yaml_node node)
 {
-	const yaml_node_t *n = at(y, node);
+	const yaml_node_t *n = node_at(y, node);
 
 	return n && n->type == YAML_MAPPING_NODE;
 }
 
 size_t base_yaml_count(const struct base_yaml *y, base_yaml_node node)
 {
-	const yaml_node_t *n = at(y, node);
+	const yaml_node_t *n = node_at(y, node);
 
-	if (nothing(n) || y->error[0])
+	if (is_empty(n) || y->error[0])
 		return 0;
 	return n->type == YAML_SEQUENCE_NODE
 		       ? (size_t)(n->data.sequence.items.top - n->data.sequence.items.start)
@@ -324,7 +324,7 @@ size_t base_yaml_count(const struct base_yaml *y, base_yaml_node node)
 
 base_yaml_node base_yaml_at(const struct base_yaml *y, base_yaml_node node, size_t i)
 {
-	const yaml_node_t *n = at(y, node);
+	const yaml_node_t *n = node_at(y, node);
 
 	if (i >= base_yaml_count(y, node))
 		return 0;

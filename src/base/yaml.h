@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * yaml.h - one YAML document, read with every value checked; errors name file and line. The first
- * error stays (base_yaml_error()) and later calls return nothing, so that a reader may ask for
- * everything and check once. Aliases are refused: a kilobyte of them can hold a billion nodes. One
- * thread.
+ * yaml.h - reads one YAML document and checks every value; errors name file and line. The first
+ * error is kept (base_yaml_error()) and later calls return nothing, so a caller may read everything
+ * and check once. Aliases are refused: a kilobyte of them can expand to a billion nodes. Not
+ * thread-safe.
  */
 #ifndef SL_BASE_YAML_H
 #define SL_BASE_YAML_H
@@ -15,58 +15,56 @@
 #define BASE_YAML_BYTES_MAX (1u << 20)
 
 struct base_yaml;
-typedef int base_yaml_node; /* 0: none */
+typedef int base_yaml_node; /* 0: no node */
 
-/*
- * Reads a file, or text of memory that errors call path. NULL without memory only; check
- * base_yaml_error().
- */
+/* Read a file, or text in memory. Return NULL only if memory is exhausted. */
 struct base_yaml *base_yaml_open(const char *path);
 struct base_yaml *base_yaml_text(const char *path, const char *text, size_t bytes);
 void base_yaml_close(struct base_yaml *y);
 
-/* "FILE:LINE: message", or NULL. */
+/* Returns "FILE:LINE: message", or NULL. */
 const char *base_yaml_error(const struct base_yaml *y);
-/* Sets the error at a line (0: none) or node, unless there is one. */
+/* Sets the error for a line (0: none) or node, unless there already is one. */
 void base_yaml_wrong_at(struct base_yaml *y, size_t line, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 #define base_yaml_wrong(y, node, ...) base_yaml_wrong_at(y, base_yaml_line(y, node), __VA_ARGS__)
 
-base_yaml_node base_yaml_root(const struct base_yaml *y);	       /* 0: the file is empty */
-size_t base_yaml_line(const struct base_yaml *y, base_yaml_node node); /* from 1; 0: no node */
+base_yaml_node base_yaml_root(const struct base_yaml *y); /* returns 0 if the file is empty */
+/* returns a line counted from 1; 0: no node */
+size_t base_yaml_line(const struct base_yaml *y, base_yaml_node node);
 
-/* True: node is a mapping, each of whose keys is among these (NULL ends them) and given once. */
+/* True if node is a mapping whose keys are all in `keys` (NULL ends the list) and distinct. */
 bool base_yaml_mapping(struct base_yaml *y, base_yaml_node node, const char *const *keys);
-/* The value of a key; 0 if it is missing or empty ("", "~", "null"). */
+/* Returns the value of a key; 0 if it is missing or empty ("", "~", "null"). */
 base_yaml_node base_yaml_get(struct base_yaml *y, base_yaml_node mapping, const char *key);
 /*
- * The i-th pair of a mapping whose keys are the user's names: key, its node (for errors), node of
- * the value or 0. False behind the last.
+ * Returns the i-th pair of a mapping with user-defined keys: the key, its node (for errors), and
+ * the node of the value, or 0. False after the last pair.
  */
 bool base_yaml_pair(struct base_yaml *y, base_yaml_node mapping, size_t i, const char **key,
 		    base_yaml_node *where, base_yaml_node *value);
 
-/* Elements of a list; a single value counts as a list of one. 0: no node. */
+/* Number of elements of a list; a single value counts as a list of one. 0: no node. */
 size_t base_yaml_count(const struct base_yaml *y, base_yaml_node node);
 base_yaml_node base_yaml_at(const struct base_yaml *y, base_yaml_node node, size_t i);
 bool base_yaml_is_list(const struct base_yaml *y, base_yaml_node node);
 bool base_yaml_is_mapping(const struct base_yaml *y, base_yaml_node node);
-/* For errors: "a mapping", "a list", "a single value"; node is not 0. */
+/* For error messages: "a mapping", "a list", "a single value"; node is not 0. */
 const char *base_yaml_kind(const struct base_yaml *y, base_yaml_node node);
 
 /*
- * Single values; what names them in errors. Node 0 leaves *out, which may hold a default. Strings
- * live as long as the document.
+ * Read single values; `what` names them in errors. Node 0 leaves *out unchanged, so it may hold a
+ * default. Strings live as long as the document.
  */
 void base_yaml_string(struct base_yaml *y, base_yaml_node node, const char *what, const char **out);
 void base_yaml_u64(struct base_yaml *y, base_yaml_node node, const char *what, uint64_t min,
 		   uint64_t max, uint64_t *out);
 void base_yaml_duration(struct base_yaml *y, base_yaml_node node, const char *what, uint64_t *ns);
 void base_yaml_bool(struct base_yaml *y, base_yaml_node node, const char *what, bool *out);
-/* One of names (NULL ends them); *out: its index. */
+/* Reads one of names (NULL ends the list); *out is its index. */
 void base_yaml_choice(struct base_yaml *y, base_yaml_node node, const char *what,
 		      const char *const *names, int *out);
-/* The value of a required key, or 0 and an error. */
+/* Returns the value of a required key, or 0 and sets the error. */
 base_yaml_node base_yaml_need(struct base_yaml *y, base_yaml_node mapping, const char *key);
 
 #endif

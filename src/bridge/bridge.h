@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bridge.h - metrics of programs that do not link libsidelight, as all formats have them. Parsers
- * are pure: bytes in, a sink's calls out, no I/O. publish.h has the sink that publishes.
+ * bridge.h - the common model for metrics of programs that do not link libsidelight, independent of
+ * the format. Parsers are pure: they take bytes, call a sink, and do no I/O. The sink that
+ * publishes is in publish.h.
  */
 #ifndef SL_BRIDGE_BRIDGE_H
 #define SL_BRIDGE_BRIDGE_H
@@ -13,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Not terminated; valid until the parser returns. */
+/* Not NUL-terminated; valid until the parser returns. */
 struct bridge_text {
 	const char *s;
 	size_t n;
@@ -34,10 +35,12 @@ enum bridge_type {
 	BRIDGE_STATESET,
 };
 #define BRIDGE_TYPES 8
-extern const char *const bridge_type_names[BRIDGE_TYPES]; /* those of OpenMetrics */
+extern const char *const bridge_type_names[BRIDGE_TYPES]; /* names as in OpenMetrics */
 
-/* The name is that of text 0.0.4: a counter's ends in "_total" if its samples do, an info's in
- * "_info". */
+/*
+ * The name is as in text format 0.0.4: that of a counter ends in "_total" if its samples' names do,
+ * that of an info in "_info".
+ */
 struct bridge_family {
 	struct bridge_text name, help, unit;
 	enum bridge_type type;
@@ -47,69 +50,74 @@ struct bridge_exemplar {
 	const struct bridge_label *labels;
 	size_t label_count;
 	double value;
-	uint64_t time_ns; /* since 1970; 0: not known */
-	uint32_t bucket;  /* of a histogram: its number in values, from BRIDGE_BUCKETS on */
+	uint64_t time_ns; /* time since 1970; 0: unknown */
+	/* in a histogram: index of the bucket in .values, starting at BRIDGE_BUCKETS */
+	uint32_t bucket;
 };
 
-/* Where a point's values are. */
-#define BRIDGE_VALUE	 0u /* counter, gauge, unknown; no other */
-#define BRIDGE_SUM	 0u /* summary, histograms; NaN: not known */
+/* Indices of a point's values. */
+#define BRIDGE_VALUE	 0u /* index of the only value of a counter, gauge or unknown */
+#define BRIDGE_SUM	 0u /* index of the sum of a summary or histogram; NaN: unknown */
 #define BRIDGE_COUNT	 1u
-#define BRIDGE_QUANTILES 2u /* summary: one for each bound */
-#define BRIDGE_BUCKETS	 2u /* classic histograms: cumulated, one for each bound, then +Inf */
+#define BRIDGE_QUANTILES 2u /* index of the first quantile of a summary, one per bound */
+/* index of the first bucket of a classic histogram: cumulative, one value per bound, then +Inf */
+#define BRIDGE_BUCKETS 2u
 
-/* Exponential buckets: those of Prometheus' native histograms, see sidelight/region.h. */
+/* Exponential buckets as in Prometheus' native histograms; see sidelight/region.h. */
 struct bridge_exponential {
 	int scale;
 	double zero_threshold;
 	uint64_t zero_count;
-	int32_t first;		 /* number of the first bucket */
-	const uint64_t *buckets; /* not cumulated */
+	int32_t first;		 /* index of the first bucket in .buckets */
+	const uint64_t *buckets; /* not cumulative */
 	size_t bucket_count;
-	uint64_t negative; /* observations below -zero_threshold: not published, but counted */
+	/* number of observations below -zero_threshold: counted, but not published */
+	uint64_t negative;
 };
 
-/* One series, or those of one label set that belong together. */
+/* A series, or all series that make up a histogram, summary or state set. */
 struct bridge_point {
-	const struct bridge_label *labels; /* ascending by key, each once */
+	const struct bridge_label *labels; /* labels sorted by key, without duplicates */
 	size_t label_count;
-	const double *values; /* an info has none, a state set one for each state */
+	const double *values; /* an info has no values, a state set one per state */
 	size_t value_count;
-	const double *bounds; /* of a classic histogram, without +Inf; ranks of a summary */
+	/* upper bounds of a classic histogram, without +Inf; or a summary's quantiles */
+	const double *bounds;
 	size_t bound_count;
 	const struct bridge_exponential *exponential; /* or NULL */
 	const struct bridge_text *states;
 	size_t state_count;
 	const struct bridge_exemplar *exemplars;
 	size_t exemplar_count;
-	uint64_t created_ns; /* since 1970; 0: not known */
-	bool delta;	     /* to add to what is there, instead of replacing it */
+	uint64_t created_ns; /* time of creation since 1970; 0: unknown */
+	bool delta;	     /* add the values to the previous ones instead of replacing them */
 };
 
 struct bridge_sink {
-	/* False: stop, as there is no room; the parser returns -ENOSPC. */
+	/* Returns false to stop because there is no room; the parser then returns -ENOSPC. */
 	bool (*family)(struct bridge_sink *s, const struct bridge_family *f);
 	bool (*point)(struct bridge_sink *s, const struct bridge_point *p);
 	/*
-	 * In place of all families and points, which are those of the last time, in the same order
-	 * and with the same labels: their values one after another. NULL: the parser never does so.
+	 * Called instead of the other two if all families and points are the same as last time,
+	 * with the same labels and in the same order: passes their values one after another. NULL:
+	 * the parser never calls it.
 	 */
 	void (*values)(struct bridge_sink *s, const double *values, size_t n);
 };
 
 struct bridge_error {
 	int error;     /* -errno */
-	uint32_t line; /* from 1; 0: not of a line */
+	uint32_t line; /* number of the line, from 1; 0: the error does not concern a line */
 	char text[160];
 };
 
-/* Fills in *e unless it is NULL, and returns error. */
+/* Fills in *e unless it is NULL. Returns error. */
 int bridge_fail(struct bridge_error *e, int error, uint32_t line, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
 /*
- * Points whose samples have a time outside are left out: seconds since 1970. A region has the
- * values of now, and readers that keep to such times, as Prometheus, do not show them.
+ * Points with a timestamp outside this window, in seconds since 1970, are left out. A region holds
+ * current values, and readers that honour timestamps, such as Prometheus, do not show older ones.
  */
 struct bridge_window {
 	double from, to;
@@ -117,31 +125,34 @@ struct bridge_window {
 
 #define BRIDGE_ALL_TIMES ((struct bridge_window){-INFINITY, INFINITY})
 
-/* NaN: without a time. */
+/* time: NaN if there is no timestamp. */
 static inline bool bridge_timely(const struct bridge_window *w, double time)
 {
 	return !(time < w->from || time > w->to);
 }
 
-/* Limits of what one body may bring. */
+/* Limits for one body. */
 struct bridge_limits {
-	size_t points; /* 0: BRIDGE_POINTS_MAX */
-	size_t values; /* numbers: buckets and quantiles count; 0: BRIDGE_VALUES_MAX */
+	size_t points; /* maximum number of points; 0: BRIDGE_POINTS_MAX */
+	/* maximum number of values, including buckets and quantiles; 0: BRIDGE_VALUES_MAX */
+	size_t values;
 };
 #define BRIDGE_POINTS_MAX 500000u
 #define BRIDGE_VALUES_MAX 2000000u
 #define BRIDGE_BODY_MAX	  (64u << 20)
 
 /*
- * number.c: the decimal number that begins at p, rounded as by strtod(): [+-]digits[.digits][e...],
+ * number.c: parses the decimal number at p, rounded as by strtod(): [+-]digits[.digits][e...], or
  * Inf, Infinity or NaN in any case. Returns its end, or NULL.
  */
 const char *bridge_number(const char *p, const char *end, double *out);
 
-/* number.c: the seconds at p, without sign, in ns, rounded down; 0: too many, or none. */
+/* number.c: parses unsigned seconds at p and returns ns, rounded down; 0: invalid or too large. */
 uint64_t bridge_seconds_ns(const char *p, const char *end);
 
-/* A string of its own, to be freed; NULL: out of memory. (strndup() may look for a NUL beyond it.)
+/*
+ * Returns a NUL-terminated copy that the caller frees. NULL: out of memory. (strndup() might search
+ * for a NUL beyond the text.)
  */
 static inline char *bridge_text_copy(struct bridge_text t)
 {
@@ -165,7 +176,7 @@ static inline bool bridge_text_equal(struct bridge_text a, struct bridge_text b)
 	return bridge_text_is(a, b.s, b.n);
 }
 
-/* Sorts by key. False: one stands twice. */
+/* Sorts labels by key. Returns false if a key occurs twice. */
 bool bridge_labels_sort(struct bridge_label *labels, size_t n);
 bool bridge_labels_equal(const struct bridge_label *a, size_t n, const struct bridge_label *b,
 			 size_t m);

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* families.c - numbers of fields are those of prometheus/client_model, metrics.proto. */
+/*
+ * families.c - decodes Prometheus' protobuf format. Field numbers are those of
+ * prometheus/client_model, metrics.proto.
+ */
 #include "bridge/families.h"
 
 #include <errno.h>
@@ -13,16 +16,17 @@
 #include "base/pb_read.h"
 
 #define LABELS_MAX 64u
-#define RANGE_MAX  16384 /* from the first to the last bucket of a native histogram */
+/* maximum distance from the first to the last bucket of a native histogram */
+#define RANGE_MAX 16384
 
 static const enum bridge_type types[] = {BRIDGE_COUNTER, BRIDGE_GAUGE,	   BRIDGE_SUMMARY,
 					 BRIDGE_UNKNOWN, BRIDGE_HISTOGRAM, BRIDGE_GAUGE_HISTOGRAM};
-/* The field of Metric that has the value of each type. */
+/* The field of Metric that holds the value, by type. */
 static const uint32_t of_type[] = {3, 2, 4, 5, 7, 7};
 
 struct bridge_families {
 	struct bridge_limits limits;
-	struct bridge_sink *sink; /* NULL: only checks */
+	struct bridge_sink *sink; /* sink for the points; NULL: only check the body */
 	struct bridge_error *error;
 	size_t points, numbers, untimely;
 	struct bridge_window window;
@@ -35,9 +39,9 @@ struct bridge_families {
 	size_t bucket_count, bucket_room;
 	int64_t *deltas;
 	size_t delta_count, delta_room;
-	int64_t *spans; /* offset, length */
+	int64_t *spans; /* spans of a native histogram, as pairs of offset and length */
 	size_t span_count, span_room;
-	struct bridge_exemplar *exemplars; /* labels are set when all are known */
+	struct bridge_exemplar *exemplars; /* .labels are set once all exemplars have been read */
 	size_t exemplar_count, exemplar_room;
 	struct bridge_label *exemplar_labels;
 	size_t exemplar_label_count, exemplar_label_room;
@@ -87,7 +91,7 @@ static struct bridge_text text_of(struct base_pb p)
 	return (struct bridge_text){(const char *)p.at, (size_t)(p.end - p.at)};
 }
 
-static bool malformed(struct bridge_families *f, const char *what)
+static bool report_malformed(struct bridge_families *f, const char *what)
 {
 	bridge_fail(f->error, -EINVAL, 0, "malformed %s", what);
 	return false;
@@ -100,8 +104,8 @@ static bool malformed(struct bridge_families *f, const char *what)
 
 /* ---- labels, times and exemplars ---- */
 
-/* LabelPair. False: malformed. */
-static bool label_pair(struct base_pb p, struct bridge_label *l)
+/* Decodes a LabelPair. Returns false if it is malformed. */
+static bool read_label_pair(struct base_pb p, struct bridge_label *l)
 {
 	struct base_pb_field e;
 
@@ -115,8 +119,8 @@ static bool label_pair(struct base_pb p, struct bridge_label *l)
 	return !p.bad && l->key.n;
 }
 
-/* google.protobuf.Timestamp in ns since 1970; 0: not one that a clock shows. */
-static uint64_t timestamp(struct base_pb p)
+/* Decodes a google.protobuf.Timestamp into ns since 1970; 0 if it is out of range. */
+static uint64_t read_timestamp(struct base_pb p)
 {
 	uint64_t seconds = 0, nanos = 0;
 	struct base_pb_field e;
@@ -132,7 +136,7 @@ static uint64_t timestamp(struct base_pb p)
 		       : seconds * 1000000000u + nanos;
 }
 
-static bool exemplar(struct bridge_families *f, struct base_pb p, uint32_t bucket)
+static bool read_exemplar(struct bridge_families *f, struct base_pb p, uint32_t bucket)
 {
 	struct bridge_exemplar x = {.bucket = bucket};
 	struct base_pb_field e;
@@ -141,25 +145,25 @@ static bool exemplar(struct bridge_families *f, struct base_pb p, uint32_t bucke
 
 	while (good && base_pb_next(&p, &e)) {
 		if (e.number == 1 && e.wire == 2) {
-			good = label_pair(e.data, &l) && x.label_count < LABELS_MAX &&
+			good = read_label_pair(e.data, &l) && x.label_count < LABELS_MAX &&
 			       PUSH(f, exemplar_labels, exemplar_label_count, exemplar_label_room,
 				    l);
 			x.label_count++;
 		} else if (e.number == 2 && e.wire == 1) {
 			x.value = base_pb_f64(e.value);
 		} else if (e.number == 3 && e.wire == 2) {
-			x.time_ns = timestamp(e.data);
+			x.time_ns = read_timestamp(e.data);
 		}
 	}
 	if (!good || p.bad || f->exemplar_count > SL_BUCKETS_MAX)
-		return malformed(f, "exemplar");
+		return report_malformed(f, "exemplar");
 	return PUSH(f, exemplars, exemplar_count, exemplar_room, x);
 }
 
 /* ---- values ---- */
 
-/* Counter, Gauge and Untyped: field 1. */
-static bool single(struct bridge_families *f, struct base_pb p, bool counter)
+/* Decodes field 1 of Counter, Gauge or Untyped. */
+static bool read_value(struct bridge_families *f, struct base_pb p, bool counter)
 {
 	struct base_pb_field e;
 	double v = 0;
@@ -167,16 +171,16 @@ static bool single(struct bridge_families *f, struct base_pb p, bool counter)
 	while (base_pb_next(&p, &e)) {
 		if (e.number == 1 && e.wire == 1)
 			v = base_pb_f64(e.value);
-		else if (counter && e.number == 2 && e.wire == 2 && !exemplar(f, e.data, 0))
+		else if (counter && e.number == 2 && e.wire == 2 && !read_exemplar(f, e.data, 0))
 			return false;
 		else if (counter && e.number == 3 && e.wire == 2)
-			f->created_ns = timestamp(e.data);
+			f->created_ns = read_timestamp(e.data);
 	}
-	return p.bad ? malformed(f, "value") : PUSH(f, values, value_count, value_room, v);
+	return p.bad ? report_malformed(f, "value") : PUSH(f, values, value_count, value_room, v);
 }
 
-/* Quantile: rank and value. Bucket: count and bound, as a number if it is a float. */
-static bool pair(struct bridge_families *f, struct base_pb p, bool bucket)
+/* Decodes a Quantile (rank, value) or a Bucket (count, bound); a float count takes precedence. */
+static bool read_pair(struct bridge_families *f, struct base_pb p, bool bucket)
 {
 	double first = 0, second = 0, count = -1;
 	struct base_pb_field e;
@@ -189,24 +193,24 @@ static bool pair(struct bridge_families *f, struct base_pb p, bool bucket)
 		else if (e.number == 4 && e.wire == 1)
 			count = base_pb_f64(e.value);
 		else if (bucket && e.number == 3 && e.wire == 2 &&
-			 !exemplar(f, e.data, BRIDGE_BUCKETS + (uint32_t)f->bound_count))
+			 !read_exemplar(f, e.data, BRIDGE_BUCKETS + (uint32_t)f->bound_count))
 			return false;
 	}
 	if (p.bad)
-		return malformed(f, "bucket or quantile");
+		return report_malformed(f, "bucket or quantile");
 	if (f->bound_count >= SL_BUCKETS_MAX)
-		return malformed(f, "histogram: too many buckets");
+		return report_malformed(f, "histogram: too many buckets");
 	if (!bucket)
 		return PUSH(f, bounds, bound_count, bound_room, first) &&
 		       PUSH(f, values, value_count, value_room, second);
 	first = count >= 0 ? count : first;
-	if (second == INFINITY) /* the last one, which the sink always has */
+	if (second == INFINITY) /* the +Inf bucket, which every sink adds */
 		return true;
 	return PUSH(f, bounds, bound_count, bound_room, second) &&
 	       PUSH(f, values, value_count, value_room, first);
 }
 
-static bool summary(struct bridge_families *f, struct base_pb p)
+static bool read_summary(struct bridge_families *f, struct base_pb p)
 {
 	struct base_pb_field e;
 	bool good = PUSH(f, values, value_count, value_room, NAN) &&
@@ -218,15 +222,15 @@ static bool summary(struct bridge_families *f, struct base_pb p)
 		else if (e.number == 2 && e.wire == 1)
 			f->values[BRIDGE_SUM] = base_pb_f64(e.value);
 		else if (e.number == 3 && e.wire == 2)
-			good = pair(f, e.data, false);
+			good = read_pair(f, e.data, false);
 		else if (e.number == 4 && e.wire == 2)
-			f->created_ns = timestamp(e.data);
+			f->created_ns = read_timestamp(e.data);
 	}
-	return good && (!p.bad || malformed(f, "summary"));
+	return good && (!p.bad || report_malformed(f, "summary"));
 }
 
-/* sint64, packed or not. */
-static bool delta(struct bridge_families *f, struct base_pb_field *e)
+/* Decodes a field of type sint64, packed or not. */
+static bool read_deltas(struct bridge_families *f, struct base_pb_field *e)
 {
 	bool good = true;
 
@@ -238,10 +242,10 @@ static bool delta(struct bridge_families *f, struct base_pb_field *e)
 		good = !e->data.bad && f->delta_count < RANGE_MAX &&
 		       PUSH(f, deltas, delta_count, delta_room, v);
 	}
-	return good || malformed(f, "native buckets");
+	return good || report_malformed(f, "native buckets");
 }
 
-static bool span(struct bridge_families *f, struct base_pb p)
+static bool read_span(struct bridge_families *f, struct base_pb p)
 {
 	struct base_pb_field e;
 	int64_t offset = 0, length = 0;
@@ -254,13 +258,13 @@ static bool span(struct bridge_families *f, struct base_pb p)
 	}
 	if (p.bad || length < 0 || length > RANGE_MAX || offset < INT32_MIN || offset > INT32_MAX ||
 	    f->span_count > RANGE_MAX)
-		return malformed(f, "span of native buckets");
+		return report_malformed(f, "span of native buckets");
 	return PUSH(f, spans, span_count, span_room, offset) &&
 	       PUSH(f, spans, span_count, span_room, length);
 }
 
-/* Spans and differences as neighbouring buckets, from *first on. */
-static bool native(struct bridge_families *f, int32_t *first)
+/* Converts spans and deltas to consecutive buckets, starting at index *first. */
+static bool expand_native(struct bridge_families *f, int32_t *first)
 {
 	int64_t at = 0, count = 0;
 	size_t d = 0;
@@ -268,19 +272,20 @@ static bool native(struct bridge_families *f, int32_t *first)
 	for (size_t i = 0; i < f->span_count; i += 2) {
 		at += f->spans[i];
 		if (i && f->spans[i] < 0)
-			return malformed(f, "span of native buckets");
+			return report_malformed(f, "span of native buckets");
 		if (!i)
 			*first = (int32_t)at;
-		/* A gap has empty buckets. */
+		/* A gap consists of empty buckets. */
 		if (at + f->spans[i + 1] - *first > RANGE_MAX)
-			return malformed(f, "native histogram: its buckets are too far apart");
+			return report_malformed(f,
+						"native histogram: its buckets are too far apart");
 		while ((int64_t)f->bucket_count < at - *first)
 			if (!PUSH(f, buckets, bucket_count, bucket_room, 0))
 				return false;
 		for (int64_t n = 0; n < f->spans[i + 1]; n++, d++) {
 			if (d == f->delta_count ||
 			    __builtin_add_overflow(count, f->deltas[d], &count) || count < 0)
-				return malformed(f, "native buckets");
+				return report_malformed(f, "native buckets");
 			if (!PUSH(f, buckets, bucket_count, bucket_room, (uint64_t)count))
 				return false;
 		}
@@ -289,8 +294,8 @@ static bool native(struct bridge_families *f, int32_t *first)
 	return true;
 }
 
-static bool histogram(struct bridge_families *f, struct base_pb p, struct bridge_exponential *x,
-		      bool *is_native)
+static bool read_histogram(struct bridge_families *f, struct base_pb p,
+			   struct bridge_exponential *x, bool *is_native)
 {
 	struct base_pb_field e;
 	bool good = PUSH(f, values, value_count, value_room, NAN) &&
@@ -306,7 +311,7 @@ static bool histogram(struct bridge_families *f, struct base_pb p, struct bridge
 		else if (e.number == 2 && e.wire == 1)
 			f->values[BRIDGE_SUM] = base_pb_f64(e.value);
 		else if (e.number == 3 && e.wire == 2)
-			good = pair(f, e.data, true);
+			good = read_pair(f, e.data, true);
 		else if (e.number == 5 && e.wire == 0)
 			x->scale = (int)base_pb_zigzag(e.value);
 		else if (e.number == 6 && e.wire == 1)
@@ -316,42 +321,43 @@ static bool histogram(struct bridge_families *f, struct base_pb p, struct bridge
 		else if (e.number == 9 && e.wire == 2)
 			x->negative = 1;
 		else if (e.number == 12 && e.wire == 2)
-			good = span(f, e.data);
+			good = read_span(f, e.data);
 		else if (e.number == 13)
-			good = delta(f, &e);
+			good = read_deltas(f, &e);
 		else if (e.number == 15 && e.wire == 2)
-			f->created_ns = timestamp(e.data);
-		else if (e.number == 16 && e.wire == 2) /* of a native one, by their values */
-			good = exemplar(f, e.data, 0);
+			f->created_ns = read_timestamp(e.data);
+		/* exemplars of a native histogram are assigned by their values */
+		else if (e.number == 16 && e.wire == 2)
+			good = read_exemplar(f, e.data, 0);
 	}
 	if (!good || p.bad)
-		return good ? malformed(f, "histogram") : false;
-	/* A threshold or a span says that there are native buckets, even if they are empty. */
+		return good ? report_malformed(f, "histogram") : false;
+	/* A threshold or a span indicates native buckets, even if they are empty. */
 	*is_native = f->span_count || x->zero_threshold > 0 || x->zero_count || x->negative;
 	if (*is_native) {
 		f->value_count = BRIDGE_BUCKETS;
 		f->bound_count = 0;
-		return native(f, &x->first);
+		return expand_native(f, &x->first);
 	}
 	for (size_t i = 1; i < f->bound_count; i++)
 		if (!(f->bounds[i] > f->bounds[i - 1]))
-			return malformed(f, "histogram: bounds do not ascend");
+			return report_malformed(f, "histogram: its bounds are not ascending");
 	return PUSH(f, values, value_count, value_room, f->values[BRIDGE_COUNT]);
 }
 
 /* ---- metrics ---- */
 
-static bool label(struct bridge_families *f, struct base_pb p)
+static bool add_label(struct bridge_families *f, struct base_pb p)
 {
 	struct bridge_label l;
 
-	if (!label_pair(p, &l) || f->label_count == LABELS_MAX)
-		return malformed(f, "label, or too many");
+	if (!read_label_pair(p, &l) || f->label_count == LABELS_MAX)
+		return report_malformed(f, "label, or too many labels");
 	f->labels[f->label_count++] = l;
 	return true;
 }
 
-/* Those of buckets are not those of a native histogram, and the other way round. */
+/* Exemplars of classic buckets do not apply to a native histogram, and vice versa. */
 static void set_exemplars(struct bridge_families *f, struct bridge_point *out, bool is_native)
 {
 	const struct bridge_label *l = f->exemplar_labels;
@@ -361,7 +367,7 @@ static void set_exemplars(struct bridge_families *f, struct bridge_point *out, b
 		struct bridge_exemplar *e = &f->exemplars[i];
 
 		e->labels = l;
-		if (e->label_count) /* without any, there may be no memory of them */
+		if (e->label_count) /* without labels, the array may not exist */
 			l += e->label_count;
 		if (!out->bound_count || is_native == !e->bucket)
 			f->exemplars[n++] = *e;
@@ -370,7 +376,7 @@ static void set_exemplars(struct bridge_families *f, struct bridge_point *out, b
 	out->exemplar_count = n;
 }
 
-static bool metric(struct bridge_families *f, struct base_pb p, uint32_t type)
+static bool read_metric(struct bridge_families *f, struct base_pb p, uint32_t type)
 {
 	struct bridge_exponential x;
 	struct bridge_point out = {0};
@@ -383,20 +389,20 @@ static bool metric(struct bridge_families *f, struct base_pb p, uint32_t type)
 	f->created_ns = 0;
 	while (good && base_pb_next(&p, &e)) {
 		if (e.number == 1 && e.wire == 2) {
-			good = label(f, e.data);
+			good = add_label(f, e.data);
 		} else if (e.number == 6 && e.wire == 0 && e.value) {
 			time = (double)(int64_t)e.value / 1e3;
 		} else if (e.number == of_type[type] && e.wire == 2 && !valued) {
 			valued = true;
-			good = type == 2   ? summary(f, e.data)
-			       : type >= 4 ? histogram(f, e.data, &x, &is_native)
-					   : single(f, e.data, type == 0);
+			good = type == 2   ? read_summary(f, e.data)
+			       : type >= 4 ? read_histogram(f, e.data, &x, &is_native)
+					   : read_value(f, e.data, type == 0);
 		}
 	}
 	if (!good)
 		return false;
 	if (p.bad || !valued || !bridge_labels_sort(f->labels, f->label_count))
-		return malformed(f, "metric: no value of its type, or a label stands twice");
+		return report_malformed(f, "metric: no value of its type, or a duplicate label");
 	if (f->points == f->limits.points || f->value_count > f->limits.values - f->numbers) {
 		bridge_fail(f->error, -E2BIG, 0, "more than %zu series or %zu values",
 			    f->limits.points, f->limits.values);
@@ -429,7 +435,7 @@ static bool metric(struct bridge_families *f, struct base_pb p, uint32_t type)
 	return false;
 }
 
-static bool family(struct bridge_families *f, struct base_pb p)
+static bool read_family(struct bridge_families *f, struct base_pb p)
 {
 	struct bridge_family out = {.name = {"", 0}};
 	struct base_pb again = p;
@@ -448,7 +454,7 @@ static bool family(struct bridge_families *f, struct base_pb p)
 			out.unit = text_of(e.data);
 	}
 	if (p.bad || !out.name.n || type >= sizeof(types) / sizeof(*types))
-		return malformed(f, "family: no name, or an unknown type");
+		return report_malformed(f, "family: no name, or an unknown type");
 	out.type = types[type];
 	if (f->sink && !f->sink->family(f->sink, &out)) {
 		bridge_fail(f->error, -ENOSPC, 0, "no room for a family");
@@ -456,11 +462,11 @@ static bool family(struct bridge_families *f, struct base_pb p)
 	}
 	while (good && base_pb_next(&again, &e))
 		if (e.number == 4 && e.wire == 2)
-			good = metric(f, e.data, (uint32_t)type);
+			good = read_metric(f, e.data, (uint32_t)type);
 	return good;
 }
 
-/* All families, each after its length. */
+/* Decodes all families, each preceded by its length. */
 static bool read_all(struct bridge_families *f, struct base_pb p)
 {
 	f->points = f->numbers = f->untimely = 0;
@@ -468,8 +474,8 @@ static bool read_all(struct bridge_families *f, struct base_pb p)
 		uint64_t n = base_pb_varint(&p);
 
 		if (p.bad || n > (size_t)(p.end - p.at))
-			return malformed(f, "length, or the body was cut off");
-		if (!family(f, (struct base_pb){p.at, p.at + n, false}))
+			return report_malformed(f, "length, or the body is truncated");
+		if (!read_family(f, (struct base_pb){p.at, p.at + n, false}))
 			return false;
 		p.at += n;
 	}

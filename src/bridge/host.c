@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* host.c - the thread of --host: rounds at even distances. One that is missed is not made up for.
- */
+/* host.c - the thread of --host: runs rounds at a fixed interval. A missed round is skipped. */
 #include <errno.h>
 #include <string.h>
 
@@ -15,7 +14,7 @@ struct host_told {
 	struct host_counts counts;
 };
 
-static void count(struct host_told *t, const struct host *h)
+static void add_counts(struct host_told *t, const struct host *h)
 {
 	struct host_counts now = host_counts(h);
 
@@ -35,16 +34,18 @@ void bridge_host_run(const struct bridge_worker *w)
 		.rounds = bridge_counter(w, "sidelight_bridge_host_rounds_total",
 					 "Rounds in which the host was read.", NULL, 0),
 		.missed = bridge_counter(w, "sidelight_bridge_host_missed_total",
-					 "Rounds left out because one took longer.", NULL, 0),
+					 "Rounds skipped because an earlier one took too long.",
+					 NULL, 0),
 		.errors = bridge_counter(w, "sidelight_bridge_host_errors_total",
 					 "Files of the host that could not be read.", NULL, 0),
 		.refused = bridge_counter(w, "sidelight_bridge_refused_total",
-					  "Series of scrapes that cannot be published.", &l, 1),
+					  "Series that cannot be published.", &l, 1),
 		.left_out = bridge_counter(w, "sidelight_bridge_host_cgroups_left_out_total",
-					   "Cgroups that were too many, once per look.", NULL, 0),
-		.mounts = bridge_counter(w, "sidelight_bridge_host_mounts_left_out_total",
-					 "Mounts beyond 1,024, each time that mounts changed.",
-					 NULL, 0),
+					   "Cgroups beyond the limit, counted at each look.", NULL,
+					   0),
+		.mounts = bridge_counter(
+			w, "sidelight_bridge_host_mounts_left_out_total",
+			"Mounts beyond 1,024, counted each time the mounts change.", NULL, 0),
 	};
 	struct host *h =
 		host_open(&(struct host_opts){.socket = w->o->socket, .interval_ns = every});
@@ -62,7 +63,7 @@ void bridge_host_run(const struct bridge_worker *w)
 			next += (now - next) / every * every;
 		}
 		host_round(h, now);
-		count(&t, h);
+		add_counts(&t, h);
 		next += every;
 	} while (bridge_sleep(w, next));
 	host_close(h);

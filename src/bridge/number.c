@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* number.c - decimal numbers, exact and fast. */
+/* number.c - parses decimal numbers, exactly and fast. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 #include "bridge/bridge.h"
 
-#define DIGITS_MAX 1000 /* of a number that strtod() reads */
+#define DIGITS_MAX 1000 /* maximum length of a number passed to strtod() */
 
 static const double tens[] = {1e0,  1e1,  1e2,	1e3,  1e4,  1e5,  1e6,	1e7,
 			      1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
@@ -21,11 +21,11 @@ static const long double long_tens[] = {1e0L,  1e1L,  1e2L,  1e3L,  1e4L,  1e5L,
 					1e21L, 1e22L, 1e23L, 1e24L, 1e25L, 1e26L, 1e27L};
 
 /*
- * The powers of ten up to 27 have 64 significant bits or fewer, so that there is one rounding, to
- * 64 bits. A second one, to 53, gives another result than rounding once only if the 11 bits that go
- * are exactly half a unit.
+ * Powers of ten up to 10^27 have at most 64 significant bits, so there is only one rounding, to 64
+ * bits. A second rounding, to 53 bits, differs from a single one only if the 11 dropped bits are
+ * exactly half a unit.
  */
-static bool extended(uint64_t m, int e, double *out)
+static bool multiply_extended(uint64_t m, int e, double *out)
 {
 	long double r;
 	uint64_t bits;
@@ -40,27 +40,27 @@ static bool extended(uint64_t m, int e, double *out)
 	return true;
 }
 #else
-static bool extended(uint64_t m, int e, double *out)
+static bool multiply_extended(uint64_t m, int e, double *out)
 {
 	(void)m, (void)e, (void)out;
 	return false;
 }
 #endif
 
-static bool exactly(uint64_t m, int e, double *out)
+static bool multiply_exactly(uint64_t m, int e, double *out)
 {
 	if (!m) {
 		*out = 0;
 		return true;
 	}
 	if (m >> 53 || e < -22 || e > 22)
-		return extended(m, e, out);
+		return multiply_extended(m, e, out);
 	*out = e < 0 ? (double)m / tens[-e] : (double)m * tens[e];
 	return true;
 }
 
-/* Zeroes at its front are left out, as strtod() would read any number of them. */
-static bool slowly(const char *from, const char *end, double *out)
+/* Skips leading zeros, because strtod() accepts any number of them. */
+static bool parse_slowly(const char *from, const char *end, double *out)
 {
 	char copy[DIGITS_MAX + 1], *stop;
 
@@ -74,7 +74,7 @@ static bool slowly(const char *from, const char *end, double *out)
 	return !*stop;
 }
 
-static const char *word(const char *p, const char *end, bool minus, double *out)
+static const char *parse_word(const char *p, const char *end, bool minus, double *out)
 {
 	static const struct {
 		const char *name;
@@ -92,7 +92,7 @@ static const char *word(const char *p, const char *end, bool minus, double *out)
 	return NULL;
 }
 
-static const char *exponent(const char *p, const char *end, int *e)
+static const char *parse_exponent(const char *p, const char *end, int *e)
 {
 	bool minus = p < end && *p == '-';
 	const char *start;
@@ -121,7 +121,7 @@ const char *bridge_number(const char *p, const char *end, double *out)
 		if (d <= 9) {
 			e -= point;
 			digits++;
-			/* Wraps if there are too many: not used then. */
+			/* If there are too many digits, this wraps and is not used. */
 			m = m * 10 + d;
 		} else if (*p == '.' && !point) {
 			point = true;
@@ -130,19 +130,19 @@ const char *bridge_number(const char *p, const char *end, double *out)
 		}
 	}
 	if (!digits)
-		return p == start ? word(p, end, minus, out) : NULL;
+		return p == start ? parse_word(p, end, minus, out) : NULL;
 	if (p < end && (*p == 'e' || *p == 'E')) {
-		p = exponent(p + 1, end, &e);
+		p = parse_exponent(p + 1, end, &e);
 		if (!p)
 			return NULL;
 	}
-	if ((digits > 19 || !exactly(m, e, &v)) && !slowly(start, p, &v))
+	if ((digits > 19 || !multiply_exactly(m, e, &v)) && !parse_slowly(start, p, &v))
 		return NULL;
 	*out = minus ? -v : v;
 	return p;
 }
 
-/* Exact, as a double of seconds since 1970 is to within 240 ns. */
+/* Exact, whereas a double of seconds since 1970 is only accurate to 240 ns. */
 uint64_t bridge_seconds_ns(const char *p, const char *end)
 {
 	uint64_t digits = 0;
@@ -153,7 +153,7 @@ uint64_t bridge_seconds_ns(const char *p, const char *end)
 		if (*p == '.') {
 			point = true;
 		} else if (digits >= UINT64_MAX / 10 - 1) {
-			scale += !point; /* further digits do not count */
+			scale += !point; /* further digits are ignored */
 		} else {
 			digits = digits * 10 + (uint64_t)(*p - '0');
 			scale -= point;

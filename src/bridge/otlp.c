@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* otlp.c - points of opentelemetry/proto/metrics/v1/metrics.proto. Numbers of fields are its. */
+/*
+ * otlp.c - decodes points of opentelemetry/proto/metrics/v1/metrics.proto, which defines the field
+ * numbers used here.
+ */
 #include "bridge/otlp_internal.h"
 
 #include <errno.h>
@@ -15,8 +18,8 @@
 #include "export/number.h"
 
 #define LABELS_MAX  64u
-#define TEXT_BYTES  (128u << 10) /* names and labels of a point */
-#define BUCKETS_MAX 4096u	 /* and exemplars of a point: one for each bucket */
+#define TEXT_BYTES  (128u << 10) /* size of the names and labels of a point */
+#define BUCKETS_MAX 4096u	 /* maximum number of buckets, and of exemplars, per point */
 #define NO_VALUE    1u		 /* flag of a point: DATA_POINT_FLAGS_NO_RECORDED_VALUE_MASK */
 
 enum temporality { UNSPECIFIED, DELTA, CUMULATIVE };
@@ -25,20 +28,21 @@ struct bridge_otlp {
 	struct bridge_otlp_counts *counts;
 	bridge_otlp_resource *resource;
 	void *arg;
-	struct bridge_sink *sink; /* NULL: refused, or only a check */
-	bool check;		  /* nothing is taken */
+	/* sink of the resource; NULL: it is refused, or this is only a check */
+	struct bridge_sink *sink;
+	bool check; /* the body is only checked; no points are taken */
 
 	struct bridge_label labels[LABELS_MAX];
 	size_t label_count;
-	bool too_much; /* of this point: labels or text */
+	bool too_much; /* the point has too many labels or too much text */
 	char text[TEXT_BYTES];
 	size_t text_used, name_used;
 	double *values, *bounds;
 	size_t value_count, value_room, bound_count, bound_room;
 	uint64_t *buckets;
 	size_t bucket_count, bucket_room;
-	struct bridge_text total; /* the name of a counter */
-	/* Labels are set when all are known; of each a fixed number. */
+	struct bridge_text total; /* the counter's name with "_total" */
+	/* .labels are set once all exemplars have been read; each has the same number of labels. */
 	struct bridge_exemplar *exemplars;
 	size_t exemplar_count, exemplar_room, exemplar_text;
 	struct bridge_label *exemplar_labels;
@@ -64,7 +68,7 @@ void bridge_otlp_free(struct bridge_otlp *o)
 
 /* ---- text ---- */
 
-static struct bridge_text keep(struct bridge_otlp *o, struct bridge_text t)
+static struct bridge_text keep_text(struct bridge_otlp *o, struct bridge_text t)
 {
 	char *to = o->text + o->text_used;
 
@@ -78,16 +82,16 @@ static struct bridge_text keep(struct bridge_otlp *o, struct bridge_text t)
 	return (struct bridge_text){to, t.n};
 }
 
-/* As Prometheus takes names of OpenTelemetry over: others than [a-zA-Z0-9_:] become "_". */
-static struct bridge_text plain(struct bridge_otlp *o, struct bridge_text t, bool colons)
+/* Converts a name like Prometheus does: replaces characters outside [a-zA-Z0-9_:] by "_". */
+static struct bridge_text plain_name(struct bridge_otlp *o, struct bridge_text t, bool colons)
 {
 	bool digit = t.n && *t.s >= '0' && *t.s <= '9';
 	struct bridge_text out;
 	char *c;
 
 	if (digit)
-		keep(o, (struct bridge_text){"_", 1});
-	out = keep(o, t);
+		keep_text(o, (struct bridge_text){"_", 1});
+	out = keep_text(o, t);
 	for (c = (char *)out.s; c < out.s + out.n; c++)
 		if (!((*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') ||
 		      (*c >= '0' && *c <= '9') || (colons && *c == ':')))
@@ -97,7 +101,7 @@ static struct bridge_text plain(struct bridge_otlp *o, struct bridge_text t, boo
 	return out;
 }
 
-/* AnyValue as text; arrays, maps and bytes are left out. */
+/* Converts an AnyValue to text; arrays, maps and bytes are left out. */
 static struct bridge_text value_text(struct bridge_otlp *o, struct base_pb *p)
 {
 	struct bridge_text out = {"", 0};
@@ -113,17 +117,17 @@ static struct bridge_text value_text(struct bridge_otlp *o, struct base_pb *p)
 		} else if (f.number == 3 && f.wire == 0) {
 			out.s = number;
 			out.n = (size_t)(export_print_i64(number, (int64_t)f.value) - number);
-			out = keep(o, out);
+			out = keep_text(o, out);
 		} else if (f.number == 4 && f.wire == 1) {
 			out.s = number;
 			out.n = (size_t)(export_print_f64(number, base_pb_f64(f.value)) - number);
-			out = keep(o, out);
+			out = keep_text(o, out);
 		}
 	}
 	return out;
 }
 
-/* KeyValue. False: malformed. */
+/* Decodes a KeyValue. Returns false if it is malformed. */
 static bool key_value(struct bridge_otlp *o, struct base_pb p, struct bridge_text *key,
 		      struct bridge_text *value)
 {
@@ -147,7 +151,7 @@ static bool add_label(struct bridge_otlp *o, struct base_pb p)
 
 	if (!key_value(o, p, &l.key, &l.value))
 		return false;
-	l.key = plain(o, l.key, false);
+	l.key = plain_name(o, l.key, false);
 	if (!l.key.n)
 		return true;
 	if (o->label_count == LABELS_MAX)
@@ -157,7 +161,7 @@ static bool add_label(struct bridge_otlp *o, struct base_pb p)
 	return true;
 }
 
-/* Of keys that became equal, the first in the order of keys stays. */
+/* If keys have become equal, keeps the first in the order of the original keys. */
 static void sort_labels(struct bridge_otlp *o)
 {
 	size_t n = 0;
@@ -189,7 +193,7 @@ static bool put_bucket(struct bridge_otlp *o, uint64_t n)
 	return true;
 }
 
-/* A repeated field of 8 bytes, packed or not. */
+/* Decodes a repeated 8-byte field, packed or not. */
 static bool fixed_list(struct bridge_otlp *o, struct base_pb_field *f, bool bounds)
 {
 	struct base_pb p = f->wire == 2 ? f->data : (struct base_pb){0};
@@ -208,7 +212,7 @@ static bool fixed_list(struct bridge_otlp *o, struct base_pb_field *f, bool boun
 	return true;
 }
 
-/* Buckets of an exponential histogram: offset and counts. */
+/* Decodes the buckets of an exponential histogram: offset and counts. */
 static bool exponential_buckets(struct bridge_otlp *o, struct base_pb p, int64_t *offset)
 {
 	struct base_pb_field f;
@@ -231,10 +235,11 @@ static bool exponential_buckets(struct bridge_otlp *o, struct base_pb p, int64_t
 
 /* ---- points ---- */
 
-/* Which fields a point has. The numbers differ between the kinds of points. */
+/* Field numbers of a point, which differ between the kinds of points. */
 struct kind {
-	uint32_t message;			      /* field of Metric */
-	uint32_t attributes, start, flags, exemplars; /* 0: has none */
+	uint32_t message; /* field of Metric */
+	/* field numbers of a point; 0: it has no such field */
+	uint32_t attributes, start, flags, exemplars;
 };
 static const struct kind kinds[] = {
 	{5, 7, 2, 8, 5},    /* gauge */
@@ -267,7 +272,7 @@ static bool summary_quantile(struct bridge_otlp *o, struct base_pb p)
 	       put_f64(&o->values, &o->value_count, &o->value_room, value);
 }
 
-/* Of one kind, a field that is not attributes, start or flags. False: malformed. */
+/* Decodes a field that depends on the kind of point. Returns false if it is malformed. */
 static bool take_field(struct bridge_otlp *o, int kind, struct base_pb_field *f, struct parsed *t)
 {
 	int64_t unused = 0;
@@ -314,7 +319,7 @@ static bool take_field(struct bridge_otlp *o, int kind, struct base_pb_field *f,
 	return true;
 }
 
-/* Values as the sink has them. False: ill-formed buckets. */
+/* Converts buckets to the sink's values. Returns false if the buckets are ill-formed. */
 static bool histogram_values(struct bridge_otlp *o, const struct parsed *t)
 {
 	double sum = 0;
@@ -332,7 +337,7 @@ static bool histogram_values(struct bridge_otlp *o, const struct parsed *t)
 	return good;
 }
 
-/* Ranks ascend, each once; sum and count stand before the values. */
+/* Ranks must be ascending without duplicates. Puts sum and count before the values. */
 static bool summary_values(struct bridge_otlp *o, const struct parsed *t)
 {
 	for (size_t i = 0; i < o->bound_count; i++)
@@ -350,8 +355,8 @@ static bool summary_values(struct bridge_otlp *o, const struct parsed *t)
 
 /* ---- exemplars ---- */
 
-/* An id in hexadecimal. */
-static struct bridge_text hex(struct bridge_otlp *o, struct bridge_text id)
+/* Converts an id to hexadecimal. */
+static struct bridge_text hex_id(struct bridge_otlp *o, struct bridge_text id)
 {
 	struct bridge_text out = {o->text + o->text_used, 2 * id.n};
 	char *to = (char *)out.s;
@@ -379,7 +384,10 @@ static bool exemplar_label(struct bridge_otlp *o, struct bridge_exemplar *e, str
 	return true;
 }
 
-/* Its filtered attributes, and the ids of its span and trace. False: malformed. */
+/*
+ * Decodes an exemplar: its filtered attributes and the ids of its span and trace. Returns false if
+ * it is malformed.
+ */
 static bool take_exemplar(struct bridge_otlp *o, struct base_pb p)
 {
 	struct bridge_exemplar e = {0};
@@ -396,13 +404,14 @@ static bool take_exemplar(struct bridge_otlp *o, struct base_pb p)
 		} else if (f.number == 6 && f.wire == 1) {
 			e.value = (double)(int64_t)f.value;
 		} else if (f.number == 4 && f.wire == 2 && f.data.end - f.data.at == 8) {
-			l = (struct bridge_label){{"span_id", 7}, hex(o, bridge_otlp_text(f.data))};
+			l = (struct bridge_label){{"span_id", 7},
+						  hex_id(o, bridge_otlp_text(f.data))};
 		} else if (f.number == 5 && f.wire == 2 && f.data.end - f.data.at == 16) {
 			l = (struct bridge_label){{"trace_id", 8},
-						  hex(o, bridge_otlp_text(f.data))};
+						  hex_id(o, bridge_otlp_text(f.data))};
 		} else if (f.number == 7 && f.wire == 2) {
 			good = key_value(o, f.data, &l.key, &l.value);
-			l.key = good ? plain(o, l.key, false) : l.key;
+			l.key = good ? plain_name(o, l.key, false) : l.key;
 		}
 		good = good && exemplar_label(o, &e, l);
 	}
@@ -412,7 +421,7 @@ static bool take_exemplar(struct bridge_otlp *o, struct base_pb p)
 	return true;
 }
 
-/* Their number is bounded, and they take no text that the point's own labels need. */
+/* Limits the number and text of exemplars, so that there is room for the point's own labels. */
 static bool add_exemplar(struct bridge_otlp *o, struct base_pb p)
 {
 	const size_t text = o->text_used, labels = o->exemplar_label_count;
@@ -437,7 +446,7 @@ static bool add_exemplar(struct bridge_otlp *o, struct base_pb p)
 	return true;
 }
 
-/* The first bound that is not below the value: of its bucket. */
+/* Returns the index of the first bound that is not below the value. */
 static uint32_t bucket_of(const struct bridge_point *p, double value)
 {
 	size_t first = 0, end = p->bound_count;
@@ -453,7 +462,7 @@ static uint32_t bucket_of(const struct bridge_point *p, double value)
 	return (uint32_t)first;
 }
 
-/* Sets labels, and of a classic histogram the bucket of each. */
+/* Sets the labels of each exemplar and, for a classic histogram, its bucket. */
 static void set_exemplars(struct bridge_otlp *o, struct bridge_point *p)
 {
 	const struct bridge_label *l = o->exemplar_labels;
@@ -462,7 +471,7 @@ static void set_exemplars(struct bridge_otlp *o, struct bridge_point *p)
 		struct bridge_exemplar *e = &o->exemplars[i];
 
 		e->labels = l;
-		if (e->label_count) /* without any, there may be no memory of them */
+		if (e->label_count) /* without labels, the array may not exist */
 			l += e->label_count;
 		e->bucket = BRIDGE_BUCKETS + bucket_of(p, e->value);
 	}
@@ -470,7 +479,7 @@ static void set_exemplars(struct bridge_otlp *o, struct bridge_point *p)
 	p->exemplar_count = o->exemplar_count;
 }
 
-static bool tell(struct bridge_otlp *o, int kind, const struct parsed *t, bool delta)
+static bool send_point(struct bridge_otlp *o, int kind, const struct parsed *t, bool delta)
 {
 	struct bridge_exponential e;
 	struct bridge_point p = {.labels = o->labels,
@@ -490,7 +499,7 @@ static bool tell(struct bridge_otlp *o, int kind, const struct parsed *t, bool d
 		       t->offset < INT32_MAX / 2;
 		good = good && put_f64(&o->values, &o->value_count, &o->value_room, t->sum) &&
 		       put_f64(&o->values, &o->value_count, &o->value_room, (double)t->count);
-		/* OpenTelemetry numbers the bucket from base^i on i, the region i + 1. */
+		/* The bucket from base^i on has index i in OpenTelemetry, i + 1 in a region. */
 		e = (struct bridge_exponential){
 			(int)t->scale, t->zero_threshold, t->zero_count, (int32_t)t->offset + 1,
 			o->buckets,    o->bucket_count,	  t->negative};
@@ -506,8 +515,8 @@ static bool tell(struct bridge_otlp *o, int kind, const struct parsed *t, bool d
 	return o->sink->point(o->sink, &p);
 }
 
-/* False: malformed. */
-static bool point(struct bridge_otlp *o, int kind, struct base_pb p, bool delta, bool wrong)
+/* Decodes a point. Returns false if it is malformed. */
+static bool read_point(struct bridge_otlp *o, int kind, struct base_pb p, bool delta, bool wrong)
 {
 	const struct kind *k = &kinds[kind];
 	struct parsed t = {.sum = NAN};
@@ -535,7 +544,7 @@ static bool point(struct bridge_otlp *o, int kind, struct base_pb p, bool delta,
 	if (o->check || t.flags & NO_VALUE)
 		return true;
 	sort_labels(o);
-	if (wrong || o->too_much || !t.valued || !o->sink || !tell(o, kind, &t, delta))
+	if (wrong || o->too_much || !t.valued || !o->sink || !send_point(o, kind, &t, delta))
 		o->counts->refused++;
 	else
 		o->counts->points++;
@@ -544,8 +553,9 @@ static bool point(struct bridge_otlp *o, int kind, struct base_pb p, bool delta,
 
 /* ---- metrics ---- */
 
-/* Temporality and monotonicity stand behind the points. False: malformed. */
-static bool data(struct bridge_otlp *o, int kind, struct bridge_family *family, struct base_pb p)
+/* Temporality and monotonicity follow the points; read them first. Returns false if malformed. */
+static bool read_points(struct bridge_otlp *o, int kind, struct bridge_family *family,
+			struct base_pb p)
 {
 	struct base_pb_field f;
 	uint64_t temporality = UNSPECIFIED;
@@ -576,11 +586,11 @@ static bool data(struct bridge_otlp *o, int kind, struct bridge_family *family, 
 		wrong = true;
 	while (good && base_pb_next(&again, &f))
 		if (f.number == 1 && f.wire == 2)
-			good = point(o, kind, f.data, temporality == DELTA, wrong);
+			good = read_point(o, kind, f.data, temporality == DELTA, wrong);
 	return good;
 }
 
-/* A unit as the house writes it, if it is a word: "s" is "seconds". */
+/* Converts a unit to the plural used here, such as "s" to "seconds", if it is a single word. */
 static struct bridge_text unit_of(struct bridge_text t)
 {
 	static const char *const known[][2] = {
@@ -592,7 +602,7 @@ static struct bridge_text unit_of(struct bridge_text t)
 	return t;
 }
 
-static bool metric(struct bridge_otlp *o, struct base_pb p)
+static bool read_metric(struct bridge_otlp *o, struct base_pb p)
 {
 	struct bridge_family family = {.name = {"", 0}};
 	struct base_pb again = p;
@@ -611,18 +621,18 @@ static bool metric(struct bridge_otlp *o, struct base_pb p)
 			family.unit = unit_of(bridge_otlp_text(f.data));
 	}
 	o->too_much = false;
-	family.name = plain(o, family.name, true);
+	family.name = plain_name(o, family.name, true);
 	o->total = family.name;
 	if (family.name.n &&
 	    (family.name.n < 6 || memcmp(family.name.s + family.name.n - 6, "_total", 6)))
-		o->total.n += keep(o, (struct bridge_text){"_total", 6}).n;
+		o->total.n += keep_text(o, (struct bridge_text){"_total", 6}).n;
 	o->name_used = o->text_used;
 	if (p.bad)
 		return false;
 	while (good && base_pb_next(&again, &f))
 		for (int i = 0; i < 5 && good; i++)
 			if (f.wire == 2 && f.number == kinds[i].message && family.name.n)
-				good = data(o, i, &family, f.data);
+				good = read_points(o, i, &family, f.data);
 	return good;
 }
 
@@ -664,13 +674,13 @@ static bool resource_metrics(struct bridge_otlp *o, struct base_pb p)
 			continue;
 		while (good && base_pb_next(&f.data, &g))
 			if (g.number == 2 && g.wire == 2)
-				good = metric(o, g.data);
+				good = read_metric(o, g.data);
 		good = good && !f.data.bad;
 	}
 	return good;
 }
 
-static bool request(struct bridge_otlp *o, const void *body, size_t bytes)
+static bool read_request(struct bridge_otlp *o, const void *body, size_t bytes)
 {
 	struct base_pb p = {body, (const uint8_t *)body + bytes, false};
 	struct base_pb_field f;
@@ -698,12 +708,12 @@ int bridge_otlp_read(struct bridge_otlp *o, const void *body, size_t bytes, bool
 	o->resource = resource;
 	o->arg = arg;
 	o->check = true;
-	if (!request(o, body, bytes))
+	if (!read_request(o, body, bytes))
 		err = bridge_fail(error, -EINVAL, 0, "malformed protobuf, or more than %u buckets",
 				  BUCKETS_MAX);
 	o->check = false;
 	if (!err)
-		request(o, body, bytes);
+		read_request(o, body, bytes);
 	free(made);
 	return err;
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * otlp.h - metrics and spans of OpenTelemetry: bodies of POST /v1/metrics and /v1/traces,
- * opentelemetry.proto.metrics.v1 and .trace.v1 in protobuf or JSON. Cumulative and delta, gauges,
- * sums, histograms, exponential histograms and summaries. Characters that Prometheus names lack
- * become "_".
+ * otlp.h - parses metrics and spans of OpenTelemetry: bodies of POST /v1/metrics and /v1/traces,
+ * opentelemetry.proto.metrics.v1 and .trace.v1 in protobuf or JSON. Supports cumulative and delta
+ * temporality, gauges, sums, histograms, exponential histograms and summaries. Characters not
+ * allowed in Prometheus names become "_".
  *
- * A body is checked before any point of it is taken. JSON is first written as protobuf
- * (otlp_json.c), so that there is one decoder.
+ * A body is checked before any of its points is taken. JSON is first converted to protobuf
+ * (otlp_json.c), so that there is only one decoder.
  */
 #ifndef SL_BRIDGE_OTLP_H
 #define SL_BRIDGE_OTLP_H
@@ -18,8 +18,8 @@
 struct bridge_otlp;
 
 /*
- * The sink of a resource, which is that of its points until the next one; NULL: refused. Texts are
- * empty if the resource does not say.
+ * Returns the sink for the points of a resource, used until the next resource; NULL to refuse them.
+ * The texts are empty if the resource lacks these attributes.
  */
 typedef struct bridge_sink *bridge_otlp_resource(void *arg, struct bridge_text service,
 						 struct bridge_text instance);
@@ -28,12 +28,14 @@ struct bridge_otlp *bridge_otlp_new(void);
 void bridge_otlp_free(struct bridge_otlp *o); /* NULL is fine */
 
 struct bridge_otlp_counts {
-	uint64_t points;  /* taken */
-	uint64_t refused; /* of refused resources, without a temporality, ill-formed buckets */
-	uint64_t exemplars_left_out; /* too many at a point, or too long */
+	uint64_t points; /* accepted */
+	/* points of refused resources, without temporality, or with ill-formed buckets */
+	uint64_t refused;
+	/* exemplars that exceeded the number per point, or were too long */
+	uint64_t exemplars_left_out;
 };
 
-/* 0, -EINVAL: malformed, nothing was taken; or -ENOMEM. counts are added up. */
+/* Returns 0, -EINVAL (malformed, nothing was taken) or -ENOMEM. counts are added up. */
 int bridge_otlp_read(struct bridge_otlp *o, const void *body, size_t bytes, bool json,
 		     bridge_otlp_resource *resource, void *arg, struct bridge_otlp_counts *counts,
 		     struct bridge_error *error);
@@ -50,15 +52,15 @@ enum bridge_span_type {
 struct bridge_span_attribute {
 	struct bridge_text key, text;
 	enum bridge_span_type type;
-	int64_t i64; /* and of a bool */
+	int64_t i64; /* also holds a bool */
 	double f64;
 };
 
-#define BRIDGE_SPAN_ATTRIBUTES_MAX 32u /* more find no room in a span of libsidelight */
+#define BRIDGE_SPAN_ATTRIBUTES_MAX 32u /* maximum in a span of libsidelight */
 
 struct bridge_span {
 	struct sl_trace_context context;
-	uint64_t parent_id; /* 0: a root */
+	uint64_t parent_id; /* span id of the parent; 0: the span is a root */
 	bool remote;	    /* the parent is known to be in another process */
 	struct bridge_text name, message;
 	enum sl_span_kind kind;
@@ -69,18 +71,18 @@ struct bridge_span {
 };
 
 struct bridge_span_sink {
-	/* What takes the spans of a resource; NULL: refused. */
+	/* Returns the target for the spans of a resource; NULL to refuse them. */
 	void *(*resource)(void *arg, struct bridge_text service, struct bridge_text instance);
 	void *arg;
 	bool (*span)(void *to, const struct bridge_span *s); /* false: refused */
 };
 
-/* As bridge_otlp_read(); points are spans. Events and links are left out. */
+/* Like bridge_otlp_read(), but for spans, which count as points. Events and links are left out. */
 int bridge_otlp_read_traces(struct bridge_otlp *o, const void *body, size_t bytes, bool json,
 			    const struct bridge_span_sink *sink, struct bridge_otlp_counts *counts,
 			    struct bridge_error *error);
 
-/* otlp_json.c: the same body in protobuf, to be freed. NULL with an error. */
+/* otlp_json.c: converts a body to protobuf, which the caller frees. Returns NULL with an error. */
 enum bridge_otlp_signal { OTLP_METRICS, OTLP_TRACES };
 uint8_t *bridge_otlp_of_json(const char *text, size_t bytes, enum bridge_otlp_signal signal,
 			     size_t *out_bytes, struct bridge_error *error);

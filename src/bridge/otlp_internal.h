@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* otlp_internal.h - of the otlp*.c files. */
+/* otlp_internal.h - shared by the otlp*.c files. */
 #ifndef SL_BRIDGE_OTLP_INTERNAL_H
 #define SL_BRIDGE_OTLP_INTERNAL_H
 
@@ -11,7 +11,7 @@ static inline struct bridge_text bridge_otlp_text(struct base_pb p)
 	return (struct bridge_text){(const char *)p.at, (size_t)(p.end - p.at)};
 }
 
-/* service.name and service.instance.id of a Resource; empty: it does not say. False: malformed. */
+/* Gets a Resource's service.name and service.instance.id, empty if absent. False: malformed. */
 bool bridge_otlp_identity(struct bridge_otlp *o, struct base_pb resource,
 			  struct bridge_text *service, struct bridge_text *instance);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * otlp_json.c - OTLP's JSON as protobuf (protobuf.dev/programming-guides/json, and
- * opentelemetry.io/docs/specs/otlp, JSON Protobuf Encoding): by tables of the messages' fields.
- * Unknown keys are passed over; 64-bit numbers may be strings.
+ * otlp_json.c - converts OTLP's JSON to protobuf with tables of the messages' fields
+ * (protobuf.dev/programming-guides/json, and opentelemetry.io/docs/specs/otlp, JSON Protobuf
+ * Encoding). Skips unknown keys; 64-bit numbers may be strings.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -37,14 +37,14 @@ enum type {
 
 struct message;
 struct field {
-	const char *name; /* lower camel case */
+	const char *name; /* in lowerCamelCase */
 	uint32_t number;
 	enum type type;
 	bool repeated;
 	const struct message *of;
 };
 struct message {
-	const struct field *fields; /* ended by {0} */
+	const struct field *fields; /* terminated by {0} */
 };
 
 #define TABLE(name, ...)                                                \
@@ -110,17 +110,17 @@ TABLE(trace_request, {"resourceSpans", 1, MESSAGE, true, &resource_spans});
 struct out {
 	uint8_t *bytes;
 	size_t used, room;
-	const char *bad; /* key of a malformed value */
+	const char *bad; /* key whose value is malformed */
 };
 
-static uint8_t *room(struct out *o, size_t n)
+static uint8_t *make_room(struct out *o, size_t n)
 {
 	return base_grow(&o->bytes, &o->room, o->used + n + 2 * EXPORT_PB_FIELD, 1)
 		       ? o->bytes + o->used
 		       : NULL;
 }
 
-/* ---- scalars. False: malformed, or out of memory ---- */
+/* ---- scalars; false: malformed, or out of memory ---- */
 
 static bool integer_of(const json_t *v, uint64_t *out)
 {
@@ -149,7 +149,7 @@ static bool double_of(const json_t *v, double *out)
 	return s && bridge_number(s, s + strlen(s), out) == s + strlen(s);
 }
 
-static int digit(char c)
+static int hex_digit(char c)
 {
 	return c >= '0' && c <= '9'   ? c - '0'
 	       : c >= 'a' && c <= 'f' ? c - 'a' + 10
@@ -157,16 +157,16 @@ static int digit(char c)
 				      : -1;
 }
 
-/* Ids are not in base64, as other bytes are. */
+/* Ids are in hexadecimal, unlike other bytes, which are in base64. */
 static bool put_hex(struct out *o, const struct field *f, const char *s, size_t n)
 {
-	uint8_t *p = s && n % 2 == 0 ? room(o, n) : NULL;
+	uint8_t *p = s && n % 2 == 0 ? make_room(o, n) : NULL;
 
 	if (!p)
 		return false;
 	p = export_pb_head(p, f->number, n / 2);
 	for (size_t i = 0; i < n; i += 2) {
-		int high = digit(s[i]), low = digit(s[i + 1]);
+		int high = hex_digit(s[i]), low = hex_digit(s[i + 1]);
 
 		if (high < 0 || low < 0)
 			return false;
@@ -190,7 +190,7 @@ static bool put_scalar(struct out *o, const struct field *f, const json_t *v)
 
 	if (f->type == HEX)
 		return put_hex(o, f, s, n);
-	p = good ? room(o, n) : NULL;
+	p = good ? make_room(o, n) : NULL;
 	if (!p)
 		return false;
 	switch (f->type) {
@@ -225,10 +225,10 @@ static bool put_scalar(struct out *o, const struct field *f, const json_t *v)
 
 static bool put_message(struct out *o, const struct message *m, const json_t *v, int depth);
 
-/* Its length, of five bytes, stands before it. */
+/* The length is written first and always takes five bytes. */
 static bool put_inner(struct out *o, const struct field *f, const json_t *v, int depth)
 {
-	uint8_t *p = room(o, 0);
+	uint8_t *p = make_room(o, 0);
 	size_t at, n;
 
 	if (!p)
@@ -244,7 +244,7 @@ static bool put_inner(struct out *o, const struct field *f, const json_t *v, int
 	return n >> 35 == 0;
 }
 
-static bool put(struct out *o, const struct field *f, const json_t *v, int depth)
+static bool put_field(struct out *o, const struct field *f, const json_t *v, int depth)
 {
 	bool good = f->type == MESSAGE ? put_inner(o, f, v, depth) : put_scalar(o, f, v);
 
@@ -266,7 +266,7 @@ static bool put_message(struct out *o, const struct message *m, const json_t *v,
 		if (!of || json_is_null(of))
 			continue;
 		if (!f->repeated) {
-			if (!put(o, f, of, depth + 1))
+			if (!put_field(o, f, of, depth + 1))
 				return false;
 			continue;
 		}
@@ -276,7 +276,7 @@ static bool put_message(struct out *o, const struct message *m, const json_t *v,
 		}
 		json_array_foreach(of, i, e)
 		{
-			if (!put(o, f, e, depth + 1))
+			if (!put_field(o, f, e, depth + 1))
 				return false;
 		}
 	}
@@ -296,7 +296,7 @@ uint8_t *bridge_otlp_of_json(const char *text, size_t bytes, enum bridge_otlp_si
 			    e.text);
 		return NULL;
 	}
-	good = room(&o, 0) &&
+	good = make_room(&o, 0) &&
 	       put_message(&o, signal == OTLP_TRACES ? &trace_request : &metrics_request, v, 0);
 	json_decref(v);
 	*out_bytes = o.used;

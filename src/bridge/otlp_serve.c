@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * otlp_serve.c - POST /v1/metrics and /v1/traces. Each service, with its instance, is a publisher
- * of its own; one that sends nothing for a while ends.
+ * otlp_serve.c - serves POST /v1/metrics and /v1/traces. Each service instance has its own
+ * publisher, which ends if the instance sends nothing for some time.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -20,16 +20,17 @@
 
 #define LOG	  "otlp"
 #define SECOND_NS 1000000000ull
-#define BODY_MAX  (8u << 20) /* before and after inflation */
+#define BODY_MAX  (8u << 20) /* maximum size of a body before and after inflation */
 #define EXPIRE_NS (300 * SECOND_NS)
 #define SERVICES  24u
-#define SPANS	  8u /* services with spans: a process has room for 63 publishers in all */
+/* maximum number of services with spans: a process has room for 63 publishers in all */
+#define SPANS 8u
 
 struct service {
 	char *name, *instance;
-	struct bridge_publisher *publisher; /* NULL: free */
-	struct bridge_spans *spans;	    /* NULL: it sent none yet */
-	uint64_t spans_ns;		    /* when it sent some last */
+	struct bridge_publisher *publisher; /* NULL: this element is free */
+	struct bridge_spans *spans;	    /* publishes spans; NULL: none received yet */
+	uint64_t spans_ns;		    /* time of the last spans received */
 };
 
 struct bridge_otlp_server {
@@ -43,7 +44,7 @@ struct bridge_otlp_server {
 		exemplars;
 };
 
-/* ---- services: with the lock held ---- */
+/* ---- services; call with the lock held ---- */
 
 static char *label_of(struct bridge_text t, const char *otherwise)
 {
@@ -52,7 +53,7 @@ static char *label_of(struct bridge_text t, const char *otherwise)
 	return good ? bridge_text_copy(t) : strdup(otherwise);
 }
 
-/* NULL: there is no room for a further one. */
+/* Returns NULL if there is no room for another service. */
 static struct service *find_service(struct bridge_otlp_server *o, struct bridge_text name,
 				    struct bridge_text id)
 {
@@ -77,7 +78,7 @@ static struct service *find_service(struct bridge_otlp_server *o, struct bridge_
 						      .socket = o->w->o->socket,
 						      .scale = (int)o->w->o->scale});
 	if (!new.publisher) {
-		base_log_limited(BASE_WARN, LOG, "refused: no room for a further service max=%u",
+		base_log_limited(BASE_WARN, LOG, "refused: no room for another service max=%u",
 				 SERVICES);
 		free(new.name);
 		free(new.instance);
@@ -106,7 +107,7 @@ static bool room_for_spans(const struct bridge_otlp_server *o)
 	if (n < SPANS)
 		return true;
 	base_log_limited(BASE_WARN, LOG,
-			 "spans refused: no room for those of a further service max=%u", SPANS);
+			 "spans refused: no room for spans of another service max=%u", SPANS);
 	return false;
 }
 
@@ -117,7 +118,7 @@ static void *on_span_resource(void *arg, struct bridge_text name, struct bridge_
 
 	if (!s)
 		return NULL;
-	/* A publisher of its own: a service without spans takes no memory for them. */
+	/* Spans have a publisher of their own: a service without spans takes no memory for them. */
 	if (!s->spans && room_for_spans(o))
 		s->spans = bridge_spans_open(s->name, s->instance, o->w->o->socket);
 	s->spans_ns = base_now_ns();
@@ -140,7 +141,7 @@ static void close_service(struct service *s)
 
 /* ---- requests ---- */
 
-/* gzip. Bytes, or -1: malformed, or too long. */
+/* Inflates a gzip body. Returns its size, or -1 if it is malformed or too long. */
 static ssize_t inflate_body(struct bridge_otlp_server *o, const void *body, size_t bytes)
 {
 	z_stream z = {.next_in = (Bytef *)(uintptr_t)body, .avail_in = (uInt)bytes};
@@ -157,8 +158,8 @@ static ssize_t inflate_body(struct bridge_otlp_server *o, const void *body, size
 	return err == Z_STREAM_END ? (ssize_t)z.total_out : -1;
 }
 
-/* The answer's body: none of the points was rejected for good that is worth a retry. */
-static void answer(struct http_request *req, bool json)
+/* Sends an empty response: refused points are not reported, as retrying them would not help. */
+static void send_empty(struct http_request *req, bool json)
 {
 	if (json)
 		http_reply(req, 200, "application/json", "{}", 2);
@@ -166,7 +167,7 @@ static void answer(struct http_request *req, bool json)
 		http_reply(req, 200, "application/x-protobuf", "", 0);
 }
 
-/* Points that services had no room for, or that cannot be published. */
+/* Number of points for which there was no room, or that cannot be published. */
 static uint64_t left_out(const struct bridge_otlp_server *o)
 {
 	uint64_t n = 0;
@@ -189,7 +190,7 @@ static void on_request(struct http_request *req, struct bridge_otlp_server *o,
 	const char *encoding = http_header(req, "Content-Encoding");
 	const bool json = type && !strncasecmp(type, "application/json", 16);
 	struct bridge_otlp_counts n = {0};
-	struct bridge_error e = {.text = "malformed gzip, or too long"};
+	struct bridge_error e = {.text = "malformed gzip, or the body is too long"};
 	size_t bytes;
 	const void *body = http_body(req, &bytes);
 	uint64_t before;
@@ -199,7 +200,7 @@ static void on_request(struct http_request *req, struct bridge_otlp_server *o,
 	pthread_mutex_lock(&o->lock);
 	if (!o->w) {
 		pthread_mutex_unlock(&o->lock);
-		http_reply_error(req, 503, "starting or ending");
+		http_reply_error(req, 503, "the bridge is starting or stopping");
 		return;
 	}
 	if (encoding && !strcasecmp(encoding, "gzip")) {
@@ -223,7 +224,7 @@ static void on_request(struct http_request *req, struct bridge_otlp_server *o,
 	if (err)
 		http_reply_error(req, 400, "%s", e.text);
 	else
-		answer(req, json);
+		send_empty(req, json);
 }
 
 static void on_metrics(struct http_request *req, void *arg)
@@ -244,17 +245,17 @@ int bridge_otlp_check(const struct bridge_opts *o, char *error, size_t bytes)
 	int local = http_is_local(at, error, bytes);
 
 	if (local < 0)
-		return base_fail(error, bytes, -EINVAL,
-				 "--otlp '%s': not an address such as 127.0.0.1:4318, nor "
-				 "unix:/PATH",
-				 at);
+		return base_fail(
+			error, bytes, -EINVAL,
+			"--otlp '%s': neither an address such as 127.0.0.1:4318 nor unix:/PATH",
+			at);
 	return local || o->web_config
 		       ? 0
-		       : base_fail(
-				 error, bytes, -EINVAL,
-				 "--otlp '%s': senders prove nothing, so that only this host may "
-				 "send: listen on loopback or a unix socket, or give --web-config",
-				 at);
+		       : base_fail(error, bytes, -EINVAL,
+				   "--otlp '%s': senders are not authenticated, so only this host "
+				   "may send: listen on loopback or a unix socket, or set "
+				   "--web-config",
+				   at);
 }
 
 struct bridge_otlp_server *bridge_otlp_listen(const struct bridge_opts *opts,
@@ -302,7 +303,7 @@ void bridge_otlp_close(struct bridge_otlp_server *o)
 	free(o);
 }
 
-static void expire(struct bridge_otlp_server *o)
+static void end_idle_services(struct bridge_otlp_server *o)
 {
 	for (size_t i = 0; i < SERVICES; i++) {
 		struct service *s = &o->services[i];
@@ -325,26 +326,28 @@ static void expire(struct bridge_otlp_server *o)
 void bridge_otlp_run(struct bridge_otlp_server *o, const struct bridge_worker *w)
 {
 #define COUNTER(name, help) bridge_counter(w, "sidelight_bridge_otlp_" name "_total", help, NULL, 0)
-	o->requests = COUNTER("requests", "Requests, whether they were malformed or not.");
+	o->requests = COUNTER("requests", "Requests received, including malformed ones.");
 	o->malformed = COUNTER("malformed", "Requests that were refused as malformed.");
 	o->points = COUNTER("points", "Points taken.");
-	o->refused = COUNTER("refused", "Points refused, or taken in part: no temporality, buckets "
-					"that do not fit, negative observations, too many labels, "
-					"or no room.");
+	o->refused = COUNTER(
+		"refused",
+		"Points refused or taken in part: no temporality, unsuitable buckets, negative "
+		"observations, too many labels, or no room.");
 	o->spans = COUNTER("spans", "Spans taken.");
 	o->refused_spans = COUNTER("refused_spans",
 				   "Spans refused: no ids or times, or no room for "
 				   "the service or their names.");
 	o->exemplars = COUNTER("left_out_exemplars",
-			       "Exemplars left out: too many at a point, or labels too long.");
-	o->expired = COUNTER("expired", "Series that were not sent for long, removed.");
+			       "Exemplars left out: too many per point, or labels too long.");
+	o->expired = COUNTER("expired",
+			     "Series removed because they were not sent for a long time.");
 #undef COUNTER
 	pthread_mutex_lock(&o->lock);
 	o->w = w;
 	pthread_mutex_unlock(&o->lock);
 	while (bridge_sleep(w, base_now_ns() + 10 * SECOND_NS)) {
 		pthread_mutex_lock(&o->lock);
-		expire(o);
+		end_idle_services(o);
 		pthread_mutex_unlock(&o->lock);
 	}
 	pthread_mutex_lock(&o->lock);

@@ -1,22 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-/* otlp_trace.c - spans of opentelemetry/proto/trace/v1/trace.proto. Numbers of fields are its. */
+/*
+ * otlp_trace.c - decodes spans of opentelemetry/proto/trace/v1/trace.proto, which defines the field
+ * numbers used here.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bridge/otlp_internal.h"
 
-#define PARENT_IS_REMOTE 0x300u /* flags: it is known, and it is */
+#define PARENT_IS_REMOTE 0x300u /* span flags: the parent's location is known, and it is remote */
 
 struct reader {
 	struct bridge_otlp *otlp;
 	const struct bridge_span_sink *sink;
 	struct bridge_otlp_counts *counts;
-	bool check; /* nothing is taken */
-	void *to;   /* of the resource; NULL: refused */
+	bool check; /* the body is only checked; no spans are taken */
+	void *to;   /* target for the spans of the resource; NULL: they are refused */
 };
 
-/* An id of n bytes as a number, the most significant byte first. False: another length. */
+/* Converts a big-endian id of n bytes to numbers. Returns false if the length differs. */
 static bool id_of(struct base_pb p, size_t n, uint64_t *out)
 {
 	if (p.end - p.at != (ptrdiff_t)n)
@@ -30,8 +33,8 @@ static bool id_of(struct base_pb p, size_t n, uint64_t *out)
 	return true;
 }
 
-/* KeyValue. False: malformed; a value that is none of the types is left out. */
-static bool attribute(struct base_pb p, struct bridge_span *s)
+/* Decodes a KeyValue, and skips unsupported types of values. Returns false if it is malformed. */
+static bool read_attribute(struct base_pb p, struct bridge_span *s)
 {
 	struct bridge_span_attribute a = {.type = BRIDGE_SPAN_NONE};
 	struct base_pb_field f, v;
@@ -64,7 +67,7 @@ static bool attribute(struct base_pb p, struct bridge_span *s)
 	return !p.bad;
 }
 
-static bool status(struct base_pb p, struct bridge_span *s)
+static bool read_status(struct base_pb p, struct bridge_span *s)
 {
 	struct base_pb_field f;
 
@@ -79,10 +82,10 @@ static bool status(struct base_pb p, struct bridge_span *s)
 	return !p.bad;
 }
 
-/* False: malformed. */
-static bool span(struct reader *r, struct base_pb p)
+/* Decodes a span. Returns false if it is malformed. */
+static bool read_span(struct reader *r, struct base_pb p)
 {
-	/* SPAN_KIND_UNSPECIFIED, _INTERNAL, _SERVER, _CLIENT, _PRODUCER, _CONSUMER */
+	/* Indexed by SPAN_KIND_UNSPECIFIED, _INTERNAL, _SERVER, _CLIENT, _PRODUCER, _CONSUMER. */
 	static const enum sl_span_kind kinds[] = {SL_SPAN_INTERNAL, SL_SPAN_INTERNAL,
 						  SL_SPAN_SERVER,   SL_SPAN_CLIENT,
 						  SL_SPAN_PRODUCER, SL_SPAN_CONSUMER};
@@ -107,9 +110,9 @@ static bool span(struct reader *r, struct base_pb p)
 		else if (f.number == 8 && f.wire == 1)
 			s.end_ns = f.value;
 		else if (f.number == 9 && f.wire == 2)
-			good = attribute(f.data, &s);
+			good = read_attribute(f.data, &s);
 		else if (f.number == 15 && f.wire == 2)
-			good = status(f.data, &s);
+			good = read_status(f.data, &s);
 		else if (f.number == 16 && f.wire == 5)
 			flags = f.value;
 	}
@@ -147,13 +150,13 @@ static bool resource_spans(struct reader *r, struct base_pb p)
 			continue;
 		while (good && base_pb_next(&f.data, &g))
 			if (g.number == 2 && g.wire == 2)
-				good = span(r, g.data);
+				good = read_span(r, g.data);
 		good = good && !f.data.bad;
 	}
 	return good;
 }
 
-static bool request(struct reader *r, const void *body, size_t bytes)
+static bool read_request(struct reader *r, const void *body, size_t bytes)
 {
 	struct base_pb p = {body, (const uint8_t *)body + bytes, false};
 	struct base_pb_field f;
@@ -178,11 +181,11 @@ int bridge_otlp_read_traces(struct bridge_otlp *o, const void *body, size_t byte
 		if (!made)
 			return -EINVAL;
 	}
-	if (!request(&r, body, bytes))
+	if (!read_request(&r, body, bytes))
 		err = bridge_fail(error, -EINVAL, 0, "malformed protobuf");
 	r.check = false;
 	if (!err)
-		request(&r, body, bytes);
+		read_request(&r, body, bytes);
 	free(made);
 	return err;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* publish.c - families and series of a target; bridge_publish_set.c creates and sets them. */
+/* publish.c - manages families and series of a target; publish_set.c creates and sets them. */
 #include "bridge/publish_internal.h"
 
 #include <errno.h>
@@ -12,12 +12,12 @@
 #include "base/hash.h"
 #include "base/text.h"
 
-#define CELLS	     4096u /* of the first region: the library opens further ones */
+#define CELLS	     4096u /* size of the first region; the library adds regions as needed */
 #define RECORD_BYTES 320u
 #define EXEMPLARS    1023u
 #define BYTES_MAX    (64u << 20)
 
-/* ---- hash tables of numbers ---- */
+/* ---- hash tables of indices ---- */
 
 void bridge_publish_index_free(struct bridge_publish_index *t)
 {
@@ -35,7 +35,7 @@ static void index_put(struct bridge_publish_index *t, uint64_t hash, uint32_t i)
 	t->used++;
 }
 
-/* Makes room for one more. False: out of memory. */
+/* Makes room for another entry. Returns false without memory. */
 static bool index_room(struct bridge_publish_index *t,
 		       uint64_t (*hash_of)(const struct bridge_publisher *, uint32_t),
 		       const struct bridge_publisher *p)
@@ -56,7 +56,7 @@ static bool index_room(struct bridge_publish_index *t,
 	return true;
 }
 
-/* Takes out what is at this place; what hashed before it moves up (Knuth, TAOCP 3, 6.4 R). */
+/* Removes the entry at `hole` and moves up entries displaced by it (Knuth, TAOCP 3, 6.4 R). */
 static void index_take(struct bridge_publish_index *t, size_t hole,
 		       uint64_t (*hash_of)(const struct bridge_publisher *, uint32_t),
 		       const struct bridge_publisher *p)
@@ -82,9 +82,9 @@ static uint64_t family_hash(const struct bridge_publisher *p, uint32_t i)
 	return p->families[i].hash;
 }
 
-static char *copy(struct bridge_text t, size_t max)
+static char *copy_text(struct bridge_text t, size_t max)
 {
-	/* A help that is too long is cut off between two characters. */
+	/* Cut off a long help text between two characters. */
 	size_t n = t.n;
 
 	if (n > max)
@@ -118,8 +118,8 @@ static uint64_t hash_of_announced(const struct bridge_publisher *p)
 static bool on_family(struct bridge_sink *s, const struct bridge_family *f)
 {
 	struct bridge_publisher *p = (struct bridge_publisher *)s;
-	char *name = bridge_text_copy(f->name), *help = copy(f->help, SL_HELP_MAX);
-	char *unit = copy(f->unit, SL_NAME_MAX);
+	char *name = bridge_text_copy(f->name), *help = copy_text(f->help, SL_HELP_MAX);
+	char *unit = copy_text(f->unit, SL_NAME_MAX);
 
 	free(p->name);
 	free(p->help);
@@ -131,7 +131,7 @@ static bool on_family(struct bridge_sink *s, const struct bridge_family *f)
 	p->family = NONE;
 	if (!name || !help || !unit)
 		return false;
-	/* What the specification allows and the format does not: characters are replaced. */
+	/* A region's help text must be valid UTF-8; drop any other text. */
 	if (!base_utf8(help, strlen(help)))
 		*help = 0;
 	p->announced = hash_of_announced(p);
@@ -140,7 +140,7 @@ static bool on_family(struct bridge_sink *s, const struct bridge_family *f)
 	return true;
 }
 
-/* What tells families of one name apart: their buckets, ranks and states. */
+/* Distinguishes families of the same name by their buckets, quantiles and states. */
 static uint64_t hash_of_family(const struct bridge_publisher *p, const struct bridge_point *t)
 {
 	struct base_hash h;
@@ -155,7 +155,7 @@ static uint64_t hash_of_family(const struct bridge_publisher *p, const struct br
 	return base_hash_end(&h);
 }
 
-/* The family of a point; NONE: out of memory. A 64-bit hash under a secret key is its identity. */
+/* Returns the family of a point; NONE: out of memory. A keyed 64-bit hash identifies it. */
 static uint32_t find_family(struct bridge_publisher *p, const struct bridge_point *t)
 {
 	uint64_t h = hash_of_family(p, t);
@@ -186,8 +186,8 @@ static uint64_t series_hash(const struct bridge_publisher *p, uint32_t i)
 	return p->series[i].hash;
 }
 
-/* key NUL value NUL ..., into the scratch memory, and labels that point there. */
-static bool encode(struct bridge_publisher *p, const struct bridge_point *t, size_t *bytes)
+/* Encodes the labels in the scratch memory as KEY NUL VALUE NUL ..., and makes them point there. */
+static bool encode_labels(struct bridge_publisher *p, const struct bridge_point *t, size_t *bytes)
 {
 	size_t n = 0;
 	char *to;
@@ -226,7 +226,7 @@ size_t bridge_publish_labels(const char *bytes, size_t n, struct sl_label *out)
 	return count;
 }
 
-/* A series keeps its number while it is there: order refers to it. */
+/* Marks a series as free. Indices of other series do not change, because .order refers to them. */
 static void series_remove(struct bridge_publisher *p, uint32_t i)
 {
 	struct bridge_publish_series *s = &p->series[i];
@@ -248,7 +248,7 @@ static void series_remove(struct bridge_publisher *p, uint32_t i)
 	p->counts.removed++;
 }
 
-/* A number for a new series; NONE: out of memory. */
+/* Returns the index for a new series; NONE: out of memory. */
 static uint32_t series_number(struct bridge_publisher *p)
 {
 	if (p->series_free != NONE)
@@ -266,7 +266,7 @@ static void series_take(struct bridge_publisher *p, uint32_t i)
 		p->series_used++;
 }
 
-/* The series of a point, created if it is new; NONE: refused, or full. */
+/* Finds or creates the series of a point; NONE: refused, or full. */
 static uint32_t find_series(struct bridge_publisher *p, const struct bridge_point *t, bool *full)
 {
 	struct bridge_publish_series s = {0};
@@ -274,7 +274,7 @@ static uint32_t find_series(struct bridge_publisher *p, const struct bridge_poin
 	size_t bytes, mask, record;
 
 	*full = false;
-	if (!encode(p, t, &bytes))
+	if (!encode_labels(p, t, &bytes))
 		return NONE;
 	s.family = find_family(p, t);
 	if (s.family == NONE || !index_room(&p->series_index, series_hash, p))
@@ -289,7 +289,7 @@ static uint32_t find_series(struct bridge_publisher *p, const struct bridge_poin
 			continue;
 		if (t->delta || !t->created_ns || o->created_ns == t->created_ns)
 			return p->series_index.at[at];
-		/* It began anew. */
+		/* The series was restarted. */
 		series_remove(p, p->series_index.at[at]);
 		break;
 	}
@@ -316,7 +316,7 @@ static uint32_t find_series(struct bridge_publisher *p, const struct bridge_poin
 	return i;
 }
 
-/* Differences add up here: the library's mirrors hold whole values. */
+/* Deltas are added up here, because a mirrored metric of the library takes whole values. */
 static bool add_up(struct bridge_publish_series *s, const struct bridge_point *t)
 {
 	if (!s->total)
@@ -326,8 +326,8 @@ static bool add_up(struct bridge_publish_series *s, const struct bridge_point *t
 	return s->total;
 }
 
-static void set(struct bridge_publisher *p, struct bridge_publish_series *s,
-		const struct bridge_point *t)
+static void set_values(struct bridge_publisher *p, struct bridge_publish_series *s,
+		       const struct bridge_point *t)
 {
 	const double *values = t->values;
 
@@ -345,7 +345,8 @@ static bool on_point(struct bridge_sink *sink, const struct bridge_point *t)
 
 	if (t->exponential && good) {
 		good = bridge_publish_expand(&p->grid, t, p->expanded);
-		p->counts.refused += t->exponential->negative > 0; /* these observations */
+		/* count the negative observations, which are not published */
+		p->counts.refused += t->exponential->negative > 0;
 		expanded = *t;
 		expanded.values = p->expanded;
 		expanded.value_count = p->grid.values;
@@ -361,7 +362,7 @@ static bool on_point(struct bridge_sink *sink, const struct bridge_point *t)
 	if (i != NONE) {
 		p->series[i].round = p->round;
 		p->series[i].set_ns = p->now_ns;
-		set(p, &p->series[i], t);
+		set_values(p, &p->series[i], t);
 		bridge_publish_exemplars(p, &p->families[p->series[i].family], &p->series[i], t);
 	}
 	if (!BASE_GROW(p->order, p->order_count, p->order_room))
@@ -371,7 +372,7 @@ static bool on_point(struct bridge_sink *sink, const struct bridge_point *t)
 	return true;
 }
 
-/* All values, in the order of the points that came last. */
+/* Sets all values, in the order of the previous body's points. */
 static void on_values(struct bridge_sink *sink, const double *values, size_t n)
 {
 	struct bridge_publisher *p = (struct bridge_publisher *)sink;
@@ -395,7 +396,8 @@ struct bridge_publisher *bridge_publish_open(const struct bridge_publish_opts *o
 {
 	struct bridge_publisher *p = calloc(1, sizeof(*p));
 	const int finer = BASE_MAX(o->scale - BRIDGE_SCALE, 0);
-	const uint32_t cells = CELLS << finer; /* as many histograms in a region */
+	/* room for the same number of histograms per region */
+	const uint32_t cells = CELLS << finer;
 	int err = ENOMEM;
 
 	if (!p)
@@ -465,7 +467,7 @@ void bridge_publish_begin(struct bridge_publisher *p)
 	p->round++;
 	p->now_ns = base_now_ns();
 	p->by_values = false;
-	/* The parser decides by values() whether the order of the last body still holds. */
+	/* Assume a new order until the parser calls values(). */
 	p->fresh_order = true;
 	p->family = NONE;
 }

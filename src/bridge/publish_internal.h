@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* publish_internal.h - of the publish*.c files. */
+/* publish_internal.h - shared by the publish*.c files. */
 #ifndef SL_BRIDGE_PUBLISH_INTERNAL_H
 #define SL_BRIDGE_PUBLISH_INTERNAL_H
 
@@ -8,15 +8,17 @@
 #define NONE UINT32_MAX
 
 /*
- * All exponential histograms of a target have the same buckets, of factor 2^(2^-scale): those of a
- * sender come and go, and its scale falls, while a region keeps its own. Counts stay exact. Their
- * values are sum, count, the zero bucket, the buckets, and what is above; none is cumulated.
+ * All exponential histograms of a target have the same buckets, of factor 2^(2^-scale): a sender's
+ * buckets come and go and its scale decreases, while those in a region are fixed. Counts stay
+ * exact. The values are sum, count, the zero bucket, the buckets, and the overflow bucket; none is
+ * cumulative.
  */
-#define EXPONENTIAL_OCTAVES 24 /* each way from 1, unless these are too many buckets */
+/* in each direction from 1, unless that would exceed EXPONENTIAL_MAX */
+#define EXPONENTIAL_OCTAVES 24
 #define EXPONENTIAL_MAX	    2047u
 
 struct bridge_publish_grid {
-	int scale, octaves, first; /* first: the number of the first bucket */
+	int scale, octaves, first; /* first: index of the first bucket */
 	uint32_t buckets, values;
 };
 
@@ -34,7 +36,7 @@ struct bridge_publish_family {
 	uint64_t hash;
 	enum bridge_type type;
 	bool exponential;
-	char *name, *help; /* of an info, which has no family in the library */
+	char *name, *help; /* name and help of an info, which has no family in the library */
 	union {
 		struct sl_counter_f64_family counter;
 		struct sl_gauge_f64_family gauge;
@@ -48,15 +50,15 @@ struct bridge_publish_family {
 
 struct bridge_publish_series {
 	uint64_t hash;
-	char *labels; /* key NUL value NUL ...; NULL: this number is free */
+	char *labels; /* KEY NUL VALUE NUL ...; NULL: this element is free */
 	uint32_t label_bytes;
-	uint32_t family; /* of a free one: the next free number */
-	uint32_t bytes;	 /* of its record and cells */
+	uint32_t family; /* family of the series; in a free element, index of the next free one */
+	uint32_t bytes;	 /* size of the series's record and cells */
 	uint64_t round;
 	uint64_t set_ns;
-	double *total;	     /* of points that are differences; or NULL */
-	uint64_t created_ns; /* as the point says; 0: it does not */
-	uint64_t exemplars;  /* hash of the last ones */
+	double *total;	     /* sum of the deltas; NULL if points are not deltas */
+	uint64_t created_ns; /* creation time given by the point; 0: none */
+	uint64_t exemplars;  /* hash of the previous exemplars */
 	union {
 		struct sl_counter_f64 counter;
 		struct sl_gauge_f64 gauge;
@@ -68,22 +70,22 @@ struct bridge_publish_series {
 	};
 };
 
-/* The series of a point, in the order of the body, and how many values it has. */
+/* The series of a point, in the order of the body, and its number of values. */
 struct bridge_publish_place {
 	uint32_t series, values;
 };
 
 struct bridge_publish_index {
-	uint32_t *at; /* NONE: free */
+	uint32_t *at; /* indices; NONE: empty */
 	size_t size, used;
 };
 
 struct bridge_publisher {
-	struct bridge_sink sink; /* first */
+	struct bridge_sink sink; /* must be first */
 	struct sl_publisher *publisher;
 	char *service, *pod;
 	size_t series_max;
-	uint64_t bytes, bytes_max; /* of records */
+	uint64_t bytes, bytes_max; /* of all records */
 	struct bridge_publish_counts counts;
 
 	struct bridge_publish_family *families;
@@ -96,12 +98,12 @@ struct bridge_publisher {
 	struct bridge_publish_place *order;
 	size_t order_count, order_room, order_values;
 
-	/* Of this body. */
+	/* About the current body. */
 	uint64_t round, now_ns;
-	bool by_values;	  /* it came by its values alone */
-	bool fresh_order; /* no point came yet */
+	bool by_values;	  /* this body was passed by its values only */
+	bool fresh_order; /* no point of this body has been passed yet */
 
-	/* Of this family. */
+	/* About the current family. */
 	char *name, *help, *unit;
 	enum bridge_type type;
 	uint64_t announced; /* hash of name, help and type */
@@ -109,7 +111,7 @@ struct bridge_publisher {
 	bool skip;
 
 	struct bridge_publish_grid grid;
-	double *expanded; /* grid.values */
+	double *expanded; /* values of a point, converted to grid.values elements */
 	char *scratch;
 	size_t scratch_room;
 	uint64_t *buckets;
@@ -117,19 +119,19 @@ struct bridge_publisher {
 };
 
 void bridge_publish_index_free(struct bridge_publish_index *t);
-/* The labels in these bytes: their number. */
+/* Decodes labels. Returns their number. */
 size_t bridge_publish_labels(const char *bytes, size_t n, struct sl_label *out);
 
-/* ---- bridge_publish_set.c ---- */
+/* ---- publish_set.c ---- */
 
-/* Of the family that is announced. 0 or -ENOMEM. */
+/* Creates a family from the announced name, help and type. Returns 0 or -ENOMEM. */
 int bridge_publish_family_create(struct bridge_publisher *p, struct bridge_publish_family *f,
 				 const struct bridge_point *t);
 void bridge_publish_family_free(struct bridge_publish_family *f);
-/* Its handle. 0 or -EINVAL. */
+/* Creates the handle of a series. Returns 0 or -EINVAL. */
 int bridge_publish_series_create(struct bridge_publisher *p, const struct bridge_publish_family *f,
 				 struct bridge_publish_series *s, const struct bridge_point *t);
-/* Keeps those of the point, unless they are the ones before. */
+/* Stores the point's exemplars, unless they are the same as before. */
 void bridge_publish_exemplars(const struct bridge_publisher *p,
 			      const struct bridge_publish_family *f,
 			      struct bridge_publish_series *s, const struct bridge_point *t);
@@ -137,10 +139,10 @@ void bridge_publish_remove(struct bridge_publisher *p, const struct bridge_publi
 			   const struct sl_label *labels, size_t n);
 void bridge_publish_set(struct bridge_publisher *p, const struct bridge_publish_family *f,
 			const struct bridge_publish_series *s, const double *values, size_t n);
-/* The values of a point with exponential buckets. False: a scale that there is not. */
+/* Computes the values of a point with exponential buckets. Returns false for unsupported scales. */
 bool bridge_publish_expand(const struct bridge_publish_grid *g, const struct bridge_point *t,
 			   double *out);
-/* What a series takes of a region. */
+/* Returns the size of a series in a region. */
 size_t bridge_publish_record_bytes(const struct bridge_publisher *p, const struct bridge_point *t,
 				   size_t label_bytes);
 

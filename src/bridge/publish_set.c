@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* bridge_publish_set.c - from points to libsidelight's metrics, one case for each type. */
+/* publish_set.c - maps points to libsidelight's metrics, with one case per type. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -10,11 +10,11 @@
 #include "base/hash.h"
 #include "bridge/publish_internal.h"
 
-#define CREATED_UNKNOWN 1u /* see SL_CREATED_KNOWN_NS */
+#define CREATED_UNKNOWN 1u /* creation time below SL_CREATED_KNOWN_NS, which means unknown */
 
 /* ---- exponential histograms ---- */
 
-/* Upwards: the upper end of the coarse bucket is that of the fine one or above it. */
+/* Rounds up: the upper bound of a coarse bucket is not below that of the fine bucket. */
 static int64_t divide_up(int64_t i, int shift)
 {
 	return -(-i >> shift);
@@ -52,7 +52,7 @@ static bool is_info(const struct bridge_publish_family *f)
 	return f->type == BRIDGE_INFO;
 }
 
-/* states: an array of text, as the library takes it; NULL: out of memory, or malformed. */
+/* Copies the states to an array of strings for the library. NULL: out of memory, or malformed. */
 static char **states_of(const struct bridge_point *t)
 {
 	char **states = calloc(t->state_count + 1, sizeof(*states));
@@ -69,7 +69,7 @@ static void states_free(char **states, size_t n)
 	free(states);
 }
 
-static bool plain(const char *s)
+static bool is_plain(const char *s)
 {
 	for (const char *c = s; *c; c++)
 		if (!((*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || *c == '_' ||
@@ -78,16 +78,16 @@ static bool plain(const char *s)
 	return true;
 }
 
-/* What the library needs to know of the family that is announced, but states. */
+/* Returns the library's options for the announced family, without its states. */
 static struct sl_metric_opts opts_of(const struct bridge_publisher *p, enum bridge_type type,
 				     const struct bridge_point *t)
 {
 	struct sl_metric_opts o = SL_OPTS(sl_metric_opts, .name = p->name, .help = p->help,
 					  .unit = *p->unit ? p->unit : NULL, .mirror = true);
 
-	/* Label names may be any UTF-8, too, and are not known yet. */
+	/* Label names may also be any UTF-8, and are not known yet. */
 	o.utf8 = true;
-	if (o.unit && !plain(o.unit))
+	if (o.unit && !is_plain(o.unit))
 		o.unit = NULL;
 	o.created_ns = t->created_ns ?: t->delta ? base_realtime_ns() : CREATED_UNKNOWN;
 	if (type == BRIDGE_SUMMARY) {
@@ -137,7 +137,7 @@ int bridge_publish_family_create(struct bridge_publisher *p, struct bridge_publi
 		states = states_of(t);
 		o.states = (const char *const *)states;
 		o.state_count = t->state_count;
-		/* The exposition names a label as the metric. */
+		/* The exposition uses the metric's name as a label name. */
 		o.utf8 = false;
 		f->stateset = sl_stateset_family_create(p->publisher, &o);
 		states_free(states, t->state_count);
@@ -180,7 +180,7 @@ int bridge_publish_series_create(struct bridge_publisher *p, const struct bridge
 	struct sl_metric_opts o = opts_of(p, f->type, t);
 	bool valid = false;
 
-	/* As by the family, but for the time since when it counts. */
+	/* Same options as the family's, except for the creation time. */
 	o.labels = labels;
 	o.label_count = n;
 
@@ -263,7 +263,7 @@ static uint64_t count_of(double v)
 	return v >= 0x1p64 ? UINT64_MAX : v > 0 ? (uint64_t)v : 0;
 }
 
-/* Cumulated buckets as numbers of observations. NULL: out of memory. */
+/* Converts cumulative buckets to counts per bucket. NULL: out of memory. */
 static const uint64_t *buckets_of(struct bridge_publisher *p, const double *cumulated, size_t n)
 {
 	uint64_t before = 0;
@@ -273,7 +273,7 @@ static const uint64_t *buckets_of(struct bridge_publisher *p, const double *cumu
 	for (size_t i = 0; i < n; i++) {
 		uint64_t now = count_of(cumulated[i]);
 
-		/* Text 0.0.4 may say what cannot be: then none are between. */
+		/* Text 0.0.4 may contain decreasing counts; such buckets become empty. */
 		now = now > before ? now : before;
 		p->buckets[i] = now - before;
 		before = now;
@@ -347,7 +347,7 @@ void bridge_publish_set(struct bridge_publisher *p, const struct bridge_publish_
 
 /* ---- exemplars ---- */
 
-/* The bucket of an exponential histogram, in the order of sl_histogram_mirror(). */
+/* Returns a bucket of an exponential histogram, in the order of sl_histogram_mirror(). */
 static size_t exponential_bucket(const struct bridge_publish_grid *g, double v)
 {
 	double at = v > 0 ? ceil(log2(v) * (1 << g->scale)) - g->first + 1 : 0;
@@ -360,7 +360,7 @@ static bool is_id(struct bridge_text key)
 	return bridge_text_is(key, "trace_id", 8) || bridge_text_is(key, "span_id", 7);
 }
 
-/* How many; -1: their labels take more than the format has, or cannot be. only_ids: of the span. */
+/* Returns the number of labels; -1: invalid, or too long. only_ids: only trace and span id. */
 static int exemplar_labels(const struct bridge_exemplar *e, struct sl_label *out,
 			   char text[SL_EXEMPLAR_LABELS], bool only_ids)
 {
@@ -422,7 +422,7 @@ void bridge_publish_exemplars(const struct bridge_publisher *p,
 					       .time_ns = e->time_ns);
 		int n = exemplar_labels(e, labels, text, false);
 
-		/* What is too long still leads to its trace. */
+		/* If the labels are too long, keep the link to the trace. */
 		if (n < 0)
 			n = exemplar_labels(e, labels, text, true);
 		if (n <= 0 && e->label_count)
@@ -447,7 +447,6 @@ size_t bridge_publish_record_bytes(const struct bridge_publisher *p, const struc
 
 	for (size_t i = 0; i < t->state_count; i++)
 		n += t->states[i].n + 1;
-	/* Two stripes of cells, an eighth of which is check words, and one of the creation times.
-	 */
+	/* Two stripes of cells, of which an eighth are check words, and one of creation times. */
 	return n + (t->value_count * 2 + 1) * SL_LINE_SIZE / SL_LINE_CELLS;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * run.c - the supervisor and the worker. The supervisor reads nothing that others say: it forks,
- * and waits. Both end with the agent, or when it closes their socket.
+ * run.c - the supervisor and the worker. The supervisor only forks and waits, and reads no data
+ * from others. Both end with the agent, or when the agent closes their socket.
  */
 #include "bridge/run.h"
 
@@ -28,9 +28,8 @@
 #define SECOND_NS    1000000000ull
 #define STOP_MS	     10000
 #define PAUSE_MAX_MS 30000
-#define SCRAPES_MAX                                                                  \
-	(SL_PUBLISHER_SLOTS - 5u) /* one publisher each; own, textfile, host, StatsD \
-				   */
+/* Each scrape needs a publisher; the other sources need up to five. */
+#define SCRAPES_MAX (SL_PUBLISHER_SLOTS - 5u)
 
 struct bridge_process {
 	struct base_child child;
@@ -48,7 +47,8 @@ int bridge_check(const struct bridge_opts *o, char *error, size_t bytes)
 	struct bridge_scrape_opts s;
 
 	if (o->scrape_count > SCRAPES_MAX)
-		return base_fail(error, bytes, -EINVAL, "more than %u times --scrape", SCRAPES_MAX);
+		return base_fail(error, bytes, -EINVAL, "--scrape is given more than %u times",
+				 SCRAPES_MAX);
 	for (size_t i = 0; i < o->scrape_count; i++) {
 		int err = bridge_scrape_parse(o->scrapes[i], o->interval_ns, &s, error, bytes);
 
@@ -150,7 +150,8 @@ static void *otlp_main(void *arg)
 	return NULL;
 }
 
-static void start(struct part *p, const struct bridge_worker *w, void *(*main)(void *), void *arg)
+static void start_thread(struct part *p, const struct bridge_worker *w, void *(*main)(void *),
+			 void *arg)
 {
 	int err;
 
@@ -161,13 +162,13 @@ static void start(struct part *p, const struct bridge_worker *w, void *(*main)(v
 		base_logf(BASE_ERROR, LOG, "cannot start a thread error=%s", strerror(err));
 }
 
-static void finish(struct part *p)
+static void join_thread(struct part *p)
 {
 	if (p->started)
 		pthread_join(p->thread, NULL);
 }
 
-static int confine(const struct bridge_opts *o)
+static int drop_privileges(const struct bridge_opts *o)
 {
 	struct base_confine_opts c = {
 		.role = BASE_ROLE_BRIDGE, .read = o->textfile, .single = !o->otlp};
@@ -190,7 +191,7 @@ static int confine(const struct bridge_opts *o)
 	return err;
 }
 
-/* Sockets that cannot be had are said, and do not keep the others from being served. */
+/* Reports sockets that cannot be opened, and serves the others. */
 static size_t listen_all(const struct bridge_opts *o, int *fds)
 {
 	char error[256];
@@ -207,14 +208,14 @@ static size_t listen_all(const struct bridge_opts *o, int *fds)
 	return n;
 }
 
-static int work(const struct bridge_opts *o, int sock)
+static int run_worker(const struct bridge_opts *o, int sock)
 {
 	struct bridge_worker w = {.o = o, .stop_fd = sock};
 	struct part *scrapes = calloc(o->scrape_count + 1, sizeof(*scrapes)), textfile = {0},
 		    host = {0};
 	struct statsd_part statsd = {.fds = calloc(o->statsd_count + 1, sizeof(int))};
 	struct otlp_part otlp = {.server = NULL};
-	/* Before anything that the processes of HTTP should not have. */
+	/* Fork first, so that HTTP processes inherit nothing they should not have. */
 	struct http_front *front = o->otlp ? http_front_fork(o->unconfined) : NULL;
 	char error[256];
 
@@ -226,31 +227,31 @@ static int work(const struct bridge_opts *o, int sock)
 		otlp.server = bridge_otlp_listen(o, front, error, sizeof(error));
 	if (o->otlp && !otlp.server)
 		base_logf(BASE_ERROR, LOG, "%s", front ? error : strerror(errno));
-	if (confine(o))
+	if (drop_privileges(o))
 		return 1;
 	w.own = sl_publisher_open(&SL_OPTS(sl_publisher_opts, .service = "sidelight-bridge",
 					   .socket = o->socket, .max_cells = 1024));
 	for (size_t i = 0; i < o->scrape_count; i++)
 		if (!bridge_scrape_parse(o->scrapes[i], o->interval_ns, &scrapes[i].scrape, error,
 					 sizeof(error)))
-			start(&scrapes[i], &w, scrape_main, &scrapes[i]);
+			start_thread(&scrapes[i], &w, scrape_main, &scrapes[i]);
 	if (o->textfile)
-		start(&textfile, &w, textfile_main, &textfile);
+		start_thread(&textfile, &w, textfile_main, &textfile);
 	if (o->host)
-		start(&host, &w, host_main, &host);
+		start_thread(&host, &w, host_main, &host);
 	if (statsd.n)
-		start(&statsd.part, &w, statsd_main, &statsd);
+		start_thread(&statsd.part, &w, statsd_main, &statsd);
 	if (otlp.server)
-		start(&otlp.part, &w, otlp_main, &otlp);
+		start_thread(&otlp.part, &w, otlp_main, &otlp);
 	bridge_sleep(&w, UINT64_MAX);
 	for (size_t i = 0; i < o->scrape_count; i++) {
-		finish(&scrapes[i]);
+		join_thread(&scrapes[i]);
 		bridge_scrape_release(&scrapes[i].scrape);
 	}
-	finish(&textfile);
-	finish(&host);
-	finish(&statsd.part);
-	finish(&otlp.part);
+	join_thread(&textfile);
+	join_thread(&host);
+	join_thread(&statsd.part);
+	join_thread(&otlp.part);
 	bridge_otlp_close(otlp.server);
 	http_front_end(front);
 	sl_publisher_close(w.own);
@@ -268,17 +269,17 @@ static pid_t fork_worker(const struct bridge_opts *o, int sock)
 	if (pid)
 		return pid;
 	base_child_die_with(parent);
-	_exit(work(o, sock));
+	_exit(run_worker(o, sock));
 }
 
-/* Waits for the worker's end. True: the agent asks for it, too. */
+/* Waits for the worker to end. Returns true if the agent requested it. */
 static bool wait_worker(pid_t pid, int sock)
 {
 	int child = (int)syscall(SYS_pidfd_open, pid, 0);
 	struct pollfd p[] = {{child, POLLIN, 0}, {sock, POLLIN, 0}};
 	bool stop = false;
 
-	/* Without it, the worker's own end is waited for: it sees the socket, too. */
+	/* Without a pidfd, waitpid() is enough: the worker watches the socket, too. */
 	while (child >= 0 && poll(p, 2, -1) < 0 && errno == EINTR)
 		;
 	if (p[1].revents) {
@@ -304,10 +305,10 @@ __attribute__((noreturn)) static void supervise(const struct bridge_opts *o, int
 		started = base_now_ns();
 		if (pid > 0 && wait_worker(pid, sock))
 			_exit(0);
-		/* One that fails at once is not started in a loop. */
+		/* Do not restart a worker in a tight loop if it fails at once. */
 		if (base_now_ns() - started > 60 * SECOND_NS)
 			pause_ms = 1000;
-		base_logf(BASE_WARN, LOG, "the worker ended; starting again in_ms=%llu",
+		base_logf(BASE_WARN, LOG, "the worker ended; restarting it in_ms=%llu",
 			  (unsigned long long)pause_ms);
 		if (poll(&p, 1, (int)pause_ms) > 0)
 			_exit(0);
@@ -336,7 +337,7 @@ void bridge_stop(struct bridge_process *b)
 {
 	if (!b)
 		return;
-	/* Other processes of the agent may have copies of the descriptor. */
+	/* Other processes of the agent may hold copies of the descriptor. */
 	shutdown(b->child.sock, SHUT_RDWR);
 	close(b->child.sock);
 	for (int i = 0; i < STOP_MS + 5000 && !waitpid(b->child.pid, NULL, WNOHANG); i++)

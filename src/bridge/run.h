@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * run.h - the bridges' processes. A supervisor, forked by the agent, starts a worker and starts it
- * again when it ends; the worker reads what others say, and publishes it as any publisher does. It
- * has no privileges, and of the agent only the socket that all publishers use.
+ * run.h - the processes of the bridges. The agent forks a supervisor, which starts a worker and
+ * restarts it when it ends. The worker reads data of other programs and publishes it like any
+ * publisher. It has no privileges, and its only access to the agent is the publishers' socket.
  */
 #ifndef SL_BRIDGE_RUN_H
 #define SL_BRIDGE_RUN_H
@@ -11,38 +11,39 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define BRIDGE_SCALE	 3 /* of exponential histograms, by default */
+#define BRIDGE_SCALE	 3 /* default scale of exponential histograms */
 #define BRIDGE_SCALE_MAX 8
 
 struct bridge_opts {
-	const char *const *scrapes; /* "URL[,job=NAME][,interval=TIME][,timeout=TIME]" */
+	/* targets to scrape: "URL[,job=NAME][,interval=TIME][,timeout=TIME]" */
+	const char *const *scrapes;
 	size_t scrape_count;
-	uint64_t interval_ns; /* of those that say none */
-	const char *textfile; /* a folder; or NULL */
-	bool host;	      /* this machine, and its containers */
+	uint64_t interval_ns; /* default interval of scrapes */
+	const char *textfile; /* directory of *.prom files, or NULL */
+	bool host;	      /* publish metrics of this machine and its containers */
 	uint64_t host_interval_ns;
-	const char *const *statsd; /* "HOST:PORT", "unix:/PATH" */
+	const char *const *statsd; /* addresses to listen on: "HOST:PORT", "unix:/PATH" */
 	size_t statsd_count;
-	const char *web_config, *roles_file; /* of otlp by TCP: http.h; or NULL */
+	const char *web_config, *roles_file; /* access to otlp by TCP, see http.h; or NULL */
 	bool insecure;
-	const char *otlp;   /* "HOST:PORT" or "unix:/PATH"; or NULL */
-	uint64_t scale;	    /* of exponential histograms */
-	uint64_t expire_ns; /* a StatsD series that is not updated for this long ends */
-	const char *socket; /* the agent's */
+	const char *otlp;   /* address to listen on, "HOST:PORT" or "unix:/PATH"; or NULL */
+	uint64_t scale;	    /* scale of exponential histograms */
+	uint64_t expire_ns; /* age at which a StatsD series that is not updated ends */
+	const char *socket; /* path of the agent's socket */
 	bool unconfined;
 };
 
 struct bridge_process;
 
-/* True if there is something to bridge. */
+/* True if any bridge is configured. */
 bool bridge_wanted(const struct bridge_opts *o);
-/* 0, or -EINVAL with one line in error. */
+/* Checks the options. Returns 0, or -EINVAL with one line in error. */
 int bridge_check(const struct bridge_opts *o, char *error, size_t bytes);
 /*
- * Forks, before threads and secrets: the processes close all other descriptors. The options must
- * stay until the end. NULL with errno.
+ * Forks the processes. Call it before creating threads or loading secrets; the processes close all
+ * other descriptors. o must stay valid until bridge_stop(). Returns NULL with errno.
  */
 struct bridge_process *bridge_start(const struct bridge_opts *o);
-void bridge_stop(struct bridge_process *b); /* waits for them; NULL is fine */
+void bridge_stop(struct bridge_process *b); /* waits for the processes to end; NULL is fine */
 
 #endif

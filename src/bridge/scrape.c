@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * scrape.c - a target's /metrics, as Prometheus reads it. The target is hostile: time, bytes before
- * and after inflation, headers and series are bounded, and redirects are not followed.
+ * scrape.c - scrapes a target's /metrics as Prometheus does. The target may be hostile: time, size
+ * before and after inflation, headers and series are limited, and redirects are not followed.
  */
 #include <curl/curl.h>
 #include <errno.h>
@@ -20,7 +20,7 @@
 #define LOG	   "scrape"
 #define SECOND_NS  1000000000ull
 #define TIMEOUT_NS (10 * SECOND_NS)
-/* How Prometheus judges times of samples: how far back queries look, and what it stores at most. */
+/* Prometheus' limits for timestamps: how far queries look back, and how far ahead it stores. */
 #define OLD_SECONDS   300.
 #define AHEAD_SECONDS 600.
 #define HEADERS_MAX   (64u << 10)
@@ -43,15 +43,15 @@ struct scrape {
 	struct bridge_publisher *publisher;
 	struct bridge_text_parser *parser;
 	struct bridge_families *families;
-	size_t values; /* of the last body */
+	size_t values; /* number of values in the last body */
 	struct http_client *client;
 	CURL *pattern;
-	CURLSH *share; /* keeps connections between scrapes */
+	CURLSH *share; /* keeps connections open between scrapes */
 	struct curl_slist *headers;
 	struct sl_counter scrapes, failures[CAUSES], refused, full, untimely;
 	struct bridge_publish_counts told;
 
-	/* Of this scrape. */
+	/* About the current scrape. */
 	char *body;
 	size_t bytes, room, header_bytes;
 	enum cause failed;
@@ -69,7 +69,7 @@ void bridge_scrape_release(struct bridge_scrape_opts *s)
 	*s = (struct bridge_scrape_opts){0};
 }
 
-/* HOST:PORT of an http or https URL; NULL: not one. */
+/* Returns HOST:PORT of an http or https URL; NULL if it is not one. */
 static char *instance_of(const char *url)
 {
 	CURLU *u = curl_url();
@@ -89,7 +89,7 @@ static char *instance_of(const char *url)
 	return out;
 }
 
-/* One ",KEY=VALUE". */
+/* Parses one ",KEY=VALUE". */
 static int parse_setting(const char *s, size_t n, struct bridge_scrape_opts *out)
 {
 	char value[256];
@@ -161,7 +161,7 @@ int bridge_scrape_parse(const char *text, uint64_t interval_ns, struct bridge_sc
 
 /* ---- fetching ---- */
 
-/* Bytes after inflation: a small body cannot become a large one unseen. */
+/* Counts bytes after inflation, so that a small body cannot become a large one unnoticed. */
 static size_t on_body(char *data, size_t size, size_t n, void *arg)
 {
 	struct scrape *s = arg;
@@ -194,7 +194,7 @@ static int on_progress(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl
 	return bridge_stopping(s->w);
 }
 
-static int prepare(struct scrape *s)
+static int prepare_request(struct scrape *s)
 {
 	const struct bridge_scrape_opts *o = s->o;
 	char timeout[80];
@@ -222,18 +222,18 @@ static int prepare(struct scrape *s)
 	return curl_easy_setopt(s->pattern, CURLOPT_PROTOCOLS_STR, "http,https") ? -EINVAL : 0;
 }
 
-static int fail(struct scrape *s, enum cause cause, const char *why)
+static int report_failure(struct scrape *s, enum cause cause, const char *why)
 {
 	s->failed = cause;
-	base_log_limited(BASE_WARN, LOG, "failed url=%s cause=%s error=%s", s->o->url,
+	base_log_limited(BASE_WARN, LOG, "scrape failed url=%s cause=%s error=%s", s->o->url,
 			 cause_names[cause], why);
 	return -EIO;
 }
 
-/* The body and its format; or -EIO. */
-static int fetch(struct scrape *s, enum format *format)
+/* Fetches the body and determines its format. Returns 0 or -EIO. */
+static int fetch_body(struct scrape *s, enum format *format)
 {
-	/* A new handle per try: see export/push.c. */
+	/* Use a new handle per attempt, see export/push.c. */
 	CURL *curl = curl_easy_duphandle(s->pattern);
 	CURLcode code = CURLE_OUT_OF_MEMORY;
 	struct http_outgoing r = {0};
@@ -248,7 +248,7 @@ static int fetch(struct scrape *s, enum format *format)
 	    http_client_apply(s->client, curl, s->o->url, s->headers, &r, why, sizeof(why))) {
 		http_client_done(&r);
 		curl_easy_cleanup(curl);
-		return fail(s, SECRET, why);
+		return report_failure(s, SECRET, why);
 	}
 	if (curl) {
 		curl_easy_setopt(curl, CURLOPT_SHARE, s->share);
@@ -264,20 +264,21 @@ static int fetch(struct scrape *s, enum format *format)
 		http_client_done(&r);
 	}
 	if (s->too_large)
-		return fail(s, TOO_LARGE, "the answer is too long");
+		return report_failure(s, TOO_LARGE, "the response is too large");
 	if (code == CURLE_OPERATION_TIMEDOUT)
-		return fail(s, TIMEOUT, "the answer took too long");
+		return report_failure(s, TIMEOUT, "the response took too long");
 	if (code)
-		return fail(s, code == CURLE_OUT_OF_MEMORY ? MEMORY : CONNECT,
-			    http_client_tls_error(code, detail) ?: curl_easy_strerror(code));
+		return report_failure(s, code == CURLE_OUT_OF_MEMORY ? MEMORY : CONNECT,
+				      http_client_tls_error(code, detail)
+					      ?: curl_easy_strerror(code));
 	snprintf(why, sizeof(why), "HTTP %ld", status);
-	return status == 200 ? 0 : fail(s, STATUS, why);
+	return status == 200 ? 0 : report_failure(s, STATUS, why);
 }
 
 /* ---- reading ---- */
 
-/* All of the body. */
-static int take(struct scrape *s, enum format format)
+/* Parses and publishes a whole body. */
+static int publish_body(struct scrape *s, enum format format)
 {
 	const double now = (double)base_realtime_ns() * 1e-9;
 	const struct bridge_window window = {now - OLD_SECONDS, now + AHEAD_SECONDS};
@@ -288,7 +289,8 @@ static int take(struct scrape *s, enum format format)
 
 	bridge_publish_begin(s->publisher);
 	if (format == FAMILIES) {
-		bridge_text_forget(s->parser); /* what is published is of another body */
+		/* the published series no longer match the parser's last body */
+		bridge_text_forget(s->parser);
 		bridge_families_set_window(s->families, &window);
 		err = bridge_families_read(s->families, s->body, s->bytes,
 					   bridge_publish_sink(s->publisher), &s->values, &e);
@@ -307,11 +309,11 @@ static int take(struct scrape *s, enum format format)
 		return 0;
 	}
 	snprintf(why, sizeof(why), "line %u: %s", e.line, e.text);
-	return fail(s, err == -E2BIG ? SERIES : err == -EINVAL ? MALFORMED : MEMORY, why);
+	return report_failure(s, err == -E2BIG ? SERIES : err == -EINVAL ? MALFORMED : MEMORY, why);
 }
 
-/* What Prometheus says of each scrape, as series of the target. */
-static void say(struct scrape *s, bool up, uint64_t took_ns)
+/* Publishes the series that Prometheus adds for each scrape, as series of the target. */
+static void publish_status(struct scrape *s, bool up, uint64_t took_ns)
 {
 	static const char *const names[] = {"up", "scrape_duration_seconds",
 					    "scrape_samples_scraped"};
@@ -327,7 +329,7 @@ static void say(struct scrape *s, bool up, uint64_t took_ns)
 				 values[i]);
 }
 
-static void count(struct scrape *s, bool up)
+static void add_counts(struct scrape *s, bool up)
 {
 	struct bridge_publish_counts now = bridge_publish_counts(s->publisher);
 
@@ -339,22 +341,22 @@ static void count(struct scrape *s, bool up)
 	s->told = now;
 }
 
-static void scrape(struct scrape *s)
+static void scrape_once(struct scrape *s)
 {
 	uint64_t start = base_now_ns();
 	enum format format;
-	int err = fetch(s, &format);
+	int err = fetch_body(s, &format);
 
-	err = err ?: take(s, format);
+	err = err ?: publish_body(s, format);
 	if (bridge_stopping(s->w))
 		return;
 	if (err) {
-		/* As Prometheus: the series of a target that does not answer end. */
+		/* As in Prometheus, the series of a target end when it does not respond. */
 		bridge_publish_clear(s->publisher);
 		bridge_text_forget(s->parser);
 	}
-	say(s, !err, base_now_ns() - start);
-	count(s, !err);
+	publish_status(s, !err, base_now_ns() - start);
+	add_counts(s, !err);
 }
 
 static int open_scrape(struct scrape *s)
@@ -375,20 +377,21 @@ static int open_scrape(struct scrape *s)
 								  .socket = s->w->o->socket,
 								  .scale = (int)s->w->o->scale});
 	s->scrapes = bridge_counter(s->w, "sidelight_bridge_scrapes_total",
-				    "Scrapes, whether they failed or not.", l, 1);
+				    "Scrapes, including failed ones.", l, 1);
 	s->refused = bridge_counter(s->w, "sidelight_bridge_refused_total",
-				    "Series of scrapes that cannot be published.", l, 1);
+				    "Series that cannot be published.", l, 1);
 	s->full = bridge_counter(s->w, "sidelight_bridge_full_total",
-				 "Series of scrapes for which there was no room.", l, 1);
+				 "Series for which there was no room.", l, 1);
 	s->untimely = bridge_counter(
 		s->w, "sidelight_bridge_untimely_total",
-		"Series of scrapes whose time is more than 5 min ago, or 10 min ahead.", l, 1);
+		"Series with a timestamp more than 5 min in the past or 10 min in the future.", l,
+		1);
 	for (int i = 0; i < CAUSES; i++) {
 		l[1].value = cause_names[i];
 		s->failures[i] = bridge_counter(s->w, "sidelight_bridge_failures_total",
 						"Scrapes that failed, by cause.", l, 2);
 	}
-	return s->parser && s->families && s->publisher ? prepare(s) : -ENOMEM;
+	return s->parser && s->families && s->publisher ? prepare_request(s) : -ENOMEM;
 }
 
 void bridge_scrape_run(const struct bridge_worker *w, const struct bridge_scrape_opts *o)
@@ -400,9 +403,10 @@ void bridge_scrape_run(const struct bridge_worker *w, const struct bridge_scrape
 	if (err)
 		base_logf(BASE_ERROR, LOG, "cannot scrape url=%s error=%s", o->url, strerror(-err));
 	while (!err && bridge_sleep(w, next)) {
-		scrape(&s);
+		scrape_once(&s);
 		next += o->interval_ns;
-		if (next < base_now_ns()) /* it took longer: scrapes are left out */
+		/* the scrape took longer than the interval: skip scrapes */
+		if (next < base_now_ns())
 			next = base_now_ns() + o->interval_ns / 10;
 	}
 	bridge_publish_close(s.publisher);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * source.h - of the worker: its sources, each of which has a thread, and its own counts, which are
- * published as service "sidelight-bridge".
+ * source.h - the sources of the worker, each of which has its own thread, and the worker's
+ * counters, which are published as service "sidelight-bridge".
  */
 #ifndef SL_BRIDGE_SOURCE_H
 #define SL_BRIDGE_SOURCE_H
@@ -14,26 +14,26 @@
 
 struct bridge_worker {
 	const struct bridge_opts *o;
-	struct sl_publisher *own; /* counts of the bridges themselves */
-	int stop_fd;		  /* readable: stop */
+	struct sl_publisher *own; /* publishes the bridges' own counters */
+	int stop_fd;		  /* descriptor that is readable when the worker must stop */
 };
 
-/* Waits until a time of base_now_ns(). False: stop. */
+/* Waits until until_ns, a time of base_now_ns(). Returns false if the worker must stop. */
 bool bridge_sleep(const struct bridge_worker *w, uint64_t until_ns);
 bool bridge_stopping(const struct bridge_worker *w);
 
-/* A counter of the bridges with this label; key NULL: none. */
+/* Returns a counter of the bridges with these labels. */
 struct sl_counter bridge_counter(const struct bridge_worker *w, const char *name, const char *help,
 				 const struct sl_label *labels, size_t n);
 
 /* ---- scrape.c ---- */
 
 struct bridge_scrape_opts {
-	char *url, *job, *instance, *config; /* config: file of http/client.h; or NULL */
+	char *url, *job, *instance, *config; /* config: a file as for http/client.h; or NULL */
 	uint64_t interval_ns, timeout_ns;
-	bool native; /* asks for protobuf, which has native histograms */
+	bool native; /* request protobuf, which can transport native histograms */
 };
-/* 0, or -EINVAL with one line in error. */
+/* Returns 0, or -EINVAL with one line in error. */
 int bridge_scrape_parse(const char *text, uint64_t interval_ns, struct bridge_scrape_opts *out,
 			char *error, size_t bytes);
 void bridge_scrape_release(struct bridge_scrape_opts *s);
@@ -50,7 +50,7 @@ void bridge_host_run(const struct bridge_worker *w);
 
 /* ---- statsd_serve.c ---- */
 
-/* A descriptor, or -errno with one line in error. */
+/* Returns a descriptor, or -errno with one line in error. */
 int bridge_statsd_listen(const char *at, char *error, size_t bytes);
 int bridge_statsd_check(const char *at, char *error, size_t bytes);
 void bridge_statsd_run(const struct bridge_worker *w, const int *fds, size_t n);
@@ -61,7 +61,7 @@ struct bridge_otlp_server;
 struct http_front;
 
 int bridge_otlp_check(const struct bridge_opts *o, char *error, size_t bytes);
-/* Listens, and answers 503 until it runs. NULL with one line in error. */
+/* Listens, and answers 503 until bridge_otlp_run(). Returns NULL with one line in error. */
 struct bridge_otlp_server *bridge_otlp_listen(const struct bridge_opts *opts,
 					      struct http_front *front, char *error, size_t bytes);
 void bridge_otlp_run(struct bridge_otlp_server *o, const struct bridge_worker *w);

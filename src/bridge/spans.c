@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* spans.c - spans of another program by libsidelight, with the ids and times that they had. */
+/* spans.c - publishes spans of another program with libsidelight, keeping their ids and times. */
 #include "bridge/spans.h"
 
 #include <stdlib.h>
@@ -8,12 +8,12 @@
 #include "base/text.h"
 
 #define RING_BYTES   (1u << 20)
-#define SCHEMA_BYTES (256u << 10) /* names and keys, which are never forgotten */
+#define SCHEMA_BYTES (256u << 10) /* space for names and keys, which are never freed */
 #define OTHER	     "(other)"
 
 struct bridge_spans {
 	struct sl_publisher *publisher;
-	struct sl_span_name other; /* of spans whose name finds no room */
+	struct sl_span_name other; /* used for spans whose name has no room */
 };
 
 struct bridge_spans *bridge_spans_open(const char *service, const char *pod, const char *socket)
@@ -41,7 +41,7 @@ void bridge_spans_close(struct bridge_spans *s)
 	free(s);
 }
 
-/* Up to SL_NAME_MAX bytes that are UTF-8, terminated; empty if it is not. */
+/* Returns up to SL_NAME_MAX bytes of UTF-8, NUL-terminated; empty if the text is not UTF-8. */
 static const char *name_of(struct bridge_text t, char to[SL_NAME_MAX + 1])
 {
 	size_t n = t.n < SL_NAME_MAX ? t.n : SL_NAME_MAX;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * spans.h - publishes spans of another program, which ended there. The collector fetches those of
- * traces that it keeps, as from any publisher. One thread per struct.
+ * spans.h - publishes spans that ended in another program. As with any publisher, the collector
+ * fetches the spans of traces that it keeps. A struct must be used by one thread at a time.
  */
 #ifndef SL_BRIDGE_SPANS_H
 #define SL_BRIDGE_SPANS_H
@@ -10,10 +10,10 @@
 
 struct bridge_spans;
 
-/* Labels of the pod, and the agent's socket. NULL with errno. */
+/* service, pod: labels of the pod; socket: path of the agent's socket. Returns NULL with errno. */
 struct bridge_spans *bridge_spans_open(const char *service, const char *pod, const char *socket);
 void bridge_spans_close(struct bridge_spans *s); /* NULL is fine */
-/* False: refused, as there is no room for its name. */
+/* Returns false if the span was refused because there is no room for its name. */
 bool bridge_spans_put(struct bridge_spans *s, const struct bridge_span *t);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* statsd.c - lines of StatsD, and the series that they update. */
+/* statsd.c - parses lines of StatsD and updates the series that they name. */
 #include "bridge/statsd.h"
 
 #include <math.h>
@@ -12,9 +12,9 @@
 #include "sketch/cells.h"
 
 #define NONE	      UINT32_MAX
-#define REPEATS_MAX   1000u /* of a sampled observation */
-#define SET_REGISTERS 1024u /* 3 % standard error */
-#define SCALE	      2	    /* of histograms: factor 1.19, 162 cells */
+#define REPEATS_MAX   1000u /* maximum count for a sampled observation */
+#define SET_REGISTERS 1024u /* number of registers of a set; about 3 % standard error */
+#define SCALE	      2	    /* scale of histograms: factor 1.19, 162 cells */
 
 /* ---- lines ---- */
 
@@ -35,7 +35,7 @@ static bool take_type(struct bridge_text t, enum bridge_statsd_type *out)
 	return true;
 }
 
-/* What follows the type: @RATE, #TAGS; of DogStatsD also c:CONTAINER, TTIMESTAMP, e:ENTITY. */
+/* Parses a field after the type: @RATE, #TAGS; DogStatsD: c:CONTAINER, TTIMESTAMP, e:ENTITY. */
 static bool take_field(struct bridge_text f, struct bridge_statsd_line *out)
 {
 	if (!f.n)
@@ -54,8 +54,8 @@ static bool take_field(struct bridge_text f, struct bridge_statsd_line *out)
 	}
 }
 
-/* The next field up to '|'. */
-static struct bridge_text field(const char **at, const char *end)
+/* Returns the next field, up to '|'. */
+static struct bridge_text next_field(const char **at, const char *end)
 {
 	const char *s = *at, *stop = memchr(s, '|', (size_t)(end - s));
 
@@ -70,19 +70,19 @@ bool bridge_statsd_parse(const char *s, size_t n, struct bridge_statsd_line *out
 	struct bridge_text type;
 
 	*out = (struct bridge_statsd_line){.rate = 1};
-	/* Events and service checks of DogStatsD are no metrics. */
+	/* DogStatsD's events and service checks are not metrics. */
 	if (!at || at == s || (n > 3 && (!memcmp(s, "_e{", 3) || !memcmp(s, "_sc|", 4))))
 		return false;
 	out->name = (struct bridge_text){s, (size_t)(at - s)};
 	at++;
-	out->values = field(&at, end);
+	out->values = next_field(&at, end);
 	if (!at || !out->values.n)
 		return false;
-	type = field(&at, end);
+	type = next_field(&at, end);
 	if (!take_type(type, &out->type))
 		return false;
 	while (at)
-		if (!take_field(field(&at, end), out))
+		if (!take_field(next_field(&at, end), out))
 			return false;
 	return true;
 }
@@ -91,12 +91,12 @@ bool bridge_statsd_parse(const char *s, size_t n, struct bridge_statsd_line *out
 
 struct series {
 	uint64_t hash;
-	char *key; /* type, name, NUL, tags; NULL: this number is free */
+	char *key; /* key of a series: type, name, NUL, tags; NULL: this element is free */
 	uint32_t key_bytes;
-	uint32_t family; /* of a free one: the next free number */
+	uint32_t family; /* family of the series; in a free element, index of the next free one */
 	uint64_t set_ns;
-	uint8_t *set; /* HyperLogLog */
-	bool valid;   /* false: refused */
+	uint8_t *set; /* registers of a HyperLogLog */
+	bool valid;   /* false: lines of this series are refused */
 	union {
 		struct sl_counter_f64 counter;
 		struct sl_gauge_f64 gauge;
@@ -127,7 +127,7 @@ struct bridge_statsd {
 	uint64_t set_until_ns, seed;
 	char *key;
 	size_t key_room;
-	char text[4096]; /* names and tags as labels */
+	char text[4096]; /* buffer for names and tags converted to labels */
 };
 
 struct bridge_statsd *bridge_statsd_new(struct sl_publisher *p, size_t series)
@@ -140,7 +140,7 @@ struct bridge_statsd *bridge_statsd_new(struct sl_publisher *p, size_t series)
 	s->series_max = series ?: STATSD_SERIES_MAX;
 	s->series_free = NONE;
 	s->seed = base_hash(0, "set", 3);
-	/* Never more than half full. */
+	/* The table is never more than half full. */
 	for (s->index_size = 64; s->index_size < s->series_max * 2;)
 		s->index_size *= 2;
 	s->index = malloc(s->index_size * sizeof(*s->index));
@@ -169,8 +169,11 @@ void bridge_statsd_free(struct bridge_statsd *s)
 	free(s);
 }
 
-/* [a-zA-Z_][a-zA-Z0-9_]*, as names of metrics and labels: others become "_". False: no room. */
-static char *plain(struct bridge_statsd *s, char *to, struct bridge_text t)
+/*
+ * Replaces characters outside [a-zA-Z_][a-zA-Z0-9_]*, the form of metric and label names, by "_".
+ * NULL: no room.
+ */
+static char *plain_name(struct bridge_statsd *s, char *to, struct bridge_text t)
 {
 	char *end = s->text + sizeof(s->text);
 
@@ -189,7 +192,10 @@ static char *plain(struct bridge_statsd *s, char *to, struct bridge_text t)
 	return to;
 }
 
-/* "key:value,key": of a key that stands twice, the last. False: too many or too long. */
+/*
+ * Parses "key:value,key"; for a repeated key, keeps the last. Returns false if there are too many
+ * or they are too long.
+ */
 static bool tags_of(struct bridge_statsd *s, char *to, struct bridge_text tags,
 		    struct sl_label *out, size_t *count)
 {
@@ -207,7 +213,7 @@ static bool tags_of(struct bridge_statsd *s, char *to, struct bridge_text tags,
 		key = (struct bridge_text){at, (size_t)((colon ?: stop) - at)};
 		value = colon ? (size_t)(stop - colon - 1) : 0;
 		if (key.n) {
-			to = plain(s, to, key);
+			to = plain_name(s, to, key);
 			if (!to || (size_t)(s->text + sizeof(s->text) - to) < value + 1)
 				return false;
 			while (i < *count && strcmp(out[i].key, k))
@@ -226,7 +232,7 @@ static bool tags_of(struct bridge_statsd *s, char *to, struct bridge_text tags,
 	return true;
 }
 
-/* The family of this name and type; NULL: there is one of another type, or no memory. */
+/* Returns the family of this name and type; NULL if it has another type, or without memory. */
 static struct family *family_of(struct bridge_statsd *s, const char *name,
 				enum bridge_statsd_type type)
 {
@@ -235,7 +241,7 @@ static struct family *family_of(struct bridge_statsd *s, const char *name,
 						.scale = SCALE, .use_scale = true);
 	struct family f = {.type = type};
 
-	/* Creating is rare: series are found by their key. */
+	/* A linear search is fine: families are only looked up when a series is created. */
 	for (size_t i = 0; i < s->family_count; i++)
 		if (!strcmp(s->families[i].name, name))
 			return s->families[i].type == type ? &s->families[i] : NULL;
@@ -261,11 +267,12 @@ static struct family *family_of(struct bridge_statsd *s, const char *name,
 	return &s->families[s->family_count++];
 }
 
-/* A refused series stays in the table, so that it is refused quickly. */
-static void create(struct bridge_statsd *s, struct series *e, const struct bridge_statsd_line *l)
+/* A refused series stays in the table, so that its further lines are refused quickly. */
+static void create_series(struct bridge_statsd *s, struct series *e,
+			  const struct bridge_statsd_line *l)
 {
 	struct sl_label labels[STATSD_TAGS_MAX];
-	char *to = plain(s, s->text, l->name);
+	char *to = plain_name(s, s->text, l->name);
 	struct family *f;
 	size_t n;
 
@@ -313,8 +320,8 @@ static bool make_key(struct bridge_statsd *s, const struct bridge_statsd_line *l
 	return true;
 }
 
-/* NULL: no room. */
-static struct series *find(struct bridge_statsd *s, const struct bridge_statsd_line *l)
+/* Returns NULL if there is no room. */
+static struct series *find_series(struct bridge_statsd *s, const struct bridge_statsd_line *l)
 {
 	size_t bytes, mask = s->index_size - 1, at;
 	struct series e = {0};
@@ -339,7 +346,7 @@ static struct series *find(struct bridge_statsd *s, const struct bridge_statsd_l
 		return NULL;
 	memcpy(e.key, s->key, bytes);
 	e.key_bytes = (uint32_t)bytes;
-	create(s, &e, l);
+	create_series(s, &e, l);
 	if (i == s->series_used)
 		s->series_used++;
 	else
@@ -352,7 +359,7 @@ static struct series *find(struct bridge_statsd *s, const struct bridge_statsd_l
 
 /* ---- values ---- */
 
-static void observe(const struct series *e, double v, double rate)
+static void add_observation(const struct series *e, double v, double rate)
 {
 	unsigned int times = (unsigned int)fmin(round(1 / rate), REPEATS_MAX);
 
@@ -368,9 +375,9 @@ static void add_to_set(struct bridge_statsd *s, struct series *e, struct bridge_
 		sketch_cells_add(&c, base_hash(s->seed, v.s, v.n), 1);
 }
 
-/* One value. False: malformed. */
-static bool update(struct bridge_statsd *s, struct series *e, const struct bridge_statsd_line *l,
-		   struct bridge_text t)
+/* Applies one value. Returns false if it is malformed. */
+static bool apply_value(struct bridge_statsd *s, struct series *e,
+			const struct bridge_statsd_line *l, struct bridge_text t)
 {
 	double v;
 
@@ -395,18 +402,18 @@ static bool update(struct bridge_statsd *s, struct series *e, const struct bridg
 	case STATSD_TIMER:
 		if (v < 0)
 			return false;
-		observe(e, v / 1000, l->rate);
+		add_observation(e, v / 1000, l->rate);
 		break;
 	default:
 		if (v < 0)
 			return false;
-		observe(e, v, l->rate);
+		add_observation(e, v, l->rate);
 		break;
 	}
 	return true;
 }
 
-static void take(struct bridge_statsd *s, const char *line, size_t n, uint64_t now_ns)
+static void take_line(struct bridge_statsd *s, const char *line, size_t n, uint64_t now_ns)
 {
 	struct bridge_statsd_line l;
 	struct series *e;
@@ -416,7 +423,7 @@ static void take(struct bridge_statsd *s, const char *line, size_t n, uint64_t n
 		s->counts.malformed++;
 		return;
 	}
-	e = find(s, &l);
+	e = find_series(s, &l);
 	if (!e || !e->valid) {
 		if (e)
 			e->set_ns = now_ns;
@@ -427,11 +434,11 @@ static void take(struct bridge_statsd *s, const char *line, size_t n, uint64_t n
 	s->counts.lines++;
 	end = l.values.s + l.values.n;
 	for (at = l.values.s; at <= end; at++) {
-		/* A value of a set may have colons. */
+		/* Values of a set may contain colons. */
 		const char *stop = l.type == STATSD_SET ? end : memchr(at, ':', (size_t)(end - at));
 
 		stop = stop ?: end;
-		if (!update(s, e, &l, (struct bridge_text){at, (size_t)(stop - at)}))
+		if (!apply_value(s, e, &l, (struct bridge_text){at, (size_t)(stop - at)}))
 			s->counts.malformed++;
 		at = stop;
 	}
@@ -449,13 +456,13 @@ void bridge_statsd_packet(struct bridge_statsd *s, const char *bytes, size_t n, 
 		if (stop > at && stop[-1] == '\r')
 			stop--;
 		if (stop > at)
-			take(s, at, (size_t)(stop - at), now_ns);
+			take_line(s, at, (size_t)(stop - at), now_ns);
 	}
 }
 
-/* ---- time ---- */
+/* ---- expiry ---- */
 
-/* The labels of a series are made again from its key: what is removed is rare. */
+/* Rebuilds the labels of a series from its key, as removals are rare. */
 static void end_series(struct bridge_statsd *s, uint32_t i)
 {
 	struct series *e = &s->series[i];
@@ -477,7 +484,7 @@ static void end_series(struct bridge_statsd *s, uint32_t i)
 	}
 	while (s->index[hole] != i)
 		hole = (hole + 1) & mask;
-	/* What hashed before the hole moves up (Knuth, TAOCP 3, 6.4 R). */
+	/* Move up entries that were displaced by the removed one (Knuth, TAOCP 3, 6.4 R). */
 	for (size_t at = (hole + 1) & mask; s->index[at] != NONE; at = (at + 1) & mask) {
 		size_t home = s->series[s->index[at]].hash & mask;
 

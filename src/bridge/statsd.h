@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * statsd.h - StatsD (github.com/statsd/statsd docs/metric_types.md) and DogStatsD: counters,
- * gauges, timers, histograms, distributions and sets, with tags and sample rates. A packet has
- * lines; each is taken or counted as malformed.
+ * gauges, timers, histograms, distributions and sets, with tags and sample rates. Each line of a
+ * packet is either used or counted as malformed.
  *
- * A name's characters that Prometheus does not have become "_". Counters count in the library's own
- * cells, timers are in seconds, sets are the number of different values of the last interval.
+ * Characters not allowed in Prometheus names become "_". Counters use cells of the library, timers
+ * are in seconds, and the value of a set is the number of distinct values in the last interval.
  */
 #ifndef SL_BRIDGE_STATSD_H
 #define SL_BRIDGE_STATSD_H
@@ -16,7 +16,7 @@
 
 #define STATSD_TAGS_MAX	  30u
 #define STATSD_SERIES_MAX 65536u
-#define STATSD_SET_NS	  10000000000ull /* the interval of sets */
+#define STATSD_SET_NS	  10000000000ull /* interval of sets */
 
 enum bridge_statsd_type {
 	STATSD_COUNTER,
@@ -27,30 +27,30 @@ enum bridge_statsd_type {
 };
 
 struct bridge_statsd_line {
-	struct bridge_text name;   /* as it came */
-	struct bridge_text values; /* one or more, with ":" between them; of a set: any text */
-	struct bridge_text tags;   /* "key:value,key"; or empty */
+	struct bridge_text name;   /* name as received */
+	struct bridge_text values; /* one or more values, separated by ":"; for a set, any text */
+	struct bridge_text tags;   /* tags "key:value,key", or empty */
 	enum bridge_statsd_type type;
 	double rate; /* 0 < rate <= 1 */
 };
 
-/* Pure. False: malformed, or an event or service check of DogStatsD. */
+/* Parses a line. Returns false if it is malformed, or an event or service check of DogStatsD. */
 bool bridge_statsd_parse(const char *s, size_t n, struct bridge_statsd_line *out);
 
 struct bridge_statsd_counts {
-	uint64_t lines;	    /* taken */
-	uint64_t malformed; /* lines, or values of them */
-	uint64_t refused;   /* lines for which there was no room, or of a name of another type */
-	uint64_t expired;   /* series */
+	uint64_t lines;	    /* lines accepted */
+	uint64_t malformed; /* malformed lines, or values in them */
+	uint64_t refused;   /* lines for which there was no room, or whose name has another type */
+	uint64_t expired;   /* number of expired series */
 };
 
 struct bridge_statsd;
 
-/* Publishes by p, which stays the caller's. series: 0: STATSD_SERIES_MAX. NULL: out of memory. */
+/* Publishes with p, which the caller keeps. series: 0: STATSD_SERIES_MAX. NULL: out of memory. */
 struct bridge_statsd *bridge_statsd_new(struct sl_publisher *p, size_t series);
 void bridge_statsd_free(struct bridge_statsd *s); /* NULL is fine */
 void bridge_statsd_packet(struct bridge_statsd *s, const char *bytes, size_t n, uint64_t now_ns);
-/* Ends intervals of sets, and series older than this. Call it every second or so. */
+/* Ends intervals of sets, and series not updated for expire_ns. Call it about every second. */
 void bridge_statsd_tick(struct bridge_statsd *s, uint64_t now_ns, uint64_t expire_ns);
 struct bridge_statsd_counts bridge_statsd_counts(const struct bridge_statsd *s);
 size_t bridge_statsd_series(const struct bridge_statsd *s);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * statsd_serve.c - the sockets of StatsD. What the kernel dropped for want of room is counted
- * (SO_RXQ_OVFL, socket(7)); over a unix socket nothing is: its senders wait.
+ * statsd_serve.c - receives packets on the StatsD sockets. Packets that the kernel dropped because
+ * a buffer was full are counted (SO_RXQ_OVFL, socket(7)); none are dropped on unix sockets, as
+ * their senders wait.
  */
 #include <errno.h>
 #include <netdb.h>
@@ -19,10 +20,10 @@
 
 #define LOG	     "statsd"
 #define SECOND_NS    1000000000ull
-#define CELLS	     4096u /* of the first region */
+#define CELLS	     4096u /* size of the first region */
 #define PACKETS	     32u
 #define PACKET_BYTES 65536u
-#define BUFFER_BYTES (8 << 20) /* of the kernel; net.core.rmem_max bounds it */
+#define BUFFER_BYTES (8 << 20) /* kernel buffer per socket; limited by net.core.rmem_max */
 
 static bool is_unix(const char *at)
 {
@@ -34,15 +35,15 @@ int bridge_statsd_check(const char *at, char *error, size_t bytes)
 	int local = http_is_local(at, error, bytes);
 
 	if (local < 0)
-		return base_fail(error, bytes, -EINVAL,
-				 "--statsd '%s': not an address such as 127.0.0.1:8125, nor "
-				 "unix:/PATH",
-				 at);
-	/* Packets bear no token. */
+		return base_fail(
+			error, bytes, -EINVAL,
+			"--statsd '%s': neither an address such as 127.0.0.1:8125 nor unix:/PATH",
+			at);
+	/* Packets carry no token. */
 	return local ? 0
 		     : base_fail(error, bytes, -EINVAL,
-				 "--statsd '%s': senders prove nothing, so that only this host may "
-				 "send: listen on loopback or a unix socket",
+				 "--statsd '%s': senders are not authenticated, so only this host "
+				 "may send: listen on loopback or a unix socket",
 				 at);
 }
 
@@ -92,7 +93,7 @@ struct serve {
 	struct bridge_statsd *statsd;
 	struct bridge_statsd_counts told;
 	struct sl_counter packets, dropped, truncated, lines, malformed, refused, expired;
-	uint32_t *drops; /* of each socket: what the kernel said last */
+	uint32_t *drops; /* last drop count of the kernel for each socket */
 	struct mmsghdr m[PACKETS];
 	struct iovec v[PACKETS];
 	char control[PACKETS][CMSG_SPACE(sizeof(uint32_t))];
@@ -107,13 +108,13 @@ static void take_drops(struct serve *s, size_t socket, struct msghdr *h)
 	if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SO_RXQ_OVFL)
 		return;
 	memcpy(&now, CMSG_DATA(c), sizeof(now));
-	/* It is of 32 bits, and wraps. */
+	/* The kernel's counter has 32 bits and wraps. */
 	sl_counter_add(s->dropped, (uint32_t)(now - s->drops[socket]));
 	s->drops[socket] = now;
 }
 
-/* What is waiting, but not for ever: other sockets have their turn. */
-static void receive(struct serve *s, size_t socket, int fd)
+/* Receives waiting packets up to a limit, so that other sockets get their turn. */
+static void receive_packets(struct serve *s, size_t socket, int fd)
 {
 	const uint64_t now = base_now_ns();
 	int n;
@@ -139,7 +140,7 @@ static void receive(struct serve *s, size_t socket, int fd)
 		sl_counter_add(s->packets, (uint64_t)n);
 }
 
-static void count(struct serve *s)
+static void add_counts(struct serve *s)
 {
 	struct bridge_statsd_counts now = bridge_statsd_counts(s->statsd);
 
@@ -155,12 +156,14 @@ static bool open_serve(struct serve *s, size_t n)
 #define COUNTER(name, help) \
 	bridge_counter(s->w, "sidelight_bridge_statsd_" name "_total", help, NULL, 0)
 	s->packets = COUNTER("packets", "Packets received.");
-	s->dropped = COUNTER("dropped", "Packets that the kernel dropped for want of room.");
-	s->truncated = COUNTER("truncated", "Packets longer than 65536 bytes, left out.");
+	s->dropped = COUNTER("dropped", "Packets dropped by the kernel because a buffer was full.");
+	s->truncated = COUNTER("truncated", "Packets discarded because they exceed 65536 bytes.");
 	s->lines = COUNTER("lines", "Lines taken.");
-	s->malformed = COUNTER("malformed", "Lines and values that are malformed.");
-	s->refused = COUNTER("refused", "Lines without room, or of a name of another type.");
-	s->expired = COUNTER("expired", "Series that were not updated for long, removed.");
+	s->malformed = COUNTER("malformed", "Malformed lines and values.");
+	s->refused = COUNTER("refused",
+			     "Lines for which there was no room, or whose name has another type.");
+	s->expired = COUNTER("expired",
+			     "Series removed because they were not updated for a long time.");
 #undef COUNTER
 	s->publisher = sl_publisher_open(&SL_OPTS(sl_publisher_opts, .service = "statsd",
 						  .pod = "statsd", .socket = s->w->o->socket,
@@ -190,11 +193,11 @@ void bridge_statsd_run(const struct bridge_worker *w, const int *fds, size_t n)
 		poll(p, (nfds_t)n + 1, 200);
 		for (size_t i = 0; i < n; i++)
 			if (p[i].revents)
-				receive(s, i, p[i].fd);
+				receive_packets(s, i, p[i].fd);
 		if (base_now_ns() >= tick) {
 			tick = base_now_ns() + SECOND_NS / 5;
 			bridge_statsd_tick(s->statsd, base_now_ns(), w->o->expire_ns);
-			count(s);
+			add_counts(s);
 		}
 	}
 out:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* text.c - bodies: line by line, or by the shape of the one before. */
+/* text.c - parses bodies line by line, or by comparison with the shape of the previous body. */
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
@@ -26,7 +26,7 @@ int bridge_fail(struct bridge_error *e, int error, uint32_t line, const char *fm
 	va_start(ap, fmt);
 	vsnprintf(e->text, sizeof(e->text), fmt, ap);
 	va_end(ap);
-	for (char *c = e->text; *c; c++) /* it quotes what came from elsewhere */
+	for (char *c = e->text; *c; c++) /* the message quotes untrusted text */
 		if (*c < 32 || *c > 126)
 			*c = '?';
 	return error;
@@ -34,7 +34,7 @@ int bridge_fail(struct bridge_error *e, int error, uint32_t line, const char *fm
 
 /* ---- labels ---- */
 
-static int compare(struct bridge_text a, struct bridge_text b)
+static int compare_text(struct bridge_text a, struct bridge_text b)
 {
 	size_t n = a.n < b.n ? a.n : b.n;
 	int c = n ? memcmp(a.s, b.s, n) : 0;
@@ -44,8 +44,8 @@ static int compare(struct bridge_text a, struct bridge_text b)
 
 static int by_key(const void *a, const void *b)
 {
-	return compare(((const struct bridge_label *)a)->key,
-		       ((const struct bridge_label *)b)->key);
+	return compare_text(((const struct bridge_label *)a)->key,
+			    ((const struct bridge_label *)b)->key);
 }
 
 bool bridge_labels_sort(struct bridge_label *labels, size_t n)
@@ -100,7 +100,7 @@ struct bridge_text_parser *bridge_text_new(const struct bridge_limits *limits)
 	p->window = BRIDGE_ALL_TIMES;
 	p->limits.points = p->limits.points ?: BRIDGE_POINTS_MAX;
 	p->limits.values = p->limits.values ?: BRIDGE_VALUES_MAX;
-	/* Lines without labels refer to the array, too. */
+	/* Also needed for lines without labels, which refer to the array. */
 	if (base_grow(&p->labels, &p->label_room, 1, sizeof(*p->labels)))
 		return p;
 	free(p);
@@ -150,9 +150,9 @@ struct bridge_text_counts bridge_text_counts(const struct bridge_text_parser *p)
 	return p->counts;
 }
 
-/* ---- by shape ---- */
+/* ---- comparison with the shape ---- */
 
-/* The number that begins at s, and its line's end behind the line feed; NULL: ask again slowly. */
+/* Parses the value at s. Returns the start of the next line; NULL: parse the body in full. */
 static const char *shaped_value(const struct bridge_text_parser *p,
 				const struct bridge_text_shape *l, const char *s, const char *end)
 {
@@ -177,7 +177,8 @@ static const char *shaped_value(const struct bridge_text_parser *p,
 		if (!(v >= 0))
 			return NULL;
 		break;
-	case CHECK_RISING: /* above the bucket before, which has the value before */
+	/* at least the value of the previous bucket, which is stored before it */
+	case CHECK_RISING:
 		if (!(v >= to[-1]))
 			return NULL;
 		break;
@@ -194,7 +195,7 @@ static const char *shaped_value(const struct bridge_text_parser *p,
 	return s + 1;
 }
 
-/* True: the body has the shape, and flat its values. */
+/* Returns true if the body has the same shape; .flat then holds its values. */
 static bool by_shape(struct bridge_text_parser *p)
 {
 	const char *shape = p->shape_bytes, *s = p->body;
@@ -222,8 +223,8 @@ static bool by_shape(struct bridge_text_parser *p)
 	return true;
 }
 
-/* Records a line: its number is that of the shape. */
-static int record(struct bridge_text_parser *p, const char *s, size_t bytes)
+/* Records a line in the shape; its index is the number of the line. */
+static int record_line(struct bridge_text_parser *p, const char *s, size_t bytes)
 {
 	if (!BASE_GROW(p->shape, p->shape_count, p->shape_lines_room) ||
 	    !base_grow(&p->shape_bytes, &p->shape_room, p->shape_used + bytes, 1))
@@ -248,13 +249,16 @@ static int read_sample(struct bridge_text_parser *p, const char *line, const cha
 	if (err)
 		return err;
 	p->timed = p->timed || !isnan(l.time);
-	/* What the shape cannot say has to stay as it is: then the next body is read slowly. */
+	/*
+	 * If the line has parts that the shape cannot represent, they must stay the same, or the
+	 * next body is parsed in full.
+	 */
 	constant = l.exemplar != NONE || (!isnan(l.time) && p->format == BRIDGE_OPENMETRICS);
 	if (constant) {
 		p->oldest = fmin(p->oldest, l.time);
 		p->newest = fmax(p->newest, l.time);
 	}
-	err = record(p, line, (size_t)((constant ? next : l.number) - line));
+	err = record_line(p, line, (size_t)((constant ? next : l.number) - line));
 	return err ?: bridge_text_family_sample(p, &l, constant ? NONE : shape);
 }
 
@@ -264,7 +268,7 @@ static int read_meta(struct bridge_text_parser *p, const char *line, const char 
 	struct bridge_text_meta m;
 	int err = bridge_text_line_meta(p, s, end, &m);
 
-	err = err ?: record(p, line, (size_t)(next - line));
+	err = err ?: record_line(p, line, (size_t)(next - line));
 	return err || !m.known ? err : bridge_text_family_meta(p, &m);
 }
 
@@ -273,7 +277,7 @@ static bool is_end(const char *s, size_t n)
 	return n == 5 && !memcmp(s, "# EOF", 5);
 }
 
-/* All lines. */
+/* Parses all lines. */
 static int read_lines(struct bridge_text_parser *p)
 {
 	const bool open_metrics = p->format == BRIDGE_OPENMETRICS;
@@ -287,7 +291,7 @@ static int read_lines(struct bridge_text_parser *p)
 		end = end ?: p->end;
 		p->line++;
 		if (ended)
-			return TEXT_BAD(p, "text behind # EOF");
+			return TEXT_BAD(p, "text after # EOF");
 		if (!open_metrics) {
 			while (s < end && (*s == ' ' || *s == '\t'))
 				s++;
@@ -296,10 +300,10 @@ static int read_lines(struct bridge_text_parser *p)
 		}
 		if (open_metrics && is_end(s, (size_t)(end - s))) {
 			ended = true;
-			err = record(p, line, (size_t)(next - line));
+			err = record_line(p, line, (size_t)(next - line));
 		} else if (s == end) {
 			err = open_metrics ? TEXT_BAD(p, "empty line")
-					   : record(p, line, (size_t)(next - line));
+					   : record_line(p, line, (size_t)(next - line));
 		} else if (*s == '#') {
 			err = read_meta(p, line, s, end, next);
 		} else {
@@ -307,7 +311,7 @@ static int read_lines(struct bridge_text_parser *p)
 		}
 	}
 	if (!err && open_metrics && !ended)
-		return TEXT_BAD(p, "no # EOF: the body was cut off");
+		return TEXT_BAD(p, "no # EOF: the body is truncated");
 	return err ?: bridge_text_family_end(p);
 }
 
@@ -350,7 +354,7 @@ int bridge_text_read(struct bridge_text_parser *p, enum bridge_text_format forma
 		return 0;
 	}
 	p->shaped = false;
-	/* What is unescaped is shorter than what it comes from. */
+	/* Unescaped text is never longer than its source. */
 	if (!base_grow(&p->arena, &p->arena_room, bytes + 1, 1))
 		return bridge_fail(error, -ENOMEM, 0, "out of memory");
 	err = read_once(p);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* bridge_text_family.c - which family a line belongs to, and what it says there. */
+/* text_family.c - determines the family and role of each line. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@ struct suffix {
 	enum bridge_text_role role;
 };
 
-/* The samples of each type. */
+/* The samples of each type, in OpenMetrics. */
 static const struct suffix open_metrics[] = {
 	{BRIDGE_UNKNOWN, "", ROLE_VALUE},
 	{BRIDGE_GAUGE, "", ROLE_VALUE},
@@ -44,19 +44,19 @@ static const struct suffix text_004[] = {
 	{BRIDGE_HISTOGRAM, "_count", ROLE_COUNT},   {0},
 };
 
-static const struct suffix *suffixes(const struct bridge_text_parser *p)
+static const struct suffix *suffixes_of(const struct bridge_text_parser *p)
 {
 	return p->format == BRIDGE_OPENMETRICS ? open_metrics : text_004;
 }
 
-/* ---- names that are taken ---- */
+/* ---- names in use ---- */
 
 static uint64_t name_hash(struct bridge_text base, const char *suffix)
 {
 	return base_hash(base_hash(0, base.s, base.n), suffix, strlen(suffix));
 }
 
-/* The hash of a whole name is that of its parts: the same text has one split for each base. */
+/* A name's hash is computed from base and suffix, but equals that of the whole name. */
 static bool same_name(const struct bridge_text_name *a, struct bridge_text base, const char *suffix)
 {
 	return bridge_text_equal(a->base, base) && !strcmp(a->suffix, suffix);
@@ -113,7 +113,7 @@ static int name_add(struct bridge_text_parser *p, struct bridge_text base, const
 	return 0;
 }
 
-/* The end of a name, if it has this one. */
+/* Splits off a suffix. Returns false if the name does not end in it. */
 static bool ends_with(struct bridge_text t, const char *suffix, struct bridge_text *base)
 {
 	size_t n = strlen(suffix);
@@ -124,7 +124,7 @@ static bool ends_with(struct bridge_text t, const char *suffix, struct bridge_te
 	return true;
 }
 
-/* True if this whole name is a family's or one of its samples'. */
+/* True if this whole name belongs to a family or to one of its samples. */
 static bool is_taken(struct bridge_text_parser *p, struct bridge_text whole)
 {
 	struct bridge_text base;
@@ -151,7 +151,7 @@ static bool whole_is_taken(struct bridge_text_parser *p, struct bridge_text base
 	return is_taken(p, (struct bridge_text){whole, base.n + n});
 }
 
-/* OpenMetrics: no family has a name that another one's samples have. */
+/* OpenMetrics: the name of a family must not be that of another family's sample. */
 static int take_names(struct bridge_text_parser *p)
 {
 	const struct bridge_text_family *f = &p->family;
@@ -168,7 +168,7 @@ static int take_names(struct bridge_text_parser *p)
 			err = name_add(p, f->name, s->text, f->type);
 	return err;
 taken:
-	return TEXT_BAD(p, "family '%.*s' has a name that was there before", TEXT_SHOWN(f->name.n),
+	return TEXT_BAD(p, "family '%.*s' uses a name that is already taken", TEXT_SHOWN(f->name.n),
 			f->name.s);
 }
 
@@ -181,7 +181,7 @@ static int check_unit(struct bridge_text_parser *p)
 	if (!f->unit.n)
 		return 0;
 	if (f->type == BRIDGE_INFO || f->type == BRIDGE_STATESET)
-		return TEXT_BAD(p, "%s '%.*s' has a unit", bridge_type_names[f->type],
+		return TEXT_BAD(p, "%s '%.*s' must not have a unit", bridge_type_names[f->type],
 				TEXT_SHOWN(f->name.n), f->name.s);
 	if (f->name.n > f->unit.n + 1 && f->name.s[f->name.n - f->unit.n - 1] == '_' &&
 	    !memcmp(f->name.s + f->name.n - f->unit.n, f->unit.s, f->unit.n))
@@ -216,7 +216,8 @@ int bridge_text_family_end(struct bridge_text_parser *p)
 	return err;
 }
 
-static int begin(struct bridge_text_parser *p, struct bridge_text name, enum bridge_type type)
+static int begin_family(struct bridge_text_parser *p, struct bridge_text name,
+			enum bridge_type type)
 {
 	int err = bridge_text_family_end(p);
 
@@ -250,13 +251,13 @@ int bridge_text_family_meta(struct bridge_text_parser *p, const struct bridge_te
 	int err;
 
 	if (!f->active || !bridge_text_equal(f->name, m->name)) {
-		err = begin(p, m->name, BRIDGE_UNKNOWN);
+		err = begin_family(p, m->name, BRIDGE_UNKNOWN);
 		if (err)
 			return err;
 	}
 	once = m->what == 'T' ? &f->typed : m->what == 'H' ? &f->helped : &f->united;
 	if (open && (*once || p->sample_count))
-		return TEXT_BAD(p, "metadata twice, or behind samples");
+		return TEXT_BAD(p, "duplicate metadata, or metadata after samples");
 	*once = true;
 	if (m->what == 'H')
 		f->help = m->rest;
@@ -266,7 +267,7 @@ int bridge_text_family_meta(struct bridge_text_parser *p, const struct bridge_te
 		return 0;
 	err = type_of(p, m->rest, &type);
 	if (!err && p->sample_count && type != f->type)
-		err = TEXT_BAD(p, "TYPE of '%.*s' behind its samples", TEXT_SHOWN(f->name.n),
+		err = TEXT_BAD(p, "TYPE of '%.*s' follows its samples", TEXT_SHOWN(f->name.n),
 			       f->name.s);
 	f->type = err ? f->type : type;
 	return err;
@@ -274,14 +275,14 @@ int bridge_text_family_meta(struct bridge_text_parser *p, const struct bridge_te
 
 /* ---- samples ---- */
 
-/* Of the present family, what a sample of this name is. */
+/* Returns the role of a sample of this name in the current family. */
 static const struct suffix *role_of(const struct bridge_text_parser *p, struct bridge_text name)
 {
 	const struct bridge_text_family *f = &p->family;
 
 	if (!f->active || name.n < f->name.n || memcmp(name.s, f->name.s, f->name.n))
 		return NULL;
-	for (const struct suffix *s = suffixes(p); s->text; s++)
+	for (const struct suffix *s = suffixes_of(p); s->text; s++)
 		if (s->type == f->type &&
 		    bridge_text_is((struct bridge_text){name.s + f->name.n, name.n - f->name.n},
 				   s->text, strlen(s->text)))
@@ -289,7 +290,7 @@ static const struct suffix *role_of(const struct bridge_text_parser *p, struct b
 	return NULL;
 }
 
-/* Text 0.0.4: a family may go on after others. */
+/* Text 0.0.4: a family may be continued after others. */
 static enum bridge_type known_type(struct bridge_text_parser *p, struct bridge_text *name)
 {
 	struct bridge_text_name *n = name_find(p, *name, "");
@@ -309,7 +310,7 @@ static enum bridge_type known_type(struct bridge_text_parser *p, struct bridge_t
 	return BRIDGE_UNKNOWN;
 }
 
-/* Takes the label of this key out of those of the sample. False: it has none. */
+/* Removes the label with this key from the sample's labels. Returns false if there is none. */
 static bool take_label(struct bridge_text_parser *p, struct bridge_text_sample *s, const char *key,
 		       size_t n, struct bridge_text *value)
 {
@@ -326,7 +327,7 @@ static bool take_label(struct bridge_text_parser *p, struct bridge_text_sample *
 	return false;
 }
 
-/* The number of le or quantile. */
+/* Removes the label le or quantile and parses its number. */
 static int take_bound(struct bridge_text_parser *p, struct bridge_text_sample *s, const char *key)
 {
 	struct bridge_text t;
@@ -341,7 +342,7 @@ static int take_bound(struct bridge_text_parser *p, struct bridge_text_sample *s
 	return 0;
 }
 
-/* What OpenMetrics says of a single sample. */
+/* Applies OpenMetrics' rules for a single sample. */
 static int check_sample(struct bridge_text_parser *p, const struct bridge_text_sample *s)
 {
 	const enum bridge_type type = p->family.type;
@@ -350,7 +351,7 @@ static int check_sample(struct bridge_text_parser *p, const struct bridge_text_s
 			    (s->role == ROLE_SUM && type != BRIDGE_GAUGE_HISTOGRAM);
 
 	if (isnan(s->value) && (counts || s->role == ROLE_SUM))
-		return TEXT_BAD(p, "NaN in place of a count");
+		return TEXT_BAD(p, "a count is NaN");
 	if (s->value < 0 && (counts || s->role == ROLE_QUANTILE))
 		return TEXT_BAD(p, "a negative count");
 	if (s->role == ROLE_INFO && s->value != 1)
@@ -358,11 +359,11 @@ static int check_sample(struct bridge_text_parser *p, const struct bridge_text_s
 	if (s->role == ROLE_STATE && s->value != 0 && s->value != 1)
 		return TEXT_BAD(p, "a state is neither 0 nor 1");
 	if (s->exemplar != NONE && s->role != ROLE_TOTAL && s->role != ROLE_BUCKET)
-		return TEXT_BAD(p, "an exemplar of a sample that has none");
+		return TEXT_BAD(p, "an exemplar on a sample that cannot have one");
 	return 0;
 }
 
-static int fill(struct bridge_text_parser *p, struct bridge_text_sample *s)
+static int fill_sample(struct bridge_text_parser *p, struct bridge_text_sample *s)
 {
 	int err = 0;
 
@@ -397,7 +398,7 @@ int bridge_text_family_sample(struct bridge_text_parser *p, const struct bridge_
 		enum bridge_type type = p->format == BRIDGE_TEXT_004 ? known_type(p, &name)
 								     : BRIDGE_UNKNOWN;
 
-		err = begin(p, name, type);
+		err = begin_family(p, name, type);
 		if (err)
 			return err;
 		role = role_of(p, l->name);
@@ -408,7 +409,7 @@ int bridge_text_family_sample(struct bridge_text_parser *p, const struct bridge_
 	s.role = role->role;
 	if (s.role == ROLE_CREATED && s.value > 0)
 		s.created_ns = bridge_seconds_ns(l->number, p->end);
-	err = fill(p, &s);
+	err = fill_sample(p, &s);
 	if (err)
 		return err;
 	s.hash = bridge_labels_hash(p->labels + s.labels, s.label_count);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * text_internal.h - of the text*.c files: text.c knows bodies and their shape, text_line.c lines,
- * text_family.c and text_point.c what the samples of a family make together, and text_send.c sends
- * it all to the sink, once the whole body is known to be right.
+ * text_internal.h - shared by the text*.c files: text.c handles bodies and their shape, text_line.c
+ * parses lines, text_family.c and text_point.c combine the samples of a family, and text_send.c
+ * sends everything to the sink once the whole body is known to be valid.
  */
 #ifndef SL_BRIDGE_TEXT_INTERNAL_H
 #define SL_BRIDGE_TEXT_INTERNAL_H
@@ -24,41 +24,42 @@ enum bridge_text_role {
 };
 
 struct bridge_text_exemplar {
-	uint32_t labels, label_count; /* of the parser's labels */
+	uint32_t labels, label_count; /* range of the exemplar's labels in the parser's labels */
 	double value;
 	uint64_t time_ns;
 };
 
-/* A line of the present family. */
+/* A line of the current family. */
 struct bridge_text_sample {
 	enum bridge_text_role role;
-	uint32_t labels, label_count; /* without le, quantile and the state; sorted */
-	uint64_t hash;		      /* of them */
+	/* the sample's labels without le, quantile and state, sorted */
+	uint32_t labels, label_count;
+	uint64_t hash; /* hash of the labels */
 	double value;
-	double bound; /* of a bucket or quantile */
+	double bound; /* bound of a bucket, or quantile */
 	struct bridge_text state;
-	double time;	     /* seconds; NaN: none */
-	uint64_t created_ns; /* of ROLE_CREATED */
+	double time;	     /* timestamp in seconds; NaN: none */
+	uint64_t created_ns; /* for ROLE_CREATED */
 	uint32_t exemplar;
-	uint32_t next; /* of the same labels */
+	uint32_t next; /* next sample with the same labels */
 	uint32_t line; /* from 1 */
 	uint32_t shape;
 };
 
-/* What the next body is compared with, a line. */
+/* A line of the shape, with which the next body is compared. */
 struct bridge_text_shape {
-	uint32_t bytes; /* up to the value; or the whole line */
-	uint32_t slot;	/* of the value in flat, or in constants; NONE: it has none */
-	uint8_t check;	/* enum bridge_text_check */
+	uint32_t bytes; /* length up to the value, or of the whole line */
+	uint32_t slot;	/* index of the line's value in .flat or .constants; NONE: no value */
+	uint8_t check;	/* enum bridge_text_check for the value */
 };
 
 enum bridge_text_check { CHECK_NONE, CHECK_POSITIVE, CHECK_RISING, CHECK_STATE, CHECK_SAME };
 
-/* A name that a family takes: its own, or one of its samples. */
+/* A name that a family uses: its own, or that of one of its samples. */
 struct bridge_text_name {
 	struct bridge_text base;
 	const char *suffix;
-	enum bridge_type type; /* of the family that is called base */
+	enum bridge_type type; /* type of the family that is named .base */
 	uint64_t hash;
 };
 
@@ -74,19 +75,19 @@ struct bridge_text_bucket {
 };
 
 struct bridge_text_group {
-	uint32_t first, last; /* samples */
+	uint32_t first, last; /* indices of the first and last sample */
 };
 
-/* An exemplar and the value that it is of. */
+/* An exemplar and the bucket to which it belongs. */
 struct bridge_text_exemplar_of {
 	uint32_t exemplar, bucket;
 };
 
-/* A point, for the sink: ranges of the parser's arrays. */
+/* A point for the sink: ranges in the parser's arrays. */
 struct bridge_text_point {
 	uint32_t family;
 	uint32_t labels, label_count;
-	uint32_t values, value_count; /* of flat */
+	uint32_t values, value_count; /* range of the point's values in .flat */
 	uint32_t bounds, bound_count;
 	uint32_t states, state_count;
 	uint32_t exemplars, exemplar_count;
@@ -98,29 +99,30 @@ struct bridge_text_parser {
 	struct bridge_text_counts counts;
 	struct bridge_window window;
 
-	/* The shape of the last body: all lines' bytes in one block. */
+	/* The shape of the last body, with the bytes of all lines in one block. */
 	bool shaped;
 	enum bridge_text_format shape_format;
 	char *shape_bytes;
 	size_t shape_used, shape_room;
 	struct bridge_text_shape *shape;
 	size_t shape_count, shape_lines_room;
-	uint32_t (*equal)[2]; /* slots of a histogram's count and last bucket */
+	/* slots of a histogram's count and last bucket, which must be equal */
+	uint32_t (*equal)[2];
 	size_t equal_count, equal_room;
-	double *constants; /* numbers that belong to the shape */
+	double *constants; /* numbers that are part of the shape */
 	size_t constant_count, constant_room;
-	double oldest, newest; /* times that belong to the shape; NaN: none */
-	bool no_shape;	       /* this body cannot be told by its shape */
+	double oldest, newest; /* timestamps that are part of the shape; NaN: none */
+	bool no_shape;	       /* this body has no shape that the next one could match */
 	double *flat;	       /* values of all points */
 	size_t flat_count, flat_room;
 
-	/* Of this body. */
-	bool timed; /* a sample has a time */
+	/* About the current body. */
+	bool timed; /* at least one sample of this body has a timestamp */
 	enum bridge_text_format format;
 	const char *body, *end;
 	uint32_t line;
 	struct bridge_error *error;
-	char *arena; /* unescaped text: no longer than the body */
+	char *arena; /* unescaped text, which is no longer than the body */
 	size_t arena_used, arena_room;
 	struct bridge_text_name *names;
 	size_t name_count, name_room;
@@ -131,7 +133,7 @@ struct bridge_text_parser {
 	struct bridge_text_exemplar *exemplars;
 	size_t exemplar_count, exemplar_room;
 
-	/* What the sink is to have of it. */
+	/* Results for the sink. */
 	struct bridge_text_family *families;
 	size_t family_count, family_room;
 	struct bridge_text_point *points;
@@ -143,7 +145,7 @@ struct bridge_text_parser {
 	struct bridge_text_exemplar_of *exemplars_of;
 	size_t exemplar_of_count, exemplar_of_room;
 
-	/* Of this family. */
+	/* About the current family. */
 	struct bridge_text_family family;
 	struct bridge_text_sample *samples;
 	size_t sample_count, sample_room;
@@ -151,41 +153,41 @@ struct bridge_text_parser {
 	size_t group_count, group_room;
 	uint32_t *group_index;
 	size_t group_index_size, group_index_room;
-	bool announced; /* one of families */
+	bool announced; /* the family has been added to .families */
 
-	/* Of this point. */
+	/* About the current point. */
 	struct bridge_text_bucket *buckets; /* or quantiles */
 	size_t bucket_room;
 
-	/* As the sink gets it. */
-	char *name; /* of the family as it is published */
+	/* Buffers for the sink. */
+	char *name; /* name of the family as published */
 	size_t name_bytes_room;
 	struct bridge_exemplar *point_exemplars;
 	size_t point_exemplar_room;
 };
 
-/* -EINVAL of the present line. */
+/* Reports -EINVAL for the current line. */
 #define TEXT_BAD(p, ...)  bridge_fail((p)->error, -EINVAL, (p)->line, __VA_ARGS__)
 #define TEXT_NO_MEMORY(p) bridge_fail((p)->error, -ENOMEM, (p)->line, "out of memory")
 
-/* Of a text that an error quotes. */
+/* Length of a text that an error message quotes. */
 #define TEXT_SHOWN(n) ((int)((n) < 60 ? (n) : 60))
 
-/* ---- bridge_text_line.c: what a line says. Each returns 0 or -errno ---- */
+/* ---- text_line.c: parses lines; functions return 0 or -errno ---- */
 
 struct bridge_text_line {
 	struct bridge_text name;
-	uint32_t labels, label_count; /* as they stand there */
-	const char *number;	      /* where the value begins */
+	uint32_t labels, label_count; /* range of the labels, in their original order */
+	const char *number;	      /* start of the value in the line */
 	double value, time;	      /* time: NaN if there is none */
 	uint32_t exemplar;
 };
-/* A time in seconds; text 0.0.4 has whole milliseconds. Returns its end, or NULL. */
+/* Parses a timestamp (in text 0.0.4, milliseconds) into seconds. Returns its end, or NULL. */
 const char *bridge_text_time(const struct bridge_text_parser *p, const char *s, const char *end,
 			     double *out);
 int bridge_text_line_sample(struct bridge_text_parser *p, const char *s, const char *end,
 			    struct bridge_text_line *out);
-/* A line with '#': *known is false for a comment. */
+/* A line that starts with '#'; known is false for a comment. */
 struct bridge_text_meta {
 	bool known;
 	char what; /* 'H', 'T' or 'U' */
@@ -194,19 +196,19 @@ struct bridge_text_meta {
 int bridge_text_line_meta(struct bridge_text_parser *p, const char *s, const char *end,
 			  struct bridge_text_meta *out);
 
-/* ---- bridge_text_family.c ---- */
+/* ---- text_family.c ---- */
 
-/* The sample joins the present family, or another, which becomes it. */
+/* Adds a sample to the current family, or to another one, which becomes the current family. */
 int bridge_text_family_sample(struct bridge_text_parser *p, const struct bridge_text_line *l,
 			      uint32_t shape);
 int bridge_text_family_meta(struct bridge_text_parser *p, const struct bridge_text_meta *m);
-/* Ends the present family. */
+/* Ends the current family. */
 int bridge_text_family_end(struct bridge_text_parser *p);
 
-/* text_point.c: the points that the samples of the present family make. */
+/* text_point.c: creates the points from the samples of the current family. */
 int bridge_text_points(struct bridge_text_parser *p);
 
-/* text_send.c: all that was read. */
+/* text_send.c: sends all families and points to the sink. */
 int bridge_text_send(struct bridge_text_parser *p, struct bridge_sink *sink);
 
 #endif

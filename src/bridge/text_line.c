@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* bridge_text_line.c - the words of a line. */
+/* text_line.c - splits a line into its parts. */
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "base/grow.h"
 #include "bridge/text_internal.h"
 
-#define EXEMPLAR_CHARACTERS 128u /* OpenMetrics 1.0, Exemplars */
+#define EXEMPLAR_CHARACTERS 128u /* maximum length of an exemplar's labels in OpenMetrics 1.0 */
 
 static bool is_blank(char c)
 {
@@ -19,7 +19,7 @@ static bool is_letter(char c)
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
-/* [a-zA-Z_][a-zA-Z0-9_]*, and colons in names. */
+/* Returns the end of [a-zA-Z_][a-zA-Z0-9_]*, where names may also contain colons. */
 static const char *word_end(const char *s, const char *end, bool colons)
 {
 	const char *start = s;
@@ -30,25 +30,25 @@ static const char *word_end(const char *s, const char *end, bool colons)
 	return s;
 }
 
-/* Text 0.0.4 has any number of blanks where OpenMetrics has one space, or none. */
-static const char *skip(const struct bridge_text_parser *p, const char *s, const char *end)
+/* Skips blanks: text 0.0.4 allows any number where OpenMetrics requires one space or none. */
+static const char *skip_blanks(const struct bridge_text_parser *p, const char *s, const char *end)
 {
 	while (p->format == BRIDGE_TEXT_004 && s < end && is_blank(*s))
 		s++;
 	return s;
 }
 
-/* NULL: there is no space. */
-static const char *space(const struct bridge_text_parser *p, const char *s, const char *end)
+/* Skips a required space. Returns NULL if there is none. */
+static const char *skip_space(const struct bridge_text_parser *p, const char *s, const char *end)
 {
 	if (s == end || (*s != ' ' && (p->format == BRIDGE_OPENMETRICS || *s != '\t')))
 		return NULL;
-	return skip(p, s + 1, end);
+	return skip_blanks(p, s + 1, end);
 }
 
-/* Copies text with its escapes resolved; others than \\, \n and \" stand for themselves. */
-static struct bridge_text unescape(struct bridge_text_parser *p, const char *s, const char *end,
-				   bool quotes)
+/* Copies text and decodes its escapes: a backslash before a backslash, a quote or "n". */
+static struct bridge_text unescape_text(struct bridge_text_parser *p, const char *s,
+					const char *end, bool quotes)
 {
 	char *to = p->arena + p->arena_used, *start = to;
 
@@ -66,9 +66,9 @@ static struct bridge_text unescape(struct bridge_text_parser *p, const char *s, 
 	return (struct bridge_text){start, (size_t)(to - start)};
 }
 
-/* The quoted text at s. Returns what follows, or NULL. */
-static const char *quoted(struct bridge_text_parser *p, const char *s, const char *end,
-			  struct bridge_text *out)
+/* Parses the quoted text at s. Returns its end, or NULL. */
+static const char *read_quoted(struct bridge_text_parser *p, const char *s, const char *end,
+			       struct bridge_text *out)
 {
 	const char *start = ++s;
 	bool escapes = false;
@@ -82,23 +82,23 @@ static const char *quoted(struct bridge_text_parser *p, const char *s, const cha
 	}
 	if (s >= end)
 		return NULL;
-	*out = escapes ? unescape(p, start, s, true)
+	*out = escapes ? unescape_text(p, start, s, true)
 		       : (struct bridge_text){start, (size_t)(s - start)};
 	return s + 1;
 }
 
-/* KEY="VALUE" at *at, or a quoted name, which has no value. */
-static int label(struct bridge_text_parser *p, const char **at, const char *end,
-		 struct bridge_label *l, bool *is_name)
+/* Parses KEY="VALUE" at *at, or a quoted name, which has no value. */
+static int read_label(struct bridge_text_parser *p, const char **at, const char *end,
+		      struct bridge_label *l, bool *is_name)
 {
 	const char *s = *at, *stop;
 
 	*is_name = false;
 	if (s < end && *s == '"') {
-		s = quoted(p, s, end, &l->key);
+		s = read_quoted(p, s, end, &l->key);
 		if (!s || !l->key.n)
 			return TEXT_BAD(p, "malformed quoted name");
-		stop = skip(p, s, end);
+		stop = skip_blanks(p, s, end);
 		if (stop == end || *stop != '=') {
 			*at = stop;
 			*is_name = true;
@@ -110,26 +110,26 @@ static int label(struct bridge_text_parser *p, const char **at, const char *end,
 			return TEXT_BAD(p, "malformed label name");
 		l->key = (struct bridge_text){s, (size_t)(stop - s)};
 	}
-	s = skip(p, stop, end);
+	s = skip_blanks(p, stop, end);
 	if (s == end || *s != '=')
-		return TEXT_BAD(p, "no = behind label name '%.*s'", TEXT_SHOWN(l->key.n), l->key.s);
-	s = skip(p, s + 1, end);
+		return TEXT_BAD(p, "no = after label name '%.*s'", TEXT_SHOWN(l->key.n), l->key.s);
+	s = skip_blanks(p, s + 1, end);
 	if (s == end || *s != '"')
-		return TEXT_BAD(p, "no quoted value of label '%.*s'", TEXT_SHOWN(l->key.n),
+		return TEXT_BAD(p, "label '%.*s' has no quoted value", TEXT_SHOWN(l->key.n),
 				l->key.s);
-	s = quoted(p, s, end, &l->value);
+	s = read_quoted(p, s, end, &l->value);
 	if (!s)
-		return TEXT_BAD(p, "the value of label '%.*s' does not end", TEXT_SHOWN(l->key.n),
-				l->key.s);
+		return TEXT_BAD(p, "the value of label '%.*s' is not terminated",
+				TEXT_SHOWN(l->key.n), l->key.s);
 	*at = s;
 	return 0;
 }
 
-/* The labels in braces at *at. name: may be given there, if it is empty; NULL: not. */
-static int labels(struct bridge_text_parser *p, const char **at, const char *end,
-		  struct bridge_text *name, uint32_t *first, uint32_t *count)
+/* Parses the labels in braces at *at. name: set if given inside the braces; NULL: not allowed. */
+static int read_labels(struct bridge_text_parser *p, const char **at, const char *end,
+		       struct bridge_text *name, uint32_t *first, uint32_t *count)
 {
-	const char *s = skip(p, *at + 1, end);
+	const char *s = skip_blanks(p, *at + 1, end);
 	int err;
 
 	*first = (uint32_t)p->label_count;
@@ -137,40 +137,40 @@ static int labels(struct bridge_text_parser *p, const char **at, const char *end
 		struct bridge_label l;
 		bool is_name;
 
-		err = label(p, &s, end, &l, &is_name);
+		err = read_label(p, &s, end, &l, &is_name);
 		if (err)
 			return err;
 		if (is_name) {
 			if (!name || name->n || p->label_count > *first)
-				return TEXT_BAD(p, "a quoted name in place of a label");
+				return TEXT_BAD(p, "a quoted name instead of a label");
 			*name = l.key;
 		} else {
 			if (!BASE_GROW(p->labels, p->label_count, p->label_room))
 				return TEXT_NO_MEMORY(p);
 			p->labels[p->label_count++] = l;
 		}
-		s = skip(p, s, end);
+		s = skip_blanks(p, s, end);
 		if (s < end && *s == ',') {
-			s = skip(p, s + 1, end);
+			s = skip_blanks(p, s + 1, end);
 			if (p->format == BRIDGE_OPENMETRICS && s < end && *s == '}')
-				return TEXT_BAD(p, "comma behind the last label");
+				return TEXT_BAD(p, "comma after the last label");
 		} else if (s < end && *s != '}') {
 			return TEXT_BAD(p, "no comma between labels");
 		}
 	}
 	if (s == end)
-		return TEXT_BAD(p, "the labels do not end");
+		return TEXT_BAD(p, "the labels are not terminated");
 	*at = s + 1;
 	*count = (uint32_t)(p->label_count - *first);
 	if (!bridge_labels_sort(p->labels + *first, *count))
-		return TEXT_BAD(p, "a label name stands twice");
+		return TEXT_BAD(p, "duplicate label name");
 	return 0;
 }
 
 /* ---- samples ---- */
 
-/* A number and what must follow it: a blank or the end. NULL: none. */
-static const char *number(const char *s, const char *end, double *out)
+/* Parses a number followed by a blank or the end. Returns NULL if there is none. */
+static const char *read_number(const char *s, const char *end, double *out)
 {
 	s = bridge_number(s, end, out);
 	return s && (s == end || is_blank(*s)) ? s : NULL;
@@ -182,19 +182,19 @@ const char *bridge_text_time(const struct bridge_text_parser *p, const char *s, 
 	const char *start = s;
 
 	if (p->format == BRIDGE_OPENMETRICS) {
-		s = number(s, end, out);
+		s = read_number(s, end, out);
 		return s && isfinite(*out) ? s : NULL;
 	}
 	s += s < end && (*s == '-' || *s == '+');
 	while (s < end && *s >= '0' && *s <= '9')
 		s++;
-	if (s == start || !number(start, s, out))
+	if (s == start || !read_number(start, s, out))
 		return NULL;
 	*out /= 1e3;
 	return s;
 }
 
-static size_t characters(struct bridge_text t)
+static size_t count_characters(struct bridge_text t)
 {
 	size_t n = 0;
 
@@ -203,8 +203,9 @@ static size_t characters(struct bridge_text t)
 	return n;
 }
 
-/* What follows "# " of a sample's line. */
-static int exemplar(struct bridge_text_parser *p, const char *s, const char *end, uint32_t *out)
+/* Parses the exemplar after "# " in a sample's line. */
+static int read_exemplar(struct bridge_text_parser *p, const char *s, const char *end,
+			 uint32_t *out)
 {
 	struct bridge_text_exemplar e = {0};
 	const char *at = NULL;
@@ -214,19 +215,19 @@ static int exemplar(struct bridge_text_parser *p, const char *s, const char *end
 
 	if (s == end || *s != '{')
 		return TEXT_BAD(p, "malformed exemplar");
-	err = labels(p, &s, end, NULL, &e.labels, &e.label_count);
+	err = read_labels(p, &s, end, NULL, &e.labels, &e.label_count);
 	if (err)
 		return err;
 	for (uint32_t i = 0; i < e.label_count; i++)
-		length += characters(p->labels[e.labels + i].key) +
-			  characters(p->labels[e.labels + i].value);
+		length += count_characters(p->labels[e.labels + i].key) +
+			  count_characters(p->labels[e.labels + i].value);
 	if (length > EXEMPLAR_CHARACTERS)
 		return TEXT_BAD(p, "labels of an exemplar longer than %u characters",
 				EXEMPLAR_CHARACTERS);
-	s = space(p, s, end);
-	s = s ? number(s, end, &e.value) : NULL;
+	s = skip_space(p, s, end);
+	s = s ? read_number(s, end, &e.value) : NULL;
 	if (s && s < end) {
-		s = at = space(p, s, end);
+		s = at = skip_space(p, s, end);
 		s = s ? bridge_text_time(p, s, end, &time) : NULL;
 	}
 	if (!s || s < end)
@@ -250,41 +251,42 @@ int bridge_text_line_sample(struct bridge_text_parser *p, const char *s, const c
 					 .labels = (uint32_t)p->label_count,
 					 .time = NAN,
 					 .exemplar = NONE};
-	after = skip(p, stop, end);
+	after = skip_blanks(p, stop, end);
 	if (after < end && *after == '{') {
 		s = after;
-		err = labels(p, &s, end, &out->name, &out->labels, &out->label_count);
+		err = read_labels(p, &s, end, &out->name, &out->labels, &out->label_count);
 		if (err)
 			return err;
 		stop = s;
 	}
 	if (!out->name.n)
 		return TEXT_BAD(p, "malformed name");
-	after = space(p, stop, end);
-	/* Behind braces, text 0.0.4 needs no space. */
+	after = skip_space(p, stop, end);
+	/* After braces, text 0.0.4 needs no space. */
 	if (!after && p->format == BRIDGE_TEXT_004 && stop[-1] == '}' && stop < end)
 		after = stop;
 	if (!after)
 		return TEXT_BAD(p, "no value, or a malformed name");
 	out->number = after;
-	s = number(after, end, &out->value);
+	s = read_number(after, end, &out->value);
 	if (!s)
 		return TEXT_BAD(p, "malformed value");
-	s = s < end ? space(p, s, end) : s;
+	s = s < end ? skip_space(p, s, end) : s;
 	if (s && s < end && *s != '#') {
 		s = bridge_text_time(p, s, end, &out->time);
 		if (!s || (s < end && !is_blank(*s)))
 			return TEXT_BAD(p, "malformed timestamp");
 		if (s < end)
-			s = space(p, s, end);
+			s = skip_space(p, s, end);
 	}
 	if (s && s < end && *s == '#' && p->format == BRIDGE_OPENMETRICS) {
-		s = space(p, s + 1, end);
-		return s ? exemplar(p, s, end, &out->exemplar) : TEXT_BAD(p, "malformed exemplar");
+		s = skip_space(p, s + 1, end);
+		return s ? read_exemplar(p, s, end, &out->exemplar)
+			 : TEXT_BAD(p, "malformed exemplar");
 	}
-	/* OpenMetrics: nothing follows, not even a space. */
+	/* OpenMetrics: nothing may follow, not even a space. */
 	if (!s || s < end || (p->format == BRIDGE_OPENMETRICS && is_blank(end[-1])))
-		return TEXT_BAD(p, "text behind the value");
+		return TEXT_BAD(p, "text after the value");
 	return 0;
 }
 
@@ -299,7 +301,7 @@ int bridge_text_line_meta(struct bridge_text_parser *p, const char *s, const cha
 			  struct bridge_text_meta *m)
 {
 	const bool open_metrics = p->format == BRIDGE_OPENMETRICS;
-	const char *word = space(p, s + 1, end), *stop;
+	const char *word = skip_space(p, s + 1, end), *stop;
 
 	*m = (struct bridge_text_meta){.known = false};
 	if (!word)
@@ -310,9 +312,9 @@ int bridge_text_line_meta(struct bridge_text_parser *p, const char *s, const cha
 			m->what = kinds[i].what;
 	if (!m->what || (m->what == 'U' && !open_metrics) || (stop < end && !is_blank(*stop)))
 		return open_metrics ? TEXT_BAD(p, "neither HELP, TYPE, UNIT nor EOF") : 0;
-	s = space(p, stop, end);
+	s = skip_space(p, stop, end);
 	if (s && s < end && *s == '"') {
-		s = quoted(p, s, end, &m->name);
+		s = read_quoted(p, s, end, &m->name);
 	} else if (s) {
 		stop = word_end(s, end, true);
 		m->name = (struct bridge_text){s, (size_t)(stop - s)};
@@ -320,15 +322,15 @@ int bridge_text_line_meta(struct bridge_text_parser *p, const char *s, const cha
 	}
 	if (!s || !m->name.n)
 		return TEXT_BAD(p, "no name, or a malformed one");
-	stop = space(p, s, end);
+	stop = skip_space(p, s, end);
 	if (!stop) {
 		if (open_metrics || s < end || m->what != 'H')
-			return TEXT_BAD(p, "nothing behind the name, or a malformed name");
-		stop = end; /* an empty help */
+			return TEXT_BAD(p, "nothing after the name, or a malformed name");
+		stop = end; /* the help text is empty */
 	}
 	m->known = true;
 	m->rest = (struct bridge_text){stop, (size_t)(end - stop)};
 	if (m->what == 'H' && memchr(stop, '\\', m->rest.n))
-		m->rest = unescape(p, stop, end, open_metrics);
+		m->rest = unescape_text(p, stop, end, open_metrics);
 	return 0;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* text_point.c - points: the samples of one family that have the same labels. */
+/* text_point.c - creates points from the samples of a family that have the same labels. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "base/grow.h"
 #include "bridge/text_internal.h"
 
-/* Does not compile if a type is missing. */
+/* Fails to compile if a type is missing. */
 static bool is_simple(enum bridge_type type)
 {
 	switch (type) {
@@ -37,7 +37,7 @@ static bool same_labels(const struct bridge_text_parser *p, const struct bridge_
 							 p->labels + b->labels, b->label_count);
 }
 
-/* The place in the index of a sample's group, or where one is to be. */
+/* Returns the place in the index of a sample's group, or the empty place for a new one. */
 static size_t find_group(const struct bridge_text_parser *p, const struct bridge_text_sample *s)
 {
 	size_t mask = p->group_index_size - 1, at = s->hash & mask;
@@ -48,7 +48,7 @@ static size_t find_group(const struct bridge_text_parser *p, const struct bridge
 	return at;
 }
 
-/* OpenMetrics: within a group, all have a timestamp or none, and these do not decrease. */
+/* OpenMetrics: in a group, all samples or none have timestamps, which do not decrease. */
 static int check_order(struct bridge_text_parser *p, const struct bridge_text_sample *before,
 		       const struct bridge_text_sample *s)
 {
@@ -59,7 +59,7 @@ static int check_order(struct bridge_text_parser *p, const struct bridge_text_sa
 	return 0;
 }
 
-static int join(struct bridge_text_parser *p, uint32_t i, uint32_t *last)
+static int join_group(struct bridge_text_parser *p, uint32_t i, uint32_t *last)
 {
 	const bool strict = p->format == BRIDGE_OPENMETRICS;
 	struct bridge_text_sample *s = &p->samples[i];
@@ -82,7 +82,7 @@ static int join(struct bridge_text_parser *p, uint32_t i, uint32_t *last)
 			return 0;
 		}
 		if (strict && p->family.type != BRIDGE_INFO)
-			return TEXT_BAD(p, "the samples of a metric do not stand together");
+			return TEXT_BAD(p, "the samples of a metric are not consecutive");
 		*last = p->group_index[at];
 		g = &p->groups[*last];
 	}
@@ -101,12 +101,12 @@ static int make_groups(struct bridge_text_parser *p)
 		size *= 2;
 	if (!base_grow(&p->group_index, &p->group_index_room, size, sizeof(*p->group_index)))
 		return TEXT_NO_MEMORY(p);
-	/* What a large family needed costs the small ones nothing. */
+	/* Only use the needed part, so that a large family does not slow down later small ones. */
 	p->group_index_size = size;
 	memset(p->group_index, 0xff, size * sizeof(*p->group_index));
 	p->group_count = 0;
 	for (uint32_t i = 0; i < p->sample_count && !err; i++)
-		err = join(p, i, &last);
+		err = join_group(p, i, &last);
 	return err;
 }
 
@@ -114,11 +114,11 @@ static int make_groups(struct bridge_text_parser *p)
 
 struct point {
 	bool sum, count;
-	uint32_t buckets; /* of order; or quantiles, or states */
-	bool negative;	  /* bounds below 0 */
+	uint32_t buckets; /* number of buckets; or of quantiles, or states */
+	bool negative;	  /* there are bounds below 0 */
 };
 
-/* Room for n values more, which are NaN. */
+/* Makes room for n more values, initialised to NaN. */
 static int add_values(struct bridge_text_parser *p, size_t n)
 {
 	if (p->counts.points >= p->limits.points || n > p->limits.values - p->flat_count)
@@ -134,9 +134,9 @@ static int add_values(struct bridge_text_parser *p, size_t n)
 	return 0;
 }
 
-/* The value of a sample, for this body and for those of its shape. */
-static void put(struct bridge_text_parser *p, const struct bridge_text_sample *s, size_t slot,
-		enum bridge_text_check check)
+/* Stores the value of a sample, for this body and for later ones with its shape. */
+static void put_value(struct bridge_text_parser *p, const struct bridge_text_sample *s, size_t slot,
+		      enum bridge_text_check check)
 {
 	p->flat[slot] = s->value;
 	if (s->shape == NONE)
@@ -145,7 +145,7 @@ static void put(struct bridge_text_parser *p, const struct bridge_text_sample *s
 	p->shape[s->shape].check = (uint8_t)check;
 }
 
-/* The next body has the same number there, or another shape. */
+/* The number must be the same in the next body; otherwise, the shape differs. */
 static int keep_constant(struct bridge_text_parser *p, const struct bridge_text_sample *s)
 {
 	if (s->shape == NONE)
@@ -158,7 +158,7 @@ static int keep_constant(struct bridge_text_parser *p, const struct bridge_text_
 	return 0;
 }
 
-static int exemplar(struct bridge_text_parser *p, uint32_t i, uint32_t bucket)
+static int add_exemplar(struct bridge_text_parser *p, uint32_t i, uint32_t bucket)
 {
 	if (i == NONE)
 		return 0;
@@ -168,7 +168,7 @@ static int exemplar(struct bridge_text_parser *p, uint32_t i, uint32_t bucket)
 	return 0;
 }
 
-static int announce(struct bridge_text_parser *p)
+static int announce_family(struct bridge_text_parser *p)
 {
 	if (p->announced)
 		return 0;
@@ -179,8 +179,8 @@ static int announce(struct bridge_text_parser *p)
 	return 0;
 }
 
-/* The last sample of a group with a time has that of its point. */
-static bool timely(const struct bridge_text_parser *p, const struct bridge_text_group *g)
+/* The time of a point is that of the group's last sample with a timestamp. */
+static bool is_timely(const struct bridge_text_parser *p, const struct bridge_text_group *g)
 {
 	double time = NAN;
 
@@ -190,8 +190,8 @@ static bool timely(const struct bridge_text_parser *p, const struct bridge_text_
 	return bridge_timely(&p->window, time);
 }
 
-/* A point that begins where the arrays end. */
-static struct bridge_text_point begin(const struct bridge_text_parser *p)
+/* Returns a new point whose ranges start at the current end of the arrays. */
+static struct bridge_text_point begin_point(const struct bridge_text_parser *p)
 {
 	return (struct bridge_text_point){.values = (uint32_t)p->flat_count,
 					  .bounds = (uint32_t)p->bound_count,
@@ -199,19 +199,19 @@ static struct bridge_text_point begin(const struct bridge_text_parser *p)
 					  .exemplars = (uint32_t)p->exemplar_of_count};
 }
 
-/* Keeps a point, with what was added to the arrays since it began. */
-static int emit(struct bridge_text_parser *p, const struct bridge_text_group *g,
-		struct bridge_text_point *out)
+/* Adds a point with everything that was appended to the arrays since begin_point(). */
+static int add_point(struct bridge_text_parser *p, const struct bridge_text_group *g,
+		     struct bridge_text_point *out)
 {
 	const struct bridge_text_sample *first = &p->samples[g->first];
 	int err;
 
-	if (!timely(p, g)) {
+	if (!is_timely(p, g)) {
 		p->counts.untimely++;
-		p->no_shape = true; /* the next body has it, or not */
+		p->no_shape = true; /* a later body may include the point */
 		return 0;
 	}
-	err = announce(p);
+	err = announce_family(p);
 	if (err)
 		return err;
 	if (!BASE_GROW(p->points, p->point_count, p->point_room))
@@ -227,15 +227,15 @@ static int emit(struct bridge_text_parser *p, const struct bridge_text_group *g,
 	return 0;
 }
 
-/* Of samples with the same timestamp, a point; those with the last one count. */
-static bool later(const struct bridge_text_parser *p, const struct bridge_text_sample *s)
+/* True if the next sample starts another point: samples with the same timestamp form one. */
+static bool is_last_of_time(const struct bridge_text_parser *p, const struct bridge_text_sample *s)
 {
 	return s->next != NONE && p->samples[s->next].time > s->time;
 }
 
 static int simple_point(struct bridge_text_parser *p, const struct bridge_text_group *g)
 {
-	struct bridge_text_point out = begin(p);
+	struct bridge_text_point out = begin_point(p);
 	const bool info = p->family.type == BRIDGE_INFO;
 	const struct bridge_text_sample *value = NULL;
 	int err = 0;
@@ -248,23 +248,24 @@ static int simple_point(struct bridge_text_parser *p, const struct bridge_text_g
 			err = keep_constant(p, s);
 			continue;
 		}
-		/* The last of several counts. */
+		/* If there are several values, the last one counts. */
 		if (value || info)
 			err = keep_constant(p, info ? s : value);
 		value = s;
 	}
 	if (!value || err)
-		return err; /* created alone */
+		return err; /* there is only a creation time */
 	p->line = value->line;
 	err = add_values(p, !info);
 	if (err)
 		return err;
 	if (!info)
-		put(p, value, out.values,
-		    value->role == ROLE_TOTAL && p->format == BRIDGE_OPENMETRICS ? CHECK_POSITIVE
-										 : CHECK_NONE);
-	err = exemplar(p, value->exemplar, 0);
-	return err ?: emit(p, g, &out);
+		put_value(p, value, out.values,
+			  value->role == ROLE_TOTAL && p->format == BRIDGE_OPENMETRICS
+				  ? CHECK_POSITIVE
+				  : CHECK_NONE);
+	err = add_exemplar(p, value->exemplar, 0);
+	return err ?: add_point(p, g, &out);
 }
 
 static int by_bound(const void *a, const void *b)
@@ -276,7 +277,7 @@ static int by_bound(const void *a, const void *b)
 	return (x->sample > y->sample) - (x->sample < y->sample);
 }
 
-/* Ascending, each once. */
+/* Sorts the buckets by bound and removes duplicates. */
 static int sort_buckets(struct bridge_text_parser *p, struct point *t, struct bridge_text_bucket *b)
 {
 	uint32_t n = 0;
@@ -289,7 +290,7 @@ static int sort_buckets(struct bridge_text_parser *p, struct point *t, struct br
 	if (p->format == BRIDGE_OPENMETRICS && p->family.type != BRIDGE_SUMMARY)
 		for (uint32_t i = 1; i < t->buckets; i++)
 			if (b[i - 1].bound > b[i].bound)
-				return TEXT_BAD(p, "buckets out of order");
+				return TEXT_BAD(p, "the buckets are out of order");
 	qsort(b, t->buckets, sizeof(*b), by_bound);
 	for (uint32_t i = 0; i < t->buckets; i++)
 		if (n && b[n - 1].bound == b[i].bound)
@@ -300,29 +301,29 @@ static int sort_buckets(struct bridge_text_parser *p, struct point *t, struct br
 	return 0;
 }
 
-/* What OpenMetrics says of a histogram. */
+/* Checks a histogram by OpenMetrics' rules. */
 static int check_histogram(struct bridge_text_parser *p, const struct point *t,
 			   const struct bridge_text_bucket *b, double count, double sum)
 {
 	const bool gauge = p->family.type == BRIDGE_GAUGE_HISTOGRAM;
 
 	if (!t->buckets || b[t->buckets - 1].bound != INFINITY)
-		return TEXT_BAD(p, "a histogram without a bucket +Inf");
+		return TEXT_BAD(p, "the histogram has no +Inf bucket");
 	for (uint32_t i = 1; i < t->buckets; i++)
 		if (p->samples[b[i].sample].value < p->samples[b[i - 1].sample].value)
-			return TEXT_BAD(p, "a bucket below the one before");
+			return TEXT_BAD(p, "a bucket is smaller than the previous one");
 	if (t->sum != t->count)
-		return TEXT_BAD(p, "a histogram with a sum or a count alone");
+		return TEXT_BAD(p, "the histogram has only one of sum and count");
 	if (t->count && count != p->samples[b[t->buckets - 1].sample].value)
-		return TEXT_BAD(p, "the count is not that of the bucket +Inf");
+		return TEXT_BAD(p, "the count differs from the +Inf bucket");
 	if (t->negative && t->sum && !gauge)
-		return TEXT_BAD(p, "a sum of observations that may be negative");
+		return TEXT_BAD(p, "a sum is not allowed if observations may be negative");
 	if (gauge && sum < 0 && !t->negative)
-		return TEXT_BAD(p, "a negative sum of positive observations");
+		return TEXT_BAD(p, "the sum of positive observations is negative");
 	return 0;
 }
 
-/* Buckets, sum and count into values; count and +Inf are equal. */
+/* Stores buckets, sum and count as values; count must equal the +Inf bucket. */
 static int put_histogram(struct bridge_text_parser *p, struct point *t,
 			 const struct bridge_text_bucket *b, const struct bridge_text_sample *sum,
 			 const struct bridge_text_sample *count)
@@ -335,17 +336,17 @@ static int put_histogram(struct bridge_text_parser *p, struct point *t,
 	for (uint32_t i = 0; i < t->buckets && !err; i++) {
 		const struct bridge_text_sample *s = &p->samples[b[i].sample];
 
-		put(p, s, slot + BRIDGE_BUCKETS + i, i ? CHECK_RISING : CHECK_POSITIVE);
-		err = exemplar(p, s->exemplar, BRIDGE_BUCKETS + i);
+		put_value(p, s, slot + BRIDGE_BUCKETS + i, i ? CHECK_RISING : CHECK_POSITIVE);
+		err = add_exemplar(p, s->exemplar, BRIDGE_BUCKETS + i);
 	}
 	if (err)
 		return err;
 	if (sum)
-		put(p, sum, slot + BRIDGE_SUM,
-		    open && p->family.type == BRIDGE_HISTOGRAM ? CHECK_POSITIVE : CHECK_NONE);
+		put_value(p, sum, slot + BRIDGE_SUM,
+			  open && p->family.type == BRIDGE_HISTOGRAM ? CHECK_POSITIVE : CHECK_NONE);
 	if (count)
-		put(p, count, slot + BRIDGE_COUNT, CHECK_POSITIVE);
-	if (!top) { /* text 0.0.4 */
+		put_value(p, count, slot + BRIDGE_COUNT, CHECK_POSITIVE);
+	if (!top) { /* text 0.0.4 may lack the +Inf bucket */
 		p->flat[slot + BRIDGE_BUCKETS + n - 1] =
 			count ? count->value
 			      : (t->buckets ? p->samples[b[t->buckets - 1].sample].value : 0);
@@ -369,23 +370,23 @@ static int put_summary(struct bridge_text_parser *p, const struct point *t,
 
 	if (err)
 		return err;
-	/* A quantile may be NaN: what is checked of others is not checked of it. */
+	/* A quantile may be NaN, so its value is not checked. */
 	for (uint32_t i = 0; i < t->buckets; i++)
-		put(p, &p->samples[b[i].sample], slot + BRIDGE_QUANTILES + i, CHECK_NONE);
+		put_value(p, &p->samples[b[i].sample], slot + BRIDGE_QUANTILES + i, CHECK_NONE);
 	if (sum)
-		put(p, sum, slot + BRIDGE_SUM, open ? CHECK_POSITIVE : CHECK_NONE);
+		put_value(p, sum, slot + BRIDGE_SUM, open ? CHECK_POSITIVE : CHECK_NONE);
 	if (count)
-		put(p, count, slot + BRIDGE_COUNT, CHECK_POSITIVE);
+		put_value(p, count, slot + BRIDGE_COUNT, CHECK_POSITIVE);
 	return 0;
 }
 
-/* One point of a histogram or summary: the samples from first to last. */
+/* Creates a point of a histogram or summary from the samples of one timestamp. last: it counts. */
 static int bucket_point(struct bridge_text_parser *p, const struct bridge_text_group *g,
 			uint32_t first, bool last)
 {
 	const struct bridge_text_sample *sum = NULL, *count = NULL;
 	struct point t = {0};
-	struct bridge_text_point out = begin(p);
+	struct bridge_text_point out = begin_point(p);
 	const bool summary = p->family.type == BRIDGE_SUMMARY;
 	struct bridge_text_bucket *b;
 	size_t most = summary ? SL_QUANTILES_MAX : SL_BUCKETS_MAX;
@@ -411,7 +412,7 @@ static int bucket_point(struct bridge_text_parser *p, const struct bridge_text_g
 			p->buckets[t.buckets++] = (struct bridge_text_bucket){s->bound, i};
 			t.negative |= s->bound < 0;
 		}
-		if (later(p, s))
+		if (is_last_of_time(p, s))
 			break;
 	}
 	b = p->buckets;
@@ -431,17 +432,17 @@ static int bucket_point(struct bridge_text_parser *p, const struct bridge_text_g
 	for (uint32_t i = 0; i < t.buckets; i++)
 		if (summary || b[i].bound != INFINITY)
 			p->bounds[p->bound_count++] = b[i].bound;
-	return emit(p, g, &out);
+	return add_point(p, g, &out);
 }
 
-/* All points of a group that differ in their timestamps are checked; the last one counts. */
+/* Checks all points of a group, which differ in their timestamps; only the last one counts. */
 static int bucket_points(struct bridge_text_parser *p, const struct bridge_text_group *g)
 {
 	uint32_t first = g->first, i = first;
 	int err = 0;
 
 	while (!err && i != NONE) {
-		while (p->samples[i].next != NONE && !later(p, &p->samples[i]))
+		while (p->samples[i].next != NONE && !is_last_of_time(p, &p->samples[i]))
 			i = p->samples[i].next;
 		err = bucket_point(p, g, first, p->samples[i].next == NONE);
 		first = i = p->samples[i].next;
@@ -451,7 +452,7 @@ static int bucket_points(struct bridge_text_parser *p, const struct bridge_text_
 
 static int state_point(struct bridge_text_parser *p, const struct bridge_text_group *g)
 {
-	struct bridge_text_point out = begin(p);
+	struct bridge_text_point out = begin_point(p);
 	int err;
 
 	for (uint32_t i = g->first; i != NONE; i = p->samples[i].next) {
@@ -468,16 +469,16 @@ static int state_point(struct bridge_text_parser *p, const struct bridge_text_gr
 			p->flat[out.values + at] = s->value;
 			continue;
 		}
-		p->counts.points -= known > 0; /* the values are of one point */
+		p->counts.points -= known > 0; /* all states belong to one point */
 		err = add_values(p, 1);
 		if (!err && !BASE_GROW(p->states, p->state_count, p->state_room))
 			err = TEXT_NO_MEMORY(p);
 		if (err)
 			return err;
 		p->states[p->state_count++] = s->state;
-		put(p, s, out.values + at, CHECK_STATE);
+		put_value(p, s, out.values + at, CHECK_STATE);
 	}
-	return emit(p, g, &out);
+	return add_point(p, g, &out);
 }
 
 int bridge_text_points(struct bridge_text_parser *p)

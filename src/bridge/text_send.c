@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* text_send.c - the families and points of a body that is right, for the sink. */
+/* text_send.c - passes the families and points of a valid body to the sink. */
 #include <errno.h>
 #include <string.h>
 
@@ -72,13 +72,13 @@ static int send_point(struct bridge_text_parser *p, struct bridge_sink *sink,
 
 int bridge_text_send(struct bridge_text_parser *p, struct bridge_sink *sink)
 {
-	uint32_t sent = 0; /* families */
+	uint32_t sent = 0; /* number of families */
 	int err = 0;
 
 	for (size_t i = 0; i < p->point_count && !err; i++) {
 		const struct bridge_text_point *t = &p->points[i];
 
-		/* A family has at least one point, and its points stand together. */
+		/* A family has at least one point, and its points are consecutive. */
 		if (t->family == sent)
 			err = send_family(p, sink, &p->families[sent++]);
 		err = err ?: send_point(p, sink, t);

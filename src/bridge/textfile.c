@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * textfile.c - *.prom of a folder, as node_exporter's textfile collector: each file is published as
- * it is, with its time of change. A file that does not parse is left out, as a whole, and counts as
- * an error.
+ * textfile.c - publishes the *.prom files of a directory, like node_exporter's textfile collector:
+ * each file as it is, together with its modification time. A file that cannot be parsed is left out
+ * completely and counted as an error.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -45,7 +45,7 @@ static int is_metrics(const struct dirent *e)
 	return *e->d_name != '.' && n > 5 && !strcmp(e->d_name + n - 5, ".prom");
 }
 
-/* All of a regular file: its bytes, or -errno. Does not wait for a pipe, nor follow a link. */
+/* Reads a regular file. Returns its size or -errno. Neither waits for pipes nor follows links. */
 static ssize_t read_all(struct textfile *t, int folder, const char *name, struct stat *st)
 {
 	int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -69,9 +69,9 @@ static ssize_t read_all(struct textfile *t, int folder, const char *name, struct
 	return n > FILE_MAX ? -EFBIG : n;
 }
 
-/* One family of one gauge, as if it stood in a file. */
-static void tell(struct textfile *t, const char *name, const char *help, const char *file,
-		 double value)
+/* Publishes a family with one gauge, as if it were in a file. */
+static void publish_gauge(struct textfile *t, const char *name, const char *help, const char *file,
+			  double value)
 {
 	struct bridge_sink *s = bridge_publish_sink(t->publisher);
 	const struct bridge_family f = {
@@ -84,8 +84,8 @@ static void tell(struct textfile *t, const char *name, const char *help, const c
 		s->point(s, &p);
 }
 
-/* True: published. */
-static bool take(struct textfile *t, int folder, const char *name)
+/* Returns true if the file was published. */
+static bool publish_file(struct textfile *t, int folder, const char *name)
 {
 	struct bridge_error e = {.text = ""};
 	struct stat st;
@@ -93,21 +93,22 @@ static bool take(struct textfile *t, int folder, const char *name)
 	int err = n < 0 ? (int)n : 0;
 	char path[PATH_MAX];
 
-	/* Another file than the one before: its shape is not kept. */
+	/* The previous body was another file's; its shape does not apply. */
 	bridge_text_forget(t->parser);
 	err = err
 		      ?: bridge_text_read(t->parser, BRIDGE_TEXT_004, t->body, (size_t)n,
 					  bridge_publish_sink(t->publisher), &e);
 	if (err) {
-		base_log_limited(BASE_WARN, LOG, "not read file=%s/%s line=%u error=%s",
+		base_log_limited(BASE_WARN, LOG, "cannot read file=%s/%s line=%u error=%s",
 				 t->w->o->textfile, name, e.line,
 				 *e.text ? e.text : strerror(-err));
 		sl_counter_inc(t->errors);
 		return false;
 	}
 	snprintf(path, sizeof(path), "%s/%s", t->w->o->textfile, name);
-	tell(t, "node_textfile_mtime_seconds", "Unixtime mtime of textfiles successfully read.",
-	     path, (double)st.st_mtim.tv_sec + (double)st.st_mtim.tv_nsec / 1e9);
+	publish_gauge(t, "node_textfile_mtime_seconds",
+		      "Unixtime mtime of textfiles successfully read.", path,
+		      (double)st.st_mtim.tv_sec + (double)st.st_mtim.tv_nsec / 1e9);
 	return true;
 }
 
@@ -124,18 +125,19 @@ static void read_folder(struct textfile *t)
 	bridge_publish_begin(t->publisher);
 	for (int i = 0; i < n; i++) {
 		if (i < (int)FILES_MAX)
-			good &= take(t, folder, list[i]->d_name);
+			good &= publish_file(t, folder, list[i]->d_name);
 		free(list[i]);
 	}
 	free(list);
-	tell(t, "node_textfile_scrape_error",
-	     "1 if there was an error opening or reading a file, 0 otherwise", NULL, !good);
+	publish_gauge(t, "node_textfile_scrape_error",
+		      "1 if there was an error opening or reading a file, 0 otherwise", NULL,
+		      !good);
 	bridge_publish_end(t->publisher);
 	if (folder >= 0)
 		close(folder);
 }
 
-static void count(struct textfile *t)
+static void add_counts(struct textfile *t)
 {
 	struct bridge_publish_counts now = bridge_publish_counts(t->publisher);
 
@@ -154,15 +156,15 @@ void bridge_textfile_run(const struct bridge_worker *w)
 	t.errors = bridge_counter(w, "sidelight_bridge_textfile_errors_total",
 				  "Files that could not be read.", NULL, 0);
 	t.refused = bridge_counter(w, "sidelight_bridge_refused_total",
-				   "Series of scrapes that cannot be published.", &l, 1);
+				   "Series that cannot be published.", &l, 1);
 	t.full = bridge_counter(w, "sidelight_bridge_full_total",
-				"Series of scrapes for which there was no room.", &l, 1);
+				"Series for which there was no room.", &l, 1);
 	if (!t.parser || !t.publisher)
 		base_logf(BASE_ERROR, LOG, "cannot start error=%s", strerror(errno));
 	else
 		do {
 			read_folder(&t);
-			count(&t);
+			add_counts(&t);
 		} while (bridge_sleep(w, base_now_ns() + w->o->interval_ns));
 	bridge_publish_close(t.publisher);
 	bridge_text_free(t.parser);

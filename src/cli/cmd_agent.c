@@ -16,7 +16,7 @@
 #include "base/confine.h"
 #include "base/json_read.h"
 #include "bridge/run.h"
-#include "cli/common.h"
+#include "cli/common/common.h"
 #include "fabric/host.h"
 #include "http/files.h"
 #include "http/http.h"

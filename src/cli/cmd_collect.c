@@ -17,11 +17,12 @@
 #include "cli/collect_modes.h"
 #include "cli/collect_remote.h"
 #include "cli/collect_serve.h"
-#include "cli/common.h"
-#include "collect/collect.h"
-#include "collect/analysis/live.h"
-#include "collect/past.h"
-#include "collect/reports.h"
+#include "cli/common/common.h"
+#include "collect/read/collect.h"
+#include "collect/judge/live.h"
+#include "collect/read/past.h"
+#include "collect/self/reports.h"
+#include "collect/self/self.h"
 #include "collect/trace/trace.h"
 #include "dta/store_server/server.h"
 #include "export/kafka.h"
@@ -38,6 +39,7 @@ static struct collect_settings {
 	struct cli_collect_http h;
 	bool as_json, unconfined;
 	struct collect_collector_opts c;
+	struct collect_tables_opts tables;
 	bool live, serves; /* serves: --mode prometheus */
 	struct collect_live_opts l;
 	struct cli_collect_remote remote;
@@ -50,13 +52,11 @@ static struct collect_settings {
 	.c = {.workers = 1,
 	      .queues = 1,
 	      .period_ns = 10000000,
-	      .tcp_period_ns = 1000000000,
 	      .history_bytes = (size_t)256 << 20,
 	      .max_regions = 65536,
 	      .max_series = 4194304,
-	      .tcp_groups = 512,
-	      .tcp_flows = 65536,
 	      .fabric = {.gid_index = -1, .ib_port = 1}},
+	.tables = {.period_ns = 1000000000, .groups = 512, .flows = 65536},
 	.l = {.analysis = {.false_alarms = 1,
 			   .warm_up_ns = 60000000000,
 			   .every_ns = 100000000,
@@ -130,14 +130,14 @@ static const struct base_option table[] = {
 		  "hold at most this many series"),
 	BASE_UINT("max-exposed-series", 0, &set.c.max_exposed_series, 0, UINT32_MAX, "N",
 		  "show at most this many series of pods in /metrics, by tenant; 0: all"),
-	BASE_TIME("tcp-period", 0, &set.c.tcp_period_ns, 1e7, 3.6e12, "DURATION",
+	BASE_TIME("tcp-period", 0, &set.tables.period_ns, 1e7, 3.6e12, "DURATION",
 		  "time from one read of the connection tables to the next"),
-	BASE_UINT("tcp-groups", 0, &set.c.tcp_groups, 1, 1000000, "N",
+	BASE_UINT("tcp-groups", 0, &set.tables.groups, 1, 1000000, "N",
 		  "tell apart at most this many workloads by role and port; the rest is \"other\""),
 	BASE_STRING(
 		"tcp-ephemeral", 0, &set.ephemeral, "LIST",
 		"show these ports as \"other\", such as 32768-50050,50052-60999; none: no port"),
-	BASE_UINT("tcp-flows", 0, &set.c.tcp_flows, 64, 1u << 24, "N",
+	BASE_UINT("tcp-flows", 0, &set.tables.flows, 64, 1u << 24, "N",
 		  "track at most this many connections over all hosts, of about 2 KiB each"),
 	BASE_UINT("max-connections", 0, &set.h.connections, 1, 65536, "N",
 		  "accept at most this many HTTP connections"),
@@ -291,6 +291,9 @@ static int parts_make(struct collect_parts *p, struct collect_settings *s, int r
 		base_logf(BASE_ERROR, "collect", "%s", error);
 		return err == EINVAL ? BASE_EXIT_USAGE : BASE_EXIT_FAILURE;
 	}
+	err = collect_tables_attach(p->c, &s->tables);
+	if (err)
+		return CLI_FAIL("collect", "kernel tables: %s", strerror(-err));
 	err = p->live ? collect_live_attach(p->live, p->c) : 0;
 	if (err)
 		return CLI_FAIL("collect", "analysis: %s", strerror(-err));
@@ -310,7 +313,7 @@ static int parts_make(struct collect_parts *p, struct collect_settings *s, int r
 			return CLI_FAIL("dta", "%s", error);
 		dta_store_server_reload_on(p->stores, reload);
 		dta_store_server_bound(p->stores, s->store_bytes);
-		collect_collector_owns(p->c, p->stores);
+		err = collect_self_stores(p->c, p->stores);
 	}
 	if (p->kafka && p->stores) {
 		p->reports = collect_reports_new(p->stores, p->kafka, s->kafka_offsets, error,
@@ -319,13 +322,15 @@ static int parts_make(struct collect_parts *p, struct collect_settings *s, int r
 			return CLI_FAIL("kafka", "%s", error);
 	}
 	if (p->kafka)
-		collect_collector_produces(p->c, p->kafka, p->reports);
+		err = err ?: collect_self_kafka(p->c, p->kafka, p->reports);
 	if (s->discover.o.sources.n) {
 		p->discover = collect_discover_new(p->c, &s->discover.o, error, sizeof(error));
 		if (!p->discover)
 			return CLI_FAIL("discover", "%s", error);
-		collect_collector_discovers(p->c, p->discover);
+		err = err ?: collect_self_discover(p->c, p->discover);
 	}
+	if (err)
+		return CLI_FAIL("collect", "own series: %s", strerror(-err));
 	p->services = s->serves ? collect_services_new(p->c) : NULL;
 	if (s->serves && !p->services)
 		return CLI_FAIL("collect", "services: %s", strerror(errno));
@@ -643,7 +648,7 @@ static int collect_main(const struct base_command *self, int argc, char **argv)
 				  "--tcp-ephemeral '%s' is not a list of ports such as "
 				  "32768-50050,50052-60999, nor none",
 				  set.ephemeral);
-	set.c.tcp_folded = folded;
+	set.tables.folded = folded;
 	code = cli_rdma_secret(self, set.secret, &set.c.fabric.secret, &set.c.fabric.secret_bytes);
 	if (code)
 		return code;

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/common.h"
+#include "cli/common/common.h"
 #include "cli/demo/demo.h"
 #include "source/tcp/hook.h"
 

@@ -17,9 +17,9 @@
 #include <sidelight/attach.h>
 
 #include "base/base.h"
-#include "cli/common.h"
+#include "cli/common/common.h"
 #include "cli/dump/dump.h"
-#include "cli/dump/remote.h"
+#include "cli/common/remote.h"
 #include "cli/query/export.h"
 #include "dta/store/guard.h"
 

@@ -3,7 +3,7 @@
  * cmd_generate.c - 'sidelight generate WHAT': load with a known result. Each kind is a command of
  * its own in generate/.
  */
-#include "cli/common.h"
+#include "cli/common/common.h"
 #include "cli/generate/generate.h"
 
 #include <string.h>

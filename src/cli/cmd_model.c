@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "analyse/pipeline.h"
-#include "cli/common.h"
-#include "collect/analysis/models.h"
+#include "cli/common/common.h"
+#include "collect/judge/models.h"
 
 static const char *why(int err)
 {

@@ -9,10 +9,10 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "cli/common.h"
+#include "cli/common/common.h"
 #include "cli/query/ask.h"
 #include "cli/query/export.h"
-#include "cli/token.h"
+#include "cli/common/token.h"
 #include "dta/query/json.h"
 #include "dta/store/guard.h"
 #include "dta/store/stores.h"

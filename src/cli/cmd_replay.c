@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cmd_replay.c - sidelight replay: the collector's pipelines over recorded data. The output depends
- * on data and options alone.
+ * cmd_replay.c - sidelight replay: the collector's pipelines over a recording. The output depends
+ * on the recording and the options alone.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -14,7 +14,7 @@
 #include "analyse/selftime.h"
 #include "base/grow.h"
 #include "cli/replay/replay.h"
-#include "collect/analysis/models.h"
+#include "collect/judge/models.h"
 
 #define RANGES_MAX 64u
 #define WARM_STEPS 40 /* rows before the scored range: they establish recent levels */
@@ -28,21 +28,14 @@ struct replay_range {
 
 static struct {
 	struct base_strings train, score;
-	const char *verdicts, *traces, *spans, *keep, *sample, *detector, *shadow, *model,
-		*save_model;
-	uint64_t sample_every_ns, sample_around_ns;
-	double budget, false_alarms, eta;
+	const char *verdicts, *detector, *shadow, *model, *save_model;
+	double false_alarms, eta;
 	uint64_t seed;
-	bool no_latency, frozen, trace_evidence;
+	bool frozen, trace_evidence;
 	uint32_t l, k;
 	/* derived from these */
 	struct replay_range trained[RANGES_MAX], scored;
-} settings = {.eta = 0.05,
-	      .budget = 0.2,
-	      .sample_every_ns = 1800 * (uint64_t)SECOND,
-	      .sample_around_ns = 120 * (uint64_t)SECOND,
-	      .seed = 1,
-	      .scored = {0, INT64_MAX}};
+} settings = {.eta = 0.05, .seed = 1, .scored = {0, INT64_MAX}};
 
 static const struct base_option table[] = {
 	BASE_LIST("train", 0, &settings.train, "FROM:TO",
@@ -51,25 +44,8 @@ static const struct base_option table[] = {
 		  "score these unix seconds (default: all)"),
 	BASE_STRING("verdicts", 0, &settings.verdicts, "FILE",
 		    "write a verdict per row, as CSV; -: standard output"),
-	BASE_STRING("traces", 0, &settings.traces, "FILE",
-		    "decide on the traces in this file (default: DIR/traces.csv)"),
-	BASE_STRING(
-		"spans", 0, &settings.spans, "FILE",
-		"learn the calls between services from these spans (default: DIR/spans_sample.csv)"),
 	BASE_FLAG("trace-evidence", 0, &settings.trace_evidence,
-		  "also judge pods by the times of these spans"),
-	BASE_STRING("keep", 0, &settings.keep, "FILE",
-		    "write the traces to keep, as CSV; -: standard output"),
-	BASE_F64("budget", 0, &settings.budget, 0, 1, "SHARE",
-		 "keep at most this share of the traces"),
-	BASE_STRING("sample", 0, &settings.sample, "FILE",
-		    "write the rows that would be sent to a receiver, as CSV; -: standard output"),
-	BASE_TIME("sample-every", 0, &settings.sample_every_ns, 0, 86400e9, "DURATION",
-		  "with --sample: write one row per interval; 0: all"),
-	BASE_TIME("sample-around", 0, &settings.sample_around_ns, 0, 86400e9, "DURATION",
-		  "with --sample: write all rows this long before and after an anomaly"),
-	BASE_FLAG("no-latency", 0, &settings.no_latency,
-		  "keep traces for verdicts alone, not for their own latency"),
+		  "also judge pods by the times of the recorded spans"),
 	BASE_STRING("model", 0, &settings.model, "FILE",
 		    "load models from this file, of sidelight collect --model or of --save-model"),
 	BASE_STRING("save-model", 0, &settings.save_model, "FILE",
@@ -93,10 +69,9 @@ struct replay {
 	struct cli_replay_data data;
 	struct collect_models *models; /* from --model, and to be saved */
 	struct analyse_fleet *fleet;
-	struct cli_replay_sampler *sampler; /* with --sample, while rows are scored */
-	struct cli_replay_spans *spans;	    /* NULL: none */
-	struct analyse_selftime *selftime;  /* with --trace-evidence */
-	float *evidence;		    /* of pods, by their spans at this moment */
+	struct cli_replay_traces *traces;
+	struct analyse_selftime *selftime; /* with --trace-evidence */
+	float *evidence;		   /* of pods, by their spans at this moment */
 	struct replay_pod {
 		struct analyse_pipeline *pipeline; /* NULL: the file has no values */
 		uint64_t at;			   /* next row */
@@ -112,9 +87,6 @@ struct replay {
 	uint64_t step; /* of the previous moment */
 	/* Of the rows scored: */
 	uint64_t rows, flagged, shadow_flagged, both;
-	/* All: */
-	struct cli_replay_verdict *all;
-	size_t n_all, room_all;
 };
 
 /* "FROM:TO", unix seconds, both included; either may be empty. */
@@ -150,7 +122,7 @@ static int create_pod(struct replay *r, uint32_t i, struct analyse_pipeline_opts
 	const struct cli_replay_pod *pod = &r->data.pods[i];
 	struct analyse_model_info info;
 	struct analyse_pipeline *p;
-	char known[256], service[256];
+	char known[256];
 	int err;
 
 	snprintf(known, sizeof(known), "%s", pod->name);
@@ -171,8 +143,7 @@ static int create_pod(struct replay *r, uint32_t i, struct analyse_pipeline_opts
 		r->fleet = analyse_fleet_create(analyse_pipeline_budget(p), settings.seed);
 	if (!r->fleet)
 		return cli_replay_say("fleet: %s", strerror(errno));
-	cli_replay_service(pod->name, service, sizeof(service));
-	if (analyse_fleet_join(r->fleet, p, service))
+	if (analyse_fleet_join(r->fleet, p, pod->service ?: pod->name))
 		return cli_replay_say("%s: %s", pod->name, strerror(ENOMEM));
 	if (!err)
 		err = collect_models_load(r->models, known, "", p);
@@ -217,27 +188,21 @@ static int create_pods(struct replay *r)
 	return 0;
 }
 
-/* Learns the call graph. Without --spans a missing file is none. */
-static int read_spans(struct replay *r, const char *folder)
+/* Learns the call graph. */
+static int read_traces(struct replay *r)
 {
-	char path[4096];
-	const char *from = settings.spans ?: path;
-
 	if (!r->fleet)
 		return 0;
-	if (snprintf(path, sizeof(path), "%s/spans_sample.csv", folder) >= (int)sizeof(path))
-		return cli_replay_say("%s: %s", folder, strerror(ENAMETOOLONG));
-	if (!settings.spans && access(path, F_OK)) {
-		cli_replay_say("no call graph: each pod is judged by itself; give --spans");
-		return settings.trace_evidence ? cli_replay_say("--trace-evidence needs --spans")
-					       : 0;
-	}
-	r->spans = cli_replay_spans(&r->data, analyse_fleet_graph(r->fleet), from);
-	if (!r->spans || !settings.trace_evidence)
-		return r->spans ? 0 : -1;
+	if (!r->data.traces)
+		cli_replay_say("no traces: each pod is judged by itself");
+	r->traces = cli_replay_traces_new(&r->data, analyse_fleet_graph(r->fleet));
+	if (!r->traces || !settings.trace_evidence)
+		return r->traces ? 0 : -1;
+	if (!cli_replay_traces_timed(r->traces))
+		return cli_replay_say("--trace-evidence: no span of the recording has times");
 	r->selftime = analyse_selftime_new();
 	r->evidence = calloc(r->data.n_pods, sizeof(*r->evidence));
-	return r->selftime && r->evidence ? 0 : cli_replay_say("spans: %s", strerror(ENOMEM));
+	return r->selftime && r->evidence ? 0 : cli_replay_say("traces: %s", strerror(ENOMEM));
 }
 
 /* What the spans that ended since the moment before say about pods. */
@@ -247,7 +212,7 @@ static int judge_spans(struct replay *r, int64_t t)
 
 	if (!r->selftime)
 		return 0;
-	err = cli_replay_spans_until(r->spans, r->selftime, t);
+	err = cli_replay_traces_until(r->traces, r->selftime, t);
 	err = err ?: analyse_selftime_step(r->selftime, r->evidence, r->data.n_pods);
 	return err ? cli_replay_say("spans: %s", strerror(-err)) : 0;
 }
@@ -309,16 +274,7 @@ static uint32_t next_moment(struct replay *r, const struct replay_range *range, 
 	return n;
 }
 
-static int keep_verdict(struct replay *r, uint32_t pod, int64_t t, const struct analyse_verdict *v)
-{
-	if (!BASE_GROW(r->all, r->n_all, r->room_all))
-		return cli_replay_say("verdicts: %s", strerror(ENOMEM));
-	r->all[r->n_all++] = (struct cli_replay_verdict){t, pod, v->score, v->suspicion,
-							 v->anomalous};
-	return 0;
-}
-
-void cli_replay_print_time(FILE *out, int64_t ns)
+static void print_time(FILE *out, int64_t ns)
 {
 	fprintf(out, "%" PRId64, ns / SECOND);
 	if (ns % SECOND)
@@ -328,11 +284,11 @@ void cli_replay_print_time(FILE *out, int64_t ns)
 static void write_verdict(FILE *out, const struct cli_replay_pod *pod, int64_t t,
 			  const struct analyse_verdict *v)
 {
-	cli_replay_print_time(out, t);
-	fprintf(out, ",%s,%.6g,%d", pod->name, (double)v->score, v->anomalous);
+	print_time(out, t);
+	fprintf(out, ",%s,%.9g,%d", pod->name, (double)v->score, v->anomalous);
 	for (uint32_t i = 0; i < 3; i++)
 		fprintf(out, ",%s", i < v->blamed ? pod->columns[v->blame[i].column].name : "");
-	putc('\n', out);
+	fprintf(out, ",%.9g\n", (double)v->suspicion);
 }
 
 static void count(struct replay *r, uint32_t k)
@@ -352,7 +308,7 @@ static void count(struct replay *r, uint32_t k)
  * learned.
  */
 static int run(struct replay *r, const struct replay_range *range, enum analyse_learning learning,
-	       FILE *out, bool keep)
+	       FILE *out)
 {
 	int64_t warm = range->from -
 		       WARM_STEPS * (r->data.step_ns > SECOND ? r->data.step_ns : SECOND),
@@ -373,8 +329,8 @@ static int run(struct replay *r, const struct replay_range *range, enum analyse_
 			analyse_pipeline_recalibrate(r->pods[i].pipeline);
 	}
 	r->step = 0;
-	if (r->spans)
-		cli_replay_spans_seek(r->spans, warm - r->data.step_ns);
+	if (r->traces)
+		cli_replay_traces_seek(r->traces, warm - r->data.step_ns);
 	while ((n = next_moment(r, range, &t))) {
 		bool within = t >= range->from;
 		uint32_t moving = 0;
@@ -413,15 +369,7 @@ static int run(struct replay *r, const struct replay_range *range, enum analyse_
 			count(r, k);
 			if (out)
 				write_verdict(out, p, r->row[k].t, &r->verdicts[k]);
-			if (keep && keep_verdict(r, r->row[k].pod, r->row[k].t, &r->verdicts[k]))
-				return -1;
-			if (r->sampler &&
-			    cli_replay_sampler_row(r->sampler, r->row[k].pod,
-						   r->pods[r->row[k].pod].at - 1, &r->verdicts[k]))
-				return cli_replay_say("samples: %s", strerror(ENOMEM));
 		}
-		if (r->sampler)
-			cli_replay_sampler_moment(r->sampler);
 	}
 	for (uint32_t i = 0; i < r->data.n_pods; i++)
 		if (r->pods[i].pipeline)
@@ -434,10 +382,10 @@ static int train(struct replay *r)
 	uint32_t untrained = 0, pods = r->data.n_pods - (uint32_t)r->data.losses.files_empty;
 
 	for (size_t i = 0; i < settings.train.n; i++)
-		if (run(r, &settings.trained[i], ANALYSE_LEARN_ALL, NULL, false))
+		if (run(r, &settings.trained[i], ANALYSE_LEARN_ALL, NULL))
 			return -1;
 	for (size_t i = 0; i < settings.train.n; i++)
-		if (run(r, &settings.trained[i], ANALYSE_LEARN_SCORES, NULL, false))
+		if (run(r, &settings.trained[i], ANALYSE_LEARN_SCORES, NULL))
 			return -1;
 	for (uint32_t i = 0; i < r->data.n_pods; i++) {
 		struct analyse_pipeline_stats s;
@@ -491,7 +439,6 @@ static void say_losses(const struct replay *r)
 		{l->values_malformed, "values malformed"},
 		{l->values_missing, "values missing"},
 		{l->rows_backwards, "rows whose time went backwards"},
-		{l->clocks_repaired, "clocks repaired"},
 		{l->columns_refused, "columns refused"},
 	};
 
@@ -522,79 +469,35 @@ static void say_findings(const struct replay *r)
 			       (int64_t)(r->pods[first].drift_at / SECOND));
 }
 
-static int score(struct replay *r, FILE *out)
-{
-	enum analyse_learning learning = settings.frozen ? ANALYSE_LEARN_NONE : ANALYSE_LEARN_GATED;
-	FILE *sample = NULL;
-	int err;
-
-	if (settings.sample) {
-		sample = open_out(settings.sample);
-		if (!sample)
-			return -1;
-		r->sampler = cli_replay_sampler_new(&r->data, settings.sample_every_ns,
-						    settings.sample_around_ns, sample);
-		if (!r->sampler) {
-			close_out(sample, settings.sample);
-			return cli_replay_say("samples: %s", strerror(errno));
-		}
-	}
-	err = run(r, &settings.scored, learning, out, settings.keep != NULL);
-	if (!r->sampler)
-		return err;
-	if (!err)
-		cli_replay_sampler_end(r->sampler);
-	cli_replay_sampler_free(r->sampler);
-	r->sampler = NULL;
-	return close_out(sample, settings.sample) ? -1 : err;
-}
-
 static int replay(struct replay *r, const char *folder)
 {
-	char path[4096];
-	const char *traces = settings.traces;
 	FILE *out = NULL;
 	int err;
 
-	if (!traces) {
-		if (snprintf(path, sizeof(path), "%s/traces.csv", folder) >= (int)sizeof(path))
-			return cli_replay_say("%s: %s", folder, strerror(ENAMETOOLONG));
-		traces = path;
-	}
 	if (read_models(r) || cli_replay_load(&r->data, folder, false) || create_pods(r) ||
-	    read_spans(r, folder) || train(r))
+	    read_traces(r) || train(r))
 		return -1;
 	/* Training alone. */
-	if (settings.train.n && !settings.verdicts && !settings.keep && !settings.sample)
+	if (settings.train.n && !settings.verdicts)
 		return save_models(r);
 	if (settings.verdicts) {
 		out = open_out(settings.verdicts);
 		if (!out)
 			return -1;
-		fputs("unix_s,pod,score,anomalous,blame1,blame2,blame3\n", out);
+		fputs("unix_s,pod,score,anomalous,blame1,blame2,blame3,suspicion\n", out);
 	}
-	err = score(r, out);
+	err = run(r, &settings.scored, settings.frozen ? ANALYSE_LEARN_NONE : ANALYSE_LEARN_GATED,
+		  out);
 	if (out && close_out(out, settings.verdicts))
 		err = -1;
-	if (!err && settings.keep) {
-		out = open_out(settings.keep);
-		if (!out)
-			return -1;
-		err = cli_replay_traces(&r->data, traces, r->all, r->n_all, settings.budget,
-					!settings.no_latency, out);
-		if (close_out(out, settings.keep))
-			err = -1;
-	}
 	if (!err)
 		err = save_models(r);
 	say_findings(r);
 	say_losses(r);
-	if (r->selftime)
-		cli_replay_spans_say(r->spans);
 	return err;
 }
 
-/* A recording of the collector is judged as it was. */
+/* Judges the recording as the collector did. */
 static int replay_live(const char *folder)
 {
 	struct cli_replay_live_opts o = {
@@ -636,9 +539,12 @@ static int check(const struct base_command *self)
 	if (settings.frozen && !settings.train.n && !settings.model)
 		return base_usage(self,
 				  "--frozen needs --train or --model: there is no model to keep");
-	if (!settings.verdicts && !settings.keep && !settings.sample && !settings.save_model)
-		return base_usage(self, "nothing to write: give --verdicts, --keep, --sample or "
-					"--save-model");
+	if (!settings.verdicts && !settings.save_model)
+		return base_usage(self, "nothing to write: give --verdicts or --save-model");
+	if (!settings.train.n && !settings.score.n &&
+	    (settings.frozen || settings.trace_evidence || settings.save_model))
+		return base_usage(self, "--frozen, --trace-evidence and --save-model need --train "
+					"or --score");
 	return BASE_EXIT_OK;
 }
 
@@ -654,7 +560,7 @@ static int replay_main(const struct base_command *self, int argc, char **argv)
 	code = check(self);
 	if (code != BASE_EXIT_OK)
 		return code;
-	if (!settings.train.n && !settings.score.n && cli_replay_is_live(argv[operand]))
+	if (!settings.train.n && !settings.score.n)
 		return replay_live(argv[operand]) ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
 	settings.detector = settings.detector ?: "combined";
 	settings.false_alarms = settings.false_alarms ?: 1;
@@ -663,14 +569,13 @@ static int replay_main(const struct base_command *self, int argc, char **argv)
 		analyse_pipeline_free(r.pods[i].pipeline);
 	analyse_fleet_free(r.fleet);
 	collect_models_free(r.models);
-	cli_replay_spans_free(r.spans);
+	cli_replay_traces_free(r.traces);
 	analyse_selftime_free(r.selftime);
 	free(r.evidence);
 	free(r.pods);
 	free(r.moving);
 	free(r.verdicts);
 	free(r.row);
-	free(r.all);
 	cli_replay_free(&r.data);
 	return err ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
 }
@@ -678,6 +583,6 @@ static int replay_main(const struct base_command *self, int argc, char **argv)
 const struct base_command cli_cmd_replay = {
 	.name = "replay",
 	.synopsis = "[OPTION]... DIR",
-	.summary = "Run the pipelines over recorded data: verdicts, and which traces to keep",
+	.summary = "Run the pipelines over a recording of sidelight collect",
 	.run = replay_main,
 };

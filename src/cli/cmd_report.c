@@ -10,7 +10,7 @@
 #include <sidelight/store.h>
 
 #include "base/secret.h"
-#include "cli/common.h"
+#include "cli/common/common.h"
 #include "dta/wire/text.h"
 #if HAVE_BPF
 #include "source/report/reporter.h"

@@ -2,7 +2,7 @@
 /* cmd_tcp.c - 'sidelight tcp VERB'. Each verb is a command of its own in tcp/. */
 #include <string.h>
 
-#include "cli/common.h"
+#include "cli/common/common.h"
 
 #if HAVE_BPF
 extern const struct base_command cli_tcp_cpu, cli_tcp_flows, cli_tcp_layers, cli_tcp_net,

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/common.h"
-#include "cli/token.h"
+#include "cli/common/common.h"
+#include "cli/common/token.h"
 #include "cli/top/top.h"
 
 static struct {

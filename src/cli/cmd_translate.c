@@ -13,14 +13,11 @@
 
 #include "base/confine.h"
 #include "base/secret.h"
-#include "cli/common.h"
+#include "cli/common/common.h"
 #include "dta/wire/auth.h"
 #include "dta/translate/gap_file.h"
 #include "dta/translate/translate.h"
 #include "dta/io/xdp.h"
-#if HAVE_XDP
-#include "dta/io/kernel.h"
-#endif
 
 #define WORKERS_MAX 64u
 #define NAME	    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-"
@@ -32,7 +29,7 @@ struct translate {
 	uint32_t workers;
 	uint16_t port;
 	uint64_t buffer;
-	bool json, unconfined, print_map, in_kernel;
+	bool json, unconfined, print_map;
 	/* derived from these */
 	struct dta_translate_opts opts;
 	uint8_t secret_bytes[DTA_SECRET_MAX];
@@ -173,12 +170,8 @@ static bool open_xdp(struct translate *t, char *error, size_t bytes)
 	t->at = dta_xdp_open(&o, error, bytes);
 	if (!t->at)
 		return false;
-	if (dta_xdp_queues(t->at) >= t->workers) {
-		if (t->in_kernel)
-			t->opts.kernel = dta_kernel_open(t->at, t->opts.client.raw.interface, error,
-							 bytes);
-		return !t->in_kernel || t->opts.kernel;
-	}
+	if (dta_xdp_queues(t->at) >= t->workers)
+		return true;
 	snprintf(error, bytes, "--workers %u: --xdp has %u queues, and each worker needs one",
 		 t->workers, dta_xdp_queues(t->at));
 	return false;
@@ -494,14 +487,8 @@ static int check(struct translate *t)
 	if (t->opts.client.raw.xdp &&
 	    (t->opts.client.output != DTA_CLIENT_RAW || t->opts.client.raw.file))
 		return base_usage(t->cmd, "--raw-xdp: for --output raw by --raw-interface");
-	if (t->in_kernel &&
-	    (!t->xdp.n || !t->opts.client.raw.interface || t->opts.client.output != DTA_CLIENT_RAW))
-		return base_usage(t->cmd,
-				  "--in-kernel: for --xdp and --output raw by --raw-interface");
 	if (t->gaps && t->opts.replicas < 2)
 		return base_usage(t->cmd, "--gaps: with --replicas");
-	if (t->in_kernel && (t->workers > 1 || t->collectors.n > 1))
-		return base_usage(t->cmd, "--in-kernel: with one worker and one collector");
 	if (!HAVE_XDP && (t->xdp.n || t->opts.client.raw.xdp))
 		return base_failure(
 			t->cmd, "this build has no AF_XDP: libxdp, clang or bpftool was missing");
@@ -532,8 +519,6 @@ static const struct base_option table[] = {
 		  "repeatable"),
 	BASE_STRING("xdp-mode", 0, &set.xdp_mode, "MODE",
 		    "native or generic XDP (default: native where the driver can)"),
-	BASE_FLAG("in-kernel", 0, &set.in_kernel,
-		  "translate packets of one report in the kernel, at --xdp, for --output raw"),
 	BASE_LIST("pcap", 0, &set.pcap, "FILE",
 		  "translate the reports captured in this file, and end; repeatable"),
 	BASE_UINT("port", 0, &set.port, 1, 65535, "N", "UDP port of captured reports"),
@@ -604,7 +589,6 @@ static int run(const struct base_command *cmd, int argc, char **argv)
 	dta_rates_free(set.opts.client.engine.rates);
 	dta_map_free(set.devices);
 #if HAVE_XDP
-	dta_kernel_close(set.opts.kernel);
 	dta_xdp_close(set.at);
 #endif
 	close(set.stop);

@@ -6,7 +6,7 @@
 
 #include "base/base.h"
 #include "base/confine.h"
-#include "cli/common.h"
+#include "cli/common/common.h"
 #include "collect/discover/discover.h"
 
 struct cli_collect_discover {

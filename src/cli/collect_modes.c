@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "cli/collect_modes.h"
-#include "cli/common.h"
+#include "cli/common/common.h"
 
 #define CSV_NS 10000000000u /* between two rows per worker */
 

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "collect/collect.h"
+#include "collect/read/collect.h"
 
 #define COLLECT_SETUP_NS 10000000000u /* time for hosts to connect */
 #define COLLECT_SAY_NS	 500000000u   /* a longer wait is logged */

@@ -5,8 +5,9 @@
 
 #include "base/relaxed.h"
 #include "cli/collect_serve.h"
-#include "cli/common.h"
-#include "cli/token.h"
+#include "cli/common/common.h"
+#include "cli/common/token.h"
+#include "collect/self/self.h"
 
 static void reply(struct http_request *req, int status, const char *text)
 {
@@ -114,9 +115,9 @@ bool cli_collect_serve(struct cli_collect_server *s, const struct cli_collect_ht
 	int err;
 
 	s->source = collect_collector_source(c);
-	collect_collector_refusals(c, s->refused);
 	s->http = http_new(&opts, error, sizeof(error));
-	err = s->http ? routes(s, c, services, tracer, stores, discover) : 0;
+	err = s->http ? collect_self_http(c, s->refused) : 0;
+	err = err ?: (s->http ? routes(s, c, services, tracer, stores, discover) : 0);
 	if (err)
 		snprintf(error, sizeof(error), "routes: %s", strerror(-err));
 	if (s->http && !err && !http_start(s->http, error, sizeof(error))) {

@@ -5,7 +5,7 @@
 
 #include "api/api.h"
 #include "base/base.h"
-#include "collect/collect.h"
+#include "collect/read/collect.h"
 #include "collect/discover/discover.h"
 #include "collect/services/services.h"
 #include "collect/trace/trace.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/json_read.h"
-#include "cli/common.h"
+#include "cli/common/common.h"
 
 /* In the order of --help: on the observed machine, readers, tools. */
 static const struct base_command *const commands[] = {

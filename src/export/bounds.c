@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * bounds.c - the "le" bounds of a histogram. For exponential ones the set depends only on the
- * metric's parameters. A set that followed the observations would differ between pods and over
- * time, and sum by (le) would add unlike buckets.
+ * bounds.c - computes the "le" bounds of a histogram. For an exponential one the set of bounds
+ * depends only on the metric's parameters. If it depended on the observations, it would differ
+ * between pods and over time, and sum by (le) would add unlike buckets.
  *
- * The set: the zero threshold; every bound of the finest coarser scale that leaves at most
- * EXPORT_TEXT_BOUNDS_MAX; the upper end of the last
- * bucket. Each is the bound of a real bucket and halving the scale merges buckets pairwise, so
- * every number is exact.
+ * The set: the zero threshold; every bound of the finest coarser scale that gives at most
+ * EXPORT_TEXT_BOUNDS_MAX bounds; the upper end of the last bucket. Each of them is the bound of an
+ * actual bucket, and halving the scale merges buckets in pairs, so all counts are exact.
  */
 #include <errno.h>
 #include <math.h>
@@ -22,22 +21,22 @@ static const double roots[256] = {
 };
 
 /*
- * The upper end of bucket i: 2^(i * 2^-scale). Scale and index are untrusted and may have any
- * value.
+ * Returns the upper end of bucket i: 2^(i * 2^-scale). Scale and index are untrusted and may have
+ * any value.
  */
 static double bucket_end(int64_t i, int scale)
 {
 	int64_t e;
 
 	if (scale > 8)
-		return exp2(ldexp((double)i, -scale)); /* not a schema */
+		return exp2(ldexp((double)i, -scale)); /* not a valid schema */
 	if (scale > 0)
 		return ldexp(roots[(i & ((1 << scale) - 1)) << (8 - scale)], (int)(i >> scale));
 	e = i * (scale < -12 ? 4096 : 1 << -scale);
 	return ldexp(1, e > 5000 ? 5000 : e < -5000 ? -5000 : (int)e);
 }
 
-static bool add(struct export_render *r, double bound, size_t bucket)
+static bool add_bound(struct export_render *r, double bound, size_t bucket)
 {
 	struct export_bounds *b = &r->bounds;
 	size_t room = b->room;
@@ -72,28 +71,29 @@ static bool make_exponential(struct export_render *r)
 
 	if (!s->bucket_count)
 		return true;
-	if (!add(r, s->zero_threshold > 0 && isfinite(s->zero_threshold) ? s->zero_threshold : 0,
-		 0))
+	if (!add_bound(r,
+		       s->zero_threshold > 0 && isfinite(s->zero_threshold) ? s->zero_threshold : 0,
+		       0))
 		return false;
 	if (s->bucket_count < 3)
 		return true;
-	last = first + (int64_t)s->bucket_count - 3; /* buckets[bucket_count - 2] */
+	last = first + (int64_t)s->bucket_count - 3; /* index of buckets[bucket_count - 2] */
 	while ((last - first) / step >= EXPORT_TEXT_BOUNDS_MAX - 2)
 		step *= 2;
 	for (end = first + (-first & (step - 1)); end <= last; end += step) {
 		double bound = bucket_end(end, s->scale);
 
-		if (isfinite(bound) && !add(r, bound, (size_t)(end - first) + 1))
+		if (isfinite(bound) && !add_bound(r, bound, (size_t)(end - first) + 1))
 			return false;
 	}
 	if (isfinite(bucket_end(last, s->scale)))
-		return add(r, bucket_end(last, s->scale), (size_t)(last - first) + 1);
+		return add_bound(r, bucket_end(last, s->scale), (size_t)(last - first) + 1);
 	return true;
 }
 
 /*
- * Of a brief histogram those of 2^-22, 2^-16, 2^-10, 2^-4, 2^2, 2^8 ... that it has, which all have
- * in common, and none before its first observation.
+ * For a brief histogram: the bounds 2^-22, 2^-16, 2^-10, 2^-4, 2^2, 2^8 ... within its range, which
+ * are the same for all such histograms, except those below its first observation.
  */
 static bool make_brief(struct export_render *r)
 {
@@ -106,7 +106,7 @@ static bool make_brief(struct export_render *r)
 		int64_t end = octave * (1 << s->scale);
 
 		if (end >= first && end <= last &&
-		    !add(r, bucket_end(end, s->scale), (size_t)(end - first) + 1))
+		    !add_bound(r, bucket_end(end, s->scale), (size_t)(end - first) + 1))
 			return false;
 	}
 	return true;
@@ -117,12 +117,12 @@ static bool make_classic(struct export_render *r)
 	const struct export_series *s = &r->series;
 
 	for (size_t i = 0; i < s->bound_count && i < s->bucket_count; i++)
-		if (isfinite(s->bounds[i]) && !add(r, s->bounds[i], i))
+		if (isfinite(s->bounds[i]) && !add_bound(r, s->bounds[i], i))
 			return false;
 	return true;
 }
 
-static bool same(const struct export_bounds *b, const struct export_series *s)
+static bool is_same(const struct export_bounds *b, const struct export_series *s)
 {
 	if (!b->valid || b->of.exponential != s->exponential ||
 	    b->of.bucket_count != s->bucket_count)
@@ -130,7 +130,7 @@ static bool same(const struct export_bounds *b, const struct export_series *s)
 	if (s->exponential)
 		return b->of.scale == s->scale && b->of.first_bucket == s->first_bucket &&
 		       b->of.zero_threshold == s->zero_threshold;
-	/* the common case: finite and ascending bounds, used as they are */
+	/* the common case: finite, ascending bounds, used unchanged */
 	return b->count == s->bound_count &&
 	       !memcmp(b->bound, s->bounds, s->bound_count * sizeof(*s->bounds));
 }
@@ -143,8 +143,8 @@ bool export_bounds_make(struct export_render *r)
 
 	bool brief = s->exponential && s->brief && !r->classic;
 
-	/* Brief ones are few. */
-	if (!brief && same(b, s))
+	/* Brief histograms have few bounds, so recompute them. */
+	if (!brief && is_same(b, s))
 		return true;
 	b->count = 0;
 	b->valid = false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * escape.c - names in UTF-8 for clients that do not take them, in the two schemes of
+ * escape.c - escapes UTF-8 names for clients that do not accept them, in the two schemes of
  * prometheus/common, model/metric.go: "underscores" and, where that is ambiguous, "values".
  */
 #include <stdio.h>
@@ -23,7 +23,7 @@ bool export_is_plain(const char *s, bool colons)
 	return *s;
 }
 
-/* The character at *s, which it passes. What is not UTF-8 is a character per byte. */
+/* Returns the character at *s and advances *s. In invalid UTF-8 each byte counts as a character. */
 static uint32_t next_character(const char **s)
 {
 	const unsigned char *c = (const unsigned char *)*s;

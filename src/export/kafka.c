@@ -20,10 +20,10 @@
 const char *const export_kafka_names[] = {"anomalies", "traces", "reports"};
 
 struct export_kafka {
-	rd_kafka_conf_t *conf; /* until the start */
+	rd_kafka_conf_t *conf; /* owned by this structure until the producer is created */
 	rd_kafka_t *rk;
 	char *topic[EXPORT_KAFKA_KINDS];
-	pthread_t thread; /* takes delivery reports */
+	pthread_t thread; /* polls for delivery reports */
 	bool running, stop;
 	uint64_t delivered[EXPORT_KAFKA_KINDS], failed[EXPORT_KAFKA_KINDS],
 		full[EXPORT_KAFKA_KINDS], waiting[EXPORT_KAFKA_KINDS];
@@ -38,7 +38,9 @@ static void on_delivery(rd_kafka_t *rk, const rd_kafka_message_t *m, void *arg)
 	struct export_kafka *k = arg;
 
 	(void)rk;
-	/* The outcome first: who sees nothing waiting sees all outcomes. */
+	/*
+	 * Count the outcome first, so that a reader who sees no waiting messages sees all outcomes.
+	 */
 	if (m->err) {
 		relaxed_add(k->failed[kind], 1);
 		base_log_limited(BASE_WARN, "kafka", "message not delivered topic=%s error=%s",
@@ -59,7 +61,7 @@ static void on_error(rd_kafka_t *rk, int err, const char *reason, void *arg)
 			 rd_kafka_err2str((rd_kafka_resp_err_t)err), reason);
 }
 
-/* librdkafka's own log, which may name hosts but no secrets. */
+/* Logs librdkafka's own messages, which may contain host names but no secrets. */
 static void on_log(const rd_kafka_t *rk, int level, const char *facility, const char *text)
 {
 	(void)rk;
@@ -77,7 +79,7 @@ static void *poll_main(void *arg)
 
 /* ---- the file ---- */
 
-static char *trim(char *s)
+static char *trim_blanks(char *s)
 {
 	char *end = s + strlen(s);
 
@@ -88,9 +90,11 @@ static char *trim(char *s)
 	return s;
 }
 
-/* Sets a property. 0 or -EINVAL with one line in error, which shows no value. */
-static int set(struct export_kafka *k, const char *name, const char *value, char *error,
-	       size_t error_bytes)
+/*
+ * Sets a property. Returns 0, or -EINVAL with one line in error, which does not contain the value.
+ */
+static int set_property(struct export_kafka *k, const char *name, const char *value, char *error,
+			size_t error_bytes)
 {
 	char why[256];
 
@@ -110,7 +114,7 @@ static int set(struct export_kafka *k, const char *name, const char *value, char
 		return -EINVAL;
 	}
 	if (!strcmp(name, "enable.idempotence") && strcmp(value, "true")) {
-		snprintf(error, error_bytes, "%s is always true", name);
+		snprintf(error, error_bytes, "%s must be true", name);
 		return -EINVAL;
 	}
 	if (rd_kafka_conf_set(k->conf, name, value, why, sizeof(why)) == RD_KAFKA_CONF_OK)
@@ -133,7 +137,7 @@ static int set_from_file(struct export_kafka *k, char *name, const char *path, c
 	}
 	base_secret_warn("kafka", path);
 	value[n] = 0;
-	err = set(k, name, value, error, error_bytes);
+	err = set_property(k, name, value, error, error_bytes);
 	explicit_bzero(value, sizeof(value));
 	return err;
 }
@@ -151,7 +155,7 @@ static int read_properties(struct export_kafka *k, char *text, char *error, size
 	int err = 0;
 
 	for (line = strtok_r(text, "\n", &save); line && !err; line = strtok_r(NULL, "\n", &save)) {
-		char *name = trim(line), *value = strchr(name, '=');
+		char *name = trim_blanks(line), *value = strchr(name, '=');
 
 		if (!*name || *name == '#')
 			continue;
@@ -160,10 +164,10 @@ static int read_properties(struct export_kafka *k, char *text, char *error, size
 			return -EINVAL;
 		}
 		*value++ = 0;
-		name = trim(name);
-		value = trim(value);
+		name = trim_blanks(name);
+		value = trim_blanks(value);
 		err = ends_in_file(name) ? set_from_file(k, name, value, error, error_bytes)
-					 : set(k, name, value, error, error_bytes);
+					 : set_property(k, name, value, error, error_bytes);
 	}
 	return err;
 }
@@ -172,7 +176,7 @@ static int read_properties(struct export_kafka *k, char *text, char *error, size
 
 struct export_kafka *export_kafka_new(const char *path, char *error, size_t error_bytes)
 {
-	/* Bounded, and what may be in doubt is not sent twice. A file may say less or more. */
+	/* Defaults that the file may override: a bounded queue, and no message sent twice. */
 	static const char *const first[][2] = {
 		{"enable.idempotence", "true"},
 		{"acks", "all"},
@@ -192,7 +196,7 @@ struct export_kafka *export_kafka_new(const char *path, char *error, size_t erro
 		goto fail;
 	k->conf = rd_kafka_conf_new();
 	for (size_t i = 0; i < sizeof(first) / sizeof(*first) && !err; i++)
-		err = set(k, first[i][0], first[i][1], why, sizeof(why));
+		err = set_property(k, first[i][0], first[i][1], why, sizeof(why));
 	for (size_t i = 0; i < EXPORT_KAFKA_KINDS && !err; i++) {
 		err = asprintf(&k->topic[i], "sidelight-%s", export_kafka_names[i]) < 0 ? -ENOMEM
 											: 0;
@@ -227,7 +231,7 @@ int export_kafka_start(struct export_kafka *k, char *error, size_t error_bytes)
 	k->rk = rd_kafka_new(RD_KAFKA_PRODUCER, k->conf, error, error_bytes);
 	if (!k->rk)
 		return -EINVAL;
-	k->conf = NULL; /* the producer's now */
+	k->conf = NULL; /* now owned by the producer */
 	err = pthread_create(&k->thread, NULL, poll_main, k);
 	if (err) {
 		snprintf(error, error_bytes, "thread: %s", strerror(err));

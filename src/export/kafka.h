@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * kafka.h - produces JSON messages to Kafka by librdkafka: idempotent, acknowledged by all
- * replicas, from a bounded queue in memory. Callers never wait. Each message ends in one counter,
- * by the broker's delivery report. Knows nothing of the messages' contents.
+ * kafka.h - produces JSON messages to Kafka with librdkafka: idempotent, acknowledged by all
+ * replicas, from a bounded queue in memory. Callers never wait. The broker's delivery report
+ * decides which counter a message ends in. Independent of the messages' contents.
  *
- * The file has properties of librdkafka, `name=value` per line; `name.file=PATH` takes the value
- * from a file, for secrets; `sidelight.topic.KIND` names a topic.
+ * The file has properties of librdkafka, one `name=value` per line. `name.file=PATH` reads a value
+ * from a file, for secrets; `sidelight.topic.KIND` sets the name of a topic.
  */
 #ifndef SL_EXPORT_KAFKA_H
 #define SL_EXPORT_KAFKA_H
@@ -15,14 +15,14 @@
 #include <stdint.h>
 
 enum export_kafka_kind {
-	EXPORT_KAFKA_ANOMALIES, /* "sidelight-anomalies", by instance */
-	EXPORT_KAFKA_TRACES,	/* "sidelight-traces", by trace ID */
-	EXPORT_KAFKA_REPORTS,	/* "sidelight-reports", by STORE/LIST/LANE */
+	EXPORT_KAFKA_ANOMALIES, /* topic "sidelight-anomalies", keyed by instance */
+	EXPORT_KAFKA_TRACES,	/* topic "sidelight-traces", keyed by trace ID */
+	EXPORT_KAFKA_REPORTS,	/* topic "sidelight-reports", keyed by STORE/LIST/LANE */
 	EXPORT_KAFKA_KINDS
 };
 extern const char *const export_kafka_names[EXPORT_KAFKA_KINDS]; /* "anomalies", ... */
 
-struct export_kafka_stats { /* messages of a kind */
+struct export_kafka_stats { /* messages of one kind */
 	uint64_t delivered;
 	uint64_t dropped_full;	 /* the queue was full */
 	uint64_t dropped_failed; /* not delivered within message.timeout.ms, or refused */
@@ -31,18 +31,22 @@ struct export_kafka_stats { /* messages of a kind */
 
 struct export_kafka;
 
-/* Reads the file. NULL with one line in error. Threads begin with export_kafka_start(). */
+/* Reads the file. Returns NULL with one line in error. export_kafka_start() starts the threads. */
 struct export_kafka *export_kafka_new(const char *path, char *error, size_t error_bytes);
-/* 0, or -errno with one line in error. */
+/* Returns 0, or -errno with one line in error. */
 int export_kafka_start(struct export_kafka *k, char *error, size_t error_bytes);
-/* Copies key and body. 0, or -errno, counted as dropped. Any thread. */
+/*
+ * Queues copies of key and body. Returns 0; or -errno, after counting the message as dropped. Any
+ * thread.
+ */
 int export_kafka_send(struct export_kafka *k, enum export_kafka_kind kind, const char *key,
 		      const void *body, size_t bytes);
-/* Any thread; NULL has none. */
+/* Any thread; for NULL all counts are 0. */
 void export_kafka_stats(struct export_kafka *k, enum export_kafka_kind kind,
 			struct export_kafka_stats *out);
-uint64_t export_kafka_errors(struct export_kafka *k); /* of brokers: not reached, refused */
-/* Waits up to linger_ns for what is queued; the rest is dropped. Accepts NULL. */
+/* errors reported by brokers: unreachable, refused */
+uint64_t export_kafka_errors(struct export_kafka *k);
+/* Waits up to linger_ns for queued messages to be sent; the rest is dropped. NULL is ignored. */
 void export_kafka_free(struct export_kafka *k, uint64_t linger_ns);
 
 #endif

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * names.c - keeps family names distinct. A counter "a" has samples "a_total", a histogram
- * "a_bucket"; a family of such a name would clash (OpenMetrics 1.0, "Suffixes"), so its type is
- * appended: "a_total_gauge". If a family or sample "a" is there before the counter, the counter has
- * the name of its samples, "a_total".
+ * "a_bucket"; a family with such a name would clash (OpenMetrics 1.0, "Suffixes"), so its type is
+ * appended: "a_total_gauge". If a family or sample "a" precedes the counter, the counter takes the
+ * name of its samples, "a_total".
  *
  * Families come sorted, so a name can clash only with one that is its prefix or that was
  * lengthened. That is a handful, however many families there are.
@@ -31,7 +31,7 @@ const char *export_sample_suffix(enum export_family_type type)
 	return type == EXPORT_FAMILY_COUNTER ? "_total" : type == EXPORT_FAMILY_INFO ? "_info" : "";
 }
 
-/* Suffixes of sample names, in any format. */
+/* Suffixes of sample names in all formats. */
 static const char *const sample_suffixes[][6] = {
 	[EXPORT_FAMILY_COUNTER] = {"_total", "_created"},
 	[EXPORT_FAMILY_HISTOGRAM] = {"_bucket", "_count", "_sum", "_created"},
@@ -56,7 +56,7 @@ static bool is_sample_suffix(const struct export_render *r, enum export_family_t
 	return false;
 }
 
-static bool clashes(const struct export_render *r)
+static bool has_clash(const struct export_render *r)
 {
 	for (size_t i = 0; i < r->reserved_count; i++) {
 		const struct export_reserved *other = &r->reserved[i];
@@ -72,10 +72,10 @@ static bool clashes(const struct export_render *r)
 #define LONGER_MAX (sizeof("_gaugehistogram") - 1)
 
 /*
- * Appends to a name that is taken: to a counter's what its samples have, as they keep their name if
- * the family cannot have it without, and to any other its type. Returns the NUL.
+ * Lengthens a name that is already used. A counter gets the suffix of its samples, so that these
+ * keep their names; any other family gets its type. Returns a pointer to the NUL.
  */
-static char *lengthen(struct export_render *r, char *end)
+static char *lengthen_name(struct export_render *r, char *end)
 {
 	if (r->family.type != EXPORT_FAMILY_COUNTER)
 		return stpcpy(end, export_type_names[r->family.type]);
@@ -83,9 +83,9 @@ static char *lengthen(struct export_render *r, char *end)
 	return stpcpy(end, export_sample_suffix(EXPORT_FAMILY_COUNTER));
 }
 
-/* ---- names in UTF-8 for clients that do not take them ---- */
+/* ---- UTF-8 names for clients that do not accept them ---- */
 
-/* The source has a family of this name, or one whose samples look like it. */
+/* Whether the source has a family with this name, or one whose samples look like it. */
 static bool is_there(const struct export_render *r, const char *name)
 {
 	char other[EXPORT_SHOWN_NAME_MAX + 16];
@@ -131,8 +131,8 @@ static bool note_escaped(struct export_render *r, uint64_t hash)
 }
 
 /*
- * Takes this name if it and that of the samples are free. No other name has the last form, unless a
- * publisher calls a family so.
+ * Uses this name if the name and that of its samples are not used yet. last: the name is in the
+ * final form, which is unique unless a publisher chose it for another family.
  */
 static bool take_escaped(struct export_render *r, const char *name, bool last)
 {
@@ -155,7 +155,7 @@ static bool take_escaped(struct export_render *r, const char *name, bool last)
 	return true;
 }
 
-static bool escape(struct export_render *r)
+static bool escape_name(struct export_render *r)
 {
 	char name[EXPORT_ESCAPED(EXPORT_SHOWN_NAME_MAX) + 32], *end;
 
@@ -163,21 +163,20 @@ static bool escape(struct export_render *r)
 	if (take_escaped(r, name, false))
 		return true;
 	if (r->family.type == EXPORT_FAMILY_COUNTER) {
-		lengthen(r, end);
+		lengthen_name(r, end);
 		if (take_escaped(r, name, false))
 			return true;
 		r->family.type = EXPORT_FAMILY_COUNTER;
 	}
-	/* Types of one name follow each other. */
+	/* Families with the same name but different types are consecutive. */
 	end = export_hex_name(name, r->family.name);
 	if (was_escaped(r, base_hash(0, name, strlen(name))))
-		lengthen(r, end);
+		lengthen_name(r, end);
 	return take_escaped(r, name, true);
 }
 
 /*
- * Names that are lengthened and names that are escaped know of each other. False: the name is an
- * escaped one's.
+ * Keeps lengthened and escaped names apart. Returns false if the name is that of an escaped family.
  */
 static bool keep_from_escaped(struct export_render *r)
 {
@@ -206,9 +205,9 @@ static bool take_name(struct export_render *r)
 	if (!export_is_plain(name, true)) {
 		r->quoted = r->utf8;
 		if (!r->utf8 && r->source.has_family)
-			return escape(r);
+			return escape_name(r);
 	}
-	/* Drop names that are neither a prefix of this one nor sort after it. */
+	/* Drop names that are neither a prefix of this one nor sorted after it. */
 	for (size_t i = 0; i < r->reserved_count; i++) {
 		const struct export_reserved *other = &r->reserved[i];
 
@@ -222,11 +221,11 @@ static bool take_name(struct export_render *r)
 	r->reserved_count = kept;
 	memcpy(r->name, name, n + 1);
 	r->name_bytes = n;
-	while ((r->reserved_count && clashes(r)) ||
+	while ((r->reserved_count && has_clash(r)) ||
 	       (r->name_bytes != n && !r->error && !keep_from_escaped(r))) {
 		if (r->name_bytes + LONGER_MAX > EXPORT_SHOWN_NAME_MAX)
 			return false;
-		r->name_bytes = (size_t)(lengthen(r, r->name + r->name_bytes) - r->name);
+		r->name_bytes = (size_t)(lengthen_name(r, r->name + r->name_bytes) - r->name);
 	}
 	if (!export_render_grow(r, &r->reserved, &r->reserved_room, kept + 1, sizeof(*r->reserved)))
 		return false;

@@ -11,31 +11,32 @@ bool export_native_fits(const struct export_native_buckets *b)
 {
 	int64_t last = (int64_t)b->first_bucket + (int64_t)b->count;
 
-	/* schemas begin at -4; indices have 32 bits */
+	/* schemas start at -4; indices have 32 bits */
 	return b->count && b->scale >= -4 && b->scale < 32 && b->first_bucket > -(1 << 30) &&
 	       last < 1 << 30;
 }
 
-static bool reserve(struct export_native *n, size_t buckets)
+static bool reserve_room(struct export_native *n, size_t buckets)
 {
-	const size_t room = 3 * buckets + 2; /* a gap of two adds two */
+	const size_t room = 3 * buckets + 2; /* a gap of two buckets adds two deltas */
 
 	return base_grow(&n->delta, &n->delta_room, room, sizeof(*n->delta)) &&
 	       base_grow(&n->span, &n->span_room, room, sizeof(*n->span));
 }
 
 /*
- * The non-empty buckets, in spans. A gap of up to two empty buckets takes less room as zeroes than
- * as another span. The overflow bucket goes to the first index above all others, as its upper end
- * is unknown.
+ * Encodes the non-empty buckets in spans. A gap of up to two empty buckets takes less space as
+ * zeroes than as a new span. The overflow bucket gets the first index above all others, because its
+ * upper end is unknown.
  */
 bool export_native_make(struct export_native *n, const struct export_native_buckets *b)
 {
-	int merge = b->scale > 8 ? b->scale - 8 : 0; /* schemas end at 8: merge 2^merge buckets */
+	/* schemas end at 8: merge groups of 2^merge buckets */
+	int merge = b->scale > 8 ? b->scale - 8 : 0;
 	uint64_t before = 0, count;
 	int64_t next = 0, at;
 
-	if (!reserve(n, b->count))
+	if (!reserve_room(n, b->count))
 		return false;
 	n->schema = b->scale - merge;
 	n->sum = b->sum;
@@ -63,7 +64,7 @@ bool export_native_make(struct export_native *n, const struct export_native_buck
 		before = count;
 		next = at + 1;
 	}
-	if (!n->spans) /* or an empty histogram would not look native */
+	if (!n->spans) /* otherwise an empty histogram would not be recognised as native */
 		n->span[n->spans++] = (struct export_native_span){.offset = 0};
 	for (size_t i = 0; i < n->deltas; i++)
 		n->delta_bytes += export_pb_varint_bytes(export_pb_zigzag(n->delta[i]));
@@ -101,7 +102,7 @@ uint8_t *export_native_put(uint8_t *p, const struct export_native *n,
 	}
 	if (!n->deltas)
 		return p;
-	p = export_pb_head(p, f->delta, n->delta_bytes); /* packed */
+	p = export_pb_head(p, f->delta, n->delta_bytes); /* a packed field */
 	for (size_t i = 0; i < n->deltas; i++)
 		p = export_pb_varint(p, export_pb_zigzag(n->delta[i]));
 	return p;

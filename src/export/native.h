@@ -3,7 +3,7 @@
  * native.h - exponential buckets in the sparse form of Prometheus' native histograms: spans of
  * adjacent buckets and differences of counts. The messages of a scrape
  * (io.prometheus.client.Histogram) and of remote write (prometheus.Histogram) have the same fields
- * with different numbers.
+ * with different field numbers.
  */
 #ifndef SL_EXPORT_NATIVE_H
 #define SL_EXPORT_NATIVE_H
@@ -13,11 +13,12 @@
 #include <stdint.h>
 
 struct export_native_span {
-	int64_t offset; /* from the end of the previous span; of the first: the index itself */
+	/* distance from the end of the previous span; for the first span the index itself */
+	int64_t offset;
 	uint64_t length;
 };
 
-/* Starts zeroed; reusable. */
+/* Must be zeroed initially; reusable. */
 struct export_native {
 	int schema;
 	uint64_t count, zero_count;
@@ -28,28 +29,28 @@ struct export_native {
 	size_t delta_room, span_room;
 };
 
-/* As in struct export_series. */
+/* The same fields as in struct export_series. */
 struct export_native_buckets {
-	const uint64_t *bucket; /* the zero bucket, the others, and one for all above */
+	const uint64_t *bucket; /* the zero bucket, the regular ones, and one for larger values */
 	size_t count;
 	int scale;
 	int32_t first_bucket; /* index of bucket[1] */
 	double zero_threshold, sum;
 };
 
-/* True if the buckets fit this form. */
+/* Whether the buckets can be represented as a native histogram. */
 bool export_native_fits(const struct export_native_buckets *b);
-/* False: out of memory. */
+/* Returns false if out of memory. */
 bool export_native_make(struct export_native *n, const struct export_native_buckets *b);
 void export_native_free(struct export_native *n);
 
-/* Field numbers, where the messages differ. */
+/* Field numbers, which differ between the messages. */
 struct export_native_fields {
-	uint8_t count, sum, schema, zero_threshold, zero_count, span, delta; /* each < 16 */
+	uint8_t count, sum, schema, zero_threshold, zero_count, span, delta; /* each must be < 16 */
 };
 
-size_t export_native_bytes(const struct export_native *n); /* at most */
-/* Returns the end. */
+size_t export_native_bytes(const struct export_native *n); /* returns an upper bound */
+/* Returns the end of the written bytes. */
 uint8_t *export_native_put(uint8_t *p, const struct export_native *n,
 			   const struct export_native_fields *f);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * number.c - shortest decimals by R. Giulietti's Schubfach ("The Schubfach way to render doubles",
- * 2020): three products by a 126-bit power of ten decide, without loop or fallback.
+ * 2020): uses three products with a 126-bit power of ten, without a loop or fallback.
  */
 #include "export/number.h"
 
@@ -23,10 +23,10 @@ static const uint64_t pow10_u64[20] = {
 #include "tens.inc"
 };
 
-/* Decimal digits of v; 1 for 0. */
+/* Returns the number of decimal digits of v; 1 for 0. */
 static inline unsigned int digits_of(uint64_t v)
 {
-	/* 1233 / 4096 approximates log10(2): exact, or one too many before the comparison */
+	/* 1233 / 4096 approximates log10(2); the guess is exact or one too large */
 	unsigned int bits = 64 - (unsigned int)__builtin_clzll(v | 1);
 	unsigned int guess = bits * 1233 >> 12;
 
@@ -74,7 +74,10 @@ static const struct {
 #include "pow10.inc"
 };
 
-/* floor(log10(2^e)), floor(log10(3/4 * 2^e)), floor(log2(10^e)): exact for every e of a double. */
+/*
+ * floor(log10(2^e)), floor(log10(3/4 * 2^e)), floor(log2(10^e)): exact for every exponent of a
+ * double.
+ */
 static inline int log10_of_pow2(int e)
 {
 	return (e * 1262611) >> 22;
@@ -90,7 +93,9 @@ static inline int log2_of_pow10(int e)
 	return (e * 1741647) >> 19;
 }
 
-/* The upper 64 bits of g * c / 2^64; the lowest of them is set if anything below is not 0. */
+/*
+ * Returns the upper 64 bits of g * c / 2^64; the lowest bit is also set if any lower bit is not 0.
+ */
 static inline uint64_t round_to_odd(uint64_t high, uint64_t low, uint64_t c)
 {
 	unsigned __int128 x = (unsigned __int128)low * c;
@@ -110,10 +115,13 @@ uint64_t export_shortest(double v, int *exponent)
 	biased = (int)(bits >> 52) & 0x7ff;
 	c = biased ? fraction | 1ull << 52 : fraction;
 	q = (biased ? biased : 1) - 1075;
-	odd = c & 1;			      /* an even significand includes its bounds */
-	closer = fraction == 0 && biased > 1; /* below a power of 2 doubles are denser */
+	odd = c & 1; /* the interval of an even significand includes its ends */
+	/* just below a power of 2, doubles are closer together */
+	closer = fraction == 0 && biased > 1;
 
-	/* v = c * 2^q; decimals between (4c - 2) and (4c + 2) * 2^(q-2) read back as v. */
+	/*
+	 * v = c * 2^q; decimals between (4c - 2) * 2^(q-2) and (4c + 2) * 2^(q-2) read back as v.
+	 */
 	k = closer ? log10_of_three_quarters_pow2(q) : log10_of_pow2(q);
 	h = q + log2_of_pow10(-k) + 1;
 	{
@@ -125,7 +133,7 @@ uint64_t export_shortest(double v, int *exponent)
 		upper = round_to_odd(high, low, (4 * c + 2) << h) - odd;
 	}
 	s = vb / 4;
-	if (s >= 10) { /* try one digit fewer */
+	if (s >= 10) { /* try with one digit less */
 		uint64_t tens = s / 10;
 		bool down = lower <= 40 * tens, up = 40 * tens + 40 <= upper;
 
@@ -146,8 +154,8 @@ uint64_t export_shortest(double v, int *exponent)
 }
 
 /*
- * Writes v with an exponent if its first digit's place is below 10^low or at least 10^high, as
- * printf's %g does.
+ * Writes v, with an exponent if the first digit's place is below 10^low or at least 10^high, like
+ * printf's %g.
  */
 static char *put_shortest(char *p, double v, int low, int high, bool point)
 {
@@ -169,7 +177,7 @@ static char *put_shortest(char *p, double v, int low, int high, bool point)
 	n = (int)digits_of(digits);
 	put_digits(text + n, digits);
 	first = e + n - 1;
-	if (first < low || first >= high) { /* d.ddde-07 */
+	if (first < low || first >= high) { /* form d.ddde-07 */
 		*p++ = text[0];
 		if (n > 1) {
 			*p++ = '.';
@@ -180,10 +188,11 @@ static char *put_shortest(char *p, double v, int low, int high, bool point)
 		*p++ = first < 0 ? '-' : '+';
 		first = first < 0 ? -first : first;
 		if (first < 10)
-			*p++ = '0'; /* at least two digits, as printf and Go write it */
+			/* the exponent has at least two digits, like in printf and Go */
+			*p++ = '0';
 		return export_print_u64(p, (uint64_t)first);
 	}
-	if (e >= 0) { /* ddd000 */
+	if (e >= 0) { /* form ddd000 */
 		memcpy(p, text, (size_t)n);
 		memset(p + n, '0', (size_t)e);
 		p += n + e;
@@ -191,12 +200,12 @@ static char *put_shortest(char *p, double v, int low, int high, bool point)
 			*p++ = '.';
 			*p++ = '0';
 		}
-	} else if (first >= 0) { /* dd.ddd */
+	} else if (first >= 0) { /* form dd.ddd */
 		memcpy(p, text, (size_t)first + 1);
 		p[first + 1] = '.';
 		memcpy(p + first + 2, text + first + 1, (size_t)(n - first - 1));
 		p += n + 1;
-	} else { /* 0.00ddd */
+	} else { /* form 0.00ddd */
 		*p++ = '0';
 		*p++ = '.';
 		memset(p, '0', (size_t)(-first - 1));

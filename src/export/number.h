@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * number.h - numbers as the shortest text that reads back as the same number. Pure functions; each
- * writes at most EXPORT_NUMBER_MAX bytes, without a NUL, and returns the end.
+ * number.h - formats numbers as the shortest text that reads back as the same number. Pure
+ * functions; each writes at most EXPORT_NUMBER_MAX bytes, without a NUL, and returns the end.
  */
 #ifndef SL_EXPORT_NUMBER_H
 #define SL_EXPORT_NUMBER_H
@@ -14,16 +14,20 @@
 char *export_print_u64(char *p, uint64_t v);
 char *export_print_i64(char *p, int64_t v);
 
-/* A sample's value: "42", "0.1", "1.5e-09", "1e+300", "NaN", "+Inf", "-Inf". */
+/* Formats a sample's value: "42", "0.1", "1.5e-09", "1e+300", "NaN", "+Inf", "-Inf". */
 char *export_print_f64(char *p, double v);
 
 /*
- * A bucket's bound as Go prints it, since "le" is compared as a string: exponents from 1e+06 and
- * below 0.0001. With point the text has a "." or an exponent, as OpenMetrics requires ("1.0").
+ * Formats a bucket's bound like Go, because readers compare "le" as a string: with an exponent from
+ * 1e+06 on and below 0.0001. If point is set, the text has a "." or an exponent, as OpenMetrics
+ * requires ("1.0").
  */
 char *export_print_bound(char *p, double v, bool point);
 
-/* The shortest decimal that reads back as v > 0, finite: v is digits * 10^exponent. */
+/*
+ * Returns the shortest decimal that reads back as v, which must be finite and > 0: v is digits *
+ * 10^exponent.
+ */
 uint64_t export_shortest(double v, int *exponent);
 
 #endif

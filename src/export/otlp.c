@@ -34,24 +34,24 @@
 #include "export/pb.h"
 #include "export/sent.h"
 
-#define BATCH_BYTES (512u << 10) /* per request */
+#define BATCH_BYTES (512u << 10) /* maximum size of a request */
 
 struct export_otlp {
 	struct export_push *push;
-	struct export_sent *sent; /* or NULL */
-	/* The request under way. */
+	struct export_sent *sent; /* may be NULL */
+	/* The request under construction. */
 	uint8_t *batch;
 	size_t bytes, room;
 	uint64_t items;
-	bool plain; /* the receiver does not take gzip; push's thread */
-	/* Scratch for one message. */
+	bool plain; /* the receiver does not accept gzip; only used by push's thread */
+	/* Buffer for one message. */
 	uint8_t *buffer;
 	size_t size;
-	/* Written by the one thread, read by any. */
+	/* Written by the calling thread, read by any thread. */
 	uint64_t spans, dropped_memory, known;
 };
 
-/* ---- protobuf: each appends at p, in room reserved by export_otlp_spans() ---- */
+/* ---- protobuf: each function appends at p; export_otlp_spans() has reserved the room ---- */
 
 static uint8_t *put_attr(uint8_t *p, unsigned int field, const struct export_otlp_attr *a)
 {
@@ -136,7 +136,7 @@ void export_otlp_flush(struct export_otlp *o)
 {
 	if (!o->items)
 		return;
-	export_push_send(o->push, o->batch, o->bytes, o->items); /* taken over */
+	export_push_send(o->push, o->batch, o->bytes, o->items); /* push takes over the batch */
 	o->batch = NULL;
 	o->bytes = o->room = 0;
 	o->items = 0;
@@ -146,7 +146,7 @@ static size_t attr_room(const struct export_otlp_attr *a, size_t count)
 {
 	size_t sum = 0;
 
-	/* Two lengths and three tags around key and value, at most 10 bytes each. */
+	/* Key and value have two lengths and three tags, of at most 10 bytes each. */
 	for (size_t i = 0; i < count; i++)
 		sum += 64 + strlen(a[i].key) +
 		       (a[i].type == EXPORT_OTLP_STRING ? strlen(a[i].string) : 0);
@@ -178,7 +178,7 @@ void export_otlp_spans(struct export_otlp *o, const struct export_otlp_attr *res
 	o->items += n;
 }
 
-/* ---- answers, and requests that were taken ---- */
+/* ---- answers, and requests that were accepted ---- */
 
 struct otlp_read_reader {
 	const uint8_t *at, *end;
@@ -187,7 +187,7 @@ struct otlp_read_reader {
 struct otlp_read_field {
 	uint64_t number, value;
 	enum export_pb_wire wire;
-	struct otlp_read_reader in; /* of PB_LENGTH */
+	struct otlp_read_reader in; /* contents of a field of type PB_LENGTH */
 };
 
 static bool read_varint(struct otlp_read_reader *r, uint64_t *value)
@@ -202,7 +202,8 @@ static bool read_varint(struct otlp_read_reader *r, uint64_t *value)
 }
 
 /*
- * Reads the next field; a truncated one ends where the data ends. False: no more, or not protobuf.
+ * Reads the next field; a truncated one ends with the data. Returns false at the end, or if it is
+ * not protobuf.
  */
 static bool read_field(struct otlp_read_reader *r, struct otlp_read_field *f)
 {
@@ -276,8 +277,8 @@ uint64_t export_otlp_left_out(const void *answer, size_t bytes, char *why, size_
 	return rejected;
 }
 
-/* Records that the receiver has this trace, for the next process. */
-static void remember(void *arg, uint64_t trace_hi, uint64_t trace_lo)
+/* Records that the receiver has this trace; the next process can then skip it. */
+static void remember_trace(void *arg, uint64_t trace_hi, uint64_t trace_lo)
 {
 	struct export_otlp *o = arg;
 
@@ -286,13 +287,13 @@ static void remember(void *arg, uint64_t trace_hi, uint64_t trace_lo)
 				 "cannot record sent traces: a restart may send them again");
 }
 
-static uint64_t taken(void *arg, const void *body, size_t bytes, const void *answer,
-		      size_t answer_bytes, char *why, size_t why_bytes)
+static uint64_t take_answer(void *arg, const void *body, size_t bytes, const void *answer,
+			    size_t answer_bytes, char *why, size_t why_bytes)
 {
 	struct export_otlp *o = arg;
 
 	if (o->sent)
-		export_otlp_traces(body, bytes, remember, o);
+		export_otlp_traces(body, bytes, remember_trace, o);
 	return export_otlp_left_out(answer, answer_bytes, why, why_bytes);
 }
 
@@ -309,13 +310,17 @@ bool export_otlp_certain(const struct export_otlp *o)
 	return o->sent && export_sent_old(o->sent);
 }
 
-/* ---- compression, until the receiver says 415 ---- */
+/* ---- compression, used until the receiver answers 415 ---- */
 
 static const char *const gzip[] = {"Content-Encoding: gzip", NULL};
-static const char *const no_gzip[] = {"Content-Encoding:", NULL}; /* libcurl leaves it out */
+/* tells libcurl to omit the header */
+static const char *const no_gzip[] = {"Content-Encoding:", NULL};
 
-/* The body as one gzip member. Without memory, or to a receiver that takes none, as it is. */
-static bool pack(void *arg, struct export_push_try *t)
+/*
+ * Compresses the body as one gzip member. Leaves it unchanged without memory or if the receiver
+ * does not accept gzip.
+ */
+static bool pack_body(void *arg, struct export_push_try *t)
 {
 	const struct export_otlp *o = arg;
 	z_stream z = {0};
@@ -330,10 +335,11 @@ static bool pack(void *arg, struct export_push_try *t)
 	z.next_in = (Bytef *)(uintptr_t)t->body;
 	z.avail_in = (uInt)t->bytes;
 	code = t->made ? deflate(&z, Z_FINISH) : Z_MEM_ERROR;
-	t->made_bytes = z.total_out;
 	deflateEnd(&z);
 	if (code == Z_STREAM_END) {
 		t->replace = NULL;
+		t->send = t->made;
+		t->send_bytes = z.total_out;
 	} else {
 		free(t->made);
 		t->made = NULL;
@@ -341,9 +347,9 @@ static bool pack(void *arg, struct export_push_try *t)
 	return true;
 }
 
-static enum export_push_outcome judge(void *arg, const struct export_push_try *t, long status,
-				      const int64_t number[EXPORT_PUSH_NUMBERS],
-				      enum export_push_outcome usual, uint64_t *rejected)
+static enum export_push_outcome judge_answer(void *arg, const struct export_push_try *t,
+					     long status, const int64_t number[EXPORT_PUSH_NUMBERS],
+					     enum export_push_outcome usual, uint64_t *rejected)
 {
 	struct export_otlp *o = arg;
 
@@ -383,11 +389,12 @@ struct export_otlp *export_otlp_new(const char *url, const char *config, const c
 			.config = config,
 			.name = "otlp",
 			.content_type = "application/x-protobuf",
-			.unavailable_only = true, /* "MUST NOT be retried": all other 5xx */
-			.taken = taken,
+			/* the specification says that other 5xx answers "MUST NOT be retried" */
+			.unavailable_only = true,
+			.taken = take_answer,
 			.taken_arg = o,
 			.headers = gzip,
-			.hooks = {.arg = o, .make = pack, .judge = judge},
+			.hooks = {.arg = o, .make = pack_body, .judge = judge_answer},
 		},
 		error, error_bytes);
 	if (!o->push)
@@ -395,7 +402,7 @@ struct export_otlp *export_otlp_new(const char *url, const char *config, const c
 	free(whole);
 	return o;
 fail:
-	free(whole); /* which keeps errno, as of glibc 2.33 */
+	free(whole); /* free() preserves errno since glibc 2.33 */
 	if (o)
 		export_sent_close(o->sent);
 	free(o);

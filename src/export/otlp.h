@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * otlp.h - sends spans to a receiver of OTLP/HTTP 1.x in protobuf
+ * otlp.h - sends spans to an OTLP/HTTP 1.x receiver in protobuf
  * (https://opentelemetry.io/docs/specs/otlp/) through push.h: the caller never waits, and spans
- * that the receiver does not take are counted. Knows spans, not where they come from.
+ * that the receiver does not accept are counted. Independent of where spans come from.
  */
 #ifndef SL_EXPORT_OTLP_H
 #define SL_EXPORT_OTLP_H
@@ -18,7 +18,7 @@ struct export_otlp_attr {
 	const char *key;
 	enum { EXPORT_OTLP_STRING, EXPORT_OTLP_BOOL, EXPORT_OTLP_I64, EXPORT_OTLP_F64 } type;
 	union {
-		const char *string; /* UTF-8 */
+		const char *string; /* the string is UTF-8 */
 		bool boolean;
 		int64_t i64;
 		double f64;
@@ -26,65 +26,66 @@ struct export_otlp_attr {
 };
 
 struct export_otlp_span {
-	uint64_t trace_hi, trace_lo, span_id, parent_id; /* parent 0: none */
+	uint64_t trace_hi, trace_lo, span_id, parent_id; /* parent_id 0: none */
 	uint64_t start_ns, end_ns;
-	uint32_t kind;	 /* as in opentelemetry.proto.trace.v1: 1 internal, 2 server, ... */
-	uint32_t status; /* 0 unset, 1 ok, 2 error */
-	uint32_t flags;	 /* trace-flags, and EXPORT_OTLP_... */
+	uint32_t kind;	 /* values of opentelemetry.proto.trace.v1: 1 internal, 2 server, ... */
+	uint32_t status; /* 0: unset, 1: ok, 2: error */
+	uint32_t flags;	 /* trace flags and EXPORT_OTLP_... */
 	const char *name, *message;
 	const struct export_otlp_attr *attrs;
 	size_t attr_count;
 };
-#define EXPORT_OTLP_HAS_REMOTE 0x100u /* whether the parent is in another process is known */
+/* EXPORT_OTLP_IS_REMOTE tells whether the parent is in another process */
+#define EXPORT_OTLP_HAS_REMOTE 0x100u
 #define EXPORT_OTLP_IS_REMOTE  0x200u
 
 struct export_otlp_stats {
-	uint64_t spans;		       /* taken */
-	uint64_t dropped_memory;       /* spans */
-	uint64_t known;		       /* traces that the receiver already has */
+	uint64_t spans;		       /* number of spans accepted from callers */
+	uint64_t dropped_memory;       /* spans dropped for lack of memory */
+	uint64_t known;		       /* traces skipped because the receiver already has them */
 	struct export_push_stats push; /* items are spans */
 };
 
 struct export_otlp;
 
 /*
- * url: without a path, /v1/traces is appended. config: file of http/client.h, or NULL. sent: file
- * of sent traces (sent.h), or NULL. NULL with errno and one line in error.
+ * url: /v1/traces is appended if it has no path. config: file of http/client.h, or NULL. sent: file
+ * of sent traces (sent.h), or NULL. Returns NULL with errno and one line in error.
  */
 struct export_otlp *export_otlp_new(const char *url, const char *config, const char *sent,
 				    char *error, size_t error_bytes);
 /*
- * Adds spans of one resource with its attributes ("service.name", ...). One thread calls this and
- * the functions below, except for statistics. Never waits.
+ * Adds spans of one resource with its attributes ("service.name", ...). Only one thread may call
+ * this and the functions below, except for statistics. Never waits.
  */
 void export_otlp_spans(struct export_otlp *o, const struct export_otlp_attr *resource,
 		       size_t resource_count, const struct export_otlp_span *spans, size_t n);
 /*
- * True, and counted, if the receiver already took this trace from this process or its predecessor:
- * it need not be sent again.
+ * Returns true, and counts the trace, if the receiver already accepted it from this process or its
+ * predecessor, so that it need not be sent again.
  */
 bool export_otlp_known(struct export_otlp *o, uint64_t trace_hi, uint64_t trace_lo);
 /*
- * True if there is an earlier file, so that export_otlp_known() also covers traces from before this
- * process.
+ * Whether there was an earlier file, so that export_otlp_known() also covers traces sent before
+ * this process started.
  */
 bool export_otlp_certain(const struct export_otlp *o);
 /* Sends the current batch. */
 void export_otlp_flush(struct export_otlp *o);
 /* Any thread. */
 void export_otlp_stats(struct export_otlp *o, struct export_otlp_stats *out);
-/* Accepts NULL. */
+/* NULL is ignored. */
 void export_otlp_free(struct export_otlp *o, uint64_t linger_ns);
 
-/* ---- reading OTLP: answers of receivers, which are untrusted, and requests of ours ---- */
+/* ---- reading OTLP: untrusted answers of receivers, and our own requests ---- */
 
 /*
- * The number of spans that the receiver's answer says it rejected from a request it took; 0 also if
- * the answer is malformed or truncated before. why gets the reason or a warning, in any bytes but
- * NUL, and is unchanged without one.
+ * Returns the number of spans that the receiver rejected from an accepted request; 0 also if the
+ * answer is malformed or truncated before that field. why receives the reason or a warning, which
+ * may contain any bytes except NUL; unchanged if the answer has none.
  */
 uint64_t export_otlp_left_out(const void *answer, size_t bytes, char *why, size_t why_bytes);
-/* Calls fn for each trace of a request, once per group of consecutive spans. */
+/* Calls fn for each trace of a request, once per run of consecutive spans. */
 void export_otlp_traces(const void *request, size_t bytes,
 			void (*fn)(void *arg, uint64_t trace_hi, uint64_t trace_lo), void *arg);
 

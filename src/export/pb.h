@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * pb.h - writes protobuf (protobuf.dev/programming-guides/encoding). Each function appends a field
- * at p and returns its end; the caller has reserved room. A field takes at most EXPORT_PB_FIELD
- * bytes besides its payload.
+ * at p and returns its end; the caller must have reserved room. A field takes at most
+ * EXPORT_PB_FIELD bytes in addition to its payload.
  */
 #ifndef SL_EXPORT_PB_H
 #define SL_EXPORT_PB_H
@@ -13,7 +13,7 @@
 
 enum export_pb_wire { PB_VARINT = 0, PB_FIXED64 = 1, PB_LENGTH = 2, PB_FIXED32 = 5 };
 
-#define EXPORT_PB_FIELD 20u /* tag and length, or tag and number */
+#define EXPORT_PB_FIELD 20u /* tag plus length, or tag plus number */
 
 static inline size_t export_pb_varint_bytes(uint64_t v)
 {
@@ -30,7 +30,7 @@ static inline uint8_t *export_pb_varint(uint8_t *p, uint64_t v)
 	return p;
 }
 
-/* sint32 and sint64. */
+/* Encoding of sint32 and sint64. */
 static inline uint64_t export_pb_zigzag(int64_t v)
 {
 	return (uint64_t)v << 1 ^ (uint64_t)(v >> 63);
@@ -46,7 +46,7 @@ static inline uint8_t *export_pb_u64(uint8_t *p, unsigned int field, uint64_t v)
 	return export_pb_varint(export_pb_tag(p, field, PB_VARINT), v);
 }
 
-/* Little-endian, as every machine that Sidelight runs on. */
+/* Little-endian, like every machine that Sidelight supports. */
 static inline uint8_t *export_pb_fixed64(uint8_t *p, unsigned int field, uint64_t v)
 {
 	return (uint8_t *)mempcpy(export_pb_tag(p, field, PB_FIXED64), &v, 8);
@@ -62,7 +62,7 @@ static inline uint8_t *export_pb_f64(uint8_t *p, unsigned int field, double v)
 	return (uint8_t *)mempcpy(export_pb_tag(p, field, PB_FIXED64), &v, 8);
 }
 
-/* The head of a field of n bytes, which the caller appends. */
+/* Writes the head of a field of n bytes, which the caller appends. */
 static inline uint8_t *export_pb_head(uint8_t *p, unsigned int field, size_t n)
 {
 	return export_pb_varint(export_pb_tag(p, field, PB_LENGTH), n);
@@ -79,9 +79,9 @@ static inline uint8_t *export_pb_string(uint8_t *p, unsigned int field, const ch
 }
 
 /*
- * A message whose length is known last. export_pb_open() leaves `guess` bytes for the length and
- * returns the start of the body; export_pb_close() writes the length and moves the body if the
- * guess was wrong. Reserve 9 bytes more than the guess.
+ * A nested message whose length is not known in advance. export_pb_open() leaves `guess` bytes for
+ * the length and returns the start of the body. export_pb_close() writes the length, and moves the
+ * body if the guess was wrong. Reserve 9 bytes more than the guess.
  */
 static inline uint8_t *export_pb_open(uint8_t *p, unsigned int field, size_t guess)
 {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * protobuf.c - io.prometheus.client.MetricFamily, each message after its length. As the length
- * comes first, a large family is split into messages of the same name, which readers accept;
- * otherwise the renderer would have to hold the whole family.
+ * protobuf.c - io.prometheus.client.MetricFamily messages, each preceded by its length. A large
+ * family is split into several messages of the same name, which readers accept; otherwise the
+ * renderer would have to hold the whole family before it knows the length.
  *
  * The schema is tests/support/metrics.proto; field numbers are those of Prometheus' client model.
- * Exponential histograms are native ones.
+ * Exponential histograms are sent as native ones.
  */
 #include <errno.h>
 #include <math.h>
@@ -14,10 +14,10 @@
 #include "export/render.h"
 #include "export/pb.h"
 
-#define HEAD_ROOM 10 /* for a message's length, which is known last */
+#define HEAD_ROOM 10 /* room for a message's length, which is written last */
 
 /* Reserves n more bytes of the message. */
-static bool reserve(struct export_render *r, size_t n)
+static bool reserve_bytes(struct export_render *r, size_t n)
 {
 	size_t need = r->message_bytes + n;
 
@@ -26,11 +26,11 @@ static bool reserve(struct export_render *r, size_t n)
 }
 
 /*
- * These append a field to the message, in reserved room. The message may move when it grows, so it
- * is held by offset.
+ * These append a field to the message, in reserved room. The message may move when it grows, so
+ * positions in it are offsets.
  */
 
-static inline uint8_t *at(const struct export_render *r)
+static inline uint8_t *message_at(const struct export_render *r)
 {
 	return r->message + r->message_bytes;
 }
@@ -42,43 +42,43 @@ static inline void up_to(struct export_render *r, const uint8_t *end)
 
 static inline void put_u64(struct export_render *r, unsigned int field, uint64_t v)
 {
-	up_to(r, export_pb_u64(at(r), field, v));
+	up_to(r, export_pb_u64(message_at(r), field, v));
 }
 
 static inline void put_f64(struct export_render *r, unsigned int field, double v)
 {
-	up_to(r, export_pb_f64(at(r), field, v));
+	up_to(r, export_pb_f64(message_at(r), field, v));
 }
 
 static inline void put_head(struct export_render *r, unsigned int field, size_t n)
 {
-	up_to(r, export_pb_head(at(r), field, n));
+	up_to(r, export_pb_head(message_at(r), field, n));
 }
 
 static inline void put_bytes(struct export_render *r, unsigned int field, const char *s, size_t n)
 {
-	up_to(r, export_pb_bytes(at(r), field, s, n));
+	up_to(r, export_pb_bytes(message_at(r), field, s, n));
 }
 
-/* Begins an inner message; returns the offset of its body. */
-static size_t begin(struct export_render *r, unsigned int field, size_t guess)
+/* Starts a nested message. Returns the offset of its body. */
+static size_t begin_message(struct export_render *r, unsigned int field, size_t guess)
 {
-	up_to(r, export_pb_open(at(r), field, guess));
+	up_to(r, export_pb_open(message_at(r), field, guess));
 	return r->message_bytes;
 }
 
-/* Returns the bytes of the length: a good guess for the next one. */
-static size_t end(struct export_render *r, size_t body, size_t guess)
+/* Ends a nested message. Returns the size of the length field, a good guess for the next one. */
+static size_t end_message(struct export_render *r, size_t body, size_t guess)
 {
 	size_t length = export_pb_varint_bytes(r->message_bytes - body);
 
-	up_to(r, export_pb_close(r->message + body, at(r), guess));
+	up_to(r, export_pb_close(r->message + body, message_at(r), guess));
 	return length;
 }
 
-/* ---- what histograms and counters have in common ---- */
+/* ---- parts shared by histograms and counters ---- */
 
-static void timestamp(struct export_render *r, unsigned int field, uint64_t ns)
+static void put_timestamp(struct export_render *r, unsigned int field, uint64_t ns)
 {
 	uint64_t seconds = ns / 1000000000u, rest = ns % 1000000000u;
 
@@ -92,11 +92,11 @@ static void timestamp(struct export_render *r, unsigned int field, uint64_t ns)
 		put_u64(r, 2, rest);
 }
 
-static bool label(struct export_render *r, const char *key, const char *value)
+static bool put_label(struct export_render *r, const char *key, const char *value)
 {
 	size_t k = strlen(key), v = strlen(value);
 
-	if (!reserve(r, k + v + 32))
+	if (!reserve_bytes(r, k + v + 32))
 		return false;
 	put_head(r, 1, 2 + export_pb_varint_bytes(k) + k + export_pb_varint_bytes(v) + v);
 	put_bytes(r, 1, key, k);
@@ -104,21 +104,22 @@ static bool label(struct export_render *r, const char *key, const char *value)
 	return true;
 }
 
-static bool exemplar(struct export_render *r, unsigned int field, const struct export_exemplar *e)
+static bool put_exemplar(struct export_render *r, unsigned int field,
+			 const struct export_exemplar *e)
 {
 	size_t start;
 
-	if (!reserve(r, 128))
+	if (!reserve_bytes(r, 128))
 		return false;
-	start = begin(r, field, 1);
+	start = begin_message(r, field, 1);
 	for (size_t i = 0; i < e->label_count; i++)
-		if (!label(r, e->labels[i].key, e->labels[i].value))
+		if (!put_label(r, e->labels[i].key, e->labels[i].value))
 			return false;
-	if (!reserve(r, 64))
+	if (!reserve_bytes(r, 64))
 		return false;
 	put_f64(r, 2, e->value);
-	timestamp(r, 3, e->ns);
-	end(r, start, 1);
+	put_timestamp(r, 3, e->ns);
+	end_message(r, start, 1);
 	return true;
 }
 
@@ -146,13 +147,13 @@ static bool native_histogram(struct export_render *r)
 		r->error = -ENOMEM;
 		return false;
 	}
-	if (!reserve(r, export_native_bytes(&r->native)))
+	if (!reserve_bytes(r, export_native_bytes(&r->native)))
 		return false;
-	up_to(r, export_native_put(at(r), &r->native, &fields));
+	up_to(r, export_native_put(message_at(r), &r->native, &fields));
 	for (size_t i = 0; i < r->series.exemplar_count; i++)
-		if (!exemplar(r, 16, &r->series.exemplars[i]))
+		if (!put_exemplar(r, 16, &r->series.exemplars[i]))
 			return false;
-	return reserve(r, 64);
+	return reserve_bytes(r, 64);
 }
 
 static bool classic_bucket(struct export_render *r, uint64_t cumulative, double bound,
@@ -160,18 +161,21 @@ static bool classic_bucket(struct export_render *r, uint64_t cumulative, double 
 {
 	size_t start;
 
-	if (!reserve(r, 64))
+	if (!reserve_bytes(r, 64))
 		return false;
-	start = begin(r, 3, 1);
+	start = begin_message(r, 3, 1);
 	put_u64(r, 1, cumulative);
 	put_f64(r, 2, bound);
-	if (e && (!exemplar(r, 3, e) || !reserve(r, 16)))
+	if (e && (!put_exemplar(r, 3, e) || !reserve_bytes(r, 16)))
 		return false;
-	end(r, start, 1);
+	end_message(r, start, 1);
 	return true;
 }
 
-/* Cumulative. Readers derive the last bucket from the count, unless it has an exemplar. */
+/*
+ * Counts are cumulative. Readers derive the last bucket from the count, so it is sent only with an
+ * exemplar.
+ */
 static bool classic_histogram(struct export_render *r)
 {
 	const struct export_series *s = &r->series;
@@ -191,36 +195,36 @@ static bool classic_histogram(struct export_render *r)
 	while (added < s->bucket_count)
 		cumulative += s->buckets[added++];
 	last = export_exemplar_upto(r, SIZE_MAX);
-	if ((last && !classic_bucket(r, cumulative, INFINITY, last)) || !reserve(r, 64))
+	if ((last && !classic_bucket(r, cumulative, INFINITY, last)) || !reserve_bytes(r, 64))
 		return false;
 	put_u64(r, 1, cumulative);
 	put_f64(r, 2, s->sum);
 	return true;
 }
 
-static bool histogram(struct export_render *r)
+static bool put_histogram(struct export_render *r)
 {
 	size_t start;
 
-	if (!reserve(r, 16))
+	if (!reserve_bytes(r, 16))
 		return false;
-	start = begin(r, 7, 2);
+	start = begin_message(r, 7, 2);
 	if (!(is_native(&r->series) ? native_histogram(r) : classic_histogram(r)))
 		return false;
 	if (r->family.type == EXPORT_FAMILY_HISTOGRAM)
-		timestamp(r, 15, r->series.created_ns);
-	end(r, start, 2);
+		put_timestamp(r, 15, r->series.created_ns);
+	end_message(r, start, 2);
 	return true;
 }
 
-static bool summary(struct export_render *r)
+static bool put_summary(struct export_render *r)
 {
 	const struct export_series *s = &r->series;
 	size_t start;
 
-	if (!reserve(r, 64 + 24 * s->bound_count))
+	if (!reserve_bytes(r, 64 + 24 * s->bound_count))
 		return false;
-	start = begin(r, 4, 2);
+	start = begin_message(r, 4, 2);
 	put_u64(r, 1, s->value.u64);
 	put_f64(r, 2, s->sum);
 	for (size_t i = 0; i < s->bound_count; i++) {
@@ -231,29 +235,29 @@ static bool summary(struct export_render *r)
 		put_f64(r, 1, s->bounds[i]);
 		put_f64(r, 2, v);
 	}
-	timestamp(r, 4, s->created_ns);
-	end(r, start, 2);
+	put_timestamp(r, 4, s->created_ns);
+	end_message(r, start, 2);
 	return true;
 }
 
 /* ---- metrics ---- */
 
-static void gauge(struct export_render *r, double v)
+static void put_gauge(struct export_render *r, double v)
 {
 	put_head(r, 2, 9);
 	put_f64(r, 1, v);
 }
 
-static bool counter(struct export_render *r, double v)
+static bool put_counter(struct export_render *r, double v)
 {
 	const struct export_exemplar *e = export_exemplar_upto(r, SIZE_MAX);
-	size_t start = begin(r, 3, 1);
+	size_t start = begin_message(r, 3, 1);
 
 	put_f64(r, 1, v);
-	if (e && (!exemplar(r, 2, e) || !reserve(r, 64)))
+	if (e && (!put_exemplar(r, 2, e) || !reserve_bytes(r, 64)))
 		return false;
-	timestamp(r, 3, r->series.created_ns);
-	end(r, start, 1);
+	put_timestamp(r, 3, r->series.created_ns);
+	end_message(r, start, 1);
 	return true;
 }
 
@@ -264,35 +268,35 @@ static double value_of(const struct export_series *s)
 						   : s->value.f64;
 }
 
-/* One Metric; state is the index in a state set, or -1. */
-static bool metric(struct export_render *r, int state, const char *state_label)
+/* Adds one Metric; state is the index in a state set, or -1. */
+static bool put_metric(struct export_render *r, int state, const char *state_label)
 {
 	const struct export_series *s = &r->series;
 	size_t start;
 
-	if (!reserve(r, 64))
+	if (!reserve_bytes(r, 64))
 		return false;
-	start = begin(r, 4, r->length_bytes);
+	start = begin_message(r, 4, r->length_bytes);
 	for (size_t i = 0; i < s->label_count; i++)
-		if (!label(r, s->label_keys[i], s->label_values[i]))
+		if (!put_label(r, s->label_keys[i], s->label_values[i]))
 			return false;
-	if (state >= 0 && !label(r, state_label, s->states[state]))
+	if (state >= 0 && !put_label(r, state_label, s->states[state]))
 		return false;
-	if (!reserve(r, 64))
+	if (!reserve_bytes(r, 64))
 		return false;
 	switch (r->family.type) {
 	case EXPORT_FAMILY_COUNTER:
 	case EXPORT_FAMILY_BARE_COUNTER:
-		if (!counter(r, value_of(s)))
+		if (!put_counter(r, value_of(s)))
 			return false;
 		break;
 	case EXPORT_FAMILY_HISTOGRAM:
 	case EXPORT_FAMILY_GAUGE_HISTOGRAM:
-		if (!histogram(r))
+		if (!put_histogram(r))
 			return false;
 		break;
 	case EXPORT_FAMILY_SUMMARY:
-		if (!summary(r))
+		if (!put_summary(r))
 			return false;
 		break;
 	case EXPORT_FAMILY_UNKNOWN:
@@ -300,22 +304,22 @@ static bool metric(struct export_render *r, int state, const char *state_label)
 		put_f64(r, 1, value_of(s));
 		break;
 	case EXPORT_FAMILY_INFO:
-		gauge(r, 1);
+		put_gauge(r, 1);
 		break;
 	case EXPORT_FAMILY_STATESET:
-		gauge(r, (double)(s->value.u64 >> state & 1));
+		put_gauge(r, (double)(s->value.u64 >> state & 1));
 		break;
 	case EXPORT_FAMILY_GAUGE:
-		gauge(r, value_of(s));
+		put_gauge(r, value_of(s));
 		break;
 	}
-	r->length_bytes = end(r, start, r->length_bytes);
+	r->length_bytes = end_message(r, start, r->length_bytes);
 	return true;
 }
 
 /* ---- families ---- */
 
-/* enum MetricType of the schema. */
+/* Values of the schema's enum MetricType. */
 static const uint8_t metric_types[] = {
 	[EXPORT_FAMILY_COUNTER] = 0,	  [EXPORT_FAMILY_GAUGE] = 1,
 	[EXPORT_FAMILY_HISTOGRAM] = 4,	  [EXPORT_FAMILY_INFO] = 1,
@@ -332,10 +336,10 @@ static void begin_family(struct export_render *r)
 
 	r->message_bytes = HEAD_ROOM;
 	r->length_bytes = 1;
-	if (!reserve(r, sizeof(r->name) + help + 64))
+	if (!reserve_bytes(r, sizeof(r->name) + help + 64))
 		return;
 	put_head(r, 1, r->name_bytes + n);
-	up_to(r, mempcpy(mempcpy(at(r), r->name, r->name_bytes), suffix, n));
+	up_to(r, mempcpy(mempcpy(message_at(r), r->name, r->name_bytes), suffix, n));
 	if (help)
 		put_bytes(r, 2, r->family.help, help);
 	put_u64(r, 3, metric_types[type]);
@@ -343,14 +347,14 @@ static void begin_family(struct export_render *r)
 	r->phase = EXPORT_PHASE_SERIES;
 }
 
-/* Emits the message after its length, and begins another with the same head. */
-static void flush(struct export_render *r)
+/* Emits the message, preceded by its length, and starts another one with the same head. */
+static void flush_message(struct export_render *r)
 {
 	size_t n = r->message_bytes - HEAD_ROOM, length = export_pb_varint_bytes(n);
 	uint8_t *from = r->message + HEAD_ROOM - length;
 
 	if (r->message_bytes == r->message_head)
-		return; /* no metric in it */
+		return; /* the message contains no metric */
 	export_pb_varint(from, n);
 	r->message_bytes = r->message_head;
 	export_render_pend(r, from, length + n);
@@ -359,7 +363,7 @@ static void flush(struct export_render *r)
 static void next_series(struct export_render *r)
 {
 	char buf[EXPORT_SHOWN_NAME_MAX + 1];
-	/* So that labels are the same as in the text formats. */
+	/* Labels must be the same as in the text formats. */
 	const char *reserved = export_reserved_label(r, buf);
 	size_t states;
 
@@ -371,13 +375,13 @@ static void next_series(struct export_render *r)
 		if (r->family.type == EXPORT_FAMILY_STATESET) {
 			states = r->series.state_count < 64 ? r->series.state_count : 64;
 			for (size_t i = 0; i < states; i++)
-				if (!metric(r, (int)i, reserved))
+				if (!put_metric(r, (int)i, reserved))
 					return;
-		} else if (!metric(r, -1, NULL)) {
+		} else if (!put_metric(r, -1, NULL)) {
 			return;
 		}
 	}
-	flush(r);
+	flush_message(r);
 }
 
 void export_protobuf_step(struct export_render *r)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The lock guards the queue and is never held during network I/O. */
+/* p->lock protects the queue and is never held during network I/O. */
 #include "export/push.h"
 
 #include <errno.h>
@@ -17,8 +17,8 @@
 #include "http/client.h"
 
 #define SECOND_NS	1000000000u
-#define ANSWER_SHOWN	100u	   /* bytes of an answer in the log */
-#define ANSWER_MAX	(1u << 20) /* longer answers are cut off */
+#define ANSWER_SHOWN	100u	   /* bytes of an answer that are logged */
+#define ANSWER_MAX	(1u << 20) /* maximum length of an answer; longer ones are truncated */
 #define RETRY_AFTER_MAX 3600u
 
 struct body {
@@ -26,7 +26,7 @@ struct body {
 	void *data;
 	size_t bytes;
 	uint64_t items, since_ns;
-	bool spooled; /* a copy of the first one on disk */
+	bool spooled; /* a copy of the first body on disk */
 };
 
 struct export_push {
@@ -39,11 +39,11 @@ struct export_push {
 	struct body *first, **last;
 	struct export_push_stats stats;
 	bool stop;
-	uint64_t stop_ns; /* no try goes on after this */
+	uint64_t stop_ns; /* time after which tries are aborted */
 
-	/* The thread's own. */
-	CURL *pattern; /* of each try's handle */
-	CURLSH *share; /* keeps connections between tries */
+	/* Only used by the thread. */
+	CURL *pattern; /* template for the handle of each try */
+	CURLSH *share; /* keeps connections open between tries */
 	struct curl_slist *headers;
 	char answer[EXPORT_PUSH_ANSWER];
 	size_t answer_bytes;
@@ -59,7 +59,7 @@ static bool same_name(const char *a, const char *b)
 	return n == strcspn(b, ":") && !strncasecmp(a, b, n);
 }
 
-/* The headers of all tries, with some replaced. NULL: out of memory. */
+/* Returns the headers of all tries, with some replaced. NULL: out of memory. */
 static struct curl_slist *headers_with(const struct curl_slist *all, const char *const *replace)
 {
 	struct curl_slist *to = NULL, *more;
@@ -79,7 +79,7 @@ static struct curl_slist *headers_with(const struct curl_slist *all, const char 
 	return to;
 }
 
-/* What the answer says under a name, or -1. */
+/* Returns the number in a header of the answer, or -1. */
 static int64_t number_in(CURL *curl, const char *name)
 {
 	struct curl_header *h;
@@ -112,8 +112,8 @@ static size_t on_answer(char *data, size_t size, size_t n, void *arg)
 	return size * n;
 }
 
-/* Untrusted text: blanks out what could control a terminal. */
-static void clean(char *text)
+/* Replaces characters of untrusted text that could control a terminal. */
+static void clean_text(char *text)
 {
 	for (; *text; text++)
 		if (*text < 32 || *text > 126)
@@ -132,7 +132,7 @@ static int on_progress(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl
 	return over;
 }
 
-/* True if trying the same body again may succeed. */
+/* Whether a retry of the same body may succeed. */
 static bool may_pass(const struct export_push *p, long status)
 {
 	if (p->o.unavailable_only)
@@ -140,7 +140,7 @@ static bool may_pass(const struct export_push *p, long status)
 	return status == 429 || (status >= 500 && status <= 599);
 }
 
-/* Items that the receiver rejected from a body that it took. */
+/* Returns the number of items that the receiver rejected from an accepted body. */
 static uint64_t left_out(struct export_push *p, const struct body *b)
 {
 	char why[160] = "";
@@ -151,28 +151,28 @@ static uint64_t left_out(struct export_push *p, const struct body *b)
 	n = p->o.taken(p->o.taken_arg, b->data, b->bytes, p->answer, answer_kept(p), why,
 		       sizeof(why));
 	n = BASE_MIN(n, b->items);
-	clean(why);
+	clean_text(why);
 	if (n || *why)
 		base_log_limited(BASE_WARN, p->o.name,
-				 "partly rejected url=%s rejected=%llu error=%s", p->url,
-				 (unsigned long long)n, why);
+				 "partly rejected by the receiver url=%s rejected=%llu error=%s",
+				 p->url, (unsigned long long)n, why);
 	return n;
 }
 
-static enum export_push_outcome usual(const struct export_push *p, long status)
+static enum export_push_outcome usual_outcome(const struct export_push *p, long status)
 {
 	if (status >= 200 && status < 300)
 		return EXPORT_PUSH_DONE;
 	return may_pass(p, status) ? EXPORT_PUSH_AGAIN : EXPORT_PUSH_NEVER;
 }
 
-/* Asks the hooks what the answer means. *at_once: a try in another form follows without a pause. */
-static enum export_push_outcome judge(struct export_push *p, CURL *curl,
-				      const struct export_push_try *t, long status,
-				      uint64_t *rejected, bool *at_once)
+/* Asks the hooks what the answer means. *at_once: retry in another form without a pause. */
+static enum export_push_outcome judge_answer(struct export_push *p, CURL *curl,
+					     const struct export_push_try *t, long status,
+					     uint64_t *rejected, bool *at_once)
 {
 	const struct export_push_hooks *h = &p->o.hooks;
-	enum export_push_outcome is = usual(p, status), say;
+	enum export_push_outcome is = usual_outcome(p, status), say;
 	int64_t number[EXPORT_PUSH_NUMBERS];
 
 	if (!h->judge)
@@ -186,12 +186,12 @@ static enum export_push_outcome judge(struct export_push *p, CURL *curl,
 
 struct result {
 	char why[160];
-	uint64_t cause, rejected;
+	uint64_t cause, rejected, sent_bytes;
 	bool at_once;
 };
 
-static enum export_push_outcome post(struct export_push *p, const struct export_push_try *t,
-				     struct result *to)
+static enum export_push_outcome post_body(struct export_push *p, const struct export_push_try *t,
+					  struct result *to)
 {
 	enum export_push_outcome outcome = EXPORT_PUSH_AGAIN;
 	struct curl_slist *headers = NULL;
@@ -202,8 +202,8 @@ static enum export_push_outcome post(struct export_push *p, const struct export_
 	char detail[CURL_ERROR_SIZE] = "";
 	int shown;
 	/*
-	 * A new handle per try: libcurl 7.88.1 of Debian 12 would use a freed header of the
-	 * previous answer if the first header of this one begins with a blank (headers.c,
+	 * Use a new handle per try: libcurl 7.88.1 of Debian 12 would use a freed header of the
+	 * previous answer if the first header of the new one begins with a blank (headers.c,
 	 * prevhead).
 	 */
 	CURL *curl = curl_easy_duphandle(p->pattern);
@@ -221,28 +221,27 @@ static enum export_push_outcome post(struct export_push *p, const struct export_
 		}
 		curl_easy_setopt(curl, CURLOPT_SHARE, p->share);
 		curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, detail);
-		curl_easy_setopt(curl, CURLOPT_POSTFIELDS, t->made ?: t->body);
-		curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE,
-				 (curl_off_t)(t->made ? t->made_bytes : t->bytes));
+		curl_easy_setopt(curl, CURLOPT_POSTFIELDS, t->send);
+		curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)t->send_bytes);
 		code = curl_easy_perform(curl);
 		curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
 		curl_easy_getinfo(curl, CURLINFO_RETRY_AFTER, &retry_after);
 	}
-	/* An answer that was cut off for its length still has a status. */
+	/* An answer that was cut off because of its length still has a valid status. */
 	if (code == CURLE_OPERATION_TIMEDOUT)
 		to->cause = offsetof(struct export_push_stats, errors_timeout);
 	if (code != CURLE_OK && !(code == CURLE_WRITE_ERROR && status)) {
 		snprintf(to->why, sizeof(to->why), "%s",
 			 http_client_tls_error(code, detail) ?: curl_easy_strerror(code));
-		clean(to->why);
+		clean_text(to->why);
 		goto out;
 	}
-	outcome = judge(p, curl, t, status, &to->rejected, &to->at_once);
+	outcome = judge_answer(p, curl, t, status, &to->rejected, &to->at_once);
 	if (outcome == EXPORT_PUSH_DONE)
 		goto out;
 	shown = (int)BASE_MIN(p->answer_bytes, ANSWER_SHOWN);
 	snprintf(to->why, sizeof(to->why), "HTTP %ld %.*s", status, shown, p->answer);
-	clean(to->why);
+	clean_text(to->why);
 	to->cause = offsetof(struct export_push_stats, errors_status);
 	if (retry_after > 0)
 		p->retry_after_ns = BASE_MIN((uint64_t)retry_after, RETRY_AFTER_MAX) * SECOND_NS;
@@ -253,9 +252,14 @@ out:
 	return outcome;
 }
 
-static enum export_push_outcome try(struct export_push *p, const struct body *b, struct result *to)
+static enum export_push_outcome try_body(struct export_push *p, const struct body *b,
+					 struct result *to)
 {
-	struct export_push_try t = {.body = b->data, .bytes = b->bytes, .items = b->items};
+	struct export_push_try t = {.body = b->data,
+				    .send = b->data,
+				    .bytes = b->bytes,
+				    .send_bytes = b->bytes,
+				    .items = b->items};
 	enum export_push_outcome outcome;
 
 	*to = (struct result){0};
@@ -263,7 +267,8 @@ static enum export_push_outcome try(struct export_push *p, const struct body *b,
 		snprintf(to->why, sizeof(to->why), "cannot be sent in the receiver's form");
 		return EXPORT_PUSH_NEVER;
 	}
-	outcome = post(p, &t, to);
+	outcome = post_body(p, &t, to);
+	to->sent_bytes = t.send_bytes;
 	free(t.made);
 	if (outcome == EXPORT_PUSH_DONE && !to->rejected)
 		to->rejected = left_out(p, b);
@@ -279,7 +284,7 @@ static void body_free(struct body *b)
 	free(b);
 }
 
-/* Under the lock. */
+/* Removes the first body. Needs the lock. */
 static void take_first(struct export_push *p, uint64_t *counter)
 {
 	struct body *b = p->first;
@@ -297,7 +302,7 @@ static void take_first(struct export_push *p, uint64_t *counter)
 	body_free(b);
 }
 
-/* Under the lock. Brings the first one on disk into memory. */
+/* Reads the first body on disk into memory. Needs the lock. */
 static void load_first(struct export_push *p)
 {
 	struct body *b = calloc(1, sizeof(*b));
@@ -312,7 +317,7 @@ static void load_first(struct export_push *p)
 	free(b);
 }
 
-/* Under the lock. */
+/* Needs the lock. */
 static void wait_until(struct export_push *p, uint64_t ns)
 {
 	struct timespec t = {.tv_sec = (time_t)(ns / SECOND_NS), .tv_nsec = (long)(ns % SECOND_NS)};
@@ -320,7 +325,7 @@ static void wait_until(struct export_push *p, uint64_t ns)
 	pthread_cond_timedwait(&p->wake, &p->lock, &t);
 }
 
-/* Under the lock. False when the thread shall end. */
+/* Waits for a body. Needs the lock. Returns false when the thread must end. */
 static bool next_body(struct export_push *p)
 {
 	for (;;) {
@@ -333,9 +338,9 @@ static bool next_body(struct export_push *p)
 	return p->first && !(p->stop && base_now_ns() >= p->stop_ns);
 }
 
-/* Under the lock. The body's fate is decided. */
-static void decided(struct export_push *p, enum export_push_outcome outcome,
-		    const struct result *res)
+/* Counts the outcome of the first body's last try and removes the body. Needs the lock. */
+static void note_outcome(struct export_push *p, enum export_push_outcome outcome,
+			 const struct result *res)
 {
 	struct body *b = p->first;
 	const uint64_t out = res->rejected;
@@ -343,21 +348,21 @@ static void decided(struct export_push *p, enum export_push_outcome outcome,
 	b->items -= out;
 	if (outcome == EXPORT_PUSH_DONE) {
 		p->stats.sent++;
-		p->stats.sent_bytes += b->bytes;
+		p->stats.sent_bytes += res->sent_bytes;
 		p->stats.dropped_partial += out;
 		take_first(p, &p->stats.sent_items);
 		return;
 	}
-	base_log_limited(BASE_WARN, p->o.name, "refused and dropped url=%s error=%s", p->url,
-			 res->why);
-	/* Of a refused body the receiver may have taken what it did not name. */
+	base_log_limited(BASE_WARN, p->o.name, "refused by the receiver, dropped url=%s error=%s",
+			 p->url, res->why);
+	/* The receiver may have accepted items of a refused body that it did not list. */
 	p->stats.dropped_refused += out ?: b->items;
 	p->stats.sent_items += out ? b->items : 0;
 	b->items = 0;
 	take_first(p, &p->stats.dropped_refused);
 }
 
-/* Under the lock, which is released meanwhile. */
+/* Waits before a retry. Needs the lock, which is released meanwhile. */
 static void pause_for(struct export_push *p, uint64_t *pause)
 {
 	uint64_t now = base_now_ns(), until = BASE_MAX(p->retry_after_ns, *pause);
@@ -366,7 +371,7 @@ static void pause_for(struct export_push *p, uint64_t *pause)
 	*pause = BASE_MIN(*pause * 2, p->o.pause_max_ns);
 	while (!p->stop && base_now_ns() < until)
 		wait_until(p, until);
-	/* When stopping, pauses are short, but tries still do not follow each other at once. */
+	/* When stopping, pauses are short, but tries still don't follow each other immediately. */
 	for (until = now + p->o.pause_min_ns; p->stop && base_now_ns() < until;)
 		wait_until(p, until);
 }
@@ -379,7 +384,7 @@ static void *push_main(void *arg)
 
 	pthread_mutex_lock(&p->lock);
 	while (next_body(p)) {
-		struct body *b = p->first; /* stays: only this thread removes bodies */
+		struct body *b = p->first; /* stays valid: only this thread removes bodies */
 		enum export_push_outcome outcome;
 
 		if (!b->spooled && base_now_ns() - b->since_ns > p->o.max_age_ns) {
@@ -389,12 +394,12 @@ static void *push_main(void *arg)
 		pthread_mutex_unlock(&p->lock);
 		if (p->o.spool)
 			export_spool_sync(p->o.spool);
-		outcome = try(p, b, &res);
+		outcome = try_body(p, b, &res);
 		pthread_mutex_lock(&p->lock);
 		if (outcome != EXPORT_PUSH_DONE)
 			snprintf(p->stats.last_error, sizeof(p->stats.last_error), "%s", res.why);
 		if (outcome != EXPORT_PUSH_AGAIN) {
-			decided(p, outcome, &res);
+			note_outcome(p, outcome, &res);
 			if (outcome == EXPORT_PUSH_DONE)
 				pause = p->o.pause_min_ns;
 			continue;
@@ -403,11 +408,11 @@ static void *push_main(void *arg)
 		if (res.at_once)
 			continue;
 		++*(uint64_t *)((char *)&p->stats + res.cause);
-		base_log_limited(BASE_WARN, p->o.name, "failed, will retry url=%s error=%s", p->url,
-				 res.why);
+		base_log_limited(BASE_WARN, p->o.name, "sending failed, will retry url=%s error=%s",
+				 p->url, res.why);
 		pause_for(p, &pause);
 	}
-	if (p->first && p->first->spooled) { /* stays on disk */
+	if (p->first && p->first->spooled) { /* the body stays on disk */
 		body_free(p->first);
 		p->first = NULL;
 	}
@@ -417,7 +422,7 @@ static void *push_main(void *arg)
 	return NULL;
 }
 
-/* Under the lock. */
+/* Needs the lock. */
 static int queue_on_disk(struct export_push *p, const void *body, size_t bytes, uint64_t items)
 {
 	uint64_t dropped = 0;
@@ -425,13 +430,12 @@ static int queue_on_disk(struct export_push *p, const void *body, size_t bytes, 
 
 	p->stats.dropped_full += dropped + (err ? items : 0);
 	if (dropped)
-		base_log_limited(
-			BASE_WARN, p->o.name,
-			"the queue on disk is full: the oldest is dropped url=%s items=%llu",
-			p->url, (unsigned long long)dropped);
+		base_log_limited(BASE_WARN, p->o.name,
+				 "the queue on disk is full: dropping the oldest url=%s items=%llu",
+				 p->url, (unsigned long long)dropped);
 	if (err)
 		base_log_limited(BASE_ERROR, p->o.name,
-				 "the queue on disk takes nothing url=%s error=%s", p->url,
+				 "cannot add to the queue on disk url=%s error=%s", p->url,
 				 strerror(-err));
 	pthread_cond_signal(&p->wake);
 	return err ? -ENOSPC : 0;
@@ -515,13 +519,16 @@ static bool add_header(struct export_push *p, const char *header)
 	return to != NULL;
 }
 
-static int prepare(struct export_push *p)
+static int prepare_headers(struct export_push *p)
 {
 	char type[128];
 	bool good;
 
 	snprintf(type, sizeof(type), "Content-Type: %s", p->o.content_type);
-	/* An empty "Expect:", as a receiver that ignores it would cost a second per body. */
+	/*
+	 * Send an empty "Expect:", because a receiver that ignores it would delay each body by a
+	 * second.
+	 */
 	good = add_header(p, type) && add_header(p, "Expect:");
 	for (const char *const *h = p->o.headers; h && *h; h++)
 		good = good && add_header(p, *h);
@@ -543,7 +550,7 @@ static int prepare(struct export_push *p)
 	return curl_easy_setopt(p->pattern, CURLOPT_PROTOCOLS_STR, "http,https") ? -EINVAL : 0;
 }
 
-static void release(struct export_push *p)
+static void release_push(struct export_push *p)
 {
 	curl_easy_cleanup(p->pattern);
 	curl_share_cleanup(p->share);
@@ -587,11 +594,11 @@ struct export_push *export_push_new(const struct export_push_opts *opts, char *e
 	p->url = strdup(opts->url);
 	if (!p->url)
 		goto fail;
-	/* libcurl would report a bad URL only at the first try. */
+	/* Check the URL here, because libcurl would report a bad one only at the first try. */
 	err = http_client_url(p->url, why, sizeof(why));
 	if (!err) {
 		p->client = http_client_open(opts->config, why, sizeof(why));
-		err = p->client ? prepare(p) : -errno;
+		err = p->client ? prepare_headers(p) : -errno;
 	}
 	if (!err)
 		err = -pthread_create(&p->thread, NULL, push_main, p);
@@ -602,10 +609,11 @@ struct export_push *export_push_new(const struct export_push_opts *opts, char *e
 fail:
 	if (p && p->client)
 		snprintf(error, error_bytes, "%s: %s", opts->url, strerror(-err));
-	else /* the URL may hold a secret */
+	/* log the name, because the URL may contain a secret */
+	else
 		snprintf(error, error_bytes, "%s: %s", opts->name, *why ? why : strerror(-err));
 	if (p)
-		release(p);
+		release_push(p);
 	else
 		export_spool_close(opts->spool);
 	errno = -err;
@@ -622,5 +630,5 @@ void export_push_free(struct export_push *p, uint64_t linger_ns)
 	pthread_cond_broadcast(&p->wake);
 	pthread_mutex_unlock(&p->lock);
 	pthread_join(p->thread, NULL);
-	release(p);
+	release_push(p);
 }

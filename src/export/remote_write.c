@@ -28,43 +28,57 @@
 #include "base/grow.h"
 #include "base/hash.h"
 #include "base/relaxed.h"
+#include "base/table.h"
 #include "export/pb.h"
-#include "export/remote_form.h"
+#include "export/remote_v2.h"
 #include "export/render.h"
 #include "export/spool.h"
 
 #define LABELS_MAX  128u
-#define REQUEST_MAX (4u << 20)		  /* before compression: receivers have limits */
-#define POINTS_MAX  10000u		  /* of one series in one message */
+#define REQUEST_MAX (4u << 20) /* size before compression, because receivers have limits */
+#define POINTS_MAX  10000u     /* points per message of one series */
 #define STALE_NAN   0x7ff0000000000002ull /* prometheus/model/value: StaleNaN */
-#define AGAIN_NS    3600000000000ull	  /* until a receiver of 1.0 is asked for 2.0 again */
-#define EXTRA_MAX   64u			  /* of what only 2.0 has, in a series */
+/* interval after which a receiver of 1.0 is offered 2.0 again */
+#define AGAIN_NS 3600000000000ull
 
 struct export_remote_meta {
-	struct export_remote_meta *next; /* in the bucket */
-	uint64_t hash;
-	uint64_t batch; /* the last that has it, there as number `number` */
-	uint32_t number, bytes;
-	uint8_t message[]; /* MetricMetadata */
+	struct base_node node;
+	struct export_remote_v2_meta m;
+	char text[];
 };
-#define META_BUCKETS 1024u
+
+/*
+ * Header of a queued body; the request follows in each version that was encoded, in the order of
+ * bytes[].
+ */
+#define REQUEST_MAGIC 0x31575253u /* "SRW1" */
+struct request {
+	uint32_t magic;
+	uint32_t bytes[2]; /* compressed sizes of versions 1.0 and 2.0; 0: not encoded */
+	uint32_t items_2;  /* number of items that a receiver of 2.0 should report */
+};
 
 struct export_remote_write {
 	struct export_push *push;
 	size_t batch_samples;
 	enum export_remote_protocol protocol;
-	int64_t floor_ms; /* of the latest sample that an earlier process may have queued */
-	struct export_remote_meta *meta[META_BUCKETS];
-	uint32_t metas, batch_metas;
-	uint64_t batch;
-	/* Push's thread alone. */
-	uint64_t again_ns; /* 2.0 is tried again */
+	int64_t floor_ms; /* time of the latest sample that an earlier process may have queued */
+	struct base_table metas;
+	/* Used only by push's thread. */
+	uint64_t again_ns; /* time at which 2.0 is tried again */
 	bool spoke_2;	   /* the receiver has answered in 2.0 */
-	/* The request under way. */
+	/*
+	 * The request under construction: v2 for version 2.0, or NULL; at and the fields after it
+	 * for 1.0.
+	 */
+	struct export_remote_v2 *v2;
+	const struct export_remote_v2_meta *open_meta; /* metadata of the open series */
+	bool is_open;
+	uint64_t batch, opened; /* numbers of the current request and of the open series */
 	uint8_t *at;
 	size_t bytes, room;
-	uint64_t samples, items; /* items: and exemplars */
-	/* Written by the one thread, read by any. */
+	uint64_t samples, items; /* items also includes exemplars */
+	/* Written by the caller's thread, read by any thread. */
 	uint64_t taken, same_ms, clashing, dropped_memory, exemplars, long_exemplars, before;
 	uint64_t fallbacks, version; /* written by push's thread */
 };
@@ -77,7 +91,7 @@ static size_t string_bytes(size_t n)
 }
 
 struct label {
-	const char *name, *value, *more; /* the value is `value` followed by `more` */
+	const char *name, *value, *more; /* the value is the concatenation of value and more */
 };
 
 static size_t label_message(const struct label *l)
@@ -110,8 +124,8 @@ static bool is_taken(const struct label *sorted, size_t n, const char *key)
 }
 
 /*
- * Escapes a label's key into memory at `to`, which is large enough, so that none of the n others
- * has it. Returns the end.
+ * Escapes a label's key into the buffer at `to`, which is large enough. The result differs from the
+ * keys of the n others. Returns the end.
  */
 static char *escape_key(char *to, const char *key, const struct label *others, size_t n)
 {
@@ -124,7 +138,7 @@ static char *escape_key(char *to, const char *key, const struct label *others, s
 	return end + 1;
 }
 
-/* Escapes keys in the n labels, of which the first is the name. NULL: ENOMEM. */
+/* Escapes the keys of n labels, the first of which is the metric name. Returns NULL with ENOMEM. */
 static char *escape_keys(struct label *l, size_t n)
 {
 	size_t bytes = 1;
@@ -139,7 +153,7 @@ static char *escape_keys(struct label *l, size_t n)
 
 		if (export_is_plain(own.name, false))
 			continue;
-		l[i] = l[n - 1]; /* the others stand together */
+		l[i] = l[n - 1]; /* makes the other labels contiguous */
 		to = escape_key(key, own.name, l, n - 1);
 		l[n - 1] = l[i];
 		l[i] = own;
@@ -164,7 +178,10 @@ static uint8_t *put_labels(uint8_t *p, const struct label *l, size_t n)
 	return p;
 }
 
-/* The labels in order, and once more with the longer form of the name, which is NULL if none. */
+/*
+ * Makes a series with its labels in order and, unless longer is NULL, once more with the longer
+ * form of the name.
+ */
 static struct export_remote_series *series_of(struct label *l, size_t n, const char *longer)
 {
 	struct export_remote_series *s;
@@ -240,7 +257,7 @@ static int compare_series(const struct export_remote_series *a,
 	return d ? d : (a->label_bytes > b->label_bytes) - (a->label_bytes < b->label_bytes);
 }
 
-/* Of equal ones those whose name can have no other form come first. */
+/* Among equal labels, names without a longer form come first. */
 static int by_labels(const void *a, const void *b)
 {
 	const struct export_remote_series *x = *(struct export_remote_series *const *)a;
@@ -305,35 +322,106 @@ static uint8_t *put_sample(uint8_t *p, int64_t ms, double value)
 
 /* ---- requests ---- */
 
+static void end_series(struct export_remote_write *w)
+{
+	if (w->is_open)
+		export_remote_v2_end(w->v2, w->open_meta);
+	w->is_open = false;
+}
+
+/*
+ * Compresses a request to `to`, which must be large enough. Returns the compressed size; 0: failed.
+ */
+static uint32_t pack_request(const uint8_t *from, size_t bytes, uint8_t *to)
+{
+	size_t room = snappy_max_compressed_length(bytes);
+
+	return snappy_compress((const char *)from, bytes, (char *)to, &room) == SNAPPY_OK
+		       ? (uint32_t)room
+		       : 0;
+}
+
+/* Builds the body to be queued, with each version that may be sent. NULL: out of memory. */
+static uint8_t *make_body(struct export_remote_write *w, size_t *bytes)
+{
+	struct request r = {.magic = REQUEST_MAGIC};
+	uint64_t items = 0;
+	size_t bytes_2 = 0;
+	uint8_t *plain_2 = w->v2 ? export_remote_v2_take(w->v2, &bytes_2, &items) : NULL;
+	uint8_t *body = malloc(sizeof(r) + snappy_max_compressed_length(w->bytes) +
+			       snappy_max_compressed_length(bytes_2));
+
+	if (!body || (w->v2 && !plain_2))
+		goto fail;
+	if (w->bytes)
+		r.bytes[0] = pack_request(w->at, w->bytes, body + sizeof(r));
+	if (plain_2)
+		r.bytes[1] = pack_request(plain_2, bytes_2, body + sizeof(r) + r.bytes[0]);
+	if (!r.bytes[0] != !w->bytes || !r.bytes[1] != !plain_2)
+		goto fail;
+	r.items_2 = (uint32_t)items;
+	memcpy(body, &r, sizeof(r));
+	*bytes = sizeof(r) + r.bytes[0] + r.bytes[1];
+	free(plain_2);
+	return body;
+fail:
+	free(plain_2);
+	free(body);
+	return NULL;
+}
+
 void export_remote_write_flush(struct export_remote_write *w)
 {
-	size_t room = snappy_max_compressed_length(w->bytes);
-	char *body;
+	size_t bytes;
+	uint8_t *body;
 
 	if (!w->items)
 		return;
-	body = malloc(room);
-	if (body && snappy_compress((const char *)w->at, w->bytes, body, &room) == SNAPPY_OK) {
-		export_push_send(w->push, body, room, w->items);
-	} else {
-		free(body);
+	end_series(w);
+	body = make_body(w, &bytes);
+	if (body)
+		export_push_send(w->push, body, bytes, w->items);
+	else
 		relaxed_bump(w->dropped_memory, w->items);
-	}
 	w->bytes = 0;
 	w->samples = 0;
 	w->items = 0;
 	w->batch++;
-	w->batch_metas = 0;
 }
 
-static bool reserve(struct export_remote_write *w, size_t n)
+/*
+ * Starts n bytes of a series in the request. In version 2.0 a series may occur only once per
+ * request; a series that was already completed therefore starts a new request. Returns false if out
+ * of memory.
+ */
+static bool begin_series(struct export_remote_write *w, struct export_remote_series *s, size_t n)
 {
-	if (w->bytes && w->bytes + n > REQUEST_MAX)
+	const size_t bytes = BASE_MAX(w->bytes, w->v2 ? export_remote_v2_bytes(w->v2) : 0);
+
+	if ((bytes && bytes + n > REQUEST_MAX) ||
+	    (w->v2 && s->batch == w->batch && s->opened != w->opened))
 		export_remote_write_flush(w);
-	return base_grow(&w->at, &w->room, w->bytes + n, 1);
+	if (!base_grow(&w->at, &w->room, w->bytes + n, 1))
+		return false;
+	if (w->v2 && (!w->is_open || s->opened != w->opened)) {
+		end_series(w);
+		export_remote_v2_begin(w->v2, s->labels, s->label_bytes, s->created_ms);
+		w->open_meta = s->meta ? &s->meta->m : NULL;
+		w->is_open = true;
+		s->opened = ++w->opened;
+	}
+	s->batch = w->batch;
+	return true;
 }
 
-/* ---- what only 2.0 has: remote_form.h ---- */
+/* Ends a series at `end` in the request of version 1.0, if that version may be sent. */
+static void end_v1(struct export_remote_write *w, const uint8_t *end)
+{
+	if (w->protocol != EXPORT_REMOTE_2)
+		w->bytes = (size_t)(end - w->at);
+}
+
+/* ---- metadata, which only 2.0 has ---- */
 
 static const uint8_t types[] = {
 	[EXPORT_FAMILY_COUNTER] = 1, [EXPORT_FAMILY_BARE_COUNTER] = 1,
@@ -347,79 +435,33 @@ const struct export_remote_meta *export_remote_write_meta(struct export_remote_w
 							  enum export_family_type type,
 							  const char *help, const char *unit)
 {
-	const size_t h = strlen(help), u = strlen(unit);
-	struct export_remote_meta *m, **bucket;
-	uint8_t *p;
+	const size_t h = strlen(help) + 1, u = strlen(unit) + 1;
+	const uint64_t hash = base_hash_text(base_hash_text(types[type], help), unit);
+	struct export_remote_meta *m;
 
-	if (w->protocol == EXPORT_REMOTE_1 || w->metas >= EXPORT_REMOTE_METAS)
+	if (!w->v2)
 		return NULL;
-	m = malloc(sizeof(*m) + h + u + 3 * EXPORT_PB_FIELD);
+	for (m = base_table_first(&w->metas, hash); m; m = base_table_next(m))
+		if (m->m.type == types[type] && !strcmp(m->m.help, help) &&
+		    !strcmp(m->m.unit, unit))
+			return m;
+	m = w->metas.count < EXPORT_REMOTE_METAS ? malloc(sizeof(*m) + h + u) : NULL;
 	if (!m)
 		return NULL;
-	p = export_pb_u64(m->message, 1, types[type]);
-	p = export_pb_bytes(p, 4, help, h);
-	p = export_pb_bytes(p, 5, unit, u);
-	m->bytes = (uint32_t)(p - m->message);
-	m->hash = base_hash(0, m->message, m->bytes);
-	m->batch = UINT64_MAX;
-	bucket = &w->meta[m->hash % META_BUCKETS];
-	for (struct export_remote_meta *x = *bucket; x; x = x->next)
-		if (x->hash == m->hash && x->bytes == m->bytes &&
-		    !memcmp(x->message, m->message, m->bytes)) {
-			free(m);
-			return x;
-		}
-	m->next = *bucket;
-	*bucket = m;
-	w->metas++;
+	m->m = (struct export_remote_v2_meta){memcpy(m->text, help, h),
+					      memcpy(m->text + h, unit, u), types[type]};
+	base_table_add(&w->metas, m, hash);
 	return m;
 }
 
-/* Bytes that put_extra() and put_meta() may need besides. */
-static size_t extra_room(const struct export_remote_series *s)
-{
-	return EXTRA_MAX + EXPORT_PB_FIELD + (s->meta ? s->meta->bytes : 0);
-}
-
-/* Puts the series' metadata into the request, once. Room is reserved. */
-static void put_meta(struct export_remote_write *w, const struct export_remote_series *s)
-{
-	struct export_remote_meta *m = (struct export_remote_meta *)(uintptr_t)s->meta;
-
-	if (!m || m->batch == w->batch)
-		return;
-	m->batch = w->batch;
-	m->number = ++w->batch_metas;
-	w->bytes = (size_t)(export_pb_bytes(w->at + w->bytes, 3, m->message, m->bytes) - w->at);
-}
-
-/* The end of a series' message; its length is extra_bytes(). */
-static uint8_t *put_extra(const struct export_remote_write *w, const struct export_remote_series *s,
-			  uint8_t *p)
-{
-	if (w->protocol == EXPORT_REMOTE_1)
-		return p;
-	if (s->meta)
-		p = export_pb_u64(p, EXPORT_REMOTE_METADATA, s->meta->number);
-	if (s->created_ms > 0)
-		p = export_pb_u64(p, EXPORT_REMOTE_CREATED, (uint64_t)s->created_ms);
-	return p;
-}
-
-static size_t extra_bytes(const struct export_remote_write *w, const struct export_remote_series *s)
-{
-	uint8_t scratch[EXTRA_MAX];
-
-	return (size_t)(put_extra(w, s, scratch) - scratch);
-}
-
-/* The last sample that a receiver has, or may have, of a series. */
+/* Returns the time of the last sample of a series that a receiver has, or may have. */
 static int64_t last_of(const struct export_remote_write *w, const struct export_remote_series *s)
 {
 	return BASE_MAX(s->last_ms, w->floor_ms);
 }
 
-/* Counts n samples that were skipped, of which `before` were older than an earlier process' last.
+/*
+ * Counts n skipped samples. `before` of them are older than the last sample of an earlier process.
  */
 static void count_skipped(struct export_remote_write *w, uint64_t n, uint64_t before)
 {
@@ -433,13 +475,11 @@ static void count_skipped(struct export_remote_write *w, uint64_t n, uint64_t be
 			 (unsigned long long)before);
 }
 
-/* Appends up to `end` to the request: n samples of a series. */
-static void taken(struct export_remote_write *w, struct export_remote_series *s, const uint8_t *end,
-		  int64_t last_ms, size_t n)
+/* Counts n samples of a series that were added to the request. */
+static void count_taken(struct export_remote_write *w, struct export_remote_series *s,
+			int64_t last_ms, size_t n)
 {
 	s->last_ms = last_ms;
-	s->batch = w->batch;
-	w->bytes = (size_t)(end - w->at);
 	w->samples += n;
 	w->items += n;
 	relaxed_bump(w->taken, n);
@@ -447,9 +487,9 @@ static void taken(struct export_remote_write *w, struct export_remote_series *s,
 		export_remote_write_flush(w);
 }
 
-/* Appends at most POINTS_MAX points; those not later than the series' last are skipped. */
-static void put(struct export_remote_write *w, struct export_remote_series *s,
-		const struct export_remote_point *point, size_t n)
+/* Appends at most POINTS_MAX points, skipping those not later than the series' last one. */
+static void put_points(struct export_remote_write *w, struct export_remote_series *s,
+		       const struct export_remote_point *point, size_t n)
 {
 	size_t inner = s->label_bytes, n_taken = 0, before = 0;
 	int64_t last = last_of(w, s), from = last;
@@ -473,13 +513,11 @@ static void put(struct export_remote_write *w, struct export_remote_series *s,
 	count_skipped(w, n - n_taken, before);
 	if (!n_taken)
 		return;
-	if (!reserve(w, string_bytes(inner) + extra_room(s))) {
+	if (!begin_series(w, s, string_bytes(inner))) {
 		relaxed_bump(w->dropped_memory, n_taken);
 		return;
 	}
-	put_meta(w, s);
-	p = w->at + w->bytes;
-	p = export_pb_head(p, 1, inner + extra_bytes(w, s));
+	p = export_pb_head(w->at + w->bytes, 1, inner);
 	p = (uint8_t *)mempcpy(p, s->labels, s->label_bytes);
 	for (size_t i = 0; i < n; i++) {
 		int64_t ms = point[i].ns / 1000000;
@@ -489,8 +527,11 @@ static void put(struct export_remote_write *w, struct export_remote_series *s,
 		from = ms;
 		s->last = point[i].value;
 		p = put_sample(p, ms, point[i].value);
+		if (w->v2)
+			export_remote_v2_sample(w->v2, ms, point[i].value);
 	}
-	taken(w, s, put_extra(w, s, p), last, n_taken);
+	end_v1(w, p);
+	count_taken(w, s, last, n_taken);
 }
 
 void export_remote_write_native(struct export_remote_write *w, struct export_remote_series *s,
@@ -510,32 +551,33 @@ void export_remote_write_native(struct export_remote_write *w, struct export_rem
 		count_skipped(w, 1, ms > s->last_ms);
 		return;
 	}
-	if (!reserve(w, s->label_bytes + most + 2 * EXPORT_PB_FIELD + extra_room(s))) {
+	if (!begin_series(w, s, s->label_bytes + most + 2 * EXPORT_PB_FIELD)) {
 		relaxed_bump(w->dropped_memory, 1);
 		return;
 	}
-	put_meta(w, s);
 	series = export_pb_open(w->at + w->bytes, 1, guess);
 	p = (uint8_t *)mempcpy(series, s->labels, s->label_bytes);
 	body = export_pb_open(p, 4, guess);
 	p = export_native_put(body, n, &fields);
 	p = export_pb_u64(p, 15, (uint64_t)ms);
-	p = put_extra(w, s, export_pb_close(body, p, guess));
+	if (w->v2)
+		export_remote_v2_histogram(w->v2, body, (size_t)(p - body));
+	end_v1(w, export_pb_close(series, export_pb_close(body, p, guess), guess));
 	s->native = true;
-	taken(w, s, export_pb_close(series, p, guess), ms, 1);
+	count_taken(w, s, ms, 1);
 }
 
 void export_remote_write_points(struct export_remote_write *w, struct export_remote_series *s,
 				const struct export_remote_point *p, size_t n)
 {
 	for (; n > POINTS_MAX; n -= POINTS_MAX, p += POINTS_MAX)
-		put(w, s, p, POINTS_MAX);
-	put(w, s, p, n);
+		put_points(w, s, p, POINTS_MAX);
+	put_points(w, s, p, n);
 }
 
 /* ---- exemplars ---- */
 
-/* Only those that have no time need to be told from the last one. */
+/* Only exemplars without a time are compared with the previous one by hash. */
 static uint64_t hash_of(const struct export_exemplar *e)
 {
 	uint64_t hash = base_hash(1, &e->value, sizeof(e->value));
@@ -543,25 +585,6 @@ static uint64_t hash_of(const struct export_exemplar *e)
 	for (size_t i = 0; i < e->label_count; i++)
 		hash = base_hash_text(base_hash_text(hash, e->labels[i].key), e->labels[i].value);
 	return hash;
-}
-
-/* The series' last sample: version 2.0 has no exemplars without one. */
-static uint8_t *put_last(const struct export_remote_write *w, const struct export_remote_series *s,
-			 uint8_t *p)
-{
-	if (w->protocol == EXPORT_REMOTE_1 || s->native)
-		return p;
-	p = export_pb_head(p, EXPORT_REMOTE_LAST,
-			   9 + 1 + export_pb_varint_bytes((uint64_t)s->last_ms));
-	p = export_pb_f64(p, 1, s->last);
-	return export_pb_u64(p, 2, (uint64_t)s->last_ms);
-}
-
-static size_t last_bytes(const struct export_remote_write *w, const struct export_remote_series *s)
-{
-	uint8_t scratch[EXTRA_MAX];
-
-	return (size_t)(put_last(w, s, scratch) - scratch);
 }
 
 void export_remote_write_exemplar(struct export_remote_write *w, struct export_remote_series *s,
@@ -572,21 +595,18 @@ void export_remote_write_exemplar(struct export_remote_write *w, struct export_r
 	uint64_t hash = e->ns ? 0 : hash_of(e);
 	size_t inner = 9 + 1 + export_pb_varint_bytes((uint64_t)ms);
 	struct label l[SL_LABELS_MAX];
-	uint8_t *p;
+	uint8_t *from, *p;
+	uint64_t opened;
 
 	if (s->clashes || s->last_ms == INT64_MIN || ms <= s->exemplar_ms ||
 	    (hash && hash == s->exemplar))
 		return;
-	/* A histogram is not sent twice: the exemplar, which stays, goes with the next one. */
-	if (w->protocol != EXPORT_REMOTE_1 && s->native && s->batch != w->batch)
+	/* A histogram is not sent twice; the exemplar is kept and sent with the next one. */
+	if (w->v2 && s->native && s->opened != w->opened)
 		return;
 	for (size_t i = 0; i < n; i++) {
 		l[i] = (struct label){e->labels[i].key, e->labels[i].value, ""};
 		inner += string_bytes(label_message(&l[i]));
-	}
-	if (!reserve(w, s->label_bytes + inner + 2 * EXPORT_PB_FIELD + extra_room(s))) {
-		relaxed_bump(w->dropped_memory, 1);
-		return;
 	}
 	s->exemplar_ms = ms;
 	s->exemplar = hash;
@@ -594,18 +614,24 @@ void export_remote_write_exemplar(struct export_remote_write *w, struct export_r
 		relaxed_bump(w->long_exemplars, 1);
 		return;
 	}
-	put_meta(w, s);
-	p = export_pb_head(w->at + w->bytes, 1,
-			   s->label_bytes + string_bytes(inner) + last_bytes(w, s) +
-				   extra_bytes(w, s));
+	opened = s->opened;
+	if (!begin_series(w, s, s->label_bytes + inner + 2 * EXPORT_PB_FIELD)) {
+		relaxed_bump(w->dropped_memory, 1);
+		return;
+	}
+	p = export_pb_head(w->at + w->bytes, 1, s->label_bytes + string_bytes(inner));
 	p = (uint8_t *)mempcpy(p, s->labels, s->label_bytes);
 	p = export_pb_head(p, 3, inner);
-	for (size_t i = 0; i < n; i++)
-		p = put_label(p, &l[i]);
+	from = p;
+	p = put_labels(p, l, n);
+	if (w->v2) {
+		/* Version 2.0 allows no exemplar without a sample, so repeat the last sample. */
+		if (s->opened != opened)
+			export_remote_v2_sample(w->v2, s->last_ms, s->last);
+		export_remote_v2_exemplar(w->v2, from, (size_t)(p - from), ms, e->value);
+	}
 	p = export_pb_f64(p, 2, e->value);
-	p = export_pb_u64(p, 3, (uint64_t)ms);
-	p = put_extra(w, s, put_last(w, s, p));
-	w->bytes = (size_t)(p - w->at);
+	end_v1(w, export_pb_u64(p, 3, (uint64_t)ms));
 	w->items++;
 	relaxed_bump(w->exemplars, 1);
 }
@@ -619,11 +645,11 @@ void export_remote_write_end(struct export_remote_write *w, struct export_remote
 	uint64_t bits = STALE_NAN;
 
 	if (s->last_ms == INT64_MIN)
-		return; /* the receiver does not know it */
+		return; /* the receiver does not know the series */
 	if (ns / 1000000 <= s->last_ms)
 		p.ns = (s->last_ms + 1) * 1000000;
 	memcpy(&p.value, &bits, 8);
-	put(w, s, &p, 1);
+	put_points(w, s, &p, 1);
 }
 
 void export_remote_write_follow(struct export_remote_write *w, struct export_remote_series **now,
@@ -644,6 +670,7 @@ void export_remote_write_follow(struct export_remote_write *w, struct export_rem
 		now[k]->last_ms = old[i]->last_ms;
 		now[k]->last = old[i]->last;
 		now[k]->batch = old[i]->batch;
+		now[k]->opened = old[i]->opened;
 		now[k]->native = old[i]->native;
 		now[k]->exemplar_ms = old[i]->exemplar_ms;
 		now[k]->exemplar = old[i]->exemplar;
@@ -652,27 +679,13 @@ void export_remote_write_follow(struct export_remote_write *w, struct export_rem
 
 /* ---- start and end ---- */
 
-static bool unpack(const void *body, size_t bytes, char **to, size_t *to_bytes)
+/* Reads the header of a queued body, which may have been damaged on disk. */
+static bool read_request(const void *body, size_t bytes, struct request *r)
 {
-	*to = NULL;
-	if (snappy_uncompressed_length(body, bytes, to_bytes) != SNAPPY_OK ||
-	    *to_bytes > 2 * REQUEST_MAX)
+	if (bytes < sizeof(*r))
 		return false;
-	*to = malloc(*to_bytes + 1);
-	return *to && snappy_uncompress(body, bytes, *to, to_bytes) == SNAPPY_OK;
-}
-
-/* Replaces the plain body of a try by its packed form. */
-static bool pack(struct export_push_try *t)
-{
-	size_t room = snappy_max_compressed_length(t->made_bytes);
-	char *to = malloc(room);
-	bool good = to && snappy_compress(t->made, t->made_bytes, to, &room) == SNAPPY_OK;
-
-	free(t->made);
-	t->made = to;
-	t->made_bytes = room;
-	return good;
+	memcpy(r, body, sizeof(*r));
+	return r->magic == REQUEST_MAGIC && sizeof(*r) + (size_t)r->bytes[0] + r->bytes[1] == bytes;
 }
 
 static unsigned int version_now(struct export_remote_write *w)
@@ -688,25 +701,20 @@ static bool make_request(void *arg, struct export_push_try *t)
 		"Content-Type: application/x-protobuf;proto=io.prometheus.write.v2.Request",
 		"X-Prometheus-Remote-Write-Version: 2.0.0", NULL};
 	struct export_remote_write *w = arg;
-	size_t bytes;
-	char *plain;
-	bool good;
+	struct request r;
 
+	if (!read_request(t->body, t->bytes, &r))
+		return false;
+	/* A body queued by an earlier process may contain only the other version. */
 	t->form = version_now(w);
-	good = unpack(t->body, t->bytes, &plain, &bytes);
-	if (good && t->form == 1)
-		good = !export_remote_form_1(plain, bytes, &t->made, &t->made_bytes);
-	else if (good)
-		good = !export_remote_form_2(plain, bytes, &t->made, &t->made_bytes, &t->expected);
-	free(plain);
+	if (!r.bytes[t->form - 1])
+		t->form = 3 - t->form;
+	t->send = (const uint8_t *)t->body + sizeof(r) + (t->form == 2 ? r.bytes[0] : 0);
+	t->send_bytes = r.bytes[t->form - 1];
+	t->expected = r.items_2;
 	if (t->form == 2)
 		t->replace = headers_2;
-	good = good && pack(t);
-	if (!good) {
-		free(t->made);
-		t->made = NULL;
-	}
-	return good;
+	return true;
 }
 
 static enum export_push_outcome judge_answer(void *arg, const struct export_push_try *t,
@@ -716,6 +724,7 @@ static enum export_push_outcome judge_answer(void *arg, const struct export_push
 	struct export_remote_write *w = arg;
 	const bool says = n[0] >= 0;
 	uint64_t written = 0;
+	struct request r;
 
 	if (t->form != 2 || usual == EXPORT_PUSH_AGAIN)
 		return usual;
@@ -726,8 +735,12 @@ static enum export_push_outcome judge_answer(void *arg, const struct export_push
 		*rejected = written < t->expected ? t->expected - written : 0;
 		return usual;
 	}
-	/* A receiver of 2.0 refuses what is wrong with the samples; others cannot read it. */
-	if (w->protocol == EXPORT_REMOTE_AUTO &&
+	/*
+	 * A receiver that supports 2.0 reports errors in the samples with 400; other receivers
+	 * can't parse the request.
+	 */
+	if (w->protocol == EXPORT_REMOTE_AUTO && read_request(t->body, t->bytes, &r) &&
+	    r.bytes[0] &&
 	    (status == 415 || usual == EXPORT_PUSH_DONE ||
 	     (!w->spoke_2 && (status == 400 || status == 406)))) {
 		relaxed_store(w->version, 1);
@@ -769,27 +782,34 @@ struct export_remote_write *export_remote_write_open(const struct export_remote_
 	w->protocol = opts->protocol;
 	w->version = opts->protocol == EXPORT_REMOTE_1 ? 1 : 2;
 	w->floor_ms = INT64_MIN;
+	w->batch = 1;
 	if (opts->queue) {
 		push.spool = export_spool_open(opts->queue, opts->queue_bytes, error, error_bytes);
 		if (!push.spool)
 			goto fail;
 		w->floor_ms = (int64_t)export_spool_newest_ns(push.spool) / 1000000;
 	}
-	/* What an earlier process queued may be of another version. */
-	if (opts->queue || opts->protocol != EXPORT_REMOTE_1)
-		push.hooks = (struct export_push_hooks){
-			.arg = w,
-			.numbers = {"X-Prometheus-Remote-Write-Samples-Written",
-				    "X-Prometheus-Remote-Write-Histograms-Written",
-				    "X-Prometheus-Remote-Write-Exemplars-Written"},
-			.make = make_request,
-			.judge = judge_answer,
-		};
+	if (!base_table_init(&w->metas) ||
+	    (w->protocol != EXPORT_REMOTE_1 && !(w->v2 = export_remote_v2_new()))) {
+		export_spool_close(push.spool);
+		snprintf(error, error_bytes, "out of memory");
+		goto fail;
+	}
+	push.hooks = (struct export_push_hooks){
+		.arg = w,
+		.numbers = {"X-Prometheus-Remote-Write-Samples-Written",
+			    "X-Prometheus-Remote-Write-Histograms-Written",
+			    "X-Prometheus-Remote-Write-Exemplars-Written"},
+		.make = make_request,
+		.judge = judge_answer,
+	};
 	w->push = export_push_new(&push, error, error_bytes);
 	if (w->push)
 		return w;
 fail:
-	free(w); /* which keeps errno, as of glibc 2.33 */
+	base_table_free(&w->metas);
+	export_remote_v2_free(w->v2);
+	free(w); /* free() preserves errno since glibc 2.33 */
 	return NULL;
 }
 
@@ -828,11 +848,13 @@ void export_remote_write_free(struct export_remote_write *w, uint64_t linger_ns)
 		return;
 	export_remote_write_flush(w);
 	export_push_free(w->push, linger_ns);
-	for (size_t i = 0; i < META_BUCKETS; i++)
-		for (struct export_remote_meta *m = w->meta[i], *next; m; m = next) {
-			next = m->next;
-			free(m);
+	for (size_t i = 0; i < w->metas.buckets; i++)
+		for (struct base_node *n = w->metas.bucket[i], *next; n; n = next) {
+			next = n->next;
+			free(n);
 		}
+	base_table_free(&w->metas);
+	export_remote_v2_free(w->v2);
 	free(w->at);
 	free(w);
 }

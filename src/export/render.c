@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * render.c - walks a source and emits its exposition in pieces. At any time it holds one line of
- * text or one protobuf message, never the body.
+ * render.c - walks a source and emits its exposition in pieces. It never holds more than one line
+ * of text or one protobuf message.
  */
 #include "export/render.h"
 
@@ -81,7 +81,10 @@ bool export_render_grow(struct export_render *r, void *p, size_t *room, size_t c
 	return grown;
 }
 
-/* The caller's buffer is too small: use the spill, which is empty whenever a piece is begun. */
+/*
+ * Used when the caller's buffer is too small. The spill buffer is always empty when a piece is
+ * started.
+ */
 char *export_render_room_slow(struct export_render *r, size_t n)
 {
 	if (!export_render_grow(r, &r->spill, &r->spill_room, n < 4096 ? 4096 : n, 1))
@@ -89,7 +92,7 @@ char *export_render_room_slow(struct export_render *r, size_t n)
 	return r->spill;
 }
 
-static void drain(struct export_render *r)
+static void drain_pending(struct export_render *r)
 {
 	size_t n = BASE_MIN(r->pending_bytes, (size_t)(r->end - r->out));
 
@@ -105,7 +108,7 @@ void export_render_pend(struct export_render *r, const void *bytes, size_t n)
 {
 	r->pending = bytes;
 	r->pending_bytes = n;
-	drain(r);
+	drain_pending(r);
 }
 
 void export_render_took_slow(struct export_render *r, char *to)
@@ -119,14 +122,14 @@ ssize_t export_render_read(struct export_render *r, char *buf, size_t max)
 		return -EINVAL;
 	r->out = buf;
 	r->end = buf + max;
-	drain(r);
+	drain_pending(r);
 	if (r->phase == EXPORT_PHASE_START && !r->error) {
 		r->walk = r->source.begin(r->source.ctx);
 		if (!r->walk)
 			r->error = errno ? -errno : -ENOMEM;
 		r->phase = EXPORT_PHASE_FAMILY;
 	}
-	/* An error is returned at once; what was rendered before it is useless. */
+	/* Return an error immediately; output before it is useless. */
 	while (r->out < r->end && !r->error && r->phase != EXPORT_PHASE_END) {
 		if (r->format == EXPORT_FORMAT_PROTOBUF)
 			export_protobuf_step(r);
@@ -138,7 +141,7 @@ ssize_t export_render_read(struct export_render *r, char *buf, size_t max)
 	return r->out - buf;
 }
 
-/* ---- labels that are not as the source has them ---- */
+/* ---- labels that differ from the source's ---- */
 
 char *export_render_escape(char *p, const char *s, bool quotes)
 {
@@ -150,7 +153,7 @@ char *export_render_escape(char *p, const char *s, bool quotes)
 	return p;
 }
 
-/* Another label has this key, or the family's samples do. */
+/* Whether another label, or the family's samples, use this key. */
 static bool is_another(const struct export_render *r, size_t i, const char *reserved)
 {
 	for (size_t j = 0; j < r->series.label_count; j++)
@@ -160,9 +163,9 @@ static bool is_another(const struct export_render *r, size_t i, const char *rese
 }
 
 /*
- * Makes the keys of r->series: label `taken` is exported_KEY, and what needs UTF-8 is escaped for
- * clients that do not take it. A new key that another label has is given the other form, and then
- * underscores: a publisher may choose its keys such that they become equal.
+ * Makes the keys of r->series: label `taken` becomes exported_KEY, and keys that need UTF-8 are
+ * escaped for clients that do not accept it. A new key that clashes with another label gets the
+ * other form, then underscores: a publisher may choose keys that become equal.
  */
 static bool make_keys(struct export_render *r, size_t taken, const char *reserved)
 {
@@ -170,7 +173,7 @@ static bool make_keys(struct export_render *r, size_t taken, const char *reserve
 	size_t bytes = 0;
 	char *to;
 
-	/* Each other key takes at most one underscore. */
+	/* Making the keys unique adds at most one underscore per other key. */
 	for (size_t i = 0; i < s->label_count; i++)
 		bytes += sizeof("exported_") + EXPORT_ESCAPED(strlen(s->label_keys[i])) +
 			 s->label_count;
@@ -258,7 +261,7 @@ int export_render_next_series(struct export_render *r, const char *reserved_labe
 
 #define EXEMPLAR_CHARACTERS 128u
 
-static size_t characters(const char *s)
+static size_t count_characters(const char *s)
 {
 	size_t n = 0;
 
@@ -272,7 +275,7 @@ bool export_exemplar_is_long(const struct export_exemplar *e)
 	size_t n = 0, bytes = 0;
 
 	for (size_t i = 0; i < e->label_count; i++) {
-		n += characters(e->labels[i].key) + characters(e->labels[i].value);
+		n += count_characters(e->labels[i].key) + count_characters(e->labels[i].value);
 		bytes += strlen(e->labels[i].key) + strlen(e->labels[i].value);
 	}
 	return n > EXEMPLAR_CHARACTERS || bytes > SL_EXEMPLAR_LABELS ||

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * render.h - shared by the formats: the renderer's state, its output, names. Private to src/export.
+ * render.h - the renderer's state, output and names, shared by the formats. Private to src/export.
  */
 #ifndef SL_EXPORT_RENDER_H
 #define SL_EXPORT_RENDER_H
@@ -8,16 +8,19 @@
 #include "export/model.h"
 #include "export/native.h"
 
-/* Finite "le" bounds of an exponential histogram in the text formats: docs/exposition.md. */
+/* Maximum number of finite "le" bounds of an exponential histogram in text (docs/exposition.md). */
 #define EXPORT_TEXT_BOUNDS_MAX 64
-/* Families whose names are escaped with underscores; further ones have the longer form. */
+/*
+ * Maximum number of families whose names are escaped with underscores; further ones get the longer
+ * form.
+ */
 #define EXPORT_ESCAPED_MAX 1024
-/* A protobuf message ends at the first series beyond this size. */
+/* Size after which a protobuf message ends with the current series. */
 #define EXPORT_PROTOBUF_MESSAGE (64u * 1024)
-/* Bytes of a shown family name; families with a longer one are left out. */
+/* Maximum length of a displayed family name; families with a longer one are left out. */
 #define EXPORT_SHOWN_NAME_MAX 383
 
-/* A family whose sample names ("_total", "_bucket", ...) may clash with names to come. */
+/* A family whose sample names ("_total", "_bucket", ...) may clash with later names. */
 struct export_reserved {
 	enum export_family_type type;
 	char name[EXPORT_SHOWN_NAME_MAX + 1];
@@ -25,38 +28,38 @@ struct export_reserved {
 
 struct export_bounds { /* the bounds of one histogram and their text */
 	double *bound;
-	uint32_t *bucket;  /* exponential: the last of series.buckets below the bound */
-	uint32_t *text_at; /* offsets into text; count + 1 */
-	char *text;	   /* le="0.005"} */
+	uint32_t *bucket;  /* exponential: the last of series.buckets below each bound */
+	uint32_t *text_at; /* offsets into text; count + 1 entries */
+	char *text;	   /* strings such as le="0.005"} */
 	size_t count, room;
-	struct export_series of; /* what they were made from */
+	struct export_series of; /* copy of the parameters that the bounds were computed from */
 	bool valid;
 };
 
 enum export_phase {
 	EXPORT_PHASE_START,
-	EXPORT_PHASE_FAMILY, /* at the next family */
-	EXPORT_PHASE_SERIES, /* at the next series of it */
-	EXPORT_PHASE_LINES,  /* within a series of several lines */
+	EXPORT_PHASE_FAMILY, /* before the next family */
+	EXPORT_PHASE_SERIES, /* before the next series of the family */
+	EXPORT_PHASE_LINES,  /* between the lines of a series */
 	EXPORT_PHASE_END,
 };
 
 struct export_render {
 	struct export_source source;
 	enum export_format format;
-	bool utf8;    /* the client takes names in UTF-8 */
-	bool classic; /* and wants all bounds of brief histograms */
+	bool utf8;    /* the client accepts UTF-8 names */
+	bool classic; /* the client wants all bounds of brief histograms */
 	void *walk;
-	int error; /* -errno, for good */
+	int error; /* -errno; permanent */
 	enum export_phase phase;
 
 	struct export_family family;
-	char name[EXPORT_SHOWN_NAME_MAX + 1]; /* of the family, without suffix; unique */
+	char name[EXPORT_SHOWN_NAME_MAX + 1]; /* unique name of the family, without suffix */
 	size_t name_bytes;
-	bool quoted; /* the name is shown in quotes */
+	bool quoted; /* the name is displayed in quotes */
 	struct export_reserved *reserved;
 	size_t reserved_count, reserved_room;
-	uint64_t *escaped; /* hashes of names that were escaped */
+	uint64_t *escaped; /* hashes of escaped names */
 	size_t escaped_count, escaped_room;
 
 	struct export_series series;
@@ -67,34 +70,37 @@ struct export_render {
 	char *key_text;
 
 	/*
-	 * Output goes straight into the caller's buffer, or through the spill if that is too small.
+	 * Output is written directly to the caller's buffer, or to the spill buffer if that is too
+	 * small.
 	 */
 	char *out, *end;
-	bool spilling; /* the last room was the spill's */
+	bool spilling; /* the last reservation was in the spill buffer */
 	char *spill;
 	size_t spill_room;
-	const char *pending; /* in spill or message: goes out first */
+	const char *pending; /* bytes in spill or message that must be sent first */
 	size_t pending_bytes;
 
-	/* Text: name and suffix of the family's samples, or {"NAME SUFFIX without the last quote.
+	/*
+	 * Text: name and suffix of the family's samples, or {"NAME SUFFIX without the final quote.
 	 */
 	char prefix[2 * EXPORT_SHOWN_NAME_MAX + 16];
-	size_t prefix_bytes, created_bytes; /* without the suffix */
-	size_t line;			    /* EXPORT_PHASE_LINES: the next line */
+	size_t prefix_bytes, created_bytes; /* lengths without the suffix */
+	size_t line;			    /* EXPORT_PHASE_LINES: index of the next line */
 	uint64_t cumulative;
-	size_t bucket;	 /* the next to be added */
-	size_t exemplar; /* of the series: the next one */
+	size_t bucket;	 /* next bucket to be added */
+	size_t exemplar; /* next exemplar of the series */
 	struct export_bounds bounds;
 
-	/* Protobuf: the message of this family so far, after room for its length. */
+	/* Protobuf: the current message of this family, preceded by room for its length. */
 	uint8_t *message;
 	size_t message_bytes, message_room;
-	size_t message_head; /* its end before any metric */
-	size_t length_bytes; /* of the last metric's length; guess for the next */
+	size_t message_head; /* end of the message's part before the first metric */
+	/* size of the last metric's length field, as a guess for the next one */
+	size_t length_bytes;
 	struct export_native native;
 };
 
-/* Room for n bytes, or NULL with r->error set. export_render_took() ends it. */
+/* Returns room for n bytes, or NULL with r->error set. Call export_render_took() afterwards. */
 char *export_render_room_slow(struct export_render *r, size_t n);
 
 static inline char *export_render_room(struct export_render *r, size_t n)
@@ -105,7 +111,7 @@ static inline char *export_render_room(struct export_render *r, size_t n)
 	return export_render_room_slow(r, n);
 }
 
-/* Queues bytes that stay in place until sent. Only while none are pending. */
+/* Queues bytes that stay valid until they are sent. Allowed only while none are pending. */
 void export_render_pend(struct export_render *r, const void *bytes, size_t n);
 
 void export_render_took_slow(struct export_render *r, char *to);
@@ -118,13 +124,16 @@ static inline void export_render_took(struct export_render *r, char *to)
 		r->out = to;
 }
 
-/* base_grow(); sets r->error on failure. */
+/* Like base_grow(); sets r->error on failure. */
 bool export_render_grow(struct export_render *r, void *p, size_t *room, size_t count, size_t size);
 
-/* Appends s with backslashes, newlines and, if quotes, '"' escaped; returns the end. */
+/* Appends s with escaped backslashes, newlines and, if quotes is set, '"'. Returns the end. */
 char *export_render_escape(char *p, const char *s, bool quotes);
 
-/* The next series: 1, or 0. A label named reserved_label is renamed to exported_NAME. */
+/*
+ * Moves to the next series. Returns 1, or 0 at the end. A label named reserved_label is renamed to
+ * exported_NAME.
+ */
 int export_render_next_series(struct export_render *r, const char *reserved_label);
 
 static inline bool export_is_histogram(enum export_family_type type)
@@ -132,49 +141,52 @@ static inline bool export_is_histogram(enum export_family_type type)
 	return type == EXPORT_FAMILY_HISTOGRAM || type == EXPORT_FAMILY_GAUGE_HISTOGRAM;
 }
 
-/* A series takes several lines. */
+/* Whether a series takes several lines. */
 static inline bool export_is_lines(enum export_family_type type)
 {
 	return export_is_histogram(type) || type == EXPORT_FAMILY_STATESET ||
 	       type == EXPORT_FAMILY_SUMMARY;
 }
 
-/* ---- escape.c: names for clients that do not take UTF-8 ---- */
+/* ---- escape.c: names for clients that do not accept UTF-8 ---- */
 
-/* [a-zA-Z_][a-zA-Z0-9_]*, and in names of metrics colons. */
+/* Matches [a-zA-Z_][a-zA-Z0-9_]*, with colons also allowed in metric names. */
 bool export_is_plain(const char *s, bool colons);
-/* Bytes of a name of n bytes in either form, with NUL. */
+/* Maximum length of either escaped form of a name of n bytes, including the NUL. */
 #define EXPORT_ESCAPED(n) (8 * (n) + 4)
-/* Each character that is not plain becomes "_". Returns the NUL. */
+/* Replaces each character that is not plain by "_". Returns a pointer to the NUL. */
 char *export_underscores(char *to, const char *s, bool colons);
-/* "U__", and _HEX_ in place of such a character: no two names are the same. Returns the NUL. */
+/*
+ * Prepends "U__" and replaces such characters by _HEX_, so that different names stay different.
+ * Returns a pointer to the NUL.
+ */
 char *export_hex_name(char *to, const char *s);
 
 /*
- * The exemplar to show of buckets up to this one, exclusive: the latest of those that were not
- * passed yet; NULL: none.
+ * Returns the latest exemplar of the buckets below the given one that was not passed yet; NULL:
+ * none.
  */
 const struct export_exemplar *export_exemplar_upto(struct export_render *r, size_t bucket);
 
-/* The label that the family's samples have besides their own; "": none. */
+/* Returns the label that the family's samples have in addition to their own; "": none. */
 const char *export_reserved_label(struct export_render *r, char buf[EXPORT_SHOWN_NAME_MAX + 1]);
 
-/* The name of a state set's label: the family's name without colons. */
+/* Returns the label of a state set: the family's name without colons. */
 const char *export_render_state_label(struct export_render *r, char buf[EXPORT_SHOWN_NAME_MAX + 1]);
 
-/* Sets r->name to a name that clashes with no earlier family or its samples. */
+/* Sets r->name to a name that does not clash with earlier families or their samples. */
 bool export_names_take(struct export_render *r);
 
-/* "_counter" and so on, by type. */
+/* Suffixes by type: "_counter" and so on. */
 extern const char *const export_type_names[];
 
-/* The suffix of the samples of scalar families: "_total", "_info" or "". */
+/* Returns the suffix of the samples of scalar families: "_total", "_info" or "". */
 const char *export_sample_suffix(enum export_family_type type);
 
-/* Makes the current series' classic bounds in r->bounds. */
+/* Computes the classic bounds of the current series in r->bounds. */
 bool export_bounds_make(struct export_render *r);
 
-/* Each writes one piece and advances r->phase. */
+/* Each function writes one piece and advances r->phase. */
 void export_text_step(struct export_render *r);
 void export_protobuf_step(struct export_render *r);
 

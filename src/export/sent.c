@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The file has a header of 64 bytes, then sets of 16 ids. An id's low word, which W3C asks to be
- * random, selects its set. Ids in a set are in order of arrival, starting at the next position to
- * write, which is not stored: a reader takes the first free one, or the first.
+ * The file has a header of 64 bytes, then sets of 16 IDs. The low word of an ID, which W3C
+ * recommends to be random, selects its set. IDs in a set are in order of arrival, starting at the
+ * next position to write. That position is not stored; it is the first free one, or 0 if the set is
+ * full.
  */
 #include "export/sent.h"
 
@@ -36,8 +37,8 @@ struct export_sent {
 
 _Static_assert(sizeof(struct id) == 16, "the file's layout");
 
-/* Creates the contents of an empty file or reads an existing one. 0 or -errno. */
-static int load(struct export_sent *s)
+/* Initialises an empty file or reads an existing one. Returns 0 or -errno. */
+static int load_file(struct export_sent *s)
 {
 	char head[HEAD];
 	struct stat st;
@@ -76,7 +77,7 @@ struct export_sent *export_sent_open(const char *path, char *error, size_t error
 		return NULL;
 	}
 	s->fd = base_open_locked(path);
-	err = s->fd < 0 ? s->fd : load(s);
+	err = s->fd < 0 ? s->fd : load_file(s);
 	if (!err) {
 		pthread_mutex_init(&s->lock, NULL);
 		return s;
@@ -97,8 +98,8 @@ bool export_sent_old(const struct export_sent *s)
 	return s->old;
 }
 
-/* Under the lock. The position of an id, or WAYS. */
-static uint32_t place(const struct export_sent *s, uint32_t set, uint64_t hi, uint64_t lo)
+/* Returns the position of an ID in its set, or WAYS. Needs the lock. */
+static uint32_t place_of(const struct export_sent *s, uint32_t set, uint64_t hi, uint64_t lo)
 {
 	uint32_t i = 0;
 
@@ -112,7 +113,7 @@ bool export_sent_has(struct export_sent *s, uint64_t hi, uint64_t lo)
 	bool has;
 
 	pthread_mutex_lock(&s->lock);
-	has = (hi | lo) && place(s, (uint32_t)(lo % SETS), hi, lo) < WAYS;
+	has = (hi | lo) && place_of(s, (uint32_t)(lo % SETS), hi, lo) < WAYS;
 	pthread_mutex_unlock(&s->lock);
 	return has;
 }
@@ -123,7 +124,7 @@ bool export_sent_add(struct export_sent *s, uint64_t hi, uint64_t lo)
 	bool written = true;
 
 	pthread_mutex_lock(&s->lock);
-	if ((hi | lo) && place(s, set, hi, lo) == WAYS) {
+	if ((hi | lo) && place_of(s, set, hi, lo) == WAYS) {
 		at = s->next[set];
 		s->next[set] = (uint8_t)((at + 1) % WAYS);
 		s->id[set][at] = (struct id){hi, lo};

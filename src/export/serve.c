@@ -8,13 +8,13 @@
 #include "base/base.h"
 
 /*
- * The format by the Accept header (RFC 9110, 12.5.1). Prometheus 2.42 sends
+ * Chooses the format by the Accept header (RFC 9110, 12.5.1). Prometheus 2.42 sends
  * "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,
  * text/plain;version=0.0.4;q=0.5,* / *;q=0.1", and with native histograms the protobuf format
  * first.
  */
 
-/* Part of the header. */
+/* A part of the header. */
 struct negotiate_text {
 	const char *s;
 	size_t bytes;
@@ -26,13 +26,13 @@ struct negotiate_range {
 	double q;
 };
 
-static bool is(struct negotiate_text t, const char *word)
+static bool is_word(struct negotiate_text t, const char *word)
 {
 	return t.bytes == strlen(word) && !strncasecmp(t.s, word, t.bytes);
 }
 
-/* Without the blanks and quotes around it. */
-static struct negotiate_text trimmed(const char *s, const char *end)
+/* Removes surrounding blanks and quotes. */
+static struct negotiate_text trim_text(const char *s, const char *end)
 {
 	while (s < end && strchr(" \t\"", *s))
 		s++;
@@ -53,42 +53,44 @@ static void parse_range(const char *s, size_t bytes, struct negotiate_range *r)
 		next = memchr(s, ';', (size_t)(end - s));
 		next = next ? next : end;
 		if (first) {
-			r->type = trimmed(s, next);
+			r->type = trim_text(s, next);
 			continue;
 		}
 		equals = memchr(s, '=', (size_t)(next - s));
 		if (!equals)
 			continue;
-		key = trimmed(s, equals);
-		value = trimmed(equals + 1, next);
-		if (is(key, "q")) {
+		key = trim_text(s, equals);
+		value = trim_text(equals + 1, next);
+		if (is_word(key, "q")) {
 			char number[8] = "";
 
 			memcpy(number, value.s, BASE_MIN(value.bytes, sizeof(number) - 1));
 			r->q = strtod(number, NULL);
-		} else if (is(key, "version")) {
+		} else if (is_word(key, "version")) {
 			r->version = value;
-		} else if (is(key, "proto")) {
+		} else if (is_word(key, "proto")) {
 			r->proto = value;
-		} else if (is(key, "encoding")) {
+		} else if (is_word(key, "encoding")) {
 			r->encoding = value;
-		} else if (is(key, "escaping")) {
+		} else if (is_word(key, "escaping")) {
 			r->escaping = value;
 		}
 	}
 }
 
-/* The format of a range, or -1. */
+/* Returns the format of a media range, or -1. */
 static int format_of(const struct negotiate_range *r)
 {
-	if (is(r->type, "application/vnd.google.protobuf") &&
-	    is(r->proto, "io.prometheus.client.MetricFamily") && is(r->encoding, "delimited"))
+	if (is_word(r->type, "application/vnd.google.protobuf") &&
+	    is_word(r->proto, "io.prometheus.client.MetricFamily") &&
+	    is_word(r->encoding, "delimited"))
 		return EXPORT_FORMAT_PROTOBUF;
-	if (is(r->type, "application/openmetrics-text") &&
-	    (!r->version.bytes || is(r->version, "1.0.0") || is(r->version, "0.0.1")))
+	if (is_word(r->type, "application/openmetrics-text") &&
+	    (!r->version.bytes || is_word(r->version, "1.0.0") || is_word(r->version, "0.0.1")))
 		return EXPORT_FORMAT_OPENMETRICS;
-	if ((is(r->type, "text/plain") && (!r->version.bytes || is(r->version, "0.0.4"))) ||
-	    is(r->type, "text/*") || is(r->type, "*/*"))
+	if ((is_word(r->type, "text/plain") &&
+	     (!r->version.bytes || is_word(r->version, "0.0.4"))) ||
+	    is_word(r->type, "text/*") || is_word(r->type, "*/*"))
 		return EXPORT_FORMAT_TEXT;
 	return -1;
 }
@@ -96,7 +98,7 @@ static int format_of(const struct negotiate_range *r)
 enum export_format export_format_negotiate(const char *accept)
 {
 	enum export_format best =
-		EXPORT_FORMAT_TEXT; /* which every reader takes, rather than a 406 */
+		EXPORT_FORMAT_TEXT; /* every reader accepts text, so never answer 406 */
 	double best_q = 0;
 
 	while (accept && *accept) {
@@ -106,7 +108,8 @@ enum export_format export_format_negotiate(const char *accept)
 
 		parse_range(accept, bytes, &r);
 		format = format_of(&r);
-		if (format >= 0 && r.q > best_q) { /* the first of equals */
+		/* of several with equal weight, the first wins */
+		if (format >= 0 && r.q > best_q) {
 			best = (enum export_format)format;
 			best_q = r.q;
 		}
@@ -125,7 +128,7 @@ bool export_format_takes_utf8(const char *accept)
 		struct negotiate_range r;
 
 		parse_range(accept, bytes, &r);
-		takes = is(r.escaping, "allow-utf-8");
+		takes = is_word(r.escaping, "allow-utf-8");
 		accept += bytes;
 		accept += *accept == ',';
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* serve.h - a source as an HTTP route: format by Accept, streamed, compressed on request. */
+/* serve.h - serves a source as an HTTP route: format by Accept, streamed, compressed on request. */
 #ifndef SL_EXPORT_SERVE_H
 #define SL_EXPORT_SERVE_H
 
@@ -7,8 +7,8 @@
 #include "http/http.h"
 
 /*
- * Serves source, which must outlive h, at GET path ("/metrics"). Each request makes its own walk in
- * bounded memory. Returns the result of http_route().
+ * Serves source, which must outlive h, at GET path ("/metrics"). Each request walks the source
+ * separately, in bounded memory. Returns the result of http_route().
  */
 int export_route(struct http *h, const char *path, const struct export_source *source);
 

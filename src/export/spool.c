@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The file is a page with the head, then a ring of records. Positions count bytes from the
- * beginning of time, so that what an earlier lap left is not taken for a record: each says its own
- * position and its number. Numbers have no gaps, so one shows how many records damage took.
+ * The file is a page with the head, followed by a ring of records. Positions count all bytes ever
+ * written. Each record contains its own position and number, so that leftovers of an earlier lap
+ * are not mistaken for records. Numbers have no gaps, so they tell how many records were lost to
+ * damage.
  */
 #include "export/spool.h"
 
@@ -22,33 +23,33 @@
 #include "base/relaxed.h"
 
 #define PAGE	     4096u
-#define SYNC_NS	     1000000000u /* between two, at least */
+#define SYNC_NS	     1000000000u /* minimum interval between two synchronisations */
 #define ALIGN(n)     (((n) + 7) & ~(uint64_t)7)
 #define RECORD_MAGIC 0x315051534c44ull /* "DLSQP1" */
 
 static const char magic[32] = "sidelight queue 1\n";
 
-/* Where the oldest record is: behind the magic. */
+/* Position of the oldest record; stored after the magic. */
 struct spool_head {
 	uint64_t position, number, newest_ns, check;
 };
 
 struct record {
 	uint64_t magic, position, number, items, ns, bytes;
-	uint64_t body_check, check; /* check: of what is before it */
+	uint64_t body_check, check; /* check covers the fields before it */
 };
 
 struct export_spool {
 	int fd;
-	uint64_t room; /* of the ring */
+	uint64_t room; /* size of the ring in bytes */
 	struct spool_head head;
-	uint64_t tail, next; /* position and number of the next record */
-	bool taken, passed;  /* passed: the taken one has left the ring */
+	uint64_t tail, next; /* position and number of the next record to be written */
+	bool taken, passed;  /* passed: the taken record has been overwritten */
 	struct export_spool_stats stats;
 
-	uint64_t synced_ns;   /* export_spool_sync()'s, as what follows */
+	uint64_t synced_ns;   /* used only by export_spool_sync(), like the next field */
 	uint64_t sync_errors; /* relaxed */
-	bool dirty;	      /* changed since; atomic */
+	bool dirty;	      /* changed since the last synchronisation; atomic */
 };
 
 static uint64_t check_of(const void *data, size_t bytes)
@@ -58,7 +59,7 @@ static uint64_t check_of(const void *data, size_t bytes)
 
 /* ---- the ring ---- */
 
-/* Bytes from a position on, as many as there are before the ring begins anew. */
+/* Returns the number of bytes, from a position on, before the ring wraps. */
 static size_t part_of(const struct export_spool *s, uint64_t position, size_t n, off_t *at)
 {
 	uint64_t place = position % s->room;
@@ -67,7 +68,7 @@ static size_t part_of(const struct export_spool *s, uint64_t position, size_t n,
 	return (size_t)BASE_MIN((uint64_t)n, s->room - place);
 }
 
-/* True: go on behind `done` bytes. */
+/* Whether to continue after `done` bytes. */
 static bool went_on(struct export_spool *s, ssize_t done)
 {
 	if (done > 0 || (done < 0 && errno == EINTR))
@@ -77,8 +78,9 @@ static bool went_on(struct export_spool *s, ssize_t done)
 	return false;
 }
 
-/* Between memory and the ring. */
-static bool move(struct export_spool *s, void *memory, size_t n, uint64_t position, bool write)
+/* Copies between memory and the ring. */
+static bool move_bytes(struct export_spool *s, void *memory, size_t n, uint64_t position,
+		       bool write)
 {
 	uint8_t *p = memory;
 	off_t at;
@@ -99,20 +101,23 @@ static bool move(struct export_spool *s, void *memory, size_t n, uint64_t positi
 
 static bool read_all(struct export_spool *s, void *to, size_t n, uint64_t position)
 {
-	return move(s, to, n, position, false);
+	return move_bytes(s, to, n, position, false);
 }
 
-/* What was written before it returns is on the disk after the next export_spool_sync(). */
-static void changed(struct export_spool *s)
+/*
+ * Marks data as changed: everything written so far will be on disk after the next
+ * export_spool_sync().
+ */
+static void mark_changed(struct export_spool *s)
 {
 	__atomic_store_n(&s->dirty, true, __ATOMIC_RELEASE);
 }
 
 static bool write_all(struct export_spool *s, const void *from, size_t n, uint64_t position)
 {
-	bool done = move(s, (void *)(uintptr_t)from, n, position, true);
+	bool done = move_bytes(s, (void *)(uintptr_t)from, n, position, true);
 
-	changed(s);
+	mark_changed(s);
 	return done;
 }
 
@@ -124,11 +129,11 @@ static bool save_head(struct export_spool *s)
 	h.check = check_of(&h, offsetof(struct spool_head, check));
 	done = pwrite(s->fd, &h, sizeof(h), sizeof(magic)) == (ssize_t)sizeof(h);
 	s->stats.errors += !done;
-	changed(s);
+	mark_changed(s);
 	return done;
 }
 
-/* The record at a position, if its own words say so. */
+/* Reads the record at a position. Returns false if it is not valid there. */
 static bool record_at(struct export_spool *s, uint64_t position, struct record *r)
 {
 	return read_all(s, r, sizeof(*r), position) && r->magic == RECORD_MAGIC &&
@@ -142,12 +147,12 @@ static uint64_t end_of(const struct record *r)
 }
 
 /*
- * Calls fn for the positions from `from` on at which the magic of a record stands, for a lap, until
- * it returns true. False: none.
+ * Calls fn for each position with the magic of a record, for one lap starting at `from`, until fn
+ * returns true. Returns false if it never does.
  */
-static bool scan(struct export_spool *s, uint64_t from,
-		 bool (*fn)(struct export_spool *s, uint64_t position, struct record *r),
-		 struct record *r)
+static bool scan_records(struct export_spool *s, uint64_t from,
+			 bool (*fn)(struct export_spool *s, uint64_t position, struct record *r),
+			 struct record *r)
 {
 	static const uint64_t word = RECORD_MAGIC;
 	uint8_t piece[16384];
@@ -174,7 +179,9 @@ static bool is_later(struct export_spool *s, uint64_t position, struct record *r
 	return true;
 }
 
-/* Of any lap: keeps the oldest in r, whose number is UINT64_MAX at first. */
+/*
+ * Accepts records of any lap: keeps the oldest one in r, whose number must be UINT64_MAX initially.
+ */
 static bool is_oldest(struct export_spool *s, uint64_t position, struct record *r)
 {
 	struct record found;
@@ -185,16 +192,16 @@ static bool is_oldest(struct export_spool *s, uint64_t position, struct record *
 	return false;
 }
 
-/* Counts what there is and what damage took, and finds the end. */
-static void recover(struct export_spool *s)
+/* Counts valid and damaged records, and finds the end. */
+static void recover_records(struct export_spool *s)
 {
 	uint64_t at = s->head.position, number = s->head.number;
 	struct record r;
 
 	while (at - s->head.position < s->room) {
 		if (!record_at(s, at, &r) || r.number != number) {
-			/* Behind the last one there is what an earlier lap left. */
-			if (!scan(s, at, is_later, &r) || r.number < number)
+			/* Records after the last one are from an earlier lap. */
+			if (!scan_records(s, at, is_later, &r) || r.number < number)
 				break;
 			s->stats.corrupt += r.number - number;
 		}
@@ -220,11 +227,13 @@ static void forget_first(struct export_spool *s, const struct record *r)
 	s->head.number = r->number + 1;
 }
 
-/* The oldest record; what is damaged before it is passed. False: all that waited is damaged. */
-static bool first(struct export_spool *s, struct record *r)
+/*
+ * Finds the oldest record, skipping damaged ones. Returns false if all waiting records are damaged.
+ */
+static bool find_first(struct export_spool *s, struct record *r)
 {
 	if ((record_at(s, s->head.position, r) && r->number == s->head.number) ||
-	    scan(s, s->head.position, is_later, r))
+	    scan_records(s, s->head.position, is_later, r))
 		return true;
 	s->stats.corrupt += s->stats.items;
 	s->stats.items = s->stats.bodies = s->stats.bytes = 0;
@@ -254,7 +263,7 @@ int export_spool_add(struct export_spool *s, const void *body, size_t bytes, uin
 	if (need > s->room)
 		return -ENOSPC;
 	while (s->tail + need - s->head.position > s->room && s->stats.bodies &&
-	       first(s, &oldest)) {
+	       find_first(s, &oldest)) {
 		if (s->taken && !s->passed)
 			s->passed = true;
 		else
@@ -266,7 +275,7 @@ int export_spool_add(struct export_spool *s, const void *body, size_t bytes, uin
 		return -EIO;
 	r.body_check = check_of(body, bytes);
 	r.check = check_of(&r, offsetof(struct record, check));
-	/* The head of the record last: a writer killed in between leaves none. */
+	/* Write the record's header last, so that a writer killed in between leaves no record. */
 	if (!write_all(s, body, bytes, s->tail + sizeof(r)) ||
 	    !write_all(s, &r, sizeof(r), s->tail))
 		return -errno;
@@ -284,7 +293,7 @@ int export_spool_take(struct export_spool *s, void **body, size_t *bytes, uint64
 	struct record r;
 
 	while (s->stats.bodies) {
-		if (!first(s, &r))
+		if (!find_first(s, &r))
 			return -ENOENT;
 		*body = malloc(r.bytes + 1);
 		if (!*body)
@@ -309,7 +318,7 @@ void export_spool_done(struct export_spool *s)
 {
 	struct record r;
 
-	if (s->taken && !s->passed && s->stats.bodies && first(s, &r)) {
+	if (s->taken && !s->passed && s->stats.bodies && find_first(s, &r)) {
 		forget_first(s, &r);
 		save_head(s);
 	}
@@ -329,11 +338,11 @@ void export_spool_stats(const struct export_spool *s, struct export_spool_stats 
 
 static void sync_now(struct export_spool *s)
 {
-	/* Before it is synced: what changes meanwhile is for the next one. */
+	/* Clear the flag first, so that changes during the sync count for the next one. */
 	if (!__atomic_exchange_n(&s->dirty, false, __ATOMIC_ACQUIRE) || !fdatasync(s->fd))
 		return;
 	relaxed_bump(s->sync_errors, 1);
-	changed(s);
+	mark_changed(s);
 }
 
 void export_spool_sync(struct export_spool *s)
@@ -348,7 +357,7 @@ void export_spool_sync(struct export_spool *s)
 
 /* ---- start and end ---- */
 
-static int make(struct export_spool *s, uint64_t size)
+static int make_file(struct export_spool *s, uint64_t size)
 {
 	int err = posix_fallocate(s->fd, 0, (off_t)size);
 
@@ -356,14 +365,14 @@ static int make(struct export_spool *s, uint64_t size)
 		return -err;
 	s->room = size - PAGE;
 	s->head.number = 1;
-	/* The magic last: a file without it is made again. */
+	/* Write the magic last: a file without it is initialised again. */
 	if (!save_head(s) || pwrite(s->fd, magic, sizeof(magic), 0) != (ssize_t)sizeof(magic))
 		return errno ? -errno : -EIO;
 	s->next = 1;
 	return 0;
 }
 
-static int load(struct export_spool *s, uint64_t size)
+static int load_file(struct export_spool *s, uint64_t size)
 {
 	char found[sizeof(magic)] = "";
 	struct record r = {.number = UINT64_MAX};
@@ -379,7 +388,7 @@ static int load(struct export_spool *s, uint64_t size)
 	if (st.st_size && pread(s->fd, found, sizeof(found), 0) != (ssize_t)sizeof(found))
 		return -EINVAL;
 	if (!st.st_size || !memcmp(found, (char[sizeof(magic)]){0}, sizeof(magic)))
-		return make(s, size);
+		return make_file(s, size);
 	if (memcmp(found, magic, sizeof(magic)) || st.st_size < (off_t)EXPORT_SPOOL_MIN ||
 	    st.st_size % 8)
 		return -EINVAL;
@@ -387,14 +396,16 @@ static int load(struct export_spool *s, uint64_t size)
 	if (pread(s->fd, &s->head, sizeof(s->head), sizeof(magic)) != (ssize_t)sizeof(s->head))
 		return -EIO;
 	if (s->head.check != check_of(&s->head, offsetof(struct spool_head, check))) {
-		/* A record tells where it is; the first one in the file may not be the oldest. */
+		/*
+		 * A record contains its position; the first one in the file may not be the oldest.
+		 */
 		s->head = (struct spool_head){.number = 1};
 		s->stats.corrupt++;
-		scan(s, 0, is_oldest, &r);
+		scan_records(s, 0, is_oldest, &r);
 		if (r.number != UINT64_MAX)
 			s->head = (struct spool_head){.position = r.position, .number = r.number};
 	}
-	recover(s);
+	recover_records(s);
 	return 0;
 }
 
@@ -410,7 +421,7 @@ struct export_spool *export_spool_open(const char *path, uint64_t size, char *er
 		return NULL;
 	}
 	s->fd = base_open_locked(path);
-	err = s->fd < 0 ? s->fd : load(s, size);
+	err = s->fd < 0 ? s->fd : load_file(s, size);
 	if (!err)
 		return s;
 	snprintf(error, error_bytes, "%s: %s", path,

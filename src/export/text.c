@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * text.c - Prometheus text format 0.0.4 and OpenMetrics 1.0. They differ in names of families,
- * UNIT, the escapes of HELP, types and "# EOF".
+ * text.c - Prometheus text format 0.0.4 and OpenMetrics 1.0. They differ in family names, UNIT,
+ * escapes in HELP, types and "# EOF".
  */
 #include <string.h>
 
@@ -24,14 +24,14 @@ static const char *type_word(enum export_family_type type, bool openmetrics)
 	if (!openmetrics && type == EXPORT_FAMILY_UNKNOWN)
 		return "untyped";
 	if (!openmetrics && type == EXPORT_FAMILY_GAUGE_HISTOGRAM)
-		return "histogram"; /* 0.0.4 has no other with buckets */
-	/* Samples of its counters end in "_total" after the family's name, and no others do. */
+		return "histogram"; /* 0.0.4 has no other type with buckets */
+	/* In OpenMetrics, samples of a counter must end in "_total"; those of this type do not. */
 	if (openmetrics && type == EXPORT_FAMILY_BARE_COUNTER)
 		return "unknown";
 	return export_type_names[type] + 1;
 }
 
-/* The name of the family as HELP, TYPE and UNIT have it. */
+/* Writes the family's name for HELP, TYPE and UNIT. */
 static char *put_family(char *p, const struct export_render *r, const char *suffix)
 {
 	if (!r->quoted)
@@ -42,7 +42,7 @@ static char *put_family(char *p, const struct export_render *r, const char *suff
 	return p;
 }
 
-/* OpenMetrics: the name must end with "_" and the unit; info and state sets have none. */
+/* OpenMetrics: the name must end in "_" and the unit; info and state sets have no unit. */
 static bool unit_shows(const struct export_render *r, size_t unit_bytes)
 {
 	const char *end = r->name + r->name_bytes;
@@ -56,7 +56,7 @@ static void begin_family(struct export_render *r)
 {
 	bool openmetrics = r->format == EXPORT_FORMAT_OPENMETRICS;
 	const char *suffix = export_sample_suffix(r->family.type);
-	/* 0.0.4 describes samples, OpenMetrics the family */
+	/* 0.0.4 describes samples, OpenMetrics families */
 	const char *shown = openmetrics ? "" : suffix;
 	size_t help = strlen(r->family.help), unit = strlen(r->family.unit);
 	char *p = export_render_room(r, 3 * (sizeof(r->prefix) + 16) + 2 * help + unit);
@@ -105,7 +105,7 @@ static inline char *put_value(char *p, const struct export_series *s)
 	return p;
 }
 
-/* Seconds with all digits: a double cannot hold nanoseconds. */
+/* Writes seconds with nine decimals; a double can't hold nanoseconds. */
 static char *put_time(char *p, uint64_t ns)
 {
 	uint64_t fraction = ns % 1000000000u;
@@ -121,7 +121,7 @@ static char *put_time(char *p, uint64_t ns)
 
 #define EXEMPLAR_ROOM (2 * SL_EXEMPLAR_LABELS + 8 * SL_LABELS_MAX + 128)
 
-/* Replaces the end of the line: " # {trace_id="..."} VALUE TIME". */
+/* Replaces the end of the line by " # {trace_id="..."} VALUE TIME". */
 static char *put_exemplar(char *p, const struct export_exemplar *e)
 {
 	if (export_exemplar_is_long(e))
@@ -141,7 +141,7 @@ static char *put_exemplar(char *p, const struct export_exemplar *e)
 	return p;
 }
 
-/* Those of lines up to this bucket. */
+/* Writes the exemplar for the lines up to this bucket. */
 static char *put_exemplar_upto(char *p, struct export_render *r, size_t bucket)
 {
 	const struct export_exemplar *e = r->format == EXPORT_FORMAT_OPENMETRICS
@@ -151,7 +151,7 @@ static char *put_exemplar_upto(char *p, struct export_render *r, size_t bucket)
 	return e ? put_exemplar(p, e) : p;
 }
 
-/* Prefix, suffix, and the labels before one that the caller appends with the closing brace. */
+/* Writes prefix, suffix and labels; the caller appends a last label and the closing brace. */
 static inline char *put_open(char *p, const struct export_render *r, const char *suffix)
 {
 	p = stpcpy(mempcpy(p, r->prefix, r->prefix_bytes), suffix);
@@ -163,7 +163,7 @@ static inline char *put_open(char *p, const struct export_render *r, const char 
 	return p;
 }
 
-/* What follows the name: labels and the blank before the value. */
+/* Writes the labels and the blank before the value. */
 static inline char *put_labels(char *p, const struct export_render *r)
 {
 	if (r->quoted) {
@@ -180,7 +180,7 @@ static inline char *put_labels(char *p, const struct export_render *r)
 	return p;
 }
 
-/* Prefix, suffix, labels and the blank before the value. */
+/* Writes prefix, suffix, labels and the blank before the value. */
 static inline char *put_name(char *p, const struct export_render *r, const char *suffix,
 			     size_t suffix_bytes)
 {
@@ -188,14 +188,14 @@ static inline char *put_name(char *p, const struct export_render *r, const char 
 	return put_labels(mempcpy(p, suffix, suffix_bytes), r);
 }
 
-/* Bytes of a line: name, suffix, labels and value. */
+/* Returns the maximum length of a line: name, suffix, labels and value. */
 static inline size_t line_room(const struct export_render *r)
 {
 	return r->prefix_bytes + r->series.label_bytes + 24 + EXPORT_NUMBER_MAX +
 	       (r->series.exemplar_count ? EXEMPLAR_ROOM : 0);
 }
 
-/* The series says since when it counts, and is to say it here. */
+/* Whether to write the series' creation time. */
 static bool has_created(const struct export_render *r)
 {
 	return r->source.created && r->format == EXPORT_FORMAT_OPENMETRICS &&
@@ -213,8 +213,8 @@ static char *put_created(char *p, const struct export_render *r)
 	return p;
 }
 
-/* Counters, gauges and info: one line each, as many as the buffer takes. */
-static void scalars(struct export_render *r)
+/* Writes counters, gauges and info: one line each, as many as fit into the buffer. */
+static void put_scalars(struct export_render *r)
 {
 	char *p;
 
@@ -239,7 +239,7 @@ static void scalars(struct export_render *r)
 	} while (r->out < r->end);
 }
 
-/* A line of a histogram: buckets, +Inf, sum, count. */
+/* Writes a line of a histogram: buckets, +Inf, sum, count. */
 static void histogram_line(struct export_render *r)
 {
 	bool gauge = r->family.type == EXPORT_FAMILY_GAUGE_HISTOGRAM &&
@@ -283,7 +283,7 @@ static void histogram_line(struct export_render *r)
 	r->line++;
 }
 
-/* A line of a summary: quantiles, sum, count. */
+/* Writes a line of a summary: quantiles, sum, count. */
 static void summary_line(struct export_render *r)
 {
 	const struct export_series *s = &r->series;
@@ -318,7 +318,7 @@ static void summary_line(struct export_render *r)
 	r->line++;
 }
 
-/* A line of a state set: its labels, plus the state in a label named as the family. */
+/* Writes a line of a state set: its labels, plus the state in a label named like the family. */
 static void state_line(struct export_render *r)
 {
 	const struct export_series *s = &r->series;
@@ -335,7 +335,7 @@ static void state_line(struct export_render *r)
 	if (!p)
 		return;
 	p = stpcpy(stpcpy(put_open(p, r, ""), label), "=\"");
-	p = export_render_escape(p, state, true); /* the same escapes */
+	p = export_render_escape(p, state, true); /* state labels have the same escapes */
 	p = mempcpy(p, "\"} 0\n", 5);
 	if (s->value.u64 >> r->line & 1)
 		p[-2] = '1';
@@ -349,7 +349,7 @@ static void begin_series(struct export_render *r)
 	const char *reserved;
 
 	if (!export_is_lines(r->family.type)) {
-		scalars(r);
+		put_scalars(r);
 		return;
 	}
 	reserved = export_reserved_label(r, buf);

@@ -5,12 +5,12 @@
 
 #include "export/pb.h"
 
-struct xor_bits { /* written from the highest bit of a byte on */
+struct xor_bits { /* a bit stream, most significant bit first */
 	uint8_t *at;
-	unsigned int free; /* of *at: 1 to 8 */
+	unsigned int free; /* free bits in *at: 1 to 8 */
 };
 
-static void put(struct xor_bits *b, uint64_t v, unsigned int n)
+static void put_bits(struct xor_bits *b, uint64_t v, unsigned int n)
 {
 	while (n) {
 		const unsigned int k = n < b->free ? n : b->free;
@@ -28,11 +28,11 @@ static void put(struct xor_bits *b, uint64_t v, unsigned int n)
 static void put_varint(struct xor_bits *b, uint64_t v)
 {
 	for (; v >= 0x80; v >>= 7)
-		put(b, (v & 0x7f) | 0x80, 8);
-	put(b, v, 8);
+		put_bits(b, (v & 0x7f) | 0x80, 8);
+	put_bits(b, v, 8);
 }
 
-/* The difference of two differences of times: a prefix tells how many bits it has. */
+/* Writes a difference of time differences; a prefix states its number of bits. */
 static void put_time(struct xor_bits *b, int64_t dod)
 {
 	static const struct {
@@ -40,24 +40,24 @@ static void put_time(struct xor_bits *b, int64_t dod)
 	} form[] = {{2, 2, 14}, {6, 3, 17}, {14, 4, 20}};
 
 	if (!dod) {
-		put(b, 0, 1);
+		put_bits(b, 0, 1);
 		return;
 	}
 	for (size_t i = 0; i < sizeof(form) / sizeof(*form); i++) {
 		const int64_t half = INT64_C(1) << (form[i].bits - 1);
 
 		if (dod > -half && dod <= half) {
-			put(b, form[i].prefix, form[i].prefix_bits);
-			put(b, (uint64_t)dod, form[i].bits);
+			put_bits(b, form[i].prefix, form[i].prefix_bits);
+			put_bits(b, (uint64_t)dod, form[i].bits);
 			return;
 		}
 	}
-	put(b, 15, 4);
-	put(b, (uint64_t)dod, 64);
+	put_bits(b, 15, 4);
+	put_bits(b, (uint64_t)dod, 64);
 }
 
-struct xor_window {		    /* of the bits that differ */
-	unsigned int leading, bits; /* bits 0: none yet */
+struct xor_window {		    /* the range of bits that differ */
+	unsigned int leading, bits; /* bits == 0: no window yet */
 };
 
 static void put_value(struct xor_bits *b, uint64_t differ, struct xor_window *w)
@@ -65,24 +65,24 @@ static void put_value(struct xor_bits *b, uint64_t differ, struct xor_window *w)
 	unsigned int leading, trailing;
 
 	if (!differ) {
-		put(b, 0, 1);
+		put_bits(b, 0, 1);
 		return;
 	}
 	leading = (unsigned int)__builtin_clzll(differ);
 	trailing = (unsigned int)__builtin_ctzll(differ);
 	if (leading > 31)
-		leading = 31; /* it has five bits */
-	put(b, 1, 1);
+		leading = 31; /* the field has five bits */
+	put_bits(b, 1, 1);
 	if (w->bits && leading >= w->leading && trailing >= 64 - w->leading - w->bits) {
-		put(b, 0, 1);
-		put(b, differ >> (64 - w->leading - w->bits), w->bits);
+		put_bits(b, 0, 1);
+		put_bits(b, differ >> (64 - w->leading - w->bits), w->bits);
 		return;
 	}
 	*w = (struct xor_window){leading, 64 - leading - trailing};
-	put(b, 1, 1);
-	put(b, leading, 5);
-	put(b, w->bits & 63, 6); /* 64 is 0 */
-	put(b, differ >> trailing, w->bits);
+	put_bits(b, 1, 1);
+	put_bits(b, leading, 5);
+	put_bits(b, w->bits & 63, 6); /* 64 is encoded as 0 */
+	put_bits(b, differ >> trailing, w->bits);
 }
 
 size_t export_xor_chunk(uint8_t out[EXPORT_XOR_BYTES], const int64_t *ms, const double *value,
@@ -94,7 +94,7 @@ size_t export_xor_chunk(uint8_t out[EXPORT_XOR_BYTES], const int64_t *ms, const 
 	int64_t delta = 0;
 
 	out[0] = 0;
-	put(&b, n, 16);
+	put_bits(&b, n, 16);
 	for (size_t i = 0; i < n; i++) {
 		const int64_t d = i ? ms[i] - ms[i - 1] : 0;
 
@@ -108,7 +108,7 @@ size_t export_xor_chunk(uint8_t out[EXPORT_XOR_BYTES], const int64_t *ms, const 
 		if (i)
 			put_value(&b, bits ^ before, &w);
 		else
-			put(&b, bits, 64);
+			put_bits(&b, bits, 64);
 		delta = d;
 		before = bits;
 	}

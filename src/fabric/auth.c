@@ -9,14 +9,15 @@
 #include <nettle/hmac.h>
 #include <nettle/memops.h>
 
-/* A cookie: the time in units of 2^26 ns, modulo 9 years, then a MAC by the host's own key. */
+/* A cookie is the time in units of 2^26 ns, modulo 9 years, and a MAC with the host's own key. */
 #define TIME_SHIFT 26
 #define TIME_BYTES 4
 
 struct fabric_auth {
 	struct hmac_sha256_ctx cookies;
 	uint64_t recent_ns[FABRIC_PROOFS_RECENT];
-	uint8_t recent[FABRIC_PROOFS_RECENT][FABRIC_PROOF_BYTES]; /* a ring, accepted at those */
+	/* ring of proofs accepted at the times in recent_ns */
+	uint8_t recent[FABRIC_PROOFS_RECENT][FABRIC_PROOF_BYTES];
 	uint32_t next;
 	size_t bytes;
 	uint8_t secret[];
@@ -155,7 +156,7 @@ int fabric_auth_check(struct fabric_auth *a, const uint8_t address[16],
 	collectors_proof(a->secret, a->bytes, p, queue, right);
 	if (!memeql_sec(right, p->proof, sizeof(right)))
 		return -EKEYREJECTED;
-	/* Only proofs that are right come here, so strangers do not fill the ring. */
+	/* Only correct proofs reach this point, so strangers cannot fill the ring. */
 	for (uint32_t i = 0; i < FABRIC_PROOFS_RECENT; i++)
 		if (a->recent_ns[i] && !memcmp(a->recent[i], right, sizeof(right)))
 			return -EKEYREJECTED;

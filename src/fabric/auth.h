@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * auth.h - mutual proof of a shared secret in the private data of RDMA-CM, before there is a queue
- * pair: an unauthenticated peer costs the host one message and no state.
+ * auth.h - mutual proof of a shared secret in the private data of RDMA-CM, before a queue pair is
+ * created: an unauthenticated peer costs the host one message and no state.
  *
- *   collector -> host   REQ  nonce                         "I have the secret"
- *   host -> collector   REJ  cookie                        a challenge, not kept
+ *   collector -> host   REQ  nonce                         "I know the secret"
+ *   host -> collector   REJ  cookie                        a challenge, not stored
  *   collector -> host   REQ  nonce, cookie, proof          binds its queue pair
  *   host -> collector   REP  hello, proof                  binds the hello
  *
- * The cookie authenticates time, address and nonce by a key that only this host has, so the host
- * need not remember challenges (RFC 6347, 4.2.1). A proof is HMAC-SHA256 (RFC 2104) by the secret,
+ * The cookie authenticates time, address and nonce with a key that only this host has, so the host
+ * need not store challenges (RFC 6347, 4.2.1). A proof is HMAC-SHA256 (RFC 2104) with the secret,
  * truncated to 128 bits, over a label for its direction and everything sent before it. A proof
- * counts once. The packets are not encrypted: see "Security" in docs/architecture.md.
+ * is accepted only once. The packets are not encrypted: see "Security" in docs/architecture.md.
  *
  * Pure: no socket, no clock. Single-threaded.
  */
@@ -27,31 +27,31 @@
 #define FABRIC_NONCE_BYTES   8u
 #define FABRIC_COOKIE_BYTES  16u
 #define FABRIC_PROOF_BYTES   16u
-#define FABRIC_COOKIE_NS     10000000000ull /* how long a challenge may be answered */
-#define FABRIC_PROOFS_RECENT 1024u	    /* accepted within that time; further ones wait */
+#define FABRIC_COOKIE_NS     10000000000ull /* time limit for answering a challenge */
+#define FABRIC_PROOFS_RECENT 1024u	    /* proofs remembered within that time; more must wait */
 
-/* Private data of a request that proves the secret, in place of fabric_verbs_request. */
+/* Private data of a request with a proof, instead of fabric_verbs_request. */
 struct fabric_verbs_proof {
-	uint32_t magic, version, flags; /* as fabric_verbs_request */
+	uint32_t magic, version, flags; /* same fields as in fabric_verbs_request */
 	uint32_t reserved;
 	uint8_t nonce[FABRIC_NONCE_BYTES];
-	uint8_t cookie[FABRIC_COOKIE_BYTES]; /* zero: asks for one */
+	uint8_t cookie[FABRIC_COOKIE_BYTES]; /* zero: requests a cookie */
 	uint8_t proof[FABRIC_PROOF_BYTES];
 };
 _Static_assert(sizeof(struct fabric_verbs_proof) == 56, "proof");
 
-/* Private data of an accepted one. */
+/* Private data of an accepted request. */
 struct fabric_verbs_welcome {
 	struct fabric_host_hello hello;
-	uint8_t proof[FABRIC_PROOF_BYTES]; /* zero: the host has no secret */
+	uint8_t proof[FABRIC_PROOF_BYTES]; /* proof of the host; zero if it has no secret */
 };
 
 /* ---- the collector ---- */
 
-/* Fills in the proof of a request whose other fields are set; queue: its queue pair's number. */
+/* Fills in the proof of a request whose other fields are set; queue: number of its queue pair. */
 void fabric_auth_prove(const void *secret, size_t bytes, struct fabric_verbs_proof *p,
 		       uint32_t queue);
-/* Whether the host that answered that request has the secret. */
+/* True if the host that answered the request knows the secret. */
 bool fabric_auth_welcome_fits(const void *secret, size_t bytes, const struct fabric_verbs_proof *p,
 			      uint32_t queue, const struct fabric_verbs_welcome *w);
 
@@ -59,19 +59,19 @@ bool fabric_auth_welcome_fits(const void *secret, size_t bytes, const struct fab
 
 struct fabric_auth;
 
-/* NULL with errno. Copies the secret. */
+/* Copies the secret. Returns NULL with errno set on failure. */
 struct fabric_auth *fabric_auth_new(const void *secret, size_t bytes);
-void fabric_auth_free(struct fabric_auth *a); /* NULL is fine */
+void fabric_auth_free(struct fabric_auth *a); /* accepts NULL */
 void fabric_auth_challenge(const struct fabric_auth *a, const uint8_t address[16],
 			   const struct fabric_verbs_proof *p, uint64_t now_ns,
 			   uint8_t cookie[FABRIC_COOKIE_BYTES]);
 /*
- * 0, or -EAGAIN: not an answer to a fresh challenge of ours, so challenge it; -EKEYREJECTED: the
- * proof is wrong or was used; -EBUSY: too many proofs at a time.
+ * Returns 0; -EAGAIN: not an answer to a fresh challenge of ours, so challenge it; -EKEYREJECTED:
+ * the proof is wrong or was already used; -EBUSY: too many proofs at a time.
  */
 int fabric_auth_check(struct fabric_auth *a, const uint8_t address[16],
 		      const struct fabric_verbs_proof *p, uint32_t queue, uint64_t now_ns);
-/* Fills in the proof of the welcome to that request. */
+/* Fills in the proof of the welcome that answers the request. */
 void fabric_auth_welcome(const struct fabric_auth *a, const struct fabric_verbs_proof *p,
 			 uint32_t queue, struct fabric_verbs_welcome *w);
 

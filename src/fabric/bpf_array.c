@@ -14,8 +14,8 @@
 #define PAGE	  4096u
 #define VALUE_MAX (1u << 20)
 
-/* A number in /proc/self/fdinfo; 0 if it is absent. */
-static uint64_t field(const char *info, const char *name)
+/* Returns a number in /proc/self/fdinfo; 0 if it is absent. */
+static uint64_t read_field(const char *info, const char *name)
 {
 	const char *at = strstr(info, name);
 
@@ -23,10 +23,10 @@ static uint64_t field(const char *info, const char *name)
 }
 
 /*
- * Reads type and sizes from the kernel. Only the kernel makes anonymous inodes, and no file's path
- * looks like the name of one.
+ * Reads type and sizes from the kernel. Only the kernel creates anonymous inodes, and no path of a
+ * file looks like the name of one.
  */
-static int describe(struct fabric_bpf_array *a, int fd)
+static int read_description(struct fabric_bpf_array *a, int fd)
 {
 	static const char inode[] = "anon_inode:bpf-map";
 	char path[40], text[512];
@@ -44,10 +44,10 @@ static int describe(struct fabric_bpf_array *a, int fd)
 	if (info >= 0)
 		close(info);
 	text[n > 0 ? n : 0] = 0;
-	value = field(text, "\nvalue_size:\t");
-	entries = field(text, "\nmax_entries:\t");
-	if (field(text, "\nmap_type:\t") != BPF_MAP_TYPE_ARRAY ||
-	    field(text, "\nkey_size:\t") != sizeof(uint32_t) || !value || value % 8 ||
+	value = read_field(text, "\nvalue_size:\t");
+	entries = read_field(text, "\nmax_entries:\t");
+	if (read_field(text, "\nmap_type:\t") != BPF_MAP_TYPE_ARRAY ||
+	    read_field(text, "\nkey_size:\t") != sizeof(uint32_t) || !value || value % 8 ||
 	    value > VALUE_MAX || !entries || entries > UINT32_MAX)
 		return -EINVAL;
 	a->value = (uint32_t)value;
@@ -55,7 +55,7 @@ static int describe(struct fabric_bpf_array *a, int fd)
 	return 0;
 }
 
-/* Copies count existing elements from first on. */
+/* Copies `count` existing elements, beginning with `first`. */
 static int look_up(const struct fabric_bpf_array *a, uint32_t first, uint32_t count, void *to)
 {
 	uint32_t before = first - 1, last, keys[64];
@@ -71,7 +71,7 @@ static int look_up(const struct fabric_bpf_array *a, uint32_t first, uint32_t co
 		attr.batch.values = (uintptr_t)to;
 		attr.batch.count = n;
 		attr.batch.map_fd = (uint32_t)a->fd;
-		/* ENOENT: the end of the array. */
+		/* ENOENT means the end of the array. */
 		if (syscall(SYS_bpf, BPF_MAP_LOOKUP_BATCH, &attr, sizeof(attr)) && errno != ENOENT)
 			return -errno;
 		if (attr.batch.count != n || keys[0] != first)
@@ -89,7 +89,7 @@ int fabric_bpf_array_open(struct fabric_bpf_array *a, int fd, uint64_t size)
 	int err;
 
 	*a = (struct fabric_bpf_array){.fd = -1};
-	err = describe(a, fd);
+	err = read_description(a, fd);
 	if (err)
 		return err;
 	if (size > (((uint64_t)a->value * a->entries + PAGE - 1) & ~(uint64_t)(PAGE - 1)))
@@ -101,7 +101,7 @@ int fabric_bpf_array_open(struct fabric_bpf_array *a, int fd, uint64_t size)
 		fabric_bpf_array_close(a);
 		return err;
 	}
-	err = look_up(a, 0, 1, a->scratch); /* checks permission */
+	err = look_up(a, 0, 1, a->scratch); /* checks the permission */
 	if (err)
 		fabric_bpf_array_close(a);
 	return err;
@@ -124,7 +124,8 @@ int fabric_bpf_array_read(const struct fabric_bpf_array *a, uint64_t offset, uin
 		uint64_t element = offset / a->value, within = offset % a->value, n;
 		int err = 0;
 
-		if (element >= a->entries) { /* the rest of the last page */
+		/* the range is beyond the array, in the rest of its last page */
+		if (element >= a->entries) {
 			memset(out, 0, length);
 			return 0;
 		}

@@ -8,10 +8,10 @@
 #include "fabric/dial.h"
 #include "fabric/lookup.h"
 
-#define CHECK_UP_NS	    2000000u /* how often events are checked while up */
+#define CHECK_UP_NS	    2000000u /* interval of event checks while up */
 #define CHECK_CONNECTING_NS 200000u
 
-static enum fabric_dial_event failed(struct fabric_dial *d, const char *why)
+static enum fabric_dial_event fail_with(struct fabric_dial *d, const char *why)
 {
 	snprintf(d->error, sizeof(d->error), "%s", why);
 	return FABRIC_DIAL_FAILED;
@@ -39,7 +39,7 @@ static enum fabric_dial_event resolve_address(struct fabric_dial *d)
 	if (fabric_rdma_nonblocking(d->channel->fd) ||
 	    rdma_create_id(d->channel, &d->id, d, RDMA_PS_TCP))
 		return failed_errno(d, "rdma_create_id");
-	/* Older kernels do not know the option and keep RDMA-CM's timeout. */
+	/* Older kernels lack this option and use RDMA-CM's default timeout. */
 	rdma_set_option(d->id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout,
 			sizeof(timeout));
 	if (rdma_resolve_addr(d->id, d->from.ss_family ? (struct sockaddr *)&d->from : NULL,
@@ -60,7 +60,7 @@ enum fabric_dial_event fabric_dial_start(struct fabric_dial *d, uint64_t now_ns)
 		return resolve_address(d);
 	d->phase = FABRIC_DIAL_NAME;
 	code = fabric_lookup_start(&d->lookup, d->host);
-	return code ? failed(d, gai_strerror(code)) : FABRIC_DIAL_NOTHING;
+	return code ? fail_with(d, gai_strerror(code)) : FABRIC_DIAL_NOTHING;
 }
 
 static enum fabric_dial_event look_up(struct fabric_dial *d)
@@ -69,7 +69,7 @@ static enum fabric_dial_event look_up(struct fabric_dial *d)
 
 	if (code == EAI_INPROGRESS)
 		return FABRIC_DIAL_NOTHING;
-	return code ? failed(d, gai_strerror(code)) : resolve_address(d);
+	return code ? fail_with(d, gai_strerror(code)) : resolve_address(d);
 }
 
 enum fabric_dial_event fabric_dial_connect(struct fabric_dial *d, const void *request,
@@ -91,9 +91,9 @@ enum fabric_dial_event fabric_dial_connect(struct fabric_dial *d, const void *re
 
 /* ---- events ---- */
 
-static enum fabric_dial_event rejected(struct fabric_dial *d, int reason)
+static enum fabric_dial_event handle_rejection(struct fabric_dial *d, int reason)
 {
-	/* IBTA 12.6.7.2; reason 8: no listener on that port. */
+	/* See IBTA 12.6.7.2; reason 8 means that no one listens on the port. */
 	if (d->refusal.magic == FABRIC_VERBS_REFUSAL_MAGIC)
 		snprintf(d->error, sizeof(d->error), "refused: %s", strerror(d->refusal.error));
 	else if (reason == 8)
@@ -103,7 +103,7 @@ static enum fabric_dial_event rejected(struct fabric_dial *d, int reason)
 	return FABRIC_DIAL_FAILED;
 }
 
-/* Handles one event. *more: there was one. */
+/* Handles one event. Sets *more if there was one. */
 static enum fabric_dial_event cm_event(struct fabric_dial *d, void *hello, size_t hello_bytes,
 				       bool *more)
 {
@@ -142,7 +142,7 @@ static enum fabric_dial_event cm_event(struct fabric_dial *d, void *hello, size_
 		if (d->phase != FABRIC_DIAL_ROUTE)
 			return FABRIC_DIAL_NOTHING;
 		if (d->device && strcmp(d->device, ibv_get_device_name(d->id->verbs->device)))
-			return failed(d, "the route leads through another RDMA device");
+			return fail_with(d, "the route leads through another RDMA device");
 		return FABRIC_DIAL_ROUTED;
 	case RDMA_CM_EVENT_ESTABLISHED:
 		if (d->phase != FABRIC_DIAL_CONNECT)
@@ -150,19 +150,19 @@ static enum fabric_dial_event cm_event(struct fabric_dial *d, void *hello, size_
 		d->phase = FABRIC_DIAL_UP;
 		return FABRIC_DIAL_ESTABLISHED;
 	case RDMA_CM_EVENT_REJECTED:
-		return rejected(d, status);
+		return handle_rejection(d, status);
 	case RDMA_CM_EVENT_ADDR_ERROR:
 	case RDMA_CM_EVENT_ROUTE_ERROR:
-		return failed(d, "the address cannot be reached by RDMA");
+		return fail_with(d, "the address cannot be reached by RDMA");
 	case RDMA_CM_EVENT_UNREACHABLE:
 	case RDMA_CM_EVENT_CONNECT_ERROR:
-		return failed(d, "no answer");
+		return fail_with(d, "no answer");
 	case RDMA_CM_EVENT_DISCONNECTED:
-		return failed(d, "the peer closed the connection");
+		return fail_with(d, "the peer closed the connection");
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
 		d->lost = true;
-		return failed(d, "the RDMA device was removed");
-	default: /* TIMEWAIT_EXIT, ADDR_CHANGE: a request would notice */
+		return fail_with(d, "the RDMA device was removed");
+	default: /* ignore TIMEWAIT_EXIT and ADDR_CHANGE: the next request would notice */
 		return FABRIC_DIAL_NOTHING;
 	}
 }
@@ -178,9 +178,9 @@ enum fabric_dial_event fabric_dial_drive(struct fabric_dial *d, uint64_t now_ns,
 	d->check_ns = now_ns + (d->phase == FABRIC_DIAL_UP ? CHECK_UP_NS : CHECK_CONNECTING_NS);
 	if (d->phase != FABRIC_DIAL_UP) {
 		if (now_ns >= d->deadline_ns)
-			return failed(d, d->phase == FABRIC_DIAL_NAME
-						 ? "the host name cannot be resolved"
-						 : "no answer");
+			return fail_with(d, d->phase == FABRIC_DIAL_NAME
+						    ? "the host name cannot be resolved"
+						    : "no answer");
 		if (d->phase == FABRIC_DIAL_NAME)
 			return look_up(d);
 	}

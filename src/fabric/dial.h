@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * dial.h - the active side of RDMA-CM: names, addresses, routes and events, in steps that never
- * wait. The owner makes the queue pair and the private data. Included by src/fabric/ and src/dta/
- * alone, and only with HAVE_VERBS.
+ * block. The owner creates the queue pair and the private data. Included only by src/fabric/ and
+ * src/dta/, and only with HAVE_VERBS.
  */
 #ifndef SL_FABRIC_DIAL_H
 #define SL_FABRIC_DIAL_H
@@ -25,48 +25,48 @@ enum fabric_dial_phase {
 };
 
 struct fabric_dial {
-	/* Set by the owner before the first start. */
+	/* Fields set by the owner before the first start. */
 	char host[256], service[8];
-	const char *device; /* NULL: by route */
-	int gid_index;	    /* -1: by route */
+	const char *device; /* name of the ibv device; NULL: chosen by route */
+	int gid_index;	    /* index of the GID; -1: chosen by route */
 	int ib_port;
-	uint32_t timeout_ms; /* to connect */
+	uint32_t timeout_ms; /* time limit for connecting */
 
-	/* Read by the owner. */
-	struct rdma_cm_id *id;		     /* .verbs and .port_num from FABRIC_DIAL_ROUTED on */
-	char error[200];		     /* the last failure, one line */
-	struct fabric_verbs_refusal refusal; /* the peer's; magic 0: none */
+	/* Fields read by the owner. */
+	struct rdma_cm_id *id; /* .verbs and .port_num are valid from FABRIC_DIAL_ROUTED on */
+	char error[200];       /* one line on the last failure */
+	struct fabric_verbs_refusal refusal; /* the peer's refusal; magic 0: none */
 
 	struct rdma_event_channel *channel;
 	enum fabric_dial_phase phase;
-	struct sockaddr_storage to, from; /* from.ss_family AF_UNSPEC: by route */
+	struct sockaddr_storage to, from; /* from.ss_family AF_UNSPEC: chosen by route */
 	struct fabric_lookup *lookup;
 	uint64_t deadline_ns, check_ns;
-	bool lost; /* the device is gone */
+	bool lost; /* the device was removed */
 };
 
 enum fabric_dial_event {
 	FABRIC_DIAL_NOTHING = 0,
 	FABRIC_DIAL_ROUTED,	 /* create a queue pair on id, then call fabric_dial_connect() */
 	FABRIC_DIAL_ESTABLISHED, /* hello holds the peer's private data, padded with zeros */
-	FABRIC_DIAL_FAILED,	 /* at any time: log error, then call fabric_dial_end() */
+	FABRIC_DIAL_FAILED,	 /* at any time: log `error`, then call fabric_dial_end() */
 };
 
-/* Starts to connect. FAILED or NOTHING. */
+/* Starts to connect. Returns FAILED or NOTHING. */
 enum fabric_dial_event fabric_dial_start(struct fabric_dial *d, uint64_t now_ns);
 /* Takes the next step; once up, checks the connection periodically. */
 enum fabric_dial_event fabric_dial_drive(struct fabric_dial *d, uint64_t now_ns, void *hello,
 					 size_t hello_bytes);
 /*
- * After ROUTED. request: private data, of 56 bytes. reads: READs or atomics in flight, at most what
- * the device supports.
+ * Call after ROUTED. request: 56 bytes of private data. reads: READs or atomics in flight, limited
+ * to what the device supports.
  */
 enum fabric_dial_event fabric_dial_connect(struct fabric_dial *d, const void *request,
 					   uint8_t reads);
-/* Destroys queue pair and connection, and the owner's objects, which become NULL (or are). */
+/* Destroys the queue pair, the connection, and the owner's objects, and sets these to NULL. */
 void fabric_dial_end(struct fabric_dial *d, struct ibv_cq **cq, struct ibv_mr **mr,
 		     struct ibv_pd **pd);
-/* After fabric_dial_end(): abandons a lookup that still runs. */
+/* Call after fabric_dial_end(): abandons a running lookup. */
 void fabric_dial_free(struct fabric_dial *d);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fabric.c - what all providers share: provider choice, landing buffer, bounds, back-off, epochs
- * and the ring of finished READs.
+ * fabric.c - the parts common to all providers: choice of the provider, landing buffer, bounds
+ * checks, back-off, epochs and the ring of finished READs.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -49,7 +49,7 @@ bool fabric_is_verbs(const char *target)
 	return provider_for(target) == &fabric_provider_verbs;
 }
 
-static void release(struct fabric *f)
+static void free_fabric(struct fabric *f)
 {
 	if (f->buffer != MAP_FAILED)
 		munmap(f->buffer, f->opts.buffer_bytes + FABRIC_BUFFER_TAIL);
@@ -104,7 +104,7 @@ struct fabric *fabric_open(const char *target, const struct fabric_opts *opts)
 		memcpy(open_error, f->stats.last_error, sizeof(open_error));
 	else
 		snprintf(open_error, sizeof(open_error), "%s: %s", target, strerror(err));
-	release(f);
+	free_fabric(f);
 	errno = err;
 	return NULL;
 }
@@ -119,7 +119,7 @@ void fabric_close(struct fabric *f)
 	if (!f)
 		return;
 	f->ops->close(f);
-	release(f);
+	free_fabric(f);
 }
 
 const char *fabric_name(const struct fabric *f)
@@ -166,7 +166,7 @@ void *fabric_buffer(struct fabric *f, size_t *bytes)
 	return f->buffer;
 }
 
-/* The READ lies inside its remote and lands inside the buffer. */
+/* True if the READ is within its remote memory and lands within the buffer. */
 static bool in_bounds(const struct fabric *f, const struct fabric_read *r)
 {
 	const struct fabric_remote *m = r->remote;
@@ -184,7 +184,7 @@ int fabric_post(struct fabric *f, struct fabric_read *reads, uint32_t count)
 		return -ENOTCONN;
 	count = BASE_MIN(count, FABRIC_READS_MAX - f->outstanding);
 
-	/* Runs of valid READs go to the provider; an invalid one finishes here. */
+	/* Pass runs of valid READs to the provider, and finish invalid ones here. */
 	while (taken < count) {
 		uint32_t n = 0, got;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* gate.c - which requests are let in: proofs, and shares of addresses. */
+/* gate.c - admits connection requests by proof and by the share of each address. */
 #include "fabric/gate.h"
 
 #include <arpa/inet.h>
@@ -54,8 +54,8 @@ void fabric_gate_count(struct fabric_gate *g, enum fabric_refusal cause,
 	g->stats.refused[cause]++;
 }
 
-static bool proves(struct fabric_gate *g, const struct fabric_host_request *r,
-		   enum fabric_refusal *cause, struct fabric_verbs_refusal *say)
+static bool check_proof(struct fabric_gate *g, const struct fabric_host_request *r,
+			enum fabric_refusal *cause, struct fabric_verbs_refusal *say)
 {
 	uint64_t now = base_now_ns();
 	int err;
@@ -72,7 +72,7 @@ static bool proves(struct fabric_gate *g, const struct fabric_host_request *r,
 	return !err || fabric_gate_refuse(cause, say, FABRIC_REFUSED_PROOF, -err);
 }
 
-/* With a secret every peer is known, and nothing is kept back for those that are. */
+/* With a secret, every peer is known, and no connections are reserved for known ones. */
 static bool share_holds(const struct fabric_gate *g, uint32_t held, bool notifies)
 {
 	uint32_t most = notifies ? FABRIC_NOTIFIERS_MAX : g->queues_max;
@@ -91,9 +91,9 @@ bool fabric_gate_admits(struct fabric_gate *g, const struct fabric_host_request 
 {
 	bool notifies = r->plain.flags & FABRIC_VERBS_NOTIFY;
 	bool writes = r->plain.flags &
-		      FABRIC_VERBS_STORE; /* its control channel is authenticated */
+		      FABRIC_VERBS_STORE; /* the control channel of a writer is authenticated */
 
-	if (!writes && !proves(g, r, cause, say))
+	if (!writes && !check_proof(g, r, cause, say))
 		return false;
 	if (g->queues >= g->queues_max || (notifies && g->notifiers >= FABRIC_NOTIFIERS_MAX))
 		return fabric_gate_refuse(cause, say, FABRIC_REFUSED_FULL, ENOSPC);
@@ -119,10 +119,10 @@ const char *fabric_gate_why(const struct fabric_verbs_refusal *r)
 		const char *why;
 	} told[] = {
 		{ENOSPC, "refused: no queue pair of the agent is free"},
-		{EDQUOT, "refused: this address has its share of the agent's queue pairs"},
+		{EDQUOT, "refused: this address has used up its share of the agent's queue pairs"},
 		{EOPNOTSUPP, "the agent does not accept verdicts"},
-		{ENOKEY, "refused: the agent asks for a secret, give --rdma-secret"},
-		{EKEYREJECTED, "refused: the agent has another secret"},
+		{ENOKEY, "refused: the agent requires a secret: set --rdma-secret"},
+		{EKEYREJECTED, "refused: the agent has a different secret"},
 		{EBUSY, "refused: too many connections at a time"},
 		{0, "refused: the challenge was answered too late"},
 	};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gate.h - what both ways to connect, RDMA-CM and libfabric's, have in common: the private data of
- * their packets, and who is let in. Included by src/fabric/ and src/dta/ alone.
+ * gate.h - code common to both ways of connecting, RDMA-CM and libfabric: the private data of their
+ * packets, and the admission of peers. Included only by src/fabric/ and src/dta/.
  */
 #ifndef SL_FABRIC_GATE_H
 #define SL_FABRIC_GATE_H
@@ -14,30 +14,32 @@
 #include "fabric/auth.h"
 #include "fabric/host.h"
 
-#define FABRIC_NOTIFIERS_MAX 16u /* connections */
+#define FABRIC_NOTIFIERS_MAX 16u /* maximum number of notifier connections */
 
-/* Private data of a connection request; others are rejected. */
+/* Private data of a connection request; any other request is rejected. */
 #define FABRIC_VERBS_REQUEST_MAGIC 0x31434c53u /* "SLC1" */
 struct fabric_verbs_request {
 	uint32_t magic;
 	uint32_t version;
-	uint32_t flags; /* 0: a reader. CM pads private data with zeros */
+	uint32_t flags; /* FABRIC_VERBS_ flags; 0: a reader, as CM pads private data with zeros */
 	uint32_t reserved;
-	uint64_t instance; /* this and the name: with FABRIC_VERBS_STORE only */
+	uint64_t instance; /* instance and name are used only with FABRIC_VERBS_STORE */
 	char name[32];
 };
 _Static_assert(sizeof(struct fabric_verbs_request) <= 56,
 	       "of 92 bytes CM takes 36 (IBTA 12.6.5, A11)");
-#define FABRIC_VERBS_NOTIFY 1u /* sends verdicts, no READs */
-#define FABRIC_VERBS_STORE  2u /* WRITEs and FETCH_ADDs into stores, no READs */
+#define FABRIC_VERBS_NOTIFY 1u /* sends verdicts, but no READs */
+#define FABRIC_VERBS_STORE  2u /* sends WRITEs and FETCH_ADDs to stores, but no READs */
 #define FABRIC_VERBS_PROOF  4u /* the request is a fabric_verbs_proof, see auth.h */
 
 /* Private data of a rejection; with error 0 it is a challenge. */
 #define FABRIC_VERBS_REFUSAL_MAGIC 0x31524c53u /* "SLR1" */
 struct fabric_verbs_refusal {
 	uint32_t magic;
-	/* positive errno: ENOSPC no queue pair, EDQUOT none for this address, EPROTO malformed,
-	   EOPNOTSUPP no board, ENOKEY a secret is needed, EKEYREJECTED it is another one */
+	/*
+	 * positive errno: ENOSPC: no queue pair left; EDQUOT: none left for this address; EPROTO:
+	 * malformed; EOPNOTSUPP: no board; ENOKEY: secret required; EKEYREJECTED: wrong secret
+	 */
 	int32_t error;
 	uint8_t cookie[16];
 };
@@ -51,51 +53,54 @@ struct fabric_verbs_refusal {
 struct fabric_host_request {
 	union {
 		struct fabric_verbs_request plain;
-		struct fabric_verbs_proof proof; /* with FABRIC_VERBS_PROOF */
+		struct fabric_verbs_proof proof; /* valid if FABRIC_VERBS_PROOF is set */
 	};
-	uint32_t queue; /* the peer's; 0 over libfabric */
-	uint8_t reads;	/* that it wants in flight */
+	uint32_t queue; /* number of the peer's queue pair; 0 over libfabric */
+	uint8_t reads;	/* number of READs that the peer wants in flight */
 	uint8_t address[16];
 };
 
 struct fabric_gate {
 	struct fabric_auth *auth; /* NULL: no secret */
 	bool shares;
-	uint32_t queues, queues_max, notifiers; /* connections; notifiers are some of them */
-	struct fabric_host_hello hello;		/* magic 0: no directory yet, readers are refused */
+	uint32_t queues, queues_max, notifiers; /* number of connections, including notifiers */
+	/* magic is 0 before there is a directory: readers are refused */
+	struct fabric_host_hello hello;
 	struct fabric_host_stats stats;
 };
 
 /*
- * Whether the request may come in, of whose address there are held connections, and held
- * notifiers. If not, say is the answer, with the cause, or a challenge: error 0.
+ * Decides whether to admit a request. held: connections, and notifiers, from its address. If it
+ * returns false, *say is the answer: a refusal with its cause, or a challenge (error 0).
  */
 bool fabric_gate_admits(struct fabric_gate *g, const struct fabric_host_request *r,
 			const uint32_t held[2], enum fabric_refusal *cause,
 			struct fabric_verbs_refusal *say);
 bool fabric_gate_refuse(enum fabric_refusal *cause, struct fabric_verbs_refusal *say,
-			enum fabric_refusal why, int error); /* false */
+			enum fabric_refusal why, int error); /* always returns false */
 bool fabric_gate_request_fits(const struct fabric_host_request *r);
-/* Counts a refusal, or a challenge. */
+/* Counts a refusal or a challenge. */
 void fabric_gate_count(struct fabric_gate *g, enum fabric_refusal cause,
 		       const struct fabric_verbs_refusal *say);
-/* Of connections that count together: an address, or the /64 of an IPv6 one that is routed. */
+/*
+ * Computes the address by which connections are counted: itself, or the /64 of a routed IPv6 one.
+ */
 void fabric_gate_share_of(const struct sockaddr *peer, uint8_t address[16]);
 
 /* ---- the collector ---- */
 
-/* Whether the welcome of a reader or notifier has possible values. */
+/* True if the welcome of a reader or notifier has plausible values. */
 bool fabric_gate_hello_is_sound(const struct fabric_host_hello *h);
-/* What a refusal means, or NULL. */
+/* Returns the meaning of a refusal, or NULL. */
 const char *fabric_gate_why(const struct fabric_verbs_refusal *r);
 
 /* ---- addresses ---- */
 
-/* "10.0.0.1:7475", "[fe80::1]:7475". Returns to. */
+/* Formats as "10.0.0.1:7475" or "[fe80::1]:7475". Returns to. */
 const char *fabric_gate_address(const struct sockaddr *address, char *to, size_t bytes);
 /* Sets the port of an IPv4 or IPv6 address. */
 void fabric_gate_set_port(struct sockaddr_storage *address, uint16_t port);
-/* HOST, HOST:PORT, [V6], [V6]:PORT, V6. */
+/* Accepts HOST, HOST:PORT, [V6], [V6]:PORT and V6. */
 bool fabric_gate_split(const char *target, char host[256], char service[8]);
 
 #endif

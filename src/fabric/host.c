@@ -16,13 +16,14 @@
 
 #define DEFAULT_QUEUES	     64u
 #define DEFAULT_KEEPALIVE_MS 5000u
-#define BACKLOG		     1024 /* requests that a flood may queue before ours */
+#define BACKLOG		     1024 /* queue of requests, long enough for ours to survive a flood */
 
 _Static_assert(sizeof(struct fabric_host_hello) == 48, "hello");
 
 /* ---- opening ---- */
 
-static int resolve(const char *address, struct sockaddr_storage *to, char *error, size_t bytes)
+static int resolve_address(const char *address, struct sockaddr_storage *to, char *error,
+			   size_t bytes)
 {
 	struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
 	struct addrinfo *found;
@@ -46,7 +47,7 @@ static int listen_address(const struct fabric_host_opts *opts, struct sockaddr_s
 			return base_fail(error, bytes, -EINVAL,
 					 "a listening address and a GID exclude each other");
 		err = fabric_rdma_find(opts->device, error, bytes);
-		err = err ?: resolve(opts->address, to, error, bytes);
+		err = err ?: resolve_address(opts->address, to, error, bytes);
 	} else {
 		err = fabric_rdma_gid_address(opts->device, opts->ib_port ?: 1, opts->gid_index,
 					      AF_UNSPEC, to, error, bytes);
@@ -55,14 +56,14 @@ static int listen_address(const struct fabric_host_opts *opts, struct sockaddr_s
 	return err;
 }
 
-static int watch(struct fabric_verbs_host *h, int fd)
+static int watch_fd(struct fabric_verbs_host *h, int fd)
 {
 	struct epoll_event e = {.events = EPOLLIN, .data.fd = fd};
 
 	return epoll_ctl(h->epoll, EPOLL_CTL_ADD, fd, &e) < 0 ? -errno : 0;
 }
 
-static void describe(struct fabric_verbs_host *h, const struct fabric_host_opts *opts)
+static void describe_host(struct fabric_verbs_host *h, const struct fabric_host_opts *opts)
 {
 	struct fabric_host_stats *s = &h->gate.stats;
 	struct sockaddr *local = rdma_get_local_addr(h->listener);
@@ -104,7 +105,7 @@ static void host_free(struct fabric_verbs_host *h)
 	free(h);
 }
 
-/* Binds the listener to an address, which where names. 0 or -errno. */
+/* Binds the listener to an address; `where` names it in errors. Returns 0 or -errno. */
 static int bind_listener(struct fabric_verbs_host *h, const char *device, struct sockaddr *address,
 			 const char *where, char *error, size_t bytes)
 {
@@ -117,7 +118,7 @@ static int bind_listener(struct fabric_verbs_host *h, const char *device, struct
 				 strerror(errno));
 	if (rdma_create_id(h->channel, &h->listener, h, RDMA_PS_TCP))
 		return base_fail(error, bytes, -errno, "rdma_create_id: %s", strerror(errno));
-	/* As with TCP: a restart need not wait for the old connections to time out. */
+	/* As with TCP: a restart need not wait for old connections to time out. */
 	rdma_set_option(h->listener, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &yes, sizeof(yes));
 	if (rdma_bind_addr(h->listener, address)) {
 		if (errno == EADDRINUSE)
@@ -155,9 +156,9 @@ static int start_listening(struct fabric_verbs_host *h, const char *where, char 
 				 errno == EADDRINUSE ? "in use" : strerror(errno));
 	err = fabric_rdma_nonblocking(h->channel->fd);
 	err = err ?: fabric_rdma_nonblocking(verbs->async_fd);
-	err = err ?: watch(h, h->channel->fd);
-	err = err ?: watch(h, verbs->async_fd);
-	err = err ?: watch(h, h->timer);
+	err = err ?: watch_fd(h, h->channel->fd);
+	err = err ?: watch_fd(h, verbs->async_fd);
+	err = err ?: watch_fd(h, h->timer);
 	return err ? base_fail(error, bytes, err, "epoll: %s", strerror(-err)) : 0;
 }
 
@@ -203,7 +204,7 @@ static struct fabric_host *verbs_open(const struct fabric_host_opts *opts, char 
 		errno = -err;
 		return NULL;
 	}
-	describe(h, opts);
+	describe_host(h, opts);
 	return &h->base;
 }
 
@@ -252,12 +253,12 @@ int fabric_host_register_writable(struct fabric_host *h, void *map, size_t bytes
 }
 
 /*
- * Creates the completion channel for notices of that many queue pairs. fabric_host_close() destroys
- * it, after a failure, too.
+ * Creates the completion channel for notices of `queues` queue pairs. fabric_host_close() destroys
+ * it, even after a failure.
  */
 static int hang_bell(struct fabric_verbs_host *h, uint32_t queues)
 {
-	/* Twice what can be in flight: a destroyed queue pair leaves its completions. */
+	/* Twice the number in flight: a destroyed queue pair leaves its completions. */
 	int room = (int)(queues * NOTICES_OUT * 2), err;
 
 	room = BASE_MIN(room, h->device.max_cqe);
@@ -268,7 +269,7 @@ static int hang_bell(struct fabric_verbs_host *h, uint32_t queues)
 	if (!h->notices)
 		return -errno;
 	err = fabric_rdma_nonblocking(h->bell->fd);
-	err = err ?: watch(h, h->bell->fd);
+	err = err ?: watch_fd(h, h->bell->fd);
 	return err ?: -ibv_req_notify_cq(h->notices, 0);
 }
 

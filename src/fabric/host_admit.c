@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* host_admit.c - which connection requests get a queue pair; gate.c judges readers and notifiers.
- */
+/* host_admit.c - decides which requests get a queue pair; gate.c judges readers and notifiers. */
 #include <errno.h>
 #include <string.h>
 
 #include "fabric/host_internal.h"
 
-/* Printable and terminated. */
+/* True for a printable, terminated name. */
 static bool is_name(const char name[FABRIC_HOST_NAME_MAX])
 {
 	size_t n = strnlen(name, FABRIC_HOST_NAME_MAX);

@@ -12,12 +12,15 @@
 #include "base/base.h"
 #include "fabric/host_internal.h"
 
-#define EVENTS_PER_DISPATCH 64 /* bounds what a flood of connections takes of the caller's loop */
-/* A lost last packet of connecting is repeated after 4 to 9 s (RDMA-CM's response timeout). */
+/* limits the time that a flood of connections takes from the caller's loop */
+#define EVENTS_PER_DISPATCH 64
+/*
+ * The last packet of connecting, if lost, is repeated after 4 to 9 s (RDMA-CM's response timeout).
+ */
 #define HALF_OPEN_NS  15000000000ull
 #define WRITER_ACCESS (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 
-/* The timer runs while there are connections. */
+/* Runs the timer while there are connections. */
 static void set_timer(struct fabric_verbs_host *h)
 {
 	struct itimerspec every = {0};
@@ -30,7 +33,7 @@ static void set_timer(struct fabric_verbs_host *h)
 	timerfd_settime(h->timer, 0, &every, NULL);
 }
 
-/* Takes pending notices; notices() posts their receives again. */
+/* Takes pending notices; handle_notices() posts their receives again. */
 static void take_notices(struct fabric_verbs_host *h)
 {
 	struct ibv_wc wc;
@@ -40,12 +43,12 @@ static void take_notices(struct fabric_verbs_host *h)
 
 		while (c && c->qp->qp_num != wc.qp_num)
 			c = c->next;
-		/* Its queue pair is gone, or fails: a probe or CM reports that. */
+		/* Its queue pair is gone or failing: a probe or CM reports that. */
 		if (!c || !(c->notifies || c->writes) || wc.status != IBV_WC_SUCCESS)
 			continue;
 		c->taken++;
 		if (wc.opcode != IBV_WC_RECV_RDMA_WITH_IMM)
-			continue; /* a SEND, which no client uses */
+			continue; /* a SEND, which no client uses: ignore it */
 		h->gate.stats.notices++;
 		if (c->writes && h->writers.immediate)
 			h->writers.immediate(h->writers.arg, c->serial, ntohl(wc.imm_data));
@@ -71,7 +74,7 @@ void fabric_host_drop(struct fabric_verbs_host *h, struct fabric_conn *c)
 	struct ibv_qp_attr error = {.qp_state = IBV_QPS_ERR};
 	struct fabric_conn **at = &h->conns;
 
-	/* Stops further writes; what has arrived is reported while its queue pair is known. */
+	/* Stop further writes, and report those that arrived while the queue pair is known. */
 	if (c->writes && !ibv_modify_qp(c->qp, &error, IBV_QP_STATE))
 		take_notices(h);
 	while (*at != c)
@@ -82,7 +85,7 @@ void fabric_host_drop(struct fabric_verbs_host *h, struct fabric_conn *c)
 	if (c->connected_ns)
 		h->gate.stats.disconnected++;
 	if (c->id)
-		rdma_disconnect(c->id); /* answers a DREQ, or sends one */
+		rdma_disconnect(c->id); /* answers the peer's DREQ, or sends one */
 	free_queue(c);
 	if (c->id)
 		rdma_destroy_id(c->id);
@@ -93,9 +96,9 @@ void fabric_host_drop(struct fabric_verbs_host *h, struct fabric_conn *c)
 	free(c);
 }
 
-/* say NULL: the peer is not told. */
-static void reject(struct fabric_verbs_host *h, struct rdma_cm_id *id, enum fabric_refusal cause,
-		   struct fabric_verbs_refusal *say)
+/* say NULL: reject without telling the peer. */
+static void reject_request(struct fabric_verbs_host *h, struct rdma_cm_id *id,
+			   enum fabric_refusal cause, struct fabric_verbs_refusal *say)
 {
 	fabric_gate_count(&h->gate, cause, say);
 	if (say) {
@@ -132,7 +135,7 @@ static struct ibv_qp_init_attr queue_attr(const struct fabric_verbs_host *h, boo
 	};
 }
 
-static void enlist(struct fabric_verbs_host *h, struct fabric_conn *c)
+static void add_connection(struct fabric_verbs_host *h, struct fabric_conn *c)
 {
 	c->accepted_ns = base_now_ns();
 	c->next = h->conns;
@@ -146,7 +149,7 @@ static void enlist(struct fabric_verbs_host *h, struct fabric_conn *c)
 /* ---- a collector or a translator connects ---- */
 
 /*
- * A notifier gets a protection domain that holds the board alone: none of its keys opens anything
+ * A notifier gets a protection domain that holds only the board: none of its keys opens anything
  * else, and no other key opens the board.
  */
 static bool make_queue(struct fabric_verbs_host *h, struct fabric_conn *c)
@@ -184,7 +187,7 @@ static bool accept_conn(struct fabric_verbs_host *h, struct fabric_conn *c,
 		.private_data = &w,
 		.private_data_len = h->gate.auth ? sizeof(w) : sizeof(w.hello),
 		.rnr_retry_count = 7,
-		/* What was requested, within the device's limit (rdma_accept(3)). */
+		/* the requested number, within the device's limit (rdma_accept(3)) */
 		.responder_resources = (uint8_t)BASE_MIN(r->reads, h->device.max_qp_rd_atom),
 	};
 
@@ -205,8 +208,8 @@ static bool accept_conn(struct fabric_verbs_host *h, struct fabric_conn *c,
 	if (rdma_accept(c->id, &param))
 		return false;
 	/*
-	 * RDMA-CM gives every queue pair all rights; this one needs one kind. A right needs both
-	 * the queue pair's and the memory region's consent (IBTA 10.6.3).
+	 * RDMA-CM gives every queue pair all access rights; reduce them to the one needed. Access
+	 * requires the consent of both queue pair and memory region (IBTA 10.6.3).
 	 */
 	ibv_modify_qp(c->qp, &access, IBV_QP_ACCESS_FLAGS);
 	return true;
@@ -220,7 +223,7 @@ static void connect_request(struct fabric_verbs_host *h, struct rdma_cm_id *id,
 	struct fabric_conn *c;
 
 	if (!fabric_host_admits(h, id, r, &cause, &say)) {
-		reject(h, id, cause, &say);
+		reject_request(h, id, cause, &say);
 		return;
 	}
 	cause = FABRIC_REFUSED_SYSTEM;
@@ -249,14 +252,14 @@ static void connect_request(struct fabric_verbs_host *h, struct rdma_cm_id *id,
 	}
 	h->gate.notifiers += c->notifies;
 	id->context = c;
-	enlist(h, c);
+	add_connection(h, c);
 	return;
 
 err_queue:
 	free_queue(c);
 	free(c);
 err:
-	reject(h, id, cause, told);
+	reject_request(h, id, cause, told);
 }
 
 struct ibv_qp *fabric_host_queue_new(struct fabric_host *base, const char *name, uint64_t *queue)
@@ -296,7 +299,7 @@ struct ibv_qp *fabric_host_queue_new(struct fabric_host *base, const char *name,
 	c->serial = ++h->serial;
 	snprintf(c->name, sizeof(c->name), "%s", name);
 	*queue = c->serial;
-	enlist(h, c);
+	add_connection(h, c);
 	return c->qp;
 }
 
@@ -326,7 +329,7 @@ static void cm_event(struct fabric_verbs_host *h, struct rdma_cm_event *event)
 			memcpy(&r.plain, conn->private_data,
 			       BASE_MIN(conn->private_data_len, sizeof(r.plain)));
 	}
-	/* rdma_destroy_id() waits until every event is acknowledged. */
+	/* rdma_destroy_id() waits until all events are acknowledged. */
 	rdma_ack_cm_event(event);
 
 	switch (type) {
@@ -351,8 +354,8 @@ static void cm_event(struct fabric_verbs_host *h, struct rdma_cm_event *event)
 	}
 }
 
-/* A WRITE of no bytes needs no memory and no rkey at the peer (IBTA C9-88). */
-static void probe(struct fabric_conn *c)
+/* An empty WRITE needs no memory and no rkey of the peer (IBTA C9-88). */
+static void send_probe(struct fabric_conn *c)
 {
 	struct ibv_send_wr wr = {
 		.wr_id = c->serial,
@@ -367,11 +370,11 @@ static void probe(struct fabric_conn *c)
 	err = ibv_post_send(c->qp, &wr, &bad);
 	c->probing = !err;
 	if (err)
-		base_log_limited(BASE_WARN, "rdma", "a peer cannot be probed queue=%u error=\"%s\"",
+		base_log_limited(BASE_WARN, "rdma", "cannot probe a peer queue=%u error=\"%s\"",
 				 c->qp->qp_num, strerror(err));
 }
 
-/* Those that never finish connecting, and notifiers whose key is old. */
+/* Drops connections that never finish connecting, and notifiers with an old key. */
 static void drop_old(struct fabric_verbs_host *h)
 {
 	uint64_t now = base_now_ns();
@@ -387,7 +390,7 @@ static void drop_old(struct fabric_verbs_host *h)
 	}
 }
 
-static void probes(struct fabric_verbs_host *h)
+static void send_probes(struct fabric_verbs_host *h)
 {
 	struct ibv_wc wc;
 
@@ -404,14 +407,14 @@ static void probes(struct fabric_verbs_host *h)
 	}
 	drop_old(h);
 	for (struct fabric_conn *c = h->conns; c; c = c->next)
-		probe(c);
+		send_probe(c);
 }
 
 /*
- * Takes all pending notices, which the posted receives bound, then posts the receives again: a
- * flood cannot hold the loop, and a faster collector waits at its end.
+ * Takes all pending notices, whose number is limited by the posted receives, then posts the
+ * receives again: a flood cannot block the loop, and a faster collector waits on its side.
  */
-static void notices(struct fabric_verbs_host *h)
+static void handle_notices(struct fabric_verbs_host *h)
 {
 	struct ibv_cq *cq;
 	void *context;
@@ -419,7 +422,8 @@ static void notices(struct fabric_verbs_host *h)
 	if (ibv_get_cq_event(h->bell, &cq, &context))
 		return;
 	ibv_ack_cq_events(cq, 1);
-	ibv_req_notify_cq(h->notices, 0); /* before polling: a later notice wakes again */
+	/* before polling, so that a later notice wakes us again */
+	ibv_req_notify_cq(h->notices, 0);
 	take_notices(h);
 	for (struct fabric_conn *c = h->conns; c; c = c->next) {
 		if (c->taken)
@@ -439,7 +443,7 @@ static void async_events(struct fabric_verbs_host *h)
 		if (type == IBV_EVENT_DEVICE_FATAL || type == IBV_EVENT_CQ_ERR)
 			h->gate.stats.lost = true;
 	}
-	/* A lost device would leave the descriptor readable for ever. */
+	/* The descriptor of a lost device would stay readable forever. */
 	if (errno != EAGAIN) {
 		h->gate.stats.lost = true;
 		epoll_ctl(h->epoll, EPOLL_CTL_DEL, h->listener->verbs->async_fd, NULL);
@@ -457,7 +461,7 @@ void fabric_verbs_host_dispatch(struct fabric_host *base)
 	for (int i = 0; i < count; i++) {
 		if (ready[i].data.fd == h->timer) {
 			if (read(h->timer, &ticks, sizeof(ticks)) == sizeof(ticks))
-				probes(h);
+				send_probes(h);
 		} else if (ready[i].data.fd == h->channel->fd) {
 			for (int n = 0; n < EVENTS_PER_DISPATCH; n++) {
 				if (rdma_get_cm_event(h->channel, &event))
@@ -465,7 +469,7 @@ void fabric_verbs_host_dispatch(struct fabric_host *base)
 				cm_event(h, event);
 			}
 		} else if (h->bell && ready[i].data.fd == h->bell->fd) {
-			notices(h);
+			handle_notices(h);
 		} else {
 			async_events(h);
 		}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * host_internal.h - shared by host.c, which opens the device and registers memory, and host_conn.c,
- * which handles connections. Only with HAVE_VERBS.
+ * host_internal.h - interface between host.c, which opens the device and registers memory, and
+ * host_conn.c, which handles connections. Only with HAVE_VERBS.
  */
 #ifndef SL_FABRIC_HOST_INTERNAL_H
 #define SL_FABRIC_HOST_INTERNAL_H
@@ -9,21 +9,23 @@
 #include "fabric/host_ops.h"
 #include "fabric/rdma.h"
 
-#define NOTICES_OUT 64u /* in flight per notifier */
+#define NOTICES_OUT 64u /* maximum notices in flight per notifier */
 
 struct fabric_conn {
 	struct fabric_conn *next;
-	struct rdma_cm_id *id; /* NULL: not created by CM */
+	struct rdma_cm_id *id; /* connection of CM; NULL: the queue pair was not created by CM */
 	struct ibv_qp *qp;
-	struct ibv_pd *pd; /* a notifier's own, with its registration of the board; else NULL */
+	/* a notifier's own domain, with the board registered in it; otherwise NULL */
+	struct ibv_pd *pd;
 	struct ibv_mr *board;
-	uint8_t address[16]; /* by which queue pairs are shared */
+	uint8_t address[16]; /* address by which the share of queue pairs is counted */
 	uint64_t serial;
-	uint64_t accepted_ns, connected_ns; /* 0: not established */
-	bool probing;			    /* a probe is in flight */
+	/* connected_ns is 0 until the connection is established */
+	uint64_t accepted_ns, connected_ns;
+	bool probing; /* true while a probe is in flight */
 	bool notifies;
-	bool writes;	/* a writer: gone() is called */
-	uint32_t taken; /* receives to post again */
+	bool writes;	/* the peer is a writer: call gone() at the end */
+	uint32_t taken; /* number of receives to post again */
 	char name[FABRIC_HOST_NAME_MAX];
 };
 
@@ -32,17 +34,17 @@ struct fabric_verbs_host {
 	struct fabric_gate gate;
 	struct rdma_event_channel *channel;
 	struct rdma_cm_id *listener;
-	struct ibv_pd *pd; /* of readers or writers */
-	struct ibv_cq *cq; /* of all connections; completes only probes */
+	struct ibv_pd *pd; /* domain of readers or writers */
+	struct ibv_cq *cq; /* shared by all connections; completes only probes */
 	struct ibv_device_attr device;
-	struct ibv_comp_channel *bell; /* notifiers or writers: signals notices */
+	struct ibv_comp_channel *bell; /* signals notices of notifiers or writers */
 	struct ibv_cq *notices;
 	void (*notice)(void *arg, uint32_t entry);
 	void *notice_arg;
 	void *board;
 	size_t board_bytes;
 	uint64_t notifier_ns;
-	struct fabric_host_writers writers; /* came NULL: no writers */
+	struct fabric_host_writers writers; /* came NULL: no writers are accepted */
 	int epoll, timer;
 	struct fabric_conn *conns;
 	uint32_t keepalive_ms;
@@ -55,17 +57,17 @@ static inline struct fabric_verbs_host *fabric_verbs_host_of(struct fabric_host 
 }
 
 /*
- * host_admit.c. Whether the request gets a queue pair. If not, say is the answer, with the cause,
- * or a challenge: error 0.
+ * host_admit.c. Decides whether a request gets a queue pair. If it returns false, *say is the
+ * answer: a refusal with its cause, or a challenge (error 0).
  */
 bool fabric_host_admits(struct fabric_verbs_host *h, const struct rdma_cm_id *id,
 			const struct fabric_host_request *r, enum fabric_refusal *cause,
 			struct fabric_verbs_refusal *say);
 
-/* host_conn.c. Frees a connection and its queue pair. All events of its id must be acknowledged. */
+/* host_conn.c. Frees a connection and its queue pair. Acknowledge all events of its id before. */
 void fabric_host_drop(struct fabric_verbs_host *h, struct fabric_conn *c);
 
-/* host_conn.c. Of struct fabric_host_ops. */
+/* host_conn.c. Implements struct fabric_host_ops. */
 void fabric_verbs_host_dispatch(struct fabric_host *h);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* host_none.c - in place of host.c where libibverbs or librdmacm is missing. */
+/* host_none.c - replaces host.c in builds without libibverbs or librdmacm. */
 #include <errno.h>
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * host_ops.h - what each passive side implements: verbs' (host.c) and libfabric's (ofi_host.c).
- * Included by src/fabric/ alone. The functions are those of host.h.
+ * host_ops.h - the operations of a passive side, implemented by verbs (host.c) and libfabric
+ * (ofi_host.c). Included only by src/fabric/. The functions correspond to those in host.h.
  */
 #ifndef SL_FABRIC_HOST_OPS_H
 #define SL_FABRIC_HOST_OPS_H
@@ -24,7 +24,7 @@ struct fabric_host_ops {
 	void (*stats)(const struct fabric_host *h, struct fabric_host_stats *out);
 };
 
-/* The first member of each. */
+/* The first member of each implementation's structure. */
 struct fabric_host {
 	const struct fabric_host_ops *ops;
 };

@@ -40,7 +40,7 @@ int fabric_lookup_start(struct fabric_lookup **at, const char *host)
 	struct fabric_lookup *l;
 	int code;
 
-	if (*at) /* an abandoned one still runs */
+	if (*at) /* an abandoned lookup is still running: wait for it */
 		return 0;
 	l = calloc(1, sizeof(*l));
 	if (!l)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lookup.h - addresses of host names, without waiting: another thread asks, getaddrinfo_a(3). */
+/* lookup.h - resolves host names without blocking, in another thread: getaddrinfo_a(3). */
 #ifndef SL_FABRIC_LOOKUP_H
 #define SL_FABRIC_LOOKUP_H
 
@@ -9,13 +9,13 @@
 
 struct fabric_lookup;
 
-/* Whether host is a numeric address, then in *to. */
+/* Returns true and sets *to if host is a numeric address. */
 bool fabric_lookup_numeric(const char *host, const char *service, struct sockaddr_storage *to);
-/* Unless one still runs. 0, or EAI_... */
+/* Starts a lookup unless one is still running. Returns 0 or an EAI_ error. */
 int fabric_lookup_start(struct fabric_lookup **l, const char *host);
-/* EAI_INPROGRESS, or 0 with *to, or why not; then *l is NULL. */
+/* Returns EAI_INPROGRESS, 0 with *to set, or the error; in the last two cases *l becomes NULL. */
 int fabric_lookup_take(struct fabric_lookup **l, const char *service, struct sockaddr_storage *to);
-/* Abandons one that still runs. */
+/* Abandons a lookup that is still running. */
 void fabric_lookup_end(struct fabric_lookup **l);
 
 #endif

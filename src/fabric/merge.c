@@ -5,11 +5,11 @@
 #include "fabric/merge.h"
 
 /*
- * Adds a READ whose memory follows, with at most one gap, which lands in the sink. A gap lies
- * inside one region, so it is readable.
+ * Adds a READ whose memory follows, with at most one gap, which lands in the sink. A gap is within
+ * one region, so it is readable.
  */
-static bool add(struct fabric_merged *m, const struct fabric_merge_limits *limits,
-		const struct fabric_read *last, const struct fabric_read *r)
+static bool add_read(struct fabric_merged *m, const struct fabric_merge_limits *limits,
+		     const struct fabric_read *last, const struct fabric_read *r)
 {
 	struct iovec *area = &m->area[m->areas - 1];
 	uint64_t end = m->addr + m->bytes;
@@ -41,6 +41,6 @@ void fabric_merge(struct fabric_merged *m, const struct fabric_merge_limits *lim
 	m->rkey = reads->remote->rkey;
 	m->reads = m->areas = 1;
 	m->area[0] = (struct iovec){reads->to, reads->length};
-	while (m->reads < count && add(m, limits, &reads[m->reads - 1], &reads[m->reads]))
+	while (m->reads < count && add_read(m, limits, &reads[m->reads - 1], &reads[m->reads]))
 		;
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * ofi.c - the provider for a host without RDMA: a connected endpoint of libfabric, NAME://HOST, of
- * which tcp is the one that any host has. ofi_host.c is the other side.
+ * ofi.c - the provider for hosts without RDMA: a connected endpoint of libfabric, NAME://HOST; the
+ * provider tcp works on any host. ofi_host.c is the other side.
  *
- * A request is fi_readmsg() of READs whose memory is adjacent. Its context is its place in the
- * queue of outstanding requests: any other is counted and ends the connection. After a failure the
- * endpoint is closed, which ends all use of the landing memory, and a new one is made after a
- * back-off.
+ * A request is fi_readmsg() of READs with adjacent memory. Its context is its position in the queue
+ * of outstanding requests: a completion with any other context is counted and ends the connection.
+ * After a failure the endpoint is closed, which ends all use of the landing memory, and a new one
+ * is created after a back-off.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -20,8 +20,8 @@
 #include "fabric/host.h"
 #include "fabric/provider.h"
 
-/* NAME://..., and where the rest begins. */
-static const char *scheme(const char *target, char name[FABRIC_PROVIDER_MAX])
+/* Splits NAME:// from the target; returns the rest. */
+static const char *parse_scheme(const char *target, char name[FABRIC_PROVIDER_MAX])
 {
 	size_t n = 0;
 
@@ -38,7 +38,7 @@ static bool ofi_takes(const char *target)
 {
 	char name[FABRIC_PROVIDER_MAX];
 
-	return scheme(target, name);
+	return parse_scheme(target, name);
 }
 
 #if HAVE_LIBFABRIC
@@ -47,12 +47,12 @@ static bool ofi_takes(const char *target)
 #include "fabric/ofi.h"
 
 #define COMPLETIONS_PER_POLL 32
-#define CHECK_UP_NS	     2000000u /* how often events are checked while up */
+#define CHECK_UP_NS	     2000000u /* interval of event checks while up */
 
 _Static_assert(FABRIC_MERGE_GAP_MAX <= FABRIC_BUFFER_TAIL, "the sink");
 
 struct ofi_request {
-	struct fabric_read *first; /* of the caller's array */
+	struct fabric_read *first; /* pointer into the caller's array */
 	uint32_t reads;
 	bool done;
 	int status;
@@ -66,22 +66,22 @@ struct fabric_ofi {
 	struct sockaddr_storage to;
 	uint64_t deadline_ns, check_ns;
 
-	struct fi_info *info; /* NULL: no connection */
+	struct fi_info *info; /* description of the endpoint; NULL: no connection */
 	struct fid_fabric *fabric;
 	struct fid_eq *eq;
 	struct fid_domain *domain;
 	struct fid_cq *cq;
-	struct fid_mr *mr; /* of the landing memory, where the provider needs it */
+	struct fid_mr *mr; /* registration of the landing memory, if the provider needs one */
 	struct fid_ep *ep;
 	void *descriptor;
-	struct fabric_verbs_proof request; /* with opts.secret: the last one */
-	bool challenged;		   /* request.cookie is the host's */
-	bool broken;			   /* the next drive or poll resets */
+	struct fabric_verbs_proof request; /* the last request, if there is opts.secret */
+	bool challenged;		   /* true if the cookie in request comes from the host */
+	bool broken;			   /* the next drive or poll resets the connection */
 
 	uint64_t bias;
 	struct fabric_merge_limits limits;
-	uint32_t depth, head, tail, mask; /* outstanding requests: [head, tail) */
-	struct ofi_request *requests;	  /* by number & mask */
+	uint32_t depth, head, tail, mask; /* outstanding requests are [head, tail) */
+	struct ofi_request *requests;	  /* indexed by number & mask */
 };
 
 static struct fabric_ofi *ofi_of(struct fabric *f)
@@ -113,7 +113,7 @@ static void finish_oldest(struct fabric_ofi *o, int status)
 		fabric_finish(&o->base, &r->first[i], r->done ? r->status : status);
 }
 
-static void reset(struct fabric_ofi *o, uint64_t now_ns, uint64_t timeout_ns)
+static void reset_connection(struct fabric_ofi *o, uint64_t now_ns, uint64_t timeout_ns)
 {
 	tear_down(o);
 	while (o->head != o->tail) {
@@ -128,12 +128,14 @@ static void reset(struct fabric_ofi *o, uint64_t now_ns, uint64_t timeout_ns)
 static void give_up(struct fabric_ofi *o, uint64_t now_ns, const char *why)
 {
 	fabric_failed(&o->base, "%s: %s", o->base.target, why);
-	reset(o, now_ns, 0);
+	reset_connection(o, now_ns, 0);
 }
 
 /* ---- connecting ---- */
 
-/* An endpoint and what it needs. NULL, or what failed, with *err. */
+/*
+ * Creates an endpoint with its objects. Returns NULL, or the name of the failed call with *err set.
+ */
 static const char *make_endpoint(struct fabric_ofi *o, int *err)
 {
 	struct fi_eq_attr events = {.wait_obj = FI_WAIT_NONE};
@@ -170,7 +172,7 @@ static const char *make_endpoint(struct fabric_ofi *o, int *err)
 	return *err ? "fi_enable" : NULL;
 }
 
-static void dial(struct fabric_ofi *o, uint64_t now_ns)
+static void connect_endpoint(struct fabric_ofi *o, uint64_t now_ns)
 {
 	struct fabric_verbs_proof *p = &o->request;
 	const char *what;
@@ -200,7 +202,7 @@ static void dial(struct fabric_ofi *o, uint64_t now_ns)
 	}
 }
 
-static void start(struct fabric_ofi *o, uint64_t now_ns)
+static void start_connecting(struct fabric_ofi *o, uint64_t now_ns)
 {
 	int code;
 
@@ -210,7 +212,7 @@ static void start(struct fabric_ofi *o, uint64_t now_ns)
 	memset(&o->request, 0, sizeof(o->request));
 	o->deadline_ns = now_ns + (uint64_t)o->base.opts.connect_timeout_ms * 1000000u;
 	if (fabric_lookup_numeric(o->host, o->service, &o->to)) {
-		dial(o, now_ns);
+		connect_endpoint(o, now_ns);
 		return;
 	}
 	code = fabric_lookup_start(&o->lookup, o->host);
@@ -223,12 +225,13 @@ static void look_up(struct fabric_ofi *o, uint64_t now_ns)
 	int code = fabric_lookup_take(&o->lookup, o->service, &o->to);
 
 	if (!code)
-		dial(o, now_ns);
+		connect_endpoint(o, now_ns);
 	else if (code != EAI_INPROGRESS)
 		give_up(o, now_ns, gai_strerror(code));
 }
 
-static void established(struct fabric_ofi *o, uint64_t now_ns, const uint8_t *data, size_t bytes)
+static void handle_established(struct fabric_ofi *o, uint64_t now_ns, const uint8_t *data,
+			       size_t bytes)
 {
 	struct fabric_verbs_welcome w = {0};
 	const struct fabric_host_hello *hello = &w.hello;
@@ -242,10 +245,11 @@ static void established(struct fabric_ofi *o, uint64_t now_ns, const uint8_t *da
 	if (o->base.opts.secret &&
 	    !fabric_auth_welcome_fits(o->base.opts.secret, o->base.opts.secret_bytes, &o->request,
 				      0, &w)) {
-		give_up(o, now_ns, "the agent proves no secret: give it --rdma-secret, too");
+		give_up(o, now_ns,
+			"the agent did not prove the secret: set --rdma-secret there, too");
 		return;
 	}
-	/* Registers only now: an unreachable host costs no registration per attempt. */
+	/* Register only now: an unreachable host then costs no registration per attempt. */
 	if (o->info->domain_attr->mr_mode & FI_MR_LOCAL)
 		err = fi_mr_reg(o->domain, o->base.buffer,
 				o->base.opts.buffer_bytes + FABRIC_BUFFER_TAIL, FI_READ | FI_SEND,
@@ -262,23 +266,23 @@ static void established(struct fabric_ofi *o, uint64_t now_ns, const uint8_t *da
 				 });
 }
 
-static void refused(struct fabric_ofi *o, uint64_t now_ns, const struct fabric_verbs_refusal *r,
-		    int err)
+static void handle_refusal(struct fabric_ofi *o, uint64_t now_ns,
+			   const struct fabric_verbs_refusal *r, int err)
 {
 	const char *why = fabric_gate_why(r);
 
 	if (o->base.opts.secret && !o->challenged && r->magic == FABRIC_VERBS_REFUSAL_MAGIC &&
-	    !r->error) { /* a challenge: connects again, with the proof */
+	    !r->error) { /* a challenge: connect again, with the proof */
 		memcpy(o->request.cookie, r->cookie, sizeof(o->request.cookie));
 		o->challenged = true;
 		tear_down(o);
-		dial(o, now_ns);
+		connect_endpoint(o, now_ns);
 		return;
 	}
 	give_up(o, now_ns, why ?: fi_strerror(err));
 }
 
-/* Takes events of the connection; ends after one that closes it. */
+/* Handles events of the connection; returns after one that closes it. */
 static void take_events(struct fabric_ofi *o, uint64_t now_ns)
 {
 	union fabric_ofi_event e;
@@ -291,7 +295,7 @@ static void take_events(struct fabric_ofi *o, uint64_t now_ns)
 		if (n == -FI_EAVAIL && fi_eq_readerr(o->eq, &failed, 0) > 0) {
 			if (failed.err_data && failed.err_data_size >= sizeof(r))
 				memcpy(&r, failed.err_data, sizeof(r));
-			refused(o, now_ns, &r, failed.err);
+			handle_refusal(o, now_ns, &r, failed.err);
 			return;
 		}
 		if (n < (ssize_t)sizeof(e.cm) || type == FI_SHUTDOWN) {
@@ -300,7 +304,7 @@ static void take_events(struct fabric_ofi *o, uint64_t now_ns)
 			return;
 		}
 		if (type == FI_CONNECTED && o->base.state == FABRIC_CONNECTING)
-			established(o, now_ns, e.cm.data, (size_t)n - sizeof(e.cm));
+			handle_established(o, now_ns, e.cm.data, (size_t)n - sizeof(e.cm));
 	}
 }
 
@@ -369,7 +373,7 @@ static uint32_t ofi_post(struct fabric *f, struct fabric_read *reads, uint32_t c
 	return taken;
 }
 
-/* A message, copied by libfabric: a host without RDMA has to act anyway, so it exposes no board. */
+/* Sends a message, which libfabric copies: a host without RDMA exposes no board. */
 static int ofi_notify(struct fabric *f, uint32_t entry, const struct sl_msg_verdict *verdict)
 {
 	struct fabric_ofi *o = ofi_of(f);
@@ -411,8 +415,8 @@ static int status_of(int err)
 	}
 }
 
-/* False: the connection must end. */
-static bool completed(struct fabric_ofi *o, const void *context, int err)
+/* Returns false if the connection must end. */
+static bool finish_request(struct fabric_ofi *o, const void *context, int err)
 {
 	struct fabric *f = &o->base;
 	uintptr_t at = (uintptr_t)context - (uintptr_t)o->requests;
@@ -446,13 +450,13 @@ static bool take_completions(struct fabric_ofi *o)
 	do {
 		n = fi_cq_read(o->cq, done, COMPLETIONS_PER_POLL);
 		for (ssize_t i = 0; i < n; i++)
-			if (!completed(o, done[i].op_context, 0))
+			if (!finish_request(o, done[i].op_context, 0))
 				return false;
 	} while (n == COMPLETIONS_PER_POLL);
 	if (n >= 0 || n == -FI_EAGAIN)
 		return true;
 	if (n == -FI_EAVAIL && fi_cq_readerr(o->cq, &failed, 0) > 0 && o->head != o->tail)
-		completed(o, failed.op_context, failed.err ?: FI_EIO);
+		finish_request(o, failed.op_context, failed.err ?: FI_EIO);
 	return false;
 }
 
@@ -463,12 +467,12 @@ static void ofi_poll(struct fabric *f, uint64_t now_ns, uint64_t timeout_ns)
 	if (!o->cq)
 		return;
 	if (!take_completions(o) || o->broken) {
-		reset(o, now_ns, timeout_ns);
+		reset_connection(o, now_ns, timeout_ns);
 		return;
 	}
 	if (o->head != o->tail &&
 	    fabric_got_no_answer(f, o->requests[o->head & o->mask].posted_ns, now_ns, timeout_ns))
-		reset(o, now_ns, timeout_ns);
+		reset_connection(o, now_ns, timeout_ns);
 }
 
 static void ofi_drive(struct fabric *f, uint64_t now_ns)
@@ -477,11 +481,11 @@ static void ofi_drive(struct fabric *f, uint64_t now_ns)
 
 	if (f->state == FABRIC_DOWN) {
 		if (now_ns >= f->retry_ns)
-			start(o, now_ns);
+			start_connecting(o, now_ns);
 		return;
 	}
 	if (o->broken) {
-		reset(o, now_ns, 0);
+		reset_connection(o, now_ns, 0);
 		return;
 	}
 	if (f->state == FABRIC_CONNECTING) {
@@ -498,7 +502,7 @@ static void ofi_drive(struct fabric *f, uint64_t now_ns)
 		return;
 	}
 	o->check_ns = now_ns + CHECK_UP_NS;
-	/* Progress is made by these calls alone. */
+	/* Only these calls make progress. */
 	if (f->state == FABRIC_CONNECTING || f->opts.notify)
 		take_completions(o);
 	take_events(o, now_ns);
@@ -518,7 +522,7 @@ static void ofi_fini(struct fabric *f)
 static int ofi_init(struct fabric *f, const char *target)
 {
 	struct fabric_ofi *o = ofi_of(f);
-	const char *rest = scheme(target, o->provider);
+	const char *rest = parse_scheme(target, o->provider);
 
 	if (!rest || !fabric_gate_split(rest, o->host, o->service)) {
 		fabric_failed(f, "'%s' is not %s://HOST[:PORT]", target, o->provider);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ofi.h - what both sides of libfabric share: connected endpoints (FI_EP_MSG) of the provider that
- * a target or --fabric names. Only with HAVE_LIBFABRIC.
+ * ofi.h - code common to both sides of libfabric: connected endpoints (FI_EP_MSG) of the provider
+ * named by a target or --fabric. Only with HAVE_LIBFABRIC. The private data of connecting is that
+ * of RDMA-CM (gate.h).
  *
- * The private data of connecting is that of RDMA-CM (gate.h). Addresses: a provider with
- * FI_MR_VIRT_ADDR reads at those of the host, the others at offsets within a registration, which
- * are published OFI_BIAS higher, as no address may be 0.
+ * Addresses: a provider with FI_MR_VIRT_ADDR reads at the host's addresses. Others read at offsets
+ * within a registration; these are published with OFI_BIAS added, as no address may be 0.
  */
 #ifndef SL_FABRIC_OFI_H
 #define SL_FABRIC_OFI_H
@@ -23,21 +23,23 @@
 #include "fabric/gate.h"
 
 #define OFI_BIAS     4096u
-#define OFI_CM_BYTES 256u /* of private data; libfabric's tcp carries as many */
+#define OFI_CM_BYTES 256u /* size of private data; libfabric's tcp supports as many */
 
-/* A verdict, sent to the host. */
+/* A verdict sent to the host. */
 struct fabric_ofi_notice {
 	uint32_t entry, reserved;
 	struct sl_board_line line;
 };
 
-/* Room for an event with its private data. */
+/* Space for an event with its private data. */
 union fabric_ofi_event {
 	struct fi_eq_cm_entry cm;
 	uint8_t room[sizeof(struct fi_eq_cm_entry) + OFI_CM_BYTES];
 };
 
-/* An endpoint's description, to be freed by fi_freeinfo(). NULL with one line in error. */
+/*
+ * Returns the description of an endpoint, to free with fi_freeinfo(). NULL with one line in error.
+ */
 struct fi_info *fabric_ofi_info(const char *provider, const struct sockaddr_storage *at,
 				bool passive, char *error, size_t bytes);
 
@@ -46,7 +48,7 @@ static inline uint64_t fabric_ofi_bias(const struct fi_info *info)
 	return info->domain_attr->mr_mode & FI_MR_VIRT_ADDR ? 0 : OFI_BIAS;
 }
 
-/* Closes and forgets. */
+/* Closes an object and clears the pointer. */
 #define OFI_CLOSE(object)                         \
 	do {                                      \
 		if (object)                       \

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * ofi_host.c - the passive side over libfabric, for hosts without RDMA: a thread of this process
- * answers each READ, and its CPU time is what that costs the host. Beside it the caller's thread
- * registers memory and takes notices.
+ * ofi_host.c - the passive side over libfabric, for hosts without RDMA. A thread of this process
+ * answers each READ; its CPU time is the cost for this host. The caller's thread registers memory
+ * and takes notices.
  *
- * Memory is registered for FI_REMOTE_READ alone; verdicts come as messages, so nothing can be
- * written. Requests, challenges and proofs are those of RDMA-CM (gate.h); an endpoint exists only
- * for a peer that was let in. No sanitization of what that peer sends afterwards is claimed by
- * libfabric: docs/security.md.
+ * Memory is registered for FI_REMOTE_READ only; verdicts arrive as messages, so nothing can be
+ * written remotely. Requests, challenges and proofs are those of RDMA-CM (gate.h); an endpoint is
+ * created only for an admitted peer. libfabric does not claim to validate the data that such a peer
+ * sends: docs/security.md.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -30,9 +30,9 @@
 #define EVENTS_PER_TURN 64
 #define COMPLETIONS	32
 #define IDLE_MS		1000
-#define WATCHFUL_MS	100 /* while sockets are suspect */
+#define WATCHFUL_MS	100 /* poll timeout while sockets are suspect */
 #define HALF_OPEN_NS	15000000000ull
-#define RING_NS		1000000000ull /* between two looks of the caller at the counts */
+#define RING_NS		1000000000ull /* interval at which the caller reads the counters */
 
 static struct fabric_ofi_host *ofi_of(struct fabric_host *h)
 {
@@ -41,7 +41,7 @@ static struct fabric_ofi_host *ofi_of(struct fabric_host *h)
 
 /* ---- connections ---- */
 
-/* Takes what has come; it waits for the caller's thread. */
+/* Takes completed messages, which then wait for the caller's thread. */
 static void take_completions(struct fabric_ofi_host *h)
 {
 	struct fi_cq_msg_entry done[COMPLETIONS];
@@ -60,7 +60,7 @@ static void take_completions(struct fabric_ofi_host *h)
 			s->queued = true;
 			h->ready[(h->ready_head + h->ready_count++) % READY_MAX] = s;
 		}
-		if (n == -FI_EAVAIL) { /* of a connection that ends: an event reports that */
+		if (n == -FI_EAVAIL) { /* the connection is ending: an event reports that */
 			failed = (struct fi_cq_err_entry){0};
 			fi_cq_readerr(h->cq, &failed, 0);
 		}
@@ -69,7 +69,7 @@ static void take_completions(struct fabric_ofi_host *h)
 		eventfd_write(h->bell, 1);
 }
 
-static void drop(struct fabric_ofi_host *h, struct fabric_ofi_conn *c)
+static void drop_connection(struct fabric_ofi_host *h, struct fabric_ofi_conn *c)
 {
 	struct fabric_ofi_conn **at = &h->conns;
 
@@ -83,18 +83,18 @@ static void drop(struct fabric_ofi_host *h, struct fabric_ofi_conn *c)
 	fabric_ofi_sent(h, c);
 	fi_shutdown(c->ep, 0);
 	fi_close(&c->ep->fid);
-	take_completions(h); /* none refers to it from here on */
+	take_completions(h); /* from here on, no completion refers to the connection */
 	if (c->notices)
 		c->notices->conn = NULL;
 	free(c);
 }
 
-static int post(struct fabric_ofi_conn *c, struct fabric_ofi_slot *s)
+static int post_receive(struct fabric_ofi_conn *c, struct fabric_ofi_slot *s)
 {
 	return (int)fi_recv(c->ep, &s->notice, sizeof(s->notice), NULL, 0, s);
 }
 
-/* A place for a notifier's messages whose former ones are all taken. */
+/* Returns an unused entry for a notifier's messages, after all earlier messages were taken. */
 static struct fabric_ofi_notices *notices_free(struct fabric_ofi_host *h)
 {
 	for (uint32_t i = 0; i < FABRIC_NOTIFIERS_MAX; i++) {
@@ -118,7 +118,7 @@ static bool open_endpoint(struct fabric_ofi_host *h, struct fabric_ofi_conn *c,
 	err = err ?: fi_ep_bind(c->ep, &h->cq->fid, FI_TRANSMIT | FI_RECV);
 	err = err ?: fi_enable(c->ep);
 	for (uint32_t i = 0; !err && c->notices && i < NOTICES_OUT; i++)
-		err = post(c, &c->notices->slot[i]);
+		err = post_receive(c, &c->notices->slot[i]);
 	return !err;
 }
 
@@ -134,8 +134,8 @@ static bool accept_conn(struct fabric_ofi_host *h, struct fabric_ofi_conn *c,
 	return !fi_accept(c->ep, &w, sizeof(w));
 }
 
-static bool admits(struct fabric_ofi_host *h, const struct fabric_host_request *r,
-		   enum fabric_refusal *cause, struct fabric_verbs_refusal *say)
+static bool admit_request(struct fabric_ofi_host *h, const struct fabric_host_request *r,
+			  enum fabric_refusal *cause, struct fabric_verbs_refusal *say)
 {
 	uint32_t held[2] = {0};
 
@@ -165,7 +165,7 @@ static void connect_request(struct fabric_ofi_host *h, struct fi_info *info, con
 	if (bytes >= offsetof(struct fabric_verbs_request, instance))
 		memcpy(&r.plain, data, BASE_MIN(bytes, sizeof(r.plain)));
 	fabric_gate_share_of(info->dest_addr, r.address);
-	if (!admits(h, &r, &cause, &say))
+	if (!admit_request(h, &r, &cause, &say))
 		goto refuse;
 	cause = FABRIC_REFUSED_SYSTEM;
 	say.error = ENOMEM;
@@ -183,7 +183,7 @@ static void connect_request(struct fabric_ofi_host *h, struct fi_info *info, con
 			c->notices->slot[i].of = c->notices;
 	}
 	if (!open_endpoint(h, c, info) || !accept_conn(h, c, &r)) {
-		/* libfabric has closed the socket, or does with the endpoint. */
+		/* libfabric has closed the socket, or will close it with the endpoint. */
 		if (c->ep)
 			fi_close(&c->ep->fid);
 		take_completions(h);
@@ -228,7 +228,7 @@ static void take_events(struct fabric_ofi_host *h)
 		if (n == -FI_EAVAIL) {
 			if (fi_eq_readerr(h->eq, &failed, 0) > 0 &&
 			    (c = conn_of(h, failed.fid)) != NULL)
-				drop(h, c);
+				drop_connection(h, c);
 			continue;
 		}
 		if (n < (ssize_t)sizeof(e.cm))
@@ -242,7 +242,7 @@ static void take_events(struct fabric_ofi_host *h)
 		if (c && type == FI_CONNECTED)
 			c->connected_ns = base_now_ns();
 		else if (c && type == FI_SHUTDOWN)
-			drop(h, c);
+			drop_connection(h, c);
 	}
 }
 
@@ -253,11 +253,11 @@ static void drop_half_open(struct fabric_ofi_host *h, uint64_t now_ns)
 		if (c->connected_ns || now_ns - c->accepted_ns < HALF_OPEN_NS)
 			continue;
 		h->gate.stats.half_open++;
-		drop(h, c);
+		drop_connection(h, c);
 	}
 }
 
-static void *serve(void *arg)
+static void *serve_requests(void *arg)
 {
 	struct fabric_ofi_host *h = arg;
 	struct fid *waited[] = {&h->eq->fid, &h->cq->fid};
@@ -269,7 +269,7 @@ static void *serve(void *arg)
 	bool watchful = false, served = false;
 
 	while (!(p[0].revents & POLLIN)) {
-		/* Not 0: there is something to be done at once. */
+		/* fi_trywait() fails if there is work to do at once */
 		bool idle = !fi_trywait(h->fabric, waited, 2);
 		int ready = poll(p, 3, !idle ? 0 : watchful ? WATCHFUL_MS : IDLE_MS);
 		uint64_t now = base_now_ns();
@@ -304,7 +304,7 @@ static void ofi_close(struct fabric_host *base)
 		pthread_join(h->thread, NULL);
 	}
 	while (h->conns)
-		drop(h, h->conns);
+		drop_connection(h, h->conns);
 	OFI_CLOSE(h->passive);
 	OFI_CLOSE(h->cq);
 	OFI_CLOSE(h->domain);
@@ -323,7 +323,7 @@ static void ofi_close(struct fabric_host *base)
 	free(h);
 }
 
-/* NULL, or what failed, with *err: negative. */
+/* Returns NULL, or the name of the failed call with *err set (negative). */
 static const char *start_listening(struct fabric_ofi_host *h, int *err)
 {
 	struct fi_eq_attr events = {.wait_obj = FI_WAIT_FD};
@@ -351,7 +351,7 @@ static const char *start_listening(struct fabric_ofi_host *h, int *err)
 	return *err == -FI_EADDRINUSE ? "in use" : *err ? "fi_listen" : NULL;
 }
 
-static int describe(struct fabric_ofi_host *h, const char *provider)
+static int describe_host(struct fabric_ofi_host *h, const char *provider)
 {
 	struct sockaddr_storage at = {0};
 	size_t bytes = sizeof(at);
@@ -365,7 +365,7 @@ static int describe(struct fabric_ofi_host *h, const char *provider)
 	return err;
 }
 
-/* Signals are the caller's thread's. */
+/* Signals are handled by the caller's thread. */
 static int start_thread(struct fabric_ofi_host *h)
 {
 	sigset_t all, before;
@@ -373,7 +373,7 @@ static int start_thread(struct fabric_ofi_host *h)
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	err = pthread_create(&h->thread, NULL, serve, h);
+	err = pthread_create(&h->thread, NULL, serve_requests, h);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	h->running = !err;
 	return -err;
@@ -417,7 +417,7 @@ static struct fabric_host *ofi_open(const struct fabric_host_opts *opts, char *e
 	}
 	if (!err && (what = start_listening(h, &err)))
 		base_fail(error, bytes, err, "%s: %s: %s", where, what, fi_strerror(-err));
-	if (!err && (err = describe(h, opts->provider)))
+	if (!err && (err = describe_host(h, opts->provider)))
 		base_fail(error, bytes, err, "%s: %s", where, fi_strerror(-err));
 	if (err) {
 		ofi_close(&h->base);
@@ -436,7 +436,7 @@ static int ofi_add(struct fabric_host *base, void *map, size_t bytes, struct fab
 	uint64_t bias = fabric_ofi_bias(h->info);
 	int err = -FI_ENOKEY;
 
-	/* The provider may choose keys; otherwise they are not to be guessed. */
+	/* The provider may choose keys; otherwise choose ones that cannot be guessed. */
 	for (int i = 0; i < KEY_TRIES && err == -FI_ENOKEY; i++) {
 		uint32_t wish = 0;
 
@@ -449,7 +449,7 @@ static int ofi_add(struct fabric_host *base, void *map, size_t bytes, struct fab
 	}
 	if (err)
 		return err;
-	if (fi_mr_key(mr) > UINT32_MAX) { /* the directory has room for 32 bits */
+	if (fi_mr_key(mr) > UINT32_MAX) { /* the directory has space for 32 bits */
 		pthread_mutex_lock(&h->lock);
 		fi_close(&mr->fid);
 		pthread_mutex_unlock(&h->lock);
@@ -475,7 +475,7 @@ static void ofi_remove(struct fabric_host *base, struct fabric_host_key *key)
 
 /* ---- for the caller's loop ---- */
 
-/* The thread starts with the first directory: no peer is let in before. */
+/* The thread starts with the first directory, as no peer is admitted before. */
 static void ofi_set_directory(struct fabric_host *base, const struct fabric_host_hello *hello)
 {
 	struct fabric_ofi_host *h = ofi_of(base);
@@ -487,7 +487,8 @@ static void ofi_set_directory(struct fabric_host *base, const struct fabric_host
 		err = start_thread(h);
 	pthread_mutex_unlock(&h->lock);
 	if (err)
-		base_logf(BASE_ERROR, "fabric", "no thread to serve with: %s", strerror(-err));
+		base_logf(BASE_ERROR, "fabric", "cannot start the thread that answers READs: %s",
+			  strerror(-err));
 }
 
 static int ofi_let_notify(struct fabric_host *base, void *map, size_t bytes,
@@ -509,7 +510,7 @@ static int ofi_fd(const struct fabric_host *h)
 	return ((const struct fabric_ofi_host *)h)->bell;
 }
 
-/* The next message, whose receive is posted again. */
+/* Returns the next message and posts its receive again. */
 static bool take_notice(struct fabric_ofi_host *h, struct fabric_ofi_notice *to)
 {
 	struct fabric_ofi_slot *s;
@@ -523,8 +524,8 @@ static bool take_notice(struct fabric_ofi_host *h, struct fabric_ofi_notice *to)
 		h->ready_count--;
 		*to = s->notice;
 		s->queued = false;
-		if (s->of->conn && post(s->of->conn, s))
-			drop(h, s->of->conn);
+		if (s->of->conn && post_receive(s->of->conn, s))
+			drop_connection(h, s->of->conn);
 		h->gate.stats.notices++;
 	}
 	pthread_mutex_unlock(&h->lock);
@@ -538,7 +539,7 @@ static void ofi_dispatch(struct fabric_host *base)
 	eventfd_t count;
 
 	eventfd_read(h->bell, &count);
-	/* No more than can be in flight: a flood does not hold the loop. */
+	/* At most the number in flight, so that a flood does not block the loop. */
 	for (uint32_t i = 0; i < READY_MAX; i++) {
 		if (!take_notice(h, &n))
 			return;

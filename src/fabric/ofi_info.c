@@ -8,14 +8,14 @@
 #include "base/base.h"
 #include "fabric/ofi.h"
 
-/* Before libfabric reads its environment, which it does once. What the user sets stays. */
-static void prepare(void)
+/* Runs before libfabric reads its environment, once. Variables set by the user are kept. */
+static void set_environment(void)
 {
-	/* Others have no connected endpoints, and some search for hardware. */
+	/* Other providers have no connected endpoints, and some of them search for hardware. */
 	setenv("FI_PROVIDER", "tcp,verbs", 0);
 	/*
-	 * An answer that waits for its reader is not copied by this process, but by the kernel,
-	 * which finds that memory is gone where a copy would raise a signal.
+	 * An answer that waits for its reader is copied by the kernel instead of this process: if
+	 * memory is gone, the kernel returns an error where a copy would raise a signal.
 	 */
 	setenv("FI_TCP_STAGING_SBUF_SIZE", "0", 0);
 }
@@ -28,7 +28,7 @@ struct fi_info *fabric_ofi_info(const char *provider, const struct sockaddr_stor
 	char host[NI_MAXHOST], service[NI_MAXSERV];
 	int err;
 
-	pthread_once(&once, prepare);
+	pthread_once(&once, set_environment);
 	err = getnameinfo((const struct sockaddr *)at, sizeof(*at), host, sizeof(host), service,
 			  sizeof(service), NI_NUMERICHOST | NI_NUMERICSERV);
 	hints = err ? NULL : fi_allocinfo();
@@ -40,10 +40,10 @@ struct fi_info *fabric_ofi_info(const char *provider, const struct sockaddr_stor
 	hints->caps = FI_MSG | FI_RMA | (passive ? FI_REMOTE_READ | FI_RECV : FI_READ | FI_SEND);
 	hints->ep_attr->type = FI_EP_MSG;
 	hints->tx_attr->inject_size = sizeof(struct fabric_ofi_notice);
-	/* That which this program can do; a provider takes away what it does not need. */
+	/* The modes supported by this program; a provider removes those that it does not need. */
 	hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED |
 				      FI_MR_PROV_KEY;
-	/* No threads of libfabric: the owner's calls do the work, and their CPU time is known. */
+	/* No threads of libfabric: the owner's calls do the work, so its CPU time is known. */
 	hints->domain_attr->data_progress = FI_PROGRESS_MANUAL;
 	hints->domain_attr->control_progress = FI_PROGRESS_MANUAL;
 	err = fi_getinfo(FI_VERSION(1, 17), host, service,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ofi_none.c - in place of ofi_host.c where libfabric is missing. */
+/* ofi_none.c - replaces ofi_host.c in builds without libfabric. */
 #include <errno.h>
 #include <stdio.h>
 

@@ -9,9 +9,9 @@
 #include "fabric/ofi_host.h"
 
 #define SWEEP_NS    100000000ull
-#define SUSPECT_NS  10000000000ull /* to send the first bytes */
+#define SUSPECT_NS  10000000000ull /* time limit for the first bytes */
 #define KEEPALIVE_S 5
-#define LOST_MS	    20000 /* sent bytes unacknowledged */
+#define LOST_MS	    20000 /* time limit for unacknowledged bytes */
 
 static uint16_t port_of(const struct sockaddr_storage *a)
 {
@@ -19,7 +19,7 @@ static uint16_t port_of(const struct sockaddr_storage *a)
 					      : ((const struct sockaddr_in *)a)->sin_port);
 }
 
-static bool same(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
+static bool same_address(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
 {
 	const struct sockaddr_in6 *a6 = (const void *)a, *b6 = (const void *)b;
 	const struct sockaddr_in *a4 = (const void *)a, *b4 = (const void *)b;
@@ -31,8 +31,8 @@ static bool same(const struct sockaddr_storage *a, const struct sockaddr_storage
 		       : a4->sin_addr.s_addr == b4->sin_addr.s_addr;
 }
 
-/* Whether the descriptor is a connection to our port. */
-static bool connected(const struct fabric_ofi_host *h, int fd, struct sockaddr_storage *peer)
+/* True if the descriptor is a connection to our port. */
+static bool is_connection(const struct fabric_ofi_host *h, int fd, struct sockaddr_storage *peer)
 {
 	struct sockaddr_storage own = {0};
 	socklen_t n = sizeof(own), m = sizeof(*peer);
@@ -49,7 +49,7 @@ void fabric_ofi_sent(struct fabric_ofi_host *h, struct fabric_ofi_conn *c)
 	struct tcp_info t = {0};
 	socklen_t n = sizeof(t);
 
-	if (c->fd < 0 || !connected(h, c->fd, &peer) || !same(&peer, &c->peer) ||
+	if (c->fd < 0 || !is_connection(h, c->fd, &peer) || !same_address(&peer, &c->peer) ||
 	    getsockopt(c->fd, IPPROTO_TCP, TCP_INFO, &t, &n) || t.tcpi_bytes_acked < c->sent)
 		return;
 	h->gate.stats.sent_bytes += t.tcpi_bytes_acked - c->sent;
@@ -67,9 +67,9 @@ static void keep_alive(int fd)
 	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &lost, sizeof(lost));
 }
 
-/* Whether it may stay: young, and one of few. */
-static bool tolerated(struct fabric_ofi_host *h, const struct sockaddr_storage *peer,
-		      uint64_t now_ns)
+/* True if the socket may stay open: it is young, and there are few of them. */
+static bool is_tolerated(struct fabric_ofi_host *h, const struct sockaddr_storage *peer,
+			 uint64_t now_ns)
 {
 	struct fabric_ofi_suspect *place = NULL;
 
@@ -78,7 +78,7 @@ static bool tolerated(struct fabric_ofi_host *h, const struct sockaddr_storage *
 
 		if (!s->since_ns) {
 			place = place ?: s;
-		} else if (same(&s->peer, peer)) {
+		} else if (same_address(&s->peer, peer)) {
 			s->seen = true;
 			return now_ns - s->since_ns < SUSPECT_NS;
 		}
@@ -89,22 +89,22 @@ static bool tolerated(struct fabric_ofi_host *h, const struct sockaddr_storage *
 	return true;
 }
 
-static void judge(struct fabric_ofi_host *h, int fd, uint64_t now_ns)
+static void check_socket(struct fabric_ofi_host *h, int fd, uint64_t now_ns)
 {
 	struct sockaddr_storage peer;
 	struct fabric_ofi_conn *c = h->conns;
 
-	if (!connected(h, fd, &peer))
+	if (!is_connection(h, fd, &peer))
 		return;
-	while (c && !same(&c->peer, &peer))
+	while (c && !same_address(&c->peer, &peer))
 		c = c->next;
 	if (c) {
 		if (c->fd < 0)
 			keep_alive(fd);
 		c->fd = fd;
 		fabric_ofi_sent(h, c);
-	} else if (!tolerated(h, &peer, now_ns)) {
-		/* Its owner reads the end and closes it, in this thread. */
+	} else if (!is_tolerated(h, &peer, now_ns)) {
+		/* Its owner reads the end of the stream and closes it, in this thread. */
 		shutdown(fd, SHUT_RDWR);
 		h->gate.stats.silent++;
 	}
@@ -122,7 +122,7 @@ void fabric_ofi_sweep(struct fabric_ofi_host *h, uint64_t now_ns)
 	rewinddir(h->descriptors);
 	while ((e = readdir(h->descriptors)))
 		if (*e->d_name != '.')
-			judge(h, atoi(e->d_name), now_ns);
+			check_socket(h, atoi(e->d_name), now_ns);
 	h->suspects = 0;
 	for (uint32_t i = 0; i < SUSPECTS_MAX; i++) {
 		if (!h->suspect[i].seen)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* passive.c - the passive side for its callers: that of verbs, or that of a libfabric provider. */
+/* passive.c - dispatches calls of the passive side to verbs or to a libfabric provider. */
 #include <ctype.h>
 #include <errno.h>
 #include <string.h>

@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * provider.h - what a fabric provider implements, and what fabric.c offers it. Included by
- * src/fabric/ alone.
- *
- * A provider's connection begins with struct fabric. All calls on one connection come from one
- * thread; connections share nothing.
+ * provider.h - the interface that a fabric provider implements, and the functions of fabric.c for
+ * providers. Included only by src/fabric/. A provider's connection begins with struct fabric. All
+ * calls on one connection come from one thread; connections share nothing.
  */
 #ifndef SL_FABRIC_PROVIDER_H
 #define SL_FABRIC_PROVIDER_H
 
 #include "fabric/fabric.h"
 
-/* Bound of READs posted and not yet handed back; sizes every provider's tables. */
+/* Maximum number of READs posted and not yet returned; sizes every provider's tables. */
 #define FABRIC_READS_MAX 4096u
 
-/* Bytes behind the landing buffer that belong to the provider. */
+/* Bytes after the landing buffer that belong to the provider. */
 #define FABRIC_BUFFER_TAIL    4096u
 
 #define FABRIC_BACKOFF_MIN_NS 50000000ull
@@ -24,20 +22,21 @@ struct fabric_ops {
 	const char *name;
 	bool (*takes)(const char *target);
 
-	/* Initialises all but the base, which fabric.c fills in first. */
-	size_t bytes; /* of the provider's structure */
+	/* Initialises all except the base, which fabric.c fills in first. */
+	size_t bytes; /* size of the provider's structure */
 	int (*open)(struct fabric *f, const char *target);
 	void (*close)(struct fabric *f);
 
 	/* Advances from f->state; calls fabric_went_up() and fabric_went_down(). */
 	void (*drive)(struct fabric *f, uint64_t now_ns);
 	int (*map)(struct fabric *f, struct fabric_remote *remote);
-	void (*unmap)(struct fabric *f, struct fabric_remote *remote); /* NULL: nothing to undo */
+	/* may be NULL if there is nothing to undo */
+	void (*unmap)(struct fabric *f, struct fabric_remote *remote);
 
 	/*
-	 * Called while up, for READs within bounds, at most as many as there is room for. Each READ
-	 * taken is given to fabric_finish() exactly once, now or later. Returns how many were
-	 * taken.
+	 * Called while up, for READs within bounds, at most as many as there is space for. Each
+	 * READ taken is passed to fabric_finish() exactly once, now or later. Returns the number of
+	 * READs taken.
 	 */
 	uint32_t (*post)(struct fabric *f, struct fabric_read *reads, uint32_t count);
 	/* Finishes READs that completed or exceeded timeout_ns. NULL: post finishes all. */
@@ -49,32 +48,33 @@ struct fabric_ops {
 struct fabric {
 	const struct fabric_ops *ops;
 	char *target;
-	struct fabric_opts opts; /* with the defaults filled in */
+	struct fabric_opts opts; /* options with the defaults filled in */
 	enum fabric_state state;
 	uint64_t epoch;
 	uint64_t retry_ns, backoff_ns;
 	struct fabric_remote directory;
-	uint8_t *buffer;	       /* opts.buffer_bytes and the tail, page-aligned, zeroed */
-	uint32_t outstanding;	       /* taken by post, not yet returned by poll */
-	struct fabric_read **finished; /* ring of FABRIC_READS_MAX */
+	/* landing buffer of opts.buffer_bytes and the tail, page-aligned, zeroed */
+	uint8_t *buffer;
+	uint32_t outstanding;	       /* READs taken by post and not yet returned by poll */
+	struct fabric_read **finished; /* ring of FABRIC_READS_MAX finished READs */
 	uint32_t finished_head, finished_count;
 	struct fabric_stats stats;
 };
 
-/* One line for a person, shown by fabric_stats(), or by fabric_error() while opening. */
+/* Sets one line on a failure, shown by fabric_stats(), or by fabric_error() while opening. */
 void fabric_failed(struct fabric *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 void fabric_went_up(struct fabric *f, const struct fabric_remote *directory);
-/* The next attempt is due after the back-off, which doubles until the next success. */
+/* Schedules the next attempt after the back-off, which doubles until the next success. */
 void fabric_went_down(struct fabric *f, uint64_t now_ns);
 
-/* Whether a request has waited for timeout_ns or longer (0: no limit). */
+/* True if a request has waited for timeout_ns or longer (0: no limit). */
 bool fabric_is_late(uint64_t posted_ns, uint64_t now_ns, uint64_t timeout_ns);
-/* The same of the oldest request, and says so: the caller ends the connection. */
+/* The same for the oldest request; also records the failure. The caller ends the connection. */
 bool fabric_got_no_answer(struct fabric *f, uint64_t posted_ns, uint64_t now_ns,
 			  uint64_t timeout_ns);
 
-/* Hands a READ back, exactly once, and counts it. */
+/* Returns a READ to the caller, exactly once, and counts it. */
 void fabric_finish(struct fabric *f, struct fabric_read *read, int status);
 
 #endif

@@ -12,9 +12,10 @@
 
 #define GIDS_MAX 1024
 
-/* Finds a device, and opens it into *verbs unless verbs is NULL. 0, or -errno and one line in
- * error. */
-static int find(const char *name, struct ibv_context **verbs, char *error, size_t bytes)
+/*
+ * Finds a device, and opens it into *verbs unless NULL. Returns 0, or -errno and one line in error.
+ */
+static int find_device(const char *name, struct ibv_context **verbs, char *error, size_t bytes)
 {
 	char names[128] = "";
 	int count = 0, err = -ENODEV;
@@ -39,7 +40,7 @@ static int find(const char *name, struct ibv_context **verbs, char *error, size_
 	if (!err)
 		return 0;
 	if (count)
-		return base_fail(error, bytes, err, "no RDMA device '%s' (there is: %s)", name,
+		return base_fail(error, bytes, err, "no RDMA device '%s' (available: %s)", name,
 				 names);
 	if (name)
 		return base_fail(error, bytes, err,
@@ -49,7 +50,7 @@ static int find(const char *name, struct ibv_context **verbs, char *error, size_
 
 int fabric_rdma_find(const char *name, char *error, size_t error_bytes)
 {
-	return find(name, NULL, error, error_bytes);
+	return find_device(name, NULL, error, error_bytes);
 }
 
 static bool is_v4(const union ibv_gid *gid)
@@ -79,8 +80,8 @@ static void gid_to_address(const struct ibv_gid_entry *e, struct sockaddr_storag
 		v6->sin6_scope_id = e->ndev_ifindex;
 }
 
-/* Preference among GIDs when none was requested; 0: unusable. */
-static int rank(const struct ibv_gid_entry *e, int family)
+/* Ranks a GID if none was requested; 0: unusable. */
+static int rank_gid(const struct ibv_gid_entry *e, int family)
 {
 	if (e->gid_type != IBV_GID_TYPE_ROCE_V2)
 		return 0;
@@ -96,7 +97,7 @@ int fabric_rdma_gid_address(const char *name, int ib_port, int gid_index, int fa
 	struct ibv_context *verbs = NULL;
 	const char *device;
 	ssize_t count;
-	int err = find(name, &verbs, error, error_bytes);
+	int err = find_device(name, &verbs, error, error_bytes);
 
 	if (err)
 		return err;
@@ -109,7 +110,7 @@ int fabric_rdma_gid_address(const char *name, int ib_port, int gid_index, int fa
 		if ((int)e->port_num != ib_port)
 			continue;
 		if (gid_index >= 0 ? (int)e->gid_index == gid_index
-				   : rank(e, family) > (best ? rank(best, family) : 0))
+				   : rank_gid(e, family) > (best ? rank_gid(best, family) : 0))
 			best = e;
 	}
 	if (count < 0)
@@ -121,7 +122,7 @@ int fabric_rdma_gid_address(const char *name, int ib_port, int gid_index, int fa
 	else if (!best)
 		err = base_fail(
 			error, error_bytes, -EADDRNOTAVAIL,
-			"%s has no RoCEv2 GID on port %d (has its network device an address?)",
+			"%s has no RoCEv2 GID on port %d (does its network device have an address?)",
 			device, ib_port);
 	else if (best->gid_type == IBV_GID_TYPE_IB)
 		err = base_fail(error, error_bytes, -EINVAL,

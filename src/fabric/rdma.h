@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rdma.h - what both sides of verbs share: devices and addresses of GIDs. Included by src/fabric/
- * and src/dta/ alone, and only with HAVE_VERBS.
+ * rdma.h - code common to both sides of verbs: devices and addresses of GIDs. Included only by
+ * src/fabric/ and src/dta/, and only with HAVE_VERBS.
  *
  * RDMA-CM chooses a GID by the address that a socket is bound to: a RoCEv2 GID is an IPv6 address,
- * or a mapped IPv4 one (IBTA annex A17.4.2; RFC 4291, 2.5.5.2).
+ * or a mapped IPv4 address (IBTA annex A17.4.2; RFC 4291, 2.5.5.2).
  */
 #ifndef SL_FABRIC_RDMA_H
 #define SL_FABRIC_RDMA_H
@@ -19,35 +19,35 @@
 
 /*
  * Timeout of an acknowledgement: 4.096 us * 2^13 = 34 ms, up to four times that by the
- * specification; 7 retries. RDMA-CM's default, half a second and more, would let one lost packet
- * outlast a collector's READ timeout.
+ * specification; 7 retries. With RDMA-CM's default, half a second or more, a single lost packet
+ * could take longer than a collector's READ timeout.
  */
 #define FABRIC_VERBS_ACK_TIMEOUT 13
 #define FABRIC_VERBS_RETRIES	 7
 
-/* 0 if the device (name NULL: any) exists, else -errno and one line in error. */
+/* Returns 0 if the device (name NULL: any) exists, otherwise -errno and one line in error. */
 int fabric_rdma_find(const char *name, char *error, size_t error_bytes);
 
 /*
- * The address of a device's GID. gid_index -1: the first RoCEv2 one, IPv4 before IPv6 before
- * link-local; family AF_UNSPEC: any. name NULL: the first device. 0, or -errno and one line in
- * error.
+ * Returns the address of a device's GID. gid_index -1: the first RoCEv2 one, IPv4 before IPv6
+ * before link-local; family AF_UNSPEC: any. name NULL: the first device. Returns 0, or -errno and
+ * one line in error.
  */
 int fabric_rdma_gid_address(const char *name, int ib_port, int gid_index, int family,
 			    struct sockaddr_storage *address, char *error, size_t error_bytes);
 
-/* The index of an address's GID, or -1. */
+/* Returns the index of an address's GID, or -1. */
 int fabric_rdma_gid_of(struct ibv_context *verbs, int ib_port, const struct sockaddr *address,
 		       union ibv_gid *gid);
 
 /*
- * After a device was removed and everything on it destroyed: makes librdmacm close it, which it
- * does only when it lists devices again. A driver that cannot revoke resources (rxe) waits for
- * that. librdmacm keeps the last device for good.
+ * Call after a device was removed and all of its objects destroyed: makes librdmacm close the
+ * device, which it only does when it lists devices again. A driver that cannot revoke resources
+ * (rxe) waits for that. librdmacm never closes the last device.
  */
 void fabric_rdma_forget_lost(void);
 
-/* 0 or -errno. */
+/* Returns 0 or -errno. */
 int fabric_rdma_nonblocking(int fd);
 
 #endif

@@ -2,20 +2,18 @@
 /*
  * shm.c - the provider for a host on the same machine: the consumer's side of sidelight/attach.h.
  * Regions arrive as read-only memfds over the agent's unix socket; a READ is a copy and completes
- * at once.
+ * at once. The agent is trusted only as far as the kernel confirms its claims: the size of a
+ * mapping comes from fstat(), and memory that could shrink, which would raise SIGBUS, is refused
+ * (seals cannot be removed, memfd_create(2)). Kernel tables arrive as eBPF arrays, which can be
+ * read but not mapped: bpf_array.h.
  *
- * The agent is trusted only as far as the kernel vouches for it: a mapping's size is what fstat()
- * reports, and memory that could shrink, which would raise SIGBUS, is refused (seals cannot be
- * removed, memfd_create(2)). Kernel tables arrive as eBPF arrays, which cannot be mapped, only
- * read: bpf_array.h.
- *
- * A load from a hole of a memfd allocates a page, charged to the reader: a publisher could spend
- * a reader's memory by a region of holes. So a READ loads from pages that are known to hold data.
- * Once its publisher cannot write it any more by other descriptors (F_SEAL_FUTURE_WRITE), it cannot
- * punch holes either, and a page in which something else than zeros was found holds it for ever.
- * Other pages, and other memory, are read by pread(2), which allocates nothing. Not lseek(2): to
- * search for data it waits for the inode's lock, which the publisher can hold for as long as it
- * likes, by a write() from memory whose page fault it serves itself.
+ * A load from a hole of a memfd allocates a page, charged to the reader: a publisher could exhaust
+ * a reader's memory with a region of holes. So a READ only loads from pages known to hold data.
+ * Once the publisher cannot write through other descriptors (F_SEAL_FUTURE_WRITE), it cannot punch
+ * holes either, and a page found to contain non-zero data keeps it. Other pages, and other memory,
+ * are read by pread(2), which allocates nothing. lseek(2) is not used: its search for data waits
+ * for the inode's lock, which the publisher can hold indefinitely, by a write() from memory whose
+ * page faults it serves itself.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -36,29 +34,29 @@
 #include "fabric/provider.h"
 
 #define HANGUP_CHECK_NS 2000000u /* interval of hang-up checks while up */
-#define PAGE_SHIFT	12u	 /* a hole is no smaller than this on any machine */
+#define PAGE_SHIFT	12u	 /* on any machine, a hole is at least this large */
 
-/* What fabric_remote.local points to. */
+/* The mapping of a region; fabric_remote.local points to it. */
 struct mapping {
-	int fd;			       /* of memory; else -1 */
-	const uint64_t *memory;	       /* NULL: read by pread() */
-	uint64_t *known;	       /* bit i: page i of memory holds data */
-	struct fabric_bpf_array array; /* .scratch NULL: none */
+	int fd;			       /* descriptor of the region's memory; -1 for an eBPF array */
+	const uint64_t *memory;	       /* mapped memory; NULL: read with pread() */
+	uint64_t *known;	       /* bit i is set if page i of memory holds data */
+	struct fabric_bpf_array array; /* scratch is NULL if the region is not an eBPF array */
 	size_t bytes;
-	uint64_t epoch; /* of its connection */
+	uint64_t epoch; /* epoch of the mapping's connection */
 };
 
 struct fabric_shm {
 	struct fabric base;
 	struct mapping directory;
 	struct sockaddr_un address;
-	int sock; /* -1 while down */
+	int sock; /* socket of the agent; -1 while down */
 	uint32_t serial;
-	uint64_t deadline_ns; /* connecting: for the WELCOME */
-	uint64_t check_ns;    /* up: time of the next hang-up check */
+	uint64_t deadline_ns; /* time limit of the WELCOME while connecting */
+	uint64_t check_ns;    /* time of the next hang-up check while up */
 };
 
-/* An answer of the agent: payload by type, and its descriptor or -1. */
+/* An answer of the agent: payload according to its type, and its descriptor or -1. */
 struct shm_answer {
 	struct sl_msg msg;
 	union {
@@ -71,14 +69,14 @@ struct shm_answer {
 };
 _Static_assert(offsetof(struct shm_answer, u) == sizeof(struct sl_msg), "one packet");
 
-static struct fabric_shm *of(struct fabric *f)
+static struct fabric_shm *shm_of(struct fabric *f)
 {
 	return (struct fabric_shm *)f;
 }
 
 /* ---- memory ---- */
 
-/* A kernel table: read, never mapped. */
+/* Opens a kernel table, which is read but never mapped. */
 static int mapping_array(struct fabric *f, struct mapping *m, int fd, uint64_t size, uint64_t epoch)
 {
 	struct fabric_bpf_array array;
@@ -113,8 +111,8 @@ static void mapping_drop(struct mapping *m)
 	*m = (struct mapping){.fd = -1};
 }
 
-/* No holes can be made in it any more. */
-static int map(struct fabric *f, struct mapping *m)
+/* Maps memory in which no holes can be made any more. */
+static int map_memory(struct fabric *f, struct mapping *m)
 {
 	void *memory = mmap(NULL, m->bytes, PROT_READ, MAP_SHARED, m->fd, 0);
 
@@ -127,7 +125,7 @@ static int map(struct fabric *f, struct mapping *m)
 	return m->known ? 0 : -ENOMEM;
 }
 
-/* Validates and maps what the agent sent. 0 or -errno. */
+/* Validates and maps the descriptor sent by the agent. Returns 0 or -errno. */
 static int mapping_make(struct fabric *f, struct mapping *m, int fd, uint64_t size, uint64_t epoch)
 {
 	int seals = fcntl(fd, F_GET_SEALS), err = 0;
@@ -151,16 +149,16 @@ static int mapping_make(struct fabric *f, struct mapping *m, int fd, uint64_t si
 	if (m->fd < 0)
 		return -errno;
 	if (seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE))
-		err = map(f, m);
+		err = map_memory(f, m);
 	if (err)
 		mapping_drop(m);
 	return err;
 }
 
 /*
- * Copies by 8-byte loads that do not tear, so that each cell is a value that was stored; the check
- * word tells which cells belong together. The loads pair with the publisher's stores; no order is
- * implied.
+ * Copies with 8-byte loads that do not tear, so that each cell is a value that was stored; the
+ * check word shows which cells belong together. The loads pair with the publisher's stores; no
+ * order is implied.
  */
 static void copy_words(uint64_t *to, const uint64_t *from, size_t words)
 {
@@ -204,8 +202,8 @@ static int read_by_call(const struct mapping *m, uint64_t offset, uint32_t lengt
 	return 0;
 }
 
-/* What was read from here by a call: pages of it that hold data may be loaded from. */
-static void learn(struct mapping *m, uint64_t offset, uint32_t length, const uint8_t *got)
+/* Marks pages as known that contained data when read by a call. */
+static void learn_pages(struct mapping *m, uint64_t offset, uint32_t length, const uint8_t *got)
 {
 	while (length) {
 		uint64_t page = offset >> PAGE_SHIFT;
@@ -220,7 +218,7 @@ static void learn(struct mapping *m, uint64_t offset, uint32_t length, const uin
 	}
 }
 
-/* Some pages of it are not known to hold data. */
+/* Copies a range with pages not known to hold data. */
 static int copy_slowly(struct mapping *m, uint64_t offset, uint32_t length, uint8_t *to)
 {
 	while (length) {
@@ -239,7 +237,7 @@ static int copy_slowly(struct mapping *m, uint64_t offset, uint32_t length, uint
 		if (err)
 			return err;
 		if (!known)
-			learn(m, offset, n, to);
+			learn_pages(m, offset, n, to);
 		offset += n;
 		to += n;
 		length -= n;
@@ -265,10 +263,10 @@ static int copy_in_any_order(struct mapping *m, uint64_t offset, uint32_t length
 }
 
 /*
- * A READ posted after this one completed copies later (fabric.h). Pairs with the release fences of
- * publishers: who saw a hot line sees the schema that it covers.
+ * Copies a range; a READ posted after this one completed copies later (fabric.h). Pairs with the
+ * release fences of publishers: a reader that saw a hot line also sees the schema covered by it.
  */
-static int copy(struct mapping *m, uint64_t offset, uint32_t length, void *to)
+static int copy_ordered(struct mapping *m, uint64_t offset, uint32_t length, void *to)
 {
 	int err = copy_in_any_order(m, offset, length, to);
 
@@ -293,7 +291,8 @@ static void give_up(struct fabric_shm *s, uint64_t now_ns, const char *why)
 	hang_up(s, now_ns);
 }
 
-static int ask(struct fabric_shm *s, enum sl_msg_type type, const void *payload, uint32_t length)
+static int send_request(struct fabric_shm *s, enum sl_msg_type type, const void *payload,
+			uint32_t length)
 {
 	struct sl_msg msg = {
 		.magic = SL_MSG_MAGIC,
@@ -311,11 +310,10 @@ static int ask(struct fabric_shm *s, enum sl_msg_type type, const void *payload,
 }
 
 /*
- * Receives one packet without waiting. 0, -EAGAIN nothing there, -ENOTCONN hung up, -EPROTO not an
- * answer to the last request, -EMFILE no descriptor left for what it brought. On 0 the caller owns
- * a->fd.
+ * Receives one packet without waiting. Returns 0; -EAGAIN: no packet; -ENOTCONN: hung up; -EPROTO:
+ * not an answer to the last request; -EMFILE: no free descriptor. On 0 the caller owns a->fd.
  */
-static int receive(struct fabric_shm *s, struct shm_answer *a)
+static int receive_answer(struct fabric_shm *s, struct shm_answer *a)
 {
 	ssize_t got = base_receive_fd(s->sock, a, sizeof(a->msg) + sizeof(a->u), MSG_DONTWAIT,
 				      &a->fd);
@@ -334,28 +332,28 @@ static int receive(struct fabric_shm *s, struct shm_answer *a)
 	return 0;
 }
 
-/* Of receive() and await(). */
+/* Describes an error of receive_answer() and await_answer(). */
 static const char *error_text(int err)
 {
 	return err == -ENOTCONN ? "the agent hung up"
-	       : err == -EPROTO ? "not an agent's answer"
+	       : err == -EPROTO ? "invalid answer from the agent"
 	       : err == -EMFILE ? "no descriptor left: raise LimitNOFILE"
 				: "the agent did not answer";
 }
 
-static void release(struct shm_answer *a)
+static void release_answer(struct shm_answer *a)
 {
 	if (a->fd >= 0)
 		close(a->fd);
 }
 
-/* Turns a refusal into a negative errno, and keeps its reason. */
-static int refusal(struct fabric *f, struct shm_answer *a)
+/* Converts a refusal to a negative errno, and stores its reason. */
+static int read_refusal(struct fabric *f, struct shm_answer *a)
 {
 	int error;
 
 	if (a->msg.length < offsetof(struct sl_msg_refused, reason) + 1) {
-		fabric_failed(f, "%s: not an agent's answer", f->target);
+		fabric_failed(f, "%s: invalid answer from the agent", f->target);
 		return -EPROTO;
 	}
 	a->u.bytes[a->msg.length - 1] = '\0';
@@ -393,7 +391,7 @@ int fabric_agent_address(const char *path, struct sockaddr_un *to)
 	return 0;
 }
 
-static void start(struct fabric_shm *s, uint64_t now_ns)
+static void start_connecting(struct fabric_shm *s, uint64_t now_ns)
 {
 	struct fabric *f = &s->base;
 	int err;
@@ -405,9 +403,9 @@ static void start(struct fabric_shm *s, uint64_t now_ns)
 		hang_up(s, now_ns);
 		return;
 	}
-	/* On a unix socket this succeeds or fails at once; EAGAIN: full backlog. */
+	/* On a unix socket this succeeds or fails at once; EAGAIN: the backlog is full. */
 	err = connect(s->sock, (struct sockaddr *)&s->address, sizeof(s->address)) ? -errno : 0;
-	err = err ?: ask(s, SL_MSG_SUBSCRIBE, NULL, 0);
+	err = err ?: send_request(s, SL_MSG_SUBSCRIBE, NULL, 0);
 	if (err) {
 		give_up(s, now_ns, strerror(-err));
 		return;
@@ -416,12 +414,12 @@ static void start(struct fabric_shm *s, uint64_t now_ns)
 	f->state = FABRIC_CONNECTING;
 }
 
-static void welcome(struct fabric_shm *s, uint64_t now_ns)
+static void handle_welcome(struct fabric_shm *s, uint64_t now_ns)
 {
 	struct fabric *f = &s->base;
 	struct shm_answer a;
 	bool up = false;
-	int err = receive(s, &a);
+	int err = receive_answer(s, &a);
 
 	if (err == -EAGAIN && now_ns < s->deadline_ns)
 		return;
@@ -430,12 +428,12 @@ static void welcome(struct fabric_shm *s, uint64_t now_ns)
 		return;
 	}
 	if (a.msg.type == SL_MSG_REFUSED)
-		refusal(f, &a);
+		read_refusal(f, &a);
 	else if (a.msg.type != SL_MSG_WELCOME || a.msg.length != sizeof(a.u.welcome) || a.fd < 0)
-		fabric_failed(f, "%s: not an agent's answer", f->target);
+		fabric_failed(f, "%s: invalid answer from the agent", f->target);
 	else
 		up = !mapping_make(f, &s->directory, a.fd, a.u.welcome.size, f->epoch + 1);
-	release(&a);
+	release_answer(&a);
 	if (!up) {
 		hang_up(s, now_ns);
 		return;
@@ -454,25 +452,25 @@ static void look_for_hangup(struct fabric_shm *s, uint64_t now_ns)
 	if (now_ns < s->check_ns)
 		return;
 	s->check_ns = now_ns + HANGUP_CHECK_NS;
-	err = receive(s, &a);
+	err = receive_answer(s, &a);
 	if (err == -EAGAIN)
 		return;
-	release(&a);
+	release_answer(&a);
 	give_up(s, now_ns,
 		err == -ENOTCONN ? "the agent hung up" : "the agent sent an unsolicited packet");
 }
 
 static void shm_drive(struct fabric *f, uint64_t now_ns)
 {
-	struct fabric_shm *s = of(f);
+	struct fabric_shm *s = shm_of(f);
 
 	switch (f->state) {
 	case FABRIC_DOWN:
 		if (now_ns >= f->retry_ns)
-			start(s, now_ns);
+			start_connecting(s, now_ns);
 		break;
 	case FABRIC_CONNECTING:
-		welcome(s, now_ns);
+		handle_welcome(s, now_ns);
 		break;
 	case FABRIC_UP:
 		look_for_hangup(s, now_ns);
@@ -482,15 +480,15 @@ static void shm_drive(struct fabric *f, uint64_t now_ns)
 
 /* ---- regions ---- */
 
-/* Waits a bounded time for the answer to the last request: other hosts are read meanwhile. */
-static int await(struct fabric_shm *s, struct shm_answer *a)
+/* Waits for the answer to the last request, but not long, as other hosts must be read. */
+static int await_answer(struct fabric_shm *s, struct shm_answer *a)
 {
 	uint64_t deadline = base_now_ns() + s->base.opts.answer_timeout_ms * 1000000ull;
 
 	for (;;) {
 		struct pollfd p = {.fd = s->sock, .events = POLLIN};
 		uint64_t now;
-		int err = receive(s, a);
+		int err = receive_answer(s, a);
 
 		if (err != -EAGAIN)
 			return err;
@@ -502,12 +500,12 @@ static int await(struct fabric_shm *s, struct shm_answer *a)
 }
 
 /*
- * Synchronous: an agent answers within microseconds. If it does not, the connection is closed, so
- * that a late answer is not taken for that to another request.
+ * Synchronous, as an agent answers within microseconds. If it does not, the connection is closed,
+ * so that a late answer is not mistaken for that to another request.
  */
 static int shm_map(struct fabric *f, struct fabric_remote *remote)
 {
-	struct fabric_shm *s = of(f);
+	struct fabric_shm *s = shm_of(f);
 	struct sl_msg_id id = {.id = remote->id};
 	struct mapping *m;
 	struct shm_answer a;
@@ -515,12 +513,12 @@ static int shm_map(struct fabric *f, struct fabric_remote *remote)
 
 	if (remote->id == 0 || remote->local)
 		return -EINVAL;
-	err = ask(s, SL_MSG_OPEN, &id, sizeof(id));
-	err = err ? -EPROTO : await(s, &a);
+	err = send_request(s, SL_MSG_OPEN, &id, sizeof(id));
+	err = err ? -EPROTO : await_answer(s, &a);
 	if (err)
 		goto err;
 	if (a.msg.type == SL_MSG_REFUSED) {
-		err = refusal(f, &a);
+		err = read_refusal(f, &a);
 	} else if (a.msg.type != SL_MSG_REGION || a.msg.length != sizeof(a.u.region) || a.fd < 0 ||
 		   a.u.region.id != remote->id) {
 		err = -EPROTO;
@@ -538,7 +536,7 @@ static int shm_map(struct fabric *f, struct fabric_remote *remote)
 		else
 			free(m);
 	}
-	release(&a);
+	release_answer(&a);
 	if (err != -EPROTO)
 		return err;
 err:
@@ -552,7 +550,7 @@ static void shm_unmap(struct fabric *f, struct fabric_remote *remote)
 {
 	struct mapping *m = remote->local;
 
-	if (!m || m == &of(f)->directory)
+	if (!m || m == &shm_of(f)->directory)
 		return;
 	mapping_drop(m);
 	free(m);
@@ -574,21 +572,21 @@ static uint32_t shm_post(struct fabric *f, struct fabric_read *reads, uint32_t c
 			continue;
 		}
 		f->stats.work_requests++;
-		fabric_finish(f, r, copy(m, r->offset, r->length, r->to));
+		fabric_finish(f, r, copy_ordered(m, r->offset, r->length, r->to));
 	}
 	f->stats.doorbells++;
 	return count;
 }
 
-/* No answer: the agent counts what becomes of it. */
+/* Expects no answer: the agent counts the outcome. */
 static int shm_notify(struct fabric *f, uint32_t entry, const struct sl_msg_verdict *verdict)
 {
-	int err = ask(of(f), SL_MSG_VERDICT, verdict, sizeof(*verdict));
+	int err = send_request(shm_of(f), SL_MSG_VERDICT, verdict, sizeof(*verdict));
 
 	(void)entry;
 	if (!err || err == -EAGAIN)
 		return err;
-	give_up(of(f), base_now_ns(), strerror(-err));
+	give_up(shm_of(f), base_now_ns(), strerror(-err));
 	return -ENOTCONN;
 }
 
@@ -601,7 +599,7 @@ static bool shm_takes(const char *target)
 
 static int shm_init(struct fabric *f, const char *target)
 {
-	struct fabric_shm *s = of(f);
+	struct fabric_shm *s = shm_of(f);
 
 	s->sock = s->directory.fd = -1;
 	if (fabric_agent_address(path_of(target), &s->address)) {
@@ -614,7 +612,7 @@ static int shm_init(struct fabric *f, const char *target)
 
 static void shm_fini(struct fabric *f)
 {
-	struct fabric_shm *s = of(f);
+	struct fabric_shm *s = shm_of(f);
 
 	mapping_drop(&s->directory);
 	if (s->sock >= 0)

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * verbs.c - the provider for a host over RDMA: the active side of a reliable connection, which
+ * verbs.c - the provider for hosts with RDMA: the active side of a reliable connection, which
  * either READs or notifies.
  *
- * A send queue of a reliable connection completes in order of posting, and a successful request
- * without IBV_SEND_SIGNALED makes no completion (ibv_post_send(3), ibv_create_qp(3) on sq_sig_all).
- * So requests form a queue; a completion reports success of all requests before its own, and the
- * result of its own. A failure always makes a completion. A completion must carry the number of
- * this connection and of an outstanding request: any other is counted and ends the connection, and
- * is never taken for data.
+ * The send queue of a reliable connection completes in order of posting, and a successful request
+ * without IBV_SEND_SIGNALED produces no completion (ibv_post_send(3), ibv_create_qp(3) on
+ * sq_sig_all). So requests form a queue; a completion reports the success of all requests before
+ * its own, and the result of its own. A failure always produces a completion. A completion must
+ * carry the number of this connection and of an outstanding request: any other is counted and ends
+ * the connection, and is never taken for data.
  *
  * After the first failure a queue pair is unusable (IBTA 10.3.1): it is destroyed, outstanding
- * READs end, and a new connection is made after a back-off. The landing memory may be used again
- * only once the queue pair is destroyed, hence that order.
+ * READs end, and a new connection is made after a back-off. The landing memory may be reused only
+ * after the queue pair is destroyed, hence this order.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -61,8 +61,8 @@ static int verbs_map(struct fabric *f, struct fabric_remote *remote)
 	return 0;
 }
 
-/* The chain's work request of this place. */
-static void put(struct fabric_verbs *v, uint32_t place, const struct fabric_merged *m)
+/* Fills in the work request at this position of the chain. */
+static void write_request(struct fabric_verbs *v, uint32_t place, const struct fabric_merged *m)
 {
 	struct ibv_sge *sge = &v->sge[place * FABRIC_MERGE_AREAS_MAX];
 
@@ -99,7 +99,7 @@ static uint32_t verbs_post(struct fabric *f, struct fabric_read *reads, uint32_t
 	while (taken < count && v->tail - v->head < v->depth &&
 	       reads[taken].length <= v->limits.bytes) {
 		fabric_merge(&m, &v->limits, reads + taken, count - taken);
-		put(v, n++, &m);
+		write_request(v, n++, &m);
 		v->requests[v->tail++ & v->mask] = (struct fabric_request){
 			.first = &reads[taken], .reads = m.reads, .posted_ns = now};
 		taken += m.reads;
@@ -118,7 +118,7 @@ static uint32_t verbs_post(struct fabric *f, struct fabric_read *reads, uint32_t
 	if (!err)
 		return taken;
 
-	/* Requests before bad were posted; the next drive or poll ends the connection. */
+	/* The requests before bad were posted; the next drive or poll ends the connection. */
 	fabric_failed(f, "%s: ibv_post_send: %s", f->target, strerror(err));
 	v->broken = true;
 	posted = bad ? (uint32_t)(bad - v->chain) : 0;
@@ -132,8 +132,8 @@ static uint32_t verbs_post(struct fabric *f, struct fabric_read *reads, uint32_t
 
 /*
  * A WRITE with immediate data: the data is in place before the host receives the notice (IBTA
- * 9.4.2), and the host's receives bound the notices in flight. The line lies in the buffer at its
- * request's slot; no READ lands on such a connection.
+ * 9.4.2), and the host's receives limit the notices in flight. The line is in the buffer at its
+ * request's slot; no READ uses the buffer of such a connection.
  */
 static int verbs_notify(struct fabric *f, uint32_t entry, const struct sl_msg_verdict *verdict)
 {
@@ -192,8 +192,8 @@ static int status_of(enum ibv_wc_status status)
 	}
 }
 
-/* False: the connection must end. */
-static bool completed(struct fabric_verbs *v, const struct ibv_wc *wc)
+/* Returns false if the connection must end. */
+static bool finish_requests(struct fabric_verbs *v, const struct ibv_wc *wc)
 {
 	struct fabric *f = &v->base;
 	uint32_t number = (uint32_t)wc->wr_id;
@@ -233,7 +233,7 @@ static void verbs_poll(struct fabric *f, uint64_t now_ns, uint64_t timeout_ns)
 	do {
 		count = ibv_poll_cq(v->cq, COMPLETIONS_PER_POLL, wc);
 		for (int i = 0; i < count; i++) {
-			if (!completed(v, &wc[i])) {
+			if (!finish_requests(v, &wc[i])) {
 				fabric_verbs_reset(v, now_ns, timeout_ns);
 				return;
 			}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * verbs.h - shared by verbs.c, which reads and notifies, and verbs_connect.c, which connects. Only
- * with HAVE_VERBS.
+ * verbs.h - interface between verbs.c, which reads and notifies, and verbs_connect.c, which
+ * connects. Only with HAVE_VERBS.
  */
 #ifndef SL_FABRIC_VERBS_H
 #define SL_FABRIC_VERBS_H
@@ -12,8 +12,8 @@
 #include "fabric/merge.h"
 
 struct fabric_request {
-	struct fabric_read *first; /* of the array that was posted */
-	uint32_t reads;		   /* none: a notice */
+	struct fabric_read *first; /* pointer into the posted array */
+	uint32_t reads;		   /* number of READs; 0: the request is a notice */
 	uint64_t posted_ns;
 };
 
@@ -24,19 +24,19 @@ struct fabric_verbs {
 	struct ibv_pd *pd;
 	struct ibv_mr *mr;
 	struct ibv_cq *cq;
-	struct fabric_verbs_proof request; /* with opts.secret: the last one */
-	bool challenged;		   /* request.cookie is the host's */
-	bool broken;			   /* posting failed: the next drive or poll resets */
+	struct fabric_verbs_proof request; /* the last request, if there is opts.secret */
+	bool challenged;		   /* true if the cookie in request comes from the host */
+	bool broken; /* posting failed: the next drive or poll resets the connection */
 
-	uint32_t generation; /* of the queue pair; upper half of its wr_ids */
+	uint32_t generation; /* generation of the queue pair; upper half of its wr_ids */
 	uint32_t depth, signal_every;
 	struct fabric_merge_limits limits;
-	uint32_t head, tail;		 /* outstanding requests: [head, tail) */
-	struct fabric_request *requests; /* by number & mask; numbers wrap at 2^32 */
+	uint32_t head, tail;		 /* outstanding requests are [head, tail) */
+	struct fabric_request *requests; /* indexed by number & mask; numbers wrap at 2^32 */
 	uint32_t mask;
-	struct ibv_send_wr *chain; /* scratch of post: opts.queue_depth */
-	struct ibv_sge *sge;	   /* FABRIC_MERGE_AREAS_MAX for each */
-	uint64_t board_addr;	   /* the host's verdict board */
+	struct ibv_send_wr *chain; /* scratch space for post: opts.queue_depth entries */
+	struct ibv_sge *sge;	   /* FABRIC_MERGE_AREAS_MAX per request */
+	uint64_t board_addr;	   /* address of the host's verdict board */
 	uint32_t board_rkey;
 };
 
@@ -45,18 +45,18 @@ static inline struct fabric_verbs *fabric_verbs_of(struct fabric *f)
 	return (struct fabric_verbs *)f;
 }
 
-/* verbs.c. Ends the oldest request and its READs. */
+/* verbs.c. Finishes the oldest request and its READs. */
 void fabric_verbs_finish_oldest(struct fabric_verbs *v, int status);
 
-/* verbs_connect.c. Starts to connect. */
+/* verbs_connect.c. Starts to connect to the host. */
 void fabric_verbs_start(struct fabric_verbs *v, uint64_t now_ns);
 /* Takes the next step; once up, checks the connection periodically. */
 void fabric_verbs_events(struct fabric_verbs *v, uint64_t now_ns);
-/* In reverse order of set-up; members not set up are NULL. */
+/* Destroys all objects in reverse order of creation; NULL members are skipped. */
 void fabric_verbs_tear_down(struct fabric_verbs *v);
 /*
- * Tears down and ends all requests: READs older than timeout_ns (0: none) timed out, the others
- * lost their connection.
+ * Destroys the connection and ends all requests: READs older than timeout_ns (0: none) with a
+ * timeout, others with the loss of the connection.
  */
 void fabric_verbs_reset(struct fabric_verbs *v, uint64_t now_ns, uint64_t timeout_ns);
 

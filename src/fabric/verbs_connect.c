@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * verbs_connect.c - sets up and tears down a connection over RDMA; dial.c handles names, addresses,
- * routes and CM events.
- */
+/* verbs_connect.c - sets up and tears down a connection over RDMA, using dial.c for RDMA-CM. */
 #include <errno.h>
 #include <string.h>
 #include <sys/random.h>
@@ -45,7 +42,7 @@ static void give_up_errno(struct fabric_verbs *v, uint64_t now_ns, const char *w
 
 /* ---- connecting ---- */
 
-/* The host's answer to a request without a cookie. */
+/* True if the host answered a request without a cookie by a challenge. */
 static bool is_challenge(const struct fabric_verbs *v)
 {
 	const struct fabric_verbs_refusal *r = &v->dial.refusal;
@@ -55,7 +52,7 @@ static bool is_challenge(const struct fabric_verbs *v)
 }
 
 /* Connects again, with the proof. */
-static void challenged(struct fabric_verbs *v, uint64_t now_ns)
+static void answer_challenge(struct fabric_verbs *v, uint64_t now_ns)
 {
 	memcpy(v->request.cookie, v->dial.refusal.cookie, sizeof(v->request.cookie));
 	v->challenged = true;
@@ -64,18 +61,18 @@ static void challenged(struct fabric_verbs *v, uint64_t now_ns)
 		give_up(v, now_ns, v->dial.error);
 }
 
-static void refused(struct fabric_verbs *v, uint64_t now_ns)
+static void handle_refusal(struct fabric_verbs *v, uint64_t now_ns)
 {
 	const char *why = fabric_gate_why(&v->dial.refusal);
 
 	if (is_challenge(v)) {
-		challenged(v, now_ns);
+		answer_challenge(v, now_ns);
 		return;
 	}
 	give_up(v, now_ns, why ?: v->dial.error);
 }
 
-/* Makes a queue pair for the resolved route. NULL, or what failed, with errno. */
+/* Creates a queue pair for the resolved route. Returns NULL, or the failed call with errno set. */
 static const char *make_queue(struct fabric_verbs *v, uint8_t *reads)
 {
 	struct ibv_context *verbs = v->dial.id->verbs;
@@ -88,7 +85,7 @@ static const char *make_queue(struct fabric_verbs *v, uint8_t *reads)
 		return "ibv_query_port";
 	v->limits.bytes = port.max_msg_sz;
 	v->depth = BASE_MIN(v->base.opts.queue_depth, (uint32_t)device.max_qp_wr);
-	/* A long queue is refilled before it runs empty. */
+	/* a long queue is refilled before it runs empty */
 	v->signal_every = v->depth >= 8 ? v->depth / 4 : 1;
 	/* As many READs in flight as the device supports; 255 means "any" to librdmacm. */
 	*reads = (uint8_t)BASE_MIN(device.max_qp_init_rd_atom, UINT8_MAX - 1);
@@ -99,7 +96,7 @@ static const char *make_queue(struct fabric_verbs *v, uint8_t *reads)
 	v->cq = ibv_create_cq(verbs, (int)v->depth, NULL, NULL, 0);
 	if (!v->cq)
 		return "ibv_create_cq";
-	/* Not every queue pair reaches the device's max_sge. */
+	/* Not every queue pair supports the device's max_sge. */
 	for (v->limits.areas = FABRIC_MERGE_AREAS_MAX; v->limits.areas; v->limits.areas /= 2) {
 		struct ibv_qp_init_attr attr = {
 			.send_cq = v->cq,
@@ -146,8 +143,8 @@ static void request_connection(struct fabric_verbs *v, uint64_t now_ns)
 		give_up(v, now_ns, v->dial.error);
 }
 
-static void established(struct fabric_verbs *v, uint64_t now_ns,
-			const struct fabric_verbs_welcome *w)
+static void handle_established(struct fabric_verbs *v, uint64_t now_ns,
+			       const struct fabric_verbs_welcome *w)
 {
 	const struct fabric_host_hello *hello = &w->hello;
 
@@ -158,7 +155,8 @@ static void established(struct fabric_verbs *v, uint64_t now_ns,
 	if (v->base.opts.secret &&
 	    !fabric_auth_welcome_fits(v->base.opts.secret, v->base.opts.secret_bytes, &v->request,
 				      v->dial.id->qp->qp_num, w)) {
-		give_up(v, now_ns, "the agent proves no secret: give it --rdma-secret, too");
+		give_up(v, now_ns,
+			"the agent did not prove the secret: set --rdma-secret there, too");
 		return;
 	}
 	if (v->base.opts.notify && (!hello->board_addr || !hello->board_rkey)) {
@@ -167,7 +165,7 @@ static void established(struct fabric_verbs *v, uint64_t now_ns,
 	}
 	v->board_addr = hello->board_addr;
 	v->board_rkey = hello->board_rkey;
-	/* Registers only now: an unreachable host costs no registration per attempt. */
+	/* Register only now: an unreachable host then costs no registration per attempt. */
 	v->mr = ibv_reg_mr(v->pd, v->base.buffer, v->base.opts.buffer_bytes + FABRIC_BUFFER_TAIL,
 			   IBV_ACCESS_LOCAL_WRITE);
 	if (!v->mr) {
@@ -203,10 +201,10 @@ void fabric_verbs_events(struct fabric_verbs *v, uint64_t now_ns)
 		request_connection(v, now_ns);
 		break;
 	case FABRIC_DIAL_ESTABLISHED:
-		established(v, now_ns, &w);
+		handle_established(v, now_ns, &w);
 		break;
 	case FABRIC_DIAL_FAILED:
-		refused(v, now_ns);
+		handle_refusal(v, now_ns);
 		break;
 	case FABRIC_DIAL_NOTHING:
 		break;

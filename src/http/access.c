@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * access.c - who may do what: the one place that lets a request in or refuses it, before its
- * handler runs.
+ * access.c - access control: the only place that admits or refuses a request before its handler
+ * runs.
  *
- * A page in the operator's browser is a stranger that reaches loopback. It can send requests, but
- * not omit Origin from a POST, nor choose Content-Type or Authorization without a preflight, which
- * is never granted; nor can it read an answer, unless its own name leads to loopback (DNS
- * rebinding), which Host gives away.
+ * A web page in the operator's browser is an untrusted client that can reach loopback. It can send
+ * requests, but it can't omit Origin from a POST. It can't set Content-Type or Authorization
+ * without a preflight, which is never granted. It can't read an answer either, unless its own name
+ * resolves to loopback (DNS rebinding), which shows in Host.
  */
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -21,7 +21,7 @@
 #include "base/relaxed.h"
 #include "http/internal.h"
 
-#define RETRY_AFTER "5" /* seconds: users.c gives another guess after as many */
+#define RETRY_AFTER "5" /* seconds; users.c allows another guess after this time */
 #define TOKEN_MIN   16u
 
 const char *const http_refusal_names[HTTP_REFUSALS] = {
@@ -79,7 +79,7 @@ static int read_token(const char *path, char *token, char *error, size_t error_b
 	return err;
 }
 
-/* Whether an address of the network may be served. */
+/* Whether an address reachable from other hosts may be served. */
 static int check_exposure(const struct http *h, char *error, size_t error_bytes)
 {
 	const struct http_opts *o = &h->opts;
@@ -89,7 +89,7 @@ static int check_exposure(const struct http *h, char *error, size_t error_bytes)
 	if (!*h->reader_token && !(h->web && http_web_authenticates(h->web)))
 		return base_fail(
 			error, error_bytes, -EACCES,
-			"%s is reachable from other hosts, and readers prove nothing: give "
+			"%s is reachable from other hosts, but readers need no proof: give "
 			"a token, or a web.yml with basic_auth_users or client certificates",
 			h->address);
 	if (!(h->web && h->web->tls) && !o->insecure)
@@ -117,7 +117,7 @@ int http_access_init(struct http *h, char *error, size_t error_bytes)
 	return err ?: check_exposure(h, error, error_bytes);
 }
 
-/* Takes the same time whatever part of the token is right. */
+/* Compares in time that does not depend on how much of the token is correct. */
 static bool token_right(const char *token, const char *authorization)
 {
 	unsigned char wrong = 0;
@@ -135,7 +135,7 @@ static bool token_right(const char *token, const char *authorization)
 
 /* ---- Host and Origin ---- */
 
-/* The host of "HOST[:PORT]" or "[V6][:PORT]"; "" if it is too long. */
+/* Extracts the host from "HOST[:PORT]" or "[V6][:PORT]"; "" if it is too long. */
 static void host_of(const char *authority, char out[256])
 {
 	size_t n = *authority == '[' ? strcspn(++authority, "]") : strcspn(authority, ":");
@@ -143,7 +143,7 @@ static void host_of(const char *authority, char out[256])
 	snprintf(out, 256, "%.*s", n < 256 ? (int)n : 0, authority);
 }
 
-/* One of the operator's names for this server, as a proxy before it may have. */
+/* Whether the operator configured this name for the server, or for a proxy in front of it. */
 static bool is_own_name(const struct http *h, const char *name)
 {
 	for (size_t i = 0; i < h->opts.allow_host_count; i++)
@@ -152,7 +152,7 @@ static bool is_own_name(const struct http *h, const char *name)
 	return false;
 }
 
-/* Whether Host is a name that only this server's users choose. */
+/* Whether Host is a name that only this server's users can choose. */
 static bool host_allowed(const struct http *h, const char *host)
 {
 	unsigned char addr[16];
@@ -185,7 +185,7 @@ static bool is_content(const char *type, const char *wanted)
 	return n == strlen(wanted) && !strncasecmp(type, wanted, n);
 }
 
-/* What a page of another origin cannot send. */
+/* Whether the content type can't be sent by a page of another origin. */
 static bool good_content(const struct http_request *req)
 {
 	const char *type = http_header(req, "Content-Type");
@@ -194,10 +194,10 @@ static bool good_content(const struct http_request *req)
 	       (req->http->opts.protobuf && is_content(type, "application/x-protobuf"));
 }
 
-/* By what it sent: a right token or password is proof that no page of a browser can forge. */
+/* The client's credentials: a page in a browser can't forge a correct token or password. */
 struct proof {
-	bool token;   /* right */
-	bool ambient; /* a browser sends it by itself: a password or certificate */
+	bool token;   /* a correct token */
+	bool ambient; /* a password or certificate, which a browser sends automatically */
 	enum http_guess guess;
 	enum http_role role;
 };
@@ -210,13 +210,13 @@ static enum http_role token_role(const struct http *h, const char *authorization
 							     : HTTP_PUBLIC;
 }
 
-/* ---- what the front proxy of Kubernetes' API servers says ---- */
+/* ---- headers of the front proxy of Kubernetes API servers ---- */
 
 #define FORWARDED_PREFIX "X-Remote-"
 #define FORWARDED_USER	 FORWARDED_PREFIX "User"
 #define FORWARDED_GROUP	 FORWARDED_PREFIX "Group"
 
-/* Of the user that the proxy names; without one there is no role. */
+/* Returns the role of the user named by the proxy; without a user there is no role. */
 static enum http_role forwarded_role(const struct http_request *req)
 {
 	const struct http_web *w = req->http->web;
@@ -237,7 +237,10 @@ static enum http_role forwarded_role(const struct http_request *req)
 	return best;
 }
 
-/* Whether such headers are from someone else. Without a proxy they mean nothing, and do no harm. */
+/*
+ * Whether headers of the proxy came from another client. If no proxy is configured, they are
+ * ignored and harmless.
+ */
 static bool is_forged(struct http_request *req)
 {
 	struct http *h = req->http;
@@ -260,8 +263,8 @@ static bool is_forged(struct http_request *req)
 }
 
 /*
- * By web.yml. Where it has users, a certificate alone reads nothing: as with exporter-toolkit, both
- * are asked for.
+ * Determines the role according to web.yml. If it has users, a certificate alone grants no access:
+ * like exporter-toolkit, it requires both.
  */
 static void web_role(struct http_request *req, const char *authorization, struct proof *p)
 {
@@ -288,7 +291,7 @@ static void web_role(struct http_request *req, const char *authorization, struct
 	p->role = BASE_MAX(p->role, role);
 }
 
-/* Whether this server lets local processes read without proof. */
+/* Whether this server lets local processes read without authentication. */
 static bool reads_freely(struct http *h)
 {
 	bool asks;
@@ -301,8 +304,8 @@ static bool reads_freely(struct http *h)
 	return !asks;
 }
 
-/* What the request may do, of all sources. */
-static struct proof prove(struct http_request *req)
+/* Determines what the request may do from all its credentials. */
+static struct proof prove_request(struct http_request *req)
 {
 	struct http *h = req->http;
 	const char *authorization = http_header(req, "Authorization");
@@ -329,16 +332,17 @@ void http_access_headers(struct http_request *req)
 	pthread_rwlock_unlock(&h->web_lock);
 }
 
-/* Its role is not enough: says what would be. */
+/* Refuses a request whose role is insufficient, and tells which one is needed. */
 static bool refuse_role(struct http_request *req, const struct proof *p, enum http_role needs)
 {
 	const struct http *h = req->http;
 
 	if (p->guess == HTTP_GUESS_TOO_MANY) {
 		http_add_header(req, "Retry-After", RETRY_AFTER);
-		base_log_limited(BASE_WARN, "http",
-				 "too many passwords were tried: the next ones are not listen=%s",
-				 h->address);
+		base_log_limited(
+			BASE_WARN, "http",
+			"too many passwords were tried: refusing further ones for a while listen=%s",
+			h->address);
 		return refuse(req, GUESSES, 429, "too many passwords were tried: try again later");
 	}
 	if (!p->token && !p->ambient && !h->is_unix) {
@@ -358,7 +362,7 @@ static bool refuse_role(struct http_request *req, const struct proof *p, enum ht
 	}
 	return refuse(req, ROLE, 403, "%s",
 		      needs == HTTP_ADMIN   ? "only an administrator may do this"
-		      : needs == HTTP_ACTOR ? "only who may act may do this"
+		      : needs == HTTP_ACTOR ? "only an actor may do this"
 					    : "only a reader may see this");
 }
 
@@ -368,17 +372,16 @@ bool http_access_allowed(struct http_request *req, enum http_role needs)
 	const char *host = http_header(req, "Host"), *origin = http_header(req, "Origin");
 	const char *site = http_header(req, "Sec-Fetch-Site");
 	bool reads = !strcmp(req->in.method, "GET") || !strcmp(req->in.method, "HEAD");
-	struct proof p = prove(req);
+	struct proof p = prove_request(req);
 
 	if (is_forged(req))
 		return refuse(req, FORWARDED, 403,
-			      "only a front proxy names who asks (" FORWARDED_PREFIX "...)");
+			      "only a front proxy may name the user (" FORWARDED_PREFIX "...)");
 	req->role = p.role;
 	req->known = p.token || p.ambient;
 	if (!p.token && !host_allowed(h, host))
-		return refuse(
-			req, HOST, 403,
-			"Host is neither localhost nor an address nor a name that is allowed");
+		return refuse(req, HOST, 403,
+			      "Host is not localhost, an address or an allowed name");
 	if (!reads && origin && !same_origin(h, origin, host))
 		return refuse(req, ORIGIN, 403,
 			      "requests from other web pages are not accepted (Origin: %.128s)",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * back.c - the part of the server that has the state: a thread for each channel answers what the
- * front asks, and the keeper starts another front when one has ended.
+ * back.c - the part of the server with the state: one thread per channel answers the front's
+ * requests, and the keeper thread starts a new front when one has ended.
  */
 #include <errno.h>
 #include <poll.h>
@@ -17,12 +17,13 @@
 #include "http/internal.h"
 
 #define START_MS 30000
-#define LOOK_MS	 1000	      /* from one look at the files of web.yml to the next */
-#define PAUSE_NS 200000000ull /* before another front, if one lived for less than a second */
+#define LOOK_MS	 1000 /* interval between checks of the files of web.yml */
+/* delay before the next front if the last one lived for less than a second */
+#define PAUSE_NS 200000000ull
 
 /* ---- requests ---- */
 
-/* Frees what only the handler and the head need. */
+/* Frees memory that only the handler and the head need. */
 static void request_strip(struct http_request *req)
 {
 	for (size_t i = 0; i < req->header_count; i++) {
@@ -53,7 +54,7 @@ static void request_free(struct http_slot *slot)
 	free(req);
 }
 
-static void run(struct http_request *req)
+static void run_handler(struct http_request *req)
 {
 	const struct http_route *route;
 
@@ -65,7 +66,7 @@ static void run(struct http_request *req)
 		http_reply_error(req, 500, "%s has no answer", req->in.path);
 }
 
-/* The head, and the beginning of a body that is there; *more: there is more of it. 0 or -errno. */
+/* Sends the head and the start of the body; *more: the body continues. Returns 0 or -errno. */
 static int send_head(struct http_channel *ch, struct http_request *req, bool *more)
 {
 	struct http_message_text text = {0};
@@ -84,7 +85,7 @@ static int send_head(struct http_channel *ch, struct http_request *req, bool *mo
 		http_message_put(&text, 0, req->headers[i].value);
 		head.fields++;
 	}
-	if (text.failed || !head.status) { /* out of memory: the connection is closed */
+	if (text.failed || !head.status) { /* out of memory: close the connection */
 		head = (struct http_message_head){0};
 		piece = text.bytes = 0;
 	}
@@ -112,15 +113,15 @@ static struct http_slot *slot_of(struct http_channel *ch, uint32_t slot)
 		       : NULL;
 }
 
-/* Out of memory: the connection is closed. */
-static int drop(struct http_channel *ch, size_t bytes)
+/* Out of memory: closes the connection. */
+static int drop_request(struct http_channel *ch, size_t bytes)
 {
 	const struct http_message m = {.type = HTTP_HEAD,
 				       .bytes = sizeof(struct http_message_head)};
 	const struct http_message_head head = {0};
 	int err = 0;
 
-	base_log_limited(BASE_WARN, "http", "out of memory: a request is not answered");
+	base_log_limited(BASE_WARN, "http", "out of memory: dropping a request");
 	for (size_t n; bytes && !err; bytes -= n) {
 		n = BASE_MIN(bytes, HTTP_PIECE);
 		err = http_message_take(ch->fd, ch->piece, n);
@@ -145,7 +146,7 @@ static int on_ask(struct http_channel *ch, const struct http_message *m)
 		req->payload = malloc(m->bytes + 1ul);
 	if (!req || !req->payload) {
 		request_free(slot);
-		return drop(ch, m->bytes);
+		return drop_request(ch, m->bytes);
 	}
 	req->http = ch->http;
 	req->caller = &slot->caller;
@@ -155,13 +156,13 @@ static int on_ask(struct http_channel *ch, const struct http_message *m)
 		      ?: http_message_ask_unpack(req->payload, m->bytes, ch->http->opts.max_body,
 						 &req->in);
 	if (!err) {
-		run(req);
+		run_handler(req);
 		err = send_head(ch, req, &more);
 		request_strip(req);
 	}
 	if (!more)
 		request_free(slot);
-	return err == -ENOMEM ? drop(ch, 0) : err;
+	return err == -ENOMEM ? drop_request(ch, 0) : err;
 }
 
 static int on_read(struct http_channel *ch, const struct http_message *m)
@@ -180,8 +181,8 @@ static int on_read(struct http_channel *ch, const struct http_message *m)
 	return http_message_send(ch->fd, answer, ch->piece, answer.bytes, NULL, 0, NULL, 0);
 }
 
-/* Who is at the other end, the kernel says. */
-static bool identify(struct http *h, int fd, struct http_caller *who)
+/* Asks the kernel who is at the other end. */
+static bool identify_caller(struct http *h, int fd, struct http_caller *who)
 {
 	struct ucred cred;
 	socklen_t bytes = sizeof(cred);
@@ -202,7 +203,10 @@ static bool identify(struct http *h, int fd, struct http_caller *who)
 	return true;
 }
 
-/* Who the client is, besides what the kernel says of local users: the front's word. */
+/*
+ * Reads what the front says about the client, in addition to what the kernel says about local
+ * users.
+ */
 static int take_open(struct http_channel *ch, const struct http_message *m, struct http_slot *slot)
 {
 	struct http_message_open *from = &slot->from;
@@ -234,12 +238,15 @@ static int on_open(struct http_channel *ch, const struct http_message *m, int fd
 	struct http_slot *slot;
 	int err;
 
-	/* Another channel may bring a slot's next connection before this one its end. */
+	/*
+	 * The next connection of a slot may be announced on another channel before this channel
+	 * announces the end of the previous one.
+	 */
 	slot = m->slot < most ? &ch->slots[m->slot] : NULL;
 	if (!slot || slot->open || relaxed_load(h->open) >= 2 * most)
 		return -EPROTO;
 	err = take_open(ch, m, slot);
-	if (!err && !identify(h, fd, &slot->caller))
+	if (!err && !identify_caller(h, fd, &slot->caller))
 		err = -EPROTO;
 	if (err) {
 		free(slot->names);
@@ -284,7 +291,7 @@ static int on_sign(struct http_channel *ch, const struct http_message *m)
 	return http_message_send(ch->fd, answer, signature, answer.bytes, NULL, 0, NULL, 0);
 }
 
-static int dispatch(struct http_channel *ch, const struct http_message *m, int fd)
+static int dispatch_message(struct http_channel *ch, const struct http_message *m, int fd)
 {
 	struct http_slot *slot = slot_of(ch, m->slot);
 
@@ -297,7 +304,7 @@ static int dispatch(struct http_channel *ch, const struct http_message *m, int f
 		return on_ask(ch, m);
 	case HTTP_READ:
 		return on_read(ch, m);
-	case HTTP_DONE: /* of a request that is over, if its slot has another */
+	case HTTP_DONE: /* ignored if the slot already has another request */
 		if (slot && slot->req && slot->req->serial == m->arg)
 			request_free(slot);
 		return m->bytes ? -EPROTO : 0;
@@ -324,12 +331,13 @@ int http_back_serve(struct http_channel *ch)
 	int fd = -1, err;
 
 	ch->piece = malloc(HTTP_PIECE);
-	ch->slots = calloc(n, sizeof(*ch->slots)); /* the kernel gives those that are used */
+	/* the kernel allocates only pages that are used */
+	ch->slots = calloc(n, sizeof(*ch->slots));
 	err = ch->piece && ch->slots ? 0 : -ENOMEM;
 	while (!err) {
 		err = http_message_receive(ch->fd, &m, &fd);
 		if (!err)
-			err = dispatch(ch, &m, fd);
+			err = dispatch_message(ch, &m, fd);
 		if (fd >= 0)
 			close(fd);
 		fd = -1;
@@ -349,24 +357,24 @@ int http_back_serve(struct http_channel *ch)
 
 /* ---- a front ---- */
 
-static void *serve(void *arg)
+static void *serve_channel(void *arg)
 {
 	struct http_channel *ch = arg;
 	struct http *h = ch->http;
 	int err = http_back_serve(ch);
 
 	if (err)
-		base_logf(BASE_ERROR, "http", "the process that faces clients is ended: %s",
-			  err == -EPROTO ? "it sends what is no message" : strerror(-err));
+		base_logf(BASE_ERROR, "http", "ending the process that serves clients: %s",
+			  err == -EPROTO ? "it sent an invalid message" : strerror(-err));
 	pthread_mutex_lock(&h->lock);
 	if (h->control >= 0)
-		http_message_hang_up(h->control); /* the keeper sees to the rest */
+		http_message_hang_up(h->control); /* the keeper handles the rest */
 	pthread_mutex_unlock(&h->lock);
 	return NULL;
 }
 
-/* Ends the channels, and what they hold. */
-static void land(struct http *h)
+/* Closes the channels and frees their slots. */
+static void end_channels(struct http *h)
 {
 	for (unsigned int i = 0; i < http_channels(h); i++)
 		if (h->channels[i].fd >= 0)
@@ -387,8 +395,8 @@ static void land(struct http *h)
 	pthread_mutex_unlock(&h->lock);
 }
 
-/* Until it says how its start went. 0, or -errno with one line in error. */
-static int await(struct http *h, char *error, size_t bytes)
+/* Waits for the front's report on its start. Returns 0, or -errno with one line in error. */
+static int await_start(struct http *h, char *error, size_t bytes)
 {
 	struct pollfd p = {.fd = h->control, .events = POLLIN};
 	char text[HTTP_FAILED_TEXT] = "it does not start";
@@ -406,7 +414,7 @@ static int await(struct http *h, char *error, size_t bytes)
 		    !http_message_take(h->control, text, m.bytes))
 			return base_fail(error, bytes, -EIO, "%.*s", (int)m.bytes, text);
 	}
-	return base_fail(error, bytes, -EIO, "the process that faces clients at %s does not start",
+	return base_fail(error, bytes, -EIO, "the process that serves clients at %s did not start",
 			 h->address);
 }
 
@@ -429,8 +437,11 @@ static int make_channels(struct http *h, int *theirs, size_t *n)
 	return 0;
 }
 
-/* A front and a thread for each of its channels. 0, or -errno with one line in error. */
-static int launch(struct http *h, char *error, size_t bytes)
+/*
+ * Starts a front, and a thread for each of its channels. Returns 0, or -errno with one line in
+ * error.
+ */
+static int launch_front(struct http *h, char *error, size_t bytes)
 {
 	struct http_front_config c = {.threads = h->opts.threads,
 				      .max_connections = h->opts.max_connections,
@@ -448,16 +459,16 @@ static int launch(struct http *h, char *error, size_t bytes)
 	while (n > 1)
 		close(fds[--n]);
 	told = err ? 0 : http_guard_tell(h);
-	err = err ?: told == -EPIPE ? 0 : told; /* a front that ended says why */
+	err = err ?: told == -EPIPE ? 0 : told; /* a front that ended reports the reason */
 	if (err)
 		base_fail(error, bytes, err, "cannot start the HTTP server on %s: %s", h->address,
 			  strerror(-err));
 	else
-		err = await(h, error, bytes);
+		err = await_start(h, error, bytes);
 	for (unsigned int i = 0; i < http_channels(h) && !err; i++) {
 		struct http_channel *ch = &h->channels[i];
 
-		err = -pthread_create(&ch->thread, NULL, serve, ch);
+		err = -pthread_create(&ch->thread, NULL, serve_channel, ch);
 		ch->runs = !err;
 		if (err)
 			base_fail(error, bytes, err, "cannot start the HTTP server: %s",
@@ -466,13 +477,13 @@ static int launch(struct http *h, char *error, size_t bytes)
 			pthread_setname_np(ch->thread, "sl-http");
 	}
 	if (err)
-		land(h);
+		end_channels(h);
 	return err;
 }
 
 /* ---- the keeper ---- */
 
-/* True: the server stops. */
+/* Returns true if the server is stopping. */
 static bool pause_for(struct http *h, uint64_t ns)
 {
 	uint64_t until = base_now_ns() + ns;
@@ -488,8 +499,8 @@ static bool pause_for(struct http *h, uint64_t ns)
 	return stopping;
 }
 
-/* Until the front ends, or is ended. */
-static void watch(struct http *h)
+/* Waits until the front ends or is stopped. */
+static void watch_front(struct http *h)
 {
 	struct pollfd p = {.fd = h->control, .events = POLLIN};
 	int n;
@@ -501,7 +512,7 @@ static void watch(struct http *h)
 	} while (!n || (n < 0 && errno == EINTR));
 }
 
-static void *keep(void *arg)
+static void *keep_front(void *arg)
 {
 	uint64_t born = base_now_ns();
 	struct http *h = arg;
@@ -509,21 +520,21 @@ static void *keep(void *arg)
 	int err;
 
 	for (;;) {
-		watch(h);
-		land(h);
+		watch_front(h);
+		end_channels(h);
 		if (pause_for(h, base_now_ns() - born < 1000000000u ? PAUSE_NS : 0))
 			return NULL;
 		base_logf(BASE_WARN, "http",
-			  "the process that faces clients ended: starts another listen=%s",
+			  "the process that serves clients ended: starting another listen=%s",
 			  h->address);
 		for (;;) {
 			born = base_now_ns();
-			err = launch(h, error, sizeof(error));
+			err = launch_front(h, error, sizeof(error));
 			if (!err)
 				break;
-			if (err == -EPIPE) { /* of the process that starts them */
+			if (err == -EPIPE) { /* the process that starts fronts has ended */
 				base_logf(BASE_ERROR, "http",
-					  "no other can be started: restart to serve %s",
+					  "cannot start another one: restart to serve %s",
 					  h->address);
 				return NULL;
 			}
@@ -531,9 +542,9 @@ static void *keep(void *arg)
 			if (pause_for(h, PAUSE_NS))
 				return NULL;
 		}
-		/* A stop that came meanwhile had no front to end. */
+		/* If a stop was requested meanwhile, there was no front to stop. */
 		if (pause_for(h, 0)) {
-			land(h);
+			end_channels(h);
 			return NULL;
 		}
 	}
@@ -548,7 +559,7 @@ static void set_opts(struct http *h, const struct http_opts *opts)
 	h->opts.max_body = opts->max_body ? opts->max_body : 64 * 1024;
 	h->opts.timeout_s = opts->timeout_s ? opts->timeout_s : 30;
 	h->opts.threads = opts->threads ? BASE_MIN(opts->threads, HTTP_THREADS) : 2;
-	h->opts.listen = NULL; /* the caller's */
+	h->opts.listen = NULL; /* the string belongs to the caller */
 	h->refused = opts->refused ? opts->refused : h->own_refused;
 	h->control = -1;
 	h->front = opts->front;
@@ -566,7 +577,7 @@ static int set_channels(struct http *h, char *error, size_t error_bytes)
 	return 0;
 }
 
-/* A process that starts fronts. */
+/* Forks a process that starts fronts. */
 static int own_front(struct http *h, char *error, size_t error_bytes)
 {
 	h->front = http_front_fork(false);
@@ -589,7 +600,7 @@ struct http *http_new(const struct http_opts *opts, char *error, size_t error_by
 	set_opts(h, opts);
 	e = http_listen(h, opts->listen ? opts->listen : "", error, error_bytes);
 	if (!e) {
-		/* The front begins without what is read here. */
+		/* Fork before reading files, so that the front has no copy of their contents. */
 		e = h->opts.front ? 0 : own_front(h, error, error_bytes);
 		e = e ?: http_guard_init(h, error, error_bytes);
 		e = e ?: set_channels(h, error, error_bytes);
@@ -617,12 +628,12 @@ int http_start(struct http *h, char *error, size_t error_bytes)
 
 	if (h->started)
 		return -EBUSY;
-	e = launch(h, error, error_bytes);
+	e = launch_front(h, error, error_bytes);
 	if (e)
 		return e;
-	e = pthread_create(&h->keeper, NULL, keep, h);
+	e = pthread_create(&h->keeper, NULL, keep_front, h);
 	if (e) {
-		land(h);
+		end_channels(h);
 		return base_fail(error, error_bytes, -e, "cannot start the HTTP server: %s",
 				 strerror(e));
 	}
@@ -654,7 +665,7 @@ void http_free(struct http *h)
 		pthread_mutex_unlock(&h->lock);
 		pthread_join(h->keeper, NULL);
 	}
-	http_front_stop(h->front); /* the address is free after that */
+	http_front_stop(h->front); /* the address can be reused after this */
 	if (h->own_front)
 		http_front_end(h->front);
 	http_unlisten(h);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * body.c - the back's answer on its way to the client: fetched piece by piece as the client takes
- * it, and compressed if the back says so.
+ * body.c - passes the back's answer to the client: fetches it piece by piece as the client receives
+ * it, and compresses it if the back requests that.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -10,21 +10,21 @@
 
 #include "http/front.h"
 
-#define GZIP_LEVEL 1 /* for exposition 2 % larger than level 6 and 3 x faster */
+#define GZIP_LEVEL 1 /* for expositions 2 % larger than level 6, and 3 x faster */
 
 struct pieces {
 	struct http_server *server;
 	uint32_t slot, serial;
-	uint64_t left; /* not given to the client yet; UINT64_MAX: not known */
-	bool more;     /* the back has the rest */
+	uint64_t left; /* bytes not passed to the client yet; UINT64_MAX: not known */
+	bool more;     /* the back has more pieces */
 	bool gzip, ended, finished;
 	z_stream z;
-	size_t bytes, given; /* of the piece */
+	size_t bytes, given; /* size of the current piece, and the part already passed on */
 	unsigned char piece[HTTP_PIECE];
 };
 
-/* Returns a malloc'd gzip member, or NULL without memory or gain. */
-static unsigned char *gzip(const void *body, size_t bytes, int level, size_t *out_bytes)
+/* Returns a malloc'd gzip member. NULL: no memory, or the result would not be smaller. */
+static unsigned char *gzip_body(const void *body, size_t bytes, int level, size_t *out_bytes)
 {
 	z_stream z = {0};
 	unsigned char *out;
@@ -37,7 +37,7 @@ static unsigned char *gzip(const void *body, size_t bytes, int level, size_t *ou
 		z.next_in = (unsigned char *)(uintptr_t)body;
 		z.avail_in = (uInt)bytes;
 		z.next_out = out;
-		z.avail_out = (uInt)bytes; /* if it does not fit, it does not pay */
+		z.avail_out = (uInt)bytes; /* a result that does not fit is not worthwhile */
 		if (deflate(&z, Z_FINISH) != Z_STREAM_END) {
 			free(out);
 			out = NULL;
@@ -50,8 +50,8 @@ static unsigned char *gzip(const void *body, size_t bytes, int level, size_t *ou
 
 /* ---- pieces ---- */
 
-/* The next piece into b->piece. Bytes, 0: the end, or -EIO. */
-static ssize_t fetch(struct pieces *b)
+/* Fetches the next piece into b->piece. Returns its length; 0: end; or -EIO. */
+static ssize_t fetch_piece(struct pieces *b)
 {
 	const struct http_message ask = {
 		.type = HTTP_READ, .slot = b->slot, .arg = sizeof(b->piece)};
@@ -75,7 +75,7 @@ static ssize_t fetch(struct pieces *b)
 
 static ssize_t read_plain(struct pieces *b, char *buf, size_t max)
 {
-	ssize_t n = b->given < b->bytes ? 1 : fetch(b);
+	ssize_t n = b->given < b->bytes ? 1 : fetch_piece(b);
 
 	if (n <= 0)
 		return n;
@@ -95,7 +95,7 @@ static ssize_t read_gzip(struct pieces *b, char *buf, size_t max)
 		if (b->finished)
 			return 0;
 		if (!b->z.avail_in && !b->ended) {
-			ssize_t n = b->given < b->bytes ? (ssize_t)b->bytes : fetch(b);
+			ssize_t n = b->given < b->bytes ? (ssize_t)b->bytes : fetch_piece(b);
 
 			if (n < 0)
 				return n;
@@ -141,15 +141,15 @@ static void body_free(void *arg)
 
 /* ---- the response ---- */
 
-/* All of the body is there. */
-static struct MHD_Response *whole(const struct http_message_answer *a, bool *gzipped)
+/* Makes the response when the whole body is available. */
+static struct MHD_Response *whole_response(const struct http_message_answer *a, bool *gzipped)
 {
 	struct MHD_Response *response;
 	unsigned char *gz = NULL;
 	size_t gz_bytes = 0;
 
 	if (a->head.flags & HTTP_HEAD_GZIP)
-		gz = gzip(a->body, a->body_bytes, GZIP_LEVEL, &gz_bytes);
+		gz = gzip_body(a->body, a->body_bytes, GZIP_LEVEL, &gz_bytes);
 	*gzipped = gz;
 	if (!gz)
 		return MHD_create_response_from_buffer(a->body_bytes, (void *)(uintptr_t)a->body,
@@ -188,7 +188,7 @@ static struct MHD_Response *in_pieces(const struct http_client_request *req,
 	return response;
 }
 
-static void respond(struct http_client_request *req, const struct http_message_answer *a)
+static void queue_response(struct http_client_request *req, const struct http_message_answer *a)
 {
 	struct MHD_Response *response;
 	bool gzipped;
@@ -201,7 +201,7 @@ static void respond(struct http_client_request *req, const struct http_message_a
 	if (!a->head.status)
 		return;
 	response = a->head.flags & HTTP_HEAD_MORE ? in_pieces(req, a, &gzipped)
-						  : whole(a, &gzipped);
+						  : whole_response(a, &gzipped);
 	if (!response)
 		return;
 	if (gzipped)
@@ -213,8 +213,8 @@ static void respond(struct http_client_request *req, const struct http_message_a
 	req->status = a->head.status;
 }
 
-/* Out of memory: the connection is closed, and the front goes on. */
-static void drop(struct http_client_request *req, int fd, size_t bytes)
+/* Out of memory: closes the connection; the front continues. */
+static void drop_answer(struct http_client_request *req, int fd, size_t bytes)
 {
 	char part[4096];
 
@@ -238,7 +238,7 @@ void http_body_answer(struct http_client_request *req)
 		http_front_gone();
 	payload = malloc(m.bytes + 1ul);
 	if (!payload) {
-		drop(req, fd, m.bytes);
+		drop_answer(req, fd, m.bytes);
 		return;
 	}
 	if (http_message_take(fd, payload, m.bytes))
@@ -247,9 +247,9 @@ void http_body_answer(struct http_client_request *req)
 	if (err == -EPROTO)
 		http_front_gone();
 	if (err)
-		drop(req, fd, 0);
+		drop_answer(req, fd, 0);
 	else
-		respond(req, &a);
+		queue_response(req, &a);
 	free(a.fields);
 	free(payload);
 }

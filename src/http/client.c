@@ -16,20 +16,20 @@
 #define SECRET_MAX 8192u
 #define VALUES_MAX 64u
 
-/* One line of a header: from the file, or from a file of its own. */
+/* A header line, whose value is in the settings file or in a separate file. */
 struct header {
-	const char *name, *value; /* value NULL: in the file path */
+	const char *name, *value; /* value is NULL if it is in the file at path */
 	char *path;
 };
 
 struct http_client {
-	struct base_yaml *yaml; /* what the strings point into */
+	struct base_yaml *yaml; /* memory that the strings point into */
 	char *path;
 	const char *username, *type, *server_name, *proxy, *no_proxy;
 	char *username_file, *password_file, *credentials_file;
 	char *ca_file, *cert_file, *key_file;
 	bool has_settings, tls, skip_verify, proxy_of_environment, http2;
-	int min_version, max_version; /* indexes of versions[], -1: not set */
+	int min_version, max_version; /* indices into versions[]; -1: not set */
 	struct header *headers;
 	size_t header_count;
 };
@@ -38,13 +38,13 @@ static const char *const versions[] = {"TLS10", "TLS11", "TLS12", "TLS13", NULL}
 
 /* ---- reading ---- */
 
-/* A secret that stands in the file itself is refused: files of settings are shown and shared. */
+/* Refuses a secret in the settings file itself, because such files are displayed and shared. */
 static void refuse_inline(struct base_yaml *y, base_yaml_node mapping, const char *key)
 {
 	if (base_yaml_get(y, mapping, key))
 		base_yaml_wrong(y, base_yaml_get(y, mapping, key),
-				"'%s' is not read here: put the secret in a file of its own, and "
-				"name it by '%s_file'",
+				"'%s' is not allowed here: put the secret into a separate file and "
+				"name that in '%s_file'",
 				key, key);
 }
 
@@ -91,7 +91,7 @@ static void read_authorization(struct http_client *c, base_yaml_node a)
 	base_yaml_need(y, a, "credentials_file");
 	c->credentials_file = file_of(c, a, "credentials_file");
 	if (c->username || c->username_file)
-		base_yaml_wrong(y, a, "authorization and basic_auth exclude each other");
+		base_yaml_wrong(y, a, "authorization and basic_auth are mutually exclusive");
 }
 
 static void read_tls(struct http_client *c, base_yaml_node tls)
@@ -108,7 +108,7 @@ static void read_tls(struct http_client *c, base_yaml_node tls)
 	c->cert_file = file_of(c, tls, "cert_file");
 	c->key_file = file_of(c, tls, "key_file");
 	if (!c->cert_file != !c->key_file)
-		base_yaml_wrong(y, tls, "cert_file and key_file need each other");
+		base_yaml_wrong(y, tls, "cert_file and key_file must be given together");
 	base_yaml_string(y, base_yaml_get(y, tls, "server_name"), "server_name", &c->server_name);
 	base_yaml_bool(y, base_yaml_get(y, tls, "insecure_skip_verify"), "insecure_skip_verify",
 		       &c->skip_verify);
@@ -144,7 +144,7 @@ static bool add_header(struct http_client *c, base_yaml_node where, const char *
 	return true;
 }
 
-/* "NAME: {values: [...], files: [...]}" */
+/* Reads "NAME: {values: [...], files: [...]}". */
 static void read_http_headers(struct http_client *c, base_yaml_node list)
 {
 	static const char *const keys[] = {"values", "secrets", "files", NULL};
@@ -157,8 +157,8 @@ static void read_http_headers(struct http_client *c, base_yaml_node list)
 			continue;
 		if (base_yaml_get(y, one, "secrets"))
 			base_yaml_wrong(y, one,
-					"'secrets' is not read here: put each secret in a "
-					"file of its own, and name it by 'files'");
+					"'secrets' is not allowed here: put each secret into a "
+					"separate file and name that in 'files'");
 		items = base_yaml_get(y, one, "values");
 		for (size_t k = 0; k < base_yaml_count(y, items); k++) {
 			const char *value = "";
@@ -176,7 +176,7 @@ static void read_http_headers(struct http_client *c, base_yaml_node list)
 	}
 }
 
-/* "NAME: value", as remote_write has them. */
+/* Reads "NAME: value", the form used by remote_write. */
 static void read_headers(struct http_client *c, base_yaml_node list)
 {
 	struct base_yaml *y = c->yaml;
@@ -201,7 +201,8 @@ static void read_proxy(struct http_client *c, base_yaml_node root)
 	base_yaml_bool(y, base_yaml_get(y, root, "proxy_from_environment"),
 		       "proxy_from_environment", &c->proxy_of_environment);
 	if (c->proxy && c->proxy_of_environment)
-		base_yaml_wrong(y, root, "proxy_url and proxy_from_environment exclude each other");
+		base_yaml_wrong(y, root,
+				"proxy_url and proxy_from_environment are mutually exclusive");
 	if (c->no_proxy && !c->proxy)
 		base_yaml_wrong(y, root, "no_proxy needs a proxy_url");
 	if (c->proxy && http_client_url(c->proxy, why, sizeof(why)))
@@ -235,8 +236,8 @@ static void read_all(struct http_client *c)
 	if (base_yaml_get(y, root, "bearer_token_file")) {
 		if (c->credentials_file || c->username || c->username_file)
 			base_yaml_wrong(y, root,
-					"bearer_token_file, authorization and basic_auth "
-					"exclude each other");
+					"bearer_token_file, authorization and basic_auth are "
+					"mutually exclusive");
 		free(c->credentials_file);
 		c->credentials_file = file_of(c, root, "bearer_token_file");
 	}
@@ -351,9 +352,9 @@ void http_client_files(struct http_files *f, const char *path)
 	base_yaml_close(y);
 }
 
-/* ---- a request ---- */
+/* ---- preparing a request ---- */
 
-/* One line of text. */
+/* Reads a secret, which must be one line of text. */
 static int read_secret(const char *path, char text[SECRET_MAX + 1], char *error, size_t bytes)
 {
 	ssize_t n = base_secret_read(path, text, SECRET_MAX);
@@ -364,7 +365,7 @@ static int read_secret(const char *path, char text[SECRET_MAX + 1], char *error,
 	text[n] = 0;
 	if (!n || strlen(text) != (size_t)n || text[strcspn(text, "\r\n")])
 		return base_fail(error, bytes, -EINVAL,
-				 "the secret in %s is empty or of more than one line", path);
+				 "the secret in %s is empty or has more than one line", path);
 	return 0;
 }
 
@@ -394,7 +395,7 @@ static int set_headers(const struct http_client *c, struct curl_slist **list, ch
 
 		err = h->value ? 0 : read_secret(h->path, secret, error, bytes);
 		snprintf(name, sizeof(name), "%s: ", h->name);
-		/* Without a value, libcurl takes "Name;" for an empty one. */
+		/* For an empty value, libcurl expects "Name;". */
 		if (!err && h->value && !*h->value)
 			err = add_line(list, h->name, ";", "");
 		else if (!err)
@@ -457,8 +458,8 @@ static void set_tls(const struct http_client *c, CURL *curl)
 }
 
 /*
- * The name that the certificate has to have: libcurl takes it from the URL, so the URL gets it, and
- * the connection the URL's host.
+ * Sets the name that the certificate must have. libcurl takes it from the URL, so put it into the
+ * URL and connect to the URL's original host.
  */
 static int set_server_name(const struct http_client *c, CURL *curl, const char *url,
 			   struct http_outgoing *r)
@@ -532,13 +533,13 @@ int http_client_apply(const struct http_client *c, CURL *curl, const char *url,
 void http_client_done(struct http_outgoing *r)
 {
 	for (struct curl_slist *h = r->headers; h; h = h->next)
-		gnutls_memset(h->data, 0, strlen(h->data)); /* it may be a secret */
+		gnutls_memset(h->data, 0, strlen(h->data)); /* headers may contain secrets */
 	curl_slist_free_all(r->headers);
 	curl_slist_free_all(r->connect_to);
 	*r = (struct http_outgoing){0};
 }
 
-/* By TLS 1.3 a server refuses a certificate after the handshake, by an alert. */
+/* In TLS 1.3 a server refuses a client certificate after the handshake, with an alert. */
 const char *http_client_tls_error(CURLcode code, const char *detail)
 {
 	if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CONNECT_ERROR ||
@@ -561,8 +562,8 @@ int http_client_url(const char *url, char *error, size_t bytes)
 	else if (!curl_url_get(u, CURLUPART_USER, &user, 0) ||
 		 !curl_url_get(u, CURLUPART_PASSWORD, &password, 0))
 		err = base_fail(error, bytes, -EINVAL,
-				"a URL holds no user and password here, as others can see it: give "
-				"a file of settings with basic_auth");
+				"a URL must not contain a user and password, as others can see it: "
+				"use a settings file with basic_auth");
 	curl_free(scheme);
 	curl_free(user);
 	curl_free(password);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * client.h - how this program connects to others by HTTP: what Prometheus' http_client_config says,
- * in a file for each receiver, applied to handles of libcurl. Secrets stand in files of their own,
- * which are read for each request, so that they may change; no log line holds one.
+ * client.h - settings for outgoing HTTP requests: Prometheus' http_client_config, from one file per
+ * receiver, applied to libcurl handles. Secrets are in separate files that are read for each
+ * request, so that they may change; secrets are never logged.
  */
 #ifndef SL_HTTP_CLIENT_H
 #define SL_HTTP_CLIENT_H
@@ -14,34 +14,39 @@
 struct http_client;
 
 /*
- * Reads and checks the file. NULL with errno and one line in error; path NULL: a client without
- * settings. Any thread may use it.
+ * Reads and checks the file; path NULL: a client without settings. Returns NULL with errno and one
+ * line in error. Any thread may use the client.
  */
 struct http_client *http_client_open(const char *path, char *error, size_t bytes);
-/* As if a file named these two for bearer tokens and for authorities. NULL: out of memory. */
+/*
+ * Makes a client as if from a file that names these two files for a bearer token and for
+ * certificate authorities. NULL: out of memory.
+ */
 struct http_client *http_client_of(const char *credentials_file, const char *ca_file);
 void http_client_close(struct http_client *c);
-/* The file has a tls_config, be it empty. */
+/* Whether the file has a tls_config, even an empty one. */
 bool http_client_tls(const struct http_client *c);
-/* What a request keeps until it is over. */
+/* Memory that a request needs until it is complete. */
 struct http_outgoing {
 	struct curl_slist *headers, *connect_to;
 };
 
 /*
- * Sets the URL, the headers, which are the caller's and the file's, and all else that the file says
- * on a handle for one request. 0, or -errno with one line in error: a secret cannot be read.
- * http_client_done() in either case, after the request.
+ * Prepares a handle for one request: sets the URL, the headers of the caller and of the file, and
+ * all other settings of the file. Returns 0, or -errno with one line in error: a secret cannot be
+ * read. Call http_client_done() after the request in either case.
  */
 int http_client_apply(const struct http_client *c, CURL *curl, const char *url,
 		      const struct curl_slist *headers, struct http_outgoing *r, char *error,
 		      size_t bytes);
 void http_client_done(struct http_outgoing *r);
-/* Why TLS failed, of the request's CURLOPT_ERRORBUFFER, untrusted; NULL: TLS did not. */
+/*
+ * Returns why TLS failed, from the request's untrusted CURLOPT_ERRORBUFFER; NULL: TLS did not fail.
+ */
 const char *http_client_tls_error(CURLcode code, const char *detail);
 /*
- * 0, or -EINVAL with one line in error, which does not hold the URL if that holds a password: not
- * http or https, or a secret in it.
+ * Checks that a URL is http or https and contains no secret. Returns 0, or -EINVAL with one line in
+ * error, which does not quote a URL that contains a password.
  */
 int http_client_url(const char *url, char *error, size_t bytes);
 

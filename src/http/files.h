@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * files.h - the files that a file of settings names, besides itself: whether one changed, and which
- * folders a confined process has to read.
+ * files.h - the list of files that a settings file refers to, including itself: detects changes,
+ * and gives a confined process access to their directories.
  */
 #ifndef SL_HTTP_FILES_H
 #define SL_HTTP_FILES_H
@@ -14,18 +14,18 @@ struct http_files {
 	size_t n;
 };
 
-/* Adds a copy; NULL is fine. Those beyond the array's room are left out. */
+/* Adds a copy of path; NULL is ignored. Files beyond the array's capacity are ignored. */
 void http_files_add(struct http_files *f, const char *path);
-/* Adds the value of a key of a mapping, which names a file; beside: web.h, client.h. */
+/* Adds the file named by a key of a mapping; beside: see web.h and client.h. */
 void http_files_add_key(struct http_files *f, struct base_yaml *y, base_yaml_node mapping,
 			const char *key, const char *beside);
 void http_files_free(struct http_files *f);
-/* For base_confine(): stays as long as f. */
+/* Allows the files for base_confine(). f must outlive o. */
 void http_files_allow(const struct http_files *f, struct base_confine_opts *o);
 
-/* Adds web.yml, the file of roles (NULL: none), and what web.yml names. */
+/* Adds web.yml, the file of roles (NULL: none), and the files that web.yml names. */
 void http_web_files(struct http_files *f, const char *path, const char *roles);
-/* Adds a file of client.h and what it names; NULL is fine. */
+/* Adds a settings file of client.h and the files it names; NULL is ignored. */
 void http_client_files(struct http_files *f, const char *path);
 
 #endif

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * front.c - the process that faces clients: connections and their limits; libmicrohttpd's epoll
- * threads parse and send. Each of these threads asks the back by a channel of its own, and waits
- * for the answer, which handlers give without waiting.
+ * front.c - the process that faces clients: connections and their limits. libmicrohttpd's epoll
+ * threads parse and send. Each of these threads has its own channel to the back and waits for the
+ * answer; handlers answer without waiting.
  *
- * libmicrohttpd's threads own their sockets. The reaper thread only shuts one down, under the lock
- * that connection_event() takes before the socket is closed, so it never touches a descriptor that
- * was reused.
+ * libmicrohttpd's threads own their sockets. The reaper thread only shuts a socket down, under the
+ * lock that connection_event() takes before the socket is closed, so it never touches a descriptor
+ * that was reused.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -29,19 +29,19 @@
 #include "base/relaxed.h"
 #include "http/front.h"
 
-#define CONNECTION_MEMORY (64u * 1024) /* libmicrohttpd sends chunks of half of it */
+#define CONNECTION_MEMORY (64u * 1024) /* libmicrohttpd sends chunks of half this size */
 #define REAPER_TICK_MS	  250
 
 /* ---- the back ---- */
 
 void http_front_gone(void)
 {
-	_exit(0); /* connections end with the process */
+	_exit(0); /* closes all connections */
 }
 
 int http_front_channel(struct http_server *s)
 {
-	static __thread uint32_t mine; /* + 1 */
+	static __thread uint32_t mine; /* index + 1 */
 
 	if (!mine)
 		mine = relaxed_add(s->threads, 1) + 1;
@@ -96,7 +96,7 @@ static void tell_refusals(struct http_server *s)
 	}
 }
 
-/* ---- a request goes to the back ---- */
+/* ---- passing a request to the back ---- */
 
 struct ask {
 	struct http_message_text text;
@@ -119,7 +119,7 @@ static enum MHD_Result put_field(void *arg, enum MHD_ValueKind kind, const char 
 	return a->text.failed ? MHD_NO : MHD_YES;
 }
 
-/* False: out of memory, or too much. */
+/* Returns false if out of memory or if the request is too large. */
 static bool send_ask(struct http_client_request *req, const char *method, const char *path)
 {
 	struct http_server *s = req->server;
@@ -144,10 +144,10 @@ static bool send_ask(struct http_client_request *req, const char *method, const 
 	return ok;
 }
 
-/* ---- what the front answers itself ---- */
+/* ---- answers of the front itself ---- */
 
-__attribute__((format(printf, 3, 4))) static void refuse(struct http_client_request *req,
-							 unsigned int status, const char *fmt, ...)
+__attribute__((format(printf, 3, 4))) static void
+refuse_request(struct http_client_request *req, unsigned int status, const char *fmt, ...)
 {
 	char why[192], text[224];
 	va_list ap;
@@ -169,7 +169,7 @@ struct framing {
 	bool wrong;
 };
 
-/* A token (RFC 9110, 5.6.2). */
+/* Whether s is a token (RFC 9110, 5.6.2). */
 static bool is_token(const char *s, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -183,7 +183,7 @@ static bool is_called(const char *name, size_t n, const char *lower)
 	return n == strlen(lower) && !strncasecmp(name, lower, n);
 }
 
-/* "localhost:80", and not "localhost:80@evil.example" */
+/* Accepts "localhost:80" but not "localhost:80@evil.example". */
 static bool has_port_alone(const char *host)
 {
 	host += *host == '[' ? strcspn(host, "]") : strcspn(host, ":");
@@ -192,12 +192,13 @@ static bool has_port_alone(const char *host)
 }
 
 /*
- * libmicrohttpd keeps a space before the colon, and appends a folded line to the name of the header
- * before it: "Transfer-Encoding:\r\n chunked" is "Transfer-Encodingchunked" here, and an encoding
- * to others.
+ * libmicrohttpd keeps a space before the colon, and appends a folded line to the name of the
+ * previous header: "Transfer-Encoding:\r
+ * chunked" becomes the name "Transfer-Encodingchunked" here, but is an encoding for other
+ * implementations.
  */
-static enum MHD_Result count(void *arg, enum MHD_ValueKind kind, const char *key, size_t key_bytes,
-			     const char *value, size_t value_bytes)
+static enum MHD_Result count_header(void *arg, enum MHD_ValueKind kind, const char *key,
+				    size_t key_bytes, const char *value, size_t value_bytes)
 {
 	static const char length[] = "Content-Length", encoding[] = "Transfer-Encoding";
 	struct framing *f = arg;
@@ -223,23 +224,25 @@ static enum MHD_Result count(void *arg, enum MHD_ValueKind kind, const char *key
 }
 
 /*
- * A proxy before this server may end an ambiguous body at another byte, and take part of it for a
- * further request (RFC 9112, 6.3 and 11.2): such a request is refused, and the connection closed.
- * So it is after a chunked body, as libmicrohttpd takes a bare LF for the end of a chunk's line.
+ * A proxy in front of this server may see the end of an ambiguous body elsewhere and treat a part
+ * of it as another request (RFC 9112, 6.3 and 11.2). Such a request is refused and the connection
+ * closed. The connection is also closed after a chunked body, because libmicrohttpd accepts a bare
+ * LF at the end of a chunk's line.
  */
-static bool ambiguous(struct http_client_request *req)
+static bool is_ambiguous(struct http_client_request *req)
 {
 	struct framing f = {0};
 
-	MHD_get_connection_values_n(req->connection, MHD_HEADER_KIND, count, &f);
+	MHD_get_connection_values_n(req->connection, MHD_HEADER_KIND, count_header, &f);
 	req->close = f.encodings > 0;
 	if (!f.wrong && f.lengths + f.encodings <= 1 && f.hosts <= 1)
 		return false;
 	req->close = true;
 	relaxed_add(req->server->refused[HTTP_REFUSED_FRAMING], 1);
 	tell_refusals(req->server);
-	refuse(req, 400,
-	       "a header is malformed, or Content-Length, Transfer-Encoding or Host is given twice");
+	refuse_request(
+		req, 400,
+		"a header is malformed, or Content-Length, Transfer-Encoding or Host is given twice");
 	return true;
 }
 
@@ -259,7 +262,7 @@ static void set_deadline(struct http_client_request *req, unsigned int timeouts,
 	pthread_mutex_unlock(&s->lock);
 }
 
-/* Called with the raw request line. The returned value becomes answer()'s *context. */
+/* Called with the raw request line. The returned value becomes *context of answer_request(). */
 static void *request_line(void *arg, const char *uri, struct MHD_Connection *connection)
 {
 	const union MHD_ConnectionInfo *info =
@@ -271,7 +274,7 @@ static void *request_line(void *arg, const char *uri, struct MHD_Connection *con
 	req->server = arg;
 	req->connection = connection;
 	req->c = info ? info->socket_context : NULL;
-	req->bad_uri = strstr(uri, "%00") != NULL; /* would truncate the decoded path */
+	req->bad_uri = strstr(uri, "%00") != NULL; /* a NUL would truncate the decoded path */
 	return req;
 }
 
@@ -280,7 +283,7 @@ static bool body_append(struct http_client_request *req, const char *data, size_
 	size_t max = req->server->c.max_body;
 
 	if (req->too_large || bytes > max - req->body_bytes) {
-		/* Read a bounded amount more, so that the client sees the 413. */
+		/* Read a bounded amount more, so that the client receives the 413. */
 		req->too_large = true;
 		req->discarded += bytes;
 		return req->discarded <= 16 * max;
@@ -292,17 +295,17 @@ static bool body_append(struct http_client_request *req, const char *data, size_
 	return true;
 }
 
-static enum MHD_Result answer(void *arg, struct MHD_Connection *connection, const char *url,
-			      const char *method, const char *version, const char *upload,
-			      size_t *upload_bytes, void **context)
+static enum MHD_Result answer_request(void *arg, struct MHD_Connection *connection, const char *url,
+				      const char *method, const char *version, const char *upload,
+				      size_t *upload_bytes, void **context)
 {
 	struct http_client_request *req = *context;
 	struct http_server *s = arg;
 
 	(void)version;
 	if (!req || !req->c || !req->c->told)
-		return MHD_NO; /* out of memory, or refused: the socket is shut */
-	if (req->response) {   /* before the body, which is not wanted */
+		return MHD_NO; /* out of memory, or refused: the socket is shut down */
+	if (req->response) {   /* already answered; ignore the body */
 		*upload_bytes = 0;
 		return MHD_YES;
 	}
@@ -311,10 +314,10 @@ static enum MHD_Result answer(void *arg, struct MHD_Connection *connection, cons
 								 "Content-Length");
 
 		req->seen = true;
-		req->ambiguous = ambiguous(req);
+		req->ambiguous = is_ambiguous(req);
 		if (!req->ambiguous && (!length || strtoull(length, NULL, 10) <= s->c.max_body))
 			return MHD_YES; /* called again, with or without a body */
-		req->too_large = true;	/* answered now; the connection is closed */
+		req->too_large = true;	/* answer now and close the connection */
 	} else if (*upload_bytes) {
 		if (!body_append(req, upload, *upload_bytes))
 			return MHD_NO;
@@ -323,16 +326,16 @@ static enum MHD_Result answer(void *arg, struct MHD_Connection *connection, cons
 	}
 	set_deadline(req, 10, true);
 	if (req->ambiguous) {
-		/* answered */
+		/* already answered */
 	} else if (req->too_large) {
-		refuse(req, 413, "the body is larger than %llu bytes",
-		       (unsigned long long)s->c.max_body);
+		refuse_request(req, 413, "the body is larger than %llu bytes",
+			       (unsigned long long)s->c.max_body);
 	} else if (req->bad_uri) {
-		refuse(req, 400, "the path holds a NUL");
+		refuse_request(req, 400, "the path contains a NUL");
 	} else if (send_ask(req, method, url)) {
 		http_body_answer(req);
 	} else {
-		refuse(req, 503, "out of memory");
+		refuse_request(req, 503, "out of memory");
 	}
 	if (req->close && req->response)
 		MHD_add_response_header(req->response, "Connection", "close");
@@ -355,8 +358,8 @@ static void request_done(void *arg, struct MHD_Connection *connection, void **co
 	free(req);
 }
 
-/* Bounds the sockets: those that peer.c closed may not be gone yet. */
-static enum MHD_Result admit(void *arg, const struct sockaddr *addr, socklen_t bytes)
+/* Limits the number of sockets; those closed by peer.c may still exist. */
+static enum MHD_Result admit_connection(void *arg, const struct sockaddr *addr, socklen_t bytes)
 {
 	struct http_server *s = arg;
 
@@ -364,13 +367,14 @@ static enum MHD_Result admit(void *arg, const struct sockaddr *addr, socklen_t b
 	return relaxed_load(s->sockets) < 2 * s->c.max_connections ? MHD_YES : MHD_NO;
 }
 
-static bool relayed(const struct http_server *s)
+static bool is_relayed(const struct http_server *s)
 {
 	return s->c.is_unix || s->c.tls;
 }
 
-/* key: of the peer. */
-static void introduce(struct http_server *s, struct http_connection *c, const unsigned char *key)
+/* key: identifies the peer. */
+static void introduce_client(struct http_server *s, struct http_connection *c,
+			     const unsigned char *key)
 {
 	struct http_message m = {.type = HTTP_OPEN, .slot = c->slot};
 	struct http_message_open who = {0};
@@ -401,9 +405,10 @@ static struct http_connection *connection_open(struct http_server *s, int fd)
 	c->fd = fd;
 	c->deadline_ns = base_now_ns() + 2ull * s->c.timeout_s * 1000000000u;
 	pthread_mutex_lock(&s->lock);
-	if (relayed(s))
+	if (is_relayed(s))
 		c->relay = http_relay_enter(s, fd, &c->fd);
-	c->shut = refused = (relayed(s) && !c->relay) || !s->slot_count || !http_peer_enter(s, c);
+	c->shut = refused = (is_relayed(s) && !c->relay) || !s->slot_count ||
+			    !http_peer_enter(s, c);
 	if (refused)
 		shutdown(c->fd, SHUT_RDWR);
 	else
@@ -419,7 +424,7 @@ static struct http_connection *connection_open(struct http_server *s, int fd)
 	s->connections = c;
 	pthread_mutex_unlock(&s->lock);
 	if (!refused)
-		introduce(s, c, key);
+		introduce_client(s, c, key);
 	tell_refusals(s);
 	return c;
 }
@@ -464,8 +469,8 @@ void http_front_short_of(const char *what)
 }
 
 /*
- * libmicrohttpd logs each client that disconnects, so its lines are for debugging only, except that
- * of accept() without a descriptor.
+ * libmicrohttpd logs each client that disconnects. Its messages are therefore logged only for
+ * debugging, except accept() failures for lack of a descriptor.
  */
 static void log_line(void *arg, const char *fmt, va_list ap)
 {
@@ -485,10 +490,10 @@ static void log_line(void *arg, const char *fmt, va_list ap)
 }
 
 /*
- * libmicrohttpd times out idle connections only: a client that sends or takes a byte now and then
- * could hold its connection, and a walk of the source, for ever.
+ * libmicrohttpd only times out idle connections: a client that sends or receives a byte now and
+ * then could hold its connection, and the data source behind its answer, indefinitely.
  */
-static void *reap(void *arg)
+static void *reap_connections(void *arg)
 {
 	struct http_server *s = arg;
 
@@ -502,7 +507,7 @@ static void *reap(void *arg)
 		for (struct http_connection *c = s->connections; c; c = c->next)
 			if (!c->shut && now > c->deadline_ns)
 				c->shut = !shutdown(c->fd, SHUT_RDWR) || errno == ENOTCONN;
-		/* An idle server does not wake up. */
+		/* don't wake up while there are no connections */
 		if (s->connections)
 			pthread_cond_timedwait(&s->wake, &s->lock, &t);
 		else
@@ -513,8 +518,9 @@ static void *reap(void *arg)
 
 /* ---- the process ---- */
 
-/* The line says why; the back ends the server, or tries again. */
-__attribute__((noreturn)) static void fail(const struct http_server *s, const char *what, int error)
+/* Reports the error to the back, which ends the server or retries. */
+__attribute__((noreturn)) static void fail_start(const struct http_server *s, const char *what,
+						 int error)
 {
 	struct http_message m = {.type = HTTP_FAILED};
 	char text[HTTP_FAILED_TEXT];
@@ -527,15 +533,15 @@ __attribute__((noreturn)) static void fail(const struct http_server *s, const ch
 	_exit(0);
 }
 
-/* A connection keeps its slot while it is open. */
-static void prepare(struct http_server *s)
+/* Allocates the slots; a connection keeps its slot while it is open. */
+static void prepare_slots(struct http_server *s)
 {
 	struct rlimit files;
 	uint32_t n = http_slots(s->c.max_connections, s->c.threads);
 
 	s->slots = calloc(n, sizeof(*s->slots));
 	if (!s->slots)
-		fail(s, "out of memory", 0);
+		fail_start(s, "out of memory", 0);
 	while (s->slot_count < n) {
 		s->slots[s->slot_count] = n - 1 - s->slot_count;
 		s->slot_count++;
@@ -551,41 +557,41 @@ static void prepare(struct http_server *s)
 	pthread_cond_init(&s->relay_left, NULL);
 }
 
-static void start(struct http_server *s)
+static void start_daemon(struct http_server *s)
 {
 	const unsigned int threads = s->c.threads;
 	const struct MHD_OptionItem listen[] = {
-		{relayed(s) ? MHD_OPTION_END : MHD_OPTION_LISTEN_SOCKET, s->listen_fd, NULL},
+		{is_relayed(s) ? MHD_OPTION_END : MHD_OPTION_LISTEN_SOCKET, s->listen_fd, NULL},
 		{MHD_OPTION_END, 0, NULL}};
 	pthread_t reaper;
-	int e = pthread_create(&reaper, NULL, reap, s);
+	int e = pthread_create(&reaper, NULL, reap_connections, s);
 
 	if (e)
-		fail(s, "no thread", e);
+		fail_start(s, "no thread", e);
 	/*
-	 * admit() limits connections: libmicrohttpd would divide the limit among its threads and
-	 * leave connections beyond it waiting.
+	 * admit_connection() limits connections, because libmicrohttpd would divide the limit among
+	 * its threads and leave connections beyond it waiting.
 	 */
 	errno = 0;
 	s->daemon = MHD_start_daemon(
 		MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ERROR_LOG | MHD_USE_ITC |
-			(relayed(s) ? MHD_USE_NO_LISTEN_SOCKET : 0),
-		0, admit, s, answer, s, MHD_OPTION_EXTERNAL_LOGGER, log_line, NULL,
-		MHD_OPTION_ARRAY, listen, MHD_OPTION_THREAD_POOL_SIZE, threads > 1 ? threads : 0,
-		MHD_OPTION_CONNECTION_LIMIT, (2 * s->c.max_connections + 1) * threads,
-		MHD_OPTION_CONNECTION_TIMEOUT, (unsigned int)s->c.timeout_s,
-		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY,
-		MHD_OPTION_NOTIFY_COMPLETED, request_done, NULL, MHD_OPTION_NOTIFY_CONNECTION,
-		connection_event, s, MHD_OPTION_URI_LOG_CALLBACK, request_line, s,
-		MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
+			(is_relayed(s) ? MHD_USE_NO_LISTEN_SOCKET : 0),
+		0, admit_connection, s, answer_request, s, MHD_OPTION_EXTERNAL_LOGGER, log_line,
+		NULL, MHD_OPTION_ARRAY, listen, MHD_OPTION_THREAD_POOL_SIZE,
+		threads > 1 ? threads : 0, MHD_OPTION_CONNECTION_LIMIT,
+		(2 * s->c.max_connections + 1) * threads, MHD_OPTION_CONNECTION_TIMEOUT,
+		(unsigned int)s->c.timeout_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+		(size_t)CONNECTION_MEMORY, MHD_OPTION_NOTIFY_COMPLETED, request_done, NULL,
+		MHD_OPTION_NOTIFY_CONNECTION, connection_event, s, MHD_OPTION_URI_LOG_CALLBACK,
+		request_line, s, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
 	if (!s->daemon)
-		fail(s, "libmicrohttpd", errno ? errno : EIO);
-	e = relayed(s) ? http_relay_start(s) : 0;
+		fail_start(s, "libmicrohttpd", errno ? errno : EIO);
+	e = is_relayed(s) ? http_relay_start(s) : 0;
 	if (e)
-		fail(s, "no thread", e);
+		fail_start(s, "no thread", e);
 }
 
-/* A change of what handshakes need. False: the end. */
+/* Receives changed TLS settings. Returns false at the end. */
 static bool take_tls(struct http_server *s)
 {
 	struct http_tls *t, *former;
@@ -626,15 +632,15 @@ void http_front_serve(const struct http_front_config *c, const int *fds, size_t 
 	s.listen_fd = fds[0];
 	s.control = fds[1];
 	memcpy(s.channels, fds + 2, (n - 2) * sizeof(*fds));
-	prepare(&s);
+	prepare_slots(&s);
 	if (!unconfined && base_confine(&confine, why, sizeof(why)))
-		fail(&s, why, 0);
+		fail_start(&s, why, 0);
 	if (c->tls && !take_tls(&s))
-		fail(&s, "no settings of TLS", 0);
-	start(&s);
+		fail_start(&s, "no settings of TLS", 0);
+	start_daemon(&s);
 	if (http_message_send(s.control, ready, NULL, 0, NULL, 0, NULL, 0))
 		http_front_gone();
-	/* The back says nothing more but that, and ends. */
+	/* Without TLS the back sends nothing, so any event is the end. */
 	while (c->tls && take_tls(&s))
 		;
 	while (!c->tls && recv(s.control, &end, 1, 0) < 0 && http_message_again(errno))

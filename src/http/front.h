@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * front.h - of the front's process: front.c runs connections and their limits, relay.c reads those
- * of a unix socket and those of TLS, which is tls.c's, peer.c says who may connect, body.c fetches,
- * compresses and sends what the back answers.
+ * front.h - internals of the front's process: front.c runs connections and their limits, relay.c
+ * reads connections of unix sockets and of TLS (tls.c), peer.c decides which peers may connect,
+ * body.c fetches, compresses and sends the back's answers.
  */
 #ifndef SL_HTTP_FRONT_H
 #define SL_HTTP_FRONT_H
@@ -14,25 +14,29 @@
 #include "http/internal.h"
 #include "http/tls.h"
 
-/* A user of this host or a remote address, while it holds connections or is known (peer.c). */
+/* A user of this host or a remote address, kept while it has connections or is known (peer.c). */
 struct http_peer {
 	struct http_peer *next;
 	unsigned char key[HTTP_PEER_KEY];
-	uid_t uid; /* of this host's; (uid_t)-1: another's, or not known */
+	uid_t uid; /* user ID on this host; (uid_t)-1: a remote peer, or not known */
 	bool local;
 	uint32_t open;
-	uint64_t known_until_ns; /* it had a right token; 0: never */
+	/* a correct token makes the peer known until this time; 0: never */
+	uint64_t known_until_ns;
 };
 
-/* A connection, in http_server.connections while it is open: the newest first. */
+/* A connection; in http_server.connections, newest first, while it is open. */
 struct http_connection {
 	struct http_connection *next, **link;
-	int fd;			  /* the client's */
-	struct http_relay *relay; /* between it and libmicrohttpd's; NULL: none, it is the same */
+	int fd; /* descriptor of the client's socket */
+	/*
+	 * relay between the client and libmicrohttpd; NULL: libmicrohttpd serves the socket itself
+	 */
+	struct http_relay *relay;
 	uint32_t slot, serial;
-	bool told;			 /* the back knows it */
-	struct http_peer *peer;		 /* NULL: shut, and not counted any more */
-	uint64_t deadline_ns, answer_ns; /* answer_ns: since when it is answering */
+	bool told;			 /* the back was told of the connection */
+	struct http_peer *peer;		 /* NULL: shut down, and no longer counted */
+	uint64_t deadline_ns, answer_ns; /* answer_ns: start of the current answer */
 	bool shut, answering;
 };
 
@@ -40,39 +44,39 @@ struct http_server {
 	struct http_front_config c;
 	struct MHD_Daemon *daemon;
 	int listen_fd, control;
-	int channels[HTTP_THREADS + 1]; /* with TLS, that of handshakes is the last */
-	pthread_mutex_t shakes;		/* that channel */
-	struct http_tls *tls;		/* under lock; or NULL */
-	uint32_t threads;		/* that have a channel; relaxed */
-	int diag_fd;			/* netlink, under lock */
+	int channels[HTTP_THREADS + 1]; /* with TLS, the last one is for handshakes */
+	pthread_mutex_t shakes;		/* protects the channel for handshakes */
+	struct http_tls *tls;		/* protected by lock; or NULL */
+	uint32_t threads;		/* number of threads with a channel; relaxed */
+	int diag_fd;			/* netlink socket, protected by lock */
 	uint32_t diag_seq;
-	pthread_mutex_t lock; /* connections, peers, slots */
+	pthread_mutex_t lock; /* protects connections, peers and slots */
 	pthread_cond_t wake;
 	struct http_connection *connections;
 	struct http_peer *peers;
-	uint32_t *slots, slot_count; /* those that are free */
-	uint32_t serial;	     /* of the last ASK; relaxed */
+	uint32_t *slots, slot_count; /* free slots */
+	uint32_t serial;	     /* serial number of the last ASK; relaxed */
 
-	/* relay.c; counts and lists under lock */
+	/* used by relay.c; counts and lists are protected by lock */
 	struct http_relay *relays, *parked;
 	pthread_cond_t relay_left;
 	uint32_t relay_count, parked_count, parked_max, accepted;
 	uid_t own_uid;
 
-	uint32_t open;			 /* connections of peers; relaxed */
-	uint32_t sockets;		 /* the same, and those being closed; relaxed */
-	uint32_t refused[HTTP_REFUSALS]; /* not told yet; relaxed */
+	uint32_t open;			 /* number of connections that belong to peers; relaxed */
+	uint32_t sockets;		 /* open, plus sockets that are being closed; relaxed */
+	uint32_t refused[HTTP_REFUSALS]; /* refusals not reported to the back yet; relaxed */
 };
 
 struct http_client_request {
 	struct http_server *server;
 	struct MHD_Connection *connection;
-	struct http_connection *c; /* NULL: out of memory as it opened */
-	bool seen;		   /* answer() was called once */
-	bool bad_uri;		   /* holds a NUL */
-	bool too_large;		   /* body over the limit */
-	bool ambiguous;		   /* 400 */
-	bool close;		   /* the connection, after the answer */
+	struct http_connection *c; /* NULL: out of memory when the connection opened */
+	bool seen;		   /* set after the first call of answer_request() */
+	bool bad_uri;		   /* the URI contains a NUL */
+	bool too_large;		   /* the request's body exceeds the limit */
+	bool ambiguous;		   /* answered with 400 */
+	bool close;		   /* close the connection after the answer */
 	unsigned char *body;
 	size_t body_bytes, body_room, discarded;
 	struct MHD_Response *response;
@@ -81,54 +85,60 @@ struct http_client_request {
 
 /* ---- front.c ---- */
 
-/* The front's process, which does not return. fds as for http_front_spawn(). */
+/* Runs the front's process; does not return. fds: as for http_front_spawn(). */
 __attribute__((noreturn)) void http_front_serve(const struct http_front_config *c, const int *fds,
 						size_t n, bool unconfined);
-/* This thread's channel. Without the back the front ends: sending and receiving do not fail. */
+/*
+ * Returns this thread's channel. When the back is gone the front exits, so callers need not handle
+ * failures of sending and receiving.
+ */
 int http_front_channel(struct http_server *s);
 void http_front_tell(struct http_server *s, enum http_message_type type, uint32_t slot,
 		     uint32_t arg);
 __attribute__((noreturn)) void http_front_gone(void);
 /*
- * From threads that have no channel, with TLS: has the back sign; bytes, or -errno. Counts a
- * refusal, which the back learns at once.
+ * For threads without a channel, with TLS: http_front_sign() requests a signature from the back and
+ * returns its length or -errno; http_front_refused() counts a refusal and reports it immediately.
  */
 ssize_t http_front_sign(struct http_server *s, struct http_message ask, const void *data,
 			unsigned char out[HTTP_SIGNATURE]);
 void http_front_refused(struct http_server *s, enum http_refusal cause);
-/* Says that connections cannot be accepted for want of these. */
+/* Logs that connections can't be accepted for lack of a resource. */
 void http_front_short_of(const char *what);
 
 /* ---- body.c ---- */
 
-/* Makes the response out of the HEAD that this thread's channel brings. */
+/* Makes the response from the HEAD on this thread's channel. */
 void http_body_answer(struct http_client_request *req);
 
 /* ---- relay.c: unix sockets ---- */
 
-/* Accepts connections, and hands what they say to the daemon. 0 or an errno. */
+/* Accepts connections and relays their data to the daemon. Returns 0 or an errno. */
 int http_relay_start(struct http_server *s);
 /*
- * With the lock held: of the connection that libmicrohttpd knows by fd, the client's descriptor,
- * which stays open until it leaves. NULL: the client has gone.
+ * Finds the relay of the connection that libmicrohttpd knows by fd, with the lock held. *client is
+ * the client's descriptor, which stays open until http_relay_leave(). NULL: the client has gone.
  */
 struct http_relay *http_relay_enter(struct http_server *s, int fd, int *client);
 void http_relay_leave(struct http_server *s, struct http_relay *r);
-/* What TLS says of the client, but for .peer. *names stays as the relay does. */
+/* Returns what TLS knows about the client, except .peer. *names is valid as long as the relay. */
 struct http_message_open http_relay_who(const struct http_relay *r, const char **names);
 
-/* ---- peer.c: with the lock held ---- */
+/* ---- peer.c: call these with the lock held ---- */
 
-/* Who is at the other end of a connection. */
+/* Identifies the peer of a connection. */
 void http_peer_identify(struct http_server *s, int fd, struct http_peer *p);
 bool http_peer_same(const struct http_peer *a, const struct http_peer *b);
-/* Without the lock: its address, for the log. */
+/* Prints the peer's address for the log. Needs no lock. */
 void http_peer_print(int fd, char *out, size_t bytes);
-/* Counts a new connection, which may end another one. False: there is no room for it. */
+/*
+ * Counts a new connection, which may cause another one to be shut down. Returns false if there is
+ * no room for it.
+ */
 bool http_peer_enter(struct http_server *s, struct http_connection *c);
 void http_peer_leave(struct http_server *s, struct http_connection *c);
-/* The peer had a right token: it may use the reserve. */
-/* Connections of the same peer that are being answered, with this one. */
+/* Records that the peer presented a correct token: it may use the reserve. */
+/* Returns the number of the same peer's connections that are being answered, including this one. */
 uint32_t http_peer_answers(struct http_server *s, const struct http_connection *of);
 void http_peer_known(struct http_connection *c);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * guard.c - the web.yml of a running server: read at the start and again when a file of it changes,
- * told to the front without the private key, with which this process signs handshakes for it.
+ * guard.c - reloads web.yml and its files when one of them changes. The front gets everything but
+ * the private key, with which this process signs handshakes for it.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -16,8 +16,8 @@ int http_guard_init(struct http *h, char *error, size_t error_bytes)
 {
 	if (!h->opts.web_config) {
 		return h->opts.roles_file ? base_fail(error, error_bytes, -EINVAL,
-						      "a file of roles needs a web.yml, whose "
-						      "users and certificates it names")
+						      "a file of roles needs a web.yml with its "
+						      "users and certificates")
 					  : 0;
 	}
 	h->web = http_web_read(h->opts.web_config, h->opts.roles_file, error, error_bytes);
@@ -26,7 +26,7 @@ int http_guard_init(struct http *h, char *error, size_t error_bytes)
 	if (h->web->tls && h->is_unix)
 		return base_fail(
 			error, error_bytes, -EINVAL,
-			"%s: TLS is for addresses; the kernel says who is at a unix socket",
+			"%s: TLS is only for addresses; at a unix socket the kernel identifies the client",
 			h->opts.web_config);
 	return 0;
 }
@@ -52,7 +52,10 @@ int http_guard_tell(struct http *h)
 		return 0;
 	head.stamp = (uint32_t)w->stamp;
 	head.client_auth = w->client_auth;
-	/* A front proxy has a certificate; others that come with one have to be known, too. */
+	/*
+	 * Request certificates so that the front proxy can present one; any other client with a
+	 * certificate must be known as well.
+	 */
 	if (w->proxy_ca.data && w->client_auth == HTTP_CLIENT_NONE)
 		head.client_auth = HTTP_CLIENT_VERIFY_IF_GIVEN;
 	head.cert = (uint32_t)w->cert.bytes;
@@ -85,14 +88,16 @@ int http_guard_tell(struct http *h)
 	return err;
 }
 
-/* What a change may not do while clients are connected by the old rules. */
-static const char *unfit(const struct http *h, const struct http_web *w)
+/*
+ * Returns why a reload is not possible while clients are connected under the old settings; or NULL.
+ */
+static const char *why_unfit(const struct http *h, const struct http_web *w)
 {
 	if (w->tls != h->web->tls)
-		return "TLS begins or ends with a restart only";
+		return "enabling or disabling TLS requires a restart";
 	if (!h->local && !http_web_authenticates(w) && http_web_authenticates(h->web) &&
 	    !h->opts.open && !*h->reader_token)
-		return "nobody would be authenticated any more";
+		return "clients would no longer be authenticated";
 	return NULL;
 }
 
@@ -108,17 +113,21 @@ void http_guard_poll(struct http *h)
 	if (stamp == h->web->stamp || stamp == h->failed_stamp)
 		return;
 	w = http_web_read(h->opts.web_config, h->opts.roles_file, error, sizeof(error));
-	if (w && unfit(h, w)) {
-		snprintf(error, sizeof(error), "%s: %s", h->opts.web_config, unfit(h, w));
+	if (w && why_unfit(h, w)) {
+		snprintf(error, sizeof(error), "%s: %s", h->opts.web_config, why_unfit(h, w));
 		http_web_free(w);
 		w = NULL;
 	}
 	if (!w) {
-		/* Files that are being replaced one by one may not fit yet: the next look says. */
+		/*
+		 * Files that are being replaced one by one may not match yet; check again next
+		 * time.
+		 */
 		if (stamp == h->doubted_stamp) {
 			h->failed_stamp = stamp;
 			relaxed_add(h->refused[HTTP_REFUSED_SETTINGS], 1);
-			base_logf(BASE_ERROR, "http", "a change is not used, the former stays: %s",
+			base_logf(BASE_ERROR, "http",
+				  "ignoring the changed files, keeping the previous settings: %s",
 				  error);
 		}
 		h->doubted_stamp = stamp;
@@ -126,18 +135,18 @@ void http_guard_poll(struct http *h)
 	}
 	pthread_rwlock_wrlock(&h->web_lock);
 	http_web_free(h->former);
-	h->former = h->web; /* handshakes that began with it end with its key */
+	h->former = h->web; /* handshakes that started with the old key complete with it */
 	h->web = w;
 	h->failed_stamp = h->doubted_stamp = 0;
 	pthread_rwlock_unlock(&h->web_lock);
 	http_guard_tell(h);
-	base_logf(BASE_INFO, "http", "read again path=%s users=%zu listen=%s", h->opts.web_config,
-		  w->user_count, h->address);
+	base_logf(BASE_INFO, "http", "settings read again path=%s users=%zu listen=%s",
+		  h->opts.web_config, w->user_count, h->address);
 }
 
-/* What TLS signs is hashed already, but for algorithms that hash as they sign. */
-static int sign(gnutls_privkey_t key, uint32_t algorithm, const gnutls_datum_t *in,
-		gnutls_datum_t *out)
+/* Signs a hash, or data for algorithms that hash it themselves. */
+static int sign_data(gnutls_privkey_t key, uint32_t algorithm, const gnutls_datum_t *in,
+		     gnutls_datum_t *out)
 {
 	const gnutls_sign_algorithm_t a = (gnutls_sign_algorithm_t)algorithm;
 
@@ -158,7 +167,7 @@ ssize_t http_guard_sign(struct http *h, uint32_t stamp, uint32_t algorithm, cons
 	w = h->web && (uint32_t)h->web->stamp == stamp	       ? h->web
 	    : h->former && (uint32_t)h->former->stamp == stamp ? h->former
 							       : NULL;
-	if (w && w->key && !sign(w->key, algorithm, &in, &signature) &&
+	if (w && w->key && !sign_data(w->key, algorithm, &in, &signature) &&
 	    signature.size <= HTTP_SIGNATURE) {
 		memcpy(out, signature.data, signature.size);
 		n = (ssize_t)signature.size;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * internal.h - of the back: back.c runs it, listen.c binds, access.c says who may do what, route.c
- * finds handlers, reply.c makes answers; spawn.c starts fronts. web.c reads web.yml, users.c tries
- * passwords, guard.c keeps both up to date.
+ * internal.h - internals of the back: back.c runs it, listen.c binds the socket, access.c checks
+ * permissions, route.c finds handlers, reply.c makes answers, spawn.c starts fronts, web.c reads
+ * web.yml, users.c checks passwords, guard.c reloads web.yml and signs for TLS.
  */
 #ifndef SL_HTTP_INTERNAL_H
 #define SL_HTTP_INTERNAL_H
@@ -21,44 +21,45 @@
 
 struct http_route {
 	const char *method;
-	char *before; /* up to the variable, or the whole path */
-	char *after;  /* after it; NULL: no variable */
+	char *before; /* path before the variable, or the whole path */
+	char *after;  /* path after the variable; NULL: no variable */
 	bool rest;    /* the variable is the rest of the path */
 	enum http_role needs;
 	http_handler fn;
 	void *arg;
 };
 
-/* A connection of the front. */
+/* State of a connection of the front. */
 struct http_slot {
 	bool open;
 	struct http_caller caller;
-	struct http_request *req; /* NULL, or the one whose body is not fetched yet */
+	/* the request whose body is not completely fetched yet; or NULL */
+	struct http_request *req;
 	struct http_message_open from;
-	char *names; /* of the client's certificate, from.names bytes; or NULL */
+	char *names; /* names in the client's certificate, from.names bytes; or NULL */
 };
 
 /*
- * To one thread of the front: a thread of the back serves it. The last one is for handshakes, if
- * there is TLS.
+ * A connection to one thread of the front, served by one thread of the back. With TLS, the last
+ * channel is for handshakes.
  */
 struct http_channel {
 	struct http *http;
 	int fd;
 	pthread_t thread;
 	bool runs;
-	struct http_slot *slots; /* http_slots() */
-	char *piece;		 /* of a body, HTTP_PIECE */
+	struct http_slot *slots; /* array of http_slots() entries */
+	char *piece;		 /* buffer of HTTP_PIECE bytes for a piece of a body */
 };
 
 struct http {
 	int listen_fd;
-	bool local, is_unix; /* who can connect */
-	dev_t dev;	     /* of the unix socket's file */
+	bool local, is_unix; /* whether only this host, or only unix sockets, can connect */
+	dev_t dev;	     /* device and inode of the unix socket's file */
 	ino_t ino;
 	char address[128];
 	struct http_opts opts;
-	/* "": none */
+	/* tokens; "" means none */
 	char reader_token[HTTP_TOKEN_MAX + 1], actor_token[HTTP_TOKEN_MAX + 1];
 	char admin_token[HTTP_TOKEN_MAX + 1];
 	struct http_route routes[HTTP_ROUTES];
@@ -66,30 +67,33 @@ struct http {
 
 	struct http_front *front;
 	bool own_front, started;
-	/* guard.c; of the keeper, but for these under web_lock: */
+	/* guard.c. Only the keeper uses these, except for those protected by web_lock: */
 	pthread_rwlock_t web_lock;
-	struct http_web *web, *former; /* NULL: there is no web.yml; it did not change */
+	/* web is NULL without a web.yml; former is NULL if it never changed */
+	struct http_web *web, *former;
 	uint64_t failed_stamp, doubted_stamp;
 	struct http_users users;
 
-	struct http_channel *channels; /* http_channels() */
-	pthread_mutex_t lock;	       /* control, stopping */
+	struct http_channel *channels; /* array of http_channels() entries */
+	pthread_mutex_t lock;	       /* protects control and stopping */
 	pthread_cond_t wake;
 	pthread_t keeper;
-	int control; /* -1: no front */
+	int control; /* socket to the front; -1: no front is running */
 	bool stopping;
 
-	uint32_t open;				       /* connections; relaxed */
-	uint64_t *refused, own_refused[HTTP_REFUSALS]; /* relaxed */
+	uint32_t open;				       /* number of open connections; relaxed */
+	uint64_t *refused, own_refused[HTTP_REFUSALS]; /* counters of refusals; relaxed */
 };
 
-/* The most connections, with those that are being closed: each thread may admit one too many. */
+/*
+ * Maximum number of connections, including those being closed; each thread may accept one too many.
+ */
 static inline uint32_t http_slots(uint32_t max_connections, uint32_t threads)
 {
 	return 2 * max_connections + threads;
 }
 
-/* With TLS there is one more than threads: for handshakes. */
+/* One channel per thread and, with TLS, one more for handshakes. */
 static inline unsigned int http_channels(const struct http *h)
 {
 	return h->opts.threads + (h->web && h->web->tls);
@@ -103,85 +107,93 @@ struct http_request {
 	struct http *http;
 	const struct http_caller *caller;
 	const struct http_slot *slot;
-	enum http_role role; /* what it may do */
+	enum http_role role; /* role of the request */
 	uint32_t serial;
-	void *payload; /* what .in points into, until the handler has returned */
+	void *payload; /* memory that .in points into; freed when the handler has returned */
 	struct http_message_request in;
 	char *variable;
 	struct http_header headers[HTTP_HEADERS];
 	size_t header_count;
-	bool known; /* had a right token */
+	bool known; /* the client presented a correct token */
 
 	bool answered;
 	unsigned int status;
-	char *content_type; /* or NULL */
+	char *content_type; /* may be NULL */
 	bool gzip;
-	const char *whole; /* the body; or, if read is set, a stream */
-	char *owned;	   /* the same, to be freed; or NULL */
+	const char *whole; /* the body; unused if read is set for a stream */
+	char *owned;	   /* same as whole if the body must be freed; or NULL */
 	size_t bytes, given;
 	ssize_t (*read)(void *arg, char *buf, size_t max);
 	void (*done)(void *arg);
 	void *arg;
 };
 
-/* ---- back.c: for tests and fuzzers, too ---- */
+/* ---- back.c; also for tests and fuzzers ---- */
 
-/* Serves a channel until it ends, or the other side breaks a rule. 0: it ended, or -EPROTO. */
+/* Serves a channel until it ends or the other side violates the protocol. Returns 0 or -EPROTO. */
 int http_back_serve(struct http_channel *ch);
 
 /* ---- listen.c ---- */
 
-/* Sets listen_fd, address, local, is_unix. 0, or -errno with one line in error. */
+/* Sets listen_fd, address, local and is_unix. Returns 0, or -errno with one line in error. */
 int http_listen(struct http *h, const char *at, char *error, size_t error_bytes);
-/* Ends listening; removes a unix socket's file. */
+/* Stops listening and removes a unix socket's file. */
 void http_unlisten(struct http *h);
-/* Whether a descriptor is a connection that the listening unix socket accepted. */
+/* Whether a descriptor is a connection accepted by the listening unix socket. */
 bool http_listen_accepted(const struct http *h, int fd);
 
 /* ---- access.c ---- */
 
-/* Reads tokens; whether the address may be served. 0, or -errno with one line in error. */
+/*
+ * Reads tokens and checks that the address may be served. Returns 0, or -errno with one line in
+ * error.
+ */
 int http_access_init(struct http *h, char *error, size_t error_bytes);
-/* Adds the headers of web.yml. */
+/* Adds the headers configured in web.yml. */
 void http_access_headers(struct http_request *req);
-/* True, or false after answering. */
+/* Returns true, or answers the request and returns false. */
 bool http_access_allowed(struct http_request *req, enum http_role needs);
 
 /* ---- guard.c ---- */
 
-/* Reads web.yml. 0, or -errno with one line in error; http_guard_end() in either case. */
+/*
+ * Reads web.yml. Returns 0, or -errno with one line in error. Call http_guard_end() in either case.
+ */
 int http_guard_init(struct http *h, char *error, size_t error_bytes);
 void http_guard_end(struct http *h);
-/* Tells the front what TLS needs. 0 or -errno. */
+/* Sends the front its TLS settings. Returns 0 or -errno. */
 int http_guard_tell(struct http *h);
-/* Looks whether a file has changed. */
+/* Reloads the files if one has changed. */
 void http_guard_poll(struct http *h);
-/* Signs for the front by the key of that stamp. Bytes, or -errno. */
+/* Signs for the front with the key of that stamp. Returns the signature's length or -errno. */
 ssize_t http_guard_sign(struct http *h, uint32_t stamp, uint32_t algorithm, const void *data,
 			size_t bytes, unsigned char out[HTTP_SIGNATURE]);
 
 /* ---- route.c, reply.c ---- */
 
-/* The request's route; or NULL after answering 404, 405 or 503. */
+/* Finds the request's route. Returns NULL after answering with 404, 405 or 503. */
 const struct http_route *http_route_find(struct http_request *req);
 void http_routes_free(struct http *h);
-/* The next piece of the answer's body: bytes, 0: the end, or -errno. */
+/* Copies the next piece of the answer's body. Returns its length; 0: end; or -errno. */
 ssize_t http_reply_next(struct http_request *req, char *buf, size_t max);
 
 /* ---- spawn.c ---- */
 
-/* What a front is told at its start. */
+/* Parameters of a front. */
 struct http_front_config {
 	uint32_t threads, max_connections, timeout_s, is_unix;
-	uint32_t tls, tells; /* tells: who connects */
+	uint32_t tls, tells; /* tls: whether it uses TLS; tells: whether it reports who connects */
 	uint64_t max_body;
 	char address[128];
 };
 
-/* fds: the listening socket, the control socket, the channels, with TLS one more. 0 or -errno. */
+/*
+ * Starts a front. fds: the listening socket, the control socket and the channels, one more with
+ * TLS. Returns 0 or -errno.
+ */
 int http_front_spawn(struct http_front *f, const struct http_front_config *c, const int *fds,
 		     size_t n);
-/* Ends the running front, and waits for that. */
+/* Stops the running front and waits until it has ended. */
 void http_front_stop(struct http_front *f);
 
 #endif

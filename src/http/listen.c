@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* listen.c - the listening socket: TCP or unix, and who can reach it. */
+/* listen.c - opens the listening socket, TCP or unix, and determines who can reach it */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
@@ -17,14 +17,14 @@
 
 #define UNIX	  "unix:"
 #define UNIX_PATH (sizeof(UNIX) - 1)
-#define UNIX_MODE 0666 /* the kernel tells who connects */
+#define UNIX_MODE 0666 /* anyone may connect; the kernel identifies the client */
 
 static bool is_unix(const char *at)
 {
 	return !strncmp(at, UNIX, UNIX_PATH);
 }
 
-static int malformed(const char *at, char *error, size_t error_bytes)
+static int refuse_address(const char *at, char *error, size_t error_bytes)
 {
 	return base_fail(error, error_bytes, -EINVAL,
 			 "cannot listen on '%s': not an address such as 127.0.0.1:9464 or "
@@ -50,15 +50,15 @@ int http_is_local(const char *listen, char *error, size_t error_bytes)
 	uint16_t port;
 
 	if (is_unix(listen))
-		return listen[UNIX_PATH] ? 1 : malformed(listen, error, error_bytes);
+		return listen[UNIX_PATH] ? 1 : refuse_address(listen, error, error_bytes);
 	if (base_parse_address(listen, host, sizeof(host), &port))
-		return malformed(listen, error, error_bytes);
+		return refuse_address(listen, error, error_bytes);
 	return !*host || !strcasecmp(host, "localhost") ||
 	       (inet_pton(AF_INET, host, &v4) == 1 && ntohl(v4.s_addr) >> 24 == 127) ||
 	       (inet_pton(AF_INET6, host, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6));
 }
 
-/* A descriptor, or -errno. */
+/* Returns a descriptor or -errno. */
 static int listen_tcp(const char *listen_at, char *error, size_t error_bytes)
 {
 	const struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
@@ -69,7 +69,7 @@ static int listen_tcp(const char *listen_at, char *error, size_t error_bytes)
 	uint16_t number;
 
 	if (base_parse_address(listen_at, host, sizeof(host), &number))
-		return malformed(listen_at, error, error_bytes);
+		return refuse_address(listen_at, error, error_bytes);
 	snprintf(port, sizeof(port), "%u", number);
 	e = getaddrinfo(*host ? host : "127.0.0.1", port, &hints, &found);
 	if (e)
@@ -84,7 +84,7 @@ static int listen_tcp(const char *listen_at, char *error, size_t error_bytes)
 		if (fd < 0)
 			continue;
 		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-		if (a->ai_family == AF_INET6) /* [::] serves IPv4 too */
+		if (a->ai_family == AF_INET6) /* [::] serves IPv4 as well */
 			setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof(zero));
 		if (!bind(fd, a->ai_addr, a->ai_addrlen) && !listen(fd, SOMAXCONN))
 			continue;
@@ -158,13 +158,16 @@ void http_unlisten(struct http *h)
 		close(h->listen_fd);
 		return;
 	}
-	/* Only if it is still this server's. */
+	/* Only if the file still belongs to this server. */
 	if (!lstat(path, &st) && st.st_dev == h->dev && st.st_ino == h->ino)
 		unlink(path);
 	base_unlisten_unix(h->listen_fd);
 }
 
-/* Only an accepted connection has the listener's name: a pair has none, nor has who connected. */
+/*
+ * Only an accepted connection has the listener's address as its own; a socket pair and the
+ * connecting side do not.
+ */
 bool http_listen_accepted(const struct http *h, int fd)
 {
 	struct sockaddr_un ours = {0}, theirs = {0};

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* message.c - packs, checks, sends and receives. Both sides use it, and neither trusts the other.
+/*
+ * message.c - packs, checks, sends and receives messages. Both sides use it, and neither trusts the
+ * other.
  */
 #include "http/message.h"
 
@@ -30,7 +32,7 @@ void http_message_put(struct http_message_text *t, char kind, const char *string
 	t->bytes += n;
 }
 
-/* The string at *at, which ends before end; or NULL. */
+/* Returns the string at *at, which must end before end; or NULL. */
 static const char *take_string(const char **at, const char *end)
 {
 	const char *s = *at, *zero = *at < end ? memchr(s, 0, (size_t)(end - s)) : NULL;
@@ -53,13 +55,13 @@ static bool take_field(const char **at, const char *end, bool kinds, struct http
 	return f->value;
 }
 
-/* *out is malloc'd. */
+/* *out is allocated with malloc(). */
 static int take_fields(const char *at, const char *end, uint32_t count, bool kinds,
 		       struct http_message_field **out)
 {
 	uint32_t n = 0;
 
-	/* A field has at least two bytes, so a count beyond that is not worth memory. */
+	/* A field takes at least two bytes, so refuse a larger count before allocating memory. */
 	if (count > HTTP_MESSAGE_FIELDS || count > (size_t)(end - at) / 2)
 		return -EPROTO;
 	*out = calloc(count + 1, sizeof(**out));
@@ -176,7 +178,7 @@ int http_message_send_fds(int fd, const void *m, size_t bytes, const int *fds, s
 	do
 		sent = base_send_fds(fd, &part, 1, fds, n, 0);
 	while (sent < 0 && http_message_again(-sent));
-	/* Of a stream socket the kernel takes so few bytes at once. */
+	/* the kernel sends so few bytes on a stream socket at once */
 	return sent < 0 ? sent : (size_t)sent == bytes ? 0 : -EMSGSIZE;
 }
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * peer.c - who may connect, and who has to leave when all connections are taken.
+ * peer.c - decides which peer may connect, and which connection is closed when all are in use.
  *
- * A peer is a user of this host, an IPv4 address or an IPv6 /64. The policy is that of a queue that
- * is shared fairly by dropping from the longest (RFC 7806, 3.1): as long as there is room, one peer
- * may take all; when there is none, the peer that holds the most loses its oldest connection that
- * waits, to one that holds less. So slow connections of one never refuse another. An
- * eighth is left for users of this host and for addresses that had a right token lately.
+ * A peer is a user of this host, an IPv4 address or an IPv6 /64. The policy is that of a fair queue
+ * that drops from the longest (RFC 7806, 3.1). As long as there is room, one peer may take
+ * everything. When there is none, the peer with the most connections loses its oldest waiting one
+ * to a peer with fewer. Slow connections of one peer therefore never lock out another. An eighth of
+ * all connections is reserved for users of this host and for addresses that recently presented a
+ * correct token.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -24,17 +25,17 @@
 #include "base/relaxed.h"
 #include "http/front.h"
 
-#define KNOWN_NS     600000000000ull /* after a right token */
+#define KNOWN_NS     600000000000ull /* how long a peer is known after a correct token */
 #define RESERVE_PART 8u
-#define SLOW_NS	     5000000000u /* an answer that takes longer may end for another peer's */
+#define SLOW_NS	     5000000000u /* a slower answer may be aborted in favour of another peer */
 
 enum { PEER_UNIX = 1, PEER_LOOPBACK, PEER_V4, PEER_V6 };
 
-/* ---- who it is ---- */
+/* ---- identifying a peer ---- */
 
 /*
- * The user whose socket is at the other end of a loopback connection, asked of the kernel;
- * (uid_t)-1 if it is not to be had. For sharing only: a socket may have been handed on.
+ * Asks the kernel which user owns the other end of a loopback connection; (uid_t)-1 if that is not
+ * possible. Only for sharing connections fairly: the socket may have been passed to another user.
  */
 static uid_t user_of(struct http_server *s, const struct sockaddr_storage *theirs,
 		     const struct sockaddr_storage *ours)
@@ -59,7 +60,7 @@ static uid_t user_of(struct http_server *s, const struct sockaddr_storage *their
 	const struct sockaddr_in6 *s6 = (const struct sockaddr_in6 *)theirs;
 	const struct sockaddr_in6 *d6 = (const struct sockaddr_in6 *)ours;
 
-	/* Ports are at the same place in both families. */
+	/* The ports have the same position in both families. */
 	ask.req.id.idiag_sport = s4->sin_port;
 	ask.req.id.idiag_dport = d4->sin_port;
 	if (theirs->ss_family == AF_INET) {
@@ -74,18 +75,19 @@ static uid_t user_of(struct http_server *s, const struct sockaddr_storage *their
 	if (s->diag_fd < 0 || send(s->diag_fd, &ask, sizeof(ask), 0) < 0)
 		return (uid_t)-1;
 	do
-		n = recv(s->diag_fd, &got, sizeof(got), 0); /* skips an answer that was missed */
+		/* skips the late answer to an earlier question */
+		n = recv(s->diag_fd, &got, sizeof(got), 0);
 	while (n >= (ssize_t)sizeof(got.head) && got.head.nlmsg_seq != s->diag_seq);
 	if (n < (ssize_t)(sizeof(got.head) + sizeof(got.msg)) ||
 	    got.head.nlmsg_type != SOCK_DIAG_BY_FAMILY)
 		return (uid_t)-1;
-	/* Of a socket without an open descriptor the kernel says that it is root's. */
+	/* For a socket without an open descriptor the kernel reports root. */
 	return got.msg.idiag_state == TCP_ESTABLISHED && got.msg.idiag_inode ? got.msg.idiag_uid
 									     : (uid_t)-1;
 }
 
-/* An IPv4 address that IPv6 carries, as IPv4. */
-static void unmap(struct sockaddr_storage *a)
+/* Converts an IPv4-mapped IPv6 address to IPv4. */
+static void unmap_v4(struct sockaddr_storage *a)
 {
 	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)a;
 	struct sockaddr_in v4 = {.sin_family = AF_INET};
@@ -123,9 +125,9 @@ void http_peer_identify(struct http_server *s, int fd, struct http_peer *p)
 	}
 	if (getpeername(fd, (struct sockaddr *)&theirs, &n) ||
 	    getsockname(fd, (struct sockaddr *)&ours, &m))
-		return; /* gone already: a peer without a key */
-	unmap(&theirs);
-	unmap(&ours);
+		return; /* already gone: a peer without a key */
+	unmap_v4(&theirs);
+	unmap_v4(&ours);
 	p->local = theirs.ss_family == AF_INET ? ntohl(v4->sin_addr.s_addr) >> 24 == 127
 					       : IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
 	if (p->local) {
@@ -152,7 +154,7 @@ void http_peer_print(int fd, char *out, size_t bytes)
 	socklen_t n = sizeof(at);
 
 	getpeername(fd, (struct sockaddr *)&at, &n);
-	unmap(&at);
+	unmap_v4(&at);
 	if (at.ss_family == AF_INET)
 		inet_ntop(AF_INET, &v4->sin_addr, host, sizeof(host));
 	else if (at.ss_family == AF_INET6)
@@ -162,12 +164,12 @@ void http_peer_print(int fd, char *out, size_t bytes)
 
 /* ---- peers ---- */
 
-static bool preferred(const struct http_peer *p)
+static bool is_preferred(const struct http_peer *p)
 {
 	return p->local || p->known_until_ns > base_now_ns();
 }
 
-static void forget(struct http_server *s)
+static void forget_peers(struct http_server *s)
 {
 	struct http_peer **at = &s->peers, *p;
 
@@ -181,7 +183,7 @@ static void forget(struct http_server *s)
 	}
 }
 
-static struct http_peer *find(struct http_server *s, const struct http_peer *who)
+static struct http_peer *find_peer(struct http_server *s, const struct http_peer *who)
 {
 	struct http_peer *p = s->peers;
 
@@ -189,7 +191,7 @@ static struct http_peer *find(struct http_server *s, const struct http_peer *who
 		p = p->next;
 	if (p)
 		return p;
-	forget(s);
+	forget_peers(s);
 	p = malloc(sizeof(*p));
 	if (!p)
 		return NULL;
@@ -216,9 +218,9 @@ uint32_t http_peer_answers(struct http_server *s, const struct http_connection *
 	return n;
 }
 
-/* ---- who leaves ---- */
+/* ---- choosing a connection to close ---- */
 
-static void leave(struct http_server *s, struct http_connection *c)
+static void remove_connection(struct http_server *s, struct http_connection *c)
 {
 	c->peer->open--;
 	c->peer = NULL;
@@ -226,11 +228,11 @@ static void leave(struct http_server *s, struct http_connection *c)
 }
 
 /*
- * Of a peer; NULL: of any that is no better than the newcomer, if it waits or takes its answer
- * slowly. The oldest, those that wait first.
+ * Returns the oldest connection of a peer, preferably a waiting one. of == NULL: of any peer
+ * without priority over the newcomer, if the connection waits or its answer is slow.
  */
-static struct http_connection *oldest(struct http_server *s, const struct http_peer *of,
-				      const struct http_peer *newcomer)
+static struct http_connection *find_oldest(struct http_server *s, const struct http_peer *of,
+					   const struct http_peer *newcomer)
 {
 	struct http_connection *found = NULL;
 	uint64_t now = base_now_ns();
@@ -240,7 +242,7 @@ static struct http_connection *oldest(struct http_server *s, const struct http_p
 
 		if (!c->peer || (of && c->peer != of))
 			continue;
-		if (!of && (answered || (preferred(c->peer) && !preferred(newcomer))))
+		if (!of && (answered || (is_preferred(c->peer) && !is_preferred(newcomer))))
 			continue;
 		if (!found || found->answering || !c->answering)
 			found = c;
@@ -248,8 +250,9 @@ static struct http_connection *oldest(struct http_server *s, const struct http_p
 	return found;
 }
 
-/* The connection that leaves for one of newcomer, or NULL. */
-static struct http_connection *victim(struct http_server *s, const struct http_peer *newcomer)
+/* Returns the connection to be closed for newcomer, or NULL. */
+static struct http_connection *choose_victim(struct http_server *s,
+					     const struct http_peer *newcomer)
 {
 	const struct http_peer *most = NULL;
 
@@ -257,10 +260,10 @@ static struct http_connection *victim(struct http_server *s, const struct http_p
 		if (!most || p->open > most->open)
 			most = p;
 	if (most && most->open > newcomer->open + 1)
-		return oldest(s, most, newcomer);
+		return find_oldest(s, most, newcomer);
 	if (!newcomer->open)
-		return oldest(s, NULL, newcomer);
-	return NULL; /* none holds more than it */
+		return find_oldest(s, NULL, newcomer);
+	return NULL; /* no other peer holds enough connections to lose one */
 }
 
 bool http_peer_enter(struct http_server *s, struct http_connection *c)
@@ -270,17 +273,17 @@ bool http_peer_enter(struct http_server *s, struct http_connection *c)
 	struct http_connection *out;
 
 	http_peer_identify(s, c->fd, &who);
-	peer = find(s, &who);
+	peer = find_peer(s, &who);
 	if (!peer)
 		return false;
-	if (relaxed_load(s->open) >= (preferred(peer) ? max : max - reserve)) {
-		out = victim(s, peer);
+	if (relaxed_load(s->open) >= (is_preferred(peer) ? max : max - reserve)) {
+		out = choose_victim(s, peer);
 		if (!out) {
 			relaxed_add(s->refused[HTTP_REFUSED_CONNECTION], 1);
 			return false;
 		}
 		relaxed_add(s->refused[HTTP_REFUSED_EVICTED], 1);
-		leave(s, out);
+		remove_connection(s, out);
 		out->shut = !shutdown(out->fd, SHUT_RDWR) || errno == ENOTCONN;
 	}
 	c->peer = peer;
@@ -292,6 +295,6 @@ bool http_peer_enter(struct http_server *s, struct http_connection *c)
 void http_peer_leave(struct http_server *s, struct http_connection *c)
 {
 	if (c->peer)
-		leave(s, c);
-	forget(s);
+		remove_connection(s, c);
+	forget_peers(s);
 }

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * relay.c - stands between clients and libmicrohttpd, on a unix socket and with TLS.
+ * relay.c - relays data between clients and libmicrohttpd, for unix sockets and for TLS.
  *
- * Bytes on a unix socket may bring descriptors. The kernel closes those that recv() does not take,
- * and those unread when the connection is closed, on the thread that calls; a close may hang: that
- * of a TCP socket waits for its peer if SO_LINGER says so. So each connection has a thread here
- * that alone reads and closes it, and carries its bytes to and from a socket pair that
- * libmicrohttpd serves. What hangs is that thread, until the front ends.
+ * Data on a unix socket may carry descriptors. The kernel closes descriptors that recv() does not
+ * accept, and unread ones when the socket is closed, in the calling thread. Such a close may hang:
+ * that of a TCP socket with SO_LINGER waits for its peer. Each connection therefore has its own
+ * thread here, which alone reads and closes the client's socket and copies data to and from a
+ * socket pair that libmicrohttpd serves. A hanging close blocks only this thread, until the front
+ * ends.
  *
- * With TLS, such a thread makes the handshake and ciphers; libmicrohttpd sees neither. A handshake
- * has a time, whatever the client sends; one that fails costs its thread alone.
+ * With TLS, the thread performs the handshake and the encryption, so libmicrohttpd is not involved.
+ * A handshake has a time limit, whatever the client sends; a failed one costs only its thread.
  *
- * Threads are shared out between users, or addresses. A connection for which its user may have no
- * thread is shut at once, and closed by the next of the user's threads that ends; that of an
- * address, at once.
+ * Threads are shared fairly between users or addresses. A connection whose user may have no further
+ * thread is shut down immediately, and closed by the user's next thread that ends; with TLS it is
+ * closed immediately.
  */
 #include <errno.h>
 #include <netinet/tcp.h>
@@ -30,32 +31,33 @@
 #include "base/share.h"
 #include "http/front.h"
 
-#define PIECE	     8192u
-#define STACK_BYTES  (256u * 1024)  /* the thread-local memory of all libraries is in it, too */
-#define THREADS_PART 4u		    /* times the most connections: some are being closed */
-#define SHAKE_NS     10000000000ull /* of a handshake, whatever comes */
+#define PIECE	    8192u
+#define STACK_BYTES (256u * 1024) /* includes the thread-local memory of all libraries */
+/* threads as a multiple of the maximum of connections, because some are being closed */
+#define THREADS_PART 4u
+#define SHAKE_NS     10000000000ull /* time limit of a handshake */
 
 struct http_relay {
 	struct http_relay *next;
 	struct http_server *server;
-	int client, ours, theirs; /* theirs: libmicrohttpd's; -1: not any more */
-	bool used;		  /* a struct http_connection has the client's */
+	int client, ours, theirs; /* theirs: libmicrohttpd's end; -1: closed */
+	bool used;		  /* a struct http_connection refers to the client's descriptor */
 	struct http_peer who;
-	struct http_tls_session tls; /* .session NULL: a unix socket's */
+	struct http_tls_session tls; /* .session is NULL for a unix socket */
 };
 
-/* One direction. */
+/* One direction of a connection. */
 struct flow {
 	int from, to;
-	struct http_tls_session *received, *sent; /* by TLS; or NULL */
-	bool ended, lost;			  /* nothing more comes; nothing more is taken */
+	struct http_tls_session *received, *sent; /* sessions of the TLS side; or NULL */
+	bool ended, lost; /* ended: no more input; lost: no more output possible */
 	size_t at, bytes;
 	char data[PIECE];
 };
 
 /* ---- bytes ---- */
 
-static void take(struct flow *f)
+static void take_bytes(struct flow *f)
 {
 	ssize_t n = f->received ? http_tls_recv(f->received, f->data, sizeof(f->data))
 				: recv(f->from, f->data, sizeof(f->data), MSG_DONTWAIT);
@@ -65,7 +67,7 @@ static void take(struct flow *f)
 	f->ended = !n || (n < 0 && !http_message_again(errno) && errno != EAGAIN);
 }
 
-static void give(struct flow *f)
+static void give_bytes(struct flow *f)
 {
 	ssize_t n = f->sent ? http_tls_send(f->sent, f->data + f->at, f->bytes)
 			    : send(f->to, f->data + f->at, f->bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -78,18 +80,21 @@ static void give(struct flow *f)
 	}
 }
 
-static void move(struct flow *f)
+static void move_bytes(struct flow *f)
 {
 	if (!f->bytes && !f->ended)
-		take(f);
+		take_bytes(f);
 	if (f->bytes && !f->lost)
-		give(f);
+		give_bytes(f);
 	if (f->lost)
 		f->bytes = 0;
 }
 
-/* A descriptor of which nothing is wanted would wake poll() for ever once it is hung up. */
-static struct pollfd wanted(int fd, const struct flow *in, const struct flow *out)
+/*
+ * Returns the events to wait for. A descriptor that is not needed is left out: once it is hung up,
+ * poll() would return immediately each time.
+ */
+static struct pollfd wanted_events(int fd, const struct flow *in, const struct flow *out)
 {
 	short events = (short)((!in->bytes && !in->ended ? POLLIN : 0) |
 			       (out->bytes ? POLLOUT : 0));
@@ -98,11 +103,11 @@ static struct pollfd wanted(int fd, const struct flow *in, const struct flow *ou
 }
 
 /*
- * Until libmicrohttpd has closed its end and the client has what it sent, or the client is gone.
- * One that takes no byte for as long as a connection may idle, or the rest not in ten times as
- * long, is shut.
+ * Copies data until libmicrohttpd has closed its end and the client has received everything, or the
+ * client is gone. Shuts down a client that accepts no byte for the idle timeout, or does not accept
+ * the rest within ten times the idle timeout.
  */
-static void carry(struct http_relay *r)
+static void carry_bytes(struct http_relay *r)
 {
 	struct http_tls_session *tls = r->tls.session ? &r->tls : NULL;
 	const uint64_t idle_ns = r->server->c.timeout_s * 1000000000ull;
@@ -112,18 +117,19 @@ static void carry(struct http_relay *r)
 	bool told = false, gone = false;
 
 	while (down.bytes || (!down.ended && !(gone && up.ended && !up.bytes))) {
-		struct pollfd p[2] = {wanted(r->client, &up, &down), wanted(r->ours, &down, &up)};
+		struct pollfd p[2] = {wanted_events(r->client, &up, &down),
+				      wanted_events(r->ours, &down, &up)};
 		bool more = tls && !up.bytes && !up.ended && http_tls_pending(tls);
 		int n = poll(p, 2, more ? 0 : down.bytes ? (int)(idle_ns / 1000000u) : -1);
 
-		move(&up);
+		move_bytes(&up);
 		if ((!n && !more && down.bytes) || base_now_ns() > end)
 			down.lost = true;
-		move(&down);
+		move_bytes(&down);
 		if (down.lost)
 			shutdown(r->client, SHUT_RDWR);
 		gone |= down.lost || (p[0].revents & POLLHUP);
-		/* It may want the answer yet. */
+		/* The client may still expect an answer, so close only one direction. */
 		if (up.ended && !up.bytes && !told)
 			told = !shutdown(r->ours, SHUT_WR);
 		if (down.ended && end == UINT64_MAX)
@@ -135,8 +141,8 @@ static void carry(struct http_relay *r)
 
 /* ---- threads ---- */
 
-/* What was sent before the end is taken here: closing the last copy then closes nothing else. */
-static void finish(int client)
+/* Reads pending data first, so that closing the last descriptor closes no other descriptors. */
+static void finish_client(int client)
 {
 	char data[256];
 
@@ -146,8 +152,10 @@ static void finish(int client)
 	close(client);
 }
 
-/* A connection of this user that was shut for want of a thread, or -1. Under the lock. */
-static int parked(struct http_server *s, const struct http_peer *who)
+/*
+ * Returns a connection of this user that was shut down for lack of a thread, or -1. Needs the lock.
+ */
+static int take_parked(struct http_server *s, const struct http_peer *who)
 {
 	for (struct http_relay **at = &s->parked, *r; (r = *at); at = &r->next) {
 		int fd = r->client;
@@ -162,8 +170,8 @@ static int parked(struct http_server *s, const struct http_peer *who)
 	return -1;
 }
 
-/* Under the lock. */
-static void leave(struct http_server *s, const struct http_relay *r)
+/* Removes the relay from the server's list. Needs the lock. */
+static void unlist_relay(struct http_server *s, const struct http_relay *r)
 {
 	struct http_relay **at = &s->relays;
 
@@ -173,8 +181,8 @@ static void leave(struct http_server *s, const struct http_relay *r)
 	s->relay_count--;
 }
 
-/* False: there will be no connection. Says why. */
-static bool shake(struct http_relay *r)
+/* Returns false, after logging the reason, if the handshake failed. */
+static bool shake_hands(struct http_relay *r)
 {
 	struct http_server *s = r->server;
 	const uint64_t most = BASE_MIN(SHAKE_NS, s->c.timeout_s * 1000000000ull);
@@ -201,16 +209,17 @@ static bool shake(struct http_relay *r)
 	return false;
 }
 
-static void *run(void *arg)
+static void *run_relay(void *arg)
 {
 	struct http_relay *r = arg;
 	struct http_server *s = r->server;
 	int client = r->client;
 
 	prctl(PR_SET_NAME, "sl-http-relay");
-	if (!s->c.tls || shake(r))
-		carry(r);
-	shutdown(r->ours, SHUT_RDWR); /* half of it might go unnoticed */
+	if (!s->c.tls || shake_hands(r))
+		carry_bytes(r);
+	/* wakes libmicrohttpd, which might miss a half-closed socket */
+	shutdown(r->ours, SHUT_RDWR);
 	pthread_mutex_lock(&s->lock);
 	r->theirs = -1;
 	while (r->used)
@@ -218,11 +227,11 @@ static void *run(void *arg)
 	pthread_mutex_unlock(&s->lock);
 	close(r->ours);
 	while (client >= 0) {
-		finish(client);
+		finish_client(client);
 		pthread_mutex_lock(&s->lock);
-		client = parked(s, &r->who);
+		client = take_parked(s, &r->who);
 		if (client < 0)
-			leave(s, r);
+			unlist_relay(s, r);
 		pthread_mutex_unlock(&s->lock);
 	}
 	http_tls_end(&r->tls);
@@ -230,7 +239,7 @@ static void *run(void *arg)
 	return NULL;
 }
 
-static bool start(struct http_relay *r)
+static bool start_thread(struct http_relay *r)
 {
 	pthread_attr_t attr;
 	pthread_t thread;
@@ -240,7 +249,7 @@ static bool start(struct http_relay *r)
 		return false;
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	pthread_attr_setstacksize(&attr, STACK_BYTES);
-	ok = !pthread_create(&thread, &attr, run, r);
+	ok = !pthread_create(&thread, &attr, run_relay, r);
 	pthread_attr_destroy(&attr);
 	return ok;
 }
@@ -275,8 +284,8 @@ static bool own_or_root(const struct http_server *s, const struct http_relay *r)
 	return !r->who.uid || r->who.uid == s->own_uid;
 }
 
-/* Counts it, if it may have a thread. */
-static bool enter(struct http_server *s, struct http_relay *r)
+/* Counts the connection if its user may have another thread. */
+static bool count_relay(struct http_server *s, struct http_relay *r)
 {
 	struct base_share all = {.capacity = (uint64_t)THREADS_PART * s->c.max_connections};
 	uint64_t held = 0;
@@ -298,11 +307,14 @@ static bool enter(struct http_server *s, struct http_relay *r)
 	return may;
 }
 
-/* It is not closed here: that may hang. Too many of them end the front, and another begins. */
-static void park(struct http_server *s, struct http_relay *r)
+/*
+ * Keeps a connection that is shut down but not closed here, because close() may hang. Too many of
+ * them end the front, and a new one starts.
+ */
+static void park_relay(struct http_server *s, struct http_relay *r)
 {
 	shutdown(r->client, SHUT_RDWR);
-	if (s->c.tls) { /* it brings no descriptors */
+	if (s->c.tls) { /* TCP connections carry no descriptors */
 		close(r->client);
 		free(r);
 		http_front_refused(s, HTTP_REFUSED_CONNECTION);
@@ -314,40 +326,41 @@ static void park(struct http_server *s, struct http_relay *r)
 	s->parked = r;
 	if (++s->parked_count > s->parked_max) {
 		base_logf(BASE_WARN, "http",
-			  "what a user sent cannot be closed, and connections run out: ends "
-			  "uid=%u",
+			  "too many connections of a user hang while closing: restarting the "
+			  "process uid=%u",
 			  (unsigned int)r->who.uid);
 		http_front_gone();
 	}
 	pthread_mutex_unlock(&s->lock);
 }
 
-static void serve(struct http_relay *r)
+static void serve_client(struct http_relay *r)
 {
 	const struct sockaddr unix_address = {.sa_family = AF_UNIX};
 	struct http_server *s = r->server;
-	int pair[2], mine = s->accepted++ & 1; /* libmicrohttpd chooses a thread by the number */
+	/* libmicrohttpd selects a thread by descriptor number */
+	int pair[2], mine = s->accepted++ & 1;
 
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair)) {
-		park(s, r);
+		park_relay(s, r);
 		return;
 	}
 	r->ours = pair[mine];
 	r->theirs = pair[!mine];
-	if (enter(s, r)) {
-		if (start(r)) {	       /* which frees it, once the other end is closed */
-			if (!s->c.tls) /* else after the handshake */
+	if (count_relay(s, r)) {
+		if (start_thread(r)) { /* the thread frees r once the other end is closed */
+			if (!s->c.tls) /* with TLS, the thread does this after the handshake */
 				MHD_add_connection(s->daemon, pair[!mine], &unix_address,
 						   sizeof(unix_address));
 			return;
 		}
 		pthread_mutex_lock(&s->lock);
-		leave(s, r);
+		unlist_relay(s, r);
 		pthread_mutex_unlock(&s->lock);
 	}
 	close(pair[0]);
 	close(pair[1]);
-	park(s, r);
+	park_relay(s, r);
 }
 
 static void *accept_all(void *arg)
@@ -362,7 +375,7 @@ static void *accept_all(void *arg)
 		int fd;
 
 		poll(&p, 1, -1);
-		/* Memory first: a connection without it could not even be kept. */
+		/* Allocate first: without memory a connection could not even be kept. */
 		r = calloc(1, sizeof(*r));
 		fd = r ? accept4(s->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK) : -1;
 		if (fd < 0) {
@@ -375,7 +388,7 @@ static void *accept_all(void *arg)
 			continue;
 		}
 		*r = (struct http_relay){.server = s, .client = fd};
-		serve(r);
+		serve_client(r);
 	}
 	return NULL;
 }

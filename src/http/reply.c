@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * reply.c - answers: whole, embedded in the program, JSON or streamed. The front compresses those
- * of which this file says that the client accepts it and it pays.
+ * reply.c - makes answers: complete, embedded in the program, JSON or streamed. Decides which
+ * answers the front compresses: those that the client accepts compressed and that are worth it.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -17,7 +17,7 @@
 
 /* ---- compression ---- */
 
-static bool compressible(const char *type)
+static bool is_compressible(const char *type)
 {
 	static const char *const part[] = {
 		"text/",       "json",	     "javascript", "xml",
@@ -30,7 +30,7 @@ static bool compressible(const char *type)
 	return false;
 }
 
-/* RFC 9110, 12.5.3: codings by name and "*" with weights; 0 refuses. */
+/* RFC 9110, 12.5.3: codings by name and "*" with weights; weight 0 refuses. */
 static bool accepts_gzip(const char *accept)
 {
 	double named = -1, any = -1;
@@ -59,10 +59,10 @@ static bool accepts_gzip(const char *accept)
 	return named >= 0 ? named > 0 : any > 0;
 }
 
-/* True if the answer to req shall be compressed; adds Vary if that depends on the request. */
+/* Whether to compress the answer to req. Adds Vary if that depends on the request. */
 static bool wants_gzip(struct http_request *req, const char *type)
 {
-	if (req->http->opts.no_gzip || !compressible(type))
+	if (req->http->opts.no_gzip || !is_compressible(type))
 		return false;
 	http_add_header(req, "Vary", "Accept-Encoding");
 	return accepts_gzip(http_header(req, "Accept-Encoding"));
@@ -97,8 +97,8 @@ static bool has_header(const struct http_request *req, const char *name)
 	return false;
 }
 
-/* The answer's head, the first of a request. False: there is one already, or no memory. */
-static bool answer(struct http_request *req, int status, const char *content_type, bool gzip)
+/* Starts the answer. Returns false if the request already has one, or without memory. */
+static bool begin_answer(struct http_request *req, int status, const char *content_type, bool gzip)
 {
 	char *type = content_type && !req->answered ? strdup(content_type) : NULL;
 
@@ -114,7 +114,7 @@ static bool answer(struct http_request *req, int status, const char *content_typ
 static void reply_static(struct http_request *req, int status, const char *content_type,
 			 const void *body, size_t bytes, bool gzip)
 {
-	if (!answer(req, status, content_type, gzip))
+	if (!begin_answer(req, status, content_type, gzip))
 		return;
 	req->whole = body;
 	req->bytes = bytes;
@@ -125,8 +125,8 @@ static void reply_owned(struct http_request *req, int status, const char *conten
 			size_t bytes)
 {
 	if (!body || req->answered ||
-	    !answer(req, status, content_type,
-		    bytes >= GZIP_WORTHWHILE && wants_gzip(req, content_type))) {
+	    !begin_answer(req, status, content_type,
+			  bytes >= GZIP_WORTHWHILE && wants_gzip(req, content_type))) {
 		free(body); /* out of memory: the connection is closed */
 		return;
 	}
@@ -209,7 +209,7 @@ void http_reply_error(struct http_request *req, int status, const char *fmt, ...
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	value = json_string(text);
-	if (!value) { /* not UTF-8: a path may be anything */
+	if (!value) { /* text is not UTF-8; a path may contain any bytes */
 		for (char *c = text; *c; c++)
 			if ((unsigned char)*c >= 0x80)
 				*c = '?';
@@ -224,7 +224,8 @@ void http_reply_stream(struct http_request *req, int status, const char *content
 		       ssize_t (*read)(void *arg, char *buf, size_t max), void (*done)(void *arg),
 		       void *arg)
 {
-	if (req->answered || !answer(req, status, content_type, wants_gzip(req, content_type))) {
+	if (req->answered ||
+	    !begin_answer(req, status, content_type, wants_gzip(req, content_type))) {
 		if (done)
 			done(arg);
 		return;

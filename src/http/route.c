@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* route.c - finds the handler of a request; accessors of requests. */
+/* route.c - finds the handler of a request; accessors of requests */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,8 +38,8 @@ int http_route(struct http *h, const char *method, const char *path, enum http_r
 }
 
 /*
- * True if the route matches path; then *variable is its variable or "". {} matches one non-empty
- * segment.
+ * Whether the route matches path; sets *variable to the matched part or "". {} matches one
+ * non-empty segment.
  */
 static bool route_matches(const struct http_route *r, const char *path, const char **variable,
 			  size_t *bytes)
@@ -77,7 +77,7 @@ const struct http_route *http_route_find(struct http_request *req)
 			continue;
 		if (!strcmp(r->method, method) && (!found || (!r->after && !exact))) {
 			found = r;
-			exact = !r->after; /* "/a/b" precedes "/a/{}" */
+			exact = !r->after; /* "/a/b" takes precedence over "/a/{}" */
 			value = variable;
 			value_bytes = bytes;
 		}
@@ -96,7 +96,7 @@ const struct http_route *http_route_find(struct http_request *req)
 		}
 	} else if (*allow) {
 		http_add_header(req, "Allow", allow);
-		http_reply_error(req, 405, "%s does not take %s, but %s", req->in.path,
+		http_reply_error(req, 405, "%s does not allow %s, only %s", req->in.path,
 				 req->in.method, allow);
 	} else {
 		http_reply_error(req, 404, "no such path: %s", req->in.path);

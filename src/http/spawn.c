@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * spawn.c - the process that starts fronts. It is forked before threads, memory worth reading and
- * descriptors, and does nothing but fork: so each front, the first and those after it, begins with
- * what is in the program and what it is sent.
+ * spawn.c - the process that starts fronts. It is forked before there are threads, sensitive memory
+ * and descriptors, and only forks: every front, including later ones, starts with nothing but the
+ * program and what is sent to it.
  */
 #include <errno.h>
 #include <signal.h>
@@ -24,7 +24,7 @@ struct http_front {
 	struct base_child child;
 };
 
-/* ---- its process ---- */
+/* ---- the spawner's process ---- */
 
 static void end_front(pid_t *front)
 {
@@ -36,8 +36,8 @@ static void end_front(pid_t *front)
 	*front = 0;
 }
 
-/* One message with its descriptors. False: the end. */
-static bool receive(int sock, struct http_front_config *c, struct base_fds *fds)
+/* Receives one message with its descriptors. Returns false at the end. */
+static bool receive_config(int sock, struct http_front_config *c, struct base_fds *fds)
 {
 	ssize_t got;
 
@@ -57,8 +57,8 @@ static void raise_limit(void)
 	}
 }
 
-/* Each message begins a front in place of the one before; one without threads only ends that. */
-__attribute__((noreturn)) static void spawn(int sock, bool unconfined)
+/* Each message replaces the running front by a new one; a message with 0 threads only stops it. */
+__attribute__((noreturn)) static void spawn_fronts(int sock, bool unconfined)
 {
 	const struct base_confine_opts confine = {.role = BASE_ROLE_SPAWNER, .single = true};
 	struct http_front_config c;
@@ -71,14 +71,14 @@ __attribute__((noreturn)) static void spawn(int sock, bool unconfined)
 		base_logf(BASE_ERROR, "http", "%s", why);
 		_exit(0);
 	}
-	while (receive(sock, &c, &fds)) {
+	while (receive_config(sock, &c, &fds)) {
 		end_front(&front);
 		front = c.threads ? fork() : 0;
 		if (!front && c.threads) {
 			close(sock);
 			http_front_serve(&c, fds.fd, fds.count, unconfined);
 		}
-		/* Without a front, that is the end of its control socket. */
+		/* Close our copies, so that the control socket ends with the front. */
 		while (fds.count)
 			close(fds.fd[--fds.count]);
 		while (send(sock, "", 1, MSG_NOSIGNAL) < 0 && http_message_again(errno))
@@ -88,7 +88,7 @@ __attribute__((noreturn)) static void spawn(int sock, bool unconfined)
 	_exit(0);
 }
 
-/* ---- the side of the back ---- */
+/* ---- the back's side ---- */
 
 struct http_front *http_front_fork(bool unconfined)
 {
@@ -97,7 +97,7 @@ struct http_front *http_front_fork(bool unconfined)
 	int err = f ? base_child_fork(&f->child, "sidelight-spawn") : -ENOMEM;
 
 	if (err > 0)
-		spawn(f->child.sock, unconfined);
+		spawn_fronts(f->child.sock, unconfined);
 	if (!err) {
 		setsockopt(f->child.sock, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 		return f;
@@ -107,8 +107,9 @@ struct http_front *http_front_fork(bool unconfined)
 	return NULL;
 }
 
-/* Waits for the answer. */
-static int tell(struct http_front *f, const struct http_front_config *c, const int *fds, size_t n)
+/* Sends a message and waits for the answer. */
+static int tell_spawner(struct http_front *f, const struct http_front_config *c, const int *fds,
+			size_t n)
 {
 	int err = http_message_send_fds(f->child.sock, c, sizeof(*c), fds, n);
 	char answer;
@@ -119,14 +120,14 @@ static int tell(struct http_front *f, const struct http_front_config *c, const i
 int http_front_spawn(struct http_front *f, const struct http_front_config *c, const int *fds,
 		     size_t n)
 {
-	return tell(f, c, fds, n);
+	return tell_spawner(f, c, fds, n);
 }
 
 void http_front_stop(struct http_front *f)
 {
 	const struct http_front_config none = {0};
 
-	tell(f, &none, NULL, 0);
+	tell_spawner(f, &none, NULL, 0);
 }
 
 void http_front_end(struct http_front *f)

@@ -22,20 +22,21 @@ struct http_tls {
 	enum http_client_auth auth;
 	gnutls_certificate_credentials_t credentials;
 	gnutls_priority_t priority;
-	int pk; /* of the certificate's key */
+	int pk; /* algorithm of the certificate's key */
 	unsigned int bits;
-	char *sans; /* each with its NUL; a client's certificate has one of them */
+	char *sans; /* NUL-terminated names; a client's certificate must have one of them */
 	size_t sans_bytes;
-	gnutls_x509_trust_list_t proxies; /* who signs front proxies; NULL: there are none */
-	char *proxy_names;		  /* each with its NUL: they have one as common name */
+	/* authorities of front proxies; NULL: none are configured */
+	gnutls_x509_trust_list_t proxies;
+	char *proxy_names; /* NUL-terminated common names, one of which a proxy must have */
 	size_t proxy_names_bytes;
 };
 
-/* ---- the key, which is the back's ---- */
+/* ---- the key, which is in the back ---- */
 
-/* Of a hash, or of the data itself for algorithms that hash as they sign. */
-static int sign(gnutls_privkey_t key, gnutls_sign_algorithm_t algorithm, void *arg,
-		unsigned int flags, const gnutls_datum_t *data, gnutls_datum_t *signature)
+/* Signs a hash, or the data itself for algorithms that hash it themselves. */
+static int sign_in_back(gnutls_privkey_t key, gnutls_sign_algorithm_t algorithm, void *arg,
+			unsigned int flags, const gnutls_datum_t *data, gnutls_datum_t *signature)
 {
 	const struct http_tls *t = arg;
 	const struct http_message ask = {.type = HTTP_SIGN,
@@ -72,7 +73,7 @@ static int about_key(gnutls_privkey_t key, unsigned int flags, void *arg)
 	return GNUTLS_E_UNIMPLEMENTED_FEATURE;
 }
 
-/* The chain, and a key that the back has. */
+/* Sets the certificate chain and a key whose private part is in the back. */
 static int set_key(struct http_tls *t, const gnutls_datum_t *cert)
 {
 	gnutls_pcert_st *chain = calloc(CHAIN_MAX, sizeof(*chain));
@@ -80,15 +81,16 @@ static int set_key(struct http_tls *t, const gnutls_datum_t *cert)
 	gnutls_privkey_t key = NULL;
 	int err = chain ? 0 : GNUTLS_E_MEMORY_ERROR;
 
-	/* The credentials have the chain's certificates, and the key, if the last call succeeds. */
+	/* If the last call succeeds, the credentials own the chain's certificates and the key. */
 	err = err ?: gnutls_pcert_list_import_x509_raw(chain, &n, cert, GNUTLS_X509_FMT_PEM, 0);
 	if (err >= 0) {
 		t->pk = gnutls_pubkey_get_pk_algorithm(chain->pubkey, &t->bits);
 		err = gnutls_privkey_init(&key);
 	}
 	if (err >= 0)
-		err = gnutls_privkey_import_ext4(key, t, sign, sign, NULL, NULL, about_key, 0);
-	/* The back has tried whether they match. */
+		err = gnutls_privkey_import_ext4(key, t, sign_in_back, sign_in_back, NULL, NULL,
+						 about_key, 0);
+	/* The back has already checked that they match. */
 	gnutls_certificate_set_flags(t->credentials, GNUTLS_CERTIFICATE_SKIP_KEY_CERT_MATCH);
 	if (err >= 0)
 		err = gnutls_certificate_set_key(t->credentials, NULL, 0, chain, (int)n, key);
@@ -102,8 +104,8 @@ static int set_key(struct http_tls *t, const gnutls_datum_t *cert)
 
 /* ---- settings ---- */
 
-/* Strings, each with its NUL. NULL: no memory, or the last has none. */
-static char *strings(const char *from, size_t bytes)
+/* Copies NUL-terminated strings. NULL: no memory, or the last string is not terminated. */
+static char *copy_strings(const char *from, size_t bytes)
 {
 	char *to = bytes && from[bytes - 1] ? NULL : malloc(bytes + 1);
 
@@ -117,7 +119,7 @@ static bool trust_proxies(struct http_tls *t, const gnutls_datum_t *ca)
 								  GNUTLS_X509_FMT_PEM, 0, 0) > 0);
 }
 
-static bool unpack(struct http_tls *t, const char *at, size_t bytes)
+static bool unpack_settings(struct http_tls *t, const char *at, size_t bytes)
 {
 	struct http_message_tls head;
 	gnutls_datum_t cert, ca, proxy_ca;
@@ -137,9 +139,9 @@ static bool unpack(struct http_tls *t, const char *at, size_t bytes)
 	cert = (gnutls_datum_t){(unsigned char *)(uintptr_t)at, head.cert};
 	ca = (gnutls_datum_t){cert.data + head.cert, head.ca};
 	proxy_ca = (gnutls_datum_t){ca.data + head.ca, head.proxy_ca};
-	t->proxy_names = strings(end - head.proxy_names, head.proxy_names);
+	t->proxy_names = copy_strings(end - head.proxy_names, head.proxy_names);
 	t->proxy_names_bytes = head.proxy_names;
-	t->sans = strings(end - head.proxy_names - head.names, head.names);
+	t->sans = copy_strings(end - head.proxy_names - head.names, head.names);
 	t->sans_bytes = head.names;
 	return t->sans && t->proxy_names &&
 	       !gnutls_priority_init(&t->priority, head.priority, NULL) &&
@@ -157,7 +159,7 @@ struct http_tls *http_tls_new(struct http_server *s, const void *payload, size_t
 		return NULL;
 	t->server = s;
 	t->references = 1;
-	if (unpack(t, payload, bytes))
+	if (unpack_settings(t, payload, bytes))
 		return t;
 	http_tls_drop(t);
 	return NULL;
@@ -186,7 +188,7 @@ void http_tls_drop(struct http_tls *t)
 
 /* ---- the client's certificate ---- */
 
-/* A name that can be compared: text without a NUL. */
+/* Adds a name if it is plain text without a NUL. */
 static void add_name(struct http_tls_session *c, const char *name, size_t bytes)
 {
 	char *more;
@@ -202,7 +204,7 @@ static void add_name(struct http_tls_session *c, const char *name, size_t bytes)
 	c->who.names += (uint32_t)bytes + 1;
 }
 
-/* Its alternative names; the common name is for certificates without. */
+/* Reads the alternative names; the common name is used only without them. */
 static void read_names(struct http_tls_session *c, const gnutls_datum_t *der)
 {
 	char name[512], address[INET6_ADDRSTRLEN];
@@ -243,7 +245,7 @@ static bool has_san(const struct http_tls_session *c)
 	return !t->sans_bytes;
 }
 
-/* The common name of a front proxy. */
+/* Whether the common name is that of a front proxy. */
 static bool is_proxy_name(const struct http_tls *t, gnutls_x509_crt_t crt)
 {
 	char name[512];
@@ -258,7 +260,10 @@ static bool is_proxy_name(const struct http_tls *t, gnutls_x509_crt_t crt)
 	return false;
 }
 
-/* A certificate of an authority that signs front proxies; *named: with one of their names. */
+/*
+ * Whether a certificate is signed by an authority of front proxies; *named: its name is allowed as
+ * well.
+ */
 static bool is_proxys(const struct http_tls *t, const gnutls_datum_t *chain, unsigned int n,
 		      gnutls_typed_vdata_st *use, bool *named)
 {
@@ -282,7 +287,7 @@ out:
 	return !status;
 }
 
-static int refuse(struct http_tls_session *c, const char *why)
+static int refuse_certificate(struct http_tls_session *c, const char *why)
 {
 	c->certificate_refused = true;
 	snprintf(c->why, sizeof(c->why), "%s", why);
@@ -290,8 +295,8 @@ static int refuse(struct http_tls_session *c, const char *why)
 	return GNUTLS_E_CERTIFICATE_ERROR;
 }
 
-/* During the handshake, so that the client is told by an alert. */
-static int verify(gnutls_session_t session)
+/* Called during the handshake, so that the client receives an alert. */
+static int verify_client(gnutls_session_t session)
 {
 	gnutls_typed_vdata_st use = {GNUTLS_DT_KEY_PURPOSE_OID,
 				     (unsigned char *)GNUTLS_KP_TLS_WWW_CLIENT, 0};
@@ -312,25 +317,26 @@ static int verify(gnutls_session_t session)
 	}
 	err = gnutls_certificate_verify_peers(session, &use, 1, &status);
 	if (proxys && status)
-		return refuse(c, "its common name is not among allowed_names of requestheader");
+		return refuse_certificate(
+			c, "its common name is not among allowed_names of requestheader");
 	if (err < 0)
-		return refuse(c, gnutls_strerror(err));
+		return refuse_certificate(c, gnutls_strerror(err));
 	if (status) {
 		gnutls_certificate_verification_status_print(status, GNUTLS_CRT_X509, &text, 0);
-		err = refuse(c, text.data ? (char *)text.data : "it is not verified");
+		err = refuse_certificate(c, text.data ? (char *)text.data : "it is not verified");
 		gnutls_free(text.data);
 		return err;
 	}
 	read_names(c, chain);
 	if (!has_san(c))
-		return refuse(c, "none of its names is among client_allowed_sans");
+		return refuse_certificate(c, "none of its names is among client_allowed_sans");
 	c->who.certified = HTTP_CERTIFIED_CLIENT;
 	return 0;
 }
 
-/* ---- a connection ---- */
+/* ---- connections ---- */
 
-static int begin(struct http_tls_session *c, int fd)
+static int begin_session(struct http_tls_session *c, int fd)
 {
 	static const gnutls_certificate_request_t request[] = {
 		[HTTP_CLIENT_NONE] = GNUTLS_CERT_IGNORE,
@@ -348,8 +354,11 @@ static int begin(struct http_tls_session *c, int fd)
 	gnutls_session_set_ptr(c->session, c);
 	gnutls_transport_set_int(c->session, fd);
 	gnutls_certificate_server_set_request(c->session, request[c->tls->auth]);
-	gnutls_session_set_verify_function(c->session, verify);
-	/* Those of the credentials would be named, and clients of the other authority stay away. */
+	gnutls_session_set_verify_function(c->session, verify_client);
+	/*
+	 * GnuTLS would list only the authorities of the credentials, and clients of the other
+	 * authority would not offer their certificate.
+	 */
 	if (c->tls->proxies)
 		gnutls_certificate_send_x509_rdn_sequence(c->session, 1);
 	err = gnutls_priority_set(c->session, c->tls->priority);
@@ -359,7 +368,7 @@ static int begin(struct http_tls_session *c, int fd)
 						 c->tls->credentials);
 }
 
-/* False: the time is over. */
+/* Returns false when the time is over. */
 static bool wait_for(struct http_tls_session *c, int fd, uint64_t until_ns)
 {
 	struct pollfd p = {.fd = fd,
@@ -374,7 +383,7 @@ static bool wait_for(struct http_tls_session *c, int fd, uint64_t until_ns)
 
 int http_tls_shake(struct http_tls_session *c, int fd, uint64_t until_ns)
 {
-	int err = begin(c, fd);
+	int err = begin_session(c, fd);
 
 	while (!err) {
 		err = gnutls_handshake(c->session);
@@ -388,7 +397,7 @@ int http_tls_shake(struct http_tls_session *c, int fd, uint64_t until_ns)
 		return -ENOMEM;
 	gnutls_alert_send_appropriate(c->session, err);
 	if (err == GNUTLS_E_NO_CERTIFICATE_FOUND || err == GNUTLS_E_CERTIFICATE_REQUIRED)
-		refuse(c, "the client has none");
+		refuse_certificate(c, "the client has none");
 	if (!*c->why)
 		snprintf(c->why, sizeof(c->why), "%s", gnutls_strerror(err));
 	return err == GNUTLS_E_TIMEDOUT ? -ETIMEDOUT : -EIO;
@@ -403,7 +412,7 @@ void http_tls_end(struct http_tls_session *c)
 	*c = (struct http_tls_session){0};
 }
 
-static ssize_t result(ssize_t n)
+static ssize_t result_of(ssize_t n)
 {
 	if (n >= 0)
 		return n;
@@ -415,12 +424,12 @@ static ssize_t result(ssize_t n)
 
 ssize_t http_tls_recv(struct http_tls_session *c, void *to, size_t bytes)
 {
-	return result(gnutls_record_recv(c->session, to, bytes));
+	return result_of(gnutls_record_recv(c->session, to, bytes));
 }
 
 ssize_t http_tls_send(struct http_tls_session *c, const void *from, size_t bytes)
 {
-	return result(gnutls_record_send(c->session, from, bytes));
+	return result_of(gnutls_record_send(c->session, from, bytes));
 }
 
 bool http_tls_pending(const struct http_tls_session *c)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tls.h - TLS of the front: handshakes by what the back told it. The private key stays with the
- * back, which signs.
+ * tls.h - TLS in the front: handshakes with the settings received from the back. The private key
+ * stays in the back, which signs.
  */
 #ifndef SL_HTTP_TLS_H
 #define SL_HTTP_TLS_H
@@ -14,11 +14,11 @@
 #include "http/message.h"
 
 struct http_server;
-struct http_tls; /* counted references: handshakes outlast a change */
+struct http_tls; /* reference-counted, because handshakes may outlast a change of settings */
 
-/* Out of the payload of a TLS message. NULL: it is malformed, or there is no memory. */
+/* Builds the settings from the payload of a TLS message. NULL: malformed, or out of memory. */
 struct http_tls *http_tls_new(struct http_server *s, const void *payload, size_t bytes);
-/* Under the server's lock. */
+/* These need the server's lock. */
 struct http_tls *http_tls_hold(struct http_tls *t);
 void http_tls_drop(struct http_tls *t);
 
@@ -26,19 +26,25 @@ void http_tls_drop(struct http_tls *t);
 struct http_tls_session {
 	struct http_tls *tls;
 	gnutls_session_t session;
-	struct http_message_open who; /* but for .peer */
+	struct http_message_open who; /* everything except .peer */
 	char *names;		      /* .who.names bytes, or NULL */
 	bool certificate_refused;
-	char why[160]; /* the handshake failed */
+	char why[160]; /* reason if the handshake failed */
 };
 
-/* 0, or -errno with .why; the socket does not block. http_tls_end() in either case. */
+/*
+ * Performs the handshake on a non-blocking socket. Returns 0, or -errno with .why. Call
+ * http_tls_end() in either case.
+ */
 int http_tls_shake(struct http_tls_session *c, int fd, uint64_t until_ns);
 void http_tls_end(struct http_tls_session *c);
-/* As recv(2) and send(2) without waiting: -1 with errno EAGAIN, or EIO for what breaks TLS. */
+/*
+ * Like recv(2) and send(2), but never wait: they return -1 with errno EAGAIN, or EIO if the peer
+ * violates TLS.
+ */
 ssize_t http_tls_recv(struct http_tls_session *c, void *to, size_t bytes);
 ssize_t http_tls_send(struct http_tls_session *c, const void *from, size_t bytes);
-/* Bytes that were received already: the socket does not tell. */
+/* Whether received bytes are buffered, for which the socket does not become readable. */
 bool http_tls_pending(const struct http_tls_session *c);
 
 #endif

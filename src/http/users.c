@@ -11,8 +11,11 @@
 
 #include "base/base.h"
 
-#define CREDENTIALS_MAX 1024u /* decoded */
-/* A peer that mistypes; all peers together. At cost 10 the latter is a tenth of a CPU. */
+#define CREDENTIALS_MAX 1024u /* size of the decoded credentials */
+/*
+ * Limits per peer that mistypes, and for all peers together. At cost 10 the latter takes a tenth of
+ * a CPU.
+ */
 #define PEER_GUESSES   10u
 #define PEER_EVERY_NS  5000000000ull
 #define TOTAL_GUESSES  30u
@@ -23,9 +26,9 @@ bool http_users_basic(const char *authorization)
 	return authorization && !strncasecmp(authorization, "Basic ", 6);
 }
 
-/* ---- rations ---- */
+/* ---- limits ---- */
 
-static bool take(struct http_ration *r, uint32_t most, uint64_t every_ns)
+static bool take_guess(struct http_ration *r, uint32_t most, uint64_t every_ns)
 {
 	uint64_t now = base_now_ns(), grown = (now - r->since_ns) / every_ns;
 
@@ -42,7 +45,7 @@ static bool take(struct http_ration *r, uint32_t most, uint64_t every_ns)
 	return true;
 }
 
-/* The peer's, or that of who was here least lately. */
+/* Returns the peer's entry, or replaces the least recently used one. */
 static struct http_ration *ration_of(struct http_users *u, const unsigned char peer[HTTP_PEER_KEY])
 {
 	size_t oldest = 0, i;
@@ -62,11 +65,11 @@ static struct http_ration *ration_of(struct http_users *u, const unsigned char p
 	return &u->peers[i].ration;
 }
 
-/* ---- what was right ---- */
+/* ---- passwords known to be correct ---- */
 
-/* Of the password's hash too: a password that was changed is not right any more. */
-static bool fingerprint(struct http_users *u, const struct http_web_user *user,
-			const char *password, unsigned char mac[32])
+/* Includes the password's hash, so that a changed password is no longer known. */
+static bool fingerprint_of(struct http_users *u, const struct http_web_user *user,
+			   const char *password, unsigned char mac[32])
 {
 	const size_t n = strlen(user->name) + 1, m = strlen(user->hash) + 1;
 	const size_t k = strlen(password) + 1;
@@ -95,7 +98,7 @@ static bool is_known(struct http_users *u, const unsigned char mac[32])
 	return false;
 }
 
-static void remember(struct http_users *u, const unsigned char mac[32])
+static void remember_password(struct http_users *u, const unsigned char mac[32])
 {
 	size_t oldest = 0;
 
@@ -106,10 +109,10 @@ static void remember(struct http_users *u, const unsigned char mac[32])
 	u->known[oldest].used_ns = base_now_ns();
 }
 
-/* ---- a guess ---- */
+/* ---- checking a password ---- */
 
-/* "user:password"; false: malformed. */
-static bool decode(const char *authorization, char text[CREDENTIALS_MAX + 1], char **password)
+/* Decodes "user:password". Returns false if malformed. */
+static bool decode_basic(const char *authorization, char text[CREDENTIALS_MAX + 1], char **password)
 {
 	const char *coded = authorization + 6 + strspn(authorization + 6, " ");
 	const gnutls_datum_t in = {(unsigned char *)(uintptr_t)coded, (unsigned int)strlen(coded)};
@@ -131,7 +134,7 @@ static bool decode(const char *authorization, char text[CREDENTIALS_MAX + 1], ch
 	return good;
 }
 
-static bool matches(struct http_users *u, const char *password, const char *hash)
+static bool password_matches(struct http_users *u, const char *password, const char *hash)
 {
 	struct crypt_data *data = calloc(1, sizeof(*data)); /* 32 KiB */
 	const char *got = data ? crypt_rn(password, hash, data, sizeof(*data)) : NULL;
@@ -144,7 +147,7 @@ static bool matches(struct http_users *u, const char *password, const char *hash
 	return same;
 }
 
-static const struct http_web_user *find(const struct http_web *w, const char *name)
+static const struct http_web_user *find_user(const struct http_web *w, const char *name)
 {
 	for (size_t i = 0; i < w->user_count; i++)
 		if (!strcmp(w->users[i].name, name))
@@ -152,23 +155,23 @@ static const struct http_web_user *find(const struct http_web *w, const char *na
 	return NULL;
 }
 
-/* Under the lock. */
-static enum http_guess guess(struct http_users *u, const struct http_web *w,
-			     const unsigned char *peer, const struct http_web_user *user,
-			     const char *password)
+/* Needs the lock. */
+static enum http_guess check_guess(struct http_users *u, const struct http_web *w,
+				   const unsigned char *peer, const struct http_web_user *user,
+				   const char *password)
 {
 	unsigned char mac[32];
-	bool cached = user && fingerprint(u, user, password, mac);
+	bool cached = user && fingerprint_of(u, user, password, mac);
 
 	if (cached && is_known(u, mac))
 		return HTTP_GUESS_RIGHT;
-	if (!take(ration_of(u, peer), PEER_GUESSES, PEER_EVERY_NS) ||
-	    !take(&u->all, TOTAL_GUESSES, TOTAL_EVERY_NS))
+	if (!take_guess(ration_of(u, peer), PEER_GUESSES, PEER_EVERY_NS) ||
+	    !take_guess(&u->all, TOTAL_GUESSES, TOTAL_EVERY_NS))
 		return HTTP_GUESS_TOO_MANY;
-	if (!matches(u, password, user ? user->hash : w->dummy) || !user)
+	if (!password_matches(u, password, user ? user->hash : w->dummy) || !user)
 		return HTTP_GUESS_WRONG;
 	if (cached)
-		remember(u, mac);
+		remember_password(u, mac);
 	return HTTP_GUESS_RIGHT;
 }
 
@@ -180,13 +183,13 @@ enum http_guess http_users_try(struct http_users *u, const struct http_web *w,
 	enum http_guess got;
 
 	*user = NULL;
-	if (!w->user_count || !decode(authorization, text, &password))
+	if (!w->user_count || !decode_basic(authorization, text, &password))
 		return HTTP_GUESS_WRONG;
 	pthread_mutex_lock(&u->lock);
-	got = guess(u, w, peer, find(w, text), password);
+	got = check_guess(u, w, peer, find_user(w, text), password);
 	pthread_mutex_unlock(&u->lock);
 	if (got == HTTP_GUESS_RIGHT)
-		*user = find(w, text);
+		*user = find_user(w, text);
 	gnutls_memset(text, 0, sizeof(text));
 	return got;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * users.h - passwords of the users of web.yml. A guess costs bcrypt's time, so that who guesses
- * could take all of a CPU: guesses are rationed, per peer and together, and right ones remembered.
+ * users.h - checks passwords of the users in web.yml. Each check costs bcrypt's time, so that an
+ * attacker could use up a CPU with guesses. Guesses are therefore limited, per peer and in total,
+ * and correct passwords are remembered.
  */
 #ifndef SL_HTTP_USERS_H
 #define SL_HTTP_USERS_H
@@ -14,16 +15,16 @@
 #define HTTP_USERS_KNOWN 256u
 #define HTTP_USERS_PEERS 256u
 
-/* Guesses that are left: they grow by one per interval, up to the most. */
+/* Number of guesses left, which grows by one per interval up to a maximum. */
 struct http_ration {
 	uint64_t since_ns;
 	uint32_t left;
 };
 
-/* All zero at the start but the lock. Under the lock, which is held while one password is tried. */
+/* Initially zero except for the lock. The lock is held while a password is checked. */
 struct http_users {
 	pthread_mutex_t lock;
-	unsigned char key[32]; /* random, drawn at the first guess */
+	unsigned char key[32]; /* random, chosen at the first guess */
 	bool keyed;
 	struct {
 		unsigned char mac[32];
@@ -35,14 +36,17 @@ struct http_users {
 		uint64_t used_ns;
 	} peers[HTTP_USERS_PEERS];
 	struct http_ration all;
-	uint64_t tried; /* passwords hashed; for tests */
+	uint64_t tried; /* number of passwords hashed; for tests */
 };
 
 enum http_guess { HTTP_GUESS_RIGHT, HTTP_GUESS_WRONG, HTTP_GUESS_TOO_MANY };
 
-/* Whether authorization is "Basic ..." */
+/* Whether authorization starts with "Basic ". */
 bool http_users_basic(const char *authorization);
-/* *user is set if it is right. Takes as long for a user that does not exist. */
+/*
+ * Checks a password. *user is set if it is correct. Takes the same time for a user that does not
+ * exist.
+ */
 enum http_guess http_users_try(struct http_users *u, const struct http_web *w,
 			       const unsigned char peer[HTTP_PEER_KEY], const char *authorization,
 			       const struct http_web_user **user);

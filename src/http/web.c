@@ -14,7 +14,7 @@
 
 /* ---- files ---- */
 
-/* A value that names a file; NULL: there is none. To be freed. */
+/* Returns the path of the file named by a value, to be freed; NULL: there is none. */
 static char *path_of(struct base_yaml *y, base_yaml_node mapping, const char *key, const char *file)
 {
 	const char *name = NULL;
@@ -23,8 +23,8 @@ static char *path_of(struct base_yaml *y, base_yaml_node mapping, const char *ke
 	return name ? base_secret_path(name, file) : NULL;
 }
 
-static bool slurp(struct base_yaml *y, base_yaml_node mapping, const char *key, const char *file,
-		  struct http_web_bytes *out)
+static bool slurp_file(struct base_yaml *y, base_yaml_node mapping, const char *key,
+		       const char *file, struct http_web_bytes *out)
 {
 	char *path = path_of(y, mapping, key, file);
 
@@ -89,7 +89,10 @@ uint64_t http_web_stamp(const char *path, const char *roles)
 
 /* ---- tls_server_config ---- */
 
-/* Suites of crypto/tls and what GnuTLS calls their parts. Those that Go calls insecure are out. */
+/*
+ * Cipher suites of Go's crypto/tls and the GnuTLS names of their parts. Suites that Go considers
+ * insecure are left out.
+ */
 static const struct {
 	const char *name, *exchange, *cipher;
 } suites[] = {
@@ -114,11 +117,11 @@ static const struct {
 	{"X25519", "X25519"},
 };
 
-static void add(struct http_web *w, const char *sign, const char *what)
+static void add_priority(struct http_web *w, const char *sign, const char *what)
 {
 	size_t n = strlen(w->priority);
 
-	/* What is listed twice is there already. */
+	/* Ignore repeated entries. */
 	if (strstr(w->priority, what) && *sign == ':' && sign[1] == '+')
 		return;
 	snprintf(w->priority + n, sizeof(w->priority) - n, "%s%s", sign, what);
@@ -130,7 +133,7 @@ static void read_suites(struct http_web *w, base_yaml_node list)
 	const size_t known = sizeof(suites) / sizeof(*suites), n = base_yaml_count(y, list);
 
 	if (n)
-		add(w, ":-", "CIPHER-ALL:-KX-ALL");
+		add_priority(w, ":-", "CIPHER-ALL:-KX-ALL");
 	for (size_t i = 0, k; i < n; i++) {
 		const char *name = "";
 
@@ -142,9 +145,9 @@ static void read_suites(struct http_web *w, base_yaml_node list)
 					"cipher_suites: '%.64s' is not offered", name);
 			return;
 		}
-		add(w, ":+", suites[k].cipher);
+		add_priority(w, ":+", suites[k].cipher);
 		if (suites[k].exchange)
-			add(w, ":+", suites[k].exchange);
+			add_priority(w, ":+", suites[k].exchange);
 	}
 }
 
@@ -155,7 +158,7 @@ static void read_curves(struct http_web *w, base_yaml_node list)
 	char group[32];
 
 	if (n)
-		add(w, ":-", "GROUP-ALL");
+		add_priority(w, ":-", "GROUP-ALL");
 	for (size_t i = 0, k; i < n; i++) {
 		const char *name = "";
 
@@ -168,7 +171,7 @@ static void read_curves(struct http_web *w, base_yaml_node list)
 			return;
 		}
 		snprintf(group, sizeof(group), "GROUP-%s", curves[k].group);
-		add(w, ":+", group);
+		add_priority(w, ":+", group);
 	}
 }
 
@@ -188,16 +191,18 @@ static void read_priority(struct http_web *w, base_yaml_node tls)
 		base_yaml_wrong(y, tls, "min_version is above max_version");
 	snprintf(w->priority, sizeof(w->priority), "NORMAL:-RSA:-VERS-ALL");
 	if (max)
-		add(w, ":+", "VERS-TLS1.3");
+		add_priority(w, ":+", "VERS-TLS1.3");
 	if (!min)
-		add(w, ":+", "VERS-TLS1.2");
+		add_priority(w, ":+", "VERS-TLS1.2");
 	read_suites(w, base_yaml_get(y, tls, "cipher_suites"));
 	read_curves(w, base_yaml_get(y, tls, "curve_preferences"));
-	add(w, ":", server ? "%SERVER_PRECEDENCE" : "%SAFE_RENEGOTIATION");
+	add_priority(w, ":", server ? "%SERVER_PRECEDENCE" : "%SAFE_RENEGOTIATION");
 	if (base_yaml_error(y))
 		return;
 	if (gnutls_priority_init(&p, w->priority, NULL))
-		base_yaml_wrong(y, tls, "these versions, suites and curves leave nothing to offer");
+		base_yaml_wrong(
+			y, tls,
+			"no TLS configuration is possible with these versions, suites and curves");
 	else
 		gnutls_priority_deinit(p);
 }
@@ -218,7 +223,7 @@ static void read_client_auth(struct http_web *w, base_yaml_node tls, const char 
 	base_yaml_choice(y, type, "client_auth_type", names, &auth);
 	w->client_auth = auth > HTTP_CLIENT_REQUIRE ? HTTP_CLIENT_REQUIRE_ANY
 						    : (enum http_client_auth)auth;
-	slurp(y, tls, "client_ca_file", path, &w->ca);
+	slurp_file(y, tls, "client_ca_file", path, &w->ca);
 	if (w->ca.data && w->client_auth == HTTP_CLIENT_NONE)
 		base_yaml_wrong(y, tls, "client_ca_file needs a client_auth_type");
 	if (!w->ca.data && w->client_auth >= HTTP_CLIENT_VERIFY_IF_GIVEN)
@@ -236,7 +241,7 @@ static void read_client_auth(struct http_web *w, base_yaml_node tls, const char 
 				 &w->sans[w->san_count++]);
 }
 
-/* Whether the certificates are such, and the key is theirs. */
+/* Checks that the certificates are valid and belong to the key. */
 static void check_certificates(struct http_web *w, base_yaml_node tls,
 			       const struct http_web_bytes *key)
 {
@@ -252,11 +257,11 @@ static void check_certificates(struct http_web *w, base_yaml_node tls,
 		err = gnutls_certificate_set_x509_key_mem(c, &cert, &secret, GNUTLS_X509_FMT_PEM);
 	if (err < 0)
 		base_yaml_wrong(y, base_yaml_get(y, tls, "cert_file"),
-				"cert_file and key_file are of no use: %s", gnutls_strerror(err));
+				"cert_file and key_file are unusable: %s", gnutls_strerror(err));
 	if (err >= 0 && w->ca.data &&
 	    gnutls_certificate_set_x509_trust_mem(c, &ca, GNUTLS_X509_FMT_PEM) <= 0)
 		base_yaml_wrong(y, base_yaml_get(y, tls, "client_ca_file"),
-				"client_ca_file holds no certificate");
+				"client_ca_file contains no certificate");
 	if (err >= 0)
 		err = gnutls_privkey_init(&w->key);
 	if (err >= 0)
@@ -289,8 +294,8 @@ static void read_tls(struct http_web *w, base_yaml_node tls, const char *path)
 	w->tls = true;
 	base_yaml_need(y, tls, "cert_file");
 	base_yaml_need(y, tls, "key_file");
-	slurp(y, tls, "cert_file", path, &w->cert);
-	slurp(y, tls, "key_file", path, &key);
+	slurp_file(y, tls, "cert_file", path, &w->cert);
+	slurp_file(y, tls, "key_file", path, &key);
 	read_client_auth(w, tls, path);
 	read_priority(w, tls);
 	if (!base_yaml_error(y))
@@ -304,7 +309,7 @@ static void read_tls(struct http_web *w, base_yaml_node tls, const char *path)
 
 static void read_headers(struct http_web *w, base_yaml_node http)
 {
-	/* Those of exporter-toolkit; each is sent with every answer. */
+	/* The headers supported by exporter-toolkit; each is sent with every answer. */
 	static const char *const keys[] = {"http2", "headers", NULL};
 	static const char *const names[] = {"Content-Security-Policy",	 "X-Frame-Options",
 					    "Strict-Transport-Security", "X-XSS-Protection",
@@ -316,7 +321,7 @@ static void read_headers(struct http_web *w, base_yaml_node http)
 
 	if (!http || !base_yaml_mapping(y, http, keys))
 		return;
-	/* HTTP/1.1 is served either way: clients agree on the version. */
+	/* HTTP/1.1 is served in either case; clients negotiate the version. */
 	base_yaml_bool(y, base_yaml_get(y, http, "http2"), "http2", &http2);
 	list = base_yaml_get(y, http, "headers");
 	if (!list || !base_yaml_mapping(y, list, names))
@@ -326,8 +331,8 @@ static void read_headers(struct http_web *w, base_yaml_node http)
 
 		base_yaml_string(y, value, name, &text);
 		if (text[strcspn(text, "\r\n")])
-			base_yaml_wrong(y, where, "%s is of more than one line", name);
-		/* That one is always sent. */
+			base_yaml_wrong(y, where, "%s has more than one line", name);
+		/* This header is always sent. */
 		if (!*text || !strcmp(name, "X-Content-Type-Options"))
 			continue;
 		w->headers[w->header_count].name = name;
@@ -335,7 +340,7 @@ static void read_headers(struct http_web *w, base_yaml_node http)
 	}
 }
 
-/* "$2y$10$" and 53 characters. The cost, or 0. */
+/* Checks for "$2y$10$" and 53 characters. Returns the cost, or 0. */
 static unsigned int bcrypt_cost(const char *hash)
 {
 	static const char chars[] =
@@ -370,8 +375,7 @@ static void read_users(struct http_web *w, base_yaml_node users)
 		if (!*name || strchr(name, ':') || i >= HTTP_WEB_USERS)
 			base_yaml_wrong(y, where, "not the name of a user, or too many");
 		else if (!cost)
-			base_yaml_wrong(y, where, "the password of %s is not a hash of bcrypt",
-					name);
+			base_yaml_wrong(y, where, "the password of %s is not a bcrypt hash", name);
 		else if (cost > HTTP_WEB_COST_MAX)
 			base_yaml_wrong(y, where, "the hash of %s has cost %u: at most %u", name,
 					cost, HTTP_WEB_COST_MAX);
@@ -410,7 +414,7 @@ static base_yaml_node role_list(const struct http_web *w, size_t role, const cha
 	return y ? base_yaml_get(y, base_yaml_get(y, all, roles_of[role].name), kind) : 0;
 }
 
-static bool lists(const struct http_web *w, base_yaml_node list, const char *name)
+static bool list_has(const struct http_web *w, base_yaml_node list, const char *name)
 {
 	struct base_yaml *y = w->roles_yaml;
 	const char *listed;
@@ -427,12 +431,12 @@ static bool lists(const struct http_web *w, base_yaml_node list, const char *nam
 enum http_role http_web_role(const struct http_web *w, const char *kind, const char *name)
 {
 	for (size_t i = ROLES; i-- > 0;)
-		if (lists(w, role_list(w, i, kind), name))
+		if (list_has(w, role_list(w, i, kind), name))
 			return roles_of[i].role;
 	return w->readers_named ? HTTP_PUBLIC : HTTP_READER;
 }
 
-/* A user of the file of roles that web.yml does not have is a mistake. */
+/* Refuses a user in the file of roles that web.yml does not have. */
 static void check_role_users(const struct http_web *w, base_yaml_node list)
 {
 	struct base_yaml *y = w->roles_yaml;
@@ -449,7 +453,7 @@ static void check_role_users(const struct http_web *w, base_yaml_node list)
 	}
 }
 
-/* Who may name who asks, by X-Remote-User and X-Remote-Group. */
+/* Reads which proxies may name the user, in X-Remote-User and X-Remote-Group. */
 static void read_proxy(struct http_web *w, const char *path)
 {
 	static const char *const keys[] = {"client_ca_file", "allowed_names", NULL};
@@ -471,13 +475,13 @@ static void read_proxy(struct http_web *w, const char *path)
 		base_yaml_string(y, base_yaml_at(y, names, i), "allowed_names", &w->proxy_names[i]);
 		w->proxy_name_count = i + 1;
 	}
-	if (base_yaml_error(y) || !slurp(y, proxy, "client_ca_file", path, &w->proxy_ca))
+	if (base_yaml_error(y) || !slurp_file(y, proxy, "client_ca_file", path, &w->proxy_ca))
 		return;
 	ca = (gnutls_datum_t){(unsigned char *)w->proxy_ca.data, (unsigned int)w->proxy_ca.bytes};
 	if (gnutls_x509_trust_list_init(&list, 0) ||
 	    gnutls_x509_trust_list_add_trust_mem(list, &ca, NULL, GNUTLS_X509_FMT_PEM, 0, 0) <= 0)
 		base_yaml_wrong(y, base_yaml_get(y, proxy, "client_ca_file"),
-				"client_ca_file holds no certificate");
+				"client_ca_file contains no certificate");
 	if (list)
 		gnutls_x509_trust_list_deinit(list, 1);
 }
@@ -506,9 +510,9 @@ static void read_roles(struct http_web *w, const char *path)
 	w->readers_named = base_yaml_get(y, all, "read");
 	for (size_t i = 0; i < w->user_count; i++)
 		w->users[i].role = http_web_role(w, "users", w->users[i].name);
-	for (size_t i = 0; i < ROLES; i++) /* finds what is no text */
+	for (size_t i = 0; i < ROLES; i++) /* reports entries that are not text */
 		for (size_t k = 1; kinds[k]; k++)
-			lists(w, role_list(w, i, kinds[k]), "");
+			list_has(w, role_list(w, i, kinds[k]), "");
 }
 
 enum http_role http_web_certificate_role(const struct http_web *w, const char *names, size_t bytes)
@@ -522,7 +526,7 @@ enum http_role http_web_certificate_role(const struct http_web *w, const char *n
 	return best;
 }
 
-/* ---- all ---- */
+/* ---- the whole file ---- */
 
 bool http_web_authenticates(const struct http_web *w)
 {
@@ -549,7 +553,8 @@ struct http_web *http_web_read(const char *path, const char *roles, char *error,
 	const char *wrong = "out of memory";
 
 	if (w) {
-		w->stamp = http_web_stamp(path, roles); /* a change while it is read is another */
+		/* taken before reading, so that a change during the read is noticed */
+		w->stamp = http_web_stamp(path, roles);
 		w->yaml = base_yaml_open(path);
 		w->roles_yaml = w->yaml && roles ? base_yaml_open(roles) : NULL;
 	}

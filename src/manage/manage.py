@@ -70,20 +70,20 @@ class Document:
             self.wrong(None, f"can't be opened: {e.strerror}")
         with open(fd, 'rb') as f:
             if not stat.S_ISREG(os.fstat(fd).st_mode):
-                self.wrong(None, 'is no file')
+                self.wrong(None, 'is not a regular file')
             text = f.read(YAML_MAX + 1)
         if len(text) > YAML_MAX:
             self.wrong(None, 'is larger than 1 MiB')
         try:
             for event in yaml.parse(text, yaml.SafeLoader):
                 if isinstance(event, yaml.AliasEvent):  # a kilobyte of them may hold a billion nodes
-                    self.wrong(event, 'aliases (*name) are not read here')
+                    self.wrong(event, 'aliases (*name) are not supported')
             self.root = self.value(yaml.compose(text, yaml.SafeLoader))
         except yaml.MarkedYAMLError as e:
             mark = e.problem_mark or e.context_mark
             raise Wrong(f'{path}:{mark.line + 1 if mark else 0}: not YAML: {e.problem}') from e
         except (yaml.YAMLError, RecursionError) as e:
-            self.wrong(None, f"can't be read as YAML: {e}")
+            self.wrong(None, f"is not valid YAML: {e}")
         if self.root is None:
             self.wrong(None, 'says nothing')
 
@@ -99,7 +99,7 @@ class Document:
         if not isinstance(node, yaml.ScalarNode):
             self.wrong(node, f'{what}: expected a single value, found a {node.id}')
         if '\0' in node.value:
-            self.wrong(node, f'{what}: holds a NUL character')
+            self.wrong(node, f'{what}: contains a NUL character')
         return node.value
 
     def pairs(self, node, keys=None):

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* copy.c - copies of memory that others write. */
+/* copy.c - copies memory that other processes write. */
 #include "region/decode.h"
 
 void region_copy_words(uint64_t *to, const volatile uint64_t *from, size_t words)
@@ -11,7 +11,7 @@ void region_copy_words(uint64_t *to, const volatile uint64_t *from, size_t words
 bool region_copy_lines(uint64_t *to, const volatile uint64_t *from, size_t lines)
 {
 	for (size_t l = 0; l < lines; l++, to += 8, from += 8) {
-		int tries = 1000; /* a writer is between its two additions for a few ns */
+		int tries = 1000; /* a writer needs only a few ns between its two additions */
 
 		do {
 			if (!tries--)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* flows.c - the table of TCP connections: header, hot line, slots, journal. */
+/* flows.c - parses the table of TCP connections: header, hot line, slots, journal. */
 #include "region/flows.h"
 
 #include <arpa/inet.h>
@@ -54,9 +54,9 @@ enum region_fault region_flows_hot_parse(const uint64_t line[8],
 }
 
 /* Decodes a verified slot. */
-static void unpack(const uint64_t *c, struct region_flow *f)
+static void decode_slot(const uint64_t *c, struct region_flow *f)
 {
-/* The halves of a cell. */
+/* The two halves of a cell. */
 #define TWO(low, high, cell) .low = SL_FLOW_LOW(c[cell]), .high = SL_FLOW_HIGH(c[cell])
 	*f = (struct region_flow){
 		.id = c[SL_FLOW_ID],
@@ -108,10 +108,12 @@ static void unpack(const uint64_t *c, struct region_flow *f)
 #undef TWO
 	memcpy(f->local, &c[SL_FLOW_LOCAL], 16);
 	memcpy(f->remote, &c[SL_FLOW_REMOTE], 16);
-	memcpy(f->comm, &c[SL_FLOW_COMM], 16); /* the struct is one byte longer, and zeroed */
+	memcpy(f->comm, &c[SL_FLOW_COMM], 16); /* comm is one byte longer, and zeroed */
 }
 
-/* *empty: the slot was never used. UNSETTLED: its lines do not verify as one snapshot. */
+/*
+ * Sets *empty if the slot was never used. UNSETTLED: its lines do not form one verified snapshot.
+ */
 static enum region_fault slot_check(const uint64_t slot[64], bool *empty)
 {
 	*empty = true;
@@ -137,7 +139,7 @@ enum region_fault region_flow_parse(const uint64_t slot[64], struct region_flow 
 		memset(flow, 0, sizeof(*flow));
 	if (fault || empty)
 		return fault;
-	unpack(slot, flow);
+	decode_slot(slot, flow);
 	if (flow->state == SL_STATE_FREE)
 		return REGION_FAULT_NONE;
 	if ((flow->state != SL_STATE_LIVE && flow->state != SL_STATE_CLOSED) || !flow->id ||
@@ -178,7 +180,7 @@ uint64_t region_flow_duration(const struct region_flow *f)
 
 const char *region_tcp_state_name(uint32_t state)
 {
-	/* include/net/tcp_states.h */
+	/* Names from include/net/tcp_states.h. */
 	static const char *const names[] = {
 		"unknown",   "ESTABLISHED", "SYN_SENT",	  "SYN_RECV", "FIN_WAIT1", "FIN_WAIT2",
 		"TIME_WAIT", "CLOSE",	    "CLOSE_WAIT", "LAST_ACK", "LISTEN",	   "CLOSING",
@@ -225,8 +227,8 @@ enum region_fault region_flow_event_parse(const uint64_t line[8], uint64_t numbe
 
 /* ---- names of cgroups ---- */
 
-#define LINE_TEXT 48u /* bytes of text per line */
-#define NAME_MOST 71u /* per name, when they do not all fit: leaves the path 47 bytes */
+#define LINE_TEXT 48u /* bytes of text in each line */
+#define NAME_MOST 71u /* bytes per name if they do not all fit: leaves 47 bytes for the path */
 
 enum region_fault region_flow_cgroup_parse(const uint64_t slot[64], struct region_flow_cgroup *c)
 {
@@ -268,8 +270,8 @@ enum region_fault region_flow_cgroup_parse(const uint64_t slot[64], struct regio
 	return REGION_FAULT_NONE;
 }
 
-/* As much of a text as fits in whole characters; front: keeps its end. */
-static size_t fit(const char **text, size_t most, bool front)
+/* Cuts a text at a character boundary to at most `most` bytes. front: cut at the front. */
+static size_t cut_text(const char **text, size_t most, bool front)
 {
 	size_t length = strlen(*text);
 
@@ -301,7 +303,7 @@ void region_flow_cgroup_pack(uint64_t slot[64], uint64_t id, bool gone, uint64_t
 		const char *from = name[i] ? name[i] : "";
 		size_t left = sizeof(text) - (size_t)(at - text) - 1;
 		size_t most = i == SL_CGROUP_PATH || all <= sizeof(text) ? left : NAME_MOST;
-		size_t length = fit(&from, most, i == SL_CGROUP_PATH);
+		size_t length = cut_text(&from, most, i == SL_CGROUP_PATH);
 
 		memcpy(at, from, length);
 		at += length;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * flows.h - a region of kind SL_REGION_FLOWS as a reader sees it: private copies in, checked values
- * out. Knows no transport and no eBPF.
+ * flows.h - parses a region of kind SL_REGION_FLOWS for readers: takes private copies, returns
+ * checked values. Depends on no transport and no eBPF.
  *
  * A reader calls:
- *   region_flows_info_parse()   once, on a copy of the header
- *   region_flows_hot_parse()    each round, on a copy of the hot line
- *   region_flow_parse()         on a copy of each slot in use; UNSETTLED: copy it again
- *   region_flow_event_parse()   on copies of the journal's lines, for opened and closed flows
+ * - region_flows_info_parse() once, on a copy of the header
+ * - region_flows_hot_parse() each round, on a copy of the hot line
+ * - region_flow_parse() on a copy of each slot in use; UNSETTLED: copy it again
+ * - region_flow_event_parse() on copies of journal lines, to learn of opened and closed flows
  */
 #ifndef SL_REGION_FLOWS_H
 #define SL_REGION_FLOWS_H
@@ -20,8 +20,8 @@ struct region_flows_info {
 	uint64_t size, instance, start_ns;
 	uint64_t hot, flows, journal; /* offsets */
 	uint32_t slots, journal_lines;
-	uint64_t cgroups;      /* offset; 0: no such section */
-	uint32_t cgroup_slots; /* including slot 0, the section's own counters */
+	uint64_t cgroups;      /* offset of the cgroups; 0: no such section */
+	uint32_t cgroup_slots; /* including slot 0, which holds the section's counters */
 	uint8_t boot_id[16];
 };
 /* Parses a private copy of a header; actual_size as for region_info_parse(). Pure. */
@@ -32,7 +32,7 @@ struct region_flows_hot {
 	uint64_t round, refused, journal, changed_ns, quarantine_ns;
 	uint32_t used, open, quarantined;
 };
-/* UNSETTLED: read it again. HOT: impossible values. Pure. */
+/* UNSETTLED: read the line again. HOT: impossible values. Pure. */
 enum region_fault region_flows_hot_parse(const uint64_t line[8],
 					 const struct region_flows_info *info,
 					 struct region_flows_hot *hot);
@@ -40,13 +40,14 @@ enum region_fault region_flows_hot_parse(const uint64_t line[8],
 /* A snapshot of a flow. Times are CLOCK_MONOTONIC in ns; see sidelight/flow.h. */
 struct region_flow {
 	uint64_t id, cgroup, open_ns, closed_ns, changed_ns;
-	uint32_t generation, number; /* the slot's, the snapshot's */
+	uint32_t generation, number; /* generation of the slot, number of the snapshot */
 	uint32_t state;		     /* enum sl_region_state */
 	uint32_t tcp_state, family, flags, netns, pid;
 	uint8_t local[16], remote[16];
 	uint16_t local_port, remote_port;
 	char comm[17];
-	bool by_listener; /* pid and comm are the listener's (listeners.h); not part of a slot */
+	/* pid and comm belong to the listener (listeners.h); not stored in the slot */
+	bool by_listener;
 	uint32_t handshake_us;
 	uint64_t bytes_sent, bytes_acked, bytes_received, bytes_retrans, read_bytes, write_bytes;
 	uint32_t flight, lost, rcv_wnd, snd_wnd, cwnd, ssthresh, mss, queue, queue_max, wmem;
@@ -61,12 +62,12 @@ struct region_flow {
 };
 /*
  * Parses a private copy of a slot. UNSETTLED: lines do not verify, or belong to different
- * snapshots: copy it again. HOT: impossible values. state FREE: an empty slot. Pure.
+ * snapshots: copy the slot again. HOT: impossible values. State FREE: an empty slot. Pure.
  */
 enum region_fault region_flow_parse(const uint64_t slot[64], struct region_flow *flow);
 
 /*
- * Copies and parses a slot of shared memory, a few times while it does not settle. map has
+ * Copies and parses a slot in shared memory, several times while it is unsettled. map has
  * info->size bytes; slot is below info->slots.
  */
 enum region_fault region_flow_read(const void *map, const struct region_flows_info *info,
@@ -74,32 +75,35 @@ enum region_fault region_flow_read(const void *map, const struct region_flows_in
 enum region_fault region_flows_hot_read(const void *map, const struct region_flows_info *info,
 					struct region_flows_hot *hot);
 
-/* Nanoseconds from open_ns to closed_ns, or to changed_ns while open. */
+/* Returns the nanoseconds from open_ns to closed_ns, or to changed_ns while open. */
 uint64_t region_flow_duration(const struct region_flow *flow);
 const char *region_tcp_state_name(uint32_t state); /* "ESTABLISHED", ... or "unknown" */
-/* "192.0.2.1" (mapped) or "2001:db8::1". out has INET6_ADDRSTRLEN bytes. */
+/* Formats as "192.0.2.1" (mapped) or "2001:db8::1". out has INET6_ADDRSTRLEN bytes. */
 const char *region_flow_address(const uint8_t address[16], char *out);
 
-/* The names of a cgroup. */
+/* Names of a cgroup. */
 struct region_flow_cgroup {
 	uint64_t id, changed_ns;
-	uint32_t generation, number; /* the slot's, the snapshot's */
-	uint32_t state; /* enum sl_region_state: free, live, or closed: the cgroup was removed */
-	bool cut;	/* a text was too long */
-	uint64_t used, refused; /* slot 0: slots ever used; cgroups without a slot */
+	uint32_t generation, number; /* generation of the slot, number of the snapshot */
+	uint32_t state; /* enum sl_region_state: free, live, or closed if the cgroup was removed */
+	bool cut;	/* true if a text was truncated */
+	uint64_t used, refused; /* slot 0 only: slots ever used; cgroups that got no slot */
 	char text[SL_FLOW_CGROUP_TEXT + 1];
-	const char *name[SL_CGROUP_TEXTS]; /* in text; UTF-8 without control characters */
+	/* pointing into text; UTF-8 without control characters */
+	const char *name[SL_CGROUP_TEXTS];
 };
-/* Parses a private copy of a slot of SL_SECTION_CGROUPS. Faults as of region_flow_parse(). Pure. */
+/*
+ * Parses a private copy of a slot of SL_SECTION_CGROUPS. Same faults as region_flow_parse(). Pure.
+ */
 enum region_fault region_flow_cgroup_parse(const uint64_t slot[64],
 					   struct region_flow_cgroup *cgroup);
 /*
- * For the writer of the section: fills a slot but for tags and check words. Of text that does not
- * fit, names lose their end and the path its front. NULL is an empty text.
+ * For the writer of the section: fills in a slot except for tags and check words. If the text does
+ * not fit, names are cut at the end and the path at the front. NULL means an empty text.
  */
 void region_flow_cgroup_pack(uint64_t slot[64], uint64_t id, bool gone, uint64_t now_ns,
 			     const char *const name[SL_CGROUP_TEXTS]);
-/* Sets tag and check word of all lines. */
+/* Sets the tag and check word of each line. */
 void region_flow_cgroup_seal(uint64_t slot[64], uint32_t generation, uint32_t number);
 
 struct region_flow_record {
@@ -109,8 +113,8 @@ struct region_flow_record {
 	uint16_t local_port, remote_port;
 };
 /*
- * number: the line expected there. CHECK: another one is there, overwritten or not yet written.
- * UNSETTLED: read it again. Pure.
+ * number: that of the expected line. CHECK: another line is there, either newer or not yet
+ * overwritten. UNSETTLED: read it again. Pure.
  */
 enum region_fault region_flow_event_parse(const uint64_t line[8], uint64_t number,
 					  struct region_flow_record *record);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* header.c - for writers: the header of a new region; the repair of a dead publisher's lines. */
+/* header.c - writes the header of a new region, and repairs lines of a dead publisher's region. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "region/exemplars.h"
 #include "region/spans.h"
 
-/* "01234567-89ab-...": 32 digits in lower case. */
+/* Parses "01234567-89ab-...": 32 lower-case digits. */
 static void boot_id(uint8_t out[16])
 {
 	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
@@ -59,7 +59,7 @@ void region_header_seal(struct sl_region_header *h)
 
 /* ---- repair ---- */
 
-/* True if the check word was wrong. Others may still have the memory mapped. */
+/* Returns true if the check word was wrong. Other processes may still map the memory. */
 static bool repair_line(uint64_t *line, bool mixed)
 {
 	uint64_t copy[8], check;
@@ -72,7 +72,7 @@ static bool repair_line(uint64_t *line, bool mixed)
 	return true;
 }
 
-/* Lines [first, first + count) at an offset, as far as they lie in [from, to). */
+/* Repairs lines [first, first + count) at an offset, as far as they are within [from, to). */
 static uint64_t repair_lines(char *map, uint64_t at, uint64_t count, bool mixed, uint64_t from,
 			     uint64_t to)
 {
@@ -92,7 +92,7 @@ uint64_t region_repair_within(void *map, const struct region_info *info, uint64_
 	repaired = repair_lines(map, info->hot, 1, false, from, to);
 	if (info->kind != SL_REGION_METRICS)
 		return repaired;
-	/* Clamps the hot line's numbers to the header's. */
+	/* Limit the hot line's numbers by those of the header. */
 	region_copy_words(used, (uint64_t *)((char *)map + info->hot), 8);
 	lines = BASE_MIN(used[SL_HOT_LINES_USED], (uint64_t)info->max_lines);
 	stripes = BASE_MIN(used[SL_HOT_STRIPES_USED], (uint64_t)info->max_stripes);
@@ -100,7 +100,7 @@ uint64_t region_repair_within(void *map, const struct region_info *info, uint64_
 	for (; s < stripes && info->stripes + s * info->stripe_stride < to; s++)
 		repaired += repair_lines(map, info->stripes + s * info->stripe_stride, lines, !s,
 					 from, to);
-	/* Only heads of rings: half a span must not verify. Rings need their stripes. */
+	/* Repair only the heads of rings: half a span must not verify. A ring needs its stripe. */
 	if (info->spans)
 		repaired += repair_lines(map, region_span_head_at(info, 0), stripes, false, from,
 					 to);
@@ -108,7 +108,7 @@ uint64_t region_repair_within(void *map, const struct region_info *info, uint64_
 		repaired += repair_lines(map, info->created,
 					 region_created_lines(info, used[SL_HOT_SCHEMA_USED]), true,
 					 from, to);
-	if (info->exemplars) /* the head alone, for the same reason */
+	if (info->exemplars) /* repair only the head, for the same reason */
 		repaired += repair_lines(map, info->exemplars, 1, false, from, to);
 	return repaired;
 }

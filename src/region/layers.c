@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* layers.c - time by layer of the stack: header, hot line, slots; histograms; names. */
+/*
+ * layers.c - parses the time per layer of the network stack: header, hot line, slots, histograms.
+ */
 #include "region/layers.h"
 
 #include <math.h>
@@ -33,7 +35,7 @@ enum region_fault region_layers_hot_parse(const uint64_t line[8],
 {
 	if (line[7] != sl_line_check(line))
 		return REGION_FAULT_UNSETTLED;
-	/* The writer counts a slot before it knows that there is one: see slot_take(). */
+	/* The writer increments the count before it knows that there is a slot: see slot_take(). */
 	*hot = (struct region_layers_hot){
 		.flows_used = (uint32_t)BASE_MIN(line[SL_LAYERS_FLOWS_USED], info->flow_slots),
 		.groups_used = (uint32_t)BASE_MIN(line[SL_LAYERS_GROUPS_USED], info->group_slots),
@@ -101,8 +103,8 @@ uint64_t region_layer_count(const uint64_t cell[SL_LAYER_CELLS])
 }
 
 /*
- * Interpolates within a bucket on the logarithmic scale, as Prometheus' histogram_quantile() does
- * for native histograms; in the zero bucket linearly from 0.
+ * Interpolates within a bucket on the logarithmic scale, like Prometheus' histogram_quantile() for
+ * native histograms; in the zero bucket linearly from 0.
  */
 double region_layer_quantile(const uint64_t cell[SL_LAYER_CELLS], double q)
 {
@@ -132,21 +134,21 @@ static const char *const layers[SL_LAYERS] = {"mac_in",	 "ip_in",  "tcp_in",  "a
 static const struct {
 	const char *name, *text;
 } causes[SL_CAUSES] = {
-	[SL_CAUSE_NO_NIC] = {"no_nic", "in: no time of the driver"},
-	[SL_CAUSE_NO_IP] = {"no_ip", "in: no time of IP"},
-	[SL_CAUSE_NO_TCP] = {"no_tcp", "in: no time of TCP"},
+	[SL_CAUSE_NO_NIC] = {"no_nic", "in: no driver timestamp"},
+	[SL_CAUSE_NO_IP] = {"no_ip", "in: no IP timestamp"},
+	[SL_CAUSE_NO_TCP] = {"no_tcp", "in: no TCP timestamp"},
 	[SL_CAUSE_DUPLICATE] = {"duplicate", "in: no new data in the segment"},
 	[SL_CAUSE_OUT_OF_ORDER] = {"out_of_order", "in: out of order"},
-	[SL_CAUSE_DISCARDED] = {"discarded", "in: TCP did not take the segment"},
+	[SL_CAUSE_DISCARDED] = {"discarded", "in: TCP dropped the segment"},
 	[SL_CAUSE_READ_RING] = {"read_ring", "in: too many unread segments"},
-	[SL_CAUSE_NO_SEND] = {"no_send", "out: no time of the send call"},
+	[SL_CAUSE_NO_SEND] = {"no_send", "out: no timestamp of the send call"},
 	[SL_CAUSE_SEND_RING] = {"send_ring", "out: too many unsent send calls"},
-	[SL_CAUSE_NO_OUT_IP] = {"no_out_ip", "out: no time of IP"},
+	[SL_CAUSE_NO_OUT_IP] = {"no_out_ip", "out: no IP timestamp"},
 	[SL_CAUSE_NO_DRIVER] = {"no_driver", "out: did not reach the driver, or too late"},
 	[SL_CAUSE_RETRANSMIT] = {"retransmit", "out: retransmitted"},
 	[SL_CAUSE_REFUSED] = {"refused", "negative, or implausibly long"},
-	[SL_CAUSE_REQ_IN] = {"request_in", "request: its last segment lacks a time"},
-	[SL_CAUSE_REQ_OUT] = {"request_out", "request: its response lacks a time"},
+	[SL_CAUSE_REQ_IN] = {"request_in", "request: no timestamp of its last segment"},
+	[SL_CAUSE_REQ_OUT] = {"request_out", "request: no timestamp of its response"},
 	[SL_CAUSE_REQ_RETRANSMIT] = {"request_retransmit",
 				     "request: its response was retransmitted"},
 	[SL_CAUSE_REQ_PENDING] = {"request_pending", "request: too many pending responses"},

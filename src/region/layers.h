@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * layers.h - a region of kind SL_REGION_LAYERS as a reader sees it: private copies in, checked
- * values out. Knows no transport and no eBPF.
+ * layers.h - parses a region of kind SL_REGION_LAYERS for readers: takes private copies, returns
+ * checked values. Depends on no transport and no eBPF.
  *
- * The lines of a slot change one by one, and the slot itself passes from one owner to the next. A
- * copy belongs to one owner if its key line bore the same generation in a copy completed before
- * this one began, and in one begun after this one was complete. A reader that reads each round
- * compares the keys of the last round and the next.
+ * The lines of a slot change one by one, and a slot may get a new owner. A copy of a slot belongs
+ * to one owner if its key line has the same generation in a copy completed before this one began,
+ * and in a copy begun after this one was complete. A reader that reads in rounds compares the keys
+ * of the previous and the next round.
  */
 #ifndef SL_REGION_LAYERS_H
 #define SL_REGION_LAYERS_H
@@ -30,45 +30,49 @@ struct region_layers_hot {
 	uint32_t flows_used, groups_used;
 	uint64_t opened, closed;
 };
-/* UNSETTLED: read it again. HOT: impossible values. Pure. */
+/* UNSETTLED: read the line again. HOT: impossible values. Pure. */
 enum region_fault region_layers_hot_parse(const uint64_t line[8],
 					  const struct region_layers_info *info,
 					  struct region_layers_hot *hot);
 
-/* A slot, copied and checked. */
+/* A checked copy of a slot. */
 struct region_layer_view {
 	uint64_t generation;
 	enum sl_slot_state state;
 	enum sl_role role;
-	uint8_t local[16], remote[16];	  /* network order, IPv4 mapped; groups: remote only */
-	uint16_t local_port, remote_port; /* groups: local_port is the service's */
+	/* addresses in network order, IPv4 mapped; a group has only remote */
+	uint8_t local[16], remote[16];
+	/* ports; a group has only local_port, that of the service */
+	uint16_t local_port, remote_port;
 	uint8_t family;
 	uint32_t netns;
 	uint64_t cgroup;
-	uint64_t start_ns, end_ns; /* CLOCK_MONOTONIC; end 0: open */
+	uint64_t start_ns, end_ns; /* CLOCK_MONOTONIC; end_ns 0: still open */
 	uint64_t count[7];	   /* enum sl_slot_count */
 	uint64_t cell[SL_LAYERS][SL_LAYER_CELLS];
 };
 
 /*
- * Parses a private copy of a slot. keyless: group 0, which has no key and is always in use; for
- * others a free slot's first line is all that is read. UNSETTLED: a line does not verify. HOT:
- * impossible values. Pure.
+ * Parses a private copy of a slot. keyless: for group 0, which has no key and is always in use. Of
+ * a free slot, only the first line is read. UNSETTLED: a line does not verify. HOT: impossible
+ * values. Pure.
  */
 enum region_fault region_layer_parse(const uint64_t slot[SL_SLOT_WORDS], bool keyless,
 				     struct region_layer_view *view);
-/* Generation of the owner in the first line of a slot; UNSETTLED as above. Pure. */
+/* Returns the generation of the owner in a slot's first line; UNSETTLED as above. Pure. */
 enum region_fault region_layer_generation(const uint64_t line[8], uint64_t *generation);
 
-/* Adds the counts of from to to, whose key stays. */
+/* Adds the counts of `from` to those of `to`, whose key is kept. */
 void region_layer_add(struct region_layer_view *to, const struct region_layer_view *from);
 
-/* Observations of a histogram; its quantile q (0 to 1) in ns: NAN if empty, INFINITY above. */
+/*
+ * Number of observations in a histogram; quantile q (0 to 1) in ns: NAN if empty, INFINITY above.
+ */
 uint64_t region_layer_count(const uint64_t cell[SL_LAYER_CELLS]);
 double region_layer_quantile(const uint64_t cell[SL_LAYER_CELLS], double q);
 
 const char *region_layer_name(int layer);	/* "mac_in" */
 const char *region_layer_cause_name(int cause); /* "no_nic" */
-const char *region_layer_cause_text(int cause); /* "in: no time of the driver" */
+const char *region_layer_cause_text(int cause); /* "in: driver timestamp missing" */
 
 #endif

@@ -36,8 +36,9 @@ static int by_place(const void *a, const void *b)
 				  : memcmp(x->address, y->address, 16);
 }
 
-static const struct region_listener *find(const struct region_listeners *l,
-					  const struct region_flow *f, const uint8_t address[16])
+static const struct region_listener *find_listener(const struct region_listeners *l,
+						   const struct region_flow *f,
+						   const uint8_t address[16])
 {
 	struct region_listener key = {.netns = f->netns, .port = f->local_port};
 
@@ -54,10 +55,10 @@ void region_listeners_name(struct region_listeners *l, struct region_flow *f)
 	if (!l->sorted)
 		qsort(l->v, l->n, sizeof(*l->v), by_place);
 	l->sorted = true;
-	found = find(l, f, f->local);
+	found = find_listener(l, f, f->local);
 	if (!found && !memcmp(f->local, any_v4, 12))
-		found = find(l, f, any_v4);
-	found = found ?: find(l, f, any_v6);
+		found = find_listener(l, f, any_v4);
+	found = found ?: find_listener(l, f, any_v6);
 	if (!found)
 		return;
 	f->pid = found->pid;

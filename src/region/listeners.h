@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * listeners.h - the process of an accepted connection. The kernel creates the connection in the
- * context of an unrelated process, so its own is known only once it reads; until then the
- * listener's is shown.
+ * listeners.h - finds the process of an accepted connection. The kernel creates the connection in
+ * the context of an unrelated process, so the owner is unknown until it reads; before that, the
+ * listener's process is shown.
  */
 #ifndef SL_REGION_LISTENERS_H
 #define SL_REGION_LISTENERS_H
@@ -16,21 +16,21 @@ struct region_listener {
 	char comm[17];
 };
 
-/* Zero-initialised. One thread at a time. */
+/* Initialise with zeroes. One thread at a time. */
 struct region_listeners {
 	struct region_listener *v;
 	size_t n, room;
 	bool sorted;
 };
 
-/* Remembers a flow if it is a listener with a known process. 0 or -ENOMEM. */
+/* Stores a flow if it is a listener with a known process. Returns 0 or -ENOMEM. */
 int region_listeners_add(struct region_listeners *l, const struct region_flow *flow);
 /*
- * Gives an accepted flow without a process its listener's, and sets by_listener. For a server that
- * forks this is the process that began to listen.
+ * Sets the process of an accepted flow without one to the listener's, and sets by_listener. For a
+ * forking server this is the process that called listen().
  */
 void region_listeners_name(struct region_listeners *l, struct region_flow *flow);
-/* Forgets all listeners; keeps the memory. */
+/* Removes all listeners but keeps the memory. */
 void region_listeners_clear(struct region_listeners *l);
 void region_listeners_free(struct region_listeners *l);
 

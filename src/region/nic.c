@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* nic.c - segments at network devices: header, hot line, ring. */
+/* nic.c - parses the segments at network devices: header, hot line, ring. */
 #include "region/nic.h"
 
 #include <errno.h>
@@ -28,7 +28,7 @@ enum region_fault region_nic_hot_parse(const uint64_t line[8], struct region_nic
 {
 	if (line[7] != sl_line_check(line))
 		return REGION_FAULT_UNSETTLED;
-	if (line[SL_NIC_HEAD] >> 56) /* a record's tag holds 56 bits */
+	if (line[SL_NIC_HEAD] >> 56) /* the tag of a record has 56 bits */
 		return REGION_FAULT_HOT;
 	*hot = (struct region_nic_hot){
 		.head = line[SL_NIC_HEAD],
@@ -68,13 +68,13 @@ enum region_fault region_nic_record_parse(const uint64_t w[SL_NIC_WORDS], uint64
 	};
 	memcpy(r->source, &w[SL_NIC_SOURCE], 16);
 	memcpy(r->destination, &w[SL_NIC_DESTINATION], 16);
-	/* Time 0: never written, whatever the number. */
+	/* Time 0: the record was never written, whatever its number. */
 	if (!r->time_ns)
 		r->number = 0;
 	if (r->number != number || !r->time_ns)
 		return REGION_FAULT_CHECK;
 	extra = !!(r->flags & SL_NIC_SYN) + !!(r->flags & SL_NIC_FIN);
-	/* No packet is longer than 4 MiB; the limit on time keeps sums from overflowing. */
+	/* No packet exceeds 4 MiB; the limit on times prevents overflow of sums. */
 	if (w[SL_NIC_BYTES] >> 22 || r->end - r->seq != r->bytes + extra || r->time_ns >> 62)
 		return REGION_FAULT_RECORD;
 	return REGION_FAULT_NONE;
@@ -109,7 +109,7 @@ int region_nic_read(const void *map, const struct region_nic_info *info, uint64_
 
 	if (region_nic_hot_read(map, info, &hot))
 		return -EAGAIN;
-	if (hot.head < *next) /* not a number of this ring */
+	if (hot.head < *next) /* not a position in this ring */
 		*next = hot.head;
 	if (hot.head - *next > info->records) {
 		*missed += hot.head - *next - info->records;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * nic.h - a region of kind SL_REGION_NIC as a reader sees it: private copies in, checked values
- * out. Knows no transport and no eBPF.
+ * nic.h - parses a region of kind SL_REGION_NIC for readers: takes private copies, returns checked
+ * values. Depends on no transport and no eBPF.
  */
 #ifndef SL_REGION_NIC_H
 #define SL_REGION_NIC_H
@@ -23,39 +23,39 @@ enum region_fault region_nic_info_parse(const struct sl_region_header *copy, uin
 struct region_nic_hot {
 	uint64_t head, headless, late, fragments;
 };
-/* UNSETTLED: read it again. Pure. */
+/* UNSETTLED: read the line again. Pure. */
 enum region_fault region_nic_hot_parse(const uint64_t line[8], struct region_nic_hot *hot);
 
-/* A segment at a device. Sequence numbers as on the wire. */
+/* A segment at a device. Sequence numbers are as on the wire. */
 struct region_nic_record {
 	uint64_t number, time_ns;
 	uint8_t source[16], destination[16];
 	uint16_t source_port, destination_port;
 	uint32_t flags; /* enum sl_nic_flag */
 	uint32_t seq, end, ack, tsval, tsecr, netns, ifindex;
-	uint32_t bytes; /* of data */
+	uint32_t bytes; /* bytes of data */
 	uint16_t window, ip_id, gso_size, gso_segs;
 };
 /*
- * Parses a private copy of a slot of the ring that should hold this number. CHECK: another record
- * is there, overwritten if record->number is higher, not yet written if it is lower. UNSETTLED:
- * read it again. RECORD: impossible values. Pure.
+ * Parses a private copy of the ring's slot for this record number. CHECK: another record is there,
+ * newer if record->number is higher, not yet overwritten if it is lower. UNSETTLED: read it again.
+ * RECORD: impossible values. Pure.
  */
 enum region_fault region_nic_record_parse(const uint64_t place[SL_NIC_WORDS], uint64_t number,
 					  struct region_nic_record *record);
 
 /*
- * True if a record that did not parse may still be written: its writer was interrupted after it
- * took the number. False once half of the ring is beyond it.
+ * True if a record that did not parse may still be written: its writer took the number and was
+ * interrupted. False once half of the ring follows it.
  */
 bool region_nic_comes(enum region_fault fault, const struct region_nic_record *r, uint64_t number,
 		      uint64_t head, const struct region_nic_info *info);
 
 /*
- * Reads a ring in shared memory from *next on, at most room records; *next advances, and *missed
- * grows by records that were overwritten or invalid. map has info->size bytes. places (may be NULL)
- * gets the raw records. Returns the number of records, in order of their numbers, or -EAGAIN: the
- * hot line never settled.
+ * Reads at most `room` records of a ring in shared memory from *next on. Advances *next, and adds
+ * overwritten or invalid records to *missed. map has info->size bytes. places (may be NULL)
+ * receives the raw records. Returns the number of records, in order of their numbers, or -EAGAIN:
+ * the hot line never settled.
  */
 int region_nic_read(const void *map, const struct region_nic_info *info, uint64_t *next,
 		    uint64_t *missed, struct region_nic_record *out,

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* parse.c - the fixed-size parts of a region: header, hot lines, directory entries; names. */
+/*
+ * parse.c - parses the fixed-size parts of a region: header, hot lines, directory entries, names.
+ */
 #include <string.h>
 
 #include <sidelight/flow.h>
@@ -56,8 +58,8 @@ const char *region_kind_name(enum sl_metric_kind kind)
 }
 
 /*
- * Every section, of an unknown type, too, lies inside the region, behind the header, and apart from
- * the others: overlapping memory would have two meanings.
+ * Checks that all sections, including those of unknown types, are inside the region, after the
+ * header, and do not overlap: overlapping memory would have two meanings.
  */
 static bool sections_apart(const struct sl_region_header *h)
 {
@@ -77,7 +79,7 @@ static bool sections_apart(const struct sl_region_header *h)
 	return true;
 }
 
-/* Takes one section; false if it is malformed for its type, or a second one of its type. */
+/* Stores one section. Returns false if it is malformed for its type, or the second of its type. */
 static bool section_take(const struct sl_region_section *s, struct region_info *info)
 {
 	uint64_t count = s->stride ? s->length / s->stride : 0;
@@ -156,8 +158,8 @@ static bool section_take(const struct sl_region_section *s, struct region_info *
 }
 
 /*
- * The sections of the kind are present, and those of other kinds absent. Readers find the sections
- * of further kinds by region_section_find().
+ * Checks that the sections of this kind are present, and those of other kinds absent. Other kinds
+ * find their sections with region_section_find().
  */
 static bool kind_complete(const struct region_info *info, uint32_t kind)
 {
@@ -249,7 +251,7 @@ enum region_fault region_header_parse(const struct sl_region_header *h, uint64_t
 			return REGION_FAULT_SECTION;
 	if (!info->hot || !kind_complete(info, h->kind))
 		return REGION_FAULT_SECTION;
-	/* One ring per stripe; the stripes may follow the spans in the table. */
+	/* One ring per stripe. Checked last, as the stripes may follow the spans in the table. */
 	if (info->spans &&
 	    (!info->stripes ||
 	     info->span_bytes != SL_SPAN_HEADS_BYTES(info->max_stripes) +
@@ -294,7 +296,7 @@ enum region_fault region_info_parse(const struct sl_region_header *h, uint64_t a
 {
 	enum region_fault fault = region_header_parse(h, actual_size, info);
 
-	/* A reader of metrics never sees a region of a kind without metrics. */
+	/* A reader of metrics never handles a region of a kind without metrics. */
 	if ((!fault || fault == REGION_FAULT_SECTION) && h->kind > SL_REGION_DIRECTORY)
 		return REGION_FAULT_VERSION;
 	return fault;
@@ -308,8 +310,8 @@ enum region_fault region_hot_parse(const uint64_t line[8], const struct region_i
 	if (line[7] != sl_line_check(line))
 		return REGION_FAULT_UNSETTLED;
 	/*
-	 * A hot line changes cell by cell, and each state verifies. One cell says nothing about
-	 * another, so each is checked only against the header.
+	 * A hot line changes one cell at a time, and each intermediate state verifies. The cells
+	 * need not be consistent with each other, so each is checked against the header only.
 	 */
 	if (line[SL_HOT_SCHEMA_USED] > info->schema_bytes || line[SL_HOT_SCHEMA_USED] % 8 ||
 	    line[SL_HOT_LINES_USED] > info->max_lines ||
@@ -367,7 +369,7 @@ enum region_fault region_entry_parse(const uint64_t line[8], struct region_entry
 	if (state > SL_STATE_RETIRED || key >> 48)
 		return REGION_FAULT_HOT;
 	if (state != SL_STATE_FREE) {
-		/* A reader skips unknown kinds; they are no fault. */
+		/* Unknown kinds are no fault: a reader skips them. */
 		if (!line[SL_ENTRY_ID] || !line[SL_ENTRY_INSTANCE] || !kind)
 			return REGION_FAULT_HOT;
 		if (length < SL_HEADER_SIZE + SL_LINE_SIZE || length > SL_REGION_SIZE_MAX ||
@@ -393,7 +395,7 @@ static void put_bytes(uint64_t *to, const uint8_t from[8])
 	uint64_t v;
 
 	memcpy(&v, from, sizeof(v));
-	*to = __builtin_bswap64(v); /* big-endian: regions are little-endian */
+	*to = __builtin_bswap64(v); /* big-endian; regions are little-endian */
 }
 
 static void get_bytes(uint8_t to[8], uint64_t from)
@@ -457,7 +459,7 @@ bool region_is_name(const char name[REGION_NAME_BYTES])
 	return n && n < REGION_NAME_BYTES;
 }
 
-/* The name at *from, which it passes. */
+/* Reads the name at *from and advances *from. */
 static void get_name(char to[REGION_NAME_BYTES], const char **from, const char *end)
 {
 	size_t n = strnlen(*from, (size_t)(end - *from));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * schema.c - the append-only records that describe the cells. A record is accepted in two steps:
- * its checksum shows that the copy is whole, then its content is checked against
+ * schema.c - parses the append-only records that describe cells. Each record is accepted in two
+ * steps: its checksum shows that the copy is complete, then its content is checked against
  * sidelight-region(5). Memory is bounded by a small multiple of the records' bytes, plus one bit
  * per cell of a stripe.
  */
@@ -16,8 +16,8 @@
 #include "base/text.h"
 #include "region/text.h"
 
-#define FIRST_BUCKET_MAX (1 << 20) /* absolute value; doubles reach 1075 << 8 */
-#define SPECIALS_MAX	 3u	   /* of a metric */
+#define FIRST_BUCKET_MAX (1 << 20) /* limit of the absolute value; doubles reach 1075 << 8 */
+#define SPECIALS_MAX	 3u	   /* per metric */
 
 struct region_schema_string {
 	uint32_t id;
@@ -26,13 +26,13 @@ struct region_schema_string {
 
 struct region_schema_slot {
 	uint64_t hash;
-	size_t metric; /* position + 1; 0: free */
+	size_t metric; /* position + 1; 0: free slot */
 };
 
 /* A decoded record; points into the caller's copy. */
 struct parts {
 	struct sl_schema_record r;
-	enum sl_metric_kind kind; /* without SL_KIND_REPLACEABLE */
+	enum sl_metric_kind kind; /* kind without SL_KIND_REPLACEABLE */
 	bool replaceable, removed;
 	uint64_t created_ns;
 	const char *name, *unit, *help, *label_text, *state_text;
@@ -79,7 +79,7 @@ static bool same_series(const struct region_metric *m, const struct parts *p)
 
 /* ---- the rules ---- */
 
-/* Finite, ascending, and between low and high. */
+/* True if the bounds are finite, ascending, and between low and high. */
 static bool bounds_ascend(const struct parts *p, double low, double high)
 {
 	double before = -INFINITY;
@@ -95,7 +95,7 @@ static bool bounds_ascend(const struct parts *p, double low, double high)
 	return true;
 }
 
-/* Fills at[] with the offset of each state name in state_text. */
+/* Stores the offset of each state name within state_text in at[]. */
 static bool states_split(const struct parts *p, uint16_t at[SL_STATES_MAX])
 {
 	const char *s = p->state_text, *end = s + p->r.state_bytes;
@@ -125,14 +125,14 @@ static bool has_label(const struct parts *p, const char *key, size_t bytes)
 	return false;
 }
 
-/* Rules that depend on the kind. */
+/* Checks the rules that depend on the kind. */
 static enum region_fault check_kind(const struct parts *p, uint16_t state_at[SL_STATES_MAX])
 {
 	const struct sl_schema_record *r = &p->r;
 	enum sl_metric_kind kind = p->kind;
 	bool classic = kind == SL_KIND_HISTOGRAM || kind == SL_KIND_GAUGE_HISTOGRAM;
 	bool bounds = classic || kind == SL_KIND_SUMMARY, states = kind == SL_KIND_STATESET;
-	uint32_t buckets = r->cells - SL_HIST_BUCKETS; /* histograms */
+	uint32_t buckets = r->cells - SL_HIST_BUCKETS; /* histograms only */
 
 	if ((r->bound_count && !bounds) || ((r->state_count || r->state_bytes) && !states))
 		return REGION_FAULT_RECORD;
@@ -148,7 +148,7 @@ static enum region_fault check_kind(const struct parts *p, uint16_t state_at[SL_
 	case SL_KIND_INFO:
 		return r->cells == 0 ? REGION_FAULT_NONE : REGION_FAULT_RECORD;
 	case SL_KIND_STATESET:
-		/* The exposition puts the state in a label with the metric's name. */
+		/* The exposition uses the metric's name as the label for the state. */
 		if (r->cells != 1 || memchr(p->name, ':', r->name_bytes) ||
 		    !states_split(p, state_at))
 			return REGION_FAULT_RECORD;
@@ -177,7 +177,7 @@ static enum region_fault check_kind(const struct parts *p, uint16_t state_at[SL_
 	return has_label(p, "le", 2) ? REGION_FAULT_LABEL : REGION_FAULT_NONE;
 }
 
-/* What follows the parts: at most 7 bytes, but as many as its writer likes if replaceable. */
+/* Checks the padding after the parts: at most 7 bytes, or any number if replaceable. */
 static bool rest_fits(const uint8_t *bytes, uint64_t whole, const struct parts *p)
 {
 	if (!p->replaceable)
@@ -190,8 +190,8 @@ static bool rest_fits(const uint8_t *bytes, uint64_t whole, const struct parts *
 	return true;
 }
 
-/* Splits a record with a right checksum into its parts. */
-static enum region_fault take_apart(const uint8_t *bytes, struct parts *p)
+/* Splits a record with a correct checksum into its parts. */
+static enum region_fault split_record(const uint8_t *bytes, struct parts *p)
 {
 	const struct sl_schema_record *r = &p->r;
 	uint64_t text = (uint64_t)r->name_bytes + r->unit_bytes + r->help_bytes + r->label_bytes +
@@ -219,7 +219,8 @@ static enum region_fault take_apart(const uint8_t *bytes, struct parts *p)
 
 /* ---- growth: false if out of memory, with nothing changed but room ---- */
 
-static bool grow(struct region_schema *s, void *array, size_t *room, size_t count, size_t size)
+static bool grow_array(struct region_schema *s, void *array, size_t *room, size_t count,
+		       size_t size)
 {
 	size_t before = *room;
 
@@ -229,19 +230,19 @@ static bool grow(struct region_schema *s, void *array, size_t *room, size_t coun
 	return true;
 }
 
-/* Bits for the cells below end. */
+/* Makes space for the bits of all cells below end. */
 static bool make_cells(struct region_schema *s, uint64_t end)
 {
 	size_t before = s->taken_words;
 
-	if (!grow(s, &s->taken, &s->taken_words, (end + 63) / 64, sizeof(*s->taken)))
+	if (!grow_array(s, &s->taken, &s->taken_words, (end + 63) / 64, sizeof(*s->taken)))
 		return false;
 	if (s->taken_words > before)
 		memset(s->taken + before, 0, (s->taken_words - before) * sizeof(*s->taken));
 	return true;
 }
 
-/* Bits first to end, exclusive, of the word that starts with bit at. */
+/* Returns the mask of bits first to end, exclusive, in the word whose first bit is `at`. */
 static uint64_t bits_of(uint64_t at, uint64_t first, uint64_t end)
 {
 	uint64_t mask = ~0ull;
@@ -253,7 +254,7 @@ static uint64_t bits_of(uint64_t at, uint64_t first, uint64_t end)
 	return mask;
 }
 
-/* One of the cells [first, end), at least one, belongs to an earlier record. */
+/* True if a cell in [first, end), at least one cell, belongs to an earlier record. */
 static bool cells_taken(const struct region_schema *s, uint64_t first, uint64_t end)
 {
 	for (uint64_t at = first & ~63ull; at < end && at / 64 < s->taken_words; at += 64)
@@ -297,16 +298,16 @@ static bool make_slots(struct region_schema *s)
 	return true;
 }
 
-/* Room for one more metric. */
+/* Makes space for one more metric. */
 static bool make_room(struct region_schema *s)
 {
-	return grow(s, &s->metrics, &s->capacity, s->count + 1, sizeof(*s->metrics)) &&
-	       grow(s, &s->specials, &s->special_capacity, s->special_count + SPECIALS_MAX,
-		    sizeof(*s->specials)) &&
+	return grow_array(s, &s->metrics, &s->capacity, s->count + 1, sizeof(*s->metrics)) &&
+	       grow_array(s, &s->specials, &s->special_capacity, s->special_count + SPECIALS_MAX,
+			  sizeof(*s->specials)) &&
 	       make_slots(s);
 }
 
-/* A free slot for these parts; NULL: the metric exists. */
+/* Returns a free slot for these parts; NULL if the metric exists. */
 static struct region_schema_slot *find_slot(struct region_schema *s, const struct parts *p,
 					    uint64_t hash)
 {
@@ -330,7 +331,7 @@ static char *put_text(char **to, const char *from, size_t bytes)
 	return start;
 }
 
-/* One allocation holds the struct, its arrays and its strings. */
+/* Allocates the struct together with its arrays and strings. */
 static struct region_metric *new_metric(const struct parts *p,
 					const uint16_t state_at[SL_STATES_MAX], size_t *bytes)
 {
@@ -398,7 +399,7 @@ static void put_special(struct region_schema *s, uint32_t cell, uint32_t cells, 
 		s->specials[s->special_count++] = (struct region_special){cell, cells, f64, shared};
 }
 
-/* At most SPECIALS_MAX. */
+/* Adds at most SPECIALS_MAX entries. */
 static void add_specials(struct region_schema *s, const struct region_metric *m)
 {
 	bool mirror = m->flags & SL_FLAG_MIRROR;
@@ -454,7 +455,8 @@ static enum region_fault append_string(struct region_schema *s, const uint8_t *b
 	    ((sizeof(*r) + r->name_bytes + 7) & ~7ull) != r->length ||
 	    !base_utf8(text, r->name_bytes))
 		return REGION_FAULT_RECORD;
-	if (!grow(s, &s->strings, &s->string_capacity, s->string_count + 1, sizeof(*s->strings)))
+	if (!grow_array(s, &s->strings, &s->string_capacity, s->string_count + 1,
+			sizeof(*s->strings)))
 		return REGION_FAULT_MEMORY;
 	copy = calloc(1, (size_t)r->name_bytes + 1);
 	if (!copy)
@@ -474,7 +476,7 @@ const char *region_schema_string(const struct region_schema *schema, uint32_t id
 								       : NULL;
 }
 
-/* The kind of a metric without SL_KIND_REPLACEABLE; 0: unknown. */
+/* Returns the kind of a metric without SL_KIND_REPLACEABLE; 0: unknown. */
 static uint32_t known_kind(const struct sl_schema_record *r)
 {
 	uint32_t kind = r->kind;
@@ -484,7 +486,7 @@ static uint32_t known_kind(const struct sl_schema_record *r)
 	return kind >= SL_KIND_COUNTER && kind <= SL_KIND_GAUGE_TIMED ? kind : 0;
 }
 
-/* Since when a record counts. False: it has no cell. */
+/* Looks up the creation time of a record. Returns false if the record has no such cell. */
 static bool created_of(const struct region_schema *s, uint32_t id, uint64_t *ns)
 {
 	if (!s->created || id / SL_LINE_CELLS >= s->created_lines)
@@ -493,7 +495,10 @@ static bool created_of(const struct region_schema *s, uint32_t id, uint64_t *ns)
 	return true;
 }
 
-/* Its writer may be writing it: only what all that replace it have in common is whole. */
+/*
+ * True if the writer may be replacing the record: then only the fields common to all possible
+ * replacements are reliable.
+ */
 static bool may_change(const struct region_schema *s, const struct sl_schema_record *r)
 {
 	uint64_t ns;
@@ -566,11 +571,11 @@ static enum region_fault append_one(struct region_schema *s, const struct region
 	p.removed = created_of(s, r->id, &p.created_ns) && !p.created_ns;
 	if (p.removed && p.replaceable) {
 		p.name = p.unit = p.help = p.label_text = p.state_text = "";
-		/* length 0: nothing is known of its parts */
+		/* length 0 means that the parts are unknown */
 		p.r = (struct sl_schema_record){.cell = r->cell, .cells = r->cells, .id = r->id};
 		p.bounds = (const uint8_t *)"";
 	} else {
-		fault = take_apart(bytes, &p);
+		fault = split_record(bytes, &p);
 		if (fault)
 			return fault;
 	}

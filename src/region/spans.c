@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* spans.c - rings of spans: a line counts only if it verifies and has the right number. */
+/* spans.c - parses rings of spans. A line is valid only if it verifies and has the right number. */
 #include <string.h>
 
 #include "region/spans.h"
@@ -71,8 +71,8 @@ enum region_fault region_span_head_follows(const struct region_span_head *before
 
 /* ---- lines ---- */
 
-/* Compares a line with the number that it should have. */
-static enum region_span_line look(const uint64_t line[8], uint64_t number)
+/* Compares a line's number with the expected one. */
+static enum region_span_line classify_line(const uint64_t line[8], uint64_t number)
 {
 	uint64_t any = 0;
 
@@ -87,7 +87,7 @@ static enum region_span_line look(const uint64_t line[8], uint64_t number)
 						    : REGION_SPAN_LINE_LATE;
 }
 
-/* Values of this format's enums; a later version may add some. */
+/* True for enum values known to this version; a later one may add some. */
 static bool meta_known(uint64_t meta)
 {
 	return SL_SPAN_META_KIND(meta) <= SL_SPAN_CONSUMER &&
@@ -97,7 +97,7 @@ static bool meta_known(uint64_t meta)
 enum region_span_line region_span_root_parse(const uint64_t line[8], uint64_t number,
 					     struct region_span_root *root)
 {
-	enum region_span_line state = look(line, number);
+	enum region_span_line state = classify_line(line, number);
 	uint64_t meta = line[SL_SPAN_ROOT_META];
 
 	if (state)
@@ -124,7 +124,7 @@ enum region_span_line region_span_root_parse(const uint64_t line[8], uint64_t nu
 enum region_span_line region_span_index_parse(const uint64_t line[8], uint64_t number,
 					      uint64_t entries[SL_SPAN_ENTRIES], uint32_t *count)
 {
-	enum region_span_line state = look(line, number);
+	enum region_span_line state = classify_line(line, number);
 
 	*count = 0;
 	if (state)
@@ -148,7 +148,7 @@ uint64_t region_span_entry_number(uint64_t entry, uint64_t head_lines)
 
 /* ---- spans ---- */
 
-/* A string of the stream, made printable: a publisher may write any bytes. */
+/* Copies a string of the stream and makes it printable: a publisher may write any bytes. */
 static const char *take_string(struct region_span_data *data, size_t *used, const uint64_t *words,
 			       uint32_t bytes)
 {
@@ -164,7 +164,7 @@ static const char *take_string(struct region_span_data *data, size_t *used, cons
 	return to;
 }
 
-/* Decodes the attributes. False if they contradict the meta word. */
+/* Decodes the attributes. Returns false if they contradict the meta word. */
 static bool take_attrs(struct region_span_data *data, const uint64_t *words, uint32_t count,
 		       uint32_t attrs)
 {
@@ -213,7 +213,7 @@ static bool take_attrs(struct region_span_data *data, const uint64_t *words, uin
 			data->message = a.string;
 			continue;
 		}
-		/* The later of two attributes with one key wins. */
+		/* If two attributes have the same key, the later one wins. */
 		for (uint32_t k = 0; k <= data->attr_count; k++) {
 			if (k == data->attr_count)
 				data->attr_count++;
@@ -236,7 +236,7 @@ enum region_span_line region_span_parse(const uint64_t (*lines)[8], uint32_t cou
 	*lines_used = 1;
 	if (!count)
 		return REGION_SPAN_LINE_SHORT;
-	state = look(lines[0], number);
+	state = classify_line(lines[0], number);
 	if (state)
 		return state;
 	n = SL_SPAN_TAG_LINES(lines[0][0]);
@@ -247,7 +247,7 @@ enum region_span_line region_span_parse(const uint64_t (*lines)[8], uint32_t cou
 	if (n > count)
 		return REGION_SPAN_LINE_SHORT;
 	for (uint32_t i = 1; i < n; i++) {
-		state = look(lines[i], number + i);
+		state = classify_line(lines[i], number + i);
 		if (state)
 			return state;
 		if (lines[i][0] != SL_SPAN_TAG(number + i, n, i))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* tasks.c - scheduler time of tasks and cgroups: header, hot line, slots, arithmetic. */
+/* tasks.c - parses scheduler times of tasks and cgroups: header, hot line, slots, arithmetic. */
 #include "region/tasks.h"
 
 #include <math.h>
@@ -39,7 +39,7 @@ enum region_fault region_tasks_hot_parse(const uint64_t line[8],
 {
 	if (line[7] != sl_line_check(line))
 		return REGION_FAULT_UNSETTLED;
-	/* The writer counts a slot before it knows that there is one: see take_task_slot(). */
+	/* The writer may count a slot that does not exist: see take_task_slot(). */
 	hot->tasks_used = (uint32_t)BASE_MIN(line[SL_TASKS_USED], info->task_slots);
 	hot->cgroups_used = (uint32_t)BASE_MIN(line[SL_TASKS_CGROUPS_USED], info->cgroup_slots);
 	return REGION_FAULT_NONE;
@@ -62,8 +62,8 @@ static bool usage_add(const uint64_t *line, struct region_cpu_numbers *n)
 	return true;
 }
 
-/* The first line of both kinds of slots. */
-static enum region_fault owner(const uint64_t *who, struct region_cpu_row *row)
+/* Parses the first line, which tasks and cgroups have in common. */
+static enum region_fault parse_owner(const uint64_t *who, struct region_cpu_row *row)
 {
 	memset(row, 0, sizeof(*row));
 	if (who[7] != sl_line_check(who))
@@ -77,7 +77,7 @@ static enum region_fault owner(const uint64_t *who, struct region_cpu_row *row)
 enum region_fault region_task_parse(const uint64_t slot[REGION_TASK_WORDS],
 				    struct region_cpu_row *row)
 {
-	enum region_fault fault = owner(slot, row);
+	enum region_fault fault = parse_owner(slot, row);
 
 	if (fault || row->state == SL_CPU_FREE)
 		return fault;
@@ -92,7 +92,7 @@ enum region_fault region_task_parse(const uint64_t slot[REGION_TASK_WORDS],
 enum region_fault region_task_cgroup_parse(const uint64_t *slot, uint32_t cpus, bool keyless,
 					   struct region_cpu_row *row)
 {
-	enum region_fault fault = owner(slot, row);
+	enum region_fault fault = parse_owner(slot, row);
 
 	if (fault || (row->state == SL_CPU_FREE && !keyless))
 		return fault;
@@ -127,7 +127,7 @@ uint64_t region_cpu_wait_quantile(const struct region_cpu_numbers *n, double q)
 	rank = rank < 1 ? 1 : rank > all ? all : rank;
 	for (int i = 0; i < SL_CPU_BUCKETS; i++) {
 		seen += n->wait[i];
-		if (seen >= rank) /* geometric middle */
+		if (seen >= rank) /* geometric mean of the bucket's bounds */
 			return (uint64_t)(exp2((i + SL_CPU_BUCKET_FIRST) / 2.0 - 0.25) * 1e9);
 	}
 	return 0;

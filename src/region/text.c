@@ -31,7 +31,7 @@ bool region_text_metric_name(const char *s, size_t bytes)
 
 bool region_text_name_utf8(const char *s, size_t bytes)
 {
-	return bytes && bytes <= SL_NAME_MAX && base_utf8(s, bytes); /* which refuses NUL */
+	return bytes && bytes <= SL_NAME_MAX && base_utf8(s, bytes); /* refuses NUL */
 }
 
 bool region_text_unit(const char *s, size_t bytes)
@@ -54,7 +54,7 @@ void region_text_harmless(char *s)
 
 		if (here < ' ' || here == 127 || (here >= 0x80 && !utf8))
 			*c = '?';
-		/* U+0080 to U+009F: C1 controls */
+		/* U+0080 to U+009F are the C1 controls */
 		else if (here == 0xc2 && next < 0xa0)
 			c[0] = c[1] = '?';
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* text.h - the rules for names, labels and UTF-8 of sidelight-region(5). */
+/* text.h - checks names, labels and UTF-8 by the rules of sidelight-region(5). */
 #ifndef SL_REGION_TEXT_H
 #define SL_REGION_TEXT_H
 
@@ -8,30 +8,31 @@
 
 #include "region/decode.h"
 
-bool region_text_metric_name(const char *s, size_t bytes); /* [a-zA-Z_:][a-zA-Z0-9_:]* */
-bool region_text_name_utf8(const char *s, size_t bytes);   /* of kinds from SL_KIND_SUMMARY on */
-bool region_text_unit(const char *s, size_t bytes);	   /* [a-zA-Z0-9_:]* */
-bool region_text_label_key(const char *s, size_t bytes);   /* [a-zA-Z_][a-zA-Z0-9_]*, not "__" */
+bool region_text_metric_name(const char *s, size_t bytes); /* accepts [a-zA-Z_:][a-zA-Z0-9_:]* */
+bool region_text_name_utf8(const char *s, size_t bytes);   /* for kinds from SL_KIND_SUMMARY on */
+bool region_text_unit(const char *s, size_t bytes);	   /* accepts [a-zA-Z0-9_:]* */
+/* accepts [a-zA-Z_][a-zA-Z0-9_]*, but not "__..." */
+bool region_text_label_key(const char *s, size_t bytes);
 
 /*
  * Splits text[0, bytes), "key NUL value NUL ...", into at most SL_LABELS_MAX labels that point into
- * it. False if a terminator is missing, a key or value is malformed or too long, a key occurs
- * twice, or (sorted) keys do not ascend.
+ * it. Returns false if a terminator is missing, a key or value is malformed or too long, a key
+ * occurs twice, or (if sorted) keys do not ascend.
  */
 bool region_text_labels(const char *text, size_t bytes, bool sorted,
 			struct region_text_label labels[SL_LABELS_MAX], uint32_t *count);
 
-/* The same with keys of UTF-8, for kinds from SL_KIND_SUMMARY on. */
+/* The same with UTF-8 keys, for kinds from SL_KIND_SUMMARY on. */
 bool region_text_labels_utf8(const char *text, size_t bytes, bool sorted,
 			     struct region_text_label labels[SL_LABELS_MAX], uint32_t *count);
 
-/* The reverse: writes labels as text. Returns their length, of which at most room is written. */
+/* Writes labels as such a text. Returns its full length, even if only `room` bytes were written. */
 size_t region_text_put_labels(char *to, size_t room, const struct region_text_label *labels,
 			      size_t count);
 
 /*
- * Makes untrusted text printable: control characters (C0, DEL, and C1 in UTF-8), which could steer
- * a terminal, become '?'; without valid UTF-8 so do all bytes above ASCII.
+ * Makes untrusted text printable: control characters (C0, DEL, and C1 in UTF-8), which could
+ * control a terminal, become '?'. If the text is not valid UTF-8, so do all non-ASCII bytes.
  */
 void region_text_harmless(char *s);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * values.c - last good lines and their sums. The collector's hot path: an unchanged line costs one
- * comparison, a changed one seven multiplications.
+ * values.c - the last good lines and their sums. This is the collector's hot path: an unchanged
+ * line costs one comparison, a changed one seven multiplications.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@ int region_values_resize(struct region_values *v, uint32_t lines, uint32_t strip
 	stripes = BASE_MAX(stripes, v->stripes);
 	if (lines == v->lines && stripes == v->stripes)
 		return 0;
-	/* 2^32 lines of 2^32 stripes would wrap. */
+	/* 2^32 lines x 2^32 stripes would overflow. */
 	if (__builtin_mul_overflow((size_t)lines * 8, (size_t)stripes + (stripes > 1), &words) ||
 	    words > SIZE_MAX / 16)
 		return -ENOMEM;

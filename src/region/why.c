@@ -5,13 +5,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#define IDLE_SHARE	  0.01	      /* below that, and without a byte: idle */
-#define INFLATED	  2.0	      /* mean RTT over the minimum: a queue has built up */
-#define INFLATED_US	  1000	      /* minimum excess: below it is the host's own jitter */
-#define WINDOW_USED	  0.5	      /* more per RTT than this part: the window limits */
-#define INFINITE_SSTHRESH 0x7fffffffu /* net/tcp.h, TCP_INFINITE_SSTHRESH */
+#define IDLE_SHARE  0.01 /* below this share of busy time, and without a byte: idle */
+#define INFLATED    2.0	 /* mean RTT / minimum RTT: above this, a queue has built up */
+#define INFLATED_US 1000 /* minimum excess of the mean RTT; less is the host's own jitter */
+/* fraction of the window used per RTT: above this, the window limits */
+#define WINDOW_USED	  0.5
+#define INFINITE_SSTHRESH 0x7fffffffu /* TCP_INFINITE_SSTHRESH of net/tcp.h */
 
-/* Numbers that explain a limit, as a set. */
+/* Sets of numbers that explain a limit. */
 enum {
 	SHARES = 1,
 	ZERO_WINDOWS = 2,
@@ -30,7 +31,7 @@ static const struct {
 	unsigned int evidence;
 } limits[REGION_WHY_LIMITS] = {
 	[REGION_WHY_IDLE] = {"idle", 0},
-	/* Losses do not limit it, but may hurt. */
+	/* Losses do not limit this flow, but may hurt it. */
 	[REGION_WHY_APPLICATION] = {"application", SHARES | PATH | LOSSES},
 	[REGION_WHY_PEER] = {"peer", SHARES | RECEIVING},
 	[REGION_WHY_PEER_WINDOW] = {"peer-window", SHARES | WINDOW | PATH},
@@ -61,7 +62,7 @@ bool region_why_fine(enum region_why_limit limit)
 	       limit == REGION_WHY_PATH || limit == REGION_WHY_ACCEPTING;
 }
 
-static uint64_t grown(uint64_t before, uint64_t now)
+static uint64_t increase_of(uint64_t before, uint64_t now)
 {
 	return now > before ? now - before : 0;
 }
@@ -69,17 +70,19 @@ static uint64_t grown(uint64_t before, uint64_t now)
 /* The change between two snapshots. */
 struct change {
 	const struct region_flow *now;
-	double us; /* of the interval; at least 1 */
-	/* Shares of it, which add up to 1; waiting: for acknowledgements, with no more to send. */
+	double us; /* length of the interval; at least 1 */
+	/*
+	 * Shares of the interval, with sum 1. waiting: for acknowledgements, with no more to send.
+	 */
 	double idle, waiting, rwnd, sndbuf, cwnd;
 	bool stalled, stuck;
 	uint64_t acked, received, unread;
 	uint64_t retrans, lost, timeouts, fast, zero_in, zero_out, marked, drops;
-	double rtt_us; /* mean of the interval's samples, or the smoothed RTT */
+	double rtt_us; /* mean of the samples in the interval, or the smoothed RTT */
 };
 
-static void compare(const struct region_flow *before, const struct region_flow *now,
-		    struct change *c)
+static void compute_change(const struct region_flow *before, const struct region_flow *now,
+			   struct change *c)
 {
 	static const struct region_flow nothing;
 	const struct region_flow *b = before ? before : &nothing;
@@ -88,43 +91,43 @@ static void compare(const struct region_flow *before, const struct region_flow *
 
 	memset(c, 0, sizeof(*c));
 	c->now = now;
-	c->us = (double)grown(from, now->changed_ns) / 1000;
+	c->us = (double)increase_of(from, now->changed_ns) / 1000;
 	c->us = BASE_MAX(c->us, 1);
-	busy = (double)grown(b->busy_us, now->busy_us);
-	/* The chronograph counts in ticks: its sum may exceed the interval by one. */
+	busy = (double)increase_of(b->busy_us, now->busy_us);
+	/* The chronograph counts in ticks, so its sum may exceed the interval by one. */
 	busy = BASE_MIN(busy, c->us);
-	rwnd = BASE_MIN((double)grown(b->rwnd_us, now->rwnd_us), busy);
-	sndbuf = BASE_MIN((double)grown(b->sndbuf_us, now->sndbuf_us), busy - rwnd);
+	rwnd = BASE_MIN((double)increase_of(b->rwnd_us, now->rwnd_us), busy);
+	sndbuf = BASE_MIN((double)increase_of(b->sndbuf_us, now->sndbuf_us), busy - rwnd);
 	c->idle = 1 - busy / c->us;
 	c->rwnd = rwnd / c->us;
 	c->sndbuf = sndbuf / c->us;
-	c->cwnd = (busy - rwnd - sndbuf) / c->us; /* but see attribute() */
-	c->acked = grown(b->bytes_acked, now->bytes_acked);
-	c->received = grown(b->bytes_received, now->bytes_received);
-	c->unread = grown(now->read_bytes, now->bytes_received);
-	c->retrans = grown(b->retrans, now->retrans);
-	/* Tail loss probes and spurious retransmissions mean no loss. */
-	probes = grown(b->re_tlp, now->re_tlp);
-	spurious = grown(b->dsack, now->dsack);
+	c->cwnd = (busy - rwnd - sndbuf) / c->us; /* corrected by attribute_waiting() */
+	c->acked = increase_of(b->bytes_acked, now->bytes_acked);
+	c->received = increase_of(b->bytes_received, now->bytes_received);
+	c->unread = increase_of(now->read_bytes, now->bytes_received);
+	c->retrans = increase_of(b->retrans, now->retrans);
+	/* Tail loss probes and spurious retransmissions indicate no loss. */
+	probes = increase_of(b->re_tlp, now->re_tlp);
+	spurious = increase_of(b->dsack, now->dsack);
 	spurious = BASE_MAX(spurious, probes);
 	c->lost = c->retrans > spurious ? c->retrans - spurious : 0;
-	c->timeouts = grown(b->timeouts, now->timeouts);
-	c->fast = grown(b->fast, now->fast);
-	c->zero_in = grown(b->zero_in, now->zero_in);
-	c->zero_out = grown(b->zero_out, now->zero_out);
-	c->marked = grown(b->delivered_ce, now->delivered_ce);
-	c->drops = grown(b->drops, now->drops);
-	samples = grown(b->rtt_count, now->rtt_count);
-	sum = grown(b->rtt_sum_us, now->rtt_sum_us);
+	c->timeouts = increase_of(b->timeouts, now->timeouts);
+	c->fast = increase_of(b->fast, now->fast);
+	c->zero_in = increase_of(b->zero_in, now->zero_in);
+	c->zero_out = increase_of(b->zero_out, now->zero_out);
+	c->marked = increase_of(b->delivered_ce, now->delivered_ce);
+	c->drops = increase_of(b->drops, now->drops);
+	samples = increase_of(b->rtt_count, now->rtt_count);
+	sum = increase_of(b->rtt_sum_us, now->rtt_sum_us);
 	c->rtt_us = samples ? (double)sum / (double)samples : now->srtt_us;
 }
 
 /* ---- classification ---- */
 
 /*
- * A limiting window fills and empties again and again. The chronograph of a flow that loses a full
- * window keeps blaming the window: so if less than one window was acknowledged, with timeouts or
- * nothing at all, losses are the cause.
+ * A limiting window fills and empties repeatedly. If a flow loses a full window, the chronograph
+ * keeps blaming the window. So if less than one window was acknowledged, with timeouts or without
+ * any progress, losses are the cause.
  */
 static bool is_stalled(const struct change *c)
 {
@@ -134,29 +137,29 @@ static bool is_stalled(const struct change *c)
 	       (c->timeouts || (!c->acked && c->us > 2.0 * f->srtt_us && c->us > f->rto_us));
 }
 
-static bool silent(const struct change *c)
+static bool is_silent(const struct change *c)
 {
 	return 1 - c->idle < IDLE_SHARE && !c->acked && !c->received;
 }
 
 /*
- * Data waits for a window that is closed: no event, no new snapshot, and so the statistics may be
- * older than the interval.
+ * Data waits for a closed window. There are no events and thus no new snapshots, so the statistics
+ * may be older than the interval.
  */
 static bool is_stuck(const struct change *c)
 {
-	return silent(c) && c->now->queue && c->now->snd_wnd < c->now->mss;
+	return is_silent(c) && c->now->queue && c->now->snd_wnd < c->now->mss;
 }
 
 /*
- * Busy, and limited neither by the peer's window nor by the send buffer according to the
- * chronograph: the congestion window, if there was more to send. But the chronograph also runs
- * while everything written waits for its acknowledgement (a request, or Nagle's algorithm), and
- * reports a full send buffer only if nothing in it is left to send. If more waits in the buffer
- * than is in flight, a larger buffer would only hold more: TCP small queues limit what the device
- * takes (tcp_small_queue_check()).
+ * Splits the busy time that the chronograph attributes neither to the peer's window nor to the send
+ * buffer. It is the congestion window's if there was more to send. But the chronograph also runs
+ * while all written data waits for its acknowledgement (a request, or Nagle's algorithm), and
+ * reports a full send buffer only if it holds nothing left to send. If more data waits in the
+ * buffer than is in flight, a larger buffer would not help: TCP small queues limit the data passed
+ * to the device (tcp_small_queue_check()).
  */
-static void attribute(struct change *c)
+static void attribute_waiting(struct change *c)
 {
 	const struct region_flow *f = c->now;
 	bool open = f->flight < f->cwnd, full = f->sndbuf && f->wmem + f->wmem / 2 >= f->sndbuf &&
@@ -181,8 +184,8 @@ static void attribute(struct change *c)
 	}
 }
 
-/* What makes the congestion window too small. */
-static enum region_why_limit of_congestion(const struct change *c)
+/* Finds the reason for a small congestion window. */
+static enum region_why_limit find_congestion_cause(const struct change *c)
 {
 	const struct region_flow *f = c->now;
 
@@ -201,10 +204,10 @@ static enum region_why_limit of_congestion(const struct change *c)
 }
 
 /*
- * A small window that closes occasionally while at least half of it passes per RTT is read as fast
- * as it can be filled.
+ * A small window that closes occasionally, while at least half of it passes per RTT, is read as
+ * fast as it can be filled.
  */
-static enum region_why_limit of_peer(const struct change *c)
+static enum region_why_limit find_peer_cause(const struct change *c)
 {
 	double per_rtt = (double)c->acked / c->us * c->rtt_us;
 
@@ -213,7 +216,7 @@ static enum region_why_limit of_peer(const struct change *c)
 	return REGION_WHY_PEER_WINDOW;
 }
 
-/* Data arrives, or is about to: the offered window says whether this end keeps up. */
+/* Data arrives or is about to: the offered window shows whether this end keeps up. */
 static bool closed_to_peer(const struct change *c)
 {
 	const struct region_flow *f = c->now;
@@ -222,8 +225,8 @@ static bool closed_to_peer(const struct change *c)
 }
 
 /*
- * A window is used up once per round trip at most. The smallest RTT is the path's; one that
- * requests of this end measure includes the time that the peer takes to answer.
+ * A window can be used up at most once per round trip. The minimum RTT is that of the path; if
+ * measured with this end's requests, it includes the peer's time to answer.
  */
 static bool fills_window(const struct change *c)
 {
@@ -233,17 +236,17 @@ static bool fills_window(const struct change *c)
 	       (double)c->received / c->us * f->rtt_min_us >= WINDOW_USED * f->rcv_wnd;
 }
 
-/* This end has nothing more to send, or waits: which side is to blame? */
-static enum region_why_limit of_application(const struct change *c)
+/* This end has nothing more to send, or waits: decides which side is the cause. */
+static enum region_why_limit find_application_cause(const struct change *c)
 {
-	if (silent(c))
+	if (is_silent(c))
 		return REGION_WHY_IDLE;
 	if (c->received <= c->acked)
 		return REGION_WHY_APPLICATION;
 	return fills_window(c) ? REGION_WHY_RECEIVE_WINDOW : REGION_WHY_PEER;
 }
 
-static enum region_why_limit decide(const struct change *c, double *share)
+static enum region_why_limit find_limit(const struct change *c, double *share)
 {
 	const struct region_flow *f = c->now;
 	double windows = BASE_MAX(c->rwnd, c->cwnd), most = BASE_MAX(windows, c->sndbuf);
@@ -257,7 +260,7 @@ static enum region_why_limit decide(const struct change *c, double *share)
 	}
 	if (f->flags & (SL_FLOW_RESET_IN | SL_FLOW_RESET_OUT))
 		return REGION_WHY_RESET;
-	/* The side that sends little is mostly explained at the other end. */
+	/* The side that sends little is mostly explained by the other end. */
 	if (closed_to_peer(c) && c->received >= c->acked)
 		return REGION_WHY_NOT_READING;
 	if (c->stalled) {
@@ -265,20 +268,20 @@ static enum region_why_limit decide(const struct change *c, double *share)
 		return REGION_WHY_LOSS_TIMEOUT;
 	}
 	if (c->idle + c->waiting > most) {
-		limit = of_application(c);
+		limit = find_application_cause(c);
 		if (limit == REGION_WHY_APPLICATION || limit == REGION_WHY_PEER)
 			*share = c->idle + c->waiting;
 		return limit;
 	}
 	*share = most;
-	return c->rwnd >= most	   ? of_peer(c)
+	return c->rwnd >= most	   ? find_peer_cause(c)
 	       : c->sndbuf >= most ? REGION_WHY_SEND_BUFFER
-				   : of_congestion(c);
+				   : find_congestion_cause(c);
 }
 
 /* ---- wording ---- */
 
-static void explain(struct region_why *w, const struct change *c)
+static void add_evidence(struct region_why *w, const struct change *c)
 {
 	const struct region_flow *f = c->now;
 	const struct {
@@ -320,7 +323,7 @@ static void explain(struct region_why *w, const struct change *c)
 #define SAY(...) snprintf(w->sentence, sizeof(w->sentence), __VA_ARGS__)
 #define LLU(n)	 ((unsigned long long)(n))
 
-static void say(struct region_why *w, const struct change *c)
+static void write_sentence(struct region_why *w, const struct change *c)
 {
 	const struct region_flow *f = c->now;
 	double percent = 100 * w->share;
@@ -343,7 +346,7 @@ static void say(struct region_why *w, const struct change *c)
 		break;
 	case REGION_WHY_LOSS_TIMEOUT:
 		if (c->acked)
-			SAY("Losses repaired only by timeouts, %llu of them, held the sender back for %.0f%% of the time.",
+			SAY("Losses that only timeouts repaired, %llu of them, held the sender back for %.0f%% of the time.",
 			    LLU(c->timeouts), percent);
 		else
 			SAY("Nothing is acknowledged: segments are lost on the way, or the peer is gone; %llu timeout%s.",
@@ -359,7 +362,7 @@ static void say(struct region_why *w, const struct change *c)
 		    LLU(c->marked), c->marked == 1 ? "" : "s", percent);
 		break;
 	case REGION_WHY_BUFFERBLOAT:
-		SAY("A queue on the path: the RTT is %.3g ms where %.3g ms are possible, and the path "
+		SAY("A queue has built up on the path: the RTT is %.3g ms instead of %.3g ms, and the path "
 		    "is full for %.0f%% of the time.",
 		    c->rtt_us / 1000, f->rtt_min_us / 1000.0, percent);
 		break;
@@ -389,7 +392,7 @@ static void say(struct region_why *w, const struct change *c)
 		    f->backlog, f->backlog_max, LLU(c->drops));
 		break;
 	case REGION_WHY_ACCEPTING:
-		SAY("It accepts connections as fast as they arrive: %u wait in a queue of %u.",
+		SAY("The application accepts connections as fast as they arrive: %u wait in a queue of %u.",
 		    f->backlog, f->backlog_max);
 		break;
 	case REGION_WHY_RESET:
@@ -411,12 +414,12 @@ void region_why(const struct region_flow *before, const struct region_flow *now,
 	struct change c;
 
 	memset(w, 0, sizeof(*w));
-	compare(before, now, &c);
-	attribute(&c);
-	/* Invalid snapshots may hold any time. */
+	compute_change(before, now, &c);
+	attribute_waiting(&c);
+	/* Invalid snapshots may contain any time. */
 	w->interval_ns = c.us < 1e15 ? (uint64_t)(c.us * 1000) : UINT64_MAX;
 	w->bytes_per_s = (double)(c.acked + c.received) / c.us * 1e6;
-	w->limit = decide(&c, &w->share);
-	say(w, &c);
-	explain(w, &c);
+	w->limit = find_limit(&c, &w->share);
+	write_sentence(w, &c);
+	add_evidence(w, &c);
 }

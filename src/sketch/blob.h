@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * blob.h - a bounds-checked cursor over little-endian fields. One function per field saves or
- * loads, so that both directions are one list of fields. Running over the end, and a number out of
- * range, set `failed` for good: callers check once, at the end.
+ * blob.h - a bounds-checked cursor over little-endian fields. The same function saves or loads a
+ * field, so one list of fields serves both directions. Reading beyond the end or a number out of
+ * range sets `failed` permanently: callers check once, at the end.
  */
 #ifndef SL_SKETCH_BLOB_H
 #define SL_SKETCH_BLOB_H
@@ -14,9 +14,9 @@
 #include <string.h>
 
 struct sketch_blob {
-	uint8_t *at; /* NULL: only count */
+	uint8_t *at; /* buffer; NULL: only count bytes */
 	size_t used, bytes;
-	bool load; /* else save; *v is then only read */
+	bool load; /* true to load; false to save, which only reads *v */
 	bool failed;
 };
 
@@ -30,7 +30,7 @@ static inline void *sketch_blob_take(struct sketch_blob *b, size_t n)
 	return b->at ? b->at + b->used - n : NULL;
 }
 
-/* Loads zeroes where the blob failed. */
+/* Loads zeroes if the blob has failed. */
 static inline void sketch_blob_bytes(struct sketch_blob *b, void *v, size_t n)
 {
 	void *p = sketch_blob_take(b, n);
@@ -61,7 +61,7 @@ static inline void sketch_blob_u64(struct sketch_blob *b, uint64_t *v)
 		*v = le64toh(le);
 }
 
-/* Loads a number in [min, max]; any other is min, and a failure. */
+/* Loads a number in [min, max]; any other number becomes min and sets failed. */
 static inline void sketch_blob_f32(struct sketch_blob *b, float *v, float min, float max)
 {
 	uint32_t bits;

@@ -32,7 +32,7 @@ int sketch_cells_check(struct sketch_cells *s)
 	for (uint32_t i = 0; s->kind == SKETCH_HLL && i < s->width; i++)
 		if (reg[i] > s->shift + 1)
 			return -EINVAL;
-	/* Each row sums to the total. A Count-Sketch may have any cells. */
+	/* Each row of a Count-Min sums to the total. A Count-Sketch may have any cells. */
 	for (uint32_t i = 0; s->kind == SKETCH_COUNT_MIN && i < s->depth; i++) {
 		uint64_t sum = 0;
 
@@ -61,7 +61,7 @@ static inline int add_count_min(struct sketch_cells *s, uint64_t hash, uint64_t 
 	return 0;
 }
 
-static double lowest(const struct sketch_cells *s, uint64_t hash)
+static double lowest_cell(const struct sketch_cells *s, uint64_t hash)
 {
 	const uint64_t *row = s->cell;
 	uint64_t low = UINT64_MAX;
@@ -76,7 +76,7 @@ static double lowest(const struct sketch_cells *s, uint64_t hash)
 
 /* ---- Count-Sketch ---- */
 
-/* The key's cell in row i; sign is all ones or zero, by the bit below the index, and negates. */
+/* Returns the key's cell in row i. *sign is all ones or zero, from the bit below the index. */
 static inline uint64_t *signed_cell(const struct sketch_cells *s, uint64_t hash, uint32_t i,
 				    uint64_t *sign)
 {
@@ -97,15 +97,15 @@ static inline void add_count_sketch(struct sketch_cells *s, uint64_t hash, uint6
 	}
 }
 
-/* Inserts x into n ascending numbers. */
-static void insert(double *sorted, uint32_t n, double x)
+/* Inserts x into a sorted array of n numbers. */
+static void insert_sorted(double *sorted, uint32_t n, double x)
 {
 	for (; n && sorted[n - 1] > x; n--)
 		sorted[n] = sorted[n - 1];
 	sorted[n] = x;
 }
 
-static double median(const struct sketch_cells *s, uint64_t hash)
+static double median_estimate(const struct sketch_cells *s, uint64_t hash)
 {
 	double v[SKETCH_CELLS_ROWS_MAX] = {0};
 	uint64_t sign;
@@ -113,14 +113,14 @@ static double median(const struct sketch_cells *s, uint64_t hash)
 	for (uint32_t i = 0; i < s->depth; i++) {
 		const uint64_t *cell = signed_cell(s, hash, i, &sign);
 
-		insert(v, i, (double)(int64_t)((*cell ^ sign) - sign));
+		insert_sorted(v, i, (double)(int64_t)((*cell ^ sign) - sign));
 	}
 	return v[s->depth / 2];
 }
 
 /*
- * F2: the tug-of-war estimate (N. Alon, Y. Matias, M. Szegedy, STOC 1996) over the cells of each
- * row (M. Thorup, Y. Zhang, SODA 2004).
+ * Estimates F2: the tug-of-war estimate (N. Alon, Y. Matias, M. Szegedy, STOC 1996) over the cells
+ * of each row (M. Thorup, Y. Zhang, SODA 2004).
  */
 static double sum_of_squares(const struct sketch_cells *s)
 {
@@ -132,7 +132,7 @@ static double sum_of_squares(const struct sketch_cells *s)
 
 		for (uint32_t c = 0; c < s->width; c++, cell++)
 			sum += (double)(int64_t)*cell * (double)(int64_t)*cell;
-		insert(v, i, sum);
+		insert_sorted(v, i, sum);
 	}
 	return v[s->depth / 2];
 }
@@ -142,7 +142,7 @@ static double sum_of_squares(const struct sketch_cells *s)
 static inline void add_hll(struct sketch_cells *s, uint64_t hash)
 {
 	const uint32_t p = 64 - s->shift;
-	/* A one behind the last bit bounds the count. */
+	/* A one after the last bit bounds the count. */
 	const uint64_t rest = hash << p | (uint64_t)1 << (p - 1);
 	const uint8_t rho = (uint8_t)(__builtin_clzll(rest) + 1);
 	uint8_t *reg = (uint8_t *)s->cell + (hash >> s->shift);
@@ -152,7 +152,7 @@ static inline void add_hll(struct sketch_cells *s, uint64_t hash)
 }
 
 /* Ertl, algorithm 6: sigma for empty registers, tau for saturated ones. */
-static double sigma(double x)
+static double hll_sigma(double x)
 {
 	double y = 1, z = x, before;
 
@@ -167,7 +167,7 @@ static double sigma(double x)
 	return z;
 }
 
-static double tau(double x)
+static double hll_tau(double x)
 {
 	double y = 1, z = 1 - x, before;
 
@@ -182,8 +182,8 @@ static double tau(double x)
 	return z / 3;
 }
 
-/* O. Ertl, arXiv:1702.01284, 2.3: the improved raw estimator, which needs no correction table. */
-static double distinct(const struct sketch_cells *s)
+/* The improved raw estimator, which needs no correction table: O. Ertl, arXiv:1702.01284, 2.3. */
+static double estimate_distinct(const struct sketch_cells *s)
 {
 	const uint32_t q = s->shift;
 	const double m = s->width;
@@ -192,10 +192,10 @@ static double distinct(const struct sketch_cells *s)
 
 	for (uint32_t i = 0; i < s->width; i++)
 		count[((const uint8_t *)s->cell)[i]]++;
-	z = m * tau(1 - count[q + 1] / m);
+	z = m * hll_tau(1 - count[q + 1] / m);
 	for (uint32_t k = q; k >= 1; k--)
 		z = 0.5 * (z + count[k]);
-	z += m * sigma(count[0] / m);
+	z += m * hll_sigma(count[0] / m);
 	return fmin(m * m / (2 * M_LN2 * z), 0x1p64);
 }
 
@@ -219,14 +219,14 @@ double sketch_cells_estimate(const struct sketch_cells *s, uint64_t hash, double
 	switch (s->kind) {
 	case SKETCH_COUNT_MIN:
 		*error = M_E / s->width * (double)s->total;
-		return lowest(s, hash);
+		return lowest_cell(s, hash);
 	case SKETCH_COUNT_SKETCH:
 		*error = sqrt(8 * sum_of_squares(s) / s->width);
-		return median(s, hash);
+		return median_estimate(s, hash);
 	case SKETCH_HLL:
 		break;
 	}
-	value = distinct(s);
+	value = estimate_distinct(s);
 	*error = 1.04 / sqrt(s->width) * value;
 	return value;
 }

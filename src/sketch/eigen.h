@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * eigen.h - eigenvalues and eigenvectors of a small positive semidefinite matrix in f64 (a Gram
- * matrix): Householder reduction to tridiagonal form (G. H. Golub, C. F. Van Loan, "Matrix
+ * eigen.h - computes eigenvalues and eigenvectors of a small positive semidefinite matrix in f64 (a
+ * Gram matrix): Householder reduction to tridiagonal form (G. H. Golub, C. F. Van Loan, "Matrix
  * Computations", 4th ed., algorithm 8.3.1), then implicit QL with Wilkinson's shift (R. S. Martin,
  * J. H. Wilkinson, "The implicit QL algorithm", Numer. Math. 12 (1968); rotations as in EISPACK's
- * imtql2). Vectors are rows, so that a rotation runs along two rows, eight lanes at a time.
+ * imtql2). Vectors are stored as rows, so that a rotation processes two rows, eight lanes at a
+ * time.
  *
- * A template over vector levels; lanes.h must be included before.
+ * This is a template over vector levels; include lanes.h before.
  */
 #include <float.h>
 #include <math.h>
@@ -23,8 +24,8 @@
 /*
  * a: n rows of SKETCH_EIGEN_STRIDE(n), positive semidefinite, both triangles, zero beyond column n;
  * replaced by the eigenvectors, one per row. w: n eigenvalues, descending. work:
- * SKETCH_EIGEN_WORK(n). Results are right to a few DBL_EPSILON times the largest eigenvalue. A
- * matrix whose diagonal has no entry above 1e-280 is treated as zero.
+ * SKETCH_EIGEN_WORK(n). Results are accurate to a few DBL_EPSILON times the largest eigenvalue. A
+ * matrix without a diagonal entry above 1e-280 is treated as zero.
  */
 SKETCH_FN void SKETCH_NAME(sketch_eigen)(double *a, double *w, uint32_t n, double *work)
 {
@@ -33,10 +34,7 @@ SKETCH_FN void SKETCH_NAME(sketch_eigen)(double *a, double *w, uint32_t n, doubl
 	double norm = 0, most = 0, scale = 0, unscale = 0;
 	int exponent = 0;
 
-	/*
-	 * Scale entries to at most 1 by a power of two: no square overflows, and underflow does not
-	 * matter.
-	 */
+	/* Scale entries to at most 1 by a power of two, to prevent overflow of squares. */
 	for (uint32_t i = 0; i < n; i++)
 		most = a[i * s + i] > most ? a[i * s + i] : most;
 	if (most > 1e-280) {
@@ -52,7 +50,7 @@ SKETCH_FN void SKETCH_NAME(sketch_eigen)(double *a, double *w, uint32_t n, doubl
 		SKETCH_STORE_F64(a + i, x);
 	}
 
-	/* A becomes T = Q^T A Q; reflection k is in row k of q, right of column k. */
+	/* Reduce A to T = Q^T A Q; reflection k is in row k of q, right of column k. */
 	for (uint32_t k = 0; k + 2 < n; k++) {
 		double below = 0, alpha, vv, half;
 		double *x = q + k * s;
@@ -94,9 +92,7 @@ SKETCH_FN void SKETCH_NAME(sketch_eigen)(double *a, double *w, uint32_t n, doubl
 	w[n - 1] = a[(n - 1) * s + n - 1];
 	e[n - 1] = 0;
 
-	/*
-	 * a becomes Q, from the last reflection to the first; each touches only the rows below k.
-	 */
+	/* Accumulate Q in a, from the last reflection to the first. */
 	memset(a, 0, n * s * sizeof(*a));
 	for (uint32_t j = 0; j < n; j++)
 		a[j * s + j] = 1;
@@ -111,7 +107,7 @@ SKETCH_FN void SKETCH_NAME(sketch_eigen)(double *a, double *w, uint32_t n, doubl
 		for (uint32_t j = k + 1; j < n; j++)
 			SKETCH_NAME(sketch_axpy)(a + j * s, p, -beta[k] * x[j], s);
 	}
-	/* Transpose: vectors as rows. */
+	/* Transpose: eigenvectors become rows. */
 	for (uint32_t i = 0; i < n; i++)
 		for (uint32_t j = i + 1; j < n; j++) {
 			double t = a[i * s + j];
@@ -123,7 +119,7 @@ SKETCH_FN void SKETCH_NAME(sketch_eigen)(double *a, double *w, uint32_t n, doubl
 	for (uint32_t i = 0; i < n; i++)
 		norm = fabs(w[i]) + fabs(e[i]) > norm ? fabs(w[i]) + fabs(e[i]) : norm;
 	for (uint32_t l = 0; l < n; l++) {
-		/* A bound; thirty rounds have always been enough. What is left is as small as e. */
+		/* A safety limit; thirty rounds have always been enough. */
 		for (int round = 0; round < 60; round++) {
 			double g, r, c = 1, sn = 1, shift = 0;
 			uint32_t m = l;

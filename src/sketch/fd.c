@@ -12,30 +12,31 @@
 
 /*
  * Rows 0..rank-1 are directions: unit vectors with their weights in sigma[]. Rows l..l+fresh-1 are
- * raw rows since the last factorisation. Rows between are zero with weight 0.
+ * raw rows since the last factorisation. Rows in between are zero with weight 0.
  */
 struct sketch_fd {
-	uint32_t l, d, stride; /* floats per row: d rounded up to a multiple of 16 with zeroes */
-	uint32_t fresh;	       /* raw rows since the last factorisation; l are the most */
+	/* floats per row: d rounded up to a multiple of 16, padded with zeroes */
+	uint32_t l, d, stride;
+	uint32_t fresh; /* raw rows since the last factorisation, at most l */
 	uint32_t rank;
 	uint64_t count;
-	double shrunk, energy; /* energy: without fresh rows */
+	double shrunk, energy; /* energy: excludes fresh rows */
 	void (*compress)(struct sketch_fd *fd);
 	double (*residual)(const struct sketch_fd *fd, uint32_t k, const float *row, float *out);
-	double *sigma;	/* 2 l; 1 for fresh rows */
+	double *sigma;	/* 2 l weights; 1 for fresh rows */
 	double *gram;	/* 2 l rows of SKETCH_EIGEN_STRIDE(2 l) */
 	double *value;	/* 2 l eigenvalues */
-	double *work;	/* for sketch_eigen() */
-	double *turned; /* l rows of stride: new directions before rounding to f32 */
-	float *row;	/* 2 l rows of stride */
+	double *work;	/* work space of sketch_eigen() */
+	double *turned; /* l rows of `stride`: new directions before rounding to f32 */
+	float *row;	/* 2 l rows of `stride` */
 };
 
-/* Directions below this share of the strongest eigenvalue are rounding errors. */
+/* Directions below this fraction of the strongest eigenvalue are rounding errors. */
 #define FLOOR 1e-12
 
 /*
- * Bounds that no real stream reaches but merges of forged sketches could. Values saturate there, so
- * that each saved sketch can be loaded.
+ * Bounds that no real stream reaches, but merges of forged sketches could. Values saturate at them,
+ * so that every saved sketch can be loaded.
  */
 #define WEIGHT_MAX 1e60
 #define ENERGY_MAX (WEIGHT_MAX * WEIGHT_MAX)
@@ -197,8 +198,8 @@ void sketch_fd_compress(struct sketch_fd *fd)
 	fd->compress(fd);
 }
 
-/* Adds a row with a weight. */
-static void append(struct sketch_fd *fd, const float *row, double weight)
+/* Adds a row and its weight. */
+static void append_row(struct sketch_fd *fd, const float *row, double weight)
 {
 	memcpy(fd->row + (size_t)(fd->l + fd->fresh) * fd->stride, row, fd->d * sizeof(float));
 	fd->sigma[fd->l + fd->fresh] = weight;
@@ -211,7 +212,7 @@ int sketch_fd_update(struct sketch_fd *fd, const float *row)
 	const float limit = SKETCH_FD_LIMIT;
 	uint32_t top, bad = 0;
 
-	/* As integers, magnitudes sort like the numbers, with infinities and NaN at the end. */
+	/* As integers, magnitudes sort like floats, with infinities and NaN last. */
 	memcpy(&top, &limit, 4);
 	for (uint32_t i = 0; i < fd->d; i++) {
 		uint32_t bits;
@@ -222,7 +223,7 @@ int sketch_fd_update(struct sketch_fd *fd, const float *row)
 	if (bad)
 		return -EINVAL;
 	fd->count++;
-	append(fd, row, 1);
+	append_row(fd, row, 1);
 	return 0;
 }
 
@@ -251,7 +252,7 @@ int sketch_fd_merge(struct sketch_fd *into, const struct sketch_fd *from)
 	energy = sketch_fd_energy(into) + sketch_fd_energy(from);
 	for (uint32_t i = 0; i < from->l + from->fresh; i++)
 		if (i < from->rank || i >= from->l)
-			append(into, from->row + (size_t)i * from->stride, from->sigma[i]);
+			append_row(into, from->row + (size_t)i * from->stride, from->sigma[i]);
 	into->compress(into);
 	into->energy = fmin(energy, ENERGY_MAX);
 	into->shrunk = fmin(into->shrunk + from->shrunk, ENERGY_MAX);
@@ -264,12 +265,12 @@ int sketch_fd_merge(struct sketch_fd *into, const struct sketch_fd *from)
 #define MAGIC	0x4b534c53u /* "SLSK" */
 #define VERSION 1u
 #define KIND	1u
-#define HEAD	60u /* bytes of struct head */
+#define HEAD	60u /* encoded size of struct head in bytes */
 
 struct head {
-	uint32_t magic, version_kind; /* 16 bits each */
+	uint32_t magic, version_kind; /* version and kind, 16 bits each */
 	uint64_t bytes;
-	uint32_t l, d, flags, rank, fresh; /* flags: 0 */
+	uint32_t l, d, flags, rank, fresh; /* flags: always 0 */
 	uint64_t count;
 	double shrunk, energy;
 };
@@ -337,8 +338,8 @@ int64_t sketch_fd_save(const struct sketch_fd *fd, void *buf, size_t bytes)
 	return (int64_t)b.used;
 }
 
-/* True if the directions are orthonormal, up to rounding of the weakest. */
-static bool orthonormal(const struct sketch_fd *fd)
+/* True if the directions are orthonormal, apart from rounding of the weakest. */
+static bool is_orthonormal(const struct sketch_fd *fd)
 {
 	double product[SKETCH_FD_ROWS_MAX];
 
@@ -383,11 +384,11 @@ int sketch_fd_load(struct sketch_fd **out, const void *buf, size_t bytes)
 	if (bytes != sketch_fd_save_bytes(fd))
 		goto refuse;
 	rows_io(fd, &b);
-	/* Descending, up to rounding. */
+	/* Weights must descend, apart from rounding. */
 	for (uint32_t i = 1; i < h.rank; i++)
 		if (fd->sigma[i] > fd->sigma[i - 1] * 1.001 + DBL_MIN)
 			goto refuse;
-	if (b.failed || !orthonormal(fd))
+	if (b.failed || !is_orthonormal(fd))
 		goto refuse;
 	*out = fd;
 	return 0;

@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fd.h - Frequent Directions: the l directions that carry the energy of a stream of rows, in one
- * pass and 2l rows of memory. docs/sketches.md has the theorem, its sources, and what rounding
- *adds.
+ * fd.h - Frequent Directions: the l directions that carry most energy of a stream of rows, in one
+ * pass and 2l rows of memory. docs/sketches.md has the theorem, its sources, and the effect of
+ * rounding. For the matrix A of all rows, the sketch B, every unit vector x and every k <= l,
  *
- * For the matrix A of all rows, the sketch B, every unit vector x and every k <= l,
+ * 0 <= |Ax|^2 - |Bx|^2 <= sketch_fd_shrunk() <= |A - A_k|_F^2 / (l + 1 - k),
  *
- *	0 <= |Ax|^2 - |Bx|^2 <= sketch_fd_shrunk() <= |A - A_k|_F^2 / (l + 1 - k),
- *
- * where A_k is the best approximation of rank k. Directions are unit vectors in f32, weights are
- * f64, so that adding to a weight that is 2^24 times larger loses nothing.
- *
- * A sketch is not thread-safe. Memory, about 16 l d + 64 l^2 bytes, is allocated at creation.
+ * where A_k is the best approximation of rank k. Directions are f32 unit vectors and weights are
+ * f64, so adding to a weight that is 2^24 times larger loses nothing. A sketch is not thread-safe.
+ * Memory, about 16 l d + 64 l^2 bytes, is allocated at creation.
  */
 #ifndef SL_SKETCH_FD_H
 #define SL_SKETCH_FD_H
@@ -21,29 +18,29 @@
 
 #define SKETCH_FD_ROWS_MAX 128u
 #define SKETCH_FD_DIMS_MAX 16384u
-/* Bound of each entry, so that no sum overflows. */
+/* Limit of each entry, so that no sum overflows. */
 #define SKETCH_FD_LIMIT 1e18f
 
 /*
- * The vector instructions of this CPU. Each kernel is written once in C over a fixed number of
- * lanes and compiled per level. The folder is compiled without contraction of a * b + c, so all
- * levels give the same bits.
+ * Vector instructions of this CPU. Each kernel is written once in C over a fixed number of lanes
+ * and compiled for each level. The folder is compiled without contraction of a * b + c, so all
+ * levels produce the same bits.
  */
 enum sketch_vector_level {
-	SKETCH_VECTOR_PORTABLE, /* the compiler's default target */
+	SKETCH_VECTOR_PORTABLE, /* default target of the compiler */
 	SKETCH_VECTOR_AVX2,
 	SKETCH_VECTOR_AVX512,
 	SKETCH_VECTOR_LEVELS
 };
 
-/* The highest level that the CPU and the operating system support. */
+/* Returns the highest level that the CPU and the operating system support. */
 enum sketch_vector_level sketch_vector_best(void);
 
 struct sketch_fd;
 
 /*
- * l = rows_l directions (1..SKETCH_FD_ROWS_MAX) of rows of dims_d floats. NULL: errno EINVAL or
- * ENOMEM.
+ * Creates a sketch of l = rows_l directions (1..SKETCH_FD_ROWS_MAX) for rows of dims_d floats.
+ * NULL: errno EINVAL or ENOMEM.
  */
 struct sketch_fd *sketch_fd_new(uint32_t rows_l, uint32_t dims_d);
 void sketch_fd_free(struct sketch_fd *fd); /* accepts NULL */
@@ -56,52 +53,53 @@ int sketch_fd_update(struct sketch_fd *fd, const float *row);
 
 /*
  * Factorises now. Directions, weights and residuals are those of the last factorisation, up to l
- * rows late; there are none before the first.
+ * rows behind; there are none before the first.
  */
 void sketch_fd_compress(struct sketch_fd *fd);
 
-/* Number of directions, 0..l. */
+/* Returns the number of directions, 0 to l. */
 uint32_t sketch_fd_rank(const struct sketch_fd *fd);
 /*
- * The first k directions by descending weight: out is k x d, row major, orthonormal to 1e-4 (1e-6
- * where the weights span less than three decades). Returns their number, min(k, rank).
+ * Copies the first k directions by descending weight: out is k x d, row major, orthonormal to 1e-4
+ * (1e-6 if the weights span less than three decades). Returns their number, min(k, rank).
  */
 uint32_t sketch_fd_basis(const struct sketch_fd *fd, uint32_t k, float *out);
-/* Weight of direction i: the singular value of B. 0 for i >= rank. */
+/* Returns the weight of direction i, a singular value of B. 0 for i >= rank. */
 double sketch_fd_sigma(const struct sketch_fd *fd, uint32_t i);
 
 /*
- * The residual of a row (d floats) outside the first k directions, r = y - V^T V y. Writes r to
- * residual_out unless NULL (it may be row itself) and returns |r|; NaN if the row has a NaN.
+ * Computes the residual of a row (d floats) outside the first k directions, r = y - V^T V y. Writes
+ * r to residual_out unless NULL (it may be row itself) and returns |r|; NaN if the row contains
+ * NaN.
  */
 double sketch_fd_residual(const struct sketch_fd *fd, uint32_t k, const float *row,
 			  float *residual_out);
 
-/* The sum of what factorisations subtracted: the error bound above. */
+/* Returns the sum of all subtractions by factorisations: the error bound above. */
 double sketch_fd_shrunk(const struct sketch_fd *fd);
-/* |A|_F^2 of all rows. */
+/* Returns |A|_F^2 of all rows. */
 double sketch_fd_energy(const struct sketch_fd *fd);
-/* Rows added, those of merged sketches included. */
+/* Returns the number of rows added, including merged sketches. */
 uint64_t sketch_fd_count(const struct sketch_fd *fd);
 
 /*
  * Adds the rows of `from` (Ghashami et al., section 1.3). The bound then holds for all rows
- * together. The numbers of directions may differ; -EINVAL if the dimensions do or both are the same
- * sketch.
+ * together. The numbers of directions may differ. Returns -EINVAL if the dimensions differ or both
+ * are the same sketch.
  */
 int sketch_fd_merge(struct sketch_fd *into, const struct sketch_fd *from);
 
-/* Bytes that sketch_fd_save() writes. */
+/* Returns the size of the output of sketch_fd_save(). */
 size_t sketch_fd_save_bytes(const struct sketch_fd *fd);
-/* Returns the bytes written, or -ENOSPC. */
+/* Returns the number of bytes written, or -ENOSPC. */
 int64_t sketch_fd_save(const struct sketch_fd *fd, void *buf, size_t bytes);
 /*
- * Loads a sketch from untrusted bytes. 0; -EINVAL: damaged, or not a sketch that could have been
- * saved; -EPROTONOSUPPORT: another version; -ENOMEM.
+ * Loads a sketch from untrusted bytes. Returns 0; -EINVAL: damaged, or not a sketch that can have
+ * been saved; -EPROTONOSUPPORT: another version; -ENOMEM.
  */
 int sketch_fd_load(struct sketch_fd **out, const void *buf, size_t bytes);
 
-/* For tests and benchmarks: a lower vector level than the CPU's. -EINVAL if the CPU lacks it. */
+/* For tests and benchmarks: selects a lower vector level. -EINVAL if the CPU lacks it. */
 int sketch_fd_set_level(struct sketch_fd *fd, enum sketch_vector_level level);
 
 #endif

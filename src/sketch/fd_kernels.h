@@ -5,8 +5,8 @@
 #include "sketch/eigen.h"
 
 /*
- * Dot products of one row with `n` others of `stride` floats, four at a time to share the loads of
- * the one. Each is summed over eight lanes, in the same order for any n.
+ * Dot products of one row with n others of `stride` floats, four at a time to share the loads of
+ * `one`. Each is summed over eight lanes, in the same order for any n.
  */
 SKETCH_FN void SKETCH_NAME(dots)(double *out, const float *one, const float *others, uint32_t n,
 				 size_t stride)
@@ -47,10 +47,10 @@ SKETCH_FN void SKETCH_NAME(dots)(double *out, const float *one, const float *oth
 }
 
 /*
- * B = U S V^T from the small side: B B^T = U S^2 U^T, V^T = S^-1 U^T B. The products of the
- * directions among themselves are computed too, so that each factorisation corrects the loss of
- * orthogonality by rounding in the last. Dividing the weight by the rounded vector's length keeps
- * rounding errors of lengths from adding up.
+ * Computes B = U S V^T from the small side: B B^T = U S^2 U^T, V^T = S^-1 U^T B. Also computes the
+ * products between directions, so that each factorisation corrects the orthogonality lost to
+ * rounding in the previous one. Dividing the weight by the length of the rounded vector keeps
+ * rounding errors of lengths from accumulating.
  */
 static SKETCH_TARGET void SKETCH_NAME(compress)(struct sketch_fd *fd)
 {
@@ -62,8 +62,7 @@ static SKETCH_TARGET void SKETCH_NAME(compress)(struct sketch_fd *fd)
 	if (!fd->fresh)
 		return;
 	/*
-	 * In reverse order, so that the strongest rows come last: QL then takes a seventh fewer
-	 * rotations.
+	 * In reverse order, with the strongest rows last: QL then needs a seventh fewer rotations.
 	 */
 	for (uint32_t i = 0; i < n; i++) {
 		double *product = fd->value, *g = fd->gram + (n - 1 - i) * s;
@@ -80,7 +79,7 @@ static SKETCH_TARGET void SKETCH_NAME(compress)(struct sketch_fd *fd)
 	}
 	SKETCH_NAME(sketch_eigen)(fd->gram, fd->value, n, fd->work);
 
-	delta = fmax(fd->value[fd->l], 0); /* n > l */
+	delta = fmax(fd->value[fd->l], 0); /* valid as n > l */
 	lost = delta;
 	for (; rank < fd->l; rank++) {
 		double value = fd->value[rank], *u = fd->gram + rank * s;
@@ -92,10 +91,7 @@ static SKETCH_TARGET void SKETCH_NAME(compress)(struct sketch_fd *fd)
 		for (uint32_t j = 0; j < n; j++)
 			u[j] *= fd->sigma[n - 1 - j];
 	}
-	/*
-	 * Eight columns of all new directions at a time, so that old rows are read and widened
-	 * once.
-	 */
+	/* Compute eight columns of all new directions at a time: old rows are widened only once. */
 	for (size_t c = 0; c < stride; c += SKETCH_LANES) {
 		uint32_t i = 0;
 
@@ -168,7 +164,7 @@ static SKETCH_TARGET double SKETCH_NAME(residual)(const struct sketch_fd *fd, ui
 		k = fd->rank;
 	memcpy(tail, row + whole, (fd->d - whole) * sizeof(float));
 	for (uint32_t i = 0; i < k; i += 4) {
-		/* Rows beyond k in the last group of four are computed and not used. */
+		/* Rows beyond k in the last group of four are computed but not used. */
 		const float *v = fd->row + i * stride;
 		SKETCH_EIGHT s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0}, x, y;
 		const uint32_t left = k - i;

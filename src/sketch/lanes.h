@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * lanes.h - arithmetic over eight f64 lanes in the registers of a level: one of AVX-512, two of
- * AVX2, four of SSE2 or NEON. Sums over lanes are taken in one order, so all levels give the same
+ * AVX2, four of SSE2 or NEON. Sums over lanes have a fixed order, so all levels give the same
  * bits.
  *
- * A template, included once per level after defining
+ * This is a template, included once per level after defining
  *
  *	SKETCH_W		f64 per register: 8, 4 or 2
  *	SKETCH_NAME(x)	x with the level's suffix
  *	SKETCH_TARGET	the attribute that enables these registers, or nothing
  *
- * It uses macros and named members because a function that takes such vectors would have another
- * ABI at each level, and an array of them would live in memory.
+ * It uses macros and named members, because functions with vector parameters would have a different
+ * ABI at each level, and an array of vectors would be stored in memory.
  */
 #undef SKETCH_EACH
 #undef SKETCH_SUM
@@ -26,7 +26,7 @@
 
 typedef double SKETCH_NAME(sketch_f64s) __attribute__((vector_size(SKETCH_W * 8)));
 typedef float SKETCH_NAME(sketch_f32s) __attribute__((vector_size(SKETCH_W * 4)));
-/* In memory: unaligned, and aliasing any type. */
+/* Vectors in memory: unaligned, and aliasing any type. */
 typedef double SKETCH_NAME(sketch_f64s_at)
 	__attribute__((vector_size(SKETCH_W * 8), aligned(8), may_alias));
 typedef float SKETCH_NAME(sketch_f32s_at)
@@ -35,7 +35,7 @@ typedef float SKETCH_NAME(sketch_f32s_at)
 #define SKETCH_FN    static inline __attribute__((always_inline)) SKETCH_TARGET
 
 #if SKETCH_W == 8
-/* gcc 12 compiles __builtin_convertvector() here to four instructions. */
+/* gcc 12 compiles __builtin_convertvector() to four instructions here. */
 #include <immintrin.h>
 #define SKETCH_WIDENED(v)  ((SKETCH_NAME(sketch_f64s))_mm512_cvtps_pd((__m256)(v)))
 #define SKETCH_NARROWED(v) ((SKETCH_NAME(sketch_f32s))_mm512_cvtpd_ps((__m512d)(v)))
@@ -104,7 +104,7 @@ SKETCH_EIGHT
 #endif
 
 #ifndef SKETCH_LOAD_F64
-/* Load eight f64, load eight f32 and widen, and the stores. */
+/* Load eight f64, load eight f32 and widen them, and the stores. */
 #define SKETCH_LOAD_F64_1(m, i, x, p) ((x).m = *(const SKETCH_NAME(sketch_f64s_at) *)((p) + (i)))
 #define SKETCH_LOAD_F32_1(m, i, x, p) \
 	((x).m = SKETCH_WIDENED(*(const SKETCH_NAME(sketch_f32s_at) *)((p) + (i))))
@@ -115,7 +115,7 @@ SKETCH_EIGHT
 #define SKETCH_LOAD_F32(x, p)  SKETCH_EACH(SKETCH_LOAD_F32_1, x, p)
 #define SKETCH_STORE_F64(p, x) SKETCH_EACH(SKETCH_STORE_F64_1, p, x)
 #define SKETCH_STORE_F32(p, x) SKETCH_EACH(SKETCH_STORE_F32_1, p, x)
-/* s += x * y per lane; y may be a scalar. */
+/* Adds x * y to s, per lane; y may be a scalar. */
 #define SKETCH_ADD_MUL_1(m, i, s, x, y)	   ((s).m = (s).m + (x).m * (y).m)
 #define SKETCH_ADD_SCALED_1(m, i, s, x, f) ((s).m = (s).m + (x).m * (f))
 #define SKETCH_SUB_SCALED_1(m, i, s, x, f) ((s).m = (s).m - (x).m * (f))
@@ -126,7 +126,7 @@ SKETCH_EIGHT
 #define SKETCH_SCALE(x, f)		   SKETCH_EACH(SKETCH_SCALE_1, x, f)
 #endif
 
-/* y += f * x over n doubles, n a multiple of SKETCH_LANES. */
+/* Adds f * x to y, for n doubles, n a multiple of SKETCH_LANES. */
 SKETCH_FN void SKETCH_NAME(sketch_axpy)(double *y, const double *x, double f, size_t n)
 {
 	for (size_t c = 0; c < n; c += SKETCH_LANES) {

@@ -11,12 +11,12 @@
 
 struct space_saving_item {
 	uint64_t count, error, hash;
-	uint32_t at; /* index into heap */
+	uint32_t at; /* index in heap */
 };
 
 /*
- * Items 0..used-1 are in use. heap holds their indices as a min-heap by count; table, at most half
- * full, holds them by hash with linear probing.
+ * Items 0..used-1 are in use. heap is a min-heap of their indices by count; table, at most half
+ * full, holds their indices by hash with linear probing.
  */
 struct sketch_space_saving {
 	uint32_t m, key_bytes, used, mask;
@@ -62,7 +62,7 @@ static uint8_t *key_of(const struct sketch_space_saving *s, uint32_t i)
 	return s->key + (size_t)i * s->key_bytes;
 }
 
-/* The slot of the key, or the free slot where it belongs. */
+/* Returns the slot of the key, or the free slot where it belongs. */
 static uint32_t slot_of(const struct sketch_space_saving *s, const void *key, uint64_t hash)
 {
 	uint32_t slot = (uint32_t)hash & s->mask;
@@ -77,7 +77,7 @@ static uint32_t slot_of(const struct sketch_space_saving *s, const void *key, ui
 	return slot;
 }
 
-/* Frees a slot and moves up what was probed past it. */
+/* Frees a slot and moves up entries that were probed past it. */
 static void slot_free(struct sketch_space_saving *s, uint32_t slot)
 {
 	for (uint32_t next = slot;;) {
@@ -134,8 +134,9 @@ static void sift_up(struct sketch_space_saving *s, uint32_t i)
 	heap_put(s, at, i);
 }
 
-/* Puts a new key into a free counter. */
-static void insert(struct sketch_space_saving *s, const void *key, uint64_t hash, uint64_t count)
+/* Stores a new key in a free counter. */
+static void insert_key(struct sketch_space_saving *s, const void *key, uint64_t hash,
+		       uint64_t count)
 {
 	const uint32_t i = s->used++;
 
@@ -160,10 +161,10 @@ int sketch_space_saving_add(struct sketch_space_saving *s, const void *key, uint
 	i = s->table[slot];
 	if (i == NONE) {
 		if (s->used < s->m) {
-			insert(s, key, hash, n);
+			insert_key(s, key, hash, n);
 			return 0;
 		}
-		/* The smallest counter is reassigned; its count may all have been the new key's. */
+		/* Reassign the smallest counter: all of its count may belong to the new key. */
 		i = s->heap[0];
 		slot_free(s, slot_of(s, key_of(s, i), s->item[i].hash));
 		s->item[i].error = s->item[i].count;
@@ -186,9 +187,9 @@ uint64_t sketch_space_saving_floor(const struct sketch_space_saving *s)
 	return s->used < s->m ? 0 : s->item[s->heap[0]].count;
 }
 
-/* By descending count, then by key. */
-static bool before(const struct sketch_space_saving_item *a,
-		   const struct sketch_space_saving_item *b, uint32_t key_bytes)
+/* Orders by descending count, then by key. */
+static bool sorts_before(const struct sketch_space_saving_item *a,
+			 const struct sketch_space_saving_item *b, uint32_t key_bytes)
 {
 	if (a->count != b->count)
 		return a->count > b->count;
@@ -206,7 +207,7 @@ uint32_t sketch_space_saving_top(const struct sketch_space_saving *s,
 		uint32_t at = have;
 
 		have += have < k;
-		for (; at && before(&item, &out[at - 1], s->key_bytes); at--)
+		for (; at && sorts_before(&item, &out[at - 1], s->key_bytes); at--)
 			if (at < k)
 				out[at] = out[at - 1];
 		if (at < k)

@@ -2,13 +2,9 @@
 /*
  * space_saving.h - Space-Saving: the most frequent keys and their counts, in m counters
  * (docs/sketches.md). For N counts, the true count t of each reported key with count c and error e
- * satisfies
- *
- *	c - e <= t <= c,   e <= N / m;
- *
- * a key that is not reported was counted at most sketch_space_saving_floor() <= N / m times.
- *
- * A sketch is not thread-safe. Memory, at most m * (52 + key) bytes, is allocated at creation.
+ * satisfies c - e <= t <= c, e <= N / m; a key that is not reported was counted at most
+ * sketch_space_saving_floor() <= N / m times. A sketch is not thread-safe. Memory, at most m * (52
+ * + key) bytes, is allocated at creation.
  */
 #ifndef SL_SKETCH_SPACE_SAVING_H
 #define SL_SKETCH_SPACE_SAVING_H
@@ -28,7 +24,7 @@ struct sketch_space_saving_item {
 };
 
 /*
- * m counters (1..SKETCH_SPACE_SAVING_MAX) for keys of key_bytes each
+ * Creates a sketch of m counters (1..SKETCH_SPACE_SAVING_MAX) for keys of key_bytes each
  * (1..SKETCH_SPACE_SAVING_KEY_MAX). NULL: errno EINVAL or ENOMEM.
  */
 struct sketch_space_saving *sketch_space_saving_new(uint32_t m, uint32_t key_bytes, uint64_t seed);
@@ -38,12 +34,12 @@ void sketch_space_saving_free(struct sketch_space_saving *s);
 int sketch_space_saving_add(struct sketch_space_saving *s, const void *key, uint64_t n);
 
 uint64_t sketch_space_saving_total(const struct sketch_space_saving *s);
-/* Upper bound of the count of every key that is not reported. */
+/* Returns an upper bound of the count of every key that is not reported. */
 uint64_t sketch_space_saving_floor(const struct sketch_space_saving *s);
 
 /*
- * Up to k items by descending count, then by key as memcmp() compares. Returns their number. For a
- * small k: an item may move k places.
+ * Returns the number of items stored: up to k, by descending count, then by key as memcmp()
+ * compares. For small k: an item may move k places.
  */
 uint32_t sketch_space_saving_top(const struct sketch_space_saving *s,
 				 struct sketch_space_saving_item *out, uint32_t k);

@@ -10,8 +10,9 @@
 #include "support/test.h"
 
 #include "analyse/graph.h"
-#include "collect/analysis/edges.h"
+#include "collect/judge/edges.h"
 #include "region/flows.h"
+#include "collect/tables/tables.h"
 
 #define NONE "" /* of no workload */
 

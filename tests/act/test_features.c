@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "support/test.h"
-#include "collect/analysis/features.h"
-#include "collect/collector_internal.h"
+#include "collect/judge/features.h"
+#include "collect/read/collector_internal.h"
 
 #define S 1000000000ll
 

@@ -10,8 +10,8 @@
 
 #include "support/test.h"
 #include "../analyse/noise.h"
-#include "collect/analysis/judge.h"
-#include "collect/analysis/models.h"
+#include "collect/judge/judge.h"
+#include "collect/judge/models.h"
 
 #define PODS	3u
 #define COLUMNS 4u

@@ -125,7 +125,7 @@ class Kafka(unittest.TestCase):
             f.write('tell-no-one\n')
         os.chmod(secret, 0o600)
         with Agent() as a:
-            for line, says in (('acks=1', "acks is always 'all'"), ('enable.idempotence=false', 'always true'),
+            for line, says in (('acks=1', "acks is always 'all'"), ('enable.idempotence=false', 'must be true'),
                                ('no.such.property=x', 'no.such.property is unknown'), ('nonsense', 'is not name=value'),
                                (f'no.such.file={secret}', 'no.such is unknown'),
                                ('sasl.password.file=/nonexistent', 'No such file')):

@@ -11,9 +11,9 @@
 
 #include "support/test.h"
 #include "../analyse/noise.h"
-#include "collect/analysis/judge.h"
-#include "collect/analysis/measured.h"
-#include "collect/analysis/models.h"
+#include "collect/judge/judge.h"
+#include "collect/judge/measured.h"
+#include "collect/judge/models.h"
 
 #define SECOND	1000000000ll
 #define EVERY	(SECOND / 10)

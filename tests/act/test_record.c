@@ -13,7 +13,7 @@
 
 #include "support/folder.h"
 #include "base/base.h"
-#include "collect/analysis/record.h"
+#include "collect/judge/record.h"
 
 static struct collect_record *recorder(void)
 {

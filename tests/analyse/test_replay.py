@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""sidelight replay over synthetic days: its output, and clear errors for malformed input."""
+"""sidelight replay over synthetic days, of which bench/detect/recording.py makes recordings: its output, and clear errors
+for malformed input."""
 import csv
 import json
 import os
@@ -9,6 +10,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'bench', 'detect'))
+import recording  # noqa: E402
 
 EXE = sys.argv[1]
 STEP, PODS, ROWS = 60, 6, 700
@@ -50,16 +54,22 @@ def make(name, change=None):
     return day
 
 
-def replay(day, *args, code=0):
-    p = subprocess.run([EXE, 'replay', day, *args], capture_output=True, text=True, timeout=300)
+def replay(day, *args, code=0, spans=None):
+    """Makes the recording anew; what that says is on standard error as well."""
+    rec, said = day + '.recording', []
+    shutil.rmtree(rec, ignore_errors=True)
+    if os.path.exists(day):
+        recording.convert(day, rec, spans, say=said.append)
+    p = subprocess.run([EXE, 'replay', rec, *args], capture_output=True, text=True, timeout=300)
     expect(p.returncode == code, f'{args}: exit {p.returncode}, not {code}: {p.stderr}')
+    p.said = '\n'.join(said)
     return p
 
 
-def verdicts(day, *args):
-    p = replay(day, '--train', TRAIN, '--score', SCORE, '--verdicts', '-', *args)
+def verdicts(day, *args, **more):
+    p = replay(day, '--train', TRAIN, '--score', SCORE, '--verdicts', '-', *args, **more)
     lines = p.stdout.splitlines()
-    expect(lines[0] == 'unix_s,pod,score,anomalous,blame1,blame2,blame3', lines[0])
+    expect(lines[0] == 'unix_s,pod,score,anomalous,blame1,blame2,blame3,suspicion', lines[0])
     return list(csv.DictReader(lines)), p
 
 
@@ -93,70 +103,6 @@ def ranges_may_be_several(day):
     p = replay(day, '--train', f'{T0 + 300 * STEP}:{half}', '--train', f'{half + 1}:', '--score',
                SCORE, '--verdicts', '-')
     expect(len(p.stdout.splitlines()) == PODS * 300 + 1, 'rows')
-
-
-def traces_are_kept_within_the_budget(day):
-    rnd = random.Random(5)
-    path = os.path.join(day, 'traces.csv')
-    slow = set()
-    with open(path, 'w') as f:
-        f.write('trace_id,start_unix_ns,end_unix_ns,root_operation,root_pod,spans,pods\n')
-        for i in range(6000):
-            start = T0 * 10**9 + i * 3 * 10**9
-            at = i * 3 // STEP
-            faulty = any(a <= at < a + 3 for a, _ in FAULTS)
-            ms = rnd.lognormvariate(3, 0.3) * (15 if faulty and i % 2 else 1)
-            if faulty and i % 2:
-                slow.add(f't{i}')
-            f.write(f't{i},{start},{start + int(ms * 1e6)},op,pod{i % 2 * 2},9,pod0|pod2\n')
-        f.write('bad,12,11,op,pod0,9,pod0\nworse\n')
-    kept = {}
-    for args in ((), ('--no-latency',)):
-        p = replay(day, '--train', TRAIN, '--score', SCORE, '--traces', path, '--keep', '-',
-                   '--budget', '0.05', *args)
-        rows = list(csv.DictReader(p.stdout.splitlines()))
-        expect(list(rows[0]) == ['trace_id', 'kept', 'reason'] and len(rows) == 6000, rows[0])
-        kept[args] = {r['trace_id']: r['reason'] for r in rows if r['kept'] == '1'}
-        expect(len(kept[args]) <= 300, f'{len(kept[args])} kept')
-        expect('2 rows of traces malformed' in p.stderr, p.stderr)
-    expect(slow <= set(kept[()]), 'slow traces are missing')
-    expect(set(kept[('--no-latency',)].values()) == {'verdict', 'head'}, 'latency was to be ignored')
-    expect(len(kept[('--no-latency',)]) > 290, 'what verdicts leave is not spent')
-
-
-def samples_are_a_baseline_and_all_around_anomalies(day):
-    """Every row within two of an anomalous one is sent, and else one in twenty, each once."""
-    path = os.path.join(folder, 'verdicts.csv')
-    p = replay(day, '--train', TRAIN, '--score', SCORE, '--verdicts', path, '--sample', '-',
-               '--sample-every', f'{20 * STEP}s', '--sample-around', f'{2 * STEP + STEP // 2}s',
-               '--false-alarms', '0.1')
-    expect(p.stdout.startswith('unix_s,pod,why\n'), p.stdout[:80])
-    sent = list(csv.DictReader(p.stdout.splitlines()))
-    rows = {}
-    with open(path) as f:
-        for r in csv.DictReader(f):
-            rows.setdefault(r['pod'], []).append((r['unix_s'], r['anomalous'] == '1'))
-    expect(f'{len(sent)} of {PODS * 300} rows would be sent' in p.stderr, p.stderr)
-    expect('too late' not in p.stderr, p.stderr)
-    for pod, all_ in rows.items():
-        mine = [r for r in sent if r['pod'] == pod]
-        why = {r['unix_s']: r['why'] for r in mine}
-        times = [t for t, _ in all_]
-        expect([r['unix_s'] for r in mine] == [t for t in times if t in why], f'{pod}: order')
-        wanted = {times[k] for i, (_, anomalous) in enumerate(all_) if anomalous
-                  for k in range(max(0, i - 2), min(len(all_), i + 3))}
-        around = {t for t in times if why.get(t) == 'anomaly'}
-        # Two anomalies that are two rows apart are one, with what is between them.
-        expect(wanted <= around and len(around) <= len(wanted) + 3 * len(FAULTS), f'{pod}: {around}')
-        expect(len(wanted) > 0 or pod not in {f'pod{p}' for _, p in FAULTS}, f'{pod}: not found')
-        quiet = [i for i, t in enumerate(times) if t in why]
-        gaps = [b - a for a, b in zip([-1] + quiet, quiet + [300])]
-        expect(max(gaps) <= 41, f'{pod}: a gap of {max(gaps)} rows')
-        expect(sum(w == 'baseline' for w in why.values()) <= 16, f'{pod}: too many')
-    p = replay(day, '--score', SCORE, '--sample', '-', '--sample-every', '0')
-    expect(len(p.stdout.splitlines()) == PODS * 300 + 1, 'all of them')
-    p = replay(day, '--sample', '/dev/full', code=1)
-    expect('/dev/full' in p.stderr, p.stderr)
 
 
 def a_shadow_and_drift_are_reported(day):
@@ -203,7 +149,7 @@ def what_is_wrong_is_counted_and_said():
     rows, p = verdicts(day)
     for what in ('2 files without values', '2 rows malformed', '1 values malformed',
                  '6 values missing', '1 rows whose time went backwards'):
-        expect(what in p.stderr, f'{what}: {p.stderr}')
+        expect(what in p.said, f'{what}: {p.said}')
     expect({r['pod'] for r in rows} == {'pod0', 'pod2', 'pod4', 'pod5'}, 'pods')
 
 
@@ -217,7 +163,7 @@ def a_broken_clock_is_repaired_and_said():
 
     day = make('clock', jump)
     rows, p = verdicts(day)
-    expect('pod3: its clock is broken' in p.stderr and '1 clocks repaired' in p.stderr, p.stderr)
+    expect('pod3: its clock is broken' in p.said and '1 clocks repaired' in p.said, p.said)
     expect(sum(r['pod'] == 'pod3' for r in rows) == 300, 'rows of pod3')
 
 
@@ -237,15 +183,14 @@ def a_pod_without_rows_to_train_is_said(day):
 def bad_options_are_said_in_one_line(day):
     for args in (('--train', 'x:y', '--verdicts', '-'), ('--train', '5:4', '--verdicts', '-'),
                  ('--verdicts', '-', '--detector', 'magic'), (), ('--verdicts', '-', 'two'),
-                 ('--verdicts', '-', '--score', '1:2', '--score', '3:4')):
+                 ('--verdicts', '-', '--score', '1:2', '--score', '3:4'), ('--verdicts', '-', '--trace-evidence'),
+                 ('--save-model', '-')):
         p = replay(day, *args, code=2)
         expect(len(p.stderr.splitlines()) == 1, p.stderr)
     p = replay(os.path.join(folder, 'none'), '--verdicts', '-', code=1)
     expect(len(p.stderr.splitlines()) == 1, p.stderr)
     p = replay(day, '--verdicts', '/dev/full', code=1)
     expect('/dev/full' in p.stderr, p.stderr)
-    p = replay(day, '--keep', '-', '--traces', os.path.join(day, 'metrics', 'pod0.csv'), code=1)
-    expect("no column 'trace_id'" in p.stderr, p.stderr)
 
 
 def rows_of_a_tenth_of_a_second_and_counters_are_read():
@@ -318,29 +263,28 @@ def spans_are_evidence_only_if_asked_for(day):
 
     path = os.path.join(folder, 'spans.csv')
     write(path)
-    plain = verdicts(day, '--spans', path)[1].stdout
-    rows, p = verdicts(day, '--spans', path, '--trace-evidence')
+    plain = verdicts(day, spans=path)[1].stdout
+    rows, p = verdicts(day, '--trace-evidence', spans=path)
     expect(p.stdout != plain, 'spans are no evidence')
     for at in (60, 220):
         now = [r for r in rows if 0 <= int(r['unix_s']) - T0 - at * STEP < STEP]
         worst = max(now, key=lambda r: float(r['score']))
         expect(worst['pod'] == 'pod3' and worst['anomalous'] == '1', f'{at}: {now}')
     # Metrics alone have false alarms of their own at these rows: spans of usual times add none, and no score.
-    expect(not added(verdicts(day, '--spans', path)[0], rows, (256,)), 'that there are spans is no evidence')
+    expect(not added(verdicts(day, spans=path)[0], rows, (256,)), 'that there are spans is no evidence')
     write(path, slow=())
-    usual = added(verdicts(day, '--spans', path)[0], verdicts(day, '--spans', path, '--trace-evidence')[0], (56, 216, 256))
+    usual = added(verdicts(day, spans=path)[0], verdicts(day, '--trace-evidence', spans=path)[0], (56, 216, 256))
     expect(not usual, f'usual times are no evidence: {usual}')
     write(path)
-    expect(p.stdout == verdicts(day, '--spans', path, '--trace-evidence')[1].stdout, 'equal bytes')
+    expect(p.stdout == verdicts(day, '--trace-evidence', spans=path)[1].stdout, 'equal bytes')
     joined = os.path.join(folder, 'joined.csv')
     join(path, joined)
-    q = verdicts(day, '--spans', joined, '--trace-evidence')[1]
-    expect(p.stdout == q.stdout and '18 spans are there twice' in q.stderr, f'files of several minutes: {q.stderr}')
+    q = verdicts(day, '--trace-evidence', spans=joined)[1]
+    expect(p.stdout == q.stdout and '18 spans there twice' in q.said, f'files of several minutes: {q.said}')
     write(path, times=False)
-    rows, p = verdicts(day, '--spans', path, '--trace-evidence')
-    expect('4860 spans without times' in p.stderr and p.stdout == plain, p.stderr)
-    p = replay(day, '--verdicts', '-', '--trace-evidence', code=1)
-    expect('--trace-evidence needs --spans' in p.stderr, p.stderr)
+    expect(plain == verdicts(day, spans=path)[1].stdout, 'the call graph needs no times')
+    p = replay(day, '--score', SCORE, '--verdicts', '-', '--trace-evidence', code=1, spans=path)
+    expect('no span of the recording has times' in p.stderr and '4860 spans without times' in p.said, p.stderr + p.said)
 
 
 def model(*args, code=0):
@@ -350,14 +294,14 @@ def model(*args, code=0):
 
 
 def without_train_it_says_so_once(day):
-    said = [x for x in replay(day, '--verdicts', '-').stderr.splitlines() if 'call graph' not in x]
+    said = [x for x in replay(day, '--score', ':', '--verdicts', '-').stderr.splitlines() if 'no traces' not in x]
     expect(len(said) == 1 and f'--train: {PODS} of {PODS} pods' in said[0], said)
     said = said[0]
     for p in range(PODS):
         expect(f'pod{p}' not in said, said)
     model = os.path.join(folder, 'known')
     replay(day, '--train', TRAIN, '--save-model', model)
-    said = replay(day, '--model', model, '--verdicts', '-').stderr
+    said = replay(day, '--model', model, '--score', ':', '--verdicts', '-').stderr
     expect('--train' not in said, said)
     said = replay(day, '--frozen', '--verdicts', '-', code=2).stderr
     expect('--frozen needs --train or --model' in said, said)
@@ -408,14 +352,21 @@ def what_was_learned_can_be_kept_and_merged(day):
     replay(day, '--model', os.path.join(folder, 'none'), '--verdicts', '-', code=1)
 
 
+def without_ranges_it_judges_as_a_collector_does(day):
+    p = replay(day, '--verdicts', '-')
+    rows = list(csv.DictReader(p.stdout.splitlines()))
+    expect(len(rows) == PODS * ROWS and f'{PODS * ROWS} rows' in p.stderr, p.stderr)
+    # A collector warms up first, and then finds them.
+    flagged = {r['pod'] for r in rows if r['anomalous'] == '1' and 0 <= float(r['unix_s']) - T0 - 150 * STEP < 3 * STEP}
+    expect('pod4' in flagged, flagged)
+
+
 def main():
     rows_of_a_tenth_of_a_second_and_counters_are_read()
     day = make('day')
     faults_are_flagged_and_blamed(day)
     equal_options_give_equal_bytes(day)
     ranges_may_be_several(day)
-    traces_are_kept_within_the_budget(day)
-    samples_are_a_baseline_and_all_around_anomalies(day)
     a_shadow_and_drift_are_reported(day)
     what_is_wrong_is_counted_and_said()
     a_broken_clock_is_repaired_and_said()
@@ -423,6 +374,7 @@ def main():
     bad_options_are_said_in_one_line(day)
     spans_are_evidence_only_if_asked_for(day)
     without_train_it_says_so_once(day)
+    without_ranges_it_judges_as_a_collector_does(day)
     what_was_learned_can_be_kept_and_merged(day)
 
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * test_shop.c ROWS - the demo's rows as they were recorded while all of it had a fifth of one CPU
- * at the lowest priority, played as src/collect/analysis/analysis.c plays them: each of its faults
+ * at the lowest priority, played as src/collect/judge/analysis.c plays them: each of its faults
  * is found while it lasts, and is over soon after. What tests/e2e/test_fault.py proves of the
  * whole, and can't without a clock, is held here for the analysis.
  *
@@ -95,7 +95,7 @@ static struct fault *fault_at(uint64_t ms)
 	return NULL;
 }
 
-/* As src/collect/analysis/analysis.c does. */
+/* As src/collect/judge/analysis.c does. */
 static void explain(const struct pod *p, struct fault *f, const struct analyse_verdict *v)
 {
 	const struct act_pod_name name = {.pod = "shop-0", .service = "shop"};

@@ -277,7 +277,7 @@ static void names_may_be_quoted(void **state)
 	      "counter my.noncompliant.metric help=help\n"
 	      "  {b=\xc3\xa4,label.key=v} 5\n"
 	      "unknown another \"one\"\n  {} 6\n");
-	refuses(BRIDGE_TEXT_004, "a{\"b\"} 1\n", 1, "a quoted name in place of a label");
+	refuses(BRIDGE_TEXT_004, "a{\"b\"} 1\n", 1, "a quoted name instead of a label");
 	refuses(BRIDGE_TEXT_004, "{} 1\n", 1, "malformed name");
 }
 
@@ -288,24 +288,24 @@ static void what_is_malformed_is_refused_with_its_line(void **state)
 	(void)state;
 	refuses(BRIDGE_TEXT_004, "a 1\nb{x=\"1\" 2\n", 2, "no comma between labels");
 	refuses(BRIDGE_TEXT_004, "a 1\nb\n", 2, "no value, or a malformed name");
-	refuses(BRIDGE_TEXT_004, "a{x=\"1\",x=\"2\"} 1\n", 1, "a label name stands twice");
-	refuses(BRIDGE_TEXT_004, "a 1 2 3\n", 1, "text behind the value");
-	refuses(BRIDGE_TEXT_004, "a 1 # {} 1\n", 1, "text behind the value");
+	refuses(BRIDGE_TEXT_004, "a{x=\"1\",x=\"2\"} 1\n", 1, "duplicate label name");
+	refuses(BRIDGE_TEXT_004, "a 1 2 3\n", 1, "text after the value");
+	refuses(BRIDGE_TEXT_004, "a 1 # {} 1\n", 1, "text after the value");
 	refuses(BRIDGE_TEXT_004, "a 1 1.5\n", 1, "malformed timestamp");
 	refuses(BRIDGE_TEXT_004, "# TYPE a nothing\n", 1, "unknown type 'nothing'");
-	refuses(BRIDGE_TEXT_004, "a{x=\"\\", 1, "the value of label 'x' does not end");
-	refuses(BRIDGE_TEXT_004, "a{x=\"\x1b[2J", 1, "the value of label 'x' does not end");
-	refuses(BRIDGE_OPENMETRICS, "a 1\n", 1, "no # EOF: the body was cut off");
-	refuses(BRIDGE_OPENMETRICS, "a 1\n# EOF\n\n", 3, "text behind # EOF");
+	refuses(BRIDGE_TEXT_004, "a{x=\"\\", 1, "the value of label 'x' is not terminated");
+	refuses(BRIDGE_TEXT_004, "a{x=\"\x1b[2J", 1, "the value of label 'x' is not terminated");
+	refuses(BRIDGE_OPENMETRICS, "a 1\n", 1, "no # EOF: the body is truncated");
+	refuses(BRIDGE_OPENMETRICS, "a 1\n# EOF\n\n", 3, "text after # EOF");
 	refuses(BRIDGE_OPENMETRICS, "a\t1\n# EOF\n", 1, "no value, or a malformed name");
 	refuses(BRIDGE_OPENMETRICS, "# TYPE a counter\na_total -1\n# EOF\n", 2, "a negative count");
 	refuses(BRIDGE_OPENMETRICS, "# TYPE a gauge\na 1\na{x=\"\"} 1\na 1\n# EOF\n", 4,
-		"the samples of a metric do not stand together");
+		"the samples of a metric are not consecutive");
 	refuses(BRIDGE_OPENMETRICS, "# TYPE a_total gauge\n# TYPE a counter\n# EOF\n", 3,
-		"family 'a' has a name that was there before");
+		"family 'a' uses a name that is already taken");
 	refuses(BRIDGE_OPENMETRICS,
 		"# TYPE a histogram\na_bucket{le=\"1\"} 2\na_bucket{le=\"+Inf\"} 1\n# EOF\n", 3,
-		"a bucket below the one before");
+		"a bucket is smaller than the previous one");
 }
 
 static void more_than_the_limits_is_refused(void **state)

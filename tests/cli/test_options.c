@@ -163,7 +163,7 @@ static void bad_command_lines_get_one_clear_line(void **state)
 		{"--port 65536", "--port: '65536' is too large"},
 		{"--copies 256", "--copies: '256' is too large"},
 		{"--gid -2", "--gid: '-2' is not within -1 to 255"},
-		{"--gid --2", "--gid: '--2' is not a whole number, perhaps negative"},
+		{"--gid --2", "--gid: '--2' is not an integer"},
 		{"--rate nan", "--rate: 'nan' is not a number"},
 		{"--rate 0x10", "--rate: '0x10' is not a number"},
 		{"--rate 1001", "--rate: '1001' is not within 0 to 1000"},
@@ -245,9 +245,9 @@ static void bad_files_get_one_line_with_the_place(void **state)
 		{"- a\n- b\n", ":1: expected 'key: value' lines, found a list"},
 		{"just text\n", ":1: expected 'key: value' lines, found a single value"},
 		{"[a]: b\n", ":1: a key must be a name, not a list"},
-		{"workers: 1\n---\nworkers: 2\n", ": holds a second document; only one is read"},
-		{"workers: &a 1\nagent: *a\n", ":2: aliases (*name) are not read here"},
-		{"socket: \"a\\0b\"\n", ":1: socket: holds a NUL character"},
+		{"workers: 1\n---\nworkers: 2\n", ": contains a second document; only one is allowed"},
+		{"workers: &a 1\nagent: *a\n", ":2: aliases (*name) are not supported"},
+		{"socket: \"a\\0b\"\n", ":1: socket: contains a NUL character"},
 	};
 
 	(void)state;
@@ -261,7 +261,7 @@ static void bad_files_get_one_line_with_the_place(void **state)
 	assert_int_equal(run_with_config("", "a: [1\nb: 2\n"), USAGE_ERROR);
 	assert_non_null(strstr(said, ":2: not YAML: "));
 	assert_int_equal(run_with_config("", "a: \xff\xfe\n"), USAGE_ERROR);
-	assert_non_null(strstr(said, "can't be read as YAML"));
+	assert_non_null(strstr(said, "is not valid YAML"));
 }
 
 static void help_is_aligned_and_names_the_defaults(void **state)

@@ -13,7 +13,8 @@
 
 #include "support/test.h"
 #include "base/base.h"
-#include "collect/collect.h"
+#include "collect/read/collect.h"
+#include "collect/tables/tables.h"
 
 #include "mock.h"
 
@@ -55,6 +56,9 @@ void put(struct mock_host *h, uint32_t index, uint64_t id, struct pod *p, uint32
 void set(struct mock_host *h, struct pod *p, uint32_t stripe, uint32_t cell, uint64_t v);
 /* A collector that runs; of host "one", unless agents are given. */
 struct collect_collector *start(struct collect_collector_opts *o);
+/* With kernel tables, unless tables is NULL. */
+struct collect_collector *start_tables(struct collect_collector_opts *o,
+				       const struct collect_tables_opts *tables);
 /* An exposition, malloc'd. */
 char *scrape(struct collect_collector *c);
 char *scrape_as(struct collect_collector *c, enum export_format format, bool utf8, size_t *bytes);
@@ -78,7 +82,7 @@ uint64_t reads_until_rest(struct mock_host *h, uint64_t id, uint64_t before);
 
 /* The tests of each file, up to one without a name. */
 extern const struct CMUnitTest values_tests[], clashes_tests[], exemplars_tests[], fetches_tests[],
-	taps_tests[], hostile_tests[], lives_tests[], flows_tests[], layers_tests[], nets_tests[],
-	removal_tests[], tenants_tests[], pairs_tests[];
+	taps_tests[], parts_tests[], hostile_tests[], lives_tests[], flows_tests[], layers_tests[],
+	nets_tests[], removal_tests[], tenants_tests[], pairs_tests[];
 
 #endif

@@ -6,7 +6,7 @@
 
 #include "support/test.h"
 #include "support/random.h"
-#include "collect/codec.h"
+#include "collect/read/codec.h"
 
 static uint64_t rng = 88172645463325252ull;
 

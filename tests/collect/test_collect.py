@@ -348,7 +348,7 @@ def reports_errors_in_one_line():
         wrong(2, 'bogus', *here, '--bogus')
         for option in ('--detector', '--shadow'):
             for more in ((), ('--mode', 'setup')):
-                wrong(2, "no detector 'bogus': there are combined, fd,", *here, '--analyse', option, 'bogus', *more)
+                wrong(2, "unknown detector 'bogus', available: combined, fd,", *here, '--analyse', option, 'bogus', *more)
         wrong(2, 'history', *here, '--history', '1K')
         wrong(1, 'stats', *here, '--mode', 'read_loop', '--stats-csv', '/nonexistent/stats.csv')
         r = run('--agent', '127.0.0.1:7475', '--dev', 'nosuch0', '--mode', 'setup', '--duration',

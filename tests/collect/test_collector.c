@@ -39,7 +39,8 @@ void set(struct mock_host *h, struct pod *p, uint32_t stripe, uint32_t cell, uin
 	pthread_mutex_unlock(&h->lock);
 }
 
-struct collect_collector *start(struct collect_collector_opts *o)
+struct collect_collector *start_tables(struct collect_collector_opts *o,
+				       const struct collect_tables_opts *tables)
 {
 	static const char *const one[] = {"one"};
 	char error[256] = "";
@@ -52,8 +53,15 @@ struct collect_collector *start(struct collect_collector_opts *o)
 	c = collect_collector_new(o, error, sizeof(error));
 	if (!c)
 		fail_msg("%s", error);
+	if (tables)
+		assert_int_equal(collect_tables_attach(c, tables), 0);
 	assert_int_equal(collect_collector_start(c), 0);
 	return c;
+}
+
+struct collect_collector *start(struct collect_collector_opts *o)
+{
+	return start_tables(o, NULL);
 }
 
 char *scrape_as(struct collect_collector *c, enum export_format format, bool utf8, size_t *bytes)
@@ -184,9 +192,9 @@ uint64_t reads_until_rest(struct mock_host *h, uint64_t id, uint64_t before)
 int main(int argc, char **argv)
 {
 	static const struct CMUnitTest *const files[] = {
-		values_tests,  clashes_tests, exemplars_tests, fetches_tests, taps_tests,
-		hostile_tests, lives_tests,   flows_tests,     layers_tests,  nets_tests,
-		removal_tests, tenants_tests, pairs_tests};
+		values_tests, clashes_tests, exemplars_tests, fetches_tests, taps_tests,
+		parts_tests,  hostile_tests, lives_tests,     flows_tests,   layers_tests,
+		nets_tests,   removal_tests, tenants_tests,   pairs_tests};
 	int failed = 0;
 
 	base_log_level = BASE_ERROR;

@@ -5,8 +5,8 @@
 
 #include "fixture.h"
 #undef relaxed_load
-#include "collect/collector_internal.h"
-#include "collect/exemplars.h"
+#include "collect/read/collector_internal.h"
+#include "collect/read/exemplars.h"
 
 /* Exemplars of the first series of a family; the time of the latest. */
 static size_t exemplars_of(struct collect_collector *c, const char *family, uint64_t *latest)

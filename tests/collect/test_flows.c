@@ -5,10 +5,12 @@
 
 #include "../region/make_flows.h"
 #include "fixture.h"
+#include "collect/tables/tables.h"
 
 #define SECOND 1000000000ull
 
-static const struct collect_collector_opts fast = {.period_ns = 5 * MS, .tcp_period_ns = 10 * MS};
+static const struct collect_collector_opts fast = {.period_ns = 5 * MS};
+static const struct collect_tables_opts often = {.period_ns = 10 * MS};
 
 static struct region_flow flow(uint64_t id, uint16_t port)
 {
@@ -129,7 +131,7 @@ static void counts_flows_exactly_once(void **state)
 	make_flow(&m, 0, &old);
 	make_flows_publish(&m, 1, 200 * SECOND);
 	put_flows(h, 0, 1, &m);
-	c = start(&o);
+	c = start_tables(&o, &often);
 	/* What was there before adds nothing but itself. */
 	WITHIN(3000, VALUE("connections", "port=\"80\"") == 1);
 	assert_true(VALUE("sent_bytes_total", "port=\"80\"") == 0);
@@ -172,7 +174,7 @@ static void counts_flows_only_in_the_journal(void **state)
 	make_flows(&m, 8, 16, 9);
 	make_flows_publish(&m, 0, 1 * SECOND);
 	put_flows(h, 0, 1, &m);
-	c = start(&o);
+	c = start_tables(&o, &often);
 	WITHIN(3000, self_value(c, "sidelight_collector_tcp_passes_total", NULL) > 1);
 	f.bytes_acked = 10;
 	change(h, &m, 0, &f);
@@ -233,7 +235,7 @@ static void drops_a_lying_flow_table_by_cause(void **state)
 	make_flow(&m, 0, &f);
 	make_flows_publish(&m, 1, 1);
 	put_flows(h, 1, 2, &m);
-	c = start(&o);
+	c = start_tables(&o, &often);
 	WITHIN(3000, VALUE("connections", "port=\"80\"") == 1);
 	/* More slots than it has: and right again. */
 	publish(h, &m, 9, 2);
@@ -262,6 +264,8 @@ static void drops_a_lying_flow_table_by_cause(void **state)
 
 static void workloads_beyond_the_bound_are_lumped(void **state)
 {
+	const struct collect_tables_opts tables = {
+		.groups = 10, .flows = 128, .period_ns = 10 * MS};
 	struct collect_collector_opts o = fast;
 	struct mock_host *h = mock_host("one", 4);
 	struct collect_collector *c;
@@ -269,8 +273,6 @@ static void workloads_beyond_the_bound_are_lumped(void **state)
 	struct region_flow f;
 
 	(void)state;
-	o.tcp_groups = 10;
-	o.tcp_flows = 128;
 	make_flows(&m, 256, 16, 9);
 	for (uint32_t i = 0; i < 200; i++) {
 		f = flow(i + 1, (uint16_t)(1000 + i));
@@ -280,7 +282,7 @@ static void workloads_beyond_the_bound_are_lumped(void **state)
 	}
 	make_flows_publish(&m, 200, SECOND);
 	put_flows(h, 0, 1, &m);
-	c = start(&o);
+	c = start_tables(&o, &tables);
 	WITHIN(3000, VALUE("sent_bytes_total", NULL) == 128);
 	assert_true(VALUE("sent_bytes_total", "port=\"1009\"") == 1);
 	assert_true(VALUE("sent_bytes_total", "port=\"1010\"") == -1);
@@ -304,7 +306,7 @@ static void flow_sums_outlive_the_agent(void **state)
 	make_flows(&m, 8, 16, 9);
 	make_flows_publish(&m, 0, SECOND);
 	put_flows(h, 0, 1, &m);
-	c = start(&o);
+	c = start_tables(&o, &often);
 	WITHIN(3000, self_value(c, "sidelight_collector_tcp_passes_total", NULL) > 0);
 	f.bytes_sent = 100;
 	change(h, &m, 0, &f);
@@ -351,7 +353,7 @@ static void flows_belong_to_owners_named_late(void **state)
 	make_flow(&m, 0, &f);
 	make_flows_publish(&m, 1, 200 * SECOND);
 	put_flows(h, 0, 1, &m);
-	c = start(&o);
+	c = start_tables(&o, &often);
 	/* Known from the start, and in the labels that its pod has. */
 #define CART "namespace=\"shop\",pod=\"cart-0\",container=\"app\",service=\"cart\",host="
 	WITHIN(3000, VALUE("connections", CART) == 1);
@@ -433,6 +435,7 @@ static void *look(void *arg)
 
 static void flow_sums_survive_churn_and_tears(void **state)
 {
+	const struct collect_tables_opts tables = {.period_ns = 2 * MS, .groups = 2000};
 	struct collect_collector_opts o = fast;
 	struct mock_host *h = mock_host("one", 4);
 	static struct region_flow f[SLOTS];
@@ -445,14 +448,12 @@ static void flow_sums_survive_churn_and_tears(void **state)
 	struct make_flows m;
 
 	(void)state;
-	o.tcp_period_ns = 2 * MS;
-	o.tcp_groups = 2000;
 	make_flows(&m, SLOTS, 4096, 9);
 	make_flows_publish(&m, 0, 1);
 	put_flows(h, 0, 1, &m);
 	h->tear = 5;
 	h->shuffle = true;
-	c = start(&o);
+	c = start_tables(&o, &tables);
 	WITHIN(5000, self_value(c, "sidelight_collector_tcp_passes_total", NULL) > 0);
 	looker.c = c;
 	assert_int_equal(pthread_create(&thread, NULL, look, &looker), 0);

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "support/test.h"
-#include "collect/history.h"
+#include "collect/read/history.h"
 
 #define COLUMNS 1500u /* two groups */
 #define RING	(256u << 10)

@@ -10,12 +10,14 @@
 
 #include "../region/make_flows.h"
 #include "fixture.h"
+#include "collect/tables/tables.h"
 
 #define SECOND 1000000000ull
 #define GROUPS 40u
 #define CPUS   2u
 
-static const struct collect_collector_opts fast = {.period_ns = 5 * MS, .tcp_period_ns = 5 * MS};
+static const struct collect_collector_opts fast = {.period_ns = 5 * MS};
+static const struct collect_tables_opts often = {.period_ns = 5 * MS};
 
 /* A table of layers or of tasks, of which only the slots of groups and of cgroups are written. */
 struct table {
@@ -167,7 +169,7 @@ static void counts_layers_exactly_once(void **state)
 	observe(&t, 1, SL_LAYER_APP, SL_LAYER_OVER, 1000, 1);
 	used(&t, 2);
 	put_table(h, 1, 2, &t);
-	c = start(&o);
+	c = start_tables(&o, &often);
 	/* What was there before adds nothing. */
 	two_passes(h, 2);
 	CHANGE(h, count(&t, 1, SL_COUNT_REQUESTS, 3); count(&t, 1, SL_COUNT_COMPLETE, 2);
@@ -254,7 +256,7 @@ static void layer_sums_outlive_the_agent(void **state)
 	table_make(&t, SL_REGION_LAYERS, 5);
 	used(&t, 1);
 	put_table(h, 1, 2, &t);
-	c = start(&o);
+	c = start_tables(&o, &often);
 	two_passes(h, 2);
 	CHANGE(h, group(&t, 1, 1, SL_ROLE_SERVER, 80, 7); count(&t, 1, SL_COUNT_REQUESTS, 6);
 	       used(&t, 2));
@@ -319,7 +321,7 @@ static void task_time_belongs_to_its_cgroup(void **state)
 	usage(&t, 1, 0, 500 * SECOND, 0, 0);
 	used(&t, 2);
 	put_table(h, 1, 2, &t);
-	c = start(&o);
+	c = start_tables(&o, &often);
 	two_passes(h, 2);
 	CHANGE(h, usage(&t, 1, 0, SECOND, SECOND / 2, 0); usage(&t, 1, 1, SECOND, 0, 55));
 	WITHIN(3000, VALUE("cpu_seconds_total", CART) == 2);
@@ -358,7 +360,7 @@ static void drops_a_lying_layer_table_by_cause(void **state)
 	table_make(&t, SL_REGION_LAYERS, 5);
 	used(&t, 1);
 	put_table(h, 1, 2, &t);
-	c = start(&o);
+	c = start_tables(&o, &often);
 	two_passes(h, 2);
 	/* An invalid role; once it is valid again, reading goes on. */
 	CHANGE(h, group(&t, 1, 1, (enum sl_role)9, 80, 7); used(&t, 2));
@@ -386,6 +388,7 @@ static void drops_a_lying_layer_table_by_cause(void **state)
 
 static void layer_sums_survive_tears(void **state)
 {
+	const struct collect_tables_opts tables = {.period_ns = 2 * MS, .groups = 1000};
 	struct collect_collector_opts o = fast;
 	struct mock_host *h = mock_host("one", 4);
 	uint64_t requests = 0, app = 0, random = 7;
@@ -394,15 +397,13 @@ static void layer_sums_survive_tears(void **state)
 	struct table t;
 
 	(void)state;
-	o.tcp_period_ns = 2 * MS;
-	o.tcp_groups = 1000;
 	put_names(h, &m);
 	table_make(&t, SL_REGION_LAYERS, 5);
 	used(&t, 1);
 	put_table(h, 1, 2, &t);
 	h->tear = 2;
 	h->shuffle = true;
-	c = start(&o);
+	c = start_tables(&o, &tables);
 	two_passes(h, 2);
 	for (uint32_t i = 1; i < GROUPS; i++)
 		CHANGE(h, group(&t, i, 1, SL_ROLE_SERVER, (uint16_t)(i % 9 + 1), 7);

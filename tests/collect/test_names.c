@@ -7,7 +7,7 @@
 #include <sidelight/region.h>
 
 #include "support/test.h"
-#include "collect/collector_internal.h"
+#include "collect/read/collector_internal.h"
 
 #define BITS  17u /* 2^17 names, as a product of pairs of blocks */
 #define BLOCK 4u

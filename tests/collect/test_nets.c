@@ -8,7 +8,7 @@
 
 #include <sidelight/nic.h>
 
-#include "collect/kernel/pair_latency.h"
+#include "collect/tables/pair_latency.h"
 #include "fixture.h"
 
 #define SECOND	1000000000ull
@@ -98,14 +98,14 @@ static void exchange(struct ring r[2], uint32_t number, uint64_t at)
 	record(&r[0], false, false, at + 50000 + BACK, 5000 + 100 * number);
 }
 
+static const struct collect_tables_opts often = {.period_ns = 5 * MS};
+
 static struct collect_collector *start_of(size_t hosts)
 {
-	struct collect_collector_opts o = {.agents = agents,
-					   .agent_count = hosts,
-					   .period_ns = 5 * MS,
-					   .tcp_period_ns = 5 * MS};
+	struct collect_collector_opts o = {
+		.agents = agents, .agent_count = hosts, .period_ns = 5 * MS};
 
-	return start(&o);
+	return start_tables(&o, &often);
 }
 
 #define NET(name, labels) self_value(c, "sidelight_net_" name, labels)
@@ -272,11 +272,8 @@ static void assigns_no_address_claimed_by_two_hosts(void **state)
 
 static void drops_a_lying_ring_by_cause(void **state)
 {
-	struct collect_collector_opts o = {.agents = agents,
-					   .agent_count = 2,
-					   .period_ns = 5 * MS,
-					   .tcp_period_ns = 5 * MS,
-					   .dropped_ns = 50 * MS};
+	struct collect_collector_opts o = {
+		.agents = agents, .agent_count = 2, .period_ns = 5 * MS, .dropped_ns = 50 * MS};
 	struct mock_host *h[2] = {mock_host("one", 4), mock_host("two", 4)};
 	struct collect_collector *c;
 	struct ring r[2], bad;
@@ -287,7 +284,7 @@ static void drops_a_lying_ring_by_cause(void **state)
 		r[i].head = 10;
 		seal_head(&r[i]);
 	}
-	c = start(&o);
+	c = start_tables(&o, &often);
 	passes(&r[0], 3);
 	passes(&r[1], 3);
 	/* Its numbers go back; then it is a new ring, of which only what comes is read. */

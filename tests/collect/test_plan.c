@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "support/test.h"
-#include "collect/plan.h"
+#include "collect/read/plan.h"
 
 static void any_plan(void **state)
 {

@@ -7,7 +7,7 @@
 
 #include "fixture.h"
 #undef relaxed_load
-#include "collect/link/link.h"
+#include "collect/read/link.h"
 
 struct tapped {
 	uint64_t instance, rows, gone, wrong, stale, metrics, last_ns;

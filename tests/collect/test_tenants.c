@@ -5,8 +5,8 @@
 
 #include <sidelight/flow.h>
 
-#include "collect/collector_internal.h"
-#include "collect/link/turn.h"
+#include "collect/read/collector_internal.h"
+#include "collect/read/turn.h"
 #include "fixture.h"
 
 static const struct region_tenant root = {.key = 1, .trusted = true};
@@ -566,7 +566,8 @@ static void stranger_has_no_kernel_table(void **state)
 	who.instance = 7;
 	mock_tenant(h, 0, &who);
 	mock_put_flows(h, 0, 1, p.m.mem, p.m.size, SL_STATE_LIVE, 7);
-	c = start(&(struct collect_collector_opts){.period_ns = MS});
+	c = start_tables(&(struct collect_collector_opts){.period_ns = MS},
+			 &(struct collect_tables_opts){0});
 	WITHIN(3000, faults(c, "section") == 1);
 	collect_collector_free(c);
 	make_free(&p.m);

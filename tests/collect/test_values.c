@@ -9,7 +9,7 @@
 
 #include "fixture.h"
 #undef relaxed_load
-#include "collect/link/link.h"
+#include "collect/read/link.h"
 
 static void sums_are_exact(void **state)
 {

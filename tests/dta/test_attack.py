@@ -547,7 +547,7 @@ def takes_away(name, more):
         works()
     mended = c.status()['mended']
     check(mended > 0, f'{c.status()}', c)
-    check(any('mended' in line for line in c.err), 'the log says nothing', c)
+    check(any('repaired' in line for line in c.err), 'the log says nothing', c)
     h.close()
     check(t.stop() == 0, 'the honest translator failed', t)
     check(c.stop() == 0, 'the collector failed', c)

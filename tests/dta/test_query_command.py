@@ -267,10 +267,10 @@ def rates_and_keys_change_while_it_runs(c):
     wait_until(limited, 'no rate', c, t)
     reload(c, TENANT.replace('}', f', key: {key}, required: true}}'))
     check(taken(t, '--key-file', key), 'the key is not known', t)
-    for wrong, said in (('  - {number: 0, rate: many}\n', 'rate'), ('  - {number: 3}\n', 'tenant 0 is gone'),
+    for wrong, said in (('  - {number: 0, rate: many}\n', 'rate'), ('  - {number: 3}\n', 'removing tenant 0'),
                         ('  - {number: 0, key: /none/such}\n', 'No such file'), (TENANT + 'listen: 7\n', ' ')):
         reload(c, wrong, 'refused')
-        wait_until(lambda: any('not reloaded' in line and said in line for line in c.err),
+        wait_until(lambda: any('reload failed' in line and said in line for line in c.err),
                    lambda: f'{said}: not said', c)
     check(taken(t, '--key-file', key), 'the key is not known any more', t)
     report(t, ['increment text:forged'], '--store', '3', '--reporter', '14', '--timeout', '10ms', code=None)

@@ -156,7 +156,7 @@ static void truncated_and_foreign_objects_are_refused_by_cause(void **state)
 	NOT_BELIEVED(8191, "truncated");
 	NOT_BELIEVED(m.bytes - 1, "truncated");
 	h->magic[0] ^= 1;
-	NOT_BELIEVED(m.bytes, "not a region");
+	NOT_BELIEVED(m.bytes, "not a Sidelight region");
 	h->magic[0] ^= 1;
 	h->version = 2;
 	NOT_BELIEVED(m.bytes, "version 2");
@@ -164,7 +164,7 @@ static void truncated_and_foreign_objects_are_refused_by_cause(void **state)
 	h->size++;
 	NOT_BELIEVED(m.bytes, "damaged");
 	SEALED();
-	NOT_BELIEVED(m.bytes, "contradicts");
+	NOT_BELIEVED(m.bytes, "does not match");
 	h->size--;
 	h->kind = 1;
 	SEALED();

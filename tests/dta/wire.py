@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pairs of interfaces between the test's network namespace and another."""
 import ctypes
-import fcntl
 import json
 import os
 import signal
 import socket
-import struct
 import subprocess
 import threading
 
@@ -43,12 +41,6 @@ class Wire:
             shown = subprocess.run([*at, 'ip', '-j', 'link', 'show', name], check=True, stdout=subprocess.PIPE).stdout
             macs.append(bytes.fromhex(json.loads(shown)[0]['address'].replace(':', '')))
         return macs
-
-    def merge(self, far):
-        """GRO at a far end, which then takes the frames of XDP without a program."""
-        value = ctypes.create_string_buffer(struct.pack('II', 0x2c, 1))  # ETHTOOL_SGRO
-        with self.socket() as s:
-            fcntl.ioctl(s, 0x8946, struct.pack('16sP16x', far.encode(), ctypes.addressof(value)))
 
     def socket(self, *args):
         """One of the far end: a socket lives in the namespace in which it was made."""

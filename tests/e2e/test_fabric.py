@@ -86,7 +86,7 @@ def demands_the_secret_on_both_sides():
     # An agent without a secret is not believed either.
     with Agent('--fabric', 'tcp::0', '--insecure-listen') as open_agent:
         with reader(open_agent.ready()['fabric'], key) as c:
-            wait_until(lambda: 'proves no secret' in c.logged(), 'the agent is doubted', c)
+            wait_until(lambda: 'did not prove the secret' in c.logged(), 'the agent is doubted', c)
 
 
 @case

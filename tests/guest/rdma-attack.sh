@@ -172,7 +172,7 @@ collector() {
 	collector_stop
 	release
 	[ "$GUARD" = none ] || check a-collector-with-a-secret-refuses-an-agent-without \
-		refused_with 'proves no secret' "${secret[@]}"
+		refused_with 'did not prove the secret' "${secret[@]}"
 	tell open-done
 
 	hear guarded > /tmp/guarded && read -r addr key instance slot < /tmp/guarded

@@ -53,7 +53,7 @@ kernel_reports() {
 	kill -TERM $translator
 	wait $translator || return 1
 	cat /tmp/{here,there,translate}.out /tmp/there.err
-	! grep -q 'not reported' /tmp/there.err || return 1
+	! grep -q 'cannot report' /tmp/there.err || return 1
 	[ "$(number /tmp/there.out flows)" -ge 60 ] && [ "$(number /tmp/there.out sent_reports)" -gt 0 ] &&
 		[ "$(number /tmp/here.out left_out)" -gt 0 ] && [ "$(number /tmp/here.out sent_reports)" -gt 0 ] &&
 		[ "$(number /tmp/translate.out reports)" = "$(number /tmp/here.out sent_reports)" ]

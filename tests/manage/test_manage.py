@@ -168,7 +168,7 @@ def bad_files():
         if out or err.count('\n') != 1 or not any(w in err for w in words.split('|')):
             fail(f'{text!r}: {err}')
     for args, words in ((('up',), 'expected up, down'), (('uo', 'x'), "'uo' is not one of"),
-                        (('up', '/nonexistent'), "can't be opened"), (('up', '/dev/zero'), 'is no file')):
+                        (('up', '/nonexistent'), "can't be opened"), (('up', '/dev/zero'), 'is not a regular file')):
         if words not in manage(*args, code=2)[1]:
             fail(f'{args}')
 

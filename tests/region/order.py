@@ -141,16 +141,16 @@ def span_holds(s):
 
 # A snapshot of the collector: a sequence count that is odd meanwhile. The last store is a release, the first load an acquire.
 SNAPSHOT = ([store('seq', 1),
-             fence('release', 'src/collect/snapshot.c', 'collect_snapshot_publish', '__atomic_thread_fence(__ATOMIC_RELEASE);'),
+             fence('release', 'src/collect/read/snapshot.c', 'collect_snapshot_publish', '__atomic_thread_fence(__ATOMIC_RELEASE);'),
              store('x', 1), store('y', 1),
-             fence('release', 'src/collect/snapshot.c', 'collect_snapshot_publish',
+             fence('release', 'src/collect/read/snapshot.c', 'collect_snapshot_publish',
                    '__atomic_store_n(&b->seq, b->seq + 1, __ATOMIC_RELEASE);'),
              store('seq', 2)],
             [load('seq', 'begin'),
-             fence('acquire', 'src/collect/snapshot.c', 'collect_snapshot_begin',
+             fence('acquire', 'src/collect/read/snapshot.c', 'collect_snapshot_begin',
                    '__atomic_load_n(&b->seq, __ATOMIC_ACQUIRE)'),
              load('x'), load('y'),
-             fence('acquire', 'src/collect/snapshot.c', 'collect_snapshot_retry', '__atomic_thread_fence(__ATOMIC_ACQUIRE);'),
+             fence('acquire', 'src/collect/read/snapshot.c', 'collect_snapshot_retry', '__atomic_thread_fence(__ATOMIC_ACQUIRE);'),
              load('seq', 'end')])
 
 

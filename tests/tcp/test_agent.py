@@ -283,7 +283,7 @@ def without_its_loader_the_agent_goes_on_and_says_so():
     agent = Agent('--tcp', 'flows,cpu')
     loader, = loaders(agent.pid)
     os.kill(loader, signal.SIGKILL)
-    wait_until(lambda: any('the loader of eBPF programs ended' in line for line in agent.err), 'it says so', agent)
+    wait_until(lambda: any('the loader of eBPF programs has ended' in line for line in agent.err), 'it says so', agent)
     states = [r['state'] for r in agent.status()['regions'] if r.get('kind') is not None]
     if any(state != 'retired' for state in states) or loaders(agent.pid):
         fail(f'{states}', agent)

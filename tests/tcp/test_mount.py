@@ -77,7 +77,7 @@ def where_it_cannot_be_mounted_that_is_said_once():
     if libc.prctl(SET_SECCOMP, FILTER, struct.pack('HxxxxxxQ', 4, ctypes.addressof(program)), 0, 0):
         skip('no seccomp')
     r, said = layers()
-    if len(said) != 1 or 'no cgroup2 is mounted' not in said[0]:
+    if len(said) != 1 or 'cgroup2 is not mounted' not in said[0]:
         fail(f'{said}')
     if r['layers']['ip_in']['count'] or 'p50_ns' in r['layers']['ip_in']:
         fail(f'{r}')

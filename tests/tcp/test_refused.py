@@ -113,7 +113,7 @@ def an_agent_starts_without_the_tables_that_its_kernel_cannot_have():
     if any(r['by'] == 'kernel' for r in status['regions']):
         fail(f'{status["regions"]}', agent)
     code, answer = request_at(rest, 'POST', '/tcp/filter', b'{}', {'Content-Type': 'application/json'})
-    if code != 409 or 'this kernel lacks' not in answer['error']:
+    if code != 409 or 'this kernel does not support' not in answer['error']:
         fail(f'a filter: {code} {answer}', agent)
     if request_at(rest, 'GET', '/tcp') != (200, {'tcp': None}):
         fail('GET /tcp', agent)

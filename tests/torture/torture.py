@@ -158,7 +158,7 @@ class Library:
             files = [f for f in map(int, files) if f >= 0]
             os.symlink(self.agent.socket, later)
             # Without its thread the second one cannot be attached, and says so.
-            v.until(lambda: self.attached(v.pid) + ('no thread to attach' in v.logged()) >= len(files), 'is attached')
+            v.until(lambda: self.attached(v.pid) + ('cannot start the attach thread' in v.logged()) >= len(files), 'is attached')
             v.p.stdin.write('?\n')
             v.p.stdin.flush()
             said = v.until(lambda: v.out[1:], 'compares')[0]

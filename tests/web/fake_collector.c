@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "fake_collector.h"
+#include "collect/tables/tables.h"
 
 /* Callbacks under way on this thread: the API must not ask on from inside one. */
 static __thread unsigned int depth;

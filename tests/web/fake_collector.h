@@ -6,9 +6,11 @@
 #ifndef FAKE_COLLECTOR_H
 #define FAKE_COLLECTOR_H
 
-#include "collect/kernel/pair_latency.h"
-#include "collect/past.h"
+#include "collect/tables/pair_latency.h"
+#include "collect/judge/live.h"
+#include "collect/read/past.h"
 #include "collect/trace/trace.h"
+#include "collect/tables/tables.h"
 
 struct fake_metric {
 	struct region_metric metric;

@@ -7,6 +7,7 @@
 
 #include "base/base.h"
 #include "region/flows.h"
+#include "collect/tables/tables.h"
 
 #define SECOND 1000000000ull
 

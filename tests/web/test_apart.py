@@ -56,7 +56,7 @@ def a_killed_front_loses_no_count():
             wait_until(lambda: front(agent), 'REST is back', agent, every=0.01)
             check(post(agent, 1) == 4 + i, 'the value before is kept', agent)
             wait_until(lambda: jobs(collector.series()) == 4 + i, 'it is read', collector)
-        ended = [line for line in collector.logged().splitlines() if 'faces clients' in line]
+        ended = [line for line in collector.logged().splitlines() if 'serves clients' in line]
         check(len(ended) == 3, ended, collector)
     return f'metrics were back after {took:.2f} s'
 
@@ -96,7 +96,7 @@ def without_what_starts_fronts_the_rest_goes_on():
         os.kill(spawner(agent), signal.SIGKILL)
         check(post(agent, 1) == 1, 'its front still serves', agent)
         os.kill(last, signal.SIGKILL)
-        wait_until(lambda: 'no other can be started' in agent.logged(), 'a line says so', agent)
+        wait_until(lambda: 'cannot start another one' in agent.logged(), 'a line says so', agent)
         wait_until(lambda: jobs(collector.series()) == 1, 'the agent serves collectors', collector)
 
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "support/test.h"
-#include "collect/calc.h"
+#include "collect/read/calc.h"
 #include "base/json.h"
 
 static void near(double got, double want)

@@ -7,7 +7,7 @@
 #include "support/test.h"
 #include "api/merge.h"
 #include "base/base.h"
-#include "collect/calc.h"
+#include "collect/read/calc.h"
 
 static struct api_shape exponential(int scale, int32_t first, uint32_t buckets)
 {

@@ -261,7 +261,7 @@ def front_proxies_say_who_asks():
         check(said_by('x', path='/metrics')[0] == 403, 'the proxy names who may not read', c)
     for bad, line in (({'client_ca_file': proxies.ca}, 'allowed_names'), ({'client_ca_file': proxies.ca, 'allowed_names': []}, 'one to'),
                       ({'client_ca_file': '/none.pem', 'allowed_names': ['x']}, 'cannot read'),
-                      ({'client_ca_file': proxy[1], 'allowed_names': ['x']}, 'holds no certificate'),
+                      ({'client_ca_file': proxy[1], 'allowed_names': ['x']}, 'contains no certificate'),
                       ({'allowed_names': ['x']}, 'client_ca_file'), ({'allow': ['x']}, "unknown key 'allow'")):
         path = write(f'{folder}/bad.yml', json.dumps({'requestheader': bad}))
         write(f'{folder}/web.yml', json.dumps({'tls_server_config': {'cert_file': proxy[0], 'key_file': proxy[1]}}))
@@ -319,7 +319,7 @@ def files_change_under_load():
         wait_until(lambda: c.ask(user='late', password='l-a-t-e')[0] == 200, 'a user who was added', c)
         for broken, line in (({'tls_server_config': tls(), 'basic_auth_user': {}}, "unknown key 'basic_auth_user'"),
                              ({'tls_server_config': tls(cert_file='none.pem'), 'basic_auth_users': users()}, 'none.pem'),
-                             ({'basic_auth_users': users()}, 'TLS begins or ends with a restart only')):
+                             ({'basic_auth_users': users()}, 'enabling or disabling TLS requires a restart')):
             before = c.refused('settings')
             c.guard(broken)
             wait_until(lambda: c.refused('settings') == before + 1 and line in c.logged(), line, c)
@@ -363,7 +363,7 @@ def listening_widely_needs_tls_and_proof():
             (['--reader-token-file', token], 2, '--insecure-listen'),
             (['--insecure-listen'], 2, 'reachable from other hosts'),
             (['--web-config', with_users], 1, '--insecure-listen'),
-            (['--web-config', with_tls], 1, 'readers prove nothing'),
+            (['--web-config', with_tls], 1, 'readers need no proof'),
             (['--roles', with_tls], 2, '--web-config'),
             (['--web-config', f'{folder}/none'], 1, 'none')):
         p = run(EXE, 'collect', '--agent', f'{folder}/none.sock', '--listen', '0.0.0.0:0', *what, code=code)

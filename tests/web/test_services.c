@@ -5,12 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collect/calc.h"
+#include "collect/read/calc.h"
 #include "collect/services/internal.h"
 #include "fake_collector.h"
 #include "region/flows.h"
 #include "region/layers.h"
 #include "support/test.h"
+#include "collect/tables/tables.h"
 
 #define SECOND	 1000000000ull
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))

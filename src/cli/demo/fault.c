@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/common.h"
+#include "cli/common/common.h"
 #include "cli/demo/demo.h"
 
 #define SHOP	"shop-0"

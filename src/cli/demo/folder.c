@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli/common.h"
+#include "cli/common/common.h"
 #include "cli/demo/demo.h"
 
 #define PREFIX "sidelight-demo-"

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/json_read.h"
-#include "cli/common.h"
+#include "cli/common/common.h"
 #include "cli/demo/demo.h"
 
 #define TIMEOUT_MS 3000l

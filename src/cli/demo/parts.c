@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cli/common.h"
+#include "cli/common/common.h"
 #include "cli/demo/demo.h"
 
 #define READY_MS	 20000 /* for a part to be ready */

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/common.h"
-#include "cli/dump/remote.h"
+#include "cli/common/common.h"
+#include "cli/common/remote.h"
 #include "cli/tcp/flows.h"
 #include "region/flows.h"
 #include "region/layers.h"

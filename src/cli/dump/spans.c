@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/common.h"
+#include "cli/common/common.h"
 #include "cli/dump/dump.h"
 
 #define TRIES	  100u

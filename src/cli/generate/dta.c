@@ -2,7 +2,7 @@
 /* dta.c - the command 'generate dta', and its output. */
 #include "base/secret.h"
 #include "base/text.h"
-#include "cli/common.h"
+#include "cli/common/common.h"
 #include "cli/generate/generate.h"
 
 #include <errno.h>

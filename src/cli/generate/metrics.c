@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "base/relaxed.h"
-#include "cli/common.h"
+#include "cli/common/common.h"
 #include "cli/generate/pods.h"
 
 /* ---- the parent ---- */

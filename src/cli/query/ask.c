@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* ask.c - see ask.h. */
-#include "cli/common.h"
+#include "cli/common/common.h"
 #include "cli/query/ask.h"
-#include "cli/token.h"
+#include "cli/common/token.h"
 
 #include <curl/curl.h>
 #include <endian.h>

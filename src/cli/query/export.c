@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "cli/common.h"
+#include "cli/common/common.h"
 #include "dta/query/export.h"
 #include "dta/query/json.h"
 #include "dta/store/hash.h"

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/common.h"
+#include "cli/common/common.h"
 #include "cli/query/ask.h"
 
 /* Whether it was away while others took reports, and has not caught up. */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/common.h"
+#include "cli/common/common.h"
 #include "cli/query/ask.h"
 #include "base/text.h"
 #include "dta/query/json.h"

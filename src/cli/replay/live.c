@@ -7,15 +7,12 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/grow.h"
 #include "cli/replay/replay.h"
-#include "collect/analysis/judge.h"
-#include "collect/analysis/models.h"
-#include "collect/analysis/record.h"
-
-#define EVENTS_MAX ((size_t)1 << 30)
+#include "collect/judge/judge.h"
+#include "collect/judge/models.h"
+#include "collect/judge/record.h"
 
 struct live_event {
 	int64_t moment, ns;
@@ -52,14 +49,6 @@ struct live {
 	uint64_t rows, flagged;
 };
 
-bool cli_replay_is_live(const char *folder)
-{
-	char path[4096];
-
-	return snprintf(path, sizeof(path), "%s/events.csv", folder) < (int)sizeof(path) &&
-	       !access(path, F_OK);
-}
-
 static void found(void *arg, const struct collect_judge_finding *f)
 {
 	struct live *l = arg;
@@ -74,20 +63,6 @@ static void found(void *arg, const struct collect_judge_finding *f)
 }
 
 /* ---- events ---- */
-
-/* Cuts a line into at most n fields; returns their number. */
-static size_t cut(char *line, char **field, size_t n)
-{
-	size_t count = 0;
-
-	while (line && count < n) {
-		field[count++] = line;
-		line = strchr(line, ',');
-		if (line)
-			*line++ = 0;
-	}
-	return line ? n + 1 : count;
-}
 
 static int take_event(struct live *l, char **f, size_t n)
 {
@@ -184,20 +159,7 @@ static struct live_pod *find_pod(const struct live *l, uint64_t instance)
 	return NULL;
 }
 
-static int by_name(const void *key, const void *pod)
-{
-	return strcmp(key, ((const struct cli_replay_pod *)pod)->name);
-}
-
-static const struct cli_replay_pod *file_of(const struct live *l, const char *file)
-{
-	char name[4096];
-
-	snprintf(name, sizeof(name), "%.*s", (int)(strlen(file) > 4 ? strlen(file) - 4 : 0), file);
-	return bsearch(name, l->data.pods, l->data.n_pods, sizeof(*l->data.pods), by_name);
-}
-
-/* "SERVICE:PARENT;..." */
+/* "SERVICE:PARENT;..."; what follows another colon is for traces.c. */
 static int add_trace(struct live *l, char *text)
 {
 	size_t room = 2 * strlen(text) + 8, used = 0;
@@ -245,7 +207,7 @@ static int apply(struct live *l, const struct live_event *e)
 		free(p);
 		return 0;
 	}
-	rows = file_of(l, e->file);
+	rows = cli_replay_file(&l->data, e->file);
 	if (!rows || rows->n_columns < e->columns)
 		return cli_replay_say("events.csv: no metrics/%s with %" PRIu32 " columns", e->file,
 				      e->columns);
@@ -311,7 +273,7 @@ static int run_all(struct live *l, size_t bytes)
 
 	while (!err && (line = cli_replay_line(&at, l->text + bytes))) {
 		char *field[9];
-		size_t n = cut(line, field, 9);
+		size_t n = cli_replay_cut(line, field, 9);
 
 		if (!n || !*line)
 			continue;
@@ -339,14 +301,12 @@ static int run_all(struct live *l, size_t bytes)
 int cli_replay_live(const char *folder, const struct cli_replay_live_opts *opts)
 {
 	struct live l = {.o = opts, .folder = folder};
-	char path[4096];
 	size_t bytes;
 	int err;
 
-	snprintf(path, sizeof(path), "%s/events.csv", folder);
-	l.text = base_read_file(path, EVENTS_MAX, &bytes);
+	l.text = cli_replay_events(folder, &bytes);
 	if (!l.text)
-		return cli_replay_say("%s: %s", path, strerror(errno));
+		return -1;
 	err = cli_replay_load(&l.data, folder, true);
 	if (!err && opts->verdicts)
 		fputs(COLLECT_JUDGE_HEAD, opts->verdicts);

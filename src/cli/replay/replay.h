@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * replay.h - recorded data for sidelight replay, as rows in memory. Of a folder, only
- * metrics/POD.csv and traces.csv are read.
+ * replay.h - a recording of sidelight collect (collect/analysis/record.h) in memory, for sidelight
+ * replay
  */
 #ifndef SL_CLI_REPLAY_REPLAY_H
 #define SL_CLI_REPLAY_REPLAY_H
@@ -14,7 +14,8 @@
 
 struct cli_replay_pod {
 	char *name;
-	char *text; /* the file; names of columns point into it */
+	const char *service; /* NULL: not known */
+	char *text;	     /* the file; names of columns point into it */
 	struct analyse_column *columns;
 	uint32_t n_columns;
 	uint64_t rows;
@@ -27,8 +28,7 @@ struct cli_replay_losses {
 	uint64_t rows_malformed;   /* wrong number of fields, or no time */
 	uint64_t values_malformed; /* not a number; counts as missing */
 	uint64_t values_missing;
-	uint64_t rows_backwards;  /* not later than the row before, and left out */
-	uint64_t clocks_repaired; /* files that took the others' clock */
+	uint64_t rows_backwards; /* not later than the row before, and left out */
 	uint64_t columns_refused;
 };
 
@@ -37,11 +37,14 @@ struct cli_replay_data {
 	uint32_t n_pods;
 	struct cli_replay_losses losses;
 	int64_t step_ns; /* the median distance of rows */
+	char *events;
+	char **trace; /* into events: SERVICE:PARENT[:POD:OPERATION:BEGIN_NS:END_NS];... */
+	size_t traces;
 };
 
 /*
- * 0, or -1 after one line on stderr. live: a recording of sidelight collect, whose rows stay as
- * they are; those of other sources have clocks that need repair.
+ * 0, or -1 after one line on stderr. live: rows whose time goes backwards stay, and events are left
+ * to the caller.
  */
 int cli_replay_load(struct cli_replay_data *d, const char *folder, bool live);
 void cli_replay_free(struct cli_replay_data *d);
@@ -52,40 +55,27 @@ void cli_replay_free(struct cli_replay_data *d);
 
 /* Cuts the next line at *at, without its end; NULL after the last. end must be writable. */
 char *cli_replay_line(char **at, const char *end);
+/* Cuts a line into at most n fields. Returns their number; n + 1: there are more. */
+size_t cli_replay_cut(char *line, char **field, size_t n);
+/* The text of events.csv. NULL after one line on stderr. */
+char *cli_replay_events(const char *folder, size_t *bytes);
+/* The pod whose rows are in this file of metrics/, or NULL. */
+struct cli_replay_pod *cli_replay_file(const struct cli_replay_data *d, const char *file);
 
-struct cli_replay_verdict {
-	int64_t unix_ns;
-	uint32_t pod;
-	float score, suspicion;
-	bool anomalous;
-};
-
-/*
- * Decides on each trace of the file, and writes trace_id,kept,reason in its order. Verdicts are
- * sorted by time. 0, or -1 after one line on stderr.
- */
-int cli_replay_traces(const struct cli_replay_data *d, const char *path,
-		      const struct cli_replay_verdict *verdicts, size_t n, double budget,
-		      bool latency, FILE *out);
-
-/* The workload that names a pod: "shop" of "shop-7d9fb8c6-x2x9z" and of "shop-0". */
-void cli_replay_service(const char *pod, char *service, size_t bytes);
-
-/* A file of spans: spans.c. */
+/* The traces of a recording: traces.c. */
 struct analyse_graph;
 struct analyse_selftime;
-struct cli_replay_spans;
+struct cli_replay_traces;
 
-/* Adds its traces to the graph. NULL after one line on stderr. */
-struct cli_replay_spans *cli_replay_spans(const struct cli_replay_data *d, struct analyse_graph *g,
-					  const char *path);
-void cli_replay_spans_free(struct cli_replay_spans *s); /* accepts NULL */
+/* Adds the traces to the graph. NULL after one line on stderr. */
+struct cli_replay_traces *cli_replay_traces_new(struct cli_replay_data *d, struct analyse_graph *g);
+void cli_replay_traces_free(struct cli_replay_traces *t); /* accepts NULL */
+/* The number of spans with times. */
+size_t cli_replay_traces_timed(const struct cli_replay_traces *t);
 /* The next trace is the first that ends after ns. */
-void cli_replay_spans_seek(struct cli_replay_spans *s, int64_t ns);
+void cli_replay_traces_seek(struct cli_replay_traces *t, int64_t ns);
 /* Adds the times of the traces up to ns; pods have the numbers of the data. 0 or -ENOMEM. */
-int cli_replay_spans_until(struct cli_replay_spans *s, struct analyse_selftime *to, int64_t ns);
-/* Says on stderr what was left out. */
-void cli_replay_spans_say(const struct cli_replay_spans *s);
+int cli_replay_traces_until(struct cli_replay_traces *t, struct analyse_selftime *to, int64_t ns);
 
 /*
  * Judges a recording of sidelight collect as the collector did, and writes its verdicts. Options
@@ -97,25 +87,7 @@ struct cli_replay_live_opts {
 	const char *model; /* in place of those that the collector began with, or NULL */
 	FILE *verdicts;	   /* or NULL */
 };
-bool cli_replay_is_live(const char *folder);
 /* 0, or -1 after one line on stderr. */
 int cli_replay_live(const char *folder, const struct cli_replay_live_opts *opts);
-
-/* Prints unix seconds, with decimals if there are any. */
-void cli_replay_print_time(FILE *out, int64_t ns);
-
-/* The scored rows that would be sent on: sample.c. */
-struct cli_replay_sampler;
-
-/* every_ns 0: sends all. Writes CSV to out. NULL with errno ENOMEM. */
-struct cli_replay_sampler *cli_replay_sampler_new(const struct cli_replay_data *d,
-						  uint64_t every_ns, uint64_t around_ns, FILE *out);
-/* Takes the verdict on a row. 0 or -errno. */
-int cli_replay_sampler_row(struct cli_replay_sampler *s, uint32_t pod, uint64_t row,
-			   const struct analyse_verdict *v);
-/* All rows of one moment have been judged. */
-void cli_replay_sampler_moment(struct cli_replay_sampler *s);
-void cli_replay_sampler_end(struct cli_replay_sampler *s);
-void cli_replay_sampler_free(struct cli_replay_sampler *s);
 
 #endif

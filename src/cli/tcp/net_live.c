@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/dump/remote.h"
+#include "cli/common/remote.h"
 #include "cli/tcp/net.h"
 
 #define LOOK_MS	    10		/* time between two READs of the rings */

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <termios.h>
 
-#include "cli/common.h"
+#include "cli/common/common.h"
 #include "cli/tcp/filter.h"
 #include "source/tcp/layer.h"
 

@@ -5,9 +5,8 @@
 
 #include "cli/top/top.h"
 
-#define BELOW                                                                              \
-	3u /* lines below the table: its plot, its sentence, and the screen's own last one \
-	    */
+/* lines below the table: its plot, its sentence, and the screen's own last one */
+#define BELOW 3u
 
 static const struct cli_tcp_column columns[] = {
 	{"SERVICE", 15, true, 0}, {"PODS", 5, false, 0}, {"REQ/s", 7, false, 0},

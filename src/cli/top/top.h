@@ -5,7 +5,7 @@
 
 #include <jansson.h>
 
-#include "cli/common.h"
+#include "cli/common/common.h"
 #include "cli/tcp/tcp.h"
 
 #define CLI_TOP_NAME   96u

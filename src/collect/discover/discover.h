@@ -23,7 +23,7 @@
 
 #include "base/base.h"
 #include "base/json.h"
-#include "collect/collect.h"
+#include "collect/read/collect.h"
 #include "collect/discover/peers.h"
 #include "collect/discover/source.h"
 

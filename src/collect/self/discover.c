@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* discover.c - the collector's own series about the hosts and peers that it discovered. */
 #include "collect/discover/discover.h"
+#include "collect/read/self.h"
 #include "collect/self/self.h"
 
 static bool states(struct collect_self *s, struct export_series *out, uint64_t n,
@@ -14,7 +15,7 @@ static struct collect_discover_stats stats(struct collect_self *s)
 {
 	struct collect_discover_stats st;
 
-	collect_discover_stats(s->c->discover, &st);
+	collect_discover_stats(s->arg, &st);
 	return st;
 }
 
@@ -54,12 +55,7 @@ SINGLE(overlaps, stats(s).peers.overlaps)
 SINGLE(leaves, stats(s).peers.leaves)
 SINGLE(lapses, stats(s).lapses)
 
-static bool exposed(const struct collect_self *s)
-{
-	return s->c->discover;
-}
-
-static const struct collect_self_family discover_families[] = {
+static const struct collect_self_family discovered_families[] = {
 	{"sidelight_discover_errors", COUNTER, "",
 	 "Answers of sources that failed, were malformed or empty: their hosts stay.", errors},
 	{"sidelight_discover_hosts", GAUGE, "",
@@ -78,4 +74,13 @@ static const struct collect_self_family discover_families[] = {
 	 "Collectors, with this one: known, heard, and sharing hosts.", peers},
 };
 
-COLLECT_SELF_PART(discover, exposed);
+static COLLECT_SELF_GROUP(discovered, NULL);
+
+static const struct collect_part discover_part = {
+	.groups = (const struct collect_self_group *const[]){&collect_self_discovered, NULL},
+};
+
+int collect_self_discover(struct collect_collector *c, struct collect_discover *d)
+{
+	return collect_collector_attach(c, &discover_part, d);
+}

@@ -2,20 +2,35 @@
 /* dta.c - the collector's own series about stores of reports, from one status per walk. */
 #include <stdlib.h>
 
+#include "collect/read/self.h"
 #include "collect/self/self.h"
 #include "dta/query/json.h"
 #include "dta/store_server/server.h"
 
-static json_t *status(struct collect_self *s)
+/* The part's memory in a walk. */
+struct stores_walk {
+	json_t *status;
+};
+
+static json_t *get_status(struct collect_self *s)
 {
-	if (!s->dta)
-		s->dta = dta_store_server_json(s->c->dta);
-	return s->dta;
+	struct stores_walk *w = s->own;
+
+	if (!w->status)
+		w->status = dta_store_server_json(s->arg);
+	return w->status;
 }
 
-static json_t *store(struct collect_self *s)
+static void end_walk(struct collect_self *s)
 {
-	return json_array_get(json_object_get(status(s), "stores"), s->at);
+	struct stores_walk *w = s->own;
+
+	json_decref(w->status);
+}
+
+static json_t *get_store(struct collect_self *s)
+{
+	return json_array_get(json_object_get(get_status(s), "stores"), s->at);
 }
 
 static const char *name_of(const json_t *j)
@@ -25,8 +40,8 @@ static const char *name_of(const json_t *j)
 	return name ? name : "";
 }
 
-static bool named(struct collect_self *s, struct export_series *out, const char *key,
-		  const char *name, const json_t *number)
+static bool fill_named(struct collect_self *s, struct export_series *out, const char *key,
+		       const char *name, const json_t *number)
 {
 	return collect_self_label(s, out, key, name) &&
 	       collect_self_u64(out, (uint64_t)json_integer_value(number));
@@ -34,14 +49,14 @@ static bool named(struct collect_self *s, struct export_series *out, const char 
 
 static bool of_store(struct collect_self *s, struct export_series *out, const char *key)
 {
-	const json_t *j = store(s);
+	const json_t *j = get_store(s);
 
-	return j && named(s, out, "store", name_of(j), json_object_get(j, key));
+	return j && fill_named(s, out, "store", name_of(j), json_object_get(j, key));
 }
 
 static bool of_objects(struct collect_self *s, struct export_series *out, const char *key)
 {
-	json_t *j = store(s), *object;
+	json_t *j = get_store(s), *object;
 	uint64_t bytes = 0;
 	size_t i;
 
@@ -53,25 +68,25 @@ static bool of_objects(struct collect_self *s, struct export_series *out, const 
 /* Of the newest epoch; 0 for a store without one. */
 static bool dta_load(struct collect_self *s, struct export_series *out)
 {
-	const json_t *j = store(s);
+	const json_t *j = get_store(s);
 	json_t *load;
 	double v;
 
 	if (!j)
 		return false;
-	load = dta_store_server_load_json(s->c->dta, name_of(j));
+	load = dta_store_server_load_json(s->arg, name_of(j));
 	v = json_number_value(json_object_get(json_array_get(load, 0), "load"));
 	json_decref(load);
 	return collect_self_label(s, out, "store", name_of(j)) && collect_self_f64(out, v);
 }
 
 /* Of the newest epoch, for stores that measure it. */
-static bool measured(struct collect_self *s, struct export_series *out, const char *key)
+static bool fill_measured(struct collect_self *s, struct export_series *out, const char *key)
 {
 	const json_t *j, *m;
 
-	for (; (j = store(s)); s->at++) {
-		json_t *load = dta_store_server_load_json(s->c->dta, name_of(j));
+	for (; (j = get_store(s)); s->at++) {
+		json_t *load = dta_store_server_load_json(s->arg, name_of(j));
 		double v;
 
 		m = json_object_get(json_array_get(load, 0), "measured");
@@ -97,27 +112,28 @@ KEYED(dta_rotations, of_store, "rotations")
 KEYED(dta_late, of_store, "rotations_late")
 KEYED(dta_bytes, of_objects, "bytes")
 KEYED(dta_huge_bytes, of_objects, "huge_bytes")
-KEYED(dta_found, measured, "ratio")
-KEYED(dta_found_predicted, measured, "predicted")
+KEYED(dta_found, fill_measured, "ratio")
+KEYED(dta_found_predicted, fill_measured, "predicted")
 
 static bool dta_reports(struct collect_self *s, struct export_series *out)
 {
 	static const char *const of[] = {"stored", "waiting", "duplicates",
 					 "late",   "lost",    "missing"};
-	const json_t *account = json_object_get(status(s), "account");
+	const json_t *account = json_object_get(get_status(s), "account");
 	json_t *dropped = json_object_get(account, "dropped_by_cause"), *value;
 	const char *key;
 	size_t i = sizeof(of) / sizeof(*of);
 	char name[64];
 
 	if (s->at < i)
-		return named(s, out, "outcome", of[s->at], json_object_get(account, of[s->at]));
+		return fill_named(s, out, "outcome", of[s->at],
+				  json_object_get(account, of[s->at]));
 	json_object_foreach(dropped, key, value)
 	{
 		if (i++ != s->at)
 			continue;
 		snprintf(name, sizeof(name), "dropped_%s", key);
-		return named(s, out, "outcome", name, value);
+		return fill_named(s, out, "outcome", name, value);
 	}
 	return false;
 }
@@ -125,9 +141,10 @@ static bool dta_reports(struct collect_self *s, struct export_series *out)
 static bool dta_units(struct collect_self *s, struct export_series *out)
 {
 	static const char *const of[] = {"standing", "overwritten", "updated", "expired"};
-	const json_t *units = json_object_get(json_object_get(status(s), "account"), "units");
+	const json_t *units = json_object_get(json_object_get(get_status(s), "account"), "units");
 
-	return s->at < 4 && named(s, out, "state", of[s->at], json_object_get(units, of[s->at]));
+	return s->at < 4 &&
+	       fill_named(s, out, "state", of[s->at], json_object_get(units, of[s->at]));
 }
 
 static bool dta_reloads(struct collect_self *s, struct export_series *out)
@@ -135,8 +152,8 @@ static bool dta_reloads(struct collect_self *s, struct export_series *out)
 	static const char *const of[] = {"done", "refused"};
 
 	return s->at < 2 &&
-	       named(s, out, "outcome", of[s->at],
-		     json_object_get(status(s), s->at ? "reloads_refused" : "reloads"));
+	       fill_named(s, out, "outcome", of[s->at],
+			  json_object_get(get_status(s), s->at ? "reloads_refused" : "reloads"));
 }
 
 /* The i-th number of an input's counters, refusals included; false behind the last. */
@@ -166,7 +183,7 @@ static bool device_number(const json_t *counts, size_t i, char name[64], json_t 
 
 static bool dta_devices(struct collect_self *s, struct export_series *out)
 {
-	json_t *devices = status(s), *counts, *number;
+	json_t *devices = get_status(s), *counts, *number;
 	const char *input;
 	size_t before = 0;
 	char name[64];
@@ -194,14 +211,14 @@ static bool dta_devices(struct collect_self *s, struct export_series *out)
 
 static bool dta_mended(struct collect_self *s, struct export_series *out)
 {
-	const json_t *n = json_object_get(status(s), "mended");
+	const json_t *n = json_object_get(get_status(s), "mended");
 
 	return collect_self_single(s, out, (uint64_t)json_integer_value(n));
 }
 
 static bool dta_collisions(struct collect_self *s, struct export_series *out)
 {
-	const json_t *n = status(s);
+	const json_t *n = get_status(s);
 
 	for (const char *const *at =
 		     (const char *const[]){"account", "translators", "loss", "collisions", NULL};
@@ -212,25 +229,25 @@ static bool dta_collisions(struct collect_self *s, struct export_series *out)
 
 static bool dta_refused(struct collect_self *s, struct export_series *out)
 {
-	json_t *causes = json_object_get(status(s), "refused_by_cause"), *value;
+	json_t *causes = json_object_get(get_status(s), "refused_by_cause"), *value;
 	const char *key;
 	size_t i = 0;
 
 	json_object_foreach(causes, key, value)
 	{
 		if (i++ == s->at)
-			return named(s, out, "cause", key, value);
+			return fill_named(s, out, "cause", key, value);
 	}
 	return false;
 }
 
 /* Series i of those that the file of stores lists, over all stores. */
-static const json_t *listed(struct collect_self *s, size_t i, const char **of)
+static const json_t *get_listed(struct collect_self *s, size_t i, const char **of)
 {
 	json_t *j;
 	size_t k;
 
-	json_array_foreach(json_object_get(status(s), "stores"), k, j)
+	json_array_foreach(json_object_get(get_status(s), "stores"), k, j)
 	{
 		const json_t *series = json_object_get(j, "series");
 
@@ -253,7 +270,7 @@ static bool with_labels(struct collect_self *s, struct export_series *out, const
 static bool dta_key_found(struct collect_self *s, struct export_series *out)
 {
 	const char *of = "";
-	const json_t *j = listed(s, s->at, &of);
+	const json_t *j = get_listed(s, s->at, &of);
 
 	return j && with_labels(s, out, of, j) &&
 	       collect_self_u64(out, json_object_get(j, "value") != NULL);
@@ -265,7 +282,7 @@ static bool dta_key_value(struct collect_self *s, struct export_series *out)
 	const json_t *j, *value;
 	const char *of = "";
 
-	for (; (j = listed(s, s->at, &of)); s->at++) {
+	for (; (j = get_listed(s, s->at, &of)); s->at++) {
 		value = json_object_get(j, "value");
 		if (json_is_integer(value))
 			return with_labels(s, out, of, j) &&
@@ -283,17 +300,12 @@ static bool dta_translators(struct collect_self *s, struct export_series *out)
 	uint64_t connected = 0;
 	size_t i;
 
-	json_array_foreach(json_object_get(status(s), "translators"), i, t)
+	json_array_foreach(json_object_get(get_status(s), "translators"), i, t)
 		connected += json_is_true(json_object_get(t, "connected"));
 	return collect_self_single(s, out, connected);
 }
 
 /* ---- the families ---- */
-
-static bool dta_exposed(const struct collect_self *s)
-{
-	return s->c->dta;
-}
 
 static const struct collect_self_family dta_families[] = {
 	{"sidelight_dta_collisions", COUNTER, "",
@@ -340,4 +352,15 @@ static const struct collect_self_family dta_families[] = {
 	 dta_units},
 };
 
-COLLECT_SELF_PART(dta, dta_exposed);
+static COLLECT_SELF_GROUP(dta, NULL);
+
+static const struct collect_part stores_part = {
+	.groups = (const struct collect_self_group *const[]){&collect_self_dta, NULL},
+	.walk_bytes = sizeof(struct stores_walk),
+	.walk_end = end_walk,
+};
+
+int collect_self_stores(struct collect_collector *c, struct dta_store_server *stores)
+{
+	return collect_collector_attach(c, &stores_part, stores);
+}

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /* kafka.c - the collector's own series about messages to Kafka. */
-#include "collect/reports.h"
+#include "collect/self/reports.h"
+#include "collect/read/self.h"
 #include "collect/self/self.h"
 #include "export/kafka.h"
 
 /* Of topic s->at / each, with the number of that counter at *n. False: no more. */
-static bool topic(struct collect_self *s, struct export_series *out, size_t each,
-		  const char *const *causes, struct export_kafka_stats *st)
+static bool get_topic(struct collect_self *s, struct export_series *out, size_t each,
+		      const char *const *causes, struct export_kafka_stats *st)
 {
 	const size_t kind = s->at / each;
 	struct region_text_label label[] = {{"kind", NULL}, {"cause", NULL}};
@@ -16,48 +17,58 @@ static bool topic(struct collect_self *s, struct export_series *out, size_t each
 	label[0].value = export_kafka_names[kind];
 	if (causes)
 		label[1].value = causes[s->at % each];
-	export_kafka_stats(s->c->kafka, (enum export_kafka_kind)kind, st);
+	export_kafka_stats(s->arg, (enum export_kafka_kind)kind, st);
 	return collect_self_labels(s, out, label, causes ? 2 : 1);
 }
 
-static bool delivered(struct collect_self *s, struct export_series *out)
+static bool count_delivered(struct collect_self *s, struct export_series *out)
 {
 	struct export_kafka_stats st;
 
-	return topic(s, out, 1, NULL, &st) && collect_self_u64(out, st.delivered);
+	return get_topic(s, out, 1, NULL, &st) && collect_self_u64(out, st.delivered);
 }
 
-static bool waiting(struct collect_self *s, struct export_series *out)
+static bool count_waiting(struct collect_self *s, struct export_series *out)
 {
 	struct export_kafka_stats st;
 
-	return topic(s, out, 1, NULL, &st) && collect_self_u64(out, st.waiting);
+	return get_topic(s, out, 1, NULL, &st) && collect_self_u64(out, st.waiting);
 }
 
-static bool dropped(struct collect_self *s, struct export_series *out)
+static bool count_dropped(struct collect_self *s, struct export_series *out)
 {
 	static const char *const causes[] = {"full", "failed"};
 	struct export_kafka_stats st;
 
-	return topic(s, out, 2, causes, &st) &&
+	return get_topic(s, out, 2, causes, &st) &&
 	       collect_self_u64(out, s->at % 2 ? st.dropped_failed : st.dropped_full);
 }
 
-SINGLE(errors, export_kafka_errors(s->c->kafka))
-SINGLE(overrun, collect_reports_overrun(s->c->reports))
+static const struct collect_part reports_part; /* its arg is the follower of lists */
 
-static bool exposed(const struct collect_self *s)
-{
-	return s->c->kafka;
-}
+SINGLE(errors, export_kafka_errors(s->arg))
+SINGLE(overrun, collect_reports_overrun(collect_collector_part(s->c, &reports_part)))
 
-static const struct collect_self_family kafka_families[] = {
-	{"sidelight_kafka_delivered", COUNTER, "", "Messages that Kafka acknowledged.", delivered},
-	{"sidelight_kafka_dropped", COUNTER, "", "Messages not delivered, by cause.", dropped},
+static const struct collect_self_family messages_families[] = {
+	{"sidelight_kafka_delivered", COUNTER, "", "Messages that Kafka acknowledged.",
+	 count_delivered},
+	{"sidelight_kafka_dropped", COUNTER, "", "Messages not delivered, by cause.",
+	 count_dropped},
 	{"sidelight_kafka_errors", COUNTER, "", "Errors of brokers, which are retried.", errors},
 	{"sidelight_kafka_overrun_blocks", COUNTER, "",
 	 "Blocks of lists that were overwritten before they were read for Kafka.", overrun},
-	{"sidelight_kafka_waiting", GAUGE, "", "Messages queued for Kafka.", waiting},
+	{"sidelight_kafka_waiting", GAUGE, "", "Messages queued for Kafka.", count_waiting},
 };
 
-COLLECT_SELF_PART(kafka, exposed);
+static COLLECT_SELF_GROUP(messages, NULL);
+
+static const struct collect_part kafka_part = {
+	.groups = (const struct collect_self_group *const[]){&collect_self_messages, NULL},
+};
+
+int collect_self_kafka(struct collect_collector *c, struct export_kafka *kafka,
+		       struct collect_reports *reports)
+{
+	return collect_collector_attach(c, &reports_part, reports)
+		       ?: collect_collector_attach(c, &kafka_part, kafka);
+}

@@ -21,7 +21,7 @@ __attribute__((format(printf, 3, 4))) static void say(struct collect_service_vie
 }
 
 /* From low on, never above high: more of x is closer to it. */
-static double between(double low, double high, double x)
+static double place_between(double low, double high, double x)
 {
 	return low + (high - low) * (x > 0 ? x / (1 + x) : 0);
 }
@@ -35,20 +35,22 @@ void collect_services_attention(struct collect_service_view *v)
 	if (v->culprit)
 		say(v, 100, "anomalous, and the most likely cause of what others show");
 	else if (v->anomaly && !v->anomaly->end_ns)
-		say(v, between(80, 99, v->anomaly->peak - 1), "anomalous now");
+		say(v, place_between(80, 99, v->anomaly->peak - 1), "anomalous now");
 	else if (ratio >= ERRORS_LEAST)
-		say(v, between(60, 79, 10 * ratio), "%.3g %% of its requests fail", ratio * 100);
+		say(v, place_between(60, 79, 10 * ratio), "%.3g %% of its requests fail",
+		    ratio * 100);
 	else if (v->anomaly)
-		say(v, between(50, 59, v->anomaly->peak - 1), "was anomalous in the last minute");
+		say(v, place_between(50, 59, v->anomaly->peak - 1),
+		    "was anomalous in the last minute");
 	else if (c->known && *c->why && !region_why_fine(c->limit))
 		say(v, 45, "its connections are held back: %s", region_why_name(c->limit));
 	else if (c->known && c->retransmits >= RETRANSMITS_LEAST)
-		say(v, between(35, 44, c->retransmits / 10), "%.3g retransmissions per second",
-		    c->retransmits);
+		say(v, place_between(35, 44, c->retransmits / 10),
+		    "%.3g retransmissions per second", c->retransmits);
 	else if (v->dead)
 		say(v, 30, "%u of its %u pods died", v->dead, v->pods);
 	else if (v->stale)
 		say(v, 25, "%u of its %u pods are not read", v->stale, v->pods);
 	else
-		say(v, v->requests > 0 ? between(0, 19, v->requests / 1000) : 0, "%s", "");
+		say(v, v->requests > 0 ? place_between(0, 19, v->requests / 1000) : 0, "%s", "");
 }

@@ -9,9 +9,10 @@
 
 #include "base/base.h"
 #include "base/grow.h"
-#include "collect/analysis/edges.h"
+#include "collect/judge/edges.h"
 #include "collect/services/internal.h"
 #include "region/why.h"
+#include "collect/tables/tables.h"
 
 #define FRESH_NS 3000000000ll /* unchanged for this long: nothing happens any more */
 #define WHYS_MAX 4096u	      /* connections per look whose limit is asked for */
@@ -52,7 +53,7 @@ static double per_second(uint64_t before, uint64_t now, double seconds)
 	return now > before && seconds > 0 ? (double)(now - before) / seconds : 0;
 }
 
-static void limit(struct collect_services_service *v, const struct region_why *y)
+static void count_limit(struct collect_services_service *v, const struct region_why *y)
 {
 	/* An idle connection says nothing; of the others, one counts by what it moves. */
 	double weight = y->share * sqrt(1 + y->bytes_per_s);
@@ -76,8 +77,8 @@ static void note_end(struct collect_services *s, const struct collect_services_e
 }
 
 /* By its workload, or by the process that publishes. */
-static struct collect_services_service *owner(struct collect_services *s,
-					      const struct collect_flow_view *f)
+static struct collect_services_service *find_owner(struct collect_services *s,
+						   const struct collect_flow_view *f)
 {
 	struct collect_services_region *r =
 		f->workload ? collect_services_region(s, f->workload->instance) : NULL;
@@ -102,7 +103,7 @@ static void take_flow(const struct collect_flow_view *f, void *arg)
 	struct collect_services *s = arg;
 	const struct region_flow *now = f->now, *before = f->before;
 	struct collect_services_end end = {
-		.service = owner(s, f),
+		.service = find_owner(s, f),
 		.open = now->state == SL_STATE_LIVE,
 		.rtt = now->srtt_us / 1e6,
 	};
@@ -135,7 +136,7 @@ static void take_flow(const struct collect_flow_view *f, void *arg)
 		if (fresh && (end.bytes > 0 || now->flight) && s->whys < WHYS_MAX) {
 			s->whys++;
 			region_why(before, now, &y);
-			limit(v, &y);
+			count_limit(v, &y);
 		}
 	}
 	if (end.open || end.bytes > 0) {
@@ -197,7 +198,7 @@ static void merge_edges(struct collect_services *s)
 }
 
 /* Both ends of one connection are one edge. The server's count of requests is theirs. */
-static void match(struct collect_services *s)
+static void match_ends(struct collect_services *s)
 {
 	s->edges = 0;
 	if (s->n_accepted)
@@ -238,7 +239,7 @@ void collect_services_connections(struct collect_services *s)
 	s->whys = 0;
 	s->n_initiated = s->n_accepted = 0;
 	collect_collector_flows(s->c, take_flow, s);
-	match(s);
+	match_ends(s);
 }
 
 void collect_services_edges(struct collect_services *s,

@@ -37,8 +37,8 @@ static int by_name(const void *a, const void *b)
 	return order ? order : strcmp(x->id, y->id);
 }
 
-static struct collect_services_container *find(struct collect_services_container *v, size_t n,
-					       const char *target, const char *id)
+static struct collect_services_container *
+find_container(struct collect_services_container *v, size_t n, const char *target, const char *id)
 {
 	struct collect_services_container key = {.target = target};
 
@@ -83,7 +83,7 @@ static struct collect_services_container *container_of(struct box_walk *w, const
 	return c;
 }
 
-static double number(const struct region_metric *m, const uint64_t *value)
+static double get_number(const struct region_metric *m, const uint64_t *value)
 {
 	if (m->kind == SL_KIND_COUNTER)
 		return (double)value[0];
@@ -93,7 +93,7 @@ static double number(const struct region_metric *m, const uint64_t *value)
 									      : NAN;
 }
 
-static void take(const struct region_metric *m, const uint64_t *value, void *arg)
+static void take_metric(const struct region_metric *m, const uint64_t *value, void *arg)
 {
 	struct box_walk *w = arg;
 	const bool of_host = !strncmp(m->name, "node_", 5);
@@ -116,12 +116,12 @@ static void take(const struct region_metric *m, const uint64_t *value, void *arg
 	/* The host itself is the container without a name. */
 	c = of_host || *id ? container_of(w, id) : NULL;
 	if (c)
-		c->value[i] = number(m, value);
+		c->value[i] = get_number(m, value);
 }
 
 /* What the counters grew by, per second; cores and shares of time. */
-static void rates(struct collect_services_container *c,
-		  const struct collect_services_container *old, double seconds)
+static void get_rates(struct collect_services_container *c,
+		      const struct collect_services_container *old, double seconds)
 {
 	for (int i = 0; i < RATES; i++) {
 		double by = old && seconds > 0 ? (c->value[i] - old->value[i]) / seconds : NAN;
@@ -142,26 +142,27 @@ void collect_services_hosts(struct collect_services *s)
 		struct box_walk w = {.s = s, .target = s->region[i].target, .first = s->containers};
 
 		if (s->region[i].host && s->region[i].live)
-			collect_collector_metrics(s->c, s->region[i].instance, take, &w);
+			collect_collector_metrics(s->c, s->region[i].instance, take_metric, &w);
 	}
 	if (s->containers)
 		qsort(s->container, s->containers, sizeof(*s->container), by_name);
 	for (size_t i = 0; i < s->containers; i++)
-		rates(&s->container[i], find(old, olds, s->container[i].target, s->container[i].id),
-		      s->seconds[s->tick % SERVICES_TICKS]);
+		get_rates(&s->container[i],
+			  find_container(old, olds, s->container[i].target, s->container[i].id),
+			  s->seconds[s->tick % SERVICES_TICKS]);
 	s->container_before = old;
 	s->container_before_room = room;
 }
 
 /* ---- what services have of it ---- */
 
-static void add(double *sum, double v)
+static void add_value(double *sum, double v)
 {
 	if (!isnan(v))
 		*sum = (isnan(*sum) ? 0 : *sum) + v;
 }
 
-static void most(double *of, double v)
+static void raise_to(double *of, double v)
 {
 	if (!(*of >= v) && !isnan(v))
 		*of = v > 1 ? 1 : v;
@@ -176,13 +177,13 @@ static void use_container(struct collect_services_service *v, struct collect_ser
 	if (c->user == v)
 		return; /* another process in it */
 	c->user = v;
-	add(&v->box_cores, c->rate[CPU_SECONDS]);
-	add(&v->box_bytes, c->value[BYTES]);
-	most(&v->cpu_ratio, c->rate[CPU_SECONDS] / cores);
-	most(&v->memory_ratio,
-	     c->value[BYTES_MAX] > 0 ? c->value[BYTES] / c->value[BYTES_MAX] : NAN);
+	add_value(&v->box_cores, c->rate[CPU_SECONDS]);
+	add_value(&v->box_bytes, c->value[BYTES]);
+	raise_to(&v->cpu_ratio, c->rate[CPU_SECONDS] / cores);
+	raise_to(&v->memory_ratio,
+		 c->value[BYTES_MAX] > 0 ? c->value[BYTES] / c->value[BYTES_MAX] : NAN);
 	for (int i = 0; i < 3; i++)
-		most(&v->pressure[i], c->rate[WAIT_CPU + i]);
+		raise_to(&v->pressure[i], c->rate[WAIT_CPU + i]);
 }
 
 void collect_services_saturation(struct collect_services *s)
@@ -198,7 +199,7 @@ void collect_services_saturation(struct collect_services *s)
 		if (!r->service || r->kernel || !r->live)
 			continue;
 		if (*r->container)
-			c = find(s->container, s->containers, r->target, r->container);
+			c = find_container(s->container, s->containers, r->target, r->container);
 		if (c)
 			use_container(r->service, c);
 	}
@@ -209,9 +210,9 @@ void collect_services_saturation(struct collect_services *s)
 
 		if (!r->service || r->kernel || !r->live || !isnan(r->service->box_cores))
 			continue;
-		c = find(s->container, s->containers, r->target, "");
+		c = find_container(s->container, s->containers, r->target, "");
 		for (int k = 0; c && k < 3; k++)
-			most(&r->service->pressure[k], c->rate[WAIT_CPU + k]);
+			raise_to(&r->service->pressure[k], c->rate[WAIT_CPU + k]);
 	}
 	for (struct collect_services_service *v = s->first; v; v = v->next) {
 		v->cores = isnan(v->box_cores) ? v->cores : v->box_cores;

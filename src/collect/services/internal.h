@@ -5,7 +5,7 @@
 
 #include <pthread.h>
 
-#include "collect/hash.h"
+#include "collect/read/hash.h"
 #include "collect/services/latency.h"
 #include "collect/services/rules.h"
 #include "collect/services/services.h"

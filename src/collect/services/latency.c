@@ -4,9 +4,9 @@
 #include <math.h>
 
 #include "base/base.h"
-#include "collect/calc.h"
+#include "collect/read/calc.h"
 
-static double bound(unsigned int bucket)
+static double get_bound(unsigned int bucket)
 {
 	return collect_exponential_bound(COLLECT_LATENCY_SCALE,
 					 COLLECT_LATENCY_FIRST + (double)bucket);
@@ -34,7 +34,8 @@ void collect_latency_spread(struct collect_latency *to, double low, double high,
 		return;
 	}
 	for (unsigned int i = first; i <= last; i++) {
-		double from = i == first ? low : bound(i - 1), end = i == last ? high : bound(i);
+		double from = i == first ? low : get_bound(i - 1),
+		       end = i == last ? high : get_bound(i);
 
 		if (end > from)
 			to->bucket[i] += n * (end - from) / (high - low);
@@ -102,9 +103,9 @@ double collect_latency_quantile(const struct collect_latency *l, double q)
 			continue;
 		last = i;
 		if (below + n >= rank)
-			return bound(i) *
+			return get_bound(i) *
 			       exp2(-(1 - (rank - below) / n) / (1 << COLLECT_LATENCY_SCALE));
 		below += n;
 	}
-	return below > 0 ? bound(last) : NAN;
+	return below > 0 ? get_bound(last) : NAN;
 }

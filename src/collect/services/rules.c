@@ -84,7 +84,7 @@ static const struct {
 };
 
 /* The name without "_total" and its unit; *unit is that of the name, else that of the metric. */
-static bool normal(const struct region_metric *m, char name[NAME_BYTES], double *unit)
+static bool normalise_name(const struct region_metric *m, char name[NAME_BYTES], double *unit)
 {
 	size_t n = strlen(m->name);
 
@@ -111,7 +111,7 @@ static bool normal(const struct region_metric *m, char name[NAME_BYTES], double 
 	return true;
 }
 
-static bool fits(const char *rule, const char *name)
+static bool fits_rule(const char *rule, const char *name)
 {
 	size_t n = strlen(name), r = strlen(rule);
 
@@ -145,10 +145,10 @@ struct collect_rule collect_rule_of(const struct region_metric *m)
 	struct collect_rule rule = {.role = COLLECT_RULE_NONE};
 	char name[NAME_BYTES];
 
-	if (!normal(m, name, &rule.unit))
+	if (!normalise_name(m, name, &rule.unit))
 		return rule;
 	for (uint32_t i = 0; i < sizeof(rules) / sizeof(*rules); i++)
-		if (is_kind(m, rules[i].role) && fits(rules[i].name, name)) {
+		if (is_kind(m, rules[i].role) && fits_rule(rules[i].name, name)) {
 			rule.role = rules[i].role;
 			rule.rank = i;
 			break;

@@ -11,7 +11,7 @@
 #include "base/base.h"
 #include "base/grow.h"
 #include "base/hash.h"
-#include "collect/analysis/measured.h"
+#include "collect/judge/measured.h"
 #include "collect/services/internal.h"
 
 #define LOOK_MS	   1000
@@ -92,7 +92,7 @@ static void free_service(struct collect_services_service *v)
 }
 
 /* Services without a region go, and their edges. */
-static void forget(struct collect_services *s)
+static void forget_empty(struct collect_services *s)
 {
 	for (struct collect_services_service **at = &s->first, *v; (v = *at);) {
 		size_t kept = 0;
@@ -213,7 +213,7 @@ static uint64_t word_of(const struct region_metric *m, const uint64_t *value)
 	return m->kind == SL_KIND_INFO ? 0 : value[0];
 }
 
-static bool changing(const struct collect_services *s, const struct collect_services_series *at)
+static bool is_changing(const struct collect_services *s, const struct collect_services_series *at)
 {
 	return at->changed && s->tick + 1 - at->changed < COLLECT_SERVICES_WINDOW;
 }
@@ -225,7 +225,7 @@ void collect_services_still(struct collect_services *s, uint64_t instance, bool 
 	pthread_mutex_lock(&s->lock);
 	r = collect_services_region(s, instance);
 	for (size_t i = 0; r && i < n && i < r->series_count; i++)
-		still[i] = !changing(s, &r->series[i]);
+		still[i] = !is_changing(s, &r->series[i]);
 	pthread_mutex_unlock(&s->lock);
 }
 
@@ -249,7 +249,7 @@ static void note_change(struct collect_services *s, struct collect_services_regi
 		at->word = word;
 		at->changed = s->tick + 1;
 	}
-	if (changing(s, at))
+	if (is_changing(s, at))
 		r->service->changing++;
 	else
 		r->service->unchanged++;
@@ -274,7 +274,7 @@ static double value_of(const struct region_metric *m, const uint64_t *value)
 	}
 }
 
-static void take(const struct region_metric *m, const uint64_t *value, void *arg)
+static void take_metric(const struct region_metric *m, const uint64_t *value, void *arg)
 {
 	struct services_sums *t = arg;
 	struct collect_rule rule;
@@ -309,7 +309,7 @@ static void take(const struct region_metric *m, const uint64_t *value, void *arg
 }
 
 /* What a sum grew by since the look before; NaN: it is not the same sum. */
-static double grown(struct services_sums *t, enum collect_rule_role role)
+static double get_growth(struct services_sums *t, enum collect_rule_role role)
 {
 	struct collect_services_region *r = t->r;
 	double by = t->of[role].sum - r->sum[role];
@@ -323,8 +323,9 @@ static double grown(struct services_sums *t, enum collect_rule_role role)
 static void tell_requests(struct services_sums *t, struct collect_services_tick *tick)
 {
 	struct collect_services_service *v = t->r->service;
-	double counted = grown(t, COLLECT_RULE_REQUESTS), timed = grown(t, COLLECT_RULE_LATENCY);
-	double errors = grown(t, COLLECT_RULE_ERRORS), failed;
+	double counted = get_growth(t, COLLECT_RULE_REQUESTS),
+	       timed = get_growth(t, COLLECT_RULE_LATENCY);
+	double errors = get_growth(t, COLLECT_RULE_ERRORS), failed;
 	enum collect_rule_role role = t->of[COLLECT_RULE_REQUESTS].rank != UINT32_MAX
 					      ? COLLECT_RULE_REQUESTS
 					      : COLLECT_RULE_LATENCY;
@@ -370,7 +371,7 @@ static void tell_latency(struct services_sums *t, uint32_t at)
 static void tell_saturation(struct services_sums *t, double seconds)
 {
 	struct collect_services_service *v = t->r->service;
-	double cpu = grown(t, COLLECT_RULE_CPU);
+	double cpu = get_growth(t, COLLECT_RULE_CPU);
 
 	if (!isnan(cpu) && seconds > 0 && t->r->live)
 		v->cores = (isnan(v->cores) ? 0 : v->cores) + cpu / seconds;
@@ -388,7 +389,7 @@ static void look_at_region(struct collect_services *s, struct collect_services_r
 	t->r = r;
 	for (int i = 0; i < COLLECT_RULE_ROLES; i++)
 		t->of[i].rank = UINT32_MAX;
-	if (collect_collector_metrics(s->c, r->instance, take, t) || r->kernel)
+	if (collect_collector_metrics(s->c, r->instance, take_metric, t) || r->kernel)
 		return;
 	tell_requests(t, &r->service->tick[at]);
 	tell_latency(t, at);
@@ -449,7 +450,7 @@ void collect_services_look(struct collect_services *s, int64_t real_ns, uint64_t
 	for (size_t i = 0; t && i < s->regions; i++)
 		if (s->region[i].service)
 			look_at_region(s, &s->region[i], t);
-	forget(s);
+	forget_empty(s);
 	collect_services_hosts(s);
 	collect_services_saturation(s);
 	collect_services_layers(s);

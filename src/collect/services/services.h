@@ -8,7 +8,7 @@
 #define SL_COLLECT_SERVICES_SERVICES_H
 
 #include "act/verdict.h"
-#include "collect/collect.h"
+#include "collect/read/collect.h"
 #include "region/why.h"
 
 #define COLLECT_SERVICES_MAX	1024u /* more are left out, and counted */

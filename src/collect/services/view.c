@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "collect/judge/live.h"
 #include "collect/services/internal.h"
 
 #define ANOMALIES_MAX 256u
@@ -21,7 +22,7 @@ static struct collect_services_service *service_of(struct collect_services *s, u
 }
 
 /* One that goes on outweighs one that ended, and then the higher peak counts. */
-static bool worse(const struct act_anomaly *a, const struct act_anomaly *b)
+static bool is_worse(const struct act_anomaly *a, const struct act_anomaly *b)
 {
 	if (!a->end_ns != !b->end_ns)
 		return !a->end_ns;
@@ -56,7 +57,7 @@ static struct collect_services_service *take_anomalies(struct collect_services *
 						   now_ns - RECENT_NS);
 		if (!found[i].end_ns && suspicion > v->suspicion)
 			v->suspicion = suspicion;
-		if (v->anomaly && !worse(&found[i], v->anomaly))
+		if (v->anomaly && !is_worse(&found[i], v->anomaly))
 			continue;
 		v->anomaly = v->anomaly ?: malloc(sizeof(*v->anomaly));
 		if (v->anomaly)
@@ -72,8 +73,9 @@ static struct collect_services_service *take_anomalies(struct collect_services *
 
 /* ---- figures ---- */
 
-static void requests(const struct collect_services *s, const struct collect_services_service *v,
-		     unsigned int window, struct collect_service_view *to)
+static void view_requests(const struct collect_services *s,
+			  const struct collect_services_service *v, unsigned int window,
+			  struct collect_service_view *to)
 {
 	double n = 0, errors = 0, told = 0, passed = 0;
 	struct collect_latency latency = {0};
@@ -137,7 +139,7 @@ bool collect_services_name(struct collect_services *s, uint64_t instance,
 }
 
 /* A limit that something can be done about, unless it is a small part of what the others are. */
-static enum region_why_limit dominating(const struct collect_services_limits *l)
+static enum region_why_limit find_dominating(const struct collect_services_limits *l)
 {
 	enum region_why_limit fine = REGION_WHY_IDLE, problem = REGION_WHY_IDLE;
 	double all = 0;
@@ -153,8 +155,8 @@ static enum region_why_limit dominating(const struct collect_services_limits *l)
 	return l->weight[problem] > 0.2 * all ? problem : fine;
 }
 
-static void connections(const struct collect_services_service *v,
-			struct collect_service_connections *to)
+static void view_connections(const struct collect_services_service *v,
+			     struct collect_service_connections *to)
 {
 	*to = (struct collect_service_connections){
 		.known = v->connected,
@@ -166,15 +168,15 @@ static void connections(const struct collect_services_service *v,
 	};
 	if (!v->limits)
 		return;
-	to->limit = dominating(v->limits);
+	to->limit = find_dominating(v->limits);
 	to->why = v->limits->why[to->limit];
 }
 
 /* ---- views ---- */
 
-static void make(const struct collect_services *s, const struct collect_services_service *v,
-		 unsigned int window, const struct collect_services_service *culprit,
-		 struct collect_service_view *to)
+static void make_view(const struct collect_services *s, const struct collect_services_service *v,
+		      unsigned int window, const struct collect_services_service *culprit,
+		      struct collect_service_view *to)
 {
 	*to = (struct collect_service_view){
 		.service = v->name.service,
@@ -197,8 +199,8 @@ static void make(const struct collect_services *s, const struct collect_services
 	};
 	memcpy(to->host, v->host, sizeof(to->host));
 	memcpy(to->instance, v->instance, sizeof(to->instance));
-	requests(s, v, window, to);
-	connections(v, &to->connections);
+	view_requests(s, v, window, to);
+	view_connections(v, &to->connections);
 	collect_services_attention(to);
 }
 
@@ -228,7 +230,7 @@ void collect_services_each(struct collect_services *s, unsigned int window,
 		totals->left_out += s->services;
 	culprit = take_anomalies(s, s->now_ns);
 	for (struct collect_services_service *v = s->first; v && view; v = v->next) {
-		make(s, v, window, culprit, &view[n++]);
+		make_view(s, v, window, culprit, &view[n++]);
 		totals->changing += v->changing;
 		totals->unchanged += v->unchanged;
 	}

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "collect/judge/live.h"
 #include "collect/trace/decide.h"
 #include "collect/trace/internal.h"
 #include "collect/trace/kept.h"
@@ -19,7 +20,8 @@
 typedef double worst_fn(struct act_verdicts *v, uint64_t instance, int64_t since_ns);
 
 /* The largest score or suspicion of a pod within the last ns, in thresholds; 0: no verdict. */
-static double within(const struct collect_tracer *t, worst_fn *fn, uint64_t instance, uint64_t ns)
+static double worst_within(const struct collect_tracer *t, worst_fn *fn, uint64_t instance,
+			   uint64_t ns)
 {
 	struct collect_analysis_view a;
 
@@ -34,8 +36,8 @@ static double score_of(const struct collect_tracer *t, struct collect_trace_pod 
 	if (!p)
 		return 0;
 	if (t->judged && p->score_tick != t->tick) {
-		p->score = within(t, act_verdicts_worst, p->instance, HELD_NS);
-		p->suspicion = within(t, act_verdicts_suspicion, p->instance, HELD_NS);
+		p->score = worst_within(t, act_verdicts_worst, p->instance, HELD_NS);
+		p->suspicion = worst_within(t, act_verdicts_suspicion, p->instance, HELD_NS);
 		p->score_tick = t->tick;
 	}
 	return p->score;
@@ -54,7 +56,7 @@ bool collect_trace_notify_verdicts(struct collect_tracer *t, const struct collec
 		return false;
 	for (const struct collect_trace_span *s = k->first; s && left; s = s->next, left--) {
 		if (s->instance != last &&
-		    (complete ? within(t, act_verdicts_worst, s->instance, held)
+		    (complete ? worst_within(t, act_verdicts_worst, s->instance, held)
 			      : score_of(t, collect_trace_pod_find(t, s->instance))) > 1) {
 			act_verdicts_traced(a.verdicts, s->instance, (int64_t)base_realtime_ns(),
 					    (const uint8_t *)id);

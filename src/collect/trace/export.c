@@ -7,7 +7,7 @@
 
 #define RESOURCE 5u
 
-static struct export_otlp_attr text(const char *key, const char *value)
+static struct export_otlp_attr text_attribute(const char *key, const char *value)
 {
 	return (struct export_otlp_attr){.key = key, .type = EXPORT_OTLP_STRING, .string = value};
 }
@@ -37,10 +37,10 @@ static void export_pod(struct export_otlp *o, const struct collect_trace *t,
 	for (size_t k = 0; k < n; k++)
 		out[k] = span[k]->o;
 	snprintf(instance, sizeof(instance), "%016llx", (unsigned long long)span[0]->instance);
-	resource[0] = text("service.name", span[0]->service);
-	resource[1] = text("service.instance.id", instance);
-	resource[2] = text("k8s.pod.name", span[0]->pod);
-	resource[3] = text("sidelight.trace.reason", act_trace_reason_name(t->reason));
+	resource[0] = text_attribute("service.name", span[0]->service);
+	resource[1] = text_attribute("service.instance.id", instance);
+	resource[2] = text_attribute("k8s.pod.name", span[0]->pod);
+	resource[3] = text_attribute("sidelight.trace.reason", act_trace_reason_name(t->reason));
 	if (maybe_again)
 		resource[count++] = (struct export_otlp_attr){.key = "sidelight.trace.maybe_again",
 							      .type = EXPORT_OTLP_BOOL,

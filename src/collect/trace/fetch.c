@@ -19,7 +19,7 @@ void collect_trace_request_free(struct collect_trace_request *r)
 }
 
 /* On a worker. */
-static void answered(void *arg, int status, const void *bytes, uint32_t length, int64_t ns)
+static void take_answer(void *arg, int status, const void *bytes, uint32_t length, int64_t ns)
 {
 	struct collect_trace_part *part = arg;
 	struct collect_trace_request *r = part->request;
@@ -63,10 +63,10 @@ static void ask_part(struct collect_trace_request *r, unsigned int part, uint64_
 	int error;
 
 	r->part[part] = (struct collect_trace_part){r, at};
-	error = collect_collector_fetch(r->t->c, r->pod->instance, offset, length, answered,
+	error = collect_collector_fetch(r->t->c, r->pod->instance, offset, length, take_answer,
 					&r->part[part]);
 	if (error)
-		answered(&r->part[part], error, NULL, length, 0);
+		take_answer(&r->part[part], error, NULL, length, 0);
 }
 
 void collect_trace_ask(struct collect_trace_request *r, uint64_t offset)

@@ -14,12 +14,17 @@
 
 #include <pthread.h>
 
-#include "collect/collector_internal.h"
+#include "collect/read/collector_internal.h"
+#include "collect/read/exemplars.h"
 #include "collect/trace/decide.h"
 #include "collect/trace/rings.h"
 #include "collect/trace/trace.h"
 
 struct collect_trace_kept;
+
+extern const struct collect_part collect_tracer_part; /* families.c */
+/* Kept traces as exemplars: collect_part.trace_links. */
+size_t collect_tracer_links(void *tracer, struct collect_trace_link *out);
 
 #define TRACE_PERIOD_NS 100000000u
 #define TRACE_RUNS	262144u /* runs of spans remembered */

@@ -9,8 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyse/graph.h"
 #include "base/base.h"
-#include "collect/analysis/live_internal.h"
+#include "collect/judge/live.h"
 #include "collect/trace/decide.h"
 #include "collect/trace/export.h"
 #include "collect/trace/fetch.h"
@@ -24,6 +25,7 @@
 #define OPEN_MAX    4096u	 /* open kept traces */
 #define ALIKE_MAX   8u		 /* of one hash: each run of that hash is read for each of them */
 #define SPANS_MAX   10000u	 /* per trace */
+#define TAUGHT_MAX  1024u	 /* spans of a trace that teaches which service calls which */
 #define MESSAGE_MAX 900000u	 /* bytes of a trace for Kafka, whose messages have up to 1 MB */
 #define SPAN_LINES  2u		 /* per span, at least */
 #define ASKED_MAX   (64u << 20)	 /* bytes of spans in flight */
@@ -78,8 +80,8 @@ static void kept_evict(struct collect_tracer *t)
 	}
 }
 
-static void lost(struct collect_tracer *t, struct collect_trace_kept *k, uint64_t *counter,
-		 uint32_t lines)
+static void lose_lines(struct collect_tracer *t, struct collect_trace_kept *k, uint64_t *counter,
+		       uint32_t lines)
 {
 	*counter += lines;
 	if (!k)
@@ -97,14 +99,15 @@ static void spans_ask(struct collect_tracer *t, struct collect_trace_kept *k,
 	struct collect_trace_request *r = NULL;
 
 	if (run->pod && !collect_trace_may_read_spans(t, run->lines * SL_LINE_SIZE)) {
-		lost(t, k, &t->stats.lost_bytes, run->lines);
+		lose_lines(t, k, &t->stats.lost_bytes, run->lines);
 		return;
 	}
 	if (run->pod && t->asked <= ASKED_MAX)
 		r = collect_trace_request_new(t, run->pod, collect_trace_take_spans,
 					      run->lines * SL_LINE_SIZE);
 	if (!r) {
-		lost(t, k, run->pod ? &t->stats.lost_unread : &t->stats.lost_gone, run->lines);
+		lose_lines(t, k, run->pod ? &t->stats.lost_unread : &t->stats.lost_gone,
+			   run->lines);
 		return;
 	}
 	t->asked += r->length;
@@ -242,7 +245,7 @@ void collect_trace_kept_root(struct collect_tracer *t, struct collect_trace_kept
 
 /* ---- spans ---- */
 
-static char *put(char **to, const char *s)
+static char *put_text(char **to, const char *s)
 {
 	char *start = *to;
 
@@ -281,8 +284,8 @@ static struct collect_trace_span *span_new(const struct region_span_data *d,
 	*s = (struct collect_trace_span){
 		.instance = p->instance,
 		.duration_ns = d->duration_ns,
-		.service = put(&to, p->service),
-		.pod = put(&to, p->pod),
+		.service = put_text(&to, p->service),
+		.pod = put_text(&to, p->pod),
 		.bytes = bytes,
 	};
 	s->o = (struct export_otlp_span){
@@ -296,19 +299,19 @@ static struct collect_trace_span *span_new(const struct region_span_data *d,
 		.status = d->status,
 		.flags = d->flags | EXPORT_OTLP_HAS_REMOTE |
 			 (d->remote ? EXPORT_OTLP_IS_REMOTE : 0),
-		.name = put(&to, name),
-		.message = put(&to, d->message),
+		.name = put_text(&to, name),
+		.message = put_text(&to, d->message),
 		.attrs = a,
 		.attr_count = d->attr_count,
 	};
 	for (uint32_t i = 0; i < d->attr_count; i++) {
 		const struct region_span_attr *from = &d->attrs[i];
 
-		a[i] = (struct export_otlp_attr){.key = put(&to, key_of(p, from->key))};
+		a[i] = (struct export_otlp_attr){.key = put_text(&to, key_of(p, from->key))};
 		switch (from->type) {
 		case SL_SPAN_TYPE_STRING:
 			a[i].type = EXPORT_OTLP_STRING;
-			a[i].string = put(&to, from->string);
+			a[i].string = put_text(&to, from->string);
 			break;
 		case SL_SPAN_TYPE_BOOL:
 			a[i].type = EXPORT_OTLP_BOOL;
@@ -455,7 +458,7 @@ static void take_span(struct collect_tracer *t, struct collect_trace_request *r,
 	if (d->trace_hi != k->t.trace_hi || d->trace_lo != k->t.trace_lo)
 		return;
 	if (!k->open && t->opens >= OPEN_MAX) {
-		lost(t, k, &t->stats.lost_unread, lines);
+		lose_lines(t, k, &t->stats.lost_unread, lines);
 		return;
 	}
 	if (!k->open)
@@ -470,7 +473,7 @@ static void take_span(struct collect_tracer *t, struct collect_trace_request *r,
 	if (s && room)
 		return;
 	free(s);
-	lost(t, k, &t->stats.lost_unread, lines);
+	lose_lines(t, k, &t->stats.lost_unread, lines);
 }
 
 /* All names of the span are known; requests those that are not. */
@@ -500,17 +503,17 @@ static bool take_lines(struct collect_tracer *t, struct collect_trace_request *r
 	case REGION_SPAN_LINE_EARLY:
 	case REGION_SPAN_LINE_UNSETTLED:
 		if (last)
-			lost(t, r->kept, &t->stats.lost_unsettled, *n);
+			lose_lines(t, r->kept, &t->stats.lost_unsettled, *n);
 		return last;
 	case REGION_SPAN_LINE_LATE:
 	case REGION_SPAN_LINE_INSIDE: /* its first line was overrun */
-		lost(t, r->kept, &t->stats.lost_overrun, *n);
+		lose_lines(t, r->kept, &t->stats.lost_overrun, *n);
 		return true;
 	case REGION_SPAN_LINE_SHORT:
 	case REGION_SPAN_LINE_LIE:
 		break;
 	}
-	lost(t, r->kept, &t->stats.lost_lies, *n);
+	lose_lines(t, r->kept, &t->stats.lost_lies, *n);
 	return true;
 }
 
@@ -534,7 +537,7 @@ void collect_trace_take_spans(struct collect_tracer *t, struct collect_trace_req
 		if (is_done(r, i))
 			continue;
 		if (r->status) {
-			lost(t, r->kept, &t->stats.lost_gone, 1);
+			lose_lines(t, r->kept, &t->stats.lost_gone, 1);
 			continue;
 		}
 		if (!take_lines(t, r, i, &n)) {
@@ -558,7 +561,7 @@ void collect_trace_kept_show(struct collect_tracer *t, struct collect_trace_kept
 }
 
 /* The whole trace, by its ID: a message takes the place of the one before. */
-static void produce(struct collect_tracer *t, const struct collect_trace_kept *k)
+static void produce_trace(struct collect_tracer *t, const struct collect_trace_kept *k)
 {
 	struct base_json j;
 	char id[33];
@@ -596,7 +599,7 @@ static void hand_over(struct collect_tracer *t, struct collect_trace_kept *k)
 	if (!anything || (!t->otlp && !t->o.kafka))
 		return;
 	if (t->o.kafka)
-		produce(t, k);
+		produce_trace(t, k);
 	if (t->otlp && !k->known && !collect_trace_export(t->otlp, &k->t, t->since_ns))
 		t->stats.lost_memory++;
 	for (struct collect_trace_span *s = (struct collect_trace_span *)k->t.first; s; s = s->next)
@@ -619,6 +622,41 @@ static void miss_root(struct collect_tracer *t, struct collect_trace_kept *k)
 	t->stats.lost_overrun += SPAN_LINES;
 }
 
+/* The parent's place among the spans. */
+static uint32_t place_of_parent(const struct collect_trace *k, const struct collect_trace_span *s)
+{
+	uint32_t i = 0;
+
+	if (!s->o.parent_id)
+		return ANALYSE_SPAN_ROOT;
+	for (const struct collect_trace_span *p = k->first; p; p = p->next, i++)
+		if (p->o.span_id == s->o.parent_id)
+			return i;
+	return ANALYSE_SPAN_LOST;
+}
+
+/* Teaches analysis which service calls which. */
+static void teach_calls(struct collect_tracer *t, const struct collect_trace *k)
+{
+	struct collect_edges_span *span;
+	struct collect_analysis_view a;
+	uint32_t n = 0, i = 0;
+
+	for (const struct collect_trace_span *s = k->first; s; s = s->next)
+		n++;
+	if (n < 2 || n > TAUGHT_MAX || !collect_collector_analysis(t->c, &a) ||
+	    !collect_analysis_wants_trace(a.analysis))
+		return;
+	span = malloc(n * sizeof(*span));
+	if (!span)
+		return;
+	for (const struct collect_trace_span *s = k->first; s; s = s->next)
+		span[i++] = (struct collect_edges_span){.service = s->service,
+							.parent = place_of_parent(k, s)};
+	collect_analysis_trace(a.analysis, span, n);
+	free(span);
+}
+
 static void close_trace(struct collect_tracer *t, struct collect_trace_kept *k)
 {
 	t->opens--;
@@ -628,7 +666,7 @@ static void close_trace(struct collect_tracer *t, struct collect_trace_kept *k)
 	if (!k->closed)
 		miss_root(t, k);
 	if (!k->closed && t->judged)
-		collect_analysis_trace(t->c->live->analysis, &k->t);
+		teach_calls(t, &k->t);
 	if (t->judged)
 		collect_trace_notify_verdicts(t, &k->t, k->since_ns, true);
 	hand_over(t, k);

@@ -2,7 +2,7 @@
 #ifndef SL_COLLECT_TRACE_KEPT_H
 #define SL_COLLECT_TRACE_KEPT_H
 
-#include "collect/hash.h"
+#include "collect/read/hash.h"
 #include "collect/trace/fetch.h"
 
 struct collect_trace_pending;

@@ -51,7 +51,7 @@ static bool skip_overrun(uint64_t *from, uint64_t end, uint32_t places, uint64_t
 }
 
 /* Bytes that may be READ now, of this part of their share. */
-static uint64_t affordable(const struct collect_tracer *t, double part)
+static uint64_t get_affordable(const struct collect_tracer *t, double part)
 {
 	const struct collect_tracer_stats *s = &t->stats;
 	double most = part * t->o.bytes * (double)s->lines_published * SL_LINE_SIZE + BYTES_AHEAD;
@@ -68,7 +68,7 @@ static uint64_t affordable(const struct collect_tracer *t, double part)
  */
 static void skip_roots(struct collect_tracer *t, struct collect_trace_ring *g)
 {
-	uint64_t due = g->head.roots - g->roots, may = affordable(t, ROOTS_UPTO) / SL_LINE_SIZE;
+	uint64_t due = g->head.roots - g->roots, may = get_affordable(t, ROOTS_UPTO) / SL_LINE_SIZE;
 
 	if (due <= may)
 		return;
@@ -79,12 +79,12 @@ static void skip_roots(struct collect_tracer *t, struct collect_trace_ring *g)
 
 bool collect_trace_may_read(const struct collect_tracer *t)
 {
-	return affordable(t, ROOTS_UPTO);
+	return get_affordable(t, ROOTS_UPTO);
 }
 
 bool collect_trace_may_read_spans(const struct collect_tracer *t, uint64_t bytes)
 {
-	return bytes <= affordable(t, 1);
+	return bytes <= get_affordable(t, 1);
 }
 
 static void ring_ask(struct collect_tracer *t, struct collect_trace_pod *p, uint32_t i)

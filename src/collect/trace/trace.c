@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* trace.c - the tracer's thread, its start and its end, and views for other threads. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/base.h"
+#include "collect/judge/live.h"
 #include "collect/trace/decide.h"
 #include "collect/trace/fetch.h"
 #include "collect/trace/internal.h"
@@ -29,7 +31,7 @@ static void show_stats(struct collect_tracer *t)
 	pthread_mutex_unlock(&t->lock);
 }
 
-static void tick(struct collect_tracer *t)
+static void run_period(struct collect_tracer *t)
 {
 	struct collect_trace_request *again = t->again;
 	size_t n = t->decidable;
@@ -61,7 +63,7 @@ static void tick(struct collect_tracer *t)
 	show_stats(t);
 }
 
-static void take(struct collect_tracer *t, struct collect_trace_request *r)
+static void take_answer(struct collect_tracer *t, struct collect_trace_request *r)
 {
 	struct collect_trace_kept *kept = r->kept;
 
@@ -100,11 +102,11 @@ static void *tracer_main(void *arg)
 		while (r) {
 			struct collect_trace_request *next = r->next;
 
-			take(t, r);
+			take_answer(t, r);
 			r = next;
 		}
 		if (base_now_ns() >= due) {
-			tick(t);
+			run_period(t);
 			due = base_now_ns() + TRACE_PERIOD_NS;
 		}
 		pthread_mutex_lock(&t->queue_lock);
@@ -142,7 +144,8 @@ struct collect_tracer *collect_tracer_new(struct collect_collector *c,
 		if (!t->otlp)
 			goto fail;
 	}
-	c->tracer = t;
+	if (collect_collector_attach(c, &collect_tracer_part, t))
+		goto fail;
 	return t;
 fail:
 	collect_tracer_free(t);
@@ -251,4 +254,35 @@ void collect_tracer_stats(struct collect_tracer *t, struct collect_tracer_stats 
 	out->exports = t->otlp;
 	if (t->otlp)
 		export_otlp_stats(t->otlp, &out->otlp);
+}
+
+struct links {
+	struct collect_trace_link *to;
+	size_t n;
+};
+
+static bool add_link(const struct collect_trace *t, void *arg)
+{
+	struct links *all = arg;
+	struct collect_trace_link *l = &all->to[all->n];
+
+	if (!t->instance)
+		return true;
+	*l = (struct collect_trace_link){
+		.instance = t->instance,
+		.trace_hi = t->trace_hi,
+		.trace_lo = t->trace_lo,
+		.duration_ns = t->duration_ns,
+		.end_ns = t->start_ns + t->duration_ns,
+	};
+	snprintf(l->root, sizeof(l->root), "%s", t->root);
+	return ++all->n < COLLECT_TRACE_LINKS;
+}
+
+size_t collect_tracer_links(void *tracer, struct collect_trace_link *out)
+{
+	struct links all = {out, 0};
+
+	collect_tracer_list(tracer, add_link, &all);
+	return all.n;
 }

@@ -2,14 +2,14 @@
 /*
  * trace.h - the tracer: a thread that reads the roots and the index of all regions with spans
  * (sidelight-region(5)), about a hundredth of their bytes, decides by act/trace.h which traces to
- * keep, and only then READs the spans of those from every pod involved. It uses only
+ * keep, and only then READs the spans of those from every pod involved. It reads only by
  * collect_collector_regions() and collect_collector_fetch(); a slow host delays no other.
  */
 #ifndef SL_COLLECT_TRACE_TRACE_H
 #define SL_COLLECT_TRACE_TRACE_H
 
 #include "act/trace.h"
-#include "collect/collect.h"
+#include "collect/read/collect.h"
 #include "export/otlp.h"
 #include "region/spans.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* exporter.c - see exporter.h */
+/* exporter.c - table of exporters with bounded memory (exporter.h) */
 #include "dta/device/exporter.h"
 
 #include <errno.h>
@@ -10,22 +10,24 @@
 #include "dta/device/template.h"
 #include "dta/store/hash.h"
 
-#define PLACES	       4096u	     /* of the hash table */
-#define TEMPLATE_BYTES (64ul << 20)  /* of all exporters */
-#define TEMPLATE_SHARE (128ul << 10) /* of an exporter */
-#define LATE	       65536u	     /* units behind the newest that still come late */
-#define JUMP	       (1u << 20)    /* units ahead, beyond which the numbers began anew */
-#define BACK_MS	       60000u	     /* by which a datagram may overtake others */
+#define PLACES	       4096u	     /* buckets of the hash table */
+#define TEMPLATE_BYTES (64ul << 20)  /* bytes of all templates */
+#define TEMPLATE_SHARE (128ul << 10) /* bytes of templates per exporter */
+#define LATE	       65536u /* datagrams up to this many units behind the newest count as late */
+/* a number more than this many units ahead is a restart of the numbering */
+#define JUMP (1u << 20)
+/* largest backward step in uptime that reordering of datagrams explains */
+#define BACK_MS 60000u
 
-struct exporter_row { /* oldest first */
+struct exporter_row { /* ordered by heard_ns, oldest first */
 	struct dta_exporter *first, *last;
 };
 
 struct dta_exporters {
 	struct dta_device_stats *stats;
-	uint64_t seed; /* of the hash, so that no sender can aim at one place of the table */
+	uint64_t seed; /* random hash seed, so that no sender can aim at one bucket */
 	size_t template_bytes;
-	struct exporter_row row[2]; /* not proven, proven */
+	struct exporter_row row[2]; /* unproven, then proven exporters */
 	struct dta_exporter *place[PLACES];
 };
 
@@ -37,7 +39,7 @@ static struct dta_exporter **place_of(struct dta_exporters *x, const struct in6_
 	return &x->place[dta_mix(dta_mix(half[0] ^ x->seed) ^ half[1]) % PLACES];
 }
 
-/* ---- rows ---- */
+/* ---- lists ---- */
 
 static void leave_row(struct dta_exporters *x, struct dta_exporter *e)
 {
@@ -57,7 +59,7 @@ static void join_row(struct dta_exporters *x, struct dta_exporter *e)
 	r->last = e;
 }
 
-static void drop(struct dta_exporters *x, struct dta_exporter *e)
+static void drop_exporter(struct dta_exporters *x, struct dta_exporter *e)
 {
 	struct dta_exporter **at = place_of(x, &e->address);
 
@@ -75,9 +77,9 @@ static bool is_idle(const struct dta_exporter *e, uint64_t now)
 	return now - e->heard_ns > DTA_EXPORTER_IDLE_NS;
 }
 
-/* The exporter that gives way, other than keep. NULL: none may. */
-static struct dta_exporter *weakest(struct dta_exporters *x, const struct dta_exporter *keep,
-				    uint64_t now)
+/* Returns the exporter to be replaced, other than keep. NULL: none may be. */
+static struct dta_exporter *find_weakest(struct dta_exporters *x, const struct dta_exporter *keep,
+					 uint64_t now)
 {
 	struct dta_exporter *e = x->row[0].first;
 
@@ -91,7 +93,7 @@ static struct dta_exporter *weakest(struct dta_exporters *x, const struct dta_ex
 
 /* ---- exporters ---- */
 
-static void hear(struct dta_exporters *x, struct dta_exporter *e, uint64_t now)
+static void note_heard(struct dta_exporters *x, struct dta_exporter *e, uint64_t now)
 {
 	leave_row(x, e);
 	e->heard_ns = now;
@@ -101,7 +103,7 @@ static void hear(struct dta_exporters *x, struct dta_exporter *e, uint64_t now)
 		struct dta_exporter *old = x->row[i].first;
 
 		if (old && now - old->heard_ns > DTA_EXPORTER_LIFETIME_NS)
-			drop(x, old);
+			drop_exporter(x, old);
 	}
 }
 
@@ -118,11 +120,11 @@ struct dta_exporter *dta_exporters_find(struct dta_exporters *x, const struct dt
 	*at = e->next;
 	e->next = *head;
 	*head = e;
-	hear(x, e, now);
+	note_heard(x, e, now);
 	return e;
 }
 
-/* Makes room for one more exporter of an address. False: there is none. */
+/* Makes room for one more exporter of an address. Returns false if there is none. */
 static bool make_room(struct dta_exporters *x, const struct in6_addr *address, uint64_t now)
 {
 	struct dta_exporter *give = NULL;
@@ -139,10 +141,10 @@ static bool make_room(struct dta_exporters *x, const struct in6_addr *address, u
 	if (n < DTA_EXPORTERS_SHARE) {
 		if (x->stats->exporters < DTA_EXPORTERS)
 			return true;
-		give = weakest(x, NULL, now);
+		give = find_weakest(x, NULL, now);
 	}
 	if (give)
-		drop(x, give);
+		drop_exporter(x, give);
 	return give;
 }
 
@@ -175,10 +177,10 @@ bool dta_exporters_reserve(struct dta_exporters *x, struct dta_exporter *e, ptrd
 	if (bytes > 0 && e->template_bytes + (size_t)bytes > TEMPLATE_SHARE)
 		return false;
 	while (bytes > 0 && x->template_bytes + (size_t)bytes > TEMPLATE_BYTES) {
-		other = weakest(x, e, now);
+		other = find_weakest(x, e, now);
 		if (!other)
 			return false;
-		drop(x, other);
+		drop_exporter(x, other);
 	}
 	e->template_bytes += (size_t)bytes;
 	x->template_bytes += (size_t)bytes;
@@ -198,7 +200,7 @@ struct dta_exporters *dta_exporters_new(struct dta_device_stats *stats)
 	if (!x)
 		return NULL;
 	x->stats = stats;
-	/* Without a seed the table works, and can be aimed at. */
+	/* The table works without a random seed, but an attacker could then aim at one bucket. */
 	if (getrandom(&x->seed, sizeof(x->seed), 0) != sizeof(x->seed))
 		x->seed = (uintptr_t)x;
 	return x;
@@ -210,7 +212,7 @@ void dta_exporters_free(struct dta_exporters *x)
 		return;
 	for (int i = 0; i < 2; i++)
 		while (x->row[i].first)
-			drop(x, x->row[i].first);
+			drop_exporter(x, x->row[i].first);
 	free(x);
 }
 
@@ -243,7 +245,10 @@ void dta_exporter_number(struct dta_exporter *e, struct dta_device_stats *stats,
 bool dta_exporter_restarted(struct dta_exporter *e, uint32_t uptime)
 {
 	const uint32_t back = e->uptime - uptime;
-	/* The time wraps after 49 days: behind it, a later one is not far back but just ahead. */
+	/*
+	 * The uptime wraps after 49 days. After a wrap, the difference is large: time went
+	 * forwards.
+	 */
 	const bool restarted = e->timed && back > BACK_MS && back < UINT32_MAX / 2;
 
 	if (!e->timed || restarted || back > UINT32_MAX / 2)
@@ -276,7 +281,7 @@ uint32_t dta_exporter_sampling(const struct dta_exporter *e, bool has_id, uint64
 	uint32_t n = e->sampling;
 
 	for (uint32_t i = 0; i < e->selectors; i++)
-		/* One sampler is that of all records that name none. */
+		/* An exporter's only sampler applies to all records that name none. */
 		if ((has_id && e->selector[i].id == id) || (!has_id && !n && e->selectors == 1))
 			n = e->selector[i].sampling;
 	return n ? n : 1;

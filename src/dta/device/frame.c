@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * frame.c - the headers of a packet, as far as its piece goes: a device cuts it where it likes, so
- * that each field is there or not on its own.
+ * frame.c - parses the headers of a packet. A device may truncate the packet anywhere, so each
+ * field is set on its own.
  */
 #include <netinet/in.h>
 
 #include "dta/wire/endian.h"
 #include "frame.h"
 
-/* What precedes a packet is another's choice: more than these are no packet that we read. */
+/* The sender chooses the headers; a packet with more tags or extension headers is not parsed. */
 #define TAGS_MAX       4
 #define EXTENSIONS_MAX 8
 
 #define ETHERTYPE_IPV4 0x0800
 #define ETHERTYPE_IPV6 0x86dd
 
-static bool is_tag(uint16_t type) /* 802.1Q, 802.1ad, and what QinQ used before it */
+static bool is_tag(uint16_t type) /* 802.1Q, 802.1ad, and the pre-standard QinQ type */
 {
 	return type == 0x8100 || type == 0x88a8 || type == 0x9100;
 }
@@ -63,14 +63,14 @@ static void parse_v4(struct dta_record *r, const uint8_t *p, size_t bytes, struc
 	dta_record_set_v4(r, DTA_FIELD_SOURCE, p + 12);
 	dta_record_set_v4(r, DTA_FIELD_DESTINATION, p + 16);
 	if (bytes > length)
-		bytes = length; /* the rest pads the frame */
+		bytes = length; /* the rest is padding of the frame */
 	if (bytes > head && !(dta_get16(p + 6) & 0x1fff)) {
 		out->above = p + head;
 		out->above_bytes = bytes - head;
 	}
 }
 
-/* RFC 8200, section 4: the protocol is the last of a chain of headers. */
+/* Follows the chain of headers to the protocol (RFC 8200, section 4). */
 static void parse_v6(struct dta_record *r, const uint8_t *p, size_t bytes, struct dta_frame *out)
 {
 	size_t at = 40;
@@ -89,14 +89,14 @@ static void parse_v6(struct dta_record *r, const uint8_t *p, size_t bytes, struc
 		case IPPROTO_ROUTING:
 		case IPPROTO_DSTOPTS:
 		case IPPROTO_MH:
-		case 139: /* host identity */
-		case 140: /* shim6 */
+		case 139: /* Host Identity Protocol */
+		case 140: /* Shim6 */
 			if (bytes < at + 2)
 				return;
 			next = p[at];
 			at += 8 + (size_t)p[at + 1] * 8;
 			continue;
-		case IPPROTO_AH: /* counts words, less two */
+		case IPPROTO_AH: /* length in words minus two */
 			if (bytes < at + 2)
 				return;
 			next = p[at];
@@ -106,7 +106,7 @@ static void parse_v6(struct dta_record *r, const uint8_t *p, size_t bytes, struc
 			if (bytes < at + 8)
 				return;
 			next = p[at];
-			if (dta_get16(p + at + 2) >> 3) { /* not the first one */
+			if (dta_get16(p + at + 2) >> 3) { /* not the first fragment */
 				dta_record_set(r, DTA_FIELD_PROTOCOL, next);
 				return;
 			}
@@ -145,7 +145,7 @@ void dta_frame_parse(struct dta_record *r, const uint8_t *frame, size_t bytes,
 	for (int tags = 0; bytes >= at + 4 && is_tag(dta_get16(frame + at)); tags++, at += 4) {
 		if (tags == TAGS_MAX)
 			return;
-		if (!tags) /* the outer one */
+		if (!tags) /* the outer tag */
 			dta_record_set(r, DTA_FIELD_VLAN, dta_get16(frame + at + 2) & 0xfff);
 	}
 	if (bytes < at + 2)

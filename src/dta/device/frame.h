@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* frame.h - where the parts of a packet lie that a device sends a piece of (frame.c) */
+/* frame.h - positions of the headers in a possibly truncated packet (frame.c) */
 #ifndef SL_DTA_DEVICE_FRAME_H
 #define SL_DTA_DEVICE_FRAME_H
 
 #include "device.h"
 
 struct dta_frame {
-	const uint8_t *above; /* NULL: no transport header in this piece */
-	size_t above_bytes;   /* from there to the end of the piece, or of the packet */
-	uint32_t length;      /* of the IP packet, as it states; 0: no IP packet */
-	uint8_t protocol;     /* of what above begins */
+	const uint8_t *above; /* transport header; NULL: not in this piece */
+	size_t above_bytes;   /* bytes from there to the end of the piece or the packet */
+	uint32_t length;      /* length of the IP packet as its header states it; 0: no IP packet */
+	uint8_t protocol;     /* protocol of the header at above */
 };
 
-/* As dta_frame_read() and dta_frame_read_ip(), which say what these fill in. */
+/* Like dta_frame_read() and dta_frame_read_ip(), which list the fields that are filled in. */
 void dta_frame_parse(struct dta_record *r, const uint8_t *frame, size_t bytes,
 		     struct dta_frame *out);
 void dta_frame_parse_ip(struct dta_record *r, const uint8_t *packet, size_t bytes,
 			struct dta_frame *out);
-/* Sets ports, flags or ICMP type from a transport header. */
+/* Sets ports, flags or the ICMP type from a transport header. */
 void dta_frame_parse_above(struct dta_record *r, const struct dta_frame *f);
 
 static inline void dta_record_set_v4(struct dta_record *r, enum dta_field f, const uint8_t *four)

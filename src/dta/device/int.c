@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * int.c - telemetry reports of switches: P4.org, "Telemetry Report Format Specification" 1.0 (2018)
- * and 2.0 (2020), and what "In-band Network Telemetry (INT) Dataplane Specification" 1.0, 2.0 and
- * 2.1 leave in the packet that is reported: INT-MD's stack of a path (INT-XD and INT-MX report each
- * hop on its own). A stack is read behind TCP or UDP. No port and no DSCP value is assigned to INT,
- * so that a stack is known by its own form, and only in a report of a tracked flow.
+ * int.c - decoder of telemetry reports of switches: P4.org, "Telemetry Report Format Specification"
+ * 1.0 (2018) and 2.0 (2020), and the INT-MD stack in the reported packet ("In-band Network
+ * Telemetry (INT) Dataplane Specification" 1.0, 2.0 and 2.1). INT-XD and INT-MX report each hop
+ * separately and need no stack. A stack follows TCP or UDP. No port and no DSCP value is assigned
+ * to INT; a stack is therefore recognised by its form, and only in reports of tracked flows.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -15,13 +15,13 @@
 #include "frame.h"
 #include "streams.h"
 
-#define STREAMS 4096u /* a node's subsystems, per address */
+#define STREAMS 4096u /* streams of nodes' subsystems */
 
 enum inner { INNER_NONE, INNER_TLV, INNER_DOMAIN, INNER_ETHERNET, INNER_IPV4, INNER_IPV6 };
 
-/* What a bit of an instruction bitmap stands for. */
+/* Meanings of the bits of an instruction bitmap. */
 enum metadata {
-	MD_SKIP, /* reserved, or of no use to us */
+	MD_SKIP, /* reserved or not used here */
 	MD_NODE,
 	MD_INTERFACES,
 	MD_LATENCY,
@@ -34,11 +34,11 @@ enum metadata {
 	MD_DROP
 };
 
-/* The bits of a bitmap from the first on, and which of them are of 8 bytes. */
+/* The bits of an instruction bitmap, and those of them whose metadata has 8 bytes. */
 struct layout {
 	uint8_t meaning[16];
-	uint16_t wide; /* bit i: that of meaning[i] */
-	uint16_t bits; /* how many there are */
+	uint16_t wide; /* bit i: the metadata of meaning[i] has 8 bytes */
+	uint16_t bits; /* number of bits */
 };
 
 static const struct layout layout_stack_2 = {
@@ -65,24 +65,24 @@ static const struct layout layout_report_1 = {
 	6,
 };
 
-struct metadata_part { /* what one switch says */
+struct metadata_part { /* the metadata of one switch */
 	const struct layout *layout;
 	const uint8_t *at;
-	uint16_t bitmap; /* the first bit is the highest of layout->bits */
+	uint16_t bitmap; /* highest of layout->bits: the first bit */
 	size_t words;
 };
 
 struct int_stack {
-	struct metadata_part first; /* the last switch that added to it */
-	uint32_t hops, here;	    /* of the path; in the piece that was sent */
-	bool gaps;		    /* a switch could not add itself */
+	struct metadata_part first; /* metadata of the last switch that added to the stack */
+	uint32_t hops, here;	    /* hops on the path, and hops in the received piece */
+	bool gaps;		    /* a switch could not add its metadata */
 };
 
 struct int_report {
 	uint32_t node;
 	bool dropped, tracked, intermediate;
 	struct metadata_part own;
-	uint32_t ingress_time; /* of version 1.0, which has it in the header */
+	uint32_t ingress_time; /* version 1.0 has the ingress time in the report header */
 	bool timed;
 };
 
@@ -113,7 +113,7 @@ static size_t words_of(const struct metadata_part *m)
 	return words;
 }
 
-/* Sets what a switch could measure: it writes ones where it could not. */
+/* Sets the values that the switch measured; all ones means that a value is not available. */
 static void set_metadata(struct dta_record *r, const struct metadata_part *m,
 			 const struct int_report *in)
 {
@@ -154,7 +154,7 @@ static void set_metadata(struct dta_record *r, const struct metadata_part *m,
 				left = wide ? dta_get64(p) : n;
 				has_left = true;
 				break;
-			case MD_INTERFACES_2: /* of the ports' logical interfaces */
+			case MD_INTERFACES_2: /* logical interfaces of the ports */
 				if (dta_record_has(r, DTA_FIELD_INGRESS))
 					break;
 				dta_record_set(r, DTA_FIELD_INGRESS, n);
@@ -185,14 +185,14 @@ static void set_metadata(struct dta_record *r, const struct metadata_part *m,
 /* ---- the stack in a packet ---- */
 
 struct int_shim {
-	uint32_t words;	   /* of the INT header and stack */
-	uint8_t next;	   /* 0: the packet's own payload follows, 1: likewise, 2: another header */
-	uint16_t original; /* port, protocol or DSCP, by next */
-	bool stack;	   /* INT-MD, not INT-MX */
-	uint8_t version;   /* of the INT header, as the shim's form implies it */
+	uint32_t words;	   /* length of the INT header and stack in words */
+	uint8_t next;	   /* 0 and 1: the packet's own payload follows; 2: another header */
+	uint16_t original; /* original port, protocol or DSCP, depending on next */
+	bool stack;	   /* INT-MD as opposed to INT-MX */
+	uint8_t version;   /* version of the INT header implied by the form of the shim */
 };
 
-/* INT 2.1, section 5.7.2; INT 1.0, section 4.6.1, whose length counts the shim, too. */
+/* INT 2.1, section 5.7.2; INT 1.0, section 4.6.1, where the length includes the shim. */
 static bool read_shim(const uint8_t *p, struct int_shim *out)
 {
 	if (p[0] == 1 && !p[1] && p[2] >= 3 && !(p[3] & 3)) {
@@ -214,7 +214,9 @@ static bool read_shim(const uint8_t *p, struct int_shim *out)
 	       (out->next != 2 || !p[2]);
 }
 
-/* INT 2.1, sections 5.8 and 5.9; INT 1.0, section 4.7. p: of the shim's length, cut at bytes. */
+/*
+ * INT 2.1, sections 5.8 and 5.9; INT 1.0, section 4.7. p has the shim's length, truncated to bytes.
+ */
 static bool read_header(const uint8_t *p, size_t bytes, const struct int_shim *shim,
 			struct int_stack *out)
 {
@@ -223,9 +225,9 @@ static bool read_header(const uint8_t *p, size_t bytes, const struct int_shim *s
 
 	if (bytes < head * 4u || p[0] >> 4 != shim->version)
 		return false;
-	if (!shim->stack) /* INT-MX: instructions, and no stack */
+	if (!shim->stack) /* INT-MX has instructions but no stack */
 		return !(p[0] & 7) && !p[1];
-	/* Reserved bits: 7 and 3, or 12 behind D, E and M. */
+	/* Reserved bits: 7 and 3 in version 1, otherwise 12 after D, E and M. */
 	if (shim->version == 1 ? (p[1] & 0x7f) || p[2] >> 5 || dta_get16(p + 6)
 			       : (p[0] & 1) || p[1] || p[2] >> 5)
 		return false;
@@ -239,7 +241,7 @@ static bool read_header(const uint8_t *p, size_t bytes, const struct int_shim *s
 	};
 	if (!hop || words_of(&out->first) > hop || shim->words < head)
 		return false;
-	/* What remains are domain-specific words that only the source wrote: the last of all. */
+	/* The remaining words are domain-specific; only the source adds them, at the end. */
 	out->hops = (shim->words - head) / hop;
 	out->here = (uint32_t)((bytes - head * 4u) / 4 / hop);
 	if (out->here > out->hops)
@@ -247,7 +249,7 @@ static bool read_header(const uint8_t *p, size_t bytes, const struct int_shim *s
 	return true;
 }
 
-/* A stack behind the transport header, or before TCP's options. */
+/* Finds a stack behind the transport header or before the TCP options. */
 static bool find_stack(struct dta_record *r, const struct dta_frame *f, struct int_stack *out)
 {
 	size_t behind[2] = {8, 8};
@@ -288,7 +290,7 @@ static bool find_stack(struct dta_record *r, const struct dta_frame *f, struct i
 			dta_record_set(r, DTA_FIELD_PROTOCOL, next.protocol);
 			if (next.above)
 				dta_frame_parse_above(r, &next);
-		} else if (shim.original) { /* INT's own took its place */
+		} else if (shim.original) { /* DSCP that the INT value replaced */
 			dta_record_set(r, DTA_FIELD_DSCP, shim.original);
 		}
 		return true;
@@ -298,22 +300,22 @@ static bool find_stack(struct dta_record *r, const struct dta_frame *f, struct i
 
 /* ---- reports ---- */
 
-static void give(const struct int_datagram *d, enum dta_record_kind kind)
+static void give_record(const struct int_datagram *d, enum dta_record_kind kind)
 {
 	d->s->record.kind = kind;
 	d->s->decoder.stats.records++;
 	d->fn(d->arg, &d->s->record);
 }
 
-/* The node number of the switch that added to the stack last; none: not there. */
+/* Whether the node was the last to add to the stack; false if the stack has no node ID. */
 static bool last_is(const struct int_stack *stack, uint32_t node)
 {
 	return stack->here && has_bit(&stack->first, 0) && dta_get32(stack->first.at) == node;
 }
 
 /*
- * Gives the hops in the order that the packet passed them: those of the stack, which has the last
- * one first, and then the switch that reports, unless it is the stack's last.
+ * Emits the hops in path order: those of the stack, which has the last hop first, then the
+ * reporting switch unless it is the last one on the stack.
  */
 static void give_report(const struct int_datagram *d, const struct int_report *report,
 			const struct int_stack *stack)
@@ -326,7 +328,9 @@ static void give_report(const struct int_datagram *d, const struct int_report *r
 
 	r->address[DTA_FIELD_EXPORTER] = d->sender;
 	r->has |= UINT64_C(1) << DTA_FIELD_EXPORTER;
-	/* A path that goes on, or that leaves switches out, has no number of hops. */
+	/*
+	 * The number of hops is unknown while the packet is under way or if switches are missing.
+	 */
 	if (stack->hops && !report->dropped && !report->intermediate && !stack->gaps)
 		dta_record_set(r, DTA_FIELD_HOPS, hops);
 	flow = r->has;
@@ -339,7 +343,7 @@ static void give_report(const struct int_datagram *d, const struct int_report *r
 			dta_record_set(r, DTA_FIELD_HOP, stack->hops - 1 - i);
 		set_metadata(r, &one, NULL);
 		if (i || !merged)
-			give(d, DTA_RECORD_HOP);
+			give_record(d, DTA_RECORD_HOP);
 	}
 	if (!itself)
 		return;
@@ -350,7 +354,7 @@ static void give_report(const struct int_datagram *d, const struct int_report *r
 	}
 	dta_record_set(r, DTA_FIELD_SWITCH, report->node);
 	set_metadata(r, &report->own, report);
-	give(d, report->dropped ? DTA_RECORD_DROP : DTA_RECORD_HOP);
+	give_record(d, report->dropped ? DTA_RECORD_DROP : DTA_RECORD_HOP);
 }
 
 static void read_packet(const struct int_datagram *d, const struct int_report *report,
@@ -367,7 +371,7 @@ static void read_packet(const struct int_datagram *d, const struct int_report *r
 		d->s->decoder.stats.refused[DTA_DEVICE_TRUNCATED]++;
 }
 
-/* "TLV": the first packet among them. */
+/* Reads the first packet among the TLVs. */
 static enum dta_device_refusal read_tlvs(const struct int_datagram *d,
 					 const struct int_report *report, const uint8_t *p,
 					 size_t bytes, struct int_stack *stack)
@@ -390,7 +394,7 @@ static enum dta_device_refusal read_tlvs(const struct int_datagram *d,
 	return DTA_DEVICE_FINE;
 }
 
-/* A report of version 2.0 behind its first word. */
+/* Reads a report of version 2.0 after its first word. */
 static enum dta_device_refusal read_report(const struct int_datagram *d, uint32_t word,
 					   uint32_t node, const uint8_t *p, size_t bytes)
 {
@@ -405,7 +409,7 @@ static enum dta_device_refusal read_report(const struct int_datagram *d, uint32_
 
 	d->s->record.has = 0;
 	switch (word >> 28) {
-	case 0: /* the packet alone */
+	case 0: /* only the packet */
 		break;
 	case 1:
 		report.own.words = word >> 8 & 0xff;
@@ -418,7 +422,7 @@ static enum dta_device_refusal read_report(const struct int_datagram *d, uint32_
 		p += 8 + report.own.words * 4;
 		bytes -= 8 + report.own.words * 4;
 		break;
-	default: /* IOAM, whose contents no version defines, and reserved ones */
+	default: /* IOAM, whose contents no version defines, and reserved values */
 		return DTA_DEVICE_UNSUPPORTED;
 	}
 	if (inner == INNER_TLV)
@@ -471,7 +475,7 @@ static enum dta_device_refusal read_group(const struct int_datagram *d, const ui
 	return bytes ? DTA_DEVICE_TRUNCATED : DTA_DEVICE_FINE;
 }
 
-/* Version 1.0: one report, whose packet goes to the datagram's end. */
+/* Version 1.0: one report, whose packet extends to the end of the datagram. */
 static enum dta_device_refusal read_report_1(const struct int_datagram *d, const uint8_t *p,
 					     size_t bytes, uint64_t now_ns)
 {
@@ -492,7 +496,9 @@ static enum dta_device_refusal read_report_1(const struct int_datagram *d, const
 	report.own.bitmap = word >> 15 & 63;
 	report.own.words = words_of(&report.own);
 	count_lost(d, report.node, word & 63, dta_get32(p + 8), 32, now_ns);
-	/* Senders disagree on what the length counts: the bitmap says it, too. */
+	/*
+	 * Senders disagree on whether the length includes the metadata, so use the bitmap as well.
+	 */
 	head = (size_t)(word >> 24 & 15) * 4;
 	if (head < 16 + report.own.words * 4)
 		head = 16 + report.own.words * 4;

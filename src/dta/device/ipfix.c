@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ipfix.c - messages of IPFIX over UDP (RFC 7011) */
+/* ipfix.c - decoder of IPFIX over UDP (RFC 7011) */
 #include "dta/device/template.h"
 #include "dta/wire/endian.h"
 
 #define HEADER	16u /* version, length, export time, sequence number, observation domain */
 #define VERSION 10u
 
-static struct dta_decoder *make(void)
+static struct dta_decoder *make_decoder(void)
 {
 	return dta_template_decoder_make(&dta_decoder_ipfix);
 }
 
-static void take(struct dta_decoder *d, const struct dta_datagram *in, uint64_t now_ns,
-		 uint64_t real_ns, dta_record_fn *fn, void *arg)
+static void take_datagram(struct dta_decoder *d, const struct dta_datagram *in, uint64_t now_ns,
+			  uint64_t real_ns, dta_record_fn *fn, void *arg)
 {
 	struct dta_template_decoder *x = (struct dta_template_decoder *)d;
 	struct dta_template_message m = {.exporters = x->exporters,
@@ -45,11 +45,16 @@ static void take(struct dta_decoder *d, const struct dta_datagram *in, uint64_t 
 	dta_template_sets(&m, p + HEADER, in->bytes - HEADER);
 	if (!m.exporter)
 		return;
-	/* The number says how many records came before. Of a message not understood, how many it
-	 * has is not known. */
+	/*
+	 * The sequence number counts earlier records. A message with an unknown template has an
+	 * unknown number of records, so that the next sequence number can't be predicted.
+	 */
 	dta_exporter_number(m.exporter, &d->stats, dta_get32(p + 8), m.records);
 	m.exporter->numbered &= !m.unknown;
 }
 
-const struct dta_decoder_ops dta_decoder_ipfix = {
-	.name = "ipfix", .port = 4739, .make = make, .take = take, .end = dta_template_decoder_end};
+const struct dta_decoder_ops dta_decoder_ipfix = {.name = "ipfix",
+						  .port = 4739,
+						  .make = make_decoder,
+						  .take = take_datagram,
+						  .end = dta_template_decoder_end};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* map.c - records into blocks of reports, by a compiled mapping */
+/* map.c - applies a compiled mapping: turns records into blocks of reports */
 #include "dta/device/map_internal.h"
 
 #include <stdlib.h>
@@ -8,17 +8,22 @@
 
 #include "dta/wire/endian.h"
 
-/* A number is written as a whole word, whose rest the next field overwrites; the last needs room.
+/*
+ * A number is written as a whole word, the rest of which the next field overwrites. This is the
+ * room for the last one.
  */
 #define SLACK 16u
 
 struct map_buffer {
 	uint8_t *items;
-	uint32_t step; /* bytes of an item */
+	uint32_t step; /* bytes per item */
 	uint16_t count;
 };
 
-/* A rule of the batch's input. Addresses of its keys have 4 bytes if all are IPv4, else 16. */
+/*
+ * A rule that applies to the batch's input. Addresses in its keys have 4 bytes if all are IPv4,
+ * otherwise 16.
+ */
 struct map_part {
 	const struct dta_map_rule *rule;
 	struct map_buffer buffer[2];
@@ -28,12 +33,12 @@ struct dta_map_batch {
 	dta_map_fn *give;
 	void *arg;
 	struct dta_map_stats stats;
-	uint32_t begin[DTA_RECORD_KINDS + 1]; /* parts of each kind of record */
+	uint32_t begin[DTA_RECORD_KINDS + 1]; /* first part for each kind of record */
 	uint32_t parts;
 	struct map_part part[DTA_MAP_RULES];
 };
 
-static void give(struct dta_map_batch *b, const struct map_part *p, uint32_t wide)
+static void give_block(struct dta_map_batch *b, const struct map_part *p, uint32_t wide)
 {
 	const struct dta_map_rule *r = p->rule;
 	const struct dta_block block = {.opcode = r->opcode,
@@ -57,7 +62,7 @@ static bool is_mapped(const struct in6_addr *a)
 	return !high && middle == htobe32(0xffff);
 }
 
-/* Bit i: address i is there, and is not IPv4. */
+/* Bit i of the result: address i is set and is not IPv4. */
 static uint32_t wide_addresses(const struct dta_record *r)
 {
 	uint32_t wide = 0;
@@ -72,7 +77,9 @@ static uint64_t number_of(const struct dta_map_put *p, const struct dta_record *
 	return p->field == DTA_FIELDS ? p->number : r->number[p->field];
 }
 
-/* Whether dta_parse() would take the rule's postcard, which ends with hop, hops, zero and data. */
+/*
+ * Whether dta_parse() would accept the rule's postcard, which ends with hop, hops, zero and data.
+ */
 static bool hop_is_fine(const struct dta_map_rule *rule, const struct dta_record *r)
 {
 	const struct dta_map_put *p = &rule->put[rule->puts - 4];
@@ -81,7 +88,7 @@ static bool hop_is_fine(const struct dta_map_rule *rule, const struct dta_record
 	return number_of(p, r) < hops && hops <= SL_STORE_HOPS_MAX;
 }
 
-static bool passes(const struct dta_map_rule *rule, const struct dta_record *r)
+static bool passes_tests(const struct dta_map_rule *rule, const struct dta_record *r)
 {
 	if (rule->opcode == DTA_POSTCARD && !hop_is_fine(rule, r))
 		return false;
@@ -117,15 +124,15 @@ static uint8_t *put_address(struct dta_map_batch *b, const struct in6_addr *a, u
 		memcpy(to, a, 16);
 	} else if (is_mapped(a)) {
 		memcpy(to, a->s6_addr + 12, 4);
-	} else { /* of a value of 4 bytes */
+	} else { /* the address must fit into a value of 4 bytes */
 		memset(to, 0xff, 4);
 		b->stats.saturated++;
 	}
 	return to + bytes;
 }
 
-static void put(struct dta_map_batch *b, struct map_part *p, const struct dta_record *r,
-		uint32_t wide)
+static void put_report(struct dta_map_batch *b, struct map_part *p, const struct dta_record *r,
+		       uint32_t wide)
 {
 	const struct dta_map_rule *rule = p->rule;
 	struct map_buffer *buffer = &p->buffer[wide];
@@ -150,7 +157,7 @@ static void put(struct dta_map_batch *b, struct map_part *p, const struct dta_re
 		to += f->bytes;
 	}
 	if (++buffer->count == DTA_MAP_ITEMS) {
-		give(b, p, wide);
+		give_block(b, p, wide);
 		buffer->count = 0;
 	}
 }
@@ -164,9 +171,9 @@ void dta_map_take(struct dta_map_batch *b, const struct dta_record *r)
 		struct map_part *p = &b->part[i];
 		const struct dta_map_rule *rule = p->rule;
 
-		if ((r->has & rule->need) != rule->need || !passes(rule, r))
+		if ((r->has & rule->need) != rule->need || !passes_tests(rule, r))
 			continue;
-		put(b, p, r, !!(wide & rule->addresses));
+		put_report(b, p, r, !!(wide & rule->addresses));
 		made++;
 	}
 	b->stats.reports += made;
@@ -178,7 +185,7 @@ void dta_map_flush(struct dta_map_batch *b)
 	for (uint32_t i = 0; i < b->parts; i++)
 		for (uint32_t wide = 0; wide < 2; wide++) {
 			if (b->part[i].buffer[wide].count)
-				give(b, &b->part[i], wide);
+				give_block(b, &b->part[i], wide);
 			b->part[i].buffer[wide].count = 0;
 		}
 }

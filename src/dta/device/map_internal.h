@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* map_internal.h - a compiled mapping: map_yaml.c makes it, map.c follows it */
+/* map_internal.h - the compiled form of a mapping, built by map_yaml.c and executed by map.c */
 #ifndef SL_DTA_DEVICE_MAP_INTERNAL_H
 #define SL_DTA_DEVICE_MAP_INTERNAL_H
 
 #include "dta/device/map.h"
 
-#define DTA_MAP_PUTS  24u /* numbers and addresses of a report */
-#define DTA_MAP_TESTS 8u  /* conditions of a rule */
+#define DTA_MAP_PUTS  24u /* numbers and addresses per report */
+#define DTA_MAP_TESTS 8u  /* conditions per rule */
 
 /* One field of a report. */
 struct dta_map_put {
-	uint64_t number; /* of a constant; else the greatest that fits */
-	uint8_t field;	 /* DTA_FIELDS: a constant */
-	uint8_t bytes;	 /* of an address in a key: 0, as many as all of them need */
-	uint8_t shift;	 /* moves a number's bytes to the front of its word */
+	uint64_t number; /* value of a constant; otherwise the largest value that fits */
+	uint8_t field;	 /* field of the record; DTA_FIELDS: a constant */
+	/* size; 0 for an address in a key: as large as the largest address of the key */
+	uint8_t bytes;
+	uint8_t shift; /* left shift that moves the number to the first bytes of its word */
 };
 
 enum dta_map_order { DTA_MAP_EQUAL, DTA_MAP_UNEQUAL, DTA_MAP_LEAST, DTA_MAP_MOST };
@@ -27,13 +28,13 @@ struct dta_map_test {
 struct dta_map_rule {
 	uint64_t need; /* fields that a record must have */
 	enum dta_record_kind kind;
-	enum dta_device input; /* DTA_DEVICES: any */
+	enum dta_device input; /* kind of input; DTA_DEVICES: any */
 	uint8_t opcode, copies;
 	uint8_t puts, tests;
-	uint8_t addresses;    /* bit i: address i is in the key */
-	uint8_t key_bytes[2]; /* with addresses of 4 bytes, and of 16 */
+	uint8_t addresses;    /* bit i: the key contains address i */
+	uint8_t key_bytes[2]; /* size of the key with addresses of 4 and of 16 bytes */
 	uint16_t value_bytes, store;
-	struct dta_map_put put[DTA_MAP_PUTS]; /* key, then value */
+	struct dta_map_put put[DTA_MAP_PUTS]; /* fields of the key, then of the value */
 	struct dta_map_test test[DTA_MAP_TESTS];
 };
 

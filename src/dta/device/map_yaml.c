@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* map_yaml.c - the file of a mapping (docs/dta-devices.md), compiled. Errors name file and line. */
+/* map_yaml.c - compiles the file of a mapping (docs/dta-devices.md). Errors name file and line. */
 #include "dta/device/map_internal.h"
 
 #include <stdio.h>
@@ -32,7 +32,7 @@ const char dta_map_default[] =
 	"  - {kind: drop, key: [exporter, drop-reason], primitive: increment, store: 15, copies: 2, add: 1}\n"
 	"tenant: 0\n";
 
-/* Bytes of a field unless the file says how many: of its kind in IPFIX, or in INT. */
+/* Default size of a field: that of its IPFIX element or INT metadata. */
 static uint32_t usual_bytes(enum dta_field f)
 {
 	switch (f) {
@@ -72,10 +72,10 @@ struct map_reader {
 	struct base_yaml *y;
 	struct dta_map *m;
 	struct dta_map_rule *r;
-	uint32_t bytes[2]; /* of the puts since the key or the value began */
+	uint32_t bytes[2]; /* bytes of the current key or value so far */
 };
 
-static void append(struct map_reader *r, base_yaml_node node, const struct dta_map_put *p)
+static void append_put(struct map_reader *r, base_yaml_node node, const struct dta_map_put *p)
 {
 	if (r->r->puts == DTA_MAP_PUTS) {
 		base_yaml_wrong(r->y, node, "more than %u fields in a report", DTA_MAP_PUTS);
@@ -97,15 +97,15 @@ static void append_number(struct map_reader *r, base_yaml_node node, enum dta_fi
 	if (f == DTA_FIELDS && constant > most)
 		base_yaml_wrong(r->y, node, "%llu does not fit into %u bytes",
 				(unsigned long long)constant, bytes);
-	append(r, node,
-	       &(struct dta_map_put){.number = f == DTA_FIELDS ? constant : most,
-				     .field = (uint8_t)f,
-				     .bytes = (uint8_t)bytes,
-				     .shift = shift});
+	append_put(r, node,
+		   &(struct dta_map_put){.number = f == DTA_FIELDS ? constant : most,
+					 .field = (uint8_t)f,
+					 .bytes = (uint8_t)bytes,
+					 .shift = shift});
 }
 
-/* "FIELD" or "FIELD/BYTES"; key: an address takes as many bytes as it needs. */
-static void field(struct map_reader *r, base_yaml_node node, const char *text, bool key)
+/* Parses "FIELD" or "FIELD/BYTES". key: an address takes as many bytes as it needs. */
+static void parse_field(struct map_reader *r, base_yaml_node node, const char *text, bool key)
 {
 	const char *slash = strchr(text, '/');
 	char name[32] = "";
@@ -129,17 +129,17 @@ static void field(struct map_reader *r, base_yaml_node node, const char *text, b
 	if (bytes && (key || (bytes != 4 && bytes != 16)))
 		base_yaml_wrong(r->y, node, "'%.64s': an address has %s", text,
 				key ? "4 or 16 bytes in keys, by itself" : "4 or 16 bytes");
-	append(r, node,
-	       &(struct dta_map_put){.field = (uint8_t)f,
-				     .bytes = key     ? 0
-					      : bytes ? (uint8_t)bytes
-						      : 16});
+	append_put(r, node,
+		   &(struct dta_map_put){.field = (uint8_t)f,
+					 .bytes = key	  ? 0
+						  : bytes ? (uint8_t)bytes
+							  : 16});
 	if (key)
 		r->r->addresses |= (uint8_t)(1u << f);
 }
 
-/* A list of fields, as key or as value. */
-static void fields(struct map_reader *r, base_yaml_node node, const char *what, bool key)
+/* Parses the list of fields of a key or a value. */
+static void parse_fields(struct map_reader *r, base_yaml_node node, const char *what, bool key)
 {
 	static const char *const tuple[] = {"source", "destination", "source-port",
 					    "destination-port", "protocol"};
@@ -151,16 +151,17 @@ static void fields(struct map_reader *r, base_yaml_node node, const char *what, 
 		text = "";
 		base_yaml_string(r->y, base_yaml_at(r->y, node, i), what, &text);
 		if (strcmp(text, "5-tuple")) {
-			field(r, node, text, key);
+			parse_field(r, node, text, key);
 			continue;
 		}
 		for (size_t k = 0; k < sizeof(tuple) / sizeof(*tuple); k++)
-			field(r, node, tuple[k], key);
+			parse_field(r, node, tuple[k], key);
 	}
 }
 
-/* A field or a constant, as a number of this size. */
-static void operand(struct map_reader *r, base_yaml_node node, const char *what, uint32_t bytes)
+/* Parses a field or a constant as a number of the given size. */
+static void parse_operand(struct map_reader *r, base_yaml_node node, const char *what,
+			  uint32_t bytes)
 {
 	const char *text = "";
 	uint64_t constant;
@@ -180,8 +181,9 @@ static void operand(struct map_reader *r, base_yaml_node node, const char *what,
 		append_number(r, node, f, bytes, 0);
 }
 
-/* A field and what it must be: 5, "!=5", ">=5", ">5", "<=5", "<5", "=5". */
-static void test(struct map_reader *r, const char *name, base_yaml_node where, base_yaml_node value)
+/* Parses a condition on a field: 5, "!=5", ">=5", ">5", "<=5", "<5" or "=5". */
+static void parse_test(struct map_reader *r, const char *name, base_yaml_node where,
+		       base_yaml_node value)
 {
 	static const struct {
 		const char *sign;
@@ -220,7 +222,7 @@ static void test(struct map_reader *r, const char *name, base_yaml_node where, b
 	r->r->need |= UINT64_C(1) << f;
 }
 
-static void where(struct map_reader *r, base_yaml_node node)
+static void parse_where(struct map_reader *r, base_yaml_node node)
 {
 	base_yaml_node at, value;
 	const char *name;
@@ -229,10 +231,10 @@ static void where(struct map_reader *r, base_yaml_node node)
 		base_yaml_wrong(r->y, node, "where is a mapping, as in {queue-depth: \">=1000\"}");
 	for (size_t i = 0;
 	     !base_yaml_error(r->y) && base_yaml_pair(r->y, node, i, &name, &at, &value); i++)
-		test(r, name, at, value);
+		parse_test(r, name, at, value);
 }
 
-/* The keys of each primitive. */
+/* The keys of a rule, by primitive. */
 #define COMMON "kind", "input", "primitive", "store", "where"
 static const char *const *keys_of(uint32_t opcode)
 {
@@ -255,11 +257,11 @@ static void key_and_value(struct map_reader *r, base_yaml_node node)
 	if (rule->opcode == DTA_APPEND) {
 		r->bytes[0] = r->bytes[1] = 0;
 		if (list)
-			operand(r, list, "list", 4);
+			parse_operand(r, list, "list", 4);
 		else
 			append_number(r, node, DTA_FIELDS, 4, 0);
 	} else {
-		fields(r, base_yaml_need(r->y, node, "key"), "key", true);
+		parse_fields(r, base_yaml_need(r->y, node, "key"), "key", true);
 	}
 	if (base_yaml_error(r->y))
 		return;
@@ -271,24 +273,24 @@ static void key_and_value(struct map_reader *r, base_yaml_node node)
 	r->bytes[0] = 0;
 	switch (rule->opcode) {
 	case DTA_INCREMENT:
-		operand(r, base_yaml_need(r->y, node, "add"), "add", 8);
+		parse_operand(r, base_yaml_need(r->y, node, "add"), "add", 8);
 		break;
 	case DTA_POSTCARD:
-		operand(r, base_yaml_need(r->y, node, "hop"), "hop", 1);
-		operand(r, base_yaml_need(r->y, node, "hops"), "hops", 1);
+		parse_operand(r, base_yaml_need(r->y, node, "hop"), "hop", 1);
+		parse_operand(r, base_yaml_need(r->y, node, "hops"), "hops", 1);
 		append_number(r, node, DTA_FIELDS, 2, 0);
-		operand(r, base_yaml_need(r->y, node, "data"), "data", 4);
+		parse_operand(r, base_yaml_need(r->y, node, "data"), "data", 4);
 		break;
 	default:
-		fields(r, base_yaml_need(r->y, node, "value"), "value", false);
+		parse_fields(r, base_yaml_need(r->y, node, "value"), "value", false);
 	}
 	if (!base_yaml_error(r->y) && (r->bytes[0] < 4 || r->bytes[0] > SL_STORE_VALUE_MAX))
-		base_yaml_wrong(r->y, node, "a value of %u bytes: it has 4 to %u", r->bytes[0],
+		base_yaml_wrong(r->y, node, "a value of %u bytes: must have 4 to %u", r->bytes[0],
 				SL_STORE_VALUE_MAX);
 	rule->value_bytes = (uint16_t)r->bytes[0];
 }
 
-static void rule(struct map_reader *r, base_yaml_node node)
+static void parse_rule(struct map_reader *r, base_yaml_node node)
 {
 	static const char *kinds[DTA_RECORD_KINDS + 1], *inputs[DTA_DEVICES + 1];
 	uint64_t store = 0, copies = 2;
@@ -326,10 +328,10 @@ static void rule(struct map_reader *r, base_yaml_node node)
 	if (base_yaml_error(r->y))
 		return;
 	key_and_value(r, node);
-	where(r, base_yaml_get(r->y, node, "where"));
+	parse_where(r, base_yaml_get(r->y, node, "where"));
 }
 
-static void document(struct map_reader *r)
+static void parse_document(struct map_reader *r)
 {
 	static const char *const keys[] = {"reports", "tenant", NULL};
 	const base_yaml_node root = base_yaml_root(r->y);
@@ -351,7 +353,7 @@ static void document(struct map_reader *r)
 		base_yaml_wrong(r->y, node, "more than %u reports", DTA_MAP_RULES);
 	for (size_t i = 0; i < n && !base_yaml_error(r->y); i++) {
 		r->r = &r->m->rule[r->m->rules++];
-		rule(r, base_yaml_at(r->y, node, i));
+		parse_rule(r, base_yaml_at(r->y, node, i));
 	}
 }
 
@@ -367,7 +369,7 @@ static struct dta_map *read_all(struct base_yaml *y, char *error, size_t bytes)
 		return NULL;
 	}
 	if (!base_yaml_error(y))
-		document(&r);
+		parse_document(&r);
 	if (base_yaml_error(y)) {
 		snprintf(error, bytes, "%s", base_yaml_error(y));
 		dta_map_free(r.m);

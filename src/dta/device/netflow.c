@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * netflow.c - NetFlow 9 (RFC 3954), whose templates are those of IPFIX, and 5 (Cisco, "NetFlow
- * Export Datagram Format"), whose records have one form.
+ * netflow.c - decoder of NetFlow 9 (RFC 3954), which uses the templates of IPFIX, and of NetFlow 5
+ * (Cisco, "NetFlow Export Datagram Format"), whose records have a fixed form.
  */
 #include "dta/device/template.h"
 #include "dta/wire/endian.h"
 
-#define HEADER9 20u /* version, count, uptime, seconds, sequence number, source id */
+#define HEADER9 20u /* version, count, uptime, seconds, sequence number, source ID */
 #define HEADER5 24u
 #define RECORD5 48u
 
-static struct dta_decoder *make(void)
+static struct dta_decoder *make_decoder(void)
 {
 	return dta_template_decoder_make(&dta_decoder_netflow);
 }
 
 /* ---- version 9 ---- */
 
-/* An exporter that started again has other templates, and samples otherwise. */
+/* A restarted exporter defines its templates and sampling rates anew. */
 static void start_again(struct dta_template_decoder *x, struct dta_exporter *e)
 {
 	dta_exporters_forget(x->exporters, e);
@@ -27,7 +27,7 @@ static void start_again(struct dta_template_decoder *x, struct dta_exporter *e)
 	e->boot_ms = 0;
 }
 
-static void take9(struct dta_template_decoder *x, struct dta_template_message *m)
+static void take_version9(struct dta_template_decoder *x, struct dta_template_message *m)
 {
 	const uint8_t *p = m->in->data;
 
@@ -55,7 +55,7 @@ static void set_v4(struct dta_record *r, enum dta_field f, const uint8_t *from)
 	memcpy(r->address[f].s6_addr + 12, from, 4);
 }
 
-static void record5(struct dta_template_message *m, const uint8_t *p, uint64_t sampling)
+static void give_version5(struct dta_template_message *m, const uint8_t *p, uint64_t sampling)
 {
 	struct dta_record *r = &m->work->r;
 
@@ -81,7 +81,7 @@ static void record5(struct dta_template_message *m, const uint8_t *p, uint64_t s
 	m->fn(m->arg, r);
 }
 
-static void take5(struct dta_template_decoder *x, struct dta_template_message *m)
+static void take_version5(struct dta_template_decoder *x, struct dta_template_message *m)
 {
 	static const struct in6_addr v4 = {.s6_addr = {[10] = 0xff, 0xff}};
 	const uint8_t *p = m->in->data;
@@ -101,7 +101,7 @@ static void take5(struct dta_template_decoder *x, struct dta_template_message *m
 	}
 	m->uptime = dta_get32(p + 4);
 	m->export_ms = dta_get32(p + 8) * UINT64_C(1000) + dta_get32(p + 12) / 1000000;
-	m->domain = dta_get16(p + 20); /* type and number of the engine */
+	m->domain = dta_get16(p + 20); /* engine type and number */
 	sampling = dta_get16(p + 22) & 0x3fff;
 	sampling = sampling ? sampling : 1;
 	m->exporter = dta_exporters_find(x->exporters, m->in, m->domain, m->now_ns);
@@ -122,13 +122,13 @@ static void take5(struct dta_template_decoder *x, struct dta_template_message *m
 	dta_record_set(r, DTA_FIELD_IP_VERSION, 4);
 	dta_record_set(r, DTA_FIELD_SAMPLING, sampling);
 	for (uint32_t i = 0; i < count; i++)
-		record5(m, p + HEADER5 + (size_t)i * RECORD5, sampling);
+		give_version5(m, p + HEADER5 + (size_t)i * RECORD5, sampling);
 }
 
-/* ---- both ---- */
+/* ---- both versions ---- */
 
-static void take(struct dta_decoder *d, const struct dta_datagram *in, uint64_t now_ns,
-		 uint64_t real_ns, dta_record_fn *fn, void *arg)
+static void take_datagram(struct dta_decoder *d, const struct dta_datagram *in, uint64_t now_ns,
+			  uint64_t real_ns, dta_record_fn *fn, void *arg)
 {
 	struct dta_template_decoder *x = (struct dta_template_decoder *)d;
 	struct dta_template_message m = {.exporters = x->exporters,
@@ -149,15 +149,15 @@ static void take(struct dta_decoder *d, const struct dta_datagram *in, uint64_t 
 	}
 	version = dta_get16(in->data);
 	if (version == 9)
-		take9(x, &m);
+		take_version9(x, &m);
 	else if (version == 5)
-		take5(x, &m);
+		take_version5(x, &m);
 	else
 		d->stats.refused[DTA_DEVICE_BAD_VERSION]++;
 }
 
 const struct dta_decoder_ops dta_decoder_netflow = {.name = "netflow",
 						    .port = 2055,
-						    .make = make,
-						    .take = take,
+						    .make = make_decoder,
+						    .take = take_datagram,
 						    .end = dta_template_decoder_end};

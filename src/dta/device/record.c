@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* record.c - names of records, fields and refusals, and the decoders that there are */
+/* record.c - names of records, fields and refusals, and the list of decoders */
 #include "dta/device/device.h"
 
 #include <string.h>

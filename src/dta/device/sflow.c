@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * sflow.c - sFlow version 5 (sflow.org, "sFlow Version 5", 2004, with its errata; "sFlow Dropped
- * Packet Notification Structures", 2020). Each structure states its length, so that one we do not
- * know is skipped. A flow sample becomes a DTA_RECORD_SAMPLE scaled by its rate.
+ * sflow.c - decoder of sFlow version 5 (sflow.org, "sFlow Version 5", 2004, with its errata; "sFlow
+ * Dropped Packet Notification Structures", 2020). Each structure states its length, so unknown ones
+ * are skipped. A flow sample becomes a DTA_RECORD_SAMPLE scaled by its rate.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "streams.h"
 
 #define EXPORTERS 1024u /* agents and their sub-agents */
-#define STREAMS	  8192u /* of samples: of each port, its flow and its counter samples */
+#define STREAMS	  8192u /* sample streams; each port has one of flow and one of counter samples */
 
 enum { SAMPLE_FLOW = 1, SAMPLE_COUNTERS, SAMPLE_FLOW_WIDE, SAMPLE_COUNTERS_WIDE, SAMPLE_DISCARDED };
 
@@ -31,13 +31,13 @@ enum { HEADER_ETHERNET = 1, HEADER_IPV4 = 11, HEADER_IPV6 = 12 };
 
 struct sflow {
 	struct dta_decoder decoder;
-	struct dta_streams *exporters; /* address and sub-agent: what is known now */
+	struct dta_streams *exporters; /* known exporters, by address and sub-agent */
 	struct dta_streams *streams;
-	uint64_t uncounted; /* by the other sequence already */
+	uint64_t uncounted; /* datagrams that could not be checked for loss */
 	struct dta_record record;
 };
 
-struct sflow_part { /* what is left of a datagram, or of a structure in it */
+struct sflow_part { /* the unread rest of a datagram or of a structure */
 	const uint8_t *at;
 	size_t bytes;
 };
@@ -60,7 +60,7 @@ static uint32_t take32(struct sflow_part *p)
 	return n;
 }
 
-/* XDR: what is opaque is padded to a multiple of 4. */
+/* Takes opaque data, which XDR pads to a multiple of 4 bytes. */
 static bool take_part(struct sflow_part *p, uint32_t bytes, struct sflow_part *out)
 {
 	const uint64_t padded = ((uint64_t)bytes + 3) & ~UINT64_C(3);
@@ -73,7 +73,7 @@ static bool take_part(struct sflow_part *p, uint32_t bytes, struct sflow_part *o
 	return true;
 }
 
-/* A format and a length, and the structure that they announce. */
+/* Takes a format, a length and the structure of that length. */
 static enum dta_device_refusal take_structure(struct sflow_part *p, uint32_t *format,
 					      struct sflow_part *out)
 {
@@ -83,7 +83,10 @@ static enum dta_device_refusal take_structure(struct sflow_part *p, uint32_t *fo
 	return take_part(p, take32(p), out) ? DTA_DEVICE_FINE : DTA_DEVICE_BAD_LENGTH;
 }
 
-/* Type and bytes; in *out as far as they are an address that is known. False: cut short. */
+/*
+ * Takes an address. *known tells whether its type is known and *out set. Returns false if
+ * truncated.
+ */
 static bool take_address(struct sflow_part *p, struct in6_addr *out, bool *known)
 {
 	uint32_t type;
@@ -108,8 +111,8 @@ static bool take_address(struct sflow_part *p, struct in6_addr *out, bool *known
 /* ---- flow records ---- */
 
 struct sflow_frame {
-	uint64_t length; /* of the frame, 0: not known */
-	bool raw;	 /* its header came: no summary says it better */
+	uint64_t length; /* length of the frame; 0: not known */
+	bool raw;	 /* the raw header was sent and takes precedence over summaries */
 };
 
 static bool read_raw(struct dta_record *r, struct sflow_part p, struct sflow_frame *f)
@@ -121,7 +124,7 @@ static bool read_raw(struct dta_record *r, struct sflow_part p, struct sflow_fra
 		return false;
 	protocol = take32(&p);
 	f->length = take32(&p);
-	take32(&p); /* how much of its end the device had cut off before */
+	take32(&p); /* number of bytes stripped from the packet before sampling */
 	if (!take_part(&p, take32(&p), &header))
 		return false;
 	f->raw = true;
@@ -132,7 +135,7 @@ static bool read_raw(struct dta_record *r, struct sflow_part p, struct sflow_fra
 	return true;
 }
 
-/* "sampled_ipv4", "sampled_ipv6": what a device says of a packet whose header it does not send. */
+/* Reads "sampled_ipv4" or "sampled_ipv6", a summary sent in place of the packet's header. */
 static bool read_ip(struct dta_record *r, const struct sflow_part *p, struct sflow_frame *f,
 		    uint32_t format)
 {
@@ -172,7 +175,9 @@ static bool read_next_hop(struct dta_record *r, struct sflow_part *p)
 	return true;
 }
 
-/* "extended_gateway": the path's last AS is the destination's; an empty path is within ours. */
+/*
+ * "extended_gateway": the last AS of the path is the destination's; an empty path means our own AS.
+ */
 static bool read_gateway(struct dta_record *r, struct sflow_part p)
 {
 	uint32_t own, segments, last;
@@ -181,13 +186,13 @@ static bool read_gateway(struct dta_record *r, struct sflow_part p)
 		return false;
 	own = last = take32(&p);
 	dta_record_set(r, DTA_FIELD_SOURCE_AS, take32(&p));
-	take32(&p); /* the source's neighbour of ours */
+	take32(&p); /* AS of the source's peer */
 	for (segments = take32(&p); segments; segments--) {
 		uint32_t count;
 
 		if (p.bytes < 8)
 			return false;
-		take32(&p); /* a set or a sequence */
+		take32(&p); /* type of the segment: set or sequence */
 		count = take32(&p);
 		if (count > p.bytes / 4)
 			return false;
@@ -235,7 +240,7 @@ static bool read_flow_record(struct dta_record *r, const struct sflow_part *p, u
 	}
 }
 
-/* An array of records to the sample's end. */
+/* Reads the records that fill the rest of a sample. */
 static enum dta_device_refusal read_flow_records(const struct sflow_datagram *d,
 						 struct sflow_part p, uint32_t count,
 						 struct sflow_frame *f)
@@ -259,7 +264,7 @@ static enum dta_device_refusal read_flow_records(const struct sflow_datagram *d,
 
 /* ---- samples ---- */
 
-static void give(const struct sflow_datagram *d)
+static void give_record(const struct sflow_datagram *d)
 {
 	struct dta_record *r = &d->s->record;
 
@@ -270,7 +275,7 @@ static void give(const struct sflow_datagram *d)
 	d->fn(d->arg, r);
 }
 
-/* A source of samples numbers its flow, counter and discard samples each on their own. */
+/* A data source numbers its flow, counter and discard samples independently. */
 static void count_lost(const struct sflow_datagram *d, uint32_t kind, uint32_t class,
 		       uint32_t index, uint32_t number, uint32_t drops)
 {
@@ -285,7 +290,7 @@ static void count_lost(const struct sflow_datagram *d, uint32_t kind, uint32_t c
 		stats->refused[DTA_DEVICE_NO_ROOM]++;
 }
 
-struct sflow_port { /* an interface, or why there is none */
+struct sflow_port { /* an interface, or the reason why there is none */
 	uint32_t format, value;
 };
 
@@ -300,11 +305,11 @@ static void set_interfaces(struct dta_record *r, struct sflow_port in, struct sf
 		dta_record_set(r, DTA_FIELD_INGRESS, in.value);
 	if (out.format == 0 && out.value && out.value != 0x3fffffff)
 		dta_record_set(r, DTA_FIELD_EGRESS, out.value);
-	else if (out.format == 1) /* the device dropped it, for this reason */
+	else if (out.format == 1) /* value is the reason why the device dropped the packet */
 		dta_record_set(r, DTA_FIELD_DROP_REASON, out.value);
 }
 
-/* Scales what was sampled, and gives it away. */
+/* Scales a sampled packet by its sampling rate and emits the record. */
 static void give_flow(const struct sflow_datagram *d, const struct sflow_frame *f, uint32_t rate)
 {
 	struct dta_record *r = &d->s->record;
@@ -312,7 +317,7 @@ static void give_flow(const struct sflow_datagram *d, const struct sflow_frame *
 	dta_record_set(r, DTA_FIELD_PACKETS, rate);
 	if (f->length)
 		dta_record_set(r, DTA_FIELD_BYTES, f->length * rate);
-	give(d);
+	give_record(d);
 }
 
 static enum dta_device_refusal read_flow_sample(const struct sflow_datagram *d, struct sflow_part p,
@@ -330,7 +335,7 @@ static enum dta_device_refusal read_flow_sample(const struct sflow_datagram *d, 
 	class = wide ? take32(&p) : p.at[0];
 	index = take32(&p) & (wide ? UINT32_MAX : 0xffffff);
 	rate = take32(&p);
-	take32(&p); /* the pool that it was sampled from */
+	take32(&p); /* pool of packets the sample was taken from */
 	drops = take32(&p);
 	if (wide) {
 		in.format = take32(&p);
@@ -350,7 +355,7 @@ static enum dta_device_refusal read_flow_sample(const struct sflow_datagram *d, 
 	if (bad)
 		return bad;
 	if (!rate)
-		rate = 1; /* an agent that does not sample */
+		rate = 1; /* the agent does not sample */
 	dta_record_set(r, DTA_FIELD_SAMPLING, rate);
 	give_flow(d, &f, rate);
 	return DTA_DEVICE_FINE;
@@ -383,7 +388,7 @@ static enum dta_device_refusal read_discarded(const struct sflow_datagram *d, st
 	return bad;
 }
 
-/* A counter that the device does not have is all ones. */
+/* All bits set means that the device does not have this counter. */
 static void set_counter32(struct dta_record *r, enum dta_field field, const uint8_t *p)
 {
 	if (dta_get32(p) != UINT32_MAX)
@@ -396,7 +401,7 @@ static void set_counter64(struct dta_record *r, enum dta_field field, const uint
 		dta_record_set(r, field, dta_get64(p));
 }
 
-/* Unicast, multicast and broadcast, each for itself in a device. */
+/* Devices count unicast, multicast and broadcast packets separately. */
 static void set_packets(struct dta_record *r, enum dta_field field, const uint8_t *p)
 {
 	uint64_t sum = 0;
@@ -427,8 +432,7 @@ static bool read_interface(struct dta_record *r, const struct sflow_part *p)
 	return true;
 }
 
-/* Those of "ethernet_counters" that add up to ifInErrors and ifOutErrors (RFC 3635, section 3.2.6).
- */
+/* The "ethernet_counters" that sum up to ifInErrors and ifOutErrors (RFC 3635, section 3.2.6). */
 static bool read_ethernet(struct dta_record *r, const struct sflow_part *p)
 {
 	static const uint8_t in[] = {0, 1, 10, 11, 12}, out[] = {4, 6, 7, 8, 9};
@@ -485,7 +489,7 @@ static enum dta_device_refusal read_counter_sample(const struct sflow_datagram *
 		}
 	}
 	if (interface)
-		give(d);
+		give_record(d);
 	return DTA_DEVICE_FINE;
 }
 
@@ -527,7 +531,7 @@ static enum dta_device_refusal read_datagram(struct sflow_datagram *d,
 		d->agent = in->address;
 	d->sub_agent = take32(&p);
 	number = take32(&p);
-	take32(&p); /* since it started, in ms */
+	take32(&p); /* uptime in ms */
 	samples = take32(&p);
 	exporter = dta_streams_find(d->s->exporters, &d->agent, d->sub_agent, d->now_ns);
 	if (exporter)

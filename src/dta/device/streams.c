@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* streams.c - which of a device's numbers never came (streams.h) */
+/* streams.c - detects lost datagrams by their sequence numbers (streams.h) */
 #include <stdlib.h>
 #include <sys/random.h>
 
@@ -14,11 +14,11 @@ struct dta_streams *dta_streams_make(uint32_t places)
 		return NULL;
 	s->sets = places / DTA_STREAM_WAYS;
 	if (getrandom(&s->seed, sizeof(s->seed), 0) != sizeof(s->seed))
-		s->seed = (uintptr_t)s; /* then a stranger may know which streams share a set */
+		s->seed = (uintptr_t)s; /* an attacker may then predict which streams share a set */
 	return s;
 }
 
-static void age(struct dta_streams *s, uint64_t now_ns)
+static void age_streams(struct dta_streams *s, uint64_t now_ns)
 {
 	if (now_ns - s->aged_ns < DTA_STREAM_FORGET_NS / 10)
 		return;
@@ -41,7 +41,7 @@ struct dta_stream *dta_streams_find(struct dta_streams *s, const struct in6_addr
 	struct dta_stream *set = s->place + ((of + in) & (s->sets - 1)) * DTA_STREAM_WAYS;
 	struct dta_stream *oldest = set;
 
-	age(s, now_ns);
+	age_streams(s, now_ns);
 	for (struct dta_stream *p = set; p < set + DTA_STREAM_WAYS; p++) {
 		if (p->heard_ns && p->id == id && IN6_ARE_ADDR_EQUAL(&p->address, address)) {
 			p->heard_ns = now_ns;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* template.c - see template.h */
+/* template.c - compiles templates and decodes sets of records (template.h) */
 #include "dta/device/template.h"
 
 #include <errno.h>
@@ -7,29 +7,30 @@
 
 #include "dta/wire/endian.h"
 
-#define FIELDS	   256u	   /* of a template */
-#define VARIABLE   65535u  /* RFC 7011, section 7 */
-#define ENTERPRISE 0x8000u /* RFC 7011, section 3.2 */
+#define FIELDS	   256u	   /* fields per template */
+#define VARIABLE   65535u  /* length of a field of variable length (RFC 7011, section 7) */
+#define ENTERPRISE 0x8000u /* enterprise bit of an element's number (RFC 7011, section 3.2) */
 #define NTP_EPOCH  UINT64_C(2208988800)
-#define FIRST_DATA 256u /* number of a template */
+#define FIRST_DATA 256u /* smallest number of a template */
 
 enum template_how { NUMBER, ADDRESS4, ADDRESS6, SKIP };
 
-/* One field: a copy of length bytes at an offset of the record, to an offset of the work. */
+/* Copies length bytes at offset of the record to an offset of struct dta_template_work. */
 struct template_op {
-	uint16_t offset, length; /* VARIABLE: the record tells; then each field has an op */
+	/* VARIABLE: the record states the length; every field then has an op */
+	uint16_t offset, length;
 	uint16_t to;
 	uint8_t how;
-	uint8_t shift; /* of a number: bits of a word that are not its own */
+	uint8_t shift; /* for numbers: unused bits of the 64-bit word */
 };
 
-/* What is to be done with a record whose fields are copied. */
+/* Processing of a record after its fields are copied. */
 enum template_step {
 	STEP_TOS = 1,
 	STEP_VERSION = 2,
 	STEP_TIMES = 4,
-	STEP_SAMPLING = 8, /* the record itself says it, or names a sampler */
-	STEP_BOTH = 16,	   /* below: of few exporters */
+	STEP_SAMPLING = 8, /* the record states a sampling rate or names a sampler */
+	STEP_BOTH = 16,	   /* this and the following steps occur with few exporters */
 	STEP_ICMP = 32,
 	STEP_COUNTS = 64,
 	STEP_PORTS = 128,
@@ -40,10 +41,10 @@ struct dta_template {
 	struct dta_template *next;
 	uint64_t seen_ns;
 	uint64_t has;	/* fields of its records */
-	uint32_t extra; /* bit i: enum dta_template_extra i is there */
+	uint32_t extra; /* bit i: enum dta_template_extra i is present */
 	uint16_t id;
-	uint16_t bytes; /* of a record; if it varies, at least */
-	uint16_t ops;	/* unless it varies: numbers, IPv4 addresses, IPv6 addresses */
+	uint16_t bytes; /* length of a record, or the minimum if it varies */
+	uint16_t ops;	/* numbers, IPv4 addresses, IPv6 addresses; any order if lengths vary */
 	uint16_t numbers, v4;
 	bool options, varies;
 	uint8_t both; /* bit i: address i may have either version */
@@ -56,14 +57,14 @@ struct template_scratch {
 	struct dta_template t;
 };
 
-/* ---- what is known of IANA's elements (and of NetFlow 9's, which have the same numbers) ---- */
+/* ---- the supported IANA elements; NetFlow 9 uses the same numbers ---- */
 
 enum template_what { A_FIELD, AN_EXTRA, A_V4, A_V6 };
 
 static const struct template_element {
 	uint16_t id;
 	uint8_t what;
-	uint8_t index; /* of the field, extra or address */
+	uint8_t index; /* index of the field, extra or address */
 } elements[] = {
 	{1, A_FIELD, DTA_FIELD_BYTES},		    /* octetDeltaCount */
 	{2, A_FIELD, DTA_FIELD_PACKETS},	    /* packetDeltaCount */
@@ -124,7 +125,7 @@ static const struct template_element {
 	{311, AN_EXTRA, DTA_EXTRA_PROBABILITY},	    /* samplingProbability */
 };
 
-static const struct template_element *element(uint16_t id)
+static const struct template_element *find_element(uint16_t id)
 {
 	for (size_t i = 0; i < sizeof(elements) / sizeof(*elements); i++)
 		if (elements[i].id == id)
@@ -137,15 +138,15 @@ static const struct template_element *element(uint16_t id)
 static void copy_address(const struct template_op *op, const uint8_t *from,
 			 struct dta_template_work *w)
 {
-	if (op->how == ADDRESS4) /* the rest of a mapped address stands there already */
+	if (op->how == ADDRESS4) /* the prefix of the v4-mapped address is already there */
 		memcpy((char *)w + op->to + 12, from, 4);
 	else
 		memcpy((char *)w + op->to, from, 16);
 }
 
-/* A field of a record whose lengths vary, which the set contains. */
-static void copy(const struct template_op *op, size_t length, const uint8_t *from,
-		 struct dta_template_work *w)
+/* Copies a field of a record with variable lengths; the caller checked that the set contains it. */
+static void copy_field(const struct template_op *op, size_t length, const uint8_t *from,
+		       struct dta_template_work *w)
 {
 	uint64_t n = 0;
 
@@ -159,8 +160,8 @@ static void copy(const struct template_op *op, size_t length, const uint8_t *fro
 }
 
 /*
- * A record of fixed length. A number is read as the word that ends with it: before it lies at least
- * the header of the message.
+ * Decodes a record of fixed length. A number is read as the 8 bytes that end with it: the header of
+ * the message always precedes the record, so the read stays inside the datagram.
  */
 static inline void read_fixed(const struct dta_template *t, const uint8_t *p,
 			      struct dta_template_work *w)
@@ -179,7 +180,7 @@ static inline void read_fixed(const struct dta_template *t, const uint8_t *p,
 		memcpy((char *)w + op->to, p + op->offset, 16);
 }
 
-/* Bytes of a record whose fields' lengths vary. 0: it goes beyond the set. */
+/* Decodes a record with variable lengths. Returns its length; 0: it exceeds the set. */
 static size_t read_varying(const struct dta_template *t, const uint8_t *p, size_t bytes,
 			   struct dta_template_work *w)
 {
@@ -203,7 +204,7 @@ static size_t read_varying(const struct dta_template *t, const uint8_t *p, size_
 		} else if (length > bytes - at) {
 			return 0;
 		}
-		copy(op, length, p + at, w);
+		copy_field(op, length, p + at, w);
 		at += length;
 	}
 	return at;
@@ -217,19 +218,23 @@ static uint64_t ntp_ns(uint64_t t)
 			     : (s - NTP_EPOCH) * 1000000000 + ((t & UINT32_MAX) * 1000000000 >> 32);
 }
 
-static bool has(const struct dta_template *t, enum dta_template_extra x)
+static bool has_extra(const struct dta_template *t, enum dta_template_extra x)
 {
 	return t->extra >> x & 1;
 }
 
-/* A time of the flow in one of the ways that say it. False: none that can be told here. */
+/*
+ * Computes the start or end of the flow from whichever time fields exist. Returns false if none can
+ * be converted.
+ */
 static bool time_of(const struct dta_template_message *m, const struct dta_template *t,
 		    uint32_t end, uint64_t *ns)
 {
-	const uint64_t *x = m->work->extra + end; /* of the pairs, the end follows the start */
+	/* in each pair of extras, the end follows the start */
+	const uint64_t *x = m->work->extra + end;
 	const uint32_t extra = t->extra >> end;
-	const uint64_t boot = has(t, DTA_EXTRA_BOOT_MS) ? m->work->extra[DTA_EXTRA_BOOT_MS]
-							: m->exporter->boot_ms;
+	const uint64_t boot = has_extra(t, DTA_EXTRA_BOOT_MS) ? m->work->extra[DTA_EXTRA_BOOT_MS]
+							      : m->exporter->boot_ms;
 
 	if (extra >> DTA_EXTRA_START_MS & 1)
 		*ns = x[DTA_EXTRA_START_MS] * 1000000;
@@ -241,7 +246,7 @@ static bool time_of(const struct dta_template_message *m, const struct dta_templ
 		*ns = x[DTA_EXTRA_START_S] * 1000000000;
 	else if (!(extra >> DTA_EXTRA_START_UP & 1))
 		return false;
-	else if (m->netflow) /* the time since the start wraps: what counts is how long ago */
+	else if (m->netflow) /* the uptime wraps, so compute how long ago the flow started */
 		*ns = (m->export_ms - (uint32_t)(m->uptime - (uint32_t)x[DTA_EXTRA_START_UP])) *
 		      1000000;
 	else if (boot)
@@ -251,19 +256,19 @@ static bool time_of(const struct dta_template_message *m, const struct dta_templ
 	return true;
 }
 
-/* N of one in N, as the record itself says it. 0: it does not. */
+/* Returns N if the record itself states a sampling rate of one in N; otherwise 0. */
 static uint64_t sampling_in(const struct dta_template *t, const uint64_t *x)
 {
-	if (has(t, DTA_EXTRA_SAMPLING))
+	if (has_extra(t, DTA_EXTRA_SAMPLING))
 		return x[DTA_EXTRA_SAMPLING];
-	if (has(t, DTA_EXTRA_SAMPLED) && x[DTA_EXTRA_SAMPLED])
-		return has(t, DTA_EXTRA_SPACE) && x[DTA_EXTRA_SPACE] < UINT32_MAX
+	if (has_extra(t, DTA_EXTRA_SAMPLED) && x[DTA_EXTRA_SAMPLED])
+		return has_extra(t, DTA_EXTRA_SPACE) && x[DTA_EXTRA_SPACE] < UINT32_MAX
 			       ? (x[DTA_EXTRA_SPACE] + x[DTA_EXTRA_SAMPLED]) / x[DTA_EXTRA_SAMPLED]
 			       : x[DTA_EXTRA_SAMPLED];
-	if (has(t, DTA_EXTRA_SAMPLE_SIZE) && has(t, DTA_EXTRA_POPULATION) &&
+	if (has_extra(t, DTA_EXTRA_SAMPLE_SIZE) && has_extra(t, DTA_EXTRA_POPULATION) &&
 	    x[DTA_EXTRA_SAMPLE_SIZE])
 		return x[DTA_EXTRA_POPULATION] / x[DTA_EXTRA_SAMPLE_SIZE];
-	if (has(t, DTA_EXTRA_PROBABILITY) && x[DTA_EXTRA_PROBABILITY]) {
+	if (has_extra(t, DTA_EXTRA_PROBABILITY) && x[DTA_EXTRA_PROBABILITY]) {
 		const uint32_t narrow = (uint32_t)x[DTA_EXTRA_PROBABILITY];
 		double p;
 		float f;
@@ -277,13 +282,13 @@ static uint64_t sampling_in(const struct dta_template *t, const uint64_t *x)
 	return 0;
 }
 
-/* Whether a record's sampler is named, by a number that stands for one. */
+/* Whether the record names a sampler; number 0 stands for none. */
 static bool selector_in(const struct dta_template *t, const uint64_t *x)
 {
-	return has(t, DTA_EXTRA_SELECTOR) && x[DTA_EXTRA_SELECTOR];
+	return has_extra(t, DTA_EXTRA_SELECTOR) && x[DTA_EXTRA_SELECTOR];
 }
 
-static uint64_t times(uint64_t n, uint64_t by)
+static uint64_t multiply_saturating(uint64_t n, uint64_t by)
 {
 	uint64_t product;
 
@@ -292,7 +297,7 @@ static uint64_t times(uint64_t n, uint64_t by)
 
 static const struct in6_addr mapped = {.s6_addr = {[10] = 0xff, 0xff}};
 
-/* Of addresses that a record has in both versions, one is zeros. */
+/* If a record has addresses of both versions, one of the two is zero. */
 static void pick_version(const struct dta_template *t, struct dta_template_work *w)
 {
 	for (uint32_t i = 0; i < DTA_FIELD_ADDRESSES; i++)
@@ -308,16 +313,16 @@ static bool has_ports(uint8_t protocol)
 	       protocol == IPPROTO_DCCP || protocol == IPPROTO_UDPLITE;
 }
 
-/* Octets or packets by another name, for lack of the usual one. */
+/* Takes bytes or packets from a less common element if the usual one is missing. */
 static void count_otherwise(struct dta_record *r, enum dta_field f, const struct dta_template *t,
 			    const uint64_t *x, enum dta_template_extra out,
 			    enum dta_template_extra total)
 {
 	if (t->has >> f & 1)
 		return;
-	if (has(t, out))
+	if (has_extra(t, out))
 		dta_record_set(r, f, x[out]);
-	else if (has(t, total))
+	else if (has_extra(t, total))
 		dta_record_set(r, f, x[total]);
 }
 
@@ -338,15 +343,16 @@ static void complete_rare(const struct dta_template *t, struct dta_template_work
 		count_otherwise(r, DTA_FIELD_PACKETS, t, x, DTA_EXTRA_OUT_PACKETS,
 				DTA_EXTRA_TOTAL_PACKETS);
 	}
-	/* A flow without ports has 0 in its 5-tuple, as the kernel's reporter writes it. */
+	/* The 5-tuple of a flow without ports has port 0, as in reports of the kernel's flows. */
 	if (t->steps & STEP_PORTS && !has_ports((uint8_t)r->number[DTA_FIELD_PROTOCOL])) {
 		dta_record_set(r, DTA_FIELD_SOURCE_PORT, 0);
 		dta_record_set(r, DTA_FIELD_DESTINATION_PORT, 0);
 	}
 }
 
-/* What follows from fields that are no record's as they are. */
-static inline void complete(const struct dta_template_message *m, const struct dta_template *t)
+/* Sets the fields that are computed from others. */
+static inline void complete_record(const struct dta_template_message *m,
+				   const struct dta_template *t)
 {
 	struct dta_template_work *w = m->work;
 	const uint64_t *x = w->extra;
@@ -374,17 +380,18 @@ static inline void complete(const struct dta_template_message *m, const struct d
 	}
 	dta_record_set(r, DTA_FIELD_SAMPLING, rate);
 	if (rate > 1) {
-		r->number[DTA_FIELD_BYTES] = times(r->number[DTA_FIELD_BYTES], rate);
-		r->number[DTA_FIELD_PACKETS] = times(r->number[DTA_FIELD_PACKETS], rate);
+		r->number[DTA_FIELD_BYTES] = multiply_saturating(r->number[DTA_FIELD_BYTES], rate);
+		r->number[DTA_FIELD_PACKETS] = multiply_saturating(r->number[DTA_FIELD_PACKETS],
+								   rate);
 	}
 }
 
-/* A record about the exporter: of its samplers and its start. */
+/* Handles an option record, which describes the exporter's samplers and its start. */
 static void take_options(const struct dta_template_message *m, const struct dta_template *t)
 {
 	const uint64_t *x = m->work->extra, rate = sampling_in(t, x);
 
-	if (has(t, DTA_EXTRA_BOOT_MS))
+	if (has_extra(t, DTA_EXTRA_BOOT_MS))
 		m->exporter->boot_ms = x[DTA_EXTRA_BOOT_MS];
 	if (rate &&
 	    !dta_exporter_sample(m->exporter, selector_in(t, x), x[DTA_EXTRA_SELECTOR], rate))
@@ -394,7 +401,7 @@ static void take_options(const struct dta_template_message *m, const struct dta_
 
 /* ---- sets ---- */
 
-static struct dta_template **find(struct dta_exporter *e, uint16_t id)
+static struct dta_template **find_template(struct dta_exporter *e, uint16_t id)
 {
 	struct dta_template **at = &e->templates[id % DTA_EXPORTER_PLACES];
 
@@ -403,8 +410,8 @@ static struct dta_template **find(struct dta_exporter *e, uint16_t id)
 	return at;
 }
 
-/* A record that is about to be read: fields of others must not stay in it. */
-static void prepare(const struct dta_template_message *m)
+/* Clears the record, so that no field of the previous one remains. */
+static void prepare_record(const struct dta_template_message *m)
 {
 	struct dta_template_work *w = m->work;
 
@@ -418,7 +425,7 @@ static void prepare(const struct dta_template_message *m)
 	memset(w->v6, 0, sizeof(w->v6));
 }
 
-static void give(struct dta_template_message *m, const struct dta_template *t)
+static void give_record(struct dta_template_message *m, const struct dta_template *t)
 {
 	m->records++;
 	if (t->options) {
@@ -426,14 +433,14 @@ static void give(struct dta_template_message *m, const struct dta_template *t)
 		return;
 	}
 	m->work->r.has = t->has | 1u << DTA_FIELD_EXPORTER | UINT64_C(1) << DTA_FIELD_DOMAIN;
-	complete(m, t);
+	complete_record(m, t);
 	m->stats->records++;
 	m->fn(m->arg, &m->work->r);
 }
 
 static void take_data(struct dta_template_message *m, uint16_t id, const uint8_t *set, size_t bytes)
 {
-	const struct dta_template *t = m->exporter ? *find(m->exporter, id) : NULL;
+	const struct dta_template *t = m->exporter ? *find_template(m->exporter, id) : NULL;
 	size_t n;
 
 	if (!t || m->now_ns - t->seen_ns > DTA_EXPORTER_LIFETIME_NS) {
@@ -441,26 +448,29 @@ static void take_data(struct dta_template_message *m, uint16_t id, const uint8_t
 		m->stats->refused[DTA_DEVICE_NO_TEMPLATE]++;
 		return;
 	}
-	prepare(m);
+	prepare_record(m);
 	m->sampling = dta_exporter_sampling(m->exporter, false, 0);
 	if (!t->varies) {
-		/* What is left is padding: shorter than a record (RFC 7011, section 3.3.1). */
+		/* A rest shorter than a record is padding (RFC 7011, section 3.3.1). */
 		for (; bytes >= t->bytes; set += t->bytes, bytes -= t->bytes) {
 			read_fixed(t, set, m->work);
-			give(m, t);
+			give_record(m, t);
 		}
 		return;
 	}
 	while (bytes >= t->bytes) {
-		/* Lengths differ: a shorter number must not keep what stood there. */
-		prepare(m);
+		/*
+		 * Lengths differ: clear the previous record, of which a shorter number would leave
+		 * bytes.
+		 */
+		prepare_record(m);
 		n = read_varying(t, set, bytes, m->work);
 		if (!n) {
 			m->unknown = true;
 			m->stats->refused[DTA_DEVICE_BAD_LENGTH]++;
 			return;
 		}
-		give(m, t);
+		give_record(m, t);
 		set += n;
 		bytes -= n;
 	}
@@ -468,11 +478,11 @@ static void take_data(struct dta_template_message *m, uint16_t id, const uint8_t
 
 /* ---- templates ---- */
 
-static void withdraw(struct dta_template_message *m, uint16_t id)
+static void withdraw_template(struct dta_template_message *m, uint16_t id)
 {
 	struct dta_template **at, *t;
 
-	if (!m->exporter || !(t = *(at = find(m->exporter, id))))
+	if (!m->exporter || !(t = *(at = find_template(m->exporter, id))))
 		return;
 	*at = t->next;
 	dta_exporters_reserve(m->exporters, m->exporter,
@@ -481,14 +491,14 @@ static void withdraw(struct dta_template_message *m, uint16_t id)
 	m->stats->templates--;
 }
 
-/* All of the exporter, of this kind. */
+/* Withdraws all (options) templates of the exporter. */
 static void withdraw_all(struct dta_template_message *m, bool options)
 {
 	for (uint32_t i = 0; m->exporter && i < DTA_EXPORTER_PLACES; i++)
 		for (struct dta_template *t = m->exporter->templates[i], *next; t; t = next) {
 			next = t->next;
 			if (t->options == options)
-				withdraw(m, t->id);
+				withdraw_template(m, t->id);
 		}
 }
 
@@ -504,7 +514,7 @@ uint64_t dta_templates_free(struct dta_exporter *e)
 	return n;
 }
 
-/* False: a number of this length is none. */
+/* Returns false if a number can't have this length. */
 static bool compile_number(struct template_op *op, uint32_t length, size_t to)
 {
 	if (length > 8 && length != VARIABLE)
@@ -529,9 +539,9 @@ static void compile_address(struct dta_template *t, struct template_op *op, uint
 	t->both |= (uint8_t)(v6 << i);
 }
 
-/* Adds a field at an offset. known: IANA's element, or NULL. */
-static void compile(struct dta_template *t, struct template_op *op, uint32_t offset,
-		    uint32_t length, const struct template_element *known)
+/* Compiles a field at an offset. known: the IANA element, or NULL. */
+static void compile_field(struct dta_template *t, struct template_op *op, uint32_t offset,
+			  uint32_t length, const struct template_element *known)
 {
 	*op = (struct template_op){
 		.offset = (uint16_t)offset, .length = (uint16_t)length, .how = SKIP};
@@ -554,7 +564,7 @@ static uint32_t address_of(const struct template_op *op, size_t base)
 	return (uint32_t)((op->to - base) / sizeof(struct in6_addr));
 }
 
-/* An address that has one version only goes straight to its place. */
+/* Copies an address with only one possible version directly to its place in the record. */
 static void place_addresses(struct dta_template *t, struct template_op *op)
 {
 	const size_t place = offsetof(struct dta_template_work, r.address);
@@ -576,7 +586,7 @@ static void place_addresses(struct dta_template *t, struct template_op *op)
 	}
 }
 
-/* Of a record of fixed length: by kind, without the fields that are not read. */
+/* For records of fixed length: drops fields that are not read, and sorts the rest by kind. */
 static void sort_ops(struct dta_template *t, struct template_op *op)
 {
 	struct template_op sorted[FIELDS];
@@ -598,7 +608,7 @@ static void sort_ops(struct dta_template *t, struct template_op *op)
 #define BITS(a, b) (1u << DTA_EXTRA_##a | 1u << DTA_EXTRA_##b)
 #define TIMES	   ((2u << DTA_EXTRA_END_UP) - 1)
 
-static void finish(struct dta_template *t, struct template_op *op)
+static void finish_template(struct dta_template *t, struct template_op *op)
 {
 	const uint32_t counts = BITS(OUT_BYTES, OUT_PACKETS) | BITS(TOTAL_BYTES, TOTAL_PACKETS);
 	const uint32_t sampling = BITS(SELECTOR, SAMPLING) | BITS(SAMPLED, SPACE) |
@@ -620,7 +630,7 @@ static void finish(struct dta_template *t, struct template_op *op)
 		t->steps |= STEP_PORTS;
 }
 
-static bool keep(struct dta_template_message *m, const struct template_scratch *s)
+static bool keep_template(struct dta_template_message *m, const struct template_scratch *s)
 {
 	const size_t bytes = sizeof(s->t) + s->t.ops * sizeof(*s->op);
 	struct dta_template **at, *t;
@@ -628,10 +638,10 @@ static bool keep(struct dta_template_message *m, const struct template_scratch *
 	if (!m->exporter)
 		m->exporter = dta_exporters_make(m->exporters, m->in, m->domain, m->now_ns);
 	if (!m->exporter)
-		return true; /* counted */
-	t = *find(m->exporter, s->t.id);
+		return true; /* already counted */
+	t = *find_template(m->exporter, s->t.id);
 	if (!t || t->ops != s->t.ops) {
-		withdraw(m, s->t.id);
+		withdraw_template(m, s->t.id);
 		if (!dta_exporters_reserve(m->exporters, m->exporter, (ptrdiff_t)bytes, m->now_ns))
 			return false;
 		t = malloc(bytes);
@@ -640,7 +650,7 @@ static bool keep(struct dta_template_message *m, const struct template_scratch *
 					      m->now_ns);
 			return false;
 		}
-		at = find(m->exporter, s->t.id);
+		at = find_template(m->exporter, s->t.id);
 		*t = s->t;
 		t->next = *at;
 		*at = t;
@@ -656,8 +666,8 @@ static bool keep(struct dta_template_message *m, const struct template_scratch *
 }
 
 /*
- * Reads the fields of a template. Returns their bytes in the set; 0: they go beyond it, or the
- * template is none that can be used, for which *bad is set.
+ * Reads the fields of a template. Returns their length in the set; 0: they exceed the set, or the
+ * template is unusable, in which case *bad is set.
  */
 static size_t read_fields(const struct dta_template_message *m, struct template_scratch *s,
 			  uint32_t fields, const uint8_t *p, size_t bytes, bool *bad)
@@ -684,8 +694,8 @@ static size_t read_fields(const struct dta_template_message *m, struct template_
 			s->t.varies = true;
 		*bad |= i >= FIELDS || (length == VARIABLE && m->netflow);
 		if (!*bad)
-			compile(&s->t, &s->op[i], offset, length,
-				foreign ? NULL : element((uint16_t)id));
+			compile_field(&s->t, &s->op[i], offset, length,
+				      foreign ? NULL : find_element((uint16_t)id));
 		offset += length == VARIABLE ? 1 : length;
 		*bad |= offset > 65535;
 	}
@@ -695,8 +705,9 @@ static size_t read_fields(const struct dta_template_message *m, struct template_
 	return at;
 }
 
-/* One template. Returns its bytes; 0: nothing that follows can be read. */
-static size_t define(struct dta_template_message *m, const uint8_t *p, size_t bytes, bool options)
+/* Reads one template. Returns its length; 0: the rest of the set can't be read. */
+static size_t define_template(struct dta_template_message *m, const uint8_t *p, size_t bytes,
+			      bool options)
 {
 	struct template_scratch s = {.t = {.options = options, .seen_ns = m->now_ns}};
 	const uint32_t id = dta_get16(p), count = dta_get16(p + 2);
@@ -704,11 +715,11 @@ static size_t define(struct dta_template_message *m, const uint8_t *p, size_t by
 	size_t head = 4, n;
 	bool bad = false;
 
-	if (!m->netflow && !count) { /* a withdrawal; RFC 7011, section 8.1 */
+	if (!m->netflow && !count) { /* a withdrawal (RFC 7011, section 8.1) */
 		if (id == (options ? 3 : 2))
 			withdraw_all(m, options);
 		else
-			withdraw(m, (uint16_t)id);
+			withdraw_template(m, (uint16_t)id);
 		return head;
 	}
 	if (options) {
@@ -728,8 +739,8 @@ static size_t define(struct dta_template_message *m, const uint8_t *p, size_t by
 		m->stats->refused[DTA_DEVICE_BAD_TEMPLATE]++;
 		return head + n;
 	}
-	finish(&s.t, s.op);
-	if (!keep(m, &s))
+	finish_template(&s.t, s.op);
+	if (!keep_template(m, &s))
 		m->stats->refused[DTA_DEVICE_NO_ROOM]++;
 	return head + n;
 }
@@ -740,9 +751,9 @@ static void define_all(struct dta_template_message *m, const uint8_t *set, size_
 	while (bytes >= 4) {
 		size_t n;
 
-		if (!dta_get16(set)) /* padding: no template has this number */
+		if (!dta_get16(set)) /* padding: no template has number 0 */
 			return;
-		n = define(m, set, bytes, options);
+		n = define_template(m, set, bytes, options);
 		if (!n) {
 			m->stats->refused[DTA_DEVICE_BAD_TEMPLATE]++;
 			return;

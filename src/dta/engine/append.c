@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * append.c - Append: items of a list are gathered into blocks of `batch` items, and a block is one
- * WRITE into this lane's ring. A block that is not full after flush_ns is written as it is, and the
- * next item begins another: no block is written twice.
+ * append.c - Append: collects items of a list into blocks of `batch` items and writes each block to
+ * this lane's ring with one WRITE. A partial block is written after flush_ns, and the next item
+ * starts a new block: no block is written twice.
  */
 #include "dta/engine/impl.h"
 
@@ -10,15 +10,15 @@
 #include <stdlib.h>
 
 struct append_ring {
-	struct dta_engine_link link; /* first; queued while count > 0 */
+	struct dta_engine_link link; /* must be first; queued while count > 0 */
 	uint64_t block;		     /* number of the next block */
-	uint32_t count;		     /* staged items; batch: the block could not be written yet */
-	uint32_t logged;	     /* staged items that are logged keys, not reports */
+	uint32_t count;	 /* staged items; equal to batch if the block could not be written yet */
+	uint32_t logged; /* staged items that are logged keys rather than reports */
 };
 
 struct append {
-	struct append_ring *ring; /* one per list */
-	uint8_t *staged;	  /* one unit per list */
+	struct append_ring *ring; /* one ring per list */
+	uint8_t *staged;	  /* one unit of staged items per list */
 	struct dta_engine_queue waiting;
 };
 
@@ -59,11 +59,14 @@ static void clear_ring(struct append *a, struct append_ring *r)
 	r->count = r->logged = 0;
 }
 
-/* Writes a list's staged items. 0, or the cause; they keep waiting unless it is FAILED. */
-static inline __attribute__((always_inline)) int emit(struct dta_engine *e,
-						      struct dta_engine_store *s, struct append *a,
-						      uint32_t list, uint32_t value_bytes,
-						      bool immediate)
+/*
+ * Writes a list's staged items. Returns 0 or the cause; unless that is FAILED, the items keep
+ * waiting.
+ */
+static inline __attribute__((always_inline)) int emit_block(struct dta_engine *e,
+							    struct dta_engine_store *s,
+							    struct append *a, uint32_t list,
+							    uint32_t value_bytes, bool immediate)
 {
 	struct append_ring *r = &a->ring[list];
 	uint8_t *staged = a->staged + list * s->unit;
@@ -102,14 +105,14 @@ static inline __attribute__((always_inline)) int emit(struct dta_engine *e,
 	return cause;
 }
 
-/* emit() out of line. */
+/* A version of emit_block() that is not inlined. */
 static __attribute__((noinline)) int emit_any(struct dta_engine *e, struct dta_engine_store *s,
 					      uint32_t list, bool immediate)
 {
-	return emit(e, s, s->state, list, s->c.value_bytes, immediate);
+	return emit_block(e, s, s->state, list, s->c.value_bytes, immediate);
 }
 
-/* Takes items and writes blocks that become full. Returns how many were taken. */
+/* Stages items and writes blocks that become full. Returns the number of items accepted. */
 static inline __attribute__((always_inline)) uint32_t take_items(struct dta_engine *e,
 								 struct dta_engine_store *s,
 								 const struct dta_block *b,
@@ -146,7 +149,7 @@ static inline __attribute__((always_inline)) uint32_t take_items(struct dta_engi
 		if (!count)
 			dta_engine_queue_put(&a->waiting, list, e->now);
 		to = a->staged + list * s->unit + (uint64_t)count * value_bytes;
-		/* Items usually come in runs of one list. */
+		/* Consecutive items usually belong to the same list. */
 		do {
 			memcpy(to, item + 4, value_bytes);
 			to += value_bytes;
@@ -157,7 +160,7 @@ static inline __attribute__((always_inline)) uint32_t take_items(struct dta_engi
 		s->stats.waiting += count - r->count;
 		r->count = count;
 		if (count == batch)
-			emit(e, s, a, list, value_bytes, false);
+			emit_block(e, s, a, list, value_bytes, false);
 	}
 	return taken;
 }
@@ -186,7 +189,11 @@ static uint32_t block_append(struct dta_engine *e, struct dta_engine_store *s,
 				emit_any(e, s, list, true);
 		}
 		if (taken && s->stats.immediates == woken)
-			dta_engine_wake(e, s); /* the last one completed a block */
+			/*
+			 * the last item completed a block, so no later WRITE can wake the
+			 * application
+			 */
+			dta_engine_wake(e, s);
 	}
 	return taken;
 }

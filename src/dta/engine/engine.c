@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* engine.c - stores, tenants' rates, accounts, and operations on an output that may be full */
+/* engine.c - stores, tenants' rates, accounts, and retries while the output is full */
 #include "dta/engine/impl.h"
 
 #include <errno.h>
@@ -30,8 +30,8 @@ const char *dta_engine_drop_name(enum dta_engine_drop d)
 
 /* ---- operations ---- */
 
-/* Whether an operation that returned r is to be tried again; otherwise *cause is set. */
-static bool retry(struct dta_engine *e, int r, unsigned *tries, int *cause)
+/* Whether to retry an operation that returned r; otherwise sets *cause. */
+static bool should_retry(struct dta_engine *e, int r, unsigned *tries, int *cause)
 {
 	switch (r) {
 	case 0:
@@ -69,7 +69,7 @@ int dta_engine_write(struct dta_engine *e, struct dta_engine_store *s, uint64_t 
 		r = o ? o->ops->write(o, &s->object, offset, data, (uint32_t)bytes,
 				      immediate ? &number : NULL)
 		      : -ENOTCONN;
-	while (retry(e, r, &tries, &cause));
+	while (should_retry(e, r, &tries, &cause));
 	s->stats.operations += !cause;
 	s->stats.immediates += !cause && immediate;
 	return cause;
@@ -84,7 +84,7 @@ int dta_engine_add(struct dta_engine *e, struct dta_engine_store *s, uint64_t of
 
 	do
 		r = o ? o->ops->add(o, &s->object, offset, addend) : -ENOTCONN;
-	while (retry(e, r, &tries, &cause));
+	while (should_retry(e, r, &tries, &cause));
 	s->stats.operations += !cause;
 	return cause;
 }
@@ -100,16 +100,6 @@ static void flush_output(struct dta_engine *e)
 		e->output->ops->flush(e->output);
 }
 
-/* Tells an output that writes by itself. */
-static void tell_output(const struct dta_engine *e, const struct dta_engine_store *s,
-			const uint64_t *next)
-{
-	const struct dta_output_store told = {&s->c, &s->object, s->bank, s->lane, next};
-
-	if (e->output && e->output->ops->store)
-		e->output->ops->store(e->output, &told);
-}
-
 /* ---- stores ---- */
 
 static uint32_t place_of(uint16_t tenant, uint16_t number)
@@ -117,7 +107,8 @@ static uint32_t place_of(uint16_t tenant, uint16_t number)
 	return (uint32_t)dta_mix((uint64_t)tenant << 16 | number);
 }
 
-static struct dta_engine_store **find(const struct dta_engine *e, uint16_t tenant, uint16_t number)
+static struct dta_engine_store **find_slot(const struct dta_engine *e, uint16_t tenant,
+					   uint16_t number)
 {
 	for (uint32_t i = place_of(tenant, number);; i++) {
 		struct dta_engine_store **s = &e->table[i & e->mask];
@@ -130,7 +121,7 @@ static struct dta_engine_store **find(const struct dta_engine *e, uint16_t tenan
 struct dta_engine_store *dta_engine_find(const struct dta_engine *e, uint16_t tenant,
 					 uint16_t number)
 {
-	return *find(e, tenant, number);
+	return *find_slot(e, tenant, number);
 }
 
 static void free_store(struct dta_engine_store *s)
@@ -148,7 +139,7 @@ static int flush_store(struct dta_engine *e, struct dta_engine_store *s)
 	return s->kind->flush ? s->kind->flush(e, s, 0) : 0;
 }
 
-/* Writes what waits, and drops what cannot be written. */
+/* Writes waiting reports and drops those that can't be written. */
 static void flush_or_drop(struct dta_engine *e, struct dta_engine_store *s)
 {
 	const int cause = flush_store(e, s);
@@ -163,8 +154,9 @@ static void set_epoch(struct dta_engine_store *s, uint64_t epoch)
 	s->bank = SL_STORE_BANKS_OFFSET + epoch % s->c.banks * sl_store_bank_stride(&s->c);
 }
 
-/* Checks what the engine relies on, independently of the caller. */
-static bool fits(const struct sl_store_config *c, const struct dta_object *object, uint32_t lane)
+/* Checks what the engine relies on, whatever the caller has checked. */
+static bool config_fits(const struct sl_store_config *c, const struct dta_object *object,
+			uint32_t lane)
 {
 	char error[256];
 
@@ -172,7 +164,7 @@ static bool fits(const struct sl_store_config *c, const struct dta_object *objec
 	       dta_store_object_bytes(c) <= object->bytes && !((uintptr_t)object->map & 63);
 }
 
-static int grow(struct dta_engine *e)
+static int grow_table(struct dta_engine *e)
 {
 	struct dta_engine_store **old = e->table;
 	uint32_t places = old ? e->mask + 1 : 0;
@@ -187,7 +179,7 @@ static int grow(struct dta_engine *e)
 	e->mask = (places ? places * 2 : 16) - 1;
 	for (uint32_t i = 0; i < places; i++)
 		if (old[i])
-			*find(e, old[i]->c.tenant, old[i]->c.id) = old[i];
+			*find_slot(e, old[i]->c.tenant, old[i]->c.id) = old[i];
 	free(old);
 	return 0;
 }
@@ -206,9 +198,9 @@ int dta_engine_store(struct dta_engine *e, const struct sl_store_config *config,
 	struct dta_engine_store *s, **at;
 	int r;
 
-	if (!fits(config, object, lane))
+	if (!config_fits(config, object, lane))
 		return -EINVAL;
-	if (grow(e))
+	if (grow_table(e))
 		return -ENOMEM;
 	s = calloc(1, sizeof(*s));
 	if (!s)
@@ -227,7 +219,7 @@ int dta_engine_store(struct dta_engine *e, const struct sl_store_config *config,
 		return r;
 	}
 	e->stalled = false;
-	at = find(e, config->tenant, config->id);
+	at = find_slot(e, config->tenant, config->id);
 	if (*at) {
 		flush_or_drop(e, *at);
 		s->stats = (*at)->stats;
@@ -236,7 +228,6 @@ int dta_engine_store(struct dta_engine *e, const struct sl_store_config *config,
 		e->stores++;
 	}
 	*at = s;
-	tell_output(e, s, next);
 	return 0;
 }
 
@@ -252,7 +243,6 @@ int dta_engine_rotate(struct dta_engine *e, uint16_t tenant, uint16_t store, uin
 	e->stalled = false;
 	cause = flush_store(e, s);
 	set_epoch(s, epoch);
-	tell_output(e, s, NULL);
 	if (s->kind->rotated)
 		s->kind->rotated(s, cause);
 	else if (s->kind->drop && !s->kind->no_epochs)
@@ -265,22 +255,20 @@ int dta_engine_rotate(struct dta_engine *e, uint16_t tenant, uint16_t store, uin
 
 void dta_engine_remove(struct dta_engine *e, uint16_t tenant, uint16_t store)
 {
-	struct dta_engine_store **at = find(e, tenant, store), *s = *at;
+	struct dta_engine_store **at = find_slot(e, tenant, store), *s = *at;
 
 	if (!s)
 		return;
 	e->stalled = false;
-	if (e->output && e->output->ops->forget)
-		e->output->ops->forget(e->output, tenant, store);
 	flush_or_drop(e, s);
 	dta_add_counters(&e->gone, &s->stats, sizeof(e->gone));
 	free_store(s);
 	*at = NULL;
 	e->stores--;
-	/* Entries after it may have been displaced by it: insert them again. */
+	/* The removed entry may have displaced those after it: insert them again. */
 	for (uint32_t i = (uint32_t)(at - e->table) + 1; (s = e->table[i & e->mask]); i++) {
 		e->table[i & e->mask] = NULL;
-		*find(e, s->c.tenant, s->c.id) = s;
+		*find_slot(e, s->c.tenant, s->c.id) = s;
 	}
 	flush_output(e);
 }
@@ -317,7 +305,7 @@ struct dta_engine *dta_engine_new(const struct dta_engine_opts *opts, struct dta
 		e->opts.sketch_ns = 1000000000;
 	e->rates = e->opts.rates;
 	e->output = output;
-	if (grow(e)) {
+	if (grow_table(e)) {
 		free(e);
 		return NULL;
 	}

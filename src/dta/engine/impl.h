@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * impl.h - what the engine's files share: engine.c (stores, rates, accounts) and one file per
- * primitive, behind struct dta_engine_kind.
+ * impl.h - internals shared by engine.c (stores, rates, accounts) and the file of each primitive,
+ * which implements struct dta_engine_kind.
  */
 #ifndef SL_DTA_ENGINE_IMPL_H
 #define SL_DTA_ENGINE_IMPL_H
@@ -14,79 +14,84 @@
 #include "dta/wire/endian.h"
 #include "dta/store/store.h"
 
-#define ENGINE_CHUNK 32u /* reports that are prefetched before the first is written */
-#define ENGINE_TRIES 64	 /* attempts of an operation on a full output */
+#define ENGINE_CHUNK 32u /* reports prefetched before the first one is written */
+#define ENGINE_TRIES 64	 /* attempts per operation while the output is full */
 #define ENGINE_NONE  (~0u)
 
 struct dta_engine_store {
 	struct sl_store_config c;
 	struct dta_object object;
 	const struct dta_engine_kind *kind;
-	void *state; /* the kind's */
+	void *state; /* private data of the primitive */
 	struct dta_engine_keylog *keylog;
 	struct dta_engine_stats stats;
 	uint64_t epoch;
 	uint64_t bank;	 /* offset of the current bank in the object */
 	uint64_t unit;	 /* bytes per slot, block or path */
-	uint64_t age_ns; /* age at which what waits is written */
+	uint64_t age_ns; /* age at which waiting reports are written */
 	uint32_t lane;
-	bool direct; /* the engine writes to the mapping itself */
+	bool direct; /* the engine writes to the mapping without the output */
 };
 
 struct dta_engine {
 	struct dta_engine_opts opts;
 	struct dta_output *output;
-	uint64_t now;	   /* as the caller passed it last */
-	uint32_t reporter; /* of the block */
-	bool stalled;	   /* the output was full for ENGINE_TRIES: not tried again in this call */
-	struct dta_engine_store **table; /* open addressing by tenant and number; a power of two */
+	uint64_t now;	   /* time of the caller's last call */
+	uint32_t reporter; /* reporter of the current block */
+	/* the output stayed full for ENGINE_TRIES attempts; not retried in this call */
+	bool stalled;
+	/* hash table with open addressing, by tenant and store number; size is a power of two */
+	struct dta_engine_store **table;
 	uint32_t mask, stores;
-	struct dta_rates *rates;      /* of the options, or own; NULL: no limits */
-	struct dta_engine_stats gone; /* of removed stores, and of reports without one */
+	/* rate limits from the options, or private ones; NULL: no limits */
+	struct dta_rates *rates;
+	/* counts of removed stores, and of reports for no known store */
+	struct dta_engine_stats gone;
 };
 
 /*
- * A primitive. Functions that write return 0 or the cause (an output's enum dta_engine_drop, never
- * 0) why they stopped. All but open and block may be NULL.
+ * The functions of a primitive. Functions that write return 0, or the cause why they stopped (an
+ * enum dta_engine_drop of the output, never 0). All except open and block may be NULL.
  */
 struct dta_engine_kind {
 	int (*open)(struct dta_engine *e, struct dta_engine_store *s, const uint64_t *next);
 	void (*close)(struct dta_engine_store *s);
-	/* The opcode is checked. Counts all reports; returns how many were not dropped. */
+	/* The caller checked the opcode. Counts all reports; returns the number not dropped. */
 	uint32_t (*block)(struct dta_engine *e, struct dta_engine_store *s,
 			  const struct dta_block *b);
-	/* Writes what has waited for age. NULL: nothing waits. */
+	/* Writes reports that have waited for age. NULL: this primitive never delays reports. */
 	int (*flush)(struct dta_engine *e, struct dta_engine_store *s, uint64_t age);
-	/* When the oldest report that flush_ns or path_ns holds back came; UINT64_MAX: none. */
+	/*
+	 * Returns the arrival time of the oldest report delayed by flush_ns or path_ns; UINT64_MAX:
+	 * none.
+	 */
 	uint64_t (*oldest)(const struct dta_engine_store *s);
-	/* Drops and counts what waits. */
+	/* Drops and counts waiting reports. */
 	void (*drop)(struct dta_engine_store *s, int cause);
-	/* NULL: drop() is called. s->epoch is the new one; cause: why flush() stopped. */
+	/* Called after s->epoch changed; NULL: drop() is called. cause: why flush() stopped. */
 	void (*rotated)(struct dta_engine_store *s, int cause);
-	bool no_epochs; /* what waits survives a rotation */
+	bool no_epochs; /* waiting reports survive a rotation */
 };
 extern const struct dta_engine_kind dta_engine_keywrite, dta_engine_append, dta_engine_increment,
 	dta_engine_postcard, dta_engine_sketch;
 
-/* One operation on the output, retried while it is full. 0 or the cause. */
+/* Performs one operation, retrying while the output is full. Returns 0 or the cause. */
 int dta_engine_write(struct dta_engine *e, struct dta_engine_store *s, uint64_t offset,
 		     const void *data, uint64_t bytes, bool immediate);
 int dta_engine_add(struct dta_engine *e, struct dta_engine_store *s, uint64_t offset,
 		   uint64_t addend);
-/* A WRITE of no bytes that wakes the application. */
+/* Wakes the application with an empty WRITE. */
 int dta_engine_wake(struct dta_engine *e, struct dta_engine_store *s);
 
-/*
- * Appends a value that is not a report, of at most the list's value size. False: the list is full.
- */
+/* Appends a logged key, of at most the list's value size. Returns false if the list is full. */
 bool dta_engine_append_logged(struct dta_engine *e, struct dta_engine_store *log, uint32_t list,
 			      const void *value, uint32_t bytes);
 #define ENGINE_KEYLOG_PLACES 65536u
 struct dta_engine_keylog {
-	bool marked; /* the log has this epoch's mark */
+	bool marked; /* the log has the mark of the current epoch */
 	uint64_t seen[ENGINE_KEYLOG_PLACES];
 };
-/* Writes keys of a block that were not seen lately to the store's key log. */
+/* Logs the keys of a block that were not seen recently. */
 void dta_engine_keylog_block(struct dta_engine *e, struct dta_engine_store *s,
 			     const struct dta_block *b);
 struct dta_engine_store *dta_engine_find(const struct dta_engine *e, uint16_t tenant,
@@ -101,9 +106,9 @@ static inline uint32_t dta_engine_refuse(struct dta_engine_store *s, enum dta_en
 }
 
 /*
- * Prefetches a line that is about to be written, for reading: on Zen 4 prefetchw blocks until it is
- * served (16 instead of 50 million reports/s), and a line that no other core holds is writable at
- * once.
+ * Prefetches for reading a line that is about to be written. On Zen 4, prefetchw blocks until the
+ * line arrives (16 instead of 50 million reports/s); a line that no other core holds is writable
+ * immediately.
  */
 static inline void dta_engine_prefetch_line(const void *p)
 {
@@ -111,10 +116,9 @@ static inline void dta_engine_prefetch_line(const void *p)
 }
 
 /*
- * Prefetches a unit that misses every cache into L2, from where the write takes it. L1 holds 24
- * outstanding misses, L2 more (202 instead of 125 million lines/s of 1 GiB, Zen 4). Keep it in a
- * loop of its own: a prefetch retires only when its address is translated, and a short loop
- * overlaps many translations.
+ * Prefetches into L2 a unit that is in no cache. L1 allows 24 outstanding misses, L2 more (202
+ * instead of 125 million lines/s over 1 GiB on Zen 4). Call it in a separate loop: a prefetch
+ * retires only after its address is translated, and a short loop overlaps many translations.
  */
 static inline void dta_engine_prefetch_far(const uint8_t *p, uint64_t bytes)
 {
@@ -124,7 +128,7 @@ static inline void dta_engine_prefetch_far(const uint8_t *p, uint64_t bytes)
 		__builtin_prefetch(p + line, 0, 2);
 }
 
-/* ---- queues of what waits, oldest first ---- */
+/* ---- queues of waiting entries, oldest first ---- */
 
 struct dta_engine_link {
 	uint64_t since;
@@ -133,8 +137,8 @@ struct dta_engine_link {
 
 struct dta_engine_queue {
 	uint32_t head, tail;
-	uint8_t *base;	 /* an array of structures that begin with a struct dta_engine_link */
-	uint64_t stride; /* bytes */
+	uint8_t *base;	 /* an array of structures whose first member is a struct dta_engine_link */
+	uint64_t stride; /* size of a structure in bytes */
 };
 
 static inline struct dta_engine_link *dta_engine_link(const struct dta_engine_queue *q, uint32_t i)

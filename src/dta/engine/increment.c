@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * increment.c - Key-Increment: adds to N counters that the key selects, one per row: a count-min
- * sketch in memory (docs/sketches.md has the bound).
+ * increment.c - Key-Increment: adds to N counters selected by the key, one per row: a count-min
+ * sketch in memory (docs/sketches.md gives the error bound).
  *
- * On an adapter each addition is an operation, of which it does few: increments per key are summed
- * in a cache first. On a mapping an addition to a cached line costs as little as the cache.
+ * On an RDMA adapter each addition is one operation, and adapters perform few of these per second,
+ * so a cache sums increments per key first. On a mapping an addition to a cached line is as cheap
+ * as the cache itself.
  */
 #include "dta/engine/impl.h"
 
@@ -16,13 +17,13 @@ struct increment_entry {
 	uint64_t sum;
 	uint32_t reports; /* 0: free */
 	uint8_t copies;
-	uint8_t done; /* copies already added when the output became full */
+	uint8_t done; /* copies already added before the output became full */
 };
 
 struct cache {
 	uint32_t entries; /* a power of two; 0: no cache */
 	uint32_t used;
-	uint64_t since; /* of the oldest */
+	uint64_t since; /* arrival of the oldest entry */
 	struct increment_entry entry[];
 };
 
@@ -104,9 +105,12 @@ static int add_copies(struct dta_engine *e, struct dta_engine_store *s, struct i
 	return 0;
 }
 
-/* Performs an entry's additions. 0: it is free; or the cause, and it keeps waiting. */
-static int emit(struct dta_engine *e, struct dta_engine_store *s, struct cache *c,
-		struct increment_entry *n)
+/*
+ * Performs an entry's additions. Returns 0 and frees the entry; or the cause, and the entry keeps
+ * waiting.
+ */
+static int emit_entry(struct dta_engine *e, struct dta_engine_store *s, struct cache *c,
+		      struct increment_entry *n)
 {
 	int cause = add_copies(e, s, n);
 
@@ -124,9 +128,9 @@ static int emit(struct dta_engine *e, struct dta_engine_store *s, struct cache *
 	return 0;
 }
 
-/* Adds to the cache. 0, or the cause why the report was dropped. */
-static int accumulate(struct dta_engine *e, struct dta_engine_store *s, struct cache *c,
-		      struct increment_entry *new)
+/* Adds to the cache. Returns 0, or the cause why the report was dropped. */
+static int add_to_cache(struct dta_engine *e, struct dta_engine_store *s, struct cache *c,
+			struct increment_entry *new)
 {
 	struct increment_entry *n = &c->entry[new->key.hi &(c->entries - 1)];
 
@@ -138,7 +142,7 @@ static int accumulate(struct dta_engine *e, struct dta_engine_store *s, struct c
 		return 0;
 	}
 	if (n->reports) {
-		int cause = emit(e, s, c, n);
+		int cause = emit_entry(e, s, c, n);
 
 		if (cause)
 			return cause;
@@ -186,7 +190,7 @@ static uint32_t block_increment(struct dta_engine *e, struct dta_engine_store *s
 			int cause;
 
 			if (c->entries && !immediate) {
-				cause = accumulate(e, s, c, &n);
+				cause = add_to_cache(e, s, c, &n);
 			} else {
 				cause = add_copies(e, s, &n);
 				s->stats.stored += !cause;
@@ -208,7 +212,7 @@ static int flush_increment(struct dta_engine *e, struct dta_engine_store *s, uin
 	if (e->now - c->since < age)
 		return 0;
 	for (uint32_t i = 0; c->used && i < c->entries; i++) {
-		int cause = c->entry[i].reports ? emit(e, s, c, &c->entry[i]) : 0;
+		int cause = c->entry[i].reports ? emit_entry(e, s, c, &c->entry[i]) : 0;
 
 		if (cause)
 			return cause;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * keywrite.c - Key-Write: { check word, value } into N slots that the key selects.
+ * keywrite.c - Key-Write: writes { check word, value } to N slots selected by the key.
  *
- * Random slots of a big store miss the cache and the TLB. A chunk of reports is therefore hashed
- * and prefetched as a whole and then written in order: the cost is the memory's bandwidth, not its
- * latency.
+ * Random slots of a large store miss the cache and the TLB. Each chunk of reports is therefore
+ * hashed and prefetched as a whole and then written in order, so that memory bandwidth is the limit
+ * and not latency.
  */
 #include "dta/engine/impl.h"
 #include "dta/store/hash_many.h"
@@ -19,7 +19,7 @@ static int open_keywrite(struct dta_engine *e, struct dta_engine_store *s, const
 
 typedef uint64_t pair __attribute__((vector_size(16), may_alias));
 
-/* Inlined for values of 8 bytes, where a slot is one store that never crosses a line. */
+/* Specialised for 8-byte values, whose slot is written by one store and never crosses a line. */
 static inline __attribute__((always_inline)) void write_direct(struct dta_engine_store *s,
 							       const struct dta_block *b,
 							       uint32_t count, uint32_t value_bytes)
@@ -42,7 +42,7 @@ static inline __attribute__((always_inline)) void write_direct(struct dta_engine
 				dta_engine_prefetch_far(bank + slot[k][i] * unit, unit);
 		}
 		for (uint32_t i = 0; i < n; i++) {
-			/* In order, so that the last report of a key stays. */
+			/* Write in order, so that the last report of a key wins. */
 			const uint8_t *value = item + i * step + key_bytes;
 			uint64_t last = 0;
 
@@ -62,7 +62,7 @@ static inline __attribute__((always_inline)) void write_direct(struct dta_engine
 	}
 }
 
-/* A report alone in its packet has nothing to overlap with. */
+/* For a packet with a single report, where prefetching can't overlap with other work. */
 static void write_direct_one(struct dta_engine_store *s, const struct dta_block *b)
 {
 	const uint8_t *value = b->items + b->key_bytes;
@@ -103,7 +103,7 @@ static void write_direct_any(struct dta_engine_store *s, const struct dta_block 
 		write_direct(s, b, count, b->value_bytes);
 }
 
-/* Writes one report through the output. 0 or the cause. */
+/* Writes one report through the output. Returns 0 or the cause. */
 static int write_report(struct dta_engine *e, struct dta_engine_store *s, const struct dta_block *b,
 			const uint8_t *key, bool immediate)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * output.h - how a translator writes to the memory of stores. Providers: shm (a mapping), verbs (RC
- * WRITE, WRITE with immediate, FETCH_ADD), raw (RoCEv2 frames of our own). Single-threaded.
+ * output.h - the translator's access to the memory of stores. Providers: shm (a mapping), verbs (RC
+ * WRITE, WRITE with immediate, FETCH_ADD), raw (RoCEv2 frames built here). Single-threaded.
  * Operations on one object take effect in the order given.
  */
 #ifndef SL_DTA_ENGINE_OUTPUT_H
@@ -12,15 +12,14 @@
 #include <stdint.h>
 
 struct dta_output;
-struct dta_roce_end;
 
-/* An object (sidelight/store.h), as the store server announces it. */
+/* An object (sidelight/store.h) as announced by the store server. */
 struct dta_object {
 	uint32_t number; /* unique per store server */
 	uint32_t rkey;
-	uint64_t addr; /* verbs, raw: of its first byte */
+	uint64_t addr; /* address of the first byte, for verbs and raw */
 	uint64_t bytes;
-	uint8_t *map; /* shm: its mapping; else NULL */
+	uint8_t *map; /* the mapping, for shm; otherwise NULL */
 };
 
 enum dta_output_state {
@@ -30,31 +29,23 @@ enum dta_output_state {
 };
 
 struct dta_output_stats {
-	uint64_t writes, adds, immediates, bytes; /* accepted */
+	uint64_t writes, adds, immediates, bytes; /* accepted operations and bytes */
 	uint64_t completed;			  /* operations that took effect */
-	uint64_t unconfirmed; /* FETCH_ADDs in flight when the connection was lost, which may have
-				 taken effect. WRITEs are repeated instead */
-	uint64_t failed;      /* operations that the peer refused */
-	uint64_t again;	      /* retransmitted after a NAK or a loss */
+	/*
+	 * FETCH_ADDs in flight when the connection was lost, which may have taken effect; WRITEs
+	 * are repeated instead
+	 */
+	uint64_t unconfirmed;
+	uint64_t failed; /* operations that the peer refused */
+	uint64_t again;	 /* retransmissions after a NAK or a loss */
 	uint64_t naks, resyncs, connects, disconnects;
 	char last_error[160];
 };
 
-struct sl_store_config;
-
-/* A store as an engine knows it. */
-struct dta_output_store {
-	const struct sl_store_config *config;
-	const struct dta_object *object;
-	uint64_t bank; /* offset of the current bank in the object */
-	uint32_t lane;
-	const uint64_t *next; /* append: the next block of each list, if that is new; or NULL */
-};
-
 struct dta_output_ops {
 	/*
-	 * 0; -EAGAIN: full, call drive() and retry; -ENOTCONN; -ERANGE: outside the object. Copies
-	 * data. immediate: wakes the store server with this number; or NULL.
+	 * Copies data. Returns 0; -EAGAIN: full, call drive() and retry; -ENOTCONN; -ERANGE:
+	 * outside the object. immediate: number that wakes the store server, or NULL.
 	 */
 	int (*write)(struct dta_output *o, const struct dta_object *to, uint64_t offset,
 		     const void *data, uint32_t bytes, const uint32_t *immediate);
@@ -65,24 +56,12 @@ struct dta_output_ops {
 	 * packets.
 	 */
 	void (*flush)(struct dta_output *o);
-	/* Handles completions, timeouts and connecting. Never waits. */
+	/* Processes completions, timeouts and connection setup. Never waits. */
 	enum dta_output_state (*drive)(struct dta_output *o, uint64_t now_ns);
 	void (*close)(struct dta_output *o);
-
-	/* Of one that writes by itself: what its stores are, and where. May be NULL. */
-	void (*store)(struct dta_output *o, const struct dta_output_store *s);
-	void (*forget)(struct dta_output *o, uint16_t tenant, uint16_t store);
-	/* A tenant's reports are not for everyone, or limited per second. May be NULL. */
-	void (*tenant)(struct dta_output *o, uint16_t tenant, bool limited);
-	/* Its session has, or has no longer, told of everything. May be NULL. */
-	void (*session)(struct dta_output *o, bool ready);
-
-	/* Of one with a queue pair of its own: dta_output_raw_ours(), dta_output_raw_connect(). */
-	int (*ours)(struct dta_output *o, struct dta_roce_end *ours);
-	int (*connect)(struct dta_output *o, const struct dta_roce_end *theirs);
 };
 
-struct dta_output { /* the first member of a provider's structure */
+struct dta_output { /* first member of each provider's structure */
 	const struct dta_output_ops *ops;
 	struct dta_output_stats stats;
 	uint64_t outstanding; /* operations accepted but not completed */
@@ -92,7 +71,7 @@ struct dta_output { /* the first member of a provider's structure */
 #define DTA_OUTPUT_FAILED(o, ...) \
 	base_fail((o)->stats.last_error, sizeof((o)->stats.last_error), 0, __VA_ARGS__)
 
-/* Adds counters: structures of nothing but uint64_t. */
+/* Adds up counters: structures that contain only uint64_t. */
 static inline void dta_add_counters(void *to, const void *from, size_t bytes)
 {
 	const uint64_t *n = from;
@@ -102,10 +81,10 @@ static inline void dta_add_counters(void *to, const void *from, size_t bytes)
 		sum[i] += n[i];
 }
 
-/* The output for mappings: an operation is complete when it returns. */
+/* The output for mappings; operations complete before they return. */
 struct dta_output *dta_output_shm(void (*immediate)(void *arg, uint32_t number), void *arg);
 bool dta_output_is_shm(const struct dta_output *o);
-/* Counts operations that the engine itself did on mappings. */
+/* Counts operations that the engine performed directly on mappings. */
 void dta_output_shm_account(struct dta_output *o, uint64_t writes, uint64_t adds, uint64_t bytes);
 
 #endif

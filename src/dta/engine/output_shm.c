@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* output_shm.c - stores on this machine, as mappings */
+/* output_shm.c - output for stores on this machine, which are mapped */
 #include "dta/engine/output.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@ struct output_shm {
 	void *arg;
 };
 
-static bool within(const struct dta_object *to, uint64_t offset, uint64_t bytes)
+static bool is_within(const struct dta_object *to, uint64_t offset, uint64_t bytes)
 {
 	return to->map && offset <= to->bytes && bytes <= to->bytes - offset;
 }
@@ -23,9 +23,9 @@ static int shm_write(struct dta_output *o, const struct dta_object *to, uint64_t
 	const struct output_shm *s = (const struct output_shm *)o;
 	uint32_t front = bytes > 8 ? bytes - 8 : 0;
 
-	if (!within(to, offset, bytes))
+	if (!is_within(to, offset, bytes))
 		return -ERANGE;
-	/* The end is written last, as an adapter does: readers poll tails. */
+	/* Write the end last, as an adapter does: readers poll the tail. */
 	if (front)
 		memcpy(to->map + offset, data, front);
 	__atomic_thread_fence(__ATOMIC_RELEASE);
@@ -41,7 +41,7 @@ static int shm_write(struct dta_output *o, const struct dta_object *to, uint64_t
 static int shm_add(struct dta_output *o, const struct dta_object *to, uint64_t offset,
 		   uint64_t addend)
 {
-	if (!within(to, offset, 8) || offset & 7)
+	if (!is_within(to, offset, 8) || offset & 7)
 		return -ERANGE;
 	/* Other translators add to the same counters. */
 	__atomic_fetch_add((uint64_t *)(void *)(to->map + offset), addend, __ATOMIC_RELAXED);

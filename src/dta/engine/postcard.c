@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * postcard.c - Postcarding: a word per hop in the slots of the path's key. Over RDMA the hops wait
- * in a cache until the path is complete, too old or evicted, and those that follow each other go
- * out as one WRITE per copy. Over a mapping each is written at once: the CPU's caches do the same.
+ * postcard.c - Postcarding: writes one word per hop into the slots of the path's key. Over RDMA,
+ * hops wait in a cache until the path is complete, too old or evicted; each run of consecutive hops
+ * then takes one WRITE per copy. Over a mapping each hop is written immediately, since the CPU
+ * caches have the same effect.
  */
 #include "dta/engine/impl.h"
 #include "dta/store/hash_many.h"
@@ -13,39 +14,40 @@
 #define WAYS 4u
 
 /*
- * Tags of four paths, so that a lookup touches one line; a path's own line is touched only by its
- * reports.
+ * Tags of four paths in one line, so that a lookup touches a single line. The line of a path itself
+ * is touched only by its own reports.
  */
 struct set {
-	uint32_t tag[WAYS]; /* of the hash, never 0; 0: free */
-	uint32_t at[WAYS];  /* index of the path */
+	uint32_t tag[WAYS]; /* tag from the hash, never 0; 0: free */
+	uint32_t at[WAYS];  /* indices of the paths */
 };
 
 struct path {
-	struct dta_engine_link link; /* first; queued while used */
-	uint64_t lo, hi;	     /* the hash of the key */
+	struct dta_engine_link link; /* must be first; queued while in use */
+	uint64_t lo, hi;	     /* hash of the key */
 	uint64_t present;
 	/*
-	 * Hops (0: free), COPIES, copies DONE when the output became full, WAY in the set,
-	 * IMMEDIATE.
+	 * Bit fields: HOPS (0: free), COPIES, copies DONE before the output became full, WAY in the
+	 * set, IMMEDIATE.
 	 */
 	uint32_t word;
 	uint32_t value[];
 };
 
 #define HOPS	  0x000000ffu
-#define COPIES	  8 /* shifts */
+#define COPIES	  8 /* bit offsets of the fields */
 #define DONE	  16
 #define WAY	  24
 #define IMMEDIATE 0x80000000u
-#define FIT	  0x00ffffffu /* equal for a report of the same hops and copies, if none is done */
+#define FIT	  0x00ffffffu /* fields compared with a report's hops and copies; DONE must be 0 */
 
 struct paths {
 	struct set *set;
 	uint8_t *paths;
 	uint64_t stride;
-	uint64_t sets;	/* a power of two */
-	uint32_t *free; /* a stack: the place used last is still cached */
+	uint64_t sets; /* a power of two */
+	/* a stack, so that the most recently used place, still cached, is reused first */
+	uint32_t *free;
 	uint32_t n_free;
 	struct dta_engine_queue waiting;
 };
@@ -75,7 +77,10 @@ static uint32_t done_of(const struct path *x)
 	return x->word >> DONE & 0xff;
 }
 
-/* The index of the path with this tag, which is unique; arbitrary if there is none. Branch-free. */
+/*
+ * Returns the index of the path with this tag, which is unique, or any index if there is none.
+ * Branch-free.
+ */
 static uint32_t candidate_at(const struct set *set, uint32_t tag)
 {
 	typedef uint32_t four __attribute__((vector_size(16)));
@@ -159,7 +164,9 @@ static void count_written(struct dta_engine_store *s, const struct path *x, uint
 	s->stats.waiting -= reports;
 }
 
-/* Writes the known hops to one copy, those that follow each other with one WRITE. 0 or the cause.
+/*
+ * Writes the known hops to one copy, with one WRITE per run of consecutive hops. Returns 0 or the
+ * cause.
  */
 static int emit_copy(struct dta_engine *e, struct dta_engine_store *s, const struct path *x,
 		     uint32_t copy, bool immediate)
@@ -185,8 +192,9 @@ static int emit_copy(struct dta_engine *e, struct dta_engine_store *s, const str
 	return 0;
 }
 
-/* Writes a path. 0: it is freed; or the cause, and it keeps waiting. */
-static int emit(struct dta_engine *e, struct dta_engine_store *s, struct paths *p, struct path *x)
+/* Writes a path. Returns 0 and frees the path; or the cause, and the path keeps waiting. */
+static int emit_path(struct dta_engine *e, struct dta_engine_store *s, struct paths *p,
+		     struct path *x)
 {
 	const uint32_t reports = (uint32_t)__builtin_popcountll(x->present);
 	const uint32_t copies = copies_of(x);
@@ -213,13 +221,13 @@ static int emit(struct dta_engine *e, struct dta_engine_store *s, struct paths *
 }
 
 /*
- * Finds or makes the path of a report that the prefetched one does not fit. NULL: the report was
- * dropped and counted.
+ * Finds or adds the path of a report when the prefetched candidate does not match. Returns NULL if
+ * the report was dropped and counted.
  */
-static __attribute__((noinline)) struct path *place(struct dta_engine *e,
-						    struct dta_engine_store *s, struct paths *p,
-						    uint64_t lo, uint64_t hi, uint32_t hop,
-						    uint32_t fit)
+static __attribute__((noinline)) struct path *place_path(struct dta_engine *e,
+							 struct dta_engine_store *s,
+							 struct paths *p, uint64_t lo, uint64_t hi,
+							 uint32_t hop, uint32_t fit)
 {
 	const uint32_t tag = tag_of(lo), hops = fit & HOPS;
 	struct set *set = set_of(p, hi);
@@ -236,7 +244,9 @@ static __attribute__((noinline)) struct path *place(struct dta_engine *e,
 		x = path_at(p, set->at[way]);
 		if (x->hi == hi && x->lo == lo && (x->word & FIT) == fit)
 			return x;
-		/* The key has another path now; or, once in 2^31 paths, the tags collide. */
+		/*
+		 * The hops or copies of the key changed; or two tags collided, once in 2^31 paths.
+		 */
 	} else {
 		for (way = 0; way < WAYS - 1 && set->tag[way]; way++)
 			;
@@ -249,7 +259,7 @@ static __attribute__((noinline)) struct path *place(struct dta_engine *e,
 			if (path_at(p, set->at[w])->link.since <
 			    path_at(p, set->at[way])->link.since)
 				way = w;
-		cause = emit(e, s, p, path_at(p, set->at[way]));
+		cause = emit_path(e, s, p, path_at(p, set->at[way]));
 		if (cause) {
 			s->stats.dropped[cause]++;
 			return NULL;
@@ -274,7 +284,7 @@ static uint32_t chunk_postcard(struct dta_engine *e, struct dta_engine_store *s,
 	const uint32_t key_bytes = b->key_bytes, step = key_bytes + 8, copies = b->copies;
 	const uint32_t immediate = b->flags & DTA_IMMEDIATE ? IMMEDIATE : 0;
 	struct paths *p = s->state;
-	struct path *path[DTA_MANY]; /* candidates; then the completed paths */
+	struct path *path[DTA_MANY]; /* candidates at first, completed paths later */
 	uint32_t done = 0, taken = 0;
 	struct dta_hashes h;
 
@@ -289,16 +299,16 @@ static uint32_t chunk_postcard(struct dta_engine *e, struct dta_engine_store *s,
 		const uint32_t hop = item[key_bytes], hops = item[key_bytes + 1];
 		const uint32_t fit = hops | copies << COPIES;
 		struct path *x = path[i];
-		/* One branch, rarely taken. */
+		/* A single branch that is rarely taken. */
 		const uint64_t misfit = (x->lo ^ h.lo[i]) | (x->hi ^ h.hi[i]) |
 					((x->word & FIT) ^ fit) | (hop >= hops);
 
 		if (__builtin_expect(misfit != 0, 0)) {
-			x = place(e, s, p, h.lo[i], h.hi[i], hop, fit);
+			x = place_path(e, s, p, h.lo[i], h.hi[i], hop, fit);
 			if (!x)
 				continue;
 		}
-		if (x->present >> hop & 1) { /* the newest value wins, as over a mapping */
+		if (x->present >> hop & 1) { /* the newest value wins, as on a mapping */
 			x->value[hop] = dta_get32(item + key_bytes + 4);
 			s->stats.dropped[DTA_DROP_DUPLICATE_HOP]++;
 			continue;
@@ -310,17 +320,17 @@ static uint32_t chunk_postcard(struct dta_engine *e, struct dta_engine_store *s,
 		taken++;
 		if (x->present != all_hops(hops))
 			continue;
-		path[done++] = x; /* overwrites a report already handled */
+		path[done++] = x; /* reuses the entry of a report that is already handled */
 	}
 	s->stats.waiting += taken;
-	/* One may have been evicted meanwhile and its place reused. */
+	/* A path may have been evicted meanwhile and its place reused. */
 	for (uint32_t i = 0; i < done; i++)
 		if (is_complete(path[i]))
-			emit(e, s, p, path[i]);
+			emit_path(e, s, p, path[i]);
 	return taken;
 }
 
-/* Writes each hop to its slots. */
+/* Writes each hop directly to its slots. */
 static uint32_t chunk_direct(struct dta_engine_store *s, const struct dta_block *b,
 			     const uint8_t *item, uint32_t count)
 {
@@ -397,9 +407,9 @@ static int flush_postcard(struct dta_engine *e, struct dta_engine_store *s, uint
 {
 	struct paths *p = s->state;
 
-	/* Complete paths that the output had no room for are among the oldest. */
+	/* Complete paths that did not fit into the output are among the oldest. */
 	while (p && dta_engine_queue_due(&p->waiting, e->now, age)) {
-		int cause = emit(e, s, p, path_at(p, p->waiting.head));
+		int cause = emit_path(e, s, p, path_at(p, p->waiting.head));
 
 		if (cause)
 			return cause;

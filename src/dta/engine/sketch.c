@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * sketch.c - Sketch-Merge: merges the cells that reporters send of an epoch, by sum or maximum, and
- * writes whole rows when all known reporters have ended the epoch, and every sketch_ns before. What
- * is written is always the sum so far, completeness last.
+ * sketch.c - Sketch-Merge: merges the cells that reporters send in an epoch by sum or maximum.
+ * Writes whole rows once all known reporters have ended the epoch, and every sketch_ns before that.
+ * A write always contains the sum so far, and updates completeness last.
  *
- * A map per reporter records which cells it sent, so that duplicates by the network are not added
- * twice.
+ * A bitmap per reporter records the cells it has sent, so that packets duplicated by the network
+ * are not added twice.
  *
- * Epochs are 32 bits on the wire, and each reporter begins them by its own clock: cells of the next
- * epoch wait until the store reaches it.
+ * Epochs have 32 bits on the wire, and each reporter starts them by its own clock: cells of the
+ * next epoch wait until the store reaches it.
  */
 #include "dta/engine/impl.h"
 
@@ -20,27 +20,28 @@
 struct dta_sketch_reporter {
 	uint64_t *seen; /* one bit per cell */
 	uint32_t items; /* reports with new cells */
-	uint32_t said;	/* how many it claims to have sent */
+	uint32_t said;	/* reports that the reporter claims to have sent */
 	bool ended;
 };
 
 struct dta_sketch_part { /* one epoch of a sketch */
 	uint64_t epoch;
-	uint8_t *cells; /* as in the store: u64 or registers */
+	uint8_t *cells; /* u64 or registers, as in the store */
 	struct dta_sketch_reporter reporter[SL_STORE_REPORTERS_MAX];
 	struct sl_store_complete complete;
-	uint64_t waiting; /* reports not written yet */
-	uint64_t merged;  /* of those, with cells */
-	uint64_t since;	  /* arrival of the oldest of those */
-	uint64_t given;	  /* bytes of rows written when the output became full */
-	uint32_t begun;	  /* reporters that sent anything */
+	uint64_t waiting; /* reports that are not written yet */
+	uint64_t merged;  /* waiting reports that carry cells */
+	uint64_t since;	  /* arrival of the oldest waiting report */
+	uint64_t given;	  /* bytes of rows already written when the output became full */
+	uint32_t begun;	  /* number of reporters that have sent anything */
 	bool immediate, dirty;
 	bool due; /* a reporter ended since the last write */
 };
 
 struct sketch {
-	struct dta_sketch_part *now, *next; /* next: NULL until a reporter sends cells of it */
-	uint64_t cells, bytes;		    /* of all rows */
+	/* next is NULL until a reporter sends cells of the next epoch */
+	struct dta_sketch_part *now, *next;
+	uint64_t cells, bytes; /* totals of all rows */
 	uint8_t register_max;
 };
 
@@ -79,7 +80,7 @@ static int open_sketch(struct dta_engine *e, struct dta_engine_store *s, const u
 		return -ENOMEM;
 	k->cells = (uint64_t)s->c.rows * s->c.slots;
 	k->bytes = k->cells * sl_store_cell_bytes(&s->c);
-	/* 2^p registers hold ranks of 64 - p bits, at most 64 - p + 1. */
+	/* A sketch of 2^p registers ranks hashes of 64 - p bits; the highest rank is 64 - p + 1. */
 	k->register_max = 65;
 	for (uint64_t n = s->c.slots; n > 1; n /= 2)
 		k->register_max--;
@@ -98,8 +99,11 @@ static void close_sketch(struct dta_engine_store *s)
 	free(k);
 }
 
-/* Writes the sum so far. 0 or the cause; FAILED: the waiting reports are dropped, the sum stays. */
-static int emit(struct dta_engine *e, struct dta_engine_store *s)
+/*
+ * Writes the sum so far. Returns 0 or the cause. On FAILED, waiting reports are dropped but the sum
+ * stays.
+ */
+static int emit_rows(struct dta_engine *e, struct dta_engine_store *s)
 {
 	const struct sketch *k = s->state;
 	const uint64_t lane = s->bank + s->lane * sl_store_lane_bytes(&s->c);
@@ -142,7 +146,10 @@ static int emit(struct dta_engine *e, struct dta_engine_store *s)
 	return 0;
 }
 
-/* The part of an epoch on the wire; NULL: LATE, or with errno no memory. */
+/*
+ * Returns the part for an epoch on the wire. NULL: too late or too early, or, with errno set, no
+ * memory.
+ */
 static struct dta_sketch_part *part_of(struct dta_engine_store *s, uint32_t epoch)
 {
 	struct sketch *k = s->state;
@@ -156,8 +163,8 @@ static struct dta_sketch_part *part_of(struct dta_engine_store *s, uint32_t epoc
 	return ahead == 1 ? k->next : NULL;
 }
 
-static void account(struct dta_engine *e, struct dta_engine_store *s, struct dta_sketch_part *p,
-		    uint32_t r, bool immediate)
+static void count_report(struct dta_engine *e, struct dta_engine_store *s,
+			 struct dta_sketch_part *p, uint32_t r, bool immediate)
 {
 	const struct dta_sketch_reporter *from = &p->reporter[r];
 	struct sl_store_complete *c = &p->complete;
@@ -166,7 +173,7 @@ static void account(struct dta_engine *e, struct dta_engine_store *s, struct dta
 	if (!p->dirty)
 		p->since = e->now;
 	p->dirty = true;
-	p->given = 0; /* the rows must be written from the start */
+	p->given = 0; /* write the rows from the start again */
 	p->immediate |= immediate;
 	p->waiting++;
 	s->stats.waiting++;
@@ -177,10 +184,10 @@ static void account(struct dta_engine *e, struct dta_engine_store *s, struct dta
 	p->due = true;
 }
 
-/* Merges n cells. False: none is new. */
-static bool merge(const struct dta_engine_store *s, struct dta_sketch_part *p,
-		  struct dta_sketch_reporter *from, uint64_t first, const uint8_t *value,
-		  uint32_t n)
+/* Merges n cells. Returns false if none is new. */
+static bool merge_cells(const struct dta_engine_store *s, struct dta_sketch_part *p,
+			struct dta_sketch_reporter *from, uint64_t first, const uint8_t *value,
+			uint32_t n)
 {
 	const uint64_t before = p->complete.columns;
 
@@ -202,7 +209,7 @@ static bool merge(const struct dta_engine_store *s, struct dta_sketch_part *p,
 	return p->complete.columns != before;
 }
 
-/* Takes one report. 0, or 1 + the cause why it is dropped. */
+/* Processes one report. Returns 0, or 1 + the cause of a drop. */
 static uint32_t take_report(struct dta_engine *e, struct dta_engine_store *s, uint32_t r,
 			    const struct dta_block *b, const uint8_t *item)
 {
@@ -222,7 +229,7 @@ static uint32_t take_report(struct dta_engine *e, struct dta_engine_store *s, ui
 		p->begun += !from->items;
 		from->ended = true;
 		from->said = dta_get32(item + 4);
-		account(e, s, p, r, immediate);
+		count_report(e, s, p, r, immediate);
 		return 0;
 	}
 	row = dta_get32(item + 4);
@@ -237,12 +244,12 @@ static uint32_t take_report(struct dta_engine *e, struct dta_engine_store *s, ui
 		from->seen = calloc((k->cells + 63) / 64, 8);
 	if (!from->seen)
 		return 1 + DTA_DROP_OUTPUT_FULL;
-	if (!merge(s, p, from, row * s->c.slots + column, item + 12, (uint32_t)n))
+	if (!merge_cells(s, p, from, row * s->c.slots + column, item + 12, (uint32_t)n))
 		return 1 + DTA_DROP_DUPLICATE_HOP;
 	p->begun += !from->items && !from->ended;
 	from->items++;
 	p->merged++;
-	account(e, s, p, r, immediate);
+	count_report(e, s, p, r, immediate);
 	return 0;
 }
 
@@ -269,17 +276,17 @@ static uint32_t block_sketch(struct dta_engine *e, struct dta_engine_store *s,
 			taken++;
 	}
 	if (k->now->dirty && k->now->complete.ended >= s->c.reporters)
-		emit(e, s);
+		emit_rows(e, s);
 	return taken;
 }
 
 static int flush_sketch(struct dta_engine *e, struct dta_engine_store *s, uint64_t age)
 {
 	const struct dta_sketch_part *p = ((const struct sketch *)s->state)->now;
-	/* All reporters of this translator have ended; whether others will begin is unknown. */
+	/* All reporters that began have ended; others may still begin. */
 	const bool ended = p->due && p->complete.ended >= p->begun;
 
-	return ended || e->now - p->since >= age ? emit(e, s) : 0;
+	return ended || e->now - p->since >= age ? emit_rows(e, s) : 0;
 }
 
 static void drop_part(struct dta_engine_store *s, struct dta_sketch_part *p, int cause)

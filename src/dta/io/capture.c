@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* capture.c - packets of a captured file, read by libpcap */
+/* capture.c - reads packets from a capture file with libpcap */
 #include "dta/io/capture.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@ struct dta_capture {
 	char error[PCAP_ERRBUF_SIZE];
 };
 
-/* The offset of the IP header, or SIZE_MAX. */
+/* Returns the offset of the IP header, or SIZE_MAX. */
 static size_t ip_offset(int link, const uint8_t *d, size_t bytes)
 {
 	size_t at = 12;
@@ -144,7 +144,8 @@ bool dta_captured_flow(const struct dta_captured *p, struct dta_captured_flow *o
 	if (out->version == 4) {
 		at = (size_t)(d[0] & 15) * 4;
 		out->length = dta_get16(d + 2);
-		out->fragment = dta_get16(d + 6) & 0x3fff; /* offset, or more fragments */
+		/* a fragment offset, or the more-fragments flag */
+		out->fragment = dta_get16(d + 6) & 0x3fff;
 		out->protocol = d[9];
 		out->from = d + 12;
 		out->to = d + 16;

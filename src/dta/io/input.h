@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * input.h - where a translator's packets come from: UDP sockets, the rings of an interface's queue
- * (AF_XDP), a captured file. One thread owns an input.
+ * input.h - sources of a translator's packets: UDP sockets, the rings of an interface's queues
+ * (AF_XDP), a capture file. One thread owns an input.
  */
 #ifndef SL_DTA_IO_INPUT_H
 #define SL_DTA_IO_INPUT_H
@@ -16,8 +16,9 @@ struct dta_datagram {
 	const uint8_t *data;
 	uint32_t bytes;
 	uint16_t port, to_port;
-	struct in6_addr address; /* of the sender; v4 mapped */
-	const uint8_t *to;	 /* that it was sent to: 4 bytes if the sender's is mapped, or 16 */
+	struct in6_addr address; /* address of the sender; IPv4 is mapped */
+	/* destination address: 4 bytes if the sender's is mapped, otherwise 16 */
+	const uint8_t *to;
 };
 
 static inline struct in6_addr dta_datagram_to(const struct dta_datagram *d)
@@ -36,56 +37,60 @@ struct dta_input;
 struct dta_input_ops {
 	const char *name;
 	/*
-	 * Returns up to max datagrams without waiting: their number, 0: none now, -ENODATA: never
-	 * any more, -errno. They stay valid until the next call.
+	 * Receives up to max datagrams without waiting. Returns their number; 0: none now;
+	 * -ENODATA: no more will come; -errno. The datagrams are valid until the next call.
 	 */
 	int (*receive)(struct dta_input *in, struct dta_datagram *out, uint32_t max);
-	/* Sends to a reporter from the address its packets came to. Best effort. May be NULL. */
+	/*
+	 * Sends a packet to a reporter from the address that its packets were sent to. Best effort.
+	 * May be NULL.
+	 */
 	void (*answer)(struct dta_input *in, const struct in6_addr *address, uint16_t port,
 		       const void *packet, size_t bytes);
 	/*
-	 * Stops the intake: new packets count as drops; received ones can still be read, and
-	 * answers sent. May be NULL.
+	 * Stops the intake: new packets count as drops; packets already received can still be read,
+	 * and answers sent. May be NULL.
 	 */
 	void (*stop)(struct dta_input *in);
 	/*
-	 * Packets that the kernel dropped for lack of room (many in one message count as one). Call
-	 * it regularly: the kernel's counter has 32 bits. May be NULL.
+	 * Returns the number of packets that the kernel dropped for lack of room (several in one
+	 * message count as one). Call it regularly: the kernel's counter has 32 bits. May be NULL.
 	 */
 	uint64_t (*drops)(struct dta_input *in);
-	/* Reports the parts of drops and others by name. May be NULL. */
+	/* Reports the components of drops and others by name. May be NULL. */
 	void (*detail)(const struct dta_input *in,
 		       void (*say)(void *arg, const char *name, uint64_t value), void *arg);
 	void (*close)(struct dta_input *in);
 };
 
-struct dta_input { /* the first member of a provider's structure */
+struct dta_input { /* first member of each provider's structure */
 	const struct dta_input_ops *ops;
 	int fd;		 /* poll for reading; -1: always ready */
-	uint64_t others; /* packets that are no reports: other packets in a file, fragments */
+	uint64_t others; /* packets without reports: fragments, and unrelated packets in a file */
 };
 
 /*
- * Listens at HOST:PORT; an empty HOST is any address of both families, port 0 the default. share:
- * several inputs listen at one address, and each reporter's packets go to one of them.
- * receive_bytes: of the socket's buffer, as far as the kernel grants; 0: 16 MiB. NULL with errno
+ * Listens at HOST:PORT; an empty HOST means any address of both families, port 0 the default.
+ * share: several inputs listen at the same address, and each reporter's packets go to one of them.
+ * receive_bytes: socket buffer, subject to the kernel's limit; 0: 16 MiB. Returns NULL with errno
  * and one line in error.
  */
 struct dta_input_udp_opts {
 	const char *address;
-	const struct sockaddr_in6 *as; /* instead of address: where another input listens */
+	const struct sockaddr_in6 *as; /* address of another input to share, in place of address */
 	int share;
-	uint32_t by_sender; /* shared by this many: what one address sends goes to one of them */
+	/* number of inputs that share the address, with packets distributed by source address */
+	uint32_t by_sender;
 	uint64_t receive_bytes;
 };
 struct dta_input *dta_input_udp(const struct dta_input_udp_opts *opts, char *error,
 				size_t error_bytes);
-/* Where it listens; IPv4 is mapped. 0 or -errno. */
+/* Returns 0 and the local address (IPv4 mapped), or -errno. */
 int dta_input_udp_where(const struct dta_input *in, struct sockaddr_in6 *out);
 
 /*
- * Reads reports from captured UDP packets to this port. Fragments and packets that were truncated
- * by the capture count as others.
+ * Reads reports from captured UDP packets to this port. Fragments and truncated packets count as
+ * others.
  */
 struct dta_input *dta_input_pcap(const char *path, uint16_t port, char *error, size_t error_bytes);
 

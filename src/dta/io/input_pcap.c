@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* input_pcap.c - reports from a captured file */
+/* input_pcap.c - reads reports from a capture file */
 #include "dta/io/input.h"
 
 #include <errno.h>
@@ -18,20 +18,20 @@ struct pcap {
 	char *path;
 	uint16_t port;
 	uint8_t *data[BATCH + 1];
-	struct dta_datagram rest; /* of the last packet, in data[BATCH] */
+	struct dta_datagram rest; /* unread rest of the last packet, in data[BATCH] */
 	bool ended;
 };
 
-/* A complete UDP datagram to our port. */
-static bool datagram(const struct pcap *p, const struct dta_captured *captured,
-		     struct dta_datagram *out)
+/* Whether the packet is a complete UDP datagram to our port. */
+static bool find_datagram(const struct pcap *p, const struct dta_captured *captured,
+			  struct dta_datagram *out)
 {
 	struct dta_captured_flow f;
 
 	return dta_captured_flow(captured, &f) && dta_captured_datagram(&f, p->port, out);
 }
 
-static int receive(struct dta_input *in, struct dta_datagram *out, uint32_t max)
+static int receive_pcap(struct dta_input *in, struct dta_datagram *out, uint32_t max)
 {
 	struct pcap *p = (struct pcap *)in;
 	uint32_t n = 0;
@@ -49,9 +49,9 @@ static int receive(struct dta_input *in, struct dta_datagram *out, uint32_t max)
 		if (err == -EINVAL)
 			base_log_limited(
 				BASE_WARN, "translate",
-				"capture damaged, the rest is skipped: %s; capture it again file=%s",
+				"damaged capture, skipping the rest: %s; capture it again file=%s",
 				dta_capture_error(p->capture), p->path);
-		if (err || !datagram(p, &captured, &p->rest)) {
+		if (err || !find_datagram(p, &captured, &p->rest)) {
 			p->rest.bytes = 0;
 			p->in.others += err != -ENODATA;
 			continue;
@@ -78,7 +78,8 @@ static void close_pcap(struct dta_input *in)
 	free(p);
 }
 
-static const struct dta_input_ops ops = {.name = "pcap", .receive = receive, .close = close_pcap};
+static const struct dta_input_ops ops = {
+	.name = "pcap", .receive = receive_pcap, .close = close_pcap};
 
 struct dta_input *dta_input_pcap(const char *path, uint16_t port, char *error, size_t error_bytes)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * input_udp.c - reports from a UDP socket: many messages per call (recvmmsg), each of many packets
- * where the kernel coalesced them (UDP_GRO).
+ * input_udp.c - reads reports from a UDP socket: many messages per call (recvmmsg), and many
+ * packets per message when the kernel coalesces them (UDP_GRO)
  */
 #include "dta/io/input.h"
 
@@ -22,7 +22,10 @@
 #include "dta/wire/wire.h"
 
 #define MESSAGES 32u
-/* Not a multiple of the page size: the heads of all messages would share a few cache sets. */
+/*
+ * Not a multiple of the page size, because the headers of all messages would then share a few cache
+ * sets.
+ */
 #define ROOM (65536u + 320u)
 
 struct udp {
@@ -35,11 +38,12 @@ struct udp {
 		char bytes[CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(struct in6_pktinfo))];
 		struct cmsghdr align;
 	} control[MESSAGES];
-	/* Messages received but not handed out completely. */
+	/* Received messages that are not completely handed out. */
 	uint32_t have, at, offset;
 	uint64_t drops;
-	struct sockaddr_in6 where;    /* it listens; IPv4 mapped */
-	struct in6_addr to[MESSAGES]; /* each was sent to; unless it listens anywhere: where */
+	struct sockaddr_in6 where; /* local address; IPv4 mapped */
+	/* destination of each message; only used when listening on any address */
+	struct in6_addr to[MESSAGES];
 };
 
 static void map_v4(struct in6_addr *to, const struct in_addr *from)
@@ -49,8 +53,8 @@ static void map_v4(struct in6_addr *to, const struct in_addr *from)
 }
 
 /*
- * Returns the size of each datagram in a message, 0: it is one datagram; and where it was sent to,
- * if the socket asks for it.
+ * Returns the size of each datagram in a message; 0: the message is one datagram. Also returns the
+ * destination address if the socket asks for it.
  */
 static uint32_t segment_of(struct msghdr *h, struct in6_addr *sent_to)
 {
@@ -87,7 +91,7 @@ static void sender_of(const struct sockaddr_in6 *from, struct dta_datagram *d)
 	d->port = ntohs(v4->sin_port);
 }
 
-static int fetch(struct udp *u)
+static int fetch_messages(struct udp *u)
 {
 	int n;
 
@@ -100,18 +104,18 @@ static int fetch(struct udp *u)
 	while (n < 0 && errno == EINTR);
 	u->at = u->offset = 0;
 	u->have = n > 0 ? (uint32_t)n : 0;
-	/* ECONNREFUSED: a reporter did not listen to an answer. */
+	/* ECONNREFUSED: a reporter no longer listened when an answer arrived. */
 	return n < 0 && errno != EAGAIN && errno != ECONNREFUSED ? -errno : 0;
 }
 
-static int receive(struct dta_input *in, struct dta_datagram *out, uint32_t max)
+static int receive_udp(struct dta_input *in, struct dta_datagram *out, uint32_t max)
 {
 	struct udp *u = (struct udp *)in;
 	uint32_t n = 0;
 	int err;
 
 	if (u->at == u->have) {
-		err = fetch(u);
+		err = fetch_messages(u);
 		if (err)
 			return err;
 	}
@@ -139,8 +143,8 @@ static int receive(struct dta_input *in, struct dta_datagram *out, uint32_t max)
 	return (int)n;
 }
 
-static void answer(struct dta_input *in, const struct in6_addr *address, uint16_t port,
-		   const void *packet, size_t bytes)
+static void answer_udp(struct dta_input *in, const struct in6_addr *address, uint16_t port,
+		       const void *packet, size_t bytes)
 {
 	struct udp *u = (struct udp *)in;
 	struct sockaddr_in6 to = {
@@ -148,7 +152,7 @@ static void answer(struct dta_input *in, const struct in6_addr *address, uint16_
 	struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(port)};
 
 	memcpy(&v4.sin_addr, &address->s6_addr[12], 4);
-	/* An IPv4 socket takes IPv4 addresses only; one of both families takes mapped ones. */
+	/* An IPv4 socket accepts only IPv4 addresses; a dual-stack socket accepts mapped ones. */
 	if (u->from[0].sin6_family == AF_INET)
 		sendto(u->in.fd, packet, bytes, MSG_DONTWAIT, (struct sockaddr *)&v4, sizeof(v4));
 	else
@@ -156,10 +160,10 @@ static void answer(struct dta_input *in, const struct in6_addr *address, uint16_
 }
 
 /*
- * A filter that accepts nothing (socket(7), SO_ATTACH_FILTER): later packets count as the socket's
- * drops, earlier ones stay.
+ * Attaches a filter that accepts nothing (socket(7), SO_ATTACH_FILTER): later packets count as the
+ * socket's drops, earlier ones stay readable.
  */
-static void stop(struct dta_input *in)
+static void stop_udp(struct dta_input *in)
 {
 	struct sock_filter nothing[] = {BPF_STMT(BPF_RET | BPF_K, 0)};
 	const struct sock_fprog program = {1, nothing};
@@ -167,8 +171,8 @@ static void stop(struct dta_input *in)
 	(void)setsockopt(in->fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program));
 }
 
-/* The counter that SO_RXQ_OVFL reports with packets, also known after the last packet. */
-static uint64_t drops(struct dta_input *in)
+/* Reads the same counter that SO_RXQ_OVFL reports, but also after the last packet. */
+static uint64_t count_drops(struct dta_input *in)
 {
 	struct udp *u = (struct udp *)in;
 	uint32_t info[SK_MEMINFO_VARS] = {0};
@@ -191,10 +195,10 @@ static void close_udp(struct dta_input *in)
 }
 
 static const struct dta_input_ops ops = {.name = "udp",
-					 .receive = receive,
-					 .answer = answer,
-					 .stop = stop,
-					 .drops = drops,
+					 .receive = receive_udp,
+					 .answer = answer_udp,
+					 .stop = stop_udp,
+					 .drops = count_drops,
 					 .close = close_udp};
 
 static bool is_any(const struct sockaddr *at)
@@ -205,9 +209,9 @@ static bool is_any(const struct sockaddr *at)
 }
 
 /*
- * Chooses one of n sockets by the sender's address alone. The kernel's own choice counts its port,
- * too, and a switch may vary that per packet (Telemetry Report 2.0, section 3.1.1), so that the
- * numbers of one device would be spread over all.
+ * Selects one of n sockets by source address alone. The kernel's own choice includes the source
+ * port, which a switch may vary per packet (Telemetry Report 2.0, section 3.1.1); the numbered
+ * packets of one device would then be spread over all sockets.
  */
 static int steer_by_sender(int fd, uint32_t n)
 {
@@ -228,7 +232,8 @@ static int steer_by_sender(int fd, uint32_t n)
 		BPF_STMT(BPF_MISC | BPF_TAX, 0),
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, ip + 20),
 		BPF_STMT(BPF_ALU | BPF_XOR | BPF_X, 0),
-		BPF_STMT(BPF_ALU | BPF_MUL | BPF_K, 0x9e3779b1), /* neighbours go to others */
+		/* spreads adjacent addresses over the sockets */
+		BPF_STMT(BPF_ALU | BPF_MUL | BPF_K, 0x9e3779b1),
 		BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, 16),
 		BPF_STMT(BPF_ALU | BPF_MOD | BPF_K, n),
 		BPF_STMT(BPF_RET | BPF_A, 0),
@@ -251,7 +256,7 @@ static int open_at(struct udp *u, const struct dta_input_udp_opts *opts, const s
 		setsockopt(u->in.fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof(zero));
 	if (opts->share && setsockopt(u->in.fd, SOL_SOCKET, SO_REUSEPORT, &one, sizeof(one)))
 		return -errno;
-	/* FORCE exceeds net.core.rmem_max, with CAP_NET_ADMIN. */
+	/* SO_RCVBUFFORCE can exceed net.core.rmem_max, but requires CAP_NET_ADMIN. */
 	if (setsockopt(u->in.fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size)))
 		setsockopt(u->in.fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
 	setsockopt(u->in.fd, SOL_UDP, UDP_GRO, &one, sizeof(one));
@@ -264,8 +269,9 @@ static int open_at(struct udp *u, const struct dta_input_udp_opts *opts, const s
 	return opts->by_sender > 1 ? steer_by_sender(u->in.fd, opts->by_sender) : 0;
 }
 
-/* Resolves the address. 0, or -EINVAL with error. */
-static int resolve(const char *address, struct addrinfo **found, char *error, size_t error_bytes)
+/* Resolves the address. Returns 0, or -EINVAL with error. */
+static int resolve_address(const char *address, struct addrinfo **found, char *error,
+			   size_t error_bytes)
 {
 	struct addrinfo hints = {.ai_socktype = SOCK_DGRAM, .ai_flags = AI_PASSIVE};
 	char host[256], service[8];
@@ -276,15 +282,15 @@ static int resolve(const char *address, struct addrinfo **found, char *error, si
 		return base_fail(error, error_bytes, -EINVAL, "'%s' is not HOST:PORT", address);
 	snprintf(service, sizeof(service), "%u", port);
 	err = getaddrinfo(*host ? host : "::", service, &hints, found);
-	if (err && !*host) /* no IPv6 */
+	if (err && !*host) /* no IPv6 on this machine */
 		err = getaddrinfo("0.0.0.0", service, &hints, found);
 	if (err)
 		return base_fail(error, error_bytes, -EINVAL, "%s: %s", address, gai_strerror(err));
 	return 0;
 }
 
-/* Unmaps an IPv4 address. */
-static socklen_t plain(const struct sockaddr_in6 *as, struct sockaddr_storage *out)
+/* Converts an IPv4-mapped address to IPv4. */
+static socklen_t unmap_address(const struct sockaddr_in6 *as, struct sockaddr_storage *out)
 {
 	struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = as->sin6_port};
 
@@ -312,7 +318,7 @@ struct dta_input *dta_input_udp(const struct dta_input_udp_opts *opts, char *err
 	}
 	u->in.ops = &ops;
 	u->in.fd = -1;
-	/* mmap(), so that unused parts of the buffers cost no memory. */
+	/* Use mmap() so that unused parts of the buffers take no memory. */
 	u->data = mmap(NULL, (size_t)MESSAGES * ROOM, PROT_READ | PROT_WRITE,
 		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (u->data == MAP_FAILED) {
@@ -329,9 +335,9 @@ struct dta_input *dta_input_udp(const struct dta_input_udp_opts *opts, char *err
 						  .msg_control = &u->control[i]};
 	}
 	if (opts->as) {
-		bytes = plain(opts->as, &at);
+		bytes = unmap_address(opts->as, &at);
 	} else {
-		err = resolve(opts->address, &found, error, error_bytes);
+		err = resolve_address(opts->address, &found, error, error_bytes);
 		if (err)
 			goto fail;
 		memcpy(&at, found->ai_addr, found->ai_addrlen);

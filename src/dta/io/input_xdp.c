@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * input_xdp.c - reports from the rings of AF_XDP sockets, and from the UDP socket that takes what
- * the kernel received after all. Frames in the rings bypass the kernel's checks: they are checked
- * here.
+ * input_xdp.c - reads reports from the rings of AF_XDP sockets, and from the UDP socket that
+ * receives packets passed to the kernel. Frames in the rings bypass the kernel's checks and are
+ * checked here.
  */
 #include "dta/io/xdp.h"
 
@@ -17,16 +17,17 @@
 #include "dta/io/checksum.h"
 #include "dta/wire/wire.h"
 
-#define BATCH	  128u /* their headers stay in the first cache from here to the engine */
-#define AHEAD	  8u   /* frames whose lines are fetched from the core that wrote them */
-#define UDP_EVERY 32u  /* calls: a flood in the rings must not starve the UDP socket */
+#define BATCH 128u /* headers of a batch stay in the L1 cache until the engine reads them */
+#define AHEAD 8u   /* prefetch distance for frames written by another core */
+/* poll UDP at least every 32 calls, so that a flood in the rings can't starve the socket */
+#define UDP_EVERY 32u
 #define ETHERNET  14u
-#define PIECES	  128u /* datagrams per frame of at most DTA_XSK_LONGEST */
+#define PIECES	  128u /* datagrams per frame of at most DTA_XSK_LONGEST bytes */
 
 struct xdp {
 	struct dta_input in, *udp;
 	struct dta_xsk *xsk[DTA_XDP_QUEUES];
-	uint32_t n, next; /* next: polled first, so that no queue starves */
+	uint32_t n, next; /* next: the queue polled first, which rotates so that no queue starves */
 	uint32_t turn;
 	uint16_t port;
 	bool generic;
@@ -46,7 +47,7 @@ static bool sums_are_right(const struct dta_captured *p, const struct dta_captur
 	if (f->version == 4 && dta_sum_fold(dta_sum_of(p->ip, (size_t)(udp - p->ip))) != 0xffff)
 		return false;
 	memcpy(&have, udp + 6, 2);
-	if (!have) /* no checksum: valid with IPv4 only (RFC 8200, 8.1) */
+	if (!have) /* no checksum: only valid with IPv4 (RFC 8200, 8.1) */
 		return f->version == 4;
 	sum = dta_sum_of(f->from, address) + dta_sum_of(f->to, address) +
 	      (uint64_t)__builtin_bswap16(IPPROTO_UDP);
@@ -90,7 +91,8 @@ static uint32_t take_frames(struct xdp *x, struct dta_xsk *from, struct dta_data
 			struct dta_datagram rest = *to;
 
 			n += dta_datagrams_cut(&rest, to, PIECES);
-			out[n - 1].bytes += rest.bytes; /* the excess: refused as one */
+			/* more pieces than fit: the rest becomes one datagram, which is refused */
+			out[n - 1].bytes += rest.bytes;
 		} else {
 			n++;
 		}
@@ -99,7 +101,7 @@ static uint32_t take_frames(struct xdp *x, struct dta_xsk *from, struct dta_data
 	return n;
 }
 
-static int receive(struct dta_input *in, struct dta_datagram *out, uint32_t max)
+static int receive_xdp(struct dta_input *in, struct dta_datagram *out, uint32_t max)
 {
 	struct xdp *x = (struct xdp *)in;
 	const uint32_t a_frame = x->generic ? PIECES : 1;
@@ -115,23 +117,26 @@ static int receive(struct dta_input *in, struct dta_datagram *out, uint32_t max)
 	return n ? (int)n : x->udp->ops->receive(x->udp, out, max);
 }
 
-static void answer(struct dta_input *in, const struct in6_addr *address, uint16_t port,
-		   const void *packet, size_t bytes)
+static void answer_xdp(struct dta_input *in, const struct in6_addr *address, uint16_t port,
+		       const void *packet, size_t bytes)
 {
 	struct xdp *x = (struct xdp *)in;
 
 	x->udp->ops->answer(x->udp, address, port, packet, bytes);
 }
 
-/* The rings run until they are closed: under a lasting flood their content is never read. */
-static void stop(struct dta_input *in)
+/*
+ * The rings keep receiving until they are closed: under a constant flood they would never run
+ * empty, so stop reading them.
+ */
+static void stop_xdp(struct dta_input *in)
 {
 	struct xdp *x = (struct xdp *)in;
 
 	x->udp->ops->stop(x->udp);
 }
 
-static void total(const struct xdp *x, struct dta_xsk_stats *out)
+static void sum_stats(const struct xdp *x, struct dta_xsk_stats *out)
 {
 	*out = (struct dta_xsk_stats){0};
 	for (uint32_t i = 0; i < x->n; i++) {
@@ -146,24 +151,24 @@ static void total(const struct xdp *x, struct dta_xsk_stats *out)
 	}
 }
 
-/* With zero copy, frames without a buffer are in no other counter. */
-static uint64_t drops(struct dta_input *in)
+/* In zero-copy mode, no other counter includes frames lost for lack of a buffer. */
+static uint64_t count_drops(struct dta_input *in)
 {
 	const struct xdp *x = (const struct xdp *)in;
 	struct dta_xsk_stats s;
 
-	total(x, &s);
+	sum_stats(x, &s);
 	return s.dropped + s.ring_full + (s.zero_copy ? s.no_buffer : 0) +
 	       x->udp->ops->drops(x->udp);
 }
 
-static void detail(const struct dta_input *in,
-		   void (*say)(void *arg, const char *name, uint64_t value), void *arg)
+static void report_detail(const struct dta_input *in,
+			  void (*say)(void *arg, const char *name, uint64_t value), void *arg)
 {
 	const struct xdp *x = (const struct xdp *)in;
 	struct dta_xsk_stats s;
 
-	total(x, &s);
+	sum_stats(x, &s);
 	say(arg, "xdp_packets", x->packets);
 	say(arg, "xdp_wrong", x->in.others);
 	say(arg, "xdp_dropped", s.dropped);
@@ -185,14 +190,14 @@ static void close_xdp(struct dta_input *in)
 }
 
 static const struct dta_input_ops ops = {.name = "xdp",
-					 .receive = receive,
-					 .answer = answer,
-					 .stop = stop,
-					 .drops = drops,
-					 .detail = detail,
+					 .receive = receive_xdp,
+					 .answer = answer_xdp,
+					 .stop = stop_xdp,
+					 .drops = count_drops,
+					 .detail = report_detail,
 					 .close = close_xdp};
 
-static int watch(const struct xdp *x, int fd)
+static int watch_fd(const struct xdp *x, int fd)
 {
 	struct epoll_event e = {.events = EPOLLIN};
 
@@ -215,14 +220,14 @@ struct dta_input *dta_input_xdp(struct dta_xdp *p, struct dta_input *udp, uint32
 	x->generic = dta_xdp_generic(p);
 	x->port = dta_xdp_port(p);
 	x->in.fd = epoll_create1(EPOLL_CLOEXEC);
-	err = x->in.fd < 0 ? -errno : watch(x, udp->fd);
+	err = x->in.fd < 0 ? -errno : watch_fd(x, udp->fd);
 	for (uint32_t q = worker; !err && q < dta_xdp_queues(p); q += workers) {
 		x->xsk[x->n] = dta_xdp_socket(p, q, error, error_bytes);
 		if (!x->xsk[x->n]) {
 			err = -errno;
 			goto fail;
 		}
-		err = watch(x, dta_xsk_fd(x->xsk[x->n++]));
+		err = watch_fd(x, dta_xsk_fd(x->xsk[x->n++]));
 	}
 	if (!err)
 		return &x->in;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * output_raw.c - the output that builds RoCEv2 frames itself, as the switch does. Frames stay in a
- * ring until their operation is acknowledged, for go-back-N and to be rebuilt for the next queue
+ * output_raw.c - the output that builds RoCEv2 frames itself, as a DTA switch does. Frames stay in
+ * a ring until their operation is acknowledged: for go-back-N, and to be rebuilt for the next queue
  * pair.
  *
- * Packets are numbered across all queue pairs; [freed, queued) are in the ring. freed is at the
- * start of an operation, so that one of several packets can be restarted.
+ * Packets are numbered across all queue pairs; [freed, queued) are in the ring. freed is always at
+ * the start of an operation, so that an operation of several packets can be restarted.
  */
 #include "dta/io/output_raw.h"
 
@@ -19,19 +19,19 @@
 
 #define DEPTH_DEFAULT	1024u
 #define DEPTH_MAX	65536u
-#define TIMEOUT_NS	20000000u /* the first retransmission */
+#define TIMEOUT_NS	20000000u /* timeout of the first retransmission */
 #define TRIES_DEFAULT	8u
 #define TRIES_MAX	20u
 #define ACK_EVERY	32u
 #define PORT_FIRST	0xc000u /* UDP source ports: annex A17 requires this range */
-#define ANSWERS_A_DRIVE 4u	/* batches */
+#define ANSWERS_A_DRIVE 4u	/* batches of answers per drive() */
 
 struct output_raw_slot {
-	struct dta_roce_packet packet; /* its payload is in the frame */
+	struct dta_roce_packet packet; /* the payload is stored in the frame */
 	uint32_t frame_bytes;
-	bool last; /* the operation's last packet */
+	bool last; /* last packet of the operation */
 	bool add;
-	uint64_t adds; /* FETCH_ADDs of the queue pair before it */
+	uint64_t adds; /* number of earlier FETCH_ADDs on this queue pair */
 };
 
 struct raw {
@@ -46,12 +46,12 @@ struct raw {
 	struct dta_roce_window window;
 	uint64_t freed, scanned, adds;
 	uint32_t mtu;
-	uint32_t slots, frame_room; /* slots: a power of two; 0: no queue pair yet */
+	uint32_t slots, frame_room; /* slots is a power of two; 0: no queue pair yet */
 	struct output_raw_slot *slot;
 	uint8_t *frames;
 };
 
-static struct raw *of(struct dta_output *o)
+static struct raw *raw_of(struct dta_output *o)
 {
 	return (struct raw *)o;
 }
@@ -69,8 +69,8 @@ static uint8_t *frame_of(const struct raw *r, uint64_t n)
 /* ---- disconnecting and connecting ---- */
 
 /*
- * Keeps for the next queue pair everything but FETCH_ADDs that were sent, which may have been
- * executed, and after a refusal everything for that memory.
+ * Keeps pending operations for the next queue pair, except FETCH_ADDs that were sent (they may have
+ * been executed) and, after a refusal, all operations with that rkey.
  */
 static void keep_pending(struct raw *r, bool refused, uint32_t rkey)
 {
@@ -133,7 +133,7 @@ static int make_ring(struct raw *r, uint32_t mtu)
 }
 
 /* Builds packet n from its slot. */
-static void build(struct raw *r, uint64_t n, const void *payload)
+static void build_frame(struct raw *r, uint64_t n, const void *payload)
 {
 	struct output_raw_slot *s = slot_of(r, n);
 
@@ -155,21 +155,21 @@ static void build_again(struct raw *r)
 		uint32_t padded = (s->packet.bytes + 3) & ~3u;
 
 		memcpy(payload, frame_of(r, n) + s->frame_bytes - 4 - padded, s->packet.bytes);
-		build(r, n, payload);
+		build_frame(r, n, payload);
 		r->o.stats.again += s->last;
 	}
 }
 
-static int raw_ours(struct dta_output *o, struct dta_roce_end *ours)
+int dta_output_raw_ours(struct dta_output *o, struct dta_roce_end *ours)
 {
-	struct raw *r = of(o);
+	struct raw *r = raw_of(o);
 	uint32_t random[2] = {0};
 	int err;
 
 	go_down(r, false);
 	/*
-	 * The kernel's queue pairs have small numbers. A random PSN rejects late packets of the
-	 * previous one.
+	 * The kernel's queue pairs have small numbers. A random PSN makes the peer reject late
+	 * packets of the previous queue pair.
 	 */
 	if (getrandom(random, sizeof(random), 0) < 0)
 		random[0] = random[1] = (uint32_t)base_now_ns();
@@ -186,9 +186,9 @@ static int raw_ours(struct dta_output *o, struct dta_roce_end *ours)
 	return err;
 }
 
-static int raw_connect(struct dta_output *o, const struct dta_roce_end *theirs)
+int dta_output_raw_connect(struct dta_output *o, const struct dta_roce_end *theirs)
 {
-	struct raw *r = of(o);
+	struct raw *r = raw_of(o);
 	uint32_t mtu = r->ours.mtu < theirs->mtu ? r->ours.mtu : theirs->mtu;
 	uint64_t queued = r->window.queued;
 	int err;
@@ -231,18 +231,18 @@ static int room_for(struct raw *r, const struct dta_object *to, uint64_t offset,
 	return r->slots - (r->window.queued - r->freed) < packets ? -EAGAIN : 0;
 }
 
-static void queue(struct raw *r, const struct output_raw_slot *what, const void *payload)
+static void queue_packet(struct raw *r, const struct output_raw_slot *what, const void *payload)
 {
 	uint64_t n = r->window.queued++;
 
 	*slot_of(r, n) = *what;
-	build(r, n, payload);
+	build_frame(r, n, payload);
 }
 
 static int raw_write(struct dta_output *o, const struct dta_object *to, uint64_t offset,
 		     const void *data, uint32_t bytes, const uint32_t *immediate)
 {
-	struct raw *r = of(o);
+	struct raw *r = raw_of(o);
 	uint32_t packets = bytes ? (bytes + r->mtu - 1) / (r->mtu ? r->mtu : 1) : 1;
 	int err = room_for(r, to, offset, bytes, packets);
 
@@ -266,11 +266,11 @@ static int raw_write(struct dta_output *o, const struct dta_object *to, uint64_t
 		};
 
 		if (last && immediate) {
-			s.packet.opcode++; /* the opcode with immediate */
+			s.packet.opcode++; /* the same opcode with immediate */
 			s.packet.immediate = *immediate;
 			s.packet.solicited = true;
 		}
-		queue(r, &s, (const uint8_t *)data + (size_t)i * r->mtu);
+		queue_packet(r, &s, (const uint8_t *)data + (size_t)i * r->mtu);
 	}
 	r->o.stats.writes++;
 	r->o.stats.immediates += immediate != NULL;
@@ -282,7 +282,7 @@ static int raw_write(struct dta_output *o, const struct dta_object *to, uint64_t
 static int raw_add(struct dta_output *o, const struct dta_object *to, uint64_t offset,
 		   uint64_t addend)
 {
-	struct raw *r = of(o);
+	struct raw *r = raw_of(o);
 	const struct output_raw_slot s = {
 		.packet =
 			{
@@ -298,7 +298,7 @@ static int raw_add(struct dta_output *o, const struct dta_object *to, uint64_t o
 
 	if (err)
 		return err;
-	queue(r, &s, NULL);
+	queue_packet(r, &s, NULL);
 	r->o.stats.adds++;
 	r->o.stats.bytes += 8;
 	r->o.outstanding++;
@@ -306,10 +306,10 @@ static int raw_add(struct dta_output *o, const struct dta_object *to, uint64_t o
 }
 
 /*
- * Keeps time monotonic: the caller may have read the clock before flush() did. A negative round
- * trip would disable retransmission.
+ * Keeps time monotonic: the caller may have read its clock before flush() read it again. A negative
+ * round trip would disable retransmission.
  */
-static uint64_t forward(struct raw *r, uint64_t now_ns)
+static uint64_t advance_time(struct raw *r, uint64_t now_ns)
 {
 	if (r->now_ns < now_ns)
 		r->now_ns = now_ns;
@@ -318,14 +318,14 @@ static uint64_t forward(struct raw *r, uint64_t now_ns)
 
 /* ---- sending ---- */
 
-/* The FETCH_ADDs before packet n. */
+/* Returns the number of FETCH_ADDs before packet n. */
 static uint64_t adds_before(const struct raw *r, uint64_t n)
 {
 	return n == r->window.queued ? r->adds : slot_of(r, n)->adds;
 }
 
-/* Operations whose last packet was acknowledged are complete. */
-static void complete(struct raw *r)
+/* Completes operations whose last packet was acknowledged. */
+static void complete_acked(struct raw *r)
 {
 	for (; r->scanned < r->window.acked; r->scanned++) {
 		if (!slot_of(r, r->scanned)->last)
@@ -347,7 +347,9 @@ static void send_frames(struct raw *r, uint64_t now)
 		int sent;
 
 		for (; count < DTA_RAW_BATCH && count < may; count++, n++) {
-			/* The responder keeps this many atomic answers in case they are lost. */
+			/*
+			 * The responder remembers only this many atomic answers for retransmission.
+			 */
 			if (slot_of(r, n)->add &&
 			    slot_of(r, n)->adds - answered >= r->theirs.atomics)
 				break;
@@ -361,7 +363,7 @@ static void send_frames(struct raw *r, uint64_t now)
 			return;
 		sent = dta_raw_port_send(&r->port, frame, count);
 		if (sent < 0) {
-			/* A full queue amounts to a loss; a link that is down may recover. */
+			/* A full queue is treated as a loss; a link that is down may recover. */
 			if (sent != -EAGAIN && sent != -ENOBUFS && sent != -ENETDOWN)
 				DTA_OUTPUT_FAILED(&r->o, "sending: %s", strerror(-sent));
 			return;
@@ -369,9 +371,9 @@ static void send_frames(struct raw *r, uint64_t now)
 		for (uint64_t i = r->window.sent; i < r->window.sent + (unsigned)sent; i++)
 			r->o.stats.again += i < r->window.highest;
 		dta_roce_sent(&r->window, (unsigned)sent, now);
-		if (r->port.file) { /* a file does not answer */
+		if (r->port.file) { /* a file never answers */
 			r->window.acked = r->window.sent;
-			complete(r);
+			complete_acked(r);
 		}
 		if ((unsigned)sent < count)
 			return;
@@ -380,16 +382,16 @@ static void send_frames(struct raw *r, uint64_t now)
 
 static void raw_flush(struct dta_output *o)
 {
-	struct raw *r = of(o);
+	struct raw *r = raw_of(o);
 
-	send_frames(r, forward(r, base_now_ns()));
+	send_frames(r, advance_time(r, base_now_ns()));
 }
 
 /* ---- answers ---- */
 
-static void event(struct raw *r, enum dta_roce_event e, const struct dta_roce_answer *a)
+static void handle_event(struct raw *r, enum dta_roce_event e, const struct dta_roce_answer *a)
 {
-	complete(r);
+	complete_acked(r);
 	switch (e) {
 	case DTA_ROCE_BACK:
 		r->o.stats.resyncs++;
@@ -410,21 +412,21 @@ static void event(struct raw *r, enum dta_roce_event e, const struct dta_roce_an
 
 static bool take_answer(struct dta_output *o, const struct dta_roce_answer *a, uint64_t now)
 {
-	struct raw *r = of(o);
+	struct raw *r = raw_of(o);
 
-	event(r, dta_roce_answered(&r->window, a, now), a);
+	handle_event(r, dta_roce_answered(&r->window, a, now), a);
 	return r->state == DTA_OUTPUT_UP;
 }
 
 static enum dta_output_state raw_drive(struct dta_output *o, uint64_t now_ns)
 {
-	struct raw *r = of(o);
+	struct raw *r = raw_of(o);
 
-	now_ns = forward(r, now_ns);
+	now_ns = advance_time(r, now_ns);
 	if (r->state == DTA_OUTPUT_UP) {
 		dta_raw_answers(o, &r->port, &r->ours, &r->theirs, ANSWERS_A_DRIVE, take_answer,
 				now_ns);
-		event(r, dta_roce_timer(&r->window, now_ns), NULL);
+		handle_event(r, dta_roce_timer(&r->window, now_ns), NULL);
 		send_frames(r, now_ns);
 	}
 	return r->state;
@@ -434,7 +436,7 @@ static enum dta_output_state raw_drive(struct dta_output *o, uint64_t now_ns)
 
 static void raw_close(struct dta_output *o)
 {
-	struct raw *r = of(o);
+	struct raw *r = raw_of(o);
 
 	if (r->port.file)
 		send_frames(r, base_now_ns());
@@ -453,8 +455,6 @@ struct dta_output *dta_output_raw(const struct dta_output_raw_opts *opts, char *
 		.flush = raw_flush,
 		.drive = raw_drive,
 		.close = raw_close,
-		.ours = raw_ours,
-		.connect = raw_connect,
 	};
 	struct dta_roce_end sink;
 	struct raw *r;
@@ -475,12 +475,12 @@ struct dta_output *dta_output_raw(const struct dta_output_raw_opts *opts, char *
 	r->tries = opts->tries ? opts->tries : TRIES_DEFAULT;
 	err = -dta_raw_port_open(&r->port, opts, error, error_bytes);
 	if (!err && opts->file) {
-		raw_ours(&r->o, &sink);
+		dta_output_raw_ours(&r->o, &sink);
 		sink.gid[15]++;
 		sink.mac[5]++;
 		sink.qpn = 0x11;
 		sink.mtu = 1024;
-		err = -raw_connect(&r->o, &sink);
+		err = -dta_output_raw_connect(&r->o, &sink);
 		if (err)
 			snprintf(error, error_bytes, "raw: %s", strerror(err));
 	}

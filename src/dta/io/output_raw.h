@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * output_raw.h - between output_raw.c, which knows operations and the window, and
- * output_raw_port.c, which sends and receives frames. Included by these, output_kernel.c and
- * raw_answers.c only.
+ * output_raw_port.c, which sends and receives frames. Included by these and raw_answers.c
+ * only.
  */
 #ifndef SL_DTA_IO_OUTPUT_RAW_H
 #define SL_DTA_IO_OUTPUT_RAW_H
@@ -19,32 +19,35 @@ struct dta_raw_frame {
 
 struct dta_xsk;
 
-/* A packet socket, optionally with AF_XDP for sending, or a file. */
+/* A file, or a packet socket with optional AF_XDP for sending. */
 struct dta_raw_port {
 	int fd;		     /* the packet socket, or -1 */
 	struct dta_xsk *xsk; /* or NULL */
 	int ifindex;
-	int silencer;		 /* a UDP socket that silences the kernel's ICMP answers; or -1 */
+	int silencer;		 /* a UDP socket that suppresses the kernel's ICMP errors; or -1 */
 	void *file;		 /* FILE * */
-	struct dta_roce_end end; /* mac, gid, mtu of the interface */
+	struct dta_roce_end end; /* MAC, GID and MTU of the interface */
 };
 
-/* 0, or -errno and one line in error. */
+/* Returns 0, or -errno and one line in error. */
 int dta_raw_port_open(struct dta_raw_port *p, const struct dta_output_raw_opts *opts, char *error,
 		      size_t error_bytes);
 void dta_raw_port_close(struct dta_raw_port *p);
-/* Receives frames for this queue pair only. 0 or -errno. */
+/* Receives frames for this queue pair only. Returns 0 or -errno. */
 int dta_raw_port_listen(struct dta_raw_port *p, const struct dta_roce_end *ours);
-/* Sends up to DTA_RAW_BATCH frames without waiting. Returns how many, or -errno. */
+/* Sends up to DTA_RAW_BATCH frames without waiting. Returns the number sent, or -errno. */
 int dta_raw_port_send(struct dta_raw_port *p, const struct dta_raw_frame *frames, unsigned count);
-/* Receives frames likewise; frames[].bytes is the room, then the length. */
+/*
+ * Receives up to DTA_RAW_BATCH frames without waiting. frames[].bytes is the room before the call
+ * and the length after it.
+ */
 int dta_raw_port_receive(struct dta_raw_port *p, struct dta_raw_frame *frames, unsigned count);
 
-/* raw_answers.c: takes an answer. False: no more. */
+/* Processes an answer. Returns false to stop. */
 typedef bool dta_raw_take(struct dta_output *o, const struct dta_roce_answer *a, uint64_t now);
 /*
- * Receives answers without waiting, at most that many batches. Counts NAKs, and notes refused
- * answers as the output's last error.
+ * Receives answers without waiting, in at most the given number of batches. Counts NAKs and records
+ * refused answers as the output's last error.
  */
 void dta_raw_answers(struct dta_output *o, struct dta_raw_port *port,
 		     const struct dta_roce_end *ours, const struct dta_roce_end *theirs,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * output_raw_port.c - sends and receives raw frames: a packet socket of one interface (packet(7)),
- * or a pcap file (draft-ietf-opsawg-pcap). Frames may leave by AF_XDP; the few answers still come
- * by the packet socket, so that the interface needs no program.
+ * output_raw_port.c - sends and receives raw frames: on a packet socket of one interface
+ * (packet(7)), or to a pcap file (draft-ietf-opsawg-pcap). Frames may be sent by AF_XDP. Answers
+ * are few and still arrive on the packet socket, so the interface needs no XDP program.
  */
 #include "base/base.h"
 #include "dta/io/output_raw.h"
@@ -27,7 +27,7 @@
 #define PCAP_MAGIC_NS  0xa1b23c4du
 #define PCAP_ETHERNET  1u
 #define ETHERNET       14
-#define XDP_BYTES      (4 << 20) /* frames in flight */
+#define XDP_BYTES      (4 << 20) /* memory for frames in flight */
 
 /* ---- a file ---- */
 
@@ -43,7 +43,7 @@ static int file_open(struct dta_raw_port *p, const struct dta_output_raw_opts *o
 	p->file = fopen(opts->file, "wbe");
 	if (!p->file || fwrite(&head, sizeof(head), 1, p->file) != 1)
 		return base_fail(error, bytes, -errno, "%s: %s", opts->file, strerror(errno));
-	/* A documentation address (RFC 5737) and a locally administered MAC. */
+	/* An address for documentation (RFC 5737) and a locally administered MAC. */
 	p->end = (struct dta_roce_end){
 		.gid = {[10] = 0xff, 0xff, 192, 0, 2, 1},
 		.mac = {2, 0, 0, 0, 0, 1},
@@ -74,8 +74,8 @@ static int file_write(FILE *file, const struct dta_raw_frame *frames, unsigned c
 
 /* ---- an interface ---- */
 
-/* Ranks an address as the source: IPv4, then global IPv6. */
-static int rank(const struct sockaddr *a)
+/* Ranks an address as a source: IPv4 first, then global IPv6. */
+static int rank_address(const struct sockaddr *a)
 {
 	const struct in6_addr *six = &((const struct sockaddr_in6 *)a)->sin6_addr;
 
@@ -105,7 +105,7 @@ static int find_address(struct dta_raw_port *p, const char *interface, char *err
 		if (!a->ifa_addr || strcmp(a->ifa_name, interface) ||
 		    (a->ifa_addr->sa_family != AF_INET && a->ifa_addr->sa_family != AF_INET6))
 			continue;
-		if (!best || rank(a->ifa_addr) > rank(best->ifa_addr))
+		if (!best || rank_address(a->ifa_addr) > rank_address(best->ifa_addr))
 			best = a;
 	}
 	if (best)
@@ -119,7 +119,7 @@ static int find_address(struct dta_raw_port *p, const char *interface, char *err
 static int find_interface(struct dta_raw_port *p, const struct dta_output_raw_opts *opts,
 			  char *error, size_t bytes)
 {
-	/* Headers between Ethernet and payload, with an immediate. */
+	/* Headers between Ethernet and the payload of a WRITE with immediate. */
 	const int around = 40 + 8 + 12 + 16 + 4 + 4;
 	struct ifreq req = {0};
 	int mtu;
@@ -145,8 +145,8 @@ err:
 }
 
 /*
- * Without an RDMA device the kernel answers each answer with "port unreachable". A socket whose
- * filter drops everything silences it.
+ * Without an RDMA device the kernel would reply to each answer with an ICMP "port unreachable". A
+ * bound socket whose filter drops everything prevents that.
  */
 static int silencing_socket(void)
 {
@@ -157,15 +157,15 @@ static int silencing_socket(void)
 
 	if (fd >= 0 && (setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)) ||
 			bind(fd, (struct sockaddr *)&any, sizeof(any)))) {
-		close(fd); /* soft-RoCE or another translator holds the port and silences the kernel
-			    */
+		/* soft-RoCE or another translator is bound to the port and has the same effect */
+		close(fd);
 		fd = -1;
 	}
 	return fd;
 }
 
 #if HAVE_XDP
-/* Takes the first free queue: each worker opens one. */
+/* Uses the first free queue, because each worker needs its own. */
 static int open_xsk(struct dta_raw_port *p, const char *interface, char *error, size_t bytes)
 {
 	struct dta_xsk_opts o = {.interface = interface,
@@ -302,7 +302,7 @@ int dta_raw_port_receive(struct dta_raw_port *p, struct dta_raw_frame *frames, u
 	if (p->file)
 		return 0;
 #if HAVE_XDP
-	if (p->xsk) /* frames left over from the last call */
+	if (p->xsk) /* send frames left over from the last call */
 		dta_xsk_send(p->xsk, NULL, 0);
 #endif
 	for (unsigned i = 0; i < count; i++) {

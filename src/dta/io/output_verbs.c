@@ -2,10 +2,11 @@
 /*
  * output_verbs.c - the output on an RDMA device: RC WRITE, WRITE with immediate, FETCH_ADD.
  *
- * Operations are numbered consecutively; [head, tail) are in a ring, and of these [head, posted) in
- * the send queue. A send queue completes in order, and an unsignalled request completes visibly
- * only on failure (ibv_post_send(3)): one signalled request per chain confirms all before it. Data
- * stays in registered memory until then, as WRITEs are posted again after a lost connection.
+ * Operations are numbered consecutively. Operations [head, tail) are in a ring, and [head, posted)
+ * of them in the send queue. A send queue completes in order, and an unsignalled request generates
+ * a completion only on failure (ibv_post_send(3)): one signalled request per chain confirms all
+ * before it. Data stays in registered memory until then, because WRITEs are posted again after a
+ * lost connection.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -30,14 +31,14 @@
 #define INLINE_WANTED  256u
 #define BACKOFF_MIN_NS 50000000ull
 #define BACKOFF_MAX_NS 1000000000ull
-#define SILENCE_NS     5000000000ull /* longer than the device retries */
+#define SILENCE_NS     5000000000ull /* longer than the device's own retries */
 
 struct op {
 	enum ibv_wr_opcode opcode;
 	uint32_t rkey, bytes, immediate;
 	uint64_t addr, add;
-	uint64_t data; /* position of its data */
-	bool gone;     /* already counted; to be skipped */
+	uint64_t data; /* position of the operation's data */
+	bool gone;     /* already counted; skip it */
 };
 
 struct output_verbs_out {
@@ -51,7 +52,7 @@ struct output_verbs_out {
 	struct ibv_pd *pd;
 	struct ibv_cq *cq;
 	struct ibv_mr *mr;
-	uint32_t generation; /* of the queue pair; the upper half of its wr_ids */
+	uint32_t generation; /* generation of the queue pair; upper half of its wr_ids */
 	uint32_t depth_wanted, depth, inline_most;
 	bool broken;
 
@@ -62,7 +63,7 @@ struct output_verbs_out {
 	uint64_t data_head, data_tail; /* running positions, modulo DATA_BYTES */
 };
 
-static struct output_verbs_out *of(struct dta_output *o)
+static struct output_verbs_out *verbs_of(struct dta_output *o)
 {
 	return (struct output_verbs_out *)o;
 }
@@ -74,14 +75,14 @@ static struct op *op_at(const struct output_verbs_out *v, uint64_t n)
 
 /* ---- the ring ---- */
 
-/* The data an operation occupies; the old value of a FETCH_ADD lands there. */
+/* Size of an operation's data; a FETCH_ADD returns the old value there. */
 static uint64_t room_of(uint32_t bytes)
 {
 	return (bytes + 7u) & ~7ull;
 }
 
 /* Removes the oldest operation. */
-static void retire(struct output_verbs_out *v)
+static void retire_oldest(struct output_verbs_out *v)
 {
 	struct op *op = op_at(v, v->head++);
 
@@ -92,7 +93,7 @@ static void retire(struct output_verbs_out *v)
 	v->o.outstanding--;
 }
 
-static void abandon(struct output_verbs_out *v, struct op *op, uint64_t *counter)
+static void abandon_op(struct output_verbs_out *v, struct op *op, uint64_t *counter)
 {
 	op->gone = true;
 	(*counter)++;
@@ -100,10 +101,11 @@ static void abandon(struct output_verbs_out *v, struct op *op, uint64_t *counter
 }
 
 /*
- * After a lost connection: WRITEs are posted again; a sent FETCH_ADD may have been executed and is
- * not. refused: the operation that the peer refused, or NULL; others for its memory fail with it.
+ * Called after a lost connection. WRITEs are posted again; FETCH_ADDs already sent are not, because
+ * they may have been executed. refused: the operation that the peer refused, or NULL; all other
+ * operations with the same rkey fail as well.
  */
-static void requeue(struct output_verbs_out *v, const struct op *refused)
+static void requeue_pending(struct output_verbs_out *v, const struct op *refused)
 {
 	uint32_t rkey = refused ? refused->rkey : 0;
 
@@ -113,9 +115,9 @@ static void requeue(struct output_verbs_out *v, const struct op *refused)
 		if (op->gone)
 			continue;
 		if (refused && op->rkey == rkey)
-			abandon(v, op, &v->o.stats.failed);
+			abandon_op(v, op, &v->o.stats.failed);
 		else if (n < v->posted && op->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
-			abandon(v, op, &v->o.stats.unconfirmed);
+			abandon_op(v, op, &v->o.stats.unconfirmed);
 		else
 			v->o.stats.again += n < v->posted;
 	}
@@ -136,7 +138,7 @@ static void go_down(struct output_verbs_out *v, uint64_t now_ns, const struct op
 		v->o.stats.disconnects++;
 	v->state = DTA_OUTPUT_DOWN;
 	tear_down(v);
-	requeue(v, refused);
+	requeue_pending(v, refused);
 	v->retry_ns = now_ns + v->backoff_ns;
 	v->backoff_ns = v->backoff_ns * 2 > BACKOFF_MAX_NS ? BACKOFF_MAX_NS : v->backoff_ns * 2;
 }
@@ -147,7 +149,7 @@ static void fail_with_errno(struct output_verbs_out *v, uint64_t now_ns, const c
 	go_down(v, now_ns, NULL);
 }
 
-/* The route is resolved: make a queue pair and connect. */
+/* Makes a queue pair and connects, once the route is resolved. */
 static void connect_queue(struct output_verbs_out *v, uint64_t now_ns)
 {
 	struct ibv_device_attr device;
@@ -195,15 +197,15 @@ static void connect_queue(struct output_verbs_out *v, uint64_t now_ns)
 	}
 	v->generation++;
 	reads = (uint32_t)device.max_qp_init_rd_atom;
-	/* 255 means "maximum" to librdmacm. The peer may lower it. */
+	/* librdmacm takes 255 as "maximum". The peer may reduce the number. */
 	if (fabric_dial_connect(&v->dial, &v->request, reads > 254 ? 254 : (uint8_t)reads)) {
 		DTA_OUTPUT_FAILED(&v->o, "%s: %s", v->dial.host, v->dial.error);
 		go_down(v, now_ns, NULL);
 	}
 }
 
-static void established(struct output_verbs_out *v, uint64_t now_ns,
-			const struct fabric_host_hello *hello)
+static void note_established(struct output_verbs_out *v, uint64_t now_ns,
+			     const struct fabric_host_hello *hello)
 {
 	if (hello->magic != FABRIC_VERBS_HELLO_MAGIC || hello->version != FABRIC_VERBS_VERSION ||
 	    hello->agent_instance != v->instance) {
@@ -217,7 +219,7 @@ static void established(struct output_verbs_out *v, uint64_t now_ns,
 	v->progress_ns = now_ns;
 }
 
-static void connection(struct output_verbs_out *v, uint64_t now_ns)
+static void drive_connection(struct output_verbs_out *v, uint64_t now_ns)
 {
 	enum fabric_dial_event e = FABRIC_DIAL_NOTHING;
 	struct fabric_host_hello hello;
@@ -233,7 +235,7 @@ static void connection(struct output_verbs_out *v, uint64_t now_ns)
 	if (e == FABRIC_DIAL_ROUTED) {
 		connect_queue(v, now_ns);
 	} else if (e == FABRIC_DIAL_ESTABLISHED) {
-		established(v, now_ns, &hello);
+		note_established(v, now_ns, &hello);
 	} else if (e == FABRIC_DIAL_FAILED) {
 		DTA_OUTPUT_FAILED(&v->o, "%s: %s", v->dial.host, v->dial.error);
 		go_down(v, now_ns, NULL);
@@ -242,9 +244,9 @@ static void connection(struct output_verbs_out *v, uint64_t now_ns)
 
 /* ---- operations ---- */
 
-/* Allocates an operation and its data; NULL with *err. */
-static struct op *allocate(struct output_verbs_out *v, const struct dta_object *to, uint64_t offset,
-			   uint32_t bytes, int *err)
+/* Allocates an operation and its data. Returns NULL and sets *err on failure. */
+static struct op *allocate_op(struct output_verbs_out *v, const struct dta_object *to,
+			      uint64_t offset, uint32_t bytes, int *err)
 {
 	uint64_t room = room_of(bytes), at = v->data_tail, rest = DATA_BYTES - at % DATA_BYTES;
 	struct op *op;
@@ -258,7 +260,7 @@ static struct op *allocate(struct output_verbs_out *v, const struct dta_object *
 	*err = -EMSGSIZE;
 	if (bytes > DTA_OUTPUT_WRITE_MAX)
 		return NULL;
-	if (room > rest) /* data does not wrap */
+	if (room > rest) /* data of an operation never wraps */
 		at += rest;
 	*err = -EAGAIN;
 	if (v->tail - v->head > v->mask || at + room - v->data_head > DATA_BYTES)
@@ -275,9 +277,9 @@ static struct op *allocate(struct output_verbs_out *v, const struct dta_object *
 static int verbs_write(struct dta_output *o, const struct dta_object *to, uint64_t offset,
 		       const void *data, uint32_t bytes, const uint32_t *immediate)
 {
-	struct output_verbs_out *v = of(o);
+	struct output_verbs_out *v = verbs_of(o);
 	int err;
-	struct op *op = allocate(v, to, offset, bytes, &err);
+	struct op *op = allocate_op(v, to, offset, bytes, &err);
 
 	if (!op)
 		return err;
@@ -292,9 +294,9 @@ static int verbs_write(struct dta_output *o, const struct dta_object *to, uint64
 static int verbs_add(struct dta_output *o, const struct dta_object *to, uint64_t offset,
 		     uint64_t addend)
 {
-	struct output_verbs_out *v = of(o);
+	struct output_verbs_out *v = verbs_of(o);
 	int err = -ERANGE;
-	struct op *op = offset & 7 ? NULL : allocate(v, to, offset, 8, &err);
+	struct op *op = offset & 7 ? NULL : allocate_op(v, to, offset, 8, &err);
 
 	if (!op)
 		return err;
@@ -336,12 +338,12 @@ static void request_of(struct output_verbs_out *v, uint64_t n, struct ibv_send_w
 		wr->send_flags = IBV_SEND_INLINE;
 }
 
-/* Posts chains of requests, each with one doorbell and one completion. */
-static void post(struct output_verbs_out *v, uint64_t now_ns)
+/* Posts chains of requests, each with one doorbell and one signalled completion. */
+static void post_chains(struct output_verbs_out *v, uint64_t now_ns)
 {
 	struct ibv_send_wr wr[CHAIN], *bad;
 	struct ibv_sge sge[CHAIN];
-	/* A quarter of the queue at a time keeps it from running empty. */
+	/* Chains of a quarter of the queue keep it from running empty. */
 	uint32_t most = v->depth / 4 < CHAIN ? v->depth / 4 + 1 : CHAIN;
 
 	while (!v->broken && v->posted < v->tail) {
@@ -362,7 +364,7 @@ static void post(struct output_verbs_out *v, uint64_t now_ns)
 		if (!count) { /* the queue is full, or only skipped operations are left */
 			if (v->head == v->posted)
 				for (v->posted = n; v->head < n;)
-					retire(v);
+					retire_oldest(v);
 			return;
 		}
 		wr[count - 1].send_flags |= IBV_SEND_SIGNALED;
@@ -371,8 +373,8 @@ static void post(struct output_verbs_out *v, uint64_t now_ns)
 		err = ibv_post_send(v->dial.id->qp, wr, &bad);
 		if (err) {
 			/*
-			 * Accepted requests of the chain end with the queue pair and count as
-			 * posted.
+			 * Requests of the chain that were accepted end with the queue pair and
+			 * count as posted.
 			 */
 			DTA_OUTPUT_FAILED(&v->o, "%s: ibv_post_send: %s", v->dial.host,
 					  strerror(err));
@@ -382,14 +384,14 @@ static void post(struct output_verbs_out *v, uint64_t now_ns)
 	}
 }
 
-/* Refused by the peer, not lost in transit. */
+/* Whether the peer refused the operation, as opposed to a loss in transit. */
 static bool is_refusal(enum ibv_wc_status s)
 {
 	return s == IBV_WC_REM_ACCESS_ERR || s == IBV_WC_REM_INV_REQ_ERR || s == IBV_WC_REM_OP_ERR;
 }
 
-/* False: the connection ended. */
-static bool completed(struct output_verbs_out *v, const struct ibv_wc *wc, uint64_t now_ns)
+/* Processes a completion. Returns false if the connection ended. */
+static bool handle_completion(struct output_verbs_out *v, const struct ibv_wc *wc, uint64_t now_ns)
 {
 	uint32_t ahead = (uint32_t)wc->wr_id - (uint32_t)v->head;
 
@@ -400,7 +402,7 @@ static bool completed(struct output_verbs_out *v, const struct ibv_wc *wc, uint6
 		return false;
 	}
 	for (; ahead; ahead--)
-		retire(v);
+		retire_oldest(v);
 	if (wc->status != IBV_WC_SUCCESS) {
 		DTA_OUTPUT_FAILED(&v->o, "%s: %s", v->dial.host, ibv_wc_status_str(wc->status));
 		if (is_refusal(wc->status))
@@ -408,7 +410,7 @@ static bool completed(struct output_verbs_out *v, const struct ibv_wc *wc, uint6
 		go_down(v, now_ns, is_refusal(wc->status) ? op_at(v, v->head) : NULL);
 		return false;
 	}
-	retire(v);
+	retire_oldest(v);
 	v->progress_ns = now_ns;
 	return true;
 }
@@ -421,7 +423,7 @@ static void poll_completions(struct output_verbs_out *v, uint64_t now_ns)
 	do {
 		count = ibv_poll_cq(v->cq, COMPLETIONS, wc);
 		for (int i = 0; i < count; i++)
-			if (!completed(v, &wc[i], now_ns))
+			if (!handle_completion(v, &wc[i], now_ns))
 				return;
 	} while (count == COMPLETIONS);
 	if (count < 0 || v->broken) {
@@ -435,19 +437,19 @@ static void poll_completions(struct output_verbs_out *v, uint64_t now_ns)
 
 static void verbs_flush(struct dta_output *o)
 {
-	if (of(o)->state == DTA_OUTPUT_UP)
-		post(of(o), base_now_ns());
+	if (verbs_of(o)->state == DTA_OUTPUT_UP)
+		post_chains(verbs_of(o), base_now_ns());
 }
 
 static enum dta_output_state verbs_drive(struct dta_output *o, uint64_t now_ns)
 {
-	struct output_verbs_out *v = of(o);
+	struct output_verbs_out *v = verbs_of(o);
 
 	if (v->state == DTA_OUTPUT_UP)
 		poll_completions(v, now_ns);
-	connection(v, now_ns);
+	drive_connection(v, now_ns);
 	if (v->state == DTA_OUTPUT_UP)
-		post(v, now_ns);
+		post_chains(v, now_ns);
 	return v->state;
 }
 
@@ -455,7 +457,7 @@ static enum dta_output_state verbs_drive(struct dta_output *o, uint64_t now_ns)
 
 static void verbs_close(struct dta_output *o)
 {
-	struct output_verbs_out *v = of(o);
+	struct output_verbs_out *v = verbs_of(o);
 
 	tear_down(v);
 	fabric_dial_free(&v->dial);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* raw_answers.c - what the responder answers to frames of our making, checked before use. */
+/* raw_answers.c - receives and checks the responder's answers to frames built here */
 #include "base/base.h"
 #include "dta/io/output_raw.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* raw_queue.c - the store server's end of a queue pair that output raw makes: up without CM. */
+/* raw_queue.c - the store server's end of a queue pair for output raw, set up without the CM */
 #include "dta/io/output_rdma.h"
 
 #include <errno.h>
@@ -14,11 +14,12 @@
 #include "fabric/host.h"
 #include "fabric/rdma.h"
 
-#define ATOMICS_MAX    128u
-#define RNR_TIMER      12 /* 0.64 ms (IBTA table 45): until the store server's loop posts again */
-#define MTU_BYTES(mtu) (128u << (mtu)) /* of enum ibv_mtu */
+#define ATOMICS_MAX 128u
+/* 0.64 ms (IBTA table 45): time for the store server's loop to post again */
+#define RNR_TIMER      12
+#define MTU_BYTES(mtu) (128u << (mtu)) /* mtu is an enum ibv_mtu */
 
-/* The MAC by which a neighbour reaches the device's GID. */
+/* Finds the MAC address at which a neighbour reaches the device's GID. */
 static int mac_of(struct ibv_context *verbs, uint32_t ib_port, uint32_t index, uint8_t mac[6])
 {
 	struct ibv_gid_entry gid;
@@ -39,7 +40,7 @@ static int mac_of(struct ibv_context *verbs, uint32_t ib_port, uint32_t index, u
 	return err;
 }
 
-/* Describes our end. It sends no requests, so that its PSN may be any. */
+/* Describes our end of the queue pair. It sends no requests, so its PSN can have any value. */
 static int our_end(struct ibv_qp *qp, const struct fabric_host_stats *s, struct dta_roce_end *ours)
 {
 	struct ibv_port_attr port;
@@ -73,7 +74,7 @@ static enum ibv_mtu mtu_of(uint32_t bytes)
 	return mtu;
 }
 
-/* From INIT to RTS (IBTA 10.3.1; ibv_modify_qp(3)). */
+/* Moves the queue pair from INIT to RTS (IBTA 10.3.1; ibv_modify_qp(3)). */
 static int bring_up(struct ibv_qp *qp, const struct fabric_host_stats *s,
 		    const struct dta_roce_end *theirs, const struct dta_roce_end *ours)
 {

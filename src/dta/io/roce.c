@@ -22,7 +22,7 @@
 #define BTH_PAD	      0x30u
 #define BTH_VERSION   0x0fu
 
-static uint32_t get24(const uint8_t *from)
+static uint32_t read_24(const uint8_t *from)
 {
 	return (uint32_t)from[0] << 16 | dta_get16(from + 1);
 }
@@ -41,7 +41,7 @@ static bool gid_is_unicast(const uint8_t gid[16])
 	static const uint8_t none[16];
 
 	if (is_v4(gid))
-		return gid[12] && gid[12] < 224; /* not 0/8, multicast or broadcast */
+		return gid[12] && gid[12] < 224; /* excludes 0/8, multicast and broadcast */
 	return memcmp(gid, none, 16) && gid[0] != 0xff;
 }
 
@@ -65,8 +65,8 @@ static int of_hex(const json_t *j, uint8_t *out, size_t n)
 	return s ? base_unhex(out, s, n) : -EINVAL;
 }
 
-/* Checks bounds before narrowing. */
-static int number(const json_t *j, json_int_t max, uint32_t *out)
+/* Reads a number, checking bounds before narrowing. */
+static int read_number(const json_t *j, json_int_t max, uint32_t *out)
 {
 	const json_int_t v = json_integer_value(j);
 
@@ -90,13 +90,13 @@ int dta_roce_end_of_json(const json_t *message, struct dta_roce_end *e)
 	uint32_t mtu;
 
 	memset(e, 0, sizeof(*e));
-	if (number(json_object_get(message, "qpn"), DTA_ROCE_24, &e->qpn) ||
-	    number(json_object_get(message, "psn"), DTA_ROCE_24, &e->psn) ||
-	    number(json_object_get(message, "mtu"), DTA_ROCE_MTU_MAX, &mtu))
+	if (read_number(json_object_get(message, "qpn"), DTA_ROCE_24, &e->qpn) ||
+	    read_number(json_object_get(message, "psn"), DTA_ROCE_24, &e->psn) ||
+	    read_number(json_object_get(message, "mtu"), DTA_ROCE_MTU_MAX, &mtu))
 		return -EINVAL;
 	e->mtu = (uint16_t)mtu;
 	if (json_is_integer(json_object_get(message, "atomics")) &&
-	    number(json_object_get(message, "atomics"), 255, &e->atomics))
+	    read_number(json_object_get(message, "atomics"), 255, &e->atomics))
 		return -EINVAL;
 	if (of_hex(json_object_get(message, "gid"), e->gid, 16) ||
 	    of_hex(json_object_get(message, "mac"), e->mac, 6))
@@ -106,7 +106,7 @@ int dta_roce_end_of_json(const json_t *message, struct dta_roce_end *e)
 
 /* ---- building ---- */
 
-/* RFC 1071 over the header without length and checksum, not folded. */
+/* Returns the unfolded RFC 1071 sum over the header without length and checksum. */
 static uint32_t sum_v4(const uint8_t *ip)
 {
 	uint32_t sum = 0;
@@ -134,7 +134,7 @@ int dta_roce_builder(struct dta_roce_builder *b, const struct dta_roce_end *ours
 	ip = b->head + ETHERNET;
 	if (v4) {
 		ip[0] = 0x45;
-		ip[6] = 0x40; /* don't fragment, so that the identification may be 0 (RFC 6864) */
+		ip[6] = 0x40; /* don't fragment, which allows identification 0 (RFC 6864) */
 		ip[8] = 64;
 		ip[9] = 17;
 		memcpy(ip + 12, ours->gid + 12, 4);
@@ -147,7 +147,7 @@ int dta_roce_builder(struct dta_roce_builder *b, const struct dta_roce_end *ours
 		memcpy(ip + 8, ours->gid, 16);
 		memcpy(ip + 24, theirs->gid, 16);
 	}
-	/* The UDP checksum is 0, also with IPv6 (annex A17.4.5.1): the iCRC covers more. */
+	/* The UDP checksum is 0, even with IPv6 (annex A17.4.5.1): the iCRC protects more. */
 	dta_put16(b->head + b->bth - UDP, port);
 	dta_put16(b->head + b->bth - UDP + 2, DTA_ROCE_PORT);
 	bth = b->head + b->bth;
@@ -218,8 +218,8 @@ size_t dta_roce_build(const struct dta_roce_builder *b, const struct dta_roce_pa
 }
 
 /*
- * CRC over 8 bytes of ones in place of InfiniBand's header, then from the IP header to the BTH's
- * destination; mutable fields count as ones (annex A17.3.4; IBTA 7.8.1).
+ * Computes the CRC over 8 bytes of ones (in place of InfiniBand's header) and the packet from the
+ * IP header to the BTH's destination. Mutable fields count as ones (annex A17.3.4; IBTA 7.8.1).
  */
 static uint32_t crc_head(const uint8_t *frame, uint32_t bth)
 {
@@ -243,20 +243,10 @@ static uint32_t crc_head(const uint8_t *frame, uint32_t bth)
 	return libdeflate_crc32(0, masked, 8 + bytes + 8);
 }
 
-static uint32_t bth_of(const uint8_t *frame)
-{
-	return ETHERNET + (frame[12] == 0x08 ? IPV4 : IPV6) + UDP;
-}
-
-uint32_t dta_roce_icrc_head(const void *frame)
-{
-	return crc_head(frame, bth_of(frame));
-}
-
 uint32_t dta_roce_icrc(const void *frame, size_t bytes)
 {
 	const uint8_t *f = frame;
-	uint32_t bth = bth_of(f);
+	uint32_t bth = ETHERNET + (f[12] == 0x08 ? IPV4 : IPV6) + UDP;
 
 	return libdeflate_crc32(crc_head(f, bth), f + bth + 8, bytes - bth - 8 - ICRC);
 }
@@ -264,7 +254,7 @@ uint32_t dta_roce_icrc(const void *frame, size_t bytes)
 void dta_roce_seal(struct dta_roce_builder *b, void *frame, size_t bytes, bool acknowledge)
 {
 	uint8_t *f = frame, *bth = f + b->bth;
-	/* Everything variable before the PSN; never 0. */
+	/* The variable fields before the PSN; never 0. */
 	uint32_t shape = (uint32_t)bth[0] << 24 | (uint32_t)bth[1] << 16 | (uint32_t)bytes;
 	uint32_t at = (shape >> 2 ^ shape >> 18) % DTA_ROCE_STATES, crc;
 
@@ -274,7 +264,7 @@ void dta_roce_seal(struct dta_roce_builder *b, void *frame, size_t bytes, bool a
 		b->state[at].crc = crc_head(f, b->bth);
 	}
 	crc = libdeflate_crc32(b->state[at].crc, bth + 8, bytes - b->bth - 8 - ICRC);
-	memcpy(f + bytes - ICRC, &crc, ICRC); /* little-endian, unlike everything else */
+	memcpy(f + bytes - ICRC, &crc, ICRC); /* the only little-endian field */
 }
 
 /* ---- answers ---- */
@@ -288,7 +278,10 @@ const char *dta_roce_refusal_name(enum dta_roce_refusal r)
 	return r < DTA_ROCE_REFUSALS ? names[r] : "?";
 }
 
-/* Finds the BTH of a frame for us and checks that the lengths of Ethernet, IP and UDP agree. */
+/*
+ * Finds the BTH of a frame to us and checks that the lengths of Ethernet, IP and UDP are
+ * consistent.
+ */
 static enum dta_roce_refusal find_bth(const uint8_t *f, size_t *bytes,
 				      const struct dta_roce_end *ours,
 				      const struct dta_roce_end *theirs, uint32_t *bth)
@@ -301,13 +294,13 @@ static enum dta_roce_refusal find_bth(const uint8_t *f, size_t *bytes,
 		return DTA_ROCE_OTHER;
 	if (dta_get16(f + 12) != (v4 ? 0x0800u : 0x86ddu) || ip[0] >> 4 != (v4 ? 4 : 6))
 		return DTA_ROCE_OTHER;
-	/* Options or other protocols: not an answer. */
+	/* A packet with options or another protocol is not an answer. */
 	if (ip[v4 ? 9 : 6] != 17 || (v4 && ip[0] != 0x45))
 		return DTA_ROCE_OTHER;
 	if (v4 ? memcmp(ip + 16, ours->gid + 12, 4) : memcmp(ip + 24, ours->gid, 16))
 		return DTA_ROCE_OTHER;
 	udp = ip + header;
-	if (dta_get16(udp + 2) != DTA_ROCE_PORT || get24(udp + UDP + 5) != ours->qpn)
+	if (dta_get16(udp + 2) != DTA_ROCE_PORT || read_24(udp + UDP + 5) != ours->qpn)
 		return DTA_ROCE_OTHER;
 	if (v4 && (dta_get16(ip + 6) & 0x3fff))
 		return DTA_ROCE_TRUNCATED;
@@ -320,7 +313,7 @@ static enum dta_roce_refusal find_bth(const uint8_t *f, size_t *bytes,
 			  : !memcmp(ip + 8, theirs->gid, 16);
 	if (!theirs_it_is)
 		return DTA_ROCE_BAD_SOURCE;
-	*bytes = ETHERNET + length; /* without Ethernet padding */
+	*bytes = ETHERNET + length; /* excludes Ethernet padding */
 	*bth = ETHERNET + header + UDP;
 	return DTA_ROCE_FINE;
 }
@@ -350,9 +343,9 @@ enum dta_roce_refusal dta_roce_parse(const void *frame, size_t bytes,
 		return DTA_ROCE_BAD_ICRC;
 	*out = (struct dta_roce_answer){
 		.opcode = h[0],
-		.psn = get24(h + 9),
+		.psn = read_24(h + 9),
 		.syndrome = h[BTH],
-		.msn = get24(h + BTH + 1),
+		.msn = read_24(h + BTH + 1),
 		.original = h[0] == DTA_ROCE_ATOMIC_ACK ? dta_get64(h + BTH + 4) : 0,
 	};
 	return DTA_ROCE_FINE;
@@ -404,7 +397,7 @@ void dta_roce_sent(struct dta_roce_window *w, uint64_t count, uint64_t now_ns)
 	}
 }
 
-static void grow(struct dta_roce_window *w, uint64_t acknowledged)
+static void grow_limit(struct dta_roce_window *w, uint64_t acknowledged)
 {
 	if (w->limit >= w->limit_max)
 		return;
@@ -421,8 +414,8 @@ static void grow(struct dta_roce_window *w, uint64_t acknowledged)
 		w->limit = w->limit_max;
 }
 
-/* After a loss, most likely in a full queue. */
-static void shrink(struct dta_roce_window *w)
+/* Reduces the limit after a loss, which most likely happened in a full queue. */
+static void shrink_limit(struct dta_roce_window *w)
 {
 	uint32_t least = w->limit_max < DTA_ROCE_LIMIT_MIN ? w->limit_max : DTA_ROCE_LIMIT_MIN;
 
@@ -431,12 +424,12 @@ static void shrink(struct dta_roce_window *w)
 	w->grown = 0;
 }
 
-/* All packets before n were acknowledged. */
-static bool advance(struct dta_roce_window *w, uint64_t n, uint64_t now_ns)
+/* Records that all packets before n are acknowledged. */
+static bool advance_acked(struct dta_roce_window *w, uint64_t n, uint64_t now_ns)
 {
 	if (n == w->acked)
 		return false;
-	grow(w, n - w->acked);
+	grow_limit(w, n - w->acked);
 	if (w->timed && n >= w->timed) {
 		uint64_t round = now_ns - w->timed_ns;
 
@@ -488,26 +481,26 @@ enum dta_roce_event dta_roce_answered(struct dta_roce_window *w, const struct dt
 	switch (a->syndrome & DTA_ROCE_SYNDROME_KIND) {
 	case DTA_ROCE_SYNDROME_ACK:
 		/*
-		 * Confirms earlier FETCH_ADDs whose answers were lost, too: requests execute in
-		 * order.
+		 * Requests execute in order, so this also confirms earlier FETCH_ADDs whose answers
+		 * were lost.
 		 */
-		advance(w, n + 1, now_ns);
+		advance_acked(w, n + 1, now_ns);
 		return DTA_ROCE_PROGRESS;
 	case DTA_ROCE_SYNDROME_RNR:
-		moved = advance(w, n, now_ns);
+		moved = advance_acked(w, n, now_ns);
 		if (!moved && too_long(w, now_ns))
 			return DTA_ROCE_SILENT;
 		w->not_before_ns = now_ns + rnr_timer[a->syndrome & 0x1f] * 10000ull;
 		go_back(w);
 		return DTA_ROCE_BACK;
 	case DTA_ROCE_SYNDROME_NAK:
-		moved = advance(w, n, now_ns);
+		moved = advance_acked(w, n, now_ns);
 		if (a->syndrome != DTA_ROCE_NAK_SEQUENCE)
 			return DTA_ROCE_REFUSED;
-		/* A repetition for packets that were in flight when we went back. */
+		/* A duplicate NAK for packets that were in flight before going back. */
 		if (!moved && w->back)
 			return DTA_ROCE_NOTHING;
-		shrink(w);
+		shrink_limit(w);
 		go_back(w);
 		return DTA_ROCE_BACK;
 	}
@@ -522,7 +515,7 @@ enum dta_roce_event dta_roce_timer(struct dta_roce_window *w, uint64_t now_ns)
 		return DTA_ROCE_SILENT;
 	if (w->tries < 20)
 		w->tries++;
-	shrink(w);
+	shrink_limit(w);
 	go_back(w);
 	return DTA_ROCE_BACK;
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * roce.h - RoCEv2 in software: a requester's frames (WRITE and FETCH_ADD on a reliable connection),
- * its responder's answers, and the reaction to them. Pure: no socket, no clock. Single-threaded.
+ * the responder's answers, and the requester's reaction to them. Pure: no socket, no clock.
+ * Single-threaded.
  *
  * A frame: Ethernet 14, IPv4 20 or IPv6 40, UDP 8 (port 4791), BTH 12, then by opcode RETH 16,
- * AtomicETH 28, immediate 4, then payload, padding to a multiple of 4, iCRC 4. Big-endian but for
- * the iCRC. (IBTA Architecture Specification volume 1, chapter 9; annex A17, RoCEv2.)
+ * AtomicETH 28, immediate 4, then payload, padding to a multiple of 4, iCRC 4. Big-endian except
+ * for the iCRC. (IBTA Architecture Specification volume 1, chapter 9; annex A17, RoCEv2.)
  */
 #ifndef SL_DTA_IO_ROCE_H
 #define SL_DTA_IO_ROCE_H
@@ -20,27 +21,27 @@
 #define DTA_ROCE_24	 0xffffffu /* PSNs and queue pair numbers have 24 bits */
 #define DTA_ROCE_MTU_MIN 256u
 #define DTA_ROCE_MTU_MAX 4096u
-/* The most around a payload: Ethernet, IPv6, UDP, BTH, AtomicETH, iCRC. */
+/* Maximum overhead of a frame: Ethernet, IPv6, UDP, BTH, AtomicETH, iCRC. */
 #define DTA_ROCE_AROUND 108u
 
 /* One end of a queue pair, as in the "queue" message of control.h. */
 struct dta_roce_end {
 	uint32_t qpn;	  /* 2 .. 2^24 - 1 */
-	uint32_t psn;	  /* of its first packet */
-	uint8_t gid[16];  /* its IP address; IPv4 mapped into IPv6 (RFC 4291, 2.5.5.2) */
-	uint8_t mac[6];	  /* where the peer reaches it */
+	uint32_t psn;	  /* PSN of the first packet that this end sends */
+	uint8_t gid[16];  /* IP address; IPv4 is mapped into IPv6 (RFC 4291, 2.5.5.2) */
+	uint8_t mac[6];	  /* MAC address at which the peer reaches this end */
 	uint16_t mtu;	  /* payload bytes per packet: 256, 512 .. 4096 */
-	uint32_t atomics; /* outstanding FETCH_ADDs that it accepts; 0: 1 */
+	uint32_t atomics; /* outstanding FETCH_ADDs that this end accepts; 0: 1 */
 };
 
-/* 0 or -EINVAL: a number out of bounds, an invalid address. */
+/* Returns 0, or -EINVAL: a number out of bounds or an invalid address. */
 int dta_roce_end_check(const struct dta_roce_end *e);
-/* {"type":"queue",...}; NULL: out of memory. */
+/* Returns {"type":"queue",...}; NULL: out of memory. */
 json_t *dta_roce_end_json(const struct dta_roce_end *e);
-/* 0 or -EINVAL; the result is checked. "atomics" is optional. */
+/* Returns 0 and a checked end, or -EINVAL. "atomics" is optional. */
 int dta_roce_end_of_json(const json_t *message, struct dta_roce_end *e);
 
-enum dta_roce_opcode { /* of a reliable connection: IBTA table 38 */
+enum dta_roce_opcode { /* opcodes of a reliable connection (IBTA table 38) */
 		       DTA_ROCE_WRITE_FIRST = 0x06,
 		       DTA_ROCE_WRITE_MIDDLE = 0x07,
 		       DTA_ROCE_WRITE_LAST = 0x08,
@@ -62,51 +63,50 @@ struct dta_roce_builder {
 	uint32_t ip, bth; /* offsets of the IP header and the BTH */
 	uint32_t ip_sum;  /* IPv4: sum of the header without length and checksum */
 	struct {
-		uint32_t shape; /* of a frame: opcode, padding, length */
-		uint32_t crc;	/* over the frame before its PSN */
+		uint32_t shape; /* opcode, padding and length of a frame */
+		uint32_t crc;	/* CRC over the frame up to the PSN */
 	} state[DTA_ROCE_STATES];
 };
 
 struct dta_roce_packet {
 	enum dta_roce_opcode opcode;
 	uint32_t psn;
-	bool solicited; /* wakes a completion channel armed for solicited events */
-	uint64_t addr;	/* WRITE first and only, FETCH_ADD */
+	bool solicited; /* triggers a completion channel armed for solicited events */
+	uint64_t addr;	/* remote address, for FETCH_ADD and the first or only packet of a WRITE */
 	uint32_t rkey;
-	uint32_t length; /* of the whole WRITE */
+	uint32_t length; /* length of the whole WRITE */
 	uint64_t add;
 	uint32_t immediate;
 	const void *payload;
-	uint32_t bytes; /* of the payload in this packet */
+	uint32_t bytes; /* payload bytes in this packet */
 };
 
 /*
- * port: UDP source port, by which routers tell queue pairs apart. 0 or -EINVAL: an invalid end, or
- * different IP versions.
+ * port: the UDP source port, which routers use to spread queue pairs over paths. Returns 0, or
+ * -EINVAL: an invalid end, or different IP versions.
  */
 int dta_roce_builder(struct dta_roce_builder *b, const struct dta_roce_end *ours,
 		     const struct dta_roce_end *theirs, uint16_t port);
 /*
- * Builds a frame but for its iCRC (dta_roce_seal()). frame has room for DTA_ROCE_AROUND + bytes,
- * rounded up to 4. Returns the frame's length with the iCRC.
+ * Builds a frame except for its iCRC (dta_roce_seal()). frame needs room for DTA_ROCE_AROUND +
+ * bytes, rounded up to 4. Returns the length of the frame including the iCRC.
  */
 size_t dta_roce_build(const struct dta_roce_builder *b, const struct dta_roce_packet *p,
 		      void *frame);
-/* Sets the acknowledge request and the iCRC; also of a sealed frame. */
+/* Sets the acknowledge request and the iCRC. May be applied to a sealed frame again. */
 void dta_roce_seal(struct dta_roce_builder *b, void *frame, size_t bytes, bool acknowledge);
-/* The part of it over a frame's headers before its PSN, whose length bytes have to be right. */
-uint32_t dta_roce_icrc_head(const void *frame);
 /*
- * The iCRC of a RoCEv2 frame that begins with Ethernet, in wire order when stored on a
- * little-endian machine. bytes: without Ethernet padding, at least 14 + IP + 8 + 12 + 4; IPv4
- * without options.
+ * Returns the iCRC of a RoCEv2 frame that begins with Ethernet, in wire order when stored on a
+ * little-endian machine. bytes: excludes Ethernet padding, at least 14 + IP + 8 + 12 + 4. IPv4 must
+ * have no options.
  */
 uint32_t dta_roce_icrc(const void *frame, size_t bytes);
 
 /* ---- answers ---- */
 
 /*
- * AETH syndromes (IBTA 9.7.5.2.1); the lower bits of an ACK are credits, of an RNR NAK its timer.
+ * AETH syndromes (IBTA 9.7.5.2.1). The lower bits of an ACK are credits; those of an RNR NAK are
+ * its timer.
  */
 #define DTA_ROCE_SYNDROME_KIND 0x60
 #define DTA_ROCE_SYNDROME_ACK  0x00
@@ -124,22 +124,22 @@ struct dta_roce_answer {
 	uint32_t psn;
 	uint8_t syndrome;
 	uint32_t msn;
-	uint64_t original; /* ATOMIC_ACK: the old value */
+	uint64_t original; /* ATOMIC_ACK: the value before the addition */
 };
 
 enum dta_roce_refusal {
 	DTA_ROCE_FINE = 0,
-	DTA_ROCE_OTHER,	    /* not RoCEv2, or of another queue pair: not counted */
+	DTA_ROCE_OTHER,	    /* not RoCEv2, or for another queue pair; not counted */
 	DTA_ROCE_TRUNCATED, /* shorter than a header states, or a fragment */
 	DTA_ROCE_BAD_HEADER,
-	DTA_ROCE_BAD_SOURCE, /* for us, but not from the peer */
+	DTA_ROCE_BAD_SOURCE, /* for this queue pair, but not from the peer's address */
 	DTA_ROCE_BAD_OPCODE, /* not an answer */
 	DTA_ROCE_BAD_ICRC,
 	DTA_ROCE_REFUSALS
 };
 const char *dta_roce_refusal_name(enum dta_roce_refusal r);
 
-/* Parses a received frame from the Ethernet header on; it is untrusted. */
+/* Parses an untrusted received frame, starting at the Ethernet header. */
 enum dta_roce_refusal dta_roce_parse(const void *frame, size_t bytes,
 				     const struct dta_roce_end *ours,
 				     const struct dta_roce_end *theirs,
@@ -148,38 +148,41 @@ enum dta_roce_refusal dta_roce_parse(const void *frame, size_t bytes,
 /* ---- the window ---- */
 
 /*
- * Packets in flight: go-back-N (IBTA 9.7.5.1, 9.7.8). Packets are numbered from 0; the PSN of n is
- * (first + n) mod 2^24. The caller keeps the frames [acked, queued).
+ * Packets in flight with go-back-N (IBTA 9.7.5.1, 9.7.8). Packets are numbered from 0; the PSN of
+ * packet n is (first + n) mod 2^24. The caller keeps the frames [acked, queued).
  */
 struct dta_roce_window {
 	uint32_t first; /* PSN of packet 0 */
-	uint32_t limit; /* packets that may be in flight, as TCP's congestion window */
-	uint32_t limit_max, threshold, grown; /* (RFC 5681, 3.1) */
-	uint64_t round_ns, timed, timed_ns; /* smoothed round trip; timed packet, or 0; its start */
-	uint64_t acked;			    /* all before it are acknowledged */
-	uint64_t sent;			    /* all before it were sent since going back */
-	uint64_t queued;		    /* all before it exist */
-	uint64_t highest;		    /* all before it were sent at least once */
-	uint64_t timeout_ns, deadline_ns;   /* deadline 0: nothing in flight */
-	uint64_t not_before_ns;		    /* the responder was not ready */
-	uint64_t progress_ns; /* last progress, or first packet after idleness; 0: idle */
-	uint64_t patience_ns; /* time without progress until it is broken */
-	uint32_t tries;	      /* timeouts without progress: each doubles the next */
-	bool back;	      /* went back and nothing was acknowledged since */
+	uint32_t limit; /* packets that may be in flight, like TCP's congestion window */
+	uint32_t limit_max, threshold, grown; /* congestion control (RFC 5681, 3.1) */
+	/* smoothed round trip; packet being timed, or 0; its send time */
+	uint64_t round_ns, timed, timed_ns;
+	uint64_t acked;	  /* packets before this number are acknowledged */
+	uint64_t sent;	  /* packets before this number were sent since the last go-back */
+	uint64_t queued;  /* packets before this number are queued */
+	uint64_t highest; /* packets before this number were sent at least once */
+	uint64_t timeout_ns, deadline_ns; /* deadline 0: nothing in flight */
+	uint64_t not_before_ns; /* the responder was not ready: do not send before this time */
+	/* time of the last progress, or of the first packet after idleness; 0: idle */
+	uint64_t progress_ns;
+	uint64_t patience_ns; /* time without progress after which the queue pair is broken */
+	uint32_t tries;	      /* timeouts without progress; each doubles the next timeout */
+	bool back;	      /* went back, and nothing has been acknowledged since */
 };
 
 enum dta_roce_event {
-	DTA_ROCE_NOTHING = 0, /* a duplicate, or an answer to nothing */
+	DTA_ROCE_NOTHING = 0, /* a duplicate, or an unexpected answer */
 	DTA_ROCE_PROGRESS,    /* acked advanced */
-	DTA_ROCE_BACK,	      /* sent went back to acked, which may have advanced */
+	DTA_ROCE_BACK,	      /* sent was reset to acked, which may have advanced */
 	DTA_ROCE_REFUSED,     /* a NAK for packet `acked` that ends the queue pair */
-	DTA_ROCE_SILENT,      /* no progress for too long: give the queue pair up */
+	DTA_ROCE_SILENT,      /* no progress for too long: abandon the queue pair */
 };
 
 /*
- * limit: the maximum, 1 to 2^22; losses reduce it down to DTA_ROCE_LIMIT_MIN, as a responder drops
- * what it does not expect. timeout_ns: the minimum, if four round trips are shorter. After `tries`
- * (1 to 20) timeouts, each doubled, without progress it is broken.
+ * limit: the maximum, 1 to 2^22. Losses reduce the actual limit down to DTA_ROCE_LIMIT_MIN, because
+ * a responder drops packets out of sequence. timeout_ns: lower bound of the timeout, which is
+ * otherwise four round trips. After `tries` (1 to 20) timeouts without progress, each doubled, the
+ * queue pair is broken.
  */
 #define DTA_ROCE_LIMIT_MIN   16u
 #define DTA_ROCE_LIMIT_FIRST 128u
@@ -189,13 +192,13 @@ static inline uint32_t dta_roce_psn(const struct dta_roce_window *w, uint64_t n)
 {
 	return (uint32_t)(w->first + n) & DTA_ROCE_24;
 }
-/* Packets that may be sent now. In all calls now_ns is monotonic. */
+/* Returns the number of packets that may be sent now. In all calls now_ns is monotonic. */
 uint64_t dta_roce_may_send(const struct dta_roce_window *w, uint64_t now_ns);
-/* count more packets were sent. */
+/* Records that count more packets were sent. */
 void dta_roce_sent(struct dta_roce_window *w, uint64_t count, uint64_t now_ns);
 enum dta_roce_event dta_roce_answered(struct dta_roce_window *w, const struct dta_roce_answer *a,
 				      uint64_t now_ns);
-/* BACK or SILENT when the deadline has passed, else NOTHING. */
+/* Returns BACK or SILENT if the deadline has passed, otherwise NOTHING. */
 enum dta_roce_event dta_roce_timer(struct dta_roce_window *w, uint64_t now_ns);
 
 #endif

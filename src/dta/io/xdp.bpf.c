@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
  * xdp.bpf.c - redirects reports to the AF_XDP socket of their receive queue and passes everything
- * else to the kernel: fragments, options and extension headers, VLANs, long frames, other hosts'
- * packets. Reports among those arrive by the UDP socket, so that any doubt is resolved by passing.
+ * else to the kernel: fragments, options and extension headers, VLANs, long frames, packets to
+ * other hosts. Passing is always safe, because reports in passed packets arrive on the UDP socket.
  */
 #include <stdbool.h>
 
@@ -19,26 +19,16 @@
 
 #include "xdp_shared.h"
 
-#define ROCE_PORT 4791
-
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 const volatile struct dta_xdp_config config = {};
 
 struct {
 	__uint(type, BPF_MAP_TYPE_XSKMAP);
-	__uint(max_entries, 1); /* the loader sets it: one per queue */
+	__uint(max_entries, 1); /* one entry per queue; the loader sets the number */
 	__type(key, __u32);
 	__type(value, __u32);
 } sockets SEC(".maps");
-
-/* The translator in the kernel (kernel.bpf.c), if there is one: for reports, for RoCE's answers. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
-	__uint(max_entries, 2);
-	__type(key, __u32);
-	__type(value, __u32);
-} next SEC(".maps");
 
 static __always_inline bool our_mac(const struct ethhdr *eth)
 {
@@ -65,7 +55,7 @@ static __always_inline bool our_six(const __be32 *address)
 	return false;
 }
 
-/* frags: interfaces with a large MTU refuse other programs. */
+/* xdp.frags, because interfaces with a large MTU refuse other programs. */
 SEC("xdp.frags")
 int reports(struct xdp_md *ctx)
 {
@@ -93,13 +83,7 @@ int reports(struct xdp_md *ctx)
 	} else {
 		return XDP_PASS;
 	}
-	if ((void *)(udp + 1) > end)
+	if ((void *)(udp + 1) > end || udp->dest != config.port)
 		return XDP_PASS;
-	if (udp->dest != config.port) {
-		if (udp->dest == bpf_htons(ROCE_PORT))
-			bpf_tail_call(ctx, &next, 1);
-		return XDP_PASS;
-	}
-	bpf_tail_call(ctx, &next, 0);
 	return bpf_redirect_map(&sockets, ctx->rx_queue_index, XDP_PASS);
 }

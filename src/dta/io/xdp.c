@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* xdp.c - XDP programs on interfaces, and their queues */
+/* xdp.c - attaches XDP programs to interfaces and manages their queues */
 #include "dta/io/xdp.h"
 
 #include <errno.h>
@@ -48,10 +48,10 @@ struct dta_xdp {
 	uint64_t bytes;
 };
 
-/* ---- our addresses ---- */
+/* ---- local addresses ---- */
 
-/* The IPv4 address, or NULL. */
-static const uint8_t *mapped(const struct in6_addr *a)
+/* Returns the IPv4 address, or NULL. */
+static const uint8_t *mapped_v4(const struct in6_addr *a)
 {
 	return IN6_IS_ADDR_V4MAPPED(a) ? &a->s6_addr[12] : NULL;
 }
@@ -68,16 +68,16 @@ static void add_six(struct dta_xdp_config *c, const void *address)
 		memcpy(&c->six[c->n6++], address, 16);
 }
 
-/* The current addresses: packets to later ones go through the kernel. */
+/* Adds the current addresses. Packets to addresses assigned later go through the kernel. */
 static int add_addresses(const struct dta_xdp *x, const struct interface *i,
 			 struct dta_xdp_config *c)
 {
 	const struct in6_addr *to = &x->where.sin6_addr;
-	const bool any4 = mapped(to) && !memcmp(mapped(to), "\0\0\0\0", 4);
+	const bool any4 = mapped_v4(to) && !memcmp(mapped_v4(to), "\0\0\0\0", 4);
 	struct ifaddrs *all;
 
-	if (mapped(to) && !any4) {
-		add_four(c, mapped(to));
+	if (mapped_v4(to) && !any4) {
+		add_four(c, mapped_v4(to));
 		return 0;
 	}
 	if (!any4 && !IN6_IS_ADDR_UNSPECIFIED(to)) {
@@ -98,7 +98,7 @@ static int add_addresses(const struct dta_xdp *x, const struct interface *i,
 	return 0;
 }
 
-static int configure(const struct dta_xdp *x, struct interface *i, struct dta_xdp_config *c)
+static int configure_program(const struct dta_xdp *x, struct interface *i, struct dta_xdp_config *c)
 {
 	struct ifreq r = {0};
 	const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -122,7 +122,7 @@ static int configure(const struct dta_xdp *x, struct interface *i, struct dta_xd
 
 /* ---- programs ---- */
 
-static int quiet(enum libbpf_print_level level, const char *format, va_list args)
+static int ignore_message(enum libbpf_print_level level, const char *format, va_list args)
 {
 	(void)level;
 	(void)format;
@@ -130,7 +130,7 @@ static int quiet(enum libbpf_print_level level, const char *format, va_list args
 	return 0;
 }
 
-static int load(struct dta_xdp *x, struct interface *i, char *error, size_t error_bytes)
+static int load_program(struct dta_xdp *x, struct interface *i, char *error, size_t error_bytes)
 {
 	libbpf_print_fn_t before;
 	struct dta_xdp_config *config;
@@ -142,12 +142,12 @@ static int load(struct dta_xdp *x, struct interface *i, char *error, size_t erro
 		goto fail;
 	}
 	config = (struct dta_xdp_config *)&i->program->rodata->config;
-	err = configure(x, i, config);
+	err = configure_program(x, i, config);
 	if (!err)
 		err = bpf_map__set_max_entries(i->program->maps.sockets, i->queues);
 	if (err)
 		goto fail;
-	before = libbpf_set_print(quiet);
+	before = libbpf_set_print(ignore_message);
 	err = xdp_bpf__load(i->program);
 	libbpf_set_print(before);
 	if (!err)
@@ -171,8 +171,9 @@ static int link_to(struct interface *i, uint32_t mode)
 	return i->link < 0 ? i->link : 0;
 }
 
-/* Attaches in the driver, or if that fails in generic mode; never beside another program. */
-static int attach(const struct dta_xdp *x, struct interface *i, char *error, size_t error_bytes)
+/* Attaches in driver mode, with fallback to generic mode; never alongside another program. */
+static int attach_program(const struct dta_xdp *x, struct interface *i, char *error,
+			  size_t error_bytes)
 {
 	int err = x->generic ? -EOPNOTSUPP : link_to(i, XDP_FLAGS_DRV_MODE);
 
@@ -215,15 +216,15 @@ static struct interface *interface_of(struct dta_xdp *x, const char *name, const
 	memcpy(i->name, name, sizeof(i->name));
 	i->index = if_nametoindex(name);
 	x->n_interfaces++;
-	err = load(x, i, error, bytes);
+	err = load_program(x, i, error, bytes);
 	if (!err)
-		err = attach(x, i, error, bytes);
+		err = attach_program(x, i, error, bytes);
 	errno = -err;
 	return err ? NULL : i;
 }
 
 /* Adds "NAME" or "NAME:QUEUE". */
-static int add(struct dta_xdp *x, const char *what, char *error, size_t bytes)
+static int add_interface(struct dta_xdp *x, const char *what, char *error, size_t bytes)
 {
 	const char *colon = strchr(what, ':');
 	uint32_t from = 0, to;
@@ -231,7 +232,7 @@ static int add(struct dta_xdp *x, const char *what, char *error, size_t bytes)
 	char name[IF_NAMESIZE] = "", *end;
 	const size_t bytes_of = colon ? (size_t)(colon - what) : strlen(what);
 
-	/* A longer name is not an interface's. */
+	/* A name that does not fit can't be an interface. */
 	memcpy(name, what, bytes_of < sizeof(name) ? bytes_of : 0);
 	i = interface_of(x, name, what, error, bytes);
 	if (!i)
@@ -242,8 +243,8 @@ static int add(struct dta_xdp *x, const char *what, char *error, size_t bytes)
 		const unsigned long n = strtoul(colon + 1, &end, 10);
 
 		if (colon[1] < '0' || colon[1] > '9' || *end || errno || n >= i->queues)
-			return base_fail(error, bytes, -EINVAL, "%s: %s has the queues 0 to %u",
-					 what, name, i->queues - 1);
+			return base_fail(error, bytes, -EINVAL, "%s: %s has queues 0 to %u", what,
+					 name, i->queues - 1);
 		from = (uint32_t)n;
 		to = from + 1;
 	}
@@ -271,7 +272,7 @@ struct dta_xdp *dta_xdp_open(const struct dta_xdp_opts *opts, char *error, size_
 	x->generic = opts->generic;
 	x->bytes = opts->bytes;
 	for (uint32_t i = 0; i < opts->n_interfaces && !err; i++)
-		err = add(x, opts->interfaces[i], error, error_bytes);
+		err = add_interface(x, opts->interfaces[i], error, error_bytes);
 	if (!err)
 		return x;
 	dta_xdp_close(x);
@@ -324,15 +325,6 @@ bool dta_xdp_generic(const struct dta_xdp *x)
 		if (x->interface[i].generic)
 			return true;
 	return false;
-}
-
-bool dta_xdp_maps(const struct dta_xdp *x, int *sockets, int *next)
-{
-	if (x->n_interfaces != 1 || x->n_queues != x->interface[0].queues)
-		return false;
-	*sockets = bpf_map__fd(x->interface[0].program->maps.sockets);
-	*next = bpf_map__fd(x->interface[0].program->maps.next);
-	return true;
 }
 
 const char *dta_xdp_how(const struct dta_xdp *x, uint32_t i)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * xdp.h - interfaces whose reports bypass the kernel: a program at each (xdp.bpf.c) redirects them
- * to AF_XDP sockets, one per queue. Programs and sockets end with the process, however it ends.
+ * xdp.h - interfaces whose reports bypass the kernel: an XDP program on each interface (xdp.bpf.c)
+ * redirects them to AF_XDP sockets, one per queue. Programs and sockets disappear with the process,
+ * however it ends.
  */
 #ifndef SL_DTA_IO_XDP_H
 #define SL_DTA_IO_XDP_H
@@ -15,54 +16,54 @@
 #include "dta/io/xsk.h"
 
 #define DTA_XDP_INTERFACES 8u
-#define DTA_XDP_QUEUES	   256u /* in total */
+#define DTA_XDP_QUEUES	   256u /* queues of all interfaces */
 
 struct dta_xdp;
 
 struct dta_xdp_opts {
 	const char **interfaces; /* "NAME" for all its queues, or "NAME:QUEUE" */
 	uint32_t n_interfaces;
-	/* Require the driver's mode or the generic one; neither: native with fallback. */
+	/* Require native (driver) or generic mode; neither: native with fallback to generic. */
 	bool native, generic;
-	const struct sockaddr_in6 *where; /* target; any address: those of each interface */
-	uint64_t bytes;			  /* of memory per queue; 0: 16 MiB */
+	/* destination of reports; any address: all addresses of each interface */
+	const struct sockaddr_in6 *where;
+	uint64_t bytes; /* memory per queue; 0: 16 MiB */
 };
 
 /*
- * Attaches the programs; without inputs everything goes to the kernel. NULL with errno and one line
- * in error. Needs CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF.
+ * Attaches the programs; until inputs are opened, every packet goes to the kernel. Returns NULL
+ * with errno and one line in error. Needs CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF.
  */
 struct dta_xdp *dta_xdp_open(const struct dta_xdp_opts *opts, char *error, size_t error_bytes);
-/* The number of queues. */
+/* Returns the number of queues. */
 uint32_t dta_xdp_queues(const struct dta_xdp *x);
 /*
- * The input of one of `workers` workers, each with every workers-th queue. udp listens at .where
- * for what the kernel receives, and sends answers; the input closes it, also on failure.
+ * Opens the input of one of `workers` workers, with every workers-th queue. udp listens at .where
+ * for packets that take the kernel's path, and sends answers. The input closes udp, also on
+ * failure.
  */
 struct dta_input *dta_input_xdp(struct dta_xdp *x, struct dta_input *udp, uint32_t worker,
 				uint32_t workers, char *error, size_t error_bytes);
-/* How interface i runs: "NAME:native" or "NAME:generic"; NULL beyond the last. */
+/* Returns the mode of interface i as "NAME:native" or "NAME:generic"; NULL after the last one. */
 const char *dta_xdp_how(const struct dta_xdp *x, uint32_t i);
 /* Removes the programs. Inputs may be closed before or after. */
 void dta_xdp_close(struct dta_xdp *x);
 
 /*
- * Extracts the datagram of a redirected Ethernet frame. False unless it is valid as the kernel
- * would see it: lengths, checksums, no fragment, to this port. A checksum of the pseudo header
- * alone comes from a local sender that left it to its adapter.
+ * Extracts the datagram of a redirected Ethernet frame. Returns false unless the kernel would
+ * accept it: lengths, checksums, no fragment, this port. A checksum of only the pseudo header is
+ * accepted: a local sender leaves the rest to its adapter.
  */
 bool dta_xdp_datagram(const struct dta_xsk_frame *frame, uint16_t port, struct dta_datagram *out);
 
 /* ---- for input_xdp.c ---- */
 
 /*
- * Opens the socket of a queue (below dta_xdp_queues()) and redirects its packets there. NULL with
- * errno and error.
+ * Opens the socket of a queue (below dta_xdp_queues()) and redirects the queue's packets to it.
+ * Returns NULL with errno and error.
  */
 struct dta_xsk *dta_xdp_socket(struct dta_xdp *x, uint32_t queue, char *error, size_t error_bytes);
 uint16_t dta_xdp_port(const struct dta_xdp *x);
-/* For kernel.c: the program's maps. False: of several interfaces, or of some queues. */
-bool dta_xdp_maps(const struct dta_xdp *x, int *sockets, int *next);
 bool dta_xdp_generic(const struct dta_xdp *x); /* for any interface */
 
 #endif

@@ -5,11 +5,11 @@
 
 #define XDP_ADDRESSES 16u
 
-/* Which packets are ours. Addresses and port in network order. */
+/* Filter for our packets. Addresses and port are in network order. */
 struct dta_xdp_config {
-	__u8 mac[6]; /* of the interface: excludes other hosts' packets and multicast */
+	__u8 mac[6]; /* MAC of the interface: excludes multicast and packets to other hosts */
 	__u16 port;
-	__u32 longest; /* bytes of a frame that a chunk holds */
+	__u32 longest; /* size of the largest frame that fits into a chunk */
 	__u32 n4, n6;
 	__u32 four[XDP_ADDRESSES];
 	__u32 six[XDP_ADDRESSES][4];

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * xsk.c - AF_XDP sockets. Memory is divided into chunks of one frame each. For receiving, a chunk
- * cycles: fill ring (the kernel's), receive ring, us, fill ring; the fill ring has a place for
- * every chunk. For sending, free chunks form a stack: the last one freed is still cached.
+ * cycles through the fill ring (owned by the kernel), the receive ring, the caller, and back; the
+ * fill ring has a place for every chunk. For sending, free chunks form a stack, so that the most
+ * recently freed chunk, still cached, is used first.
  */
 #include "dta/io/xsk.h"
 
@@ -24,7 +25,7 @@
 #define FRAMES_MIN    64u
 #define FRAMES_MAX    65536u
 #define HEADROOM      256u /* XDP_PACKET_HEADROOM */
-#define KICK	      32u  /* frames per call where the driver copies (TX_BATCH_SIZE) */
+#define KICK	      32u  /* frames per call when the driver copies (TX_BATCH_SIZE) */
 
 struct dta_xsk {
 	struct xsk_socket *socket;
@@ -34,12 +35,12 @@ struct dta_xsk {
 	uint8_t *area;
 	size_t bytes;
 	uint32_t chunk, frames;
-	uint32_t held;	  /* of rx: handed out until the next call */
-	uint64_t *vacant; /* tx: a stack of free addresses */
+	uint32_t held;	  /* received frames handed out until the next call */
+	uint64_t *vacant; /* stack of free addresses for sending */
 	uint32_t n_vacant;
 };
 
-static int ethtool(const char *interface, void *command)
+static int call_ethtool(const char *interface, void *command)
 {
 	struct ifreq r = {.ifr_data = command};
 	const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -62,26 +63,26 @@ uint32_t dta_xsk_queues(const char *interface)
 		errno = ENODEV;
 		return 0;
 	}
-	/* A driver without channels has one queue, or the kernel gets the others. */
-	if (ethtool(interface, &c))
+	/* A driver without channels has one queue, or leaves the others to the kernel. */
+	if (call_ethtool(interface, &c))
 		return 1;
 	n = c.combined_count + c.rx_count;
 	return n ? n : 1;
 }
 
-static const char *reason(int err)
+static const char *describe_error(int err)
 {
 	switch (err) {
 	case EPERM:
 		return "AF_XDP needs CAP_NET_RAW";
 	case EBUSY:
-		return "another AF_XDP socket has it";
+		return "another AF_XDP socket uses the queue";
 	case EINVAL:
 		return "the interface has no such queue, or is down";
 	case ENOBUFS:
-		return "its memory is beyond the limit of locked memory (ulimit -l)";
+		return "its memory exceeds the limit on locked memory (ulimit -l)";
 	case EAFNOSUPPORT:
-		return "this kernel has no AF_XDP";
+		return "this kernel does not support AF_XDP";
 	default:
 		return strerror(err);
 	}
@@ -147,7 +148,7 @@ struct dta_xsk *dta_xsk_open(const struct dta_xsk_opts *opts, char *error, size_
 	if (!err)
 		return x;
 	snprintf(error, error_bytes, "%s, queue %u: %s", opts->interface, opts->queue,
-		 reason(-err));
+		 describe_error(-err));
 	dta_xsk_close(x);
 	errno = -err;
 	return NULL;
@@ -172,8 +173,8 @@ int dta_xsk_fd(const struct dta_xsk *x)
 
 /* ---- receiving ---- */
 
-/* Returns handed-out frames to the kernel. */
-static void refill(struct dta_xsk *x)
+/* Returns frames handed out earlier to the kernel. */
+static void refill_ring(struct dta_xsk *x)
 {
 	uint32_t to = 0, from = x->rx.cached_cons - x->held;
 
@@ -191,8 +192,8 @@ uint32_t dta_xsk_receive(struct dta_xsk *x, struct dta_xsk_frame *out, uint32_t 
 {
 	uint32_t at = 0, n;
 
-	refill(x);
-	/* The device asks for a wakeup when it waits for buffers. */
+	refill_ring(x);
+	/* The device requests a wakeup while it waits for buffers. */
 	if (xsk_ring_prod__needs_wakeup(&x->fill))
 		recvfrom(dta_xsk_fd(x), NULL, 0, MSG_DONTWAIT, NULL, NULL);
 	n = xsk_ring_cons__peek(&x->rx, max, &at);
@@ -207,7 +208,7 @@ uint32_t dta_xsk_receive(struct dta_xsk *x, struct dta_xsk_frame *out, uint32_t 
 
 /* ---- sending ---- */
 
-static void reclaim(struct dta_xsk *x)
+static void reclaim_sent(struct dta_xsk *x)
 {
 	uint32_t at = 0, n = xsk_ring_cons__peek(&x->sent, x->frames, &at);
 
@@ -217,8 +218,8 @@ static void reclaim(struct dta_xsk *x)
 		xsk_ring_cons__release(&x->sent, n);
 }
 
-/* Has the kernel send the ring's frames; what it cannot take now follows next time. */
-static int kick(struct dta_xsk *x)
+/* Makes the kernel send the frames in the ring; the next call retries those it can't accept now. */
+static int kick_kernel(struct dta_xsk *x)
 {
 	int err = 0;
 
@@ -229,7 +230,7 @@ static int kick(struct dta_xsk *x)
 		if (sendto(dta_xsk_fd(x), NULL, 0, MSG_DONTWAIT, NULL, 0) >= 0)
 			continue;
 		err = errno;
-		if (err != EAGAIN) /* EAGAIN: it sent some of them */
+		if (err != EAGAIN) /* EAGAIN: the kernel sent some of the frames */
 			break;
 	}
 	return err == EAGAIN || err == EBUSY || err == ENOBUFS ? 0 : -err;
@@ -240,7 +241,7 @@ int dta_xsk_send(struct dta_xsk *x, const struct dta_xsk_frame *frames, uint32_t
 	uint32_t at = 0, n = count;
 	int err;
 
-	reclaim(x);
+	reclaim_sent(x);
 	if (n > x->n_vacant)
 		n = x->n_vacant;
 	/* The ring has a place for every chunk. */
@@ -255,7 +256,7 @@ int dta_xsk_send(struct dta_xsk *x, const struct dta_xsk_frame *frames, uint32_t
 	}
 	if (n)
 		xsk_ring_prod__submit(&x->tx, n);
-	err = kick(x);
+	err = kick_kernel(x);
 	return err && !n ? err : (int)n;
 }
 

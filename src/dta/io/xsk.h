@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * xsk.h - an AF_XDP socket: frames of one queue of an interface in memory shared with the kernel
- * (Documentation/networking/af_xdp.rst), by libxdp's rings without its programs. Single-threaded.
+ * (Documentation/networking/af_xdp.rst). Uses libxdp's rings but not its programs. Single-threaded.
  */
 #ifndef SL_DTA_IO_XSK_H
 #define SL_DTA_IO_XSK_H
@@ -19,38 +19,43 @@ struct dta_xsk_frame {
 
 /* Counters of the socket (struct xdp_statistics). */
 struct dta_xsk_stats {
-	uint64_t dropped;   /* no buffer, too long, refused: before the ring */
+	uint64_t dropped;   /* dropped before the ring: no buffer, too long, refused */
 	uint64_t ring_full; /* the reader was too slow */
-	uint64_t no_buffer; /* no buffer was free; in copy mode also dropped */
-	uint64_t invalid;   /* invalid descriptors; 0 */
-	bool zero_copy;	    /* the device writes to our memory */
+	uint64_t no_buffer; /* no buffer was free; in copy mode also included in dropped */
+	uint64_t invalid;   /* invalid descriptors; always 0 */
+	bool zero_copy;	    /* the device writes directly to our memory */
 };
 
 struct dta_xsk_opts {
 	const char *interface;
 	uint32_t queue;
-	bool send;	  /* sends, otherwise receives */
-	bool copy;	  /* never zero copy */
-	uint32_t longest; /* bytes of a frame, at most DTA_XSK_LONGEST */
-	uint64_t bytes;	  /* of memory, rounded to a power of two; 0: 16 MiB */
+	bool send;	  /* true: sends; false: receives */
+	bool copy;	  /* never use zero copy */
+	uint32_t longest; /* size of the largest frame, at most DTA_XSK_LONGEST */
+	uint64_t bytes;	  /* memory, rounded to a power of two; 0: 16 MiB */
 };
 
-#define DTA_XSK_LONGEST 3840u /* a page less XDP_PACKET_HEADROOM */
+#define DTA_XSK_LONGEST 3840u /* a page minus XDP_PACKET_HEADROOM */
 
-/* Milliseconds within which the kernel frees a queue after its socket was closed. */
+/* Milliseconds that the kernel may need to free a queue after its socket is closed. */
 #define DTA_XSK_BUSY_MS 300
 
-/* NULL with errno (EPERM; EBUSY: the queue has, or just had, a socket) and one line in error. */
+/*
+ * Returns NULL with errno (EPERM; EBUSY: the queue has, or just had, a socket) and one line in
+ * error.
+ */
 struct dta_xsk *dta_xsk_open(const struct dta_xsk_opts *opts, char *error, size_t error_bytes);
 void dta_xsk_close(struct dta_xsk *x);
 int dta_xsk_fd(const struct dta_xsk *x);
 /* Returns up to max frames, valid until the next call. */
 uint32_t dta_xsk_receive(struct dta_xsk *x, struct dta_xsk_frame *out, uint32_t max);
-/* Copies and sends frames. Returns how many were taken, possibly 0, or -errno. */
+/* Copies and sends frames. Returns the number accepted, possibly 0, or -errno. */
 int dta_xsk_send(struct dta_xsk *x, const struct dta_xsk_frame *frames, uint32_t count);
 void dta_xsk_stats(const struct dta_xsk *x, struct dta_xsk_stats *out);
 
-/* The configured receive queues of an interface; 0 with errno: no such interface. */
+/*
+ * Returns the number of configured receive queues of an interface; 0 with errno: no such interface.
+ */
 uint32_t dta_xsk_queues(const char *interface);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* append.c - readers of the rings of an append store */
+/* append.c - reads the rings of an append store */
 #include "dta/query/internal.h"
 
 #include <errno.h>
@@ -7,9 +7,9 @@
 
 #include "base/base.h"
 
-#define LAPS	    0xffffffu /* lap numbers wrap to 1 after this many; 0: never written */
+#define LAPS	    0xffffffu /* lap numbers wrap to 1 after this many; lap 0: never written */
 #define BLOCK_WORDS (SL_STORE_BATCH_MAX * SL_STORE_VALUE_MAX / 8 + 1)
-#define TRIES	    64 /* copies of a block that does not verify before the next call retries */
+#define TRIES	    64 /* attempts to copy a block before the next call retries */
 
 struct append_list {
 	const struct sl_store_config *c;
@@ -35,7 +35,7 @@ static uint32_t lap_of(const struct append_list *r, uint64_t block)
 	return (uint32_t)(block / r->c->slots % LAPS) + 1;
 }
 
-/* The lap in the tail of slot s; 0: never written. */
+/* Returns the lap in the tail of slot s; 0: never written. */
 static uint32_t lap_at(const struct append_list *r, uint64_t s)
 {
 	const void *tail = r->at + (s + 1) * r->unit - 8;
@@ -43,7 +43,10 @@ static uint32_t lap_at(const struct append_list *r, uint64_t s)
 	return (uint32_t)(__atomic_load_n((const uint64_t *)tail, __ATOMIC_ACQUIRE) >> 40);
 }
 
-/* The signed distance between laps less than half the cycle apart; never written is older. */
+/*
+ * Returns the signed distance between laps, which are less than half the cycle apart. A slot that
+ * was never written is older than any other.
+ */
 static int64_t laps_ahead(uint32_t lap, uint32_t than)
 {
 	int64_t d = ((int64_t)lap - than + LAPS) % LAPS;
@@ -53,8 +56,11 @@ static int64_t laps_ahead(uint32_t lap, uint32_t than)
 	return d <= LAPS / 2 ? d : d - LAPS;
 }
 
-/* The number of items in the block; 0: it does not verify as this one. words: BLOCK_WORDS. */
-static uint32_t verify(const struct append_list *r, uint64_t block, uint64_t *words)
+/*
+ * Returns the number of items in the block; 0: the slot's content does not verify as this block.
+ * words: BLOCK_WORDS.
+ */
+static uint32_t verify_block(const struct append_list *r, uint64_t block, uint64_t *words)
 {
 	uint64_t data = r->unit - 8, tail;
 	uint32_t count;
@@ -69,8 +75,8 @@ static uint32_t verify(const struct append_list *r, uint64_t block, uint64_t *wo
 }
 
 /*
- * A block's number is (lap - 1 + k * LAPS) * slots + slot for some k that its tail does not have:
- * small rings may have wrapped that often.
+ * Reconstructs a block's number (lap - 1 + k * LAPS) * slots + slot. The tail does not contain k,
+ * the number of times that the laps of a small ring have wrapped.
  */
 #define TURNS 64
 
@@ -85,7 +91,7 @@ static bool number_of(const struct append_list *r, uint64_t slot, uint64_t *bloc
 		uint64_t b = (lap - 1 + k * LAPS) * r->c->slots + slot;
 
 		for (int try = 0; try < (k ? 1 : 4); try++)
-			if (verify(r, b, words)) {
+			if (verify_block(r, b, words)) {
 				*block = b;
 				return true;
 			}
@@ -102,8 +108,8 @@ uint64_t dta_append_next(const struct dta_store_view *v, uint32_t list, uint32_t
 	if (!ring_of(v, list, lane, &r))
 		return 0;
 	/*
-	 * Any slot may have lost its WRITE. Compare tails for the newest block, and fall back to
-	 * all slots if it does not verify.
+	 * Any slot may have lost its WRITE. Compare tails to find the newest block, and fall back
+	 * to a scan of all slots if it does not verify.
 	 */
 	best = 0;
 	any = false;
@@ -130,24 +136,24 @@ uint64_t dta_append_oldest(const struct dta_store_view *v, uint32_t list, uint32
 	return next > v->config->slots ? next - v->config->slots : 0;
 }
 
-/* Whether the slot of block x holds x or a later lap. */
-static bool reached(const struct append_list *r, uint64_t x)
+/* Whether the slot of block x holds block x or a later lap. */
+static bool has_reached(const struct append_list *r, uint64_t x)
 {
 	return laps_ahead(lap_at(r, x % r->c->slots), lap_of(r, x)) >= 0;
 }
 
 /*
- * After an overrun: the oldest block in the ring, by binary search over tails from a block that was
- * seen.
+ * Returns the oldest block in the ring after an overrun, by binary search over the tails, starting
+ * from a block that was seen.
  */
-static uint64_t oldest(const struct append_list *r, uint64_t seen)
+static uint64_t find_oldest(const struct append_list *r, uint64_t seen)
 {
 	uint64_t low = seen, high = seen + r->c->slots;
 
 	while (low + 1 < high) {
 		uint64_t middle = low + (high - low) / 2;
 
-		if (reached(r, middle))
+		if (has_reached(r, middle))
 			low = middle;
 		else
 			high = middle;
@@ -169,7 +175,7 @@ int dta_append_read(const struct dta_store_view *v, struct sl_query_append_reade
 		int tries = 0;
 
 		do {
-			count = verify(&r, reader->block, words);
+			count = verify_block(&r, reader->block, words);
 			ahead = count ? 0
 				      : laps_ahead(lap_at(&r, reader->block % r.c->slots),
 						   lap_of(&r, reader->block));
@@ -183,9 +189,9 @@ int dta_append_read(const struct dta_store_view *v, struct sl_query_append_reade
 			reader->block++;
 			continue;
 		}
-		if (ahead <= 0 || got) /* return these first */
+		if (ahead <= 0 || got) /* return the items read so far first */
 			break;
-		to = oldest(&r, reader->block + (uint64_t)ahead * r.c->slots);
+		to = find_oldest(&r, reader->block + (uint64_t)ahead * r.c->slots);
 		reader->overrun += to - reader->block;
 		reader->block = to;
 		return -EOVERFLOW;
@@ -199,7 +205,7 @@ int dta_append_wait(const struct dta_store_view *v, struct sl_query_append_reade
 	uint64_t start = base_now_ns(), pause = 20000;
 	int n;
 
-	/* One-sided writes wake no reader: poll, doubling the pause up to 5 ms. */
+	/* One-sided writes wake no reader, so poll, doubling the interval up to 5 ms. */
 	while (!(n = dta_append_read(v, r, items, max)) && base_now_ns() - start < timeout_ns) {
 		nanosleep(&(struct timespec){.tv_nsec = (long)pause}, NULL);
 		pause = pause < 2500000 ? 2 * pause : 5000000;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* export.c - see export.h. */
+/* export.c - pages of all records in an epoch of a store (export.h) */
 #include "dta/query/export.h"
 
 #include <errno.h>
@@ -12,10 +12,10 @@
 #include "dta/query/json.h"
 
 #define PAGE_RECORDS 4096u
-#define PAGE_LOOKED  (1u << 18) /* units, empty ones included */
-#define TRIES	     4		/* at a unit that changes */
+#define PAGE_LOOKED  (1u << 18) /* units per page, including empty ones */
+#define TRIES	     4		/* attempts to read a unit that keeps changing */
 
-/* A page that is being made. */
+/* A page under construction. */
 struct export_page {
 	const struct dta_held *store, *log;
 	const struct dta_store_view *v;
@@ -37,40 +37,42 @@ int dta_export_at(const char *text, uint64_t at[4])
 	return 0;
 }
 
-static void add(struct export_page *p, json_t *row)
+static void add_record(struct export_page *p, json_t *row)
 {
 	if (row)
 		json_array_append_new(p->records, row);
 }
 
-static bool full(const struct export_page *p)
+static bool is_full(const struct export_page *p)
 {
 	return json_array_size(p->records) >= PAGE_RECORDS || p->looked >= PAGE_LOOKED;
 }
 
-/* ---- units as they lie there: at[0] is the next one ---- */
+/* ---- raw units: at[0] is the next one ---- */
 
 static void add_slot(struct export_page *p, uint64_t slot, const uint64_t *unit)
 {
 	const struct sl_store_config *c = p->v->config;
 
 	if (c->kind == SL_STORE_KEYWRITE) {
-		add(p,
-		    json_pack("{s:o,s:o,s:o,s:o}", "epoch", dta_query_number(p->epoch), "slot",
-			      dta_query_number(slot), "check", json_sprintf("%016" PRIx64, unit[0]),
-			      "value", dta_query_hex(unit + 1, c->value_bytes)));
+		add_record(p, json_pack("{s:o,s:o,s:o,s:o}", "epoch", dta_query_number(p->epoch),
+					"slot", dta_query_number(slot), "check",
+					json_sprintf("%016" PRIx64, unit[0]), "value",
+					dta_query_hex(unit + 1, c->value_bytes)));
 		return;
 	}
 	for (uint32_t hop = 0; hop < c->hops; hop++)
 		if (unit[hop])
-			add(p, json_pack("{s:o,s:o,s:o,s:o,s:o}", "epoch",
-					 dta_query_number(p->epoch), "slot", dta_query_number(slot),
-					 "hop", dta_query_number(hop), "code",
-					 json_sprintf("%08" PRIx32, (uint32_t)(unit[hop] >> 32)),
-					 "value", dta_query_number((uint32_t)unit[hop])));
+			add_record(p, json_pack("{s:o,s:o,s:o,s:o,s:o}", "epoch",
+						dta_query_number(p->epoch), "slot",
+						dta_query_number(slot), "hop",
+						dta_query_number(hop), "code",
+						json_sprintf("%08" PRIx32,
+							     (uint32_t)(unit[hop] >> 32)),
+						"value", dta_query_number((uint32_t)unit[hop])));
 }
 
-static void slots(struct export_page *p)
+static void export_slots(struct export_page *p)
 {
 	const struct sl_store_config *c = p->v->config;
 	const uint8_t *bank = dta_store_bank(p->v, p->epoch);
@@ -81,7 +83,7 @@ static void slots(struct export_page *p)
 							      : sl_store_path_bytes(c);
 	uint64_t unit[DTA_QUERY_SETTLE_WORDS];
 
-	for (; p->at[0] < n && !full(p); p->at[0]++, p->looked++) {
+	for (; p->at[0] < n && !is_full(p); p->at[0]++, p->looked++) {
 		const uint64_t i = p->at[0];
 
 		if (!counts) {
@@ -93,12 +95,13 @@ static void slots(struct export_page *p)
 				add_slot(p, i, unit);
 			continue;
 		}
-		dta_query_copy(unit, bank + i * 8, 8); /* one word is never torn */
+		dta_query_copy(unit, bank + i * 8, 8); /* a single word is never torn */
 		if (*unit)
-			add(p, json_pack("{s:o,s:o,s:o,s:o}", "epoch", dta_query_number(p->epoch),
-					 "row", dta_query_number(i / c->slots), "column",
-					 dta_query_number(i % c->slots), "value",
-					 dta_query_number(*unit)));
+			add_record(p, json_pack("{s:o,s:o,s:o,s:o}", "epoch",
+						dta_query_number(p->epoch), "row",
+						dta_query_number(i / c->slots), "column",
+						dta_query_number(i % c->slots), "value",
+						dta_query_number(*unit)));
 	}
 	p->end = p->at[0] >= n;
 }
@@ -106,8 +109,8 @@ static void slots(struct export_page *p)
 /* ---- rings: at = { list, lane, block, the block after the last one } ---- */
 
 /*
- * Reads the next block of a ring into items. Its number of items; 0: it is lost; -1: the ring is at
- * its end.
+ * Reads the next block of a ring into items. Returns the number of items; 0: the block is lost; -1:
+ * end of the ring.
  */
 static int next_block(struct export_page *p, const struct dta_store_view *ring, uint8_t *items,
 		      uint64_t *block)
@@ -118,7 +121,7 @@ static int next_block(struct export_page *p, const struct dta_store_view *ring, 
 	if (!p->at[3]) {
 		p->at[3] = dta_append_next(ring, r.list, r.lane);
 		p->at[2] = p->at[3] > ring->config->slots ? p->at[3] - ring->config->slots : 0;
-		p->looked += ring->config->slots / 64 + 1; /* it looked at every tail */
+		p->looked += ring->config->slots / 64 + 1; /* the call examined every tail */
 		p->lost += p->at[2];
 	}
 	if (p->at[2] >= p->at[3])
@@ -142,23 +145,23 @@ static void next_ring(struct export_page *p, const struct dta_store_view *ring, 
 	p->end = p->at[0] >= lists;
 }
 
-static void items(struct export_page *p)
+static void export_items(struct export_page *p)
 {
 	const struct sl_store_config *c = p->v->config;
 	uint8_t buf[SL_STORE_BATCH_MAX * SL_STORE_VALUE_MAX];
 	uint64_t block = 0;
 
 	p->end = p->at[0] >= c->lists || p->at[1] >= c->lanes;
-	while (!p->end && !full(p)) {
+	while (!p->end && !is_full(p)) {
 		int n = next_block(p, p->v, buf, &block);
 
 		for (int i = 0; i < n; i++)
-			add(p,
-			    json_pack("{s:o,s:o,s:o,s:i,s:o}", "list", dta_query_number(p->at[0]),
-				      "lane", dta_query_number(p->at[1]), "block",
-				      dta_query_number(block), "item", i, "value",
-				      dta_query_hex(buf + (size_t)i * c->value_bytes,
-						    c->value_bytes)));
+			add_record(p, json_pack("{s:o,s:o,s:o,s:i,s:o}", "list",
+						dta_query_number(p->at[0]), "lane",
+						dta_query_number(p->at[1]), "block",
+						dta_query_number(block), "item", i, "value",
+						dta_query_hex(buf + (size_t)i * c->value_bytes,
+							      c->value_bytes)));
 		if (n < 0)
 			next_ring(p, p->v, c->lists);
 	}
@@ -188,14 +191,14 @@ static void add_key(struct export_page *p, const uint8_t *entry, struct dta_tota
 	    (p->v->config->kind != SL_STORE_INCREMENT ||
 	     json_integer_value(json_object_get(a, "value")) ||
 	     json_is_string(json_object_get(a, "value")))) {
-		add(p, a);
+		add_record(p, a);
 		return;
 	}
 	p->empty++;
 	json_decref(a);
 }
 
-static void keys(struct export_page *p)
+static void export_keys(struct export_page *p)
 {
 	const struct dta_store_view *ring = p->log->view[0];
 	const uint32_t size = ring->config->value_bytes, list = p->v->config->keylog_list;
@@ -205,13 +208,13 @@ static void keys(struct export_page *p)
 
 	p->at[0] = list;
 	p->end = list >= ring->config->lists || p->at[1] >= ring->config->lanes;
-	while (!p->end && !full(p)) {
+	while (!p->end && !is_full(p)) {
 		int n = next_block(p, ring, buf, &block);
 
 		for (int i = 0; i < n; i++) {
 			const uint8_t *entry = buf + (size_t)i * size;
 
-			/* Others are marks of epochs, or no entries of a key log. */
+			/* Skip marks of epochs and entries of other formats. */
 			if (entry[0] >= SL_STORE_KEY_MIN && entry[0] <= SL_STORE_KEY_MAX &&
 			    entry[0] < size)
 				add_key(p, entry, &totals);
@@ -254,7 +257,7 @@ static json_t *fields_of(uint32_t kind, const char *by)
 	json_t *all = json_array();
 
 	json_array_append_new(all, json_string("store"));
-	if (kind != SL_STORE_APPEND) /* its lists have no epochs */
+	if (kind != SL_STORE_APPEND) /* lists of an append store have no epochs */
 		json_array_append_new(all, json_string("epoch"));
 	while (*names) {
 		size_t n = strcspn(names, " ");
@@ -273,7 +276,8 @@ json_t *dta_export_fields(uint32_t kind, char *error, size_t error_bytes)
 	return NULL;
 }
 
-static json_t *sketch(const struct dta_held *store, uint64_t epoch, char *error, size_t error_bytes)
+static json_t *export_sketch(const struct dta_held *store, uint64_t epoch, char *error,
+			     size_t error_bytes)
 {
 	const struct sl_store_config *c = store->view[0]->config;
 	struct dta_ask ask;
@@ -308,7 +312,7 @@ json_t *dta_export_page(const struct dta_held *store, const struct dta_held *log
 	json_t *j;
 
 	if (kind == SL_STORE_SKETCH) {
-		j = sketch(store, x->epoch, error, error_bytes);
+		j = export_sketch(store, x->epoch, error, error_bytes);
 		if (j)
 			json_object_update_new(j, json_pack("{s:s,s:o,s:n,s:i,s:i,s:i,s:i}", "by",
 							    by, "fields", fields_of(kind, by),
@@ -328,11 +332,11 @@ json_t *dta_export_page(const struct dta_held *store, const struct dta_held *log
 	}
 	p.records = json_array();
 	if (kind == SL_STORE_APPEND)
-		items(&p);
+		export_items(&p);
 	else if (by_key)
-		keys(&p);
+		export_keys(&p);
 	else
-		slots(&p);
+		export_slots(&p);
 	if (kind != SL_STORE_APPEND && !dta_query_valid(p.v, p.epoch)) {
 		snprintf(error, error_bytes, "epoch %" PRIu64 " ended during the export", p.epoch);
 		json_decref(p.records);

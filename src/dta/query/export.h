@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * export.h - everything in an epoch of a store, a page at a time: a page takes bounded memory and
- * time, and no state stays between two. Any thread.
+ * export.h - exports everything in an epoch of a store, one page at a time. A page takes bounded
+ * memory and time, and no state is kept between pages. Any thread.
  */
 #ifndef SL_DTA_QUERY_EXPORT_H
 #define SL_DTA_QUERY_EXPORT_H
@@ -11,30 +11,35 @@
 #include "dta/query/query.h"
 
 struct dta_export {
-	uint64_t epoch; /* ~0: the current one */
-	bool slots;	/* units as they lie in memory, also of a store with a key log */
-	uint64_t at[4]; /* where the page begins: zeros, or "next" of the page before */
+	uint64_t epoch; /* ~0: the current epoch */
+	bool slots;	/* export raw units, even if the store has a key log */
+	uint64_t at[4]; /* start of the page: zeros, or "next" of the previous page */
 };
 
-/* "N.N.N.N": where a page begins. 0, -EINVAL. */
+/* Parses "N.N.N.N", the start of a page. Returns 0 or -EINVAL. */
 int dta_export_at(const char *text, uint64_t at[4]);
 
 /*
- * {"store","kind","epoch","by":"key"|"slot"|"item"|"cell","fields":[...],"records":[{...}],"next":
- * TEXT|null,"looked":N,"torn":N,"lost":N,"empty":N}. by key: the answers for the keys of the log,
- * some of them more than once, without those that the epoch does not have (empty). torn: units that
- * changed while they were read, and are left out; without its key no check word can be tested.
- * lost: blocks of a list, or of the key log, that were overwritten or never arrived.
+ * Returns
+ * {"store","kind","epoch","by":"key"|"slot"|"item"|"cell","fields":[...],"records":[{...}],"next":TEXT|null,"looked":N,"torn":N,"lost":N,"empty":N}.
+ * By key: the answers for the keys of the log. Some keys occur more than once; keys without an
+ * answer in the epoch are left out and counted in empty. torn: units left out because they changed
+ * while being read; without the key, the check word can't be verified. lost: blocks of a list or of
+ * the key log that were overwritten or never arrived.
  *
- * A sketch has "cells" in hexadecimal in place of records, as its query with cells (json.h): all of
- * them are of one moment.
+ * A sketch has "cells" in hexadecimal instead of records, like its query with cells (json.h), all
+ * from the same moment.
  *
- * log: the key log, or NULL. NULL with one line in error: the epoch is not there, or no longer.
+ * log: the key log, or NULL. Returns NULL with one line in error if the epoch does not exist (any
+ * more).
  */
 json_t *dta_export_page(const struct dta_held *store, const struct dta_held *log,
 			const struct dta_export *x, char *error, size_t error_bytes);
 
-/* The fields of answers for keys. NULL with one line in error: a store of this kind has no keys. */
+/*
+ * Returns the fields of answers for keys. NULL with one line in error: stores of this kind have no
+ * keys.
+ */
 json_t *dta_export_fields(uint32_t kind, char *error, size_t error_bytes);
 
 #endif

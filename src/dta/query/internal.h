@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* internal.h - what queries of all kinds share */
+/* internal.h - helpers shared by queries of all kinds */
 #ifndef SL_DTA_QUERY_INTERNAL_H
 #define SL_DTA_QUERY_INTERNAL_H
 
@@ -9,7 +9,7 @@
 #include "dta/query/query.h"
 #include "region/decode.h"
 
-/* Copies without tearing words; check words detect tearing between words. */
+/* Copies whole words without tearing them; check words detect tearing between words. */
 static inline void dta_query_copy(void *to, const uint8_t *from, uint64_t bytes)
 {
 	region_copy_words(to, (const volatile uint64_t *)(const void *)from, bytes / 8);
@@ -19,8 +19,8 @@ static inline void dta_query_copy(void *to, const uint8_t *from, uint64_t bytes)
 
 enum dta_query_settled { DTA_QUERY_UNIT_EMPTY, DTA_QUERY_UNIT_SETTLED, DTA_QUERY_UNIT_TORN };
 /*
- * Reads a unit, of at most DTA_QUERY_SETTLE_WORDS, until it is twice the same: without its key no
- * check word can be tested. Torn: it keeps changing.
+ * Reads a unit of at most DTA_QUERY_SETTLE_WORDS until two reads agree, since the check word can't
+ * be verified without the key. Torn: the unit keeps changing.
  */
 static inline enum dta_query_settled dta_query_settle(uint64_t *unit, const uint8_t *from,
 						      uint64_t bytes)
@@ -42,7 +42,8 @@ static inline enum dta_query_settled dta_query_settle(uint64_t *unit, const uint
 }
 
 /*
- * The epochs to search, from *newest down to *oldest; asked ~0: all. False: the epoch is not there.
+ * Computes the epochs to search, from *newest down to *oldest; asked == ~0: all. Returns false if
+ * the epoch does not exist.
  */
 static inline bool dta_query_epochs(const struct dta_store_view *v, uint64_t asked,
 				    uint64_t *newest, uint64_t *oldest)
@@ -57,8 +58,8 @@ static inline bool dta_query_epochs(const struct dta_store_view *v, uint64_t ask
 }
 
 /*
- * Whether the bank still holds the epoch after it was read; otherwise it may have been zeroed
- * meanwhile. Pairs with the release fence in dta_store_epochs_set().
+ * Whether the bank still holds the epoch after reading. If not, it may have been zeroed during the
+ * read. Pairs with the release fence in dta_store_epochs_set().
  */
 static inline bool dta_query_valid(const struct dta_store_view *v, uint64_t epoch)
 {
@@ -69,8 +70,8 @@ static inline bool dta_query_valid(const struct dta_store_view *v, uint64_t epoc
 }
 
 /*
- * After epoch e was searched: true if the search is over. A result is void if the epoch went
- * meanwhile; unless it was asked for by number, no epochs are left then.
+ * Returns true if the search ends with epoch e. A result is void if the epoch was retired
+ * meanwhile; then no older epochs are left either, unless the query named one.
  */
 static inline bool dta_query_done(const struct dta_store_view *v, const struct dta_query *q,
 				  uint64_t e, uint64_t oldest, enum sl_query_result *result)
@@ -87,14 +88,16 @@ static inline bool dta_query_key_fits(const struct dta_query *q)
 	return q->key && q->key_bytes >= SL_STORE_KEY_MIN && q->key_bytes <= SL_STORE_KEY_MAX;
 }
 
-/* A search for a key: the epochs, its hash, and the copies to read. */
+/* Parameters of a search for a key: epochs, hash, and copies to read. */
 struct dta_query_search {
 	uint64_t newest, oldest;
 	struct dta_hash h;
 	uint32_t copies;
 };
 
-/* False: the store is of another kind, the key is not valid, or the epoch is not there. */
+/*
+ * Returns false if the store is of another kind, the key is invalid, or the epoch does not exist.
+ */
 static inline bool dta_query_begin(const struct dta_store_view *v, const struct dta_query *q,
 				   uint32_t kind, struct dta_query_search *s)
 {
@@ -110,22 +113,20 @@ static inline bool dta_query_begin(const struct dta_store_view *v, const struct 
 
 #define DTA_QUERY_UNIT_WORDS ((8 + SL_STORE_VALUE_MAX) / 8)
 
-/*
- * The answers of a key's copies: n different units that verify, and how many copies agree on each.
- */
+/* Distinct verified units among a key's copies, and the number of copies that agree on each. */
 struct dta_query_candidates {
 	uint64_t unit[SL_STORE_COPIES_MAX][DTA_QUERY_UNIT_WORDS];
 	uint32_t agreed[SL_STORE_COPIES_MAX], n;
-	uint32_t asked, occupied, verified; /* distinct slots */
+	uint32_t asked, occupied, verified; /* numbers of distinct slots */
 };
-/* unit: bytes per unit; data: bytes after the check word that it covers. */
+/* unit: bytes per unit; data: bytes after the check word, which covers them. */
 void dta_query_read_copies(const struct dta_store_view *v, uint64_t epoch, struct dta_hash h,
 			   uint32_t copies, uint64_t unit, uint64_t data,
 			   struct dta_query_candidates *out);
 
 /*
- * Chooses among n candidates, in the order found, by the policy; agreed: copies that agree on each.
- * Returns the index, or -1 with the reason in *result.
+ * Chooses among n candidates, in the order they were found, according to the policy. agreed: number
+ * of copies per candidate. Returns the index, or -1 with the reason in *result.
  */
 int dta_query_choose(const uint32_t *agreed, uint32_t n, enum sl_query_policy policy,
 		     uint32_t consensus, enum sl_query_result *result);

@@ -78,7 +78,7 @@ int dta_ask_set(struct dta_ask *a, const char *name, const char *value)
 	return -ENOENT;
 }
 
-/* ---- pieces ---- */
+/* ---- helpers ---- */
 
 json_t *dta_query_hex(const void *bytes, size_t n)
 {
@@ -105,12 +105,13 @@ static struct dta_query query_of(const struct dta_ask *a)
 /* ---- by kind ---- */
 
 /*
- * What an empty answer means: a reported key followed by `within` others of its epoch would have
- * been found with this probability. Without `within`: as many as make it EMPTY_SURE.
+ * States the meaning of an empty answer: a reported key followed by `within` other keys in its
+ * epoch would have been found with this probability. If `within` is not given, it is the number of
+ * keys for which the probability is EMPTY_SURE.
  */
 #define EMPTY_SURE 0.99
 
-static void empty(json_t *j, const struct dta_held *held, const struct dta_ask *ask)
+static void add_empty_meaning(json_t *j, const struct dta_held *held, const struct dta_ask *ask)
 {
 	const struct sl_store_config *c = held->view[0]->config;
 	uint32_t copies = ask->copies && ask->copies < c->copies ? ask->copies : c->copies;
@@ -123,8 +124,8 @@ static void empty(json_t *j, const struct dta_held *held, const struct dta_ask *
 		      json_real(dta_success_after(c, copies, (double)within)));
 }
 
-static void keywrite(json_t *j, const struct dta_held *held, const struct dta_ask *ask,
-		     const struct dta_query *q)
+static void answer_keywrite(json_t *j, const struct dta_held *held, const struct dta_ask *ask,
+			    const struct dta_query *q)
 {
 	struct sl_keywrite_answer a = {.result = SL_QUERY_UNKNOWN};
 
@@ -141,10 +142,10 @@ static void keywrite(json_t *j, const struct dta_held *held, const struct dta_as
 	if (a.result == SL_QUERY_FOUND)
 		dta_query_set(j, "wrong_probability", json_real(a.error_probability));
 	else if (a.result == SL_QUERY_EMPTY)
-		empty(j, held, ask);
+		add_empty_meaning(j, held, ask);
 }
 
-static void increment(json_t *j, const struct dta_held *held, const struct dta_query *q)
+static void answer_increment(json_t *j, const struct dta_held *held, const struct dta_query *q)
 {
 	struct sl_increment_answer a = {.result = SL_QUERY_UNKNOWN};
 
@@ -154,13 +155,13 @@ static void increment(json_t *j, const struct dta_held *held, const struct dta_q
 		return;
 	dta_query_set(j, "value", dta_query_number(a.value));
 	dta_query_set(j, "epoch", dta_query_number(a.epoch));
-	/* The value exceeds the truth by at most error, with this probability. */
+	/* the value exceeds the true count by at most error, with this probability */
 	dta_query_set(j, "error", json_real(a.error));
 	dta_query_set(j, "error_probability", json_real(a.probability));
 }
 
-static void postcard(json_t *j, const struct dta_held *held, const struct dta_ask *ask,
-		     const struct dta_query *q)
+static void answer_postcard(json_t *j, const struct dta_held *held, const struct dta_ask *ask,
+			    const struct dta_query *q)
 {
 	struct sl_postcard_answer p = {.result = SL_QUERY_UNKNOWN};
 	json_t *path = json_array();
@@ -179,10 +180,10 @@ static void postcard(json_t *j, const struct dta_held *held, const struct dta_as
 	if (p.result == SL_QUERY_FOUND)
 		dta_query_set(j, "wrong_probability", json_real(p.error_probability));
 	else if (p.result == SL_QUERY_EMPTY)
-		empty(j, held, ask);
+		add_empty_meaning(j, held, ask);
 }
 
-static json_t *ring(const struct dta_store_view *v, const struct dta_ask *a, uint32_t lane)
+static json_t *ring_json(const struct dta_store_view *v, const struct dta_ask *a, uint32_t lane)
 {
 	const struct sl_store_config *c = v->config;
 	struct sl_query_append_reader r = {.list = a->list, .lane = lane, .block = a->from};
@@ -207,7 +208,7 @@ static json_t *ring(const struct dta_store_view *v, const struct dta_ask *a, uin
 	return j;
 }
 
-static void append(json_t *j, const struct dta_held *held, const struct dta_ask *a)
+static void answer_append(json_t *j, const struct dta_held *held, const struct dta_ask *a)
 {
 	const struct dta_store_view *v = held->view[0];
 	json_t *rings = json_array();
@@ -220,7 +221,7 @@ static void append(json_t *j, const struct dta_held *held, const struct dta_ask 
 	}
 	for (uint32_t lane = 0; lane < v->config->lanes; lane++)
 		if (a->lane == ~0u || a->lane == lane) {
-			json_t *r = ring(v, a, lane);
+			json_t *r = ring_json(v, a, lane);
 
 			items += json_array_size(json_object_get(r, "items"));
 			json_array_append_new(rings, r);
@@ -230,7 +231,7 @@ static void append(json_t *j, const struct dta_held *held, const struct dta_ask 
 	dta_query_set(j, "rings", rings);
 }
 
-static void sketch(json_t *j, const struct dta_held *held, const struct dta_ask *a)
+static void answer_sketch(json_t *j, const struct dta_held *held, const struct dta_ask *a)
 {
 	struct dta_merged m = {.result = SL_QUERY_UNKNOWN};
 	struct dta_sketch_estimate e;
@@ -294,19 +295,19 @@ json_t *dta_query_json(const struct dta_held *held, const struct dta_ask *ask, c
 		dta_query_set(j, "key", dta_query_hex(ask->key, ask->key_bytes));
 	switch (c->kind) {
 	case SL_STORE_KEYWRITE:
-		keywrite(j, held, ask, &q);
+		answer_keywrite(j, held, ask, &q);
 		break;
 	case SL_STORE_APPEND:
-		append(j, held, ask);
+		answer_append(j, held, ask);
 		break;
 	case SL_STORE_INCREMENT:
-		increment(j, held, &q);
+		answer_increment(j, held, &q);
 		break;
 	case SL_STORE_POSTCARD:
-		postcard(j, held, ask, &q);
+		answer_postcard(j, held, ask, &q);
 		break;
 	default:
-		sketch(j, held, ask);
+		answer_sketch(j, held, ask);
 	}
 	return j;
 }
@@ -341,7 +342,7 @@ json_t *dta_query_load_json(const struct dta_held *held, const struct dta_succes
 			json_t *j;
 
 			dta_view_load(v, epoch, 0, 4096, &l);
-			if (!l.looked) { /* it has just been zeroed */
+			if (!l.looked) { /* the bank has just been zeroed */
 				json_decref(predicted);
 				continue;
 			}

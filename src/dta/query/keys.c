@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* keys.c - keys in a key log: their list, and how many of them a store still finds. */
+/* keys.c - keys in a key log: lists them, and measures how many of them a store still finds */
 #include "base/grow.h"
 #include "dta/query/json.h"
 
@@ -9,7 +9,8 @@
 #include <string.h>
 
 struct found {
-	uint8_t bytes, copies, key[SL_STORE_KEY_MAX]; /* copies 0: not logged */
+	/* copies is 0 if the report did not state it */
+	uint8_t bytes, copies, key[SL_STORE_KEY_MAX];
 	uint64_t order, value;
 };
 
@@ -39,15 +40,15 @@ static int by_order(const void *x, const void *y)
 #define KEYS_READ_MAX 1000000u
 #define OVERRUNS_MAX  16u
 
-/* The epoch whose keys are read. */
+/* The epoch whose keys are collected. */
 struct of_epoch {
 	uint64_t epoch, ends; /* ends: sum over all rings of the block after the last one read */
-	bool partly;	      /* the log lost keys of the epoch, or cannot tell */
+	bool partly;	      /* the log lost keys of the epoch, or may have */
 };
 
 /*
- * Adds the keys of one ring; of NULL: of all epochs. Returns how many blocks the ring lost, before
- * or while it was read.
+ * Adds the keys of one ring that belong to an epoch; of == NULL: to any epoch. Returns the number
+ * of blocks lost before or during reading.
  */
 static uint64_t add_ring(const struct dta_store_view *v, uint32_t list, uint32_t lane,
 			 struct found **keys, size_t *n, struct of_epoch *of)
@@ -56,7 +57,9 @@ static uint64_t add_ring(const struct dta_store_view *v, uint32_t list, uint32_t
 	struct sl_query_append_reader r = {
 		.list = list, .lane = lane, .block = dta_append_oldest(v, list, lane)};
 	const uint64_t gone = r.block;
-	/* Each turn reads a block or is an overrun; who writes as fast as this reads ends no later.
+	/*
+	 * Bounds the loop even if writers are as fast as this reader; each turn reads a block or is
+	 * an overrun.
 	 */
 	uint64_t turns = v->config->slots + OVERRUNS_MAX;
 	const size_t first = *n;
@@ -67,8 +70,8 @@ static uint64_t add_ring(const struct dta_store_view *v, uint32_t list, uint32_t
 	int got;
 
 	/*
-	 * For an epoch, read the ring once: later keys count as newer, and after an overrun there
-	 * is no telling.
+	 * For one epoch, read the ring only once: later keys count as newer, and after an overrun
+	 * the result would be incomplete.
 	 */
 	while (items && *n < KEYS_READ_MAX && turns-- &&
 	       (!of || (!r.overrun && r.block < gone + v->config->slots)) &&
@@ -107,8 +110,8 @@ static uint64_t add_ring(const struct dta_store_view *v, uint32_t list, uint32_t
 	return gone + r.overrun;
 }
 
-/* Keeps each key once, at its last position. Returns how many are left. */
-static size_t distinct(struct found *keys, size_t n)
+/* Keeps each key once, at its last position. Returns the number left. */
+static size_t keep_distinct(struct found *keys, size_t n)
 {
 	size_t unique = 0;
 
@@ -121,13 +124,13 @@ static size_t distinct(struct found *keys, size_t n)
 	return unique;
 }
 
-/* Without the reports' copies, those of the store. */
+/* The report's number of copies if logged; otherwise the store's. */
 static uint32_t copies_of(const struct sl_store_config *c, const struct found *f)
 {
 	return f->copies && f->copies < c->copies ? f->copies : c->copies;
 }
 
-/* Returns why it failed, or NULL. */
+/* Looks up a sample of the keys. Returns the reason for failure, or NULL. */
 static const char *look_up(const struct dta_held *store, const struct found *keys, size_t n,
 			   uint64_t newer, struct dta_success *out)
 {
@@ -140,7 +143,10 @@ static const char *look_up(const struct dta_held *store, const struct found *key
 
 	out->known = n;
 	out->asked = n < DTA_SUCCESS_SAMPLE ? n : DTA_SUCCESS_SAMPLE;
-	/* Keys that are not read yet are the newest, of as many copies as the others on average. */
+	/*
+	 * Keys that are not read yet are the newest; they are assumed to have the average number of
+	 * copies.
+	 */
 	for (size_t i = 0; i < n; i++)
 		units += copies_of(c, &keys[i]);
 	units += units / (double)n * (double)newer;
@@ -198,14 +204,14 @@ void dta_query_success(const struct dta_held *store, const struct dta_held *log,
 		return;
 	for (uint32_t lane = 0; lane < log->view[0]->config->lanes; lane++)
 		add_ring(log->view[0], c->keylog_list, lane, &keys, &n, &of);
-	n = distinct(keys, n);
+	n = keep_distinct(keys, n);
 	if (of.partly) {
 		out->why_not = "the key log does not have all keys of the epoch: raise its items";
 	} else if (!n) {
 		out->why_not = "no keys yet";
 	} else {
 		qsort(keys, n, sizeof(*keys), by_order);
-		/* Keys that were logged meanwhile are newer than all that were read. */
+		/* Keys logged during the read are newer than all keys that were read. */
 		for (uint32_t lane = 0; lane < log->view[0]->config->lanes; lane++)
 			ends += dta_append_next(log->view[0], c->keylog_list, lane);
 		ends = ends > of.ends ? ends - of.ends : 0;
@@ -229,7 +235,7 @@ json_t *dta_query_keys_json(const struct dta_held *log, const struct dta_held *s
 	for (uint32_t lane = 0; ring->config->kind == SL_STORE_APPEND && lane < ring->config->lanes;
 	     lane++)
 		gone += add_ring(ring, list, lane, &keys, &n, NULL);
-	unique = distinct(keys, n);
+	unique = keep_distinct(keys, n);
 	top = top && store->view[0]->config->kind == SL_STORE_INCREMENT;
 	for (size_t i = 0; top && i < unique; i++) {
 		struct sl_increment_answer a = {.result = SL_QUERY_UNKNOWN};

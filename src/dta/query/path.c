@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * path.c - postcards by key. Each hop's word verifies by itself, as hops may be written apart: by
- * several translators, by workers of one, or late.
+ * path.c - queries postcards by key. Each hop's word is verified separately, because hops may be
+ * written separately: by several translators, by several workers, or late.
  */
 #include "dta/query/internal.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-/* The hops of a key in its copies. */
+/* The hops of a key in all its copies. */
 struct path_copies {
-	uint32_t n; /* distinct slots */
+	uint32_t n; /* number of distinct slots */
 	uint8_t of[SL_STORE_COPIES_MAX]
-		  [SL_STORE_HOPS_MAX]; /* hops of the path; 0: not of this key */
+		  /* length of the path that the hop belongs to; 0: not a hop of this key */
+		  [SL_STORE_HOPS_MAX];
 	uint32_t value[SL_STORE_COPIES_MAX][SL_STORE_HOPS_MAX];
 };
 
-static int compare(const void *a, const void *b)
+static int compare_values(const void *a, const void *b)
 {
 	const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
 
@@ -36,7 +37,7 @@ static void read_copies(const struct dta_store_view *v, uint64_t epoch, struct d
 
 		for (j = 0; j < out->n && at[j] != slot; j++)
 			;
-		if (j < out->n) /* copies in one slot are one witness */
+		if (j < out->n) /* copies in the same slot count once */
 			continue;
 		at[j] = slot;
 		dta_query_copy(word, bank + slot * sl_store_path_bytes(v->config), 8ull * most);
@@ -54,8 +55,8 @@ static void read_copies(const struct dta_store_view *v, uint64_t epoch, struct d
 }
 
 /*
- * The length of the path: if the key had several, that of which all hops are there, or else most.
- * 0: no hop is there. *tie: it cannot be told.
+ * Returns the length of the path. If the key had several paths, a path with all hops wins,
+ * otherwise the one with the most hops. 0: no hop was found. *tie: ambiguous.
  */
 static uint32_t length_of(const struct path_copies *p, uint32_t most, bool *tie)
 {
@@ -86,7 +87,7 @@ static uint32_t length_of(const struct path_copies *p, uint32_t most, bool *tie)
 	return best;
 }
 
-/* What the copies say of a hop. -1: nothing, by *result. */
+/* Chooses a hop's value from the copies. Returns -1 with the reason in *result if there is none. */
 static int choose_hop(const struct path_copies *p, uint32_t hop, uint32_t hops,
 		      const struct dta_query *q, uint32_t *agreed, enum sl_query_result *result)
 {
@@ -136,7 +137,7 @@ static void path_of_epoch(const struct dta_store_view *v, uint64_t epoch, struct
 		out->value[hop] = p.value[from][hop];
 		out->hops = hops;
 		out->result = values && !bsearch(&out->value[hop], values, count, sizeof(*values),
-						 compare)
+						 compare_values)
 				      ? SL_QUERY_CONFLICT
 				      : SL_QUERY_FOUND;
 	}
@@ -155,7 +156,7 @@ void dta_view_path(const struct dta_store_view *v, const struct dta_query *q,
 	for (uint64_t e = s.newest;; e--) {
 		path_of_epoch(v, e, s.h, s.copies, q, values, count, out);
 		out->epoch = e;
-		/* The word of hop h may be taken for one of hops - h paths. */
+		/* The word of hop h can match by chance for any of hops - h path lengths. */
 		out->error_probability = ldexp(s.copies * hops * (hops + 1) / 2, -32);
 		if (dta_query_done(v, q, e, s.oldest, &out->result))
 			return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* query.c - key-write and increment by key; the load of a bank */
+/* query.c - looks up key-write and increment keys, and computes the load of a bank */
 #include "dta/store/hash_many.h"
 #include "dta/query/internal.h"
 
@@ -24,7 +24,7 @@ int dta_query_choose(const uint32_t *agreed, uint32_t n, enum sl_query_policy po
 		if (tie)
 			return -1;
 		if (policy == SL_QUERY_CONSENSUS && agreed[best] < consensus) {
-			if (n == 1) /* uncontradicted, but too few copies */
+			if (n == 1) /* no contradiction, but too few copies */
 				*result = SL_QUERY_EMPTY;
 			return -1;
 		}
@@ -48,7 +48,7 @@ void dta_query_read_copies(const struct dta_store_view *v, uint64_t epoch, struc
 		at[out->asked] = dta_slot(h, i, v->config->slots);
 		for (j = 0; j < out->asked && at[j] != at[out->asked]; j++)
 			;
-		if (j < out->asked) /* copies in one slot are one witness */
+		if (j < out->asked) /* copies in the same slot count once */
 			continue;
 		dta_query_copy(u, bank + at[out->asked++] * unit, unit);
 		out->occupied += u[0] != 0;
@@ -100,18 +100,18 @@ void dta_view_keywrite(const struct dta_store_view *v, const struct dta_query *q
 		if (dta_query_done(v, q, e, s.oldest, &out->result))
 			break;
 	}
-	/* It may have been found in an epoch that was retired meanwhile. */
+	/* The key may have been found in an epoch that was retired during the search. */
 	if (out->result != SL_QUERY_FOUND)
 		out->bytes = 0;
 }
 
 /*
- * Hashes a batch and prefetches all its slots before reading them, so that cache misses overlap. A
- * further copy is read only for keys that were not found yet.
+ * Hashes a batch and prefetches all its slots before reading them, so that cache misses overlap.
+ * Further copies are read only for keys that are still missing.
  */
-static size_t many(const struct dta_store_view *v, uint64_t epoch, uint32_t copies,
-		   const uint8_t *keys, size_t key_bytes, uint32_t count, uint8_t *values,
-		   uint8_t *found)
+static size_t look_up_many(const struct dta_store_view *v, uint64_t epoch, uint32_t copies,
+			   const uint8_t *keys, size_t key_bytes, uint32_t count, uint8_t *values,
+			   uint8_t *found)
 {
 	const struct sl_store_config *c = v->config;
 	const uint8_t *bank = dta_store_bank(v, epoch);
@@ -130,7 +130,7 @@ static size_t many(const struct dta_store_view *v, uint64_t epoch, uint32_t copi
 		const uint32_t asked = lefts;
 
 		dta_slot_many(&h, n, c->slots, count, at);
-		/* L2 has room for more outstanding misses than L1. */
+		/* Prefetch into L2, which allows more outstanding misses than L1. */
 		for (uint32_t k = 0; k < asked; k++)
 			__builtin_prefetch(bank + at[left[k]] * unit, 0, 2);
 		lefts = 0;
@@ -163,10 +163,11 @@ size_t dta_view_keywrite_many(const struct dta_store_view *v, uint64_t epoch, ui
 	if (!count || !dta_query_begin(v, &q, SL_STORE_KEYWRITE, &s))
 		return 0;
 	for (size_t i = 0; i < count; i += DTA_MANY)
-		hits += many(v, s.newest, s.copies, (const uint8_t *)keys + i * key_bytes,
-			     key_bytes, count - i < DTA_MANY ? (uint32_t)(count - i) : DTA_MANY,
-			     (uint8_t *)values + i * v->config->value_bytes, found + i);
-	/* Keys that the newest epoch does not have are searched in older ones, one by one. */
+		hits += look_up_many(v, s.newest, s.copies, (const uint8_t *)keys + i * key_bytes,
+				     key_bytes,
+				     count - i < DTA_MANY ? (uint32_t)(count - i) : DTA_MANY,
+				     (uint8_t *)values + i * v->config->value_bytes, found + i);
+	/* Search older epochs one by one for keys that the newest epoch does not have. */
 	for (size_t i = 0; epoch == ~0ull && s.oldest < s.newest && i < count; i++) {
 		struct sl_keywrite_answer a;
 
@@ -197,7 +198,8 @@ size_t dta_view_keywrite_many(const struct dta_store_view *v, uint64_t epoch, ui
 
 /* ---- increment ---- */
 
-#define TOTAL_CELLS (1u << 20) /* cells summed per row; longer rows are sampled */
+/* maximum number of cells summed per row; longer rows are sampled */
+#define TOTAL_CELLS (1u << 20)
 
 static double row_total(const uint8_t *row, uint64_t columns)
 {
@@ -228,8 +230,8 @@ static double total_of(struct dta_totals *t, const uint8_t *bank, uint64_t epoch
 	return total;
 }
 
-static void increment(const struct dta_store_view *v, const struct dta_query *q, bool bounded,
-		      struct sl_increment_answer *out)
+static void estimate_count(const struct dta_store_view *v, const struct dta_query *q, bool bounded,
+			   struct sl_increment_answer *out)
 {
 	const struct sl_store_config *c = v->config;
 	uint64_t newest, oldest;
@@ -240,7 +242,7 @@ static void increment(const struct dta_store_view *v, const struct dta_query *q,
 	if (c->kind != SL_STORE_INCREMENT || !dta_query_key_fits(q) ||
 	    !dta_query_epochs(v, q->epoch, &newest, &oldest))
 		return;
-	/* Only rows that every report was added to: others may be below the truth. */
+	/* Use only rows to which every report was added; other rows may be too low. */
 	rows = q->copies && q->copies <= c->rows ? q->copies : c->copies ? c->copies : 1;
 	h = dta_hash(q->key, q->key_bytes, c->seed);
 	for (uint64_t e = newest;; e--) {
@@ -270,20 +272,20 @@ static void increment(const struct dta_store_view *v, const struct dta_query *q,
 void dta_view_increment(const struct dta_store_view *v, const struct dta_query *q,
 			struct sl_increment_answer *out)
 {
-	increment(v, q, true, out);
+	estimate_count(v, q, true, out);
 }
 
 void dta_view_count(const struct dta_store_view *v, const struct dta_query *q,
 		    struct sl_increment_answer *out)
 {
-	increment(v, q, false, out);
+	estimate_count(v, q, false, out);
 }
 
 /* ---- success ---- */
 
 /*
- * Each newer copy overwrites one of M random slots: a copy survives U of them with (1 - 1/M)^U,
- * about e^(-U/M).
+ * Each newer copy overwrites one of M random slots, so a copy survives U of them with probability
+ * (1 - 1/M)^U, about e^(-U/M).
  */
 double dta_success_behind(const struct sl_store_config *c, uint32_t copies, double units)
 {
@@ -307,7 +309,8 @@ bool dta_store_count_occupied(const struct sl_store_config *c, const uint8_t *ba
 {
 	const uint64_t unit = c->kind == SL_STORE_KEYWRITE ? sl_store_slot_bytes(c)
 							   : sl_store_path_bytes(c);
-	const uint64_t words = c->kind == SL_STORE_KEYWRITE ? 1 : unit / 8; /* any hop's */
+	/* key-write: the check word; postcard: the words of all hops */
+	const uint64_t words = c->kind == SL_STORE_KEYWRITE ? 1 : unit / 8;
 	const uint64_t step = sample && sample < c->slots ? c->slots / sample : 1;
 
 	*looked = *occupied = 0;
@@ -338,8 +341,9 @@ void dta_view_load(const struct dta_store_view *v, uint64_t epoch, uint32_t copi
 				      &out->occupied))
 		return;
 	/*
-	 * After K keys of N copies a slot is empty with (1 - 1/M)^(NK), about e^-aN for a = K/M. A
-	 * full sample counts as half a slot empty: a lower bound.
+	 * After K keys of N copies, a slot is empty with probability (1 - 1/M)^(NK), about e^-aN
+	 * for a = K/M. A sample without an empty slot counts as half a slot empty, which gives a
+	 * lower bound.
 	 */
 	share = (double)out->occupied / (double)out->looked;
 	if (out->occupied == out->looked)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* sketch.c - sketches: merging lanes, and what the result estimates */
+/* sketch.c - merges the lanes of a sketch and estimates from the result */
 #include "dta/query/internal.h"
 
 #include <errno.h>
@@ -7,7 +7,7 @@
 
 #include "sketch/cells.h"
 
-#define TRIES 200 /* copies of a lane that is being written */
+#define TRIES 200 /* attempts to copy a lane that is being written */
 
 void dta_sketch_merge(const struct sl_store_config *c, void *cells, const void *more)
 {
@@ -29,7 +29,8 @@ void dta_sketch_merge(const struct sl_store_config *c, void *cells, const void *
 }
 
 /*
- * 1: `complete` and `rows` hold a consistent lane; 0: the epoch has nothing; -1: it did not settle.
+ * Copies a consistent lane into `complete` and `rows`. Returns 1; 0: the epoch has no data; -1: the
+ * lane did not settle.
  */
 static int lane_copy(const struct dta_store_view *v, const uint8_t *at, uint32_t lane,
 		     uint64_t epoch, struct sl_store_complete *complete, uint64_t *rows,
@@ -130,7 +131,7 @@ int dta_sketch_estimate(const struct sl_store_config *c, const void *cells, cons
 	return 0;
 }
 
-/* ---- making ---- */
+/* ---- building ---- */
 
 struct dta_sketch_maker {
 	struct sketch_cells s;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * guard.c - a handler of SIGBUS that maps memory of its own over pages that are gone. It looks
- * mappings up in an array of atomics, and calls only mmap(2) and write(2).
+ * guard.c - a SIGBUS handler that maps private memory over pages that have disappeared. It finds
+ * mappings in an array of atomics and calls only mmap(2) and write(2).
  */
 #include "dta/store/guard.h"
 
@@ -18,16 +18,16 @@
 #define GUARDS_MAX 8192u
 
 struct guard {
-	_Atomic uintptr_t from; /* 0: unused. Set last, and cleared first */
+	_Atomic uintptr_t from; /* 0: unused. Set last and cleared first */
 	_Atomic uintptr_t to, page;
 	_Atomic int wake;
 	_Atomic uint64_t faults;
 };
 
 static struct guard guards[GUARDS_MAX];
-static atomic_uint used; /* the guards in use are before it */
+static atomic_uint used; /* the number of entries that may be in use */
 static _Atomic uint64_t total;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of adding */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* serialises additions */
 static struct sigaction before;
 static bool handles;
 
@@ -45,8 +45,11 @@ static struct guard *guard_of(uintptr_t at)
 	return NULL;
 }
 
-/* All from the page on, as what was truncated is gone to the end: one mapping for them all. */
-static bool cover(struct guard *g, uintptr_t at)
+/*
+ * Covers everything from the faulting page on with one mapping, since a truncated file is gone to
+ * its end.
+ */
+static bool cover_pages(struct guard *g, uintptr_t at)
 {
 	const uintptr_t from = at & ~(atomic_load(&g->page) - 1), to = atomic_load(&g->to);
 
@@ -60,20 +63,20 @@ static void on_bus_error(int signal, siginfo_t *info, void *context)
 	const int err = errno, wake = g ? atomic_load(&g->wake) : -1;
 	const uint64_t one = 1;
 
-	if (g && cover(g, (uintptr_t)info->si_addr)) {
+	if (g && cover_pages(g, (uintptr_t)info->si_addr)) {
 		atomic_fetch_add(&g->faults, 1);
 		atomic_fetch_add(&total, 1);
 		if (wake >= 0 && write(wake, &one, sizeof(one)) < 0)
-			errno = err; /* it is awake */
+			errno = err; /* the eventfd is already readable */
 		errno = err;
 	} else if (before.sa_flags & SA_SIGINFO) {
 		before.sa_sigaction(signal, info, context);
 	} else {
-		sigaction(signal, &before, NULL); /* the fault comes again */
+		sigaction(signal, &before, NULL); /* return and let the fault happen again */
 	}
 }
 
-static int handle(void)
+static int install_handler(void)
 {
 	struct sigaction act = {.sa_flags = SA_SIGINFO | SA_RESTART};
 
@@ -98,7 +101,7 @@ int dta_guard_add(void *at, size_t bytes, int fd, int wake)
 	if (!fstatfs(fd, &st) && st.f_type == HUGETLBFS_MAGIC)
 		page = (uintptr_t)st.f_bsize;
 	pthread_mutex_lock(&lock);
-	err = handle();
+	err = install_handler();
 	n = atomic_load(&used);
 	for (unsigned i = 0; i < GUARDS_MAX && !g; i++)
 		if (i >= n || !atomic_load(&guards[i].from))

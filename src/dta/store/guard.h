@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * guard.h - shared mappings that another process can take away, by truncating the file or punching
- * holes: from a page that is gone (SIGBUS) on, such a mapping reads as zeros of this process alone,
- * which lives on. Any thread; dta_guard_remove() comes before the mapping goes.
+ * guard.h - protects shared mappings whose pages another process can remove by truncating the file
+ * or punching holes. After a fault (SIGBUS), the mapping reads as private zeros from the lost page
+ * on, and the process continues. Any thread; call dta_guard_remove() before unmapping.
  */
 #ifndef SL_DTA_STORE_GUARD_H
 #define SL_DTA_STORE_GUARD_H
@@ -11,15 +11,15 @@
 #include <stdint.h>
 
 /*
- * Guards a mapping of this descriptor. wake: an eventfd that becomes readable when a page is gone,
- * or -1. 0; -ENOSPC: too many; -errno. Handles SIGBUS from the first call on; what is not guarded
- * goes to the handler before.
+ * Guards a mapping of this descriptor. wake: an eventfd that becomes readable when a page is lost,
+ * or -1. Returns 0; -ENOSPC: too many guards; -errno. The first call installs a SIGBUS handler,
+ * which passes faults elsewhere to the previous handler.
  */
 int dta_guard_add(void *at, size_t bytes, int fd, int wake);
 void dta_guard_remove(const void *at);
-/* How often pages of the mapping were gone. */
+/* Returns the number of faults in the mapping. */
 uint64_t dta_guard_faults(const void *at);
-/* Over all mappings, ever. */
+/* Returns the number of faults in all mappings since the start. */
 uint64_t dta_guard_total(void);
 
 #endif

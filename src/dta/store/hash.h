@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hash.h - where a key lies in a store, and the check words of its units. This is the format
- * (docs/dta-store.md), shared by engine and queries: no constant may change.
+ * hash.h - computes the place of a key in a store and the check words of units. These functions
+ * define the format (docs/dta-store.md), shared by engine and queries: no constant may change.
  *
- * CRC32(key, n), the original's choice, is affine: two keys that collide in one copy collide in all
- * of them, and further copies are useless.
+ * CRC32(key, n), the choice of the original DTA, is affine: two keys that collide in one copy
+ * collide in all copies, which makes further copies useless.
  */
 #ifndef SL_DTA_STORE_HASH_H
 #define SL_DTA_STORE_HASH_H
 
-#ifdef __bpf__
-#undef __SIZEOF_INT128__
-#endif
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -37,33 +34,20 @@ static inline uint64_t dta_mix(uint64_t x)
 	return x ^ x >> 31;
 }
 
-/* The upper half of a product. A program in the kernel (io/kernel.bpf.c) has no 128-bit type. */
-static inline uint64_t dta_mul_high(uint64_t a, uint64_t b)
-{
-#ifdef __bpf__
-	const uint64_t low = (a & 0xffffffff) * (b & 0xffffffff),
-		       one = (a >> 32) * (b & 0xffffffff), two = (a & 0xffffffff) * (b >> 32);
-	const uint64_t middle = (low >> 32) + (one & 0xffffffff) + two;
-
-	return (a >> 32) * (b >> 32) + (one >> 32) + (middle >> 32);
-#else
-	return (uint64_t)((unsigned __int128)a * b >> 64);
-#endif
-}
-
 /*
- * The slot of copy n. Copies differ by an odd multiple of a second 64-bit hash before mixing, so
- * that keys that collide in one copy are no more likely to collide in another.
+ * Returns the slot of copy n. Before mixing, copies differ by an odd multiple of a second 64-bit
+ * hash, so that keys that collide in one copy are no more likely to collide in another.
  */
 static inline uint64_t dta_slot(struct dta_hash h, uint32_t n, uint64_t slots)
 {
 	uint64_t x = dta_mix(h.lo + n * (h.hi | 1));
 
-	return dta_mul_high(x, slots);
+	return (uint64_t)((unsigned __int128)x * slots >> 64);
 }
 
 /*
- * The check word of a key's data; never 0. Key-write: over the value without padding.
+ * Returns the check word of a key's data; never 0. For key-write it covers the value without
+ * padding.
  */
 static inline uint64_t dta_check(struct dta_hash h, const void *data, size_t bytes)
 {
@@ -72,40 +56,33 @@ static inline uint64_t dta_check(struct dta_hash h, const void *data, size_t byt
 	return c ? c : 1;
 }
 
-/* What the upper half of a hop's word exceeds the length of its path by. */
+/* Returns the difference between the upper half of a hop's word and the length of the path. */
 static inline uint32_t dta_hop_code(struct dta_hash h, uint32_t hop, uint32_t value)
 {
 	const uint64_t key = h.hi ^ (h.lo << 32 | h.lo >> 32);
 
-	/* Different for each hop and value of a key, and mixed by a bijection. */
+	/* The argument differs for each hop and value of a key, and dta_mix() is a bijection. */
 	return (uint32_t)(dta_mix(key + ((uint64_t)value << 8 | hop) * 0x9e3779b97f4a7c15ull) >>
 			  32);
 }
 
-/* The word of a hop in a path of `hops`. */
+/* Returns the word of a hop in a path of `hops` hops. */
 static inline uint64_t dta_hop_word(struct dta_hash h, uint32_t hop, uint32_t hops, uint32_t value)
 {
 	return (uint64_t)(dta_hop_code(h, hop, value) + hops) << 32 | value;
-}
-
-/* The tail of a block of a list with `slots` blocks. As dta_tail(). */
-static inline uint64_t dta_tail_of(uint64_t slots, uint64_t seed, uint32_t list, uint32_t lane,
-				   uint64_t block, const void *data, size_t bytes, uint32_t count)
-{
-	uint64_t lap = (block / slots) % 0xffffff + 1;
-	uint64_t of = dta_mix(seed ^ ((uint64_t)list << 32 | lane)) + block * 256 + count;
-
-	return lap << 40 | (uint64_t)count << 32 | XXH3_64bits_withSeed(data, bytes, of) >> 32;
 }
 
 /* The tail of an append block. data: the block without its tail; count: items in use. */
 static inline uint64_t dta_tail(const struct sl_store_config *c, uint32_t list, uint32_t lane,
 				uint64_t block, const void *data, size_t bytes, uint32_t count)
 {
-	return dta_tail_of(c->slots, c->seed, list, lane, block, data, bytes, count);
+	uint64_t lap = (block / c->slots) % 0xffffff + 1;
+	uint64_t of = dta_mix(c->seed ^ ((uint64_t)list << 32 | lane)) + block * 256 + count;
+
+	return lap << 40 | (uint64_t)count << 32 | XXH3_64bits_withSeed(data, bytes, of) >> 32;
 }
 
-/* Check words of a sketch. what: 0 for the completeness, 1 for the rows. */
+/* Returns a check word of a sketch. what: 0 for the completeness, 1 for the rows. */
 static inline uint64_t dta_sketch_check(const struct sl_store_config *c, uint32_t lane,
 					uint32_t what, const void *data, size_t bytes)
 {

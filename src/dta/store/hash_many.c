@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * hash_many.c - XXH3 (doc/xxhash_spec.md of xxHash) over eight short keys at a time. Check words
- * have a seed per key, so that keys can share nothing but the lanes of a vector.
+ * hash_many.c - XXH3 (doc/xxhash_spec.md of xxHash) over eight short keys at a time. Each key's
+ * check word has its own seed, so different keys can share only the vector instructions.
  */
 #include "dta/store/hash_many.h"
 
 #include <stdbool.h>
 #include <string.h>
 
-/* ---- one by one ---- */
+/* ---- one key at a time ---- */
 
 static inline __attribute__((always_inline)) void hash_each(const uint8_t *key, size_t key_bytes,
 							    size_t step, uint64_t seed,
@@ -22,7 +22,7 @@ static inline __attribute__((always_inline)) void hash_each(const uint8_t *key, 
 	}
 }
 
-/* Common lengths as constants; 5-tuples have 13 bytes with IPv4, 37 with IPv6. */
+/* Specialises common lengths; 5-tuples have 13 bytes with IPv4 and 37 with IPv6. */
 static void hash_some(const uint8_t *key, size_t key_bytes, size_t step, uint64_t seed,
 		      uint32_t count, struct dta_hashes *out)
 {
@@ -64,7 +64,7 @@ static void check_some(const struct dta_hashes *h, const uint8_t *value, size_t 
 		check_each(h, value, bytes, step, count, check);
 }
 
-/* ---- eight at a time ---- */
+/* ---- eight keys at a time ---- */
 
 #ifdef __x86_64__
 #include <immintrin.h>
@@ -76,13 +76,13 @@ static void check_some(const struct dta_hashes *h, const uint8_t *value, size_t 
 #define XXH3_MX1  0x165667919e3779f9ull
 #define XXH3_MX2  0x9fb21c651e98df25ull
 
-static bool wide(void)
+static bool has_avx512(void)
 {
 	return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
 	       __builtin_cpu_supports("avx512bw");
 }
 
-static uint64_t secret(size_t at)
+static uint64_t secret_at(size_t at)
 {
 	uint64_t v;
 
@@ -115,7 +115,7 @@ WIDE_PART __m512i mul(__m512i a, __m512i b)
 	return _mm512_mullo_epi64(a, b);
 }
 
-/* The upper halves of the 128-bit products, from four 32-bit products each. */
+/* Returns the upper halves of the 128-bit products, composed of four 32-bit products each. */
 WIDE_PART __m512i mul_high(__m512i a, __m512i b)
 {
 	__m512i ah = _mm512_srli_epi64(a, 32), bh = _mm512_srli_epi64(b, 32);
@@ -135,7 +135,7 @@ WIDE_PART __m512i avalanche(__m512i h)
 	return SHIFT_XOR(h, 32);
 }
 
-WIDE_PART __m512i mix(__m512i x) /* dta_mix() */
+WIDE_PART __m512i mix(__m512i x) /* same as dta_mix() */
 {
 	x = mul(SHIFT_XOR(x, 30), all(0xbf58476d1ce4e5b9ull));
 	x = mul(SHIFT_XOR(x, 27), all(0x94d049bb133111ebull));
@@ -152,9 +152,9 @@ WIDE_PART __m512i swap(__m512i x)
 }
 
 /*
- * Loads words of up to eight keys through registers. A vector load from an array that was just
- * written would stall until the writes reach the cache, behind all writes to slots in flight; a
- * gather takes twice as long.
+ * Loads words of up to eight keys through scalar registers. A vector load from an array that was
+ * just written would stall until the writes, queued behind all outstanding writes to slots, reach
+ * the cache. A gather takes twice as long.
  */
 static inline __attribute__((always_inline)) long long word(const uint8_t *at)
 {
@@ -164,7 +164,10 @@ static inline __attribute__((always_inline)) long long word(const uint8_t *at)
 	return v;
 }
 
-/* 4 to 8 bytes: the first four in the lower half of the word, the last four in the upper. */
+/*
+ * Loads 4 to 8 bytes: the first four into the lower half of the word, the last four into the upper
+ * half.
+ */
 static inline __attribute__((always_inline)) long long ends(const uint8_t *at, size_t bytes)
 {
 	uint32_t first, last;
@@ -189,7 +192,10 @@ WIDE_PART __m512i word_ends(const uint8_t *from, size_t bytes, size_t step, uint
 	return bytes == 8 ? words(from, step, count) : EACH(ENDS);
 }
 
-/* In halves: a 512-bit store cannot forward to the scalar loads that soon follow. */
+/*
+ * Stores two halves, because a 512-bit store can't be forwarded to the scalar loads that soon
+ * follow.
+ */
 WIDE_PART void save(uint64_t *to, __m512i x)
 {
 	_mm256_storeu_si256((void *)to, _mm512_castsi512_si256(x));
@@ -201,11 +207,11 @@ struct hashes {
 	__m512i lo, hi;
 };
 
-/* "XXH3 algorithm, small inputs": 4 to 8 bytes. */
+/* Hashes keys of 4 to 8 bytes ("XXH3 algorithm, small inputs"). */
 WIDE_PART struct hashes hash_to_8(const uint8_t *key, size_t bytes, size_t step, uint64_t seed,
 				  uint32_t count)
 {
-	const uint64_t flip = (secret(16) ^ secret(24)) +
+	const uint64_t flip = (secret_at(16) ^ secret_at(24)) +
 			      (seed ^ (uint64_t)__builtin_bswap32((uint32_t)seed) << 32);
 	__m512i keyed = vxor(word_ends(key, bytes, step, count), all(flip));
 	__m512i by = all(XXH_PRIME64_1 + (bytes << 2));
@@ -217,12 +223,12 @@ WIDE_PART struct hashes hash_to_8(const uint8_t *key, size_t bytes, size_t step,
 	return (struct hashes){SHIFT_XOR(lo, 28), avalanche(hi)};
 }
 
-/* 9 to 16 bytes. */
+/* Hashes keys of 9 to 16 bytes. */
 WIDE_PART struct hashes hash_to_16(const uint8_t *key, size_t bytes, size_t step, uint64_t seed,
 				   uint32_t count)
 {
-	const __m512i flip_lo = all((secret(32) ^ secret(40)) - seed);
-	const __m512i flip_hi = all((secret(48) ^ secret(56)) + seed);
+	const __m512i flip_lo = all((secret_at(32) ^ secret_at(40)) - seed);
+	const __m512i flip_hi = all((secret_at(48) ^ secret_at(56)) + seed);
 	__m512i a = words(key, step, count);
 	__m512i b = words(key + bytes - 8, step, count), lo, hi, x;
 
@@ -250,15 +256,15 @@ WIDE_PART __m512i slot_eight(struct hashes h, uint32_t n, uint64_t slots)
 	return mul_high(mix(h.lo), all(slots));
 }
 
-/* For values of 4 to 8 bytes in word_ends() form: XXH3_64 with a seed per lane. */
+/* XXH3_64 with one seed per lane, for values of 4 to 8 bytes loaded by word_ends(). */
 WIDE_PART __m512i check_eight(struct hashes h, __m512i value_ends, size_t bytes)
 {
-	const __m512i flip = all(secret(8) ^ secret(16));
+	const __m512i flip = all(secret_at(8) ^ secret_at(16));
 	__m512i seed = vxor(mix(add(h.hi, all(SL_LINE_K4))), h.lo), x;
 
-	/* Xor the byte-swapped lower half of the seed onto its upper half. */
+	/* Xor the byte-swapped lower half of the seed into its upper half. */
 	seed = vxor(seed, _mm512_and_si512(swap(seed), all(0xffffffff00000000ull)));
-	/* Here the last four bytes are the lower half of the word. */
+	/* Rotate: XXH3 has the last four bytes in the lower half of the word. */
 	x = _mm512_rol_epi64(value_ends, 32);
 	x = vxor(x, _mm512_sub_epi64(flip, seed));
 	x = vxor(x, vxor(_mm512_rol_epi64(x, 49), _mm512_rol_epi64(x, 24)));
@@ -266,7 +272,7 @@ WIDE_PART __m512i check_eight(struct hashes h, __m512i value_ends, size_t bytes)
 	x = vxor(x, add(_mm512_srli_epi64(x, 35), all(bytes)));
 	x = mul(x, all(XXH3_MX2));
 	x = SHIFT_XOR(x, 28);
-	/* Never 0. */
+	/* A check word is never 0. */
 	return _mm512_mask_mov_epi64(x, _mm512_testn_epi64_mask(x, x), all(1));
 }
 
@@ -297,7 +303,7 @@ WIDE static void check_wide(const struct dta_hashes *h, const uint8_t *value, si
 					    word_ends(value, bytes, step, count - i), bytes));
 }
 
-/* ---- slots of 16 bytes, from register to memory ---- */
+/* ---- slots of 16 bytes, written from registers to memory ---- */
 
 #define PAIR_OF(x, i) _mm512_extracti64x2_epi64(x, (i) / 2)
 #define WORD_OF(x, i) (uint64_t) _mm_extract_epi64(PAIR_OF(x, i), (i) % 2)
@@ -338,7 +344,7 @@ WIDE_PART void put_wide(uint8_t *bank, const struct dta_shape *s, const uint8_t 
 					_mm_cvtsi64_si128((long long)value_bytes * 8 - 32)));
 		even = _mm512_unpacklo_epi64(check, value);
 		odd = _mm512_unpackhi_epi64(check, value);
-/* In order, so that the last report of a key stays. */
+/* In order, so that the last report of a key wins. */
 #define PUT(i)                                                                       \
 	if (left > (i)) {                                                            \
 		__m128i pair = (i) % 2 ? PAIR_OF(odd, i) : PAIR_OF(even, i);         \
@@ -351,7 +357,7 @@ WIDE_PART void put_wide(uint8_t *bank, const struct dta_shape *s, const uint8_t 
 	}
 }
 
-/* Common shapes as constants. */
+/* Specialises common shapes. */
 WIDE static void put_some(uint8_t *bank, const struct dta_shape *s, const uint8_t *items,
 			  uint32_t count)
 {
@@ -371,10 +377,10 @@ WIDE static void put_some(uint8_t *bank, const struct dta_shape *s, const uint8_
 #else
 
 /*
- * NEON multiplies no 64-bit lanes: two of them take six instructions, where the scalar units take
- * one for each half of a product. One key at a time is the fastest there.
+ * NEON has no multiplication of 64-bit lanes: two products take six vector instructions, while
+ * scalar code needs one instruction per half product. One key at a time is fastest there.
  */
-#define wide()				    false
+#define has_avx512()			    false
 #define hash_wide			    hash_some
 #define slot_wide			    slot_some
 #define check_wide			    check_some
@@ -385,7 +391,7 @@ WIDE static void put_some(uint8_t *bank, const struct dta_shape *s, const uint8_
 void dta_hash_many(const uint8_t *keys, size_t key_bytes, size_t step, uint64_t seed,
 		   uint32_t count, struct dta_hashes *out)
 {
-	if (key_bytes <= 16 && wide())
+	if (key_bytes <= 16 && has_avx512())
 		hash_wide(keys, key_bytes, step, seed, count, out);
 	else
 		hash_some(keys, key_bytes, step, seed, count, out);
@@ -394,7 +400,7 @@ void dta_hash_many(const uint8_t *keys, size_t key_bytes, size_t step, uint64_t 
 void dta_slot_many(const struct dta_hashes *h, uint32_t n, uint64_t slots, uint32_t count,
 		   uint64_t slot[DTA_MANY])
 {
-	if (wide())
+	if (has_avx512())
 		slot_wide(h, n, slots, count, slot);
 	else
 		slot_some(h, n, slots, count, slot);
@@ -403,7 +409,7 @@ void dta_slot_many(const struct dta_hashes *h, uint32_t n, uint64_t slots, uint3
 void dta_check_many(const struct dta_hashes *h, const uint8_t *values, size_t value_bytes,
 		    size_t step, uint32_t count, uint64_t check[DTA_MANY])
 {
-	if (value_bytes <= 8 && wide())
+	if (value_bytes <= 8 && has_avx512())
 		check_wide(h, values, value_bytes, step, count, check);
 	else
 		check_some(h, values, value_bytes, step, count, check);
@@ -412,7 +418,7 @@ void dta_check_many(const struct dta_hashes *h, const uint8_t *values, size_t va
 bool dta_put_many(uint8_t *bank, const struct dta_shape *shape, const uint8_t *items,
 		  uint32_t count)
 {
-	if (shape->key_bytes > 16 || shape->value_bytes > 8 || shape->copies > 2 || !wide())
+	if (shape->key_bytes > 16 || shape->value_bytes > 8 || shape->copies > 2 || !has_avx512())
 		return false;
 	put_some(bank, shape, items, count);
 	return true;

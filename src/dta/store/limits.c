@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * limits.c - the memory that cgroups leave to this process. A machine may have some controllers in
- * version 1 and others in version 2: Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst,
- * cgroup-v1/hugetlb.rst.
+ * limits.c - the memory that cgroup limits leave to this process. A machine may have some
+ * controllers in version 1 and others in version 2: Documentation/admin-guide/cgroup-v2.rst,
+ * cgroup-v1/memory.rst, cgroup-v1/hugetlb.rst.
  */
 #include <limits.h>
 #include <stdio.h>
@@ -10,11 +10,12 @@
 
 #include "dta/store/stores.h"
 
-#define NO_LIMIT ((uint64_t)1 << 62) /* or more: version 1 has LONG_MAX rounded down to a page */
+/* unlimited from here on: version 1 reports LONG_MAX rounded down to a page */
+#define NO_LIMIT ((uint64_t)1 << 62)
 
 static const struct {
-	const char *controller;	       /* version 1: the name of the controller and its folder */
-	const char *most[2], *used[2]; /* file names in version 1 and 2 */
+	const char *controller; /* name of the controller, and of its directory in version 1 */
+	const char *most[2], *used[2]; /* file names in versions 1 and 2 */
 } files[] = {
 	[DTA_LIMIT_MEMORY] = {"memory",
 			      {"memory.limit_in_bytes", "memory.max"},
@@ -24,7 +25,7 @@ static const struct {
 			       {"hugetlb.2MB.usage_in_bytes", "hugetlb.2MB.current"}},
 };
 
-/* Returns UINT64_MAX if there is no such file, or no limit. */
+/* Returns UINT64_MAX if there is no such file or no limit. */
 static uint64_t number_in(const char *folder, const char *path, const char *name)
 {
 	char file[PATH_MAX];
@@ -35,14 +36,14 @@ static uint64_t number_in(const char *folder, const char *path, const char *name
 	if (snprintf(file, sizeof(file), "%s%s/%s", folder, path, name) < (int)sizeof(file))
 		f = fopen(file, "re");
 	if (f) {
-		n = fscanf(f, "%llu", &v); /* or "max" */
+		n = fscanf(f, "%llu", &v); /* fails for "max" */
 		fclose(f);
 	}
 	return n == 1 ? v : UINT64_MAX;
 }
 
-/* Whether a comma-separated list has this name. */
-static bool listed(const char *list, const char *name)
+/* Whether a comma-separated list contains this name. */
+static bool is_listed(const char *list, const char *name)
 {
 	const size_t bytes = strlen(name);
 
@@ -53,8 +54,8 @@ static bool listed(const char *list, const char *name)
 }
 
 /*
- * The least over a cgroup and its ancestors, up to the root of the mount, which in a container may
- * be its own cgroup.
+ * Returns the minimum over a cgroup and its ancestors, up to the root of the mount. In a container
+ * that root may be the container's own cgroup.
  */
 static uint64_t least_of(const char *folder, char *path, const char *most_name,
 			 const char *used_name)
@@ -82,7 +83,7 @@ uint64_t dta_limits_left_in(enum dta_limit what, const char *cgroups, const char
 	uint64_t least = UINT64_MAX;
 	char line[PATH_MAX], folder[PATH_MAX];
 
-	/* NUMBER:CONTROLLERS:PATH; version 2: 0::PATH */
+	/* format NUMBER:CONTROLLERS:PATH; version 2: 0::PATH */
 	while (f && fgets(line, sizeof(line), f)) {
 		char *list = strchr(line, ':'), *path = list ? strchr(++list, ':') : NULL;
 		uint64_t left;
@@ -93,7 +94,7 @@ uint64_t dta_limits_left_in(enum dta_limit what, const char *cgroups, const char
 		*path++ = 0;
 		path[strcspn(path, "\n")] = 0;
 		v2 = !*list;
-		if (!v2 && !listed(list, files[what].controller))
+		if (!v2 && !is_listed(list, files[what].controller))
 			continue;
 		if (snprintf(folder, sizeof(folder), "%s%s%s", root, v2 ? "" : "/",
 			     v2 ? "" : files[what].controller) >= (int)sizeof(folder))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * mend.c - a store server's objects, which translators may write to as they like: size, header and
- * epoch line are put right again whenever they are not what the store server made them.
+ * mend.c - repairs objects of a store server. Translators can write anything to an object, so its
+ * size, header and epoch line are restored whenever they differ from the store server's copy.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -43,8 +43,8 @@ void dta_store_object_epochs(struct dta_store_object *o, const struct dta_store_
 	dta_store_epochs_set(o->view.map, e);
 }
 
-/* The file as long as it was, with room on disk for all of it, and mapped again. */
-static int restore(struct dta_store_object *o)
+/* Restores the file's length, with disk space for all of it, and maps it again. */
+static int restore_memory(struct dta_store_object *o)
 {
 	int err = o->path ? posix_fallocate(o->fd, 0, (off_t)o->map_bytes) : 0;
 
@@ -73,7 +73,7 @@ const char *dta_store_object_mend(struct dta_store_object *o, bool *moved)
 
 	*moved = false;
 	if (fstat(o->fd, &st) || (uint64_t)st.st_size != o->map_bytes || faults != o->faults) {
-		err = restore(o);
+		err = restore_memory(o);
 		o->faults = faults;
 		*moved = true;
 		what = err ? "its memory was taken away, and cannot be restored"

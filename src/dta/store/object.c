@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * object.c - the memory of stores: a memfd of sealed size, or a file NAME.TENANT.EPOCH.store that
- * survives a restart. A file that does not match is refused and left as it is.
+ * survives a restart. A file that does not match is refused and left unchanged.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -21,7 +21,7 @@
 
 #define HUGE_PAGE   ((uint64_t)2 << 20)
 #define COLLAPSE    (32 * HUGE_PAGE) /* bytes per call; each call synchronises all CPUs */
-#define COLLAPSE_NS ((uint64_t)10 * 1000000000) /* limit per object */
+#define COLLAPSE_NS ((uint64_t)10 * 1000000000) /* time limit per object */
 
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25 /* Linux 6.1 */
@@ -79,8 +79,8 @@ void *dta_store_map(int fd, uint64_t bytes, bool writable)
 		return MAP_FAILED;
 	}
 	/*
-	 * Unmap what the alignment reserved. A mapping of reserved huge pages consists of whole
-	 * ones.
+	 * Unmap the excess reserved for alignment. A mapping of reserved huge pages consists of
+	 * whole huge pages.
 	 */
 	if (at > room)
 		munmap(room, (size_t)(at - room));
@@ -90,8 +90,8 @@ void *dta_store_map(int fd, uint64_t bytes, bool writable)
 	return at;
 }
 
-/* Maps o->fd. */
-static bool map(struct dta_store_object *o, bool writable, char *error, size_t bytes)
+/* Maps o->fd into o->view.map. */
+static bool map_object(struct dta_store_object *o, bool writable, char *error, size_t bytes)
 {
 	void *at = dta_store_map(o->fd, o->map_bytes, writable);
 
@@ -104,14 +104,14 @@ static bool map(struct dta_store_object *o, bool writable, char *error, size_t b
 
 /* ---- memory ---- */
 
-static int memfd(const char *name, uint64_t bytes, bool huge)
+static int make_memfd(const char *name, uint64_t bytes, bool huge)
 {
 	int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | (huge ? MFD_HUGETLB : 0)),
 	    err;
 
 	if (fd < 0)
 		return -errno;
-	/* Sealed, so that no translator can truncate memory that others have mapped. */
+	/* Sealed, so that no translator can truncate memory that other processes have mapped. */
 	if (!ftruncate(fd, (off_t)bytes) &&
 	    !fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
 		return fd;
@@ -120,8 +120,8 @@ static int memfd(const char *name, uint64_t bytes, bool huge)
 	return err;
 }
 
-/* Whether bytes is at most half of the available memory; the rest is for others. */
-static bool plenty(uint64_t bytes)
+/* Whether bytes is at most half of the available memory; the rest is left to other processes. */
+static bool leaves_half(uint64_t bytes)
 {
 	FILE *f = fopen("/proc/meminfo", "re");
 	const uint64_t left = dta_limits_left(DTA_LIMIT_MEMORY);
@@ -137,20 +137,20 @@ static bool plenty(uint64_t bytes)
 }
 
 /*
- * Collapses a memfd, or a file on tmpfs, into huge pages (Linux 6.1), independently of
- * shmem_enabled, which is "never" by default. This allocates all of it. Where the kernel cannot, or
- * memory is fragmented, small pages stay.
+ * Collapses a memfd, or a file on tmpfs, into huge pages (Linux 6.1), whatever shmem_enabled says
+ * ("never" by default). This allocates the whole object. Small pages stay if the kernel does not
+ * support this or memory is fragmented.
  */
 void dta_store_object_collapse(struct dta_store_object *o)
 {
 	uint8_t *map = o->view.map;
 	const uint64_t whole = o->map_bytes & ~(HUGE_PAGE - 1), began = base_now_ns();
 
-	if (!whole || !plenty(whole))
+	if (!whole || !leaves_half(whole))
 		return;
 	for (uint64_t at = 0, n; at < whole && base_now_ns() - began < COLLAPSE_NS; at += n) {
 		n = whole - at < COLLAPSE ? whole - at : COLLAPSE;
-		/* The kernel skips ranges without any page. */
+		/* The kernel skips ranges without any page, so touch each one. */
 		for (uint64_t page = at; page < at + n; page += HUGE_PAGE)
 			(void)*(const volatile uint8_t *)(map + page);
 		/* Retry once: a page may have been under migration. */
@@ -163,8 +163,8 @@ void dta_store_object_collapse(struct dta_store_object *o)
 
 /*
  * Maps o->map_bytes of reserved huge pages. Returns NULL, or the reason for failure. The kernel
- * enforces a cgroup's limit only when a page is touched, by SIGBUS: under a limit all pages are
- * touched now.
+ * enforces a cgroup's limit only when a page is touched, with SIGBUS; under a limit, all pages are
+ * therefore touched now.
  */
 static const char *in_reserved(struct dta_store_object *o, const char *name, char *error,
 			       size_t bytes)
@@ -175,11 +175,11 @@ static const char *in_reserved(struct dta_store_object *o, const char *name, cha
 
 	if (left < o->map_bytes)
 		return limited;
-	o->fd = memfd(name, o->map_bytes, true);
+	o->fd = make_memfd(name, o->map_bytes, true);
 	if (o->fd < 0)
 		return strerror(-o->fd);
-	if (map(o, true, error, bytes)) {
-		/* EINVAL: Linux before 5.14 */
+	if (map_object(o, true, error, bytes)) {
+		/* EINVAL: the kernel is older than 5.14 */
 		if (left == UINT64_MAX ||
 		    !madvise(o->view.map, o->map_bytes, MADV_POPULATE_WRITE) || errno == EINVAL) {
 			o->pages = "huge";
@@ -200,7 +200,9 @@ static const char *in_reserved(struct dta_store_object *o, const char *name, cha
 static bool in_memory(struct dta_store_object *o, uint64_t need, const char *name,
 		      enum dta_stores_hugepages huge, char *error, size_t bytes)
 {
-	/* mmap() reserves the huge pages: too few of them fail here, not at a later write. */
+	/*
+	 * mmap() reserves the huge pages, so that a shortage fails here and not at a later write.
+	 */
 	if (huge != DTA_HUGE_NEVER && (huge == DTA_HUGE_ALWAYS || need >= HUGE_PAGE)) {
 		const char *why;
 
@@ -215,10 +217,10 @@ static bool in_memory(struct dta_store_object *o, uint64_t need, const char *nam
 				(unsigned long long)(o->map_bytes >> 20), why);
 	}
 	o->map_bytes = need;
-	o->fd = memfd(name, need, false);
+	o->fd = make_memfd(name, need, false);
 	if (o->fd < 0)
 		return base_fail(error, bytes, false, "no memory file: %s", strerror(-o->fd));
-	if (!map(o, true, error, bytes))
+	if (!map_object(o, true, error, bytes))
 		return false;
 	if (huge == DTA_HUGE_AUTO)
 		dta_store_object_collapse(o);
@@ -239,18 +241,18 @@ static bool in_file(struct dta_store_object *o, uint64_t need, const char *name,
 		return base_fail(error, bytes, false, "out of memory");
 	if (!access(o->path, F_OK))
 		return base_fail(error, bytes, false, "%s exists", o->path);
-	unlink(*temporary); /* left by a killed process */
+	unlink(*temporary); /* left behind by a killed process */
 	o->fd = open(*temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (o->fd < 0)
 		return base_fail(error, bytes, false, "%s: %s", *temporary, strerror(errno));
-	/* Allocate now: a full disk would raise SIGBUS at some later write. */
+	/* Allocate now: otherwise a full disk would raise SIGBUS at a later write. */
 	err = posix_fallocate(o->fd, 0, (off_t)need);
 	if (err)
 		return base_fail(error, bytes, false, "%s: no room for %llu bytes: %s", *temporary,
 				 (unsigned long long)need, strerror(err));
 	flock(o->fd, LOCK_EX | LOCK_NB);
 	o->map_bytes = need;
-	if (!map(o, true, error, bytes))
+	if (!map_object(o, true, error, bytes))
 		return false;
 	if (huge == DTA_HUGE_AUTO)
 		dta_store_object_collapse(o);
@@ -279,7 +281,7 @@ struct dta_store_object *dta_store_object_new(const struct sl_store_config *conf
 		if (!ok)
 			snprintf(error, error_bytes, "store '%s': %s", name, why);
 	}
-	/* The file appears complete, by rename. */
+	/* The rename makes the file appear only once it is complete. */
 	if (ok && temporary && rename(temporary, o->path)) {
 		snprintf(error, error_bytes, "%s: %s", o->path, strerror(errno));
 		ok = false;
@@ -295,7 +297,7 @@ struct dta_store_object *dta_store_object_new(const struct sl_store_config *conf
 }
 
 /*
- * Opens a store's file: path, or with fd >= 0 a descriptor, for which path is only a name in
+ * Opens a store's file at path. If fd >= 0, that descriptor is used and path is only a name for
  * messages.
  */
 static struct dta_store_object *open_file(const char *path, int fd, bool writable, char *error,
@@ -325,11 +327,9 @@ static struct dta_store_object *open_file(const char *path, int fd, bool writabl
 		snprintf(error, bytes, "%s: in use by another collector", path);
 		goto fail;
 	}
-	/*
-	 * A file is trusted as its directory is; memory without a name may come from any process.
-	 */
+	/* A file is as trustworthy as its directory; unnamed memory may come from any process. */
 	memory = !st.st_nlink;
-	seals = fcntl(o->fd, F_GET_SEALS); /* -1: of no memory, but a removed file */
+	seals = fcntl(o->fd, F_GET_SEALS); /* -1: not a memfd but a deleted file */
 	if (memory && (seals < 0 || !(seals & F_SEAL_SHRINK))) {
 		snprintf(error, bytes, "%s: not sealed: it could be truncated while it is read",
 			 path);
@@ -337,11 +337,12 @@ static struct dta_store_object *open_file(const char *path, int fd, bool writabl
 	}
 	o->map_bytes = (uint64_t)st.st_size;
 	if (o->map_bytes < SL_STORE_BANKS_OFFSET) {
-		snprintf(error, bytes, "%s: %llu bytes are too short for a store: truncated?", path,
+		snprintf(error, bytes,
+			 "%s: too small for a store (%llu bytes): is the file truncated?", path,
 			 (unsigned long long)o->map_bytes);
 		goto fail;
 	}
-	if (!map(o, writable, why, sizeof(why)) ||
+	if (!map_object(o, writable, why, sizeof(why)) ||
 	    dta_store_view(o->view.map, o->map_bytes, &o->view, why, sizeof(why))) {
 		snprintf(error, bytes, "%s: %s", path, why);
 		goto fail;
@@ -376,7 +377,7 @@ struct object_number {
 	uint64_t file, wanted;
 };
 
-/* The file must have the geometry of the configuration: another one reads it as garbage. */
+/* The file must have the configured geometry; with any other it would be misread. */
 static bool same_geometry(const struct dta_store_object *o, const struct sl_store_config *w,
 			  bool seeded, char *error, size_t bytes)
 {
@@ -396,7 +397,7 @@ static bool same_geometry(const struct dta_store_object *o, const struct sl_stor
 		{"epochs", f->banks, w->banks},
 		{"copies", f->copies, w->copies},
 		{"seed", f->seed, seeded ? w->seed : f->seed},
-		/* Translators follow the object. */
+		/* Translators use the object's settings, so they must match too. */
 		{"key log, 1 + its number", f->keylog, w->keylog},
 		{"list of the key log", f->keylog_list, w->keylog_list},
 	};
@@ -412,7 +413,7 @@ static bool same_geometry(const struct dta_store_object *o, const struct sl_stor
 	return true;
 }
 
-/* The epoch in NAME.TENANT.EPOCH.store, or -1. */
+/* Returns the epoch in NAME.TENANT.EPOCH.store, or -1. */
 static int64_t epoch_of(const char *file, const char *name, uint32_t tenant)
 {
 	char head[96], *end;

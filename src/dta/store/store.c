@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* store.c - an object of a store: bounds of its configuration, its header, and the check of both */
+/* store.c - objects of stores: bounds of the configuration, the header, and validation of both */
 #include "dta/store/store.h"
 
 #include <errno.h>
@@ -64,8 +64,8 @@ struct dta_store_bound {
 };
 
 /*
- * Fields that a kind does not use are 0 (1 for rows and lanes), so that equal geometries have equal
- * configurations.
+ * Fields that a kind does not use must be 0 (1 for rows and lanes), so that equal geometries have
+ * equal configurations.
  */
 int dta_store_config_check(const struct sl_store_config *c, char *error, size_t error_bytes)
 {
@@ -111,7 +111,7 @@ int dta_store_config_check(const struct sl_store_config *c, char *error, size_t 
 				(unsigned long long)bounds[i].max, dta_store_kind_name(k));
 	for (size_t i = 0; i < COUNT(c->reserved); i++)
 		if (c->reserved[i])
-			return base_fail(error, error_bytes, -EINVAL, "reserved words are not 0");
+			return base_fail(error, error_bytes, -EINVAL, "reserved words must be 0");
 	/* Each factor is below 2^46 and each unit below 2^19: no product overflows 128 bits. */
 	if (kw)
 		bytes = (unsigned __int128)c->slots * sl_store_slot_bytes(c);
@@ -137,7 +137,7 @@ uint64_t dta_store_object_bytes(const struct sl_store_config *c)
 
 /* ---- header ---- */
 
-static void sections(const struct sl_store_config *c, struct sl_region_section s[3])
+static void fill_sections(const struct sl_store_config *c, struct sl_region_section s[3])
 {
 	s[0] = (struct sl_region_section){SL_SECTION_STORE, sizeof(*c), SL_STORE_CONFIG_OFFSET,
 					  sizeof(*c)};
@@ -155,8 +155,8 @@ bool dta_name_fits(const char *name)
 	return n && n < 64 && !name[n];
 }
 
-/* "store" NUL name NUL "tenant" NUL number NUL, and nothing else. */
-static size_t labels(uint8_t *to, size_t room, const char *name, uint32_t tenant)
+/* Writes "store" NUL name NUL "tenant" NUL number NUL. */
+static size_t write_labels(uint8_t *to, size_t room, const char *name, uint32_t tenant)
 {
 	int n = snprintf((char *)to, room, "store%c%s%ctenant%c%u", 0, name, 0, 0, tenant);
 
@@ -169,7 +169,7 @@ void dta_store_epochs_set(void *map, const struct dta_store_epochs *e)
 	const uint64_t next[8] = {e->epoch, e->oldest, e->since_ns, e->state};
 
 	/*
-	 * The bank is zeroed before the line names its epoch: pairs with the acquire fence in
+	 * Zeroing of the bank must be visible before its epoch: pairs with the acquire fence in
 	 * dta_query_valid().
 	 */
 	__atomic_thread_fence(__ATOMIC_RELEASE);
@@ -197,8 +197,8 @@ void dta_store_format(void *map, const struct sl_store_config *config, const cha
 			h->instance = base_now_ns() ^ base_realtime_ns() << 20;
 	h->start_ns = base_realtime_ns();
 	h->section_count = 3;
-	sections(c, h->section);
-	h->label_bytes = (uint32_t)labels(h->labels, sizeof(h->labels), name, c->tenant);
+	fill_sections(c, h->section);
+	h->label_bytes = (uint32_t)write_labels(h->labels, sizeof(h->labels), name, c->tenant);
 	h->check = sl_fnv1a(SL_FNV_BASIS, h, offsetof(struct sl_region_header, check));
 	dta_store_epochs_set(map, &(struct dta_store_epochs){.epoch = c->first_epoch,
 							     .oldest = c->first_epoch,
@@ -217,12 +217,12 @@ int dta_store_view(void *map, uint64_t bytes, struct dta_store_view *out, char *
 
 	if (bytes < SL_STORE_BANKS_OFFSET)
 		return base_fail(error, error_bytes, -EINVAL,
-				 "%llu bytes are too short for a store: truncated?",
+				 "too small for a store (%llu bytes): is the file truncated?",
 				 (unsigned long long)bytes);
 	memcpy(&h, map, sizeof(h));
 	memcpy(&c, (uint8_t *)map + SL_STORE_CONFIG_OFFSET, sizeof(c));
 	if (memcmp(h.magic, SL_REGION_MAGIC, sizeof(h.magic)))
-		return base_fail(error, error_bytes, -EINVAL, "not a region of Sidelight");
+		return base_fail(error, error_bytes, -EINVAL, "not a Sidelight region");
 	if (h.version != SL_REGION_VERSION)
 		return base_fail(error, error_bytes, -EINVAL,
 				 "version %u; this program supports version %d", h.version,
@@ -230,8 +230,8 @@ int dta_store_view(void *map, uint64_t bytes, struct dta_store_view *out, char *
 	if (h.check != sl_fnv1a(SL_FNV_BASIS, &h, offsetof(struct sl_region_header, check)))
 		return base_fail(error, error_bytes, -EINVAL, "header damaged (checksum)");
 	if (h.kind != SL_REGION_STORE)
-		return base_fail(error, error_bytes, -EINVAL, "a region of kind %u, not a store",
-				 h.kind);
+		return base_fail(error, error_bytes, -EINVAL,
+				 "this is a region of kind %u, not a store", h.kind);
 	if (h.header_size != SL_HEADER_SIZE || !h.instance)
 		return base_fail(error, error_bytes, -EINVAL, "invalid header");
 	if (c.check != sl_fnv1a(SL_FNV_BASIS, &c, offsetof(struct sl_store_config, check)))
@@ -239,11 +239,12 @@ int dta_store_view(void *map, uint64_t bytes, struct dta_store_view *out, char *
 	if (dta_store_config_check(&c, error, error_bytes))
 		return -EINVAL;
 	if (h.size != dta_store_object_bytes(&c))
-		return base_fail(error, error_bytes, -EINVAL, "size contradicts the configuration");
+		return base_fail(error, error_bytes, -EINVAL,
+				 "the size does not match the configuration");
 	if (h.size > bytes)
-		return base_fail(error, error_bytes, -EINVAL, "truncated: %llu bytes of %llu",
+		return base_fail(error, error_bytes, -EINVAL, "truncated: %llu of %llu bytes",
 				 (unsigned long long)bytes, (unsigned long long)h.size);
-	sections(&c, s);
+	fill_sections(&c, s);
 	if (h.section_count != 3 || memcmp(h.section, s, sizeof(s)))
 		return base_fail(error, error_bytes, -EINVAL, "sections out of place");
 	if (h.label_bytes < 7 || h.label_bytes > sizeof(text) || memcmp(h.labels, "store", 6))
@@ -253,7 +254,7 @@ int dta_store_view(void *map, uint64_t bytes, struct dta_store_view *out, char *
 		     (char *)h.labels + 6) >= (int)sizeof(v.name) ||
 	    !dta_name_fits(v.name))
 		return base_fail(error, error_bytes, -EINVAL, "invalid name");
-	if (h.label_bytes != labels(text, sizeof(text), v.name, c.tenant) ||
+	if (h.label_bytes != write_labels(text, sizeof(text), v.name, c.tenant) ||
 	    memcmp(h.labels, text, h.label_bytes))
 		return base_fail(error, error_bytes, -EINVAL, "invalid labels");
 	v.config[0] = c;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * stores.h - the file of stores (yaml.c) and the memory of a store's objects (object.c). The store
- * server (store_server/) uses both.
+ * stores.h - the file of stores (yaml.c) and the memory of a store's objects (object.c), both for
+ * the store server (store_server/).
  */
 #ifndef SL_DTA_STORE_STORES_H
 #define SL_DTA_STORE_STORES_H
@@ -23,21 +23,22 @@ struct dta_tenant_spec {
 	size_t key_count;
 };
 
-/* A key whose value is a series of the collector. */
+/* A key whose value is exported as a series of the collector. */
 struct dta_series_spec {
 	char name[64];
 	uint8_t key[SL_STORE_KEY_MAX];
 	uint32_t key_bytes;
-	uint32_t at, bytes; /* key-write: the part of the value that is the number, big-endian */
+	/* key-write: position and size of the big-endian number within the value */
+	uint32_t at, bytes;
 };
 
 struct dta_store_spec {
 	char name[64];
-	struct sl_store_config config; /* without first_epoch; seed: as given, or random */
-	bool seeded;		       /* the file gives the seed */
-	uint64_t epoch_ns;	       /* 0: rotated only on request */
+	struct sl_store_config config; /* first_epoch is not set; seed is as given, or random */
+	bool seeded;		       /* the seed is from the file */
+	uint64_t epoch_ns;	       /* 0: rotate only on request */
 	char keylog[64];
-	uint32_t *values; /* postcard: what a hop may report, sorted; NULL: anything */
+	uint32_t *values; /* postcard: the sorted values that a hop may report; NULL: any */
 	size_t value_count;
 	struct dta_series_spec *series;
 	size_t series_count;
@@ -45,16 +46,18 @@ struct dta_store_spec {
 
 struct dta_stores_config {
 	struct base_strings listen;
-	const char *directory; /* NULL: memory */
-	const char *peer; /* a collector with the same keys: its socket, or HOST:PORT; or NULL */
+	const char *directory; /* directory of the files; NULL: in memory */
+	/* a collector with the same keys: path of its socket, or HOST:PORT; or NULL */
+	const char *peer;
 	enum dta_stores_hugepages hugepages;
-	uint64_t drain_ns; /* a translator that has not answered "rotated" by then is dropped */
-	uint8_t *secret;   /* of the control channel over TCP, or NULL */
+	/* time after which a translator that has not answered "rotated" is dropped */
+	uint64_t drain_ns;
+	uint8_t *secret; /* secret of the control channel over TCP, or NULL */
 	size_t secret_bytes;
 	struct {
 		bool enabled;
-		const char *device, *address; /* NULL: any */
-		uint16_t port;		      /* 0: default */
+		const char *device, *address; /* NULL: any device or address */
+		uint16_t port;		      /* 0: the default port */
 		int gid_index, ib_port;
 	} rdma;
 	struct dta_tenant_spec *tenants;
@@ -65,11 +68,11 @@ struct dta_stores_config {
 
 #define DTA_STORES_MAX	256u
 #define DTA_TENANTS_MAX 1024u
-#define DTA_SERIES_MAX	1024u /* of a file */
+#define DTA_SERIES_MAX	1024u /* maximum number of series per file */
 
 /*
- * Reads a file, or with dta_stores_text() a text that messages name path. NULL with "FILE:LINE:
- * what" in error. A text opens no other file (keys, values, secret).
+ * Reads a file, or a text that messages call path. Returns NULL with "FILE:LINE: message" in error.
+ * dta_stores_text() opens no other file (keys, values, secret).
  */
 struct dta_stores_config *dta_stores_read(const char *path, char *error, size_t error_bytes);
 struct dta_stores_config *dta_stores_text(const char *path, const char *text, size_t bytes,
@@ -83,21 +86,23 @@ struct dta_store_object {
 	struct dta_store_view view;
 	uint32_t number;
 	int fd;
-	uint64_t map_bytes;  /* of the mapping: the object's size rounded up to pages */
-	const char *pages;   /* "huge", "transparent", "mixed", "small" */
-	uint64_t huge_bytes; /* in pages of 2 MiB */
-	char *path;	     /* of its file; NULL: memory */
-	/* Of a store server (mend.c): the first SL_STORE_EPOCHS_OFFSET bytes, and the epoch line.
+	uint64_t map_bytes;  /* size of the mapping: the object's size rounded up to pages */
+	const char *pages;   /* "huge", "transparent", "mixed" or "small" */
+	uint64_t huge_bytes; /* bytes in pages of 2 MiB */
+	char *path;	     /* path of the file; NULL: in memory */
+	/*
+	 * The store server's copy (mend.c) of the first SL_STORE_EPOCHS_OFFSET bytes and of the
+	 * epoch line.
 	 */
 	uint8_t *head;
 	struct dta_store_epochs epochs;
-	uint64_t faults; /* of pages that were gone, mended */
-	/* With RDMA, filled in by the store server. */
+	uint64_t faults; /* faults of lost pages that were repaired */
+	/* With RDMA, the store server fills these in: */
 	bool registered;
-	uint64_t addr; /* of the first byte */
+	uint64_t addr; /* address of the first byte */
 	uint32_t rkey;
 	void *mr;
-	struct { /* for a peer on another host; mr NULL: not registered */
+	struct { /* registration for a peer on another host; mr is NULL if not registered */
 		uint64_t addr;
 		uint32_t rkey;
 		void *mr;
@@ -105,46 +110,48 @@ struct dta_store_object {
 };
 
 /*
- * Makes an object, in memory if directory is NULL. config has first_epoch and seed. NULL with one
- * line in error.
+ * Makes an object, in memory if directory is NULL. config includes first_epoch and seed. Returns
+ * NULL with one line in error.
  */
 struct dta_store_object *dta_store_object_new(const struct sl_store_config *config,
 					      const char *name, const char *directory,
 					      enum dta_stores_hugepages huge, char *error,
 					      size_t error_bytes);
 /*
- * Opens the objects of a store that directory holds, newest first. NULL with an empty error: there
- * are none; NULL with an error: they cannot be used, and stay as they are.
+ * Opens the objects of a store in directory, newest first. Returns NULL with an empty error if
+ * there are none, and with an error if the files cannot be used; they are then left unchanged.
  */
 struct dta_store_object *dta_store_object_find(const struct sl_store_config *config, bool seeded,
 					       const char *name, const char *directory, char *error,
 					       size_t error_bytes);
-/* Maps a file read-only, for queries without a store server. NULL with one line in error. */
+/*
+ * Maps a file read-only, for queries without a store server. Returns NULL with one line in error.
+ */
 struct dta_store_object *dta_store_object_open(const char *path, char *error, size_t error_bytes);
 struct dta_store_object *dta_store_object_open_fd(int fd, char *error,
-						  size_t error_bytes); /* fd stays the caller's */
+						  size_t error_bytes); /* the caller keeps fd */
 /*
  * Collapses the mapping into huge pages where the kernel can, and records the result in pages and
- * huge_bytes. Before registration: a device's pages are not moved.
+ * huge_bytes. Call it before registration, because pages registered with a device can't be moved.
  */
 void dta_store_object_collapse(struct dta_store_object *o);
-/* Frees one object, and with unlink_file removes its file. NULL is ignored. */
+/* Frees one object and, with unlink_file, deletes its file. NULL is ignored. */
 void dta_store_object_free(struct dta_store_object *o, bool unlink_file);
 
-/* ---- mend.c: an object that translators may spoil ---- */
+/* ---- mend.c: repairs objects that translators have damaged ---- */
 
 /*
- * Keeps what the object must be, and survives the loss of its pages (guard.h, which has wake). 0 or
- * -errno.
+ * Saves the object's header and epoch line, and guards its pages (guard.h, also for wake). Returns
+ * 0 or -errno.
  */
 int dta_store_object_keep(struct dta_store_object *o, int wake);
-/* Before dta_store_object_free(). */
+/* Undoes dta_store_object_keep(). Call it before dta_store_object_free(). */
 void dta_store_object_let_go(struct dta_store_object *o);
-/* Sets the epoch line, and keeps it. */
+/* Sets the epoch line in the object and in the saved copy. */
 void dta_store_object_epochs(struct dta_store_object *o, const struct dta_store_epochs *e);
 /*
- * Puts right what is wrong. NULL, or what it was. moved: mapped again, so that a device's pages are
- * others.
+ * Repairs the object. Returns NULL, or a description of the damage. moved: the object was mapped
+ * again, so that it must be registered with the device again.
  */
 const char *dta_store_object_mend(struct dta_store_object *o, bool *moved);
 
@@ -152,11 +159,11 @@ const char *dta_store_object_mend(struct dta_store_object *o, bool *moved);
 
 enum dta_limit { DTA_LIMIT_MEMORY = 0, DTA_LIMIT_HUGETLB /* reserved pages of 2 MiB */ };
 /*
- * Bytes that the limits of this process's cgroup and its ancestors leave; UINT64_MAX: no limit. A
- * process that exceeds them is killed, with huge pages by SIGBUS.
+ * Returns the bytes that the limits of this process's cgroup and its ancestors leave; UINT64_MAX:
+ * no limit. The kernel kills a process that exceeds a limit; for huge pages it sends SIGBUS.
  */
 uint64_t dta_limits_left(enum dta_limit what);
-/* The same with other paths, for tests. */
+/* Like dta_limits_left(), with other paths for tests. */
 uint64_t dta_limits_left_in(enum dta_limit what, const char *cgroups, const char *root);
 
 #endif

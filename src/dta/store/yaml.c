@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * yaml.c - the file of stores (docs/dta-store.md). Every error is one line with file and line
- * number.
+ * yaml.c - parses the file of stores (docs/dta-store.md). Every error is one line with file and
+ * line number.
  */
 #include "base/yaml.h"
 
@@ -23,7 +23,7 @@
 struct dta_yaml_reader {
 	struct base_yaml *y;
 	struct dta_stores_config *c;
-	bool files; /* may open other files */
+	bool files; /* whether other files may be opened */
 	size_t series;
 };
 
@@ -43,23 +43,23 @@ static void name_of(struct dta_yaml_reader *r, base_yaml_node mapping, const cha
 		memcpy(to, s, strlen(s) + 1);
 }
 
-static void wide(struct dta_yaml_reader *r, base_yaml_node mapping, const char *key, uint64_t min,
-		 uint64_t max, uint64_t *out)
+static void read_wide(struct dta_yaml_reader *r, base_yaml_node mapping, const char *key,
+		      uint64_t min, uint64_t max, uint64_t *out)
 {
 	base_yaml_u64(r->y, base_yaml_get(r->y, mapping, key), key, min, max, out);
 }
 
-static uint32_t number(struct dta_yaml_reader *r, base_yaml_node mapping, const char *key,
-		       uint64_t max, uint64_t otherwise)
+static uint32_t read_number(struct dta_yaml_reader *r, base_yaml_node mapping, const char *key,
+			    uint64_t max, uint64_t otherwise)
 {
 	uint64_t v = otherwise;
 
-	wide(r, mapping, key, 0, max, &v);
+	read_wide(r, mapping, key, 0, max, &v);
 	return (uint32_t)v;
 }
 
-/* A copy of a string; NULL without a node. */
-static char *text(struct dta_yaml_reader *r, base_yaml_node node, const char *what)
+/* Returns a copy of a string; NULL without a node. */
+static char *copy_text(struct dta_yaml_reader *r, base_yaml_node node, const char *what)
 {
 	const char *s = NULL;
 	char *copy;
@@ -89,8 +89,8 @@ static void key_file(struct dta_yaml_reader *r, base_yaml_node node, struct dta_
 	base_secret_warn("dta", path);
 }
 
-/* N, or FIRST-LAST. */
-static void reporters(struct dta_yaml_reader *r, base_yaml_node node, struct dta_key_spec *k)
+/* Parses N or FIRST-LAST. */
+static void read_reporters(struct dta_yaml_reader *r, base_yaml_node node, struct dta_key_spec *k)
 {
 	const char *s = NULL, *dash;
 	char first[16];
@@ -112,7 +112,7 @@ static void reporters(struct dta_yaml_reader *r, base_yaml_node node, struct dta
 	k->last = (uint32_t)to;
 }
 
-static void until(struct dta_yaml_reader *r, base_yaml_node node, struct dta_key_spec *k)
+static void read_until(struct dta_yaml_reader *r, base_yaml_node node, struct dta_key_spec *k)
 {
 	struct tm tm = {0};
 	const char *s = NULL, *end;
@@ -128,7 +128,7 @@ static void until(struct dta_yaml_reader *r, base_yaml_node node, struct dta_key
 		k->until_ns = (uint64_t)timegm(&tm) * 1000000000;
 }
 
-/* `key` is the tenant's, `keys` are those of reporters, and of an exchange. */
+/* `key` is the tenant's key; `keys` are those of reporters, and those of a key exchange. */
 static void tenant_keys(struct dta_yaml_reader *r, base_yaml_node node, struct dta_tenant_spec *t)
 {
 	static const char *const names[] = {"reporter", "key", "until", NULL};
@@ -152,8 +152,8 @@ static void tenant_keys(struct dta_yaml_reader *r, base_yaml_node node, struct d
 
 		if (!base_yaml_mapping(r->y, item, names))
 			return;
-		reporters(r, base_yaml_get(r->y, item, "reporter"), k);
-		until(r, base_yaml_get(r->y, item, "until"), k);
+		read_reporters(r, base_yaml_get(r->y, item, "reporter"), k);
+		read_until(r, base_yaml_get(r->y, item, "until"), k);
 		key_file(r, base_yaml_need(r->y, item, "key"), k);
 	}
 	wrong = dta_keys_check(t->keys, t->key_count);
@@ -161,7 +161,7 @@ static void tenant_keys(struct dta_yaml_reader *r, base_yaml_node node, struct d
 		base_yaml_wrong(r->y, list, "%s", wrong);
 }
 
-static void tenant(struct dta_yaml_reader *r, base_yaml_node node, struct dta_tenant_spec *t)
+static void read_tenant(struct dta_yaml_reader *r, base_yaml_node node, struct dta_tenant_spec *t)
 {
 	static const char *const keys[] = {"number", "name",  "key",	  "keys",
 					   "rate",   "burst", "required", NULL};
@@ -169,11 +169,11 @@ static void tenant(struct dta_yaml_reader *r, base_yaml_node node, struct dta_te
 	if (!base_yaml_mapping(r->y, node, keys))
 		return;
 	base_yaml_need(r->y, node, "number");
-	t->number = (uint16_t)number(r, node, "number", 65535, 0);
+	t->number = (uint16_t)read_number(r, node, "number", 65535, 0);
 	name_of(r, node, "name", t->name);
-	wide(r, node, "rate", 0, UINT64_MAX >> 1, &t->rate);
+	read_wide(r, node, "rate", 0, UINT64_MAX >> 1, &t->rate);
 	t->burst = t->rate / 10 > 64 ? t->rate / 10 : 64;
-	wide(r, node, "burst", 1, UINT64_MAX >> 1, &t->burst);
+	read_wide(r, node, "burst", 1, UINT64_MAX >> 1, &t->burst);
 	tenant_keys(r, node, t);
 	t->required = t->key_count > 0;
 	base_yaml_bool(r->y, base_yaml_get(r->y, node, "required"), "required", &t->required);
@@ -186,15 +186,15 @@ static void tenant(struct dta_yaml_reader *r, base_yaml_node node, struct dta_te
 
 /* ---- stores ---- */
 
-static int compare(const void *a, const void *b)
+static int compare_values(const void *a, const void *b)
 {
 	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
 
 	return (x > y) - (x < y);
 }
 
-/* Reads one number per line, as a hop reports it; '#' begins a comment. */
-static void values(struct dta_yaml_reader *r, base_yaml_node node, struct dta_store_spec *s)
+/* Reads one value per line that a hop may report; '#' starts a comment. */
+static void read_values(struct dta_yaml_reader *r, base_yaml_node node, struct dta_store_spec *s)
 {
 	const char *path = NULL;
 	char *line = NULL;
@@ -234,10 +234,10 @@ static void values(struct dta_yaml_reader *r, base_yaml_node node, struct dta_st
 	if (!s->value_count)
 		base_yaml_wrong(r->y, node, "values %s: no values", path);
 	else
-		qsort(s->values, s->value_count, 4, compare);
+		qsort(s->values, s->value_count, 4, compare_values);
 }
 
-/* {key: KEY, name: NAME, at: BYTE, bytes: N} */
+/* Parses {key: KEY, name: NAME, at: BYTE, bytes: N}. */
 static void one_series(struct dta_yaml_reader *r, base_yaml_node node,
 		       const struct dta_store_spec *s, struct dta_series_spec *to)
 {
@@ -258,8 +258,8 @@ static void one_series(struct dta_yaml_reader *r, base_yaml_node node,
 	if (n < (int)SL_STORE_KEY_MIN)
 		base_yaml_wrong(r->y, key, "'%.80s' is not a key of 4 to 64 bytes", word);
 	to->key_bytes = n > 0 ? (uint32_t)n : 0;
-	to->at = number(r, node, "at", SL_STORE_VALUE_MAX, 0);
-	to->bytes = number(r, node, "bytes", 8, value < 8 ? value : 8);
+	to->at = read_number(r, node, "at", SL_STORE_VALUE_MAX, 0);
+	to->bytes = read_number(r, node, "bytes", 8, value < 8 ? value : 8);
 	if (counts ? to->at || base_yaml_get(r->y, node, "bytes")
 		   : !to->bytes || to->at + to->bytes > value)
 		base_yaml_wrong(r->y, node, "at and bytes: 1 to 8 bytes of a value of %u", value);
@@ -268,7 +268,7 @@ static void one_series(struct dta_yaml_reader *r, base_yaml_node node,
 			base_yaml_wrong(r->y, node, "duplicate series '%s'", to->name);
 }
 
-static void series(struct dta_yaml_reader *r, base_yaml_node node, struct dta_store_spec *s)
+static void read_series(struct dta_yaml_reader *r, base_yaml_node node, struct dta_store_spec *s)
 {
 	const size_t n = base_yaml_count(r->y, node);
 
@@ -286,7 +286,7 @@ static void series(struct dta_yaml_reader *r, base_yaml_node node, struct dta_st
 		one_series(r, base_yaml_at(r->y, node, i), s, &s->series[s->series_count++]);
 }
 
-/* The keys of each kind. */
+/* The keys of a store, by kind. */
 #define COMMON "name", "tenant", "number", "kind", "seed"
 static const char *const *keys_of(uint32_t kind)
 {
@@ -307,7 +307,7 @@ static const char *const *keys_of(uint32_t kind)
 	return of[kind];
 }
 
-static void store(struct dta_yaml_reader *r, base_yaml_node node, struct dta_store_spec *s)
+static void read_store(struct dta_yaml_reader *r, base_yaml_node node, struct dta_store_spec *s)
 {
 	struct sl_store_config *c = &s->config;
 	base_yaml_node kind, type;
@@ -334,24 +334,24 @@ static void store(struct dta_yaml_reader *r, base_yaml_node node, struct dta_sto
 		return;
 	name_of(r, node, "name", s->name);
 	name_of(r, node, "keylog", s->keylog);
-	c->tenant = (uint16_t)number(r, node, "tenant", 65535, 0);
-	c->id = (uint16_t)number(r, node, "number", 65535, 0);
-	c->rows = number(r, node, "rows", UINT32_MAX, c->kind == SL_STORE_INCREMENT ? 4 : 1);
-	c->value_bytes = number(r, node, "value", UINT32_MAX, 0);
-	c->lists = number(r, node, "lists", UINT32_MAX, c->kind == SL_STORE_APPEND);
-	c->lanes = number(r, node, "lanes", UINT32_MAX,
-			  c->kind == SL_STORE_APPEND || c->kind == SL_STORE_SKETCH ? 4 : 1);
-	c->hops = number(r, node, "hops", UINT32_MAX, 0);
-	c->reporters = number(r, node, "reporters", UINT32_MAX, 0);
-	c->batch = number(r, node, "batch", UINT32_MAX, c->kind == SL_STORE_APPEND ? 16 : 0);
-	c->banks = number(r, node, "epochs", UINT32_MAX, c->kind == SL_STORE_APPEND ? 1 : 2);
-	c->copies = number(r, node, "copies", UINT32_MAX,
-			   c->kind == SL_STORE_KEYWRITE || c->kind == SL_STORE_POSTCARD ? 2
-			   : c->kind == SL_STORE_INCREMENT ? c->rows > 1 ? 2 : 1
-							   : 0);
-	wide(r, node, "slots", 1, SL_STORE_SIZE_MAX, &c->slots);
-	wide(r, node, "columns", 1, SL_STORE_SIZE_MAX, &c->slots);
-	wide(r, node, "items", 1, SL_STORE_SIZE_MAX, &items);
+	c->tenant = (uint16_t)read_number(r, node, "tenant", 65535, 0);
+	c->id = (uint16_t)read_number(r, node, "number", 65535, 0);
+	c->rows = read_number(r, node, "rows", UINT32_MAX, c->kind == SL_STORE_INCREMENT ? 4 : 1);
+	c->value_bytes = read_number(r, node, "value", UINT32_MAX, 0);
+	c->lists = read_number(r, node, "lists", UINT32_MAX, c->kind == SL_STORE_APPEND);
+	c->lanes = read_number(r, node, "lanes", UINT32_MAX,
+			       c->kind == SL_STORE_APPEND || c->kind == SL_STORE_SKETCH ? 4 : 1);
+	c->hops = read_number(r, node, "hops", UINT32_MAX, 0);
+	c->reporters = read_number(r, node, "reporters", UINT32_MAX, 0);
+	c->batch = read_number(r, node, "batch", UINT32_MAX, c->kind == SL_STORE_APPEND ? 16 : 0);
+	c->banks = read_number(r, node, "epochs", UINT32_MAX, c->kind == SL_STORE_APPEND ? 1 : 2);
+	c->copies = read_number(r, node, "copies", UINT32_MAX,
+				c->kind == SL_STORE_KEYWRITE || c->kind == SL_STORE_POSTCARD ? 2
+				: c->kind == SL_STORE_INCREMENT ? c->rows > 1 ? 2 : 1
+								: 0);
+	read_wide(r, node, "slots", 1, SL_STORE_SIZE_MAX, &c->slots);
+	read_wide(r, node, "columns", 1, SL_STORE_SIZE_MAX, &c->slots);
+	read_wide(r, node, "items", 1, SL_STORE_SIZE_MAX, &items);
 	if (c->kind == SL_STORE_APPEND && c->batch)
 		c->slots = (items + c->batch - 1) / c->batch;
 	if (c->kind == SL_STORE_SKETCH) {
@@ -363,10 +363,10 @@ static void store(struct dta_yaml_reader *r, base_yaml_node node, struct dta_sto
 				r->y, type,
 				"sketch '%.32s' is not one of count-min, count-sketch, hyperloglog",
 				word);
-		/* Fixed by default, as reporters must place their keys in the same columns. */
+		/* Fixed by default, because all reporters must place keys in the same columns. */
 		s->seeded = true;
 	}
-	wide(r, node, "seed", 0, UINT64_MAX, &c->seed);
+	read_wide(r, node, "seed", 0, UINT64_MAX, &c->seed);
 	s->seeded |= base_yaml_get(r->y, node, "seed") != 0;
 	if (!s->seeded && getrandom(&c->seed, sizeof(c->seed), 0) != sizeof(c->seed))
 		c->seed = base_now_ns();
@@ -382,8 +382,8 @@ static void store(struct dta_yaml_reader *r, base_yaml_node node, struct dta_sto
 		base_yaml_wrong(r->y, node, "%s", error);
 		return;
 	}
-	values(r, base_yaml_get(r->y, node, "values"), s);
-	series(r, base_yaml_get(r->y, node, "series"), s);
+	read_values(r, base_yaml_get(r->y, node, "values"), s);
+	read_series(r, base_yaml_get(r->y, node, "series"), s);
 	for (const struct dta_store_spec *o = r->c->stores; o < s; o++) {
 		if (!strcmp(o->name, s->name))
 			base_yaml_wrong(r->y, node, "duplicate store '%s'", s->name);
@@ -394,8 +394,8 @@ static void store(struct dta_yaml_reader *r, base_yaml_node node, struct dta_sto
 }
 
 /*
- * Stores that share a key log take its lists in the file's order: keys of two stores are never
- * mixed.
+ * Stores that share a key log use its lists in the order of the file, so that the keys of two
+ * stores are never mixed.
  */
 static uint32_t list_of_log(const struct dta_yaml_reader *r, const struct dta_store_spec *s)
 {
@@ -406,7 +406,7 @@ static uint32_t list_of_log(const struct dta_yaml_reader *r, const struct dta_st
 	return before;
 }
 
-static void keylog(struct dta_yaml_reader *r, base_yaml_node node, struct dta_store_spec *s)
+static void read_keylog(struct dta_yaml_reader *r, base_yaml_node node, struct dta_store_spec *s)
 {
 	if (!*s->keylog || base_yaml_error(r->y))
 		return;
@@ -435,7 +435,7 @@ static void keylog(struct dta_yaml_reader *r, base_yaml_node node, struct dta_st
 
 /* ---- the file ---- */
 
-static void secret(struct dta_yaml_reader *r, base_yaml_node node)
+static void read_secret(struct dta_yaml_reader *r, base_yaml_node node)
 {
 	const char *path = NULL;
 	ssize_t n;
@@ -453,10 +453,10 @@ static void secret(struct dta_yaml_reader *r, base_yaml_node node)
 		r->c->secret_bytes = (size_t)n;
 }
 
-/* After rdma and secret, which a peer on another host needs. */
-static void peer(struct dta_yaml_reader *r, base_yaml_node node, base_yaml_node secret_node)
+/* Called after rdma and secret are parsed, because a peer on another host needs them. */
+static void read_peer(struct dta_yaml_reader *r, base_yaml_node node, base_yaml_node secret_node)
 {
-	const char *peer = r->c->peer = text(r, node, "peer");
+	const char *peer = r->c->peer = copy_text(r, node, "peer");
 	char host[256];
 	uint16_t port = 0;
 
@@ -471,23 +471,23 @@ static void peer(struct dta_yaml_reader *r, base_yaml_node node, base_yaml_node 
 				peer);
 }
 
-static void rdma(struct dta_yaml_reader *r, base_yaml_node node)
+static void read_rdma(struct dta_yaml_reader *r, base_yaml_node node)
 {
 	static const char *const keys[] = {"device", "address", "port", "gid", "ib-port", NULL};
 
 	if (!node || !base_yaml_mapping(r->y, node, keys))
 		return;
 	r->c->rdma.enabled = true;
-	r->c->rdma.device = text(r, base_yaml_get(r->y, node, "device"), "device");
-	r->c->rdma.address = text(r, base_yaml_get(r->y, node, "address"), "address");
-	r->c->rdma.port = (uint16_t)number(r, node, "port", 65535, 0);
-	r->c->rdma.ib_port = (int)number(r, node, "ib-port", 255, 1);
+	r->c->rdma.device = copy_text(r, base_yaml_get(r->y, node, "device"), "device");
+	r->c->rdma.address = copy_text(r, base_yaml_get(r->y, node, "address"), "address");
+	r->c->rdma.port = (uint16_t)read_number(r, node, "port", 65535, 0);
+	r->c->rdma.ib_port = (int)read_number(r, node, "ib-port", 255, 1);
 	r->c->rdma.gid_index = base_yaml_get(r->y, node, "gid")
-				       ? (int)number(r, node, "gid", 255, 0)
+				       ? (int)read_number(r, node, "gid", 255, 0)
 				       : -1;
 }
 
-static void document(struct dta_yaml_reader *r)
+static void read_document(struct dta_yaml_reader *r)
 {
 	static const char *const keys[] = {"listen", "directory", "hugepages", "drain", "secret",
 					   "rdma",   "tenants",	  "stores",    "peer",	NULL};
@@ -507,36 +507,36 @@ static void document(struct dta_yaml_reader *r)
 	n = base_yaml_count(r->y, node);
 	c->listen.v = calloc(n + 1, sizeof(*c->listen.v));
 	for (size_t k = 0; c->listen.v && k < n; k++) {
-		char *where = text(r, base_yaml_at(r->y, node, k), "listen");
+		char *where = copy_text(r, base_yaml_at(r->y, node, k), "listen");
 
 		if (where)
 			c->listen.v[c->listen.n++] = where;
 	}
-	c->directory = text(r, base_yaml_get(r->y, root, "directory"), "directory");
+	c->directory = copy_text(r, base_yaml_get(r->y, root, "directory"), "directory");
 	base_yaml_choice(r->y, base_yaml_get(r->y, root, "hugepages"), "hugepages", huge, &i);
 	c->hugepages = (enum dta_stores_hugepages)i;
 	base_yaml_duration(r->y, base_yaml_get(r->y, root, "drain"), "drain", &c->drain_ns);
-	secret(r, base_yaml_get(r->y, root, "secret"));
-	rdma(r, base_yaml_get(r->y, root, "rdma"));
-	peer(r, base_yaml_get(r->y, root, "peer"), base_yaml_get(r->y, root, "secret"));
+	read_secret(r, base_yaml_get(r->y, root, "secret"));
+	read_rdma(r, base_yaml_get(r->y, root, "rdma"));
+	read_peer(r, base_yaml_get(r->y, root, "peer"), base_yaml_get(r->y, root, "secret"));
 	node = base_yaml_get(r->y, root, "tenants");
 	n = base_yaml_count(r->y, node);
 	if (n > DTA_TENANTS_MAX)
 		base_yaml_wrong(r->y, node, "more than %u tenants", DTA_TENANTS_MAX);
 	c->tenants = calloc(n + 1, sizeof(*c->tenants));
 	for (size_t k = 0; c->tenants && k < n && !base_yaml_error(r->y); k++)
-		tenant(r, base_yaml_at(r->y, node, k), &c->tenants[c->tenant_count++]);
+		read_tenant(r, base_yaml_at(r->y, node, k), &c->tenants[c->tenant_count++]);
 	node = base_yaml_need(r->y, root, "stores");
 	n = base_yaml_count(r->y, node);
 	if (n > DTA_STORES_MAX)
 		base_yaml_wrong(r->y, node, "more than %u stores", DTA_STORES_MAX);
 	c->stores = calloc(n + 1, sizeof(*c->stores));
 	for (size_t k = 0; c->stores && k < n && !base_yaml_error(r->y); k++)
-		store(r, base_yaml_at(r->y, node, k), &c->stores[c->store_count++]);
+		read_store(r, base_yaml_at(r->y, node, k), &c->stores[c->store_count++]);
 	if (!c->listen.v || !c->tenants || !c->stores)
 		base_yaml_wrong(r->y, root, "out of memory");
 	for (size_t k = 0; k < c->store_count && !base_yaml_error(r->y); k++)
-		keylog(r, base_yaml_at(r->y, node, k), &c->stores[k]);
+		read_keylog(r, base_yaml_at(r->y, node, k), &c->stores[k]);
 }
 
 static struct dta_stores_config *read_all(struct base_yaml *y, bool files, char *error,
@@ -555,7 +555,7 @@ static struct dta_stores_config *read_all(struct base_yaml *y, bool files, char 
 	r.c->rdma.gid_index = -1;
 	r.c->rdma.ib_port = 1;
 	if (!base_yaml_error(y))
-		document(&r);
+		read_document(&r);
 	if (base_yaml_error(y)) {
 		snprintf(error, bytes, "%s", base_yaml_error(y));
 		dta_stores_config_free(r.c);

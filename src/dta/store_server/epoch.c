@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * epoch.c - epochs and sizes. A bank is zeroed once every translator that may write has confirmed a
- * younger epoch, so that the CPU and a FETCH_ADD never change a word at the same time.
+ * epoch.c - epochs and sizes of stores. A bank is zeroed only after every translator that may write
+ * has confirmed a newer epoch, so that the CPU and a FETCH_ADD never change a word at the same
+ * time.
  */
 #include "dta/store_server/internal.h"
 
@@ -16,7 +17,7 @@
 #include "dta/query/query.h"
 
 #define RETRY_NS    20000000ull
-#define OBJECTS_MAX 4u /* per store: the newest, and those before resizes */
+#define OBJECTS_MAX 4u /* objects per store: the newest one, and older ones from before resizes */
 
 static size_t index_of(const struct dta_store_server *o, const struct dta_server_store *s)
 {
@@ -31,13 +32,13 @@ static void set_epochs(struct dta_store_object *at, uint64_t epoch, uint64_t old
 			    .epoch = epoch, .oldest = oldest, .since_ns = since, .state = state});
 }
 
-static uint8_t *bank(struct dta_store_object *at, uint64_t epoch)
+static uint8_t *bank_of(struct dta_store_object *at, uint64_t epoch)
 {
 	return at->view.map + SL_STORE_BANKS_OFFSET +
 	       epoch % at->view.config->banks * at->view.bank_stride;
 }
 
-/* The oldest epoch that remains when `next` takes its bank. */
+/* Returns the oldest epoch that remains when `next` takes its bank. */
 static uint64_t oldest_with(const struct dta_server_store *s, uint64_t next)
 {
 	uint64_t banks = s->spec->config.banks, floor = next + 1 >= banks ? next + 1 - banks : 0;
@@ -46,12 +47,13 @@ static uint64_t oldest_with(const struct dta_server_store *s, uint64_t next)
 }
 
 /*
- * Estimates the units ever written to a bank of M places from the free share e: M ln(1/e). With
- * load t = ln(1/e) the variance is M (e^t - t - 1) (K.-Y. Whang, B. Vander-Zanden, H. Taylor, "A
- * linear-time probabilistic counting algorithm for database applications", ACM TODS 15(2), 1990),
- * plus that of a sample of n: e has e (1 - e) (1 - n/M) / n, and the derivative is M / e. That is
- * also at least the variance of the units that stand, M (1 - e), and of those that do not: they
- * were overwritten by other keys. A full bank counts as half a place free: a lower bound.
+ * Estimates the number of units ever written to a bank of M places from the share e of free places:
+ * M ln(1/e). With load t = ln(1/e) the variance is M (e^t - t - 1) (K.-Y. Whang, B. Vander-Zanden,
+ * H. Taylor, "A linear-time probabilistic counting algorithm for database applications", ACM TODS
+ * 15(2), 1990). Sampling n places adds to it: e has the variance e (1 - e) (1 - n/M) / n, and the
+ * derivative is M / e. The sum is also an upper bound for the variance of M (1 - e), the number of
+ * standing units, and for that of the overwritten ones. A full bank counts as half a place free,
+ * which gives a lower bound.
  */
 static void units_of_bank(const struct sl_store_config *c, const uint8_t *in, uint64_t sample,
 			  struct dta_store_server_units *u)
@@ -118,15 +120,15 @@ int dta_store_server_store_open(struct dta_store_server *o, struct dta_server_st
 		s->epoch = e.epoch;
 		s->oldest = e.oldest;
 		/*
-		 * Writers of the previous collector knew no younger epoch: a new one is free of
-		 * them. The rings of append stores continue.
+		 * Writers of the previous collector knew of no newer epoch, so a new epoch has no
+		 * old writers. The rings of append stores continue.
 		 */
 		if (spec->config.banks > 1) {
 			s->oldest = oldest_with(s, s->epoch + 1);
 			if (s->oldest > s->epoch)
 				s->oldest = s->epoch;
 			set_epochs(newest, s->epoch, s->oldest, e.since_ns, SL_STATE_LIVE);
-			memset(bank(newest, s->epoch + 1), 0, newest->view.bank_stride);
+			memset(bank_of(newest, s->epoch + 1), 0, newest->view.bank_stride);
 			s->epoch++;
 		}
 	}
@@ -138,7 +140,7 @@ int dta_store_server_store_open(struct dta_store_server *o, struct dta_server_st
 			return base_fail(error, error_bytes, -EINVAL, "store '%s': %s", spec->name,
 					 err ? strerror(-err) : "epoch line damaged");
 
-		/* An existing file; a new object is collapsed already. */
+		/* Collapse an existing file; a new object is already collapsed. */
 		if (o->config->hugepages == DTA_HUGE_AUTO && !at->huge_bytes)
 			dta_store_object_collapse(at);
 		err = dta_store_server_object_register(o, at);
@@ -161,7 +163,7 @@ int dta_store_server_store_open(struct dta_store_server *o, struct dta_server_st
 	return 0;
 }
 
-/* The oldest epoch that a translator may still write to. */
+/* Returns the oldest epoch that a translator may still write to. */
 static uint64_t least_acked(const struct dta_store_server *o, const struct dta_server_store *s,
 			    struct dta_server_conn **who)
 {
@@ -176,7 +178,7 @@ static uint64_t least_acked(const struct dta_store_server *o, const struct dta_s
 	return least;
 }
 
-/* Frees old objects that expired and that no translator writes to. */
+/* Frees old objects that have expired and that no translator writes to. */
 static void drop_old(struct dta_store_server *o, struct dta_server_store *s, size_t most)
 {
 	struct dta_store_object **at = &s->objects, *younger;
@@ -209,22 +211,22 @@ static void drop_old(struct dta_store_server *o, struct dta_server_store *s, siz
 	}
 }
 
-/* Begins the next epoch. False: a translator may still write to the bank it needs. */
-static bool rotate(struct dta_store_server *o, struct dta_server_store *s, uint64_t now)
+/* Starts the next epoch. Returns false if a translator may still write to the bank it needs. */
+static bool rotate_store(struct dta_store_server *o, struct dta_server_store *s, uint64_t now)
 {
 	struct dta_store_object *at = s->objects;
 	uint64_t next = s->epoch + 1, oldest = oldest_with(s, next);
 	struct dta_store_server_units expired = s->expired;
 
-	/* Translators that have not confirmed `oldest` may write to the bank. */
+	/* A translator that has not confirmed `oldest` may still write to the bank. */
 	if (least_acked(o, s, NULL) < oldest)
 		return false;
 	s->oldest = oldest <= s->epoch ? oldest : s->epoch;
 	set_epochs(at, s->epoch, s->oldest, s->since_ns, SL_STATE_LIVE);
 	s->zeroing = true;
 	pthread_mutex_unlock(&o->lock);
-	units_of_bank(at->view.config, bank(at, next), 0, &expired);
-	memset(bank(at, next), 0, at->view.bank_stride);
+	units_of_bank(at->view.config, bank_of(at, next), 0, &expired);
+	memset(bank_of(at, next), 0, at->view.bank_stride);
 	pthread_mutex_lock(&o->lock);
 	s->expired = expired;
 	s->zeroing = false;
@@ -249,7 +251,7 @@ uint64_t dta_store_server_epochs(struct dta_store_server *o, uint64_t now)
 
 		if (s->due_ns && now >= s->due_ns)
 			s->wanted = true;
-		if (s->wanted && rotate(o, s, now)) {
+		if (s->wanted && rotate_store(o, s, now)) {
 			s->wanted = s->waiting = false;
 			if (s->spec->epoch_ns)
 				s->due_ns = now + s->spec->epoch_ns;
@@ -263,7 +265,10 @@ uint64_t dta_store_server_epochs(struct dta_store_server *o, uint64_t now)
 			uint64_t end = s->told_ns + o->config->drain_ns;
 
 			if (now >= end && who->line && strcmp(who->output, "shm")) {
-				/* Its queue pairs end with its session; it may reconnect. */
+				/*
+				 * Its queue pairs end with its session; the translator may
+				 * reconnect.
+				 */
 				dta_store_server_disconnect(o, who,
 							    "it did not confirm the new epoch");
 				dta_store_server_reap(o);
@@ -271,8 +276,8 @@ uint64_t dta_store_server_epochs(struct dta_store_server *o, uint64_t now)
 				s->overdue = true;
 				base_logf(
 					BASE_WARN, "dta",
-					"translator '%s' has not left epoch %llu of store '%s': its next "
-					"epoch waits for it; end its process if it hangs",
+					"translator '%s' has not left epoch %llu of store '%s', and the "
+					"next epoch must wait: kill its process if it hangs",
 					who->name, (unsigned long long)who->acked[i],
 					s->spec->name);
 			} else if (now < end && end < next) {
@@ -292,7 +297,10 @@ void dta_store_server_bound(struct dta_store_server *o, uint64_t max_bytes)
 	o->max_bytes = max_bytes;
 }
 
-/* Sparse memory costs nothing until it is written or zeroed: then it is too late to refuse it. */
+/*
+ * Checks the limit in advance. Sparse memory takes no space until it is written or zeroed, and then
+ * it is too late to refuse the resize.
+ */
 static int within_bound(const struct dta_store_server *o, uint64_t need, char *error, size_t bytes)
 {
 	const uint64_t ram = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
@@ -305,15 +313,16 @@ static int within_bound(const struct dta_store_server *o, uint64_t need, char *e
 			held += at->map_bytes;
 	if (held <= max && need <= max - held && need <= left / 2)
 		return 0;
-	return base_fail(error, bytes, -ENOSPC,
-			 "%llu MiB more than the %llu MiB of all stores are over --max-store-bytes "
-			 "(%llu MiB) or half of what its cgroup leaves (%llu MiB)",
-			 (unsigned long long)(need >> 20), (unsigned long long)(held >> 20),
-			 (unsigned long long)(max >> 20), (unsigned long long)(left >> 21));
+	return base_fail(
+		error, bytes, -ENOSPC,
+		"%llu MiB on top of the %llu MiB of all stores would exceed "
+		"--max-store-bytes (%llu MiB) or half of the rest in its cgroup (%llu MiB)",
+		(unsigned long long)(need >> 20), (unsigned long long)(held >> 20),
+		(unsigned long long)(max >> 20), (unsigned long long)(left >> 21));
 }
 
-static int resize(struct dta_store_server *o, struct dta_server_store *s, uint64_t slots,
-		  char *error, size_t bytes)
+static int resize_store(struct dta_store_server *o, struct dta_server_store *s, uint64_t slots,
+			char *error, size_t bytes)
 {
 	struct sl_store_config c = s->spec->config;
 	struct dta_store_object *at;
@@ -326,7 +335,7 @@ static int resize(struct dta_store_server *o, struct dta_server_store *s, uint64
 		return -EINVAL;
 	if (slots == s->spec->config.slots)
 		return 0;
-	if (!s->zeroing) /* which holds the sums of expired units */
+	if (!s->zeroing) /* while zeroing, the loop updates the sums of expired units */
 		drop_old(o, s, OBJECTS_MAX - 1);
 	for (at = s->objects; at; at = at->older)
 		n++;
@@ -377,7 +386,7 @@ int dta_store_server_resize(struct dta_store_server *o, const char *name, uint64
 	pthread_mutex_lock(&o->lock);
 	s = dta_store_server_store(o, name);
 	if (s)
-		err = resize(o, s, slots, error, error_bytes);
+		err = resize_store(o, s, slots, error, error_bytes);
 	else
 		snprintf(error, error_bytes, "no store '%.64s'", name);
 	dta_store_server_wake(o);
@@ -408,7 +417,10 @@ static bool same_text(const char *a, const char *b)
 	return !a == !b && (!a || !strcmp(a, b));
 }
 
-/* Checks that the new configuration needs no restart. 0, or -EINVAL with one line in error. */
+/*
+ * Checks that the new configuration can be applied without a restart. Returns 0, or -EINVAL with
+ * one line in error.
+ */
 static int in_place(const struct dta_store_server *o, const struct dta_stores_config *now,
 		    char *error, size_t bytes)
 {
@@ -433,8 +445,8 @@ static int in_place(const struct dta_store_server *o, const struct dta_stores_co
 		 now->rdma.gid_index != is->rdma.gid_index)
 		what = "rdma";
 	if (what)
-		return base_fail(error, bytes, -EINVAL, "%s: %s changed, which needs a restart",
-				 o->path, what);
+		return base_fail(error, bytes, -EINVAL, "%s: changing %s needs a restart", o->path,
+				 what);
 	for (size_t i = 0; i < is->tenant_count; i++) {
 		size_t k = 0;
 
@@ -442,7 +454,7 @@ static int in_place(const struct dta_store_server *o, const struct dta_stores_co
 			k++;
 		if (k == now->tenant_count)
 			return base_fail(error, bytes, -EINVAL,
-					 "%s: tenant %u is gone, which needs a restart", o->path,
+					 "%s: removing tenant %u needs a restart", o->path,
 					 is->tenants[i].number);
 	}
 	if (now->store_count != o->store_count)
@@ -458,7 +470,7 @@ static int in_place(const struct dta_store_server *o, const struct dta_stores_co
 		    memcmp(&want, &spec->config, sizeof(want)))
 			return base_fail(
 				error, bytes, -EINVAL,
-				"%s: store '%s' changed in more than its size, which needs a restart",
+				"%s: store '%s': only its size can change without a restart",
 				o->path, now->stores[i].name);
 	}
 	return 0;
@@ -471,15 +483,15 @@ static int in_place(const struct dta_store_server *o, const struct dta_stores_co
 		b = old_;               \
 	} while (0)
 
-/* Applies what may change at runtime. `now` keeps what was replaced. */
-static int reload(struct dta_store_server *o, struct dta_stores_config *now, char *error,
-		  size_t bytes)
+/* Applies settings that may change at runtime. The replaced settings end up in `now`. */
+static int apply_config(struct dta_store_server *o, struct dta_stores_config *now, char *error,
+			size_t bytes)
 {
 	struct dta_stores_config *is = o->config;
 	int err = in_place(o, now, error, bytes);
 
 	for (size_t i = 0; !err && i < now->store_count; i++)
-		err = resize(o, &o->stores[i], now->stores[i].config.slots, error, bytes);
+		err = resize_store(o, &o->stores[i], now->stores[i].config.slots, error, bytes);
 	if (err)
 		return err;
 	pthread_rwlock_wrlock(&o->maps);
@@ -515,7 +527,7 @@ int dta_store_server_reload(struct dta_store_server *o, char *error, size_t erro
 
 	pthread_mutex_lock(&o->lock);
 	if (now)
-		err = reload(o, now, error, error_bytes);
+		err = apply_config(o, now, error, error_bytes);
 	o->reloads += !err;
 	o->reloads_refused += err != 0;
 	dta_store_server_wake(o);
@@ -523,7 +535,7 @@ int dta_store_server_reload(struct dta_store_server *o, char *error, size_t erro
 	if (now)
 		dta_stores_config_free(now);
 	if (err)
-		base_logf(BASE_WARN, "dta", "not reloaded, nothing changed: %s", error);
+		base_logf(BASE_WARN, "dta", "reload failed, nothing changed: %s", error);
 	else
 		base_logf(BASE_INFO, "dta", "reloaded file=%s", o->path);
 	return err;

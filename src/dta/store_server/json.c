@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* json.c - the status of stores and translators */
+/* json.c - the status of stores and translators as JSON */
 #include "dta/store_server/internal.h"
 
 #include <math.h>
@@ -8,26 +8,26 @@
 
 #include "base/base.h"
 
-static json_t *integer(uint64_t v)
+static json_t *integer_json(uint64_t v)
 {
 	return json_integer((json_int_t)v);
 }
 
-/* NULL, which json_object_set_new() leaves out, unless it is shown. */
+/* Returns NULL, which json_object_set_new() ignores, unless the value is shown. */
 static json_t *if_shown(bool shown, uint64_t v)
 {
-	return shown ? integer(v) : NULL;
+	return shown ? integer_json(v) : NULL;
 }
 
 static json_t *object_json(const struct dta_store_object *at)
 {
 	json_t *j;
 
-	j = json_pack("{s:o,s:o,s:o,s:o,s:o,s:s,s:o}", "number", integer(at->number), "first_epoch",
-		      integer(at->view.config->first_epoch), "oldest_epoch",
-		      integer(at->epochs.oldest), "bytes", integer(at->map_bytes), "slots",
-		      integer(at->view.config->slots), "pages", at->pages, "huge_bytes",
-		      integer(at->huge_bytes));
+	j = json_pack("{s:o,s:o,s:o,s:o,s:o,s:s,s:o}", "number", integer_json(at->number),
+		      "first_epoch", integer_json(at->view.config->first_epoch), "oldest_epoch",
+		      integer_json(at->epochs.oldest), "bytes", integer_json(at->map_bytes),
+		      "slots", integer_json(at->view.config->slots), "pages", at->pages,
+		      "huge_bytes", integer_json(at->huge_bytes));
 	if (j && at->path)
 		json_object_set_new(j, "file", json_string(at->path));
 	return j;
@@ -46,9 +46,9 @@ static json_t *store_json(struct dta_store_server *o, const struct dta_server_st
 		{table	  ? "columns"
 		 : append ? "blocks"
 			  : "slots",
-		 integer(c->slots)},
-		{"epochs", integer(c->banks)},
-		{"immediates", integer(s->immediates)},
+		 integer_json(c->slots)},
+		{"epochs", integer_json(c->banks)},
+		{"immediates", integer_json(s->immediates)},
 		{"seed", json_sprintf("%llu", (unsigned long long)c->seed)},
 		{"rows", if_shown(table, c->rows)},
 		{"copies", if_shown(c->copies, c->copies)},
@@ -70,13 +70,14 @@ static json_t *store_json(struct dta_store_server *o, const struct dta_server_st
 	for (const struct dta_server_conn *t = o->conns; t; t = t->next)
 		if (t->state == CONN_WELCOMED && t->acked[i] < s->epoch)
 			json_array_append_new(waits, json_string(t->name));
-	j = json_pack("{s:s,s:o,s:o,s:s,s:o,s:o,s:f,s:f,s:o,s:o,s:b,s:o,s:o}", "name",
-		      s->spec->name, "tenant", integer(c->tenant), "number", integer(c->id), "kind",
-		      dta_store_kind_name(c->kind), "epoch", integer(s->epoch), "oldest_epoch",
-		      integer(s->objects ? s->oldest : 0), "epoch_since",
-		      (double)s->since_ns * 1e-9, "epoch_seconds", (double)s->spec->epoch_ns * 1e-9,
-		      "rotations", integer(s->rotations), "rotations_late", integer(s->late),
-		      "waiting", (int)s->waiting, "not_rotated", waits, "objects", objects);
+	j = json_pack(
+		"{s:s,s:o,s:o,s:s,s:o,s:o,s:f,s:f,s:o,s:o,s:b,s:o,s:o}", "name", s->spec->name,
+		"tenant", integer_json(c->tenant), "number", integer_json(c->id), "kind",
+		dta_store_kind_name(c->kind), "epoch", integer_json(s->epoch), "oldest_epoch",
+		integer_json(s->objects ? s->oldest : 0), "epoch_since", (double)s->since_ns * 1e-9,
+		"epoch_seconds", (double)s->spec->epoch_ns * 1e-9, "rotations",
+		integer_json(s->rotations), "rotations_late", integer_json(s->late), "waiting",
+		(int)s->waiting, "not_rotated", waits, "objects", objects);
 	for (size_t k = 0; k < sizeof(more) / sizeof(*more); k++)
 		json_object_set_new(j, more[k].key, more[k].value);
 	return j;
@@ -91,9 +92,9 @@ static json_t *tenants_json(const struct dta_store_server *o)
 
 		json_array_append_new(
 			all, json_pack("{s:i,s:s,s:o,s:o,s:b,s:b}", "number", (int)t->number,
-				       "name", t->name, "rate", integer(t->rate), "burst",
-				       integer(t->rate ? t->burst : 0), "key", t->key_count > 0,
-				       "required", (int)t->required));
+				       "name", t->name, "rate", integer_json(t->rate), "burst",
+				       integer_json(t->rate ? t->burst : 0), "key",
+				       t->key_count > 0, "required", (int)t->required));
 	}
 	return all;
 }
@@ -108,7 +109,7 @@ static json_t *translator_json(const struct dta_server_conn *c, const struct dta
 		return NULL;
 	if (c) {
 		json_object_set_new(j, "output", json_string(c->output));
-		json_object_set_new(j, "lane", integer(c->lane));
+		json_object_set_new(j, "lane", integer_json(c->lane));
 		json_object_set_new(j, "may_write", json_true());
 	}
 	if (k->last)
@@ -136,9 +137,9 @@ static void add_units(struct dta_store_server_units *to, const struct dta_store_
 
 /*
  * Units written (slots of key-write, paths) = standing + overwritten + updated + expired. Standing
- * units are counted by looking, so that reports cost the collector nothing; those written since a
- * translator's last account stand already. overwritten, by other keys, is estimated (epoch.c); the
- * remainder was updated by its own key.
+ * units are counted by scanning, so that reports cost the collector no CPU time; this includes
+ * units written since a translator's last account. Units overwritten by other keys are estimated
+ * (epoch.c). The remainder was updated by its own key.
  */
 static json_t *units_json(const struct dta_store_server *o, uint64_t written)
 {
@@ -162,15 +163,16 @@ static json_t *units_json(const struct dta_store_server *o, uint64_t written)
 	lost = estimate < .5 ? 0 : estimate < (double)left ? (uint64_t)(estimate + .5) : left;
 	error = sqrt(now.variance + gone.variance + before.variance);
 	sampled = now.sampled || gone.sampled || before.sampled;
-	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:b}", "written", integer(written), "standing",
-			 integer(now.standing), "expired", integer(gone.standing), "overwritten",
-			 integer(lost), "updated", integer(left - lost), "error",
-			 integer((uint64_t)(left || sampled ? error + .5 : 0)), "exact", !sampled);
+	return json_pack(
+		"{s:o,s:o,s:o,s:o,s:o,s:o,s:b}", "written", integer_json(written), "standing",
+		integer_json(now.standing), "expired", integer_json(gone.standing), "overwritten",
+		integer_json(lost), "updated", integer_json(left - lost), "error",
+		integer_json((uint64_t)(left || sampled ? error + .5 : 0)), "exact", !sampled);
 }
 
 /*
- * sent = stored + waiting + duplicates + late + dropped + lost + missing. sent is known where
- * reporters number their reports (loss.h); refused packets contain no reports.
+ * Invariant: sent = stored + waiting + duplicates + late + dropped + lost + missing. sent is known
+ * for reporters that number their reports (loss.h); refused packets contain no reports.
  */
 static json_t *account_json(const struct dta_store_server *o)
 {
@@ -185,14 +187,15 @@ static json_t *account_json(const struct dta_store_server *o)
 	for (int i = 0; i < DTA_DROPS; i++) {
 		drops += a.engine.dropped[i];
 		json_object_set_new(dropped, dta_engine_drop_name((enum dta_engine_drop)i),
-				    integer(a.engine.dropped[i]));
+				    integer_json(a.engine.dropped[i]));
 	}
 	sent = a.reports + a.loss.missing + a.loss.lost;
-	j = json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:b}", "sent", integer(sent), "stored",
-		      integer(a.engine.stored), "waiting", integer(a.engine.waiting), "duplicates",
-		      integer(a.loss.duplicates), "late", integer(a.loss.late), "lost",
-		      integer(a.loss.lost), "missing", integer(a.loss.missing), "dropped",
-		      integer(drops), "dropped_by_cause", dropped, "closes",
+	j = json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:b}", "sent", integer_json(sent),
+		      "stored", integer_json(a.engine.stored), "waiting",
+		      integer_json(a.engine.waiting), "duplicates", integer_json(a.loss.duplicates),
+		      "late", integer_json(a.loss.late), "lost", integer_json(a.loss.lost),
+		      "missing", integer_json(a.loss.missing), "dropped", integer_json(drops),
+		      "dropped_by_cause", dropped, "closes",
 		      (int)(a.reports == a.fresh + a.loss.duplicates + a.loss.late &&
 			    a.fresh == a.engine.in &&
 			    a.engine.in == a.engine.stored + a.engine.waiting + drops));
@@ -213,7 +216,7 @@ static json_t *gaps_json(const struct dta_store_server *o)
 						     o->gap[i].name, "from",
 						     (double)o->gap[i].from_ns * 1e-9, "to",
 						     (double)o->gap[i].to_ns * 1e-9, "reports",
-						     integer(o->gap[i].reports), "filled",
+						     integer_json(o->gap[i].reports), "filled",
 						     (int)o->gap[i].filled));
 	return all;
 }
@@ -246,31 +249,32 @@ json_t *dta_store_server_json(struct dta_store_server *o)
 	for (size_t i = 0; i < o->listeners; i++)
 		json_array_append_new(listen, json_string(o->listener[i].address));
 	for (int i = 0; i < DTA_CONN_REFUSALS; i++) {
-		json_object_set_new(refused, causes[i], integer(o->refused[i]));
+		json_object_set_new(refused, causes[i], integer_json(o->refused[i]));
 		all += o->refused[i];
 	}
 	j = json_pack("{s:o,s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "listen", listen, "called",
 		      o->called, "tenants", tenants_json(o), "stores", stores, "translators",
-		      translators, "account", account_json(o), "refused_connections", integer(all),
-		      "refused_by_cause", refused, "reloads", integer(o->reloads),
-		      "reloads_refused", integer(o->reloads_refused));
+		      translators, "account", account_json(o), "refused_connections",
+		      integer_json(all), "refused_by_cause", refused, "reloads",
+		      integer_json(o->reloads), "reloads_refused",
+		      integer_json(o->reloads_refused));
 	if (j)
-		json_object_set_new(j, "rdma_devices_lost", integer(o->devices_lost));
+		json_object_set_new(j, "rdma_devices_lost", integer_json(o->devices_lost));
 	for (const struct dta_server_conn *c = o->conns; c; c = c->next)
 		if (c->state == CONN_WELCOMED && c->replicas > replicas)
 			replicas = c->replicas;
 	if (j) {
-		json_object_set_new(j, "replicas", integer(replicas));
+		json_object_set_new(j, "replicas", integer_json(replicas));
 		json_object_set_new(j, "gaps", gaps_json(o));
 		json_object_set_new(j, "began", json_real((double)o->began_ns * 1e-9));
 	}
 	if (j)
-		json_object_set_new(j, "mended", integer(o->mended));
+		json_object_set_new(j, "mended", integer_json(o->mended));
 	pthread_mutex_unlock(&o->lock);
 	return j;
 }
 
-static bool connected(const struct dta_store_server *o, size_t lane)
+static bool is_connected(const struct dta_store_server *o, size_t lane)
 {
 	for (const struct dta_server_conn *c = o->conns; c; c = c->next)
 		if (c->state == CONN_WELCOMED && c->line && c->lane == lane)
@@ -295,13 +299,14 @@ json_t *dta_store_server_reporters(struct dta_store_server *o)
 		json_array_foreach(of->reporters, k, j)
 		{
 			copy = json_pack("{s:s,s:b,s:f}", "translator", of->name, "connected",
-					 (int)connected(o, i), "told_seconds", (double)ago * 1e-9);
+					 (int)is_connected(o, i), "told_seconds",
+					 (double)ago * 1e-9);
 			json_object_update(copy, j);
 			json_array_append_new(all, copy);
 		}
 	}
 	pthread_mutex_unlock(&o->lock);
-	return json_pack("{s:o,s:o}", "reporters", all, "more", integer(more));
+	return json_pack("{s:o,s:o}", "reporters", all, "more", integer_json(more));
 }
 
 json_t *dta_store_server_load_json(struct dta_store_server *o, const char *name)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mend.c - stores that a translator spoiled: put right, counted and announced */
+/* mend.c - repairs stores that a translator damaged, counts and announces the repair */
 #include "dta/store_server/internal.h"
 
 #include "base/base.h"
@@ -7,8 +7,8 @@
 
 #define MEND_NS 100000000ull
 
-static void mend(struct dta_store_server *o, struct dta_server_store *s,
-		 struct dta_store_object *at)
+static void mend_object(struct dta_store_server *o, struct dta_server_store *s,
+			struct dta_store_object *at)
 {
 	const bool registered = at->registered;
 	bool moved;
@@ -19,12 +19,12 @@ static void mend(struct dta_store_server *o, struct dta_server_store *s,
 	o->mended++;
 	base_log_limited(
 		BASE_WARN, "dta",
-		"store '%s' mended: %s, which only a translator can do; what it held there "
-		"is lost: end the translator that is not yours",
+		"store '%s' was damaged by a translator and repaired: %s; the data there is "
+		"lost: stop the translator if it is not yours",
 		s->spec->name, what);
 	if (!moved)
 		return;
-	/* A device writes to the pages of before: their key is void. */
+	/* The device still writes to the old pages, so the old rkey must become invalid. */
 	dta_store_server_object_unregister(o, at);
 	if (registered && dta_store_server_object_register(o, at))
 		base_logf(BASE_ERROR, "dta", "store '%s': registering for RDMA failed",
@@ -43,5 +43,5 @@ void dta_store_server_mend(struct dta_store_server *o, bool urgent)
 	o->mended_ns = now;
 	for (size_t i = 0; i < o->store_count; i++)
 		for (struct dta_store_object *at = o->stores[i].objects; at; at = at->older)
-			mend(o, &o->stores[i], at);
+			mend_object(o, &o->stores[i], at);
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * peer.c - catches up with another collector that holds the same keys, by reading its stores'
- * memory (peer.h). What this collector missed is read into the epoch before the current one, which
- * no translator writes to any more, while all that is reported since goes into the current one: so
- * nothing old hides anything new, and no word has two writers. Lists continue where the peer's
- * ended, so that they are read before the first translator is admitted.
+ * memory (peer.h). Missed reports are copied into the epoch before the current one, which no
+ * translator writes to any more; new reports go into the current one. So old data never hides new
+ * data, and no word has two writers. Lists continue at the end of the peer's lists and are
+ * therefore read before the first translator is admitted.
  */
 #include "dta/store_server/internal.h"
 
@@ -13,11 +13,11 @@
 #include "base/base.h"
 #include "dta/store_server/peer.h"
 
-#define AGAIN_NS \
-	1000000000ull /* after a gap, for what its translator still held; and to try again */
+/* delay after a gap, in which translators deliver waiting reports; also the retry interval */
+#define AGAIN_NS 1000000000ull
 
-/* The peer's memory of a store of the same shape; NULL after a line in the log. */
-static struct dta_peer_store *like(const struct dta_peer *p, const struct dta_server_store *s)
+/* Finds the peer's store of the same name and shape. Returns NULL after logging the reason. */
+static struct dta_peer_store *find_like(const struct dta_peer *p, const struct dta_server_store *s)
 {
 	const struct sl_store_config *c = s->objects->view.config;
 
@@ -35,32 +35,36 @@ static struct dta_peer_store *like(const struct dta_peer *p, const struct dta_se
 		if (!memcmp(&same, c, sizeof(same)))
 			return &p->at[i];
 		base_log_limited(BASE_WARN, "dta",
-				 "the peer's store differs in kind, size or seed: set its seed "
-				 "store=%s",
+				 "the peer's store differs in kind, size or seed: set the same "
+				 "seed on both store=%s",
 				 s->spec->name);
 	}
 	return NULL;
 }
 
-static void put(uint64_t *to, uint64_t word)
+static void put_word(uint64_t *to, uint64_t word)
 {
 	__atomic_store_n(to, word, __ATOMIC_RELEASE);
 }
 
-/* The first word verifies the rest, or for a block of a list the last one: that is written last. */
+/*
+ * The first word verifies the rest (in a block of a list, the last word does) and is written last.
+ */
 static void put_unit(uint64_t *to, const uint64_t *unit, uint64_t bytes, uint64_t check)
 {
-	put(&to[check], 0);
+	put_word(&to[check], 0);
 	for (uint64_t w = 0; w < bytes / 8; w++)
 		if (w != check)
-			put(&to[w], unit[w]);
-	put(&to[check], unit[check]);
+			put_word(&to[w], unit[w]);
+	put_word(&to[check], unit[check]);
 }
 
-/* One epoch of the peer. wins: over what is there; else into what is empty. Returns units that
- * were. */
-static uint64_t overlay(const struct sl_store_config *c, uint8_t *to, struct dta_peer *p,
-			struct dta_peer_store *from, uint64_t epoch, bool wins)
+/*
+ * Copies one epoch of the peer. wins: overwrites units that exist here; otherwise fills only empty
+ * ones. Returns the number of empty units filled.
+ */
+static uint64_t copy_epoch(const struct sl_store_config *c, uint8_t *to, struct dta_peer *p,
+			   struct dta_peer_store *from, uint64_t epoch, bool wins)
 {
 	const uint64_t bank = SL_STORE_BANKS_OFFSET +
 			      epoch % from->view.config->banks * from->view.bank_stride;
@@ -78,12 +82,12 @@ static uint64_t overlay(const struct sl_store_config *c, uint8_t *to, struct dta
 		if (c->kind == SL_STORE_KEYWRITE)
 			put_unit(at, unit, bytes, 0);
 		else if (c->kind == SL_STORE_POSTCARD || *unit > *at) /* counters only grow */
-			put(at, *unit);
+			put_word(at, *unit);
 	}
 	return filled;
 }
 
-/* All epochs of the peer, the newest first. Returns how many units were empty. */
+/* Copies all epochs of the peer, newest first. Returns the number of empty units filled. */
 static uint64_t catch_up(const struct dta_server_store *s, struct dta_peer *p,
 			 struct dta_peer_store *from)
 {
@@ -97,13 +101,13 @@ static uint64_t catch_up(const struct dta_server_store *s, struct dta_peer *p,
 		return 0;
 	for (uint64_t epoch = e.epoch + 1; epoch-- > e.oldest;) {
 		if (c->kind == SL_STORE_INCREMENT && epoch != e.epoch)
-			break; /* sums of two epochs are no sum of either */
-		filled += overlay(c, to, p, from, epoch, p->complete && epoch == e.epoch);
+			break; /* the larger of two epochs' counts is not a count of either */
+		filled += copy_epoch(c, to, p, from, epoch, p->complete && epoch == e.epoch);
 	}
 	return filled;
 }
 
-/* Blocks of lists where we have none, or older ones. */
+/* Copies blocks of lists that are missing or older here. */
 static void copy_lists(const struct dta_server_store *s, struct dta_peer *p,
 		       struct dta_peer_store *from)
 {
@@ -137,15 +141,16 @@ void dta_store_server_peer_lists(struct dta_store_server *o)
 	}
 	for (size_t i = 0; i < o->store_count; i++) {
 		struct dta_server_store *s = &o->stores[i];
-		struct dta_peer_store *from = s->spec->config.kind == SL_STORE_APPEND ? like(&p, s)
-										      : NULL;
+		struct dta_peer_store *from = s->spec->config.kind == SL_STORE_APPEND
+						      ? find_like(&p, s)
+						      : NULL;
 
 		if (from)
 			copy_lists(s, &p, from);
 	}
 	if (p.failed)
-		base_logf(BASE_WARN, "dta", "not all lists of the peer are read: %s peer=%s", p.why,
-			  o->config->peer);
+		base_logf(BASE_WARN, "dta", "not all lists of the peer were read: %s peer=%s",
+			  p.why, o->config->peer);
 	dta_peer_close(&p);
 }
 
@@ -170,7 +175,7 @@ void dta_store_server_peer_wanted(struct dta_store_server *o)
 		}
 }
 
-/* Whether no translator writes to the epoch of the gap, or an earlier one. */
+/* Whether no translator writes to the epoch of the gap, or an earlier one, any more. */
 static bool is_over(const struct dta_store_server *o, const struct dta_server_store *s)
 {
 	if (s->epoch < s->behind)
@@ -181,8 +186,11 @@ static bool is_over(const struct dta_store_server *o, const struct dta_server_st
 	return true;
 }
 
-/* To be tried again. Two that wait for each other do not so again at the same time. */
-static uint64_t cannot(struct dta_store_server *o, const char *why)
+/*
+ * Schedules another attempt. The delay varies, so that two collectors waiting for each other do not
+ * retry at the same time.
+ */
+static uint64_t retry_later(struct dta_store_server *o, const char *why)
 {
 	base_log_limited(BASE_WARN, "dta", "cannot catch up: %s peer=%s", why, o->config->peer);
 	o->catch_ns += DTA_PEER_NS + o->instance % 4096 * 1000000;
@@ -207,13 +215,13 @@ uint64_t dta_store_server_peer(struct dta_store_server *o, uint64_t now)
 			return o->catch_ns;
 	why = dta_peer_open(o->config, &p);
 	if (why)
-		return cannot(o, why);
+		return retry_later(o, why);
 	for (size_t i = 0; i < o->store_count && !p.failed; i++) {
 		struct dta_server_store *s = &o->stores[i];
-		struct dta_peer_store *from = s->behind ? like(&p, s) : NULL;
+		struct dta_peer_store *from = s->behind ? find_like(&p, s) : NULL;
 
 		if (from) {
-			s->zeroing = true; /* no resize meanwhile */
+			s->zeroing = true; /* prevents a resize meanwhile */
 			pthread_mutex_unlock(&o->lock);
 			filled = catch_up(s, &p, from);
 			pthread_mutex_lock(&o->lock);
@@ -225,7 +233,7 @@ uint64_t dta_store_server_peer(struct dta_store_server *o, uint64_t now)
 			s->behind = 0;
 	}
 	if (p.failed) {
-		cannot(o, p.why);
+		retry_later(o, p.why);
 		dta_peer_close(&p);
 		return o->catch_ns;
 	}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * peer_link.c - the control channel to a peer, as a reader of its stores: over its unix socket with
- * descriptors, or over TCP with TLS and the addresses of registered memory.
+ * peer_link.c - the control channel to a peer, in the role of a reader of its stores: over its unix
+ * socket with file descriptors, or over TCP and TLS with the addresses of registered memory.
  */
 #include "dta/store_server/peer.h"
 
@@ -45,7 +45,7 @@ static void add_mapped(struct dta_peer *p, uint64_t number, int fd)
 	struct dta_store_object *at = dta_store_object_open_fd(fd, error, sizeof(error));
 
 	if (!at) {
-		base_logf(BASE_WARN, "dta", "a store of the peer is not used: %s", error);
+		base_logf(BASE_WARN, "dta", "ignoring a store of the peer: %s", error);
 		return;
 	}
 	dta_guard_add(at->view.map, at->map_bytes, at->fd, -1);
@@ -85,7 +85,7 @@ static const char *why_unreadable(int err)
 	}
 }
 
-/* Reads messages until the peer is ready. NULL, or what is wrong. */
+/* Reads messages until the peer is ready. Returns NULL or an error message. */
 static const char *listen_to(struct dta_peer *p, bool far, uint16_t *port)
 {
 	const uint64_t end = base_now_ns() + DTA_PEER_NS;
@@ -126,7 +126,7 @@ static const char *listen_to(struct dta_peer *p, bool far, uint16_t *port)
 	return "it is silent";
 }
 
-/* A connected socket, or -1 with errno. */
+/* Returns a connected socket, or -1 with errno. */
 static int connect_within(const struct sockaddr *to, socklen_t bytes)
 {
 	const int fd = socket(to->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -163,7 +163,7 @@ static int connect_mapped(const char *where)
 	return connect_within((struct sockaddr *)&a, sizeof(a));
 }
 
-/* host: for the connection by RDMA. */
+/* host is returned for the RDMA connection. */
 static int connect_far(const char *where, char *host, size_t bytes)
 {
 	struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found;

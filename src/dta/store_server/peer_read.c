@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * peer_read.c - reads units of a peer's stores. Far ones come by RDMA READ, a window at a time and
- * twice: what another writer changed between the two is read again.
+ * peer_read.c - reads units of a peer's stores. Remote stores are read by RDMA READ, one window at
+ * a time and twice; units that differ because another writer changed them are read again.
  */
 #include "dta/store_server/peer.h"
 
@@ -16,7 +16,7 @@
 #define WINDOW (256u << 10)
 #define TRIES  4
 
-/* A READ into the landing memory, waited for. */
+/* Performs a READ into the landing buffer and waits for it. */
 static bool read_far(struct dta_peer *p, const struct fabric_remote *from, uint64_t offset,
 		     uint64_t bytes, uint8_t *to)
 {
@@ -29,7 +29,7 @@ static bool read_far(struct dta_peer *p, const struct fabric_remote *from, uint6
 		return false;
 	if (fabric_post(p->fabric, &read, 1) == 1) {
 		while (!fabric_poll(p->fabric, &done, 1, base_now_ns(), DTA_PEER_NS))
-			poll(NULL, 0, 0); /* a READ takes microseconds */
+			poll(NULL, 0, 0); /* no sleep: a READ takes microseconds */
 		if (!read.status)
 			return true;
 	}
@@ -39,8 +39,8 @@ static bool read_far(struct dta_peer *p, const struct fabric_remote *from, uint6
 	return false;
 }
 
-/* Of a far store, what follows offset, twice. */
-static bool fill(struct dta_peer *p, const struct dta_peer_store *s, uint64_t offset)
+/* Reads a window of a remote store, starting at offset, twice. */
+static bool fill_window(struct dta_peer *p, const struct dta_peer_store *s, uint64_t offset)
 {
 	uint8_t *first = fabric_buffer(p->fabric, &(size_t){0});
 	const uint64_t bytes = BASE_MIN((uint64_t)WINDOW, s->far.length - offset);
@@ -68,7 +68,7 @@ static enum dta_query_settled far_unit(struct dta_peer *p, const struct dta_peer
 				    offset + bytes <= p->window_at + p->window_bytes;
 		const uint8_t *at;
 
-		if ((!inside || tries) && !fill(p, s, offset))
+		if ((!inside || tries) && !fill_window(p, s, offset))
 			return DTA_QUERY_UNIT_TORN;
 		at = first + (offset - p->window_at);
 		if (memcmp(at, at + WINDOW, bytes))
@@ -92,21 +92,20 @@ enum dta_query_settled dta_peer_unit(struct dta_peer *p, struct dta_peer_store *
 	return is;
 }
 
-/* Header and epoch line of a far store. One that cannot be used is left out, as if it were not
- * there. */
+/* Reads header and epoch line of a remote store. A store that can't be used is ignored. */
 static void look_at(struct dta_peer *p, struct dta_peer_store *s)
 {
 	char error[160];
 
 	s->head = aligned_alloc(64, SL_STORE_BANKS_OFFSET);
 	if (!s->head || s->far.length < SL_STORE_BANKS_OFFSET || fabric_map(p->fabric, &s->far) ||
-	    !fill(p, s, 0))
+	    !fill_window(p, s, 0))
 		return;
 	memcpy(s->head, fabric_buffer(p->fabric, &(size_t){0}), SL_STORE_BANKS_OFFSET);
 	if (!dta_store_view(s->head, s->far.length, &s->view, error, sizeof(error)))
 		return;
 	s->view.config->kind = 0;
-	base_logf(BASE_WARN, "dta", "a store of the peer is not used: %s", error);
+	base_logf(BASE_WARN, "dta", "ignoring a store of the peer: %s", error);
 }
 
 const char *dta_peer_connect(struct dta_peer *p, const struct dta_stores_config *config,

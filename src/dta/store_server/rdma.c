@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * rdma.c - translators that write by RDMA: registered objects, and queue pairs by name. A
- * translator's queue pairs end with its control connection, so that it is known when it can no
+ * rdma.c - translators that write by RDMA: registers objects and tracks queue pairs by name. A
+ * translator's queue pairs end with its control connection, so that the server knows when it can no
  * longer write.
  */
 #include "dta/store_server/internal.h"
@@ -17,7 +17,7 @@
 
 #define REOPEN_NS 1000000000ull
 
-/* Accepts queue pairs only for a name that is welcomed on the control channel. */
+/* Accepts queue pairs only for a name that has been welcomed on the control channel. */
 static bool admit_queue(void *arg, uint64_t queue, const char *name)
 {
 	struct dta_store_server *o = arg;
@@ -57,7 +57,7 @@ static void remove_queue(void *arg, uint64_t queue, const char *name)
 		}
 }
 
-static void immediate(void *arg, uint64_t queue, uint32_t number)
+static void note_immediate(void *arg, uint64_t queue, uint32_t number)
 {
 	struct dta_store_server *o = arg;
 	struct dta_server_store *s = dta_store_server_store_number(o, number >> 16,
@@ -86,7 +86,7 @@ void dta_store_server_end_queues(struct dta_store_server *o, const char *name)
 			continue;
 		if (fabric_host_queue_end(o->host, queue))
 			remove_queue(o, queue, "");
-		next = o->queues; /* the list changed: start over */
+		next = o->queues; /* the list changed, so start over */
 	}
 }
 
@@ -100,7 +100,7 @@ static int device_open(struct dta_store_server *o, char *error, size_t bytes)
 		.gid_index = c->rdma.gid_index,
 		.ib_port = c->rdma.ib_port,
 		.max_queues = CONNS_MAX,
-		/* Of readers; writers are known by the control channel. */
+		/* For readers only; writers are authenticated by the control channel. */
 		.secret = dta_peer_is_far(c->peer) ? c->secret : NULL,
 		.secret_bytes = c->secret_bytes,
 	};
@@ -108,7 +108,7 @@ static int device_open(struct dta_store_server *o, char *error, size_t bytes)
 		.instance = o->instance,
 		.came = admit_queue,
 		.gone = remove_queue,
-		.immediate = immediate,
+		.immediate = note_immediate,
 		.arg = o,
 	};
 	char why[200];
@@ -188,11 +188,11 @@ int dta_store_server_rdma_open(struct dta_store_server *o, char *error, size_t b
 	return err;
 }
 
-static bool reopen(struct dta_store_server *o)
+static bool reopen_device(struct dta_store_server *o)
 {
 	char error[300];
 
-	/* Addresses, keys and the instance that translators know are void. */
+	/* The addresses, rkeys and instance that translators know have become invalid. */
 	dta_store_server_instance(o);
 	if (dta_store_server_rdma_open(o, error, sizeof(error)))
 		return false;
@@ -213,7 +213,7 @@ uint64_t dta_store_server_rdma_watch(struct dta_store_server *o, uint64_t now)
 		device_lost(o);
 	} else if (now < o->reopen_ns) {
 		return o->reopen_ns;
-	} else if (reopen(o)) {
+	} else if (reopen_device(o)) {
 		return UINT64_MAX;
 	}
 	o->reopen_ns = now + REOPEN_NS;
@@ -230,8 +230,9 @@ uint16_t dta_store_server_rdma_port(const struct dta_store_server *o)
 }
 
 /*
- * For a peer on another host, which proves the secret. The host's hello names memory that a reader
- * begins with; what a peer reads it learns by the control channel.
+ * Registers memory for a peer on another host, which must prove the secret. The fabric's hello
+ * names the memory where a reader normally starts; a peer learns addresses from the control channel
+ * instead.
  */
 static int let_read(struct dta_store_server *o, struct dta_store_object *at)
 {
@@ -285,7 +286,7 @@ json_t *dta_store_server_queue(struct dta_store_server *o, const struct dta_serv
 							: NULL;
 	if (*why)
 		return NULL;
-	dta_store_server_end_queues(o, c->name); /* one at a time */
+	dta_store_server_end_queues(o, c->name); /* a translator has one queue pair at a time */
 	err = dta_raw_queue_new(o->host, c->name, &theirs, &ours, &queue);
 	if (err || !dta_store_server_queue_add(o, queue, c->name)) {
 		*why = err ? strerror(-err) : "out of memory";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* series.c - keys whose values are series of the collector */
+/* series.c - exports the values of configured keys as series of the collector */
 #include "dta/store_server/internal.h"
 
 static enum sl_query_result look_up(const struct dta_held *held, const struct dta_series_spec *of,

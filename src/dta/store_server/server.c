@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* server.c - the store server's life: listeners, the loop, and stores held for queries */
+/* server.c - the store server's lifetime, listeners and loop, and stores held for queries */
 #include "dta/store_server/internal.h"
 
 #include <errno.h>
@@ -27,7 +27,7 @@ void dta_store_server_wake(struct dta_store_server *o)
 	const uint64_t one = 1;
 
 	if (write(o->wake, &one, sizeof(one)) < 0)
-		return; /* it is awake */
+		return; /* the loop is already awake */
 }
 
 struct dta_server_store *dta_store_server_store(struct dta_store_server *o, const char *name)
@@ -50,7 +50,7 @@ struct dta_server_store *dta_store_server_store_number(struct dta_store_server *
 
 /* ---- listening ---- */
 
-/* Makes the socket's directory, as the agent does. 0 or -errno. */
+/* Makes the socket's directory, as the agent does. Returns 0 or -errno. */
 static int make_directory(const char *path)
 {
 	char copy[sizeof(((struct sockaddr_un *)0)->sun_path)];
@@ -59,7 +59,7 @@ static int make_directory(const char *path)
 	return mkdir(dirname(copy), 0755) && errno != EEXIST ? -errno : 0;
 }
 
-/* Takes over a stale socket; leaves anything else alone. */
+/* Replaces a stale socket; leaves anything else alone. */
 static int listen_unix(const char *path, char *error, size_t bytes)
 {
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
@@ -71,7 +71,7 @@ static int listen_unix(const char *path, char *error, size_t bytes)
 	strcpy(a.sun_path, path);
 	err = make_directory(path);
 	if (err)
-		return base_fail(error, bytes, -1, "%s: making its directory failed: %s", path,
+		return base_fail(error, bytes, -1, "%s: cannot make its directory: %s", path,
 				 strerror(-err));
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd >= 0 && !lstat(path, &st) && S_ISSOCK(st.st_mode)) {
@@ -113,7 +113,7 @@ static int listen_tcp(const char *where, char *name, size_t name_bytes, char *er
 	fd = socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd >= 0) {
 		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-		/* Of each connection: what a stranger says waits there. */
+		/* Inherited by connections: limits what an unknown peer can queue. */
 		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &receive, sizeof(receive));
 	}
 	if (fd < 0 || bind(fd, info->ai_addr, info->ai_addrlen) || listen(fd, 64) ||
@@ -174,8 +174,8 @@ const char *dta_store_server_address(const struct dta_store_server *o, size_t i)
 }
 
 /*
- * Accepts a connection, or -1. Without a free descriptor the connection is rejected, as a pending
- * one would wake the loop for ever.
+ * Accepts a connection, or returns -1. Without a free descriptor the connection is rejected,
+ * because a pending connection would wake the loop again and again.
  */
 static int accept_one(struct dta_store_server *o, int listener)
 {
@@ -212,8 +212,8 @@ static uint32_t strangers_of(const struct dta_store_server *o, const struct in6_
 }
 
 /*
- * Makes room for one more stranger: the oldest of the address that has most goes. So an address
- * with few keeps them, and among those of one address, who is quick gets in.
+ * Makes room for one more stranger by dropping the oldest one of the address with most strangers.
+ * An address with few connections keeps them, and among those of one address the fast ones get in.
  */
 static void crowd_out(struct dta_store_server *o)
 {
@@ -222,7 +222,7 @@ static void crowd_out(struct dta_store_server *o)
 
 	if (strangers_of(o, NULL) < STRANGERS_MAX)
 		return;
-	/* The newest come first. */
+	/* The list is ordered newest first. */
 	for (struct dta_server_conn *c = o->conns; c; c = c->next) {
 		const uint32_t n = is_stranger(c) ? strangers_of(o, &c->from) : 0;
 
@@ -236,8 +236,8 @@ static void crowd_out(struct dta_store_server *o)
 	dta_store_server_reap(o);
 }
 
-/* The peer's address, or its process and user. */
-static void identify(struct dta_server_conn *c, int fd)
+/* Records the peer's address, or its process and user. */
+static void identify_peer(struct dta_server_conn *c, int fd)
 {
 	struct sockaddr_in6 at = {0};
 	const struct sockaddr_in *v4 = (const struct sockaddr_in *)&at;
@@ -281,7 +281,7 @@ static void add_connection(struct dta_store_server *o, size_t i)
 		goto fail;
 	}
 	c->came_ns = base_now_ns();
-	identify(c, fd);
+	identify_peer(c, fd);
 	c->next = o->conns;
 	o->conns = c;
 	o->conn_count++;
@@ -310,8 +310,8 @@ static void serve_all(struct dta_store_server *o, uint64_t now)
 	dta_store_server_reap(o);
 }
 
-/* Any number of pending signals is one reload. Errors are logged. */
-static void reload(struct dta_store_server *o)
+/* Reads all pending signals and reloads once. Errors are logged. */
+static void read_reload(struct dta_store_server *o)
 {
 	struct signalfd_siginfo asked;
 	char error[512];
@@ -321,7 +321,7 @@ static void reload(struct dta_store_server *o)
 	dta_store_server_reload(o, error, sizeof(error));
 }
 
-static void *loop(void *arg)
+static void *run_loop(void *arg)
 {
 	static __thread struct pollfd fds[FDS_MAX];
 	struct dta_store_server *o = arg;
@@ -352,7 +352,7 @@ static void *loop(void *arg)
 		}
 		if (o->host)
 			fds[n++] = (struct pollfd){fabric_host_fd(o->host), POLLIN, 0};
-		fds[n++] = (struct pollfd){o->reload_fd, POLLIN, 0}; /* the last one */
+		fds[n++] = (struct pollfd){o->reload_fd, POLLIN, 0}; /* must be the last entry */
 		next = BASE_MIN(next, reopen);
 		next = BASE_MIN(next, peer);
 		now = base_now_ns();
@@ -362,7 +362,7 @@ static void *loop(void *arg)
 						     : (int)((next - now + 999999) / 1000000);
 		pthread_mutex_unlock(&o->lock);
 		if (poll(fds, n, wait) > 0 && fds[n - 1].revents)
-			reload(o);
+			read_reload(o);
 		pthread_mutex_lock(&o->lock);
 		if (fds[0].revents && read(o->wake, &count, sizeof(count)) < 0)
 			count = 0;
@@ -384,7 +384,7 @@ void dta_store_server_instance(struct dta_store_server *o)
 {
 	do
 		if (getrandom(&o->instance, sizeof(o->instance), 0) == sizeof(o->instance))
-			o->instance >>= 1; /* a JSON integer: 63 bits */
+			o->instance >>= 1; /* 63 bits, to fit into a JSON integer */
 	while (!o->instance);
 }
 
@@ -445,7 +445,7 @@ int dta_store_server_start(struct dta_store_server *o, char *error, size_t error
 	if (dta_store_server_rdma_open(o, error, error_bytes))
 		return -EIO;
 	dta_store_server_peer_lists(o);
-	err = pthread_create(&o->thread, NULL, loop, o);
+	err = pthread_create(&o->thread, NULL, run_loop, o);
 	o->started = !err;
 	if (err)
 		snprintf(error, error_bytes, "thread: %s", strerror(err));

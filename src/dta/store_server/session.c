@@ -17,16 +17,16 @@
 #include "dta/query/query.h"
 #include "dta/store_server/peer.h"
 
-#define MESSAGE_MAX 65536u /* of a translator: an account has some 2 KiB */
+#define MESSAGE_MAX 65536u /* longest message of a translator; an account has about 2 KiB */
 
-static const char *text(const json_t *m, const char *key)
+static const char *text_of(const json_t *m, const char *key)
 {
 	const char *s = json_string_value(json_object_get(m, key));
 
 	return s ? s : "";
 }
 
-static uint64_t number(const json_t *m, const char *key)
+static uint64_t number_of(const json_t *m, const char *key)
 {
 	json_int_t v = json_integer_value(json_object_get(m, key));
 
@@ -38,7 +38,7 @@ static bool send_to(struct dta_server_conn *c, json_t *message, int fd)
 	return c->line && message && !dta_control_line_write(c->line, message, fd);
 }
 
-/* The rest as for json_pack(). */
+/* Like json_pack() for format and arguments; sends the result. */
 static bool send_packed(struct dta_server_conn *c, int fd, const char *format, ...)
 {
 	json_t *message;
@@ -50,7 +50,7 @@ static bool send_packed(struct dta_server_conn *c, int fd, const char *format, .
 	return send_to(c, message, fd);
 }
 
-static bool refuse(struct dta_server_conn *c, const char *why)
+static bool refuse_connection(struct dta_server_conn *c, const char *why)
 {
 	if (!c->why)
 		c->why = DTA_CONN_WRONG;
@@ -76,7 +76,9 @@ void dta_store_server_disconnect(struct dta_store_server *o, struct dta_server_c
 		dta_store_server_end_queues(o, c->name);
 }
 
-/* Whether it can still write. A process keeps its mappings when its connection is lost. */
+/*
+ * Whether the translator can still write. A process keeps its mappings when its connection is lost.
+ */
 static bool may_write(const struct dta_store_server *o, const struct dta_server_conn *c)
 {
 	struct pollfd p = {c->pidfd, POLLIN, 0};
@@ -124,8 +126,8 @@ static bool send_object(struct dta_server_conn *c, const struct dta_store_object
 	bool sent;
 
 	/*
-	 * Hand over a separate open file description: our lock would live on in the translator's
-	 * mapping and keep a successor from the file.
+	 * Hand over a separate open file description: a shared one would keep our lock alive in the
+	 * translator's mapping and lock out our successor.
 	 */
 	if (shm && at->path) {
 		own = open(at->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
@@ -211,7 +213,7 @@ static bool send_tenants(const struct dta_store_server *o, struct dta_server_con
 {
 	for (size_t i = 0; i < o->config->tenant_count; i++) {
 		const struct dta_tenant_spec *t = &o->config->tenants[i];
-		/* Keys go to authenticated translators only. */
+		/* Send keys to authenticated translators only. */
 		json_t *keys = c->local || dta_control_line_proved(c->line) ? keys_json(t) : NULL;
 
 		if (!send_packed(c, -1, "{s:s,s:I,s:I,s:I,s:o*,s:b}", "type", "tenant", "tenant",
@@ -232,7 +234,7 @@ void dta_store_server_notify_tenants(struct dta_store_server *o)
 
 /* ---- admission ---- */
 
-/* The name's previous lane, a free one, or that of the name gone for longest; or -1. */
+/* Returns the name's previous lane, a free one, or that of the name absent for longest; or -1. */
 static int lane_for(struct dta_store_server *o, const char *name)
 {
 	int best = -1;
@@ -252,8 +254,8 @@ static int lane_for(struct dta_store_server *o, const char *name)
 }
 
 /*
- * Takes over what an earlier connection of the same process may still write, and drops others of
- * the same name.
+ * Takes over the epochs that an earlier connection of the same process may still write to, and
+ * drops other connections with the same name.
  */
 static void take_over(struct dta_store_server *o, struct dta_server_conn *c)
 {
@@ -271,25 +273,27 @@ static void take_over(struct dta_store_server *o, struct dta_server_conn *c)
 		for (size_t i = 0; i < o->store_count; i++)
 			if (old->acked[i] < c->acked[i])
 				c->acked[i] = old->acked[i];
-		old->state = CONN_NEW; /* no longer counts */
+		old->state = CONN_NEW; /* no longer counts for epochs */
 	}
 }
 
-static bool admit(struct dta_store_server *o, struct dta_server_conn *c)
+static bool admit_translator(struct dta_store_server *o, struct dta_server_conn *c)
 {
 	int lane = lane_for(o, c->name);
 	struct dta_server_known *k;
 
 	if (!strcmp(c->output, "shm") && (!c->local || c->pidfd < 0))
-		return refuse(c, "output shm needs the collector's unix socket");
+		return refuse_connection(c, "output shm needs the collector's unix socket");
 	if (strcmp(c->output, "shm") && !o->host)
-		return refuse(
+		return refuse_connection(
 			c, o->config->rdma.enabled
 				   ? "the RDMA device is gone"
 				   : "this collector has no RDMA: set rdma in the file of stores");
 	if (lane < 0)
-		return refuse(c, "no lane is free: more translators than the stores have lanes");
-	dta_store_server_mend(o, true); /* before it is one of those who are told */
+		return refuse_connection(
+			c, "no free lane: there are more translators than the stores have lanes");
+	/* repair first, so that the new translator gets no notifications about it */
+	dta_store_server_mend(o, true);
 	take_over(o, c);
 	k = &o->known[lane];
 	if (strcmp(k->name, c->name)) {
@@ -320,28 +324,29 @@ static bool admit(struct dta_store_server *o, struct dta_server_conn *c)
 }
 
 /*
- * A collector that reads our stores: over a socket of this host, or by RDMA if we have it as a
- * peer, too. It is no translator: it has no lane, and holds up no epoch. It has 5 seconds to take
- * what it is told; a key of memory that goes is void.
+ * Admits a collector that reads our stores: through a local socket, or by RDMA if it is also
+ * configured as our peer. It is not a translator: it has no lane and delays no epoch. It has 5
+ * seconds to read the announcements; rkeys of memory freed later become invalid.
  */
 static bool admit_reader(struct dta_store_server *o, struct dta_server_conn *c)
 {
 	if (!c->local && !dta_control_line_proved(c->line))
-		return refuse(c, "a peer on another host needs the secret");
+		return refuse_connection(c, "a peer on another host needs the secret");
 	if (!c->local && (!o->host || !dta_peer_is_far(o->config->peer)))
-		return refuse(c, "this collector has no peer on another host, or no RDMA");
+		return refuse_connection(
+			c, "this collector has no remote peer configured, or no RDMA");
 	c->state = CONN_READER;
 	strcpy(c->output, c->local ? "shm" : "verbs");
 	for (size_t i = 0; i < o->store_count; i++)
 		if (!send_object(c, o->stores[i].objects))
 			return false;
-	base_logf(BASE_INFO, "dta", "a peer reads the stores");
+	base_logf(BASE_INFO, "dta", "a peer is reading the stores");
 	return send_packed(c, -1, "{s:s,s:b,s:I}", "type", "ready", "complete",
 			   (int)dta_store_server_peer_reads(o), "port",
 			   (json_int_t)dta_store_server_rdma_port(o));
 }
 
-/* Truncates at a UTF-8 character, as JSON requires. */
+/* Truncates at a UTF-8 character boundary, as JSON requires. */
 static void copy_text(char *to, size_t room, const char *from)
 {
 	size_t n = strnlen(from, room - 1);
@@ -352,34 +357,35 @@ static void copy_text(char *to, size_t room, const char *from)
 	to[n] = 0;
 }
 
-static bool hello(struct dta_store_server *o, struct dta_server_conn *c, const json_t *m)
+static bool handle_hello(struct dta_store_server *o, struct dta_server_conn *c, const json_t *m)
 {
-	const char *name = text(m, "name"), *output = text(m, "output");
+	const char *name = text_of(m, "name"), *output = text_of(m, "output");
 
 	if (c->state != CONN_NEW)
-		return refuse(c, "duplicate hello");
-	if (number(m, "version") != DTA_CONTROL_VERSION)
-		return refuse(c, "this collector speaks version 3 of the control channel");
+		return refuse_connection(c, "duplicate hello");
+	if (number_of(m, "version") != DTA_CONTROL_VERSION)
+		return refuse_connection(c,
+					 "this collector speaks version 3 of the control channel");
 	if (json_is_true(json_object_get(m, "reads")))
 		return admit_reader(o, c);
 	if (!dta_name_fits(name))
-		return refuse(c, "a name is 1 to 63 of letters, digits, '_', '.', '-'");
+		return refuse_connection(c, "a name is 1 to 63 of letters, digits, '_', '.', '-'");
 	if (strcmp(output, "shm") && strcmp(output, "verbs") && strcmp(output, "raw"))
-		return refuse(c, "output is not shm, verbs or raw");
+		return refuse_connection(c, "output is not shm, verbs or raw");
 	strcpy(c->name, name);
 	strcpy(c->output, output);
-	c->replicas = (uint32_t)BASE_MIN(number(m, "replicas"), REPLICAS_MAX);
-	copy_text(c->called, sizeof(c->called), text(m, "called"));
-	return admit(o, c);
+	c->replicas = (uint32_t)BASE_MIN(number_of(m, "replicas"), REPLICAS_MAX);
+	copy_text(c->called, sizeof(c->called), text_of(m, "called"));
+	return admit_translator(o, c);
 }
 
 /* ---- messages of admitted translators ---- */
 
-static void rotated(struct dta_store_server *o, struct dta_server_conn *c, const json_t *m)
+static void handle_rotated(struct dta_store_server *o, struct dta_server_conn *c, const json_t *m)
 {
-	struct dta_server_store *s = dta_store_server_store_number(o, number(m, "tenant"),
-								   number(m, "store"));
-	uint64_t epoch = number(m, "epoch"), *acked;
+	struct dta_server_store *s = dta_store_server_store_number(o, number_of(m, "tenant"),
+								   number_of(m, "store"));
+	uint64_t epoch = number_of(m, "epoch"), *acked;
 
 	if (!s || epoch > s->epoch)
 		return;
@@ -388,47 +394,47 @@ static void rotated(struct dta_store_server *o, struct dta_server_conn *c, const
 		*acked = epoch;
 }
 
-/* shm: counts of immediates, by dta_engine_immediate(). */
-static void immediate(struct dta_store_server *o, const json_t *m)
+/* shm: counts immediates, whose number is from dta_engine_immediate(). */
+static void handle_immediate(struct dta_store_server *o, const json_t *m)
 {
-	uint64_t n = number(m, "number");
+	uint64_t n = number_of(m, "number");
 	struct dta_server_store *s = dta_store_server_store_number(o, n >> 16, n & 0xffff);
 
 	if (s)
-		s->immediates += number(m, "count");
+		s->immediates += number_of(m, "count");
 }
 
-static bool queue(struct dta_store_server *o, struct dta_server_conn *c, const json_t *m)
+static bool handle_queue(struct dta_store_server *o, struct dta_server_conn *c, const json_t *m)
 {
 	const char *why = "out of memory";
 	json_t *ours = dta_store_server_queue(o, c, m, &why);
 
-	return ours ? send_to(c, ours, -1) : refuse(c, why);
+	return ours ? send_to(c, ours, -1) : refuse_connection(c, why);
 }
 
-static void account(struct dta_store_server *o, struct dta_server_conn *c, json_t *m)
+static void handle_account(struct dta_store_server *o, struct dta_server_conn *c, json_t *m)
 {
 	struct dta_server_known *k = &o->known[c->lane];
 	struct dta_translate_account a;
 	json_t *kept;
 
-	/* What is not of an account is not kept. */
+	/* Keep only the fields of an account. */
 	dta_account_of_json(m, &a);
 	kept = dta_account_json(&a);
-	/* Smaller than before: a new run; keep the sum of the old one. */
-	if (k->last && (number(m, "packets") < number(k->last, "packets") ||
-			number(m, "reports") < number(k->last, "reports")))
+	/* Smaller than before: the translator restarted, so add the account of the previous run. */
+	if (k->last && (number_of(m, "packets") < number_of(k->last, "packets") ||
+			number_of(m, "reports") < number_of(k->last, "reports")))
 		dta_store_server_account_take(&k->past, k->last);
 	json_decref(k->last);
 	k->last = kept;
 }
 
-/* Beyond GAPS_MAX, the two oldest become one. */
-static void gap(struct dta_store_server *o, const struct dta_server_conn *c, const json_t *m)
+/* Beyond GAPS_MAX, merges the two oldest gaps. */
+static void handle_gap(struct dta_store_server *o, const struct dta_server_conn *c, const json_t *m)
 {
-	struct dta_server_gap g = {.from_ns = number(m, "from"),
-				   .to_ns = number(m, "to"),
-				   .reports = number(m, "reports")};
+	struct dta_server_gap g = {.from_ns = number_of(m, "from"),
+				   .to_ns = number_of(m, "to"),
+				   .reports = number_of(m, "reports")};
 
 	if (g.from_ns > g.to_ns)
 		return;
@@ -448,18 +454,18 @@ static void gap(struct dta_store_server *o, const struct dta_server_conn *c, con
 		c->name, (double)(g.to_ns - g.from_ns) * 1e-9, (unsigned long long)g.reports);
 }
 
-static void reporters(struct dta_store_server *o, struct dta_server_conn *c, const json_t *m)
+static void handle_reporters(struct dta_store_server *o, struct dta_server_conn *c, const json_t *m)
 {
 	struct dta_server_known *k = &o->known[c->lane];
 
 	json_decref(k->reporters);
 	k->reporters = dta_reporters_checked(json_object_get(m, "reporters"));
-	k->more = number(m, "more");
+	k->more = number_of(m, "more");
 	k->told_ns = base_realtime_ns();
 }
 
-/* Why a connection ends, by the errno of reading. False. */
-static bool unreadable(struct dta_server_conn *c, int err)
+/* Derives the reason why a connection ends from the errno of the read. Returns false. */
+static bool note_unreadable(struct dta_server_conn *c, int err)
 {
 	char from[INET6_ADDRSTRLEN] = "";
 
@@ -479,10 +485,11 @@ static bool unreadable(struct dta_server_conn *c, int err)
 		return false;
 	case EPROTONOSUPPORT:
 		c->why = DTA_CONN_PROOF;
-		return refuse(c, c->secured ? "this collector uses TLS: give the translator "
-					      "--secret FILE, or update it"
-					    : "this collector does not use TLS: set a secret "
-					      "in its file of stores");
+		return refuse_connection(
+			c, c->secured ? "this collector uses TLS: give the translator "
+					"--secret FILE, or update it"
+				      : "this collector does not use TLS: set a secret "
+					"in its file of stores");
 	default:
 		c->why = DTA_CONN_LEFT;
 		return false;
@@ -491,7 +498,7 @@ static bool unreadable(struct dta_server_conn *c, int err)
 
 bool dta_store_server_serve(struct dta_store_server *o, struct dta_server_conn *c)
 {
-	for (int i = 0; i < 64; i++) { /* be fair to other connections */
+	for (int i = 0; i < 64; i++) { /* limit, for fairness to other connections */
 		const char *type;
 		bool fine = true;
 		json_t *m;
@@ -501,24 +508,24 @@ bool dta_store_server_serve(struct dta_store_server *o, struct dta_server_conn *
 		if (fd >= 0)
 			close(fd);
 		if (!m)
-			return errno == EAGAIN || unreadable(c, errno);
-		type = text(m, "type");
+			return errno == EAGAIN || note_unreadable(c, errno);
+		type = text_of(m, "type");
 		if (!strcmp(type, "hello"))
-			fine = hello(o, c, m);
+			fine = handle_hello(o, c, m);
 		else if (c->state != CONN_WELCOMED)
-			fine = refuse(c, "hello comes first");
+			fine = refuse_connection(c, "hello comes first");
 		else if (!strcmp(type, "rotated"))
-			rotated(o, c, m);
+			handle_rotated(o, c, m);
 		else if (!strcmp(type, "account"))
-			account(o, c, m);
+			handle_account(o, c, m);
 		else if (!strcmp(type, "gap"))
-			gap(o, c, m);
+			handle_gap(o, c, m);
 		else if (!strcmp(type, "reporters"))
-			reporters(o, c, m);
+			handle_reporters(o, c, m);
 		else if (!strcmp(type, "queue"))
-			fine = queue(o, c, m);
+			fine = handle_queue(o, c, m);
 		else if (!strcmp(type, "immediate"))
-			immediate(o, m);
+			handle_immediate(o, m);
 		if (c->state == CONN_WELCOMED)
 			o->known[c->lane].heard_ns = c->heard_ns = base_realtime_ns();
 		json_decref(m);

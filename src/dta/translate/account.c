@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* account.c - a worker's account: its own counters and those of its windows, engines and outputs */
+/*
+ * account.c - a worker's account: its own counters plus those of its windows, engines and outputs
+ */
 #include "base/base.h"
 #include "dta/translate/internal.h"
 
@@ -33,8 +35,8 @@ uint64_t dta_worker_drops(const struct dta_worker *w)
 	return socket_drops(w) + handover_drops(w);
 }
 
-/* What the worker itself counts: packets and windows. */
-static void count(const struct dta_worker *w, struct dta_translate_account *a)
+/* Collects the worker's own counts of packets and windows. */
+static void count_own(const struct dta_worker *w, struct dta_translate_account *a)
 {
 	*a = w->account;
 	a->socket_drops += socket_drops(w);
@@ -44,8 +46,8 @@ static void count(const struct dta_worker *w, struct dta_translate_account *a)
 	dta_worker_device_account(w, a);
 }
 
-/* The collector that gets the counts of packets and windows: the first one that is up. */
-static uint32_t home(const struct dta_worker *w)
+/* Returns the collector that gets the counts of packets and windows: the first one that is up. */
+static uint32_t home_of(const struct dta_worker *w)
 {
 	return w->up ? (uint32_t)__builtin_ctzll(w->up) : 0;
 }
@@ -67,27 +69,26 @@ static void tell_reporters(struct dta_worker *w, struct dta_client *to, uint64_t
 }
 
 /*
- * Each collector gets the account of its own reports; only one also gets packets and reports that
- * reached no collector. Each account closes, and their sum counts nothing twice.
+ * Each collector gets the account of its own reports. Only one of them also gets the packets, and
+ * reports that reached no collector. Each account balances, and their sum counts nothing twice.
  */
 void dta_worker_notify(struct dta_worker *w)
 {
 	struct dta_translate_account all;
 
-	count(w, &all);
+	count_own(w, &all);
 	for (uint32_t i = 0; i < w->opts.n_collectors; i++) {
 		struct dta_translate_account a = {0};
 
-		if (i == home(w))
+		if (i == home_of(w))
 			a = all;
 		dta_client_account(w->client[i], &a);
 		a.fresh = a.engine.in;
 		a.reports = a.fresh + a.loss.duplicates + a.loss.late;
 		dta_client_notify(w->client[i], &a);
-		if (i == home(w))
+		if (i == home_of(w))
 			tell_reporters(w, w->client[i], all.loss.reporters);
 	}
-	dta_worker_kernel_notify(w);
 }
 
 void dta_worker_account(const struct dta_worker *w, struct dta_translate_account *all,
@@ -95,14 +96,13 @@ void dta_worker_account(const struct dta_worker *w, struct dta_translate_account
 {
 	struct dta_translate_account a;
 
-	count(w, &a);
+	count_own(w, &a);
 	dta_account_add(all, &a);
 	for (uint32_t i = 0; i < w->opts.n_collectors; i++) {
 		a = (struct dta_translate_account){0};
 		dta_client_account(w->client[i], &a);
 		dta_account_add(all, &a);
 	}
-	dta_worker_kernel_account(w, all);
 	for (uint32_t i = 0; i < w->sources; i++)
 		*others += w->source[i].in->others;
 }
@@ -113,5 +113,4 @@ void dta_worker_detail(const struct dta_worker *w,
 	for (uint32_t i = 0; i < w->sources; i++)
 		if (w->source[i].in->ops->detail)
 			w->source[i].in->ops->detail(w->source[i].in, say, arg);
-	dta_worker_kernel_detail(w, say, arg);
 }

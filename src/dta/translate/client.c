@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * client.c - the translator's side of the control channel. Messages are checked before use: a
- * faulty store server loses its own reports and harms nothing else.
+ * faulty store server loses its own reports but harms nothing else.
  *
  * A connection is a session. At "ready", stores and objects that the session did not announce are
- * removed; until then those of the previous session stay, so that reports keep waiting in a store
- * that returns.
+ * removed. Until then those of the previous session stay, so that reports can wait for a store that
+ * is announced again.
  */
 #include "dta/translate/client.h"
 
@@ -27,11 +27,11 @@
 #define BACKOFF_MAX_NS	   2000000000ull
 #define PROOF_NS	   20000000000ull
 #define MESSAGES_PER_DRIVE 64
-#define CONGESTED	   1024u /* operations: the default depth, half of what an output's ring holds */
+#define CONGESTED	   1024u /* operations: the default depth, half of the output's ring */
 
 /* ---- connection ---- */
 
-static void disconnect(struct dta_client *c, uint64_t now, const char *why)
+static void end_session(struct dta_client *c, uint64_t now, const char *why)
 {
 	dta_control_line_free(c->line);
 	c->line = NULL;
@@ -41,14 +41,14 @@ static void disconnect(struct dta_client *c, uint64_t now, const char *why)
 	c->welcome = c->ready = false;
 	c->rotations = 0;
 	c->up = false;
-	dta_client_output_session(c, false);
 	/* The queue pair ends with the session: the next welcome names another. */
 	if (c->opts.output == DTA_CLIENT_VERBS)
 		dta_client_output_close(c);
 	c->retry_ns = now + c->backoff_ns;
-	base_log_limited(BASE_WARN, LOG,
-			 "no collector: %s; its reports are dropped until it is back collector=%s",
-			 why, c->opts.collector);
+	base_log_limited(
+		BASE_WARN, LOG,
+		"no collector available: %s; reports are dropped until it is back collector=%s",
+		why, c->opts.collector);
 	c->backoff_ns = c->backoff_ns * 2 < BACKOFF_MAX_NS ? c->backoff_ns * 2 : BACKOFF_MAX_NS;
 }
 
@@ -65,7 +65,7 @@ static bool is_local(const struct dta_client *c)
 	return c->address.ss_family == AF_UNIX;
 }
 
-/* Whether the collector is who it should be, as far as anything tells. */
+/* Whether the collector is authenticated. */
 static bool is_trusted(const struct dta_client *c)
 {
 	return is_local(c) || dta_control_line_proved(c->line);
@@ -92,17 +92,17 @@ static void start_connect(struct dta_client *c, uint64_t now)
 
 	c->fd = socket(to->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (c->fd < 0) {
-		disconnect(c, now, strerror(errno));
+		end_session(c, now, strerror(errno));
 		return;
 	}
 	c->connecting = true;
 	c->begun_ns = now;
-	/* EAGAIN, from a unix socket with a full queue, is retried as any failure. */
+	/* EAGAIN, from a unix socket with a full queue, is handled like any other failure. */
 	if (connect(c->fd, to, c->address_bytes) && errno != EINPROGRESS)
-		disconnect(c, now, strerror(errno));
+		end_session(c, now, strerror(errno));
 }
 
-static void established(struct dta_client *c, uint64_t now)
+static void note_established(struct dta_client *c, uint64_t now)
 {
 	int err = 0, fd = c->fd;
 	socklen_t bytes = sizeof(err);
@@ -111,22 +111,22 @@ static void established(struct dta_client *c, uint64_t now)
 
 	getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &bytes);
 	if (err) {
-		disconnect(c, now, strerror(err));
+		end_session(c, now, strerror(err));
 		return;
 	}
 	if (getpeername(fd, (struct sockaddr *)&peer, &peer_bytes)) {
 		if (now - c->begun_ns > BACKOFF_MAX_NS)
-			disconnect(c, now, "connection timed out");
+			end_session(c, now, "connection timed out");
 		return;
 	}
 	c->connecting = false;
 	c->line = dta_control_line_new(fd);
 	if (c->line)
-		c->fd = -1; /* the line owns it */
+		c->fd = -1; /* the socket now belongs to line */
 	if (!c->line ||
 	    (c->opts.secret && !is_local(c) &&
 	     dta_control_line_tls(c->line, c->opts.secret, c->opts.secret_bytes, false))) {
-		disconnect(c, now, strerror(ENOMEM));
+		end_session(c, now, strerror(ENOMEM));
 		return;
 	}
 	c->session++;
@@ -152,7 +152,7 @@ static const char *on_welcome(struct dta_client *c, const json_t *m)
 	return dta_client_output_open(c);
 }
 
-/* A key of the control channel. False: there is no valid key. */
+/* Reads a key from the control channel. Returns false if it is not valid. */
 static bool read_key(const json_t *m, struct dta_key_spec *k)
 {
 	const char *hex = json_string_value(json_object_get(m, "key"));
@@ -170,7 +170,7 @@ static bool read_key(const json_t *m, struct dta_key_spec *k)
 	return hex && !base_unhex(k->key, hex, DTA_KEY_BYTES);
 }
 
-/* The previous ones stay if these cannot be used. */
+/* Keeps the previous keys if the new ones are unusable. */
 static void on_keys(struct dta_client *c, uint16_t tenant, const json_t *keys)
 {
 	const size_t n = json_array_size(keys);
@@ -184,7 +184,7 @@ static void on_keys(struct dta_client *c, uint16_t tenant, const json_t *keys)
 		wrong = dta_keys_check(all, n);
 	if (wrong)
 		base_log_limited(BASE_ERROR, LOG,
-				 "keys refused: %s; the previous ones stay tenant=%u", wrong,
+				 "keys refused: %s; the previous keys stay in use tenant=%u", wrong,
 				 tenant);
 	else if (c->opts.keys)
 		c->opts.keys(c->opts.arg, tenant, all, n);
@@ -206,8 +206,6 @@ static const char *on_tenant(struct dta_client *c, const json_t *m)
 	c->tenant[tenant / 64] |= 1ull << tenant % 64;
 	if (dta_engine_limit(c->engine, (uint16_t)tenant, (uint64_t)rate, (uint64_t)burst))
 		return "too many tenants";
-	if (c->out->ops->tenant && (rate || required || is_trusted(c)))
-		c->out->ops->tenant(c->out, (uint16_t)tenant, rate || required);
 	if (c->opts.tenant && (required || is_trusted(c)))
 		c->opts.tenant(c->opts.arg, (uint16_t)tenant, required);
 	if (is_trusted(c) && keys)
@@ -215,7 +213,7 @@ static const char *on_tenant(struct dta_client *c, const json_t *m)
 	return NULL;
 }
 
-/* Handles a message. NULL, or why the session must end. */
+/* Handles a message. Returns NULL, or why the session must end. */
 static const char *handle_message(struct dta_client *c, const json_t *m, int fd)
 {
 	const char *type = json_string_value(json_object_get(m, "type"));
@@ -230,7 +228,7 @@ static const char *handle_message(struct dta_client *c, const json_t *m, int fd)
 		return c->said;
 	}
 	if (!c->welcome || !c->out)
-		return NULL; /* ignored before the welcome */
+		return NULL; /* ignore messages before the welcome */
 	if (!strcmp(type, "object"))
 		return dta_client_add_object(c, m, fd);
 	if (!strcmp(type, "store"))
@@ -246,7 +244,7 @@ static const char *handle_message(struct dta_client *c, const json_t *m, int fd)
 	return NULL;
 }
 
-/* Why a connection ends, by the errno of reading. */
+/* Returns why a connection ended, from the errno of reading. */
 static const char *why_unreadable(int err)
 {
 	switch (err) {
@@ -272,7 +270,7 @@ static void read_messages(struct dta_client *c, uint64_t now)
 			if (fd >= 0)
 				close(fd);
 			if (errno != EAGAIN)
-				disconnect(c, now, why_unreadable(errno));
+				end_session(c, now, why_unreadable(errno));
 			return;
 		}
 		wrong = handle_message(c, m, fd);
@@ -280,7 +278,7 @@ static void read_messages(struct dta_client *c, uint64_t now)
 			close(fd);
 		json_decref(m);
 		if (wrong)
-			disconnect(c, now, wrong);
+			end_session(c, now, wrong);
 	}
 }
 
@@ -299,7 +297,7 @@ static int find_collector(struct dta_client *c, char *error, size_t error_bytes)
 		at += *at == '/' ? 0 : 5;
 		if (!*at || strlen(at) >= sizeof(un->sun_path))
 			return base_fail(error, error_bytes, -EINVAL,
-					 "'%s': a socket's path has 1 to %zu bytes", at,
+					 "'%s': a socket's path must have 1 to %zu bytes", at,
 					 sizeof(un->sun_path) - 1);
 		un->sun_family = AF_UNIX;
 		strcpy(un->sun_path, at);
@@ -345,7 +343,7 @@ struct dta_client *dta_client_new(const struct dta_client_opts *opts, char *erro
 	err = -ENOMEM;
 	if (opts->output == DTA_CLIENT_SHM && !(c->out = dta_client_output_shm(c)))
 		goto fail;
-	/* The engine outlives outputs: what waits survives a reconnect. */
+	/* The engine outlives outputs, so that waiting reports survive a reconnect. */
 	c->engine = dta_engine_new(&opts->engine, c->out);
 	if (c->engine)
 		return c;
@@ -379,20 +377,20 @@ void dta_client_drive(struct dta_client *c, uint64_t now)
 		start_connect(c, now);
 	}
 	if (c->connecting && c->fd >= 0)
-		established(c, now);
+		note_established(c, now);
 	if (!c->line)
 		return;
 	read_messages(c, now);
 	if (c->line && c->opts.secret && !is_trusted(c) && now - c->begun_ns > PROOF_NS)
-		disconnect(c, now, "no proof of the secret within 20 s");
+		end_session(c, now, "no proof of the secret within 20 s");
 	if (c->line && dta_client_taken_away(c))
-		disconnect(c, now, "memory of its stores was taken away");
+		end_session(c, now, "memory of its stores was taken away");
 	if (c->line && c->out) {
 		dta_client_output_drive(c, now);
 		dta_client_confirm_rotations(c);
 		dta_client_output_notify(c);
 	}
-	/* Send the rest; a lost peer shows when reading. */
+	/* Send the rest; reading will detect a lost peer. */
 	if (c->line && dta_control_line_pending(c->line))
 		dta_control_line_flush(c->line);
 }
@@ -487,7 +485,7 @@ bool dta_client_finish(struct dta_client *c, uint64_t now_ns)
 	}
 	dta_client_drive(c, now_ns);
 	dta_engine_stats(c->engine, &s);
-	/* Cells of a sketch's next epoch may wait for ever. */
+	/* Cells of a sketch's next epoch may wait indefinitely. */
 	return dta_engine_oldest(c->engine) == UINT64_MAX && (dta_client_ready(c) || !s.waiting) &&
 	       (!c->out || !c->out->outstanding);
 }
@@ -507,8 +505,6 @@ void dta_client_account(const struct dta_client *c, struct dta_translate_account
 	dta_engine_stats(c->engine, &a->engine);
 	a->engine.in += c->down;
 	a->engine.dropped[DTA_DROP_OUTPUT_DOWN] += c->down;
-	if (c->opts.took)
-		c->opts.took(c->opts.own_arg, &a->engine);
 	dta_client_output_stats(c, &a->output);
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * client.h - a translator's connection to one store server: the control channel (control.h), the
- * objects and stores announced on it, and the engine and output that write to them. It connects by
- * itself, with a back-off between attempts; reports are dropped as DTA_DROP_OUTPUT_DOWN meanwhile.
+ * objects and stores announced on it, and the engine and output that write to them. It reconnects
+ * automatically, with a back-off between attempts; reports that arrive meanwhile are dropped as
+ * DTA_DROP_OUTPUT_DOWN.
  *
  * Single-threaded and non-blocking.
  */
@@ -19,28 +20,23 @@ enum dta_client_output { DTA_CLIENT_SHM = 0, DTA_CLIENT_VERBS, DTA_CLIENT_RAW };
 
 struct dta_client_opts {
 	const char *collector; /* "unix:PATH" or HOST:PORT */
-	const char *name;      /* of this translator, as in "hello" */
+	const char *name;      /* name of this translator in "hello" */
 	enum dta_client_output output;
-	uint32_t replicas; /* collectors per report, for queries */
-	/* host NULL: the collector's; port, name and instance are filled in */
+	uint32_t replicas; /* number of collectors per report, for queries */
+	/* if host is NULL, the collector's host is used; port, name and instance are filled in */
 	struct dta_output_verbs_opts verbs;
 	struct dta_output_raw_opts raw;
 	/*
-	 * raw: instead of raw, an output that writes by itself, and adds to the engine's account
-	 * what it took. May be NULL.
-	 */
-	struct dta_output *(*own)(void *arg, char *error, size_t error_bytes);
-	void (*took)(void *arg, struct dta_engine_stats *s);
-	void *own_arg;
-	/* Of the control channel over TCP, or NULL: a collector that does not prove it is refused.
+	 * Secret of the control channel over TCP, or NULL. A collector that does not prove it is
+	 * refused.
 	 */
 	const void *secret;
 	size_t secret_bytes;
 	struct dta_engine_opts engine;
 	/*
-	 * A checked "tenant" message, for authentication: whether packets must carry a MAC, and all
-	 * keys, instead of those before. Only a unix socket or a proof of the secret may loosen
-	 * what is required, and set keys. May be NULL.
+	 * Called with a valid "tenant" message, for authentication: tells whether packets must
+	 * carry a MAC, and replaces all keys. Only a unix socket, or a peer that proved the secret,
+	 * may relax the requirement and set keys. May be NULL.
 	 */
 	void (*tenant)(void *arg, uint16_t tenant, bool required);
 	void (*keys)(void *arg, uint16_t tenant, const struct dta_key_spec *keys, size_t n);
@@ -48,60 +44,64 @@ struct dta_client_opts {
 };
 
 /*
- * NULL with errno and one line in error if it can never work. An absent collector is not an error.
+ * Returns NULL with errno and one line in error if the options can never work. An absent collector
+ * is not an error.
  */
 struct dta_client *dta_client_new(const struct dta_client_opts *opts, char *error,
 				  size_t error_bytes);
-/* Frees everything. Flush before with dta_client_finish(). */
+/* Frees everything. Call dta_client_finish() first to flush. */
 void dta_client_free(struct dta_client *c);
 
 /*
- * Connects, reads messages, drives output and engine. Call it about every millisecond, and when the
- * descriptor is ready.
+ * Connects, reads messages, and drives output and engine. Call it about every millisecond, and
+ * whenever the descriptor is ready.
  */
 void dta_client_drive(struct dta_client *c, uint64_t now_ns);
-/* For poll(2); -1 without a connection. write: also wait for POLLOUT. */
+/* Returns the descriptor for poll(2); -1 without a connection. write: also wait for POLLOUT. */
 int dta_client_fd(const struct dta_client *c, bool *write);
-/* All stores are announced and the output is up. */
+/* Whether all stores are announced and the output is up. */
 bool dta_client_ready(const struct dta_client *c);
-/* Reports wait for a timer. */
+/* Whether reports wait for a timer. */
 bool dta_client_waiting(const struct dta_client *c);
-/* The tenant has stores, or tenants are not known yet. */
+/* Whether the tenant has stores; true while the tenants are not known yet. */
 bool dta_client_tenant(const struct dta_client *c, uint16_t tenant);
 
-/* As dta_engine_block(). */
+/* Like dta_engine_block(). */
 uint32_t dta_client_block(struct dta_client *c, uint16_t tenant, uint32_t reporter,
 			  const struct dta_block *block, uint64_t now_ns);
-/* As dta_engine_prefetch(). */
+/* Like dta_engine_prefetch(). */
 void dta_client_prefetch(const struct dta_client *c, const uint8_t *packet, size_t bytes);
-/* After a batch: runs the engine's timers and rings the output's doorbell. */
+/* Runs the engine's timers and rings the output's doorbell. Call it after each batch. */
 void dta_client_tick(struct dta_client *c, uint64_t now_ns);
 /*
- * Whether every report given before since_ns (set by the caller) has taken effect or been counted
- * as failed, unconfirmed or dropped. Poll until true. Reports of a sketch's unfinished epoch are
- * exempt.
+ * Whether every report accepted before since_ns (set by the caller) has taken effect, or has been
+ * counted as failed, unconfirmed or dropped. Poll until it returns true. Reports in an unfinished
+ * epoch of a sketch are exempt.
  */
 struct dta_client_mark {
-	uint64_t since_ns, target; /* operations to settle, once all reports left the engine */
+	/* number of operations that must settle, once all reports have left the engine */
+	uint64_t since_ns, target;
 	bool given;
 };
 bool dta_client_settled(const struct dta_client *c, struct dta_client_mark *m);
 
-/* Grows when accepted reports or their operations did not, or may not, reach memory. */
+/* Returns a counter that grows whenever accepted reports did not, or may not, reach memory. */
 uint64_t dta_client_lost(const struct dta_client *c);
-/* Few operations fit: a block of reports may be dropped. */
+/* Whether the output has so little room that a block of reports may be dropped. */
 bool dta_client_congested(const struct dta_client *c);
 
-/* Flushes everything. True when nothing waits and all writes are complete; call it until then. */
+/* Flushes everything. Call it until it returns true: nothing waits and all writes are complete. */
 bool dta_client_finish(struct dta_client *c, uint64_t now_ns);
-/* Gives up: drops what waits as DTA_DROP_OUTPUT_DOWN; operations in flight count as unconfirmed. */
+/*
+ * Drops all waiting reports as DTA_DROP_OUTPUT_DOWN and counts operations in flight as unconfirmed.
+ */
 void dta_client_abandon(struct dta_client *c);
 
-/* Fills in engine and output only. */
+/* Fills in only the parts of engine and output. */
 void dta_client_account(const struct dta_client *c, struct dta_translate_account *a);
 /* Sends the account to the store server. */
 void dta_client_notify(struct dta_client *c, const struct dta_translate_account *a);
-/* Whether the session is open; and sends a message in it (takes its reference). */
+/* Whether the session is open; and sending of a message in it, which takes over the reference. */
 bool dta_client_welcomed(const struct dta_client *c);
 void dta_client_tell(struct dta_client *c, json_t *message);
 

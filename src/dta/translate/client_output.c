@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* client_output.c - a session's output */
+/* client_output.c - opens, drives and closes the output of a session */
 #include "dta/translate/client_internal.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include "base/base.h"
 #include "dta/io/output_rdma.h"
 
-#define OFFER_NS 1000000000ull /* an unanswered queue pair is offered again */
+#define OFFER_NS 1000000000ull /* time after which an unanswered queue pair is offered again */
 
 static void send_immediate(struct dta_client *c, uint32_t i)
 {
@@ -22,8 +22,8 @@ static void send_immediate(struct dta_client *c, uint32_t i)
 				       -1);
 }
 
-/* shm has no completions: the number goes over the control channel, coalesced. */
-static void immediate(void *arg, uint32_t number)
+/* shm has no completions: sends the number over the control channel; repeated ones are merged. */
+static void note_immediate(void *arg, uint32_t number)
 {
 	struct dta_client *c = arg;
 	uint32_t i = 0;
@@ -43,12 +43,12 @@ static void immediate(void *arg, uint32_t number)
 
 struct dta_output *dta_client_output_shm(struct dta_client *c)
 {
-	return dta_output_shm(immediate, c);
+	return dta_output_shm(note_immediate, c);
 }
 
 /*
- * raw: offers a new queue pair to the store server. One at a time: an answer does not name the
- * offer.
+ * raw: offers a new queue pair to the store server. Only one offer may be open, because answers
+ * don't name the offer.
  */
 static void offer_queue(struct dta_client *c)
 {
@@ -57,13 +57,6 @@ static void offer_queue(struct dta_client *c)
 	c->offered_ns = base_now_ns();
 	if (!dta_output_raw_ours(c->out, &ours))
 		dta_control_line_write(c->line, dta_roce_end_json(&ours), -1);
-}
-
-static struct dta_output *open_raw(struct dta_client *c)
-{
-	if (c->opts.own)
-		return c->opts.own(c->opts.own_arg, c->said, sizeof(c->said));
-	return dta_output_raw(&c->opts.raw, c->said, sizeof(c->said));
 }
 
 /* Connects to the port of the welcome; the instance is the proof of admission. */
@@ -83,14 +76,16 @@ const char *dta_client_output_open(struct dta_client *c)
 	if (c->opts.output == DTA_CLIENT_SHM)
 		return NULL;
 	/*
-	 * raw stays open, and repeats operations over the next queue pair; not to another store
-	 * server, where addresses and keys may mean other memory.
+	 * A raw output stays open and repeats operations over the next queue pair; but not with
+	 * another store server, where addresses and rkeys may refer to other memory.
 	 */
 	if (c->out && c->out_instance != c->instance && !c->opts.raw.file)
 		dta_client_output_close(c);
 	c->out_instance = c->instance;
 	if (!c->out)
-		c->out = c->opts.output == DTA_CLIENT_RAW ? open_raw(c) : open_verbs(c);
+		c->out = c->opts.output == DTA_CLIENT_RAW
+				 ? dta_output_raw(&c->opts.raw, c->said, sizeof(c->said))
+				 : open_verbs(c);
 	dta_engine_output(c->engine, c->out);
 	if (!c->out)
 		return c->said;
@@ -104,16 +99,10 @@ void dta_client_output_drive(struct dta_client *c, uint64_t now)
 	const enum dta_output_state state = c->out->ops->drive(c->out, now);
 
 	c->up = state == DTA_OUTPUT_UP;
-	/* Not before the welcome, which offers one, too. */
+	/* Not before the welcome, which makes an offer as well. */
 	if (state == DTA_OUTPUT_DOWN && c->opts.output == DTA_CLIENT_RAW && c->line && c->welcome &&
 	    now > c->offered_ns + OFFER_NS)
 		offer_queue(c);
-}
-
-void dta_client_output_session(const struct dta_client *c, bool ready)
-{
-	if (c->out && c->out->ops->session)
-		c->out->ops->session(c->out, ready);
 }
 
 void dta_client_output_close(struct dta_client *c)
@@ -141,7 +130,8 @@ const char *dta_client_output_queue(struct dta_client *c, const json_t *message)
 		return "an invalid queue pair";
 	err = dta_output_raw_connect(c->out, &theirs);
 	if (err == -EMSGSIZE) {
-		dta_client_output_close(c); /* the next session opens one for smaller packets */
+		/* the next session opens an output for the smaller MTU */
+		dta_client_output_close(c);
 		return "the peer's MTU became smaller";
 	}
 	return err == -EALREADY ? "an unsolicited queue pair"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* client_stores.c - the objects and stores that a session announces, and their rotations. */
+/* client_stores.c - the objects and stores announced in a session, and their rotations */
 #include "dta/translate/client_internal.h"
 
 #include <errno.h>
@@ -35,7 +35,7 @@ static void drop_object(struct dta_client *c, uint32_t i)
 	c->object[i] = c->object[--c->objects];
 }
 
-/* Frees objects without a store, unless they are new in this session and were never used. */
+/* Frees objects without a store, except objects of this session that no store has used yet. */
 void dta_client_sweep(struct dta_client *c)
 {
 	for (uint32_t i = c->objects; i-- > 0;) {
@@ -96,7 +96,7 @@ const char *dta_client_add_object(struct dta_client *c, const json_t *m, int fd)
 	return NULL;
 }
 
-/* The next block of each list; NULL with *why NULL if the message has none. */
+/* Returns the next block of each list. NULL with *why NULL if the message has none. */
 static uint64_t *next_blocks(const json_t *m, uint32_t lists, const char **why)
 {
 	const json_t *all = json_object_get(m, "next");
@@ -152,7 +152,10 @@ const char *dta_client_add_store(struct dta_client *c, const json_t *m)
 		return c->said;
 	if (dta_store_object_bytes(&config) > o->o.bytes)
 		return "a store that is larger than its object";
-	/* Translators share the units of the other kinds. */
+	/*
+	 * Lanes matter only to these kinds; in other stores all translators write to the same
+	 * units.
+	 */
 	if (config.kind == SL_STORE_APPEND || config.kind == SL_STORE_SKETCH)
 		lane = c->lane;
 	if (lane >= config.lanes)
@@ -190,10 +193,9 @@ void dta_client_stores_ready(struct dta_client *c)
 		}
 	dta_client_sweep(c);
 	c->ready = true;
-	dta_client_output_session(c, true);
 	c->backoff_ns = CLIENT_BACKOFF_MIN_NS;
-	base_logf(BASE_INFO, LOG, "writing collector=%s stores=%u lane=%u", c->opts.collector,
-		  c->stores, c->lane);
+	base_logf(BASE_INFO, LOG, "writing reports collector=%s stores=%u lane=%u",
+		  c->opts.collector, c->stores, c->lane);
 }
 
 /* ---- rotation: earlier operations must complete before it is confirmed ---- */
@@ -216,7 +218,7 @@ const char *dta_client_rotate(struct dta_client *c, const json_t *m)
 		return "an invalid rotation";
 	if (c->rotations == CLIENT_STORES_MAX)
 		return "too many rotations at once";
-	/* An unknown store has nothing to drain: the confirmation is true. */
+	/* An unknown store has no pending operations, so its rotation is confirmed as well. */
 	dta_engine_rotate(c->engine, (uint16_t)tenant, (uint16_t)store, (uint64_t)epoch);
 	c->out->ops->flush(c->out);
 	r = &c->rotation[c->rotations++];

@@ -3,41 +3,41 @@
 /*
  * control.h - the control channel between translators and the store server: JSON objects, one per
  * line of at most 1 MiB, over a unix stream socket (shm: objects come with descriptors) or TCP
- * (verbs, raw). No report passes through it. Both sides send unasked; messages of unknown type are
+ * (verbs, raw). It carries no reports. Both sides send at any time; messages of unknown type are
  * ignored.
  *
  * Translator to store server:
  *   {"type":"hello","version":3,"name":"t1","output":"shm"|"verbs"|"raw","called":...}
- *      name: keeps its lane across restarts; a second connection by it ends the first. called: the
- *      collector as this translator names it (hash_ring.h), which queries report. replicas: the
- *      number of collectors that a report is written to
- *      reads: true is another collector, which gets objects and "ready" with "complete", whether
- *      reports are missing here, and is no translator. Over a unix socket with descriptors; over TCP,
- *      which has to be TLS, with addresses and keys of memory, and "port" of RDMA-CM
- *   {"type":"rotated","tenant":T,"store":S,"epoch":E}   no older epoch will be written any more
+ *      name: keeps its lane across restarts; a second connection with it ends the first. called:
+ *      this translator's name for the collector (hash_ring.h), as reported by queries. replicas: the
+ *      number of collectors that each report is written to
+ *      reads: true is sent by another collector, which is not a translator. It gets objects and
+ *      "ready", with "complete" (no reports are missing here). Over a unix socket it gets
+ *      descriptors; over TCP, which must use TLS, addresses and rkeys, and the "port" of RDMA-CM
+ *   {"type":"rotated","tenant":T,"store":S,"epoch":E}   older epochs will not be written any more
  *   {"type":"account", ...}      struct dta_translate_account, every second and at the end
- *   {"type":"reporters","reporters":[{...}],"more":N}   those heard last, every second to the
- *      collector that gets the account of windows; more: how many others it knows
- *   {"type":"gap","from":NS,"to":NS,"reports":N}   replicas: while this collector was away, others got
- *      reports that are its own as well (CLOCK_REALTIME)
+ *   {"type":"reporters","reporters":[{...}],"more":N}   the most recently active ones, every
+ *      second, to the collector that gets the account of windows; more: number of other reporters
+ *   {"type":"gap","from":NS,"to":NS,"reports":N}   replicas: the reports that this collector missed
+ *      while it was down, and that others have (times are CLOCK_REALTIME)
  *   {"type":"immediate","number":N,"count":C}   shm: C immediates of dta_engine_immediate() = N
- *   {"type":"queue","qpn":N,"psn":N,"gid":HEX,"mac":HEX,"mtu":N}   raw: its end of the queue pair
+ *   {"type":"queue","qpn":N,"psn":N,"gid":HEX,"mac":HEX,"mtu":N}   raw: this end of the queue pair
  *
  * Store server to translator:
  *   {"type":"welcome","version":3,"instance":N,"lane":L,"port":N}   port: of RDMA-CM, verbs
  *   {"type":"object","number":N,"bytes":B,"addr":A,"rkey":K}   unix: with the object's descriptor
  *   {"type":"store","tenant":T,"store":S,"name":...,"object":N,"epoch":E,"config":HEX (256 bytes),
- *      "next":[...]}   again when it moves; append: the next block of each list in this lane
+ *      "next":[...]}   sent again when it moves; append: the next block of each list in this lane
  *   {"type":"rotate","tenant":T,"store":S,"epoch":E}   answered by "rotated" within drain_ms
  *   {"type":"tenant","tenant":T,"rate":R,"burst":B,"keys":[{"reporter":R,"last":R,"until":NS,
- *      "key":HEX}],"required":true}   again when it changes. Keys replace the previous ones; without
- *      a reporter, of all that have none of their own; until: CLOCK_REALTIME
+ *      "key":HEX}],"required":true}   sent again on changes. Keys replace the previous ones; a key
+ *      without a reporter is for all that have none of their own; until: CLOCK_REALTIME
  *   {"type":"queue", ...}    raw: the store server's end
  *   {"type":"ready"}         all stores are announced
  *   {"type":"error","why":...}, {"type":"bye","why":...}
  *
- * Over TCP with a secret, all of it is TLS (control_tls.h). Before the welcome, no more than
- * DTA_CONTROL_FIRST_MAX bytes of a message are held for a peer.
+ * Over TCP with a secret, everything is encrypted by TLS (control_tls.h). Before the welcome, at most
+ * DTA_CONTROL_FIRST_MAX bytes of a message are buffered for a peer.
  *
  * The store server zeroes a bank only when every translator has sent "rotated", or has lost its
  * connection and its queue pair is destroyed (shm: its process has ended, by SO_PEERCRED and pidfd).
@@ -57,7 +57,7 @@
 #include "dta/translate/loss.h"
 
 #define DTA_CONTROL_LINE_MAX  (1u << 20)
-#define DTA_CONTROL_FIRST_MAX 2048u /* of a message before the welcome */
+#define DTA_CONTROL_FIRST_MAX 2048u /* size limit of a message before the welcome */
 #define DTA_CONTROL_VERSION   3
 
 /* A connection's line buffer and descriptors, for both sides. Non-blocking. */
@@ -66,37 +66,38 @@ struct dta_control_line *dta_control_line_new(int fd); /* takes over the socket 
 void dta_control_line_free(struct dta_control_line *l);
 int dta_control_line_fd(const struct dta_control_line *l);
 /*
- * All messages, from the first on, go over TLS, whose handshake dta_control_line_read() makes: as
- * the server or the client, with a key of the secret. 0, -ENOMEM.
+ * Uses TLS for all messages, as server or client, with a key derived from the secret.
+ * dta_control_line_read() performs the handshake. Returns 0 or -ENOMEM.
  */
 int dta_control_line_tls(struct dta_control_line *l, const void *secret, size_t bytes, bool server);
-/* The peer has proved that it has the secret. */
+/* Whether the peer has proved that it knows the shared secret. */
 bool dta_control_line_proved(const struct dta_control_line *l);
 /*
- * The next message, or NULL with errno: EAGAIN: none yet, EPIPE: closed, EPROTO: not a JSON object,
- * or not TLS, EMSGSIZE: too long, EACCES: the peer has another secret, EPROTONOSUPPORT: one side
- * uses TLS and the other does not; the line is plain from here on. passed: its descriptor, or -1;
- * the caller owns both.
+ * Returns the next message, or NULL with errno: EAGAIN: none yet; EPIPE: closed; EPROTO: not a JSON
+ * object, or not TLS; EMSGSIZE: too long; EACCES: the peer has another secret; EPROTONOSUPPORT:
+ * only one side uses TLS, and the line continues without it. passed: the descriptor sent along, or
+ * -1. The caller owns both.
  */
 json_t *dta_control_line_read(struct dta_control_line *l, int *passed);
-/* The most bytes of a message that comes; at first DTA_CONTROL_LINE_MAX. */
+/* Sets the maximum size of a received message; initially DTA_CONTROL_LINE_MAX. */
 void dta_control_line_limit(struct dta_control_line *l, size_t bytes);
 /*
- * Queues a message (takes its reference) and sends what it can. pass: a descriptor to send along,
- * or -1; it stays the caller's. 0, -EPIPE, -ENOBUFS.
+ * Queues a message (takes over its reference) and sends as much as possible. pass: a descriptor to
+ * send along, or -1; the caller keeps it. Returns 0, -EPIPE or -ENOBUFS.
  */
 int dta_control_line_write(struct dta_control_line *l, json_t *message, int pass);
-/* What an "error" or "bye" says, of printable ASCII: it is untrusted. */
+/* Copies the untrusted reason in an "error" or "bye" message as printable ASCII. */
 void dta_control_why(const json_t *message, char *to, size_t bytes);
 /* Whether to wait for POLLOUT and then call dta_control_line_flush(). */
 int dta_control_line_pending(const struct dta_control_line *l);
-int dta_control_line_flush(struct dta_control_line *l); /* 0, -EPIPE */
+int dta_control_line_flush(struct dta_control_line *l); /* returns 0 or -EPIPE */
 
-/* What devices sent to one kind of input, and the reports of it. */
+/* Datagrams that devices sent to one kind of input, and the reports made from them. */
 struct dta_device_account {
 	struct dta_device_stats decoder;
 	struct dta_map_stats map;
-	uint64_t unproven; /* reports refused, as their tenant wants MACs, which no device has */
+	/* reports refused because their tenant requires MACs, which devices don't send */
+	uint64_t unproven;
 };
 
 /*
@@ -112,31 +113,35 @@ struct dta_device_account {
 struct dta_translate_account {
 	uint64_t packets, packets_taken, refused[DTA_REFUSALS], refused_tenant, refused_reporter,
 		socket_drops;
-	uint64_t handover_drops; /* between workers, for lack of room */
-	uint64_t unread;	 /* left in sockets at the end, without time to take them */
+	uint64_t handover_drops; /* packets between workers dropped for lack of room */
+	uint64_t unread;	 /* packets left in sockets at the end for lack of time */
 	uint64_t slowed;	 /* times that credits were cut because sockets overflowed */
 	uint64_t reports, fresh;
 	/*
-	 * Fresh retransmissions: stored twice if another translator took them and died before it
-	 * acknowledged them. An upper bound, as others were lost before.
+	 * Upper bound of reports stored twice: counts fresh retransmissions. Another translator may
+	 * have stored the report and died before acknowledging it, but usually the first
+	 * transmission was lost.
 	 */
 	uint64_t maybe_twice;
-	uint64_t unreplicated; /* copies that no collector was there for */
-	uint64_t held_back;    /* answers to addresses that had brought too little */
+	uint64_t unreplicated; /* copies not written because too few collectors were up */
+	uint64_t held_back;    /* answers withheld from addresses that had sent too few bytes */
 	struct dta_device_account device[DTA_DEVICES];
 	struct dta_loss_stats loss;
 	struct dta_engine_stats engine;
 	struct dta_output_stats output;
 };
-/* NULL: out of memory. */
+/* Returns NULL if out of memory. */
 json_t *dta_account_json(const struct dta_translate_account *a);
-/* The inventory of reporters; and what of a peer's is one, made anew. */
-#define DTA_REPORTERS_TOLD 128u /* some 40 KiB */
+/*
+ * Converts an inventory of reporters to JSON; dta_reporters_checked() rebuilds one received from a
+ * peer from its valid parts.
+ */
+#define DTA_REPORTERS_TOLD 128u /* reporters per message, about 40 KiB */
 json_t *dta_reporters_json(const struct dta_loss_about *a, uint32_t n);
 json_t *dta_reporters_checked(const json_t *said);
-/* Adds every counter; last_error is the last one that is set. */
+/* Adds every counter; last_error becomes that of from if it is set. */
 void dta_account_add(struct dta_translate_account *to, const struct dta_translate_account *from);
-/* Missing fields are 0. */
+/* Reads an account; missing fields are 0. */
 void dta_account_of_json(const json_t *j, struct dta_translate_account *a);
 
 #endif

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* control_account.c - a translator's account as JSON and back, and sums of accounts */
+/* control_account.c - converts a translator's account to and from JSON, and adds accounts */
 #include "dta/translate/control.h"
 
 #include <stddef.h>
 #include <string.h>
 
-/* False: out of memory. */
-static bool put(json_t *j, const char *name, uint64_t v)
+/* Returns false if out of memory. */
+static bool put_number(json_t *j, const char *name, uint64_t v)
 {
 	return !json_object_set_new(j, name, json_integer((json_int_t)v));
 }
 
-static uint64_t get(const json_t *j, const char *name)
+static uint64_t get_number(const json_t *j, const char *name)
 {
 	const json_int_t v = json_integer_value(json_object_get(j, name));
 
 	return v > 0 ? (uint64_t)v : 0;
 }
 
-/* ---- parts: one table of names and offsets for both directions ---- */
+/* ---- parts: a table of names and offsets per part, for both directions ---- */
 
 struct control_account_field {
 	const char *name;
@@ -59,8 +59,8 @@ static const struct control_account_field
 		    O(failed), O(again), O(naks),	O(resyncs), O(connects),  O(disconnects),
 		    {0}};
 
-/* NULL: out of memory. */
-static json_t *part(const struct control_account_field *f, const void *of)
+/* Returns NULL if out of memory. */
+static json_t *part_json(const struct control_account_field *f, const void *of)
 {
 	json_t *j = json_object();
 
@@ -68,7 +68,7 @@ static json_t *part(const struct control_account_field *f, const void *of)
 		uint64_t v;
 
 		memcpy(&v, (const char *)of + f->at, sizeof(v));
-		if (!put(j, f->name, v)) {
+		if (!put_number(j, f->name, v)) {
 			json_decref(j);
 			return NULL;
 		}
@@ -79,24 +79,24 @@ static json_t *part(const struct control_account_field *f, const void *of)
 static void part_of(const json_t *j, const struct control_account_field *f, void *to)
 {
 	for (; f->name; f++) {
-		const uint64_t v = get(j, f->name);
+		const uint64_t v = get_number(j, f->name);
 
 		memcpy((char *)to + f->at, &v, sizeof(v));
 	}
 }
 
-/* Of one kind of input. NULL: out of memory. */
+/* Converts the account of one kind of input. Returns NULL if out of memory. */
 static json_t *device_json(const struct dta_device_account *d)
 {
-	json_t *j = part(decoder, &d->decoder), *reports = part(map, &d->map);
+	json_t *j = part_json(decoder, &d->decoder), *reports = part_json(map, &d->map);
 	json_t *refused = json_object();
 	bool whole = !json_object_update(j, reports);
 
 	json_decref(reports);
 	for (int r = DTA_DEVICE_FINE + 1; r < DTA_DEVICE_REFUSALS; r++)
-		whole &= put(refused, dta_device_refusal_name((enum dta_device_refusal)r),
-			     d->decoder.refused[r]);
-	whole &= put(j, "unproven", d->unproven);
+		whole &= put_number(refused, dta_device_refusal_name((enum dta_device_refusal)r),
+				    d->decoder.refused[r]);
+	whole &= put_number(j, "unproven", d->unproven);
 	whole &= !json_object_set_new(j, "refused", refused);
 	if (whole)
 		return j;
@@ -110,32 +110,32 @@ static void device_of_json(const json_t *j, struct dta_device_account *d)
 
 	part_of(j, decoder, &d->decoder);
 	part_of(j, map, &d->map);
-	d->unproven = get(j, "unproven");
+	d->unproven = get_number(j, "unproven");
 	for (int r = DTA_DEVICE_FINE + 1; r < DTA_DEVICE_REFUSALS; r++)
-		d->decoder.refused[r] = get(refused,
-					    dta_device_refusal_name((enum dta_device_refusal)r));
+		d->decoder.refused[r] =
+			get_number(refused, dta_device_refusal_name((enum dta_device_refusal)r));
 }
 
 json_t *dta_account_json(const struct dta_translate_account *a)
 {
-	json_t *all = part(top, a), *refused = json_object(), *dropped = json_object();
-	json_t *eng = part(engine, &a->engine), *out = part(output, &a->output);
+	json_t *all = part_json(top, a), *refused = json_object(), *dropped = json_object();
+	json_t *eng = part_json(engine, &a->engine), *out = part_json(output, &a->output);
 	json_t *devices = json_object();
 	bool whole = true;
 
 	for (int r = DTA_FINE + 1; r < DTA_REFUSALS; r++)
-		whole &= put(refused, dta_refusal_name((enum dta_refusal)r), a->refused[r]);
+		whole &= put_number(refused, dta_refusal_name((enum dta_refusal)r), a->refused[r]);
 	for (int d = 0; d < DTA_DROPS; d++)
-		whole &= put(dropped, dta_engine_drop_name((enum dta_engine_drop)d),
-			     a->engine.dropped[d]);
+		whole &= put_number(dropped, dta_engine_drop_name((enum dta_engine_drop)d),
+				    a->engine.dropped[d]);
 	whole &= !json_object_set_new(eng, "dropped", dropped);
 	whole &= !json_object_set_new(
 		out, "last_error",
 		json_stringn_nocheck(a->output.last_error,
 				     strnlen(a->output.last_error, sizeof(a->output.last_error))));
 	whole &= !json_object_set_new(all, "refused", refused);
-	whole &= !json_object_set_new(all, "loss", part(loss, &a->loss));
-	/* Those that have a datagram: most translators have no such input. */
+	whole &= !json_object_set_new(all, "loss", part_json(loss, &a->loss));
+	/* Only kinds with a datagram, since most translators have no such input. */
 	for (int d = 0; d < DTA_DEVICES; d++)
 		if (a->device[d].decoder.datagrams)
 			whole &= !json_object_set_new(devices, dta_device_name((enum dta_device)d),
@@ -163,15 +163,16 @@ void dta_account_of_json(const json_t *j, struct dta_translate_account *a)
 	part_of(eng, engine, &a->engine);
 	part_of(out, output, &a->output);
 	for (int r = DTA_FINE + 1; r < DTA_REFUSALS; r++)
-		a->refused[r] = get(refused, dta_refusal_name((enum dta_refusal)r));
+		a->refused[r] = get_number(refused, dta_refusal_name((enum dta_refusal)r));
 	for (int d = 0; d < DTA_DROPS; d++)
-		a->engine.dropped[d] = get(dropped, dta_engine_drop_name((enum dta_engine_drop)d));
+		a->engine.dropped[d] = get_number(dropped,
+						  dta_engine_drop_name((enum dta_engine_drop)d));
 	for (int d = 0; d < DTA_DEVICES; d++)
 		device_of_json(json_object_get(devices, dta_device_name((enum dta_device)d)),
 			       &a->device[d]);
 	if (error)
 		strncpy(a->output.last_error, error, sizeof(a->output.last_error) - 1);
-	/* Untrusted text, which may be cut within a character: keep printable ASCII only. */
+	/* Untrusted text, possibly truncated within a character: keep only printable ASCII. */
 	for (char *s = a->output.last_error; *s; s++)
 		*s = *s < ' ' || *s > '~' ? '?' : *s;
 }

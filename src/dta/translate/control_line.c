@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * control_line.c - messages of the control channel, one per line of a stream socket, with
- * descriptors, or over TLS
+ * control_line.c - messages of the control channel, one per line of a stream socket, with file
+ * descriptors or over TLS.
  */
 #include "dta/translate/control.h"
 
@@ -18,11 +18,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define QUEUE_MAX  (8u << 20) /* bytes that a peer may leave unread */
-#define FDS_MAX	   16	      /* descriptors whose message is incomplete */
-#define TLS_RECORD 0x16	      /* the first byte of TLS; a JSON object has another one */
+#define QUEUE_MAX  (8u << 20) /* unread bytes that a peer may accumulate */
+#define FDS_MAX	   16	      /* descriptors of incomplete messages */
+#define TLS_RECORD 0x16	      /* first byte of a TLS record; never that of a JSON object */
 
-/* A queued message; its first byte carries the descriptor, if there is one. */
+/* A queued message; a descriptor, if any, is sent with its first byte. */
 struct waiting {
 	struct waiting *next;
 	size_t bytes, sent;
@@ -33,11 +33,11 @@ struct waiting {
 struct dta_control_line {
 	int fd;
 	size_t limit;
-	struct dta_control_tls *tls; /* NULL: plain */
-	bool begun;		     /* a first byte came, of a plain line */
+	struct dta_control_tls *tls; /* NULL: no TLS */
+	bool begun;		     /* the first byte has arrived, without TLS */
 	char *in;
-	size_t used, room, looked; /* looked: no newline before it */
-	uint64_t offset;	   /* of in[0] in the stream */
+	size_t used, room, looked; /* looked: the bytes before it contain no newline */
+	uint64_t offset;	   /* position of in[0] in the stream */
 	struct {
 		uint64_t at;
 		int fd;
@@ -128,14 +128,14 @@ void dta_control_why(const json_t *message, char *to, size_t bytes)
 /* ---- reading ---- */
 
 /*
- * The kernel may join earlier data to data with a descriptor, but no later data
- * (unix_stream_read_generic()): as each message is sent by itself, the descriptor belongs to the
+ * The kernel may join data with a descriptor to earlier data, but not to later data
+ * (unix_stream_read_generic()). Each message is sent separately, so the descriptor belongs to the
  * message of the last byte.
  */
 static void take_fds(struct dta_control_line *l, const struct base_fds *fds)
 {
 	for (unsigned int i = 0; i < fds->count; i++) {
-		if (i || l->fds == FDS_MAX) { /* more than the protocol has */
+		if (i || l->fds == FDS_MAX) { /* more than the protocol uses */
 			close(fds->fd[i]);
 			continue;
 		}
@@ -144,7 +144,7 @@ static void take_fds(struct dta_control_line *l, const struct base_fds *fds)
 	}
 }
 
-/* Whether a peer of a plain line uses TLS. */
+/* Whether the peer uses TLS although this side does not. */
 static bool is_tls(struct dta_control_line *l)
 {
 	unsigned char first;
@@ -161,13 +161,13 @@ static ssize_t receive_tls(struct dta_control_line *l)
 
 	if (err != -EPROTONOSUPPORT)
 		return err ? err : dta_control_tls_read(l->tls, l->in + l->used, l->room - l->used);
-	dta_control_tls_free(l->tls); /* plain from here on, so that the peer can be told */
+	dta_control_tls_free(l->tls); /* continue without TLS to send the peer an error */
 	l->tls = NULL;
 	return err;
 }
 
-/* Reads available data. False with errno: there is none. */
-static bool fill(struct dta_control_line *l)
+/* Reads available data. Returns false with errno if there is none. */
+static bool fill_buffer(struct dta_control_line *l)
 {
 	struct base_fds fds = {0};
 	ssize_t n;
@@ -191,7 +191,7 @@ static bool fill(struct dta_control_line *l)
 	return n > 0;
 }
 
-/* The bytes of the first message with its newline, 0: it is not complete; or -EMSGSIZE. */
+/* Returns the length of the first message including its newline; 0: incomplete; or -EMSGSIZE. */
 static ssize_t first_message(struct dta_control_line *l)
 {
 	const char *end = l->used > l->looked ? memchr(l->in + l->looked, '\n', l->used - l->looked)
@@ -203,8 +203,8 @@ static ssize_t first_message(struct dta_control_line *l)
 	return l->used >= l->limit ? -EMSGSIZE : 0;
 }
 
-/* Takes the first message, of that many bytes, out of the buffer, as an object. */
-static json_t *take(struct dta_control_line *l, size_t bytes, int *passed)
+/* Removes the first message, of that many bytes, from the buffer and parses it. */
+static json_t *take_message(struct dta_control_line *l, size_t bytes, int *passed)
 {
 	json_t *j = base_json_read(l->in, bytes - 1, NULL);
 
@@ -235,12 +235,12 @@ json_t *dta_control_line_read(struct dta_control_line *l, int *passed)
 		const ssize_t bytes = first_message(l);
 
 		if (bytes > 0)
-			return take(l, (size_t)bytes, passed);
+			return take_message(l, (size_t)bytes, passed);
 		if (bytes < 0) {
 			errno = (int)-bytes;
 			return NULL;
 		}
-		if (l->ended || !fill(l)) {
+		if (l->ended || !fill_buffer(l)) {
 			if (l->ended)
 				errno = EPIPE;
 			else if (errno == EWOULDBLOCK || errno == ENOMEM)
@@ -272,7 +272,7 @@ static int send_some(struct dta_control_line *l, struct waiting *w)
 
 int dta_control_line_flush(struct dta_control_line *l)
 {
-	/* The handshake goes on in what reads. */
+	/* dta_control_line_read() continues the handshake. */
 	if (l->tls && !dta_control_tls_done(l->tls))
 		return 0;
 	while (l->first) {

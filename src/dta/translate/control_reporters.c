@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* control_reporters.c - the inventory of reporters as JSON, and back from a peer */
+/* control_reporters.c - converts the inventory of reporters to JSON, and checks one from a peer */
 #include <arpa/inet.h>
 #include <math.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 	do_(expected) do_(arrived) do_(lost) do_(missing) do_(duplicates) do_(late) do_(nacks) \
 		do_(collisions) do_(jumps)
 
-static json_t *one(const struct dta_loss_about *a)
+static json_t *reporter_json(const struct dta_loss_about *a)
 {
 	char address[INET6_ADDRSTRLEN] = "";
 	json_t *j;
@@ -36,41 +36,41 @@ json_t *dta_reporters_json(const struct dta_loss_about *a, uint32_t n)
 	json_t *all = json_array();
 
 	for (uint32_t i = 0; i < n; i++)
-		json_array_append_new(all, one(&a[i]));
+		json_array_append_new(all, reporter_json(&a[i]));
 	return all;
 }
 
-static uint64_t number(const json_t *j, const char *key, uint64_t max)
+static uint64_t number_of(const json_t *j, const char *key, uint64_t max)
 {
 	const json_int_t v = json_integer_value(json_object_get(j, key));
 
 	return v < 0 || (uint64_t)v > max ? 0 : (uint64_t)v;
 }
 
-static double positive(const json_t *j, const char *key, double max)
+static double positive_of(const json_t *j, const char *key, double max)
 {
 	const double v = json_number_value(json_object_get(j, key));
 
 	return v > 0 ? fmin(v, max) : 0;
 }
 
-static bool parse(const json_t *j, struct dta_loss_about *a)
+static bool parse_reporter(const json_t *j, struct dta_loss_about *a)
 {
 	const char *address = json_string_value(json_object_get(j, "address"));
 	uint32_t v4;
 
 	*a = (struct dta_loss_about){
-		.key = {.port = (uint16_t)number(j, "port", UINT16_MAX),
-			.tenant = (uint16_t)number(j, "tenant", UINT16_MAX),
-			.reporter = (uint32_t)number(j, "reporter", UINT32_MAX),
+		.key = {.port = (uint16_t)number_of(j, "port", UINT16_MAX),
+			.tenant = (uint16_t)number_of(j, "tenant", UINT16_MAX),
+			.reporter = (uint32_t)number_of(j, "reporter", UINT32_MAX),
 			.authenticated = json_is_true(json_object_get(j, "authenticated"))},
-		.incarnation = (uint32_t)number(j, "incarnation", UINT32_MAX),
+		.incarnation = (uint32_t)number_of(j, "incarnation", UINT32_MAX),
 		.contested = json_is_true(json_object_get(j, "contested")),
-		.age_ns = (uint64_t)(positive(j, "age_seconds", 1e9) * 1e9),
-		.silent_ns = (uint64_t)(positive(j, "silent_seconds", 1e9) * 1e9),
-		.rate = positive(j, "rate", 1e12),
+		.age_ns = (uint64_t)(positive_of(j, "age_seconds", 1e9) * 1e9),
+		.silent_ns = (uint64_t)(positive_of(j, "silent_seconds", 1e9) * 1e9),
+		.rate = positive_of(j, "rate", 1e12),
 	};
-#define GET(name) a->stats.name = number(j, #name, INT64_MAX);
+#define GET(name) a->stats.name = number_of(j, #name, INT64_MAX);
 	COUNTS(GET)
 	if (address && inet_pton(AF_INET, address, &v4) == 1)
 		a->key.address = (struct in6_addr){.s6_addr32 = {0, 0, htonl(0xffff), v4}};
@@ -87,8 +87,8 @@ json_t *dta_reporters_checked(const json_t *said)
 
 	json_array_foreach(said, i, j)
 	{
-		if (i < DTA_REPORTERS_TOLD && parse(j, &a))
-			json_array_append_new(all, one(&a));
+		if (i < DTA_REPORTERS_TOLD && parse_reporter(j, &a))
+			json_array_append_new(all, reporter_json(&a));
 	}
 	return all;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* control_tls.c - TLS 1.3 of a control channel with a pre-shared key, by GnuTLS */
+/* control_tls.c - TLS 1.3 with a pre-shared key for a control channel, by GnuTLS */
 #include "dta/translate/control_tls.h"
 
 #include <errno.h>
@@ -14,13 +14,15 @@
 #define IDENTITY "sidelight-dta"
 #define PURPOSE	 "sidelight dta control 3"
 #define KEY	 32u
-/* A key exchange with the shared key, and the ciphers whose hash is that of the key: SHA-256. */
+/*
+ * Pre-shared key with ephemeral key exchange, and only ciphers with SHA-256, the hash of the key.
+ */
 #define PRIORITY                                                                                 \
 	"NONE:+VERS-TLS1.3:+AES-128-GCM:+CHACHA20-POLY1305:+AEAD:+MAC-ALL:+SIGN-ALL:+COMP-NULL:" \
 	"+ECDHE-PSK:+GROUP-X25519:+GROUP-SECP256R1"
 /*
- * More than a handshake by the allowed ciphers and groups takes. GnuTLS looks at its own limit when
- * a message is complete, and a stranger's hello may claim 16 MiB.
+ * Larger than any handshake with the allowed ciphers and groups. GnuTLS checks its own limit only
+ * after a message is complete, and a stranger's hello may claim to have 16 MiB.
  */
 #define HANDSHAKE_MAX 4096u
 
@@ -30,12 +32,13 @@ struct dta_control_tls {
 	gnutls_psk_client_credentials_t client;
 	int fd;
 	uint8_t key[KEY];
-	size_t pulled; /* during the handshake */
+	size_t pulled; /* bytes read during the handshake */
 	bool done;
-	int over; /* why no more comes, or 0: GnuTLS forgets an end within a record */
+	/* reason why no more data will come, or 0; GnuTLS forgets an end within a record */
+	int over;
 };
 
-static ssize_t pull(gnutls_transport_ptr_t arg, void *to, size_t room)
+static ssize_t pull_bytes(gnutls_transport_ptr_t arg, void *to, size_t room)
 {
 	struct dta_control_tls *t = arg;
 	const ssize_t n = recv(t->fd, to, room, 0);
@@ -57,7 +60,7 @@ static ssize_t pull(gnutls_transport_ptr_t arg, void *to, size_t room)
 	return -1;
 }
 
-static ssize_t push(gnutls_transport_ptr_t arg, const void *from, size_t bytes)
+static ssize_t push_bytes(gnutls_transport_ptr_t arg, const void *from, size_t bytes)
 {
 	const struct dta_control_tls *t = arg;
 
@@ -107,10 +110,11 @@ struct dta_control_tls *dta_control_tls_new(int fd, const void *secret, size_t b
 	gnutls_session_set_ptr(t->session, t);
 	if (give_key(t, server) || gnutls_priority_set_direct(t->session, PRIORITY, NULL))
 		goto fail;
-	gnutls_handshake_set_timeout(t->session, GNUTLS_INDEFINITE_TIMEOUT); /* the caller's */
+	/* the caller has its own timeout */
+	gnutls_handshake_set_timeout(t->session, GNUTLS_INDEFINITE_TIMEOUT);
 	gnutls_transport_set_ptr(t->session, t);
-	gnutls_transport_set_pull_function(t->session, pull);
-	gnutls_transport_set_push_function(t->session, push);
+	gnutls_transport_set_pull_function(t->session, pull_bytes);
+	gnutls_transport_set_push_function(t->session, push_bytes);
 	return t;
 fail:
 	dta_control_tls_free(t);
@@ -133,8 +137,8 @@ void dta_control_tls_free(struct dta_control_tls *t)
 	free(t);
 }
 
-/* Those that say nothing of the peer: the socket's, and alerts below the fatal. */
-static int general(const struct dta_control_tls *t, ssize_t err)
+/* Handles errors that don't depend on the peer's identity: socket errors and non-fatal alerts. */
+static int general_error(const struct dta_control_tls *t, ssize_t err)
 {
 	if (t->over)
 		return t->over;
@@ -162,10 +166,13 @@ int dta_control_tls_handshake(struct dta_control_tls *t)
 	t->done = !err;
 	if (!err)
 		return 0;
-	if (general(t, err) != -EPROTO)
-		return general(t, err);
+	if (general_error(t, err) != -EPROTO)
+		return general_error(t, err);
 	gnutls_alert_send_appropriate(t->session, err);
-	/* A server finds that the binder is wrong; a client hears so, or is shown no key at all. */
+	/*
+	 * A server detects a wrong binder. A client receives an alert, or no key is selected at
+	 * all.
+	 */
 	return t->client || err == GNUTLS_E_RECEIVED_ILLEGAL_PARAMETER ? -EACCES : -EPROTO;
 }
 
@@ -183,12 +190,12 @@ ssize_t dta_control_tls_read(struct dta_control_tls *t, void *to, size_t room)
 {
 	const ssize_t n = gnutls_record_recv(t->session, to, room);
 
-	return n < 0 ? general(t, n) : n;
+	return n < 0 ? general_error(t, n) : n;
 }
 
 ssize_t dta_control_tls_write(struct dta_control_tls *t, const void *from, size_t bytes)
 {
 	const ssize_t n = gnutls_record_send(t->session, from, bytes);
 
-	return n >= 0 ? n : general(t, n) == -EAGAIN ? -EAGAIN : -EPIPE;
+	return n >= 0 ? n : general_error(t, n) == -EAGAIN ? -EAGAIN : -EPIPE;
 }

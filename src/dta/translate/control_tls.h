@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * control_tls.h - TLS 1.3 (RFC 8446) of a control channel over TCP, by a key that both sides share.
- * The handshake proves to each side that the other one has the secret, and an ephemeral exchange
- * makes the keys of the connection, so that a secret which leaks later opens no recorded one.
- * Neither tickets nor early data: nothing can be sent again.
+ * control_tls.h - TLS 1.3 (RFC 8446) with a pre-shared key for a control channel over TCP. The
+ * handshake proves to each side that the other knows the secret. An ephemeral key exchange derives
+ * the connection's keys, so that a secret leaked later does not decrypt recorded connections.
+ * Tickets and early data are not used, so nothing can be replayed.
  *
- * Non-blocking. The socket stays the caller's.
+ * Non-blocking. The caller keeps the socket.
  */
 #ifndef SL_DTA_TRANSLATE_CONTROL_TLS_H
 #define SL_DTA_TRANSLATE_CONTROL_TLS_H
@@ -16,23 +16,26 @@
 
 struct dta_control_tls;
 
-/* NULL: out of memory. Of the secret, only the key that is derived from it is kept. */
+/* Returns NULL if out of memory. Stores only a key derived from the secret. */
 struct dta_control_tls *dta_control_tls_new(int fd, const void *secret, size_t bytes, bool server);
-/* Ends the stream, so that the peer knows that nothing was cut off. */
+/* Closes the TLS stream, so that the peer can tell that nothing is missing. */
 void dta_control_tls_free(struct dta_control_tls *t);
 /*
- * Goes on with the handshake; no effect once it is done. 0, or negative: EAGAIN, EPIPE (closed),
- * EMSGSIZE (longer than any handshake), EPROTONOSUPPORT (the peer sends JSON), EACCES (it has
- * another secret), EPROTO (else).
+ * Continues the handshake; no effect once it is done. Returns 0, or -EAGAIN, -EPIPE (closed),
+ * -EMSGSIZE (longer than any handshake), -EPROTONOSUPPORT (the peer sends JSON), -EACCES (another
+ * secret), -EPROTO (any other error).
  */
 int dta_control_tls_handshake(struct dta_control_tls *t);
-/* The handshake is done, and the peer has the secret. */
+/* Whether the handshake is done and the peer has proved the secret. */
 bool dta_control_tls_done(const struct dta_control_tls *t);
-/* The handshake waits for room to write. */
+/* Whether the handshake is waiting to write. */
 bool dta_control_tls_writes(const struct dta_control_tls *t);
-/* Bytes, 0 at the end; or negative: EAGAIN, EPIPE (cut off), EPROTO (changed, or not TLS). */
+/*
+ * Returns the number of bytes, 0 at the end; or -EAGAIN, -EPIPE (truncated stream), -EPROTO
+ * (modified data, or not TLS).
+ */
 ssize_t dta_control_tls_read(struct dta_control_tls *t, void *to, size_t room);
-/* Bytes taken; or negative: EAGAIN (repeat the same call later), EPIPE. */
+/* Returns the number of bytes accepted; or -EAGAIN (repeat the same call later), -EPIPE. */
 ssize_t dta_control_tls_write(struct dta_control_tls *t, const void *from, size_t bytes);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * credits.h - the number of reports that a reporter may have in flight: unlimited until a worker's
- * sockets overflow, then halved on each overflow down to DTA_CREDITS_MIN and doubled after each 0.1
- * s without. Pure; single-threaded.
+ * sockets overflow, then halved on each overflow down to DTA_CREDITS_MIN, and doubled after each
+ * 0.1 s without overflow. Pure; single-threaded.
  */
 #ifndef SL_DTA_TRANSLATE_CREDITS_H
 #define SL_DTA_TRANSLATE_CREDITS_H
@@ -10,10 +10,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define DTA_CREDITS_ANY	    ~0u
-#define DTA_CREDITS_FIRST   2048u /* half a window: reports within it cannot come late */
-#define DTA_CREDITS_MIN	    64u
-#define DTA_CREDITS_LESS_NS 10000000ull /* between cuts, so that reporters can react */
+#define DTA_CREDITS_ANY	  ~0u
+#define DTA_CREDITS_FIRST 2048u /* half of the window, so that reports in flight can't be late */
+#define DTA_CREDITS_MIN	  64u
+/* Minimum time between cuts, so that reporters can react. */
+#define DTA_CREDITS_LESS_NS 10000000ull
 #define DTA_CREDITS_MORE_NS 100000000ull
 
 struct dta_credits { /* initially zero */
@@ -21,13 +22,13 @@ struct dta_credits { /* initially zero */
 	uint32_t limit; /* 0: unlimited */
 };
 
-/* drops: total drops of the sockets. True: credits were cut. */
+/* drops: total drops of the sockets. Returns true if credits were cut. */
 static inline bool dta_credits_look(struct dta_credits *c, uint64_t drops, uint64_t now_ns)
 {
 	const bool more = drops > c->drops;
 
 	if (more && now_ns - c->changed_ns < DTA_CREDITS_LESS_NS)
-		return false; /* counts at the next call */
+		return false; /* the next call counts these drops */
 	c->drops = drops;
 	if (more) {
 		c->limit = !c->limit			? DTA_CREDITS_FIRST

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* device.c - what devices send: a decoder and a batch of reports per input */
+/* device.c - inputs of devices: a decoder and a batch of reports per input */
 #include "dta/translate/internal.h"
 
 #include <errno.h>
 
 /*
- * Reports of devices have no reporter's number: it tells reporters of a sketch apart, and no
- * mapping writes sketches. The field "exporter" names a device.
+ * Reports of devices have no reporter number. It only serves to distinguish the reporters of a
+ * sketch, and mappings write no sketches. The field "exporter" names a device.
  */
-static void give(void *arg, const struct dta_block *b)
+static void give_block(void *arg, const struct dta_block *b)
 {
 	struct dta_source *s = arg;
 	struct dta_worker *w = s->worker;
@@ -56,7 +56,7 @@ int dta_worker_device_open(struct dta_worker *w, uint32_t source)
 	if (!w->opts.map || kind == DTA_DEVICES)
 		return 0;
 	s->decoder = dta_device_decoder(kind)->make();
-	s->batch = dta_map_batch_new(w->opts.map, kind, give, s);
+	s->batch = dta_map_batch_new(w->opts.map, kind, give_block, s);
 	return s->decoder && s->batch ? 0 : -ENOMEM;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* gap_file.c - see gap_file.h. */
+/* gap_file.c - the file of reports that collectors missed (gap_file.h) */
 #include "dta/translate/gap_file.h"
 
 #include <errno.h>
@@ -26,12 +26,15 @@ struct dta_gap_file {
 	int fd;
 	uint32_t workers;
 	struct gap_page *page;
-	/* Of more workers than there are now, and of collectors that moved: what take() merges. */
+	/*
+	 * Gaps of workers that no longer exist and of collectors that moved; merged by
+	 * dta_gap_file_take().
+	 */
 	struct gap_page before;
 };
 
-static struct dta_gap_file *fail(struct dta_gap_file *f, const char *path, const char *why,
-				 char *error, size_t bytes)
+static struct dta_gap_file *fail_open(struct dta_gap_file *f, const char *path, const char *why,
+				      char *error, size_t bytes)
 {
 	base_fail(error, bytes, -1, "%s: %s", path, why);
 	if (f->fd >= 0)
@@ -55,33 +58,40 @@ struct dta_gap_file *dta_gap_file_open(const char *path, uint32_t workers, char 
 	f->workers = workers;
 	f->fd = base_open_locked(path);
 	if (f->fd < 0)
-		return fail(f, path,
-			    f->fd == -EBUSY ? "another translator has it" : strerror(-f->fd), error,
-			    error_bytes);
+		return fail_open(f, path,
+				 f->fd == -EBUSY ? "another translator has it" : strerror(-f->fd),
+				 error, error_bytes);
 	bytes = lseek(f->fd, 0, SEEK_END);
 	if (bytes && bytes != (off_t)sizeof(*f->page))
-		return fail(f, path, "is not a file of gaps", error, error_bytes);
-	/* Room for all of it: a full disk would kill who writes to the mapping. */
+		return fail_open(f, path, "is not a file of gaps", error, error_bytes);
+	/*
+	 * Allocate the whole file, because on a full disk a write to the mapping would raise
+	 * SIGBUS.
+	 */
 	err = posix_fallocate(f->fd, 0, sizeof(*f->page));
 	if (err)
-		return fail(f, path, strerror(err), error, error_bytes);
+		return fail_open(f, path, strerror(err), error, error_bytes);
 	f->page = mmap(NULL, sizeof(*f->page), PROT_READ | PROT_WRITE, MAP_SHARED, f->fd, 0);
 	if (f->page == MAP_FAILED)
-		return fail(f, path, strerror(errno), error, error_bytes);
+		return fail_open(f, path, strerror(errno), error, error_bytes);
 	dta_guard_add(f->page, sizeof(*f->page), f->fd, -1);
 	if (bytes && f->page->magic != MAGIC) {
 		dta_guard_remove(f->page);
 		munmap(f->page, sizeof(*f->page));
-		return fail(f, path, "is not a file of gaps", error, error_bytes);
+		return fail_open(f, path, "is not a file of gaps", error, error_bytes);
 	}
 	f->page->magic = MAGIC;
 	f->before = *f->page;
 	return f;
 }
 
-static void merge(struct dta_translate_gap *to, const struct dta_translate_gap *from, uint64_t now)
+static void merge_gap(struct dta_translate_gap *to, const struct dta_translate_gap *from,
+		      uint64_t now)
 {
-	/* A clock that was set back, or another's file: a gap does not begin later than now. */
+	/*
+	 * The clock was set back or the file is from another machine: a gap can't start in the
+	 * future.
+	 */
 	const uint64_t began = BASE_MIN(from->from_ns, now);
 
 	to->from_ns = to->from_ns ? BASE_MIN(to->from_ns, began) : began;
@@ -95,7 +105,7 @@ struct dta_translate_gap *dta_gap_file_take(struct dta_gap_file *f, uint32_t wor
 	const uint64_t now = base_realtime_ns();
 	uint32_t i;
 
-	/* Those of workers that are no more are the others'. */
+	/* The remaining workers take over the gaps of those that no longer exist. */
 	for (uint32_t w = worker; w < WORKERS_MAX; w += f->workers)
 		memset(f->page->gap[w], 0, sizeof(f->page->gap[w]));
 	for (i = 0; i < n; i++)
@@ -108,11 +118,11 @@ struct dta_translate_gap *dta_gap_file_take(struct dta_gap_file *f, uint32_t wor
 			if (!old->from_ns)
 				continue;
 			if (i < n)
-				merge(&mine[i], old, now);
+				merge_gap(&mine[i], old, now);
 			else
 				base_logf(BASE_WARN, "translate",
-					  "a collector that missed %llu reports is not named any "
-					  "more: it will not be told",
+					  "a collector that missed %llu reports is no longer "
+					  "listed and will not be told",
 					  (unsigned long long)old->reports);
 		}
 	return mine;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gap_file.h - what collectors missed, in a file of fixed size that survives the translator, killed
- * at any instruction: it is mapped, and each worker counts in its own part.
+ * gap_file.h - counts the reports that each collector missed. The counts are in a mapped file of
+ * fixed size, which survives a translator killed at any instruction. Each worker has its own part.
  */
 #ifndef SL_DTA_TRANSLATE_GAP_FILE_H
 #define SL_DTA_TRANSLATE_GAP_FILE_H
@@ -9,21 +9,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a collector missed while it was away, with replicas. */
+/* The reports that a collector missed during an absence, with replicas. */
 struct dta_translate_gap {
-	uint64_t collector;	   /* in a file: a hash of its name */
-	uint64_t from_ns, reports; /* CLOCK_REALTIME; 0: none */
+	uint64_t collector;	   /* in a file, this is a hash of the collector's name */
+	uint64_t from_ns, reports; /* from_ns: CLOCK_REALTIME; 0: no gap */
 };
 
 struct dta_gap_file;
 
-/* Makes it if it is not there. NULL with one line in error: another translator has it, or it is
- * another file. */
+/*
+ * Opens or creates the file. Returns NULL with one line in error: another translator uses it, or it
+ * is a different kind of file.
+ */
 struct dta_gap_file *dta_gap_file_open(const char *path, uint32_t workers, char *error,
 				       size_t error_bytes);
 /*
- * The gaps of a worker, one per collector in this order, with what the file has of them. One whose
- * collector is not named any more is dropped, after a line in the log.
+ * Returns the gaps of a worker, one per collector in the given order, with the counts found in the
+ * file. The gap of a collector that is no longer listed is logged and dropped.
  */
 struct dta_translate_gap *dta_gap_file_take(struct dta_gap_file *f, uint32_t worker,
 					    const char *const *collectors, uint32_t n);

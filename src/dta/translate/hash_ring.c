@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hash_ring.c - consistent hashing. */
+/* hash_ring.c - consistent hashing (hash_ring.h) */
 #include "dta/translate/hash_ring.h"
 
 #include <errno.h>

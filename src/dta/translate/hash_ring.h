@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * hash_ring.h - selects the collector of a key by consistent hashing (Karger et al., STOC 1997):
- * when a collector leaves, only its keys move; a new one takes a share from all. Translators and
- * queries agree if they name the same collectors, in any order.
+ * when a collector leaves, only its keys move; a new collector takes a share from all others.
+ * Translators and queries agree if they list the same collectors, in any order.
  */
 #ifndef SL_DTA_TRANSLATE_HASH_RING_H
 #define SL_DTA_TRANSLATE_HASH_RING_H
@@ -12,7 +12,8 @@
 #include <stdint.h>
 
 #define DTA_HASH_RING_MEMBERS_MAX 64u
-#define DTA_HASH_RING_POINTS	  160u /* per member: shares differ by about 8 % (1 / sqrt(160)) */
+/* points per member: shares differ by about 8 % (1 / sqrt(160)) */
+#define DTA_HASH_RING_POINTS 160u
 
 struct dta_hash_ring {
 	uint32_t members, points;
@@ -22,11 +23,17 @@ struct dta_hash_ring {
 	} point[DTA_HASH_RING_MEMBERS_MAX * DTA_HASH_RING_POINTS];
 };
 
-/* Member i is names[i], as on the command line. 0, -EINVAL: none, too many, a duplicate. */
+/*
+ * Member i is names[i], as given on the command line. Returns 0, or -EINVAL: no names, too many, or
+ * a duplicate.
+ */
 int dta_hash_ring_init(struct dta_hash_ring *r, const char *const *names, uint32_t n);
-/* The position of a store's key (sketches: of the store alone, without a key). */
+/* Returns the ring position of a store's key; for sketches, that of the store, without a key. */
 uint64_t dta_hash_ring_hash(uint16_t tenant, uint16_t store, const void *key, size_t bytes);
-/* The next member on the ring that is up (bit i: member i), or DTA_HASH_RING_MEMBERS_MAX. */
+/*
+ * Returns the next member on the ring that is up (bit i: member i); DTA_HASH_RING_MEMBERS_MAX:
+ * none.
+ */
 uint32_t dta_hash_ring_find(const struct dta_hash_ring *r, uint64_t hash, uint64_t up);
 
 #endif

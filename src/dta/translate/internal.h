@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* internal.h - what translate.c and account.c share */
+/* internal.h - internals shared by translate.c, account.c, device.c and replicas.c */
 #ifndef SL_DTA_TRANSLATE_INTERNAL_H
 #define SL_DTA_TRANSLATE_INTERNAL_H
 
@@ -10,10 +10,13 @@
 #include "dta/translate/reflect.h"
 #include "dta/translate/translate.h"
 
-#define DTA_BATCH 512u	/* datagrams per call */
-#define HELD_MAX  1024u /* pending acknowledgements; beyond, a reporter asks again */
+#define DTA_BATCH 512u	/* datagrams per receive call */
+#define HELD_MAX  1024u /* pending acknowledgements; beyond that, reporters must ask again */
 
-/* An input: answers go out where packets came in. decoder: of devices' packets; else NULL. */
+/*
+ * An input; answers are sent through the input that received the packet. decoder: for packets of
+ * devices; otherwise NULL.
+ */
 struct dta_source {
 	struct dta_input *in;
 	bool ended;
@@ -25,8 +28,8 @@ struct dta_source {
 };
 
 /*
- * Acknowledgements held until their reports are in memory, so that a killed translator loses
- * nothing that a reporter has released.
+ * Acknowledgements held back until their reports are in memory, so that killing the translator
+ * loses no report that its reporter has already released.
  */
 struct dta_translate_held {
 	uint32_t count;
@@ -41,77 +44,61 @@ struct dta_worker {
 	char name[64];
 	struct dta_source source[DTA_TRANSLATE_INPUTS];
 	uint32_t sources;
-	struct dta_loss *loss, *legacy; /* reporters of all inputs; legacy: of form B, or NULL */
-	uint64_t translator;		/* its name, as packets have it */
-	uint32_t signer;		/* of the packet: dta_auth_check() */
+	/* reporters of all inputs; legacy: those that use form B, or NULL */
+	struct dta_loss *loss, *legacy;
+	uint64_t translator; /* hash of the translator's name, as used in packets */
+	uint32_t signer; /* number of the key that signed the current packet (dta_auth_check()) */
 	struct dta_client *client[DTA_HASH_RING_MEMBERS_MAX];
 	struct dta_hash_ring ring;
 	struct dta_auth *auth;
 	struct dta_credits credits;
 	struct dta_reflect reflect;
-	struct dta_translate_account account; /* without engines, outputs and windows */
+	struct dta_translate_account account; /* excludes engines, outputs and windows */
 	uint64_t looked_ns, told_ns, busy_ns;
 	atomic_bool ready;
-	uint64_t turns;				 /* of its loop; relaxed */
-	uint64_t up;				 /* bit i: collector i is ready */
-	struct dta_datagram datagram[DTA_BATCH]; /* [at, came) are not taken */
+	uint64_t turns; /* iterations of the worker's loop; relaxed */
+	uint64_t up;	/* bit i: collector i is ready */
+	/* received datagrams; those in [at, came) are not processed yet */
+	struct dta_datagram datagram[DTA_BATCH];
 	uint32_t at, came, from;
 	struct dta_packet packet;
 	uint64_t fresh[DTA_LOSS_FRESH_WORDS];
-	uint8_t *gathered;		    /* items for one collector */
-	struct dta_translate_held *held[2]; /* waiting for marks; collected since */
+	uint8_t *gathered; /* buffer for items of the same collector */
+	/* acknowledgements that wait for marks, and those collected since then */
+	struct dta_translate_held *held[2];
 	struct dta_client_mark mark[DTA_HASH_RING_MEMBERS_MAX];
-	struct dta_worker_kernel *kernel;	  /* its queue pairs, or NULL */
-	uint64_t lost[DTA_HASH_RING_MEMBERS_MAX]; /* of dta_client_lost() */
-	uint64_t losers;			  /* collectors that lost writes lately */
-	struct dta_translate_gap *gap;		  /* per collector; in a file, or own_gap */
+	uint64_t lost[DTA_HASH_RING_MEMBERS_MAX]; /* last values of dta_client_lost() */
+	uint64_t losers; /* bitmap of collectors that lost writes recently */
+	/* one gap per collector; points into the gap file, or to own_gap */
+	struct dta_translate_gap *gap;
 	struct dta_translate_gap own_gap[DTA_HASH_RING_MEMBERS_MAX];
-	uint64_t now; /* of the datagrams that device.c takes */
+	uint64_t now; /* arrival time of the datagrams that device.c processes */
 };
 
-/* replicas.c: the first members on the ring, of those in up. */
+/* replicas.c: returns the first members on the ring among those in up. */
 uint64_t dta_worker_members(const struct dta_worker *w, uint64_t hash, uint64_t up);
-/* Counts a report for those of its members that are away. */
+/* Counts a report for each of its members that is down. */
 void dta_worker_missed(struct dta_worker *w, uint64_t hash);
-/* After w->up changed: begins gaps, and tells those that ended. */
+/* Starts gaps and reports those that ended. Called after w->up changed. */
 void dta_worker_gaps(struct dta_worker *w, uint64_t was_up);
-/* Whether reports may be lost: pending acknowledgements must be withdrawn. */
+/* Whether reports may be lost, so that pending acknowledgements must be withdrawn. */
 bool dta_worker_lost(struct dta_worker *w);
 
-/* translate.c, for device.c: reports to the collectors of their keys. */
+/* translate.c, for device.c: passes reports to the collectors of their keys. */
 void dta_worker_dispatch(struct dta_worker *w, const struct dta_header *h,
 			 const struct dta_block *b, uint64_t now);
 
-/* ---- device.c: what devices send ---- */
+/* ---- device.c: datagrams of devices ---- */
 
-/* Gives a source what the worker's options say that it brings. 0, -ENOMEM. */
+/* Sets up a source for the kind of input that the worker's options give. Returns 0 or -ENOMEM. */
 int dta_worker_device_open(struct dta_worker *w, uint32_t source);
 void dta_worker_device_close(struct dta_source *s);
 void dta_worker_device_take(struct dta_worker *w, uint32_t source, const struct dta_datagram *d,
 			    uint64_t now, uint64_t real);
-/* After a batch of datagrams: gives the reports that are gathered. */
+/* Passes on the collected reports. Called after each batch of datagrams. */
 void dta_worker_device_flush(struct dta_worker *w, uint32_t source, uint64_t now);
 void dta_worker_device_account(const struct dta_worker *w, struct dta_translate_account *a);
 
-/* kernel.c: a connection to the store server for each queue pair in the kernel. */
-int dta_worker_kernel_open(struct dta_worker *w, char *error, size_t error_bytes);
-void dta_worker_kernel_close(struct dta_worker *w);
-/* The rest may be called without. */
-void dta_worker_kernel_before(struct dta_worker *w, const struct dta_loss_key *key, uint64_t now);
-/* As dta_loss_superseded(), by what the kernel wrote. */
-uint32_t dta_worker_kernel_overtaken(struct dta_worker *w, const struct dta_loss_key *key);
-/* quiet: no packet waits for the worker. True: all connections are ready. */
-bool dta_worker_kernel_drive(struct dta_worker *w, bool quiet, uint64_t now);
-bool dta_worker_kernel_waiting(const struct dta_worker *w);
-/* The kernel takes no more. */
-void dta_worker_kernel_stop(struct dta_worker *w, uint64_t now);
-/* True: its frames have settled. */
-bool dta_worker_kernel_finish(struct dta_worker *w, uint64_t now);
-void dta_worker_kernel_abandon(struct dta_worker *w);
-void dta_worker_kernel_notify(struct dta_worker *w);
-void dta_worker_kernel_account(const struct dta_worker *w, struct dta_translate_account *all);
-void dta_worker_kernel_detail(const struct dta_worker *w,
-			      void (*say)(void *arg, const char *name, uint64_t value), void *arg);
 /* Packets dropped for lack of room: by the kernel, at all inputs; and between workers. */
 uint64_t dta_worker_drops(const struct dta_worker *w);
 /* Sends each collector its account. */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * loss.c - a table of reporters, each with its newest sequence number, a bitmap of the window
- * behind it, and a sorted list of gaps. A report of the window has arrived (its bit is set), is
- * missing (in a gap), or is lost or was never expected (neither).
+ * behind it, and a sorted list of gaps. A report in the window has arrived (its bit is set), is
+ * missing (in a gap), or is neither: then it is lost or was never expected.
  */
 #include "dta/translate/loss_internal.h"
 
@@ -16,10 +16,12 @@
 #include "dta/engine/output.h"
 #include "dta/store/hash.h"
 
-#define INCARNATIONS_MAX 4u	       /* of a number that have a window */
-#define STRAGGLE_NS	 1000000000ull /* how long packets of an earlier incarnation are on the way */
-#define FAR_NS		 5000000000ull /* between two packets that confirm a jump */
-#define FAR_MAX		 (1u << 22)    /* reports between them */
+#define INCARNATIONS_MAX 4u /* incarnations of one number that have a window */
+/* how long packets of an earlier incarnation may still arrive */
+#define STRAGGLE_NS 1000000000ull
+#define FAR_NS	    5000000000ull /* maximum time between two packets that confirm a jump */
+/* maximum number of reports between the two packets that confirm a jump */
+#define FAR_MAX (1u << 22)
 
 /* ---- shares ---- */
 
@@ -28,7 +30,7 @@ static struct dta_loss_table *table_of(struct dta_loss *l, const struct dta_loss
 	return &l->table[r->authenticated];
 }
 
-/* The group's place: it, or the end of its chain. */
+/* Returns the link to the key's group, or to the end of its chain. */
 static struct dta_loss_group **find_group(const struct dta_loss *l, const struct dta_loss_key *key,
 					  bool authenticated, struct in6_addr *id, uint64_t *hash)
 {
@@ -44,9 +46,9 @@ static struct dta_loss_group **find_group(const struct dta_loss *l, const struct
 	return at;
 }
 
-/* Counts one more reporter of the key's group. NULL: none, or no share is left. */
-static struct dta_loss_group *join(struct dta_loss *l, const struct dta_loss_key *key,
-				   bool authenticated)
+/* Counts one more reporter in the key's group. Returns NULL if the group has no share left. */
+static struct dta_loss_group *join_group(struct dta_loss *l, const struct dta_loss_key *key,
+					 bool authenticated)
 {
 	struct in6_addr id;
 	uint64_t hash;
@@ -69,7 +71,7 @@ static struct dta_loss_group *join(struct dta_loss *l, const struct dta_loss_key
 	return *at;
 }
 
-static void leave(struct dta_loss_table *t, uint32_t buckets, struct dta_loss_group *group)
+static void leave_group(struct dta_loss_table *t, uint32_t buckets, struct dta_loss_group *group)
 {
 	struct dta_loss_group **at = &t->group[group->hash & (buckets - 1)];
 
@@ -112,7 +114,7 @@ struct dta_loss *dta_loss_new(const struct dta_loss_opts *opts)
 		l->table[i].group = calloc(l->buckets, sizeof(struct dta_loss_group *));
 	if (!l->bucket || !l->table[0].group || !l->table[1].group)
 		goto fail;
-	/* A known seed would allow to choose numbers that collide. */
+	/* A known seed would allow an attacker to choose colliding numbers. */
 	if (getrandom(&l->seed, sizeof(l->seed), GRND_NONBLOCK) != sizeof(l->seed))
 		l->seed = (uintptr_t)l * 0x9e3779b97f4a7c15ull;
 	return l;
@@ -135,7 +137,7 @@ void dta_loss_free(struct dta_loss *l)
 	for (int i = 0; i < 2; i++) {
 		for (struct dta_loss_reporter *r = l->table[i].oldest, *next; r; r = next) {
 			next = r->younger;
-			leave(&l->table[i], l->buckets, r->group);
+			leave_group(&l->table[i], l->buckets, r->group);
 			reporter_free(r);
 		}
 		free(l->table[i].group);
@@ -146,7 +148,7 @@ void dta_loss_free(struct dta_loss *l)
 
 /* ---- lists ---- */
 
-static void unlist(struct dta_loss *l, struct dta_loss_reporter *r)
+static void unlist_reporter(struct dta_loss *l, struct dta_loss_reporter *r)
 {
 	struct dta_loss_table *t = table_of(l, r);
 
@@ -164,12 +166,12 @@ static void list_youngest(struct dta_loss *l, struct dta_loss_reporter *r)
 	t->youngest = r;
 }
 
-static void heard(struct dta_loss *l, struct dta_loss_reporter *r, uint64_t now_ns)
+static void note_heard(struct dta_loss *l, struct dta_loss_reporter *r, uint64_t now_ns)
 {
 	r->seen_ns = now_ns;
 	if (table_of(l, r)->youngest == r)
 		return;
-	unlist(l, r);
+	unlist_reporter(l, r);
 	list_youngest(l, r);
 }
 
@@ -188,8 +190,9 @@ static void want_no_more(struct dta_loss *l, struct dta_loss_reporter *r)
 /* ---- reporters ---- */
 
 /*
- * The first packet of an incarnation. Reports before it are missing if fewer than a window;
- * otherwise another translator took them, and what the reporter still keeps is taken.
+ * Sets up the window for the first packet of an incarnation. Reports before it are missing if they
+ * are fewer than a window. Otherwise another translator received them; any that the reporter sends
+ * again are accepted.
  */
 static void begin_incarnation(struct dta_loss *l, struct dta_loss_reporter *r,
 			      const struct dta_header *h)
@@ -223,7 +226,7 @@ static uint64_t hash_of(const struct dta_loss *l, const struct dta_loss_key *key
 	return XXH3_64bits_withSeed(&id, sizeof(id), l->seed);
 }
 
-/* The first in the chain from r on that has this number, of any incarnation. */
+/* Returns the first reporter in the chain, from r on, with this number and any incarnation. */
 static struct dta_loss_reporter *same_number(struct dta_loss_reporter *r, uint64_t hash,
 					     const struct dta_loss_key *key, bool authenticated)
 {
@@ -248,8 +251,10 @@ static struct dta_loss_reporter *next_of_number(const struct dta_loss_reporter *
 	return same_number(r->chain, r->hash, &r->key, r->authenticated);
 }
 
-/* Its last window makes room for a new one: its worker keeps it. */
-static bool restarts(const struct dta_loss *l, const struct dta_loss_reporter *r)
+/*
+ * Whether the reporter's last window is only being replaced, so that its worker keeps the reporter.
+ */
+static bool is_restarting(const struct dta_loss *l, const struct dta_loss_reporter *r)
 {
 	return l->restarting && l->restarting->tenant == r->key.tenant &&
 	       l->restarting->reporter == r->key.reporter;
@@ -262,16 +267,16 @@ static void remove_reporter(struct dta_loss *l, struct dta_loss_reporter *r)
 	while (*at != r)
 		at = &(*at)->chain;
 	*at = r->chain;
-	unlist(l, r);
+	unlist_reporter(l, r);
 	want_no_more(l, r);
 	dta_loss_give_up(r, r->s.missing);
 	dta_loss_order_free(l, r);
 	dta_add_counters(&l->gone, &r->s, sizeof(r->s));
 	l->gone.forgotten++;
-	leave(table_of(l, r), l->buckets, r->group);
+	leave_group(table_of(l, r), l->buckets, r->group);
 	if (!first_of_number(l, &r->key, r->authenticated, r->hash)) {
 		l->numbers--;
-		if (r->authenticated && l->o.forgotten && !restarts(l, r))
+		if (r->authenticated && l->o.forgotten && !is_restarting(l, r))
 			l->o.forgotten(l->o.arg, r->key.tenant, r->key.reporter);
 	}
 	reporter_free(r);
@@ -290,19 +295,19 @@ static struct dta_loss_reporter *add_reporter(struct dta_loss *l, const struct d
 {
 	const bool authenticated = h->flags & DTA_AUTHENTICATED;
 	struct dta_loss_table *t = &l->table[authenticated];
-	struct dta_loss_group *group = join(l, key, authenticated);
+	struct dta_loss_group *group = join_group(l, key, authenticated);
 	struct dta_loss_reporter *r;
 
-	/* What is silent makes room, be it of this group or for its share. */
+	/* Remove silent reporters to free a share, whichever group they belong to. */
 	while (!group && t->oldest && now_ns - t->oldest->seen_ns >= l->o.forget_ns) {
 		remove_reporter(l, t->oldest);
-		group = join(l, key, authenticated);
+		group = join_group(l, key, authenticated);
 	}
 	if (!group)
 		return NULL;
 	r = calloc(1, sizeof(*r) + l->o.window / 8);
 	if (!r) {
-		leave(t, l->buckets, group);
+		leave_group(t, l->buckets, group);
 		return NULL;
 	}
 	r->key = *key;
@@ -322,9 +327,9 @@ static struct dta_loss_reporter *add_reporter(struct dta_loss *l, const struct d
 }
 
 /*
- * Whether a makes room before b. What lives stays. Then the most silent one goes, if it is so for
- * long enough; else the youngest, so that many incarnations at once replace each other, not the one
- * that they follow.
+ * Whether a is replaced before b. Incarnations that live are replaced last. Otherwise the one that
+ * has been silent for longer is replaced if the silence is long enough, else the youngest, so that
+ * many simultaneous new incarnations replace each other and not the original one.
  */
 static bool goes_before(const struct dta_loss_reporter *a, const struct dta_loss_reporter *b,
 			uint64_t now_ns)
@@ -336,7 +341,7 @@ static bool goes_before(const struct dta_loss_reporter *a, const struct dta_loss
 	return a->birth > b->birth;
 }
 
-/* The window of the number that makes room. NULL: it has none. */
+/* Returns the incarnation of this number to be replaced. NULL: the number has none. */
 static struct dta_loss_reporter *to_replace(const struct dta_loss *l,
 					    const struct dta_loss_key *key, bool authenticated,
 					    uint64_t hash, uint64_t now_ns)
@@ -349,12 +354,13 @@ static struct dta_loss_reporter *to_replace(const struct dta_loss *l,
 }
 
 /*
- * A window for an incarnation that has none. NULL: there is no room, or it is an old one, whose
- * reports are late.
+ * Adds a window for a new incarnation. Returns NULL if there is no room, or if the incarnation is
+ * an old one, whose reports are late.
  */
-static struct dta_loss_reporter *restart(struct dta_loss *l, const struct dta_loss_key *key,
-					 const struct dta_header *h, uint32_t bits, uint64_t hash,
-					 uint64_t now_ns, bool *late)
+static struct dta_loss_reporter *restart_reporter(struct dta_loss *l,
+						  const struct dta_loss_key *key,
+						  const struct dta_header *h, uint32_t bits,
+						  uint64_t hash, uint64_t now_ns, bool *late)
 {
 	const bool authenticated = h->flags & DTA_AUTHENTICATED;
 	struct dta_loss_reporter *o, *old, *r;
@@ -362,7 +368,10 @@ static struct dta_loss_reporter *restart(struct dta_loss *l, const struct dta_lo
 
 	*late = false;
 	for (o = first_of_number(l, key, authenticated, hash); o; o = next_of_number(o)) {
-		/* After forget_ns incarnations are not comparable; auth.h checks the time. */
+		/*
+		 * Incarnations more than forget_ns apart can't be compared; auth.h then checks the
+		 * time.
+		 */
 		if (authenticated && now_ns - o->seen_ns < l->o.forget_ns &&
 		    (int32_t)(h->incarnation - o->incarnation) < 0) {
 			o->s.late += h->reports;
@@ -374,7 +383,7 @@ static struct dta_loss_reporter *restart(struct dta_loss *l, const struct dta_lo
 	if (others == INCARNATIONS_MAX)
 		remove_reporter(l, to_replace(l, key, authenticated, hash, now_ns));
 	r = add_reporter(l, key, h, bits, hash, now_ns);
-	/* No share is left but its own, if it still has one. */
+	/* Without a free share, replace an incarnation of the same number. */
 	old = !r && others < INCARNATIONS_MAX ? to_replace(l, key, authenticated, hash, now_ns)
 					      : NULL;
 	if (old) {
@@ -399,12 +408,12 @@ static struct dta_loss_reporter *restart(struct dta_loss *l, const struct dta_lo
 	return r;
 }
 
-/* Whether a packet of a number with a later incarnation is a straggler of an earlier one. */
-static bool straggles(struct dta_loss *l, struct dta_loss_reporter *r, uint64_t now_ns)
+/* Whether a packet is a straggler of an incarnation that a later one has succeeded. */
+static bool is_straggler(struct dta_loss *l, struct dta_loss_reporter *r, uint64_t now_ns)
 {
 	if (!r->contested || r->lives)
 		return false;
-	/* Since the first of them: more must not mute it for longer. */
+	/* Count from the first contest, so that further incarnations don't prolong the time. */
 	if (now_ns - r->contested_ns < STRAGGLE_NS)
 		return true;
 	r->lives = true;
@@ -422,8 +431,8 @@ static void reset_window(struct dta_loss *l, struct dta_loss_reporter *r)
 	r->joined = r->bits == 32;
 	r->acknowledge = false;
 	memset(r->map, 0, l->o.window / 8);
-	dta_loss_order_free(l, r); /* what it knows may be lost */
-	dta_loss_hole(r);	   /* what is resent keeps its order */
+	dta_loss_order_free(l, r); /* recorded reports may be lost */
+	dta_loss_hole(r);	   /* reports sent again keep their order */
 }
 
 void dta_loss_reset(struct dta_loss *l)
@@ -435,7 +444,7 @@ void dta_loss_reset(struct dta_loss *l)
 
 /* ---- packets ---- */
 
-/* Accounts reports behind top one by one. */
+/* Records reports behind top, one by one. */
 static uint32_t old_reports(struct dta_loss *l, struct dta_loss_reporter *r, uint32_t sequence,
 			    uint32_t n, uint64_t *fresh)
 {
@@ -450,7 +459,11 @@ static uint32_t old_reports(struct dta_loss *l, struct dta_loss_reporter *r, uin
 			r->s.duplicates++;
 		} else {
 			if (dta_loss_behind(r, at) > r->reach)
-				r->s.expected++; /* from now on */
+				/*
+				 * older than the reports expected so far, so expected only from now
+				 * on
+				 */
+				r->s.expected++;
 			else
 				dta_loss_fill(r, at);
 			r->map[bit / 64] |= 1ull << bit % 64;
@@ -463,7 +476,10 @@ static uint32_t old_reports(struct dta_loss *l, struct dta_loss_reporter *r, uin
 	return taken;
 }
 
-/* Takes n reports from sequence on, which is at top or ahead of it. counted: they are arrived. */
+/*
+ * Records n reports from sequence on, which is at or ahead of top. counted: they are already
+ * included in arrived.
+ */
 static void new_reports(struct dta_loss *l, struct dta_loss_reporter *r, uint32_t sequence,
 			uint32_t n, bool counted, uint64_t now_ns)
 {
@@ -479,7 +495,7 @@ static void new_reports(struct dta_loss *l, struct dta_loss_reporter *r, uint32_
 
 enum loss_place { NEAR, FAR_TAKEN, FAR_LATE };
 
-/* The window goes on at the jump, whose first packet is in it already if it was taken. */
+/* Moves the window to a confirmed jump. The first packet of a jump forward was already accepted. */
 static void follow_jump(struct dta_loss *l, struct dta_loss_reporter *r, bool forward,
 			const struct dta_header *h, uint64_t now_ns)
 {
@@ -502,18 +518,21 @@ static void follow_jump(struct dta_loss *l, struct dta_loss_reporter *r, bool fo
 	r->far.given_up = begin - r->top > window ? begin - r->top - window : 0;
 	if (begin != r->top)
 		dta_loss_skip(l, r, begin - r->top, now_ns);
-	/* If this packet is the earlier one, it fills the gap. */
+	/* Unless this packet is the earlier one and covers the gap itself. */
 	if (!before || far.first - begin >= h->reports)
 		new_reports(l, r, far.first, far.count, true, now_ns);
 }
 
-/* The window, which is about to reach to `end`, has come near a jump that was taken. */
+/*
+ * Merges an accepted jump into the window when the window, about to advance to `end`, comes near
+ * it.
+ */
 static void meet_jump(struct dta_loss *l, struct dta_loss_reporter *r, uint32_t end,
 		      uint64_t now_ns)
 {
 	const int32_t ahead = (int32_t)(r->far.first - r->top);
 
-	/* What is still to come before it must stay within the window. */
+	/* Reports before the jump that may still arrive must stay within the window. */
 	if (ahead > 0 && (uint32_t)ahead + r->far.count > dta_loss_window_of(l, r) &&
 	    (int32_t)(end - r->far.first) <= 0)
 		return;
@@ -522,9 +541,12 @@ static void meet_jump(struct dta_loss *l, struct dta_loss_reporter *r, uint32_t 
 	r->far.count = 0;
 }
 
-/* Where a packet without authentication is that no single packet can make the window follow. */
-static enum loss_place jump(struct dta_loss *l, struct dta_loss_reporter *r,
-			    const struct dta_header *h, uint64_t now_ns)
+/*
+ * Checks a packet without authentication against jumps, so that no single packet can move the
+ * window.
+ */
+static enum loss_place check_jump(struct dta_loss *l, struct dta_loss_reporter *r,
+				  const struct dta_header *h, uint64_t now_ns)
 {
 	const uint32_t window = dta_loss_window_of(l, r), n = h->reports;
 	const int32_t by = (int32_t)(h->sequence - r->top);
@@ -539,7 +561,7 @@ static enum loss_place jump(struct dta_loss *l, struct dta_loss_reporter *r,
 		return NEAR;
 	}
 	if (r->far.count && now_ns - r->far.since_ns < FAR_NS) {
-		if (from >= 0 && (uint32_t)from < r->far.count) { /* the same again */
+		if (from >= 0 && (uint32_t)from < r->far.count) { /* the same packet again */
 			r->s.duplicates += forward ? n : 0;
 			r->s.late += forward ? 0 : n;
 			return FAR_LATE;
@@ -587,9 +609,9 @@ void dta_loss_heartbeat(struct dta_loss *l, const struct dta_loss_key *key,
 						    hash_of(l, key, h->flags & DTA_AUTHENTICATED));
 	int32_t ahead;
 
-	if (!r || r->bits != 32 || straggles(l, r, now_ns))
+	if (!r || r->bits != 32 || is_straggler(l, r, now_ns))
 		return;
-	heard(l, r, now_ns);
+	note_heard(l, r, now_ns);
 	ahead = (int32_t)(h->sequence - r->top);
 	if (ahead > (int32_t)dta_loss_window_of(l, r) && !r->authenticated) {
 		r->s.jumps++;
@@ -624,26 +646,26 @@ int dta_loss_packet(struct dta_loss *l, const struct dta_loss_key *key, const st
 		l->restarting = key;
 		if (r) /* the configuration changed */
 			remove_reporter(l, r);
-		r = restart(l, key, h, bits, hash, now_ns, &late);
+		r = restart_reporter(l, key, h, bits, hash, now_ns, &late);
 		l->restarting = NULL;
 		if (!r) {
 			l->gone.refused += !late;
 			return late ? 0 : -ENOSPC;
 		}
 	}
-	heard(l, r, now_ns);
-	if (straggles(l, r, now_ns)) {
+	note_heard(l, r, now_ns);
+	if (is_straggler(l, r, now_ns)) {
 		r->s.late += n;
 		return 0;
 	}
 	if (!authenticated && bits == 32)
-		place = jump(l, r, h, now_ns);
+		place = check_jump(l, r, h, now_ns);
 	if (place == FAR_TAKEN)
 		dta_loss_set_bits(fresh, 0, n, true);
-	if (place != NEAR) /* no answer before the window follows */
+	if (place != NEAR) /* don't answer before the window follows */
 		return place == FAR_TAKEN ? (int)n : 0;
 	ahead = dta_loss_modulo(r, h->sequence - r->top);
-	if (ahead >= half) { /* it begins behind top */
+	if (ahead >= half) { /* the packet begins behind top */
 		old = half - (ahead - half);
 		if (old > n)
 			old = n;
@@ -661,7 +683,7 @@ int dta_loss_packet(struct dta_loss *l, const struct dta_loss_key *key, const st
 		r->key.port = key->port;
 		r->key.input = key->input;
 	}
-	/* A resent packet may have a newer key; one that was recorded moves answers nowhere. */
+	/* A retransmission may use a newer key; a replayed packet must not redirect answers. */
 	if (taken || (r->key.port == key->port &&
 		      !memcmp(&r->key.address, &key->address, sizeof(key->address))))
 		r->key.signer = key->signer;
@@ -672,10 +694,11 @@ int dta_loss_packet(struct dta_loss *l, const struct dta_loss_key *key, const st
 /* ---- answers ---- */
 
 /*
- * The length, up to limit, of the run of reports from sequence on that all arrived, or all did not.
+ * Returns the length, up to limit, of the run of reports from sequence on that have all arrived
+ * (there), or are all absent.
  */
-static uint32_t run(const struct dta_loss *l, const struct dta_loss_reporter *r, uint32_t sequence,
-		    uint32_t limit, bool there)
+static uint32_t run_length(const struct dta_loss *l, const struct dta_loss_reporter *r,
+			   uint32_t sequence, uint32_t limit, bool there)
 {
 	uint32_t window = dta_loss_window_of(l, r), n = 0;
 
@@ -692,7 +715,7 @@ static uint32_t run(const struct dta_loss *l, const struct dta_loss_reporter *r,
 	return limit;
 }
 
-/* The first report that did not arrive and may still be taken, even if given up. */
+/* Returns the first report that has not arrived and is still acceptable, even if given up. */
 static uint32_t first_absent(const struct dta_loss *l, const struct dta_loss_reporter *r)
 {
 	uint32_t far = r->joined ? dta_loss_window_of(l, r) : r->reach,
@@ -700,28 +723,11 @@ static uint32_t first_absent(const struct dta_loss *l, const struct dta_loss_rep
 
 	if (!r->gaps && !r->s.lost && !r->joined)
 		return r->top;
-	return dta_loss_modulo(r, oldest + run(l, r, oldest, far, true));
+	return dta_loss_modulo(r, oldest + run_length(l, r, oldest, far, true));
 }
 
-bool dta_loss_next(const struct dta_loss *l, const struct dta_loss_key *key, uint32_t incarnation,
-		   uint32_t *next)
-{
-	const struct dta_header h = {.incarnation = incarnation};
-	const struct dta_loss_reporter *r = find_reporter(l, key, &h, hash_of(l, key, false));
-
-	if (!r || r->bits != 32 || r->contested)
-		return false;
-	*next = r->top;
-	return true;
-}
-
-uint32_t dta_loss_old(const struct dta_loss *l)
-{
-	return l->last ? l->last_old : 0;
-}
-
-static void answer(const struct dta_loss *l, const struct dta_loss_reporter *r, uint8_t type,
-		   struct dta_answer *a)
+static void fill_answer(const struct dta_loss *l, const struct dta_loss_reporter *r, uint8_t type,
+			struct dta_answer *a)
 {
 	*a = (struct dta_answer){
 		.type = type,
@@ -733,8 +739,8 @@ static void answer(const struct dta_loss *l, const struct dta_loss_reporter *r, 
 	};
 }
 
-static bool nack(struct dta_loss *l, struct dta_loss_reporter *r, uint64_t now_ns,
-		 struct dta_answer *a)
+static bool fill_nack(struct dta_loss *l, struct dta_loss_reporter *r, uint64_t now_ns,
+		      struct dta_answer *a)
 {
 	uint32_t keep = 0;
 
@@ -748,7 +754,7 @@ static bool nack(struct dta_loss *l, struct dta_loss_reporter *r, uint64_t now_n
 	}
 	r->gaps = keep;
 	r->due_ns = UINT64_MAX;
-	answer(l, r, DTA_NACK, a);
+	fill_answer(l, r, DTA_NACK, a);
 	for (uint32_t i = 0; i < r->gaps; i++) {
 		struct dta_loss_gap *g = &r->gap[i];
 
@@ -765,26 +771,28 @@ static bool nack(struct dta_loss *l, struct dta_loss_reporter *r, uint64_t now_n
 	return a->ranges;
 }
 
-/* Lists what arrived after a->next. */
+/* Lists the ranges that arrived after a->next. */
 static void ranges_behind(const struct dta_loss *l, const struct dta_loss_reporter *r,
 			  struct dta_answer *a)
 {
 	uint32_t at = a->next, left;
 
 	while ((left = dta_loss_modulo(r, r->top - at)) && a->ranges < DTA_RANGES_MAX) {
-		uint32_t absent = run(l, r, at, left, false);
+		uint32_t absent = run_length(l, r, at, left, false);
 
 		at = dta_loss_modulo(r, at + absent);
 		left -= absent;
 		if (!left)
 			break;
 		a->range[a->ranges].first = at;
-		a->range[a->ranges].count = run(l, r, at, left, true);
+		a->range[a->ranges].count = run_length(l, r, at, left, true);
 		at = dta_loss_modulo(r, at + a->range[a->ranges++].count);
 	}
 }
 
-/* Continues one pass over pending reporters from call to call, which bounds the cost of a flood. */
+/*
+ * Each call continues the same pass over pending reporters, which bounds the cost during a flood.
+ */
 bool dta_loss_answer(struct dta_loss *l, uint64_t now_ns, struct dta_loss_key *to,
 		     struct dta_answer *a)
 {
@@ -795,10 +803,10 @@ bool dta_loss_answer(struct dta_loss *l, uint64_t now_ns, struct dta_loss_key *t
 		*to = r->key;
 		to->authenticated = r->authenticated;
 		l->cursor = r;
-		if (r->gaps && r->due_ns <= now_ns && nack(l, r, now_ns, a))
+		if (r->gaps && r->due_ns <= now_ns && fill_nack(l, r, now_ns, a))
 			return true;
 		if (r->acknowledge) {
-			answer(l, r, DTA_ACK, a);
+			fill_answer(l, r, DTA_ACK, a);
 			ranges_behind(l, r, a);
 			r->acknowledge = false;
 			return true;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* loss_list.c - the inventory of reporters */
+/* loss_list.c - lists the reporters for the inventory */
 #include "dta/translate/loss_internal.h"
 
-#define RATE_NS 500000000ull /* the shortest time that a rate is of */
+#define RATE_NS 500000000ull /* minimum interval over which a rate is computed */
 
-static struct dta_loss_about about(struct dta_loss_reporter *r, uint64_t now_ns)
+static struct dta_loss_about describe_reporter(struct dta_loss_reporter *r, uint64_t now_ns)
 {
 	const uint64_t took = now_ns - r->listed_ns;
 	struct dta_loss_about a = {.key = r->key,
@@ -32,7 +32,7 @@ uint32_t dta_loss_list(struct dta_loss *l, uint64_t now_ns, struct dta_loss_abou
 	for (; n < max && (r[0] || r[1]); n++) {
 		const int i = !r[0] || (r[1] && r[1]->seen_ns > r[0]->seen_ns);
 
-		out[n] = about(r[i], now_ns);
+		out[n] = describe_reporter(r[i], now_ns);
 		r[i] = r[i]->older;
 	}
 	return n;

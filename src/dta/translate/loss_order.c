@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * loss_order.c - which report of a key is its reporter's newest. A report that others overtook, in
- * the network or because it was resent, must not replace what they wrote.
+ * loss_order.c - tracks which report of a key is the newest of its reporter. A report that was
+ * overtaken, by reordering in the network or because it was sent again, must not overwrite newer
+ * data.
  *
- * Kept only while a window has holes, as only they are filled by older reports: then each
- * key-write, and each hop of a path, is entered by its sequence number, in chains by hash of its
- * key, newest first. A link that leaves the window ends its chain, so nothing is ever removed.
+ * Tracking is active only while a window has holes, because only late reports that fill them can be
+ * outdated. Each key-write, and each hop of a path, is then entered by its sequence number, in hash
+ * chains by key, newest first. A link out of the window ends its chain, so entries are never
+ * removed.
  */
 #include "dta/translate/loss_internal.h"
 
@@ -14,16 +16,17 @@
 
 #include "dta/store/hash.h"
 
-#define ORDERS_MAX 1024u /* reporters of a table; a stranger may ask for one with two packets */
+#define ORDERS_MAX 1024u /* reporters per table; a stranger can request one with two packets */
 
 struct order_place {
-	uint32_t tag;	/* of the key, never 0; 0: none */
-	uint32_t older; /* the sequence number of the next in the chain */
+	uint32_t tag;	/* tag of the key, never 0; 0: none */
+	uint32_t older; /* sequence number of the next entry in the chain */
 };
 
 struct dta_loss_order {
-	struct order_place *place; /* by sequence % window */
-	uint32_t head[];	   /* sequence numbers; a window of chains */
+	struct order_place *place; /* indexed by sequence % window */
+	/* sequence numbers of the first entries; as many chains as the window has reports */
+	uint32_t head[];
 };
 
 void dta_loss_hole(struct dta_loss_reporter *r)
@@ -57,24 +60,24 @@ static struct dta_loss_order *order_of(struct dta_loss *l, struct dta_loss_repor
 	return o;
 }
 
-/* Whether a link leads to an entry: not out of the window, and not back in its chain. */
-static bool leads(const struct dta_loss_reporter *r, const struct dta_loss_order *o,
-		  uint32_t window, uint32_t link, uint32_t after)
+/* Whether a link leads to a valid entry: inside the window and further down in the chain. */
+static bool leads_on(const struct dta_loss_reporter *r, const struct dta_loss_order *o,
+		     uint32_t window, uint32_t link, uint32_t after)
 {
 	const uint32_t behind = dta_loss_behind(r, link);
 
 	return behind > after && behind <= window && o->place[link & (window - 1)].tag;
 }
 
-/* Enters a report. False: its key has a newer one. */
-static bool enter(const struct dta_loss_reporter *r, struct dta_loss_order *o, uint32_t window,
-		  uint32_t sequence, uint64_t hash)
+/* Enters a report. Returns false if its key has a newer one. */
+static bool enter_report(const struct dta_loss_reporter *r, struct dta_loss_order *o,
+			 uint32_t window, uint32_t sequence, uint64_t hash)
 {
 	const uint32_t behind = dta_loss_behind(r, sequence), tag = (uint32_t)(hash >> 32) | 1;
 	uint32_t *link = &o->head[hash & (window - 1)], at = 0;
 	struct order_place *p;
 
-	while (leads(r, o, window, *link, at) && dta_loss_behind(r, *link) < behind) {
+	while (leads_on(r, o, window, *link, at) && dta_loss_behind(r, *link) < behind) {
 		at = dta_loss_behind(r, *link);
 		p = &o->place[*link & (window - 1)];
 		if (p->tag == tag)
@@ -109,7 +112,10 @@ uint32_t dta_loss_superseded(struct dta_loss *l, const struct dta_packet *packet
 	for (uint32_t k = 0; k < packet->header.blocks; k++) {
 		const struct dta_block *b = &packet->block[k];
 		const uint64_t step = (uint64_t)b->key_bytes + b->value_bytes;
-		/* What it overwrites: of a postcard the hop, whose number follows the key. */
+		/*
+		 * The bytes that identify what is overwritten; for a postcard the hop number after
+		 * the key as well.
+		 */
 		const uint32_t bytes = b->key_bytes + (b->opcode == DTA_POSTCARD);
 
 		if (b->opcode != DTA_KEYWRITE && b->opcode != DTA_POSTCARD) {
@@ -121,9 +127,9 @@ uint32_t dta_loss_superseded(struct dta_loss *l, const struct dta_packet *packet
 
 			if (!(fresh[report / 64] >> report % 64 & 1) ||
 			    dta_loss_behind(r, sequence) > window ||
-			    enter(r, o, window, sequence,
-				  XXH3_64bits_withSeed(b->items + i * step, bytes,
-						       l->seed + b->store)))
+			    enter_report(r, o, window, sequence,
+					 XXH3_64bits_withSeed(b->items + i * step, bytes,
+							      l->seed + b->store)))
 				continue;
 			fresh[report / 64] &= ~(1ull << report % 64);
 			superseded++;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* loss_window.c - a reporter's window: its bitmap, and the gaps in it. */
+/* loss_window.c - a reporter's window: its bitmap and gaps */
 #include "dta/translate/loss_internal.h"
 
 #include <stdlib.h>
@@ -24,7 +24,10 @@ static void gap_remove(struct dta_loss_reporter *r, uint32_t i)
 	memmove(r->gap + i, r->gap + i + 1, (r->gaps - i) * sizeof(*r->gap));
 }
 
-/* Makes room at i. If full, gives up the oldest gap; false if that would be this one. */
+/*
+ * Makes room at index i. If the list is full, gives up the oldest gap; returns false if that would
+ * be the new one.
+ */
 static bool gap_insert(struct dta_loss_reporter *r, uint32_t i)
 {
 	if (r->gaps == r->room && r->room < DTA_LOSS_GAPS_MAX) {
@@ -48,7 +51,7 @@ static bool gap_insert(struct dta_loss_reporter *r, uint32_t i)
 	return true;
 }
 
-/* Appends a gap of reports, which are counted as missing already. */
+/* Appends a gap of reports that are already counted as missing. */
 static void gap_append(struct dta_loss *l, struct dta_loss_reporter *r, uint32_t first,
 		       uint32_t count, uint64_t now_ns)
 {
@@ -62,13 +65,13 @@ static void gap_append(struct dta_loss *l, struct dta_loss_reporter *r, uint32_t
 	dta_loss_want(l, r);
 }
 
-/* A missing or lost report arrived. */
+/* Records the arrival of a missing or lost report. */
 void dta_loss_fill(struct dta_loss_reporter *r, uint32_t sequence)
 {
 	uint32_t at = dta_loss_behind(r, sequence), low = 0, high = r->gaps, before, after;
 	struct dta_loss_gap *g;
 
-	while (low < high) { /* the first gap that does not end before it */
+	while (low < high) { /* find the first gap that does not end before this report */
 		uint32_t middle = (low + high) / 2;
 
 		g = &r->gap[middle];
@@ -79,7 +82,7 @@ void dta_loss_fill(struct dta_loss_reporter *r, uint32_t sequence)
 	}
 	g = &r->gap[low];
 	if (low == r->gaps || dta_loss_behind(r, g->first) < at) {
-		r->s.lost--; /* it was given up */
+		r->s.lost--; /* the report had been given up */
 		return;
 	}
 	r->s.missing--;
@@ -97,7 +100,7 @@ void dta_loss_fill(struct dta_loss_reporter *r, uint32_t sequence)
 			dta_loss_give_up(r, after);
 			return;
 		}
-		if (r->gaps == was) /* the oldest was given up */
+		if (r->gaps == was) /* the oldest gap was given up */
 			low--;
 		r->gap[low + 1] = rest;
 	} else if (before) {
@@ -140,7 +143,7 @@ void dta_loss_map_range(struct dta_loss_reporter *r, uint32_t window, uint32_t s
 	dta_loss_set_bits(r->map, 0, most - first, value);
 }
 
-/* Advances top; gives up what leaves the window. */
+/* Advances top; gives up gaps that leave the window. */
 void dta_loss_slide(struct dta_loss *l, struct dta_loss_reporter *r, uint32_t by)
 {
 	uint32_t window = dta_loss_window_of(l, r), drop = 0;
@@ -169,14 +172,14 @@ void dta_loss_slide(struct dta_loss *l, struct dta_loss_reporter *r, uint32_t by
 	}
 }
 
-/* `ahead` reports were skipped. */
+/* Records that `ahead` reports were skipped. */
 void dta_loss_skip(struct dta_loss *l, struct dta_loss_reporter *r, uint32_t ahead, uint64_t now_ns)
 {
 	uint32_t window = dta_loss_window_of(l, r), from = r->top, keep = ahead;
 
 	r->s.expected += ahead;
 	r->s.missing += ahead;
-	if (ahead > window) { /* more than a window: nothing of it can arrive */
+	if (ahead > window) { /* more than a window: the first ones can no longer be accepted */
 		dta_loss_give_up(r, r->s.missing - window);
 		r->gaps = 0;
 		keep = window;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * reflect.h - what a worker may send to addresses that prove nothing, as others can forge them: no
- * more bytes than came from there, and DTA_REFLECT_RATE a second. Addresses that fall into one
- * place replace each other, and begin with nothing. Pure; single-threaded.
+ * reflect.h - limits the bytes that a worker sends to unauthenticated addresses, which may be
+ * forged: no more than arrived from there, and DTA_REFLECT_RATE per second. Addresses that hash to
+ * the same place replace each other and start at zero. Pure; single-threaded.
  */
 #ifndef SL_DTA_TRANSLATE_REFLECT_H
 #define SL_DTA_TRANSLATE_REFLECT_H
@@ -14,10 +14,10 @@
 #include "dta/store/hash.h"
 
 #define DTA_REFLECT_PLACES 4096u
-#define DTA_REFLECT_MOST   65536u     /* bytes that came and are not answered yet */
+#define DTA_REFLECT_MOST   65536u     /* maximum credit in bytes per address */
 #define DTA_REFLECT_RATE   (1u << 20) /* bytes per second and address */
 
-struct dta_reflect { /* initially zero but for the seed */
+struct dta_reflect { /* initially zero except for the seed */
 	uint64_t seed;
 	struct dta_reflect_place {
 		uint64_t tag, second;
@@ -25,7 +25,7 @@ struct dta_reflect { /* initially zero but for the seed */
 	} place[DTA_REFLECT_PLACES];
 };
 
-/* IPv6: of a network of 64 bits. */
+/* Finds the place of an address; for IPv6, of its 64-bit network. */
 static inline struct dta_reflect_place *
 dta_reflect_find(struct dta_reflect *r, const struct in6_addr *address, uint64_t now_ns)
 {
@@ -50,7 +50,7 @@ static inline void dta_reflect_bring(struct dta_reflect *r, const struct in6_add
 	p->brought = p->brought + bytes < DTA_REFLECT_MOST ? p->brought + bytes : DTA_REFLECT_MOST;
 }
 
-/* How many bytes may be sent there now. */
+/* Returns how many bytes may be sent to the address now. */
 static inline uint32_t dta_reflect_room(struct dta_reflect *r, const struct in6_addr *address,
 					uint64_t now_ns)
 {
@@ -60,7 +60,7 @@ static inline uint32_t dta_reflect_room(struct dta_reflect *r, const struct in6_
 	return p->brought < left ? p->brought : left;
 }
 
-/* At most as many as there is room for. */
+/* bytes: at most what dta_reflect_room() returned. */
 static inline void dta_reflect_spend(struct dta_reflect *r, const struct in6_addr *address,
 				     uint32_t bytes, uint64_t now_ns)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * replicas.c - which collectors hold a key when several do, and what one of them missed. A report
- * goes to the first of its members on the ring that are up; a member that was away is told since
- * when, until when, and how many reports it would have had.
+ * replicas.c - replicas of reports: selects the collectors that hold a key, and counts the reports
+ * that absent ones missed. A report goes to the first of its members on the ring that are up. A
+ * member that was down is told the start and end of the gap and the number of reports it missed.
  */
 #include "base/base.h"
 #include "dta/translate/internal.h"
@@ -31,8 +31,8 @@ void dta_worker_missed(struct dta_worker *w, uint64_t hash)
 }
 
 /*
- * Begins and ends gaps. What was written in the last moments of a connection may be lost as well,
- * so that a gap begins GAP_EARLY_NS before its end was noticed.
+ * Starts and ends gaps. Writes in the last moments of a connection may also be lost, so a gap
+ * starts GAP_EARLY_NS before the connection's end was noticed.
  */
 #define GAP_EARLY_NS 1000000000ull
 
@@ -57,9 +57,9 @@ void dta_worker_gaps(struct dta_worker *w, uint64_t was_up)
 }
 
 /*
- * A report is lost if all collectors that it went to lost it. Which ones those were is not known,
- * so that as many collectors as there are copies must have lost something since acknowledgements
- * were held for the last time.
+ * A report is lost if all collectors that received it lost it. Which collectors those were is not
+ * recorded. Reports may therefore be lost only if at least as many collectors as there are replicas
+ * have lost something since acknowledgements were last held.
  */
 bool dta_worker_lost(struct dta_worker *w)
 {

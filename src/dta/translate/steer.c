@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * steer.c - which worker keeps a reporter's window: a hash table in parts, each under a lock; and
- * the packets handed over: two buffers per worker, one that others fill and one that it empties.
+ * steer.c - assigns authenticated reporters to workers: a hash table in parts, each with a lock.
+ * Packets are handed over in two buffers per worker: the others fill one while the worker empties
+ * the other.
  */
 #include "dta/translate/steer.h"
 
@@ -19,7 +20,7 @@
 
 #define PARTS	  64u
 #define BUCKETS	  1024u
-#define QUEUE_MAX (4u << 20) /* bytes that wait for one worker */
+#define QUEUE_MAX (4u << 20) /* bytes waiting for one worker */
 
 struct steer_owned {
 	struct steer_owned *next;
@@ -32,9 +33,9 @@ struct steer_part {
 	struct steer_owned *bucket[BUCKETS];
 };
 
-/* A packet in a buffer; its bytes follow, padded to 8. */
+/* Header of a packet in a buffer; the packet's bytes follow, padded to a multiple of 8. */
 struct steer_handed {
-	struct dta_datagram d; /* without data and to */
+	struct dta_datagram d; /* data and to are not set */
 	struct in6_addr to;
 	uint32_t input;
 };
@@ -46,11 +47,11 @@ struct steer_buffer {
 
 struct steer_queue {
 	pthread_mutex_t lock;
-	struct steer_buffer in; /* under lock */
+	struct steer_buffer in; /* filled by other workers; protected by lock */
 	bool ended;
 	uint64_t drops;
 	int wake;
-	struct steer_buffer out; /* of the worker alone */
+	struct steer_buffer out; /* only used by the worker itself */
 	size_t taken;
 };
 
@@ -107,9 +108,12 @@ void dta_steer_free(struct dta_steer *s)
 
 /* ---- windows ---- */
 
-/* Locks the part of a reporter and returns the place of its entry, or the end of its chain. */
-static struct steer_owned **find(struct dta_steer *s, uint16_t tenant, uint32_t reporter,
-				 struct steer_part **part)
+/*
+ * Locks the part of the table for a reporter. Returns the link to its entry, or to the end of its
+ * chain.
+ */
+static struct steer_owned **find_owned(struct dta_steer *s, uint16_t tenant, uint32_t reporter,
+				       struct steer_part **part)
 {
 	const uint64_t id = (uint64_t)tenant << 32 | reporter;
 	const uint64_t hash = XXH3_64bits_withSeed(&id, sizeof(id), s->seed);
@@ -127,7 +131,7 @@ uint32_t dta_steer_owner(struct dta_steer *s, uint16_t tenant, uint32_t reporter
 			 bool claim)
 {
 	struct steer_part *part;
-	struct steer_owned **at = find(s, tenant, reporter, &part);
+	struct steer_owned **at = find_owned(s, tenant, reporter, &part);
 	uint32_t worker = DTA_STEER_NONE;
 
 	if (!*at && claim && (*at = malloc(sizeof(**at))))
@@ -141,7 +145,7 @@ uint32_t dta_steer_owner(struct dta_steer *s, uint16_t tenant, uint32_t reporter
 void dta_steer_release(struct dta_steer *s, uint16_t tenant, uint32_t reporter, uint32_t self)
 {
 	struct steer_part *part;
-	struct steer_owned **at = find(s, tenant, reporter, &part), *gone = *at;
+	struct steer_owned **at = find_owned(s, tenant, reporter, &part), *gone = *at;
 
 	if (gone && gone->worker == self)
 		*at = gone->next;
@@ -153,7 +157,7 @@ void dta_steer_release(struct dta_steer *s, uint16_t tenant, uint32_t reporter, 
 
 /* ---- packets ---- */
 
-static size_t padded(size_t bytes)
+static size_t padded_size(size_t bytes)
 {
 	return (bytes + 7) & ~(size_t)7;
 }
@@ -161,12 +165,12 @@ static size_t padded(size_t bytes)
 void dta_steer_hand(struct dta_steer *s, uint32_t to, const struct dta_datagram *d, uint32_t input)
 {
 	struct steer_handed h = {.d = *d, .input = input};
-	const size_t bytes = sizeof(h) + padded(d->bytes);
+	const size_t bytes = sizeof(h) + padded_size(d->bytes);
 	struct steer_queue *q = &s->queue[to];
 	struct steer_buffer *b = &q->in;
 	bool first = false;
 
-	/* As in a datagram: an IPv4 address is its first 4 bytes. */
+	/* As in a datagram, an IPv4 address is stored in the first 4 bytes. */
 	memcpy(&h.to, d->to, IN6_IS_ADDR_V4MAPPED(&d->address) ? 4 : sizeof(h.to));
 	pthread_mutex_lock(&q->lock);
 	if (q->ended || b->used + bytes > QUEUE_MAX ||
@@ -180,7 +184,7 @@ void dta_steer_hand(struct dta_steer *s, uint32_t to, const struct dta_datagram 
 	}
 	pthread_mutex_unlock(&q->lock);
 	if (first && eventfd_write(q->wake, 1))
-		return; /* it is awake */
+		return; /* the worker is already awake */
 }
 
 bool dta_steer_take(struct dta_steer *s, uint32_t self, struct dta_datagram *d, uint32_t *input)
@@ -192,7 +196,10 @@ bool dta_steer_take(struct dta_steer *s, uint32_t self, struct dta_datagram *d, 
 	if (q->taken == q->out.used) {
 		const struct steer_buffer emptied = {q->out.at, 0, q->out.room};
 
-		/* Before the exchange: what comes later wakes it again. */
+		/*
+		 * Clear the eventfd before swapping buffers, so that packets added later wake the
+		 * worker again.
+		 */
 		if (eventfd_read(q->wake, &count))
 			return false;
 		pthread_mutex_lock(&q->lock);
@@ -208,7 +215,7 @@ bool dta_steer_take(struct dta_steer *s, uint32_t self, struct dta_datagram *d, 
 	d->to = q->out.at + q->taken + offsetof(struct steer_handed, to);
 	d->data = q->out.at + q->taken + sizeof(h);
 	*input = h.input;
-	q->taken += sizeof(h) + padded(d->bytes);
+	q->taken += sizeof(h) + padded_size(d->bytes);
 	return true;
 }
 

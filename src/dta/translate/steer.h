@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * steer.h - one window per authenticated reporter, over all workers and inputs of a translator: the
- * worker that hears a reporter first keeps its window until it forgets it, and the others hand the
- * reporter's packets over. The kernel gives a reporter's packets to one worker, so that only those
- * of a reporter that moved, or that are sent again by someone else, are handed over.
+ * steer.h - one window per authenticated reporter, across all workers and inputs of a translator.
+ * The worker that hears a reporter first owns its window until it forgets the reporter, and the
+ * other workers hand the reporter's packets over to it. The kernel steers all packets of a reporter
+ * to one worker, so this only happens for reporters that changed their address and for packets
+ * replayed by another sender.
  *
- * Any thread, but dta_steer_take() and dta_steer_end(), which are for worker `self`.
+ * Any thread may call these functions, except dta_steer_take() and dta_steer_end(), which are for
+ * worker `self`.
  */
 #ifndef SL_DTA_TRANSLATE_STEER_H
 #define SL_DTA_TRANSLATE_STEER_H
@@ -17,29 +19,32 @@
 
 struct dta_steer;
 
-/* NULL with errno. */
+/* Returns NULL with errno. */
 struct dta_steer *dta_steer_new(uint32_t workers);
 void dta_steer_free(struct dta_steer *s);
 
 #define DTA_STEER_NONE UINT32_MAX
 /*
- * The worker that keeps a reporter's window. If there is none: `self` with claim, unless memory is
- * short; otherwise DTA_STEER_NONE.
+ * Returns the worker that owns a reporter's window. Without an owner, `self` becomes the owner if
+ * claim is set and memory suffices; otherwise returns DTA_STEER_NONE.
  */
 uint32_t dta_steer_owner(struct dta_steer *s, uint16_t tenant, uint32_t reporter, uint32_t self,
 			 bool claim);
-/* `self` keeps no window of it, or no longer. */
+/* `self` gives up ownership of the reporter's window, or declines it. */
 void dta_steer_release(struct dta_steer *s, uint16_t tenant, uint32_t reporter, uint32_t self);
 
-/* Hands a copy of a packet over, or counts it as dropped: the worker has no room, or has ended. */
+/*
+ * Hands a copy of a packet over to a worker, or counts it as dropped if the worker has no room or
+ * has ended.
+ */
 void dta_steer_hand(struct dta_steer *s, uint32_t to, const struct dta_datagram *d, uint32_t input);
-/* The next packet handed over, valid until the next call; false: none waits. */
+/* Returns the next packet handed over, valid until the next call. False: none is waiting. */
 bool dta_steer_take(struct dta_steer *s, uint32_t self, struct dta_datagram *d, uint32_t *input);
-/* For poll(2): readable when packets wait. */
+/* Returns a descriptor for poll(2) that is readable while packets are waiting. */
 int dta_steer_fd(const struct dta_steer *s, uint32_t self);
-/* Packets for this worker that were dropped. */
+/* Returns the number of packets for this worker that were dropped. */
 uint64_t dta_steer_drops(struct dta_steer *s, uint32_t self);
-/* Takes no packet any more. Returns how many still waited. */
+/* Stops accepting packets for the worker. Returns the number still waiting. */
 uint64_t dta_steer_end(struct dta_steer *s, uint32_t self);
 
 #endif

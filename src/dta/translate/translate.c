@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* translate.c - a translator's worker */
+/* translate.c - a translator's worker: its loop, packets, reports and answers */
 #include "dta/translate/internal.h"
 
 #include <arpa/inet.h>
@@ -17,12 +17,13 @@
 #define IDLE_NS	  100000000ull /* idle time after which a worker polls less often */
 #define TELL_NS	  1000000000ull
 #define FINISH_NS 2000000000ull
-#define DRAIN_NS  1000000000ull /* to drain sockets at the end; as long again to count the rest */
-#define START_NS  2000000000ull
-#define AHEAD	  8u	      /* datagrams whose memory is prefetched */
-#define HALF	  0x40000000u /* half of the sequence numbers behind one (RFC 1982) */
+/* time to drain sockets at the end; the same again to count the rest */
+#define DRAIN_NS 1000000000ull
+#define START_NS 2000000000ull
+#define AHEAD	 8u	     /* prefetch distance in datagrams */
+#define HALF	 0x40000000u /* half of the sequence number space (RFC 1982) */
 
-/* ---- reports to the collector of their keys ---- */
+/* ---- passing reports to the collector of their key ---- */
 
 static uint64_t collectors_up(const struct dta_worker *w)
 {
@@ -46,7 +47,7 @@ static uint64_t collectors_of(struct dta_worker *w, const struct dta_header *h,
 		w->account.unreplicated += w->opts.replicas -
 					   (uint32_t)__builtin_popcountll(members ?: 1);
 	}
-	return members ?: 1; /* the first one drops and counts it */
+	return members ?: 1; /* none is up: the first one drops and counts the report */
 }
 
 static void dispatch_by_key(struct dta_worker *w, const struct dta_header *h,
@@ -82,7 +83,7 @@ void dta_worker_dispatch(struct dta_worker *w, const struct dta_header *h,
 		dispatch_by_key(w, h, b, now);
 }
 
-/* Takes the fresh reports of a packet, in runs. */
+/* Passes on the fresh reports of a packet, run by run. */
 static void dispatch_fresh(struct dta_worker *w, uint64_t now)
 {
 	const struct dta_header *h = &w->packet.header;
@@ -118,7 +119,8 @@ static bool known_tenant(const struct dta_worker *w, uint16_t tenant)
 	return false;
 }
 
-static enum dta_refusal parse(struct dta_worker *w, const struct dta_datagram *d, bool *legacy)
+static enum dta_refusal parse_datagram(struct dta_worker *w, const struct dta_datagram *d,
+				       bool *legacy)
 {
 	*legacy = w->opts.legacy && d->bytes && d->data[0] != DTA_MAGIC;
 	if (*legacy)
@@ -127,12 +129,12 @@ static enum dta_refusal parse(struct dta_worker *w, const struct dta_datagram *d
 	return dta_parse(d->data, d->bytes, &w->packet);
 }
 
-/* Where a packet is taken by its window: here, at another worker, or nowhere. */
+/* Where the window of a packet's reporter is: in this worker, in another one, or nowhere. */
 enum translate_place { HERE, HANDED_OVER, REFUSED };
 
 /*
- * Without a collector, reports are not stored, and no window is begun for them: another worker may
- * have one already.
+ * Without a collector, reports are not stored and no window is created: another worker may own one
+ * already.
  */
 static enum translate_place place_of(struct dta_worker *w, const struct dta_datagram *d,
 				     uint32_t input)
@@ -152,7 +154,10 @@ static enum translate_place place_of(struct dta_worker *w, const struct dta_data
 	return HANDED_OVER;
 }
 
-/* The reports of a packet that are to be taken, in w->fresh if it is not all; -ENOSPC: none. */
+/*
+ * Returns the number of fresh reports in a packet, and sets w->fresh if not all are fresh; -ENOSPC:
+ * none.
+ */
 static int fresh_reports(struct dta_worker *w, const struct dta_datagram *d, uint32_t input,
 			 bool legacy, uint64_t now)
 {
@@ -168,13 +173,11 @@ static int fresh_reports(struct dta_worker *w, const struct dta_datagram *d, uin
 
 	/*
 	 * Form A has no sequence numbers, and in form B only retransmittable reports are numbered.
-	 * Without a collector, packets are not recorded as arrived, so that their reports are
-	 * missing and requested once one is back.
+	 * Without a collector, packets are not recorded as arrived; their reports are missing and
+	 * will be requested once a collector is back.
 	 */
 	if ((legacy && !(h->flags & DTA_ACK_WANTED)) || !w->up)
 		return (int)h->reports;
-	if (!legacy)
-		dta_worker_kernel_before(w, &key, now);
 	if (!h->reports) {
 		dta_loss_heartbeat(w->loss, &key, h, now);
 		if (w->opts.steer && h->flags & DTA_AUTHENTICATED &&
@@ -186,18 +189,15 @@ static int fresh_reports(struct dta_worker *w, const struct dta_datagram *d, uin
 				w->fresh);
 	if (fresh < 0 && w->opts.steer && h->flags & DTA_AUTHENTICATED)
 		dta_steer_release(w->opts.steer, h->tenant, h->reporter, w->opts.worker);
-	superseded = fresh > 0 && !legacy
-			     ? dta_worker_kernel_overtaken(w, &key) +
-				       dta_loss_superseded(w->loss, &w->packet, w->fresh)
-			     : 0;
+	superseded = fresh > 0 && !legacy ? dta_loss_superseded(w->loss, &w->packet, w->fresh) : 0;
 	w->account.fresh += superseded;
 	w->account.engine.in += superseded;
 	w->account.engine.dropped[DTA_DROP_SUPERSEDED] += superseded;
 	return fresh - (int)superseded;
 }
 
-static enum dta_refusal authenticate(struct dta_worker *w, const struct dta_datagram *d,
-				     uint64_t real)
+static enum dta_refusal authenticate_packet(struct dta_worker *w, const struct dta_datagram *d,
+					    uint64_t real)
 {
 	const struct dta_header *h = &w->packet.header;
 	struct dta_auth_here here = {.name = w->translator, .port = d->to_port};
@@ -221,7 +221,7 @@ static void take_datagram(struct dta_worker *w, uint32_t input, const struct dta
 	bool legacy;
 
 	a->packets++;
-	refusal = parse(w, d, &legacy);
+	refusal = parse_datagram(w, d, &legacy);
 	if (refusal != DTA_FINE) {
 		a->refused[refusal]++;
 		return;
@@ -230,14 +230,14 @@ static void take_datagram(struct dta_worker *w, uint32_t input, const struct dta
 		a->refused_tenant++;
 		return;
 	}
-	refusal = legacy ? DTA_FINE : authenticate(w, d, real);
+	refusal = legacy ? DTA_FINE : authenticate_packet(w, d, real);
 	if (refusal != DTA_FINE) {
 		a->refused[refusal]++;
 		return;
 	}
 	place = legacy ? HERE : place_of(w, d, input);
 	if (place == HANDED_OVER) {
-		a->packets--; /* it counts there */
+		a->packets--; /* the other worker counts the packet */
 		return;
 	}
 	if (!(h->flags & DTA_AUTHENTICATED) || legacy)
@@ -260,7 +260,7 @@ static void take_datagram(struct dta_worker *w, uint32_t input, const struct dta
 
 /* ---- answers ---- */
 
-/* A file, which another worker may have read, has no way back. */
+/* Does nothing for a file, which may have been read by another worker and has no return path. */
 static void put_answer(struct dta_worker *w, const struct dta_loss_key *to, const uint8_t *packet,
 		       size_t bytes)
 {
@@ -279,8 +279,8 @@ static void put_answer(struct dta_worker *w, const struct dta_loss_key *to, cons
 }
 
 /*
- * Both types name the end of the complete prefix, as the original's translator does; what a
- * reporter repeats beyond it is a duplicate here.
+ * Both types of answer name the end of the complete prefix, like the original's translator. Reports
+ * that a reporter repeats beyond it are recognised as duplicates.
  */
 static void answer_legacy(struct dta_worker *w, const struct dta_loss_key *to,
 			  const struct dta_answer *a)
@@ -295,7 +295,10 @@ static void send_answer(struct dta_worker *w, const struct dta_loss_key *to,
 			const struct dta_answer *a)
 {
 	uint8_t packet[DTA_ANSWER_BYTES + DTA_RANGES_MAX * 8 + DTA_MAC_BYTES];
-	/* A stranger who uses the number of a reporter gets nothing that its key has signed. */
+	/*
+	 * An unauthenticated sender that uses a reporter's number must not get an answer signed
+	 * with the reporter's key.
+	 */
 	const struct dta_key *key = to->authenticated ? dta_auth_find(w->auth, to->tenant,
 								      to->reporter, to->signer)
 						      : NULL;
@@ -303,7 +306,7 @@ static void send_answer(struct dta_worker *w, const struct dta_loss_key *to,
 	size_t bytes;
 
 	if (to->authenticated && !key)
-		return; /* its key was taken back meanwhile */
+		return; /* the reporter's key has been withdrawn */
 	now.credits = dta_credits_now(&w->credits);
 	if (!to->authenticated) {
 		const uint32_t room = dta_reflect_room(&w->reflect, &to->address, base_now_ns());
@@ -318,12 +321,12 @@ static void send_answer(struct dta_worker *w, const struct dta_loss_key *to,
 		put_answer(w, to, packet, bytes);
 }
 
-/* Sends held acknowledgements once everything before them has settled. */
+/* Sends held acknowledgements once all reports accepted before them have settled. */
 static bool send_held(struct dta_worker *w)
 {
 	struct dta_translate_held *h = w->held[0];
 
-	/* Of several copies, that of a collector which is away is not waited for. */
+	/* With replicas, don't wait for a collector that is down. */
 	for (uint32_t i = 0; h->count && i < w->opts.n_collectors; i++)
 		if ((w->opts.replicas < 2 || dta_client_ready(w->client[i]) || !w->up) &&
 		    !dta_client_settled(w->client[i], &w->mark[i]))
@@ -335,8 +338,8 @@ static bool send_held(struct dta_worker *w)
 }
 
 /*
- * Reports that were taken but lost by an output are not known individually: withdraw pending
- * acknowledgements and take again what reporters repeat.
+ * The individual reports lost by an output are not known: withdraw all pending acknowledgements,
+ * and accept again what reporters repeat.
  */
 static void withdraw_lost(struct dta_worker *w)
 {
@@ -358,7 +361,7 @@ static void release_held(struct dta_worker *w, uint64_t now)
 	w->held[1] = h;
 	for (uint32_t i = 0; i < w->opts.n_collectors; i++)
 		w->mark[i] = (struct dta_client_mark){.since_ns = now};
-	send_held(w); /* often nothing waits */
+	send_held(w); /* often nothing is waiting, so try immediately */
 }
 
 static void hold_answer(struct dta_worker *w, const struct dta_loss_key *to,
@@ -376,7 +379,7 @@ static void hold_answer(struct dta_worker *w, const struct dta_loss_key *to,
 	h->a[h->count++].answer = *a;
 }
 
-static void answer(struct dta_worker *w, uint64_t now)
+static void answer_reporters(struct dta_worker *w, uint64_t now)
 {
 	struct dta_answer a;
 	struct dta_loss_key to;
@@ -386,7 +389,7 @@ static void answer(struct dta_worker *w, uint64_t now)
 			hold_answer(w, &to, &a, now);
 			continue;
 		}
-		a.next -= HALF; /* a NACK is sent at once, and must not acknowledge anything */
+		a.next -= HALF; /* a NACK is sent immediately and must not acknowledge anything */
 		send_answer(w, &to, &a);
 	}
 	while (w->legacy && dta_loss_answer(w->legacy, now, &to, &a))
@@ -395,7 +398,7 @@ static void answer(struct dta_worker *w, uint64_t now)
 
 /* ---- the loop ---- */
 
-static void poll_timers(struct dta_worker *w, bool quiet, uint64_t now)
+static void poll_timers(struct dta_worker *w, uint64_t now)
 {
 	const uint64_t was_up = w->up;
 	bool ready = true;
@@ -406,8 +409,7 @@ static void poll_timers(struct dta_worker *w, bool quiet, uint64_t now)
 		dta_client_drive(w->client[i], now);
 		ready &= dta_client_ready(w->client[i]);
 	}
-	ready &= dta_worker_kernel_drive(w, quiet, now);
-	answer(w, now);
+	answer_reporters(w, now);
 	release_held(w, now);
 	w->up = collectors_up(w);
 	dta_worker_gaps(w, was_up);
@@ -419,8 +421,9 @@ static void poll_timers(struct dta_worker *w, bool quiet, uint64_t now)
 }
 
 /*
- * Takes received datagrams while the collector has room; the rest waits in the socket. With several
- * collectors none may hold up the others, and excess is dropped; but replicas are to be equal.
+ * Whether to process received datagrams: the collector must have room; the rest waits in the
+ * socket. With several collectors none may delay the others, so excess is dropped; but replicas
+ * must stay equal, so with replicas wait.
  */
 static bool has_room(const struct dta_worker *w)
 {
@@ -430,8 +433,11 @@ static bool has_room(const struct dta_worker *w)
 	return w->opts.n_collectors > 1 || !dta_client_congested(w->client[0]);
 }
 
-/* A slot misses the cache: its line comes while the packets before it are taken. */
-static void prefetch(const struct dta_worker *w, uint32_t at)
+/*
+ * Prefetches the slot of a later packet, so that its cache line arrives while earlier packets are
+ * processed.
+ */
+static void prefetch_slots(const struct dta_worker *w, uint32_t at)
 {
 	if (at < w->came && w->opts.n_collectors == 1)
 		dta_client_prefetch(w->client[0], w->datagram[at].data, w->datagram[at].bytes);
@@ -450,14 +456,14 @@ static int take_datagrams(struct dta_worker *w)
 		if (w->source[w->from].decoder) {
 			dta_worker_device_take(w, w->from, &w->datagram[w->at++], now, real);
 		} else {
-			prefetch(w, w->at + AHEAD);
+			prefetch_slots(w, w->at + AHEAD);
 			take_datagram(w, w->from, &w->datagram[w->at++], now, real);
 		}
 	dta_worker_device_flush(w, w->from, now);
 	return (int)(w->at - at);
 }
 
-/* Takes packets that other workers handed over. */
+/* Processes packets that other workers handed over. */
 static int take_handed(struct dta_worker *w)
 {
 	const uint64_t now = base_now_ns(), real = base_realtime_ns();
@@ -472,8 +478,8 @@ static int take_handed(struct dta_worker *w)
 	return (int)n;
 }
 
-/* Returns how many datagrams were taken; -1: all inputs have ended. */
-static int receive(struct dta_worker *w)
+/* Returns the number of datagrams processed; -1: all inputs have ended. */
+static int receive_packets(struct dta_worker *w)
 {
 	int taken = take_datagrams(w) + (w->opts.steer ? take_handed(w) : 0);
 	bool any = false;
@@ -493,8 +499,9 @@ static int receive(struct dta_worker *w)
 			continue;
 		}
 		if (n < 0)
-			base_log_limited(BASE_WARN, "translate", "cannot receive: %s input=%s",
-					 strerror(-n), s->in->ops->name);
+			base_log_limited(BASE_WARN, "translate",
+					 "cannot receive packets: %s input=%s", strerror(-n),
+					 s->in->ops->name);
 		w->from = i;
 		w->at = 0;
 		w->came = n > 0 ? (uint32_t)n : 0;
@@ -505,12 +512,12 @@ static int receive(struct dta_worker *w)
 	return any ? taken : -1;
 }
 
-/* Waits for input or a timer. True: a stop signal came. */
+/* Waits for input or a timer. Returns true if a stop signal arrived. */
 static bool wait_for_work(struct dta_worker *w, int stop_fd, uint64_t now)
 {
 	struct pollfd p[2 + DTA_TRANSLATE_INPUTS + DTA_HASH_RING_MEMBERS_MAX] = {
 		{.fd = stop_fd, .events = POLLIN}};
-	bool waiting = now - w->busy_ns < IDLE_NS || dta_worker_kernel_waiting(w);
+	bool waiting = now - w->busy_ns < IDLE_NS;
 	nfds_t n = 1;
 
 	if (w->opts.steer)
@@ -536,8 +543,8 @@ static bool wait_for_work(struct dta_worker *w, int stop_fd, uint64_t now)
 	return p[0].revents;
 }
 
-/* Takes or counts what the sockets still hold. */
-static void drain(struct dta_worker *w)
+/* Processes or counts the packets left in sockets. */
+static void drain_sockets(struct dta_worker *w)
 {
 	const uint64_t end = base_now_ns() + DRAIN_NS;
 	uint64_t now;
@@ -547,15 +554,15 @@ static void drain(struct dta_worker *w)
 
 		if (in->ops->stop)
 			in->ops->stop(in);
-		w->source[i].ended |= in->fd < 0; /* a file's end is not waited for */
+		w->source[i].ended |= in->fd < 0; /* don't wait for the end of a file */
 	}
 	for (now = base_now_ns(); now < end; now = base_now_ns()) {
-		if (receive(w) <= 0 && w->at == w->came)
+		if (receive_packets(w) <= 0 && w->at == w->came)
 			return;
 		for (uint32_t i = 0; i < w->opts.n_collectors; i++)
 			dta_client_tick(w->client[i], now);
 		if (w->at < w->came || now - w->looked_ns >= LOOK_NS)
-			poll_timers(w, false, now);
+			poll_timers(w, now);
 	}
 	w->account.unread += w->came - w->at;
 	for (uint32_t i = 0; i < w->sources; i++) {
@@ -569,17 +576,16 @@ static void drain(struct dta_worker *w)
 	w->at = w->came = 0;
 }
 
-/* Nothing is taken any more: counts what was received and not taken. */
+/* Stops the intake and counts packets that were received but not processed. */
 static void end_intake(struct dta_worker *w)
 {
-	dta_worker_kernel_stop(w, base_now_ns());
-	drain(w);
+	drain_sockets(w);
 	if (w->opts.steer)
 		w->account.unread += dta_steer_end(w->opts.steer, w->opts.worker);
 	w->account.packets += w->account.unread;
 }
 
-static void finish(struct dta_worker *w)
+static void finish_worker(struct dta_worker *w)
 {
 	const uint64_t end = base_now_ns() + FINISH_NS;
 	bool done;
@@ -590,15 +596,13 @@ static void finish(struct dta_worker *w)
 		done = true;
 		for (uint32_t i = 0; i < w->opts.n_collectors; i++)
 			done &= dta_client_finish(w->client[i], now);
-		done &= dta_worker_kernel_finish(w, now);
 		if (!done)
 			poll(NULL, 0, 1);
 	} while (!done && base_now_ns() < end);
-	/* Nothing is in flight: what is left is dropped and counted. */
+	/* Nothing is in flight any more: drop and count the rest. */
 	for (uint32_t i = 0; i < w->opts.n_collectors; i++)
 		dta_client_abandon(w->client[i]);
-	dta_worker_kernel_abandon(w);
-	answer(w, base_now_ns());
+	answer_reporters(w, base_now_ns());
 	release_held(w, base_now_ns());
 	release_held(w, base_now_ns());
 	dta_worker_notify(w);
@@ -608,7 +612,7 @@ static void finish(struct dta_worker *w)
 
 void dta_worker_run(struct dta_worker *w, int stop_fd)
 {
-	/* A file is read once a collector is ready; sockets wait START_NS at most. */
+	/* A file is read only once a collector is ready; sockets wait at most START_NS. */
 	uint64_t wait_until = UINT64_MAX;
 
 	for (uint32_t i = 0; i < w->sources; i++)
@@ -616,7 +620,7 @@ void dta_worker_run(struct dta_worker *w, int stop_fd)
 			wait_until = base_now_ns() + START_NS;
 	for (;;) {
 		const bool wait = base_now_ns() < wait_until && !dta_worker_ready(w);
-		const int taken = wait ? 0 : receive(w);
+		const int taken = wait ? 0 : receive_packets(w);
 		const uint64_t now = base_now_ns();
 
 		if (!wait && wait_until != UINT64_MAX)
@@ -631,7 +635,7 @@ void dta_worker_run(struct dta_worker *w, int stop_fd)
 		}
 		if (!taken || now - w->looked_ns >= LOOK_NS) {
 			relaxed_bump(w->turns, 1);
-			poll_timers(w, !taken, now);
+			poll_timers(w, now);
 			/* Check for signals even under a flood. */
 			if (taken ? base_stop_wait(stop_fd, 0) : wait_for_work(w, stop_fd, now))
 				break;
@@ -640,7 +644,7 @@ void dta_worker_run(struct dta_worker *w, int stop_fd)
 		}
 	}
 	end_intake(w);
-	finish(w);
+	finish_worker(w);
 }
 
 bool dta_worker_ready(const struct dta_worker *w)
@@ -672,7 +676,7 @@ static void set_keys(void *arg, uint16_t tenant, const struct dta_key_spec *keys
 				 strerror(-err), tenant);
 }
 
-static void forgotten(void *arg, uint16_t tenant, uint32_t reporter)
+static void note_forgotten(void *arg, uint16_t tenant, uint32_t reporter)
 {
 	struct dta_worker *w = arg;
 
@@ -680,14 +684,14 @@ static void forgotten(void *arg, uint16_t tenant, uint32_t reporter)
 		dta_steer_release(w->opts.steer, tenant, reporter, w->opts.worker);
 }
 
-static void collides(void *arg, const struct dta_loss_key *key)
+static void note_collision(void *arg, const struct dta_loss_key *key)
 {
 	char host[INET6_ADDRSTRLEN];
 
 	(void)arg;
 	inet_ntop(AF_INET6, &key->address, host, sizeof(host));
 	base_log_limited(BASE_WARN, "translate",
-			 "two reporters have one number: give each its own address=%s port=%u "
+			 "two reporters use the same number: give each its own address=%s port=%u "
 			 "tenant=%u reporter=%u",
 			 host, key->port, key->tenant, key->reporter);
 }
@@ -723,8 +727,8 @@ struct dta_worker *dta_worker_new(const struct dta_translate_opts *opts, const c
 		w->held[i] = calloc(1, sizeof(*w->held[i]));
 	if (!w->gathered || !w->auth || !w->held[0] || !w->held[1])
 		goto fail;
-	w->opts.loss.forgotten = forgotten;
-	w->opts.loss.collides = collides;
+	w->opts.loss.forgotten = note_forgotten;
+	w->opts.loss.collides = note_collision;
 	w->opts.loss.arg = w;
 	w->loss = dta_loss_new(&w->opts.loss);
 	if (opts->legacy == DTA_LEGACY_B)
@@ -760,9 +764,7 @@ struct dta_worker *dta_worker_new(const struct dta_translate_opts *opts, const c
 			goto fail;
 		}
 	}
-	err = opts->kernel ? dta_worker_kernel_open(w, error, error_bytes) : 0;
-	if (!err)
-		return w;
+	return w;
 fail:
 	dta_worker_free(w);
 	errno = -err;
@@ -775,7 +777,6 @@ void dta_worker_free(struct dta_worker *w)
 		return;
 	for (uint32_t i = 0; i < w->opts.n_collectors; i++)
 		dta_client_free(w->client[i]);
-	dta_worker_kernel_close(w);
 	for (uint32_t i = 0; i < w->sources; i++) {
 		w->source[i].in->ops->close(w->source[i].in);
 		dta_worker_device_close(&w->source[i]);

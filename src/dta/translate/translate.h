@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * translate.h - a translator's worker: receives packets, checks, authenticates and deduplicates
- * them, and passes reports to the engine of the collector of their keys. Workers share nothing but
- * which one keeps an authenticated reporter's window (steer.h) and the rates of tenants: each has
- * its own sockets (the kernel spreads reporters over them), connections, engines and lanes.
+ * them, and passes reports to the engine of the collector responsible for their keys. Each worker
+ * has its own sockets (the kernel spreads reporters over them), connections, engines and lanes.
+ * Workers share only the ownership of authenticated reporters' windows (steer.h) and the rates of
+ * tenants.
  */
 #ifndef SL_DTA_TRANSLATE_TRANSLATE_H
 #define SL_DTA_TRANSLATE_TRANSLATE_H
@@ -17,44 +18,43 @@
 #define DTA_TRANSLATE_INPUTS 16u
 
 struct dta_translate_opts {
-	const char *const *collectors; /* several: keys are spread by hash_ring.h */
+	const char *const *collectors; /* if there are several, keys are spread by hash_ring.h */
 	uint32_t n_collectors;
-	uint32_t replicas; /* collectors that a report is written to, if that many are up; 0: 1 */
-	struct dta_gap_file *gaps;     /* gap_file.h: of replicas; or NULL */
+	uint32_t replicas;	   /* number of collectors per report, if that many are up; 0: 1 */
+	struct dta_gap_file *gaps; /* gap file (gap_file.h) for replicas; or NULL */
 	struct dta_client_opts client; /* collector and callbacks are filled in */
-	const char *name;	       /* of the translator, which packets may be meant for */
-	struct dta_loss_opts loss;     /* the callbacks are filled in */
-	struct dta_steer *steer;       /* NULL: one worker */
-	uint32_t worker;	       /* its number there */
-	struct dta_kernel *kernel;     /* with one worker and one collector; or NULL */
+	const char *name;	   /* name of the translator, to which packets may be addressed */
+	struct dta_loss_opts loss; /* the callbacks are filled in */
+	struct dta_steer *steer;   /* NULL: this is the only worker */
+	uint32_t worker;	   /* number of this worker in steer */
 	enum dta_legacy legacy;
-	uint8_t legacy_hops; /* of the original's paths; 0: 5 */
-	/* What each input brings: DTA_DEVICES: reports. map: of what devices send; shared. */
+	uint8_t legacy_hops; /* number of hops in the original's paths; 0: 5 */
+	/* Kind of each input; DTA_DEVICES: reports. map: mapping for devices, shared by workers. */
 	enum dta_device device[DTA_TRANSLATE_INPUTS];
 	const struct dta_map *map;
 };
 
 struct dta_worker;
 
-/* Takes over the inputs, also on failure. NULL with errno and one line in error. */
+/* Takes over the inputs, even on failure. Returns NULL with errno and one line in error. */
 struct dta_worker *dta_worker_new(const struct dta_translate_opts *opts, const char *name,
 				  struct dta_input **inputs, uint32_t n_inputs, char *error,
 				  size_t error_bytes);
 /*
- * Runs until stop_fd is readable (base_stop_fd()) or the inputs end; then stops the intake, drains
+ * Runs until stop_fd is readable (base_stop_fd()) or the inputs end. Then stops the intake, drains
  * the sockets for at most 1 s, counts the rest, flushes, waits up to 2 s for operations in flight,
- * and sends the last account. Other functions than dta_worker_ready() and dta_worker_turns() are
- * for before and after.
+ * and sends the final account. Meanwhile, only dta_worker_ready() and dta_worker_turns() may be
+ * called.
  */
 void dta_worker_run(struct dta_worker *w, int stop_fd);
-/* All collectors are ready. Any thread. */
+/* Whether all collectors are ready. Any thread. */
 bool dta_worker_ready(const struct dta_worker *w);
-/* A number that is another one once it went on. Any thread. */
+/* Returns a number that changes as long as the worker makes progress. Any thread. */
 uint64_t dta_worker_turns(const struct dta_worker *w);
-/* Adds the worker's account to all. others: packets that an input ignored. */
+/* Adds the worker's account to all. others: number of packets that inputs ignored. */
 void dta_worker_account(const struct dta_worker *w, struct dta_translate_account *all,
 			uint64_t *others);
-/* The inputs' own counters by name; each input reports its own. */
+/* Reports the counters of each input by name. */
 void dta_worker_detail(const struct dta_worker *w,
 		       void (*say)(void *arg, const char *name, uint64_t value), void *arg);
 void dta_worker_free(struct dta_worker *w);

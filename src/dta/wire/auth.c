@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* auth.c - keys and MACs, computed by nettle. */
+/* auth.c - keys and MACs, computed with nettle */
 #include "dta/wire/auth.h"
 
 #include <errno.h>
@@ -41,10 +41,10 @@ void dta_key_free(struct dta_key *k)
 	free(k);
 }
 
-static void mac(const struct dta_key *k, const void *packet, size_t bytes,
-		uint8_t out[DTA_MAC_BYTES])
+static void compute_mac(const struct dta_key *k, const void *packet, size_t bytes,
+			uint8_t out[DTA_MAC_BYTES])
 {
-	struct cmac128_ctx state; /* one packet's */
+	struct cmac128_ctx state; /* state for one packet */
 
 	cmac128_init(&state);
 	cmac128_update(&state, &k->cmac.cipher, (nettle_cipher_func *)aes128_encrypt, bytes,
@@ -55,7 +55,7 @@ static void mac(const struct dta_key *k, const void *packet, size_t bytes,
 
 size_t dta_mac_put(const struct dta_key *k, void *packet, size_t bytes)
 {
-	mac(k, packet, bytes, (uint8_t *)packet + bytes);
+	compute_mac(k, packet, bytes, (uint8_t *)packet + bytes);
 	return bytes + DTA_MAC_BYTES;
 }
 
@@ -66,11 +66,11 @@ bool dta_mac_fits(const struct dta_key *k, const void *packet, size_t bytes)
 	if (bytes < DTA_MAC_BYTES)
 		return false;
 	bytes -= DTA_MAC_BYTES;
-	mac(k, packet, bytes, right);
+	compute_mac(k, packet, bytes, right);
 	return memeql_sec(right, (const uint8_t *)packet + bytes, DTA_MAC_BYTES);
 }
 
-/* ---- the translator that a packet is meant for ---- */
+/* ---- identity of the translator that a packet is addressed to ---- */
 
 uint64_t dta_translator_of_name(const char *name, size_t bytes)
 {
@@ -132,10 +132,10 @@ int dta_key_read(const char *path, uint8_t key[DTA_KEY_BYTES])
 	return err;
 }
 
-/* ---- the table of keys: sorted by id, as it is searched far more often than changed ---- */
+/* ---- the table of keys, sorted by ID because lookups far outnumber changes ---- */
 
 struct auth_entry {
-	uint64_t id; /* of its first reporter */
+	uint64_t id; /* ID of the first reporter */
 	uint32_t last, number;
 	uint64_t until_ns;
 	struct dta_key *key;
@@ -149,17 +149,19 @@ struct dta_auth {
 		struct in6_addr address;
 		uint16_t port;
 		uint64_t translator;
-	} last; /* the address of the last packet, whose hash takes as long as a block of AES */
+		/* identity of the last destination address: computing it takes as long as one AES
+		 * block */
+	} last;
 };
 
-/* tenant << 33 | own << 32 | reporter: the tenant's keys sort first. */
+/* The ID is tenant << 33 | own << 32 | reporter, so that keys of the whole tenant sort first. */
 static uint64_t id_of(uint16_t tenant, bool own, uint32_t reporter)
 {
 	return (uint64_t)tenant << 33 | (uint64_t)own << 32 | (own ? reporter : 0);
 }
 
-/* How many entries have a smaller id. */
-static size_t place(const struct dta_auth *a, uint64_t id)
+/* Returns the number of entries with a smaller ID. */
+static size_t place_of(const struct dta_auth *a, uint64_t id)
 {
 	size_t at;
 
@@ -216,27 +218,27 @@ const char *dta_keys_check(struct dta_key_spec *keys, size_t n)
 		else if (before->last < k->first)
 			each = 1;
 		else
-			return "ranges of reporters overlap: they must be the same or apart";
+			return "ranges of reporters overlap: they must be equal or disjoint";
 		if (each > DTA_KEYS_EACH)
 			return "reporters have more than 4 keys at a time";
 	}
 	return NULL;
 }
 
-/* A number that tells a key from the others, and says nothing of it. */
+/* Computes a number that distinguishes keys from each other but reveals nothing about them. */
 static uint32_t number_of(const struct dta_key *k)
 {
 	static const char purpose[] = "sidelight dta key number";
 	uint8_t m[DTA_MAC_BYTES];
 
-	mac(k, purpose, sizeof(purpose), m);
+	compute_mac(k, purpose, sizeof(purpose), m);
 	return dta_get32(m) | 1;
 }
 
 int dta_auth_keys(struct dta_auth *a, uint16_t tenant, const struct dta_key_spec *keys, size_t n)
 {
-	const size_t from = place(a, id_of(tenant, false, 0)),
-		     to = tenant == UINT16_MAX ? a->n : place(a, id_of(tenant + 1, false, 0)),
+	const size_t from = place_of(a, id_of(tenant, false, 0)),
+		     to = tenant == UINT16_MAX ? a->n : place_of(a, id_of(tenant + 1, false, 0)),
 		     all = a->n - (to - from) + n;
 	struct auth_entry *e;
 
@@ -280,21 +282,24 @@ void dta_auth_require(struct dta_auth *a, uint16_t tenant, bool required)
 		a->required[tenant / 64] &= ~bit;
 }
 
-/* The keys of a reporter: its own if it has any, of whatever age, or else the tenant's. */
+/*
+ * Returns the keys of a reporter: its own keys, expired or not, if it has any; otherwise the
+ * tenant's.
+ */
 static const struct auth_entry *keys_of(const struct dta_auth *a, uint16_t tenant,
 					uint32_t reporter, size_t *n)
 {
-	size_t end = place(a, id_of(tenant, true, reporter) + 1), from;
+	size_t end = place_of(a, id_of(tenant, true, reporter) + 1), from;
 	const uint64_t tenants = id_of(tenant, false, 0);
 
 	if (!end || a->entry[end - 1].id <= tenants || a->entry[end - 1].id >> 33 != tenant ||
 	    a->entry[end - 1].last < reporter)
-		end = place(a, tenants + 1);
+		end = place_of(a, tenants + 1);
 	from = end;
 	while (from && a->entry[from - 1].id == a->entry[end - 1].id)
 		from--;
 	*n = end && a->entry[end - 1].id >> 33 == tenant ? end - from : 0;
-	return from ? a->entry + from : a->entry; /* which may be NULL */
+	return from ? a->entry + from : a->entry; /* may be NULL */
 }
 
 const struct dta_key *dta_auth_find(const struct dta_auth *a, uint16_t tenant, uint32_t reporter,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* text.c - see text.h */
+/* text.c - converts keys and values from and to text (text.h) */
 #include "dta/wire/text.h"
 
 #include <arpa/inet.h>
@@ -11,7 +11,7 @@
 #include "base/base.h"
 #include "base/text.h"
 
-static int number(const char *s, size_t width, uint8_t *out, size_t room)
+static int parse_number(const char *s, size_t width, uint8_t *out, size_t room)
 {
 	uint64_t v;
 
@@ -24,7 +24,7 @@ static int number(const char *s, size_t width, uint8_t *out, size_t room)
 	return (int)width;
 }
 
-static int digits(const char *s, uint8_t *out, size_t room)
+static int parse_digits(const char *s, uint8_t *out, size_t room)
 {
 	size_t n = strlen(s);
 
@@ -35,7 +35,7 @@ static int digits(const char *s, uint8_t *out, size_t room)
 	return base_unhex(out, s, n / 2) ? -EINVAL : (int)(n / 2);
 }
 
-/* Parses one endpoint of a flow, up to the comma. Returns the length of its address, or -EINVAL. */
+/* Parses one endpoint of a flow, up to the comma. Returns the length of its address or -EINVAL. */
 static int end_of_flow(const char **s, uint8_t address[16], uint8_t port[2])
 {
 	const char *comma = strchr(*s, ',');
@@ -63,7 +63,7 @@ static const struct {
 	uint8_t number;
 } protocol[] = {{"icmp", 1}, {"tcp", 6}, {"udp", 17}, {"icmp6", 58}};
 
-static int flow(const char *s, uint8_t *out, size_t room)
+static int parse_flow(const char *s, uint8_t *out, size_t room)
 {
 	uint8_t from[16], to[16], ports[4];
 	int n = end_of_flow(&s, from, ports), m = n > 0 ? end_of_flow(&s, to, ports + 2) : n;
@@ -90,11 +90,11 @@ int dta_text(const char *s, uint8_t *out, size_t room)
 	size_t n;
 
 	if (!strncmp(s, "u32:", 4))
-		return number(s + 4, 4, out, room);
+		return parse_number(s + 4, 4, out, room);
 	if (!strncmp(s, "u64:", 4))
-		return number(s + 4, 8, out, room);
+		return parse_number(s + 4, 8, out, room);
 	if (!strncmp(s, "flow:", 5))
-		return flow(s + 5, out, room);
+		return parse_flow(s + 5, out, room);
 	if (!strncmp(s, "text:", 5)) {
 		n = strlen(s + 5);
 		if (n > room)
@@ -102,7 +102,7 @@ int dta_text(const char *s, uint8_t *out, size_t room)
 		memcpy(out, s + 5, n);
 		return n ? (int)n : -EINVAL;
 	}
-	return digits(s[0] == '0' && (s[1] == 'x' || s[1] == 'X') ? s + 2 : s, out, room);
+	return parse_digits(s[0] == '0' && (s[1] == 'x' || s[1] == 'X') ? s + 2 : s, out, room);
 }
 
 bool dta_flow_text(const uint8_t *key, size_t bytes, char out[DTA_FLOW_TEXT])

@@ -17,12 +17,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Returns the number of bytes, at least 1; -EINVAL: in none of these forms; -ENOSPC. */
+/* Returns the number of bytes, at least 1; -EINVAL: none of these forms; -ENOSPC. */
 int dta_text(const char *text, uint8_t *out, size_t room);
 
 #define DTA_FLOW_TEXT 128u
 
-/* Formats a 5-tuple as flow:... False, with out empty, if bytes is not a 5-tuple's length. */
+/*
+ * Formats a 5-tuple as flow:... Returns false, with out empty, if bytes is not the length of a
+ * 5-tuple.
+ */
 bool dta_flow_text(const uint8_t *key, size_t bytes, char out[DTA_FLOW_TEXT]);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* wire.c - parses and builds packets as docs/dta-wire.md defines them. */
+/* wire.c - parses and builds packets as defined in docs/dta-wire.md */
 #include "dta/wire/wire.h"
 
 #include <errno.h>
@@ -24,7 +24,7 @@ const char *dta_refusal_name(enum dta_refusal r)
 	return (unsigned int)r < DTA_REFUSALS ? names[r] : "unknown";
 }
 
-/* ---- what each opcode permits ---- */
+/* ---- shapes that each opcode permits ---- */
 
 struct rule {
 	uint8_t copies_min, copies_max, key_min, key_max;
@@ -190,7 +190,7 @@ enum dta_refusal dta_parse_legacy(const void *packet, size_t bytes, enum dta_leg
 		b->flags |= DTA_ESSENTIAL;
 		out->header.flags = DTA_ACK_WANTED;
 	}
-	/* Before the data: redundancy and key, list, or key and hop. */
+	/* Precedes the data: redundancy and key, list, or key and hop. */
 	redundancy = b->opcode == DTA_KEYWRITE || b->opcode == DTA_INCREMENT;
 	fixed = base + (redundancy || b->opcode == DTA_POSTCARD ? 5 : 4);
 	if (bytes < fixed + 4)
@@ -221,7 +221,7 @@ enum dta_refusal dta_parse_legacy(const void *packet, size_t bytes, enum dta_leg
 		b->value_bytes = 8;
 		b->items = out->scratch;
 		memcpy(out->scratch, p, 4);
-		out->scratch[4] = (uint8_t)(hop - 1); /* 255 for hop 0, which is invalid */
+		out->scratch[4] = (uint8_t)(hop - 1); /* hop 0, which is invalid, becomes 255 */
 		out->scratch[5] = hops;
 		out->scratch[6] = out->scratch[7] = 0;
 		memcpy(out->scratch + 8, p + 5, 4);
@@ -258,7 +258,7 @@ void dta_begin(struct dta_builder *b, void *packet, size_t room, const struct dt
 	b->header.length = 0;
 }
 
-/* Writes a block's header with a count of 0. */
+/* Writes a block's header with count 0. */
 static void put_shape(uint8_t *at, const struct dta_block *s)
 {
 	at[0] = s->opcode;
@@ -285,7 +285,7 @@ int dta_put(struct dta_builder *b, const struct dta_block *shape, const void *ke
 	bool open = b->block && same_shape(b->packet + b->block, shape);
 	uint8_t *at;
 
-	/* The shape of an open block was checked when it was opened. */
+	/* The shape of an open block was checked when the block was opened. */
 	if ((!open && check_shape(shape)) || (shape->opcode == DTA_POSTCARD && !hop_is_fine(value)))
 		return -EINVAL;
 	if (DTA_HEADER_BYTES + DTA_BLOCK_BYTES + item > b->room)

@@ -3,11 +3,11 @@
  * wire.h - packets of reports: format 2 and both formats of the original. docs/dta-wire.md is
  * normative. Pure functions; numbers are big-endian on the wire.
  *
- * A packet of format 2 is a header of 32 bytes, blocks, and a proof of 24 bytes if it is
- * authenticated: the translator that it is meant for, and a MAC. A block is a header of 12 bytes
- * and count items of one shape, key and value without padding. Sequence numbers count reports, not
- * packets, so that a gap tells how many are missing. An incarnation begins at sequence 0. A packet
- * without blocks is a heartbeat: what it says is its sequence number.
+ * A packet of format 2 is a header of 32 bytes, blocks and, if it is authenticated, a proof of 24
+ * bytes: the translator it is addressed to, and a MAC. A block is a header of 12 bytes and count
+ * items of one shape, key and value without padding. Sequence numbers count reports, not packets,
+ * so that a gap tells how many are missing. An incarnation begins at sequence 0. A packet without
+ * blocks is a heartbeat that only announces its sequence number.
  */
 #ifndef SL_DTA_WIRE_WIRE_H
 #define SL_DTA_WIRE_WIRE_H
@@ -16,19 +16,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define DTA_PORT	40040 /* reports */
-#define DTA_PORT_ANSWER 40044 /* ACK and NACK; format 2: to the sender's port */
-#define DTA_MAGIC	0xd7  /* first byte; the original's is an opcode, 1 to 4 */
+#define DTA_PORT	40040 /* UDP port of reports */
+#define DTA_PORT_ANSWER 40044 /* port of ACK and NACK; format 2 answers to the sender's port */
+#define DTA_MAGIC	0xd7  /* first byte; packets of the original begin with an opcode, 1 to 4 */
 #define DTA_VERSION	2
-#define DTA_PACKET_MAX	65507u /* bytes of a UDP datagram's payload */
-#define DTA_MAC_BYTES	16u    /* AES-CMAC-128 over all before it */
-#define DTA_PROOF_BYTES 24u    /* behind a packet's blocks: u64 of the translator meant, MAC */
+#define DTA_PACKET_MAX	65507u /* payload of the largest UDP datagram */
+#define DTA_MAC_BYTES	16u    /* AES-CMAC-128 over all bytes before it */
+/* follows the blocks: u64 identity of the addressed translator, MAC */
+#define DTA_PROOF_BYTES 24u
 
 enum dta_opcode {
-	DTA_KEYWRITE = 1,   /* key 4..64, value 4..256 */
-	DTA_APPEND = 2,	    /* key: u32 list; value 4..256 */
-	DTA_INCREMENT = 3,  /* key 4..64, value: u64 addend */
-	DTA_POSTCARD = 4,   /* key 4..64, value: u8 hop, u8 hops, u16 0, u32 data */
+	DTA_KEYWRITE = 1,   /* key of 4..64 bytes, value of 4..256 bytes */
+	DTA_APPEND = 2,	    /* key: u32 list; value of 4..256 bytes */
+	DTA_INCREMENT = 3,  /* key of 4..64 bytes; value: u64 addend */
+	DTA_POSTCARD = 4,   /* key of 4..64 bytes; value: u8 hop, u8 hops, u16 0, u32 data */
 	DTA_SKETCH = 5,	    /* key: u32 epoch, u32 row, u32 column; value: cells or registers */
 	DTA_SKETCH_END = 6, /* key: u32 epoch; value: u32 items sent in it */
 	DTA_OPCODE_END
@@ -49,32 +50,33 @@ enum dta_block_flag {
 	DTA_ESSENTIAL = 2, /* the reporter keeps it until it is acknowledged */
 };
 
-struct dta_header {	      /* in host order */
-	uint8_t flags;	      /* 2; 0 is the magic, 1 the version */
+struct dta_header {	      /* in host order; numbers below are offsets on the wire */
+	uint8_t flags;	      /* offset 2; the magic is at 0, the version at 1 */
 	uint8_t blocks;	      /* 3 */
 	uint16_t tenant;      /* 4 */
-	uint16_t length;      /* 6: header and blocks, without the proof */
+	uint16_t length;      /* offset 6: length of header and blocks, without the proof */
 	uint32_t reporter;    /* 8 */
-	uint32_t sequence;    /* 12: of the first report in the packet */
-	uint64_t time_ns;     /* 16: CLOCK_REALTIME, 0 none */
-	uint32_t incarnation; /* 24: changes when the reporter restarts */
-	uint32_t reports;     /* 28: of all blocks */
+	uint32_t sequence;    /* offset 12: sequence number of the first report in the packet */
+	uint64_t time_ns;     /* offset 16: CLOCK_REALTIME; 0: none */
+	uint32_t incarnation; /* offset 24: changes when the reporter restarts */
+	uint32_t reports;     /* offset 28: number of reports in all blocks */
 };
 #define DTA_HEADER_BYTES 32u
 
-struct dta_block {	      /* in host order, pointing into the packet */
-	uint8_t opcode;	      /* 0 */
-	uint8_t flags;	      /* 1 */
-	uint16_t count;	      /* 2: items */
-	uint8_t copies;	      /* 4: key-write, increment, postcard: N, 1 to 8; else 0 */
+/* in host order, pointing into the packet; numbers below are offsets on the wire */
+struct dta_block {
+	uint8_t opcode; /* 0 */
+	uint8_t flags;	/* 1 */
+	uint16_t count; /* offset 2: number of items */
+	uint8_t copies; /* offset 4: N of key-write, increment and postcard, 1 to 8; otherwise 0 */
 	uint8_t key_bytes;    /* 5 */
 	uint16_t value_bytes; /* 6 */
-	uint16_t store;	      /* 8; 10: 0 */
-	const uint8_t *items; /* 12: count * (key_bytes + value_bytes) */
+	uint16_t store;	      /* offset 8; bytes 10 and 11 are 0 */
+	const uint8_t *items; /* offset 12: count * (key_bytes + value_bytes) bytes */
 };
 #define DTA_BLOCK_BYTES 12u
 
-/* Why a packet was refused; each cause has a counter. */
+/* Reasons for refusing a packet; each has a counter. */
 enum dta_refusal {
 	DTA_FINE = 0,
 	DTA_TRUNCATED, /* shorter than its header states */
@@ -82,43 +84,45 @@ enum dta_refusal {
 	DTA_BAD_VERSION,
 	DTA_BAD_OPCODE,
 	DTA_BAD_COPIES,
-	DTA_BAD_KEY,   /* length */
-	DTA_BAD_VALUE, /* length, or content (hop beyond the path) */
-	DTA_BAD_COUNT, /* a block without items, or reports is not their sum */
+	DTA_BAD_KEY,   /* bad length of the key */
+	DTA_BAD_VALUE, /* bad length of the value, or bad content (hop beyond the path) */
+	/* a block without items, or a header whose count of reports is not their sum */
+	DTA_BAD_COUNT,
 	DTA_BAD_FLAGS, /* an unknown flag, or a reserved field that is not 0 */
-	DTA_BAD_MAC,   /* forged, or no MAC where one is required */
+	DTA_BAD_MAC,   /* forged, or missing although required */
 	DTA_REPLAYED,
-	DTA_ELSEWHERE, /* meant for another translator */
+	DTA_ELSEWHERE, /* addressed to another translator */
 	DTA_REFUSALS
 };
-const char *dta_refusal_name(enum dta_refusal r); /* as in metrics */
+const char *dta_refusal_name(enum dta_refusal r); /* name used in metrics */
 
 #define DTA_BLOCKS_MAX 255u
 
 /* A checked packet: every block and item lies within it and has a permitted shape. */
 struct dta_packet {
 	struct dta_header header;
-	struct dta_block block[DTA_BLOCKS_MAX]; /* header.blocks of them */
+	struct dta_block block[DTA_BLOCKS_MAX]; /* only the first header.blocks entries are used */
 	uint8_t scratch[32];			/* legacy items after conversion */
 };
 
 /*
- * Checks everything but the MAC (auth.h). Nothing of a refused packet may be used. out points into
- * the packet.
+ * Checks everything except the MAC (auth.h). No part of a refused packet may be used. out points
+ * into the packet.
  */
 enum dta_refusal dta_parse(const void *packet, size_t bytes, struct dta_packet *out);
 
-/* The original's formats. A packet does not tell which one it has: it is configured. */
+/* The original's formats. Packets do not identify their format; it is configured. */
 enum dta_legacy {
 	DTA_LEGACY_NONE = 0,
-	DTA_LEGACY_A, /* 2 bytes of base header */
-	DTA_LEGACY_B, /* 3 bytes, with a sequence number of 8 bits */
+	DTA_LEGACY_A, /* base header of 2 bytes */
+	DTA_LEGACY_B, /* base header of 3 bytes, with a sequence number of 8 bits */
 };
 /*
- * Parses one report, as a packet of one block and one item: tenant 0, reporter 0 (the caller knows
- * the address), the store numbered as the opcode; sequence: form B's 8 bits. Bits that the original
- * leaves unset are ignored. Values keep their 4, 12 or 28 bytes. Hops 1 to 5 become 0 to 4 of
- * `hops`, with one copy. Form B's "retransmitable" becomes DTA_ESSENTIAL and DTA_ACK_WANTED.
+ * Parses one report of the original as a packet of one block with one item. Tenant and reporter are
+ * 0 (the caller knows the address); the store's number is the opcode; sequence has form B's 8 bits.
+ * Bits that the original leaves unset are ignored. Values keep their 4, 12 or 28 bytes. Hops 1 to 5
+ * become 0 to 4 of `hops`, with one copy. Form B's "retransmitable" becomes DTA_ESSENTIAL and
+ * DTA_ACK_WANTED.
  */
 enum dta_refusal dta_parse_legacy(const void *packet, size_t bytes, enum dta_legacy form,
 				  uint8_t hops, struct dta_packet *out);
@@ -129,43 +133,46 @@ void dta_legacy_answer(uint8_t sequence, bool nack, uint8_t out[2]);
 
 struct dta_builder {
 	uint8_t *packet;
-	size_t room, bytes; /* without the proof, for which room is reserved */
-	size_t block;	    /* offset of the open block, or 0 */
+	size_t room, bytes; /* bytes used excluding the proof, for which room is reserved */
+	size_t block;	    /* offset of the open block; 0: none */
 	struct dta_header header;
 };
 
 /*
- * Begins a packet in a buffer of room bytes, at least 64. header: flags, tenant, reporter,
+ * Starts a packet in a buffer of room bytes, at least 64. header supplies flags, tenant, reporter,
  * sequence, incarnation and time.
  */
 void dta_begin(struct dta_builder *b, void *packet, size_t room, const struct dta_header *header);
 /*
- * Adds a report, to the open block if it has the same shape. shape: a struct dta_block without
- * count and items. 0; -ENOSPC: end this packet and begin another; -EMSGSIZE: it would not fit into
- * an empty packet; -EINVAL: dta_parse() would refuse it.
+ * Adds a report, to the open block if the shape is the same. shape: a struct dta_block without
+ * count and items. Returns 0; -ENOSPC: end this packet and start another; -EMSGSIZE: would not fit
+ * into an empty packet; -EINVAL: dta_parse() would refuse it.
  */
 int dta_put(struct dta_builder *b, const struct dta_block *shape, const void *key,
 	    const void *value);
 /*
- * Completes the header. Returns the length without the proof, which dta_proof_put() appends, or 0
- * if the packet is empty. b->header then has the counts of blocks and reports.
+ * Completes the header, and sets the counts of blocks and reports in b->header. Returns the length
+ * without the proof, which dta_proof_put() appends; 0: the packet is empty.
  */
 size_t dta_end(struct dta_builder *b);
 
 /*
- * Builds a packet without reports, of at least 64 bytes of room, which says that all before its
- * sequence number were sent. Returns the length without the proof.
+ * Builds a packet without reports, in at least 64 bytes of room, which announces that all reports
+ * before its sequence number were sent. Returns the length without the proof.
  */
 size_t dta_heartbeat(void *packet, size_t room, const struct dta_header *header);
 
-/* Marks a finished packet as a retransmission and sets its time. A proof must be made again. */
+/*
+ * Marks a finished packet as a retransmission and sets its time. The caller must renew the proof.
+ */
 void dta_again(void *packet, uint64_t time_ns);
-/* Moves it to another incarnation. A proof must be made again. */
+/* Moves a packet to another incarnation. The caller must renew the proof. */
 void dta_renumber(void *packet, uint32_t sequence, uint32_t incarnation);
 /*
- * Builds one report in a format of the original: shape as for dta_put(), with a key of 4 bytes and
- * a value of 4, 12 or 28 (key-write), 4 (append) or 8 bytes. The format carries no store, and form
- * A no sequence. Returns its length, at most 40; 0: not representable, or no room.
+ * Builds one report in a format of the original. shape is as for dta_put(), with a key of 4 bytes
+ * and a value of 4, 12 or 28 bytes (key-write), 4 bytes (append) or 8 bytes. The format has no
+ * store number, and form A no sequence number. Returns the length, at most 40; 0: not
+ * representable, or no room.
  */
 size_t dta_build_legacy(enum dta_legacy form, uint8_t sequence, const struct dta_block *shape,
 			const void *key, const void *value, void *out, size_t room);
@@ -174,13 +181,13 @@ size_t dta_build_legacy(enum dta_legacy form, uint8_t sequence, const struct dta
 
 /*
  * A translator's answer: { u8 magic, u8 version, u8 type, u8 ranges, u32 reporter, u32 incarnation,
- * u32 next (everything before it arrived or is no longer taken), u32 credits (reports that may be
- * in flight beyond the newest one known to have arrived; ~0: unlimited), u32 window (reports behind
- * the newest that are still taken; 0: unknown) }, ranges of { u32 first, u32 count }, and a MAC if
- * the reporter's packets have one.
+ * u32 next (every report before it arrived or is no longer accepted), u32 credits (reports that may
+ * be in flight beyond the newest one known to have arrived; ~0: unlimited), u32 window (reports
+ * behind the newest that are still accepted; 0: unknown) }, ranges of { u32 first, u32 count }, and
+ * a MAC if the reporter's packets have one.
  */
 enum dta_answer_type {
-	DTA_ACK = 1,  /* the ranges arrived, and everything before next */
+	DTA_ACK = 1,  /* the ranges, and everything before next, arrived */
 	DTA_NACK = 2, /* the ranges are missing */
 };
 #define DTA_ANSWER_BYTES 24u
@@ -194,7 +201,7 @@ struct dta_answer {
 };
 /* Returns the length without a MAC; 0: too many ranges, or no room. */
 size_t dta_answer_build(const struct dta_answer *a, void *out, size_t room);
-/* A MAC that follows is ignored. */
+/* Ignores a MAC after the answer. */
 enum dta_refusal dta_answer_parse(const void *packet, size_t bytes, struct dta_answer *out);
 
 #endif

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cgroup.c - cgroups as they come and go, with their files open, and their series. */
+/*
+ * cgroup.c - follows cgroups as they are created and removed, keeps their files open, and publishes
+ * their series.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,9 +17,9 @@
 #include "source/host/internal.h"
 #include "source/tcp/cgroup.h"
 
-#define FILES_MAX    16u /* of a cgroup that stay open */
+#define FILES_MAX    16u /* maximum number of files kept open per cgroup */
 #define BUFFER_BYTES 65536u
-#define OTHERS	     256u /* descriptors for all else */
+#define OTHERS	     256u /* descriptors reserved for all other purposes */
 
 #define SERIES(name, help, type)                       \
 	{                                              \
@@ -36,7 +39,7 @@
 		}                                                                        \
 	}
 
-/* cAdvisor's metrics/prometheus.go. */
+/* Names and help texts as in cAdvisor's metrics/prometheus.go. */
 static const struct host_desc descs[HOST_CONTAINER_SERIES] = {
 	[HOST_CPU_USAGE] = {"container_cpu_usage_seconds_total",
 			    "Cumulative cpu time consumed in seconds.",
@@ -69,7 +72,7 @@ static const struct host_desc descs[HOST_CONTAINER_SERIES] = {
 				   HOST_GAUGE),
 	[HOST_MEM_MAX_USAGE] = SERIES("memory_max_usage_bytes",
 				      "Maximum memory usage recorded in bytes", HOST_GAUGE),
-	/* A counter there; its name lacks "_total", which a counter's would get. */
+	/* cAdvisor declares a counter, but the name lacks the "_total" that a counter would get. */
 	[HOST_MEM_FAILCNT] = SERIES("memory_failcnt", "Number of memory usage hits limits",
 				    HOST_UNKNOWN),
 	[HOST_MEM_FAULTS] = FAILURE("pgfault", "container"),
@@ -135,7 +138,7 @@ static const struct host_desc io_descs[HOST_IO_SERIES] = {
 };
 
 static const char *const keys[] = {"id", "name", "container_id", "pod_uid", "device"};
-#define KEYS 4u /* of the cgroup; one more of its devices */
+#define KEYS 4u /* labels of the cgroup; series of devices have one more */
 
 struct host_cgroup {
 	char *path;
@@ -146,7 +149,7 @@ struct host_cgroup {
 		int fd;
 	} files[FILES_MAX];
 	size_t file_count;
-	bool gone, found, limited; /* limited: it has a quota of processor time */
+	bool gone, found, limited; /* limited: the cgroup has a CPU quota */
 	uint64_t inactive;
 };
 
@@ -154,7 +157,7 @@ struct host_cgroups {
 	struct host *h;
 	struct host_group group, io;
 	struct host_hierarchy hierarchies[HOST_HIERARCHIES];
-	size_t hierarchy_count, primary; /* the one that tells which cgroups there are */
+	size_t hierarchy_count, primary; /* primary: the hierarchy used to find cgroups */
 	struct host_cgroup **v;
 	size_t n, room;
 	struct host_found *found;
@@ -183,7 +186,7 @@ static int hierarchy_of(const struct host_cgroups *c, const struct host_cgroup_f
 	return -1;
 }
 
-/* Its folder in the hierarchy of a file. */
+/* Opens the cgroup's directory in the hierarchy that has the file. */
 static int folder_of(const struct host_cgroups *c, const struct host_cgroup *g,
 		     const struct host_cgroup_file *f)
 {
@@ -194,7 +197,7 @@ static int folder_of(const struct host_cgroups *c, const struct host_cgroup *g,
 				 O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-/* Next to version 1, the unified hierarchy tells only of pressure. */
+/* If version 1 is used, only pressure files of the unified hierarchy are read. */
 static bool is_used(const struct host_cgroups *c, const struct host_cgroup_file *f)
 {
 	bool version_1 = c->hierarchies[c->primary].controller[0];
@@ -210,7 +213,7 @@ static void open_files(struct host_cgroups *c, struct host_cgroup *g)
 
 		if (f->tier == HOST_TIER_SLOW || !is_used(c, f) || g->file_count == FILES_MAX)
 			continue;
-		errno = ENOENT; /* without a hierarchy */
+		errno = ENOENT; /* reported if there is no hierarchy */
 		folder = folder_of(c, g, f);
 		fd = folder < 0 ? -1 : openat(folder, f->name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 		c->h->counts.errors += fd < 0 && errno != ENOENT && errno != ENODEV &&
@@ -234,7 +237,7 @@ static void cgroup_free(struct host_cgroup *g)
 
 /* ---- values ---- */
 
-/* "/dev/NAME" of a device, by /proc/diskstats. */
+/* Writes "/dev/NAME" for a device, according to /proc/diskstats. */
 static void device_name(const struct host *h, const struct host_io *io, char *out, size_t bytes)
 {
 	struct host_text t = host_text(h->disk_file.now, h->disk_file.bytes), line, name;
@@ -269,7 +272,7 @@ static void put_io(struct host_cgroups *c, const struct host_cgroup *g)
 	}
 }
 
-/* What is in use, without the part of the page cache that is given up first. */
+/* Memory in use without the inactive page cache, which the kernel reclaims first. */
 static void working_set(struct host_container_values *v, struct host_cgroup *g)
 {
 	if (v->has >> HOST_MEM_WORKING_SET & 1)
@@ -299,7 +302,7 @@ static void put_values(struct host_cgroups *c, struct host_cgroup *g, enum host_
 		put_io(c, g);
 }
 
-static void begin(struct host_container_values *v)
+static void reset_values(struct host_container_values *v)
 {
 	v->has = 0;
 	v->io_count = 0;
@@ -313,7 +316,7 @@ static void read_open(struct host_cgroups *c, struct host_cgroup *g, enum host_c
 		if (g->files[i].file->tier != tier)
 			continue;
 		n = host_pread(g->files[i].fd, c->buffer, sizeof(c->buffer));
-		/* The cgroup is gone. */
+		/* These errors mean that the cgroup was removed. */
 		g->gone |= n == -ENODEV || n == -ENOENT;
 		if (n >= 0)
 			g->files[i].file->parse(&c->values, host_text(c->buffer, (size_t)n));
@@ -343,7 +346,7 @@ static void read_seldom(struct host_cgroups *c, struct host_cgroup *g)
 
 /* ---- coming and going ---- */
 
-/* The group's order is that of v, so that a row is found at once. */
+/* Rows of the group are kept in the order of v, so that each row is found at once. */
 static void remove_gone(struct host_cgroups *c)
 {
 	size_t kept = 0;
@@ -369,7 +372,7 @@ void host_cgroups_read(struct host_cgroups *c, enum host_cgroup_tier tier)
 	for (size_t i = 0; i < c->n; i++) {
 		struct host_cgroup *g = c->v[i];
 
-		begin(&c->values);
+		reset_values(&c->values);
 		if (tier == HOST_TIER_SLOW)
 			read_seldom(c, g);
 		else
@@ -396,8 +399,8 @@ static void put_start(struct host_cgroups *c, struct host_cgroup *g)
 		host_put(&c->group, g->row, HOST_START, (double)st.st_mtim.tv_sec);
 }
 
-/* Ids that an ordinary user could have written are not published: they could be another's. */
-static void identify(struct tcp_cgroup_identity *i, const char *path, bool claimed)
+/* Ids that an ordinary user could have chosen are not published: they could belong to others. */
+static void identify_cgroup(struct tcp_cgroup_identity *i, const char *path, bool claimed)
 {
 	tcp_cgroup_parse(path, i);
 	if (claimed || i->claimed)
@@ -406,7 +409,7 @@ static void identify(struct tcp_cgroup_identity *i, const char *path, bool claim
 		i->pod_uid[0] = 0;
 }
 
-static void add(struct host_cgroups *c, char *path, bool claimed)
+static void add_cgroup(struct host_cgroups *c, char *path, bool claimed)
 {
 	struct host_cgroup *g = calloc(1, sizeof(*g));
 	struct host_text labels[KEYS];
@@ -418,9 +421,9 @@ static void add(struct host_cgroups *c, char *path, bool claimed)
 	}
 	g->path = path;
 	g->found = true;
-	identify(&g->identity, path, claimed);
+	identify_cgroup(&g->identity, path, claimed);
 	labels_of(g, labels);
-	/* Odd names can have labels in common: then the first one is published. */
+	/* Unusual names may produce identical labels; only the first cgroup is then published. */
 	if (host_row_exists(&c->group, labels))
 		c->h->counts.left_out++;
 	else
@@ -431,7 +434,7 @@ static void add(struct host_cgroups *c, char *path, bool claimed)
 	}
 	open_files(c, g);
 	put_start(c, g);
-	begin(&c->values);
+	reset_values(&c->values);
 	read_seldom(c, g);
 	put_values(c, g, HOST_TIER_SLOW);
 	c->v[c->n++] = g;
@@ -464,13 +467,13 @@ void host_cgroups_look(struct host_cgroups *c)
 			free(c->found[i].path);
 			c->found[i].path = NULL;
 		}
-	/* Those that are gone make room first: one may be there again under the same name. */
+	/* Remove cgroups that are gone first: one may have been recreated under the same name. */
 	for (size_t i = 0; i < c->n; i++)
 		c->v[i]->gone |= !c->v[i]->found && !looked.incomplete;
 	remove_gone(c);
 	for (size_t i = 0; i < n; i++)
 		if (c->found[i].path)
-			add(c, c->found[i].path, c->found[i].claimed);
+			add_cgroup(c, c->found[i].path, c->found[i].claimed);
 }
 
 /* ---- all ---- */
@@ -486,9 +489,11 @@ static bool has_controllers(int fd)
 	return false;
 }
 
-/* Version 2 if it has controllers; else the first of these of version 1; else version 2 as it is.
+/*
+ * Chooses version 2 if it has controllers, otherwise the first of these version 1 controllers,
+ * otherwise version 2 without controllers.
  */
-static bool choose(struct host_cgroups *c)
+static bool choose_primary(struct host_cgroups *c)
 {
 	static const char *const order[] = {"", "memory", "cpuacct", "cpu", "pids", "blkio", ""};
 
@@ -502,8 +507,8 @@ static bool choose(struct host_cgroups *c)
 	return false;
 }
 
-/* A cgroup takes FILES_MAX descriptors. */
-static uint32_t bound(uint32_t max)
+/* Limits the number of cgroups, each of which takes up to FILES_MAX descriptors. */
+static uint32_t limit_cgroups(uint32_t max)
 {
 	struct rlimit r;
 	rlim_t wanted = (rlim_t)max * FILES_MAX + OTHERS * 2;
@@ -511,7 +516,7 @@ static uint32_t bound(uint32_t max)
 	if (getrlimit(RLIMIT_NOFILE, &r))
 		return 1;
 	wanted = BASE_MIN(r.rlim_max, wanted);
-	/* Only upwards: others of this process count on theirs. */
+	/* Only raise the limit: other parts of this process may rely on theirs. */
 	r.rlim_cur = BASE_MAX(r.rlim_cur, wanted);
 	setrlimit(RLIMIT_NOFILE, &r);
 	if (getrlimit(RLIMIT_NOFILE, &r) || r.rlim_cur < OTHERS + FILES_MAX)
@@ -527,14 +532,14 @@ struct host_cgroups *host_cgroups_open(struct host *h, uint32_t max)
 	if (!c)
 		return NULL;
 	c->h = h;
-	c->max = bound(max);
+	c->max = limit_cgroups(max);
 	c->found = calloc(c->max, sizeof(*c->found));
 	host_file_open(h, &mounts, "/proc/self/mounts");
 	if (host_file_read(h, &mounts))
 		c->hierarchy_count = host_hierarchies_parse(h, host_text(mounts.now, mounts.bytes),
 							    c->hierarchies);
 	host_file_close(&mounts);
-	if (!c->found || !choose(c)) {
+	if (!c->found || !choose_primary(c)) {
 		base_logf(BASE_INFO, HOST_LOG,
 			  "no cgroups are mounted: containers are not published");
 		host_cgroups_close(c);

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cgroup_list.c - which cgroups there are: containers, pods, and units of systemd. What is within a
- * container is its owner's affair, and is not looked at. The folders that ordinary users may make,
- * below user@.service or in a folder that is theirs, come last, so that they take no room from the
- * machine's own.
+ * cgroup_list.c - lists cgroups: containers, pods, and systemd units. Cgroups inside a container
+ * are not listed. Directories that ordinary users may create, below user@.service or in a directory
+ * they own, come last, so that they take no room from those of the system.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -20,13 +19,13 @@
 #include "source/host/internal.h"
 #include "source/tcp/cgroup.h"
 
-#define ENTRIES_MAX 16384 /* folders looked at */
+#define ENTRIES_MAX 16384 /* maximum number of directories visited */
 #define DEPTH_MAX   16u
 #define PATH_BYTES  TCP_CGROUP_PATH_BYTES
 
 /* ---- hierarchies ---- */
 
-/* Names of controllers among the options of a mount. */
+/* Controllers as named in mount options. */
 static const char *const controllers[] = {"memory", "cpu", "cpuacct", "blkio", "pids"};
 
 static int open_at(const struct host *h, struct host_text point)
@@ -89,7 +88,7 @@ size_t host_hierarchies_parse(const struct host *h, struct host_text t,
 
 /* ---- cgroups ---- */
 
-static bool ends(const char *path, const char *suffix)
+static bool ends_with(const char *path, const char *suffix)
 {
 	size_t n = strlen(path), m = strlen(suffix);
 
@@ -101,18 +100,19 @@ static bool is_container(const struct tcp_cgroup_identity *i)
 	return i->container_id[0] || i->container[0];
 }
 
-/* The identity is that of the path; above: that of the folder above it. */
+/* i: identity of the path; above: identity of its parent directory. */
 static bool is_published(const char *path, const struct tcp_cgroup_identity *i,
 			 const struct tcp_cgroup_identity *above)
 {
 	return !*path || is_container(i) || (i->pod_uid[0] && !above->pod_uid[0]) ||
-	       ends(path, ".slice") || ends(path, ".service") || ends(path, ".scope");
+	       ends_with(path, ".slice") || ends_with(path, ".service") ||
+	       ends_with(path, ".scope");
 }
 
 struct host_walk {
-	struct host_found *queue; /* folders to look into */
+	struct host_found *queue; /* directories still to be visited */
 	size_t head, count, room;
-	struct host_found *claimed; /* and those that come after them */
+	struct host_found *claimed; /* directories that unprivileged users control, visited last */
 	size_t claimed_count, claimed_room;
 	struct host_found *out;
 	size_t n, max, claimed_out;
@@ -121,7 +121,7 @@ struct host_walk {
 	int entries;
 };
 
-static void push(struct host_walk *w, char *path, bool claimed)
+static void push_directory(struct host_walk *w, char *path, bool claimed)
 {
 	bool room = claimed ? BASE_GROW(w->claimed, w->claimed_count, w->claimed_room)
 			    : BASE_GROW(w->queue, w->count, w->room);
@@ -137,9 +137,9 @@ static void push(struct host_walk *w, char *path, bool claimed)
 		w->queue[w->count++] = (struct host_found){path, false};
 }
 
-static void publish(struct host_walk *w, const char *path, bool claimed)
+static void publish_cgroup(struct host_walk *w, const char *path, bool claimed)
 {
-	/* At most a quarter, so that those that come and go have the others' room no sooner. */
+	/* At most a quarter of the room, so that users' cgroups do not crowd out the others. */
 	bool room = w->n < w->max && (!claimed || w->claimed_out < w->max / 4);
 	char *copy = room ? strdup(path) : NULL;
 
@@ -151,14 +151,14 @@ static void publish(struct host_walk *w, const char *path, bool claimed)
 	w->out[w->n++] = (struct host_found){copy, claimed};
 }
 
-/* A folder within the one at path, whose identity is above. */
-static void take(struct host_walk *w, const char *path, const char *name, bool claimed,
-		 unsigned int depth, const struct tcp_cgroup_identity *above)
+/* Handles a directory inside the one at path, whose identity is above. */
+static void visit_entry(struct host_walk *w, const char *path, const char *name, bool claimed,
+			unsigned int depth, const struct tcp_cgroup_identity *above)
 {
 	struct tcp_cgroup_identity i;
 	char full[PATH_BYTES];
 
-	/* Longer paths could not be told apart by their labels. */
+	/* Longer paths would be truncated, and their labels could be identical. */
 	if (snprintf(full, sizeof(full), "%s/%s", path, name) >= (int)sizeof(full)) {
 		w->left_out++;
 		return;
@@ -166,12 +166,14 @@ static void take(struct host_walk *w, const char *path, const char *name, bool c
 	tcp_cgroup_parse(full, &i);
 	claimed |= i.claimed;
 	if (is_published(full, &i, above))
-		publish(w, full, claimed);
+		publish_cgroup(w, full, claimed);
 	if (depth < DEPTH_MAX && !is_container(&i))
-		push(w, strdup(full), claimed);
+		push_directory(w, strdup(full), claimed);
 }
 
-/* What is gone meanwhile, or is no folder, is none; without descriptors or memory it may be there.
+/*
+ * An entry that was removed or is not a directory does not count. Without descriptors or memory, a
+ * directory may have been missed.
  */
 static void cannot_look(struct host_walk *w)
 {
@@ -196,7 +198,7 @@ static void look_into(struct host_walk *w, int root, const struct host_found *f)
 		cannot_look(w);
 		return;
 	}
-	/* A user who may write to it chooses the names in it, wherever it is. */
+	/* A user who can write to a directory chooses the names inside it. */
 	claimed = f->claimed || fstat(fd, &st) || (st.st_uid && st.st_uid != geteuid()) ||
 		  st.st_mode & (S_IWGRP | S_IWOTH);
 	dir = fdopendir(fd);
@@ -215,7 +217,7 @@ static void look_into(struct host_walk *w, int root, const struct host_found *f)
 			w->left_out++;
 			break;
 		}
-		take(w, f->path, e->d_name, claimed, depth, &above);
+		visit_entry(w, f->path, e->d_name, claimed, depth, &above);
 	}
 	closedir(dir);
 }
@@ -232,14 +234,14 @@ size_t host_cgroups_list(int root, struct host_found *out, size_t max, struct ho
 	struct host_walk w = {.out = out, .max = max, .looked = looked, .entries = ENTRIES_MAX};
 
 	*looked = (struct host_looked){0};
-	publish(&w, "", false);
-	push(&w, strdup(""), false);
+	publish_cgroup(&w, "", false);
+	push_directory(&w, strdup(""), false);
 	while (w.head < w.count) {
 		struct host_found f = w.queue[w.head++];
 
 		look_into(&w, root, &f);
 	}
-	/* Breadth first: who makes many folders in one place takes no room from those above. */
+	/* Breadth first: many directories in one place take no room from those above them. */
 	for (size_t i = 0; i < w.claimed_count; i++) {
 		struct host_found f = w.claimed[i];
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cgroup_parse.c - the files of a cgroup: Documentation/admin-guide/cgroup-v2.rst and cgroup-v1 of
- * Linux. What they mean for cAdvisor's metrics is as in its container/libcontainer.
+ * cgroup_parse.c - parses the files of a cgroup, as documented in Linux' admin-guide/cgroup-v2.rst
+ * and cgroup-v1. They are mapped to metrics as in cAdvisor's container/libcontainer.
  */
 #include <math.h>
 
@@ -10,16 +10,16 @@
 #define US	  1e6
 #define NS	  1e9
 #define TICKS	  100.0
-#define UNLIMITED 4611686018427387904.0 /* 2^62: larger limits are none, which is 0 */
+#define UNLIMITED 4611686018427387904.0 /* 2^62: a larger value means no limit, published as 0 */
 
-static void put(struct host_container_values *c, enum host_container i, double v)
+static void put_value(struct host_container_values *c, enum host_container i, double v)
 {
 	c->v[i] = v;
 	c->has |= 1ull << i;
 }
 
-/* "max" is the largest number. */
-static bool value(struct host_text *t, double *out)
+/* Parses a number; "max" is the largest one. */
+static bool parse_value(struct host_text *t, double *out)
 {
 	struct host_text word = *t;
 
@@ -32,7 +32,7 @@ static bool value(struct host_text *t, double *out)
 	return host_number(t, out);
 }
 
-static double limit(double v)
+static double limit_of(double v)
 {
 	return v > UNLIMITED || v < 0 ? 0 : v;
 }
@@ -43,7 +43,7 @@ struct host_cgroup_key {
 	double unit;
 };
 
-/* "key value" lines. */
+/* Parses lines of the form "KEY VALUE". */
 static void take_keys(struct host_container_values *c, struct host_text t,
 		      const struct host_cgroup_key *keys, size_t n)
 {
@@ -54,7 +54,7 @@ static void take_keys(struct host_container_values *c, struct host_text t,
 		key = host_word(&line);
 		for (size_t i = 0; i < n; i++)
 			if (host_is(key, keys[i].key) && host_u64(&line, &v))
-				put(c, keys[i].series, (double)v / keys[i].unit);
+				put_value(c, keys[i].series, (double)v / keys[i].unit);
 	}
 }
 
@@ -77,7 +77,7 @@ static void cpu_stat(struct host_container_values *c, struct host_text t)
 static void memory_usage(struct host_container_values *c, struct host_text t)
 {
 	if (host_u64(&t, &c->usage))
-		put(c, HOST_MEM_USAGE, (double)c->usage);
+		put_value(c, HOST_MEM_USAGE, (double)c->usage);
 }
 
 static void memory_stat(struct host_container_values *c, struct host_text t)
@@ -88,18 +88,18 @@ static void memory_stat(struct host_container_values *c, struct host_text t)
 		{"file_mapped", HOST_MEM_MAPPED, 1},
 		{"pgfault", HOST_MEM_FAULTS, 1},
 		{"pgmajfault", HOST_MEM_MAJOR, 1},
-		/* Not what is published: see working_set() of cgroup.c. */
+		/* Not published as is: see working_set() in cgroup.c. */
 		{"inactive_file", HOST_MEM_WORKING_SET, 1},
 	};
 
 	take_keys(c, t, keys, HOST_LEN(keys));
 	if (c->has >> HOST_MEM_WORKING_SET & 1)
 		c->inactive = (uint64_t)c->v[HOST_MEM_WORKING_SET];
-	/* Version 2 counts with those below. */
+	/* The counters of version 2 include descendants. */
 	if (c->has >> HOST_MEM_FAULTS & 1)
-		put(c, HOST_MEM_FAULTS_BELOW, c->v[HOST_MEM_FAULTS]);
+		put_value(c, HOST_MEM_FAULTS_BELOW, c->v[HOST_MEM_FAULTS]);
 	if (c->has >> HOST_MEM_MAJOR & 1)
-		put(c, HOST_MEM_MAJOR_BELOW, c->v[HOST_MEM_MAJOR]);
+		put_value(c, HOST_MEM_MAJOR_BELOW, c->v[HOST_MEM_MAJOR]);
 }
 
 #define ONE_VALUE(function, series, expression)                                   \
@@ -107,20 +107,20 @@ static void memory_stat(struct host_container_values *c, struct host_text t)
 	{                                                                         \
 		double v;                                                         \
                                                                                   \
-		if (value(&t, &v))                                                \
-			put(c, series, expression);                               \
+		if (parse_value(&t, &v))                                          \
+			put_value(c, series, expression);                         \
 	}
 
 ONE_VALUE(memory_swap, HOST_MEM_SWAP, v)
 ONE_VALUE(memory_peak, HOST_MEM_MAX_USAGE, v)
 ONE_VALUE(memory_failcnt, HOST_MEM_FAILCNT, v)
 ONE_VALUE(pids_current, HOST_THREADS, v)
-ONE_VALUE(pids_max, HOST_THREADS_MAX, limit(v))
-ONE_VALUE(memory_limit, HOST_SPEC_MEMORY, limit(v))
-ONE_VALUE(memory_reservation, HOST_SPEC_RESERVATION, limit(v))
-ONE_VALUE(memory_swap_limit, HOST_SPEC_SWAP, limit(v))
+ONE_VALUE(pids_max, HOST_THREADS_MAX, limit_of(v))
+ONE_VALUE(memory_limit, HOST_SPEC_MEMORY, limit_of(v))
+ONE_VALUE(memory_reservation, HOST_SPEC_RESERVATION, limit_of(v))
+ONE_VALUE(memory_swap_limit, HOST_SPEC_SWAP, limit_of(v))
 ONE_VALUE(cpu_shares, HOST_SPEC_SHARES, v)
-/* The kernel's range of weights, 1 to 10000, laid over that of shares, 2 to 262144. */
+/* Maps weights, 1 to 10000, linearly to shares, 2 to 262144, as the kernel defines both ranges. */
 ONE_VALUE(cpu_weight, HOST_SPEC_SHARES, 2 + floor((v - 1) * 262142 / 9999))
 ONE_VALUE(cpu_usage_ns, HOST_CPU_USAGE, v / NS)
 
@@ -138,7 +138,7 @@ static void processes(struct host_container_values *c, struct host_text t)
 
 	while (host_line(&t, &line))
 		n++;
-	put(c, HOST_PROCESSES, n);
+	put_value(c, HOST_PROCESSES, n);
 }
 
 static void pressure(struct host_container_values *c, struct host_text t, enum host_container some)
@@ -146,9 +146,9 @@ static void pressure(struct host_container_values *c, struct host_text t, enum h
 	struct host_pressure p = host_pressure_parse(t);
 
 	if (p.has_some)
-		put(c, some, (double)p.some / US);
+		put_value(c, some, (double)p.some / US);
 	if (p.has_full)
-		put(c, some + 1, (double)p.full / US);
+		put_value(c, some + 1, (double)p.full / US);
 }
 
 static void cpu_pressure(struct host_container_values *c, struct host_text t)
@@ -166,19 +166,19 @@ static void memory_pressure(struct host_container_values *c, struct host_text t)
 	pressure(c, t, HOST_STALL_MEM);
 }
 
-/* "max 100000", "50000 100000" */
+/* Parses "max 100000" or "50000 100000". */
 static void cpu_max(struct host_container_values *c, struct host_text t)
 {
 	double quota, period;
 
-	if (!value(&t, &quota) || !value(&t, &period))
+	if (!parse_value(&t, &quota) || !parse_value(&t, &period))
 		return;
-	put(c, HOST_SPEC_PERIOD, period);
-	if (limit(quota) > 0)
-		put(c, HOST_SPEC_QUOTA, quota);
+	put_value(c, HOST_SPEC_PERIOD, period);
+	if (limit_of(quota) > 0)
+		put_value(c, HOST_SPEC_QUOTA, quota);
 }
 
-/* "8:0": the device's place in the list, added if it is new; NULL: no device, or no room. */
+/* Parses "8:0" and finds or adds the device's element. NULL: no device, or no room. */
 static struct host_io *io_of(struct host_container_values *c, struct host_text *line)
 {
 	uint64_t major, minor;
@@ -195,7 +195,7 @@ static struct host_io *io_of(struct host_container_values *c, struct host_text *
 	return &c->io[c->io_count++];
 }
 
-/* "8:0 rbytes=1 wbytes=2 rios=3 wios=4 dbytes=0 dios=0" */
+/* Parses "8:0 rbytes=1 wbytes=2 rios=3 wios=4 dbytes=0 dios=0". */
 static void io_stat(struct host_container_values *c, struct host_text t)
 {
 	static const char *const keys[HOST_IO_SERIES] = {"rbytes=", "wbytes=", "rios=", "wios="};
@@ -259,8 +259,8 @@ static void cfs_quota(struct host_container_values *c, struct host_text t)
 {
 	double v;
 
-	if (value(&t, &v) && limit(v) > 0)
-		put(c, HOST_SPEC_QUOTA, v);
+	if (parse_value(&t, &v) && limit_of(v) > 0)
+		put_value(c, HOST_SPEC_QUOTA, v);
 }
 
 ONE_VALUE(cfs_period, HOST_SPEC_PERIOD, v)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * devices.c - what /sys says of interfaces, disks, processors and temperatures, one value per file:
- * Documentation/ABI of Linux. It changes slowly and costs much, so it is read seldom.
+ * devices.c - reads attributes of interfaces, disks, processors and temperature sensors from /sys,
+ * one value per file (Linux, Documentation/ABI). They change slowly and are expensive to read, so
+ * they are read seldom.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -13,12 +14,13 @@
 
 #include "source/host/internal.h"
 
-/* ---- folders ---- */
+/* ---- directories ---- */
 
-/* Calls take() for each folder below path whose name begins with this. */
-static void each(struct host *h, const char *path, const char *prefix,
-		 void (*take)(struct host_devices *, int folder, struct host_text name),
-		 struct host_devices *d)
+/* Calls take() for each directory below path whose name begins with prefix. */
+static void for_each_directory(struct host *h, const char *path, const char *prefix,
+			       void (*take)(struct host_devices *, int folder,
+					    struct host_text name),
+			       struct host_devices *d)
 {
 	int folder = host_folder(h, path);
 	DIR *dir = folder < 0 ? NULL : fdopendir(folder);
@@ -42,7 +44,7 @@ static void each(struct host *h, const char *path, const char *prefix,
 		closedir(dir);
 }
 
-/* A number, decimal or "0x" and hexadecimal. False: it cannot be had. */
+/* Reads a number, decimal or hexadecimal with "0x". Returns false if it cannot be read. */
 static bool number_at(int folder, const char *file, double *out)
 {
 	char text[64];
@@ -140,13 +142,14 @@ static void take_link(struct host_devices *d, int folder, struct host_text name)
 	double n;
 
 	for (size_t i = 0; r && i < HOST_LEN(link_files); i++) {
-		/* As of its other statistics, those of the loopback device are left out. */
+		/* As with its other statistics, those of the loopback device are left out. */
 		if (i == LINK_NOHANDLER && host_is(name, "lo"))
 			continue;
-		/* Some cannot be read while the interface is down. */
+		/* Some files cannot be read while the interface is down. */
 		if (!number_at(folder, link_files[i], &n))
 			host_unput(&d->link, r, i);
-		else /* Mbit/s */
+		/* converts Mbit/s to bytes/s */
+		else
 			host_put(&d->link, r, i, i == LINK_SPEED ? n * 1000 * 1000 / 8 : n);
 	}
 	for (size_t i = 1; i < HOST_LEN(v); i++)
@@ -164,7 +167,7 @@ static const char *const disk_info_keys[] = {"device", "major", "minor",  "path"
 					     "wwn",    "model", "serial", "revision"};
 enum { DISK_PATH = 3 };
 
-/* What udev found out: "E:KEY=VALUE". */
+/* Parses udev's data about a disk, lines of the form "E:KEY=VALUE". */
 static void take_udev(struct host_text t, struct host_text v[HOST_LEN(disk_info_keys)])
 {
 	static const char *const keys[] = {"ID_PATH", "ID_WWN", "ID_MODEL", "ID_SERIAL_SHORT",
@@ -302,7 +305,7 @@ static void take_frequency(struct host_devices *d, int folder, struct host_text 
 	double v;
 
 	if (name.p == name.end || *name.p < '0' || *name.p > '9')
-		return; /* "cpufreq", "cpuidle" */
+		return; /* skips "cpufreq" and "cpuidle" */
 	for (size_t i = 0; i < HOST_LEN(frequency_files); i++) {
 		if (!number_at(folder, frequency_files[i], &v))
 			continue;
@@ -341,10 +344,10 @@ void host_devices_close(struct host_devices *d)
 
 void host_devices_slow(struct host *h, struct host_devices *d)
 {
-	each(h, "/sys/class/net", "", take_link, d);
-	each(h, "/sys/class/thermal", "thermal_zone", take_thermal, d);
-	each(h, "/sys/class/thermal", "cooling_device", take_cooling, d);
-	each(h, "/sys/devices/system/cpu", "cpu", take_frequency, d);
+	for_each_directory(h, "/sys/class/net", "", take_link, d);
+	for_each_directory(h, "/sys/class/thermal", "thermal_zone", take_thermal, d);
+	for_each_directory(h, "/sys/class/thermal", "cooling_device", take_cooling, d);
+	for_each_directory(h, "/sys/devices/system/cpu", "cpu", take_frequency, d);
 	take_disks(h, d);
 	for (size_t i = 0; groups(d, i); i++)
 		if (groups(d, i) != &d->disk_info)

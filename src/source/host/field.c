@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* field.c - series whose names are made from what a file says; they stay. */
+/* field.c - series whose names are derived from a file's contents. They are never removed. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,7 +27,7 @@ void host_name_clean(char *name)
 			*name = '_';
 }
 
-static struct host_field *create(struct host_fields *f, const char *key, size_t n)
+static struct host_field *create_field(struct host_fields *f, const char *key, size_t n)
 {
 	char name[128], help[192];
 	struct host_desc d = {name, help, f->type, {NULL}, {NULL}};
@@ -62,6 +62,6 @@ struct host_field *host_field(struct host_fields *f, const char *key, size_t n)
 		}
 	}
 	if (!field)
-		field = create(f, key, n);
+		field = create_field(f, key, n);
 	return field && field->wanted ? field : NULL;
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * file.c - files of the kernel that stay open. pread() at 0 makes it write them anew, which saves
- * looking up the path, opening and closing: most of what reading a small file costs.
+ * file.c - kernel files that stay open. pread() at offset 0 makes the kernel generate the contents
+ * again, and saves looking up the path, opening and closing, which take most of the time of reading
+ * a small file.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,8 +18,9 @@
 
 #define ROOM_FIRST 4096u
 /*
- * A seq_file's read ends before its 4096 bytes only if the next record has no room there. Records
- * of the files that are read here are shorter than 2048 bytes, so that this was the end.
+ * A read of a seq_file returns less than 4096 bytes only if the next record does not fit. All
+ * records of the files read here are shorter than 2048 bytes, so a shorter result than that means
+ * end of file.
  */
 #define SURELY_ALL 2048u
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * host.c - what is read when. Counters of /proc are read in each round; what changes slowly or
- * costs much is read once per second or per five; and what grows with the number of containers or
- * interfaces waits until it takes no more than its share of time.
+ * host.c - schedules the reads. Counters of /proc are read in each round; values that change slowly
+ * or are expensive are read once per second or every five seconds. Reads whose cost grows with the
+ * number of containers or interfaces are delayed so that they do not exceed their share of time.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,10 +18,10 @@
 #define CELLS	     4096u
 #define RECORD_BYTES 256u
 /*
- * A tier takes at most 1 / share of the time of a processor at 10 rounds per second, and ten times
- * that at 100: all together, with the files that are read each time, less than 1 %.
+ * A tier takes at most 1 / share of a processor's time at 10 rounds per second, and ten times that
+ * at 100. Including the files read in each round, the total is less than 1 %.
  */
-#define SHARE_USAGE 400u /* of containers, each round */
+#define SHARE_USAGE 400u /* resource usage of containers, read in each round */
 #define SHARE_OTHER 1000u
 #define SHARE_NS    100000000ull
 
@@ -45,7 +45,8 @@ static bool is_due(const struct host_tier *t, uint64_t now_ns)
 	return now_ns >= t->next_ns;
 }
 
-static void done(const struct host *h, struct host_tier *t, uint64_t now_ns, uint64_t cost_ns)
+static void finish_tier(const struct host *h, struct host_tier *t, uint64_t now_ns,
+			uint64_t cost_ns)
 {
 	uint64_t share = BASE_MIN(h->interval_ns, SHARE_NS) * t->share / SHARE_NS;
 
@@ -86,7 +87,7 @@ static void read_fast(struct host *h)
 
 static void read_second(struct host *h, uint64_t now_ns)
 {
-	/* The kernel computes it every five seconds. */
+	/* The kernel computes the load average every five seconds. */
 	if (host_file_read(h, &h->loadavg_file))
 		host_loadavg_parse(&h->loadavg, text_of(&h->loadavg_file));
 	host_kernel_second(h, &h->kernel);
@@ -111,22 +112,22 @@ static void read_containers(struct host *h, uint64_t now_ns, bool all)
 	if (all || is_due(&h->cgroup_slow, now_ns)) {
 		start = cpu_ns();
 		host_cgroups_look(h->cgroups);
-		done(h, &h->cgroup_slow, now_ns, cpu_ns() - start);
+		finish_tier(h, &h->cgroup_slow, now_ns, cpu_ns() - start);
 	}
 	if (all || is_due(&h->cgroup_limits, now_ns)) {
 		start = cpu_ns();
 		host_cgroups_read(h->cgroups, HOST_TIER_SLOW);
-		done(h, &h->cgroup_limits, now_ns, cpu_ns() - start);
+		finish_tier(h, &h->cgroup_limits, now_ns, cpu_ns() - start);
 	}
 	if (all || is_due(&h->cgroup_second, now_ns)) {
 		start = cpu_ns();
 		host_cgroups_read(h->cgroups, HOST_TIER_SECOND);
-		done(h, &h->cgroup_second, now_ns, cpu_ns() - start);
+		finish_tier(h, &h->cgroup_second, now_ns, cpu_ns() - start);
 	}
 	if (all || is_due(&h->cgroup_fast, now_ns)) {
 		start = cpu_ns();
 		host_cgroups_read(h->cgroups, HOST_TIER_FAST);
-		done(h, &h->cgroup_fast, now_ns, cpu_ns() - start);
+		finish_tier(h, &h->cgroup_fast, now_ns, cpu_ns() - start);
 	}
 }
 
@@ -138,12 +139,12 @@ static void read_all(struct host *h, uint64_t now_ns, bool all)
 	if (all || is_due(&h->second, now_ns)) {
 		start = cpu_ns();
 		read_second(h, now_ns);
-		done(h, &h->second, now_ns, cpu_ns() - start);
+		finish_tier(h, &h->second, now_ns, cpu_ns() - start);
 	}
 	if (all || is_due(&h->slow, now_ns)) {
 		start = cpu_ns();
 		read_slow(h);
-		done(h, &h->slow, now_ns, cpu_ns() - start);
+		finish_tier(h, &h->slow, now_ns, cpu_ns() - start);
 	}
 	read_containers(h, now_ns, all);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * host.h - the machine and its containers as a publisher: /proc, /sys, pressure and cgroups, with
- * the names, types and labels of node_exporter and cAdvisor. docs/host.md lists them. Needs no
- * privileges. One thread per struct host.
+ * host.h - publishes metrics of the machine and its containers from /proc, /sys, pressure files and
+ * cgroups, with the names, types and labels of node_exporter and cAdvisor. docs/host.md lists them.
+ * Needs no privileges. A struct host must be used by one thread at a time.
  */
 #ifndef SL_SOURCE_HOST_HOST_H
 #define SL_SOURCE_HOST_HOST_H
@@ -11,18 +11,18 @@
 #include <stdint.h>
 
 struct host_opts {
-	const char *root;   /* what stands before /proc, /sys and /etc; NULL: nothing */
-	const char *socket; /* the agent's, or NULL */
+	const char *root;   /* prefix of /proc, /sys and /etc; NULL: none */
+	const char *socket; /* path of the agent's socket, or NULL */
 	uint64_t interval_ns;
-	uint32_t cgroups_max; /* 0: 1024 */
+	uint32_t cgroups_max; /* maximum number of cgroups; 0: 1024 */
 	bool detached;
 };
 
 struct host_counts {
-	uint64_t errors;	  /* files that exist and could not be read, or not as a whole */
-	uint64_t refused;	  /* series that cannot be published */
-	uint64_t left_out;	  /* cgroups beyond cgroups_max, once per look */
-	uint64_t mounts_left_out; /* too many, each time that mounts changed */
+	uint64_t errors;	  /* files that exist but could not be read completely */
+	uint64_t refused;	  /* series that could not be published */
+	uint64_t left_out;	  /* cgroups beyond cgroups_max, counted at each look */
+	uint64_t mounts_left_out; /* mounts beyond the limit, counted each time the mounts change */
 };
 
 struct host;
@@ -31,9 +31,9 @@ struct sl_publisher;
 struct host *host_open(const struct host_opts *opts); /* NULL: errno */
 void host_close(struct host *h);		      /* NULL is fine */
 
-/* Reads what is due at a time of base_now_ns(). */
+/* Reads everything that is due at now_ns, a time of base_now_ns(). */
 void host_round(struct host *h, uint64_t now_ns);
-/* The same, but everything is due. */
+/* Reads everything, regardless of what is due. */
 void host_round_all(struct host *h, uint64_t now_ns);
 
 struct host_counts host_counts(const struct host *h);

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * internal.h - of the files of this folder.
- *
- *   file.c        files that stay open: read again, and compared with the time before
- *   row.c         families with labels, a row of series for each device, processor or cgroup
- *   field.c       series whose names are made from what a file says
- *   proc_*.c      parsers of /proc, one function per file
- *   net_class.c, kernel.c, mount.c   what changes slowly: interfaces, settings, file systems
- *   cgroup_*.c    which cgroups there are, and their files of both versions
- *   host.c        what is read when
+ * internal.h - shared by the files of this folder:
+ * - file.c: files that stay open, are read again, and compared with their previous contents
+ * - row.c: families with labels, with a row of series per device, processor or cgroup
+ * - field.c: series whose names are derived from a file's contents
+ * - proc_*.c: parsers of /proc, one function per file
+ * - devices.c, kernel.c, mount.c: slowly changing data: devices, settings, file systems
+ * - cgroup_*.c: lists cgroups and parses their files of both versions
+ * - host.c: schedules the reads
  *
  * Parsers take bytes and do no I/O.
  */
@@ -30,23 +29,26 @@
 #define HOST_FILE_MAX (4u << 20)
 
 struct host_file {
-	int fd;	   /* -1: there is none */
-	bool same; /* it says what it said the last time */
+	int fd;	   /* -1: not open */
+	bool same; /* the file's contents are the same as last time */
 	char *now, *before;
 	size_t bytes, before_bytes, room, before_room;
 };
 
 void host_file_open(struct host *h, struct host_file *f, const char *path);
 void host_file_close(struct host_file *f);
-/* False: there is nothing to parse: it does not exist, it failed and counts, or it is the same. */
+/*
+ * Returns false if there is nothing to parse: the file does not exist, cannot be read (which is
+ * counted), or is unchanged.
+ */
 bool host_file_read(struct host *h, struct host_file *f);
-/* Into the buffer, at most its bytes: how many, or -errno. */
+/* Reads a file into a buffer. Returns the number of bytes or -errno. */
 ssize_t host_read_at(int folder, const char *path, char *to, size_t bytes);
-/* All of an open file from its beginning, likewise; -EFBIG: there is more. */
+/* Reads an open file from its start. Returns the number of bytes or -errno; -EFBIG: too large. */
 ssize_t host_pread(int fd, char *to, size_t bytes);
-/* The first line of a file of one value, without blanks at its ends; empty: there is none. */
+/* Reads the first line of a file and strips blanks at both ends; empty if it cannot be read. */
 struct host_text host_value_at(int folder, const char *path, char *buffer, size_t bytes);
-int host_folder(const struct host *h, const char *path); /* a descriptor, or -errno */
+int host_folder(const struct host *h, const char *path); /* returns a descriptor or -errno */
 
 /* ---- row.c ---- */
 
@@ -56,7 +58,7 @@ union host_handle {
 	struct sl_counter_f64 counter;
 	struct sl_gauge_f64 gauge;
 	struct sl_unknown unknown;
-	uint64_t bits; /* 0: none */
+	uint64_t bits; /* 0: no series */
 };
 
 struct host_cell {
@@ -65,7 +67,7 @@ struct host_cell {
 	bool tried;
 };
 
-/* A series of each row: its metric, and labels of its own. */
+/* A series in each row: its metric, and labels in addition to those of the row. */
 struct host_desc {
 	const char *name, *help;
 	enum host_type type;
@@ -73,8 +75,8 @@ struct host_desc {
 };
 
 struct host_row {
-	char *raw, *values; /* of the labels, each with a NUL; as they came, and as published */
-	size_t raw_bytes, count; /* count: of the parser */
+	char *raw, *values;	 /* label values as read and as published, each terminated by NUL */
+	size_t raw_bytes, count; /* count: for use by the parser */
 	bool seen;
 	struct host_cell cells[];
 };
@@ -86,29 +88,32 @@ struct host_group {
 	struct host *h;
 	const struct host_desc *descs;
 	size_t n;
-	const char *const *keys; /* of the labels of all series of a row */
+	const char *const *keys; /* names of the labels of a row */
 	size_t key_count;
-	bool skip_empty; /* leaves out labels without a value */
+	bool skip_empty; /* leave out labels whose value is empty */
 	uint64_t *families;
 	struct host_row **rows;
 	size_t count, room, next;
 };
 
-/* keys: the rest is NULL. */
+/* Initialises a group; fields that are not arguments are set to 0. */
 void host_group_init(struct host *h, struct host_group *g, const struct host_desc *descs, size_t n,
 		     const char *const *keys, size_t key_count);
 void host_group_free(struct host_group *g);
-/* The row of these labels, seen; created if it is new. NULL: no room, or out of memory: counted. */
+/*
+ * Finds or creates the row with these labels and marks it as seen. Returns NULL, which is counted,
+ * without room or memory.
+ */
 struct host_row *host_row(struct host_group *g, const struct host_text *values);
 bool host_row_exists(const struct host_group *g, const struct host_text *values);
 void host_row_remove(struct host_group *g, struct host_row *r);
 void host_put(struct host_group *g, struct host_row *r, size_t i, double v);
-/* There is no such value any more. */
+/* Removes a value that no longer exists. */
 void host_unput(struct host_group *g, struct host_row *r, size_t i);
-/* Removes the rows that were not seen since the last end. */
+/* Removes the rows that were not seen since the previous call. */
 void host_group_end(struct host_group *g);
 
-/* A family, and its series. */
+/* Creates a family, and a series of a family. */
 uint64_t host_family(struct host *h, const struct host_desc *d);
 union host_handle host_series(enum host_type type, uint64_t family, const struct sl_label *labels,
 			      size_t n);
@@ -129,7 +134,7 @@ struct host_field {
 struct host_fields {
 	struct host *h;
 	enum host_type type;
-	/* The name and the help of a key; false: it is not published. */
+	/* Sets the name and help of a key; returns false if the key is not published. */
 	bool (*describe)(const char *key, size_t n, char name[128], char help[192]);
 	struct host_field *v;
 	size_t n, room, next;
@@ -138,14 +143,14 @@ struct host_fields {
 void host_fields_init(struct host *h, struct host_fields *f, enum host_type type,
 		      bool (*describe)(const char *, size_t, char *, char *));
 void host_fields_free(struct host_fields *f);
-/* NULL: not wanted, or no room. The next call invalidates it. */
+/* Returns NULL if the key is not wanted or without room. The next call invalidates the result. */
 struct host_field *host_field(struct host_fields *f, const char *key, size_t n);
 static inline void host_field_set(const struct host_fields *f, struct host_field *field, double v)
 {
 	if (field)
 		host_set(&field->cell, f->type, v);
 }
-/* What Prometheus does not allow in a name becomes '_'. */
+/* Replaces characters that Prometheus does not allow in a name by '_'. */
 void host_name_clean(char *name);
 
 /* ---- parsers: proc_stat.c, proc_memory.c, proc_disk.c, proc_net.c ---- */
@@ -172,7 +177,7 @@ void host_vmstat_parse(struct host_fields *f, struct host_text t);
 void host_loadavg_init(struct host *h, struct host_group *g);
 void host_loadavg_parse(struct host_group *g, struct host_text t);
 
-/* One file of /proc/pressure, or of a cgroup. In microseconds. */
+/* A file of /proc/pressure or of a cgroup, in microseconds. */
 struct host_pressure {
 	uint64_t some, full;
 	bool has_some, has_full;
@@ -188,20 +193,20 @@ bool host_disk_ignored(struct host_text device);
 void host_netdev_init(struct host *h, struct host_group *g);
 void host_netdev_parse(struct host_group *g, struct host_text t);
 
-/* The columns that are wanted, of a file of pairs of lines: names, and values. */
+/* The wanted columns of a file that consists of pairs of lines: names, then values. */
 #define HOST_PAIRS_MAX 24u
 struct host_column {
-	uint32_t column, field; /* their numbers */
+	uint32_t column, field; /* index of a wanted column, and of its field */
 };
 struct host_pair {
-	char *names; /* the line of names as it was */
+	char *names; /* copy of the line of names for which .wanted was computed */
 	size_t bytes;
 	struct host_column *wanted;
 	size_t count, room;
 };
 struct host_netstat {
 	struct host_fields fields;
-	struct host_pair pairs[2][HOST_PAIRS_MAX]; /* of snmp, and of netstat */
+	struct host_pair pairs[2][HOST_PAIRS_MAX]; /* pairs of lines in snmp [0] and netstat [1] */
 };
 void host_netstat_init(struct host *h, struct host_netstat *n);
 void host_netstat_free(struct host_netstat *n);
@@ -220,7 +225,7 @@ struct host_kernel {
 
 void host_kernel_open(struct host *h, struct host_kernel *k);
 void host_kernel_close(struct host_kernel *k);
-void host_kernel_time(struct host_kernel *k); /* each round */
+void host_kernel_time(struct host_kernel *k); /* called each round */
 void host_kernel_second(struct host *h, struct host_kernel *k);
 void host_kernel_slow(struct host *h, struct host_kernel *k);
 void host_conntrack_parse(struct host_group *g, struct host_text t);
@@ -245,15 +250,15 @@ struct host_mounts;
 
 struct host_mounts *host_mounts_open(struct host *h);
 void host_mounts_close(struct host_mounts *m);
-void host_mounts_slow(struct host *h, struct host_mounts *m); /* asks */
-/* Publishes the answers, and marks those that do not come. */
+void host_mounts_slow(struct host *h, struct host_mounts *m); /* queues all mounts to be queried */
+/* Publishes the results, and marks mounts that do not respond. */
 void host_mounts_second(struct host_mounts *m, uint64_t now_ns);
 bool host_mount_wanted(struct host_text type, struct host_text point);
 void host_mounts_parse(struct host_mounts *m, struct host_text t);
 
 /* ---- cgroup_parse.c: the files of both versions ---- */
 
-/* Series of a cgroup; those of its devices are in a group of their own. */
+/* Series of a cgroup; those of its devices are in a separate group. */
 enum host_container {
 	HOST_CPU_USAGE,
 	HOST_CPU_USER,
@@ -269,7 +274,7 @@ enum host_container {
 	HOST_MEM_MAPPED,
 	HOST_MEM_MAX_USAGE,
 	HOST_MEM_FAILCNT,
-	HOST_MEM_FAULTS, /* of the cgroup, and with those below it; then major ones */
+	HOST_MEM_FAULTS, /* minor and major faults: of the cgroup, and including its descendants */
 	HOST_MEM_FAULTS_BELOW,
 	HOST_MEM_MAJOR,
 	HOST_MEM_MAJOR_BELOW,
@@ -277,7 +282,7 @@ enum host_container {
 	HOST_PROCESSES,
 	HOST_THREADS,
 	HOST_THREADS_MAX,
-	HOST_STALL_CPU, /* waiting, stalled; then those of I/O and memory */
+	HOST_STALL_CPU, /* time waiting and stalled for CPU, then for I/O and memory */
 	HOST_STALL_CPU_FULL,
 	HOST_STALL_IO,
 	HOST_STALL_IO_FULL,
@@ -303,10 +308,10 @@ struct host_io {
 	uint64_t v[HOST_IO_SERIES];
 };
 
-/* What was read of a cgroup. */
+/* Values read from a cgroup's files. */
 struct host_container_values {
 	double v[HOST_CONTAINER_SERIES];
-	uint64_t has; /* a bit for each */
+	uint64_t has; /* bit i is set if the value v[i] was read */
 	uint64_t usage, inactive;
 	struct host_io io[HOST_IO_DEVICES];
 	size_t io_count;
@@ -315,7 +320,7 @@ struct host_container_values {
 enum host_cgroup_tier { HOST_TIER_FAST, HOST_TIER_SECOND, HOST_TIER_SLOW };
 
 struct host_cgroup_file {
-	const char *controller; /* of version 1; NULL: version 2 */
+	const char *controller; /* controller of version 1; NULL: version 2 */
 	const char *name;
 	enum host_cgroup_tier tier;
 	void (*parse)(struct host_container_values *c, struct host_text t);
@@ -328,37 +333,38 @@ extern const size_t host_cgroup_file_count;
 
 struct host_cgroups;
 
-struct host_cgroups *host_cgroups_open(struct host *h, uint32_t max); /* NULL: nothing is mounted */
+/* returns NULL if no cgroup hierarchy is mounted */
+struct host_cgroups *host_cgroups_open(struct host *h, uint32_t max);
 void host_cgroups_close(struct host_cgroups *c);
-/* Reads the files of these tiers. */
+/* Reads the files of the given tier. */
 void host_cgroups_read(struct host_cgroups *c, enum host_cgroup_tier tier);
-void host_cgroups_look(struct host_cgroups *c); /* for new ones */
+void host_cgroups_look(struct host_cgroups *c); /* looks for new cgroups */
 
 #define HOST_HIERARCHIES 16u
 
 struct host_hierarchy {
-	char controller[32]; /* empty: version 2 */
+	char controller[32]; /* version 1 controller; empty for version 2 */
 	int fd;
 };
 
 struct host_found {
-	char *path; /* below the root: "", "/system.slice" */
+	char *path; /* path below the root, such as "" or "/system.slice" */
 	bool claimed;
 };
 
-/* Where cgroups are mounted, of a file like /proc/self/mounts: how many. */
+/* Parses a file like /proc/self/mounts. Returns the number of cgroup hierarchies found. */
 size_t host_hierarchies_parse(const struct host *h, struct host_text mounts,
 			      struct host_hierarchy out[HOST_HIERARCHIES]);
 
 struct host_looked {
-	uint64_t left_out; /* how many more there are at least */
-	uint64_t errors;   /* folders that could not be read */
-	bool incomplete;   /* for want of descriptors or memory: what is not found may be there */
+	uint64_t left_out; /* minimum number of further cgroups */
+	uint64_t errors;   /* directories that could not be read */
+	bool incomplete; /* short of descriptors or memory, so some cgroups may have been missed */
 };
 
 /*
- * The cgroups that are published, at most max, to be freed; those that processes without privileges
- * may make come last.
+ * Lists at most max cgroups to be published; the caller frees their paths. Those that unprivileged
+ * processes may create come last.
  */
 size_t host_cgroups_list(int root, struct host_found *out, size_t max, struct host_looked *looked);
 
@@ -390,7 +396,7 @@ struct host {
 	struct host_tier second, slow, cgroup_fast, cgroup_second, cgroup_limits, cgroup_slow;
 };
 
-/* The parsers of /proc; host_open() and host_close() call them. */
+/* Initialise and free the parsers of /proc; called by host_open() and host_close(). */
 void host_parsers_init(struct host *h);
 void host_parsers_free(struct host *h);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* kernel.c - limits and sums of the kernel, its clock, its name and that of the distribution. */
+/* kernel.c - reads limits and sums of the kernel, its clock, and the names of the system. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -109,7 +109,7 @@ static void put_number(struct host *h, struct host_group *g, size_t i, struct ho
 		host_put(g, host_row(g, NULL), i, v);
 }
 
-/* A line of hexadecimal columns for each processor. */
+/* Sums up hexadecimal columns over one line per processor. */
 void host_conntrack_parse(struct host_group *g, struct host_text t)
 {
 	static const uint8_t columns[TRACKS] = {2, 4, 5, 8, 9, 10, 11, 16};
@@ -144,7 +144,7 @@ void host_arp_parse(struct host_group *g, struct host_text t)
 {
 	struct host_text line, word;
 
-	/* Neighbours of one device need not stand together. */
+	/* The neighbours of a device need not be adjacent. */
 	for (size_t i = 0; i < g->count; i++)
 		g->rows[i]->count = 0;
 	host_line(&t, &line);
@@ -176,7 +176,7 @@ void host_arp_parse(struct host_group *g, struct host_text t)
 static const struct host_desc udp_descs[] = {QUEUE("v4", "tx"), QUEUE("v4", "rx"),
 					     QUEUE("v6", "tx"), QUEUE("v6", "rx")};
 
-/* The fifth column is "TX:RX", hexadecimal. */
+/* Sums up the fifth column, "TX:RX" in hexadecimal. */
 void host_udp_parse(struct host_group *g, bool v6, struct host_text t)
 {
 	struct host_row *r = host_row(g, NULL);
@@ -225,7 +225,7 @@ static void put_uname(struct host_group *g)
 	host_group_end(g);
 }
 
-/* Ascending, as os-release(5) has them in upper case. */
+/* Keys of os-release(5), sorted, in lower case. */
 static const char *const os_keys[] = {"build_id",      "id",	  "id_like",	      "image_id",
 				      "image_version", "name",	  "pretty_name",      "variant",
 				      "variant_id",    "version", "version_codename", "version_id"};
@@ -249,7 +249,7 @@ static const struct host_desc os_version_descs[] = {
 	 {NULL}},
 };
 
-/* Without quotes, and the backslashes within double ones, os-release(5). */
+/* Removes quotes, and backslashes inside double quotes, as described in os-release(5). */
 static struct host_text unquote(struct host_text t, char *to, size_t bytes)
 {
 	char quote = t.p < t.end && (*t.p == '"' || *t.p == '\'') ? *t.p++ : 0;
@@ -405,7 +405,7 @@ static const struct host_desc timex_descs[] = {
 	TIMEX("tai_offset_seconds", "International Atomic Time (TAI) offset.", HOST_GAUGE),
 };
 
-/* Units: adjtimex(2). Frequencies are in parts per million with 16 bits of fraction. */
+/* See adjtimex(2) for the units. Frequencies are in ppm with a 16-bit fraction. */
 static void put_timex(struct host_group *g)
 {
 	const double parts = 65536.0 * 1e6, us = 1e6;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * mount.c - file systems. statvfs() of a server that does not answer waits for ever, so a thread of
- * its own calls it; when that thread has been in one call for too long, the mount is marked and
- * another thread goes on with the rest. A marked mount is asked again once its thread is back.
+ * mount.c - publishes file system metrics. statvfs() blocks forever if a server does not respond,
+ * so a separate thread calls it. When that thread has been in one call for too long, the mount is
+ * marked, and another thread continues with the remaining mounts. A marked mount is queried again
+ * once its thread has returned.
  */
 #include <poll.h>
 #include <pthread.h>
@@ -16,7 +17,7 @@
 
 #define SECOND_NS   1000000000ull
 #define STUCK_NS    (5 * SECOND_NS)
-#define THREADS_MAX 9 /* one that works, and eight that wait for servers */
+#define THREADS_MAX 9 /* one working thread, and eight that are blocked by servers */
 #define MOUNTS_MAX  1024u
 
 enum { SIZE, FREE, AVAILABLE, FILES, FILES_FREE, READ_ONLY, DEVICE_ERROR };
@@ -62,26 +63,27 @@ static const struct host_desc descs[] = {
 
 static const char *const keys[] = {"device", "mountpoint", "fstype"};
 
-/* Of one mount point. A thread in statvfs() holds a reference, and so does the table. */
+/* A mount point. A thread in statvfs() holds a reference, and so does the table. */
 struct host_mount {
 	char *device, *point, *type;
 	bool read_only;
 
-	/* Under the lock. */
+	/* Protected by the lock. */
 	unsigned int refs;
-	uint64_t asked_ns; /* a thread is in the call since then; 0: none */
+	uint64_t asked_ns; /* start of a thread's current call; 0: no call */
 	bool known, failed, marked;
 	struct statvfs vfs;
 };
 
-/* What threads share; one that never comes back keeps it. */
+/* State shared by the threads; a thread that never returns keeps its reference. */
 struct host_mount_shared {
 	pthread_mutex_t lock;
 	pthread_cond_t work;
-	struct host_mount **queue; /* to ask, in order */
+	struct host_mount **queue; /* mounts to query, in order */
 	size_t queued, room;
-	struct host_mount *current;  /* of the thread that works; the others are stuck */
-	unsigned int threads, epoch; /* epoch: of the thread that works */
+	/* mount that the working thread queries; other threads are stuck */
+	struct host_mount *current;
+	unsigned int threads, epoch; /* epoch: number that identifies the working thread */
 	bool stop;
 	unsigned int refs;
 };
@@ -95,10 +97,10 @@ struct host_mounts {
 	size_t n, room;
 };
 
-/* ---- which ---- */
+/* ---- selection ---- */
 
 /* node_exporter's default --collector.filesystem.fs-types-exclude. */
-static bool no_files(struct host_text type)
+static bool has_no_files(struct host_text type)
 {
 	static const char *const types[] = {
 		"autofs",     "binfmt_misc", "bpf",	  "cgroup",   "cgroup2",   "configfs",
@@ -112,33 +114,33 @@ static bool no_files(struct host_text type)
 	return false;
 }
 
-static bool below(struct host_text point, const char *folder, bool inside)
+static bool is_below(struct host_text point, const char *folder, bool inside)
 {
 	size_t n = strlen(folder);
 
 	if (!host_starts(point, folder))
 		return false;
-	if (inside) /* something follows "FOLDER/" */
+	if (inside) /* require something after "FOLDER/" */
 		return host_length(point) > n + 1 && point.p[n] == '/';
 	return host_length(point) == n || point.p[n] == '/';
 }
 
-/* Its --collector.filesystem.mount-points-exclude. */
+/* Also applies node_exporter's default --collector.filesystem.mount-points-exclude. */
 bool host_mount_wanted(struct host_text type, struct host_text point)
 {
 	static const char *const folders[] = {"/dev", "/proc", "/run", "/sys", "/mnt", "/media"};
 
-	if (no_files(type) || below(point, "/var/lib/docker", true) ||
-	    below(point, "/var/lib/containers/storage", true))
+	if (has_no_files(type) || is_below(point, "/var/lib/docker", true) ||
+	    is_below(point, "/var/lib/containers/storage", true))
 		return false;
 	for (size_t i = 0; i < HOST_LEN(folders); i++)
-		if (below(point, folders[i], false))
+		if (is_below(point, folders[i], false))
 			return false;
 	return true;
 }
 
-/* "\040" and "\011", as node_exporter does. */
-static char *unescape(struct host_text t)
+/* Decodes only "\040" and "\011", like node_exporter. */
+static char *unescape_field(struct host_text t)
 {
 	char *out = malloc(host_length(t) + 1), *p = out;
 
@@ -155,7 +157,7 @@ static char *unescape(struct host_text t)
 
 /* ---- one mount ---- */
 
-static void unref(struct host_mount *m)
+static void unref_mount(struct host_mount *m)
 {
 	if (--m->refs)
 		return;
@@ -173,12 +175,12 @@ static struct host_mount *mount_new(struct host_text device, struct host_text po
 	if (!m)
 		return NULL;
 	m->refs = 1;
-	m->device = unescape(device);
-	m->point = unescape(point);
-	m->type = unescape(type);
+	m->device = unescape_field(device);
+	m->point = unescape_field(point);
+	m->type = unescape_field(type);
 	if (m->device && m->point && m->type)
 		return m;
-	unref(m);
+	unref_mount(m);
 	return NULL;
 }
 
@@ -198,15 +200,15 @@ static void shared_unref(struct host_mount_shared *s)
 	if (left)
 		return;
 	for (size_t i = 0; i < s->queued; i++)
-		unref(s->queue[i]);
+		unref_mount(s->queue[i]);
 	free(s->queue);
 	pthread_cond_destroy(&s->work);
 	pthread_mutex_destroy(&s->lock);
 	free(s);
 }
 
-/* Outside of the lock: it may take for ever. */
-static void ask(struct host_mount_shared *s, struct host_mount *m)
+/* Calls statvfs() without the lock, because it may block forever. */
+static void query_mount(struct host_mount_shared *s, struct host_mount *m)
 {
 	struct statvfs vfs;
 	bool failed;
@@ -223,7 +225,7 @@ static void ask(struct host_mount_shared *s, struct host_mount *m)
 		m->vfs = vfs;
 }
 
-static void *run(void *arg)
+static void *run_thread(void *arg)
 {
 	struct host_mount_shared *s = arg;
 	unsigned int epoch;
@@ -240,18 +242,18 @@ static void *run(void *arg)
 		m = s->queue[0];
 		memmove(s->queue, s->queue + 1, --s->queued * sizeof(*s->queue));
 		s->current = m;
-		ask(s, m);
+		query_mount(s, m);
 		if (s->epoch == epoch)
 			s->current = NULL;
-		unref(m);
+		unref_mount(m);
 	}
 	s->threads--;
 	shared_unref(s);
 	return NULL;
 }
 
-/* With the lock. */
-static void start(struct host_mount_shared *s)
+/* Call it with the lock held. */
+static void start_thread(struct host_mount_shared *s)
 {
 	pthread_attr_t detached;
 	pthread_t thread;
@@ -259,9 +261,11 @@ static void start(struct host_mount_shared *s)
 	if (s->threads >= THREADS_MAX || pthread_attr_init(&detached))
 		return;
 	pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
-	/* It waits for the lock before it looks at the epoch. Until there is one, the last one
-	 * works. */
-	if (!pthread_create(&thread, &detached, run, s)) {
+	/*
+	 * The new thread waits for the lock before it reads the epoch. If it cannot be created, the
+	 * current thread keeps working.
+	 */
+	if (!pthread_create(&thread, &detached, run_thread, s)) {
 		s->epoch++;
 		s->current = NULL;
 		s->threads++;
@@ -272,13 +276,13 @@ static void start(struct host_mount_shared *s)
 
 /* ---- the table ---- */
 
-static void keep(struct host_mounts *m, struct host_mount *new, struct host_mount **old,
-		 size_t old_count, bool read_only)
+static void keep_mount(struct host_mounts *m, struct host_mount *new, struct host_mount **old,
+		       size_t old_count, bool read_only)
 {
-	/* The same mount as before keeps what is known of it. */
+	/* If the mount existed before, keep what is known about it. */
 	for (size_t i = 0; i < old_count; i++)
 		if (old[i] && same_mount(old[i], new)) {
-			unref(new);
+			unref_mount(new);
 			new = old[i];
 			old[i] = NULL;
 			break;
@@ -295,7 +299,7 @@ static bool is_listed(const struct host_mounts *m, const struct host_mount *new)
 	return false;
 }
 
-/* "ro" among the options. */
+/* Looks for "ro" in the mount options. */
 static bool has_read_only(struct host_text options)
 {
 	struct host_text one;
@@ -306,7 +310,7 @@ static bool has_read_only(struct host_text options)
 	return host_is(options, "ro");
 }
 
-/* A file like /proc/self/mounts, fstab(5). */
+/* Parses a file in the format of /proc/self/mounts; see fstab(5). */
 void host_mounts_parse(struct host_mounts *m, struct host_text t)
 {
 	struct host_mount **old = m->v;
@@ -330,19 +334,19 @@ void host_mounts_parse(struct host_mounts *m, struct host_text t)
 		new = mount_new(device, point, type);
 		if (!new || is_listed(m, new) || !BASE_GROW(m->v, m->n, m->room)) {
 			if (new)
-				unref(new);
+				unref_mount(new);
 			continue;
 		}
-		keep(m, new, old, old_count, has_read_only(options));
+		keep_mount(m, new, old, old_count, has_read_only(options));
 	}
 	for (size_t i = 0; i < old_count; i++)
 		if (old[i])
-			unref(old[i]);
+			unref_mount(old[i]);
 	pthread_mutex_unlock(&m->shared->lock);
 	free(old);
 }
 
-static void put(struct host_mounts *m, const struct host_mount *one)
+static void put_mount(struct host_mounts *m, const struct host_mount *one)
 {
 	const struct host_text labels[] = {host_text_of(one->device), host_text_of(one->point),
 					   host_text_of(one->type)};
@@ -369,24 +373,24 @@ static void put(struct host_mounts *m, const struct host_mount *one)
 			host_put(&m->group, r, i, v[i]);
 }
 
-/* A thread that does not come back is left behind. */
-static void watch(struct host_mount_shared *s, uint64_t now_ns)
+/* Replaces the working thread if it does not return. */
+static void watch_thread(struct host_mount_shared *s, uint64_t now_ns)
 {
 	struct host_mount *m = s->current;
 
 	if (!s->threads)
-		start(s);
+		start_thread(s);
 	if (!m || !m->asked_ns || now_ns <= m->asked_ns + STUCK_NS)
 		return;
 	if (!m->marked)
 		base_logf(BASE_WARN, HOST_LOG, "the file system does not answer mountpoint=%s",
 			  m->point);
 	m->marked = true;
-	/* Again each second while there is no room for a further one. */
-	start(s);
+	/* If there is no room for another thread, this is retried every second. */
+	start_thread(s);
 }
 
-static void enqueue(struct host_mounts *m)
+static void enqueue_mounts(struct host_mounts *m)
 {
 	struct host_mount_shared *s = m->shared;
 
@@ -399,8 +403,8 @@ static void enqueue(struct host_mounts *m)
 	pthread_cond_signal(&s->work);
 }
 
-/* The kernel says by an event that something was mounted. */
-static bool changed(struct host_mounts *m)
+/* The kernel signals POLLPRI when mounts change. */
+static bool mounts_changed(struct host_mounts *m)
 {
 	struct pollfd p = {m->file.fd, POLLPRI, 0};
 
@@ -410,20 +414,20 @@ static bool changed(struct host_mounts *m)
 void host_mounts_second(struct host_mounts *m, uint64_t now_ns)
 {
 	pthread_mutex_lock(&m->shared->lock);
-	watch(m->shared, now_ns);
+	watch_thread(m->shared, now_ns);
 	for (size_t i = 0; i < m->n; i++)
-		put(m, m->v[i]);
+		put_mount(m, m->v[i]);
 	pthread_mutex_unlock(&m->shared->lock);
 	host_group_end(&m->group);
 }
 
 void host_mounts_slow(struct host *h, struct host_mounts *m)
 {
-	if (changed(m) && host_file_read(h, &m->file))
+	if (mounts_changed(m) && host_file_read(h, &m->file))
 		host_mounts_parse(m, host_text(m->file.now, m->file.bytes));
 	pthread_mutex_lock(&m->shared->lock);
 	if (!m->shared->queued)
-		enqueue(m);
+		enqueue_mounts(m);
 	pthread_mutex_unlock(&m->shared->lock);
 }
 
@@ -443,7 +447,7 @@ struct host_mounts *host_mounts_open(struct host *h)
 	pthread_cond_init(&m->shared->work, NULL);
 	m->shared->refs = 1;
 	host_group_init(h, &m->group, descs, HOST_LEN(descs), keys, HOST_LEN(keys));
-	/* Those of the machine: a unit of systemd has others, which are read-only. */
+	/* Prefer the mounts of the system: a systemd unit may see others, some read-only. */
 	host_file_open(h, &m->file, "/proc/1/mounts");
 	if (m->file.fd < 0)
 		host_file_open(h, &m->file, "/proc/self/mounts");
@@ -458,7 +462,7 @@ void host_mounts_close(struct host_mounts *m)
 	m->shared->stop = true;
 	pthread_cond_broadcast(&m->shared->work);
 	for (size_t i = 0; i < m->n; i++)
-		unref(m->v[i]);
+		unref_mount(m->v[i]);
 	shared_unref(m->shared);
 	host_group_free(&m->group);
 	host_file_close(&m->file);

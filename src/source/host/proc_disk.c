@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* proc_disk.c - /proc/diskstats; see Documentation/admin-guide/iostats.rst of Linux. */
+/* proc_disk.c - parses /proc/diskstats; see Linux' admin-guide/iostats.rst. */
 #include "source/host/internal.h"
 
 #define SECTOR 512.0
 #define MS     0.001
 
-/* In the order of the file, after the name. */
+/* In the order of the columns after the name. */
 static const struct host_desc descs[] = {
 	{"node_disk_reads_completed_total",
 	 "The total number of reads completed successfully.",
@@ -104,7 +104,7 @@ void host_disk_init(struct host *h, struct host_group *g)
 	host_group_init(h, g, descs, HOST_LEN(descs), key, 1);
 }
 
-static bool digits(struct host_text t)
+static bool all_digits(struct host_text t)
 {
 	if (t.p == t.end)
 		return false;
@@ -114,7 +114,7 @@ static bool digits(struct host_text t)
 	return true;
 }
 
-static bool after(struct host_text t, const char *prefix, struct host_text *rest)
+static bool skip_prefix(struct host_text t, const char *prefix, struct host_text *rest)
 {
 	if (!host_starts(t, prefix))
 		return false;
@@ -123,7 +123,7 @@ static bool after(struct host_text t, const char *prefix, struct host_text *rest
 	return true;
 }
 
-/* node_exporter's ^(ram|loop|fd|(h|s|v|xv)d[a-z]|nvme\d+n\d+p)\d+$: no disks, or parts of them. */
+/* node_exporter's ^(ram|loop|fd|(h|s|v|xv)d[a-z]|nvme\d+n\d+p)\d+$: partitions, virtual disks. */
 bool host_disk_ignored(struct host_text device)
 {
 	static const char *const whole[] = {"ram", "loop", "fd"};
@@ -132,15 +132,15 @@ bool host_disk_ignored(struct host_text device)
 	uint64_t v;
 
 	for (size_t i = 0; i < HOST_LEN(whole); i++)
-		if (after(device, whole[i], &rest) && digits(rest))
+		if (skip_prefix(device, whole[i], &rest) && all_digits(rest))
 			return true;
 	for (size_t i = 0; i < HOST_LEN(lettered); i++)
-		if (after(device, lettered[i], &rest) && rest.p < rest.end && *rest.p >= 'a' &&
-		    *rest.p++ <= 'z' && digits(rest))
+		if (skip_prefix(device, lettered[i], &rest) && rest.p < rest.end &&
+		    *rest.p >= 'a' && *rest.p++ <= 'z' && all_digits(rest))
 			return true;
-	return after(device, "nvme", &rest) && host_until(&rest, 'n', &part) && digits(part) &&
-	       host_until(&rest, 'p', &part) && digits(part) && host_u64(&rest, &v) &&
-	       rest.p == rest.end;
+	return skip_prefix(device, "nvme", &rest) && host_until(&rest, 'n', &part) &&
+	       all_digits(part) && host_until(&rest, 'p', &part) && all_digits(part) &&
+	       host_u64(&rest, &v) && rest.p == rest.end;
 }
 
 void host_disk_parse(struct host_group *g, struct host_text t)
@@ -155,7 +155,7 @@ void host_disk_parse(struct host_group *g, struct host_text t)
 			continue;
 		name = host_word(&line);
 		r = !host_length(name) || host_disk_ignored(name) ? NULL : host_row(g, &name);
-		/* Older kernels say less. */
+		/* Older kernels have fewer columns. */
 		for (size_t i = 0; r && i < HOST_LEN(descs) && host_u64(&line, &v); i++)
 			host_put(g, r, i, (double)v * unit[i]);
 	}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* proc_memory.c - /proc/meminfo, vmstat, loadavg and pressure; see proc(5). */
+/* proc_memory.c - parses meminfo, vmstat, loadavg and pressure in /proc; see proc(5). */
 #include <stdio.h>
 
 #include "base/base.h"
@@ -7,7 +7,7 @@
 
 /* ---- meminfo: "Active(anon):   1234 kB", "HugePages_Total:  0" ---- */
 
-/* The key that is looked up ends with the unit, if there is one: "MemTotal kB". */
+/* The key includes the unit, if there is one: "MemTotal kB". */
 static bool describe_meminfo(const char *key, size_t n, char name[128], char help[192])
 {
 	struct host_text t = host_text(key, n), base;
@@ -54,7 +54,7 @@ void host_meminfo_parse(struct host_fields *f, struct host_text t)
 	}
 }
 
-/* ---- vmstat: those of ^(oom_kill|pgpg|pswp|pg.*fault).* ---- */
+/* ---- vmstat: keys that match ^(oom_kill|pgpg|pswp|pg.*fault).* ---- */
 
 static bool wanted_vmstat(struct host_text key)
 {
@@ -141,7 +141,7 @@ struct host_pressure host_pressure_parse(struct host_text t)
 	return p;
 }
 
-/* Of each resource: waiting, stalled. node_exporter leaves out the stalls of processors. */
+/* For each resource: waiting, stalled. Like node_exporter, omits the stalled time of the CPU. */
 static const struct host_desc pressure_descs[] = {
 	{"node_pressure_cpu_waiting_seconds_total",
 	 "Total time in seconds that processes have waited for CPU time",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* proc_net.c - /proc/net: dev, snmp, netstat, snmp6, sockstat. */
+/* proc_net.c - parses dev, snmp, netstat, snmp6 and sockstat in /proc/net. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -18,7 +18,7 @@
 		}                                                                                  \
 	}
 
-/* In the order of the file. */
+/* In the order of the columns. */
 static const struct host_desc netdev_descs[] = {
 	STATISTIC("receive_bytes"),	 STATISTIC("receive_packets"),
 	STATISTIC("receive_errs"),	 STATISTIC("receive_drop"),
@@ -45,11 +45,11 @@ void host_netdev_parse(struct host_group *g, struct host_text t)
 	while (host_line(&t, &line)) {
 		struct host_row *r;
 
-		/* The two lines at the beginning have no colon. */
+		/* The two header lines contain no colon. */
 		if (!host_until(&line, ':', &name))
 			continue;
 		host_blanks(&name);
-		/* Debian's node_exporter leaves out the loopback device. */
+		/* Like Debian's node_exporter, leave out the loopback device. */
 		if (!host_length(name) || host_is(name, "lo"))
 			continue;
 		r = host_row(g, &name);
@@ -61,7 +61,7 @@ void host_netdev_parse(struct host_group *g, struct host_text t)
 
 /* ---- snmp, netstat, snmp6 ---- */
 
-static bool among(struct host_text t, const char *const *words, size_t n)
+static bool is_among(struct host_text t, const char *const *words, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		if (host_is(t, words[i]))
@@ -69,15 +69,15 @@ static bool among(struct host_text t, const char *const *words, size_t n)
 	return false;
 }
 
-static bool ends(struct host_text t, const char *s)
+static bool ends_with(struct host_text t, const char *s)
 {
 	size_t n = strlen(s);
 
 	return host_length(t) >= n && !memcmp(t.end - n, s, n);
 }
 
-/* node_exporter's default selection. */
-static bool wanted(struct host_text protocol, struct host_text name)
+/* True for fields that node_exporter selects by default. */
+static bool is_wanted(struct host_text protocol, struct host_text name)
 {
 	static const char *const tcp[] = {"ActiveOpens",  "InSegs",	 "OutSegs",  "OutRsts",
 					  "PassiveOpens", "RetransSegs", "CurrEstab"};
@@ -88,22 +88,22 @@ static bool wanted(struct host_text protocol, struct host_text name)
 	static const char *const extended[] = {"TCPSynRetrans", "TCPTimeouts"};
 
 	/* .*_(InErrors|InErrs) */
-	if (host_is(name, "InErrors") || host_is(name, "InErrs") || ends(name, "_InErrors") ||
-	    ends(name, "_InErrs"))
+	if (host_is(name, "InErrors") || host_is(name, "InErrs") || ends_with(name, "_InErrors") ||
+	    ends_with(name, "_InErrs"))
 		return true;
 	if (host_is(protocol, "Ip"))
 		return host_is(name, "Forwarding");
 	if (host_is(protocol, "Ip6") || host_is(protocol, "IpExt"))
-		return among(name, octets, HOST_LEN(octets));
+		return is_among(name, octets, HOST_LEN(octets));
 	if (host_is(protocol, "Icmp") || host_is(protocol, "Icmp6"))
-		return among(name, messages, HOST_LEN(messages));
+		return is_among(name, messages, HOST_LEN(messages));
 	if (host_is(protocol, "TcpExt"))
 		return host_starts(name, "Listen") || host_starts(name, "Syncookies") ||
-		       among(name, extended, HOST_LEN(extended));
+		       is_among(name, extended, HOST_LEN(extended));
 	if (host_is(protocol, "Tcp"))
-		return among(name, tcp, HOST_LEN(tcp));
+		return is_among(name, tcp, HOST_LEN(tcp));
 	if (host_is(protocol, "Udp") || host_is(protocol, "Udp6"))
-		return among(name, udp, HOST_LEN(udp));
+		return is_among(name, udp, HOST_LEN(udp));
 	return false;
 }
 
@@ -112,7 +112,7 @@ static bool describe_netstat(const char *key, size_t n, char name[128], char hel
 {
 	struct host_text t = host_text(key, n), protocol;
 
-	if (!host_until(&t, ' ', &protocol) || !wanted(protocol, t))
+	if (!host_until(&t, ' ', &protocol) || !is_wanted(protocol, t))
 		return false;
 	snprintf(name, 128, "node_netstat_%.*s_%.*s", (int)host_length(protocol), protocol.p,
 		 (int)host_length(t), t.p);
@@ -140,15 +140,15 @@ void host_netstat_free(struct host_netstat *n)
 	host_fields_free(&n->fields);
 }
 
-/* A field that is wanted; NULL: none. */
+/* Returns the field, or NULL if it is not wanted. */
 static struct host_field *field_of(struct host_netstat *n, struct host_text protocol,
 				   struct host_text name)
 {
 	char key[HOST_KEY_MAX + 1];
 	size_t bytes = host_length(protocol) + 1 + host_length(name);
 
-	/* The many that are not wanted take no room. */
-	if (bytes > HOST_KEY_MAX || !wanted(protocol, name))
+	/* Most fields are not wanted; do not create entries for them. */
+	if (bytes > HOST_KEY_MAX || !is_wanted(protocol, name))
 		return NULL;
 	memcpy(key, protocol.p, host_length(protocol));
 	key[host_length(protocol)] = ' ';
@@ -156,9 +156,9 @@ static struct host_field *field_of(struct host_netstat *n, struct host_text prot
 	return host_field(&n->fields, key, bytes);
 }
 
-/* Learns which columns are wanted. False: out of memory. */
-static bool learn(struct host_netstat *n, struct host_pair *p, struct host_text protocol,
-		  struct host_text names, struct host_text line)
+/* Determines the wanted columns. Returns false without memory. */
+static bool learn_columns(struct host_netstat *n, struct host_pair *p, struct host_text protocol,
+			  struct host_text names, struct host_text line)
 {
 	struct host_text name;
 	uint32_t column = 0;
@@ -200,7 +200,7 @@ static void take_values(struct host_netstat *n, const struct host_pair *p, struc
 	}
 }
 
-/* Pairs of lines: "Tcp: InSegs OutSegs", "Tcp: 12 13". */
+/* Parses pairs of lines such as "Tcp: InSegs OutSegs", "Tcp: 12 13". */
 void host_netstat_parse(struct host_netstat *n, size_t file, struct host_text t)
 {
 	struct host_text names, values, protocol, again;
@@ -218,7 +218,7 @@ void host_netstat_parse(struct host_netstat *n, size_t file, struct host_text t)
 			break;
 		if ((!p->names || p->bytes != host_length(line) ||
 		     memcmp(p->names, line.p, p->bytes) != 0) &&
-		    !learn(n, p, protocol, names, line)) {
+		    !learn_columns(n, p, protocol, names, line)) {
 			free(p->names);
 			p->names = NULL;
 			break;
@@ -227,7 +227,7 @@ void host_netstat_parse(struct host_netstat *n, size_t file, struct host_text t)
 	}
 }
 
-/* "Ip6InOctets   1234": the protocol ends after "6". */
+/* Parses "Ip6InOctets   1234"; the protocol ends after the "6". */
 void host_snmp6_parse(struct host_netstat *n, struct host_text t)
 {
 	struct host_text line, key, protocol;
@@ -238,7 +238,7 @@ void host_snmp6_parse(struct host_netstat *n, struct host_text t)
 		if (!host_until(&key, '6', &protocol))
 			continue;
 		protocol.end++;
-		if (wanted(protocol, key) && host_number(&line, &v))
+		if (is_wanted(protocol, key) && host_number(&line, &v))
 			host_field_set(&n->fields, field_of(n, protocol, key), v);
 	}
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * proc_stat.c - /proc/stat, /proc/schedstat, /proc/net/softnet_stat; see proc(5). The kernel counts
- * time of processors in hundredths of seconds (USER_HZ).
+ * proc_stat.c - parses /proc/stat, /proc/schedstat and /proc/net/softnet_stat; see proc(5). The
+ * kernel prints CPU times in hundredths of seconds (USER_HZ).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +30,7 @@
 		}                                                                              \
 	}
 
-/* In the order of the file. */
+/* In the order of the columns. */
 static const struct host_desc cpu_descs[HOST_CPU_MODES] = {
 	CPU_TIME("user"),   CPU_TIME("nice"),	CPU_TIME("system"),  CPU_TIME("idle"),
 	CPU_TIME("iowait"), CPU_TIME("irq"),	CPU_TIME("softirq"), CPU_TIME("steal"),
@@ -85,8 +85,9 @@ void host_stat_free(struct host_stat *s)
 }
 
 /*
- * The kernel's idle time may go back by a little, which is no new beginning: such a value is not
- * taken. By more than three seconds it is one, of all modes, as after a processor was off.
+ * The kernel's idle time may decrease slightly without a counter reset; such values are ignored. If
+ * it decreases by more than three seconds, all modes were reset, as after the processor was
+ * offline.
  */
 static void put_cpu(struct host_stat *s, struct host_row *r, const double *now)
 {
@@ -156,7 +157,7 @@ void host_schedstat_init(struct host *h, struct host_group *g)
 	host_group_init(h, g, sched_descs, HOST_LEN(sched_descs), cpu_key, 1);
 }
 
-/* "cpu0" and nine numbers, of which the last three count: nanoseconds, nanoseconds, slices. */
+/* Parses "cpu0" and nine numbers; the last three are used: nanoseconds, nanoseconds, slices. */
 void host_schedstat_parse(struct host_group *g, struct host_text t)
 {
 	struct host_text line, name;
@@ -203,7 +204,7 @@ void host_softnet_init(struct host *h, struct host_group *g)
 	host_group_init(h, g, softnet_descs, HOST_LEN(softnet_descs), cpu_key, 1);
 }
 
-/* Hexadecimal columns; the thirteenth is the processor, in kernels since 5.10. */
+/* Parses hexadecimal columns; since Linux 5.10, the thirteenth is the processor. */
 void host_softnet_parse(struct host_group *g, struct host_text t)
 {
 	struct host_text line, cpu;

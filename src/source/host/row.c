@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * row.c - series with labels. A file mentions its devices in the same order each time, so the row
- * after the last one found is nearly always the right one, and a value that has not changed is not
- * written.
+ * row.c - series with labels. A file lists its devices in the same order each time, so the row
+ * after the last one found is nearly always the right one. A value that has not changed is not
+ * written again.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -57,7 +57,7 @@ union host_handle host_series(enum host_type type, uint64_t family, const struct
 
 void host_set(struct host_cell *c, enum host_type type, double v)
 {
-	/* Bytes are compared: NaN is equal to itself. */
+	/* Compare bytes, so that NaN equals itself. */
 	if (!memcmp(&c->value, &v, sizeof(v)) && c->tried)
 		return;
 	c->tried = true;
@@ -91,7 +91,7 @@ static size_t labels_of(const struct host_group *g, const struct host_row *r,
 	return n;
 }
 
-static void create(struct host_group *g, struct host_row *r, size_t i)
+static void create_series(struct host_group *g, struct host_row *r, size_t i)
 {
 	struct sl_label labels[HOST_LABELS_MAX + HOST_LEN(g->descs->key)];
 	const struct host_desc *d = &g->descs[i];
@@ -114,7 +114,7 @@ void host_put(struct host_group *g, struct host_row *r, size_t i, double v)
 	if (!r)
 		return;
 	if (!r->cells[i].tried)
-		create(g, r, i);
+		create_series(g, r, i);
 	host_set(&r->cells[i], g->descs[i].type, v);
 }
 
@@ -151,7 +151,7 @@ static void row_free(struct host_row *r)
 	free(r);
 }
 
-static void drop(struct host_group *g, struct host_row *r)
+static void free_row(struct host_group *g, struct host_row *r)
 {
 	for (size_t i = 0; i < g->n; i++)
 		if (r->cells[i].handle.bits)
@@ -170,7 +170,7 @@ void host_group_free(struct host_group *g)
 	g->count = g->room = 0;
 }
 
-/* Values with a NUL after each: what is within one ends it. */
+/* Returns the size of the values with a NUL after each. A NUL inside a value ends it. */
 static size_t raw_bytes(const struct host_group *g, const struct host_text *values)
 {
 	size_t n = 0;
@@ -195,8 +195,8 @@ static bool raw_is(const struct host_group *g, const struct host_row *r,
 	return p == end;
 }
 
-/* What may be published: UTF-8 without control characters, not too long. */
-static char *clean(const struct host_group *g, const struct host_text *values)
+/* Converts the values to publishable labels: valid UTF-8, no control characters, limited length. */
+static char *clean_labels(const struct host_group *g, const struct host_text *values)
 {
 	char *out = malloc(raw_bytes(g, values) + 1), *p = out;
 
@@ -226,7 +226,10 @@ static size_t clean_bytes(const struct host_group *g, const char *values)
 	return (size_t)(p - values);
 }
 
-/* Two rows of the same labels would be one series, which the end of one removes for both. */
+/*
+ * Finds a row by its published labels. Two rows with the same labels would share a series, and
+ * removing one row would remove the other's series, too.
+ */
 static struct host_row *find_clean(const struct host_group *g, const char *values)
 {
 	size_t n = clean_bytes(g, values);
@@ -259,9 +262,9 @@ static struct host_row *row_new(struct host_group *g, const struct host_text *va
 	return r;
 }
 
-static struct host_row *add(struct host_group *g, const struct host_text *values)
+static struct host_row *add_row(struct host_group *g, const struct host_text *values)
 {
-	char *labels = clean(g, values);
+	char *labels = clean_labels(g, values);
 	struct host_row *r = labels ? find_clean(g, labels) : NULL;
 
 	if (r) {
@@ -294,12 +297,12 @@ struct host_row *host_row(struct host_group *g, const struct host_text *values)
 		g->rows[at]->seen = true;
 		return g->rows[at];
 	}
-	return add(g, values);
+	return add_row(g, values);
 }
 
 bool host_row_exists(const struct host_group *g, const struct host_text *values)
 {
-	char *labels = clean(g, values);
+	char *labels = clean_labels(g, values);
 	bool there = !labels || find_clean(g, labels);
 
 	free(labels);
@@ -310,7 +313,7 @@ void host_row_remove(struct host_group *g, struct host_row *r)
 {
 	for (size_t i = 0; i < g->count; i++)
 		if (g->rows[i] == r) {
-			drop(g, r);
+			free_row(g, r);
 			memmove(&g->rows[i], &g->rows[i + 1], (--g->count - i) * sizeof(*g->rows));
 			break;
 		}
@@ -325,7 +328,7 @@ void host_group_end(struct host_group *g)
 		struct host_row *r = g->rows[i];
 
 		if (!r->seen) {
-			drop(g, r);
+			free_row(g, r);
 			continue;
 		}
 		r->seen = false;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * text.h - takes the kernel's text apart in place. Any bytes may come: nothing is read beyond the
- * end, and a number too large is the largest.
+ * text.h - parses text from the kernel in place. Accepts arbitrary bytes: never reads beyond the
+ * end, and replaces a number that is too large by the largest one.
  */
 #ifndef SL_SOURCE_HOST_TEXT_H
 #define SL_SOURCE_HOST_TEXT_H
@@ -44,7 +44,7 @@ static inline bool host_starts(struct host_text t, const char *s)
 	return host_length(t) >= n && !memcmp(t.p, s, n);
 }
 
-/* The next line, without its newline. False: there is none. */
+/* Gets the next line, without its newline. Returns false at the end. */
 static inline bool host_line(struct host_text *t, struct host_text *line)
 {
 	const char *end;
@@ -64,7 +64,7 @@ static inline void host_blanks(struct host_text *t)
 		t->p++;
 }
 
-/* The next word of a line; empty: there is none. */
+/* Returns the next word of a line; empty at the end. */
 static inline struct host_text host_word(struct host_text *t)
 {
 	struct host_text w;
@@ -77,7 +77,7 @@ static inline struct host_text host_word(struct host_text *t)
 	return w;
 }
 
-/* What stands before c, which is passed over. False: there is no c. */
+/* Gets the text before c, and skips c. Returns false if c does not occur. */
 static inline bool host_until(struct host_text *t, char c, struct host_text *before)
 {
 	const char *at = t->p < t->end ? memchr(t->p, c, host_length(*t)) : NULL;
@@ -89,7 +89,7 @@ static inline bool host_until(struct host_text *t, char c, struct host_text *bef
 	return true;
 }
 
-/* Digits after blanks. False: there are none. */
+/* Skips blanks and parses digits. Returns false if there are none. */
 static inline bool host_u64(struct host_text *t, uint64_t *out)
 {
 	uint64_t v = 0;
@@ -132,7 +132,7 @@ static inline bool host_hex(struct host_text *t, uint64_t *out)
 	return t->p > from;
 }
 
-/* "-12", "3.25": exact as strtod() as long as all digits make less than 2^53. */
+/* Parses a number such as "-12" or "3.25". As exact as strtod() if the digits are below 2^53. */
 static inline bool host_number(struct host_text *t, double *out)
 {
 	uint64_t whole, part = 0;

@@ -8,15 +8,16 @@
 #include "dta/wire/wire.h"
 #include "source/report/shared.h"
 
-#define EACH_NS 100000000ull /* interval of requested answers, and of packets without credit */
+/* minimum interval of requested answers, and of packets sent without credit */
+#define EACH_NS 100000000ull
 
-static bool after(uint32_t a, uint32_t b)
+static bool is_after(uint32_t a, uint32_t b)
 {
 	return (int32_t)(a - b) > 0;
 }
 
-static bool proved(const struct report_budget *b, const void *answer, size_t bytes,
-		   const struct dta_answer *a)
+static bool mac_is_valid(const struct report_budget *b, const void *answer, size_t bytes,
+			 const struct dta_answer *a)
 {
 	return !b->key || (bytes == DTA_ANSWER_BYTES + 8u * a->ranges + DTA_MAC_BYTES &&
 			   dta_mac_fits(b->key, answer, bytes));
@@ -31,22 +32,23 @@ static void read_answers(struct report_budget *b, uint32_t handed)
 
 	for (int i = 0; b->fd >= 0 && i < 64; i++) {
 		n = recv(b->fd, p, sizeof(p), MSG_DONTWAIT);
-		if (n < 0) /* nothing there, or ECONNREFUSED */
+		if (n < 0) /* no answer is waiting, or the socket reports ECONNREFUSED */
 			break;
 		if (dta_answer_parse(p, (size_t)n, &a) || a.reporter != b->reporter ||
-		    a.incarnation != b->incarnation || !proved(b, p, (size_t)n, &a)) {
+		    a.incarnation != b->incarnation || !mac_is_valid(b, p, (size_t)n, &a)) {
 			b->refused++;
 			continue;
 		}
 		newest = a.next;
 		for (uint32_t r = 0; a.type == DTA_ACK && r < a.ranges; r++)
-			if (after(a.range[r].first + a.range[r].count, newest))
+			if (is_after(a.range[r].first + a.range[r].count, newest))
 				newest = a.range[r].first + a.range[r].count;
-		if (after(newest, handed)) { /* more than was sent */
+		/* the answer acknowledges more reports than were sent */
+		if (is_after(newest, handed)) {
 			b->refused++;
 			continue;
 		}
-		if (after(newest, b->next))
+		if (is_after(newest, b->next))
 			b->next = newest;
 		b->credits = a.credits;
 		b->answers++;
@@ -60,17 +62,17 @@ struct report_allowed report_budget(struct report_budget *b, uint32_t handed, ui
 	read_answers(b, handed);
 	now.limited = b->credits != ~0u;
 	if (!now.limited) {
-		b->next = b->floor = handed; /* later credits apply to later reports */
+		b->next = b->floor = handed; /* reports sent so far do not use up later credits */
 	} else {
-		if (after(handed, b->floor))
+		if (is_after(handed, b->floor))
 			b->floor = handed;
 		now.allowed = b->next + b->credits;
-		/* Without credit, send a packet now and then to ask for more. */
-		if (!after(now.allowed, handed) && now_ns - b->let_ns >= EACH_NS) {
+		/* Without credit, send a packet from time to time to ask for more. */
+		if (!is_after(now.allowed, handed) && now_ns - b->let_ns >= EACH_NS) {
 			b->floor = handed + RPT_ITEMS;
 			b->let_ns = now_ns;
 		}
-		if (after(b->floor, now.allowed))
+		if (is_after(b->floor, now.allowed))
 			now.allowed = b->floor;
 	}
 	if (b->fd >= 0 && (now.limited || now_ns - b->asked_ns >= EACH_NS) &&

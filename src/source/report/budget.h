@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * budget.h - how many reports the programs may send, by the credits in the translator's answers
- * (docs/dta-wire.md). What is held back, a later report of the flow includes.
+ * budget.h - limits the number of reports that the programs may send, according to the credits in
+ * the translator's answers (docs/dta-wire.md). Counts that are held back are included in a later
+ * report of the flow.
  */
 #ifndef SL_SOURCE_REPORT_BUDGET_H
 #define SL_SOURCE_REPORT_BUDGET_H
@@ -9,26 +10,28 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Initially zero but for the first four fields and credits, which is ~0: unlimited. */
+/* Initialise the first four fields, set credits to ~0 (unlimited), and zero the rest. */
 struct dta_key;
 
 struct report_budget {
-	int fd; /* UDP, connected to the translator, non-blocking; -1: no answers */
+	int fd; /* non-blocking UDP socket connected to the translator; -1: no answers */
 	uint32_t reporter, incarnation;
-	struct dta_key *key;	/* of answers; NULL: they have no MAC */
-	uint32_t next, credits; /* reports that may be in flight beyond the newest that arrived */
-	uint32_t floor;		/* allowed regardless of answers */
-	uint32_t asked_at;	/* reports sent when an answer was last requested */
+	struct dta_key *key; /* key of the answers' MAC; NULL: answers have no MAC */
+	/* credits: reports that may be in flight beyond the newest that arrived */
+	uint32_t next, credits;
+	uint32_t floor;	   /* number of reports allowed regardless of answers */
+	uint32_t asked_at; /* number of reports sent when an answer was last requested */
 	uint64_t asked_ns, let_ns;
-	uint64_t answers, refused; /* refused: not an answer to this reporter */
+	/* refused: packets that are not valid answers to this reporter */
+	uint64_t answers, refused;
 };
 
 struct report_allowed {
 	bool limited, ask; /* ask: request an answer with the next packet */
-	uint32_t allowed;  /* if limited: reports before this number */
+	uint32_t allowed;  /* if limited, only reports before this number may be sent */
 };
 
-/* Reads answers and returns the current limit. handed: reports put into packets so far. */
+/* Reads answers and returns the current limit. handed: number of reports put into packets. */
 struct report_allowed report_budget(struct report_budget *b, uint32_t handed, uint64_t now_ns);
 
 #endif

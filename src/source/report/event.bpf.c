@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * event.bpf.c - counts drops and retransmissions of an interface's flows, by tracepoints, into the
- * map that report.bpf.c reports. An object of its own, as some kernels refuse it.
+ * event.bpf.c - counts drops and retransmissions of an interface's flows with tracepoints, in a map
+ * that report.bpf.c reports. It is a separate object because some kernels refuse it.
  */
 #include "../tcp/bpf/kernel.h"
 #include "../tcp/bpf/map.h"
@@ -47,8 +47,9 @@ struct inet_sock___more {
 const volatile struct report_event_config config = {};
 
 MAP(events, LRU_HASH, 0, 1, struct report_event_key, struct report_event);
-__u64 entered = 0;				   /* into events */
-MAP(reasons, ARRAY, 0, RPT_REASONS, __u32, __u64); /* frames; the last one: all further reasons */
+__u64 entered = 0; /* number of entries inserted into events */
+/* dropped frames by reason; the last element counts all further reasons */
+MAP(reasons, ARRAY, 0, RPT_REASONS, __u32, __u64);
 
 static __always_inline bool of_interface(const struct net_device *dev, int other)
 {
@@ -65,7 +66,10 @@ static __always_inline struct net_device *device_of(const struct sk_buff *skb)
 
 	if (dev)
 		return dev;
-	/* On its way out, before it has reached a device. The lowest bit is not the pointer's. */
+	/*
+	 * An outgoing packet that has not reached a device. The lowest bit of _skb_refdst is a
+	 * flag; the rest is the address of the dst_entry.
+	 */
 	dst = BPF_CORE_READ((struct sk_buff___more *)skb, _skb_refdst) & ~1ul;
 	return dst ? BPF_CORE_READ((struct dst_entry *)dst, dev) : NULL;
 }
@@ -83,7 +87,10 @@ static __always_inline struct report_event *event_of(const struct report_event_k
 
 /* ---- drops ---- */
 
-/* The flow of the IP header at `at`. Returns the bytes from there on, or 0: not a flow. */
+/*
+ * Extracts the flow of the IP header at `at`. Returns the number of bytes from there on, or 0 if it
+ * is not a flow.
+ */
 static __always_inline u32 flow_at(const struct sk_buff *skb, struct report_flow_key *k)
 {
 	const u16 network = BPF_CORE_READ(skb, network_header);
@@ -124,7 +131,7 @@ static __always_inline u32 flow_at(const struct sk_buff *skb, struct report_flow
 		k->source_port = port[0];
 		k->target_port = port[1];
 	}
-	return len - offset; /* wherever in its headers the packet stands */
+	return len - offset; /* independent of the header at which skb->data points */
 }
 
 SEC("?tp_btf/kfree_skb")
@@ -159,7 +166,7 @@ int BPF_PROG(event_drop, struct sk_buff *skb, void *location, u32 reason)
 
 /* ---- retransmissions ---- */
 
-/* The socket's own sums, as newer kernels have no event for the probes of tail loss. */
+/* Uses the sums kept by the socket, because newer kernels have no event for tail loss probes. */
 static __always_inline int note_retransmissions(const struct sock *sk)
 {
 	const struct dst_entry *dst = BPF_CORE_READ((struct sock___more *)sk, sk_dst_cache);
@@ -178,7 +185,7 @@ static __always_inline int note_retransmissions(const struct sock *sk)
 		BPF_CORE_READ_INTO((struct in6_addr *)k.flow.target, sk, __sk_common.skc_v6_daddr);
 		k.flow.v6 = 1;
 	}
-	/* A closed socket has this port, but no skc_num. */
+	/* A closed socket still has this port, but no skc_num. */
 	k.flow.source_port = BPF_CORE_READ((struct inet_sock___more *)sk, inet_sport);
 	k.flow.target_port = BPF_CORE_READ(sk, __sk_common.skc_dport);
 	e = event_of(&k);

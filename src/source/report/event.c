@@ -19,12 +19,12 @@
 
 struct report_events {
 	struct event_bpf *skel;
-	struct btf *btf; /* the kernel's */
+	struct btf *btf; /* BTF of the running kernel */
 	const struct btf_type *reasons;
 };
 
-static int load(struct report_events *e, const struct report_event_config *c, int events,
-		__u32 entries, char *error, size_t bytes)
+static int load_programs(struct report_events *e, const struct report_event_config *c, int events,
+			 __u32 entries, char *error, size_t bytes)
 {
 	struct stat here;
 	int err;
@@ -60,7 +60,7 @@ struct report_events *report_events_open(const struct report_event_config *c, in
 	bpf_program__set_autoload(e->skel->progs.event_drop, drops);
 	bpf_program__set_autoload(e->skel->progs.event_retransmission, retransmissions);
 	bpf_program__set_autoload(e->skel->progs.event_end, retransmissions);
-	if (load(e, c, events, entries, error, bytes)) {
+	if (load_programs(e, c, events, entries, error, bytes)) {
 		report_events_close(e);
 		return NULL;
 	}

@@ -11,19 +11,22 @@
 struct report_events;
 
 /*
- * Counts into the map `events`, of max entries, in this network namespace. NULL with one line in
- * error.
+ * Counts events of this network namespace in the map with descriptor `events`, which has at most
+ * `entries` entries. On failure, returns NULL with one line in error.
  */
 struct report_events *report_events_open(const struct report_event_config *c, int events,
 					 __u32 entries, bool drops, bool retransmissions,
 					 char *error, size_t bytes);
 void report_events_close(struct report_events *e);
 
-/* Frames dropped for a reason, by its number below RPT_REASONS; the last one: all others. */
+/*
+ * Returns the number of frames dropped for a reason below RPT_REASONS; the last one stands for all
+ * further reasons.
+ */
 __u64 report_events_dropped(const struct report_events *e, __u32 reason);
-/* Entries that were ever made in the map. */
+/* Returns the number of entries inserted into the map so far. */
 __u64 report_events_entered(const struct report_events *e);
-/* This kernel's name for it, or NULL. */
+/* Returns this kernel's name for a drop reason, or NULL. */
 const char *report_events_reason(const struct report_events *e, __u32 reason);
 
 #endif

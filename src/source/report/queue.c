@@ -21,8 +21,8 @@ int report_queue_open(void)
 	return fd;
 }
 
-/* The attribute of this type among n bytes of them, or NULL. */
-static const struct rtattr *find(const struct rtattr *a, long n, unsigned short type)
+/* Finds the attribute of this type among n bytes of attributes, or returns NULL. */
+static const struct rtattr *find_attribute(const struct rtattr *a, long n, unsigned short type)
 {
 	for (; RTA_OK(a, n); a = RTA_NEXT(a, n))
 		if ((a->rta_type & NLA_TYPE_MASK) == type)
@@ -33,10 +33,10 @@ static const struct rtattr *find(const struct rtattr *a, long n, unsigned short 
 static void read_stats(const struct nlmsghdr *h, uint64_t *packets, uint64_t *bytes)
 {
 	const struct tcmsg *t = NLMSG_DATA(h);
-	const struct rtattr *a = find(TCA_RTA(t), (long)TCA_PAYLOAD(h), TCA_STATS2);
+	const struct rtattr *a = find_attribute(TCA_RTA(t), (long)TCA_PAYLOAD(h), TCA_STATS2);
 	const struct gnet_stats_queue *q;
 
-	a = a ? find(RTA_DATA(a), (long)RTA_PAYLOAD(a), TCA_STATS_QUEUE) : NULL;
+	a = a ? find_attribute(RTA_DATA(a), (long)RTA_PAYLOAD(a), TCA_STATS_QUEUE) : NULL;
 	if (!a || RTA_PAYLOAD(a) < sizeof(*q))
 		return;
 	q = RTA_DATA(a);

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * report.bpf.c - flows of an interface, reported by the kernel itself.
+ * report.bpf.c - reports the flows of an interface directly from the kernel.
  *
- * A program cannot create a packet, so a passing one lends its body:
+ * A program cannot create a packet, so a copy of a passing frame is replaced by the report:
  *
- *   interface ── see (tc, both ways): counts the flow; a flow that is due puts a report
- *      |         into this CPU's packet; once that is full, a copy of a passing frame goes to
- *      v         the carrier
- *   goes on, untouched       carrier, one end of a veth pair ──> other end: write_report (XDP)
- *                                ^                               replaces the copy by the packet
- *   network or this host <── send_report (tc) <───────────────── and sends it back
+ * - `see` (tc, both directions) counts each flow at the interface. If a report is due, it is put
+ *   into this CPU's packet. Once the packet is full, a copy of a passing frame is sent into the
+ *   carrier, one end of a veth pair. The frame itself passes unchanged.
+ * - `write_report` (XDP, at the far end of the pair) replaces the copy by the packet and sends it
+ *   back.
+ * - `send_report` (tc, at the near end) sends the packet to the network or to this host.
  *
- * The copy is not rewritten where it is made: its checksum may be one that an adapter is to
+ * The copy is not rewritten where it is made: its checksum may be one that an adapter has to
  * complete, which no program can undo. An XDP frame has no such state.
  *
- * Any copy carries any packet: waiting packets are in a queue. A frame cannot grow beyond its
- * memory, so only a copy of a long enough packet serves, and a small one costs little. Without
- * traffic, the loader sends empty frames to the carrier.
+ * Any copy can carry any packet, so waiting packets are kept in a queue. As a frame cannot grow
+ * beyond its memory, only sufficiently long packets are copied. Without traffic, the loader sends
+ * empty frames to the carrier.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -41,14 +41,14 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 const volatile struct report_config config = {};
 
-__u32 sequence = 0; /* of the next report */
-__s64 debt = 0;	    /* packets that wait for a carrier, approximately */
-__u32 handed = 0;   /* reports put into packets, including packets being filled */
-/* Set by the loader: if limited, reports are held back from number `allowed` on. */
+__u32 sequence = 0; /* sequence number of the next report */
+__s64 debt = 0;	    /* approximate number of packets that wait for a carrier */
+__u32 handed = 0;   /* number of reports put into packets, including packets being filled */
+/* Set by the loader: if limited, reports from number `allowed` on are held back. */
 __u32 limited = 0, allowed = 0;
-__u32 ask = 0;	    /* set by the loader: the next packet requests an answer */
-__u64 realtime = 0; /* CLOCK_REALTIME - CLOCK_MONOTONIC, kept by the loader */
-/* Result of the last sweep: flows, and their bytes that no report included. */
+__u32 ask = 0;	    /* set by the loader to request an answer with the next packet */
+__u64 realtime = 0; /* CLOCK_REALTIME - CLOCK_MONOTONIC, updated by the loader */
+/* Result of the last sweep: number of flows, and their bytes not yet included in a report. */
 __u64 known = 0, unsaid = 0, known_events = 0;
 
 MAP(counts, PERCPU_ARRAY, 0, RPT_COUNTS, __u32, __u64);
@@ -57,13 +57,13 @@ MAP(slots, ARRAY, 0, RPT_SLOTS, __u32, struct report_slot);
 QUEUE(vacant, RPT_SLOTS, __u32);
 QUEUE(ready, RPT_SLOTS, __u32);
 
-/* Counted by event.bpf.c. */
+/* Filled by event.bpf.c. */
 MAP(events, LRU_HASH, 0, 1, struct report_event_key, struct report_event);
 
-/* The packet that a CPU fills, one for each kind. The lock excludes the loader's flush. */
+/* The packet that a CPU is filling, one per kind. The lock excludes the loader's flush. */
 struct pending {
 	struct bpf_spin_lock lock;
-	__u32 slot; /* or RPT_NONE */
+	__u32 slot; /* slot of the packet being filled, or RPT_NONE */
 	__u32 count;
 	__u64 since_ns;
 };
@@ -71,7 +71,7 @@ MAP(pendings, ARRAY, 0, RPT_KINDS *RPT_CPUS, __u32, struct pending);
 
 #include "sign.bpf.h"
 
-static __always_inline void count(enum report_count what, __u64 n)
+static __always_inline void add_count(enum report_count what, __u64 n)
 {
 	__u32 key = what;
 	__u64 *at = bpf_map_lookup_elem(&counts, &key);
@@ -83,17 +83,17 @@ static __always_inline void count(enum report_count what, __u64 n)
 /* ---- packets of reports ---- */
 
 /* Queues a completed packet. */
-static __always_inline void finish(__u32 slot, __u32 n, __u32 kind)
+static __always_inline void queue_packet(__u32 slot, __u32 n, __u32 kind)
 {
 	struct report_slot *s = bpf_map_lookup_elem(&slots, &slot);
 
 	if (!s)
 		return;
-	s->count = n; /* 0: a heartbeat */
+	s->count = n; /* 0 for a heartbeat */
 	s->kind = kind;
 	s->sequence = __sync_fetch_and_add(&sequence, n);
 	if (bpf_map_push_elem(&ready, &slot, 0)) /* impossible: the queue has room for every slot */
-		count(RPT_NOT_WRITTEN, 1);
+		add_count(RPT_NOT_WRITTEN, 1);
 	else
 		__sync_fetch_and_add(&debt, 1);
 }
@@ -127,9 +127,9 @@ struct item {
 };
 
 /*
- * Linux 6.1's verifier loses the bounds of a 32-bit number spilled to the stack, but not of a
- * pointer: make it as soon as the bounds are known. What is copied beyond the item, the next one
- * overwrites.
+ * Linux 6.1's verifier loses the bounds of a 32-bit number that is spilled to the stack, but not
+ * those of a pointer, so the pointer is computed as soon as the bounds are known. Bytes copied
+ * beyond the item are overwritten by the next one.
  */
 static __always_inline void put_item(struct report_slot *s, __u64 at, const struct item *item)
 {
@@ -143,8 +143,8 @@ static __always_inline void put_item(struct report_slot *s, __u64 at, const stru
 	__builtin_memcpy(to, item, sizeof(*item));
 }
 
-/* Adds an item to this CPU's packet. False: no room. */
-static __noinline bool put(const struct item *item, __u32 kind, __u64 now)
+/* Adds an item to this CPU's packet. Returns false if there is no room. */
+static __noinline bool put_into_packet(const struct item *item, __u32 kind, __u64 now)
 {
 	__u32 at = bpf_get_smp_processor_id() * RPT_KINDS + kind, fresh = RPT_NONE, slot,
 	      done = RPT_NONE, n = 0, c;
@@ -158,14 +158,14 @@ static __noinline bool put(const struct item *item, __u32 kind, __u64 now)
 	slot = p->slot;
 	if (slot == RPT_NONE) {
 		if (bpf_map_pop_elem(&vacant, &fresh)) {
-			count(RPT_NO_ROOM, 1);
+			add_count(RPT_NO_ROOM, 1);
 			return false;
 		}
 		slot = fresh;
 	}
 	s = bpf_map_lookup_elem(&slots, &slot);
 	if (!s) {
-		count(RPT_NO_ROOM, 1);
+		add_count(RPT_NO_ROOM, 1);
 		return false;
 	}
 	bpf_spin_lock(&p->lock);
@@ -189,11 +189,11 @@ static __noinline bool put(const struct item *item, __u32 kind, __u64 now)
 	bpf_spin_unlock(&p->lock);
 	if (fresh != RPT_NONE)
 		bpf_map_push_elem(&vacant, &fresh, 0);
-	count(taken ? RPT_REPORTS : RPT_NO_ROOM, 1);
+	add_count(taken ? RPT_REPORTS : RPT_NO_ROOM, 1);
 	if (taken)
 		__sync_fetch_and_add(&handed, 1);
 	if (done != RPT_NONE)
-		finish(done, n, kind);
+		queue_packet(done, n, kind);
 	return taken;
 }
 
@@ -205,18 +205,16 @@ static __always_inline void put64(__u8 *to, __u64 v)
 	__builtin_memcpy(to, &v, 8);
 }
 
-/*
- * A flow whose report is held back keeps its counts, which the next report or the sweep includes.
- */
+/* If a flow's report is held back, its counts are included in the next report or the sweep. */
 static __always_inline bool may_report(void)
 {
 	if (!limited || (__s32)(allowed - handed) > 0)
 		return true;
-	count(RPT_HELD_BACK, 1);
+	add_count(RPT_HELD_BACK, 1);
 	return false;
 }
 
-/* Samples by key, so that a flow is counted completely or not at all: Murmur3's mixing. */
+/* Samples by key (Murmur3's mixing), so that a flow is counted completely or not at all. */
 static __always_inline bool in_sample(const struct report_flow_key *k)
 {
 	const __u32 *word = (const void *)k;
@@ -237,7 +235,7 @@ static __always_inline void put32(__u8 *to, __u32 v)
 	__builtin_memcpy(to, &v, 4);
 }
 
-/* Writes the flow. Returns its length. */
+/* Writes the flow's addresses, ports and protocol. Returns their length. */
 static __always_inline __u32 put_key(struct item *item, const struct report_flow_key *k, bool v6)
 {
 	const __u32 address = v6 ? 16 : 4;
@@ -251,7 +249,7 @@ static __always_inline __u32 put_key(struct item *item, const struct report_flow
 	return 2 * address + 5;
 }
 
-/* A flow's report with a value of two numbers. reason: of drops. */
+/* Puts a flow's report, with a value of two numbers, for one IP version. reason: drop reason. */
 static __always_inline bool put_version(enum report_subject what, const struct report_flow_key *k,
 					bool v6, __u32 reason, const __u64 value[2], __u64 now)
 {
@@ -264,7 +262,7 @@ static __always_inline bool put_version(enum report_subject what, const struct r
 	}
 	put64(item.bytes + n, value[0]);
 	put64(item.bytes + n + 8, value[1]);
-	return put(&item, 2 * what + v6, now);
+	return put_into_packet(&item, 2 * what + v6, now);
 }
 
 static __always_inline bool put_report(enum report_subject what, const struct report_flow_key *k,
@@ -276,12 +274,13 @@ static __always_inline bool put_report(enum report_subject what, const struct re
 		     : put_version(what, k, false, reason, value, now);
 }
 
-/* Evictions show only in the sums: count reported bytes here and nowhere else. */
-static __always_inline void report(const struct report_flow_key *k, struct report_flow *f,
-				   __u64 packets, __u64 bytes, __u64 now)
+/* Evictions are derived from the sums, so reported bytes must be counted only here. */
+static __always_inline void put_flow_report(const struct report_flow_key *k, struct report_flow *f,
+					    __u64 packets, __u64 bytes, __u64 now)
 {
 	if (put_report(RPT_FLOWS, k, 0, packets, bytes, now))
-		count(RPT_SAID_BYTES, bytes - __sync_lock_test_and_set(&f->reported_bytes, bytes));
+		add_count(RPT_SAID_BYTES,
+			  bytes - __sync_lock_test_and_set(&f->reported_bytes, bytes));
 }
 
 static __always_inline bool is_target(const struct report_flow_key *k)
@@ -300,7 +299,10 @@ static __always_inline bool is_target(const struct report_flow_key *k)
 #define TCP_SYN 0x02
 #define TCP_ACK 0x10
 
-/* The time from a SYN to its answer, as both pass here, unless it was sent again (Karn). */
+/*
+ * Measures the time from a SYN to its answer, as both pass this interface, unless the SYN was
+ * retransmitted (Karn).
+ */
 static __always_inline void time_handshake(const struct report_flow_key *k, struct report_flow *f,
 					   __u8 flags, __u64 now)
 {
@@ -314,7 +316,8 @@ static __always_inline void time_handshake(const struct report_flow_key *k, stru
 		return;
 	if (!(flags & TCP_ACK)) {
 		f->syn_ns = f->syn_ns && !f->handshake_us ? 1 : now;
-		f->handshake_us = 0; /* of the connection before with these ports */
+		/* the measurement belongs to an earlier connection with the same ports */
+		f->handshake_us = 0;
 		return;
 	}
 	__builtin_memcpy(back.source, k->target, 16);
@@ -326,7 +329,7 @@ static __always_inline void time_handshake(const struct report_flow_key *k, stru
 	}
 }
 
-/* Of a connection of this host, on its way out, its socket knows. */
+/* For an outgoing packet of a local connection, uses the RTT kept by the socket. */
 static __always_inline void report_latency(struct __sk_buff *skb, const struct report_flow_key *k,
 					   const struct report_flow *f, __u64 now)
 {
@@ -338,7 +341,7 @@ static __always_inline void report_latency(struct __sk_buff *skb, const struct r
 		sk = bpf_sk_fullsock(sk);
 	tcp = sk ? bpf_tcp_sock(sk) : NULL;
 	if (tcp) {
-		smoothed = tcp->srtt_us >> 3; /* the kernel keeps eighths */
+		smoothed = tcp->srtt_us >> 3; /* the kernel keeps eighths of a microsecond */
 		least = smoothed && tcp->rtt_min != 0xffffffff ? tcp->rtt_min : 0;
 	}
 	if ((smoothed || f->handshake_us) && may_report())
@@ -346,9 +349,9 @@ static __always_inline void report_latency(struct __sk_buff *skb, const struct r
 			   (__u64)f->handshake_us << 32, now);
 }
 
-/* ---- what passes ---- */
+/* ---- passing frames ---- */
 
-/* Replaces a tunnel's flow by the one within it. */
+/* Replaces a tunnel's flow by the flow inside it. */
 static __always_inline void enter_tunnel(struct __sk_buff *skb, struct report_flow_key *k,
 					 struct packet *p)
 {
@@ -372,12 +375,12 @@ int see(struct __sk_buff *skb)
 	struct report_flow_key k = {};
 	struct packet p = {};
 
-	count(RPT_PACKETS, 1);
+	add_count(RPT_PACKETS, 1);
 	if (!packet_flow(skb, &k, &p)) {
-		count(RPT_OTHERS, 1);
+		add_count(RPT_OTHERS, 1);
 		goto carry;
 	}
-	/* Our own packets do not count. */
+	/* Do not count the reporter's own packets. */
 	if (k.protocol == IPPROTO_UDP && k.v6 == config.v6 && k.target_port == config.port &&
 	    k.source_port == config.source_port && is_target(&k))
 		return TC_ACT_UNSPEC;
@@ -385,39 +388,39 @@ int see(struct __sk_buff *skb)
 	if (config.inner)
 		enter_tunnel(skb, &k, &p);
 	if (config.sample && !in_sample(&k)) {
-		count(RPT_LEFT_OUT, 1);
+		add_count(RPT_LEFT_OUT, 1);
 		goto carry;
 	}
 	f = bpf_map_lookup_elem(&flows, &k);
 	if (!f) {
-		/* Another CPU may be first, and its entry counts. */
+		/* If another CPU is first, its entry is used. */
 		if (!bpf_map_update_elem(&flows, &k, &fresh, BPF_NOEXIST))
-			count(RPT_NEW, 1);
+			add_count(RPT_NEW, 1);
 		f = bpf_map_lookup_elem(&flows, &k);
 		if (!f) {
-			count(RPT_NO_FLOW, 1);
+			add_count(RPT_NO_FLOW, 1);
 			goto carry;
 		}
 	}
 	packets = __sync_fetch_and_add(&f->packets, p.packets) + p.packets;
 	bytes = __sync_fetch_and_add(&f->bytes, p.bytes) + p.bytes;
-	count(RPT_BYTES, p.bytes);
+	add_count(RPT_BYTES, p.bytes);
 	if (config.wanted[RPT_LATENCY])
 		time_handshake(&k, f, p.flags, now);
 	before = f->reported_ns;
 	if (p.last || !before || now - before >= config.every_ns ||
 	    bytes - f->reported_bytes >= config.bytes) {
-		/* One of the CPUs that see it at the same time. */
+		/* Of the CPUs that get here at the same time, only one reports. */
 		if (p.last || __sync_val_compare_and_swap(&f->reported_ns, before, now) == before) {
 			f->reported_ns = now;
 			if (may_report())
-				report(&k, f, packets, bytes, now);
+				put_flow_report(&k, f, packets, bytes, now);
 			if (config.wanted[RPT_LATENCY] && k.protocol == IPPROTO_TCP)
 				report_latency(skb, &k, f, now);
 		}
 	}
 carry:
-	/* This invalidates pointers into the packet. */
+	/* The redirect invalidates pointers into the packet. */
 	if (debt > 0 && skb->len >= RPT_LONGEST && skb->len <= 1518 && !skb->gso_size &&
 	    !bpf_clone_redirect(skb, config.carrier, 0))
 		__sync_fetch_and_add(&debt, -1);
@@ -426,7 +429,7 @@ carry:
 
 struct sweep {
 	__u64 now, every_ns, flows, unsaid;
-	bool held; /* reports are held back */
+	bool held; /* the reports of flows are being held back */
 };
 
 static long sweep_one(void *map, const struct report_flow_key *k, struct report_flow *f,
@@ -438,7 +441,7 @@ static long sweep_one(void *map, const struct report_flow_key *k, struct report_
 		s->held = !may_report();
 		if (!s->held) {
 			f->reported_ns = s->now;
-			report(k, f, f->packets, bytes, s->now);
+			put_flow_report(k, f, f->packets, bytes, s->now);
 		}
 	}
 	s->flows++;
@@ -447,8 +450,8 @@ static long sweep_one(void *map, const struct report_flow_key *k, struct report_
 }
 
 /*
- * For the loader: reports flows that fell silent with unreported packets, and counts the table.
- * mark: the final sweep, regardless of age.
+ * Run by the loader: reports flows that became idle with unreported packets, and counts the table.
+ * A nonzero mark stands for the final sweep, regardless of age.
  */
 SEC("tc")
 int sweep(struct __sk_buff *skb)
@@ -478,7 +481,7 @@ static long report_event(void *map, const struct report_event_key *k, struct rep
 	return 0;
 }
 
-/* For the loader: reports drops and retransmissions, and counts the table. */
+/* Run by the loader: reports drops and retransmissions, and counts the table. */
 SEC("tc")
 int report_events(struct __sk_buff *skb)
 {
@@ -490,10 +493,10 @@ int report_events(struct __sk_buff *skb)
 	return 0;
 }
 
-__u32 queue_interface = 0; /* set by the loader, as the other two */
+__u32 queue_interface = 0; /* the loader sets this number and the next two */
 __u64 queue_packets = 0, queue_bytes = 0;
 
-/* For the loader: reports the interface's queue. */
+/* Run by the loader: reports the interface's queue. */
 SEC("tc")
 int report_queue(struct __sk_buff *skb)
 {
@@ -505,11 +508,11 @@ int report_queue(struct __sk_buff *skb)
 	put64(item.bytes + 8, queue_packets);
 	put64(item.bytes + 16, queue_bytes);
 	if (may_report())
-		put(&item, 2 * RPT_QUEUE, bpf_ktime_get_ns());
+		put_into_packet(&item, 2 * RPT_QUEUE, bpf_ktime_get_ns());
 	return 0;
 }
 
-/* For the loader: queues the packet that CPU `mark` is filling. */
+/* Run by the loader: queues the packet that CPU `mark` is filling. */
 SEC("tc")
 int flush(struct __sk_buff *skb)
 {
@@ -527,12 +530,12 @@ int flush(struct __sk_buff *skb)
 		}
 		bpf_spin_unlock(&p->lock);
 		if (slot != RPT_NONE)
-			finish(slot, n, kind);
+			queue_packet(slot, n, kind);
 	}
 	return 0;
 }
 
-/* For the loader: queues a heartbeat, behind the packets of all reports that it says were sent. */
+/* Run by the loader: queues a heartbeat, after the packets with all reports it covers. */
 SEC("tc")
 int beat(struct __sk_buff *skb)
 {
@@ -540,15 +543,15 @@ int beat(struct __sk_buff *skb)
 
 	(void)skb;
 	if (bpf_map_pop_elem(&vacant, &slot))
-		count(RPT_NO_ROOM, 1);
+		add_count(RPT_NO_ROOM, 1);
 	else
-		finish(slot, 0, 0);
+		queue_packet(slot, 0, 0);
 	return 0;
 }
 
 /* ---- the carrier ---- */
 
-struct dta { /* docs/dta-wire.md */
+struct dta { /* header of a packet as specified in docs/dta-wire.md */
 	__u8 magic, version, flags, blocks;
 	__be16 tenant, length;
 	__be32 reporter, sequence;
@@ -578,10 +581,10 @@ _Static_assert(sizeof(struct headers6) == RPT_HEADERS6, "as on the wire");
 
 static __always_inline void fill_eth(struct ethhdr *eth, __u16 type)
 {
-	/* Assigned by element: the compiler would assume the initialiser's zeros for config. */
+	/* Copy by element: otherwise, the compiler assumes the zeros of config's initialiser. */
 	for (int i = 0; i < 6; i++)
 		eth->h_dest[i] = eth->h_source[i] = config.mac[i];
-	eth->h_source[0] |= 2; /* a source other than the carrier */
+	eth->h_source[0] |= 2; /* make the source differ from the carrier's address */
 	eth->h_source[5] ^= 1;
 	eth->h_proto = bpf_htons(type);
 }
@@ -598,7 +601,7 @@ static __always_inline void fill_message(struct report_slot *s, __u32 n, __u32 b
 	struct dta d = {.magic = 0xd7, .version = 2, .flags = config.sign ? 1 : 0};
 	__u64 what = s->kind / 2;
 
-	if (ask) { /* two CPUs may both see it, which is harmless */
+	if (ask) { /* two CPUs may both see the flag and request an answer, which is harmless */
 		ask = 0;
 		d.flags |= 4;
 	}
@@ -611,19 +614,19 @@ static __always_inline void fill_message(struct report_slot *s, __u32 n, __u32 b
 	d.reports = bpf_htonl(n);
 	if (n) {
 		d.blocks = 1;
-		d.opcode = 1; /* Key-Write */
+		d.opcode = 1; /* opcode of Key-Write */
 		d.items = bpf_htons(n);
 		d.copies = config.copies;
 		d.key_bytes = key_bytes(s->kind);
 		d.value_bytes = bpf_htons(RPT_VALUE);
-		asm volatile("" : "+r"(what)); /* show the verifier the bound that follows */
+		asm volatile("" : "+r"(what)); /* show the verifier the following bound */
 		if (what < RPT_SUBJECTS)
 			d.store = bpf_htons(config.store[what]);
 	}
 	__builtin_memcpy(s->message, &d, sizeof(d));
 }
 
-static __always_inline __u16 fold(__u32 sum)
+static __always_inline __u16 fold_checksum(__u32 sum)
 {
 	sum = (sum & 0xffff) + (sum >> 16);
 	sum = (sum & 0xffff) + (sum >> 16);
@@ -652,22 +655,23 @@ static __always_inline bool write4(struct xdp_md *ctx, struct report_slot *s, __
 	h.ip.protocol = IPPROTO_UDP;
 	h.ip.saddr = config.source;
 	h.ip.daddr = config.target;
-	/* Summed by word: the addresses are not aligned here. */
-	h.ip.check = fold(bpf_htons(0x4500) + h.ip.tot_len + h.ip.frag_off +
-			  bpf_htons(64 << 8 | IPPROTO_UDP) + (config.source & 0xffff) +
-			  (config.source >> 16) + (config.target & 0xffff) + (config.target >> 16));
+	/* Summed up by word, because the addresses are not aligned here. */
+	h.ip.check = fold_checksum(bpf_htons(0x4500) + h.ip.tot_len + h.ip.frag_off +
+				   bpf_htons(64 << 8 | IPPROTO_UDP) + (config.source & 0xffff) +
+				   (config.source >> 16) + (config.target & 0xffff) +
+				   (config.target >> 16));
 	h.udp = udp_of(bytes);
 	return put_frame(ctx, &h, sizeof(h), s, bytes);
 }
 
-/* IPv6 requires the checksum (RFC 8200, 8.1). What it covers besides the message. */
+/* Data covered by the UDP checksum besides the message. IPv6 requires it (RFC 8200, 8.1). */
 struct covered {
 	__u32 source[4], target[4];
 	__be32 length, next;
 	struct udphdr udp;
 };
 
-#define PART 480u /* bpf_csum_diff() takes 512 bytes per call */
+#define PART 480u /* bpf_csum_diff() accepts 512 bytes per call */
 
 static __always_inline __u16 checksum6(struct udphdr udp, struct report_slot *s, __u64 bytes)
 {
@@ -681,7 +685,7 @@ static __always_inline __u16 checksum6(struct udphdr udp, struct report_slot *s,
 	}
 	c.udp = udp;
 	sum = bpf_csum_diff(NULL, 0, (__be32 *)&c, sizeof(c), 0);
-	for (__u64 i = 0; i < 3; i++) /* clear stale bytes behind the message */
+	for (__u64 i = 0; i < 3; i++) /* clear stale bytes after the message */
 		if (bytes + i < words && bytes + i < sizeof(s->message))
 			s->message[bytes + i] = 0;
 #pragma unroll
@@ -691,11 +695,11 @@ static __always_inline __u16 checksum6(struct udphdr udp, struct report_slot *s,
 
 		if (part > most)
 			part = most;
-		asm volatile("" : "+r"(part)); /* show the verifier the bound that follows */
+		asm volatile("" : "+r"(part)); /* show the verifier the following bound */
 		if (part && part <= most)
 			sum = bpf_csum_diff(NULL, 0, (__be32 *)(s->message + at), part, sum);
 	}
-	sum = fold(sum);
+	sum = fold_checksum(sum);
 	return sum ?: 0xffff;
 }
 
@@ -726,16 +730,14 @@ int write_report(struct xdp_md *ctx)
 	__u64 bytes;
 	bool written;
 
-	/* This end has an address: pass packets between the local translator and the carrier. */
+	/* The near end has an address: pass packets between the local translator and carrier. */
 	if (!config.out && bpf_xdp_get_buff_len(ctx) < RPT_LONGEST &&
 	    !bpf_xdp_load_bytes(ctx, offsetof(struct ethhdr, h_proto), &proto, sizeof(proto)) &&
 	    (proto == bpf_htons(ETH_P_ARP) || proto == bpf_htons(ETH_P_IP)))
 		return XDP_PASS;
-	/*
-	 * The host sends on any interface, as for neighbour discovery. Those frames are too short.
-	 */
+	/* The host may send frames on any interface, as for neighbour discovery; they are short. */
 	if (bpf_xdp_get_buff_len(ctx) < RPT_LONGEST || bpf_map_pop_elem(&ready, &slot)) {
-		count(RPT_IDLE, 1);
+		add_count(RPT_IDLE, 1);
 		return XDP_DROP;
 	}
 	s = bpf_map_lookup_elem(&slots, &slot);
@@ -743,7 +745,7 @@ int write_report(struct xdp_md *ctx)
 		return XDP_DROP;
 	n = s->count;
 	bytes = n ? RPT_FIXED + (__u64)n * item_bytes(s->kind) : RPT_HEADER;
-	/* Linux 6.1's verifier tracks 64-bit bounds only. */
+	/* Linux 6.1's verifier only tracks 64-bit bounds. */
 	asm volatile("" : "+r"(bytes));
 	if (bytes < RPT_HEADER || bytes > sizeof(s->message) - RPT_PROOF) { /* impossible */
 		bpf_map_push_elem(&vacant, &slot, 0);
@@ -755,22 +757,22 @@ int write_report(struct xdp_md *ctx)
 	written = config.v6 ? write6(ctx, s, bytes) : write4(ctx, s, bytes);
 	bpf_map_push_elem(&vacant, &slot, 0);
 	if (!written) {
-		count(RPT_NOT_WRITTEN, 1);
+		add_count(RPT_NOT_WRITTEN, 1);
 		return XDP_DROP;
 	}
-	count(n ? RPT_SENT : RPT_BEATS, 1);
-	count(RPT_SENT_REPORTS, n);
+	add_count(n ? RPT_SENT : RPT_BEATS, 1);
+	add_count(RPT_SENT_REPORTS, n);
 	return XDP_TX;
 }
 
-/* At the carrier's near end. Reports for this host are passed up. */
+/* Runs at the near end of the carrier. Reports for this host are passed up the stack. */
 SEC("tc")
 int send_report(struct __sk_buff *skb)
 {
 	return config.out ? bpf_redirect_neigh(config.out, NULL, 0, 0) : TC_ACT_UNSPEC;
 }
 
-/* The near end accepts XDP frames only with a program of its own. */
+/* The near end accepts XDP frames only if it has a program of its own. */
 SEC("xdp")
 int pass(struct xdp_md *ctx)
 {

@@ -33,23 +33,24 @@
 #include "source/tcp/util.h"
 
 #define LOG	    "report"
-#define TCX_INGRESS 46 /* enum bpf_attach_type of Linux 6.6 */
+#define TCX_INGRESS 46 /* BPF_TCX_INGRESS of enum bpf_attach_type, Linux 6.6 */
 #define TCX_EGRESS  47
 #define FILTER	    0x51d3u /* clsact handle and priority of an interface's first reporter */
-#define EACH	    4u	    /* reporters per interface */
-#define PORT	    40040   /* docs/dta-wire.md */
+#define EACH	    4u	    /* maximum number of reporters per interface */
+#define PORT	    40040   /* default port, see docs/dta-wire.md */
 #define SOURCE_PORT 40041
 #define FEED_MOST   256
 #define SWEEP_NS    1000000000ull
 #define LOOK_NS	    20000000ull
-#define BEAT_NS	    20000000ull /* after the last report; then 8, 64 and 512 times as long */
-#define BEATS	    3
-#define LAST_BEATS  2
+/* delay after the last report; then 8, 64 and 512 times this delay */
+#define BEAT_NS	   20000000ull
+#define BEATS	   3
+#define LAST_BEATS 2
 
-/* A program on an interface. */
+/* A program attached to an interface. */
 struct hook {
-	int link;	    /* TCX, or -1 */
-	unsigned int index; /* clsact, or 0 */
+	int link;	    /* descriptor of the TCX link, or -1 */
+	unsigned int index; /* interface index if attached by clsact, or 0 */
 	uint32_t filter;
 	enum bpf_tc_attach_point point;
 };
@@ -59,33 +60,33 @@ struct report_kernel {
 	struct report_veth *veth;
 	struct hook hook[3];
 	struct bpf_link *pass;
-	uint32_t number; /* among the interface's */
-	int feed;	 /* socket to the carrier */
+	uint32_t number; /* number of this reporter among those of the interface */
+	int feed;	 /* socket to send frames to the carrier */
 	int cpus;
 	char target[64];
-	struct in_addr here; /* for a translator on this host: its address, or 0 */
+	struct in_addr here; /* address of a translator on this host, or 0 */
 	uint16_t port;
-	bool waits; /* no translator listens there */
+	bool waits; /* no translator is listening yet */
 	struct report_budget budget;
 	uint64_t swept_ns, looked_ns, quiet_ns;
-	uint32_t quiet_at; /* sequence since quiet_ns */
+	uint32_t quiet_at; /* sequence number that has not changed since quiet_ns */
 	unsigned int beats;
 	struct report_events *events;
-	int queue; /* socket to ask about the interface's, or -1 */
+	int queue; /* socket to query the interface's queue, or -1 */
 	uint64_t every_ns, told_ns, queue_ns;
 	uint64_t evicted, evicted_bytes, evicted_events;
 	bool ending;
 };
 
-static int attach(struct hook *h, const struct bpf_program *prog, unsigned int index,
-		  enum bpf_tc_attach_point point)
+static int attach_hook(struct hook *h, const struct bpf_program *prog, unsigned int index,
+		       enum bpf_tc_attach_point point)
 {
 	LIBBPF_OPTS(bpf_tc_hook, where, .ifindex = (int)index, .attach_point = point);
 	LIBBPF_OPTS(bpf_tc_opts, opts, .prog_fd = bpf_program__fd(prog), .handle = h->filter,
 		    .priority = h->filter & 0xfff, .flags = BPF_TC_F_REPLACE);
 	int err;
 
-	/* A link ends with this process, however it ends. */
+	/* A TCX link ends with this process, even if the process is killed. */
 	h->link = bpf_link_create(
 		opts.prog_fd, (int)index,
 		(enum bpf_attach_type)(point == BPF_TC_INGRESS ? TCX_INGRESS : TCX_EGRESS), NULL);
@@ -102,7 +103,7 @@ static int attach(struct hook *h, const struct bpf_program *prog, unsigned int i
 	return 0;
 }
 
-static void detach(struct hook *h)
+static void detach_hook(struct hook *h)
 {
 	if (h->link >= 0)
 		close(h->link);
@@ -117,14 +118,14 @@ static void detach(struct hook *h)
 
 /* ---- the target ---- */
 
-/* The address in it, of 4 or 16 bytes. */
+/* Returns the IPv4 or IPv6 address inside a socket address. */
 static const void *address_in(const struct sockaddr *a)
 {
 	return a->sa_family == AF_INET6 ? (const void *)&((const struct sockaddr_in6 *)a)->sin6_addr
 					: (const void *)&((const struct sockaddr_in *)a)->sin_addr;
 }
 
-/* b: IPv4 or IPv6. */
+/* b must be an IPv4 or IPv6 address. */
 static bool same_address(const struct sockaddr *a, const struct sockaddr *b)
 {
 	return a && a->sa_family == b->sa_family &&
@@ -145,7 +146,7 @@ static unsigned int interface_with(const struct sockaddr *address)
 	return index;
 }
 
-/* Prefers IPv4. Returns as getaddrinfo(3). */
+/* Resolves a host name, preferring IPv4. Returns the result of getaddrinfo(3). */
 static int find_host(const char *host, const char *service, struct addrinfo **found)
 {
 	struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_DGRAM};
@@ -158,13 +159,16 @@ static int find_host(const char *host, const char *service, struct addrinfo **fo
 	return err;
 }
 
-/* The way to a remote translator. */
+/* Source and destination address for a remote translator. */
 struct route {
 	struct sockaddr_storage from, to;
 	socklen_t bytes;
 };
 
-/* Fills in source and target; out stays 0 for this host. 0, or -errno with one line in error. */
+/*
+ * Fills in source and target. Leaves c->out 0 if the target is this host. Returns 0, or -errno with
+ * one line in error.
+ */
 static int find_route(struct report_config *c, struct route *r, const char *target, char *error,
 		      size_t bytes)
 {
@@ -192,7 +196,7 @@ static int find_route(struct report_config *c, struct route *r, const char *targ
 	r->bytes = found->ai_addrlen;
 	memcpy(to, found->ai_addr, r->bytes);
 	freeaddrinfo(found);
-	/* Sends nothing: the kernel selects the source address. */
+	/* connect() sends nothing, but makes the kernel select the source address. */
 	fd = socket(to->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	err = fd < 0 || connect(fd, to, r->bytes) || getsockname(fd, from, &n) ? errno : 0;
 	if (fd >= 0)
@@ -209,23 +213,24 @@ static int find_route(struct report_config *c, struct route *r, const char *targ
 			target, port);
 	c->out = interface_with(from);
 	if (!c->out)
-		return base_fail(error, bytes, -ENETUNREACH, "%s: no interface leads there",
+		return base_fail(error, bytes, -ENETUNREACH, "%s: no interface has a route to it",
 				 target);
 	return 0;
 }
 
-/* Assigns two unique link-local addresses, by the interface's number. */
+/* Assigns two unique link-local addresses, derived from the interface's number. */
 static int address_here(struct report_kernel *r, struct report_config *c, unsigned int index,
 			char *error, size_t bytes)
 {
-	/* 169.254.128.0/17, four per reporter */
+	/* four addresses per reporter in 169.254.128.0/17 */
 	uint32_t base = 0xa9fe8000u | ((index + (r->number << 11)) & 0x1fff) << 2;
 	struct in_addr near = {htonl(base | 1)};
 	struct in_addr far = {htonl(base | 2)};
 	int fd = report_veth_addresses(r->veth, near, far, 30, SOURCE_PORT, ntohs(c->port));
 
 	if (fd < 0)
-		return base_fail(error, bytes, fd, "no address for the carrier: %s", strerror(-fd));
+		return base_fail(error, bytes, fd, "cannot assign addresses to the carrier: %s",
+				 strerror(-fd));
 	r->budget.fd = fd;
 	c->target = near.s_addr;
 	r->here = near;
@@ -234,18 +239,19 @@ static int address_here(struct report_kernel *r, struct report_config *c, unsign
 	return 0;
 }
 
-/* A socket for a remote translator's answers. If the port is taken, credits are not followed. */
+/* Opens a socket for answers of a remote translator. If the port is taken, credits are ignored. */
 static int answers_socket(struct route *r)
 {
 	int fd = socket(r->from.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), yes = 1;
 
 	((struct sockaddr_in *)&r->from)->sin_port =
-		htons(SOURCE_PORT); /* where IPv6 has it, too */
+		htons(SOURCE_PORT); /* sin6_port is at the same offset */
 	if (fd >= 0 && !setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) &&
 	    !bind(fd, (struct sockaddr *)&r->from, r->bytes) &&
 	    !connect(fd, (struct sockaddr *)&r->to, r->bytes))
 		return fd;
-	base_logf(BASE_WARN, LOG, "no socket for the translator's answers, credits are ignored: %s",
+	base_logf(BASE_WARN, LOG,
+		  "cannot open a socket for the translator's answers; credits are ignored: %s",
 		  strerror(errno));
 	if (fd >= 0)
 		close(fd);
@@ -255,10 +261,10 @@ static int answers_socket(struct route *r)
 /* ---- the local translator ---- */
 
 /*
- * Whether proc(5) lists a UDP socket at this address, or at any. A test by bind() could collide
- * with a starting translator.
+ * True if proc(5) lists a UDP socket bound to this address or to any address. Testing with bind()
+ * instead could collide with a starting translator.
  */
-static bool listed(const char *path, struct in_addr here, uint16_t port)
+static bool is_listening(const char *path, struct in_addr here, uint16_t port)
 {
 	char line[256], address[33], wanted[9];
 	FILE *f = fopen(path, "re");
@@ -280,17 +286,17 @@ static void check_listener(struct report_kernel *r)
 
 	if (!r->here.s_addr)
 		return;
-	waits = !listed("/proc/thread-self/net/udp", r->here, r->port) &&
-		!listed("/proc/thread-self/net/udp6", r->here, r->port);
+	waits = !is_listening("/proc/thread-self/net/udp", r->here, r->port) &&
+		!is_listening("/proc/thread-self/net/udp6", r->here, r->port);
 	if (waits && !r->waits)
 		base_logf(BASE_INFO, LOG, "waiting for a translator to listen address=%s",
 			  r->target);
 	if (r->waits && !waits)
-		r->swept_ns = 0; /* send what was held back */
+		r->swept_ns = 0; /* sweep now, to send what was held back */
 	r->waits = waits;
 }
 
-static void limit(struct report_kernel *r, uint64_t now)
+static void update_limit(struct report_kernel *r, uint64_t now)
 {
 	uint32_t handed = __atomic_load_n(&r->skel->bss->handed, __ATOMIC_RELAXED);
 	struct report_allowed a = report_budget(&r->budget, handed, now);
@@ -303,7 +309,7 @@ static void limit(struct report_kernel *r, uint64_t now)
 		__atomic_store_n(&r->skel->bss->ask, 1, __ATOMIC_RELAXED);
 }
 
-/* 0 or -errno. */
+/* Reads the hardware address of an interface. Returns 0 or -errno. */
 static int hardware_address(const char *name, struct sockaddr *address)
 {
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), err = 0;
@@ -351,7 +357,7 @@ static int feed_socket(unsigned int carrier)
 {
 	struct sockaddr_ll to = {.sll_family = AF_PACKET, .sll_ifindex = (int)carrier};
 	int fd = socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC,
-			0); /* protocol 0: receives nothing */
+			0); /* protocol 0: the socket receives nothing */
 
 	if (fd >= 0 && bind(fd, (struct sockaddr *)&to, sizeof(to))) {
 		close(fd);
@@ -371,7 +377,7 @@ static int attach_all(struct report_kernel *r, const struct report_kernel_opts *
 		err = r->pass ? 0 : -errno;
 	}
 	if (!err)
-		err = attach(&r->hook[0], r->skel->progs.send_report, carrier, BPF_TC_INGRESS);
+		err = attach_hook(&r->hook[0], r->skel->progs.send_report, carrier, BPF_TC_INGRESS);
 	if (!err) {
 		r->feed = feed_socket(carrier);
 		err = r->feed < 0 ? -errno : 0;
@@ -379,13 +385,13 @@ static int attach_all(struct report_kernel *r, const struct report_kernel_opts *
 	if (err)
 		return base_fail(error, bytes, err, "the carrier: %s", strerror(-err));
 	if (o->ingress)
-		err = attach(&r->hook[1], r->skel->progs.see, index, BPF_TC_INGRESS);
+		err = attach_hook(&r->hook[1], r->skel->progs.see, index, BPF_TC_INGRESS);
 	if (!err && o->egress)
-		err = attach(&r->hook[2], r->skel->progs.see, index, BPF_TC_EGRESS);
+		err = attach_hook(&r->hook[2], r->skel->progs.see, index, BPF_TC_EGRESS);
 	return err ? base_fail(error, bytes, err, "%s: %s", o->interface, strerror(-err)) : 0;
 }
 
-/* Makes the carrier; its name reserves the reporter's number. */
+/* Creates the carrier, whose name reserves this reporter's number. */
 static int make_carrier(struct report_kernel *r, const char *interface, unsigned int index,
 			char name[IF_NAMESIZE], char *error, size_t bytes)
 {
@@ -401,11 +407,11 @@ static int make_carrier(struct report_kernel *r, const char *interface, unsigned
 		return base_fail(error, bytes, -EEXIST,
 				 "%s has %u reporters already (carriers slr%u...)", interface, EACH,
 				 index);
-	return base_fail(error, bytes, -errno, "no carrier: %s%s", strerror(errno),
+	return base_fail(error, bytes, -errno, "cannot create the carrier: %s%s", strerror(errno),
 			 errno == EPERM ? " (needs CAP_NET_ADMIN, CAP_SYS_ADMIN)" : "");
 }
 
-/* The identity that the translator has by its address, which is in c. */
+/* Returns the identity of a translator that is identified by its address, which is in c. */
 static uint64_t meant_by_address(const struct report_config *c)
 {
 	struct in6_addr at = {.s6_addr = {[10] = 0xff, 0xff}};
@@ -417,7 +423,7 @@ static uint64_t meant_by_address(const struct report_config *c)
 	return dta_translator_of_address(&at, ntohs(c->port));
 }
 
-/* Reads the key, for packets and answers. */
+/* Reads the key used for packets and answers. */
 static int read_key(struct report_kernel *r, const struct report_kernel_opts *o,
 		    const struct report_config *c, char *error, size_t bytes)
 {
@@ -447,7 +453,10 @@ static bool has_events(const struct report_kernel_opts *o)
 	return o->subjects & (1u << RPT_DROPS | 1u << RPT_RETRANSMISSIONS);
 }
 
-/* What this kernel cannot tell is left out, and said. */
+/*
+ * Opens the sources of the other subjects. A subject that this kernel cannot provide is left out
+ * with a warning.
+ */
 static void open_subjects(struct report_kernel *r, const struct report_kernel_opts *o,
 			  const struct report_config *c, unsigned int index)
 {
@@ -464,20 +473,21 @@ static void open_subjects(struct report_kernel *r, const struct report_kernel_op
 			o->subjects >> RPT_DROPS & 1, o->subjects >> RPT_RETRANSMISSIONS & 1, error,
 			sizeof(error));
 		if (!r->events)
-			base_logf(BASE_WARN, LOG, "drops, retransmissions: not reported: %s",
+			base_logf(BASE_WARN, LOG, "cannot report drops and retransmissions: %s",
 				  error);
 	}
 	if (o->subjects >> RPT_QUEUE & 1) {
 		r->queue = report_queue_open();
 		if (r->queue < 0)
-			base_logf(BASE_WARN, LOG, "queue: not reported: %s", strerror(-r->queue));
+			base_logf(BASE_WARN, LOG, "cannot report the queue: %s",
+				  strerror(-r->queue));
 		r->skel->bss->queue_interface = index;
 	}
 }
 
 /* Opens and loads the programs. */
-static int load(struct report_kernel *r, const struct report_config *c,
-		const struct report_kernel_opts *o, char *error, size_t bytes)
+static int load_programs(struct report_kernel *r, const struct report_config *c,
+			 const struct report_kernel_opts *o, char *error, size_t bytes)
 {
 	int err = tcp_features_need(TCP_PART_REPORT, error, bytes);
 
@@ -485,7 +495,8 @@ static int load(struct report_kernel *r, const struct report_config *c,
 		return err;
 	r->skel = report_bpf__open();
 	if (!r->skel)
-		return base_fail(error, bytes, -errno, "the programs: %s", strerror(errno));
+		return base_fail(error, bytes, -errno, "cannot load the programs: %s",
+				 strerror(errno));
 	memcpy((void *)&r->skel->rodata->config, c, sizeof(*c));
 	bpf_map__set_max_entries(r->skel->maps.flows, o->flows ? o->flows : 65536);
 	if (has_events(o))
@@ -519,7 +530,10 @@ struct report_kernel *report_kernel_open(const struct report_kernel_opts *o, cha
 		.source_port = htons(SOURCE_PORT),
 		.sign = o->key_file != NULL,
 		.inner = o->inner,
-		/* Of an authenticated reporter it must grow: in 100 us, as libsidelight's. */
+		/*
+		 * The incarnation of an authenticated reporter must grow; like libsidelight's, it
+		 * counts units of 100 us.
+		 */
 		.incarnation = (uint32_t)(base_realtime_ns() / 100000),
 	};
 	struct sockaddr mac;
@@ -544,7 +558,7 @@ struct report_kernel *report_kernel_open(const struct report_kernel_opts *o, cha
 		goto fail;
 	r->cpus = libbpf_num_possible_cpus();
 	if (r->cpus < 1 || r->cpus > (int)RPT_CPUS) {
-		snprintf(error, bytes, "%d CPUs are more than %u", r->cpus, RPT_CPUS);
+		snprintf(error, bytes, "%d CPUs exceed the limit of %u", r->cpus, RPT_CPUS);
 		goto fail;
 	}
 	if (make_carrier(r, o->interface, index, name, error, bytes) ||
@@ -558,7 +572,7 @@ struct report_kernel *report_kernel_open(const struct report_kernel_opts *o, cha
 	memcpy(c.mac, mac.sa_data, sizeof(c.mac));
 	r->budget.reporter = c.reporter;
 	r->budget.incarnation = c.incarnation;
-	if (load(r, &c, o, error, bytes))
+	if (load_programs(r, &c, o, error, bytes))
 		goto fail;
 	for (int i = 0; i < 3; i++)
 		r->hook[i].filter = FILTER + r->number;
@@ -568,8 +582,8 @@ struct report_kernel *report_kernel_open(const struct report_kernel_opts *o, cha
 	if (c.out)
 		r->budget.fd = answers_socket(&way);
 	open_subjects(r, o, &c, index);
-	check_listener(r); /* before the first packet */
-	limit(r, base_now_ns());
+	check_listener(r); /* the first packet must not precede this check */
+	update_limit(r, base_now_ns());
 	r->skel->bss->realtime = base_realtime_ns() - base_now_ns();
 	if (!attach_all(r, o, index, error, bytes))
 		return r;
@@ -583,16 +597,16 @@ const char *report_kernel_target(const struct report_kernel *r)
 	return r->target;
 }
 
-/* Sends an empty frame for the far end to fill. False: the carrier is full. */
-static bool feed(struct report_kernel *r)
+/* Sends an empty frame to be filled at the far end. Returns false if the carrier is full. */
+static bool feed_carrier(struct report_kernel *r)
 {
 	static const uint8_t frame[RPT_LONGEST] = {
-		[12] = 0x88, [13] = 0xb5}; /* local experimental, IEEE 802 */
+		[12] = 0x88, [13] = 0xb5}; /* local experimental EtherType (IEEE 802) */
 
 	return send(r->feed, frame, sizeof(frame), 0) == sizeof(frame);
 }
 
-static void run(const struct bpf_program *prog, uint32_t mark)
+static void run_program(const struct bpf_program *prog, uint32_t mark)
 {
 	uint8_t packet[ETH_ZLEN] = {0};
 	struct __sk_buff ctx = {.mark = mark};
@@ -642,23 +656,24 @@ static void raise_to(uint64_t *counter, uint64_t value)
 }
 
 /*
- * The kernel does not report LRU evictions: inserted less present and reported is evicted. Sums are
- * taken such that concurrent changes lower the result.
+ * The kernel does not report LRU evictions. The number of evicted flows is the number inserted
+ * minus the number present, and their bytes are those counted minus those reported. The counters
+ * are read in an order that lets concurrent changes only lower the result.
  */
-static void sweep(struct report_kernel *r)
+static void sweep_flows(struct report_kernel *r)
 {
 	struct report_kernel_counts before, after;
 
 	report_kernel_counts(r, &before);
-	run(r->skel->progs.sweep, r->ending);
+	run_program(r->skel->progs.sweep, r->ending);
 	report_kernel_counts(r, &after);
 	raise_to(&r->evicted, before.n[RPT_NEW] - r->skel->bss->known);
 	raise_to(&r->evicted_bytes,
 		 before.n[RPT_BYTES] - after.n[RPT_SAID_BYTES] - after.unsaid_bytes);
 }
 
-/* Translators learn of the loss of the last packets by a heartbeat, which may be lost, too. */
-static void beat(struct report_kernel *r, uint64_t now)
+/* Repeated heartbeats let translators notice the loss of the last packets. */
+static void send_heartbeat(struct report_kernel *r, uint64_t now)
 {
 	uint32_t sequence = __atomic_load_n(&r->skel->bss->sequence, __ATOMIC_RELAXED);
 
@@ -669,14 +684,14 @@ static void beat(struct report_kernel *r, uint64_t now)
 	}
 	if (!sequence || r->waits || now - r->quiet_ns < BEAT_NS << 3 * r->beats)
 		return;
-	run(r->skel->progs.beat, 0);
+	run_program(r->skel->progs.beat, 0);
 	if (r->beats < BEATS)
 		r->beats++;
 	else
 		r->quiet_ns = now;
 }
 
-/* An empty queue is reported once, and then each second. */
+/* Reports an empty queue once, and from then on every second. */
 static void tell_queue(struct report_kernel *r, uint64_t now)
 {
 	uint64_t packets, bytes;
@@ -689,15 +704,15 @@ static void tell_queue(struct report_kernel *r, uint64_t now)
 	r->queue_ns = now;
 	r->skel->bss->queue_packets = packets;
 	r->skel->bss->queue_bytes = bytes;
-	run(r->skel->progs.report_queue, 0);
+	run_program(r->skel->progs.report_queue, 0);
 }
 
-/* As sweep(): entered less present is evicted. */
+/* As in sweep_flows(), the number evicted is the number inserted minus the number present. */
 static void tell_events(struct report_kernel *r)
 {
 	const uint64_t entered = report_events_entered(r->events);
 
-	run(r->skel->progs.report_events, 0);
+	run_program(r->skel->progs.report_events, 0);
 	raise_to(&r->evicted_events, entered - r->skel->bss->known_events);
 }
 
@@ -721,30 +736,30 @@ void report_kernel_tick(struct report_kernel *r)
 		check_listener(r);
 		r->looked_ns = now;
 	}
-	limit(r, now);
+	update_limit(r, now);
 	__atomic_store_n(&r->skel->bss->realtime, base_realtime_ns() - now, __ATOMIC_RELAXED);
 	if (now - r->swept_ns >= SWEEP_NS) {
-		sweep(r);
+		sweep_flows(r);
 		r->swept_ns = now;
 	}
 	tell_subjects(r, now);
 	for (int cpu = 0; cpu < r->cpus; cpu++)
-		run(r->skel->progs.flush, (uint32_t)cpu);
-	beat(r, now);
+		run_program(r->skel->progs.flush, (uint32_t)cpu);
+	send_heartbeat(r, now);
 	owed = __atomic_load_n(&r->skel->bss->debt, __ATOMIC_RELAXED);
-	for (int i = 0; i < FEED_MOST && i < owed && feed(r); i++)
+	for (int i = 0; i < FEED_MOST && i < owed && feed_carrier(r); i++)
 		__atomic_fetch_sub(&r->skel->bss->debt, 1, __ATOMIC_RELAXED);
-	/* One extra: a dropped copy may have left a packet behind. */
-	feed(r);
+	/* Send one more frame: a dropped copy may have left a packet in the queue. */
+	feed_carrier(r);
 }
 
 void report_kernel_drain(struct report_kernel *r)
 {
 	struct report_kernel_counts c;
 
-	/* Stop taking packets, then send what waits. */
-	detach(&r->hook[1]);
-	detach(&r->hook[2]);
+	/* Stop counting frames, then send what is waiting. */
+	detach_hook(&r->hook[1]);
+	detach_hook(&r->hook[2]);
 	if (r->feed < 0 || r->ending)
 		return;
 	r->swept_ns = 0;
@@ -771,14 +786,14 @@ void report_kernel_close(struct report_kernel *r)
 	report_kernel_drain(r);
 	if (r->feed >= 0)
 		close(r->feed);
-	detach(&r->hook[0]);
+	detach_hook(&r->hook[0]);
 	bpf_link__destroy(r->pass);
 	report_events_close(r->events);
 	if (r->queue >= 0)
 		close(r->queue);
 	report_bpf__destroy(r->skel);
 	if (r->budget.fd >= 0)
-		close(r->budget.fd); /* keeps the far end's namespace alive */
+		close(r->budget.fd); /* this socket keeps the far end's namespace alive */
 	report_veth_close(r->veth);
 	dta_key_free(r->budget.key);
 	free(r);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * reporter.h - reports the flows of an interface from within the kernel, as packets of
- * docs/dta-wire.md. This side loads and attaches the programs (report.bpf.c), and flushes while
+ * docs/dta-wire.md. The process loads and attaches the programs (report.bpf.c), and flushes while
  * there is no traffic; no report passes through it.
  *
- * It makes a veth pair, slrN for interface number N, whose far end is in a network namespace that
- * ends with this process. The programs end with it too where the kernel has TCX links (6.6 and
- * later); otherwise a killed reporter leaves two filters, which are inert without their carrier and
- * which the next reporter replaces.
+ * The reporter creates a veth pair, slrN for interface number N, whose far end is in a network
+ * namespace that ends with this process. If the kernel has TCX links (Linux 6.6 and later), the
+ * programs end with the process, too. Otherwise, a killed reporter leaves two filters behind;
+ * without their carrier they have no effect, and the next reporter replaces them.
  */
 #ifndef SL_SOURCE_REPORT_REPORTER_H
 #define SL_SOURCE_REPORT_REPORTER_H
@@ -21,61 +21,61 @@
 struct report_kernel;
 
 struct report_kernel_opts {
-	const char *interface; /* Ethernet, or lo */
+	const char *interface; /* an Ethernet interface, or lo */
 	/*
-	 * "HOST:PORT" (IPv4 preferred), or ":PORT" for this host, where the translator must listen
-	 * on any address or on report_kernel_target().
+	 * "HOST:PORT" (IPv4 is preferred), or ":PORT" for this host, where the translator must
+	 * listen on any address or on report_kernel_target().
 	 */
 	const char *target;
 	bool ingress, egress;
 	uint32_t reporter;
-	uint16_t tenant, store; /* of Key-Writes with values of 16 bytes */
-	uint8_t copies;		/* 0: 2 */
-	uint8_t sample;		/* one in 2^sample flows is counted, by key; up to 31 */
-	uint64_t every_ns;	/* minimum interval of a flow's reports; 0: 100 ms */
-	uint64_t bytes;		/* bytes of a flow after which it is reported earlier; 0: 1 MiB */
-	uint64_t flush_ns;	/* how long a report waits for others; 0: 10 ms */
-	uint32_t flows;		/* size of the flow table (LRU); 0: 65536 */
-	/* Packets are signed with the key in this file (dta_key_read()); NULL: they are not. */
+	uint16_t tenant, store; /* tenant and store of Key-Writes with values of 16 bytes */
+	uint8_t copies;		/* number of copies per Key-Write; 0: 2 */
+	uint8_t sample;		/* count one in 2^sample flows, selected by key; at most 31 */
+	uint64_t every_ns;	/* minimum interval between a flow's reports; 0: 100 ms */
+	uint64_t bytes;		/* report a flow earlier after this number of bytes; 0: 1 MiB */
+	uint64_t flush_ns; /* maximum time that a report waits for others in its packet; 0: 10 ms */
+	uint32_t flows;	   /* size of the flow table (LRU); 0: 65536 */
+	/* File with the key that signs packets (dta_key_read()); NULL: packets are not signed. */
 	const char *key_file;
-	/* Besides flows: a bit for each enum report_subject, and its store. */
+	/* What to report besides flows (bit i: enum report_subject i), and the store of each. */
 	uint32_t subjects;
 	uint16_t subject_store[RPT_SUBJECTS];
-	bool inner;		/* of VXLAN and Geneve, report the flows within */
-	const char *translator; /* name of the one that is meant; NULL: its address */
+	bool inner;		/* report the flows inside VXLAN and Geneve tunnels */
+	const char *translator; /* name of the translator; NULL: it is identified by its address */
 };
 
 struct report_kernel_counts {
-	uint64_t n[RPT_COUNTS]; /* the programs' */
+	uint64_t n[RPT_COUNTS]; /* counters of the eBPF programs */
 	/*
-	 * Evicted flows, and their bytes that no report included: lost. As of the last sweep, at
-	 * most a second ago, or the drain; a lower bound.
+	 * Lost by eviction: flows, and their bytes that were in no report. Lower bounds, as of the
+	 * last sweep (at most a second ago) or the drain.
 	 */
 	uint64_t evicted, evicted_bytes;
-	uint64_t evicted_events; /* of drops and retransmissions, as of the last look; a lower bound
-				  */
-	uint64_t unsaid_bytes;	 /* of flows in the table, as of then */
-	uint64_t answers, answers_refused; /* of the translator */
+	uint64_t evicted_events; /* lower bound of evicted drop and retransmission entries */
+	/* bytes of flows in the table not yet reported, as of the last sweep */
+	uint64_t unsaid_bytes;
+	uint64_t answers, answers_refused; /* answers received from the translator */
 };
 
-/* Calls each() for each reason of drops, with the frames dropped for it, if drops are reported. */
+/* Calls each() with each drop reason and its number of dropped frames, if drops are reported. */
 void report_kernel_drops(const struct report_kernel *r,
 			 void (*each)(void *context, const char *reason, uint64_t frames),
 			 void *context);
 
-/* NULL with one line in error. Needs CAP_NET_ADMIN, CAP_BPF and CAP_SYS_ADMIN. */
+/* On failure, returns NULL with one line in error. Needs CAP_NET_ADMIN, CAP_BPF, CAP_SYS_ADMIN. */
 struct report_kernel *report_kernel_open(const struct report_kernel_opts *opts, char *error,
 					 size_t error_bytes);
-/* Stops counting and sends what waits, for at most 0.1 s. For the last counts. */
+/* Stops counting and sends what is waiting, for at most 0.1 s. Call it to get final counts. */
 void report_kernel_drain(struct report_kernel *r);
-/* Drains and removes everything. NULL is ignored. */
+/* Drains and removes everything. r may be NULL. */
 void report_kernel_close(struct report_kernel *r);
 
-/* "ADDRESS:PORT" of the target. */
+/* Returns "ADDRESS:PORT" of the target. */
 const char *report_kernel_target(const struct report_kernel *r);
 /*
- * Flushes; call it about every flush_ns. While no translator listens at a target on this host,
- * flows are counted but not reported.
+ * Flushes packets; call it about every flush_ns. While no translator is listening at a target on
+ * this host, flows are counted but not reported.
  */
 void report_kernel_tick(struct report_kernel *r);
 void report_kernel_counts(const struct report_kernel *r, struct report_kernel_counts *out);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * sign.bpf.h - the proof of a message: the translator meant, and AES-CMAC-128 (RFC 4493). The
- * loader computes the tables (sign.h). Include it once, after the map `slots`.
+ * sign.bpf.h - appends a proof to a message: the identity of the translator, and AES-CMAC-128 (RFC
+ * 4493). The loader computes the tables (sign.h). Include it only once, after the map `slots`.
  *
- * A round of AES (FIPS 197) is four lookups per column in tables that combine SubBytes and
- * MixColumns. Their time depends on the data, as far as a cache does: a process that shares it with
- * this CPU could in principle learn of the key.
+ * A round of AES (FIPS 197) takes four lookups per column in tables that combine SubBytes and
+ * MixColumns. Cache effects make their time depend on the data: a process that shares a cache with
+ * this CPU could in principle learn something about the key.
  */
 #ifndef SL_SOURCE_REPORT_SIGN_BPF_H
 #define SL_SOURCE_REPORT_SIGN_BPF_H
@@ -13,7 +13,7 @@
 const volatile struct report_sign sign = {};
 
 struct cmac {
-	__u32 x[4]; /* of the blocks before, in host order */
+	__u32 x[4]; /* result of the previous blocks, in host byte order */
 	__u32 slot, blocks;
 	__u32 whole; /* the last block needed no padding */
 };
@@ -24,7 +24,7 @@ static __always_inline __u32 sign_column(__u32 a, __u32 b, __u32 c, __u32 d, __u
 	       sign.table[3][d & 255] ^ key;
 }
 
-/* Without MixColumns: bytes 1 and 2 of the first table's words are those of the S-box. */
+/* Omits MixColumns: bytes 1 and 2 of the first table's words are those of the S-box. */
 static __always_inline __u32 sign_last_column(__u32 a, __u32 b, __u32 c, __u32 d, __u32 key)
 {
 	return ((sign.table[0][a >> 24] << 8 & 0xff000000) |
@@ -40,7 +40,7 @@ static long sign_block(__u32 i, struct cmac *c)
 	__u32 a[4], b[4];
 	const __u8 *m;
 
-	asm volatile("" : "+r"(at)); /* show the verifier the bound that follows */
+	asm volatile("" : "+r"(at)); /* show the verifier the following bound */
 	if (!s || at > sizeof(s->message) - 16)
 		return 1; /* impossible */
 	m = s->message + at;
@@ -64,8 +64,7 @@ static long sign_block(__u32 i, struct cmac *c)
 	return 0;
 }
 
-/* Appends the proof to a message of `bytes`, for which there is room. Returns its length with it.
- */
+/* Appends the proof to a message of `bytes` bytes, which must have room. Returns the new length. */
 static __always_inline __u64 sign_message(struct report_slot *s, __u32 slot, __u64 bytes)
 {
 	const __u64 signed_bytes = bytes + 8;
@@ -73,10 +72,10 @@ static __always_inline __u64 sign_message(struct report_slot *s, __u32 slot, __u
 		.slot = slot, .blocks = (signed_bytes + 15) / 16, .whole = !(signed_bytes & 15)};
 	__u8 *proof = s->message + bytes;
 
-	for (int i = 0; i < 8; i++) /* a copy would be of the initialiser's zeros */
+	for (int i = 0; i < 8; i++) /* a memcpy() would copy the zeros of the initialiser */
 		proof[i] = sign.translator[i];
 	__builtin_memset(proof + 8, 0, 16);
-	proof[8] = 0x80; /* the padding, which the MAC replaces */
+	proof[8] = 0x80; /* start of the padding, later replaced by the MAC */
 	bpf_loop(c.blocks, sign_block, &c, 0);
 	for (int j = 0; j < 4; j++)
 		c.x[j] = bpf_htonl(c.x[j]);

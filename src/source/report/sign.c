@@ -7,18 +7,18 @@
 
 #include "dta/wire/endian.h"
 
-/* FIPS 197, 4.2: times x in the field, modulo x^8 + x^4 + x^3 + x + 1. */
+/* FIPS 197, 4.2: multiplies by x in the field, modulo x^8 + x^4 + x^3 + x + 1. */
 static uint8_t times_x(uint8_t a)
 {
 	return (uint8_t)(a << 1 ^ (a & 0x80 ? 0x1b : 0));
 }
 
-static uint8_t rotated(uint8_t a, int bits)
+static uint8_t rotate_left(uint8_t a, int bits)
 {
 	return (uint8_t)(a << bits | a >> (8 - bits));
 }
 
-/* FIPS 197, 5.1.1: the inverse, then an affine map. 3 generates the field's group. */
+/* FIPS 197, 5.1.1: the inverse, followed by an affine map. 3 generates the multiplicative group. */
 static void make_sbox(uint8_t box[256])
 {
 	uint8_t power[255], log[256] = {0}, a = 1;
@@ -30,8 +30,8 @@ static void make_sbox(uint8_t box[256])
 	}
 	for (int i = 0; i < 256; i++) {
 		a = i ? power[(255 - log[i]) % 255] : 0;
-		box[i] = (uint8_t)(a ^ rotated(a, 1) ^ rotated(a, 2) ^ rotated(a, 3) ^
-				   rotated(a, 4) ^ 0x63);
+		box[i] = (uint8_t)(a ^ rotate_left(a, 1) ^ rotate_left(a, 2) ^ rotate_left(a, 3) ^
+				   rotate_left(a, 4) ^ 0x63);
 	}
 }
 
@@ -41,7 +41,7 @@ static uint32_t sub_word(const uint8_t box[256], uint32_t w)
 	       (uint32_t)box[w >> 8 & 255] << 8 | box[w & 255];
 }
 
-/* FIPS 197, 5.2. */
+/* FIPS 197, 5.2: computes the round keys. */
 static void expand_key(struct report_sign *s, const uint8_t box[256], const uint8_t key[16])
 {
 	uint8_t constant = 1;
@@ -59,8 +59,8 @@ static void expand_key(struct report_sign *s, const uint8_t box[256], const uint
 	}
 }
 
-/* RFC 4493, 2.3: twice the value in the field of 128 bits. */
-static void twice(uint8_t v[16])
+/* RFC 4493, 2.3: doubles a value in the field of 128 bits. */
+static void double_value(uint8_t v[16])
 {
 	uint8_t carry = v[0] >> 7 ? 0x87 : 0;
 
@@ -88,10 +88,10 @@ void report_sign_prepare(struct report_sign *s, const __u8 key[16], __u64 transl
 	expand_key(s, box, key);
 	aes128_set_encrypt_key(&aes, key);
 	aes128_encrypt(&aes, sizeof(sub), sub, sub);
-	twice(sub);
+	double_value(sub);
 	for (int i = 0; i < 4; i++)
 		s->whole[i] = dta_get32(sub + 4 * i);
-	twice(sub);
+	double_value(sub);
 	for (int i = 0; i < 4; i++)
 		s->padded[i] = dta_get32(sub + 4 * i);
 	dta_put64(s->translator, translator);

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* veth.c - by rtnetlink(7). This thread moves to the far end's network namespace and back. */
+/*
+ * veth.c - creates a veth pair by rtnetlink(7). To do so, the thread temporarily enters the far
+ * end's network namespace.
+ */
 #include "source/report/veth.h"
 
 #include <arpa/inet.h>
@@ -18,21 +21,23 @@
 
 #include <bpf/bpf.h>
 
-#define FAR "slr-far" /* alone in its namespace */
+#define FAR "slr-far" /* no other interface shares its namespace, so the name is fixed */
 
 struct report_veth {
-	int home, there; /* namespaces: our own, the far end's; it ends with its descriptor */
-	int xdp;	 /* link of the far end's program */
-	unsigned int near, far; /* indices */
+	/* this namespace and the far end's, which ends when its descriptor is closed */
+	int home, there;
+	int xdp;		/* link of the far end's XDP program */
+	unsigned int near, far; /* interface indices of both ends */
 };
 
-/* A netlink request being built. */
+/* A netlink request under construction. */
 union request {
 	struct nlmsghdr h;
 	char bytes[1024];
 };
 
-static void begin(union request *r, uint16_t type, uint16_t flags, const void *body, size_t bytes)
+static void begin_request(union request *r, uint16_t type, uint16_t flags, const void *body,
+			  size_t bytes)
 {
 	memset(r, 0, sizeof(*r));
 	r->h.nlmsg_len = (uint32_t)NLMSG_LENGTH(bytes);
@@ -41,7 +46,7 @@ static void begin(union request *r, uint16_t type, uint16_t flags, const void *b
 	memcpy(NLMSG_DATA(&r->h), body, bytes);
 }
 
-static struct rtattr *put(union request *r, uint16_t type, const void *data, size_t bytes)
+static struct rtattr *put_attribute(union request *r, uint16_t type, const void *data, size_t bytes)
 {
 	struct rtattr *a = (struct rtattr *)(r->bytes + NLMSG_ALIGN(r->h.nlmsg_len));
 
@@ -53,12 +58,12 @@ static struct rtattr *put(union request *r, uint16_t type, const void *data, siz
 	return a;
 }
 
-static void end(union request *r, struct rtattr *nest)
+static void end_nest(union request *r, struct rtattr *nest)
 {
 	nest->rta_len = (uint16_t)(r->bytes + r->h.nlmsg_len - (char *)nest);
 }
 
-/* Sends the request. 0 or -errno. */
+/* Sends the request. Returns 0 or -errno. */
 static int send_request(union request *r)
 {
 	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE), err;
@@ -81,24 +86,24 @@ static int send_request(union request *r)
 	return err;
 }
 
-/* Makes the pair: far end in this namespace, near end in home. */
+/* Creates the pair: the far end in the current namespace, the near end in namespace home. */
 static int make_pair(const char *near, int home)
 {
 	struct ifinfomsg link = {.ifi_family = AF_UNSPEC};
 	struct rtattr *info, *data, *peer;
 	union request r;
 
-	begin(&r, RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, &link, sizeof(link));
-	put(&r, IFLA_IFNAME, FAR, sizeof(FAR));
-	info = put(&r, IFLA_LINKINFO, NULL, 0);
-	put(&r, IFLA_INFO_KIND, "veth", 4);
-	data = put(&r, IFLA_INFO_DATA, NULL, 0);
-	peer = put(&r, VETH_INFO_PEER, &link, sizeof(link));
-	put(&r, IFLA_IFNAME, near, strlen(near) + 1);
-	put(&r, IFLA_NET_NS_FD, &home, sizeof(home));
-	end(&r, peer);
-	end(&r, data);
-	end(&r, info);
+	begin_request(&r, RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, &link, sizeof(link));
+	put_attribute(&r, IFLA_IFNAME, FAR, sizeof(FAR));
+	info = put_attribute(&r, IFLA_LINKINFO, NULL, 0);
+	put_attribute(&r, IFLA_INFO_KIND, "veth", 4);
+	data = put_attribute(&r, IFLA_INFO_DATA, NULL, 0);
+	peer = put_attribute(&r, VETH_INFO_PEER, &link, sizeof(link));
+	put_attribute(&r, IFLA_IFNAME, near, strlen(near) + 1);
+	put_attribute(&r, IFLA_NET_NS_FD, &home, sizeof(home));
+	end_nest(&r, peer);
+	end_nest(&r, data);
+	end_nest(&r, info);
 	return send_request(&r);
 }
 
@@ -110,7 +115,7 @@ static int bring_up(unsigned int index)
 				 .ifi_change = IFF_UP};
 	union request r;
 
-	begin(&r, RTM_NEWLINK, 0, &link, sizeof(link));
+	begin_request(&r, RTM_NEWLINK, 0, &link, sizeof(link));
 	return send_request(&r);
 }
 
@@ -122,9 +127,9 @@ static int add_address(unsigned int index, struct in_addr address, uint8_t prefi
 			      .ifa_index = index};
 	union request r;
 
-	begin(&r, RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, &a, sizeof(a));
-	put(&r, IFA_LOCAL, &address, sizeof(address));
-	put(&r, IFA_ADDRESS, &address, sizeof(address));
+	begin_request(&r, RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, &a, sizeof(a));
+	put_attribute(&r, IFA_LOCAL, &address, sizeof(address));
+	put_attribute(&r, IFA_ADDRESS, &address, sizeof(address));
 	return send_request(&r);
 }
 
@@ -133,7 +138,7 @@ static int move_to(int namespace)
 	return setns(namespace, CLONE_NEWNET) ? -errno : 0;
 }
 
-/* Makes the far end's namespace, and the pair from there. 0 or -errno. */
+/* Creates the far end's namespace, and the pair inside it. Returns 0 or -errno. */
 static int make_far_end(struct report_veth *v, const char *near)
 {
 	int err, back;
@@ -201,7 +206,7 @@ int report_veth_far_xdp(struct report_veth *v, int prog_fd)
 	return v->xdp < 0 ? v->xdp : err;
 }
 
-/* A socket belongs to the namespace it is made in. */
+/* Must be called in the far end's namespace: a socket belongs to the namespace of its creation. */
 static int far_socket(const struct sockaddr_in *bound, const struct sockaddr_in *peer)
 {
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), err;

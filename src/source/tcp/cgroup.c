@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cgroup.c - maps a cgroup's id to its path, and caches identities. */
+/* cgroup.c - maps cgroup ids to paths and caches the identities found. */
 #include "source/tcp/cgroup.h"
 
 #include <dirent.h>
@@ -11,12 +11,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define HANDLE_KERNFS 0xfe /* FILEID_KERNFS, include/linux/exportfs.h: 8 bytes, the id */
+/* FILEID_KERNFS in include/linux/exportfs.h; the file handle is the 8-byte id */
+#define HANDLE_KERNFS 0xfe
 #define MAX	      4096u
 #define SECOND	      1000000000ull
-#define DEAD_NS	      (600 * SECOND) /* how long identities of removed cgroups are kept */
-#define DEPTH	      32	     /* of a walk; containers lie higher */
-#define WALK_MOST     65536	     /* folders per walk */
+#define DEAD_NS	      (600 * SECOND) /* how long the identity of a removed cgroup is kept */
+#define DEPTH	      32	     /* maximum depth of a walk; container cgroups are less deep */
+#define WALK_MOST     65536	     /* maximum number of directories visited per walk */
 
 struct cgroup_known {
 	struct tcp_cgroup_identity i;
@@ -26,8 +27,8 @@ struct cgroup_known {
 
 struct tcp_cgroups {
 	struct tcp_cgroup_hierarchy hierarchy;
-	int root;	 /* of the hierarchy, or -1 */
-	bool no_handles; /* open_by_handle_at() is not permitted */
+	int root;	 /* descriptor of the hierarchy's root, or -1 */
+	bool no_handles; /* true if open_by_handle_at() is not permitted */
 	uint32_t max, n;
 	uint64_t fresh_ns, walked_ns;
 	struct cgroup_known *known;
@@ -79,7 +80,7 @@ uint64_t tcp_cgroup_of_process(const struct tcp_cgroup_hierarchy *h, uint32_t pi
 			continue;
 		path++;
 		path[strcspn(path, "\n")] = 0;
-		/* "/../x" lies outside of this cgroup namespace. */
+		/* A path such as "/../x" lies outside this cgroup namespace. */
 		if (strstr(path, "/.."))
 			break;
 		snprintf(folder, sizeof(folder), "%s%s", h->root, path);
@@ -90,7 +91,10 @@ uint64_t tcp_cgroup_of_process(const struct tcp_cgroup_hierarchy *h, uint32_t pi
 	return id;
 }
 
-/* Path below the root. 0, -ENOENT: removed, -EPERM: not permitted, or another error. */
+/*
+ * Writes the cgroup's path below the root. Returns 0, -ENOENT if the cgroup was removed, -EPERM if
+ * the lookup is not permitted, or another -errno.
+ */
 static int path_of(const struct tcp_cgroups *c, uint64_t id, char *out, size_t bytes)
 {
 	union handle u = {.h.handle_bytes = sizeof(id), .h.handle_type = HANDLE_KERNFS};
@@ -111,7 +115,7 @@ static int path_of(const struct tcp_cgroups *c, uint64_t id, char *out, size_t b
 	path[n] = 0;
 	if (strstr(path, " (deleted)"))
 		return -ENOENT;
-	/* The kernel puts "//" before what another mount namespace hides; the rest is right. */
+	/* The kernel prefixes "//" if another mount namespace hides the root. */
 	if (!strncmp(path, c->hierarchy.root, root))
 		snprintf(out, bytes, "%s", path[root] ? path + root : "/");
 	else
@@ -121,7 +125,7 @@ static int path_of(const struct tcp_cgroups *c, uint64_t id, char *out, size_t b
 
 /* ---- cache ---- */
 
-static struct cgroup_known *find(struct tcp_cgroups *c, uint64_t id)
+static struct cgroup_known *find_known(struct tcp_cgroups *c, uint64_t id)
 {
 	for (uint32_t i = 0; i < c->n; i++)
 		if (c->known[i].i.id == id)
@@ -129,7 +133,7 @@ static struct cgroup_known *find(struct tcp_cgroups *c, uint64_t id)
 	return NULL;
 }
 
-/* A new entry, one of a cgroup removed long ago, or the least recently used. */
+/* Returns a new entry, or reuses that of a cgroup removed long ago or least recently used. */
 static struct cgroup_known *make_room(struct tcp_cgroups *c, uint64_t now)
 {
 	struct cgroup_known *oldest = c->known;
@@ -147,25 +151,28 @@ static struct cgroup_known *make_room(struct tcp_cgroups *c, uint64_t now)
 	return oldest;
 }
 
-static void learn(struct tcp_cgroups *c, uint64_t id, const char *path, uint64_t now)
+static void learn_cgroup(struct tcp_cgroups *c, uint64_t id, const char *path, uint64_t now)
 {
-	struct cgroup_known *k = find(c, id);
+	struct cgroup_known *k = find_known(c, id);
 
 	if (!k) {
 		k = make_room(c, now);
 		memset(k, 0, sizeof(*k));
 		k->asked_ns = now;
 	}
-	/* Reads only missing names again: some files follow the container's start. */
+	/* Read only missing names again: runtimes write some files after the container's start. */
 	tcp_cgroup_parse(path, &k->i);
 	k->i.id = id;
 	tcp_cgroup_runtime_names("", &k->i);
 	k->looked_ns = k->seen_ns = now;
 }
 
-/* Without open_by_handle_at(): learns all cgroups. One that is not found was removed. */
-static void walk(struct tcp_cgroups *c, int dir, char *path, size_t n, int depth, int *left,
-		 uint64_t now)
+/*
+ * Used when open_by_handle_at() is not permitted: learns the id and path of every cgroup. A cgroup
+ * that the walk does not find was removed.
+ */
+static void walk_directory(struct tcp_cgroups *c, int dir, char *path, size_t n, int depth,
+			   int *left, uint64_t now)
 {
 	uint64_t id = id_at(dir, "", AT_EMPTY_PATH);
 	DIR *d = fdopendir(dir);
@@ -176,7 +183,7 @@ static void walk(struct tcp_cgroups *c, int dir, char *path, size_t n, int depth
 		return;
 	}
 	if (id)
-		learn(c, id, n ? path : "/", now);
+		learn_cgroup(c, id, n ? path : "/", now);
 	while (depth < DEPTH && (e = readdir(d))) {
 		size_t bytes = strlen(e->d_name);
 		int sub;
@@ -188,7 +195,7 @@ static void walk(struct tcp_cgroups *c, int dir, char *path, size_t n, int depth
 		if (sub < 0)
 			continue;
 		snprintf(path + n, TCP_CGROUP_PATH_BYTES - n, "/%s", e->d_name);
-		walk(c, sub, path, n + bytes + 1, depth + 1, left, now);
+		walk_directory(c, sub, path, n + bytes + 1, depth + 1, left, now);
 		path[n] = 0;
 	}
 	closedir(d);
@@ -204,12 +211,12 @@ static void walk_all(struct tcp_cgroups *c, uint64_t now)
 	c->walked_ns = now;
 	dir = openat(c->root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (dir >= 0)
-		walk(c, dir, path, 0, 0, &left, now);
+		walk_directory(c, dir, path, 0, 0, &left, now);
 }
 
 static void look_up(struct tcp_cgroups *c, uint64_t id, uint64_t now)
 {
-	struct cgroup_known *k = find(c, id);
+	struct cgroup_known *k = find_known(c, id);
 	char path[4096];
 	int e = -ENOENT;
 
@@ -218,11 +225,11 @@ static void look_up(struct tcp_cgroups *c, uint64_t id, uint64_t now)
 		if (e == -EPERM || e == -EOPNOTSUPP || e == -EINVAL)
 			c->no_handles = true;
 		else if (!e)
-			learn(c, id, path, now);
+			learn_cgroup(c, id, path, now);
 	}
 	if (c->root >= 0 && c->no_handles) {
 		walk_all(c, now);
-		k = find(c, id);
+		k = find_known(c, id);
 		e = k && k->seen_ns == c->walked_ns ? 0 : -ENOENT;
 	}
 	if (e == -ENOENT && k) {
@@ -233,7 +240,7 @@ static void look_up(struct tcp_cgroups *c, uint64_t id, uint64_t now)
 
 const struct tcp_cgroup_identity *tcp_cgroups_find(struct tcp_cgroups *c, uint64_t id, uint64_t now)
 {
-	struct cgroup_known *k = find(c, id);
+	struct cgroup_known *k = find_known(c, id);
 
 	if (k && k->i.dead && now - k->seen_ns > DEAD_NS) {
 		*k = c->known[--c->n];
@@ -241,7 +248,7 @@ const struct tcp_cgroup_identity *tcp_cgroups_find(struct tcp_cgroups *c, uint64
 	}
 	if (id && (!k || (!k->i.dead && now - k->looked_ns >= c->fresh_ns)))
 		look_up(c, id, now);
-	k = find(c, id);
+	k = find_known(c, id);
 	if (!k) {
 		memset(&c->unknown, 0, sizeof(c->unknown));
 		c->unknown.i.id = id;
@@ -270,7 +277,7 @@ struct tcp_cgroups *tcp_cgroups_open(const struct tcp_cgroups_opts *opts)
 		c->hierarchy = *opts->hierarchy;
 	else
 		tcp_cgroup_hierarchy(&c->hierarchy, NULL, NULL, NULL);
-	/* Without a hierarchy, ids have no names. */
+	/* If no hierarchy is mounted, ids cannot be resolved to names. */
 	if (c->hierarchy.root[0])
 		c->root = open(c->hierarchy.root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	return c;

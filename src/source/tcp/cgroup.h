@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cgroup.h - maps a cgroup's id to container, pod, namespace and service, from the cgroup's path
- * and from the files of container runtimes. Knows no eBPF. One thread per struct tcp_cgroups.
+ * cgroup.h - maps a cgroup id to its container, pod, namespace and service, using the cgroup's path
+ * and the files of container runtimes. Independent of eBPF. A struct tcp_cgroups must be used by
+ * one thread at a time.
  *
- * Names come from files that repeat what a container's owner wrote: they are truncated, bytes that
- * could steer a terminal or are not UTF-8 become '?', and none but ids of hexadecimal digits
- * becomes part of a path that is opened.
+ * Names come from files whose content a container's owner controls. They are therefore truncated,
+ * and bytes that could control a terminal or are not valid UTF-8 are replaced by '?'. Only ids made
+ * of hexadecimal digits are used to build paths of files to open.
  */
 #ifndef SL_SOURCE_TCP_CGROUP_H
 #define SL_SOURCE_TCP_CGROUP_H
@@ -19,54 +20,62 @@
 
 struct tcp_cgroup_identity {
 	uint64_t id;
-	char path[TCP_CGROUP_PATH_BYTES]; /* below the root, which is "/"; truncated at its front */
-	char runtime[16]; /* "docker", "containerd", "podman", "systemd", ...; empty: unknown */
-	char container_id[72];		       /* usually 64 hexadecimal digits; or empty */
-	char pod_uid[40];		       /* as in Kubernetes, with dashes; or empty */
-	char container[TCP_CGROUP_NAME_BYTES]; /* name; empty: unknown */
+	/* below the root, which is "/"; a long path loses its beginning */
+	char path[TCP_CGROUP_PATH_BYTES];
+	char runtime[16]; /* "docker", "containerd", "podman", "systemd", ...; empty if unknown */
+	char container_id[72]; /* id of the container, usually 64 hexadecimal digits; or empty */
+	char pod_uid[40];      /* UID of the pod, with dashes as Kubernetes prints it; or empty */
+	char container[TCP_CGROUP_NAME_BYTES]; /* the container's name; empty if unknown */
 	char pod[TCP_CGROUP_NAME_BYTES];
 	char kube_namespace[TCP_CGROUP_NAME_BYTES];
-	char service[TCP_CGROUP_NAME_BYTES]; /* of compose or swarm, a pod's workload, or a unit */
-	bool helper;			     /* serves containers: a pod's sandbox, conmon */
-	bool claimed; /* an unprivileged process chose the ids and names: a container, or a user's
-			 systemd, names the folders below its own. The host's files do not know them
-		       */
-	bool claimed_pod; /* the same for pod_uid */
-	bool dead;	  /* the cgroup was removed; the fields are what was known */
+	/* service of compose or swarm, workload of the pod, or systemd unit */
+	char service[TCP_CGROUP_NAME_BYTES];
+	bool helper; /* the container only supports others, such as a pod's sandbox or conmon */
+	/*
+	 * the ids and names were chosen by an unprivileged process (a container, or a user's
+	 * systemd, can name cgroups below its own), so they are not looked up in the host's files
+	 */
+	bool claimed;
+	bool claimed_pod; /* like claimed, but for pod_uid */
+	bool dead;	  /* the cgroup was removed; the fields hold the last known values */
 };
 
-/* Fills in what a path alone tells: path, runtime, ids, unit. Pure. */
+/* Fills in what the path alone reveals: path, runtime, ids and unit. Accesses no files. */
 void tcp_cgroup_parse(const char *path, struct tcp_cgroup_identity *out);
 
 /*
- * The workload of a pod: its name without the suffixes of Deployments, DaemonSets and StatefulSets
- * (of an alphabet without vowels, k8s.io/apimachinery util/rand). Pure.
+ * Writes the workload of a pod: the pod's name without the suffixes that Deployments, DaemonSets
+ * and StatefulSets append (random suffixes use an alphabet without vowels, see k8s.io/apimachinery
+ * util/rand). Accesses no files.
  */
 void tcp_cgroup_workload(const char *pod, char *out, size_t bytes);
 
-/* The cgroup hierarchy that tells containers apart. */
+/* The cgroup hierarchy in which each container has a cgroup of its own. */
 struct tcp_cgroup_hierarchy {
-	char root[256];	     /* mount point; empty: none */
-	char controller[32]; /* version 1: "memory"; empty: the unified hierarchy */
-	uint32_t number;     /* as in /proc/PID/cgroup; 0: the unified hierarchy */
+	char root[256]; /* mount point of the hierarchy; empty if there is none */
+	/* version 1: the controller's name, such as "memory"; empty: unified hierarchy */
+	char controller[32];
+	uint32_t number; /* the hierarchy's number in /proc/PID/cgroup; 0: unified hierarchy */
 };
 
 /*
- * Finds the unified hierarchy, unless controllers are mounted as version 1: then the memory
- * controller's, or cpu's, or pids'. controller: "unified" or a controller's name forces one; NULL:
- * none. mounts, cgroup: files like /proc/self/mounts and /proc/self/cgroup; NULL: these. A unified
- * hierarchy that is mounted nowhere is mounted for this process alone, which needs CAP_SYS_ADMIN.
- * 0, or -ENOENT: the forced one is not mounted.
+ * Finds the unified hierarchy or, if controllers are mounted as version 1, the hierarchy of the
+ * memory, cpu or pids controller, in this order. controller: "unified" or the name of a controller
+ * to use that hierarchy only; NULL to choose. mounts, cgroup: files in the format of
+ * /proc/self/mounts and /proc/self/cgroup; NULL for these two files. If the unified hierarchy is
+ * not mounted, it is mounted for this process only, which needs CAP_SYS_ADMIN. Returns 0, or
+ * -ENOENT if the requested hierarchy is not mounted.
  */
 int tcp_cgroup_hierarchy(struct tcp_cgroup_hierarchy *out, const char *controller,
 			 const char *mounts, const char *cgroup);
 
-/* A descriptor of the unified hierarchy's root (O_RDONLY | O_CLOEXEC), or -errno. */
+/* Opens the unified hierarchy's root (O_RDONLY | O_CLOEXEC). Returns a descriptor or -errno. */
 int tcp_cgroup2_open(void);
 
 struct tcp_cgroups_opts {
-	const struct tcp_cgroup_hierarchy *hierarchy; /* NULL: tcp_cgroup_hierarchy() */
-	uint32_t max;	   /* identities kept, least recently used dropped; 0: 4096 */
+	/* NULL: use the result of tcp_cgroup_hierarchy() */
+	const struct tcp_cgroup_hierarchy *hierarchy;
+	uint32_t max;	   /* number of identities kept (LRU); 0: 4096 */
 	uint64_t fresh_ns; /* age at which an identity is looked up again; 0: 10 s */
 };
 
@@ -77,37 +86,40 @@ void tcp_cgroups_close(struct tcp_cgroups *c);				   /* NULL is fine */
 const struct tcp_cgroup_hierarchy *tcp_cgroups_hierarchy(const struct tcp_cgroups *c);
 
 /*
- * The identity of a cgroup, valid until the next call; an unknown id has an empty path. now_ns: any
- * monotonic clock. Uses open_by_handle_at(), which needs CAP_DAC_READ_SEARCH; without it walks the
- * hierarchy, at most once per second.
+ * Returns the identity of a cgroup, valid until the next call. The path is empty if the id is
+ * unknown. now_ns may come from any monotonic clock. Uses open_by_handle_at(), which needs
+ * CAP_DAC_READ_SEARCH; without this capability, it walks the hierarchy at most once per second.
  */
 const struct tcp_cgroup_identity *tcp_cgroups_find(struct tcp_cgroups *c, uint64_t id,
 						   uint64_t now_ns);
 
 /*
- * A title: NAMESPACE/POD/CONTAINER, the container's name or the start of its id, the unit, the
- * path, or "cgroup ID".
+ * Writes a title for display: NAMESPACE/POD/CONTAINER, the container's name or the first digits of
+ * its id, the unit, the path, or "cgroup ID", whichever is known first.
  */
 void tcp_cgroup_title(const struct tcp_cgroup_identity *i, char *out, size_t bytes);
 /*
- * True if text is one of its names: container, pod, NAMESPACE/POD, service, unit, path, or at least
- * 12 digits of the container's id.
+ * Returns true if text is one of the cgroup's names: container, pod, NAMESPACE/POD, service, unit,
+ * path, or at least the first 12 digits of the container's id.
  */
 bool tcp_cgroup_matches(const struct tcp_cgroup_identity *i, const char *text);
 
-/* The id of a process's cgroup in a hierarchy, by /proc/PID/cgroup, or 0 with errno. */
+/* Returns the id of a process's cgroup in a hierarchy (/proc/PID/cgroup), or 0 with errno. */
 uint64_t tcp_cgroup_of_process(const struct tcp_cgroup_hierarchy *hierarchy, uint32_t pid);
 
 /* ---- for the cgroup*.c files ---- */
 
-/* Copies n bytes of untrusted text: whole characters that fit, made printable. */
+/* Copies n bytes of untrusted text: only whole characters that fit; unprintable ones become '?'. */
 void tcp_cgroup_text(char *to, size_t bytes, const char *from, size_t n);
-/* Adds names from the runtimes' files below host, "" or a folder, for the ids of i. */
+/*
+ * Adds names found in the files of container runtimes for the ids in i. host: prefix of all paths,
+ * normally "".
+ */
 void tcp_cgroup_runtime_names(const char *host, struct tcp_cgroup_identity *i);
 /*
- * The same for ids that are attested, by what no container's owner can write: the names of files in
- * kubelet's folders. They hold no environment and no secrets. Folders that others than root could
- * have written are passed over.
+ * Like tcp_cgroup_runtime_names(), but uses only sources that a container's owner cannot write: the
+ * names of files in kubelet's directories. They contain no environment variables and no secrets.
+ * Directories that users other than root could have written to are ignored.
  */
 void tcp_cgroup_attested_names(const char *host, struct tcp_cgroup_identity *i);
 

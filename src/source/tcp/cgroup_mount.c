@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cgroup_mount.c - where the hierarchies of cgroups are mounted; one that is not is. */
+/* cgroup_mount.c - finds mount points of cgroup hierarchies; mounts the unified one if needed. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -17,7 +17,7 @@
 #include "source/tcp/cgroup.h"
 #include "source/tcp/util.h"
 
-/* A later mount may hide an earlier one. */
+/* Checks the file system type, because a later mount may hide an earlier one. */
 static bool is_cgroup2(const char *path)
 {
 	struct statfs fs;
@@ -26,10 +26,10 @@ static bool is_cgroup2(const char *path)
 }
 
 /*
- * The mount point of a controller's hierarchy; NULL: the unified one. mounts NULL: those of this
- * process.
+ * Finds the mount point of a controller's hierarchy, or of the unified one if controller is NULL.
+ * mounts: NULL for the mounts of this process.
  */
-static bool mounted(const char *mounts, const char *controller, char *root, size_t bytes)
+static bool find_mount(const char *mounts, const char *controller, char *root, size_t bytes)
 {
 	FILE *f = setmntent(mounts ?: "/proc/self/mounts", "re");
 	struct mntent *m, one;
@@ -37,7 +37,7 @@ static bool mounted(const char *mounts, const char *controller, char *root, size
 	char text[4096];
 
 	while (f && !found && (m = getmntent_r(f, &one, text, sizeof(text)))) {
-		/* An empty source leaves its field out, and the others move up by one. */
+		/* An empty mount source is left out of the line, so all later fields move up. */
 		bool bare = !controller && !strcmp(m->mnt_dir, "cgroup2");
 
 		found = controller ? !strcmp(m->mnt_type, "cgroup") && hasmntopt(m, controller)
@@ -55,8 +55,8 @@ static bool mounted(const char *mounts, const char *controller, char *root, size
 }
 
 /*
- * Mounts the unified hierarchy for this process alone, at no path: kept until the process ends. A
- * descriptor, or -errno.
+ * Mounts the unified hierarchy for this process only, without a path; the mount lasts until the
+ * process ends. Returns a descriptor or -errno.
  */
 static int mount_privately(void)
 {
@@ -84,16 +84,17 @@ static void mount_once(void)
 	char missing[64];
 
 	private_root = mount_privately();
-	/* Who may load no programs at all is told that. */
+	/* If the process may not load eBPF programs at all, another message already says so. */
 	if (private_root < 0 && !*tcp_capabilities_missing(missing, sizeof(missing)))
 		base_logf(
 			BASE_WARN, "tcp",
-			"no cgroup2 is mounted, and none can be: %s (needs CAP_SYS_ADMIN): cgroups "
-			"have no names, and the boundary of IP and TCP needs another hook",
+			"cgroup2 is not mounted and cannot be mounted: %s (needs CAP_SYS_ADMIN): "
+			"cgroups have no names, and the boundary between IP and TCP needs another "
+			"hook",
 			strerror(-private_root));
 }
 
-static bool private_mount(char *root, size_t bytes)
+static bool use_private_mount(char *root, size_t bytes)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -103,13 +104,13 @@ static bool private_mount(char *root, size_t bytes)
 	return private_root >= 0;
 }
 
-static bool unified(struct tcp_cgroup_hierarchy *out, const char *mounts)
+static bool find_unified(struct tcp_cgroup_hierarchy *out, const char *mounts)
 {
-	return mounted(mounts, NULL, out->root, sizeof(out->root)) ||
-	       (!mounts && private_mount(out->root, sizeof(out->root)));
+	return find_mount(mounts, NULL, out->root, sizeof(out->root)) ||
+	       (!mounts && use_private_mount(out->root, sizeof(out->root)));
 }
 
-/* The number in "4:memory:/path", cgroups(7); 0: absent. */
+/* Returns the number in a line such as "4:memory:/path", see cgroups(7); 0: controller absent. */
 static uint32_t number_of(const char *cgroup, const char *controller)
 {
 	FILE *f = fopen(cgroup, "re");
@@ -132,12 +133,12 @@ static uint32_t number_of(const char *cgroup, const char *controller)
 	return number;
 }
 
-static bool version_1(struct tcp_cgroup_hierarchy *out, const char *controller, const char *mounts,
-		      const char *cgroup)
+static bool find_version_1(struct tcp_cgroup_hierarchy *out, const char *controller,
+			   const char *mounts, const char *cgroup)
 {
 	uint32_t number = number_of(cgroup, controller);
 
-	if (!number || !mounted(mounts, controller, out->root, sizeof(out->root)))
+	if (!number || !find_mount(mounts, controller, out->root, sizeof(out->root)))
 		return false;
 	out->number = number;
 	snprintf(out->controller, sizeof(out->controller), "%s", controller);
@@ -152,11 +153,11 @@ int tcp_cgroup_hierarchy(struct tcp_cgroup_hierarchy *out, const char *forced, c
 	memset(out, 0, sizeof(*out));
 	cgroup = cgroup ?: "/proc/self/cgroup";
 	if (forced && strcmp(forced, "unified") != 0)
-		return version_1(out, forced, mounts, cgroup) ? 0 : -ENOENT;
+		return find_version_1(out, forced, mounts, cgroup) ? 0 : -ENOENT;
 	for (size_t i = 0; !forced && i < sizeof(controllers) / sizeof(*controllers); i++)
-		if (version_1(out, controllers[i], mounts, cgroup))
+		if (find_version_1(out, controllers[i], mounts, cgroup))
 			return 0;
-	return unified(out, mounts) || !forced ? 0 : -ENOENT;
+	return find_unified(out, mounts) || !forced ? 0 : -ENOENT;
 }
 
 int tcp_cgroup2_open(void)

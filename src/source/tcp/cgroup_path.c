@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cgroup_path.c - decodes the path of a cgroup. Sources of the forms:
- *   cgroupsPath: SLICE:PREFIX:NAME of systemd, a path of cgroupfs (OCI runtime-spec,
- *     config-linux.md; runc's docs/systemd.md)
- *   Kubernetes: pkg/kubelet/cm, ToSystemd and ToCgroupfs; kind's kubelet has /kubelet for its root
- *   podman: libpod/runtime_pod_linux.go (pods), podman-run(1) --cgroups=split (Quadlet)
- *   LXC: lxc.container.conf(5), lxc.cgroup.dir; lxc/lxc issue 2782 (payload, monitor)
- *   libvirt: docs/cgroups.rst
- *   ECS: amazon-ecs-agent pull request 3127
- *   Nomad: client/lib/cgroupslib; docs "How Nomad uses CPU"
+ * cgroup_path.c - decodes the path of a cgroup. The formats are documented in:
+ * - cgroupsPath, SLICE:PREFIX:NAME of systemd or a path of cgroupfs: OCI runtime-spec,
+ *   config-linux.md; runc's docs/systemd.md
+ * - Kubernetes: pkg/kubelet/cm, ToSystemd and ToCgroupfs; the root of kind's kubelet is /kubelet
+ * - podman: libpod/runtime_pod_linux.go (pods), podman-run(1) --cgroups=split (Quadlet)
+ * - LXC: lxc.container.conf(5), lxc.cgroup.dir; lxc/lxc issue 2782 (payload, monitor)
+ * - libvirt: docs/cgroups.rst
+ * - ECS: amazon-ecs-agent pull request 3127
+ * - Nomad: client/lib/cgroupslib; docs "How Nomad uses CPU"
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -17,18 +17,18 @@
 #include "region/text.h"
 #include "source/tcp/cgroup.h"
 
-/* A component of a path, or a part of one between colons. */
+/* A component of a path, or a colon-separated part of a component. */
 struct cgroup_path_part {
 	const char *s;
 	size_t n;
 };
 
-static bool is(struct cgroup_path_part p, const char *s)
+static bool part_equals(struct cgroup_path_part p, const char *s)
 {
 	return p.n == strlen(s) && !memcmp(p.s, s, p.n);
 }
 
-static bool skip(struct cgroup_path_part *p, const char *prefix)
+static bool skip_prefix(struct cgroup_path_part *p, const char *prefix)
 {
 	size_t n = strlen(prefix);
 
@@ -39,7 +39,7 @@ static bool skip(struct cgroup_path_part *p, const char *prefix)
 	return true;
 }
 
-static bool cut(struct cgroup_path_part *p, const char *suffix)
+static bool cut_suffix(struct cgroup_path_part *p, const char *suffix)
 {
 	size_t n = strlen(suffix);
 
@@ -59,8 +59,8 @@ void tcp_cgroup_text(char *to, size_t bytes, const char *from, size_t n)
 	region_text_harmless(to);
 }
 
-/* Decodes systemd's "\x2d" (systemd.unit(5), string escaping). */
-static void copy(char *out, size_t bytes, struct cgroup_path_part p)
+/* Copies a part and decodes systemd's "\x2d" escapes (systemd.unit(5), string escaping). */
+static void copy_unescaped(char *out, size_t bytes, struct cgroup_path_part p)
 {
 	char plain[TCP_CGROUP_PATH_BYTES];
 	size_t n = 0;
@@ -90,7 +90,7 @@ static bool all_hex(struct cgroup_path_part p)
 	return p.n > 0;
 }
 
-/* 64 hexadecimal digits, or ECS' 32 and "-NUMBER". */
+/* Container ids are 64 hexadecimal digits or, on ECS, 32 digits followed by "-NUMBER". */
 static bool is_container_id(struct cgroup_path_part p)
 {
 	struct cgroup_path_part head = {p.s, 32};
@@ -105,7 +105,7 @@ static bool is_container_id(struct cgroup_path_part p)
 	return true;
 }
 
-/* A container chooses the names of cgroups within it. */
+/* True if the path has already named a container, which then chooses the deeper cgroup names. */
 static bool within_container(const struct tcp_cgroup_identity *i)
 {
 	return i->container_id[0] || i->container[0];
@@ -122,31 +122,31 @@ static bool is_uuid(struct cgroup_path_part p, char other)
 	return p.n == 36;
 }
 
-/* A UID with dashes, or the underscores of systemd's slices, or a static pod's 32 digits. */
+/* Accepts a pod UID with dashes, with underscores (systemd slices), or a static pod's 32 digits. */
 static bool take_pod(struct cgroup_path_part p, struct tcp_cgroup_identity *out)
 {
 	if (!is_uuid(p, '_') && (p.n != 32 || !all_hex(p)))
 		return false;
-	/* A node that is a container itself (kind, k3d): the pod is not this host's. */
+	/* The node itself is a container (kind, k3d), so the pod does not belong to this host. */
 	out->claimed |= within_container(out);
 	out->claimed_pod = out->claimed;
 	out->container_id[0] = out->container[0] = out->service[0] = out->runtime[0] = 0;
 	out->helper = false;
-	copy(out->pod_uid, sizeof(out->pod_uid), p);
+	copy_unescaped(out->pod_uid, sizeof(out->pod_uid), p);
 	for (char *c = out->pod_uid; *c; c++)
 		if (*c == '_')
 			*c = '-';
 	return true;
 }
 
-/* "pod<UID>", "kubepods-burstable-pod<UID>.slice", "kubelet-kubepods-pod<UID>.slice" of kind. */
-static bool pod_slice(struct cgroup_path_part p, struct tcp_cgroup_identity *out)
+/* Accepts "pod<UID>", "kubepods-burstable-pod<UID>.slice", and "kubelet-" before that (kind). */
+static bool parse_pod(struct cgroup_path_part p, struct tcp_cgroup_identity *out)
 {
-	cut(&p, ".slice");
+	cut_suffix(&p, ".slice");
 	for (size_t i = 0; i + 3 < p.n; i++) {
 		struct cgroup_path_part rest = {p.s + i, p.n - i};
 
-		if ((!i || p.s[i - 1] == '-') && skip(&rest, "pod") && take_pod(rest, out))
+		if ((!i || p.s[i - 1] == '-') && skip_prefix(&rest, "pod") && take_pod(rest, out))
 			return true;
 	}
 	return false;
@@ -156,7 +156,7 @@ static const struct scope {
 	const char *prefix, *runtime;
 	bool helper;
 } scopes[] = {
-	/* Longer prefixes first. */
+	/* A longer prefix must precede any prefix of it. */
 	{"cri-containerd-", "containerd", false},
 	{"docker-", "docker", false},
 	{"nerdctl-", "containerd", false},
@@ -173,64 +173,69 @@ static void set_runtime(struct tcp_cgroup_identity *out, const char *name)
 	snprintf(out->runtime, sizeof(out->runtime), "%s", name);
 }
 
-/* runtime NULL: the path does not tell. */
+/* runtime is NULL if the path does not reveal it. */
 static void take_container(struct tcp_cgroup_identity *out, struct cgroup_path_part id,
 			   const char *runtime, bool helper)
 {
 	out->claimed |= within_container(out);
 	set_runtime(out, runtime ? runtime : "");
-	copy(out->container_id, sizeof(out->container_id), id);
-	out->container[0] = out->service[0] = 0; /* they are of the enclosing cgroup */
+	copy_unescaped(out->container_id, sizeof(out->container_id), id);
+	out->container[0] = out->service[0] = 0; /* the old names belong to the enclosing cgroup */
 	out->helper = helper;
 }
 
-static bool container_scope(struct cgroup_path_part p, struct cgroup_path_part above,
-			    struct tcp_cgroup_identity *out)
+static bool parse_scope(struct cgroup_path_part p, struct cgroup_path_part above,
+			struct tcp_cgroup_identity *out)
 {
 	char unit[sizeof(out->service)];
 
-	cut(&p, ".scope");
+	cut_suffix(&p, ".scope");
 	for (size_t i = 0; i < sizeof(scopes) / sizeof(*scopes); i++) {
 		struct cgroup_path_part id = p;
 
-		if (!skip(&id, scopes[i].prefix))
+		if (!skip_prefix(&id, scopes[i].prefix))
 			continue;
 		if (!is_container_id(id))
 			return false;
 		memcpy(unit, out->service, sizeof(unit));
 		take_container(out, id, scopes[i].runtime, scopes[i].helper);
 		/* podman --cgroups=split, used by Quadlet: the container belongs to the unit. */
-		if (!strcmp(scopes[i].prefix, "libpod-payload-") && cut(&above, ".service"))
+		if (!strcmp(scopes[i].prefix, "libpod-payload-") && cut_suffix(&above, ".service"))
 			memcpy(out->service, unit, sizeof(unit));
 		return true;
 	}
 	return false;
 }
 
-/* The runtime of a bare id, from the folder above; containerd's folders are its namespaces. */
+/*
+ * Derives the runtime of a bare container id from the parent directory. containerd's directories
+ * are named after its namespaces.
+ */
 static const char *runtime_of_folder(struct cgroup_path_part above)
 {
-	return is(above, "docker") ? "docker"
-	       : is(above, "cri-containerd") || is(above, "k8s.io") || is(above, "default")
+	return part_equals(above, "docker") ? "docker"
+	       : part_equals(above, "cri-containerd") || part_equals(above, "k8s.io") ||
+			       part_equals(above, "default")
 		       ? "containerd"
-	       : is(above, "crio") ? "cri-o"
-				   : NULL;
+	       : part_equals(above, "crio") ? "cri-o"
+					    : NULL;
 }
 
-/* Nomad's "ALLOCATION.TASK", in its slice or, since 1.7, in one of two slices below. */
+/* Accepts Nomad's "ALLOCATION.TASK" in its slice or, since 1.7, in one of two child slices. */
 static bool nomad_task(struct cgroup_path_part *p, struct cgroup_path_part above)
 {
 	struct cgroup_path_part id = {p->s, 36};
 
-	if ((!is(above, "nomad.slice") && !is(above, "share.slice") &&
-	     !is(above, "reserve.slice")) ||
-	    p->n < 38 || p->s[36] != '.' || !is_uuid(id, '-') || !cut(p, ".scope") || p->n < 38)
+	if ((!part_equals(above, "nomad.slice") && !part_equals(above, "share.slice") &&
+	     !part_equals(above, "reserve.slice")) ||
+	    p->n < 38 || p->s[36] != '.' || !is_uuid(id, '-') || !cut_suffix(p, ".scope") ||
+	    p->n < 38)
 		return false;
 	*p = (struct cgroup_path_part){p->s + 37, p->n - 37};
 	return true;
 }
 
-/* Strips the number of libvirt's machine names "qemu-1-NAME" and "lxc-1-NAME". */
+/* Strips the prefix and number from libvirt's machine names "qemu-1-NAME" and "lxc-1-NAME". */
 static const char *of_libvirt(char *name)
 {
 	const char *runtime = !strncmp(name, "qemu-", 5)  ? "qemu"
@@ -244,29 +249,30 @@ static const char *of_libvirt(char *name)
 	return runtime;
 }
 
-/* Containers identified by a name. */
-static bool named_container(struct cgroup_path_part p, struct cgroup_path_part above,
-			    struct tcp_cgroup_identity *out)
+/* Accepts containers that are identified by a name instead of an id. */
+static bool parse_named(struct cgroup_path_part p, struct cgroup_path_part above,
+			struct tcp_cgroup_identity *out)
 {
 	struct cgroup_path_part name = p;
 	const char *runtime = NULL, *libvirt;
-	bool monitor = is(above, "lxc.monitor"), machine = false;
+	bool monitor = part_equals(above, "lxc.monitor"), machine = false;
 
-	if (skip(&name, "lxc.monitor."))
+	if (skip_prefix(&name, "lxc.monitor."))
 		monitor = true;
-	/* "lxc.payload/NAME" of LXC 3.1, "lxc.payload.NAME" since 4.0 */
-	if (monitor || skip(&name, "lxc.payload.") || is(above, "lxc") || is(above, "lxc.payload"))
+	/* LXC 3.1 uses "lxc.payload/NAME", LXC 4.0 and later "lxc.payload.NAME". */
+	if (monitor || skip_prefix(&name, "lxc.payload.") || part_equals(above, "lxc") ||
+	    part_equals(above, "lxc.payload"))
 		runtime = "lxc";
-	else if (skip(&name, "machine-") && cut(&name, ".scope"))
+	else if (skip_prefix(&name, "machine-") && cut_suffix(&name, ".scope"))
 		machine = true;
 	else if (name = p, nomad_task(&name, above))
 		runtime = "nomad";
-	else if (skip(&name, "systemd-nspawn@") && cut(&name, ".service"))
+	else if (skip_prefix(&name, "systemd-nspawn@") && cut_suffix(&name, ".service"))
 		runtime = "nspawn";
 	if (!runtime && !machine)
 		return false;
 	out->claimed |= within_container(out);
-	copy(out->container, sizeof(out->container), name);
+	copy_unescaped(out->container, sizeof(out->container), name);
 	libvirt = machine ? of_libvirt(out->container) : NULL;
 	set_runtime(out, runtime ? runtime : libvirt ? libvirt : "nspawn");
 	out->container_id[0] = out->service[0] = 0;
@@ -274,14 +280,15 @@ static bool named_container(struct cgroup_path_part p, struct cgroup_path_part a
 	return true;
 }
 
-static void take(struct cgroup_path_part p, struct cgroup_path_part above,
-		 struct tcp_cgroup_identity *out)
+static void parse_part(struct cgroup_path_part p, struct cgroup_path_part above,
+		       struct tcp_cgroup_identity *out)
 {
 	struct cgroup_path_part name = p;
 
-	if (pod_slice(p, out) || container_scope(p, above, out) || named_container(p, above, out))
+	if (parse_pod(p, out) || parse_scope(p, above, out) || parse_named(p, above, out))
 		return;
-	if (is(above, "libpod_parent") && is_container_id(p)) { /* podman's pod, not a container */
+	if (part_equals(above, "libpod_parent") &&
+	    is_container_id(p)) { /* this is a podman pod, not a container */
 		set_runtime(out, "podman");
 		return;
 	}
@@ -289,16 +296,16 @@ static void take(struct cgroup_path_part p, struct cgroup_path_part above,
 		take_container(out, p, runtime_of_folder(above), false);
 		return;
 	}
-	if (cut(&name, ".service") || cut(&name, ".scope")) {
+	if (cut_suffix(&name, ".service") || cut_suffix(&name, ".scope")) {
 		struct cgroup_path_part user = p;
 
-		/* a unit of the container's own systemd */
+		/* a unit of the systemd inside the container */
 		if (within_container(out))
 			return;
-		/* systemd delegates what is below to the user (user@.service(5), Delegate=). */
-		out->claimed |= skip(&user, "user@") && cut(&user, ".service");
+		/* systemd delegates cgroups below this unit to the user (user@.service(5)). */
+		out->claimed |= skip_prefix(&user, "user@") && cut_suffix(&user, ".service");
 		set_runtime(out, "systemd");
-		copy(out->service, sizeof(out->service), name);
+		copy_unescaped(out->service, sizeof(out->service), name);
 	}
 }
 
@@ -316,13 +323,11 @@ void tcp_cgroup_parse(const char *path, struct tcp_cgroup_identity *out)
 	}
 	tcp_cgroup_text(out->path, sizeof(out->path), all.s, all.n);
 	while (*s) {
-		/*
-		 * containerd takes a systemd path for a cgroupfs path: "SLICE:cri-containerd:ID".
-		 */
+		/* containerd may use the systemd path "SLICE:cri-containerd:ID" for cgroupfs. */
 		struct cgroup_path_part p = {s, strcspn(s, "/:")};
 
 		if (p.n) {
-			take(p, above, out);
+			parse_part(p, above, out);
 			above = p;
 		}
 		s += p.n + (s[p.n] != 0);
@@ -331,7 +336,7 @@ void tcp_cgroup_parse(const char *path, struct tcp_cgroup_identity *out)
 
 /* ---- names ---- */
 
-/* k8s.io/apimachinery/pkg/util/rand: letters and digits that form no words. */
+/* The alphabet of k8s.io/apimachinery/pkg/util/rand: letters and digits that form no words. */
 static bool is_random(struct cgroup_path_part p)
 {
 	for (size_t i = 0; i < p.n; i++)
@@ -356,8 +361,8 @@ void tcp_cgroup_workload(const char *pod, char *out, size_t bytes)
 
 	for (size_t i = 0; i < last.n; i++)
 		ordinal = ordinal && isdigit((unsigned char)last.s[i]);
-	if (last.n + 1 >= p.n) { /* one word */
-		copy(out, bytes, p);
+	if (last.n + 1 >= p.n) { /* the name is a single word */
+		copy_unescaped(out, bytes, p);
 		return;
 	}
 	if (last.n == 5 && is_random(last)) {
@@ -368,7 +373,7 @@ void tcp_cgroup_workload(const char *pod, char *out, size_t bytes)
 	} else if (ordinal) {
 		p.n -= last.n + 1;
 	}
-	copy(out, bytes, p);
+	copy_unescaped(out, bytes, p);
 }
 
 void tcp_cgroup_title(const struct tcp_cgroup_identity *i, char *out, size_t bytes)

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cgroup_runtime.c - names of containers from the files of their runtimes, without asking a daemon
- * or reading a process's environment:
- *   Docker: /var/lib/docker/containers/ID/config.v2.json (Name, Config.Labels)
- *   containerd: /run/containerd/io.containerd.runtime.v2.task/NAMESPACE/ID/config.json
- *     (annotations); k3s and rke2: the same below /run/k3s/containerd
- *   podman, CRI-O: /var/lib/containers/storage/overlay-containers/ID/userdata/config.json, or below
- *     /run/containers/storage (annotations); beside ID containers.json (names), and for containers
- *     that end with their process (--rm, Quadlet; containers/storage pull request 812)
- *     volatile-containers.json
- *   kubelet: /var/log/containers/POD_NAMESPACE_CONTAINER-ID.log, whatever the runtime;
- *     /var/log/pods/NAMESPACE_POD_UID/, if only the pod's UID is known
+ * cgroup_runtime.c - reads names of containers from the files of their runtimes, without asking a
+ * daemon or reading a process's environment. Sources:
+ * - Docker: /var/lib/docker/containers/ID/config.v2.json (Name, Config.Labels)
+ * - containerd: /run/containerd/io.containerd.runtime.v2.task/NAMESPACE/ID/config.json
+ *   (annotations); k3s and rke2: the same path below /run/k3s/containerd
+ * - podman, CRI-O: /var/lib/containers/storage/overlay-containers/ID/userdata/config.json, or below
+ *   /run/containers/storage (annotations); names are in containers.json beside the ID directories,
+ *   or in volatile-containers.json for containers that are removed with their process (--rm,
+ *   Quadlet; containers/storage pull request 812)
+ * - kubelet, for any runtime: /var/log/containers/POD_NAMESPACE_CONTAINER-ID.log; if only the pod's
+ *   UID is known, /var/log/pods/NAMESPACE_POD_UID/
  *
- * Containers below users' homes are not read: a user could put anything there.
+ * Files below home directories are not read, because a user could put anything there.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -29,10 +29,10 @@
 #include "source/tcp/cgroup.h"
 
 #define FILE_MOST    (4u << 20)
-#define FOLDERS_MOST 65536 /* entries read of /var/log */
+#define FOLDERS_MOST 65536 /* maximum number of directory entries read below /var/log */
 
-/* Loads a regular file of bounded size; a pipe or device in its place is refused. */
-static json_t *load(const char *host, const char *path)
+/* Loads a JSON file of bounded size. Refuses other types of file, such as pipes and devices. */
+static json_t *load_json(const char *host, const char *path)
 {
 	char full[1024];
 	struct stat st;
@@ -56,22 +56,22 @@ static json_t *load(const char *host, const char *path)
 	return j;
 }
 
-static void name(char to[TCP_CGROUP_NAME_BYTES], const char *from)
+static void set_name(char to[TCP_CGROUP_NAME_BYTES], const char *from)
 {
 	if (from && !*to)
 		tcp_cgroup_text(to, TCP_CGROUP_NAME_BYTES, from, strlen(from));
 }
 
-static const char *text(const json_t *object, const char *key)
+static const char *string_of(const json_t *object, const char *key)
 {
 	return json_string_value(json_object_get(object, key));
 }
 
-/* The first existing key; the list ends with NULL. */
-static void first(char to[TCP_CGROUP_NAME_BYTES], const json_t *o, const char *const *keys)
+/* Copies the value of the first key that exists. The list of keys ends with NULL. */
+static void set_first_name(char to[TCP_CGROUP_NAME_BYTES], const json_t *o, const char *const *keys)
 {
 	for (; *keys; keys++)
-		name(to, text(o, *keys));
+		set_name(to, string_of(o, *keys));
 }
 
 static const char *const container_keys[] = {"io.kubernetes.cri.container-name",
@@ -89,19 +89,19 @@ static const char *const service_keys[] = {"com.docker.compose.service",
 					   "app.kubernetes.io/name",
 					   NULL};
 
-static void labels(struct tcp_cgroup_identity *i, const json_t *o)
+static void read_labels(struct tcp_cgroup_identity *i, const json_t *o)
 {
-	const char *type = text(o, "io.kubernetes.cri.container-type");
+	const char *type = string_of(o, "io.kubernetes.cri.container-type");
 
-	type = type ?: text(o, "io.kubernetes.cri-o.ContainerType");
+	type = type ?: string_of(o, "io.kubernetes.cri-o.ContainerType");
 	if ((type && !strcmp(type, "sandbox")) ||
-	    (text(o, "io.kubernetes.container.name") &&
-	     !strcmp(text(o, "io.kubernetes.container.name"), "POD")))
+	    (string_of(o, "io.kubernetes.container.name") &&
+	     !strcmp(string_of(o, "io.kubernetes.container.name"), "POD")))
 		i->helper = true;
-	first(i->container, o, container_keys);
-	first(i->pod, o, pod_keys);
-	first(i->kube_namespace, o, namespace_keys);
-	first(i->service, o, service_keys);
+	set_first_name(i->container, o, container_keys);
+	set_first_name(i->pod, o, pod_keys);
+	set_first_name(i->kube_namespace, o, namespace_keys);
+	set_first_name(i->service, o, service_keys);
 }
 
 static void set_runtime(struct tcp_cgroup_identity *i, const char *runtime)
@@ -110,7 +110,7 @@ static void set_runtime(struct tcp_cgroup_identity *i, const char *runtime)
 		snprintf(i->runtime, sizeof(i->runtime), "%s", runtime);
 }
 
-static bool docker(const char *host, struct tcp_cgroup_identity *i)
+static bool read_docker(const char *host, struct tcp_cgroup_identity *i)
 {
 	char path[256];
 	const char *called;
@@ -118,34 +118,34 @@ static bool docker(const char *host, struct tcp_cgroup_identity *i)
 
 	snprintf(path, sizeof(path), "/var/lib/docker/containers/%s/config.v2.json",
 		 i->container_id);
-	j = load(host, path);
+	j = load_json(host, path);
 	if (!j)
 		return false;
 	set_runtime(i, "docker");
-	labels(i, json_object_get(json_object_get(j, "Config"), "Labels"));
-	called = text(j, "Name");
-	name(i->container, called && *called == '/' ? called + 1 : called);
+	read_labels(i, json_object_get(json_object_get(j, "Config"), "Labels"));
+	called = string_of(j, "Name");
+	set_name(i->container, called && *called == '/' ? called + 1 : called);
 	json_decref(j);
 	return true;
 }
 
-static bool oci(const char *host, struct tcp_cgroup_identity *i, const char *path,
-		const char *runtime)
+static bool read_oci(const char *host, struct tcp_cgroup_identity *i, const char *path,
+		     const char *runtime)
 {
-	json_t *j = load(host, path), *annotations;
+	json_t *j = load_json(host, path), *annotations;
 
 	if (!j)
 		return false;
 	annotations = json_object_get(j, "annotations");
-	if (text(annotations, "io.kubernetes.cri-o.ContainerType"))
+	if (string_of(annotations, "io.kubernetes.cri-o.ContainerType"))
 		runtime = "cri-o";
 	set_runtime(i, runtime);
-	labels(i, annotations);
+	read_labels(i, annotations);
 	json_decref(j);
 	return true;
 }
 
-static bool containerd(const char *host, struct tcp_cgroup_identity *i)
+static bool read_containerd(const char *host, struct tcp_cgroup_identity *i)
 {
 	static const char *const states[] = {"/run/containerd", "/run/k3s/containerd"};
 	static const char *const namespaces[] = {"k8s.io", "default", "moby"};
@@ -154,7 +154,7 @@ static bool containerd(const char *host, struct tcp_cgroup_identity *i)
 	for (size_t n = 0; n < 6; n++) {
 		snprintf(path, sizeof(path), "%s/io.containerd.runtime.v2.task/%s/%s/config.json",
 			 states[n / 3], namespaces[n % 3], i->container_id);
-		if (oci(host, i, path, n % 3 == 2 ? "docker" : "containerd"))
+		if (read_oci(host, i, path, n % 3 == 2 ? "docker" : "containerd"))
 			return true;
 	}
 	return false;
@@ -162,24 +162,24 @@ static bool containerd(const char *host, struct tcp_cgroup_identity *i)
 
 #define STORAGE "/containers/storage/overlay-containers/"
 
-/* Looks up the name in a container list of containers/storage. */
-static void listed(const char *host, const char *path, struct tcp_cgroup_identity *i)
+/* Looks up the container's name in a container list of containers/storage. */
+static void find_in_list(const char *host, const char *path, struct tcp_cgroup_identity *i)
 {
-	json_t *j = load(host, path), *one;
+	json_t *j = load_json(host, path), *one;
 	size_t n;
 
 	json_array_foreach(j, n, one)
 	{
-		const char *id = text(one, "id");
+		const char *id = string_of(one, "id");
 
 		if (id && !strcmp(id, i->container_id))
-			name(i->container,
-			     json_string_value(json_array_get(json_object_get(one, "names"), 0)));
+			set_name(i->container, json_string_value(json_array_get(
+						       json_object_get(one, "names"), 0)));
 	}
 	json_decref(j);
 }
 
-static void storage(const char *host, struct tcp_cgroup_identity *i)
+static void read_storage(const char *host, struct tcp_cgroup_identity *i)
 {
 	static const char *const roots[] = {"/var/lib", "/run"};
 	char path[256];
@@ -188,16 +188,17 @@ static void storage(const char *host, struct tcp_cgroup_identity *i)
 	for (size_t n = 0; n < 2 && !there; n++) {
 		snprintf(path, sizeof(path), "%s" STORAGE "%s/userdata/config.json", roots[n],
 			 i->container_id);
-		there = oci(host, i, path, "podman");
+		there = read_oci(host, i, path, "podman");
 	}
 	if (there && !i->container[0])
-		listed(host, "/var/lib" STORAGE "containers.json", i);
+		find_in_list(host, "/var/lib" STORAGE "containers.json", i);
 	if (there && !i->container[0])
-		listed(host, "/var/lib" STORAGE "volatile-containers.json", i);
+		find_in_list(host, "/var/lib" STORAGE "volatile-containers.json", i);
 }
 
-/* Splits a file name A_B_C; names in Kubernetes have no underscore. */
-static bool three(const char *file, size_t n, struct tcp_cgroup_identity *i, bool pod_first)
+/* Splits a file name of the form A_B_C. Kubernetes names contain no underscore. */
+static bool split_file_name(const char *file, size_t n, struct tcp_cgroup_identity *i,
+			    bool pod_first)
 {
 	const char *a = memchr(file, '_', n);
 	char one[256], two[256], rest[256];
@@ -208,16 +209,16 @@ static bool three(const char *file, size_t n, struct tcp_cgroup_identity *i, boo
 	snprintf(one, sizeof(one), "%.*s", (int)(a - file), file);
 	snprintf(two, sizeof(two), "%.*s", (int)(b - a - 1), a + 1);
 	snprintf(rest, sizeof(rest), "%.*s", (int)(n - (size_t)(b + 1 - file)), b + 1);
-	name(i->pod, pod_first ? one : two);
-	name(i->kube_namespace, pod_first ? two : one);
+	set_name(i->pod, pod_first ? one : two);
+	set_name(i->kube_namespace, pod_first ? two : one);
 	if (pod_first)
-		name(i->container, rest);
+		set_name(i->container, rest);
 	return true;
 }
 
-/* Finds the file in a folder of kubelet's whose name ends like this. */
-static void kubelet(const char *host, const char *folder, const char *end, const char *after,
-		    struct tcp_cgroup_identity *i, bool pod_first)
+/* Finds the file in one of kubelet's directories whose name ends in end and after. */
+static void read_kubelet(const char *host, const char *folder, const char *end, const char *after,
+			 struct tcp_cgroup_identity *i, bool pod_first)
 {
 	char path[512], suffix[160];
 	struct dirent *d;
@@ -231,7 +232,7 @@ static void kubelet(const char *host, const char *folder, const char *end, const
 		size_t have = strlen(d->d_name);
 
 		if (have > want && !strcmp(d->d_name + have - want, suffix) &&
-		    three(d->d_name, have - want - (pod_first ? 1 : 0), i, pod_first))
+		    split_file_name(d->d_name, have - want - (pod_first ? 1 : 0), i, pod_first))
 			break;
 	}
 	if (dir)
@@ -240,21 +241,24 @@ static void kubelet(const char *host, const char *folder, const char *end, const
 
 void tcp_cgroup_runtime_names(const char *host, struct tcp_cgroup_identity *i)
 {
-	/* Otherwise a folder named like another's container would take its name. */
+	/*
+	 * Claimed ids are not looked up: otherwise a cgroup named like another container would get
+	 * that container's name.
+	 */
 	bool container = i->container_id[0] && !i->claimed, pod = i->pod_uid[0] && !i->claimed_pod;
 
-	if (container && !docker(host, i) && !containerd(host, i))
-		storage(host, i);
+	if (container && !read_docker(host, i) && !read_containerd(host, i))
+		read_storage(host, i);
 	if (pod && container && (!i->pod[0] || !i->container[0]))
-		kubelet(host, "/var/log/containers", i->container_id, ".log", i, true);
+		read_kubelet(host, "/var/log/containers", i->container_id, ".log", i, true);
 	if (pod && !i->pod[0])
-		kubelet(host, "/var/log/pods", i->pod_uid, "", i, false);
+		read_kubelet(host, "/var/log/pods", i->pod_uid, "", i, false);
 	if (i->pod[0] && !i->service[0])
 		tcp_cgroup_workload(i->pod, i->service, sizeof(i->service));
 }
 
-/* Each folder of this path is root's, and at most a system group may write to it. */
-static bool is_roots(const char *host, const char *path)
+/* True if all directories of this path belong to root, and at most a system group can write. */
+static bool is_root_only(const char *host, const char *path)
 {
 	char full[512];
 	struct stat st;
@@ -273,8 +277,8 @@ static bool is_roots(const char *host, const char *path)
 
 void tcp_cgroup_attested_names(const char *host, struct tcp_cgroup_identity *i)
 {
-	if (i->pod_uid[0] && is_roots(host, "/var/log/pods"))
-		kubelet(host, "/var/log/pods", i->pod_uid, "", i, false);
-	if (i->pod[0] && i->container_id[0] && is_roots(host, "/var/log/containers"))
-		kubelet(host, "/var/log/containers", i->container_id, ".log", i, true);
+	if (i->pod_uid[0] && is_root_only(host, "/var/log/pods"))
+		read_kubelet(host, "/var/log/pods", i->pod_uid, "", i, false);
+	if (i->pod[0] && i->container_id[0] && is_root_only(host, "/var/log/containers"))
+		read_kubelet(host, "/var/log/containers", i->container_id, ".log", i, true);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cpu.c - loads cpu.bpf.c and reads its memory. */
+/* cpu.c - loads cpu.bpf.c and reads the memory that it fills. */
 #include "source/tcp/cpu.h"
 
 #include <errno.h>
@@ -23,16 +23,16 @@ struct tcp_cpu {
 	struct cpu_bpf *bpf;
 	struct tcp_hooks hooks;
 	uint32_t cpus, tasks, cgroups;
-	uint64_t untracked; /* loss count at the last walk of the tasks */
+	uint64_t untracked; /* number of untracked tasks at the last walk over all tasks */
 	struct tcp_region region;
 	struct region_tasks_info info;
-	uint64_t *scratch; /* one cgroup, all CPUs */
+	uint64_t *scratch; /* holds one cgroup's values for all CPUs */
 };
 
 /* ---- opening ---- */
 
-/* A controller's index in css_set.subsys; the order depends on the kernel's configuration. */
-static int subsystem(const char *controller)
+/* Returns a controller's index in css_set.subsys, which depends on the kernel's configuration. */
+static int find_subsystem(const char *controller)
 {
 	struct btf *btf = btf__load_vmlinux_btf();
 	const struct btf_enum *e;
@@ -53,12 +53,12 @@ static int subsystem(const char *controller)
 	return found;
 }
 
-/* The hooks of programs that the rest works without. */
+/* Hooks of optional programs: the other programs work without them. */
 #define OPTIONAL                                                               \
 	(TCP_HOOKS_OF(TICK) | TCP_HOOKS_OF(RENAME) | TCP_HOOKS_OF(TASK_FREE) | \
 	 TCP_HOOKS_OF(CGROUP_GONE))
 
-static void choose(struct cpu_bpf *bpf, const struct tcp_hooks *hooks)
+static void choose_programs(struct cpu_bpf *bpf, const struct tcp_hooks *hooks)
 {
 	const struct {
 		struct bpf_program *program;
@@ -73,13 +73,13 @@ static void choose(struct cpu_bpf *bpf, const struct tcp_hooks *hooks)
 
 		if (tcp_hook_chosen(hooks, optional[i].boundary) == TCP_HOOK_TP)
 			continue;
-		base_logf(BASE_WARN, "cpu", "no tracepoint %s: lost: %s", b->candidate[0].target[0],
-			  b->lost);
+		base_logf(BASE_WARN, "cpu", "this kernel has no tracepoint %s, which loses: %s",
+			  b->candidate[0].target[0], b->lost);
 		bpf_program__set_autoload(optional[i].program, false);
 	}
 }
 
-static int size(struct tcp_cpu *c)
+static int size_maps(struct tcp_cpu *c)
 {
 	struct cpu_bpf *bpf = c->bpf;
 
@@ -112,14 +112,14 @@ static int make_region(struct tcp_cpu *c)
 	if (e)
 		return e;
 	hot = (uint64_t *)((char *)c->region.map + SL_TASKS_HOT_AT);
-	hot[SL_TASKS_CGROUPS_USED] = 1; /* slot 0 takes cgroups without a slot */
+	hot[SL_TASKS_CGROUPS_USED] = 1; /* slot 0 counts cgroups that have no slot of their own */
 	hot[7] = sl_line_check(hot);
 	return region_tasks_info_parse(c->region.map, c->region.bytes, &c->info) ? -EINVAL : 0;
 }
 
-/* what: was being done. 0 or -errno. */
-static int start(struct tcp_cpu *c, const struct tcp_cpu_opts *o, const char **what, char *why,
-		 size_t bytes)
+/* *what is set to the current step, for the error message. Returns 0 or -errno. */
+static int start_programs(struct tcp_cpu *c, const struct tcp_cpu_opts *o, const char **what,
+			  char *why, size_t bytes)
 {
 	struct cpu_bpf *bpf = c->bpf;
 	int e, cpus = libbpf_num_possible_cpus();
@@ -137,17 +137,17 @@ static int start(struct tcp_cpu *c, const struct tcp_cpu_opts *o, const char **w
 	bpf->rodata->hierarchy_id = o->hierarchy;
 	if (o->hierarchy) {
 		*what = "finding the number of the cgroup controller";
-		e = subsystem(o->controller ? o->controller : "");
+		e = find_subsystem(o->controller ? o->controller : "");
 		if (e < 0)
 			return e;
 		bpf->rodata->subsystem = (uint32_t)e;
 	}
 	*what = "sizing the maps";
-	e = size(c);
+	e = size_maps(c);
 	if (e)
 		return e;
-	choose(bpf, &c->hooks);
-	*what = NULL; /* tells why itself */
+	choose_programs(bpf, &c->hooks);
+	*what = NULL; /* tcp_load() writes the whole message itself */
 	e = tcp_load(bpf->skeleton, "scheduler's", why, bytes);
 	if (e)
 		return e;
@@ -155,7 +155,7 @@ static int start(struct tcp_cpu *c, const struct tcp_cpu_opts *o, const char **w
 	e = make_region(c);
 	if (e)
 		return e;
-	/* Forks first: no task is created between iterator and tracepoint. */
+	/* Attach to fork first, so that no task is missed between iterator and tracepoint. */
 	*what = "attaching";
 	bpf->links.on_fork = bpf_program__attach(bpf->progs.on_fork);
 	if (!bpf->links.on_fork)
@@ -185,7 +185,7 @@ struct tcp_cpu *tcp_cpu_open(const struct tcp_cpu_opts *opts, char *why, size_t 
 	if (e)
 		goto fail;
 	c->bpf = cpu_bpf__open();
-	e = c->bpf ? start(c, opts, &what, why, why_bytes) : -errno;
+	e = c->bpf ? start_programs(c, opts, &what, why, why_bytes) : -errno;
 	if (!e)
 		return c;
 	if (what)
@@ -253,7 +253,7 @@ int tcp_cpu_refresh(struct tcp_cpu *c)
 	return tcp_iterate_until(c->bpf->progs.on_task, NULL);
 }
 
-/* Copies a slot of some words. 1; 0: free, and always is false; -EAGAIN: it kept changing. */
+/* Copies a slot. Returns 1; 0 if the slot is free and always is false; -EAGAIN if it changed. */
 static int copy_slot(uint64_t *copy, const uint64_t *from, uint32_t words, bool always)
 {
 	uint64_t owner[SL_CPU_LINE];
@@ -265,7 +265,7 @@ static int copy_slot(uint64_t *copy, const uint64_t *from, uint32_t words, bool 
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
 	if (!region_copy_lines(copy + 8, from + 8, words / 8 - 1))
 		return -EAGAIN;
-	/* The owner's line again, after all others. */
+	/* Check the owner's line again after copying all others. */
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
 	return region_copy_lines(owner, from, 1) && owner[0] == copy[0] ? 1 : -EAGAIN;
 }

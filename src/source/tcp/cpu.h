@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cpu.h - scheduler time of every task and cgroup as the kernel accounts for it (cpu.bpf.c; the
- * format is sidelight/task.h). Names of containers are cgroup.h's.
+ * cpu.h - scheduler time of every task and cgroup as accounted for by the kernel (see cpu.bpf.c;
+ * the format is defined in sidelight/task.h). Names of containers come from cgroup.h.
  *
- * Counts begin at tcp_cpu_open(), or at a later task's creation. A sleeping task is exact, as in
- * /proc/PID/task/TID/schedstat; a running one lags by at most 1 ms of running and a tick.
+ * Counting starts at tcp_cpu_open(), or when a task is created later. The values of a sleeping task
+ * are exact, as in /proc/PID/task/TID/schedstat; those of a running task lag by at most 1 ms of run
+ * time plus one tick.
  *
- * One thread per struct tcp_cpu. The programs end with it, or with the process.
+ * A struct tcp_cpu must be used by one thread at a time. Its programs are unloaded when it is
+ * closed or when the process ends.
  */
 #ifndef SL_SOURCE_TCP_CPU_H
 #define SL_SOURCE_TCP_CPU_H
@@ -19,41 +21,45 @@
 #include "source/tcp/region.h"
 
 struct tcp_cpu_opts {
-	uint32_t tasks;		/* slots; 0: 8192. Further tasks count only in their cgroup */
-	uint32_t cgroups;	/* slots; 0: 512. Further cgroups count together in slot 0 */
-	uint32_t hierarchy;	/* see struct tcp_cgroup_hierarchy; 0: the unified one */
-	const char *controller; /* of a version 1 hierarchy: "memory" */
+	/* number of task slots; 0: 8192. Tasks without a slot are only counted in their cgroup */
+	uint32_t tasks;
+	/* number of cgroup slots; 0: 512. Cgroups without a slot are counted together in slot 0 */
+	uint32_t cgroups;
+	uint32_t hierarchy;	/* number of the cgroup hierarchy; 0: unified hierarchy */
+	const char *controller; /* controller of a version 1 hierarchy, such as "memory" */
 };
 
 struct tcp_cpu;
 
 /*
- * Loads, attaches, and adds existing tasks. NULL with errno, and cause and remedy in why. EPERM: a
- * capability is missing; ENOENT: no BTF, or a tracepoint is missing.
+ * Loads and attaches the programs, and adds existing tasks. On failure, returns NULL with errno,
+ * and writes the cause and a remedy to why. EPERM: a capability is missing; ENOENT: BTF or a
+ * tracepoint is missing.
  */
 struct tcp_cpu *tcp_cpu_open(const struct tcp_cpu_opts *opts, char *why, size_t why_bytes);
 void tcp_cpu_close(struct tcp_cpu *c); /* NULL is fine */
 
-uint32_t tcp_cpu_task_slots(const struct tcp_cpu *c);	/* ever used */
-uint32_t tcp_cpu_cgroup_slots(const struct tcp_cpu *c); /* ever used: at least 1 */
+uint32_t tcp_cpu_task_slots(const struct tcp_cpu *c); /* number of slots used so far */
+/* number of slots used so far, at least 1 */
+uint32_t tcp_cpu_cgroup_slots(const struct tcp_cpu *c);
 
-/* 1: *row is filled in. 0: the slot is free. -EAGAIN: it kept changing. */
+/* Return 1 if *row was filled in, 0 if the slot is free, or -EAGAIN if the slot kept changing. */
 int tcp_cpu_task(const struct tcp_cpu *c, uint32_t slot, struct region_cpu_row *row);
 int tcp_cpu_cgroup(const struct tcp_cpu *c, uint32_t slot, struct region_cpu_row *row);
 
-/* The owner of a slot, from its first line alone; 0: none. */
+/* Returns the id of the cgroup that owns a slot, from its first line only; 0 if it is free. */
 uint64_t tcp_cpu_cgroup_id(const struct tcp_cpu *c, uint32_t slot);
 
-/* Indexed by enum sl_task_loss. */
+/* Copies the loss counters; out is indexed by enum sl_task_loss. */
 void tcp_cpu_losses(const struct tcp_cpu *c, uint64_t out[SL_TASK_LOSSES]);
 
-/* Of kind SL_REGION_TASKS; until the close. */
+/* Returns the region, of kind SL_REGION_TASKS. Valid until tcp_cpu_close(). */
 const struct tcp_region *tcp_cpu_region(const struct tcp_cpu *c);
 
 /*
- * Adds tasks whose fork was missed: the kernel may skip calls of a tracepoint while another process
- * attaches to it. They lose only their time in cgroups that they have left. Call it once per
- * interval. 0 or -errno.
+ * Adds tasks whose fork was missed: the kernel may skip calls to a tracepoint while another process
+ * attaches to it. Such tasks only lose the time spent in cgroups that they have already left. Call
+ * this function once per interval. Returns 0 or -errno.
  */
 int tcp_cpu_refresh(struct tcp_cpu *c);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* feature.c - the table of features, and their trials. */
+/* feature.c - the table of kernel features, and the trials that detect them. */
 #include "source/tcp/feature.h"
 
 #include <bpf/bpf.h>
@@ -23,15 +23,18 @@
 
 const char *const tcp_part_names[TCP_FEATURE_USERS] = {"flows", "layers", "cpu", "net", "report"};
 
-/* "Since" is when these programs may use it; some helpers are older for others. */
+/*
+ * The version is the first that offers the feature to these program types; some helpers are older
+ * for other program types.
+ */
 const struct tcp_feature_info tcp_feature_table[TCP_FEATURES] = {
 	[TCP_FEATURE_RING_BUFFER] = {"ring buffers", "5.8", FLOWS | LAYERS},
-	[TCP_FEATURE_SOCKET_STORAGE] = {"storage of sockets", "5.11", FLOWS | LAYERS},
+	[TCP_FEATURE_SOCKET_STORAGE] = {"socket storage", "5.11", FLOWS | LAYERS},
 	[TCP_FEATURE_FILE_SOCKET] = {"bpf_sock_from_file()", "5.11", FLOWS},
 	[TCP_FEATURE_FETCH] = {"atomic instructions that return the old value", "5.12",
 			       FLOWS | LAYERS | CPU | NET | REPORT},
 	[TCP_FEATURE_FOR_EACH] = {"bpf_for_each_map_elem()", "5.13", REPORT},
-	[TCP_FEATURE_TASK_STORAGE] = {"storage of tasks", "5.13", CPU},
+	[TCP_FEATURE_TASK_STORAGE] = {"task storage", "5.13", CPU},
 	[TCP_FEATURE_TIMER] = {"timers", "5.15", FLOWS | LAYERS},
 	[TCP_FEATURE_LOOP] = {"bpf_loop()", "5.17", FLOWS | LAYERS},
 	[TCP_FEATURE_FRAMES] = {"bpf_xdp_store_bytes()", "5.18", REPORT},
@@ -39,8 +42,8 @@ const struct tcp_feature_info tcp_feature_table[TCP_FEATURES] = {
 
 /* ---- trials ---- */
 
-/* Closes a trial's descriptor; EINVAL is how the kernel refuses what it does not know. */
-static int done(int fd)
+/* Closes the descriptor of a trial. The kernel reports unknown features with EINVAL. */
+static int close_trial(int fd)
 {
 	if (fd < 0)
 		return errno == EINVAL ? -ENOTSUP : -errno;
@@ -49,8 +52,9 @@ static int done(int fd)
 }
 
 /*
- * A call without arguments is refused in any case; the reason tells whether the helper is known.
- * libbpf_probe_bpf_helper() does the same, but not for programs of tracepoints.
+ * Calls the helper without arguments. The verifier always refuses the call, and its message shows
+ * whether it knows the helper. libbpf_probe_bpf_helper() works the same way, but not for tracepoint
+ * programs.
  */
 int tcp_feature_helper(int helper)
 {
@@ -68,21 +72,21 @@ int tcp_feature_helper(int helper)
 
 	if (err)
 		return err;
-	/* Any tracepoint will do: this one is as old as programs of tracepoints. */
+	/* Any tracepoint will do; this one is present in all kernels that support such programs. */
 	id = btf__find_by_name_kind(kernel, "btf_trace_sched_switch", BTF_KIND_TYPEDEF);
 	if (id < 0)
 		return -ENOENT;
 	opts.attach_btf_id = (uint32_t)id;
-	err = done(bpf_prog_load(BPF_PROG_TYPE_TRACING, "sl_trial", "Dual BSD/GPL", program,
-				 sizeof(program) / sizeof(*program), &opts));
+	err = close_trial(bpf_prog_load(BPF_PROG_TYPE_TRACING, "sl_trial", "Dual BSD/GPL", program,
+					sizeof(program) / sizeof(*program), &opts));
 	for (size_t i = 0; err && i < sizeof(unknown) / sizeof(*unknown); i++)
 		if (strstr(log, unknown[i]))
 			return -ENOTSUP;
-	/* Without a log it did not come to the call. */
+	/* Without a log, the verifier never reached the call. */
 	return *log ? 0 : err;
 }
 
-/* Of a program that sees packets. */
+/* Probes a helper for packet program types. */
 static int try_helper_of(enum bpf_prog_type type, enum bpf_func_id helper)
 {
 	int known = libbpf_probe_bpf_helper(type, helper, NULL);
@@ -107,16 +111,16 @@ static int try_fetch(void)
 		{.code = BPF_JMP | BPF_EXIT},
 	};
 
-	return done(bpf_prog_load(BPF_PROG_TYPE_SOCKET_FILTER, "sl_trial", "Dual BSD/GPL", program,
-				  sizeof(program) / sizeof(*program), NULL));
+	return close_trial(bpf_prog_load(BPF_PROG_TYPE_SOCKET_FILTER, "sl_trial", "Dual BSD/GPL",
+					 program, sizeof(program) / sizeof(*program), NULL));
 }
 
 static int try_feature(enum tcp_feature feature)
 {
 	switch (feature) {
 	case TCP_FEATURE_RING_BUFFER:
-		return done(bpf_map_create(BPF_MAP_TYPE_RINGBUF, "sl_trial", 0, 0,
-					   (uint32_t)sysconf(_SC_PAGESIZE), NULL));
+		return close_trial(bpf_map_create(BPF_MAP_TYPE_RINGBUF, "sl_trial", 0, 0,
+						  (uint32_t)sysconf(_SC_PAGESIZE), NULL));
 	case TCP_FEATURE_SOCKET_STORAGE:
 		return tcp_feature_helper(BPF_FUNC_sk_storage_get);
 	case TCP_FEATURE_FILE_SOCKET:
@@ -139,7 +143,7 @@ static int try_feature(enum tcp_feature feature)
 	return -EINVAL;
 }
 
-/* A kernel stays what it is: each is tried once. */
+/* Tries each feature only once, because the running kernel does not change. */
 static void try_features(uint32_t parts, int error[TCP_FEATURES])
 {
 	static int results[TCP_FEATURES];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * feature.h - what the programs need of the kernel besides hooks. Each is tried by a program of a
- * few instructions, before the real ones are loaded: an old verifier works on those for minutes
- * before it comes to a call that it does not know.
+ * feature.h - kernel features, other than hooks, that the eBPF programs need. Each feature is tried
+ * with a tiny program before the real programs are loaded, because an old verifier may analyse a
+ * real program for minutes before it reaches an unknown call.
  */
 #ifndef SL_SOURCE_TCP_FEATURE_H
 #define SL_SOURCE_TCP_FEATURE_H
@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* In the order of tcp_feature_table, which is that of the kernels. */
+/* In the order of tcp_feature_table, which lists the oldest kernel versions first. */
 enum tcp_feature {
 	TCP_FEATURE_RING_BUFFER,
 	TCP_FEATURE_SOCKET_STORAGE,
@@ -24,7 +24,7 @@ enum tcp_feature {
 	TCP_FEATURES
 };
 
-/* Each has an object in bpf/, and a table; the reporter of src/source/report has neither. */
+/* Each part has an object in bpf/ and a table. The reporter in src/source/report has neither. */
 enum tcp_part {
 	TCP_PART_FLOWS,
 	TCP_PART_LAYERS,
@@ -38,25 +38,31 @@ extern const char *const tcp_part_names[TCP_FEATURE_USERS];
 
 struct tcp_feature_info {
 	const char *name;
-	const char *since;  /* Linux, on x86-64: "5.17" */
-	unsigned int parts; /* that need it: bit i is enum tcp_part i */
+	const char *since; /* first Linux version that supports it on x86-64, such as "5.17" */
+	/* set of parts that need the feature: bit i stands for enum tcp_part i */
+	unsigned int parts;
 };
 extern const struct tcp_feature_info tcp_feature_table[TCP_FEATURES];
 
-/* Tries one call. 0, -ENOTSUP: programs of tracepoints cannot call this helper, or as below. */
+/*
+ * Checks whether tracepoint programs can call a helper. Returns 0, -ENOTSUP if not, or an error as
+ * from tcp_features_probe().
+ */
 int tcp_feature_helper(int helper);
 /*
- * Tries each: error[] is 0 where it works, else -errno. 0, or -errno if no trial is possible, as of
- * tcp_hooks_probe(). Loads programs and leaves none. Not thread-safe.
+ * Tries each feature and sets its error[] to 0 if it works, otherwise to -errno. Returns 0, or
+ * -errno if trials are impossible, as for tcp_hooks_probe(). Leaves no programs loaded. Not
+ * thread-safe.
  */
 int tcp_features_probe(int error[TCP_FEATURES]);
 /*
- * 0 if this kernel has all that this part needs; -ENOTSUP with one line in why[] that names the
- * kernel and what it lacks; or as above. A trial that fails otherwise counts as success: loading
- * the programs themselves tells why. The reporter needs no BTF, and no right at this point.
+ * Returns 0 if this kernel has all features that the part needs; -ENOTSUP, with one line in why[]
+ * that names the kernel and the missing features; or an error as from tcp_features_probe(). A trial
+ * that fails for any other reason counts as success: loading the real programs will report the
+ * cause. The reporter needs no BTF and, at this point, no privileges.
  */
 int tcp_features_need(enum tcp_part part, char *why, size_t bytes);
-/* That line for the results of a probe. 0 or -ENOTSUP. */
+/* Writes the line of tcp_features_need() for the results of a probe. Returns 0 or -ENOTSUP. */
 int tcp_features_lacking(const int error[TCP_FEATURES], enum tcp_part part, const char *kernel,
 			 char *why, size_t bytes);
 

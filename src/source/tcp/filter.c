@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* filter.c - resolves ports, prefixes, cgroups and namespaces of a filter. */
+/* filter.c - resolves the ports, prefixes, cgroups and namespaces of a filter. */
 #include "source/tcp/filter.h"
 
 #include <arpa/inet.h>
@@ -18,7 +18,7 @@
 
 #define SAMPLE_MAX 20
 
-static int wrong(char *why, size_t bytes, const char *what, const char *value)
+static int report_invalid(char *why, size_t bytes, const char *what, const char *value)
 {
 	return base_fail(why, bytes, -EINVAL, "'%s' is not a valid %s", value, what);
 }
@@ -69,7 +69,7 @@ static int parse_cidr(const char *s, struct tcp_cidr_key *key)
 	return 0;
 }
 
-/* The id of a cgroup is the inode number of its folder. */
+/* A cgroup's id is the inode number of its directory. */
 static int parse_cgroup(const char *s, uint64_t *id)
 {
 	struct stat st;
@@ -106,36 +106,37 @@ static int parse_netns(const char *s, uint32_t *inode)
 	return 0;
 }
 
-static void empty(int fd, void *next)
+static void empty_map(int fd, void *next)
 {
 	while (!bpf_map_get_next_key(fd, NULL, next) && !bpf_map_delete_elem(fd, next))
 		;
 }
 
-/* Fills f, all but .generation; touches no map. 0, or -EINVAL with one line in why[]. */
-static int parse(const struct tcp_filter *w, struct tcp_kernel_filter *f, char *why, size_t bytes)
+/* Fills in f except .generation; updates no map. Returns 0, or -EINVAL with a line in why[]. */
+static int parse_filter(const struct tcp_filter *w, struct tcp_kernel_filter *f, char *why,
+			size_t bytes)
 {
 	struct tcp_cidr_key cidr;
 	uint64_t cgroup;
 
 	if (w->sample > SAMPLE_MAX)
 		return base_fail(why, bytes, -EINVAL,
-				 "cannot sample one flow in 2^%u; at most 2^%u", w->sample,
+				 "cannot sample one flow in 2^%u: the limit is 2^%u", w->sample,
 				 SAMPLE_MAX);
 	memset(f, 0, sizeof(*f));
 	f->sample_mask = (1u << w->sample) - 1;
 	f->pid = w->pid;
 	for (size_t i = 0; i < w->ports.n; i++)
 		if (add_ports(f, w->ports.v[i]))
-			return wrong(why, bytes, "port or range of ports", w->ports.v[i]);
+			return report_invalid(why, bytes, "port or range of ports", w->ports.v[i]);
 	for (size_t i = 0; i < w->cidrs.n; i++)
 		if (parse_cidr(w->cidrs.v[i], &cidr))
-			return wrong(why, bytes, "address or prefix", w->cidrs.v[i]);
+			return report_invalid(why, bytes, "address or prefix", w->cidrs.v[i]);
 	for (size_t i = 0; i < w->cgroups.n; i++)
 		if (parse_cgroup(w->cgroups.v[i], &cgroup))
-			return wrong(why, bytes, "cgroup here", w->cgroups.v[i]);
+			return report_invalid(why, bytes, "cgroup here", w->cgroups.v[i]);
 	if (w->netns && parse_netns(w->netns, &f->netns))
-		return wrong(why, bytes, "network namespace", w->netns);
+		return report_invalid(why, bytes, "network namespace", w->netns);
 	f->by_port = w->ports.n > 0;
 	f->by_cidr = w->cidrs.n > 0;
 	f->by_cgroup = w->cgroups.n > 0;
@@ -146,7 +147,7 @@ int tcp_filter_check(const struct tcp_filter *filter, char *why, size_t bytes)
 {
 	struct tcp_kernel_filter f;
 
-	return parse(filter, &f, why, bytes);
+	return parse_filter(filter, &f, why, bytes);
 }
 
 static int fill_maps(const struct tcp_filter *w, int cidrs_fd, int cgroups_fd, char *why,
@@ -156,16 +157,18 @@ static int fill_maps(const struct tcp_filter *w, int cidrs_fd, int cgroups_fd, c
 	struct tcp_cidr_key cidr;
 	uint64_t cgroup;
 
-	empty(cidrs_fd, &cidr);
-	empty(cgroups_fd, &cgroup);
+	empty_map(cidrs_fd, &cidr);
+	empty_map(cgroups_fd, &cgroup);
 	for (size_t i = 0; i < w->cidrs.n; i++)
 		if (parse_cidr(w->cidrs.v[i], &cidr) ||
 		    bpf_map_update_elem(cidrs_fd, &cidr, &one, BPF_ANY))
-			return wrong(why, bytes, "prefix: the table is full", w->cidrs.v[i]);
+			return report_invalid(why, bytes, "prefix: the table is full",
+					      w->cidrs.v[i]);
 	for (size_t i = 0; i < w->cgroups.n; i++)
 		if (parse_cgroup(w->cgroups.v[i], &cgroup) ||
 		    bpf_map_update_elem(cgroups_fd, &cgroup, &one, BPF_ANY))
-			return wrong(why, bytes, "cgroup: the table is full", w->cgroups.v[i]);
+			return report_invalid(why, bytes, "cgroup: the table is full",
+					      w->cgroups.v[i]);
 	return 0;
 }
 
@@ -189,14 +192,14 @@ int tcp_filter_set(struct tcp_kernel_filter *mapped, const struct tcp_filter *w,
 		   int cgroups_fd, char *why, size_t bytes)
 {
 	struct tcp_kernel_filter f;
-	/* All of it is valid before anything changes. */
-	int err = parse(w, &f, why, bytes) ?: fill_maps(w, cidrs_fd, cgroups_fd, why, bytes);
+	/* Validate the whole filter before changing anything. */
+	int err = parse_filter(w, &f, why, bytes) ?: fill_maps(w, cidrs_fd, cgroups_fd, why, bytes);
 
 	if (err)
 		return err;
 	f.generation = mapped->generation;
 	memcpy(mapped, &f, sizeof(f));
-	/* Last: a program that sees the new generation decides by the new filter. */
+	/* Update the generation last: a program that sees the new one applies the new filter. */
 	__atomic_store_n(&mapped->generation, f.generation + 1, __ATOMIC_RELEASE);
 	return 0;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* hook.c - the table of boundaries, and the choice by trial. */
+/* hook.c - the table of boundaries, and the selection of hooks by trial. */
 #include "source/tcp/hook.h"
 
 #include <bpf/bpf.h>
@@ -26,10 +26,10 @@
 	[TCP_BOUNDARY_##which] = {name, between, lost, {__VA_ARGS__}}
 
 /*
- * Tracepoints come first: they work under lockdown and cost least. Then fentry, then the more
- * expensive kprobe, then hooks that run for every packet and see less. Each entry has a program
- * (layer.c, tcp.c). Boundaries with only a tracepoint need no alternative: each is as old as what
- * all programs need (feature.c), and lockdown permits it.
+ * Tracepoints come first: they work under lockdown and cost least. They are followed by fentry, the
+ * more expensive kprobe, and hooks that run for every packet and see less. Each entry has a program
+ * (see layer.c, tcp.c). Boundaries with only a tracepoint need no alternative: that tracepoint is
+ * as old as the features that all programs need (feature.c), and lockdown permits it.
  */
 const struct tcp_hook_boundary tcp_hook_table[TCP_BOUNDARIES] = {
 	BOUNDARY(NIC_IN, "nic-in", "driver to the network stack",
@@ -97,7 +97,7 @@ const struct tcp_hook_boundary tcp_hook_table[TCP_BOUNDARIES] = {
 		 "a task that keeps its CPU is counted when it leaves it",
 		 TRY(TP, NULL, "sched_stat_runtime")),
 	BOUNDARY(RENAME, "rename", "a task changes its name",
-		 "tasks keep the name of what forked them", TRY(TP, NULL, "task_rename")),
+		 "tasks keep the name of the task that forked them", TRY(TP, NULL, "task_rename")),
 	BOUNDARY(TASK_FREE, "task-free", "a task is freed",
 		 "slots of tasks whose last switch was missed",
 		 TRY(TP, NULL, "sched_process_free")),
@@ -117,13 +117,13 @@ const char *tcp_hook_type_name(enum tcp_hook_type type)
 /* ---- trials ---- */
 
 /*
- * A trial loads a program that returns a constant: 1 where that means "accept" (netfilter,
- * cgroups), else 0. Only the first tracepoint is attached: permission for one is permission for
- * all, and loading proves that the others exist (their types are in BTF). Each attachment patches
- * kernel code and waits for all CPUs, which dominated start-up time.
+ * A trial loads a program that returns a constant: 1 where this means "accept" (netfilter,
+ * cgroups), otherwise 0. Only the first tracepoint is attached: permission for one implies
+ * permission for all, and loading proves that the others exist (their types are in BTF). Every
+ * attachment patches kernel code and waits for all CPUs, which used to dominate start-up time.
  */
-static struct btf *kernel_btf; /* kept: parsing it dominates a trial */
-static bool attaches;	       /* a tracepoint was attached */
+static struct btf *kernel_btf; /* cached, because parsing it dominates the time of a trial */
+static bool attaches;	       /* one tracepoint was attached successfully */
 
 int tcp_hooks_begin(const struct btf **btf)
 {
@@ -142,7 +142,7 @@ int tcp_hooks_begin(const struct btf **btf)
 	return 0;
 }
 
-static int load(enum bpf_prog_type type, enum bpf_attach_type attach, int btf_id, int result)
+static int load_trial(enum bpf_prog_type type, enum bpf_attach_type attach, int btf_id, int result)
 {
 	const struct bpf_insn program[] = {
 		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = result},
@@ -157,8 +157,8 @@ static int load(enum bpf_prog_type type, enum bpf_attach_type attach, int btf_id
 	return fd < 0 ? -errno : fd;
 }
 
-/* Closes a trial's descriptors and returns its result; link is a descriptor or -errno. */
-static int done(int prog, int link)
+/* Closes the descriptors of a trial and returns its result. link is a descriptor or -errno. */
+static int close_trial(int prog, int link)
 {
 	close(prog);
 	if (link < 0)
@@ -167,8 +167,8 @@ static int done(int prog, int link)
 	return 0;
 }
 
-static int by_btf(const char *prefix, const char *target, uint32_t kind,
-		  enum bpf_attach_type attach)
+static int try_btf(const char *prefix, const char *target, uint32_t kind,
+		   enum bpf_attach_type attach)
 {
 	LIBBPF_OPTS(bpf_link_create_opts, opts);
 	char name[128];
@@ -178,7 +178,7 @@ static int by_btf(const char *prefix, const char *target, uint32_t kind,
 	id = btf__find_by_name_kind(kernel_btf, name, kind);
 	if (id < 0)
 		return -ENOENT;
-	prog = load(BPF_PROG_TYPE_TRACING, attach, id, 0);
+	prog = load_trial(BPF_PROG_TYPE_TRACING, attach, id, 0);
 	if (prog < 0)
 		return prog;
 	if (attach == BPF_TRACE_RAW_TP && attaches) {
@@ -190,10 +190,10 @@ static int by_btf(const char *prefix, const char *target, uint32_t kind,
 	else
 		link = bpf_raw_tracepoint_open(NULL, prog);
 	attaches |= attach == BPF_TRACE_RAW_TP && link >= 0;
-	return done(prog, link < 0 ? -errno : link);
+	return close_trial(prog, link < 0 ? -errno : link);
 }
 
-/* The PMU type number of kprobes, which the kernel assigns. */
+/* Returns the PMU type that the kernel assigned to kprobes. */
 static int kprobe_pmu(void)
 {
 	FILE *f = fopen("/sys/bus/event_source/devices/kprobe/type", "re");
@@ -207,21 +207,21 @@ static int kprobe_pmu(void)
 	return type;
 }
 
-static int by_kprobe(const char *target)
+static int try_kprobe(const char *target)
 {
 	struct perf_event_attr attr = {.size = sizeof(attr)};
 	int type = kprobe_pmu(), prog, event, err = 0;
 
 	if (type < 0)
 		return type;
-	prog = load(BPF_PROG_TYPE_KPROBE, 0, 0, 0);
+	prog = load_trial(BPF_PROG_TYPE_KPROBE, 0, 0, 0);
 	if (prog < 0)
 		return prog;
 	attr.type = (uint32_t)type;
-	attr.config1 = (uint64_t)(uintptr_t)target; /* kprobe_func */
+	attr.config1 = (uint64_t)(uintptr_t)target; /* config1 is an alias of kprobe_func */
 	event = (int)syscall(SYS_perf_event_open, &attr, -1, 0, -1, PERF_FLAG_FD_CLOEXEC);
 	if (event < 0)
-		return done(prog, -errno);
+		return close_trial(prog, -errno);
 	if (ioctl(event, PERF_EVENT_IOC_SET_BPF, prog))
 		err = -errno;
 	close(event);
@@ -229,7 +229,7 @@ static int by_kprobe(const char *target)
 	return err;
 }
 
-static int by_netfilter(const char *target)
+static int try_netfilter(const char *target)
 {
 	static const char *const hooks[] = {"pre-routing", "local-in", "forward", "local-out",
 					    "post-routing"};
@@ -238,50 +238,53 @@ static int by_netfilter(const char *target)
 
 	while (hook < 5 && strcmp(hooks[hook], target))
 		hook++;
-	prog = load(TCP_PROG_NETFILTER, TCP_ATTACH_NETFILTER, 0, 1 /* NF_ACCEPT */);
+	prog = load_trial(TCP_PROG_NETFILTER, TCP_ATTACH_NETFILTER, 0, 1 /* NF_ACCEPT */);
 	if (prog < 0)
 		return prog;
-	return done(prog, tcp_netfilter_link(prog, 2 /* NFPROTO_IPV4 */, hook));
+	return close_trial(prog, tcp_netfilter_link(prog, 2 /* NFPROTO_IPV4 */, hook));
 }
 
-static int by_cgroup(void)
+static int try_cgroup(void)
 {
 	LIBBPF_OPTS(bpf_link_create_opts, opts);
 	int cgroup, prog, link, err;
 
-	/* Programs need the address of the skb: since 6.2. */
+	/* The programs need the address of the skb, which is available since Linux 6.2. */
 	if (btf__find_by_name_kind(kernel_btf, "bpf_cast_to_kern_ctx", BTF_KIND_FUNC) < 0)
 		return -ENOTSUP;
 	cgroup = tcp_cgroup2_open();
 	if (cgroup < 0)
 		return cgroup;
-	prog = load(BPF_PROG_TYPE_CGROUP_SKB, BPF_CGROUP_INET_INGRESS, 0, 1);
+	prog = load_trial(BPF_PROG_TYPE_CGROUP_SKB, BPF_CGROUP_INET_INGRESS, 0, 1);
 	if (prog < 0) {
 		close(cgroup);
 		return prog;
 	}
 	link = bpf_link_create(prog, cgroup, BPF_CGROUP_INET_INGRESS, &opts);
-	err = done(prog, link < 0 ? -errno : link);
+	err = close_trial(prog, link < 0 ? -errno : link);
 	close(cgroup);
 	return err;
 }
 
-/* Attaches an empty program, of the tracepoints only to the first, and removes it. 0 or -errno. */
+/*
+ * Attaches an empty program to the target and removes it again. Of all tracepoints, only the first
+ * is attached. Returns 0 or -errno.
+ */
 static int try_target(enum tcp_hook_type type, const char *target)
 {
 	switch (type) {
 	case TCP_HOOK_TP:
-		return by_btf("btf_trace_", target, BTF_KIND_TYPEDEF, BPF_TRACE_RAW_TP);
+		return try_btf("btf_trace_", target, BTF_KIND_TYPEDEF, BPF_TRACE_RAW_TP);
 	case TCP_HOOK_FENTRY:
-		return by_btf("", target, BTF_KIND_FUNC, BPF_TRACE_FENTRY);
+		return try_btf("", target, BTF_KIND_FUNC, BPF_TRACE_FENTRY);
 	case TCP_HOOK_ITER:
-		return by_btf("bpf_iter_", target, BTF_KIND_FUNC, BPF_TRACE_ITER);
+		return try_btf("bpf_iter_", target, BTF_KIND_FUNC, BPF_TRACE_ITER);
 	case TCP_HOOK_KPROBE:
-		return by_kprobe(target);
+		return try_kprobe(target);
 	case TCP_HOOK_NETFILTER:
-		return by_netfilter(target);
+		return try_netfilter(target);
 	case TCP_HOOK_CGROUP_SKB:
-		return by_cgroup();
+		return try_cgroup();
 	case TCP_HOOK_DERIVED:
 		return 0;
 	case TCP_HOOK_NONE:

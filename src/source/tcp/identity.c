@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * identity.c - names of cgroups beside the connections, in their region, for readers that cannot
- * resolve ids.
+ * identity.c - writes the names of cgroups next to the connections in their region, for readers
+ * that cannot resolve cgroup ids.
  *
- * A program reports the first connection of a cgroup (flow_life.bpf.h, tell_cgroup()); the agent
- * reports cgroups that have tasks but no connections (tcp_identity_want()). A cgroup is looked up
- * then, and twice later. A slot is reused when it is needed and its cgroup was removed. Only this
- * file writes the section, in one thread.
+ * A program reports the first connection of a cgroup (see flow_life.bpf.h); the agent reports
+ * cgroups that have tasks but no connections (tcp_identity_want()). A cgroup is looked up when it
+ * is reported, and twice later. A slot is reused if a slot is needed and its cgroup was removed.
+ * Only this file writes the section, in one thread.
  */
 #include "source/tcp/identity.h"
 
@@ -23,7 +23,7 @@
 
 #define SECOND 1000000000ull
 
-/* Delays of further lookups: runtimes write names late. */
+/* Delays of the later lookups: runtimes write names with some delay. */
 static const uint64_t delay_ns[] = {2 * SECOND, 10 * SECOND};
 #define LOOKS (sizeof(delay_ns) / sizeof(*delay_ns))
 
@@ -31,21 +31,21 @@ struct identity_slot {
 	uint64_t id; /* 0: free */
 	uint64_t due;
 	uint32_t generation, number, looks;
-	uint64_t cells[64]; /* as last written */
+	uint64_t cells[64]; /* cells of the slot as last written to the region */
 };
 
 struct tcp_identity {
 	struct flow_bpf *flow;
 	struct tcp_cgroups *names;
 	struct ring_buffer *arrivals;
-	uint64_t (*section)[64]; /* in the region */
+	uint64_t (*section)[64]; /* the section in the region */
 	uint32_t slots, used;
 	uint64_t now, refused, swept_ns;
 	struct identity_slot slot[];
 };
 
-/* Cells first, check words last: a reader in between finds lines that do not verify. */
-static void store(struct tcp_identity *i, uint32_t at)
+/* Writes cells first and check words last: a concurrent reader finds lines that do not verify. */
+static void store_slot(struct tcp_identity *i, uint32_t at)
 {
 	struct identity_slot *s = &i->slot[at];
 	uint64_t *to = i->section[at];
@@ -58,7 +58,7 @@ static void store(struct tcp_identity *i, uint32_t at)
 		__atomic_store_n(&to[c], s->cells[c], __ATOMIC_RELEASE);
 }
 
-/* Slot 0 holds the section's own counters. */
+/* Slot 0 holds the counters of the section itself. */
 static void store_counters(struct tcp_identity *i)
 {
 	uint64_t *cells = i->slot[0].cells, refused = i->refused + i->flow->bss->nameless;
@@ -68,10 +68,10 @@ static void store_counters(struct tcp_identity *i)
 	cells[SL_FLOW_CGROUP_USED] = i->used;
 	cells[SL_FLOW_CGROUP_REFUSED] = refused;
 	cells[SL_FLOW_CGROUP_CHANGED_NS] = i->now;
-	store(i, 0);
+	store_slot(i, 0);
 }
 
-/* Looks up the cgroup and writes changes. False: it was removed. */
+/* Looks up the cgroup and writes what changed. Returns false if the cgroup was removed. */
 static bool look_up(struct tcp_identity *i, uint32_t at)
 {
 	struct identity_slot *s = &i->slot[at];
@@ -85,7 +85,7 @@ static bool look_up(struct tcp_identity *i, uint32_t at)
 	};
 	uint64_t cells[64];
 
-	/* Keeps known names once the cgroup is gone. */
+	/* Keep known names after the cgroup is gone. */
 	if (!*who->path && s->cells[SL_FLOW_CGROUP_ID] == s->id) {
 		memcpy(cells, s->cells, sizeof(cells));
 		cells[SL_FLOW_CGROUP_STATE] = (cells[SL_FLOW_CGROUP_STATE] & ~255ull) |
@@ -98,13 +98,13 @@ static bool look_up(struct tcp_identity *i, uint32_t at)
 	if (memcmp(cells, s->cells, sizeof(cells))) {
 		cells[SL_FLOW_CGROUP_CHANGED_NS] = i->now;
 		memcpy(s->cells, cells, sizeof(cells));
-		store(i, at);
+		store_slot(i, at);
 	}
 	return (cells[SL_FLOW_CGROUP_STATE] & 255) == SL_STATE_LIVE;
 }
 
-/* Frees slots of removed cgroups, at most once per second, and returns one; 0: none. */
-static uint32_t sweep(struct tcp_identity *i)
+/* Frees slots of removed cgroups, at most once per second. Returns one of them; 0: none. */
+static uint32_t sweep_slots(struct tcp_identity *i)
 {
 	uint32_t found = 0;
 
@@ -123,24 +123,24 @@ static uint32_t sweep(struct tcp_identity *i)
 	return found;
 }
 
-static uint32_t take(struct tcp_identity *i)
+static uint32_t take_slot(struct tcp_identity *i)
 {
 	if (i->used < i->slots)
 		return i->used++;
 	for (uint32_t at = 1; at < i->used; at++)
 		if (!i->slot[at].id)
 			return at;
-	return sweep(i);
+	return sweep_slots(i);
 }
 
-/* False: no slot is free. */
-static bool add(struct tcp_identity *i, uint64_t id)
+/* Returns false if no slot is free. */
+static bool add_cgroup(struct tcp_identity *i, uint64_t id)
 {
-	uint32_t at = take(i);
+	uint32_t at = take_slot(i);
 	struct identity_slot *s = &i->slot[at];
 
 	if (!at) {
-		/* Forgotten, so that it is reported again when there may be room. */
+		/* Delete the id from the map, so that it is reported again later. */
 		bpf_map_delete_elem(bpf_map__fd(i->flow->maps.tcp_known), &id);
 		return false;
 	}
@@ -153,7 +153,7 @@ static bool add(struct tcp_identity *i, uint64_t id)
 	return true;
 }
 
-static int arrived(void *context, void *data, size_t bytes)
+static int receive_arrival(void *context, void *data, size_t bytes)
 {
 	struct tcp_identity *i = context;
 	uint64_t id;
@@ -161,7 +161,7 @@ static int arrived(void *context, void *data, size_t bytes)
 	if (bytes < sizeof(id))
 		return 0;
 	memcpy(&id, data, sizeof(id));
-	i->refused += !add(i, id);
+	i->refused += !add_cgroup(i, id);
 	return 0;
 }
 
@@ -169,12 +169,12 @@ bool tcp_identity_want(struct tcp_identity *i, uint64_t id, uint64_t now_ns)
 {
 	uint32_t one = 1;
 
-	/* Cgroups that the programs know have arrived, or will. */
+	/* The programs report this cgroup themselves. */
 	if (!id ||
 	    bpf_map_update_elem(bpf_map__fd(i->flow->maps.tcp_known), &id, &one, BPF_NOEXIST))
 		return false;
 	i->now = now_ns;
-	return add(i, id); /* a refusal is not counted: the agent asks again */
+	return add_cgroup(i, id); /* the agent asks again, so a refusal is not counted */
 }
 
 uint64_t tcp_identity_serve(struct tcp_identity *i, uint64_t now_ns)
@@ -224,13 +224,14 @@ int tcp_identity_open(struct flow_bpf *flow, const struct tcp_region *region,
 	i->section = (uint64_t(*)[64])((char *)region->map + info.cgroups);
 	i->slots = info.cgroup_slots;
 	i->used = 1;
-	/* A socket's cgroup is of the unified hierarchy; without it, ids have no names. */
+	/* A socket's cgroup belongs to the unified hierarchy; without one, ids have no names. */
 	err = tcp_cgroup_hierarchy(&unified, "unified", NULL, NULL);
 	if (err)
 		memset(&unified, 0, sizeof(unified));
 	opts.max = i->slots > 4096 ? i->slots : 4096;
 	i->names = tcp_cgroups_open(&opts);
-	i->arrivals = ring_buffer__new(bpf_map__fd(flow->maps.tcp_arrivals), arrived, i, NULL);
+	i->arrivals = ring_buffer__new(bpf_map__fd(flow->maps.tcp_arrivals), receive_arrival, i,
+				       NULL);
 	if (!i->names || !i->arrivals) {
 		err = errno ? -errno : -ENOMEM;
 		tcp_identity_close(i);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* layer.c - opens the layer programs with the hooks that the kernel permits; reads them. */
+/* layer.c - loads the layer programs for the hooks that the kernel permits; reads their tables. */
 #include "source/tcp/layer.h"
 
 #include <bpf/bpf.h>
@@ -26,7 +26,7 @@
 		TCP_BOUNDARY_##boundary, {__VA_ARGS__}, TCP_HOOK_##type \
 	}
 
-/* The programs of a chosen hook. What they need beyond the trial is as old as BTF. */
+/* The programs of each chosen hook. Any other kernel feature they need is as old as BTF. */
 static const struct {
 	enum tcp_boundary boundary;
 	const char *program[5];
@@ -53,7 +53,7 @@ static const struct {
 };
 #define USES (sizeof(uses) / sizeof(*uses))
 
-/* Nothing is measured without these; any other costs one layer. */
+/* Without these boundaries nothing is measured; any other missing boundary costs one layer. */
 static const enum tcp_boundary needed[] = {TCP_BOUNDARY_SEGMENT, TCP_BOUNDARY_TCP_APP,
 					   TCP_BOUNDARY_STATE, TCP_BOUNDARY_CLOSE};
 
@@ -69,7 +69,7 @@ static bool in_use(const struct tcp_layers *l, const char *program)
 	return false;
 }
 
-static int choose(struct tcp_layers *l, char *why, size_t bytes)
+static int choose_programs(struct tcp_layers *l, char *why, size_t bytes)
 {
 	struct bpf_program *program;
 
@@ -86,7 +86,7 @@ static int choose(struct tcp_layers *l, char *why, size_t bytes)
 		const char *name = bpf_program__name(program);
 		bool on = in_use(l, name);
 
-		/* sendpage was removed in 6.5, which then needs no hook. */
+		/* Linux 6.5 removed sendpage; later kernels need no hook there. */
 		if (!strcmp(name, "send_pages"))
 			on = on &&
 			     libbpf_find_vmlinux_btf_id("do_tcp_sendpages", BPF_TRACE_FENTRY) > 0;
@@ -96,7 +96,7 @@ static int choose(struct tcp_layers *l, char *why, size_t bytes)
 	bpf_program__set_autoattach(l->skel->progs.count_begin, false);
 	bpf_program__set_autoattach(l->skel->progs.tcp_cgroup, false);
 	bpf_program__set_autoattach(l->skel->progs.xmit_nf, false);
-	/* Some libbpf versions do not know the type by its section. */
+	/* Some libbpf versions cannot derive the program type from the section name. */
 	bpf_program__set_type(l->skel->progs.xmit_nf, (enum bpf_prog_type)TCP_PROG_NETFILTER);
 	bpf_program__set_expected_attach_type(l->skel->progs.xmit_nf,
 					      (enum bpf_attach_type)TCP_ATTACH_NETFILTER);
@@ -143,7 +143,7 @@ static int make_region(struct tcp_layers *l)
 	if (err)
 		return err;
 	hot = (uint64_t *)((char *)l->region.map + SL_HEADER_SIZE);
-	hot[SL_LAYERS_GROUPS_USED] = 1; /* group 0 takes flows without a group */
+	hot[SL_LAYERS_GROUPS_USED] = 1; /* group 0 counts flows that have no group of their own */
 	hot[7] = sl_line_check(hot);
 	return region_layers_info_parse(l->region.map, l->region.bytes, &l->info) ? -EINVAL : 0;
 }
@@ -158,8 +158,9 @@ int tcp_layers_filter(struct tcp_layers *l, const struct tcp_filter *filter, cha
 /* ---- network namespaces ---- */
 
 /*
- * The netfilter hook is per network namespace: it is attached in each with a process. A link holds
- * its namespace, so the link of one without processes is closed.
+ * The netfilter hook belongs to a network namespace, so it is attached in each namespace that has a
+ * process. A link keeps its namespace alive; once a namespace has no processes, its links are
+ * closed.
  */
 static void unlink_namespace(struct tcp_layer_namespace *n)
 {
@@ -176,8 +177,8 @@ static struct tcp_layer_namespace *namespace_of(struct tcp_layers *l, uint64_t i
 	return NULL;
 }
 
-/* Namespaces without room count as no_out_ip. */
-static bool enter(void *context, uint64_t inode)
+/* A namespace beyond the limit is counted as no_out_ip. */
+static bool note_namespace(void *context, uint64_t inode)
 {
 	struct tcp_layers *l = context;
 	struct tcp_layer_namespace *n = namespace_of(l, inode);
@@ -187,7 +188,7 @@ static bool enter(void *context, uint64_t inode)
 	return !n && l->namespace_count < LAYER_NAMESPACES;
 }
 
-static void here(void *context, uint64_t inode)
+static void attach_to_namespace(void *context, uint64_t inode)
 {
 	struct tcp_layers *l = context;
 	struct tcp_layer_namespace *n = &l->namespaces[l->namespace_count++];
@@ -211,7 +212,7 @@ int tcp_layers_namespaces(struct tcp_layers *l)
 		return 0;
 	for (unsigned int i = 0; i < l->namespace_count; i++)
 		l->namespaces[i].seen = false;
-	err = tcp_netns_each(enter, here, l);
+	err = tcp_netns_each(note_namespace, attach_to_namespace, l);
 	for (unsigned int i = 0; !err && i < l->namespace_count; i++) {
 		if (l->namespaces[i].seen)
 			continue;
@@ -221,7 +222,7 @@ int tcp_layers_namespaces(struct tcp_layers *l)
 	return err;
 }
 
-static int attach(struct tcp_layers *l)
+static int attach_programs(struct tcp_layers *l)
 {
 	LIBBPF_OPTS(bpf_link_create_opts, opts);
 	int err = tcp_iterate_until(l->skel->progs.count_begin, &l->skel->bss->count_ready);
@@ -272,7 +273,7 @@ int tcp_layers_open(const struct tcp_layers_opts *options, struct tcp_layers **o
 	if (err)
 		goto fail;
 	l->skel = layer_bpf__open();
-	err = l->skel ? choose(l, why, bytes) : -errno;
+	err = l->skel ? choose_programs(l, why, bytes) : -errno;
 	if (err)
 		goto fail;
 	err = size_maps(l, options->flows ? options->flows : 4096,
@@ -286,7 +287,7 @@ int tcp_layers_open(const struct tcp_layers_opts *options, struct tcp_layers **o
 		      ?: tcp_layers_filter(l, &options->filter, why, bytes);
 	if (err)
 		goto fail;
-	err = make_region(l) ?: tcp_layer_groups_begin(l, options->quarantine_ns) ?: attach(l);
+	err = make_region(l) ?: tcp_layer_groups_begin(l, options->quarantine_ns) ?: attach_programs(l);
 	if (err) {
 		snprintf(why, bytes, "cannot attach the layer programs: %s", strerror(-err));
 		goto fail;
@@ -316,7 +317,7 @@ void tcp_layers_close(struct tcp_layers *l)
 
 /* ---- records ---- */
 
-static int one_record(void *context, void *data, size_t bytes)
+static int deliver_record(void *context, void *data, size_t bytes)
 {
 	struct tcp_layers *l = context;
 
@@ -331,8 +332,8 @@ int tcp_layers_trace(struct tcp_layers *l, uint32_t kinds,
 	l->record = record;
 	l->record_context = context;
 	if (!l->ring && kinds) {
-		l->ring = ring_buffer__new(bpf_map__fd(l->skel->maps.layer_records), one_record, l,
-					   NULL);
+		l->ring = ring_buffer__new(bpf_map__fd(l->skel->maps.layer_records), deliver_record,
+					   l, NULL);
 		if (!l->ring)
 			return -errno;
 	}
@@ -383,7 +384,7 @@ int tcp_layers_slot(const struct tcp_layers *l, enum tcp_layer_table table, uint
 	if (!region_copy_lines(copy + 8, from + 8, SL_SLOT_WORDS / 8 - 1) ||
 	    region_layer_parse(copy, keyless, v))
 		return -EAGAIN;
-	/* The same owner at the end? */
+	/* Check that the slot still has the same owner. */
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
 	if (!region_copy_lines(key, from, 1) || key[SL_SLOT_STATE] >> 16 != v->generation)
 		return -EAGAIN;

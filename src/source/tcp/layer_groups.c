@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * layer_groups.c - returns slots of groups whose cgroup was removed: containers come and go, and
- * each has groups of its own.
+ * layer_groups.c - recycles the slots of groups whose cgroup was removed: containers come and go,
+ * and each has groups of its own.
  *
- * The programs count the sockets of each group. A group without sockets whose cgroup was removed
- * leaves the programs' index, so that no program finds it, and is closed: its final values stay
- * readable. After the quarantine, if it still has no socket (a program may have been about to use
- * it), the slot is free, with a new generation; all notes on it, at most 10 ms old, are counted by
- * then. A close that the kernel skipped leaves one socket too many: that slot stays in use.
+ * The programs count the sockets of each group. A group without sockets whose cgroup was removed is
+ * deleted from the programs' index, so that no program finds it, and is closed: its final values
+ * remain readable. After the quarantine, the slot is freed with a new generation, unless the group
+ * has a socket again (a program may have been about to use it). By then, all of its notes have been
+ * counted, as notes are at most 10 ms old. If the kernel skipped the close of a socket, the socket
+ * count stays too high and the slot remains in use.
  */
 #include <bpf/bpf.h>
 #include <errno.h>
@@ -28,15 +29,15 @@ static uint64_t *group_at(const struct tcp_layers *l, uint32_t i)
 	return (uint64_t *)((char *)l->region.map + l->info.groups) + (size_t)i * SL_SLOT_WORDS;
 }
 
-/* Cells first, the check word last: a reader in between finds a line that does not verify. */
-static void store(uint64_t *to, const uint64_t line[8])
+/* Writes cells first and the check word last: a concurrent reader finds an invalid line. */
+static void store_line(uint64_t *to, const uint64_t line[8])
 {
 	for (int i = 0; i < 7; i++)
 		__atomic_store_n(&to[i], line[i], __ATOMIC_RELAXED);
 	__atomic_store_n(&to[7], sl_line_check(line), __ATOMIC_RELEASE);
 }
 
-static uint64_t uses(const struct tcp_layers *l, uint32_t i)
+static uint64_t count_sockets(const struct tcp_layers *l, uint32_t i)
 {
 	return __atomic_load_n(&l->group_uses[i], __ATOMIC_ACQUIRE);
 }
@@ -57,8 +58,8 @@ static void close_group(struct tcp_layers *l, uint32_t i, const uint64_t copy[16
 	memcpy(line, copy, sizeof(line));
 	line[SL_SLOT_END] = now_ns;
 	line[SL_SLOT_STATE] += SL_SLOT_CLOSED - SL_SLOT_OPEN;
-	store(group_at(l, i) + 8, line + 8);
-	store(group_at(l, i), line);
+	store_line(group_at(l, i) + 8, line + 8);
+	store_line(group_at(l, i), line);
 	l->group_closed_ns[i] = now_ns;
 }
 
@@ -67,9 +68,9 @@ static void free_group(struct tcp_layers *l, uint32_t i, const uint64_t copy[16]
 	const uint64_t none[8] = {0}, next[8] = {((copy[SL_SLOT_STATE] >> 16) + 1) << 16};
 	uint64_t *to = group_at(l, i);
 
-	store(to, next); /* first: tells readers that the owner is gone */
+	store_line(to, next); /* written first, to tell readers that the owner is gone */
 	for (uint32_t w = 8; w < SL_SLOT_WORDS; w += 8)
-		store(to + w, none);
+		store_line(to + w, none);
 	if (!bpf_map_update_elem(bpf_map__fd(l->skel->maps.layer_free_groups), NULL, &i, BPF_ANY))
 		l->groups_returned++;
 }
@@ -87,7 +88,7 @@ uint64_t tcp_layers_groups(struct tcp_layers *l, uint64_t now_ns)
 	uint64_t copy[16];
 
 	for (uint32_t i = 1; i < n; i++) {
-		if (uses(l, i) || !region_copy_lines(copy, group_at(l, i), 2))
+		if (count_sockets(l, i) || !region_copy_lines(copy, group_at(l, i), 2))
 			continue;
 		switch (copy[SL_SLOT_STATE] & 255) {
 		case SL_SLOT_OPEN:
@@ -119,7 +120,7 @@ int tcp_layer_groups_begin(struct tcp_layers *l, uint64_t quarantine_ns)
 		l->group_uses = NULL;
 		return -errno;
 	}
-	/* Without the unified hierarchy, no cgroup is known to be removed. */
+	/* Without the unified hierarchy, removed cgroups cannot be detected. */
 	if (tcp_cgroup_hierarchy(&unified, "unified", NULL, NULL))
 		return 0;
 	l->names = tcp_cgroups_open(&opts);

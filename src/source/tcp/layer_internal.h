@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* layer_internal.h - shared by layer.c and layer_groups.c. */
+/* layer_internal.h - definitions shared by layer.c and layer_groups.c. */
 #ifndef SL_SOURCE_TCP_LAYER_INTERNAL_H
 #define SL_SOURCE_TCP_LAYER_INTERNAL_H
 
@@ -12,8 +12,8 @@ struct ring_buffer;
 
 struct tcp_layer_namespace {
 	uint64_t inode;
-	int link[2]; /* IPv4, IPv6; below 0: none */
-	bool seen;   /* found by the current walk */
+	int link[2]; /* netfilter links for IPv4 and IPv6; negative if not attached */
+	bool seen;   /* the current walk has found this namespace */
 };
 
 struct tcp_layers {
@@ -24,18 +24,18 @@ struct tcp_layers {
 	struct tcp_region region;
 	struct region_layers_info info;
 	int cgroup_link;
-	int netfilter; /* the program; -1: another hook is in use */
+	int netfilter; /* descriptor of the netfilter program; -1 if another hook is in use */
 	struct ring_buffer *ring;
 	void (*record)(void *context, const struct tcp_layer_record *r);
 	void *record_context;
-	uint64_t *group_uses; /* mapped: sockets per group */
+	uint64_t *group_uses; /* mapped array: number of sockets per group */
 	uint64_t *group_closed_ns, quarantine_ns, groups_returned;
-	struct tcp_cgroups *names; /* NULL: removal of cgroups is unknown */
+	struct tcp_cgroups *names; /* NULL if removed cgroups cannot be detected */
 	struct tcp_layer_namespace namespaces[LAYER_NAMESPACES];
 	unsigned int namespace_count;
 };
 
-/* layer_groups.c. 0 or -errno. */
+/* Implemented in layer_groups.c. Returns 0 or -errno. */
 int tcp_layer_groups_begin(struct tcp_layers *l, uint64_t quarantine_ns);
 void tcp_layer_groups_end(struct tcp_layers *l);
 

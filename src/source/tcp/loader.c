@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* loader.c - the side of the process that starts a loader. */
+/* loader.c - starts the loader process and exchanges messages with it. */
 #include "source/tcp/loader.h"
 
 #include <errno.h>
@@ -15,12 +15,12 @@
 #include "source/tcp/loader_message.h"
 
 #define STOP_MS	  30000
-#define ANSWER_MS 30000 /* for a filter: the loader walks all sockets */
+#define ANSWER_MS 30000 /* time limit of a filter change: the loader walks all sockets */
 
 struct tcp_loader {
 	struct base_child child;
 	uint64_t missed;
-	uint32_t serial; /* of the last filter */
+	uint32_t serial; /* serial number of the last filter sent */
 };
 
 int tcp_loader_start(const struct tcp_loader_opts *opts, struct tcp_loader **out)
@@ -45,9 +45,9 @@ int tcp_loader_start(const struct tcp_loader_opts *opts, struct tcp_loader **out
 	return 0;
 }
 
-/* Distributes descriptors over the parts. False: there are too few or too many. */
-static bool take(const struct tcp_message_loaded *m, const int *fds, size_t n,
-		 struct tcp_loader_table *tables)
+/* Assigns the received descriptors to the parts. Returns false if there are too few or too many. */
+static bool assign_tables(const struct tcp_message_loaded *m, const int *fds, size_t n,
+			  struct tcp_loader_table *tables)
 {
 	size_t used = 0;
 
@@ -82,7 +82,8 @@ int tcp_loader_load(struct tcp_loader *l, struct tcp_loader_table tables[TCP_PAR
 		return base_fail(why, bytes, got ? (int)got : -EPIPE,
 				 "the loader of eBPF programs ended before it was ready");
 	m.text[sizeof(m.text) - 1] = 0;
-	if (got == sizeof(m) && m.type == LOADER_LOADED && !m.error && take(&m, fds, n, tables))
+	if (got == sizeof(m) && m.type == LOADER_LOADED && !m.error &&
+	    assign_tables(&m, fds, n, tables))
 		return 0;
 	while (n)
 		close(fds[--n]);
@@ -104,8 +105,8 @@ uint64_t tcp_loader_missed(const struct tcp_loader *l)
 	return l->missed;
 }
 
-/* One message. 1: the answer to the last filter, 0: another, or -errno. */
-static int receive(struct tcp_loader *l, int flags, struct tcp_message_answer *answer)
+/* Receives a message. Returns 1 if it answers the last filter, 0 for other messages, or -errno. */
+static int receive_message(struct tcp_loader *l, int flags, struct tcp_message_answer *answer)
 {
 	int fds[LOADER_FDS];
 	struct tcp_message_missed missed;
@@ -130,11 +131,11 @@ static int receive(struct tcp_loader *l, int flags, struct tcp_message_answer *a
 
 int tcp_loader_event(struct tcp_loader *l)
 {
-	struct tcp_message_answer late; /* to a filter that was given up */
+	struct tcp_message_answer late; /* answer to a filter change that timed out */
 	int err;
 
 	do
-		err = receive(l, MSG_DONTWAIT, &late);
+		err = receive_message(l, MSG_DONTWAIT, &late);
 	while (err >= 0);
 	return err == -EAGAIN || err == -EPROTO ? 0 : -EPIPE;
 }
@@ -149,14 +150,14 @@ int tcp_loader_filter(struct tcp_loader *l, const struct tcp_filter *filter, cha
 	int err = size < 0 ? (int)size : tcp_loader_event(l);
 
 	if (size == -E2BIG)
-		err = base_fail(why, bytes, -EINVAL, "a filter of that many words is too long");
+		err = base_fail(why, bytes, -EINVAL, "the filter is too long");
 	else if (!err)
 		err = tcp_message_send(l->child.sock, message, (size_t)size, NULL, 0);
 	free(message);
 	while (!err) {
 		int n = poll(&p, 1, ANSWER_MS);
 
-		n = n > 0 ? receive(l, MSG_DONTWAIT, &answer) : n < 0 ? -errno : -ETIMEDOUT;
+		n = n > 0 ? receive_message(l, MSG_DONTWAIT, &answer) : n < 0 ? -errno : -ETIMEDOUT;
 		if (n == -EINTR || n == -EAGAIN || !n)
 			continue;
 		if (n > 0 && !answer.error)
@@ -176,7 +177,7 @@ void tcp_loader_stop(struct tcp_loader *l)
 	if (!l)
 		return;
 	close(l->child.sock);
-	/* One that does not end is killed when this process ends. */
+	/* A loader that does not stop in time is killed when this process ends. */
 	for (int i = 0; i < STOP_MS && !waitpid(l->child.pid, NULL, WNOHANG); i++)
 		usleep(1000);
 	free(l);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * loader.h - the programs in a process of their own, for a process that gives up its privileges.
- * The loader opens, loads and attaches, hands over descriptors of its tables, and gives up what it
- * does not need any more. From then on it changes filters, catches up and names cgroups, and it
- * ends, with all that it loaded, when its socket is closed.
+ * loader.h - runs the eBPF programs in a separate process, so that this process can drop its
+ * privileges. The loader opens, loads and attaches the programs, passes descriptors of their
+ * tables, and drops the privileges it no longer needs. Afterwards it changes filters, catches up
+ * with missed connections and names cgroups. When its socket is closed, the loader ends, and
+ * everything that it loaded ends with it.
  *
- * One thread per struct tcp_loader.
+ * A struct tcp_loader must be used by one thread at a time.
  */
 #ifndef SL_SOURCE_TCP_LOADER_H
 #define SL_SOURCE_TCP_LOADER_H
@@ -17,38 +18,42 @@
 #include "source/tcp/tcp.h"
 
 struct tcp_loader_opts {
-	unsigned int parts;	 /* bit i: enum tcp_part i */
-	struct tcp_opts flows;	 /* .filter is that of all parts */
-	struct tcp_net_opts net; /* .filter is not used */
-	bool unconfined;	 /* keep all privileges */
+	unsigned int parts;	 /* parts to load: bit i stands for enum tcp_part i */
+	struct tcp_opts flows;	 /* .filter in these options applies to all parts */
+	struct tcp_net_opts net; /* .filter in these options is not used */
+	bool unconfined;	 /* let the loader keep all privileges */
 };
 
 struct tcp_loader_table {
-	int fd;	       /* an eBPF array to map; -1: this part was left out, with a log line */
-	int read_only; /* for consumers; or -errno: see tcp_region_read_only() */
+	int fd; /* an eBPF array to map; -1 if this part was left out (a log line says why) */
+	int read_only; /* descriptor for consumers; or -errno, see tcp_region_read_only() */
 	uint64_t bytes;
 };
 
 struct tcp_loader;
 
 /*
- * Forks the loader, which waits. Before threads and other descriptors: it has copies of all
- * memory, and closes all descriptors but standard error. The options must stay valid. 0 or -errno.
+ * Forks the loader, which waits for tcp_loader_load(). Call this function before creating threads
+ * and opening other descriptors: the loader gets a copy of all memory, and closes all descriptors
+ * except standard error. opts must stay valid. Returns 0 or -errno.
  */
 int tcp_loader_start(const struct tcp_loader_opts *opts, struct tcp_loader **loader);
-/* Lets it load. The descriptors are the caller's. 0, or -errno with why[] as for tcp_open(). */
+/*
+ * Tells the loader to load the programs. The caller owns the descriptors in tables. Returns 0, or
+ * -errno with one line in why[], as tcp_open().
+ */
 int tcp_loader_load(struct tcp_loader *l, struct tcp_loader_table tables[TCP_PARTS], char *why,
 		    size_t bytes);
-/* Readable: call tcp_loader_event(). */
+/* When this descriptor is readable, call tcp_loader_event(). */
 int tcp_loader_fd(const struct tcp_loader *l);
-/* 0, or -EPIPE: it has ended, and with it all programs. */
+/* Returns 0, or -EPIPE if the loader and thus all programs have ended. */
 int tcp_loader_event(struct tcp_loader *l);
-/* Calls of the flow programs that the kernel skipped, as of some seconds ago. */
+/* Number of flow program calls that the kernel skipped, as of a few seconds ago. */
 uint64_t tcp_loader_missed(const struct tcp_loader *l);
-/* Changes the filter of all parts. 0, or -errno with one line in why[]. */
+/* Changes the filter of all parts. Returns 0, or -errno with one line in why[]. */
 int tcp_loader_filter(struct tcp_loader *l, const struct tcp_filter *filter, char *why,
 		      size_t bytes);
-/* Ends the loader, and waits for that. NULL is fine. */
+/* Stops the loader and waits for it to end. l may be NULL. */
 void tcp_loader_stop(struct tcp_loader *l);
 
 #endif

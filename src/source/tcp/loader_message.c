@@ -6,8 +6,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Appends a string. False: no room. */
-static bool put(char *to, size_t *at, const char *s)
+/* Appends a string. Returns false if it does not fit. */
+static bool put_string(char *to, size_t *at, const char *s)
 {
 	size_t n = strlen(s) + 1;
 
@@ -18,12 +18,12 @@ static bool put(char *to, size_t *at, const char *s)
 	return true;
 }
 
-static bool put_all(char *to, size_t *at, const struct base_strings *s)
+static bool put_strings(char *to, size_t *at, const struct base_strings *s)
 {
 	bool room = s->n <= LOADER_STRINGS;
 
 	for (size_t i = 0; i < s->n && room; i++)
-		room = put(to, at, s->v[i]);
+		room = put_string(to, at, s->v[i]);
 	return room;
 }
 
@@ -41,16 +41,16 @@ ssize_t tcp_message_filter_pack(const struct tcp_filter *f, uint32_t serial, cha
 	};
 	size_t at = sizeof(head);
 
-	if (!put_all(to, &at, &f->ports) || !put_all(to, &at, &f->cidrs) ||
-	    !put_all(to, &at, &f->cgroups) || (f->netns && !put(to, &at, f->netns)))
+	if (!put_strings(to, &at, &f->ports) || !put_strings(to, &at, &f->cidrs) ||
+	    !put_strings(to, &at, &f->cgroups) || (f->netns && !put_string(to, &at, f->netns)))
 		return -E2BIG;
 	head.bytes = (uint32_t)(at - sizeof(head));
 	memcpy(to, &head, sizeof(head));
 	return (ssize_t)at;
 }
 
-/* The next n strings before end. False: there are fewer. */
-static bool take(const char **at, const char *end, const char **to, uint32_t n)
+/* Reads the next n strings before end. Returns false if there are fewer. */
+static bool read_strings(const char **at, const char *end, const char **to, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
 		const char *zero = memchr(*at, 0, (size_t)(end - *at));
@@ -84,9 +84,10 @@ int tcp_message_filter_unpack(const char *message, size_t bytes, struct tcp_mess
 	f->ports = (struct base_strings){out->strings, head.ports};
 	f->cidrs = (struct base_strings){f->ports.v + head.ports, head.cidrs};
 	f->cgroups = (struct base_strings){f->cidrs.v + head.cidrs, head.cgroups};
-	if (!take(&at, end, f->ports.v, head.ports) || !take(&at, end, f->cidrs.v, head.cidrs) ||
-	    !take(&at, end, f->cgroups.v, head.cgroups) || !take(&at, end, &f->netns, head.netns) ||
-	    at != end)
+	if (!read_strings(&at, end, f->ports.v, head.ports) ||
+	    !read_strings(&at, end, f->cidrs.v, head.cidrs) ||
+	    !read_strings(&at, end, f->cgroups.v, head.cgroups) ||
+	    !read_strings(&at, end, &f->netns, head.netns) || at != end)
 		return -EPROTO;
 	return 0;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* loader_serve.c - the loader's process. */
+/* loader_serve.c - the loader process. */
 #include <errno.h>
 #include <linux/capability.h>
 #include <poll.h>
@@ -17,7 +17,7 @@
 
 #define COMPONENT "tcp"
 #define LOOK_NS	  5000000000ull
-#define TASKS_NS  1000000000ull /* costs one line per cgroup */
+#define TASKS_NS  1000000000ull /* each check reads one line per cgroup */
 
 struct loader {
 	int sock;
@@ -27,15 +27,15 @@ struct loader {
 	struct tcp_layers *layers;
 	struct tcp_cpu *tasks;
 	struct tcp_net *net;
-	uint64_t look_ns, names_ns; /* when to catch up, and to look up names */
-	uint64_t tasks_ns;	    /* when to look for cgroups of tasks; UINT64_MAX: never */
-	uint64_t missed, told;	    /* skipped calls, and those that were reported */
-	int read_only[TCP_PARTS];   /* for consumers; or -errno */
+	uint64_t look_ns, names_ns; /* next times to catch up and to look up names */
+	uint64_t tasks_ns;	    /* next time to look for cgroups of tasks; UINT64_MAX: never */
+	uint64_t missed, told;	  /* number of skipped calls so far, and the number last reported */
+	int read_only[TCP_PARTS]; /* read-only descriptors of the tables for consumers; or -errno */
 };
 
 /* ---- opening ---- */
 
-/* A network device knows no cgroups and no processes: the rest of the filter applies. */
+/* At a network device, cgroups and processes are unknown; only the rest of the filter applies. */
 static struct tcp_filter device_filter(const struct tcp_filter *filter)
 {
 	struct tcp_filter w = *filter;
@@ -85,7 +85,7 @@ static void close_flows(struct loader *l)
 	l->names = NULL;
 }
 
-/* The region of a part; NULL: it is not open. */
+/* Returns the region of a part, or NULL if the part is not open. */
 static const struct tcp_region *region_of(const struct loader *l, enum tcp_part part)
 {
 	switch (part) {
@@ -101,10 +101,10 @@ static const struct tcp_region *region_of(const struct loader *l, enum tcp_part 
 }
 
 /*
- * Leaves out, with a warning, a part without its hooks or features in this kernel, or whose
- * programs it refuses. If it refuses all and is not known to lack anything, that is an error: one
- * that may pass, as a lack of memory may have been the cause, and libbpf remembers for this process
- * that the kernel has no such feature.
+ * Leaves out, with a warning, any part that lacks hooks or features in this kernel or whose
+ * programs the kernel refuses. If the kernel refuses all parts although nothing is known to be
+ * missing, the loader fails. Such an error may be temporary: memory may have been short, and libbpf
+ * then remembers in this process that the kernel lacks a feature.
  */
 static int open_parts(struct loader *l, char *why, size_t bytes)
 {
@@ -131,11 +131,12 @@ static int open_parts(struct loader *l, char *why, size_t bytes)
 }
 
 /*
- * Programs are loaded and attached. Ids of cgroups become paths by CAP_DAC_READ_SEARCH. The hook of
- * netfilter is attached in each new network namespace: that alone needs more, on kernels without
- * fentry and kprobes, and Landlock would not let the loader enter any.
+ * The programs are already loaded and attached. Only CAP_DAC_READ_SEARCH is kept, to map cgroup ids
+ * to paths. A netfilter hook, used on kernels without fentry and kprobes, must also be attached in
+ * each new network namespace; this needs more capabilities, and Landlock would keep the loader from
+ * entering a namespace.
  */
-static int confine(const struct loader *l, char *why, size_t bytes)
+static int drop_privileges(const struct loader *l, char *why, size_t bytes)
 {
 	struct base_confine_opts c = {
 		.role = BASE_ROLE_LOADER,
@@ -154,7 +155,7 @@ static int confine(const struct loader *l, char *why, size_t bytes)
 	return base_confine(&c, why, bytes);
 }
 
-/* They take CAP_SYS_ADMIN. */
+/* Getting these descriptors needs CAP_SYS_ADMIN. */
 static void open_read_only(struct loader *l)
 {
 	for (int i = 0; i < TCP_PARTS; i++) {
@@ -164,8 +165,8 @@ static void open_read_only(struct loader *l)
 	}
 }
 
-/* Tells of the tables that are open, or of the error. */
-static int tell(struct loader *l, int error, const char *why)
+/* Sends the descriptors of the open tables, or the error. */
+static int send_loaded(struct loader *l, int error, const char *why)
 {
 	struct tcp_message_loaded m = {.type = LOADER_LOADED, .error = error};
 	int fds[LOADER_FDS];
@@ -208,7 +209,7 @@ static int set_filter(struct loader *l, const struct tcp_filter *filter, char *w
 	return err;
 }
 
-/* False: the socket's other end is closed, or sends what is no message. */
+/* Returns false if the peer has closed the socket or sent an invalid message. */
 static bool serve_message(struct loader *l)
 {
 	struct tcp_message_answer answer = {.type = LOADER_IS_SET};
@@ -229,7 +230,7 @@ static bool serve_message(struct loader *l)
 	return !tcp_message_send(l->sock, &answer, sizeof(answer), NULL, 0);
 }
 
-/* Cgroups with tasks but no connections get names, too. */
+/* Requests names for cgroups that have tasks but no connections. */
 static void name_tasks(struct loader *l, uint64_t now)
 {
 	for (uint32_t i = 1; i < tcp_cpu_cgroup_slots(l->tasks); i++)
@@ -258,7 +259,7 @@ static void catch_up(struct loader *l, uint64_t now)
 	l->look_ns = now + LOOK_NS;
 }
 
-/* Does what is due; returns when to call it again. */
+/* Performs the work that is due. Returns the time of the next call. */
 static uint64_t serve_timers(struct loader *l, bool arrived)
 {
 	uint64_t now = base_now_ns(), due;
@@ -275,14 +276,14 @@ static uint64_t serve_timers(struct loader *l, bool arrived)
 	return l->names ? BASE_MIN(due, l->names_ns) : due;
 }
 
-static void serve(struct loader *l)
+static void serve_parent(struct loader *l)
 {
 	struct pollfd p[2] = {{l->sock, POLLIN, 0}, {-1, POLLIN, 0}};
 	uint64_t now = base_now_ns(), due;
 
 	l->look_ns = now + LOOK_NS;
 	l->tasks_ns = l->names && l->tasks ? 0 : UINT64_MAX;
-	l->names_ns = 0; /* the iterator has queued existing cgroups */
+	l->names_ns = 0; /* look up at once: the iterator has queued existing cgroups */
 	if (l->names)
 		p[1].fd = tcp_identity_fd(l->names);
 	do {
@@ -308,10 +309,11 @@ void tcp_loader_serve(int sock, const struct tcp_loader_opts *opts)
 	err = open_parts(&l, why, sizeof(why));
 	if (!err) {
 		open_read_only(&l);
-		err = confine(&l, why, sizeof(why));
+		err = drop_privileges(&l, why, sizeof(why));
 	}
-	if (tell(&l, err, why) || err)
+	if (send_loaded(&l, err, why) || err)
 		_exit(0);
-	serve(&l);
-	_exit(0); /* the kernel detaches and frees: closing in order takes as long */
+	serve_parent(&l);
+	/* the kernel detaches and frees everything; an orderly close would take as long */
+	_exit(0);
 }

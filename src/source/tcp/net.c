@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* net.c - opens the programs that record segments at network devices. */
+/* net.c - loads the programs that record TCP segments at network devices. */
 #include "source/tcp/net.h"
 
 #include <bpf/bpf.h>
@@ -27,7 +27,7 @@ struct tcp_net {
 	struct region_nic_info info;
 };
 
-static int settle(struct tcp_net *n, const struct tcp_net_opts *o, char *why, size_t bytes)
+static int set_options(struct tcp_net *n, const struct tcp_net_opts *o, char *why, size_t bytes)
 {
 	struct tcp_net_settings *s = (struct tcp_net_settings *)&n->skel->rodata->settings;
 	uint32_t records = SL_NIC_RING_MIN, want = o->records ? o->records : RECORDS_DEFAULT;
@@ -78,9 +78,10 @@ static int map_region(struct tcp_net *n)
 int tcp_net_filter(struct tcp_net *n, const struct tcp_filter *filter, char *why, size_t bytes)
 {
 	if (filter->cgroups.n || filter->pid)
-		return base_fail(why, bytes, -EINVAL,
-				 "a network device knows no processes and no cgroups: filter by "
-				 "port, address or network namespace");
+		return base_fail(
+			why, bytes, -EINVAL,
+			"a network device knows neither processes nor cgroups: filter by port, "
+			"address or network namespace");
 	return tcp_filter_set(n->filter, filter, bpf_map__fd(n->skel->maps.tcp_cidrs),
 			      bpf_map__fd(n->skel->maps.tcp_cgroups), why, bytes);
 }
@@ -100,7 +101,7 @@ int tcp_net_open(const struct tcp_net_opts *options, struct tcp_net **out, char 
 	if (err)
 		goto fail;
 	n->skel = net_bpf__open();
-	err = n->skel ? settle(n, options, why, bytes) : -errno;
+	err = n->skel ? set_options(n, options, why, bytes) : -errno;
 	if (err)
 		goto fail;
 	err = tcp_load(n->skel->skeleton, "network", why, bytes)

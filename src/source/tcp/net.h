@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * net.h - TCP segments at the network devices of this host, by eBPF (bpf/net.bpf.c): a ring of
- * records in a region of kind SL_REGION_NIC (sidelight/nic.h). Nothing is pinned: everything ends
- * with the process.
+ * net.h - records TCP segments at the network devices of this host with eBPF (bpf/net.bpf.c), in a
+ * ring in a region of kind SL_REGION_NIC (sidelight/nic.h). Nothing is pinned: all programs and
+ * maps end with the process.
  *
- * One thread per struct tcp_net; any number of readers of the mapping.
+ * A struct tcp_net must be used by one thread at a time. Any number of readers may map the region.
  */
 #ifndef SL_SOURCE_TCP_NET_H
 #define SL_SOURCE_TCP_NET_H
@@ -15,29 +15,32 @@
 struct tcp_net;
 
 struct tcp_net_opts {
-	uint32_t records; /* of the ring, 128 bytes each; rounded up to a power of two; 0: 65536 */
+	/* ring size in records of 128 bytes; rounded up to a power of two; 0: 65536 */
+	uint32_t records;
 	/*
-	 * Names of devices, at most 8; none: those of hardware or a hypervisor. A segment that
-	 * crosses two of them is recorded twice, and then ambiguous.
+	 * Names of at most 8 devices. Empty: devices of the hardware or hypervisor. A segment that
+	 * crosses two devices is recorded twice and becomes ambiguous.
 	 */
 	struct base_strings devices;
-	struct tcp_filter filter; /* without cgroups and pid: a device knows no sockets */
+	/* must not select cgroups or a pid, as sockets are unknown at a device */
+	struct tcp_filter filter;
 };
 
-/* Loads and attaches. 0, or -errno with one line in why[], as for tcp_open(). */
+/* Loads and attaches the programs. Returns 0, or -errno with one line in why[], as tcp_open(). */
 int tcp_net_open(const struct tcp_net_opts *options, struct tcp_net **net, char *why, size_t bytes);
 void tcp_net_close(struct tcp_net *net); /* NULL is fine */
 
 /*
- * Calls that the kernel skipped because the same program was interrupted on that CPU (see
- * tcp_catch_up()): a segment sent from an interrupt then has no record.
+ * Number of calls that the kernel skipped because the same program was interrupted on that CPU (see
+ * tcp_catch_up()). A segment sent from such an interrupt is not recorded.
  */
 uint64_t tcp_net_left_out(const struct tcp_net *net);
 
-/* Changes the filter at run time. 0 or -errno, why as above. */
+/* Changes the filter at run time. Returns 0, or -errno with one line in why[]. */
 int tcp_net_filter(struct tcp_net *net, const struct tcp_filter *filter, char *why, size_t bytes);
 
-const struct tcp_region *tcp_net_region(const struct tcp_net *net); /* until the close */
+/* valid until tcp_net_close() */
+const struct tcp_region *tcp_net_region(const struct tcp_net *net);
 const struct region_nic_info *tcp_net_info(const struct tcp_net *net);
 
 #endif

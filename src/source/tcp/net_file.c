@@ -27,7 +27,7 @@ static const uint32_t frame_bytes[] = {
 };
 _Static_assert(sizeof(struct tcp_layer_record) % 8 == 0, "frames are of 8 bytes");
 
-static int put(FILE *to, const void *data, size_t bytes)
+static int write_bytes(FILE *to, const void *data, size_t bytes)
 {
 	return fwrite(data, 1, bytes, to) == bytes ? 0 : -EIO;
 }
@@ -46,15 +46,15 @@ int tcp_net_file_begin(FILE *to, const uint8_t boot_id[16])
 	if (gethostname(h.host, sizeof(h.host) - 1))
 		h.host[0] = 0;
 	h.check = head_check(&h);
-	return put(to, &h, sizeof(h));
+	return write_bytes(to, &h, sizeof(h));
 }
 
 int tcp_net_file_put(FILE *to, enum tcp_net_frame_type type, const void *data)
 {
 	const struct frame_head h = {.type = type, .bytes = frame_bytes[type]};
-	int err = put(to, &h, sizeof(h));
+	int err = write_bytes(to, &h, sizeof(h));
 
-	return err ? err : put(to, data, h.bytes);
+	return err ? err : write_bytes(to, data, h.bytes);
 }
 
 int tcp_net_file_head(FILE *from, struct tcp_net_file_head *h, char *why, size_t bytes)
@@ -73,8 +73,8 @@ int tcp_net_file_head(FILE *from, struct tcp_net_file_head *h, char *why, size_t
 	return 0;
 }
 
-static int take(const struct frame_head *h, const uint64_t *w, struct tcp_net_frame *f, char *why,
-		size_t bytes)
+static int parse_frame(const struct frame_head *h, const uint64_t *w, struct tcp_net_frame *f,
+		       char *why, size_t bytes)
 {
 	if (!h->type || h->type >= sizeof(frame_bytes) / sizeof(*frame_bytes))
 		return base_fail(why, bytes, -EINVAL, "unknown frame type %u", h->type);
@@ -83,7 +83,7 @@ static int take(const struct frame_head *h, const uint64_t *w, struct tcp_net_fr
 	f->type = h->type;
 	switch (f->type) {
 	case TCP_NET_SEGMENT:
-		/* Expects its own number: a file has no ring. */
+		/* Expect the record's own number: unlike a ring, a file may skip numbers. */
 		if (region_nic_record_parse(w, w[0] >> 8, &f->segment))
 			goto damaged;
 		break;
@@ -127,5 +127,5 @@ int tcp_net_file_next(FILE *from, struct tcp_net_frame *f, char *why, size_t byt
 		return base_fail(why, bytes, -EINVAL, "invalid frame of %u bytes", h.bytes);
 	if (fread(w, 1, h.bytes, from) != h.bytes)
 		return ferror(from) ? -EIO : 0;
-	return take(&h, w, f, why, bytes);
+	return parse_frame(&h, w, f, why, bytes);
 }

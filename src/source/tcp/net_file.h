@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * net_file.h - one host's records in a file, to be matched with another's later. Input is
- * untrusted: lengths, checksums and numbers are validated.
+ * net_file.h - stores one host's segment records in a file, to be matched later with the records of
+ * another host. Input is untrusted: lengths, checksums and numbers are validated.
  *
- *   head    struct tcp_net_file_head
- *   frames  { u32 type; u32 bytes; } and bytes bytes, a multiple of 8:
- *     1 SEGMENT  a record as in the ring (sidelight/nic.h)
- *     2 GAP      u64 records missed, u64 CLOCK_MONOTONIC ns when noticed
- *     3 LAYERS   struct tcp_layer_record of a request or of a segment
- *     4 END      u64 CLOCK_MONOTONIC ns, u64 headless packets, u64 fragments, u64 calls that the
- *                kernel skipped (tcp_net_left_out()); last
- *
- * Little-endian.
+ * The file starts with struct tcp_net_file_head. Frames follow, each with a header { u32 type; u32
+ * bytes; } and a payload of that many bytes, a multiple of 8. All fields are little-endian. Types:
+ * - 1 SEGMENT: a record as in the ring (sidelight/nic.h)
+ * - 2 GAP: u64 number of records missed, u64 CLOCK_MONOTONIC ns of the detection
+ * - 3 LAYERS: struct tcp_layer_record of a request or of a segment
+ * - 4 END, the last frame: u64 CLOCK_MONOTONIC ns, u64 packets without a TCP header, u64 fragments,
+ *   u64 calls that the kernel skipped (tcp_net_left_out())
  */
 #ifndef SL_SOURCE_TCP_NET_FILE_H
 #define SL_SOURCE_TCP_NET_FILE_H
@@ -26,12 +24,12 @@
 
 struct tcp_net_file_head {
 	uint8_t magic[8];
-	uint32_t version, bytes; /* of this head */
+	uint32_t version, bytes; /* bytes: size of this header */
 	uint8_t boot_id[16];
 	uint64_t start_ns;	/* CLOCK_MONOTONIC */
-	uint64_t start_real_ns; /* CLOCK_REALTIME at the same moment */
+	uint64_t start_real_ns; /* CLOCK_REALTIME at the same moment as start_ns */
 	char host[64];		/* NUL-terminated host name */
-	uint64_t check;		/* FNV-1a over the fields before */
+	uint64_t check;		/* FNV-1a over the preceding fields */
 };
 
 enum tcp_net_frame_type {
@@ -55,15 +53,19 @@ struct tcp_net_frame {
 	};
 };
 
-/* Writing. 0 or -errno; stream errors may show only when it is closed. */
+/* Writes the header. Returns 0 or -errno. Some errors only appear when the file is closed. */
 int tcp_net_file_begin(FILE *to, const uint8_t boot_id[16]);
-int tcp_net_file_put(FILE *to, enum tcp_net_frame_type type, const void *data); /* as above */
+int tcp_net_file_put(FILE *to, enum tcp_net_frame_type type, const void *data); /* same results */
 
-/* Reading: 0; -EINVAL: another kind of file, with one line in why[]; -errno of the stream. */
+/*
+ * Reads the header. Returns 0; -EINVAL, with one line in why[], for another kind of file; or -errno
+ * of the stream.
+ */
 int tcp_net_file_head(FILE *from, struct tcp_net_file_head *head, char *why, size_t bytes);
 /*
- * 1: a frame; 0: end of file, also inside a frame; -EINVAL: invalid, with one line in why[]. A file
- * without END was truncated; earlier frames are valid.
+ * Reads the next frame. Returns 1; 0 at end of file, even within a frame; or -EINVAL with one line
+ * in why[] if the frame is invalid. A file without an END frame was truncated, but its earlier
+ * frames are valid.
  */
 int tcp_net_file_next(FILE *from, struct tcp_net_frame *frame, char *why, size_t bytes);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* net_match.c - matches segments that left one host with those that reached the other. */
+/* net_match.c - matches segments sent by one host with segments received by the other. */
 #include "source/tcp/net_match.h"
 
 #include <errno.h>
@@ -12,57 +12,57 @@
 
 #define BUCKETS 4096u
 #define GAPS	64
-#define PARTS	64   /* parts that a segment cut on the way is tracked by */
-#define AGAIN	4096 /* retransmitted segments remembered per direction */
+#define PARTS	64   /* maximum number of tracked parts of a segment that is split on the way */
+#define AGAIN	4096 /* maximum number of retransmitted segments remembered per direction */
 
-/* A segment sent. Sequence numbers are unwrapped to 64 bits. */
+/* A segment that was sent. Sequence numbers are unwrapped to 64 bits. */
 struct net_match_out {
-	uint64_t seq, end, time, parts; /* parts: bit i: part i arrived */
+	uint64_t seq, end, time, parts; /* parts: bit i is set when part i has arrived */
 	uint32_t tsval;
-	uint32_t gap; /* gaps in the sender's records before it */
+	uint32_t gap; /* number of gaps in the sender's records before this segment */
 	uint16_t ip_id, gso_size;
 	bool has_ts, v4;
 };
 
-/* A pure acknowledgement sent; matches if all fields agree. */
+/* A pure acknowledgement that was sent. An arriving one matches if all fields are equal. */
 struct ack {
-	uint64_t time, ack; /* ack is unwrapped */
+	uint64_t time, ack; /* ack is unwrapped to 64 bits */
 	uint32_t seq, tsval, tsecr;
 	uint16_t window, ip_id;
 	uint32_t flags;
 };
 
-struct net_match_list { /* elements [first, n) of room */
+struct net_match_list { /* the elements in use are [first, n) */
 	void *v;
 	size_t first, n, room;
 };
 
 struct dir {
-	struct dir *next; /* in the bucket */
+	struct dir *next; /* next direction in the same hash bucket */
 	struct tcp_net_flow flow;
-	uint32_t isn; /* of its SYN, which each side may have seen */
+	uint32_t isn; /* sequence number of the SYN, which each side may have seen */
 	bool has_isn[2];
 	bool begun;
 	uint32_t bucket;
-	uint64_t touched[2]; /* time of each side's last record, its clock */
-	uint64_t newest;     /* highest sequence number of either side, unwrapped */
-	uint64_t sent_end;   /* highest sent */
-	uint64_t latest;     /* send time of the latest arrival */
+	uint64_t touched[2]; /* time of each side's last record, by that side's clock */
+	uint64_t newest;     /* highest sequence number seen on either side, unwrapped */
+	uint64_t sent_end;   /* highest sequence number sent */
+	uint64_t latest; /* send time of the segment that was sent last among those that arrived */
 	struct net_match_list
-		fresh; /* struct net_match_out with new bytes, sorted by seq and time */
-	struct net_match_list again; /* struct net_match_out with bytes sent before */
-	struct net_match_list acks;  /* struct ack, sorted by .ack */
+		fresh; /* list of struct net_match_out with new bytes, sorted by seq and time */
+	struct net_match_list again; /* list of struct net_match_out with retransmitted bytes */
+	struct net_match_list acks;  /* list of struct ack, sorted by .ack */
 	bool acked;
 	uint64_t newest_ack;
-	struct net_match_list in; /* struct region_nic_record, arrived, not yet matched */
-	size_t held;		  /* of in: ready to match */
+	struct net_match_list in; /* list of struct region_nic_record: arrivals not yet matched */
+	size_t held;		  /* number of records in .in that are ready to match */
 };
 
 struct side {
 	uint64_t from, to, last, gaps;
 	struct {
 		uint64_t from, to;
-	} gap[GAPS]; /* a ring */
+	} gap[GAPS]; /* ring of the latest gaps */
 };
 
 struct tcp_net_match {
@@ -70,7 +70,7 @@ struct tcp_net_match {
 	struct dir *bucket[BUCKETS];
 	struct dir **dirs;
 	uint32_t n;
-	uint64_t held; /* records held */
+	uint64_t held; /* total number of records held in all lists */
 	struct side side[2];
 	uint64_t causes[TCP_NET_CAUSES], sent[2];
 };
@@ -84,8 +84,8 @@ static const struct {
 	[TCP_NET_AMBIGUOUS] = {"ambiguous", "arrived, sent more than once"},
 	[TCP_NET_DUPLICATE] = {"duplicate", "arrived again"},
 	[TCP_NET_MERGED] = {"merged", "arrived merged behind another segment"},
-	[TCP_NET_ACK_UNMATCHED] = {"ack_unmatched", "acknowledgements that are ambiguous"},
-	[TCP_NET_FULL] = {"full", "no room to remember"},
+	[TCP_NET_ACK_UNMATCHED] = {"ack_unmatched", "ambiguous acknowledgements"},
+	[TCP_NET_FULL] = {"full", "no room to remember the segment"},
 	[TCP_NET_MISSED] = {"missed", "records overwritten before they were read"},
 	[TCP_NET_NO_CLOCK] = {"no_clock", "matched, clock offset unknown"},
 };
@@ -102,7 +102,7 @@ const char *tcp_net_cause_text(int cause)
 
 /* ---- lists ---- */
 
-static void *push(struct tcp_net_match *m, struct net_match_list *l, size_t size)
+static void *push_element(struct tcp_net_match *m, struct net_match_list *l, size_t size)
 {
 	if (m->held >= m->options.records)
 		goto full;
@@ -128,8 +128,8 @@ static void drop_first(struct tcp_net_match *m, struct net_match_list *l, size_t
 
 /* ---- flows ---- */
 
-/* Peers choose addresses and ports. */
-static uint32_t hash(const struct region_nic_record *r, int sender)
+/* Uses a keyed hash, because peers choose addresses and ports. */
+static uint32_t hash_flow(const struct region_nic_record *r, int sender)
 {
 	uint16_t port[2] = {r->source_port, r->destination_port};
 	uint64_t h = base_hash((uint64_t)sender, r->source, sizeof(r->source));
@@ -147,7 +147,7 @@ static bool same_flow(const struct tcp_net_flow *f, const struct region_nic_reco
 
 static struct dir *dir_add(struct tcp_net_match *m, const struct region_nic_record *r, int sender)
 {
-	uint32_t bucket = hash(r, sender) % BUCKETS;
+	uint32_t bucket = hash_flow(r, sender) % BUCKETS;
 	struct dir **b = &m->bucket[bucket], *d;
 
 	if (m->n == m->options.flows)
@@ -169,13 +169,13 @@ static struct dir *dir_add(struct tcp_net_match *m, const struct region_nic_reco
 }
 
 /*
- * Finds the direction of a record. Ports are reused: a connection begins with a SYN, whose sequence
- * number both sides see. A side that saw no SYN takes the newest direction.
+ * Finds the direction of a record. Ports are reused, so a connection is identified by the sequence
+ * number of its SYN, which both sides see. A side that saw no SYN uses the newest direction.
  */
 static struct dir *dir_of(struct tcp_net_match *m, int side, const struct region_nic_record *r)
 {
 	int sender = r->flags & SL_NIC_OUT ? side : !side;
-	struct dir *d = m->bucket[hash(r, sender) % BUCKETS], *newest = NULL;
+	struct dir *d = m->bucket[hash_flow(r, sender) % BUCKETS], *newest = NULL;
 	bool syn = r->flags & SL_NIC_SYN;
 
 	for (; d; d = d->next) { /* the newest comes first */
@@ -195,8 +195,8 @@ static struct dir *dir_of(struct tcp_net_match *m, int side, const struct region
 	return d;
 }
 
-/* Unwraps to the number nearest to the newest, and advances the newest. */
-static uint64_t unwrap(bool *begun, uint64_t *newest, uint32_t seq)
+/* Unwraps a sequence number to the value nearest to the newest, and advances the newest. */
+static uint64_t unwrap_number(bool *begun, uint64_t *newest, uint32_t seq)
 {
 	uint64_t wide;
 
@@ -212,7 +212,7 @@ static uint64_t unwrap(bool *begun, uint64_t *newest, uint32_t seq)
 
 static uint64_t unwrap_seq(struct dir *d, uint32_t seq)
 {
-	return unwrap(&d->begun, &d->newest, seq);
+	return unwrap_number(&d->begun, &d->newest, seq);
 }
 
 /* ---- what was sent ---- */
@@ -226,7 +226,7 @@ static struct ack ack_of(struct dir *d, const struct region_nic_record *r)
 {
 	return (struct ack){
 		.time = r->time_ns,
-		.ack = unwrap(&d->acked, &d->newest_ack, r->ack),
+		.ack = unwrap_number(&d->acked, &d->newest_ack, r->ack),
 		.seq = r->seq,
 		.tsval = r->tsval,
 		.tsecr = r->tsecr,
@@ -236,29 +236,29 @@ static struct ack ack_of(struct dir *d, const struct region_nic_record *r)
 	};
 }
 
-static void sent_ack(struct tcp_net_match *m, struct dir *d, const struct region_nic_record *r)
+static void add_sent_ack(struct tcp_net_match *m, struct dir *d, const struct region_nic_record *r)
 {
-	struct ack *a = push(m, &d->acks, sizeof(*a)),
+	struct ack *a = push_element(m, &d->acks, sizeof(*a)),
 		   *first = (struct ack *)d->acks.v + d->acks.first;
 	struct ack mine;
 
 	if (!a)
 		return;
 	mine = ack_of(d, r);
-	/* Records of two CPUs may be swapped. */
+	/* Records of two CPUs may be out of order. */
 	for (; a > first && a[-1].ack > mine.ack; a--)
 		a[0] = a[-1];
 	*a = mine;
 }
 
-static void sent(struct tcp_net_match *m, int side, struct dir *d,
-		 const struct region_nic_record *r)
+static void add_sent(struct tcp_net_match *m, int side, struct dir *d,
+		     const struct region_nic_record *r)
 {
 	uint64_t seq;
 	struct net_match_out *o;
 
 	if (pure_ack(r)) {
-		sent_ack(m, d, r);
+		add_sent_ack(m, d, r);
 		return;
 	}
 	if (r->seq == r->end)
@@ -269,7 +269,7 @@ static void sent(struct tcp_net_match *m, int side, struct dir *d,
 		m->causes[TCP_NET_FULL]++;
 		return;
 	}
-	o = push(m, seq < d->sent_end ? &d->again : &d->fresh, sizeof(*o));
+	o = push_element(m, seq < d->sent_end ? &d->again : &d->fresh, sizeof(*o));
 	if (!o)
 		return;
 	*o = (struct net_match_out){
@@ -298,13 +298,13 @@ static unsigned int part_of(const struct net_match_out *o, uint64_t seq)
 	return part < PARTS ? (unsigned int)part : PARTS - 1;
 }
 
-/* True if the IP id identifies the segment; parts of a cut segment count up from its id. */
+/* True if the IP id identifies the segment. The parts of a split segment have consecutive ids. */
 static bool same_id(const struct net_match_out *o, uint64_t seq, const struct region_nic_record *r)
 {
 	return o->v4 && r->ip_id == (uint16_t)(o->ip_id + part_of(o, seq));
 }
 
-/* The first of fresh that holds the byte or follows it. */
+/* Returns the index of the first fresh segment that contains the byte or follows it. */
 static size_t fresh_at(const struct net_match_list *l, uint64_t seq)
 {
 	const struct net_match_out *v = l->v;
@@ -316,11 +316,12 @@ static size_t fresh_at(const struct net_match_list *l, uint64_t seq)
 
 struct choice {
 	struct net_match_out *one;
-	unsigned int holding, fitting, same_id; /* hold the byte; also the timestamp; also the id */
+	/* number of segments that contain the byte, also match the timestamp, also match the id */
+	unsigned int holding, fitting, same_id;
 };
 
-static void consider(struct choice *c, struct net_match_out *o, uint64_t seq,
-		     const struct region_nic_record *r)
+static void consider_segment(struct choice *c, struct net_match_out *o, uint64_t seq,
+			     const struct region_nic_record *r)
 {
 	if (seq < o->seq || seq >= o->end)
 		return;
@@ -336,9 +337,9 @@ static void consider(struct choice *c, struct net_match_out *o, uint64_t seq,
 	}
 }
 
-/* Marks what the segment delivered; segments merged into it are not timed. */
-static void came(struct tcp_net_match *m, struct dir *d, struct net_match_out *first, uint64_t seq,
-		 uint64_t end)
+/* Marks the bytes that the segment delivered. Segments that were merged into it are not timed. */
+static void mark_arrived(struct tcp_net_match *m, struct dir *d, struct net_match_out *first,
+			 uint64_t seq, uint64_t end)
 {
 	struct net_match_out *v = d->fresh.v;
 
@@ -354,7 +355,7 @@ static void came(struct tcp_net_match *m, struct dir *d, struct net_match_out *f
 	}
 }
 
-static void match(struct tcp_net_match *m, struct dir *d, const struct region_nic_record *r)
+static void match_segment(struct tcp_net_match *m, struct dir *d, const struct region_nic_record *r)
 {
 	uint64_t seq = unwrap_seq(d, r->seq), end = seq + (r->end - r->seq);
 	struct net_match_out *fresh = d->fresh.v, *again = d->again.v, *o;
@@ -363,21 +364,22 @@ static void match(struct tcp_net_match *m, struct dir *d, const struct region_ni
 	struct choice c = {0};
 
 	if (i < d->fresh.n)
-		consider(&c, &fresh[i], seq, r);
+		consider_segment(&c, &fresh[i], seq, r);
 	for (i = d->again.first; i < d->again.n; i++)
-		consider(&c, &again[i], seq, r);
+		consider_segment(&c, &again[i], seq, r);
 	o = c.one;
 	if (!c.fitting) {
 		m->causes[TCP_NET_NOT_SENT]++;
 		return;
 	}
 	if ((c.fitting > 1 && c.same_id != 1) ||
-	    /* It may have been sent again in a gap of the records; only timestamps would tell. */
+	    /* A gap in the records may hide a retransmission; only timestamps would show it. */
 	    (!(o->has_ts && r->flags & SL_NIC_HAS_TS) &&
 	     o->gap != (uint32_t)m->side[d->flow.sender].gaps)) {
 		for (i = d->again.first; i < d->again.n; i++)
 			if (seq >= again[i].seq && seq < again[i].end)
-				again[i].parts |= 1; /* one arrived: none counts as lost */
+				/* one of them arrived, so none counts as lost */
+				again[i].parts |= 1;
 		i = fresh_at(&d->fresh, seq);
 		if (i < d->fresh.n && seq >= fresh[i].seq)
 			fresh[i].parts |= 1;
@@ -388,7 +390,7 @@ static void match(struct tcp_net_match *m, struct dir *d, const struct region_ni
 		m->causes[TCP_NET_DUPLICATE]++;
 		return;
 	}
-	came(m, d, o, seq, end);
+	mark_arrived(m, d, o, seq, end);
 	s = (struct tcp_net_sample){
 		.flow = &d->flow,
 		.out_ns = o->time,
@@ -430,8 +432,8 @@ static void match_ack(struct tcp_net_match *m, struct dir *d, const struct regio
 						      .in_ns = r->time_ns,
 						      .ack = true,
 					      });
-	/* Earlier ones were overtaken or lost; those that do not arrive expire. */
-	v[found].flags |= SL_NIC_OUT; /* matches no more */
+	/* Earlier acknowledgements were overtaken or lost; those that never arrive expire. */
+	v[found].flags |= SL_NIC_OUT; /* mark it, so that it does not match again */
 	while (d->acks.first < d->acks.n && v[d->acks.first].flags & SL_NIC_OUT)
 		drop_first(m, &d->acks, 1);
 }
@@ -493,10 +495,10 @@ void tcp_net_match_add(struct tcp_net_match *m, int side, const struct region_ni
 	}
 	d->touched[side] = r->time_ns;
 	if (r->flags & SL_NIC_OUT) {
-		sent(m, side, d, r);
+		add_sent(m, side, d, r);
 		return;
 	}
-	in = push(m, &d->in, sizeof(*in));
+	in = push_element(m, &d->in, sizeof(*in));
 	if (in)
 		*in = *r;
 }
@@ -536,14 +538,14 @@ void tcp_net_match_run(struct tcp_net_match *m)
 			if (pure_ack(r))
 				match_ack(m, d, r);
 			else
-				match(m, d, r);
+				match_segment(m, d, r);
 			drop_first(m, &d->in, 1);
 		}
 	}
 }
 
-/* True if the receiver was recording at that time. */
-static bool watched(const struct side *s, uint64_t at)
+/* True if this side was recording at that time. */
+static bool was_recording(const struct side *s, uint64_t at)
 {
 	if (at < s->from || at > s->to)
 		return false;
@@ -553,8 +555,8 @@ static bool watched(const struct side *s, uint64_t at)
 	return true;
 }
 
-static void expire(struct tcp_net_match *m, struct net_match_list *l, uint64_t before,
-		   const struct side *to, bool known, int64_t offset)
+static void expire_list(struct tcp_net_match *m, struct net_match_list *l, uint64_t before,
+			const struct side *to, bool known, int64_t offset)
 {
 	const struct net_match_out *v = l->v;
 
@@ -563,7 +565,7 @@ static void expire(struct tcp_net_match *m, struct net_match_list *l, uint64_t b
 
 		if (o->parts)
 			continue;
-		if (known && watched(to, o->time + (uint64_t)offset))
+		if (known && was_recording(to, o->time + (uint64_t)offset))
 			m->causes[TCP_NET_LOST]++;
 		else
 			m->causes[TCP_NET_UNKNOWN]++;
@@ -576,7 +578,7 @@ static bool holds_nothing(const struct dir *d)
 	       d->acks.first == d->acks.n && d->in.first == d->in.n;
 }
 
-/* Drops directions without records for as long as segments are remembered. */
+/* Drops directions that have had no records for as long as segments are remembered. */
 static void drop_idle(struct tcp_net_match *m, int side, uint64_t before_ns)
 {
 	for (uint32_t i = 0; i < m->n; i++) {
@@ -601,8 +603,8 @@ void tcp_net_match_expire(struct tcp_net_match *m, int side, uint64_t before_ns,
 
 		if (d->flow.sender != side)
 			continue;
-		expire(m, &d->fresh, before_ns, &m->side[!side], offset_known, offset);
-		expire(m, &d->again, before_ns, &m->side[!side], offset_known, offset);
+		expire_list(m, &d->fresh, before_ns, &m->side[!side], offset_known, offset);
+		expire_list(m, &d->again, before_ns, &m->side[!side], offset_known, offset);
 		while (d->acks.first < d->acks.n && a[d->acks.first].time < before_ns)
 			drop_first(m, &d->acks, 1);
 	}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* net_round.c - matches requests through both hosts and the network between. */
+/* net_round.c - follows requests and responses through both hosts and the network between them. */
 #include "source/tcp/net_round.h"
 
 #include <errno.h>
@@ -8,7 +8,8 @@
 
 #include "base/base.h"
 
-#define ONE_OFFSET_NS 100000000u /* from device to device */
+/* longest time between devices for which one clock offset is used */
+#define ONE_OFFSET_NS 100000000u
 
 static const char *const names[TCP_PARTS] = {
 	"client_tcp_out", "client_ip_out", "client_mac_out", "wire_there",     "server_mac_in",
@@ -20,8 +21,8 @@ const char *tcp_net_part_name(int part)
 	return names[part];
 }
 
-/* By kind, connection and sequence number. */
-static int compare(const void *x, const void *y)
+/* Orders records by kind, connection and sequence number. */
+static int compare_records(const void *x, const void *y)
 {
 	const struct tcp_layer_record *a = x, *b = y;
 	int c = (int)a->kind - b->kind;
@@ -35,10 +36,10 @@ static int compare(const void *x, const void *y)
 	return a->seq < b->seq ? -1 : a->seq > b->seq;
 }
 
-/* The peer's segment that holds a byte; NULL: none, or several. */
-static const struct tcp_layer_record *holding(const struct tcp_layer_record *v, size_t n,
-					      const struct tcp_layer_record *server,
-					      enum tcp_record_kind kind, uint32_t byte)
+/* Finds the peer's segment that contains a byte. Returns NULL if there is none or more than one. */
+static const struct tcp_layer_record *find_segment(const struct tcp_layer_record *v, size_t n,
+						   const struct tcp_layer_record *server,
+						   enum tcp_record_kind kind, uint32_t byte)
 {
 	struct tcp_layer_record want = {.kind = (uint8_t)kind, .seq = byte};
 	size_t a;
@@ -47,25 +48,26 @@ static const struct tcp_layer_record *holding(const struct tcp_layer_record *v, 
 	memcpy(want.key.remote, server->key.local, 16);
 	want.key.local_port = server->key.remote_port;
 	want.key.remote_port = server->key.local_port;
-	BASE_LOWER_BOUND(a, 0, n, compare(&v[a], &want) <= 0);
+	BASE_LOWER_BOUND(a, 0, n, compare_records(&v[a], &want) <= 0);
 	if (!a || byte - v[a - 1].seq >= v[a - 1].length)
 		return NULL;
 	want.seq = v[a - 1].seq;
-	if (compare(&v[a - 1], &want))
+	if (compare_records(&v[a - 1], &want))
 		return NULL;
-	if (a > 1 && !compare(&v[a - 2], &want))
-		return NULL; /* another connection with the same ports, or a retransmission */
+	if (a > 1 && !compare_records(&v[a - 2], &want))
+		/* there is another connection with the same ports, or a retransmission */
+		return NULL;
 	return &v[a - 1];
 }
 
-static int64_t between(uint64_t from, uint64_t to)
+static int64_t elapsed_ns(uint64_t from, uint64_t to)
 {
 	return from && to ? (int64_t)(to - from) : TCP_PART_NONE;
 }
 
-static bool put_together(struct tcp_net_round *r, const struct tcp_layer_record *q,
-			 const struct tcp_layer_record *out, const struct tcp_layer_record *in,
-			 const struct tcp_net_stat *stat)
+static bool assemble_round(struct tcp_net_round *r, const struct tcp_layer_record *q,
+			   const struct tcp_layer_record *out, const struct tcp_layer_record *in,
+			   const struct tcp_net_stat *stat)
 {
 	const uint64_t there[] = {out->sent, out->ip_out, out->queued, out->nic_out};
 	const uint64_t server[] = {q->nic_in, q->ip_in,	 q->tcp_in, q->copied,
@@ -76,27 +78,27 @@ static bool put_together(struct tcp_net_round *r, const struct tcp_layer_record 
 
 	r->request = q;
 	for (int i = 0; i < 3; i++) {
-		r->part[TCP_PART_CLIENT_TCP_OUT + i] = between(there[i], there[i + 1]);
-		r->part[TCP_PART_CLIENT_MAC_IN + i] = between(back[i], back[i + 1]);
+		r->part[TCP_PART_CLIENT_TCP_OUT + i] = elapsed_ns(there[i], there[i + 1]);
+		r->part[TCP_PART_CLIENT_MAC_IN + i] = elapsed_ns(back[i], back[i + 1]);
 	}
 	for (int i = 0; i < 7; i++)
-		r->part[TCP_PART_SERVER_MAC_IN + i] = between(server[i], server[i + 1]);
+		r->part[TCP_PART_SERVER_MAC_IN + i] = elapsed_ns(server[i], server[i + 1]);
 	for (int i = 0; i < TCP_PARTS; i++)
 		if (i != TCP_PART_WIRE_THERE && i != TCP_PART_WIRE_BACK && r->part[i] < 0 &&
 		    r->part[i] != TCP_PART_NONE)
 			return false;
 	if (!out->nic_out || !in->nic_in || in->nic_in < out->nic_out)
 		return false;
-	r->total = between(out->sent, in->copied);
+	r->total = elapsed_ns(out->sent, in->copied);
 	r->wires = (int64_t)(in->nic_in - out->nic_out) - (int64_t)(q->nic_out - q->nic_in);
 	r->part[TCP_PART_WIRE_THERE] = r->part[TCP_PART_WIRE_BACK] = TCP_PART_NONE;
-	/* B's clock minus A's at the request's arrival and at the response's departure. */
+	/* B's clock minus A's, at the request's arrival and at the response's departure. */
 	if (!tcp_net_stat_theta(stat, (int64_t)(a ? out->nic_out : q->nic_in), &theta[0],
 				&bound[0]) ||
 	    !tcp_net_stat_theta(stat, (int64_t)(a ? in->nic_in : q->nic_out), &theta[1], &bound[1]))
 		return true;
 	r->bound = bound[0] > bound[1] ? bound[0] : bound[1];
-	/* One offset for both, so that the parts add up to the whole despite drift. */
+	/* Use one offset for both passages, so that the parts add up to the whole despite drift. */
 	if (in->nic_in - out->nic_out <= ONE_OFFSET_NS) {
 		int64_t apart = theta[1] - theta[0];
 
@@ -119,27 +121,27 @@ int tcp_net_rounds_find(struct tcp_layer_record *records[2], const size_t n[2],
 		return -ENOMEM;
 	for (int s = 0; s < 2; s++)
 		if (n[s])
-			qsort(records[s], n[s], sizeof(*records[s]), compare);
+			qsort(records[s], n[s], sizeof(*records[s]), compare_records);
 	for (int s = 0; s < 2; s++) {
 		for (size_t i = 0; i < n[s]; i++) {
 			const struct tcp_layer_record *q = &records[s][i], *out, *in;
 			struct tcp_net_round *r = &rounds->v[rounds->n];
 
 			if (q->kind != TCP_RECORD_REQUEST)
-				break; /* requests come first */
+				break; /* requests come first in the sorted records */
 			if (!q->length || !q->nic_in || !q->nic_out || q->nic_out < q->nic_in) {
 				rounds->incomplete++;
 				continue;
 			}
-			out = holding(records[!s], n[!s], q, TCP_RECORD_OUT,
-				      q->seq + q->length - 1);
-			in = holding(records[!s], n[!s], q, TCP_RECORD_IN, q->response_seq);
+			out = find_segment(records[!s], n[!s], q, TCP_RECORD_OUT,
+					   q->seq + q->length - 1);
+			in = find_segment(records[!s], n[!s], q, TCP_RECORD_IN, q->response_seq);
 			r->client = !s;
 			if (!out)
 				rounds->no_request++;
 			else if (!in)
 				rounds->no_response++;
-			else if (!put_together(r, q, out, in, stat))
+			else if (!assemble_round(r, q, out, in, stat))
 				rounds->refused++;
 			else
 				rounds->n++;

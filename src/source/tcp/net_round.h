@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * net_round.h - a request and its response through both hosts and the network: layer records of
- * client and server, matched by connection and bytes. Pure but for memory.
+ * net_round.h - follows a request and its response through both hosts and the network, by matching
+ * layer records of client and server by connection and byte range. Performs no I/O.
  *
- * Both network passages together take what the client measured between its device's send and
- * receive, less what the server measured between its own: two durations by one clock each, so no
- * offset is involved. Each passage by itself carries the bound of the offset.
+ * The time of both network passages together is the client's time between its device's send and
+ * receive, minus the server's time between its device's receive and send. Each is a duration
+ * measured by one clock, so the offset does not matter. The time of a single passage carries the
+ * error bound of the offset.
  */
 #ifndef SL_SOURCE_TCP_NET_ROUND_H
 #define SL_SOURCE_TCP_NET_ROUND_H
@@ -13,7 +14,7 @@
 #include "source/tcp/bpf/layer_shared.h"
 #include "source/tcp/net_stat.h"
 
-enum tcp_net_part { /* in the order of time */
+enum tcp_net_part { /* parts of a round, in chronological order */
 		    TCP_PART_CLIENT_TCP_OUT,
 		    TCP_PART_CLIENT_IP_OUT,
 		    TCP_PART_CLIENT_MAC_OUT,
@@ -31,32 +32,37 @@ enum tcp_net_part { /* in the order of time */
 		    TCP_PART_CLIENT_TCP_IN,
 		    TCP_PARTS
 };
-const char *tcp_net_part_name(int part); /* "wire_there" */
+const char *tcp_net_part_name(int part); /* returns a name, such as "wire_there" */
 
 #define TCP_PART_NONE INT64_MIN /* not measured */
 
 struct tcp_net_round {
-	const struct tcp_layer_record *request; /* the server's record */
-	int client;				/* side */
-	int64_t part[TCP_PARTS]; /* ns; negative network passages are off by at least that */
-	int64_t wires;		 /* both passages together, exact */
-	int64_t bound;		 /* of each passage */
-	int64_t total;		 /* from the client's call to its copy, by its clock */
+	const struct tcp_layer_record *request; /* the server's record of the request */
+	int client;				/* side of the client, 0 or 1 */
+	/* times in ns; a negative passage shows the minimum error of its offset */
+	int64_t part[TCP_PARTS];
+	int64_t wires; /* exact time of both network passages together */
+	int64_t bound; /* error bound of each network passage */
+	/* from the client's send call to its copy of the response, by the client's clock */
+	int64_t total;
 };
 
 struct tcp_net_rounds {
 	struct tcp_net_round *v;
 	size_t n;
-	/* Requests that are not matched, by cause. */
-	uint64_t incomplete;  /* the server's times are incomplete */
-	uint64_t no_request;  /* client's segment with the request's last byte not recorded */
-	uint64_t no_response; /* client's segment with the response's first byte not recorded */
-	uint64_t refused;     /* contradictory times */
+	/* Requests that were not matched, by cause. */
+	uint64_t incomplete; /* the server's record has incomplete timestamps */
+	/* the client's segment with the last byte of the request was not recorded */
+	uint64_t no_request;
+	/* the client's segment with the first byte of the response was not recorded */
+	uint64_t no_response;
+	uint64_t refused; /* the timestamps contradict each other */
 };
 
 /*
- * records[s]: n[s] records of side s; sorts them. The rounds refer to them. Without an offset the
- * single passages are TCP_PART_NONE, their sum is not. 0 or -ENOMEM.
+ * Finds the rounds in n[s] records of each side s, and sorts the records. The rounds point into the
+ * records. Without a clock offset, single passages are TCP_PART_NONE, but their sum is known.
+ * Returns 0 or -ENOMEM.
  */
 int tcp_net_rounds_find(struct tcp_layer_record *records[2], const size_t n[2],
 			const struct tcp_net_stat *stat, struct tcp_net_rounds *rounds);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* net_stat.c - turns matched segments into latencies. */
+/* net_stat.c - computes latencies from matched segments. */
 #include "source/tcp/net_stat.h"
 
 #include <errno.h>
@@ -14,17 +14,17 @@
 #define WINDOW_NS   2000000000ull
 #define ROWS	    4096u
 #define ROW_BUCKETS 1024u
-#define HISTORY	    (1u << 22) /* apexes remembered: usually some hours */
-#define PAIR_NS	    10000000   /* longest time between a segment and the reply it is paired with */
+#define HISTORY	    (1u << 22) /* apexes remembered, usually for a few hours */
+#define PAIR_NS	    10000000   /* maximum time between a segment and the reply paired with it */
 
 struct net_stat_kept {
-	struct tcp_net_point point;   /* first: see tcp_net_by_time() */
+	struct tcp_net_point point;   /* must be first, see tcp_net_by_time() */
 	struct tcp_net_sample sample; /* .flow is valid while its flow exists */
 	struct tcp_net_row *row;
-	uint32_t flow; /* the same for both directions */
+	uint32_t flow; /* number of the connection, equal for both directions */
 };
 
-/* The last segment of each direction per connection: a lossy table. */
+/* The last segment in each direction of a connection. Entries of this table may be overwritten. */
 #define PAIRS 8192u
 struct net_stat_pair {
 	uint32_t flow;
@@ -35,7 +35,10 @@ struct net_stat_pair {
 struct tcp_net_stat {
 	struct tcp_net_stat_opts options;
 	struct tcp_net_match *match;
-	/* The open window, behind the one before, which only the estimate uses. */
+	/*
+	 * Samples of the open window, preceded by those of the previous window, which only the
+	 * offset estimate uses.
+	 */
 	struct net_stat_kept *kept;
 	size_t n, room, before;
 	int64_t window; /* start of the open window */
@@ -59,7 +62,8 @@ void tcp_net_hist_add(struct tcp_net_hist *h, int64_t ns)
 	if (!h->count || ns > h->most)
 		h->most = ns;
 	h->count++;
-	h->sum = (int64_t)((uint64_t)h->sum + (uint64_t)ns); /* invalid input may overflow it */
+	/* invalid input may overflow the sum */
+	h->sum = (int64_t)((uint64_t)h->sum + (uint64_t)ns);
 	if (ns < 0) {
 		h->negative++;
 		return;
@@ -109,7 +113,7 @@ static struct tcp_net_row key_of(const struct tcp_net_stat *s, const struct tcp_
 		memcpy(key.address[0], f->sender ? f->destination : f->source, 16);
 		memcpy(key.address[1], f->sender ? f->source : f->destination, 16);
 		break;
-	case TCP_NET_BY_PORT: /* the higher port is the client's */
+	case TCP_NET_BY_PORT: /* the higher port is assumed to be the client's */
 		key.port[0] = a < b ? a : b;
 		key.v6 = 0;
 		break;
@@ -157,8 +161,8 @@ static struct tcp_net_row *row_of(struct tcp_net_stat *s, const struct tcp_net_f
 	return s->rest;
 }
 
-/* A number for both directions. */
-static uint32_t connection(const struct tcp_net_flow *f)
+/* Returns the same number for both directions of a connection. */
+static uint32_t connection_number(const struct tcp_net_flow *f)
 {
 	return (uint32_t)(base_hash(f->source_port, f->source, sizeof(f->source)) +
 			  base_hash(f->destination_port, f->destination, sizeof(f->destination)));
@@ -166,7 +170,7 @@ static uint32_t connection(const struct tcp_net_flow *f)
 
 /* ---- samples ---- */
 
-static void take(void *context, const struct tcp_net_sample *sample)
+static void take_sample(void *context, const struct tcp_net_sample *sample)
 {
 	struct tcp_net_stat *s = context;
 	struct tcp_net_flow *f = sample->flow;
@@ -185,7 +189,7 @@ static void take(void *context, const struct tcp_net_sample *sample)
 		.point = {.at = a, .ahead = b - a, .backward = f->sender},
 		.sample = *sample,
 		.row = f->user,
-		.flow = connection(f),
+		.flow = connection_number(f),
 	};
 	if (sample->ack)
 		s->totals.acks++;
@@ -196,7 +200,7 @@ static void take(void *context, const struct tcp_net_sample *sample)
 struct tcp_net_stat *tcp_net_stat_open(const struct tcp_net_stat_opts *options)
 {
 	struct tcp_net_stat *s = calloc(1, sizeof(*s));
-	struct tcp_net_match_opts m = {.sample = take, .context = s};
+	struct tcp_net_match_opts m = {.sample = take_sample, .context = s};
 
 	if (!s)
 		return NULL;
@@ -247,7 +251,7 @@ bool tcp_net_stat_theta(const struct tcp_net_stat *s, int64_t a_ns, int64_t *the
 
 /* ---- windows ---- */
 
-static void round_trip(struct tcp_net_stat *s, const struct net_stat_kept *k)
+static void count_round_trip(struct tcp_net_stat *s, const struct net_stat_kept *k)
 {
 	struct net_stat_pair *p = &s->pairs[k->flow % PAIRS];
 	const struct tcp_net_point *there, *back;
@@ -261,15 +265,15 @@ static void round_trip(struct tcp_net_stat *s, const struct net_stat_kept *k)
 		there = way ? &p->last[0] : &k->point;
 		back = way ? &k->point : &p->last[1];
 		tcp_net_hist_add(&k->row->round, there->ahead - back->ahead);
-		p->set[!way] = false; /* each counts once */
+		p->set[!way] = false; /* pair each segment only once */
 		return;
 	}
 	p->set[way] = true;
 	p->last[way] = k->point;
 }
 
-static void latency(struct tcp_net_stat *s, const struct net_stat_kept *k, int64_t theta,
-		    int64_t bound)
+static void count_latency(struct tcp_net_stat *s, const struct net_stat_kept *k, int64_t theta,
+			  int64_t bound)
 {
 	int way = k->point.backward;
 	struct tcp_net_result r = {.sample = &k->sample, .way = way, .bound_ns = bound};
@@ -286,8 +290,9 @@ static void latency(struct tcp_net_stat *s, const struct net_stat_kept *k, int64
 		s->options.result(s->options.context, &r);
 }
 
-/* Uses the window's points, those of the one before, and known ones of the next. */
-static int estimate(struct tcp_net_stat *s, const struct net_stat_kept *k, size_t n, int64_t end)
+/* Uses the points of this window and the previous one, and points of the next one known so far. */
+static int estimate_offset(struct tcp_net_stat *s, const struct net_stat_kept *k, size_t n,
+			   int64_t end)
 {
 	struct tcp_net_clock *c = &s->clock;
 	int64_t from = k < s->kept + s->before ? s->window - (int64_t)s->options.window_ns
@@ -300,7 +305,7 @@ static int estimate(struct tcp_net_stat *s, const struct net_stat_kept *k, size_
 	s->totals.windows++;
 	for (size_t i = 0; i < n; i++)
 		points[i] = k[i].point;
-	/* Parts of the window before may become known only now. */
+	/* Parts of the previous window may only become known now. */
 	if (c->n && c->v[c->n - 1]->to >= from)
 		from = c->v[c->n - 1]->to + 1;
 	err = tcp_net_clock_add(c, points, n, from, end - 1);
@@ -312,8 +317,8 @@ static int estimate(struct tcp_net_stat *s, const struct net_stat_kept *k, size_
 	return err;
 }
 
-/* Closes the open window, kept[before..upto), which kept[first..before) precedes. */
-static int window(struct tcp_net_stat *s, size_t first, size_t upto, int64_t end)
+/* Closes the open window, kept[before..upto); the previous window is kept[first..before). */
+static int close_window(struct tcp_net_stat *s, size_t first, size_t upto, int64_t end)
 {
 	int64_t theta, bound, least = INT64_MAX, most = 0;
 	size_t next = upto;
@@ -322,7 +327,7 @@ static int window(struct tcp_net_stat *s, size_t first, size_t upto, int64_t end
 	while (next < s->n && s->kept[next].point.at < end + (int64_t)s->options.window_ns)
 		next++;
 	if (upto > s->before && !s->options.trusted) {
-		err = estimate(s, s->kept + first, next - first, end);
+		err = estimate_offset(s, s->kept + first, next - first, end);
 		if (err)
 			return err;
 	}
@@ -331,10 +336,10 @@ static int window(struct tcp_net_stat *s, size_t first, size_t upto, int64_t end
 		bool known = tcp_net_stat_theta(s, k->point.at, &theta, &bound);
 
 		if (!k->sample.ack && known)
-			latency(s, k, theta, bound);
+			count_latency(s, k, theta, bound);
 		else if (!k->sample.ack)
 			s->totals.causes[TCP_NET_NO_CLOCK]++;
-		round_trip(s, k);
+		count_round_trip(s, k);
 		if (!known || s->options.trusted)
 			continue;
 		if (bound < least) {
@@ -361,7 +366,7 @@ int tcp_net_stat_count(struct tcp_net_stat *s, uint64_t a_ns, bool last)
 		int64_t end;
 
 		if (!s->begun || s->kept[upto].point.at >= s->window + 2 * length) {
-			/* After a pause, the window starts at the next sample. */
+			/* After a pause, start the window at the next sample. */
 			first = upto;
 			s->window = s->kept[upto].point.at;
 			s->begun = true;
@@ -371,7 +376,7 @@ int tcp_net_stat_count(struct tcp_net_stat *s, uint64_t a_ns, bool last)
 			break;
 		while (upto < s->n && s->kept[upto].point.at < end)
 			upto++;
-		err = window(s, first, upto, end);
+		err = close_window(s, first, upto, end);
 		first = s->before;
 		s->before = upto;
 		s->window = end;

@@ -22,7 +22,7 @@ struct netns_walk {
 	size_t n, room;
 };
 
-/* 1: new; 0: seen before; or -errno. */
+/* Returns 1 if the namespace is new, 0 if it was seen before, or -errno. */
 static int first_time(struct netns_walk *w, uint64_t inode)
 {
 	for (size_t i = 0; i < w->n; i++)
@@ -34,21 +34,24 @@ static int first_time(struct netns_walk *w, uint64_t inode)
 	return 1;
 }
 
-/* Calls here() in the namespace at path ("/proc/1/ns/net"), returns to own. 0 or -errno. */
-static int look(struct netns_walk *w, const char *path, int own)
+/*
+ * Calls here() in the namespace at path (such as "/proc/1/ns/net"), then returns to namespace own.
+ * Returns 0 or -errno.
+ */
+static int visit_namespace(struct netns_walk *w, const char *path, int own)
 {
 	struct stat st;
 	int fd, err;
 
 	if (stat(path, &st))
-		return 0; /* the process ended */
+		return 0; /* the process has ended */
 	err = first_time(w, st.st_ino);
 	if (err <= 0 || !w->enter(w->context, st.st_ino))
 		return err < 0 ? err : 0;
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return 0;
-	/* The pid may have been reused. */
+	/* The pid may have been reused since stat(). */
 	if (!fstat(fd, &st) && !setns(fd, CLONE_NEWNET)) {
 		w->here(w->context, st.st_ino);
 		err = setns(own, CLONE_NEWNET) ? -errno : 0;
@@ -86,7 +89,7 @@ int tcp_netns_each(bool (*enter)(void *context, uint64_t inode),
 		if (d->d_name[0] < '0' || d->d_name[0] > '9' || strlen(d->d_name) > 20)
 			continue;
 		snprintf(path, sizeof(path), "/proc/%.20s/ns/net", d->d_name);
-		err = look(&w, path, own);
+		err = visit_namespace(&w, path, own);
 	}
 out:
 	if (proc)

@@ -7,12 +7,14 @@
 #include <stdint.h>
 
 /*
- * Calls enter() once for each network namespace with a process, this thread's own first, and where
- * it returns true, here() in that namespace. Skips namespaces that this thread may not enter
- * (setns(2) needs CAP_SYS_ADMIN). Only the calling thread moves, and returns. Namespaces held only
- * by a mount or a descriptor are not found.
+ * Calls enter() once for each network namespace that has a process, starting with the calling
+ * thread's own. Where enter() returns true, calls here() inside that namespace. Namespaces that
+ * this thread may not enter are skipped (setns(2) needs CAP_SYS_ADMIN). Only the calling thread
+ * switches namespaces, and switches back. Namespaces held only by a mount or a descriptor are not
+ * found.
  *
- * 0, or -errno, also if the thread could not return: it is then in another namespace.
+ * Returns 0 or -errno. If the thread could not switch back, it also returns -errno, and the thread
+ * is left in another namespace.
  */
 int tcp_netns_each(bool (*enter)(void *context, uint64_t inode),
 		   void (*here)(void *context, uint64_t inode), void *context);

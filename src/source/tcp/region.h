@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* region.h - makes an eBPF array a region: sidelight-region(5). */
+/* region.h - turns an eBPF array into a region; see sidelight-region(5). */
 #ifndef SL_SOURCE_TCP_REGION_H
 #define SL_SOURCE_TCP_REGION_H
 
@@ -9,27 +9,25 @@
 #include <sidelight/region.h>
 
 struct tcp_region {
-	void *map; /* writable; NULL: none */
+	void *map; /* writable mapping, or NULL */
 	size_t bytes;
-	int fd; /* the array's, for others to map */
+	int fd; /* descriptor of the array, which other processes may map */
 };
 
-/*
- * Maps the array fd, size bytes rounded up to whole pages, and writes its header. 0 or -errno.
- */
+/* Maps size bytes of array fd, in whole pages, and writes the header. Returns 0 or -errno. */
 int tcp_region_map(struct tcp_region *r, int fd, uint64_t size, uint32_t kind,
 		   const struct sl_region_section *sections, uint32_t count);
 void tcp_region_unmap(struct tcp_region *r);
 
-/* The memory at an offset. */
+/* Returns the address of an offset in the region. */
 static inline const uint64_t *tcp_region_at(const struct tcp_region *r, uint64_t offset)
 {
 	return (const uint64_t *)((const char *)r->map + offset);
 }
 
 /*
- * A read-only descriptor of the map, for consumers, or -errno: -EPERM without CAP_SYS_ADMIN, which
- * getting a descriptor by id requires.
+ * Returns a read-only descriptor of the map for consumers, or -errno: -EPERM without CAP_SYS_ADMIN,
+ * which is needed to get a descriptor by id.
  */
 int tcp_region_read_only(int map_fd);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* tcp.c - opens, attaches and closes the flow programs. */
+/* tcp.c - loads, attaches and closes the flow programs. */
 #include "source/tcp/tcp.h"
 
 #include <bpf/bpf.h>
@@ -24,7 +24,7 @@
 
 #define FLOWS_DEFAULT	  16384u
 #define JOURNAL_LEAST	  1024u
-#define WALKS		  4 /* of the descriptors, at most */
+#define WALKS		  4 /* maximum number of walks over file descriptors */
 #define LINES_PER_ELEMENT (SL_FLOW_SIZE / SL_LINE_SIZE)
 
 struct tcp {
@@ -34,18 +34,18 @@ struct tcp {
 	struct tcp_kernel_filter *filter; /* mapped */
 	struct tcp_region region;
 	struct bpf_link *iterator, *holders;
-	struct tcp_identity *identity; /* with options.cgroups */
+	struct tcp_identity *identity; /* set if options.cgroups is not 0 */
 	bool attached;
-	uint64_t netns_before; /* the filter's at the last walk of the sockets; 0: all */
-	uint64_t missed;       /* skipped calls at the last walk */
-	uint64_t next_ns;      /* earliest next walk: bounds the time spent walking */
+	uint64_t netns_before; /* network namespace filter at the last walk over sockets; 0: all */
+	uint64_t missed;       /* number of skipped calls at the last walk */
+	uint64_t next_ns;      /* earliest time of the next walk, to limit the time spent walking */
 };
 
 /*
- * Programs of flow.bpf.c use tracepoints, for calls also functions. Those that this kernel lacks
- * are left out; the first two are indispensable.
+ * The programs of flow.bpf.c use tracepoints, and functions to count calls. Programs whose hook
+ * this kernel lacks are left out; the first two programs are indispensable.
  */
-static int choose(struct tcp *t, char *why, size_t bytes)
+static int choose_programs(struct tcp *t, char *why, size_t bytes)
 {
 	const struct tcp_hooks *h = &t->hooks;
 	bool owner = t->options.calls || t->options.filter.pid, calls, exits;
@@ -83,7 +83,7 @@ static uint32_t power_of_two(uint32_t n)
 	return p;
 }
 
-/* Microseconds per jiffy, the resolution of coarse clocks. */
+/* Returns the length of a jiffy in microseconds, which is the resolution of coarse clocks. */
 static uint32_t tick_us(void)
 {
 	struct timespec t;
@@ -93,7 +93,7 @@ static uint32_t tick_us(void)
 	return (uint32_t)(t.tv_nsec / 1000);
 }
 
-/* Sizes the maps before the object is loaded. 0 or -errno. */
+/* Sizes the maps before the object is loaded. Returns 0 or -errno. */
 static int size_table(struct flow_bpf *flow, const struct tcp_opts *o)
 {
 	struct tcp_flow_settings *s = (struct tcp_flow_settings *)&flow->rodata->settings;
@@ -106,12 +106,12 @@ static int size_table(struct flow_bpf *flow, const struct tcp_opts *o)
 	s->quarantine_ns = o->quarantine_ns ? o->quarantine_ns : 5000000000;
 	s->slots = slots;
 	s->ring_mask = ring - 1;
-	s->near_shift = 31 - (uint32_t)__builtin_ctz(ring); /* two slots per flow */
+	s->near_shift = 31 - (uint32_t)__builtin_ctz(ring); /* tcp_near has two places per slot */
 	s->journal_mask = journal - 1;
 	s->journal_first = TCP_FLOWS_FIRST_ELEMENT + slots;
 	s->tick_us = tick_us();
 	flow->rodata->take_existing = o->existing;
-	s->cgroups = o->cgroups ? o->cgroups + 1 : 0; /* slot 0: the section's counters */
+	s->cgroups = o->cgroups ? o->cgroups + 1 : 0; /* slot 0 of the section holds its counters */
 	return tcp_maps_size((const struct tcp_map_size[]){
 		{flow->maps.tcp_flows, s->journal_first + journal / LINES_PER_ELEMENT + s->cgroups},
 		{flow->maps.tcp_known, s->cgroups ? s->cgroups : 1},
@@ -123,7 +123,7 @@ static int size_table(struct flow_bpf *flow, const struct tcp_opts *o)
 		{0}});
 }
 
-/* Maps the table of a loaded object, and writes its header. 0 or -errno. */
+/* Maps the table of a loaded object and writes its header. Returns 0 or -errno. */
 static int map_table(struct tcp *t)
 {
 	const struct tcp_flow_settings *s =
@@ -148,7 +148,7 @@ static int map_table(struct tcp *t)
 
 int tcp_open(const struct tcp_opts *options, struct tcp **out, char *why, size_t bytes)
 {
-	/* Those that choose() uses. */
+	/* The boundaries that choose_programs() uses. */
 	uint32_t boundaries = TCP_HOOKS_OF(TCP_APP) | TCP_HOOKS_OF(STATE) | TCP_HOOKS_OF(CLOSE) |
 			      TCP_HOOKS_OF(SEGMENT) | TCP_HOOKS_OF(CONGESTION) |
 			      TCP_HOOKS_OF(RETRANSMIT) | TCP_HOOKS_OF(RESET_IN) |
@@ -161,7 +161,7 @@ int tcp_open(const struct tcp_opts *options, struct tcp **out, char *why, size_t
 	if (!t)
 		return -ENOMEM;
 	t->options = *options;
-	/* Report invalid options first. */
+	/* Report invalid options before anything else. */
 	err = tcp_filter_check(&t->options.filter, why, bytes);
 	if (err)
 		goto fail;
@@ -175,7 +175,7 @@ int tcp_open(const struct tcp_opts *options, struct tcp **out, char *why, size_t
 	err = t->flow ? size_table(t->flow, &t->options) : -errno;
 	if (err == -EINVAL)
 		snprintf(why, bytes, "a table cannot hold %u flows", t->options.flows);
-	err = err ?: choose(t, why, bytes) ?: tcp_load(t->flow->skeleton, "flow", why, bytes);
+	err = err ?: choose_programs(t, why, bytes) ?: tcp_load(t->flow->skeleton, "flow", why, bytes);
 	if (err)
 		goto fail;
 	err = tcp_filter_map(bpf_map__fd(t->flow->maps.tcp_filter), &t->filter);
@@ -200,12 +200,12 @@ static bool may_have_wanted(void *context, uint64_t inode)
 {
 	const struct sockets *s = context;
 
-	/* After a change also the previous namespace: its flows must be closed. */
+	/* After a filter change, include the previous namespace, so that its flows are closed. */
 	return !s->err && (!s->t->filter->netns || s->t->filter->netns == inode ||
 			   s->t->netns_before == inode || !s->t->netns_before);
 }
 
-static void iterate_here(void *context, uint64_t inode)
+static void iterate_namespace(void *context, uint64_t inode)
 {
 	struct sockets *s = context;
 
@@ -213,19 +213,19 @@ static void iterate_here(void *context, uint64_t inode)
 	s->err = tcp_iterate(s->t->iterator);
 }
 
-/* Walks the sockets of each namespace; an iterator sees those of the one it is made in. */
-static int iterate(struct tcp *t)
+/* Walks the sockets of each namespace: an iterator only sees the namespace it was created in. */
+static int iterate_sockets(struct tcp *t)
 {
 	struct sockets s = {.t = t};
-	int err = tcp_netns_each(may_have_wanted, iterate_here, &s);
+	int err = tcp_netns_each(may_have_wanted, iterate_namespace, &s);
 
 	t->netns_before = t->filter->netns;
 	return err ? err : s.err;
 }
 
 /*
- * Finds the processes of existing sockets, before the walk that makes flows of them. A walk passes
- * sockets whose storage is locked at that moment: the next finds them.
+ * Finds the processes of existing sockets, before another walk creates flows for these sockets. A
+ * walk skips sockets whose storage is locked at that moment, so it is repeated.
  */
 static void find_holders(struct tcp *t)
 {
@@ -256,11 +256,11 @@ int tcp_attach(struct tcp *t, char *why, size_t bytes)
 	err = t->holders && t->iterator ? flow_bpf__attach(t->flow) : -errno;
 	if (!err)
 		find_holders(t);
-	/* After the hooks: a new connection is seen by one of the two, or both. */
+	/* Walk after attaching the hooks, so that a new connection is seen at least once. */
 	err = err ? err
 		  : tcp_iterate_until(t->flow->progs.flow_existing, &t->flow->bss->timer_ready);
 	t->netns_before = t->filter->netns;
-	err = err ? err : iterate(t);
+	err = err ? err : iterate_sockets(t);
 	if (err)
 		snprintf(why, bytes, "cannot attach the flow programs: %s", strerror(-err));
 	t->attached = !err;
@@ -277,9 +277,9 @@ int tcp_catch_up(struct tcp *t, uint64_t *missed)
 	sum += skipped;
 	if (sum != t->missed && t->attached && now >= t->next_ns) {
 		find_holders(t);
-		err = iterate(t);
+		err = iterate_sockets(t);
 		t->next_ns = base_now_ns() + 20 * (base_now_ns() - now);
-		/* On failure the next call tries again. */
+		/* After a failure, the next call tries again. */
 		if (!err)
 			t->missed = sum;
 	}
@@ -295,7 +295,7 @@ int tcp_filter(struct tcp *t, const struct tcp_filter *filter, char *why, size_t
 
 	if (!err && t->attached) {
 		find_holders(t);
-		err = iterate(t);
+		err = iterate_sockets(t);
 	}
 	return err;
 }

@@ -18,7 +18,7 @@
 #define PROG "libbpf: prog '"
 #define MAP  "libbpf: map '"
 
-/* The verifier's message on the program that this thread loaded last; empty: none. */
+/* The verifier's message on the program that this thread loaded last; empty if there is none. */
 static _Thread_local char refusal[200];
 
 void tcp_verifier_refusal(const char *said, char *out, size_t bytes)
@@ -33,7 +33,7 @@ void tcp_verifier_refusal(const char *said, char *out, size_t bytes)
 	name = (int)strcspn(said, "'");
 	begin = strchr(begin, '\n') + 1;
 	end = strstr(begin, "-- END PROG LOAD LOG --");
-	/* The last line before the summary. */
+	/* Find the last line before the summary. */
 	for (line = next = begin; *line && line != end; line = next) {
 		next = line + strcspn(line, "\n");
 		if (next > line && strncmp(line, "processed ", 10)) {
@@ -46,7 +46,7 @@ void tcp_verifier_refusal(const char *said, char *out, size_t bytes)
 		snprintf(out, bytes, "%.*s: %.*s", name, said, length, begin);
 }
 
-/* Line by line: a verifier's log is one message of thousands of lines. */
+/* Logs line by line, because a verifier log is a single message of thousands of lines. */
 __attribute__((format(printf, 2, 0))) static int log_libbpf(enum libbpf_print_level level,
 							    const char *fmt, va_list ap)
 {
@@ -54,7 +54,7 @@ __attribute__((format(printf, 2, 0))) static int log_libbpf(enum libbpf_print_le
 
 	if (level == LIBBPF_DEBUG || vasprintf(&said, fmt, ap) < 0)
 		return 0;
-	/* A new attempt: its log follows, if there is one. */
+	/* A new attempt begins; its log follows if there is one. */
 	if (strstr(said, "BPF program load failed") || !strncmp(said, MAP, strlen(MAP)))
 		*refusal = 0;
 	if (strstr(said, "-- BEGIN PROG LOAD LOG --"))
@@ -73,7 +73,7 @@ void tcp_libbpf_log(void)
 	libbpf_set_print(log_libbpf);
 }
 
-/* kernel_lockdown(7): at the highest level eBPF may not read kernel memory. */
+/* True if lockdown forbids eBPF to read kernel memory: the highest level of kernel_lockdown(7). */
 static bool reading_is_locked_down(void)
 {
 	FILE *f = fopen("/sys/kernel/security/lockdown", "re");
@@ -95,7 +95,8 @@ int tcp_load_refused(int err, const char *programs, char *why, size_t bytes)
 			"the kernel is locked down: at level confidentiality no eBPF program may read kernel memory; boot with lockdown=integrity");
 	snprintf(why, bytes, "the kernel refuses the %s programs: %s%s%s%s", programs,
 		 strerror(-err), *refusal ? " (" : "", refusal, *refusal ? ")" : "");
-	return err == -EINVAL ? -ENOEXEC : err; /* the caller's arguments are valid */
+	/* -EINVAL would wrongly blame the caller's arguments */
+	return err == -EINVAL ? -ENOEXEC : err;
 }
 
 int tcp_load(struct bpf_object_skeleton *skeleton, const char *programs, char *why, size_t bytes)
@@ -105,7 +106,7 @@ int tcp_load(struct bpf_object_skeleton *skeleton, const char *programs, char *w
 	return err ? tcp_load_refused(err, programs, why, bytes) : 0;
 }
 
-/* CAP_SYS_ADMIN implies the others but CAP_NET_ADMIN, which socket storage and netfilter need. */
+/* CAP_SYS_ADMIN implies all others but CAP_NET_ADMIN, needed by socket storage and netfilter. */
 const char *tcp_capabilities_missing(char *out, size_t bytes)
 {
 	static const struct {
@@ -120,7 +121,7 @@ const char *tcp_capabilities_missing(char *out, size_t bytes)
 
 	*out = 0;
 	if (syscall(SYS_capget, &head, own))
-		return out; /* the kernel will report it */
+		return out; /* loading the programs will fail and report the error */
 	have = own[0].effective | (uint64_t)own[1].effective << 32;
 	for (unsigned int i = 0; i < sizeof(needed) / sizeof(*needed); i++)
 		if (!(have >> needed[i].bit & 1) &&
@@ -177,7 +178,7 @@ int tcp_maps_size(const struct tcp_map_size *s)
 
 int tcp_netfilter_link(int prog, uint32_t family, uint32_t hook)
 {
-	/* union bpf_attr of BPF_LINK_CREATE as of 6.4, which some distributions' headers lack. */
+	/* union bpf_attr of BPF_LINK_CREATE in Linux 6.4; some distributions' headers lack it. */
 	struct {
 		uint32_t prog_fd, target_fd, attach_type, flags;
 		uint32_t pf, hooknum;
@@ -189,11 +190,12 @@ int tcp_netfilter_link(int prog, uint32_t family, uint32_t hook)
 		.attach_type = TCP_ATTACH_NETFILTER,
 		.pf = family,
 		.hooknum = hook,
-		.priority = 300, /* behind NAT and filters: what they drop never left TCP */
+		/* after NAT and filters: a packet they drop does not count as having left TCP */
+		.priority = 300,
 	};
 	int link;
 
-	/* Each priority of a namespace has room for one program: another process may hold it. */
+	/* Each priority holds one program per namespace, and another process may already use it. */
 	do {
 		link = (int)syscall(SYS_bpf, BPF_LINK_CREATE, &attr, sizeof(attr));
 	} while (link < 0 && errno == EBUSY && attr.priority++ < 400);

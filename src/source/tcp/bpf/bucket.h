@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* bucket.h - bucket indices of exponential histograms, for programs in the kernel. */
+/* bucket.h - computes bucket indices of exponential histograms in eBPF programs. */
 #ifndef SL_SOURCE_TCP_BPF_BUCKET_H
 #define SL_SOURCE_TCP_BPF_BUCKET_H
 
 #include "kernel.h"
 
 /*
- * Scale 1, numbered as in SL_KIND_HISTOGRAM_EXP and Prometheus' native histograms: bucket i holds
- * values above 2^((i - 1) / 2), up to 2^(i / 2). x is at least 1. sqrt(2) is irrational: no ties.
+ * Returns a bucket index of scale 1, as in SL_KIND_HISTOGRAM_EXP and Prometheus' native histograms:
+ * bucket i holds values above 2^((i - 1) / 2) and up to 2^(i / 2). x must be at least 1. As sqrt(2)
+ * is irrational, no x lies exactly on an odd bound.
  */
 static __always_inline u32 bucket_scale_1(u64 x)
 {
@@ -31,9 +32,9 @@ static __always_inline u32 bucket_scale_1(u64 x)
 }
 
 /*
- * The same for seconds: bucket i holds times above 2^((i - 1) / 2) s, up to 2^(i / 2) s. ns is 1 to
- * 2^37. They are counted in units of 2^-50 s: 2^30 / 10^9 is 1 + (SHARE + MORE / 2^26) / 2^30, so
- * that no bound is off by a nanosecond.
+ * Like bucket_scale_1(), but in seconds: bucket i holds times above 2^((i - 1) / 2) s and up to
+ * 2^(i / 2) s. ns must be 1 to 2^37. Times are converted to units of 2^-50 s: 2^30 / 10^9 is 1 +
+ * (SHARE + MORE / 2^26) / 2^30, which is accurate enough that no bound is off by a nanosecond.
  */
 #define BUCKET_SHARE 79179680ull
 #define BUCKET_MORE  40724811ull

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * common.bpf.h - what the objects in this folder share: the filter, the flow key, the state of a
- * socket. Each object has maps of its own.
+ * common.bpf.h - code shared by the objects in this folder: the filter, the flow key, and the state
+ * of a socket. Each object has its own maps.
  */
 #ifndef SL_SOURCE_TCP_BPF_COMMON_BPF_H
 #define SL_SOURCE_TCP_BPF_COMMON_BPF_H
@@ -14,36 +14,37 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_tracing.h>
 
-/* The filter: one element, mapped by user space, which changes it while programs run. */
+/* The filter: one element that user space maps and changes while programs run. */
 MAP(tcp_filter, ARRAY, BPF_F_MMAPABLE, 1, u32, struct tcp_kernel_filter);
 MAP(tcp_cidrs, LPM_TRIE, BPF_F_NO_PREALLOC, 1024, struct tcp_cidr_key, u8);
 MAP(tcp_cgroups, HASH, 0, 4096, u64, u8);
 
 /*
- * State kept with a socket. Written under the socket's lock, by the programs of flow.bpf.c. A
- * socket that is connecting has one, without an id.
+ * State stored with a socket. The programs of flow.bpf.c write it under the socket's lock. A socket
+ * that is connecting has this state, but no id yet.
  */
 struct tcp_bpf_sock {
-	u64 id;		  /* of the flow, never reused; 0: not recorded */
-	u32 slot;	  /* in the flow table: below settings.slots, so it may index arrays */
-	u32 pid;	  /* thread group that connected; 0: unknown */
-	u64 syn_ns;	  /* when connect() started; 0: it did not */
-	u32 syn_timeouts; /* before it was established */
-	u32 judged;	  /* generation of the filter that was applied to it, plus 1; 0: none */
+	u64 id;		  /* id of the flow, never reused; 0: not recorded */
+	u32 slot;	  /* the flow's slot; less than settings.slots, so it may index arrays */
+	u32 pid;	  /* id of the thread group that connected; 0: unknown */
+	u64 syn_ns;	  /* time when connect() started; 0: the socket was not connected by it */
+	u32 syn_timeouts; /* timeouts of the SYN before the connection was established */
+	u32 judged;	  /* generation of the last filter applied to the socket, plus 1; 0: none */
 	char comm[16];
-	u64 ended;	  /* id of the socket's previous flow */
-	u64 without_room; /* slots given back when it found none, plus 1; 0: it found one */
+	u64 ended; /* id of the socket's previous flow */
+	/* number of slots released when none was free, plus 1; 0: a slot was free */
+	u64 without_room;
 };
 MAP(tcp_socks, SK_STORAGE, BPF_F_NO_PREALLOC, 0, int, struct tcp_bpf_sock);
 
-/* A program of a hook with these arguments; it returns the result of the call. */
+/* Defines a program that is attached to section, has these arguments and returns call's value. */
 #define HOOK(section, name, call, args...)    \
 	SEC(section) int BPF_PROG(name, args) \
 	{                                     \
 		return call;                  \
 	}
 
-/* Programs of the places where a driver hands a packet to the stack. */
+/* Programs for all places where a driver hands a packet to the stack. */
 #define DRIVER_HOOKS(prefix, call)                                                             \
 	HOOK("?tp_btf/napi_gro_receive_entry", prefix##_gro, call, struct sk_buff *skb)        \
 	HOOK("?tp_btf/napi_gro_frags_entry", prefix##_frags, call, struct sk_buff *skb)        \
@@ -51,7 +52,10 @@ MAP(tcp_socks, SK_STORAGE, BPF_F_NO_PREALLOC, 0, int, struct tcp_bpf_sock);
 	HOOK("?tp_btf/netif_receive_skb_list_entry", prefix##_list, call, struct sk_buff *skb) \
 	HOOK("?tp_btf/netif_rx_entry", prefix##_rx, call, struct sk_buff *skb)
 
-/* NULL: not recorded. About 40 ns. sk is a trusted pointer: a tracepoint's own argument. */
+/*
+ * Returns NULL if the socket is not recorded. Takes about 40 ns. sk must be a trusted pointer: an
+ * argument of the tracepoint itself.
+ */
 static __always_inline struct tcp_bpf_sock *flow_of(void *sk)
 {
 	struct tcp_bpf_sock *s = bpf_sk_storage_get(&tcp_socks, sk, NULL, 0);
@@ -60,8 +64,8 @@ static __always_inline struct tcp_bpf_sock *flow_of(void *sk)
 }
 
 /*
- * The lower half of an address, as a number: the verifier permits no arithmetic on a pointer to a
- * kernel object, but with permission to see addresses half of one may be copied.
+ * Returns the lower half of an address as a number. The verifier forbids arithmetic on a pointer to
+ * a kernel object, but with permission to see addresses, half of a pointer may be copied.
  */
 static __always_inline u32 low(const void *p)
 {
@@ -71,18 +75,18 @@ static __always_inline u32 low(const void *p)
 	return half;
 }
 
-/* A 32-bit hash of an address; the upper bits are the good ones. */
+/* Returns a 32-bit hash of an address; its upper bits are better distributed. */
 static __always_inline u32 address_hash(const void *p)
 {
 	return (low(p) >> 6) * 0x9e3779b1u;
 }
 
-/* Since 6.2; free of cost. */
+/* Available since Linux 6.2; costs nothing at run time. */
 extern void *bpf_rdonly_cast(const void *obj, u32 btf_id) __ksym __weak;
 
 /*
- * The same socket, readable without a call per field. sk must be a TCP socket: from one of TCP's
- * own hooks.
+ * Returns the socket as a pointer whose fields can be read without a helper call each. sk must be a
+ * TCP socket, as in TCP's own hooks.
  */
 static __always_inline const struct tcp_sock *tcp_fields(struct sock *sk)
 {
@@ -103,13 +107,13 @@ static __always_inline void key_v4(u8 to[16], __be32 address)
 	*(u32 *)(to + 12) = address;
 }
 
-/* True for IPv4 addresses, which are mapped. */
+/* True for an IPv4-mapped address. */
 static __always_inline bool is_mapped(const u8 a[16])
 {
 	return !*(const u64 *)a && *(const u32 *)(a + 8) == bpf_htonl(0xffff);
 }
 
-/* The key of a TCP socket of AF_INET or AF_INET6; false for any other. */
+/* Fills in the key of a TCP socket. Returns false if its family is neither AF_INET nor AF_INET6. */
 static __always_inline bool flow_key(const struct sock *sk, struct tcp_flow_key *key)
 {
 	const struct sock_common *c = &sk->__sk_common;
@@ -139,7 +143,7 @@ static __always_inline bool flow_key(const struct sock *sk, struct tcp_flow_key 
 	return true;
 }
 
-/* The same for both directions: both ends of a connection sample the same flows. */
+/* The hash is equal for both directions, so both ends of a connection sample the same flows. */
 static __always_inline u32 flow_hash(const struct tcp_flow_key *key)
 {
 	const u64 *l = (const u64 *)key->local, *r = (const u64 *)key->remote;
@@ -165,7 +169,7 @@ static __always_inline const struct tcp_kernel_filter *filter_now(void)
 	return bpf_map_lookup_elem(&tcp_filter, &zero);
 }
 
-/* Everything but the pid, which is known only in process context. */
+/* Checks everything except the pid, which is only known in process context. */
 static __always_inline bool flow_wanted(const struct tcp_kernel_filter *f,
 					const struct tcp_flow_key *key)
 {

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * cpu.bpf.c - scheduler time per task and per cgroup, from the scheduler's own accounts.
+ * cpu.bpf.c - accumulates scheduler time per task and per cgroup from the scheduler's own
+ * accounting.
  *
- * The kernel keeps for every task what /proc/PID/schedstat prints (task_struct.se, .sched_info). So
- * nothing is timed here: at each switch, the growth of these accounts is added to the slots of the
- * task and of its cgroup. The next event makes up for a missed one, and sums equal the kernel's to
- * the nanosecond.
+ * The kernel keeps for every task the values that /proc/PID/schedstat prints (task_struct.se,
+ * .sched_info). The programs therefore measure no time: at each switch, they add the growth of
+ * these values to the slots of the task and of its cgroup. If an event is missed, the next one
+ * makes up for it, so sums equal the kernel's to the nanosecond.
  *
- * At sched_switch the accounts of prev are complete (kernel/sched/core.c, __schedule():
- * update_curr() and *switch_count come before the tracepoint, and its last sched_info_arrive() was
- * when it got the CPU). A task that keeps its CPU is accounted on ticks, by sched_stat_runtime.
+ * At sched_switch, the values of prev are complete (kernel/sched/core.c, __schedule():
+ * update_curr() and *switch_count come before the tracepoint, and the last sched_info_arrive() was
+ * when prev got the CPU). A task that keeps its CPU is accounted for at ticks, by
+ * sched_stat_runtime.
  *
  * Nothing is allocated under the run queue's lock, where waking kswapd would deadlock: storage and
- * slots come at fork, or from the iterator for existing tasks.
+ * slots are allocated at fork, or by the iterator for existing tasks.
  */
 #include "kernel.h"
 
@@ -27,21 +29,23 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-#define TASK_DEAD     0x80 /* include/linux/sched.h */
-#define PF_EXITING    0x4
-#define TICK_NS	      1000000 /* a task that keeps its CPU is accounted once it ran this long */
+#define TASK_DEAD  0x80 /* include/linux/sched.h */
+#define PF_EXITING 0x4
+/* account for a task that keeps its CPU each time it has run this long */
+#define TICK_NS	      1000000
 #define QUARANTINE_NS 1000000000ull /* longer than a task takes from cgroup_exit() to its end */
 #define MAX_CPUS      1024
 
-/* Set before loading; the skeleton names the types, too. */
+/* Set before loading. The types are spelled out because the skeleton uses them, too. */
 const volatile __u32 cpus = 1, max_tasks = 1, max_cgroups = 1;
-const volatile __u64 opened_ns;	   /* CLOCK_BOOTTIME; a later task is counted from its creation */
-const volatile __u32 hierarchy_id; /* of the cgroups; 0: the unified hierarchy; else version 1 */
+/* CLOCK_BOOTTIME; tasks created later are counted from their creation */
+const volatile __u64 opened_ns;
+const volatile __u32 hierarchy_id; /* hierarchy of the cgroups; 0: unified, otherwise version 1 */
 const volatile __u32 subsystem;	   /* index in css_set.subsys of the hierarchy's controller */
 
 enum { NEW = 0, CLAIMED, READY, OVER };
 
-/* The scheduler's accounts of a task. */
+/* The scheduler's statistics of a task. */
 struct accounts {
 	u64 run, wait, waits, voluntary, involuntary, migrations;
 };
@@ -51,16 +55,16 @@ struct state {
 	u32 slot;
 	u32 cgroup_slot;
 	u32 cgroup_generation;
-	const void *css_set; /* that cgroup_slot belongs to */
+	const void *css_set; /* the css_set for which cgroup_slot was looked up */
 	u64 cgroup_id;
-	struct accounts read; /* as last read */
+	struct accounts read; /* values as last read */
 };
 MAP(states, TASK_STORAGE, BPF_F_NO_PREALLOC, 0, int, struct state);
 
-/* A region of kind SL_REGION_TASKS, in elements of a slot's size. */
+/* A region of kind SL_REGION_TASKS, in elements of the size of a slot. */
 MAP(task_table, ARRAY, BPF_F_MMAPABLE, 1, u32, struct sl_cpu_task);
 
-/* Preallocated: insertions happen under the run queue's lock. */
+/* Preallocated, because insertions happen under the run queue's lock. */
 MAP(cgroup_slots, HASH, 0, 1, u64, u32);
 
 QUEUE(free_tasks, 1, u32);
@@ -68,10 +72,10 @@ QUEUE(free_cgroups, 1, u32);
 
 /* ---- arithmetic ---- */
 
-/* Makes the compiler keep a bound that the verifier cannot derive, such as that of a quotient. */
+/* Forces the compiler to check a bound that the verifier cannot derive, as that of a quotient. */
 #define bound(v) asm volatile("" : "+r"(v))
 
-/* The element with the end of the header, the hot line and the losses. */
+/* Returns the element with the end of the header, the hot line and the loss counters. */
 static __always_inline u64 *hot_line(void)
 {
 	u32 at = SL_TASKS_FIRST - 1;
@@ -102,7 +106,7 @@ static __always_inline u64 *cgroup_at(u32 slot)
 	return first ? first->who : NULL;
 }
 
-static __always_inline void lost(enum sl_task_loss what)
+static __always_inline void count_loss(enum sl_task_loss what)
 {
 	u64 *hot = hot_line();
 
@@ -110,7 +114,7 @@ static __always_inline void lost(enum sl_task_loss what)
 		line_add_atomic(hot + (SL_TASKS_LOSSES_AT - SL_TASKS_HOT_AT) / 8, what, 1);
 }
 
-/* A slot that was never used; least or more: none is left. */
+/* Returns a slot that was never used; a result of at least `least` means that none is left. */
 static __always_inline u32 slot_new(enum sl_tasks_hot_cell used, u32 least)
 {
 	u64 *hot = hot_line();
@@ -124,13 +128,13 @@ static __always_inline u32 bucket_of(u64 ns)
 
 	if (!ns)
 		return 0;
-	if (ns >> 36) /* 69 s */
+	if (ns >> 36) /* 69 s or more */
 		return SL_CPU_BUCKETS - 1;
 	i = bucket_of_seconds(ns) - SL_CPU_BUCKET_FIRST;
 	return i < 0 ? 0 : i < SL_CPU_BUCKETS ? (u32)i : SL_CPU_BUCKETS - 1;
 }
 
-/* g: growth of a task's accounts; bucket: of its single wait; SL_CPU_BUCKETS: unknown. */
+/* g: growth of a task's values; bucket: bucket of its single wait, or SL_CPU_BUCKETS if unknown. */
 __noinline int add_usage(struct sl_cpu_usage *u, const struct accounts *g, u32 bucket)
 {
 	u32 line, cell;
@@ -170,7 +174,7 @@ static __always_inline struct cgroup *cgroup_of(struct css_set *set)
 	return BPF_CORE_READ(css, cgroup);
 }
 
-static __always_inline void zero(struct sl_cpu_usage *u)
+static __always_inline void zero_usage(struct sl_cpu_usage *u)
 {
 	for (u32 i = 0; i < SL_CPU_LINE; i++)
 		u->cell[i] = 0;
@@ -179,12 +183,12 @@ static __always_inline void zero(struct sl_cpu_usage *u)
 			u->wait[i][j] = 0;
 }
 
-static __always_inline u64 generation(u64 before, enum sl_cpu_slot_state state)
+static __always_inline u64 next_generation(u64 before, enum sl_cpu_slot_state state)
 {
 	return state == SL_CPU_FREE ? ((before >> 2) + 1) << 2 : (before & ~3ull) | state;
 }
 
-/* A slot that was never used, or free for so long that no CPU uses it any more. */
+/* Returns a slot that was never used, or was freed long enough ago that no CPU still uses it. */
 static __always_inline u32 take_cgroup_slot(u64 now)
 {
 	u64 *line;
@@ -203,8 +207,8 @@ static __always_inline u32 take_cgroup_slot(u64 now)
 }
 
 /*
- * The slot of a cgroup, taken if it has none, unless the calling task is exiting, when the cgroup
- * may be removed already. 0: none.
+ * Returns the slot of a cgroup, or 0. Assigns one if there is none, unless the calling task is
+ * exiting, as its cgroup may already be removed.
  */
 __noinline u32 cgroup_slot(u64 id, bool exiting)
 {
@@ -218,25 +222,25 @@ __noinline u32 cgroup_slot(u64 id, bool exiting)
 	slot = take_cgroup_slot(now);
 	line = cgroup_at(slot);
 	if (!slot || !line) {
-		lost(SL_TASK_LOSS_CGROUPS);
+		count_loss(SL_TASK_LOSS_CGROUPS);
 		return 0;
 	}
-	line_set(line, SL_CPU_CGROUP_GENERATION, generation(line[0], SL_CPU_FREE));
+	line_set(line, SL_CPU_CGROUP_GENERATION, next_generation(line[0], SL_CPU_FREE));
 	for (u32 i = 0; i < cpus && i < MAX_CPUS; i++) {
 		struct sl_cpu_task *c = cgroup_on(slot, i);
 
 		if (c)
-			zero(&c->usage);
+			zero_usage(&c->usage);
 	}
 	line_set(line, SL_CPU_CGROUP_ID, id);
 	line_set(line, SL_CPU_CGROUP_SEEN_NS, now);
 	line_set(line, SL_CPU_CGROUP_GONE_NS, 0);
 	line_set(line, SL_CPU_CGROUP_ENDED, 0);
-	line_set(line, SL_CPU_CGROUP_GENERATION, generation(line[0], SL_CPU_LIVE));
+	line_set(line, SL_CPU_CGROUP_GENERATION, next_generation(line[0], SL_CPU_LIVE));
 	if (!bpf_map_update_elem(&cgroup_slots, &id, &slot, BPF_NOEXIST))
 		return slot;
-	/* Another CPU was first. */
-	line_set(line, SL_CPU_CGROUP_GENERATION, generation(line[0], SL_CPU_FREE));
+	/* Another CPU inserted the cgroup first. */
+	line_set(line, SL_CPU_CGROUP_GENERATION, next_generation(line[0], SL_CPU_FREE));
 	bpf_map_push_elem(&free_cgroups, &slot, 0);
 	have = bpf_map_lookup_elem(&cgroup_slots, &id);
 	return have ? *have : 0;
@@ -258,7 +262,7 @@ int BPF_PROG(on_cgroup_rmdir, struct cgroup *gone)
 	if (!line || bpf_map_delete_elem(&cgroup_slots, &id))
 		return 0;
 	line_set(line, SL_CPU_CGROUP_GONE_NS, bpf_ktime_get_ns());
-	line_set(line, SL_CPU_CGROUP_GENERATION, generation(line[0], SL_CPU_ENDED));
+	line_set(line, SL_CPU_CGROUP_GENERATION, next_generation(line[0], SL_CPU_ENDED));
 	bpf_map_push_elem(&free_cgroups, &slot, 0);
 	return 0;
 }
@@ -270,7 +274,7 @@ static __always_inline struct sl_cpu_task *slot_of(const struct state *st)
 	return st->slot == SL_CPU_NO_SLOT ? NULL : task_at(st->slot);
 }
 
-/* The slot of a task's cgroup, looked up again only when its css_set changed. */
+/* Returns the slot of a task's cgroup. Looks it up again only if the task's css_set has changed. */
 static __always_inline void find_cgroup(struct task_struct *t, struct state *st)
 {
 	bool exiting = t->flags & PF_EXITING;
@@ -309,7 +313,7 @@ static __always_inline struct accounts accounts_of(const struct task_struct *t)
 	};
 }
 
-static __always_inline void account(struct task_struct *t, struct state *st)
+static __always_inline void account_task(struct task_struct *t, struct state *st)
 {
 	const struct accounts now = accounts_of(t);
 	const struct accounts grown = {
@@ -332,7 +336,7 @@ static __always_inline void account(struct task_struct *t, struct state *st)
 		add_usage(&cgroup->usage, &grown, bucket);
 }
 
-static __always_inline void name(struct sl_cpu_task *slot, const char *comm)
+static __always_inline void set_comm(struct sl_cpu_task *slot, const char *comm)
 {
 	u64 v[2] = {};
 
@@ -350,22 +354,23 @@ static __always_inline u32 take_task_slot(void)
 		return slot;
 	if (!bpf_map_pop_elem(&free_tasks, &slot))
 		return slot;
-	lost(SL_TASK_LOSS_TASKS);
+	count_loss(SL_TASK_LOSS_TASKS);
 	return SL_CPU_NO_SLOT;
 }
 
 /*
- * Adds an unknown task: new, older than the programs, or missed at its fork (the kernel may skip
- * calls while another process attaches to a tracepoint). Fork and the iterator may run at once.
+ * Adds an unknown task: a new task, one older than the programs, or one whose fork was missed (the
+ * kernel may skip calls while another process attaches to a tracepoint). Fork and the iterator may
+ * call this function concurrently.
  */
-static __always_inline void admit(struct task_struct *t)
+static __always_inline void admit_task(struct task_struct *t)
 {
 	bool born = t->start_boottime >= opened_ns;
 	struct state *st = bpf_task_storage_get(&states, t, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	struct sl_cpu_task *slot;
 
 	if (!st) {
-		lost(SL_TASK_LOSS_UNTRACKED);
+		count_loss(SL_TASK_LOSS_UNTRACKED);
 		return;
 	}
 	if (__sync_val_compare_and_swap(&st->state, NEW, CLAIMED) != NEW)
@@ -375,22 +380,22 @@ static __always_inline void admit(struct task_struct *t)
 	if (slot) {
 		u64 *who = slot->who;
 
-		line_set(who, SL_CPU_TASK_GENERATION, generation(who[0], SL_CPU_FREE));
-		zero(&slot->usage);
+		line_set(who, SL_CPU_TASK_GENERATION, next_generation(who[0], SL_CPU_FREE));
+		zero_usage(&slot->usage);
 		line_set(who, SL_CPU_TASK_PIDS, (u64)(u32)t->tgid << 32 | (u32)t->pid);
 		line_set(who, SL_CPU_TASK_START_NS, born ? t->start_boottime : 0);
 		line_set(who, SL_CPU_TASK_CGROUP, 0);
 		line_set(who, SL_CPU_TASK_ENDED_NS, 0);
-		name(slot, t->comm);
-		line_set(who, SL_CPU_TASK_GENERATION, generation(who[0], SL_CPU_LIVE));
+		set_comm(slot, t->comm);
+		line_set(who, SL_CPU_TASK_GENERATION, next_generation(who[0], SL_CPU_LIVE));
 	}
 	if (!born)
 		st->read = accounts_of(t);
-	/* Pairs with the reads in account()'s callers: READY implies all stores above. */
+	/* Pairs with the reads in account_task()'s callers: READY implies all stores above. */
 	__sync_lock_test_and_set(&st->state, READY);
 }
 
-/* NULL: unknown, not yet taken in, or ended. */
+/* Returns NULL if the task is unknown, not yet added, or has ended. */
 static __always_inline struct state *state_of(struct task_struct *t)
 {
 	struct state *st = bpf_task_storage_get(&states, t, NULL, 0);
@@ -404,14 +409,14 @@ int on_task(struct bpf_iter__task *ctx)
 	struct task_struct *t = ctx->task;
 
 	if (t && t->pid && !(t->flags & PF_EXITING))
-		admit(t);
+		admit_task(t);
 	return 0;
 }
 
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 {
-	admit(child);
+	admit_task(child);
 	return 0;
 }
 
@@ -422,7 +427,7 @@ int BPF_PROG(on_rename, struct task_struct *t, const char *comm)
 	struct sl_cpu_task *slot = st ? slot_of(st) : NULL;
 
 	if (slot)
-		name(slot, comm);
+		set_comm(slot, comm);
 	return 0;
 }
 
@@ -432,12 +437,12 @@ int BPF_PROG(on_runtime, struct task_struct *t)
 	struct state *st = state_of(t);
 
 	if (st && t->se.sum_exec_runtime - st->read.run >= TICK_NS)
-		account(t, st);
+		account_task(t, st);
 	return 0;
 }
 
-/* Its final values stay in the slot until another takes it. */
-static __always_inline void end(struct state *st)
+/* The final values stay in the slot until it is assigned to another task. */
+static __always_inline void end_task(struct state *st)
 {
 	u64 *line = cgroup_at(st->cgroup_slot);
 	struct sl_cpu_task *slot = slot_of(st);
@@ -449,7 +454,7 @@ static __always_inline void end(struct state *st)
 	if (!slot)
 		return;
 	line_set(slot->who, SL_CPU_TASK_ENDED_NS, bpf_ktime_get_ns());
-	line_set(slot->who, SL_CPU_TASK_GENERATION, generation(slot->who[0], SL_CPU_ENDED));
+	line_set(slot->who, SL_CPU_TASK_GENERATION, next_generation(slot->who[0], SL_CPU_ENDED));
 	bpf_map_push_elem(&free_tasks, &st->slot, 0);
 }
 
@@ -459,16 +464,16 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 {
 	struct state *st;
 
-	if (!prev->pid) /* idle */
+	if (!prev->pid) /* the idle task */
 		return 0;
 	st = state_of(prev);
 	if (!st) {
-		lost(SL_TASK_LOSS_UNTRACKED);
+		count_loss(SL_TASK_LOSS_UNTRACKED);
 		return 0;
 	}
-	account(prev, st);
+	account_task(prev, st);
 	if (prev_state & TASK_DEAD)
-		end(st);
+		end_task(st);
 	return 0;
 }
 
@@ -479,6 +484,6 @@ int BPF_PROG(on_free, struct task_struct *t)
 	struct state *st = state_of(t);
 
 	if (st)
-		end(st);
+		end_task(st);
 	return 0;
 }

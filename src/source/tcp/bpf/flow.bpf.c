@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * flow.bpf.c - which sockets are recorded, and their statistics in memory.
+ * flow.bpf.c - selects the sockets to record and maintains their statistics in memory.
  *
- * The kernel keeps most statistics in struct tcp_sock. So the programs that run per segment do
- * little: they account what it does not keep (RTT samples, causes, zero windows) in a private
- * array, and put the flow on a list. A timer takes the list and copies each flow's statistics into
- * the table. It drops a flow from the list when nothing is in flight, unsent, unread or
- * unacknowledged, its socket is unlocked, and no segment came meanwhile: then the table is final.
- * Without events, nothing runs.
+ * The kernel keeps most statistics in struct tcp_sock. The programs that run per segment therefore
+ * do little: they account for what the kernel does not keep (RTT samples, causes, zero windows) in
+ * a private array, and put the flow on a list. A timer processes the list and copies each flow's
+ * statistics into the table. It removes a flow from the list when nothing is in flight, unsent,
+ * unread or unacknowledged, the socket is unlocked, and no segment arrived in the meantime: the
+ * table is then up to date. Without events, nothing runs.
  *
- *   memory                          writers
- *   tcp_states[slot], events        programs of the hooks, under the socket's lock
- *   tcp_flows: table, hot, journal  the timer alone. A timer's callback never runs concurrently
- *                                   with itself, so lines need no atomics
- *   tcp_dirty, the list             all; an atomic addition takes a place
+ * Each memory has these writers:
+ * - tcp_states[slot], events: programs of the hooks, under the socket's lock
+ * - tcp_flows (table, hot line, journal): only the timer. A timer callback never runs concurrently
+ *   with itself, so lines need no atomics
+ * - tcp_dirty, the list: all programs; an atomic addition reserves a place
  *
- * A flow that ends leaves its final statistics in its state for the timer to publish; its slot is
- * closed for the quarantine and then free.
+ * When a flow ends, its final statistics are kept in its state until the timer publishes them. Its
+ * slot is closed for the quarantine and then freed.
  */
 #include "flow_life.bpf.h"
 #include "flow_table.bpf.h"
@@ -49,7 +49,7 @@ int BPF_PROG(flow_state, struct sock *sk, int old, int new)
 		return 0;
 	}
 	if (s->id) {
-		/* It connects or listens again, while its previous flow has unread data. */
+		/* The socket connects or listens again while its previous flow has unread data. */
 		st = new == TCP_ESTABLISHED ? NULL : state_at(s->slot);
 		if (!st)
 			return 0;
@@ -71,7 +71,7 @@ int BPF_PROG(flow_state, struct sock *sk, int old, int new)
 	return 0;
 }
 
-/* A socket that ends without TCP_CLOSE. */
+/* Handles sockets that end without a transition to TCP_CLOSE. */
 SEC("tp_btf/tcp_destroy_sock")
 int BPF_PROG(flow_destroy, struct sock *sk)
 {
@@ -120,11 +120,11 @@ int BPF_PROG(flow_segment, struct sock *sk, struct sk_buff *skb)
 }
 
 /*
- * Of the transitions to state Loss, those that the kernel counts as timeouts
- * (tcp_retransmit_timer()): neither a retransmission because the peer, out of memory, withdrew its
- * window, nor segments too large for the path (tcp_non_congestion_loss_retransmit()), which involve
- * no timer. After an ICMP message that the path is restored, the timer's work is done early
- * (tcp_ld_RTO_revert()), in Loss already.
+ * Counts only the transitions to state Loss that the kernel counts as timeouts
+ * (tcp_retransmit_timer()). This excludes a retransmission after the peer ran out of memory and
+ * withdrew its window, and segments too large for the path (tcp_non_congestion_loss_retransmit()),
+ * which involve no timer. When an ICMP message reports that the path is restored, the timer's work
+ * is done early (tcp_ld_RTO_revert()), already in state Loss.
  */
 static __always_inline bool timed_out(const struct tcp_sock *tp)
 {
@@ -146,19 +146,20 @@ int BPF_PROG(flow_congestion, struct sock *sk, u8 state)
 
 	if (!s)
 		return 0;
-	if (!s->id) { /* the SYN's, which total_rto includes */
+	if (!s->id) { /* timeouts of the SYN, which total_rto includes */
 		s->syn_timeouts += state == CA_LOSS;
 		return 0;
 	}
 	st = state_at(s->slot);
 	if (!st)
 		return 0;
-	/* The socket's state is still the old one. */
+	/* At this hook, the socket still has its previous state. */
 	account_cause(st, tcp_of(sk), BPF_CORE_READ(tcp_of(sk), total_retrans));
 	if (state == CA_RECOVERY)
-		st->fast++; /* set only by tcp_enter_recovery() */
+		st->fast++; /* the kernel sets this state only in tcp_enter_recovery() */
 	if (state == CA_LOSS && !bpf_core_field_exists(struct tcp_sock, total_rto))
-		st->loss += timed_out(tcp_of(sk)); /* each timeout sets it again */
+		/* the kernel sets this state again at each timeout */
+		st->loss += timed_out(tcp_of(sk));
 	touch(st, s->slot);
 	return 0;
 }
@@ -193,21 +194,21 @@ int BPF_PROG(flow_reset_out, struct sock *sk)
 	struct flow_state *st;
 	struct tcp_bpf_sock *s;
 
-	if (!sk) /* a segment without a socket */
+	if (!sk) /* the reset answers a segment without a socket */
 		return 0;
 	s = bpf_sk_storage_get(&tcp_socks, sk, NULL, 0);
 	st = s && (s->id || s->ended) ? state_at(s->slot) : NULL;
-	/* On a listener it concerns a segment, not the flow. */
+	/* A reset sent by a listener concerns a segment, not the flow. */
 	if (!st || st->id != (s->id ? s->id : s->ended) || st->flags & SL_FLOW_LISTENER)
 		return 0;
 	st->flags |= SL_FLOW_RESET_OUT;
-	/* An abort closes first and resets afterwards; the timer waits for that. */
+	/* An abort closes the socket before it sends the reset; the timer waits for the reset. */
 	if (!s->id)
 		st->final[SL_FLOW_HANDSHAKE_FLAGS] |= (u64)SL_FLOW_RESET_OUT << 32;
 	return 0;
 }
 
-/* ---- calls: not under the socket's lock ---- */
+/* ---- calls (not under the socket's lock) ---- */
 
 static __always_inline int call_done(struct sock *sk, int ret, bool write)
 {
@@ -227,7 +228,7 @@ static __always_inline int call_done(struct sock *sk, int ret, bool write)
 HOOK("tp_btf/sock_send_length", flow_send, call_done(sk, ret, true), struct sock *sk, int ret)
 HOOK("tp_btf/sock_recv_length", flow_receive, call_done(sk, ret, false), struct sock *sk, int ret)
 
-/* Before 6.3, which added these tracepoints: the result follows the arguments. */
+/* Linux before 6.3 lacks these tracepoints. At function exit, the result follows the arguments. */
 static __always_inline int call_returned(void *ctx, struct sock *sk, bool write)
 {
 	u64 ret;
@@ -239,8 +240,8 @@ HOOK("?fexit/tcp_sendmsg", flow_sent, call_returned(ctx, sk, true), struct sock 
 HOOK("?fexit/tcp_recvmsg", flow_received, call_returned(ctx, sk, false), struct sock *sk)
 
 /*
- * Under the socket's lock, in the context of the reading process: the only place that shows the
- * owner of an accepted connection. Attached only if the owner is wanted.
+ * Runs under the socket's lock in the context of the reading process, the only place that reveals
+ * the owner of an accepted connection. Attached only if the owner is needed.
  */
 SEC("tp_btf/tcp_rcv_space_adjust")
 int BPF_PROG(flow_owner, struct sock *sk)
@@ -269,10 +270,11 @@ int BPF_PROG(flow_owner, struct sock *sk)
 /* ---- existing connections ---- */
 
 /*
- * Runs after the hooks and before flow_existing(): finds the process of each socket's descriptor,
- * the first of several, and never overwrites a known owner. It runs without the socket's lock, so a
- * hook may open the flow meanwhile: flow_open() writes the id and then looks for an owner, this
- * writes the owner and then looks for an id; at least one of them sees the other.
+ * Runs after the hooks are attached and before flow_existing(). Finds the process that holds a
+ * descriptor of each socket (the first one if there are several), and never overwrites a known
+ * owner. As it runs without the socket's lock, a hook may open the flow at the same time:
+ * flow_open() writes the id and then looks for an owner, while this program writes the owner and
+ * then looks for an id, so at least one of the two sees the other's value.
  */
 SEC("iter/task_file")
 int flow_holders(struct bpf_iter__task_file *ctx)
@@ -293,7 +295,8 @@ int flow_holders(struct bpf_iter__task_file *ctx)
 		return 0;
 	s = bpf_sk_storage_get(&tcp_socks, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!s) {
-		__sync_fetch_and_add(&unheld, 1); /* the storage's lock is busy: the next walk */
+		/* the storage's lock is busy; the next walk tries again */
+		__sync_fetch_and_add(&unheld, 1);
 		return 0;
 	}
 	if (!s->pid) {
@@ -305,8 +308,8 @@ int flow_holders(struct bpf_iter__task_file *ctx)
 }
 
 /*
- * Runs at the start and after each change of the filter: opens flows that match, closes those that
- * no longer do. The iterator holds the socket's lock.
+ * Runs at the start and after each change of the filter: opens flows that now match and closes
+ * flows that no longer match. The iterator holds the socket's lock.
  */
 SEC("iter/tcp")
 int flow_existing(struct bpf_iter__tcp *ctx)
@@ -327,7 +330,7 @@ int flow_existing(struct bpf_iter__tcp *ctx)
 
 		if (!t)
 			return 0;
-		/* The allocation may fail (kmalloc_nolock()): the next socket tries again. */
+		/* The allocation may fail (kmalloc_nolock()); the next socket tries again. */
 		timer_ready = !bpf_timer_init(&t->timer, &tcp_ticker, MONOTONIC) &&
 			      !bpf_timer_set_callback(&t->timer, tick);
 		WRITE(armed, 1);
@@ -338,7 +341,7 @@ int flow_existing(struct bpf_iter__tcp *ctx)
 		return 0;
 	tp = bpf_skc_to_tcp_sock(common);
 	if (!tp)
-		return 0; /* a request, or in TIME_WAIT */
+		return 0; /* this is a request socket, or one in TIME_WAIT */
 	sk = &tp->inet_conn.icsk_inet.sk;
 	state = sk->__sk_common.skc_state;
 	if (state == TCP_CLOSE || state == TCP_SYN_SENT || state == TCP_SYN_RECV ||

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * flow_collect.bpf.h - of flow.bpf.c: a flow's statistics: those that the kernel keeps, copied, and
- * those that it does not, accounted at each segment under the socket's lock.
+ * flow_collect.bpf.h - part of flow.bpf.c: collects a flow's statistics. Those that the kernel
+ * keeps are copied; the others are accounted for at each segment, under the socket's lock.
  */
 #ifndef SL_SOURCE_TCP_BPF_FLOW_COLLECT_BPF_H
 #define SL_SOURCE_TCP_BPF_FLOW_COLLECT_BPF_H
@@ -9,8 +9,8 @@
 #include "flow_state.bpf.h"
 
 /*
- * Microseconds of a kind of the chronograph (tcp_output.c, tcp_chrono_set()): 1 busy, 2 limited by
- * the peer's window, 3 by the send buffer.
+ * Returns the time in microseconds that TCP's chronograph (tcp_output.c, tcp_chrono_set()) shows
+ * for a kind: 1 busy, 2 limited by the peer's window, 3 limited by the send buffer.
  */
 static __always_inline u64 chrono(const struct tcp_sock *tp, u32 running, u32 kind)
 {
@@ -23,15 +23,18 @@ static __always_inline u64 chrono(const struct tcp_sock *tp, u32 running, u32 ki
 	return (u64)ticks * settings.tick_us;
 }
 
-/* One argument for a non-static function, which the verifier checks once and not per caller. */
+/*
+ * Wraps the cells so that they can be passed to a non-static function, which the verifier checks
+ * only once instead of per caller.
+ */
 struct cells {
 	u64 cell[SL_FLOW_LINES * 8];
 };
 
 /*
- * Collects all cells of a flow but tags and check words. old: the state before a change in
- * progress, which tells whether our FIN has a sequence number. to may be st->final. sockless: the
- * socket belongs to another flow.
+ * Collects all cells of a flow except tags and check words. old: the state before a change in
+ * progress, which determines whether our FIN has a sequence number. to may be st->final. sockless:
+ * the socket now belongs to another flow.
  */
 __noinline int collect(struct flow_state *st, struct cells *to, u64 now, u32 old, bool sockless)
 {
@@ -75,13 +78,13 @@ __noinline int collect(struct flow_state *st, struct cells *to, u64 now, u32 old
 	cells[SL_FLOW_BACKLOG] = pair(BPF_CORE_READ(sk, sk_ack_backlog),
 				      BPF_CORE_READ(sk, sk_max_ack_backlog));
 	if (flags & SL_FLOW_LISTENER) {
-		/* cells may hold the previous flow. */
+		/* cells may contain values of the previous flow. */
 		for (u32 i = SL_FLOW_BYTES_SENT; i < SL_FLOW_BACKLOG; i++)
 			cells[i] = 0;
 		return 0;
 	}
 
-	/* bytes_sent excludes SYN and FIN. Our FIN may be queued behind the unsent. */
+	/* bytes_sent excludes SYN and FIN. Our FIN may be queued after unsent data. */
 	sent = BPF_CORE_READ(tp, bytes_sent);
 	again = BPF_CORE_READ(tp, bytes_retrans);
 	snd_nxt = BPF_CORE_READ(tp, snd_nxt);
@@ -95,7 +98,7 @@ __noinline int collect(struct flow_state *st, struct cells *to, u64 now, u32 old
 	cells[SL_FLOW_BYTES_ACKED] = BPF_CORE_READ(tp, bytes_acked);
 	cells[SL_FLOW_BYTES_RETRANS] = again;
 	cells[SL_FLOW_WRITE_BYTES] = sent - again + unsent;
-	/* bytes_received includes the peer's FIN; copied_seq does once it was read. */
+	/* bytes_received includes the peer's FIN; copied_seq includes it once it has been read. */
 	received = BPF_CORE_READ(tp, bytes_received);
 	rcv_nxt = BPF_CORE_READ(tp, rcv_nxt);
 	unread = rcv_nxt - BPF_CORE_READ(tp, copied_seq);
@@ -143,18 +146,19 @@ __noinline int collect(struct flow_state *st, struct cells *to, u64 now, u32 old
 	cells[SL_FLOW_BUSY_US] = busy + rwnd + sndbuf;
 	cells[SL_FLOW_RWND_US] = rwnd;
 	cells[SL_FLOW_SNDBUF_US] = sndbuf;
-	/* Settled: any change comes with an event. */
+	/* Settled: an event precedes any further change. */
 	return !unread && !unsent && state == TCP_ESTABLISHED && !(u32)cells[SL_FLOW_FLIGHT_LOST] &&
 	       !(BPF_CORE_READ(icsk, icsk_ack.pending) & ACK_SCHEDULED);
 }
 
-/* ---- accounted here ---- */
+/* ---- statistics that the kernel does not keep ---- */
 
 /*
- * The kernel takes a sample m into its smoothed RTT by srtt += m - srtt / 8 (srtt is 8 times the
- * RTT; tcp_input.c, tcp_rtt_estimator()), at most one per incoming segment, so the difference gives
- * the sample exactly. A sample equal to the mean leaves srtt unchanged, but lowers mdev by a
- * quarter; below 4 it shows only as a delivery without retransmission (Karn).
+ * The kernel updates its smoothed RTT with a sample m by srtt += m - srtt / 8 (srtt is 8 times the
+ * RTT; tcp_input.c, tcp_rtt_estimator()), at most once per incoming segment, so the difference
+ * yields the exact sample. A sample equal to the mean leaves srtt unchanged but reduces mdev by a
+ * quarter. If mdev is below 4, such a sample is only visible as a delivery without retransmission
+ * (Karn).
  */
 static __always_inline void account_rtt(struct flow_state *st, u32 srtt, u32 mdev, u32 delivered,
 					u32 retrans)
@@ -163,7 +167,7 @@ static __always_inline void account_rtt(struct flow_state *st, u32 srtt, u32 mde
 
 	if (srtt != before) {
 		sample = before ? srtt - before + (before >> 3) : srtt >> 3;
-		/* Several samples at once, as after a half close: a sample is never negative. */
+		/* Several samples arrived at once, as after a half-close; none is negative. */
 		if ((s32)sample < 0)
 			sample = srtt >> 3;
 		st->rtt_count++;
@@ -180,10 +184,10 @@ static __always_inline void account_rtt(struct flow_state *st, u32 srtt, u32 mde
 }
 
 /*
- * Segments sent again since the last call, by the socket's state: a timeout sets Loss before it
- * sends, fast retransmission sets Recovery, and in other states only a probe sends again
- * (tcp_output.c, tcp_schedule_loss_probe()). total_retrans is the count: the tracepoint misses
- * some, and counts buffers, not segments.
+ * Attributes the segments retransmitted since the last call by the socket's state: a timeout sets
+ * Loss before it sends, fast retransmission sets Recovery, and in other states only a probe
+ * retransmits (tcp_output.c, tcp_schedule_loss_probe()). The number comes from total_retrans,
+ * because the tracepoint misses some retransmissions and counts buffers instead of segments.
  */
 static __always_inline void account_cause(struct flow_state *st, const struct tcp_sock *tp,
 					  u32 total)

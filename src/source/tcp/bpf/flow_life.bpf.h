@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* flow_life.bpf.h - of flow.bpf.c: how a flow takes a slot, and ends. */
+/* flow_life.bpf.h - part of flow.bpf.c: opens and closes flows. */
 #ifndef SL_SOURCE_TCP_BPF_FLOW_LIFE_BPF_H
 #define SL_SOURCE_TCP_BPF_FLOW_LIFE_BPF_H
 
@@ -18,15 +18,15 @@ static __always_inline bool slot_take(struct tcp_bpf_sock *s, u32 *slot)
 	}
 	if (!s->without_room) {
 		__sync_fetch_and_add(&refused, 1);
-		wake(); /* so that user space notices */
+		wake(); /* so that user space notices the refusal */
 	}
 	s->without_room = returned + 1;
 	return false;
 }
 
 /*
- * Wakes user space on the first connection of a cgroup, to name it in the table. If the ring is
- * full, the next connection tries again.
+ * Tells user space about the first connection of a cgroup, so that it adds the cgroup's name to the
+ * table. If the ring is full, the next connection tries again.
  */
 static __always_inline void tell_cgroup(u64 cgroup)
 {
@@ -40,13 +40,13 @@ static __always_inline void tell_cgroup(u64 cgroup)
 		bpf_map_delete_elem(&tcp_known, &cgroup);
 }
 
-/* Gives an open flow the owner of its socket, if it has none. */
+/* Sets the owner of an open flow from its socket, if the flow has none. */
 static __always_inline void own(const struct tcp_bpf_sock *s)
 {
 	u64 id = READ(s->id);
 	struct flow_state *st = id && READ(s->pid) ? state_at(s->slot) : NULL;
 
-	/* A slot passes to another flow after a quarantine, and not while this runs. */
+	/* A slot is reassigned only after a quarantine, so not while this function runs. */
 	if (!st || READ(st->pid) || READ(st->id) != id)
 		return;
 	__builtin_memcpy(st->comm, s->comm, 16);
@@ -54,7 +54,7 @@ static __always_inline void own(const struct tcp_bpf_sock *s)
 	touch(st, s->slot);
 }
 
-/* sk is locked; s has no id. flags: the connection's origin. */
+/* sk must be locked, and s must have no id. flags: the origin of the connection. */
 static __always_inline void flow_open(struct sock *sk, struct tcp_bpf_sock *s,
 				      const struct tcp_flow_key *key, u32 flags)
 {
@@ -105,10 +105,10 @@ static __always_inline void flow_open(struct sock *sk, struct tcp_bpf_sock *s,
 	st->zero_in = st->zero_out = st->ce_in = st->zero = 0;
 	st->reads = st->writes = 0;
 	if (!(flags & (SL_FLOW_OLDER | SL_FLOW_LISTENER))) {
-		/* For a side that received SYN-ACKs, only SYNs can have been sent again so far. */
+		/* On the side that received SYN-ACKs, only SYNs can have been retransmitted. */
 		st->re_syn = st->retrans;
 		st->loss = s->syn_timeouts;
-		/* The handshake gives the first sample. */
+		/* The handshake provides the first RTT sample. */
 		if (s->syn_ns)
 			st->handshake_us = (u32)((now - s->syn_ns) / 1000);
 		else
@@ -120,14 +120,15 @@ static __always_inline void flow_open(struct sock *sk, struct tcp_bpf_sock *s,
 	s->id = st->id;
 	if (near)
 		WRITE(*near, slot);
-	touch(st, slot); /* a full barrier, for flow_holders() */
+	touch(st, slot); /* a full barrier; pairs with flow_holders() */
 	own(s);
 	tell_cgroup(key->cgroup);
 }
 
 /*
- * What the application has read of a connection that TCP has finished. tcp_disconnect() resets all
- * numbers, visible in bytes_received: then the earlier value stands. True if some is unread.
+ * Updates how much the application has read from a connection that TCP has finished.
+ * tcp_disconnect() resets all counters, as bytes_received shows; then the earlier value is kept.
+ * Returns true if some data is unread.
  */
 static __always_inline bool read_on(const struct tcp_sock *tp, u64 *cells)
 {
@@ -143,8 +144,9 @@ static __always_inline bool read_on(const struct tcp_sock *tp, u64 *cells)
 }
 
 /*
- * sk is locked. old: the previous state; last: the socket is freed. If TCP has finished while data
- * is unread, the flow ends when the application has read it, that is when it closes the socket.
+ * sk must be locked. old: the previous state; last: the socket is being freed. If TCP has finished
+ * while data is unread, the flow ends when the application has read it, or at the latest when the
+ * application closes the socket.
  */
 static __always_inline void flow_close(struct sock *sk, struct tcp_bpf_sock *s,
 				       struct flow_state *st, u32 old, u32 flags, bool last)
@@ -167,14 +169,14 @@ static __always_inline void flow_close(struct sock *sk, struct tcp_bpf_sock *s,
 			closed = READING;
 	}
 	if (closed == ENDED) {
-		/* One that the filter excludes may be recorded again. */
+		/* A flow excluded by the filter may be recorded again later. */
 		s->ended = flags & SL_FLOW_UNWANTED ? 0 : s->id;
 		s->id = 0;
 	}
 	WRITE(st->due, 0);
-	/* Pairs with the timer's read: closed implies that final[] is valid. */
+	/* Pairs with the timer's read: .closed implies that final[] is valid. */
 	__sync_lock_test_and_set(&st->closed, closed);
-	st->wait = 1; /* sooner than planned */
+	st->wait = 1; /* process the flow sooner than planned */
 	touch(st, s->slot);
 }
 
@@ -199,8 +201,8 @@ static __always_inline void open_if_wanted(struct sock *sk, struct tcp_bpf_sock 
 }
 
 /*
- * A connection whose establishment was missed (see tcp_catch_up()). *of: the socket's storage, or
- * NULL. One that the filter excludes comes here each time.
+ * Opens a flow whose establishment was missed (see tcp_catch_up()). *of: the socket's storage, or
+ * NULL. For a connection excluded by the filter, this function is called at each event.
  */
 static __always_inline struct flow_state *open_missed(struct sock *sk, struct tcp_bpf_sock **of)
 {
@@ -214,7 +216,7 @@ static __always_inline struct flow_state *open_missed(struct sock *sk, struct tc
 	return s->id ? state_at(s->slot) : NULL;
 }
 
-/* At a change of state. */
+/* Opens a missed flow at a change of state. */
 static __always_inline struct flow_state *open_late(struct sock *sk, int old,
 						    struct tcp_bpf_sock **of)
 {
@@ -226,8 +228,8 @@ static __always_inline struct flow_state *open_late(struct sock *sk, int old,
 }
 
 /*
- * At a segment, if it stays established, or the filter has changed, or the table, which was full,
- * has room again.
+ * Opens a missed flow at a segment, if the connection remains established, if the filter has
+ * changed, or if a table that was full has room again.
  */
 static __always_inline struct flow_state *open_untold(struct sock *sk, struct tcp_bpf_sock **of)
 {
@@ -242,8 +244,8 @@ static __always_inline struct flow_state *open_untold(struct sock *sk, struct tc
 }
 
 /*
- * At a segment: applies a filter that has changed since. The walk of the sockets does, too, but
- * only in network namespaces that the process may enter. False: it is closed.
+ * Applies a changed filter at a segment. The walk over sockets also does so, but only in network
+ * namespaces that the process may enter. Returns false if the flow was closed.
  */
 static __noinline bool still_wanted(struct sock *sk, struct flow_state *st)
 {

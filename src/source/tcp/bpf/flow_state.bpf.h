@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * flow_state.bpf.h - of flow.bpf.c: the maps, the state of a flow, and the list of flows for the
- * timer.
+ * flow_state.bpf.h - part of flow.bpf.c: the maps, the state of a flow, and the list of flows to be
+ * processed by the timer.
  */
 #ifndef SL_SOURCE_TCP_BPF_FLOW_STATE_BPF_H
 #define SL_SOURCE_TCP_BPF_FLOW_STATE_BPF_H
@@ -10,37 +10,40 @@
 
 #include <sidelight/flow.h>
 
-#define ABORT_WAIT    500000000 /* ns for a reset after closing; longer, the socket is reused */
-#define POPS_MAX      1024	/* flows per round of the timer */
-#define ROUND_MOST_NS 2000000	/* longest round, however slow the machine */
-#define WAIT_MOST     64 /* longest interval between looks at an idle unfinished flow, in intervals */
+/* wait for a reset after closing, in ns; later, the socket may be reused */
+#define ABORT_WAIT    500000000
+#define POPS_MAX      1024    /* maximum number of flows per round of the timer */
+#define ROUND_MOST_NS 2000000 /* time limit of a round, even on a slow machine */
+/* longest interval between checks of an idle but unfinished flow, in intervals */
+#define WAIT_MOST     64
 #define LISTENER_WAIT 1000000000ull
 #define SWEEP_NS      100000000 /* interval of sweeps for flows whose end was missed */
-#define SWEEP_MOST    1024	/* slots per sweep */
+#define SWEEP_MOST    1024	/* maximum number of slots per sweep */
 #define MONOTONIC     1		/* CLOCK_MONOTONIC */
 
 const volatile struct tcp_flow_settings settings = {.slots = 64};
 
-/* Progress of a flow. Once closed, final[] is valid and the timer ignores the socket. */
+/* Progress of a flow. When it is not OPEN, final[] is valid and the timer ignores the socket. */
 enum closed {
 	OPEN = 0,
-	ENDED = 1,     /* nothing more changes; the timer publishes that */
-	PUBLISHED = 2, /* in quarantine */
-	READING = 3,   /* TCP has finished, the application has unread data */
+	ENDED = 1,     /* no more changes; waits for publication by the timer */
+	PUBLISHED = 2, /* the final values are published, and the slot is in quarantine */
+	READING = 3,   /* TCP has finished, but the application has unread data */
 };
 
 struct flow_state {
 	u64 id;
-	const struct tcp_sock *sk; /* the timer reads it after .closed */
-	u32 hash;		   /* its skc_hash */
-	u32 generation, number;	   /* the tag: of the slot, of the snapshot */
-	u32 queued;		   /* on the list */
-	u32 events;		   /* incremented per segment */
-	u32 seen;		   /* by the timer */
-	u32 closed;		   /* enum closed */
-	u32 announced;		   /* its opening is in the journal */
+	const struct tcp_sock *sk; /* the socket; the timer reads this pointer after .closed */
+	u32 hash;		   /* skc_hash of the socket */
+	/* parts of a line's tag: generation of the slot, number of the snapshot */
+	u32 generation, number;
+	u32 queued;    /* the flow is on the list */
+	u32 events;    /* incremented for each segment */
+	u32 seen;      /* value of .events when the timer last looked */
+	u32 closed;    /* enum closed */
+	u32 announced; /* the journal contains the opening of the flow */
 	u32 flags;
-	u32 judged; /* generation of the filter that wants it */
+	u32 judged; /* generation of the filter that selected the flow */
 	u64 open_ns, closed_ns, due, wait;
 	u64 local[2], remote[2], cgroup;
 	u32 netns, pid, handshake_us;
@@ -48,8 +51,8 @@ struct flow_state {
 	u64 comm[2];
 	u64 family;
 	u64 rtt_count, rtt_sum;
-	u32 srtt, mdev, delivered, retrans; /* as of the last segment */
-	u32 caused;			    /* of total_retrans: those with a known cause */
+	u32 srtt, mdev, delivered, retrans; /* values of the socket at the last segment */
+	u32 caused;			    /* the part of total_retrans with a known cause */
 	u32 queue_max, fast, loss;
 	u32 re_fast, re_rto, re_tlp, re_syn;
 	u32 zero_in, zero_out, ce_in, zero;
@@ -61,7 +64,7 @@ MAP(tcp_flows, ARRAY, BPF_F_MMAPABLE, 1, u32, u64[64]);
 MAP(tcp_states, ARRAY, 0, 1, u32, struct flow_state);
 MAP(tcp_dirty, ARRAY, 0, 1, u32, u32);
 
-/* The slot of the flow that may belong to a socket's address. See near_state(). */
+/* Maps a hash of a socket's address to the slot that may hold its flow. See near_state(). */
 MAP(tcp_near, ARRAY, 0, 1, u32, u32);
 
 struct quarantined {
@@ -77,22 +80,22 @@ struct ticker {
 MAP(tcp_ticker, ARRAY, 0, 1, u32, struct ticker);
 MAP(tcp_scratch, ARRAY, 0, 1, u32, u64[64]);
 
-/* Cgroups reported to user space (identity.c). */
+/* Cgroups already reported to user space (identity.c). */
 MAP(tcp_known, HASH, 0, 1, u64, u32);
 RING_BUFFER(tcp_arrivals, 4096);
 
 /* Written by many CPUs. */
 __u64 list_head, next_id, fresh, refused;
-__u64 nameless; /* cgroups without room in the map */
+__u64 nameless; /* number of cgroups that found the map full */
 __u64 unopened; /* sockets whose storage could not be allocated; see tcp_catch_up() */
-__u64 unheld;	/* the same, in walks of the descriptors */
-__u32 armed;	/* 0: the timer sleeps; 1: it runs within an interval; 2: later */
-__u32 kicks;	/* a flow on the list is due sooner than planned */
-/* The timer's own. */
+__u64 unheld;	/* like unopened, but during walks over file descriptors */
+__u32 armed;	/* state of the timer; 0: sleeps; 1: runs within an interval; 2: runs later */
+__u32 kicks;	/* number of times a listed flow became due sooner than planned */
+/* Used only by the timer. */
 __u64 list_tail, quarantine_head, quarantine_tail, journal_next, rounds, opened, used;
-__u64 relisted;		      /* of list_head: the timer's own additions */
-__u64 sweep_seen, sweep_due;  /* events seen, and the time of the next sweep */
-__u32 sweep_slot, sweep_left; /* next slot, and number of slots left */
+__u64 relisted;		      /* the part of list_head that the timer itself added */
+__u64 sweep_seen, sweep_due;  /* number of events seen, and the time of the next sweep */
+__u32 sweep_slot, sweep_left; /* next slot, and number of slots left to sweep */
 bool timer_ready;
 
 static __always_inline struct flow_state *state_at(u32 slot)
@@ -108,8 +111,9 @@ static __always_inline u32 *near_place(const void *sk)
 }
 
 /*
- * The flow of a socket, if it is open and the last to hash to its place: costs a fifth of the
- * socket storage lookup. A socket may be freed unnoticed and its memory reused: the hash tells.
+ * Returns the flow of a socket if the flow is open and was the last to use its hash place. Takes a
+ * fifth of the time of the socket storage lookup. A socket may be freed unnoticed and its memory
+ * reused; comparing the hash detects this.
  */
 static __always_inline struct flow_state *near_state(struct sock *sk, u32 *slot)
 {
@@ -154,12 +158,14 @@ static __always_inline void list_put(u32 slot)
 	u32 *place = bpf_map_lookup_elem(&tcp_dirty, &at);
 
 	if (place)
-		WRITE(*place, slot + 1); /* 0: taken, not yet written; the timer waits for it */
+		/* 0: reserved but not yet written; the timer waits for the value */
+		WRITE(*place, slot + 1);
 }
 
 /*
- * Something may have changed. The addition is a full barrier, which pairs with the timer's when it
- * drops a flow: either queued is seen as 0 here, or the timer sees the event.
+ * Notes that a flow may have changed. The addition is a full barrier, which pairs with the timer's
+ * barrier when it removes a flow from the list: either .queued is seen as 0 here, or the timer sees
+ * the event.
  */
 static __always_inline void touch(struct flow_state *st, u32 slot)
 {

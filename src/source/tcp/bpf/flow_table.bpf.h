@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* flow_table.bpf.h - of flow.bpf.c: the timer, the table's only writer. */
+/* flow_table.bpf.h - part of flow.bpf.c: the timer, which is the table's only writer. */
 #ifndef SL_SOURCE_TCP_BPF_FLOW_TABLE_BPF_H
 #define SL_SOURCE_TCP_BPF_FLOW_TABLE_BPF_H
 
@@ -56,7 +56,7 @@ static __always_inline void journal(const struct flow_state *st, u32 slot, u32 e
 	line_store(to + (place & (SL_FLOW_LINES - 1)) * 8, line, number << 8 | event);
 }
 
-/* The socket's lock as seen from outside: held by a process, or its spinlock taken. */
+/* True if the socket's lock is held by a process, or its spinlock is taken. */
 static __always_inline bool locked(const struct tcp_sock *tp)
 {
 	const struct sock *sk = &tp->inet_conn.icsk_inet.sk;
@@ -67,9 +67,10 @@ static __always_inline bool locked(const struct tcp_sock *tp)
 }
 
 /*
- * The socket ended without a call of any program: its memory is free or reused. Seen occasionally
- * on 6.18 under load, for all programs during some milliseconds, and not counted in
- * recursion_misses. Read .closed afterwards: it tells of an end that was seen.
+ * True if the socket ended without any program being called; its memory is free or reused. On Linux
+ * 6.18 this occasionally happens under load, for all programs during some milliseconds, and is not
+ * counted in recursion_misses. Read .closed afterwards: it shows whether the end was seen after
+ * all.
  */
 static __always_inline bool gone(const struct flow_state *st)
 {
@@ -80,11 +81,11 @@ static __always_inline bool gone(const struct flow_state *st)
 }
 
 struct round {
-	u64 now, soonest; /* when a flow on the list is due */
-	u64 until;	  /* end of the round */
-	u32 slow;	  /* the round ended by time */
-	u32 left;	  /* work is left */
-	u32 again;	  /* put on the list again */
+	u64 now, soonest; /* soonest: earliest time when a flow on the list is due */
+	u64 until;	  /* time limit of the round */
+	u32 slow;	  /* the round reached its time limit */
+	u32 left;	  /* some work is left for the next round */
+	u32 again;	  /* number of flows put back on the list */
 };
 
 static __always_inline void list_again(struct flow_state *st, u32 slot, struct round *r)
@@ -123,7 +124,7 @@ static __always_inline void settle_closed(struct flow_state *st, u32 slot, struc
 	}
 }
 
-/* When to look again at a flow that has not settled. changed: events came since the last look. */
+/* Schedules the next look at an unsettled flow. changed: events occurred since the last look. */
 static __always_inline void look_later(struct flow_state *st, u32 slot, bool changed,
 				       struct round *r)
 {
@@ -139,7 +140,10 @@ static __always_inline void look_later(struct flow_state *st, u32 slot, bool cha
 	list_again(st, slot, r);
 }
 
-/* TCP has finished with it; the application may be reading. Shown as live, in state CLOSE. */
+/*
+ * Handles a flow that TCP has finished while the application may still be reading. The flow is
+ * shown as live, in state CLOSE.
+ */
 static __noinline int look_at_reading(u32 slot, struct flow_state *st, u64 *cells, u64 now)
 {
 	if (!st || !cells)
@@ -170,7 +174,8 @@ static __noinline int end_unseen(u32 slot, struct flow_state *st, u64 now)
 		if (BPF_CORE_READ(sk, __sk_common.skc_hash) != st->hash) {
 			if (st->number)
 				__builtin_memcpy(st->final, last, sizeof(st->final));
-			else /* it never was in the table: only its key is known */
+			/* the flow was never published, so only its key is known */
+			else
 				collect(st, (void *)st->final, now, 0, true);
 		}
 	}
@@ -183,7 +188,7 @@ static __noinline int end_unseen(u32 slot, struct flow_state *st, u64 now)
 	return 0;
 }
 
-/* Checks flows without events, which are not on the list. */
+/* Checks flows that had no events and are therefore not on the list. */
 static long sweep(u32 i, struct round *r)
 {
 	struct flow_state *st;
@@ -202,7 +207,7 @@ static long sweep(u32 i, struct round *r)
 	return 0;
 }
 
-/* Goes around the table once after the last event; earlier losses are found on the way, too. */
+/* Sweeps the whole table once after the last event, which also finds ends missed earlier. */
 static __always_inline void sweep_on(struct round *r, u64 happened)
 {
 	if (happened != sweep_seen) {
@@ -233,7 +238,7 @@ static long look_at(u32 i, struct round *r)
 		return 1;
 	}
 	slot = READ(*place);
-	if (!slot) { /* being written */
+	if (!slot) { /* the list's entry is still being written */
 		r->left = 1;
 		return 1;
 	}
@@ -245,7 +250,7 @@ static long look_at(u32 i, struct round *r)
 		return 0;
 	closed = READ(st->closed);
 	if (closed == ENDED) {
-		/* An abort closes first and resets afterwards, all under the socket's lock. */
+		/* An abort closes first and then sends the reset, all under the socket's lock. */
 		if ((s64)(r->now - READ(st->closed_ns)) < ABORT_WAIT && locked(READ(st->sk)))
 			list_again(st, slot, r);
 		else
@@ -259,7 +264,7 @@ static long look_at(u32 i, struct round *r)
 	if (READ(st->due) > r->now)
 		goto again;
 	if (gone(st)) {
-		/* Its end was seen after all: the next round publishes it. */
+		/* The end was seen after all; the next round publishes it. */
 		if (READ(st->closed) != closed || (closed == OPEN && READ(st->closed_ns)))
 			goto again;
 		end_unseen(slot, st, r->now);
@@ -279,8 +284,8 @@ static long look_at(u32 i, struct round *r)
 	done = collect(st, (void *)cells, r->now, 0, false);
 	busy |= locked(tp);
 	/*
-	 * The socket's memory may be reused; its close left the final values. If a
-	 * close is in progress, closed_ns is set, and a copy could look final too early.
+	 * The socket's memory may be reused, but closing the socket stored the final values. While
+	 * a close is in progress, closed_ns is set, and a copy could look final too early.
 	 */
 	if (READ(st->closed) || READ(st->closed_ns) || gone(st))
 		goto again;
@@ -291,7 +296,7 @@ static long look_at(u32 i, struct round *r)
 		if (events == READ(st->events) && !READ(st->closed))
 			return 0;
 		if (__sync_lock_test_and_set(&st->queued, 1))
-			return 0; /* the event put it there */
+			return 0; /* the event has put it on the list again */
 	}
 	look_later(st, slot, busy || events != st->seen, r);
 	st->seen = events;
@@ -314,10 +319,10 @@ static long free_one(u32 i, struct round *r)
 		return 1;
 	slot = q->slot;
 	st = state_at(slot);
-	/* The queue's lock may be busy (since 6.15, queue_stack_maps.c): retry next round. */
+	/* The queue's lock may be busy (since Linux 6.15, queue_stack_maps.c); retry next round. */
 	if (!st || bpf_map_push_elem(&tcp_free, &slot, 0))
 		return 1;
-	/* A new owner of the slot leaves the fields below to the timer. */
+	/* A new owner of the slot does not touch the fields below, which belong to the timer. */
 	quarantine_tail++;
 	__builtin_memset(cells, 0, 512);
 	st->generation++;
@@ -364,7 +369,7 @@ static int tick(void *map, u32 *key, struct ticker *ticker)
 	q = bpf_map_lookup_elem(&tcp_quarantine, &at);
 	if (q && quarantine_tail != quarantine_head && q->until < r.soonest)
 		r.soonest = q->until;
-	/* Others get as much of this CPU as the timer, a softirq, which cannot be preempted. */
+	/* Leave half of this CPU to others: the timer is a softirq, which cannot be preempted. */
 	if (r.slow && interval > ROUND_MOST_NS)
 		interval = ROUND_MOST_NS;
 	if (r.left || r.soonest <= r.now + interval) {
@@ -372,7 +377,7 @@ static int tick(void *map, u32 *key, struct ticker *ticker)
 		return 0;
 	}
 	next = r.soonest == ~0ull ? 0 : r.soonest - r.now;
-	/* Pairs with touch(): an addition to the list that saw 1 is seen here. */
+	/* Pairs with touch(): an addition to the list that saw armed as 1 is seen here. */
 	__sync_lock_test_and_set(&armed, next ? 2 : 0);
 	if (kicked != READ(kicks) || READ(list_head) - list_tail > r.again)
 		wake();

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * kernel.h - the kernel types that the programs use, with only the fields that they read. CO-RE
- * finds each in the running kernel, so building needs no vmlinux.h and no BTF. A field that some
- * kernels lack is read behind bpf_core_field_exists(); one that changed its type (bit field or not)
- * by BPF_CORE_READ_BITFIELD_PROBED.
+ * kernel.h - the kernel types that the programs use, reduced to the fields they read. CO-RE locates
+ * each field in the running kernel, so building needs neither vmlinux.h nor BTF. A field that some
+ * kernels lack is guarded by bpf_core_field_exists(); a field that is a bit field in some kernels
+ * only is read with BPF_CORE_READ_BITFIELD_PROBED.
  */
 #ifndef SL_SOURCE_TCP_BPF_KERNEL_H
 #define SL_SOURCE_TCP_BPF_KERNEL_H
@@ -45,14 +45,14 @@ enum {
 /* include/uapi/linux/tcp.h and include/net/inet_connection_sock.h */
 #define CA_RECOVERY   3
 #define CA_LOSS	      4
-#define ACK_SCHEDULED 1 /* ICSK_ACK_SCHED, of icsk_ack.pending */
-#define ECN_OK	      1 /* TCP_ECN_OK, of ecn_flags */
-#define SOCK_DEAD_BIT 0 /* enum sock_flags: no process holds it */
-#define SOCK_DONE_BIT 1 /* enum sock_flags: a FIN arrived */
+#define ACK_SCHEDULED 1 /* ICSK_ACK_SCHED in icsk_ack.pending */
+#define ECN_OK	      1 /* TCP_ECN_OK in ecn_flags */
+#define SOCK_DEAD_BIT 0 /* SOCK_DEAD in enum sock_flags: no process holds the socket */
+#define SOCK_DONE_BIT 1 /* SOCK_DONE in enum sock_flags: a FIN arrived */
 #define TH_FIN	      1
 #define TH_SYN	      2
 
-/* Of memory that others write or read meanwhile. */
+/* Access memory that others may write or read concurrently. */
 #define READ(x)	    (*(const volatile typeof(x) *)&(x))
 #define WRITE(x, v) (*(volatile typeof(x) *)&(x) = (v))
 
@@ -81,7 +81,7 @@ typedef struct {
 struct sock_common {
 	__be32 skc_daddr;
 	__be32 skc_rcv_saddr;
-	u32 skc_hash; /* of addresses and ports, for the socket's lifetime */
+	u32 skc_hash; /* hash of addresses and ports, constant during the socket's lifetime */
 	__be16 skc_dport;
 	u16 skc_num;
 	unsigned short skc_family;
@@ -98,7 +98,7 @@ struct kernfs_node {
 };
 
 struct cgroup_root {
-	int hierarchy_id; /* 0: the unified hierarchy */
+	int hierarchy_id; /* number of the hierarchy; 0: unified hierarchy */
 };
 
 struct cgroup {
@@ -177,7 +177,7 @@ struct inet_connection_sock {
 	struct inet_sock icsk_inet;
 	u32 icsk_rto;
 	u8 icsk_ca_state : 5;
-	u8 icsk_pending; /* the running timer; 0: none, as inside its callback */
+	u8 icsk_pending; /* type of the running timer; 0 if none, as inside the timer's callback */
 	struct {
 		u8 pending;
 	} icsk_ack;

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * layer.bpf.c - the time that each layer of the stack takes per segment, and per request of a
- * server.
+ * layer.bpf.c - measures the time that each layer of the stack takes per segment, and per request
+ * of a server.
  *
- * An incoming segment is stamped by its skb's address in a table (layer_in) until TCP knows its
- * sequence numbers; from then on a ring per socket holds (end of the segment, times), and entries
- * leave it as the application copies bytes (copied_seq). So GRO, coalescing in the receive queue
- * and partial reads do not matter: an entry is one skb as the stack saw it, and ends when its last
- * byte is copied. Outgoing, a ring of send calls by sequence number is looked up by the segment's
- * first byte, and from the queue on the segment is stamped by (socket, sequence number): neither
- * TSO nor TCP's cloning of each skb matters. Counting is layer_note.bpf.h's.
+ * The times of an incoming segment are kept by its skb's address in a table (layer_in) until TCP
+ * knows its sequence numbers. From then on, a ring per socket holds the end of each segment and its
+ * times, and entries leave the ring as the application copies bytes (copied_seq). GRO, coalescing
+ * in the receive queue and partial reads therefore do not matter: an entry is one skb as the stack
+ * saw it, and ends when its last byte is copied. For output, a ring of send calls is searched by
+ * the sequence number of a segment's first byte. From the queue on, times are kept by socket and
+ * sequence number, so neither TSO nor TCP's cloning of each skb matters. layer_note.bpf.h does the
+ * counting.
  *
  * A socket's state is written under its lock, except requests that wait for the driver:
- * net_dev_start_xmit runs anywhere, and takes a request out by compare-and-swap.
+ * net_dev_start_xmit runs in any context and removes a request by compare-and-swap.
  */
 #include "layer_note.bpf.h"
 #include "layer_record.bpf.h"
@@ -21,14 +22,14 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-/* Where the kernel has no fentry. */
+/* Used if the kernel does not support fentry. */
 #define HOOK_KPROBE(section, name, call, args...) \
 	SEC(section) int BPF_KPROBE(name, args)   \
 	{                                         \
 		return call;                      \
 	}
 
-/* ---- in ---- */
+/* ---- input ---- */
 
 static __always_inline struct in_stamp *in_place(const void *skb)
 {
@@ -37,7 +38,7 @@ static __always_inline struct in_stamp *in_place(const void *skb)
 	return bpf_map_lookup_elem(&layer_in, &i);
 }
 
-/* The driver hands over a packet: an earlier stamp of this address is another packet's. */
+/* The driver hands over a packet. An earlier stamp of the same address is another packet's. */
 static __always_inline int nic_in(const void *skb)
 {
 	struct in_stamp *e = in_place(skb);
@@ -70,8 +71,8 @@ static __always_inline int ip_tcp(const void *skb)
 }
 
 /*
- * skb->list is the first member: an element's address is its skb's. trusted: by the verifier, which
- * does not trust a kprobe's pointers.
+ * skb->list is the first member, so the address of a list element is that of its skb. trusted: the
+ * verifier trusts the pointer, which is not the case in a kprobe.
  */
 static __always_inline int mac_ip_list(const struct list_head *head, bool trusted)
 {
@@ -95,7 +96,7 @@ HOOK_KPROBE("?kprobe/ipv6_rcv", ip_rcv_v6_kp, mac_ip(skb), const void *skb)
 HOOK_KPROBE("?kprobe/ip_list_rcv", ip_list_v4_kp, mac_ip_list(head, false), struct list_head *head)
 HOOK_KPROBE("?kprobe/ipv6_list_rcv", ip_list_v6_kp, mac_ip_list(head, false),
 	    struct list_head *head)
-/* Directly before the protocol's function, in every network namespace. */
+/* This tracepoint is directly before the protocol's function, in every network namespace. */
 HOOK("?tp_btf/netif_receive_skb", ip_tp, mac_ip(skb), struct sk_buff *skb)
 
 HOOK("?fentry/tcp_v4_rcv", tcp_rcv_v4, ip_tcp(skb), struct sk_buff *skb)
@@ -104,8 +105,8 @@ HOOK_KPROBE("?kprobe/tcp_v4_rcv", tcp_rcv_v4_kp, ip_tcp(skb), const void *skb)
 HOOK_KPROBE("?kprobe/tcp_v6_rcv", tcp_rcv_v6_kp, ip_tcp(skb), const void *skb)
 
 /*
- * Where functions cannot be traced: the filter of the root cgroup, which TCP runs for every packet
- * once it has found the socket, in every network namespace.
+ * Used if functions cannot be traced: TCP runs the filter of the root cgroup for every packet once
+ * it has found the socket, in every network namespace.
  */
 extern void *bpf_cast_to_kern_ctx(void *ctx) __ksym __weak;
 
@@ -116,7 +117,7 @@ SEC("?cgroup_skb/ingress") int tcp_cgroup(struct __sk_buff *ctx)
 	return 1;
 }
 
-/* TCP's fields in skb->cb of an incoming segment, in one read. */
+/* TCP's fields in the skb->cb of an incoming segment, obtained by one read. */
 struct taken {
 	u32 seq, length, ack;
 };
@@ -130,7 +131,7 @@ static __always_inline bool taken_of(const struct sk_buff *skb, struct taken *t)
 #define OF_CB(type, field) (*(const type *)(cb + bpf_core_field_offset(struct tcp_skb_cb, field)))
 	t->seq = OF_CB(u32, seq);
 	t->ack = OF_CB(u32, ack_seq);
-	/* One byte in some kernels, two in others: CO-RE must not adapt the access. */
+	/* The field has one or two bytes, depending on the kernel; CO-RE must not adapt it. */
 	asm volatile("" : "+r"(at));
 	flags = *(const u8 *)(cb + at);
 	t->length = OF_CB(u32, end_seq) - t->seq - (flags & TH_FIN) - !!(flags & TH_SYN);
@@ -138,7 +139,7 @@ static __always_inline bool taken_of(const struct sk_buff *skb, struct taken *t)
 	return t->length;
 }
 
-/* A segment reaches an established connection; rcv_nxt does not include it yet. */
+/* A segment reaches an established connection; rcv_nxt does not yet include it. */
 SEC("?tp_btf/tcp_probe") int BPF_PROG(segment_in, struct sock *sk, struct sk_buff *skb)
 {
 	struct layer_sock *st;
@@ -211,7 +212,7 @@ out:
 	return 0;
 }
 
-/* Takes the next segment if it was read. Not 0: there are no more. */
+/* Removes the next segment if it has been read. Returns nonzero if there are no more. */
 __noinline int read_one(struct layer_sock *st, u32 upto, u64 now)
 {
 	struct segment *g;
@@ -222,7 +223,7 @@ __noinline int read_one(struct layer_sock *st, u32 upto, u64 now)
 	if (g->number != st->read_tail + 1)
 		return 1;
 	if ((s32)(g->end - upto) > 0) {
-		/* A partly read segment holds the last byte read if it begins before it. */
+		/* A partly read segment contains the last byte read if it begins before it. */
 		if ((s32)(g->end - g->length - upto) < 0)
 			__builtin_memcpy(&st->last, g, sizeof(*g));
 		return 1;
@@ -256,7 +257,7 @@ SEC("?tp_btf/tcp_rcv_space_adjust") int BPF_PROG(copied, struct sock *sk)
 	if (!tp)
 		return 0;
 	upto = tp->copied_seq;
-	if (upto == st->copied) /* MSG_PEEK, or nothing */
+	if (upto == st->copied) /* the call was MSG_PEEK or read no data */
 		return 0;
 	now = bpf_ktime_get_ns();
 	st->copied = upto;
@@ -267,9 +268,9 @@ SEC("?tp_btf/tcp_rcv_space_adjust") int BPF_PROG(copied, struct sock *sk)
 	return 0;
 }
 
-/* ---- out ---- */
+/* ---- output ---- */
 
-/* The application writes: what it read since its last answer is a request, this is its response. */
+/* The application writes a response; the data read since its last response is the request. */
 static __always_inline int sending(struct sock *sk, u32 bytes)
 {
 	struct layer_sock *st = state_of(sk);
@@ -333,7 +334,7 @@ HOOK("?tp_btf/tcp_sendmsg_locked", send_tp, sending(sk, (u32)msg->msg_iter.count
      struct msghdr *msg)
 HOOK("?fentry/tcp_sendmsg_locked", send_locked, sending(sk, (u32)size), struct sock *sk,
      struct msghdr *msg, u64 size)
-/* Before 6.5, sendfile() and splice() enter here. */
+/* Before Linux 6.5, sendfile() and splice() enter here. */
 HOOK("?fentry/do_tcp_sendpages", send_pages, sending(sk, (u32)size), struct sock *sk, void *page,
      int offset, u64 size)
 
@@ -341,7 +342,7 @@ struct header {
 	u32 seq, ack, length;
 };
 
-/* The TCP header of an outgoing segment. False: no data. */
+/* Reads the TCP header of an outgoing segment. Returns false if the segment has no data. */
 static __always_inline bool header_of(struct sk_buff *skb, struct header *h)
 {
 	unsigned char *head = skb->head;
@@ -365,8 +366,8 @@ static __always_inline bool header_of(struct sk_buff *skb, struct header *h)
 }
 
 /*
- * Segments between queue and driver. Each socket has a stretch of the table, for locality, and a
- * segment one of OUT_WAYS places in it, by sequence number.
+ * Segments between the queue and the driver. For locality, each socket uses its own range of the
+ * table; within it, a segment may be in one of OUT_WAYS places, chosen by sequence number.
  */
 static __always_inline u32 out_first(const void *sk, u32 seq)
 {
@@ -381,7 +382,7 @@ static __always_inline struct out_stamp *out_at(u32 place)
 	return bpf_map_lookup_elem(&layer_out, &place);
 }
 
-/* The place of a segment; OUT_NOTHING: none. */
+/* Returns the place of a segment, or OUT_NOTHING. */
 static __always_inline u32 out_find(const void *sk, u32 seq)
 {
 	u32 first = out_first(sk, seq);
@@ -395,7 +396,7 @@ static __always_inline u32 out_find(const void *sk, u32 seq)
 	return OUT_NOTHING;
 }
 
-/* A place for a new segment: a free one, else that of the longest wait. */
+/* Returns a place for a new segment: a free one, or that of the segment that has waited longest. */
 static __always_inline u32 out_take(const void *sk, u32 seq)
 {
 	u32 first = out_first(sk, seq), to = first;
@@ -421,7 +422,7 @@ static __always_inline struct ip_stamp *ip_place(const void *sk)
 	return bpf_map_lookup_elem(&layer_ip, &i);
 }
 
-/* TCP hands a segment to IP. All up to the queue happens at once, under the socket's lock. */
+/* TCP hands a segment to IP. All steps up to the queue run in one go, under the socket's lock. */
 static __always_inline int tcp_ip(const struct sk_buff *skb, const void *sk)
 {
 	struct ip_stamp *e = sk ? ip_place(sk) : NULL;
@@ -440,7 +441,7 @@ HOOK("?fentry/inet6_csk_xmit", xmit_v6, tcp_ip(skb, sk), struct sock *sk, struct
 HOOK_KPROBE("?kprobe/__ip_queue_xmit", xmit_v4_kp, tcp_ip(skb, sk), const void *sk, const void *skb)
 HOOK_KPROBE("?kprobe/inet6_csk_xmit", xmit_v6_kp, tcp_ip(skb, sk), const void *sk, const void *skb)
 
-/* LOCAL_OUT of the network namespaces that it is attached in. */
+/* Runs at LOCAL_OUT in the network namespaces where it is attached. */
 SEC("?netfilter") int xmit_nf(struct bpf_nf_ctx *ctx)
 {
 	struct sk_buff *skb = ctx->skb;
@@ -451,7 +452,7 @@ SEC("?netfilter") int xmit_nf(struct bpf_nf_ctx *ctx)
 	return 1; /* NF_ACCEPT */
 }
 
-/* The first queue of a segment; a bridge or a tunnel may queue it again. */
+/* The first queue of a segment; a bridge or tunnel may queue the segment again. */
 SEC("?tp_btf/net_dev_queue") int BPF_PROG(queued, struct sk_buff *skb)
 {
 	struct sock *sk = skb->sk;
@@ -486,11 +487,11 @@ SEC("?tp_btf/net_dev_queue") int BPF_PROG(queued, struct sk_buff *skb)
 		return 0;
 	}
 	again = (s32)(h.seq - tp->snd_nxt) < 0;
-	/* Newly handed to IP and not queued since: no place is this segment's. */
+	/* If IP has just received the segment and queued nothing since, it has no place yet. */
 	if (!ip || again || p->out != OUT_NOTHING) {
 		place = out_find(sk, h.seq);
 		e = out_at(place);
-		/* Not newly handed to IP: a bridge or a tunnel queues it again. */
+		/* IP has not just received the segment: a bridge or tunnel queues it again. */
 		if (e && e->queued >= ip)
 			return 0;
 	}
@@ -501,7 +502,8 @@ SEC("?tp_btf/net_dev_queue") int BPF_PROG(queued, struct sk_buff *skb)
 			return 0;
 	}
 	p->out = place;
-	if (e->queued && !e->done) /* still waits for the driver, or was dropped there */
+	/* the earlier segment is still waiting for the driver, or was dropped there */
+	if (e->queued && !e->done)
 		cause_only(SL_CAUSE_NO_DRIVER);
 	e->sk = (u64)sk;
 	e->seq = h.seq;
@@ -518,7 +520,7 @@ SEC("?tp_btf/net_dev_queue") int BPF_PROG(queued, struct sk_buff *skb)
 	if (again) {
 		note_cause(&n, SL_CAUSE_RETRANSMIT);
 		e->queued = now;
-		e->done = 1; /* not measured, and not reported as lost */
+		e->done = 1; /* a retransmission is not measured, but not reported as lost either */
 		for (u32 i = 0; i < REQUESTS; i++) {
 			struct request *r = &st->request[i];
 
@@ -561,7 +563,8 @@ SEC("?tp_btf/net_dev_queue") int BPF_PROG(queued, struct sk_buff *skb)
 		if (st->active[i] && r->response - h.seq < h.length) {
 			r->ip = e->ip;
 			r->queued = now;
-			index = i + 1; /* the last of several in one segment; the others: below */
+			/* the last of several that end here; the others are handled below */
+			index = i + 1;
 		}
 	}
 	e->request = index;
@@ -570,7 +573,10 @@ SEC("?tp_btf/net_dev_queue") int BPF_PROG(queued, struct sk_buff *skb)
 	return 0;
 }
 
-/* A response has left: the request is complete. n: the rest of the note; the last one's wins. */
+/*
+ * A response has left, so its request is complete. n: the current note; if it already has a total,
+ * it is stored and a new note begins.
+ */
 __noinline int finish(struct layer_sock *st, u32 index, u64 now, struct note *n)
 {
 	struct request *q;
@@ -579,7 +585,7 @@ __noinline int finish(struct layer_sock *st, u32 index, u64 now, struct note *n)
 	if (!st || !n || index >= REQUESTS || !__sync_lock_test_and_set(&st->active[index], 0))
 		return 0;
 	q = &st->request[index];
-	if (n->what >> 60) { /* the place for the total is taken */
+	if (n->what >> 60) { /* the note already holds a total */
 		note_put(n);
 		note_begin(n, st);
 	}
@@ -597,7 +603,7 @@ __noinline int finish(struct layer_sock *st, u32 index, u64 now, struct note *n)
 	return 0;
 }
 
-/* The segment that the driver gets: usually the socket's last queued. */
+/* Returns the place of the segment that the driver receives, usually the socket's latest one. */
 static __always_inline u32 out_of(struct sk_buff *skb, const void *sk)
 {
 	struct ip_stamp *p = ip_place(sk);
@@ -608,7 +614,7 @@ static __always_inline u32 out_of(struct sk_buff *skb, const void *sk)
 	return header_of(skb, &h) ? out_find(sk, h.seq) : OUT_NOTHING;
 }
 
-/* The driver gets the packet. Of segments cut out of a larger one, the first counts. */
+/* The driver receives the packet. If a larger segment was split, its first part counts. */
 SEC("?tp_btf/net_dev_start_xmit") int BPF_PROG(nic_out, struct sk_buff *skb)
 {
 	struct sock *sk = skb->sk;
@@ -624,7 +630,7 @@ SEC("?tp_btf/net_dev_start_xmit") int BPF_PROG(nic_out, struct sk_buff *skb)
 	if (!e || e->sk != (u64)sk || __sync_lock_test_and_set(&e->done, 1))
 		return 0;
 	now = bpf_ktime_get_ns();
-	/* A slot stays the flow's for at least a round; see count_round(). */
+	/* A flow keeps its slot for at least one round; see count_round(). */
 	fresh = now - e->queued < ROUND_NS;
 	st = fresh && !e->request && !trace_kinds ? NULL : state_of(sk);
 	if (!st && !fresh)
@@ -682,7 +688,7 @@ SEC("?tp_btf/tcp_destroy_sock") int BPF_PROG(closed, struct sock *sk)
 	if (st && st->sk == (u64)sk) {
 		if (!st->closed)
 			state_end(st);
-		/* Released once everything above is written. */
+		/* Release the state once everything above is written. */
 		__sync_lock_test_and_set(&st->sk, 0);
 		return 0;
 	}

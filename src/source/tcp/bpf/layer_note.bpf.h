@@ -1,36 +1,40 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * layer_note.bpf.h - of layer.bpf.c: deferred counting. A program that runs per segment only writes
- * a note into its CPU's buffer: 32 bytes, one line. A timer takes the notes of all CPUs every 10 ms
- * and is the histograms' only writer, so that their lines need no atomics and do not bounce between
- * CPUs, which was most of the programs' cost.
+ * layer_note.bpf.h - part of layer.bpf.c: deferred counting. A program that runs per segment only
+ * writes a note of 32 bytes, within one cache line, into its CPU's buffer. Every 10 ms, a timer
+ * processes the notes of all CPUs. It is the histograms' only writer, so their lines need no
+ * atomics and do not bounce between CPUs, which used to be most of the programs' cost.
  */
 #ifndef SL_SOURCE_TCP_BPF_LAYER_NOTE_BPF_H
 #define SL_SOURCE_TCP_BPF_LAYER_NOTE_BPF_H
 
 #include "layer_state.bpf.h"
 
-#define NOTES		4096 /* per CPU; a power of two */
-#define NOTES_SLACK	16   /* programs that may be interrupted between check and reservation */
-#define ROUND_NOTES	8192 /* per round of the timer, all CPUs: about half a millisecond */
-#define ROUND_NS	10000000 /* greatest delay of a histogram */
-#define ROUND_MOST_NS	2000000	 /* longest round, however slow the machine */
-#define SOON_NS		100000	 /* delay of the next round if a CPU's notes fill up; never 0 */
+#define NOTES 4096 /* number of notes per CPU; a power of two */
+/* programs that may be interrupted between the check and the reservation */
+#define NOTES_SLACK 16
+/* notes of all CPUs per round of the timer: about half a millisecond */
+#define ROUND_NOTES	8192
+#define ROUND_NS	10000000 /* maximum delay of a histogram */
+#define ROUND_MOST_NS	2000000	 /* time limit of a round, even on a slow machine */
+#define SOON_NS		100000 /* delay of the next round if a CPU's notes fill up; must not be 0 */
 #define CLOCK_MONOTONIC 1
 
 struct note {
-	u64 what; /* bits 8 i ..: count i (enum sl_slot_count); 56-59, 60-63: layer + 1 of ns[] */
+	/* 8 bits per count (enum sl_slot_count); bits 56-59, 60-63: layer + 1 of ns[0], ns[1] */
+	u64 what;
 	u64 ns[2];
 	u32 flow, group;
 };
 
 struct notes {
-	u64 head, pad[7];  /* by the CPU's programs, which may interrupt each other: atomic */
-	u64 tail, pad2[7]; /* by the timer */
+	/* head: index of the next note; incremented atomically by programs on this CPU */
+	u64 head, pad[7];
+	u64 tail, pad2[7]; /* tail: index of the next note to count, written by the timer */
 	struct note note[NOTES];
 };
 
-/* An element per CPU; mappable: begins at a line. */
+/* One element per CPU. The map is mappable so that elements begin at a cache line. */
 MAP(layer_notes, ARRAY, BPF_F_MMAPABLE, 1, u32, struct notes);
 
 struct count_timer {
@@ -38,7 +42,7 @@ struct count_timer {
 };
 MAP(layer_timer, ARRAY, 0, 1, u32, struct count_timer);
 
-/* A flow that ended, at most once. Its slot is free once the notes on it are counted. */
+/* A flow that ended; queued at most once. Its slot is freed once all notes on it are counted. */
 struct ended {
 	u64 ns;
 	u32 flow, pad;
@@ -46,22 +50,22 @@ struct ended {
 QUEUE(layer_ended, 1, struct ended);
 
 /* Written by many CPUs. */
-__u32 count_armed; /* 1: the timer runs within ROUND_NS; 2: within SOON_NS */
-__u64 ended_head;  /* flows put into layer_ended */
-/* The timer's own. */
+__u32 count_armed; /* state of the timer; 1: runs within ROUND_NS; 2: within SOON_NS */
+__u64 ended_head;  /* number of flows put into layer_ended */
+/* Used only by the timer. */
 __u64 ended_tail, ended_settled;
-__u32 first_cpu; /* whose notes a round counts first */
+__u32 first_cpu; /* the CPU whose notes a round counts first */
 bool count_ready;
 
 /* ---- the timer ---- */
 
-/* The timer is the only writer of a slot's counts and histograms: no atomics. */
+/* Adds to a slot without atomics: the timer is the only writer of its counts and histograms. */
 static __always_inline void word_alone(struct slot *s, u32 i, u64 n)
 {
 	u32 check;
 	u64 k;
 
-	/* The verifier loses bounds of values that are read twice, and that check >= i. */
+	/* The verifier forgets the bounds of values read twice, and misses that check >= i. */
 	asm volatile("" : "+r"(i));
 	check = i | 7;
 	asm volatile("" : "+r"(check));
@@ -73,7 +77,7 @@ static __always_inline void word_alone(struct slot *s, u32 i, u64 n)
 	WRITE(s->word[check], s->word[check] + n * k);
 }
 
-/* Not static: verified once, not per caller. */
+/* Not static, so that the verifier checks it once instead of per caller. */
 __noinline int count_in(struct slot *s, u64 what, u32 a, u32 b, const struct note *n)
 {
 	if (!s || !n)
@@ -93,10 +97,10 @@ __noinline int count_in(struct slot *s, u64 what, u32 a, u32 b, const struct not
 }
 
 struct round {
-	struct notes *of; /* of the current CPU */
+	struct notes *of; /* notes of the current CPU */
 	u64 until;
-	u32 left;    /* notes left to this round; 0: it was cut short */
-	u32 more;    /* there is or was work */
+	u32 left;    /* number of notes that this round may still count; 0: it was cut short */
+	u32 more;    /* this round did some work, or more is left */
 	u32 partial; /* notes older than the round are left */
 };
 
@@ -115,9 +119,9 @@ static long count_one(u32 index, struct round *r)
 		return 1;
 	}
 	n = &of->note[of->tail & (NOTES - 1)];
-	what = READ(n->what); /* pairs with publish() */
+	what = READ(n->what); /* pairs with the store in publish() */
 	if (!what) {
-		r->partial = 1; /* being written */
+		r->partial = 1; /* the note is still being written */
 		return 1;
 	}
 	if (what >> 56 & 15)
@@ -182,8 +186,9 @@ static long free_flow(u32 index, void *unused)
 }
 
 /*
- * Delay of the next round, at least the duration of this one, so that counting takes at most half
- * of a CPU. A timer that restarted at once would starve its CPU: a softirq cannot be preempted.
+ * Returns the delay of the next round: at least the duration of this one, so that counting takes at
+ * most half of a CPU. A timer that restarted at once would starve its CPU, because a softirq cannot
+ * be preempted.
  */
 static __always_inline u64 pause_after(const struct round *r)
 {
@@ -203,7 +208,7 @@ static int count_round(void *map, u32 *key, struct count_timer *t)
 	bpf_loop(cpus, count_cpu, &r, 0);
 	/*
 	 * Flows that ended before the previous round: programs on other CPUs have written all their
-	 * notes by now, and this round has counted them, if it counted everything.
+	 * notes by now, and this round has counted these notes, unless it was partial.
 	 */
 	if (r.partial) {
 		first_cpu++;
@@ -215,8 +220,7 @@ static int count_round(void *map, u32 *key, struct count_timer *t)
 		bpf_timer_start(&t->timer, pause_after(&r), 0);
 		return 0;
 	}
-	/* Pairs with the additions in note_put() and flow_end(): an addition that saw 1 is seen
-	 * here. */
+	/* Pairs with the additions in note_put() and flow_end(): one that saw 1 is visible here. */
 	__sync_lock_test_and_set(&count_armed, 0);
 	bpf_loop(cpus, anything_cpu, &r, 0);
 	if ((r.more || READ(ended_head) != ended) && !__sync_lock_test_and_set(&count_armed, 1))
@@ -224,7 +228,10 @@ static int count_round(void *map, u32 *key, struct count_timer *t)
 	return 0;
 }
 
-/* A CPU's notes are nearly full. At most once per round, or it would be deferred for ever. */
+/*
+ * Called when a CPU's notes are nearly full. Restarts the timer at most once per round; otherwise,
+ * the round could be deferred forever.
+ */
 static __noinline int count_soon(void)
 {
 	u32 zero = 0;
@@ -248,8 +255,9 @@ static __noinline int count_wake(void)
 }
 
 /*
- * User space runs it before there is anything to count, repeatedly until it works: since 6.18 the
- * kernel neither waits nor reclaims for the timer's allocation (kmalloc_nolock()).
+ * User space runs this program before there is anything to count, repeatedly until it works: since
+ * Linux 6.18, the kernel neither waits nor reclaims memory for the timer's allocation
+ * (kmalloc_nolock()).
  */
 SEC("iter/tcp")
 int count_begin(struct bpf_iter__tcp *ctx)
@@ -290,8 +298,8 @@ static __always_inline void note_cause(struct note *n, enum sl_layer_cause why)
 }
 
 /*
- * place: 0 or 1. A stretch between two boundaries of one host is never negative, as both are of one
- * clock, and stretches without a queue are short: any other value belongs to another packet.
+ * place: 0 or 1. The time between two boundaries of a host is never negative, as both use the same
+ * clock, and layers without a queue take little time: any other value belongs to another packet.
  */
 static __always_inline bool note_span(struct note *n, u32 place, u32 layer, u64 from, u64 to)
 {
@@ -307,8 +315,8 @@ static __always_inline bool note_span(struct note *n, u32 place, u32 layer, u64 
 }
 
 /*
- * Publishes what was written before. The timer touched the line last, often on another CPU: an
- * atomic operation would wait for it; x86 stores are ordered without.
+ * Publishes what was written before. The timer was the last to touch the line, often on another
+ * CPU, and an atomic operation would wait for the line; on x86, stores are ordered without one.
  */
 static __always_inline void publish(u64 *to, u64 what)
 {
@@ -341,14 +349,14 @@ static __always_inline void note_put(const struct note *n)
 	to->flow = n->flow;
 	to->group = n->group;
 	publish(&to->what, n->what);
-	/* The addition to head, a full barrier, pairs with count_round(), which reads it last. */
+	/* The addition to head, a full barrier, pairs with count_round(), which reads head last. */
 	if (!READ(count_armed))
 		count_wake();
 	else if (used >= NOTES / 2 && READ(count_armed) == 1)
 		count_soon();
 }
 
-/* The flow ended: its slot closes, and is free when its notes are counted. */
+/* The flow has ended: its slot is closed, and freed once its notes are counted. */
 static __always_inline void flow_end(u32 flow, u64 now)
 {
 	struct ended e = {.ns = now, .flow = flow};
@@ -369,7 +377,7 @@ static __always_inline struct layer_sock *near_place(const void *sk)
 	return bpf_map_lookup_elem(&layer_near, &i);
 }
 
-/* A socket may be freed unnoticed and its memory reused: the hash tells. */
+/* A socket may be freed unnoticed and its memory reused; comparing the hash detects this. */
 static __always_inline struct layer_sock *near_state(struct sock *sk)
 {
 	struct layer_sock *st = near_place(sk);
@@ -377,7 +385,7 @@ static __always_inline struct layer_sock *near_state(struct sock *sk)
 	return st && st->sk == (u64)sk && st->hash == sk->__sk_common.skc_hash ? st : NULL;
 }
 
-/* Zeroed and taken; NULL: another socket's. */
+/* Zeroes the state and claims it for a socket, unless another socket owns it. */
 static __noinline int near_take(struct layer_sock *st, u64 sk)
 {
 	u64 owner;
@@ -397,7 +405,7 @@ static __noinline int near_take(struct layer_sock *st, u64 sk)
 	return 1;
 }
 
-/* State from before a time without recording is not used. */
+/* Discards state from before a period without recording. */
 static __always_inline void start_anew(struct layer_sock *st, const struct tcp_sock *tp)
 {
 	st->base = st->copied = tp->copied_seq;
@@ -409,7 +417,10 @@ static __always_inline void start_anew(struct layer_sock *st, const struct tcp_s
 		WRITE(st->active[i], 0);
 }
 
-/* Under the socket's lock. NULL: not recorded. role: SL_ROLE_UNKNOWN: find out. */
+/*
+ * Must be called under the socket's lock. Returns NULL if the socket is not recorded. role:
+ * SL_ROLE_UNKNOWN to determine the role here.
+ */
 static __always_inline struct layer_sock *state_make(struct sock *sk, u8 role)
 {
 	struct layer_sock *st = near_state(sk) ?: bpf_sk_storage_get(&layer_socks, sk, NULL, 0);
@@ -441,7 +452,7 @@ static __always_inline struct layer_sock *state_make(struct sock *sk, u8 role)
 			st->closed = 1;
 		}
 		st->hash = sk->__sk_common.skc_hash;
-		/* Last: makes all the rest visible. */
+		/* Written last, to make everything else visible. */
 		if (near)
 			__sync_lock_test_and_set(&st->sk, (u64)sk);
 	} else if (st->generation != f->generation) {
@@ -455,7 +466,7 @@ static __always_inline struct layer_sock *state_make(struct sock *sk, u8 role)
 	return st->wanted ? st : NULL;
 }
 
-/* For later hooks: a lookup only. */
+/* Returns the state for later hooks, by lookup only. */
 static __always_inline struct layer_sock *state_of(struct sock *sk)
 {
 	struct layer_sock *st = near_state(sk) ?: bpf_sk_storage_get(&layer_socks, sk, NULL, 0);

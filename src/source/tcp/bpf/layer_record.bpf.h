@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * layer_record.bpf.h - of layer.bpf.c: single segments and requests, for tracing. Records that find
- * the ring full are dropped and counted.
+ * layer_record.bpf.h - part of layer.bpf.c: records of single segments and requests, for tracing.
+ * If the ring is full, a record is dropped and counted.
  */
 #ifndef SL_SOURCE_TCP_BPF_LAYER_RECORD_BPF_H
 #define SL_SOURCE_TCP_BPF_LAYER_RECORD_BPF_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * layer_shared.h - shared by layer.bpf.c and user space: where the region of sidelight/layer.h lies
- * in the map, and the record of a request.
+ * layer_shared.h - definitions shared by layer.bpf.c and user space: the layout of a region of
+ * sidelight/layer.h in the map, and the record of a request or segment.
  */
 #ifndef SL_SOURCE_TCP_BPF_LAYER_SHARED_H
 #define SL_SOURCE_TCP_BPF_LAYER_SHARED_H
@@ -11,13 +11,13 @@
 #include "shared.h"
 
 /*
- * Elements of the map layer_table, SL_LAYER_SLOT_SIZE bytes each: header and hot line, then per CPU
- * one whose first lines count losses, then the flows, then the groups.
+ * Elements of the map layer_table, SL_LAYER_SLOT_SIZE bytes each: one with header and hot line, one
+ * per CPU whose first lines count losses, the flows, and the groups.
  */
 #define TCP_LAYERS_HOT_WORD	 (SL_HEADER_SIZE / 8)
 #define TCP_LAYERS_FIRST_ELEMENT 1
 
-/* A record for tracing (tcp trace). Times in ns; boundaries are CLOCK_MONOTONIC, 0 if not seen. */
+/* A record for tracing (tcp trace). Times are CLOCK_MONOTONIC in ns; 0: boundary not seen. */
 enum tcp_record_kind { TCP_RECORD_REQUEST = 0, TCP_RECORD_IN = 1, TCP_RECORD_OUT = 2 };
 
 struct tcp_layer_record {
@@ -26,12 +26,13 @@ struct tcp_layer_record {
 	__u8 role;
 	__u8 pipelined;
 	__u8 pad;
-	__u32 seq, length;  /* of the request: A and L; of a segment: its own */
-	__u32 response_seq; /* B; of a segment: the acknowledgement number */
+	__u32 seq, length; /* range of the request's bytes, or of the segment's */
+	/* first sequence number of the response; for a segment, its acknowledgement number */
+	__u32 response_seq;
 	__u64 nic_in, ip_in, tcp_in, copied, sent, ip_out, queued, nic_out;
 };
 
-/* Key of a group. */
+/* Key of the map from groups to slots. */
 struct tcp_layer_group_key {
 	__u8 remote[16];
 	__u64 cgroup;

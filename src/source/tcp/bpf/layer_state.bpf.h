@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * layer_state.bpf.h - of layer.bpf.c: the state of sockets and of segments on their way, and the
+ * layer_state.bpf.h - part of layer.bpf.c: the state of sockets and of segments in transit, and the
  * slots of histograms.
  */
 #ifndef SL_SOURCE_TCP_BPF_LAYER_STATE_BPF_H
@@ -11,18 +11,19 @@
 #include "layer_shared.h"
 #include "line.h"
 
-#define IN_BITS		 14 /* table of incoming skbs */
-#define OUT_BITS	 14 /* table of outgoing segments, */
-#define OUT_STRETCH_BITS 6  /* of which a socket has these, */
-#define OUT_WAYS	 4  /* and a segment these */
+#define IN_BITS		 14 /* log2 of the size of the table of incoming skbs */
+#define OUT_BITS	 14 /* log2 of the size of the table of outgoing segments */
+#define OUT_STRETCH_BITS 6  /* log2 of the number of places in layer_out per socket */
+#define OUT_WAYS	 4  /* number of places in layer_out per segment */
 #define OUT_NOTHING	 0xffffffffu
-#define IP_BITS		 12 /* table of sending sockets */
-#define NEAR_BITS	 12 /* table of sockets by address */
-#define RING		 16 /* unread segments, and unsent send calls, per socket */
-#define REQUESTS	 4  /* responses per socket that wait for the driver */
-#define NO_SLOT		 0xffffffffu
-#define KEPT		 256 /* closed flows kept before their slots are reused, while others are free */
-/* 10 s: no stretch of the stack without a queue takes longer. */
+#define IP_BITS		 12 /* log2 of the size of the table of sending sockets */
+#define NEAR_BITS	 12 /* log2 of the size of the table of sockets by address */
+/* maximum number of unread segments, and of unsent send calls, per socket */
+#define RING	 16
+#define REQUESTS 4 /* maximum number of responses per socket that wait for the driver */
+#define NO_SLOT	 0xffffffffu
+#define KEPT	 256 /* closed flows kept while other slots are free */
+/* 10 s: passing through layers without a queue never takes longer. */
 #define SHORT_MAX 10000000000ull
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
@@ -46,50 +47,50 @@ struct bpf_nf_ctx {
 };
 #pragma clang attribute pop
 
-/* An incoming segment. Times are ktime in ns, 0: unknown. */
+/* An incoming segment. Times are ktime in ns; 0: unknown. */
 struct segment {
 	u64 nic, ip, tcp;
 	u32 end, length, ack;
-	u32 number; /* in a ring: the segment's number, from 1 */
+	u32 number; /* number of a segment in a ring, starting at 1 */
 };
 
 struct send {
 	u64 time;
-	u32 seq, end; /* of what the call wrote, or attempted to */
+	u32 seq, end; /* range of the bytes that the call wrote or tried to write */
 };
 
 struct request {
 	u32 seq, length, response, pipelined;
-	struct segment in; /* the one with the last byte; .end 0 with .length 0: unknown */
+	struct segment in; /* the segment with the last byte; unknown if .end and .length are 0 */
 	u64 copied, sent, ip, queued;
 };
 
 /*
- * The driver often gets a segment on another CPU than the application's: each writes lines of its
- * own, and only the segment's line moves between them, once.
+ * The driver often receives a segment on another CPU than the application's. Each of the two writes
+ * its own cache lines, and only the segment's line moves between them, once.
  */
 struct layer_sock {
-	u32 flow, group; /* slots */
-	u32 generation;	 /* of the filter */
+	u32 flow, group; /* slots of the flow and its group */
+	u32 generation;	 /* generation of the filter applied to the socket */
 	u8 wanted, role, closed, pad;
-	u64 sk;	  /* in layer_near: the owner; 0: free, 1: being taken */
-	u32 hash; /* its skc_hash */
+	u64 sk;	  /* owner of an element of layer_near; 0: free; 1: being claimed */
+	u32 hash; /* skc_hash of the socket */
 	u32 pad2[9];
-	/* The receiving side's. */
-	u32 read_head; /* number of segments; the ring holds the last ones */
-	u32 tail_seen; /* read_tail as last read */
+	/* Written by the receiving side. */
+	u32 read_head; /* number of segments so far; the ring holds the last of them */
+	u32 tail_seen; /* value of read_tail when it was last read */
 	u32 pad3[14];
 	struct {
 		struct segment segment;
 		u64 pad[3];
 	} read[RING];
-	/* The application's. */
-	u32 active[REQUESTS]; /* 1: waits for the driver */
+	/* Written by the application's side. */
+	u32 active[REQUESTS]; /* 1: this response waits for the driver */
 	u32 read_tail, send_head, send_tail, request_head;
 	u32 base;   /* end of the bytes that belong to answered requests */
 	u32 copied; /* end of the bytes that the application has read */
 	u64 copied_time;
-	struct segment last; /* the segment with the byte before copied */
+	struct segment last; /* the segment with the byte before .copied */
 	struct send send[RING];
 	struct request request[REQUESTS];
 	struct tcp_flow_key key;
@@ -101,21 +102,21 @@ struct in_stamp {
 	u64 skb, nic, ip, tcp;
 };
 
-/* What a socket handed to IP last, and its place among outgoing segments once queued. */
+/* The last segment that a socket handed to IP, and its place in layer_out once queued. */
 struct ip_stamp {
 	u64 sk, skb, ns;
-	u32 out; /* OUT_NOTHING: not queued, or no data */
+	u32 out; /* place in layer_out; OUT_NOTHING: not queued, or without data */
 	u32 pad;
 };
 
 struct out_stamp {
 	u64 sk;
 	u32 seq;
-	u32 request; /* index + 1 */
+	u32 request; /* index of the request + 1; 0: none */
 	u64 sent, ip, queued;
 	u32 length, ack;
 	u32 done;
-	u32 flow, group; /* the socket's when it was queued */
+	u32 flow, group; /* slots of the socket when the segment was queued */
 	u32 pad;
 };
 
@@ -125,8 +126,9 @@ struct slot {
 MAP(layer_socks, SK_STORAGE, BPF_F_NO_PREALLOC, 0, int, struct layer_sock);
 
 /*
- * Sockets' state by address: costs a fifth of the socket storage lookup, which serves sockets whose
- * place is taken. A mappable array starts at a page, and so at a line.
+ * Sockets' state by address. A lookup takes a fifth of the time of the socket storage lookup, which
+ * is used for sockets whose place is taken. A mappable array starts at a page, and thus at a cache
+ * line.
  */
 MAP(layer_near, ARRAY, BPF_F_MMAPABLE, 1 << NEAR_BITS, u32, struct layer_sock);
 
@@ -134,30 +136,30 @@ MAP(layer_in, ARRAY, BPF_F_MMAPABLE, 1 << IN_BITS, u32, struct in_stamp);
 MAP(layer_out, ARRAY, BPF_F_MMAPABLE, 1 << OUT_BITS, u32, struct out_stamp);
 MAP(layer_ip, ARRAY, BPF_F_MMAPABLE, 1 << IP_BITS, u32, struct ip_stamp);
 
-/* A region of kind SL_REGION_LAYERS, in elements of a slot's size: see layer_shared.h. */
+/* A region of kind SL_REGION_LAYERS, in elements of the size of a slot: see layer_shared.h. */
 MAP(layer_table, ARRAY, BPF_F_MMAPABLE, 1, u32, struct slot);
 
-/* Free slots, reused in the order of their release: a closed flow stays readable for long. */
+/* Free slots, reused in the order of release, so that a closed flow stays readable for long. */
 QUEUE(layer_free_flows, 1, u32);
 QUEUE(layer_free_groups, 1, u32);
 MAP(layer_group_of, HASH, 0, 1, struct tcp_layer_group_key, u32);
 
-/* Sockets per group: user space returns the slot of one without (layer_groups.c). */
+/* Number of sockets per group. User space frees slots of groups without any (layer_groups.c). */
 MAP(layer_group_uses, ARRAY, BPF_F_MMAPABLE, 1, u32, u64);
 RING_BUFFER(layer_records, 1 << 20);
 
 _Static_assert(SL_CAUSES <= 4 * SL_LINE_CELLS, "cause_only() counts in four lines");
 
-/* Set before loading: CPUs, and elements of the table. */
+/* Set before loading: number of CPUs, and of elements in the table. */
 const volatile __u32 cpus = 1, flow_slots, group_slots;
-__s64 waiting; /* freed slots of flows, not yet reused */
+__s64 waiting; /* number of freed flow slots that are not yet reused */
 
-/* Bit i: deliver records of enum tcp_record_kind i. Changed at run time. */
+/* Bit i: deliver records of type enum tcp_record_kind i. Changed at run time. */
 __u32 trace_kinds;
 
 /* ---- slots ---- */
 
-/* Two contexts may add to one line: both additions are atomic, and commute. */
+/* Two contexts may add to the same line: both additions are atomic, and they commute. */
 static __always_inline void word_add(struct slot *s, u32 i, u64 n)
 {
 	u32 check = i | 7;
@@ -193,7 +195,7 @@ static __always_inline void hot_add(enum sl_layers_hot_cell cell)
 		line_add_atomic(s->word + TCP_LAYERS_HOT_WORD, cell, 1);
 }
 
-/* A slot that was never used; least or more: none is left. */
+/* Returns a slot that was never used; a result of at least `least` means that none is left. */
 static __always_inline u32 slot_new(enum sl_layers_hot_cell used, u32 least)
 {
 	struct slot *s = element_at(0);
@@ -207,14 +209,14 @@ static __always_inline void cause_only(u32 cause)
 	struct slot *own = element_at(TCP_LAYERS_FIRST_ELEMENT + bpf_get_smp_processor_id());
 	u32 word = cause / SL_LINE_CELLS * 8 + cause % SL_LINE_CELLS;
 
-	/* The compiler knows that it is small, the verifier does not. */
+	/* The compiler knows that the value is small, but the verifier does not. */
 	asm volatile("" : "+r"(word));
-	/* This CPU's own, but a program that interrupts this one may write it, too. */
+	/* The line belongs to this CPU, but a program that interrupts this one may write it. */
 	if (own)
 		word_add(own, word & 31, 1);
 }
 
-/* The cell that counts x ns: see SL_LAYER_CELLS. */
+/* Returns the cell that counts x ns; see SL_LAYER_CELLS. */
 static __always_inline u32 bucket_cell(u64 x)
 {
 	int i;
@@ -235,8 +237,8 @@ static __always_inline u32 cell_word(u32 layer, u32 cell)
 }
 
 /*
- * A freed slot, once enough wait that the next one was readable for long; else a new one, while
- * there are any: readers read only slots ever used.
+ * Returns a freed slot if enough slots are waiting, so that the oldest was readable for long.
+ * Otherwise returns a new slot while there are any: readers only read slots that have been used.
  */
 static __always_inline bool flow_slot_take(u32 *index)
 {
@@ -251,7 +253,7 @@ static __always_inline bool flow_slot_take(u32 *index)
 	return true;
 }
 
-/* Writes the two lines of the owner; owner: the first's cells. */
+/* Writes the two lines that describe the owner. owner: cells of the first line. */
 static __always_inline void slot_begin(struct slot *s, const u64 owner[7], u32 netns)
 {
 	u64 check = 0;
@@ -266,7 +268,7 @@ static __always_inline void slot_begin(struct slot *s, const u64 owner[7], u32 n
 	s->word[7] = check;
 }
 
-/* Gives a free slot to this flow: a new generation, and zeroed. */
+/* Assigns a free slot to this flow: zeroes it and increments its generation. */
 static __noinline u32 flow_slot(const struct layer_sock *st)
 {
 	const u64 *local = (const u64 *)st->key.local, *remote = (const u64 *)st->key.remote;
@@ -282,11 +284,12 @@ static __noinline u32 flow_slot(const struct layer_sock *st)
 	if (!s)
 		return NO_SLOT;
 	generation = (s->word[SL_SLOT_STATE] >> 16) + 1;
-	s->word[SL_SLOT_STATE] = generation << 16; /* free: tells readers that the owner is gone */
+	/* marked free first, to tell readers that the owner is gone */
+	s->word[SL_SLOT_STATE] = generation << 16;
 	s->word[7] = (generation << 16) * line_k[0];
 	for (u32 i = 1; i < SL_SLOT_WORDS; i++)
 		if (i != 7)
-			*(volatile u64 *)&s->word[i] = 0; /* no memset() here */
+			*(volatile u64 *)&s->word[i] = 0; /* memset() is not available here */
 	owner[0] = generation << 16 | (u64)st->role << 8 | SL_SLOT_OPEN;
 	owner[1] = local[0];
 	owner[2] = local[1];
@@ -300,7 +303,7 @@ static __noinline u32 flow_slot(const struct layer_sock *st)
 	return index;
 }
 
-/* The slot of the flow's group; 0: no room. */
+/* Returns the slot of the flow's group, or 0 if there is no room. */
 static __noinline u32 group_slot(const struct layer_sock *st)
 {
 	const u64 *remote = (const u64 *)st->key.remote;
@@ -334,7 +337,7 @@ static __noinline u32 group_slot(const struct layer_sock *st)
 	s = group_at(index);
 	if (!s)
 		return 0;
-	/* A reused slot has its next generation already. */
+	/* A reused slot already has its next generation. */
 	generation = s->word[SL_SLOT_STATE] >> 16;
 	owner[0] = (generation ?: 1) << 16 | (u64)st->role << 8 | SL_SLOT_OPEN;
 	owner[1] = owner[2] = 0;
@@ -349,8 +352,8 @@ static __noinline u32 group_slot(const struct layer_sock *st)
 /* ---- sockets ---- */
 
 /*
- * The role of an existing socket: connect() without bind() creates a port bucket of its own, with
- * fastreuse -1 (inet_hash_connect()); an accepted socket is in the listener's.
+ * Derives the role of an existing socket: connect() without bind() creates a port bucket of its
+ * own, with fastreuse -1 (inet_hash_connect()); an accepted socket uses the listener's bucket.
  */
 static __always_inline u8 role_of(const struct sock *sk)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* map.h - declares a program's map. User space sets the size of one with 1 entry. */
+/* map.h - declares a program's map. User space sets the size of maps declared with 1 entry. */
 #ifndef SL_SOURCE_TCP_BPF_MAP_H
 #define SL_SOURCE_TCP_BPF_MAP_H
 
 #include <bpf/bpf_helpers.h>
 
-/* type_: BPF_MAP_TYPE_...; flags: BPF_F_..., or 0. */
+/* type_: BPF_MAP_TYPE_ without its prefix; flags: BPF_F_..., or 0. */
 #define MAP(name, type_, flags, entries, key_, value_) \
 	struct {                                       \
 		__uint(type, BPF_MAP_TYPE_##type_);    \

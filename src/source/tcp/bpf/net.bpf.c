@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * net.bpf.c - a record for each TCP segment that leaves or reaches a network device: its bytes and
- * time.
+ * net.bpf.c - records each TCP segment that leaves or reaches a network device, with its byte range
+ * and time.
  *
- * Outgoing: net_dev_start_xmit, directly before the driver: a TSO segment is still whole, unless
- * the stack cut it. Incoming: where the driver hands a packet over (the hooks of layer.bpf.c),
- * before GRO. There a packet's header may lie in a page, which a program cannot read: it is stamped
- * by address and read behind GRO (netif_receive_skb), where the header is in place. A packet that
- * was merged into another has no header any more; the reader sees from the bytes that it came with
- * that one.
+ * Outgoing segments are recorded at net_dev_start_xmit, directly before the driver: a TSO segment
+ * is still whole, unless the stack has split it. Incoming segments are recorded where the driver
+ * hands over a packet (the hooks of layer.bpf.c), before GRO. There, a packet's header may be in a
+ * page that a program cannot read; the time is then kept by the skb's address, and the header is
+ * read after GRO (netif_receive_skb), when it is in place. A packet that GRO merged into another
+ * one no longer has a header; the reader can tell from the byte range that both arrived together.
  *
- * A segment crosses many devices of a host (veth, bridge, bond): it is recorded at those with a
- * parent, which are hardware or a hypervisor's, or at those named. So addresses are those on the
- * wire, and the socket is unknown: filters are by address, port and sampling.
+ * A segment crosses many devices of a host (veth, bridge, bond). It is recorded at the named
+ * devices or, by default, at those with a parent, which belong to the hardware or a hypervisor. The
+ * addresses are therefore those on the wire, and the socket is unknown, so filters can only use
+ * addresses, ports and sampling.
  */
 #include <sidelight/nic.h>
 
@@ -28,7 +29,7 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 #define ETH_IP	  0x0800
 #define ETH_IPV6  0x86dd
 #define ETH_VLAN  0x8100
-#define IP_OFFSET 0x3fff /* offset, and more fragments */
+#define IP_OFFSET 0x3fff /* fragment offset and the more-fragments flag */
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 struct device {
@@ -55,7 +56,7 @@ struct element {
 /* The region: header, hot line, ring. */
 MAP(net_ring, ARRAY, BPF_F_MMAPABLE, 1, u32, struct element);
 
-/* Packets whose header is not in place yet, by their skb's address. */
+/* Packets whose header is not yet in place, by the address of their skb. */
 struct late {
 	u64 skb, time;
 };
@@ -66,11 +67,11 @@ struct parsed {
 	u32 flags, bytes;
 	u16 ip_id;
 	struct tcphdr t;
-	u8 option[4]; /* NOP, NOP, timestamp, 10 */
+	u8 option[4]; /* TCP option; expected to be NOP, NOP, timestamp, 10 */
 	__be32 tsval, tsecr;
 };
 
-static __always_inline void count(u32 cell)
+static __always_inline void count_cell(u32 cell)
 {
 	u32 at = TCP_NET_HOT_ELEMENT;
 	struct element *hot = bpf_map_lookup_elem(&net_ring, &at);
@@ -99,11 +100,11 @@ static __always_inline bool device_wanted(const struct net_device *dev)
 enum found { OTHER, TCP, NO_HEADER };
 
 /*
- * ip: the IP header, of which `there` bytes are contiguous; whole: bytes from there to the end, for
- * packets without a length (BIG TCP).
+ * ip: the IP header, whose first `there` bytes are contiguous; whole: number of bytes from ip to
+ * the end, for packets without a length (BIG TCP).
  */
-static __always_inline enum found parse(const void *ip, u32 there, u32 whole, u8 version,
-					struct parsed *p)
+static __always_inline enum found parse_ip(const void *ip, u32 there, u32 whole, u8 version,
+					   struct parsed *p)
 {
 	u32 head, length, size = 20;
 	u8 buffer[40];
@@ -118,7 +119,7 @@ static __always_inline enum found parse(const void *ip, u32 there, u32 whole, u8
 		if (h->version != 4 || h->protocol != IPPROTO_TCP)
 			return OTHER;
 		if (h->frag_off & bpf_htons(IP_OFFSET)) {
-			count(SL_NIC_FRAGMENTS);
+			count_cell(SL_NIC_FRAGMENTS);
 			return OTHER;
 		}
 		head = h->ihl * 4;
@@ -132,12 +133,12 @@ static __always_inline enum found parse(const void *ip, u32 there, u32 whole, u8
 		if (there < sizeof(*h) || bpf_probe_read_kernel(h, sizeof(*h), ip))
 			return NO_HEADER;
 		if (h->nexthdr != IPPROTO_TCP) {
-			/* Extension headers that begin with the type of the next. */
+			/* Extension headers that begin with the type of the next header. */
 			if ((h->nexthdr == 0 || h->nexthdr == 43 || h->nexthdr == 44 ||
 			     h->nexthdr == 60) &&
 			    !bpf_probe_read_kernel(&p->t, 1, (const char *)ip + sizeof(*h)) &&
 			    *(const u8 *)&p->t == IPPROTO_TCP)
-				count(SL_NIC_FRAGMENTS);
+				count_cell(SL_NIC_FRAGMENTS);
 			return OTHER;
 		}
 		head = sizeof(*h);
@@ -151,7 +152,7 @@ static __always_inline enum found parse(const void *ip, u32 there, u32 whole, u8
 		return NO_HEADER;
 	size = p->t.doff * 4;
 	if (size < 20 || length < head + size)
-		return OTHER; /* TCP refuses it, too */
+		return OTHER; /* TCP itself refuses such a header */
 	p->bytes = length - head - size;
 	if (size >= 32 && there >= head + 32 &&
 	    !bpf_probe_read_kernel(&p->option, 12, (const char *)ip + head + 20) &&
@@ -166,7 +167,7 @@ static __always_inline enum found parse(const void *ip, u32 there, u32 whole, u8
 	return TCP;
 }
 
-static __always_inline bool wanted(const struct parsed *p, bool out, u32 netns)
+static __always_inline bool segment_wanted(const struct parsed *p, bool out, u32 netns)
 {
 	const struct tcp_kernel_filter *f = filter_now();
 	struct tcp_flow_key key = {.netns = netns};
@@ -181,8 +182,8 @@ static __always_inline bool wanted(const struct parsed *p, bool out, u32 netns)
 	return flow_wanted(f, &key);
 }
 
-static __noinline int record(const struct sk_buff *skb, const struct net_device *dev,
-			     const struct parsed *p, u64 time, u32 more)
+static __noinline int record_segment(const struct sk_buff *skb, const struct net_device *dev,
+				     const struct parsed *p, u64 time, u32 more)
 {
 	u32 at = TCP_NET_HOT_ELEMENT, seq, end, flags;
 	const struct skb_shared_info *shared;
@@ -193,7 +194,7 @@ static __noinline int record(const struct sk_buff *skb, const struct net_device 
 	if (!skb || !dev || !p)
 		return 0;
 	netns = BPF_CORE_READ(dev, nd_net.net, ns.inum);
-	if (!wanted(p, more & SL_NIC_OUT, netns))
+	if (!segment_wanted(p, more & SL_NIC_OUT, netns))
 		return 0;
 	hot = bpf_map_lookup_elem(&net_ring, &at);
 	if (!hot)
@@ -236,18 +237,18 @@ static __noinline int record(const struct sk_buff *skb, const struct net_device 
 	return 0;
 }
 
-static __always_inline int take(enum found found, const struct sk_buff *skb,
-				const struct net_device *dev, const struct parsed *p, u64 time,
-				u32 more)
+static __always_inline int handle_found(enum found found, const struct sk_buff *skb,
+					const struct net_device *dev, const struct parsed *p,
+					u64 time, u32 more)
 {
 	if (found == TCP)
-		record(skb, dev, p, time, more);
+		record_segment(skb, dev, p, time, more);
 	else if (found == NO_HEADER)
-		count(SL_NIC_HEADLESS);
+		count_cell(SL_NIC_HEADLESS);
 	return 0;
 }
 
-/* ---- out ---- */
+/* ---- output ---- */
 
 SEC("?tp_btf/net_dev_start_xmit")
 int BPF_PROG(net_out, struct sk_buff *skb, struct net_device *dev)
@@ -266,12 +267,12 @@ int BPF_PROG(net_out, struct sk_buff *skb, struct net_device *dev)
 	before = (u32)(head + at - skb->data);
 	if (before > skb->len)
 		return 0;
-	return take(
-		parse(head + at, skb->len - skb->data_len - before, skb->len - before, version, &p),
-		skb, dev, &p, now, SL_NIC_OUT);
+	return handle_found(parse_ip(head + at, skb->len - skb->data_len - before,
+				     skb->len - before, version, &p),
+			    skb, dev, &p, now, SL_NIC_OUT);
 }
 
-/* ---- in ---- */
+/* ---- input ---- */
 
 static __always_inline struct late *late_place(const void *skb)
 {
@@ -280,8 +281,8 @@ static __always_inline struct late *late_place(const void *skb)
 	return bpf_map_lookup_elem(&net_late, &i);
 }
 
-/* data points to the IP header, or to a VLAN tag. */
-static __always_inline enum found look(struct sk_buff *skb, struct parsed *p)
+/* data points to the IP header or to a VLAN tag. */
+static __always_inline enum found parse_packet(struct sk_buff *skb, struct parsed *p)
 {
 	u32 skip = 0, there = skb->len - skb->data_len;
 	unsigned char *data = skb->data;
@@ -296,8 +297,8 @@ static __always_inline enum found look(struct sk_buff *skb, struct parsed *p)
 		return OTHER;
 	if (there < skip)
 		return NO_HEADER;
-	return parse(data + skip, there - skip, skb->len - skip,
-		     protocol == bpf_htons(ETH_IP) ? 4 : 6, p);
+	return parse_ip(data + skip, there - skip, skb->len - skip,
+			protocol == bpf_htons(ETH_IP) ? 4 : 6, p);
 }
 
 static __always_inline int net_in(struct sk_buff *skb)
@@ -312,9 +313,9 @@ static __always_inline int net_in(struct sk_buff *skb)
 	e = late_place(skb);
 	if (!e)
 		return 0;
-	switch (look(skb, &p)) {
+	switch (parse_packet(skb, &p)) {
 	case TCP:
-		record(skb, dev, &p, now, 0);
+		record_segment(skb, dev, &p, now, 0);
 		/* fall through */
 	default:
 		if (e->skb == (u64)skb)
@@ -330,7 +331,7 @@ static __always_inline int net_in(struct sk_buff *skb)
 
 DRIVER_HOOKS(net, net_in(skb))
 
-/* Behind GRO: a late header is in place now. */
+/* Runs after GRO, when the header of a late packet is in place. */
 SEC("?tp_btf/netif_receive_skb") int BPF_PROG(net_behind, struct sk_buff *skb)
 {
 	struct late *e = late_place(skb);
@@ -343,5 +344,5 @@ SEC("?tp_btf/netif_receive_skb") int BPF_PROG(net_behind, struct sk_buff *skb)
 	dev = skb->dev;
 	if (!dev)
 		return 0;
-	return take(look(skb, &p), skb, dev, &p, e->time, SL_NIC_MERGED);
+	return handle_found(parse_packet(skb, &p), skb, dev, &p, e->time, SL_NIC_MERGED);
 }

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * table.h - a chained hash table of structs whose first member is a struct base_node. Hash keys
+ * that a stranger may choose with base_hash(), so that chains stay short. Not thread-safe.
+ */
+#ifndef SL_BASE_TABLE_H
+#define SL_BASE_TABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct base_node {
+	struct base_node *next;
+	uint64_t hash;
+};
+
+struct base_table {
+	struct base_node **bucket;
+	size_t buckets, count;
+};
+
+/* False: out of memory. */
+bool base_table_init(struct base_table *h);
+/* Frees the table, not what it holds. */
+void base_table_free(struct base_table *h);
+/* The first, and after it the next with this hash; NULL: no more. */
+void *base_table_first(const struct base_table *h, uint64_t hash);
+void *base_table_next(const void *node);
+/* Never fails: without memory to grow, chains get longer. */
+void base_table_add(struct base_table *h, void *node, uint64_t hash);
+void base_table_remove(struct base_table *h, void *node);
+
+#endif

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/common/token.h"
+
+#define FOLDERS 4u
+
+/* The runtime directories of this user, the best first. NULL: no such one. */
+static const char *folder(size_t i, char out[PATH_MAX])
+{
+	const char *from = i == 0 ? getenv("RUNTIME_DIRECTORY") : getenv("XDG_RUNTIME_DIR");
+
+	switch (i) {
+	case 0: /* systemd.exec(5): separated by colons */
+		snprintf(out, PATH_MAX, "%.*s", from ? (int)strcspn(from, ":") : 0, from ?: "");
+		break;
+	case 1:
+		snprintf(out, PATH_MAX, "%s", "/run/sidelight-collect");
+		break;
+	case 2:
+		snprintf(out, PATH_MAX, "%s%s", from ?: "", from && *from ? "/sidelight" : "");
+		break;
+	case 3:
+		snprintf(out, PATH_MAX, "/tmp/sidelight-%u", (unsigned int)geteuid());
+		break;
+	default:
+		return NULL;
+	}
+	return out;
+}
+
+/* Only this user and root may put files there. */
+static bool private(const char *path)
+{
+	struct stat st;
+
+	return !lstat(path, &st) && S_ISDIR(st.st_mode) && !(st.st_mode & 022) &&
+	       (st.st_uid == geteuid() || !st.st_uid);
+}
+
+static int write_to(const char *path, const char *token)
+{
+	size_t n = strlen(token);
+	int fd, err;
+
+	unlink(path); /* of a collector that was killed */
+	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return -errno;
+	err = write(fd, token, n) == (ssize_t)n && write(fd, "\n", 1) == 1 ? 0 : -EIO;
+	close(fd);
+	return err;
+}
+
+bool cli_token_draw(char token[CLI_TOKEN_BYTES])
+{
+	unsigned char bits[(CLI_TOKEN_BYTES - 1) / 2];
+
+	if (getrandom(bits, sizeof(bits), 0) != (ssize_t)sizeof(bits))
+		return false;
+	for (size_t i = 0; i < sizeof(bits); i++)
+		snprintf(token + 2 * i, 3, "%02x", bits[i]);
+	return true;
+}
+
+char *cli_token_leave(const char *address, const char *token)
+{
+	char at[PATH_MAX], *path = NULL;
+
+	for (size_t i = 0; folder(i, at); i++) {
+		if (!*at)
+			continue;
+		mkdir(at, 0700);
+		if (!private(at) || asprintf(&path, "%s/collect-%s.token", at, address) < 0)
+			continue;
+		if (!write_to(path, token))
+			return path;
+		free(path);
+	}
+	return NULL;
+}
+
+/* ---- clients ---- */
+
+static char *read_from(const char *path)
+{
+	size_t bytes = 0;
+	struct stat st;
+	char *text = NULL;
+
+	/* Of this user or root: another's token must not be taken to a server. */
+	if (!lstat(path, &st) && S_ISREG(st.st_mode) && (st.st_uid == geteuid() || !st.st_uid))
+		text = base_read_file(path, CLI_TOKEN_MAX, &bytes);
+	while (text && bytes && strchr(" \t\r\n", text[bytes - 1]))
+		text[--bytes] = 0;
+	return text;
+}
+
+static char *find(const char *address)
+{
+	char at[PATH_MAX], *path, *token = NULL;
+
+	for (size_t i = 0; !token && folder(i, at); i++) {
+		if (!*at || !private(at) || asprintf(&path, "%s/collect-%s.token", at, address) < 0)
+			continue;
+		token = read_from(path);
+		free(path);
+	}
+	return token;
+}
+
+/* The token of a collector at one of the addresses that the name has. */
+static char *find_any(const struct addrinfo *found, uint16_t port)
+{
+	char host[NI_MAXHOST], address[NI_MAXHOST + 16], *token = NULL;
+
+	for (const struct addrinfo *a = found; a && !token; a = a->ai_next) {
+		bool v6 = a->ai_family == AF_INET6;
+
+		if (getnameinfo(a->ai_addr, a->ai_addrlen, host, sizeof(host), NULL, 0,
+				NI_NUMERICHOST))
+			continue;
+		snprintf(address, sizeof(address), v6 ? "[%s]:%u" : "%s:%u", host, port);
+		token = find(address);
+		/* To this host alone: another's collector has another token. */
+		if (!token && (!strncmp(host, "127.", 4) || !strcmp(host, "::1"))) {
+			snprintf(address, sizeof(address), "0.0.0.0:%u", port);
+			token = find(address);
+			snprintf(address, sizeof(address), "[::]:%u", port);
+			token = token ?: find(address);
+		}
+	}
+	return token;
+}
+
+char *cli_token_find(const char *at)
+{
+	const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+	struct addrinfo *found = NULL;
+	char host[256], *token = NULL;
+	uint16_t port;
+
+	if (base_parse_address(at, host, sizeof(host), &port) ||
+	    getaddrinfo(*host ? host : "127.0.0.1", NULL, &hints, &found))
+		return NULL;
+	token = find_any(found, port);
+	freeaddrinfo(found);
+	return token;
+}
+
+char *cli_token_read(const struct base_command *cmd, const char *path)
+{
+	size_t bytes = 0;
+	char *text = base_read_file(path, CLI_TOKEN_MAX, &bytes);
+
+	if (!text) {
+		base_failure(cmd, "--token-file %s: %s", path, strerror(errno));
+		return NULL;
+	}
+	while (bytes && strchr(" \t\r\n", text[bytes - 1]))
+		text[--bytes] = 0;
+	return text;
+}

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * recording.c - reads a recording of sidelight collect (collect/judge/record.h): the rows of
+ * metrics/POD.csv, and of events.csv the services of pods and the traces. Names with the suffix of
+ * an OpenMetrics counter are counters.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/grow.h"
+#include "cli/replay/replay.h"
+#include "collect/judge/record.h"
+
+#define EVENTS_MAX ((size_t)1 << 30)
+#define DAY_NS	   86400000000000
+
+char *cli_replay_line(char **at, const char *end)
+{
+	char *line = *at, *stop;
+
+	if (line >= end)
+		return NULL;
+	stop = memchr(line, '\n', (size_t)(end - line));
+	if (!stop)
+		stop = (char *)(uintptr_t)end;
+	*at = stop + 1;
+	if (stop > line && stop[-1] == '\r')
+		stop[-1] = 0;
+	*stop = 0;
+	return line;
+}
+
+static uint32_t count_fields(const char *line)
+{
+	uint32_t n = 1;
+
+	for (; *line; line++)
+		n += *line == ',';
+	return n;
+}
+
+/* One field, up to its comma; advances *at. NaN: missing or no number. */
+static double field(char **at, struct cli_replay_losses *losses)
+{
+	char *start = *at, *stop = strchrnul(start, ','), *end;
+	double v;
+
+	*at = *stop ? stop + 1 : stop;
+	*stop = 0;
+	if (!*start || !strcasecmp(start, "nan")) {
+		losses->values_missing++;
+		return NAN;
+	}
+	v = strtod(start, &end);
+	if (*end || !isfinite(v)) {
+		losses->values_malformed++;
+		return NAN;
+	}
+	return v;
+}
+
+/* Unix seconds below 9e9, to the nanosecond; advances *at. False: it is no time. */
+static bool time_field(char **at, int64_t *ns)
+{
+	char *start = *at, *stop = strchrnul(start, ','), *end;
+	unsigned long long seconds;
+	int64_t part = 0, unit = 100000000;
+
+	*at = *stop ? stop + 1 : stop;
+	*stop = 0;
+	if (*start < '0' || *start > '9')
+		return false;
+	seconds = strtoull(start, &end, 10);
+	if (*end == '.')
+		for (end++; *end >= '0' && *end <= '9'; end++, unit /= 10)
+			part += unit * (*end - '0');
+	if (*end || seconds >= 9000000000u)
+		return false;
+	*ns = (int64_t)seconds * 1000000000 + part;
+	return true;
+}
+
+/* Whether the name, without labels, ends in _total, _count, _sum or _bucket. */
+static bool is_counter(const char *name)
+{
+	static const char *const ends[] = {"_total", "_count", "_sum", "_bucket"};
+	size_t n = strcspn(name, "{");
+
+	for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
+		size_t k = strlen(ends[i]);
+
+		if (n > k && !memcmp(name + n - k, ends[i], k))
+			return true;
+	}
+	return false;
+}
+
+/* live: rows whose time goes backwards stay, as the judge got them. */
+static int parse(struct cli_replay_pod *p, size_t bytes, bool live,
+		 struct cli_replay_losses *losses)
+{
+	char *at = p->text, *end = at + bytes, *line = cli_replay_line(&at, end);
+	uint32_t fields;
+	uint64_t lines = 1;
+
+	if (!line || !*line)
+		return 0;
+	fields = count_fields(line);
+	if (fields < 2 || fields > ANALYSE_ROW_MAX)
+		return 0;
+	p->n_columns = fields - 1;
+	p->columns = calloc(p->n_columns, sizeof(*p->columns));
+	for (char *c = at; c < end; c++)
+		lines += *c == '\n';
+	p->t = calloc(lines, sizeof(*p->t));
+	p->values = calloc(lines * p->n_columns, sizeof(*p->values));
+	if (!p->columns || !p->t || !p->values)
+		return -ENOMEM;
+	line = strchr(line, ',') + 1;
+	for (uint32_t i = 0; i < p->n_columns; i++) {
+		char *stop = strchrnul(line, ',');
+
+		p->columns[i].name = line;
+		line = *stop ? stop + 1 : stop;
+		*stop = 0;
+		p->columns[i].counter = is_counter(p->columns[i].name);
+	}
+	while ((line = cli_replay_line(&at, end))) {
+		double *v = p->values + p->rows * p->n_columns;
+
+		if (!*line)
+			continue;
+		if (count_fields(line) != fields) {
+			losses->rows_malformed++;
+			continue;
+		}
+		if (!time_field(&line, &p->t[p->rows])) {
+			losses->rows_malformed++;
+			continue;
+		}
+		if (!live && p->rows && p->t[p->rows] <= p->t[p->rows - 1]) {
+			losses->rows_backwards++;
+			continue;
+		}
+		for (uint32_t i = 0; i < p->n_columns; i++)
+			v[i] = field(&line, losses);
+		p->rows++;
+	}
+	return 0;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	const struct cli_replay_pod *p = a, *q = b;
+
+	return strcmp(p->name, q->name);
+}
+
+/* Compares a name with the first bytes of a text. */
+static int compare_name(const char *name, const char *text, size_t bytes)
+{
+	int c = strncmp(name, text, bytes);
+
+	return c ? c : name[bytes] != 0;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+static int find_step(struct cli_replay_data *d)
+{
+	uint64_t n = 0, total = 0;
+	int64_t *dt;
+
+	for (uint32_t i = 0; i < d->n_pods; i++)
+		total += d->pods[i].rows;
+	dt = malloc((total + 1) * sizeof(*dt));
+	if (!dt)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < d->n_pods; i++)
+		for (uint64_t k = 1; k < d->pods[i].rows; k++)
+			dt[n++] = d->pods[i].t[k] - d->pods[i].t[k - 1];
+	qsort(dt, n, sizeof(*dt), by_value);
+	/* The sum of a few steps stays in range whatever the times are. */
+	d->step_ns = !n ? 60000000000 : dt[n / 2] < DAY_NS ? dt[n / 2] : DAY_NS;
+	free(dt);
+	return 0;
+}
+
+/* One file of metrics/. 0, or -1 after one line. */
+static int load_pod(struct cli_replay_data *d, const char *folder, const char *file, bool live,
+		    size_t *room)
+{
+	struct cli_replay_pod *p;
+	char path[4096];
+	size_t bytes;
+
+	if (d->n_pods == REPLAY_PODS_MAX || !BASE_GROW(d->pods, d->n_pods, *room))
+		return cli_replay_say("%s: %s", folder, strerror(ENOMEM));
+	p = &d->pods[d->n_pods++];
+	*p = (struct cli_replay_pod){.name = strndup(file, strlen(file) - 4)};
+	if (!p->name)
+		return cli_replay_say("%s: %s", folder, strerror(ENOMEM));
+	if (snprintf(path, sizeof(path), "%s/metrics/%s", folder, file) >= (int)sizeof(path))
+		return cli_replay_say("%s: %s", folder, strerror(ENAMETOOLONG));
+	p->text = base_read_file(path, REPLAY_FILE_MAX, &bytes);
+	if (!p->text)
+		return cli_replay_say("%s: %s", path, strerror(errno));
+	if (parse(p, bytes, live, &d->losses))
+		return cli_replay_say("%s: %s", folder, strerror(ENOMEM));
+	if (!p->rows) {
+		d->losses.files_empty++;
+		cli_replay_say("%s: no row of values in it; the pod is left out", path);
+	}
+	return 0;
+}
+
+struct cli_replay_pod *cli_replay_file(const struct cli_replay_data *d, const char *file)
+{
+	size_t n = strlen(file), at;
+
+	if (n <= 4)
+		return NULL;
+	BASE_LOWER_BOUND(at, 0, d->n_pods, compare_name(d->pods[at].name, file, n - 4) < 0);
+	return at < d->n_pods && !compare_name(d->pods[at].name, file, n - 4) ? &d->pods[at] : NULL;
+}
+
+size_t cli_replay_cut(char *line, char **field, size_t n)
+{
+	size_t count = 0;
+
+	while (line && count < n) {
+		field[count++] = line;
+		line = strchr(line, ',');
+		if (line)
+			*line++ = 0;
+	}
+	return line ? n + 1 : count;
+}
+
+char *cli_replay_events(const char *folder, size_t *bytes)
+{
+	char path[4096], *text;
+
+	snprintf(path, sizeof(path), "%s/events.csv", folder);
+	text = base_read_file(path, EVENTS_MAX, bytes);
+	if (!text)
+		cli_replay_say("%s: %s", path, strerror(errno));
+	return text;
+}
+
+/* The services of pods, and the traces. */
+static int load_events(struct cli_replay_data *d, const char *folder)
+{
+	size_t bytes, room = 0;
+	char *at = d->events = cli_replay_events(folder, &bytes), *line;
+
+	while (at && (line = cli_replay_line(&at, d->events + bytes))) {
+		char *field[9];
+		size_t n = cli_replay_cut(line, field, 9);
+		struct cli_replay_pod *p;
+
+		if (n == 3 && !strcmp(field[0], "trace")) {
+			if (!BASE_GROW(d->trace, d->traces, room))
+				return cli_replay_say("%s: %s", folder, strerror(ENOMEM));
+			d->trace[d->traces++] = field[2];
+		} else if ((n == 8 || n == 9) && !strcmp(field[0], "layout")) {
+			collect_record_restore(field[5]);
+			collect_record_restore(field[7]);
+			p = cli_replay_file(d, field[5]);
+			if (p)
+				p->service = field[7];
+		}
+	}
+	return d->events ? 0 : -1;
+}
+
+int cli_replay_load(struct cli_replay_data *d, const char *folder, bool live)
+{
+	char path[4096];
+	struct dirent *e;
+	size_t room = 0;
+	int err = 0;
+	DIR *dir;
+
+	*d = (struct cli_replay_data){0};
+	if (snprintf(path, sizeof(path), "%s/metrics", folder) >= (int)sizeof(path))
+		return cli_replay_say("%s: %s", folder, strerror(ENAMETOOLONG));
+	dir = opendir(path);
+	if (!dir)
+		return cli_replay_say("%s: %s", path, strerror(errno));
+	while (!err && (e = readdir(dir))) {
+		size_t n = strlen(e->d_name);
+
+		if (n > 4 && !strcmp(e->d_name + n - 4, ".csv"))
+			err = load_pod(d, folder, e->d_name, live, &room);
+	}
+	closedir(dir);
+	if (err)
+		goto fail;
+	if (d->n_pods)
+		qsort(d->pods, d->n_pods, sizeof(*d->pods), by_name);
+	if (d->n_pods == d->losses.files_empty) {
+		cli_replay_say("%s: no pod with values in metrics/*.csv", folder);
+		goto fail;
+	}
+	if (!live && load_events(d, folder))
+		goto fail;
+	if (!find_step(d))
+		return 0;
+	cli_replay_say("%s: %s", folder, strerror(ENOMEM));
+fail:
+	cli_replay_free(d);
+	return -1;
+}
+
+void cli_replay_free(struct cli_replay_data *d)
+{
+	for (uint32_t i = 0; i < d->n_pods; i++) {
+		free(d->pods[i].name);
+		free(d->pods[i].text);
+		free(d->pods[i].columns);
+		free(d->pods[i].t);
+		free(d->pods[i].values);
+	}
+	free(d->pods);
+	free(d->events);
+	free(d->trace);
+	*d = (struct cli_replay_data){0};
+}

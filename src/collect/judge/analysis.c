@@ -1,0 +1,756 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * analysis.c - workers turn rows into features and queue them (rows.h); one thread takes what all
+ * of them have queued for a moment (every_ns), and judges it (judge.h). It waits for a worker that
+ * is late at most LATE_NS; rows that come later are counted and left out.
+ */
+#include "collect/judge/analysis.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <libgen.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <sidelight/flow.h>
+
+#include "base/base.h"
+#include "collect/judge/edges.h"
+#include "collect/judge/features.h"
+#include "collect/judge/judged.h"
+#include "collect/judge/measured.h"
+#include "collect/judge/models.h"
+#include "collect/judge/record.h"
+#include "collect/judge/rows.h"
+#include "collect/read/collector_internal.h"
+#include "collect/read/worker.h"
+#include "collect/read/attach.h"
+#include "collect/tables/tables.h"
+
+#define AGENT	  "sidelight-agent" /* the agent's own region is not analysed */
+#define LATE_NS	  1000000000
+#define HOLD_NS	  500000000u   /* an anomaly is over after that, */
+#define HOLD_ROWS 3u	       /* but not before this many rows */
+#define TRACE_NS  100000000u   /* from one trace for the call graph to the next */
+#define SILENT_NS 60000000000u /* without a trace, after which connections make the graph */
+#define MADE	  10u	       /* traces that are made of connections at a time */
+#define BACK_NS	  10000000000  /* a moment that much earlier: the clock was set back */
+
+/* ---- of a worker ---- */
+
+struct analysis_pod {
+	struct analysis_worker *worker;
+	struct collect_features f;
+	struct act_pod_name name;
+	uint64_t instance;
+	int64_t moment;
+	int64_t phase_ns; /* of the interval, so that rows of one round share it */
+	bool queued;	  /* its columns */
+};
+
+struct analysis_worker {
+	struct collect_analysis *a;
+	struct collect_rows queue;
+	int64_t moment, given; /* given: the last moment given whole */
+	uint32_t pods;
+	/* Read by any thread. */
+	uint64_t busy_ns, lost_rows, refused_pods;
+};
+
+struct collect_analysis {
+	struct collect_analysis_opts o;
+	struct act_verdicts *verdicts;
+	struct collect_models *models;
+	struct collect_record *record; /* NULL: none */
+	struct collect_judge *judge;
+	struct analysis_worker *worker;
+	pthread_mutex_t trace_lock;
+	struct collect_rows traces; /* their writer has the lock */
+	uint64_t trace_ns;
+	struct collect_edges *edges; /* of the thread that polls */
+	pthread_t thread;
+	bool running;
+	int wake, stop; /* eventfds */
+	/* The judge's thread: */
+	int64_t moment; /* judged last */
+	uint64_t asked; /* collect_models_asked() when last answered */
+	/* Read by any thread. */
+	struct collect_analysis_stats s;
+};
+
+/* Marks a region without a pod: refused, or not analysed. */
+static struct analysis_pod no_pod;
+
+/* ---- the tap ---- */
+
+static void copy_label(char to[ACT_POD_LABEL_BYTES], const char *from)
+{
+	snprintf(to, ACT_POD_LABEL_BYTES, "%s", from);
+}
+
+static void name_pod(struct act_pod_name *name, const struct collect_tap_row *row)
+{
+	const struct region_info *info = row->info;
+	const char *service = region_label(info, "service");
+	bool tcp = info->kind == SL_REGION_FLOWS;
+
+	service = tcp && !*service ? region_label(info, "unit") : service;
+	copy_label(name->pod, region_label(info, "pod"));
+	snprintf(name->service, sizeof(name->service), "%.*s%s",
+		 (int)(sizeof(name->service) - sizeof(COLLECT_MEASURED_SERVICE)), service,
+		 tcp ? COLLECT_MEASURED_SERVICE : "");
+	copy_label(name->kube_namespace, region_label(info, "namespace"));
+	copy_label(name->container, region_label(info, "container"));
+	copy_label(name->host, row->hostname);
+	name->process = tcp ? 0 : info->pid;
+}
+
+/* NULL: out of memory. */
+static struct analysis_pod *make_pod(struct analysis_worker *w, const struct collect_tap_row *row)
+{
+	struct analysis_pod *p;
+
+	if (!strcmp(region_label(row->info, "service"), AGENT))
+		return &no_pod;
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return NULL;
+	p->worker = w;
+	p->instance = row->instance;
+	p->phase_ns = (int64_t)((row->instance * 0x9e3779b97f4a7c15ull >> 32) %
+				(w->a->o.every_ns - w->a->o.every_ns / 4));
+	name_pod(&p->name, row);
+	relaxed_bump(w->pods, 1);
+	return p;
+}
+
+/* Queues the pod's columns. */
+static bool queue_layout(struct analysis_worker *w, const struct analysis_pod *p, int64_t ns)
+{
+	const struct collect_features *f = &p->f;
+	struct collect_rows_entry e = {.instance = p->instance,
+				       .ns = ns,
+				       .moment = w->moment,
+				       .kind = COLLECT_ROWS_LAYOUT,
+				       .columns = f->count,
+				       .bytes = sizeof(p->name)};
+	char *at;
+
+	for (uint32_t i = 0; i < f->count; i++)
+		e.bytes += 2 + strlen(f->name[i]);
+	at = (char *)collect_rows_put(&w->queue, &e);
+	if (!at)
+		return false;
+	memcpy(at, &p->name, sizeof(p->name));
+	at += sizeof(p->name);
+	for (uint32_t i = 0; i < f->count; i++) {
+		*at++ = f->counter[i] ? '1' : '0';
+		at = stpcpy(at, f->name[i]) + 1;
+	}
+	return true;
+}
+
+static void queue_row(struct analysis_worker *w, struct analysis_pod *p,
+		      const struct collect_tap_row *row)
+{
+	struct collect_rows_entry e = {.instance = p->instance,
+				       .ns = row->ns,
+				       .moment = w->moment,
+				       .kind = COLLECT_ROWS_VALUES};
+	uint8_t *at = NULL;
+
+	if (!collect_features_fit(&p->f, row)) {
+		p->queued = false;
+		if (collect_features_make(&p->f, row)) {
+			relaxed_bump(w->lost_rows, 1);
+			return;
+		}
+	}
+	collect_features_take(&p->f, row);
+	p->queued = p->queued || queue_layout(w, p, row->ns);
+	e.columns = p->f.count;
+	e.bytes = e.columns * sizeof(double);
+	if (p->queued)
+		at = collect_rows_put(&w->queue, &e);
+	if (at && e.bytes)
+		memcpy(at, p->f.value, e.bytes);
+	else if (!at)
+		relaxed_bump(w->lost_rows, 1);
+}
+
+/* Gives the judge what is queued; moments before this one are complete. */
+static void give_rows(struct analysis_worker *w, bool wait)
+{
+	if (w->given == w->moment || !collect_rows_give(&w->queue, w->moment, wait))
+		return;
+	w->given = w->moment;
+	eventfd_write(w->a->wake, 1);
+}
+
+static bool wants_row(void *arg, const struct collect_tap_row *row)
+{
+	const struct collect_analysis *a = arg;
+	int64_t moment = row->ns / (int64_t)a->o.every_ns;
+	const struct analysis_pod *p = *row->own;
+
+	if (p == &no_pod || (p && p->moment == moment) || row->state != SL_STATE_LIVE)
+		return false;
+	/* Once per interval, later if the last one was missed. */
+	return !p || p->moment != moment - 1 || row->ns % (int64_t)a->o.every_ns >= p->phase_ns;
+}
+
+static void on_row(void *arg, const struct collect_tap_row *row)
+{
+	struct collect_analysis *a = arg;
+	struct analysis_worker *w = &a->worker[row->worker];
+	struct analysis_pod *p = *row->own;
+	uint64_t start = base_now_ns();
+
+	w->moment = row->ns / (int64_t)a->o.every_ns;
+	give_rows(w, false);
+	if (!p)
+		*row->own = p = make_pod(w, row);
+	if (p && p != &no_pod) {
+		p->moment = w->moment;
+		queue_row(w, p, row);
+	} else if (!p) {
+		relaxed_bump(w->refused_pods, 1);
+	}
+	relaxed_bump(w->busy_ns, base_now_ns() - start);
+}
+
+static void on_gone(void *arg, uint64_t instance, void *own)
+{
+	struct analysis_pod *p = own;
+	struct analysis_worker *w = p->worker;
+	const struct collect_rows_entry e = {
+		.instance = instance, .kind = COLLECT_ROWS_GONE, .moment = w ? w->moment : 0};
+
+	(void)arg;
+	if (p == &no_pod)
+		return;
+	/* Without memory the judge keeps a pod without rows. */
+	if (!collect_rows_put(&w->queue, &e))
+		relaxed_bump(w->lost_rows, 1);
+	relaxed_bump(w->pods, -1);
+	collect_features_free(&p->f);
+	free(p);
+	if (w->pods)
+		return;
+	w->moment = INT64_MAX; /* no row comes that would give it */
+	give_rows(w, true);
+}
+
+/* ---- traces ---- */
+
+bool collect_analysis_wants_trace(struct collect_analysis *a)
+{
+	bool wants;
+
+	pthread_mutex_lock(&a->trace_lock);
+	/* Which service calls which changes slowly; each change costs. */
+	wants = base_now_ns() - a->trace_ns >= TRACE_NS;
+	pthread_mutex_unlock(&a->trace_lock);
+	return wants;
+}
+
+/* Under the lock. False: no room. */
+static bool put_trace(struct collect_analysis *a, const struct collect_edges_span *span, uint32_t n)
+{
+	struct collect_rows_entry e = {.kind = COLLECT_ROWS_TRACE, .columns = n};
+	uint8_t *at;
+
+	for (uint32_t i = 0; i < n; i++)
+		e.bytes += sizeof(uint32_t) + strlen(span[i].service) + 1;
+	at = n ? collect_rows_put(&a->traces, &e) : NULL;
+	for (uint32_t i = 0; at && i < n; i++) {
+		memcpy(at, &span[i].parent, sizeof(uint32_t));
+		at = (uint8_t *)stpcpy((char *)at + sizeof(uint32_t), span[i].service) + 1;
+	}
+	return at;
+}
+
+void collect_analysis_trace(struct collect_analysis *a, const struct collect_edges_span *span,
+			    uint32_t n)
+{
+	pthread_mutex_lock(&a->trace_lock);
+	if (put_trace(a, span, n)) {
+		a->trace_ns = base_now_ns();
+		collect_rows_give(&a->traces, 0, true);
+	}
+	pthread_mutex_unlock(&a->trace_lock);
+}
+
+static void add_flow(const struct collect_flow_view *v, void *arg)
+{
+	collect_edges_flow(arg, v);
+}
+
+/* Under the lock. False: no service calls another, or no room. */
+static bool make_trace(struct collect_analysis *a)
+{
+	struct collect_edges_span span[COLLECT_EDGES_SPANS];
+
+	return put_trace(a, span, collect_edges_trace(a->edges, span));
+}
+
+void collect_analysis_connections(struct collect_analysis *a, struct collect_collector *c)
+{
+	uint32_t made = 0;
+	bool silent;
+
+	pthread_mutex_lock(&a->trace_lock);
+	silent = !a->trace_ns || base_now_ns() - a->trace_ns > SILENT_NS;
+	pthread_mutex_unlock(&a->trace_lock);
+	if (!silent)
+		return;
+	collect_collector_flows(c, add_flow, a->edges);
+	collect_edges_settle(a->edges);
+	pthread_mutex_lock(&a->trace_lock);
+	while (made < MADE && make_trace(a))
+		made++;
+	if (made)
+		collect_rows_give(&a->traces, 0, true);
+	pthread_mutex_unlock(&a->trace_lock);
+}
+
+/* ---- findings ---- */
+
+static void take_finding(void *arg, const struct collect_judge_finding *is)
+{
+	struct collect_analysis *a = arg;
+	const struct collect_judged *p = is->own;
+
+	if (a->record) {
+		char line[1024];
+
+		collect_judge_line(line, sizeof(line), p->label, is, p->column);
+		collect_record_verdict(a->record, line);
+	}
+	collect_judged_show(p, is, a->o.shadow);
+}
+
+/* ---- the judge's thread ---- */
+
+static void take_layout(struct collect_analysis *a, int64_t moment,
+			const struct collect_rows_entry *e, const uint8_t *bytes)
+{
+	struct collect_judged *p = collect_judge_own(a->judge, e->instance), *made = NULL;
+	struct collect_judge_pod is;
+
+	/* Without columns there is nothing to judge, and nothing that replay would know. */
+	if (!e->columns) {
+		if (p)
+			p->columns = 0;
+		return;
+	}
+	if (!p)
+		p = made = collect_judged_new(a->verdicts, e, bytes);
+	if (!p || !collect_judged_columns(p, e, bytes))
+		goto refused;
+	is = (struct collect_judge_pod){
+		e->instance,	 e->ns,	   *p->name.pod ? p->name.pod : p->name.service,
+		p->name.service, p->label, p};
+	if (collect_judge_layout(a->judge, &is, p->column, p->columns))
+		goto refused;
+	p->recorded = a->record &&
+		      collect_record_layout(a->record, moment, &is, p->column, p->columns);
+	return;
+refused:
+	relaxed_bump(a->s.refused_pods, 1);
+	if (p)
+		p->columns = 0;
+	if (!made)
+		return;
+	collect_judge_gone(a->judge, e->instance);
+	collect_judged_free(made);
+}
+
+static void take_row(struct collect_analysis *a, const struct collect_rows_entry *e,
+		     const uint8_t *bytes)
+{
+	const struct collect_judged *p = collect_judge_own(a->judge, e->instance);
+
+	if (!p || p->columns != e->columns || !e->columns) /* refused, or nothing to judge */
+		return;
+	if (e->moment <= a->moment ||
+	    collect_judge_row(a->judge, e->instance, e->ns, (const double *)(const void *)bytes)) {
+		relaxed_bump(a->s.late, 1);
+		return;
+	}
+	if (p->recorded)
+		collect_record_row(a->record, e->instance, e->ns,
+				   (const double *)(const void *)bytes, e->columns);
+}
+
+static void take_gone(struct collect_analysis *a, int64_t moment,
+		      const struct collect_rows_entry *e)
+{
+	struct collect_judged *p = collect_judge_gone(a->judge, e->instance);
+
+	if (p && p->recorded)
+		collect_record_gone(a->record, moment, e->instance);
+	if (p)
+		collect_judged_free(p);
+}
+
+static void take_traces(struct collect_analysis *a, int64_t moment)
+{
+	struct collect_rows_entry e;
+	const uint8_t *bytes;
+
+	collect_rows_take(&a->traces);
+	for (; collect_rows_peek(&a->traces, &e, &bytes); collect_rows_next(&a->traces)) {
+		e.moment = moment;
+		if (collect_judge_trace(a->judge, bytes, e.columns))
+			continue; /* out of memory: others will come */
+		relaxed_bump(a->s.traces, 1);
+		if (a->record)
+			collect_record_trace(a->record, &e, bytes);
+	}
+}
+
+/* The earliest moment that is queued; false: none. */
+static bool find_earliest(struct collect_analysis *a, int64_t *moment)
+{
+	struct collect_rows_entry e;
+	const uint8_t *bytes;
+	bool any = false;
+
+	for (unsigned int i = 0; i < a->o.workers; i++)
+		if (collect_rows_peek(&a->worker[i].queue, &e, &bytes)) {
+			*moment = any ? BASE_MIN(*moment, e.moment) : e.moment;
+			any = true;
+		}
+	return any;
+}
+
+/* No worker that reads pods may still add to it, or it has taken too long. */
+static bool is_complete(struct collect_analysis *a, int64_t moment)
+{
+	int64_t now = (int64_t)base_realtime_ns(), every = (int64_t)a->o.every_ns;
+
+	if (now - (moment + 1) * every > LATE_NS)
+		return true;
+	for (unsigned int i = 0; i < a->o.workers; i++)
+		if (relaxed_load(a->worker[i].pods) && a->worker[i].queue.taken_passed <= moment)
+			return false;
+	return true;
+}
+
+static void judge_moment(struct collect_analysis *a, int64_t moment)
+{
+	struct collect_rows_entry e;
+	const uint8_t *bytes;
+	int64_t now;
+
+	/* After a clock was set back its moments come again. */
+	if (a->moment - moment > BACK_NS / (int64_t)a->o.every_ns)
+		a->moment = moment - 1;
+	/* What came too late counts after what was judged without it, and is recorded so. */
+	now = BASE_MAX(moment, a->moment + 1);
+	take_traces(a, now);
+	for (unsigned int i = 0; i < a->o.workers; i++) {
+		struct collect_rows *q = &a->worker[i].queue;
+
+		while (collect_rows_peek(q, &e, &bytes) && e.moment <= moment) {
+			if (e.kind == COLLECT_ROWS_LAYOUT)
+				take_layout(a, now, &e, bytes);
+			else if (e.kind == COLLECT_ROWS_VALUES)
+				take_row(a, &e, bytes);
+			else
+				take_gone(a, now, &e);
+			collect_rows_next(q);
+		}
+	}
+	collect_judge_moment(a->judge);
+	a->moment = BASE_MAX(a->moment, moment);
+	if (a->record)
+		collect_record_hand_over(a->record);
+}
+
+static void show_stats(struct collect_analysis *a)
+{
+	const struct collect_judge_stats *s = collect_judge_stats(a->judge);
+
+	relaxed_store(a->s.rows, s->rows);
+	relaxed_store(a->s.values, s->values);
+	relaxed_store(a->s.features, s->features);
+	relaxed_store(a->s.refused_features, s->refused_features);
+	relaxed_store(a->s.backwards, s->late);
+	relaxed_store(a->s.missing, s->missing);
+	relaxed_store(a->s.warming, s->warming);
+}
+
+/* Judges what is complete, or, at the end, all. */
+static void judge_rows(struct collect_analysis *a, bool all)
+{
+	uint64_t start = base_now_ns(), asked = collect_models_asked(a->models);
+	int64_t moment;
+
+	for (unsigned int i = 0; i < a->o.workers; i++)
+		collect_rows_take(&a->worker[i].queue);
+	while (find_earliest(a, &moment) && (all || is_complete(a, moment)))
+		judge_moment(a, moment);
+	if (a->asked != asked) {
+		collect_judge_keep(a->judge);
+		if (a->record)
+			collect_record_kept(a->record, a->moment + 1);
+	}
+	a->asked = asked;
+	show_stats(a);
+	relaxed_bump(a->s.judge_ns, base_now_ns() - start);
+}
+
+static void *judge_main(void *arg)
+{
+	struct collect_analysis *a = arg;
+	eventfd_t woken;
+
+	pthread_setname_np(pthread_self(), "judge");
+	for (;;) {
+		struct pollfd on[] = {{.fd = a->stop, .events = POLLIN},
+				      {.fd = a->wake, .events = POLLIN}};
+
+		/* The time limit is for workers that are late. */
+		if (poll(on, 2, (int)(LATE_NS / 1000000)) < 0 && errno != EINTR)
+			break;
+		if (on[0].revents)
+			break;
+		if (on[1].revents)
+			eventfd_read(a->wake, &woken);
+		judge_rows(a, false);
+	}
+	return NULL;
+}
+
+/* ---- start and end ---- */
+
+/* Fails at the start if the model cannot be saved. */
+static int look_at_folder(const char *path, char *error, size_t error_bytes)
+{
+	char *copy = strdup(path);
+	int err = !copy ? ENOMEM : access(dirname(copy), W_OK | X_OK) ? errno : 0;
+
+	if (err)
+		snprintf(error, error_bytes, "%s: cannot write: %s", path, strerror(err));
+	free(copy);
+	return err ? -1 : 0;
+}
+
+/* -1 after a line in error. */
+static int read_models(struct collect_analysis *a, char *error, size_t error_bytes)
+{
+	int err = collect_models_read(a->models, a->o.model, error, error_bytes);
+	char *aside;
+
+	if (!err || err == -ENOENT)
+		return 0;
+	if (err != -EINVAL && err != -EPROTONOSUPPORT)
+		return -1;
+	if (asprintf(&aside, "%s.refused", a->o.model) < 0)
+		return -1;
+	if (rename(a->o.model, aside)) {
+		snprintf(error, error_bytes, "%s is not valid and cannot be renamed: %s",
+			 a->o.model, strerror(errno));
+		free(aside);
+		return -1;
+	}
+	base_logf(BASE_WARN, "analysis", "%s; learning again, file renamed to %s", error, aside);
+	free(aside);
+	return 0;
+}
+
+static void release_workers(struct collect_analysis *a)
+{
+	collect_judge_free(a->judge);
+	for (unsigned int i = 0; a->worker && i < a->o.workers; i++)
+		collect_rows_fini(&a->worker[i].queue);
+	collect_rows_fini(&a->traces);
+	collect_edges_free(a->edges);
+	pthread_mutex_destroy(&a->trace_lock);
+	collect_models_free(a->models);
+	act_verdicts_free(a->verdicts);
+	if (a->wake >= 0)
+		close(a->wake);
+	if (a->stop >= 0)
+		close(a->stop);
+	free(a->worker);
+	free(a);
+}
+
+static int start_record(struct collect_analysis *a, char *error, size_t error_bytes)
+{
+	const struct collect_analysis_opts *o = &a->o;
+	char options[256];
+
+	if (!o->record)
+		return 0;
+	snprintf(options, sizeof(options), "%s,%s,%.17g,%" PRIu64 ",%" PRIu64 ",%" PRIu64,
+		 o->detector, o->shadow ?: "", o->false_alarms, o->warm_up_ns, o->every_ns,
+		 o->step_ns);
+	a->record = collect_record_new(o->record, options, a->models, error, error_bytes);
+	return a->record ? 0 : -1;
+}
+
+/* The options, with their defaults; detectors are known by name. */
+static int set_options(struct collect_analysis *a, const struct collect_analysis_opts *opts,
+		       struct collect_judge_opts *j, char *error, size_t error_bytes)
+{
+	struct collect_analysis_opts *o = &a->o;
+
+	a->o = *opts;
+	o->warm_up_ns = o->warm_up_ns ? o->warm_up_ns : 60000000000u;
+	o->detector = o->detector ? o->detector : "combined";
+	/* So short that the end of a fault is seen soon; so long that three rows agree on it. */
+	o->verdicts.hold_ns = o->verdicts.hold_ns ?: BASE_MAX(HOLD_NS, HOLD_ROWS * o->every_ns);
+	*j = (struct collect_judge_opts){
+		.detector = analyse_detector_named(o->detector, error, error_bytes),
+		.false_alarms = o->false_alarms,
+		.warm_up_ns = o->warm_up_ns,
+		.step_ns = o->step_ns,
+		.found = take_finding,
+		.arg = a,
+	};
+	if (!j->detector)
+		return -1;
+	if (o->shadow)
+		j->shadow = analyse_detector_named(o->shadow, error, error_bytes);
+	return o->shadow && !j->shadow ? -1 : 0;
+}
+
+struct collect_analysis *collect_analysis_new(const struct collect_analysis_opts *opts, char *error,
+					      size_t error_bytes)
+{
+	struct collect_analysis *a = calloc(1, sizeof(*a));
+	struct collect_judge_opts j;
+	struct collect_analysis_opts *o;
+
+	snprintf(error, error_bytes, "out of memory");
+	if (!a)
+		return NULL;
+	o = &a->o;
+	a->moment = INT64_MIN / 2;
+	pthread_mutex_init(&a->trace_lock, NULL);
+	collect_rows_init(&a->traces);
+	a->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	a->stop = eventfd(0, EFD_CLOEXEC);
+	if (a->wake < 0 || a->stop < 0) {
+		snprintf(error, error_bytes, "%s", strerror(errno));
+		goto fail;
+	}
+	if (set_options(a, opts, &j, error, error_bytes))
+		goto fail;
+	a->verdicts = act_verdicts_new(&o->verdicts);
+	a->worker = calloc(o->workers, sizeof(*a->worker));
+	a->models = j.models = collect_models_new();
+	a->judge = collect_judge_new(&j);
+	a->edges = collect_edges_new();
+	if (!a->edges || !a->verdicts || !a->worker || !a->models || !a->judge)
+		goto fail;
+	for (unsigned int i = 0; i < o->workers; i++) {
+		a->worker[i].a = a;
+		a->worker[i].given = INT64_MIN;
+		collect_rows_init(&a->worker[i].queue);
+	}
+	if (o->model &&
+	    (look_at_folder(o->model, error, error_bytes) || read_models(a, error, error_bytes)))
+		goto fail;
+	if (start_record(a, error, error_bytes))
+		goto fail;
+	if (o->model && o->model_every_ns &&
+	    collect_models_start(a->models, a->o.model, o->model_every_ns)) {
+		snprintf(error, error_bytes, "no thread for --model-every");
+		goto fail;
+	}
+	return a;
+fail:
+	collect_record_free(a->record);
+	release_workers(a);
+	return NULL;
+}
+
+int collect_analysis_attach(struct collect_analysis *a, struct collect_collector *c)
+{
+	int err = collect_collector_tap(
+		c, &(struct collect_tap){
+			   .row = on_row, .wants = wants_row, .gone = on_gone, .arg = a});
+
+	err = err ?: -pthread_create(&a->thread, NULL, judge_main, a);
+	a->running = !err;
+	return err;
+}
+
+/* The workers have ended: judges the rest, so that models have learned it. */
+static void judge_rest(struct collect_analysis *a)
+{
+	eventfd_write(a->stop, 1);
+	pthread_join(a->thread, NULL);
+	judge_rows(a, true); /* what was given */
+	for (unsigned int i = 0; i < a->o.workers; i++)
+		collect_rows_give(&a->worker[i].queue, INT64_MAX, true);
+	judge_rows(a, true);
+}
+
+int collect_analysis_free(struct collect_analysis *a)
+{
+	int err = 0;
+
+	if (!a)
+		return 0;
+	if (a->running)
+		judge_rest(a);
+	collect_models_stop(a->models);
+	if (a->o.model && (err = collect_models_write(a->models, a->o.model)))
+		base_logf(BASE_ERROR, "analysis", "models lost file=%s error=\"%s\"", a->o.model,
+			  strerror(-err));
+	if (a->record) {
+		uint64_t lost = collect_record_lost(a->record);
+		int bad = collect_record_free(a->record);
+
+		if (bad)
+			base_logf(BASE_ERROR, "analysis", "rows not recorded folder=%s count>=%llu",
+				  a->o.record, (unsigned long long)lost);
+		err = err ? err : bad;
+	}
+	release_workers(a);
+	return err;
+}
+
+struct act_verdicts *collect_analysis_verdicts(struct collect_analysis *a)
+{
+	return a->verdicts;
+}
+
+void collect_analysis_poll(struct collect_analysis *a)
+{
+	if (a->record)
+		collect_record_write(a->record);
+}
+
+const struct collect_analysis_opts *collect_analysis_opts(const struct collect_analysis *a)
+{
+	return &a->o;
+}
+
+void collect_analysis_stats(const struct collect_analysis *a, struct collect_analysis_stats *out)
+{
+	struct collect_models_stats m;
+
+	for (size_t k = 0; k < sizeof(*out) / sizeof(uint64_t); k++)
+		((uint64_t *)out)[k] = relaxed_load(((const uint64_t *)&a->s)[k]);
+	for (unsigned int i = 0; i < a->o.workers; i++) {
+		out->busy_ns += relaxed_load(a->worker[i].busy_ns);
+		out->queue_lost += relaxed_load(a->worker[i].lost_rows);
+		out->refused_pods += relaxed_load(a->worker[i].refused_pods);
+	}
+	out->lost_rows = a->record ? collect_record_lost(a->record) : 0;
+	collect_models_stats(a->models, &m);
+	out->models_refused = m.refused;
+	out->models_failed = m.failed;
+}

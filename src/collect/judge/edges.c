@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collect/judge/edges.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyse/graph.h"
+#include "base/grow.h"
+#include "base/hash.h"
+#include "collect/judge/measured.h"
+#include "region/flows.h"
+#include "collect/tables/tables.h"
+
+#define EDGES_MAX    4096u /* of services; further ones are left out */
+#define SERVICES_MAX 1024u
+#define NEW	     0.1  /* weight of a moment in the means */
+#define LEAST	     1e-3 /* requests per moment: an edge with less is forgotten */
+#define CALLS_MAX    4u	  /* of one service by one request, in a trace that is made up */
+
+struct edges_end {
+	uint64_t key; /* of both addresses and ports */
+	uint32_t service;
+	float requests;
+};
+
+struct edges_edge {
+	uint32_t caller, callee;
+	double now, mean; /* requests per moment */
+};
+
+struct edges_service {
+	double now, mean; /* requests to it */
+	double known;	  /* of them from services that are known, and its own calls: of the mean */
+	double calls;
+};
+
+struct collect_edges {
+	struct analyse_graph *names;
+	struct edges_service *service;
+	struct edges_edge *edge; /* sorted between moments */
+	struct edges_end *initiated, *accepted;
+	size_t services, service_room, edges, edge_room;
+	size_t n_initiated, n_accepted, initiated_room, accepted_room;
+	bool full;	/* a service was left out in this moment */
+	uint64_t drawn; /* random numbers */
+};
+
+struct collect_edges *collect_edges_new(void)
+{
+	struct collect_edges *e = calloc(1, sizeof(*e));
+
+	if (!e)
+		return NULL;
+	e->names = analyse_graph_new();
+	if (e->names)
+		return e;
+	free(e);
+	return NULL;
+}
+
+void collect_edges_free(struct collect_edges *e)
+{
+	if (!e)
+		return;
+	analyse_graph_free(e->names);
+	free(e->service);
+	free(e->edge);
+	free(e->initiated);
+	free(e->accepted);
+	free(e);
+}
+
+/* ---- connections ---- */
+
+/* The service of a workload, without what its connections add to the name; -1: none. */
+static int64_t service_of(struct collect_edges *e, const struct region_info *workload)
+{
+	const char *name = workload ? region_label(workload, "service") : "";
+	size_t n = strlen(name), end = strlen(COLLECT_MEASURED_SERVICE);
+	char service[SL_HEADER_LABELS_MAX + 1];
+	int64_t number;
+
+	if (n > end && !strcmp(name + n - end, COLLECT_MEASURED_SERVICE))
+		n -= end;
+	if (!n || n >= sizeof(service) || *name == '(')
+		return -1;
+	memcpy(service, name, n);
+	service[n] = '\0';
+	number = analyse_graph_service(e->names, service);
+	e->full |= number == -ENOSPC || number >= SERVICES_MAX;
+	if (number < 0 || number >= SERVICES_MAX)
+		return -1;
+	while (e->services <= (size_t)number) {
+		if (!BASE_GROW(e->service, e->services, e->service_room))
+			return -1;
+		e->service[e->services++] = (struct edges_service){0};
+	}
+	return number;
+}
+
+static bool is_loopback(const uint8_t address[16])
+{
+	static const uint8_t mapped[13] = {[10] = 0xff, [11] = 0xff, [12] = 127};
+	static const uint8_t one[16] = {[15] = 1};
+
+	return !memcmp(address, mapped, sizeof(mapped)) || !memcmp(address, one, sizeof(one));
+}
+
+uint64_t collect_edges_key(const struct collect_flow_view *v)
+{
+	const struct region_flow *f = v->now;
+	const bool active = f->flags & SL_FLOW_ACTIVE;
+	const uint8_t *from = active ? f->local : f->remote, *to = active ? f->remote : f->local;
+	uint16_t port[2] = {active ? f->local_port : f->remote_port,
+			    active ? f->remote_port : f->local_port};
+	uint64_t key = base_hash(0, from, 16);
+
+	key = base_hash(key, to, 16);
+	key = base_hash(key, port, sizeof(port));
+	if (is_loopback(from)) {
+		key = base_hash_text(key, v->target);
+		key = base_hash(key, &f->netns, sizeof(f->netns));
+	}
+	return key;
+}
+
+static uint32_t get_growth(uint32_t before, uint32_t now)
+{
+	return now > before ? now - before : 0;
+}
+
+/*
+ * Since the state before; of a connection that has none all of them. Segments with data in the
+ * direction that has fewer: a long answer takes many, a short request one.
+ */
+double collect_edges_requests(const struct collect_flow_view *v)
+{
+	const struct region_flow *f = v->now, *b = v->before;
+	uint32_t in = get_growth(b ? b->data_segs_in : 0, f->data_segs_in);
+	uint32_t out = get_growth(b ? b->data_segs_out : 0, f->data_segs_out);
+
+	return in < out ? in : out;
+}
+
+void collect_edges_flow(struct collect_edges *e, const struct collect_flow_view *v)
+{
+	bool active = v->now->flags & SL_FLOW_ACTIVE;
+	struct edges_end end = {.requests = (float)collect_edges_requests(v)};
+	int64_t service;
+
+	if (v->stale || v->now->flags & SL_FLOW_LISTENER || !(end.requests > 0))
+		return;
+	service = service_of(e, v->workload);
+	if (service < 0)
+		return;
+	end.service = (uint32_t)service;
+	end.key = collect_edges_key(v);
+	if (active && BASE_GROW(e->initiated, e->n_initiated, e->initiated_room))
+		e->initiated[e->n_initiated++] = end;
+	else if (!active && BASE_GROW(e->accepted, e->n_accepted, e->accepted_room))
+		e->accepted[e->n_accepted++] = end;
+}
+
+/* ---- means ---- */
+
+static int by_key(const void *a, const void *b)
+{
+	const struct edges_end *x = a, *y = b;
+
+	return (x->key > y->key) - (x->key < y->key);
+}
+
+static int by_ends(const void *a, const void *b)
+{
+	const struct edges_edge *x = a, *y = b;
+
+	if (x->caller != y->caller)
+		return x->caller < y->caller ? -1 : 1;
+	return (x->callee > y->callee) - (x->callee < y->callee);
+}
+
+/* The first `known` edges are sorted; a pair comes once between two sorts. */
+static void count_requests(struct collect_edges *e, size_t known, uint32_t caller, uint32_t callee,
+			   double requests)
+{
+	struct edges_edge edge = {.caller = caller, .callee = callee, .now = requests}, *at = NULL;
+
+	if (known)
+		at = bsearch(&edge, e->edge, known, sizeof(*e->edge), by_ends);
+	if (at)
+		at->now += requests;
+	else if (e->edges < EDGES_MAX && BASE_GROW(e->edge, e->edges, e->edge_room))
+		e->edge[e->edges++] = edge;
+}
+
+/*
+ * Of the initiated ends those stay whose other end is known, by caller and callee in place of
+ * addresses. The server's count is theirs.
+ */
+static void match_ends(struct collect_edges *e)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < e->n_initiated && e->n_accepted; i++) {
+		const struct edges_end *end = &e->initiated[i];
+		const struct edges_end *at = bsearch(end, e->accepted, e->n_accepted,
+						     sizeof(*e->accepted), by_key);
+
+		if (at && at->service != end->service)
+			e->initiated[kept++] = (struct edges_end){
+				.key = (uint64_t)end->service << 32 | at->service,
+				.requests = at->requests,
+			};
+	}
+	e->n_initiated = kept;
+	if (kept)
+		qsort(e->initiated, kept, sizeof(*e->initiated), by_key);
+}
+
+/*
+ * Makes room in the names: services that neither serve nor call any more go, as a publisher may
+ * make up any number. The order of the others and thus of the edges stays.
+ */
+static void forget_unused(struct collect_edges *e)
+{
+	struct analyse_graph *names = analyse_graph_new();
+	uint32_t to[SERVICES_MAX];
+	size_t kept = 0;
+
+	for (size_t i = 0; names && i < e->services; i++) {
+		const struct edges_service *s = &e->service[i];
+
+		to[i] = UINT32_MAX;
+		if (s->mean < LEAST && !(s->known > 0) && !(s->calls > 0))
+			continue;
+		if (analyse_graph_service(names, analyse_graph_name(e->names, (uint32_t)i)) < 0) {
+			analyse_graph_free(names);
+			names = NULL;
+		}
+		to[i] = (uint32_t)kept++;
+	}
+	if (!names)
+		return; /* in the next moment */
+	for (size_t i = 0; i < e->services; i++)
+		if (to[i] != UINT32_MAX)
+			e->service[to[i]] = e->service[i];
+	for (size_t i = 0; i < e->edges; i++) {
+		e->edge[i].caller = to[e->edge[i].caller];
+		e->edge[i].callee = to[e->edge[i].callee];
+	}
+	analyse_graph_free(e->names);
+	e->names = names;
+	e->services = kept;
+	e->full = false;
+}
+
+void collect_edges_settle(struct collect_edges *e)
+{
+	size_t kept = 0, known = e->edges;
+
+	if (e->n_accepted)
+		qsort(e->accepted, e->n_accepted, sizeof(*e->accepted), by_key);
+	for (size_t i = 0; i < e->n_accepted; i++)
+		e->service[e->accepted[i].service].now += (double)e->accepted[i].requests;
+	match_ends(e);
+	for (size_t i = 0, of; i < e->n_initiated; i += of) {
+		double requests = (double)e->initiated[i].requests;
+
+		for (of = 1;
+		     i + of < e->n_initiated && !by_key(&e->initiated[i], &e->initiated[i + of]);
+		     of++)
+			requests += (double)e->initiated[i + of].requests;
+		count_requests(e, known, (uint32_t)(e->initiated[i].key >> 32),
+			       (uint32_t)e->initiated[i].key, requests);
+	}
+	if (e->edges > known)
+		qsort(e->edge, e->edges, sizeof(*e->edge), by_ends);
+	e->n_initiated = e->n_accepted = 0;
+	for (size_t i = 0; i < e->services; i++) {
+		struct edges_service *s = &e->service[i];
+
+		s->mean += NEW * (s->now - s->mean);
+		s->now = s->known = s->calls = 0;
+	}
+	for (size_t i = 0; i < e->edges; i++) {
+		struct edges_edge *d = &e->edge[i];
+
+		d->mean += NEW * (d->now - d->mean);
+		d->now = 0;
+		if (d->mean < LEAST)
+			continue;
+		e->service[d->callee].known += d->mean;
+		e->service[d->caller].calls += d->mean;
+		e->edge[kept++] = *d;
+	}
+	e->edges = kept;
+	if (e->full)
+		forget_unused(e);
+}
+
+/* ---- traces ---- */
+
+static double draw_uniform(struct collect_edges *e)
+{
+	uint64_t n = e->drawn++;
+
+	return (double)(base_hash(0, &n, sizeof(n)) >> 11) * 0x1p-53;
+}
+
+/* Requests per moment that no known service sent; those of a client are its calls. */
+static double get_arrivals(const struct edges_service *s)
+{
+	double served = s->mean > s->known ? s->mean - s->known : 0;
+
+	return s->mean > LEAST ? served : s->calls;
+}
+
+/* A service that calls others, by its arrivals; -1: there is none. */
+static int64_t draw_first(struct collect_edges *e)
+{
+	double sum = 0, at;
+	int64_t last = -1;
+
+	for (size_t i = 0; i < e->services; i++)
+		sum += e->service[i].calls > 0 ? get_arrivals(&e->service[i]) : 0;
+	at = draw_uniform(e) * sum;
+	for (size_t i = 0; i < e->services; i++) {
+		if (!(e->service[i].calls > 0 && get_arrivals(&e->service[i]) > 0))
+			continue;
+		last = (int64_t)i;
+		at -= get_arrivals(&e->service[i]);
+		if (at < 0)
+			break;
+	}
+	return last;
+}
+
+/* Calls of one request, with this mean. */
+static uint32_t draw_calls(struct collect_edges *e, double mean)
+{
+	double most = mean < CALLS_MAX ? mean : CALLS_MAX;
+	uint32_t n = (uint32_t)most;
+
+	return n + (draw_uniform(e) < most - n);
+}
+
+uint32_t collect_edges_trace(struct collect_edges *e,
+			     struct collect_edges_span span[COLLECT_EDGES_SPANS])
+{
+	uint32_t of[COLLECT_EDGES_SPANS], n = 1;
+	int64_t root = draw_first(e);
+
+	if (root < 0)
+		return 0;
+	of[0] = (uint32_t)root;
+	span[0].parent = ANALYSE_SPAN_ROOT;
+	for (uint32_t i = 0; i < n; i++) {
+		const struct edges_service *s = &e->service[of[i]];
+		double requests = s->mean > LEAST ? s->mean : s->calls;
+
+		span[i].service = analyse_graph_name(e->names, of[i]);
+		for (size_t k = 0; k < e->edges; k++) {
+			uint32_t more = e->edge[k].caller == of[i]
+						? draw_calls(e, e->edge[k].mean / requests)
+						: 0;
+
+			for (; more && n < COLLECT_EDGES_SPANS; more--, n++) {
+				of[n] = e->edge[k].callee;
+				span[n].parent = i;
+			}
+		}
+	}
+	return n;
+}

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0
+/* families.c - the collector's own series about analysis, sampling and receivers. */
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "base/text.h"
+#include "collect/read/index.h"
+#include "collect/judge/live_internal.h"
+#include "collect/read/self.h"
+
+#define HOUR_NS 3600000000000ll
+
+/* Statistics of the parts in use, at the start of a walk. */
+struct live_walk {
+	struct collect_analysis_stats analysis;
+	struct act_verdicts_stats verdicts;
+	struct collect_notify_stats notify;
+	struct collect_sender_stats sender;
+	struct export_remote_write_stats writer;
+	struct {
+		const char *to;
+		struct export_push_stats stats;
+	} push[3];
+	size_t pushes;
+	uint64_t lost_changes, lost_alerts;
+	struct act_workload *workload;
+	size_t workloads;
+	/* Of the last series. */
+	char trace_id[33]; /* in hex */
+	struct region_text_label trace_label;
+	struct export_exemplar exemplar;
+};
+
+static const struct collect_live *live_of(const struct collect_self *s)
+{
+	return s->arg;
+}
+
+static struct live_walk *walk_of(const struct collect_self *s)
+{
+	return s->own;
+}
+
+static struct act_verdicts *verdicts_of(const struct collect_self *s)
+{
+	return collect_analysis_verdicts(live_of(s)->analysis);
+}
+
+static bool begin_walk(struct collect_self *s)
+{
+	const struct collect_live *l = live_of(s);
+	struct live_walk *w = walk_of(s);
+
+	if (l->analysis) {
+		collect_analysis_stats(l->analysis, &w->analysis);
+		act_verdicts_stats(verdicts_of(s), &w->verdicts);
+	}
+	if (l->notify)
+		collect_notify_stats(l->notify, &w->notify);
+	w->lost_changes = relaxed_load(l->lost_changes);
+	w->lost_alerts = relaxed_load(l->lost_alerts);
+	if (l->writer) {
+		collect_sender_stats(l->sender, &w->sender);
+		export_remote_write_stats(l->writer, &w->writer);
+		w->push[w->pushes].to = "remote_write";
+		w->push[w->pushes++].stats = w->writer.push;
+	}
+	if (l->alert) {
+		w->push[w->pushes].to = "alert";
+		export_push_stats(l->alert, &w->push[w->pushes++].stats);
+	}
+	if (l->webhook) {
+		w->push[w->pushes].to = "webhook";
+		export_push_stats(l->webhook, &w->push[w->pushes++].stats);
+	}
+	return true;
+}
+
+static void end_walk(struct collect_self *s)
+{
+	free(walk_of(s)->workload);
+}
+
+#define OF_LIVE(label, field) OF(label, OWN, live_walk, field)
+
+/* ---- analysis ---- */
+
+SINGLE(analysis_rows, walk_of(s)->analysis.rows)
+SINGLE(analysis_told, walk_of(s)->notify.notified)
+SINGLE(shadow_alarms, walk_of(s)->verdicts.shadow_alarms)
+
+BY_LABEL(analysis_lost, "cause", OF_LIVE("pods", analysis.refused_pods),
+	 OF_LIVE("features", analysis.refused_features), OF_LIVE("late_rows", analysis.late),
+	 OF_LIVE("backward_rows", analysis.backwards), OF_LIVE("queue", analysis.queue_lost),
+	 OF_LIVE("missing_values", analysis.missing), OF_LIVE("models", analysis.models_refused),
+	 OF_LIVE("anomalies", verdicts.missed), OF_LIVE("changes", lost_changes),
+	 OF_LIVE("alerts", lost_alerts), OF_LIVE("recorded_rows", analysis.lost_rows),
+	 OF_LIVE("told", notify.untold), OF_LIVE("saved_models", analysis.models_failed))
+BY_LABEL(analysis_pods, "state", OF_LIVE("all", verdicts.pods),
+	 OF_LIVE("warming_up", analysis.warming), OF_LIVE("anomalous", verdicts.anomalous),
+	 OF_LIVE("drifting", verdicts.drifting))
+
+static bool analysis_busy(struct collect_self *s, struct export_series *out)
+{
+	return collect_self_single(s, out, 0) &&
+	       collect_self_f64(out, (double)walk_of(s)->analysis.busy_ns * 1e-9);
+}
+
+/* How much of the budget of false alarms the anomalies of the last hour would use up if false. */
+static bool budget_used(struct collect_self *s, struct export_series *out)
+{
+	const struct collect_analysis_opts *o = collect_analysis_opts(live_of(s)->analysis);
+	double allowed = (double)walk_of(s)->verdicts.pods * o->false_alarms;
+	uint64_t n;
+
+	if (s->at)
+		return false;
+	n = act_verdicts_begun(verdicts_of(s), (int64_t)base_realtime_ns() - HOUR_NS);
+	return collect_self_single(s, out, 0) &&
+	       collect_self_f64(out, walk_of(s)->verdicts.pods ? (double)n / allowed : 0);
+}
+
+/* ---- pods ---- */
+
+/* Moves to the next analysed region. */
+static bool next_pod(struct collect_self *s, struct export_series *out, struct act_pod_verdict *v)
+{
+	for (; s->x && s->at < s->x->regions; s->at++)
+		if (act_verdicts_pod(verdicts_of(s), s->x->region[s->at]->instance, v))
+			return collect_self_region(s, out) != NULL;
+	return false;
+}
+
+#define POD_SERIES(name, expression)                                        \
+	static bool name(struct collect_self *s, struct export_series *out) \
+	{                                                                   \
+		struct act_pod_verdict v;                                   \
+		return next_pod(s, out, &v) && (expression);                \
+	}
+
+static bool set_exemplar(struct collect_self *s, struct export_series *out,
+			 const struct act_pod_verdict *v)
+{
+	struct live_walk *w = walk_of(s);
+
+	if (!v->trace_ns)
+		return true;
+	base_hex(w->trace_id, v->trace, ACT_TRACE_ID_BYTES);
+	w->trace_label = (struct region_text_label){"trace_id", w->trace_id};
+	w->exemplar = (struct export_exemplar){.value = 1,
+					       .ns = (uint64_t)v->trace_ns,
+					       .labels = &w->trace_label,
+					       .label_count = 1};
+	out->exemplars = &w->exemplar;
+	out->exemplar_count = 1;
+	return true;
+}
+
+POD_SERIES(anomalies, collect_self_u64(out, v.anomalies) && set_exemplar(s, out, &v))
+POD_SERIES(anomalous, collect_self_u64(out, v.anomalous))
+POD_SERIES(drift, collect_self_u64(out, v.drift))
+POD_SERIES(score, collect_self_f64(out, v.score))
+
+/* ---- workloads ---- */
+
+static const struct act_workload *workload_at(struct collect_self *s, struct export_series *out)
+{
+	enum { MAX = 1024 };
+	struct live_walk *w = walk_of(s);
+	struct region_text_label labels[2];
+
+	if (!w->workload) {
+		w->workload = malloc(MAX * sizeof(*w->workload));
+		if (!w->workload)
+			return NULL;
+		w->workloads = act_scale_workloads(live_of(s)->scale, w->workload, MAX);
+		w->workloads = w->workloads < MAX ? w->workloads : MAX;
+	}
+	if (s->at >= w->workloads)
+		return NULL;
+	labels[0] = (struct region_text_label){"namespace", w->workload[s->at].kube_namespace};
+	labels[1] = (struct region_text_label){"service", w->workload[s->at].service};
+	return collect_self_labels(s, out, labels, 2) ? &w->workload[s->at] : NULL;
+}
+
+SERIES(scaling_anomalous, w, workload_at(s, out), collect_self_f64(out, w->anomalous_ratio))
+SERIES(scaling_pressure, w, workload_at(s, out), collect_self_f64(out, w->pressure))
+
+/* ---- receivers and sampling ---- */
+
+/* One series per receiver and counter of its export_push_stats. key NULL: there is one counter. */
+static bool by_receiver(struct collect_self *s, struct export_series *out, const char *key,
+			const struct collect_self_counter *counters, size_t n)
+{
+	const struct collect_self_counter *counter = &counters[s->at % n];
+	const struct live_walk *w = walk_of(s);
+	const size_t i = s->at / n;
+	const struct region_text_label labels[] = {{"to", i < w->pushes ? w->push[i].to : ""},
+						   {key, counter->label}};
+	uint64_t value;
+
+	if (i == w->pushes)
+		return false;
+	memcpy(&value, (const char *)&w->push[i].stats + counter->offset, sizeof(value));
+	return collect_self_labels(s, out, labels, key ? 2 : 1) && collect_self_u64(out, value);
+}
+
+#define OF_PUSH(label, field) OF(label, OWN, export_push_stats, field)
+#define BY_RECEIVER(name, key, ...)                                                              \
+	static bool name(struct collect_self *s, struct export_series *out)                      \
+	{                                                                                        \
+		static const struct collect_self_counter counters[] = {__VA_ARGS__};             \
+		return by_receiver(s, out, key, counters, sizeof(counters) / sizeof(*counters)); \
+	}
+
+BY_RECEIVER(push_dropped, "cause", OF_PUSH("full", dropped_full),
+	    OF_PUSH("refused", dropped_refused), OF_PUSH("partial", dropped_partial),
+	    OF_PUSH("old", dropped_old), OF_PUSH("stopping", dropped_stopping),
+	    OF_PUSH("corrupt", dropped_corrupt))
+BY_RECEIVER(push_errors, "cause", OF_PUSH("connect", errors_connect),
+	    OF_PUSH("timeout", errors_timeout), OF_PUSH("status", errors_status),
+	    OF_PUSH("secret", errors_secret))
+BY_RECEIVER(push_sent, NULL, OF_PUSH(NULL, sent_items))
+BY_RECEIVER(push_waiting, NULL, OF_PUSH(NULL, waiting_bytes))
+
+SINGLE(sampling_samples, walk_of(s)->writer.samples)
+SINGLE(sampling_exemplars, walk_of(s)->writer.exemplars)
+SINGLE(remote_write_fallbacks, walk_of(s)->writer.fallbacks)
+SINGLE(remote_write_version, walk_of(s)->writer.version)
+BY_LABEL(sampling_left_out, "cause", OF_LIVE("same_millisecond", writer.same_ms),
+	 OF_LIVE("earlier_process", writer.before), OF_LIVE("clash", writer.clashing),
+	 OF_LIVE("long_exemplar", writer.long_exemplars), OF_LIVE("memory", writer.dropped_memory))
+
+static bool sampling_lost(struct collect_self *s, struct export_series *out)
+{
+	static const char *const names[] = {"clock_went_back", "late_verdict", "receiver_behind"};
+	const uint64_t ns[] = {walk_of(s)->sender.back_ns, walk_of(s)->sender.late_ns,
+			       walk_of(s)->sender.skipped_ns};
+
+	return s->at < 3 && collect_self_label(s, out, "cause", names[s->at]) &&
+	       collect_self_f64(out, (double)ns[s->at] * 1e-9);
+}
+
+static bool sampling_withheld(struct collect_self *s, struct export_series *out)
+{
+	return collect_self_single(s, out, 0) &&
+	       collect_self_f64(out, (double)walk_of(s)->sender.withheld_ns * 1e-9);
+}
+
+/* ---- the families ---- */
+
+static bool analysis_exposed(const struct collect_self *s)
+{
+	return live_of(s)->analysis;
+}
+
+static const struct collect_self_family analysis_families[] = {
+	{"sidelight_analysis_busy_seconds", COUNTER, "seconds",
+	 "Time that workers spent on analysis, as part of their busy time.", analysis_busy},
+	{"sidelight_analysis_lost", COUNTER, "", "Items that analysis left out, by cause.",
+	 analysis_lost},
+	{"sidelight_analysis_pods", GAUGE, "", "Analysed pods, by state.", analysis_pods},
+	{"sidelight_analysis_rows", COUNTER, "", "Rows scored.", analysis_rows},
+	{"sidelight_analysis_told", COUNTER, "", "Verdicts written to the hosts of their pods.",
+	 analysis_told},
+	{"sidelight_anomalies", COUNTER, "", "Anomalies of a pod.", anomalies},
+	{"sidelight_anomalous", GAUGE, "", "1 while a pod is anomalous.", anomalous},
+	{"sidelight_anomaly_budget_used_ratio", GAUGE, "ratio",
+	 "Anomalies of the last hour over what --false-alarms allows.", budget_used},
+	{"sidelight_anomaly_drift", GAUGE, "",
+	 "1 while a pod's scores differ from those learned: its model no longer fits.", drift},
+	{"sidelight_anomaly_score", GAUGE, "", "Anomaly score of a pod; 1 is the threshold.",
+	 score},
+	{"sidelight_anomaly_shadow_alarms", COUNTER, "",
+	 "Rows that the detector of --shadow would have called anomalous.", shadow_alarms},
+	{"sidelight_scaling_anomalous_ratio", GAUGE, "ratio",
+	 "Share of a workload's pods that are anomalous.", scaling_anomalous},
+	{"sidelight_scaling_pressure", GAUGE, "",
+	 "How much longer requests to a workload's pods take than usually, smoothed; 1 is as "
+	 "planned.",
+	 scaling_pressure},
+};
+
+static COLLECT_SELF_GROUP(analysis, analysis_exposed);
+
+static bool push_exposed(const struct collect_self *s)
+{
+	return walk_of(s)->pushes > 0;
+}
+
+static const struct collect_self_family push_families[] = {
+	{"sidelight_push_dropped", COUNTER, "",
+	 "Samples or alerts not delivered to a receiver, by cause.", push_dropped},
+	{"sidelight_push_errors", COUNTER, "", "Failed attempts that are retried, by cause.",
+	 push_errors},
+	{"sidelight_push_sent", COUNTER, "", "Samples or alerts that a receiver accepted.",
+	 push_sent},
+	{"sidelight_push_waiting_bytes", GAUGE, "bytes", "Bytes queued for a receiver.",
+	 push_waiting},
+};
+
+static COLLECT_SELF_GROUP(push, push_exposed);
+
+static bool sampling_exposed(const struct collect_self *s)
+{
+	return live_of(s)->writer;
+}
+
+static const struct collect_self_family sampling_families[] = {
+	{"sidelight_remote_write_fallbacks", COUNTER, "",
+	 "Times that the receiver was found not to have version 2.0.", remote_write_fallbacks},
+	{"sidelight_remote_write_version", GAUGE, "",
+	 "Version of remote write that requests have: 1 or 2.", remote_write_version},
+	{"sidelight_sampling_exemplars", COUNTER, "", "Exemplars chosen for remote write.",
+	 sampling_exemplars},
+	{"sidelight_sampling_left_out", COUNTER, "",
+	 "Samples and exemplars chosen but not sent, by cause.", sampling_left_out},
+	{"sidelight_sampling_lost_seconds", COUNTER, "seconds",
+	 "Time without the samples that were to be sent, by cause.", sampling_lost},
+	{"sidelight_sampling_samples", COUNTER, "", "Samples chosen for remote write.",
+	 sampling_samples},
+	{"sidelight_sampling_withheld_seconds", GAUGE, "seconds",
+	 "Time until samples are sent again, as the clock went back.", sampling_withheld},
+};
+
+static COLLECT_SELF_GROUP(sampling, sampling_exposed);
+
+const struct collect_part collect_live_part = {
+	.groups = (const struct collect_self_group *const[]){&collect_self_analysis,
+							     &collect_self_push,
+							     &collect_self_sampling, NULL},
+	.walk_bytes = sizeof(struct live_walk),
+	.walk_begin = begin_walk,
+	.walk_end = end_walk,
+};

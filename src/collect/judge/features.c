@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collect/judge/features.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "collect/read/calc.h"
+#include "collect/tables/workload_layout.h"
+#include "collect/read/attach.h"
+
+/* Features of a histogram: P50 and P99 of layers only, P95 of what applications take. */
+enum { COUNT, MEAN, P90, P50, P99, P95 };
+
+/* The features of a column, from first on. Of histograms: where their cells are in window[]. */
+struct collect_feature_source {
+	uint32_t column, first, count;
+	size_t marks;		/* at the marks */
+	size_t old, mid;	/* of layers: at the start and in the middle of the longer window */
+	int64_t old_ns, mid_ns; /* when that was */
+};
+
+/* Gauge histograms count nothing: their observations come and go. */
+static bool is_histogram(const struct region_metric *m)
+{
+	return m->kind == SL_KIND_HISTOGRAM || m->kind == SL_KIND_HISTOGRAM_EXP;
+}
+
+static bool is_counter(const struct region_metric *m)
+{
+	return m->kind == SL_KIND_COUNTER || m->kind == SL_KIND_COUNTER_F64 ||
+	       m->kind == SL_KIND_SUMMARY;
+}
+
+/*
+ * A layer histogram, which has quantile features: buckets of half an octave, few observations in
+ * quiet times.
+ */
+static bool is_layer(const struct region_metric *m)
+{
+	return m->kind == SL_KIND_HISTOGRAM_EXP && (!strcmp(m->name, WORKLOAD_LAYER_METRIC) ||
+						    !strcmp(m->name, WORKLOAD_REQUEST_METRIC));
+}
+
+/* The layer of the application: the fleet stage takes its quantiles (measured.h). */
+static bool is_application(const struct region_metric *m)
+{
+	bool is = false;
+
+	for (uint32_t i = 0; i < m->label_count; i++)
+		is |= !strcmp(m->labels[i].key, "layer") && !strcmp(m->labels[i].value, "app");
+	return is && is_layer(m);
+}
+
+static uint32_t features_of(const struct region_metric *m)
+{
+	if (m->kind == SL_KIND_INFO || !m->cells)
+		return 0;
+	return is_application(m)	     ? P95 + 1
+	       : is_layer(m)		     ? P99 + 1
+	       : is_histogram(m)	     ? P90 + 1
+	       : m->kind == SL_KIND_STATESET ? m->state_count
+					     : 1;
+}
+
+/* Writes the name with its labels; returns its length. out may be NULL. */
+static size_t put_name(char *out, size_t room, const struct region_metric *m, uint32_t i)
+{
+	static const char *const parts[] = {"_count", "_mean", "_p90", "_p50", "_p99", "_p95"};
+	size_t n = 0;
+
+#define PUT(...) n += (size_t)snprintf(out ? out + n : NULL, out ? room - n : 0, __VA_ARGS__)
+	PUT("%s%s", m->name, is_histogram(m) ? parts[i] : "");
+	if (m->label_count || m->kind == SL_KIND_STATESET)
+		PUT("{");
+	for (uint32_t k = 0; k < m->label_count; k++)
+		PUT("%s%s=\"%s\"", k ? "," : "", m->labels[k].key, m->labels[k].value);
+	if (m->kind == SL_KIND_STATESET)
+		PUT("%sstate=\"%s\"", m->label_count ? "," : "", m->states[i]);
+	if (m->label_count || m->kind == SL_KIND_STATESET)
+		PUT("}");
+#undef PUT
+	return n;
+}
+
+bool collect_features_fit(const struct collect_features *f, const struct collect_tap_row *row)
+{
+	return f->source && f->layout == row->layout && f->columns == row->columns;
+}
+
+void collect_features_free(struct collect_features *f)
+{
+	free(f->name);
+	free(f->counter);
+	free(f->value);
+	free(f->source);
+	free(f->window);
+	free(f->text);
+	*f = (struct collect_features){0};
+}
+
+/* Counts features and memory of a layout, before it is allocated. */
+static void measure_layout(struct collect_features *f, const struct collect_tap_row *row,
+			   size_t *text, size_t *widest)
+{
+	*text = *widest = 0;
+	for (uint32_t i = 0; i < row->columns; i++) {
+		const struct region_metric *m = collect_tap_metric(row, i);
+		uint32_t n = features_of(m);
+
+		for (uint32_t k = 0; k < n; k++)
+			*text += put_name(NULL, 0, m, k) + 1;
+		f->count += n;
+		f->sources += n > 0;
+		if (!is_histogram(m))
+			continue;
+		f->window_cells += (COLLECT_FEATURE_MARKS + 2 * is_layer(m)) * (size_t)m->cells;
+		*widest = m->cells > *widest ? m->cells : *widest;
+	}
+}
+
+int collect_features_make(struct collect_features *f, const struct collect_tap_row *row)
+{
+	size_t text, widest, window = 0;
+	struct collect_feature_source *s;
+	uint32_t at = 0;
+	char *p;
+
+	collect_features_free(f);
+	measure_layout(f, row, &text, &widest);
+	f->name = calloc(f->count + 1, sizeof(*f->name));
+	f->counter = calloc(f->count + 1, sizeof(*f->counter));
+	f->value = calloc(f->count + 1, 3 * sizeof(*f->value));
+	f->source = calloc(f->sources + 1, sizeof(*f->source));
+	f->window = calloc(f->window_cells + widest + 1, sizeof(*f->window));
+	f->text = p = malloc(text + 1);
+	if (!f->name || !f->counter || !f->value || !f->source || !f->window || !p) {
+		collect_features_free(f);
+		return -ENOMEM;
+	}
+	f->shown = f->value + f->count;
+	f->last = f->shown + f->count;
+	f->scratch = f->window + f->window_cells;
+	s = f->source;
+	for (uint32_t i = 0; i < row->columns; i++) {
+		const struct region_metric *m = collect_tap_metric(row, i);
+		uint32_t n = features_of(m);
+
+		if (!n)
+			continue;
+		*s = (struct collect_feature_source){
+			.column = i, .first = at, .count = n, .marks = window};
+		window += is_histogram(m) ? COLLECT_FEATURE_MARKS * (size_t)m->cells : 0;
+		s->old = window;
+		s->mid = window + m->cells;
+		window += is_layer(m) ? 2 * (size_t)m->cells : 0;
+		s++;
+		for (uint32_t k = 0; k < n; k++) {
+			f->name[at] = p;
+			p += put_name(p, text + 1 - (size_t)(p - (char *)f->text), m, k) + 1;
+			f->counter[at] = is_counter(m) || (is_histogram(m) && !k);
+			f->last[at++] = NAN;
+		}
+	}
+	f->layout = row->layout;
+	f->columns = row->columns;
+	return 0;
+}
+
+/* Observations since then, by bucket, in f->scratch. Returns their number; 0 after a restart. */
+static uint64_t count_since(const struct collect_features *f, const struct region_metric *m,
+			    const uint64_t *cell, const uint64_t *old)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = SL_HIST_BUCKETS; i < m->cells; i++)
+		sum += f->scratch[i - SL_HIST_BUCKETS] = cell[i] - old[i];
+	return sum > 1ull << 62 ? 0 : sum;
+}
+
+/* The cells at mark i of those of this source. */
+static uint64_t *at_mark(const struct collect_features *f, const struct collect_feature_source *s,
+			 const struct region_metric *m, uint32_t i)
+{
+	return f->window + s->marks + i % COLLECT_FEATURE_MARKS * (size_t)m->cells;
+}
+
+/* Mean and 90th percentile since the mark from, or UINT32_MAX: none is old enough. */
+static void take_brief(const struct collect_features *f, const struct collect_feature_source *s,
+		       const struct region_metric *m, const uint64_t *cell, uint32_t from)
+{
+	const uint64_t *old = at_mark(f, s, m, from);
+	uint64_t n = from == UINT32_MAX ? 0 : count_since(f, m, cell, old);
+	double *v = f->value + s->first;
+
+	if (!n)
+		return;
+	v[MEAN] = (region_f64(cell[SL_HIST_SUM]) - region_f64(old[SL_HIST_SUM])) / (double)n;
+	v[P90] = collect_quantile(m, f->scratch, 0.9);
+	if (s->count > P95)
+		v[P95] = collect_quantile(m, f->scratch, 0.95);
+}
+
+/* The window is over, was never started, or the clock was set back. */
+static bool is_over(int64_t since_ns, int64_t ns, int64_t window_ns)
+{
+	return !since_ns || ns - since_ns >= window_ns || ns < since_ns;
+}
+
+/* Median and 99th percentile of the long window. */
+static void take_longer(struct collect_features *f, struct collect_feature_source *s,
+			const struct region_metric *m, const uint64_t *cell, int64_t ns, bool slide)
+{
+	uint64_t *old = f->window + s->old, *mid = f->window + s->mid, n;
+	double *v = f->value + s->first;
+
+	n = s->old_ns ? count_since(f, m, cell, old) : 0;
+	if (n >= 2 * COLLECT_FEATURE_Q_BEYOND)
+		v[P50] = collect_quantile(m, f->scratch, 0.5);
+	if (n >= COLLECT_FEATURE_Q_EVENTS)
+		v[P99] = collect_quantile(m, f->scratch, 0.99);
+	if (slide && (is_over(s->mid_ns, ns, COLLECT_FEATURE_Q_NS) ||
+		      count_since(f, m, cell, mid) >= COLLECT_FEATURE_Q_EVENTS)) {
+		memcpy(old, mid, m->cells * sizeof(*old));
+		memcpy(mid, cell, m->cells * sizeof(*mid));
+		s->old_ns = s->mid_ns;
+		s->mid_ns = ns;
+	}
+}
+
+static void take_histogram(struct collect_features *f, struct collect_feature_source *s,
+			   const struct collect_tap_row *row, const struct region_metric *m,
+			   uint32_t from, bool slide)
+{
+	const uint64_t *cell = collect_tap_cells(row, s->column);
+	double *v = f->value + s->first;
+
+	v[COUNT] = row->value[s->column];
+	for (uint32_t i = MEAN; i < s->count; i++)
+		v[i] = NAN;
+	if (isnan(v[COUNT]))
+		return; /* did not settle: neither shown nor remembered */
+	take_brief(f, s, m, cell, from);
+	if (slide)
+		memcpy(at_mark(f, s, m, f->mark + 1), cell, m->cells * sizeof(*cell));
+	if (is_layer(m))
+		take_longer(f, s, m, cell, row->ns, slide);
+}
+
+/* The latest mark that is a window old; UINT32_MAX: none. */
+static uint32_t window_begin(struct collect_features *f, int64_t ns)
+{
+	if (ns < f->mark_ns[f->mark]) /* the clock was set back */
+		memset(f->mark_ns, 0, sizeof(f->mark_ns));
+	for (uint32_t back = 0; back < COLLECT_FEATURE_MARKS; back++) {
+		uint32_t i = (f->mark + COLLECT_FEATURE_MARKS - back) % COLLECT_FEATURE_MARKS;
+
+		if (f->mark_ns[i] && ns - f->mark_ns[i] >= COLLECT_FEATURE_WINDOW_NS)
+			return i;
+	}
+	return UINT32_MAX;
+}
+
+void collect_features_take(struct collect_features *f, const struct collect_tap_row *row)
+{
+	uint32_t from = window_begin(f, row->ns);
+	bool slide = is_over(f->mark_ns[f->mark], row->ns, COLLECT_FEATURE_PART_NS);
+	double seconds = (double)(row->ns - f->last_ns) * 1e-9;
+
+	for (uint32_t i = 0; i < f->sources; i++) {
+		struct collect_feature_source *s = &f->source[i];
+		const struct region_metric *m = collect_tap_metric(row, s->column);
+		double v = row->value[s->column];
+
+		if (is_histogram(m))
+			take_histogram(f, s, row, m, from, slide);
+		else if (m->kind == SL_KIND_STATESET)
+			for (uint32_t k = 0; k < s->count; k++)
+				f->value[s->first + k] = isnan(v) ? v
+								  : (double)((uint64_t)v >> k & 1);
+		else
+			f->value[s->first] = v;
+	}
+	if (slide) {
+		f->mark = (f->mark + 1) % COLLECT_FEATURE_MARKS;
+		f->mark_ns[f->mark] = row->ns;
+	}
+	for (uint32_t i = 0; i < f->count; i++) {
+		double v = f->value[i];
+
+		f->shown[i] = !f->counter[i] ? v : seconds > 0 ? (v - f->last[i]) / seconds : NAN;
+		if (!isnan(v))
+			f->last[i] = v;
+	}
+	f->last_ns = row->ns;
+}

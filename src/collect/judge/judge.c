@@ -1,0 +1,657 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collect/judge/judge.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "base/grow.h"
+#include "collect/judge/measured.h"
+#include "collect/judge/models.h"
+#include "collect/read/hash.h"
+
+#define HOUR_NS	     3600000000000.0
+#define FEATURES_MIN 64u
+#define FEATURES_MAX 512u	/* a detector's memory may grow by the square */
+#define MERGED_MAX   32u	/* pods of a service that make its model */
+#define TCP_STEPS    3		/* rows of connections at most this old are of use */
+#define KEPT_NS	     5000000000 /* a model this recent has what a pod that goes has learned */
+
+struct judge_pod {
+	struct collect_node node;
+	uint64_t instance;
+	char *name, *service;
+	void *own;
+	struct analyse_pipeline *pipeline;
+	int64_t begin_ns;
+	uint32_t columns, room;
+	double *value;
+	int64_t ns;
+	bool has_row, has_value; /* has_value: of these columns */
+	bool warming, known;	 /* known: it has a threshold */
+	int64_t kept_ns;	 /* when the model of its service was made */
+	enum analyse_state state;
+	double least;
+	int64_t step;			  /* of which state and least are */
+	uint64_t late, missing;		  /* of its pipeline, counted so far */
+	bool is_tcp;			  /* it is a workload's connections */
+	struct collect_measured measured; /* what they say of requests */
+	struct judge_pod *tcp;		  /* of another pod: its connections; NULL: not known */
+};
+
+struct collect_judge {
+	struct collect_judge_opts o;
+	struct analyse_fleet *fleet;
+	struct collect_hash pods;
+	/* Rows of the moment. */
+	struct judge_pod **row;
+	struct analyse_pipeline **pipeline;
+	struct analyse_verdict *verdict;
+	uint32_t rows;
+	size_t room;
+	uint32_t tcp; /* pods that are connections */
+	bool paired;  /* pods know theirs */
+	struct collect_judge_stats s;
+};
+
+struct collect_judge *collect_judge_new(const struct collect_judge_opts *opts)
+{
+	struct collect_judge *j = calloc(1, sizeof(*j));
+
+	if (!j)
+		return NULL;
+	j->o = *opts;
+	j->fleet = analyse_fleet_create(
+		fmin(opts->false_alarms * (double)opts->step_ns / HOUR_NS, 0.5), 1);
+	if (j->fleet && collect_hash_init(&j->pods))
+		return j;
+	analyse_fleet_free(j->fleet);
+	free(j);
+	errno = ENOMEM;
+	return NULL;
+}
+
+static void pod_free(struct collect_judge *j, struct judge_pod *p)
+{
+	if (p->pipeline)
+		analyse_fleet_leave(j->fleet, p->pipeline);
+	analyse_pipeline_free(p->pipeline);
+	free(p->value);
+	free(p->name);
+	free(p->service);
+	free(p);
+}
+
+void collect_judge_free(struct collect_judge *j)
+{
+	if (!j)
+		return;
+	for (size_t i = 0; i < j->pods.buckets; i++)
+		for (struct collect_node *n = j->pods.bucket[i], *next; n; n = next) {
+			next = n->next;
+			pod_free(j, (struct judge_pod *)n);
+		}
+	collect_hash_free(&j->pods);
+	analyse_fleet_free(j->fleet);
+	free(j->row);
+	free(j->pipeline);
+	free(j->verdict);
+	free(j);
+}
+
+/* ---- pods ---- */
+
+static struct judge_pod *find_pod(const struct collect_judge *j, uint64_t instance)
+{
+	struct judge_pod *p = collect_hash_first(&j->pods, instance);
+
+	while (p && p->instance != instance)
+		p = collect_hash_next(p);
+	return p;
+}
+
+static bool room_for(struct collect_judge *j, size_t n)
+{
+	size_t rows = j->room, pipelines = j->room;
+
+	return base_grow(&j->row, &rows, n, sizeof(*j->row)) &&
+	       base_grow(&j->pipeline, &pipelines, n, sizeof(*j->pipeline)) &&
+	       base_grow(&j->verdict, &j->room, n, sizeof(*j->verdict));
+}
+
+static int by_instance(const void *a, const void *b)
+{
+	const struct judge_pod *p = *(struct judge_pod *const *)a;
+	const struct judge_pod *q = *(struct judge_pod *const *)b;
+
+	return (p->instance > q->instance) - (p->instance < q->instance);
+}
+
+static const char *model_name(const struct judge_pod *p)
+{
+	return *p->service ? p->service : p->name;
+}
+
+/* The pods of this model that are past their warm-up, by instance; their number. */
+static uint32_t list_siblings(const struct collect_judge *j, const char *model,
+			      struct judge_pod **out, uint32_t most)
+{
+	uint32_t n = 0;
+
+	for (size_t i = 0; i < j->pods.buckets; i++)
+		for (struct collect_node *at = j->pods.bucket[i]; at; at = at->next) {
+			struct judge_pod *p = (struct judge_pod *)at;
+
+			if (p->warming || strcmp(model_name(p), model))
+				continue;
+			if (n < most)
+				out[n] = p;
+			n++;
+		}
+	n = n < most ? n : most;
+	if (n)
+		qsort(out, n, sizeof(struct judge_pod *), by_instance);
+	return n;
+}
+
+static int make_pipeline(struct collect_judge *j, struct judge_pod *p, uint32_t features)
+{
+	struct analyse_model_info info;
+	struct judge_pod *sibling;
+	struct analyse_pipeline_opts o = {
+		.step_ns = j->o.step_ns,
+		.rate_ns = j->o.step_ns,
+		.false_alarms = j->o.false_alarms,
+		.seed = p->instance,
+		.detector = j->o.detector,
+		.shadow = j->o.shadow,
+	};
+
+	/* Leaves room for metrics that come later. */
+	o.columns = BASE_MAX(features + features / 2, FEATURES_MIN);
+	o.columns = BASE_MIN(o.columns, FEATURES_MAX);
+	/* Or as many as its model has. */
+	if (!collect_models_info(j->o.models, p->name, p->service, &info) &&
+	    info.columns >= features && info.columns <= FEATURES_MAX)
+		o.columns = info.columns;
+	else if (list_siblings(j, model_name(p), &sibling, 1))
+		o.columns = analyse_pipeline_width(sibling->pipeline);
+	p->pipeline = analyse_pipeline_create(&o);
+	return p->pipeline ? 0 : -errno;
+}
+
+static int save_all(struct judge_pod *const *pods, uint32_t n, void **bytes, int64_t *length)
+{
+	struct analyse_pipeline *p[MERGED_MAX];
+
+	for (uint32_t i = 0; i < n; i++)
+		p[i] = pods[i]->pipeline;
+	*length = analyse_pipeline_save_all(p, n, bytes);
+	return *length < 0 ? (int)*length : 0;
+}
+
+/* Loads what the other pods of the service have learned. */
+static int load_siblings(const struct collect_judge *j, struct judge_pod *p)
+{
+	struct judge_pod *all[MERGED_MAX];
+	uint32_t n = list_siblings(j, model_name(p), all, MERGED_MAX);
+	void *bytes = NULL;
+	int64_t length;
+	int err = n ? save_all(all, n, &bytes, &length) : -ENOENT;
+
+	if (!err)
+		err = analyse_pipeline_load(p->pipeline, bytes, (size_t)length);
+	free(bytes);
+	return err;
+}
+
+/* Loads the model of the pod or of its service, which replaces the warm-up. */
+static bool load_model(struct collect_judge *j, struct judge_pod *p)
+{
+	bool first = !analyse_fleet_thresholds(j->fleet)->step.n;
+	struct analyse_pipeline_stats s;
+	const char *from = "file";
+	int err;
+
+	/* A fleet without a threshold takes that of the model. */
+	if (first)
+		analyse_fleet_join(j->fleet, p->pipeline, p->service);
+	err = load_siblings(j, p);
+	if (!err)
+		from = "siblings";
+	else
+		err = collect_models_load(j->o.models, p->name, p->service, p->pipeline);
+	if (!first)
+		analyse_fleet_join(j->fleet, p->pipeline, p->service);
+	analyse_pipeline_stats(p->pipeline, &s);
+	if (!err)
+		base_log_limited(BASE_INFO, "analysis",
+				 "model loaded pod=%s service=%s from=%s steps=%" PRIu64, p->name,
+				 p->service, from, s.learned);
+	else if (err != -ENOENT)
+		base_log_limited(BASE_WARN, "analysis",
+				 "model does not fit, learning again pod=%s "
+				 "service=%s error=\"%s\"",
+				 p->name, p->service,
+				 err == -EPROTONOSUPPORT
+					 ? "a model of another version"
+					 : "another detector, step or set of metrics");
+	return !err;
+}
+
+/* The length of the service that connections belong to; of a pod's own service all of it. */
+static size_t own_service(const struct judge_pod *p)
+{
+	size_t n = strlen(p->service), end = strlen(COLLECT_MEASURED_SERVICE);
+
+	return n > end && !strcmp(p->service + n - end, COLLECT_MEASURED_SERVICE) ? n - end : n;
+}
+
+static int make_pod(struct collect_judge *j, const struct collect_judge_pod *pod, uint32_t features,
+		    struct judge_pod **out)
+{
+	struct judge_pod *p = calloc(1, sizeof(*p));
+	int err = -ENOMEM;
+
+	if (!p)
+		return err;
+	p->instance = pod->instance;
+	p->own = pod->own;
+	p->begin_ns = pod->ns;
+	p->name = strdup(pod->name);
+	p->service = strdup(pod->service);
+	if (!p->name || !p->service || !room_for(j, j->s.pods + 1) ||
+	    (err = make_pipeline(j, p, features))) {
+		pod_free(j, p);
+		return err;
+	}
+	p->is_tcp = own_service(p) < strlen(p->service);
+	p->warming = !load_model(j, p);
+	analyse_pipeline_learning(p->pipeline,
+				  p->warming ? ANALYSE_LEARN_WARM : ANALYSE_LEARN_GATED);
+	collect_hash_add(&j->pods, p, p->instance);
+	j->s.pods++;
+	j->tcp += p->is_tcp;
+	j->paired = false;
+	j->s.warming += p->warming;
+	*out = p;
+	return 0;
+}
+
+int collect_judge_layout(struct collect_judge *j, const struct collect_judge_pod *pod,
+			 const struct analyse_column *columns, uint32_t n)
+{
+	struct judge_pod *p = find_pod(j, pod->instance);
+	double *value;
+	int err = p ? 0 : make_pod(j, pod, n, &p);
+
+	if (err)
+		return err;
+	j->s.features -= p->columns;
+	p->columns = p->measured.ports = 0;
+	value = reallocarray(p->value, n + 1, sizeof(*value));
+	if (!value) {
+		/* Without columns until the next layout. */
+		analyse_pipeline_columns(p->pipeline, NULL, 0);
+		return -ENOMEM;
+	}
+	p->value = value;
+	p->columns = n;
+	j->s.features += n;
+	j->s.refused_features += analyse_pipeline_columns(p->pipeline, columns, n);
+	if (p->is_tcp)
+		collect_measured_find(&p->measured, columns, n);
+	p->has_value = false;
+	return 0;
+}
+
+static void drop_row(struct collect_judge *j, const struct judge_pod *p)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < j->rows; i++)
+		if (j->row[i] != p)
+			j->row[n++] = j->row[i];
+	j->rows = n;
+}
+
+void *collect_judge_own(const struct collect_judge *j, uint64_t instance)
+{
+	const struct judge_pod *p = find_pod(j, instance);
+
+	return p ? p->own : NULL;
+}
+
+/* Keeps the model of these pods, all of a service: of MERGED_MAX of them, evenly. */
+static void keep_model(struct collect_judge *j, struct judge_pod *const *pods, uint32_t n)
+{
+	struct judge_pod *some[MERGED_MAX];
+	uint32_t m = BASE_MIN(n, MERGED_MAX);
+	void *bytes;
+	int64_t length;
+
+	for (uint32_t i = 0; i < m; i++)
+		some[i] = pods[(uint64_t)i * n / m];
+	if (save_all(some, m, &bytes, &length))
+		return; /* the next time */
+	collect_models_put(j->o.models, model_name(pods[0]), bytes, (size_t)length);
+	free(bytes);
+}
+
+/* Keeps what a pod that goes has learned, with its siblings; once, if they go together. */
+static void keep_last(struct collect_judge *j, const struct judge_pod *p)
+{
+	struct judge_pod *all[MERGED_MAX];
+	uint32_t n;
+
+	if (p->warming || (p->kept_ns && llabs(p->ns - p->kept_ns) < KEPT_NS))
+		return;
+	n = list_siblings(j, model_name(p), all, MERGED_MAX);
+	keep_model(j, all, n);
+	for (size_t i = 0; i < j->pods.buckets; i++)
+		for (struct collect_node *at = j->pods.bucket[i]; at; at = at->next) {
+			struct judge_pod *q = (struct judge_pod *)at;
+
+			if (!strcmp(model_name(q), model_name(p)))
+				q->kept_ns = p->ns;
+		}
+}
+
+void *collect_judge_gone(struct collect_judge *j, uint64_t instance)
+{
+	struct judge_pod *p = find_pod(j, instance);
+	void *own;
+
+	if (!p)
+		return NULL;
+	if (p->has_row)
+		drop_row(j, p);
+	keep_last(j, p);
+	j->s.features -= p->columns;
+	j->s.warming -= p->warming;
+	j->s.pods--;
+	j->tcp -= p->is_tcp;
+	j->paired = false;
+	collect_hash_remove(&j->pods, p);
+	own = p->own;
+	pod_free(j, p);
+	return own;
+}
+
+static int by_model(const void *a, const void *b)
+{
+	const struct judge_pod *p = *(struct judge_pod *const *)a;
+	const struct judge_pod *q = *(struct judge_pod *const *)b;
+
+	return strcmp(model_name(p), model_name(q))
+		       ?: (p->instance > q->instance) - (p->instance < q->instance);
+}
+
+void collect_judge_keep(struct collect_judge *j)
+{
+	struct judge_pod **all = calloc(j->pods.count + 1, sizeof(struct judge_pod *));
+	size_t n = 0;
+
+	if (!all)
+		return; /* the next time */
+	for (size_t i = 0; i < j->pods.buckets; i++)
+		for (struct collect_node *at = j->pods.bucket[i]; at; at = at->next)
+			if (!((struct judge_pod *)at)->warming)
+				all[n++] = (struct judge_pod *)at;
+	qsort(all, n, sizeof(*all), by_model);
+	for (size_t i = 0, of; i < n; i += of) {
+		for (of = 1; i + of < n && !strcmp(model_name(all[i + of]), model_name(all[i]));)
+			of++;
+		keep_model(j, all + i, (uint32_t)of);
+	}
+	free(all);
+}
+
+/* ---- pods and their connections ---- */
+
+/* By pod and service. A pod of a bare host has no name of its own: it is that of its service. */
+static int by_workload(const void *a, const void *b)
+{
+	const struct judge_pod *pod[2] = {*(struct judge_pod *const *)a,
+					  *(struct judge_pod *const *)b};
+	const char *name[2];
+	int length[2], order;
+
+	for (int i = 0; i < 2; i++) {
+		bool bare = !strcmp(pod[i]->name, pod[i]->service);
+
+		name[i] = bare ? "" : pod[i]->name;
+		length[i] = (int)own_service(pod[i]);
+	}
+	order = strcmp(name[0], name[1]);
+	order = order
+			?: strncmp(pod[0]->service, pod[1]->service,
+				   (size_t)BASE_MIN(length[0], length[1]));
+	return order ?: length[0] - length[1];
+}
+
+/* One pod and one workload's connections belong together; which of several do is not known. */
+static void pair_pods(struct collect_judge *j)
+{
+	struct judge_pod **all = j->tcp ? calloc(j->pods.count + 1, sizeof(*all)) : NULL;
+	size_t n = 0;
+
+	for (size_t i = 0; i < j->pods.buckets; i++)
+		for (struct collect_node *at = j->pods.bucket[i]; at; at = at->next) {
+			((struct judge_pod *)at)->tcp = NULL;
+			if (all)
+				all[n++] = (struct judge_pod *)at;
+		}
+	/* Without memory it is tried again. */
+	j->paired = !j->tcp || all;
+	if (n)
+		qsort(all, n, sizeof(*all), by_workload);
+	for (size_t i = 0, of; i < n; i += of) {
+		for (of = 1; i + of < n && !by_workload(&all[i], &all[i + of]);)
+			of++;
+		if (of != 2 || all[i]->is_tcp == all[i + 1]->is_tcp)
+			continue;
+		if (all[i]->is_tcp)
+			all[i + 1]->tcp = all[i];
+		else
+			all[i]->tcp = all[i + 1];
+	}
+	free(all);
+}
+
+/* The latencies of requests to p that its kernel measured. */
+static void take_measured(const struct collect_judge *j, const struct judge_pod *p)
+{
+	double seconds[ANALYSE_TAILS] = {(double)NAN, (double)NAN, (double)NAN};
+	int64_t age;
+
+	if (!p->tcp)
+		return;
+	age = p->ns - p->tcp->ns;
+	/* Tables are read at a pace of their own. */
+	if (p->tcp->has_value && llabs(age) <= TCP_STEPS * (int64_t)j->o.step_ns)
+		collect_measured_take(&p->tcp->measured, p->tcp->value, seconds);
+	analyse_pipeline_measured(p->pipeline, p->tcp->pipeline, seconds);
+}
+
+/* ---- a moment ---- */
+
+int collect_judge_row(struct collect_judge *j, uint64_t instance, int64_t ns, const double *value)
+{
+	struct judge_pod *p = find_pod(j, instance);
+
+	if (!p || p->has_row)
+		return p ? -EALREADY : -ENOENT;
+	if (p->columns)
+		memcpy(p->value, value, p->columns * sizeof(*value));
+	p->ns = ns;
+	p->has_row = p->has_value = true;
+	j->row[j->rows++] = p;
+	return 0;
+}
+
+/* False: the row is not later than the one before, and refused. */
+static bool score_row(struct collect_judge *j, struct judge_pod *p, struct analyse_verdict *v)
+{
+	struct analyse_pipeline_stats s;
+	bool good;
+
+	if (p->ns < p->begin_ns)
+		p->begin_ns = p->ns; /* the clock was set back */
+	/* A pod without a threshold is not warm, and what was left out is not to be news then. */
+	if (p->warming && p->known && (uint64_t)(p->ns - p->begin_ns) > j->o.warm_up_ns &&
+	    !analyse_pipeline_disturbed(p->pipeline)) {
+		p->warming = false;
+		analyse_pipeline_learning(p->pipeline, ANALYSE_LEARN_GATED);
+		j->s.warming--;
+	}
+	good = !analyse_pipeline_score(p->pipeline, (uint64_t)p->ns, p->value, v);
+	j->s.rows += good;
+	j->s.values += good ? p->columns : 0;
+	analyse_pipeline_stats(p->pipeline, &s);
+	j->s.late += s.backwards - p->late;
+	j->s.missing += s.missing - p->missing;
+	p->late = s.backwards;
+	p->missing = s.missing;
+	return good;
+}
+
+/* "front, cart", or NULL. */
+static const char *callers_of(const struct collect_judge *j, const struct judge_pod *p, char *text,
+			      size_t room)
+{
+	const char *name[ANALYSE_CALLERS];
+	int n = analyse_fleet_callers(j->fleet, p->pipeline, name);
+	size_t at = 0;
+
+	*text = '\0';
+	for (int i = 0; i < n && at < room; i++)
+		at += (size_t)snprintf(text + at, room - at, "%s%s", i ? ", " : "", name[i]);
+	return n < 0 ? NULL : text;
+}
+
+/* Once per step. True: it has changed. */
+static bool find_state(const struct collect_judge *j, struct judge_pod *p)
+{
+	int64_t step = p->ns / (int64_t)j->o.step_ns;
+	enum analyse_state before = p->state;
+
+	if (step == p->step)
+		return false;
+	p->step = step;
+	p->state = analyse_pipeline_state(p->pipeline, &p->least);
+	if (p->warming)
+		p->state = ANALYSE_LEARNING;
+	return p->state != before;
+}
+
+void collect_judge_moment(struct collect_judge *j)
+{
+	uint32_t n = 0;
+
+	if (!j->paired)
+		pair_pods(j);
+	if (j->rows)
+		qsort(j->row, j->rows, sizeof(*j->row), by_instance);
+	for (uint32_t i = 0; i < j->rows; i++) {
+		struct judge_pod *p = j->row[i];
+
+		p->has_row = false;
+		if (!score_row(j, p, &j->verdict[n]))
+			continue;
+		j->row[n] = p;
+		j->pipeline[n++] = p->pipeline;
+	}
+	j->rows = 0;
+	for (uint32_t i = 0; i < n; i++)
+		take_measured(j, j->row[i]);
+	if (n)
+		analyse_fleet_judge(j->fleet, j->pipeline, j->verdict, n);
+	for (uint32_t i = 0; i < n; i++) {
+		struct judge_pod *p = j->row[i];
+		const struct analyse_verdict *v = &j->verdict[i];
+		bool changed = find_state(j, p);
+		struct collect_judge_finding f = {
+			.own = p->own,
+			.ns = p->ns,
+			.value = p->value,
+			.verdict = v,
+			.warming = p->warming,
+			/* In the warm-up errors alone are evidence. */
+			.anomalous = p->warming ? v->errors > 1 : v->anomalous,
+			.changed = changed,
+			.state = p->state,
+			.least = p->least,
+			.slowdown = analyse_pipeline_slowdown(p->pipeline),
+		};
+		char callers[256];
+
+		p->known = v->known;
+		if (v->anomalous)
+			f.callers = callers_of(j, p, callers, sizeof(callers));
+		if (v->next != ANALYSE_NONE) {
+			f.next = j->row[v->next]->own;
+			f.next_score = (double)j->verdict[v->next].score;
+		}
+		j->o.found(j->o.arg, &f);
+	}
+}
+
+/* Adds to a line, which is cut when it is full. */
+__attribute__((format(printf, 3, 4))) static char *add(char *at, const char *end, const char *fmt,
+						       ...)
+{
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vsnprintf(at, (size_t)(end - at), fmt, ap);
+	va_end(ap);
+	return at + BASE_MIN(n, (int)(end - at) - 1);
+}
+
+void collect_judge_line(char *out, size_t bytes, const char *pod,
+			const struct collect_judge_finding *f, const struct analyse_column *columns)
+{
+	const struct analyse_verdict *v = f->verdict;
+	const char *end = out + bytes - 1; /* of the newline */
+	char *at = out;
+
+	at = add(at, end, "%" PRId64 ".%09" PRId64 ",", f->ns / 1000000000, f->ns % 1000000000);
+	for (; *pod && at + 1 < end; pod++)
+		*at++ = *pod == ',' ? ';' : (unsigned char)*pod < 32 ? '_' : *pod;
+	at = add(at, end, ",%.6g,%d", (double)v->score, f->anomalous);
+	for (uint32_t i = 0; i < 3; i++)
+		at = add(at, end, ",%s", i < v->blamed ? columns[v->blame[i].column].name : "");
+	strcpy(at, "\n");
+}
+
+int collect_judge_trace(struct collect_judge *j, const uint8_t *spans, uint32_t n)
+{
+	struct analyse_graph *g = analyse_fleet_graph(j->fleet);
+	struct analyse_span *s = calloc(n, sizeof(*s));
+	int64_t number = 0;
+	int err = -ENOMEM;
+
+	for (uint32_t i = 0; s && i < n && number >= 0; i++) {
+		memcpy(&s[i].parent, spans, sizeof(s[i].parent));
+		spans += sizeof(s[i].parent);
+		number = analyse_graph_service(g, (const char *)spans);
+		s[i].service = (uint32_t)number;
+		spans += strlen((const char *)spans) + 1;
+	}
+	if (s)
+		err = number < 0 ? (int)number : analyse_graph_add(g, s, n);
+	free(s);
+	return err;
+}
+
+const struct collect_judge_stats *collect_judge_stats(const struct collect_judge *j)
+{
+	return &j->s;
+}

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collect/judge/live_internal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "base/grow.h"
+#include "collect/read/collector_internal.h"
+#include "export/kafka.h"
+
+#define POLL_MS	 100	   /* between two polls of findings */
+#define SLICE_NS 50000000u /* per poll, for samples */
+#define SECOND_NS \
+	1000000000u /* samples are batched at most this long; signals are at most this old */
+#define LATE_NS	  2000000000u /* a verdict comes within this time on a busy machine */
+#define LINGER_NS 1000000000u
+
+/* ---- anomalies that changed ---- */
+
+/* Under the lock of the verdicts: only queues the change. */
+static void note_change(const struct act_anomaly *a, void *arg)
+{
+	struct collect_live *l = arg;
+
+	if (!BASE_GROW(l->change, l->changes, l->change_room)) {
+		relaxed_bump(l->lost_changes, 1);
+		return;
+	}
+	l->change[l->changes++] = *a;
+}
+
+static void push_copy(struct export_push *to, const char *json, size_t bytes, size_t count)
+{
+	char *body = malloc(bytes + 1);
+
+	if (body)
+		memcpy(body, json, bytes);
+	export_push_send(to, body, body ? bytes : SIZE_MAX, count);
+}
+
+static void on_webhook(void *arg, const char *json, size_t bytes)
+{
+	struct collect_live *l = arg;
+	char key[17];
+
+	if (l->webhook)
+		push_copy(l->webhook, json, bytes, 1);
+	snprintf(key, sizeof(key), "%016llx", (unsigned long long)l->instance);
+	if (l->o.kafka)
+		export_kafka_send(l->o.kafka, EXPORT_KAFKA_ANOMALIES, key, json, bytes);
+}
+
+static void on_alerts(void *arg, const char *json, size_t bytes, size_t count)
+{
+	struct collect_live *l = arg;
+
+	push_copy(l->alert, json, bytes, count);
+}
+
+/* Logs anomalies, at most one line per second and kind. */
+static void log_anomaly(struct collect_live *l, const struct act_anomaly *a)
+{
+	const struct act_pod_name *n = &a->name;
+
+	if (a->id > l->said_id) {
+		l->said_id = a->id;
+		base_log_limited(BASE_INFO, "analysis",
+				 "pod anomalous pod=%s service=%s container=%s process=%u host=%s "
+				 "score=%.3g explanation=\"%s\"",
+				 n->pod, n->service, n->container, n->process, n->host, a->peak,
+				 a->explanation);
+	}
+	if (a->end_ns)
+		base_log_limited(BASE_INFO, "analysis",
+				 "anomaly ended cause=%s pod=%s service=%s container=%s process=%u "
+				 "host=%s seconds=%.1f peak=%.3g explanation=\"%s\"",
+				 a->unread ? "unread" : "normal", n->pod, n->service, n->container,
+				 n->process, n->host, (double)(a->last_ns - a->begin_ns) * 1e-9,
+				 a->peak, a->explanation);
+}
+
+static void keep_anomalies(struct collect_live *l)
+{
+	struct act_alerts_out out = {.webhook = l->webhook || l->o.kafka ? on_webhook : NULL,
+				     .alertmanager = l->alert ? on_alerts : NULL,
+				     .arg = l};
+
+	l->changes = 0;
+	act_verdicts_keep(collect_analysis_verdicts(l->analysis), (int64_t)base_realtime_ns(),
+			  note_change, l);
+	for (size_t i = 0; i < l->changes; i++) {
+		const struct act_anomaly *a = &l->change[i];
+
+		log_anomaly(l, a);
+		if (l->sender)
+			collect_sender_anomaly(l->sender, a);
+		l->instance = a->instance;
+		act_alerts_take(l->alerts, a, &out);
+		if (l->notify)
+			collect_notify_anomaly(l->notify, a);
+	}
+	act_alerts_poll(l->alerts, (int64_t)base_realtime_ns(), &out);
+	relaxed_store(l->lost_alerts, act_alerts_lost(l->alerts));
+}
+
+static void scale_pod(const struct act_pod_verdict *v, void *arg)
+{
+	act_scale_pod(arg, v);
+}
+
+static void scale_workloads(struct collect_live *l)
+{
+	act_scale_begin(l->scale, (int64_t)base_realtime_ns());
+	act_verdicts_pods(collect_analysis_verdicts(l->analysis), scale_pod, l->scale);
+	act_scale_end(l->scale);
+}
+
+/* ---- the thread ---- */
+
+static void *live_main(void *arg)
+{
+	struct collect_live *l = arg;
+	uint64_t second = base_now_ns();
+	bool more = true;
+
+	pthread_setname_np(pthread_self(), "live");
+	while (!base_stop_wait(l->stop, more ? 0 : POLL_MS)) {
+		if (l->analysis)
+			keep_anomalies(l);
+		if (l->notify)
+			collect_notify_poll(l->notify, base_now_ns());
+		more = l->sender && collect_sender_poll(l->sender, SLICE_NS);
+		if (base_now_ns() >= second) {
+			if (l->writer)
+				export_remote_write_flush(l->writer);
+			if (l->analysis) {
+				scale_workloads(l);
+				collect_analysis_connections(l->analysis, l->collector);
+				collect_analysis_poll(l->analysis);
+			}
+			if (l->notify)
+				collect_notify_pods(l->notify,
+						    collect_analysis_verdicts(l->analysis),
+						    base_now_ns());
+			second = base_now_ns() + SECOND_NS;
+		}
+	}
+	return NULL;
+}
+
+/* ---- start and end ---- */
+
+/* Alerts of anomalies that ended long ago are dropped. */
+static struct export_push *open_pusher(const char *name, const char *url, const char *config,
+				       char *error, size_t error_bytes)
+{
+	struct export_push_opts o = {
+		.url = url,
+		.config = config,
+		.name = name,
+		.content_type = "application/json",
+		.max_bytes = 4 << 20,
+		.max_age_ns = 300ull * SECOND_NS,
+		.timeout_ns = 5ull * SECOND_NS,
+	};
+
+	return export_push_new(&o, error, error_bytes);
+}
+
+struct collect_live *collect_live_new(const struct collect_live_opts *opts, char *error,
+				      size_t error_bytes)
+{
+	struct collect_live *l = calloc(1, sizeof(*l));
+
+	snprintf(error, error_bytes, "out of memory");
+	if (!l)
+		return NULL;
+	l->stop = eventfd(0, EFD_CLOEXEC);
+	if (l->stop < 0) {
+		snprintf(error, error_bytes, "%s", strerror(errno));
+		goto fail;
+	}
+	l->o = *opts;
+	if (opts->analyse) {
+		l->analysis = collect_analysis_new(&opts->analysis, error, error_bytes);
+		l->alerts = act_alerts_new(&(struct act_alerts_opts){.link = opts->link});
+		l->scale = act_scale_new(0, 0);
+		if (!l->analysis || !l->alerts || !l->scale)
+			goto fail;
+	}
+	if (opts->alert)
+		l->alert = open_pusher("alert", opts->alert, opts->alert_config, error,
+				       error_bytes);
+	if (opts->webhook)
+		l->webhook = open_pusher("webhook", opts->webhook, opts->webhook_config, error,
+					 error_bytes);
+	if ((opts->alert && !l->alert) || (opts->webhook && !l->webhook))
+		goto fail;
+	if (opts->remote_write) {
+		struct export_remote_opts remote = opts->remote;
+
+		remote.url = opts->remote_write;
+		l->writer = export_remote_write_open(&remote, error, error_bytes);
+		if (!l->writer)
+			goto fail;
+	}
+	return l;
+fail:
+	collect_live_free(l);
+	return NULL;
+}
+
+int collect_live_attach(struct collect_live *l, struct collect_collector *c)
+{
+	struct act_sample_opts sample = {
+		.every_ns = l->o.sample_every_ns,
+		.around_ns = l->o.sample_around_ns,
+		.late_ns = LATE_NS,
+	};
+	int err = 0;
+
+	if (l->analysis)
+		err = collect_analysis_attach(l->analysis, c);
+	if (!err && l->writer) {
+		l->sender = collect_sender_new(c, l->writer, &sample, l->o.period_ns,
+					       &l->o.receiver);
+		err = l->sender ? 0 : -ENOMEM;
+	}
+	if (!err && l->analysis && l->o.verdict_ttl_ns) {
+		l->notify = collect_notify_new(c, l->o.verdict_ttl_ns);
+		err = l->notify ? 0 : -ENOMEM;
+	}
+	l->collector = c;
+	return err ?: collect_collector_attach(c, &collect_live_part, l);
+}
+
+int collect_live_start(struct collect_live *l)
+{
+	int err = -pthread_create(&l->thread, NULL, live_main, l);
+
+	l->running = !err;
+	return err;
+}
+
+void collect_live_stop(struct collect_live *l)
+{
+	if (!l || !l->running)
+		return;
+	eventfd_write(l->stop, 1);
+	pthread_join(l->thread, NULL);
+	l->running = false;
+}
+
+int collect_live_free(struct collect_live *l)
+{
+	int err;
+
+	if (!l)
+		return 0;
+	collect_live_stop(l);
+	collect_notify_free(l->notify);
+	collect_sender_free(l->sender);
+	export_remote_write_free(l->writer, LINGER_NS);
+	export_push_free(l->webhook, LINGER_NS);
+	export_push_free(l->alert, LINGER_NS);
+	act_alerts_free(l->alerts);
+	act_scale_free(l->scale);
+	err = collect_analysis_free(l->analysis);
+	if (l->stop >= 0)
+		close(l->stop);
+	free(l->change);
+	free(l);
+	return err;
+}
+
+bool collect_collector_analysis(struct collect_collector *c, struct collect_analysis_view *out)
+{
+	const struct collect_live *l = collect_collector_part(c, &collect_live_part);
+	struct collect_analysis *a = l ? l->analysis : NULL;
+	const struct collect_analysis_opts *o;
+	struct collect_analysis_stats s;
+
+	if (!a)
+		return false;
+	o = collect_analysis_opts(a);
+	collect_analysis_stats(a, &s);
+	*out = (struct collect_analysis_view){
+		.analysis = a,
+		.verdicts = collect_analysis_verdicts(a),
+		.detector = o->detector,
+		.shadow = o->shadow,
+		.false_alarms = o->false_alarms,
+		.warming = s.warming,
+		.scale = l->scale,
+	};
+	return true;
+}

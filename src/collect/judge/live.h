@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * live.h - analysis in the workers, and a thread that keeps the anomalies and acts on them.
+ * Receivers of samples and alerts have threads of their own, so that they delay neither a round nor
+ * this thread.
+ *
+ * Order of calls:
+ * - collect_live_new()
+ * - collect_collector_new(), collect_live_attach(), collect_live_start(),
+ *   collect_collector_start()
+ * - collect_live_stop(), collect_collector_free(), collect_live_free()
+ */
+#ifndef SL_COLLECT_JUDGE_LIVE_H
+#define SL_COLLECT_JUDGE_LIVE_H
+
+#include "collect/judge/analysis.h"
+#include "collect/judge/sender.h"
+#include "collect/read/collect.h"
+
+struct export_kafka;
+struct http;
+
+struct collect_live_opts {
+	bool analyse;
+	struct collect_analysis_opts analysis;
+	uint64_t period_ns;			   /* of the collector's rounds */
+	const char *remote_write;		   /* URL, or NULL */
+	struct export_remote_opts remote;	   /* the rest of it */
+	const char *alert_config, *webhook_config; /* how to connect: http/client.h; or NULL */
+	struct collect_sender_form receiver;
+	uint64_t sample_every_ns; /* 0: all samples */
+	uint64_t sample_around_ns;
+	const char *alert, *webhook; /* URLs, or NULL */
+	struct export_kafka *kafka;  /* or NULL: the caller's */
+	uint64_t verdict_ttl_ns; /* how long a verdict written to a pod's host is valid; 0: none are
+				  */
+	const char *link;	 /* URL of the page, for alerts; or NULL */
+};
+
+struct collect_live;
+
+/* NULL: error has one line. */
+struct collect_live *collect_live_new(const struct collect_live_opts *opts, char *error,
+				      size_t error_bytes);
+/* 0 or -errno. */
+int collect_live_attach(struct collect_live *l, struct collect_collector *c);
+/*
+ * Starts the thread. It writes verdicts by RDMA, on devices that other threads use too: only
+ * after a change of credentials (agent.h). 0 or -errno.
+ */
+int collect_live_start(struct collect_live *l);
+/* Ends the thread; queued items have one second to be sent. */
+void collect_live_stop(struct collect_live *l);
+/* 0, or -errno of the last write, which is logged. NULL is fine. */
+int collect_live_free(struct collect_live *l);
+
+struct act_scale;
+struct act_verdicts;
+
+struct collect_analysis_view {
+	struct collect_analysis *analysis;
+	struct act_verdicts *verdicts;
+	const char *detector, *shadow; /* shadow: or NULL */
+	double false_alarms;	       /* accepted per pod and hour */
+	uint64_t warming;	       /* pods in their warm-up */
+	struct act_scale *scale;
+};
+/* False: no analysis is attached. */
+bool collect_collector_analysis(struct collect_collector *c, struct collect_analysis_view *out);
+
+#endif

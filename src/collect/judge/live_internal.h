@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* live_internal.h - what live.c shares with families.c. */
+#ifndef SL_COLLECT_JUDGE_LIVE_INTERNAL_H
+#define SL_COLLECT_JUDGE_LIVE_INTERNAL_H
+
+#include <pthread.h>
+
+#include "act/alert.h"
+#include "act/scale.h"
+#include "collect/judge/live.h"
+#include "collect/judge/sender.h"
+#include "collect/read/attach.h"
+#include "collect/judge/notify.h"
+
+struct collect_live {
+	struct collect_live_opts o;
+	struct collect_collector *collector;
+	struct collect_analysis *analysis;  /* NULL: none */
+	struct export_remote_write *writer; /* NULL: none; sender with it */
+	struct collect_sender *sender;
+	struct act_alerts *alerts;	     /* with analysis */
+	struct export_push *alert, *webhook; /* NULL: none */
+	struct act_scale *scale;	     /* with analysis */
+	struct collect_notify *notify;	     /* NULL: verdicts are not written to hosts */
+
+	pthread_t thread;
+	bool running;
+	int stop; /* eventfd: readable once the thread is to end */
+
+	/* The thread's. */
+	struct act_anomaly *change;
+	size_t changes, change_room;
+	uint64_t instance; /* of the anomaly being told */
+	uint64_t said_id;  /* of the last anomaly logged */
+	/* Read by any thread. */
+	uint64_t lost_changes, lost_alerts;
+};
+
+extern const struct collect_part collect_live_part; /* families.c */
+
+#endif

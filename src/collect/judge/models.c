@@ -1,0 +1,483 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collect/judge/models.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "base/grow.h"
+
+#define MAGIC	   "SLMODLS1"
+#define MAGIC_ANY  7 /* bytes that all versions share */
+#define MODELS_MAX 4096u
+#define NAME_MAX_  1024u
+#define MODEL_MAX  (64u << 20)
+#define FILE_BYTES ((size_t)1 << 30)
+#define GATHER_NS  5000000000u /* workers have this long to save their pipelines */
+
+struct model {
+	char *name;
+	void *bytes;
+	size_t length;
+	uint64_t learned; /* steps; 0: not learned here */
+};
+
+struct collect_models {
+	pthread_mutex_t lock;
+	struct model *model; /* sorted by name */
+	uint32_t count, room;
+	struct collect_models_stats stats;
+
+	/* The writer. */
+	pthread_t thread;
+	bool running;
+	int stop; /* eventfd: readable once the writer is to end */
+	const char *path;
+	uint64_t every_ns, asked;
+};
+
+struct collect_models *collect_models_new(void)
+{
+	struct collect_models *m = calloc(1, sizeof(*m));
+
+	if (m)
+		pthread_mutex_init(&m->lock, NULL);
+	return m;
+}
+
+void collect_models_stop(struct collect_models *m)
+{
+	if (!m->running)
+		return;
+	eventfd_write(m->stop, 1);
+	pthread_join(m->thread, NULL);
+	close(m->stop);
+	m->running = false;
+}
+
+static void clear_models(struct collect_models *m)
+{
+	while (m->count) {
+		free(m->model[--m->count].name);
+		free(m->model[m->count].bytes);
+	}
+}
+
+void collect_models_free(struct collect_models *m)
+{
+	if (!m)
+		return;
+	collect_models_stop(m);
+	clear_models(m);
+	free(m->model);
+	pthread_mutex_destroy(&m->lock);
+	free(m);
+}
+
+/* The index of the first name that is not less. */
+static uint32_t find_place(const struct collect_models *m, const char *name)
+{
+	size_t i;
+
+	BASE_LOWER_BOUND(i, 0, m->count, strcmp(m->model[i].name, name) < 0);
+	return (uint32_t)i;
+}
+
+static struct model *find_model(struct collect_models *m, const char *name)
+{
+	uint32_t i = find_place(m, name);
+
+	return i < m->count && !strcmp(m->model[i].name, name) ? &m->model[i] : NULL;
+}
+
+static struct model *find_either(struct collect_models *m, const char *pod, const char *service)
+{
+	struct model *x = *pod ? find_model(m, pod) : NULL;
+
+	return x || !*service ? x : find_model(m, service);
+}
+
+/* Under the lock. */
+static struct model *insert_model(struct collect_models *m, const char *name)
+{
+	struct model *x = find_model(m, name);
+	char *copy;
+
+	if (x)
+		return x;
+	if (m->count == MODELS_MAX || !BASE_GROW(m->model, m->count, m->room) ||
+	    !(copy = strdup(name)))
+		return NULL;
+	x = &m->model[find_place(m, name)];
+	memmove(x + 1, x, (size_t)(&m->model[m->count++] - x) * sizeof(*x));
+	*x = (struct model){.name = copy};
+	return x;
+}
+
+/* Under the lock. Takes bytes over. */
+static int put_model(struct collect_models *m, const char *name, void *bytes, size_t length,
+		     uint64_t learned)
+{
+	struct model *x = insert_model(m, name);
+
+	if (!x) {
+		free(bytes);
+		return -ENOMEM;
+	}
+	free(x->bytes);
+	x->bytes = bytes;
+	x->length = length;
+	x->learned = learned;
+	return 0;
+}
+
+int collect_models_put(struct collect_models *m, const char *name, const void *bytes, size_t length)
+{
+	void *copy = malloc(length + 1);
+	int err;
+
+	if (!copy)
+		return -ENOMEM;
+	memcpy(copy, bytes, length);
+	pthread_mutex_lock(&m->lock);
+	err = put_model(m, name, copy, length, 0);
+	pthread_mutex_unlock(&m->lock);
+	return err;
+}
+
+int collect_models_info(struct collect_models *m, const char *pod, const char *service,
+			struct analyse_model_info *info)
+{
+	struct model *x;
+	int err;
+
+	pthread_mutex_lock(&m->lock);
+	x = find_either(m, pod, service);
+	err = x ? analyse_pipeline_model_info(x->bytes, x->length, info) : -ENOENT;
+	pthread_mutex_unlock(&m->lock);
+	return err;
+}
+
+int collect_models_load(struct collect_models *m, const char *pod, const char *service,
+			struct analyse_pipeline *p)
+{
+	struct model *x;
+	int err;
+
+	pthread_mutex_lock(&m->lock);
+	x = find_either(m, pod, service);
+	err = x ? analyse_pipeline_load(p, x->bytes, x->length) : -ENOENT;
+	m->stats.refused += err && err != -ENOENT;
+	pthread_mutex_unlock(&m->lock);
+	return err;
+}
+
+int collect_models_keep(struct collect_models *m, const char *name,
+			const struct analyse_pipeline *p)
+{
+	struct analyse_pipeline_stats s;
+	const struct model *x;
+	int64_t n = -1;
+	size_t room;
+	void *bytes;
+	bool more;
+	int err;
+
+	analyse_pipeline_stats(p, &s);
+	if (!s.learned)
+		return 0;
+	pthread_mutex_lock(&m->lock);
+	x = find_model(m, name);
+	more = !x || s.learned >= x->learned;
+	pthread_mutex_unlock(&m->lock);
+	if (!more)
+		return 0;
+	/* Not under the lock: it takes 0.1 ms. */
+	room = analyse_pipeline_save_bytes(p);
+	bytes = malloc(room);
+	if (bytes)
+		n = analyse_pipeline_save(p, bytes, room);
+	if (n <= 0) {
+		free(bytes);
+		return -ENOMEM;
+	}
+	pthread_mutex_lock(&m->lock);
+	err = put_model(m, name, bytes, (size_t)n, s.learned);
+	pthread_mutex_unlock(&m->lock);
+	return err;
+}
+
+void collect_models_each(struct collect_models *m,
+			 void (*fn)(void *arg, const char *name, const void *bytes, size_t length),
+			 void *arg)
+{
+	pthread_mutex_lock(&m->lock);
+	for (uint32_t i = 0; i < m->count; i++)
+		fn(arg, m->model[i].name, m->model[i].bytes, m->model[i].length);
+	pthread_mutex_unlock(&m->lock);
+}
+
+void collect_models_stats(struct collect_models *m, struct collect_models_stats *out)
+{
+	pthread_mutex_lock(&m->lock);
+	*out = m->stats;
+	pthread_mutex_unlock(&m->lock);
+}
+
+/* ---- reading ---- */
+
+struct models_in {
+	const uint8_t *at;
+	size_t left;
+};
+
+/* The next n bytes; NULL: there are fewer. */
+static const uint8_t *read_bytes(struct models_in *in, size_t n)
+{
+	const uint8_t *p = in->at;
+
+	if (n > in->left)
+		return NULL;
+	in->at += n;
+	in->left -= n;
+	return p;
+}
+
+static uint32_t get_u32(const uint8_t *p)
+{
+	return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+static int take_file(struct collect_models *m, const uint8_t *bytes, size_t n)
+{
+	struct models_in in = {bytes, n};
+	const uint8_t *head = read_bytes(&in, 12), *text, *model;
+	char name[NAME_MAX_ + 1];
+	uint32_t count;
+
+	if (!head || memcmp(head, MAGIC, MAGIC_ANY))
+		return -EINVAL;
+	if (head[MAGIC_ANY] != MAGIC[MAGIC_ANY])
+		return -EPROTONOSUPPORT;
+	count = get_u32(head + 8);
+	if (count > MODELS_MAX)
+		return -EINVAL;
+	while (count--) {
+		uint32_t name_bytes, length;
+		int err;
+
+		head = read_bytes(&in, 8);
+		if (!head)
+			return -EINVAL;
+		name_bytes = get_u32(head);
+		length = get_u32(head + 4);
+		if (name_bytes > NAME_MAX_ || length > MODEL_MAX ||
+		    !(text = read_bytes(&in, name_bytes)) || !(model = read_bytes(&in, length)))
+			return -EINVAL;
+		memcpy(name, text, name_bytes);
+		name[name_bytes] = '\0';
+		err = collect_models_put(m, name, model, length);
+		if (err)
+			return err;
+	}
+	return in.left ? -EINVAL : 0;
+}
+
+static int read_file(const char *path, char **bytes, size_t *n)
+{
+	struct stat st;
+
+	*bytes = NULL;
+	/* A folder is a mistake, not a damaged file, which would be renamed. */
+	if (!stat(path, &st) && S_ISDIR(st.st_mode))
+		return -EISDIR;
+	*bytes = base_read_file(path, FILE_BYTES, n);
+	return *bytes ? 0 : errno == EFBIG ? -EINVAL : -errno;
+}
+
+int collect_models_read(struct collect_models *m, const char *path, char *error, size_t error_bytes)
+{
+	char *bytes;
+	size_t n;
+	int err = read_file(path, &bytes, &n);
+
+	if (!err)
+		err = take_file(m, (const uint8_t *)bytes, n);
+	free(bytes);
+	if (err == -EINVAL || err == -EPROTONOSUPPORT) {
+		pthread_mutex_lock(&m->lock);
+		/* The valid part, too: a fleet that knows half its pods is hard to explain. */
+		clear_models(m);
+		m->stats.refused++;
+		pthread_mutex_unlock(&m->lock);
+	}
+	if (err)
+		snprintf(error, error_bytes, "%s: %s", path,
+			 err == -EINVAL ? "not a file of models, damaged or truncated"
+			 : err == -EPROTONOSUPPORT
+				 ? "models of a version that this program cannot read"
+				 : strerror(-err));
+	return err;
+}
+
+/* ---- writing ---- */
+
+struct models_out {
+	FILE *f;
+	uint32_t count;
+};
+
+static void put_u32(FILE *f, uint32_t v)
+{
+	for (int i = 0; i < 4; i++)
+		putc((int)(v >> 8 * i & 255), f);
+}
+
+static void write_one(void *arg, const char *name, const void *bytes, size_t length)
+{
+	struct models_out *o = arg;
+
+	put_u32(o->f, (uint32_t)strlen(name));
+	put_u32(o->f, (uint32_t)length);
+	fwrite(name, strlen(name), 1, o->f);
+	fwrite(bytes, length, 1, o->f);
+	o->count++;
+}
+
+/* Makes the rename durable. */
+static int sync_folder(const char *path)
+{
+	char *copy = strdup(path);
+	int fd, err = 0;
+
+	if (!copy)
+		return -ENOMEM;
+	fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0 || (fsync(fd) && errno != EINVAL)) /* EINVAL: not supported */
+		err = -errno;
+	if (fd >= 0)
+		close(fd);
+	free(copy);
+	return err;
+}
+
+int collect_models_write(struct collect_models *m, const char *path)
+{
+	struct models_out to_memory = {0};
+	char *temporary, *text = NULL;
+	size_t bytes = 0;
+	int err = 0;
+	FILE *f;
+
+	/* Into memory first, so that workers do not wait for the disk. */
+	to_memory.f = open_memstream(&text, &bytes);
+	if (!to_memory.f)
+		return -ENOMEM;
+	fwrite(MAGIC, 8, 1, to_memory.f);
+	put_u32(to_memory.f, 0);
+	collect_models_each(m, write_one, &to_memory);
+	err = ferror(to_memory.f) ? -ENOMEM : 0;
+	/* glibc's fclose() returns 0 without the memory, if there is none. */
+	if (fclose(to_memory.f) || err || !text) {
+		free(text);
+		return -ENOMEM;
+	}
+	for (int i = 0; i < 4; i++)
+		text[8 + i] = (char)(to_memory.count >> 8 * i & 255);
+
+	if (asprintf(&temporary, "%s.%d", path, (int)getpid()) < 0) {
+		free(text);
+		return -ENOMEM;
+	}
+	unlink(temporary); /* of a killed process with the same PID */
+	f = fopen(temporary, "wxe");
+	if (!f) {
+		err = -errno;
+		goto out;
+	}
+	errno = 0;
+	if (fwrite(text, bytes, 1, f) != 1 || fflush(f) || fsync(fileno(f)))
+		err = errno ? -errno : -EIO;
+	if (fclose(f) && !err)
+		err = -errno;
+	if (!err && rename(temporary, path))
+		err = -errno;
+	if (err)
+		unlink(temporary);
+	else
+		err = sync_folder(path);
+out:
+	free(temporary);
+	free(text);
+	return err;
+}
+
+/* ---- now and then ---- */
+
+/* False: stop. */
+static bool wait_until(struct collect_models *m, uint64_t ns)
+{
+	uint64_t now, ms;
+
+	while ((now = base_now_ns()) < ns) {
+		ms = BASE_MIN((ns - now) / 1000000 + 1, (uint64_t)INT_MAX);
+		if (base_stop_wait(m->stop, (int)ms))
+			return false;
+	}
+	return !base_stop_wait(m->stop, 0);
+}
+
+static void *writer_main(void *arg)
+{
+	struct collect_models *m = arg;
+	uint64_t next = base_now_ns() + m->every_ns;
+	uint64_t gather = BASE_MIN(m->every_ns / 2, GATHER_NS);
+
+	pthread_setname_np(pthread_self(), "models");
+	while (wait_until(m, next - gather)) {
+		int err;
+
+		/* Pairs with collect_models_asked(). */
+		__atomic_fetch_add(&m->asked, 1, __ATOMIC_RELAXED);
+		if (!wait_until(m, next))
+			break;
+		err = collect_models_write(m, m->path);
+		if (err)
+			base_log_limited(BASE_ERROR, "analysis",
+					 "models not saved, retrying file=%s error=\"%s\"", m->path,
+					 strerror(-err));
+		pthread_mutex_lock(&m->lock);
+		m->stats.failed += err != 0;
+		pthread_mutex_unlock(&m->lock);
+		next = base_now_ns() + m->every_ns;
+	}
+	return NULL;
+}
+
+int collect_models_start(struct collect_models *m, const char *path, uint64_t every_ns)
+{
+	int err;
+
+	m->every_ns = every_ns;
+	m->path = path;
+	m->stop = eventfd(0, EFD_CLOEXEC);
+	err = m->stop < 0 ? -errno : -pthread_create(&m->thread, NULL, writer_main, m);
+	m->running = !err;
+	if (err && m->stop >= 0)
+		close(m->stop);
+	return err;
+}
+
+uint64_t collect_models_asked(const struct collect_models *m)
+{
+	return __atomic_load_n(&m->asked, __ATOMIC_RELAXED);
+}

@@ -1,0 +1,602 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collect/judge/record.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "base/grow.h"
+#include "base/relaxed.h"
+#include "collect/judge/models.h"
+#include "collect/judge/rows.h"
+
+#define BUCKETS	  1024u
+#define AGAIN_MAX 1000 /* recordings of one pod in one folder */
+
+struct record_pod {
+	struct record_pod *next;
+	uint64_t instance;
+	char *label;
+	char *path; /* NULL: none */
+	char *head; /* first line, without newline */
+	uint32_t columns;
+};
+
+struct collect_record {
+	char *dir;
+	struct collect_rows rows;
+	struct record_pod *bucket[BUCKETS];
+	FILE *events, *verdicts;
+	uint64_t lost;
+};
+
+uint64_t collect_record_lost(const struct collect_record *r)
+{
+	return relaxed_load(r->lost);
+}
+
+/* ---- the judge ---- */
+
+static bool ends_with(const char *s, size_t n, const char *end)
+{
+	size_t k = strlen(end);
+
+	return n > k && !memcmp(s + n - k, end, k);
+}
+
+size_t collect_record_name(char *out, const char *name, bool counter)
+{
+	size_t base = strcspn(name, "{"), n = 0;
+	bool looks = ends_with(name, base, "_total") || ends_with(name, base, "_count") ||
+		     ends_with(name, base, "_sum") || ends_with(name, base, "_bucket");
+	const char *more = counter == looks ? "" : counter ? "_total" : "_value";
+
+	for (size_t i = 0; name[i] || i == base; i++) {
+		if (i == base)
+			n += (size_t)sprintf(out + n, "%s", more);
+		if (!name[i])
+			break;
+		out[n++] = name[i] == ',' ? ';' : (unsigned char)name[i] < 32 ? '_' : name[i];
+	}
+	out[n++] = '\0';
+	return n;
+}
+
+void collect_record_print(FILE *f, const char *name)
+{
+	for (; *name; name++)
+		if (strchr(",;:%", *name) || (unsigned char)*name < 32)
+			fprintf(f, "%%%02x", (unsigned char)*name);
+		else
+			putc(*name, f);
+}
+
+void collect_record_restore(char *name)
+{
+	char *to = name;
+	unsigned int c;
+
+	for (; *name; name++, to++)
+		if (*name == '%' && sscanf(name, "%%%2x", &c) == 1 && strlen(name) > 2) {
+			*to = (char)c;
+			name += 2;
+		} else {
+			*to = *name;
+		}
+	*to = 0;
+}
+
+/* The name, its service, its label, and those of the columns, NUL-terminated. */
+bool collect_record_layout(struct collect_record *r, int64_t moment,
+			   const struct collect_judge_pod *pod,
+			   const struct analyse_column *columns, uint32_t n)
+{
+	struct collect_rows_entry e = {.instance = pod->instance,
+				       .ns = pod->ns,
+				       .moment = moment,
+				       .kind = COLLECT_ROWS_LAYOUT,
+				       .columns = n};
+	const char *label = pod->label ?: pod->name;
+	char *at;
+
+	e.bytes = strlen(pod->name) + strlen(pod->service) + strlen(label) + 3;
+	for (uint32_t i = 0; i < n; i++)
+		e.bytes += strlen(columns[i].name) + 1;
+	at = (char *)collect_rows_put(&r->rows, &e);
+	if (!at)
+		return false;
+	at = stpcpy(at, pod->name) + 1;
+	at = stpcpy(at, pod->service) + 1;
+	at = stpcpy(at, label) + 1;
+	for (uint32_t i = 0; i < n; i++)
+		at = stpcpy(at, columns[i].name) + 1;
+	return true;
+}
+
+static void put_entry(struct collect_record *r, const struct collect_rows_entry *e,
+		      const void *bytes)
+{
+	uint8_t *at = collect_rows_put(&r->rows, e);
+
+	if (!at)
+		relaxed_add(r->lost, 1);
+	else if (bytes)
+		memcpy(at, bytes, e->bytes);
+}
+
+void collect_record_row(struct collect_record *r, uint64_t instance, int64_t ns,
+			const double *value, uint32_t n)
+{
+	const struct collect_rows_entry e = {.instance = instance,
+					     .ns = ns,
+					     .kind = COLLECT_ROWS_VALUES,
+					     .columns = n,
+					     .bytes = n * sizeof(*value)};
+
+	put_entry(r, &e, value);
+}
+
+void collect_record_gone(struct collect_record *r, int64_t moment, uint64_t instance)
+{
+	const struct collect_rows_entry e = {
+		.instance = instance, .moment = moment, .kind = COLLECT_ROWS_GONE};
+
+	put_entry(r, &e, NULL);
+}
+
+void collect_record_trace(struct collect_record *r, const struct collect_rows_entry *e,
+			  const uint8_t *bytes)
+{
+	put_entry(r, e, bytes);
+}
+
+void collect_record_kept(struct collect_record *r, int64_t moment)
+{
+	const struct collect_rows_entry e = {.moment = moment, .kind = COLLECT_ROWS_KEPT};
+
+	put_entry(r, &e, NULL);
+}
+
+void collect_record_verdict(struct collect_record *r, const char *line)
+{
+	const struct collect_rows_entry e = {.kind = COLLECT_ROWS_VERDICT,
+					     .bytes = strlen(line) + 1};
+
+	put_entry(r, &e, line);
+}
+
+void collect_record_hand_over(struct collect_record *r)
+{
+	collect_rows_give(&r->rows, 0, true);
+}
+
+/* ---- files ---- */
+
+/* Where the pod is, or is to be. */
+static struct record_pod **place_of(struct collect_record *r, uint64_t instance)
+{
+	struct record_pod **at = &r->bucket[(instance * 0x9e3779b97f4a7c15ull >> 40) % BUCKETS];
+
+	while (*at && (*at)->instance != instance)
+		at = &(*at)->next;
+	return at;
+}
+
+/* A pod's name is not trusted: it must name a file inside the folder. */
+static char *make_path(struct collect_record *r, const char *pod, uint64_t instance, int again)
+{
+	char name[201], more[16] = "", *path;
+	size_t n = 0;
+
+	for (; pod[n] && n < sizeof(name) - 1; n++)
+		name[n] = pod[n] == '/' || (unsigned char)pod[n] < 32 || (!n && pod[n] == '.')
+				  ? '_'
+				  : pod[n];
+	name[n] = '\0';
+	if (again > 1)
+		snprintf(more, sizeof(more), "-%d", again);
+	if (asprintf(&path, again || !n ? "%s/metrics/%s%s%016llx%s.csv" : "%s/metrics/%s.csv",
+		     r->dir, name, n ? "-" : "", (unsigned long long)instance, more) < 0)
+		return NULL;
+	return path;
+}
+
+static void log_error(const struct collect_record *r, const struct record_pod *p, int error)
+{
+	base_log_limited(BASE_ERROR, "record",
+			 "cannot write rows folder=%s/metrics pod=%s error=\"%s\"", r->dir,
+			 p->label, strerror(error));
+}
+
+/* Makes the pod's file with its first line, or tries so again with its next row. */
+static void create_file(struct collect_record *r, struct record_pod *p)
+{
+	for (int again = 0; again < AGAIN_MAX; again++) {
+		bool good;
+		FILE *f;
+
+		p->path = make_path(r, p->label, p->instance, again);
+		f = p->path ? fopen(p->path, "wxe") : NULL;
+		if (f) {
+			good = fprintf(f, "%s\n", p->head) > 0 && !fflush(f);
+			if (!good)
+				log_error(r, p, errno);
+			if (!fclose(f) && good)
+				return;
+			unlink(p->path); /* without a first line it is no file of rows */
+		}
+		free(p->path);
+		p->path = NULL;
+		if (f)
+			return;
+		if (errno != EEXIST)
+			break;
+	}
+	log_error(r, p, errno);
+}
+
+/* Appends empty fields for new columns to the existing rows. */
+static bool widen_rows(struct record_pod *p, const char *head, uint32_t columns)
+{
+	char *temporary = NULL, *line = NULL;
+	FILE *from = fopen(p->path, "re"), *to = NULL;
+	size_t room = 0;
+	bool good = false;
+	ssize_t n;
+
+	if (!from || asprintf(&temporary, "%s.new", p->path) < 0)
+		goto out;
+	to = fopen(temporary, "we");
+	if (!to || getline(&line, &room, from) < 0)
+		goto out;
+	fprintf(to, "%s\n", head);
+	while ((n = getline(&line, &room, from)) > 0) {
+		fwrite(line, (size_t)n - 1, 1, to);
+		for (uint32_t i = p->columns; i < columns; i++)
+			putc(',', to);
+		putc('\n', to);
+	}
+	good = !ferror(from) && !fflush(to) && !ferror(to) && !rename(temporary, p->path);
+out:
+	if (from)
+		fclose(from);
+	if (to)
+		fclose(to);
+	if (!good && temporary)
+		unlink(temporary);
+	free(temporary);
+	free(line);
+	return good;
+}
+
+static char *make_head(const char *names, uint32_t columns, size_t bytes)
+{
+	char *head = malloc(bytes + columns + 16), *at = head;
+
+	if (!head)
+		return NULL;
+	at = stpcpy(at, "TimeStamp");
+	for (uint32_t i = 0; i < columns; i++) {
+		*at++ = ',';
+		at = stpcpy(at, names);
+		names += strlen(names) + 1;
+	}
+	return head;
+}
+
+/* The line by which replay knows a pod, its columns and its file. */
+static void write_layout(struct collect_record *r, const struct collect_rows_entry *e,
+			 const struct record_pod *p, const char *name, const char *service)
+{
+	const char *file = p->path ? strrchr(p->path, '/') + 1 : "";
+
+	fprintf(r->events, "layout,%" PRId64 ",%" PRId64 ",%016" PRIx64 ",%" PRIu32 ",", e->moment,
+		e->ns, e->instance, e->columns);
+	for (const char *const text[] = {file, name, service, p->label}, *const *t = text;
+	     t < text + 4; t++) {
+		collect_record_print(r->events, *t);
+		putc(t < text + 3 ? ',' : '\n', r->events);
+	}
+}
+
+static void write_trace(struct collect_record *r, const struct collect_rows_entry *e,
+			const uint8_t *bytes)
+{
+	fprintf(r->events, "trace,%" PRId64 ",", e->moment);
+	for (uint32_t i = 0; i < e->columns; i++) {
+		uint32_t parent;
+
+		memcpy(&parent, bytes, sizeof(parent));
+		bytes += sizeof(parent);
+		collect_record_print(r->events, (const char *)bytes);
+		fprintf(r->events, ":%" PRIu32 "%s", parent, i + 1 < e->columns ? ";" : "\n");
+		bytes += strlen((const char *)bytes) + 1;
+	}
+}
+
+static void take_layout(struct collect_record *r, const struct collect_rows_entry *e,
+			const char *names)
+{
+	const char *service = names + strlen(names) + 1, *label = service + strlen(service) + 1,
+		   *columns = label + strlen(label) + 1;
+	struct record_pod **at = place_of(r, e->instance), *p = *at;
+	char *head = make_head(columns, e->columns, e->bytes);
+
+	if (!p && head) {
+		p = calloc(1, sizeof(*p));
+		if (p)
+			p->label = strdup(label);
+		if (p && p->label) {
+			p->instance = e->instance;
+			*at = p;
+		} else {
+			free(p);
+			p = NULL;
+		}
+	}
+	if (!p || !head) {
+		free(head);
+		return;
+	}
+	/* A schema only grows, so that columns keep their place. */
+	if (p->path && !strncmp(head, p->head, strlen(p->head)) &&
+	    widen_rows(p, head, e->columns)) {
+		free(p->head);
+		p->head = head;
+		p->columns = e->columns;
+	} else {
+		free(p->path);
+		free(p->head);
+		p->head = head;
+		p->columns = e->columns;
+		create_file(r, p);
+	}
+	write_layout(r, e, p, names, service);
+}
+
+/* Consecutive rows of a pod share an open file. */
+struct record_file {
+	FILE *f; /* NULL: none */
+	struct record_pod *of;
+	off_t before; /* size without these rows */
+	uint64_t rows;
+};
+
+static void open_file(struct collect_record *r, struct record_file *o)
+{
+	struct stat st;
+
+	if (!o->of->path)
+		create_file(r, o->of);
+	o->f = o->of->path ? fopen(o->of->path, "ae") : NULL;
+	o->rows = 0;
+	if (o->f && !fstat(fileno(o->f), &st)) {
+		o->before = st.st_size;
+		return;
+	}
+	if (o->of->path)
+		log_error(r, o->of, errno);
+	if (o->f)
+		fclose(o->f);
+	o->f = NULL;
+}
+
+/* Rows are written whole, or not at all. */
+static void close_file(struct collect_record *r, struct record_file *o)
+{
+	bool bad;
+
+	if (!o->f)
+		return;
+	bad = fflush(o->f) || ferror(o->f);
+	if (bad)
+		log_error(r, o->of, errno);
+	bad |= fclose(o->f) != 0;
+	o->f = NULL;
+	if (!bad)
+		return;
+	relaxed_add(r->lost, o->rows);
+	if (truncate(o->of->path, o->before))
+		log_error(r, o->of, errno);
+}
+
+static void take_row(struct collect_record *r, const struct collect_rows_entry *e,
+		     const uint8_t *values, struct record_file *o)
+{
+	struct record_pod *p = o->of && o->of->instance == e->instance ? o->of
+								       : *place_of(r, e->instance);
+
+	if (p != o->of)
+		close_file(r, o);
+	o->of = p;
+	if (p && p->columns == e->columns && !o->f)
+		open_file(r, o);
+	if (!p || p->columns != e->columns || !o->f) {
+		relaxed_add(r->lost, 1);
+		return;
+	}
+	o->rows++;
+	fprintf(o->f, "%lld.%09lld", (long long)(e->ns / 1000000000),
+		(long long)(e->ns % 1000000000));
+	for (uint32_t i = 0; i < e->columns; i++) {
+		double v;
+
+		memcpy(&v, values + i * sizeof(v), sizeof(v));
+		if (isfinite(v))
+			fprintf(o->f, ",%.17g", v);
+		else
+			putc(',', o->f);
+	}
+	putc('\n', o->f);
+}
+
+static void take_entry(struct collect_record *r, const struct collect_rows_entry *e,
+		       const uint8_t *bytes, struct record_file *o)
+{
+	switch (e->kind) {
+	case COLLECT_ROWS_VALUES:
+		take_row(r, e, bytes, o);
+		return;
+	case COLLECT_ROWS_LAYOUT:
+		close_file(r, o);
+		take_layout(r, e, (const char *)bytes);
+		return;
+	case COLLECT_ROWS_GONE:
+		fprintf(r->events, "gone,%" PRId64 ",%016" PRIx64 "\n", e->moment, e->instance);
+		return;
+	case COLLECT_ROWS_TRACE:
+		write_trace(r, e, bytes);
+		return;
+	case COLLECT_ROWS_KEPT:
+		fprintf(r->events, "kept,%" PRId64 "\n", e->moment);
+		return;
+	case COLLECT_ROWS_VERDICT:
+		fputs((const char *)bytes, r->verdicts);
+		return;
+	}
+}
+
+/* A line of events or verdicts that is not written leaves a recording that replay refuses. */
+static void flush_line(struct collect_record *r, FILE *f, const char *name)
+{
+	if (!fflush(f) && !ferror(f))
+		return;
+	clearerr(f);
+	relaxed_add(r->lost, 1);
+	base_log_limited(BASE_ERROR, "record", "cannot write file=%s/%s error=\"%s\"", r->dir, name,
+			 strerror(errno));
+}
+
+void collect_record_write(struct collect_record *r)
+{
+	struct record_file o = {0};
+	struct collect_rows_entry e;
+	const uint8_t *bytes;
+
+	collect_rows_take(&r->rows);
+	while (collect_rows_peek(&r->rows, &e, &bytes)) {
+		take_entry(r, &e, bytes, &o);
+		collect_rows_next(&r->rows);
+	}
+	close_file(r, &o);
+	flush_line(r, r->events, "events.csv");
+	flush_line(r, r->verdicts, "verdicts.csv");
+}
+
+/* ---- start and end ---- */
+
+static int make_dirs(const char *dir)
+{
+	char *metrics;
+	int err = 0;
+
+	if (asprintf(&metrics, "%s/metrics", dir) < 0)
+		return -ENOMEM;
+	if ((mkdir(dir, 0777) && errno != EEXIST) || (mkdir(metrics, 0777) && errno != EEXIST))
+		err = -errno;
+	free(metrics);
+	return err;
+}
+
+static FILE *open_in(const char *dir, const char *name)
+{
+	char *path;
+	FILE *f;
+
+	if (asprintf(&path, "%s/%s", dir, name) < 0)
+		return NULL;
+	f = fopen(path, "ae");
+	free(path);
+	return f;
+}
+
+static void count_model(void *arg, const char *name, const void *bytes, size_t length)
+{
+	(void)name, (void)bytes, (void)length;
+	++*(size_t *)arg;
+}
+
+/* Each start has a file of its own, as a recording goes on over several. */
+static int write_models(struct collect_record *r, struct collect_models *models)
+{
+	unsigned long long now = base_realtime_ns();
+	size_t n = 0;
+	char *path;
+	int err;
+
+	if (models)
+		collect_models_each(models, count_model, &n);
+	if (!n)
+		return 0;
+	if (asprintf(&path, "%s/models-%llu", r->dir, now) < 0)
+		return -ENOMEM;
+	err = collect_models_write(models, path);
+	free(path);
+	fprintf(r->events, "models,models-%llu\n", now);
+	return err;
+}
+
+struct collect_record *collect_record_new(const char *dir, const char *options,
+					  struct collect_models *models, char *error,
+					  size_t error_bytes)
+{
+	struct collect_record *r = calloc(1, sizeof(*r));
+	int err = r ? make_dirs(dir) : -ENOMEM;
+
+	if (r)
+		collect_rows_init(&r->rows);
+	if (!err) {
+		r->dir = strdup(dir);
+		r->events = open_in(dir, "events.csv");
+		r->verdicts = r->events ? open_in(dir, "verdicts.csv") : NULL;
+		err = !r->dir ? -ENOMEM : !r->verdicts ? -errno : 0;
+	}
+	if (!err) {
+		fprintf(r->events, "start,%s\n", options);
+		err = write_models(r, models);
+	}
+	if (err) {
+		snprintf(error, error_bytes, "%s: %s", dir, strerror(-err));
+		collect_record_free(r);
+		return NULL;
+	}
+	if (!ftell(r->verdicts))
+		fputs(COLLECT_JUDGE_HEAD, r->verdicts);
+	return r;
+}
+
+int collect_record_free(struct collect_record *r)
+{
+	int err;
+
+	if (!r)
+		return 0;
+	if (r->verdicts) {
+		collect_record_write(r);
+		collect_record_hand_over(r);
+		collect_record_write(r);
+	}
+	for (size_t i = 0; i < BUCKETS; i++)
+		for (struct record_pod *p = r->bucket[i], *next; p; p = next) {
+			next = p->next;
+			free(p->path);
+			free(p->head);
+			free(p->label);
+			free(p);
+		}
+	if (r->events)
+		fclose(r->events);
+	if (r->verdicts)
+		fclose(r->verdicts);
+	err = collect_record_lost(r) ? -EIO : 0;
+	collect_rows_fini(&r->rows);
+	free(r->dir);
+	free(r);
+	return err;
+}

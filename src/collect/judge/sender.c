@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collect/judge/sender.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/base.h"
+#include "collect/judge/sender_exemplar.h"
+#include "collect/judge/sender_hist.h"
+#include "collect/read/collector_internal.h"
+#include "collect/read/index.h"
+
+#define POINTS	  16384u	 /* per series, at a time */
+#define LOOK_NS	  500000000u	 /* between two looks for pods */
+#define BEHIND_NS 600000000000ll /* samples older than this are given up */
+#define SECOND_NS 1000000000ull
+#define STEP_NS	  1000000000ll /* a clock that moves by less was not set */
+#define BUCKETS	  4096u
+
+struct sender_pod {
+	struct sender_pod *next; /* in the bucket */
+	uint64_t instance, seen;
+	struct act_sample_pod plan;
+	uint64_t layout;
+	int64_t known_ns; /* the columns are those of this time */
+	uint32_t columns;
+	struct export_remote_series **series; /* [columns]; NULL: not sent */
+	struct collect_sender_hists *hists;
+	struct export_remote_series **all; /* of both, by labels */
+	size_t alls;
+	int64_t hists_ns, hists_sent_ns; /* when they are due; time of those sent last */
+	uint64_t jumped_ns; /* the clock went forward over this much, which had no samples */
+	bool anomalous;
+	/* The span being sent: columns before column are done. */
+	struct act_sample_span span;
+	uint32_t column;
+	bool busy;
+};
+
+struct collect_sender {
+	struct collect_collector *c;
+	struct export_remote_write *w;
+	struct act_sample_opts o;
+	struct collect_sender_form form;
+	uint64_t most_ns; /* span of time that POINTS of a series always hold */
+	struct sender_pod *bucket[BUCKETS];
+	size_t next; /* bucket */
+	uint64_t look_ns, looks;
+	int64_t offset_ns; /* of the clock against the monotonic one at the last look */
+	struct collect_point *point;
+	struct export_remote_point *out;
+	struct collect_sender_stats s;
+};
+
+struct collect_sender *collect_sender_new(struct collect_collector *c,
+					  struct export_remote_write *w,
+					  const struct act_sample_opts *opts, uint64_t period_ns,
+					  const struct collect_sender_form *form)
+{
+	struct collect_sender *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return NULL;
+	s->c = c;
+	s->w = w;
+	s->o = *opts;
+	s->form = *form;
+	s->form.to = w;
+	/* Without a period rounds take tens of microseconds. */
+	s->most_ns = POINTS / 2 * (period_ns ? period_ns : 20000);
+	if (s->most_ns > 60 * SECOND_NS)
+		s->most_ns = 60 * SECOND_NS;
+	s->point = malloc(POINTS * sizeof(*s->point));
+	s->out = malloc(POINTS * sizeof(*s->out));
+	if (!s->point || !s->out) {
+		collect_sender_free(s);
+		errno = ENOMEM;
+		return NULL;
+	}
+	return s;
+}
+
+/* ---- series ---- */
+
+/* All series of a pod, settled: size n. NULL: ENOMEM. */
+static struct export_remote_series **settle_series(struct export_remote_series **series,
+						   uint32_t columns,
+						   const struct collect_sender_hists *hists,
+						   size_t *n)
+{
+	size_t most = columns + collect_sender_hists_series(hists, NULL);
+	struct export_remote_series **all = calloc(most + 1, sizeof(struct export_remote_series *));
+
+	*n = 0;
+	if (!all)
+		return NULL;
+	for (uint32_t i = 0; i < columns; i++)
+		if (series[i])
+			all[(*n)++] = series[i];
+	*n += collect_sender_hists_series(hists, all + *n);
+	export_remote_series_settle(all, *n);
+	return all;
+}
+
+static void free_series(struct sender_pod *p)
+{
+	free(p->all);
+	collect_sender_hists_free(p->hists);
+	collect_sender_series_free(p->series, p->columns);
+}
+
+static bool renew_series(const struct collect_sender *s, struct sender_pod *p,
+			 const struct collect_region *r, const struct collect_snapshot *b)
+{
+	const struct collect_layout *l = b->layout;
+	struct sender_pod now = {.columns = l->columns};
+
+	if (p->series && p->layout == l->generation && p->columns == l->columns)
+		return true;
+	now.series = calloc(l->columns + 1, sizeof(struct export_remote_series *));
+	if (!now.series)
+		return false;
+	for (uint32_t i = 0; i < l->columns; i++) {
+		const struct collect_def *d = l->column[i].def;
+
+		if (d->type == EXPORT_FAMILY_STATESET || l->column[i].twin || l->column[i].removed)
+			continue;
+		now.series[i] = collect_sender_series(
+			r, &l->column[i], collect_history_suffix(d->type), NULL, NULL, &s->form);
+		if (!now.series[i])
+			goto fail;
+	}
+	now.hists = collect_sender_hists_new(r, l, &s->form);
+	if (!now.hists)
+		goto fail;
+	now.all = settle_series(now.series, l->columns, now.hists, &now.alls);
+	if (!now.all)
+		goto fail;
+	/* Metrics that were removed, or replaced by others, end. */
+	export_remote_write_follow(s->w, now.all, now.alls, p->all, p->alls,
+				   (int64_t)base_realtime_ns());
+	free_series(p);
+	p->all = now.all;
+	p->alls = now.alls;
+	p->hists = now.hists;
+	p->series = now.series;
+	p->columns = l->columns;
+	p->layout = l->generation;
+	return true;
+fail:
+	free_series(&now);
+	return false;
+}
+
+/* ---- pods ---- */
+
+static struct sender_pod **place_of(struct collect_sender *s, uint64_t instance)
+{
+	struct sender_pod **at = &s->bucket[(instance * 0x9e3779b97f4a7c15ull >> 40) % BUCKETS];
+
+	while (*at && (*at)->instance != instance)
+		at = &(*at)->next;
+	return at;
+}
+
+static bool is_counter(const struct collect_def *d)
+{
+	return d->metric.kind == SL_KIND_COUNTER || d->metric.kind == SL_KIND_COUNTER_F64;
+}
+
+/* Spread over every_ns by pod; at once for an anomaly. */
+static void send_hists(struct collect_sender *s, struct sender_pod *p,
+		       const struct collect_region *r, const struct collect_snapshot *b,
+		       int64_t now)
+{
+	int64_t ns = (int64_t)relaxed_load(r->last_read_ns), every = (int64_t)s->o.every_ns;
+
+	/* The final values of a dead pod are sent, too. */
+	if (export_remote_write_busy(s->w) || ns <= p->hists_sent_ns ||
+	    (now < p->hists_ns && !p->anomalous))
+		return;
+	p->hists_sent_ns = ns;
+	collect_sender_hists_send(p->hists, s->w, r, b, ns);
+	for (uint32_t i = 0; i < p->columns && i < b->layout->columns; i++)
+		if (p->series[i] && is_counter(b->layout->column[i].def))
+			collect_sender_exemplars(s->w, r, &b->layout->column[i], &p->series[i], 1,
+						 ns);
+	if (every)
+		p->hists_ns = now - now % every + every + (int64_t)(p->instance % s->o.every_ns);
+}
+
+/* Notes that the clock was set, and what that costs. */
+static void watch_clock(struct collect_sender *s, int64_t now, uint64_t now_ns)
+{
+	const int64_t around = s->o.every_ns ? (int64_t)s->o.around_ns : 0;
+	const int64_t offset = now - (int64_t)now_ns, step = offset - s->offset_ns;
+	const bool forward = s->looks && step >= STEP_NS, withheld = s->s.withheld_ns;
+	int64_t left = 0;
+
+	for (size_t i = 0; i < BUCKETS; i++)
+		for (struct sender_pod *p = s->bucket[i]; p; p = p->next) {
+			left = BASE_MAX(left, p->plan.cursor_ns + around - now);
+			p->jumped_ns += forward ? (uint64_t)step : 0;
+		}
+	s->offset_ns = offset;
+	left = left < STEP_NS ? 0 : left;
+	if (left)
+		relaxed_bump(s->s.back_ns, LOOK_NS);
+	relaxed_store(s->s.withheld_ns, (uint64_t)left);
+	if (forward)
+		base_logf(BASE_WARN, "remote-write", "the clock went forward seconds=%lld",
+			  (long long)(step / STEP_NS));
+	if (left && !withheld)
+		base_logf(BASE_WARN, "remote-write",
+			  "the clock went back: samples are withheld until it has caught up "
+			  "seconds=%lld",
+			  (long long)(left / STEP_NS));
+	if (!left && withheld)
+		base_logf(BASE_INFO, "remote-write",
+			  "the clock has caught up: samples are sent again");
+}
+
+static void look_at_index(struct collect_sender *s)
+{
+	int64_t now = (int64_t)base_realtime_ns();
+	struct collect_index *x = collect_index_get(s->c);
+	uint64_t now_ns = base_now_ns();
+
+	watch_clock(s, now, now_ns);
+	s->looks++;
+	for (size_t i = 0; x && i < x->regions; i++) {
+		const struct collect_region *r = x->region[i];
+		struct sender_pod **at, *p;
+
+		if (!x->snapshot[i])
+			continue;
+		at = place_of(s, r->instance);
+		p = *at;
+		if (!p) {
+			p = calloc(1, sizeof(*p));
+			if (!p) {
+				relaxed_bump(s->s.refused_pods, 1);
+				continue;
+			}
+			p->instance = r->instance;
+			act_sample_init(&p->plan, &s->o, now - (int64_t)s->o.around_ns,
+					p->instance);
+			*at = p;
+			relaxed_bump(s->s.pods, 1);
+		}
+		p->seen = s->looks;
+		p->known_ns = now;
+		if (!renew_series(s, p, r, x->snapshot[i]))
+			relaxed_bump(s->s.refused_pods, 1);
+		else if (collect_region_visible(r, now_ns))
+			send_hists(s, p, r, x->snapshot[i], now);
+	}
+	collect_index_put(x);
+}
+
+static void pod_free(struct collect_sender *s, struct sender_pod *p)
+{
+	free_series(p);
+	free(p);
+	relaxed_bump(s->s.pods, -1ull);
+}
+
+/* Expired: marks its series stale at the receiver. */
+static void pod_end(struct collect_sender *s, struct sender_pod *p)
+{
+	export_remote_write_follow(s->w, NULL, 0, p->all, p->alls, (int64_t)base_realtime_ns());
+	pod_free(s, p);
+}
+
+void collect_sender_anomaly(struct collect_sender *s, const struct act_anomaly *a)
+{
+	struct sender_pod *p = *place_of(s, a->instance);
+	uint64_t before;
+
+	if (!p)
+		return;
+	p->anomalous = !a->end_ns;
+	before = p->plan.clipped_ns;
+	act_sample_anomaly(&p->plan, &s->o, a->begin_ns, a->end_ns ? a->last_ns : 0);
+	relaxed_bump(s->s.late_ns, p->plan.clipped_ns - before);
+}
+
+/* ---- sending ---- */
+
+static void send_column(struct collect_sender *s, struct sender_pod *p, uint32_t column)
+{
+	struct export_remote_series *series = p->series[column];
+	ssize_t n;
+
+	if (!series)
+		return;
+	n = collect_collector_history_known(s->c, p->instance, column, p->known_ns,
+					    p->span.from_ns + 1, p->span.to_ns, s->point,
+					    p->span.last ? 1 : POINTS);
+	if (n == POINTS)
+		relaxed_bump(s->s.truncated, 1);
+	for (ssize_t i = 0; i < n; i++)
+		s->out[i] = (struct export_remote_point){s->point[i].ns, s->point[i].value};
+	if (n > 0)
+		export_remote_write_points(s->w, series, s->out, (size_t)n);
+}
+
+/* Gives up what is older; what the clock passed over is not lost. */
+static void skip_older(struct collect_sender *s, struct sender_pod *p, int64_t oldest)
+{
+	uint64_t skipped = act_sample_skip(&p->plan, &s->o, oldest);
+	uint64_t jumped = BASE_MIN(skipped, p->jumped_ns);
+
+	p->jumped_ns -= jumped;
+	relaxed_bump(s->s.skipped_ns, skipped - jumped);
+}
+
+/* False: the time is up, or the receiver is behind. */
+static bool send_pod(struct collect_sender *s, struct sender_pod *p, uint64_t end_ns)
+{
+	/* By the clock as watch_clock() knows it. */
+	int64_t now = (int64_t)base_now_ns() + s->offset_ns, oldest = now - BEHIND_NS;
+	/* A row that was read before now may be shown later; with sampling there is time for it. */
+	int64_t decided = s->o.every_ns ? now : BASE_MIN(now, collect_collector_shown(s->c));
+
+	for (;;) {
+		if (base_now_ns() >= end_ns || export_remote_write_busy(s->w))
+			return false;
+		if (!p->busy) {
+			if (p->plan.fulls || !s->o.every_ns)
+				skip_older(s, p, oldest);
+			if (!act_sample_next(&p->plan, &s->o, decided, s->most_ns, &p->span))
+				return true;
+			p->busy = true;
+			p->column = 0;
+			relaxed_bump(s->s.windows, !p->span.last);
+		}
+		/* Reading the clock costs more than some columns do. */
+		for (int i = 0; i < 16 && p->column < p->columns; i++)
+			send_column(s, p, p->column++);
+		p->busy = p->column < p->columns;
+	}
+}
+
+bool collect_sender_poll(struct collect_sender *s, uint64_t slice_ns)
+{
+	uint64_t now = base_now_ns(), end = now + slice_ns;
+	bool more = false;
+
+	if (now >= s->look_ns) {
+		look_at_index(s);
+		s->look_ns = now + LOOK_NS;
+	}
+	for (size_t i = 0; i < BUCKETS && !more; i++) {
+		struct sender_pod **at = &s->bucket[s->next], *p;
+
+		while (!more && (p = *at)) {
+			if (p->seen != s->looks) {
+				*at = p->next;
+				pod_end(s, p);
+				continue;
+			}
+			more = !send_pod(s, p, end);
+			at = &p->next;
+		}
+		if (!more)
+			s->next = (s->next + 1) % BUCKETS;
+	}
+	return more && !export_remote_write_busy(s->w);
+}
+
+void collect_sender_stats(const struct collect_sender *s, struct collect_sender_stats *out)
+{
+	for (size_t i = 0; i < sizeof(*out) / sizeof(uint64_t); i++)
+		((uint64_t *)out)[i] = relaxed_load(((const uint64_t *)&s->s)[i]);
+}
+
+void collect_sender_free(struct collect_sender *s)
+{
+	if (!s)
+		return;
+	for (size_t i = 0; i < BUCKETS; i++)
+		for (struct sender_pod *p = s->bucket[i], *next; p; p = next) {
+			next = p->next;
+			pod_free(s, p);
+		}
+	free(s->point);
+	free(s->out);
+	free(s);
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sender_exemplar.h - the exemplars of a pod's counters and histograms for sender.c. One thread. */
+#ifndef SL_COLLECT_JUDGE_SENDER_EXEMPLAR_H
+#define SL_COLLECT_JUDGE_SENDER_EXEMPLAR_H
+
+#include "collect/read/collector_internal.h"
+#include "export/remote_write.h"
+
+/*
+ * Sends the new exemplars of a column. With one series, of a counter or a native histogram, all
+ * belong to it; else series[i] is of bucket i.
+ */
+void collect_sender_exemplars(struct export_remote_write *w, const struct collect_region *r,
+			      const struct collect_column *column,
+			      struct export_remote_series **series, uint32_t count, int64_t ns);
+
+#endif

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collect/judge/sender_hist.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "collect/judge/sender_exemplar.h"
+#include "export/number.h"
+
+struct hist {
+	uint32_t column;
+	bool native, summary;
+	/* The sum; then the native histogram, or the classic buckets up to +Inf, or the quantiles,
+	 * or nothing. */
+	struct export_remote_series **series;
+	uint32_t count;
+};
+
+struct collect_sender_hists {
+	struct hist *hist;
+	uint32_t n;
+	uint32_t layout_columns;
+	uint64_t *cell; /* of the widest */
+	struct export_native native;
+};
+
+/* Its samples are counted from a time on. */
+static bool has_start(const struct collect_def *d)
+{
+	return d->type == EXPORT_FAMILY_COUNTER || d->type == EXPORT_FAMILY_BARE_COUNTER ||
+	       d->type == EXPORT_FAMILY_HISTOGRAM || d->type == EXPORT_FAMILY_SUMMARY;
+}
+
+struct export_remote_series *collect_sender_series(const struct collect_region *r,
+						   const struct collect_column *c,
+						   const char *suffix, const char *key,
+						   const char *value,
+						   const struct collect_sender_form *form)
+{
+	const struct collect_def *d = c->def;
+	struct export_remote_series *s;
+	const struct collect_label_set *sets[] = {r->labels, d->labels};
+	struct region_text_label label[2 * SL_LABELS_MAX + 8];
+	size_t n = 0, most = sizeof(label) / sizeof(*label) - 1;
+
+	for (int k = 0; k < 2; k++)
+		for (uint32_t i = 0; i < sets[k]->count && n < most; i++)
+			/* Receivers refuse a request with a duplicate label. */
+			if (!key || strcmp(sets[k]->keys[i], key))
+				label[n++] = (struct region_text_label){sets[k]->keys[i],
+									sets[k]->values[i]};
+	if (key)
+		label[n++] = (struct region_text_label){key, value};
+	s = export_remote_series_new(d->family->name, suffix, label, n, form->utf8);
+	if (s && form->to) {
+		bool known;
+
+		s->meta = export_remote_write_meta(form->to, d->type, d->metric.help,
+						   d->metric.unit);
+		if (has_start(d))
+			s->created_ms =
+				(int64_t)(collect_column_created(c, r->info, &known) / 1000000u);
+	}
+	return s;
+}
+
+void collect_sender_series_free(struct export_remote_series **series, uint32_t n)
+{
+	for (uint32_t i = 0; series && i < n; i++)
+		free(series[i]);
+	free(series);
+}
+
+static bool is_wanted(const struct collect_column *c)
+{
+	return !c->twin && !c->removed &&
+	       (c->def->type == EXPORT_FAMILY_SUMMARY ||
+		(region_is_histogram(&c->def->metric) && c->def->metric.cells > SL_HIST_BUCKETS));
+}
+
+static struct export_native_buckets buckets_of(const struct region_metric *m, const uint64_t *cell)
+{
+	return (struct export_native_buckets){
+		.bucket = cell + SL_HIST_BUCKETS,
+		.count = m->cells - SL_HIST_BUCKETS,
+		.scale = m->scale,
+		.first_bucket = m->first_bucket,
+		.zero_threshold = m->zero_threshold,
+		.sum = region_f64(cell[SL_HIST_SUM]),
+	};
+}
+
+/* Series i of the histogram. */
+static struct export_remote_series *make_series(const struct hist *h,
+						const struct collect_region *r,
+						const struct collect_column *c, uint32_t i,
+						const struct collect_sender_form *form)
+{
+	const struct region_metric *m = &c->def->metric;
+	char le[EXPORT_NUMBER_MAX + 1] = "+Inf";
+
+	if (!i)
+		return collect_sender_series(r, c, "_sum", NULL, NULL, form);
+	if (h->native)
+		return collect_sender_series(r, c, "", NULL, NULL, form);
+	if (c->def->type == EXPORT_FAMILY_SUMMARY) {
+		*export_print_bound(le, m->bounds[i - 1], false) = 0;
+		return collect_sender_series(r, c, "", "quantile", le, form);
+	}
+	if (i <= m->bound_count)
+		*export_print_bound(le, m->bounds[i - 1], false) = 0;
+	return collect_sender_series(r, c, "_bucket", "le", le, form);
+}
+
+static bool make_hist(struct hist *h, const struct collect_region *r,
+		      const struct collect_column *c, const struct collect_sender_form *form)
+{
+	const struct region_metric *m = &c->def->metric;
+	struct export_native_buckets b = {.count = m->cells - SL_HIST_BUCKETS,
+					  .scale = m->scale,
+					  .first_bucket = m->first_bucket};
+	bool classic = !region_is_exponential(m);
+	uint32_t n = classic ? m->bound_count + 2 : 2;
+
+	h->summary = m->kind == SL_KIND_SUMMARY;
+	n -= h->summary; /* the sum and a series for each quantile */
+	h->native = !classic && form->native && export_native_fits(&b);
+	if (!classic && !h->native)
+		n = 1;
+	h->series = calloc(n, sizeof(*h->series));
+	if (!h->series)
+		return false;
+	for (; h->count < n; h->count++) {
+		struct export_remote_series *s = make_series(h, r, c, h->count, form);
+
+		if (!s)
+			return false;
+		h->series[h->count] = s;
+	}
+	return true;
+}
+
+struct collect_sender_hists *collect_sender_hists_new(const struct collect_region *r,
+						      const struct collect_layout *l,
+						      const struct collect_sender_form *form)
+{
+	struct collect_sender_hists *h = calloc(1, sizeof(*h));
+	uint32_t n = 0, widest = 0;
+
+	if (!h)
+		return NULL;
+	for (uint32_t i = 0; i < l->columns; i++)
+		if (is_wanted(&l->column[i])) {
+			widest = BASE_MAX(widest, l->column[i].def->metric.cells);
+			n++;
+		}
+	h->layout_columns = l->columns;
+	h->hist = calloc(n + 1, sizeof(*h->hist));
+	h->cell = malloc((widest + 1) * sizeof(*h->cell));
+	if (!h->hist || !h->cell)
+		goto fail;
+	for (uint32_t i = 0; i < l->columns; i++) {
+		struct hist *x = &h->hist[h->n];
+
+		if (!is_wanted(&l->column[i]))
+			continue;
+		x->column = i;
+		h->n++;
+		if (!make_hist(x, r, &l->column[i], form))
+			goto fail;
+	}
+	return h;
+fail:
+	collect_sender_hists_free(h);
+	return NULL;
+}
+
+static void put_point(struct export_remote_write *w, struct export_remote_series *s, int64_t ns,
+		      double v)
+{
+	export_remote_write_points(w, s, &(struct export_remote_point){ns, v}, 1);
+}
+
+void collect_sender_hists_send(struct collect_sender_hists *h, struct export_remote_write *w,
+			       const struct collect_region *r, const struct collect_snapshot *b,
+			       int64_t ns)
+{
+	for (uint32_t i = 0; i < h->n && h->layout_columns == b->layout->columns; i++) {
+		const struct hist *x = &h->hist[i];
+		const struct collect_column *c = &b->layout->column[x->column];
+		struct export_native_buckets now;
+		uint64_t sum = 0;
+
+		collect_snapshot_read(b, c->cell, c->def->metric.cells, h->cell);
+		now = buckets_of(&c->def->metric, h->cell);
+		put_point(w, x->series[0], ns, now.sum);
+		for (uint32_t k = 1; x->summary && k < x->count; k++)
+			put_point(w, x->series[k], ns,
+				  region_f64(h->cell[SL_SUMMARY_QUANTILES + k - 1]));
+		if (x->summary)
+			continue;
+		if (x->native && export_native_make(&h->native, &now))
+			export_remote_write_native(w, x->series[1], ns, &h->native);
+		for (uint32_t k = 1; !x->native && k < x->count; k++) {
+			sum += now.bucket[k - 1];
+			put_point(w, x->series[k], ns, (double)sum);
+		}
+		if (x->count > 1)
+			collect_sender_exemplars(w, r, c, x->series + 1, x->count - 1, ns);
+	}
+}
+
+size_t collect_sender_hists_series(const struct collect_sender_hists *h,
+				   struct export_remote_series **to)
+{
+	size_t n = 0;
+
+	for (uint32_t i = 0; i < h->n; i++)
+		for (uint32_t k = 0; k < h->hist[i].count; k++, n++)
+			if (to)
+				to[n] = h->hist[i].series[k];
+	return n;
+}
+
+void collect_sender_hists_free(struct collect_sender_hists *h)
+{
+	if (!h)
+		return;
+	for (uint32_t i = 0; i < h->n; i++)
+		collect_sender_series_free(h->hist[i].series, h->hist[i].count);
+	export_native_free(&h->native);
+	free(h->hist);
+	free(h->cell);
+	free(h);
+}

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * control.c - the thread beside the workers: it drains their queue, makes layouts of schemas, lists
+ * regions and makes a new index when something changed, at most ten times per second.
+ */
+#include <malloc.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+
+#include "base/base.h"
+#include "base/grow.h"
+#include "collect/read/collector_internal.h"
+#include "collect/read/control.h"
+#include "collect/read/index.h"
+#include "collect/read/ref.h"
+#include "collect/read/worker.h"
+
+#define INDEX_NS 100000000u  /* between two indexes, at least */
+#define TRIM_NS	 1000000000u /* between two attempts to return memory to the system */
+#define DEPARTED 64	     /* gone regions that make malloc_trim() worthwhile */
+
+void collect_control_wake(struct collect_collector *c)
+{
+	eventfd_write(c->wake_fd, 1); /* a full counter wakes as well */
+}
+
+static bool list_region(struct collect_collector *c, struct collect_region *r)
+{
+	if (!BASE_GROW(c->region, c->regions, c->region_capacity))
+		return false;
+	collect_ref_get(&r->refs);
+	r->listed = true;
+	r->list_index = c->regions;
+	c->region[c->regions++] = r;
+	return true;
+}
+
+static void unlist_region(struct collect_collector *c, struct collect_region *r)
+{
+	struct collect_region *last = c->region[--c->regions];
+
+	c->region[r->list_index] = last;
+	last->list_index = r->list_index;
+	r->listed = false;
+	collect_region_put(r);
+}
+
+/* ---- layouts ---- */
+
+/* The schema that the worker handed over is control's until built is set. */
+static void build_layout(struct collect_collector *c, struct collect_region *r)
+{
+	struct collect_built *built = &r->reply;
+	struct collect_layout *layout;
+
+	*built = (struct collect_built){.fault = REGION_FAULT_NONE};
+	if (r->synthetic)
+		layout = c->reader->layout(r);
+	else
+		layout = collect_layout_new(c, r, r->schema_bytes, r->schema_length,
+					    r->schema_generation, &built->fault);
+	free(r->schema_bytes);
+	r->schema_bytes = NULL;
+	if (layout) {
+		built->snapshot = collect_snapshot_new(layout, r);
+		collect_layout_put(layout);
+	}
+	if (built->snapshot) {
+		collect_ref_get(&built->snapshot->refs);
+		collect_snapshot_put(r->pending, c);
+		r->pending = built->snapshot;
+	}
+	/* Pairs with the acquire in collect_schema_install(): the worker sees a complete snapshot.
+	 */
+	__atomic_store_n(&r->built, built, __ATOMIC_RELEASE);
+}
+
+/* The schema waits in its tenant's queue. */
+static void queue_build(struct collect_collector *c, struct collect_region *r)
+{
+	struct collect_tenant *t = r->tenant;
+	uint64_t least = UINT64_MAX;
+
+	collect_ref_get(&r->refs);
+	r->build_next = NULL;
+	*t->build_end = r;
+	t->build_end = &r->build_next;
+	if (t->waits)
+		return;
+	/* What it did not use while it had nothing to do is no claim on others. */
+	for (const struct collect_tenant *o = c->tenants; o; o = o->next)
+		least = BASE_MIN(least, o->spent_ns);
+	if (least != UINT64_MAX)
+		t->spent_ns = BASE_MAX(t->spent_ns, least);
+	t->waits = true;
+	t->next = c->tenants;
+	c->tenants = t;
+}
+
+static int64_t get_credit(struct collect_tenant *t, uint64_t now_ns)
+{
+	uint64_t passed = t->credit_at_ns ? now_ns - t->credit_at_ns : now_ns;
+	uint64_t gained = BASE_MIN(passed / COLLECT_LAYOUT_PART, 2ull * COLLECT_LAYOUT_SAVED_NS);
+
+	t->credit_at_ns = now_ns;
+	t->credit_ns = BASE_MIN(t->credit_ns + (int64_t)gained, COLLECT_LAYOUT_SAVED_NS);
+	return t->credit_ns;
+}
+
+/*
+ * Makes one layout, of the tenant that spent the least time on its layouts among those whose credit
+ * is not used up. Returns when the next one is due; UINT64_MAX: none waits.
+ */
+static uint64_t build_one(struct collect_collector *c, uint64_t now_ns)
+{
+	struct collect_tenant **best = NULL, *t;
+	uint64_t due = UINT64_MAX;
+	struct collect_region *r;
+
+	for (struct collect_tenant **at = &c->tenants; *at; at = &(*at)->next) {
+		int64_t left = (*at)->exempt ? 1 : get_credit(*at, now_ns);
+
+		if (left <= 0)
+			due = BASE_MIN(due, now_ns + (uint64_t)(1 - left) * COLLECT_LAYOUT_PART);
+		else if (!best || (*at)->spent_ns < (*best)->spent_ns)
+			best = at;
+	}
+	if (!best)
+		return due;
+	t = *best;
+	r = t->build;
+	t->build = r->build_next;
+	if (!t->build) {
+		t->build_end = &t->build;
+		t->waits = false;
+		*best = t->next;
+	}
+	if (!r->ended)
+		build_layout(c, r);
+	now_ns = base_now_ns() - now_ns;
+	t->spent_ns += now_ns;
+	t->credit_ns -= (int64_t)now_ns;
+	relaxed_bump(t->layout_ns, now_ns);
+	collect_region_put(r);
+	return 0;
+}
+
+static void drop_builds(struct collect_collector *c)
+{
+	for (; c->tenants; c->tenants = c->tenants->next)
+		for (struct collect_region *r = c->tenants->build, *next; r; r = next) {
+			next = r->build_next;
+			collect_region_put(r);
+		}
+}
+
+/* ---- events ---- */
+
+static void remove_region(struct collect_collector *c, struct collect_region *r)
+{
+	r->ended = true;
+	if (c->opts.sum_processes)
+		collect_retire_region(c, r);
+	collect_snapshot_put(r->shown, c);
+	collect_snapshot_put(r->pending, c);
+	r->shown = r->pending = NULL;
+	relaxed_sub(c->series_count, r->series);
+	relaxed_sub(r->tenant->series, r->series);
+	r->series = 0;
+	c->departed++;
+	if (r->listed)
+		unlist_region(c, r);
+}
+
+static void handle_events(struct collect_collector *c, struct collect_region *r)
+{
+	unsigned int events = __atomic_exchange_n(&r->events, 0, __ATOMIC_ACQ_REL);
+
+	if (events & EVENT_NEW && !r->listed && !list_region(c, r))
+		base_log_limited(BASE_ERROR, "collect", "out of memory: region not listed");
+	/*
+	 * Before build_layout() replaces the pending snapshot by an empty one. A pending snapshot
+	 * that has no values yet stays: the event was for the one before.
+	 */
+	if (events & EVENT_SNAPSHOT && r->pending && relaxed_load(r->pending->seq) > 1) {
+		collect_snapshot_put(r->shown, c);
+		r->shown = r->pending;
+		r->pending = NULL;
+	}
+	if (events & EVENT_SCHEMA)
+		queue_build(c, r);
+	if (events & EVENT_GONE)
+		remove_region(c, r);
+	if (events & ~(unsigned int)EVENT_SCHEMA)
+		relaxed_store(c->dirty, true);
+}
+
+static void drain_queue(struct collect_collector *c)
+{
+	struct collect_region *r = __atomic_exchange_n(&c->queue, NULL, __ATOMIC_ACQUIRE),
+			      *reversed = NULL;
+
+	/* The stack has the newest on top; handle the oldest first. */
+	while (r) {
+		struct collect_region *next = r->queue_next;
+
+		r->queue_next = reversed;
+		reversed = r;
+		r = next;
+	}
+	while (reversed) {
+		struct collect_region *next = reversed->queue_next;
+
+		handle_events(c, reversed);
+		collect_region_put(reversed);
+		reversed = next;
+	}
+}
+
+/* Also called at the start, for the collector's own series. */
+static void renew_index(struct collect_collector *c)
+{
+	struct collect_index *x = collect_index_new(c), *old;
+
+	if (!x) {
+		base_log_limited(BASE_ERROR, "collect", "out of memory: index not updated");
+		return;
+	}
+	pthread_mutex_lock(&c->index_lock);
+	old = c->index;
+	c->index = x;
+	pthread_mutex_unlock(&c->index_lock);
+	relaxed_store(c->index_builds, c->index_builds + 1);
+	relaxed_store(c->dirty, false);
+	collect_index_put(old);
+}
+
+void *collect_control_main(void *arg)
+{
+	struct collect_collector *c = arg;
+	uint64_t next_ns = 0, trim_ns = 0, build_ns;
+	eventfd_t count;
+
+	pthread_setname_np(pthread_self(), "control");
+	relaxed_store(c->dirty, true);
+	while (!relaxed_load(c->over)) {
+		uint64_t now = base_now_ns();
+		int wait = 1000;
+
+		relaxed_bump(c->turns, 1);
+		drain_queue(c);
+		build_ns = build_one(c, now);
+		now = base_now_ns();
+		if (c->dirty && now >= next_ns) {
+			renew_index(c);
+			/* A large index takes at most a tenth of a core. */
+			next_ns = base_now_ns();
+			next_ns += BASE_MAX(INDEX_NS, 9 * (next_ns - now));
+		}
+		if (now >= trim_ns) {
+			for (unsigned int i = 0; i < c->workers; i++)
+				if (c->worker[i].ring.word)
+					collect_ring_trim(&c->worker[i].ring);
+			if (c->departed >= DEPARTED && c->departed >= c->regions) {
+				malloc_trim(0);
+				c->departed = 0;
+			}
+			trim_ns = now + TRIM_NS;
+		}
+		if (c->dirty)
+			wait = now < next_ns ? (int)((next_ns - now) / 1000000u) + 1 : 1;
+		if (build_ns < now + (uint64_t)wait * 1000000u)
+			wait = build_ns > now ? (int)((build_ns - now) / 1000000u) + 1 : 0;
+		if (poll(&(struct pollfd){.fd = c->wake_fd, .events = POLLIN}, 1, wait) > 0)
+			eventfd_read(c->wake_fd, &count);
+	}
+	drain_queue(c);
+	drop_builds(c);
+	return NULL;
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SL_COLLECT_READ_DIRECTORY_H
+#define SL_COLLECT_READ_DIRECTORY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct collect_link;
+
+/* The directory was read within its lease, so its addresses may be used. */
+bool collect_directory_lease_holds(const struct collect_link *l, uint64_t now_ns);
+/* Reads the hot line, or first the header; one READ at a time. */
+void collect_directory_read(struct collect_link *l, uint64_t now_ns);
+/* Reads the entries if they changed. */
+void collect_directory_read_entries(struct collect_link *l, uint64_t now_ns);
+void collect_directory_forget(struct collect_link *l);
+/* Removes regions that a restarted agent does not know: their publishers ended meanwhile. */
+void collect_directory_expire_orphans(struct collect_link *l, uint64_t now_ns);
+
+#endif

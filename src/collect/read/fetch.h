@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SL_COLLECT_READ_FETCH_H
+#define SL_COLLECT_READ_FETCH_H
+
+#include <stdint.h>
+
+struct collect_link;
+
+/* Starts the fetches that can be read and answers those that cannot. */
+void collect_fetch_poll(struct collect_link *l, uint64_t now_ns);
+/* Answers the rest with -ECANCELED. */
+void collect_fetch_free(struct collect_link *l);
+
+#endif

@@ -1,0 +1,828 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * index.c - makes the index: all series of all regions by family, sorted by name.
+ *
+ * Series that conflict within one exposition are decided by tenant: trusted ones come first, then
+ * older ones, and within a tenant its older regions, by the ids of the directory's entries. The
+ * first keeps its series; the others are left out and counted. What a name means, if tenants
+ * contradict each other, is what a trusted one says, else what most of them say, else what the
+ * oldest says: who takes a name before others come does not keep them out. So nothing that a tenant
+ * publishes removes a series of one before it, and a restart of the collector changes nothing.
+ * Families contradict each other if their samples share a name: a counter has the name "x_total" of
+ * its samples, and is no contradiction to a gauge "x".
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "base/grow.h"
+#include "base/hash.h"
+#include "collect/read/collector_internal.h"
+#include "collect/read/index.h"
+#include "collect/read/ref.h"
+#include "collect/read/families.h"
+
+/* ---- references ---- */
+
+static void retired_put(struct collect_retired *t, struct collect_collector *c)
+{
+	if (!t || !collect_ref_put(&t->refs))
+		return;
+	relaxed_sub(c->memory, t->bytes);
+	collect_def_put(c, t->def);
+	collect_tenant_put(t->tenant);
+	free(t->labels);
+	free(t);
+}
+
+struct collect_index *collect_index_get(struct collect_collector *c)
+{
+	struct collect_index *x;
+
+	pthread_mutex_lock(&c->index_lock);
+	x = c->index;
+	if (x)
+		collect_ref_get(&x->refs);
+	pthread_mutex_unlock(&c->index_lock);
+	return x;
+}
+
+void collect_index_put(struct collect_index *x)
+{
+	if (!x || !collect_ref_put(&x->refs))
+		return;
+	for (size_t i = 0; i < x->regions; i++) {
+		collect_snapshot_put(x->snapshot[i], x->c);
+		collect_region_put(x->region[i]);
+	}
+	for (size_t i = 0; i < x->retireds; i++)
+		retired_put(x->retired[i], x->c);
+	relaxed_sub(x->c->memory, x->bytes);
+	free(x->family);
+	free(x->item);
+	free(x->region);
+	free(x->snapshot);
+	free(x->by_instance);
+	free(x->retired);
+	free(x);
+}
+
+/* ---- which regions ---- */
+
+static int by_tenant_and_age(const void *a, const void *b)
+{
+	const struct collect_region *x = *(struct collect_region *const *)a,
+				    *y = *(struct collect_region *const *)b;
+	uint64_t p = relaxed_load(x->admitted), q = relaxed_load(y->admitted);
+	int order = collect_tenant_order(x->tenant, y->tenant);
+
+	if (order)
+		return order;
+	if (p != q)
+		return p < q ? -1 : 1;
+	return x->age < y->age ? -1 : x->age > y->age;
+}
+
+/* A tenant is as old as the oldest region that it has. */
+static void age_tenants(struct collect_index *x)
+{
+	for (size_t i = 0; i < x->regions; i++) {
+		x->region[i]->tenant->first = UINT64_MAX;
+		x->region[i]->tenant->left_out = 0;
+	}
+	for (size_t i = 0; i < x->regions; i++) {
+		struct collect_tenant *t = x->region[i]->tenant;
+
+		t->first = BASE_MIN(t->first, relaxed_load(x->region[i]->admitted));
+	}
+}
+
+static int by_instance(const void *a, const void *b, void *regions)
+{
+	struct collect_region *const *region = regions;
+	uint64_t x = region[*(const uint32_t *)a]->instance;
+	uint64_t y = region[*(const uint32_t *)b]->instance;
+
+	return x < y ? -1 : x > y;
+}
+
+static bool take_regions(struct collect_index *x, struct collect_collector *c)
+{
+	size_t n = c->regions;
+
+	x->region = calloc(n + 1, sizeof(*x->region));
+	x->snapshot = calloc(n + 1, sizeof(*x->snapshot));
+	x->by_instance = calloc(n + 1, sizeof(*x->by_instance));
+	if (!x->region || !x->snapshot || !x->by_instance)
+		return false;
+	if (n)
+		memcpy(x->region, c->region, n * sizeof(*x->region));
+	x->regions = n;
+	age_tenants(x);
+	qsort(x->region, n, sizeof(*x->region), by_tenant_and_age);
+	for (size_t i = 0; i < n; i++) {
+		x->by_instance[i] = (uint32_t)i;
+		collect_ref_get(&x->region[i]->refs);
+		x->snapshot[i] = x->region[i]->shown;
+		if (x->snapshot[i])
+			collect_ref_get(&x->snapshot[i]->refs);
+	}
+	qsort_r(x->by_instance, n, sizeof(*x->by_instance), by_instance, x->region);
+	return true;
+}
+
+ssize_t collect_index_find(const struct collect_index *x, uint64_t instance)
+{
+	size_t at;
+
+	BASE_LOWER_BOUND(at, 0, x->regions, x->region[x->by_instance[at]]->instance < instance);
+	if (at == x->regions || x->region[x->by_instance[at]]->instance != instance)
+		return -1;
+	return x->by_instance[at];
+}
+
+/* ---- families ---- */
+
+struct maker {
+	struct collect_collector *c;
+	struct collect_index *x;
+	size_t capacity;
+	uint64_t kind, name, duplicate, sum;
+};
+
+/* Whose item it is; of the region or the sum that it comes from. */
+static struct collect_tenant *tenant_of(const struct collect_index *x, const struct collect_item *i)
+{
+	return i->source & ITEM_RETIRED ? x->retired[i->source & ~ITEM_RETIRED]->tenant
+					: x->region[i->source]->tenant;
+}
+
+static void leave_out(struct maker *m, const struct collect_item *i, uint64_t *cause)
+{
+	++*cause;
+	tenant_of(m->x, i)->left_out++;
+}
+
+/* The family of the item's name and type; NULL: reserved, or out of memory. */
+static struct collect_index_family *family_of(struct maker *m, struct collect_def *def,
+					      const struct collect_item *i)
+{
+	struct collect_family_name *name = def->family;
+	struct collect_index *x = m->x;
+	size_t at;
+
+	if (name->build != m->c->build) {
+		name->build = m->c->build;
+		name->place = SIZE_MAX;
+		/* The names of the collector's own series are reserved. */
+		name->clash = collect_self_has(m->c, name->name);
+	}
+	if (name->clash)
+		return NULL;
+	for (at = name->place; at != SIZE_MAX; at = x->family[at].other)
+		if (x->family[at].f.type == def->type)
+			return &x->family[at];
+	if (!BASE_GROW(x->family, x->families, m->capacity))
+		return NULL;
+	at = x->families++;
+	x->family[at] = (struct collect_index_family){
+		.f = {.name = name->name,
+		      .help = def->metric.help,
+		      .unit = def->metric.unit,
+		      .type = def->type},
+		.def = def,
+		.tenant = tenant_of(x, i),
+		.number = at,
+		.other = name->place,
+	};
+	name->place = at;
+	return &x->family[at];
+}
+
+static bool fits_family(const struct collect_index_family *f, const struct collect_def *def)
+{
+	return f && f->f.type == def->type;
+}
+
+typedef void item_fn(struct maker *m, struct collect_def *def, struct collect_item item, bool twin);
+
+/* Visits all columns of all regions, and after those of a tenant what its expired ones left. */
+static void each_item(struct maker *m, item_fn *fn)
+{
+	struct collect_index *x = m->x;
+	uint32_t t = 0;
+
+	for (uint32_t i = 0; i <= x->regions; i++) {
+		const struct collect_layout *l;
+
+		for (; t < x->retireds &&
+		       (i == x->regions ||
+			collect_tenant_order(x->retired[t]->tenant, x->region[i]->tenant) < 0);
+		     t++)
+			fn(m, x->retired[t]->def, (struct collect_item){t | ITEM_RETIRED, 0},
+			   false);
+		if (i == x->regions)
+			break;
+		l = x->snapshot[i] ? x->snapshot[i]->layout : NULL;
+		for (uint32_t k = 0; l && k < l->columns; k++)
+			if (!l->column[k].removed)
+				fn(m, l->column[k].def, (struct collect_item){i, k},
+				   l->column[k].twin);
+	}
+}
+
+static void count_item(struct maker *m, struct collect_def *def, struct collect_item item,
+		       bool twin)
+{
+	struct collect_index_family *f = family_of(m, def, &item);
+	const struct collect_tenant *whose = tenant_of(m->x, &item);
+
+	if (!f || twin)
+		return;
+	f->items++;
+	/* Items come by tenant. What expired ones left has no say. */
+	if (!(item.source & ITEM_RETIRED) && f->last != whose) {
+		f->last = whose;
+		f->tenants++;
+	}
+}
+
+static int by_name(const void *a, const void *b)
+{
+	const struct collect_index_family *p = a, *q = b;
+	int order = strcmp(p->f.name, q->f.name);
+
+	if (!order)
+		order = p->def->family->counter - q->def->family->counter;
+	if (order)
+		return order;
+	return p->number < q->number ? -1 : p->number > q->number;
+}
+
+#define NAMED 0 /* of any type but a counter, which has no sample of its family's name */
+
+static bool is_exposed(const struct collect_index *x, const char *name, size_t bytes, int type,
+		       const bool *exposed)
+{
+	size_t at;
+
+	BASE_LOWER_BOUND(at, 0, x->families, strncmp(x->family[at].f.name, name, bytes) < 0);
+	for (; at < x->families && !strncmp(x->family[at].f.name, name, bytes) &&
+	       !x->family[at].f.name[bytes];
+	     at++)
+		if (exposed[at] && (type == NAMED ? !x->family[at].def->family->counter
+						  : (int)x->family[at].f.type == type))
+			return true;
+	return false;
+}
+
+/* Samples that a family exposes under its name with a suffix: histogram h has h_count. */
+static const struct {
+	const char *suffix;
+	enum export_family_type type;
+} made[] = {
+	{"_bucket", EXPORT_FAMILY_HISTOGRAM},
+	{"_count", EXPORT_FAMILY_HISTOGRAM},
+	{"_sum", EXPORT_FAMILY_HISTOGRAM},
+	{"_total", EXPORT_FAMILY_COUNTER},
+	{"_info", EXPORT_FAMILY_INFO},
+	{"_created", EXPORT_FAMILY_HISTOGRAM},
+	{"_created", EXPORT_FAMILY_COUNTER},
+	{"_created", EXPORT_FAMILY_SUMMARY},
+	{"_count", EXPORT_FAMILY_SUMMARY},
+	{"_sum", EXPORT_FAMILY_SUMMARY},
+	{"_bucket", EXPORT_FAMILY_GAUGE_HISTOGRAM},
+	{"_count", EXPORT_FAMILY_GAUGE_HISTOGRAM},
+	{"_gcount", EXPORT_FAMILY_GAUGE_HISTOGRAM},
+	{"_gsum", EXPORT_FAMILY_GAUGE_HISTOGRAM},
+	{"_sum", EXPORT_FAMILY_GAUGE_HISTOGRAM},
+};
+
+/* A sample of it and one of another that is exposed have the same name, or may have. */
+static bool is_clashing(const struct collect_index *x, const struct collect_index_family *f,
+			const bool *exposed)
+{
+	bool named = !f->def->family->counter;
+	size_t n = strlen(f->f.name);
+
+	if (named && is_exposed(x, f->f.name, n, NAMED, exposed))
+		return true;
+	for (size_t i = 0; i < sizeof(made) / sizeof(made[0]); i++) {
+		size_t s = strlen(made[i].suffix);
+		char name[SL_NAME_MAX + 16];
+
+		if (!x->created && !strcmp(made[i].suffix, "_created"))
+			continue;
+		if (named && n > s && !strcmp(f->f.name + n - s, made[i].suffix) &&
+		    is_exposed(x, f->f.name, n - s, (int)made[i].type, exposed))
+			return true;
+		if (f->f.type != made[i].type)
+			continue;
+		snprintf(name, sizeof(name), "%s%s", f->f.name, made[i].suffix);
+		if (is_exposed(x, name, n + s, NAMED, exposed))
+			return true;
+	}
+	return false;
+}
+
+/* Of one tenant's, the shorter name first: a histogram and not its h_count. */
+static int by_claim(const void *a, const void *b)
+{
+	const struct collect_index_family *p = *(struct collect_index_family *const *)a,
+					  *q = *(struct collect_index_family *const *)b;
+	size_t n = strlen(p->f.name), o = strlen(q->f.name);
+	int order;
+
+	if (p->tenant->who.trusted != q->tenant->who.trusted)
+		return p->tenant->who.trusted ? -1 : 1;
+	if (!p->tenant->who.trusted && p->tenants != q->tenants)
+		return p->tenants > q->tenants ? -1 : 1;
+	order = collect_tenant_order(p->tenant, q->tenant);
+	if (order)
+		return order;
+	return n != o ? (n < o ? -1 : 1) : by_name(p, q);
+}
+
+/* Which families are exposed, by place; NULL: out of memory. */
+static bool *choose_families(struct collect_index *x)
+{
+	struct collect_index_family **order = malloc((x->families + 1) * sizeof(*order));
+	bool *exposed = calloc(x->families + 1, sizeof(*exposed));
+
+	if (!order || !exposed) {
+		free(order);
+		free(exposed);
+		return NULL;
+	}
+	for (size_t i = 0; i < x->families; i++)
+		order[i] = &x->family[i];
+	qsort(order, x->families, sizeof(*order), by_claim);
+	for (size_t i = 0; i < x->families; i++)
+		exposed[order[i] - x->family] = !is_clashing(x, order[i], exposed);
+	free(order);
+	return exposed;
+}
+
+static bool place_families(struct maker *m)
+{
+	struct collect_index *x = m->x;
+	size_t at = 0, n = 0;
+	bool *exposed;
+
+	if (x->families) /* qsort(NULL, 0) is undefined */
+		qsort(x->family, x->families, sizeof(*x->family), by_name);
+	exposed = choose_families(x);
+	if (!exposed)
+		return false;
+	for (size_t i = 0; i < x->families; i++) {
+		x->family[i].def->family->place = SIZE_MAX;
+		x->family[i].def->family->clash = true;
+	}
+	for (size_t i = 0; i < x->families; i++) {
+		struct collect_index_family f = x->family[i];
+
+		if (!exposed[i])
+			continue;
+		f.first = at;
+		at += f.items;
+		f.items = 0;
+		f.def->family->place = n;
+		f.def->family->clash = false;
+		x->family[n++] = f;
+	}
+	x->families = n;
+	free(exposed);
+	return true;
+}
+
+static void place_item(struct maker *m, struct collect_def *def, struct collect_item item,
+		       bool twin)
+{
+	const struct collect_family_name *name = def->family;
+	struct collect_index_family *f = name->place == SIZE_MAX ? NULL
+								 : &m->x->family[name->place];
+
+	if (fits_family(f, def) && !twin)
+		m->x->item[f->first + f->items++] = item;
+	else if (!(item.source & ITEM_RETIRED))
+		leave_out(m, &item,
+			  name->clash		 ? &m->name
+			  : !fits_family(f, def) ? &m->kind
+						 : &m->duplicate);
+}
+
+size_t collect_index_family(const struct collect_index *x, const char *name)
+{
+	size_t i;
+
+	BASE_LOWER_BOUND(i, 0, x->families, strcmp(x->family[i].f.name, name) < 0);
+	return i;
+}
+
+/* ---- series with the same labels ---- */
+
+static uint32_t combine_of(const struct region_metric *m)
+{
+	return m->flags & SL_FLAG_COMBINE;
+}
+
+const struct collect_def *collect_index_def(const struct collect_index *x,
+					    const struct collect_item *i)
+{
+	if (i->source & ITEM_RETIRED)
+		return x->retired[i->source & ~ITEM_RETIRED]->def;
+	return x->snapshot[i->source]->layout->column[i->column & ~ITEM_MORE].def;
+}
+
+const struct collect_label_set *collect_index_labels(const struct collect_index *x,
+						     const struct collect_item *i)
+{
+	const struct collect_region *r;
+
+	if (i->source & ITEM_RETIRED)
+		return x->retired[i->source & ~ITEM_RETIRED]->labels;
+	r = x->region[i->source];
+	return r->c->opts.sum_processes &&
+			       combine_of(&collect_index_def(x, i)->metric) != SL_COMBINE_ALL
+		       ? r->group
+		       : r->labels;
+}
+
+/* Compares the labels of two series. */
+static int by_labels(const void *a, const void *b, void *index)
+{
+	const struct collect_index *x = index;
+	const struct collect_item *p = a, *q = b;
+	const struct collect_label_set *lp = collect_index_labels(x, p),
+				       *lq = collect_index_labels(x, q);
+	const struct collect_label_set *op = collect_index_def(x, p)->labels,
+				       *oq = collect_index_def(x, q)->labels;
+	int order;
+
+	if (lp->hash != lq->hash)
+		return lp->hash < lq->hash ? -1 : 1;
+	if (op->hash != oq->hash)
+		return op->hash < oq->hash ? -1 : 1;
+	order = strcmp(lp->text, lq->text);
+	return order ? order : strcmp(op->text, oq->text);
+}
+
+/* Counters with a fraction come first: the first of a sum decides of which type it is. */
+static int by_labels_and_age(const void *a, const void *b, void *index)
+{
+	const struct collect_item *p = a, *q = b;
+	int order = by_labels(a, b, index);
+	bool f, g;
+
+	if (order)
+		return order;
+	f = collect_index_def(index, p)->metric.kind == SL_KIND_COUNTER_F64;
+	g = collect_index_def(index, q)->metric.kind == SL_KIND_COUNTER_F64;
+	if (f != g)
+		return f ? -1 : 1;
+	return p->source < q->source ? -1 : p->source > q->source;
+}
+
+/* The cells of both can be added. */
+static bool same_shape(const struct region_metric *a, const struct region_metric *b)
+{
+	return a->kind == b->kind && a->cells == b->cells && a->scale == b->scale &&
+	       combine_of(a) == combine_of(b) && a->first_bucket == b->first_bucket &&
+	       a->bound_count == b->bound_count && a->zero_threshold == b->zero_threshold &&
+	       (!a->bound_count || !memcmp(a->bounds, b->bounds, a->bound_count * sizeof(double)));
+}
+
+static bool is_counter(const struct region_metric *m)
+{
+	return m->kind == SL_KIND_COUNTER || m->kind == SL_KIND_COUNTER_F64;
+}
+
+/* Two publishers of one process, which has not been started anew in between. */
+static bool same_process(const struct collect_region *a, const struct collect_region *b)
+{
+	return !a->synthetic && !b->synthetic && a->info->pid == b->info->pid &&
+	       a->info->start_ticks == b->info->start_ticks;
+}
+
+/* Processes are added up if that was asked for; counters of one process always are. */
+static bool can_add(const struct maker *m, const struct collect_item *head,
+		    const struct collect_item *now)
+{
+	const struct collect_index *x = m->x;
+	const struct region_metric *a = &collect_index_def(x, head)->metric,
+				   *b = &collect_index_def(x, now)->metric;
+
+	if (m->c->opts.sum_processes)
+		return (is_counter(a) && is_counter(b)) || same_shape(a, b);
+	return is_counter(a) && is_counter(b) &&
+	       same_process(x->region[head->source], x->region[now->source]);
+}
+
+/* Groups items with the same labels into a series, or leaves all but the oldest out. */
+static void group_items(struct maker *m, struct collect_index_family *f)
+{
+	struct collect_index *x = m->x;
+	struct collect_item *item = x->item + f->first, *head = NULL;
+	size_t n = 0;
+
+	qsort_r(item, f->items, sizeof(*item), by_labels_and_age, x);
+	for (size_t i = 0; i < f->items; i++) {
+		struct collect_item now = item[i];
+
+		if (!head || by_labels(head, &now, x)) {
+			item[n] = now;
+			head = &item[n++];
+			f->f.series++;
+		} else if (can_add(m, head, &now)) {
+			now.column |= ITEM_MORE;
+			item[n++] = now;
+		} else {
+			leave_out(m, &now, m->c->opts.sum_processes ? &m->sum : &m->duplicate);
+		}
+	}
+	f->items = n;
+}
+
+static int by_hash(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Regions with the same labels are rare: two publishers in one process. */
+static bool any_twins(const struct collect_index *x)
+{
+	uint64_t *hash = malloc((x->regions + 1) * sizeof(*hash));
+	bool any = false;
+
+	if (!hash)
+		return true;
+	for (size_t i = 0; i < x->regions; i++)
+		hash[i] = x->region[i]->labels->hash;
+	qsort(hash, x->regions, sizeof(*hash), by_hash);
+	for (size_t i = 1; i < x->regions && !any; i++)
+		any = hash[i] == hash[i - 1];
+	free(hash);
+	return any;
+}
+
+/* ---- retired ---- */
+
+#define RETIRED_CELLS_MAX (4u << 20)
+
+static uint64_t retired_hash(const struct collect_def *def, const struct collect_label_set *labels)
+{
+	uint64_t h = base_hash(0, labels->text, labels->text_bytes);
+
+	return base_hash(h, def->labels->text, def->labels->text_bytes);
+}
+
+static struct collect_retired *retired_find(const struct collect_collector *c, uint64_t hash,
+					    const struct collect_def *def,
+					    const struct collect_label_set *labels)
+{
+	struct collect_retired *t = collect_hash_first(&c->retired, hash);
+
+	while (t && (t->def->family != def->family || strcmp(t->labels->text, labels->text) ||
+		     strcmp(t->def->labels->text, def->labels->text) ||
+		     !same_shape(&t->def->metric, &def->metric)))
+		t = collect_hash_next(t);
+	return t;
+}
+
+static bool is_f64(const struct region_metric *m)
+{
+	return m->kind == SL_KIND_COUNTER_F64 || m->kind == SL_KIND_GAUGE_F64 ||
+	       m->kind == SL_KIND_UNKNOWN || m->kind == SL_KIND_GAUGE_TIMED;
+}
+
+/* a is below b. NaN is no number: it is neither the least nor the greatest. */
+static bool is_less(const struct region_metric *m, uint64_t a, uint64_t b)
+{
+	double x, y;
+
+	if (!is_f64(m))
+		return (int64_t)a < (int64_t)b;
+	memcpy(&x, &a, 8);
+	memcpy(&y, &b, 8);
+	return x < y;
+}
+
+static bool is_nan(const struct region_metric *m, uint64_t a)
+{
+	double x;
+
+	memcpy(&x, &a, 8);
+	return is_f64(m) && isnan(x);
+}
+
+/* One of two gauges: true if it is that of from. */
+static bool takes_other(const struct region_metric *m, const uint64_t *to, const uint64_t *from)
+{
+	if (combine_of(m) == SL_COMBINE_MOST_RECENT)
+		return from[1] > to[1];
+	if (is_nan(m, to[0]))
+		return true;
+	return combine_of(m) == SL_COMBINE_MIN ? is_less(m, from[0], to[0])
+					       : is_less(m, to[0], from[0]);
+}
+
+/* The flags are those of a gauge that has one value of several. */
+static bool is_one_of(const struct region_metric *m)
+{
+	uint32_t combine = combine_of(m);
+
+	if (m->kind == SL_KIND_GAUGE_TIMED)
+		return combine == SL_COMBINE_MIN || combine == SL_COMBINE_MAX ||
+		       combine == SL_COMBINE_MOST_RECENT;
+	return (m->kind == SL_KIND_GAUGE || m->kind == SL_KIND_GAUGE_F64 ||
+		m->kind == SL_KIND_UNKNOWN) &&
+	       (combine == SL_COMBINE_MIN || combine == SL_COMBINE_MAX);
+}
+
+void collect_combine_cells(const struct region_metric *m, uint64_t *to, const uint64_t *from)
+{
+	bool f64 = is_f64(m);
+	bool sum = region_is_histogram(m) || m->kind == SL_KIND_SUMMARY;
+	uint32_t cells = m->kind == SL_KIND_SUMMARY ? SL_SUMMARY_QUANTILES : m->cells;
+	double a, b;
+
+	if (is_one_of(m)) {
+		if (takes_other(m, to, from))
+			memcpy(to, from, m->cells * sizeof(*to));
+		return;
+	}
+	for (uint32_t i = 0; i < cells; i++) {
+		if (m->kind == SL_KIND_GAUGE_TIMED && i) {
+			to[i] = from[i] > to[i] ? from[i] : to[i];
+		} else if (f64 || (sum && i == SL_HIST_SUM)) {
+			memcpy(&a, &to[i], 8);
+			memcpy(&b, &from[i], 8);
+			a += b;
+			memcpy(&to[i], &a, 8);
+		} else if (m->kind == SL_KIND_STATESET) {
+			to[i] |= from[i];
+		} else {
+			to[i] += from[i];
+		}
+	}
+}
+
+/* Makes a new object for each change, as the current index keeps the old one. */
+static void retire_cells(struct collect_collector *c, struct collect_region *r,
+			 struct collect_def *def, const uint64_t *cell)
+{
+	uint64_t hash = retired_hash(def, r->group);
+	struct collect_retired *old = retired_find(c, hash, def, r->group), *t;
+	const double unknown = NAN;
+	size_t bytes = sizeof(*t) + def->metric.cells * sizeof(uint64_t);
+
+	if (!old && c->retired_cells + def->metric.cells > RETIRED_CELLS_MAX) {
+		relaxed_add(c->retired_lost, 1);
+		return;
+	}
+	t = calloc(1, bytes);
+	if (t)
+		t->labels = collect_label_set_copy(r->group);
+	if (!t || !t->labels) {
+		free(t);
+		relaxed_add(c->retired_lost, 1);
+		return;
+	}
+	t->refs = 1;
+	t->tenant = collect_tenant_ref(r->tenant);
+	t->def = old ? old->def : def;
+	collect_def_ref(c, t->def);
+	t->bytes = bytes + t->labels->bytes;
+	relaxed_add(c->memory, t->bytes);
+	memcpy(t->cell, cell, def->metric.cells * sizeof(uint64_t));
+	if (def->metric.kind == SL_KIND_SUMMARY)
+		for (uint32_t i = SL_SUMMARY_QUANTILES; i < def->metric.cells; i++)
+			memcpy(&t->cell[i], &unknown, sizeof(unknown));
+	if (old) {
+		collect_combine_cells(&def->metric, t->cell, old->cell);
+		collect_hash_remove(&c->retired, old);
+		retired_put(old, c);
+	} else {
+		c->retired_cells += def->metric.cells;
+	}
+	collect_hash_add(&c->retired, t, hash);
+}
+
+/* What outlives its process: counts, and gauges that say how they combine. */
+static bool outlives_process(const struct collect_def *def)
+{
+	const struct region_metric *m = &def->metric;
+	uint32_t combine = combine_of(m);
+
+	if (combine == SL_COMBINE_ALL || m->flags & SL_FLAG_LIVE)
+		return false;
+	return collect_counts(def->type) ||
+	       (m->cells && combine > SL_COMBINE_DEFAULT && combine < SL_COMBINE_ALL);
+}
+
+void collect_retire_region(struct collect_collector *c, struct collect_region *r)
+{
+	struct collect_snapshot *b = r->shown;
+	uint64_t *cell;
+
+	if (!b || !r->group)
+		return;
+	cell = malloc((b->layout->cells + (size_t)1) * sizeof(*cell));
+	if (!cell) {
+		relaxed_add(c->retired_lost, b->layout->columns);
+		return;
+	}
+	collect_snapshot_read(b, 0, b->layout->cells, cell);
+	for (uint32_t i = 0; i < b->layout->columns; i++) {
+		struct collect_column *col = &b->layout->column[i];
+
+		if (!col->twin && !col->removed && outlives_process(col->def))
+			retire_cells(c, r, col->def, cell + col->cell);
+	}
+	free(cell);
+}
+
+void collect_retired_free(struct collect_collector *c)
+{
+	for (size_t i = 0; c->retired.count && i < c->retired.buckets; i++)
+		for (struct collect_node *n = c->retired.bucket[i], *next; n; n = next) {
+			next = n->next;
+			retired_put((struct collect_retired *)n, c);
+		}
+	collect_hash_free(&c->retired);
+}
+
+static int retired_by_tenant(const void *a, const void *b)
+{
+	return collect_tenant_order((*(struct collect_retired *const *)a)->tenant,
+				    (*(struct collect_retired *const *)b)->tenant);
+}
+
+static bool take_retired(struct collect_index *x, struct collect_collector *c)
+{
+	if (!c->retired.count) /* qsort(NULL, 0) is undefined */
+		return true;
+	x->retired = calloc(c->retired.count, sizeof(*x->retired));
+	if (!x->retired)
+		return false;
+	for (size_t i = 0; i < c->retired.buckets; i++)
+		for (struct collect_node *n = c->retired.bucket[i]; n; n = n->next) {
+			x->retired[x->retireds] = (struct collect_retired *)n;
+			collect_ref_get(&x->retired[x->retireds++]->refs);
+		}
+	qsort(x->retired, x->retireds, sizeof(*x->retired), retired_by_tenant);
+	return true;
+}
+
+/* ---- the whole ---- */
+
+struct collect_index *collect_index_new(struct collect_collector *c)
+{
+	struct collect_index *x = calloc(1, sizeof(*x));
+	struct maker m = {.c = c, .x = x};
+	bool twins;
+
+	if (!x)
+		return NULL;
+	x->refs = 1;
+	x->c = c;
+	x->created = c->opts.created;
+	c->build++;
+	if (!take_regions(x, c) || !take_retired(x, c))
+		goto fail;
+	each_item(&m, count_item);
+	for (size_t i = 0; i < x->families; i++)
+		x->items += x->family[i].items; /* at most */
+	if (!place_families(&m))
+		goto fail;
+	x->item = malloc((x->items + 1) * sizeof(*x->item));
+	if (!x->item)
+		goto fail;
+	each_item(&m, place_item);
+	twins = c->opts.sum_processes || any_twins(x);
+	for (size_t i = 0; i < x->families; i++) {
+		if (twins)
+			group_items(&m, &x->family[i]);
+		else
+			x->family[i].f.series = x->family[i].items;
+		x->series += x->family[i].f.series;
+	}
+	x->bytes = sizeof(*x) + m.capacity * sizeof(*x->family) + x->items * sizeof(*x->item) +
+		   x->regions * (sizeof(*x->region) + sizeof(*x->snapshot) + sizeof(uint32_t)) +
+		   x->retireds * sizeof(*x->retired);
+	relaxed_add(c->memory, x->bytes);
+	for (size_t i = 0; i < x->regions; i++)
+		relaxed_store(x->region[i]->tenant->conflicts, x->region[i]->tenant->left_out);
+	relaxed_store(c->conflicts_kind, m.kind);
+	relaxed_store(c->conflicts_name, m.name);
+	relaxed_store(c->conflicts_duplicate, m.duplicate);
+	relaxed_store(c->conflicts_sum, m.sum);
+	return x;
+fail:
+	collect_index_put(x);
+	return NULL;
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SL_COLLECT_READ_LINK_EXEMPLARS_H
+#define SL_COLLECT_READ_LINK_EXEMPLARS_H
+
+#include <stdint.h>
+
+struct collect_link;
+struct collect_region;
+
+/* After a pass: READs the exemplars of a region if there are new ones, a few at a time. */
+void collect_exemplars_read(struct collect_link *l, struct collect_region *r, uint64_t now_ns);
+
+#endif

@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collect/read/past.h"
+
+#include <errno.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "base/grow.h"
+#include "collect/read/collector_internal.h"
+
+#define EVERY_NS 1000000000ll
+/* A publisher that began this long before it was first read: all that it has counted is new. */
+#define FRESH_NS 2000000000ll
+
+struct past_histogram {
+	uint32_t column, before, buckets; /* before: index of its first bucket in the region's */
+	const struct collect_def *def;
+	uint64_t last; /* its newest record, position + 1 */
+	double count;  /* of that */
+	bool known;
+};
+
+struct past_region {
+	struct collect_node node; /* by instance */
+	uint64_t instance;
+	int64_t next_ns;
+	uint64_t layout, life; /* life: number of the event of its start */
+	uint32_t state;
+	struct past_histogram *histogram;
+	size_t histograms;
+	uint64_t *before; /* buckets of all histograms, as they were at the last record */
+	size_t cells;
+};
+
+struct collect_past {
+	struct collect_collector *c;
+	pthread_mutex_t lock; /* of all below; a worker only tries it */
+	struct collect_hash regions;
+	struct collect_buckets buckets;
+	size_t cells, cells_max;	/* of all regions' before */
+	struct collect_bucket *changed; /* of one histogram */
+	size_t changed_room;
+	struct collect_life *life; /* [COLLECT_LIVES_MAX], a ring */
+	uint64_t lives;
+};
+
+/* ---- lives ---- */
+
+static void copy_text(char to[COLLECT_LIFE_TEXT], const char *from)
+{
+	snprintf(to, COLLECT_LIFE_TEXT, "%s", from);
+}
+
+static const char *version_label(const struct region_text_label *labels, uint32_t n)
+{
+	static const char *const keys[] = {"version", "service_version", "image", "image_tag"};
+
+	for (size_t k = 0; k < sizeof(keys) / sizeof(*keys); k++)
+		for (uint32_t i = 0; i < n; i++)
+			if (!strcmp(labels[i].key, keys[k]) && *labels[i].value)
+				return labels[i].value;
+	return NULL;
+}
+
+/* Of the publisher's labels, or of an info such as build_info{version="1.2"}. */
+static const char *version_of(const struct collect_tap_row *row)
+{
+	const char *found = version_label(row->info->labels, row->info->label_count);
+
+	for (uint32_t i = 0; i < row->columns && !found; i++) {
+		const struct region_metric *m = collect_tap_metric(row, i);
+
+		if (m->kind == SL_KIND_INFO && !m->removed)
+			found = version_label(m->labels, m->label_count);
+	}
+	return found ? found : "";
+}
+
+static void add_life(struct collect_past *p, const struct collect_tap_row *row,
+		     enum collect_life_kind kind, int64_t ns)
+{
+	struct collect_life *l = &p->life[p->lives++ % COLLECT_LIVES_MAX];
+
+	*l = (struct collect_life){
+		.ns = ns, .kind = kind, .instance = row->instance, .pid = row->info->pid};
+	copy_text(l->service, region_label(row->info, "service"));
+	copy_text(l->kube_namespace, region_label(row->info, "namespace"));
+	copy_text(l->pod, region_label(row->info, "pod"));
+	copy_text(l->version, version_of(row));
+}
+
+size_t collect_collector_lives(struct collect_collector *c, struct collect_life *out, size_t max)
+{
+	struct collect_past *p = c->past;
+	size_t n;
+
+	if (!p)
+		return 0;
+	pthread_mutex_lock(&p->lock);
+	n = BASE_MIN((uint64_t)max, p->lives);
+	n = BASE_MIN(n, COLLECT_LIVES_MAX);
+	for (size_t i = 0; i < n; i++)
+		out[i] = p->life[(p->lives - n + i) % COLLECT_LIVES_MAX];
+	pthread_mutex_unlock(&p->lock);
+	return n;
+}
+
+/* ---- buckets ---- */
+
+static struct past_region *find_region(const struct collect_past *p, uint64_t instance)
+{
+	struct past_region *r = collect_hash_first(&p->regions, instance);
+
+	while (r && r->instance != instance)
+		r = collect_hash_next(r);
+	return r;
+}
+
+static const struct past_histogram *was(const struct past_region *r, uint32_t column,
+					const struct collect_def *def, uint32_t buckets)
+{
+	for (size_t i = 0; i < r->histograms; i++)
+		if (r->histogram[i].column == column)
+			return r->histogram[i].def == def && r->histogram[i].buckets == buckets
+				       ? &r->histogram[i]
+				       : NULL;
+	return NULL;
+}
+
+/* Notes the histograms of a layout. Those that stay keep what is known. False: out of memory. */
+static bool make_histograms(struct collect_past *p, struct past_region *r,
+			    const struct collect_tap_row *row, bool fresh)
+{
+	struct past_region to = {.layout = 0};
+	size_t room = 0, cells = 0, n = 0;
+
+	for (uint32_t i = 0; i < row->columns; i++) {
+		const struct region_metric *m = collect_tap_metric(row, i);
+
+		n += region_is_histogram(m) && !m->removed;
+		cells += region_is_histogram(m) && !m->removed ? m->bucket_count : 0;
+	}
+	if (n && (!base_grow(&to.histogram, &room, n, sizeof(*to.histogram)) ||
+		  !(to.before = calloc(cells, sizeof(*to.before))))) {
+		free(to.histogram);
+		return false;
+	}
+	for (uint32_t i = 0; i < row->columns; i++) {
+		const struct region_metric *m = collect_tap_metric(row, i);
+		const struct collect_def *def = row->shape->column[i].def;
+		const struct past_histogram *old;
+		struct past_histogram *h;
+
+		if (!region_is_histogram(m) || m->removed)
+			continue;
+		if (p->cells - r->cells + to.cells + m->bucket_count > p->cells_max) {
+			relaxed_bump(p->c->refused_buckets, 1);
+			continue;
+		}
+		h = &to.histogram[to.histograms++];
+		old = was(r, i, def, m->bucket_count);
+		*h = old ? *old : (struct past_histogram){.column = i, .def = def, .known = fresh};
+		h->before = (uint32_t)to.cells;
+		h->buckets = m->bucket_count;
+		if (old)
+			memcpy(to.before + to.cells, r->before + old->before,
+			       m->bucket_count * sizeof(*to.before));
+		to.cells += m->bucket_count;
+	}
+	p->cells += to.cells - r->cells;
+	free(r->histogram);
+	free(r->before);
+	r->histogram = to.histogram;
+	r->histograms = to.histograms;
+	r->before = to.before;
+	r->cells = to.cells;
+	r->layout = row->layout;
+	return true;
+}
+
+static void take_histogram(struct collect_past *p, struct past_region *r, struct past_histogram *h,
+			   const struct collect_tap_row *row)
+{
+	const uint64_t *now = collect_tap_cells(row, h->column) + SL_HIST_BUCKETS;
+	const double count = row->value[h->column];
+	uint64_t *before = r->before + h->before;
+	bool back = false;
+	size_t n = 0;
+
+	/* One that did not settle is taken with the next row. */
+	if (isnan(count) || (h->known && count == h->count))
+		return;
+	if (!base_grow(&p->changed, &p->changed_room, h->buckets, sizeof(*p->changed)))
+		return;
+	for (uint32_t i = 0; i < h->buckets; i++) {
+		back |= now[i] < before[i];
+		if (now[i] > before[i])
+			p->changed[n++] = (struct collect_bucket){i, now[i] - before[i]};
+	}
+	if (h->known && !back)
+		h->last = collect_buckets_add(&p->buckets, h->last, row->ns, p->changed, n);
+	memcpy(before, now, h->buckets * sizeof(*before));
+	h->known = true;
+	h->count = count;
+}
+
+/* ---- the tap ---- */
+
+static bool wants_row(void *arg, const struct collect_tap_row *row)
+{
+	const struct past_region *r = *row->own;
+
+	(void)arg;
+	return row->info->kind != SL_REGION_FLOWS &&
+	       (!r || r->state != row->state || row->ns >= r->next_ns ||
+		row->ns < r->next_ns - EVERY_NS);
+}
+
+static struct past_region *make_region(struct collect_past *p, const struct collect_tap_row *row)
+{
+	struct past_region *r = calloc(1, sizeof(*r));
+	const int64_t start = (int64_t)row->info->start_ns;
+
+	if (!r)
+		return NULL;
+	r->instance = row->instance;
+	r->state = SL_STATE_LIVE;
+	if (!make_histograms(p, r, row, start > row->ns - FRESH_NS)) {
+		free(r);
+		return NULL;
+	}
+	collect_hash_add(&p->regions, r, row->instance);
+	/* A clock may have been set since. */
+	add_life(p, row, COLLECT_LIFE_START, start && start < row->ns ? start : row->ns);
+	r->life = p->lives - 1;
+	*row->own = r;
+	return r;
+}
+
+static void on_row(void *arg, const struct collect_tap_row *row)
+{
+	struct collect_past *p = arg;
+	struct past_region *r = *row->own;
+
+	if (pthread_mutex_trylock(&p->lock))
+		return;
+	if (!r)
+		r = make_region(p, row);
+	if (r && r->layout != row->layout) {
+		struct collect_life *l = &p->life[r->life % COLLECT_LIVES_MAX];
+
+		/* An info is made when the program gets to it. */
+		if (l->instance == row->instance && !*l->version)
+			copy_text(l->version, version_of(row));
+		if (!make_histograms(p, r, row, true))
+			r = NULL;
+	}
+	if (r) {
+		for (size_t i = 0; i < r->histograms; i++)
+			take_histogram(p, r, &r->histogram[i], row);
+		if (r->state != row->state && row->state != SL_STATE_LIVE)
+			add_life(p, row,
+				 row->state == SL_STATE_DEAD ? COLLECT_LIFE_DEATH
+							     : COLLECT_LIFE_CLOSE,
+				 row->ns);
+		r->state = row->state;
+		/* All take theirs at the same time, so that sums over pods are of one second. */
+		r->next_ns = row->ns / EVERY_NS * EVERY_NS + EVERY_NS;
+	}
+	pthread_mutex_unlock(&p->lock);
+}
+
+static void free_region(struct collect_past *p, struct past_region *r)
+{
+	p->cells -= r->cells;
+	free(r->histogram);
+	free(r->before);
+	free(r);
+}
+
+static void on_gone(void *arg, uint64_t instance, void *own)
+{
+	struct collect_past *p = arg;
+
+	(void)instance;
+	pthread_mutex_lock(&p->lock);
+	collect_hash_remove(&p->regions, own);
+	free_region(p, own);
+	pthread_mutex_unlock(&p->lock);
+}
+
+struct collect_past *collect_past_new(struct collect_collector *c, size_t bytes)
+{
+	struct collect_past *p = calloc(1, sizeof(*p));
+	int err = -ENOMEM;
+
+	if (!p) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	p->c = c;
+	pthread_mutex_init(&p->lock, NULL);
+	/* A quarter is for the buckets as they were. */
+	p->cells_max = bytes / 4 / sizeof(uint64_t);
+	p->life = calloc(COLLECT_LIVES_MAX, sizeof(*p->life));
+	if (p->life && collect_hash_init(&p->regions))
+		err = collect_buckets_init(&p->buckets, bytes - bytes / 4);
+	if (!err)
+		err = collect_collector_tap(c,
+					    &(struct collect_tap){on_row, wants_row, on_gone, p});
+	if (err) {
+		collect_past_free(p);
+		errno = -err;
+		return NULL;
+	}
+	c->past = p;
+	return p;
+}
+
+void collect_past_free(struct collect_past *p)
+{
+	if (!p)
+		return;
+	collect_hash_free(&p->regions);
+	collect_buckets_free(&p->buckets);
+	pthread_mutex_destroy(&p->lock);
+	free(p->changed);
+	free(p->life);
+	free(p);
+}
+
+/* ---- reading ---- */
+
+ssize_t collect_collector_observed(struct collect_collector *c, uint64_t instance, uint32_t metric,
+				   int64_t from_ns, int64_t to_ns,
+				   bool (*fn)(void *arg, int64_t ns, const struct collect_bucket *v,
+					      size_t n),
+				   void *arg)
+{
+	struct collect_past *p = c->past;
+	const struct past_histogram *h = NULL;
+	struct collect_bucket *v = NULL;
+	struct past_region *r;
+	size_t room = 0, n;
+	ssize_t calls = 0;
+	bool more = true;
+	uint64_t prev;
+	int64_t ns;
+
+	if (!p)
+		return -ENOENT;
+	pthread_mutex_lock(&p->lock);
+	r = find_region(p, instance);
+	for (size_t i = 0; r && i < r->histograms && !h; i++)
+		if (r->histogram[i].column == metric)
+			h = &r->histogram[i];
+	for (uint64_t at = h ? h->last : 0;
+	     more && collect_buckets_read(&p->buckets, at, &ns, &n, &prev) && ns > from_ns;
+	     at = prev) {
+		if (ns > to_ns)
+			continue;
+		more = base_grow(&v, &room, n, sizeof(*v));
+		for (size_t i = 0; more && i < n; i++)
+			v[i] = collect_buckets_get(&p->buckets, at, i);
+		more = more && fn(arg, ns, v, n);
+		calls++;
+	}
+	pthread_mutex_unlock(&p->lock);
+	free(v);
+	return h ? calls : -ENOENT;
+}

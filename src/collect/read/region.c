@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+/* region.c - a region, its identity and its labels. How it is read: link.h. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "collect/read/link.h"
+#include "collect/read/control.h"
+#include "collect/read/exemplars.h"
+#include "collect/read/host.h"
+#include "collect/read/ref.h"
+
+struct collect_region *collect_region_new(struct collect_link *l, uint64_t instance, uint64_t age)
+{
+	struct collect_region *r = calloc(1, sizeof(*r));
+
+	if (!r)
+		return NULL;
+	r->tenant = collect_tenant_get(l->host, NULL);
+	if (!r->tenant) {
+		free(r);
+		return NULL;
+	}
+	r->refs = 1;
+	r->c = l->c;
+	r->host = l->host;
+	r->link = l;
+	r->worker = l->worker;
+	r->instance = instance;
+	r->age = age;
+	region_values_init(&r->values);
+	relaxed_add(r->c->memory, sizeof(*r));
+	return r;
+}
+
+static size_t info_bytes(const struct region_info *info)
+{
+	size_t used = 0;
+
+	for (uint32_t i = 0; i < info->label_count; i++) {
+		const char *end = info->labels[i].value + strlen(info->labels[i].value) + 1;
+
+		if ((size_t)(end - info->label_text) > used)
+			used = (size_t)(end - info->label_text);
+	}
+	return offsetof(struct region_info, label_text) + used + 1;
+}
+
+void collect_region_put(struct collect_region *r)
+{
+	size_t bytes = sizeof(*r);
+
+	if (!r || !collect_ref_put(&r->refs))
+		return;
+	if (r->beside)
+		r->c->reader->free_region(r);
+	if (r->built)
+		collect_snapshot_put(r->built->snapshot, r->c);
+	collect_snapshot_put(r->snapshot, r->c);
+	collect_snapshot_put(r->pending, r->c);
+	collect_snapshot_put(r->shown, r->c);
+	collect_plan_free(&r->plan);
+	if (r->values.memory)
+		relaxed_sub(r->c->memory, r->values_bytes);
+	region_values_free(&r->values);
+	relaxed_sub(r->c->memory, 2 * r->mark_words * sizeof(*r->stale));
+	free(r->stale);
+	free(r->schema_bytes);
+	free(r->names);
+	collect_exemplars_free(r);
+	bytes += r->info ? info_bytes(r->info) : 0;
+	bytes += r->labels ? r->labels->bytes : 0;
+	bytes += r->group ? r->group->bytes : 0;
+	relaxed_sub(r->c->memory, bytes);
+	free(r->info);
+	free(r->labels);
+	free(r->group);
+	collect_tenant_put(r->tenant);
+	free(r);
+}
+
+/* The release pairs with the acquire in drain_queue(): control sees what the worker wrote. */
+void collect_region_queue(struct collect_region *r, enum collect_event event)
+{
+	struct collect_collector *c = r->c;
+	struct collect_region *head;
+
+	if (__atomic_fetch_or(&r->events, (unsigned int)event, __ATOMIC_ACQ_REL))
+		return; /* queued already */
+	collect_ref_get(&r->refs);
+	head = __atomic_load_n(&c->queue, __ATOMIC_RELAXED);
+	do {
+		r->queue_next = head;
+	} while (!__atomic_compare_exchange_n(&c->queue, &head, r, true, __ATOMIC_RELEASE,
+					      __ATOMIC_RELAXED));
+	if (!head)
+		collect_control_wake(c);
+}
+
+/*
+ * Labels of the header, then host, the tenant's identity and, unless the region is synthetic,
+ * process. A header may not claim these, nor instance_id, which tells regions apart in the
+ * collector's own series.
+ */
+/* "SERVICE-PROCESS" is a default, and says no more than the process does. The number left. */
+static uint32_t without_own_pod(struct region_text_label *labels, uint32_t n, const char *process)
+{
+	const char *service = NULL;
+
+	for (uint32_t i = 0; i < n; i++)
+		if (!strcmp(labels[i].key, "service"))
+			service = labels[i].value;
+	for (uint32_t i = 0; service && i < n; i++) {
+		size_t bytes = strlen(service);
+		const char *pod = labels[i].value;
+
+		if (strcmp(labels[i].key, "pod") || strncmp(pod, service, bytes) ||
+		    pod[bytes] != '-' || strcmp(pod + bytes + 1, process))
+			continue;
+		memmove(&labels[i], &labels[i + 1], (n - i - 1) * sizeof(*labels));
+		return n - 1;
+	}
+	return n;
+}
+
+static int make_labels(struct collect_region *r, const char *hostname)
+{
+	const char *own[9] = {"host", "process", "instance_id", "uid", "container_id", "pod_uid"};
+	struct region_text_label attested[COLLECT_TENANT_LABELS];
+	struct region_text_label labels[COLLECT_REGION_LABELS];
+	uint32_t n = r->info->label_count, taken = r->tenant->exempt ? 3 : 6;
+	uint32_t attest = collect_tenant_labels(r->tenant, attested);
+	char process[16], *names;
+	bool pod = false;
+
+	/* What is known of its pod and container it cannot say itself. */
+	for (uint32_t i = 0; i < attest; i++) {
+		pod |= !strcmp(attested[i].key, "pod");
+		if (!strcmp(attested[i].key, "namespace") || !strcmp(attested[i].key, "pod") ||
+		    !strcmp(attested[i].key, "container"))
+			own[taken++] = attested[i].key;
+	}
+	/* The host does not know the container of a known pod yet: the publisher's word is no more
+	 * than that.
+	 */
+	if (*r->tenant->who.names.pod && !*r->tenant->who.names.container)
+		own[taken++] = "container";
+	memcpy(labels, r->info->labels, n * sizeof(*labels));
+	/* A tenant that the host trusts sets its identity itself. */
+	if (!collect_labels_export(labels, n, own, taken, &names))
+		return -ENOMEM;
+	if (*hostname)
+		labels[n++] = (struct region_text_label){"host", hostname};
+	n += collect_tenant_labels(r->tenant, labels + n);
+	snprintf(process, sizeof(process), "%u", r->info->pid);
+	labels[n++] = (struct region_text_label){"process", process};
+	r->labels = collect_label_set_new(labels, r->synthetic ? n - 1 : n);
+	/* A pod that is attested is no default, whatever its name: "web-1" of a StatefulSet. */
+	r->group = collect_label_set_new(labels,
+					 pod ? n - 1 : without_own_pod(labels, n - 1, process));
+	free(names);
+	return r->labels && r->group ? 0 : -ENOMEM;
+}
+
+struct region_info *collect_region_info_copy(const struct region_info *from)
+{
+	size_t bytes = info_bytes(from);
+	struct region_info *to = malloc(bytes);
+
+	if (!to)
+		return NULL;
+	memcpy(to, from, bytes - 1);
+	((char *)to)[bytes - 1] = '\0';
+	for (uint32_t i = 0; i < from->label_count; i++) {
+		to->labels[i].key = (char *)to + (from->labels[i].key - (const char *)from);
+		to->labels[i].value = (char *)to + (from->labels[i].value - (const char *)from);
+	}
+	return to;
+}
+
+static int adopt_info(struct collect_region *r, const struct region_info *info,
+		      const char *hostname)
+{
+	r->info = collect_region_info_copy(info);
+	if (!r->info || make_labels(r, hostname)) {
+		free(r->info);
+		free(r->labels);
+		free(r->group);
+		r->info = NULL;
+		r->labels = r->group = NULL;
+		return -ENOMEM;
+	}
+	relaxed_add(r->c->memory, info_bytes(r->info) + r->labels->bytes + r->group->bytes);
+	return 0;
+}
+
+enum region_fault collect_region_identify(struct collect_region *r,
+					  const struct sl_region_header *copy, const char *hostname)
+{
+	struct region_info info;
+	enum region_fault fault = region_header_parse(copy, r->remote.length, &info);
+
+	if (fault)
+		return fault;
+	if (info.kind != r->kind)
+		return REGION_FAULT_SECTION;
+	if (info.instance != (r->attested ? r->header_instance : r->instance))
+		return REGION_FAULT_COUNT; /* another region */
+	info.instance = r->instance;
+	if (!r->info)
+		return adopt_info(r, &info, hostname) ? REGION_FAULT_MEMORY : REGION_FAULT_NONE;
+	/* The header of an instance never changes. */
+	if (r->info->kind != info.kind || r->info->hot != info.hot ||
+	    r->info->stripes != info.stripes || r->info->stripe_stride != info.stripe_stride ||
+	    r->info->schema != info.schema || r->info->size != info.size ||
+	    r->info->max_stripes != info.max_stripes || r->info->flows != info.flows ||
+	    r->info->journal != info.journal || r->info->max_flows != info.max_flows ||
+	    r->info->journal_lines != info.journal_lines || r->info->start_ns != info.start_ns)
+		return REGION_FAULT_CHECK;
+	return REGION_FAULT_NONE;
+}
+
+int collect_region_synthesize(struct collect_region *r, const struct region_info *info,
+			      const char *hostname, uint64_t period_ns)
+{
+	struct collect_tenant *own = collect_tenant_own(r->host);
+	int err;
+
+	if (!own)
+		return -ENOMEM;
+	collect_tenant_put(r->tenant);
+	r->tenant = own;
+	r->synthetic = true;
+	r->period_ns = period_ns;
+	err = adopt_info(r, info, hostname);
+	if (err)
+		return err;
+	r->state = SL_STATE_LIVE;
+	r->changed_ns = info->start_ns;
+	relaxed_store(r->step, STEP_SYNTHETIC);
+	collect_region_queue(r, EVENT_NEW | EVENT_CHANGED);
+	return 0;
+}
+
+int collect_region_anonymous(struct collect_region *r)
+{
+	struct region_info info = {
+		.instance = r->instance, .size = r->remote.length, .kind = SL_REGION_METRICS};
+
+	return r->info ? 0 : adopt_info(r, &info, collect_host_name(r->host));
+}
+
+bool collect_region_visible(const struct collect_region *r, uint64_t now_ns)
+{
+	uint64_t fresh = relaxed_load(r->fresh_ns), host = relaxed_load(r->host->fresh_ns);
+	uint64_t stale = r->c->opts.stale_ns, slow = 3 * r->period_ns;
+	uint64_t period = r->c->opts.period_ns;
+	uint32_t step = relaxed_load(r->step);
+
+	if (step == STEP_DROPPED || step == STEP_GONE || !fresh)
+		return false;
+	/* Final values do not change: they are as current as the directory that lists them, or that
+	 * a restarted agent may list again. */
+	if (host > fresh && (step == STEP_FINAL ||
+			     (step == STEP_UNBOUND && relaxed_load(r->state) != SL_STATE_LIVE)))
+		fresh = host;
+	if (step == STEP_SYNTHETIC && slow > stale)
+		stale = slow; /* not updated in each round */
+	stale = BASE_MAX(stale, 3 * period * collect_tenant_every(r->tenant));
+	return now_ns < fresh + stale;
+}

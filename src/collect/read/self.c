@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * self.c - the collector's own families, in the walk of source.c. sidelight-collect(1) lists them
+ * with what to do about each.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "base/grow.h"
+#include "collect/read/host.h"
+#include "collect/read/link.h"
+#include "collect/read/families.h"
+#include "collect/read/self.h"
+#include "collect/read/worker.h"
+
+/* ---- making a series ---- */
+
+bool collect_self_labels(struct collect_self *s, struct export_series *out,
+			 const struct region_text_label *labels, uint32_t n)
+{
+	free(s->labels);
+	s->labels = collect_label_set_new(labels, n);
+	if (!s->labels)
+		return false;
+	out->label_text = s->labels->text;
+	out->label_bytes = s->labels->text_bytes;
+	out->label_keys = s->labels->keys;
+	out->label_values = s->labels->values;
+	out->label_count = n;
+	return true;
+}
+
+bool collect_self_label(struct collect_self *s, struct export_series *out, const char *key,
+			const char *value)
+{
+	struct region_text_label label = {key, value};
+
+	return collect_self_labels(s, out, &label, 1);
+}
+
+bool collect_self_u64(struct export_series *out, uint64_t v)
+{
+	out->value_type = EXPORT_VALUE_U64;
+	out->value.u64 = v;
+	return true;
+}
+
+bool collect_self_f64(struct export_series *out, double v)
+{
+	out->value_type = EXPORT_VALUE_F64;
+	out->value.f64 = v;
+	return true;
+}
+
+bool collect_self_single(struct collect_self *s, struct export_series *out, uint64_t v)
+{
+	return s->at == 0 && collect_self_labels(s, out, NULL, 0) && collect_self_u64(out, v);
+}
+
+/* ---- counters ---- */
+
+static uint64_t load_at(const void *base, size_t offset)
+{
+	return __atomic_load_n((const uint64_t *)((const char *)base + offset), __ATOMIC_RELAXED);
+}
+
+uint64_t collect_self_of_host(const struct collect_host *h, const struct collect_self_counter *n)
+{
+	uint64_t sum = 0;
+
+	for (unsigned int k = 0; k < h->links; k++) {
+		struct collect_link *l = h->link[k];
+
+		if (n->owner == LINKS) {
+			sum += load_at(l, n->offset);
+			continue;
+		}
+		pthread_mutex_lock(&l->stats_lock);
+		sum += load_at(&l->stats, n->offset);
+		pthread_mutex_unlock(&l->stats_lock);
+	}
+	return sum;
+}
+
+uint64_t collect_self_sum(const struct collect_self *s, const struct collect_self_counter *n)
+{
+	uint64_t sum = 0;
+
+	if (n->owner == COLLECTOR)
+		return load_at(s->c, n->offset);
+	if (n->owner == WALK)
+		return load_at(s, n->offset);
+	if (n->owner == OWN)
+		return load_at(s->own, n->offset);
+	for (unsigned int i = 0; n->owner == WORKERS && i < s->c->workers; i++)
+		sum += load_at(&s->c->worker[i], n->offset);
+	for (size_t i = 0; n->owner != WORKERS && i < s->c->hosts; i++)
+		sum += collect_self_of_host(&s->c->host[i], n);
+	return sum;
+}
+
+bool collect_self_counters(struct collect_self *s, struct export_series *out, const char *key,
+			   const struct collect_self_counter *counters, size_t n)
+{
+	return s->at < n && collect_self_label(s, out, key, counters[s->at].label) &&
+	       collect_self_u64(out, collect_self_sum(s, &counters[s->at]));
+}
+
+/* ---- the families, sorted by name ---- */
+
+struct collect_self_entry {
+	struct export_family f;
+	const struct collect_self_family *family;
+	const struct collect_self_group *group;
+	unsigned int part;
+};
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(((const struct export_family *)a)->name,
+		      ((const struct export_family *)b)->name);
+}
+
+static void add_group(struct collect_collector *c, const struct collect_self_group *g,
+		      unsigned int part)
+{
+	for (size_t i = 0; i < g->families; i++) {
+		const struct collect_self_family *f = &g->family[i];
+
+		c->family[c->families++] = (struct collect_self_entry){
+			.f = {.name = f->name,
+			      .help = f->help,
+			      .unit = f->unit,
+			      .type = f->type,
+			      .series = 1},
+			.family = f,
+			.group = g,
+			.part = part,
+		};
+	}
+}
+
+bool collect_self_add(struct collect_collector *c, const struct collect_part *part,
+		      unsigned int number)
+{
+	const struct collect_self_group *const *g;
+	size_t n = c->families;
+
+	for (g = part->groups; g && *g; g++)
+		n += (*g)->families;
+	if (!base_grow(&c->family, &c->family_room, n, sizeof(*c->family)))
+		return false;
+	for (g = part->groups; g && *g; g++)
+		add_group(c, *g, number);
+	qsort(c->family, c->families, sizeof(*c->family), by_name);
+	return true;
+}
+
+bool collect_self_has(const struct collect_collector *c, const char *name)
+{
+	for (size_t i = 0; i < c->families; i++) {
+		size_t n = strlen(c->family[i].f.name);
+
+		if (!strncmp(name, c->family[i].f.name, n) && (!name[n] || name[n] == '_'))
+			return true;
+	}
+	return false;
+}
+
+/* Makes s->arg and s->own those of a part. */
+static void turn_to_part(struct collect_self *s, unsigned int part)
+{
+	s->arg = s->c->part[part].arg;
+	s->own = s->part_own[part];
+}
+
+static bool begin_part(struct collect_self *s, unsigned int i)
+{
+	const struct collect_part *part = s->c->part[i].of;
+
+	if (!part->walk_bytes)
+		return true;
+	s->part_own[i] = calloc(1, part->walk_bytes);
+	turn_to_part(s, i);
+	return s->own && (!part->walk_begin || part->walk_begin(s));
+}
+
+struct collect_self *collect_self_begin(struct collect_collector *c, struct collect_index *x)
+{
+	struct collect_self *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return NULL;
+	s->c = c;
+	s->x = x;
+	s->now_ns = base_now_ns();
+	collect_collector_totals(c, &s->totals);
+	for (unsigned int i = 0; i < c->parts; i++) {
+		if (begin_part(s, i))
+			continue;
+		collect_self_end(s);
+		return NULL;
+	}
+	return s;
+}
+
+/* The family is exposed because its part is in use. */
+static bool is_exposed(struct collect_self *s, const struct collect_self_entry *e)
+{
+	turn_to_part(s, e->part);
+	return !e->group->exposed || e->group->exposed(s);
+}
+
+const struct export_family *collect_self_peek(struct collect_self *s)
+{
+	while (s->next < s->c->families && !is_exposed(s, &s->c->family[s->next]))
+		s->next++;
+	return s->next < s->c->families ? &s->c->family[s->next].f : NULL;
+}
+
+void collect_self_enter(struct collect_self *s)
+{
+	const struct collect_self_entry *e = &s->c->family[s->next++];
+
+	turn_to_part(s, e->part);
+	s->family = e->family;
+	s->at = 0;
+}
+
+int collect_self_next(struct collect_self *s, struct export_series *out)
+{
+	out->created_ns = 0;
+	if (!s->family->series(s, out))
+		return 0;
+	s->at++;
+	return 1;
+}
+
+void collect_self_left_out(struct collect_self *s, size_t series)
+{
+	s->left_out_series = series;
+}
+
+void collect_self_end(struct collect_self *s)
+{
+	if (!s)
+		return;
+	for (unsigned int i = 0; i < s->c->parts; i++) {
+		turn_to_part(s, i);
+		if (s->own && s->c->part[i].of->walk_end)
+			s->c->part[i].of->walk_end(s);
+		free(s->own);
+	}
+	free(s->labels);
+	free(s);
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * self.h - how a part of a collector makes series of the collector's own (attach.h). A part has
+ * groups of families; each family has a function that fills *out for series s->at (0, 1, ...) and
+ * returns false after the last one.
+ */
+#ifndef SL_COLLECT_READ_SELF_H
+#define SL_COLLECT_READ_SELF_H
+
+#include "collect/read/attach.h"
+#include "collect/read/collector_internal.h"
+
+#define BUCKETS_SHOWN 24u /* of READ latency: one per octave, 1 us to 8 s */
+
+/* A walk. Statistics are those at its start. */
+struct collect_self {
+	struct collect_collector *c;
+	const struct collect_index *x;
+	/* Of the part whose family it is at. */
+	void *arg; /* of collect_collector_attach() */
+	void *own; /* its collect_part.walk_bytes */
+	size_t at;
+	uint64_t now_ns;
+	struct collect_label_set *labels; /* of the last series */
+	struct collect_collector_totals totals;
+	uint64_t left_out_series;
+	/* self.c's. */
+	size_t next; /* family */
+	const struct collect_self_family *family;
+	void *part_own[COLLECT_PARTS_MAX];
+	/* self_collector.c's and self_tenant.c's. */
+	size_t tenant; /* the region after the last one's first */
+	uint64_t bucket[BUCKETS_SHOWN + 1];
+	double bound[BUCKETS_SHOWN];
+};
+
+struct collect_self_family {
+	const char *name;
+	enum export_family_type type;
+	const char *unit, *help;
+	bool (*series)(struct collect_self *s, struct export_series *out);
+};
+
+struct collect_self_group {
+	const struct collect_self_family *family;
+	size_t families;
+	bool (*exposed)(const struct collect_self *s); /* NULL: always */
+};
+
+/* The group of NAME_families[]. */
+#define COLLECT_SELF_GROUP(name, exposed_fn)                    \
+	const struct collect_self_group collect_self_##name = { \
+		name##_families, sizeof(name##_families) / sizeof(*name##_families), exposed_fn}
+
+/* Short forms for the tables. */
+#define COUNTER	  EXPORT_FAMILY_COUNTER
+#define GAUGE	  EXPORT_FAMILY_GAUGE
+#define HISTOGRAM EXPORT_FAMILY_HISTOGRAM
+#define INFO	  EXPORT_FAMILY_INFO
+#define STATESET  EXPORT_FAMILY_STATESET
+
+/* ---- counters by their offset ---- */
+
+/*
+ * The owner of a counter; OWN: collect_self.own. Those of workers and links are summed over all of
+ * them; those of the fabric belong to a link, under its lock.
+ */
+enum collect_self_owner { COLLECTOR, WALK, OWN, WORKERS, LINKS, FABRIC };
+
+struct collect_self_counter {
+	const char *label;
+	enum collect_self_owner owner;
+	size_t offset;
+};
+
+/* The offset of a counter; compiles for a uint64_t only. */
+#define OFFSET(type, field) \
+	(offsetof(type, field) + 0 * sizeof(char[_Generic(((type *)0)->field, uint64_t : 1)]))
+/* clang-format off */
+#define OF(label, owner, type, field) {label, owner, OFFSET(struct type, field)}
+/* clang-format on */
+#define OF_COLLECTOR(label, field) OF(label, COLLECTOR, collect_collector, field)
+#define OF_WALK(label, field)	   OF(label, WALK, collect_self, field)
+#define OF_WORKERS(label, field)   OF(label, WORKERS, collect_worker, field)
+#define OF_LINKS(label, field)	   OF(label, LINKS, collect_link, field)
+#define OF_FABRIC(label, field)	   OF(label, FABRIC, fabric_stats, field)
+
+/* A family with a series for each of the counters. */
+#define BY_LABEL(name, key, ...)                                                     \
+	static bool name(struct collect_self *s, struct export_series *out)          \
+	{                                                                            \
+		static const struct collect_self_counter counters[] = {__VA_ARGS__}; \
+		return collect_self_counters(s, out, key, counters,                  \
+					     sizeof(counters) / sizeof(*counters));  \
+	}
+
+/* A family with a series for each var, which find sets the labels of; NULL: no more. */
+#define SERIES(name, var, find, value)                                      \
+	static bool name(struct collect_self *s, struct export_series *out) \
+	{                                                                   \
+		const __auto_type var = (find);                             \
+		return var && (value);                                      \
+	}
+
+/* A family without labels, of one series. */
+#define SINGLE(name, number)                                                \
+	static bool name(struct collect_self *s, struct export_series *out) \
+	{                                                                   \
+		return collect_self_single(s, out, number);                 \
+	}
+
+bool collect_self_counters(struct collect_self *s, struct export_series *out, const char *key,
+			   const struct collect_self_counter *counters, size_t n);
+/* Of one host: LINKS or FABRIC. */
+uint64_t collect_self_of_host(const struct collect_host *h, const struct collect_self_counter *n);
+uint64_t collect_self_sum(const struct collect_self *s, const struct collect_self_counter *n);
+
+bool collect_self_labels(struct collect_self *s, struct export_series *out,
+			 const struct region_text_label *labels, uint32_t n);
+bool collect_self_label(struct collect_self *s, struct export_series *out, const char *key,
+			const char *value);
+bool collect_self_u64(struct export_series *out, uint64_t v);
+bool collect_self_f64(struct export_series *out, double v);
+bool collect_self_single(struct collect_self *s, struct export_series *out, uint64_t v);
+
+/* The region of s->at, with its labels and instance_id, or NULL. */
+const struct collect_region *collect_self_region(struct collect_self *s, struct export_series *out);
+
+#endif

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+/* self_collector.c - the collector's own series about workers, hosts and regions. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "collect/read/calc.h"
+#include "collect/read/families.h"
+#include "collect/read/host.h"
+#include "collect/read/index.h"
+#include "collect/read/link.h"
+#include "collect/read/self.h"
+#include "collect/read/worker.h"
+
+/* ---- sums ---- */
+
+BY_LABEL(read_errors, "cause", OF_FABRIC("timeout", errors_timeout),
+	 OF_FABRIC("access", errors_access), OF_FABRIC("other", errors_other),
+	 OF_FABRIC("wrong_id", wrong_id), OF_WORKERS("wrong_instance", wrong_instance),
+	 OF_WORKERS("map", map_errors))
+BY_LABEL(conflicts, "cause", OF_COLLECTOR("kind", conflicts_kind),
+	 OF_COLLECTOR("name", conflicts_name), OF_COLLECTOR("duplicate", conflicts_duplicate),
+	 OF_COLLECTOR("buckets", conflicts_sum))
+SINGLE(left_out_series, s->left_out_series)
+SINGLE(left_out_families, relaxed_load(s->c->left_out_families))
+BY_LABEL(left_out_exemplars, "cause", OF_COLLECTOR("long", exemplars_long),
+	 OF_COLLECTOR("malformed", exemplars_malformed), OF_COLLECTOR("memory", exemplars_memory))
+BY_LABEL(refused, "cause", OF_COLLECTOR("max_regions", refused_regions),
+	 OF_COLLECTOR("max_series", refused_series), OF_COLLECTOR("history", refused_history),
+	 OF_COLLECTOR("bucket_history", refused_buckets),
+	 OF_COLLECTOR("retired_sums", retired_lost), OF_LINKS("duplicate_instance", duplicates),
+	 OF_WORKERS("tap_rows", rows_lost))
+BY_LABEL(regions, "state", OF_WALK("live", totals.live), OF_WALK("dead", totals.dead),
+	 OF_WALK("closed", totals.closed), OF_WALK("dropped", totals.dropped))
+BY_LABEL(memory, "part", OF_WALK("state", totals.memory_bytes),
+	 OF_WALK("history", totals.history_bytes))
+BY_LABEL(history_dropped, "cause", OF_WORKERS("full", ring.dropped_chunks),
+	 OF_WORKERS("old", ring.expired_chunks))
+
+static bool list_faults(struct collect_self *s, struct export_series *out)
+{
+	enum region_fault fault = (enum region_fault)s->at + 1;
+	struct collect_self_counter sum = OF_WORKERS(NULL, faults[0]);
+
+	if (fault >= REGION_FAULT_COUNT)
+		return false;
+	sum.offset += fault * sizeof(uint64_t);
+	return collect_self_label(s, out, "cause", region_fault_name(fault)) &&
+	       collect_self_u64(out, collect_self_sum(s, &sum));
+}
+
+SINGLE(late_passes,
+       collect_self_sum(s, &(struct collect_self_counter)OF_WORKERS(NULL, late_passes)))
+SINGLE(series, s->totals.series)
+SINGLE(expired, s->totals.expired)
+SINGLE(history_points, s->totals.history_points)
+SINGLE(stale_hosts, s->totals.hosts_stale)
+
+static bool build_info(struct collect_self *s, struct export_series *out)
+{
+	return s->at == 0 && collect_self_label(s, out, "version", SL_VERSION_STRING) &&
+	       collect_self_u64(out, 1);
+}
+
+/* ---- workers ---- */
+
+static const struct collect_worker *worker_at(struct collect_self *s, struct export_series *out)
+{
+	const struct collect_worker *w;
+	char number[16];
+
+	if (s->at >= s->c->workers)
+		return NULL;
+	w = &s->c->worker[s->at];
+	snprintf(number, sizeof(number), "%u", w->number);
+	return collect_self_label(s, out, "worker", number) ? w : NULL;
+}
+
+#define OF_WORKER(name, value) SERIES(name, w, worker_at(s, out), value)
+
+OF_WORKER(rounds, collect_self_u64(out, relaxed_load(w->rounds)))
+OF_WORKER(missed, collect_self_u64(out, relaxed_load(w->missed)))
+OF_WORKER(reads, collect_self_u64(out, relaxed_load(w->reads)))
+OF_WORKER(read_bytes, collect_self_u64(out, relaxed_load(w->bytes)))
+OF_WORKER(lines, collect_self_u64(out, relaxed_load(w->lines)))
+OF_WORKER(unsettled, collect_self_u64(out, relaxed_load(w->unsettled)))
+OF_WORKER(samples, collect_self_u64(out, relaxed_load(w->samples)))
+OF_WORKER(busy, collect_self_f64(out, (double)relaxed_load(w->busy_ns) * 1e-9))
+
+static bool fill_latency(struct collect_self *s, struct export_series *out)
+{
+	const struct collect_worker *w = worker_at(s, out);
+
+	if (!w)
+		return false;
+	memset(s->bucket, 0, sizeof(s->bucket));
+	for (unsigned int i = 0; i < COLLECT_LATENCY_BUCKETS; i++) {
+		/* Buckets 4k-3 .. 4k end at bound k. */
+		unsigned int k = (i + 3) / 4;
+
+		s->bucket[k < BUCKETS_SHOWN ? k : BUCKETS_SHOWN] += relaxed_load(w->latency[i]);
+	}
+	for (unsigned int k = 0; k < BUCKETS_SHOWN; k++)
+		s->bound[k] = collect_bucket_bound(4 * k);
+	out->value_type = EXPORT_VALUE_U64;
+	out->sum = (double)relaxed_load(w->latency_sum_ns) * 1e-9;
+	out->exponential = false;
+	out->buckets = s->bucket;
+	out->bucket_count = BUCKETS_SHOWN + 1;
+	out->bounds = s->bound;
+	out->bound_count = BUCKETS_SHOWN;
+	return true;
+}
+
+/* ---- hosts ---- */
+
+static const struct collect_host *host_at(struct collect_self *s, struct export_series *out)
+{
+	struct region_text_label labels[3];
+	const struct collect_host *h;
+
+	while (s->at < s->c->hosts && !relaxed_load(s->c->host[s->at].wanted))
+		s->at++; /* others read it */
+	if (s->at >= s->c->hosts)
+		return NULL;
+	h = &s->c->host[s->at];
+	labels[0] = (struct region_text_label){"host", collect_host_name(h)};
+	labels[1] = (struct region_text_label){"target", collect_host_target(h)};
+	labels[2] = (struct region_text_label){"fabric", relaxed_load(h->fabric)};
+	return collect_self_labels(s, out, labels, 3) ? h : NULL;
+}
+
+#define OF_HOST(name, value) SERIES(name, h, host_at(s, out), value)
+#define OF_HOSTS_LINKS(name, ...)                        \
+	OF_HOST(name, collect_self_u64(                  \
+			      out, collect_self_of_host( \
+					   h, &(const struct collect_self_counter)__VA_ARGS__)))
+
+OF_HOST(host_up, collect_self_u64(out, collect_host_condition(h, s->now_ns) == COLLECT_HOST_UP))
+OF_HOST(host_last_read, collect_self_f64(out, (double)relaxed_load(h->last_read_ns) * 1e-9))
+OF_HOSTS_LINKS(host_rounds, OF_LINKS(NULL, rounds))
+OF_HOSTS_LINKS(host_skipped, OF_LINKS(NULL, skipped))
+OF_HOSTS_LINKS(host_connects, OF_FABRIC(NULL, connects))
+OF_HOSTS_LINKS(host_disconnects, OF_FABRIC(NULL, disconnects))
+
+/* ---- regions ---- */
+
+/* With the region's labels and instance_id, by which two regions of one process differ. */
+const struct collect_region *collect_self_region(struct collect_self *s, struct export_series *out)
+{
+	struct region_text_label labels[COLLECT_REGION_LABELS + 1];
+	const struct collect_region *r;
+	char instance[20];
+	uint32_t n = 0;
+
+	if (!s->x || s->at >= s->x->regions)
+		return NULL;
+	r = s->x->region[s->at];
+	for (; n < r->labels->count; n++)
+		labels[n] = (struct region_text_label){r->labels->keys[n], r->labels->values[n]};
+	snprintf(instance, sizeof(instance), "%016llx", (unsigned long long)r->instance);
+	labels[n++] = (struct region_text_label){"instance_id", instance};
+	return collect_self_labels(s, out, labels, n) ? r : NULL;
+}
+
+#define OF_REGION(name, value) SERIES(name, r, collect_self_region(s, out), value)
+
+static const char *const region_states[] = {"live", "dead", "closed", "stale", "dropped"};
+
+static uint64_t state_bits(const struct collect_region *r, uint64_t now_ns)
+{
+	uint32_t state = relaxed_load(r->state);
+	uint64_t bits = state >= SL_STATE_LIVE && state <= SL_STATE_CLOSED ? 1u << (state - 1) : 0;
+
+	if (relaxed_load(r->step) == STEP_DROPPED)
+		return 1u << 4;
+	return collect_region_visible(r, now_ns) ? bits : bits | 1u << 3;
+}
+
+static bool fill_states(struct export_series *out, uint64_t bits)
+{
+	out->states = region_states;
+	out->state_count = sizeof(region_states) / sizeof(region_states[0]);
+	return collect_self_u64(out, bits);
+}
+
+OF_REGION(region_up, collect_self_u64(out, state_bits(r, s->now_ns) == 1))
+OF_REGION(region_state, fill_states(out, state_bits(r, s->now_ns)))
+OF_REGION(region_unsettled, collect_self_u64(out, relaxed_load(r->unsettled)))
+OF_REGION(region_refused, collect_self_u64(out, relaxed_load(r->refused)))
+OF_REGION(region_exemplars_dropped, collect_self_u64(out, relaxed_load(r->exemplars_dropped)))
+OF_REGION(region_sharing, collect_self_u64(out, relaxed_load(r->sharing)))
+
+/* ---- the families ---- */
+
+static const struct collect_self_family collector_families[] = {
+	{"sidelight_build", INFO, "", "Version of this collector.", build_info},
+	{"sidelight_collector_busy_seconds", COUNTER, "seconds",
+	 "Time that a worker spent reading and decoding, without waiting.", busy},
+	{"sidelight_collector_conflicts", GAUGE, "",
+	 "Series left out of the exposition because they contradict earlier ones, by cause.",
+	 conflicts},
+	{"sidelight_collector_expired_regions", COUNTER, "", "Regions whose final values expired.",
+	 expired},
+	{"sidelight_collector_history_dropped_chunks", COUNTER, "",
+	 "Chunks of history dropped: the memory was full, or they were older than asked for.",
+	 history_dropped},
+	{"sidelight_collector_history_points", GAUGE, "", "Points in packed history.",
+	 history_points},
+	{"sidelight_collector_late_passes", COUNTER, "",
+	 "Readings of a region that were not used: its layout may have changed meanwhile.",
+	 late_passes},
+	{"sidelight_collector_left_out_exemplars", COUNTER, "",
+	 "Exemplars that are not in OpenMetrics and remote write, by cause.", left_out_exemplars},
+	{"sidelight_collector_left_out_families", COUNTER, "",
+	 "Families without a name that no other has, of all expositions.", left_out_families},
+	{"sidelight_collector_left_out_series", GAUGE, "",
+	 "Series that this exposition leaves out by --max-exposed-series.", left_out_series},
+	{"sidelight_collector_lines", COUNTER, "", "Lines read.", lines},
+	{"sidelight_collector_memory_bytes", GAUGE, "bytes",
+	 "Memory held for regions and for history.", memory},
+	{"sidelight_collector_missed_deadlines", COUNTER, "",
+	 "Deadlines that a worker missed: it was still busy, or not running.", missed},
+	{"sidelight_collector_read_bytes", COUNTER, "bytes", "Bytes read.", read_bytes},
+	{"sidelight_collector_read_errors", COUNTER, "", "Failed READs, by cause.", read_errors},
+	{"sidelight_collector_read_latency_seconds", HISTOGRAM, "seconds",
+	 "Time from posting a READ to taking its completion.", fill_latency},
+	{"sidelight_collector_reads", COUNTER, "", "READs completed.", reads},
+	{"sidelight_collector_refused", COUNTER, "", "Items refused, by the limit reached.",
+	 refused},
+	{"sidelight_collector_region_faults", COUNTER, "",
+	 "Regions and directories rejected as invalid, by cause.", list_faults},
+	{"sidelight_collector_regions", GAUGE, "", "Regions known, by state.", regions},
+	{"sidelight_collector_rounds", COUNTER, "", "Rounds started.", rounds},
+	{"sidelight_collector_samples", COUNTER, "", "Values decoded.", samples},
+	{"sidelight_collector_series", GAUGE, "", "Series in the exposition.", series},
+	{"sidelight_collector_stale_hosts", GAUGE, "", "Hosts not read for longer than --stale.",
+	 stale_hosts},
+	{"sidelight_collector_unsettled_lines", COUNTER, "",
+	 "Lines whose check word did not match after several READs in one round; the last good "
+	 "values stay.",
+	 unsettled},
+	{"sidelight_host_connects", COUNTER, "", "Connections made to a host.", host_connects},
+	{"sidelight_host_disconnects", COUNTER, "", "Connections lost to a host.",
+	 host_disconnects},
+	{"sidelight_host_last_read_timestamp_seconds", GAUGE, "seconds",
+	 "When the directory of a host was last read.", host_last_read},
+	{"sidelight_host_rounds", COUNTER, "", "Rounds completed on a host.", host_rounds},
+	{"sidelight_host_skipped_rounds", COUNTER, "",
+	 "Rounds that a host missed because its READs were still in flight.", host_skipped},
+	{"sidelight_host_up", GAUGE, "", "1 if a host is read, 0 if it is not.", host_up},
+};
+
+static COLLECT_SELF_GROUP(collector, NULL);
+
+/* Of each region, which is a lot: only on demand. */
+static const struct collect_self_family regions_families[] = {
+	{"sidelight_region_exemplars_dropped", GAUGE, "",
+	 "Exemplars that the publisher's library dropped: ill-formed, or no element was free.",
+	 region_exemplars_dropped},
+	{"sidelight_region_metrics_refused", GAUGE, "",
+	 "Metrics that the publisher's library refused: full, bad name, conflicting kind.",
+	 region_refused},
+	{"sidelight_region_state", STATESET, "", "State of a region.", region_state},
+	{"sidelight_region_threads_sharing", GAUGE, "",
+	 "Threads of a publisher without a stripe of their own.", region_sharing},
+	{"sidelight_region_unsettled_lines", COUNTER, "", "Lines of a region that did not settle.",
+	 region_unsettled},
+	{"sidelight_region_up", GAUGE, "",
+	 "1 if a region's publisher lives and is read, 0 if it is dead, closed, stale or dropped.",
+	 region_up},
+};
+
+static bool region_series(const struct collect_self *s)
+{
+	return s->c->opts.region_series;
+}
+
+static COLLECT_SELF_GROUP(regions, region_series);
+
+const struct collect_part collect_self_own_part = {
+	.groups = (const struct collect_self_group *const[]){&collect_self_collector,
+							     &collect_self_regions,
+							     &collect_self_tenant, NULL},
+};

@@ -1,0 +1,579 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * source.c - walks the families of an index and the collector's own, merged by name, for the
+ * exposition. Labels were rendered when layouts were made, so a series costs at most one copy.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "base/grow.h"
+#include "collect/read/collector_internal.h"
+#include "collect/read/exemplars.h"
+#include "collect/read/index.h"
+#include "collect/read/families.h"
+
+enum { HIDDEN, SHOWN, SHOWN_DEAD };
+
+struct source_walk {
+	struct collect_collector *c;
+	struct collect_index *x;
+	struct collect_self *self;
+	size_t next_family;
+	bool in_self;
+	size_t at, end; /* items */
+	bool sums;
+	uint8_t *seen;	   /* by region */
+	uint32_t *columns; /* by region, those that are shown; NULL: all */
+	/* Text of the last series: region's labels, then the metric's. */
+	const struct collect_label_set *prefix; /* what stands at the start of text, or NULL */
+	char *text;
+	size_t text_room;
+	const char **keys, **values;
+	size_t label_room;
+	uint64_t *cell, *more;
+	size_t cell_room, more_room;
+	/* Of the last series. Each in memory of its own, as its labels point into it. */
+	struct region_exemplar **exemplar;
+	size_t exemplars, exemplar_made, exemplar_room, exemplar_turn;
+	struct collect_trace_link *link; /* kept traces */
+	size_t links;
+	struct export_exemplar *shown;
+	size_t shown_room;
+};
+
+static void walk_end(void *arg)
+{
+	struct source_walk *w = arg;
+
+	if (!w)
+		return;
+	collect_self_end(w->self);
+	collect_index_put(w->x);
+	free(w->seen);
+	free(w->columns);
+	free(w->text);
+	free(w->keys);
+	free(w->values);
+	free(w->cell);
+	free(w->more);
+	for (size_t i = 0; i < w->exemplar_made; i++)
+		free(w->exemplar[i]);
+	free(w->exemplar);
+	free(w->link);
+	free(w->shown);
+	free(w);
+}
+
+/* ---- the limit of exposed series ---- */
+
+static size_t series_of(const struct source_walk *w, size_t region)
+{
+	const struct collect_snapshot *b = w->x->snapshot[region];
+
+	return w->seen[region] != HIDDEN && b ? b->layout->columns : 0;
+}
+
+/* The end of the tenant whose regions begin at first, and the series that they have. */
+static size_t tenant_end(const struct source_walk *w, size_t first, size_t *series)
+{
+	size_t i = first;
+
+	for (*series = 0; i < w->x->regions; i++) {
+		if (w->x->region[i]->tenant != w->x->region[first]->tenant)
+			break;
+		*series += series_of(w, i);
+	}
+	return i;
+}
+
+static int by_size(const void *a, const void *b)
+{
+	size_t x = *(const size_t *)a, y = *(const size_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/*
+ * The most that one tenant may have, so that all together keep the limit: who needs less than an
+ * equal share leaves the rest to others. SIZE_MAX: no tenant has too many. 0 with errno: out of
+ * memory.
+ */
+static size_t fair_share(const struct source_walk *w, size_t limit)
+{
+	size_t *need = malloc((w->x->regions + 1) * sizeof(*need)), n = 0, share = SIZE_MAX;
+
+	if (!need)
+		return 0;
+	for (size_t i = 0; i < w->x->regions; n++)
+		i = tenant_end(w, i, &need[n]);
+	qsort(need, n, sizeof(*need), by_size);
+	for (size_t i = 0; i < n && share == SIZE_MAX; i++) {
+		if (need[i] > limit / (n - i))
+			share = limit / (n - i) ?: 1;
+		else
+			limit -= need[i];
+	}
+	free(need);
+	return share;
+}
+
+/* Shows of each tenant its oldest regions, and of the one at the limit the first series. */
+static bool keep_within(struct source_walk *w, size_t limit)
+{
+	size_t share = fair_share(w, limit), left_out = 0, end, all;
+
+	if (share == SIZE_MAX)
+		return true;
+	w->columns = calloc(w->x->regions, sizeof(*w->columns));
+	if (!share || !w->columns)
+		return false;
+	for (size_t i = 0; i < w->x->regions; i = end) {
+		size_t room = share;
+
+		end = tenant_end(w, i, &all);
+		left_out += all > room ? all - room : 0;
+		for (size_t k = i; k < end; k++) {
+			w->columns[k] = (uint32_t)BASE_MIN(series_of(w, k), room);
+			room -= w->columns[k];
+		}
+	}
+	collect_self_left_out(w->self, left_out);
+	return true;
+}
+
+static void *walk_begin(void *ctx)
+{
+	struct collect_collector *c = ctx;
+	struct source_walk *w = calloc(1, sizeof(*w));
+	uint64_t now = base_now_ns();
+
+	if (!w)
+		return NULL;
+	w->c = c;
+	w->sums = c->opts.sum_processes;
+	w->x = collect_index_get(c);
+	w->self = collect_self_begin(c, w->x);
+	w->seen = malloc((w->x ? w->x->regions : 0) + 1);
+	w->link = malloc(COLLECT_TRACE_LINKS * sizeof(*w->link));
+	if (!w->self || !w->seen || !w->link) {
+		walk_end(w);
+		errno = ENOMEM;
+		return NULL;
+	}
+	w->links = collect_trace_links(c, w->link);
+	for (size_t i = 0; w->x && i < w->x->regions; i++) {
+		const struct collect_region *r = w->x->region[i];
+
+		/* An expired region counts in its sum until the next index has it as retired. */
+		w->seen[i] = collect_region_visible(r, now) ||
+					     (w->sums && relaxed_load(r->step) == STEP_GONE)
+				     ? relaxed_load(r->state) == SL_STATE_LIVE ? SHOWN : SHOWN_DEAD
+				     : HIDDEN;
+	}
+	if (c->opts.max_exposed_series && w->x && !keep_within(w, c->opts.max_exposed_series)) {
+		walk_end(w);
+		errno = ENOMEM;
+		return NULL;
+	}
+	return w;
+}
+
+static bool is_shown(const struct source_walk *w, const struct collect_item *i)
+{
+	if (i->source & ITEM_RETIRED)
+		return true;
+	if (w->columns && (i->column & ~ITEM_MORE) >= w->columns[i->source])
+		return false;
+	if (w->seen[i->source] == SHOWN)
+		return true;
+	/* Of a sum, values of processes that have ended may not count. */
+	return w->seen[i->source] == SHOWN_DEAD &&
+	       !(w->sums && collect_index_def(w->x, i)->metric.flags & SL_FLAG_LIVE);
+}
+
+/* Moves to the next series that is shown. */
+static bool any_left(struct source_walk *w)
+{
+	while (w->at < w->end && !is_shown(w, &w->x->item[w->at]))
+		w->at++;
+	return w->at < w->end;
+}
+
+static int walk_family(void *arg, struct export_family *out)
+{
+	struct source_walk *w = arg;
+	size_t families = w->x ? w->x->families : 0;
+
+	for (;;) {
+		const struct export_family *own = collect_self_peek(w->self);
+		const struct collect_index_family *f;
+
+		f = w->next_family < families ? &w->x->family[w->next_family] : NULL;
+		w->in_self = own && (!f || strcmp(own->name, f->f.name) < 0);
+		if (w->in_self) {
+			collect_self_enter(w->self);
+			*out = *own;
+			return 1;
+		}
+		if (!f)
+			return 0;
+		w->next_family++;
+		w->at = f->first;
+		w->end = f->first + f->items;
+		if (any_left(w)) {
+			*out = f->f;
+			return 1;
+		}
+	}
+}
+
+/* ---- labels ---- */
+
+/* Makes room for both label sets and keeps the content. */
+static bool label_room(struct source_walk *w, size_t bytes, size_t labels)
+{
+	size_t have = w->label_room;
+
+	return base_grow(&w->text, &w->text_room, bytes, 1) &&
+	       base_grow(&w->keys, &have, labels, sizeof(*w->keys)) &&
+	       base_grow(&w->values, &w->label_room, labels, sizeof(*w->values));
+}
+
+static bool set_labels(struct source_walk *w, const struct collect_label_set *prefix,
+		       const struct collect_label_set *own, struct export_series *out)
+{
+	size_t n = prefix->text_bytes;
+
+	out->utf8 = prefix->utf8 || own->utf8;
+	out->label_text = prefix->text;
+	out->label_bytes = n;
+	out->label_keys = prefix->keys;
+	out->label_values = prefix->values;
+	out->label_count = prefix->count;
+	if (!own->count)
+		return true;
+	if (!label_room(w, n + 1 + own->text_bytes, prefix->count + own->count))
+		return false;
+	if (w->prefix != prefix) {
+		memcpy(w->text, prefix->text, n);
+		memcpy(w->keys, prefix->keys, prefix->count * sizeof(*w->keys));
+		memcpy(w->values, prefix->values, prefix->count * sizeof(*w->values));
+		w->prefix = prefix;
+	}
+	if (prefix->count)
+		w->text[n++] = ',';
+	memcpy(w->text + n, own->text, own->text_bytes);
+	for (uint32_t i = 0; i < own->count; i++) {
+		w->keys[prefix->count + i] = own->keys[i];
+		w->values[prefix->count + i] = own->values[i];
+	}
+	out->label_text = w->text;
+	out->label_bytes = n + own->text_bytes;
+	out->label_keys = w->keys;
+	out->label_values = w->values;
+	out->label_count = prefix->count + own->count;
+	return true;
+}
+
+/* ---- values ---- */
+
+/* Copies the cells of one item, all of one pass. */
+static void get_cells(const struct source_walk *w, const struct collect_item *i, uint64_t *to)
+{
+	const struct collect_snapshot *b;
+	const struct collect_column *col;
+
+	if (i->source & ITEM_RETIRED) {
+		const struct collect_retired *t = w->x->retired[i->source & ~ITEM_RETIRED];
+
+		memcpy(to, t->cell, t->def->metric.cells * sizeof(*to));
+		return;
+	}
+	b = w->x->snapshot[i->source];
+	col = &b->layout->column[i->column & ~ITEM_MORE];
+	/* One word is never torn. */
+	if (col->def->metric.cells == 1)
+		to[0] = relaxed_load(b->cell[col->cell]);
+	else
+		collect_snapshot_read(b, col->cell, col->def->metric.cells, to);
+}
+
+/* ---- exemplars ---- */
+
+/* Makes room for one more. False: out of memory. */
+static bool more_exemplars(struct source_walk *w)
+{
+	if (!BASE_GROW(w->exemplar, w->exemplars, w->exemplar_room))
+		return false;
+	if (w->exemplars == w->exemplar_made) {
+		w->exemplar[w->exemplars] = malloc(sizeof(**w->exemplar));
+		if (!w->exemplar[w->exemplars])
+			return false;
+		w->exemplar_made++;
+	}
+	w->exemplars++;
+	return true;
+}
+
+/*
+ * Takes those of an item. Beyond the bound each takes the place of an older one by turns, so that
+ * the latest stays. False: out of memory.
+ */
+static bool gather_exemplars(struct source_walk *w, const struct collect_item *i)
+{
+	const struct collect_column *col;
+	struct region_exemplar e;
+	uint32_t at = 0;
+
+	if (i->source & ITEM_RETIRED)
+		return true;
+	col = &w->x->snapshot[i->source]->layout->column[i->column & ~ITEM_MORE];
+	while (collect_exemplars_next(w->x->region[i->source], col, &at, &e)) {
+		struct region_exemplar **to;
+
+		if (w->exemplars == COLLECT_SERIES_EXEMPLARS) {
+			to = &w->exemplar[w->exemplar_turn++ % w->exemplars];
+			if (e.ns >= (*to)->ns)
+				region_exemplar_copy(*to, &e);
+			continue;
+		}
+		if (!more_exemplars(w))
+			return false;
+		region_exemplar_copy(w->exemplar[w->exemplars - 1], &e);
+	}
+	return true;
+}
+
+/* Puts kept traces in the place of other exemplars of their buckets. False: out of memory. */
+static bool link_traces(struct source_walk *w, const struct collect_item *i, const uint64_t *cells)
+{
+	const struct collect_def *def = collect_index_def(w->x, i);
+
+	if (i->source & ITEM_RETIRED)
+		return true;
+	/* The oldest first: the newest of a bucket stays. */
+	for (size_t n = w->links; n-- > 0;) {
+		uint32_t cell;
+		size_t k = 0;
+
+		if (w->link[n].instance != w->x->region[i->source]->instance ||
+		    !collect_trace_link_fits(&w->link[n], def, cells, &cell))
+			continue;
+		while (k < w->exemplars && w->exemplar[k]->cell != cell)
+			k++;
+		if (k == COLLECT_SERIES_EXEMPLARS)
+			continue;
+		if (k == w->exemplars && !more_exemplars(w))
+			return false;
+		collect_trace_link_exemplar(&w->link[n], cell, w->exemplar[k]);
+	}
+	return true;
+}
+
+static int by_cell(const void *a, const void *b)
+{
+	const struct region_exemplar *x = *(struct region_exemplar *const *)a;
+	const struct region_exemplar *y = *(struct region_exemplar *const *)b;
+
+	return (x->cell > y->cell) - (x->cell < y->cell);
+}
+
+static bool set_exemplars(struct source_walk *w, enum export_family_type type,
+			  struct export_series *out)
+{
+	const bool buckets = type == EXPORT_FAMILY_HISTOGRAM ||
+			     type == EXPORT_FAMILY_GAUGE_HISTOGRAM;
+	const uint32_t first = buckets ? SL_HIST_BUCKETS : 0;
+
+	if (!w->exemplars)
+		return true;
+	if (!base_grow(&w->shown, &w->shown_room, w->exemplars, sizeof(*w->shown)))
+		return false;
+	qsort(w->exemplar, w->exemplars, sizeof(*w->exemplar), by_cell);
+	for (size_t i = 0; i < w->exemplars; i++) {
+		const struct region_exemplar *e = w->exemplar[i];
+
+		w->shown[i] = (struct export_exemplar){.bucket = e->cell - first,
+						       .value = e->value,
+						       .ns = e->ns,
+						       .labels = e->labels,
+						       .label_count = e->label_count};
+	}
+	out->exemplars = w->shown;
+	out->exemplar_count = w->exemplars;
+	return true;
+}
+
+/* ---- sums ---- */
+
+static void f64_of_u64(uint64_t *cell)
+{
+	double v = (double)*cell;
+
+	memcpy(cell, &v, sizeof(v));
+}
+
+/* Of several processes there are no quantiles; those that have ended have none any more. */
+static void combine_quantiles(const struct source_walk *w, const struct region_metric *m, bool only)
+{
+	double unknown = NAN;
+
+	for (uint32_t i = SL_SUMMARY_QUANTILES; i < m->cells; i++)
+		memcpy(&w->cell[i], only ? (const void *)&w->more[i] : &unknown, sizeof(*w->cell));
+}
+
+/*
+ * Adds the other members of a sum. Gauges of dead members count only if no member is alive, unless
+ * they say how they combine. False: out of memory.
+ */
+static bool add_members(struct source_walk *w, const struct region_metric *m,
+			enum export_family_type type, const struct collect_item *head)
+{
+	bool counts = collect_counts(type) || m->flags & SL_FLAG_COMBINE;
+	bool alive;
+
+	alive = !(head->source & ITEM_RETIRED) && w->seen[head->source] == SHOWN;
+	for (; w->at < w->end && w->x->item[w->at].column & ITEM_MORE; w->at++) {
+		const struct collect_item *i = &w->x->item[w->at];
+		bool lives;
+
+		if (!is_shown(w, i) || !m->cells)
+			continue;
+		get_cells(w, i, w->more);
+		if (!gather_exemplars(w, i) || !link_traces(w, i, w->more))
+			return false;
+		if (m->kind == SL_KIND_COUNTER_F64 &&
+		    collect_index_def(w->x, i)->metric.kind == SL_KIND_COUNTER)
+			f64_of_u64(w->more);
+		lives = !(i->source & ITEM_RETIRED) && w->seen[i->source] == SHOWN;
+		if (counts) {
+			collect_combine_cells(m, w->cell, w->more);
+			if (m->kind == SL_KIND_SUMMARY && lives)
+				combine_quantiles(w, m, !alive);
+		} else if (lives && !alive)
+			memcpy(w->cell, w->more, m->cells * sizeof(*w->cell));
+		else if (lives || !alive)
+			collect_combine_cells(m, w->cell, w->more);
+		alive = alive || lives;
+	}
+	return true;
+}
+
+static void set_value(const struct region_metric *m, const uint64_t *cell,
+		      struct export_series *out)
+{
+	switch (m->kind) {
+	case SL_KIND_COUNTER:
+	case SL_KIND_STATESET:
+		out->value_type = EXPORT_VALUE_U64;
+		out->value.u64 = cell[0];
+		out->states = m->states;
+		out->state_count = m->state_count;
+		break;
+	case SL_KIND_GAUGE:
+		out->value_type = EXPORT_VALUE_I64;
+		out->value.i64 = (int64_t)cell[0];
+		break;
+	case SL_KIND_COUNTER_F64:
+	case SL_KIND_GAUGE_F64:
+	case SL_KIND_UNKNOWN:
+	case SL_KIND_GAUGE_TIMED:
+		out->value_type = EXPORT_VALUE_F64;
+		memcpy(&out->value.f64, &cell[0], 8);
+		break;
+	case SL_KIND_SUMMARY:
+		out->value_type = EXPORT_VALUE_U64;
+		out->value.u64 = cell[SL_SUMMARY_COUNT];
+		memcpy(&out->sum, &cell[SL_SUMMARY_SUM], 8);
+		out->quantiles = cell + SL_SUMMARY_QUANTILES;
+		out->bounds = m->bounds;
+		out->bound_count = m->bound_count;
+		break;
+	case SL_KIND_HISTOGRAM:
+	case SL_KIND_HISTOGRAM_EXP:
+	case SL_KIND_GAUGE_HISTOGRAM:
+	case SL_KIND_GAUGE_HISTOGRAM_EXP:
+		out->value_type = EXPORT_VALUE_U64;
+		memcpy(&out->sum, &cell[SL_HIST_SUM], 8);
+		out->exponential = region_is_exponential(m);
+		out->brief = m->flags & COLLECT_FLAG_BRIEF;
+		out->buckets = cell + SL_HIST_BUCKETS;
+		out->bucket_count = m->cells - SL_HIST_BUCKETS;
+		out->bounds = m->bounds;
+		out->bound_count = m->bound_count;
+		out->scale = m->scale;
+		out->first_bucket = m->first_bucket;
+		out->zero_threshold = m->zero_threshold;
+		break;
+	case SL_KIND_INFO:
+		out->value_type = EXPORT_VALUE_U64;
+		out->value.u64 = 1;
+		break;
+	}
+}
+
+static int walk_series(void *arg, struct export_series *out)
+{
+	struct source_walk *w = arg;
+	const struct region_metric *m;
+	const struct collect_item *i;
+	const struct collect_def *def;
+
+	out->exemplar_count = 0;
+	out->created_known = false;
+	out->utf8 = false;
+	w->exemplars = 0;
+	if (w->in_self)
+		return collect_self_next(w->self, out);
+	if (!any_left(w))
+		return 0;
+	i = &w->x->item[w->at++];
+	def = collect_index_def(w->x, i);
+	/* A sum has no start. */
+	out->created_ns = 0;
+	if (!w->sums && (w->at == w->end || !(w->x->item[w->at].column & ITEM_MORE))) {
+		const struct collect_layout *l = w->x->snapshot[i->source]->layout;
+
+		out->created_ns = collect_column_created(&l->column[i->column & ~ITEM_MORE],
+							 w->x->region[i->source]->info,
+							 &out->created_known);
+	}
+	m = &def->metric;
+	if (!base_grow(&w->cell, &w->cell_room, m->cells, sizeof(*w->cell)) ||
+	    !base_grow(&w->more, &w->more_room, m->cells, sizeof(*w->more)) ||
+	    !set_labels(w, collect_index_labels(w->x, i), def->labels, out))
+		return -ENOMEM;
+	if (m->cells)
+		get_cells(w, i, w->cell);
+	if (!gather_exemplars(w, i) || !link_traces(w, i, w->cell) ||
+	    !add_members(w, m, def->type, i) || !set_exemplars(w, def->type, out))
+		return -ENOMEM;
+	set_value(m, w->cell, out);
+	return 1;
+}
+
+static bool has_family(void *arg, const char *name)
+{
+	const struct source_walk *w = arg;
+	size_t i = w->x ? collect_index_family(w->x, name) : 0;
+
+	return collect_self_has(w->c, name) ||
+	       (w->x && i < w->x->families && !strcmp(w->x->family[i].f.name, name));
+}
+
+struct export_source collect_collector_source(struct collect_collector *c)
+{
+	return (struct export_source){
+		.ctx = c,
+		.begin = walk_begin,
+		.next_family = walk_family,
+		.next_series = walk_series,
+		.end = walk_end,
+		.has_family = has_family,
+		.created = c->opts.created,
+		.left_out = &c->left_out_families,
+	};
+}

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+/* turn.c - fair parts of a link's rounds. */
+#include "collect/read/turn.h"
+
+#include <stdlib.h>
+
+#include "base/base.h"
+#include "base/grow.h"
+#include "collect/read/host.h"
+#include "collect/read/link.h"
+#include "collect/read/worker.h"
+
+#define DIVIDE_NS   100000000u /* between two divisions */
+#define PERIOD_NS   10000000u  /* of rounds without a period */
+#define MEASURABLE  10000u     /* lines from which their cost can be told */
+#define LINE_NS_MAX 1000u
+
+static struct collect_turn *turn_of(const struct collect_region *r)
+{
+	return &r->tenant->turn[r->link->queue];
+}
+
+/* ---- division ---- */
+
+static int by_lines(const void *a, const void *b)
+{
+	const struct collect_claim *x = *(struct collect_claim *const *)a,
+				   *y = *(struct collect_claim *const *)b;
+
+	return x->lines < y->lines ? -1 : x->lines > y->lines;
+}
+
+/* The level at which water that is poured over all claims stands; the largest are above it. */
+static uint64_t water_level(struct collect_claim *claim, uint32_t count, uint64_t left)
+{
+	struct collect_claim **v = malloc((count + (size_t)1) * sizeof(*v));
+	uint64_t level = UINT64_MAX;
+	uint32_t n = 0;
+
+	if (!v)
+		return level;
+	for (uint32_t i = 0; i < count; i++)
+		if (!claim[i].exempt)
+			v[n++] = &claim[i];
+	qsort(v, n, sizeof(*v), by_lines);
+	for (uint32_t i = 0; i < n; i++) {
+		if (v[i]->lines > left / (n - i)) {
+			level = left / (n - i);
+			break;
+		}
+		left -= v[i]->lines;
+	}
+	free(v);
+	return level;
+}
+
+void collect_turns_divide(struct collect_claim *claim, uint32_t count, uint64_t budget)
+{
+	uint64_t sum = 0, exempt = 0, left, level;
+
+	for (uint32_t i = 0; i < count; i++) {
+		claim[i].part = 0;
+		sum += claim[i].lines;
+		exempt += claim[i].exempt ? claim[i].lines : 0;
+	}
+	if (count < 2 || sum <= budget)
+		return;
+	left = budget > exempt ? budget - exempt : 0;
+	level = water_level(claim, count, BASE_MAX(left, budget / 8));
+	for (uint32_t i = 0; i < count; i++) {
+		uint64_t others = (sum - claim[i].lines) / (count - 1);
+		uint64_t part = BASE_MAX(level, others);
+
+		if (!claim[i].exempt && claim[i].lines > part)
+			claim[i].part = BASE_MAX(part, 1u);
+	}
+}
+
+/* ---- the link's tenants ---- */
+
+void collect_turns_free(struct collect_link *l)
+{
+	for (uint32_t i = 0; i < l->tenants; i++)
+		collect_tenant_put(l->tenant[i]);
+	l->tenants = 0;
+}
+
+/* Lists the tenants with regions here, and what a pass over all of them reads. */
+static void sum_up(struct collect_link *l)
+{
+	uint32_t stamp = ++l->turn_stamp;
+
+	collect_turns_free(l);
+	for (uint32_t i = 0; i < l->regions; i++) {
+		struct collect_region *r = l->region[i];
+		struct collect_turn *t = turn_of(r);
+
+		if (r->gone || r->step != STEP_BOUND || collect_reads_beside(l->c, r->kind))
+			continue;
+		if (t->stamp != stamp) {
+			if (!BASE_GROW(l->tenant, l->tenants, l->tenant_capacity))
+				return;
+			l->tenant[l->tenants++] = collect_tenant_ref(r->tenant);
+			t->stamp = stamp;
+			relaxed_store(t->lines, 0);
+		}
+		relaxed_bump(t->lines, r->plan.bytes / SL_LINE_SIZE);
+	}
+}
+
+/* Lines that half of a period is enough for, by what they cost lately. */
+static uint64_t get_budget(struct collect_link *l)
+{
+	struct collect_worker *w = l->worker;
+	uint64_t period = l->c->opts.period_ns ? l->c->opts.period_ns : PERIOD_NS;
+	uint64_t lines = w->lines - l->turn_lines, busy = w->busy_ns - l->turn_busy_ns;
+
+	if (lines >= MEASURABLE) {
+		uint64_t line_ns = BASE_MIN(busy / lines + 1, (uint64_t)LINE_NS_MAX);
+
+		l->line_ns = l->line_ns ? (3 * l->line_ns + line_ns) / 4 : line_ns;
+		l->turn_lines = w->lines;
+		l->turn_busy_ns = w->busy_ns;
+	}
+	return l->line_ns ? period / 2 / w->links / l->line_ns : UINT64_MAX;
+}
+
+static void divide_round(struct collect_link *l)
+{
+	struct collect_claim *claim;
+
+	sum_up(l);
+	claim = calloc(l->tenants + (size_t)1, sizeof(*claim));
+	if (!claim)
+		return;
+	for (uint32_t i = 0; i < l->tenants; i++)
+		claim[i] = (struct collect_claim){.lines = l->tenant[i]->turn[l->queue].lines,
+						  .exempt = l->tenant[i]->exempt};
+	collect_turns_divide(claim, l->tenants, get_budget(l));
+	for (uint32_t i = 0; i < l->tenants; i++) {
+		struct collect_turn *t = &l->tenant[i]->turn[l->queue];
+		uint64_t part = claim[i].part;
+
+		t->part = part;
+		relaxed_store(t->every, part ? (uint32_t)((t->lines + part - 1) / part) : 1);
+	}
+	free(claim);
+}
+
+void collect_turns_begin(struct collect_link *l, uint64_t now_ns)
+{
+	if (now_ns >= l->divide_ns) {
+		divide_round(l);
+		l->divide_ns = now_ns + DIVIDE_NS;
+	}
+	for (uint32_t i = 0; i < l->tenants; i++) {
+		struct collect_turn *t = &l->tenant[i]->turn[l->queue];
+		int64_t part = (int64_t)t->part;
+
+		/* The last READ may have cost more than was left. */
+		t->credit = BASE_MIN(t->credit + part, part);
+	}
+}
+
+/* ---- a region's turn ---- */
+
+bool collect_turn_slow(const struct collect_region *r)
+{
+	return turn_of(r)->every > 1;
+}
+
+bool collect_turn_due(const struct collect_region *r)
+{
+	return r->want_pass || r->link->rounds - r->pass_round >= turn_of(r)->every;
+}
+
+bool collect_turn_pay(const struct collect_region *r, uint32_t bytes)
+{
+	struct collect_turn *t = turn_of(r);
+
+	if (!t->part)
+		return true; /* not slow any more */
+	if (t->credit <= 0)
+		return false;
+	t->credit -= bytes / SL_LINE_SIZE + 1;
+	return true;
+}
+
+uint64_t collect_turn_exemplars(struct collect_turn *t, uint64_t now_ns, uint64_t piece_ns)
+{
+	uint64_t at = BASE_MAX(t->exemplars_ns, now_ns);
+
+	t->exemplars_ns = at + piece_ns;
+	return at;
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+/* families.c - the collector's own series about kernel tables: flows, layers and tasks. */
+#include "collect/read/host.h"
+#include "collect/tables/slots.h"
+#include "collect/read/link.h"
+#include "collect/tables/families.h"
+
+/* Sums a counter of collect_host_tables by its offset. */
+static uint64_t sum_of(const struct collect_self *s, size_t offset)
+{
+	const struct collect_tables *t = s->arg;
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < s->c->hosts; i++)
+		sum += relaxed_load(*(const uint64_t *)((const char *)&t->host[i] + offset));
+	return sum;
+}
+
+#define OF_FLOWS(member)	(offsetof(struct collect_host_tables, flow_stats.member))
+#define OF_SLOTS(kind, member)	(offsetof(struct collect_host_tables, slot_stats[kind].member))
+#define OF_TABLE(table, member) (offsetof(struct collect_host_tables, table_stats[table].member))
+#define SUM_TABLES(s, member)                                                                   \
+	(sum_of(s, OF_TABLE(TABLE_FLOWS, member)) + sum_of(s, OF_TABLE(TABLE_LAYERS, member)) + \
+	 sum_of(s, OF_TABLE(TABLE_TASKS, member)))
+
+static bool tcp_lost(struct collect_self *s, struct export_series *out)
+{
+	static const struct {
+		const char *cause;
+		size_t offset[3]; /* 0: none */
+	} causes[] = {
+		{"end", {OF_FLOWS(lost)}},
+		{"final_values", {OF_FLOWS(from_journal)}},
+		{"groups", {OF_FLOWS(other)}},
+		{"journal_gap", {OF_FLOWS(gaps)}},
+		{"second_table",
+		 {OF_TABLE(TABLE_FLOWS, ignored), OF_TABLE(TABLE_LAYERS, ignored),
+		  OF_TABLE(TABLE_TASKS, ignored)}},
+		{"slot_reused", {OF_SLOTS(0, reused), OF_SLOTS(1, reused)}},
+		{"unseen", {OF_FLOWS(unseen)}},
+		{"unsettled",
+		 {OF_TABLE(TABLE_FLOWS, unsettled), OF_TABLE(TABLE_LAYERS, unsettled),
+		  OF_TABLE(TABLE_TASKS, unsettled)}},
+	};
+	uint64_t n = 0;
+
+	if (s->at >= sizeof(causes) / sizeof(causes[0]))
+		return false;
+	for (int i = 0; i < 3 && causes[s->at].offset[i]; i++)
+		n += sum_of(s, causes[s->at].offset[i]);
+	return collect_self_label(s, out, "cause", causes[s->at].cause) && collect_self_u64(out, n);
+}
+
+SINGLE(tcp_missed, SUM_TABLES(s, missed))
+SINGLE(tcp_passes, sum_of(s, OF_TABLE(TABLE_FLOWS, passes)))
+SINGLE(tcp_refused, SUM_TABLES(s, refused))
+
+/* Only causes that occurred: most never do. */
+static bool kernel_lost(struct collect_self *s, struct export_series *out)
+{
+	static const char *const tasks[SL_TASK_LOSSES] = {
+		[SL_TASK_LOSS_TASKS] = "tasks_full",
+		[SL_TASK_LOSS_CGROUPS] = "cgroups_full",
+		[SL_TASK_LOSS_UNTRACKED] = "untracked",
+	};
+	const struct collect_tables *t = s->arg;
+	const size_t each = SL_CAUSES + SL_TASK_LOSSES;
+
+	for (; s->at < s->c->hosts * each; s->at++) {
+		const struct collect_host *h = &s->c->host[s->at / each];
+		size_t i = s->at % each;
+		int table = i >= SL_CAUSES;
+		uint64_t n;
+
+		i -= table ? SL_CAUSES : 0;
+		n = relaxed_load(t->host[s->at / each].slot_stats[table].lost[i]);
+		if (n)
+			return collect_self_labels(
+				       s, out,
+				       (struct region_text_label[]){
+					       {"cause",
+						table ? tasks[i] : region_layer_cause_name((int)i)},
+					       {"host", collect_host_name(h)},
+					       {"table", table ? "tasks" : "layers"},
+					       {"target", h->target}},
+				       4) &&
+			       collect_self_u64(out, n);
+	}
+	return false;
+}
+
+/* ---- the families ---- */
+
+static const struct collect_self_family tcp_families[] = {
+	{"sidelight_collector_tcp_lost", COUNTER, "",
+	 "Data of connections that was lost or could not be attributed, by cause.", tcp_lost},
+	{"sidelight_collector_tcp_missed_deadlines", COUNTER, "",
+	 "Passes over a table of connections that were left out, or began too late.", tcp_missed},
+	{"sidelight_collector_tcp_passes", COUNTER, "",
+	 "Times that a table of connections was read.", tcp_passes},
+	{"sidelight_collector_tcp_slots_refused", GAUGE, "",
+	 "Slots in use that are not read because of --tcp-flows.", tcp_refused},
+	{"sidelight_host_kernel_lost", COUNTER, "",
+	 "Events that the programs in a host's kernel could not measure, attribute or store "
+	 "since they were loaded, by table and cause.",
+	 kernel_lost},
+};
+
+COLLECT_SELF_GROUP(tcp, NULL);

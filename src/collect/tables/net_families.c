@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+/* net_families.c - the collector's own series about latency between hosts. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "collect/read/self.h"
+#include "collect/tables/families.h"
+
+static void copy_pair(const struct collect_net_pair_view *v, void *arg)
+{
+	struct collect_self_net *n = arg;
+	struct collect_net_pair *p = &n->pair[n->pairs];
+
+	if (n->failed)
+		return;
+	*p = (struct collect_net_pair){
+		.target = {v->target[0], v->target[1]},
+		.hostname = {v->hostname[0], v->hostname[1]},
+		.totals = v->totals,
+		.ports = v->ports,
+		.port = calloc(v->ports + 1, sizeof(*p->port)),
+	};
+	n->failed = !p->port;
+	n->pairs++;
+	for (size_t i = 0; i < v->ports && p->port; i++) {
+		snprintf(p->port[i].text, sizeof(p->port[i].text), "%u", v->port[i].port);
+		if (!v->port[i].port)
+			strcpy(p->port[i].text, "other");
+		for (int w = 0; w < COLLECT_NET_WAYS; w++)
+			p->port[i].hist[w] = *v->port[i].all[w];
+	}
+}
+
+static void copy_host(const struct collect_net_host_view *v, void *arg)
+{
+	struct collect_self_net *n = arg;
+
+	n->host[n->hosts++] = *v;
+}
+
+static struct collect_self_net *net_of(const struct collect_self *s)
+{
+	return s->own;
+}
+
+bool collect_self_net_begin(struct collect_self *s)
+{
+	struct collect_self_net *n = net_of(s);
+
+	n->host = calloc(s->c->hosts + 1, sizeof(*n->host));
+	if (!n->host)
+		return false;
+	collect_collector_pair_latency(s->c, copy_pair, n);
+	collect_collector_net_hosts(s->c, copy_host, n);
+	n->refused = collect_collector_net_refused(s->c);
+	return !n->failed;
+}
+
+void collect_self_net_end(struct collect_self *s)
+{
+	for (size_t i = 0; i < net_of(s)->pairs; i++)
+		free(net_of(s)->pair[i].port);
+	free(net_of(s)->host);
+}
+
+/* Labels of a pair in their order, and this one; key NULL: none. */
+static bool of_pair(struct collect_self *s, struct export_series *out,
+		    const struct collect_net_pair *p, const char *key, const char *value)
+{
+	const struct region_text_label l[] = {{key, value},
+					      {"host", p->hostname[0]},
+					      {"host_target", p->target[0]},
+					      {"peer", p->hostname[1]},
+					      {"peer_target", p->target[1]},
+					      {key, value}};
+
+	return collect_self_labels(s, out, key && *key < 'h' ? l : l + 1, key ? 5 : 4);
+}
+
+static bool of_way(struct collect_self *s, struct export_series *out,
+		   const struct collect_net_pair *p, int way, const char *key, const char *value)
+{
+	/* Sorted; key lies between destination and source. */
+	return collect_self_labels(
+		s, out,
+		(struct region_text_label[]){{"destination", p->hostname[!way]},
+					     {"destination_target", p->target[!way]},
+					     {key, value},
+					     {"source", p->hostname[way]},
+					     {"source_target", p->target[way]}},
+		5);
+}
+
+/* Port s->at / each, counted over all pairs. NULL: there are no more. */
+static const struct collect_net_port *port_at(const struct collect_self *s, size_t each,
+					      const struct collect_net_pair **p)
+{
+	size_t at = s->at / each;
+
+	for (size_t i = 0; i < net_of(s)->pairs; i++) {
+		*p = &net_of(s)->pair[i];
+		if (at < (*p)->ports)
+			return &(*p)->port[at];
+		at -= (*p)->ports;
+	}
+	return NULL;
+}
+
+static bool fill_histogram(struct collect_self *s, struct export_series *out,
+			   const struct tcp_net_hist *h)
+{
+	uint64_t *to = net_of(s)->bucket;
+
+	for (int i = 0; i < TCP_NET_BUCKETS; i++)
+		to[i] = h->bucket[i];
+	to[0] += h->negative;
+	out->value_type = EXPORT_VALUE_U64;
+	out->sum = (double)h->sum / 1e9;
+	out->exponential = true;
+	out->brief = true;
+	out->buckets = to;
+	out->bucket_count = TCP_NET_BUCKETS;
+	out->bounds = NULL;
+	out->bound_count = 0;
+	out->scale = TCP_NET_SCALE;
+	out->first_bucket = TCP_NET_FIRST + 1;
+	out->zero_threshold = exp2((double)TCP_NET_FIRST / (1 << TCP_NET_SCALE));
+	return true;
+}
+
+/* The histogram of s->at: one per port and way. NULL: there are no more. */
+static const struct tcp_net_hist *way_at(struct collect_self *s, struct export_series *out)
+{
+	const struct collect_net_pair *p;
+	const struct collect_net_port *port = port_at(s, 2, &p);
+	int way = s->at % 2;
+
+	return port && of_way(s, out, p, way, "port", port->text) ? &port->hist[way] : NULL;
+}
+
+SERIES(net_latency, h, way_at(s, out), fill_histogram(s, out, h))
+SERIES(net_negative, h, way_at(s, out), collect_self_u64(out, h->negative))
+
+static bool net_round_trip(struct collect_self *s, struct export_series *out)
+{
+	const struct collect_net_pair *p;
+	const struct collect_net_port *port = port_at(s, 1, &p);
+
+	return port && of_pair(s, out, p, "port", port->text) &&
+	       fill_histogram(s, out, &port->hist[COLLECT_NET_BOTH]);
+}
+
+static bool net_clock_bound(struct collect_self *s, struct export_series *out)
+{
+	for (; s->at < net_of(s)->pairs; s->at++) {
+		const struct collect_net_pair *p = &net_of(s)->pair[s->at];
+
+		if (p->totals.known)
+			return of_pair(s, out, p, NULL, NULL) &&
+			       collect_self_f64(out, (double)p->totals.bound * 1e-9);
+	}
+	return false;
+}
+
+static bool net_segments(struct collect_self *s, struct export_series *out)
+{
+	static const char *const results[] = {"sent", "measured"};
+	size_t i = s->at / 4;
+	int way = s->at / 2 % 2, what = s->at % 2;
+	const struct collect_net_pair *p = &net_of(s)->pair[i];
+	const struct tcp_net_totals *t = &p->totals;
+
+	if (i >= net_of(s)->pairs)
+		return false;
+	return of_way(s, out, p, way, "result", results[what]) &&
+	       collect_self_u64(out, what ? t->matched[way] : t->sent[way]);
+}
+
+/* Only causes that occurred: most never do. */
+static bool net_unmatched(struct collect_self *s, struct export_series *out)
+{
+	for (; s->at < net_of(s)->pairs * TCP_NET_CAUSES; s->at++) {
+		const struct collect_net_pair *p = &net_of(s)->pair[s->at / TCP_NET_CAUSES];
+		int cause = (int)(s->at % TCP_NET_CAUSES);
+
+		if (p->totals.causes[cause])
+			return of_pair(s, out, p, "cause", tcp_net_cause_name(cause)) &&
+			       collect_self_u64(out, p->totals.causes[cause]);
+	}
+	return false;
+}
+
+SINGLE(net_refused, net_of(s)->refused)
+
+static bool net_missed(struct collect_self *s, struct export_series *out)
+{
+	const struct collect_net_host_view *h = &net_of(s)->host[s->at];
+
+	return s->at < net_of(s)->hosts &&
+	       collect_self_labels(
+		       s, out,
+		       (struct region_text_label[]){{"host", h->hostname}, {"target", h->target}},
+		       2) &&
+	       collect_self_u64(out, h->missed);
+}
+
+/* ---- the families ---- */
+
+static bool net_exposed(const struct collect_self *s)
+{
+	return net_of(s)->pairs > 0;
+}
+
+static const struct collect_self_family net_families[] = {
+	{"sidelight_net_clock_bound_seconds", GAUGE, "seconds",
+	 "Error bound of the estimated clock offset of two hosts, and so of each one-way latency.",
+	 net_clock_bound},
+	{"sidelight_net_latency_seconds", HISTOGRAM, "seconds",
+	 "One-way latency from driver to driver, by port of the service, within the clock bound. Negative "
+	 "values count in the lowest bucket.",
+	 net_latency},
+	{"sidelight_net_negative", COUNTER, "",
+	 "One-way latencies measured as negative: the clock offset exceeds its bound.",
+	 net_negative},
+	{"sidelight_net_pairs_refused", COUNTER, "",
+	 "Segments between two hosts beyond the limit of pairs.", net_refused},
+	{"sidelight_net_records_missed", COUNTER, "",
+	 "Segments overwritten in a host's ring before they were read.", net_missed},
+	{"sidelight_net_round_trip_seconds", HISTOGRAM, "seconds",
+	 "Latency of a segment plus that of the next one back, which needs no clock offset.",
+	 net_round_trip},
+	{"sidelight_net_segments", COUNTER, "", "Segments between two hosts: sent, and measured.",
+	 net_segments},
+	{"sidelight_net_unmatched", COUNTER, "",
+	 "Segments between two hosts without a latency, by cause.", net_unmatched},
+};
+
+COLLECT_SELF_GROUP(net, net_exposed);

@@ -1,0 +1,620 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * pair_latency.c - a thread that routes records of TCP segments to pairs of hosts, matches them and
+ * counts latencies. It starts with the first ring.
+ *
+ * A record of one host is matched after the other host's ring was read once more, when the matching
+ * record must be there. So a pair advances when a pass over each ring began after its last record
+ * was read.
+ */
+#include "collect/tables/pair_latency.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+#include "base/base.h"
+#include "base/hash.h"
+#include "collect/read/collector_internal.h"
+#include "collect/read/host.h"
+#include "collect/tables/internal.h"
+#include "collect/tables/segment_ring.h"
+
+#define COUNT_NS	 1000000000u
+#define WINDOW_NS	 2000000000u
+#define LINGER_NS	 (2 * (uint64_t)WINDOW_NS + 1000000000u) /* no record sent earlier arrives */
+#define MARGIN_NS	 200000000u   /* between a record and the read of it, with matching */
+#define STALE_NS	 5000000000u  /* without a pass of either host */
+#define MOVE_NS		 10000000000u /* an address unused for this long may change its owner */
+#define WAITING_MAX	 (1u << 18)   /* records queued for this thread */
+#define PAIR_FLOWS	 16384u	      /* directions of connections per pair, at a time */
+#define PAIR_RECORDS	 (1u << 18)
+#define ADDRESSES_A_HOST 256u
+#define UNDECIDED_MAX	 4096u	     /* records per host whose other end is not known yet */
+#define UNDECIDED_NS	 2000000000u /* how long they wait */
+
+struct address {
+	uint8_t a[16];
+	uint32_t owner, rival; /* host + 1; 0: none */
+	uint64_t owner_ns, rival_ns;
+};
+
+struct host_state {
+	struct collect_net_host_view view; /* without names */
+	bool anew;			   /* another ring, of which no record came yet */
+	uint64_t expected;		   /* number of the next record */
+	uint64_t latest;		   /* time of the latest, by the host's clock */
+	uint64_t heard;			   /* when that was read, by the collector's clock */
+	uint64_t pass_ns;		   /* end of the last pass */
+	uint8_t boot_id[16];
+	uint32_t addresses;
+	struct undecided *undecided; /* in order */
+	uint32_t undecideds;
+};
+
+struct undecided {
+	struct region_nic_record r;
+	uint64_t since_ns;
+};
+
+struct port { /* earlier counts of a row */
+	struct tcp_net_row old, middle;
+};
+
+struct pair_latency_pair {
+	size_t host[2];
+	struct tcp_net_stat *stat;
+	bool begun[2], fresh[2];
+	uint64_t end_ns;   /* end of the latest pass that it has records of */
+	uint64_t round_ns; /* the same when it last advanced */
+	uint64_t old_ns, middle_ns;
+	struct port *port; /* by row */
+	uint32_t ports;
+};
+
+struct collect_pair_latency {
+	struct collect_collector *c;
+	pthread_mutex_t queue_lock; /* of the queue; never held for long */
+	pthread_cond_t queue_filled;
+	struct collect_segment_batch *queue, **queue_end;
+	uint64_t waiting; /* records in the queue */
+	pthread_t thread;
+	bool started, stop;
+
+	pthread_mutex_t lock; /* of all below */
+	struct host_state *host;
+	struct address *address;
+	size_t address_mask;
+	struct pair_latency_pair **pair;
+	size_t pairs;
+	uint64_t refused, count_ns;
+	bool learned; /* an address since route_undecided() */
+};
+
+/* ---- addresses ---- */
+
+static struct address *address_at(const struct collect_pair_latency *n, const uint8_t a[16])
+{
+	size_t i = base_hash(0, a, 16);
+
+	/* The table is larger than the limit of addresses. */
+	for (;; i++) {
+		struct address *at = &n->address[i & n->address_mask];
+
+		if (!at->owner || !memcmp(at->a, a, 16))
+			return at;
+	}
+}
+
+/* The host sent from the address or received at it. */
+static void learn_address(struct collect_pair_latency *n, size_t host,
+			  const struct region_nic_record *r, uint64_t now_ns)
+{
+	const uint8_t *a = r->flags & SL_NIC_OUT ? r->source : r->destination;
+	struct address *at = address_at(n, a);
+	uint32_t name = (uint32_t)host + 1;
+
+	if (at->owner && at->owner != name && now_ns - at->owner_ns <= MOVE_NS) {
+		at->rival = name;
+		at->rival_ns = now_ns;
+		return;
+	}
+	if (!at->owner) {
+		if (n->host[host].addresses == ADDRESSES_A_HOST)
+			return;
+		n->host[host].addresses++;
+		memcpy(at->a, a, 16);
+		n->learned = true;
+	}
+	at->owner = name;
+	at->owner_ns = now_ns;
+}
+
+/* The owner of the record's other end. False: not known. *known: some host here claims it. */
+static bool owner_of(struct collect_pair_latency *n, struct host_state *h,
+		     const struct region_nic_record *r, uint64_t now_ns, size_t *host, bool *known)
+{
+	const uint8_t *a = r->flags & SL_NIC_OUT ? r->destination : r->source;
+	const struct address *at = address_at(n, a);
+
+	*known = at->owner;
+	if (!*known)
+		return false;
+	if (at->rival && at->rival != at->owner && now_ns - at->rival_ns <= MOVE_NS) {
+		h->view.shared++;
+		return false;
+	}
+	*host = at->owner - 1;
+	return true;
+}
+
+/* ---- pairs ---- */
+
+static void pair_free(struct pair_latency_pair *p)
+{
+	tcp_net_stat_close(p->stat);
+	free(p->port);
+	free(p);
+}
+
+static void pair_remove(struct collect_pair_latency *n, size_t i)
+{
+	pair_free(n->pair[i]);
+	n->pair[i] = n->pair[--n->pairs];
+}
+
+static struct pair_latency_pair *pair_of(struct collect_pair_latency *n, size_t a, size_t b)
+{
+	const struct tcp_net_stat_opts o = {
+		.by = TCP_NET_BY_PORT,
+		.window_ns = WINDOW_NS,
+		.rows = COLLECT_NET_PORTS,
+		.flows = PAIR_FLOWS,
+		.records = PAIR_RECORDS,
+		.history = 1, /* no query for the past */
+	};
+	struct pair_latency_pair *p;
+
+	for (size_t i = 0; i < n->pairs; i++)
+		if (n->pair[i]->host[0] == a && n->pair[i]->host[1] == b)
+			return n->pair[i];
+	if (n->pairs == COLLECT_NET_PAIRS) {
+		n->refused++;
+		return NULL;
+	}
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return NULL;
+	p->host[0] = a;
+	p->host[1] = b;
+	p->port = calloc(COLLECT_NET_PORTS + 1, sizeof(*p->port));
+	p->stat = tcp_net_stat_open(&o);
+	if (!p->port || !p->stat) {
+		pair_free(p);
+		return NULL;
+	}
+	n->pair[n->pairs++] = p;
+	return p;
+}
+
+/* Matches the pairs whose rings were both read to the end since their last record. */
+static void go_on(struct collect_pair_latency *n, const struct collect_segment_batch *b)
+{
+	for (size_t i = 0; i < n->pairs; i++) {
+		struct pair_latency_pair *p = n->pair[i];
+		struct tcp_net_match *m = tcp_net_stat_match(p->stat);
+
+		for (int s = 0; s < 2; s++) {
+			if (p->host[s] != b->host)
+				continue;
+			p->fresh[s] |= b->begun_ns >= p->round_ns;
+			p->end_ns = BASE_MAX(p->end_ns, b->over_ns);
+		}
+		if (!p->fresh[0] || !p->fresh[1])
+			continue;
+		tcp_net_match_run(m);
+		tcp_net_match_hold(m, 0);
+		tcp_net_match_hold(m, 1);
+		p->fresh[0] = p->fresh[1] = false;
+		p->round_ns = p->end_ns;
+	}
+}
+
+static void note_gap(struct collect_pair_latency *n, size_t host, uint64_t records,
+		     uint64_t time_ns)
+{
+	n->host[host].view.missed += records;
+	for (size_t i = 0; i < n->pairs; i++)
+		for (int s = 0; s < 2; s++)
+			if (n->pair[i]->host[s] == host && n->pair[i]->begun[s])
+				tcp_net_match_gap(tcp_net_stat_match(n->pair[i]->stat), s, records,
+						  time_ns);
+}
+
+/* False: the owner of its other end is not known yet. */
+static bool route_record(struct collect_pair_latency *n, size_t host,
+			 const struct region_nic_record *r, uint64_t now_ns)
+{
+	struct host_state *h = &n->host[host];
+	struct tcp_net_match *m;
+	struct pair_latency_pair *p;
+	size_t other;
+	bool known;
+	int side;
+
+	if (!owner_of(n, h, r, now_ns, &other, &known) || other == host)
+		return known;
+	p = pair_of(n, BASE_MIN(host, other), BASE_MAX(host, other));
+	if (!p)
+		return true;
+	side = host > other;
+	m = tcp_net_stat_match(p->stat);
+	if (!p->begun[side])
+		tcp_net_match_range(m, side, r->time_ns, UINT64_MAX);
+	p->begun[side] = true;
+	tcp_net_match_add(m, side, r);
+	return true;
+}
+
+/* Keeps the record until the ring of its other end is read. */
+static void wait_for_owner(struct host_state *h, const struct region_nic_record *r, uint64_t now_ns)
+{
+	if (!h->undecided)
+		h->undecided = malloc(UNDECIDED_MAX * sizeof(*h->undecided));
+	if (!h->undecided || h->undecideds == UNDECIDED_MAX)
+		h->view.elsewhere++;
+	else
+		h->undecided[h->undecideds++] = (struct undecided){*r, now_ns};
+}
+
+/* Before later records are routed, so that each side stays in order. */
+static void route_undecided(struct collect_pair_latency *n, uint64_t now_ns)
+{
+	for (size_t i = 0; i < n->c->hosts; i++) {
+		struct host_state *h = &n->host[i];
+		uint32_t left = 0;
+
+		for (uint32_t k = 0; k < h->undecideds; k++) {
+			const struct undecided *u = &h->undecided[k];
+
+			if (route_record(n, i, &u->r, now_ns))
+				continue;
+			if (now_ns > u->since_ns + UNDECIDED_NS)
+				h->view.elsewhere++;
+			else
+				h->undecided[left++] = *u;
+		}
+		h->undecideds = left;
+	}
+	n->learned = false;
+}
+
+/* ---- batches ---- */
+
+/* After another boot, with another clock. */
+static void forget_host(struct collect_pair_latency *n, size_t host)
+{
+	for (size_t i = n->pairs; i--;)
+		if (n->pair[i]->host[0] == host || n->pair[i]->host[1] == host)
+			pair_remove(n, i);
+	n->host[host].latest = 0;
+	n->host[host].undecideds = 0;
+}
+
+static void take_batch(struct collect_pair_latency *n, const struct collect_segment_batch *b)
+{
+	struct host_state *h = &n->host[b->host];
+
+	h->view.present = !b->gone;
+	if (b->gone)
+		return;
+	if (b->anew) {
+		if (memcmp(h->boot_id, b->boot_id, sizeof(h->boot_id)))
+			forget_host(n, b->host);
+		memcpy(h->boot_id, b->boot_id, sizeof(h->boot_id));
+		h->expected = b->n ? b->record[0].number : b->to;
+		h->anew = true; /* the number of records missed is not known */
+	}
+	h->view.headless = b->headless;
+	h->pass_ns = b->over_ns;
+	for (uint32_t i = 0; i < b->n; i++)
+		learn_address(n, b->host, &b->record[i], b->over_ns);
+	if (n->learned)
+		route_undecided(n, b->over_ns);
+	for (uint32_t i = 0; i < b->n; i++) {
+		const struct region_nic_record *r = &b->record[i];
+
+		if (r->number > h->expected || h->anew)
+			note_gap(n, b->host, r->number - h->expected, r->time_ns);
+		h->expected = r->number + 1;
+		h->anew = false;
+		if (r->time_ns > h->latest) {
+			h->latest = r->time_ns;
+			h->heard = b->over_ns;
+		}
+		h->view.records++;
+		if (!route_record(n, b->host, r, b->over_ns))
+			wait_for_owner(h, r, b->over_ns);
+	}
+	if (b->to > h->expected)
+		note_gap(n, b->host, b->to - h->expected, h->latest);
+	h->expected = b->to;
+	go_on(n, b);
+}
+
+/* The host's records have been read at least up to this time, by its clock. */
+static uint64_t read_up_to(const struct host_state *h)
+{
+	uint64_t since = h->latest ? h->pass_ns - h->heard : 0;
+
+	return h->latest + (since > MARGIN_NS ? since - MARGIN_NS : 0);
+}
+
+/* Keeps earlier counts, so that the recent ones are the difference. */
+static void slide_window(struct pair_latency_pair *p, uint64_t now_ns)
+{
+	uint32_t rows = tcp_net_stat_rows(p->stat);
+
+	if (now_ns - p->middle_ns < COLLECT_NET_LATE_NS)
+		return;
+	p->old_ns = p->middle_ns ? p->middle_ns : now_ns;
+	p->middle_ns = now_ns;
+	for (uint32_t i = 0; i < rows; i++) {
+		p->port[i].old = p->port[i].middle;
+		p->port[i].middle = *tcp_net_stat_row(p->stat, i);
+	}
+}
+
+static void count_pairs(struct collect_pair_latency *n, uint64_t now_ns)
+{
+	for (size_t i = n->pairs; i--;) {
+		struct pair_latency_pair *p = n->pair[i];
+		struct tcp_net_totals t;
+
+		if (tcp_net_stat_count(p->stat, read_up_to(&n->host[p->host[0]]), false)) {
+			base_log_limited(BASE_ERROR, "collect",
+					 "out of memory for latency between %s and %s",
+					 collect_host_target(&n->c->host[p->host[0]]),
+					 collect_host_target(&n->c->host[p->host[1]]));
+			pair_remove(n, i);
+			continue;
+		}
+		tcp_net_stat_totals(p->stat, &t);
+		for (int s = 0; s < 2; s++) {
+			uint64_t upto = read_up_to(&n->host[p->host[s]]);
+
+			if (upto > LINGER_NS)
+				tcp_net_match_expire(tcp_net_stat_match(p->stat), s,
+						     upto - LINGER_NS, t.known,
+						     s ? -t.theta : t.theta);
+		}
+		slide_window(p, now_ns);
+	}
+}
+
+static void *main_of(void *arg)
+{
+	struct collect_pair_latency *n = arg;
+
+	prctl(PR_SET_NAME, "nets");
+	pthread_mutex_lock(&n->queue_lock);
+	while (!n->stop) {
+		struct collect_segment_batch *b = n->queue, *next;
+
+		if (!b) {
+			pthread_cond_wait(&n->queue_filled, &n->queue_lock);
+			continue;
+		}
+		n->queue = NULL;
+		n->queue_end = &n->queue;
+		n->waiting = 0;
+		pthread_mutex_unlock(&n->queue_lock);
+		pthread_mutex_lock(&n->lock);
+		for (; b; b = next) {
+			next = b->next;
+			take_batch(n, b);
+			if (b->over_ns - n->count_ns >= COUNT_NS && b->over_ns > n->count_ns) {
+				n->count_ns = b->over_ns;
+				route_undecided(
+					n, b->over_ns); /* drops records that waited too long */
+				count_pairs(n, b->over_ns);
+			}
+			relaxed_sub(n->c->memory, b->bytes);
+			free(b);
+		}
+		pthread_mutex_unlock(&n->lock);
+		pthread_mutex_lock(&n->queue_lock);
+	}
+	pthread_mutex_unlock(&n->queue_lock);
+	return NULL;
+}
+
+void collect_pair_latency_push(struct collect_pair_latency *n, struct collect_segment_batch *b)
+{
+	pthread_mutex_lock(&n->queue_lock);
+	if (!n->started && !pthread_create(&n->thread, NULL, main_of, n))
+		n->started = true;
+	if (n->waiting + b->n > WAITING_MAX || !n->started)
+		b->n = 0; /* its records count as missed */
+	n->waiting += b->n;
+	b->next = NULL;
+	if (n->started) {
+		*n->queue_end = b;
+		n->queue_end = &b->next;
+		pthread_cond_signal(&n->queue_filled);
+	} else {
+		relaxed_sub(n->c->memory, b->bytes);
+		free(b);
+	}
+	pthread_mutex_unlock(&n->queue_lock);
+}
+
+/* ---- beginning and end ---- */
+
+struct collect_pair_latency *collect_pair_latency_new(struct collect_collector *c)
+{
+	struct collect_pair_latency *n = calloc(1, sizeof(*n));
+	size_t places = 1024;
+
+	if (!n)
+		return NULL;
+	while (places < 2 * c->hosts * ADDRESSES_A_HOST)
+		places *= 2;
+	n->c = c;
+	n->queue_end = &n->queue;
+	n->address_mask = places - 1;
+	n->address = calloc(places, sizeof(*n->address));
+	n->host = calloc(c->hosts + 1, sizeof(*n->host));
+	n->pair = calloc(COLLECT_NET_PAIRS, sizeof(struct pair_latency_pair *));
+	pthread_mutex_init(&n->queue_lock, NULL);
+	pthread_mutex_init(&n->lock, NULL);
+	pthread_cond_init(&n->queue_filled, NULL);
+	if (!n->address || !n->host || !n->pair) {
+		collect_pair_latency_free(n);
+		return NULL;
+	}
+	return n;
+}
+
+void collect_pair_latency_free(struct collect_pair_latency *n)
+{
+	struct collect_segment_batch *next;
+
+	if (!n)
+		return;
+	pthread_mutex_lock(&n->queue_lock);
+	n->stop = true;
+	pthread_cond_signal(&n->queue_filled);
+	pthread_mutex_unlock(&n->queue_lock);
+	if (n->started)
+		pthread_join(n->thread, NULL);
+	for (struct collect_segment_batch *b = n->queue; b; b = next) {
+		next = b->next;
+		free(b);
+	}
+	while (n->pairs)
+		pair_remove(n, 0);
+	pthread_cond_destroy(&n->queue_filled);
+	pthread_mutex_destroy(&n->lock);
+	pthread_mutex_destroy(&n->queue_lock);
+	for (size_t i = 0; n->host && i < n->c->hosts; i++)
+		free(n->host[i].undecided);
+	free(n->pair);
+	free(n->address);
+	free(n->host);
+	free(n);
+}
+
+/* ---- views ---- */
+
+static struct collect_pair_latency *pair_latency_of(const struct collect_collector *c)
+{
+	const struct collect_tables *t = collect_collector_part(c, &collect_tables_part);
+
+	return t ? t->pair_latency : NULL;
+}
+
+static const struct tcp_net_hist *hist_of(const struct tcp_net_row *row, int way)
+{
+	return way == COLLECT_NET_BOTH ? &row->round : &row->way[way];
+}
+
+static void subtract_hist(struct tcp_net_hist *to, const struct tcp_net_hist *now,
+			  const struct tcp_net_hist *then)
+{
+	*to = *now;
+	to->count -= then->count;
+	to->negative -= then->negative;
+	to->sum -= then->sum;
+	for (int i = 0; i < TCP_NET_BUCKETS; i++)
+		to->bucket[i] -= then->bucket[i];
+}
+
+static void view_port(const struct pair_latency_pair *p, uint32_t i, uint64_t now_ns,
+		      struct collect_net_port_view *v)
+{
+	const struct tcp_net_row *row = tcp_net_stat_row(p->stat, i);
+	const struct tcp_net_row *old = &p->port[i].old;
+
+	v->port = row->rest ? 0 : row->port[0];
+	v->late_ns = p->old_ns ? (int64_t)(now_ns - p->old_ns) : 0;
+	for (int w = 0; w < COLLECT_NET_WAYS; w++) {
+		v->all[w] = hist_of(row, w);
+		subtract_hist(&v->late[w], v->all[w], hist_of(old, w));
+	}
+	for (int w = 0; w < 2; w++) {
+		v->bound[w] = (double)(row->bound_sum[w] - old->bound_sum[w]) /
+			      (double)v->late[w].count;
+		v->reordered[w] = row->reordered[w];
+	}
+}
+
+static void view_pair(const struct collect_pair_latency *n, const struct pair_latency_pair *p,
+		      struct collect_net_port_view *port,
+		      void (*fn)(const struct collect_net_pair_view *, void *), void *arg)
+{
+	struct collect_net_pair_view v = {.port = port, .ports = tcp_net_stat_rows(p->stat)};
+	uint64_t now = base_now_ns();
+
+	for (int s = 0; s < 2; s++) {
+		const struct host_state *h = &n->host[p->host[s]];
+
+		v.target[s] = collect_host_target(&n->c->host[p->host[s]]);
+		v.hostname[s] = collect_host_name(&n->c->host[p->host[s]]);
+		v.stale |= !h->view.present || now > h->pass_ns + STALE_NS;
+	}
+	tcp_net_stat_totals(p->stat, &v.totals);
+	for (uint32_t i = 0; i < v.ports; i++)
+		view_port(p, i, now, &port[i]);
+	fn(&v, arg);
+}
+
+void collect_collector_pair_latency(struct collect_collector *c,
+				    void (*fn)(const struct collect_net_pair_view *, void *),
+				    void *arg)
+{
+	struct collect_pair_latency *n = pair_latency_of(c);
+	struct collect_net_port_view *port;
+
+	port = n ? malloc((COLLECT_NET_PORTS + 1) * sizeof(*port)) : NULL;
+	if (!port)
+		return;
+	pthread_mutex_lock(&n->lock);
+	for (size_t i = 0; i < n->pairs; i++)
+		view_pair(n, n->pair[i], port, fn, arg);
+	pthread_mutex_unlock(&n->lock);
+	free(port);
+}
+
+void collect_collector_net_hosts(struct collect_collector *c,
+				 void (*fn)(const struct collect_net_host_view *, void *),
+				 void *arg)
+{
+	struct collect_pair_latency *n = pair_latency_of(c);
+
+	if (!n)
+		return;
+	pthread_mutex_lock(&n->lock);
+	for (size_t i = 0; i < c->hosts; i++) {
+		struct collect_net_host_view v = n->host[i].view;
+
+		v.target = collect_host_target(&c->host[i]);
+		v.hostname = collect_host_name(&c->host[i]);
+		if (n->host[i].pass_ns)
+			fn(&v, arg);
+	}
+	pthread_mutex_unlock(&n->lock);
+}
+
+uint64_t collect_collector_net_refused(struct collect_collector *c)
+{
+	struct collect_pair_latency *n = pair_latency_of(c);
+	uint64_t refused;
+
+	if (!n)
+		return 0;
+	pthread_mutex_lock(&n->lock);
+	refused = n->refused;
+	pthread_mutex_unlock(&n->lock);
+	return refused;
+}

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * segment_ring.c - a host's ring of TCP segments: the records written since the last pass. A pass
+ * ends at a record that is being written; an overwritten record shows as a missing number.
+ */
+#include "collect/tables/segment_ring.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "collect/read/host.h"
+#include "collect/tables/table_reader.h"
+#include "collect/read/worker.h"
+#include "region/nic.h"
+
+#define PERIOD_MAX_NS	 100000000u /* a ring of 65,536 takes 650,000 segments per second */
+#define RECORDS_PER_READ (TABLE_READ_MAX / SL_NIC_SIZE)
+#define RECORDS_PER_PASS 32768u
+
+/* In place of a record's number. */
+#define MISSED UINT64_MAX
+
+struct segment_ring {
+	struct collect_table_reader reader;
+	struct region_nic_info info;
+	bool fresh;    /* start at the head: nothing of this ring was read yet */
+	uint64_t next; /* number of the record to be read next */
+	uint64_t head;
+	/* Records of this pass: planned, requested, and before the first that is being written. */
+	uint32_t want, requested, upto;
+	struct collect_segment_batch *batch;
+};
+
+static struct segment_ring *ring_of(const struct collect_region *r)
+{
+	return (struct segment_ring *)collect_table_reader_of(r);
+}
+
+static void batch_drop(struct segment_ring *t, struct collect_collector *c)
+{
+	if (t->batch)
+		relaxed_sub(c->memory, t->batch->bytes);
+	free(t->batch);
+	t->batch = NULL;
+}
+
+static struct collect_segment_batch *batch_new(struct collect_link *l, const struct segment_ring *t,
+					       uint32_t room)
+{
+	size_t bytes = sizeof(struct collect_segment_batch) +
+		       room * sizeof(struct region_nic_record);
+	struct collect_segment_batch *b = malloc(bytes);
+
+	if (!b)
+		return NULL;
+	memset(b, 0, sizeof(*b));
+	b->bytes = bytes;
+	b->host = (size_t)(l->host - l->c->host);
+	b->begun_ns = t->reader.begun_ns;
+	memcpy(b->boot_id, t->info.boot_id, sizeof(b->boot_id));
+	relaxed_add(l->c->memory, bytes);
+	return b;
+}
+
+static void clear_ring(struct collect_table_reader *reader, struct collect_tables *all)
+{
+	batch_drop((struct segment_ring *)reader, all->c);
+}
+
+static enum region_fault fill_ring(struct collect_table_reader *reader, struct collect_tables *all,
+				   const struct sl_region_header *copy, uint64_t length)
+{
+	struct segment_ring *t = (struct segment_ring *)reader;
+	enum region_fault fault = region_nic_info_parse(copy, length, &t->info);
+
+	(void)all;
+	reader->hot_at = t->info.hot;
+	return fault;
+}
+
+static void bind_ring(struct collect_link *l, struct collect_region *r)
+{
+	(void)l;
+	ring_of(r)->fresh = true;
+}
+
+static void lose_ring(struct collect_link *l, struct collect_region *r)
+{
+	struct collect_segment_batch *b = batch_new(l, ring_of(r), 0);
+
+	if (!b)
+		return; /* the host looks stale instead */
+	b->gone = true;
+	collect_pair_latency_push(collect_tables_of(l)->all->pair_latency, b);
+}
+
+/* ---- a pass ---- */
+
+static bool end_pass(struct collect_link *l, struct collect_region *r, uint64_t now_ns)
+{
+	struct segment_ring *t = ring_of(r);
+	struct collect_segment_batch *b = t->batch;
+
+	for (uint32_t i = 0; i < t->upto; i++)
+		if (b->record[i].number != MISSED)
+			b->record[b->n++] = b->record[i];
+	b->to = t->next = t->next + t->upto;
+	b->over_ns = now_ns;
+	b->anew = t->fresh;
+	t->fresh = false;
+	t->batch = NULL;
+	if (t->upto == t->want && t->next < t->head)
+		t->reader.due_ns = now_ns; /* there is more */
+	collect_pair_latency_push(collect_tables_of(l)->all->pair_latency, b);
+	return true;
+}
+
+static enum region_fault plan_body(struct collect_link *l, struct segment_ring *t,
+				   const struct region_nic_hot *hot)
+{
+	if (t->fresh)
+		t->next = hot->head; /* older records are not ours */
+	if (hot->head - t->next > t->info.records)
+		t->next = hot->head - t->info.records;
+	t->head = hot->head;
+	t->want = t->upto = (uint32_t)BASE_MIN(hot->head - t->next, RECORDS_PER_PASS);
+	t->requested = 0;
+	batch_drop(t, l->c);
+	t->batch = batch_new(l, t, t->want);
+	if (!t->batch)
+		return REGION_FAULT_MEMORY;
+	t->batch->headless = hot->headless;
+	return REGION_FAULT_NONE;
+}
+
+static enum region_fault take_hot(struct collect_link *l, struct collect_region *r,
+				  const uint64_t *line, uint64_t now_ns)
+{
+	struct segment_ring *t = ring_of(r);
+	struct region_nic_hot hot;
+	enum region_fault fault = region_nic_hot_parse(line, &hot);
+
+	(void)now_ns;
+	if (fault)
+		return fault;
+	t->fresh |= t->reader.dropped; /* after a drop it counts as another ring */
+	t->reader.dropped = false;
+	if (!t->fresh && hot.head < t->next)
+		return REGION_FAULT_HOT;
+	return plan_body(l, t, &hot);
+}
+
+static bool take_records(struct collect_link *l, struct collect_op *op, struct fabric_read *read,
+			 uint64_t now_ns)
+{
+	const uint64_t(*place)[SL_NIC_WORDS] = read->to;
+	struct segment_ring *t = ring_of(op->region);
+
+	(void)now_ns;
+	if (!collect_table_usable(op->region))
+		return true;
+	relaxed_bump(l->worker->lines, read->length / SL_LINE_SIZE);
+	for (uint32_t i = 0; i < read->length / SL_NIC_SIZE; i++) {
+		uint32_t at = op->index + i;
+		struct region_nic_record *to = &t->batch->record[at];
+		uint64_t number = t->next + at;
+		enum region_fault fault = region_nic_record_parse(place[i], number, to);
+
+		if (region_nic_comes(fault, to, number, t->head, &t->info)) {
+			t->upto = BASE_MIN(t->upto, at);
+			break;
+		}
+		if (fault)
+			to->number = MISSED;
+	}
+	return true;
+}
+
+static const struct collect_op_kind records_read = COLLECT_TABLE_READ(take_records);
+
+static bool is_requested(const struct collect_table_reader *reader)
+{
+	const struct segment_ring *t = (const struct segment_ring *)reader;
+
+	return t->requested == t->want;
+}
+
+static void request_body(struct collect_link *l, struct collect_region *r)
+{
+	struct segment_ring *t = ring_of(r);
+
+	while (t->requested < t->want) {
+		uint64_t place = (t->next + t->requested) & (t->info.records - 1);
+		uint64_t n = BASE_MIN(t->want - t->requested, RECORDS_PER_READ);
+		struct collect_op *op;
+
+		n = BASE_MIN(n, t->info.records - place);
+		op = collect_table_request(l, r, &records_read, t->info.ring + place * SL_NIC_SIZE,
+					   (uint32_t)n * SL_NIC_SIZE);
+		if (!op)
+			return;
+		op->index = t->requested;
+		t->requested += (uint32_t)n;
+	}
+}
+
+const struct collect_table_type collect_segments_type = {
+	.name = "segments",
+	.size = sizeof(struct segment_ring),
+	.fill = fill_ring,
+	.clear = clear_ring,
+	.found = bind_ring,
+	.gone = lose_ring,
+	.hot = take_hot,
+	.request = request_body,
+	.requested = is_requested,
+	.done = end_pass,
+	.period_max_ns = PERIOD_MAX_NS,
+	.reads_max = 8,
+};

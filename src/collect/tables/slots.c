@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * slots.c - a host's tables of layers and of tasks: the slots in use, and what the host lost.
+ *
+ * The lines of a slot grow one by one and are taken one by one; a line that does not settle is made
+ * up for by the next pass. A slot's content belongs to its owner if its first line named that owner
+ * in the previous pass already (region/layers.h): the host does not reuse a slot for a second,
+ * which is longer than any READ.
+ *
+ * What an owner counted before the first look at the table is not counted, as with connections.
+ */
+#include "collect/tables/slots.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "collect/tables/flows.h"
+#include "collect/read/region_state.h"
+#include "collect/read/worker.h"
+
+#define SLOT_MAX  (1u << 18)  /* bytes; a cgroup of 409 CPUs */
+#define TABLE_MAX (32u << 20) /* bytes of slots read per table */
+
+/* NULL: the link has no such table. */
+static struct collect_slot_table *table_of(const struct collect_region *r)
+{
+	return r ? (struct collect_slot_table *)collect_table_reader_of(r) : NULL;
+}
+
+static struct collect_slot_stats *stats_of(struct collect_link *l,
+					   const struct collect_slot_table *t)
+{
+	return &collect_tables_of(l)->slot_stats[t->kind - collect_slot_kinds];
+}
+
+/* ---- memory ---- */
+
+static void forget_slot(struct collect_slot_table *t, struct collect_slot_seen *s,
+			struct collect_collector *c)
+{
+	if (s->word)
+		relaxed_sub(c->memory, t->stride);
+	free(s->word);
+	*s = (struct collect_slot_seen){0};
+}
+
+static void clear_table(struct collect_table_reader *reader, struct collect_tables *all)
+{
+	struct collect_slot_table *t = (struct collect_slot_table *)reader;
+
+	for (uint32_t i = 0; i < t->slots; i++)
+		forget_slot(t, &t->seen[i], all->c);
+	relaxed_sub(all->c->memory, t->slots * sizeof(*t->seen));
+	free(t->seen);
+}
+
+static enum region_fault fill_table(struct collect_table_reader *reader, struct collect_tables *all,
+				    const struct sl_region_header *copy, uint64_t length)
+{
+	struct collect_slot_table *t = (struct collect_slot_table *)reader;
+	enum region_fault fault;
+
+	t->kind = &collect_slot_kinds[reader->type == &collect_tasks_type];
+	fault = t->kind->find(t, copy, length);
+	if (fault)
+		return fault;
+	t->slots = t->stride > SLOT_MAX ? 0 : BASE_MIN(t->slots, TABLE_MAX / t->stride);
+	t->seen = calloc(t->slots + 1, sizeof(*t->seen));
+	if (!t->seen)
+		return REGION_FAULT_MEMORY;
+	relaxed_add(all->c->memory, t->slots * sizeof(*t->seen));
+	return REGION_FAULT_NONE;
+}
+
+/* ---- the link's table ---- */
+
+static void bind_table(struct collect_link *l, struct collect_region *r)
+{
+	relaxed_store(stats_of(l, table_of(r))->present, 1);
+}
+
+static void lose_table(struct collect_link *l, struct collect_region *r)
+{
+	relaxed_store(stats_of(l, table_of(r))->present, 0);
+}
+
+void collect_slots_forget(struct collect_link *l, const struct collect_workload *w)
+{
+	for (int k = 0; k < SLOT_TABLES; k++) {
+		struct collect_slot_table *t =
+			table_of(collect_tables_of(l)->table[collect_slot_kinds[k].table].region);
+
+		for (uint32_t i = 0; t && i < t->slots; i++)
+			if (t->seen[i].workload == w)
+				t->seen[i].workload = NULL;
+	}
+}
+
+/* ---- one slot ---- */
+
+/* Finds the owner, whose name may come later. False: not yet, or out of memory. */
+static bool find_owner(struct collect_link *l, struct collect_slot_table *t,
+		       struct collect_slot_seen *s, uint32_t slot,
+		       const struct collect_slot_key *key, uint64_t now_ns)
+{
+	struct collect_region *flows = collect_tables_of(l)->table[TABLE_FLOWS].region;
+	struct collect_flow_owner who;
+	struct collect_workload *w;
+	uint32_t group;
+	bool found;
+
+	if (s->workload && !s->unknown)
+		return true;
+	if (!slot) { /* the table's overflow slot */
+		w = collect_workload_other(l, t->kind->part, key->role, &group);
+	} else {
+		found = collect_flow_owner_find(flows ? collect_flow_table_of(flows) : NULL,
+						key->cgroup, &who);
+		if (!found && (s->workload || now_ns - s->since_ns < collect_flow_owner_wait(l)))
+			return s->workload;
+		s->unknown = !found;
+		w = collect_workload_of(l, &who, t->kind->part, key->role, key->port, &group);
+	}
+	if (!w)
+		return s->workload;
+	s->workload = w;
+	s->group = group;
+	return true;
+}
+
+static bool is_settled(const uint64_t *line)
+{
+	return line[7] == sl_line_check(line);
+}
+
+/* Adds the growth of the lines. Returns the number of lines that did not settle. */
+static uint32_t count_growth(struct collect_slot_table *t, struct collect_slot_seen *s,
+			     const uint64_t *words, uint64_t now_ns)
+{
+	uint64_t *cell = collect_workload_cells(s->workload, s->group), grown[SL_LINE_CELLS];
+	uint32_t torn = 0;
+
+	for (uint32_t i = 0; i < t->stride / SL_LINE_SIZE; i++) {
+		const uint64_t *now = words + (size_t)i * 8;
+		uint64_t *before = s->word + (size_t)i * 8;
+
+		/* The check word nearly always differs if the line does. */
+		if (now[7] == before[7] && !memcmp(now, before, SL_LINE_SIZE))
+			continue;
+		if (!is_settled(now)) {
+			torn++;
+			continue;
+		}
+		for (uint32_t k = 0; k < SL_LINE_CELLS; k++)
+			grown[k] = collect_grown(before[k], now[k]);
+		t->kind->add(cell, i, grown);
+		memcpy(before, now, SL_LINE_SIZE);
+		s->workload->active_ns = now_ns;
+	}
+	return torn;
+}
+
+/* Takes the lines as the values to count from, if all of them settled. */
+static uint32_t set_base(struct collect_slot_table *t, struct collect_slot_seen *s,
+			 const uint64_t *words)
+{
+	for (uint32_t i = 0; i < t->stride / SL_LINE_SIZE; i++)
+		if (!is_settled(words + (size_t)i * 8))
+			return 1;
+	memcpy(s->word, words, t->stride);
+	s->counts = true;
+	return 0;
+}
+
+/* Takes a slot. *torn: lines that did not settle. */
+static enum region_fault take_slot(struct collect_link *l, struct collect_slot_table *t,
+				   uint32_t slot, const uint64_t *words, uint64_t now_ns,
+				   uint32_t *torn)
+{
+	struct collect_slot_seen *s = &t->seen[slot];
+	struct collect_slot_key key;
+	enum region_fault fault;
+
+	*torn = 1;
+	if (!is_settled(words))
+		return REGION_FAULT_NONE;
+	fault = t->kind->key(words, &key);
+	if (fault)
+		return fault;
+	*torn = 0;
+	if (s->known && !s->final && slot && (key.free || s->generation != key.generation))
+		relaxed_bump(stats_of(l, t)->reused, 1); /* its final values were not seen */
+	if (key.free && slot) {
+		forget_slot(t, s, l->c);
+		return REGION_FAULT_NONE;
+	}
+	if (!s->known || (slot && s->generation != key.generation)) {
+		forget_slot(t, s, l->c);
+		s->known = true;
+		s->generation = key.generation;
+		s->since_ns = now_ns;
+		s->pass = t->passes;
+		s->counts = t->passes || t->reader.follows;
+		return REGION_FAULT_NONE; /* from the next pass on, all lines are its own */
+	}
+	if (s->final || s->pass == t->passes)
+		return REGION_FAULT_NONE;
+	if (!s->word) {
+		s->word = calloc(1, t->stride);
+		if (!s->word)
+			return REGION_FAULT_NONE;
+		relaxed_add(l->c->memory, t->stride);
+	}
+	if (!s->counts) {
+		*torn = set_base(t, s, words);
+		return REGION_FAULT_NONE;
+	}
+	if (!memcmp(s->word, words, t->stride) || !find_owner(l, t, s, slot, &key, now_ns))
+		return REGION_FAULT_NONE;
+	*torn = count_growth(t, s, words, now_ns);
+	s->final = key.ended && slot && !*torn;
+	return REGION_FAULT_NONE;
+}
+
+/* ---- a pass ---- */
+
+/* A host may have several kernel tables: the first one that is bound shows the sums of all. */
+static bool shows_sums(const struct collect_link *l, const struct collect_slot_table *t)
+{
+	for (int i = 0; i < (int)t->kind->table; i++)
+		if (collect_table_bound(l, (enum collect_table)i))
+			return false;
+	return true;
+}
+
+/* Keeps earlier counts, so that quantiles of the last LAYER_WINDOW_NS are of the difference. */
+static void slide_windows(const struct collect_link *l)
+{
+	for (struct collect_workload *w = collect_tables_of(l)->workloads; w; w = w->next)
+		for (uint32_t i = 0; i < w->groups; i++) {
+			uint64_t *cell = collect_workload_cells(w, i);
+
+			if (w->group[i].part != WORKLOAD_LAYERS ||
+			    l->real_ns - (int64_t)cell[LAYER_MIDDLE_NS] < LAYER_WINDOW_NS)
+				continue;
+			memcpy(cell + LAYER_OLD, cell + LAYER_MIDDLE, LAYER_SHOWN * sizeof(*cell));
+			memcpy(cell + LAYER_MIDDLE, cell, LAYER_SHOWN * sizeof(*cell));
+			/* A new group had nothing before. */
+			cell[LAYER_OLD_NS] = cell[LAYER_MIDDLE_NS] ? cell[LAYER_MIDDLE_NS]
+								   : (uint64_t)l->real_ns;
+			cell[LAYER_MIDDLE_NS] = (uint64_t)l->real_ns;
+		}
+}
+
+static bool end_pass(struct collect_link *l, struct collect_region *r, uint64_t now_ns)
+{
+	struct collect_slot_table *t = table_of(r);
+
+	for (uint32_t i = 0; i < t->kind->losses && !t->losses_torn; i++)
+		relaxed_store(stats_of(l, t)->lost[i], t->lost[i]);
+	t->passes += t->passes < UINT32_MAX;
+	if (t->kind->part == WORKLOAD_LAYERS)
+		slide_windows(l);
+	if (shows_sums(l, t))
+		collect_workloads_show(l, now_ns);
+	return true;
+}
+
+static enum region_fault take_hot(struct collect_link *l, struct collect_region *r,
+				  const uint64_t *line, uint64_t now_ns)
+{
+	struct collect_slot_table *t = table_of(r);
+	enum region_fault fault;
+	uint32_t used;
+
+	(void)now_ns;
+	fault = t->kind->hot(t, line, &used);
+	if (!fault && used < t->used)
+		fault = REGION_FAULT_HOT;
+	if (fault)
+		return fault;
+	relaxed_store(collect_tables_of(l)->table_stats[t->kind->table].refused,
+		      used > t->slots ? used - t->slots : 0);
+	t->used = BASE_MIN(used, t->slots);
+	t->slot = t->loss = 0;
+	t->losses_torn = false;
+	memset(t->lost, 0, sizeof(t->lost));
+	return REGION_FAULT_NONE;
+}
+
+static bool take_slots(struct collect_link *l, struct collect_op *op, struct fabric_read *read,
+		       uint64_t now_ns)
+{
+	struct collect_region *r = op->region;
+	struct collect_slot_table *t = table_of(r);
+	uint32_t first = (uint32_t)((read->offset - t->slots_at) / t->stride), torn;
+	struct collect_unsettled again = {0};
+
+	if (!collect_table_usable(r))
+		return true;
+	relaxed_bump(l->worker->lines, read->length / SL_LINE_SIZE);
+	for (uint32_t i = 0; i < read->length / t->stride; i++) {
+		const uint64_t *words = (const uint64_t *)read->to + (size_t)i * t->stride / 8;
+		enum region_fault fault = take_slot(l, t, first + i, words, now_ns, &torn);
+
+		if (fault) {
+			collect_region_drop(l, r, fault, now_ns);
+			return true;
+		}
+		if (torn)
+			collect_unsettled_add(&again, i * t->stride, t->stride, torn);
+	}
+	if (collect_table_again(op, read, &again))
+		return false;
+	relaxed_bump(collect_tables_of(l)->table_stats[t->kind->table].unsettled, again.count);
+	relaxed_bump(r->unsettled, again.count);
+	relaxed_bump(l->worker->unsettled, again.count);
+	return true;
+}
+
+static bool take_losses(struct collect_link *l, struct collect_op *op, struct fabric_read *read,
+			uint64_t now_ns)
+{
+	struct collect_slot_table *t = table_of(op->region);
+
+	(void)now_ns;
+	if (!collect_table_usable(op->region))
+		return true;
+	relaxed_bump(l->worker->lines, read->length / SL_LINE_SIZE);
+	if (!region_losses_add(read->to, t->kind->losses, t->lost))
+		return true;
+	if (op->tries < LINK_TRIES - 1)
+		return false;
+	t->losses_torn = true; /* the sum of the last pass stays */
+	return true;
+}
+
+/* ---- READs ---- */
+
+static const struct collect_op_kind slots_read = COLLECT_TABLE_READ(take_slots);
+static const struct collect_op_kind losses_read = COLLECT_TABLE_READ(take_losses);
+
+static bool is_requested(const struct collect_table_reader *reader)
+{
+	const struct collect_slot_table *t = (const struct collect_slot_table *)reader;
+
+	return t->slot == t->used && t->loss == t->losses.count;
+}
+
+static void request_body(struct collect_link *l, struct collect_region *r)
+{
+	struct collect_slot_table *t = table_of(r);
+	uint32_t lines = (t->kind->losses + SL_LINE_CELLS - 1) / SL_LINE_CELLS;
+
+	if (!collect_table_request_run(l, r, &slots_read, t->slots_at, t->stride, &t->slot,
+				       t->used))
+		return;
+	while (t->loss < t->losses.count) {
+		if (!collect_table_request(l, r, &losses_read,
+					   t->losses.offset + (uint64_t)t->loss * t->losses.stride,
+					   lines * SL_LINE_SIZE))
+			return;
+		t->loss++;
+	}
+}
+
+#define SLOTS_TYPE(type_name)                                                                      \
+	{                                                                                          \
+		.name = (type_name), .size = sizeof(struct collect_slot_table),                    \
+		.fill = fill_table, .clear = clear_table, .found = bind_table, .gone = lose_table, \
+		.hot = take_hot, .request = request_body, .requested = is_requested,               \
+		.done = end_pass, .reads_max = 8                                                   \
+	}
+const struct collect_table_type collect_layers_type = SLOTS_TYPE("layers");
+const struct collect_table_type collect_tasks_type = SLOTS_TYPE("tasks");

@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+/* table_reader.c - paces the passes over a kernel table, and keeps its READs and their retries. */
+#include "collect/tables/table_reader.h"
+
+#include <stdlib.h>
+
+#include "base/base.h"
+#include "collect/read/host.h"
+#include "collect/tables/workload.h"
+#include "collect/read/directory.h"
+#include "collect/read/region_state.h"
+#include "collect/read/table.h"
+#include "collect/read/worker.h"
+
+#define HOT_MAX_NS 5000000000u /* drop a table whose hot line does not settle for this long */
+
+static const struct collect_table_type *const types[TABLES] = {
+	[TABLE_FLOWS] = &collect_flows_type,
+	[TABLE_LAYERS] = &collect_layers_type,
+	[TABLE_TASKS] = &collect_tasks_type,
+	[TABLE_SEGMENTS] = &collect_segments_type,
+};
+
+/* ---- found and gone ---- */
+
+void collect_table_reader_free(struct collect_region *r)
+{
+	struct collect_table_reader *t = collect_table_reader_of(r);
+	struct collect_tables *all = collect_collector_part(r->c, &collect_tables_part);
+
+	t->type->clear(t, all);
+	relaxed_sub(r->c->memory, t->type->size);
+	free(t);
+}
+
+static enum region_fault make_table(const struct collect_table_type *type,
+				    struct collect_tables *all, const struct sl_region_header *copy,
+				    uint64_t length, struct collect_table_reader **out)
+{
+	struct collect_table_reader *t = calloc(1, type->size);
+	enum region_fault fault = REGION_FAULT_MEMORY;
+
+	if (t) {
+		t->type = type;
+		t->first = true;
+		fault = type->fill(t, all, copy, length);
+	}
+	if (fault) {
+		free(t);
+		return fault;
+	}
+	relaxed_add(all->c->memory, type->size);
+	*out = t;
+	return REGION_FAULT_NONE;
+}
+
+void collect_tables_found(struct collect_link *l, struct collect_region *r,
+			  const struct sl_region_header *copy, uint64_t now_ns)
+{
+	int i = collect_table_of(r->kind);
+	const struct collect_table_type *type = types[i];
+	struct collect_host_tables *h = collect_tables_of(l);
+	struct collect_region *old = h->table[i].region;
+	struct collect_table_reader *t = collect_table_reader_of(r);
+	enum region_fault fault = REGION_FAULT_NONE;
+
+	if (old == r) { /* after a reconnect */
+		t->hot_ok_ns = now_ns;
+		return;
+	}
+	if (collect_table_bound(l, (enum collect_table)i)) {
+		relaxed_bump(h->table_stats[i].ignored, 1);
+		base_log_limited(BASE_WARN, "collect",
+				 "second kernel table ignored host=%s table=%s: stop one of its "
+				 "publishers",
+				 l->host->target, type->name);
+		return;
+	}
+	if (!t)
+		fault = make_table(type, h->all, copy, r->remote.length, &t);
+	r->beside = t;
+	if (fault == REGION_FAULT_MEMORY)
+		collect_region_retry_later(l, r, now_ns);
+	else if (fault)
+		collect_region_drop(l, r, fault, now_ns);
+	if (fault)
+		return;
+	/* The table of an agent that is gone would only be waited for. */
+	if (old)
+		collect_table_remove(l, old);
+	t->follows = h->table[i].had;
+	t->hot_ok_ns = t->due_ns = now_ns;
+	h->table[i].had = true;
+	h->table[i].region = r;
+	type->found(l, r);
+}
+
+void collect_tables_gone(struct collect_link *l, struct collect_region *r)
+{
+	struct collect_host_tables *h = collect_tables_of(l);
+
+	for (int i = 0; i < TABLES; i++) {
+		if (h->table[i].region != r)
+			continue;
+		types[i]->gone(l, r);
+		h->table[i].region = NULL;
+	}
+}
+
+bool collect_table_bound(const struct collect_link *l, enum collect_table table)
+{
+	const struct collect_region *r = collect_tables_of(l)->table[table].region;
+
+	return r && r->step == STEP_BOUND;
+}
+
+/* ---- a pass ---- */
+
+static struct collect_table_stats *stats_of(struct collect_link *l, const struct collect_region *r)
+{
+	return &collect_tables_of(l)->table_stats[collect_table_of(r->info->kind)];
+}
+
+static bool is_bound(const struct collect_region *r)
+{
+	return !r->gone && r->step == STEP_BOUND;
+}
+
+bool collect_table_usable(const struct collect_region *r)
+{
+	return is_bound(r) && !collect_table_reader_of(r)->failed;
+}
+
+static void end_pass(struct collect_link *l, struct collect_region *r, uint64_t now_ns)
+{
+	collect_table_reader_of(r)->phase = READER_IDLE;
+	if (!collect_table_usable(r) || !collect_table_reader_of(r)->type->done(l, r, now_ns))
+		return;
+	collect_table_reader_of(r)->first = false;
+	relaxed_bump(stats_of(l, r)->passes, 1);
+	relaxed_bump(r->rounds, 1);
+	relaxed_store(r->fresh_ns, now_ns);
+	relaxed_store(r->last_read_ns, (uint64_t)l->real_ns);
+}
+
+/* Called when a pass may have ended. */
+static void check_end(struct collect_link *l, struct collect_region *r, uint64_t now_ns)
+{
+	struct collect_table_reader *t = collect_table_reader_of(r);
+
+	if (t->reads || t->phase == READER_IDLE)
+		return;
+	if (t->failed || (t->phase == READER_BODY && t->type->requested(t)))
+		end_pass(l, r, now_ns);
+}
+
+static void drop_table(struct collect_link *l, struct collect_region *r, enum region_fault fault,
+		       uint64_t now_ns)
+{
+	collect_table_reader_of(r)->failed = collect_table_reader_of(r)->dropped = true;
+	collect_region_drop(l, r, fault, now_ns);
+}
+
+static bool take_hot(struct collect_link *l, struct collect_op *op, struct fabric_read *read,
+		     uint64_t now_ns)
+{
+	struct collect_region *r = op->region;
+	struct collect_table_reader *t = collect_table_reader_of(r);
+	enum region_fault fault;
+
+	if (!is_bound(r))
+		return true;
+	fault = t->type->hot(l, r, read->to, now_ns);
+	if (fault == REGION_FAULT_UNSETTLED) {
+		if (op->tries < LINK_TRIES - 1)
+			return false;
+		relaxed_bump(stats_of(l, r)->unsettled, 1);
+		relaxed_bump(l->worker->unsettled, 1);
+		t->failed = true;
+		if (now_ns - t->hot_ok_ns > HOT_MAX_NS)
+			drop_table(l, r, fault, now_ns);
+		return true;
+	}
+	if (fault) {
+		t->failed = true;
+		if (fault != REGION_FAULT_MEMORY)
+			drop_table(l, r, fault, now_ns);
+		return true;
+	}
+	relaxed_bump(l->worker->lines, 1);
+	t->hot_ok_ns = now_ns;
+	t->phase = READER_BODY;
+	return true;
+}
+
+bool collect_table_again(const struct collect_op *op, struct fabric_read *read,
+			 const struct collect_unsettled *u)
+{
+	if (!u->count || op->tries == LINK_TRIES - 1)
+		return false;
+	read->offset += u->low;
+	read->to = (uint8_t *)read->to + u->low;
+	read->length = u->high - u->low;
+	return true;
+}
+
+/* ---- READs ---- */
+
+void collect_table_read_failed(struct collect_link *l, struct collect_op *op, int status,
+			       uint64_t now_ns)
+{
+	collect_table_reader_of(op->region)->failed = true;
+	collect_region_read_failed(l, op, status, now_ns);
+}
+
+void collect_table_read_over(struct collect_link *l, struct collect_op *op,
+			     const struct fabric_read *read, uint64_t now_ns)
+{
+	(void)read;
+	collect_table_reader_of(op->region)->reads--;
+	check_end(l, op->region, now_ns);
+}
+
+static const struct collect_op_kind hot_read = COLLECT_TABLE_READ(take_hot);
+
+struct collect_op *collect_table_request(struct collect_link *l, struct collect_region *r,
+					 const struct collect_op_kind *kind, uint64_t offset,
+					 uint32_t length)
+{
+	struct collect_table_reader *t = collect_table_reader_of(r);
+	struct collect_op *op;
+
+	if (t->failed || t->reads >= t->type->reads_max)
+		return NULL;
+	op = collect_reads_new(l, kind, r, &r->remote, offset, length);
+	t->reads += op != NULL;
+	return op;
+}
+
+bool collect_table_request_run(struct collect_link *l, struct collect_region *r,
+			       const struct collect_op_kind *kind, uint64_t offset, uint32_t stride,
+			       uint32_t *next, uint32_t end)
+{
+	uint32_t most = stride < TABLE_READ_MAX ? TABLE_READ_MAX / stride : 1;
+
+	while (*next < end) {
+		uint32_t n = BASE_MIN(end - *next, most);
+
+		if (!collect_table_request(l, r, kind, offset + (uint64_t)*next * stride,
+					   n * stride))
+			return false;
+		*next += n;
+	}
+	return true;
+}
+
+/* ---- the pace ---- */
+
+/* Starts a pass that is due. True while a pass is in progress. */
+static bool begin_pass(struct collect_link *l, struct collect_region *r, uint64_t now_ns)
+{
+	struct collect_table_reader *t = collect_table_reader_of(r);
+	uint64_t period = collect_tables_of(l)->all->o.period_ns, late;
+
+	if (now_ns < t->due_ns)
+		return t->phase != READER_IDLE;
+	if (t->type->period_max_ns)
+		period = BASE_MIN(period, t->type->period_max_ns);
+	late = (now_ns - t->due_ns) / period;
+	t->due_ns += (late + 1) * period;
+	late += t->phase != READER_IDLE;
+	if (late && !t->first)
+		relaxed_bump(stats_of(l, r)->missed, late);
+	if (t->phase == READER_IDLE) {
+		t->phase = READER_HOT;
+		t->failed = t->hot_requested = false;
+		t->begun_ns = now_ns;
+	}
+	return true;
+}
+
+static void poll_table(struct collect_link *l, struct collect_region *r, uint64_t now_ns)
+{
+	struct collect_table_reader *t = collect_table_reader_of(r);
+
+	if (r->step != STEP_BOUND || l->state != FABRIC_UP) {
+		if (!t->reads)
+			t->phase = READER_IDLE;
+		t->failed = true;
+		return;
+	}
+	if (!begin_pass(l, r, now_ns))
+		return;
+	if (!t->reads && t->failed) {
+		t->phase = READER_IDLE;
+		return;
+	}
+	if (!collect_directory_lease_holds(l, now_ns)) {
+		collect_directory_read(l, now_ns);
+		return;
+	}
+	if (t->phase == READER_HOT && !t->hot_requested)
+		t->hot_requested = collect_table_request(l, r, &hot_read, t->hot_at, SL_LINE_SIZE);
+	if (t->phase == READER_BODY)
+		t->type->request(l, r);
+	check_end(l, r, now_ns); /* an empty body needs no READ */
+}
+
+void collect_tables_poll(struct collect_link *l, uint64_t now_ns)
+{
+	struct collect_host_tables *h = collect_tables_of(l);
+
+	collect_workloads_expire(l, now_ns);
+	for (int i = 0; i < TABLES; i++)
+		if (h->table[i].region)
+			poll_table(l, h->table[i].region, now_ns);
+}
+
+uint64_t collect_tables_due(const struct collect_link *l)
+{
+	uint64_t due = UINT64_MAX;
+
+	for (int i = 0; i < TABLES; i++) {
+		const struct collect_table_reader *t;
+
+		if (!collect_table_bound(l, (enum collect_table)i))
+			continue;
+		t = collect_table_reader_of(collect_tables_of(l)->table[i].region);
+		due = t->phase == READER_IDLE ? BASE_MIN(due, t->due_ns) : 0;
+	}
+	return due;
+}

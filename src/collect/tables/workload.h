@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * workload.h - the sums of a workload's flows, layers and tasks, as ordinary series of a synthetic
+ * region. All state is the link's worker's.
+ */
+#ifndef SL_COLLECT_TABLES_WORKLOAD_H
+#define SL_COLLECT_TABLES_WORKLOAD_H
+
+#include "collect/tables/workload_layout.h"
+#include "collect/tables/internal.h"
+#include "region/flows.h"
+
+/* The owner of a flow: SL_CGROUP_..., with a unit in place of the path. NULL or "": not known. */
+struct collect_flow_owner {
+	const char *name[SL_CGROUP_TEXTS];
+};
+
+/* A synthetic region; its cells are the sums by group. */
+struct collect_workload {
+	struct collect_workload *next; /* of the link */
+	struct collect_region *region; /* a reference is held */
+	uint64_t key;
+	uint32_t flows;	    /* open, and slots that may still add something */
+	uint64_t active_ns; /* when there was last one */
+	struct collect_workload_group *group;
+	bool held; /* counts against --tcp-groups without a port */
+	uint32_t groups, group_room, cells, cell_room;
+	uint32_t requested; /* groups of the layout that control was last asked for */
+	uint64_t *cell;
+};
+
+/*
+ * The workload of that owner, or "(other)" beyond --tcp-groups. NULL: out of memory. *group: its
+ * group of this part, role and port, or of the other ports.
+ */
+struct collect_workload *collect_workload_of(struct collect_link *l,
+					     const struct collect_flow_owner *who,
+					     enum collect_workload_part part, uint32_t role,
+					     uint16_t port, uint32_t *group);
+/* The workload "(other)". */
+struct collect_workload *collect_workload_other(struct collect_link *l,
+						enum collect_workload_part part, uint32_t role,
+						uint32_t *group);
+static inline uint64_t *collect_workload_cells(const struct collect_workload *w, uint32_t group)
+{
+	return w->cell + w->group[group].at;
+}
+/* The growth of a counter; 0 if it decreased. */
+static inline uint64_t collect_grown(uint64_t before, uint64_t now)
+{
+	return now > before ? now - before : 0;
+}
+/* A pass is complete: requests new layouts and publishes values. */
+void collect_workloads_show(struct collect_link *l, uint64_t now_ns);
+/* Removes idle workloads; looks for them once per second. */
+void collect_workloads_expire(struct collect_link *l, uint64_t now_ns);
+void collect_workloads_free(struct collect_link *l);
+
+/* Adds to a cell of an f64 counter or of a histogram's sum. */
+void collect_workload_add_f64(uint64_t *cell, double v);
+/* Adds to a sum that is kept in ns, and shows it in seconds: no addition rounds. */
+void collect_workload_add_ns(uint64_t *sum_ns, uint64_t *shown, uint64_t ns);
+
+/* ---- workload_flows.c ---- */
+
+/* Adds the difference of two states of a flow. */
+void collect_workload_add(struct collect_workload *w, uint32_t group,
+			  const struct region_flow *before, const struct region_flow *now);
+/* Adds bytes that only the journal reports. */
+void collect_workload_add_bytes(struct collect_workload *w, uint32_t group, uint64_t acked,
+				uint64_t received);
+void collect_workload_opened(struct collect_workload *w, uint32_t group,
+			     const struct region_flow *f, bool counts);
+/* f: its final values; NULL: they were not seen. */
+void collect_workload_closed(struct collect_workload *w, uint32_t group,
+			     const struct region_flow *f, bool counts);
+/* An open flow moves to another workload, or is no longer seen. */
+void collect_workload_left(struct collect_workload *w, uint32_t group);
+
+#endif

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * workload_layout.c - the metrics of a workload's groups and the layout of their cells, which
+ * control makes as for regions that are read.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "collect/read/link.h"
+#include "collect/tables/workload_layout.h"
+
+const uint32_t collect_workload_part_cells[WORKLOAD_PARTS] = {
+	[WORKLOAD_FLOWS] = FLOW_CELLS,
+	[WORKLOAD_LAYERS] = LAYER_CELLS,
+	[WORKLOAD_TASKS] = TASK_CELLS,
+};
+
+#define CAUSE_HELP  "Segments retransmitted, by cause, of connections whose opening was seen."
+#define WINDOW_HELP "Times that a receive window was closed, by its end."
+#define RESET_HELP  "Connections ended by a reset, by its direction."
+#define LIMIT_HELP  "Time of connections, by what limited them."
+#define SWITCH_HELP "Context switches: voluntary (the task slept) and involuntary (another ran)."
+
+#define LAYER_HELP                                                                            \
+	"Time between two boundaries of the stack, by layer, of TCP segments; of layer app, " \
+	"from the last byte of a request that was read to the first of its response."
+/* The values of a metric differ by the label key. */
+#define BY(part, kind, cell, name, unit, help, key, value)                \
+	{                                                                 \
+		WORKLOAD_##part, cell, kind, name, unit, help, key, value \
+	}
+#define METRIC(part, kind, cell, name, unit, help) \
+	BY(part, kind, cell, name, unit, help, NULL, NULL)
+#define LAYER(layer, text)                                                             \
+	BY(LAYERS, SL_KIND_HISTOGRAM_EXP, LAYER_HISTOGRAMS + (layer)*LAYER_HIST_CELLS, \
+	   WORKLOAD_LAYER_METRIC, "seconds", LAYER_HELP, "layer", text)
+
+static const struct workload_layout_metric {
+	enum collect_workload_part part;
+	uint32_t cell;
+	enum sl_metric_kind kind;
+	const char *name, *unit, *help, *key, *value; /* key sorts before "port" */
+} metrics[] = {
+	METRIC(FLOWS, SL_KIND_COUNTER, COLLECT_SENT, "sidelight_tcp_sent_bytes_total", "bytes",
+	       "Bytes sent over TCP, retransmissions included."),
+	METRIC(FLOWS, SL_KIND_COUNTER, COLLECT_ACKED, "sidelight_tcp_acked_bytes_total", "bytes",
+	       "Bytes acknowledged by the peer; the SYN counts as one, as in TCP_INFO."),
+	METRIC(FLOWS, SL_KIND_COUNTER, COLLECT_RECEIVED, "sidelight_tcp_received_bytes_total",
+	       "bytes", "Bytes received over TCP, in order."),
+	METRIC(FLOWS, SL_KIND_COUNTER, COLLECT_RESENT, "sidelight_tcp_retransmitted_bytes_total",
+	       "bytes", "Bytes retransmitted."),
+	METRIC(FLOWS, SL_KIND_COUNTER, SEGMENTS_OUT, "sidelight_tcp_sent_segments_total", "",
+	       "Segments sent, pure acknowledgements included."),
+	METRIC(FLOWS, SL_KIND_COUNTER, SEGMENTS_IN, "sidelight_tcp_received_segments_total", "",
+	       "Segments received, pure acknowledgements included."),
+	METRIC(FLOWS, SL_KIND_COUNTER, COLLECT_RETRANSMITS, "sidelight_tcp_retransmits_total", "",
+	       "Segments retransmitted."),
+	BY(FLOWS, SL_KIND_COUNTER, RE_FAST, "sidelight_tcp_retransmit_causes_total", "", CAUSE_HELP,
+	   "cause", "fast"),
+	BY(FLOWS, SL_KIND_COUNTER, RE_TIMEOUT, "sidelight_tcp_retransmit_causes_total", "",
+	   CAUSE_HELP, "cause", "timeout"),
+	BY(FLOWS, SL_KIND_COUNTER, RE_PROBE, "sidelight_tcp_retransmit_causes_total", "",
+	   CAUSE_HELP, "cause", "tail_loss_probe"),
+	BY(FLOWS, SL_KIND_COUNTER, RE_SYN, "sidelight_tcp_retransmit_causes_total", "", CAUSE_HELP,
+	   "cause", "handshake"),
+	METRIC(FLOWS, SL_KIND_COUNTER, COLLECT_SPURIOUS, "sidelight_tcp_spurious_retransmits_total",
+	       "", "Retransmissions that were not needed, as reported by the peer (DSACK)."),
+	METRIC(FLOWS, SL_KIND_COUNTER, COLLECT_TIMEOUTS, "sidelight_tcp_timeouts_total", "",
+	       "Retransmission timeouts."),
+	METRIC(FLOWS, SL_KIND_COUNTER, COLLECT_RECOVERIES, "sidelight_tcp_recoveries_total", "",
+	       "Loss recoveries entered."),
+	BY(FLOWS, SL_KIND_COUNTER, ZERO_PEER, "sidelight_tcp_zero_windows_total", "", WINDOW_HELP,
+	   "end", "peer"),
+	BY(FLOWS, SL_KIND_COUNTER, ZERO_LOCAL, "sidelight_tcp_zero_windows_total", "", WINDOW_HELP,
+	   "end", "local"),
+	METRIC(FLOWS, SL_KIND_COUNTER, OUT_OF_ORDER, "sidelight_tcp_out_of_order_segments_total",
+	       "", "Segments received out of order."),
+	METRIC(FLOWS, SL_KIND_COUNTER, COLLECT_CE, "sidelight_tcp_ecn_marked_segments_total", "",
+	       "Sent segments that the network marked (CE)."),
+	METRIC(FLOWS, SL_KIND_COUNTER, COLLECT_OPENED, "sidelight_tcp_connections_opened_total", "",
+	       "Connections established."),
+	METRIC(FLOWS, SL_KIND_COUNTER, COLLECT_CLOSED, "sidelight_tcp_connections_closed_total", "",
+	       "Connections closed."),
+	METRIC(FLOWS, SL_KIND_GAUGE, COLLECT_OPEN, "sidelight_tcp_connections", "",
+	       "Open connections."),
+	BY(FLOWS, SL_KIND_COUNTER, RESET_IN, "sidelight_tcp_resets_total", "", RESET_HELP,
+	   "direction", "in"),
+	BY(FLOWS, SL_KIND_COUNTER, RESET_OUT, "sidelight_tcp_resets_total", "", RESET_HELP,
+	   "direction", "out"),
+	METRIC(FLOWS, SL_KIND_COUNTER, COLLECT_DROPS, "sidelight_tcp_listen_drops_total", "",
+	       "Connections refused because the accept queue was full."),
+	BY(FLOWS, SL_KIND_COUNTER_F64, BY_APPLICATION, "sidelight_tcp_limited_seconds_total",
+	   "seconds", LIMIT_HELP, "limit", "application"),
+	BY(FLOWS, SL_KIND_COUNTER_F64, BY_RECEIVE_WINDOW, "sidelight_tcp_limited_seconds_total",
+	   "seconds", LIMIT_HELP, "limit", "receive_window"),
+	BY(FLOWS, SL_KIND_COUNTER_F64, BY_CONGESTION_WINDOW, "sidelight_tcp_limited_seconds_total",
+	   "seconds", LIMIT_HELP, "limit", "congestion_window"),
+	BY(FLOWS, SL_KIND_COUNTER_F64, BY_SEND_BUFFER, "sidelight_tcp_limited_seconds_total",
+	   "seconds", LIMIT_HELP, "limit", "send_buffer"),
+	METRIC(FLOWS, SL_KIND_HISTOGRAM_EXP, COLLECT_RTT, "sidelight_tcp_rtt_seconds", "seconds",
+	       "Round-trip times: per connection and pass, the mean of its samples, weighted by their number."),
+	METRIC(FLOWS, SL_KIND_HISTOGRAM_EXP, COLLECT_HANDSHAKE, "sidelight_tcp_handshake_seconds",
+	       "seconds", "Time from sending or receiving the first SYN until established."),
+	METRIC(FLOWS, SL_KIND_HISTOGRAM_EXP, COLLECT_LIFE,
+	       "sidelight_tcp_connection_duration_seconds", "seconds",
+	       "Duration of closed connections."),
+	LAYER(SL_LAYER_MAC_IN, "mac_in"),
+	LAYER(SL_LAYER_IP_IN, "ip_in"),
+	LAYER(SL_LAYER_TCP_IN, "tcp_in"),
+	LAYER(SL_LAYER_APP, "app"),
+	LAYER(SL_LAYER_TCP_OUT, "tcp_out"),
+	LAYER(SL_LAYER_IP_OUT, "ip_out"),
+	LAYER(SL_LAYER_MAC_OUT, "mac_out"),
+	METRIC(LAYERS, SL_KIND_HISTOGRAM_EXP, LAYER_HISTOGRAMS + SL_LAYER_TOTAL * LAYER_HIST_CELLS,
+	       WORKLOAD_REQUEST_METRIC, "seconds",
+	       "Time of requests from driver to driver, where all seven layers are known."),
+	METRIC(LAYERS, SL_KIND_COUNTER, LAYER_REQUESTS, "sidelight_tcp_requests_total", "",
+	       "Requests: sends after bytes were read."),
+	METRIC(LAYERS, SL_KIND_COUNTER, LAYER_COMPLETE, "sidelight_tcp_requests_measured_total", "",
+	       "Requests with all seven layers known."),
+	METRIC(LAYERS, SL_KIND_COUNTER, LAYER_INCOMPLETE, "sidelight_tcp_requests_incomplete_total",
+	       "", "Requests that ended without all seven layers."),
+	METRIC(LAYERS, SL_KIND_COUNTER, LAYER_PIPELINED, "sidelight_tcp_requests_pipelined_total",
+	       "", "Requests answered after bytes of the next one had arrived."),
+	METRIC(LAYERS, SL_KIND_COUNTER, LAYER_UNATTRIBUTED, "sidelight_tcp_unattributed_total", "",
+	       "Latencies that were not measured; sidelight_host_kernel_lost_total has the causes."),
+	METRIC(TASKS, SL_KIND_COUNTER_F64, TASK_RUN, "sidelight_cpu_seconds_total", "seconds",
+	       "Time on a CPU."),
+	METRIC(TASKS, SL_KIND_COUNTER_F64, TASK_WAIT, "sidelight_cpu_wait_seconds_total", "seconds",
+	       "Time in the run queue: runnable, and waiting for a CPU."),
+	BY(TASKS, SL_KIND_COUNTER, TASK_SWITCH_VOLUNTARY, "sidelight_cpu_switches_total", "",
+	   SWITCH_HELP, "cause", "voluntary"),
+	BY(TASKS, SL_KIND_COUNTER, TASK_SWITCH_INVOLUNTARY, "sidelight_cpu_switches_total", "",
+	   SWITCH_HELP, "cause", "involuntary"),
+	METRIC(TASKS, SL_KIND_COUNTER, TASK_MIGRATIONS, "sidelight_cpu_migrations_total", "",
+	       "Moves of tasks to another CPU."),
+	METRIC(TASKS, SL_KIND_COUNTER, TASK_ENDED, "sidelight_cpu_tasks_ended_total", "",
+	       "Tasks that ended."),
+	METRIC(TASKS, SL_KIND_HISTOGRAM_EXP, TASK_WAITS, "sidelight_cpu_wait_duration_seconds",
+	       "seconds",
+	       "Single waits in the run queue. The sum also has those whose lengths are known together only."),
+};
+
+#define METRICS	   (sizeof(metrics) / sizeof(metrics[0]))
+#define LABELS_MAX 3u
+
+/* Exponential buckets of this scale; first is the number of the bucket after the zero bucket. */
+static void set_shape(struct region_metric *m, int scale, int first, uint32_t cells)
+{
+	m->flags = COLLECT_FLAG_BRIEF;
+	m->cells = cells;
+	m->scale = scale;
+	m->first_bucket = first;
+	m->bucket_count = cells - SL_HIST_BUCKETS;
+	m->zero_threshold = exp2(ldexp(first - 1, -scale));
+}
+
+/* Memory that the metrics point to while the layout is made. */
+struct scheme {
+	struct region_metric m;
+	struct region_text_label label[LABELS_MAX];
+	char port[8];
+};
+
+static void describe_metric(struct scheme *s, const struct workload_layout_metric *d,
+			    const struct collect_workload_group *g)
+{
+	static const char *const roles[] = {
+		[FLOW_SERVER] = "server", [FLOW_CLIENT] = "client", [FLOW_UNKNOWN] = "unknown"};
+	uint32_t n = 0;
+
+	if (g->port)
+		snprintf(s->port, sizeof(s->port), "%u", g->port);
+	else
+		strcpy(s->port, "other");
+	if (d->key)
+		s->label[n++] = (struct region_text_label){d->key, d->value};
+	if (g->role != FLOW_NEITHER) {
+		s->label[n++] = (struct region_text_label){"port", s->port};
+		s->label[n++] = (struct region_text_label){"role", roles[g->role]};
+	}
+	s->m = (struct region_metric){
+		.kind = d->kind,
+		.cells = 1,
+		.name = d->name,
+		.unit = d->unit,
+		.help = d->help,
+		.label_count = n,
+		.labels = s->label,
+	};
+	if (d->kind != SL_KIND_HISTOGRAM_EXP)
+		return;
+	if (d->part == WORKLOAD_LAYERS)
+		set_shape(&s->m, SL_LAYER_SCALE, SL_LAYER_FIRST, LAYER_HIST_CELLS);
+	else if (d->part == WORKLOAD_TASKS)
+		set_shape(&s->m, 1, SL_CPU_BUCKET_FIRST + 1, WAIT_HIST_CELLS);
+	else if (d->cell == COLLECT_LIFE)
+		set_shape(&s->m, LIFE_SCALE, LIFE_LOW * (1 << LIFE_SCALE) + 1, LIFE_CELLS);
+	else
+		set_shape(&s->m, RTT_SCALE, RTT_LOW * (1 << RTT_SCALE) + 1, RTT_CELLS);
+}
+
+struct collect_layout *collect_workload_layout(struct collect_region *r)
+{
+	const struct collect_workload_group *group = (const void *)r->schema_bytes;
+	uint32_t groups = (uint32_t)(r->schema_length / sizeof(*group));
+	uint32_t most = groups * (uint32_t)METRICS, n = 0, cells = 0;
+	struct scheme *s = malloc((most + (size_t)1) * sizeof(*s));
+	struct region_metric **m = malloc((most + (size_t)1) * sizeof(*m));
+	struct collect_layout *l = NULL;
+
+	for (uint32_t i = 0; s && m && i < most; i++) {
+		const struct collect_workload_group *g = &group[i / METRICS];
+		const struct workload_layout_metric *d = &metrics[i % METRICS];
+
+		if (d->part != g->part)
+			continue;
+		describe_metric(&s[n], d, g);
+		s[n].m.id = n;
+		s[n].m.cell = g->at + d->cell;
+		m[n] = &s[n].m;
+		cells = g->at + collect_workload_part_cells[g->part];
+		n++;
+	}
+	if (s && m)
+		l = collect_layout_make(r->c, r, m, n, cells, r->schema_generation);
+	free(s);
+	free(m);
+	return l;
+}

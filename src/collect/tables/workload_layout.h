@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* workload_layout.h - the cells of a workload's region, and the layout that gives them names. */
+#ifndef SL_COLLECT_TABLES_WORKLOAD_LAYOUT_H
+#define SL_COLLECT_TABLES_WORKLOAD_LAYOUT_H
+
+#include <sidelight/flow.h>
+#include <sidelight/task.h>
+
+#include "collect/read/layout.h"
+#include "region/layers.h"
+
+enum collect_flow_role { FLOW_SERVER = 0, FLOW_CLIENT, FLOW_UNKNOWN, FLOW_NEITHER /* of tasks */ };
+
+/* The kernel table that a group's values come from. */
+enum collect_workload_part { WORKLOAD_FLOWS, WORKLOAD_LAYERS, WORKLOAD_TASKS, WORKLOAD_PARTS };
+
+/* A block of a workload's cells: one part, and the role and port of the service. */
+struct collect_workload_group {
+	uint16_t port; /* 0: any other */
+	uint8_t role;  /* enum collect_flow_role */
+	uint8_t part;  /* enum collect_workload_part */
+	bool held;     /* counts against --tcp-groups */
+	uint32_t at;   /* first cell */
+};
+
+/* The layout of a workload's region, whose schema_bytes are its groups. NULL: out of memory. */
+struct collect_layout *collect_workload_layout(struct collect_region *r);
+
+/* Cells of an exponential histogram of 2^low to 2^high units, 2^scale buckets per octave. */
+#define SHAPE_CELLS(scale, low, high) (SL_HIST_BUCKETS + 2 + (((high) - (low)) << (scale)))
+
+enum {
+	RTT_SCALE = 3,
+	RTT_LOW = -20, /* a microsecond */
+	RTT_HIGH = 6,
+	LIFE_SCALE = 1,
+	LIFE_LOW = -10,
+	LIFE_HIGH = 20, /* twelve days */
+	RTT_CELLS = SHAPE_CELLS(RTT_SCALE, RTT_LOW, RTT_HIGH),
+	LIFE_CELLS = SHAPE_CELLS(LIFE_SCALE, LIFE_LOW, LIFE_HIGH),
+};
+
+enum collect_flow_cell {
+	COLLECT_SENT,
+	COLLECT_ACKED,
+	COLLECT_RECEIVED,
+	COLLECT_RESENT,
+	SEGMENTS_OUT,
+	SEGMENTS_IN,
+	COLLECT_RETRANSMITS,
+	RE_FAST,
+	RE_TIMEOUT,
+	RE_PROBE,
+	RE_SYN,
+	COLLECT_SPURIOUS,
+	COLLECT_TIMEOUTS,
+	COLLECT_RECOVERIES,
+	ZERO_PEER,
+	ZERO_LOCAL,
+	OUT_OF_ORDER,
+	COLLECT_CE,
+	COLLECT_OPENED,
+	COLLECT_CLOSED,
+	COLLECT_OPEN,
+	RESET_IN,
+	RESET_OUT,
+	COLLECT_DROPS,
+	BY_APPLICATION,
+	BY_RECEIVE_WINDOW,
+	BY_CONGESTION_WINDOW,
+	BY_SEND_BUFFER,
+	COLLECT_RTT,
+	COLLECT_HANDSHAKE = COLLECT_RTT + RTT_CELLS,
+	COLLECT_LIFE = COLLECT_HANDSHAKE + RTT_CELLS,
+	FLOW_CELLS = COLLECT_LIFE + LIFE_CELLS,
+};
+
+/* The kernel's histograms, bucket by bucket. */
+enum {
+	LAYER_HIST_CELLS = SL_HIST_BUCKETS + SL_LAYER_CELLS - SL_LAYER_ZERO,
+	WAIT_HIST_CELLS = SL_HIST_BUCKETS + SL_CPU_BUCKETS,
+};
+
+#define WORKLOAD_LAYER_METRIC	"sidelight_tcp_layer_seconds"
+#define WORKLOAD_REQUEST_METRIC "sidelight_tcp_request_seconds"
+
+enum collect_layer_cell {
+	LAYER_REQUESTS,
+	LAYER_COMPLETE,
+	LAYER_INCOMPLETE,
+	LAYER_PIPELINED,
+	LAYER_UNATTRIBUTED,
+	LAYER_HISTOGRAMS,
+	LAYER_SUMS = LAYER_HISTOGRAMS + SL_LAYERS * LAYER_HIST_CELLS, /* in ns, not exposed */
+	LAYER_SHOWN = LAYER_SUMS + SL_LAYERS,
+	/* Not exposed: the counts of LAYER_WINDOW_NS ago or earlier, for the API's recent
+	   quantiles. */
+	LAYER_OLD = LAYER_SHOWN,
+	LAYER_MIDDLE = 2 * LAYER_SHOWN,
+	LAYER_OLD_NS = 3 * LAYER_SHOWN, /* CLOCK_REALTIME; 0: there are none yet */
+	LAYER_MIDDLE_NS,
+	LAYER_CELLS,
+};
+#define LAYER_WINDOW_NS 10000000000ll
+
+enum collect_task_cell {
+	TASK_RUN,
+	TASK_WAIT,
+	TASK_SWITCH_VOLUNTARY,
+	TASK_SWITCH_INVOLUNTARY,
+	TASK_MIGRATIONS,
+	TASK_ENDED,
+	TASK_WAITS,
+	TASK_WAITS_SUM = TASK_WAITS + WAIT_HIST_CELLS, /* in ns, not exposed */
+	TASK_CELLS,
+};
+
+extern const uint32_t collect_workload_part_cells[WORKLOAD_PARTS];
+
+#endif
