@@ -74,10 +74,10 @@ static const char *output_name(void)
 }
 
 /*
- * A stream over the descriptor that keeps the errno of a failed write: stdio flushes a full buffer
- * by itself and loses it. cookie: the descriptor.
+ * The write function of a stdio stream that keeps the errno of a failed write: stdio itself flushes
+ * a full buffer and loses the error. cookie: points to the file descriptor.
  */
-static ssize_t put(void *cookie, const char *data, size_t bytes)
+static ssize_t write_cookie(void *cookie, const char *data, size_t bytes)
 {
 	size_t done = 0;
 
@@ -86,7 +86,8 @@ static ssize_t put(void *cookie, const char *data, size_t bytes)
 
 		if (n > 0) {
 			done += (size_t)n;
-		} else if (n < 0 && errno == EAGAIN) { /* another process set the pipe so */
+			/* another process made the pipe non-blocking */
+		} else if (n < 0 && errno == EAGAIN) {
 			poll(&(struct pollfd){*(int *)cookie, POLLOUT, 0}, 1, -1);
 		} else if (n < 0 && errno != EINTR) {
 			cli_tcp_common.output_error = errno;
@@ -96,7 +97,7 @@ static ssize_t put(void *cookie, const char *data, size_t bytes)
 	return (ssize_t)bytes;
 }
 
-static int end(void *cookie)
+static int close_cookie(void *cookie)
 {
 	int fd = *(int *)cookie;
 
@@ -116,7 +117,9 @@ FILE *cli_tcp_output(const struct base_command *cmd)
 	if (cli_tcp_common.output)
 		fd = open(cli_tcp_common.output, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
 	if (fd >= 0)
-		out = fopencookie(&fd, "w", (cookie_io_functions_t){.write = put, .close = end});
+		out = fopencookie(
+			&fd, "w",
+			(cookie_io_functions_t){.write = write_cookie, .close = close_cookie});
 	if (!out)
 		base_failure(cmd, "%s: %s", output_name(), strerror(errno));
 	return out;
@@ -148,7 +151,7 @@ bool cli_tcp_is_filtered(void)
 
 void cli_tcp_ready(const char *fmt, ...)
 {
-	int stop = base_stop_fd(); /* blocks the signals; one that comes now stays pending */
+	int stop = base_stop_fd(); /* blocks the signals; one that arrives now stays pending */
 	char text[128];
 	va_list args;
 
@@ -189,7 +192,7 @@ int cli_tcp_repeat(const struct base_command *cmd, struct cli_tcp_screen *screen
 		now = base_now_ns();
 		last |= now >= end;
 		if (!last && !screen->again && now < next)
-			continue; /* any other key */
+			continue; /* The key needs no redraw. */
 		code = show(context, last);
 		next = (screen->again ? now : next) + cli_tcp_common.interval_ns;
 	}
