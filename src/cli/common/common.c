@@ -136,7 +136,10 @@ static size_t take(char *from, size_t size, size_t n, void *arg)
 	return size * n;
 }
 
-/* To hosts named with a scheme; HOST:PORT is HTTP on this network, past all proxies. */
+/*
+ * Returns true for a URL with a scheme. HOST:PORT without a scheme means HTTP on the local network,
+ * without a proxy.
+ */
 static bool has_scheme(const char *at)
 {
 	return !strncmp(at, "https://", 8) || !strncmp(at, "http://", 7);

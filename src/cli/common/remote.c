@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* remote.c - finds kernel tables in an agent's directory, and READs them. */
+/* remote.c - finds kernel tables in an agent's directory and READs them. */
 #include "cli/common/remote.h"
 
 #include <errno.h>
@@ -29,7 +29,7 @@ bool cli_remote_read(struct cli_remote *r, uint64_t offset, uint32_t length)
 		r->error = n < 0 ? -n : EAGAIN;
 		return false;
 	}
-	/* Completion is certain and must be awaited: read is on this stack. */
+	/* Wait for the completion, which is certain to come: read is on this stack. */
 	do
 		n = fabric_poll(r->fabric, &done, 1, base_now_ns(), READ_NS);
 	while (!n && base_now_ns() < end);
@@ -49,7 +49,7 @@ static bool come_up(struct fabric *f)
 	return true;
 }
 
-/* Place and number of the directory's entries. */
+/* Reads the offset and the number of the directory's entries. */
 static bool directory(struct cli_remote *r)
 {
 	struct region_directory_hot hot;
@@ -74,7 +74,7 @@ static bool directory(struct cli_remote *r)
 	return true;
 }
 
-/* Maps the region of an entry, and READs its header. */
+/* Maps the region of an entry and READs its header. */
 static bool take(struct cli_remote *r, const struct region_entry *e)
 {
 	const struct sl_region_header *h = r->buffer;
@@ -93,7 +93,7 @@ static bool take(struct cli_remote *r, const struct region_entry *e)
 	return false;
 }
 
-/* The entry of the next kernel table in use that matches. */
+/* Finds the next matching kernel table that is in use. */
 static bool next_entry(struct cli_remote *r, const struct cli_dump_remote_opts *o, uint32_t kind,
 		       struct region_entry *e)
 {
@@ -110,7 +110,7 @@ static bool next_entry(struct cli_remote *r, const struct cli_dump_remote_opts *
 	return false;
 }
 
-/* The fabric's own error says more than errno. */
+/* Returns the fabric's error message, which is more specific than errno. */
 static const char *reason(struct cli_remote *r, const char *otherwise)
 {
 	static struct fabric_stats stats;
@@ -119,7 +119,7 @@ static const char *reason(struct cli_remote *r, const char *otherwise)
 	return *stats.last_error ? stats.last_error : otherwise;
 }
 
-/* Connects and finds the directory's entries. NULL, or why not. */
+/* Connects and finds the directory's entries. Returns NULL or an error message. */
 static const char *connect_to(struct cli_remote *r, const struct cli_dump_remote_opts *o)
 {
 	struct fabric_opts opts = {.device = o->device,

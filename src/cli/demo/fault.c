@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* fault.c - breaks the shop, and prints what analysis finds. */
+/* fault.c - injects a fault into the shop and prints the findings of the analysis. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 
 #define SHOP	"shop-0"
 #define LOOK_NS 100000000u
-#define WAIT_NS (60 * DEMO_SECOND) /* for an anomaly, after the end of a fault */
+#define WAIT_NS (60 * DEMO_SECOND) /* how long to wait for an anomaly after the end of a fault */
 
 static const char *const kinds[] = {"cpu", "slow", "errors", "leak"};
 
@@ -37,7 +37,7 @@ static double seconds_since(uint64_t ns)
 	return (double)(base_now_ns() - ns) * 1e-9;
 }
 
-/* The newest anomaly of the shop above that id; a borrowed reference. */
+/* Returns the newest anomaly of the shop with an ID above `above`, as a borrowed reference. */
 static const json_t *anomaly_of_shop(const json_t *answer, json_int_t above)
 {
 	const json_t *all = json_object_get(answer, "anomalies"), *a;
@@ -48,7 +48,7 @@ static const json_t *anomaly_of_shop(const json_t *answer, json_int_t above)
 	return NULL;
 }
 
-/* Whether analysis has learned the shop, which may take longer than the warm-up. */
+/* Returns true if the analysis has learned the shop, which may take longer than the warm-up. */
 static bool learned(const struct cli_demo *d)
 {
 	json_t *answer = cli_demo_fetch(d->listen, "/api/v1/pods?q=" SHOP);
@@ -102,7 +102,7 @@ void cli_demo_fault_poll(struct cli_demo *d)
 	a = anomaly_of_shop(answer, d->fault.above);
 	switch (d->fault.step) {
 	case DEMO_FAULT_LEARNING:
-		/* Pods with one row per second take three times as long, and do not break. */
+		/* Learning takes three times as long for pods with one row per second. */
 		if (learned(d))
 			inject(d, answer);
 		break;

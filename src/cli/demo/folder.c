@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * folder.c - the one folder of a demo. A locked file in it shows that the demo lives; the kernel
+ * folder.c - the folder of a demo. A locked file in it shows that the demo is running; the kernel
  * releases the lock however the demo ends.
  */
 #include <dirent.h>
@@ -31,7 +31,7 @@ static void remove_tree(const char *path)
 	nftw(path, remove_one, 8, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
 }
 
-/* The lock of a dead demo's folder of this user, or -1. */
+/* Locks the folder of this user's dead demo. Returns the descriptor of the lock, or -1. */
 static int lock_of_dead(int tmp, const char *name)
 {
 	int dir = openat(tmp, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), lock = -1;
@@ -72,7 +72,7 @@ static void remove_dead(const char *tmp)
 		closedir(list);
 }
 
-/* Locked before it gets its name, so that no other demo takes it for dead. */
+/* Locks the file before giving it its final name, so that no other demo takes this one for dead. */
 static int take_lock(struct cli_demo *d)
 {
 	char draft[PATH_MAX], path[PATH_MAX];
@@ -128,7 +128,10 @@ int cli_demo_write(const char *path, const char *fmt, ...)
 			       : BASE_EXIT_OK;
 }
 
-/* A shop's mix of requests; delay() limits the rate, as wrk has no such option. */
+/*
+ * Writes a script with the shop's mix of requests. delay() limits the rate, because wrk has no such
+ * option.
+ */
 int cli_demo_write_script(const struct cli_demo *d, uint32_t rate)
 {
 	return cli_demo_write(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* parts.c - the demo's children: start, watch, restart, stop. */
+/* parts.c - starts, watches, restarts and stops the child processes of the demo. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -13,10 +13,10 @@
 #include "cli/common/common.h"
 #include "cli/demo/demo.h"
 
-#define READY_MS	 20000 /* for a part to be ready */
-#define STOP_MS		 5000  /* for a part to stop, before SIGKILL */
-#define RESTART_S	 5     /* a dead service is shown as dead this long */
-#define QUICK_DEATHS_MAX 3     /* deaths right after a start before giving up */
+#define READY_MS	 20000 /* time for a part to become ready */
+#define STOP_MS		 5000  /* time for a part to stop before SIGKILL */
+#define RESTART_S	 5     /* how long a dead service is shown as dead before its restart */
+#define QUICK_DEATHS_MAX 3     /* give up after this many deaths soon after a start */
 
 static void show_tail(const struct cli_demo_part *p)
 {
@@ -70,7 +70,7 @@ static int spawn(struct cli_demo *d, struct cli_demo_part *p)
 	const pid_t self = getpid();
 	pid_t pid;
 
-	unlink(p->log); /* leaves nothing of the previous run */
+	unlink(p->log); /* discard the output of the previous run */
 	pid = fork();
 	if (pid < 0)
 		return base_failure(&cli_cmd_demo, "%s: %s", p->name, strerror(errno));
@@ -83,7 +83,7 @@ static int spawn(struct cli_demo *d, struct cli_demo_part *p)
 		setpgid(0, 0);
 		sigemptyset(&none);
 		sigprocmask(SIG_SETMASK, &none, NULL);
-		signal(SIGINT, SIG_DFL); /* ignored in a background job of a shell */
+		signal(SIGINT, SIG_DFL); /* shells ignore SIGINT in background jobs */
 		signal(SIGPIPE, SIG_DFL);
 		if (getppid() != self || in < 0 || out < 0 || dup2(in, 0) < 0 || dup2(out, 1) < 0 ||
 		    dup2(out, 2) < 0)
@@ -95,7 +95,7 @@ static int spawn(struct cli_demo *d, struct cli_demo_part *p)
 		dprintf(2, "can't run %s: %s\n", p->argv[0], strerror(errno));
 		_exit(127);
 	}
-	setpgid(pid, pid); /* both parent and child set it, against the race */
+	setpgid(pid, pid); /* both parent and child call setpgid(), to avoid a race */
 	p->pid = pid;
 	p->started_ns = base_now_ns();
 	p->restart_ns = 0;
@@ -112,12 +112,12 @@ static const char *describe(int status, char out[128])
 	return out;
 }
 
-/* True, once, for a part that has ended. */
+/* Returns true once for a part that has exited. */
 static bool reap(struct cli_demo_part *p, int *status)
 {
 	if (!p->pid || waitpid(p->pid, status, WNOHANG) != p->pid)
 		return false;
-	kill(-p->pid, SIGKILL); /* the rest of its group */
+	kill(-p->pid, SIGKILL); /* the rest of its process group */
 	p->pid = 0;
 	return true;
 }
@@ -154,7 +154,7 @@ static void stop(struct cli_demo_part *p)
 
 	if (!p->pid)
 		return;
-	/* wrk ends on SIGTERM; the queue stops its workers itself. */
+	/* wrk exits on SIGTERM; the queue stops its workers itself. */
 	kill(p->pid, SIGTERM);
 	while (p->pid && !reap(p, &status)) {
 		if (base_now_ns() > end) {
@@ -182,7 +182,7 @@ int cli_demo_restart(struct cli_demo *d, enum cli_demo_part_id id)
 	return spawn(d, p) ? BASE_EXIT_FAILURE : wait_until_ready(d, p);
 }
 
-/* Late parts are optional: the switch, or what reports loopback. */
+/* Gives up a late part, which is optional: the switch, or the reporter of loopback traffic. */
 static void leave_out(struct cli_demo *d, int gone, const char *why)
 {
 	const bool is_switch = gone == DEMO_SWITCH;
@@ -219,7 +219,10 @@ int cli_demo_start_all(struct cli_demo *d, bool late)
 	return BASE_EXIT_OK;
 }
 
-/* Whether the part that this one depends on runs: the reporter makes the translator's address. */
+/*
+ * Returns true if the part that part i depends on is running: the reporter provides the
+ * translator's address.
+ */
 static bool may_start(const struct cli_demo *d, int i)
 {
 	const struct cli_demo_part *needed = i == DEMO_TRANSLATE ? &d->part[DEMO_REPORT]
@@ -229,7 +232,10 @@ static bool may_start(const struct cli_demo *d, int i)
 	return !needed || (needed->pid && log_has_ready(needed));
 }
 
-/* Against a dead shop wrk would open some 10,000 connections per second, each a report. */
+/*
+ * Stops the load while the shop is dead: otherwise wrk would open some 10,000 connections per
+ * second, each causing a report.
+ */
 static void pause_load(struct cli_demo *d)
 {
 	struct cli_demo_part *load = &d->part[DEMO_LOAD];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * switch.c - a real switch whose flows are reported: Open vSwitch between two hosts that are
- * network namespaces, by the script examples/dta/switch.sh. Its datapath is in user space, and
- * nothing of it is outside of the namespaces.
+ * switch.c - a real switch that reports flows: Open vSwitch between two network namespaces as
+ * hosts, started by the script examples/dta/switch.sh. The datapath is in user space, and nothing
+ * exists outside the namespaces.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* kernel.c - tables of connections, layers and scheduler time: READ and printed. */
+/* kernel.c - reads and prints the tables of connections, layers and scheduler time. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "region/layers.h"
 #include "region/tasks.h"
 
-/* Prints {"NAME":{...}} on one line, and releases the object. */
+/* Prints {"NAME":{...}} on one line. Consumes the reference to the object. */
 static void put(const char *name, json_t *o)
 {
 	cli_json_print(stdout, json_pack("{s:o}", name, o), JSON_COMPACT);
@@ -26,7 +26,9 @@ static bool no(struct cli_remote *r, enum region_fault fault, const char *part)
 			     region_fault_name(fault));
 }
 
-/* Parses the header, and READs the hot line, of a kind of table. False after a line on stderr. */
+/*
+ * Parses the header of a table and READs its hot line. Evaluates to false after printing an error.
+ */
 #define TABLE_OPEN(r, kind, info_, hot_)                                                         \
 	({                                                                                       \
 		const char *part_ = "header";                                                    \
@@ -41,7 +43,7 @@ static bool no(struct cli_remote *r, enum region_fault fault, const char *part)
 		!open_ || no(r, open_, part_);                                                   \
 	})
 
-/* ---- connections ---- */
+/* Connections */
 
 static void flow_text(const struct region_flow *f)
 {
@@ -56,7 +58,7 @@ static void flow_text(const struct region_flow *f)
 	       f->bytes_sent, f->bytes_received, f->retrans, f->srtt_us, f->cgroup, comm);
 }
 
-/* READs all slots in use, many per READ; unsettled ones are READ again one by one. */
+/* READs all slots in use, many per READ, and repeats slots that were being written one by one. */
 static bool flows_slots(struct cli_remote *r, const struct region_flows_info *info, uint32_t used,
 			bool json)
 {
@@ -164,21 +166,23 @@ static bool flows(struct cli_remote *r, bool json)
 	return flows_slots(r, &info, hot.used, json) && flows_cgroups(r, &info, json);
 }
 
-/* ---- slots of one writer ---- */
+/* Slots with a single writer */
 
-/* A section of them. */
+/* A section of slots. */
 struct slots {
 	const char *name;
 	uint64_t at;
 	uint32_t used, bytes;
-	bool keyless;		    /* slot 0 has no key: it holds what found no slot */
-	uint64_t state, generation; /* their bits in a slot's first word */
+	bool keyless; /* true if slot 0 has no key: it collects data that found no free slot */
+	/* masks of the state and the generation in a slot's first word */
+	uint64_t state, generation;
 	uint32_t cpus;
 };
 
 /*
- * A slot with one writer: its first line, the slot, its first line again (region/layers.h). False:
- * free, unsettled (counted), or r->error.
+ * READs the first line of a slot, the slot, and the first line again, to detect changes
+ * (region/layers.h). Returns false if the slot is free or unsettled (which is counted), or on an
+ * error in r->error.
  */
 static bool slot_read(struct cli_remote *r, const struct slots *s, uint32_t index, uint64_t *copy)
 {
@@ -204,7 +208,7 @@ static bool slot_read(struct cli_remote *r, const struct slots *s, uint32_t inde
 		if (line[7] != sl_line_check(line) || (line[0] & s->generation) != before ||
 		    (copy[0] & s->generation) != before)
 			continue;
-		/* Lines of a busy slot settle one by one. */
+		/* In a busy slot, reread each line until its check word matches. */
 		for (uint32_t l = 0; l < s->bytes / SL_LINE_SIZE; l++)
 			for (int i = 0;
 			     i < CLI_REMOTE_TRIES && copy[l * 8 + 7] != sl_line_check(copy + l * 8);
@@ -224,7 +228,7 @@ static bool slot_read(struct cli_remote *r, const struct slots *s, uint32_t inde
 	return false;
 }
 
-/* Calls print for each slot in use. False: r->error. */
+/* Calls print for each slot in use. Returns false on an error, which is in r->error. */
 static bool each_slot(struct cli_remote *r, const struct slots *s, uint64_t *copy, bool json,
 		      void (*print)(const struct slots *s, uint32_t index, const uint64_t *copy,
 				    bool json))
@@ -255,7 +259,7 @@ static bool losses(struct cli_remote *r, const struct region_section *s, uint32_
 	return true;
 }
 
-/* ---- layers ---- */
+/* Layers */
 
 static void layer_text(const struct slots *s, uint32_t index, const struct region_layer_view *v)
 {
@@ -303,7 +307,7 @@ static void layer_json(const struct slots *s, uint32_t index, const struct regio
 
 static void layer_print(const struct slots *s, uint32_t index, const uint64_t *copy, bool json)
 {
-	static struct region_layer_view v; /* large */
+	static struct region_layer_view v; /* too large for the stack */
 
 	if (!region_layer_parse(copy, s->keyless && !index, &v))
 		(json ? layer_json : layer_text)(s, index, &v);
@@ -349,7 +353,7 @@ static bool layers(struct cli_remote *r, bool json)
 	return each_slot(r, &s, copy, json, layer_print);
 }
 
-/* ---- scheduler time ---- */
+/* Scheduler time */
 
 static void task_text(const struct slots *s, uint32_t slot, const struct region_cpu_row *row,
 		      const char *comm)

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* read.c - reads one region as any reader does, with more patience: see sidelight-region(5). */
+/*
+ * read.c - reads a region as sidelight-region(5) describes, with more retries than other readers.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,9 +12,9 @@
 #include "base/base.h"
 #include "cli/dump/dump.h"
 
-/* Attempts before a part counts as unsettled; from the third on 50 us apart. */
+/* Attempts before a part counts as unsettled; the pause is 50 us from the third attempt on. */
 #define TRIES		   2000
-#define TRIES_OF_ALL_LINES 20000 /* bounds a file of bad lines to one second */
+#define TRIES_OF_ALL_LINES 20000 /* limits the time for a file of invalid lines to one second */
 
 bool cli_dump_read_at(struct cli_dump *d, void *to, uint64_t bytes, uint64_t at)
 {
@@ -44,7 +46,9 @@ static bool refuse(struct cli_dump *d, enum region_fault fault, const char *part
 	return false;
 }
 
-/* Whether one more attempt may be made, the first being 0; waits before later ones. */
+/*
+ * Returns true if another attempt is allowed; attempt 0 is the first. Pauses before later attempts.
+ */
 static bool may_try(const struct cli_dump *d, unsigned int attempt)
 {
 	if (attempt > 2)
@@ -191,7 +195,7 @@ bool cli_dump_read(struct cli_dump *d, const char *source, int fd)
 		return false;
 	if (d->info.kind == SL_REGION_DIRECTORY)
 		return read_entries(d);
-	/* Values are read even if the schema ends in a fault: the part before it is valid. */
+	/* Read values even after a fault in the schema: the part before the fault is valid. */
 	read_schema(d);
 	return !d->error && read_values(d) && cli_dump_spans_read(d) && !d->fault;
 }

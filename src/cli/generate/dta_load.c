@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* dta_load.c - which reports are sent, and the answers that queries must give. Pure. */
+/*
+ * dta_load.c - chooses the reports to send and computes the expected answers. Has no side effects.
+ */
 #include "cli/generate/dta.h"
 
 #include <endian.h>
@@ -25,8 +27,8 @@ static inline uint64_t draw(struct cli_dta_load *l)
 }
 
 /*
- * ---- Zipf: W. Hormann, G. Derflinger, "Rejection-inversion to generate variates from monotone
- * discrete distributions", 1996 ----
+ * Zipf distribution: W. Hormann, G. Derflinger, "Rejection-inversion to generate variates from
+ * monotone discrete distributions", 1996.
  */
 
 static double h_integral(double x, double s)
@@ -56,7 +58,7 @@ static uint64_t zipf(struct cli_dta_load *l)
 	}
 }
 
-/* The number of the key, below bound, of the i-th report of its kind. */
+/* Returns the key number, below bound, of the i-th report of its kind. */
 static inline uint64_t number(struct cli_dta_load *l, uint64_t i, uint64_t bound)
 {
 	switch (l->s->order) {
@@ -69,7 +71,7 @@ static inline uint64_t number(struct cli_dta_load *l, uint64_t i, uint64_t bound
 	}
 }
 
-/* ---- what is said of a key ---- */
+/* Content of the reports */
 
 void cli_dta_key(const struct cli_dta_settings *s, uint64_t n, uint8_t *key)
 {
@@ -107,7 +109,7 @@ bool cli_dta_has_kind(const struct cli_dta_settings *s, uint32_t opcode)
 	return false;
 }
 
-/* ---- sketches of reporters, and the estimates that the merged one must give ---- */
+/* Sketches of the reporters, and the expected estimates of the merged sketch */
 
 struct sl_store_config cli_dta_sketch_store(const struct cli_dta_settings *s)
 {
@@ -119,7 +121,7 @@ struct sl_store_config cli_dta_sketch_store(const struct cli_dta_settings *s)
 					.slots = s->columns};
 }
 
-/* Makes cells_of. 0 or -ENOMEM; frees nothing. */
+/* Allocates cells_of. Returns 0 or -ENOMEM; the caller frees partial results. */
 static int sketch_open(struct cli_dta_load *l)
 {
 	const struct cli_dta_settings *s = l->s;
@@ -168,7 +170,7 @@ int cli_dta_sketch_estimate(const struct cli_dta_load *l, const void *key,
 	return err;
 }
 
-/* ---- making ---- */
+/* Generating reports */
 
 int cli_dta_load_open(struct cli_dta_load *l, const struct cli_dta_settings *s)
 {
@@ -221,7 +223,7 @@ static void make_keywrite(struct cli_dta_load *l, uint64_t i, bool delivered,
 	l->keywrite[n] |= delivered;
 }
 
-/* An item is its number within its list, so that a reader sees gaps and duplicates. */
+/* The value of an item is its number within its list, so that a reader sees gaps and duplicates. */
 static void make_append(struct cli_dta_load *l, uint64_t i, bool delivered,
 			struct cli_dta_report *r)
 {
@@ -254,7 +256,7 @@ static void make_increment(struct cli_dta_load *l, uint64_t i, bool delivered,
 	l->increment[n] += delivered ? addend : 0;
 }
 
-/* The hops of a path follow each other, as a packet meets its switches. */
+/* The hops of a path are consecutive, in the order in which a packet passes its switches. */
 static void make_postcard(struct cli_dta_load *l, uint64_t i, bool delivered,
 			  struct cli_dta_report *r)
 {
@@ -271,7 +273,10 @@ static void make_postcard(struct cli_dta_load *l, uint64_t i, bool delivered,
 		l->path[n] |= 1ull << hop;
 }
 
-/* Each reporter's sketch of the epoch, cell by cell, then its end. False: finished. */
+/*
+ * Sends each reporter's sketch of the epoch cell by cell, then the end marker. Returns false when
+ * done.
+ */
 static bool make_sketch(struct cli_dta_load *l, uint32_t reporter, bool delivered,
 			struct cli_dta_report *r)
 {
@@ -319,7 +324,7 @@ bool cli_dta_load_next(struct cli_dta_load *l, uint32_t reporter, bool delivered
 	const struct cli_dta_settings *s = l->s;
 	const uint32_t run = BASE_MIN(s->pack, 8u);
 
-	/* Kinds take turns, in runs of one shape; finished ones are skipped. */
+	/* Kinds alternate, in runs of one shape; finished kinds are skipped. */
 	for (uint32_t tries = 0; tries < s->n_kinds; tries++) {
 		const uint32_t opcode = s->kind[(l->n / run + tries) % s->n_kinds], k = opcode - 1;
 		const uint64_t i = l->of_kind[k];

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * dta_send.c - packets of reports, faults injected into them, and retransmission. Reporters take
- * turns, each with a burst: its packets are made, some are withheld, duplicated or reordered, and
- * the rest is sent. Consecutive packets of one size are one message (UDP_SEGMENT), and all messages
- * take one call.
+ * dta_send.c - builds packets of reports, injects faults and retransmits. Reporters alternate burst
+ * by burst: packets are built, some are withheld, duplicated or reordered, and the rest is sent.
+ * Consecutive packets of one size form one message (UDP_SEGMENT), and one system call sends all
+ * messages.
  */
 #include "cli/generate/dta.h"
 #include "dta/wire/endian.h"
@@ -20,11 +20,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#define BURST	       64u
-#define RING	       1024u /* packets kept for retransmission per reporter */
-#define FAR	       8u    /* greatest displacement of a packet */
-#define SOCKETS	       64u
-#define UNSETTLED      2048u /* reports in flight; a translator's window is 4096 by default */
+#define BURST	64u
+#define RING	1024u /* number of packets per reporter kept for retransmission */
+#define FAR	8u    /* greatest displacement of a reordered packet */
+#define SOCKETS 64u
+/* maximum number of reports in flight; a translator's default window is 4096 */
+#define UNSETTLED      2048u
 #define ASK_AGAIN_NS   20000000u
 #define SEGMENTS_BYTES 60000u
 
@@ -35,7 +36,7 @@ struct dta_send_kept {
 struct dta_send_reporter {
 	struct dta_send_kept *slot;
 	uint8_t *data;
-	uint64_t made, settled; /* packets */
+	uint64_t made, settled; /* number of packets */
 	uint32_t sequence, settled_sequence, credits;
 	bool through;
 };
@@ -49,11 +50,11 @@ struct dta_send_sender {
 	uint32_t ring, room, burst, sockets;
 	int fd[SOCKETS];
 	uint64_t random, total, began;
-	uint64_t translator; /* that packets are meant for */
+	uint64_t translator; /* identifier of the translator that the packets are addressed to */
 	bool segments;
-	struct cli_dta_xdp *xdp; /* NULL: by the sockets */
-	int broken;		 /* -errno of it */
-	/* the burst */
+	struct cli_dta_xdp *xdp; /* NULL: packets are sent through the sockets */
+	int broken;		 /* negative errno of a failed xdp operation */
+	/* the current burst */
 	struct iovec queue[2 * BURST];
 	uint32_t queued;
 };
@@ -77,9 +78,9 @@ static int complain(const struct base_command *cmd, const char *what, int err)
 	return -err;
 }
 
-/* ---- out ---- */
+/* Output */
 
-/* Sends all messages of m. ECONNREFUSED means that no translator listens, and is ignored. */
+/* Sends all messages of m. Ignores ECONNREFUSED, which means that no translator is listening. */
 static void push(struct dta_send_sender *x, int fd, struct mmsghdr *m, uint32_t n)
 {
 	uint32_t refused = 0;
@@ -100,8 +101,10 @@ static void push(struct dta_send_sender *x, int fd, struct mmsghdr *m, uint32_t 
 		} else {
 			x->sent->unsent += m->msg_hdr.msg_iovlen;
 			if (m->msg_hdr.msg_controllen)
-				x->segments = false; /* no segmentation offload: one packet per
-							message from here on */
+				/*
+				 * no segmentation offload: use one packet per message from now on
+				 */
+				x->segments = false;
 			m++;
 			n--;
 		}
@@ -114,14 +117,14 @@ static void send_frames(struct dta_send_sender *x, int fd)
 	socklen_t bytes = sizeof(from);
 
 	getsockname(fd, (struct sockaddr *)&from, &bytes);
-	/* HAVE_BPF: without optimization the function is there although nothing calls it. */
+	/* Check HAVE_BPF: unoptimized builds would link the function even if it is never called. */
 	for (uint32_t i = 0; HAVE_BPF && i < x->queued && !x->broken; i++)
 		x->broken = cli_dta_xdp_put(x->xdp, ntohs(from.sin_port), x->queue[i].iov_base,
 					    (uint32_t)x->queue[i].iov_len);
 	x->queued = 0;
 }
 
-/* Frames are flushed before waiting for answers. */
+/* Sends queued frames before waiting for answers. */
 static void flush_frames(struct dta_send_sender *x)
 {
 	if (HAVE_BPF && x->xdp && !x->broken)
@@ -171,7 +174,7 @@ static int fd_of(const struct dta_send_sender *x, uint32_t r)
 	return x->fd[r % x->sockets];
 }
 
-/* ---- making packets ---- */
+/* Packets */
 
 static uint8_t *data_of(const struct dta_send_sender *x, const struct dta_send_reporter *rep,
 			uint64_t packet)
@@ -179,7 +182,7 @@ static uint8_t *data_of(const struct dta_send_sender *x, const struct dta_send_r
 	return rep->data + packet % x->ring * x->room;
 }
 
-/* Makes one packet of a reporter. False: no reports left. */
+/* Builds the next packet of a reporter. Returns false if no reports are left. */
 static bool make(struct dta_send_sender *x, uint32_t index, bool withheld)
 {
 	struct dta_send_reporter *rep = &x->reporter[index];
@@ -210,7 +213,7 @@ static bool make(struct dta_send_sender *x, uint32_t index, bool withheld)
 		dta_begin(&b, data, x->room, &h);
 		while (k->reports < x->s->pack &&
 		       cli_dta_load_next(x->load, index, delivered, &r)) {
-			/* It fits: there is room for the worst case. */
+			/* Cannot fail: the buffer has room for the worst case. */
 			if (dta_put(&b, &r.shape, r.key, r.value))
 				break;
 			k->reports++;
@@ -244,7 +247,7 @@ static void send_again(struct dta_send_sender *x, uint32_t index, uint64_t packe
 
 	data[2] = (uint8_t)(data[2] | flags);
 	if (x->s->mac) {
-		/* Its time must be recent, too. */
+		/* The timestamp must be recent too. */
 		dta_put64(data + 16, base_realtime_ns());
 		dta_proof_put(x->s->mac, x->translator, data, k->bytes - DTA_PROOF_BYTES);
 	}
@@ -260,7 +263,9 @@ static bool before(uint32_t a, uint32_t b)
 	return (int32_t)(a - b) < 0;
 }
 
-/* Settles the reports before the answer's next, or in a range of an ACK. */
+/*
+ * Returns true if all reports of the packet precede the answer's next, or are in a range of an ACK.
+ */
 static bool arrived(const struct dta_send_kept *k, const struct dta_answer *a)
 {
 	const uint32_t end = k->first + k->reports;
@@ -288,7 +293,7 @@ static void answered(struct dta_send_sender *x, const struct dta_answer *a)
 	rep->credits = a->credits;
 	if (!x->s->essential)
 		return;
-	/* An answer beyond the last report sent is forged or mistaken. */
+	/* Ignore an answer beyond the last sent report: it is forged or faulty. */
 	while (!before(rep->sequence, a->next) && rep->settled < rep->made &&
 	       arrived(&rep->slot[rep->settled % x->ring], a)) {
 		const struct dta_send_kept *k = &rep->slot[rep->settled++ % x->ring];
@@ -314,7 +319,7 @@ static void answered(struct dta_send_sender *x, const struct dta_answer *a)
 	send_queue(x, fd_of(x, index));
 }
 
-/* Handles answers, waiting up to timeout_ms for the first. True if any came. */
+/* Processes answers; waits up to timeout_ms for the first. Returns true if any answer arrived. */
 static bool listen_to_answers(struct dta_send_sender *x, int timeout_ms)
 {
 	struct pollfd p[SOCKETS];
@@ -334,7 +339,7 @@ static bool listen_to_answers(struct dta_send_sender *x, int timeout_ms)
 			struct dta_answer a;
 
 			any = true;
-			/* Forged or malformed. */
+			/* A forged or malformed answer. */
 			if ((x->s->mac && !dta_mac_fits(x->s->mac, packet, (size_t)n)) ||
 			    dta_answer_parse(packet, (size_t)n, &a) != DTA_FINE)
 				x->sent->bad_answers++;
@@ -351,8 +356,8 @@ static uint32_t outstanding(const struct dta_send_reporter *rep)
 }
 
 /*
- * Waits until at most that many reports and packets of a reporter are in flight; the oldest is sent
- * again if it gets no answer. False: no progress for --wait, or a signal.
+ * Waits until at most this many reports and packets of a reporter are in flight, and resends the
+ * oldest packet if it gets no answer. Returns false on a signal, or without progress for --wait.
  */
 static bool settle(struct dta_send_sender *x, uint32_t index, uint32_t reports, uint64_t packets,
 		   int stop)
@@ -382,7 +387,7 @@ static bool settle(struct dta_send_sender *x, uint32_t index, uint32_t reports, 
 	return true;
 }
 
-/* ---- bursts ---- */
+/* Bursts */
 
 /* Duplicates and reorders packets of a burst. */
 static void befall(struct dta_send_sender *x)
@@ -406,7 +411,7 @@ static void befall(struct dta_send_sender *x)
 		}
 }
 
-/* False: fatal. */
+/* Returns false on a fatal error. */
 static bool send_burst(struct dta_send_sender *x, uint32_t index, int stop)
 {
 	struct dta_send_reporter *rep = &x->reporter[index];
@@ -421,9 +426,7 @@ static bool send_burst(struct dta_send_sender *x, uint32_t index, int stop)
 			return false;
 	}
 	while (packets--) {
-		/*
-		 * The last packet of a reporter is never withheld: nothing would reveal its loss.
-		 */
+		/* Never withhold the last packet of a reporter: nothing would reveal its loss. */
 		const bool near_end = x->total - x->load->n <=
 				      (uint64_t)x->burst * x->s->pack * x->s->reporters;
 
@@ -486,7 +489,7 @@ static int settle_all(struct dta_send_sender *x, int stop)
 	return err;
 }
 
-/* ---- from the start to the end ---- */
+/* Start and end */
 
 static int connect_to(struct dta_send_sender *x)
 {
@@ -521,7 +524,9 @@ static int connect_to(struct dta_send_sender *x)
 	return err;
 }
 
-/* Bytes of the largest packet of --pack reports: alternating kinds are separate blocks. */
+/*
+ * Returns the size of the largest packet of --pack reports: alternating kinds need separate blocks.
+ */
 static uint64_t worst_packet(const struct cli_dta_settings *s)
 {
 	uint64_t item = 0;
@@ -575,7 +580,7 @@ int cli_dta_send(const struct base_command *cmd, const struct cli_dta_settings *
 	for (uint32_t i = 0; i < SOCKETS; i++)
 		x.fd[i] = -1;
 	x.reporter = calloc(s->reporters, sizeof(*x.reporter));
-	/* Without retransmission, one burst's buffers serve all reporters. */
+	/* Without retransmission, all reporters share the buffers of one burst. */
 	slot = calloc((size_t)x.ring * (keep ? s->reporters : 1), sizeof(*slot));
 	data = malloc((size_t)x.room * x.ring * (keep ? s->reporters : 1));
 	if (!x.reporter || !slot || !data) {

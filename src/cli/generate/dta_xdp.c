@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * dta_xdp.c - packets past the network stack: frames that the kernel makes and a program fills
- * (Documentation/bpf/bpf_prog_run.rst, "Running XDP programs in live frame mode"; Linux 5.18).
- * IPv4, to a neighbour. Answers come to the sockets whose ports the packets carry.
+ * dta_xdp.c - sends packets that bypass the network stack: the kernel allocates frames and a BPF
+ * program fills them (Documentation/bpf/bpf_prog_run.rst, "Running XDP programs in live frame
+ * mode"; Linux 5.18). Supports IPv4 to a neighbour. Answers arrive at the sockets, whose ports the
+ * packets carry.
  */
 #include "cli/generate/dta.h"
 
@@ -28,22 +29,23 @@
 #include "dta/io/checksum.h"
 #include "generate_dta_xdp.skel.h"
 
-#define HEADERS	   42u /* Ethernet, IPv4, UDP */
+#define HEADERS	   42u /* size of the Ethernet, IPv4 and UDP headers */
 #define RESOLVE_MS 2000
 /*
- * Frames per run: the kernel takes milliseconds to begin and end one, waiting for a grace period on
- * all cores (bpf_dispatcher_change_prog()).
+ * Memory for the frames of one run. A run takes milliseconds to begin and end, because the kernel
+ * waits for a grace period on all cores (bpf_dispatcher_change_prog()).
  */
 #define ROOM_BYTES (32u << 20)
-#define DISCARD	   9 /* the discard port (RFC 863), which does not answer */
+#define DISCARD	   9 /* the discard port (RFC 863), which never answers */
 
 struct cli_dta_xdp {
 	struct generate_dta_xdp_bpf *program;
-	uint8_t *frames; /* the program's, mapped: struct cli_dta_xdp_frame, stride bytes
-			    each */
+	/* mapped frames of the program: struct cli_dta_xdp_frame, stride bytes each */
+	uint8_t *frames;
 	uint32_t stride, room, count, longest;
-	uint8_t head[HEADERS]; /* of all frames, without lengths, port and checksums */
-	uint64_t pseudo;       /* sum of the addresses, not folded */
+	/* headers common to all frames, without lengths, ports and checksums */
+	uint8_t head[HEADERS];
+	uint64_t pseudo; /* unfolded checksum of the addresses */
 };
 
 static uint16_t checksum(uint64_t sum)
@@ -56,7 +58,7 @@ static void put16(uint8_t *at, uint16_t network)
 	memcpy(at, &network, 2);
 }
 
-/* The neighbour's link address; asks for it if it is unknown. */
+/* Finds the link address of a neighbour. Resolves the address first if it is unknown. */
 static int resolve(const char *interface, const struct sockaddr_in *to, uint8_t mac[6])
 {
 	struct sockaddr_in discard = *to;
@@ -105,7 +107,7 @@ static int make_head(struct cli_dta_xdp *x, const char *interface, int fd, char 
 				 "--xdp: %s: the translator is no neighbour there", interface);
 	x->head[12] = 0x08;
 	ip[0] = 0x45;
-	ip[6] = 0x40; /* not to be fragmented */
+	ip[6] = 0x40; /* don't fragment */
 	ip[8] = 64;
 	ip[9] = IPPROTO_UDP;
 	memcpy(ip + 12, &from.sin_addr, 4);
@@ -139,7 +141,7 @@ static int load(struct cli_dta_xdp *x, const char *interface)
 	if (!x->program) {
 		err = -errno;
 	} else {
-		/* The program has them as constants. */
+		/* These are constants in the program. */
 		memcpy((void *)&x->program->rodata->out, &out, sizeof(out));
 		memcpy((void *)&x->program->rodata->longest, &longest, sizeof(longest));
 		err = bpf_map__set_value_size(x->program->maps.frames, x->stride);
@@ -157,7 +159,7 @@ static int load(struct cli_dta_xdp *x, const char *interface)
 		x->frames = NULL;
 		return -errno;
 	}
-	/* Probes the kernel with a frame of no length, which goes nowhere. */
+	/* Probe the kernel with an empty frame, which is dropped. */
 	x->count = 1;
 	x->longest = HEADERS;
 	return cli_dta_xdp_flush(x);
@@ -227,7 +229,7 @@ int cli_dta_xdp_flush(struct cli_dta_xdp *x)
 	while (!err && x->program->bss->next < x->count) {
 		o.repeat = (int)(x->count - x->program->bss->next);
 		err = bpf_prog_test_run_opts(bpf_program__fd(x->program->progs.send), &o);
-		if (err == -EINTR) /* resume */
+		if (err == -EINTR) /* continue */
 			err = 0;
 	}
 	x->count = x->longest = 0;

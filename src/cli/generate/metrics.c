@@ -19,7 +19,7 @@
 #include "cli/common/common.h"
 #include "cli/generate/pods.h"
 
-/* ---- the parent ---- */
+/* Parent process */
 
 struct parent {
 	const struct base_command *cmd;
@@ -64,7 +64,10 @@ static int start(struct parent *p)
 	return BASE_EXIT_OK;
 }
 
-/* The number of processes at step or beyond; -1 after one line if one failed or died. */
+/*
+ * Returns the number of processes that reached step, or -1 after printing an error if one failed or
+ * died.
+ */
 static int look_at(struct parent *p, enum cli_generate_step step)
 {
 	int there = 0;
@@ -91,8 +94,8 @@ static int look_at(struct parent *p, enum cli_generate_step step)
 }
 
 /*
- * Waits until all have reached step. After a signal: with or_stopped returns 1, else tells the pods
- * to stop and waits on. 0, 1, or -1 after one line.
+ * Waits until all processes reach step. After a signal, returns 1 if or_stopped is set; otherwise
+ * tells the pods to stop and continues to wait. Returns 0 or 1, or -1 after printing an error.
  */
 static int wait_for(struct parent *p, enum cli_generate_step step, bool or_stopped)
 {
@@ -108,7 +111,7 @@ static int wait_for(struct parent *p, enum cli_generate_step step, bool or_stopp
 			return -1;
 		if ((uint32_t)there == p->started)
 			return stopped;
-		/* The timeout finds a child that died silently. */
+		/* The timeout detects a child that died silently. */
 		poll(fds, stopped ? 1 : 2, 100);
 		if (fds[0].revents && read(p->status[0], bytes, sizeof(bytes)) < 0 &&
 		    errno != EINTR)
@@ -141,7 +144,7 @@ static void finish(struct parent *p, bool kill_them)
 			waitpid(p->sh.process[i].pid, NULL, 0);
 }
 
-/* ---- the report ---- */
+/* Report */
 
 struct metrics_outcome {
 	uint64_t of_kind[CLI_KINDS], sum, all, cpu_ns, elapsed_ns;
@@ -241,7 +244,7 @@ static int report(const struct parent *p, const struct metrics_outcome *o)
 						: BASE_EXIT_OK;
 }
 
-/* ---- the command ---- */
+/* Command */
 
 static int parse_kinds(const struct base_command *cmd, struct cli_generate_settings *s)
 {
@@ -256,8 +259,8 @@ static int parse_kinds(const struct base_command *cmd, struct cli_generate_setti
 }
 
 /*
- * Sleeps until the time is over or a signal comes. It does not poll: benchmarks measure the cost of
- * being read on idle pods.
+ * Sleeps until the time is over or a signal arrives. Must not poll: benchmarks measure how much
+ * being read costs idle pods.
  */
 static int hold(struct parent *p, uint64_t began)
 {
@@ -270,7 +273,7 @@ static int hold(struct parent *p, uint64_t began)
 	fd = signalfd(-1, &died, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (fd < 0)
 		return complain(p, "signalfd", errno);
-	/* SIGCHLD of earlier deaths may be gone: look first. */
+	/* SIGCHLD of an earlier death may be lost: check first. */
 	for (uint64_t held = 0; held < p->s->hold; held = base_now_ns() - began) {
 		uint64_t left = (p->s->hold - held) / 1000000 + 1;
 		struct pollfd fds[2] = {{.fd = fd, .events = POLLIN},
@@ -388,7 +391,7 @@ static int run(const struct base_command *cmd, int argc, char **argv)
 		result = complain(&p, "pipe", errno);
 		goto close_pipes;
 	}
-	signal(SIGPIPE, SIG_IGN); /* write() returns EPIPE; inherited by children */
+	signal(SIGPIPE, SIG_IGN); /* make write() return EPIPE; children inherit this */
 	result = generate(&p);
 	finish(&p, result != BASE_EXIT_OK);
 close_pipes:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ask.c - see ask.h. */
+/* ask.c - implements ask.h. */
 #include "cli/common/common.h"
 #include "cli/query/ask.h"
 #include "cli/common/token.h"
@@ -17,9 +17,9 @@
 #define PATH_BYTES 768
 #define TIMEOUT_MS 10000l
 
-/* ---- over HTTP ---- */
+/* HTTP */
 
-/* What to do about a refusal, after what the collector says. */
+/* Returns a hint to append to the collector's error message. */
 static const char *advice(long status, const char *token)
 {
 	if (status != 401)
@@ -28,7 +28,10 @@ static const char *advice(long status, const char *token)
 		     : ": give --token-file, or run as the collector's user";
 }
 
-/* GET, or POST of a body, which it takes over, or a method. NULL after a line on stderr. */
+/*
+ * Sends a GET request, a POST request with a body, or another method. Takes over the reference to
+ * body. Returns NULL after printing an error.
+ */
 static json_t *fetch(struct cli_query_collectors *c, uint32_t member, const char *method,
 		     const char *path, json_t *body)
 {
@@ -67,7 +70,7 @@ static json_t *fetch(struct cli_query_collectors *c, uint32_t member, const char
 	return j;
 }
 
-/* Adds a parameter to a path of PATH_BYTES. */
+/* Appends a parameter to a path of PATH_BYTES bytes. */
 static void add(void *path, const char *key, const char *value)
 {
 	char *safe = curl_easy_escape(NULL, value, 0);
@@ -78,7 +81,7 @@ static void add(void *path, const char *key, const char *value)
 	curl_free(safe);
 }
 
-/* The same to an object, where all but the policy are numbers. */
+/* Adds a parameter to a JSON object. All parameters but the policy are numbers. */
 static void add_member(void *body, const char *key, const char *value)
 {
 	uint64_t number;
@@ -166,9 +169,9 @@ json_t *cli_query_ask_one(struct cli_query_collectors *c, uint32_t member, const
 	return answers;
 }
 
-/* ---- several ---- */
+/* Several collectors */
 
-/* Learns the collector's name and store. False: it has no such store. */
+/* Records the name and the store of a collector. Returns false if it has no such store. */
 static bool met(struct cli_query_collectors *c, uint32_t member, const char *store, const json_t *j)
 {
 	const json_t *s;
@@ -226,7 +229,7 @@ bool cli_query_meet(struct cli_query_collectors *c, const struct cli_query_setti
 	return up > 0;
 }
 
-/* The order to ask in: the ring's, of members that are up; those without an own name come last. */
+/* Lists the available members in query order: ring members first, then members without a name. */
 static uint32_t order(const struct cli_query_collectors *c, const struct dta_hash_ring *ring,
 		      const uint32_t *of_ring, uint64_t hash,
 		      uint32_t asked[DTA_HASH_RING_MEMBERS_MAX])
@@ -247,7 +250,7 @@ static uint32_t order(const struct cli_query_collectors *c, const struct dta_has
 	return n;
 }
 
-/* The ring of members with known names; of_ring maps ring members to members of c. */
+/* Builds the ring of the members with known names. of_ring maps ring members to members of c. */
 static void ring_of(const struct cli_query_collectors *c, struct dta_hash_ring *ring,
 		    uint32_t of_ring[DTA_HASH_RING_MEMBERS_MAX])
 {
@@ -268,7 +271,7 @@ static void ring_of(const struct cli_query_collectors *c, struct dta_hash_ring *
 		*ring = (struct dta_hash_ring){0};
 }
 
-/* Rank of an answer: found, then conflict, then empty. */
+/* Ranks results: found, then conflict, then empty. */
 int cli_query_weight(const json_t *a)
 {
 	static const char *const of[] = {"unknown", "empty", "conflict", "found"};
@@ -297,14 +300,14 @@ uint32_t cli_query_order_of(const struct cli_query_collectors *c, const char *ke
 		     dta_hash_ring_hash(c->tenant, c->store, bytes, n > 0 ? (size_t)n : 0), asked);
 }
 
-/* Asks a member for keys[i], the answer to which is answers[of[i]]. */
+/* Asks a member for keys[i], whose answer goes to answers[of[i]]. */
 static void ask_turn(struct cli_query_collectors *c, uint32_t member, const char *store,
 		     char *const *keys, const size_t *of, size_t n, json_t *answers)
 {
 	json_t *got = cli_query_ask_one(c, member, store, keys, n), *a;
 	size_t i;
 
-	if (!got) { /* it is gone: ask the next member */
+	if (!got) { /* the member is unavailable: ask the next one */
 		c->member[member].up = false;
 		return;
 	}
@@ -319,7 +322,7 @@ static void ask_turn(struct cli_query_collectors *c, uint32_t member, const char
 	json_decref(got);
 }
 
-/* Asks each key of its member, then of the following ones, until one has it. */
+/* Asks the responsible member for each key, then the following members until one has the key. */
 static json_t *ask_in_turn(struct cli_query_collectors *c, const char *store, char *const *keys,
 			   size_t n)
 {
@@ -360,7 +363,7 @@ static json_t *ask_in_turn(struct cli_query_collectors *c, const char *store, ch
 	free(some);
 	free(of);
 	for (size_t i = 0; i < n; i++)
-		if (!json_is_object(json_array_get(answers, i))) { /* no member was left */
+		if (!json_is_object(json_array_get(answers, i))) { /* no member could answer */
 			json_decref(answers);
 			return NULL;
 		}
@@ -377,7 +380,10 @@ static void sum(json_t *to, const json_t *from, const char *key)
 				    : json_integer(json_integer_value(x) + json_integer_value(y)));
 }
 
-/* Sums counters: each is never too low, and too high by at most its bound, with its probability. */
+/*
+ * Adds counters. Each is never too low, and too high by at most its error bound, with the stated
+ * probability.
+ */
 static void add_up(json_t *to, const json_t *a)
 {
 	if (!cli_json_is(a, "result", "found"))
@@ -455,7 +461,7 @@ json_t *cli_query_ask(struct cli_query_collectors *c, const char *store, char *c
 	return ask_all(c, store, keys, n);
 }
 
-/* ---- keys ---- */
+/* Keys */
 
 static int by_value(const void *x, const void *y)
 {
@@ -465,7 +471,7 @@ static int by_value(const void *x, const void *y)
 	return (a < b) - (a > b);
 }
 
-/* Adds the keys of one answer, each once, summing its counts; of replicas the greatest. */
+/* Merges the keys of an answer and sums their counts; takes the greatest count among replicas. */
 static void add_keys(json_t *all, json_t *index, const json_t *got, uint32_t replicas)
 {
 	json_t *keys = json_object_get(all, "keys"), *k, *have;
@@ -487,7 +493,7 @@ static void add_keys(json_t *all, json_t *index, const json_t *got, uint32_t rep
 	}
 }
 
-/* Sorts by count, and cuts to max. */
+/* Sorts by count and truncates to max. */
 static void cut(json_t *all, size_t max, bool top)
 {
 	json_t *keys = json_object_get(all, "keys"), *some = json_array();
@@ -509,7 +515,9 @@ json_t *cli_query_keys(struct cli_query_collectors *c, const char *store, size_t
 	char path[PATH_BYTES] = "/api/v1/dta/keys", most[24];
 	json_t *all = NULL, *got, *index = json_object();
 
-	/* A key great in total may not be among the greatest of any one: ask for many. */
+	/*
+	 * A key that is large in total may not be among the largest of any collector: request many.
+	 */
 	snprintf(most, sizeof(most), "%zu", c->n > 1 && top ? 10000 : max);
 	add(path, "store", store);
 	add(path, "max", most);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* export.c - see export.h. */
+/* export.c - implements export.h. */
 #include "cli/query/export.h"
 
 #include <errno.h>
@@ -14,27 +14,28 @@
 #include "dta/query/json.h"
 #include "dta/store/hash.h"
 
-#define SEEN_MAX   (1u << 22) /* distinct keys, 16 bytes each */
+#define SEEN_MAX   (1u << 22) /* maximum number of distinct keys, 16 bytes each */
 #define KEYS_ONCE  1000u
 #define FIELD_MAX  64u
-#define RECORD_MAX (1u << 14) /* bytes of a key's line */
+#define RECORD_MAX (1u << 14) /* maximum size of a key's line in bytes */
 
-/* An export that is being written. */
+/* State of an export. */
 struct cli_export {
 	const struct cli_query_export *x;
-	const char *collector; /* with several: a field more */
+	/* extra field with the collector's name, if there are several collectors */
+	const char *collector;
 	bool headed;
 	const json_t *fields;
 	uint64_t records, torn, lost, empty, twice;
-	/* Keys that were written: a table of hashes, in which zeros are free. */
+	/* Hash table of the exported keys; zero marks a free entry. */
 	struct dta_hash *seen;
 	size_t seen_n, seen_room;
-	/* Keys to ask for. */
+	/* Keys of the next query. */
 	char *keys[KEYS_ONCE];
 	size_t n;
 };
 
-/* ---- records ---- */
+/* Records */
 
 static void field(const char *text)
 {
@@ -51,7 +52,10 @@ static void field(const char *text)
 	putchar('"');
 }
 
-/* With blanks between: the hops of a path, where "?" is an unknown one, or collectors. */
+/*
+ * Prints a list separated by blanks: the hops of a path, where "?" stands for an unknown hop, or
+ * collectors.
+ */
 static void list(const json_t *all)
 {
 	const json_t *one;
@@ -122,7 +126,7 @@ static void write_record(struct cli_export *e, json_t *record)
 	cli_json_print(stdout, json_incref(record), JSON_COMPACT);
 }
 
-/* ---- keys that come again ---- */
+/* Duplicate keys */
 
 static bool grow(struct cli_export *e)
 {
@@ -146,7 +150,7 @@ static bool grow(struct cli_export *e)
 	return true;
 }
 
-/* Whether a key was written already. Beyond SEEN_MAX keys, later ones may come twice. */
+/* Returns true if the key was exported before. Keys beyond SEEN_MAX may be exported twice. */
 static bool seen(struct cli_export *e, const char *key)
 {
 	struct dta_hash h = dta_hash(key, strlen(key), 0);
@@ -168,9 +172,9 @@ static bool seen(struct cli_export *e, const char *key)
 	return false;
 }
 
-/* ---- keys to ask for ---- */
+/* Queries for keys */
 
-/* Fields of the answers, of which replicas disagree. */
+/* Returns the field names of the answers, with extra fields when replicas disagree. */
 static json_t *fields_of(const struct cli_export *e, const json_t *answer)
 {
 	static const char *const of_replicas[] = {"wanted", "missing", "differ", "may_be_old",
@@ -186,7 +190,7 @@ static json_t *fields_of(const struct cli_export *e, const json_t *answer)
 	return fields;
 }
 
-/* Whether a key that some replica has is not the same in all that were asked. */
+/* Returns true if at least one replica has the key and the queried replicas are not all equal. */
 static bool disagrees(const json_t *answer)
 {
 	const json_t *r = json_object_get(answer, "replicas");
@@ -211,7 +215,7 @@ static bool ask_some(struct cli_export *e)
 	{
 		if (e->x->disagree && !disagrees(a))
 			continue;
-		if (!e->x->json) /* a column of its own for each */
+		if (!e->x->json) /* give each member of "replicas" its own column */
 			json_object_update_missing(a, json_object_get(a, "replicas"));
 		e->empty += !cli_json_is(a, "result", "found");
 		write_record(e, a);
@@ -229,9 +233,9 @@ static bool ask_for(struct cli_export *e, const char *key)
 	return e->keys[e->n] && (++e->n < KEYS_ONCE || ask_some(e));
 }
 
-/* ---- pages ---- */
+/* Pages */
 
-/* The cells of a sketch, which are there all at once. */
+/* Writes the cells of a sketch, which arrive in a single page. */
 static bool write_cells(struct cli_export *e, const json_t *page)
 {
 	const json_int_t rows = cli_json_integer(page, "rows"),
@@ -301,7 +305,7 @@ static bool write_page(struct cli_export *e, json_t *page)
 	return true;
 }
 
-/* Standard error says what is not in the export, as it has no place in a table. */
+/* Reports on stderr what the export lacks, because a table has no place for this. */
 static int finish(struct cli_export *e, int code)
 {
 	free(e->seen);
@@ -327,7 +331,10 @@ static json_t *page_of(struct cli_query_collectors *c, uint32_t member, const ch
 {
 	char path[512];
 
-	/* A store's name needs no escape (cmd_query.c), a page's end has digits and points only. */
+	/*
+	 * No escaping is needed: cmd_query.c checks the store's name, and at has only digits and
+	 * points.
+	 */
 	snprintf(path, sizeof(path), "/api/v1/dta/export?store=%s%s%s%s%s%s", store,
 		 e->x->slots ? "&slots=1" : "", *epoch ? "&epoch=" : "", epoch, *at ? "&at=" : "",
 		 at);
@@ -364,7 +371,7 @@ static bool export_member(struct cli_export *e, struct cli_query_collectors *c, 
 	}
 }
 
-/* ---- keys of a file ---- */
+/* Keys from a file */
 
 static int export_keys(struct cli_export *e)
 {
@@ -393,7 +400,7 @@ static int export_keys(struct cli_export *e)
 	return finish(e, good ? BASE_EXIT_OK : BASE_EXIT_FAILURE);
 }
 
-/* ---- commands ---- */
+/* Commands */
 
 int cli_query_export(const struct cli_query_export *x, struct cli_query_collectors *c,
 		     const char *store)
@@ -405,7 +412,7 @@ int cli_query_export(const struct cli_query_export *x, struct cli_query_collecto
 		return export_keys(&e);
 	for (uint32_t m = 0; m < c->n; m++) {
 		e.collector = c->n > 1 && !x->disagree ? c->member[m].at : NULL;
-		/* A key stands once per collector. */
+		/* A key is exported once per collector. */
 		if (e.seen && !x->disagree) {
 			e.seen_n = 0;
 			memset(e.seen, 0, e.seen_room * sizeof(*e.seen));
@@ -443,7 +450,7 @@ int cli_query_export_object(const struct cli_query_export *x, const struct cli_q
 			json_t *j = dta_export_page(&held, NULL, &page, error, sizeof(error));
 			const char *next = cli_json_text(j, "next");
 
-			/* An epoch of a sketch may have nothing. */
+			/* An epoch of a sketch may be empty. */
 			if (!j && !set->has_epoch && epoch < epochs.epoch)
 				break;
 			if (!j)

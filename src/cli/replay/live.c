@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * live.c - a recording of sidelight collect --record (collect/analysis/record.h): the same judge
- * gets the same rows, moment by moment, and so gives the same verdicts.
+ * live.c - judges a recording of sidelight collect --record (collect/judge/record.h) again: the
+ * judge receives the same rows at the same times, and so reaches the same verdicts.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -17,16 +17,16 @@
 struct live_event {
 	int64_t moment, ns;
 	uint64_t instance;
-	uint32_t columns; /* 0: the pod is gone */
+	uint32_t columns; /* number of columns; 0: the pod is gone */
 	char *file, *name, *service, *label;
-	char *trace; /* or NULL */
-	bool kept;   /* models were, and no more */
+	char *trace; /* text of a trace, or NULL */
+	bool kept;   /* true if the event only says that models were kept */
 };
 
-/* A pod whose rows are still to come. */
+/* A pod with rows left to replay. */
 struct live_pod {
 	uint64_t instance;
-	const struct cli_replay_pod *rows; /* NULL: it is gone */
+	const struct cli_replay_pod *rows; /* rows of the pod; NULL: the pod is gone */
 	uint64_t at;
 	uint32_t columns;
 	const char *label;
@@ -35,10 +35,10 @@ struct live_pod {
 struct live {
 	const struct cli_replay_live_opts *o;
 	const char *folder;
-	const char *began_with; /* the file of models of this run, or NULL */
+	const char *began_with; /* file of models loaded at the start of this run, or NULL */
 	struct cli_replay_data data;
 	char *text;
-	char *recorded[6]; /* options of this run of the collector */
+	char *recorded[6]; /* options recorded from this run of the collector */
 	struct live_event *event;
 	size_t events, event_room;
 	struct live_pod **pod;
@@ -62,7 +62,7 @@ static void found(void *arg, const struct collect_judge_finding *f)
 		fputs(line, l->o->verdicts);
 }
 
-/* ---- events ---- */
+/* Events */
 
 static int take_event(struct live *l, char **f, size_t n)
 {
@@ -84,7 +84,7 @@ static int take_event(struct live *l, char **f, size_t n)
 		e.file = f[5];
 		e.name = f[6];
 		e.service = f[7];
-		e.label = n == 9 ? f[8] : f[6]; /* recordings had none */
+		e.label = n == 9 ? f[8] : f[6]; /* old recordings have no label */
 		for (size_t i = 5; i < n; i++)
 			collect_record_restore(f[i]);
 		if (!e.columns) /* rows without values are not recorded */
@@ -97,7 +97,7 @@ add:
 	return 0;
 }
 
-/* ---- a run of the collector ---- */
+/* A run of the collector */
 
 static int read_models(struct live *l, char *error, size_t error_bytes)
 {
@@ -159,7 +159,7 @@ static struct live_pod *find_pod(const struct live *l, uint64_t instance)
 	return NULL;
 }
 
-/* "SERVICE:PARENT;..."; what follows another colon is for traces.c. */
+/* Adds a trace "SERVICE:PARENT;..."; text after another colon is for traces.c. */
 static int add_trace(struct live *l, char *text)
 {
 	size_t room = 2 * strlen(text) + 8, used = 0;
@@ -230,7 +230,7 @@ static int apply(struct live *l, const struct live_event *e)
 	return 0;
 }
 
-/* The moment of the pod's next row. */
+/* Returns the time of the pod's next row, in steps. */
 static int64_t moment_of(const struct live *l, const struct live_pod *p)
 {
 	return p->at < p->rows->rows ? p->rows->t[p->at] / l->every_ns : INT64_MAX;
@@ -314,7 +314,7 @@ int cli_replay_live(const char *folder, const struct cli_replay_live_opts *opts)
 		err = run_all(&l, bytes);
 	if (!err)
 		fprintf(stderr, "%" PRIu64 " rows, %" PRIu64 " anomalous\n", l.rows, l.flagged);
-	if (!l.data.n_pods || err) /* nothing was loaded, or it failed */
+	if (!l.data.n_pods || err) /* nothing was loaded, or an error occurred */
 		err = -1;
 	cli_replay_free(&l.data);
 	free(l.event);

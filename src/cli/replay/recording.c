@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * recording.c - reads a recording of sidelight collect (collect/judge/record.h): the rows of
- * metrics/POD.csv, and of events.csv the services of pods and the traces. Names with the suffix of
- * an OpenMetrics counter are counters.
+ * recording.c - reads a recording of sidelight collect (collect/judge/record.h): the rows in
+ * metrics/POD.csv, and the pods' services and the traces in events.csv. A column is a counter if
+ * its name has the suffix of an OpenMetrics counter.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -42,7 +42,7 @@ static uint32_t count_fields(const char *line)
 	return n;
 }
 
-/* One field, up to its comma; advances *at. NaN: missing or no number. */
+/* Parses a field and advances *at past its comma. Returns NaN if missing or not a number. */
 static double field(char **at, struct cli_replay_losses *losses)
 {
 	char *start = *at, *stop = strchrnul(start, ','), *end;
@@ -62,7 +62,7 @@ static double field(char **at, struct cli_replay_losses *losses)
 	return v;
 }
 
-/* Unix seconds below 9e9, to the nanosecond; advances *at. False: it is no time. */
+/* Parses Unix seconds below 9e9 to the nanosecond, and advances *at. Returns false if invalid. */
 static bool time_field(char **at, int64_t *ns)
 {
 	char *start = *at, *stop = strchrnul(start, ','), *end;
@@ -83,7 +83,7 @@ static bool time_field(char **at, int64_t *ns)
 	return true;
 }
 
-/* Whether the name, without labels, ends in _total, _count, _sum or _bucket. */
+/* Returns true if the name, without labels, ends in _total, _count, _sum or _bucket. */
 static bool is_counter(const char *name)
 {
 	static const char *const ends[] = {"_total", "_count", "_sum", "_bucket"};
@@ -98,7 +98,9 @@ static bool is_counter(const char *name)
 	return false;
 }
 
-/* live: rows whose time goes backwards stay, as the judge got them. */
+/*
+ * Parses a file of rows. live: keep rows that go back in time, because the judge received them too.
+ */
 static int parse(struct cli_replay_pod *p, size_t bytes, bool live,
 		 struct cli_replay_losses *losses)
 {
@@ -188,13 +190,13 @@ static int find_step(struct cli_replay_data *d)
 		for (uint64_t k = 1; k < d->pods[i].rows; k++)
 			dt[n++] = d->pods[i].t[k] - d->pods[i].t[k - 1];
 	qsort(dt, n, sizeof(*dt), by_value);
-	/* The sum of a few steps stays in range whatever the times are. */
+	/* The limit keeps the sum of a few steps in range for any times. */
 	d->step_ns = !n ? 60000000000 : dt[n / 2] < DAY_NS ? dt[n / 2] : DAY_NS;
 	free(dt);
 	return 0;
 }
 
-/* One file of metrics/. 0, or -1 after one line. */
+/* Loads one file of metrics/. Returns 0, or -1 after printing an error. */
 static int load_pod(struct cli_replay_data *d, const char *folder, const char *file, bool live,
 		    size_t *room)
 {
@@ -256,7 +258,7 @@ char *cli_replay_events(const char *folder, size_t *bytes)
 	return text;
 }
 
-/* The services of pods, and the traces. */
+/* Loads the services of pods and the traces. */
 static int load_events(struct cli_replay_data *d, const char *folder)
 {
 	size_t bytes, room = 0;

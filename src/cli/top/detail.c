@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* detail.c - all that is known of one service. */
+/* detail.c - the screen with the details of one service. */
 #include <math.h>
 #include <string.h>
 
 #include "cli/top/top.h"
 
-/* Breaks a sentence at blanks. */
+/* Prints text wrapped at blanks. */
 static void wrapped(struct cli_top *t, const char *head, const char *text)
 {
 	char safe[600];
@@ -40,7 +40,7 @@ static void list(struct cli_top *t, const char *head, const json_t *all)
 	wrapped(t, head, text);
 }
 
-/* What a service's metric says, if there is one. */
+/* Prints the source of a figure: the metric of the service, if it has one. */
 static void told_by(struct cli_tcp_screen *screen, const json_t *s, const char *object,
 		    const char *told)
 {

@@ -28,7 +28,7 @@ double cli_top_number(const json_t *o, const char *object, const char *key)
 	return json_is_number(v) ? json_number_value(v) : NAN;
 }
 
-/* ---- over HTTP ---- */
+/* HTTP */
 
 static json_t *get(struct cli_top *t, const char *path)
 {
@@ -85,9 +85,9 @@ bool cli_top_fetch(struct cli_top *t)
 	return j;
 }
 
-/* ---- order ---- */
+/* Sorting */
 
-static unsigned int order; /* for qsort() */
+static unsigned int order; /* sort order; qsort() has no context argument */
 
 static double key_of(const json_t *service)
 {
@@ -144,7 +144,7 @@ bool cli_top_arrange(struct cli_top *t)
 	order = t->screen.order;
 	if (t->rows)
 		qsort(t->row, t->rows, sizeof(*t->row), in_order);
-	/* The selection stays with its service wherever that moves. */
+	/* The selection follows its service when the row moves. */
 	for (i = 0; i < t->rows; i++)
 		if (*t->service && cli_json_is(t->row[i], "service", t->service) &&
 		    cli_json_is(t->row[i], "namespace", t->kube_namespace))

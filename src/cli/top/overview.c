@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* overview.c - the table of services, and the plot of the selected one. */
+/* overview.c - the table of services and the plot of the selected service. */
 #include <math.h>
 #include <string.h>
 
 #include "cli/top/top.h"
 
-/* lines below the table: its plot, its sentence, and the screen's own last one */
+/* lines below the table: the plot, the explanation, and the screen's last line */
 #define BELOW 3u
 
 static const struct cli_tcp_column columns[] = {
@@ -26,7 +26,7 @@ static const char *style_of(const struct cli_top *t, const json_t *s, bool selec
 	return attention >= 25 && t->colours ? "33" : NULL;
 }
 
-/* One sentence: of the anomaly if there is one. */
+/* Returns one sentence about the service, preferably about its anomaly. */
 static const char *why_of(const json_t *s)
 {
 	const json_t *sentence = cli_top_at(s, "anomaly", "sentence");

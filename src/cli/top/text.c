@@ -14,7 +14,10 @@ const char *cli_top_safe(char *out, size_t bytes, const char *text)
 		mbstate_t state = {0};
 		wchar_t c;
 		size_t of = mbrtowc(&c, text, left, &state);
-		/* Controls have no width, and characters that change the direction neither. */
+		/*
+		 * Replace control characters, and characters that change the text direction: both
+		 * have no width.
+		 */
 		bool good = of && of <= left && wcwidth(c) == 1;
 
 		if (!of || of > left)
