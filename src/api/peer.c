@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* peer.c - what other collectors ask, to know whether this one lives and which others it hears. */
+/*
+ * peer.c - the route by which other collectors check that this one is alive and which peers it
+ * hears.
+ */
 #include "api/api.h"
 #include "api/internal.h"
 #include "collect/discover/discover.h"

@@ -11,10 +11,10 @@
 #include "base/base.h"
 
 #define RANGE_MAX_NS 86400000000000ll
-#define YEAR_9999    253402300799.0 /* s */
-#define SECONDS_MAX  9.2e9	    /* in an int64_t of nanoseconds: until 2261 */
+#define YEAR_9999    253402300799.0 /* seconds */
+#define SECONDS_MAX  9.2e9	    /* limit of an int64_t of nanoseconds: the year 2261 */
 
-/* To the millisecond. Times that no sample can have are as far away as can be said. */
+/* Rounds to milliseconds and clamps times beyond the representable range. */
 static int64_t to_ns(double seconds)
 {
 	return llround(fmax(fmin(seconds, SECONDS_MAX), -SECONDS_MAX) * 1e3) * 1000000;
@@ -84,11 +84,11 @@ bool api_param_range(struct http_request *req, uint64_t last_ns, struct api_rang
 
 struct api_steps api_steps(const struct api_range *r, uint64_t most, int64_t least_ns)
 {
-	/* A step of its own is for the alignment. */
+	/* The width leaves room for one extra step, for the alignment. */
 	int64_t width = (r->to_ns - r->from_ns) / (int64_t)BASE_MAX(most, 1u) + 1;
 	struct api_steps s;
 
-	/* Whole milliseconds: a step's end is a time that the answer can say. */
+	/* Use whole milliseconds, so that JSON can represent the end of a step exactly. */
 	width = BASE_MAX(width, least_ns);
 	s.width_ns = (width + 999999) / 1000000 * 1000000;
 	s.first_ns = (r->from_ns / s.width_ns + 1) * s.width_ns;
@@ -100,7 +100,7 @@ int64_t api_step_of(const struct api_steps *s, int64_t ns)
 {
 	const int64_t from = s->first_ns - s->width_ns;
 
-	/* A step has its end, not its beginning. */
+	/* A step includes its end, but not its beginning. */
 	return ns <= from ? -1 : (ns - from - 1) / s->width_ns;
 }
 

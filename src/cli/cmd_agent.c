@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cmd_agent.c - sidelight agent: serves, or prints the status of the serving agent. */
+/* cmd_agent.c - sidelight agent: runs the agent, or prints the status of a running agent. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@
 #define RDMA_SETTLE_NS	2000000000ull
 #define KEY_LIFETIME_NS 3600000000000ull
 
-/* The first option that is set without --rdma, or without that and --fabric; or NULL. */
+/* Returns the first option that has no effect without --rdma (and --fabric), or NULL. */
 static const char *rdma_for_nothing(const struct agent_opts *o, const char *secret)
 {
 	const char *device = o->rdma_address		 ? "--rdma-address"
@@ -46,9 +46,9 @@ static const char *rdma_for_nothing(const struct agent_opts *o, const char *secr
 							    : NULL;
 }
 
-/* ---- --status ---- */
+/* Status (--status) */
 
-/* A member of bytes. */
+/* Formats a member that is a size in bytes. */
 static const char *size_text(const json_t *o, const char *key, char out[32])
 {
 	double v = (double)cli_json_integer(o, key);
@@ -63,7 +63,7 @@ static const char *size_text(const json_t *o, const char *key, char out[32])
 	return out;
 }
 
-/* The time since a member. */
+/* Formats the time since a member that is a timestamp. */
 static const char *age_text(const json_t *o, const char *key, char out[32])
 {
 	json_int_t s = ((json_int_t)base_realtime_ns() - cli_json_integer(o, key)) / 1000000000;
@@ -170,10 +170,10 @@ static int show_status(const char *socket, bool as_json)
 	return fflush(stdout) ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
 }
 
-/* ---- serving ---- */
+/* Serving */
 
-/* Registering memory beyond the limit of locked memory takes a capability. */
-static int confine(const struct agent_opts *o, struct agent *a)
+/* Drops privileges. Registering memory beyond the limit of locked memory requires a capability. */
+static int confine_agent(const struct agent_opts *o, struct agent *a)
 {
 	struct http_files files = {0};
 	struct base_confine_opts c = {
@@ -190,7 +190,7 @@ static int confine(const struct agent_opts *o, struct agent *a)
 	return code;
 }
 
-static int serve(const struct agent_opts *o)
+static int run_agent(const struct agent_opts *o)
 {
 	struct agent *a;
 	char error[256];
@@ -204,7 +204,7 @@ static int serve(const struct agent_opts *o)
 		return CLI_FAIL("agent", "%s", error);
 	}
 	if (!o->unconfined)
-		code = confine(o, a);
+		code = confine_agent(o, a);
 	if (code == BASE_EXIT_OK && agent_rdma_start(a, error, sizeof(error)))
 		code = CLI_FAIL("agent", "%s", error);
 	if (code != BASE_EXIT_OK) {
@@ -226,7 +226,7 @@ static int serve(const struct agent_opts *o)
 	return code;
 }
 
-/* ---- options ---- */
+/* Options */
 
 static struct {
 	struct agent_opts o;
@@ -354,7 +354,7 @@ static const struct base_option table[] = {
 	{0},
 };
 
-static int check(const struct base_command *self, const struct agent_opts *o)
+static int check_options(const struct base_command *self, const struct agent_opts *o)
 {
 	if (!o->max_memory || !o->max_region_size || !o->lease_ns || !o->rest_idle_ns)
 		return base_usage(self, "%s must not be 0",
@@ -381,7 +381,7 @@ static int check(const struct base_command *self, const struct agent_opts *o)
 	return BASE_EXIT_OK;
 }
 
-/* 0: not an octal mode. */
+/* Parses an octal mode. Returns 0 if invalid. */
 static uint32_t mode_of(const char *text)
 {
 	unsigned long mode;
@@ -392,7 +392,7 @@ static uint32_t mode_of(const char *text)
 	return !*text || *end || errno || mode > 0777 ? 0 : (uint32_t)mode;
 }
 
-/* The uids of --consumer-uid, to be freed; NULL with *code. */
+/* Returns the uids of --consumer-uid, to be freed, or NULL with an exit code in *code. */
 static uint32_t *consumers_of(const struct base_command *self, int *code)
 {
 	uint32_t *uid = calloc(set.uids.n + 1, sizeof(*uid));
@@ -412,7 +412,7 @@ static uint32_t *consumers_of(const struct base_command *self, int *code)
 	return uid;
 }
 
-/* Beside the agent's socket. */
+/* Returns an address in the folder of the agent's socket. */
 static const char *default_rest(const char *socket)
 {
 	static char at[PATH_MAX];
@@ -425,7 +425,7 @@ static const char *default_rest(const char *socket)
 	return at;
 }
 
-/* Processes of their own begin before there are secrets, threads and descriptors. */
+/* Starts the separate processes before there are secrets, threads and open descriptors. */
 static int serve_apart(const struct base_command *self, struct agent_opts *o)
 {
 	struct bridge_process *bridges = NULL;
@@ -444,7 +444,7 @@ static int serve_apart(const struct base_command *self, struct agent_opts *o)
 		}
 	}
 	code = cli_rdma_secret(self, set.secret, &o->rdma_secret, &o->rdma_secret_bytes);
-	code = code ?: serve(o);
+	code = code ?: run_agent(o);
 	bridge_stop(bridges);
 	http_front_end(o->rest_front);
 	return code;
@@ -474,7 +474,7 @@ static int agent_main(const struct base_command *self, int argc, char **argv)
 	if (set.fabric && fabric_host_parse(set.fabric, provider, address, &port))
 		return base_usage(self, "--fabric '%s' is not NAME:ADDR:PORT", set.fabric);
 	o->fabric_provider = set.fabric ? provider : NULL;
-	code = check(self, o);
+	code = check_options(self, o);
 	if (code)
 		return code;
 	if (set.fabric) {

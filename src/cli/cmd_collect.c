@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cmd_collect.c - sidelight collect: reads hosts; serves, or prints rates or what it found. */
+/*
+ * cmd_collect.c - sidelight collect: reads hosts and serves their metrics, or prints rates or its
+ * hosts and regions.
+ */
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -30,7 +33,7 @@
 
 #define WORKERS_MAX	1024u
 #define KAFKA_LINGER_NS 1000000000u
-#define PAST_SHARE	8u /* of the history: buckets of histograms */
+#define PAST_SHARE	8u /* the buckets of histograms get 1/8 of the history's memory */
 
 static struct collect_settings {
 	struct base_strings agents;
@@ -40,7 +43,7 @@ static struct collect_settings {
 	bool as_json, unconfined;
 	struct collect_collector_opts c;
 	struct collect_tables_opts tables;
-	bool live, serves; /* serves: --mode prometheus */
+	bool live, serves; /* serves: true for --mode prometheus */
 	struct collect_live_opts l;
 	struct cli_collect_remote remote;
 	struct cli_collect_discover discover;
@@ -48,7 +51,7 @@ static struct collect_settings {
 } set = {
 	.h = {.listen = "127.0.0.1:9464", .connections = 256},
 	.mode = "prometheus",
-	.ephemeral = "32768-60999", /* Linux's net.ipv4.ip_local_port_range */
+	.ephemeral = "32768-60999", /* Linux's default of net.ipv4.ip_local_port_range */
 	.c = {.workers = 1,
 	      .queues = 1,
 	      .period_ns = 10000000,
@@ -231,7 +234,7 @@ static const struct base_option table[] = {
 	{0},
 };
 
-/* Ready: every reachable host was read, so that a scrape is complete. */
+/* Waits until every reachable host was read, so that a scrape is complete. */
 static bool wait_ready(struct collect_collector *c, int stop)
 {
 	uint64_t start = base_now_ns(), end = start + COLLECT_SETUP_NS;
@@ -248,7 +251,7 @@ static bool wait_ready(struct collect_collector *c, int stop)
 	return true;
 }
 
-/* What a collector is made of; NULL: not asked for. */
+/* The parts of a collector; NULL: not requested. */
 struct collect_parts {
 	struct collect_live *live;
 	struct collect_collector *c;
@@ -260,12 +263,15 @@ struct collect_parts {
 	struct collect_reports *reports;
 	struct collect_discover *discover;
 	struct cli_collect_server server;
-	bool silent;	/* prints no line "ready" */
-	uint64_t ready; /* hosts in the last one, + 1 */
+	bool silent;	/* true if the ready line is not printed */
+	uint64_t ready; /* 1 + the number of hosts in the last ready line */
 	uint64_t alive_ns, alive_at;
 };
 
-/* BASE_EXIT_OK, or an exit code after a line on stderr; parts_free() in either case. */
+/*
+ * Creates the parts. Returns BASE_EXIT_OK, or an exit code after printing an error. Call
+ * parts_free() in either case.
+ */
 static int parts_make(struct collect_parts *p, struct collect_settings *s, int reload)
 {
 	char error[256];
@@ -342,7 +348,10 @@ static int parts_make(struct collect_parts *p, struct collect_settings *s, int r
 	return BASE_EXIT_OK;
 }
 
-/* Their threads connect to hosts: with RDMA, only after a change of credentials (agent.h). */
+/*
+ * Starts the threads, which connect to hosts. With RDMA, start them after the change of credentials
+ * (agent.h).
+ */
 static int parts_start(const struct collect_parts *p)
 {
 	char error[512];
@@ -362,7 +371,7 @@ static int parts_start(const struct collect_parts *p)
 	return err ? CLI_FAIL("collect", "threads: %s", strerror(-err)) : BASE_EXIT_OK;
 }
 
-/* False: learned models or samples could not be saved. */
+/* Returns false if learned models or samples could not be saved. */
 static bool parts_free(struct collect_parts *p)
 {
 	bool saved;
@@ -384,7 +393,7 @@ static bool parts_free(struct collect_parts *p)
 	return saved;
 }
 
-/* The line "ready", when there is one to say: at first, and when hosts were reached or lost. */
+/* Prints the ready line, initially and whenever the number of reached hosts changes. */
 static void say_ready(void *arg)
 {
 	struct collect_parts *p = arg;
@@ -416,7 +425,7 @@ static void every_second(void *arg)
 static bool any_of(const struct base_strings *agents, bool (*is)(const char *target))
 {
 	if (set.discover.o.sources.n)
-		return true; /* not known beforehand */
+		return true; /* discovered hosts are not known in advance */
 	for (size_t i = 0; i < agents->n; i++)
 		if (is(agents->v[i]))
 			return true;
@@ -433,8 +442,11 @@ static bool any_far(const struct base_strings *agents)
 	return any_of(agents, fabric_is_far);
 }
 
-/* Memory that a device writes or reads is locked. The file of stores may name any path, later. */
-static int confine(const struct collect_settings *s)
+/*
+ * Drops privileges. Memory that a device accesses stays locked. The file of stores may name any
+ * path later.
+ */
+static int confine_collector(const struct collect_settings *s)
 {
 	struct http_files files = {0};
 	struct base_confine_opts c = {
@@ -459,7 +471,7 @@ static int confine(const struct collect_settings *s)
 	return code;
 }
 
-static int run(struct collect_settings *s)
+static int run_collector(struct collect_settings *s)
 {
 	int reload = s->dta ? base_reload_fd() : -1, stop = base_stop_fd(), code;
 	struct collect_parts p = {.silent = s->as_json, .alive_ns = base_alive_ns()};
@@ -475,7 +487,7 @@ static int run(struct collect_settings *s)
 		base_logf(BASE_WARN, "collect",
 			  "agents on other hosts are not authenticated: give --rdma-secret");
 	if (code == BASE_EXIT_OK && !s->unconfined)
-		code = confine(s);
+		code = confine_collector(s);
 	if (code == BASE_EXIT_OK)
 		code = parts_start(&p);
 	if (code == BASE_EXIT_OK && !strcmp(s->mode, "setup")) {
@@ -493,7 +505,7 @@ static int run(struct collect_settings *s)
 	return code;
 }
 
-/* HTTP's process begins before there are secrets, threads and descriptors. */
+/* Starts the HTTP process before there are secrets, threads and open descriptors. */
 static int run_apart(const struct base_command *self, struct collect_settings *s)
 {
 	struct fabric_opts *f = &s->c.fabric;
@@ -505,19 +517,21 @@ static int run_apart(const struct base_command *self, struct collect_settings *s
 			return base_failure(self, "cannot start a process: %s", strerror(errno));
 	}
 	code = cli_rdma_secret(self, s->secret, &f->secret, &f->secret_bytes);
-	code = code ?: run(s);
+	code = code ?: run_collector(s);
 	http_front_end(s->h.front);
 	return code;
 }
 
-/* ---- options ---- */
+/* Options */
 
-/* "0,2-5" */
+/* A range in a list such as "0,2-5". */
 struct collect_range {
 	unsigned long first, last;
 };
 
-/* The next range of a list such as 0,2-5, below limit: 1; 0: none is left; -EINVAL. */
+/*
+ * Parses the next range of a list such as 0,2-5, below limit. Returns 1, 0 at the end, or -EINVAL.
+ */
 static int next_range(const char **s, unsigned long limit, struct collect_range *r)
 {
 	char *end;
@@ -556,7 +570,7 @@ static int parse_ports(const char *s, uint8_t bits[8192])
 	return more;
 }
 
-/* BASE_EXIT_OK, or BASE_EXIT_USAGE after a line on stderr. */
+/* Returns BASE_EXIT_OK, or BASE_EXIT_USAGE after printing an error. */
 static int check_analysis(const struct base_command *self, const struct collect_settings *s)
 {
 	const struct collect_analysis_opts *a = &s->l.analysis;
@@ -594,7 +608,7 @@ static int check_analysis(const struct base_command *self, const struct collect_
 	return BASE_EXIT_OK;
 }
 
-static int check(const struct base_command *self, const struct collect_settings *s)
+static int check_options(const struct base_command *self, const struct collect_settings *s)
 {
 	const struct fabric_opts *f = &s->c.fabric;
 
@@ -638,7 +652,7 @@ static int collect_main(const struct base_command *self, int argc, char **argv)
 	if (!base_options_only(self, table, argc, argv, &code))
 		return code;
 	set.serves = !strcmp(set.mode, "prometheus");
-	code = check(self, &set);
+	code = check_options(self, &set);
 	if (code)
 		return code;
 	if (set.cpus && parse_cpus(set.cpus, cpus, WORKERS_MAX, &set.c.cpu_count))

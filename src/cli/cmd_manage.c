@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cmd_manage.c - 'sidelight manage': reads the options and becomes src/manage/manage.py. */
+/* cmd_manage.c - 'sidelight manage': parses the options and executes src/manage/manage.py. */
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
@@ -17,8 +17,8 @@ static const struct base_option table[] = {
 	{0},
 };
 
-/* Beside the program in the build folder, or where it is installed. */
-static int find(char *program, char *script, size_t bytes)
+/* Finds the script next to the program in the build folder, or where it is installed. */
+static int find_script(char *program, char *script, size_t bytes)
 {
 	static const char *const where[] = {"src/manage", "../libexec/sidelight"};
 	ssize_t n = readlink("/proc/self/exe", program, bytes - 1);
@@ -41,12 +41,12 @@ static int run(const struct base_command *self, int argc, char **argv)
 {
 	char program[PATH_MAX], script[PATH_MAX], flags[8];
 	int code, first = base_options_parse(self, table, argc, argv, &code);
-	/* A third operand suffices for the script to refuse them. */
+	/* A third operand is enough to make the script print a usage error. */
 	char *args[] = {"python3", "-I", script, program, flags, NULL, NULL, NULL, NULL};
 
 	if (first < 0)
 		return code;
-	code = find(program, script, sizeof(script));
+	code = find_script(program, script, sizeof(script));
 	if (code)
 		return base_failure(self, "manage.py: %s; run make install", strerror(-code));
 	snprintf(flags, sizeof(flags), "-%s%s%s", json ? "j" : "", keep ? "k" : "",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cmd_tcp.c - 'sidelight tcp VERB'. Each verb is a command of its own in tcp/. */
+/* cmd_tcp.c - 'sidelight tcp VERB'. Each verb is a subcommand in tcp/. */
 #include <string.h>
 
 #include "cli/common/common.h"

@@ -13,7 +13,7 @@ static int check_all(const struct base_command *self, const struct base_strings 
 	return BASE_EXIT_OK;
 }
 
-/* No other process can reach this one by such an address. */
+/* Returns true if other processes cannot use this address to reach the collector. */
 static bool is_no_name(const char *listen)
 {
 	const char *port = strrchr(listen, ':');
@@ -64,7 +64,7 @@ void cli_collect_discover_paths(const struct cli_collect_discover *d, struct bas
 			if (file_of(all[k]->v[i]) && at < BASE_CONFINE_PATHS)
 				c->paths[at] = file_of(all[k]->v[i]);
 			else if (file_of(all[k]->v[i]))
-				c->any_path = true; /* more files than places */
+				c->any_path = true; /* more files than entries in paths */
 			if (!strncmp(all[k]->v[i], "kube:", 5))
 				c->read =
 					d->o.source.kube_account

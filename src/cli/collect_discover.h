@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* collect_discover.h - options of 'sidelight collect' for hosts that are found, and shared with
- * peers. */
+/* collect_discover.h - options of 'sidelight collect' for discovered hosts and for peers. */
 #ifndef SL_CLI_COLLECT_DISCOVER_H
 #define SL_CLI_COLLECT_DISCOVER_H
 
@@ -41,10 +40,13 @@ struct cli_collect_discover {
 		BASE_STRING("dns-server", 0, &(to).o.source.dns_server, "ADDRESS:PORT",       \
 			    "ask this DNS server (default: of resolv.conf)")
 
-/* BASE_EXIT_OK, or an exit code after a line on stderr. listen: of HTTP, or NULL without. */
+/*
+ * Returns BASE_EXIT_OK, or an exit code after printing an error. listen: address of the HTTP
+ * server, or NULL.
+ */
 int cli_collect_discover_check(const struct base_command *self, struct cli_collect_discover *d,
 			       const char *listen);
-/* Adds the files that sources are read from. */
+/* Adds the files of the sources to the paths that a confined process may read. */
 void cli_collect_discover_paths(const struct cli_collect_discover *d, struct base_confine_opts *c);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* collect_remote.h - options of 'sidelight collect' for remote write beyond its URL. */
+/* collect_remote.h - options of 'sidelight collect' for remote write, except its URL. */
 #ifndef SL_CLI_COLLECT_REMOTE_H
 #define SL_CLI_COLLECT_REMOTE_H
 
@@ -28,7 +28,7 @@ struct cli_collect_remote {
 			  "size of a new --remote-queue; when it is full, the oldest "          \
 			  "samples leave")
 
-/* BASE_EXIT_OK, or an exit code after a line on stderr. url: NULL without remote write. */
+/* Returns BASE_EXIT_OK, or an exit code after printing an error. url: NULL without remote write. */
 int cli_collect_remote_check(const struct base_command *self, const struct cli_collect_remote *o,
 			     const char *url, struct export_remote_opts *to);
 

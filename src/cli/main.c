@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* main.c - picks the subcommand. Each is a cmd_*.c that defines one struct base_command. */
+/* main.c - selects the subcommand. Each is a struct base_command defined in a cmd_*.c. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "base/json_read.h"
 #include "cli/common/common.h"
 
-/* In the order of --help: on the observed machine, readers, tools. */
+/* The order of --help: commands for observed machines, readers, tools. */
 static const struct base_command *const commands[] = {
 	&cli_cmd_agent, &cli_cmd_tcp,	 &cli_cmd_report, &cli_cmd_translate, &cli_cmd_collect,
 	&cli_cmd_top,	&cli_cmd_dump,	 &cli_cmd_query,  &cli_cmd_generate,  &cli_cmd_replay,
@@ -36,7 +36,7 @@ static int show_version(void)
 	return fflush(stdout) ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
 }
 
-static const struct base_command *find(const char *name)
+static const struct base_command *find_command(const char *name)
 {
 	for (size_t i = 0; i < COMMANDS; i++)
 		if (!strcmp(name, commands[i]->name))
@@ -44,7 +44,7 @@ static const struct base_command *find(const char *name)
 	return NULL;
 }
 
-static int unknown(const char *name)
+static int report_unknown(const char *name)
 {
 	static const char *const others[] = {"help", "--help", "--version"};
 	const char *what = *name == '-' ? "option" : "command", *near = NULL;
@@ -69,17 +69,17 @@ static bool is_help(const char *option)
 	return !strcmp(option, "--help") || !strcmp(option, "-h");
 }
 
-/* "help generate metrics" is "generate metrics --help". */
+/* Treats "help generate metrics" as "generate metrics --help". */
 static int help_of(int argc, char **argv)
 {
 	static char help_option[] = "--help";
-	const struct base_command *cmd = find(argv[0]);
+	const struct base_command *cmd = find_command(argv[0]);
 	char *args[8];
 	int n = 0;
 
 	if (!cmd)
 		return !strcmp(argv[0], "help") || is_help(argv[0]) ? show_help()
-								    : unknown(argv[0]);
+								    : report_unknown(argv[0]);
 	while (n < argc && n < 6) {
 		args[n] = argv[n];
 		n++;
@@ -93,7 +93,9 @@ int main(int argc, char **argv)
 {
 	const struct base_command *cmd;
 
-	/* A write beyond RLIMIT_FSIZE fails, as on a full disk, and ends no process. */
+	/*
+	 * Make writes beyond RLIMIT_FSIZE fail, as on a full disk, instead of killing the process.
+	 */
 	signal(SIGXFSZ, SIG_IGN);
 	base_json_guard();
 	if (argc < 2) {
@@ -106,6 +108,6 @@ int main(int argc, char **argv)
 		return show_version();
 	if (!strcmp(argv[1], "help"))
 		return argc == 2 ? show_help() : help_of(argc - 2, argv + 2);
-	cmd = find(argv[1]);
-	return cmd ? cmd->run(cmd, argc - 1, argv + 1) : unknown(argv[1]);
+	cmd = find_command(argv[1]);
+	return cmd ? cmd->run(cmd, argc - 1, argv + 1) : report_unknown(argv[1]);
 }

@@ -121,7 +121,7 @@ struct http_answer {
 	size_t bytes;
 };
 
-static size_t take(char *from, size_t size, size_t n, void *arg)
+static size_t take_body(char *from, size_t size, size_t n, void *arg)
 {
 	struct http_answer *a = arg;
 	char *more = a->bytes + size * n <= ANSWER_MAX ? realloc(a->text, a->bytes + size * n + 1)
@@ -182,7 +182,7 @@ long cli_http(const struct cli_request *r, char **answer, size_t *bytes, char *w
 			curl_easy_setopt(curl, CURLOPT_NOPROXY, "*");
 		curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, r->timeout_ms);
 		curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, error);
-		curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, take);
+		curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, take_body);
 		curl_easy_setopt(curl, CURLOPT_WRITEDATA, &a);
 		if (socket)
 			curl_easy_setopt(curl, CURLOPT_UNIX_SOCKET_PATH, socket);

@@ -50,7 +50,7 @@ static bool come_up(struct fabric *f)
 }
 
 /* Reads the offset and the number of the directory's entries. */
-static bool directory(struct cli_remote *r)
+static bool read_directory(struct cli_remote *r)
 {
 	struct region_directory_hot hot;
 	struct region_info info;
@@ -75,7 +75,7 @@ static bool directory(struct cli_remote *r)
 }
 
 /* Maps the region of an entry and READs its header. */
-static bool take(struct cli_remote *r, const struct region_entry *e)
+static bool map_region(struct cli_remote *r, const struct region_entry *e)
 {
 	const struct sl_region_header *h = r->buffer;
 
@@ -111,7 +111,7 @@ static bool next_entry(struct cli_remote *r, const struct cli_dump_remote_opts *
 }
 
 /* Returns the fabric's error message, which is more specific than errno. */
-static const char *reason(struct cli_remote *r, const char *otherwise)
+static const char *fabric_reason(struct cli_remote *r, const char *otherwise)
 {
 	static struct fabric_stats stats;
 
@@ -133,8 +133,8 @@ static const char *connect_to(struct cli_remote *r, const struct cli_dump_remote
 		return fabric_error();
 	r->buffer = fabric_buffer(r->fabric, &r->bytes);
 	if (!come_up(r->fabric))
-		return reason(r, "no answer");
-	return directory(r) ? NULL : strerror(r->error);
+		return fabric_reason(r, "no answer");
+	return read_directory(r) ? NULL : strerror(r->error);
 }
 
 static const char none[] = "the agent publishes none of that: see 'sidelight agent --tcp'";
@@ -149,7 +149,7 @@ const char *cli_remote_find(struct cli_remote *r, const struct cli_dump_remote_o
 		return why;
 	if (!next_entry(r, o, kind, &e))
 		return none;
-	return take(r, &e) ? NULL : reason(r, strerror(r->error));
+	return map_region(r, &e) ? NULL : fabric_reason(r, strerror(r->error));
 }
 
 void cli_remote_close(struct cli_remote *r)
@@ -172,13 +172,13 @@ int cli_dump_remote(const struct base_command *self, const struct cli_dump_remot
 		if (e.kind > SL_REGION_TASKS) /* unknown kind */
 			continue;
 		shown++;
-		good = take(&r, &e);
+		good = map_region(&r, &e);
 		if (good) {
 			good = cli_dump_kernel(&r, o->json);
 			fabric_unmap(r.fabric, &r.region);
 		}
 		if (!good)
-			why = reason(&r, strerror(r.error));
+			why = fabric_reason(&r, strerror(r.error));
 	}
 	if (!why && !shown)
 		why = o->id ? "no region of the kernel has that id" : none;

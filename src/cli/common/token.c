@@ -18,7 +18,7 @@
 /*
  * Returns this user's i-th runtime directory in order of preference, or NULL if it does not exist.
  */
-static const char *folder(size_t i, char out[PATH_MAX])
+static const char *runtime_folder(size_t i, char out[PATH_MAX])
 {
 	const char *from = i == 0 ? getenv("RUNTIME_DIRECTORY") : getenv("XDG_RUNTIME_DIR");
 
@@ -42,7 +42,7 @@ static const char *folder(size_t i, char out[PATH_MAX])
 }
 
 /* Returns true if only this user and root can create files in the directory. */
-static bool private(const char *path)
+static bool is_private(const char *path)
 {
 	struct stat st;
 
@@ -79,11 +79,11 @@ char *cli_token_leave(const char *address, const char *token)
 {
 	char at[PATH_MAX], *path = NULL;
 
-	for (size_t i = 0; folder(i, at); i++) {
+	for (size_t i = 0; runtime_folder(i, at); i++) {
 		if (!*at)
 			continue;
 		mkdir(at, 0700);
-		if (!private(at) || asprintf(&path, "%s/collect-%s.token", at, address) < 0)
+		if (!is_private(at) || asprintf(&path, "%s/collect-%s.token", at, address) < 0)
 			continue;
 		if (!write_to(path, token))
 			return path;
@@ -110,12 +110,13 @@ static char *read_from(const char *path)
 	return text;
 }
 
-static char *find(const char *address)
+static char *find_token(const char *address)
 {
 	char at[PATH_MAX], *path, *token = NULL;
 
-	for (size_t i = 0; !token && folder(i, at); i++) {
-		if (!*at || !private(at) || asprintf(&path, "%s/collect-%s.token", at, address) < 0)
+	for (size_t i = 0; !token && runtime_folder(i, at); i++) {
+		if (!*at || !is_private(at) ||
+		    asprintf(&path, "%s/collect-%s.token", at, address) < 0)
 			continue;
 		token = read_from(path);
 		free(path);
@@ -135,16 +136,16 @@ static char *find_any(const struct addrinfo *found, uint16_t port)
 				NI_NUMERICHOST))
 			continue;
 		snprintf(address, sizeof(address), v6 ? "[%s]:%u" : "%s:%u", host, port);
-		token = find(address);
+		token = find_token(address);
 		/*
 		 * Wildcard addresses are valid for this host only: a collector on another host has
 		 * another token.
 		 */
 		if (!token && (!strncmp(host, "127.", 4) || !strcmp(host, "::1"))) {
 			snprintf(address, sizeof(address), "0.0.0.0:%u", port);
-			token = find(address);
+			token = find_token(address);
 			snprintf(address, sizeof(address), "[::]:%u", port);
-			token = token ?: find(address);
+			token = token ?: find_token(address);
 		}
 	}
 	return token;

@@ -49,7 +49,7 @@ static const json_t *anomaly_of_shop(const json_t *answer, json_int_t above)
 }
 
 /* Returns true if the analysis has learned the shop, which may take longer than the warm-up. */
-static bool learned(const struct cli_demo *d)
+static bool has_learned(const struct cli_demo *d)
 {
 	json_t *answer = cli_demo_fetch(d->listen, "/api/v1/pods?q=" SHOP);
 	const json_t *pod = json_array_get(json_object_get(answer, "pods"), 0);
@@ -60,7 +60,7 @@ static bool learned(const struct cli_demo *d)
 	return known;
 }
 
-static void inject(struct cli_demo *d, const json_t *answer)
+static void inject_fault(struct cli_demo *d, const json_t *answer)
 {
 	char path[128], *taken;
 
@@ -103,8 +103,8 @@ void cli_demo_fault_poll(struct cli_demo *d)
 	switch (d->fault.step) {
 	case DEMO_FAULT_LEARNING:
 		/* Learning takes three times as long for pods with one row per second. */
-		if (learned(d))
-			inject(d, answer);
+		if (has_learned(d))
+			inject_fault(d, answer);
 		break;
 	case DEMO_FAULT_INJECTED:
 		if (a)

@@ -65,7 +65,7 @@ void cli_demo_part_set(struct cli_demo *d, enum cli_demo_part_id id, const char 
 	va_end(ap);
 }
 
-static int spawn(struct cli_demo *d, struct cli_demo_part *p)
+static int spawn_part(struct cli_demo *d, struct cli_demo_part *p)
 {
 	const pid_t self = getpid();
 	pid_t pid;
@@ -102,7 +102,7 @@ static int spawn(struct cli_demo *d, struct cli_demo_part *p)
 	return BASE_EXIT_OK;
 }
 
-static const char *describe(int status, char out[128])
+static const char *describe_status(int status, char out[128])
 {
 	if (WIFSIGNALED(status))
 		snprintf(out, 128, "was killed by signal %d (%s)", WTERMSIG(status),
@@ -113,7 +113,7 @@ static const char *describe(int status, char out[128])
 }
 
 /* Returns true once for a part that has exited. */
-static bool reap(struct cli_demo_part *p, int *status)
+static bool reap_part(struct cli_demo_part *p, int *status)
 {
 	if (!p->pid || waitpid(p->pid, status, WNOHANG) != p->pid)
 		return false;
@@ -128,13 +128,13 @@ static int wait_until_ready(struct cli_demo *d, struct cli_demo_part *p)
 	int status;
 
 	while (!log_has_ready(p)) {
-		bool dead = reap(p, &status);
+		bool dead = reap_part(p, &status);
 		char what[128];
 
 		if (dead || base_now_ns() > end) {
 			if (dead)
 				base_failure(&cli_cmd_demo, "%s %s before it was ready", p->name,
-					     describe(status, what));
+					     describe_status(status, what));
 			else
 				base_failure(&cli_cmd_demo, "%s is not ready after %d s", p->name,
 					     READY_MS / 1000);
@@ -147,7 +147,7 @@ static int wait_until_ready(struct cli_demo *d, struct cli_demo_part *p)
 	return BASE_EXIT_OK;
 }
 
-static void stop(struct cli_demo_part *p)
+static void stop_part(struct cli_demo_part *p)
 {
 	const uint64_t end = base_now_ns() + STOP_MS * 1000000ull;
 	int status;
@@ -156,7 +156,7 @@ static void stop(struct cli_demo_part *p)
 		return;
 	/* wrk exits on SIGTERM; the queue stops its workers itself. */
 	kill(p->pid, SIGTERM);
-	while (p->pid && !reap(p, &status)) {
+	while (p->pid && !reap_part(p, &status)) {
 		if (base_now_ns() > end) {
 			base_failure(&cli_cmd_demo, "%s did not stop within %d s; killed", p->name,
 				     STOP_MS / 1000);
@@ -171,15 +171,15 @@ static void stop(struct cli_demo_part *p)
 void cli_demo_stop_all(struct cli_demo *d)
 {
 	for (int i = DEMO_PARTS - 1; i >= 0; i--)
-		stop(&d->part[i]);
+		stop_part(&d->part[i]);
 }
 
 int cli_demo_restart(struct cli_demo *d, enum cli_demo_part_id id)
 {
 	struct cli_demo_part *p = &d->part[id];
 
-	stop(p);
-	return spawn(d, p) ? BASE_EXIT_FAILURE : wait_until_ready(d, p);
+	stop_part(p);
+	return spawn_part(d, p) ? BASE_EXIT_FAILURE : wait_until_ready(d, p);
 }
 
 /* Gives up a late part, which is optional: the switch, or the reporter of loopback traffic. */
@@ -189,7 +189,7 @@ static void leave_out(struct cli_demo *d, int gone, const char *why)
 
 	for (int i = DEMO_PARTS - 1; i >= 0; i--)
 		if (d->part[i].late && d->part[i].wanted && (i == DEMO_SWITCH) == is_switch) {
-			stop(&d->part[i]);
+			stop_part(&d->part[i]);
 			d->part[i].wanted = false;
 		}
 	if (is_switch)
@@ -205,7 +205,7 @@ int cli_demo_start_all(struct cli_demo *d, bool late)
 
 		if (!p->wanted || p->late != late)
 			continue;
-		if (spawn(d, p))
+		if (spawn_part(d, p))
 			return BASE_EXIT_FAILURE;
 		if (i != DEMO_LOAD && wait_until_ready(d, p)) {
 			if (!late)
@@ -242,7 +242,7 @@ static void pause_load(struct cli_demo *d)
 
 	if (!load->pid)
 		return;
-	stop(load);
+	stop_part(load);
 	load->restart_ns = base_now_ns();
 	printf("the load on the shop waits until it runs again\n");
 }
@@ -257,13 +257,13 @@ int cli_demo_look_after(struct cli_demo *d)
 
 		if (p->wanted && !p->pid && p->restart_ns && base_now_ns() >= p->restart_ns &&
 		    may_start(d, i)) {
-			if (spawn(d, p))
+			if (spawn_part(d, p))
 				return BASE_EXIT_FAILURE;
 			if (i != DEMO_LOAD) {
 				printf("%s runs again, pid %d\n", p->name, (int)p->pid);
 			}
 		}
-		if (!reap(p, &status))
+		if (!reap_part(p, &status))
 			continue;
 		if (i == DEMO_LOAD && WIFEXITED(status) && !WEXITSTATUS(status)) {
 			p->restart_ns = base_now_ns();
@@ -271,7 +271,7 @@ int cli_demo_look_after(struct cli_demo *d)
 			continue;
 		}
 		base_failure(&cli_cmd_demo, "%s (pid %d) %s", p->name, (int)pid,
-			     describe(status, what));
+			     describe_status(status, what));
 		if (i == DEMO_SHOP)
 			pause_load(d);
 		if (!WIFSIGNALED(status))

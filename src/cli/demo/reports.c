@@ -24,7 +24,7 @@ static const char stores[] =
 
 #if HAVE_BPF
 /* Returns true if the kernel can report; d->report_to is then the target. */
-static bool try(struct cli_demo *d)
+static bool try_kernel(struct cli_demo *d)
 {
 	const struct report_kernel_opts o = {
 		.interface = INTERFACE, .target = TARGET, .ingress = true, .store = 1};
@@ -37,7 +37,7 @@ static bool try(struct cli_demo *d)
 	return true;
 }
 #else
-static bool try(struct cli_demo *d)
+static bool try_kernel(struct cli_demo *d)
 {
 	snprintf(d->no_reports, sizeof(d->no_reports), "built without eBPF");
 	return false;
@@ -57,7 +57,7 @@ static void set_kernel(struct cli_demo *d)
 
 int cli_demo_reports_set(struct cli_demo *d)
 {
-	const bool kernel = try(d), with_switch = d->with_switch && cli_demo_switch_can(d);
+	const bool kernel = try_kernel(d), with_switch = d->with_switch && cli_demo_switch_can(d);
 
 	if (!kernel && !with_switch)
 		return BASE_EXIT_OK;

@@ -14,12 +14,12 @@
 #include "region/tasks.h"
 
 /* Prints {"NAME":{...}} on one line. Consumes the reference to the object. */
-static void put(const char *name, json_t *o)
+static void print_object(const char *name, json_t *o)
 {
 	cli_json_print(stdout, json_pack("{s:o}", name, o), JSON_COMPACT);
 }
 
-static bool no(struct cli_remote *r, enum region_fault fault, const char *part)
+static bool report_fault(struct cli_remote *r, enum region_fault fault, const char *part)
 {
 	r->error = r->error ?: EBADMSG;
 	return !base_failure(&cli_cmd_dump, "region %" PRIu64 ": %s: %s", r->region.id, part,
@@ -40,7 +40,7 @@ static bool no(struct cli_remote *r, enum region_fault fault, const char *part)
 				r, (info_)->hot, SL_LINE_SIZE,                                   \
 				region_##kind##_hot_parse((r)->buffer, info_, hot_));            \
 		}                                                                                \
-		!open_ || no(r, open_, part_);                                                   \
+		!open_ || report_fault(r, open_, part_);                                         \
 	})
 
 /* Connections */
@@ -122,7 +122,7 @@ static void cgroup_print(const struct region_flow_cgroup *c, bool json)
 	for (int n = 0; n < SL_CGROUP_TEXTS; n++)
 		cli_tcp_json_text(o, names[n], c->name[n]);
 	json_object_set_new(o, "cut", json_boolean(c->cut));
-	put("cgroup", o);
+	print_object("cgroup", o);
 }
 
 static bool flows_cgroups(struct cli_remote *r, const struct region_flows_info *info, bool json)
@@ -133,7 +133,7 @@ static bool flows_cgroups(struct cli_remote *r, const struct region_flows_info *
 	if (!info->cgroups)
 		return true;
 	if (cgroup_slot(r, info, 0, &c))
-		return no(r, REGION_FAULT_UNSETTLED, "cgroups");
+		return report_fault(r, REGION_FAULT_UNSETTLED, "cgroups");
 	used = c.used < info->cgroup_slots ? (uint32_t)c.used : info->cgroup_slots;
 	for (uint32_t i = 1; i < used; i++) {
 		if (cgroup_slot(r, info, i, &c))
@@ -144,7 +144,7 @@ static bool flows_cgroups(struct cli_remote *r, const struct region_flows_info *
 	return true;
 }
 
-static bool flows(struct cli_remote *r, bool json)
+static bool print_flows(struct cli_remote *r, bool json)
 {
 	struct region_flows_info info;
 	struct region_flows_hot hot;
@@ -152,13 +152,14 @@ static bool flows(struct cli_remote *r, bool json)
 	if (!TABLE_OPEN(r, flows, &info, &hot))
 		return false;
 	if (json)
-		put("region",
-		    json_pack("{s:I,s:s,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "id",
-			      CLI_INT(r->region.id), "kind", "flows", "slots", CLI_INT(info.slots),
-			      "open", CLI_INT(hot.open), "quarantined", CLI_INT(hot.quarantined),
-			      "refused", CLI_INT(hot.refused), "journal", CLI_INT(hot.journal),
-			      "round", CLI_INT(hot.round), "changed_ns", CLI_INT(hot.changed_ns),
-			      "quarantine_ns", CLI_INT(hot.quarantine_ns)));
+		print_object("region", json_pack("{s:I,s:s,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "id",
+						 CLI_INT(r->region.id), "kind", "flows", "slots",
+						 CLI_INT(info.slots), "open", CLI_INT(hot.open),
+						 "quarantined", CLI_INT(hot.quarantined), "refused",
+						 CLI_INT(hot.refused), "journal",
+						 CLI_INT(hot.journal), "round", CLI_INT(hot.round),
+						 "changed_ns", CLI_INT(hot.changed_ns),
+						 "quarantine_ns", CLI_INT(hot.quarantine_ns)));
 	else
 		printf("region %" PRIu64 ": connections, %u open, %u closed of late, room for %u, "
 		       "%" PRIu64 " refused\n",
@@ -243,7 +244,8 @@ static bool each_slot(struct cli_remote *r, const struct slots *s, uint64_t *cop
 	return true;
 }
 
-static bool losses(struct cli_remote *r, const struct region_section *s, uint32_t n, uint64_t *sum)
+static bool read_losses(struct cli_remote *r, const struct region_section *s, uint32_t n,
+			uint64_t *sum)
 {
 	uint32_t bytes = (n + 6) / 7 * SL_LINE_SIZE;
 
@@ -254,7 +256,7 @@ static bool losses(struct cli_remote *r, const struct region_section *s, uint32_
 							    region_losses_add(r->buffer, n, sum));
 
 		if (fault)
-			return r->error ? false : no(r, fault, "losses");
+			return r->error ? false : report_fault(r, fault, "losses");
 	}
 	return true;
 }
@@ -295,7 +297,8 @@ static void layer_json(const struct slots *s, uint32_t index, const struct regio
 					      CLI_INT(region_layer_count(v->cell[i])), "sum_ns",
 					      CLI_INT(v->cell[i][SL_LAYER_SUM]), "buckets", cells));
 	}
-	put(s->name, json_pack("{s:I,s:I,s:s,s:i,s:s,s:i,s:s,s:i,s:I,s:I,s:I,s:I,s:o,s:o}", "slot",
+	print_object(s->name,
+		     json_pack("{s:I,s:I,s:s,s:i,s:s,s:i,s:s,s:i,s:I,s:I,s:I,s:I,s:o,s:o}", "slot",
 			       CLI_INT(index), "generation", CLI_INT(v->generation), "state",
 			       v->state == SL_SLOT_CLOSED ? "closed" : "open", "role", (int)v->role,
 			       "local", region_flow_address(v->local, local), "local_port",
@@ -313,7 +316,7 @@ static void layer_print(const struct slots *s, uint32_t index, const uint64_t *c
 		(json ? layer_json : layer_text)(s, index, &v);
 }
 
-static bool layers(struct cli_remote *r, bool json)
+static bool print_layers(struct cli_remote *r, bool json)
 {
 	uint64_t copy[SL_SLOT_WORDS];
 	struct region_layers_info info;
@@ -322,18 +325,19 @@ static bool layers(struct cli_remote *r, bool json)
 	struct slots s;
 	json_t *causes;
 
-	if (!TABLE_OPEN(r, layers, &info, &hot) || !losses(r, &info.losses, SL_CAUSES, lost))
+	if (!TABLE_OPEN(r, layers, &info, &hot) || !read_losses(r, &info.losses, SL_CAUSES, lost))
 		return false;
 	if (json) {
 		causes = json_object();
 		for (int i = 0; i < SL_CAUSES; i++)
 			json_object_set_new(causes, region_layer_cause_name(i),
 					    json_integer(CLI_INT(lost[i])));
-		put("region",
-		    json_pack("{s:I,s:s,s:I,s:I,s:I,s:I,s:o}", "id", CLI_INT(r->region.id), "kind",
-			      "layers", "flows_used", CLI_INT(hot.flows_used), "groups_used",
-			      CLI_INT(hot.groups_used), "opened", CLI_INT(hot.opened), "closed",
-			      CLI_INT(hot.closed), "causes", causes));
+		print_object("region",
+			     json_pack("{s:I,s:s,s:I,s:I,s:I,s:I,s:o}", "id", CLI_INT(r->region.id),
+				       "kind", "layers", "flows_used", CLI_INT(hot.flows_used),
+				       "groups_used", CLI_INT(hot.groups_used), "opened",
+				       CLI_INT(hot.opened), "closed", CLI_INT(hot.closed), "causes",
+				       causes));
 	} else {
 		printf("region %" PRIu64 ": layers, %" PRIu64 " flows seen, %" PRIu64 " closed\n",
 		       r->region.id, hot.opened, hot.closed);
@@ -383,7 +387,7 @@ static void task_json(const struct slots *s, uint32_t slot, const struct region_
 		      CLI_INT(n->voluntary), "involuntary", CLI_INT(n->involuntary), "migrations",
 		      CLI_INT(n->migrations), "wait_buckets", wait);
 	cli_tcp_json_text(o, "comm", comm);
-	put(s->name, o);
+	print_object(s->name, o);
 }
 
 static void task_print(const struct slots *s, uint32_t index, const uint64_t *copy, bool json)
@@ -398,7 +402,7 @@ static void task_print(const struct slots *s, uint32_t index, const uint64_t *co
 	(json ? task_json : task_text)(s, index, &row, comm);
 }
 
-static bool tasks(struct cli_remote *r, bool json)
+static bool print_tasks(struct cli_remote *r, bool json)
 {
 	uint64_t lost[SL_TASK_LOSSES], *copy;
 	struct region_tasks_info info;
@@ -406,7 +410,8 @@ static bool tasks(struct cli_remote *r, bool json)
 	struct slots s;
 	bool good;
 
-	if (!TABLE_OPEN(r, tasks, &info, &hot) || !losses(r, &info.losses, SL_TASK_LOSSES, lost))
+	if (!TABLE_OPEN(r, tasks, &info, &hot) ||
+	    !read_losses(r, &info.losses, SL_TASK_LOSSES, lost))
 		return false;
 	copy = calloc(info.cpus, SL_TASK_SIZE);
 	if (!copy) {
@@ -414,13 +419,14 @@ static bool tasks(struct cli_remote *r, bool json)
 		return false;
 	}
 	if (json)
-		put("region",
-		    json_pack("{s:I,s:s,s:I,s:I,s:I,s:I,s:I,s:I}", "id", CLI_INT(r->region.id),
-			      "kind", "tasks", "tasks_used", CLI_INT(hot.tasks_used),
-			      "cgroups_used", CLI_INT(hot.cgroups_used), "cpus", CLI_INT(info.cpus),
-			      "tasks_refused", CLI_INT(lost[SL_TASK_LOSS_TASKS]), "cgroups_refused",
-			      CLI_INT(lost[SL_TASK_LOSS_CGROUPS]), "untracked",
-			      CLI_INT(lost[SL_TASK_LOSS_UNTRACKED])));
+		print_object("region",
+			     json_pack("{s:I,s:s,s:I,s:I,s:I,s:I,s:I,s:I}", "id",
+				       CLI_INT(r->region.id), "kind", "tasks", "tasks_used",
+				       CLI_INT(hot.tasks_used), "cgroups_used",
+				       CLI_INT(hot.cgroups_used), "cpus", CLI_INT(info.cpus),
+				       "tasks_refused", CLI_INT(lost[SL_TASK_LOSS_TASKS]),
+				       "cgroups_refused", CLI_INT(lost[SL_TASK_LOSS_CGROUPS]),
+				       "untracked", CLI_INT(lost[SL_TASK_LOSS_UNTRACKED])));
 	else
 		printf("region %" PRIu64 ": scheduler time of %u CPUs; refused: %" PRIu64
 		       " tasks, %" PRIu64 " cgroups\n",
@@ -447,12 +453,13 @@ bool cli_dump_kernel(struct cli_remote *r, bool json)
 {
 	const struct sl_region_header *h = r->buffer;
 	uint32_t kind = h->kind;
-	bool good = kind == SL_REGION_FLOWS    ? flows(r, json)
-		    : kind == SL_REGION_LAYERS ? layers(r, json)
-					       : tasks(r, json);
+	bool good = kind == SL_REGION_FLOWS    ? print_flows(r, json)
+		    : kind == SL_REGION_LAYERS ? print_layers(r, json)
+					       : print_tasks(r, json);
 
 	if (good && json)
-		put("read", json_pack("{s:I,s:I,s:I}", "reads", CLI_INT(r->reads), "again",
-				      CLI_INT(r->retries), "unsettled", CLI_INT(r->unsettled)));
+		print_object("read",
+			     json_pack("{s:I,s:I,s:I}", "reads", CLI_INT(r->reads), "again",
+				       CLI_INT(r->retries), "unsettled", CLI_INT(r->unsettled)));
 	return good;
 }

@@ -286,7 +286,7 @@ static int parse_kinds(const struct base_command *cmd, struct cli_dta_settings *
 	return BASE_EXIT_OK;
 }
 
-static int check(const struct base_command *cmd, struct cli_dta_settings *s)
+static int check_settings(const struct base_command *cmd, struct cli_dta_settings *s)
 {
 	static const char *const orders[] = {"sequential", "uniform", "zipf", NULL};
 	int order, legacy, err;
@@ -463,7 +463,7 @@ static const struct base_option table[] = {
  * Sends the load and prints the result. Returns BASE_EXIT_OK if everything was sent and
  * acknowledged.
  */
-static int generate(const struct base_command *cmd, struct cli_dta_load *load, int stop)
+static int send_load(const struct base_command *cmd, struct cli_dta_load *load, int stop)
 {
 	struct cli_dta_sent sent;
 	int failed = cli_dta_send(cmd, &set, load, &sent, stop), err = 0;
@@ -484,7 +484,7 @@ static int generate(const struct base_command *cmd, struct cli_dta_load *load, i
 	return err || failed || sent.unsent ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
 }
 
-static int run(const struct base_command *cmd, int argc, char **argv)
+static int run_dta(const struct base_command *cmd, int argc, char **argv)
 {
 	struct cli_dta_load load;
 	struct cli_dta_flows *flows = NULL;
@@ -493,7 +493,7 @@ static int run(const struct base_command *cmd, int argc, char **argv)
 
 	if (!base_options_only(cmd, table, argc, argv, &code))
 		return code;
-	code = check(cmd, &set);
+	code = check_settings(cmd, &set);
 	if (code != BASE_EXIT_OK)
 		return code;
 	if (!set.incarnation)
@@ -516,7 +516,7 @@ static int run(const struct base_command *cmd, int argc, char **argv)
 		goto out;
 	}
 	load.replay = flows;
-	code = generate(cmd, &load, stop);
+	code = send_load(cmd, &load, stop);
 	cli_dta_load_close(&load);
 out:
 	if (stop >= 0)
@@ -529,5 +529,5 @@ const struct base_command cli_generate_dta = {
 	.name = "generate dta",
 	.synopsis = "--to HOST:PORT [OPTION]...",
 	.summary = "Send reports, some lost or doubled, whose outcome is known",
-	.run = run,
+	.run = run_dta,
 };

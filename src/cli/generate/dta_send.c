@@ -59,7 +59,7 @@ struct dta_send_sender {
 	uint32_t queued;
 };
 
-static bool chance(struct dta_send_sender *x, double p)
+static bool draw_chance(struct dta_send_sender *x, double p)
 {
 	uint64_t r;
 
@@ -72,7 +72,7 @@ static bool chance(struct dta_send_sender *x, double p)
 	return (double)(r >> 11) * 0x1p-53 < p;
 }
 
-static int complain(const struct base_command *cmd, const char *what, int err)
+static int report_error(const struct base_command *cmd, const char *what, int err)
 {
 	base_failure(cmd, "%s: %s", what, strerror(err));
 	return -err;
@@ -81,7 +81,7 @@ static int complain(const struct base_command *cmd, const char *what, int err)
 /* Output */
 
 /* Sends all messages of m. Ignores ECONNREFUSED, which means that no translator is listening. */
-static void push(struct dta_send_sender *x, int fd, struct mmsghdr *m, uint32_t n)
+static void push_messages(struct dta_send_sender *x, int fd, struct mmsghdr *m, uint32_t n)
 {
 	uint32_t refused = 0;
 
@@ -165,7 +165,7 @@ static void send_queue(struct dta_send_sender *x, int fd)
 		n++;
 		i += run;
 	}
-	push(x, fd, m, n);
+	push_messages(x, fd, m, n);
 	x->queued = 0;
 }
 
@@ -183,7 +183,7 @@ static uint8_t *data_of(const struct dta_send_sender *x, const struct dta_send_r
 }
 
 /* Builds the next packet of a reporter. Returns false if no reports are left. */
-static bool make(struct dta_send_sender *x, uint32_t index, bool withheld)
+static bool make_packet(struct dta_send_sender *x, uint32_t index, bool withheld)
 {
 	struct dta_send_reporter *rep = &x->reporter[index];
 	uint8_t *data = data_of(x, rep, rep->made);
@@ -258,7 +258,7 @@ static void send_again(struct dta_send_sender *x, uint32_t index, uint64_t packe
 	x->sent->again_packets++;
 }
 
-static bool before(uint32_t a, uint32_t b)
+static bool is_before(uint32_t a, uint32_t b)
 {
 	return (int32_t)(a - b) < 0;
 }
@@ -266,20 +266,20 @@ static bool before(uint32_t a, uint32_t b)
 /*
  * Returns true if all reports of the packet precede the answer's next, or are in a range of an ACK.
  */
-static bool arrived(const struct dta_send_kept *k, const struct dta_answer *a)
+static bool has_arrived(const struct dta_send_kept *k, const struct dta_answer *a)
 {
 	const uint32_t end = k->first + k->reports;
 
-	if (!before(a->next, end))
+	if (!is_before(a->next, end))
 		return true;
 	for (uint32_t i = 0; a->type == DTA_ACK && i < a->ranges; i++)
-		if (!before(k->first, a->range[i].first) &&
-		    !before(a->range[i].first + a->range[i].count, end))
+		if (!is_before(k->first, a->range[i].first) &&
+		    !is_before(a->range[i].first + a->range[i].count, end))
 			return true;
 	return false;
 }
 
-static void answered(struct dta_send_sender *x, const struct dta_answer *a)
+static void apply_answer(struct dta_send_sender *x, const struct dta_answer *a)
 {
 	const uint32_t index = a->reporter - x->s->reporter;
 	struct dta_send_reporter *rep;
@@ -294,8 +294,8 @@ static void answered(struct dta_send_sender *x, const struct dta_answer *a)
 	if (!x->s->essential)
 		return;
 	/* Ignore an answer beyond the last sent report: it is forged or faulty. */
-	while (!before(rep->sequence, a->next) && rep->settled < rep->made &&
-	       arrived(&rep->slot[rep->settled % x->ring], a)) {
+	while (!is_before(rep->sequence, a->next) && rep->settled < rep->made &&
+	       has_arrived(&rep->slot[rep->settled % x->ring], a)) {
 		const struct dta_send_kept *k = &rep->slot[rep->settled++ % x->ring];
 
 		rep->settled_sequence = k->first + k->reports;
@@ -309,8 +309,8 @@ static void answered(struct dta_send_sender *x, const struct dta_answer *a)
 		for (uint32_t i = 0; i < a->ranges; i++) {
 			const uint32_t end = a->range[i].first + a->range[i].count;
 
-			if (before(k->first, end) &&
-			    before(a->range[i].first, k->first + k->reports)) {
+			if (is_before(k->first, end) &&
+			    is_before(a->range[i].first, k->first + k->reports)) {
 				send_again(x, index, p, DTA_AGAIN);
 				break;
 			}
@@ -344,13 +344,13 @@ static bool listen_to_answers(struct dta_send_sender *x, int timeout_ms)
 			    dta_answer_parse(packet, (size_t)n, &a) != DTA_FINE)
 				x->sent->bad_answers++;
 			else
-				answered(x, &a);
+				apply_answer(x, &a);
 		}
 	}
 	return any;
 }
 
-static uint32_t outstanding(const struct dta_send_reporter *rep)
+static uint32_t reports_in_flight(const struct dta_send_reporter *rep)
 {
 	return rep->sequence - rep->settled_sequence;
 }
@@ -359,13 +359,13 @@ static uint32_t outstanding(const struct dta_send_reporter *rep)
  * Waits until at most this many reports and packets of a reporter are in flight, and resends the
  * oldest packet if it gets no answer. Returns false on a signal, or without progress for --wait.
  */
-static bool settle(struct dta_send_sender *x, uint32_t index, uint32_t reports, uint64_t packets,
-		   int stop)
+static bool settle_reporter(struct dta_send_sender *x, uint32_t index, uint32_t reports,
+			    uint64_t packets, int stop)
 {
 	struct dta_send_reporter *rep = &x->reporter[index];
 	uint64_t moved = base_now_ns(), asked = moved;
 
-	while (outstanding(rep) > reports || rep->made - rep->settled > packets) {
+	while (reports_in_flight(rep) > reports || rep->made - rep->settled > packets) {
 		const uint32_t was = rep->settled_sequence;
 		uint64_t now;
 
@@ -390,17 +390,17 @@ static bool settle(struct dta_send_sender *x, uint32_t index, uint32_t reports, 
 /* Bursts */
 
 /* Duplicates and reorders packets of a burst. */
-static void befall(struct dta_send_sender *x)
+static void inject_faults(struct dta_send_sender *x)
 {
 	const uint32_t n = x->queued;
 
 	for (uint32_t i = 0; i < n; i++)
-		if (chance(x, x->s->duplicate)) {
+		if (draw_chance(x, x->s->duplicate)) {
 			x->queue[x->queued++] = x->queue[i];
 			x->sent->duplicated++;
 		}
 	for (uint32_t i = 0; i + 1 < x->queued; i++)
-		if (chance(x, x->s->reorder)) {
+		if (draw_chance(x, x->s->reorder)) {
 			uint32_t to = i + 1 + (uint32_t)(x->random % FAR);
 			struct iovec swapped = x->queue[i];
 
@@ -421,8 +421,8 @@ static bool send_burst(struct dta_send_sender *x, uint32_t index, int stop)
 		const uint32_t most = BASE_MIN(rep->credits, UNSETTLED);
 		const uint32_t per_burst = packets * x->s->pack;
 
-		if (!settle(x, index, most > per_burst ? most - per_burst : 0, x->ring - BURST,
-			    stop))
+		if (!settle_reporter(x, index, most > per_burst ? most - per_burst : 0,
+				     x->ring - BURST, stop))
 			return false;
 	}
 	while (packets--) {
@@ -430,17 +430,17 @@ static bool send_burst(struct dta_send_sender *x, uint32_t index, int stop)
 		const bool near_end = x->total - x->load->n <=
 				      (uint64_t)x->burst * x->s->pack * x->s->reporters;
 
-		if (!make(x, index, !near_end && chance(x, x->s->loss))) {
+		if (!make_packet(x, index, !near_end && draw_chance(x, x->s->loss))) {
 			rep->through = true;
 			break;
 		}
 	}
-	befall(x);
+	inject_faults(x);
 	send_queue(x, fd_of(x, index));
 	return true;
 }
 
-static void pace(struct dta_send_sender *x)
+static void pace_sending(struct dta_send_sender *x)
 {
 	const uint64_t due = x->began +
 			     (uint64_t)((double)x->sent->reports * 1e9 / (double)x->s->rate);
@@ -465,10 +465,10 @@ static int send_all(struct dta_send_sender *x, int stop)
 				return -ETIMEDOUT;
 			through += x->reporter[r].through;
 			if (x->s->rate)
-				pace(x);
+				pace_sending(x);
 		}
 		if (x->broken)
-			return complain(x->cmd, x->s->xdp, -x->broken);
+			return report_error(x->cmd, x->s->xdp, -x->broken);
 		if (base_stop_wait(stop, 0))
 			return 0;
 	} while (through < x->s->reporters);
@@ -482,9 +482,9 @@ static int settle_all(struct dta_send_sender *x, int stop)
 	if (!x->s->essential || x->s->legacy)
 		return 0;
 	for (uint32_t r = 0; r < x->s->reporters; r++)
-		if (err || !settle(x, r, 0, 0, stop)) {
+		if (err || !settle_reporter(x, r, 0, 0, stop)) {
 			err = -ETIMEDOUT;
-			x->sent->unsettled += outstanding(&x->reporter[r]);
+			x->sent->unsettled += reports_in_flight(&x->reporter[r]);
 		}
 	return err;
 }
@@ -511,7 +511,7 @@ static int connect_to(struct dta_send_sender *x)
 	for (uint32_t i = 0; i < x->sockets; i++) {
 		x->fd[i] = socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 		if (x->fd[i] < 0 || connect(x->fd[i], found->ai_addr, found->ai_addrlen)) {
-			err = complain(x->cmd, x->s->to, errno);
+			err = report_error(x->cmd, x->s->to, errno);
 			break;
 		}
 		setsockopt(x->fd[i], SOL_SOCKET, SO_SNDBUF, &(int){1 << 22}, sizeof(int));
@@ -584,7 +584,7 @@ int cli_dta_send(const struct base_command *cmd, const struct cli_dta_settings *
 	slot = calloc((size_t)x.ring * (keep ? s->reporters : 1), sizeof(*slot));
 	data = malloc((size_t)x.room * x.ring * (keep ? s->reporters : 1));
 	if (!x.reporter || !slot || !data) {
-		err = complain(cmd, "memory", ENOMEM);
+		err = report_error(cmd, "memory", ENOMEM);
 		goto out;
 	}
 	for (uint32_t r = 0; r < s->reporters; r++)
@@ -611,7 +611,7 @@ int cli_dta_send(const struct base_command *cmd, const struct cli_dta_settings *
 	err = send_all(&x, stop);
 	flush_frames(&x);
 	if (!err && x.broken)
-		err = complain(cmd, s->xdp, -x.broken);
+		err = report_error(cmd, s->xdp, -x.broken);
 	sent->elapsed_ns = base_now_ns() - x.began;
 	if (settle_all(&x, stop) && !err)
 		err = -ETIMEDOUT;

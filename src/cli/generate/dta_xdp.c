@@ -48,7 +48,7 @@ struct cli_dta_xdp {
 	uint64_t pseudo; /* unfolded checksum of the addresses */
 };
 
-static uint16_t checksum(uint64_t sum)
+static uint16_t finish_checksum(uint64_t sum)
 {
 	return (uint16_t)~dta_sum_fold(sum);
 }
@@ -59,7 +59,7 @@ static void put16(uint8_t *at, uint16_t network)
 }
 
 /* Finds the link address of a neighbour. Resolves the address first if it is unknown. */
-static int resolve(const char *interface, const struct sockaddr_in *to, uint8_t mac[6])
+static int resolve_neighbour(const char *interface, const struct sockaddr_in *to, uint8_t mac[6])
 {
 	struct sockaddr_in discard = *to;
 	const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -101,7 +101,7 @@ static int make_head(struct cli_dta_xdp *x, const char *interface, int fd, char 
 	if (strlen(interface) >= sizeof(r.ifr_name) || ioctl(fd, SIOCGIFHWADDR, &r))
 		return base_fail(error, bytes, -ENODEV, "--xdp: %s: no such interface", interface);
 	memcpy(x->head + 6, r.ifr_hwaddr.sa_data, 6);
-	err = resolve(interface, &to, x->head);
+	err = resolve_neighbour(interface, &to, x->head);
 	if (err)
 		return base_fail(error, bytes, err,
 				 "--xdp: %s: the translator is no neighbour there", interface);
@@ -117,7 +117,7 @@ static int make_head(struct cli_dta_xdp *x, const char *interface, int fd, char 
 	return 0;
 }
 
-static int quiet(enum libbpf_print_level level, const char *format, va_list args)
+static int drop_log(enum libbpf_print_level level, const char *format, va_list args)
 {
 	(void)level;
 	(void)format;
@@ -130,11 +130,11 @@ static struct cli_dta_xdp_frame *frame_at(const struct cli_dta_xdp *x, uint32_t 
 	return (struct cli_dta_xdp_frame *)(void *)(x->frames + (size_t)i * x->stride);
 }
 
-static int load(struct cli_dta_xdp *x, const char *interface)
+static int load_program(struct cli_dta_xdp *x, const char *interface)
 {
 	const uint32_t out = if_nametoindex(interface);
 	const uint32_t longest = x->stride - (uint32_t)sizeof(struct cli_dta_xdp_frame);
-	libbpf_print_fn_t before = libbpf_set_print(quiet);
+	libbpf_print_fn_t before = libbpf_set_print(drop_log);
 	int err = 0;
 
 	x->program = generate_dta_xdp_bpf__open();
@@ -177,7 +177,7 @@ struct cli_dta_xdp *cli_dta_xdp_open(const char *interface, int fd, uint32_t lon
 	x->room = ROOM_BYTES / x->stride;
 	err = make_head(x, interface, fd, error, error_bytes);
 	if (!err) {
-		err = load(x, interface);
+		err = load_program(x, interface);
 		if (!err)
 			return x;
 		snprintf(error, error_bytes, "--xdp: %s: %s%s", interface, strerror(-err),
@@ -208,12 +208,12 @@ int cli_dta_xdp_put(struct cli_dta_xdp *x, uint16_t port, const void *packet, ui
 	ip = f->data + 14;
 	udp = ip + 20;
 	put16(ip + 2, htons((uint16_t)(28 + bytes)));
-	put16(ip + 10, checksum(dta_sum_of(ip, 20)));
+	put16(ip + 10, finish_checksum(dta_sum_of(ip, 20)));
 	put16(udp, htons(port));
 	put16(udp + 4, htons((uint16_t)(8 + bytes)));
 	memcpy(udp + 8, packet, bytes);
-	const uint16_t sum =
-		checksum(x->pseudo + htons((uint16_t)(8 + bytes)) + dta_sum_of(udp, 8 + bytes));
+	const uint16_t sum = finish_checksum(x->pseudo + htons((uint16_t)(8 + bytes)) +
+					     dta_sum_of(udp, 8 + bytes));
 
 	put16(udp + 6, sum ? sum : 0xffff);
 	return 0;

@@ -137,7 +137,7 @@ static uint64_t next_random(uint64_t *x)
 }
 
 /* Makes updates [from, to) of a pass over all metrics: counters, then gauges, then histograms. */
-static inline void pass(struct worker *w, uint32_t from, uint32_t to)
+static inline void update_pass(struct worker *w, uint32_t from, uint32_t to)
 {
 	const uint32_t gauges = w->s->of_kind[CLI_COUNTER],
 		       histograms = gauges + w->s->of_kind[CLI_GAUGE];
@@ -160,7 +160,7 @@ static inline void pass(struct worker *w, uint32_t from, uint32_t to)
 	w->done[CLI_HISTOGRAM] += i - from;
 }
 
-static void publish(struct worker *w)
+static void publish_total(struct worker *w)
 {
 	for (int k = 0; k < CLI_KINDS; k++)
 		relaxed_store(w->total->done[k], w->done[k]);
@@ -179,9 +179,9 @@ static void as_fast_as_possible(struct worker *w)
 		if (relaxed_load(*w->sh->stop))
 			return;
 		for (uint64_t i = 0; i < n; i++)
-			pass(w, 0, m);
+			update_pass(w, 0, m);
 		u += n;
-		publish(w);
+		publish_total(w);
 	}
 }
 
@@ -203,12 +203,12 @@ static void at_a_rate(struct worker *w)
 			uint32_t at = (uint32_t)(made % m);
 			uint32_t n = due - made < m - at ? (uint32_t)(due - made) : m - at;
 
-			pass(w, at, at + n);
+			update_pass(w, at, at + n);
 			made += n;
 			if (relaxed_load(*w->sh->stop))
 				break;
 		}
-		publish(w);
+		publish_total(w);
 		/*
 		 * Sleep until the next update is due, for at least 1 ms to avoid spinning, and at
 		 * most 50 ms to notice a stop.
@@ -222,7 +222,7 @@ static void at_a_rate(struct worker *w)
 	}
 }
 
-static void *work(void *arg)
+static void *run_worker(void *arg)
 {
 	struct worker *w = arg;
 	struct timespec ts;
@@ -231,7 +231,7 @@ static void *work(void *arg)
 		at_a_rate(w);
 	else
 		as_fast_as_possible(w);
-	publish(w);
+	publish_total(w);
 	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
 	relaxed_store(w->total->cpu_ns, (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec);
 	return NULL;
@@ -239,7 +239,7 @@ static void *work(void *arg)
 
 /* Child process */
 
-static void step(const struct cli_generate_child *c, enum cli_generate_step step)
+static void report_step(const struct cli_generate_child *c, enum cli_generate_step step)
 {
 	/* Release: pairs with the acquire in look_at(), whose reads of error and totals follow. */
 	__atomic_store_n(&c->self->step, (char)step, __ATOMIC_RELEASE);
@@ -256,11 +256,11 @@ __attribute__((format(printf, 2, 3))) static void failed(struct cli_generate_chi
 	va_start(ap, fmt);
 	vsnprintf(c->self->error, sizeof(c->self->error), fmt, ap);
 	va_end(ap);
-	step(c, CLI_FAILED);
+	report_step(c, CLI_FAILED);
 	_exit(BASE_EXIT_FAILURE);
 }
 
-/* Waits for end of file on a pipe that nobody writes to. */
+/* Waits for end of file on a pipe that is never written to. */
 static void wait_for_end(int fd)
 {
 	struct pollfd p = {.fd = fd};
@@ -285,8 +285,8 @@ static const struct pods_pod *missing_of(const struct pods_pod *pods, uint32_t n
 	return NULL;
 }
 
-static void count(struct cli_generate_child *c, const struct pods_pod *pods, uint32_t first,
-		  uint32_t n)
+static void count_updates(struct cli_generate_child *c, const struct pods_pod *pods, uint32_t first,
+			  uint32_t n)
 {
 	const uint32_t threads = c->s->threads;
 	struct worker *workers = calloc((size_t)n * threads, sizeof(*workers));
@@ -308,7 +308,7 @@ static void count(struct cli_generate_child *c, const struct pods_pod *pods, uin
 		w->total = &c->sh->total[number];
 		/* An odd number: xorshift must not start with 0. */
 		w->random = (c->s->seed + number + 1) * 0x9e3779b97f4a7c15u | 1;
-		err = pthread_create(&w->thread, &attr, work, w);
+		err = pthread_create(&w->thread, &attr, run_worker, w);
 		if (err)
 			break;
 	}
@@ -326,7 +326,7 @@ static void count(struct cli_generate_child *c, const struct pods_pod *pods, uin
 static char library_said[160];
 static pthread_mutex_t library_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static void hear(enum sl_log_level level, const char *line, void *arg)
+static void keep_message(enum sl_log_level level, const char *line, void *arg)
 {
 	(void)arg;
 	if (level > SL_LOG_WARN)
@@ -352,7 +352,7 @@ void cli_generate_child(struct cli_generate_child *c, uint32_t index)
 
 	if (!pods)
 		failed(c, "out of memory");
-	sl_set_log(hear, NULL);
+	sl_set_log(keep_message, NULL);
 	for (uint32_t i = 0; i < n; i++)
 		if (!pod_open(s, &pods[i], first + i, error, sizeof(error)))
 			failed(c, "%s", error);
@@ -366,11 +366,11 @@ void cli_generate_child(struct cli_generate_child *c, uint32_t index)
 		if (told_to_leave(c, 2))
 			_exit(BASE_EXIT_OK);
 	}
-	step(c, CLI_ATTACHED);
+	report_step(c, CLI_ATTACHED);
 	wait_for_end(c->go);
 	if (!told_to_leave(c, 0)) {
-		count(c, pods, first, n);
-		step(c, CLI_DONE);
+		count_updates(c, pods, first, n);
+		report_step(c, CLI_DONE);
 		wait_for_end(c->leave);
 	}
 	_exit(BASE_EXIT_OK);

@@ -20,7 +20,7 @@
 /* HTTP */
 
 /* Returns a hint to append to the collector's error message. */
-static const char *advice(long status, const char *token)
+static const char *hint_for(long status, const char *token)
 {
 	if (status != 401)
 		return "";
@@ -32,8 +32,8 @@ static const char *advice(long status, const char *token)
  * Sends a GET request, a POST request with a body, or another method. Takes over the reference to
  * body. Returns NULL after printing an error.
  */
-static json_t *fetch(struct cli_query_collectors *c, uint32_t member, const char *method,
-		     const char *path, json_t *body)
+static json_t *send_request(struct cli_query_collectors *c, uint32_t member, const char *method,
+			    const char *path, json_t *body)
 {
 	char *posted = body ? json_dumps(body, JSON_COMPACT) : NULL, *answer, why[256];
 	const char *at = c->member[member].at, *token = c->member[member].token;
@@ -61,7 +61,7 @@ static json_t *fetch(struct cli_query_collectors *c, uint32_t member, const char
 				     said	     ? said
 				     : status == 404 ? "has no stores: is it run with --dta?"
 						     : "gave a malformed answer",
-				     advice(status, token));
+				     hint_for(status, token));
 			json_decref(j);
 			j = NULL;
 		}
@@ -71,7 +71,7 @@ static json_t *fetch(struct cli_query_collectors *c, uint32_t member, const char
 }
 
 /* Appends a parameter to a path of PATH_BYTES bytes. */
-static void add(void *path, const char *key, const char *value)
+static void add_parameter(void *path, const char *key, const char *value)
 {
 	char *safe = curl_easy_escape(NULL, value, 0);
 	size_t n = strlen(path);
@@ -124,13 +124,13 @@ void cli_query_parameters(const struct cli_query_settings *set,
 
 json_t *cli_query_get(struct cli_query_collectors *c, uint32_t member, const char *path)
 {
-	return fetch(c, member, NULL, path, NULL);
+	return send_request(c, member, NULL, path, NULL);
 }
 
 bool cli_query_order(struct cli_query_collectors *c, uint32_t member, const char *method,
 		     const char *path, json_t *body)
 {
-	json_t *j = fetch(c, member, method, path, body);
+	json_t *j = send_request(c, member, method, path, body);
 	bool done = j;
 
 	json_decref(j);
@@ -144,12 +144,12 @@ json_t *cli_query_ask_one(struct cli_query_collectors *c, uint32_t member, const
 	json_t *j, *list, *body, *answers;
 
 	if (n < 2) {
-		add(path, "store", store);
+		add_parameter(path, "store", store);
 		if (n)
-			add(path, "key", keys[0]);
-		cli_query_parameters(c->set, add, path);
+			add_parameter(path, "key", keys[0]);
+		cli_query_parameters(c->set, add_parameter, path);
 		if (c->n > 1 && !strcmp(c->kind, "sketch"))
-			add(path, "cells", "1");
+			add_parameter(path, "cells", "1");
 		j = cli_query_get(c, member, path);
 		return j ? json_pack("[o]", j) : NULL;
 	}
@@ -158,7 +158,7 @@ json_t *cli_query_ask_one(struct cli_query_collectors *c, uint32_t member, const
 		json_array_append_new(list, json_string(keys[i]));
 	body = json_pack("{s:s,s:o}", "store", store, "keys", list);
 	cli_query_parameters(c->set, add_member, body);
-	j = fetch(c, member, NULL, path, body);
+	j = send_request(c, member, NULL, path, body);
 	answers = json_incref(json_object_get(j, "answers"));
 	json_decref(j);
 	if (j && json_array_size(answers) != n) {
@@ -172,7 +172,8 @@ json_t *cli_query_ask_one(struct cli_query_collectors *c, uint32_t member, const
 /* Several collectors */
 
 /* Records the name and the store of a collector. Returns false if it has no such store. */
-static bool met(struct cli_query_collectors *c, uint32_t member, const char *store, const json_t *j)
+static bool note_collector(struct cli_query_collectors *c, uint32_t member, const char *store,
+			   const json_t *j)
 {
 	const json_t *s;
 	size_t i;
@@ -219,7 +220,7 @@ bool cli_query_meet(struct cli_query_collectors *c, const struct cli_query_setti
 
 		if (!j)
 			continue;
-		c->member[i].up = met(c, i, store, j);
+		c->member[i].up = note_collector(c, i, store, j);
 		up += c->member[i].up;
 		if (!c->member[i].up)
 			base_failure(&cli_cmd_query, "%s: no store '%.64s'", c->member[i].at,
@@ -230,9 +231,9 @@ bool cli_query_meet(struct cli_query_collectors *c, const struct cli_query_setti
 }
 
 /* Lists the available members in query order: ring members first, then members without a name. */
-static uint32_t order(const struct cli_query_collectors *c, const struct dta_hash_ring *ring,
-		      const uint32_t *of_ring, uint64_t hash,
-		      uint32_t asked[DTA_HASH_RING_MEMBERS_MAX])
+static uint32_t query_order(const struct cli_query_collectors *c, const struct dta_hash_ring *ring,
+			    const uint32_t *of_ring, uint64_t hash,
+			    uint32_t asked[DTA_HASH_RING_MEMBERS_MAX])
 {
 	uint64_t left = ring->members < 64 ? (1ull << ring->members) - 1 : ~0ull, done = 0;
 	uint32_t n = 0;
@@ -296,8 +297,9 @@ uint32_t cli_query_order_of(const struct cli_query_collectors *c, const char *ke
 		n = sizeof(list);
 	}
 	ring_of(c, &ring, of_ring);
-	return order(c, &ring, of_ring,
-		     dta_hash_ring_hash(c->tenant, c->store, bytes, n > 0 ? (size_t)n : 0), asked);
+	return query_order(c, &ring, of_ring,
+			   dta_hash_ring_hash(c->tenant, c->store, bytes, n > 0 ? (size_t)n : 0),
+			   asked);
 }
 
 /* Asks a member for keys[i], whose answer goes to answers[of[i]]. */
@@ -341,7 +343,7 @@ static json_t *ask_in_turn(struct cli_query_collectors *c, const char *store, ch
 		int bytes = dta_query_key(keys[i], key);
 
 		json_array_append_new(answers, json_null());
-		plan[i].turns = order(
+		plan[i].turns = query_order(
 			c, &ring, of_ring,
 			dta_hash_ring_hash(c->tenant, c->store, key, bytes > 0 ? (size_t)bytes : 0),
 			plan[i].asked);
@@ -370,7 +372,7 @@ static json_t *ask_in_turn(struct cli_query_collectors *c, const char *store, ch
 	return answers;
 }
 
-static void sum(json_t *to, const json_t *from, const char *key)
+static void add_counts(json_t *to, const json_t *from, const char *key)
 {
 	const json_t *x = json_object_get(to, key), *y = json_object_get(from, key);
 
@@ -392,8 +394,8 @@ static void add_up(json_t *to, const json_t *a)
 		json_object_update(to, (json_t *)(uintptr_t)a);
 		return;
 	}
-	sum(to, a, "value");
-	sum(to, a, "error");
+	add_counts(to, a, "value");
+	add_counts(to, a, "error");
 	json_object_set_new(to, "error_probability",
 			    json_real(cli_json_number(to, "error_probability") *
 				      cli_json_number(a, "error_probability")));
@@ -477,8 +479,8 @@ static void add_keys(json_t *all, json_t *index, const json_t *got, uint32_t rep
 	json_t *keys = json_object_get(all, "keys"), *k, *have;
 	size_t i;
 
-	sum(all, got, "known");
-	sum(all, got, "overwritten_blocks");
+	add_counts(all, got, "known");
+	add_counts(all, got, "overwritten_blocks");
 	json_array_foreach(json_object_get(got, "keys"), i, k)
 	{
 		have = json_object_get(index, cli_json_text(k, "key"));
@@ -486,7 +488,7 @@ static void add_keys(json_t *all, json_t *index, const json_t *got, uint32_t rep
 			json_array_append(keys, k);
 			json_object_set(index, cli_json_text(k, "key"), k);
 		} else if (replicas < 2 && json_object_get(k, "value")) {
-			sum(have, k, "value");
+			add_counts(have, k, "value");
 		} else if (cli_json_integer(k, "value") > cli_json_integer(have, "value")) {
 			json_object_set(have, "value", json_object_get(k, "value"));
 		}
@@ -494,7 +496,7 @@ static void add_keys(json_t *all, json_t *index, const json_t *got, uint32_t rep
 }
 
 /* Sorts by count and truncates to max. */
-static void cut(json_t *all, size_t max, bool top)
+static void sort_and_cut(json_t *all, size_t max, bool top)
 {
 	json_t *keys = json_object_get(all, "keys"), *some = json_array();
 	size_t n = json_array_size(keys), from = !top && n > max ? n - max : 0;
@@ -519,10 +521,10 @@ json_t *cli_query_keys(struct cli_query_collectors *c, const char *store, size_t
 	 * A key that is large in total may not be among the largest of any collector: request many.
 	 */
 	snprintf(most, sizeof(most), "%zu", c->n > 1 && top ? 10000 : max);
-	add(path, "store", store);
-	add(path, "max", most);
+	add_parameter(path, "store", store);
+	add_parameter(path, "max", most);
 	if (top)
-		add(path, "top", "1");
+		add_parameter(path, "top", "1");
 	for (uint32_t m = 0; m < c->n; m++) {
 		got = c->member[m].up ? cli_query_get(c, m, path) : NULL;
 		if (!got)
@@ -540,6 +542,6 @@ json_t *cli_query_keys(struct cli_query_collectors *c, const char *store, size_t
 	}
 	json_decref(index);
 	if (all)
-		cut(all, max, top);
+		sort_and_cut(all, max, top);
 	return all;
 }

@@ -37,7 +37,7 @@ struct cli_export {
 
 /* Records */
 
-static void field(const char *text)
+static void print_field(const char *text)
 {
 	if (!text[strcspn(text, ",\"\r\n")]) {
 		fputs(text, stdout);
@@ -56,7 +56,7 @@ static void field(const char *text)
  * Prints a list separated by blanks: the hops of a path, where "?" stands for an unknown hop, or
  * collectors.
  */
-static void list(const json_t *all)
+static void print_list(const json_t *all)
 {
 	const json_t *one;
 	size_t i;
@@ -72,19 +72,19 @@ static void list(const json_t *all)
 	}
 }
 
-static void value(const json_t *v)
+static void print_value(const json_t *v)
 {
 	if (json_is_string(v))
-		field(json_string_value(v));
+		print_field(json_string_value(v));
 	else if (json_is_integer(v))
 		printf("%lld", json_integer_value(v));
 	else if (json_is_real(v))
 		printf("%.17g", json_real_value(v));
 	else if (json_is_array(v))
-		list(v);
+		print_list(v);
 }
 
-static void csv(struct cli_export *e, const json_t *record)
+static void print_csv(struct cli_export *e, const json_t *record)
 {
 	const json_t *name;
 	size_t i;
@@ -93,7 +93,7 @@ static void csv(struct cli_export *e, const json_t *record)
 	{
 		if (i)
 			putchar(',');
-		field(json_is_string(name) ? json_string_value(name) : "");
+		print_field(json_is_string(name) ? json_string_value(name) : "");
 	}
 	if (!e->headed)
 		fputs(e->collector ? ",collector\r\n" : "\r\n", stdout);
@@ -104,12 +104,12 @@ static void csv(struct cli_export *e, const json_t *record)
 	{
 		if (i)
 			putchar(',');
-		value(json_is_string(name) ? json_object_get(record, json_string_value(name))
-					   : NULL);
+		print_value(json_is_string(name) ? json_object_get(record, json_string_value(name))
+						 : NULL);
 	}
 	if (e->collector) {
 		putchar(',');
-		field(e->collector);
+		print_field(e->collector);
 	}
 	fputs("\r\n", stdout);
 }
@@ -118,7 +118,7 @@ static void write_record(struct cli_export *e, json_t *record)
 {
 	e->records++;
 	if (!e->x->json) {
-		csv(e, record);
+		print_csv(e, record);
 		return;
 	}
 	if (e->collector)
@@ -128,7 +128,7 @@ static void write_record(struct cli_export *e, json_t *record)
 
 /* Duplicate keys */
 
-static bool grow(struct cli_export *e)
+static bool grow_seen(struct cli_export *e)
 {
 	size_t room = e->seen_room ? 2 * e->seen_room : 1024;
 	struct dta_hash *more = calloc(room, sizeof(*more));
@@ -151,13 +151,13 @@ static bool grow(struct cli_export *e)
 }
 
 /* Returns true if the key was exported before. Keys beyond SEEN_MAX may be exported twice. */
-static bool seen(struct cli_export *e, const char *key)
+static bool was_seen(struct cli_export *e, const char *key)
 {
 	struct dta_hash h = dta_hash(key, strlen(key), 0);
 	size_t at;
 
 	h.lo |= 1;
-	if (2 * e->seen_n >= e->seen_room && (e->seen_n >= SEEN_MAX || !grow(e))) {
+	if (2 * e->seen_n >= e->seen_room && (e->seen_n >= SEEN_MAX || !grow_seen(e))) {
 		e->twice++;
 		if (!e->seen_room)
 			return false;
@@ -191,7 +191,7 @@ static json_t *fields_of(const struct cli_export *e, const json_t *answer)
 }
 
 /* Returns true if at least one replica has the key and the queried replicas are not all equal. */
-static bool disagrees(const json_t *answer)
+static bool replicas_disagree(const json_t *answer)
 {
 	const json_t *r = json_object_get(answer, "replicas");
 
@@ -213,7 +213,7 @@ static bool ask_some(struct cli_export *e)
 	e->fields = fields_of(e, json_array_get(answers, 0));
 	json_array_foreach(e->fields ? answers : NULL, i, a)
 	{
-		if (e->x->disagree && !disagrees(a))
+		if (e->x->disagree && !replicas_disagree(a))
 			continue;
 		if (!e->x->json) /* give each member of "replicas" its own column */
 			json_object_update_missing(a, json_object_get(a, "replicas"));
@@ -287,7 +287,7 @@ static bool write_page(struct cli_export *e, json_t *page)
 		return false;
 	}
 	if (!e->x->json && !e->headed && !e->x->disagree)
-		csv(e, NULL);
+		print_csv(e, NULL);
 	if (cli_json_is(page, "by", "cell"))
 		return write_cells(e, page);
 	json_array_foreach(json_object_get(page, "records"), i, record)
@@ -295,7 +295,7 @@ static bool write_page(struct cli_export *e, json_t *page)
 		if (!json_is_object(record))
 			return false;
 		json_object_set(record, "store", json_object_get(page, "store"));
-		if (cli_json_is(page, "by", "key") && seen(e, cli_json_text(record, "key")))
+		if (cli_json_is(page, "by", "key") && was_seen(e, cli_json_text(record, "key")))
 			continue;
 		if (!e->x->disagree)
 			write_record(e, record);
@@ -306,7 +306,7 @@ static bool write_page(struct cli_export *e, json_t *page)
 }
 
 /* Reports on stderr what the export lacks, because a table has no place for this. */
-static int finish(struct cli_export *e, int code)
+static int finish_export(struct cli_export *e, int code)
 {
 	free(e->seen);
 	while (e->n)
@@ -382,7 +382,8 @@ static int export_keys(struct cli_export *e)
 	bool good = f;
 
 	if (!f)
-		return finish(e, base_failure(e->x->self, "%s: %s", e->x->keys, strerror(errno)));
+		return finish_export(
+			e, base_failure(e->x->self, "%s: %s", e->x->keys, strerror(errno)));
 	while (good && fgets(line, sizeof(line), f)) {
 		number++;
 		line[strcspn(line, "\r\n")] = 0;
@@ -397,7 +398,7 @@ static int export_keys(struct cli_export *e)
 	}
 	good = good && ask_some(e);
 	fclose(f);
-	return finish(e, good ? BASE_EXIT_OK : BASE_EXIT_FAILURE);
+	return finish_export(e, good ? BASE_EXIT_OK : BASE_EXIT_FAILURE);
 }
 
 /* Commands */
@@ -422,7 +423,7 @@ int cli_query_export(const struct cli_query_export *x, struct cli_query_collecto
 	}
 	if (!ask_some(&e))
 		code = BASE_EXIT_FAILURE;
-	return finish(&e, code);
+	return finish_export(&e, code);
 }
 
 int cli_query_export_object(const struct cli_query_export *x, const struct cli_query_settings *set,
@@ -441,7 +442,7 @@ int cli_query_export_object(const struct cli_query_export *x, const struct cli_q
 	if (object->view.config->kind == SL_STORE_APPEND)
 		epochs.oldest = epochs.epoch;
 	if (epochs.epoch - epochs.oldest >= SL_STORE_BANKS_MAX)
-		return finish(&e, base_failure(x->self, "its epochs are not known"));
+		return finish_export(&e, base_failure(x->self, "its epochs are not known"));
 	for (uint64_t epoch = epochs.oldest; epoch <= epochs.epoch; epoch++) {
 		struct dta_export page = {.epoch = epoch, .slots = x->slots};
 		bool more = true;
@@ -454,11 +455,11 @@ int cli_query_export_object(const struct cli_query_export *x, const struct cli_q
 			if (!j && !set->has_epoch && epoch < epochs.epoch)
 				break;
 			if (!j)
-				return finish(&e, base_failure(x->self, "%s", error));
+				return finish_export(&e, base_failure(x->self, "%s", error));
 			more = !dta_export_at(next, page.at);
 			write_page(&e, j);
 			json_decref(j);
 		}
 	}
-	return finish(&e, BASE_EXIT_OK);
+	return finish_export(&e, BASE_EXIT_OK);
 }

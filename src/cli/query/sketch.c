@@ -63,7 +63,7 @@ static bool add_reporters(json_t *all, const json_t *a)
 							      cli_json_integer(a, "cells_merged")));
 }
 
-static bool merged(json_t *all, const json_t *a, const char *key)
+static bool merge_cells(json_t *all, const json_t *a, const char *key)
 {
 	struct sl_store_config c, other;
 	struct dta_sketch_estimate e;
@@ -99,7 +99,7 @@ void cli_query_add_sketch(json_t *all, const json_t *a, const char *key, bool sa
 	const bool both = cli_json_is(a, "result", "found") && cli_json_is(all, "result", "found");
 
 	if (both && cli_json_integer(a, "epoch") == cli_json_integer(all, "epoch"))
-		says_more = !merged(all, a, key) &&
+		says_more = !merge_cells(all, a, key) &&
 			    cli_json_integer(a, "reporters") > cli_json_integer(all, "reporters");
 	else if (both)
 		says_more = cli_json_integer(a, "epoch") > cli_json_integer(all, "epoch");

@@ -49,7 +49,7 @@ struct live {
 	uint64_t rows, flagged;
 };
 
-static void found(void *arg, const struct collect_judge_finding *f)
+static void write_finding(void *arg, const struct collect_judge_finding *f)
 {
 	struct live *l = arg;
 	const struct live_pod *p = f->own;
@@ -111,7 +111,7 @@ static int read_models(struct live *l, char *error, size_t error_bytes)
 	return collect_models_read(l->models, path, error, error_bytes);
 }
 
-static int begin(struct live *l)
+static int begin_run(struct live *l)
 {
 	const struct cli_replay_live_opts *o = l->o;
 	char *const *r = l->recorded;
@@ -123,7 +123,7 @@ static int begin(struct live *l)
 		.false_alarms = o->false_alarms > 0 ? o->false_alarms : strtod(r[2], NULL),
 		.warm_up_ns = strtoull(r[3], NULL, 10),
 		.step_ns = strtoull(r[5], NULL, 10),
-		.found = found,
+		.found = write_finding,
 		.arg = l,
 	};
 
@@ -139,7 +139,7 @@ static int begin(struct live *l)
 	return l->judge ? 0 : cli_replay_say("%s", strerror(ENOMEM));
 }
 
-static void end(struct live *l)
+static void end_run(struct live *l)
 {
 	collect_judge_free(l->judge);
 	collect_models_free(l->models);
@@ -187,7 +187,7 @@ static int add_trace(struct live *l, char *text)
 	return err ? cli_replay_say("%s", strerror(-err)) : 0;
 }
 
-static int apply(struct live *l, const struct live_event *e)
+static int apply_event(struct live *l, const struct live_event *e)
 {
 	struct live_pod *p = find_pod(l, e->instance);
 	const struct cli_replay_pod *rows;
@@ -236,11 +236,11 @@ static int64_t moment_of(const struct live *l, const struct live_pod *p)
 	return p->at < p->rows->rows ? p->rows->t[p->at] / l->every_ns : INT64_MAX;
 }
 
-static int run(struct live *l)
+static int replay_run(struct live *l)
 {
 	size_t next = 0;
 
-	if (begin(l))
+	if (begin_run(l))
 		return -1;
 	for (;;) {
 		int64_t moment = next < l->events ? l->event[next].moment : INT64_MAX;
@@ -250,7 +250,7 @@ static int run(struct live *l)
 		if (moment == INT64_MAX)
 			return 0;
 		for (; next < l->events && l->event[next].moment <= moment; next++)
-			if (apply(l, &l->event[next]))
+			if (apply_event(l, &l->event[next]))
 				return -1;
 		for (size_t i = 0; i < l->pods; i++) {
 			struct live_pod *p = l->pod[i];
@@ -278,8 +278,8 @@ static int run_all(struct live *l, size_t bytes)
 		if (!n || !*line)
 			continue;
 		if (!strcmp(field[0], "start") && n == 7) {
-			err = started ? run(l) : 0;
-			end(l);
+			err = started ? replay_run(l) : 0;
+			end_run(l);
 			memcpy(l->recorded, field + 1, sizeof(l->recorded));
 			l->began_with = NULL;
 			started = true;
@@ -293,8 +293,8 @@ static int run_all(struct live *l, size_t bytes)
 		}
 	}
 	if (!err)
-		err = started ? run(l) : cli_replay_say("events.csv: nothing was recorded");
-	end(l);
+		err = started ? replay_run(l) : cli_replay_say("events.csv: nothing was recorded");
+	end_run(l);
 	return err;
 }
 

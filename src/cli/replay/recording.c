@@ -43,7 +43,7 @@ static uint32_t count_fields(const char *line)
 }
 
 /* Parses a field and advances *at past its comma. Returns NaN if missing or not a number. */
-static double field(char **at, struct cli_replay_losses *losses)
+static double parse_field(char **at, struct cli_replay_losses *losses)
 {
 	char *start = *at, *stop = strchrnul(start, ','), *end;
 	double v;
@@ -101,8 +101,8 @@ static bool is_counter(const char *name)
 /*
  * Parses a file of rows. live: keep rows that go back in time, because the judge received them too.
  */
-static int parse(struct cli_replay_pod *p, size_t bytes, bool live,
-		 struct cli_replay_losses *losses)
+static int parse_rows(struct cli_replay_pod *p, size_t bytes, bool live,
+		      struct cli_replay_losses *losses)
 {
 	char *at = p->text, *end = at + bytes, *line = cli_replay_line(&at, end);
 	uint32_t fields;
@@ -148,7 +148,7 @@ static int parse(struct cli_replay_pod *p, size_t bytes, bool live,
 			continue;
 		}
 		for (uint32_t i = 0; i < p->n_columns; i++)
-			v[i] = field(&line, losses);
+			v[i] = parse_field(&line, losses);
 		p->rows++;
 	}
 	return 0;
@@ -215,7 +215,7 @@ static int load_pod(struct cli_replay_data *d, const char *folder, const char *f
 	p->text = base_read_file(path, REPLAY_FILE_MAX, &bytes);
 	if (!p->text)
 		return cli_replay_say("%s: %s", path, strerror(errno));
-	if (parse(p, bytes, live, &d->losses))
+	if (parse_rows(p, bytes, live, &d->losses))
 		return cli_replay_say("%s: %s", folder, strerror(ENOMEM));
 	if (!p->rows) {
 		d->losses.files_empty++;

@@ -30,7 +30,7 @@ double cli_top_number(const json_t *o, const char *object, const char *key)
 
 /* HTTP */
 
-static json_t *get(struct cli_top *t, const char *path)
+static json_t *get_json(struct cli_top *t, const char *path)
 {
 	const struct cli_request r = {
 		.at = t->at, .path = path, .token = t->token, .timeout_ms = TIMEOUT_MS};
@@ -63,7 +63,7 @@ bool cli_top_fetch(struct cli_top *t)
 	json_t *j;
 
 	snprintf(path, sizeof(path), "/api/v1/services?window=%u", t->window);
-	j = get(t, path);
+	j = get_json(t, path);
 	if (j && !json_is_array(json_object_get(j, "services"))) {
 		snprintf(t->why, sizeof(t->why), "not a collector's answer");
 		json_decref(j);
@@ -77,7 +77,7 @@ bool cli_top_fetch(struct cli_top *t)
 	*t->why = '\0';
 	if (!t->details)
 		return true;
-	j = get(t, "/api/v1/map");
+	j = get_json(t, "/api/v1/map");
 	if (j) {
 		json_decref(t->map);
 		t->map = j;
@@ -119,7 +119,7 @@ static int in_order(const void *a, const void *b)
 	return by_name ?: strcmp(cli_json_text(x, "namespace"), cli_json_text(y, "namespace"));
 }
 
-static bool passes(const struct cli_top *t, const json_t *service)
+static bool passes_filter(const struct cli_top *t, const json_t *service)
 {
 	return json_is_object(service) &&
 	       (!*t->filter || strcasestr(cli_json_text(service, "service"), t->filter) ||
@@ -135,7 +135,7 @@ bool cli_top_arrange(struct cli_top *t)
 	t->rows = 0;
 	json_array_foreach(all, i, service)
 	{
-		if (!passes(t, service))
+		if (!passes_filter(t, service))
 			continue;
 		if (!BASE_GROW(t->row, t->rows, t->room))
 			return false;
