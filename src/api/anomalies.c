@@ -131,11 +131,11 @@ void api_get_scores(struct http_request *req, void *arg)
 		return;
 	}
 	if (!collect_collector_analysis(arg, &view)) {
-		http_reply_error(req, 404, "no analysis: start with --analyse");
+		http_reply_error(req, 404, "analysis is off: start the collector with --analyse");
 		return;
 	}
 	if (!act_verdicts_pod(view.verdicts, instance, &pod)) {
-		http_reply_error(req, 404, "pod not analysed: %.40s", text);
+		http_reply_error(req, 404, "this pod is not analysed: %.40s", text);
 		return;
 	}
 	course = api_alloc(req, sizeof(*course));

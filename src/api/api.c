@@ -38,7 +38,7 @@ struct api_answer *api_answer(struct http_request *req)
 	    (before > OUTSTANDING_MAX / 2 && http_answers(req) > 1)) {
 		atomic_fetch_sub(&outstanding, API_ANSWER_MAX);
 		http_add_header(req, "Retry-After", "1");
-		http_reply_error(req, 503, "too many answers in progress: try again");
+		http_reply_error(req, 503, "too many responses in progress: try again");
 		return NULL;
 	}
 	a = calloc(1, sizeof(*a));
@@ -93,7 +93,7 @@ void api_answer_end(struct http_request *req, struct api_answer *a)
 	answer_settle(a);
 	http_add_header(req, "Cache-Control", "no-store");
 	if (a->json.overflow) {
-		http_reply_error(req, 503, "the answer exceeds %zu bytes", API_ANSWER_MAX);
+		http_reply_error(req, 503, "the response exceeds %zu bytes", API_ANSWER_MAX);
 	} else if (a->json.len > 32768) {
 		http_reply_stream(req, 200, "application/json", answer_read, answer_free, a);
 		return;
@@ -148,7 +148,7 @@ bool api_param_u64(struct http_request *req, const char *key, uint64_t min, uint
 		return true;
 	if (!base_parse_u64(s, min, max, out))
 		return true;
-	http_reply_error(req, 400, "%s=%.40s: not a number from %llu to %llu", key, s,
+	http_reply_error(req, 400, "%s=%.40s: expected a number from %llu to %llu", key, s,
 			 (unsigned long long)min, (unsigned long long)max);
 	return false;
 }
@@ -185,7 +185,7 @@ bool api_param_choice(struct http_request *req, const char *key, const char *con
 			used += (size_t)snprintf(all + used, sizeof(all) - used, "%s%s",
 						 i ? ", " : "", names[i]);
 	}
-	http_reply_error(req, 400, "%s=%.40s: not one of %s", key, s, all);
+	http_reply_error(req, 400, "%s=%.40s: expected one of %s", key, s, all);
 	return false;
 }
 
@@ -226,13 +226,13 @@ int api_param_series(struct http_request *req, struct collect_series_id ids[API_
 
 	http_query_each(req, add_series, &l);
 	if (!l.n && needed)
-		http_reply_error(req, 400,
-				 "series is missing: series=INSTANCE/METRIC[,INSTANCE/METRIC]..."
-				 " as in /api/v1/metrics");
+		http_reply_error(
+			req, 400,
+			"missing parameter series=INSTANCE/METRIC[,INSTANCE/METRIC]..., with IDs as in /api/v1/metrics");
 	else if (l.n == -E2BIG)
-		http_reply_error(req, 400, "series: at most %d at a time", API_SERIES_MAX);
+		http_reply_error(req, 400, "series: at most %d per request", API_SERIES_MAX);
 	else if (l.n < 0)
-		http_reply_error(req, 400, "series=%s: not INSTANCE/METRIC", l.bad);
+		http_reply_error(req, 400, "series=%s: expected INSTANCE/METRIC", l.bad);
 	return l.n < 0 || (!l.n && needed) ? -1 : l.n;
 }
 
@@ -382,7 +382,7 @@ bool api_params_once(struct http_request *req)
 
 	http_query_each(req, add_parameter, &p);
 	if (p.twice)
-		http_reply_error(req, 400, "%.40s: given more than once", p.twice);
+		http_reply_error(req, 400, "parameter %.40s is repeated", p.twice);
 	else if (p.n > PARAMETERS_MAX)
 		http_reply_error(req, 400, "more than %d parameters", PARAMETERS_MAX);
 	return !p.twice && p.n <= PARAMETERS_MAX;

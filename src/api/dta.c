@@ -66,10 +66,9 @@ static bool set_parameter(void *arg, const char *key, const char *value)
 	}
 	err = dta_ask_set(&p->ask, key, value);
 	if (err == -ENOENT)
-		snprintf(p->wrong, sizeof(p->wrong), "no parameter '%.40s'", key);
+		snprintf(p->wrong, sizeof(p->wrong), "unknown parameter '%.40s'", key);
 	else if (err)
-		snprintf(p->wrong, sizeof(p->wrong), "%.40s: '%.64s' is not right for it", key,
-			 value);
+		snprintf(p->wrong, sizeof(p->wrong), "%.40s: invalid value '%.64s'", key, value);
 	return !err;
 }
 
@@ -78,7 +77,7 @@ static bool check_parameters(struct http_request *req, struct api_dta_parameters
 			     struct dta_store_server *o, struct dta_held *held)
 {
 	if (!p->wrong[0] && !p->store)
-		snprintf(p->wrong, sizeof(p->wrong), "store: which one?");
+		snprintf(p->wrong, sizeof(p->wrong), "missing parameter store");
 	if (p->wrong[0]) {
 		http_reply_error(req, 400, "%s", p->wrong);
 		return false;
@@ -126,7 +125,8 @@ static void post_query(struct http_request *req, void *arg)
 
 	dta_ask_init(&p.ask);
 	if (!json_is_array(keys) || json_array_size(keys) > KEYS_MAX)
-		snprintf(p.wrong, sizeof(p.wrong), "keys: a list of at most %u", KEYS_MAX);
+		snprintf(p.wrong, sizeof(p.wrong), "keys must be a list of at most %u keys",
+			 KEYS_MAX);
 	json_object_foreach(body, key, value)
 	{
 		text = json_string_value(value);
@@ -140,7 +140,7 @@ static void post_query(struct http_request *req, void *arg)
 		    (!strcmp(key, "store") && !json_is_string(value)))
 			continue;
 		if (!text)
-			snprintf(p.wrong, sizeof(p.wrong), "%.40s: neither text nor number", key);
+			snprintf(p.wrong, sizeof(p.wrong), "%.40s must be text or a number", key);
 		else
 			set_parameter(&p, key, text);
 	}
@@ -156,7 +156,7 @@ static void post_query(struct http_request *req, void *arg)
 	{
 		text = json_string_value(value);
 		if (!text || dta_ask_set(&p.ask, "key", text)) {
-			snprintf(error, sizeof(error), "keys: '%.64s' is not a key",
+			snprintf(error, sizeof(error), "keys: invalid key '%.64s'",
 				 text ? text : "");
 			break;
 		}
@@ -187,7 +187,7 @@ static void get_keys(struct http_request *req, void *arg)
 	if (max && sscanf(max, "%lu", &n) != 1)
 		n = 0;
 	if (!name || !n || n > 10000) {
-		http_reply_error(req, 400, "store: its name; max: 1 to 10000");
+		http_reply_error(req, 400, "expected store=NAME and max from 1 to 10000");
 		return;
 	}
 	if (!dta_store_server_hold(arg, name, &store)) {
@@ -218,7 +218,9 @@ static void get_export(struct http_request *req, void *arg)
 
 	if (!name || (at && dta_export_at(at, x.at)) ||
 	    (epoch && base_parse_u64(epoch, 0, UINT64_MAX - 1, &x.epoch))) {
-		http_reply_error(req, 400, "store: its name; epoch: a number; at: the page's next");
+		http_reply_error(
+			req, 400,
+			"expected store=NAME, a number as epoch, and the previous page's next as at");
 		return;
 	}
 	if (!dta_store_server_hold(arg, name, &store)) {
@@ -280,7 +282,7 @@ static void post_rotate(struct http_request *req, void *arg)
 {
 	int err = dta_store_server_rotate(arg, http_variable(req));
 
-	answer_order(req, err, err == -ENOENT ? "no such store" : "this store has one epoch only");
+	answer_order(req, err, err == -ENOENT ? "no such store" : "this store has a single epoch");
 }
 
 static void post_reload(struct http_request *req, void *arg)

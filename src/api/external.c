@@ -64,7 +64,7 @@ static void end_object(struct http_request *req, struct base_json *j)
 {
 	base_json_end(j, '}');
 	if (j->overflow)
-		reply_status(req, 503, "ServiceUnavailable", "the answer does not fit");
+		reply_status(req, 503, "ServiceUnavailable", "the response is too large");
 	else
 		http_reply(req, 200, "application/json", j->buf, j->len);
 	base_json_free(j);
@@ -196,7 +196,7 @@ void api_get_external_values(struct http_request *req, void *arg)
 	while (metric < METRICS && strcmp(metrics[metric].name, name))
 		metric++;
 	if (metric == METRICS) {
-		snprintf(message, sizeof(message), "there is no metric %.200s", name);
+		snprintf(message, sizeof(message), "no such metric: %.200s", name);
 		reply_status(req, 404, "NotFound", message);
 		return;
 	}
@@ -208,7 +208,8 @@ void api_get_external_values(struct http_request *req, void *arg)
 		return;
 	}
 	if (!collect_collector_analysis(arg, &view)) {
-		reply_status(req, 404, "NotFound", "nothing is analysed: start with --analyse");
+		reply_status(req, 404, "NotFound",
+			     "analysis is off: start the collector with --analyse");
 		return;
 	}
 	w = malloc(WORKLOADS_MAX * sizeof(*w));

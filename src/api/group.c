@@ -87,9 +87,9 @@ static bool add_matcher(struct group_query *g, const char *text)
 	const char *value;
 
 	if (!equal || equal - negated == text) {
-		g->err = base_fail(g->error, sizeof(g->error), -EINVAL,
-				   "match=%.40s: not LABEL=VALUE, LABEL!=VALUE or LABEL=~REGEX",
-				   text);
+		g->err = base_fail(
+			g->error, sizeof(g->error), -EINVAL,
+			"match=%.40s: expected LABEL=VALUE, LABEL!=VALUE or LABEL=~REGEX", text);
 		return false;
 	}
 	value = equal + 1;
@@ -122,8 +122,9 @@ static bool parse_by(struct http_request *req, struct group_query *g)
 	strcpy(g->by_text, by);
 	while ((name = strsep(&rest, ","))) {
 		if (!*name || g->bys == BY_MAX) {
-			http_reply_error(req, 400, "by=%.80s: not up to %u labels with commas", by,
-					 BY_MAX);
+			http_reply_error(req, 400,
+					 "by=%.80s: expected at most %u labels separated by commas",
+					 by, BY_MAX);
 			return false;
 		}
 		g->by[g->bys++] = name;
@@ -140,7 +141,9 @@ static bool parse_query(struct http_request *req, struct group_query *g)
 	g->limit = GROUPS_DEFAULT;
 	g->metric = api_param_text(req, "metric");
 	if (!g->metric) {
-		http_reply_error(req, 400, "metric is missing: metric=NAME as in /api/v1/metrics");
+		http_reply_error(
+			req, 400,
+			"missing parameter metric=NAME, with a name as in /api/v1/metrics");
 		return false;
 	}
 	if (!api_param_choice(req, "fn", functions, sizeof(functions) / sizeof(*functions), &fn) ||
@@ -277,19 +280,20 @@ static bool select_series(struct http_request *req, struct group_query *g)
 		if (g->err == -ENOMEM)
 			http_reply_error(req, 503, "out of memory");
 		else
-			http_reply_error(req, 400,
-					 g->err ? "over %u series: narrow it by match"
-						: "match: a regular expression takes too "
-						  "many steps",
-					 SERIES_MAX);
+			http_reply_error(
+				req, 400,
+				g->err ? "more than %u series: narrow the selection with match"
+				       : "match: a regular expression takes too "
+					 "many steps",
+				SERIES_MAX);
 	} else if (!g->found) {
 		http_reply_error(req, 404, "no such metric: %.200s", g->metric);
 	} else if (g->fn == GROUP_QUANTILE && !is_bucketed(g->kind)) {
 		http_reply_error(req, 400, "fn=%s: %.80s is a %s, not a histogram", g->fn_name,
 				 g->metric, region_kind_name(g->kind));
 	} else if (g->fn == GROUP_RATE && !g->counted) {
-		http_reply_error(req, 400, "fn=rate: %.80s is a %s, which does not count",
-				 g->metric, region_kind_name(g->kind));
+		http_reply_error(req, 400, "fn=rate: %.80s is a %s, not a counter", g->metric,
+				 region_kind_name(g->kind));
 	} else {
 		if (g->n)
 			qsort(g->series, g->n, sizeof(*g->series), by_key_and_region);
@@ -579,7 +583,7 @@ void api_get_group(struct http_request *req, void *arg)
 
 	if (parse_query(req, &g) && select_series(req, &g)) {
 		if (!g.steps.n)
-			http_reply_error(req, 400, "the time is shorter than a step");
+			http_reply_error(req, 400, "the time range is shorter than a step");
 		else if (!make_room(&g))
 			http_reply_error(req, 503, "out of memory");
 		else

@@ -118,7 +118,9 @@ static void answer_heat(struct http_request *req, const struct heat_query *h,
 		late = api_is_late(begun_ns);
 	}
 	if (late)
-		http_reply_error(req, 503, "it takes too long: ask for fewer series, or less time");
+		http_reply_error(
+			req, 503,
+			"the request takes too long: select fewer series or a shorter time range");
 	else
 		a = api_answer_begin(req);
 	if (a) {
@@ -148,7 +150,7 @@ void api_get_heat(struct http_request *req, void *arg)
 	h.steps = api_steps(&range, columns, API_OBSERVED_NS);
 	if (!h.steps.n) {
 		http_reply_error(req, 400,
-				 "the time is shorter than a step, which is at least 1 s");
+				 "the time range is shorter than a step, which is at least 1 s");
 		return;
 	}
 	if (find_shapes(req, &h, arg)) {
@@ -160,7 +162,7 @@ void api_get_heat(struct http_request *req, void *arg)
 		else if (err)
 			http_reply_error(req, 503, "out of memory");
 		else if (h.steps.n * merged.buckets > CELLS_MAX)
-			http_reply_error(req, 400, "more than %u cells: ask for fewer columns",
+			http_reply_error(req, 400, "more than %u cells: request fewer columns",
 					 CELLS_MAX);
 		else
 			answer_heat(req, &h, arg, &merged);

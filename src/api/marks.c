@@ -121,8 +121,9 @@ static void add_start(struct marks *m, const struct collect_life *l, size_t at)
 	} else if (closed_before(l, at)) {
 		mark = add_mark(m, life->ns, MARKS_DEPLOYMENT, life->instance, life->service);
 		if (mark)
-			snprintf(mark->text, sizeof(mark->text), "%s: %s replaced one that closed",
-				 life->service, pod_name(life));
+			snprintf(mark->text, sizeof(mark->text),
+				 "%s: %s replaced a pod that closed", life->service,
+				 pod_name(life));
 	} else {
 		mark = add_mark(m, life->ns, MARKS_START, life->instance, life->service);
 		if (mark)
@@ -189,7 +190,7 @@ static bool add_anomalies(struct marks *m, struct collect_collector *c)
 					      a[i].name.service)
 				   : NULL;
 		if (mark)
-			snprintf(mark->text, sizeof(mark->text), "%s is as usual again", pod);
+			snprintf(mark->text, sizeof(mark->text), "%s is back to normal", pod);
 	}
 	free(a);
 	return true;
@@ -236,7 +237,7 @@ void api_get_marks(struct http_request *req, void *arg)
 		return;
 	mark = add_mark(&m, api_status_begun_ns(), MARKS_COLLECTOR, 0, "");
 	if (mark)
-		snprintf(mark->text, sizeof(mark->text), "the collector began");
+		snprintf(mark->text, sizeof(mark->text), "the collector started");
 	if (!add_lives(&m, arg) || !add_anomalies(&m, arg)) {
 		http_reply_error(req, 503, "out of memory");
 		goto out;

@@ -88,7 +88,7 @@ int api_matchers_add(struct api_matchers *ms, enum api_match type, const char *n
 		return base_fail(error, error_bytes, -EINVAL, "more than %u matchers",
 				 API_MATCHERS_MAX);
 	if (memchr(name, 0, name_bytes) || memchr(value, 0, value_bytes))
-		return base_fail(error, error_bytes, -EINVAL, "a NUL in a matcher");
+		return base_fail(error, error_bytes, -EINVAL, "a matcher contains a NUL");
 	ms->n++;
 	*m = (struct api_matcher){.type = type,
 				  .name = api_copy_text(name, name_bytes),
@@ -268,7 +268,8 @@ static const char *read_matcher(struct api_matchers *ms, const char *s, char *ro
 	s = s && n ? read_operator(api_promql_space(s), &type) : NULL;
 	s = s ? read_string(api_promql_space(s), value, &bytes) : NULL;
 	if (!s) {
-		base_fail(error, error_bytes, 0, "a matcher is LABEL=\"VALUE\", != , =~ or !~");
+		base_fail(error, error_bytes, 0,
+			  "expected a matcher such as LABEL=\"VALUE\", or with !=, =~ or !~");
 		return NULL;
 	}
 	return api_matchers_add(ms, type, name, n, value, bytes, error, error_bytes) ? NULL : s;
@@ -285,7 +286,7 @@ static const char *read_matchers(struct api_matchers *ms, const char *s, char *r
 		if (*s == ',')
 			s++;
 		else if (*s != '}')
-			return base_fail(error, error_bytes, 0, "a matcher is followed by , or }"),
+			return base_fail(error, error_bytes, 0, "expected , or } after a matcher"),
 			       NULL;
 	}
 	return s + 1;
@@ -319,9 +320,9 @@ const char *api_matchers_parse(struct api_matchers *ms, const char *text, char *
 	if (*s == '{')
 		s = read_matchers(ms, s, room, error, error_bytes);
 	if (s && !has_selective(ms)) {
-		base_fail(error, error_bytes, 0,
-			  "a selector has a metric's name, or a matcher that an empty value does "
-			  "not fit");
+		base_fail(
+			error, error_bytes, 0,
+			"a selector needs a metric name, or a matcher that rejects the empty string");
 		s = NULL;
 	}
 	if (!s)

@@ -51,7 +51,7 @@ static bool param_time(struct http_request *req, const char *key, bool needed, i
 
 	if (s ? api_parse_time(s, ns) : !needed)
 		return true;
-	snprintf(why, sizeof(why), "%s=%.40s: not a time in seconds or by RFC 3339", key,
+	snprintf(why, sizeof(why), "%s=%.40s: expected a time in seconds or as in RFC 3339", key,
 		 s ? s : "");
 	refuse_request(req, 400, "bad_data", why);
 	return false;
@@ -80,7 +80,7 @@ static bool add_match(void *arg, const char *key, const char *value)
 	end = api_matchers_parse(&m, value, p->error, sizeof(p->error));
 	if (!end || *end)
 		p->err = end ? base_fail(p->error, sizeof(p->error), -EINVAL,
-					 "a selector, and nothing behind it: %.40s", end)
+					 "unexpected text after the selector: %.40s", end)
 			     : -EINVAL;
 	else
 		p->err = api_select(&p->all, p->c, &m);
@@ -272,7 +272,7 @@ static void get_label_values(struct http_request *req, void *arg)
 		snprintf(label, sizeof(label), "%.*s", (int)(n - 7), name);
 		answer_texts(req, arg, label);
 	} else {
-		refuse_request(req, 404, "not_found", "as in /api/v1/label/NAME/values");
+		refuse_request(req, 404, "not_found", "expected /api/v1/label/NAME/values");
 	}
 }
 
@@ -327,9 +327,9 @@ static void answer_query(struct http_request *req, struct collect_collector *c,
 	int err = api_promql_parse(&q, text ? text : "", error, sizeof(error));
 
 	if (!err && q.range_ns && q.function == API_PROMQL_VALUE)
-		err = base_fail(error, sizeof(error), -EINVAL,
-				"a range needs a function, as in rate(x[1s]); its points are in "
-				"/api/v1/history");
+		err = base_fail(
+			error, sizeof(error), -EINVAL,
+			"a range selector needs a function, as in rate(x[1s]); /api/v1/history returns the points");
 	err = err ? err : api_promql_evaluate(&q, c, steps, &r);
 	if (err)
 		refuse_errno(req, err, error);
@@ -363,11 +363,11 @@ static void get_query_range(struct http_request *req, void *arg)
 		return;
 	if (!step || api_promql_duration(step, &s.step_ns)) {
 		refuse_request(req, 400, "bad_data",
-			       "step: not a duration of at least 1ms, as in 10ms");
+			       "step: expected a duration of at least 1ms, such as 10ms");
 	} else if (s.end_ns < s.start_ns) {
 		refuse_request(req, 400, "bad_data", "end is before start");
 	} else if ((s.end_ns - s.start_ns) / s.step_ns >= API_PROMQL_STEPS) {
-		refuse_request(req, 400, "bad_data", "more than 11000 steps: make step longer");
+		refuse_request(req, 400, "bad_data", "more than 11000 steps: use a longer step");
 	} else {
 		s.n = (size_t)((s.end_ns - s.start_ns) / s.step_ns) + 1;
 		answer_query(req, arg, &s, true);

@@ -114,16 +114,16 @@ static int parse_selector(struct promql_parser *p)
 	if (take_char(p, '[')) {
 		end = read_duration(p->at, &p->q->range_ns);
 		if (!end)
-			return fail_parse(p, "a range is a duration, as in [5m]");
+			return fail_parse(p, "expected a duration, as in [5m]");
 		p->at = end;
 		skip_space(p);
 		if (!take_char(p, ']'))
-			return fail_parse(p, "expected ]; subqueries are not answered here");
+			return fail_parse(p, "expected ]; subqueries are not supported");
 	}
 	if (took_word(p, "offset")) {
 		end = read_duration(p->at, &p->q->offset_ns);
 		if (!end)
-			return fail_parse(p, "an offset is a duration");
+			return fail_parse(p, "expected a duration as offset");
 		p->at = end;
 		skip_space(p);
 	}
@@ -141,7 +141,7 @@ static int parse_grouping(struct promql_parser *p, struct api_promql_aggregate *
 		const size_t n = api_promql_name(p->at, false);
 
 		if (!n)
-			return fail_parse(p, "expected a label");
+			return fail_parse(p, "expected a label name");
 		if (a->labels == API_PROMQL_LABELS)
 			return fail_parse(p, "too many labels");
 		a->label[a->labels] = strndup(p->at, n);
@@ -199,14 +199,13 @@ static int parse_call(struct promql_parser *p)
 		if (err)
 			return err;
 		if (!p->q->range_ns)
-			return fail_parse(p, "a function takes a range, as in x[5m]");
+			return fail_parse(p, "the function needs a range, as in x[5m]");
 		return take_char(p, ')') ? 0 : fail_parse(p, "expected )");
 	}
 	if (api_promql_name(p->at, true) &&
 	    *api_promql_space(p->at + api_promql_name(p->at, true)) == '(')
-		return fail_parse(
-			p, "expected a function of those answered here (rate, increase, delta, "
-			   "irate, *_over_time; sum, avg, min, max, count)");
+		return fail_parse(p, "expected a supported function (rate, increase, delta, "
+				     "irate, *_over_time; sum, avg, min, max, count)");
 	return parse_selector(p);
 }
 
@@ -261,7 +260,7 @@ int api_promql_parse(struct api_promql *q, const char *text, char *error, size_t
 	skip_space(&p);
 	err = parse_expression(&p);
 	if (!err && *p.at)
-		err = fail_parse(&p, "expected the end; operators are not answered here");
+		err = fail_parse(&p, "expected the end; operators are not supported");
 	if (err && !*error)
 		base_fail(error, error_bytes, err, "out of memory");
 	return err;

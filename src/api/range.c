@@ -51,7 +51,8 @@ static bool param_time(struct http_request *req, const char *key, int64_t *ns)
 
 	if (!s || api_parse_time(s, ns))
 		return true;
-	http_reply_error(req, 400, "%s=%.40s: not a time in seconds or by RFC 3339", key, s);
+	http_reply_error(req, 400, "%s=%.40s: expected a time in seconds or as in RFC 3339", key,
+			 s);
 	return false;
 }
 
@@ -61,13 +62,14 @@ bool api_param_range(struct http_request *req, uint64_t last_ns, struct api_rang
 
 	out->to_ns = (int64_t)base_realtime_ns();
 	if (last && (base_parse_duration(last, &last_ns) || !last_ns || last_ns > RANGE_MAX_NS)) {
-		http_reply_error(req, 400,
-				 "last=%.40s: not a duration up to 24h, as in 500ms, 10s, 5m",
-				 last);
+		http_reply_error(
+			req, 400,
+			"last=%.40s: expected a duration up to 24h, such as 500ms, 10s or 5m",
+			last);
 		return false;
 	}
 	if (last && (api_param_text(req, "start") || api_param_text(req, "end"))) {
-		http_reply_error(req, 400, "last or start and end, not both");
+		http_reply_error(req, 400, "give either last, or start and end");
 		return false;
 	}
 	if (!param_time(req, "end", &out->to_ns))
@@ -78,7 +80,7 @@ bool api_param_range(struct http_request *req, uint64_t last_ns, struct api_rang
 	if (out->from_ns > 0 && out->from_ns < out->to_ns &&
 	    out->to_ns - out->from_ns <= RANGE_MAX_NS)
 		return true;
-	http_reply_error(req, 400, "start and end: not times in their order, at most 24h apart");
+	http_reply_error(req, 400, "start must be before end, by at most 24h");
 	return false;
 }
 

@@ -177,7 +177,7 @@ static int take_body(struct read *r, const char *body, size_t bytes)
 
 	if (snappy_uncompressed_length(body, bytes, &n) != SNAPPY_OK)
 		return base_fail(r->error, sizeof(r->error), -EINVAL,
-				 "the body is not compressed by snappy");
+				 "the body is not valid snappy data");
 	if (n > REQUEST_MAX)
 		return base_fail(r->error, sizeof(r->error), -EINVAL,
 				 "the request has more than %zu bytes", REQUEST_MAX);
@@ -186,7 +186,7 @@ static int take_body(struct read *r, const char *body, size_t bytes)
 		return -ENOMEM;
 	if (snappy_uncompress(body, bytes, text, &n) != SNAPPY_OK)
 		err = base_fail(r->error, sizeof(r->error), -EINVAL,
-				"the body is not compressed by snappy");
+				"the body is not valid snappy data");
 	else
 		err = take_request(r, (struct base_pb){(const uint8_t *)text,
 						       (const uint8_t *)text + n, false});
@@ -322,10 +322,11 @@ static void answer_samples(struct http_request *req, struct read *r)
 	for (size_t i = 0; i < r->queries && !err; i++)
 		err = put_query(r, &r->query[i]);
 	if (err || !compress_samples(r)) {
-		http_reply_error(req, err == -E2BIG ? 400 : 503, "%s",
-				 err == -E2BIG ? "the answer is too large: narrow the selection or "
-						 "the time, or accept chunks"
-					       : "out of memory");
+		http_reply_error(
+			req, err == -E2BIG ? 400 : 503, "%s",
+			err == -E2BIG
+				? "the response is too large: narrow the selection or the time range, or accept chunks"
+				: "out of memory");
 		read_free(r);
 		return;
 	}

@@ -157,13 +157,13 @@ const char *api_select_failure(int err)
 {
 	switch (err) {
 	case -E2BIG:
-		return "the selection has too many series: narrow it";
+		return "too many series: narrow the selection";
 	case -EDOM:
 		return "a regular expression takes too many steps";
 	case -ERANGE:
-		return "the query needs too many points: narrow the selection, or its time";
+		return "the query needs too many points: narrow the selection or the time range";
 	case -EEXIST:
-		return "without their names several series have the same labels: select one name";
+		return "several series differ only by name: select a single name";
 	default:
 		return "out of memory";
 	}

@@ -67,7 +67,7 @@ static void get_trace(struct http_request *req, void *arg)
 
 	if (strlen(id) != 32 || strspn(id, "0123456789abcdef") != 32 ||
 	    collect_instance_parse(id, 16, &hi) || collect_instance_parse(id + 16, 16, &lo)) {
-		http_reply_error(req, 400, "%.40s: not a trace ID of 32 lower-case hex digits", id);
+		http_reply_error(req, 400, "%.40s: a trace ID has 32 lower-case hex digits", id);
 		return;
 	}
 	a = api_answer(req);
