@@ -185,7 +185,7 @@ bool api_param_choice(struct http_request *req, const char *key, const char *con
 			used += (size_t)snprintf(all + used, sizeof(all) - used, "%s%s",
 						 i ? ", " : "", names[i]);
 	}
-	http_reply_error(req, 400, "%s=%.40s: expected one of %s", key, s, all);
+	http_reply_error(req, 400, "%s=%.40s: not one of %s", key, s, all);
 	return false;
 }
 
@@ -228,7 +228,8 @@ int api_param_series(struct http_request *req, struct collect_series_id ids[API_
 	if (!l.n && needed)
 		http_reply_error(
 			req, 400,
-			"missing parameter series=INSTANCE/METRIC[,INSTANCE/METRIC]..., with IDs as in /api/v1/metrics");
+			"missing parameter series=INSTANCE/METRIC[,INSTANCE/METRIC]..., with IDs "
+			"as in /api/v1/metrics");
 	else if (l.n == -E2BIG)
 		http_reply_error(req, 400, "series: at most %d per request", API_SERIES_MAX);
 	else if (l.n < 0)
@@ -382,7 +383,7 @@ bool api_params_once(struct http_request *req)
 
 	http_query_each(req, add_parameter, &p);
 	if (p.twice)
-		http_reply_error(req, 400, "parameter %.40s is repeated", p.twice);
+		http_reply_error(req, 400, "%.40s: given more than once", p.twice);
 	else if (p.n > PARAMETERS_MAX)
 		http_reply_error(req, 400, "more than %d parameters", PARAMETERS_MAX);
 	return !p.twice && p.n <= PARAMETERS_MAX;

@@ -220,7 +220,7 @@ static void get_export(struct http_request *req, void *arg)
 	    (epoch && base_parse_u64(epoch, 0, UINT64_MAX - 1, &x.epoch))) {
 		http_reply_error(
 			req, 400,
-			"expected store=NAME, a number as epoch, and the previous page's next as at");
+			"expected store=NAME, a number as epoch, and at from the previous page");
 		return;
 	}
 	if (!dta_store_server_hold(arg, name, &store)) {

@@ -320,9 +320,8 @@ const char *api_matchers_parse(struct api_matchers *ms, const char *text, char *
 	if (*s == '{')
 		s = read_matchers(ms, s, room, error, error_bytes);
 	if (s && !has_selective(ms)) {
-		base_fail(
-			error, error_bytes, 0,
-			"a selector needs a metric name, or a matcher that rejects the empty string");
+		base_fail(error, error_bytes, 0,
+			  "a selector needs a name, or a matcher that rejects the empty string");
 		s = NULL;
 	}
 	if (!s)

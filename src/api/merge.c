@@ -109,7 +109,8 @@ static int merge_exponential(struct api_shape *out, const struct api_shape *cons
 		const double end = collect_exponential_bound(out->scale, (double)below);
 
 		if (out->zero > end * (1 + 1e-9)) {
-			*why = "the zero bucket of one histogram overlaps with other buckets of another";
+			*why = "the zero bucket of one histogram overlaps with other buckets of "
+			       "another";
 			return -EDOM;
 		}
 		out->zero = end;

@@ -329,7 +329,8 @@ static void answer_query(struct http_request *req, struct collect_collector *c,
 	if (!err && q.range_ns && q.function == API_PROMQL_VALUE)
 		err = base_fail(
 			error, sizeof(error), -EINVAL,
-			"a range selector needs a function, as in rate(x[1s]); /api/v1/history returns the points");
+			"a range selector needs a function, as in rate(x[1s]); /api/v1/history "
+			"returns the points");
 	err = err ? err : api_promql_evaluate(&q, c, steps, &r);
 	if (err)
 		refuse_errno(req, err, error);

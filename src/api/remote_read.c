@@ -325,7 +325,8 @@ static void answer_samples(struct http_request *req, struct read *r)
 		http_reply_error(
 			req, err == -E2BIG ? 400 : 503, "%s",
 			err == -E2BIG
-				? "the response is too large: narrow the selection or the time range, or accept chunks"
+				? "the response is too large: narrow the selection or the time "
+				  "range, or accept chunks"
 				: "out of memory");
 		read_free(r);
 		return;

@@ -161,7 +161,7 @@ static int show_status(const char *socket, bool as_json)
 	j = base_json_read(answer, strlen(answer), NULL);
 	free(answer);
 	if (!j)
-		return CLI_FAIL("agent", "%s: the answer is not JSON", socket);
+		return CLI_FAIL("agent", "%s: the response is not JSON", socket);
 	if (!as_json)
 		print_status(j);
 	else
@@ -256,16 +256,16 @@ static struct {
 
 static const struct base_option table[] = {
 	BASE_STRING("socket", 0, &set.o.socket, "PATH",
-		    "unix socket of publishers, to mount into pods (default $SIDELIGHT_SOCKET, or "
+		    "Unix socket for publishers, to mount into pods (default $SIDELIGHT_SOCKET, or "
 		    "/run/sidelight/agent.sock)"),
 	BASE_STRING("socket-mode", 0, &set.mode, "OCTAL", "permissions of that socket"),
 	BASE_STRING("publish-socket", 0, &set.o.publish_socket, "PATH",
-		    "a further socket of publishers, in another folder"),
+		    "additional socket for publishers, in another folder"),
 	BASE_STRING("consume-socket", 0, &set.o.consume_socket, "PATH",
-		    "unix socket of local collectors and --status (default that of --socket with "
-		    ".consume behind it, where they find it)"),
+		    "Unix socket for local collectors and --status (default: the name of --socket "
+		    "followed by .consume, where they look for it)"),
 	BASE_STRING("consume-mode", 0, &set.consume_mode, "OCTAL",
-		    "permissions of that socket (default 0600; 0666 with --consumer-uid)"),
+		    "permissions of --consume-socket (default 0600; 0666 with --consumer-uid)"),
 	BASE_LIST("consumer-uid", 0, &set.uids, "UID",
 		  "let this user read regions and status, besides root and the agent's own; "
 		  "repeatable"),
@@ -274,24 +274,24 @@ static const struct base_option table[] = {
 	BASE_TIME("grace", 0, &set.o.grace_ns, 0, 0, "DURATION",
 		  "keep the last values of a dead publisher this long"),
 	BASE_TIME("lease", 0, &set.o.lease_ns, 0, 0, "DURATION",
-		  "longest time between two looks of a collector at the directory; memory is freed "
-		  "two leases after its region retires"),
+		  "longest time between two reads of the directory by a collector; memory is freed "
+		  "two leases after its region is retired"),
 	BASE_UINT("max-regions", 0, &set.o.max_regions, 1, 1 << 20, "N",
 		  "admit at most this many regions"),
 	BASE_SIZE("max-region-size", 0, &set.o.max_region_size, 0, 0, "BYTES",
 		  "admit regions of at most this size"),
 	BASE_SIZE("max-memory", 0, &set.o.max_memory, 0, 0, "BYTES",
-		  "admit regions of at most this size together"),
+		  "limit the total size of admitted regions"),
 	BASE_UINT("max-regions-per-uid", 0, &set.o.max_regions_per_uid, 0, 1 << 20, "N",
-		  "admit at most this many regions per user; 0: half of max-regions, and no bound "
+		  "admit at most this many regions per user; 0: half of max-regions, and no limit "
 		  "for root and the agent's own user"),
 	BASE_STRING("rest", 0, &set.rest, "unix:PATH|ADDR:PORT",
-		    "serve REST at this socket, or at this address to those who have the token; "
-		    "no ADDR is loopback (default: " AGENT_REST_DEFAULT
+		    "serve REST at this socket, or at this address to clients with the token; ADDR "
+		    "defaults to loopback (default: " AGENT_REST_DEFAULT
 		    " in the folder of the socket)"),
 	BASE_FLAG("no-rest", 0, &set.no_rest, "serve no REST"),
 	BASE_STRING("rest-token-file", 0, &set.o.rest_token_file, "PATH",
-		    "who has the bearer token in this file acts as the agent's user; mandatory "
+		    "clients with the bearer token in this file act as the agent's user; required "
 		    "for --rest ADDR:PORT"),
 	CLI_OPTIONS_WEB(&set.o.web_config, &set.o.roles_file, &set.o.insecure),
 	BASE_TIME("rest-idle", 0, &set.o.rest_idle_ns, 0, 0, "DURATION",
@@ -313,8 +313,8 @@ static const struct base_option table[] = {
 		  "register neighbouring regions together once they are this old"),
 	CLI_OPTION_RDMA_SECRET(&set.secret, "every peer reads every region"),
 	BASE_TIME("rdma-key-lifetime", 0, &set.o.rdma_key_lifetime_ns, 0, 0, "DURATION",
-		  "register memory again for another key when it is this old, and after a "
-		  "collector left; 0: never"),
+		  "register memory again, with a new key, when a key is this old and after a "
+		  "collector leaves; 0: never"),
 	BASE_WORD("tcp", 0, &set.o.tcp, "[WHAT]",
 		  "publish kernel tables: flows, layers, cpu, net, separated by commas (default "
 		  "flows)"),
@@ -327,11 +327,12 @@ static const struct base_option table[] = {
 		  "keep a closed connection readable for this long (default 5s)"),
 	CLI_OPTIONS_TCP_FILTER(&set.filter),
 	BASE_LIST("scrape", 0, &set.scrapes, "URL",
-		  "publish what this /metrics says; ,job=NAME, ,interval=TIME, ,timeout=TIME, "
+		  "publish the metrics of this /metrics endpoint; ,job=NAME, ,interval=TIME, "
+		  ",timeout=TIME, "
 		  ",config=FILE (in the form of Prometheus' http_client_config) and ,native may "
 		  "follow; repeatable"),
 	BASE_TIME("scrape-interval", 0, &set.bridge.interval_ns, 1e6, 3.6e12, "DURATION",
-		  "time between two scrapes of a target, or looks at --textfile"),
+		  "time between two scrapes of a target, or reads of --textfile"),
 	BASE_STRING("textfile", 0, &set.bridge.textfile, "DIR",
 		    "publish the files *.prom of this folder"),
 	BASE_FLAG("host", 0, &set.bridge.host,
@@ -340,11 +341,11 @@ static const struct base_option table[] = {
 	BASE_TIME("host-interval", 0, &set.bridge.host_interval_ns, 1e7, 3.6e12, "DURATION",
 		  "time between two readings of --host"),
 	BASE_LIST("statsd", 0, &set.statsd, "unix:PATH|ADDR:PORT",
-		  "receive StatsD and DogStatsD; no ADDR is loopback; repeatable"),
+		  "receive StatsD and DogStatsD; ADDR defaults to loopback; repeatable"),
 	BASE_TIME("statsd-expire", 0, &set.bridge.expire_ns, 0, 0, "DURATION",
 		  "end a series of StatsD that is not updated for this long; 0: never"),
 	BASE_STRING("otlp", 0, &set.bridge.otlp, "unix:PATH|ADDR:PORT",
-		    "receive metrics of OpenTelemetry at /v1/metrics; no ADDR is loopback"),
+		    "receive OpenTelemetry metrics at /v1/metrics; ADDR defaults to loopback"),
 	BASE_UINT("exponential-scale", 0, &set.bridge.scale, BRIDGE_SCALE, BRIDGE_SCALE_MAX, "N",
 		  "buckets of exponential histograms of --otlp and --scrape: of factor 2^(2^-N)"),
 	BASE_FLAG("status", 0, &set.status,
@@ -367,12 +368,14 @@ static int check_options(const struct base_command *self, const struct agent_opt
 	if (o->fabric_provider && o->rdma_device)
 		return base_usage(self, "--fabric and --rdma exclude each other");
 	if (o->fabric_provider && !set.secret && !o->insecure)
-		return base_usage(self,
-				  "--fabric needs --rdma-secret: who connects reads every region, "
-				  "also every user of this host by loopback; --insecure-listen "
-				  "does without");
+		return base_usage(
+			self,
+			"--fabric needs --rdma-secret: otherwise anyone who connects, including "
+			"any local user over loopback, can read every region; override with "
+			"--insecure-listen");
 	if (o->rdma_key_lifetime_ns && o->rdma_key_lifetime_ns / 4 < o->lease_ns)
-		return base_usage(self, "--rdma-key-lifetime is 0 or at least four times --lease");
+		return base_usage(self,
+				  "--rdma-key-lifetime must be 0 or at least four times --lease");
 	if (!o->tcp && (o->tcp_flows || o->tcp_quarantine_ns || set.devices.n ||
 			cli_tcp_filter_selects(&set.filter)))
 		return base_usage(self, "filters and --tcp-... need --tcp");

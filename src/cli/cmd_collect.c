@@ -81,26 +81,28 @@ static struct collect_settings {
 
 static const struct base_option table[] = {
 	BASE_LIST("agent", 'a', &set.agents, "PATH|HOST[:PORT]",
-		  "read this host, by an agent's socket on this machine or by its RDMA address; "
+		  "read this host, given by an agent's socket on this machine or its RDMA address; "
 		  "repeatable"),
 	CLI_COLLECT_DISCOVER_OPTIONS(set.discover),
-	BASE_STRING("listen", 'l', &set.h.listen, "ADDR:PORT",
-		    "serve HTTP at this address, or at unix:/PATH; port 0: any free port; other "
-		    "than loopback needs --web-config with TLS and authentication, or --open"),
+	BASE_STRING(
+		"listen", 'l', &set.h.listen, "ADDR:PORT",
+		"serve HTTP at this address, or at unix:/PATH; port 0: any free port; any "
+		"address but loopback needs --web-config with TLS and authentication, or --open"),
 	CLI_OPTIONS_WEB(&set.h.web_config, &set.h.roles_file, &set.h.insecure),
 	BASE_STRING("reader-token-file", 0, &set.h.reader_token_file, "PATH",
 		    "require the bearer token in this file for reading"),
 	BASE_STRING("actor-token-file", 0, &set.h.actor_token_file, "PATH",
-		    "the bearer token in this file may rotate stores, and read"),
-	BASE_STRING("admin-token-file", 0, &set.h.admin_token_file, "PATH",
-		    "require the bearer token in this file for changes to stores (default: one "
-		    "drawn at the start, which commands of the same user find)"),
+		    "clients with the bearer token in this file may rotate stores and read"),
+	BASE_STRING(
+		"admin-token-file", 0, &set.h.admin_token_file, "PATH",
+		"require the bearer token in this file for changes to stores (default: a random "
+		"token, which commands of the same user find)"),
 	BASE_FLAG("open", 0, &set.h.open,
-		  "let everyone who reaches --listen read all metrics, and web pages in the "
-		  "browsers of those who do"),
-	BASE_LIST("allow-host", 0, &set.h.allow_hosts, "NAME",
-		  "accept this name in the header Host, besides localhost and addresses; "
-		  "repeatable"),
+		  "let anyone who can reach --listen read all metrics, including web pages in "
+		  "their browsers"),
+	BASE_LIST(
+		"allow-host", 0, &set.h.allow_hosts, "NAME",
+		"accept this name in the Host header, besides localhost and addresses; repeatable"),
 	BASE_TIME("period", 'p', &set.c.period_ns, 0, 0, "DURATION",
 		  "time from one round over all regions to the next; 0: as fast as possible"),
 	BASE_STRING(
@@ -114,7 +116,7 @@ static const struct base_option table[] = {
 		  "connections per host, at most one per worker"),
 	BASE_STRING("dev", 0, &set.c.fabric.device, "DEVICE", "RDMA device (default: by route)"),
 	CLI_OPTIONS_RDMA_PORT(&set.c.fabric.gid_index, &set.c.fabric.ib_port, "by route"),
-	CLI_OPTION_RDMA_SECRET(&set.secret, "any host may pose as the agent"),
+	CLI_OPTION_RDMA_SECRET(&set.secret, "any host can impersonate the agent"),
 	BASE_UINT("depth", 0, &set.c.fabric.queue_depth, 0, 4096, "N",
 		  "outstanding READs per connection; 0: 128"),
 	BASE_SIZE("buffer", 0, &set.c.fabric.buffer_bytes, 0, 0, "BYTES",
@@ -132,16 +134,17 @@ static const struct base_option table[] = {
 	BASE_UINT("max-series", 0, &set.c.max_series, 1, UINT32_MAX, "N",
 		  "hold at most this many series"),
 	BASE_UINT("max-exposed-series", 0, &set.c.max_exposed_series, 0, UINT32_MAX, "N",
-		  "show at most this many series of pods in /metrics, by tenant; 0: all"),
+		  "expose at most this many pod series per tenant in /metrics; 0: all"),
 	BASE_TIME("tcp-period", 0, &set.tables.period_ns, 1e7, 3.6e12, "DURATION",
 		  "time from one read of the connection tables to the next"),
 	BASE_UINT("tcp-groups", 0, &set.tables.groups, 1, 1000000, "N",
-		  "tell apart at most this many workloads by role and port; the rest is \"other\""),
+		  "distinguish at most this many workloads by role and port; count the rest as "
+		  "\"other\""),
 	BASE_STRING(
 		"tcp-ephemeral", 0, &set.ephemeral, "LIST",
-		"show these ports as \"other\", such as 32768-50050,50052-60999; none: no port"),
+		"count these ports as \"other\", such as 32768-50050,50052-60999; none: no port"),
 	BASE_UINT("tcp-flows", 0, &set.tables.flows, 64, 1u << 24, "N",
-		  "track at most this many connections over all hosts, of about 2 KiB each"),
+		  "track at most this many connections on all hosts, using 2 KiB each"),
 	BASE_UINT("max-connections", 0, &set.h.connections, 1, 65536, "N",
 		  "accept at most this many HTTP connections"),
 	BASE_FLAG("analyse", 0, &set.l.analyse, "detect anomalous pods"),
@@ -168,12 +171,12 @@ static const struct base_option table[] = {
 	CLI_OPTION_CLIENT("remote-write-config", &set.l.remote.config, "--remote-write"),
 	CLI_COLLECT_REMOTE_OPTIONS(set.remote),
 	BASE_FLAG("remote-native", 0, &set.l.receiver.native,
-		  "send native histograms by remote write; else exponential histograms lose their "
-		  "buckets"),
+		  "send native histograms by remote write; otherwise exponential histograms lose "
+		  "their buckets"),
 	BASE_FLAG("remote-utf8", 0, &set.l.receiver.utf8,
-		  "send names in UTF-8 by remote write as they are; else they are escaped"),
+		  "send UTF-8 names by remote write unchanged; otherwise they are escaped"),
 	BASE_TIME("sample-every", 0, &set.l.sample_every_ns, 0, 0, "DURATION",
-		  "send one sample per series and interval by remote write, and all around "
+		  "send one sample per series and interval by remote write, but all samples around "
 		  "anomalies; 0: all"),
 	BASE_TIME("sample-around", 0, &set.l.sample_around_ns, 0, 0, "DURATION",
 		  "send all samples this long before and after an anomaly"),
@@ -185,15 +188,16 @@ static const struct base_option table[] = {
 	BASE_STRING("kafka-config", 0, &set.kafka, "FILE",
 		    "produce anomalies, kept traces and items of lists to Kafka, with the "
 		    "properties of librdkafka in this file"),
-	BASE_STRING("kafka-offsets", 0, &set.kafka_offsets, "FILE",
-		    "record in this file which items of lists Kafka has, to resume there"),
+	BASE_STRING(
+		"kafka-offsets", 0, &set.kafka_offsets, "FILE",
+		"record in this file which list items Kafka has received, to resume after them"),
 	CLI_OPTION_CLIENT("webhook-config", &set.l.webhook_config, "--webhook"),
 	BASE_STRING("link", 0, &set.l.link, "URL",
 		    "address of this collector's page, for links in alerts"),
 	BASE_TIME("verdict-ttl", 0, &set.l.verdict_ttl_ns, 0, 3600e9, "DURATION",
 		  "write verdicts back to pods, valid for this long; 0: write none"),
 	BASE_FLAG("created", 0, &set.c.created,
-		  "OpenMetrics says by \"_created\" since when each series counts"),
+		  "add the start time of each series (\"_created\") to OpenMetrics"),
 	BASE_FLAG("region-series", 0, &set.c.region_series,
 		  "expose sidelight_region_* for each region"),
 	BASE_FLAG("sum-processes", 0, &set.c.sum_processes,
@@ -203,11 +207,10 @@ static const struct base_option table[] = {
 	BASE_F64("trace-slow", 0, &set.t.policy.slow_factor, 1, 1e6, "FACTOR",
 		 "keep traces slower than FACTOR times the median of their root span, and errors"),
 	BASE_TIME("trace-slow-floor", 0, &set.t.policy.slow_floor_ns, 0, 0, "DURATION",
-		  "what takes less is not slow; 0: no floor"),
-	BASE_F64(
-		"trace-slow-spread", 0, &set.t.policy.slow_spread, 0, 1e6, "FACTOR",
-		"what exceeds the median by less than FACTOR times what the 90th percentile does is "
-		"not slow; 0: no floor"),
+		  "traces shorter than this are never slow; 0: no minimum"),
+	BASE_F64("trace-slow-spread", 0, &set.t.policy.slow_spread, 0, 1e6, "FACTOR",
+		 "a trace is slow only if its excess over the median is at least FACTOR times "
+		 "that of the 90th percentile; 0: no minimum"),
 	BASE_F64("trace-bytes", 0, &set.t.bytes, 0, 1, "SHARE",
 		 "read at most this share of the bytes of published spans; 0: no limit"),
 	BASE_F64("trace-head", 0, &set.t.policy.head, 0, 1, "SHARE",
@@ -219,11 +222,11 @@ static const struct base_option table[] = {
 	BASE_STRING("otlp-sent", 0, &set.t.otlp_sent, "FILE",
 		    "record sent traces in this file, so that none is sent twice after a restart"),
 	BASE_SIZE("trace-memory", 0, &set.t.memory, 0, 0, "BYTES",
-		  "memory for kept traces; the oldest leave first"),
+		  "memory for kept traces; the oldest are dropped first"),
 	BASE_STRING("dta", 0, &set.dta, "FILE",
-		    "hold the stores that this file declares, for translators to write"),
+		    "provide the stores that this file declares to translators"),
 	BASE_SIZE("max-store-bytes", 0, &set.store_bytes, 0, 0, "BYTES",
-		  "resize stores to at most this many bytes together; 0: half of the machine's "
+		  "limit the total size of stores when they are resized; 0: half of the machine's "
 		  "memory"),
 	BASE_TIME("duration", 'd', &set.duration_ns, 0, 0, "DURATION",
 		  "end after this time; 0: when interrupted"),
@@ -585,20 +588,21 @@ static int check_analysis(const struct base_command *self, const struct collect_
 	if (!s->l.analyse && (s->l.alert || s->l.webhook))
 		return base_usage(self, "--alert and --webhook need --analyse");
 	if (s->l.verdict_ttl_ns && s->l.verdict_ttl_ns < 3000000000)
-		return base_usage(self, "--verdict-ttl is 0 (write none) or at least 3s");
+		return base_usage(self, "--verdict-ttl must be 0 (write none) or at least 3s");
 	if (a->every_ns < 1000000 || a->step_ns < a->every_ns)
 		return base_usage(self,
-				  "--analyse-every is at least 1ms, and --analyse-step no less");
+				  "--analyse-every must be at least 1ms, --analyse-step no less");
 	if (a->model_every_ns && a->model_every_ns < 1000000000)
-		return base_usage(self, "--model-every is 0 (at the end only) or at least 1s");
+		return base_usage(self, "--model-every must be 0 (only at the end) or at least 1s");
 	if (s->t.otlp_sent && !s->t.otlp)
 		return base_usage(self, "--otlp-sent needs --otlp");
 	if (s->t.otlp && !(s->t.policy.budget > 0))
 		return base_usage(self, "--otlp needs a --trace-budget");
 	if ((s->l.remote.config && !s->l.remote_write) || (s->l.alert_config && !s->l.alert) ||
 	    (s->l.webhook_config && !s->l.webhook) || (s->t.otlp_config && !s->t.otlp))
-		return base_usage(self, "--remote-write-config, --alert-config, --webhook-config "
-					"and --otlp-config each need their receiver");
+		return base_usage(self,
+				  "--remote-write-config, --alert-config, --webhook-config and "
+				  "--otlp-config need the option without -config");
 	if (s->l.receiver.native && !s->l.remote_write)
 		return base_usage(self, "--remote-native needs --remote-write");
 	if (s->l.receiver.utf8 && !s->l.remote_write)
@@ -618,7 +622,7 @@ static int check_options(const struct base_command *self, const struct collect_s
 	if (s->dta && !s->serves)
 		return base_usage(self, "--dta is for --mode prometheus");
 	if (!s->agents.n && !s->dta && !s->discover.o.sources.n)
-		return base_usage(self, "no --agent: name a host to read, or --discover them");
+		return base_usage(self, "no hosts to read: give --agent or --discover");
 	if (s->c.queues > s->c.workers)
 		return base_usage(self, "--queues %u needs as many --workers, not %u", s->c.queues,
 				  s->c.workers);
@@ -631,13 +635,14 @@ static int check_options(const struct base_command *self, const struct collect_s
 	if (s->as_json && s->serves)
 		return base_usage(self, "--json is for --mode setup and read_loop");
 	if (s->c.period_ns && s->c.period_ns < 10000)
-		return base_usage(self, "--period is 0 (as fast as possible) or at least 10us");
+		return base_usage(self,
+				  "--period must be 0 (as fast as possible) or at least 10us");
 	if (s->c.history_bytes && s->c.history_bytes / s->c.workers < 1u << 20)
-		return base_usage(self, "--history is 0 or at least 1M per worker");
+		return base_usage(self, "--history must be 0 or at least 1M per worker");
 	if (s->c.max_exposed_series && s->c.sum_processes)
 		return base_usage(self,
 				  "--max-exposed-series and --sum-processes exclude each other: "
-				  "sums without a process would decrease");
+				  "sums would decrease when a process is left out");
 	if (s->store_bytes && !s->dta)
 		return base_usage(self, "--max-store-bytes needs --dta");
 	return cli_collect_http_check(self, &s->h) ?: check_analysis(self, s);
@@ -659,8 +664,8 @@ static int collect_main(const struct base_command *self, int argc, char **argv)
 		return base_usage(self, "--cpus '%s' is not a list such as 0,2-5", set.cpus);
 	if (strcmp(set.ephemeral, "none") && parse_ports(set.ephemeral, folded))
 		return base_usage(self,
-				  "--tcp-ephemeral '%s' is not a list of ports such as "
-				  "32768-50050,50052-60999, nor none",
+				  "--tcp-ephemeral '%s' is neither a list of ports such as "
+				  "32768-50050,50052-60999 nor none",
 				  set.ephemeral);
 	set.tables.folded = folded;
 	code = cli_rdma_secret(self, set.secret, &set.c.fabric.secret, &set.c.fabric.secret_bytes);

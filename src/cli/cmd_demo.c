@@ -82,7 +82,7 @@ static int choose_period(struct cli_demo *d)
 		share = (double)after.late / (double)(after.begun + after.late + 1);
 		kept = share <= LATE_SHARE || after.late <= 1;
 		printf("period %u ms: %.1f %% of the deadlines of a second were missed%s\n", ms[i],
-		       share * 100, kept ? ": this machine keeps it" : "");
+		       share * 100, kept ? ": this machine keeps up" : "");
 		if (kept)
 			return BASE_EXIT_OK;
 		if (share < least) {
@@ -90,7 +90,7 @@ static int choose_period(struct cli_demo *d)
 			best = i;
 		}
 	}
-	printf("this machine is too busy to keep any of these; %u ms did best\n", ms[best]);
+	printf("this machine is too busy for any of these periods; %u ms came closest\n", ms[best]);
 	return try_period(d, ms[best] * 1000000ull);
 }
 
@@ -186,7 +186,8 @@ static void print_banner(const struct cli_demo *d)
 	       (int)d->part[DEMO_SHOP].pid, (int)d->part[DEMO_AGENT].pid);
 	printf("  curl -s %s/products\n", d->shop_url);
 	printf("  curl -s -X POST '%s/fault?kind=slow&seconds=10'\n"
-	       "                  or cpu, errors, leak: the page shows the anomaly, errors at once,\n"
+	       "                  or cpu, errors, leak: the page shows the anomaly, errors at "
+	       "once,\n"
 	       "                  the others after a warm-up of %s, and the shop logs more, in %s\n",
 	       d->shop_url, d->warm_up, d->part[DEMO_SHOP].log);
 	printf("  %s generate metrics --socket %s --pods 50 --hold 30s\n", d->self, d->socket);
@@ -262,7 +263,7 @@ static int find_examples(struct cli_demo *d, const char *given)
 			break;
 	}
 	return base_failure(&cli_cmd_demo,
-			    "the example services are not in %s; name their folder by --examples",
+			    "the example services are not in %s; give their folder with --examples",
 			    given ? given : beside);
 }
 
@@ -283,7 +284,7 @@ static const struct base_option table[] = {
 		    "address of the example shop; another port if it is in use"),
 	BASE_TIME("period", 'p', &set.period, 1e5, 1e11, "DURATION",
 		  "time between two rounds (default: the shortest of 1, 2, 5 and 10 ms that this "
-		  "machine keeps)"),
+		  "machine can keep)"),
 	BASE_UINT("load", 0, &set.load, 0, DEMO_CONNECTIONS * 1000, "N",
 		  "requests per second to the shop; 0: no load"),
 	BASE_TIME("duration", 'd', &set.duration, 0, 0, "DURATION",
@@ -294,7 +295,7 @@ static const struct base_option table[] = {
 		    "after the warm-up, break the shop for SECONDS, or 10 s: cpu, slow, errors or "
 		    "leak"),
 	BASE_FLAG("switch", 0, &set.with_switch,
-		  "show the flows of a real switch, too: Open vSwitch in network namespaces"),
+		  "also show the flows of a real switch: Open vSwitch in network namespaces"),
 	BASE_STRING("examples", 0, &set.examples, "DIR",
 		    "directory of the programs shop and queue"),
 	{0},
@@ -373,9 +374,10 @@ static int run(const struct base_command *cmd, int argc, char **argv)
 	if (find_examples(&d, set.examples))
 		return BASE_EXIT_FAILURE;
 	if (set.load && !cli_demo_runs("wrk"))
-		return base_failure(&cli_cmd_demo,
-				    "wrk, which makes the load, is not installed: apt-get "
-				    "install wrk, or --load 0");
+		return base_failure(
+			&cli_cmd_demo,
+			"wrk, the load generator, is not installed: apt-get install wrk, or use "
+			"--load 0");
 	result = cli_demo_free_address("listen", set.listen, d.listen, sizeof(d.listen));
 	if (!result)
 		result = cli_demo_free_address("shop-listen", set.shop, d.shop_listen,

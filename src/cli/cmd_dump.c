@@ -78,7 +78,7 @@ static int dump_file(const char *path)
 		return report_failure(path, strerror(errno));
 	if (fstat(fd, &st) || !S_ISREG(st.st_mode)) {
 		close(fd);
-		return report_failure(path, "is no regular file");
+		return report_failure(path, "not a regular file");
 	}
 	return dump_one(path, fd, NULL);
 }
@@ -116,8 +116,7 @@ static int dump_process(const char *pid)
 	snprintf(path, sizeof(path), "/proc/%.20s/fd", pid);
 	dir = opendir(path);
 	if (!dir)
-		return report_failure(pid, errno == ENOENT ? "there is no such process"
-							   : strerror(errno));
+		return report_failure(pid, errno == ENOENT ? "no such process" : strerror(errno));
 	while ((e = readdir(dir))) {
 		uint8_t magic[8];
 		ssize_t n;
@@ -199,7 +198,7 @@ static int agent_ask(int s, uint16_t type, const void *payload, uint32_t bytes, 
 		return -1;
 	}
 	if (poll(&p, 1, ANSWER_MS) != 1) {
-		snprintf(why, why_bytes, "no answer within %d s", ANSWER_MS / 1000);
+		snprintf(why, why_bytes, "no response within %d s", ANSWER_MS / 1000);
 		return -1;
 	}
 	n = base_receive_fd(s, &packet, sizeof(packet), 0, &fd);
@@ -209,7 +208,7 @@ static int agent_ask(int s, uint16_t type, const void *payload, uint32_t bytes, 
 	}
 	if (n < (ssize_t)sizeof(packet.msg) || packet.msg.magic != SL_MSG_MAGIC ||
 	    (size_t)n != sizeof(packet.msg) + packet.msg.length || packet.msg.serial != serial) {
-		snprintf(why, why_bytes, n ? "the answer is malformed" : "it hung up");
+		snprintf(why, why_bytes, n ? "the response is malformed" : "it hung up");
 	} else if (packet.msg.type == SL_MSG_REFUSED &&
 		   packet.msg.length == sizeof(struct sl_msg_refused)) {
 		struct sl_msg_refused *r = (struct sl_msg_refused *)packet.payload;
@@ -217,7 +216,8 @@ static int agent_ask(int s, uint16_t type, const void *payload, uint32_t bytes, 
 		r->reason[sizeof(r->reason) - 1] = 0;
 		snprintf(why, why_bytes, "refused: %s", r->reason);
 	} else if (packet.msg.type != wanted || fd < 0) {
-		snprintf(why, why_bytes, "the answer is of type %u", packet.msg.type);
+		snprintf(why, why_bytes, "the response has the unexpected type %u",
+			 packet.msg.type);
 	} else {
 		return fd;
 	}
@@ -245,7 +245,7 @@ static int dump_id(int s, const char *path, uint64_t id)
 		o.json = settings.json;
 		if (!settings.check)
 			return cli_dump_remote(&cli_cmd_dump, &o);
-		printf("%s: of the kernel, not checked\n", source);
+		printf("%s: kernel table, not checked\n", source);
 		return BASE_EXIT_OK;
 	}
 	return dump_one(source, fd, NULL);
@@ -310,9 +310,10 @@ static const struct base_option table[] = {
 	BASE_FLAG("check", 'c', &settings.check,
 		  "print only whether the region is well-formed; exit 1 if not"),
 	BASE_STRING("export", 'e', &settings.export, "csv|json",
-		    "print all that the FILE of a store of reports holds: CSV, or JSON lines"),
-	BASE_STRING("socket", 's', &settings.socket, "PATH",
-		    "ask the agent at this socket: for its directory, or as --id or --all say"),
+		    "print all records in a store's FILE as CSV or JSON lines"),
+	BASE_STRING(
+		"socket", 's', &settings.socket, "PATH",
+		"query the agent at this socket: its directory, or with --id or --all, regions"),
 	BASE_UINT("id", 'i', &settings.id, 1, INT64_MAX, "N",
 		  "show the region of this directory entry"),
 	BASE_STRING("agent", 0, &settings.remote.target, "TARGET",
@@ -335,7 +336,8 @@ static int dump_kernel(const struct base_command *self)
 	int kind = settings.kind ? cli_choice(settings.kind, kinds) : -1, code;
 
 	if (settings.socket || settings.all || settings.check || settings.raw_lines)
-		return base_usage(self, "--agent goes with --kind, --id and --json alone");
+		return base_usage(self,
+				  "--agent can only be combined with --kind, --id and --json");
 	if (settings.kind && kind < 0)
 		return base_usage(self, "--kind '%s' is not one of flows, layers, tasks",
 				  settings.kind);
@@ -363,10 +365,10 @@ static int dump_operand(const struct base_command *self, const char *operand)
 	if (agent && operand)
 		return base_usage(self, "a file or process and an agent exclude each other");
 	if (!agent && !operand)
-		return base_usage(self, "name one FILE, one PID or --socket PATH");
+		return base_usage(self, "give one FILE, one PID or --socket PATH");
 	if (settings.export &&
 	    (agent || all_digits(operand) || settings.check || settings.json || settings.raw_lines))
-		return base_usage(self, "--export goes with a FILE alone");
+		return base_usage(self, "--export needs a FILE and excludes other options");
 	if (settings.export)
 		return export_file(operand);
 	if (agent)
@@ -381,7 +383,7 @@ static int dump_main(const struct base_command *self, int argc, char **argv)
 	if (arg < 0)
 		return code;
 	if (argc - arg > 1)
-		return base_usage(self, "name one FILE or PID only");
+		return base_usage(self, "give only one FILE or PID");
 	if (settings.export && strcmp(settings.export, "csv") && strcmp(settings.export, "json"))
 		return base_usage(self, "--export '%s' is not csv or json", settings.export);
 	if (settings.remote.target && arg < argc)

@@ -44,6 +44,6 @@ static int run(const struct base_command *self, int argc, char **argv)
 const struct base_command cli_cmd_generate = {
 	.name = "generate",
 	.synopsis = "WHAT [OPTION]...",
-	.summary = "Make load whose totals are known, and print what a collector must show",
+	.summary = "Generate load with known totals, and print the values a collector must show",
 	.run = run,
 };

@@ -161,7 +161,7 @@ static void add_model(void *arg, const char *name, const void *bytes, size_t len
 	size_t n;
 
 	if (err) {
-		base_failure(&cli_cmd_model, "%s: %.127s is left out: %s", m->path, name,
+		base_failure(&cli_cmd_model, "%s: skipping %.127s: %s", m->path, name,
 			     error_text(err));
 		m->damaged++;
 		return;
@@ -182,8 +182,8 @@ static void add_model(void *arg, const char *name, const void *bytes, size_t len
 		const uint64_t a = mine.info.learned, b = theirs.info.learned;
 
 		base_failure(&cli_cmd_model,
-			     "%s: %.127s is of other metrics, detector or step than that of the "
-			     "files before; the one that learned more is kept (%" PRIu64
+			     "%s: %.127s has other metrics, detector or step than the model in "
+			     "earlier files; keeping the model that learned more (%" PRIu64
 			     " steps of %" PRIu64 " and %" PRIu64 ")",
 			     m->path, name, BASE_MAX(a, b), a, b);
 		if (b > a)

@@ -120,9 +120,10 @@ static void show_replicas(const json_t *a)
 		cli_print_safe(json_string_value(at) ?: "", 0);
 	}
 	json_array_foreach(cli_json_true(r, "may_be_old") ? json_object_get(a, "gaps") : NULL, i,
-			   gap) printf(", may be old: it was away for %.0f s until %.0f",
-				       cli_json_number(gap, "to") - cli_json_number(gap, "from"),
-				       cli_json_number(gap, "to"));
+			   gap)
+		printf(", may be outdated: the collector was unavailable for %.0f s until %.0f",
+		       cli_json_number(gap, "to") - cli_json_number(gap, "from"),
+		       cli_json_number(gap, "to"));
 }
 
 static void show_sketch(const json_t *a)
@@ -194,7 +195,7 @@ static void show_answer(json_t *a)
 		} else if (!strcmp(result, "empty")) {
 			show_empty(a);
 		} else if (!strcmp(result, "conflict")) {
-			puts(": conflict: copies disagree, or a hop says what none may");
+			puts(": conflict: copies disagree, or a hop has an invalid value");
 		} else {
 			puts(": unknown: no such epoch, or no key of this store");
 		}
@@ -495,12 +496,11 @@ static struct {
 
 static const struct base_option table[] = {
 	BASE_LIST("collector", 'c', &set.collectors, "HOST:PORT",
-		  "ask this collector; repeatable: each key is asked of the collector that holds "
-		  "it, or of the next (default " DEFAULT_AT ")"),
-	BASE_STRING("file", 'f', &how.file, "FILE",
-		    "ask the file of a store; STORE is then left out"),
+		  "query this collector; repeatable: each key is looked up at the collector that "
+		  "holds it, or at the next one (default " DEFAULT_AT ")"),
+	BASE_STRING("file", 'f', &how.file, "FILE", "query the file of a store instead of STORE"),
 	BASE_STRING("epoch", 'e', &text.epoch, "N",
-		    "ask for this epoch (default: the newest that has the key)"),
+		    "query this epoch (default: the newest with the key)"),
 	BASE_UINT("copies", 'n', &set.copies, 0, SL_STORE_COPIES_MAX, "N",
 		  "number of copies that the reporter wrote (default: the store's)"),
 	BASE_STRING("policy", 'p', &set.policy, "NAME",
@@ -508,7 +508,8 @@ static const struct base_option table[] = {
 	BASE_UINT("consensus", 0, &set.consensus, 0, SL_STORE_COPIES_MAX, "T",
 		  "copies that must agree under --policy consensus (default 2)"),
 	BASE_STRING("within", 'w', &text.within, "KEYS",
-		    "for a missing key: probability to find it had only KEYS keys followed it"),
+		    "for a missing key: print the probability of finding it if only KEYS keys had "
+		    "followed"),
 	BASE_UINT("list", 'l', &set.list, 0, SL_STORE_LISTS_MAX - 1, "N",
 		  "number of the append list (default 0)"),
 	BASE_INT("lane", 0, &set.lane, -1, SL_STORE_LANES_MAX - 1, "N",
@@ -517,17 +518,18 @@ static const struct base_option table[] = {
 	BASE_UINT("max", 'm', &set.max, 0, 10000, "N",
 		  "show at most N items per lane, 64 to 4096, or N keys, 1 to 10000 (default 100)"),
 	BASE_STRING("token-file", 0, &text.token, "PATH",
-		    "the collector's bearer token (default: that which it left for its own user)"),
+		    "file with the collector's bearer token (default: the token left for the "
+		    "collector's own user)"),
 	CLI_OPTION_CLIENT("http-config", &set.config, "collectors"),
 	BASE_FLAG("follow", 0, &how.follow, "append: show new items as they arrive"),
-	BASE_FLAG("top", 0, &how.top, "keys: show counts, the greatest first"),
+	BASE_FLAG("top", 0, &how.top, "keys: show counts, greatest first"),
 	BASE_FLAG("flows", 0, &how.flows, "keys: show keys of the length of a 5-tuple as flow:..."),
 	BASE_FLAG("all", 'a', &how.all,
 		  "export everything in STORE, or in --file, as CSV, or with --json as JSON lines"),
 	BASE_STRING("keys", 'k', &how.keys, "FILE",
 		    "with --all: export the answers for these keys, one per line"),
 	BASE_FLAG("slots", 0, &how.slots,
-		  "with --all: export slots as they lie in memory, although there is a key log"),
+		  "with --all: export slots in memory order, even if there is a key log"),
 	BASE_FLAG("disagree", 0, &how.disagree,
 		  "with --all: export only keys on which replicas disagree"),
 	BASE_FLAG("json", 'j', &how.json, "print JSON, one object per line"),
@@ -582,7 +584,7 @@ static int check_kind(const struct base_command *self, int kind, char *const *ke
 		return base_usage(self, "--follow is for append");
 	if (kind != KEYS && set.max &&
 	    (set.max < SL_STORE_BATCH_MAX || set.max > DTA_ASK_ITEMS_MAX))
-		return base_usage(self, "--max is 64 to 4096");
+		return base_usage(self, "--max must be from 64 to 4096");
 	if (kind == KEYS && how.file)
 		return base_usage(self, "keys needs a --collector, not a --file");
 	return BASE_EXIT_OK;
@@ -638,19 +640,24 @@ static int export_all(const struct base_command *self, char *const *words, size_
 	int code;
 
 	if (n != !how.file || how.follow || how.top || (how.keys && how.slots))
-		return base_usage(self, "--all takes a STORE or a --file, and --epoch, --json and "
-					"--keys or --slots");
+		return base_usage(
+			self,
+			"--all needs a STORE or --file, and allows --epoch, --json and --keys or "
+			"--slots");
 	if (n && !store_name_fits(words[0]))
 		return base_usage(self, "'%s' is not the name of a store", words[0]);
 	if (how.disagree && (set.collectors.n < 2 || how.slots))
-		return base_usage(self, "--disagree compares collectors: give all of them by "
-					"--collector, and no --slots");
+		return base_usage(
+			self, "--disagree compares collectors: give all of them with --collector, "
+			      "without --slots");
 	if (!how.file) {
 		if (!cli_query_meet(&collectors, &set, words[0]))
 			return BASE_EXIT_FAILURE;
 		if (how.disagree && collectors.replicas < 2)
-			return base_failure(self, "each key is at one of these collectors only: "
-						  "their translators have no --replicas");
+			return base_failure(
+				self,
+				"each key is at only one of these collectors: their translators "
+				"run without --replicas");
 		exported = words[0];
 		return cli_query_export(&x, &collectors, words[0]);
 	}
@@ -672,10 +679,12 @@ static int query_main(const struct base_command *self, int argc, char **argv)
 		return check_settings(self)
 			       ?: export_all(self, argv + first, (size_t)(argc - first));
 	if (how.keys || how.slots || how.disagree)
-		return base_usage(self, "--keys, --slots and --disagree go with --all");
+		return base_usage(self, "--keys, --slots and --disagree need --all");
 	if (first == argc)
-		return base_usage(self, "name keywrite, increment, postcard, append, sketch, keys, "
-					"status, reporters, rotate, resize or reload");
+		return base_usage(
+			self,
+			"expected keywrite, increment, postcard, append, sketch, keys, status, "
+			"reporters, rotate, resize or reload");
 	what = argv[first++];
 	code = check_settings(self);
 	if (code)
@@ -712,6 +721,6 @@ const struct base_command cli_cmd_query = {
 		    "       sidelight query --all [--disagree] STORE\n"
 		    "       sidelight query status|reporters\n"
 		    "       sidelight query rotate STORE|resize STORE SLOTS|reload",
-	.summary = "Ask stores of reports: values, counts, paths, lists, sketches",
+	.summary = "Query stores of reports: values, counts, paths, lists, sketches",
 	.run = query_main,
 };

@@ -47,7 +47,8 @@ static const struct base_option table[] = {
 	BASE_FLAG("trace-evidence", 0, &settings.trace_evidence,
 		  "also judge pods by the times of the recorded spans"),
 	BASE_STRING("model", 0, &settings.model, "FILE",
-		    "load models from this file, of sidelight collect --model or of --save-model"),
+		    "load models from this file, written by sidelight collect --model or by "
+		    "--save-model"),
 	BASE_STRING("save-model", 0, &settings.save_model, "FILE",
 		    "save the learned models to this file, one per pod"),
 	BASE_STRING("detector", 0, &settings.detector, "NAME",
@@ -151,7 +152,7 @@ static int create_pod(struct replay *r, uint32_t i, struct analyse_pipeline_opts
 	if (!err)
 		err = collect_models_load(r->models, known, "", p);
 	if (err && err != -ENOENT)
-		cli_replay_say("%s: its model in %s does not fit and is left out: %s", pod->name,
+		cli_replay_say("%s: ignoring the model in %s, which does not fit: %s", pod->name,
 			       settings.model,
 			       err == -EPROTONOSUPPORT
 				       ? "of another version"
@@ -189,7 +190,7 @@ static int create_pods(struct replay *r)
 		if (r->data.pods[i].rows && create_pod(r, i, &o, &unknown))
 			return -1;
 	if (settings.model && unknown)
-		cli_replay_say("%u of %u pods are not known from %s", unknown,
+		cli_replay_say("%u of %u pods have no model in %s", unknown,
 			       n - (uint32_t)r->data.losses.files_empty, settings.model);
 	return 0;
 }
@@ -200,7 +201,7 @@ static int read_traces(struct replay *r)
 	if (!r->fleet)
 		return 0;
 	if (!r->data.traces)
-		cli_replay_say("no traces: each pod is judged by itself");
+		cli_replay_say("no traces: judging each pod separately");
 	r->traces = cli_replay_traces_new(&r->data, analyse_fleet_graph(r->fleet));
 	if (!r->traces || !settings.trace_evidence)
 		return r->traces ? 0 : -1;
@@ -409,7 +410,7 @@ static int train_models(struct replay *r)
 	if (settings.train.n && untrained == pods)
 		return cli_replay_say("--train: no pod has a row there");
 	if (!settings.train.n && untrained)
-		cli_replay_say("no --train: %u of %u pods have no model, learn while they are "
+		cli_replay_say("no --train: %u of %u pods have no model; they learn while they are "
 			       "scored, and are not judged before they have a threshold",
 			       untrained, pods);
 	return 0;
@@ -431,7 +432,7 @@ static int close_out(FILE *f, const char *path)
 
 	if (f != stdout)
 		bad |= fclose(f) != 0;
-	return bad ? cli_replay_say("%s: could not write all of it", path) : 0;
+	return bad ? cli_replay_say("%s: the output is incomplete", path) : 0;
 }
 
 static void say_losses(const struct replay *r)
@@ -470,10 +471,11 @@ static void say_findings(const struct replay *r)
 			first = i;
 	}
 	if (drifted)
-		cli_replay_say("drift: %u of %u pods left their learned range for long, "
-			       "%s first, at %" PRId64 "; train again",
-			       drifted, r->data.n_pods, r->data.pods[first].name,
-			       (int64_t)(r->pods[first].drift_at / SECOND));
+		cli_replay_say(
+			"drift: %u of %u pods were outside their learned range for long, first "
+			"%s at %" PRId64 "; train again",
+			drifted, r->data.n_pods, r->data.pods[first].name,
+			(int64_t)(r->pods[first].drift_at / SECOND));
 }
 
 static int replay_rows(struct replay *r, const char *folder)
@@ -547,7 +549,7 @@ static int check_settings(const struct base_command *self)
 		return base_usage(self,
 				  "--frozen needs --train or --model: there is no model to keep");
 	if (!settings.verdicts && !settings.save_model)
-		return base_usage(self, "nothing to write: give --verdicts or --save-model");
+		return base_usage(self, "no output requested: give --verdicts or --save-model");
 	if (!settings.train.n && !settings.score.n &&
 	    (settings.frozen || settings.trace_evidence || settings.save_model))
 		return base_usage(self, "--frozen, --trace-evidence and --save-model need --train "

@@ -70,7 +70,7 @@ static int bytes_of(struct report_sender *s, const char *text, uint8_t *out, siz
 	return n >= 0 ? n
 		      : fail_report(s, n == -ENOSPC
 					       ? "too long"
-					       : "not hexadecimal, text:, u32:, u64: or flow:");
+					       : "expected hex digits, text:, u32:, u64: or flow:");
 }
 
 /* Parses a cell. Cells of a count-sketch are signed. */
@@ -97,7 +97,7 @@ static int send_report(struct report_sender *s, enum report_kind kind,
 		if (base_parse_u64(word[p->first + i], 0, UINT32_MAX, &number[i]))
 			return fail_report(s, p->not_numbers);
 	if (kind == INCREMENT && n > 1 && base_parse_u64(word[1], 0, UINT64_MAX, &addend))
-		return fail_report(s, "what is to be added is not a number");
+		return fail_report(s, "the value to add is not a number");
 	for (int i = 3; kind == SKETCH && i < n; i++)
 		if (!parse_cell(word[i], &cell[i - 3]))
 			return fail_report(s, "a cell is not a number");
@@ -138,13 +138,13 @@ static int parse_setting(struct report_sender *s, struct sl_report_dest *how, co
 
 	if (!strncmp(word, "store=", 6)) {
 		if (base_parse_u64(word + 6, 0, UINT16_MAX, &v))
-			return fail_report(s, "store= wants a number up to 65535");
+			return fail_report(s, "store= needs a number up to 65535");
 		how->store = (uint16_t)v;
 		return 1;
 	}
 	if (!strncmp(word, "copies=", 7)) {
 		if (base_parse_u64(word + 7, 1, SL_STORE_COPIES_MAX, &v))
-			return fail_report(s, "copies= wants a number from 1 to 8");
+			return fail_report(s, "copies= needs a number from 1 to 8");
 		how->copies = (uint8_t)v;
 		return 1;
 	}
@@ -163,7 +163,8 @@ static int send_words(struct report_sender *s, char **word, int n)
 		p++;
 	if (p == PRIMITIVES)
 		return fail_report(
-			s, "not a primitive: keywrite, append, increment, postcard, sketch, "
+			s, "unknown primitive; expected keywrite, append, increment, postcard, "
+			   "sketch, "
 			   "registers or sketch-end");
 	for (word++, n--; n; word++, n--) {
 		err = parse_setting(s, &how, word[0]);
@@ -184,7 +185,7 @@ static int send_words(struct report_sender *s, char **word, int n)
 	if (err == -EMSGSIZE)
 		s->error = "larger than a packet";
 	if (err == -ENOSPC)
-		s->error = "sketches of more than 16 stores are open";
+		s->error = "sketches of more than 16 stores are unfinished";
 	return err;
 }
 
@@ -226,7 +227,7 @@ static size_t send_lines(struct report_sender *s, char *buffer, size_t n, bool e
 		if (!*skip && strlen(line) == (size_t)(newline - line)) {
 			send_line(s, line);
 		} else {
-			s->error = "too long, or a NUL in it";
+			s->error = "the line is too long, or contains a NUL";
 			report_line(s);
 		}
 		*skip = false;
@@ -361,8 +362,8 @@ static const struct base_option table[] = {
 		    "sign packets with the key in this file, of 32 hexadecimal digits"),
 	BASE_STRING(
 		"translator", 0, &set.o.translator, "NAME[,...]",
-		"with --key-file: names of the translators (default: meant by their addresses)"),
-	BASE_FLAG("immediate", 'i', &set.immediate, "wake the collector's application"),
+		"with --key-file: names of the translators (default: identify them by address)"),
+	BASE_FLAG("immediate", 'i', &set.immediate, "wake the application at the collector"),
 	BASE_FLAG("essential", 'e', &set.essential,
 		  "send reports again until they are acknowledged"),
 	BASE_STRING("backup-file", 0, &set.o.backup_file, "FILE",
@@ -398,9 +399,9 @@ static const struct base_option table[] = {
 	BASE_UINT("flows", 0, &set.flows, 16, 1 << 24, "N",
 		  "with --interface: track at most this many flows"),
 	BASE_STRING("report", 0, &set.subjects, "KIND=STORE[,...]",
-		    "with --interface: report drops, retransmissions, latency, queue, too"),
+		    "with --interface: also report drops, retransmissions, latency or queue"),
 	BASE_FLAG("inner", 0, &set.inner,
-		  "with --interface: of VXLAN and Geneve, report the flows within"),
+		  "with --interface: report the inner flows of VXLAN and Geneve"),
 	BASE_TIME("duration", 'd', &set.duration, 0, 0, "TIME",
 		  "with --interface: end after this time; 0: when interrupted (default)"),
 	BASE_FLAG("json", 'j', &set.json, "print the counters as JSON"),
@@ -423,7 +424,7 @@ static const char *why_no_ring(int err)
 {
 	switch (err) {
 	case EBADMSG:
-		return "not a ring of reports, or one of another reporter, tenant or size";
+		return "not a ring of reports, or a ring of another reporter, tenant or size";
 	case EBUSY:
 		return "in use by another reporter";
 	case EPERM:
@@ -461,13 +462,17 @@ static int run(const struct base_command *self, const struct report_settings *se
 	err = sl_reporter_drain(s.r, settings->timeout);
 	sl_reporter_stats(s.r, &stats);
 	if (err == -ETIMEDOUT)
-		base_failure(self, "not all was acknowledged in time%s; is a translator at %s?",
-			     settings->o.backup_file ? ", and is kept in the file" : "",
-			     settings->o.target);
+		base_failure(
+			self,
+			"not all reports were acknowledged in time%s; is a translator running at "
+			"%s?",
+			settings->o.backup_file ? ", and is kept in the file" : "",
+			settings->o.target);
 	if (stats.dropped_ring)
 		base_failure(self,
-			     "%" PRIu64 " essential reports found no room: give --wait, or more "
-			     "--backup-packets",
+			     "%" PRIu64
+			     " essential reports were dropped for lack of memory: give --wait, or "
+			     "more --backup-packets",
 			     stats.dropped_ring);
 	code = print_result(&stats, &s, settings->json);
 	sl_reporter_close(s.r);
@@ -645,7 +650,8 @@ static int from_interface(const struct base_command *self, const struct report_s
 #endif
 
 	if (operands)
-		return base_usage(self, "--interface: the kernel reports, not 'words'");
+		return base_usage(self,
+				  "--interface takes no PRIMITIVE: the kernel creates the reports");
 	if (strcmp(s->direction, "in") && strcmp(s->direction, "out") &&
 	    strcmp(s->direction, "both"))
 		return base_usage(self, "--direction: '%s' is not one of in, out, both",
@@ -653,13 +659,14 @@ static int from_interface(const struct base_command *self, const struct report_s
 	if (s->how.sample > 31)
 		return base_usage(self, "--sample: 1 in 2^31 flows at most with --interface");
 	if (s->legacy || s->immediate || s->essential || s->changes || s->o.wait_ns || s->single)
-		return base_usage(self, "--interface: the kernel makes plain reports: no --legacy, "
-					"--immediate, --essential, --changes, --wait, --single");
+		return base_usage(
+			self, "--interface excludes --legacy, --immediate, --essential, --changes, "
+			      "--wait and --single: the kernel sends plain reports only");
 #if HAVE_BPF
 	if (!parse_subjects(s->subjects, &o))
 		return base_usage(self,
 				  "--report: '%s' is not KIND=STORE,... with each of drops, "
-				  "retransmissions, latency, queue once at most",
+				  "retransmissions, latency, queue at most once",
 				  s->subjects);
 	if (s->o.key_file)
 		base_secret_warn("report", s->o.key_file);
@@ -678,7 +685,7 @@ static int report_main(const struct base_command *self, int argc, char **argv)
 	if (cli_legacy(set.legacy) < 0)
 		return base_usage(self, "--legacy: '%s' is neither a nor b", set.legacy);
 	if (set.legacy && (set.o.tenant || set.o.key_file || set.essential))
-		return base_usage(self, "--legacy: no tenants, keys or acknowledgements");
+		return base_usage(self, "--legacy supports no tenants, keys or acknowledgements");
 	if (set.interface)
 		return from_interface(self, &set, argc - first);
 	set.o.flags = (set.single ? SL_REPORTER_SINGLE : 0) |

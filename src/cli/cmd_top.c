@@ -26,16 +26,17 @@ static const struct base_option table[] = {
 	BASE_TIME("interval", 'i', &set.interval_ns, 1e8, 3.6e12, "TIME",
 		  "time between two outputs"),
 	BASE_UINT("window", 'w', &set.window, 1, 60, "SECONDS",
-		  "rates and quantiles are those of the last SECONDS (default 10)"),
+		  "show rates and quantiles of the last SECONDS (default 10)"),
 	BASE_STRING("sort", 0, &set.sort, "BY",
 		    "sort by attention (default), name, rate, errors, latency, cpu, memory, bytes "
 		    "or retransmits"),
 	BASE_STRING("filter", 'f', &set.filter, "TEXT",
 		    "show only services whose name or namespace contains TEXT"),
-	BASE_FLAG("once", '1', &set.once, "print once, and end"),
+	BASE_FLAG("once", '1', &set.once, "print once and exit"),
 	BASE_FLAG("json", 'j', &set.json, "print JSON, one document per line"),
 	BASE_STRING("token-file", 0, &set.token, "PATH",
-		    "the collector's bearer token (default: that which it left for its own user)"),
+		    "file with the collector's bearer token (default: the token left for the "
+		    "collector's own user)"),
 	{0},
 };
 
@@ -212,7 +213,7 @@ static int top_main(const struct base_command *self, int argc, char **argv)
 	if (first < 0)
 		return code;
 	if (argc - first > 1)
-		return base_usage(self, "one collector at a time");
+		return base_usage(self, "only one collector is allowed");
 	if (!set_at(&t, first < argc ? argv[first] : "127.0.0.1:9464"))
 		return base_usage(self, "'%.100s' is not http://HOST:PORT, HOST:PORT or unix:/PATH",
 				  argv[first]);

@@ -439,7 +439,7 @@ static int check_devices(struct translate *t)
 				 dta_decoder_find(kind)->port);
 	}
 	if (t->map && !t->input.n)
-		return base_usage(t->cmd, "--map: for --input, which is missing");
+		return base_usage(t->cmd, "--map needs --input");
 	if (!t->input.n)
 		return BASE_EXIT_OK;
 	t->devices = t->map ? dta_map_read(t->map, error, sizeof(error))
@@ -460,7 +460,7 @@ static int check_options(struct translate *t)
 		return base_usage(
 			t->cmd, "--collector is missing: unix:PATH or HOST:PORT of a store server");
 	if (t->opts.replicas > t->collectors.n)
-		return base_usage(t->cmd, "--replicas %u needs as many --collector",
+		return base_usage(t->cmd, "--replicas %u needs as many --collector options",
 				  t->opts.replicas);
 	output = cli_choice(t->output, outputs);
 	if (output < 0)
@@ -481,24 +481,25 @@ static int check_options(struct translate *t)
 		return base_usage(t->cmd, "--xdp-mode: '%s' is neither native nor generic",
 				  t->xdp_mode);
 	if (t->pcap.n && !t->listen.n && !t->input.n && t->workers > 1)
-		return base_usage(t->cmd, "--workers: files are read by one worker");
+		return base_usage(t->cmd, "--workers: files are read by a single worker");
 	if (!t->name) {
 		gethostname(host, sizeof(host) - 1);
 		t->name = host;
 	}
 	if (!*t->name || strlen(t->name) > 40 || t->name[strspn(t->name, NAME)])
-		return base_usage(t->cmd, "--name: 1 to 40 of letters, digits, '_', '.', '-'");
+		return base_usage(t->cmd,
+				  "--name must be 1 to 40 letters, digits, '_', '.' or '-'");
 	if (t->opts.loss.window & (t->opts.loss.window - 1))
 		return base_usage(t->cmd, "--window: %u is not a power of two",
 				  t->opts.loss.window);
 	if (t->opts.client.output == DTA_CLIENT_RAW &&
 	    !t->opts.client.raw.interface == !t->opts.client.raw.file)
-		return base_usage(t->cmd, "--output raw: by --raw-interface or into --raw-file");
+		return base_usage(t->cmd, "--output raw needs --raw-interface or --raw-file");
 	if (t->opts.client.raw.xdp &&
 	    (t->opts.client.output != DTA_CLIENT_RAW || t->opts.client.raw.file))
-		return base_usage(t->cmd, "--raw-xdp: for --output raw by --raw-interface");
+		return base_usage(t->cmd, "--raw-xdp needs --output raw and --raw-interface");
 	if (t->gaps && t->opts.replicas < 2)
-		return base_usage(t->cmd, "--gaps: with --replicas");
+		return base_usage(t->cmd, "--gaps needs --replicas");
 	if (!HAVE_XDP && (t->xdp.n || t->opts.client.raw.xdp))
 		return base_failure(
 			t->cmd, "this build has no AF_XDP: libxdp, clang or bpftool was missing");
@@ -511,7 +512,8 @@ static int check_options(struct translate *t)
 
 static const struct base_option table[] = {
 	BASE_LIST("collector", 'c', &set.collectors, "WHERE",
-		  "unix:PATH or HOST:PORT of a store server; repeatable: keys are spread over all"),
+		  "unix:PATH or HOST:PORT of a store server; repeatable: keys are spread over all "
+		  "of them"),
 	BASE_UINT("replicas", 'r', &set.opts.replicas, 1, 8, "N",
 		  "write each report to N collectors, the next ones on the ring (default 1)"),
 	BASE_STRING("gaps", 0, &set.gaps, "FILE",
@@ -522,15 +524,16 @@ static const struct base_option table[] = {
 		  "receive what devices send: ipfix, netflow (versions 5 and 9), sflow or int; "
 		  "repeatable (default: the kind's own port)"),
 	BASE_STRING("map", 0, &set.map, "FILE",
-		    "make reports of that by the rules of this file (default: as --print-map)"),
-	BASE_FLAG("print-map", 0, &set.print_map, "print the default rules, and end"),
+		    "convert the input to reports by the rules in this file (default: those of "
+		    "--print-map)"),
+	BASE_FLAG("print-map", 0, &set.print_map, "print the default rules and exit"),
 	BASE_LIST("xdp", 'x', &set.xdp, "NAME[:QUEUE]",
-		  "receive reports for --listen from this interface by AF_XDP, past the kernel; "
-		  "repeatable"),
+		  "receive reports for --listen from this interface by AF_XDP, bypassing the "
+		  "kernel; repeatable"),
 	BASE_STRING("xdp-mode", 0, &set.xdp_mode, "MODE",
 		    "native or generic XDP (default: native where the driver can)"),
 	BASE_LIST("pcap", 0, &set.pcap, "FILE",
-		  "translate the reports captured in this file, and end; repeatable"),
+		  "translate the reports captured in this file and exit; repeatable"),
 	BASE_UINT("port", 0, &set.port, 1, 65535, "N", "UDP port of captured reports"),
 	BASE_STRING("output", 'o', &set.output, "HOW", "write to stores by shm, verbs or raw"),
 	BASE_STRING("rdma-host", 0, &set.opts.client.verbs.host, "HOST",
@@ -542,7 +545,7 @@ static const struct base_option table[] = {
 	BASE_STRING("raw-interface", 0, &set.opts.client.raw.interface, "NAME",
 		    "send raw frames out of this interface"),
 	BASE_FLAG("raw-xdp", 0, &set.opts.client.raw.xdp,
-		  "send raw frames by AF_XDP, past the kernel's network stack"),
+		  "send raw frames by AF_XDP, bypassing the kernel's network stack"),
 	BASE_STRING("raw-file", 0, &set.opts.client.raw.file, "FILE",
 		    "write raw frames to this pcap file"),
 	BASE_STRING("legacy", 0, &set.legacy, "FORM",
@@ -552,8 +555,8 @@ static const struct base_option table[] = {
 	BASE_UINT("workers", 'w', &set.workers, 1, WORKERS_MAX, "N",
 		  "number of threads, each a translator with its own lane"),
 	BASE_STRING("name", 'n', &set.name, "NAME",
-		    "name of this translator, by which it gets its lanes back, and which packets "
-		    "with a MAC may be meant for (default: the host name)"),
+		    "name of this translator, which identifies its lanes and the destination of "
+		    "packets with a MAC (default: the host name)"),
 	BASE_STRING("secret", 0, &set.secret, "FILE",
 		    "secret shared with the collector, for a connection over TCP"),
 	BASE_UINT("reporters", 0, &set.opts.loss.reporters, 1, 1u << 24, "N",

@@ -320,7 +320,7 @@ int cli_collect_until(const struct cli_collect_mode *m, struct collect_collector
 	code = BASE_EXIT_OK;
 out:
 	if (csv && (ferror(csv) | fclose(csv))) {
-		base_logf(BASE_ERROR, "collect", "%s: cannot be written", m->csv);
+		base_logf(BASE_ERROR, "collect", "%s: write failed", m->csv);
 		code = BASE_EXIT_FAILURE;
 	}
 	free(first);

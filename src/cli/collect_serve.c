@@ -29,7 +29,7 @@ static void get_ready(struct http_request *req, void *arg)
 		relaxed_store(was_ready, true);
 		reply_text(req, 200, "ready\n");
 	} else {
-		reply_text(req, 503, "not all hosts were tried yet\n");
+		reply_text(req, 503, "not all hosts have been tried yet\n");
 	}
 }
 
@@ -50,8 +50,8 @@ int cli_collect_http_check(const struct base_command *self, const struct cli_col
 		return base_usage(
 			self,
 			"--listen %s is reachable from other hosts: give --web-config, or "
-			"--reader-token-file with --insecure-listen, or --open to let everyone who "
-			"reaches it read all metrics",
+			"--reader-token-file with --insecure-listen, or --open to let anyone who "
+			"can reach it read all metrics",
 			o->listen);
 	if (!local && !o->open && !o->insecure && !o->web_config)
 		return base_usage(
@@ -83,8 +83,9 @@ static void leave_token(struct cli_collect_server *s, const char *token)
 {
 	s->token_path = cli_token_leave(http_address(s->http), token);
 	if (!s->token_path)
-		base_logf(BASE_INFO, "collect",
-			  "no runtime directory: stores change by --admin-token-file only");
+		base_logf(
+			BASE_INFO, "collect",
+			"no runtime directory: stores can only be changed with --admin-token-file");
 }
 
 bool cli_collect_serve(struct cli_collect_server *s, const struct cli_collect_http *o,
@@ -125,8 +126,8 @@ bool cli_collect_serve(struct cli_collect_server *s, const struct cli_collect_ht
 			leave_token(s, token);
 		if (o->open)
 			base_logf(BASE_WARN, "collect",
-				  "open: everyone who reaches the address reads all metrics "
-				  "listen=%s: give --reader-token-file in place of --open",
+				  "anyone who can reach the address can read all metrics "
+				  "listen=%s: give --reader-token-file instead of --open",
 				  http_address(s->http));
 		return true;
 	}

@@ -17,9 +17,10 @@ extern const struct base_command cli_cmd_agent, cli_cmd_collect, cli_cmd_demo, c
 	BASE_INT("gid", 0, gid_to, -1, 255, "INDEX", "GID index; -1: " by), \
 		BASE_INT("ib-port", 0, port_to, 1, 255, "N", "port of the RDMA device")
 
-#define CLI_OPTION_RDMA_SECRET(to, whom)          \
-	BASE_STRING("rdma-secret", 0, to, "FILE", \
-		    "over RDMA, both sides prove the secret in this file; without, " whom)
+#define CLI_OPTION_RDMA_SECRET(to, whom)      \
+	BASE_STRING(                          \
+		"rdma-secret", 0, to, "FILE", \
+		"over RDMA, both sides prove to know the secret in this file; without it, " whom)
 /*
  * Reads the file of --rdma-secret into static storage. path NULL: no secret. Returns an exit code;
  * prints an error on failure.
@@ -83,21 +84,22 @@ bool cli_json_is(const json_t *o, const char *key, const char *text);
 bool cli_json_print(FILE *out, json_t *j, size_t flags);
 
 /* Option rows for the authentication and encryption of a server. */
-#define CLI_OPTIONS_WEB(config, roles, insecure_)                                              \
-	BASE_STRING("web-config", 0, config, "FILE",                                           \
-		    "serve TLS, and ask for certificates and passwords, as this web.yml of "   \
-		    "Prometheus' exporter-toolkit says; read again when it changes"),          \
-		BASE_STRING("roles", 0, roles, "FILE",                                         \
-			    "roles of the users and certificates of --web-config: read, act, " \
-			    "admin"),                                                          \
-		BASE_FLAG("insecure-listen", 0, insecure_,                                     \
-			  "listen beyond this host without TLS: tokens and passwords cross "   \
+#define CLI_OPTIONS_WEB(config, roles, insecure_)                                                  \
+	BASE_STRING("web-config", 0, config, "FILE",                                               \
+		    "configure TLS, certificates and passwords of the server by this web.yml of "  \
+		    "Prometheus' exporter-toolkit; read again when it changes"),                   \
+		BASE_STRING("roles", 0, roles, "FILE",                                             \
+			    "roles of the users and certificates of --web-config: read, act, "     \
+			    "admin"),                                                              \
+		BASE_FLAG("insecure-listen", 0, insecure_,                                         \
+			  "listen on other than loopback without TLS: tokens and passwords cross " \
 			  "the network in the clear")
 
 /* Option row for the connection to one receiver. */
-#define CLI_OPTION_CLIENT(name, to, whom)                                                      \
-	BASE_STRING(name, 0, to, "FILE",                                                       \
-		    "connect to " whom " as this file says: tokens, passwords, certificates, " \
+#define CLI_OPTION_CLIENT(name, to, whom)                                            \
+	BASE_STRING(name, 0, to, "FILE",                                             \
+		    "connect to " whom                                               \
+		    " as configured in this file: tokens, passwords, certificates, " \
 		    "headers, proxy, in the form of Prometheus' http_client_config")
 
 struct cli_request {

@@ -137,7 +137,7 @@ static const char *connect_to(struct cli_remote *r, const struct cli_dump_remote
 	return read_directory(r) ? NULL : strerror(r->error);
 }
 
-static const char none[] = "the agent publishes none of that: see 'sidelight agent --tcp'";
+static const char none[] = "the agent publishes no such table: see 'sidelight agent --tcp'";
 
 const char *cli_remote_find(struct cli_remote *r, const struct cli_dump_remote_opts *o,
 			    uint32_t kind)
@@ -181,7 +181,7 @@ int cli_dump_remote(const struct base_command *self, const struct cli_dump_remot
 			why = fabric_reason(&r, strerror(r.error));
 	}
 	if (!why && !shown)
-		why = o->id ? "no region of the kernel has that id" : none;
+		why = o->id ? "no kernel table has this ID" : none;
 	if (why)
 		base_failure(self, "%s: %s", o->target, why);
 	cli_remote_close(&r);

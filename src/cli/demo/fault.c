@@ -68,7 +68,7 @@ static void inject_fault(struct cli_demo *d, const json_t *answer)
 	snprintf(path, sizeof(path), "/fault?kind=%s&seconds=%u", d->fault.kind, d->fault.seconds);
 	taken = cli_demo_http(d->shop_listen, path, "");
 	if (!taken) {
-		base_failure(&cli_cmd_demo, "the shop does not take the fault");
+		base_failure(&cli_cmd_demo, "the shop refused the fault");
 		return;
 	}
 	free(taken);
@@ -110,14 +110,14 @@ void cli_demo_fault_poll(struct cli_demo *d)
 		if (a)
 			tell_found(d, a);
 		else if (seconds_since(d->fault.at_ns) > d->fault.seconds + WAIT_NS * 1e-9) {
-			printf("fault %s: was not found\n", d->fault.kind);
+			printf("fault %s: not detected\n", d->fault.kind);
 			d->fault.step = DEMO_FAULT_OVER;
 		}
 		break;
 	case DEMO_FAULT_FOUND:
 		if (!a || json_is_null(json_object_get(a, "end")))
 			break;
-		printf("fault %s: the shop is as usual again\n", d->fault.kind);
+		printf("fault %s: the shop is back to normal\n", d->fault.kind);
 		d->fault.step = DEMO_FAULT_OVER;
 		break;
 	case DEMO_FAULT_OVER:

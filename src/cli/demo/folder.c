@@ -64,7 +64,7 @@ static void remove_dead(const char *tmp)
 			continue;
 		if (snprintf(path, sizeof(path), "%s/%s", tmp, e->d_name) < (int)sizeof(path)) {
 			remove_tree(path);
-			printf("removed %s, which a demo that was killed left behind\n", path);
+			printf("removed %s, left behind by a killed demo\n", path);
 		}
 		close(lock);
 	}
@@ -102,7 +102,8 @@ int cli_demo_folder_make(struct cli_demo *d)
 	snprintf(d->socket, sizeof(d->socket), "%s/agent.sock", d->dir);
 	snprintf(d->script, sizeof(d->script), "%s/load.lua", d->dir);
 	if (strlen(d->socket) > 107)
-		return base_failure(&cli_cmd_demo, "TMPDIR is too long a path for a unix socket");
+		return base_failure(&cli_cmd_demo,
+				    "the path of TMPDIR is too long for a Unix socket");
 	return take_lock(d);
 }
 

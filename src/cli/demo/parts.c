@@ -210,7 +210,7 @@ int cli_demo_start_all(struct cli_demo *d, bool late)
 		if (i != DEMO_LOAD && wait_until_ready(d, p)) {
 			if (!late)
 				return BASE_EXIT_FAILURE;
-			leave_out(d, i, "a part of it did not start");
+			leave_out(d, i, "a part did not start");
 			continue;
 		}
 		if (base_stop_wait(d->stop, 0))
@@ -244,7 +244,7 @@ static void pause_load(struct cli_demo *d)
 		return;
 	stop_part(load);
 	load->restart_ns = base_now_ns();
-	printf("the load on the shop waits until it runs again\n");
+	printf("the load is paused until the shop runs again\n");
 }
 
 int cli_demo_look_after(struct cli_demo *d)

@@ -528,6 +528,6 @@ out:
 const struct base_command cli_generate_dta = {
 	.name = "generate dta",
 	.synopsis = "--to HOST:PORT [OPTION]...",
-	.summary = "Send reports, some lost or doubled, whose outcome is known",
+	.summary = "Send reports with known results, some lost or duplicated",
 	.run = run_dta,
 };

@@ -24,7 +24,7 @@ static const char *hint_for(long status, const char *token)
 {
 	if (status != 401)
 		return "";
-	return token ? ": its --admin-token-file holds another token: give --token-file"
+	return token ? ": its --admin-token-file has another token: give --token-file"
 		     : ": give --token-file, or run as the collector's user";
 }
 
@@ -59,8 +59,8 @@ static json_t *send_request(struct cli_query_collectors *c, uint32_t member, con
 
 			base_failure(&cli_cmd_query, "%s: %s%s", at,
 				     said	     ? said
-				     : status == 404 ? "has no stores: is it run with --dta?"
-						     : "gave a malformed answer",
+				     : status == 404 ? "has no stores: was it started with --dta?"
+						     : "sent a malformed response",
 				     hint_for(status, token));
 			json_decref(j);
 			j = NULL;
@@ -162,7 +162,7 @@ json_t *cli_query_ask_one(struct cli_query_collectors *c, uint32_t member, const
 	answers = json_incref(json_object_get(j, "answers"));
 	json_decref(j);
 	if (j && json_array_size(answers) != n) {
-		base_failure(&cli_cmd_query, "%s: gave a malformed answer", c->member[member].at);
+		base_failure(&cli_cmd_query, "%s: sent a malformed response", c->member[member].at);
 		json_decref(answers);
 		return NULL;
 	}

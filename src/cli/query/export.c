@@ -282,7 +282,8 @@ static bool write_page(struct cli_export *e, json_t *page)
 	e->lost += (uint64_t)cli_json_integer(page, "lost");
 	e->empty += (uint64_t)cli_json_integer(page, "empty");
 	if (e->x->disagree && !cli_json_is(page, "by", "key")) {
-		base_failure(e->x->self, "store '%s' has no key log: give its keys by --keys FILE",
+		base_failure(e->x->self,
+			     "store '%s' has no key log: give the keys with --keys FILE",
 			     cli_json_text(page, "store"));
 		return false;
 	}
@@ -322,7 +323,7 @@ static int finish_export(struct cli_export *e, int code)
 	if (e->x->disagree && e->records)
 		code = BASE_EXIT_FAILURE;
 	if (e->twice)
-		base_failure(e->x->self, "more than %u keys: some may stand twice", SEEN_MAX);
+		base_failure(e->x->self, "more than %u keys: some may be repeated", SEEN_MAX);
 	return code;
 }
 
@@ -363,7 +364,7 @@ static bool export_member(struct cli_export *e, struct cli_query_collectors *c, 
 			snprintf(epoch, sizeof(epoch), "%lld", cli_json_integer(page, "epoch"));
 		json_decref(page);
 		if (!good) {
-			base_failure(e->x->self, "%s: gave a malformed page", c->member[member].at);
+			base_failure(e->x->self, "%s: sent a malformed page", c->member[member].at);
 			return false;
 		}
 		if (!*at || ferror(stdout))
@@ -390,7 +391,7 @@ static int export_keys(struct cli_export *e)
 		if (!*line)
 			continue;
 		if (dta_query_key(line, key) < 0) {
-			base_failure(e->x->self, "%s:%lu: is not a key", e->x->keys, number);
+			base_failure(e->x->self, "%s:%lu: invalid key", e->x->keys, number);
 			good = false;
 		} else {
 			good = ask_for(e, line);
@@ -442,7 +443,7 @@ int cli_query_export_object(const struct cli_query_export *x, const struct cli_q
 	if (object->view.config->kind == SL_STORE_APPEND)
 		epochs.oldest = epochs.epoch;
 	if (epochs.epoch - epochs.oldest >= SL_STORE_BANKS_MAX)
-		return finish_export(&e, base_failure(x->self, "its epochs are not known"));
+		return finish_export(&e, base_failure(x->self, "the epochs are unknown"));
 	for (uint64_t epoch = epochs.oldest; epoch <= epochs.epoch; epoch++) {
 		struct dta_export page = {.epoch = epoch, .slots = x->slots};
 		bool more = true;

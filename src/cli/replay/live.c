@@ -131,7 +131,7 @@ static int begin_run(struct live *l)
 	if (!j.detector || (shadow && !j.shadow))
 		return cli_replay_say("events.csv: %s", error);
 	if (l->every_ns <= 0 || !j.step_ns || !(j.false_alarms > 0))
-		return cli_replay_say("events.csv: options that are not valid");
+		return cli_replay_say("events.csv: invalid options");
 	j.models = l->models = collect_models_new();
 	if (!j.models || read_models(l, error, sizeof(error)))
 		return cli_replay_say("%s", error);
@@ -173,7 +173,7 @@ static int add_trace(struct live *l, char *text)
 
 		if (!colon) {
 			free(spans);
-			return cli_replay_say("events.csv: a trace that is not valid");
+			return cli_replay_say("events.csv: invalid trace");
 		}
 		*colon = 0;
 		parent = (uint32_t)strtoul(colon + 1, NULL, 10);
@@ -288,8 +288,7 @@ static int run_all(struct live *l, size_t bytes)
 			l->began_with = field[1];
 		} else if (!started || (err = take_event(l, field, n))) {
 			err = cli_replay_say("events.csv: %s",
-					     err == -ENOMEM ? strerror(ENOMEM)
-							    : "a line that is not valid");
+					     err == -ENOMEM ? strerror(ENOMEM) : "invalid line");
 		}
 	}
 	if (!err)

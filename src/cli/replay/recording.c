@@ -219,7 +219,7 @@ static int load_pod(struct cli_replay_data *d, const char *folder, const char *f
 		return cli_replay_say("%s: %s", folder, strerror(ENOMEM));
 	if (!p->rows) {
 		d->losses.files_empty++;
-		cli_replay_say("%s: no row of values in it; the pod is left out", path);
+		cli_replay_say("%s: no rows of values; skipping the pod", path);
 	}
 	return 0;
 }

@@ -26,10 +26,11 @@ bool cli_tcp_avoid(const struct base_command *cmd, uint32_t *types)
 	*types = 0;
 	for (size_t i = 0; i < cli_tcp_common.avoid.n; i++) {
 		if (tcp_hook_type_of(cli_tcp_common.avoid.v[i], &type))
-			return !base_usage(cmd,
-					   "--avoid tp_btf, fentry, kprobe, netfilter, cgroup_skb "
-					   "or iter, not '%s'",
-					   cli_tcp_common.avoid.v[i]);
+			return !base_usage(
+				cmd,
+				"--avoid '%s' is not one of tp_btf, fentry, kprobe, netfilter, "
+				"cgroup_skb, iter",
+				cli_tcp_common.avoid.v[i]);
 		*types |= 1u << type;
 	}
 	return true;
@@ -55,7 +56,7 @@ bool cli_tcp_format(const struct base_command *cmd, const char *format)
 
 	c->microbpf = format && !strcmp(format, "microbpf");
 	if (format && !c->microbpf && strcmp(format, "text"))
-		return !base_usage(cmd, "--format text or microbpf, not '%s'", format);
+		return !base_usage(cmd, "--format '%s' is not text or microbpf", format);
 	if (c->json + c->csv + c->microbpf > 1)
 		return !base_usage(cmd, "%s exclude each other",
 				   format ? "--json, --csv and --format microbpf"
@@ -165,7 +166,7 @@ void cli_tcp_ready(const char *fmt, ...)
 
 void cli_tcp_nothing_seen(const struct base_command *cmd)
 {
-	base_failure(cmd, cli_tcp_is_filtered() ? "no connection passed the filter"
+	base_failure(cmd, cli_tcp_is_filtered() ? "no connection matched the filter"
 						: "no connection was seen");
 }
 

@@ -265,7 +265,7 @@ static int show_rows(void *context, bool last)
 
 	(void)last;
 	if (tcp_cpu_refresh(v->cpu))
-		base_log_limited(BASE_WARN, "cpu", "tasks could not be walked: %s",
+		base_log_limited(BASE_WARN, "cpu", "cannot iterate over tasks: %s",
 				 strerror(errno));
 	v->n = 0;
 	for (uint32_t i = 0; i < slots; i++)
@@ -310,7 +310,7 @@ static int run_cpu(struct cpu_view *v)
 			return base_failure(v->cmd, "%s", strerror(ENOMEM));
 	code = cli_tcp_repeat(v->cmd, &v->screen, v->out, slots, show_rows, v);
 	if (!code && !v->any)
-		base_failure(v->cmd, "no such task ran");
+		base_failure(v->cmd, "no matching task ran");
 	return cli_tcp_output_end(v->cmd, v->out, code);
 }
 
@@ -329,7 +329,7 @@ static int cpu_main(const struct base_command *self, int argc, char **argv)
 		return BASE_EXIT_USAGE;
 	v.by_task = !strcmp(settings.by, "task");
 	if (!v.by_task && strcmp(settings.by, "container") != 0)
-		return base_usage(self, "--by %s: it is task or container", settings.by);
+		return base_usage(self, "--by '%s' is not task or container", settings.by);
 	if (tcp_cgroup_hierarchy(&hierarchy, settings.hierarchy, NULL, NULL))
 		return base_usage(self, "--hierarchy %s: no such hierarchy of cgroups is mounted",
 				  settings.hierarchy);

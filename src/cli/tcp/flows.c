@@ -26,7 +26,7 @@ static const struct base_option table[] = {
 		  "show only flows that ended, each once, with its final values"),
 	BASE_FLAG("changed", 0, &settings.changed,
 		  "show only flows that are new or active since the last output"),
-	BASE_FLAG("new", 0, &settings.only_new, "leave out connections older than this command"),
+	BASE_FLAG("new", 0, &settings.only_new, "skip connections older than this command"),
 	BASE_FLAG("calls", 0, &settings.calls,
 		  "count read and write calls, and find the processes"),
 	BASE_TIME("publish", 0, &settings.publish_ns, 1e6, 1e9, "TIME",
@@ -194,13 +194,16 @@ static int watch_flows(const struct base_command *self, struct tcp *tcp, FILE *o
 	if (!code && !v.any)
 		cli_tcp_nothing_seen(self);
 	if (v.refused)
-		base_failure(self, "%" PRIu64 " connections found no room among %u: see --flows",
+		base_failure(self,
+			     "%" PRIu64
+			     " connections did not fit into the table of %u: see --flows",
 			     v.refused, v.info.slots);
 	if (v.unseen)
-		base_failure(self,
-			     "%" PRIu64 " connections ended and left between two looks: see "
-			     "--quarantine",
-			     v.unseen);
+		base_failure(
+			self,
+			"%" PRIu64
+			" connections ended and were replaced between two reads: see --quarantine",
+			v.unseen);
 out:
 	region_listeners_free(&v.listeners);
 	free(v.rows);

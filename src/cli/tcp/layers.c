@@ -475,7 +475,8 @@ static int layers_main(const struct base_command *self, int argc, char **argv)
 		if (!strcmp(settings.by, groupings[i].name))
 			view.by = (enum by)i;
 	if (view.by == BYS)
-		return base_usage(self, "--by flow, remote, port, container or role, not '%s'",
+		return base_usage(self,
+				  "--by '%s' is not one of flow, remote, port, container, role",
 				  settings.by);
 	if (!cli_tcp_screen_sort(&view.screen, self, cli_tcp_common.sort, orders))
 		return BASE_EXIT_USAGE;

@@ -29,8 +29,8 @@ static const struct base_option table[] = {
 	BASE_STRING("trust-clocks", 0, &cli_tcp_net_settings.trust, "TIME",
 		    "do not estimate clocks: wall clocks of the hosts agree within TIME (PTP)"),
 	BASE_LIST("agent", 'a', &cli_tcp_net_settings.agents, "AGENT",
-		  "read this agent live, which runs with --tcp net; twice, each a socket's path or "
-		  "HOST[:PORT]"),
+		  "read this agent live; give two, each running with --tcp net, by a socket's path "
+		  "or HOST[:PORT]"),
 	CLI_TCP_OPTIONS_SHOW,
 	CLI_TCP_OPTIONS_FILTER,
 	{0},
@@ -159,7 +159,7 @@ static int two_files(const struct base_command *self, char **paths, struct cli_t
 	if (cli_tcp_net_settings.trust) {
 		o.trusted = true;
 		if (base_parse_duration(cli_tcp_net_settings.trust, &o.trust_ns)) {
-			code = base_usage(self, "--trust-clocks TIME, not '%s'",
+			code = base_usage(self, "--trust-clocks '%s' is not a TIME",
 					  cli_tcp_net_settings.trust);
 			goto out;
 		}
@@ -195,19 +195,21 @@ static int net_main(const struct base_command *self, int argc, char **argv)
 		return BASE_EXIT_USAGE;
 	grouping = cli_choice(by, cli_tcp_net_by);
 	if (grouping < 0)
-		return base_usage(self, "--by all, flow, remote or port, not '%s'", by);
+		return base_usage(self, "--by '%s' is not one of all, flow, remote, port", by);
 	cli_tcp_net_settings.by = (enum tcp_net_by)grouping;
 	if (cli_tcp_net_settings.record) {
 		if (argc != first)
-			return base_usage(self, "--record FILE, or two files to compare");
+			return base_usage(self,
+					  "give either --record FILE or two files to compare");
 		return cli_tcp_net_record(self);
 	}
 	if (cli_tcp_net_settings.agents.n ? cli_tcp_net_settings.agents.n != 2 || argc != first
 					  : argc - first != 2)
-		return base_usage(self,
-				  "two files, one of each host, or two agents, or --record FILE");
+		return base_usage(
+			self,
+			"give two files, one from each host, or two agents, or --record FILE");
 	if (cli_tcp_net_settings.agents.n && cli_tcp_net_settings.trust)
-		return base_usage(self, "--trust-clocks is for files");
+		return base_usage(self, "--trust-clocks needs files");
 	view.out = cli_tcp_output(self);
 	if (!view.out)
 		return BASE_EXIT_FAILURE;

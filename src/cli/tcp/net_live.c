@@ -53,7 +53,7 @@ static const char *open_host(struct net_live_host *h)
 		return why;
 	instance = ((const struct sl_region_header *)h->remote.buffer)->instance;
 	if (region_nic_info_parse(h->remote.buffer, h->remote.region.length, &h->info))
-		return "its ring of segments is not believed";
+		return "its ring of segments is invalid";
 	if (h->instance != instance) {
 		h->instance = instance;
 		h->next = UINT64_MAX;
@@ -176,8 +176,7 @@ static int open_again(const struct base_command *self, struct net_live_host *h,
 
 	if (!h->lost_ns) {
 		h->lost_ns = base_now_ns();
-		base_failure(self, "%s: %s; connecting again", h->target,
-			     strerror(h->remote.error));
+		base_failure(self, "%s: %s; reconnecting", h->target, strerror(h->remote.error));
 	}
 	while (base_now_ns() - h->lost_ns < OUTAGE_NS) {
 		close_host(h);

@@ -280,7 +280,7 @@ static void totals_text(struct cli_tcp_net_view *view, const struct tcp_net_tota
 		if (others[i].n)
 			cli_tcp_screen_line(s, "%12" PRIu64 "  %s", others[i].n, others[i].what);
 	if (view->cut)
-		cli_tcp_screen_line(s, "a file ends before its end: its recorder was killed");
+		cli_tcp_screen_line(s, "a file is truncated: its recorder was killed");
 }
 
 void cli_tcp_net_show(struct cli_tcp_net_view *view)
@@ -377,7 +377,7 @@ static void rounds_text(struct cli_tcp_net_view *view, const struct tcp_net_roun
 	print_line(view, "both wires", "", &h[TCP_PARTS], "none");
 	print_line(view, "total", "", &h[TCP_PARTS + 1], "none");
 	cli_tcp_screen_line(&view->screen,
-			    "not put together: %" PRIu64 " incomplete at the server, %" PRIu64
+			    "not combined: %" PRIu64 " incomplete at the server, %" PRIu64
 			    " without the client's request, %" PRIu64
 			    " without its response, %" PRIu64 " refused",
 			    rounds->incomplete, rounds->no_request, rounds->no_response,

@@ -97,7 +97,7 @@ bool cli_tcp_screen_sort(struct cli_tcp_screen *s, const struct base_command *cm
 		snprintf(all + strlen(all), sizeof(all) - strlen(all), "%s%s", *all ? ", " : "",
 			 orders[s->order]);
 	}
-	return !base_usage(cmd, "--sort %s, not '%s'", all, by);
+	return !base_usage(cmd, "--sort: expected %s, not '%s'", all, by);
 }
 
 /* Returns the key that begins at c[*i], and moves *i to its last character. */

@@ -385,7 +385,7 @@ static int why_main(const struct base_command *self, int argc, char **argv)
 	if (first < 0)
 		return code;
 	if (argc - first != 1 || !*argv[first])
-		return base_usage(self, "needs one FLOW or SERVICE");
+		return base_usage(self, "expected one FLOW or SERVICE");
 	parse_subject(argv[first], &w);
 	options = cli_tcp_opts();
 	options.calls = true; /* needed to find the processes */
@@ -404,7 +404,7 @@ static int why_main(const struct base_command *self, int argc, char **argv)
 	if (!code) {
 		l.cpu = tcp_cpu_open(&(struct tcp_cpu_opts){0}, why, sizeof(why));
 		if (!l.cpu)
-			base_logf(BASE_WARN, "why", "without the scheduler's part: %s", why);
+			base_logf(BASE_WARN, "why", "scheduler times are unavailable: %s", why);
 		code = look_twice(&l, tcp, &w);
 	}
 	tcp_cpu_close(l.cpu);
@@ -420,6 +420,6 @@ static int why_main(const struct base_command *self, int argc, char **argv)
 const struct base_command cli_tcp_why = {
 	.name = "tcp why",
 	.synopsis = "[OPTION]... FLOW|SERVICE",
-	.summary = "Say what holds connections back",
+	.summary = "Explain what limits connections",
 	.run = why_main,
 };
