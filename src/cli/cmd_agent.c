@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cmd_agent.c - sidelight agent: serves, or prints the status of the serving agent. */
+/* cmd_agent.c - sidelight agent: runs the agent, or prints the status of a running agent. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@
 #define RDMA_SETTLE_NS	2000000000ull
 #define KEY_LIFETIME_NS 3600000000000ull
 
-/* The first option that is set without --rdma, or without that and --fabric; or NULL. */
+/* Returns the first option that has no effect without --rdma (and --fabric), or NULL. */
 static const char *rdma_for_nothing(const struct agent_opts *o, const char *secret)
 {
 	const char *device = o->rdma_address		 ? "--rdma-address"
@@ -48,9 +48,9 @@ static const char *rdma_for_nothing(const struct agent_opts *o, const char *secr
 							    : NULL;
 }
 
-/* ---- --status ---- */
+/* Status (--status) */
 
-/* A member of bytes. */
+/* Formats a member that is a size in bytes. */
 static const char *size_text(const json_t *o, const char *key, char out[32])
 {
 	double v = (double)cli_json_integer(o, key);
@@ -65,7 +65,7 @@ static const char *size_text(const json_t *o, const char *key, char out[32])
 	return out;
 }
 
-/* The time since a member. */
+/* Formats the time since a member that is a timestamp. */
 static const char *age_text(const json_t *o, const char *key, char out[32])
 {
 	json_int_t s = ((json_int_t)base_realtime_ns() - cli_json_integer(o, key)) / 1000000000;
@@ -163,7 +163,7 @@ static int show_status(const char *socket, bool as_json)
 	j = base_json_read(answer, strlen(answer), NULL);
 	free(answer);
 	if (!j)
-		return CLI_FAIL("agent", "%s: the answer is not JSON", socket);
+		return CLI_FAIL("agent", "%s: the response is not JSON", socket);
 	if (!as_json)
 		print_status(j);
 	else
@@ -172,10 +172,10 @@ static int show_status(const char *socket, bool as_json)
 	return fflush(stdout) ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
 }
 
-/* ---- serving ---- */
+/* Serving */
 
-/* Registering memory beyond the limit of locked memory takes a capability. */
-static int confine(const struct agent_opts *o, struct agent *a)
+/* Drops privileges. Registering memory beyond the limit of locked memory requires a capability. */
+static int confine_agent(const struct agent_opts *o, struct agent *a)
 {
 	struct http_files files = {0};
 	struct base_confine_opts c = {
@@ -192,7 +192,7 @@ static int confine(const struct agent_opts *o, struct agent *a)
 	return code;
 }
 
-static int serve(const struct agent_opts *o)
+static int run_agent(const struct agent_opts *o)
 {
 	struct agent *a;
 	char error[256];
@@ -206,7 +206,7 @@ static int serve(const struct agent_opts *o)
 		return CLI_FAIL("agent", "%s", error);
 	}
 	if (!o->unconfined)
-		code = confine(o, a);
+		code = confine_agent(o, a);
 	if (code == BASE_EXIT_OK && agent_rdma_start(a, error, sizeof(error)))
 		code = CLI_FAIL("agent", "%s", error);
 	if (code != BASE_EXIT_OK) {
@@ -228,7 +228,7 @@ static int serve(const struct agent_opts *o)
 	return code;
 }
 
-/* ---- options ---- */
+/* Options */
 
 static struct {
 	struct agent_opts o;
@@ -258,16 +258,16 @@ static struct {
 
 static const struct base_option table[] = {
 	BASE_STRING("socket", 0, &set.o.socket, "PATH",
-		    "unix socket of publishers, to mount into pods (default $SIDELIGHT_SOCKET, or "
+		    "Unix socket for publishers, to mount into pods (default $SIDELIGHT_SOCKET, or "
 		    "/run/sidelight/agent.sock)"),
 	BASE_STRING("socket-mode", 0, &set.mode, "OCTAL", "permissions of that socket"),
 	BASE_STRING("publish-socket", 0, &set.o.publish_socket, "PATH",
-		    "a further socket of publishers, in another folder"),
+		    "additional socket for publishers, in another folder"),
 	BASE_STRING("consume-socket", 0, &set.o.consume_socket, "PATH",
-		    "unix socket of local collectors and --status (default that of --socket with "
-		    ".consume behind it, where they find it)"),
+		    "Unix socket for local collectors and --status (default: the name of --socket "
+		    "followed by .consume, where they look for it)"),
 	BASE_STRING("consume-mode", 0, &set.consume_mode, "OCTAL",
-		    "permissions of that socket (default 0600; 0666 with --consumer-uid)"),
+		    "permissions of --consume-socket (default 0600; 0666 with --consumer-uid)"),
 	BASE_LIST("consumer-uid", 0, &set.uids, "UID",
 		  "let this user read regions and status, besides root and the agent's own; "
 		  "repeatable"),
@@ -276,24 +276,24 @@ static const struct base_option table[] = {
 	BASE_TIME("grace", 0, &set.o.grace_ns, 0, 0, "DURATION",
 		  "keep the last values of a dead publisher this long"),
 	BASE_TIME("lease", 0, &set.o.lease_ns, 0, 0, "DURATION",
-		  "longest time between two looks of a collector at the directory; memory is freed "
-		  "two leases after its region retires"),
+		  "longest time between two reads of the directory by a collector; memory is freed "
+		  "two leases after its region is retired"),
 	BASE_UINT("max-regions", 0, &set.o.max_regions, 1, 1 << 20, "N",
 		  "admit at most this many regions"),
 	BASE_SIZE("max-region-size", 0, &set.o.max_region_size, 0, 0, "BYTES",
 		  "admit regions of at most this size"),
 	BASE_SIZE("max-memory", 0, &set.o.max_memory, 0, 0, "BYTES",
-		  "admit regions of at most this size together"),
+		  "limit the total size of admitted regions"),
 	BASE_UINT("max-regions-per-uid", 0, &set.o.max_regions_per_uid, 0, 1 << 20, "N",
-		  "admit at most this many regions per user; 0: half of max-regions, and no bound "
+		  "admit at most this many regions per user; 0: half of max-regions, and no limit "
 		  "for root and the agent's own user"),
 	BASE_STRING("rest", 0, &set.rest, "unix:PATH|ADDR:PORT",
-		    "serve REST at this socket, or at this address to those who have the token; "
-		    "no ADDR is loopback (default: " AGENT_REST_DEFAULT
+		    "serve REST at this socket, or at this address to clients with the token; ADDR "
+		    "defaults to loopback (default: " AGENT_REST_DEFAULT
 		    " in the folder of the socket)"),
 	BASE_FLAG("no-rest", 0, &set.no_rest, "serve no REST"),
 	BASE_STRING("rest-token-file", 0, &set.o.rest_token_file, "PATH",
-		    "who has the bearer token in this file acts as the agent's user; mandatory "
+		    "clients with the bearer token in this file act as the agent's user; required "
 		    "for --rest ADDR:PORT"),
 	CLI_OPTIONS_WEB(&set.o.web_config, &set.o.roles_file, &set.o.insecure),
 	BASE_TIME("rest-idle", 0, &set.o.rest_idle_ns, 0, 0, "DURATION",
@@ -315,8 +315,8 @@ static const struct base_option table[] = {
 		  "register neighbouring regions together once they are this old"),
 	CLI_OPTION_RDMA_SECRET(&set.secret, "every peer reads every region"),
 	BASE_TIME("rdma-key-lifetime", 0, &set.o.rdma_key_lifetime_ns, 0, 0, "DURATION",
-		  "register memory again for another key when it is this old, and after a "
-		  "collector left; 0: never"),
+		  "register memory again, with a new key, when a key is this old and after a "
+		  "collector leaves; 0: never"),
 	BASE_WORD("tcp", 0, &set.o.tcp, "[WHAT]",
 		  "publish kernel tables: flows, layers, cpu, net, separated by commas (default "
 		  "flows)"),
@@ -336,7 +336,7 @@ static const struct base_option table[] = {
 	{0},
 };
 
-static int check(const struct base_command *self, const struct agent_opts *o)
+static int check_options(const struct base_command *self, const struct agent_opts *o)
 {
 	if (!o->max_memory || !o->max_region_size || !o->lease_ns || !o->rest_idle_ns)
 		return base_usage(self, "%s must not be 0",
@@ -349,12 +349,14 @@ static int check(const struct base_command *self, const struct agent_opts *o)
 	if (o->fabric_provider && o->rdma_device)
 		return base_usage(self, "--fabric and --rdma exclude each other");
 	if (o->fabric_provider && !set.secret && !o->insecure)
-		return base_usage(self,
-				  "--fabric needs --rdma-secret: who connects reads every region, "
-				  "also every user of this host by loopback; --insecure-listen "
-				  "does without");
+		return base_usage(
+			self,
+			"--fabric needs --rdma-secret: otherwise anyone who connects, including "
+			"any local user over loopback, can read every region; override with "
+			"--insecure-listen");
 	if (o->rdma_key_lifetime_ns && o->rdma_key_lifetime_ns / 4 < o->lease_ns)
-		return base_usage(self, "--rdma-key-lifetime is 0 or at least four times --lease");
+		return base_usage(self,
+				  "--rdma-key-lifetime must be 0 or at least four times --lease");
 	if (!o->tcp && (o->tcp_flows || o->tcp_quarantine_ns || set.devices.n ||
 			cli_tcp_filter_selects(&set.filter)))
 		return base_usage(self, "filters and --tcp-... need --tcp");
@@ -363,7 +365,7 @@ static int check(const struct base_command *self, const struct agent_opts *o)
 	return BASE_EXIT_OK;
 }
 
-/* 0: not an octal mode. */
+/* Parses an octal mode. Returns 0 if invalid. */
 static uint32_t mode_of(const char *text)
 {
 	unsigned long mode;
@@ -374,7 +376,7 @@ static uint32_t mode_of(const char *text)
 	return !*text || *end || errno || mode > 0777 ? 0 : (uint32_t)mode;
 }
 
-/* The uids of --consumer-uid, to be freed; NULL with *code. */
+/* Returns the uids of --consumer-uid, to be freed, or NULL with an exit code in *code. */
 static uint32_t *consumers_of(const struct base_command *self, int *code)
 {
 	uint32_t *uid = calloc(set.uids.n + 1, sizeof(*uid));
@@ -394,7 +396,7 @@ static uint32_t *consumers_of(const struct base_command *self, int *code)
 	return uid;
 }
 
-/* Beside the agent's socket. */
+/* Returns an address in the folder of the agent's socket. */
 static const char *default_rest(const char *socket)
 {
 	static char at[PATH_MAX];
@@ -448,7 +450,7 @@ static int serve_apart(const struct base_command *self, struct agent_opts *o)
 		bridged = !code;
 	}
 	code = code ?: cli_rdma_secret(self, set.secret, &o->rdma_secret, &o->rdma_secret_bytes);
-	code = code ?: serve(o);
+	code = code ?: run_agent(o);
 	if (bridged)
 		base_child_end(&bridges);
 	http_front_end(o->rest_front);
@@ -479,7 +481,7 @@ static int agent_main(const struct base_command *self, int argc, char **argv)
 	if (set.fabric && fabric_host_parse(set.fabric, provider, address, &port))
 		return base_usage(self, "--fabric '%s' is not NAME:ADDR:PORT", set.fabric);
 	o->fabric_provider = set.fabric ? provider : NULL;
-	code = check(self, o);
+	code = check_options(self, o);
 	if (code)
 		return code;
 	if (set.fabric) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cmd_manage.c - 'sidelight manage': reads the options and becomes src/manage/manage.py. */
+/* cmd_manage.c - 'sidelight manage': parses the options and executes src/manage/manage.py. */
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
@@ -43,7 +43,7 @@ static int run(const struct base_command *self, int argc, char **argv)
 {
 	char program[PATH_MAX], script[PATH_MAX], flags[8];
 	int code, first = base_options_parse(self, table, argc, argv, &code);
-	/* A third operand suffices for the script to refuse them. */
+	/* A third operand is enough to make the script print a usage error. */
 	char *args[] = {"python3", "-I", script, program, flags, NULL, NULL, NULL, NULL};
 
 	if (first < 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* collect_remote.h - options of 'sidelight collect' for remote write beyond its URL. */
+/* collect_remote.h - options of 'sidelight collect' for remote write, except its URL. */
 #ifndef SL_CLI_COLLECT_REMOTE_H
 #define SL_CLI_COLLECT_REMOTE_H
 

@@ -119,7 +119,7 @@ static bool is_help(const char *option)
 	return !strcmp(option, "--help") || !strcmp(option, "-h");
 }
 
-/* "help generate metrics" is "generate metrics --help". */
+/* Treats "help generate metrics" as "generate metrics --help". */
 static int help_of(int argc, char **argv)
 {
 	static char help_option[] = "--help";

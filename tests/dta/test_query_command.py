@@ -177,7 +177,7 @@ def what_http_says_is_what_the_command_says(c):
     # A number is no store's name, and nor is another number that comes after it.
     body = json.dumps({'store': 7, 'keys': keys, 'copies': 1}).encode()
     status, _, said = request(f'http://{c.at}/api/v1/dta/query', 'POST', body, {'Content-Type': 'application/json'})
-    check(status == 400 and json.loads(said)['error'] == 'store: which one?', f'{status}: {said}')
+    check(status == 400 and json.loads(said)['error'] == 'missing parameter store', f'{status}: {said}')
 
 
 def keys_are_those_of_their_store_and_what_is_gone_is_told(c):

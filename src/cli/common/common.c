@@ -25,7 +25,8 @@ int cli_run_kind(const struct base_command *self, const struct base_command *con
 		 const char *names, int argc, char **argv)
 {
 	if (argc < 2)
-		return base_usage(self, "name %s; see 'sidelight %s --help'", names, self->name);
+		return base_usage(self, "expected %s; see 'sidelight %s --help'", names,
+				  self->name);
 	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
 		printf("Usage: sidelight %s %s\n\n%s\n\nWhat:\n", self->name, self->synopsis,
 		       self->summary);
@@ -125,7 +126,7 @@ int cli_confine(const char *component, const struct base_confine_opts *opts)
 	char why[160];
 
 	if (base_confine(opts, why, sizeof(why)))
-		return CLI_FAIL(component, "%s; --unconfined does without", why);
+		return CLI_FAIL(component, "%s; to skip this, use --unconfined", why);
 	return BASE_EXIT_OK;
 }
 
