@@ -252,9 +252,9 @@ def history_continues_after_an_agent_restart():
         wait_until(lambda: c.total('sidelight_collector_history_points') > 0)
         seen = c.total('sidelight_collector_history_points')
         first.kill()
-        wait_until(lambda: 'host is not reached' in c.logged())
+        wait_until(lambda: 'host is unreachable' in c.logged())
         with Agent(folder=first.folder):
-            wait_until(lambda: 'host is reached again' in c.logged())
+            wait_until(lambda: 'host is reachable again' in c.logged())
             wait_until(lambda: c.total('sidelight_host_up') == 1 and
                      c.total('sidelight_host_connects_total') >= 2)
             wait_until(lambda: c.total('sidelight_collector_history_points') > seen)

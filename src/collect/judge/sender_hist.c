@@ -11,8 +11,10 @@
 struct hist {
 	uint32_t column;
 	bool native, summary;
-	/* The sum; then the native histogram, or the classic buckets up to +Inf, or the quantiles,
-	 * or nothing. */
+	/*
+	 * The sum, followed by the native histogram, the classic buckets up to +Inf, the quantiles,
+	 * or nothing.
+	 */
 	struct export_remote_series **series;
 	uint32_t count;
 };
@@ -21,11 +23,11 @@ struct collect_sender_hists {
 	struct hist *hist;
 	uint32_t n;
 	uint32_t layout_columns;
-	uint64_t *cell; /* of the widest */
+	uint64_t *cell; /* room for the cells of the widest histogram */
 	struct export_native native;
 };
 
-/* True if its samples count from a start time on. */
+/* Returns true if the type's samples have a start time. */
 static bool has_start(const struct collect_def *d)
 {
 	return d->type == EXPORT_FAMILY_COUNTER || d->type == EXPORT_FAMILY_BARE_COUNTER ||
@@ -102,7 +104,7 @@ static struct export_native_buckets buckets_of(const struct region_metric *m, co
 	};
 }
 
-/* Series i of the histogram. */
+/* Makes series i of the histogram. */
 static struct export_remote_series *make_series(const struct hist *h,
 						const struct collect_region *r,
 						const struct collect_column *c, uint32_t i,
@@ -135,7 +137,7 @@ static bool make_hist(struct hist *h, const struct collect_region *r,
 	uint32_t n = classic ? m->bound_count + 2 : 2;
 
 	h->summary = m->kind == SL_KIND_SUMMARY;
-	n -= h->summary; /* the sum and a series for each quantile */
+	n -= h->summary; /* the sum and one series per quantile */
 	h->native = !classic && form->native && export_native_fits(&b);
 	if (!classic && !h->native)
 		n = 1;

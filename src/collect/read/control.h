@@ -5,8 +5,8 @@
 struct collect_collector;
 
 /*
- * A tenant's budget for making its layouts: the most that it saves up, and the share of the elapsed
- * time that it gains (1 / COLLECT_LAYOUT_PART). Trusted tenants have no limit.
+ * CPU time for making layouts: a tenant gains 1 / COLLECT_LAYOUT_PART of the elapsed time and saves
+ * up at most COLLECT_LAYOUT_SAVED_NS. Trusted tenants are exempt.
  */
 #define COLLECT_LAYOUT_SAVED_NS 1000000000
 #define COLLECT_LAYOUT_PART	8

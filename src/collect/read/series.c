@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* series.c - walks the series that have a history, as the exposition names them. */
+/* series.c - walks the series that have a history, under the names of the exposition */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

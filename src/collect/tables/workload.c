@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * workload.c - the synthetic region of a workload. Snapshots, history, index, exposition, analysis
- * and the API treat it like any other.
+ * and the API treat it like any other region.
  *
  * --tcp-groups bounds the workloads with a role and a port; the rest goes to port "other" of its
  * workload, or to the workload "(other)" of its host. Groups are only appended, so that a column
@@ -21,9 +21,10 @@
 #include "collect/read/table.h"
 #include "collect/read/ref.h"
 
-#define PORTS_MAX 16u		/* per workload and role: more are not services */
+/* maximum ports per workload and role; more ports are unlikely to be services */
+#define PORTS_MAX 16u
 #define IDLE_NS	  600000000000u /* a workload without a connection expires after this long */
-#define EXPIRE_NS 1000000000u	/* between two looks for idle workloads */
+#define EXPIRE_NS 1000000000u	/* time between two searches for idle workloads */
 
 /* ---- workloads ---- */
 
@@ -160,8 +161,8 @@ static bool find_group(const struct collect_workload *w, const struct collect_wo
 }
 
 /*
- * True if the role and port already count against --tcp-groups. *room: there is room for another
- * port.
+ * Returns true if the role and port are already counted against --tcp-groups. *room: another port
+ * may be added.
  */
 static bool has_place(const struct collect_workload *w, const struct collect_workload_group *like,
 		      bool *room)
@@ -179,7 +180,7 @@ static bool has_place(const struct collect_workload *w, const struct collect_wor
 	return false;
 }
 
-/* Finds or adds the group of a port, or that of all other ports, which always has room. */
+/* Finds or adds the group of a port, or the group of all other ports, which always has room. */
 static struct collect_workload *in_group(struct collect_link *l, struct collect_workload *w,
 					 struct collect_workload_group like, bool taken,
 					 uint32_t *group)
@@ -305,7 +306,7 @@ void collect_workloads_free(struct collect_link *l)
 
 /* ---- publishing ---- */
 
-/* Asks control for the layout, as is done for regions that are read. */
+/* Lets control make the layout, as for regions that are read. */
 static void request_layout(struct collect_workload *w)
 {
 	struct collect_region *r = w->region;
