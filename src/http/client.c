@@ -575,7 +575,7 @@ int http_client_url(const char *url, char *error, size_t bytes)
 #define CUT_MAX	    (1u << 20) /* a truncated answer is read up to here */
 
 /* A request under way. */
-struct request {
+struct fetch_state {
 	const struct http_fetch *f;
 	struct http_fetched *to;
 	size_t header_bytes, body_bytes;
@@ -585,7 +585,7 @@ struct request {
 /* Counts bytes after decompression, so that a small body cannot become a large one unnoticed. */
 static size_t take_body(char *data, size_t size, size_t n, void *arg)
 {
-	struct request *r = arg;
+	struct fetch_state *r = arg;
 	struct http_fetched *to = r->to;
 	size_t kept = BASE_MIN(size * n, r->f->most - to->bytes);
 
@@ -601,7 +601,7 @@ static size_t take_body(char *data, size_t size, size_t n, void *arg)
 
 static size_t take_header(char *data, size_t size, size_t n, void *arg)
 {
-	struct request *r = arg;
+	struct fetch_state *r = arg;
 
 	(void)data;
 	r->header_bytes += size * n;
@@ -611,7 +611,7 @@ static size_t take_header(char *data, size_t size, size_t n, void *arg)
 
 static int ask_to_stop(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d)
 {
-	const struct http_fetch *f = ((struct request *)arg)->f;
+	const struct http_fetch *f = ((struct fetch_state *)arg)->f;
 
 	(void)a, (void)b, (void)c, (void)d;
 	return f->stop && f->stop(f->stop_arg);
@@ -630,7 +630,7 @@ static int64_t number_in(CURL *curl, const char *name)
 	return errno || end == h->value || *end || v < 0 ? -1 : v;
 }
 
-static void set_request(CURL *curl, struct request *r)
+static void set_request(CURL *curl, struct fetch_state *r)
 {
 	const struct http_fetch *f = r->f;
 
@@ -679,7 +679,7 @@ static void clean_text(char *text)
 			*text = ' ';
 }
 
-static enum http_fetch_error perform(CURL *curl, struct request *r)
+static enum http_fetch_error perform(CURL *curl, struct fetch_state *r)
 {
 	char detail[CURL_ERROR_SIZE] = "", *type = NULL;
 	struct http_fetched *to = r->to;
@@ -725,7 +725,7 @@ enum http_fetch_error http_fetch(const struct http_fetch *f, struct http_fetched
 	 * prevhead).
 	 */
 	CURL *curl = (pthread_once(&once, start_curl), curl_easy_init());
-	struct request r = {.f = f, .to = to};
+	struct fetch_state r = {.f = f, .to = to};
 	struct http_outgoing outgoing = {0};
 	struct curl_slist *headers = NULL;
 	enum http_fetch_error error = HTTP_FETCH_MEMORY;
