@@ -13,7 +13,7 @@
 #include "base/grow.h"
 #include "collect/judge/measured.h"
 #include "collect/judge/models.h"
-#include "collect/read/hash.h"
+#include "base/table.h"
 
 #define HOUR_NS	     3600000000000.0
 #define FEATURES_MIN 64u
@@ -24,7 +24,7 @@
 #define KEPT_NS 5000000000
 
 struct judge_pod {
-	struct collect_node node;
+	struct base_node node;
 	uint64_t instance;
 	char *name, *service;
 	void *own;
@@ -48,7 +48,7 @@ struct judge_pod {
 struct collect_judge {
 	struct collect_judge_opts o;
 	struct analyse_fleet *fleet;
-	struct collect_hash pods;
+	struct base_table pods;
 	/* Rows of the current moment. */
 	struct judge_pod **row;
 	struct analyse_pipeline **pipeline;
@@ -69,7 +69,7 @@ struct collect_judge *collect_judge_new(const struct collect_judge_opts *opts)
 	j->o = *opts;
 	j->fleet = analyse_fleet_create(
 		fmin(opts->false_alarms * (double)opts->step_ns / HOUR_NS, 0.5), 1);
-	if (j->fleet && collect_hash_init(&j->pods))
+	if (j->fleet && base_table_init(&j->pods))
 		return j;
 	analyse_fleet_free(j->fleet);
 	free(j);
@@ -92,12 +92,9 @@ void collect_judge_free(struct collect_judge *j)
 {
 	if (!j)
 		return;
-	for (size_t i = 0; i < j->pods.buckets; i++)
-		for (struct collect_node *n = j->pods.bucket[i], *next; n; n = next) {
-			next = n->next;
-			pod_free(j, (struct judge_pod *)n);
-		}
-	collect_hash_free(&j->pods);
+	BASE_TABLE_EACH(&j->pods, n)
+		pod_free(j, (struct judge_pod *)n);
+	base_table_free(&j->pods);
 	analyse_fleet_free(j->fleet);
 	free(j->row);
 	free(j->pipeline);
@@ -109,10 +106,10 @@ void collect_judge_free(struct collect_judge *j)
 
 static struct judge_pod *find_pod(const struct collect_judge *j, uint64_t instance)
 {
-	struct judge_pod *p = collect_hash_first(&j->pods, instance);
+	struct judge_pod *p = base_table_first(&j->pods, instance);
 
 	while (p && p->instance != instance)
-		p = collect_hash_next(p);
+		p = base_table_next(p);
 	return p;
 }
 
@@ -144,16 +141,15 @@ static uint32_t list_siblings(const struct collect_judge *j, const char *model,
 {
 	uint32_t n = 0;
 
-	for (size_t i = 0; i < j->pods.buckets; i++)
-		for (struct collect_node *at = j->pods.bucket[i]; at; at = at->next) {
-			struct judge_pod *p = (struct judge_pod *)at;
+	BASE_TABLE_EACH(&j->pods, at) {
+		struct judge_pod *p = (struct judge_pod *)at;
 
-			if (p->warming || strcmp(model_name(p), model))
-				continue;
-			if (n < most)
-				out[n] = p;
-			n++;
-		}
+		if (p->warming || strcmp(model_name(p), model))
+			continue;
+		if (n < most)
+			out[n] = p;
+		n++;
+	}
 	n = n < most ? n : most;
 	if (n)
 		qsort(out, n, sizeof(struct judge_pod *), by_instance);
@@ -275,7 +271,7 @@ static int make_pod(struct collect_judge *j, const struct collect_judge_pod *pod
 	p->warming = !load_model(j, p);
 	analyse_pipeline_learning(p->pipeline,
 				  p->warming ? ANALYSE_LEARN_WARM : ANALYSE_LEARN_GATED);
-	collect_hash_add(&j->pods, p, p->instance);
+	base_table_add(&j->pods, p, p->instance);
 	j->s.pods++;
 	j->tcp += p->is_tcp;
 	j->paired = false;
@@ -360,13 +356,12 @@ static void keep_last(struct collect_judge *j, const struct judge_pod *p)
 		return;
 	n = list_siblings(j, model_name(p), all, MERGED_MAX);
 	keep_model(j, all, n);
-	for (size_t i = 0; i < j->pods.buckets; i++)
-		for (struct collect_node *at = j->pods.bucket[i]; at; at = at->next) {
-			struct judge_pod *q = (struct judge_pod *)at;
+	BASE_TABLE_EACH(&j->pods, at) {
+		struct judge_pod *q = (struct judge_pod *)at;
 
-			if (!strcmp(model_name(q), model_name(p)))
-				q->kept_ns = p->ns;
-		}
+		if (!strcmp(model_name(q), model_name(p)))
+			q->kept_ns = p->ns;
+	}
 }
 
 void *collect_judge_gone(struct collect_judge *j, uint64_t instance)
@@ -384,7 +379,7 @@ void *collect_judge_gone(struct collect_judge *j, uint64_t instance)
 	j->s.pods--;
 	j->tcp -= p->is_tcp;
 	j->paired = false;
-	collect_hash_remove(&j->pods, p);
+	base_table_remove(&j->pods, p);
 	own = p->own;
 	pod_free(j, p);
 	return own;
@@ -406,10 +401,10 @@ void collect_judge_keep(struct collect_judge *j)
 
 	if (!all)
 		return; /* try again the next time */
-	for (size_t i = 0; i < j->pods.buckets; i++)
-		for (struct collect_node *at = j->pods.bucket[i]; at; at = at->next)
-			if (!((struct judge_pod *)at)->warming)
-				all[n++] = (struct judge_pod *)at;
+	BASE_TABLE_EACH(&j->pods, at)
+
+		if (!((struct judge_pod *)at)->warming)
+			all[n++] = (struct judge_pod *)at;
 	qsort(all, n, sizeof(*all), by_model);
 	for (size_t i = 0, of; i < n; i += of) {
 		for (of = 1; i + of < n && !strcmp(model_name(all[i + of]), model_name(all[i]));)
@@ -454,12 +449,11 @@ static void pair_pods(struct collect_judge *j)
 	struct judge_pod **all = j->tcp ? calloc(j->pods.count + 1, sizeof(*all)) : NULL;
 	size_t n = 0;
 
-	for (size_t i = 0; i < j->pods.buckets; i++)
-		for (struct collect_node *at = j->pods.bucket[i]; at; at = at->next) {
-			((struct judge_pod *)at)->tcp = NULL;
-			if (all)
-				all[n++] = (struct judge_pod *)at;
-		}
+	BASE_TABLE_EACH(&j->pods, at) {
+		((struct judge_pod *)at)->tcp = NULL;
+		if (all)
+			all[n++] = (struct judge_pod *)at;
+	}
 	/* If out of memory, try again. */
 	j->paired = !j->tcp || all;
 	if (n)

@@ -27,7 +27,7 @@ struct collect_judge_finding {
 	double slowdown; /* result of analyse_pipeline_slowdown() */
 	/* callers that also show an anomalous pod's fault; NULL: not known (verdict.h) */
 	const char *callers;
-	void *next; /* own of verdict->next; NULL: none */
+	void *next; /* the own pointer of verdict->next; NULL: none */
 	double next_score;
 };
 

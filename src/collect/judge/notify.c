@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+#include <sys/random.h>
 
 #include <sidelight/attach.h>
 
@@ -39,8 +40,8 @@ struct peer {
 
 struct collect_notify {
 	struct collect_collector *c;
-	uint64_t ttl_ns;
-	struct peer *peer; /* peers by host */
+	uint64_t ttl_ns, reader; /* reader: this collector, to agents */
+	struct peer *peer;	 /* peers by host */
 	size_t hosts;
 	/* Sorted by instance, except for pods added in this pass. */
 	struct notify_pod *pod;
@@ -54,8 +55,9 @@ struct collect_notify *collect_notify_new(struct collect_collector *c, uint64_t 
 {
 	struct collect_notify *t = calloc(1, sizeof(*t));
 
-	if (!t || !(t->peer = calloc(c->hosts, sizeof(*t->peer)))) {
-		free(t);
+	if (!t || !(t->peer = calloc(c->hosts, sizeof(*t->peer))) ||
+	    getrandom(&t->reader, sizeof(t->reader), 0) != sizeof(t->reader)) {
+		collect_notify_free(t);
 		return NULL;
 	}
 	t->c = c;
@@ -113,6 +115,7 @@ static void send_verdict(struct collect_notify *t, struct collect_index *x, stru
 		.ttl_ns = t->ttl_ns,
 		.time_ns = p->time_ns,
 		.score = p->score,
+		.reader = t->reader,
 	};
 	ssize_t i = collect_index_find(x, p->instance);
 	const struct collect_region *r = i < 0 ? NULL : x->region[i];

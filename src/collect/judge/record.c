@@ -12,15 +12,16 @@
 
 #include "base/base.h"
 #include "base/grow.h"
+#include "base/hash.h"
 #include "base/relaxed.h"
+#include "base/table.h"
 #include "collect/judge/models.h"
 #include "collect/judge/rows.h"
 
-#define BUCKETS	  1024u
 #define AGAIN_MAX 1000 /* maximum recordings of one pod in one folder */
 
 struct record_pod {
-	struct record_pod *next;
+	struct base_node node;
 	uint64_t instance;
 	char *label;
 	char *path; /* path of the file; NULL: no file */
@@ -31,7 +32,7 @@ struct record_pod {
 struct collect_record {
 	char *dir;
 	struct collect_rows rows;
-	struct record_pod *bucket[BUCKETS];
+	struct base_table pods;
 	FILE *events, *verdicts;
 	uint64_t lost;
 };
@@ -178,14 +179,18 @@ void collect_record_hand_over(struct collect_record *r)
 
 /* ---- files ---- */
 
-/* Returns the link to the pod, or the place for a new one. */
-static struct record_pod **place_of(struct collect_record *r, uint64_t instance)
+static uint64_t hash_instance(uint64_t instance)
 {
-	struct record_pod **at = &r->bucket[(instance * 0x9e3779b97f4a7c15ull >> 40) % BUCKETS];
+	return base_hash(0, &instance, sizeof(instance));
+}
 
-	while (*at && (*at)->instance != instance)
-		at = &(*at)->next;
-	return at;
+static struct record_pod *find_pod(const struct collect_record *r, uint64_t instance)
+{
+	struct record_pod *p = base_table_first(&r->pods, hash_instance(instance));
+
+	while (p && p->instance != instance)
+		p = base_table_next(p);
+	return p;
 }
 
 /* A pod's name is not trusted: the path must stay inside the folder. */
@@ -325,7 +330,7 @@ static void take_layout(struct collect_record *r, const struct collect_rows_entr
 {
 	const char *service = names + strlen(names) + 1, *label = service + strlen(service) + 1,
 		   *columns = label + strlen(label) + 1;
-	struct record_pod **at = place_of(r, e->instance), *p = *at;
+	struct record_pod *p = find_pod(r, e->instance);
 	char *head = make_head(columns, e->columns, e->bytes);
 
 	if (!p && head) {
@@ -334,7 +339,7 @@ static void take_layout(struct collect_record *r, const struct collect_rows_entr
 			p->label = strdup(label);
 		if (p && p->label) {
 			p->instance = e->instance;
-			*at = p;
+			base_table_add(&r->pods, p, hash_instance(p->instance));
 		} else {
 			free(p);
 			p = NULL;
@@ -410,7 +415,7 @@ static void take_row(struct collect_record *r, const struct collect_rows_entry *
 		     const uint8_t *values, struct record_file *o)
 {
 	struct record_pod *p = o->of && o->of->instance == e->instance ? o->of
-								       : *place_of(r, e->instance);
+								       : find_pod(r, e->instance);
 
 	if (p != o->of)
 		close_file(r, o);
@@ -556,6 +561,7 @@ struct collect_record *collect_record_new(const char *dir, const char *options,
 		r->events = open_in(dir, "events.csv");
 		r->verdicts = r->events ? open_in(dir, "verdicts.csv") : NULL;
 		err = !r->dir ? -ENOMEM : !r->verdicts ? -errno : 0;
+		err = err ?: base_table_init(&r->pods) ? 0 : -ENOMEM;
 	}
 	if (!err) {
 		fprintf(r->events, "start,%s\n", options);
@@ -582,14 +588,15 @@ int collect_record_free(struct collect_record *r)
 		collect_record_hand_over(r);
 		collect_record_write(r);
 	}
-	for (size_t i = 0; i < BUCKETS; i++)
-		for (struct record_pod *p = r->bucket[i], *next; p; p = next) {
-			next = p->next;
-			free(p->path);
-			free(p->head);
-			free(p->label);
-			free(p);
-		}
+	BASE_TABLE_EACH(&r->pods, n) {
+		struct record_pod *p = (struct record_pod *)n;
+
+		free(p->path);
+		free(p->head);
+		free(p->label);
+		free(p);
+	}
+	base_table_free(&r->pods);
 	if (r->events)
 		fclose(r->events);
 	if (r->verdicts)

@@ -38,21 +38,7 @@ uint8_t *collect_rows_put(struct collect_rows *q, const struct collect_rows_entr
 	return at + sizeof(*e);
 }
 
-void collect_rows_cut(struct collect_rows *q, size_t bytes)
-{
-	struct collect_rows_buffer *b = &q->own;
-	struct collect_rows_entry e;
-
-	memcpy(&e, b->at + b->read, sizeof(e));
-	e.bytes = bytes;
-	memcpy(b->at + b->read, &e, sizeof(e));
-	b->used = b->read + sizeof(e) + bytes;
-}
-
-/*
- * Moves the contents of `from` to the end of `to`. Returns false, with both unchanged, if out of
- * memory.
- */
+/* Adds what from holds to to. False: out of memory, and nothing changed. */
 static bool move_rows(struct collect_rows_buffer *to, struct collect_rows_buffer *from)
 {
 	struct collect_rows_buffer swap = *to;

@@ -57,12 +57,10 @@ void collect_rows_fini(struct collect_rows *q);
  * refused only if out of memory.
  */
 uint8_t *collect_rows_put(struct collect_rows *q, const struct collect_rows_entry *e);
-/* Shortens the last entry. */
-void collect_rows_cut(struct collect_rows *q, size_t bytes);
 /*
- * Hands all entries to the reader, and declares moments before passed complete. Returns false if
- * the reader is far behind, out of memory, or (unless wait is set) holds the lock; then try again
- * soon.
+ * Hands all entries to the reader and tells it that moments before this one are complete. False:
+ * try again soon, as the reader is far behind, memory is short or, without wait, the reader holds
+ * the lock.
  */
 bool collect_rows_give(struct collect_rows *q, int64_t passed, bool wait);
 

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 
 #include "base/base.h"
+#include "base/hash.h"
+#include "base/table.h"
 #include "collect/judge/sender_exemplar.h"
 #include "collect/judge/sender_hist.h"
 #include "collect/read/collector_internal.h"
@@ -15,10 +17,9 @@
 #define BEHIND_NS 600000000000ll /* samples older than this are given up */
 #define SECOND_NS 1000000000ull
 #define STEP_NS	  1000000000ll /* a clock that moves by less was not set */
-#define BUCKETS	  4096u
 
 struct sender_pod {
-	struct sender_pod *next; /* next pod in the bucket */
+	struct base_node node; /* next pod in the bucket */
 	uint64_t instance, seen;
 	struct act_sample_pod plan;
 	uint64_t layout;
@@ -44,7 +45,7 @@ struct collect_sender {
 	struct act_sample_opts o;
 	struct collect_sender_form form;
 	uint64_t most_ns; /* longest time span that POINTS points can always cover */
-	struct sender_pod *bucket[BUCKETS];
+	struct base_table pods;
 	size_t next; /* next bucket to visit */
 	uint64_t look_ns, looks;
 	int64_t offset_ns; /* offset of the clock to the monotonic one at the last search */
@@ -73,7 +74,7 @@ struct collect_sender *collect_sender_new(struct collect_collector *c,
 		s->most_ns = 60 * SECOND_NS;
 	s->point = malloc(POINTS * sizeof(*s->point));
 	s->out = malloc(POINTS * sizeof(*s->out));
-	if (!s->point || !s->out) {
+	if (!base_table_init(&s->pods) || !s->point || !s->out) {
 		collect_sender_free(s);
 		errno = ENOMEM;
 		return NULL;
@@ -155,13 +156,18 @@ fail:
 
 /* ---- pods ---- */
 
-static struct sender_pod **place_of(struct collect_sender *s, uint64_t instance)
+static uint64_t hash_instance(uint64_t instance)
 {
-	struct sender_pod **at = &s->bucket[(instance * 0x9e3779b97f4a7c15ull >> 40) % BUCKETS];
+	return base_hash(0, &instance, sizeof(instance));
+}
 
-	while (*at && (*at)->instance != instance)
-		at = &(*at)->next;
-	return at;
+static struct sender_pod *find_pod(const struct collect_sender *s, uint64_t instance)
+{
+	struct sender_pod *p = base_table_first(&s->pods, hash_instance(instance));
+
+	while (p && p->instance != instance)
+		p = base_table_next(p);
+	return p;
 }
 
 static bool is_counter(const struct collect_def *d)
@@ -187,7 +193,8 @@ static void send_hists(struct collect_sender *s, struct sender_pod *p,
 			collect_sender_exemplars(s->w, r, &b->layout->column[i], &p->series[i], 1,
 						 ns);
 	if (every)
-		p->hists_ns = now - now % every + every + (int64_t)(p->instance % s->o.every_ns);
+		p->hists_ns = now - now % every + every +
+			      (int64_t)act_sample_phase(&s->o, p->instance);
 }
 
 /* Detects that the clock was set, and computes the consequences. */
@@ -198,11 +205,12 @@ static void watch_clock(struct collect_sender *s, int64_t now, uint64_t now_ns)
 	const bool forward = s->looks && step >= STEP_NS, withheld = s->s.withheld_ns;
 	int64_t left = 0;
 
-	for (size_t i = 0; i < BUCKETS; i++)
-		for (struct sender_pod *p = s->bucket[i]; p; p = p->next) {
-			left = BASE_MAX(left, p->plan.cursor_ns + around - now);
-			p->jumped_ns += forward ? (uint64_t)step : 0;
-		}
+	BASE_TABLE_EACH(&s->pods, n) {
+		struct sender_pod *p = (struct sender_pod *)n;
+
+		left = BASE_MAX(left, p->plan.cursor_ns + around - now);
+		p->jumped_ns += forward ? (uint64_t)step : 0;
+	}
 	s->offset_ns = offset;
 	left = left < STEP_NS ? 0 : left;
 	if (left)
@@ -231,12 +239,11 @@ static void look_at_index(struct collect_sender *s)
 	s->looks++;
 	for (size_t i = 0; x && i < x->regions; i++) {
 		const struct collect_region *r = x->region[i];
-		struct sender_pod **at, *p;
+		struct sender_pod *p;
 
 		if (!x->snapshot[i])
 			continue;
-		at = place_of(s, r->instance);
-		p = *at;
+		p = find_pod(s, r->instance);
 		if (!p) {
 			p = calloc(1, sizeof(*p));
 			if (!p) {
@@ -246,7 +253,7 @@ static void look_at_index(struct collect_sender *s)
 			p->instance = r->instance;
 			act_sample_init(&p->plan, &s->o, now - (int64_t)s->o.around_ns,
 					p->instance);
-			*at = p;
+			base_table_add(&s->pods, p, hash_instance(p->instance));
 			relaxed_bump(s->s.pods, 1);
 		}
 		p->seen = s->looks;
@@ -275,7 +282,7 @@ static void pod_end(struct collect_sender *s, struct sender_pod *p)
 
 void collect_sender_anomaly(struct collect_sender *s, const struct act_anomaly *a)
 {
-	struct sender_pod *p = *place_of(s, a->instance);
+	struct sender_pod *p = find_pod(s, a->instance);
 	uint64_t before;
 
 	if (!p)
@@ -352,20 +359,21 @@ bool collect_sender_poll(struct collect_sender *s, uint64_t slice_ns)
 		look_at_index(s);
 		s->look_ns = now + LOOK_NS;
 	}
-	for (size_t i = 0; i < BUCKETS && !more; i++) {
-		struct sender_pod **at = &s->bucket[s->next], *p;
+	for (size_t i = 0; i < s->pods.buckets && !more; i++) {
+		struct base_node *at = s->pods.bucket[s->next % s->pods.buckets], *next;
 
-		while (!more && (p = *at)) {
+		for (; at && !more; at = next) {
+			struct sender_pod *p = (struct sender_pod *)at;
+
+			next = at->next;
 			if (p->seen != s->looks) {
-				*at = p->next;
+				base_table_remove(&s->pods, p);
 				pod_end(s, p);
 				continue;
 			}
 			more = !send_pod(s, p, end);
-			at = &p->next;
 		}
-		if (!more)
-			s->next = (s->next + 1) % BUCKETS;
+		s->next += !more;
 	}
 	return more && !export_remote_write_busy(s->w);
 }
@@ -380,11 +388,9 @@ void collect_sender_free(struct collect_sender *s)
 {
 	if (!s)
 		return;
-	for (size_t i = 0; i < BUCKETS; i++)
-		for (struct sender_pod *p = s->bucket[i], *next; p; p = next) {
-			next = p->next;
-			pod_free(s, p);
-		}
+	BASE_TABLE_EACH(&s->pods, n)
+		pod_free(s, (struct sender_pod *)n);
+	base_table_free(&s->pods);
 	free(s->point);
 	free(s->out);
 	free(s);

@@ -18,12 +18,17 @@
 #include "collect/read/collect.h"
 #include "export/remote_write.h"
 
+#define COLLECT_SENDER_LABELS 16u
+
 struct collect_sender;
 
 /* Capabilities of the receiver. */
 struct collect_sender_form {
-	bool native;			/* accepts native histograms */
-	bool utf8;			/* accepts names in UTF-8 */
+	bool native; /* accepts native histograms */
+	bool utf8;   /* accepts names in UTF-8 */
+	/* Labels that every series gets, unless it has one of that name. */
+	const struct region_text_label *label;
+	uint32_t labels;		/* at most COLLECT_SENDER_LABELS */
 	struct export_remote_write *to; /* set by collect_sender_new() */
 };
 

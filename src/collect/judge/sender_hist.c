@@ -34,6 +34,14 @@ static bool has_start(const struct collect_def *d)
 	       d->type == EXPORT_FAMILY_HISTOGRAM || d->type == EXPORT_FAMILY_SUMMARY;
 }
 
+static bool has_label(const struct region_text_label *label, size_t n, const char *key)
+{
+	while (n)
+		if (!strcmp(label[--n].key, key))
+			return true;
+	return false;
+}
+
 struct export_remote_series *collect_sender_series(const struct collect_region *r,
 						   const struct collect_column *c,
 						   const char *suffix, const char *key,
@@ -43,7 +51,7 @@ struct export_remote_series *collect_sender_series(const struct collect_region *
 	const struct collect_def *d = c->def;
 	struct export_remote_series *s;
 	const struct collect_label_set *sets[] = {r->labels, d->labels};
-	struct region_text_label label[2 * SL_LABELS_MAX + 8];
+	struct region_text_label label[2 * SL_LABELS_MAX + 8 + COLLECT_SENDER_LABELS];
 	size_t n = 0, most = sizeof(label) / sizeof(*label) - 1;
 
 	for (int k = 0; k < 2; k++)
@@ -54,6 +62,9 @@ struct export_remote_series *collect_sender_series(const struct collect_region *
 									sets[k]->values[i]};
 	if (key)
 		label[n++] = (struct region_text_label){key, value};
+	for (uint32_t i = 0; i < form->labels && n <= most; i++)
+		if (!has_label(label, n, form->label[i].key))
+			label[n++] = form->label[i];
 	s = export_remote_series_new(d->family->name, suffix, label, n, form->utf8);
 	if (s && form->to) {
 		bool known;

@@ -67,8 +67,6 @@ bool collect_collector_turned(struct collect_collector *c);
 int collect_collector_add_host(struct collect_collector *c, const char *target);
 /* Starts or stops reading the host, from the next round on. */
 void collect_collector_want_host(struct collect_collector *c, size_t host, bool wanted);
-/* Stops reading all hosts at until_ns (CLOCK_MONOTONIC) unless called again before; 0: no limit. */
-void collect_collector_lease(struct collect_collector *c, uint64_t until_ns);
 
 /*
  * Returns the series for the exposition: published series and the collector's own (sidelight_...).

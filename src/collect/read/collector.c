@@ -117,8 +117,7 @@ struct collect_collector *collect_collector_new(const struct collect_collector_o
 	c->host = calloc(opts->agent_count + opts->spare_hosts + 1, sizeof(*c->host));
 	c->worker = calloc(c->opts.workers, sizeof(*c->worker));
 	if (!c->host || !c->worker || collect_defs_init(&c->defs) ||
-	    !collect_hash_init(&c->retired) ||
-	    collect_collector_attach(c, &collect_self_own_part, c))
+	    !base_table_init(&c->retired) || collect_collector_attach(c, &collect_self_own_part, c))
 		goto fail;
 	for (; c->hosts < opts->agent_count + opts->spare_hosts; c->hosts++)
 		if (collect_host_init(&c->host[c->hosts], c,
@@ -224,11 +223,6 @@ int collect_collector_add_host(struct collect_collector *c, const char *target)
 void collect_collector_want_host(struct collect_collector *c, size_t host, bool wanted)
 {
 	__atomic_store_n(&c->host[host].wanted, wanted, __ATOMIC_RELEASE);
-}
-
-void collect_collector_lease(struct collect_collector *c, uint64_t until_ns)
-{
-	relaxed_store(c->lease_ns, until_ns);
 }
 
 bool collect_collector_ready(const struct collect_collector *c)

@@ -37,9 +37,8 @@ struct collect_collector {
 	unsigned int workers;
 	uint64_t seed; /* seed of the hash tables */
 	bool stop, running;
-	bool over;	   /* no worker runs any more: control drains its queue and ends */
-	uint64_t lease_ns; /* no round starts after this time; 0: no limit */
-	/* Members set before the threads start. */
+	bool over; /* no worker runs any more: control drains its queue and ends */
+	/* Set before the threads start. */
 	struct collect_past *past; /* NULL: not used */
 	struct collect_attached part[COLLECT_PARTS_MAX];
 	unsigned int parts;
@@ -58,7 +57,7 @@ struct collect_collector {
 	bool dirty;
 	struct collect_tenant *tenants; /* tenants whose schemas wait for a layout */
 	uint64_t build;
-	struct collect_hash retired;
+	struct base_table retired;
 	size_t retired_cells;
 	struct collect_defs defs;
 

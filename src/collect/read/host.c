@@ -31,7 +31,7 @@ int collect_host_init(struct collect_host *h, struct collect_collector *c, const
 	h->links = links;
 	h->link = calloc(links, sizeof(*h->link));
 	h->load = calloc(links, sizeof(*h->load));
-	if (!h->link || !h->load || !collect_hash_init(&h->tenants))
+	if (!h->link || !h->load || !base_table_init(&h->tenants))
 		return -ENOMEM;
 	pthread_mutex_init(&h->lock, NULL);
 	return 0;

@@ -6,7 +6,7 @@
 #include <pthread.h>
 
 #include "collect/read/collect.h"
-#include "collect/read/hash.h"
+#include "base/table.h"
 
 struct collect_home;
 struct collect_link;
@@ -31,7 +31,7 @@ struct collect_host {
 	size_t homes, home_capacity;
 	/* number of homes released; an instance may have come back in another entry */
 	uint64_t releases;
-	struct collect_hash tenants; /* tenant.h */
+	struct base_table tenants; /* tenant.h */
 	uint32_t *load;
 	/*
 	 * Any thread may use the names, so they are freed only with the collector and their number

@@ -595,12 +595,12 @@ static struct collect_retired *retired_find(const struct collect_collector *c, u
 					    const struct collect_def *def,
 					    const struct collect_label_set *labels)
 {
-	struct collect_retired *t = collect_hash_first(&c->retired, hash);
+	struct collect_retired *t = base_table_first(&c->retired, hash);
 
 	while (t && (t->def->family != def->family || strcmp(t->labels->text, labels->text) ||
 		     strcmp(t->def->labels->text, def->labels->text) ||
 		     !same_shape(&t->def->metric, &def->metric)))
-		t = collect_hash_next(t);
+		t = base_table_next(t);
 	return t;
 }
 
@@ -715,12 +715,12 @@ static void retire_cells(struct collect_collector *c, struct collect_region *r,
 			memcpy(&t->cell[i], &unknown, sizeof(unknown));
 	if (old) {
 		collect_combine_cells(&def->metric, t->cell, old->cell);
-		collect_hash_remove(&c->retired, old);
+		base_table_remove(&c->retired, old);
 		retired_put(old, c);
 	} else {
 		c->retired_cells += def->metric.cells;
 	}
-	collect_hash_add(&c->retired, t, hash);
+	base_table_add(&c->retired, t, hash);
 }
 
 /* Returns true for metrics that outlive their process: counts, and gauges with a combine flag. */
@@ -759,12 +759,9 @@ void collect_retire_region(struct collect_collector *c, struct collect_region *r
 
 void collect_retired_free(struct collect_collector *c)
 {
-	for (size_t i = 0; c->retired.count && i < c->retired.buckets; i++)
-		for (struct collect_node *n = c->retired.bucket[i], *next; n; n = next) {
-			next = n->next;
-			retired_put((struct collect_retired *)n, c);
-		}
-	collect_hash_free(&c->retired);
+	BASE_TABLE_EACH(&c->retired, n)
+		retired_put((struct collect_retired *)n, c);
+	base_table_free(&c->retired);
 }
 
 static int retired_by_tenant(const void *a, const void *b)
@@ -780,11 +777,10 @@ static bool take_retired(struct collect_index *x, struct collect_collector *c)
 	x->retired = calloc(c->retired.count, sizeof(*x->retired));
 	if (!x->retired)
 		return false;
-	for (size_t i = 0; i < c->retired.buckets; i++)
-		for (struct collect_node *n = c->retired.bucket[i]; n; n = n->next) {
-			x->retired[x->retireds] = (struct collect_retired *)n;
-			collect_ref_get(&x->retired[x->retireds++]->refs);
-		}
+	BASE_TABLE_EACH(&c->retired, n) {
+		x->retired[x->retireds] = (struct collect_retired *)n;
+		collect_ref_get(&x->retired[x->retireds++]->refs);
+	}
 	qsort(x->retired, x->retireds, sizeof(*x->retired), retired_by_tenant);
 	return true;
 }

@@ -10,7 +10,7 @@
 
 /* The sum of a series over expired processes. Immutable. */
 struct collect_retired {
-	struct collect_node node;
+	struct base_node node;
 	unsigned int refs;
 	struct collect_def *def; /* a reference is held */
 	struct collect_tenant *tenant;

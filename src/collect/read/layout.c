@@ -16,13 +16,13 @@
 int collect_defs_init(struct collect_defs *d)
 {
 	pthread_mutex_init(&d->lock, NULL);
-	return collect_hash_init(&d->defs) && collect_hash_init(&d->families) ? 0 : -ENOMEM;
+	return base_table_init(&d->defs) && base_table_init(&d->families) ? 0 : -ENOMEM;
 }
 
 void collect_defs_free(struct collect_defs *d)
 {
-	collect_hash_free(&d->defs);
-	collect_hash_free(&d->families);
+	base_table_free(&d->defs);
+	base_table_free(&d->families);
 	pthread_mutex_destroy(&d->lock);
 }
 
@@ -50,11 +50,11 @@ static size_t family_length(const struct region_metric *m)
 static struct collect_family_name *family_get(struct collect_collector *c, const char *name,
 					      size_t bytes, bool counter)
 {
-	struct collect_hash *h = &c->defs.families;
+	struct base_table *h = &c->defs.families;
 	uint64_t hash = base_hash(counter, name, bytes);
 	struct collect_family_name *f;
 
-	for (f = collect_hash_first(h, hash); f; f = collect_hash_next(f))
+	for (f = base_table_first(h, hash); f; f = base_table_next(f))
 		if (f->counter == counter && f->name_bytes == bytes &&
 		    !memcmp(f->name, name, bytes)) {
 			f->refs++;
@@ -67,7 +67,7 @@ static struct collect_family_name *family_get(struct collect_collector *c, const
 	f->counter = counter;
 	f->name_bytes = bytes;
 	memcpy(f->name, name, bytes);
-	collect_hash_add(h, f, hash);
+	base_table_add(h, f, hash);
 	relaxed_add(c->memory, sizeof(*f) + bytes + 1);
 	return f;
 }
@@ -76,7 +76,7 @@ static void family_put(struct collect_collector *c, struct collect_family_name *
 {
 	if (--f->refs)
 		return;
-	collect_hash_remove(&c->defs.families, f);
+	base_table_remove(&c->defs.families, f);
 	relaxed_sub(c->memory, sizeof(*f) + f->name_bytes + 1);
 	free(f);
 }
@@ -212,18 +212,18 @@ static struct collect_def *def_new(struct collect_collector *c, const struct reg
 /* The caller holds the lock of struct collect_defs. */
 static struct collect_def *def_get(struct collect_collector *c, const struct region_metric *m)
 {
-	struct collect_hash *h = &c->defs.defs;
+	struct base_table *h = &c->defs.defs;
 	uint64_t hash = def_hash(m);
 	struct collect_def *d;
 
-	for (d = collect_hash_first(h, hash); d; d = collect_hash_next(d))
+	for (d = base_table_first(h, hash); d; d = base_table_next(d))
 		if (same_def(&d->metric, m)) {
 			d->refs++;
 			return d;
 		}
 	d = def_new(c, m);
 	if (d)
-		collect_hash_add(h, d, hash);
+		base_table_add(h, d, hash);
 	return d;
 }
 
@@ -231,7 +231,7 @@ static void def_put_locked(struct collect_collector *c, struct collect_def *d)
 {
 	if (--d->refs)
 		return;
-	collect_hash_remove(&c->defs.defs, d);
+	base_table_remove(&c->defs.defs, d);
 	family_put(c, d->family);
 	relaxed_sub(c->memory, d->bytes);
 	free(d->labels);

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "collect/read/hash.h"
+#include "base/table.h"
 #include "collect/read/label.h"
 #include "export/model.h"
 #include "region/decode.h"
@@ -22,7 +22,7 @@ struct collect_tenant;
 
 /* The name of a family, stored once for all definitions. */
 struct collect_family_name {
-	struct collect_node node;
+	struct base_node node;
 	unsigned int refs; /* protected by the lock of struct collect_defs */
 	uint64_t build;	   /* the index build for which place is valid */
 	size_t place; /* position of the name's first family in that index; SIZE_MAX: left out */
@@ -43,7 +43,7 @@ struct collect_family_name {
 
 /* The definition of a metric, shared by all regions with an equal metric. */
 struct collect_def {
-	struct collect_node node;
+	struct base_node node;
 	unsigned int refs;	     /* protected by the lock of struct collect_defs */
 	struct region_metric metric; /* id, cell and created_ns are 0; labels are as exposed */
 	struct collect_family_name *family;
@@ -55,7 +55,7 @@ struct collect_def {
 /* Hash tables of the definitions and family names in use. */
 struct collect_defs {
 	pthread_mutex_t lock;
-	struct collect_hash defs, families;
+	struct base_table defs, families;
 };
 
 int collect_defs_init(struct collect_defs *d);

@@ -40,7 +40,7 @@ static int open_link(struct collect_link *l, char *error, size_t error_bytes)
 		return err;
 	}
 	l->dir = calloc(1, sizeof(*l->dir));
-	if (!l->dir || collect_reads_init(l) || !collect_hash_init(&l->by_instance))
+	if (!l->dir || collect_reads_init(l) || !base_table_init(&l->by_instance))
 		return -ENOMEM;
 	relaxed_store(l->host->fabric, fabric_name(l->fabric));
 	return 0;
@@ -102,10 +102,8 @@ void collect_link_free(struct collect_link *l)
 
 void collect_link_start_round(struct collect_link *l, uint64_t now_ns)
 {
-	const uint64_t lease = relaxed_load(l->c->lease_ns);
-
 	l->drive_ns = 0;
-	if (l->state != FABRIC_UP || !relaxed_load(l->host->wanted) || (lease && now_ns >= lease))
+	if (l->state != FABRIC_UP || !relaxed_load(l->host->wanted))
 		return;
 	collect_directory_expire_orphans(l, now_ns);
 	collect_table_sweep(l);

@@ -48,7 +48,7 @@ struct collect_link {
 	/* Regions. */
 	struct collect_region **region;
 	uint32_t regions, region_capacity;
-	struct collect_hash by_instance;
+	struct base_table by_instance;
 	struct collect_region **urgent;
 	uint32_t urgents, urgent_capacity;
 	uint64_t urgent_ns; /* no urgent region is due before this time */

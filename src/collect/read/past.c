@@ -29,7 +29,7 @@ struct past_histogram {
 };
 
 struct past_region {
-	struct collect_node node; /* by instance */
+	struct base_node node; /* by instance */
 	uint64_t instance;
 	int64_t next_ns;
 	uint64_t layout, life; /* life: number of the publisher's start event */
@@ -43,7 +43,7 @@ struct past_region {
 struct collect_past {
 	struct collect_collector *c;
 	pthread_mutex_t lock; /* protects all fields below; a worker only tries to lock it */
-	struct collect_hash regions;
+	struct base_table regions;
 	struct collect_buckets buckets;
 	size_t cells, cells_max;	/* total cells of all regions' before arrays */
 	struct collect_bucket *changed; /* changed buckets of one histogram */
@@ -120,10 +120,10 @@ size_t collect_collector_lives(struct collect_collector *c, struct collect_life 
 
 static struct past_region *find_region(const struct collect_past *p, uint64_t instance)
 {
-	struct past_region *r = collect_hash_first(&p->regions, instance);
+	struct past_region *r = base_table_first(&p->regions, instance);
 
 	while (r && r->instance != instance)
-		r = collect_hash_next(r);
+		r = base_table_next(r);
 	return r;
 }
 
@@ -243,7 +243,7 @@ static struct past_region *make_region(struct collect_past *p, const struct coll
 		free(r);
 		return NULL;
 	}
-	collect_hash_add(&p->regions, r, row->instance);
+	base_table_add(&p->regions, r, row->instance);
 	/* The clock may have been set since the publisher started. */
 	add_life(p, row, COLLECT_LIFE_START, start && start < row->ns ? start : row->ns);
 	r->life = p->lives - 1;
@@ -301,7 +301,7 @@ static void on_gone(void *arg, uint64_t instance, void *own)
 
 	(void)instance;
 	pthread_mutex_lock(&p->lock);
-	collect_hash_remove(&p->regions, own);
+	base_table_remove(&p->regions, own);
 	free_region(p, own);
 	pthread_mutex_unlock(&p->lock);
 }
@@ -320,7 +320,7 @@ struct collect_past *collect_past_new(struct collect_collector *c, size_t bytes)
 	/* A quarter of the memory is for the buckets as of the last record. */
 	p->cells_max = bytes / 4 / sizeof(uint64_t);
 	p->life = calloc(COLLECT_LIVES_MAX, sizeof(*p->life));
-	if (p->life && collect_hash_init(&p->regions))
+	if (p->life && base_table_init(&p->regions))
 		err = collect_buckets_init(&p->buckets, bytes - bytes / 4);
 	if (!err)
 		err = collect_collector_tap(c,
@@ -338,7 +338,7 @@ void collect_past_free(struct collect_past *p)
 {
 	if (!p)
 		return;
-	collect_hash_free(&p->regions);
+	base_table_free(&p->regions);
 	collect_buckets_free(&p->buckets);
 	pthread_mutex_destroy(&p->lock);
 	free(p->changed);

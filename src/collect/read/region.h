@@ -50,7 +50,7 @@ struct collect_built {
 struct collect_exemplars;
 
 struct collect_region {
-	struct collect_node node; /* node of the link's table */
+	struct base_node node; /* node of the link's table */
 	unsigned int refs;
 	struct collect_collector *c;
 	struct collect_host *host;

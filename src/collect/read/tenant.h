@@ -9,7 +9,7 @@
 
 #include "base/relaxed.h"
 #include "base/share.h"
-#include "collect/read/hash.h"
+#include "base/table.h"
 #include "region/decode.h"
 
 struct collect_host;
@@ -29,7 +29,7 @@ struct collect_turn {
 };
 
 struct collect_tenant {
-	struct collect_node node; /* node of the host's table */
+	struct base_node node; /* node of the host's table */
 	struct collect_host *host;
 	unsigned int refs; /* protected by the host's lock */
 	uint64_t idle_ns;  /* since when the tenant has had no region; it is kept, with its debts */

@@ -5,7 +5,7 @@
 
 #include <pthread.h>
 
-#include "collect/read/hash.h"
+#include "base/table.h"
 #include "collect/services/latency.h"
 #include "collect/services/rules.h"
 #include "collect/services/services.h"
@@ -24,7 +24,7 @@ struct collect_services_limits {
 };
 
 struct collect_services_service {
-	struct collect_node node; /* node by name */
+	struct base_node node; /* node by name */
 	struct collect_services_service *next;
 	struct collect_service_name name;
 	uint32_t regions; /* number of regions that refer to the service */
@@ -118,7 +118,7 @@ struct collect_services {
 	struct collect_collector *c;
 	pthread_mutex_t lock; /* protects all fields below except for the thread's */
 	struct collect_services_service *first;
-	struct collect_hash by_name;
+	struct base_table by_name;
 	/* memoised rules by hash of the metric's name */
 	struct collect_rule_memo rule[SERVICES_RULES];
 	size_t services;

@@ -66,7 +66,7 @@ static struct collect_services_service *find_service(struct collect_services *s,
 	if (!*name.service || *name.service == '(' || is_own(r->info))
 		return NULL;
 	hash = base_hash_text(base_hash_text(0, name.service), name.kube_namespace);
-	for (v = collect_hash_first(&s->by_name, hash); v; v = collect_hash_next(v))
+	for (v = base_table_first(&s->by_name, hash); v; v = base_table_next(v))
 		if (!strcmp(v->name.service, name.service) &&
 		    !strcmp(v->name.kube_namespace, name.kube_namespace))
 			return v;
@@ -78,7 +78,7 @@ static struct collect_services_service *find_service(struct collect_services *s,
 	v->name = name;
 	v->next = s->first;
 	s->first = v;
-	collect_hash_add(&s->by_name, v, hash);
+	base_table_add(&s->by_name, v, hash);
 	s->services++;
 	return v;
 }
@@ -106,7 +106,7 @@ static void forget_empty(struct collect_services *s)
 				s->edge[kept++] = s->edge[i];
 		s->edges = kept;
 		*at = v->next;
-		collect_hash_remove(&s->by_name, v);
+		base_table_remove(&s->by_name, v);
 		s->services--;
 		free_service(v);
 	}
@@ -481,7 +481,7 @@ struct collect_services *collect_services_new(struct collect_collector *c)
 	s->c = c;
 	pthread_mutex_init(&s->lock, NULL);
 	s->stop = eventfd(0, EFD_CLOEXEC);
-	if (s->stop >= 0 && collect_hash_init(&s->by_name))
+	if (s->stop >= 0 && base_table_init(&s->by_name))
 		return s;
 	collect_services_free(s);
 	return NULL;
@@ -517,7 +517,7 @@ void collect_services_free(struct collect_services *s)
 		s->first = v->next;
 		free_service(v);
 	}
-	collect_hash_free(&s->by_name);
+	base_table_free(&s->by_name);
 	free(s->region);
 	free(s->next);
 	free(s->process);

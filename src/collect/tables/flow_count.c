@@ -14,7 +14,8 @@
 #include "base/grow.h"
 #include "collect/tables/flows.h"
 
-#define BEFORE_NS 1000000000u /* minimum distance of the two states that show a flow's limit */
+/* minimum distance of the two states that show what limits a flow */
+#define BEFORE_NS 1000000000u
 
 static void store_words(uint64_t *to, const uint64_t *from)
 {
@@ -144,7 +145,7 @@ static void end_flow(struct collect_link *l, struct collect_flow_seen *s,
 		relaxed_bump(collect_tables_of(l)->flow_stats.closed, 1);
 }
 
-/* Counts a flow of which only the end was seen. */
+/* Counts a flow of which only the end was read. */
 static void count_unseen(struct collect_link *l, const struct region_flow_record *e)
 {
 	uint32_t role = e->local_port <= e->remote_port ? FLOW_SERVER : FLOW_CLIENT, group;

@@ -54,7 +54,7 @@ struct collect_host_tables {
 	struct collect_workload *workloads;
 	uint64_t workloads_ns;	      /* when to look for idle workloads next */
 	pthread_mutex_t lock;	      /* protects only the pointer below */
-	struct collect_region *flows; /* table[TABLE_FLOWS] with a reference, for other threads */
+	struct collect_region *flows; /* of table[TABLE_FLOWS], for other threads */
 	/* Read by any thread. */
 	struct collect_table_stats table_stats[TABLES];
 	struct collect_flow_stats flow_stats;

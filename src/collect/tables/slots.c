@@ -165,7 +165,7 @@ static uint32_t count_growth(struct collect_slot_table *t, struct collect_slot_s
 	return torn;
 }
 
-/* Takes the lines as the values to count from, if all of them settled. */
+/* Takes the lines as the base to count from, if all of them settled. Returns 1 if not. */
 static uint32_t set_base(struct collect_slot_table *t, struct collect_slot_seen *s,
 			 const uint64_t *words)
 {

@@ -50,6 +50,24 @@ static uint64_t key_of(const struct collect_link *l, const struct collect_flow_o
 	return h;
 }
 
+static uint64_t extend_hash(uint64_t h, const char *s)
+{
+	s = s ? s : "";
+	return sl_fnv1a(h, s, strlen(s) + 1);
+}
+
+/* Equal at all collectors that read the host, unlike the key: alerts name the workload by it. */
+static uint64_t make_instance(struct collect_link *l, const struct collect_flow_owner *who)
+{
+	uint64_t h = extend_hash(extend_hash(SL_FNV_BASIS, "tcp"), l->host->target);
+
+	for (int i = 0; i < SL_CGROUP_TEXTS; i++)
+		h = extend_hash(h, who->name[i]);
+	while (!h || collect_table_find(l, h))
+		h = h * SL_LINE_K0 + 1;
+	return h;
+}
+
 static void add_label(struct region_info *info, size_t *used, const char *key, const char *value)
 {
 	size_t k = strlen(key) + 1, v = value ? strlen(value) + 1 : 0;
@@ -72,11 +90,9 @@ static struct collect_workload *make_workload(struct collect_link *l,
 	struct region_info *info = calloc(1, sizeof(*info));
 	struct collect_workload *w = calloc(1, sizeof(*w));
 	struct collect_region *r = NULL;
-	uint64_t instance = key;
+	const uint64_t instance = make_instance(l, who);
 	size_t used = 0;
 
-	while (!instance || collect_table_find(l, instance))
-		instance = instance * SL_LINE_K0 + 1;
 	if (info && w)
 		r = collect_table_add(l, instance);
 	if (r) {

@@ -50,7 +50,7 @@ struct collect_tracer {
 	bool stop;
 
 	struct collect_trace_pod *pods;
-	struct collect_hash by_instance;
+	struct base_table by_instance;
 	uint64_t tick;
 	struct collect_trace_request *again; /* requests to be repeated in the next period */
 	size_t asked;			     /* bytes of spans in flight */
@@ -65,7 +65,7 @@ struct collect_tracer {
 	pthread_mutex_t lock; /* protects the kept traces and the published stats */
 	struct collect_trace_kept *newest, *oldest;
 	struct collect_trace_kept *open;
-	struct collect_hash by_id; /* kept traces by sl_span_hash() */
+	struct base_table by_id; /* kept traces by sl_span_hash() */
 	uint32_t opens;
 	struct collect_tracer_stats shown;
 

@@ -24,10 +24,11 @@
 
 #define OPEN_MAX 4096u /* maximum open kept traces */
 /* maximum kept traces of one hash, since each run of the hash is read for all of them */
-#define ALIKE_MAX   8u
-#define SPANS_MAX   10000u	 /* maximum spans per trace */
-#define TAUGHT_MAX  1024u	 /* maximum spans of a trace from which the call graph learns */
-#define MESSAGE_MAX 900000u	 /* maximum bytes of a trace for Kafka, with messages up to 1 MB */
+#define ALIKE_MAX  8u
+#define SPANS_MAX  10000u /* maximum spans per trace */
+#define TAUGHT_MAX 1024u  /* maximum spans of a trace from which the call graph learns */
+/* maximum bytes of a trace for Kafka, whose messages have up to 1 MB */
+#define MESSAGE_MAX 900000u
 #define SPAN_LINES  2u		 /* minimum lines per span */
 #define ASKED_MAX   (64u << 20)	 /* maximum bytes of spans in flight */
 #define BEFORE_NS   60000000000u /* how far back runs of a trace without a root are searched */
@@ -38,10 +39,10 @@
 struct collect_trace_kept *collect_trace_kept_find(const struct collect_tracer *t, uint64_t hi,
 						   uint64_t lo)
 {
-	struct collect_trace_kept *k = collect_hash_first(&t->by_id, sl_span_hash(hi, lo));
+	struct collect_trace_kept *k = base_table_first(&t->by_id, sl_span_hash(hi, lo));
 
 	while (k && (k->t.trace_hi != hi || k->t.trace_lo != lo))
-		k = collect_hash_next(k);
+		k = base_table_next(k);
 	return k;
 }
 
@@ -59,7 +60,7 @@ static void kept_free(struct collect_trace_kept *k)
 
 static void kept_unlink(struct collect_tracer *t, struct collect_trace_kept *k)
 {
-	collect_hash_remove(&t->by_id, k);
+	base_table_remove(&t->by_id, k);
 	*(k->newer ? &k->newer->older : &t->newest) = k->older;
 	*(k->older ? &k->older->newer : &t->oldest) = k->newer;
 	t->stats.held--;
@@ -141,8 +142,8 @@ static bool too_many_alike(const struct collect_tracer *t, uint32_t hash)
 	uint64_t now = base_now_ns();
 	unsigned int n = 0;
 
-	for (const struct collect_trace_kept *k = collect_hash_first(&t->by_id, hash); k;
-	     k = collect_hash_next(k))
+	for (const struct collect_trace_kept *k = base_table_first(&t->by_id, hash); k;
+	     k = base_table_next(k))
 		n += is_wanted(k, now);
 	return n >= ALIKE_MAX;
 }
@@ -153,8 +154,8 @@ void collect_trace_kept_run(struct collect_tracer *t, const struct collect_trace
 	uint64_t now = 0;
 	bool wanted = false;
 
-	for (struct collect_trace_kept *k = collect_hash_first(&t->by_id, run->hash); k;
-	     k = collect_hash_next(k)) {
+	for (struct collect_trace_kept *k = base_table_first(&t->by_id, run->hash); k;
+	     k = base_table_next(k)) {
 		now = now || k->open ? now : base_now_ns();
 		if (is_wanted(k, now)) {
 			spans_ask(t, k, run);
@@ -222,7 +223,7 @@ void collect_trace_keep(struct collect_tracer *t, uint64_t hi, uint64_t lo,
 	};
 	open_trace(t, k);
 	pthread_mutex_lock(&t->lock);
-	collect_hash_add(&t->by_id, k, hash);
+	base_table_add(&t->by_id, k, hash);
 	k->older = t->newest;
 	*(t->newest ? &t->newest->newer : &t->oldest) = k;
 	t->newest = k;

@@ -2,14 +2,14 @@
 #ifndef SL_COLLECT_TRACE_KEPT_H
 #define SL_COLLECT_TRACE_KEPT_H
 
-#include "collect/read/hash.h"
+#include "base/table.h"
 #include "collect/trace/fetch.h"
 
 struct collect_trace_pending;
 struct collect_trace_run;
 
 struct collect_trace_kept {
-	struct collect_node node;
+	struct base_node node;
 	struct collect_trace t;
 	struct collect_trace_kept *open_next;
 	struct collect_trace_kept *older, *newer;

@@ -97,7 +97,7 @@ const char *collect_trace_name(struct collect_tracer *t, struct collect_trace_po
 
 struct collect_trace_pod *collect_trace_pod_find(const struct collect_tracer *t, uint64_t instance)
 {
-	return collect_hash_first(&t->by_instance, instance);
+	return base_table_first(&t->by_instance, instance);
 }
 
 static void take_labels(struct collect_trace_pod *p)
@@ -154,7 +154,7 @@ static void see_region(const struct collect_region_view *v, void *arg)
 	p->mark = t->tick;
 	p->next = t->pods;
 	t->pods = p;
-	collect_hash_add(&t->by_instance, p, p->instance);
+	base_table_add(&t->by_instance, p, p->instance);
 }
 
 static void forget_pods(struct collect_tracer *t)
@@ -167,7 +167,7 @@ static void forget_pods(struct collect_tracer *t)
 			continue;
 		}
 		*at = p->next;
-		collect_hash_remove(&t->by_instance, p);
+		base_table_remove(&t->by_instance, p);
 		p->gone = true;
 		p->next = gone;
 		gone = p;

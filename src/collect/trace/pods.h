@@ -2,7 +2,7 @@
 #ifndef SL_COLLECT_TRACE_PODS_H
 #define SL_COLLECT_TRACE_PODS_H
 
-#include "collect/read/hash.h"
+#include "base/table.h"
 #include "collect/trace/fetch.h"
 
 struct collect_trace_ring {
@@ -18,7 +18,7 @@ struct collect_trace_ring {
 };
 
 struct collect_trace_pod {
-	struct collect_node node;
+	struct base_node node;
 	struct collect_trace_pod *next;
 	unsigned int refs; /* references of the list, of requests and of pending roots */
 	uint64_t instance, mark;

@@ -135,7 +135,7 @@ struct collect_tracer *collect_tracer_new(struct collect_collector *c,
 	pthread_mutex_init(&t->lock, NULL);
 	base_cond_init(&t->queue_filled);
 	t->policy = act_trace_policy_new(&t->o.policy);
-	if (!t->policy || !collect_hash_init(&t->by_instance) || !collect_hash_init(&t->by_id))
+	if (!t->policy || !base_table_init(&t->by_instance) || !base_table_init(&t->by_id))
 		goto fail;
 	t->since_ns = base_realtime_ns();
 	if (t->o.otlp) {
@@ -208,8 +208,8 @@ void collect_tracer_free(struct collect_tracer *t)
 	pthread_cond_destroy(&t->queue_filled);
 	pthread_mutex_destroy(&t->queue_lock);
 	pthread_mutex_destroy(&t->lock);
-	collect_hash_free(&t->by_instance);
-	collect_hash_free(&t->by_id);
+	base_table_free(&t->by_instance);
+	base_table_free(&t->by_id);
 	free(t);
 }
 
