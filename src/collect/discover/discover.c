@@ -15,8 +15,8 @@
 
 struct found_host {
 	char *name;
-	int slot;	  /* of the collector; < 0: none */
-	bool known, read; /* known: a source names it */
+	int slot;	  /* slot of the host in the collector; < 0: none */
+	bool known, read; /* known: a source names the host */
 };
 
 struct collect_discover {
@@ -25,13 +25,13 @@ struct collect_discover {
 	pthread_t thread;
 	bool runs;
 	int stop;
-	struct collect_targets *said; /* by source: its last good answer */
-	bool shard_failed;	      /* the file of the shard, when it was read last */
+	struct collect_targets *said; /* last good answer of each source */
+	bool shard_failed;	      /* the last read of the shard's file failed */
 	struct found_host *host;      /* sorted by name */
 	size_t hosts, room;
-	struct collect_discover_stats now; /* the thread's */
+	struct collect_discover_stats now; /* updated by the thread only */
 
-	pthread_mutex_t lock; /* of what other threads read */
+	pthread_mutex_t lock; /* protects the fields that other threads read */
 	struct collect_discover_stats shown;
 };
 
@@ -50,7 +50,7 @@ static void use_shard(struct collect_discover *d, const struct collect_shard *s)
 	d->now.replicas = BASE_MIN(d->o.replicas ?: 1u, s->members);
 }
 
-/* Reads the file of the shard again. */
+/* Rereads the file of the shard. */
 static void refresh_shard(struct collect_discover *d)
 {
 	struct collect_shard s;
@@ -183,7 +183,7 @@ static void assign_hosts(struct collect_discover *d)
 			let_go_host(d, h);
 		n->known += h->known;
 		n->read += h->read;
-		/* A sum, so that the order does not matter. */
+		/* A sum, so that the order of the hosts does not matter. */
 		if (h->known)
 			n->list += (uint32_t)collect_shard_hash(0, h->name);
 	}

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * discover.h - which hosts this collector reads: of all that the sources name, those of its shard
- * (shard.h). One thread asks the sources and the file of the shard at intervals, and then assigns.
+ * discover.h - selects the hosts that this collector reads: of all hosts named by the sources,
+ * those of its shard (shard.h). One thread asks the sources and rereads the file of the shard at
+ * intervals, and then updates the assignment.
  *
- * A source that fails, or names nothing, leaves its hosts as they were. A file of the shard that
- * cannot be read, or is malformed, leaves the shard as it was.
+ * If a source fails, or names nothing, its hosts stay. If the file of the shard cannot be read, or
+ * is malformed, the shard stays.
  */
 #ifndef SL_COLLECT_DISCOVER_DISCOVER_H
 #define SL_COLLECT_DISCOVER_DISCOVER_H
@@ -18,31 +19,33 @@ struct collect_discover;
 
 struct collect_discover_opts {
 	struct base_strings sources;
-	const char *shard;     /* of collect_shard_parse(); NULL: every host is read */
-	unsigned int replicas; /* readers of a host, with shard; at most all members */
-	uint64_t every_ns;     /* between two questions to a source; 0: 5 s */
+	const char *shard; /* argument of collect_shard_parse(); NULL: read every host */
+	/* number of collectors that read a host; used with shard, at most all members */
+	unsigned int replicas;
+	uint64_t every_ns; /* time between two queries of a source; 0: 5 s */
 	struct collect_source_opts source;
 };
 
 struct collect_discover_stats {
-	uint64_t known, read;	/* hosts that sources name; of these, read by this collector */
+	/* hosts that sources name, and how many of these this collector reads */
+	uint64_t known, read;
 	uint64_t refused;	/* hosts of this shard beyond the collector's max_hosts */
-	uint32_t list;		/* hash of the known names: equal lists have equal ones */
-	uint64_t taken, let_go; /* hosts, since the start */
-	uint64_t errors;	/* of sources, and of the file of the shard */
+	uint32_t list;		/* hash of the known names, equal for equal lists */
+	uint64_t taken, let_go; /* hosts taken and let go since the start */
+	uint64_t errors;	/* failures of sources and of the file of the shard */
 	struct collect_shard shard;
-	unsigned int replicas; /* readers that each known host should have */
+	unsigned int replicas; /* number of collectors that should read each known host */
 };
 
-/* NULL with one line in error: out of memory, or the shard cannot be read. */
+/* Returns NULL with a one-line message in error if out of memory or the shard cannot be read. */
 struct collect_discover *collect_discover_new(struct collect_collector *c,
 					      const struct collect_discover_opts *opts, char *error,
 					      size_t error_bytes);
-/* Asks the sources once, and starts the thread. 0 or -errno. */
+/* Asks the sources once, and starts the thread. Returns 0 or -errno. */
 int collect_discover_start(struct collect_discover *d);
-/* Any thread. */
+/* Thread-safe. */
 void collect_discover_stats(struct collect_discover *d, struct collect_discover_stats *out);
-/* Before the collector is freed. NULL is fine. */
+/* Must be called before the collector is freed. d may be NULL. */
 void collect_discover_free(struct collect_discover *d);
 
 #endif

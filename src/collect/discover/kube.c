@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* kube.c - asks the Kubernetes API for pods that are ready. */
+/* kube.c - asks the Kubernetes API for the pods that are ready */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -15,10 +15,10 @@
 #include "http/client.h"
 
 #define ACCOUNT	   "/var/run/secrets/kubernetes.io/serviceaccount"
-#define TIMEOUT_NS 5000000000ull /* for a page */
+#define TIMEOUT_NS 5000000000ull /* timeout for a page */
 #define PAGE	   500u		 /* pods per page, as in kubectl */
 #define PAGE_MAX   (64u << 20)
-/* Bounds an API server whose list never ends. */
+/* Limits the pages read from an API server whose list never ends. */
 #define PAGES_MAX (COLLECT_TARGETS_MAX / PAGE * 4)
 
 struct discovered_api {
@@ -78,8 +78,8 @@ static int add_pods(json_t *items, const char *port, struct collect_targets *t, 
 }
 
 /*
- * Adds the pods of one page. next: the API's name of that page, NULL for the first; becomes the
- * name of the next page, to be freed, or NULL after the last one.
+ * Adds the pods of one page. *next is the API's name of this page, or NULL for the first; it is
+ * replaced by the name of the next page, to be freed, or NULL after the last.
  */
 static int add_page(struct discovered_api *api, char **next, const char *port,
 		    struct collect_targets *t, char *error, size_t error_bytes)
@@ -118,7 +118,7 @@ static int add_page(struct discovered_api *api, char **next, const char *port,
 	return err;
 }
 
-/* The URL of a list of pods, for NAMESPACE/SELECTOR:PORT. NULL: out of memory. */
+/* Returns the URL of a list of pods, for NAMESPACE/SELECTOR:PORT. NULL: out of memory. */
 static char *make_url(const char *api, const char *what)
 {
 	const char *slash = strchr(what, '/'), *colon = strrchr(what, ':');

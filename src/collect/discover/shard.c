@@ -31,13 +31,13 @@ bool collect_shard_reads(const struct collect_shard *s, unsigned int replicas, c
 	for (unsigned int i = 0; i < s->members && before < replicas; i++) {
 		uint64_t h = collect_shard_hash(i, host);
 
-		/* Of equal hashes the lower number comes first. */
+		/* If hashes are equal, the lower number comes first. */
 		before += h > own || (h == own && i < s->member);
 	}
 	return before < replicas;
 }
 
-/* Digits only, followed by `end`. */
+/* Accepts only digits, followed by `end`. */
 static bool parse_number(const char *text, char end, unsigned int *out)
 {
 	size_t n = strspn(text, "0123456789");
@@ -46,7 +46,7 @@ static bool parse_number(const char *text, char end, unsigned int *out)
 	return n && n < 6 && text[n] == end;
 }
 
-/* "web-3" and "web-3.example.com" are 3. */
+/* Finds the number in the pod's or host's name: 3 for "web-3" and "web-3.example.com". */
 static int find_ordinal(unsigned int *out, char *error, size_t error_bytes)
 {
 	char name[HOST_NAME_MAX + 1] = "";

@@ -53,7 +53,7 @@ int collect_source_add(struct collect_targets *t, const char *name, char *error,
 
 	if (err)
 		snprintf(error, error_bytes, "%s",
-			 err == -EINVAL	 ? "a name of a host is empty, too long or not printable"
+			 err == -EINVAL	 ? "a host name is empty, too long or not printable"
 			 : err == -E2BIG ? "too many hosts"
 					 : "out of memory");
 	return err;
@@ -115,7 +115,7 @@ static int ask_file(const char *path, struct collect_targets *t, char *error, si
 
 /* ---- DNS: RFC 2782 ---- */
 
-/* Asks this server alone. */
+/* Queries only this server. */
 static bool use_server(struct __res_state *r, const char *server)
 {
 	char host[64];
@@ -138,7 +138,7 @@ static int add_record(ns_msg *m, int i, struct collect_targets *t, char *error, 
 	if (ns_parserr(m, ns_s_an, i, &rr))
 		return -EINVAL;
 	if (ns_rr_type(rr) != ns_t_srv)
-		return 0; /* an alias on the way */
+		return 0; /* skip an alias on the way to the answer */
 	if (ns_rr_rdlen(rr) < 7 || ns_name_uncompress(ns_msg_base(*m), ns_msg_end(*m),
 						      ns_rr_rdata(rr) + 6, host, sizeof(host)) < 0)
 		return -EINVAL;
@@ -181,7 +181,7 @@ out:
 
 /* ---- all ---- */
 
-/* The text behind the prefix, or NULL. */
+/* Returns the text after the prefix, or NULL. */
 static const char *strip_prefix(const char *source, const char *prefix)
 {
 	size_t n = strlen(prefix);

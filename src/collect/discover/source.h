@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * source.h - where names of hosts come from:
+ * source.h - the sources of host names:
  *
- *	file:PATH		     a list of {targets: [...]} as Prometheus' file_sd, YAML or JSON
- *	dns:_SERVICE._PROTO.NAME     SRV records
- *	kube:NAMESPACE/SELECTOR:PORT pods of Kubernetes that are ready, by their labels
- *	NAME[,NAME]...		     these
+ *	file:PATH		     a list of {targets: [...]} as in Prometheus' file_sd, YAML or
+ *JSON dns:_SERVICE._PROTO.NAME     SRV records kube:NAMESPACE/SELECTOR:PORT ready pods of
+ *Kubernetes, by label NAME[,NAME]...		     the hosts themselves
  *
- * Answers are checked. One that is malformed anywhere is refused as a whole, so that the caller
- *keeps the hosts of the last good answer.
+ * Answers are checked. A malformed answer is refused as a whole, so that the caller
+ * keeps the hosts of the last good answer.
  */
 #ifndef SL_COLLECT_DISCOVER_SOURCE_H
 #define SL_COLLECT_DISCOVER_SOURCE_H
@@ -24,20 +23,22 @@ struct collect_targets {
 };
 
 struct collect_source_opts {
-	const char *kube_api;	  /* URL; NULL: that of the pod's own cluster */
+	const char *kube_api;	  /* URL; NULL: API of the pod's own cluster */
 	const char *kube_account; /* folder with token and ca.crt; NULL: the pod's own */
-	const char *dns_server;	  /* ADDRESS:PORT; NULL: those of resolv.conf */
+	const char *dns_server;	  /* ADDRESS:PORT; NULL: servers of resolv.conf */
 };
 
-/* Adds the hosts that a source names. On failure -EINVAL with one line in error, and none is added.
+/*
+ * Adds the hosts that a source names. On failure, returns -EINVAL with a one-line message in error,
+ * and adds none.
  */
 int collect_source_ask(const char *source, const struct collect_source_opts *o,
 		       struct collect_targets *out, char *error, size_t error_bytes);
-/* 0, or -EINVAL with one line if the source has none of the forms above. */
+/* Returns 0, or -EINVAL with a one-line message if the source has none of the forms above. */
 int collect_source_check(const char *source, char *error, size_t error_bytes);
-/* The path of "file:PATH", or NULL. */
+/* Returns the path of "file:PATH", or NULL. */
 const char *collect_source_file(const char *source);
-/* Adds a name. 0, -EINVAL (empty, too long, control characters), -ENOMEM, -E2BIG. */
+/* Adds a name. Returns 0, -EINVAL (empty, too long, control characters), -ENOMEM or -E2BIG. */
 int collect_targets_add(struct collect_targets *t, const char *name);
 void collect_targets_free(struct collect_targets *t);
 

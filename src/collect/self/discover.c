@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* discover.c - the collector's own series about the hosts that it discovered. */
+/* discover.c - the collector's own series about the hosts that it discovered */
 #include <stdio.h>
 
 #include "collect/discover/discover.h"
@@ -14,7 +14,7 @@ static struct collect_discover_stats get_stats(const struct collect_self *s)
 	return st;
 }
 
-/* A series with the labels of the shard, if there is one, and a state, unless that is NULL. */
+/* Makes a series with the labels of the shard, if any, and a state label unless state is NULL. */
 static bool put_series(struct collect_self *s, struct export_series *out,
 		       const struct collect_shard *shard, const char *state, uint64_t v)
 {
@@ -66,13 +66,12 @@ SINGLE(make_errors, get_stats(s).errors)
 
 static const struct collect_self_family discovered_families[] = {
 	{"sidelight_discover_errors", COUNTER, "",
-	 "Answers of sources, and reads of the file of --shard, that failed: all stays as it was.",
+	 "Failed answers of sources and failed reads of the --shard file; hosts and shard stay as they were.",
 	 make_errors},
 	{"sidelight_discover_hosts", GAUGE, "",
-	 "Hosts that the sources name, that this collector reads, and beyond --max-hosts.",
-	 make_hosts},
+	 "Hosts named by the sources, read by this collector, and beyond --max-hosts.", make_hosts},
 	{"sidelight_discover_list_hash", GAUGE, "",
-	 "Hash of the hosts that the sources name, equal for equal lists.", make_list},
+	 "Hash of the hosts named by the sources, equal for equal lists.", make_list},
 	{"sidelight_discover_moves", COUNTER, "", "Hosts taken, and let go.", make_moves},
 	{"sidelight_discover_replicas", GAUGE, "", "Collectors that should read each host.",
 	 make_replicas},

@@ -56,7 +56,10 @@ static uint64_t extend_hash(uint64_t h, const char *s)
 	return sl_fnv1a(h, s, strlen(s) + 1);
 }
 
-/* Equal at all collectors that read the host, unlike the key: alerts name the workload by it. */
+/*
+ * The same at all collectors that read the host, unlike the key; alerts identify the workload by
+ * it.
+ */
 static uint64_t make_instance(struct collect_link *l, const struct collect_flow_owner *who)
 {
 	uint64_t h = extend_hash(extend_hash(SL_FNV_BASIS, "tcp"), l->host->target);
