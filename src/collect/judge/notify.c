@@ -40,7 +40,7 @@ struct peer {
 
 struct collect_notify {
 	struct collect_collector *c;
-	uint64_t ttl_ns, reader; /* reader: this collector, to agents */
+	uint64_t ttl_ns, reader; /* reader: ID of this collector for the agents */
 	struct peer *peer;	 /* peers by host */
 	size_t hosts;
 	/* Sorted by instance, except for pods added in this pass. */

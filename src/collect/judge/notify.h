@@ -12,7 +12,7 @@
 
 struct collect_notify;
 
-/* ttl_ns: how long a verdict is valid. Returns NULL if out of memory. */
+/* ttl_ns: how long a verdict is valid. Returns NULL with errno on failure. */
 struct collect_notify *collect_notify_new(struct collect_collector *c, uint64_t ttl_ns);
 void collect_notify_free(struct collect_notify *t);
 

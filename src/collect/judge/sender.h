@@ -26,7 +26,7 @@ struct collect_sender;
 struct collect_sender_form {
 	bool native; /* accepts native histograms */
 	bool utf8;   /* accepts names in UTF-8 */
-	/* Labels that every series gets, unless it has one of that name. */
+	/* Labels added to every series, unless it already has one of that name. */
 	const struct region_text_label *label;
 	uint32_t labels;		/* at most COLLECT_SENDER_LABELS */
 	struct export_remote_write *to; /* set by collect_sender_new() */
