@@ -8,7 +8,9 @@
 
 #include <errno.h>
 #include <math.h>
+#include <inttypes.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +19,7 @@
 #include "base/table.h"
 
 #define SECOND_NS     1000000000ull
+#define MINUTE_NS     60000000000ll
 #define RECENT	      3		   /* number of steps in the recent score */
 #define STEPS_HELD_NS 4000000000ll /* maximum distance of rows that belong together */
 
@@ -58,6 +61,7 @@ struct act_verdict_pod {
 
 	/* State of the keeper. */
 	uint64_t kept_number, kept_findings; /* number and findings already in the list */
+	int64_t minute;			     /* of the last anomaly, for its event id */
 	/* The current anomaly as last notified; the list may have dropped it. */
 	struct act_anomaly on; /* id 0: no anomaly */
 	bool traced;	       /* the anomaly has a trace not yet notified */
@@ -310,7 +314,10 @@ static void begin_anomaly(struct act_verdicts *v, struct act_verdict_pod *p,
 
 	v->stats.forgotten += a->id != 0;
 	v->stats.anomalies++;
-	p->on = (struct act_anomaly){.id = id, .instance = s->v.instance, .name = s->v.name};
+	/* Two anomalies within a minute take two numbers, here as at any other collector. */
+	p->minute = BASE_MAX(s->course.begin_ns / MINUTE_NS, p->minute + 1);
+	p->on = (struct act_anomaly){
+		.id = id, .instance = s->v.instance, .name = s->v.name, .minute = p->minute};
 	*a = p->on;
 	p->kept_number = s->course.number;
 	p->kept_findings = 0;
@@ -573,6 +580,11 @@ size_t act_verdicts_scores(struct act_verdicts *v, uint64_t instance, int64_t *n
 	}
 	pthread_mutex_unlock(&v->lock);
 	return n;
+}
+
+void act_anomaly_event_id(const struct act_anomaly *a, char out[ACT_EVENT_ID_BYTES])
+{
+	snprintf(out, ACT_EVENT_ID_BYTES, "%016" PRIx64 "-%" PRId64, a->instance, a->minute);
 }
 
 static void add_up(const struct act_pod_verdict *p, void *arg)

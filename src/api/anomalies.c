@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* anomalies.c - results of analysis: verdicts on pods, anomalies, the scores of a pod over time. */
+/*
+ * anomalies.c - results of the analysis: verdicts on pods, anomalies, and a pod's scores over time.
+ */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,10 +12,10 @@
 
 #define ANOMALIES_MAX 1000u
 
-static void blame(struct base_json *j, const struct act_blame *b, uint32_t n)
+static void put_blame(struct base_json *j, const struct act_blame *b, uint32_t n)
 {
 	base_json_kbegin(j, "blame", '[');
-	/* JSON has no infinity: a threshold or score that is not known yet is null. */
+	/* JSON has no infinity: an unknown threshold or score becomes null. */
 	for (uint32_t i = 0; i < n; i++)
 		base_put_object(j, NULL, KV("metric", b[i].metric), KV_FINITE("share", b[i].share),
 				KV_FINITE("value", b[i].value), KV_FINITE("before", b[i].before));
@@ -35,29 +37,30 @@ void api_verdict(struct base_json *j, const struct act_pod_verdict *v)
 	if (!isnan(v->shadow_score))
 		base_put(j, KV_FINITE("shadow_score", v->shadow_score),
 			 KV("shadow_anomalous", v->shadow_anomalous));
-	blame(j, v->blame, v->anomalous ? v->blames : 0);
+	put_blame(j, v->blame, v->anomalous ? v->blames : 0);
 	base_json_end(j, '}');
 }
 
 void api_anomaly(struct base_json *j, const struct act_anomaly *a)
 {
-	char trace[2 * ACT_TRACE_ID_BYTES + 1];
+	char trace[2 * ACT_TRACE_ID_BYTES + 1], event[ACT_EVENT_ID_BYTES];
 
-	base_put(j, KV("id", a->id), KV_ID("instance", a->instance), KV("pod", a->name.pod),
-		 KV("service", a->name.service), KV("namespace", a->name.kube_namespace),
-		 KV("host", a->name.host), KV("container", a->name.container),
-		 KV("pid", a->name.process), KV_TIME("begin", a->begin_ns),
-		 KV_TIME("last", a->last_ns), KV_TIME("end", a->end_ns), KV("unread", a->unread),
-		 KV("findings", a->findings), KV_FINITE("peak", a->peak),
-		 KV("explanation", a->explanation));
-	blame(j, a->blame, a->blames);
+	act_anomaly_event_id(a, event);
+	base_put(j, KV("id", a->id), KV("event_id", event), KV_ID("instance", a->instance),
+		 KV("pod", a->name.pod), KV("service", a->name.service),
+		 KV("namespace", a->name.kube_namespace), KV("host", a->name.host),
+		 KV("container", a->name.container), KV("pid", a->name.process),
+		 KV_TIME("begin", a->begin_ns), KV_TIME("last", a->last_ns),
+		 KV_TIME("end", a->end_ns), KV("unread", a->unread), KV("findings", a->findings),
+		 KV_FINITE("peak", a->peak), KV("explanation", a->explanation));
+	put_blame(j, a->blame, a->blames);
 	if (!a->has_trace)
 		return;
 	base_hex(trace, a->trace, ACT_TRACE_ID_BYTES);
 	base_put(j, KV("trace", trace));
 }
 
-static void analysis(struct base_json *j, const struct collect_analysis_view *view)
+static void put_analysis(struct base_json *j, const struct collect_analysis_view *view)
 {
 	struct act_verdicts_stats s;
 
@@ -90,7 +93,7 @@ void api_get_anomalies(struct http_request *req, void *arg)
 	l.j = &a->json;
 	if (collect_collector_analysis(arg, &view)) {
 		n = act_verdicts_anomalies(view.verdicts, after, found, l.limit);
-		analysis(l.j, &view);
+		put_analysis(l.j, &view);
 	} else {
 		base_json_key(l.j, "analysis");
 		base_json_null(l.j);
@@ -129,11 +132,11 @@ void api_get_scores(struct http_request *req, void *arg)
 		return;
 	}
 	if (!collect_collector_analysis(arg, &view)) {
-		http_reply_error(req, 404, "no analysis: start with --analyse");
+		http_reply_error(req, 404, "analysis is off: start the collector with --analyse");
 		return;
 	}
 	if (!act_verdicts_pod(view.verdicts, instance, &pod)) {
-		http_reply_error(req, 404, "pod not analysed: %.40s", text);
+		http_reply_error(req, 404, "this pod is not analysed: %.40s", text);
 		return;
 	}
 	course = api_alloc(req, sizeof(*course));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * api.c - answers, parameters and pieces of JSON that the endpoints share, and their routes. An
- * answer is one buffer of at most API_ANSWER_MAX bytes; all answers being sent hold at most
- * OUTSTANDING_MAX, beyond which clients get a 503.
+ * api.c - responses, parameters and parts of JSON that the endpoints share, and the routes. A
+ * response is one buffer of at most API_ANSWER_MAX bytes. All responses in flight hold at most
+ * OUTSTANDING_MAX bytes; beyond this, clients get a 503.
  */
 #include <errno.h>
 #include <math.h>
@@ -18,24 +18,27 @@
 #include "region/layers.h"
 
 #define OUTSTANDING_MAX ((size_t)64 << 20)
-#define ANSWER_SPARE	((size_t)4096) /* for the end of a truncated answer */
+#define ANSWER_SPARE	((size_t)4096) /* reserved for the end of a truncated response */
 
-/* Memory held by all answers. */
+/* Memory held by all responses. */
 static atomic_size_t outstanding;
 
-/* ---- answers ---- */
+/* Responses */
 
 struct api_answer *api_answer(struct http_request *req)
 {
 	struct api_answer *a;
 	size_t before = atomic_fetch_add(&outstanding, API_ANSWER_MAX);
 
-	/* Half is for those that have no answer yet: some may take theirs slowly, or never. */
+	/*
+	 * Half of the memory is for clients without a response in flight: others may read theirs
+	 * slowly or never.
+	 */
 	if (before > OUTSTANDING_MAX - API_ANSWER_MAX ||
 	    (before > OUTSTANDING_MAX / 2 && http_answers(req) > 1)) {
 		atomic_fetch_sub(&outstanding, API_ANSWER_MAX);
 		http_add_header(req, "Retry-After", "1");
-		http_reply_error(req, 503, "too many answers in progress: try again");
+		http_reply_error(req, 503, "too many responses in progress: try again");
 		return NULL;
 	}
 	a = calloc(1, sizeof(*a));
@@ -67,7 +70,7 @@ static void answer_free(void *arg)
 	free(a);
 }
 
-/* An answer counts as API_ANSWER_MAX while it is written, then as its size. */
+/* Replaces the reserved API_ANSWER_MAX bytes of a response by its actual size. */
 static void answer_settle(struct api_answer *a)
 {
 	atomic_fetch_add(&outstanding, a->json.cap);
@@ -90,7 +93,7 @@ void api_answer_end(struct http_request *req, struct api_answer *a)
 	answer_settle(a);
 	http_add_header(req, "Cache-Control", "no-store");
 	if (a->json.overflow) {
-		http_reply_error(req, 503, "the answer exceeds %zu bytes", API_ANSWER_MAX);
+		http_reply_error(req, 503, "the response exceeds %zu bytes", API_ANSWER_MAX);
 	} else if (a->json.len > 32768) {
 		http_reply_stream(req, 200, "application/json", answer_read, answer_free, a);
 		return;
@@ -134,7 +137,7 @@ void api_item_end(struct api_list *l)
 		l->given++;
 }
 
-/* ---- parameters ---- */
+/* Parameters */
 
 bool api_param_u64(struct http_request *req, const char *key, uint64_t min, uint64_t max,
 		   uint64_t *out)
@@ -145,7 +148,7 @@ bool api_param_u64(struct http_request *req, const char *key, uint64_t min, uint
 		return true;
 	if (!base_parse_u64(s, min, max, out))
 		return true;
-	http_reply_error(req, 400, "%s=%.40s: not a number from %llu to %llu", key, s,
+	http_reply_error(req, 400, "%s=%.40s: expected a number from %llu to %llu", key, s,
 			 (unsigned long long)min, (unsigned long long)max);
 	return false;
 }
@@ -200,7 +203,7 @@ bool api_param_terms(struct http_request *req, struct collect_terms *terms)
 
 struct series_list {
 	struct collect_series_id *ids;
-	int n; /* or -errno */
+	int n; /* number of IDs, or a negative errno */
 	char bad[40];
 };
 
@@ -223,17 +226,18 @@ int api_param_series(struct http_request *req, struct collect_series_id ids[API_
 
 	http_query_each(req, add_series, &l);
 	if (!l.n && needed)
-		http_reply_error(req, 400,
-				 "series is missing: series=INSTANCE/METRIC[,INSTANCE/METRIC]..."
-				 " as in /api/v1/metrics");
+		http_reply_error(
+			req, 400,
+			"missing parameter series=INSTANCE/METRIC[,INSTANCE/METRIC]..., with IDs "
+			"as in /api/v1/metrics");
 	else if (l.n == -E2BIG)
-		http_reply_error(req, 400, "series: at most %d at a time", API_SERIES_MAX);
+		http_reply_error(req, 400, "series: at most %d per request", API_SERIES_MAX);
 	else if (l.n < 0)
-		http_reply_error(req, 400, "series=%s: not INSTANCE/METRIC", l.bad);
+		http_reply_error(req, 400, "series=%s: expected INSTANCE/METRIC", l.bad);
 	return l.n < 0 || (!l.n && needed) ? -1 : l.n;
 }
 
-/* ---- pieces of JSON ---- */
+/* Parts of JSON */
 
 double api_age(uint64_t then_ns, uint64_t now_ns)
 {
@@ -325,7 +329,7 @@ uint32_t api_region_terms(const struct collect_terms *t, const struct collect_re
 	       collect_terms_in_labels(t, r->info->labels, r->info->label_count);
 }
 
-/* ---- routes ---- */
+/* Routes */
 
 static const struct {
 	const char *path;
@@ -354,7 +358,7 @@ static const struct {
 struct api_parameters {
 	const char *key[PARAMETERS_MAX];
 	size_t n;
-	const char *twice; /* given more than once */
+	const char *twice; /* a repeated parameter; NULL: none */
 };
 
 static bool add_parameter(void *arg, const char *key, const char *value)
@@ -372,7 +376,7 @@ static bool add_parameter(void *arg, const char *key, const char *value)
 	return ++p->n <= PARAMETERS_MAX && !p->twice;
 }
 
-/* Refuses a parameter that is given twice: no part of it may be ignored silently. */
+/* Refuses a repeated parameter, rather than ignore part of the request silently. */
 bool api_params_once(struct http_request *req)
 {
 	struct api_parameters p = {.n = 0};
@@ -385,7 +389,7 @@ bool api_params_once(struct http_request *req)
 	return !p.twice && p.n <= PARAMETERS_MAX;
 }
 
-static void answer(struct http_request *req, void *collector)
+static void answer_request(struct http_request *req, void *collector)
 {
 	if (!api_params_once(req))
 		return;
@@ -397,7 +401,7 @@ static void answer(struct http_request *req, void *collector)
 	http_reply_error(req, 404, "no such path: %.200s", http_path(req));
 }
 
-/* These answer errors in the format of Kubernetes, too. */
+/* These endpoints return errors in the format of Kubernetes too. */
 static const struct {
 	const char *path;
 	http_handler handler;
@@ -415,7 +419,7 @@ int api_register(struct http *http, struct collect_collector *c)
 
 	api_status_begin();
 	for (size_t i = 0; !err && i < sizeof(routes) / sizeof(*routes); i++)
-		err = http_route(http, "GET", routes[i].path, HTTP_READER, answer, c);
+		err = http_route(http, "GET", routes[i].path, HTTP_READER, answer_request, c);
 	for (size_t i = 0; !err && i < sizeof(external) / sizeof(*external); i++)
 		err = http_route(http, "GET", external[i].path, HTTP_READER, external[i].handler,
 				 c);

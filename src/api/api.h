@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * api.h - the collector as JSON over HTTP, and the page that shows it. Knows collect.h and http.h.
- * docs/api.md describes all endpoints.
+ * api.h - serves the collector's data as JSON over HTTP, and the web page. Depends on collect.h and
+ * http.h only. docs/api.md describes all endpoints.
  */
 #ifndef SL_API_API_H
 #define SL_API_API_H
@@ -13,18 +13,16 @@ struct collect_tracer;
 struct dta_store_server;
 
 /*
- * Adds the routes under /api/v1/ and those of the page, including "/". Before http_start(). c must
- * outlive the server. One collector per process, as rates are kept per process. 0 or -errno.
+ * Adds the routes under /api/v1/ and the routes of the page, including "/". Call before
+ * http_start(). c must outlive the server. Supports one collector per process, because rates are
+ * kept per process. Returns 0 or a negative errno.
  */
 int api_register(struct http *http, struct collect_collector *c);
 /* Adds the routes of traces. */
 int api_traces(struct http *http, struct collect_tracer *t);
-struct collect_discover;
-/* Adds the route that peers ask. */
-int api_peer(struct http *http, struct collect_discover *d);
 /* Adds the routes of services and their map; tracer may be NULL. Both must outlive the server. */
 int api_services(struct http *http, struct collect_services *s, struct collect_tracer *tracer);
-/* Adds the routes of stores of reports, /api/v1/dta (dta/store_server/server.h). */
+/* Adds the routes of DTA stores, /api/v1/dta (dta/store_server/server.h). */
 int api_dta(struct http *http, struct dta_store_server *o);
 
 #endif

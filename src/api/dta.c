@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * dta.c - stores of reports over HTTP: /api/v1/dta and below. arg is the store server; the
- * collector's rounds are not involved.
+ * dta.c - DTA stores over HTTP: /api/v1/dta and below. arg is the store server; the collector's
+ * rounds are not involved.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -15,9 +15,9 @@
 #include "dta/query/json.h"
 #include "dta/store_server/server.h"
 
-#define KEYS_MAX 1000u /* per POST */
+#define KEYS_MAX 1000u /* maximum number of keys per POST */
 
-static void reply(struct http_request *req, json_t *j)
+static void reply_json(struct http_request *req, json_t *j)
 {
 	if (j)
 		http_reply_json(req, 200, j);
@@ -46,7 +46,7 @@ static void get_status(struct http_request *req, void *arg)
 		if (load)
 			json_object_set_new(store, "load", load);
 	}
-	reply(req, all);
+	reply_json(req, all);
 }
 
 struct api_dta_parameters {
@@ -55,7 +55,7 @@ struct api_dta_parameters {
 	char wrong[160];
 };
 
-static bool parameter(void *arg, const char *key, const char *value)
+static bool set_parameter(void *arg, const char *key, const char *value)
 {
 	struct api_dta_parameters *p = arg;
 	int err;
@@ -66,19 +66,18 @@ static bool parameter(void *arg, const char *key, const char *value)
 	}
 	err = dta_ask_set(&p->ask, key, value);
 	if (err == -ENOENT)
-		snprintf(p->wrong, sizeof(p->wrong), "no parameter '%.40s'", key);
+		snprintf(p->wrong, sizeof(p->wrong), "unknown parameter '%.40s'", key);
 	else if (err)
-		snprintf(p->wrong, sizeof(p->wrong), "%.40s: '%.64s' is not right for it", key,
-			 value);
+		snprintf(p->wrong, sizeof(p->wrong), "%.40s: invalid value '%.64s'", key, value);
 	return !err;
 }
 
-/* False after an error was sent. */
-static bool parameters(struct http_request *req, struct api_dta_parameters *p,
-		       struct dta_store_server *o, struct dta_held *held)
+/* Finds the store of a request. Returns false after an error response. */
+static bool check_parameters(struct http_request *req, struct api_dta_parameters *p,
+			     struct dta_store_server *o, struct dta_held *held)
 {
 	if (!p->wrong[0] && !p->store)
-		snprintf(p->wrong, sizeof(p->wrong), "store: which one?");
+		snprintf(p->wrong, sizeof(p->wrong), "missing parameter store");
 	if (p->wrong[0]) {
 		http_reply_error(req, 400, "%s", p->wrong);
 		return false;
@@ -98,8 +97,8 @@ static void get_query(struct http_request *req, void *arg)
 	json_t *j;
 
 	dta_ask_init(&p.ask);
-	http_query_each(req, parameter, &p);
-	if (!parameters(req, &p, arg, &held))
+	http_query_each(req, set_parameter, &p);
+	if (!check_parameters(req, &p, arg, &held))
 		return;
 	j = dta_query_json(&held, &p.ask, error, sizeof(error));
 	dta_store_server_release(arg);
@@ -109,8 +108,10 @@ static void get_query(struct http_request *req, void *arg)
 		http_reply_error(req, 400, "%s", error);
 }
 
-/* {"store": NAME, "keys": [KEY, ...], and any parameter of a query}: {"answers": [...]}, in the
- * same order. */
+/*
+ * Answers {"store": NAME, "keys": [KEY, ...], ...}, with any parameters of a query, with
+ * {"answers": [...]} in the same order.
+ */
 static void post_query(struct http_request *req, void *arg)
 {
 	json_t *body = body_json(req), *keys = json_object_get(body, "keys");
@@ -124,7 +125,8 @@ static void post_query(struct http_request *req, void *arg)
 
 	dta_ask_init(&p.ask);
 	if (!json_is_array(keys) || json_array_size(keys) > KEYS_MAX)
-		snprintf(p.wrong, sizeof(p.wrong), "keys: a list of at most %u", KEYS_MAX);
+		snprintf(p.wrong, sizeof(p.wrong), "keys must be a list of at most %u keys",
+			 KEYS_MAX);
 	json_object_foreach(body, key, value)
 	{
 		text = json_string_value(value);
@@ -133,28 +135,28 @@ static void post_query(struct http_request *req, void *arg)
 				 (long long)json_integer_value(value));
 			text = digits;
 		}
-		/* The store's name is text; the other values may be numbers. */
+		/* The store's name must be text; other values may be numbers. */
 		if (!strcmp(key, "keys") || p.wrong[0] ||
 		    (!strcmp(key, "store") && !json_is_string(value)))
 			continue;
 		if (!text)
-			snprintf(p.wrong, sizeof(p.wrong), "%.40s: neither text nor number", key);
+			snprintf(p.wrong, sizeof(p.wrong), "%.40s must be text or a number", key);
 		else
-			parameter(&p, key, text);
+			set_parameter(&p, key, text);
 	}
-	if (!parameters(req, &p, arg, &held)) {
+	if (!check_parameters(req, &p, arg, &held)) {
 		json_decref(body);
 		return;
 	}
 	held.totals = &totals;
 	answers = json_array();
 	error[0] = 0;
-	p.ask.cells = false; /* not for many keys */
+	p.ask.cells = false; /* too large for many keys */
 	json_array_foreach(keys, i, value)
 	{
 		text = json_string_value(value);
 		if (!text || dta_ask_set(&p.ask, "key", text)) {
-			snprintf(error, sizeof(error), "keys: '%.64s' is not a key",
+			snprintf(error, sizeof(error), "keys: invalid key '%.64s'",
 				 text ? text : "");
 			break;
 		}
@@ -173,7 +175,7 @@ static void post_query(struct http_request *req, void *arg)
 	json_decref(body);
 }
 
-/* The keys in a store's key log: ?store=NAME&max=N&top=1 */
+/* Returns the keys in a store's key log: ?store=NAME&max=N&top=1 */
 static void get_keys(struct http_request *req, void *arg)
 {
 	const char *name = http_query(req, "store"), *top = http_query(req, "top");
@@ -185,7 +187,7 @@ static void get_keys(struct http_request *req, void *arg)
 	if (max && sscanf(max, "%lu", &n) != 1)
 		n = 0;
 	if (!name || !n || n > 10000) {
-		http_reply_error(req, 400, "store: its name; max: 1 to 10000");
+		http_reply_error(req, 400, "expected store=NAME and max from 1 to 10000");
 		return;
 	}
 	if (!dta_store_server_hold(arg, name, &store)) {
@@ -200,10 +202,10 @@ static void get_keys(struct http_request *req, void *arg)
 	j = dta_query_keys_json(&log, &store, n, top && strcmp(top, "0"));
 	dta_store_server_release(arg);
 	dta_store_server_release(arg);
-	reply(req, j);
+	reply_json(req, j);
 }
 
-/* Everything in an epoch, in pages: ?store=NAME&epoch=N&slots=1&at=NEXT */
+/* Returns all entries of an epoch, in pages: ?store=NAME&epoch=N&slots=1&at=NEXT */
 static void get_export(struct http_request *req, void *arg)
 {
 	const char *name = http_query(req, "store"), *epoch = http_query(req, "epoch");
@@ -216,7 +218,9 @@ static void get_export(struct http_request *req, void *arg)
 
 	if (!name || (at && dta_export_at(at, x.at)) ||
 	    (epoch && base_parse_u64(epoch, 0, UINT64_MAX - 1, &x.epoch))) {
-		http_reply_error(req, 400, "store: its name; epoch: a number; at: the page's next");
+		http_reply_error(
+			req, 400,
+			"expected store=NAME, a number as epoch, and at from the previous page");
 		return;
 	}
 	if (!dta_store_server_hold(arg, name, &store)) {
@@ -236,7 +240,7 @@ static void get_export(struct http_request *req, void *arg)
 
 static void get_reporters(struct http_request *req, void *arg)
 {
-	reply(req, dta_store_server_reporters(arg));
+	reply_json(req, dta_store_server_reporters(arg));
 }
 
 static void answer_order(struct http_request *req, int err, const char *error)
@@ -255,7 +259,10 @@ static void answer_order(struct http_request *req, int err, const char *error)
 	http_reply_error(req, table[i].status, "%s", error);
 }
 
-/* {"slots": N}: columns of increment and sketch, blocks of append. */
+/*
+ * Resizes a store. Body: {"slots": N}, the columns of increment and sketch stores, or the blocks of
+ * append stores.
+ */
 static void put_store(struct http_request *req, void *arg)
 {
 	char error[256] = "slots: a number";
@@ -275,7 +282,7 @@ static void post_rotate(struct http_request *req, void *arg)
 {
 	int err = dta_store_server_rotate(arg, http_variable(req));
 
-	answer_order(req, err, err == -ENOENT ? "no such store" : "this store has one epoch only");
+	answer_order(req, err, err == -ENOENT ? "no such store" : "this store has a single epoch");
 }
 
 static void post_reload(struct http_request *req, void *arg)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * external.c - scaling signals as Kubernetes' external metrics API, version v1beta1
- * (k8s.io/metrics, pkg/apis/external_metrics), which an autoscaler queries through the API server.
- * A workload without a namespace is in "default".
+ * external.c - scaling signals in Kubernetes' external metrics API, version v1beta1
+ * (k8s.io/metrics, pkg/apis/external_metrics). An autoscaler queries the API server, which forwards
+ * the request. A workload without a namespace is in "default".
  */
 #include <math.h>
 #include <stdio.h>
@@ -29,8 +29,9 @@ static const struct {
 };
 #define METRICS (sizeof(metrics) / sizeof(*metrics))
 
-/* Errors are objects of meta/v1, Status. */
-static void status(struct http_request *req, int code, const char *reason, const char *message)
+/* Errors are Status objects of meta/v1. */
+static void reply_status(struct http_request *req, int code, const char *reason,
+			 const char *message)
 {
 	struct base_json j;
 
@@ -49,27 +50,27 @@ static void status(struct http_request *req, int code, const char *reason, const
 	base_json_free(&j);
 }
 
-/* ---- what there is ---- */
+/* Discovery */
 
-/* Begins the answer, of this kind. */
-static void begin(struct base_json *j, size_t max, const char *kind, const char *version)
+/* Begins a response object of this kind. */
+static void begin_object(struct base_json *j, size_t max, const char *kind, const char *version)
 {
 	base_json_init(j, max);
 	base_json_begin(j, '{');
 	base_put(j, KV("kind", kind), KV("apiVersion", version));
 }
 
-static void end(struct http_request *req, struct base_json *j)
+static void end_object(struct http_request *req, struct base_json *j)
 {
 	base_json_end(j, '}');
 	if (j->overflow)
-		status(req, 503, "ServiceUnavailable", "the answer does not fit");
+		reply_status(req, 503, "ServiceUnavailable", "the response is too large");
 	else
 		http_reply(req, 200, "application/json", j->buf, j->len);
 	base_json_free(j);
 }
 
-static void group(struct base_json *j)
+static void put_group(struct base_json *j)
 {
 	base_put(j, KV("name", GROUP));
 	base_json_kbegin(j, "versions", '[');
@@ -84,13 +85,13 @@ void api_get_apis(struct http_request *req, void *arg)
 	struct base_json j;
 
 	(void)arg;
-	begin(&j, 4096, "APIGroupList", "v1");
+	begin_object(&j, 4096, "APIGroupList", "v1");
 	base_json_kbegin(&j, "groups", '[');
 	base_json_begin(&j, '{');
-	group(&j);
+	put_group(&j);
 	base_json_end(&j, '}');
 	base_json_end(&j, ']');
-	end(req, &j);
+	end_object(req, &j);
 }
 
 void api_get_external_group(struct http_request *req, void *arg)
@@ -98,9 +99,9 @@ void api_get_external_group(struct http_request *req, void *arg)
 	struct base_json j;
 
 	(void)arg;
-	begin(&j, 4096, "APIGroup", "v1");
-	group(&j);
-	end(req, &j);
+	begin_object(&j, 4096, "APIGroup", "v1");
+	put_group(&j);
+	end_object(req, &j);
 }
 
 void api_get_external(struct http_request *req, void *arg)
@@ -108,7 +109,7 @@ void api_get_external(struct http_request *req, void *arg)
 	struct base_json j;
 
 	(void)arg;
-	begin(&j, 4096, "APIResourceList", "v1");
+	begin_object(&j, 4096, "APIResourceList", "v1");
 	base_put(&j, KV("groupVersion", VERSION));
 	base_json_kbegin(&j, "resources", '[');
 	for (size_t i = 0; i < METRICS; i++) {
@@ -121,13 +122,13 @@ void api_get_external(struct http_request *req, void *arg)
 		base_json_end(&j, '}');
 	}
 	base_json_end(&j, ']');
-	end(req, &j);
+	end_object(req, &j);
 }
 
 /*
- * kube-apiserver merges the OpenAPI documents of the servers behind it, and asks one that has none
- * again and again, with an error in its log each time. The metrics are no types of their own, so
- * this one describes no path.
+ * kube-apiserver merges the OpenAPI documents of its extension servers. It repeats the request, and
+ * logs an error each time, if a server has no document. The metrics have no types of their own, so
+ * the document describes no paths.
  */
 void api_get_openapi(struct http_request *req, void *arg)
 {
@@ -140,12 +141,12 @@ void api_get_openapi(struct http_request *req, void *arg)
 	base_put_object(&j, "info", KV("title", "Sidelight"), KV("version", "v1beta1"));
 	base_json_kbegin(&j, "paths", '{');
 	base_json_end(&j, '}');
-	end(req, &j);
+	end_object(req, &j);
 }
 
-/* ---- values ---- */
+/* Values */
 
-/* Without it an autoscaler leaves the workload as it is. */
+/* Without a value, an autoscaler leaves the workload unchanged. */
 static bool has_value(const struct act_workload *w, size_t metric)
 {
 	double v;
@@ -154,7 +155,8 @@ static bool has_value(const struct act_workload *w, size_t metric)
 	return !isnan(v);
 }
 
-static void value(struct base_json *j, const struct act_workload *w, const char *ns, size_t metric)
+static void put_value(struct base_json *j, const struct act_workload *w, const char *ns,
+		      size_t metric)
 {
 	time_t s = (time_t)(w->ns / 1000000000);
 	char quantity[32], time[32];
@@ -172,7 +174,7 @@ static void value(struct base_json *j, const struct act_workload *w, const char 
 	base_json_end(j, '}');
 }
 
-/* namespaces/NAMESPACE/METRIC: the variable follows "namespaces/". */
+/* Serves namespaces/NAMESPACE/METRIC. The route's variable is the part after "namespaces/". */
 void api_get_external_values(struct http_request *req, void *arg)
 {
 	const char *path = http_variable(req), *selector_text, *name;
@@ -185,7 +187,8 @@ void api_get_external_values(struct http_request *req, void *arg)
 
 	name = strchr(path, '/');
 	if (!name || name == path || (size_t)(name - path) >= sizeof(ns) || strchr(name + 1, '/')) {
-		status(req, 404, "NotFound", "the server could not find the requested resource");
+		reply_status(req, 404, "NotFound",
+			     "the server could not find the requested resource");
 		return;
 	}
 	memcpy(ns, path, (size_t)(name - path));
@@ -193,28 +196,29 @@ void api_get_external_values(struct http_request *req, void *arg)
 	while (metric < METRICS && strcmp(metrics[metric].name, name))
 		metric++;
 	if (metric == METRICS) {
-		snprintf(message, sizeof(message), "there is no metric %.200s", name);
-		status(req, 404, "NotFound", message);
+		snprintf(message, sizeof(message), "no such metric: %.200s", name);
+		reply_status(req, 404, "NotFound", message);
 		return;
 	}
 	selector_text = http_query(req, "labelSelector");
 	if (act_selector_parse(selector_text ? selector_text : "", &selector)) {
 		snprintf(message, sizeof(message), "unable to parse labelSelector %.200s",
 			 selector_text);
-		status(req, 400, "BadRequest", message);
+		reply_status(req, 400, "BadRequest", message);
 		return;
 	}
 	if (!collect_collector_analysis(arg, &view)) {
-		status(req, 404, "NotFound", "nothing is analysed: start with --analyse");
+		reply_status(req, 404, "NotFound",
+			     "analysis is off: start the collector with --analyse");
 		return;
 	}
 	w = malloc(WORKLOADS_MAX * sizeof(*w));
 	if (!w) {
-		status(req, 503, "ServiceUnavailable", "out of memory");
+		reply_status(req, 503, "ServiceUnavailable", "out of memory");
 		return;
 	}
 	n = act_scale_workloads(view.scale, w, WORKLOADS_MAX);
-	begin(&j, (size_t)1 << 20, "ExternalMetricValueList", VERSION);
+	begin_object(&j, (size_t)1 << 20, "ExternalMetricValueList", VERSION);
 	base_json_kbegin(&j, "metadata", '{');
 	base_json_end(&j, '}');
 	base_json_kbegin(&j, "items", '[');
@@ -225,9 +229,9 @@ void api_get_external_values(struct http_request *req, void *arg)
 
 		if (has_value(&w[i], metric) && !strcmp(own, ns) &&
 		    act_selector_matches(&selector, labels, 2))
-			value(&j, &w[i], own, metric);
+			put_value(&j, &w[i], own, metric);
 	}
 	base_json_end(&j, ']');
 	free(w);
-	end(req, &j);
+	end_object(req, &j);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * flows.c - connections in the order of a sort key, each with what limits it. All are visited; a
- * heap keeps the first ones, so that memory is bounded by the answer.
+ * flows.c - sorted connections with their limiting factors. Visits all connections; a heap keeps
+ * the first ones, so that memory use depends only on the response's size.
  */
 #include <arpa/inet.h>
 #include <stdlib.h>
@@ -15,7 +15,8 @@
 
 #define ROWS_DEFAULT 100
 #define ROWS_MAX     1000
-#define SILENT_NS    3000000000ll /* unchanged for this long: nothing limits it any more */
+/* a connection without changes for this long is not limited by anything */
+#define SILENT_NS 3000000000ll
 
 struct api_flows_row {
 	double key;
@@ -35,11 +36,11 @@ struct api_flows_walk {
 	uint64_t port, id, limit;
 	enum sort sort;
 	int64_t now_ns;
-	struct api_flows_row *row; /* a heap: the least one on top */
+	struct api_flows_row *row; /* a heap with the lowest row on top */
 	uint64_t rows, matching;
 };
 
-/* ---- filters ---- */
+/* Filters */
 
 static const char *state_of(const struct region_flow *f)
 {
@@ -65,7 +66,7 @@ static bool matches_text(const struct api_flows_walk *w, const struct collect_fl
 	return found == (1u << w->terms.count) - 1;
 }
 
-static bool matches(const struct api_flows_walk *w, const struct collect_flow_view *v)
+static bool matches_filters(const struct api_flows_walk *w, const struct collect_flow_view *v)
 {
 	const struct region_flow *f = v->now;
 	char remote[INET6_ADDRSTRLEN];
@@ -78,7 +79,7 @@ static bool matches(const struct api_flows_walk *w, const struct collect_flow_vi
 	       matches_text(w, v);
 }
 
-/* ---- sort keys ---- */
+/* Sort keys */
 
 static bool is_silent(const struct region_flow *f, int64_t read_ns, int64_t now_ns)
 {
@@ -86,12 +87,12 @@ static bool is_silent(const struct region_flow *f, int64_t read_ns, int64_t now_
 	       now_ns - read_ns > SILENT_NS;
 }
 
-static void why(const struct region_flow *before, const struct region_flow *now, bool silent,
-		struct region_why *out)
+static void find_limit(const struct region_flow *before, const struct region_flow *now, bool silent,
+		       struct region_why *out)
 {
 	struct region_flow same = *now;
 
-	/* Two equal states: nothing was sent or received since. */
+	/* Two equal states mean that nothing was sent or received in between. */
 	if (silent)
 		before = &same;
 	region_why(before, now, out);
@@ -116,15 +117,15 @@ static double key_of(const struct api_flows_walk *w, const struct collect_flow_v
 	case SORTS:
 		break;
 	}
-	why(v->before, f, is_silent(f, v->read_ns, w->now_ns), &y);
-	/* By limit: limits that are a problem first, then by rate. */
+	find_limit(v->before, f, is_silent(f, v->read_ns, w->now_ns), &y);
+	/* Sort by limit: problems first, then by rate. */
 	return w->sort == SORT_LIMIT && !region_why_fine(y.limit) ? 1e18 + y.bytes_per_s
 								  : y.bytes_per_s;
 }
 
-/* ---- the first of them ---- */
+/* Selection of the first rows */
 
-static void sift(struct api_flows_walk *w, uint64_t i)
+static void sift_down(struct api_flows_walk *w, uint64_t i)
 {
 	for (uint64_t k; (k = 2 * i + 1) < w->rows; i = k) {
 		struct api_flows_row swap;
@@ -139,13 +140,13 @@ static void sift(struct api_flows_walk *w, uint64_t i)
 	}
 }
 
-static void look(const struct collect_flow_view *v, void *arg)
+static void visit_flow(const struct collect_flow_view *v, void *arg)
 {
 	struct api_flows_walk *w = arg;
 	struct api_flows_row *r;
 	double key;
 
-	if (!matches(w, v))
+	if (!matches_filters(w, v))
 		return;
 	w->matching++;
 	key = key_of(w, v);
@@ -161,10 +162,10 @@ static void look(const struct collect_flow_view *v, void *arg)
 	r->read_ns = v->read_ns;
 	api_owner_set(&r->owner, v->hostname, v->target, v->workload);
 	if (w->rows == w->limit) {
-		sift(w, 0);
+		sift_down(w, 0);
 	} else if (++w->rows == w->limit) {
 		for (uint64_t i = w->rows / 2; i--;)
-			sift(w, i);
+			sift_down(w, i);
 	}
 }
 
@@ -177,7 +178,7 @@ static int best_first(const void *a, const void *b)
 	return (x->now.id > y->now.id) - (x->now.id < y->now.id);
 }
 
-/* ---- JSON ---- */
+/* JSON */
 
 static const char *role_of(const struct region_flow *f)
 {
@@ -194,7 +195,7 @@ static void why_json(struct base_json *j, const struct api_flows_row *r,
 	bool silent = is_silent(&r->now, r->read_ns, w->now_ns);
 	struct region_why y;
 
-	why(r->has_before ? &r->before : NULL, &r->now, silent, &y);
+	find_limit(r->has_before ? &r->before : NULL, &r->now, silent, &y);
 	base_put(j, KV("bytes_per_second", y.bytes_per_s), KV("limit", region_why_name(y.limit)),
 		 KV("limit_share", y.share), KV("why", y.sentence));
 	if (!w->id)
@@ -264,7 +265,7 @@ void api_get_flows(struct http_request *req, void *arg)
 	a = api_answer_begin(req);
 	if (!a)
 		goto out;
-	collect_collector_flows(arg, look, &w);
+	collect_collector_flows(arg, visit_flow, &w);
 	qsort(w.row, w.rows, sizeof(*w.row), best_first);
 	l.j = &a->json;
 	base_json_kbegin(l.j, "flows", '[');
@@ -279,7 +280,7 @@ out:
 	free(w.row);
 }
 
-/* ---- tables ---- */
+/* Tables */
 
 static void table_json(const struct collect_flow_table_view *v, void *arg)
 {

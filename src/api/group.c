@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * group.c - all series of a metric by the values of labels: sums, rates, and quantiles of what
- * their histograms observed together. A group in an answer is complete; one that there is no time
- * or room for is not there, and the answer says so.
+ * group.c - groups all series of a metric by label values: sums, rates, and quantiles of the
+ * combined observations of histograms. Each returned group is complete; groups that do not fit in
+ * the time or the response are left out, and the response says so.
  */
 #include <errno.h>
 #include <math.h>
@@ -24,7 +24,10 @@
 #define GROUPS_DEFAULT 100
 #define GROUPS_MAX     1000
 #define READ_POINTS    65536u
-/* A value or a rate holds until the next, unless that is further away than this, or two steps. */
+/*
+ * Maximum time for which a value or rate stays valid until the next one; two steps if these are
+ * longer.
+ */
 #define HOLD_NS 5000000000ll
 
 enum group_fn { GROUP_SUM, GROUP_RATE, GROUP_AVG, GROUP_MAX, GROUP_MIN, GROUP_QUANTILE };
@@ -33,7 +36,7 @@ static const char *const functions[] = {"sum", "rate", "avg", "max", "min",
 static const double quantiles[] = {0.5, 0.75, 0.9, 0.95, 0.99};
 
 struct group_series {
-	char *key; /* the values of the labels, each with its NUL */
+	char *key; /* values of the labels, each NUL-terminated */
 	size_t key_bytes;
 	uint64_t instance;
 	uint32_t metric, shape;
@@ -52,20 +55,20 @@ struct group_query {
 	int err;
 	struct api_steps steps;
 	uint64_t begun_ns, limit;
-	bool late; /* there is no time for another group */
+	bool late; /* true if the time for further groups is used up */
 
-	/* What was found: of the kind that came first. */
+	/* Result of the selection; the first series determines the kind. */
 	bool found;
 	enum sl_metric_kind kind;
-	bool counted; /* of that kind */
+	bool counted; /* true if the kind is counted */
 	char unit[SL_NAME_MAX + 1];
-	uint64_t others; /* series of another kind */
+	uint64_t others; /* number of series of another kind */
 	struct group_series *series;
 	size_t n, room;
 	struct api_shape *shape;
 	size_t shapes, shape_room;
 
-	/* One series' values by step, and the group's. */
+	/* Values per step of the current series, and of its group. */
 	struct collect_chunks *chunks;
 	struct collect_point *point;
 	double *value, *sum, *grown;
@@ -73,9 +76,9 @@ struct group_query {
 	uint32_t *count;
 };
 
-/* ---- parameters ---- */
+/* Parameters */
 
-/* LABEL=VALUE, LABEL!=VALUE or LABEL=~REGEX */
+/* Parses LABEL=VALUE, LABEL!=VALUE or LABEL=~REGEX. */
 static bool add_matcher(struct group_query *g, const char *text)
 {
 	const char *equal = strchr(text, '=');
@@ -84,9 +87,9 @@ static bool add_matcher(struct group_query *g, const char *text)
 	const char *value;
 
 	if (!equal || equal - negated == text) {
-		g->err = base_fail(g->error, sizeof(g->error), -EINVAL,
-				   "match=%.40s: not LABEL=VALUE, LABEL!=VALUE or LABEL=~REGEX",
-				   text);
+		g->err = base_fail(
+			g->error, sizeof(g->error), -EINVAL,
+			"match=%.40s: expected LABEL=VALUE, LABEL!=VALUE or LABEL=~REGEX", text);
 		return false;
 	}
 	value = equal + 1;
@@ -119,8 +122,9 @@ static bool parse_by(struct http_request *req, struct group_query *g)
 	strcpy(g->by_text, by);
 	while ((name = strsep(&rest, ","))) {
 		if (!*name || g->bys == BY_MAX) {
-			http_reply_error(req, 400, "by=%.80s: not up to %u labels with commas", by,
-					 BY_MAX);
+			http_reply_error(req, 400,
+					 "by=%.80s: expected at most %u labels separated by commas",
+					 by, BY_MAX);
 			return false;
 		}
 		g->by[g->bys++] = name;
@@ -128,7 +132,7 @@ static bool parse_by(struct http_request *req, struct group_query *g)
 	return true;
 }
 
-static bool parse(struct http_request *req, struct group_query *g)
+static bool parse_query(struct http_request *req, struct group_query *g)
 {
 	uint64_t points = POINTS_DEFAULT;
 	const char *fn = "sum";
@@ -137,7 +141,9 @@ static bool parse(struct http_request *req, struct group_query *g)
 	g->limit = GROUPS_DEFAULT;
 	g->metric = api_param_text(req, "metric");
 	if (!g->metric) {
-		http_reply_error(req, 400, "metric is missing: metric=NAME as in /api/v1/metrics");
+		http_reply_error(
+			req, 400,
+			"missing parameter metric=NAME, with a name as in /api/v1/metrics");
 		return false;
 	}
 	if (!api_param_choice(req, "fn", functions, sizeof(functions) / sizeof(*functions), &fn) ||
@@ -163,7 +169,7 @@ static bool parse(struct http_request *req, struct group_query *g)
 	return true;
 }
 
-/* ---- selection ---- */
+/* Selection */
 
 static bool wants_family(void *arg, const char *name, const struct region_metric *m)
 {
@@ -245,7 +251,7 @@ static int by_key(const void *a, const void *b)
 	return order ? order : (x->key_bytes > y->key_bytes) - (x->key_bytes < y->key_bytes);
 }
 
-/* Those of a region one after the other: what they have together is read once. */
+/* Keeps the series of a region together, so that their common data is read only once. */
 static int by_key_and_region(const void *a, const void *b)
 {
 	const struct group_series *x = a, *y = b;
@@ -263,7 +269,7 @@ static bool is_bucketed(enum sl_metric_kind kind)
 	return region_is_histogram(&(struct region_metric){.kind = kind});
 }
 
-/* False after an answer. */
+/* Returns false after an error response. */
 static bool select_series(struct http_request *req, struct group_query *g)
 {
 	const struct collect_series_walk walk = {wants_family, add_series, g};
@@ -274,19 +280,20 @@ static bool select_series(struct http_request *req, struct group_query *g)
 		if (g->err == -ENOMEM)
 			http_reply_error(req, 503, "out of memory");
 		else
-			http_reply_error(req, 400,
-					 g->err ? "over %u series: narrow it by match"
-						: "match: a regular expression takes too "
-						  "many steps",
-					 SERIES_MAX);
+			http_reply_error(
+				req, 400,
+				g->err ? "more than %u series: narrow the selection with match"
+				       : "match: a regular expression takes too "
+					 "many steps",
+				SERIES_MAX);
 	} else if (!g->found) {
 		http_reply_error(req, 404, "no such metric: %.200s", g->metric);
 	} else if (g->fn == GROUP_QUANTILE && !is_bucketed(g->kind)) {
 		http_reply_error(req, 400, "fn=%s: %.80s is a %s, not a histogram", g->fn_name,
 				 g->metric, region_kind_name(g->kind));
 	} else if (g->fn == GROUP_RATE && !g->counted) {
-		http_reply_error(req, 400, "fn=rate: %.80s is a %s, which does not count",
-				 g->metric, region_kind_name(g->kind));
+		http_reply_error(req, 400, "fn=rate: %.80s is a %s, not a counter", g->metric,
+				 region_kind_name(g->kind));
 	} else {
 		if (g->n)
 			qsort(g->series, g->n, sizeof(*g->series), by_key_and_region);
@@ -295,7 +302,7 @@ static bool select_series(struct http_request *req, struct group_query *g)
 	return false;
 }
 
-/* ---- one series by step ---- */
+/* One series per step */
 
 static int64_t hold_ns(const struct group_query *g)
 {
@@ -303,11 +310,11 @@ static int64_t hold_ns(const struct group_query *g)
 }
 
 /*
- * Walks the steps along with points that get older. Its step is -1 before all steps: one of a point
- * costs no division.
+ * Tracks the step of points that get older. step is -1 before all steps. Avoids a division per
+ * point.
  */
 struct group_step {
-	int64_t step, after_ns; /* it has the times after this one */
+	int64_t step, after_ns; /* after_ns: exclusive start of the step */
 };
 
 static int64_t go_back(const struct group_query *g, struct group_step *at, int64_t ns)
@@ -319,15 +326,15 @@ static int64_t go_back(const struct group_query *g, struct group_step *at, int64
 	return at->step;
 }
 
-/* A running total that grew until a point in this step. */
+/* Adds the growth of a running total up to a point in this step. */
 static void take_growth(struct group_query *g, int64_t step, double from, double to)
 {
 	if (step >= 0)
-		/* One that fell has begun anew, at 0. */
+		/* A total that fell was reset to 0. */
 		g->grown[step] += to >= from ? to - from : to;
 }
 
-/* The newest point first. */
+/* Records a point. Points arrive newest first. */
 static void take_value(struct group_query *g, int64_t step, const struct collect_point *p)
 {
 	double *to = &g->value[step + 1];
@@ -343,15 +350,15 @@ static void take_value(struct group_query *g, int64_t step, const struct collect
 }
 
 /*
- * Reads a series: value[i + 1] and at_ns[i + 1] are of the last point in step i, those at 0 of the
- * last one before all steps; grown[i] of what was counted in step i. False: there is no time.
+ * Reads a series. value[i + 1] and at_ns[i + 1] are the last point in step i; index 0 is the last
+ * point before all steps. grown[i] is the growth in step i. Returns false if the time is used up.
  */
 static bool read_series(struct group_query *g, const struct group_series *s)
 {
 	const int64_t from = g->steps.first_ns - g->steps.width_ns - hold_ns(g);
 	const int64_t last = api_step_ns(&g->steps, g->steps.n - 1);
 	struct group_step at = {(int64_t)g->steps.n - 1, last - g->steps.width_ns};
-	double next = NAN; /* the point after it, in step next_step */
+	double next = NAN; /* value of the point that follows, in step next_step */
 	int64_t next_step = -1, to = last;
 	ssize_t n;
 
@@ -380,8 +387,8 @@ static bool read_series(struct group_query *g, const struct group_series *s)
 	return true;
 }
 
-/* Adds a series, as it was read, to its group. */
-static inline void fold(struct group_query *g, size_t step, double v)
+/* Adds a value of a series to its group. */
+static inline void fold_value(struct group_query *g, size_t step, double v)
 {
 	double *sum = &g->sum[step];
 	const bool first = !g->count[step]++;
@@ -397,7 +404,7 @@ static inline void fold(struct group_query *g, size_t step, double v)
 static void fold_series(struct group_query *g)
 {
 	const int64_t hold = hold_ns(g);
-	size_t last = 0; /* the last step + 1 that has a point; at 0, whether one is before all */
+	size_t last = 0; /* 1 + the last step that has a point; 0: a point before all steps */
 
 	for (size_t i = 0; i < g->steps.n; i++) {
 		const int64_t here = g->at_ns[i + 1];
@@ -405,20 +412,24 @@ static void fold_series(struct group_query *g)
 		if (!g->counted) {
 			last = here ? i + 1 : last;
 			if (g->at_ns[last] && api_step_ns(&g->steps, i) - g->at_ns[last] <= hold)
-				fold(g, i, here ? g->value[i + 1] : g->value[last]);
+				fold_value(g, i, here ? g->value[i + 1] : g->value[last]);
 			continue;
 		}
 		if (!here)
 			continue;
-		/* The rate since the last point before this step, also in the steps between. */
+		/*
+		 * The rate since the last point before this step also applies to the steps in
+		 * between.
+		 */
 		if (g->at_ns[last] && here > g->at_ns[last] && here - g->at_ns[last] <= hold)
 			for (size_t k = last; k <= i; k++)
-				fold(g, k, g->grown[i] / ((double)(here - g->at_ns[last]) * 1e-9));
+				fold_value(g, k,
+					   g->grown[i] / ((double)(here - g->at_ns[last]) * 1e-9));
 		last = i + 1;
 	}
 }
 
-/* ---- groups ---- */
+/* Groups */
 
 static void put_points(struct group_query *g, struct base_json *j)
 {
@@ -437,7 +448,7 @@ static void put_points(struct group_query *g, struct base_json *j)
 	base_json_end(j, ']');
 }
 
-/* True: the group is complete. */
+/* Computes the values of a group. Returns true if the group is complete. */
 static bool values_of(struct group_query *g, const struct group_series *s, size_t n)
 {
 	memset(g->count, 0, g->steps.n * sizeof(*g->count));
@@ -450,7 +461,10 @@ static bool values_of(struct group_query *g, const struct group_series *s, size_
 	return true;
 }
 
-/* 0, -ENOMEM, -EDOM with *why, -ETIME. Quantiles of what was observed in each step. */
+/*
+ * Computes quantiles of the observations in each step. Returns 0, -ENOMEM, -ETIME, or -EDOM with
+ * the reason in *why.
+ */
 static int quantiles_of(struct group_query *g, const struct group_series *s, size_t n,
 			const char **why)
 {
@@ -488,7 +502,7 @@ static int quantiles_of(struct group_query *g, const struct group_series *s, siz
 	return err;
 }
 
-/* Without time or room left, a group is only counted. */
+/* Writes a group. If no time or room is left, it is only counted. */
 static void put_group(struct group_query *g, struct api_list *l, const struct group_series *s,
 		      size_t n)
 {
@@ -524,7 +538,7 @@ static void put_group(struct group_query *g, struct api_list *l, const struct gr
 	api_item_end(l);
 }
 
-static void answer(struct http_request *req, struct group_query *g)
+static void answer_group(struct http_request *req, struct group_query *g)
 {
 	struct api_answer *a = api_answer_begin(req);
 	struct api_list l = {.limit = g->limit};
@@ -567,13 +581,13 @@ void api_get_group(struct http_request *req, void *arg)
 {
 	struct group_query g = {.c = arg, .begun_ns = base_now_ns()};
 
-	if (parse(req, &g) && select_series(req, &g)) {
+	if (parse_query(req, &g) && select_series(req, &g)) {
 		if (!g.steps.n)
-			http_reply_error(req, 400, "the time is shorter than a step");
+			http_reply_error(req, 400, "the time range is shorter than a step");
 		else if (!make_room(&g))
 			http_reply_error(req, 503, "out of memory");
 		else
-			answer(req, &g);
+			answer_group(req, &g);
 	}
 	for (size_t i = 0; i < g.n; i++)
 		free(g.series[i].key);

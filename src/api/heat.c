@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* heat.c - what histograms observed over time, bucket by bucket. */
+/* heat.c - the observations of histograms over time, per bucket. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ struct heat_query {
 	int n;
 	struct api_steps steps;
 
-	/* Of the metric that is being looked at. */
+	/* The metric being read. */
 	uint32_t id;
 	struct api_shape *to;
 	enum { HEAT_MISSING, HEAT_OTHER, HEAT_FOUND } found;
@@ -42,7 +42,7 @@ static void note_shape(const struct region_metric *m, const uint64_t *value, voi
 	memcpy(h->unit, m->unit, BASE_MIN(strlen(m->unit), sizeof(h->unit) - 1) + 1);
 }
 
-/* False after an answer. */
+/* Returns false after an error response. */
 static bool find_shapes(struct http_request *req, struct heat_query *h, struct collect_collector *c)
 {
 	for (int i = 0; i < h->n; i++) {
@@ -66,7 +66,7 @@ static bool find_shapes(struct http_request *req, struct heat_query *h, struct c
 	return true;
 }
 
-/* Bounds and columns of the buckets from the first to the last that has something. */
+/* Writes bounds and columns of the buckets, from the first to the last non-empty bucket. */
 static void put_cells(struct base_json *j, const struct heat_query *h,
 		      const struct api_shape *merged, const uint64_t *count)
 {
@@ -100,8 +100,8 @@ static void put_cells(struct base_json *j, const struct heat_query *h,
 	base_json_end(j, ']');
 }
 
-static void answer(struct http_request *req, const struct heat_query *h,
-		   struct collect_collector *c, const struct api_shape *merged)
+static void answer_heat(struct http_request *req, const struct heat_query *h,
+			struct collect_collector *c, const struct api_shape *merged)
 {
 	uint64_t *count = calloc(h->steps.n * merged->buckets, sizeof(*count));
 	const uint64_t begun_ns = base_now_ns();
@@ -118,7 +118,9 @@ static void answer(struct http_request *req, const struct heat_query *h,
 		late = api_is_late(begun_ns);
 	}
 	if (late)
-		http_reply_error(req, 503, "it takes too long: ask for fewer series, or less time");
+		http_reply_error(
+			req, 503,
+			"the request takes too long: select fewer series or a shorter time range");
 	else
 		a = api_answer_begin(req);
 	if (a) {
@@ -148,7 +150,7 @@ void api_get_heat(struct http_request *req, void *arg)
 	h.steps = api_steps(&range, columns, API_OBSERVED_NS);
 	if (!h.steps.n) {
 		http_reply_error(req, 400,
-				 "the time is shorter than a step, which is at least 1 s");
+				 "the time range is shorter than a step, which is at least 1 s");
 		return;
 	}
 	if (find_shapes(req, &h, arg)) {
@@ -160,10 +162,10 @@ void api_get_heat(struct http_request *req, void *arg)
 		else if (err)
 			http_reply_error(req, 503, "out of memory");
 		else if (h.steps.n * merged.buckets > CELLS_MAX)
-			http_reply_error(req, 400, "more than %u cells: ask for fewer columns",
+			http_reply_error(req, 400, "more than %u cells: request fewer columns",
 					 CELLS_MAX);
 		else
-			answer(req, &h, arg, &merged);
+			answer_heat(req, &h, arg, &merged);
 		if (!err)
 			api_shape_free(&merged);
 	}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * layers.c - where the time of requests goes: quantiles of each layer of the stack by workload,
- * role and port, recent and since the collector's start; and what the hosts could not attribute, by
+ * layers.c - the time of requests per layer of the network stack: quantiles by workload, role and
+ * port, recent and since the collector's start; and the time that hosts could not attribute, by
  * cause.
  */
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 #define ROWS_MAX     1000
 
 struct api_layers_span {
-	uint64_t count[7]; /* by enum sl_slot_count */
+	uint64_t count[7]; /* indexed by enum sl_slot_count */
 	struct api_summary layer[SL_LAYERS];
 };
 
@@ -35,14 +35,14 @@ struct api_layers_walk {
 	bool failed;
 };
 
-static void digest(const struct region_layer_view *v, struct api_layers_span *s)
+static void summarize_layers(const struct region_layer_view *v, struct api_layers_span *s)
 {
 	memcpy(s->count, v->count, sizeof(s->count));
 	for (int i = 0; i < SL_LAYERS; i++)
 		s->layer[i] = api_layer_summary(v->cell[i]);
 }
 
-static bool matches(const struct api_layers_walk *w, const struct collect_layers_view *v)
+static bool matches_filters(const struct api_layers_walk *w, const struct collect_layers_view *v)
 {
 	const struct region_info *who = v->workload;
 	uint32_t found = collect_terms_in_text(&w->terms, v->hostname) |
@@ -54,20 +54,20 @@ static bool matches(const struct api_layers_walk *w, const struct collect_layers
 	       (!w->role || !strcmp(w->role, v->role));
 }
 
-static void take(const struct collect_layers_view *v, void *arg)
+static void take_row(const struct collect_layers_view *v, void *arg)
 {
 	struct api_layers_walk *w = arg;
 	struct api_layers_row *r;
 
-	if (!matches(w, v))
+	if (!matches_filters(w, v))
 		return;
 	if (!BASE_GROW(w->row, w->rows, w->room)) {
 		w->failed = true;
 		return;
 	}
 	r = &w->row[w->rows++];
-	digest(v->late, &r->late);
-	digest(v->all, &r->all);
+	summarize_layers(v->late, &r->late);
+	summarize_layers(v->all, &r->all);
 	r->late_ns = v->late_ns;
 	r->stale = v->stale;
 	api_owner_set(&r->owner, v->hostname, v->target, v->workload);
@@ -75,7 +75,7 @@ static void take(const struct collect_layers_view *v, void *arg)
 	snprintf(r->port, sizeof(r->port), "%s", v->port);
 }
 
-/* By recent requests, then by all requests. */
+/* Sorts by recent requests, then by all requests. */
 static int busiest_first(const void *a, const void *b)
 {
 	const struct api_layers_row *x = a, *y = b;
@@ -139,7 +139,7 @@ void api_get_layers(struct http_request *req, void *arg)
 	if (!api_param_choice(req, "role", roles, 3, &w.role) ||
 	    !api_param_u64(req, "limit", 0, ROWS_MAX, &l.limit) || !api_param_terms(req, &w.terms))
 		return;
-	collect_collector_layers(arg, take, &w);
+	collect_collector_layers(arg, take_row, &w);
 	if (w.failed)
 		http_reply_error(req, 503, "out of memory");
 	a = w.failed ? NULL : api_answer_begin(req);

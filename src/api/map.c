@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* map.c - the services as nodes, and an edge for all that one asks of another. */
+/* map.c - the service map: services as nodes, and their connections and calls as edges. */
 #include <math.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@
 struct api_map_walk {
 	struct api_list list;
 	struct api_map_calls calls;
-	bool outside; /* an edge has an end there */
+	bool outside; /* true if an edge leads outside */
 	struct collect_service_name culprit;
 };
 
@@ -45,7 +45,7 @@ static void note_outside(const struct collect_service_edge *e, void *arg)
 	w->outside |= !e->from || !e->to;
 }
 
-/* An end that is NULL is outside. */
+/* Writes the two ends of an edge. NULL means outside. */
 static void ends_json(struct base_json *j, const struct collect_service_name *from,
 		      const struct collect_service_name *to)
 {
@@ -93,7 +93,7 @@ static void edge_json(const struct collect_service_edge *e, void *arg)
 	api_item_end(&w->list);
 }
 
-/* An edge that no connection shows. */
+/* Writes an edge that is known only from traces, not from connections. */
 static void call_json(struct api_map_walk *w, const struct api_map_call *call)
 {
 	struct base_json *j = w->list.j;

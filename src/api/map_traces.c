@@ -7,7 +7,7 @@
 #include "base/grow.h"
 
 #define TRACES_MAX 64u
-#define SPANS_MAX  4096u /* of a trace */
+#define SPANS_MAX  4096u /* maximum number of spans per trace */
 #define CALLS_MAX  1024u
 #define RECENT_NS  600000000000ll
 
@@ -23,7 +23,7 @@ struct map_walk {
 	int64_t now_ns;
 	struct map_trace_id id[TRACES_MAX];
 	size_t ids;
-	struct map_span *span; /* of one trace, sorted by id */
+	struct map_span *span; /* spans of one trace, sorted by ID */
 	size_t spans, room;
 };
 
@@ -36,7 +36,7 @@ static bool take_id(const struct collect_trace *t, void *arg)
 	return w->ids < TRACES_MAX;
 }
 
-/* Under the tracer's lock: only copies. */
+/* Runs under the tracer's lock, so it only copies. */
 static void take_spans(const struct collect_trace *t, void *arg)
 {
 	struct map_walk *w = arg;
@@ -48,7 +48,7 @@ static void take_spans(const struct collect_trace *t, void *arg)
 								s->instance, s->duration_ns};
 }
 
-static bool same(const struct collect_service_name *a, const struct collect_service_name *b)
+static bool same_name(const struct collect_service_name *a, const struct collect_service_name *b)
 {
 	return !strcmp(a->service, b->service) && !strcmp(a->kube_namespace, b->kube_namespace);
 }
@@ -58,7 +58,7 @@ struct api_map_call *api_map_find(const struct api_map_calls *c,
 				  const struct collect_service_name *to)
 {
 	for (size_t i = 0; i < c->n; i++)
-		if (same(&c->v[i].from, from) && same(&c->v[i].to, to))
+		if (same_name(&c->v[i].from, from) && same_name(&c->v[i].to, to))
 			return &c->v[i];
 	return NULL;
 }
@@ -70,10 +70,10 @@ static void count_call(struct api_map_calls *to, struct collect_services *s,
 	struct api_map_call *at;
 	double seconds = (double)callee->duration_ns * 1e-9;
 
-	/* A span of another process of the same service is no call that the map shows. */
+	/* Calls within a service are not on the map. */
 	if (caller->instance == callee->instance ||
 	    !collect_services_name(s, caller->instance, &a) ||
-	    !collect_services_name(s, callee->instance, &b) || same(&a, &b))
+	    !collect_services_name(s, callee->instance, &b) || same_name(&a, &b))
 		return;
 	at = api_map_find(to, &a, &b);
 	if (!at) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * marks.c - what happened at a moment: anomalies and their ends, publishers that began, died or
- * were deployed anew, and the collector's own start.
+ * marks.c - events on the time axis: starts and ends of anomalies; starts, deaths and deployments
+ * of publishers; and the start of the collector.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,8 +15,10 @@
 
 #define MARKS_MAX     1000u
 #define ANOMALIES_MAX 1024u
-/* Publishers of a service that begin this soon after one another, or after one closed, belong to
- * one deployment. */
+/*
+ * Publishers of a service belong to one deployment if they start within this time of each other, or
+ * of the closing of an earlier one.
+ */
 #define DEPLOYMENT_NS 60000000000ll
 #define TEXT_BYTES    320u
 
@@ -34,7 +36,7 @@ struct marks_mark {
 	int64_t ns;
 	enum marks_kind kind;
 	uint64_t instance;
-	uint32_t pods; /* of a deployment */
+	uint32_t pods; /* number of pods in a deployment */
 	char service[COLLECT_LIFE_TEXT], text[TEXT_BYTES];
 };
 
@@ -45,8 +47,8 @@ struct marks {
 	bool full;
 };
 
-static struct marks_mark *add(struct marks *m, int64_t ns, enum marks_kind kind, uint64_t instance,
-			      const char *service)
+static struct marks_mark *add_mark(struct marks *m, int64_t ns, enum marks_kind kind,
+				   uint64_t instance, const char *service)
 {
 	struct marks_mark *to;
 
@@ -62,7 +64,7 @@ static struct marks_mark *add(struct marks *m, int64_t ns, enum marks_kind kind,
 	return to;
 }
 
-/* ---- lives ---- */
+/* Lives of publishers */
 
 static bool same_service(const struct collect_life *a, const struct collect_life *b)
 {
@@ -75,8 +77,7 @@ static const char *pod_name(const struct collect_life *l)
 	return *l->pod ? l->pod : *l->service ? l->service : "a publisher";
 }
 
-/* What of its service was before a start: the version of the last one, and whether one just closed.
- */
+/* Finds the previous start of the same service that has a version. */
 static const struct collect_life *version_before(const struct collect_life *l, size_t at)
 {
 	for (size_t i = at; i-- > 0;)
@@ -93,7 +94,7 @@ static bool closed_before(const struct collect_life *l, size_t at)
 	return false;
 }
 
-/* The deployment that this start belongs to: of the same service, and not long ago. */
+/* Finds a recent deployment of the same service that this start belongs to. */
 static struct marks_mark *deployment_before(struct marks *m, const struct collect_life *l)
 {
 	for (size_t i = m->n; i-- > 0 && l->ns - m->v[i].ns <= DEPLOYMENT_NS;)
@@ -113,17 +114,18 @@ static void add_start(struct marks *m, const struct collect_life *l, size_t at)
 		return;
 	}
 	if (changed) {
-		mark = add(m, life->ns, MARKS_DEPLOYMENT, life->instance, life->service);
+		mark = add_mark(m, life->ns, MARKS_DEPLOYMENT, life->instance, life->service);
 		if (mark)
 			snprintf(mark->text, sizeof(mark->text), "%s: %s replaced %s",
 				 life->service, life->version, old->version);
 	} else if (closed_before(l, at)) {
-		mark = add(m, life->ns, MARKS_DEPLOYMENT, life->instance, life->service);
+		mark = add_mark(m, life->ns, MARKS_DEPLOYMENT, life->instance, life->service);
 		if (mark)
-			snprintf(mark->text, sizeof(mark->text), "%s: %s replaced one that closed",
-				 life->service, pod_name(life));
+			snprintf(mark->text, sizeof(mark->text),
+				 "%s: %s replaced a pod that closed", life->service,
+				 pod_name(life));
 	} else {
-		mark = add(m, life->ns, MARKS_START, life->instance, life->service);
+		mark = add_mark(m, life->ns, MARKS_START, life->instance, life->service);
 		if (mark)
 			snprintf(mark->text, sizeof(mark->text), "%s began", pod_name(life));
 	}
@@ -144,7 +146,7 @@ static bool add_lives(struct marks *m, struct collect_collector *c)
 	if (!l)
 		return false;
 	n = collect_collector_lives(c, l, COLLECT_LIVES_MAX);
-	/* A start is known only when the publisher is first read. */
+	/* Sort: a start is recorded late, when the publisher is first read. */
 	qsort(l, n, sizeof(*l), by_life);
 	for (size_t i = 0; i < n; i++) {
 		struct marks_mark *mark;
@@ -152,7 +154,7 @@ static bool add_lives(struct marks *m, struct collect_collector *c)
 		if (l[i].kind == COLLECT_LIFE_START && strcmp(l[i].service, API_AGENT_SERVICE)) {
 			add_start(m, l, i);
 		} else if (l[i].kind == COLLECT_LIFE_DEATH) {
-			mark = add(m, l[i].ns, MARKS_DEATH, l[i].instance, l[i].service);
+			mark = add_mark(m, l[i].ns, MARKS_DEATH, l[i].instance, l[i].service);
 			if (mark)
 				snprintf(mark->text, sizeof(mark->text), "%s died (pid %u)",
 					 pod_name(&l[i]), l[i].pid);
@@ -162,7 +164,7 @@ static bool add_lives(struct marks *m, struct collect_collector *c)
 	return true;
 }
 
-/* ---- anomalies ---- */
+/* Anomalies */
 
 static bool add_anomalies(struct marks *m, struct collect_collector *c)
 {
@@ -178,23 +180,23 @@ static bool add_anomalies(struct marks *m, struct collect_collector *c)
 	n = act_verdicts_anomalies(view.verdicts, 0, a, ANOMALIES_MAX);
 	for (size_t i = n; i-- > 0;) {
 		const char *pod = *a[i].name.pod ? a[i].name.pod : a[i].name.service;
-		struct marks_mark *mark = add(m, a[i].begin_ns, MARKS_ANOMALY, a[i].instance,
-					      a[i].name.service);
+		struct marks_mark *mark = add_mark(m, a[i].begin_ns, MARKS_ANOMALY, a[i].instance,
+						   a[i].name.service);
 
 		if (mark)
 			snprintf(mark->text, sizeof(mark->text), "%.*s", (int)TEXT_BYTES - 1,
 				 *a[i].explanation ? a[i].explanation : pod);
-		mark = a[i].end_ns
-			       ? add(m, a[i].last_ns, MARKS_END, a[i].instance, a[i].name.service)
-			       : NULL;
+		mark = a[i].end_ns ? add_mark(m, a[i].last_ns, MARKS_END, a[i].instance,
+					      a[i].name.service)
+				   : NULL;
 		if (mark)
-			snprintf(mark->text, sizeof(mark->text), "%s is as usual again", pod);
+			snprintf(mark->text, sizeof(mark->text), "%s is back to normal", pod);
 	}
 	free(a);
 	return true;
 }
 
-/* ---- the answer ---- */
+/* Response */
 
 static int by_time(const void *a, const void *b)
 {
@@ -233,9 +235,9 @@ void api_get_marks(struct http_request *req, void *arg)
 	m.v = api_alloc(req, m.room * sizeof(*m.v));
 	if (!m.v)
 		return;
-	mark = add(&m, api_status_begun_ns(), MARKS_COLLECTOR, 0, "");
+	mark = add_mark(&m, api_status_begun_ns(), MARKS_COLLECTOR, 0, "");
 	if (mark)
-		snprintf(mark->text, sizeof(mark->text), "the collector began");
+		snprintf(mark->text, sizeof(mark->text), "the collector started");
 	if (!add_lives(&m, arg) || !add_anomalies(&m, arg)) {
 		http_reply_error(req, 503, "out of memory");
 		goto out;

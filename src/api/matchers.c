@@ -12,7 +12,7 @@
 #include "base/base.h"
 
 #define PATTERN_MAX 4096u
-#define STEPS_MAX   100000u /* of backtracking for one value */
+#define STEPS_MAX   100000u /* maximum number of backtracking steps per value */
 #define HEAP_MAX_KB 1024u
 
 char *api_copy_text(const char *s, size_t bytes)
@@ -26,9 +26,10 @@ char *api_copy_text(const char *s, size_t bytes)
 	return copy;
 }
 
-/* ---- one matcher ---- */
+/* Matchers */
 
-static int compile(struct api_matchers *ms, struct api_matcher *m, char *error, size_t error_bytes)
+static int compile_regex(struct api_matchers *ms, struct api_matcher *m, char *error,
+			 size_t error_bytes)
 {
 	pcre2_compile_context *limits = pcre2_compile_context_create(NULL);
 	PCRE2_SIZE at;
@@ -60,7 +61,7 @@ static int compile(struct api_matchers *ms, struct api_matcher *m, char *error, 
 	return m->data && ms->context ? 0 : -ENOMEM;
 }
 
-static bool passes(struct api_matchers *ms, const struct api_matcher *m, const char *value)
+static bool matcher_passes(struct api_matchers *ms, const struct api_matcher *m, const char *value)
 {
 	int n;
 
@@ -87,15 +88,16 @@ int api_matchers_add(struct api_matchers *ms, enum api_match type, const char *n
 		return base_fail(error, error_bytes, -EINVAL, "more than %u matchers",
 				 API_MATCHERS_MAX);
 	if (memchr(name, 0, name_bytes) || memchr(value, 0, value_bytes))
-		return base_fail(error, error_bytes, -EINVAL, "a NUL in a matcher");
+		return base_fail(error, error_bytes, -EINVAL, "a matcher contains a NUL");
 	ms->n++;
 	*m = (struct api_matcher){.type = type,
 				  .name = api_copy_text(name, name_bytes),
 				  .value = api_copy_text(value, value_bytes)};
 	if (!m->name || !m->value)
 		return -ENOMEM;
-	return type == API_MATCH_RE || type == API_MATCH_NOT_RE ? compile(ms, m, error, error_bytes)
-								: 0;
+	return type == API_MATCH_RE || type == API_MATCH_NOT_RE
+		       ? compile_regex(ms, m, error, error_bytes)
+		       : 0;
 }
 
 void api_matchers_free(struct api_matchers *ms)
@@ -113,7 +115,7 @@ void api_matchers_free(struct api_matchers *ms)
 bool api_matchers_name(struct api_matchers *ms, const char *name)
 {
 	for (size_t i = 0; i < ms->n; i++)
-		if (!strcmp(ms->m[i].name, "__name__") && !passes(ms, &ms->m[i], name))
+		if (!strcmp(ms->m[i].name, "__name__") && !matcher_passes(ms, &ms->m[i], name))
 			return false;
 	return true;
 }
@@ -130,12 +132,12 @@ bool api_matchers_labels(struct api_matchers *ms, const struct collect_series_vi
 {
 	for (size_t i = 0; i < ms->n; i++)
 		if (strcmp(ms->m[i].name, "__name__") &&
-		    !passes(ms, &ms->m[i], label_of(s, ms->m[i].name)))
+		    !matcher_passes(ms, &ms->m[i], label_of(s, ms->m[i].name)))
 			return false;
 	return true;
 }
 
-/* ---- text ---- */
+/* Text */
 
 const char *api_promql_space(const char *s)
 {
@@ -174,8 +176,10 @@ static size_t put_utf8(char *out, unsigned int c)
 	return 3;
 }
 
-/* The character behind a backslash, in Go's syntax, of which PromQL's strings are. NULL: none. */
-static const char *unescape(const char *s, char *out, size_t *n)
+/*
+ * Decodes the character after a backslash. PromQL strings use Go's syntax. Returns NULL if invalid.
+ */
+static const char *read_escape(const char *s, char *out, size_t *n)
 {
 	static const char letters[] = "abfnrtv\\'\"", bytes[] = "\a\b\f\n\r\t\v\\'\"";
 	const char *at = *s ? strchr(letters, *s) : NULL;
@@ -200,7 +204,10 @@ static const char *unescape(const char *s, char *out, size_t *n)
 	return s + 1 + digits;
 }
 
-/* Reads a string in quotes into out, which has room for it. Returns its end, or NULL. */
+/*
+ * Decodes a quoted string into out, which must be large enough. Returns the end of the string, or
+ * NULL.
+ */
 static const char *read_string(const char *s, char *out, size_t *n)
 {
 	const char quote = *s++;
@@ -212,7 +219,7 @@ static const char *read_string(const char *s, char *out, size_t *n)
 		if (*s != '\\' || quote == '`')
 			out[(*n)++] = *s++;
 		else
-			s = unescape(s + 1, out, n);
+			s = read_escape(s + 1, out, n);
 	}
 	return s && *s ? s + 1 : NULL;
 }
@@ -224,7 +231,7 @@ static const char *read_operator(const char *s, enum api_match *type)
 					   [API_MATCH_NOT_EQUAL] = "!=",
 					   [API_MATCH_EQUAL] = "="};
 
-	/* "=" begins others, so it comes last. */
+	/* "=" is a prefix of other operators, so it comes last. */
 	for (int i = API_MATCH_NOT_RE; i >= 0; i--)
 		if (!strncmp(s, text[i], strlen(text[i]))) {
 			*type = (enum api_match)i;
@@ -233,7 +240,7 @@ static const char *read_operator(const char *s, enum api_match *type)
 	return NULL;
 }
 
-/* What stands within braces. Returns the end of the last string, or NULL. */
+/* Parses one matcher inside braces. Returns its end, or NULL. */
 static const char *read_matcher(struct api_matchers *ms, const char *s, char *room, char *error,
 				size_t error_bytes)
 {
@@ -245,7 +252,10 @@ static const char *read_matcher(struct api_matchers *ms, const char *s, char *ro
 	if (bytes) {
 		s += bytes;
 	} else if (*s == '"') {
-		/* Since Prometheus 3: a name in UTF-8, alone the metric's. */
+		/*
+		 * Prometheus 3 allows quoted UTF-8 names; a name without a value is the metric's
+		 * name.
+		 */
 		s = read_string(s, room, &n);
 		name = room;
 		value = room + n;
@@ -258,7 +268,8 @@ static const char *read_matcher(struct api_matchers *ms, const char *s, char *ro
 	s = s && n ? read_operator(api_promql_space(s), &type) : NULL;
 	s = s ? read_string(api_promql_space(s), value, &bytes) : NULL;
 	if (!s) {
-		base_fail(error, error_bytes, 0, "a matcher is LABEL=\"VALUE\", != , =~ or !~");
+		base_fail(error, error_bytes, 0,
+			  "expected a matcher such as LABEL=\"VALUE\", or with !=, =~ or !~");
 		return NULL;
 	}
 	return api_matchers_add(ms, type, name, n, value, bytes, error, error_bytes) ? NULL : s;
@@ -275,17 +286,20 @@ static const char *read_matchers(struct api_matchers *ms, const char *s, char *r
 		if (*s == ',')
 			s++;
 		else if (*s != '}')
-			return base_fail(error, error_bytes, 0, "a matcher is followed by , or }"),
+			return base_fail(error, error_bytes, 0, "expected , or } after a matcher"),
 			       NULL;
 	}
 	return s + 1;
 }
 
-/* Some matcher must not match what a series without any label has. */
-static bool selects(struct api_matchers *ms)
+/*
+ * Returns true if some matcher rejects the empty string, so that the selector cannot match
+ * everything.
+ */
+static bool has_selective(struct api_matchers *ms)
 {
 	for (size_t i = 0; i < ms->n; i++)
-		if (!passes(ms, &ms->m[i], ""))
+		if (!matcher_passes(ms, &ms->m[i], ""))
 			return true;
 	return false;
 }
@@ -295,7 +309,7 @@ const char *api_matchers_parse(struct api_matchers *ms, const char *text, char *
 {
 	const char *s = api_promql_space(text);
 	const size_t n = api_promql_name(s, true);
-	/* Strings only get shorter. */
+	/* Decoding only shortens strings. */
 	char *room = malloc(3 * strlen(text) + 1);
 
 	*error = 0;
@@ -305,10 +319,9 @@ const char *api_matchers_parse(struct api_matchers *ms, const char *text, char *
 	s = api_promql_space(s + n);
 	if (*s == '{')
 		s = read_matchers(ms, s, room, error, error_bytes);
-	if (s && !selects(ms)) {
+	if (s && !has_selective(ms)) {
 		base_fail(error, error_bytes, 0,
-			  "a selector has a metric's name, or a matcher that an empty value does "
-			  "not fit");
+			  "a selector needs a name, or a matcher that rejects the empty string");
 		s = NULL;
 	}
 	if (!s)

@@ -9,7 +9,7 @@
 #include "base/base.h"
 #include "collect/read/calc.h"
 
-/* ---- shapes ---- */
+/* Shapes */
 
 int api_shape_of(struct api_shape *s, const struct region_metric *m)
 {
@@ -72,11 +72,11 @@ double api_shape_high(const struct api_shape *s, uint32_t i)
 	return i ? collect_exponential_bound(s->scale, (double)s->first + i - 1) : s->zero;
 }
 
-/* ---- exponential ---- */
+/* Exponential histograms */
 
 /*
- * Bucket i of scale s ends at 2^(i * 2^-s), so bucket i of scale s lies in bucket
- * ceil(i / 2^(s - t)) of a scale t below it.
+ * Bucket i of scale s ends at 2^(i * 2^-s). It therefore lies in bucket ceil(i / 2^(s - t)) of a
+ * lower scale t.
  */
 static int64_t ceil_at(int64_t i, int down)
 {
@@ -87,7 +87,7 @@ static int merge_exponential(struct api_shape *out, const struct api_shape *cons
 			     const char **why)
 {
 	int64_t below = INT64_MIN,
-		above = INT64_MAX; /* ends of the zero bucket, of the last but one */
+		above = INT64_MAX; /* ends of the zero bucket and of the last bucket but one */
 	bool same = true;
 
 	*out = *of[0];
@@ -99,7 +99,7 @@ static int merge_exponential(struct api_shape *out, const struct api_shape *cons
 	for (size_t i = 0; i < n; i++) {
 		const int down = of[i]->scale - out->scale;
 		const int64_t zero_end = ceil_at((int64_t)of[i]->first - 1, down);
-		/* The last bucket has no end: it begins where the one before it ends. */
+		/* The last bucket has no end. It begins at the end of the previous one. */
 		const int64_t last = ((int64_t)of[i]->first + of[i]->buckets - 3) >> down;
 
 		below = BASE_MAX(below, zero_end);
@@ -109,7 +109,8 @@ static int merge_exponential(struct api_shape *out, const struct api_shape *cons
 		const double end = collect_exponential_bound(out->scale, (double)below);
 
 		if (out->zero > end * (1 + 1e-9)) {
-			*why = "zero buckets of the histograms overlap with others' buckets";
+			*why = "the zero bucket of one histogram overlaps with other buckets of "
+			       "another";
 			return -EDOM;
 		}
 		out->zero = end;
@@ -130,11 +131,11 @@ static uint32_t exponential_bucket(const struct api_shape *merged, const struct 
 
 	if (!bucket || i < merged->first)
 		return 0;
-	/* The last one of any histogram ends above the last bound of the merged one. */
+	/* The last bucket of any histogram ends above the last bound of the merged one. */
 	return (uint32_t)BASE_MIN(i - merged->first + 1, (int64_t)merged->buckets - 1);
 }
 
-/* ---- classic ---- */
+/* Classic histograms */
 
 static int merge_classic(struct api_shape *out, const struct api_shape *const *of, size_t n,
 			 const char **why)
@@ -166,7 +167,7 @@ static uint32_t classic_bucket(const struct api_shape *merged, const struct api_
 
 	if (bucket >= of->bound_count)
 		return merged->bound_count;
-	/* The first bound at or above that of the bucket. */
+	/* Find the first bound that is not below the bound of the bucket. */
 	while (low < high) {
 		const uint32_t mid = (low + high) / 2;
 
@@ -198,7 +199,7 @@ uint32_t api_shape_bucket(const struct api_shape *merged, const struct api_shape
 			       : classic_bucket(merged, of, bucket);
 }
 
-/* ---- observations ---- */
+/* Observations */
 
 struct merge_observed {
 	const struct api_steps *steps;
@@ -206,10 +207,13 @@ struct merge_observed {
 	uint64_t *count;
 };
 
-static bool observed(void *arg, int64_t ns, const struct collect_bucket *v, size_t n)
+static bool add_observed(void *arg, int64_t ns, const struct collect_bucket *v, size_t n)
 {
 	const struct merge_observed *o = arg;
-	/* The middle of the second says which step it is of, whichever moment it was read at. */
+	/*
+	 * Use the middle of the second to choose the step, independent of the exact time of the
+	 * read.
+	 */
 	const int64_t step = api_step_of(o->steps, ns - API_OBSERVED_NS / 2);
 
 	if (step < 0 || (size_t)step >= o->steps->n)
@@ -228,6 +232,6 @@ bool api_shape_observed(struct collect_collector *c, uint64_t instance, uint32_t
 	struct merge_observed o = {steps, merged, of, count};
 
 	return collect_collector_observed(c, instance, metric, steps->first_ns - steps->width_ns,
-					  api_step_ns(steps, steps->n) + API_OBSERVED_NS, observed,
-					  &o) >= 0;
+					  api_step_ns(steps, steps->n) + API_OBSERVED_NS,
+					  add_observed, &o) >= 0;
 }

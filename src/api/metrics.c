@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* metrics.c - metrics with their values, their history and their buckets. */
+/* metrics.c - metrics with their values, history and buckets. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -13,10 +13,10 @@
 
 #define POINTS_DEFAULT	1000
 #define POINTS_MAX	10000
-#define RAW_POINTS_MAX	262144 /* at once, before decimation: 4 MiB */
+#define RAW_POINTS_MAX	262144 /* points read at once, before decimation: 4 MiB */
 #define LAST_DEFAULT_NS 10000000000ull
 
-/* ---- metrics ---- */
+/* Metrics */
 
 static uint64_t bucket_count(const struct region_metric *m, const uint64_t *buckets)
 {
@@ -91,26 +91,27 @@ static void value_json(struct base_json *j, const struct region_metric *m, const
 	}
 }
 
-/* Collects regions first and reads their metrics after the walk, which may hold a lock. */
+/* Collects the regions first, and reads their metrics after the walk, which may hold a lock. */
 struct metrics_walk {
 	struct api_list list;
 	struct collect_terms terms;
 	const char *kind, *pod;
 	uint64_t pod_instance;
 	bool pod_is_instance;
-	struct collect_series_id ids[API_SERIES_MAX]; /* only these */
+	struct collect_series_id ids[API_SERIES_MAX]; /* IDs of the requested series */
 	int id_count;
 	bool no_memory;
-	bool changing; /* only what changed in the last minute */
-	bool *still;   /* of the region at hand, by metric; NULL: all change */
+	bool changing; /* true: list only metrics that changed in the last minute */
+	/* per metric of the current region: true if unchanged; NULL: all count as changed */
+	bool *still;
 	size_t stills;
-	uint64_t unchanged; /* not listed because of that */
+	uint64_t unchanged; /* number of metrics left out because they are unchanged */
 
 	struct noted {
 		uint64_t instance, metrics;
-		uint32_t found; /* terms that the region's labels match */
-		bool agent;	/* an agent's own region: listed last */
-		bool used;	/* one of its metrics is in the answer */
+		uint32_t found; /* bit mask of the terms that match the region's labels */
+		bool agent;	/* an agent's own region, which is listed last */
+		bool used;	/* true if one of its metrics is in the response */
 	} * region;
 	size_t regions, capacity, at;
 };
@@ -161,7 +162,10 @@ static bool wanted_metric(const struct metrics_walk *walk, const struct region_m
 		collect_terms_in_labels(&walk->terms, m->labels, m->label_count)) == all;
 }
 
-/* Kernel tables are of no service, so only what never happened is known not to change there. */
+/*
+ * Returns true if a metric is unchanged. In kernel tables, which have no service, only a metric
+ * that is still zero is known to be unchanged.
+ */
 static bool is_still(const struct metrics_walk *walk, const struct region_metric *m,
 		     const uint64_t *value)
 {
@@ -195,7 +199,7 @@ static void metric_json(const struct region_metric *m, const uint64_t *value, vo
 	region->used |= !walk->list.truncated;
 }
 
-/* The pods of the listed metrics, by instance. Regions are sorted. */
+/* Writes the pods of the listed metrics, by instance. Regions are sorted. */
 static void metric_pod_json(const struct collect_region_view *r, void *arg)
 {
 	struct metrics_walk *walk = arg;
@@ -247,7 +251,9 @@ static void metrics_answer(struct http_request *req, struct collect_collector *c
 
 		if (region->agent != (i >= walk->regions))
 			continue;
-		/* Without a filter the number is known: skip what is not shown. */
+		/*
+		 * Without a filter the number of metrics is known: skip regions outside the page.
+		 */
 		if (all && (l->given >= l->limit || l->truncated ||
 			    l->matching + region->metrics <= l->offset))
 			l->matching += region->metrics;
@@ -296,7 +302,7 @@ void api_get_metrics(struct http_request *req, void *arg)
 	free(walk.region);
 }
 
-/* ---- one metric, by id ---- */
+/* Single metrics, by ID */
 
 static void bucket_json(struct base_json *j, double low, double high, uint64_t count)
 {
@@ -361,9 +367,9 @@ static void one_metric_json(const struct region_metric *m, const uint64_t *value
 		buckets_json(j, m, value);
 }
 
-/* Describes the metric; false if there is none with this ID. */
-static bool describe(struct base_json *j, struct collect_collector *c, struct collect_series_id id,
-		     bool with_buckets)
+/* Describes a metric. Returns false if the ID is unknown. */
+static bool describe_metric(struct base_json *j, struct collect_collector *c,
+			    struct collect_series_id id, bool with_buckets)
 {
 	struct one_metric one = {.j = j, .id = id.metric, .with_buckets = with_buckets};
 
@@ -371,8 +377,8 @@ static bool describe(struct base_json *j, struct collect_collector *c, struct co
 }
 
 /*
- * Writes "series", one object per ID, and ends the answer. series() writes what follows the ID;
- * false: there is no such series. 404 if there is none of them.
+ * Writes "series" with one object per ID, and ends the response; the status is 404 if all IDs are
+ * unknown. series() writes the members after the ID, and returns false for an unknown ID.
  */
 static void series_answer(struct http_request *req, struct collect_collector *c,
 			  struct api_answer *a, const struct collect_series_id *ids, int count,
@@ -404,24 +410,24 @@ static void series_answer(struct http_request *req, struct collect_collector *c,
 	http_reply_error(req, 404, "no such series: %.200s", http_query(req, "series"));
 }
 
-/* ---- history ---- */
+/* History */
 
 struct history_query {
 	struct api_range range;
-	uint64_t max; /* points per series */
+	uint64_t max; /* maximum number of points per series */
 	uint64_t begun_ns;
 	struct collect_point *points; /* [RAW_POINTS_MAX + POINTS_MAX] */
 	struct collect_point *kept;   /* [POINTS_MAX] */
 
-	/* Of the series that is being read. */
+	/* Results for the current series. */
 	uint64_t recorded;
-	bool clipped; /* there was no time for the oldest */
+	bool clipped; /* true if the oldest points are missing because the time was used up */
 };
 
 /*
- * Reads a range in pieces, the newest first, each decimated with what is left of those after it:
- * the lowest and the highest of a step are the same in whichever order they are found. Returns the
- * number of points, or -ENOENT.
+ * Reads a range in pieces, newest first. Each piece is decimated together with the remaining points
+ * of the newer pieces; the extremes of a step do not depend on the order. Returns the number of
+ * points, or -ENOENT.
  */
 static ssize_t read_range(struct collect_collector *c, struct collect_series_id id,
 			  struct history_query *q)
@@ -456,7 +462,7 @@ static ssize_t read_range(struct collect_collector *c, struct collect_series_id 
 	}
 }
 
-/* Writes one series. False: there is no such series. */
+/* Writes one series. Returns false if there is no such series. */
 static bool history_json(struct base_json *j, struct collect_collector *c,
 			 struct collect_series_id id, void *arg)
 {
@@ -465,7 +471,7 @@ static bool history_json(struct base_json *j, struct collect_collector *c,
 	ssize_t read = -ENOENT;
 	size_t n;
 
-	if (describe(j, c, id, false))
+	if (describe_metric(j, c, id, false))
 		read = read_range(c, id, q);
 	if (read < 0)
 		return false;
@@ -504,13 +510,13 @@ void api_get_history(struct http_request *req, void *arg)
 	free(q.points);
 }
 
-/* ---- buckets of histograms ---- */
+/* Buckets of histograms */
 
 static bool series_buckets(struct base_json *j, struct collect_collector *c,
 			   struct collect_series_id id, void *arg)
 {
 	(void)arg;
-	return describe(j, c, id, true);
+	return describe_metric(j, c, id, true);
 }
 
 void api_get_buckets(struct http_request *req, void *arg)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * net.c - latency between hosts, one-way and round trip, with the layers of both hosts' stacks: the
- * whole way of a request, from the client's call to its copy of the response.
+ * net.c - one-way and round-trip latency between hosts, with the stack layers of both hosts: the
+ * whole path of a request, from the client's call to its copy of the response.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -12,9 +12,9 @@
 #include "collect/tables/pair_latency.h"
 #include "collect/tables/tables.h"
 
-#define LAYER_ROWS 4096u /* hosts, roles and ports beyond this have no trips */
+#define LAYER_ROWS 4096u /* maximum number of (host, role, port) combinations with trips */
 
-/* The layers of all workloads of a host that serve a port, or are its clients. */
+/* Layers of one host, over all workloads that serve a port or are its clients. */
 struct stack {
 	const char *target;
 	char port[8];
@@ -24,13 +24,13 @@ struct stack {
 
 struct api_net_walk {
 	const char *host;
-	uint64_t port; /* 0: any */
+	uint64_t port; /* port to select; 0: any */
 	struct api_list list;
 	struct stack *stack;
 	size_t stacks, room;
 };
 
-/* ---- layers ---- */
+/* Layers */
 
 static struct stack *stack_of(const struct api_net_walk *w, const char *target, const char *port,
 			      bool server)
@@ -52,7 +52,7 @@ static void take_layers(const struct collect_layers_view *v, void *arg)
 		return;
 	if (!s) {
 		if (w->stacks == LAYER_ROWS || !BASE_GROW(w->stack, w->stacks, w->room))
-			return; /* it has no trip */
+			return; /* the table is full: this combination has no trip */
 		s = &w->stack[w->stacks++];
 		memset(s, 0, sizeof(*s));
 		s->target = v->target;
@@ -65,7 +65,7 @@ static void take_layers(const struct collect_layers_view *v, void *arg)
 	s->late.count[SL_COUNT_REQUESTS] += v->late->count[SL_COUNT_REQUESTS];
 }
 
-/* ---- a trip: its parts in the order of time, as in source/tcp/net_round.h ---- */
+/* Trips: their parts in order of time, as in source/tcp/net_round.h */
 
 static struct api_summary of_hist(const struct tcp_net_hist *h)
 {
@@ -126,7 +126,7 @@ static void trip_json(struct base_json *j, const struct stack *client, const str
 		sum += p.count ? p.mean : 0;
 	}
 	base_json_end(j, ']');
-	/* Means add up, quantiles do not. */
+	/* Means can be added, quantiles cannot. */
 	base_put(j, KV_QUANTILE("mean", whole ? sum : NAN));
 	base_json_end(j, '}');
 }
@@ -148,7 +148,7 @@ static void trips_json(const struct api_net_walk *w, const struct collect_net_pa
 	base_json_end(w->list.j, ']');
 }
 
-/* ---- pairs ---- */
+/* Pairs of hosts */
 
 static void way_json(struct base_json *j, const char *name, const struct collect_net_port_view *v,
 		     enum collect_net_way way)
@@ -218,7 +218,7 @@ static void pair_json(const struct api_net_walk *w, const struct collect_net_pai
 	base_json_end(j, ']');
 }
 
-static bool matches(const struct api_net_walk *w, const struct collect_net_pair_view *v)
+static bool matches_filters(const struct api_net_walk *w, const struct collect_net_pair_view *v)
 {
 	bool port = !w->port, host = !w->host;
 
@@ -233,7 +233,7 @@ static void take_pair(const struct collect_net_pair_view *v, void *arg)
 {
 	struct api_net_walk *w = arg;
 
-	if (!matches(w, v) || !api_item(&w->list))
+	if (!matches_filters(w, v) || !api_item(&w->list))
 		return;
 	pair_json(w, v);
 	api_item_end(&w->list);

@@ -7,14 +7,14 @@
 #include "api/page_assets.h"
 
 /*
- * Only content of this server, no inline style, and one inline script, known by its hash: a label
- * cannot become code, and the page works without Internet access.
+ * Allows only content of this server, no inline style, and a single inline script, identified by
+ * its hash. So a label cannot become code, and the page works without Internet access.
  */
 #define POLICY                                                                           \
 	"default-src 'none'; script-src 'self' '%s'; style-src 'self'; img-src 'self'; " \
 	"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-/* No data is in them: the page asks for a token where one is needed. */
+/* Needs no token: assets contain no data, and the page asks for a token when it needs one. */
 static void get_asset(struct http_request *req, void *arg)
 {
 	const struct api_asset *asset = arg;
@@ -24,7 +24,7 @@ static void get_asset(struct http_request *req, void *arg)
 	http_add_header(req, "Content-Security-Policy", policy);
 	http_add_header(req, "X-Content-Type-Options", "nosniff");
 	http_add_header(req, "Referrer-Policy", "no-referrer");
-	/* Revalidated each time, so that an upgrade shows at once. */
+	/* Clients revalidate each time, so that an upgrade takes effect at once. */
 	http_add_header(req, "Cache-Control", "no-cache");
 	http_reply_static(req, 200, asset->content_type, asset->body, asset->bytes, asset->etag);
 }

@@ -6,16 +6,16 @@
 #include <stddef.h>
 
 struct api_asset {
-	const char *path; /* "/app.js" */
+	const char *path; /* path of the asset, such as "/app.js" */
 	const char *content_type;
-	const char *etag; /* of the content, without quotes */
+	const char *etag; /* hash of the content, without quotes */
 	const unsigned char *body;
 	size_t bytes;
 };
 
 extern const struct api_asset api_assets[];
 extern const size_t api_asset_count;
-/* The hash of the script in index.html, for the Content-Security-Policy. */
+/* Hash of the script in index.html, for the Content-Security-Policy. */
 extern const char api_asset_script[];
 
 #endif

@@ -14,12 +14,15 @@ struct api_pods_walk {
 	uint64_t now_ns; /* CLOCK_REALTIME */
 	struct collect_terms terms;
 	const char *state;
-	struct act_verdicts *verdicts; /* NULL: nothing is analysed */
+	struct act_verdicts *verdicts; /* verdicts of the analysis; NULL: no analysis */
 };
 
 static const char *const state_names[] = {"live", "dead", "closed", "stale", "dropped", "retired"};
 
-/* A workload of kernel tables is not always a pod: then its container, service or unit. */
+/*
+ * Returns a pod's name. A workload in a kernel table may not be a pod; then its container, service
+ * or unit.
+ */
 static const char *name_of(const struct region_info *info)
 {
 	static const char *const keys[] = {"pod", "container", "service", "unit"};
@@ -31,7 +34,7 @@ static const char *name_of(const struct region_info *info)
 	return name;
 }
 
-/* Absent where the directory does not say. */
+/* Writes nothing if the directory has no tenant information. */
 static void tenant_json(struct base_json *j, const struct collect_tenant_view *t)
 {
 	if (!t->known)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * prometheus.c - the paths of Prometheus' HTTP API over the history
- * (prometheus.io/docs/prometheus/latest/querying/api): series, labels, and of queries the part that
- * promql.h names. Answers have Prometheus' form, errors too.
+ * prometheus.c - the Prometheus HTTP API (prometheus.io/docs/prometheus/latest/querying/api) over
+ * the history: series, labels, and queries in the subset of promql.h. Responses and errors have
+ * Prometheus' format.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -20,7 +20,7 @@
 #include "base/grow.h"
 #include "export/number.h"
 
-static void refuse(struct http_request *req, int status, const char *type, const char *why)
+static void refuse_request(struct http_request *req, int status, const char *type, const char *why)
 {
 	json_t *j = json_pack("{s:s, s:s, s:s}", "status", "error", "errorType", type, "error",
 			      why);
@@ -31,16 +31,19 @@ static void refuse(struct http_request *req, int status, const char *type, const
 static void refuse_errno(struct http_request *req, int err, const char *why)
 {
 	if (err == -ENOMEM)
-		refuse(req, 503, "unavailable", "out of memory");
+		refuse_request(req, 503, "unavailable", "out of memory");
 	else if (err == -EINVAL)
-		refuse(req, 400, "bad_data", why);
+		refuse_request(req, 400, "bad_data", why);
 	else
-		refuse(req, 422, "execution", *why ? why : api_select_failure(err));
+		refuse_request(req, 422, "execution", *why ? why : api_select_failure(err));
 }
 
-/* ---- parameters ---- */
+/* Parameters */
 
-/* False after a 400. Without the parameter, *ns stays, unless it is needed. */
+/*
+ * Parses a time. Without the parameter, *ns stays unchanged, unless it is required. Returns false
+ * after a 400 response.
+ */
 static bool param_time(struct http_request *req, const char *key, bool needed, int64_t *ns)
 {
 	const char *s = api_param_text(req, key);
@@ -48,18 +51,18 @@ static bool param_time(struct http_request *req, const char *key, bool needed, i
 
 	if (s ? api_parse_time(s, ns) : !needed)
 		return true;
-	snprintf(why, sizeof(why), "%s=%.40s: not a time in seconds or by RFC 3339", key,
+	snprintf(why, sizeof(why), "%s=%.40s: expected a time in seconds or as in RFC 3339", key,
 		 s ? s : "");
-	refuse(req, 400, "bad_data", why);
+	refuse_request(req, 400, "bad_data", why);
 	return false;
 }
 
-/* ---- series and labels ---- */
+/* Series and labels */
 
 struct prom_select {
 	struct collect_collector *c;
 	struct api_selected all;
-	int64_t from_ns, to_ns; /* of the client; both ends are open by default */
+	int64_t from_ns, to_ns; /* range that the client requests; unbounded by default */
 	size_t given;
 	int err;
 	char error[256];
@@ -77,7 +80,7 @@ static bool add_match(void *arg, const char *key, const char *value)
 	end = api_matchers_parse(&m, value, p->error, sizeof(p->error));
 	if (!end || *end)
 		p->err = end ? base_fail(p->error, sizeof(p->error), -EINVAL,
-					 "a selector, and nothing behind it: %.40s", end)
+					 "unexpected text after the selector: %.40s", end)
 			     : -EINVAL;
 	else
 		p->err = api_select(&p->all, p->c, &m);
@@ -85,7 +88,7 @@ static bool add_match(void *arg, const char *key, const char *value)
 	return !p->err;
 }
 
-/* Whether the series has a point in the time that the client asks for. */
+/* Returns true if the series has a point in the requested time range. */
 static bool has_points(const struct prom_select *p, const struct api_series *s)
 {
 	struct collect_point point;
@@ -96,7 +99,7 @@ static bool has_points(const struct prom_select *p, const struct api_series *s)
 					       p->from_ns, p->to_ns, &point, 1) > 0;
 }
 
-/* False after an error. */
+/* Selects the series of a request. Returns false after an error response. */
 static bool select_series(struct http_request *req, struct prom_select *p, bool needed)
 {
 	p->from_ns = INT64_MIN;
@@ -108,7 +111,7 @@ static bool select_series(struct http_request *req, struct prom_select *p, bool 
 	if (!p->given && !needed && !p->err)
 		add_match(p, "match[]", "{__name__=~\".+\"}");
 	if (!p->given)
-		refuse(req, 400, "bad_data", "no match[] parameter provided");
+		refuse_request(req, 400, "bad_data", "no match[] parameter provided");
 	else if (p->err)
 		refuse_errno(req, p->err, p->error);
 	else
@@ -117,7 +120,7 @@ static bool select_series(struct http_request *req, struct prom_select *p, bool 
 	return false;
 }
 
-static struct api_answer *begin(struct http_request *req)
+static struct api_answer *begin_success(struct http_request *req)
 {
 	struct api_answer *a = api_answer(req);
 
@@ -159,7 +162,7 @@ static void get_series(struct http_request *req, void *arg)
 
 	if (!select_series(req, &p, true))
 		return;
-	a = begin(req);
+	a = begin_success(req);
 	if (a) {
 		base_json_kbegin(&a->json, "data", '[');
 		for (size_t i = 0; i < p.all.n && !a->json.overflow; i++)
@@ -171,7 +174,7 @@ static void get_series(struct http_request *req, void *arg)
 	api_selected_free(&p.all);
 }
 
-struct prom_texts { /* parts of labels */
+struct prom_texts { /* label names or values */
 	struct prom_text {
 		const char *s;
 		size_t n;
@@ -200,8 +203,10 @@ static void sort_unique(struct prom_texts *t)
 	t->n = kept + 1;
 }
 
-/* Names of labels, or with of the values of that one. False: out of memory. */
-static bool gather(const struct prom_select *p, const char *of, struct prom_texts *t)
+/*
+ * Collects all label names, or with `of` all values of that label. Returns false if out of memory.
+ */
+static bool gather_texts(const struct prom_select *p, const char *of, struct prom_texts *t)
 {
 	for (size_t i = 0; i < p->all.n; i++) {
 		const struct api_series *s = &p->all.v[i];
@@ -218,7 +223,7 @@ static bool gather(const struct prom_select *p, const char *of, struct prom_text
 			t->v[t->n++] = of ? (struct prom_text){label.value, label.value_bytes}
 					  : (struct prom_text){label.name, label.name_bytes};
 		}
-		/* Most series have the labels of the one before. */
+		/* Remove duplicates early: consecutive series have mostly the same labels. */
 		if (t->n > 65536)
 			sort_unique(t);
 	}
@@ -234,10 +239,10 @@ static void answer_texts(struct http_request *req, struct collect_collector *c, 
 
 	if (!select_series(req, &p, false))
 		return;
-	if (!gather(&p, of, &t)) {
+	if (!gather_texts(&p, of, &t)) {
 		refuse_errno(req, -ENOMEM, "");
 	} else {
-		a = begin(req);
+		a = begin_success(req);
 		if (a) {
 			base_json_kbegin(&a->json, "data", '[');
 			for (size_t i = 0; i < t.n && !a->json.overflow; i++)
@@ -260,18 +265,18 @@ static void get_label_values(struct http_request *req, void *arg)
 	const char *name = http_variable(req);
 	const size_t n = strlen(name);
 
-	/* "NAME/values" */
+	/* The path ends in "NAME/values". */
 	if (n > 7 && !strcmp(name + n - 7, "/values")) {
 		char label[SL_NAME_MAX + 1];
 
 		snprintf(label, sizeof(label), "%.*s", (int)(n - 7), name);
 		answer_texts(req, arg, label);
 	} else {
-		refuse(req, 404, "not_found", "as in /api/v1/label/NAME/values");
+		refuse_request(req, 404, "not_found", "expected /api/v1/label/NAME/values");
 	}
 }
 
-/* ---- queries ---- */
+/* Queries */
 
 static void put_point(struct base_json *j, int64_t ns, double v)
 {
@@ -322,14 +327,15 @@ static void answer_query(struct http_request *req, struct collect_collector *c,
 	int err = api_promql_parse(&q, text ? text : "", error, sizeof(error));
 
 	if (!err && q.range_ns && q.function == API_PROMQL_VALUE)
-		err = base_fail(error, sizeof(error), -EINVAL,
-				"a range needs a function, as in rate(x[1s]); its points are in "
-				"/api/v1/history");
+		err = base_fail(
+			error, sizeof(error), -EINVAL,
+			"a range selector needs a function, as in rate(x[1s]); /api/v1/history "
+			"returns the points");
 	err = err ? err : api_promql_evaluate(&q, c, steps, &r);
 	if (err)
 		refuse_errno(req, err, error);
 	else
-		a = begin(req);
+		a = begin_success(req);
 	if (a) {
 		put_result(&a->json, &r, steps, matrix);
 		api_answer_end(req, a);
@@ -357,11 +363,12 @@ static void get_query_range(struct http_request *req, void *arg)
 	    !param_time(req, "end", true, &s.end_ns))
 		return;
 	if (!step || api_promql_duration(step, &s.step_ns)) {
-		refuse(req, 400, "bad_data", "step: not a duration of at least 1ms, as in 10ms");
+		refuse_request(req, 400, "bad_data",
+			       "step: expected a duration of at least 1ms, such as 10ms");
 	} else if (s.end_ns < s.start_ns) {
-		refuse(req, 400, "bad_data", "end is before start");
+		refuse_request(req, 400, "bad_data", "end is before start");
 	} else if ((s.end_ns - s.start_ns) / s.step_ns >= API_PROMQL_STEPS) {
-		refuse(req, 400, "bad_data", "more than 11000 steps: make step longer");
+		refuse_request(req, 400, "bad_data", "more than 11000 steps: use a longer step");
 	} else {
 		s.n = (size_t)((s.end_ns - s.start_ns) / s.step_ns) + 1;
 		answer_query(req, arg, &s, true);

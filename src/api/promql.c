@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* promql.c - reads the part of PromQL that is answered here. */
+/* promql.c - parses the supported subset of PromQL. */
 #include "api/promql.h"
 
 #include <ctype.h>
@@ -10,17 +10,17 @@
 
 #include "base/base.h"
 
-#define DURATION_MAX 3.2e16 /* ns: a year */
+#define DURATION_MAX 3.2e16 /* a year in ns */
 
 struct promql_parser {
 	struct api_promql *q;
 	const char *at;
-	size_t depth; /* of aggregations */
+	size_t depth; /* nesting depth of aggregations */
 	char *error;
 	size_t error_bytes;
 };
 
-static int wrong(const struct promql_parser *p, const char *what)
+static int fail_parse(const struct promql_parser *p, const char *what)
 {
 	if (!*p->at)
 		return base_fail(p->error, p->error_bytes, -EINVAL, "%s, not the end", what);
@@ -32,14 +32,14 @@ static void skip_space(struct promql_parser *p)
 	p->at = api_promql_space(p->at);
 }
 
-static bool is(const struct promql_parser *p, char c)
+static bool is_next(const struct promql_parser *p, char c)
 {
 	return *p->at == c;
 }
 
-static bool took(struct promql_parser *p, char c)
+static bool take_char(struct promql_parser *p, char c)
 {
-	if (!is(p, c))
+	if (!is_next(p, c))
 		return false;
 	p->at++;
 	skip_space(p);
@@ -57,9 +57,9 @@ static bool took_word(struct promql_parser *p, const char *word)
 	return true;
 }
 
-/* ---- durations ---- */
+/* Durations */
 
-/* Reads "1h30m", or a number of seconds. Returns the end, or NULL. */
+/* Parses "1h30m" or a number of seconds. Returns the end of the text, or NULL. */
 static const char *read_duration(const char *s, int64_t *ns)
 {
 	static const struct {
@@ -101,9 +101,9 @@ int api_promql_duration(const char *text, int64_t *ns)
 	return end && !*end ? 0 : -EINVAL;
 }
 
-/* ---- the expression ---- */
+/* Expressions */
 
-static int selector(struct promql_parser *p)
+static int parse_selector(struct promql_parser *p)
 {
 	const char *end = api_matchers_parse(&p->q->matchers, p->at, p->error, p->error_bytes);
 
@@ -111,47 +111,47 @@ static int selector(struct promql_parser *p)
 		return -EINVAL;
 	p->at = end;
 	skip_space(p);
-	if (took(p, '[')) {
+	if (take_char(p, '[')) {
 		end = read_duration(p->at, &p->q->range_ns);
 		if (!end)
-			return wrong(p, "a range is a duration, as in [5m]");
+			return fail_parse(p, "expected a duration, as in [5m]");
 		p->at = end;
 		skip_space(p);
-		if (!took(p, ']'))
-			return wrong(p, "expected ]; subqueries are not answered here");
+		if (!take_char(p, ']'))
+			return fail_parse(p, "expected ]; subqueries are not supported");
 	}
 	if (took_word(p, "offset")) {
 		end = read_duration(p->at, &p->q->offset_ns);
 		if (!end)
-			return wrong(p, "an offset is a duration");
+			return fail_parse(p, "expected a duration as offset");
 		p->at = end;
 		skip_space(p);
 	}
 	return 0;
 }
 
-static int grouping(struct promql_parser *p, struct api_promql_aggregate *a)
+static int parse_grouping(struct promql_parser *p, struct api_promql_aggregate *a)
 {
 	a->without = took_word(p, "without");
 	if (!a->without && !took_word(p, "by"))
 		return 0;
-	if (!took(p, '('))
-		return wrong(p, "expected (");
-	while (!took(p, ')')) {
+	if (!take_char(p, '('))
+		return fail_parse(p, "expected (");
+	while (!take_char(p, ')')) {
 		const size_t n = api_promql_name(p->at, false);
 
 		if (!n)
-			return wrong(p, "expected a label");
+			return fail_parse(p, "expected a label name");
 		if (a->labels == API_PROMQL_LABELS)
-			return wrong(p, "too many labels");
+			return fail_parse(p, "too many labels");
 		a->label[a->labels] = strndup(p->at, n);
 		if (!a->label[a->labels])
 			return -ENOMEM;
 		a->labels++;
 		p->at += n;
 		skip_space(p);
-		if (!took(p, ',') && !is(p, ')'))
-			return wrong(p, "expected , or )");
+		if (!take_char(p, ',') && !is_next(p, ')'))
+			return fail_parse(p, "expected , or )");
 	}
 	return 0;
 }
@@ -175,7 +175,7 @@ static const char *const operators[] = {[API_PROMQL_BY_SUM] = "sum",
 					[API_PROMQL_BY_MAX] = "max",
 					[API_PROMQL_BY_COUNT] = "count"};
 
-/* A function's name, with its parenthesis behind it, for a metric may be called so. */
+/* Returns true if a function name with "(" follows. A name alone could be a metric. */
 static bool is_call(const struct promql_parser *p, const char *name)
 {
 	const size_t n = strlen(name);
@@ -184,7 +184,7 @@ static bool is_call(const struct promql_parser *p, const char *name)
 	       *api_promql_space(p->at + n) == '(';
 }
 
-static int call(struct promql_parser *p)
+static int parse_call(struct promql_parser *p)
 {
 	for (int f = API_PROMQL_RATE; f < API_PROMQL_FUNCTIONS; f++) {
 		int err;
@@ -194,24 +194,23 @@ static int call(struct promql_parser *p)
 		p->q->function = (enum api_promql_function)f;
 		p->at += strlen(functions[f]);
 		skip_space(p);
-		took(p, '(');
-		err = selector(p);
+		take_char(p, '(');
+		err = parse_selector(p);
 		if (err)
 			return err;
 		if (!p->q->range_ns)
-			return wrong(p, "a function takes a range, as in x[5m]");
-		return took(p, ')') ? 0 : wrong(p, "expected )");
+			return fail_parse(p, "the function needs a range, as in x[5m]");
+		return take_char(p, ')') ? 0 : fail_parse(p, "expected )");
 	}
 	if (api_promql_name(p->at, true) &&
 	    *api_promql_space(p->at + api_promql_name(p->at, true)) == '(')
-		return wrong(p,
-			     "expected a function of those answered here (rate, increase, delta, "
-			     "irate, *_over_time; sum, avg, min, max, count)");
-	return selector(p);
+		return fail_parse(p, "expected a supported function (rate, increase, delta, "
+				     "irate, *_over_time; sum, avg, min, max, count)");
+	return parse_selector(p);
 }
 
-/* Aggregations, from the outermost in; the list has the innermost first. */
-static int expression(struct promql_parser *p)
+/* Parses aggregations from the outermost inwards; the resulting list begins with the innermost. */
+static int parse_expression(struct promql_parser *p)
 {
 	struct api_promql_aggregate a = {.labels = 0};
 	const char *const begin = p->at;
@@ -225,24 +224,24 @@ static int expression(struct promql_parser *p)
 	}
 	if (op < API_PROMQL_OPERATORS) {
 		p->at = api_promql_space(p->at + strlen(operators[op]));
-		if (!is(p, '(') && strncmp(p->at, "by", 2) && strncmp(p->at, "without", 7)) {
-			op = API_PROMQL_OPERATORS; /* a metric that is called so */
+		if (!is_next(p, '(') && strncmp(p->at, "by", 2) && strncmp(p->at, "without", 7)) {
+			op = API_PROMQL_OPERATORS; /* a metric of this name */
 			p->at = begin;
 		}
 	}
 	if (op == API_PROMQL_OPERATORS)
-		return call(p);
+		return parse_call(p);
 	if (p->depth++ == API_PROMQL_AGGREGATES)
-		return wrong(p, "expected at most 4 aggregations");
+		return fail_parse(p, "expected at most 4 aggregations");
 	a.op = (enum api_promql_operator)op;
-	err = grouping(p, &a);
-	if (!err && !took(p, '('))
-		err = wrong(p, "expected (");
-	err = err ? err : expression(p);
-	if (!err && !took(p, ')'))
-		err = wrong(p, "expected )");
+	err = parse_grouping(p, &a);
+	if (!err && !take_char(p, '('))
+		err = fail_parse(p, "expected (");
+	err = err ? err : parse_expression(p);
+	if (!err && !take_char(p, ')'))
+		err = fail_parse(p, "expected )");
 	if (!err && !a.labels)
-		err = grouping(p, &a);
+		err = parse_grouping(p, &a);
 	if (!err) {
 		p->q->aggregate[p->q->aggregates++] = a;
 		return 0;
@@ -259,9 +258,9 @@ int api_promql_parse(struct api_promql *q, const char *text, char *error, size_t
 
 	*error = 0;
 	skip_space(&p);
-	err = expression(&p);
+	err = parse_expression(&p);
 	if (!err && *p.at)
-		err = wrong(&p, "expected the end; operators are not answered here");
+		err = fail_parse(&p, "expected the end; operators are not supported");
 	if (err && !*error)
 		base_fail(error, error_bytes, err, "out of memory");
 	return err;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * promql_eval.c - evaluates what promql.c read, with Prometheus 2's meaning: a range has both of
- * its ends, and rate() extrapolates to them
+ * promql_eval.c - evaluates parsed expressions with the semantics of Prometheus 2: ranges include
+ * both ends, and rate() extrapolates to them
  * (prometheus.io/docs/prometheus/latest/querying/functions).
  */
 #include <errno.h>
@@ -14,9 +14,9 @@
 #include "base/grow.h"
 
 #define POINTS_AT_ONCE 16384u
-#define SERIES_POINTS  4000000u	 /* of one series */
-#define VALUES_MAX     8000000u	 /* of a result: rows times steps */
-#define WORK_MAX       100000000 /* points that functions look at */
+#define SERIES_POINTS  4000000u	 /* maximum number of points per series */
+#define VALUES_MAX     8000000u	 /* maximum number of values in a result: rows times steps */
+#define WORK_MAX       100000000 /* maximum number of points that functions process */
 
 struct promql_points {
 	struct collect_point *v;
@@ -32,18 +32,18 @@ struct promql_run {
 	uint64_t work;
 };
 
-/* ---- points ---- */
+/* Points */
 
-static int64_t window(const struct api_promql *q)
+static int64_t window_ns(const struct api_promql *q)
 {
 	return q->range_ns ? q->range_ns : API_PROMQL_LOOKBACK - 1000000;
 }
 
-static int load(struct promql_run *r, const struct api_series *s)
+static int load_points(struct promql_run *r, const struct api_series *s)
 {
 	const int64_t end = r->steps->end_ns - r->q->offset_ns + 999999;
-	int64_t from = r->steps->start_ns - r->q->offset_ns - window(r->q);
-	/* Of one instant, the newest is all. */
+	int64_t from = r->steps->start_ns - r->q->offset_ns - window_ns(r->q);
+	/* At a single instant, only the newest point matters. */
 	const bool last = r->steps->n == 1 && r->q->function == API_PROMQL_VALUE;
 
 	r->points.n = 0;
@@ -69,9 +69,9 @@ static int load(struct promql_run *r, const struct api_series *s)
 	return 0;
 }
 
-/* ---- functions: of n points, from start to end in ms ---- */
+/* Functions of n points, from start to end in ms */
 
-static double ms(int64_t ns)
+static double to_ms(int64_t ns)
 {
 	return (double)(ns / 1000000);
 }
@@ -81,8 +81,8 @@ static bool is_counter_function(enum api_promql_function f)
 	return f == API_PROMQL_RATE || f == API_PROMQL_INCREASE || f == API_PROMQL_IRATE;
 }
 
-static bool extrapolated(enum api_promql_function f, const struct collect_point *p, size_t n,
-			 double start, double end, double *out)
+static bool extrapolate_change(enum api_promql_function f, const struct collect_point *p, size_t n,
+			       double start, double end, double *out)
 {
 	const bool counter = is_counter_function(f);
 	double grown, before, after, span, mean, whole;
@@ -93,11 +93,11 @@ static bool extrapolated(enum api_promql_function f, const struct collect_point 
 	for (size_t i = 1; counter && i < n; i++)
 		if (p[i].value < p[i - 1].value)
 			grown += p[i - 1].value;
-	before = (ms(p[0].ns) - start) / 1000;
-	after = (end - ms(p[n - 1].ns)) / 1000;
-	span = (ms(p[n - 1].ns) - ms(p[0].ns)) / 1000;
+	before = (to_ms(p[0].ns) - start) / 1000;
+	after = (end - to_ms(p[n - 1].ns)) / 1000;
+	span = (to_ms(p[n - 1].ns) - to_ms(p[0].ns)) / 1000;
 	mean = span / (double)(n - 1);
-	/* A counter was not below 0. */
+	/* A counter cannot have been below 0. */
 	if (counter && grown > 0 && p[0].value >= 0)
 		before = fmin(before, span * (p[0].value / grown));
 	whole = span + (before < mean * 1.1 ? before : mean / 2) +
@@ -113,7 +113,7 @@ static bool instant_rate(const struct collect_point *p, size_t n, double *out)
 	if (n < 2)
 		return false;
 	*out = p[n - 1].value - (p[n - 1].value < p[n - 2].value ? 0 : p[n - 2].value);
-	*out /= (ms(p[n - 1].ns) - ms(p[n - 2].ns)) / 1000;
+	*out /= (to_ms(p[n - 1].ns) - to_ms(p[n - 2].ns)) / 1000;
 	return true;
 }
 
@@ -125,7 +125,7 @@ static double over_time(enum api_promql_function f, const struct collect_point *
 		return (double)n;
 	for (size_t i = 0; i < n; i++) {
 		sum += p[i].value;
-		/* A NaN stays only if there is nothing else. */
+		/* The result is NaN only if all values are. */
 		if (p[i].value < least || isnan(least))
 			least = p[i].value;
 		if (p[i].value > most || isnan(most))
@@ -137,14 +137,14 @@ static double over_time(enum api_promql_function f, const struct collect_point *
 				     : sum / (double)n;
 }
 
-static bool compute(enum api_promql_function f, const struct collect_point *p, size_t n,
-		    double start, double end, double *out)
+static bool compute_value(enum api_promql_function f, const struct collect_point *p, size_t n,
+			  double start, double end, double *out)
 {
 	switch (f) {
 	case API_PROMQL_RATE:
 	case API_PROMQL_INCREASE:
 	case API_PROMQL_DELTA:
-		return extrapolated(f, p, n, start, end, out);
+		return extrapolate_change(f, p, n, start, end, out);
 	case API_PROMQL_IRATE:
 		return instant_rate(p, n, out);
 	case API_PROMQL_VALUE:
@@ -159,7 +159,7 @@ static bool compute(enum api_promql_function f, const struct collect_point *p, s
 	}
 }
 
-/* ---- rows ---- */
+/* Rows */
 
 static void row_free(struct api_promql_row *row)
 {
@@ -176,9 +176,9 @@ void api_promql_result_free(struct api_promql_result *r)
 	*r = (struct api_promql_result){.n = 0};
 }
 
-/* Labels of which some are dropped. NULL: out of memory. */
-static struct export_remote_series *relabel(struct export_remote_series *from,
-					    const struct api_promql_aggregate *a)
+/* Copies the labels that an aggregation keeps. Returns NULL if out of memory. */
+static struct export_remote_series *copy_labels(struct export_remote_series *from,
+						const struct api_promql_aggregate *a)
 {
 	const struct api_series s = {.of = from};
 	struct export_remote_series *to = malloc(sizeof(*to) + from->label_bytes);
@@ -194,7 +194,7 @@ static struct export_remote_series *relabel(struct export_remote_series *from,
 		for (size_t i = 0; a && i < a->labels; i++)
 			named |= strlen(a->label[i]) == label.name_bytes &&
 				 !memcmp(a->label[i], label.name, label.name_bytes);
-		/* Without an aggregation the name alone goes. */
+		/* Without an aggregation, only the name is removed. */
 		if (label.name_bytes == 8 && !memcmp(label.name, "__name__", 8)
 			    ? !(a && !a->without && named)
 			    : a && named == a->without)
@@ -222,12 +222,12 @@ static int evaluate_series(struct promql_run *r, const struct api_series *s,
 				     .has = calloc(steps, sizeof(*row.has))};
 	size_t first = 0, end = 0;
 	bool any = false;
-	int err = row.value && row.has ? load(r, s) : -ENOMEM;
+	int err = row.value && row.has ? load_points(r, s) : -ENOMEM;
 
 	for (size_t i = 0; !err && i < steps; i++) {
 		const int64_t at = r->steps->start_ns + (int64_t)i * r->steps->step_ns -
 				   q->offset_ns;
-		const int64_t from = at - window(q);
+		const int64_t from = at - window_ns(q);
 
 		while (end < r->points.n && r->points.v[end].ns / 1000000 <= at / 1000000)
 			end++;
@@ -236,14 +236,14 @@ static int evaluate_series(struct promql_run *r, const struct api_series *s,
 		r->work += end - first + 1;
 		if (r->work > WORK_MAX)
 			err = -ERANGE;
-		row.has[i] = compute(q->function, r->points.v + first, end - first, ms(from),
-				     ms(at), &row.value[i]);
+		row.has[i] = compute_value(q->function, r->points.v + first, end - first,
+					   to_ms(from), to_ms(at), &row.value[i]);
 		any |= row.has[i];
 	}
 	if (!err && any) {
 		row.of = q->function == API_PROMQL_VALUE || q->function == API_PROMQL_LAST
 				 ? export_remote_series_copy(s->of)
-				 : relabel(s->of, NULL);
+				 : copy_labels(s->of, NULL);
 		if (row.of && BASE_GROW(out->row, out->n, out->room)) {
 			out->row[out->n++] = row;
 			return out->n * steps > VALUES_MAX ? -ERANGE : 0;
@@ -254,9 +254,9 @@ static int evaluate_series(struct promql_run *r, const struct api_series *s,
 	return err;
 }
 
-/* ---- aggregations ---- */
+/* Aggregations */
 
-static void combine(enum api_promql_operator op, double *to, double v)
+static void combine_values(enum api_promql_operator op, double *to, double v)
 {
 	switch (op) {
 	case API_PROMQL_BY_MIN:
@@ -270,8 +270,9 @@ static void combine(enum api_promql_operator op, double *to, double v)
 	}
 }
 
-/* Rows [first, end) of equal labels into the first. */
-static int fold(struct api_promql_row *row, size_t rows, size_t steps, enum api_promql_operator op)
+/* Combines rows with equal labels into the first row. */
+static int fold_rows(struct api_promql_row *row, size_t rows, size_t steps,
+		     enum api_promql_operator op)
 {
 	uint32_t *count = calloc(steps, sizeof(*count));
 
@@ -282,7 +283,7 @@ static int fold(struct api_promql_row *row, size_t rows, size_t steps, enum api_
 			if (!row[k].has[i])
 				continue;
 			if (count[i]++)
-				combine(op, &row->value[i], row[k].value[i]);
+				combine_values(op, &row->value[i], row[k].value[i]);
 			else
 				row->value[i] = row[k].value[i];
 		}
@@ -297,14 +298,14 @@ static int fold(struct api_promql_row *row, size_t rows, size_t steps, enum api_
 	return 0;
 }
 
-static int aggregate(struct api_promql_result *r, const struct api_promql_aggregate *a,
-		     size_t steps)
+static int aggregate_rows(struct api_promql_result *r, const struct api_promql_aggregate *a,
+			  size_t steps)
 {
 	size_t kept = 0, end;
 	int err = 0;
 
 	for (size_t i = 0; i < r->n; i++) {
-		struct export_remote_series *of = relabel(r->row[i].of, a);
+		struct export_remote_series *of = copy_labels(r->row[i].of, a);
 
 		if (!of)
 			return -ENOMEM;
@@ -316,7 +317,7 @@ static int aggregate(struct api_promql_result *r, const struct api_promql_aggreg
 	for (size_t i = 0; i < r->n; i = end) {
 		for (end = i + 1; end < r->n && !by_labels(&r->row[i], &r->row[end]);)
 			end++;
-		err = err ? err : fold(&r->row[i], end - i, steps, a->op);
+		err = err ? err : fold_rows(&r->row[i], end - i, steps, a->op);
 		for (size_t k = i + 1; k < end; k++)
 			row_free(&r->row[k]);
 		r->row[kept++] = r->row[i];
@@ -329,7 +330,7 @@ int api_promql_evaluate(const struct api_promql *q, struct collect_collector *c,
 			const struct api_promql_steps *steps, struct api_promql_result *out)
 {
 	struct promql_run r = {.q = q, .c = c, .steps = steps};
-	struct api_matchers matchers = q->matchers; /* it notes what it costs */
+	struct api_matchers matchers = q->matchers; /* a copy, because it records its cost */
 	int err = api_select(&r.selected, c, &matchers);
 
 	for (size_t i = 0; !err && i < r.selected.n; i++)
@@ -340,7 +341,7 @@ int api_promql_evaluate(const struct api_promql *q, struct collect_collector *c,
 		if (!by_labels(&out->row[i - 1], &out->row[i]))
 			err = -EEXIST;
 	for (size_t i = 0; !err && i < q->aggregates; i++)
-		err = aggregate(out, &q->aggregate[i], steps->n);
+		err = aggregate_rows(out, &q->aggregate[i], steps->n);
 	api_selected_free(&r.selected);
 	free(r.points.v);
 	return err;

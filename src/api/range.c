@@ -11,10 +11,10 @@
 #include "base/base.h"
 
 #define RANGE_MAX_NS 86400000000000ll
-#define YEAR_9999    253402300799.0 /* s */
-#define SECONDS_MAX  9.2e9	    /* in an int64_t of nanoseconds: until 2261 */
+#define YEAR_9999    253402300799.0 /* seconds */
+#define SECONDS_MAX  9.2e9	    /* limit of an int64_t of nanoseconds: the year 2261 */
 
-/* To the millisecond. Times that no sample can have are as far away as can be said. */
+/* Rounds to milliseconds and clamps times beyond the representable range. */
 static int64_t to_ns(double seconds)
 {
 	return llround(fmax(fmin(seconds, SECONDS_MAX), -SECONDS_MAX) * 1e3) * 1000000;
@@ -51,7 +51,8 @@ static bool param_time(struct http_request *req, const char *key, int64_t *ns)
 
 	if (!s || api_parse_time(s, ns))
 		return true;
-	http_reply_error(req, 400, "%s=%.40s: not a time in seconds or by RFC 3339", key, s);
+	http_reply_error(req, 400, "%s=%.40s: expected a time in seconds or as in RFC 3339", key,
+			 s);
 	return false;
 }
 
@@ -61,13 +62,14 @@ bool api_param_range(struct http_request *req, uint64_t last_ns, struct api_rang
 
 	out->to_ns = (int64_t)base_realtime_ns();
 	if (last && (base_parse_duration(last, &last_ns) || !last_ns || last_ns > RANGE_MAX_NS)) {
-		http_reply_error(req, 400,
-				 "last=%.40s: not a duration up to 24h, as in 500ms, 10s, 5m",
-				 last);
+		http_reply_error(
+			req, 400,
+			"last=%.40s: expected a duration up to 24h, such as 500ms, 10s or 5m",
+			last);
 		return false;
 	}
 	if (last && (api_param_text(req, "start") || api_param_text(req, "end"))) {
-		http_reply_error(req, 400, "last or start and end, not both");
+		http_reply_error(req, 400, "give either last, or start and end");
 		return false;
 	}
 	if (!param_time(req, "end", &out->to_ns))
@@ -78,17 +80,17 @@ bool api_param_range(struct http_request *req, uint64_t last_ns, struct api_rang
 	if (out->from_ns > 0 && out->from_ns < out->to_ns &&
 	    out->to_ns - out->from_ns <= RANGE_MAX_NS)
 		return true;
-	http_reply_error(req, 400, "start and end: not times in their order, at most 24h apart");
+	http_reply_error(req, 400, "start must be before end, by at most 24h");
 	return false;
 }
 
 struct api_steps api_steps(const struct api_range *r, uint64_t most, int64_t least_ns)
 {
-	/* A step of its own is for the alignment. */
+	/* The width leaves room for one extra step, for the alignment. */
 	int64_t width = (r->to_ns - r->from_ns) / (int64_t)BASE_MAX(most, 1u) + 1;
 	struct api_steps s;
 
-	/* Whole milliseconds: a step's end is a time that the answer can say. */
+	/* Use whole milliseconds, so that JSON can represent the end of a step exactly. */
 	width = BASE_MAX(width, least_ns);
 	s.width_ns = (width + 999999) / 1000000 * 1000000;
 	s.first_ns = (r->from_ns / s.width_ns + 1) * s.width_ns;
@@ -100,7 +102,7 @@ int64_t api_step_of(const struct api_steps *s, int64_t ns)
 {
 	const int64_t from = s->first_ns - s->width_ns;
 
-	/* A step has its end, not its beginning. */
+	/* A step includes its end, but not its beginning. */
 	return ns <= from ? -1 : (ns - from - 1) / s->width_ns;
 }
 

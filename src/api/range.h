@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* range.h - the time that a request is about, in steps. */
+/* range.h - the time range of a request and its division into steps. */
 #ifndef SL_API_RANGE_H
 #define SL_API_RANGE_H
 
@@ -10,29 +10,38 @@
 struct http_request;
 
 struct api_range {
-	int64_t from_ns, to_ns; /* CLOCK_REALTIME */
+	int64_t from_ns, to_ns; /* both CLOCK_REALTIME */
 };
 
-/* Seconds since the epoch, or RFC 3339 in UTC or with an offset, to a millisecond. */
+/*
+ * Parses seconds since the epoch, or RFC 3339 in UTC or with an offset, with millisecond precision.
+ */
 bool api_parse_time(const char *s, int64_t *ns);
 /*
- * start and end, or last, which ends now: last_ns long by default. At most 24 h. False after a 400.
+ * Parses start and end, or last, a duration that ends now (default last_ns). The range is at most
+ * 24 h. Returns false after a 400 response.
  */
 bool api_param_range(struct http_request *req, uint64_t last_ns, struct api_range *out);
 
-/* Steps of equal width that end at multiples of it since the epoch; one in progress is none. */
+/*
+ * Steps of equal width. They end at multiples of the width since the epoch; an incomplete step is
+ * excluded.
+ */
 struct api_steps {
-	int64_t first_ns; /* end of the first */
+	int64_t first_ns; /* end of the first step */
 	int64_t width_ns;
 	size_t n;
 };
 struct api_steps api_steps(const struct api_range *r, uint64_t most, int64_t least_ns);
-/* Which step a time is in: below 0 or from n on, in none. */
+/*
+ * Returns the index of the step that contains a time. The result is negative or at least n outside
+ * of all steps.
+ */
 int64_t api_step_of(const struct api_steps *s, int64_t ns);
-int64_t api_step_ns(const struct api_steps *s, size_t i); /* its end */
+int64_t api_step_ns(const struct api_steps *s, size_t i); /* returns the end of step i */
 
-/* How long one request may compute, and whether that is over. */
+/* Time limit for the computation of one request, and a function that checks it. */
 #define API_WORK_NS 1000000000ull
-bool api_is_late(uint64_t begun_ns); /* base_now_ns() */
+bool api_is_late(uint64_t begun_ns); /* begun_ns: by base_now_ns() */
 
 #endif

@@ -1,22 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
+/* clang-format off */
 /*
- * remote_read.c - Prometheus' remote read
- *(prometheus.io/docs/prometheus/latest/querying/remote_read_api) of the history: one answer of
- *samples, or a stream of XOR chunks, as the client prefers.
+ * remote_read.c - Prometheus' remote read of the history
+ * (prometheus.io/docs/prometheus/latest/querying/remote_read_api): a response of samples, or a
+ * stream of XOR chunks, as the client prefers. The messages (prompb/remote.proto,
+ * prompb/types.proto):
  *
- * The messages (prompb/remote.proto, prompb/types.proto):
- *
- *	ReadRequest  { repeated Query queries = 1; repeated ResponseType accepted_response_types =
- *2; } Query	     { int64 start_timestamp_ms = 1; int64 end_timestamp_ms = 2; repeated
- *LabelMatcher matchers = 3; } LabelMatcher { Type type = 1; string name = 2; string value = 3; }
- *	ReadResponse { repeated QueryResult results = 1; }
- *	QueryResult  { repeated TimeSeries timeseries = 1; }
- *	TimeSeries   { repeated Label labels = 1; repeated Sample samples = 2; }
- *	ChunkedReadResponse { repeated ChunkedSeries chunked_series = 1; int64 query_index = 2; }
- *	ChunkedSeries { repeated Label labels = 1; repeated Chunk chunks = 2; }
- *	Chunk	     { int64 min_time_ms = 1; int64 max_time_ms = 2; Encoding type = 3; bytes data =
- *4; }
+ *   ReadRequest  { repeated Query queries = 1;
+ *                  repeated ResponseType accepted_response_types = 2; }
+ *   Query        { int64 start_timestamp_ms = 1; int64 end_timestamp_ms = 2;
+ *                  repeated LabelMatcher matchers = 3; }
+ *   LabelMatcher { Type type = 1; string name = 2; string value = 3; }
+ *   ReadResponse { repeated QueryResult results = 1; }
+ *   QueryResult  { repeated TimeSeries timeseries = 1; }
+ *   TimeSeries   { repeated Label labels = 1; repeated Sample samples = 2; }
+ *   ChunkedReadResponse { repeated ChunkedSeries chunked_series = 1; int64 query_index = 2; }
+ *   ChunkedSeries { repeated Label labels = 1; repeated Chunk chunks = 2; }
+ *   Chunk        { int64 min_time_ms = 1; int64 max_time_ms = 2; Encoding type = 3;
+ *                  bytes data = 4; }
  */
+/* clang-format on */
 #include <endian.h>
 #include <errno.h>
 #include <pthread.h>
@@ -34,11 +37,12 @@
 #include "export/pb.h"
 #include "export/xor_chunk.h"
 
-#define REQUEST_MAX ((size_t)256 << 10) /* decompressed */
+#define REQUEST_MAX ((size_t)256 << 10) /* size of the uncompressed request */
 #define QUERIES_MAX 16u
-#define POINTS_MAX  16384u	       /* of a series at a time */
-#define ANSWER_MAX  ((size_t)32 << 20) /* of samples; a stream has no bound */
-#define READS_MAX   4		       /* at a time */
+#define POINTS_MAX  16384u /* maximum number of points of a series in memory */
+/* maximum size of a samples response; a stream is unlimited */
+#define ANSWER_MAX ((size_t)32 << 20)
+#define READS_MAX  4 /* maximum number of concurrent reads */
 
 static atomic_int reads;
 
@@ -50,14 +54,14 @@ struct read_query {
 
 struct read {
 	struct collect_collector *c;
-	bool chunks; /* a stream of them */
+	bool chunks; /* true for a stream of chunks */
 	struct read_query query[QUERIES_MAX];
 	size_t queries;
 	char error[256];
-	/* The stream: query, series of it, and the time from which on it goes on. */
+	/* Position of the stream: query, series, and time. */
 	size_t at_query, at_series;
 	int64_t from_ns;
-	bool begun;		     /* from_ns is the series' */
+	bool begun;		     /* true if from_ns belongs to the current series */
 	struct collect_point *point; /* [POINTS_MAX] */
 	int64_t *ms;
 	double *value;
@@ -81,7 +85,7 @@ static void read_free(void *arg)
 	atomic_fetch_sub(&reads, 1);
 }
 
-/* ---- the request ---- */
+/* Request */
 
 static int take_matcher(struct read *r, struct api_matchers *m, struct base_pb p)
 {
@@ -127,14 +131,14 @@ static int take_query(struct read *r, struct base_pb p)
 				return err;
 		}
 	}
-	/* A timestamp stands for its whole millisecond. */
+	/* A timestamp covers its whole millisecond. */
 	q->to_ns = api_ms_to_ns(end);
 	if (q->to_ns < INT64_MAX - 999999)
 		q->to_ns += 999999;
 	return p.bad ? base_fail(r->error, sizeof(r->error), -EINVAL, "a malformed query") : 0;
 }
 
-/* The first type that the client names and is known counts. */
+/* The first response type that is known takes effect. */
 static bool take_type(struct read *r, uint64_t type, bool chosen)
 {
 	if (!chosen && type == 1)
@@ -164,7 +168,7 @@ static int take_request(struct read *r, struct base_pb p)
 	return p.bad ? base_fail(r->error, sizeof(r->error), -EINVAL, "a malformed request") : 0;
 }
 
-/* 0, or -errno with one line in r->error. */
+/* Parses a request body. Returns 0, or a negative errno with a one-line error in r->error. */
 static int take_body(struct read *r, const char *body, size_t bytes)
 {
 	size_t n;
@@ -173,7 +177,7 @@ static int take_body(struct read *r, const char *body, size_t bytes)
 
 	if (snappy_uncompressed_length(body, bytes, &n) != SNAPPY_OK)
 		return base_fail(r->error, sizeof(r->error), -EINVAL,
-				 "the body is not compressed by snappy");
+				 "the body is not valid snappy data");
 	if (n > REQUEST_MAX)
 		return base_fail(r->error, sizeof(r->error), -EINVAL,
 				 "the request has more than %zu bytes", REQUEST_MAX);
@@ -182,7 +186,7 @@ static int take_body(struct read *r, const char *body, size_t bytes)
 		return -ENOMEM;
 	if (snappy_uncompress(body, bytes, text, &n) != SNAPPY_OK)
 		err = base_fail(r->error, sizeof(r->error), -EINVAL,
-				"the body is not compressed by snappy");
+				"the body is not valid snappy data");
 	else
 		err = take_request(r, (struct base_pb){(const uint8_t *)text,
 						       (const uint8_t *)text + n, false});
@@ -190,7 +194,7 @@ static int take_body(struct read *r, const char *body, size_t bytes)
 	return err;
 }
 
-/* ---- points ---- */
+/* Points */
 
 static size_t next_points(struct read *r, struct read_query *q)
 {
@@ -212,12 +216,12 @@ static size_t next_points(struct read *r, struct read_query *q)
 	return n;
 }
 
-/* ---- samples, all in one answer ---- */
+/* Samples, in a single response */
 
 #define SAMPLE_MAX   32u
 #define LENGTH_GUESS 4u
 
-/* Offset of the body of a message that begins here, or 0: out of memory. */
+/* Begins a nested message. Returns the offset of its body, or 0 if out of memory. */
 static size_t open_message(struct read *r)
 {
 	if (!base_grow(&r->out, &r->room, r->bytes + 2 * EXPORT_PB_FIELD, 1))
@@ -228,7 +232,7 @@ static size_t open_message(struct read *r)
 
 static int close_message(struct read *r, size_t body)
 {
-	/* A length of more bytes than guessed moves the body. */
+	/* The body moves if its length needs more bytes than reserved. */
 	if (!base_grow(&r->out, &r->room, r->bytes + EXPORT_PB_FIELD, 1))
 		return -ENOMEM;
 	r->bytes =
@@ -252,7 +256,7 @@ static int put_samples(struct read *r, size_t n)
 	return r->bytes > ANSWER_MAX ? -E2BIG : 0;
 }
 
-/* One message, with all points of the series; nothing if it has none. */
+/* Writes one message with all points of the series; writes nothing if there are none. */
 static int put_series(struct read *r, struct read_query *q)
 {
 	const size_t before = r->bytes, at = r->at_series, body = open_message(r);
@@ -286,7 +290,7 @@ static int put_query(struct read *r, struct read_query *q)
 	return err ? err : close_message(r, body);
 }
 
-static ssize_t give(void *arg, char *to, size_t max)
+static ssize_t give_samples(void *arg, char *to, size_t max)
 {
 	struct read *r = arg;
 	const size_t n = BASE_MIN(r->bytes - r->sent, max);
@@ -296,7 +300,7 @@ static ssize_t give(void *arg, char *to, size_t max)
 	return (ssize_t)n;
 }
 
-static bool compress(struct read *r)
+static bool compress_samples(struct read *r)
 {
 	size_t room = snappy_max_compressed_length(r->bytes);
 	char *body = malloc(room + 1);
@@ -317,19 +321,21 @@ static void answer_samples(struct http_request *req, struct read *r)
 
 	for (size_t i = 0; i < r->queries && !err; i++)
 		err = put_query(r, &r->query[i]);
-	if (err || !compress(r)) {
-		http_reply_error(req, err == -E2BIG ? 400 : 503, "%s",
-				 err == -E2BIG ? "the answer is too large: narrow the selection or "
-						 "the time, or accept chunks"
-					       : "out of memory");
+	if (err || !compress_samples(r)) {
+		http_reply_error(
+			req, err == -E2BIG ? 400 : 503, "%s",
+			err == -E2BIG
+				? "the response is too large: narrow the selection or the time "
+				  "range, or accept chunks"
+				: "out of memory");
 		read_free(r);
 		return;
 	}
 	http_add_header(req, "Content-Encoding", "snappy");
-	http_reply_stream(req, 200, "application/x-protobuf", give, read_free, r);
+	http_reply_stream(req, 200, "application/x-protobuf", give_samples, read_free, r);
 }
 
-/* ---- chunks, as a stream ---- */
+/* Chunks, as a stream */
 
 static uint32_t crc_table[256];
 
@@ -344,7 +350,7 @@ static void make_crc_table(void)
 	}
 }
 
-/* CRC-32 by Castagnoli's polynomial. */
+/* CRC-32 with Castagnoli's polynomial. */
 static uint32_t crc32c(const uint8_t *p, size_t n)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -357,7 +363,7 @@ static uint32_t crc32c(const uint8_t *p, size_t n)
 }
 
 #define CHUNK_MAX  (EXPORT_XOR_BYTES + 4 * EXPORT_PB_FIELD)
-#define FRAME_HEAD (10u + 4u) /* at most: length, CRC */
+#define FRAME_HEAD (10u + 4u) /* maximum size of length and CRC */
 
 static uint8_t *put_chunk(const struct read *r, uint8_t *p, size_t first, size_t n)
 {
@@ -367,12 +373,12 @@ static uint8_t *put_chunk(const struct read *r, uint8_t *p, size_t first, size_t
 
 	p = export_pb_u64(body, 1, (uint64_t)r->ms[first]);
 	p = export_pb_u64(p, 2, (uint64_t)r->ms[first + n - 1]);
-	p = export_pb_u64(p, 3, 1); /* XOR */
+	p = export_pb_u64(p, 3, 1); /* encoding: XOR */
 	p = export_pb_bytes(p, 4, data, bytes);
 	return export_pb_close(body, p, 2);
 }
 
-/* A frame of one series: { varint length, u32 CRC, message }. */
+/* Writes a frame with one series: { varint length, u32 CRC, message }. */
 static bool put_frame(struct read *r, const struct export_remote_series *s, size_t n)
 {
 	const size_t chunks = (n + EXPORT_XOR_SAMPLES - 1) / EXPORT_XOR_SAMPLES;
@@ -389,7 +395,7 @@ static bool put_frame(struct read *r, const struct export_remote_series *s, size
 		p = put_chunk(r, p, i, BASE_MIN(n - i, (size_t)EXPORT_XOR_SAMPLES));
 	p = export_pb_close(body, p, LENGTH_GUESS);
 	p = export_pb_u64(p, 2, r->at_query);
-	/* The head, so that it ends where the message begins. */
+	/* Place the head so that it ends where the message begins. */
 	r->sent = FRAME_HEAD - 4 - export_pb_varint_bytes((uint64_t)(p - message));
 	at = export_pb_varint(r->out + r->sent, (uint64_t)(p - message));
 	crc = htobe32(crc32c(message, (size_t)(p - message)));
@@ -420,10 +426,10 @@ static ssize_t give_frames(void *arg, char *to, size_t max)
 		if (n && !put_frame(r, s->of, n))
 			return -ENOMEM;
 	}
-	return give(r, to, max);
+	return give_samples(r, to, max);
 }
 
-/* ---- the route ---- */
+/* Route */
 
 static struct read *read_new(struct collect_collector *c)
 {
@@ -451,7 +457,7 @@ void api_post_read(struct http_request *req, void *arg)
 	struct read *r = NULL;
 	int err = -ENOMEM;
 
-	/* read_free() counts it down again. */
+	/* read_free() decrements the count. */
 	if (atomic_fetch_add(&reads, 1) < READS_MAX)
 		r = read_new(arg);
 	if (!r) {

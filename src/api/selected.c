@@ -11,7 +11,7 @@
 
 #define LABELS_MAX 128u
 
-/* ---- labels ---- */
+/* Labels */
 
 bool api_series_label(const struct api_series *s, size_t *at, struct api_label *out)
 {
@@ -63,7 +63,7 @@ int api_series_order(const void *a, const void *b)
 	}
 }
 
-/* ---- selection ---- */
+/* Selection */
 
 static bool wants_family(void *arg, const char *name, const struct region_metric *m)
 {
@@ -73,7 +73,7 @@ static bool wants_family(void *arg, const char *name, const struct region_metric
 	return api_matchers_name(s->matchers, name);
 }
 
-static bool counts(const struct region_metric *m)
+static bool is_counter(const struct region_metric *m)
 {
 	return m->kind == SL_KIND_COUNTER || m->kind == SL_KIND_COUNTER_F64 ||
 	       m->kind == SL_KIND_SUMMARY || m->kind == SL_KIND_HISTOGRAM ||
@@ -103,7 +103,7 @@ static bool add_series(void *arg, const struct collect_series_view *v)
 	*to = (struct api_series){.of = export_remote_series_new(v->name, "", labels, n, true),
 				  .instance = v->instance,
 				  .metric = v->metric,
-				  .counts = counts(v->m)};
+				  .counts = is_counter(v->m)};
 	if (!to->of) {
 		s->err = -ENOMEM;
 		return false;
@@ -113,8 +113,8 @@ static bool add_series(void *arg, const struct collect_series_view *v)
 	return true;
 }
 
-/* Of equal ones, the first stays: a client takes no series twice. */
-static void unique(struct api_selected *s)
+/* Removes duplicates, because clients refuse repeated series. The first of equal series stays. */
+static void remove_duplicates(struct api_selected *s)
 {
 	size_t kept = 0;
 
@@ -138,7 +138,7 @@ int api_select(struct api_selected *s, struct collect_collector *c, struct api_m
 	s->known_ns = (int64_t)base_realtime_ns();
 	err = collect_collector_series(c, &walk);
 	s->matchers = NULL;
-	unique(s);
+	remove_duplicates(s);
 	if (m->too_costly)
 		return -EDOM;
 	return s->err ? s->err : err;
@@ -148,13 +148,13 @@ const char *api_select_failure(int err)
 {
 	switch (err) {
 	case -E2BIG:
-		return "the selection has too many series: narrow it";
+		return "too many series: narrow the selection";
 	case -EDOM:
 		return "a regular expression takes too many steps";
 	case -ERANGE:
-		return "the query needs too many points: narrow the selection, or its time";
+		return "the query needs too many points: narrow the selection or the time range";
 	case -EEXIST:
-		return "without their names several series have the same labels: select one name";
+		return "several series differ only by name: select a single name";
 	default:
 		return "out of memory";
 	}
@@ -168,7 +168,7 @@ void api_selected_free(struct api_selected *s)
 	*s = (struct api_selected){.n = 0};
 }
 
-/* ---- points ---- */
+/* Points */
 
 static size_t last_of_each_ms(struct collect_point *p, size_t n)
 {
@@ -189,14 +189,20 @@ size_t api_series_points(struct collect_collector *c, const struct api_selected 
 	int64_t to = to_ns;
 	ssize_t n;
 
-	/* History gives the newest that fit: the older half of the time until all of it does. */
+	/*
+	 * The history returns the newest points if not all fit: halve the time range, keeping the
+	 * older half, until all points fit.
+	 */
 	for (;;) {
 		n = collect_collector_history_known(c, of->instance, of->metric, s->known_ns,
 						    *from_ns, to, out, max);
 		if (n < (ssize_t)max || to / 2 - *from_ns / 2 < 1000000)
 			break;
 		to = *from_ns / 2 + to / 2;
-		/* The end of a millisecond, which is not to be in two answers. */
+		/*
+		 * End the range at the end of a millisecond, so that no millisecond is split
+		 * between two calls.
+		 */
 		to = to / 1000000 * 1000000 + 999999;
 	}
 	*from_ns = to == INT64_MAX ? to : to + 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* services.c - an entry per service, those that need attention first. */
+/* services.c - the list of services; those that need attention come first. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -13,7 +13,7 @@ static const char *from_name(enum collect_service_from from)
 	return from == COLLECT_FROM_KERNEL ? "kernel" : "application";
 }
 
-static void null(struct base_json *j, const char *key)
+static void put_null(struct base_json *j, const char *key)
 {
 	base_json_key(j, key);
 	base_json_null(j);
@@ -30,14 +30,14 @@ static void red_json(struct base_json *j, const struct collect_service_view *v)
 				KV("from", from_name(v->requests_from)),
 				KV("metric", v->requests_metric));
 	else
-		null(j, "requests");
+		put_null(j, "requests");
 	if (v->latency_from)
 		base_put_object(j, "latency", KV_QUANTILE("p50_seconds", v->p50),
 				KV_QUANTILE("p99_seconds", v->p99),
 				KV("from", from_name(v->latency_from)),
 				KV("metric", v->latency_metric));
 	else
-		null(j, "latency");
+		put_null(j, "latency");
 }
 
 static void saturation_json(struct base_json *j, const struct collect_service_saturation *s)
@@ -45,7 +45,7 @@ static void saturation_json(struct base_json *j, const struct collect_service_sa
 	bool pressed = !isnan(s->pressure[0]) || !isnan(s->pressure[1]) || !isnan(s->pressure[2]);
 
 	if (isnan(s->cores) && isnan(s->bytes) && !pressed) {
-		null(j, "saturation");
+		put_null(j, "saturation");
 		return;
 	}
 	base_json_kbegin(j, "saturation", '{');
@@ -57,14 +57,14 @@ static void saturation_json(struct base_json *j, const struct collect_service_sa
 				KV_QUANTILE("memory", s->pressure[1]),
 				KV_QUANTILE("io", s->pressure[2]));
 	else
-		null(j, "pressure");
+		put_null(j, "pressure");
 	base_json_end(j, '}');
 }
 
 static void connections_json(struct base_json *j, const struct collect_service_connections *c)
 {
 	if (!c->known) {
-		null(j, "connections");
+		put_null(j, "connections");
 		return;
 	}
 	base_put_object(j, "connections", KV("open", c->open), KV("bytes_per_second", c->bytes),
@@ -76,7 +76,7 @@ static void connections_json(struct base_json *j, const struct collect_service_c
 static void anomaly_json(struct base_json *j, const struct collect_service_view *v)
 {
 	if (!v->anomaly) {
-		null(j, "anomaly");
+		put_null(j, "anomaly");
 		return;
 	}
 	base_json_kbegin(j, "anomaly", '{');
@@ -156,7 +156,7 @@ static void get_services(struct http_request *req, void *arg)
 	api_answer_end(req, a);
 }
 
-static struct api_services of; /* one collector per process, as api_register() */
+static struct api_services of; /* one collector per process, as in api_register() */
 
 bool *api_still(uint64_t instance, size_t metrics)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* status.c - the state of the collector, its workers and its hosts; READ latency. */
+/* status.c - the state of the collector, its workers and its hosts, and the latency of READs. */
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -9,21 +9,21 @@
 #include "base/base.h"
 #include "api/internal.h"
 
-/* ---- the process: when it started to answer, and the rates ---- */
+/* State of the process: its start time, and sums for rates */
 
 enum { ROUNDS, MISSED, READS, BYTES, SAMPLES, BUSY_NS, RATES };
 
 struct sums {
-	uint64_t at_ns; /* CLOCK_MONOTONIC; 0: none yet */
+	uint64_t at_ns; /* CLOCK_MONOTONIC; 0: not set yet */
 	uint64_t n[RATES];
 };
 
 struct worker_sums {
-	struct sums last; /* the newest kept */
-	struct sums base; /* what rates are relative to: kept 1 s or more before that */
+	struct sums last; /* newest stored sums */
+	struct sums base; /* start of the interval for rates; stored at least 1 s before last */
 };
 
-#define WORKERS_MAX 256 /* beyond, rates are since the start */
+#define WORKERS_MAX 256 /* rates of further workers are averages since the start */
 
 static struct {
 	pthread_mutex_t lock;
@@ -32,7 +32,7 @@ static struct {
 	struct worker_sums worker[WORKERS_MAX];
 } api = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Called, as the next one, before the server starts. */
+/* Call before the server starts, like api_status_dta(). */
 void api_status_begin(void)
 {
 	api.start_ns = base_now_ns();
@@ -51,9 +51,9 @@ void api_status_dta(void)
 	api.dta = true;
 }
 
-/* ---- status ---- */
+/* Status */
 
-/* Keeps the sums of a worker. *base: the sums that rates are relative to. */
+/* Stores the sums of a worker. Sets *base to the sums at the start of the interval for rates. */
 static void rate_base(unsigned int worker, const struct sums *now, uint64_t elapsed_ns,
 		      struct sums *base)
 {
@@ -67,7 +67,7 @@ static void rate_base(unsigned int worker, const struct sums *now, uint64_t elap
 		return;
 	pthread_mutex_lock(&api.lock);
 	if (!w->last.at_ns) {
-		/* The first look: since the worker's start. */
+		/* The first request: rates since the worker's start. */
 		w->base = start;
 		w->last = *now;
 	} else if (now->at_ns >= w->last.at_ns + 1000000000ull) {
@@ -149,7 +149,7 @@ static void status_worker(const struct collect_worker_view *w, void *arg)
 		walk->all.errors[i] += w->errors[i];
 }
 
-/* Resident memory of this process (proc(5), statm); 0: not known. */
+/* Returns the resident memory of this process (proc(5), statm); 0: unknown. */
 static uint64_t resident_bytes(void)
 {
 	unsigned long long pages = 0;
@@ -201,7 +201,7 @@ void api_get_status(struct http_request *req, void *arg)
 	api_answer_end(req, a);
 }
 
-/* ---- hosts ---- */
+/* Hosts */
 
 struct hosts_walk {
 	struct api_list list;
@@ -244,7 +244,7 @@ void api_get_hosts(struct http_request *req, void *arg)
 	api_answer_end(req, a);
 }
 
-/* ---- latency ---- */
+/* READ latency */
 
 struct latency_walk {
 	struct base_json *j;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * talkers.c - which remote addresses or workloads account for the most bytes of the connections
- * that the hosts' flow tables list. Space-Saving (sketch/space_saving.h) bounds the memory: it is
- * the same for any number of connections, and each count has a known error.
+ * talkers.c - the remote addresses or workloads with the most bytes in the hosts' flow tables.
+ * Space-Saving (sketch/space_saving.h) bounds the memory for any number of connections; each count
+ * has a known error.
  */
 #include <arpa/inet.h>
 #include <string.h>
@@ -15,16 +15,17 @@
 
 #define COUNTERS  4096u
 #define TOP_MAX	  100u
-#define KEY_BYTES 16u /* an address, or an instance and zeros */
+#define KEY_BYTES 16u /* size of a key: an address, or an instance padded with zeros */
 
 struct api_talkers_walk {
 	struct sketch_space_saving *sketch;
 	const char *host;
 	bool by_workload;
-	uint64_t flows, lost; /* lost: sums beyond 2^64 - 1, or out of memory */
+	/* lost: sums that exceed 2^64 - 1, and flows not counted for lack of memory */
+	uint64_t flows, lost;
 };
 
-static void count(const struct collect_flow_view *v, void *arg)
+static void count_flow(const struct collect_flow_view *v, void *arg)
 {
 	struct api_talkers_walk *w = arg;
 	const struct region_flow *f = v->now;
@@ -43,7 +44,7 @@ static void count(const struct collect_flow_view *v, void *arg)
 		w->lost++;
 }
 
-/* The owners of the top workloads, whose labels the sketch does not keep. */
+/* Owners of the top workloads; the sketch does not store labels. */
 struct api_talkers_owners {
 	const struct sketch_space_saving_item *item;
 	uint32_t n;
@@ -112,7 +113,7 @@ void api_get_flows_top(struct http_request *req, void *arg)
 	a = api_answer_begin(req);
 	if (!a)
 		goto out;
-	collect_collector_flows(arg, count, &w);
+	collect_collector_flows(arg, count_flow, &w);
 	base_put(&a->json, KV("by", by[w.by_workload]), KV("flows", w.flows), KV("lost", w.lost),
 		 KV("bytes", sketch_space_saving_total(w.sketch)),
 		 KV("unlisted_at_most", sketch_space_saving_floor(w.sketch)));

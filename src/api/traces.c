@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* traces.c - the list of kept traces, and one of them with its spans. */
+/* traces.c - the list of kept traces, and single traces with their spans. */
 #include <string.h>
 
 #include "api/api.h"
@@ -7,7 +7,7 @@
 #include "collect/trace/json.h"
 #include "collect/trace/trace.h"
 
-/* ---- the list ---- */
+/* List of traces */
 
 static bool list_one(const struct collect_trace *t, void *arg)
 {
@@ -43,7 +43,7 @@ static void get_traces(struct http_request *req, void *arg)
 	api_answer_end(req, a);
 }
 
-/* ---- one ---- */
+/* Single trace */
 
 static void put_one(const struct collect_trace *t, void *arg)
 {
@@ -67,7 +67,7 @@ static void get_trace(struct http_request *req, void *arg)
 
 	if (strlen(id) != 32 || strspn(id, "0123456789abcdef") != 32 ||
 	    collect_instance_parse(id, 16, &hi) || collect_instance_parse(id + 16, 16, &lo)) {
-		http_reply_error(req, 400, "%.40s: not a trace ID of 32 lower-case hex digits", id);
+		http_reply_error(req, 400, "%.40s: a trace ID has 32 lower-case hex digits", id);
 		return;
 	}
 	a = api_answer(req);

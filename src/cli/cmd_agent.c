@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cmd_agent.c - sidelight agent: serves, or prints the status of the serving agent. */
+/* cmd_agent.c - sidelight agent: runs the agent, or prints the status of a running agent. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,9 +13,11 @@
 #include <linux/capability.h>
 
 #include "agent/agent.h"
+#include "base/child.h"
 #include "base/confine.h"
 #include "base/json_read.h"
-#include "bridge/run.h"
+#include "cli/bridge_options.h"
+#include "cli/commands.h"
 #include "cli/common/common.h"
 #include "fabric/host.h"
 #include "http/files.h"
@@ -27,7 +29,7 @@
 #define RDMA_SETTLE_NS	2000000000ull
 #define KEY_LIFETIME_NS 3600000000000ull
 
-/* The first option that is set without --rdma, or without that and --fabric; or NULL. */
+/* Returns the first option that has no effect without --rdma (and --fabric), or NULL. */
 static const char *rdma_for_nothing(const struct agent_opts *o, const char *secret)
 {
 	const char *device = o->rdma_address		 ? "--rdma-address"
@@ -46,9 +48,9 @@ static const char *rdma_for_nothing(const struct agent_opts *o, const char *secr
 							    : NULL;
 }
 
-/* ---- --status ---- */
+/* Status (--status) */
 
-/* A member of bytes. */
+/* Formats a member that is a size in bytes. */
 static const char *size_text(const json_t *o, const char *key, char out[32])
 {
 	double v = (double)cli_json_integer(o, key);
@@ -63,7 +65,7 @@ static const char *size_text(const json_t *o, const char *key, char out[32])
 	return out;
 }
 
-/* The time since a member. */
+/* Formats the time since a member that is a timestamp. */
 static const char *age_text(const json_t *o, const char *key, char out[32])
 {
 	json_int_t s = ((json_int_t)base_realtime_ns() - cli_json_integer(o, key)) / 1000000000;
@@ -161,7 +163,7 @@ static int show_status(const char *socket, bool as_json)
 	j = base_json_read(answer, strlen(answer), NULL);
 	free(answer);
 	if (!j)
-		return CLI_FAIL("agent", "%s: the answer is not JSON", socket);
+		return CLI_FAIL("agent", "%s: the response is not JSON", socket);
 	if (!as_json)
 		print_status(j);
 	else
@@ -170,10 +172,10 @@ static int show_status(const char *socket, bool as_json)
 	return fflush(stdout) ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
 }
 
-/* ---- serving ---- */
+/* Serving */
 
-/* Registering memory beyond the limit of locked memory takes a capability. */
-static int confine(const struct agent_opts *o, struct agent *a)
+/* Drops privileges. Registering memory beyond the limit of locked memory requires a capability. */
+static int confine_agent(const struct agent_opts *o, struct agent *a)
 {
 	struct http_files files = {0};
 	struct base_confine_opts c = {
@@ -190,7 +192,7 @@ static int confine(const struct agent_opts *o, struct agent *a)
 	return code;
 }
 
-static int serve(const struct agent_opts *o)
+static int run_agent(const struct agent_opts *o)
 {
 	struct agent *a;
 	char error[256];
@@ -204,7 +206,7 @@ static int serve(const struct agent_opts *o)
 		return CLI_FAIL("agent", "%s", error);
 	}
 	if (!o->unconfined)
-		code = confine(o, a);
+		code = confine_agent(o, a);
 	if (code == BASE_EXIT_OK && agent_rdma_start(a, error, sizeof(error)))
 		code = CLI_FAIL("agent", "%s", error);
 	if (code != BASE_EXIT_OK) {
@@ -226,13 +228,13 @@ static int serve(const struct agent_opts *o)
 	return code;
 }
 
-/* ---- options ---- */
+/* Options */
 
 static struct {
 	struct agent_opts o;
 	const char *mode, *consume_mode, *rest, *secret, *fabric;
 	bool status, as_json, no_rest;
-	struct base_strings uids, devices, scrapes, statsd;
+	struct base_strings uids, devices;
 	struct tcp_filter filter;
 	struct bridge_opts bridge;
 } set = {.o = {.grace_ns = 30000000000ull,
@@ -256,16 +258,16 @@ static struct {
 
 static const struct base_option table[] = {
 	BASE_STRING("socket", 0, &set.o.socket, "PATH",
-		    "unix socket of publishers, to mount into pods (default $SIDELIGHT_SOCKET, or "
+		    "Unix socket for publishers, to mount into pods (default $SIDELIGHT_SOCKET, or "
 		    "/run/sidelight/agent.sock)"),
 	BASE_STRING("socket-mode", 0, &set.mode, "OCTAL", "permissions of that socket"),
 	BASE_STRING("publish-socket", 0, &set.o.publish_socket, "PATH",
-		    "a further socket of publishers, in another folder"),
+		    "additional socket for publishers, in another folder"),
 	BASE_STRING("consume-socket", 0, &set.o.consume_socket, "PATH",
-		    "unix socket of local collectors and --status (default that of --socket with "
-		    ".consume behind it, where they find it)"),
+		    "Unix socket for local collectors and --status (default: the name of --socket "
+		    "followed by .consume, where they look for it)"),
 	BASE_STRING("consume-mode", 0, &set.consume_mode, "OCTAL",
-		    "permissions of that socket (default 0600; 0666 with --consumer-uid)"),
+		    "permissions of --consume-socket (default 0600; 0666 with --consumer-uid)"),
 	BASE_LIST("consumer-uid", 0, &set.uids, "UID",
 		  "let this user read regions and status, besides root and the agent's own; "
 		  "repeatable"),
@@ -274,24 +276,24 @@ static const struct base_option table[] = {
 	BASE_TIME("grace", 0, &set.o.grace_ns, 0, 0, "DURATION",
 		  "keep the last values of a dead publisher this long"),
 	BASE_TIME("lease", 0, &set.o.lease_ns, 0, 0, "DURATION",
-		  "longest time between two looks of a collector at the directory; memory is freed "
-		  "two leases after its region retires"),
+		  "longest time between two reads of the directory by a collector; memory is freed "
+		  "two leases after its region is retired"),
 	BASE_UINT("max-regions", 0, &set.o.max_regions, 1, 1 << 20, "N",
 		  "admit at most this many regions"),
 	BASE_SIZE("max-region-size", 0, &set.o.max_region_size, 0, 0, "BYTES",
 		  "admit regions of at most this size"),
 	BASE_SIZE("max-memory", 0, &set.o.max_memory, 0, 0, "BYTES",
-		  "admit regions of at most this size together"),
+		  "limit the total size of admitted regions"),
 	BASE_UINT("max-regions-per-uid", 0, &set.o.max_regions_per_uid, 0, 1 << 20, "N",
-		  "admit at most this many regions per user; 0: half of max-regions, and no bound "
+		  "admit at most this many regions per user; 0: half of max-regions, and no limit "
 		  "for root and the agent's own user"),
 	BASE_STRING("rest", 0, &set.rest, "unix:PATH|ADDR:PORT",
-		    "serve REST at this socket, or at this address to those who have the token; "
-		    "no ADDR is loopback (default: " AGENT_REST_DEFAULT
+		    "serve REST at this socket, or at this address to clients with the token; ADDR "
+		    "defaults to loopback (default: " AGENT_REST_DEFAULT
 		    " in the folder of the socket)"),
 	BASE_FLAG("no-rest", 0, &set.no_rest, "serve no REST"),
 	BASE_STRING("rest-token-file", 0, &set.o.rest_token_file, "PATH",
-		    "who has the bearer token in this file acts as the agent's user; mandatory "
+		    "clients with the bearer token in this file act as the agent's user; required "
 		    "for --rest ADDR:PORT"),
 	CLI_OPTIONS_WEB(&set.o.web_config, &set.o.roles_file, &set.o.insecure),
 	BASE_TIME("rest-idle", 0, &set.o.rest_idle_ns, 0, 0, "DURATION",
@@ -313,8 +315,8 @@ static const struct base_option table[] = {
 		  "register neighbouring regions together once they are this old"),
 	CLI_OPTION_RDMA_SECRET(&set.secret, "every peer reads every region"),
 	BASE_TIME("rdma-key-lifetime", 0, &set.o.rdma_key_lifetime_ns, 0, 0, "DURATION",
-		  "register memory again for another key when it is this old, and after a "
-		  "collector left; 0: never"),
+		  "register memory again, with a new key, when a key is this old and after a "
+		  "collector leaves; 0: never"),
 	BASE_WORD("tcp", 0, &set.o.tcp, "[WHAT]",
 		  "publish kernel tables: flows, layers, cpu, net, separated by commas (default "
 		  "flows)"),
@@ -326,27 +328,7 @@ static const struct base_option table[] = {
 	BASE_TIME("tcp-quarantine", 0, &set.o.tcp_quarantine_ns, 0, 3.6e12, "DURATION",
 		  "keep a closed connection readable for this long (default 5s)"),
 	CLI_OPTIONS_TCP_FILTER(&set.filter),
-	BASE_LIST("scrape", 0, &set.scrapes, "URL",
-		  "publish what this /metrics says; ,job=NAME, ,interval=TIME, ,timeout=TIME, "
-		  ",config=FILE (in the form of Prometheus' http_client_config) and ,native may "
-		  "follow; repeatable"),
-	BASE_TIME("scrape-interval", 0, &set.bridge.interval_ns, 1e6, 3.6e12, "DURATION",
-		  "time between two scrapes of a target, or looks at --textfile"),
-	BASE_STRING("textfile", 0, &set.bridge.textfile, "DIR",
-		    "publish the files *.prom of this folder"),
-	BASE_FLAG("host", 0, &set.bridge.host,
-		  "publish this machine and its containers, with the names of node_exporter and "
-		  "cAdvisor"),
-	BASE_TIME("host-interval", 0, &set.bridge.host_interval_ns, 1e7, 3.6e12, "DURATION",
-		  "time between two readings of --host"),
-	BASE_LIST("statsd", 0, &set.statsd, "unix:PATH|ADDR:PORT",
-		  "receive StatsD and DogStatsD; no ADDR is loopback; repeatable"),
-	BASE_TIME("statsd-expire", 0, &set.bridge.expire_ns, 0, 0, "DURATION",
-		  "end a series of StatsD that is not updated for this long; 0: never"),
-	BASE_STRING("otlp", 0, &set.bridge.otlp, "unix:PATH|ADDR:PORT",
-		    "receive metrics of OpenTelemetry at /v1/metrics; no ADDR is loopback"),
-	BASE_UINT("exponential-scale", 0, &set.bridge.scale, BRIDGE_SCALE, BRIDGE_SCALE_MAX, "N",
-		  "buckets of exponential histograms of --otlp and --scrape: of factor 2^(2^-N)"),
+	CLI_OPTIONS_BRIDGE(&set.bridge),
 	BASE_FLAG("status", 0, &set.status,
 		  "print the status of the agent that serves the socket, and exit"),
 	BASE_FLAG("json", 0, &set.as_json, "print --status as JSON"),
@@ -354,7 +336,7 @@ static const struct base_option table[] = {
 	{0},
 };
 
-static int check(const struct base_command *self, const struct agent_opts *o)
+static int check_options(const struct base_command *self, const struct agent_opts *o)
 {
 	if (!o->max_memory || !o->max_region_size || !o->lease_ns || !o->rest_idle_ns)
 		return base_usage(self, "%s must not be 0",
@@ -367,12 +349,14 @@ static int check(const struct base_command *self, const struct agent_opts *o)
 	if (o->fabric_provider && o->rdma_device)
 		return base_usage(self, "--fabric and --rdma exclude each other");
 	if (o->fabric_provider && !set.secret && !o->insecure)
-		return base_usage(self,
-				  "--fabric needs --rdma-secret: who connects reads every region, "
-				  "also every user of this host by loopback; --insecure-listen "
-				  "does without");
+		return base_usage(
+			self,
+			"--fabric needs --rdma-secret: otherwise anyone who connects, including "
+			"any local user over loopback, can read every region; override with "
+			"--insecure-listen");
 	if (o->rdma_key_lifetime_ns && o->rdma_key_lifetime_ns / 4 < o->lease_ns)
-		return base_usage(self, "--rdma-key-lifetime is 0 or at least four times --lease");
+		return base_usage(self,
+				  "--rdma-key-lifetime must be 0 or at least four times --lease");
 	if (!o->tcp && (o->tcp_flows || o->tcp_quarantine_ns || set.devices.n ||
 			cli_tcp_filter_selects(&set.filter)))
 		return base_usage(self, "filters and --tcp-... need --tcp");
@@ -381,7 +365,7 @@ static int check(const struct base_command *self, const struct agent_opts *o)
 	return BASE_EXIT_OK;
 }
 
-/* 0: not an octal mode. */
+/* Parses an octal mode. Returns 0 if invalid. */
 static uint32_t mode_of(const char *text)
 {
 	unsigned long mode;
@@ -392,7 +376,7 @@ static uint32_t mode_of(const char *text)
 	return !*text || *end || errno || mode > 0777 ? 0 : (uint32_t)mode;
 }
 
-/* The uids of --consumer-uid, to be freed; NULL with *code. */
+/* Returns the uids of --consumer-uid, to be freed, or NULL with an exit code in *code. */
 static uint32_t *consumers_of(const struct base_command *self, int *code)
 {
 	uint32_t *uid = calloc(set.uids.n + 1, sizeof(*uid));
@@ -412,7 +396,7 @@ static uint32_t *consumers_of(const struct base_command *self, int *code)
 	return uid;
 }
 
-/* Beside the agent's socket. */
+/* Returns an address in the folder of the agent's socket. */
 static const char *default_rest(const char *socket)
 {
 	static char at[PATH_MAX];
@@ -425,27 +409,50 @@ static const char *default_rest(const char *socket)
 	return at;
 }
 
+/* What the program of the bridges is started with. */
+static const struct base_option passed_on[] = {
+	CLI_OPTIONS_BRIDGE(&set.bridge),
+	CLI_OPTIONS_BRIDGE_OF_AGENT(&set.bridge),
+	{0},
+};
+
+static bool wants_bridges(const struct bridge_opts *o)
+{
+	return o->scrapes.n || o->textfile || o->host || o->statsd.n || o->otlp;
+}
+
+static int start_bridges(const struct base_command *self, struct base_child *child)
+{
+	char **argv = base_options_print(passed_on);
+	int code = argv ? base_child_exec(child, "sidelight-bridge", argv) : -ENOMEM;
+
+	if (code == -ENOENT)
+		return base_failure(self, "--scrape, --textfile, --host, --statsd and --otlp need "
+					  "the package sidelight-bridge");
+	return code < 0 ? base_failure(self, "cannot start the bridges: %s", strerror(-code))
+			: code;
+}
+
 /* Processes of their own begin before there are secrets, threads and descriptors. */
 static int serve_apart(const struct base_command *self, struct agent_opts *o)
 {
-	struct bridge_process *bridges = NULL;
-	int code;
+	struct base_child bridges;
+	bool bridged = false;
+	int code = BASE_EXIT_OK;
 
 	if (o->rest) {
 		o->rest_front = http_front_fork(o->unconfined);
 		if (!o->rest_front)
 			return base_failure(self, "cannot start a process: %s", strerror(errno));
 	}
-	if (bridge_wanted(&set.bridge)) {
-		bridges = bridge_start(&set.bridge);
-		if (!bridges) {
-			http_front_end(o->rest_front);
-			return base_failure(self, "cannot start a process: %s", strerror(errno));
-		}
+	if (wants_bridges(&set.bridge)) {
+		code = start_bridges(self, &bridges);
+		bridged = !code;
 	}
-	code = cli_rdma_secret(self, set.secret, &o->rdma_secret, &o->rdma_secret_bytes);
-	code = code ?: serve(o);
-	bridge_stop(bridges);
+	code = code ?: cli_rdma_secret(self, set.secret, &o->rdma_secret, &o->rdma_secret_bytes);
+	code = code ?: run_agent(o);
+	if (bridged)
+		base_child_end(&bridges);
 	http_front_end(o->rest_front);
 	return code;
 }
@@ -474,7 +481,7 @@ static int agent_main(const struct base_command *self, int argc, char **argv)
 	if (set.fabric && fabric_host_parse(set.fabric, provider, address, &port))
 		return base_usage(self, "--fabric '%s' is not NAME:ADDR:PORT", set.fabric);
 	o->fabric_provider = set.fabric ? provider : NULL;
-	code = check(self, o);
+	code = check_options(self, o);
 	if (code)
 		return code;
 	if (set.fabric) {
@@ -494,17 +501,11 @@ static int agent_main(const struct base_command *self, int argc, char **argv)
 		o->tcp = "flows";
 	if (o->tcp && agent_tcp_check(o, error, sizeof(error)))
 		return base_usage(self, "%s", error);
-	set.bridge.scrapes = set.scrapes.v;
-	set.bridge.scrape_count = set.scrapes.n;
-	set.bridge.statsd = set.statsd.v;
-	set.bridge.statsd_count = set.statsd.n;
 	set.bridge.web_config = o->web_config;
 	set.bridge.roles_file = o->roles_file;
 	set.bridge.insecure = o->insecure;
 	set.bridge.socket = socket_of(o->socket);
 	set.bridge.unconfined = o->unconfined;
-	if (bridge_check(&set.bridge, error, sizeof(error)))
-		return base_usage(self, "%s", error);
 	consumers = consumers_of(self, &code);
 	if (!consumers)
 		return code;
@@ -518,6 +519,6 @@ static int agent_main(const struct base_command *self, int argc, char **argv)
 const struct base_command cli_cmd_agent = {
 	.name = "agent",
 	.synopsis = "[OPTION]...",
-	.summary = "Admit publishers, keep the directory, register memory",
+	.summary = CLI_SUMMARY_AGENT,
 	.run = agent_main,
 };

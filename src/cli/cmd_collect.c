@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cmd_collect.c - sidelight collect: reads hosts; serves, or prints rates or what it found. */
+/*
+ * cmd_collect.c - sidelight collect: reads hosts and serves their metrics, or prints rates or its
+ * hosts and regions.
+ */
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -17,6 +20,7 @@
 #include "cli/collect_modes.h"
 #include "cli/collect_remote.h"
 #include "cli/collect_serve.h"
+#include "cli/commands.h"
 #include "cli/common/common.h"
 #include "collect/read/collect.h"
 #include "collect/judge/live.h"
@@ -30,7 +34,7 @@
 
 #define WORKERS_MAX	1024u
 #define KAFKA_LINGER_NS 1000000000u
-#define PAST_SHARE	8u /* of the history: buckets of histograms */
+#define PAST_SHARE	8u /* the buckets of histograms get 1/8 of the history's memory */
 
 static struct collect_settings {
 	struct base_strings agents;
@@ -40,7 +44,7 @@ static struct collect_settings {
 	bool as_json, unconfined;
 	struct collect_collector_opts c;
 	struct collect_tables_opts tables;
-	bool live, serves; /* serves: --mode prometheus */
+	bool live, serves; /* serves: true for --mode prometheus */
 	struct collect_live_opts l;
 	struct cli_collect_remote remote;
 	struct cli_collect_discover discover;
@@ -48,7 +52,7 @@ static struct collect_settings {
 } set = {
 	.h = {.listen = "127.0.0.1:9464", .connections = 256},
 	.mode = "prometheus",
-	.ephemeral = "32768-60999", /* Linux's net.ipv4.ip_local_port_range */
+	.ephemeral = "32768-60999", /* Linux's default of net.ipv4.ip_local_port_range */
 	.c = {.workers = 1,
 	      .queues = 1,
 	      .period_ns = 10000000,
@@ -78,26 +82,28 @@ static struct collect_settings {
 
 static const struct base_option table[] = {
 	BASE_LIST("agent", 'a', &set.agents, "PATH|HOST[:PORT]",
-		  "read this host, by an agent's socket on this machine or by its RDMA address; "
+		  "read this host, given by an agent's socket on this machine or its RDMA address; "
 		  "repeatable"),
 	CLI_COLLECT_DISCOVER_OPTIONS(set.discover),
-	BASE_STRING("listen", 'l', &set.h.listen, "ADDR:PORT",
-		    "serve HTTP at this address, or at unix:/PATH; port 0: any free port; other "
-		    "than loopback needs --web-config with TLS and authentication, or --open"),
+	BASE_STRING(
+		"listen", 'l', &set.h.listen, "ADDR:PORT",
+		"serve HTTP at this address, or at unix:/PATH; port 0: any free port; any "
+		"address but loopback needs --web-config with TLS and authentication, or --open"),
 	CLI_OPTIONS_WEB(&set.h.web_config, &set.h.roles_file, &set.h.insecure),
 	BASE_STRING("reader-token-file", 0, &set.h.reader_token_file, "PATH",
 		    "require the bearer token in this file for reading"),
 	BASE_STRING("actor-token-file", 0, &set.h.actor_token_file, "PATH",
-		    "the bearer token in this file may rotate stores, and read"),
-	BASE_STRING("admin-token-file", 0, &set.h.admin_token_file, "PATH",
-		    "require the bearer token in this file for changes to stores (default: one "
-		    "drawn at the start, which commands of the same user find)"),
+		    "clients with the bearer token in this file may rotate stores and read"),
+	BASE_STRING(
+		"admin-token-file", 0, &set.h.admin_token_file, "PATH",
+		"require the bearer token in this file for changes to stores (default: a random "
+		"token, which commands of the same user find)"),
 	BASE_FLAG("open", 0, &set.h.open,
-		  "let everyone who reaches --listen read all metrics, and web pages in the "
-		  "browsers of those who do"),
-	BASE_LIST("allow-host", 0, &set.h.allow_hosts, "NAME",
-		  "accept this name in the header Host, besides localhost and addresses; "
-		  "repeatable"),
+		  "let anyone who can reach --listen read all metrics, including web pages in "
+		  "their browsers"),
+	BASE_LIST(
+		"allow-host", 0, &set.h.allow_hosts, "NAME",
+		"accept this name in the Host header, besides localhost and addresses; repeatable"),
 	BASE_TIME("period", 'p', &set.c.period_ns, 0, 0, "DURATION",
 		  "time from one round over all regions to the next; 0: as fast as possible"),
 	BASE_STRING(
@@ -111,7 +117,7 @@ static const struct base_option table[] = {
 		  "connections per host, at most one per worker"),
 	BASE_STRING("dev", 0, &set.c.fabric.device, "DEVICE", "RDMA device (default: by route)"),
 	CLI_OPTIONS_RDMA_PORT(&set.c.fabric.gid_index, &set.c.fabric.ib_port, "by route"),
-	CLI_OPTION_RDMA_SECRET(&set.secret, "any host may pose as the agent"),
+	CLI_OPTION_RDMA_SECRET(&set.secret, "any host can impersonate the agent"),
 	BASE_UINT("depth", 0, &set.c.fabric.queue_depth, 0, 4096, "N",
 		  "outstanding READs per connection; 0: 128"),
 	BASE_SIZE("buffer", 0, &set.c.fabric.buffer_bytes, 0, 0, "BYTES",
@@ -129,16 +135,17 @@ static const struct base_option table[] = {
 	BASE_UINT("max-series", 0, &set.c.max_series, 1, UINT32_MAX, "N",
 		  "hold at most this many series"),
 	BASE_UINT("max-exposed-series", 0, &set.c.max_exposed_series, 0, UINT32_MAX, "N",
-		  "show at most this many series of pods in /metrics, by tenant; 0: all"),
+		  "expose at most this many pod series per tenant in /metrics; 0: all"),
 	BASE_TIME("tcp-period", 0, &set.tables.period_ns, 1e7, 3.6e12, "DURATION",
 		  "time from one read of the connection tables to the next"),
 	BASE_UINT("tcp-groups", 0, &set.tables.groups, 1, 1000000, "N",
-		  "tell apart at most this many workloads by role and port; the rest is \"other\""),
+		  "distinguish at most this many workloads by role and port; count the rest as "
+		  "\"other\""),
 	BASE_STRING(
 		"tcp-ephemeral", 0, &set.ephemeral, "LIST",
-		"show these ports as \"other\", such as 32768-50050,50052-60999; none: no port"),
+		"count these ports as \"other\", such as 32768-50050,50052-60999; none: no port"),
 	BASE_UINT("tcp-flows", 0, &set.tables.flows, 64, 1u << 24, "N",
-		  "track at most this many connections over all hosts, of about 2 KiB each"),
+		  "track at most this many connections on all hosts, using 2 KiB each"),
 	BASE_UINT("max-connections", 0, &set.h.connections, 1, 65536, "N",
 		  "accept at most this many HTTP connections"),
 	BASE_FLAG("analyse", 0, &set.l.analyse, "detect anomalous pods"),
@@ -165,12 +172,12 @@ static const struct base_option table[] = {
 	CLI_OPTION_CLIENT("remote-write-config", &set.l.remote.config, "--remote-write"),
 	CLI_COLLECT_REMOTE_OPTIONS(set.remote),
 	BASE_FLAG("remote-native", 0, &set.l.receiver.native,
-		  "send native histograms by remote write; else exponential histograms lose their "
-		  "buckets"),
+		  "send native histograms by remote write; otherwise exponential histograms lose "
+		  "their buckets"),
 	BASE_FLAG("remote-utf8", 0, &set.l.receiver.utf8,
-		  "send names in UTF-8 by remote write as they are; else they are escaped"),
+		  "send UTF-8 names by remote write unchanged; otherwise they are escaped"),
 	BASE_TIME("sample-every", 0, &set.l.sample_every_ns, 0, 0, "DURATION",
-		  "send one sample per series and interval by remote write, and all around "
+		  "send one sample per series and interval by remote write, but all samples around "
 		  "anomalies; 0: all"),
 	BASE_TIME("sample-around", 0, &set.l.sample_around_ns, 0, 0, "DURATION",
 		  "send all samples this long before and after an anomaly"),
@@ -182,15 +189,16 @@ static const struct base_option table[] = {
 	BASE_STRING("kafka-config", 0, &set.kafka, "FILE",
 		    "produce anomalies, kept traces and items of lists to Kafka, with the "
 		    "properties of librdkafka in this file"),
-	BASE_STRING("kafka-offsets", 0, &set.kafka_offsets, "FILE",
-		    "record in this file which items of lists Kafka has, to resume there"),
+	BASE_STRING(
+		"kafka-offsets", 0, &set.kafka_offsets, "FILE",
+		"record in this file which list items Kafka has received, to resume after them"),
 	CLI_OPTION_CLIENT("webhook-config", &set.l.webhook_config, "--webhook"),
 	BASE_STRING("link", 0, &set.l.link, "URL",
 		    "address of this collector's page, for links in alerts"),
 	BASE_TIME("verdict-ttl", 0, &set.l.verdict_ttl_ns, 0, 3600e9, "DURATION",
 		  "write verdicts back to pods, valid for this long; 0: write none"),
 	BASE_FLAG("created", 0, &set.c.created,
-		  "OpenMetrics says by \"_created\" since when each series counts"),
+		  "add the start time of each series (\"_created\") to OpenMetrics"),
 	BASE_FLAG("region-series", 0, &set.c.region_series,
 		  "expose sidelight_region_* for each region"),
 	BASE_FLAG("sum-processes", 0, &set.c.sum_processes,
@@ -200,11 +208,10 @@ static const struct base_option table[] = {
 	BASE_F64("trace-slow", 0, &set.t.policy.slow_factor, 1, 1e6, "FACTOR",
 		 "keep traces slower than FACTOR times the median of their root span, and errors"),
 	BASE_TIME("trace-slow-floor", 0, &set.t.policy.slow_floor_ns, 0, 0, "DURATION",
-		  "what takes less is not slow; 0: no floor"),
-	BASE_F64(
-		"trace-slow-spread", 0, &set.t.policy.slow_spread, 0, 1e6, "FACTOR",
-		"what exceeds the median by less than FACTOR times what the 90th percentile does is "
-		"not slow; 0: no floor"),
+		  "traces shorter than this are never slow; 0: no minimum"),
+	BASE_F64("trace-slow-spread", 0, &set.t.policy.slow_spread, 0, 1e6, "FACTOR",
+		 "a trace is slow only if its excess over the median is at least FACTOR times "
+		 "that of the 90th percentile; 0: no minimum"),
 	BASE_F64("trace-bytes", 0, &set.t.bytes, 0, 1, "SHARE",
 		 "read at most this share of the bytes of published spans; 0: no limit"),
 	BASE_F64("trace-head", 0, &set.t.policy.head, 0, 1, "SHARE",
@@ -216,11 +223,11 @@ static const struct base_option table[] = {
 	BASE_STRING("otlp-sent", 0, &set.t.otlp_sent, "FILE",
 		    "record sent traces in this file, so that none is sent twice after a restart"),
 	BASE_SIZE("trace-memory", 0, &set.t.memory, 0, 0, "BYTES",
-		  "memory for kept traces; the oldest leave first"),
+		  "memory for kept traces; the oldest are dropped first"),
 	BASE_STRING("dta", 0, &set.dta, "FILE",
-		    "hold the stores that this file declares, for translators to write"),
+		    "provide the stores that this file declares to translators"),
 	BASE_SIZE("max-store-bytes", 0, &set.store_bytes, 0, 0, "BYTES",
-		  "resize stores to at most this many bytes together; 0: half of the machine's "
+		  "limit the total size of stores when they are resized; 0: half of the machine's "
 		  "memory"),
 	BASE_TIME("duration", 'd', &set.duration_ns, 0, 0, "DURATION",
 		  "end after this time; 0: when interrupted"),
@@ -231,7 +238,7 @@ static const struct base_option table[] = {
 	{0},
 };
 
-/* Ready: every reachable host was read, so that a scrape is complete. */
+/* Waits until every reachable host was read, so that a scrape is complete. */
 static bool wait_ready(struct collect_collector *c, int stop)
 {
 	uint64_t start = base_now_ns(), end = start + COLLECT_SETUP_NS;
@@ -248,7 +255,7 @@ static bool wait_ready(struct collect_collector *c, int stop)
 	return true;
 }
 
-/* What a collector is made of; NULL: not asked for. */
+/* The parts of a collector; NULL: not requested. */
 struct collect_parts {
 	struct collect_live *live;
 	struct collect_collector *c;
@@ -260,12 +267,15 @@ struct collect_parts {
 	struct collect_reports *reports;
 	struct collect_discover *discover;
 	struct cli_collect_server server;
-	bool silent;	/* prints no line "ready" */
-	uint64_t ready; /* hosts in the last one, + 1 */
+	bool silent;	/* true if the ready line is not printed */
+	uint64_t ready; /* 1 + the number of hosts in the last ready line */
 	uint64_t alive_ns, alive_at;
 };
 
-/* BASE_EXIT_OK, or an exit code after a line on stderr; parts_free() in either case. */
+/*
+ * Creates the parts. Returns BASE_EXIT_OK, or an exit code after printing an error. Call
+ * parts_free() in either case.
+ */
 static int parts_make(struct collect_parts *p, struct collect_settings *s, int reload)
 {
 	char error[256];
@@ -273,9 +283,11 @@ static int parts_make(struct collect_parts *p, struct collect_settings *s, int r
 	int err;
 
 	if (s->kafka) {
-		p->kafka = export_kafka_new(s->kafka, error, sizeof(error));
-		if (!p->kafka)
+		p->kafka = export_kafka_new(s->kafka, s->unconfined, error, sizeof(error));
+		if (!p->kafka && *error)
 			return CLI_FAIL("kafka", "%s", error);
+		if (!p->kafka)
+			return BASE_EXIT_FAILURE;
 		s->l.kafka = s->t.kafka = p->kafka;
 	}
 	if (s->live) {
@@ -334,15 +346,18 @@ static int parts_make(struct collect_parts *p, struct collect_settings *s, int r
 	p->services = s->serves ? collect_services_new(p->c) : NULL;
 	if (s->serves && !p->services)
 		return CLI_FAIL("collect", "services: %s", strerror(errno));
-	if (s->serves && !cli_collect_serve(&p->server, &s->h, p->c, p->services, p->tracer,
-					    p->stores, p->discover))
+	if (s->serves &&
+	    !cli_collect_serve(&p->server, &s->h, p->c, p->services, p->tracer, p->stores))
 		return BASE_EXIT_FAILURE;
 	if (base_passed_rest(error, sizeof(error)))
 		return CLI_FAIL("collect", "%s", error);
 	return BASE_EXIT_OK;
 }
 
-/* Their threads connect to hosts: with RDMA, only after a change of credentials (agent.h). */
+/*
+ * Starts the threads, which connect to hosts. With RDMA, start them after the change of credentials
+ * (agent.h).
+ */
 static int parts_start(const struct collect_parts *p)
 {
 	char error[512];
@@ -362,7 +377,7 @@ static int parts_start(const struct collect_parts *p)
 	return err ? CLI_FAIL("collect", "threads: %s", strerror(-err)) : BASE_EXIT_OK;
 }
 
-/* False: learned models or samples could not be saved. */
+/* Returns false if learned models or samples could not be saved. */
 static bool parts_free(struct collect_parts *p)
 {
 	bool saved;
@@ -384,7 +399,7 @@ static bool parts_free(struct collect_parts *p)
 	return saved;
 }
 
-/* The line "ready", when there is one to say: at first, and when hosts were reached or lost. */
+/* Prints the ready line, initially and whenever the number of reached hosts changes. */
 static void say_ready(void *arg)
 {
 	struct collect_parts *p = arg;
@@ -416,7 +431,7 @@ static void every_second(void *arg)
 static bool any_of(const struct base_strings *agents, bool (*is)(const char *target))
 {
 	if (set.discover.o.sources.n)
-		return true; /* not known beforehand */
+		return true; /* discovered hosts are not known in advance */
 	for (size_t i = 0; i < agents->n; i++)
 		if (is(agents->v[i]))
 			return true;
@@ -433,8 +448,11 @@ static bool any_far(const struct base_strings *agents)
 	return any_of(agents, fabric_is_far);
 }
 
-/* Memory that a device writes or reads is locked. The file of stores may name any path, later. */
-static int confine(const struct collect_settings *s)
+/*
+ * Drops privileges. Memory that a device accesses stays locked. The file of stores may name any
+ * path later.
+ */
+static int confine_collector(const struct collect_settings *s)
 {
 	struct http_files files = {0};
 	struct base_confine_opts c = {
@@ -452,14 +470,13 @@ static int confine(const struct collect_settings *s)
 	http_client_files(&files, s->l.alert_config);
 	http_client_files(&files, s->l.webhook_config);
 	http_client_files(&files, s->t.otlp_config);
-	http_client_files(&files, s->discover.o.peers_config);
 	http_files_allow(&files, &c);
 	code = cli_confine("collect", &c);
 	http_files_free(&files);
 	return code;
 }
 
-static int run(struct collect_settings *s)
+static int run_collector(struct collect_settings *s)
 {
 	int reload = s->dta ? base_reload_fd() : -1, stop = base_stop_fd(), code;
 	struct collect_parts p = {.silent = s->as_json, .alive_ns = base_alive_ns()};
@@ -475,7 +492,7 @@ static int run(struct collect_settings *s)
 		base_logf(BASE_WARN, "collect",
 			  "agents on other hosts are not authenticated: give --rdma-secret");
 	if (code == BASE_EXIT_OK && !s->unconfined)
-		code = confine(s);
+		code = confine_collector(s);
 	if (code == BASE_EXIT_OK)
 		code = parts_start(&p);
 	if (code == BASE_EXIT_OK && !strcmp(s->mode, "setup")) {
@@ -493,7 +510,7 @@ static int run(struct collect_settings *s)
 	return code;
 }
 
-/* HTTP's process begins before there are secrets, threads and descriptors. */
+/* Starts the HTTP process before there are secrets, threads and open descriptors. */
 static int run_apart(const struct base_command *self, struct collect_settings *s)
 {
 	struct fabric_opts *f = &s->c.fabric;
@@ -505,19 +522,21 @@ static int run_apart(const struct base_command *self, struct collect_settings *s
 			return base_failure(self, "cannot start a process: %s", strerror(errno));
 	}
 	code = cli_rdma_secret(self, s->secret, &f->secret, &f->secret_bytes);
-	code = code ?: run(s);
+	code = code ?: run_collector(s);
 	http_front_end(s->h.front);
 	return code;
 }
 
-/* ---- options ---- */
+/* Options */
 
-/* "0,2-5" */
+/* A range in a list such as "0,2-5". */
 struct collect_range {
 	unsigned long first, last;
 };
 
-/* The next range of a list such as 0,2-5, below limit: 1; 0: none is left; -EINVAL. */
+/*
+ * Parses the next range of a list such as 0,2-5, below limit. Returns 1, 0 at the end, or -EINVAL.
+ */
 static int next_range(const char **s, unsigned long limit, struct collect_range *r)
 {
 	char *end;
@@ -556,7 +575,7 @@ static int parse_ports(const char *s, uint8_t bits[8192])
 	return more;
 }
 
-/* BASE_EXIT_OK, or BASE_EXIT_USAGE after a line on stderr. */
+/* Returns BASE_EXIT_OK, or BASE_EXIT_USAGE after printing an error. */
 static int check_analysis(const struct base_command *self, const struct collect_settings *s)
 {
 	const struct collect_analysis_opts *a = &s->l.analysis;
@@ -571,20 +590,21 @@ static int check_analysis(const struct base_command *self, const struct collect_
 	if (!s->l.analyse && (s->l.alert || s->l.webhook))
 		return base_usage(self, "--alert and --webhook need --analyse");
 	if (s->l.verdict_ttl_ns && s->l.verdict_ttl_ns < 3000000000)
-		return base_usage(self, "--verdict-ttl is 0 (write none) or at least 3s");
+		return base_usage(self, "--verdict-ttl must be 0 (write none) or at least 3s");
 	if (a->every_ns < 1000000 || a->step_ns < a->every_ns)
 		return base_usage(self,
-				  "--analyse-every is at least 1ms, and --analyse-step no less");
+				  "--analyse-every must be at least 1ms, --analyse-step no less");
 	if (a->model_every_ns && a->model_every_ns < 1000000000)
-		return base_usage(self, "--model-every is 0 (at the end only) or at least 1s");
+		return base_usage(self, "--model-every must be 0 (only at the end) or at least 1s");
 	if (s->t.otlp_sent && !s->t.otlp)
 		return base_usage(self, "--otlp-sent needs --otlp");
 	if (s->t.otlp && !(s->t.policy.budget > 0))
 		return base_usage(self, "--otlp needs a --trace-budget");
 	if ((s->l.remote.config && !s->l.remote_write) || (s->l.alert_config && !s->l.alert) ||
 	    (s->l.webhook_config && !s->l.webhook) || (s->t.otlp_config && !s->t.otlp))
-		return base_usage(self, "--remote-write-config, --alert-config, --webhook-config "
-					"and --otlp-config each need their receiver");
+		return base_usage(self,
+				  "--remote-write-config, --alert-config, --webhook-config and "
+				  "--otlp-config need the option without -config");
 	if (s->l.receiver.native && !s->l.remote_write)
 		return base_usage(self, "--remote-native needs --remote-write");
 	if (s->l.receiver.utf8 && !s->l.remote_write)
@@ -594,7 +614,7 @@ static int check_analysis(const struct base_command *self, const struct collect_
 	return BASE_EXIT_OK;
 }
 
-static int check(const struct base_command *self, const struct collect_settings *s)
+static int check_options(const struct base_command *self, const struct collect_settings *s)
 {
 	const struct fabric_opts *f = &s->c.fabric;
 
@@ -604,7 +624,7 @@ static int check(const struct base_command *self, const struct collect_settings 
 	if (s->dta && !s->serves)
 		return base_usage(self, "--dta is for --mode prometheus");
 	if (!s->agents.n && !s->dta && !s->discover.o.sources.n)
-		return base_usage(self, "no --agent: name a host to read, or --discover them");
+		return base_usage(self, "no hosts to read: give --agent or --discover");
 	if (s->c.queues > s->c.workers)
 		return base_usage(self, "--queues %u needs as many --workers, not %u", s->c.queues,
 				  s->c.workers);
@@ -617,13 +637,14 @@ static int check(const struct base_command *self, const struct collect_settings 
 	if (s->as_json && s->serves)
 		return base_usage(self, "--json is for --mode setup and read_loop");
 	if (s->c.period_ns && s->c.period_ns < 10000)
-		return base_usage(self, "--period is 0 (as fast as possible) or at least 10us");
+		return base_usage(self,
+				  "--period must be 0 (as fast as possible) or at least 10us");
 	if (s->c.history_bytes && s->c.history_bytes / s->c.workers < 1u << 20)
-		return base_usage(self, "--history is 0 or at least 1M per worker");
+		return base_usage(self, "--history must be 0 or at least 1M per worker");
 	if (s->c.max_exposed_series && s->c.sum_processes)
 		return base_usage(self,
 				  "--max-exposed-series and --sum-processes exclude each other: "
-				  "sums without a process would decrease");
+				  "sums would decrease when a process is left out");
 	if (s->store_bytes && !s->dta)
 		return base_usage(self, "--max-store-bytes needs --dta");
 	return cli_collect_http_check(self, &s->h) ?: check_analysis(self, s);
@@ -638,15 +659,15 @@ static int collect_main(const struct base_command *self, int argc, char **argv)
 	if (!base_options_only(self, table, argc, argv, &code))
 		return code;
 	set.serves = !strcmp(set.mode, "prometheus");
-	code = check(self, &set);
+	code = check_options(self, &set);
 	if (code)
 		return code;
 	if (set.cpus && parse_cpus(set.cpus, cpus, WORKERS_MAX, &set.c.cpu_count))
 		return base_usage(self, "--cpus '%s' is not a list such as 0,2-5", set.cpus);
 	if (strcmp(set.ephemeral, "none") && parse_ports(set.ephemeral, folded))
 		return base_usage(self,
-				  "--tcp-ephemeral '%s' is not a list of ports such as "
-				  "32768-50050,50052-60999, nor none",
+				  "--tcp-ephemeral '%s' is neither a list of ports such as "
+				  "32768-50050,50052-60999 nor none",
 				  set.ephemeral);
 	set.tables.folded = folded;
 	code = cli_rdma_secret(self, set.secret, &set.c.fabric.secret, &set.c.fabric.secret_bytes);
@@ -654,10 +675,11 @@ static int collect_main(const struct base_command *self, int argc, char **argv)
 		return code;
 	if (set.kafka_offsets && !(set.kafka && set.dta))
 		return base_usage(self, "--kafka-offsets needs --kafka-config and --dta");
-	code = cli_collect_remote_check(self, &set.remote, set.l.remote_write, &set.l.remote);
+	code = cli_collect_remote_check(self, &set.remote, set.l.remote_write, &set.l.remote,
+					&set.l.receiver);
 	if (code)
 		return code;
-	code = cli_collect_discover_check(self, &set.discover, set.serves ? set.h.listen : NULL);
+	code = cli_collect_discover_check(self, &set.discover);
 	if (code)
 		return code;
 	set.c.spare_hosts = set.discover.o.sources.n ? set.discover.max_hosts : 0;
@@ -674,6 +696,6 @@ static int collect_main(const struct base_command *self, int argc, char **argv)
 const struct base_command cli_cmd_collect = {
 	.name = "collect",
 	.synopsis = "--agent TARGET [OPTION]...\n       sidelight collect --dta FILE [OPTION]...",
-	.summary = "Read hosts one-sided; serve Prometheus, history and the page",
+	.summary = CLI_SUMMARY_COLLECT,
 	.run = collect_main,
 };

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cmd_demo.c - all of Sidelight on this machine until Ctrl-C: an agent, a collector, two example
- * services and a load. Each part is a child in its own process group, so that Ctrl-C reaches this
- * process alone and parts stop in order; each dies with this process. Their files lie in one
- * temporary folder, removed at the end, or by the next demo if this process was killed.
+ * cmd_demo.c - runs all of Sidelight on this machine until Ctrl-C: an agent, a collector, two
+ * example services and a load generator. Each part is a child in its own process group, so that
+ * Ctrl-C reaches only this process, which stops the parts in order; if this process dies, they die
+ * too. Their files are in one temporary folder. It is removed at the end, or by the next demo if
+ * this process was killed.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -13,13 +14,15 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/program.h"
+#include "cli/commands.h"
 #include "cli/common/common.h"
 #include "cli/demo/demo.h"
 #include "source/tcp/hook.h"
 
-/* ---- the period ---- */
+/* Period */
 
-#define LATE_SHARE 0.005 /* of deadlines; the page says "late" above 0.01 */
+#define LATE_SHARE 0.005 /* accepted share of missed deadlines; the page says "late" above 0.01 */
 
 struct rounds {
 	uint64_t begun, late;
@@ -53,8 +56,9 @@ static int try_period(struct cli_demo *d, uint64_t ns)
 }
 
 /*
- * The rate depends on the load of the machine's CPUs: take the shortest period that holds for a
- * second with everything running, or the one that misses fewest deadlines.
+ * Chooses the read period. The best rate depends on the load of the machine: take the shortest
+ * period that holds for a second with everything running, or else the one with the fewest missed
+ * deadlines.
  */
 static int choose_period(struct cli_demo *d)
 {
@@ -73,14 +77,14 @@ static int choose_period(struct cli_demo *d)
 		}
 		if (base_stop_wait(d->stop, 500) || !rounds_so_far(d, &before) ||
 		    base_stop_wait(d->stop, 1000) || !rounds_so_far(d, &after))
-			return BASE_EXIT_OK; /* stopping, or cli_demo_look_after() reports the
-						failure */
+			/* stopping, or cli_demo_look_after() reports the failure */
+			return BASE_EXIT_OK;
 		after.late -= before.late;
 		after.begun -= before.begun;
 		share = (double)after.late / (double)(after.begun + after.late + 1);
 		kept = share <= LATE_SHARE || after.late <= 1;
 		printf("period %u ms: %.1f %% of the deadlines of a second were missed%s\n", ms[i],
-		       share * 100, kept ? ": this machine keeps it" : "");
+		       share * 100, kept ? ": this machine keeps up" : "");
 		if (kept)
 			return BASE_EXIT_OK;
 		if (share < least) {
@@ -88,13 +92,13 @@ static int choose_period(struct cli_demo *d)
 			best = i;
 		}
 	}
-	printf("this machine is too busy to keep any of these; %u ms did best\n", ms[best]);
+	printf("this machine is too busy for any of these periods; %u ms came closest\n", ms[best]);
 	return try_period(d, ms[best] * 1000000ull);
 }
 
-/* ---- what the newcomer sees ---- */
+/* Output */
 
-/* The next line of this name whose value is not 0; NULL after the last. */
+/* Returns the next sample of this name with a value other than 0, or NULL. */
 static const char *sample_line(const char *text, const char *name, int *length)
 {
 	for (const char *line = text; line; line = strchr(line, '\n')) {
@@ -108,7 +112,7 @@ static const char *sample_line(const char *text, const char *name, int *length)
 	return NULL;
 }
 
-/* Waits until the load shows: a busy machine takes its time. */
+/* Waits until the load shows in the metrics, which takes longer on a busy machine. */
 static void await_samples(const struct cli_demo *d)
 {
 	bool shown = !d->part[DEMO_LOAD].pid;
@@ -146,7 +150,7 @@ static void sample_lines(const struct cli_demo *d)
 	free(text);
 }
 
-static void banner(const struct cli_demo *d)
+static void print_banner(const struct cli_demo *d)
 {
 	printf("\nSidelight is at work. The two services count in their own memory; the collector\n"
 	       "reads it every %g ms, and neither the services nor the agent do anything for "
@@ -184,7 +188,8 @@ static void banner(const struct cli_demo *d)
 	       (int)d->part[DEMO_SHOP].pid, (int)d->part[DEMO_AGENT].pid);
 	printf("  curl -s %s/products\n", d->shop_url);
 	printf("  curl -s -X POST '%s/fault?kind=slow&seconds=10'\n"
-	       "                  or cpu, errors, leak: the page shows the anomaly, errors at once,\n"
+	       "                  or cpu, errors, leak: the page shows the anomaly, errors at "
+	       "once,\n"
 	       "                  the others after a warm-up of %s, and the shop logs more, in %s\n",
 	       d->shop_url, d->warm_up, d->part[DEMO_SHOP].log);
 	printf("  %s generate metrics --socket %s --pods 50 --hold 30s\n", d->self, d->socket);
@@ -196,7 +201,7 @@ static void banner(const struct cli_demo *d)
 		   (int)d->part[DEMO_AGENT].pid, d->part[DEMO_SHOP].log);
 }
 
-/* Publishes the shop's connections if the kernel allows; else sets d->no_tcp. */
+/* Makes the agent publish the shop's connections if the kernel allows; otherwise sets d->no_tcp. */
 static void set_agent(struct cli_demo *d)
 {
 	const char *port = strrchr(d->shop_listen, ':');
@@ -216,7 +221,7 @@ static void set_agent(struct cli_demo *d)
 			  "--no-rest", tcp ? with[0] : NULL, with[1], with[2], with[3], NULL);
 }
 
-/* ---- the command ---- */
+/* Command */
 
 bool cli_demo_runs(const char *program)
 {
@@ -234,16 +239,14 @@ bool cli_demo_runs(const char *program)
 	return false;
 }
 
-/* Beside the program in the build folder, or where it is installed. */
+/* Finds the examples next to the program in the build folder, or where they are installed. */
 static int find_examples(struct cli_demo *d, const char *given)
 {
 	char beside[PATH_MAX], installed[PATH_MAX], program[PATH_MAX + 8];
 	const char *const where[] = {given, beside, installed};
-	ssize_t n = readlink("/proc/self/exe", d->self, sizeof(d->self) - 1);
 
-	if (n <= 0)
-		return base_failure(&cli_cmd_demo, "/proc/self/exe: %s", strerror(errno));
-	d->self[n] = 0;
+	if (base_program_find("sidelight", d->self))
+		return base_failure(&cli_cmd_demo, "the program sidelight is not installed");
 	snprintf(beside, sizeof(beside), "%.*s/examples", (int)(strrchr(d->self, '/') - d->self),
 		 d->self);
 	snprintf(installed, sizeof(installed), "%.*s/../libexec/sidelight",
@@ -260,7 +263,7 @@ static int find_examples(struct cli_demo *d, const char *given)
 			break;
 	}
 	return base_failure(&cli_cmd_demo,
-			    "the example services are not in %s; name their folder by --examples",
+			    "the example services are not in %s; give their folder with --examples",
 			    given ? given : beside);
 }
 
@@ -281,7 +284,7 @@ static const struct base_option table[] = {
 		    "address of the example shop; another port if it is in use"),
 	BASE_TIME("period", 'p', &set.period, 1e5, 1e11, "DURATION",
 		  "time between two rounds (default: the shortest of 1, 2, 5 and 10 ms that this "
-		  "machine keeps)"),
+		  "machine can keep)"),
 	BASE_UINT("load", 0, &set.load, 0, DEMO_CONNECTIONS * 1000, "N",
 		  "requests per second to the shop; 0: no load"),
 	BASE_TIME("duration", 'd', &set.duration, 0, 0, "DURATION",
@@ -292,7 +295,7 @@ static const struct base_option table[] = {
 		    "after the warm-up, break the shop for SECONDS, or 10 s: cpu, slow, errors or "
 		    "leak"),
 	BASE_FLAG("switch", 0, &set.with_switch,
-		  "show the flows of a real switch, too: Open vSwitch in network namespaces"),
+		  "also show the flows of a real switch: Open vSwitch in network namespaces"),
 	BASE_STRING("examples", 0, &set.examples, "DIR",
 		    "directory of the programs shop and queue"),
 	{0},
@@ -328,7 +331,7 @@ static int set_parts(struct cli_demo *d)
 	return BASE_EXIT_OK;
 }
 
-static int demo(struct cli_demo *d)
+static int run_demo(struct cli_demo *d)
 {
 	int result = cli_demo_start_all(d, false);
 	uint64_t began;
@@ -340,7 +343,7 @@ static int demo(struct cli_demo *d)
 	/* The banner shows some values: give the first ones time to arrive. */
 	if (!result && !base_stop_wait(d->stop, set.period ? 1500 : 300)) {
 		await_samples(d);
-		banner(d);
+		print_banner(d);
 		began = base_now_ns();
 		while (!result && !base_stop_wait(d->stop, set.fault ? 50 : 200) &&
 		       !(set.duration && base_now_ns() - began >= set.duration)) {
@@ -356,13 +359,13 @@ static int demo(struct cli_demo *d)
 
 static int run(const struct base_command *cmd, int argc, char **argv)
 {
-	static struct cli_demo d; /* large */
+	static struct cli_demo d; /* too large for the stack */
 	int result;
 
 	if (!base_options_only(cmd, table, argc, argv, &result))
 		return result;
-	setvbuf(stdout, NULL, _IOLBF, 0); /* in order with stderr */
-	/* The reader of standard output may be gone; the parts have to be stopped all the same. */
+	setvbuf(stdout, NULL, _IOLBF, 0); /* keep the order with stderr */
+	/* The reader of standard output may disappear; the parts must be stopped nevertheless. */
 	signal(SIGPIPE, SIG_IGN);
 	if (set.fault && (result = cli_demo_fault_parse(&d, set.fault)))
 		return result;
@@ -371,9 +374,10 @@ static int run(const struct base_command *cmd, int argc, char **argv)
 	if (find_examples(&d, set.examples))
 		return BASE_EXIT_FAILURE;
 	if (set.load && !cli_demo_runs("wrk"))
-		return base_failure(&cli_cmd_demo,
-				    "wrk, which makes the load, is not installed: apt-get "
-				    "install wrk, or --load 0");
+		return base_failure(
+			&cli_cmd_demo,
+			"wrk, the load generator, is not installed: apt-get install wrk, or use "
+			"--load 0");
 	result = cli_demo_free_address("listen", set.listen, d.listen, sizeof(d.listen));
 	if (!result)
 		result = cli_demo_free_address("shop-listen", set.shop, d.shop_listen,
@@ -385,7 +389,7 @@ static int run(const struct base_command *cmd, int argc, char **argv)
 		return base_failure(&cli_cmd_demo, "signalfd: %s", strerror(-d.stop));
 	result = set_parts(&d);
 	if (!result)
-		result = demo(&d);
+		result = run_demo(&d);
 	cli_demo_folder_remove(&d);
 	close(d.stop);
 	return result;
@@ -394,6 +398,6 @@ static int run(const struct base_command *cmd, int argc, char **argv)
 const struct base_command cli_cmd_demo = {
 	.name = "demo",
 	.synopsis = "[OPTION]...",
-	.summary = "Show all of it at work on this machine until Ctrl-C",
+	.summary = CLI_SUMMARY_DEMO,
 	.run = run,
 };

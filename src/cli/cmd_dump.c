@@ -32,12 +32,12 @@ static struct {
 	uint64_t id;
 } settings = {.remote = {.gid = -1, .ib_port = 1}};
 
-static int failed(const char *source, const char *what)
+static int report_failure(const char *source, const char *what)
 {
 	return base_failure(&cli_cmd_dump, "%s: %s", source, what);
 }
 
-/* Takes fd over. keep, if not NULL, receives the snapshot. */
+/* Dumps one region. Takes over fd. keep: receives the contents; may be NULL. */
 static int dump_one(const char *source, int fd, struct cli_dump *keep)
 {
 	struct cli_dump *d = keep ? keep : calloc(1, sizeof(*d));
@@ -46,7 +46,7 @@ static int dump_one(const char *source, int fd, struct cli_dump *keep)
 
 	if (!d) {
 		close(fd);
-		return failed(source, strerror(ENOMEM));
+		return report_failure(source, strerror(ENOMEM));
 	}
 	good = cli_dump_read(d, source, fd);
 	close(fd);
@@ -56,9 +56,9 @@ static int dump_one(const char *source, int fd, struct cli_dump *keep)
 		cli_dump_print_json(d, settings.raw_lines);
 	else
 		cli_dump_print_text(d, settings.raw_lines);
-	/* Standard output has the details; this explains the exit status. */
+	/* Standard output has the details; this line explains the exit status. */
 	if (!good && !settings.check)
-		failed(source, cli_dump_fault(d, fault, sizeof(fault)));
+		report_failure(source, cli_dump_fault(d, fault, sizeof(fault)));
 	if (!keep) {
 		cli_dump_free(d);
 		free(d);
@@ -66,24 +66,24 @@ static int dump_one(const char *source, int fd, struct cli_dump *keep)
 	return good ? BASE_EXIT_OK : BASE_EXIT_FAILURE;
 }
 
-/* ---- a file ---- */
+/* Files */
 
 static int dump_file(const char *path)
 {
-	/* O_NONBLOCK: opening a FIFO must not wait. */
+	/* O_NONBLOCK: opening a FIFO must not block. */
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct stat st;
 
 	if (fd < 0)
-		return failed(path, strerror(errno));
+		return report_failure(path, strerror(errno));
 	if (fstat(fd, &st) || !S_ISREG(st.st_mode)) {
 		close(fd);
-		return failed(path, "is no regular file");
+		return report_failure(path, "not a regular file");
 	}
 	return dump_one(path, fd, NULL);
 }
 
-/* The records of a store's file, as CSV or JSON lines. */
+/* Prints the records in a store's file as CSV or JSON lines. */
 static int export_file(const char *path)
 {
 	const struct cli_query_export x = {.self = &cli_cmd_dump,
@@ -95,15 +95,15 @@ static int export_file(const char *path)
 
 	object = dta_store_object_open(path, error, sizeof(error));
 	if (!object)
-		return failed(path, error);
-	/* A translator that writes to it may truncate it meanwhile. */
+		return report_failure(path, error);
+	/* The translator that writes the file may truncate it meanwhile. */
 	dta_guard_add(object->view.map, object->map_bytes, object->fd, -1);
 	code = cli_query_export_object(&x, &set, object);
 	dta_store_object_free(object, false);
 	return code;
 }
 
-/* ---- a process: every memfd of its that holds a region ---- */
+/* Processes: each memfd of a process that holds a region */
 
 static int dump_process(const char *pid)
 {
@@ -116,7 +116,7 @@ static int dump_process(const char *pid)
 	snprintf(path, sizeof(path), "/proc/%.20s/fd", pid);
 	dir = opendir(path);
 	if (!dir)
-		return failed(pid, errno == ENOENT ? "there is no such process" : strerror(errno));
+		return report_failure(pid, errno == ENOENT ? "no such process" : strerror(errno));
 	while ((e = readdir(dir))) {
 		uint8_t magic[8];
 		ssize_t n;
@@ -133,7 +133,7 @@ static int dump_process(const char *pid)
 			continue;
 		fd = open(path, O_RDONLY | O_CLOEXEC);
 		if (fd < 0) {
-			status = failed(path, strerror(errno));
+			status = report_failure(path, strerror(errno));
 			continue;
 		}
 		if (pread(fd, magic, sizeof(magic), 0) != (ssize_t)sizeof(magic) ||
@@ -149,11 +149,11 @@ static int dump_process(const char *pid)
 	}
 	closedir(dir);
 	if (!found && !status)
-		return failed(pid, "holds no region");
+		return report_failure(pid, "holds no region");
 	return status;
 }
 
-/* ---- an agent ---- */
+/* Agents */
 
 static int agent_connect(const char *path)
 {
@@ -176,8 +176,8 @@ static int agent_connect(const char *path)
 }
 
 /*
- * Sends a request and waits for the answer of type wanted. Returns the descriptor that it carries,
- * or -1 with one line in why.
+ * Sends a request and waits for a reply of type wanted. Returns the file descriptor in the reply,
+ * or -1 with a one-line error in why.
  */
 static int agent_ask(int s, uint16_t type, const void *payload, uint32_t bytes, uint16_t wanted,
 		     char *why, size_t why_bytes)
@@ -198,7 +198,7 @@ static int agent_ask(int s, uint16_t type, const void *payload, uint32_t bytes, 
 		return -1;
 	}
 	if (poll(&p, 1, ANSWER_MS) != 1) {
-		snprintf(why, why_bytes, "no answer within %d s", ANSWER_MS / 1000);
+		snprintf(why, why_bytes, "no response within %d s", ANSWER_MS / 1000);
 		return -1;
 	}
 	n = base_receive_fd(s, &packet, sizeof(packet), 0, &fd);
@@ -208,7 +208,7 @@ static int agent_ask(int s, uint16_t type, const void *payload, uint32_t bytes, 
 	}
 	if (n < (ssize_t)sizeof(packet.msg) || packet.msg.magic != SL_MSG_MAGIC ||
 	    (size_t)n != sizeof(packet.msg) + packet.msg.length || packet.msg.serial != serial) {
-		snprintf(why, why_bytes, n ? "the answer is malformed" : "it hung up");
+		snprintf(why, why_bytes, n ? "the response is malformed" : "it hung up");
 	} else if (packet.msg.type == SL_MSG_REFUSED &&
 		   packet.msg.length == sizeof(struct sl_msg_refused)) {
 		struct sl_msg_refused *r = (struct sl_msg_refused *)packet.payload;
@@ -216,7 +216,8 @@ static int agent_ask(int s, uint16_t type, const void *payload, uint32_t bytes, 
 		r->reason[sizeof(r->reason) - 1] = 0;
 		snprintf(why, why_bytes, "refused: %s", r->reason);
 	} else if (packet.msg.type != wanted || fd < 0) {
-		snprintf(why, why_bytes, "the answer is of type %u", packet.msg.type);
+		snprintf(why, why_bytes, "the response has the unexpected type %u",
+			 packet.msg.type);
 	} else {
 		return fd;
 	}
@@ -234,7 +235,7 @@ static int dump_id(int s, const char *path, uint64_t id)
 	snprintf(source, sizeof(source), "id %" PRIu64, id);
 	if (fd < 0)
 		return base_failure(&cli_cmd_dump, "%s: %s: %s", path, source, why);
-	/* Not a memory file but a BPF map: kernel tables are READ through a mapping. */
+	/* A BPF map rather than a memory file: kernel tables are READ through a mapping. */
 	if (fcntl(fd, F_GET_SEALS) < 0) {
 		struct cli_dump_remote_opts o = settings.remote;
 
@@ -244,7 +245,7 @@ static int dump_id(int s, const char *path, uint64_t id)
 		o.json = settings.json;
 		if (!settings.check)
 			return cli_dump_remote(&cli_cmd_dump, &o);
-		printf("%s: of the kernel, not checked\n", source);
+		printf("%s: kernel table, not checked\n", source);
 		return BASE_EXIT_OK;
 	}
 	return dump_one(source, fd, NULL);
@@ -257,11 +258,11 @@ static int dump_agent(const char *path)
 	char why[320];
 
 	if (s < 0)
-		return failed(path, strerror(errno));
+		return report_failure(path, strerror(errno));
 	status = BASE_EXIT_FAILURE;
 	fd = agent_ask(s, SL_MSG_SUBSCRIBE, NULL, 0, SL_MSG_WELCOME, why, sizeof(why));
 	if (fd < 0) {
-		failed(path, why);
+		report_failure(path, why);
 		goto out;
 	}
 	if (settings.id) {
@@ -272,7 +273,7 @@ static int dump_agent(const char *path)
 	directory = calloc(1, sizeof(*directory));
 	if (!directory) {
 		close(fd);
-		failed(path, strerror(ENOMEM));
+		report_failure(path, strerror(ENOMEM));
 		goto out;
 	}
 	status = dump_one("directory", fd, directory);
@@ -295,7 +296,7 @@ out:
 	return status;
 }
 
-/* ---- the command line ---- */
+/* Command line */
 
 static bool all_digits(const char *s)
 {
@@ -309,9 +310,10 @@ static const struct base_option table[] = {
 	BASE_FLAG("check", 'c', &settings.check,
 		  "print only whether the region is well-formed; exit 1 if not"),
 	BASE_STRING("export", 'e', &settings.export, "csv|json",
-		    "print all that the FILE of a store of reports holds: CSV, or JSON lines"),
-	BASE_STRING("socket", 's', &settings.socket, "PATH",
-		    "ask the agent at this socket: for its directory, or as --id or --all say"),
+		    "print all records in a store's FILE as CSV or JSON lines"),
+	BASE_STRING(
+		"socket", 's', &settings.socket, "PATH",
+		"query the agent at this socket: its directory, or with --id or --all, regions"),
 	BASE_UINT("id", 'i', &settings.id, 1, INT64_MAX, "N",
 		  "show the region of this directory entry"),
 	BASE_STRING("agent", 0, &settings.remote.target, "TARGET",
@@ -334,7 +336,8 @@ static int dump_kernel(const struct base_command *self)
 	int kind = settings.kind ? cli_choice(settings.kind, kinds) : -1, code;
 
 	if (settings.socket || settings.all || settings.check || settings.raw_lines)
-		return base_usage(self, "--agent goes with --kind, --id and --json alone");
+		return base_usage(self,
+				  "--agent can only be combined with --kind, --id and --json");
 	if (settings.kind && kind < 0)
 		return base_usage(self, "--kind '%s' is not one of flows, layers, tasks",
 				  settings.kind);
@@ -362,10 +365,10 @@ static int dump_operand(const struct base_command *self, const char *operand)
 	if (agent && operand)
 		return base_usage(self, "a file or process and an agent exclude each other");
 	if (!agent && !operand)
-		return base_usage(self, "name one FILE, one PID or --socket PATH");
+		return base_usage(self, "give one FILE, one PID or --socket PATH");
 	if (settings.export &&
 	    (agent || all_digits(operand) || settings.check || settings.json || settings.raw_lines))
-		return base_usage(self, "--export goes with a FILE alone");
+		return base_usage(self, "--export needs a FILE and excludes other options");
 	if (settings.export)
 		return export_file(operand);
 	if (agent)
@@ -380,14 +383,14 @@ static int dump_main(const struct base_command *self, int argc, char **argv)
 	if (arg < 0)
 		return code;
 	if (argc - arg > 1)
-		return base_usage(self, "name one FILE or PID only");
+		return base_usage(self, "give only one FILE or PID");
 	if (settings.export && strcmp(settings.export, "csv") && strcmp(settings.export, "json"))
 		return base_usage(self, "--export '%s' is not csv or json", settings.export);
 	if (settings.remote.target && arg < argc)
 		return base_usage(self, "--agent takes no FILE or PID");
 	code = settings.remote.target ? dump_kernel(self) : dump_operand(self, argv[arg]);
 	if (fflush(stdout) || ferror(stdout))
-		return failed("standard output", strerror(errno));
+		return report_failure("standard output", strerror(errno));
 	return code;
 }
 

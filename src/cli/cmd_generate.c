@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cmd_generate.c - 'sidelight generate WHAT': load with a known result. Each kind is a command of
- * its own in generate/.
+ * cmd_generate.c - 'sidelight generate WHAT': load with a known result. Each kind of load is a
+ * subcommand in generate/.
  */
+#include "cli/commands.h"
 #include "cli/common/common.h"
 #include "cli/generate/generate.h"
 
@@ -44,6 +45,6 @@ static int run(const struct base_command *self, int argc, char **argv)
 const struct base_command cli_cmd_generate = {
 	.name = "generate",
 	.synopsis = "WHAT [OPTION]...",
-	.summary = "Make load whose totals are known, and print what a collector must show",
+	.summary = CLI_SUMMARY_GENERATE,
 	.run = run,
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * cmd_model.c - sidelight model: lists files of models, and merges those of several hosts, so that
- * each knows what all have learned of a service.
+ * each host knows what all have learned about a service.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -13,14 +13,14 @@
 #include "cli/common/common.h"
 #include "collect/judge/models.h"
 
-static const char *why(int err)
+static const char *error_text(int err)
 {
 	return err == -EPROTONOSUPPORT ? "of another version"
 	       : err == -EINVAL	       ? "damaged"
 				       : strerror(-err);
 }
 
-/* ---- what is in it ---- */
+/* Listing */
 
 static void list_one(void *arg, const char *name, const void *bytes, size_t length)
 {
@@ -32,7 +32,7 @@ static void list_one(void *arg, const char *name, const void *bytes, size_t leng
 	if (!o) /* the name is not UTF-8 */
 		o = json_pack("{s:s, s:I}", "name", "?", "bytes", (json_int_t)length);
 	if (err)
-		json_object_set_new(o, "error", json_string(why(err)));
+		json_object_set_new(o, "error", json_string(error_text(err)));
 	else
 		json_object_update_new(o,
 				       json_pack("{s:s, s:I, s:f, s:I}", "detector", info.detector,
@@ -65,7 +65,7 @@ static void print_table(const json_t *all)
 	}
 }
 
-static int list(struct collect_models *m, bool as_json)
+static int list_models(struct collect_models *m, bool as_json)
 {
 	json_t *all = json_array();
 
@@ -78,11 +78,11 @@ static int list(struct collect_models *m, bool as_json)
 	return fflush(stdout) ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
 }
 
-/* ---- merging ---- */
+/* Merging */
 
 struct merge {
 	struct collect_models *to;
-	const char *path; /* the file being merged */
+	const char *path; /* name of the file being merged */
 	uint32_t merged, added, kept_one, damaged;
 	int err;
 };
@@ -106,7 +106,7 @@ static void copy_if(void *arg, const char *name, const void *bytes, size_t lengt
 	m->length = length;
 }
 
-static struct analyse_pipeline *load(const struct merge_model *m)
+static struct analyse_pipeline *load_model(const struct merge_model *m)
 {
 	struct analyse_pipeline_opts o = {
 		.columns = m->info.columns,
@@ -124,10 +124,10 @@ static struct analyse_pipeline *load(const struct merge_model *m)
 	return p;
 }
 
-/* The merged model, to be freed; NULL: they do not match. */
-static void *unite(const struct merge_model *a, const struct merge_model *b, size_t *bytes)
+/* Merges two models. Returns the result, to be freed, or NULL if the models do not match. */
+static void *unite_models(const struct merge_model *a, const struct merge_model *b, size_t *bytes)
 {
-	struct analyse_pipeline *p = load(a), *q = load(b);
+	struct analyse_pipeline *p = load_model(a), *q = load_model(b);
 	void *out = NULL;
 	int64_t n;
 
@@ -146,12 +146,12 @@ static void *unite(const struct merge_model *a, const struct merge_model *b, siz
 	return out;
 }
 
-static void put(struct merge *m, const char *name, const void *bytes, size_t length)
+static void put_model(struct merge *m, const char *name, const void *bytes, size_t length)
 {
 	m->err = m->err ? m->err : collect_models_put(m->to, name, bytes, length);
 }
 
-static void add(void *arg, const char *name, const void *bytes, size_t length)
+static void add_model(void *arg, const char *name, const void *bytes, size_t length)
 {
 	struct merge *m = arg;
 	struct merge_model mine = {.name = name},
@@ -161,46 +161,47 @@ static void add(void *arg, const char *name, const void *bytes, size_t length)
 	size_t n;
 
 	if (err) {
-		base_failure(&cli_cmd_model, "%s: %.127s is left out: %s", m->path, name, why(err));
+		base_failure(&cli_cmd_model, "%s: skipping %.127s: %s", m->path, name,
+			     error_text(err));
 		m->damaged++;
 		return;
 	}
 	collect_models_each(m->to, copy_if, &mine);
 	if (!mine.bytes) {
-		put(m, name, bytes, length);
+		put_model(m, name, bytes, length);
 		m->added++;
 		return;
 	}
-	/* It was validated when it was put. */
+	/* Cannot fail: the model was validated when it was added. */
 	analyse_pipeline_model_info(mine.bytes, mine.length, &mine.info);
-	both = unite(&mine, &theirs, &n);
+	both = unite_models(&mine, &theirs, &n);
 	if (both) {
-		put(m, name, both, n);
+		put_model(m, name, both, n);
 		m->merged++;
 	} else {
 		const uint64_t a = mine.info.learned, b = theirs.info.learned;
 
 		base_failure(&cli_cmd_model,
-			     "%s: %.127s is of other metrics, detector or step than that of the "
-			     "files before; the one that learned more is kept (%" PRIu64
+			     "%s: %.127s has other metrics, detector or step than the model in "
+			     "earlier files; keeping the model that learned more (%" PRIu64
 			     " steps of %" PRIu64 " and %" PRIu64 ")",
 			     m->path, name, BASE_MAX(a, b), a, b);
 		if (b > a)
-			put(m, name, bytes, length);
+			put_model(m, name, bytes, length);
 		m->kept_one++;
 	}
 	free(both);
 	free(mine.bytes);
 }
 
-static int merge(struct collect_models **files, char **names, int n, const char *out)
+static int merge_files(struct collect_models **files, char **names, int n, const char *out)
 {
 	struct merge m = {.to = collect_models_new()};
 	int err = m.to ? 0 : -ENOMEM;
 
 	for (int i = 0; i < n && !err; i++) {
 		m.path = names[i];
-		collect_models_each(files[i], add, &m);
+		collect_models_each(files[i], add_model, &m);
 		err = m.err;
 	}
 	if (!err)
@@ -249,8 +250,8 @@ static int model_main(const struct base_command *self, int argc, char **argv)
 			goto out;
 		}
 	}
-	code = settings.out ? merge(file, argv + first, n, settings.out)
-			    : list(file[0], settings.json);
+	code = settings.out ? merge_files(file, argv + first, n, settings.out)
+			    : list_models(file[0], settings.json);
 out:
 	for (int i = 0; i < n; i++)
 		collect_models_free(file[i]);

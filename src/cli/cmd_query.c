@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cmd_query.c - sidelight query: asks and changes stores by a collector's HTTP API, or asks a file.
+/*
+ * cmd_query.c - sidelight query: queries and changes stores through a collector's HTTP API, or
+ * queries a store's file.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -21,7 +23,7 @@
 #define KEYS_MAX   1000u
 #define POLL_MS	   100
 #define DEFAULT_AT "127.0.0.1:9464"
-#define PARTS_MAX  256 /* followed lanes */
+#define PARTS_MAX  256 /* maximum number of lanes to follow */
 #define STORE_NAME "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-."
 
 static struct cli_query_settings set = {.lane = -1};
@@ -31,7 +33,7 @@ static struct {
 } how;
 static struct cli_query_collectors collectors;
 
-static struct dta_store_object *object; /* --file */
+static struct dta_store_object *object; /* the store of --file */
 
 static void set_parameter(void *ask, const char *name, const char *value)
 {
@@ -62,7 +64,7 @@ static json_t *ask_file(char *const *keys, size_t n)
 	return answers;
 }
 
-/* ---- showing ---- */
+/* Output */
 
 static void show_value(const json_t *a)
 {
@@ -94,7 +96,7 @@ static void show_value(const json_t *a)
 		       cli_json_number(a, "wrong_probability"));
 }
 
-/* "; 1 of 2 replicas; ..." */
+/* Prints the replicas of an answer, as in "; 1 of 2 replicas; ...". */
 static void show_replicas(const json_t *a)
 {
 	const json_t *r = json_object_get(a, "replicas"), *at, *gap;
@@ -118,9 +120,10 @@ static void show_replicas(const json_t *a)
 		cli_print_safe(json_string_value(at) ?: "", 0);
 	}
 	json_array_foreach(cli_json_true(r, "may_be_old") ? json_object_get(a, "gaps") : NULL, i,
-			   gap) printf(", may be old: it was away for %.0f s until %.0f",
-				       cli_json_number(gap, "to") - cli_json_number(gap, "from"),
-				       cli_json_number(gap, "to"));
+			   gap)
+		printf(", may be outdated: the collector was unavailable for %.0f s until %.0f",
+		       cli_json_number(gap, "to") - cli_json_number(gap, "from"),
+		       cli_json_number(gap, "to"));
 }
 
 static void show_sketch(const json_t *a)
@@ -140,8 +143,8 @@ static void show_sketch(const json_t *a)
 }
 
 /*
- * Counters are never overwritten. Other kinds state slots in use and the probability to find a
- * recent key.
+ * Explains an empty answer. Counters are never overwritten. For other kinds, the answer has the
+ * slots in use and the probability of finding a recent key.
  */
 static void show_empty(const json_t *a)
 {
@@ -157,7 +160,7 @@ static void show_empty(const json_t *a)
 	       cli_json_integer(a, "within"), cli_json_number(a, "found_within_probability"));
 }
 
-static void show(json_t *a)
+static void show_answer(json_t *a)
 {
 	const char *result = cli_json_text(a, "result");
 	json_t *ring, *item;
@@ -192,14 +195,14 @@ static void show(json_t *a)
 		} else if (!strcmp(result, "empty")) {
 			show_empty(a);
 		} else if (!strcmp(result, "conflict")) {
-			puts(": conflict: copies disagree, or a hop says what none may");
+			puts(": conflict: copies disagree, or a hop has an invalid value");
 		} else {
 			puts(": unknown: no such epoch, or no key of this store");
 		}
 	}
 }
 
-/* ---- commands ---- */
+/* Queries */
 
 static int show_answers(const char *what, const char *store, char *const *keys, size_t n)
 {
@@ -212,14 +215,14 @@ static int show_answers(const char *what, const char *store, char *const *keys, 
 		return BASE_EXIT_FAILURE;
 	json_array_foreach(answers, i, a)
 	{
-		/* "keywrite" is "key-write" in answers. */
+		/* Answers say "key-write" for "keywrite". */
 		if (strncmp(cli_json_text(a, "kind"), what, 3)) {
 			base_failure(&cli_cmd_query, "store '%s' is of kind %s",
 				     cli_json_text(a, "store"), cli_json_text(a, "kind"));
 			json_decref(answers);
 			return BASE_EXIT_FAILURE;
 		}
-		show(a);
+		show_answer(a);
 		found &= cli_json_is(a, "result", "found");
 	}
 	json_decref(answers);
@@ -232,11 +235,11 @@ struct cli_query_part {
 };
 
 /*
- * Shows one lane, or (one NULL) all lanes of a member, which are added to parts. Returns the number
- * of items, or -1.
+ * Prints new items of one lane. one NULL: prints all lanes of a member and adds them to parts.
+ * Returns the number of items, or -1.
  */
-static int look(const char *store, uint32_t member, struct cli_query_part *one,
-		struct cli_query_part *parts, int *n)
+static int look_at_lanes(const char *store, uint32_t member, struct cli_query_part *one,
+			 struct cli_query_part *parts, int *n)
 {
 	json_t *answers, *a, *ring;
 	int items = 0;
@@ -258,7 +261,7 @@ static int look(const char *store, uint32_t member, struct cli_query_part *one,
 	}
 	if (!answers)
 		return -1;
-	show(a);
+	show_answer(a);
 	json_array_foreach(json_object_get(a, "rings"), k, ring)
 	{
 		struct cli_query_part *to = one ? one : *n < PARTS_MAX ? &parts[(*n)++] : NULL;
@@ -272,8 +275,8 @@ static int look(const char *store, uint32_t member, struct cli_query_part *one,
 	return items;
 }
 
-/* Shows new items of each lane from the end of its last answer on. */
-static int follow(const char *store)
+/* Prints new items of each lane, starting at the end of the previous answer. */
+static int follow_lanes(const char *store)
 {
 	static struct cli_query_part parts[PARTS_MAX];
 	int stop = base_stop_fd(), n = 0, items, more = 1;
@@ -281,12 +284,13 @@ static int follow(const char *store)
 	if (stop < 0)
 		return base_failure(&cli_cmd_query, "signals: %s", strerror(-stop));
 	for (uint32_t m = 0; m < (how.file ? 1 : collectors.n); m++)
-		if ((how.file || collectors.member[m].up) && look(store, m, NULL, parts, &n) < 0)
+		if ((how.file || collectors.member[m].up) &&
+		    look_at_lanes(store, m, NULL, parts, &n) < 0)
 			return BASE_EXIT_FAILURE;
 	while (!fflush(stdout) && !base_stop_wait(stop, more ? 0 : POLL_MS)) {
 		more = 0;
 		for (int i = 0; i < n; i++) {
-			items = look(store, parts[i].member, &parts[i], parts, &n);
+			items = look_at_lanes(store, parts[i].member, &parts[i], parts, &n);
 			if (items < 0)
 				return BASE_EXIT_FAILURE;
 			more |= items;
@@ -374,7 +378,7 @@ static void show_status(const json_t *j)
 	       cli_json_true(a, "closes") ? "" : " (does not close)");
 }
 
-static int status(void)
+static int query_status(void)
 {
 	int code = BASE_EXIT_OK;
 
@@ -415,8 +419,8 @@ static void show_reporter(const json_t *r)
 	puts(cli_json_true(r, "connected") ? "" : " (gone)");
 }
 
-/* Who reports, of all collectors. */
-static int reporters(void)
+/* Lists the reporters of all collectors. */
+static int query_reporters(void)
 {
 	int code = BASE_EXIT_OK;
 	json_int_t more = 0;
@@ -451,10 +455,11 @@ static bool store_name_fits(const char *name)
 	return strlen(name) <= 128 && strspn(name, STORE_NAME) == strlen(name);
 }
 
-/* ---- changes ---- */
+/* Changes */
 
-/* "rotate STORE", "resize STORE SLOTS", "reload", of every collector. */
-static int change(const struct base_command *self, const char *what, char *const *words, size_t n)
+/* Applies "rotate STORE", "resize STORE SLOTS" or "reload" to every collector. */
+static int change_stores(const struct base_command *self, const char *what, char *const *words,
+			 size_t n)
 {
 	const bool resize = !strcmp(what, "resize"), reload = !strcmp(what, "reload");
 	const size_t takes = reload ? 0 : resize ? 2 : 1;
@@ -483,7 +488,7 @@ static int change(const struct base_command *self, const char *what, char *const
 	return code;
 }
 
-/* ---- options ---- */
+/* Options */
 
 static struct {
 	const char *epoch, *from, *within, *token;
@@ -491,12 +496,11 @@ static struct {
 
 static const struct base_option table[] = {
 	BASE_LIST("collector", 'c', &set.collectors, "HOST:PORT",
-		  "ask this collector; repeatable: each key is asked of the collector that holds "
-		  "it, or of the next (default " DEFAULT_AT ")"),
-	BASE_STRING("file", 'f', &how.file, "FILE",
-		    "ask the file of a store; STORE is then left out"),
+		  "query this collector; repeatable: each key is looked up at the collector that "
+		  "holds it, or at the next one (default " DEFAULT_AT ")"),
+	BASE_STRING("file", 'f', &how.file, "FILE", "query the file of a store instead of STORE"),
 	BASE_STRING("epoch", 'e', &text.epoch, "N",
-		    "ask for this epoch (default: the newest that has the key)"),
+		    "query this epoch (default: the newest with the key)"),
 	BASE_UINT("copies", 'n', &set.copies, 0, SL_STORE_COPIES_MAX, "N",
 		  "number of copies that the reporter wrote (default: the store's)"),
 	BASE_STRING("policy", 'p', &set.policy, "NAME",
@@ -504,7 +508,8 @@ static const struct base_option table[] = {
 	BASE_UINT("consensus", 0, &set.consensus, 0, SL_STORE_COPIES_MAX, "T",
 		  "copies that must agree under --policy consensus (default 2)"),
 	BASE_STRING("within", 'w', &text.within, "KEYS",
-		    "for a missing key: probability to find it had only KEYS keys followed it"),
+		    "for a missing key: print the probability of finding it if only KEYS keys had "
+		    "followed"),
 	BASE_UINT("list", 'l', &set.list, 0, SL_STORE_LISTS_MAX - 1, "N",
 		  "number of the append list (default 0)"),
 	BASE_INT("lane", 0, &set.lane, -1, SL_STORE_LANES_MAX - 1, "N",
@@ -513,17 +518,18 @@ static const struct base_option table[] = {
 	BASE_UINT("max", 'm', &set.max, 0, 10000, "N",
 		  "show at most N items per lane, 64 to 4096, or N keys, 1 to 10000 (default 100)"),
 	BASE_STRING("token-file", 0, &text.token, "PATH",
-		    "the collector's bearer token (default: that which it left for its own user)"),
+		    "file with the collector's bearer token (default: the token left for the "
+		    "collector's own user)"),
 	CLI_OPTION_CLIENT("http-config", &set.config, "collectors"),
 	BASE_FLAG("follow", 0, &how.follow, "append: show new items as they arrive"),
-	BASE_FLAG("top", 0, &how.top, "keys: show counts, the greatest first"),
+	BASE_FLAG("top", 0, &how.top, "keys: show counts, greatest first"),
 	BASE_FLAG("flows", 0, &how.flows, "keys: show keys of the length of a 5-tuple as flow:..."),
 	BASE_FLAG("all", 'a', &how.all,
 		  "export everything in STORE, or in --file, as CSV, or with --json as JSON lines"),
 	BASE_STRING("keys", 'k', &how.keys, "FILE",
 		    "with --all: export the answers for these keys, one per line"),
 	BASE_FLAG("slots", 0, &how.slots,
-		  "with --all: export slots as they lie in memory, although there is a key log"),
+		  "with --all: export slots in memory order, even if there is a key log"),
 	BASE_FLAG("disagree", 0, &how.disagree,
 		  "with --all: export only keys on which replicas disagree"),
 	BASE_FLAG("json", 'j', &how.json, "print JSON, one object per line"),
@@ -578,7 +584,7 @@ static int check_kind(const struct base_command *self, int kind, char *const *ke
 		return base_usage(self, "--follow is for append");
 	if (kind != KEYS && set.max &&
 	    (set.max < SL_STORE_BATCH_MAX || set.max > DTA_ASK_ITEMS_MAX))
-		return base_usage(self, "--max is 64 to 4096");
+		return base_usage(self, "--max must be from 64 to 4096");
 	if (kind == KEYS && how.file)
 		return base_usage(self, "keys needs a --collector, not a --file");
 	return BASE_EXIT_OK;
@@ -587,13 +593,13 @@ static int check_kind(const struct base_command *self, int kind, char *const *ke
 static bool open_file(char *error, size_t error_bytes)
 {
 	object = dta_store_object_open(how.file, error, error_bytes);
-	/* A translator that writes to it may truncate it meanwhile. */
+	/* The translator that writes the file may truncate it meanwhile. */
 	if (object)
 		dta_guard_add(object->view.map, object->map_bytes, object->fd, -1);
 	return object;
 }
 
-static int query(int kind, const char *store, char *const *keys, size_t n)
+static int run_query(int kind, const char *store, char *const *keys, size_t n)
 {
 	char error[256];
 	int code;
@@ -607,14 +613,15 @@ static int query(int kind, const char *store, char *const *keys, size_t n)
 	if (kind == KEYS)
 		code = keys_of(store);
 	else if (how.follow)
-		code = follow(store);
-	else /* "keywrite" is "key-write" in answers */
+		code = follow_lanes(store);
+	/* answers say "key-write" for "keywrite" */
+	else
 		code = show_answers(kind == KEYWRITE ? "key" : kinds[kind], store, keys, n);
 	dta_store_object_free(object, false);
 	return code;
 }
 
-static const char *exported; /* store */
+static const char *exported; /* name of the store */
 
 static json_t *ask_for_export(char *const *keys, size_t n)
 {
@@ -633,19 +640,24 @@ static int export_all(const struct base_command *self, char *const *words, size_
 	int code;
 
 	if (n != !how.file || how.follow || how.top || (how.keys && how.slots))
-		return base_usage(self, "--all takes a STORE or a --file, and --epoch, --json and "
-					"--keys or --slots");
+		return base_usage(
+			self,
+			"--all needs a STORE or --file, and allows --epoch, --json and --keys or "
+			"--slots");
 	if (n && !store_name_fits(words[0]))
 		return base_usage(self, "'%s' is not the name of a store", words[0]);
 	if (how.disagree && (set.collectors.n < 2 || how.slots))
-		return base_usage(self, "--disagree compares collectors: give all of them by "
-					"--collector, and no --slots");
+		return base_usage(
+			self, "--disagree compares collectors: give all of them with --collector, "
+			      "without --slots");
 	if (!how.file) {
 		if (!cli_query_meet(&collectors, &set, words[0]))
 			return BASE_EXIT_FAILURE;
 		if (how.disagree && collectors.replicas < 2)
-			return base_failure(self, "each key is at one of these collectors only: "
-						  "their translators have no --replicas");
+			return base_failure(
+				self,
+				"each key is at only one of these collectors: their translators "
+				"run without --replicas");
 		exported = words[0];
 		return cli_query_export(&x, &collectors, words[0]);
 	}
@@ -667,10 +679,12 @@ static int query_main(const struct base_command *self, int argc, char **argv)
 		return check_settings(self)
 			       ?: export_all(self, argv + first, (size_t)(argc - first));
 	if (how.keys || how.slots || how.disagree)
-		return base_usage(self, "--keys, --slots and --disagree go with --all");
+		return base_usage(self, "--keys, --slots and --disagree need --all");
 	if (first == argc)
-		return base_usage(self, "name keywrite, increment, postcard, append, sketch, keys, "
-					"status, reporters, rotate, resize or reload");
+		return base_usage(
+			self,
+			"expected keywrite, increment, postcard, append, sketch, keys, status, "
+			"reporters, rotate, resize or reload");
 	what = argv[first++];
 	code = check_settings(self);
 	if (code)
@@ -680,10 +694,10 @@ static int query_main(const struct base_command *self, int argc, char **argv)
 			return base_usage(self, "%s takes no operand and no --file", what);
 		if (!cli_query_meet(&collectors, &set, NULL))
 			return BASE_EXIT_FAILURE;
-		return *what == 's' ? status() : reporters();
+		return *what == 's' ? query_status() : query_reporters();
 	}
 	if (cli_choice(what, changes) >= 0)
-		return change(self, what, argv + first, (size_t)(argc - first));
+		return change_stores(self, what, argv + first, (size_t)(argc - first));
 	while (kind < KINDS && strcmp(what, kinds[kind]))
 		kind++;
 	if (kind == KINDS)
@@ -697,7 +711,7 @@ static int query_main(const struct base_command *self, int argc, char **argv)
 	if (!how.file)
 		store = argv[first++];
 	return check_kind(self, kind, argv + first, (size_t)(argc - first))
-		       ?: query(kind, store, argv + first, (size_t)(argc - first));
+		       ?: run_query(kind, store, argv + first, (size_t)(argc - first));
 }
 
 const struct base_command cli_cmd_query = {
@@ -707,6 +721,6 @@ const struct base_command cli_cmd_query = {
 		    "       sidelight query --all [--disagree] STORE\n"
 		    "       sidelight query status|reporters\n"
 		    "       sidelight query rotate STORE|resize STORE SLOTS|reload",
-	.summary = "Ask stores of reports: values, counts, paths, lists, sketches",
+	.summary = "Query stores of reports: values, counts, paths, lists, sketches",
 	.run = query_main,
 };

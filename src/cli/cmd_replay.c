@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cmd_replay.c - sidelight replay: the collector's pipelines over a recording. The output depends
- * on the recording and the options alone.
+ * cmd_replay.c - sidelight replay: runs the collector's pipelines over a recording. The output
+ * depends only on the recording and the options.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -13,18 +13,19 @@
 #include "analyse/fleet.h"
 #include "analyse/selftime.h"
 #include "base/grow.h"
+#include "cli/commands.h"
 #include "cli/replay/replay.h"
 #include "collect/judge/models.h"
 
 #define RANGES_MAX 64u
-#define WARM_STEPS 40 /* rows before the scored range: they establish recent levels */
+#define WARM_STEPS 40 /* rows before the scored range, which establish recent levels */
 
 struct replay_range {
-	int64_t from, to; /* unix ns */
+	int64_t from, to; /* Unix time in ns */
 };
 
 #define SECOND	  ((int64_t)1000000000)
-#define RANGE_MAX 9000000000u /* seconds: 64 bits of ns end in the year 2262 */
+#define RANGE_MAX 9000000000u /* seconds; 64 bits of ns end in the year 2262 */
 
 static struct {
 	struct base_strings train, score;
@@ -33,7 +34,7 @@ static struct {
 	uint64_t seed;
 	bool frozen, trace_evidence;
 	uint32_t l, k;
-	/* derived from these */
+	/* Derived from the members above. */
 	struct replay_range trained[RANGES_MAX], scored;
 } settings = {.eta = 0.05, .seed = 1, .scored = {0, INT64_MAX}};
 
@@ -47,7 +48,8 @@ static const struct base_option table[] = {
 	BASE_FLAG("trace-evidence", 0, &settings.trace_evidence,
 		  "also judge pods by the times of the recorded spans"),
 	BASE_STRING("model", 0, &settings.model, "FILE",
-		    "load models from this file, of sidelight collect --model or of --save-model"),
+		    "load models from this file, written by sidelight collect --model or by "
+		    "--save-model"),
 	BASE_STRING("save-model", 0, &settings.save_model, "FILE",
 		    "save the learned models to this file, one per pod"),
 	BASE_STRING("detector", 0, &settings.detector, "NAME",
@@ -67,29 +69,29 @@ static const struct base_option table[] = {
 
 struct replay {
 	struct cli_replay_data data;
-	struct collect_models *models; /* from --model, and to be saved */
+	struct collect_models *models; /* models from --model, which are also saved */
 	struct analyse_fleet *fleet;
 	struct cli_replay_traces *traces;
-	struct analyse_selftime *selftime; /* with --trace-evidence */
-	float *evidence;		   /* of pods, by their spans at this moment */
+	struct analyse_selftime *selftime; /* self times of spans, with --trace-evidence */
+	float *evidence; /* evidence per pod, from spans that end at the current time */
 	struct replay_pod {
 		struct analyse_pipeline *pipeline; /* NULL: the file has no values */
-		uint64_t at;			   /* next row */
-		int64_t drift_at;		   /* first drift among the rows scored; 0: never */
+		uint64_t at;			   /* index of the next row */
+		int64_t drift_at; /* time of the first drift in the scored range; 0: never */
 	} * pods;
-	/* One moment: */
+	/* The current time step. */
 	struct analyse_pipeline **moving;
 	struct analyse_verdict *verdicts;
 	struct {
 		uint32_t pod;
 		int64_t t;
 	} * row;
-	uint64_t step; /* of the previous moment */
-	/* Of the rows scored: */
+	uint64_t step; /* number of the previous time step */
+	/* Counts of scored rows. */
 	uint64_t rows, flagged, shadow_flagged, both;
 };
 
-/* "FROM:TO", unix seconds, both included; either may be empty. */
+/* Parses "FROM:TO" in Unix seconds; the range includes both, and either may be empty. */
 static int parse_range(const char *s, struct replay_range *r)
 {
 	const char *colon = strchr(s, ':');
@@ -107,7 +109,10 @@ static int parse_range(const char *s, struct replay_range *r)
 	return r->from <= r->to ? 0 : -EINVAL;
 }
 
-/* Cuts "shop-7d9fb8c6-x2x9z" and "shop-0" towards "shop", the workload that names its pods. */
+/*
+ * Removes the last part of a name, to find the workload that pods such as "shop-7d9fb8c6-x2x9z" and
+ * "shop-0" are named after ("shop").
+ */
 static void cut_name(char *name)
 {
 	char *dash = strrchr(name, '-');
@@ -115,7 +120,7 @@ static void cut_name(char *name)
 	*(dash ? dash : name) = 0;
 }
 
-/* A pipeline for a pod, with the model that --model holds for the pod or its service. */
+/* Creates a pipeline for a pod, with the model of --model for the pod or its service. */
 static int create_pod(struct replay *r, uint32_t i, struct analyse_pipeline_opts *o,
 		      uint32_t *unknown)
 {
@@ -148,7 +153,7 @@ static int create_pod(struct replay *r, uint32_t i, struct analyse_pipeline_opts
 	if (!err)
 		err = collect_models_load(r->models, known, "", p);
 	if (err && err != -ENOENT)
-		cli_replay_say("%s: its model in %s does not fit and is left out: %s", pod->name,
+		cli_replay_say("%s: ignoring the model in %s, which does not fit: %s", pod->name,
 			       settings.model,
 			       err == -EPROTONOSUPPORT
 				       ? "of another version"
@@ -161,7 +166,10 @@ static int create_pod(struct replay *r, uint32_t i, struct analyse_pipeline_opts
 static int create_pods(struct replay *r)
 {
 	struct analyse_pipeline_opts o = {
-		/* Rows less than a second apart make steps of a second, as live. */
+		/*
+		 * Steps are at least a second, even if rows are closer together, as in the
+		 * collector.
+		 */
 		.step_ns = (uint64_t)(r->data.step_ns > SECOND ? r->data.step_ns : SECOND),
 		.rate_ns = r->data.step_ns < SECOND ? (uint64_t)SECOND : 0,
 		.false_alarms = settings.false_alarms,
@@ -183,18 +191,18 @@ static int create_pods(struct replay *r)
 		if (r->data.pods[i].rows && create_pod(r, i, &o, &unknown))
 			return -1;
 	if (settings.model && unknown)
-		cli_replay_say("%u of %u pods are not known from %s", unknown,
+		cli_replay_say("%u of %u pods have no model in %s", unknown,
 			       n - (uint32_t)r->data.losses.files_empty, settings.model);
 	return 0;
 }
 
-/* Learns the call graph. */
+/* Builds the call graph from the traces. */
 static int read_traces(struct replay *r)
 {
 	if (!r->fleet)
 		return 0;
 	if (!r->data.traces)
-		cli_replay_say("no traces: each pod is judged by itself");
+		cli_replay_say("no traces: judging each pod separately");
 	r->traces = cli_replay_traces_new(&r->data, analyse_fleet_graph(r->fleet));
 	if (!r->traces || !settings.trace_evidence)
 		return r->traces ? 0 : -1;
@@ -205,7 +213,7 @@ static int read_traces(struct replay *r)
 	return r->selftime && r->evidence ? 0 : cli_replay_say("traces: %s", strerror(ENOMEM));
 }
 
-/* What the spans that ended since the moment before say about pods. */
+/* Computes the evidence about pods from the spans that ended since the previous time step. */
 static int judge_spans(struct replay *r, int64_t t)
 {
 	int err;
@@ -230,7 +238,7 @@ static int read_models(struct replay *r)
 	return cli_replay_say("%s", error);
 }
 
-/* Saves the models that were read, updated by those learned here. */
+/* Saves the models of --model, updated with those learned here. */
 static int save_models(struct replay *r)
 {
 	int err = 0;
@@ -246,9 +254,7 @@ static int save_models(struct replay *r)
 	return err ? cli_replay_say("%s: %s", settings.save_model, strerror(-err)) : 0;
 }
 
-/*
- * Collects the rows of the earliest time that any pod has, up to range->to; returns their number.
- */
+/* Collects the rows with the earliest time of any pod, up to range->to. Returns their number. */
 static uint32_t next_moment(struct replay *r, const struct replay_range *range, int64_t *t)
 {
 	int64_t first = INT64_MAX;
@@ -291,7 +297,7 @@ static void write_verdict(FILE *out, const struct cli_replay_pod *pod, int64_t t
 	fprintf(out, ",%.9g\n", (double)v->suspicion);
 }
 
-static void count(struct replay *r, uint32_t k)
+static void count_verdict(struct replay *r, uint32_t k)
 {
 	const struct analyse_verdict *v = &r->verdicts[k];
 
@@ -304,11 +310,11 @@ static void count(struct replay *r, uint32_t k)
 }
 
 /*
- * Runs the rows of the range. Rows before it establish recent levels; they are neither written nor
+ * Processes the rows of a range. Earlier rows establish recent levels; they are neither written nor
  * learned.
  */
-static int run(struct replay *r, const struct replay_range *range, enum analyse_learning learning,
-	       FILE *out)
+static int run_range(struct replay *r, const struct replay_range *range,
+		     enum analyse_learning learning, FILE *out)
 {
 	int64_t warm = range->from -
 		       WARM_STEPS * (r->data.step_ns > SECOND ? r->data.step_ns : SECOND),
@@ -336,7 +342,10 @@ static int run(struct replay *r, const struct replay_range *range, enum analyse_
 		uint32_t moving = 0;
 		uint64_t step;
 
-		/* Rows come a second early or late: take the nearest step, each once. */
+		/*
+		 * Rows can be a second early or late: round to the nearest step, and use each step
+		 * once.
+		 */
 		if (t0 == INT64_MAX)
 			t0 = t;
 		step = 1 + (uint64_t)((t - t0 + r->data.step_ns / 2) / r->data.step_ns);
@@ -355,7 +364,7 @@ static int run(struct replay *r, const struct replay_range *range, enum analyse_
 			if (analyse_pipeline_score(
 				    r->pods[i].pipeline, step * (uint64_t)r->data.step_ns,
 				    p->values + row * p->n_columns, &r->verdicts[moving]))
-				continue; /* counted by the pipeline */
+				continue; /* the pipeline counts refused rows */
 			if (r->evidence)
 				analyse_pipeline_testify(r->pods[i].pipeline, r->evidence[i]);
 			r->moving[moving] = r->pods[i].pipeline;
@@ -366,7 +375,7 @@ static int run(struct replay *r, const struct replay_range *range, enum analyse_
 		for (uint32_t k = 0; k < moving && within; k++) {
 			const struct cli_replay_pod *p = &r->data.pods[r->row[k].pod];
 
-			count(r, k);
+			count_verdict(r, k);
 			if (out)
 				write_verdict(out, p, r->row[k].t, &r->verdicts[k]);
 		}
@@ -377,15 +386,15 @@ static int run(struct replay *r, const struct replay_range *range, enum analyse_
 	return 0;
 }
 
-static int train(struct replay *r)
+static int train_models(struct replay *r)
 {
 	uint32_t untrained = 0, pods = r->data.n_pods - (uint32_t)r->data.losses.files_empty;
 
 	for (size_t i = 0; i < settings.train.n; i++)
-		if (run(r, &settings.trained[i], ANALYSE_LEARN_ALL, NULL))
+		if (run_range(r, &settings.trained[i], ANALYSE_LEARN_ALL, NULL))
 			return -1;
 	for (size_t i = 0; i < settings.train.n; i++)
-		if (run(r, &settings.trained[i], ANALYSE_LEARN_SCORES, NULL))
+		if (run_range(r, &settings.trained[i], ANALYSE_LEARN_SCORES, NULL))
 			return -1;
 	for (uint32_t i = 0; i < r->data.n_pods; i++) {
 		struct analyse_pipeline_stats s;
@@ -402,7 +411,7 @@ static int train(struct replay *r)
 	if (settings.train.n && untrained == pods)
 		return cli_replay_say("--train: no pod has a row there");
 	if (!settings.train.n && untrained)
-		cli_replay_say("no --train: %u of %u pods have no model, learn while they are "
+		cli_replay_say("no --train: %u of %u pods have no model; they learn while they are "
 			       "scored, and are not judged before they have a threshold",
 			       untrained, pods);
 	return 0;
@@ -417,14 +426,14 @@ static FILE *open_out(const char *path)
 	return f;
 }
 
-/* -1 if a write failed. */
+/* Returns -1 if a write failed. */
 static int close_out(FILE *f, const char *path)
 {
 	bool bad = ferror(f) || fflush(f);
 
 	if (f != stdout)
 		bad |= fclose(f) != 0;
-	return bad ? cli_replay_say("%s: could not write all of it", path) : 0;
+	return bad ? cli_replay_say("%s: the output is incomplete", path) : 0;
 }
 
 static void say_losses(const struct replay *r)
@@ -463,21 +472,22 @@ static void say_findings(const struct replay *r)
 			first = i;
 	}
 	if (drifted)
-		cli_replay_say("drift: %u of %u pods left their learned range for long, "
-			       "%s first, at %" PRId64 "; train again",
-			       drifted, r->data.n_pods, r->data.pods[first].name,
-			       (int64_t)(r->pods[first].drift_at / SECOND));
+		cli_replay_say(
+			"drift: %u of %u pods were outside their learned range for long, first "
+			"%s at %" PRId64 "; train again",
+			drifted, r->data.n_pods, r->data.pods[first].name,
+			(int64_t)(r->pods[first].drift_at / SECOND));
 }
 
-static int replay(struct replay *r, const char *folder)
+static int replay_rows(struct replay *r, const char *folder)
 {
 	FILE *out = NULL;
 	int err;
 
 	if (read_models(r) || cli_replay_load(&r->data, folder, false) || create_pods(r) ||
-	    read_traces(r) || train(r))
+	    read_traces(r) || train_models(r))
 		return -1;
-	/* Training alone. */
+	/* Only training was requested. */
 	if (settings.train.n && !settings.verdicts)
 		return save_models(r);
 	if (settings.verdicts) {
@@ -486,8 +496,8 @@ static int replay(struct replay *r, const char *folder)
 			return -1;
 		fputs("unix_s,pod,score,anomalous,blame1,blame2,blame3,suspicion\n", out);
 	}
-	err = run(r, &settings.scored, settings.frozen ? ANALYSE_LEARN_NONE : ANALYSE_LEARN_GATED,
-		  out);
+	err = run_range(r, &settings.scored,
+			settings.frozen ? ANALYSE_LEARN_NONE : ANALYSE_LEARN_GATED, out);
 	if (out && close_out(out, settings.verdicts))
 		err = -1;
 	if (!err)
@@ -517,7 +527,7 @@ static int replay_live(const char *folder)
 	return err;
 }
 
-static int check(const struct base_command *self)
+static int check_settings(const struct base_command *self)
 {
 	char error[256];
 
@@ -540,7 +550,7 @@ static int check(const struct base_command *self)
 		return base_usage(self,
 				  "--frozen needs --train or --model: there is no model to keep");
 	if (!settings.verdicts && !settings.save_model)
-		return base_usage(self, "nothing to write: give --verdicts or --save-model");
+		return base_usage(self, "no output requested: give --verdicts or --save-model");
 	if (!settings.train.n && !settings.score.n &&
 	    (settings.frozen || settings.trace_evidence || settings.save_model))
 		return base_usage(self, "--frozen, --trace-evidence and --save-model need --train "
@@ -557,14 +567,14 @@ static int replay_main(const struct base_command *self, int argc, char **argv)
 		return code;
 	if (operand != argc - 1)
 		return base_usage(self, operand == argc ? "no DIR given" : "one DIR only");
-	code = check(self);
+	code = check_settings(self);
 	if (code != BASE_EXIT_OK)
 		return code;
 	if (!settings.train.n && !settings.score.n)
 		return replay_live(argv[operand]) ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
 	settings.detector = settings.detector ?: "combined";
 	settings.false_alarms = settings.false_alarms ?: 1;
-	err = replay(&r, argv[operand]);
+	err = replay_rows(&r, argv[operand]);
 	for (uint32_t i = 0; i < r.data.n_pods && r.pods; i++)
 		analyse_pipeline_free(r.pods[i].pipeline);
 	analyse_fleet_free(r.fleet);
@@ -583,6 +593,6 @@ static int replay_main(const struct base_command *self, int argc, char **argv)
 const struct base_command cli_cmd_replay = {
 	.name = "replay",
 	.synopsis = "[OPTION]... DIR",
-	.summary = "Run the pipelines over a recording of sidelight collect",
+	.summary = CLI_SUMMARY_REPLAY,
 	.run = replay_main,
 };

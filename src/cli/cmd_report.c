@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cmd_report.c - 'sidelight report': sends reports given as words or as lines of standard input. */
+/* cmd_report.c - 'sidelight report': sends reports from the command line or standard input. */
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -10,6 +10,7 @@
 #include <sidelight/store.h>
 
 #include "base/secret.h"
+#include "cli/commands.h"
 #include "cli/common/common.h"
 #include "dta/wire/text.h"
 #if HAVE_BPF
@@ -21,22 +22,22 @@
 
 struct report_sender {
 	struct sl_reporter *r;
-	struct sl_report_dest how; /* defaults of a report */
+	struct sl_report_dest how; /* default destination of a report */
 	uint64_t lines, wrong;
-	const char *error; /* of the last failure */
+	const char *error; /* message of the last error */
 };
 
-/* ---- one report ---- */
+/* A report */
 
 enum report_kind { KEYWRITE, APPEND, INCREMENT, POSTCARD, SKETCH, REGISTERS, SKETCH_END };
 
 static const struct primitive {
 	const char *name, *words;
 	int least, most;
-	bool copies, key; /* key: the first word */
-	int value;	  /* which word; 0: none */
+	bool copies, key; /* key: the first word is a key */
+	int value;	  /* index of the value's word; 0: no value */
 	size_t value_most;
-	int first, numbers; /* words that are numbers of 32 bits */
+	int first, numbers; /* range of the words that are 32-bit numbers */
 	const char *not_numbers;
 } primitives[] = {
 	[KEYWRITE] = {"keywrite", "KEY VALUE", 2, 2, .copies = true, .key = true, .value = 1,
@@ -57,7 +58,7 @@ static const struct primitive {
 };
 #define PRIMITIVES (sizeof(primitives) / sizeof(*primitives))
 
-static int wrong(struct report_sender *s, const char *error)
+static int fail_report(struct report_sender *s, const char *error)
 {
 	s->error = error;
 	return -EINVAL;
@@ -68,11 +69,12 @@ static int bytes_of(struct report_sender *s, const char *text, uint8_t *out, siz
 	int n = dta_text(text, out, room);
 
 	return n >= 0 ? n
-		      : wrong(s, n == -ENOSPC ? "too long"
-					      : "not hexadecimal, text:, u32:, u64: or flow:");
+		      : fail_report(s, n == -ENOSPC
+					       ? "too long"
+					       : "expected hex digits, text:, u32:, u64: or flow:");
 }
 
-/* Cells of a count-sketch are signed. */
+/* Parses a cell. Cells of a count-sketch are signed. */
 static bool parse_cell(const char *text, uint64_t *cell)
 {
 	bool negative = *text == '-';
@@ -94,12 +96,12 @@ static int send_report(struct report_sender *s, enum report_kind kind,
 
 	for (int i = 0; i < p->numbers; i++)
 		if (base_parse_u64(word[p->first + i], 0, UINT32_MAX, &number[i]))
-			return wrong(s, p->not_numbers);
+			return fail_report(s, p->not_numbers);
 	if (kind == INCREMENT && n > 1 && base_parse_u64(word[1], 0, UINT64_MAX, &addend))
-		return wrong(s, "what is to be added is not a number");
+		return fail_report(s, "the value to add is not a number");
 	for (int i = 3; kind == SKETCH && i < n; i++)
 		if (!parse_cell(word[i], &cell[i - 3]))
-			return wrong(s, "a cell is not a number");
+			return fail_report(s, "a cell is not a number");
 	if (p->key)
 		k = bytes_of(s, word[0], key, sizeof(key));
 	if (p->value && k > 0)
@@ -127,27 +129,30 @@ static int send_report(struct report_sender *s, enum report_kind kind,
 	}
 }
 
-/* "store=3" or "copies=2" before the words: 1 if taken, 0 if not a setting, -EINVAL. */
-static int setting(struct report_sender *s, struct sl_report_dest *how, const char *word)
+/*
+ * Parses a setting such as "store=3" or "copies=2" before the words. Returns 1 if it is a setting,
+ * 0 if not, -EINVAL if invalid.
+ */
+static int parse_setting(struct report_sender *s, struct sl_report_dest *how, const char *word)
 {
 	uint64_t v;
 
 	if (!strncmp(word, "store=", 6)) {
 		if (base_parse_u64(word + 6, 0, UINT16_MAX, &v))
-			return wrong(s, "store= wants a number up to 65535");
+			return fail_report(s, "store= needs a number up to 65535");
 		how->store = (uint16_t)v;
 		return 1;
 	}
 	if (!strncmp(word, "copies=", 7)) {
 		if (base_parse_u64(word + 7, 1, SL_STORE_COPIES_MAX, &v))
-			return wrong(s, "copies= wants a number from 1 to 8");
+			return fail_report(s, "copies= needs a number from 1 to 8");
 		how->copies = (uint8_t)v;
 		return 1;
 	}
 	return 0;
 }
 
-/* 0; -EAGAIN: dropped; -EINVAL with s->error. */
+/* Sends a report. Returns 0, -EAGAIN if it was dropped, or -EINVAL with a message in s->error. */
 static int send_words(struct report_sender *s, char **word, int n)
 {
 	static char usage[128];
@@ -158,10 +163,12 @@ static int send_words(struct report_sender *s, char **word, int n)
 	while (p < PRIMITIVES && strcmp(word[0], primitives[p].name))
 		p++;
 	if (p == PRIMITIVES)
-		return wrong(s, "not a primitive: keywrite, append, increment, postcard, sketch, "
-				"registers or sketch-end");
+		return fail_report(
+			s, "unknown primitive; expected keywrite, append, increment, postcard, "
+			   "sketch, "
+			   "registers or sketch-end");
 	for (word++, n--; n; word++, n--) {
-		err = setting(s, &how, word[0]);
+		err = parse_setting(s, &how, word[0]);
 		if (err < 0)
 			return err;
 		if (!err)
@@ -170,7 +177,7 @@ static int send_words(struct report_sender *s, char **word, int n)
 	if (n < primitives[p].least || n > primitives[p].most) {
 		snprintf(usage, sizeof(usage), "%s wants: %s", primitives[p].name,
 			 primitives[p].words);
-		return wrong(s, usage);
+		return fail_report(s, usage);
 	}
 	if (!primitives[p].copies)
 		how.copies = 0;
@@ -179,13 +186,13 @@ static int send_words(struct report_sender *s, char **word, int n)
 	if (err == -EMSGSIZE)
 		s->error = "larger than a packet";
 	if (err == -ENOSPC)
-		s->error = "sketches of more than 16 stores are open";
+		s->error = "sketches of more than 16 stores are unfinished";
 	return err;
 }
 
-/* ---- lines of input ---- */
+/* Lines of input */
 
-static void complain(struct report_sender *s)
+static void report_line(struct report_sender *s)
 {
 	s->wrong++;
 	base_failure(&cli_cmd_report, "line %" PRIu64 ": %s", s->lines, s->error);
@@ -202,13 +209,14 @@ static void send_line(struct report_sender *s, char *line)
 		word[n++] = w;
 	if (!n || *word[0] == '#')
 		return;
-	err = w ? wrong(s, "too many words") : send_words(s, word, n);
+	err = w ? fail_report(s, "too many words") : send_words(s, word, n);
 	if (err && err != -EAGAIN)
-		complain(s);
+		report_line(s);
 }
 
 /*
- * Sends the whole lines of the buffer; a partial last line moves to the front. Returns its length.
+ * Sends the complete lines of the buffer, and moves a partial last line to the front. Returns its
+ * length.
  */
 static size_t send_lines(struct report_sender *s, char *buffer, size_t n, bool end, bool *skip)
 {
@@ -220,15 +228,15 @@ static size_t send_lines(struct report_sender *s, char *buffer, size_t n, bool e
 		if (!*skip && strlen(line) == (size_t)(newline - line)) {
 			send_line(s, line);
 		} else {
-			s->error = "too long, or a NUL in it";
-			complain(s);
+			s->error = "the line is too long, or contains a NUL";
+			report_line(s);
 		}
 		*skip = false;
 		line = newline + 1;
 	}
 	n -= (size_t)(line - buffer);
 	memmove(buffer, line, n);
-	if (end && n) { /* without a newline */
+	if (end && n) { /* the last line has no newline */
 		buffer[n] = '\n';
 		return send_lines(s, buffer, n + 1, false, skip);
 	}
@@ -245,7 +253,7 @@ static void send_input(struct report_sender *s)
 	ssize_t got;
 
 	for (;;) {
-		/* Without input, answers arrive and partial packets fall due all the same. */
+		/* Even without input, answers arrive and partial packets fall due. */
 		if (poll(p, 2, 5) <= 0) {
 			sl_reporter_poll(s->r);
 			continue;
@@ -263,7 +271,7 @@ static void send_input(struct report_sender *s)
 			break;
 		n = send_lines(s, buffer, n + (size_t)got, false, &skip);
 		if (n == LINE_BYTES) {
-			skip = true; /* skip to its end */
+			skip = true; /* discard the rest of the line */
 			n = 0;
 		}
 		sl_reporter_poll(s->r);
@@ -273,7 +281,7 @@ static void send_input(struct report_sender *s)
 		close(p[1].fd);
 }
 
-/* ---- what came of it ---- */
+/* Results */
 
 #define COUNT(field) CLI_COUNT(sl_reporter_stats, field)
 static const struct cli_count counts[] = {COUNT(reports),
@@ -300,8 +308,8 @@ static const struct cli_count counts[] = {COUNT(reports),
 					  COUNT(restored),
 					  COUNT(damaged)};
 
-static int print(const struct sl_reporter_stats *s, const struct report_sender *sender,
-		 bool as_json)
+static int print_result(const struct sl_reporter_stats *s, const struct report_sender *sender,
+			bool as_json)
 {
 	const size_t n = sizeof(counts) / sizeof(*counts);
 	json_t *o = json_object();
@@ -323,7 +331,7 @@ static int print(const struct sl_reporter_stats *s, const struct report_sender *
 
 static struct report_settings {
 	struct sl_reporter_opts o;
-	struct sl_report_dest how; /* defaults of a report */
+	struct sl_report_dest how; /* default destination of a report */
 	const char *legacy, *interface, *direction, *subjects;
 	uint64_t every, bytes, duration, timeout;
 	uint32_t flows;
@@ -355,8 +363,8 @@ static const struct base_option table[] = {
 		    "sign packets with the key in this file, of 32 hexadecimal digits"),
 	BASE_STRING(
 		"translator", 0, &set.o.translator, "NAME[,...]",
-		"with --key-file: names of the translators (default: meant by their addresses)"),
-	BASE_FLAG("immediate", 'i', &set.immediate, "wake the collector's application"),
+		"with --key-file: names of the translators (default: identify them by address)"),
+	BASE_FLAG("immediate", 'i', &set.immediate, "wake the application at the collector"),
 	BASE_FLAG("essential", 'e', &set.essential,
 		  "send reports again until they are acknowledged"),
 	BASE_STRING("backup-file", 0, &set.o.backup_file, "FILE",
@@ -392,9 +400,9 @@ static const struct base_option table[] = {
 	BASE_UINT("flows", 0, &set.flows, 16, 1 << 24, "N",
 		  "with --interface: track at most this many flows"),
 	BASE_STRING("report", 0, &set.subjects, "KIND=STORE[,...]",
-		    "with --interface: report drops, retransmissions, latency, queue, too"),
+		    "with --interface: also report drops, retransmissions, latency or queue"),
 	BASE_FLAG("inner", 0, &set.inner,
-		  "with --interface: of VXLAN and Geneve, report the flows within"),
+		  "with --interface: report the inner flows of VXLAN and Geneve"),
 	BASE_TIME("duration", 'd', &set.duration, 0, 0, "TIME",
 		  "with --interface: end after this time; 0: when interrupted (default)"),
 	BASE_FLAG("json", 'j', &set.json, "print the counters as JSON"),
@@ -412,12 +420,12 @@ static const char *why_not_open(const struct report_settings *s, int err)
 	return strerror(err);
 }
 
-/* NULL: the error is not of the file. */
+/* Returns a message for an error of the file, or NULL for other errors. */
 static const char *why_no_ring(int err)
 {
 	switch (err) {
 	case EBADMSG:
-		return "not a ring of reports, or one of another reporter, tenant or size";
+		return "not a ring of reports, or a ring of another reporter, tenant or size";
 	case EBUSY:
 		return "in use by another reporter";
 	case EPERM:
@@ -455,15 +463,19 @@ static int run(const struct base_command *self, const struct report_settings *se
 	err = sl_reporter_drain(s.r, settings->timeout);
 	sl_reporter_stats(s.r, &stats);
 	if (err == -ETIMEDOUT)
-		base_failure(self, "not all was acknowledged in time%s; is a translator at %s?",
-			     settings->o.backup_file ? ", and is kept in the file" : "",
-			     settings->o.target);
+		base_failure(
+			self,
+			"not all reports were acknowledged in time%s; is a translator running at "
+			"%s?",
+			settings->o.backup_file ? ", and is kept in the file" : "",
+			settings->o.target);
 	if (stats.dropped_ring)
 		base_failure(self,
-			     "%" PRIu64 " essential reports found no room: give --wait, or more "
-			     "--backup-packets",
+			     "%" PRIu64
+			     " essential reports were dropped for lack of memory: give --wait, or "
+			     "more --backup-packets",
 			     stats.dropped_ring);
-	code = print(&stats, &s, settings->json);
+	code = print_result(&stats, &s, settings->json);
 	sl_reporter_close(s.r);
 	if (err || s.wrong || stats.dropped_full || stats.dropped_credits || stats.dropped_error ||
 	    stats.dropped_ring)
@@ -471,7 +483,7 @@ static int run(const struct base_command *self, const struct report_settings *se
 	return code;
 }
 
-/* ---- reports made by the kernel ---- */
+/* Reports from the kernel */
 
 #if HAVE_BPF
 #define KERNEL(name, at) CLI_COUNT_AS(name, report_kernel_counts, n[at])
@@ -541,7 +553,7 @@ static int print_kernel(const struct report_kernel *r, const struct report_kerne
 	return fflush(stdout) ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
 }
 
-/* Runs until stopped or for the duration (0: no end). */
+/* Runs until stopped or for the duration (0: unlimited). */
 static int let_kernel_report(const struct base_command *self, const struct report_kernel_opts *o,
 			     uint64_t duration_ns, bool json)
 {
@@ -579,7 +591,7 @@ static int let_kernel_report(const struct base_command *self, const struct repor
 #endif
 
 #if HAVE_BPF
-/* "KIND=STORE,...". False: it is not that. */
+/* Parses "KIND=STORE,...". Returns false if invalid. */
 static bool parse_subjects(const char *text, struct report_kernel_opts *o)
 {
 	static const char *const names[RPT_SUBJECTS] = {
@@ -613,7 +625,7 @@ static bool parse_subjects(const char *text, struct report_kernel_opts *o)
 }
 #endif
 
-/* Options that the kernel cannot honour are refused. */
+/* Makes the kernel report. Refuses options that the kernel does not support. */
 static int from_interface(const struct base_command *self, const struct report_settings *s,
 			  int operands)
 {
@@ -639,7 +651,8 @@ static int from_interface(const struct base_command *self, const struct report_s
 #endif
 
 	if (operands)
-		return base_usage(self, "--interface: the kernel reports, not 'words'");
+		return base_usage(self,
+				  "--interface takes no PRIMITIVE: the kernel creates the reports");
 	if (strcmp(s->direction, "in") && strcmp(s->direction, "out") &&
 	    strcmp(s->direction, "both"))
 		return base_usage(self, "--direction: '%s' is not one of in, out, both",
@@ -647,13 +660,14 @@ static int from_interface(const struct base_command *self, const struct report_s
 	if (s->how.sample > 31)
 		return base_usage(self, "--sample: 1 in 2^31 flows at most with --interface");
 	if (s->legacy || s->immediate || s->essential || s->changes || s->o.wait_ns || s->single)
-		return base_usage(self, "--interface: the kernel makes plain reports: no --legacy, "
-					"--immediate, --essential, --changes, --wait, --single");
+		return base_usage(
+			self, "--interface excludes --legacy, --immediate, --essential, --changes, "
+			      "--wait and --single: the kernel sends plain reports only");
 #if HAVE_BPF
 	if (!parse_subjects(s->subjects, &o))
 		return base_usage(self,
 				  "--report: '%s' is not KIND=STORE,... with each of drops, "
-				  "retransmissions, latency, queue once at most",
+				  "retransmissions, latency, queue at most once",
 				  s->subjects);
 	if (s->o.key_file)
 		base_secret_warn("report", s->o.key_file);
@@ -672,7 +686,7 @@ static int report_main(const struct base_command *self, int argc, char **argv)
 	if (cli_legacy(set.legacy) < 0)
 		return base_usage(self, "--legacy: '%s' is neither a nor b", set.legacy);
 	if (set.legacy && (set.o.tenant || set.o.key_file || set.essential))
-		return base_usage(self, "--legacy: no tenants, keys or acknowledgements");
+		return base_usage(self, "--legacy supports no tenants, keys or acknowledgements");
 	if (set.interface)
 		return from_interface(self, &set, argc - first);
 	set.o.flags = (set.single ? SL_REPORTER_SINGLE : 0) |
@@ -691,6 +705,6 @@ const struct base_command cli_cmd_report = {
 	.name = "report",
 	.synopsis = "[OPTION]... [PRIMITIVE WORD...]\n       sidelight report --interface NAME "
 		    "[OPTION]...",
-	.summary = "Send reports to a translator: of flows, or from words and lines",
+	.summary = CLI_SUMMARY_REPORT,
 	.run = report_main,
 };

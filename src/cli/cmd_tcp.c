@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cmd_tcp.c - 'sidelight tcp VERB'. Each verb is a command of its own in tcp/. */
+/* cmd_tcp.c - 'sidelight tcp VERB'. Each verb is a subcommand in tcp/. */
 #include <string.h>
 
 #include "cli/common/common.h"
@@ -26,13 +26,14 @@ static int run(const struct base_command *self, int argc, char **argv)
 			near = cli_kind_name(verbs[i]);
 	if (near)
 		return base_usage(self, "no '%s'; did you mean '%s'?", argv[1], near);
-	return base_usage(self, "no '%s'; cpu, flows, layers, net, probe, trace or why", argv[1]);
+	return base_usage(self, "no '%s'; expected cpu, flows, layers, net, probe, trace or why",
+			  argv[1]);
 }
 #else
 static int run(const struct base_command *self, int argc, char **argv)
 {
 	if (argc == 2 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
-		printf("Usage: sidelight tcp %s\n\n%s\n\nThis build is without eBPF.\n",
+		printf("Usage: sidelight tcp %s\n\n%s\n\nThis build has no eBPF support.\n",
 		       self->synopsis, self->summary);
 		return fflush(stdout) ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
 	}

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cmd_top.c - 'sidelight top': the services of a collector, those that need attention first. */
+/*
+ * cmd_top.c - 'sidelight top': shows the services of a collector; those that need attention come
+ * first.
+ */
 #include <ctype.h>
 #include <errno.h>
 #include <langinfo.h>
@@ -23,22 +26,23 @@ static const struct base_option table[] = {
 	BASE_TIME("interval", 'i', &set.interval_ns, 1e8, 3.6e12, "TIME",
 		  "time between two outputs"),
 	BASE_UINT("window", 'w', &set.window, 1, 60, "SECONDS",
-		  "rates and quantiles are those of the last SECONDS (default 10)"),
+		  "show rates and quantiles of the last SECONDS (default 10)"),
 	BASE_STRING("sort", 0, &set.sort, "BY",
 		    "sort by attention (default), name, rate, errors, latency, cpu, memory, bytes "
 		    "or retransmits"),
 	BASE_STRING("filter", 'f', &set.filter, "TEXT",
 		    "show only services whose name or namespace contains TEXT"),
-	BASE_FLAG("once", '1', &set.once, "print once, and end"),
+	BASE_FLAG("once", '1', &set.once, "print once and exit"),
 	BASE_FLAG("json", 'j', &set.json, "print JSON, one document per line"),
 	BASE_STRING("token-file", 0, &set.token, "PATH",
-		    "the collector's bearer token (default: that which it left for its own user)"),
+		    "file with the collector's bearer token (default: the token left for the "
+		    "collector's own user)"),
 	{0},
 };
 
-/* ---- keys ---- */
+/* Keys */
 
-static void choose(struct cli_top *t, size_t row)
+static void choose_row(struct cli_top *t, size_t row)
 {
 	if (row >= t->rows)
 		return;
@@ -48,7 +52,7 @@ static void choose(struct cli_top *t, size_t row)
 		 cli_json_text(t->row[row], "namespace"));
 }
 
-static void type(struct cli_top *t, int key)
+static void edit_filter(struct cli_top *t, int key)
 {
 	size_t n = strlen(t->filter);
 
@@ -66,12 +70,12 @@ static void type(struct cli_top *t, int key)
 	}
 }
 
-static bool typed(void *context, int key)
+static bool handle_key(void *context, int key)
 {
 	struct cli_top *t = context;
 
 	if (t->typing) {
-		type(t, key);
+		edit_filter(t, key);
 		return true;
 	}
 	switch (key) {
@@ -80,16 +84,16 @@ static bool typed(void *context, int key)
 		return true;
 	case CLI_TCP_KEY_UP:
 	case 'k':
-		choose(t, t->selected ? t->selected - 1 : 0);
+		choose_row(t, t->selected ? t->selected - 1 : 0);
 		return true;
 	case CLI_TCP_KEY_DOWN:
 	case 'j':
-		choose(t, t->selected + 1);
+		choose_row(t, t->selected + 1);
 		return true;
 	case '\n':
 	case '\r':
 		if (!t->details)
-			choose(t, t->selected);
+			choose_row(t, t->selected);
 		t->details = !t->details;
 		return true;
 	case '\033':
@@ -102,9 +106,9 @@ static bool typed(void *context, int key)
 	}
 }
 
-/* ---- output ---- */
+/* Output */
 
-/* The answer, with the services that pass the filter, in their order. */
+/* Prints the response with only the services that pass the filter, sorted. */
 static bool print_json(struct cli_top *t)
 {
 	json_t *all = json_array(), *whole = json_copy(t->services);
@@ -115,7 +119,7 @@ static bool print_json(struct cli_top *t)
 	return cli_json_print(t->out, whole, JSON_COMPACT);
 }
 
-static int show(struct cli_top *t, bool ask)
+static int show_screen(struct cli_top *t, bool ask)
 {
 	bool got = !ask || cli_top_fetch(t);
 
@@ -138,8 +142,11 @@ static int show(struct cli_top *t, bool ask)
 			      : BASE_EXIT_OK;
 }
 
-/* Without asking again, a key is answered at once also while the collector is not reached. */
-static int watch(struct cli_top *t)
+/*
+ * Redraws after a key without a new request, so that keys respond even if the collector is
+ * unreachable.
+ */
+static int watch_services(struct cli_top *t)
 {
 	int stop = base_stop_fd(), code;
 	uint64_t next, now;
@@ -148,7 +155,7 @@ static int watch(struct cli_top *t)
 		return base_failure(t->cmd, "%s", strerror(-stop));
 	cli_tcp_screen_open(&t->screen, t->cmd, t->out);
 	next = base_now_ns() + set.interval_ns;
-	for (code = show(t, true); !code;) {
+	for (code = show_screen(t, true); !code;) {
 		bool details = t->details;
 
 		now = base_now_ns();
@@ -158,9 +165,9 @@ static int watch(struct cli_top *t)
 		now = base_now_ns();
 		if (now >= next || (t->details && !details)) {
 			next = now + set.interval_ns;
-			code = show(t, true);
+			code = show_screen(t, true);
 		} else if (t->screen.again) {
-			code = show(t, false);
+			code = show_screen(t, false);
 		}
 	}
 	close(stop);
@@ -168,16 +175,16 @@ static int watch(struct cli_top *t)
 	return code;
 }
 
-static int once(struct cli_top *t)
+static int show_once(struct cli_top *t)
 {
 	t->screen.cmd = t->cmd;
 	t->screen.out = t->out;
-	return show(t, true);
+	return show_screen(t, true);
 }
 
-/* ---- the command ---- */
+/* Command */
 
-/* "http://HOST:PORT/" is HOST:PORT. */
+/* Sets the collector's address. Accepts "http://HOST:PORT/" for HOST:PORT. */
 static bool set_at(struct cli_top *t, const char *url)
 {
 	size_t n;
@@ -199,14 +206,14 @@ static bool set_at(struct cli_top *t, const char *url)
 static int top_main(const struct base_command *self, int argc, char **argv)
 {
 	static struct cli_top t;
-	static char buffer[1 << 16]; /* of a whole screen: one write per frame */
+	static char buffer[1 << 16]; /* holds a whole screen, so that each frame is one write */
 	int code, first = base_options_parse(self, table, argc, argv, &code);
 	char *token = NULL;
 
 	if (first < 0)
 		return code;
 	if (argc - first > 1)
-		return base_usage(self, "one collector at a time");
+		return base_usage(self, "only one collector is allowed");
 	if (!set_at(&t, first < argc ? argv[first] : "127.0.0.1:9464"))
 		return base_usage(self, "'%.100s' is not http://HOST:PORT, HOST:PORT or unix:/PATH",
 				  argv[first]);
@@ -229,9 +236,9 @@ static int top_main(const struct base_command *self, int argc, char **argv)
 	t.json = set.json;
 	t.utf8 = !strcmp(nl_langinfo(CODESET), "UTF-8");
 	t.colours = !getenv("NO_COLOR") || !*getenv("NO_COLOR");
-	t.screen.typed = typed;
+	t.screen.typed = handle_key;
 	t.screen.context = &t;
-	code = set.once ? once(&t) : watch(&t);
+	code = set.once ? show_once(&t) : watch_services(&t);
 	json_decref(t.services);
 	json_decref(t.map);
 	free(t.row);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cmd_translate.c - 'sidelight translate': workers that turn reports into one-sided writes. */
+/* cmd_translate.c - 'sidelight translate': workers that convert reports into one-sided writes. */
 #include <errno.h>
 #include <arpa/inet.h>
 #include <inttypes.h>
@@ -13,6 +13,7 @@
 
 #include "base/confine.h"
 #include "base/secret.h"
+#include "cli/commands.h"
 #include "cli/common/common.h"
 #include "dta/wire/auth.h"
 #include "dta/translate/gap_file.h"
@@ -30,17 +31,17 @@ struct translate {
 	uint16_t port;
 	uint64_t buffer;
 	bool json, unconfined, print_map;
-	/* derived from these */
+	/* Derived from the members above. */
 	struct dta_translate_opts opts;
 	uint8_t secret_bytes[DTA_SECRET_MAX];
 	struct dta_worker *worker[WORKERS_MAX];
 	pthread_t thread[WORKERS_MAX];
-	struct dta_xdp *at; /* the interfaces of --xdp */
+	struct dta_xdp *at; /* interfaces of --xdp */
 	uint32_t made, started;
-	/* The first worker's sockets: of --listen, then of --input. */
+	/* Addresses of the first worker's sockets: those of --listen, then of --input. */
 	struct sockaddr_in6 where[DTA_TRANSLATE_INPUTS];
 	char device_address[DTA_TRANSLATE_INPUTS][280];
-	struct dta_map *devices; /* of --map, or the default */
+	struct dta_map *devices; /* mapping of --map, or the default mapping */
 	int stop;
 };
 
@@ -52,9 +53,9 @@ static struct translate set = {
 	.stop = -1,
 };
 
-/* ---- the report ---- */
+/* Report */
 
-static void line(const char *what, uint64_t n)
+static void print_count(const char *what, uint64_t n)
 {
 	if (n)
 		printf("  %-28s %" PRIu64 "\n", what, n);
@@ -67,19 +68,19 @@ static void print_device(const char *name, const struct dta_device_account *d)
 	if (!d->decoder.datagrams)
 		return;
 	printf("%-30s %" PRIu64 "\n", name, d->decoder.datagrams);
-	line("records", d->decoder.records);
-	line("records without a report", d->map.unmapped);
-	line("reports", d->map.reports);
-	line("refused: tenant wants MACs", d->unproven);
-	line("values beyond their size", d->map.saturated);
-	line("lost, as its numbers say", d->decoder.lost);
-	line("restarts", d->decoder.restarts);
-	line("exporters", d->decoder.exporters);
-	line("templates", d->decoder.templates);
+	print_count("records", d->decoder.records);
+	print_count("records without a report", d->map.unmapped);
+	print_count("reports", d->map.reports);
+	print_count("refused: tenant wants MACs", d->unproven);
+	print_count("values beyond their size", d->map.saturated);
+	print_count("lost, as its numbers say", d->decoder.lost);
+	print_count("restarts", d->decoder.restarts);
+	print_count("exporters", d->decoder.exporters);
+	print_count("templates", d->decoder.templates);
 	for (int r = DTA_DEVICE_FINE + 1; r < DTA_DEVICE_REFUSALS; r++) {
 		snprintf(what, sizeof(what), "refused: %s",
 			 dta_device_refusal_name((enum dta_device_refusal)r));
-		line(what, d->decoder.refused[r]);
+		print_count(what, d->decoder.refused[r]);
 	}
 }
 
@@ -88,48 +89,48 @@ static void print_text(const struct dta_translate_account *a, uint64_t others)
 	char what[64];
 
 	printf("packets                        %" PRIu64 "\n", a->packets);
-	line("taken", a->packets_taken);
+	print_count("taken", a->packets_taken);
 	for (int r = DTA_FINE + 1; r < DTA_REFUSALS; r++) {
 		snprintf(what, sizeof(what), "refused: %s", dta_refusal_name((enum dta_refusal)r));
-		line(what, a->refused[r]);
+		print_count(what, a->refused[r]);
 	}
-	line("refused: unknown tenant", a->refused_tenant);
-	line("refused: no room", a->refused_reporter);
-	line("not read at the end", a->unread);
-	line("dropped by the kernel", a->socket_drops);
-	line("dropped between workers", a->handover_drops);
-	line("reporters slowed, times", a->slowed);
-	line("answers held back", a->held_back);
-	line("other packets", others);
+	print_count("refused: unknown tenant", a->refused_tenant);
+	print_count("refused: no room", a->refused_reporter);
+	print_count("not read at the end", a->unread);
+	print_count("dropped by the kernel", a->socket_drops);
+	print_count("dropped between workers", a->handover_drops);
+	print_count("reporters slowed, times", a->slowed);
+	print_count("answers held back", a->held_back);
+	print_count("other packets", others);
 	for (int d = 0; d < DTA_DEVICES; d++)
 		print_device(dta_device_name((enum dta_device)d), &a->device[d]);
 	printf("reports                        %" PRIu64 "\n", a->reports);
-	line("taken", a->fresh);
-	line("taken, perhaps stored before", a->maybe_twice);
-	line("duplicates", a->loss.duplicates);
-	line("too late", a->loss.late);
-	line("lost in the network", a->loss.lost + a->loss.missing);
+	print_count("taken", a->fresh);
+	print_count("taken, perhaps stored before", a->maybe_twice);
+	print_count("duplicates", a->loss.duplicates);
+	print_count("too late", a->loss.late);
+	print_count("lost in the network", a->loss.lost + a->loss.missing);
 	printf("stored                         %" PRIu64 "\n", a->engine.stored);
-	line("waiting", a->engine.waiting);
+	print_count("waiting", a->engine.waiting);
 	for (int d = 0; d < DTA_DROPS; d++) {
 		snprintf(what, sizeof(what), "dropped: %s",
 			 dta_engine_drop_name((enum dta_engine_drop)d));
-		line(what, a->engine.dropped[d]);
+		print_count(what, a->engine.dropped[d]);
 	}
 	printf("operations                     %" PRIu64 "\n", a->output.writes + a->output.adds);
-	line("that woke the application", a->output.immediates);
-	line("complete", a->output.completed);
-	line("unconfirmed", a->output.unconfirmed);
-	line("failed", a->output.failed);
+	print_count("that woke the application", a->output.immediates);
+	print_count("complete", a->output.completed);
+	print_count("unconfirmed", a->output.unconfirmed);
+	print_count("failed", a->output.failed);
 }
 
-/* Sums up by name over workers. */
+/* Adds to the counter of this name, to sum over workers. */
 static void add_detail(void *arg, const char *name, uint64_t n)
 {
 	json_object_set_new(arg, name, json_integer(cli_json_integer(arg, name) + (json_int_t)n));
 }
 
-static int print(struct translate *t)
+static int print_account(struct translate *t)
 {
 	json_t *detail = json_object(), *value, *j;
 	struct dta_translate_account a = {0};
@@ -149,13 +150,13 @@ static int print(struct translate *t)
 	} else {
 		print_text(&a, others);
 		json_object_foreach(detail, name, value)
-			line(name, (uint64_t)json_integer_value(value));
+			print_count(name, (uint64_t)json_integer_value(value));
 	}
 	json_decref(detail);
 	return fflush(stdout) || ferror(stdout) ? -EIO : good ? 0 : -ENOMEM;
 }
 
-/* ---- workers ---- */
+/* Workers */
 
 #if HAVE_XDP
 static bool open_xdp(struct translate *t, char *error, size_t bytes)
@@ -178,7 +179,10 @@ static bool open_xdp(struct translate *t, char *error, size_t bytes)
 }
 #endif
 
-/* The socket of the i-th --listen, or behind them --input. NULL with error. */
+/*
+ * Opens the socket of the i-th --listen; further indices select --input. Returns NULL with an
+ * error.
+ */
 static struct dta_input *open_socket(struct translate *t, uint32_t i, uint32_t index, char *error,
 				     size_t bytes)
 {
@@ -242,7 +246,7 @@ fail:
 	return base_failure(t->cmd, "%s", error);
 }
 
-static void *work(void *arg)
+static void *run_worker(void *arg)
 {
 	struct dta_worker **worker = arg;
 	char name[16];
@@ -253,7 +257,7 @@ static void *work(void *arg)
 	return NULL;
 }
 
-/* Appends ",HOST:PORT" of a socket; before: what stands before HOST. */
+/* Appends ",HOST:PORT" of a socket. before: text in front of HOST. */
 static void say_where(const struct sockaddr_in6 *at, const char *before, char *all, size_t bytes)
 {
 	const bool v4 = IN6_IS_ADDR_V4MAPPED(&at->sin6_addr);
@@ -285,7 +289,10 @@ static void say_ready(const struct translate *t)
 		   *devices ? " input=" : "", devices, *xdp ? " xdp=" : "", xdp);
 }
 
-/* Tells the service manager, as often as it asks, that all workers have gone on; until the end. */
+/*
+ * Reports to the service manager, as often as it asks, while all workers make progress. Returns at
+ * the end.
+ */
 static void stay_alive(const struct translate *t)
 {
 	const uint64_t every = t->listen.n + t->input.n ? base_alive_ns() : 0;
@@ -303,8 +310,8 @@ static void stay_alive(const struct translate *t)
 	}
 }
 
-/* Waits until all workers can write, and prints the line "ready". */
-static void watch(struct translate *t)
+/* Waits until all workers can write, and prints the ready line. */
+static void wait_ready(struct translate *t)
 {
 	bool said = false;
 
@@ -312,7 +319,7 @@ static void watch(struct translate *t)
 		said = true;
 		for (uint32_t i = 0; i < t->made; i++)
 			said &= dta_worker_ready(t->worker[i]);
-		/* A worker that only reads files may have ended. */
+		/* A worker that only reads files may have finished. */
 		if (!said && !t->listen.n && !t->input.n &&
 		    pthread_tryjoin_np(t->thread[0], NULL) == 0) {
 			t->started = 0;
@@ -325,8 +332,11 @@ static void watch(struct translate *t)
 	}
 }
 
-/* A connection to a collector may be made again: its output opens devices and interfaces then. */
-static int confine(const struct translate *t)
+/*
+ * Drops privileges. The output opens devices and interfaces again when it reconnects to a
+ * collector.
+ */
+static int confine_translator(const struct translate *t)
 {
 	const bool raw = t->opts.client.output == DTA_CLIENT_RAW && !t->opts.client.raw.file;
 	const uint64_t frames = BASE_CAP(NET_RAW) | BASE_CAP(NET_ADMIN) | BASE_CAP(BPF);
@@ -340,13 +350,13 @@ static int confine(const struct translate *t)
 	return cli_confine("translate", &c);
 }
 
-/* Of raise(), other threads' signalfd would tell nothing. */
+/* Uses kill(), because signalfd in other threads does not receive a signal of raise(). */
 static void stop_threads(void)
 {
 	kill(getpid(), SIGTERM);
 }
 
-static int translate(struct translate *t)
+static int run_translator(struct translate *t)
 {
 	int code = BASE_EXIT_OK, err;
 	char error[512];
@@ -367,26 +377,27 @@ static int translate(struct translate *t)
 	for (uint32_t i = 0; i < t->workers; i++)
 		if (make_worker(t, i) != BASE_EXIT_OK)
 			return BASE_EXIT_FAILURE;
-	/* Before threads open what RDMA needs: see agent_rdma_start(). */
+	/* Before threads open RDMA resources: see agent_rdma_start(). */
 	if (!t->unconfined)
-		code = confine(t);
+		code = confine_translator(t);
 	for (; t->started < t->made && code == BASE_EXIT_OK; t->started++)
-		if (pthread_create(&t->thread[t->started], NULL, work, &t->worker[t->started])) {
+		if (pthread_create(&t->thread[t->started], NULL, run_worker,
+				   &t->worker[t->started])) {
 			code = base_failure(t->cmd, "cannot start a thread");
 			stop_threads();
 			break;
 		}
 	if (code == BASE_EXIT_OK)
-		watch(t);
+		wait_ready(t);
 	for (uint32_t i = 0; i < t->started; i++)
 		pthread_join(t->thread[i], NULL);
-	err = print(t);
+	err = print_account(t);
 	if (err)
 		code = base_failure(t->cmd, "standard output: %s", strerror(-err));
 	return code;
 }
 
-/* ---- the command ---- */
+/* Command */
 
 static int read_secret(struct translate *t)
 {
@@ -402,7 +413,7 @@ static int read_secret(struct translate *t)
 	return BASE_EXIT_OK;
 }
 
-/* --input KIND[=HOST:PORT], --map */
+/* Parses --input KIND[=HOST:PORT] and --map. */
 static int check_devices(struct translate *t)
 {
 	char error[512], kinds[64] = "";
@@ -429,7 +440,7 @@ static int check_devices(struct translate *t)
 				 dta_decoder_find(kind)->port);
 	}
 	if (t->map && !t->input.n)
-		return base_usage(t->cmd, "--map: for --input, which is missing");
+		return base_usage(t->cmd, "--map needs --input");
 	if (!t->input.n)
 		return BASE_EXIT_OK;
 	t->devices = t->map ? dta_map_read(t->map, error, sizeof(error))
@@ -439,7 +450,7 @@ static int check_devices(struct translate *t)
 	return t->devices ? BASE_EXIT_OK : base_failure(t->cmd, "%s", error);
 }
 
-static int check(struct translate *t)
+static int check_options(struct translate *t)
 {
 	static const char *anywhere[] = {":40040"};
 	static const char *const outputs[] = {"shm", "verbs", "raw", NULL};
@@ -450,7 +461,7 @@ static int check(struct translate *t)
 		return base_usage(
 			t->cmd, "--collector is missing: unix:PATH or HOST:PORT of a store server");
 	if (t->opts.replicas > t->collectors.n)
-		return base_usage(t->cmd, "--replicas %u needs as many --collector",
+		return base_usage(t->cmd, "--replicas %u needs as many --collector options",
 				  t->opts.replicas);
 	output = cli_choice(t->output, outputs);
 	if (output < 0)
@@ -471,24 +482,25 @@ static int check(struct translate *t)
 		return base_usage(t->cmd, "--xdp-mode: '%s' is neither native nor generic",
 				  t->xdp_mode);
 	if (t->pcap.n && !t->listen.n && !t->input.n && t->workers > 1)
-		return base_usage(t->cmd, "--workers: files are read by one worker");
+		return base_usage(t->cmd, "--workers: files are read by a single worker");
 	if (!t->name) {
 		gethostname(host, sizeof(host) - 1);
 		t->name = host;
 	}
 	if (!*t->name || strlen(t->name) > 40 || t->name[strspn(t->name, NAME)])
-		return base_usage(t->cmd, "--name: 1 to 40 of letters, digits, '_', '.', '-'");
+		return base_usage(t->cmd,
+				  "--name must be 1 to 40 letters, digits, '_', '.' or '-'");
 	if (t->opts.loss.window & (t->opts.loss.window - 1))
 		return base_usage(t->cmd, "--window: %u is not a power of two",
 				  t->opts.loss.window);
 	if (t->opts.client.output == DTA_CLIENT_RAW &&
 	    !t->opts.client.raw.interface == !t->opts.client.raw.file)
-		return base_usage(t->cmd, "--output raw: by --raw-interface or into --raw-file");
+		return base_usage(t->cmd, "--output raw needs --raw-interface or --raw-file");
 	if (t->opts.client.raw.xdp &&
 	    (t->opts.client.output != DTA_CLIENT_RAW || t->opts.client.raw.file))
-		return base_usage(t->cmd, "--raw-xdp: for --output raw by --raw-interface");
+		return base_usage(t->cmd, "--raw-xdp needs --output raw and --raw-interface");
 	if (t->gaps && t->opts.replicas < 2)
-		return base_usage(t->cmd, "--gaps: with --replicas");
+		return base_usage(t->cmd, "--gaps needs --replicas");
 	if (!HAVE_XDP && (t->xdp.n || t->opts.client.raw.xdp))
 		return base_failure(
 			t->cmd, "this build has no AF_XDP: libxdp, clang or bpftool was missing");
@@ -501,7 +513,8 @@ static int check(struct translate *t)
 
 static const struct base_option table[] = {
 	BASE_LIST("collector", 'c', &set.collectors, "WHERE",
-		  "unix:PATH or HOST:PORT of a store server; repeatable: keys are spread over all"),
+		  "unix:PATH or HOST:PORT of a store server; repeatable: keys are spread over all "
+		  "of them"),
 	BASE_UINT("replicas", 'r', &set.opts.replicas, 1, 8, "N",
 		  "write each report to N collectors, the next ones on the ring (default 1)"),
 	BASE_STRING("gaps", 0, &set.gaps, "FILE",
@@ -512,15 +525,16 @@ static const struct base_option table[] = {
 		  "receive what devices send: ipfix, netflow (versions 5 and 9), sflow or int; "
 		  "repeatable (default: the kind's own port)"),
 	BASE_STRING("map", 0, &set.map, "FILE",
-		    "make reports of that by the rules of this file (default: as --print-map)"),
-	BASE_FLAG("print-map", 0, &set.print_map, "print the default rules, and end"),
+		    "convert the input to reports by the rules in this file (default: those of "
+		    "--print-map)"),
+	BASE_FLAG("print-map", 0, &set.print_map, "print the default rules and exit"),
 	BASE_LIST("xdp", 'x', &set.xdp, "NAME[:QUEUE]",
-		  "receive reports for --listen from this interface by AF_XDP, past the kernel; "
-		  "repeatable"),
+		  "receive reports for --listen from this interface by AF_XDP, bypassing the "
+		  "kernel; repeatable"),
 	BASE_STRING("xdp-mode", 0, &set.xdp_mode, "MODE",
 		    "native or generic XDP (default: native where the driver can)"),
 	BASE_LIST("pcap", 0, &set.pcap, "FILE",
-		  "translate the reports captured in this file, and end; repeatable"),
+		  "translate the reports captured in this file and exit; repeatable"),
 	BASE_UINT("port", 0, &set.port, 1, 65535, "N", "UDP port of captured reports"),
 	BASE_STRING("output", 'o', &set.output, "HOW", "write to stores by shm, verbs or raw"),
 	BASE_STRING("rdma-host", 0, &set.opts.client.verbs.host, "HOST",
@@ -532,7 +546,7 @@ static const struct base_option table[] = {
 	BASE_STRING("raw-interface", 0, &set.opts.client.raw.interface, "NAME",
 		    "send raw frames out of this interface"),
 	BASE_FLAG("raw-xdp", 0, &set.opts.client.raw.xdp,
-		  "send raw frames by AF_XDP, past the kernel's network stack"),
+		  "send raw frames by AF_XDP, bypassing the kernel's network stack"),
 	BASE_STRING("raw-file", 0, &set.opts.client.raw.file, "FILE",
 		    "write raw frames to this pcap file"),
 	BASE_STRING("legacy", 0, &set.legacy, "FORM",
@@ -542,8 +556,8 @@ static const struct base_option table[] = {
 	BASE_UINT("workers", 'w', &set.workers, 1, WORKERS_MAX, "N",
 		  "number of threads, each a translator with its own lane"),
 	BASE_STRING("name", 'n', &set.name, "NAME",
-		    "name of this translator, by which it gets its lanes back, and which packets "
-		    "with a MAC may be meant for (default: the host name)"),
+		    "name of this translator, which identifies its lanes and the destination of "
+		    "packets with a MAC (default: the host name)"),
 	BASE_STRING("secret", 0, &set.secret, "FILE",
 		    "secret shared with the collector, for a connection over TCP"),
 	BASE_UINT("reporters", 0, &set.opts.loss.reporters, 1, 1u << 24, "N",
@@ -574,14 +588,14 @@ static int run(const struct base_command *cmd, int argc, char **argv)
 	if (set.print_map)
 		return fputs(dta_map_default, stdout) < 0 || fflush(stdout) ? BASE_EXIT_FAILURE
 									    : BASE_EXIT_OK;
-	code = check(&set);
+	code = check_options(&set);
 	if (code != BASE_EXIT_OK)
 		return code;
 	set.stop = base_stop_fd();
 	if (set.stop < 0)
 		return base_failure(cmd, "%s", strerror(-set.stop));
 	signal(SIGPIPE, SIG_IGN);
-	code = translate(&set);
+	code = run_translator(&set);
 	for (uint32_t i = 0; i < set.made; i++)
 		dta_worker_free(set.worker[i]);
 	dta_gap_file_close(set.opts.gaps);
@@ -598,6 +612,6 @@ static int run(const struct base_command *cmd, int argc, char **argv)
 const struct base_command cli_cmd_translate = {
 	.name = "translate",
 	.synopsis = "--collector WHERE [OPTION]...",
-	.summary = "Turn reports of network devices into one-sided writes",
+	.summary = CLI_SUMMARY_TRANSLATE,
 	.run = run,
 };

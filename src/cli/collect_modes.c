@@ -8,9 +8,9 @@
 #include "cli/collect_modes.h"
 #include "cli/common/common.h"
 
-#define CSV_NS 10000000000u /* between two rows per worker */
+#define CSV_NS 10000000000u /* time between two rows per worker */
 
-/* ---- what the workers did ---- */
+/* Rates of the workers */
 
 struct sample {
 	uint64_t ns;
@@ -46,12 +46,12 @@ static void sample_take(struct sample *s, struct collect_collector *c)
 	collect_collector_workers(c, take_worker, s);
 }
 
-static double rate(uint64_t n, uint64_t ns)
+static double per_second(uint64_t n, uint64_t ns)
 {
 	return ns ? (double)n * 1e9 / (double)ns : 0;
 }
 
-static uint64_t gain(const struct sample *now, const struct sample *before, size_t offset)
+static uint64_t sum_gain(const struct sample *now, const struct sample *before, size_t offset)
 {
 	uint64_t sum = 0;
 
@@ -61,12 +61,12 @@ static uint64_t gain(const struct sample *now, const struct sample *before, size
 	return sum;
 }
 
-/* Of all workers, between now and before. */
-#define GAIN(field) gain(now, before, offsetof(struct collect_worker_view, field))
+/* Increase of a counter between before and now, summed over all workers. */
+#define GAIN(field) sum_gain(now, before, offsetof(struct collect_worker_view, field))
 
 static double rounds_per_second(const struct sample *now, const struct sample *before, unsigned i)
 {
-	return rate(now->w[i].rounds - before->w[i].rounds, now->ns - before->ns);
+	return per_second(now->w[i].rounds - before->w[i].rounds, now->ns - before->ns);
 }
 
 static double all_rounds_per_second(const struct sample *now, const struct sample *before)
@@ -78,7 +78,7 @@ static double all_rounds_per_second(const struct sample *now, const struct sampl
 	return sum;
 }
 
-/* For the lines of read_loop and its total. */
+/* Returns the rates for the output lines of read_loop and its total. */
 static json_t *rates_json(const struct sample *now, const struct sample *before)
 {
 	json_t *workers = json_array();
@@ -112,15 +112,15 @@ static void print_rates(const struct cli_collect_mode *m, const struct sample *n
 	for (unsigned int i = 0; i < now->workers && now->workers > 1; i++)
 		printf("%s%u: %.1f%s", i ? ", " : "  (", i, rounds_per_second(now, before, i),
 		       i + 1 == now->workers ? ")" : "");
-	printf("  %.0f values/s  %.1f MB/s  %.0f %% busy", rate(GAIN(samples), ns),
-	       rate(GAIN(bytes), ns) / 1e6, rate(GAIN(busy_ns), ns) / 1e7);
+	printf("  %.0f values/s  %.1f MB/s  %.0f %% busy", per_second(GAIN(samples), ns),
+	       per_second(GAIN(bytes), ns) / 1e6, per_second(GAIN(busy_ns), ns) / 1e7);
 	if (missed)
 		printf("  %" PRIu64 " deadlines missed", missed);
 	putchar('\n');
 	fflush(stdout);
 }
 
-/* ---- CSV ---- */
+/* CSV */
 
 static FILE *csv_open(const char *path)
 {
@@ -148,12 +148,13 @@ static void csv_rows(FILE *f, const struct sample *now, const struct sample *bef
 			(double)(a->busy_ns - b->busy_ns) * 1e-9);
 	}
 	if (f)
-		fflush(f); /* visible to a reader at once, and safe from a kill */
+		/* make the rows visible to readers, and safe if this process is killed */
+		fflush(f);
 }
 
-/* ---- mode setup ---- */
+/* Mode setup */
 
-#define ABSENT_BYTES 1536u /* a line of the log */
+#define ABSENT_BYTES 1536u /* maximum length of a log line */
 
 static void collect_host(const struct collect_host_view *v, void *arg)
 {
@@ -267,7 +268,7 @@ int cli_collect_setup(const struct cli_collect_mode *m, struct collect_collector
 	return t.hosts_up == t.hosts ? BASE_EXIT_OK : BASE_EXIT_FAILURE;
 }
 
-/* ---- the other modes: until stopped ---- */
+/* The other modes, which run until stopped */
 
 int cli_collect_until(const struct cli_collect_mode *m, struct collect_collector *c, int stop,
 		      bool print)
@@ -319,7 +320,7 @@ int cli_collect_until(const struct cli_collect_mode *m, struct collect_collector
 	code = BASE_EXIT_OK;
 out:
 	if (csv && (ferror(csv) | fclose(csv))) {
-		base_logf(BASE_ERROR, "collect", "%s: cannot be written", m->csv);
+		base_logf(BASE_ERROR, "collect", "%s: write failed", m->csv);
 		code = BASE_EXIT_FAILURE;
 	}
 	free(first);

@@ -9,27 +9,27 @@
 #include "cli/common/token.h"
 #include "collect/self/self.h"
 
-static void reply(struct http_request *req, int status, const char *text)
+static void reply_text(struct http_request *req, int status, const char *text)
 {
 	http_reply(req, status, "text/plain; charset=utf-8", text, strlen(text));
 }
 
-static void healthy(struct http_request *req, void *arg)
+static void get_healthy(struct http_request *req, void *arg)
 {
 	(void)arg;
-	reply(req, 200, "ok\n");
+	reply_text(req, 200, "ok\n");
 }
 
-/* Once ready, always: hosts and pods that are new later do not take it out of a service. */
-static void ready(struct http_request *req, void *arg)
+/* Once ready, stays ready: later hosts and pods must not take the collector out of service. */
+static void get_ready(struct http_request *req, void *arg)
 {
 	static bool was_ready;
 
 	if (relaxed_load(was_ready) || collect_collector_ready(arg)) {
 		relaxed_store(was_ready, true);
-		reply(req, 200, "ready\n");
+		reply_text(req, 200, "ready\n");
 	} else {
-		reply(req, 503, "not all hosts were tried yet\n");
+		reply_text(req, 503, "not all hosts have been tried yet\n");
 	}
 }
 
@@ -50,8 +50,8 @@ int cli_collect_http_check(const struct base_command *self, const struct cli_col
 		return base_usage(
 			self,
 			"--listen %s is reachable from other hosts: give --web-config, or "
-			"--reader-token-file with --insecure-listen, or --open to let everyone who "
-			"reaches it read all metrics",
+			"--reader-token-file with --insecure-listen, or --open to let anyone who "
+			"can reach it read all metrics",
 			o->listen);
 	if (!local && !o->open && !o->insecure && !o->web_config)
 		return base_usage(
@@ -63,34 +63,33 @@ int cli_collect_http_check(const struct base_command *self, const struct cli_col
 	return BASE_EXIT_OK;
 }
 
-static int routes(struct cli_collect_server *s, struct collect_collector *c,
-		  struct collect_services *services, struct collect_tracer *tracer,
-		  struct dta_store_server *stores, struct collect_discover *discover)
+static int add_routes(struct cli_collect_server *s, struct collect_collector *c,
+		      struct collect_services *services, struct collect_tracer *tracer,
+		      struct dta_store_server *stores)
 {
 	struct http *h = s->http;
-	int err = http_route(h, "GET", "/-/healthy", HTTP_PUBLIC, healthy, NULL);
+	int err = http_route(h, "GET", "/-/healthy", HTTP_PUBLIC, get_healthy, NULL);
 
-	err = err ?: http_route(h, "GET", "/-/ready", HTTP_PUBLIC, ready, c);
+	err = err ?: http_route(h, "GET", "/-/ready", HTTP_PUBLIC, get_ready, c);
 	err = err ?: export_route(h, "/metrics", &s->source) ?: api_register(h, c);
 	err = err ?: api_services(h, services, tracer);
 	err = err ?: (tracer ? api_traces(h, tracer) : 0);
-	err = err ?: (discover ? api_peer(h, discover) : 0);
 	return err ?: (stores ? api_dta(h, stores) : 0);
 }
 
-/* Only stores have a state to change. */
+/* Leaves the admin token for this user; only stores can be changed. */
 static void leave_token(struct cli_collect_server *s, const char *token)
 {
 	s->token_path = cli_token_leave(http_address(s->http), token);
 	if (!s->token_path)
-		base_logf(BASE_INFO, "collect",
-			  "no runtime directory: stores change by --admin-token-file only");
+		base_logf(
+			BASE_INFO, "collect",
+			"no runtime directory: stores can only be changed with --admin-token-file");
 }
 
 bool cli_collect_serve(struct cli_collect_server *s, const struct cli_collect_http *o,
 		       struct collect_collector *c, struct collect_services *services,
-		       struct collect_tracer *tracer, struct dta_store_server *stores,
-		       struct collect_discover *discover)
+		       struct collect_tracer *tracer, struct dta_store_server *stores)
 {
 	char error[256], token[CLI_TOKEN_BYTES] = "";
 	const bool own = stores && !o->admin_token_file && strncmp(o->listen, "unix:", 5) &&
@@ -106,7 +105,7 @@ bool cli_collect_serve(struct cli_collect_server *s, const struct cli_collect_ht
 		.insecure = o->insecure,
 		.admin_token = own ? token : NULL,
 		.open = o->open,
-		.protobuf = true, /* remote read */
+		.protobuf = true, /* for remote read */
 		.front = o->front,
 		.allow_hosts = o->allow_hosts.v,
 		.allow_host_count = o->allow_hosts.n,
@@ -117,7 +116,7 @@ bool cli_collect_serve(struct cli_collect_server *s, const struct cli_collect_ht
 	s->source = collect_collector_source(c);
 	s->http = http_new(&opts, error, sizeof(error));
 	err = s->http ? collect_self_http(c, s->refused) : 0;
-	err = err ?: (s->http ? routes(s, c, services, tracer, stores, discover) : 0);
+	err = err ?: (s->http ? add_routes(s, c, services, tracer, stores) : 0);
 	if (err)
 		snprintf(error, sizeof(error), "routes: %s", strerror(-err));
 	if (s->http && !err && !http_start(s->http, error, sizeof(error))) {
@@ -125,8 +124,8 @@ bool cli_collect_serve(struct cli_collect_server *s, const struct cli_collect_ht
 			leave_token(s, token);
 		if (o->open)
 			base_logf(BASE_WARN, "collect",
-				  "open: everyone who reaches the address reads all metrics "
-				  "listen=%s: give --reader-token-file in place of --open",
+				  "anyone who can reach the address can read all metrics "
+				  "listen=%s: give --reader-token-file instead of --open",
 				  http_address(s->http));
 		return true;
 	}

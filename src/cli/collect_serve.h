@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* collect_serve.h - the HTTP server of 'sidelight collect': its routes, and who may use them. */
+/* collect_serve.h - the HTTP server of 'sidelight collect': its routes and access control. */
 #ifndef SL_CLI_COLLECT_SERVE_H
 #define SL_CLI_COLLECT_SERVE_H
 
 #include "api/api.h"
 #include "base/base.h"
 #include "collect/read/collect.h"
-#include "collect/discover/discover.h"
 #include "collect/services/services.h"
 #include "collect/trace/trace.h"
 #include "dta/store_server/server.h"
@@ -25,18 +24,17 @@ struct cli_collect_http {
 /* A running server. */
 struct cli_collect_server {
 	struct http *http;
-	char *token_path;	     /* left for this user; NULL: none */
-	struct export_source source; /* of /metrics */
+	char *token_path;	     /* file with the token for this user; NULL: none */
+	struct export_source source; /* data source of /metrics */
 	uint64_t refused[HTTP_REFUSALS];
 };
 
-/* BASE_EXIT_OK, or an exit code after a line on stderr. */
+/* Returns BASE_EXIT_OK, or an exit code after printing an error. */
 int cli_collect_http_check(const struct base_command *self, const struct cli_collect_http *o);
-/* tracer, stores, discover: NULL without. False after a line on stderr. */
+/* tracer, stores: NULL without. False after a line on stderr. */
 bool cli_collect_serve(struct cli_collect_server *s, const struct cli_collect_http *o,
 		       struct collect_collector *c, struct collect_services *services,
-		       struct collect_tracer *tracer, struct dta_store_server *stores,
-		       struct collect_discover *discover);
+		       struct collect_tracer *tracer, struct dta_store_server *stores);
 void cli_collect_serve_end(struct cli_collect_server *s);
 
 #endif

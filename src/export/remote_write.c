@@ -390,7 +390,7 @@ void export_remote_write_flush(struct export_remote_write *w)
 }
 
 /*
- * Starts n bytes of a series in the request. In version 2.0 a series may occur only once per
+ * Starts n bytes of a series in the request. Version 2.0 allows each series only once per
  * request; a series that was already completed therefore starts a new request. Returns false if out
  * of memory.
  */

@@ -30,7 +30,7 @@ struct http_client {
 	const char *username, *type, *server_name, *proxy, *no_proxy;
 	char *username_file, *password_file, *credentials_file;
 	char *ca_file, *cert_file, *key_file;
-	bool has_settings, tls, skip_verify, proxy_of_environment, http2;
+	bool has_settings, skip_verify, proxy_of_environment, http2;
 	int min_version, max_version; /* indices into versions[]; -1: not set */
 	struct header *headers;
 	size_t header_count;
@@ -104,7 +104,6 @@ static void read_tls(struct http_client *c, base_yaml_node tls)
 		"min_version", "max_version", NULL};
 	struct base_yaml *y = c->yaml;
 
-	c->tls = tls;
 	if (!tls || !base_yaml_mapping(y, tls, keys))
 		return;
 	c->ca_file = file_of(c, tls, "ca_file");
@@ -303,11 +302,6 @@ struct http_client *http_client_open(const char *path, char *error, size_t bytes
 		}
 	}
 	return c;
-}
-
-bool http_client_tls(const struct http_client *c)
-{
-	return c->tls;
 }
 
 void http_client_close(struct http_client *c)

@@ -25,8 +25,6 @@ struct http_client *http_client_open(const char *path, char *error, size_t bytes
  */
 struct http_client *http_client_of(const char *credentials_file, const char *ca_file);
 void http_client_close(struct http_client *c);
-/* Whether the file has a tls_config, even an empty one. */
-bool http_client_tls(const struct http_client *c);
 /* Memory that a request needs until it is complete. */
 struct http_outgoing {
 	struct curl_slist *headers, *connect_to;

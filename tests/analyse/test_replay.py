@@ -60,7 +60,7 @@ def replay(day, *args, code=0, spans=None):
     shutil.rmtree(rec, ignore_errors=True)
     if os.path.exists(day):
         recording.convert(day, rec, spans, say=said.append)
-    p = subprocess.run([EXE, 'replay', rec, *args], capture_output=True, text=True, timeout=60)
+    p = subprocess.run([EXE, 'replay', rec, *args], capture_output=True, text=True, timeout=300)
     expect(p.returncode == code, f'{args}: exit {p.returncode}, not {code}: {p.stderr}')
     p.said = '\n'.join(said)
     return p
@@ -288,7 +288,7 @@ def spans_are_evidence_only_if_asked_for(day):
 
 
 def model(*args, code=0):
-    p = subprocess.run([EXE, 'model', *args], capture_output=True, text=True, timeout=60)
+    p = subprocess.run([EXE, 'model', *args], capture_output=True, text=True, timeout=300)
     expect(p.returncode == code, f'model {args}: exit {p.returncode}, not {code}: {p.stderr}')
     return p
 

@@ -116,7 +116,8 @@ static void what_does_not_overlap_is_refused(void **state)
 	wide = exponential(0, -19, 8);
 	wide.zero = 1;
 	assert_int_equal(api_shape_merge(&merged, odd, 2, &why), -EDOM);
-	assert_string_equal(why, "zero buckets of the histograms overlap with others' buckets");
+	assert_string_equal(
+		why, "the zero bucket of one histogram overlaps with other buckets of another");
 }
 
 /* ---- the record of buckets ---- */

@@ -167,10 +167,10 @@ class Test:
         for path, code, word in (
                 ("group", 400, "metric is missing"),
                 ("group?metric=no_such", 404, "no such metric"),
-                ("group?metric=test_queue_depth&fn=rate", 400, "does not count"),
+                ("group?metric=test_queue_depth&fn=rate", 400, "not a counter"),
                 ("group?metric=test_queue_depth&fn=p99", 400, "not a histogram"),
                 ("group?metric=test_queue_depth&fn=median", 400, "not one of"),
-                ("group?metric=test_queue_depth&by=a,,b", 400, "labels with commas"),
+                ("group?metric=test_queue_depth&by=a,,b", 400, "separated by commas"),
                 ("group?metric=test_queue_depth&by=" + "a," * 200 + "a", 400, "longer"),
                 ("group?metric=test_queue_depth&match=pod", 400, "LABEL=VALUE"),
                 ("group?metric=test_queue_depth&match=pod=~(", 400, "regular expression"),
@@ -214,7 +214,7 @@ class Test:
         marks, texts = poll(seen) or check(False, self.get("marks", last="1h"))
         check(texts["deployment"] == "cart: 2.0 replaced 1.0 (2 pods)", texts)
         check(texts["death"] == f"mail-0 died (pid {self.pods['mail-0'].pid})", texts)
-        check(texts["collector"] == "the collector began", texts)
+        check(texts["collector"] == "the collector started", texts)
         check([m["at"] for m in marks] == sorted(m["at"] for m in marks), marks)
         check(sum(m["kind"] == "start" for m in marks) == 3, marks)
         none = self.get("marks", start=self.begun - 100, end=self.begun - 90)

@@ -1,13 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli/common/common.h"
 #include "base/confine.h"
-#include "http/client.h"
+#include "base/json_read.h"
 #include "dta/wire/auth.h"
+
+void cli_start(void)
+{
+	/* A write beyond RLIMIT_FSIZE fails, as on a full disk, and ends no process. */
+	signal(SIGXFSZ, SIG_IGN);
+	base_json_guard();
+}
 
 const char *cli_kind_name(const struct base_command *kind)
 {
@@ -18,7 +25,8 @@ int cli_run_kind(const struct base_command *self, const struct base_command *con
 		 const char *names, int argc, char **argv)
 {
 	if (argc < 2)
-		return base_usage(self, "name %s; see 'sidelight %s --help'", names, self->name);
+		return base_usage(self, "expected %s; see 'sidelight %s --help'", names,
+				  self->name);
 	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
 		printf("Usage: sidelight %s %s\n\n%s\n\nWhat:\n", self->name, self->synopsis,
 		       self->summary);
@@ -34,8 +42,6 @@ int cli_run_kind(const struct base_command *self, const struct base_command *con
 			return kinds[i]->run(kinds[i], argc - 1, argv + 1);
 	return -1;
 }
-
-#define ANSWER_MAX ((size_t)64 << 20)
 
 void cli_print_safe(const char *s, int width)
 {
@@ -115,55 +121,12 @@ bool cli_json_print(FILE *out, json_t *j, size_t flags)
 	return good;
 }
 
-/* To hosts named with a scheme; HOST:PORT is HTTP on this network, past all proxies. */
-static bool has_scheme(const char *at)
-{
-	return !strncmp(at, "https://", 8) || !strncmp(at, "http://", 7);
-}
-
-long cli_http(const struct cli_request *r, char **answer, size_t *bytes, char *why,
-	      size_t why_bytes)
-{
-	const char *socket = !strncmp(r->at, "unix:", 5) ? r->at + 5 : NULL;
-	char url[1024], *token = NULL;
-	const char *headers[3] = {0};
-	size_t n = 0;
-	struct http_fetched got = {0};
-	struct http_fetch f = {.client = http_client_open(r->config, got.why, sizeof(got.why)),
-			       .url = url,
-			       .method = r->method,
-			       .headers = headers,
-			       .body = r->body,
-			       .body_bytes = r->body ? strlen(r->body) : 0,
-			       .timeout_ns = (uint64_t)r->timeout_ms * 1000000,
-			       .most = ANSWER_MAX,
-			       .direct = !r->config,
-			       .unix_socket = socket};
-	bool good = f.client != NULL;
-
-	snprintf(url, sizeof(url), "%s%s%s", has_scheme(r->at) ? "" : "http://",
-		 socket ? "localhost" : r->at, r->path);
-	if (r->body)
-		headers[n++] = "Content-Type: application/json";
-	if (r->token && asprintf(&token, "Authorization: Bearer %s", r->token) >= 0)
-		headers[n++] = token;
-	good = good && http_fetch(&f, &got) == HTTP_FETCH_OK;
-	http_client_close(f.client);
-	free(token);
-	if (!got.body)
-		got.body = calloc(1, 1);
-	snprintf(why, why_bytes, "%s", got.why);
-	*answer = got.body;
-	*bytes = got.bytes;
-	return good && got.body ? got.status : 0;
-}
-
 int cli_confine(const char *component, const struct base_confine_opts *opts)
 {
 	char why[160];
 
 	if (base_confine(opts, why, sizeof(why)))
-		return CLI_FAIL(component, "%s; --unconfined does without", why);
+		return CLI_FAIL(component, "%s; to skip this, use --unconfined", why);
 	return BASE_EXIT_OK;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* common.h - options and printing that several commands share. */
+/* common.h - options and output functions that several commands share. */
 #ifndef SL_CLI_COMMON_COMMON_H
 #define SL_CLI_COMMON_COMMON_H
 
@@ -7,60 +7,64 @@
 
 #include "base/base.h"
 
-/* The commands of main.c, each of a cmd_*.c. */
-extern const struct base_command cli_cmd_agent, cli_cmd_collect, cli_cmd_demo, cli_cmd_dump,
-	cli_cmd_generate, cli_cmd_manage, cli_cmd_model, cli_cmd_query, cli_cmd_replay,
-	cli_cmd_report, cli_cmd_tcp, cli_cmd_top, cli_cmd_translate;
+/* Called first by each program. */
+void cli_start(void);
 
-/* Options: where on an RDMA device. by: meaning of index -1. */
+/* Each is of a cmd_*.c. */
+extern const struct base_command cli_cmd_agent, cli_cmd_bridge, cli_cmd_collect, cli_cmd_demo,
+	cli_cmd_dump, cli_cmd_generate, cli_cmd_kafka, cli_cmd_manage, cli_cmd_model, cli_cmd_query,
+	cli_cmd_replay, cli_cmd_report, cli_cmd_tcp, cli_cmd_top, cli_cmd_translate;
+
+/* Option rows that select a GID and port of an RDMA device. by: how index -1 selects a GID. */
 #define CLI_OPTIONS_RDMA_PORT(gid_to, port_to, by)                          \
 	BASE_INT("gid", 0, gid_to, -1, 255, "INDEX", "GID index; -1: " by), \
 		BASE_INT("ib-port", 0, port_to, 1, 255, "N", "port of the RDMA device")
 
-#define CLI_OPTION_RDMA_SECRET(to, whom)          \
-	BASE_STRING("rdma-secret", 0, to, "FILE", \
-		    "over RDMA, both sides prove the secret in this file; without, " whom)
+#define CLI_OPTION_RDMA_SECRET(to, whom)      \
+	BASE_STRING(                          \
+		"rdma-secret", 0, to, "FILE", \
+		"over RDMA, both sides prove to know the secret in this file; without it, " whom)
 /*
- * Reads the file of --rdma-secret into static storage. path NULL: there is none. An exit code,
- * after one line on stderr.
+ * Reads the file of --rdma-secret into static storage. path NULL: no secret. Returns an exit code;
+ * prints an error on failure.
  */
 int cli_rdma_secret(const struct base_command *self, const char *path, const void **secret,
 		    size_t *bytes);
 
 /*
- * Runs the command among n whose name is that of self and argv[1], or shows the help of self. -1:
- * there is none. names: of some, for the message that argv[1] is missing.
+ * Runs the command among n whose name is self's name and argv[1], or shows the help of self. names:
+ * examples for the error message if argv[1] is missing. Returns -1 if there is no such command.
  */
 int cli_run_kind(const struct base_command *self, const struct base_command *const *kinds, size_t n,
 		 const char *names, int argc, char **argv);
-/* "probe" of "tcp probe" */
+/* Returns the last word of a command's name: "probe" for "tcp probe". */
 const char *cli_kind_name(const struct base_command *kind);
 
-/*
- * Prints on stdout, padded to width. Text of regions is untrusted: control characters become '?'.
- */
+/* Prints untrusted text on stdout, padded to width. Control characters become '?'. */
 void cli_print_safe(const char *s, int width);
 
 #define CLI_OPTION_UNCONFINED(to)                                                                  \
 	BASE_FLAG("unconfined", 0, to,                                                             \
 		  "keep all privileges after start-up: capabilities, system calls and paths; for " \
 		  "debuggers")
-/* Confines this process; an exit code, after a line on stderr if it fails. */
+/* Drops the privileges of this process. Returns an exit code; prints an error on failure. */
 struct base_confine_opts;
 int cli_confine(const char *component, const struct base_confine_opts *opts);
 
-/* Logs why a command fails; an exit code. */
+/* Logs the reason for a failure and evaluates to an exit code. */
 #define CLI_FAIL(component, ...) (base_logf(BASE_ERROR, component, __VA_ARGS__), BASE_EXIT_FAILURE)
 
-/* For 'I' of json_pack(). */
+/* Converts an integer for format 'I' of json_pack(). */
 #define CLI_INT(v) ((json_int_t)(v))
 
-/* The index of word among names, which end with NULL; or -1. */
+/* Returns the index of word among names, which end with NULL, or -1. */
 int cli_choice(const char *word, const char *const *names);
-/* --legacy a or b: 1 or 2, as in enum dta_legacy; NULL: 0; else -1. */
+/*
+ * Parses --legacy: "a" is 1 and "b" is 2, as in enum dta_legacy; NULL is 0. Returns -1 if invalid.
+ */
 int cli_legacy(const char *form);
 
-/* A count of a structure, a uint64_t, and its name in JSON. */
+/* Name in JSON, and offset, of a uint64_t member of a structure. */
 struct cli_count {
 	const char *name;
 	size_t at;
@@ -72,45 +76,46 @@ struct cli_count {
 #define CLI_COUNT(type, field) CLI_COUNT_AS(#field, type, field)
 uint64_t cli_count_of(const void *from, const struct cli_count *c);
 void cli_json_counts(json_t *to, const void *from, const struct cli_count *counts, size_t n);
-/* Members of an object: "" or 0 if they are missing or of another type. */
+/* Return a member of an object, or "", 0 or false if it is missing or of another type. */
 const char *cli_json_text(const json_t *o, const char *key);
-json_int_t cli_json_integer(const json_t *o, const char *key); /* printed as %lld */
+json_int_t cli_json_integer(const json_t *o, const char *key); /* print with %lld */
 double cli_json_number(const json_t *o, const char *key);
 bool cli_json_true(const json_t *o, const char *key);
-/* Whether the member is that text. */
+/* Returns true if the member is this text. */
 bool cli_json_is(const json_t *o, const char *key, const char *text);
-/* Prints a document, of which it takes over a reference, and a newline. False: out of memory. */
+/* Prints a document and a newline. Takes over a reference to j. Returns false if out of memory. */
 bool cli_json_print(FILE *out, json_t *j, size_t flags);
 
-/* Options: how what listens is guarded. */
-#define CLI_OPTIONS_WEB(config, roles, insecure_)                                              \
-	BASE_STRING("web-config", 0, config, "FILE",                                           \
-		    "serve TLS, and ask for certificates and passwords, as this web.yml of "   \
-		    "Prometheus' exporter-toolkit says; read again when it changes"),          \
-		BASE_STRING("roles", 0, roles, "FILE",                                         \
-			    "roles of the users and certificates of --web-config: read, act, " \
-			    "admin"),                                                          \
-		BASE_FLAG("insecure-listen", 0, insecure_,                                     \
-			  "listen beyond this host without TLS: tokens and passwords cross "   \
+/* Option rows for the authentication and encryption of a server. */
+#define CLI_OPTIONS_WEB(config, roles, insecure_)                                                  \
+	BASE_STRING("web-config", 0, config, "FILE",                                               \
+		    "configure TLS, certificates and passwords of the server by this web.yml of "  \
+		    "Prometheus' exporter-toolkit; read again when it changes"),                   \
+		BASE_STRING("roles", 0, roles, "FILE",                                             \
+			    "roles of the users and certificates of --web-config: read, act, "     \
+			    "admin"),                                                              \
+		BASE_FLAG("insecure-listen", 0, insecure_,                                         \
+			  "listen on other than loopback without TLS: tokens and passwords cross " \
 			  "the network in the clear")
 
-/* An option: how one receiver is connected to. */
-#define CLI_OPTION_CLIENT(name, to, whom)                                                      \
-	BASE_STRING(name, 0, to, "FILE",                                                       \
-		    "connect to " whom " as this file says: tokens, passwords, certificates, " \
+/* Option row for the connection to one receiver. */
+#define CLI_OPTION_CLIENT(name, to, whom)                                            \
+	BASE_STRING(name, 0, to, "FILE",                                             \
+		    "connect to " whom                                               \
+		    " as configured in this file: tokens, passwords, certificates, " \
 		    "headers, proxy, in the form of Prometheus' http_client_config")
 
 struct cli_request {
-	const char *at;		 /* HOST:PORT, https://HOST:PORT, or unix:/PATH */
-	const char *method;	 /* NULL: GET, or POST if there is a body */
+	const char *at;		 /* address: HOST:PORT, https://HOST:PORT, or unix:/PATH */
+	const char *method;	 /* HTTP method; NULL: GET, or POST if there is a body */
 	const char *path, *body; /* body: JSON, or NULL */
-	const char *token;	 /* or NULL */
-	const char *config;	 /* file of http/client.h; or NULL */
+	const char *token;	 /* bearer token, or NULL */
+	const char *config;	 /* configuration file, as in http/client.h; or NULL */
 	long timeout_ms;
 };
 /*
- * Returns the answer's status, or 0 with one line in why. *answer: its body, of at most 64 MiB,
- * with a NUL behind; free it.
+ * Sends a request. Returns the response status, or 0 with a one-line error in why. *answer: the
+ * response body of at most 64 MiB, NUL-terminated; the caller frees it.
  */
 long cli_http(const struct cli_request *r, char **answer, size_t *bytes, char *why,
 	      size_t why_bytes);

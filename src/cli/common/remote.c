@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* remote.c - finds kernel tables in an agent's directory, and READs them. */
+/* remote.c - finds kernel tables in an agent's directory and READs them. */
 #include "cli/common/remote.h"
 
 #include <errno.h>
@@ -29,7 +29,7 @@ bool cli_remote_read(struct cli_remote *r, uint64_t offset, uint32_t length)
 		r->error = n < 0 ? -n : EAGAIN;
 		return false;
 	}
-	/* Completion is certain and must be awaited: read is on this stack. */
+	/* Wait for the completion, which is certain to come: read is on this stack. */
 	do
 		n = fabric_poll(r->fabric, &done, 1, base_now_ns(), READ_NS);
 	while (!n && base_now_ns() < end);
@@ -49,8 +49,8 @@ static bool come_up(struct fabric *f)
 	return true;
 }
 
-/* Place and number of the directory's entries. */
-static bool directory(struct cli_remote *r)
+/* Reads the offset and the number of the directory's entries. */
+static bool read_directory(struct cli_remote *r)
 {
 	struct region_directory_hot hot;
 	struct region_info info;
@@ -74,8 +74,8 @@ static bool directory(struct cli_remote *r)
 	return true;
 }
 
-/* Maps the region of an entry, and READs its header. */
-static bool take(struct cli_remote *r, const struct region_entry *e)
+/* Maps the region of an entry and READs its header. */
+static bool map_region(struct cli_remote *r, const struct region_entry *e)
 {
 	const struct sl_region_header *h = r->buffer;
 
@@ -93,7 +93,7 @@ static bool take(struct cli_remote *r, const struct region_entry *e)
 	return false;
 }
 
-/* The entry of the next kernel table in use that matches. */
+/* Finds the next matching kernel table that is in use. */
 static bool next_entry(struct cli_remote *r, const struct cli_dump_remote_opts *o, uint32_t kind,
 		       struct region_entry *e)
 {
@@ -110,8 +110,8 @@ static bool next_entry(struct cli_remote *r, const struct cli_dump_remote_opts *
 	return false;
 }
 
-/* The fabric's own error says more than errno. */
-static const char *reason(struct cli_remote *r, const char *otherwise)
+/* Returns the fabric's error message, which is more specific than errno. */
+static const char *fabric_reason(struct cli_remote *r, const char *otherwise)
 {
 	static struct fabric_stats stats;
 
@@ -119,7 +119,7 @@ static const char *reason(struct cli_remote *r, const char *otherwise)
 	return *stats.last_error ? stats.last_error : otherwise;
 }
 
-/* Connects and finds the directory's entries. NULL, or why not. */
+/* Connects and finds the directory's entries. Returns NULL or an error message. */
 static const char *connect_to(struct cli_remote *r, const struct cli_dump_remote_opts *o)
 {
 	struct fabric_opts opts = {.device = o->device,
@@ -133,11 +133,11 @@ static const char *connect_to(struct cli_remote *r, const struct cli_dump_remote
 		return fabric_error();
 	r->buffer = fabric_buffer(r->fabric, &r->bytes);
 	if (!come_up(r->fabric))
-		return reason(r, "no answer");
-	return directory(r) ? NULL : strerror(r->error);
+		return fabric_reason(r, "no answer");
+	return read_directory(r) ? NULL : strerror(r->error);
 }
 
-static const char none[] = "the agent publishes none of that: see 'sidelight agent --tcp'";
+static const char none[] = "the agent publishes no such table: see 'sidelight agent --tcp'";
 
 const char *cli_remote_find(struct cli_remote *r, const struct cli_dump_remote_opts *o,
 			    uint32_t kind)
@@ -149,7 +149,7 @@ const char *cli_remote_find(struct cli_remote *r, const struct cli_dump_remote_o
 		return why;
 	if (!next_entry(r, o, kind, &e))
 		return none;
-	return take(r, &e) ? NULL : reason(r, strerror(r->error));
+	return map_region(r, &e) ? NULL : fabric_reason(r, strerror(r->error));
 }
 
 void cli_remote_close(struct cli_remote *r)
@@ -172,16 +172,16 @@ int cli_dump_remote(const struct base_command *self, const struct cli_dump_remot
 		if (e.kind > SL_REGION_TASKS) /* unknown kind */
 			continue;
 		shown++;
-		good = take(&r, &e);
+		good = map_region(&r, &e);
 		if (good) {
 			good = cli_dump_kernel(&r, o->json);
 			fabric_unmap(r.fabric, &r.region);
 		}
 		if (!good)
-			why = reason(&r, strerror(r.error));
+			why = fabric_reason(&r, strerror(r.error));
 	}
 	if (!why && !shown)
-		why = o->id ? "no region of the kernel has that id" : none;
+		why = o->id ? "no kernel table has this ID" : none;
 	if (why)
 		base_failure(self, "%s: %s", o->target, why);
 	cli_remote_close(&r);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* remote.h - kernel tables of an agent on any host, READ one-sided as a collector does. */
+/* remote.h - READs the kernel tables of an agent on any host, one-sided like a collector. */
 #ifndef SL_CLI_COMMON_REMOTE_H
 #define SL_CLI_COMMON_REMOTE_H
 
@@ -12,36 +12,42 @@
 #include "region/decode.h"
 
 struct cli_dump_remote_opts {
-	const char *target; /* of fabric_open() */
-	const char *device; /* for RDMA; NULL: by route */
+	const char *target; /* target of fabric_open() */
+	const char *device; /* RDMA device; NULL: chosen by route */
 	int gid, ib_port;
 	const void *secret;
 	size_t secret_bytes;
-	uint32_t kind; /* SL_REGION_FLOWS and so on; 0: all */
-	uint64_t id;   /* of one region; 0: all of the kind */
+	uint32_t kind; /* kind of table: SL_REGION_FLOWS, ...; 0: all kinds */
+	uint64_t id;   /* ID of the region; 0: all of the kind */
 	bool json;
 };
 
-/* Returns an exit code; errors go to stderr. */
+/* Prints the tables. Returns an exit code; errors go to stderr. */
 int cli_dump_remote(const struct base_command *self, const struct cli_dump_remote_opts *opts);
 
-/* ---- between remote.c, which READs, and kernel.c, which prints ---- */
+/* The interface between remote.c, which READs, and kernel.c, which prints */
 
 struct cli_remote {
 	struct fabric *fabric;
 	struct fabric_remote region;
 	void *buffer;
-	size_t bytes; /* bytes of the buffer, the longest READ */
+	size_t bytes; /* size of the buffer, which limits the size of a READ */
 	uint64_t reads, retries, unsettled;
 	int error;
-	uint64_t entries; /* of the directory: offset */
+	uint64_t entries; /* offset of the directory's entries */
 	uint32_t entry_count, entry_next;
 };
-/* READs at most r->bytes into r->buffer. False: r->error. */
+/*
+ * READs length bytes, at most r->bytes, into r->buffer. Returns false on an error, which is in
+ * r->error.
+ */
 bool cli_remote_read(struct cli_remote *r, uint64_t offset, uint32_t length);
 
 #define CLI_REMOTE_TRIES 200
-/* READs until parse, an expression on r->buffer, settles. A fault; that of a READ is MEMORY. */
+/*
+ * READs until parse, an expression on r->buffer, reports a settled state. Evaluates to an enum
+ * region_fault; MEMORY if a READ fails.
+ */
 #define CLI_REMOTE_SETTLE(r, offset, length, parse)                                         \
 	({                                                                                  \
 		enum region_fault fault_ = REGION_FAULT_UNSETTLED;                          \
@@ -55,14 +61,18 @@ bool cli_remote_read(struct cli_remote *r, uint64_t offset, uint32_t length);
 	})
 
 /*
- * Connects to an agent, waiting a while for it, and maps the region of this kind or id that is in
- * use, with its header in r->buffer. NULL, or one line that says why not. Close it in either case.
+ * Connects to an agent, which may take a while, and maps its region of this kind or ID that is in
+ * use. The header is then in r->buffer. Returns NULL or a one-line error. Call cli_remote_close()
+ * in either case.
  */
 const char *cli_remote_find(struct cli_remote *r, const struct cli_dump_remote_opts *opts,
 			    uint32_t kind);
 void cli_remote_close(struct cli_remote *r);
 
-/* Prints the region whose header is in r->buffer. False: r->error, or a line on stderr. */
+/*
+ * Prints the region whose header is in r->buffer. Returns false on an error, which is in r->error
+ * or already printed.
+ */
 bool cli_dump_kernel(struct cli_remote *r, bool json);
 
 #endif

@@ -15,13 +15,15 @@
 
 #define FOLDERS 4u
 
-/* The runtime directories of this user, the best first. NULL: no such one. */
-static const char *folder(size_t i, char out[PATH_MAX])
+/*
+ * Returns this user's i-th runtime directory in order of preference, or NULL if it does not exist.
+ */
+static const char *runtime_folder(size_t i, char out[PATH_MAX])
 {
 	const char *from = i == 0 ? getenv("RUNTIME_DIRECTORY") : getenv("XDG_RUNTIME_DIR");
 
 	switch (i) {
-	case 0: /* systemd.exec(5): separated by colons */
+	case 0: /* a colon-separated list: systemd.exec(5) */
 		snprintf(out, PATH_MAX, "%.*s", from ? (int)strcspn(from, ":") : 0, from ?: "");
 		break;
 	case 1:
@@ -39,8 +41,8 @@ static const char *folder(size_t i, char out[PATH_MAX])
 	return out;
 }
 
-/* Only this user and root may put files there. */
-static bool private(const char *path)
+/* Returns true if only this user and root can create files in the directory. */
+static bool is_private(const char *path)
 {
 	struct stat st;
 
@@ -53,7 +55,7 @@ static int write_to(const char *path, const char *token)
 	size_t n = strlen(token);
 	int fd, err;
 
-	unlink(path); /* of a collector that was killed */
+	unlink(path); /* remove the file of a killed collector */
 	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return -errno;
@@ -77,11 +79,11 @@ char *cli_token_leave(const char *address, const char *token)
 {
 	char at[PATH_MAX], *path = NULL;
 
-	for (size_t i = 0; folder(i, at); i++) {
+	for (size_t i = 0; runtime_folder(i, at); i++) {
 		if (!*at)
 			continue;
 		mkdir(at, 0700);
-		if (!private(at) || asprintf(&path, "%s/collect-%s.token", at, address) < 0)
+		if (!is_private(at) || asprintf(&path, "%s/collect-%s.token", at, address) < 0)
 			continue;
 		if (!write_to(path, token))
 			return path;
@@ -90,7 +92,7 @@ char *cli_token_leave(const char *address, const char *token)
 	return NULL;
 }
 
-/* ---- clients ---- */
+/* Clients */
 
 static char *read_from(const char *path)
 {
@@ -98,7 +100,9 @@ static char *read_from(const char *path)
 	struct stat st;
 	char *text = NULL;
 
-	/* Of this user or root: another's token must not be taken to a server. */
+	/*
+	 * The file must belong to this user or root: never send someone else's token to a server.
+	 */
 	if (!lstat(path, &st) && S_ISREG(st.st_mode) && (st.st_uid == geteuid() || !st.st_uid))
 		text = base_read_file(path, CLI_TOKEN_MAX, &bytes);
 	while (text && bytes && strchr(" \t\r\n", text[bytes - 1]))
@@ -106,12 +110,13 @@ static char *read_from(const char *path)
 	return text;
 }
 
-static char *find(const char *address)
+static char *find_token(const char *address)
 {
 	char at[PATH_MAX], *path, *token = NULL;
 
-	for (size_t i = 0; !token && folder(i, at); i++) {
-		if (!*at || !private(at) || asprintf(&path, "%s/collect-%s.token", at, address) < 0)
+	for (size_t i = 0; !token && runtime_folder(i, at); i++) {
+		if (!*at || !is_private(at) ||
+		    asprintf(&path, "%s/collect-%s.token", at, address) < 0)
 			continue;
 		token = read_from(path);
 		free(path);
@@ -119,7 +124,7 @@ static char *find(const char *address)
 	return token;
 }
 
-/* The token of a collector at one of the addresses that the name has. */
+/* Finds the token of a collector at one of the resolved addresses. */
 static char *find_any(const struct addrinfo *found, uint16_t port)
 {
 	char host[NI_MAXHOST], address[NI_MAXHOST + 16], *token = NULL;
@@ -131,13 +136,16 @@ static char *find_any(const struct addrinfo *found, uint16_t port)
 				NI_NUMERICHOST))
 			continue;
 		snprintf(address, sizeof(address), v6 ? "[%s]:%u" : "%s:%u", host, port);
-		token = find(address);
-		/* To this host alone: another's collector has another token. */
+		token = find_token(address);
+		/*
+		 * Wildcard addresses are valid for this host only: a collector on another host has
+		 * another token.
+		 */
 		if (!token && (!strncmp(host, "127.", 4) || !strcmp(host, "::1"))) {
 			snprintf(address, sizeof(address), "0.0.0.0:%u", port);
-			token = find(address);
+			token = find_token(address);
 			snprintf(address, sizeof(address), "[::]:%u", port);
-			token = token ?: find(address);
+			token = token ?: find_token(address);
 		}
 	}
 	return token;

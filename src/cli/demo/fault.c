@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* fault.c - breaks the shop, and prints what analysis finds. */
+/* fault.c - injects a fault into the shop and prints the findings of the analysis. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 
 #define SHOP	"shop-0"
 #define LOOK_NS 100000000u
-#define WAIT_NS (60 * DEMO_SECOND) /* for an anomaly, after the end of a fault */
+#define WAIT_NS (60 * DEMO_SECOND) /* how long to wait for an anomaly after the end of a fault */
 
 static const char *const kinds[] = {"cpu", "slow", "errors", "leak"};
 
@@ -37,7 +37,7 @@ static double seconds_since(uint64_t ns)
 	return (double)(base_now_ns() - ns) * 1e-9;
 }
 
-/* The newest anomaly of the shop above that id; a borrowed reference. */
+/* Returns the newest anomaly of the shop with an ID above `above`, as a borrowed reference. */
 static const json_t *anomaly_of_shop(const json_t *answer, json_int_t above)
 {
 	const json_t *all = json_object_get(answer, "anomalies"), *a;
@@ -48,8 +48,8 @@ static const json_t *anomaly_of_shop(const json_t *answer, json_int_t above)
 	return NULL;
 }
 
-/* Whether analysis has learned the shop, which may take longer than the warm-up. */
-static bool learned(const struct cli_demo *d)
+/* Returns true if the analysis has learned the shop, which may take longer than the warm-up. */
+static bool has_learned(const struct cli_demo *d)
 {
 	json_t *answer = cli_demo_fetch(d->listen, "/api/v1/pods?q=" SHOP);
 	const json_t *pod = json_array_get(json_object_get(answer, "pods"), 0);
@@ -60,7 +60,7 @@ static bool learned(const struct cli_demo *d)
 	return known;
 }
 
-static void inject(struct cli_demo *d, const json_t *answer)
+static void inject_fault(struct cli_demo *d, const json_t *answer)
 {
 	char path[128], *taken;
 
@@ -68,7 +68,7 @@ static void inject(struct cli_demo *d, const json_t *answer)
 	snprintf(path, sizeof(path), "/fault?kind=%s&seconds=%u", d->fault.kind, d->fault.seconds);
 	taken = cli_demo_http(d->shop_listen, path, "");
 	if (!taken) {
-		base_failure(&cli_cmd_demo, "the shop does not take the fault");
+		base_failure(&cli_cmd_demo, "the shop refused the fault");
 		return;
 	}
 	free(taken);
@@ -102,22 +102,22 @@ void cli_demo_fault_poll(struct cli_demo *d)
 	a = anomaly_of_shop(answer, d->fault.above);
 	switch (d->fault.step) {
 	case DEMO_FAULT_LEARNING:
-		/* Pods with one row per second take three times as long, and do not break. */
-		if (learned(d))
-			inject(d, answer);
+		/* Learning takes three times as long for pods with one row per second. */
+		if (has_learned(d))
+			inject_fault(d, answer);
 		break;
 	case DEMO_FAULT_INJECTED:
 		if (a)
 			tell_found(d, a);
 		else if (seconds_since(d->fault.at_ns) > d->fault.seconds + WAIT_NS * 1e-9) {
-			printf("fault %s: was not found\n", d->fault.kind);
+			printf("fault %s: not detected\n", d->fault.kind);
 			d->fault.step = DEMO_FAULT_OVER;
 		}
 		break;
 	case DEMO_FAULT_FOUND:
 		if (!a || json_is_null(json_object_get(a, "end")))
 			break;
-		printf("fault %s: the shop is as usual again\n", d->fault.kind);
+		printf("fault %s: the shop is back to normal\n", d->fault.kind);
 		d->fault.step = DEMO_FAULT_OVER;
 		break;
 	case DEMO_FAULT_OVER:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * folder.c - the one folder of a demo. A locked file in it shows that the demo lives; the kernel
+ * folder.c - the folder of a demo. A locked file in it shows that the demo is running; the kernel
  * releases the lock however the demo ends.
  */
 #include <dirent.h>
@@ -31,7 +31,7 @@ static void remove_tree(const char *path)
 	nftw(path, remove_one, 8, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
 }
 
-/* The lock of a dead demo's folder of this user, or -1. */
+/* Locks the folder of this user's dead demo. Returns the descriptor of the lock, or -1. */
 static int lock_of_dead(int tmp, const char *name)
 {
 	int dir = openat(tmp, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), lock = -1;
@@ -64,7 +64,7 @@ static void remove_dead(const char *tmp)
 			continue;
 		if (snprintf(path, sizeof(path), "%s/%s", tmp, e->d_name) < (int)sizeof(path)) {
 			remove_tree(path);
-			printf("removed %s, which a demo that was killed left behind\n", path);
+			printf("removed %s, left behind by a killed demo\n", path);
 		}
 		close(lock);
 	}
@@ -72,7 +72,7 @@ static void remove_dead(const char *tmp)
 		closedir(list);
 }
 
-/* Locked before it gets its name, so that no other demo takes it for dead. */
+/* Locks the file before giving it its final name, so that no other demo takes this one for dead. */
 static int take_lock(struct cli_demo *d)
 {
 	char draft[PATH_MAX], path[PATH_MAX];
@@ -102,7 +102,8 @@ int cli_demo_folder_make(struct cli_demo *d)
 	snprintf(d->socket, sizeof(d->socket), "%s/agent.sock", d->dir);
 	snprintf(d->script, sizeof(d->script), "%s/load.lua", d->dir);
 	if (strlen(d->socket) > 107)
-		return base_failure(&cli_cmd_demo, "TMPDIR is too long a path for a unix socket");
+		return base_failure(&cli_cmd_demo,
+				    "the path of TMPDIR is too long for a Unix socket");
 	return take_lock(d);
 }
 
@@ -128,7 +129,10 @@ int cli_demo_write(const char *path, const char *fmt, ...)
 			       : BASE_EXIT_OK;
 }
 
-/* A shop's mix of requests; delay() limits the rate, as wrk has no such option. */
+/*
+ * Writes a script with the shop's mix of requests. delay() limits the rate, because wrk has no such
+ * option.
+ */
 int cli_demo_write_script(const struct cli_demo *d, uint32_t rate)
 {
 	return cli_demo_write(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* net.c - addresses of the parts, and HTTP requests to them. */
+/* net.c - chooses addresses for the parts, and sends HTTP requests to them. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
@@ -15,7 +15,7 @@
 
 #define TIMEOUT_MS 3000l
 
-/* 0 if the address is free, or errno. */
+/* Returns 0 if the address is free, otherwise an errno. */
 static int listen_once(const struct addrinfo *at, uint16_t port)
 {
 	struct sockaddr_storage address;
@@ -30,7 +30,7 @@ static int listen_once(const struct addrinfo *at, uint16_t port)
 	if (fd < 0)
 		return errno;
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-	/* Only listen() detects another listener with SO_REUSEADDR. */
+	/* With SO_REUSEADDR, only listen() detects another listener. */
 	err = bind(fd, (struct sockaddr *)&address, at->ai_addrlen) || listen(fd, 1) ? errno : 0;
 	close(fd);
 	return err;
@@ -53,7 +53,7 @@ int cli_demo_free_address(const char *option, const char *wish, char *out, size_
 	err = port ? listen_once(at, port) : EADDRINUSE;
 	if (port && err == EADDRINUSE)
 		printf("%s is in use; taking a free port\n", wish);
-	/* Below Linux's ephemeral ports: a connection could take one of those first. */
+	/* Choose below Linux's ephemeral ports: a connection could occupy one of those first. */
 	for (int try = 0; err == EADDRINUSE && try < 1000; try++) {
 		unsigned int r = 0;
 

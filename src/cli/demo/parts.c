@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* parts.c - the demo's children: start, watch, restart, stop. */
+/* parts.c - starts, watches, restarts and stops the child processes of the demo. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -13,10 +13,10 @@
 #include "cli/common/common.h"
 #include "cli/demo/demo.h"
 
-#define READY_MS	 20000 /* for a part to be ready */
-#define STOP_MS		 5000  /* for a part to stop, before SIGKILL */
-#define RESTART_S	 5     /* a dead service is shown as dead this long */
-#define QUICK_DEATHS_MAX 3     /* deaths right after a start before giving up */
+#define READY_MS	 20000 /* time for a part to become ready */
+#define STOP_MS		 5000  /* time for a part to stop before SIGKILL */
+#define RESTART_S	 5     /* how long a dead service is shown as dead before its restart */
+#define QUICK_DEATHS_MAX 3     /* give up after this many deaths soon after a start */
 
 static void show_tail(const struct cli_demo_part *p)
 {
@@ -65,12 +65,12 @@ void cli_demo_part_set(struct cli_demo *d, enum cli_demo_part_id id, const char 
 	va_end(ap);
 }
 
-static int spawn(struct cli_demo *d, struct cli_demo_part *p)
+static int spawn_part(struct cli_demo *d, struct cli_demo_part *p)
 {
 	const pid_t self = getpid();
 	pid_t pid;
 
-	unlink(p->log); /* leaves nothing of the previous run */
+	unlink(p->log); /* discard the output of the previous run */
 	pid = fork();
 	if (pid < 0)
 		return base_failure(&cli_cmd_demo, "%s: %s", p->name, strerror(errno));
@@ -83,7 +83,7 @@ static int spawn(struct cli_demo *d, struct cli_demo_part *p)
 		setpgid(0, 0);
 		sigemptyset(&none);
 		sigprocmask(SIG_SETMASK, &none, NULL);
-		signal(SIGINT, SIG_DFL); /* ignored in a background job of a shell */
+		signal(SIGINT, SIG_DFL); /* shells ignore SIGINT in background jobs */
 		signal(SIGPIPE, SIG_DFL);
 		if (getppid() != self || in < 0 || out < 0 || dup2(in, 0) < 0 || dup2(out, 1) < 0 ||
 		    dup2(out, 2) < 0)
@@ -95,14 +95,14 @@ static int spawn(struct cli_demo *d, struct cli_demo_part *p)
 		dprintf(2, "can't run %s: %s\n", p->argv[0], strerror(errno));
 		_exit(127);
 	}
-	setpgid(pid, pid); /* both parent and child set it, against the race */
+	setpgid(pid, pid); /* both parent and child call setpgid(), to avoid a race */
 	p->pid = pid;
 	p->started_ns = base_now_ns();
 	p->restart_ns = 0;
 	return BASE_EXIT_OK;
 }
 
-static const char *describe(int status, char out[128])
+static const char *describe_status(int status, char out[128])
 {
 	if (WIFSIGNALED(status))
 		snprintf(out, 128, "was killed by signal %d (%s)", WTERMSIG(status),
@@ -112,12 +112,12 @@ static const char *describe(int status, char out[128])
 	return out;
 }
 
-/* True, once, for a part that has ended. */
-static bool reap(struct cli_demo_part *p, int *status)
+/* Returns true once for a part that has exited. */
+static bool reap_part(struct cli_demo_part *p, int *status)
 {
 	if (!p->pid || waitpid(p->pid, status, WNOHANG) != p->pid)
 		return false;
-	kill(-p->pid, SIGKILL); /* the rest of its group */
+	kill(-p->pid, SIGKILL); /* the rest of its process group */
 	p->pid = 0;
 	return true;
 }
@@ -128,13 +128,13 @@ static int wait_until_ready(struct cli_demo *d, struct cli_demo_part *p)
 	int status;
 
 	while (!log_has_ready(p)) {
-		bool dead = reap(p, &status);
+		bool dead = reap_part(p, &status);
 		char what[128];
 
 		if (dead || base_now_ns() > end) {
 			if (dead)
 				base_failure(&cli_cmd_demo, "%s %s before it was ready", p->name,
-					     describe(status, what));
+					     describe_status(status, what));
 			else
 				base_failure(&cli_cmd_demo, "%s is not ready after %d s", p->name,
 					     READY_MS / 1000);
@@ -147,16 +147,16 @@ static int wait_until_ready(struct cli_demo *d, struct cli_demo_part *p)
 	return BASE_EXIT_OK;
 }
 
-static void stop(struct cli_demo_part *p)
+static void stop_part(struct cli_demo_part *p)
 {
 	const uint64_t end = base_now_ns() + STOP_MS * 1000000ull;
 	int status;
 
 	if (!p->pid)
 		return;
-	/* wrk ends on SIGTERM; the queue stops its workers itself. */
+	/* wrk exits on SIGTERM; the queue stops its workers itself. */
 	kill(p->pid, SIGTERM);
-	while (p->pid && !reap(p, &status)) {
+	while (p->pid && !reap_part(p, &status)) {
 		if (base_now_ns() > end) {
 			base_failure(&cli_cmd_demo, "%s did not stop within %d s; killed", p->name,
 				     STOP_MS / 1000);
@@ -171,25 +171,25 @@ static void stop(struct cli_demo_part *p)
 void cli_demo_stop_all(struct cli_demo *d)
 {
 	for (int i = DEMO_PARTS - 1; i >= 0; i--)
-		stop(&d->part[i]);
+		stop_part(&d->part[i]);
 }
 
 int cli_demo_restart(struct cli_demo *d, enum cli_demo_part_id id)
 {
 	struct cli_demo_part *p = &d->part[id];
 
-	stop(p);
-	return spawn(d, p) ? BASE_EXIT_FAILURE : wait_until_ready(d, p);
+	stop_part(p);
+	return spawn_part(d, p) ? BASE_EXIT_FAILURE : wait_until_ready(d, p);
 }
 
-/* Late parts are optional: the switch, or what reports loopback. */
+/* Gives up a late part, which is optional: the switch, or the reporter of loopback traffic. */
 static void leave_out(struct cli_demo *d, int gone, const char *why)
 {
 	const bool is_switch = gone == DEMO_SWITCH;
 
 	for (int i = DEMO_PARTS - 1; i >= 0; i--)
 		if (d->part[i].late && d->part[i].wanted && (i == DEMO_SWITCH) == is_switch) {
-			stop(&d->part[i]);
+			stop_part(&d->part[i]);
 			d->part[i].wanted = false;
 		}
 	if (is_switch)
@@ -205,12 +205,12 @@ int cli_demo_start_all(struct cli_demo *d, bool late)
 
 		if (!p->wanted || p->late != late)
 			continue;
-		if (spawn(d, p))
+		if (spawn_part(d, p))
 			return BASE_EXIT_FAILURE;
 		if (i != DEMO_LOAD && wait_until_ready(d, p)) {
 			if (!late)
 				return BASE_EXIT_FAILURE;
-			leave_out(d, i, "a part of it did not start");
+			leave_out(d, i, "a part did not start");
 			continue;
 		}
 		if (base_stop_wait(d->stop, 0))
@@ -219,7 +219,10 @@ int cli_demo_start_all(struct cli_demo *d, bool late)
 	return BASE_EXIT_OK;
 }
 
-/* Whether the part that this one depends on runs: the reporter makes the translator's address. */
+/*
+ * Returns true if the part that part i depends on is running: the reporter provides the
+ * translator's address.
+ */
 static bool may_start(const struct cli_demo *d, int i)
 {
 	const struct cli_demo_part *needed = i == DEMO_TRANSLATE ? &d->part[DEMO_REPORT]
@@ -229,16 +232,19 @@ static bool may_start(const struct cli_demo *d, int i)
 	return !needed || (needed->pid && log_has_ready(needed));
 }
 
-/* Against a dead shop wrk would open some 10,000 connections per second, each a report. */
+/*
+ * Stops the load while the shop is dead: otherwise wrk would open some 10,000 connections per
+ * second, each causing a report.
+ */
 static void pause_load(struct cli_demo *d)
 {
 	struct cli_demo_part *load = &d->part[DEMO_LOAD];
 
 	if (!load->pid)
 		return;
-	stop(load);
+	stop_part(load);
 	load->restart_ns = base_now_ns();
-	printf("the load on the shop waits until it runs again\n");
+	printf("the load is paused until the shop runs again\n");
 }
 
 int cli_demo_look_after(struct cli_demo *d)
@@ -251,13 +257,13 @@ int cli_demo_look_after(struct cli_demo *d)
 
 		if (p->wanted && !p->pid && p->restart_ns && base_now_ns() >= p->restart_ns &&
 		    may_start(d, i)) {
-			if (spawn(d, p))
+			if (spawn_part(d, p))
 				return BASE_EXIT_FAILURE;
 			if (i != DEMO_LOAD) {
 				printf("%s runs again, pid %d\n", p->name, (int)p->pid);
 			}
 		}
-		if (!reap(p, &status))
+		if (!reap_part(p, &status))
 			continue;
 		if (i == DEMO_LOAD && WIFEXITED(status) && !WEXITSTATUS(status)) {
 			p->restart_ns = base_now_ns();
@@ -265,7 +271,7 @@ int cli_demo_look_after(struct cli_demo *d)
 			continue;
 		}
 		base_failure(&cli_cmd_demo, "%s (pid %d) %s", p->name, (int)pid,
-			     describe(status, what));
+			     describe_status(status, what));
 		if (i == DEMO_SHOP)
 			pause_load(d);
 		if (!WIFSIGNALED(status))

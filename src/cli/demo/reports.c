@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* reports.c - flows of loopback, reported by the kernel into the collector's stores. */
+/* reports.c - lets the kernel report loopback flows into the collector's stores. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,8 +23,8 @@ static const char stores[] =
 	"batch: 1, lanes: 4}\n";
 
 #if HAVE_BPF
-/* True: the kernel can report; d->report_to is its target. */
-static bool try(struct cli_demo *d)
+/* Returns true if the kernel can report; d->report_to is then the target. */
+static bool try_kernel(struct cli_demo *d)
 {
 	const struct report_kernel_opts o = {
 		.interface = INTERFACE, .target = TARGET, .ingress = true, .store = 1};
@@ -37,7 +37,7 @@ static bool try(struct cli_demo *d)
 	return true;
 }
 #else
-static bool try(struct cli_demo *d)
+static bool try_kernel(struct cli_demo *d)
 {
 	snprintf(d->no_reports, sizeof(d->no_reports), "built without eBPF");
 	return false;
@@ -49,7 +49,7 @@ static void set_kernel(struct cli_demo *d)
 	cli_demo_part_set(d, DEMO_REPORT, "report", d->self, "report", "--interface", INTERFACE,
 			  "--target", TARGET, "--direction", "in", "--store", "1", "--copies", "2",
 			  NULL);
-	/* Starts after the reporter, which makes the translator's address. */
+	/* Starts after the reporter, which provides the translator's address. */
 	cli_demo_part_set(d, DEMO_TRANSLATE, "translate", d->self, "translate", "--collector",
 			  d->dta, "--listen", d->report_to, "--name", "demo", NULL);
 	d->part[DEMO_REPORT].late = d->part[DEMO_TRANSLATE].late = true;
@@ -57,7 +57,7 @@ static void set_kernel(struct cli_demo *d)
 
 int cli_demo_reports_set(struct cli_demo *d)
 {
-	const bool kernel = try(d), with_switch = d->with_switch && cli_demo_switch_can(d);
+	const bool kernel = try_kernel(d), with_switch = d->with_switch && cli_demo_switch_can(d);
 
 	if (!kernel && !with_switch)
 		return BASE_EXIT_OK;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * switch.c - a real switch whose flows are reported: Open vSwitch between two hosts that are
- * network namespaces, by the script examples/dta/switch.sh. Its datapath is in user space, and
- * nothing of it is outside of the namespaces.
+ * switch.c - a real switch that reports flows: Open vSwitch between two network namespaces as
+ * hosts, started by the script examples/dta/switch.sh. The datapath is in user space, and nothing
+ * exists outside the namespaces.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@ const char cli_demo_switch_stores[] =
 	"  - {name: interface_keys, number: 17, kind: append, lists: 1, items: 4096, value: 21, "
 	"batch: 1, lanes: 4}\n";
 
-static bool needs(struct cli_demo *d)
+static bool has_needs(struct cli_demo *d)
 {
 	static const char *const programs[] = {
 		"ovs-vswitchd", "ovsdb-server", "ovsdb-tool", "ovs-vsctl", "setpriv",
@@ -49,7 +49,7 @@ static bool needs(struct cli_demo *d)
 
 bool cli_demo_switch_can(struct cli_demo *d)
 {
-	if (!needs(d))
+	if (!has_needs(d))
 		return false;
 	snprintf(d->switch_script, sizeof(d->switch_script), "%s/switch.sh", d->examples);
 	snprintf(d->switch_dir, sizeof(d->switch_dir), "%s/switch", d->dir);

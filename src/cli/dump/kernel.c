@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* kernel.c - tables of connections, layers and scheduler time: READ and printed. */
+/* kernel.c - reads and prints the tables of connections, layers and scheduler time. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,20 +13,22 @@
 #include "region/layers.h"
 #include "region/tasks.h"
 
-/* Prints {"NAME":{...}} on one line, and releases the object. */
-static void put(const char *name, json_t *o)
+/* Prints {"NAME":{...}} on one line. Consumes the reference to the object. */
+static void print_object(const char *name, json_t *o)
 {
 	cli_json_print(stdout, json_pack("{s:o}", name, o), JSON_COMPACT);
 }
 
-static bool no(struct cli_remote *r, enum region_fault fault, const char *part)
+static bool report_fault(struct cli_remote *r, enum region_fault fault, const char *part)
 {
 	r->error = r->error ?: EBADMSG;
 	return !base_failure(&cli_cmd_dump, "region %" PRIu64 ": %s: %s", r->region.id, part,
 			     region_fault_name(fault));
 }
 
-/* Parses the header, and READs the hot line, of a kind of table. False after a line on stderr. */
+/*
+ * Parses the header of a table and READs its hot line. Evaluates to false after printing an error.
+ */
 #define TABLE_OPEN(r, kind, info_, hot_)                                                         \
 	({                                                                                       \
 		const char *part_ = "header";                                                    \
@@ -38,10 +40,10 @@ static bool no(struct cli_remote *r, enum region_fault fault, const char *part)
 				r, (info_)->hot, SL_LINE_SIZE,                                   \
 				region_##kind##_hot_parse((r)->buffer, info_, hot_));            \
 		}                                                                                \
-		!open_ || no(r, open_, part_);                                                   \
+		!open_ || report_fault(r, open_, part_);                                         \
 	})
 
-/* ---- connections ---- */
+/* Connections */
 
 static void flow_text(const struct region_flow *f)
 {
@@ -56,7 +58,7 @@ static void flow_text(const struct region_flow *f)
 	       f->bytes_sent, f->bytes_received, f->retrans, f->srtt_us, f->cgroup, comm);
 }
 
-/* READs all slots in use, many per READ; unsettled ones are READ again one by one. */
+/* READs all slots in use, many per READ, and repeats slots that were being written one by one. */
 static bool flows_slots(struct cli_remote *r, const struct region_flows_info *info, uint32_t used,
 			bool json)
 {
@@ -120,7 +122,7 @@ static void cgroup_print(const struct region_flow_cgroup *c, bool json)
 	for (int n = 0; n < SL_CGROUP_TEXTS; n++)
 		cli_tcp_json_text(o, names[n], c->name[n]);
 	json_object_set_new(o, "cut", json_boolean(c->cut));
-	put("cgroup", o);
+	print_object("cgroup", o);
 }
 
 static bool flows_cgroups(struct cli_remote *r, const struct region_flows_info *info, bool json)
@@ -131,7 +133,7 @@ static bool flows_cgroups(struct cli_remote *r, const struct region_flows_info *
 	if (!info->cgroups)
 		return true;
 	if (cgroup_slot(r, info, 0, &c))
-		return no(r, REGION_FAULT_UNSETTLED, "cgroups");
+		return report_fault(r, REGION_FAULT_UNSETTLED, "cgroups");
 	used = c.used < info->cgroup_slots ? (uint32_t)c.used : info->cgroup_slots;
 	for (uint32_t i = 1; i < used; i++) {
 		if (cgroup_slot(r, info, i, &c))
@@ -142,7 +144,7 @@ static bool flows_cgroups(struct cli_remote *r, const struct region_flows_info *
 	return true;
 }
 
-static bool flows(struct cli_remote *r, bool json)
+static bool print_flows(struct cli_remote *r, bool json)
 {
 	struct region_flows_info info;
 	struct region_flows_hot hot;
@@ -150,13 +152,14 @@ static bool flows(struct cli_remote *r, bool json)
 	if (!TABLE_OPEN(r, flows, &info, &hot))
 		return false;
 	if (json)
-		put("region",
-		    json_pack("{s:I,s:s,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "id",
-			      CLI_INT(r->region.id), "kind", "flows", "slots", CLI_INT(info.slots),
-			      "open", CLI_INT(hot.open), "quarantined", CLI_INT(hot.quarantined),
-			      "refused", CLI_INT(hot.refused), "journal", CLI_INT(hot.journal),
-			      "round", CLI_INT(hot.round), "changed_ns", CLI_INT(hot.changed_ns),
-			      "quarantine_ns", CLI_INT(hot.quarantine_ns)));
+		print_object("region", json_pack("{s:I,s:s,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "id",
+						 CLI_INT(r->region.id), "kind", "flows", "slots",
+						 CLI_INT(info.slots), "open", CLI_INT(hot.open),
+						 "quarantined", CLI_INT(hot.quarantined), "refused",
+						 CLI_INT(hot.refused), "journal",
+						 CLI_INT(hot.journal), "round", CLI_INT(hot.round),
+						 "changed_ns", CLI_INT(hot.changed_ns),
+						 "quarantine_ns", CLI_INT(hot.quarantine_ns)));
 	else
 		printf("region %" PRIu64 ": connections, %u open, %u closed of late, room for %u, "
 		       "%" PRIu64 " refused\n",
@@ -164,21 +167,23 @@ static bool flows(struct cli_remote *r, bool json)
 	return flows_slots(r, &info, hot.used, json) && flows_cgroups(r, &info, json);
 }
 
-/* ---- slots of one writer ---- */
+/* Slots with a single writer */
 
-/* A section of them. */
+/* A section of slots. */
 struct slots {
 	const char *name;
 	uint64_t at;
 	uint32_t used, bytes;
-	bool keyless;		    /* slot 0 has no key: it holds what found no slot */
-	uint64_t state, generation; /* their bits in a slot's first word */
+	bool keyless; /* true if slot 0 has no key: it collects data that found no free slot */
+	/* masks of the state and the generation in a slot's first word */
+	uint64_t state, generation;
 	uint32_t cpus;
 };
 
 /*
- * A slot with one writer: its first line, the slot, its first line again (region/layers.h). False:
- * free, unsettled (counted), or r->error.
+ * READs the first line of a slot, the slot, and the first line again, to detect changes
+ * (region/layers.h). Returns false if the slot is free or unsettled (which is counted), or on an
+ * error in r->error.
  */
 static bool slot_read(struct cli_remote *r, const struct slots *s, uint32_t index, uint64_t *copy)
 {
@@ -204,7 +209,7 @@ static bool slot_read(struct cli_remote *r, const struct slots *s, uint32_t inde
 		if (line[7] != sl_line_check(line) || (line[0] & s->generation) != before ||
 		    (copy[0] & s->generation) != before)
 			continue;
-		/* Lines of a busy slot settle one by one. */
+		/* In a busy slot, reread each line until its check word matches. */
 		for (uint32_t l = 0; l < s->bytes / SL_LINE_SIZE; l++)
 			for (int i = 0;
 			     i < CLI_REMOTE_TRIES && copy[l * 8 + 7] != sl_line_check(copy + l * 8);
@@ -224,7 +229,7 @@ static bool slot_read(struct cli_remote *r, const struct slots *s, uint32_t inde
 	return false;
 }
 
-/* Calls print for each slot in use. False: r->error. */
+/* Calls print for each slot in use. Returns false on an error, which is in r->error. */
 static bool each_slot(struct cli_remote *r, const struct slots *s, uint64_t *copy, bool json,
 		      void (*print)(const struct slots *s, uint32_t index, const uint64_t *copy,
 				    bool json))
@@ -239,7 +244,8 @@ static bool each_slot(struct cli_remote *r, const struct slots *s, uint64_t *cop
 	return true;
 }
 
-static bool losses(struct cli_remote *r, const struct region_section *s, uint32_t n, uint64_t *sum)
+static bool read_losses(struct cli_remote *r, const struct region_section *s, uint32_t n,
+			uint64_t *sum)
 {
 	uint32_t bytes = (n + 6) / 7 * SL_LINE_SIZE;
 
@@ -250,12 +256,12 @@ static bool losses(struct cli_remote *r, const struct region_section *s, uint32_
 							    region_losses_add(r->buffer, n, sum));
 
 		if (fault)
-			return r->error ? false : no(r, fault, "losses");
+			return r->error ? false : report_fault(r, fault, "losses");
 	}
 	return true;
 }
 
-/* ---- layers ---- */
+/* Layers */
 
 static void layer_text(const struct slots *s, uint32_t index, const struct region_layer_view *v)
 {
@@ -291,7 +297,8 @@ static void layer_json(const struct slots *s, uint32_t index, const struct regio
 					      CLI_INT(region_layer_count(v->cell[i])), "sum_ns",
 					      CLI_INT(v->cell[i][SL_LAYER_SUM]), "buckets", cells));
 	}
-	put(s->name, json_pack("{s:I,s:I,s:s,s:i,s:s,s:i,s:s,s:i,s:I,s:I,s:I,s:I,s:o,s:o}", "slot",
+	print_object(s->name,
+		     json_pack("{s:I,s:I,s:s,s:i,s:s,s:i,s:s,s:i,s:I,s:I,s:I,s:I,s:o,s:o}", "slot",
 			       CLI_INT(index), "generation", CLI_INT(v->generation), "state",
 			       v->state == SL_SLOT_CLOSED ? "closed" : "open", "role", (int)v->role,
 			       "local", region_flow_address(v->local, local), "local_port",
@@ -303,13 +310,13 @@ static void layer_json(const struct slots *s, uint32_t index, const struct regio
 
 static void layer_print(const struct slots *s, uint32_t index, const uint64_t *copy, bool json)
 {
-	static struct region_layer_view v; /* large */
+	static struct region_layer_view v; /* too large for the stack */
 
 	if (!region_layer_parse(copy, s->keyless && !index, &v))
 		(json ? layer_json : layer_text)(s, index, &v);
 }
 
-static bool layers(struct cli_remote *r, bool json)
+static bool print_layers(struct cli_remote *r, bool json)
 {
 	uint64_t copy[SL_SLOT_WORDS];
 	struct region_layers_info info;
@@ -318,18 +325,19 @@ static bool layers(struct cli_remote *r, bool json)
 	struct slots s;
 	json_t *causes;
 
-	if (!TABLE_OPEN(r, layers, &info, &hot) || !losses(r, &info.losses, SL_CAUSES, lost))
+	if (!TABLE_OPEN(r, layers, &info, &hot) || !read_losses(r, &info.losses, SL_CAUSES, lost))
 		return false;
 	if (json) {
 		causes = json_object();
 		for (int i = 0; i < SL_CAUSES; i++)
 			json_object_set_new(causes, region_layer_cause_name(i),
 					    json_integer(CLI_INT(lost[i])));
-		put("region",
-		    json_pack("{s:I,s:s,s:I,s:I,s:I,s:I,s:o}", "id", CLI_INT(r->region.id), "kind",
-			      "layers", "flows_used", CLI_INT(hot.flows_used), "groups_used",
-			      CLI_INT(hot.groups_used), "opened", CLI_INT(hot.opened), "closed",
-			      CLI_INT(hot.closed), "causes", causes));
+		print_object("region",
+			     json_pack("{s:I,s:s,s:I,s:I,s:I,s:I,s:o}", "id", CLI_INT(r->region.id),
+				       "kind", "layers", "flows_used", CLI_INT(hot.flows_used),
+				       "groups_used", CLI_INT(hot.groups_used), "opened",
+				       CLI_INT(hot.opened), "closed", CLI_INT(hot.closed), "causes",
+				       causes));
 	} else {
 		printf("region %" PRIu64 ": layers, %" PRIu64 " flows seen, %" PRIu64 " closed\n",
 		       r->region.id, hot.opened, hot.closed);
@@ -349,7 +357,7 @@ static bool layers(struct cli_remote *r, bool json)
 	return each_slot(r, &s, copy, json, layer_print);
 }
 
-/* ---- scheduler time ---- */
+/* Scheduler time */
 
 static void task_text(const struct slots *s, uint32_t slot, const struct region_cpu_row *row,
 		      const char *comm)
@@ -379,7 +387,7 @@ static void task_json(const struct slots *s, uint32_t slot, const struct region_
 		      CLI_INT(n->voluntary), "involuntary", CLI_INT(n->involuntary), "migrations",
 		      CLI_INT(n->migrations), "wait_buckets", wait);
 	cli_tcp_json_text(o, "comm", comm);
-	put(s->name, o);
+	print_object(s->name, o);
 }
 
 static void task_print(const struct slots *s, uint32_t index, const uint64_t *copy, bool json)
@@ -394,7 +402,7 @@ static void task_print(const struct slots *s, uint32_t index, const uint64_t *co
 	(json ? task_json : task_text)(s, index, &row, comm);
 }
 
-static bool tasks(struct cli_remote *r, bool json)
+static bool print_tasks(struct cli_remote *r, bool json)
 {
 	uint64_t lost[SL_TASK_LOSSES], *copy;
 	struct region_tasks_info info;
@@ -402,7 +410,8 @@ static bool tasks(struct cli_remote *r, bool json)
 	struct slots s;
 	bool good;
 
-	if (!TABLE_OPEN(r, tasks, &info, &hot) || !losses(r, &info.losses, SL_TASK_LOSSES, lost))
+	if (!TABLE_OPEN(r, tasks, &info, &hot) ||
+	    !read_losses(r, &info.losses, SL_TASK_LOSSES, lost))
 		return false;
 	copy = calloc(info.cpus, SL_TASK_SIZE);
 	if (!copy) {
@@ -410,13 +419,14 @@ static bool tasks(struct cli_remote *r, bool json)
 		return false;
 	}
 	if (json)
-		put("region",
-		    json_pack("{s:I,s:s,s:I,s:I,s:I,s:I,s:I,s:I}", "id", CLI_INT(r->region.id),
-			      "kind", "tasks", "tasks_used", CLI_INT(hot.tasks_used),
-			      "cgroups_used", CLI_INT(hot.cgroups_used), "cpus", CLI_INT(info.cpus),
-			      "tasks_refused", CLI_INT(lost[SL_TASK_LOSS_TASKS]), "cgroups_refused",
-			      CLI_INT(lost[SL_TASK_LOSS_CGROUPS]), "untracked",
-			      CLI_INT(lost[SL_TASK_LOSS_UNTRACKED])));
+		print_object("region",
+			     json_pack("{s:I,s:s,s:I,s:I,s:I,s:I,s:I,s:I}", "id",
+				       CLI_INT(r->region.id), "kind", "tasks", "tasks_used",
+				       CLI_INT(hot.tasks_used), "cgroups_used",
+				       CLI_INT(hot.cgroups_used), "cpus", CLI_INT(info.cpus),
+				       "tasks_refused", CLI_INT(lost[SL_TASK_LOSS_TASKS]),
+				       "cgroups_refused", CLI_INT(lost[SL_TASK_LOSS_CGROUPS]),
+				       "untracked", CLI_INT(lost[SL_TASK_LOSS_UNTRACKED])));
 	else
 		printf("region %" PRIu64 ": scheduler time of %u CPUs; refused: %" PRIu64
 		       " tasks, %" PRIu64 " cgroups\n",
@@ -443,12 +453,13 @@ bool cli_dump_kernel(struct cli_remote *r, bool json)
 {
 	const struct sl_region_header *h = r->buffer;
 	uint32_t kind = h->kind;
-	bool good = kind == SL_REGION_FLOWS    ? flows(r, json)
-		    : kind == SL_REGION_LAYERS ? layers(r, json)
-					       : tasks(r, json);
+	bool good = kind == SL_REGION_FLOWS    ? print_flows(r, json)
+		    : kind == SL_REGION_LAYERS ? print_layers(r, json)
+					       : print_tasks(r, json);
 
 	if (good && json)
-		put("read", json_pack("{s:I,s:I,s:I}", "reads", CLI_INT(r->reads), "again",
-				      CLI_INT(r->retries), "unsettled", CLI_INT(r->unsettled)));
+		print_object("read",
+			     json_pack("{s:I,s:I,s:I}", "reads", CLI_INT(r->reads), "again",
+				       CLI_INT(r->retries), "unsettled", CLI_INT(r->unsettled)));
 	return good;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* print.c - a snapshot as text and as JSON. */
+/* print.c - prints the contents of a region as text or JSON. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ static const char *const kind_names[] = {
 	[SL_KIND_GAUGE_TIMED] = "gauge_timed",
 };
 
-/* ---- both ---- */
+/* Common helpers */
 
 static void put_time(uint64_t ns)
 {
@@ -50,7 +50,7 @@ static void boot_id_text(char out[37], const uint8_t id[16])
 	snprintf(out, 37, "%.8s-%.4s-%.4s-%.4s-%.12s", hex, hex + 8, hex + 12, hex + 16, hex + 20);
 }
 
-/* Quoted and escaped as JSON is, so that nothing of it steers a terminal. */
+/* Prints a string quoted and escaped as in JSON, so that it cannot control the terminal. */
 static void put_string(const char *s)
 {
 	struct base_json j;
@@ -84,7 +84,7 @@ static bool line_settled(const struct cli_dump *d, uint32_t stripe, uint32_t lin
 	return d->settled && d->settled[(size_t)stripe * d->values.lines + line];
 }
 
-/* Whether all lines of the value settled. */
+/* Returns true if all lines of the metric's value settled. */
 static bool metric_settled(const struct cli_dump *d, const struct region_metric *m)
 {
 	if (!m->cells)
@@ -96,7 +96,7 @@ static bool metric_settled(const struct cli_dump *d, const struct region_metric 
 	return true;
 }
 
-/* Upper bound of a bucket; bucket 0 is the first of region_metric. */
+/* Returns the upper bound of a bucket. Bucket 0 is the first one of the metric. */
 static double upper_bound(const struct region_metric *m, uint32_t bucket)
 {
 	if (bucket + 1 == m->bucket_count)
@@ -108,7 +108,7 @@ static double upper_bound(const struct region_metric *m, uint32_t bucket)
 	return exp2(ldexp(m->first_bucket + (int64_t)bucket - 1, -m->scale));
 }
 
-/* Whether the hot line is valid. */
+/* Returns true if the hot line is valid. */
 static bool has_hot(const struct cli_dump *d)
 {
 	return !d->error &&
@@ -140,7 +140,7 @@ static bool put_fault(const struct cli_dump *d, const char *title)
 	return *fault;
 }
 
-/* ---- text ---- */
+/* Text */
 
 static void text_labels(const struct region_text_label *labels, uint32_t count, const char *open,
 			const char *separator, const char *close)
@@ -344,7 +344,7 @@ void cli_dump_print_text(const struct cli_dump *d, bool raw_lines)
 	put_fault(d, "fault       ");
 }
 
-/* ---- JSON ---- */
+/* JSON */
 
 static void json_labels(struct base_json *j, const struct region_text_label *labels, uint32_t count)
 {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* read.c - reads one region as any reader does, with more patience: see sidelight-region(5). */
+/*
+ * read.c - reads a region as sidelight-region(5) describes, with more retries than other readers.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,9 +12,9 @@
 #include "base/base.h"
 #include "cli/dump/dump.h"
 
-/* Attempts before a part counts as unsettled; from the third on 50 us apart. */
+/* Attempts before a part counts as unsettled; the pause is 50 us from the third attempt on. */
 #define TRIES		   2000
-#define TRIES_OF_ALL_LINES 20000 /* bounds a file of bad lines to one second */
+#define TRIES_OF_ALL_LINES 20000 /* limits the time for a file of invalid lines to one second */
 
 bool cli_dump_read_at(struct cli_dump *d, void *to, uint64_t bytes, uint64_t at)
 {
@@ -34,7 +36,7 @@ bool cli_dump_read_at(struct cli_dump *d, void *to, uint64_t bytes, uint64_t at)
 	return true;
 }
 
-static bool refuse(struct cli_dump *d, enum region_fault fault, const char *part, uint64_t at)
+static bool set_fault(struct cli_dump *d, enum region_fault fault, const char *part, uint64_t at)
 {
 	if (!d->fault) {
 		d->fault = fault;
@@ -44,7 +46,9 @@ static bool refuse(struct cli_dump *d, enum region_fault fault, const char *part
 	return false;
 }
 
-/* Whether one more attempt may be made, the first being 0; waits before later ones. */
+/*
+ * Returns true if another attempt is allowed; attempt 0 is the first. Pauses before later attempts.
+ */
 static bool may_try(const struct cli_dump *d, unsigned int attempt)
 {
 	if (attempt > 2)
@@ -65,14 +69,14 @@ static bool read_header(struct cli_dump *d)
 	if (!cli_dump_read_at(d, &d->header, BASE_MIN(d->bytes, sizeof(d->header)), 0))
 		return false;
 	if (d->bytes < sizeof(d->header))
-		return refuse(d,
-			      memcmp(d->header.magic, SL_REGION_MAGIC,
-				     BASE_MIN(d->bytes, sizeof(d->header.magic)))
-				      ? REGION_FAULT_MAGIC
-				      : REGION_FAULT_SIZE,
-			      "header", 0);
+		return set_fault(d,
+				 memcmp(d->header.magic, SL_REGION_MAGIC,
+					BASE_MIN(d->bytes, sizeof(d->header.magic)))
+					 ? REGION_FAULT_MAGIC
+					 : REGION_FAULT_SIZE,
+				 "header", 0);
 	fault = region_info_parse(&d->header, d->bytes, &d->info);
-	return fault ? refuse(d, fault, "header", 0) : true;
+	return fault ? set_fault(d, fault, "header", 0) : true;
 }
 
 static bool read_hot(struct cli_dump *d)
@@ -88,7 +92,7 @@ static bool read_hot(struct cli_dump *d)
 		if (fault != REGION_FAULT_UNSETTLED)
 			break;
 	}
-	return fault ? refuse(d, fault, "hot line", d->info.hot) : true;
+	return fault ? set_fault(d, fault, "hot line", d->info.hot) : true;
 }
 
 static bool read_schema(struct cli_dump *d)
@@ -100,7 +104,7 @@ static bool read_schema(struct cli_dump *d)
 		void *copy = malloc(bytes ? bytes : 1);
 
 		if (!copy)
-			return refuse(d, REGION_FAULT_MEMORY, "schema", d->info.schema + at);
+			return set_fault(d, REGION_FAULT_MEMORY, "schema", d->info.schema + at);
 		if (!cli_dump_read_at(d, copy, bytes, d->info.schema + at)) {
 			free(copy);
 			return false;
@@ -110,7 +114,7 @@ static bool read_schema(struct cli_dump *d)
 		if (fault != REGION_FAULT_CHECK)
 			break;
 	}
-	return fault ? refuse(d, fault, "schema", d->info.schema + d->schema.parsed) : true;
+	return fault ? set_fault(d, fault, "schema", d->info.schema + d->schema.parsed) : true;
 }
 
 static bool read_values(struct cli_dump *d)
@@ -122,7 +126,7 @@ static bool read_values(struct cli_dump *d)
 	d->settled = calloc(all + 1, sizeof(*d->settled));
 	d->raw = calloc(all + 1, sizeof(*d->raw));
 	if (!d->flat || !d->settled || !d->raw || region_values_resize(&d->values, lines, stripes))
-		return refuse(d, REGION_FAULT_MEMORY, "values", d->info.stripes);
+		return set_fault(d, REGION_FAULT_MEMORY, "values", d->info.stripes);
 	for (uint32_t s = 0; s < stripes; s++) {
 		uint64_t base = d->info.stripes + (uint64_t)s * d->info.stripe_stride;
 		uint64_t(*raw)[8] = d->raw + (size_t)s * lines;
@@ -142,7 +146,7 @@ static bool read_values(struct cli_dump *d)
 			}
 			if (!*settled) {
 				d->unsettled++;
-				refuse(d, REGION_FAULT_UNSETTLED, "values", base + l * 64ull);
+				set_fault(d, REGION_FAULT_UNSETTLED, "values", base + l * 64ull);
 			}
 		}
 	}
@@ -159,7 +163,7 @@ static bool read_entries(struct cli_dump *d)
 	d->entry_lines = calloc(used + 1u, sizeof(*d->entry_lines));
 	d->entry_faults = calloc(used + 1u, sizeof(*d->entry_faults));
 	if (!d->entries || !d->entry_lines || !d->entry_faults)
-		return refuse(d, REGION_FAULT_MEMORY, "entries", d->info.entries);
+		return set_fault(d, REGION_FAULT_MEMORY, "entries", d->info.entries);
 	for (uint32_t i = 0; i < used; i++) {
 		uint64_t at = d->info.entries + i * 64ull;
 		enum region_fault fault = REGION_FAULT_UNSETTLED;
@@ -174,7 +178,7 @@ static bool read_entries(struct cli_dump *d)
 		d->entry_faults[i] = fault;
 		if (fault) {
 			d->unsettled += fault == REGION_FAULT_UNSETTLED;
-			refuse(d, fault, "entries", at);
+			set_fault(d, fault, "entries", at);
 		}
 	}
 	return !d->fault;
@@ -191,7 +195,7 @@ bool cli_dump_read(struct cli_dump *d, const char *source, int fd)
 		return false;
 	if (d->info.kind == SL_REGION_DIRECTORY)
 		return read_entries(d);
-	/* Values are read even if the schema ends in a fault: the part before it is valid. */
+	/* Read values even after a fault in the schema: the part before the fault is valid. */
 	read_schema(d);
 	return !d->error && read_values(d) && cli_dump_spans_read(d) && !d->fault;
 }

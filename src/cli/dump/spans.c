@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* spans.c - the rings of spans of a region: read once, then printed. */
+/* spans.c - reads the span rings of a region once, and prints them. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,8 +8,9 @@
 #include "cli/common/common.h"
 #include "cli/dump/dump.h"
 
-#define TRIES	  100u
-#define LINES_MAX 65536u /* the last of a ring: a hostile head may claim more than there are */
+#define TRIES 100u
+/* read only the last lines: a corrupt head may claim more lines than exist */
+#define LINES_MAX 65536u
 
 static bool read_ring(struct cli_dump *d, uint32_t i)
 {
@@ -69,7 +70,7 @@ void cli_dump_spans_free(struct cli_dump *d)
 	free(d->ring);
 }
 
-/* ---- printing ---- */
+/* Output */
 
 static const char *const kinds[] = {"internal", "server", "client", "producer", "consumer"};
 static const char *const statuses[] = {"unset", "ok", "error"};
@@ -81,7 +82,7 @@ static const char *string_of(const struct cli_dump *d, uint32_t id)
 	return s ? s : "?";
 }
 
-/* Calls fn for each well-formed span; returns the number of lines that belong to none. */
+/* Calls fn for each well-formed span. Returns the number of lines that belong to no such span. */
 static uint64_t each_span(const struct cli_dump *d, const struct cli_dump_ring *g,
 			  void (*fn)(const struct cli_dump *, const struct region_span_data *,
 				     uint64_t, struct base_json *),

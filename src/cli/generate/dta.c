@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* dta.c - the command 'generate dta', and its output. */
+/* dta.c - the command 'generate dta' and its output. */
 #include "base/secret.h"
 #include "base/text.h"
 #include "cli/common/common.h"
@@ -12,14 +12,14 @@
 
 #include "cli/generate/dta.h"
 
-/* ---- what queries must find ---- */
+/* Expected query results */
 
 struct answer {
 	uint32_t kind; /* opcode - 1 */
-	uint64_t n;    /* of the key or list */
+	uint64_t n;    /* number of the key or list */
 	char key[2 * SL_STORE_KEY_MAX + 1];
 	char value[11 * SL_STORE_HOPS_MAX + 1];
-	uint64_t sum; /* of increments */
+	uint64_t sum; /* sum of the increments */
 	struct dta_sketch_estimate estimate;
 	const struct cli_dta_list *list;
 	const struct cli_dta_load *load;
@@ -27,7 +27,7 @@ struct answer {
 
 typedef void answer_fn(void *to, const struct answer *a);
 
-/* "7 - 9" */
+/* Formats the hops of a path, such as "7 - 9". */
 static void hops_of(struct answer *a)
 {
 	char *at = a->value;
@@ -41,7 +41,7 @@ static void hops_of(struct answer *a)
 	}
 }
 
-/* The answers for the a->n-th key, while fewer than most of a kind were shown. */
+/* Passes the expected answers for key a->n to put, at most `most` per kind. */
 static void answers_of_key(struct answer *a, uint64_t most, uint64_t shown[3], answer_fn *put,
 			   void *to)
 {
@@ -68,7 +68,10 @@ static void answers_of_key(struct answer *a, uint64_t most, uint64_t shown[3], a
 	}
 }
 
-/* The n-th key with an estimate; "" for a HyperLogLog, which has one. False: no more. */
+/*
+ * Computes the estimate for key a->n; a HyperLogLog has a single estimate, with key "". Returns
+ * false after the last one.
+ */
 static bool estimate_of(struct answer *a)
 {
 	const struct cli_dta_settings *s = a->load->s;
@@ -81,7 +84,10 @@ static bool estimate_of(struct answer *a)
 	return !cli_dta_sketch_estimate(a->load, key, &a->estimate);
 }
 
-/* Up to most answers of each kind; in_all: of all kinds that have keys together. */
+/*
+ * Passes up to `most` expected answers per kind to put; with in_all, only for keys that have all
+ * kinds.
+ */
 static void each_answer(const struct cli_dta_load *l, uint64_t most, bool in_all, answer_fn *put,
 			void *to)
 {
@@ -130,8 +136,8 @@ static void write_answer(void *to, const struct answer *a)
 }
 
 /*
- * One line per answer: KIND KEY VALUE. Of a list: items delivered, all items, sum of the numbers of
- * those delivered.
+ * Writes one line per answer: KIND KEY VALUE. For a list, the values are the number of delivered
+ * items, of all items, and the sum of the delivered items' numbers.
  */
 static int write_expected(const struct cli_dta_settings *s, const struct cli_dta_load *l)
 {
@@ -166,7 +172,7 @@ static void print_answer(void *unused, const struct answer *a)
 		printf("  %s %s = %s\n", kind, a->key, a->value);
 }
 
-/* to: an array per kind. */
+/* A callback; to is a JSON object with an array per kind. */
 static void add_answer(void *to, const struct answer *a)
 {
 	json_t *o = json_pack("{s:s}", "key", a->key), *hops;
@@ -217,7 +223,7 @@ static json_t *some_expected(const struct cli_dta_settings *s, const struct cli_
 	return all;
 }
 
-/* ---- the report ---- */
+/* Report */
 
 #define SENT(field) CLI_COUNT(cli_dta_sent, field)
 static const struct cli_count sent_counts[] = {
@@ -266,7 +272,7 @@ static void report_text(const struct cli_dta_settings *s, const struct cli_dta_l
 	each_answer(l, s->show, true, print_answer, NULL);
 }
 
-/* ---- the command ---- */
+/* Command */
 
 static int parse_kinds(const struct base_command *cmd, struct cli_dta_settings *s)
 {
@@ -280,7 +286,7 @@ static int parse_kinds(const struct base_command *cmd, struct cli_dta_settings *
 	return BASE_EXIT_OK;
 }
 
-static int check(const struct base_command *cmd, struct cli_dta_settings *s)
+static int check_settings(const struct base_command *cmd, struct cli_dta_settings *s)
 {
 	static const char *const orders[] = {"sequential", "uniform", "zipf", NULL};
 	int order, legacy, err;
@@ -305,7 +311,7 @@ static int check(const struct base_command *cmd, struct cli_dta_settings *s)
 	if (s->replay && s->legacy)
 		return base_usage(cmd, "--replay: keys of flows don't fit the original's packets");
 	if (s->replay)
-		s->key_bytes = GD_FLOW_KEY; /* at most */
+		s->key_bytes = GD_FLOW_KEY; /* maximum length of a flow key */
 	if (s->store && s->n_kinds > 1)
 		return base_usage(cmd, "--store takes one kind, not %u", s->n_kinds);
 	if (s->key_bytes < 8 && s->keys - 1 > (1ull << (8 * s->key_bytes)) - 1)
@@ -453,8 +459,11 @@ static const struct base_option table[] = {
 	{0},
 };
 
-/* Sends and prints the result. BASE_EXIT_OK if all was sent and acknowledged. */
-static int generate(const struct base_command *cmd, struct cli_dta_load *load, int stop)
+/*
+ * Sends the load and prints the result. Returns BASE_EXIT_OK if everything was sent and
+ * acknowledged.
+ */
+static int send_load(const struct base_command *cmd, struct cli_dta_load *load, int stop)
 {
 	struct cli_dta_sent sent;
 	int failed = cli_dta_send(cmd, &set, load, &sent, stop), err = 0;
@@ -475,7 +484,7 @@ static int generate(const struct base_command *cmd, struct cli_dta_load *load, i
 	return err || failed || sent.unsent ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
 }
 
-static int run(const struct base_command *cmd, int argc, char **argv)
+static int run_dta(const struct base_command *cmd, int argc, char **argv)
 {
 	struct cli_dta_load load;
 	struct cli_dta_flows *flows = NULL;
@@ -484,7 +493,7 @@ static int run(const struct base_command *cmd, int argc, char **argv)
 
 	if (!base_options_only(cmd, table, argc, argv, &code))
 		return code;
-	code = check(cmd, &set);
+	code = check_settings(cmd, &set);
 	if (code != BASE_EXIT_OK)
 		return code;
 	if (!set.incarnation)
@@ -507,7 +516,7 @@ static int run(const struct base_command *cmd, int argc, char **argv)
 		goto out;
 	}
 	load.replay = flows;
-	code = generate(cmd, &load, stop);
+	code = send_load(cmd, &load, stop);
 	cli_dta_load_close(&load);
 out:
 	if (stop >= 0)
@@ -519,6 +528,6 @@ out:
 const struct base_command cli_generate_dta = {
 	.name = "generate dta",
 	.synopsis = "--to HOST:PORT [OPTION]...",
-	.summary = "Send reports, some lost or doubled, whose outcome is known",
-	.run = run,
+	.summary = "Send reports with known results, some lost or duplicated",
+	.run = run_dta,
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * dta.h - 'sidelight generate dta': reports whose outcome is known. The value reported for a key is
- * a function of seed and key alone: loss, order and repetition decide whether it is found, never
- * what is found.
+ * dta.h - 'sidelight generate dta': reports with known results. The value for a key depends only on
+ * the seed and the key: loss, order and repetition affect whether a query finds a value, but never
+ * which value.
  */
 #ifndef SL_CLI_GENERATE_DTA_H
 #define SL_CLI_GENERATE_DTA_H
@@ -15,7 +15,7 @@
 #include "dta/query/query.h"
 #include "dta/wire/wire.h"
 
-#define GD_KINDS 5 /* opcode - 1 */
+#define GD_KINDS 5 /* number of report kinds; a kind is its opcode - 1 */
 
 struct cli_dta_settings {
 	const char *to, *kinds, *distribution, *legacy_name, *expect, *key_file, *replay, *xdp;
@@ -27,62 +27,65 @@ struct cli_dta_settings {
 	uint32_t pack, mtu, show;
 	uint64_t wait;
 	bool essential, immediate, hll, count_sketch, json;
-	/* derived from these */
-	uint32_t kind[CLI_GENERATE_KINDS], n_kinds; /* opcodes */
+	/* Derived from the members above. */
+	uint32_t kind[CLI_GENERATE_KINDS], n_kinds; /* opcodes of the kinds to send */
 	enum { GD_SEQUENTIAL, GD_UNIFORM, GD_ZIPF } order;
 	enum dta_legacy legacy;
-	struct dta_key *mac; /* NULL: packets carry none */
+	struct dta_key *mac; /* key of the packets' authentication; NULL: no authentication */
 };
 
-/* ---- packets past the network stack, with HAVE_BPF ---- */
+/* Packets that bypass the network stack; only with HAVE_BPF */
 
 struct cli_dta_xdp;
 
 /*
- * Sends out of an interface to the peer of a connected socket, packets of up to longest bytes. NULL
- * with errno and one line in error.
+ * Opens an interface for packets to the peer of a connected socket. longest: size of the largest
+ * packet in bytes. Returns NULL with errno and a one-line error.
  */
 struct cli_dta_xdp *cli_dta_xdp_open(const char *interface, int fd, uint32_t longest, char *error,
 				     size_t error_bytes);
 /*
- * Queues a packet; it leaves with others, at the latest by cli_dta_xdp_flush(). 0, or
- * -errno: some were not sent.
+ * Queues a packet. Packets are sent in batches, at the latest by cli_dta_xdp_flush(). Returns 0, or
+ * a negative errno if some packets were not sent.
  */
 int cli_dta_xdp_put(struct cli_dta_xdp *x, uint16_t port, const void *packet, uint32_t bytes);
 int cli_dta_xdp_flush(struct cli_dta_xdp *x);
 void cli_dta_xdp_close(struct cli_dta_xdp *x);
 
-/* ---- load ---- */
+/* Load */
 
 struct cli_dta_list {
-	uint64_t items, delivered, sum; /* sum of the numbers of delivered items */
+	uint64_t items, delivered, sum; /* sum: of the numbers of the delivered items */
 };
 
 /*
- * Reporters share GD_SKETCHES sketches. Sketch i counts keys whose number mod GD_SKETCHES is i or i
- * + 1, so that each key is in two.
+ * Reporters share GD_SKETCHES sketches. Sketch i counts the keys whose number mod GD_SKETCHES is i
+ * or i + 1, so that each key is in two sketches.
  */
 #define GD_SKETCHES	4u
-#define GD_SKETCH_KEYS	10000u /* at most; the first of --keys */
-#define GD_SKETCH_SHOWN 100u   /* at most, with estimates: each reads all cells */
+#define GD_SKETCH_KEYS	10000u /* maximum number of keys, the first of --keys */
+#define GD_SKETCH_SHOWN 100u   /* maximum number of estimates to print: each reads all cells */
 
 struct cli_dta_flows;
 
 struct cli_dta_load {
 	const struct cli_dta_settings *s;
-	struct cli_dta_flows *replay; /* replaces all other load; NULL: none */
-	uint64_t n, random;	      /* reports made */
-	uint64_t of_kind[GD_KINDS];   /* reports made of each */
+	/* a capture to replay instead of generated load; NULL: none */
+	struct cli_dta_flows *replay;
+	uint64_t n, random; /* n: number of generated reports; random: state of the generator */
+	uint64_t of_kind[GD_KINDS]; /* number of generated reports per kind */
 	uint64_t delivered[GD_KINDS];
-	uint8_t *keywrite;   /* of each key: delivered */
-	uint64_t *increment; /* of each key: sum delivered */
-	uint64_t *path;	     /* of each key: hops delivered */
+	uint8_t *keywrite;   /* per key: true if the report was delivered */
+	uint64_t *increment; /* per key: delivered sum */
+	uint64_t *path;	     /* per key: bit mask of the delivered hops */
 	struct cli_dta_list *list;
-	uint64_t *cell;			 /* of the sketch: merged, as delivered */
-	uint64_t *cells_of[GD_SKETCHES]; /* of reporters: r has number r % GD_SKETCHES */
-	uint64_t sketch_items;		 /* per reporter */
-	uint64_t *sketch_next;		 /* of each reporter */
-	double zipf_x1, zipf_n, zipf_s;	 /* Hormann and Derflinger's rejection inversion */
+	uint64_t *cell; /* cells of the merged sketch, from delivered reports */
+	/* cells of the shared sketches; reporter r uses sketch r % GD_SKETCHES */
+	uint64_t *cells_of[GD_SKETCHES];
+	uint64_t sketch_items; /* number of sketch items per reporter */
+	uint64_t *sketch_next; /* per reporter: next sketch item */
+	/* constants of the rejection inversion of Hormann and Derflinger */
+	double zipf_x1, zipf_n, zipf_s;
 };
 
 struct cli_dta_report {
@@ -90,53 +93,64 @@ struct cli_dta_report {
 	uint8_t key[SL_STORE_KEY_MAX], value[DTA_SKETCH_VALUE_MAX];
 };
 
-/* 0, -ENOMEM. */
+/* Returns 0 or -ENOMEM. */
 int cli_dta_load_open(struct cli_dta_load *l, const struct cli_dta_settings *s);
 void cli_dta_load_close(struct cli_dta_load *l);
-/* The next report of this reporter; delivered: it will arrive. False: no more of any reporter. */
+/*
+ * Generates the next report of this reporter. delivered: the report will not be lost. Returns false
+ * if no reporter has reports left.
+ */
 bool cli_dta_load_next(struct cli_dta_load *l, uint32_t reporter, bool delivered,
 		       struct cli_dta_report *r);
-/* Key, value of key-write and value of a hop, of the key of that number. */
+/* Return the key, the key-write value and the value of a hop for a key number. */
 void cli_dta_key(const struct cli_dta_settings *s, uint64_t number, uint8_t *key);
 void cli_dta_value(const struct cli_dta_settings *s, uint64_t number, uint8_t *value);
 uint32_t cli_dta_hop(const struct cli_dta_settings *s, uint64_t number, uint32_t hop);
 bool cli_dta_has_kind(const struct cli_dta_settings *s, uint32_t opcode);
-extern const char *const cli_dta_kind_name[GD_KINDS + 1]; /* ends with NULL */
+extern const char *const cli_dta_kind_name[GD_KINDS + 1]; /* names of the kinds, ended by NULL */
 
-/* What a sketch takes of struct sl_store_config; the store must match for estimates. */
+/*
+ * Returns the sketch fields of struct sl_store_config. Estimates require a store with the same
+ * fields.
+ */
 struct sl_store_config cli_dta_sketch_store(const struct cli_dta_settings *s);
 /*
- * The answer that a query of the merged sketch must give for a key (HyperLogLog: NULL). 0, -EINVAL,
- * -ENOMEM.
+ * Computes the answer that a query of the merged sketch must give for a key. key NULL: a
+ * HyperLogLog. Returns 0, -EINVAL or -ENOMEM.
  */
 int cli_dta_sketch_estimate(const struct cli_dta_load *l, const void *key,
 			    struct dta_sketch_estimate *out);
 
-/* ---- a capture's flows ---- */
+/* Flows from a capture file */
 
 #define GD_FLOW_KEY 37u
-/* packets: number of packets of flows in the file. NULL with one line in error. */
+/*
+ * Opens a capture. packets: number of packets in the file that belong to flows. Returns NULL with a
+ * one-line error.
+ */
 struct cli_dta_flows *cli_dta_flows_open(const char *path, uint64_t *packets, char *error,
 					 size_t error_bytes);
 void cli_dta_flows_close(struct cli_dta_flows *f);
-/* Key and value of the next packet's report. False: end of file. */
+/* Generates the key and value of the next packet's report. Returns false at the end of the file. */
 bool cli_dta_flows_next(struct cli_dta_flows *f, bool delivered, struct cli_dta_report *r);
-/* The i-th flow, and its bytes delivered. False: no more. */
+/* Returns flow i and its number of delivered bytes, or false if there is no such flow. */
 bool cli_dta_flows_each(const struct cli_dta_flows *f, uint32_t i, const uint8_t **key,
 			uint32_t *key_bytes, uint64_t *delivered);
 
-/* ---- sending ---- */
+/* Sending */
 
 struct cli_dta_sent {
-	uint64_t reports, packets, bytes;			    /* each sequence number once */
-	uint64_t withheld, withheld_packets, duplicated, reordered; /* deliberately */
-	uint64_t again, again_packets, answers, nacks, bad_answers; /* as translators asked */
-	uint64_t unsettled; /* essential reports not acknowledged */
-	uint64_t unsent;    /* refused by the kernel */
+	uint64_t reports, packets, bytes; /* totals; each sequence number counts once */
+	/* faults injected deliberately */
+	uint64_t withheld, withheld_packets, duplicated, reordered;
+	/* retransmissions and replies of the translators */
+	uint64_t again, again_packets, answers, nacks, bad_answers;
+	uint64_t unsettled; /* number of essential reports without acknowledgement */
+	uint64_t unsent;    /* number of packets refused by the kernel */
 	uint64_t elapsed_ns, cpu_ns;
 };
 
-/* Sends a load. 0, or -errno after one line on stderr. */
+/* Sends a load. Returns 0, or a negative errno after printing an error. */
 int cli_dta_send(const struct base_command *cmd, const struct cli_dta_settings *s,
 		 struct cli_dta_load *l, struct cli_dta_sent *sent, int stop);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * dta_flows.c - replays a capture as reports of flows: each packet adds its bytes to the counter of
+ * dta_flows.c - replays a capture as reports of flows: each packet adds its size to the counter of
  * its 5-tuple (addresses, ports, protocol; 13 or 37 bytes), as a switch would.
  */
 #include "cli/generate/dta.h"
@@ -15,14 +15,14 @@
 
 struct gd_flow {
 	uint8_t key[GD_FLOW_KEY], key_bytes;
-	uint64_t delivered; /* bytes */
+	uint64_t delivered; /* number of delivered bytes */
 };
 
 struct cli_dta_flows {
 	struct dta_capture *capture;
 	uint8_t *buffer;
 	struct gd_flow *flow;
-	uint32_t *slot; /* open addressing: number of the flow + 1 */
+	uint32_t *slot; /* hash table with open addressing: number of the flow + 1 */
 	uint32_t flows, room;
 };
 
@@ -37,7 +37,7 @@ void cli_dta_flows_close(struct cli_dta_flows *f)
 	free(f);
 }
 
-/* 1: the next packet of a flow; 0: end of file, or a cut. */
+/* Returns 1 for the next packet of a flow, 0 at the end of the file or at a truncated packet. */
 static int next_flow(struct cli_dta_flows *f, uint8_t key[GD_FLOW_KEY], uint32_t *length)
 {
 	struct dta_captured_flow p;
@@ -79,7 +79,7 @@ struct cli_dta_flows *cli_dta_flows_open(const char *path, uint64_t *packets, ch
 	f->slot = calloc(f->room, sizeof(*f->slot));
 	if (!f->buffer || !f->flow || !f->slot)
 		goto fail;
-	/* The first pass counts, the second sends. */
+	/* The first pass counts the packets; the second pass sends reports. */
 	f->capture = dta_capture_open(path, error, error_bytes);
 	if (!f->capture)
 		goto fail;
@@ -108,7 +108,7 @@ static struct gd_flow *flow_of(struct cli_dta_flows *f, const uint8_t *key, uint
 		at = (at + 1) % f->room;
 	}
 	if (f->flows == f->room / 2)
-		return NULL; /* sent, without acknowledgement */
+		return NULL; /* the report is sent, but its sum is not checked */
 	f->slot[at] = ++f->flows;
 	memcpy(f->flow[f->flows - 1].key, key, bytes);
 	f->flow[f->flows - 1].key_bytes = (uint8_t)bytes;

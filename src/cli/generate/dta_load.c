@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* dta_load.c - which reports are sent, and the answers that queries must give. Pure. */
+/*
+ * dta_load.c - chooses the reports to send and computes the expected answers. Has no side effects.
+ */
 #include "cli/generate/dta.h"
 
 #include <endian.h>
@@ -12,21 +14,21 @@ const char *const cli_dta_kind_name[GD_KINDS + 1] = {"keywrite", "append", "incr
 						     "sketch"};
 
 /* The finalizer of SplitMix64. */
-static inline uint64_t mix(uint64_t x)
+static inline uint64_t mix_bits(uint64_t x)
 {
 	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
 	x = (x ^ x >> 27) * 0x94d049bb133111ebull;
 	return x ^ x >> 31;
 }
 
-static inline uint64_t draw(struct cli_dta_load *l)
+static inline uint64_t draw_random(struct cli_dta_load *l)
 {
-	return mix(l->random += 0x9e3779b97f4a7c15ull);
+	return mix_bits(l->random += 0x9e3779b97f4a7c15ull);
 }
 
 /*
- * ---- Zipf: W. Hormann, G. Derflinger, "Rejection-inversion to generate variates from monotone
- * discrete distributions", 1996 ----
+ * Zipf distribution: W. Hormann, G. Derflinger, "Rejection-inversion to generate variates from
+ * monotone discrete distributions", 1996.
  */
 
 static double h_integral(double x, double s)
@@ -43,12 +45,13 @@ static double h_integral_inverse(double x, double s)
 	return exp(x * (fabs(t) > 1e-8 ? log1p(t) / t : 1 - t / 2));
 }
 
-static uint64_t zipf(struct cli_dta_load *l)
+static uint64_t draw_zipf(struct cli_dta_load *l)
 {
 	const double s = l->zipf_s, n = (double)l->s->keys;
 
 	for (;;) {
-		double u = l->zipf_n + (double)(draw(l) >> 11) * 0x1p-53 * (l->zipf_x1 - l->zipf_n);
+		double u = l->zipf_n +
+			   (double)(draw_random(l) >> 11) * 0x1p-53 * (l->zipf_x1 - l->zipf_n);
 		double x = h_integral_inverse(u, s), k = fmin(fmax(floor(x + 0.5), 1), n);
 
 		if (u >= h_integral(k + 0.5, s) - exp(-s * log(k)))
@@ -56,20 +59,20 @@ static uint64_t zipf(struct cli_dta_load *l)
 	}
 }
 
-/* The number of the key, below bound, of the i-th report of its kind. */
-static inline uint64_t number(struct cli_dta_load *l, uint64_t i, uint64_t bound)
+/* Returns the key number, below bound, of the i-th report of its kind. */
+static inline uint64_t key_number(struct cli_dta_load *l, uint64_t i, uint64_t bound)
 {
 	switch (l->s->order) {
 	case GD_UNIFORM:
-		return (uint64_t)((unsigned __int128)draw(l) * bound >> 64);
+		return (uint64_t)((unsigned __int128)draw_random(l) * bound >> 64);
 	case GD_ZIPF:
-		return zipf(l) % bound;
+		return draw_zipf(l) % bound;
 	default:
 		return i % bound;
 	}
 }
 
-/* ---- what is said of a key ---- */
+/* Content of the reports */
 
 void cli_dta_key(const struct cli_dta_settings *s, uint64_t n, uint8_t *key)
 {
@@ -88,7 +91,7 @@ void cli_dta_value(const struct cli_dta_settings *s, uint64_t n, uint8_t *value)
 	uint64_t x = s->seed * 0x9e3779b97f4a7c15ull + n;
 
 	for (uint32_t at = 0; at < s->value_bytes; at += 8) {
-		const uint64_t w = mix(x += 0xd1342543de82ef95ull);
+		const uint64_t w = mix_bits(x += 0xd1342543de82ef95ull);
 
 		memcpy(value + at, &w, BASE_MIN(s->value_bytes - at, 8u));
 	}
@@ -96,7 +99,7 @@ void cli_dta_value(const struct cli_dta_settings *s, uint64_t n, uint8_t *value)
 
 uint32_t cli_dta_hop(const struct cli_dta_settings *s, uint64_t n, uint32_t hop)
 {
-	return 1 + (uint32_t)(mix(s->seed + n * 64 + hop) % s->values);
+	return 1 + (uint32_t)(mix_bits(s->seed + n * 64 + hop) % s->values);
 }
 
 bool cli_dta_has_kind(const struct cli_dta_settings *s, uint32_t opcode)
@@ -107,7 +110,7 @@ bool cli_dta_has_kind(const struct cli_dta_settings *s, uint32_t opcode)
 	return false;
 }
 
-/* ---- sketches of reporters, and the estimates that the merged one must give ---- */
+/* Sketches of the reporters, and the expected estimates of the merged sketch */
 
 struct sl_store_config cli_dta_sketch_store(const struct cli_dta_settings *s)
 {
@@ -119,7 +122,7 @@ struct sl_store_config cli_dta_sketch_store(const struct cli_dta_settings *s)
 					.slots = s->columns};
 }
 
-/* Makes cells_of. 0 or -ENOMEM; frees nothing. */
+/* Allocates cells_of. Returns 0 or -ENOMEM; the caller frees partial results. */
 static int sketch_open(struct cli_dta_load *l)
 {
 	const struct cli_dta_settings *s = l->s;
@@ -168,7 +171,7 @@ int cli_dta_sketch_estimate(const struct cli_dta_load *l, const void *key,
 	return err;
 }
 
-/* ---- making ---- */
+/* Generating reports */
 
 int cli_dta_load_open(struct cli_dta_load *l, const struct cli_dta_settings *s)
 {
@@ -213,7 +216,7 @@ void cli_dta_load_close(struct cli_dta_load *l)
 static void make_keywrite(struct cli_dta_load *l, uint64_t i, bool delivered,
 			  struct cli_dta_report *r)
 {
-	const uint64_t n = number(l, i, l->s->keys);
+	const uint64_t n = key_number(l, i, l->s->keys);
 
 	r->shape.value_bytes = (uint16_t)l->s->value_bytes;
 	cli_dta_key(l->s, n, r->key);
@@ -221,11 +224,11 @@ static void make_keywrite(struct cli_dta_load *l, uint64_t i, bool delivered,
 	l->keywrite[n] |= delivered;
 }
 
-/* An item is its number within its list, so that a reader sees gaps and duplicates. */
+/* The value of an item is its number within its list, so that a reader sees gaps and duplicates. */
 static void make_append(struct cli_dta_load *l, uint64_t i, bool delivered,
 			struct cli_dta_report *r)
 {
-	const uint32_t list = (uint32_t)number(l, i, l->s->lists), be = htobe32(list);
+	const uint32_t list = (uint32_t)key_number(l, i, l->s->lists), be = htobe32(list);
 	struct cli_dta_list *at = &l->list[list];
 	const uint64_t item = at->items++, wide = htobe64(item);
 
@@ -246,7 +249,8 @@ static void make_append(struct cli_dta_load *l, uint64_t i, bool delivered,
 static void make_increment(struct cli_dta_load *l, uint64_t i, bool delivered,
 			   struct cli_dta_report *r)
 {
-	const uint64_t n = number(l, i, l->s->keys), addend = 1 + mix(i ^ l->s->seed) % 1000;
+	const uint64_t n = key_number(l, i, l->s->keys),
+		       addend = 1 + mix_bits(i ^ l->s->seed) % 1000;
 	const uint64_t be = htobe64(addend);
 
 	cli_dta_key(l->s, n, r->key);
@@ -254,7 +258,7 @@ static void make_increment(struct cli_dta_load *l, uint64_t i, bool delivered,
 	l->increment[n] += delivered ? addend : 0;
 }
 
-/* The hops of a path follow each other, as a packet meets its switches. */
+/* The hops of a path are consecutive, in the order in which a packet passes its switches. */
 static void make_postcard(struct cli_dta_load *l, uint64_t i, bool delivered,
 			  struct cli_dta_report *r)
 {
@@ -271,7 +275,10 @@ static void make_postcard(struct cli_dta_load *l, uint64_t i, bool delivered,
 		l->path[n] |= 1ull << hop;
 }
 
-/* Each reporter's sketch of the epoch, cell by cell, then its end. False: finished. */
+/*
+ * Sends each reporter's sketch of the epoch cell by cell, then the end marker. Returns false when
+ * done.
+ */
 static bool make_sketch(struct cli_dta_load *l, uint32_t reporter, bool delivered,
 			struct cli_dta_report *r)
 {
@@ -319,7 +326,7 @@ bool cli_dta_load_next(struct cli_dta_load *l, uint32_t reporter, bool delivered
 	const struct cli_dta_settings *s = l->s;
 	const uint32_t run = BASE_MIN(s->pack, 8u);
 
-	/* Kinds take turns, in runs of one shape; finished ones are skipped. */
+	/* Kinds alternate, in runs of one shape; finished kinds are skipped. */
 	for (uint32_t tries = 0; tries < s->n_kinds; tries++) {
 		const uint32_t opcode = s->kind[(l->n / run + tries) % s->n_kinds], k = opcode - 1;
 		const uint64_t i = l->of_kind[k];

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * dta_send.c - packets of reports, faults injected into them, and retransmission. Reporters take
- * turns, each with a burst: its packets are made, some are withheld, duplicated or reordered, and
- * the rest is sent. Consecutive packets of one size are one message (UDP_SEGMENT), and all messages
- * take one call.
+ * dta_send.c - builds packets of reports, injects faults and retransmits. Reporters alternate burst
+ * by burst: packets are built, some are withheld, duplicated or reordered, and the rest is sent.
+ * Consecutive packets of one size form one message (UDP_SEGMENT), and one system call sends all
+ * messages.
  */
 #include "cli/generate/dta.h"
 #include "dta/wire/endian.h"
@@ -20,11 +20,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#define BURST	       64u
-#define RING	       1024u /* packets kept for retransmission per reporter */
-#define FAR	       8u    /* greatest displacement of a packet */
-#define SOCKETS	       64u
-#define UNSETTLED      2048u /* reports in flight; a translator's window is 4096 by default */
+#define BURST	64u
+#define RING	1024u /* number of packets per reporter kept for retransmission */
+#define FAR	8u    /* greatest displacement of a reordered packet */
+#define SOCKETS 64u
+/* maximum number of reports in flight; a translator's default window is 4096 */
+#define UNSETTLED      2048u
 #define ASK_AGAIN_NS   20000000u
 #define SEGMENTS_BYTES 60000u
 
@@ -35,7 +36,7 @@ struct dta_send_kept {
 struct dta_send_reporter {
 	struct dta_send_kept *slot;
 	uint8_t *data;
-	uint64_t made, settled; /* packets */
+	uint64_t made, settled; /* number of packets */
 	uint32_t sequence, settled_sequence, credits;
 	bool through;
 };
@@ -49,16 +50,16 @@ struct dta_send_sender {
 	uint32_t ring, room, burst, sockets;
 	int fd[SOCKETS];
 	uint64_t random, total, began;
-	uint64_t translator; /* that packets are meant for */
+	uint64_t translator; /* identifier of the translator that the packets are addressed to */
 	bool segments;
-	struct cli_dta_xdp *xdp; /* NULL: by the sockets */
-	int broken;		 /* -errno of it */
-	/* the burst */
+	struct cli_dta_xdp *xdp; /* NULL: packets are sent through the sockets */
+	int broken;		 /* negative errno of a failed xdp operation */
+	/* the current burst */
 	struct iovec queue[2 * BURST];
 	uint32_t queued;
 };
 
-static bool chance(struct dta_send_sender *x, double p)
+static bool draw_chance(struct dta_send_sender *x, double p)
 {
 	uint64_t r;
 
@@ -71,16 +72,16 @@ static bool chance(struct dta_send_sender *x, double p)
 	return (double)(r >> 11) * 0x1p-53 < p;
 }
 
-static int complain(const struct base_command *cmd, const char *what, int err)
+static int report_error(const struct base_command *cmd, const char *what, int err)
 {
 	base_failure(cmd, "%s: %s", what, strerror(err));
 	return -err;
 }
 
-/* ---- out ---- */
+/* Output */
 
-/* Sends all messages of m. ECONNREFUSED means that no translator listens, and is ignored. */
-static void push(struct dta_send_sender *x, int fd, struct mmsghdr *m, uint32_t n)
+/* Sends all messages of m. Ignores ECONNREFUSED, which means that no translator is listening. */
+static void push_messages(struct dta_send_sender *x, int fd, struct mmsghdr *m, uint32_t n)
 {
 	uint32_t refused = 0;
 
@@ -100,8 +101,10 @@ static void push(struct dta_send_sender *x, int fd, struct mmsghdr *m, uint32_t 
 		} else {
 			x->sent->unsent += m->msg_hdr.msg_iovlen;
 			if (m->msg_hdr.msg_controllen)
-				x->segments = false; /* no segmentation offload: one packet per
-							message from here on */
+				/*
+				 * no segmentation offload: use one packet per message from now on
+				 */
+				x->segments = false;
 			m++;
 			n--;
 		}
@@ -114,14 +117,14 @@ static void send_frames(struct dta_send_sender *x, int fd)
 	socklen_t bytes = sizeof(from);
 
 	getsockname(fd, (struct sockaddr *)&from, &bytes);
-	/* HAVE_BPF: without optimization the function is there although nothing calls it. */
+	/* Check HAVE_BPF: unoptimized builds would link the function even if it is never called. */
 	for (uint32_t i = 0; HAVE_BPF && i < x->queued && !x->broken; i++)
 		x->broken = cli_dta_xdp_put(x->xdp, ntohs(from.sin_port), x->queue[i].iov_base,
 					    (uint32_t)x->queue[i].iov_len);
 	x->queued = 0;
 }
 
-/* Frames are flushed before waiting for answers. */
+/* Sends queued frames before waiting for answers. */
 static void flush_frames(struct dta_send_sender *x)
 {
 	if (HAVE_BPF && x->xdp && !x->broken)
@@ -162,7 +165,7 @@ static void send_queue(struct dta_send_sender *x, int fd)
 		n++;
 		i += run;
 	}
-	push(x, fd, m, n);
+	push_messages(x, fd, m, n);
 	x->queued = 0;
 }
 
@@ -171,7 +174,7 @@ static int fd_of(const struct dta_send_sender *x, uint32_t r)
 	return x->fd[r % x->sockets];
 }
 
-/* ---- making packets ---- */
+/* Packets */
 
 static uint8_t *data_of(const struct dta_send_sender *x, const struct dta_send_reporter *rep,
 			uint64_t packet)
@@ -179,8 +182,8 @@ static uint8_t *data_of(const struct dta_send_sender *x, const struct dta_send_r
 	return rep->data + packet % x->ring * x->room;
 }
 
-/* Makes one packet of a reporter. False: no reports left. */
-static bool make(struct dta_send_sender *x, uint32_t index, bool withheld)
+/* Builds the next packet of a reporter. Returns false if no reports are left. */
+static bool make_packet(struct dta_send_sender *x, uint32_t index, bool withheld)
 {
 	struct dta_send_reporter *rep = &x->reporter[index];
 	uint8_t *data = data_of(x, rep, rep->made);
@@ -210,7 +213,7 @@ static bool make(struct dta_send_sender *x, uint32_t index, bool withheld)
 		dta_begin(&b, data, x->room, &h);
 		while (k->reports < x->s->pack &&
 		       cli_dta_load_next(x->load, index, delivered, &r)) {
-			/* It fits: there is room for the worst case. */
+			/* Cannot fail: the buffer has room for the worst case. */
 			if (dta_put(&b, &r.shape, r.key, r.value))
 				break;
 			k->reports++;
@@ -244,7 +247,7 @@ static void send_again(struct dta_send_sender *x, uint32_t index, uint64_t packe
 
 	data[2] = (uint8_t)(data[2] | flags);
 	if (x->s->mac) {
-		/* Its time must be recent, too. */
+		/* The timestamp must be recent too. */
 		dta_put64(data + 16, base_realtime_ns());
 		dta_proof_put(x->s->mac, x->translator, data, k->bytes - DTA_PROOF_BYTES);
 	}
@@ -255,26 +258,28 @@ static void send_again(struct dta_send_sender *x, uint32_t index, uint64_t packe
 	x->sent->again_packets++;
 }
 
-static bool before(uint32_t a, uint32_t b)
+static bool is_before(uint32_t a, uint32_t b)
 {
 	return (int32_t)(a - b) < 0;
 }
 
-/* Settles the reports before the answer's next, or in a range of an ACK. */
-static bool arrived(const struct dta_send_kept *k, const struct dta_answer *a)
+/*
+ * Returns true if all reports of the packet precede the answer's next, or are in a range of an ACK.
+ */
+static bool has_arrived(const struct dta_send_kept *k, const struct dta_answer *a)
 {
 	const uint32_t end = k->first + k->reports;
 
-	if (!before(a->next, end))
+	if (!is_before(a->next, end))
 		return true;
 	for (uint32_t i = 0; a->type == DTA_ACK && i < a->ranges; i++)
-		if (!before(k->first, a->range[i].first) &&
-		    !before(a->range[i].first + a->range[i].count, end))
+		if (!is_before(k->first, a->range[i].first) &&
+		    !is_before(a->range[i].first + a->range[i].count, end))
 			return true;
 	return false;
 }
 
-static void answered(struct dta_send_sender *x, const struct dta_answer *a)
+static void apply_answer(struct dta_send_sender *x, const struct dta_answer *a)
 {
 	const uint32_t index = a->reporter - x->s->reporter;
 	struct dta_send_reporter *rep;
@@ -288,9 +293,9 @@ static void answered(struct dta_send_sender *x, const struct dta_answer *a)
 	rep->credits = a->credits;
 	if (!x->s->essential)
 		return;
-	/* An answer beyond the last report sent is forged or mistaken. */
-	while (!before(rep->sequence, a->next) && rep->settled < rep->made &&
-	       arrived(&rep->slot[rep->settled % x->ring], a)) {
+	/* Ignore an answer beyond the last sent report: it is forged or faulty. */
+	while (!is_before(rep->sequence, a->next) && rep->settled < rep->made &&
+	       has_arrived(&rep->slot[rep->settled % x->ring], a)) {
 		const struct dta_send_kept *k = &rep->slot[rep->settled++ % x->ring];
 
 		rep->settled_sequence = k->first + k->reports;
@@ -304,8 +309,8 @@ static void answered(struct dta_send_sender *x, const struct dta_answer *a)
 		for (uint32_t i = 0; i < a->ranges; i++) {
 			const uint32_t end = a->range[i].first + a->range[i].count;
 
-			if (before(k->first, end) &&
-			    before(a->range[i].first, k->first + k->reports)) {
+			if (is_before(k->first, end) &&
+			    is_before(a->range[i].first, k->first + k->reports)) {
 				send_again(x, index, p, DTA_AGAIN);
 				break;
 			}
@@ -314,7 +319,7 @@ static void answered(struct dta_send_sender *x, const struct dta_answer *a)
 	send_queue(x, fd_of(x, index));
 }
 
-/* Handles answers, waiting up to timeout_ms for the first. True if any came. */
+/* Processes answers; waits up to timeout_ms for the first. Returns true if any answer arrived. */
 static bool listen_to_answers(struct dta_send_sender *x, int timeout_ms)
 {
 	struct pollfd p[SOCKETS];
@@ -334,33 +339,33 @@ static bool listen_to_answers(struct dta_send_sender *x, int timeout_ms)
 			struct dta_answer a;
 
 			any = true;
-			/* Forged or malformed. */
+			/* A forged or malformed answer. */
 			if ((x->s->mac && !dta_mac_fits(x->s->mac, packet, (size_t)n)) ||
 			    dta_answer_parse(packet, (size_t)n, &a) != DTA_FINE)
 				x->sent->bad_answers++;
 			else
-				answered(x, &a);
+				apply_answer(x, &a);
 		}
 	}
 	return any;
 }
 
-static uint32_t outstanding(const struct dta_send_reporter *rep)
+static uint32_t reports_in_flight(const struct dta_send_reporter *rep)
 {
 	return rep->sequence - rep->settled_sequence;
 }
 
 /*
- * Waits until at most that many reports and packets of a reporter are in flight; the oldest is sent
- * again if it gets no answer. False: no progress for --wait, or a signal.
+ * Waits until at most this many reports and packets of a reporter are in flight, and resends the
+ * oldest packet if it gets no answer. Returns false on a signal, or without progress for --wait.
  */
-static bool settle(struct dta_send_sender *x, uint32_t index, uint32_t reports, uint64_t packets,
-		   int stop)
+static bool settle_reporter(struct dta_send_sender *x, uint32_t index, uint32_t reports,
+			    uint64_t packets, int stop)
 {
 	struct dta_send_reporter *rep = &x->reporter[index];
 	uint64_t moved = base_now_ns(), asked = moved;
 
-	while (outstanding(rep) > reports || rep->made - rep->settled > packets) {
+	while (reports_in_flight(rep) > reports || rep->made - rep->settled > packets) {
 		const uint32_t was = rep->settled_sequence;
 		uint64_t now;
 
@@ -382,20 +387,20 @@ static bool settle(struct dta_send_sender *x, uint32_t index, uint32_t reports, 
 	return true;
 }
 
-/* ---- bursts ---- */
+/* Bursts */
 
 /* Duplicates and reorders packets of a burst. */
-static void befall(struct dta_send_sender *x)
+static void inject_faults(struct dta_send_sender *x)
 {
 	const uint32_t n = x->queued;
 
 	for (uint32_t i = 0; i < n; i++)
-		if (chance(x, x->s->duplicate)) {
+		if (draw_chance(x, x->s->duplicate)) {
 			x->queue[x->queued++] = x->queue[i];
 			x->sent->duplicated++;
 		}
 	for (uint32_t i = 0; i + 1 < x->queued; i++)
-		if (chance(x, x->s->reorder)) {
+		if (draw_chance(x, x->s->reorder)) {
 			uint32_t to = i + 1 + (uint32_t)(x->random % FAR);
 			struct iovec swapped = x->queue[i];
 
@@ -406,7 +411,7 @@ static void befall(struct dta_send_sender *x)
 		}
 }
 
-/* False: fatal. */
+/* Returns false on a fatal error. */
 static bool send_burst(struct dta_send_sender *x, uint32_t index, int stop)
 {
 	struct dta_send_reporter *rep = &x->reporter[index];
@@ -416,28 +421,26 @@ static bool send_burst(struct dta_send_sender *x, uint32_t index, int stop)
 		const uint32_t most = BASE_MIN(rep->credits, UNSETTLED);
 		const uint32_t per_burst = packets * x->s->pack;
 
-		if (!settle(x, index, most > per_burst ? most - per_burst : 0, x->ring - BURST,
-			    stop))
+		if (!settle_reporter(x, index, most > per_burst ? most - per_burst : 0,
+				     x->ring - BURST, stop))
 			return false;
 	}
 	while (packets--) {
-		/*
-		 * The last packet of a reporter is never withheld: nothing would reveal its loss.
-		 */
+		/* Never withhold the last packet of a reporter: nothing would reveal its loss. */
 		const bool near_end = x->total - x->load->n <=
 				      (uint64_t)x->burst * x->s->pack * x->s->reporters;
 
-		if (!make(x, index, !near_end && chance(x, x->s->loss))) {
+		if (!make_packet(x, index, !near_end && draw_chance(x, x->s->loss))) {
 			rep->through = true;
 			break;
 		}
 	}
-	befall(x);
+	inject_faults(x);
 	send_queue(x, fd_of(x, index));
 	return true;
 }
 
-static void pace(struct dta_send_sender *x)
+static void pace_sending(struct dta_send_sender *x)
 {
 	const uint64_t due = x->began +
 			     (uint64_t)((double)x->sent->reports * 1e9 / (double)x->s->rate);
@@ -462,10 +465,10 @@ static int send_all(struct dta_send_sender *x, int stop)
 				return -ETIMEDOUT;
 			through += x->reporter[r].through;
 			if (x->s->rate)
-				pace(x);
+				pace_sending(x);
 		}
 		if (x->broken)
-			return complain(x->cmd, x->s->xdp, -x->broken);
+			return report_error(x->cmd, x->s->xdp, -x->broken);
 		if (base_stop_wait(stop, 0))
 			return 0;
 	} while (through < x->s->reporters);
@@ -479,14 +482,14 @@ static int settle_all(struct dta_send_sender *x, int stop)
 	if (!x->s->essential || x->s->legacy)
 		return 0;
 	for (uint32_t r = 0; r < x->s->reporters; r++)
-		if (err || !settle(x, r, 0, 0, stop)) {
+		if (err || !settle_reporter(x, r, 0, 0, stop)) {
 			err = -ETIMEDOUT;
-			x->sent->unsettled += outstanding(&x->reporter[r]);
+			x->sent->unsettled += reports_in_flight(&x->reporter[r]);
 		}
 	return err;
 }
 
-/* ---- from the start to the end ---- */
+/* Start and end */
 
 static int connect_to(struct dta_send_sender *x)
 {
@@ -508,7 +511,7 @@ static int connect_to(struct dta_send_sender *x)
 	for (uint32_t i = 0; i < x->sockets; i++) {
 		x->fd[i] = socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 		if (x->fd[i] < 0 || connect(x->fd[i], found->ai_addr, found->ai_addrlen)) {
-			err = complain(x->cmd, x->s->to, errno);
+			err = report_error(x->cmd, x->s->to, errno);
 			break;
 		}
 		setsockopt(x->fd[i], SOL_SOCKET, SO_SNDBUF, &(int){1 << 22}, sizeof(int));
@@ -521,7 +524,9 @@ static int connect_to(struct dta_send_sender *x)
 	return err;
 }
 
-/* Bytes of the largest packet of --pack reports: alternating kinds are separate blocks. */
+/*
+ * Returns the size of the largest packet of --pack reports: alternating kinds need separate blocks.
+ */
 static uint64_t worst_packet(const struct cli_dta_settings *s)
 {
 	uint64_t item = 0;
@@ -575,11 +580,11 @@ int cli_dta_send(const struct base_command *cmd, const struct cli_dta_settings *
 	for (uint32_t i = 0; i < SOCKETS; i++)
 		x.fd[i] = -1;
 	x.reporter = calloc(s->reporters, sizeof(*x.reporter));
-	/* Without retransmission, one burst's buffers serve all reporters. */
+	/* Without retransmission, all reporters share the buffers of one burst. */
 	slot = calloc((size_t)x.ring * (keep ? s->reporters : 1), sizeof(*slot));
 	data = malloc((size_t)x.room * x.ring * (keep ? s->reporters : 1));
 	if (!x.reporter || !slot || !data) {
-		err = complain(cmd, "memory", ENOMEM);
+		err = report_error(cmd, "memory", ENOMEM);
 		goto out;
 	}
 	for (uint32_t r = 0; r < s->reporters; r++)
@@ -606,7 +611,7 @@ int cli_dta_send(const struct base_command *cmd, const struct cli_dta_settings *
 	err = send_all(&x, stop);
 	flush_frames(&x);
 	if (!err && x.broken)
-		err = complain(cmd, s->xdp, -x.broken);
+		err = report_error(cmd, s->xdp, -x.broken);
 	sent->elapsed_ns = base_now_ns() - x.began;
 	if (settle_all(&x, stop) && !err)
 		err = -ETIMEDOUT;

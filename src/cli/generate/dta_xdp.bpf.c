@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * dta_xdp.bpf.c - copies the generator's next frame into a frame of the kernel's
- * (BPF_F_TEST_XDP_LIVE_FRAMES), and redirects it out of an interface.
+ * dta_xdp.bpf.c - copies the generator's next frame into a frame of the kernel
+ * (BPF_F_TEST_XDP_LIVE_FRAMES) and redirects it to an interface.
  */
 #include <stdbool.h>
 
@@ -13,7 +13,7 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-const volatile __u32 out = 0; /* the interface */
+const volatile __u32 out = 0; /* index of the interface */
 const volatile __u32 longest = GD_XDP_FRAME_MAX;
 
 __u32 next = 0;
@@ -21,7 +21,7 @@ __u32 next = 0;
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1); /* set by the loader, like the size of the values */
+	__uint(max_entries, 1); /* the loader sets this and the size of the values */
 	__uint(key_size, sizeof(__u32));
 	__uint(value_size, sizeof(struct cli_dta_xdp_frame) + GD_XDP_FRAME_MAX);
 } frames SEC(".maps");

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * dta_xdp.c - packets past the network stack: frames that the kernel makes and a program fills
- * (Documentation/bpf/bpf_prog_run.rst, "Running XDP programs in live frame mode"; Linux 5.18).
- * IPv4, to a neighbour. Answers come to the sockets whose ports the packets carry.
+ * dta_xdp.c - sends packets that bypass the network stack: the kernel allocates frames and a BPF
+ * program fills them (Documentation/bpf/bpf_prog_run.rst, "Running XDP programs in live frame
+ * mode"; Linux 5.18). Supports IPv4 to a neighbour. Answers arrive at the sockets, whose ports the
+ * packets carry.
  */
 #include "cli/generate/dta.h"
 
@@ -28,25 +29,26 @@
 #include "dta/io/checksum.h"
 #include "generate_dta_xdp.skel.h"
 
-#define HEADERS	   42u /* Ethernet, IPv4, UDP */
+#define HEADERS	   42u /* size of the Ethernet, IPv4 and UDP headers */
 #define RESOLVE_MS 2000
 /*
- * Frames per run: the kernel takes milliseconds to begin and end one, waiting for a grace period on
- * all cores (bpf_dispatcher_change_prog()).
+ * Memory for the frames of one run. A run takes milliseconds to begin and end, because the kernel
+ * waits for a grace period on all cores (bpf_dispatcher_change_prog()).
  */
 #define ROOM_BYTES (32u << 20)
-#define DISCARD	   9 /* the discard port (RFC 863), which does not answer */
+#define DISCARD	   9 /* the discard port (RFC 863), which never answers */
 
 struct cli_dta_xdp {
 	struct generate_dta_xdp_bpf *program;
-	uint8_t *frames; /* the program's, mapped: struct cli_dta_xdp_frame, stride bytes
-			    each */
+	/* mapped frames of the program: struct cli_dta_xdp_frame, stride bytes each */
+	uint8_t *frames;
 	uint32_t stride, room, count, longest;
-	uint8_t head[HEADERS]; /* of all frames, without lengths, port and checksums */
-	uint64_t pseudo;       /* sum of the addresses, not folded */
+	/* headers common to all frames, without lengths, ports and checksums */
+	uint8_t head[HEADERS];
+	uint64_t pseudo; /* unfolded checksum of the addresses */
 };
 
-static uint16_t checksum(uint64_t sum)
+static uint16_t finish_checksum(uint64_t sum)
 {
 	return (uint16_t)~dta_sum_fold(sum);
 }
@@ -56,8 +58,8 @@ static void put16(uint8_t *at, uint16_t network)
 	memcpy(at, &network, 2);
 }
 
-/* The neighbour's link address; asks for it if it is unknown. */
-static int resolve(const char *interface, const struct sockaddr_in *to, uint8_t mac[6])
+/* Finds the link address of a neighbour. Resolves the address first if it is unknown. */
+static int resolve_neighbour(const char *interface, const struct sockaddr_in *to, uint8_t mac[6])
 {
 	struct sockaddr_in discard = *to;
 	const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -99,13 +101,13 @@ static int make_head(struct cli_dta_xdp *x, const char *interface, int fd, char 
 	if (strlen(interface) >= sizeof(r.ifr_name) || ioctl(fd, SIOCGIFHWADDR, &r))
 		return base_fail(error, bytes, -ENODEV, "--xdp: %s: no such interface", interface);
 	memcpy(x->head + 6, r.ifr_hwaddr.sa_data, 6);
-	err = resolve(interface, &to, x->head);
+	err = resolve_neighbour(interface, &to, x->head);
 	if (err)
 		return base_fail(error, bytes, err,
 				 "--xdp: %s: the translator is no neighbour there", interface);
 	x->head[12] = 0x08;
 	ip[0] = 0x45;
-	ip[6] = 0x40; /* not to be fragmented */
+	ip[6] = 0x40; /* don't fragment */
 	ip[8] = 64;
 	ip[9] = IPPROTO_UDP;
 	memcpy(ip + 12, &from.sin_addr, 4);
@@ -115,7 +117,7 @@ static int make_head(struct cli_dta_xdp *x, const char *interface, int fd, char 
 	return 0;
 }
 
-static int quiet(enum libbpf_print_level level, const char *format, va_list args)
+static int drop_log(enum libbpf_print_level level, const char *format, va_list args)
 {
 	(void)level;
 	(void)format;
@@ -128,18 +130,18 @@ static struct cli_dta_xdp_frame *frame_at(const struct cli_dta_xdp *x, uint32_t 
 	return (struct cli_dta_xdp_frame *)(void *)(x->frames + (size_t)i * x->stride);
 }
 
-static int load(struct cli_dta_xdp *x, const char *interface)
+static int load_program(struct cli_dta_xdp *x, const char *interface)
 {
 	const uint32_t out = if_nametoindex(interface);
 	const uint32_t longest = x->stride - (uint32_t)sizeof(struct cli_dta_xdp_frame);
-	libbpf_print_fn_t before = libbpf_set_print(quiet);
+	libbpf_print_fn_t before = libbpf_set_print(drop_log);
 	int err = 0;
 
 	x->program = generate_dta_xdp_bpf__open();
 	if (!x->program) {
 		err = -errno;
 	} else {
-		/* The program has them as constants. */
+		/* These are constants in the program. */
 		memcpy((void *)&x->program->rodata->out, &out, sizeof(out));
 		memcpy((void *)&x->program->rodata->longest, &longest, sizeof(longest));
 		err = bpf_map__set_value_size(x->program->maps.frames, x->stride);
@@ -157,7 +159,7 @@ static int load(struct cli_dta_xdp *x, const char *interface)
 		x->frames = NULL;
 		return -errno;
 	}
-	/* Probes the kernel with a frame of no length, which goes nowhere. */
+	/* Probe the kernel with an empty frame, which is dropped. */
 	x->count = 1;
 	x->longest = HEADERS;
 	return cli_dta_xdp_flush(x);
@@ -175,7 +177,7 @@ struct cli_dta_xdp *cli_dta_xdp_open(const char *interface, int fd, uint32_t lon
 	x->room = ROOM_BYTES / x->stride;
 	err = make_head(x, interface, fd, error, error_bytes);
 	if (!err) {
-		err = load(x, interface);
+		err = load_program(x, interface);
 		if (!err)
 			return x;
 		snprintf(error, error_bytes, "--xdp: %s: %s%s", interface, strerror(-err),
@@ -206,12 +208,12 @@ int cli_dta_xdp_put(struct cli_dta_xdp *x, uint16_t port, const void *packet, ui
 	ip = f->data + 14;
 	udp = ip + 20;
 	put16(ip + 2, htons((uint16_t)(28 + bytes)));
-	put16(ip + 10, checksum(dta_sum_of(ip, 20)));
+	put16(ip + 10, finish_checksum(dta_sum_of(ip, 20)));
 	put16(udp, htons(port));
 	put16(udp + 4, htons((uint16_t)(8 + bytes)));
 	memcpy(udp + 8, packet, bytes);
-	const uint16_t sum =
-		checksum(x->pseudo + htons((uint16_t)(8 + bytes)) + dta_sum_of(udp, 8 + bytes));
+	const uint16_t sum = finish_checksum(x->pseudo + htons((uint16_t)(8 + bytes)) +
+					     dta_sum_of(udp, 8 + bytes));
 
 	put16(udp + 6, sum ? sum : 0xffff);
 	return 0;
@@ -227,7 +229,7 @@ int cli_dta_xdp_flush(struct cli_dta_xdp *x)
 	while (!err && x->program->bss->next < x->count) {
 		o.repeat = (int)(x->count - x->program->bss->next);
 		err = bpf_prog_test_run_opts(bpf_program__fd(x->program->progs.send), &o);
-		if (err == -EINTR) /* resume */
+		if (err == -EINTR) /* continue */
 			err = 0;
 	}
 	x->count = x->longest = 0;

@@ -19,7 +19,7 @@
 #include "cli/common/common.h"
 #include "cli/generate/pods.h"
 
-/* ---- the parent ---- */
+/* Parent process */
 
 struct parent {
 	const struct base_command *cmd;
@@ -29,12 +29,12 @@ struct parent {
 	int stop, status[2], go[2], leave[2];
 };
 
-static int complain(const struct parent *p, const char *what, int err)
+static int report_error(const struct parent *p, const char *what, int err)
 {
 	return base_failure(p->cmd, "%s: %s", what, strerror(err));
 }
 
-static int start(struct parent *p)
+static int start_pods(struct parent *p)
 {
 	const pid_t self = getpid();
 
@@ -48,7 +48,7 @@ static int start(struct parent *p)
 		pid_t pid = fork();
 
 		if (pid < 0)
-			return complain(p, "fork", errno);
+			return report_error(p, "fork", errno);
 		if (!pid) {
 			prctl(PR_SET_PDEATHSIG, SIGKILL);
 			if (getppid() != self)
@@ -64,7 +64,10 @@ static int start(struct parent *p)
 	return BASE_EXIT_OK;
 }
 
-/* The number of processes at step or beyond; -1 after one line if one failed or died. */
+/*
+ * Returns the number of processes that reached step, or -1 after printing an error if one failed or
+ * died.
+ */
 static int look_at(struct parent *p, enum cli_generate_step step)
 {
 	int there = 0;
@@ -91,8 +94,8 @@ static int look_at(struct parent *p, enum cli_generate_step step)
 }
 
 /*
- * Waits until all have reached step. After a signal: with or_stopped returns 1, else tells the pods
- * to stop and waits on. 0, 1, or -1 after one line.
+ * Waits until all processes reach step. After a signal, returns 1 if or_stopped is set; otherwise
+ * tells the pods to stop and continues to wait. Returns 0 or 1, or -1 after printing an error.
  */
 static int wait_for(struct parent *p, enum cli_generate_step step, bool or_stopped)
 {
@@ -108,11 +111,11 @@ static int wait_for(struct parent *p, enum cli_generate_step step, bool or_stopp
 			return -1;
 		if ((uint32_t)there == p->started)
 			return stopped;
-		/* The timeout finds a child that died silently. */
+		/* The timeout detects a child that died silently. */
 		poll(fds, stopped ? 1 : 2, 100);
 		if (fds[0].revents && read(p->status[0], bytes, sizeof(bytes)) < 0 &&
 		    errno != EINTR)
-			return complain(p, "read", errno), -1;
+			return report_error(p, "read", errno), -1;
 		if (!stopped && fds[1].revents) {
 			stopped = true;
 			relaxed_store(*p->sh.stop, true);
@@ -129,7 +132,7 @@ static void end_of_file(int *fd)
 	*fd = -1;
 }
 
-static void finish(struct parent *p, bool kill_them)
+static void finish_pods(struct parent *p, bool kill_them)
 {
 	end_of_file(&p->leave[1]);
 	end_of_file(&p->go[1]);
@@ -141,7 +144,7 @@ static void finish(struct parent *p, bool kill_them)
 			waitpid(p->sh.process[i].pid, NULL, 0);
 }
 
-/* ---- the report ---- */
+/* Report */
 
 struct metrics_outcome {
 	uint64_t of_kind[CLI_KINDS], sum, all, cpu_ns, elapsed_ns;
@@ -178,7 +181,7 @@ static struct metrics_outcome add_up(const struct parent *p, uint64_t elapsed_ns
 	return o;
 }
 
-static json_t *whole(uint64_t v)
+static json_t *json_count(uint64_t v)
 {
 	return json_integer((json_int_t)v);
 }
@@ -192,29 +195,29 @@ static void report_json(const struct parent *p, const struct metrics_outcome *o)
 
 	for (int k = 0; k < CLI_KINDS; k++)
 		if (s->of_kind[k])
-			json_object_set_new(expect, names[k], whole(o->of_kind[k]));
+			json_object_set_new(expect, names[k], json_count(o->of_kind[k]));
 	if (s->of_kind[CLI_HISTOGRAM])
-		json_object_set_new(expect, "generated_size_bytes_sum", whole(o->sum));
+		json_object_set_new(expect, "generated_size_bytes_sum", json_count(o->sum));
 	for (uint32_t i = 0; i < s->pods; i++)
 		json_array_append_new(pods,
 				      json_pack("{s:o, s:i, s:o}", "pod",
 						json_sprintf("%s-%u", s->service, i), "pid",
 						(int)p->sh.process[i / s->pods_per_process].pid,
-						"total", whole(pod_total(p, i))));
-	cli_json_print(stdout,
-		       json_pack("{s:s, s:o, s:o, s:o, s:o, s:b, s:o, s:o, s:o, s:f, s:f, s:o}",
-				 "service", s->service, "pods", whole(s->pods), "metrics",
-				 whole(s->metrics), "threads", whole(s->threads), "updates",
-				 whole(s->updates), "complete", o->complete, "per_metric_total",
-				 o->complete ? whole(s->threads * s->updates) : json_null(),
-				 "grand_total", whole(o->all), "expect", expect, "elapsed_seconds",
-				 (double)o->elapsed_ns / 1e9, "ns_per_update",
-				 o->all ? (double)o->cpu_ns / (double)o->all : 0.0, "per_pod",
-				 pods),
-		       JSON_COMPACT | JSON_REAL_PRECISION(6));
+						"total", json_count(pod_total(p, i))));
+	cli_json_print(
+		stdout,
+		json_pack("{s:s, s:o, s:o, s:o, s:o, s:b, s:o, s:o, s:o, s:f, s:f, s:o}", "service",
+			  s->service, "pods", json_count(s->pods), "metrics",
+			  json_count(s->metrics), "threads", json_count(s->threads), "updates",
+			  json_count(s->updates), "complete", o->complete, "per_metric_total",
+			  o->complete ? json_count(s->threads * s->updates) : json_null(),
+			  "grand_total", json_count(o->all), "expect", expect, "elapsed_seconds",
+			  (double)o->elapsed_ns / 1e9, "ns_per_update",
+			  o->all ? (double)o->cpu_ns / (double)o->all : 0.0, "per_pod", pods),
+		JSON_COMPACT | JSON_REAL_PRECISION(6));
 }
 
-static int report(const struct parent *p, const struct metrics_outcome *o)
+static int report_outcome(const struct parent *p, const struct metrics_outcome *o)
 {
 	const struct cli_generate_settings *s = p->s;
 
@@ -237,11 +240,11 @@ static int report(const struct parent *p, const struct metrics_outcome *o)
 			printf("CPU time per update     %.2f ns\n",
 			       (double)o->cpu_ns / (double)o->all);
 	}
-	return fflush(stdout) || ferror(stdout) ? complain(p, "standard output", errno)
+	return fflush(stdout) || ferror(stdout) ? report_error(p, "standard output", errno)
 						: BASE_EXIT_OK;
 }
 
-/* ---- the command ---- */
+/* Command */
 
 static int parse_kinds(const struct base_command *cmd, struct cli_generate_settings *s)
 {
@@ -256,10 +259,10 @@ static int parse_kinds(const struct base_command *cmd, struct cli_generate_setti
 }
 
 /*
- * Sleeps until the time is over or a signal comes. It does not poll: benchmarks measure the cost of
- * being read on idle pods.
+ * Sleeps until the time is over or a signal arrives. Must not poll: benchmarks measure how much
+ * being read costs idle pods.
  */
-static int hold(struct parent *p, uint64_t began)
+static int hold_pods(struct parent *p, uint64_t began)
 {
 	sigset_t died;
 	int fd, code = BASE_EXIT_OK;
@@ -269,8 +272,8 @@ static int hold(struct parent *p, uint64_t began)
 	sigprocmask(SIG_BLOCK, &died, NULL);
 	fd = signalfd(-1, &died, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (fd < 0)
-		return complain(p, "signalfd", errno);
-	/* SIGCHLD of earlier deaths may be gone: look first. */
+		return report_error(p, "signalfd", errno);
+	/* SIGCHLD of an earlier death may be lost: check first. */
 	for (uint64_t held = 0; held < p->s->hold; held = base_now_ns() - began) {
 		uint64_t left = (p->s->hold - held) / 1000000 + 1;
 		struct pollfd fds[2] = {{.fd = fd, .events = POLLIN},
@@ -291,14 +294,14 @@ static int hold(struct parent *p, uint64_t began)
 	return code;
 }
 
-static int generate(struct parent *p)
+static int run_pods(struct parent *p)
 {
 	const struct cli_generate_settings *s = p->s;
 	struct metrics_outcome o;
 	uint64_t began, elapsed = 0;
 	int waited;
 
-	if (start(p) != BASE_EXIT_OK)
+	if (start_pods(p) != BASE_EXIT_OK)
 		return BASE_EXIT_FAILURE;
 	waited = wait_for(p, CLI_ATTACHED, true);
 	began = base_now_ns();
@@ -312,9 +315,9 @@ static int generate(struct parent *p)
 	if (waited < 0)
 		return BASE_EXIT_FAILURE;
 	o = add_up(p, elapsed);
-	if (report(p, &o) != BASE_EXIT_OK)
+	if (report_outcome(p, &o) != BASE_EXIT_OK)
 		return BASE_EXIT_FAILURE;
-	return waited ? BASE_EXIT_OK : hold(p, base_now_ns());
+	return waited ? BASE_EXIT_OK : hold_pods(p, base_now_ns());
 }
 
 static struct cli_generate_settings set = {
@@ -356,7 +359,7 @@ static const struct base_option table[] = {
 	{0},
 };
 
-static int run(const struct base_command *cmd, int argc, char **argv)
+static int run_metrics(const struct base_command *cmd, int argc, char **argv)
 {
 	struct parent p = {
 		.cmd = cmd, .s = &set, .status = {-1, -1}, .go = {-1, -1}, .leave = {-1, -1}};
@@ -378,19 +381,19 @@ static int run(const struct base_command *cmd, int argc, char **argv)
 
 	err = cli_generate_share(&set, &p.sh);
 	if (err)
-		return complain(&p, "memory", -err);
+		return report_error(&p, "memory", -err);
 	p.stop = base_stop_fd();
 	if (p.stop < 0) {
-		result = complain(&p, "signalfd", -p.stop);
+		result = report_error(&p, "signalfd", -p.stop);
 		goto unmap;
 	}
 	if (pipe2(p.status, O_CLOEXEC) || pipe2(p.go, O_CLOEXEC) || pipe2(p.leave, O_CLOEXEC)) {
-		result = complain(&p, "pipe", errno);
+		result = report_error(&p, "pipe", errno);
 		goto close_pipes;
 	}
-	signal(SIGPIPE, SIG_IGN); /* write() returns EPIPE; inherited by children */
-	result = generate(&p);
-	finish(&p, result != BASE_EXIT_OK);
+	signal(SIGPIPE, SIG_IGN); /* make write() return EPIPE; children inherit this */
+	result = run_pods(&p);
+	finish_pods(&p, result != BASE_EXIT_OK);
 close_pipes:
 	for (int i = 0; i < 2; i++) {
 		end_of_file(&p.leave[i]);
@@ -407,5 +410,5 @@ const struct base_command cli_generate_metrics = {
 	.name = "generate metrics",
 	.synopsis = "[OPTION]...",
 	.summary = "Run pods that update their metrics at an exact rate",
-	.run = run,
+	.run = run_metrics,
 };

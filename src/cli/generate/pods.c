@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* pods.c - a process of pods and their threads; see pods.h. */
+/* pods.c - a process that runs pods and their threads; see pods.h. */
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -16,7 +16,7 @@
 #include "base/relaxed.h"
 #include "cli/generate/pods.h"
 
-#define HISTOGRAM_CELLS 64 /* more than values 1 to 1024 need at scale 2 */
+#define HISTOGRAM_CELLS 64 /* more than the values 1 to 1024 need at scale 2 */
 
 const char *const cli_generate_family[CLI_KINDS] = {"generated_updates_total", "generated_level",
 						    "generated_size_bytes"};
@@ -30,7 +30,7 @@ int cli_generate_share(const struct cli_generate_settings *s, struct cli_generat
 {
 	size_t list = (cli_generate_processes(s) * sizeof(struct cli_generate_process) + 63) &
 		      ~(size_t)63;
-	const size_t line = 64; /* stop, alone in its cache line */
+	const size_t line = 64; /* stop has a cache line of its own */
 
 	sh->bytes = line + list +
 		    (size_t)s->pods * s->threads * sizeof(struct cli_generate_thread_total);
@@ -44,7 +44,7 @@ int cli_generate_share(const struct cli_generate_settings *s, struct cli_generat
 	return 0;
 }
 
-/* ---- a pod ---- */
+/* Pods */
 
 struct pods_pod {
 	char name[300];
@@ -115,7 +115,7 @@ static bool pod_open(const struct cli_generate_settings *s, struct pods_pod *p, 
 	return !stats.refused;
 }
 
-/* ---- a thread ---- */
+/* Threads */
 
 struct worker {
 	pthread_t thread;
@@ -127,7 +127,7 @@ struct worker {
 	uint64_t done[CLI_KINDS], sum;
 };
 
-/* xorshift64 (Marsaglia 2003) spreads observations over the buckets well enough. */
+/* xorshift64 (Marsaglia 2003); good enough to spread observations over the buckets. */
 static uint64_t next_random(uint64_t *x)
 {
 	*x ^= *x << 13;
@@ -136,8 +136,8 @@ static uint64_t next_random(uint64_t *x)
 	return *x;
 }
 
-/* Updates from..to of one pass over all metrics: counters, gauges, then histograms. */
-static inline void pass(struct worker *w, uint32_t from, uint32_t to)
+/* Makes updates [from, to) of a pass over all metrics: counters, then gauges, then histograms. */
+static inline void update_pass(struct worker *w, uint32_t from, uint32_t to)
 {
 	const uint32_t gauges = w->s->of_kind[CLI_COUNTER],
 		       histograms = gauges + w->s->of_kind[CLI_GAUGE];
@@ -155,12 +155,12 @@ static inline void pass(struct worker *w, uint32_t from, uint32_t to)
 		uint64_t v = 1 + (next_random(&w->random) >> 54);
 
 		sl_histogram_observe(w->pod->histogram[i - histograms], (double)v);
-		w->sum += v; /* whole numbers, of which the sum of doubles is exact */
+		w->sum += v; /* integers, for which the sum of doubles is exact */
 	}
 	w->done[CLI_HISTOGRAM] += i - from;
 }
 
-static void publish(struct worker *w)
+static void publish_total(struct worker *w)
 {
 	for (int k = 0; k < CLI_KINDS; k++)
 		relaxed_store(w->total->done[k], w->done[k]);
@@ -170,7 +170,8 @@ static void publish(struct worker *w)
 static void as_fast_as_possible(struct worker *w)
 {
 	const uint32_t m = w->s->metrics;
-	const uint64_t block = m < 4096 ? 4096 / m : 1; /* passes between two checks of stop */
+	/* number of passes between two checks of stop */
+	const uint64_t block = m < 4096 ? 4096 / m : 1;
 
 	for (uint64_t u = 0; u < w->s->updates;) {
 		uint64_t n = BASE_MIN(w->s->updates - u, block);
@@ -178,9 +179,9 @@ static void as_fast_as_possible(struct worker *w)
 		if (relaxed_load(*w->sh->stop))
 			return;
 		for (uint64_t i = 0; i < n; i++)
-			pass(w, 0, m);
+			update_pass(w, 0, m);
 		u += n;
-		publish(w);
+		publish_total(w);
 	}
 }
 
@@ -202,15 +203,15 @@ static void at_a_rate(struct worker *w)
 			uint32_t at = (uint32_t)(made % m);
 			uint32_t n = due - made < m - at ? (uint32_t)(due - made) : m - at;
 
-			pass(w, at, at + n);
+			update_pass(w, at, at + n);
 			made += n;
 			if (relaxed_load(*w->sh->stop))
 				break;
 		}
-		publish(w);
+		publish_total(w);
 		/*
-		 * Sleeps until the next is due: at least 1 ms, so as not to spin; at most 50 ms, to
-		 * see a stop.
+		 * Sleep until the next update is due, for at least 1 ms to avoid spinning, and at
+		 * most 50 ms to notice a stop.
 		 */
 		until = (uint64_t)((made + 1) * 1000000000u / rate);
 		elapsed = base_now_ns() - start;
@@ -221,7 +222,7 @@ static void at_a_rate(struct worker *w)
 	}
 }
 
-static void *work(void *arg)
+static void *run_worker(void *arg)
 {
 	struct worker *w = arg;
 	struct timespec ts;
@@ -230,20 +231,20 @@ static void *work(void *arg)
 		at_a_rate(w);
 	else
 		as_fast_as_possible(w);
-	publish(w);
+	publish_total(w);
 	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
 	relaxed_store(w->total->cpu_ns, (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec);
 	return NULL;
 }
 
-/* ---- a child ---- */
+/* Child process */
 
-static void step(const struct cli_generate_child *c, enum cli_generate_step step)
+static void report_step(const struct cli_generate_child *c, enum cli_generate_step step)
 {
-	/* Release: pairs with the acquire in look_at(), which then sees error and totals. */
+	/* Release: pairs with the acquire in look_at(), whose reads of error and totals follow. */
 	__atomic_store_n(&c->self->step, (char)step, __ATOMIC_RELEASE);
 	if (write(c->status, "", 1) < 0) {
-		/* the parent is gone: leave */
+		/* the parent has exited: exit too */
 	}
 }
 
@@ -255,11 +256,11 @@ __attribute__((format(printf, 2, 3))) static void failed(struct cli_generate_chi
 	va_start(ap, fmt);
 	vsnprintf(c->self->error, sizeof(c->self->error), fmt, ap);
 	va_end(ap);
-	step(c, CLI_FAILED);
+	report_step(c, CLI_FAILED);
 	_exit(BASE_EXIT_FAILURE);
 }
 
-/* Never written: read() returns at end of file. */
+/* Waits for end of file on a pipe that is never written to. */
 static void wait_for_end(int fd)
 {
 	struct pollfd p = {.fd = fd};
@@ -275,7 +276,7 @@ static bool told_to_leave(const struct cli_generate_child *c, int timeout_ms)
 	return poll(&p, 1, timeout_ms) > 0; /* POLLHUP */
 }
 
-/* A pod that is not attached; NULL: all are. */
+/* Returns a pod that is not attached, or NULL if all are. */
 static const struct pods_pod *missing_of(const struct pods_pod *pods, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)
@@ -284,8 +285,8 @@ static const struct pods_pod *missing_of(const struct pods_pod *pods, uint32_t n
 	return NULL;
 }
 
-static void count(struct cli_generate_child *c, const struct pods_pod *pods, uint32_t first,
-		  uint32_t n)
+static void count_updates(struct cli_generate_child *c, const struct pods_pod *pods, uint32_t first,
+			  uint32_t n)
 {
 	const uint32_t threads = c->s->threads;
 	struct worker *workers = calloc((size_t)n * threads, sizeof(*workers));
@@ -296,7 +297,7 @@ static void count(struct cli_generate_child *c, const struct pods_pod *pods, uin
 	if (!workers)
 		failed(c, "out of memory");
 	pthread_attr_init(&attr);
-	pthread_attr_setstacksize(&attr, 256 << 10); /* there may be thousands */
+	pthread_attr_setstacksize(&attr, 256 << 10); /* there may be thousands of threads */
 	for (; started < (size_t)n * threads; started++) {
 		struct worker *w = &workers[started];
 		uint64_t number = (uint64_t)first * threads + started;
@@ -305,9 +306,9 @@ static void count(struct cli_generate_child *c, const struct pods_pod *pods, uin
 		w->sh = c->sh;
 		w->pod = &pods[started / threads];
 		w->total = &c->sh->total[number];
-		/* An odd multiple: never 0, the fixed point of xorshift. */
+		/* An odd number: xorshift must not start with 0. */
 		w->random = (c->s->seed + number + 1) * 0x9e3779b97f4a7c15u | 1;
-		err = pthread_create(&w->thread, &attr, work, w);
+		err = pthread_create(&w->thread, &attr, run_worker, w);
 		if (err)
 			break;
 	}
@@ -321,11 +322,11 @@ static void count(struct cli_generate_child *c, const struct pods_pod *pods, uin
 	free(workers);
 }
 
-/* The library's last message, as the cause of a failure. */
+/* Last log message of the library, to explain a failure. */
 static char library_said[160];
 static pthread_mutex_t library_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static void hear(enum sl_log_level level, const char *line, void *arg)
+static void keep_message(enum sl_log_level level, const char *line, void *arg)
 {
 	(void)arg;
 	if (level > SL_LOG_WARN)
@@ -336,8 +337,8 @@ static void hear(enum sl_log_level level, const char *line, void *arg)
 }
 
 /*
- * Never returns. No sl_publisher_close(): the agent must see a pod that ends, and keep its last
- * values.
+ * Never returns. Does not call sl_publisher_close(): the agent must see that the pod ends, and keep
+ * its last values.
  */
 void cli_generate_child(struct cli_generate_child *c, uint32_t index)
 {
@@ -351,7 +352,7 @@ void cli_generate_child(struct cli_generate_child *c, uint32_t index)
 
 	if (!pods)
 		failed(c, "out of memory");
-	sl_set_log(hear, NULL);
+	sl_set_log(keep_message, NULL);
 	for (uint32_t i = 0; i < n; i++)
 		if (!pod_open(s, &pods[i], first + i, error, sizeof(error)))
 			failed(c, "%s", error);
@@ -365,11 +366,11 @@ void cli_generate_child(struct cli_generate_child *c, uint32_t index)
 		if (told_to_leave(c, 2))
 			_exit(BASE_EXIT_OK);
 	}
-	step(c, CLI_ATTACHED);
+	report_step(c, CLI_ATTACHED);
 	wait_for_end(c->go);
 	if (!told_to_leave(c, 0)) {
-		count(c, pods, first, n);
-		step(c, CLI_DONE);
+		count_updates(c, pods, first, n);
+		report_step(c, CLI_DONE);
 		wait_for_end(c->leave);
 	}
 	_exit(BASE_EXIT_OK);

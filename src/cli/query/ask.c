@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ask.c - see ask.h. */
+/* ask.c - implements ask.h. */
 #include "cli/common/common.h"
 #include "cli/query/ask.h"
 #include "cli/common/token.h"
@@ -17,20 +17,23 @@
 #define PATH_BYTES 768
 #define TIMEOUT_MS 10000l
 
-/* ---- over HTTP ---- */
+/* HTTP */
 
-/* What to do about a refusal, after what the collector says. */
-static const char *advice(long status, const char *token)
+/* Returns a hint to append to the collector's error message. */
+static const char *hint_for(long status, const char *token)
 {
 	if (status != 401)
 		return "";
-	return token ? ": its --admin-token-file holds another token: give --token-file"
+	return token ? ": its --admin-token-file has another token: give --token-file"
 		     : ": give --token-file, or run as the collector's user";
 }
 
-/* GET, or POST of a body, which it takes over, or a method. NULL after a line on stderr. */
-static json_t *fetch(struct cli_query_collectors *c, uint32_t member, const char *method,
-		     const char *path, json_t *body)
+/*
+ * Sends a GET request, a POST request with a body, or another method. Takes over the reference to
+ * body. Returns NULL after printing an error.
+ */
+static json_t *send_request(struct cli_query_collectors *c, uint32_t member, const char *method,
+			    const char *path, json_t *body)
 {
 	char *posted = body ? json_dumps(body, JSON_COMPACT) : NULL, *answer, why[256];
 	const char *at = c->member[member].at, *token = c->member[member].token;
@@ -56,9 +59,9 @@ static json_t *fetch(struct cli_query_collectors *c, uint32_t member, const char
 
 			base_failure(&cli_cmd_query, "%s: %s%s", at,
 				     said	     ? said
-				     : status == 404 ? "has no stores: is it run with --dta?"
-						     : "gave a malformed answer",
-				     advice(status, token));
+				     : status == 404 ? "has no stores: was it started with --dta?"
+						     : "sent a malformed response",
+				     hint_for(status, token));
 			json_decref(j);
 			j = NULL;
 		}
@@ -67,8 +70,8 @@ static json_t *fetch(struct cli_query_collectors *c, uint32_t member, const char
 	return j;
 }
 
-/* Adds a parameter to a path of PATH_BYTES. */
-static void add(void *path, const char *key, const char *value)
+/* Appends a parameter to a path of PATH_BYTES bytes. */
+static void add_parameter(void *path, const char *key, const char *value)
 {
 	char *safe = curl_easy_escape(NULL, value, 0);
 	size_t n = strlen(path);
@@ -78,7 +81,7 @@ static void add(void *path, const char *key, const char *value)
 	curl_free(safe);
 }
 
-/* The same to an object, where all but the policy are numbers. */
+/* Adds a parameter to a JSON object. All parameters but the policy are numbers. */
 static void add_member(void *body, const char *key, const char *value)
 {
 	uint64_t number;
@@ -121,13 +124,13 @@ void cli_query_parameters(const struct cli_query_settings *set,
 
 json_t *cli_query_get(struct cli_query_collectors *c, uint32_t member, const char *path)
 {
-	return fetch(c, member, NULL, path, NULL);
+	return send_request(c, member, NULL, path, NULL);
 }
 
 bool cli_query_order(struct cli_query_collectors *c, uint32_t member, const char *method,
 		     const char *path, json_t *body)
 {
-	json_t *j = fetch(c, member, method, path, body);
+	json_t *j = send_request(c, member, method, path, body);
 	bool done = j;
 
 	json_decref(j);
@@ -141,12 +144,12 @@ json_t *cli_query_ask_one(struct cli_query_collectors *c, uint32_t member, const
 	json_t *j, *list, *body, *answers;
 
 	if (n < 2) {
-		add(path, "store", store);
+		add_parameter(path, "store", store);
 		if (n)
-			add(path, "key", keys[0]);
-		cli_query_parameters(c->set, add, path);
+			add_parameter(path, "key", keys[0]);
+		cli_query_parameters(c->set, add_parameter, path);
 		if (c->n > 1 && !strcmp(c->kind, "sketch"))
-			add(path, "cells", "1");
+			add_parameter(path, "cells", "1");
 		j = cli_query_get(c, member, path);
 		return j ? json_pack("[o]", j) : NULL;
 	}
@@ -155,21 +158,22 @@ json_t *cli_query_ask_one(struct cli_query_collectors *c, uint32_t member, const
 		json_array_append_new(list, json_string(keys[i]));
 	body = json_pack("{s:s,s:o}", "store", store, "keys", list);
 	cli_query_parameters(c->set, add_member, body);
-	j = fetch(c, member, NULL, path, body);
+	j = send_request(c, member, NULL, path, body);
 	answers = json_incref(json_object_get(j, "answers"));
 	json_decref(j);
 	if (j && json_array_size(answers) != n) {
-		base_failure(&cli_cmd_query, "%s: gave a malformed answer", c->member[member].at);
+		base_failure(&cli_cmd_query, "%s: sent a malformed response", c->member[member].at);
 		json_decref(answers);
 		return NULL;
 	}
 	return answers;
 }
 
-/* ---- several ---- */
+/* Several collectors */
 
-/* Learns the collector's name and store. False: it has no such store. */
-static bool met(struct cli_query_collectors *c, uint32_t member, const char *store, const json_t *j)
+/* Records the name and the store of a collector. Returns false if it has no such store. */
+static bool note_collector(struct cli_query_collectors *c, uint32_t member, const char *store,
+			   const json_t *j)
 {
 	const json_t *s;
 	size_t i;
@@ -216,7 +220,7 @@ bool cli_query_meet(struct cli_query_collectors *c, const struct cli_query_setti
 
 		if (!j)
 			continue;
-		c->member[i].up = met(c, i, store, j);
+		c->member[i].up = note_collector(c, i, store, j);
 		up += c->member[i].up;
 		if (!c->member[i].up)
 			base_failure(&cli_cmd_query, "%s: no store '%.64s'", c->member[i].at,
@@ -226,10 +230,10 @@ bool cli_query_meet(struct cli_query_collectors *c, const struct cli_query_setti
 	return up > 0;
 }
 
-/* The order to ask in: the ring's, of members that are up; those without an own name come last. */
-static uint32_t order(const struct cli_query_collectors *c, const struct dta_hash_ring *ring,
-		      const uint32_t *of_ring, uint64_t hash,
-		      uint32_t asked[DTA_HASH_RING_MEMBERS_MAX])
+/* Lists the available members in query order: ring members first, then members without a name. */
+static uint32_t query_order(const struct cli_query_collectors *c, const struct dta_hash_ring *ring,
+			    const uint32_t *of_ring, uint64_t hash,
+			    uint32_t asked[DTA_HASH_RING_MEMBERS_MAX])
 {
 	uint64_t left = ring->members < 64 ? (1ull << ring->members) - 1 : ~0ull, done = 0;
 	uint32_t n = 0;
@@ -247,7 +251,7 @@ static uint32_t order(const struct cli_query_collectors *c, const struct dta_has
 	return n;
 }
 
-/* The ring of members with known names; of_ring maps ring members to members of c. */
+/* Builds the ring of the members with known names. of_ring maps ring members to members of c. */
 static void ring_of(const struct cli_query_collectors *c, struct dta_hash_ring *ring,
 		    uint32_t of_ring[DTA_HASH_RING_MEMBERS_MAX])
 {
@@ -268,7 +272,7 @@ static void ring_of(const struct cli_query_collectors *c, struct dta_hash_ring *
 		*ring = (struct dta_hash_ring){0};
 }
 
-/* Rank of an answer: found, then conflict, then empty. */
+/* Ranks results: found, then conflict, then empty. */
 int cli_query_weight(const json_t *a)
 {
 	static const char *const of[] = {"unknown", "empty", "conflict", "found"};
@@ -293,18 +297,19 @@ uint32_t cli_query_order_of(const struct cli_query_collectors *c, const char *ke
 		n = sizeof(list);
 	}
 	ring_of(c, &ring, of_ring);
-	return order(c, &ring, of_ring,
-		     dta_hash_ring_hash(c->tenant, c->store, bytes, n > 0 ? (size_t)n : 0), asked);
+	return query_order(c, &ring, of_ring,
+			   dta_hash_ring_hash(c->tenant, c->store, bytes, n > 0 ? (size_t)n : 0),
+			   asked);
 }
 
-/* Asks a member for keys[i], the answer to which is answers[of[i]]. */
+/* Asks a member for keys[i], whose answer goes to answers[of[i]]. */
 static void ask_turn(struct cli_query_collectors *c, uint32_t member, const char *store,
 		     char *const *keys, const size_t *of, size_t n, json_t *answers)
 {
 	json_t *got = cli_query_ask_one(c, member, store, keys, n), *a;
 	size_t i;
 
-	if (!got) { /* it is gone: ask the next member */
+	if (!got) { /* the member is unavailable: ask the next one */
 		c->member[member].up = false;
 		return;
 	}
@@ -319,7 +324,7 @@ static void ask_turn(struct cli_query_collectors *c, uint32_t member, const char
 	json_decref(got);
 }
 
-/* Asks each key of its member, then of the following ones, until one has it. */
+/* Asks the responsible member for each key, then the following members until one has the key. */
 static json_t *ask_in_turn(struct cli_query_collectors *c, const char *store, char *const *keys,
 			   size_t n)
 {
@@ -338,7 +343,7 @@ static json_t *ask_in_turn(struct cli_query_collectors *c, const char *store, ch
 		int bytes = dta_query_key(keys[i], key);
 
 		json_array_append_new(answers, json_null());
-		plan[i].turns = order(
+		plan[i].turns = query_order(
 			c, &ring, of_ring,
 			dta_hash_ring_hash(c->tenant, c->store, key, bytes > 0 ? (size_t)bytes : 0),
 			plan[i].asked);
@@ -360,14 +365,14 @@ static json_t *ask_in_turn(struct cli_query_collectors *c, const char *store, ch
 	free(some);
 	free(of);
 	for (size_t i = 0; i < n; i++)
-		if (!json_is_object(json_array_get(answers, i))) { /* no member was left */
+		if (!json_is_object(json_array_get(answers, i))) { /* no member could answer */
 			json_decref(answers);
 			return NULL;
 		}
 	return answers;
 }
 
-static void sum(json_t *to, const json_t *from, const char *key)
+static void add_counts(json_t *to, const json_t *from, const char *key)
 {
 	const json_t *x = json_object_get(to, key), *y = json_object_get(from, key);
 
@@ -377,7 +382,10 @@ static void sum(json_t *to, const json_t *from, const char *key)
 				    : json_integer(json_integer_value(x) + json_integer_value(y)));
 }
 
-/* Sums counters: each is never too low, and too high by at most its bound, with its probability. */
+/*
+ * Adds counters. Each is never too low, and too high by at most its error bound, with the stated
+ * probability.
+ */
 static void add_up(json_t *to, const json_t *a)
 {
 	if (!cli_json_is(a, "result", "found"))
@@ -386,8 +394,8 @@ static void add_up(json_t *to, const json_t *a)
 		json_object_update(to, (json_t *)(uintptr_t)a);
 		return;
 	}
-	sum(to, a, "value");
-	sum(to, a, "error");
+	add_counts(to, a, "value");
+	add_counts(to, a, "error");
 	json_object_set_new(to, "error_probability",
 			    json_real(cli_json_number(to, "error_probability") *
 				      cli_json_number(a, "error_probability")));
@@ -455,7 +463,7 @@ json_t *cli_query_ask(struct cli_query_collectors *c, const char *store, char *c
 	return ask_all(c, store, keys, n);
 }
 
-/* ---- keys ---- */
+/* Keys */
 
 static int by_value(const void *x, const void *y)
 {
@@ -465,14 +473,14 @@ static int by_value(const void *x, const void *y)
 	return (a < b) - (a > b);
 }
 
-/* Adds the keys of one answer, each once, summing its counts; of replicas the greatest. */
+/* Merges the keys of an answer and sums their counts; takes the greatest count among replicas. */
 static void add_keys(json_t *all, json_t *index, const json_t *got, uint32_t replicas)
 {
 	json_t *keys = json_object_get(all, "keys"), *k, *have;
 	size_t i;
 
-	sum(all, got, "known");
-	sum(all, got, "overwritten_blocks");
+	add_counts(all, got, "known");
+	add_counts(all, got, "overwritten_blocks");
 	json_array_foreach(json_object_get(got, "keys"), i, k)
 	{
 		have = json_object_get(index, cli_json_text(k, "key"));
@@ -480,15 +488,15 @@ static void add_keys(json_t *all, json_t *index, const json_t *got, uint32_t rep
 			json_array_append(keys, k);
 			json_object_set(index, cli_json_text(k, "key"), k);
 		} else if (replicas < 2 && json_object_get(k, "value")) {
-			sum(have, k, "value");
+			add_counts(have, k, "value");
 		} else if (cli_json_integer(k, "value") > cli_json_integer(have, "value")) {
 			json_object_set(have, "value", json_object_get(k, "value"));
 		}
 	}
 }
 
-/* Sorts by count, and cuts to max. */
-static void cut(json_t *all, size_t max, bool top)
+/* Sorts by count and truncates to max. */
+static void sort_and_cut(json_t *all, size_t max, bool top)
 {
 	json_t *keys = json_object_get(all, "keys"), *some = json_array();
 	size_t n = json_array_size(keys), from = !top && n > max ? n - max : 0;
@@ -509,12 +517,14 @@ json_t *cli_query_keys(struct cli_query_collectors *c, const char *store, size_t
 	char path[PATH_BYTES] = "/api/v1/dta/keys", most[24];
 	json_t *all = NULL, *got, *index = json_object();
 
-	/* A key great in total may not be among the greatest of any one: ask for many. */
+	/*
+	 * A key that is large in total may not be among the largest of any collector: request many.
+	 */
 	snprintf(most, sizeof(most), "%zu", c->n > 1 && top ? 10000 : max);
-	add(path, "store", store);
-	add(path, "max", most);
+	add_parameter(path, "store", store);
+	add_parameter(path, "max", most);
 	if (top)
-		add(path, "top", "1");
+		add_parameter(path, "top", "1");
 	for (uint32_t m = 0; m < c->n; m++) {
 		got = c->member[m].up ? cli_query_get(c, m, path) : NULL;
 		if (!got)
@@ -532,6 +542,6 @@ json_t *cli_query_keys(struct cli_query_collectors *c, const char *store, size_t
 	}
 	json_decref(index);
 	if (all)
-		cut(all, max, top);
+		sort_and_cut(all, max, top);
 	return all;
 }

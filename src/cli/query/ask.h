@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ask.h - asks one collector or several. Translators spread keys over collectors
- * (dta/translate/hash_ring.h): a key is asked of its own collector first, then of those that took
- * it over while that one was away. Counters, lists and sketches may lie in all: all are asked, and
- * the answers joined. An unreachable collector is reported on stderr, and skipped while another
- * answers.
+ * ask.h - queries one or several collectors. Translators spread keys over collectors
+ * (dta/translate/hash_ring.h): each key is looked up at its own collector first, then at the
+ * collectors that replaced it during an outage. Counters, lists and sketches can be spread over all
+ * collectors: all are queried and the answers combined. An unreachable collector is reported on
+ * stderr, and skipped while another one answers.
  */
 #ifndef SL_CLI_QUERY_ASK_H
 #define SL_CLI_QUERY_ASK_H
@@ -19,75 +19,88 @@ struct cli_query_settings {
 	struct base_strings collectors;
 	const char *policy;
 	uint32_t copies, consensus, list, max;
-	int32_t lane; /* -1: all */
+	int32_t lane; /* lane of a list; -1: all lanes */
 	uint64_t epoch_at, from_at, within;
 	bool has_epoch, has_from;
-	char *token;	    /* --token-file; NULL: that left for this user */
-	const char *config; /* --http-config; or NULL */
+	/* token of --token-file; NULL: the token file in the user's runtime directory */
+	char *token;
+	const char *config; /* file of --http-config, or NULL */
 };
 
-/* Those to ask. cli_query_meet() asks each of several for its name and store. */
+/* The collectors to query. With several, cli_query_meet() asks each for its name and stores. */
 struct cli_query_collectors {
 	const struct cli_query_settings *set;
 	struct {
-		const char *at;	  /* HOST:PORT */
-		char called[160]; /* its name for translators; "": none yet */
+		const char *at;	  /* address, HOST:PORT */
+		char called[160]; /* name by which translators know the collector; "": not named */
 		bool up;
-		char *token;  /* NULL: none */
-		json_t *gaps; /* when it was away while a replica took its reports; or NULL */
+		char *token; /* bearer token; NULL: none */
+		/* periods in which a replica received this collector's reports; or NULL */
+		json_t *gaps;
 	} member[DTA_HASH_RING_MEMBERS_MAX];
 	uint32_t n;
-	/* of the store, with several collectors */
+	/* The store; only set with several collectors. */
 	char kind[16];
 	uint16_t tenant, store;
-	uint32_t replicas; /* collectors that have each key, 1 to 64 */
+	uint32_t replicas; /* number of collectors that store each key, 1 to 64 */
 };
 
 /* Calls put for each parameter that is set. */
 void cli_query_parameters(const struct cli_query_settings *set,
 			  void (*put)(void *context, const char *name, const char *value),
 			  void *context);
-/* False after a line on stderr: no collector that has the store is reachable. store NULL: any. */
+/*
+ * Prepares c for queries. Returns false after printing an error if no reachable collector has the
+ * store. store NULL: any store.
+ */
 bool cli_query_meet(struct cli_query_collectors *c, const struct cli_query_settings *set,
 		    const char *store);
-/* An array of answers of GET /api/v1/dta/query, one per key; NULL after a line on stderr. */
+/*
+ * Returns an array of responses of GET /api/v1/dta/query, one per key, or NULL after printing an
+ * error.
+ */
 json_t *cli_query_ask(struct cli_query_collectors *c, const char *store, char *const *keys,
 		      size_t n);
-/* The same of one collector alone. */
+/* As cli_query_ask(), but queries one collector. */
 json_t *cli_query_ask_one(struct cli_query_collectors *c, uint32_t member, const char *store,
 			  char *const *keys, size_t n);
-/* The answer of GET /api/v1/dta/keys, over all; NULL after a line on stderr. */
+/* Returns the combined responses of GET /api/v1/dta/keys, or NULL after printing an error. */
 json_t *cli_query_keys(struct cli_query_collectors *c, const char *store, size_t max, bool top);
-/* GET of a path from one collector. NULL after a line on stderr. */
+/* Sends a GET request for a path to one collector. Returns NULL after printing an error. */
 json_t *cli_query_get(struct cli_query_collectors *c, uint32_t member, const char *path);
-/* A command: a method, a path and a body, which it takes over, or NULL. False after a line on
- * stderr. */
+/*
+ * Sends a command to a collector. Takes over the reference to body, which may be NULL. Returns
+ * false after printing an error.
+ */
 bool cli_query_order(struct cli_query_collectors *c, uint32_t member, const char *method,
 		     const char *path, json_t *body);
 
-/* Rank of a result: unknown, empty, conflict, found. */
+/* Returns the rank of a result, ascending: unknown, empty, conflict, found. */
 int cli_query_weight(const json_t *answer);
-/* The members to ask for a key (NULL: of a sketch or list) in the order of the ring. Returns how
- * many. */
+/*
+ * Lists the members to query for a key, in the order of the ring. key NULL: a sketch or list.
+ * Returns their number.
+ */
 uint32_t cli_query_order_of(const struct cli_query_collectors *c, const char *key,
 			    uint32_t asked[DTA_HASH_RING_MEMBERS_MAX]);
 
-/* ---- replicas.c ---- */
+/* replicas.c */
 
 /*
- * As cli_query_ask() of collectors that have the same keys: one answer per key, with "replicas":
- * {"wanted","asked","agree","missing":[...],"differ":[...],"may_be_old"}, and the "gaps" of the one
- * that answers.
+ * As cli_query_ask(), for collectors that store the same keys. Returns one answer per key with
+ * "replicas": {"wanted","asked","agree","missing":[...],"differ":[...],"may_be_old"}, and the
+ * "gaps" of the collector whose answer was chosen.
  */
 json_t *cli_query_ask_replicas(struct cli_query_collectors *c, const char *store, char *const *keys,
 			       size_t n);
 
-/* ---- sketch.c ---- */
+/* sketch.c */
 
 /*
- * Adds another collector's answer to all, both with cells: sketches of one epoch are merged, else
- * the newer wins. If cells cannot be merged (too many, other seed or size), the one with more
- * reporters wins. key: as asked, or NULL. says_more: a wins unless both found one.
+ * Merges another collector's answer into all; both have cells. Sketches of the same epoch are
+ * merged, otherwise the newer one wins. If cells cannot be merged (too many, or different seed or
+ * size), the sketch with more reporters wins. key: the key of the query, or NULL. says_more: prefer
+ * a unless both have a result.
  */
 void cli_query_add_sketch(json_t *all, const json_t *a, const char *key, bool says_more);
 /* Removes the members that only merging needs. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* export.c - see export.h. */
+/* export.c - implements export.h. */
 #include "cli/query/export.h"
 
 #include <errno.h>
@@ -14,29 +14,30 @@
 #include "dta/query/json.h"
 #include "dta/store/hash.h"
 
-#define SEEN_MAX   (1u << 22) /* distinct keys, 16 bytes each */
+#define SEEN_MAX   (1u << 22) /* maximum number of distinct keys, 16 bytes each */
 #define KEYS_ONCE  1000u
 #define FIELD_MAX  64u
-#define RECORD_MAX (1u << 14) /* bytes of a key's line */
+#define RECORD_MAX (1u << 14) /* maximum size of a key's line in bytes */
 
-/* An export that is being written. */
+/* State of an export. */
 struct cli_export {
 	const struct cli_query_export *x;
-	const char *collector; /* with several: a field more */
+	/* extra field with the collector's name, if there are several collectors */
+	const char *collector;
 	bool headed;
 	const json_t *fields;
 	uint64_t records, torn, lost, empty, twice;
-	/* Keys that were written: a table of hashes, in which zeros are free. */
+	/* Hash table of the exported keys; zero marks a free entry. */
 	struct dta_hash *seen;
 	size_t seen_n, seen_room;
-	/* Keys to ask for. */
+	/* Keys of the next query. */
 	char *keys[KEYS_ONCE];
 	size_t n;
 };
 
-/* ---- records ---- */
+/* Records */
 
-static void field(const char *text)
+static void print_field(const char *text)
 {
 	if (!text[strcspn(text, ",\"\r\n")]) {
 		fputs(text, stdout);
@@ -51,8 +52,11 @@ static void field(const char *text)
 	putchar('"');
 }
 
-/* With blanks between: the hops of a path, where "?" is an unknown one, or collectors. */
-static void list(const json_t *all)
+/*
+ * Prints a list separated by blanks: the hops of a path, where "?" stands for an unknown hop, or
+ * collectors.
+ */
+static void print_list(const json_t *all)
 {
 	const json_t *one;
 	size_t i;
@@ -68,19 +72,19 @@ static void list(const json_t *all)
 	}
 }
 
-static void value(const json_t *v)
+static void print_value(const json_t *v)
 {
 	if (json_is_string(v))
-		field(json_string_value(v));
+		print_field(json_string_value(v));
 	else if (json_is_integer(v))
 		printf("%lld", json_integer_value(v));
 	else if (json_is_real(v))
 		printf("%.17g", json_real_value(v));
 	else if (json_is_array(v))
-		list(v);
+		print_list(v);
 }
 
-static void csv(struct cli_export *e, const json_t *record)
+static void print_csv(struct cli_export *e, const json_t *record)
 {
 	const json_t *name;
 	size_t i;
@@ -89,7 +93,7 @@ static void csv(struct cli_export *e, const json_t *record)
 	{
 		if (i)
 			putchar(',');
-		field(json_is_string(name) ? json_string_value(name) : "");
+		print_field(json_is_string(name) ? json_string_value(name) : "");
 	}
 	if (!e->headed)
 		fputs(e->collector ? ",collector\r\n" : "\r\n", stdout);
@@ -100,12 +104,12 @@ static void csv(struct cli_export *e, const json_t *record)
 	{
 		if (i)
 			putchar(',');
-		value(json_is_string(name) ? json_object_get(record, json_string_value(name))
-					   : NULL);
+		print_value(json_is_string(name) ? json_object_get(record, json_string_value(name))
+						 : NULL);
 	}
 	if (e->collector) {
 		putchar(',');
-		field(e->collector);
+		print_field(e->collector);
 	}
 	fputs("\r\n", stdout);
 }
@@ -114,7 +118,7 @@ static void write_record(struct cli_export *e, json_t *record)
 {
 	e->records++;
 	if (!e->x->json) {
-		csv(e, record);
+		print_csv(e, record);
 		return;
 	}
 	if (e->collector)
@@ -122,9 +126,9 @@ static void write_record(struct cli_export *e, json_t *record)
 	cli_json_print(stdout, json_incref(record), JSON_COMPACT);
 }
 
-/* ---- keys that come again ---- */
+/* Duplicate keys */
 
-static bool grow(struct cli_export *e)
+static bool grow_seen(struct cli_export *e)
 {
 	size_t room = e->seen_room ? 2 * e->seen_room : 1024;
 	struct dta_hash *more = calloc(room, sizeof(*more));
@@ -146,14 +150,14 @@ static bool grow(struct cli_export *e)
 	return true;
 }
 
-/* Whether a key was written already. Beyond SEEN_MAX keys, later ones may come twice. */
-static bool seen(struct cli_export *e, const char *key)
+/* Returns true if the key was exported before. Keys beyond SEEN_MAX may be exported twice. */
+static bool was_seen(struct cli_export *e, const char *key)
 {
 	struct dta_hash h = dta_hash(key, strlen(key), 0);
 	size_t at;
 
 	h.lo |= 1;
-	if (2 * e->seen_n >= e->seen_room && (e->seen_n >= SEEN_MAX || !grow(e))) {
+	if (2 * e->seen_n >= e->seen_room && (e->seen_n >= SEEN_MAX || !grow_seen(e))) {
 		e->twice++;
 		if (!e->seen_room)
 			return false;
@@ -168,9 +172,9 @@ static bool seen(struct cli_export *e, const char *key)
 	return false;
 }
 
-/* ---- keys to ask for ---- */
+/* Queries for keys */
 
-/* Fields of the answers, of which replicas disagree. */
+/* Returns the field names of the answers, with extra fields when replicas disagree. */
 static json_t *fields_of(const struct cli_export *e, const json_t *answer)
 {
 	static const char *const of_replicas[] = {"wanted", "missing", "differ", "may_be_old",
@@ -186,8 +190,8 @@ static json_t *fields_of(const struct cli_export *e, const json_t *answer)
 	return fields;
 }
 
-/* Whether a key that some replica has is not the same in all that were asked. */
-static bool disagrees(const json_t *answer)
+/* Returns true if at least one replica has the key and the queried replicas are not all equal. */
+static bool replicas_disagree(const json_t *answer)
 {
 	const json_t *r = json_object_get(answer, "replicas");
 
@@ -209,9 +213,9 @@ static bool ask_some(struct cli_export *e)
 	e->fields = fields_of(e, json_array_get(answers, 0));
 	json_array_foreach(e->fields ? answers : NULL, i, a)
 	{
-		if (e->x->disagree && !disagrees(a))
+		if (e->x->disagree && !replicas_disagree(a))
 			continue;
-		if (!e->x->json) /* a column of its own for each */
+		if (!e->x->json) /* give each member of "replicas" its own column */
 			json_object_update_missing(a, json_object_get(a, "replicas"));
 		e->empty += !cli_json_is(a, "result", "found");
 		write_record(e, a);
@@ -229,9 +233,9 @@ static bool ask_for(struct cli_export *e, const char *key)
 	return e->keys[e->n] && (++e->n < KEYS_ONCE || ask_some(e));
 }
 
-/* ---- pages ---- */
+/* Pages */
 
-/* The cells of a sketch, which are there all at once. */
+/* Writes the cells of a sketch, which arrive in a single page. */
 static bool write_cells(struct cli_export *e, const json_t *page)
 {
 	const json_int_t rows = cli_json_integer(page, "rows"),
@@ -278,12 +282,13 @@ static bool write_page(struct cli_export *e, json_t *page)
 	e->lost += (uint64_t)cli_json_integer(page, "lost");
 	e->empty += (uint64_t)cli_json_integer(page, "empty");
 	if (e->x->disagree && !cli_json_is(page, "by", "key")) {
-		base_failure(e->x->self, "store '%s' has no key log: give its keys by --keys FILE",
+		base_failure(e->x->self,
+			     "store '%s' has no key log: give the keys with --keys FILE",
 			     cli_json_text(page, "store"));
 		return false;
 	}
 	if (!e->x->json && !e->headed && !e->x->disagree)
-		csv(e, NULL);
+		print_csv(e, NULL);
 	if (cli_json_is(page, "by", "cell"))
 		return write_cells(e, page);
 	json_array_foreach(json_object_get(page, "records"), i, record)
@@ -291,7 +296,7 @@ static bool write_page(struct cli_export *e, json_t *page)
 		if (!json_is_object(record))
 			return false;
 		json_object_set(record, "store", json_object_get(page, "store"));
-		if (cli_json_is(page, "by", "key") && seen(e, cli_json_text(record, "key")))
+		if (cli_json_is(page, "by", "key") && was_seen(e, cli_json_text(record, "key")))
 			continue;
 		if (!e->x->disagree)
 			write_record(e, record);
@@ -301,8 +306,8 @@ static bool write_page(struct cli_export *e, json_t *page)
 	return true;
 }
 
-/* Standard error says what is not in the export, as it has no place in a table. */
-static int finish(struct cli_export *e, int code)
+/* Reports on stderr what the export lacks, because a table has no place for this. */
+static int finish_export(struct cli_export *e, int code)
 {
 	free(e->seen);
 	while (e->n)
@@ -318,7 +323,7 @@ static int finish(struct cli_export *e, int code)
 	if (e->x->disagree && e->records)
 		code = BASE_EXIT_FAILURE;
 	if (e->twice)
-		base_failure(e->x->self, "more than %u keys: some may stand twice", SEEN_MAX);
+		base_failure(e->x->self, "more than %u keys: some may be repeated", SEEN_MAX);
 	return code;
 }
 
@@ -327,7 +332,10 @@ static json_t *page_of(struct cli_query_collectors *c, uint32_t member, const ch
 {
 	char path[512];
 
-	/* A store's name needs no escape (cmd_query.c), a page's end has digits and points only. */
+	/*
+	 * No escaping is needed: cmd_query.c checks the store's name, and at has only digits and
+	 * points.
+	 */
 	snprintf(path, sizeof(path), "/api/v1/dta/export?store=%s%s%s%s%s%s", store,
 		 e->x->slots ? "&slots=1" : "", *epoch ? "&epoch=" : "", epoch, *at ? "&at=" : "",
 		 at);
@@ -356,7 +364,7 @@ static bool export_member(struct cli_export *e, struct cli_query_collectors *c, 
 			snprintf(epoch, sizeof(epoch), "%lld", cli_json_integer(page, "epoch"));
 		json_decref(page);
 		if (!good) {
-			base_failure(e->x->self, "%s: gave a malformed page", c->member[member].at);
+			base_failure(e->x->self, "%s: sent a malformed page", c->member[member].at);
 			return false;
 		}
 		if (!*at || ferror(stdout))
@@ -364,7 +372,7 @@ static bool export_member(struct cli_export *e, struct cli_query_collectors *c, 
 	}
 }
 
-/* ---- keys of a file ---- */
+/* Keys from a file */
 
 static int export_keys(struct cli_export *e)
 {
@@ -375,14 +383,15 @@ static int export_keys(struct cli_export *e)
 	bool good = f;
 
 	if (!f)
-		return finish(e, base_failure(e->x->self, "%s: %s", e->x->keys, strerror(errno)));
+		return finish_export(
+			e, base_failure(e->x->self, "%s: %s", e->x->keys, strerror(errno)));
 	while (good && fgets(line, sizeof(line), f)) {
 		number++;
 		line[strcspn(line, "\r\n")] = 0;
 		if (!*line)
 			continue;
 		if (dta_query_key(line, key) < 0) {
-			base_failure(e->x->self, "%s:%lu: is not a key", e->x->keys, number);
+			base_failure(e->x->self, "%s:%lu: invalid key", e->x->keys, number);
 			good = false;
 		} else {
 			good = ask_for(e, line);
@@ -390,10 +399,10 @@ static int export_keys(struct cli_export *e)
 	}
 	good = good && ask_some(e);
 	fclose(f);
-	return finish(e, good ? BASE_EXIT_OK : BASE_EXIT_FAILURE);
+	return finish_export(e, good ? BASE_EXIT_OK : BASE_EXIT_FAILURE);
 }
 
-/* ---- commands ---- */
+/* Commands */
 
 int cli_query_export(const struct cli_query_export *x, struct cli_query_collectors *c,
 		     const char *store)
@@ -405,7 +414,7 @@ int cli_query_export(const struct cli_query_export *x, struct cli_query_collecto
 		return export_keys(&e);
 	for (uint32_t m = 0; m < c->n; m++) {
 		e.collector = c->n > 1 && !x->disagree ? c->member[m].at : NULL;
-		/* A key stands once per collector. */
+		/* A key is exported once per collector. */
 		if (e.seen && !x->disagree) {
 			e.seen_n = 0;
 			memset(e.seen, 0, e.seen_room * sizeof(*e.seen));
@@ -415,7 +424,7 @@ int cli_query_export(const struct cli_query_export *x, struct cli_query_collecto
 	}
 	if (!ask_some(&e))
 		code = BASE_EXIT_FAILURE;
-	return finish(&e, code);
+	return finish_export(&e, code);
 }
 
 int cli_query_export_object(const struct cli_query_export *x, const struct cli_query_settings *set,
@@ -434,7 +443,7 @@ int cli_query_export_object(const struct cli_query_export *x, const struct cli_q
 	if (object->view.config->kind == SL_STORE_APPEND)
 		epochs.oldest = epochs.epoch;
 	if (epochs.epoch - epochs.oldest >= SL_STORE_BANKS_MAX)
-		return finish(&e, base_failure(x->self, "its epochs are not known"));
+		return finish_export(&e, base_failure(x->self, "the epochs are unknown"));
 	for (uint64_t epoch = epochs.oldest; epoch <= epochs.epoch; epoch++) {
 		struct dta_export page = {.epoch = epoch, .slots = x->slots};
 		bool more = true;
@@ -443,15 +452,15 @@ int cli_query_export_object(const struct cli_query_export *x, const struct cli_q
 			json_t *j = dta_export_page(&held, NULL, &page, error, sizeof(error));
 			const char *next = cli_json_text(j, "next");
 
-			/* An epoch of a sketch may have nothing. */
+			/* An epoch of a sketch may be empty. */
 			if (!j && !set->has_epoch && epoch < epochs.epoch)
 				break;
 			if (!j)
-				return finish(&e, base_failure(x->self, "%s", error));
+				return finish_export(&e, base_failure(x->self, "%s", error));
 			more = !dta_export_at(next, page.at);
 			write_page(&e, j);
 			json_decref(j);
 		}
 	}
-	return finish(&e, BASE_EXIT_OK);
+	return finish_export(&e, BASE_EXIT_OK);
 }

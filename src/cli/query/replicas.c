@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * replicas.c - answers of collectors that hold the same keys. Each was away at times, which it
- * knows from its translators: its answer for a key may then be missing, or old. So an answer of one
- * that was never away wins, then one that is there at all.
+ * replicas.c - combines the answers of collectors that store the same keys. A collector knows from
+ * the translators when it was unavailable; its answer may then be missing or outdated. Answers of a
+ * collector without outages take precedence, then any existing answer.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,9 @@
 #include "cli/common/common.h"
 #include "cli/query/ask.h"
 
-/* Whether it was away while others took reports, and has not caught up. */
+/*
+ * Returns true if others received the member's reports during an outage and it has not caught up.
+ */
 static bool had_gap(const struct cli_query_collectors *c, uint32_t member)
 {
 	const json_t *gap;
@@ -24,12 +26,12 @@ static bool had_gap(const struct cli_query_collectors *c, uint32_t member)
 	return false;
 }
 
-static bool same(const json_t *a, const json_t *b)
+static bool same_value(const json_t *a, const json_t *b)
 {
 	const json_t *x = json_object_get(a, "value"), *y = json_object_get(b, "value");
 
 	if (cli_json_is(a, "kind", "append"))
-		return false; /* each has lanes of its own */
+		return false; /* each collector has its own lanes */
 	if (!x && !y) {
 		x = json_object_get(a, "path");
 		y = json_object_get(b, "path");
@@ -37,13 +39,13 @@ static bool same(const json_t *a, const json_t *b)
 	return x && y && json_equal(x, y);
 }
 
-static int rank(const struct cli_query_collectors *c, uint32_t member, const json_t *a)
+static int rank_answer(const struct cli_query_collectors *c, uint32_t member, const json_t *a)
 {
 	return 2 * cli_query_weight(a) + !had_gap(c, member);
 }
 
-/* Counters and sketches of one that was away are too low, not old. */
-static bool greater(const json_t *a, const json_t *than)
+/* Returns true if a has the greater count: after an outage, counters and sketches are too low. */
+static bool has_greater(const json_t *a, const json_t *than)
 {
 	const char *key = cli_json_is(a, "kind", "sketch") ? "reporters" : "value";
 
@@ -53,17 +55,18 @@ static bool greater(const json_t *a, const json_t *than)
 	       cli_json_integer(a, key) > cli_json_integer(than, key);
 }
 
-/* Chooses among the answers for key i; asked: members in the order of the ring. */
-static json_t *choose(const struct cli_query_collectors *c, json_t *const *got, size_t i,
-		      const uint32_t *asked, uint32_t turns)
+/* Chooses among the answers for key i. asked: the members in the order of the ring. */
+static json_t *choose_answer(const struct cli_query_collectors *c, json_t *const *got, size_t i,
+			     const uint32_t *asked, uint32_t turns)
 {
 	json_t *best = NULL, *missing = json_array(), *differ = json_array(), *a;
 	uint32_t of = 0, agree = 0, n = 0;
 
 	for (uint32_t k = 0; k < turns; k++) {
 		a = json_array_get(got[asked[k]], i);
-		if (a && (!best || greater(a, best) ||
-			  (rank(c, asked[k], a) > rank(c, of, best) && !greater(best, a)))) {
+		if (a && (!best || has_greater(a, best) ||
+			  (rank_answer(c, asked[k], a) > rank_answer(c, of, best) &&
+			   !has_greater(best, a)))) {
 			best = a;
 			of = asked[k];
 		}
@@ -73,7 +76,7 @@ static json_t *choose(const struct cli_query_collectors *c, json_t *const *got, 
 		if (!a)
 			continue;
 		n++;
-		if (same(a, best) || a == best)
+		if (same_value(a, best) || a == best)
 			agree++;
 		else if (cli_json_is(a, "result", "found"))
 			json_array_append_new(differ, json_string(c->member[asked[k]].at));
@@ -107,8 +110,8 @@ json_t *cli_query_ask_replicas(struct cli_query_collectors *c, const char *store
 			got[m] = cli_query_ask_one(c, m, store, keys, n);
 	for (size_t i = 0; answers && i < (n ? n : 1); i++) {
 		turns = cli_query_order_of(c, n ? keys[i] : NULL, asked);
-		a = choose(c, got, i, asked, turns);
-		if (!a) { /* none is left */
+		a = choose_answer(c, got, i, asked, turns);
+		if (!a) { /* no member has answered */
 			json_decref(answers);
 			answers = NULL;
 			break;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * sketch.c - merges sketches of one epoch that lie in several collectors, because translators
- * changed to another while one was away. Reporters count epochs, so that equal numbers mean the
- * same epoch everywhere. Answers are checked before they are used.
+ * sketch.c - merges sketches of one epoch from several collectors; they are split when translators
+ * fail over. Reporters number the epochs, so the same number means the same epoch everywhere.
+ * Answers are validated before use.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "dta/query/json.h"
 
-/* dta/query/json.c gives numbers beyond 63 bits as digits. */
+/* dta/query/json.c writes integers of more than 63 bits as strings. */
 static uint64_t seed_of(const json_t *j)
 {
 	uint64_t seed;
@@ -41,7 +41,7 @@ static bool config_of(const json_t *a, struct sl_store_config *c)
 	       c->slots * c->rows * sl_store_cell_bytes(c) <= DTA_ASK_CELLS_MAX;
 }
 
-/* Joins the reporters that ended the epoch. False: malformed. */
+/* Merges the set of reporters that finished the epoch. Returns false if malformed. */
 static bool add_reporters(json_t *all, const json_t *a)
 {
 	uint64_t map[SL_STORE_REPORTERS_MAX / 64], more[SL_STORE_REPORTERS_MAX / 64];
@@ -63,7 +63,7 @@ static bool add_reporters(json_t *all, const json_t *a)
 							      cli_json_integer(a, "cells_merged")));
 }
 
-static bool merged(json_t *all, const json_t *a, const char *key)
+static bool merge_cells(json_t *all, const json_t *a, const char *key)
 {
 	struct sl_store_config c, other;
 	struct dta_sketch_estimate e;
@@ -99,7 +99,7 @@ void cli_query_add_sketch(json_t *all, const json_t *a, const char *key, bool sa
 	const bool both = cli_json_is(a, "result", "found") && cli_json_is(all, "result", "found");
 
 	if (both && cli_json_integer(a, "epoch") == cli_json_integer(all, "epoch"))
-		says_more = !merged(all, a, key) &&
+		says_more = !merge_cells(all, a, key) &&
 			    cli_json_integer(a, "reporters") > cli_json_integer(all, "reporters");
 	else if (both)
 		says_more = cli_json_integer(a, "epoch") > cli_json_integer(all, "epoch");

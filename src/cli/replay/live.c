@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * live.c - a recording of sidelight collect --record (collect/analysis/record.h): the same judge
- * gets the same rows, moment by moment, and so gives the same verdicts.
+ * live.c - judges a recording of sidelight collect --record (collect/judge/record.h) again: the
+ * judge receives the same rows at the same times, and so reaches the same verdicts.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -17,16 +17,16 @@
 struct live_event {
 	int64_t moment, ns;
 	uint64_t instance;
-	uint32_t columns; /* 0: the pod is gone */
+	uint32_t columns; /* number of columns; 0: the pod is gone */
 	char *file, *name, *service, *label;
-	char *trace; /* or NULL */
-	bool kept;   /* models were, and no more */
+	char *trace; /* text of a trace, or NULL */
+	bool kept;   /* true if the event only says that models were kept */
 };
 
-/* A pod whose rows are still to come. */
+/* A pod with rows left to replay. */
 struct live_pod {
 	uint64_t instance;
-	const struct cli_replay_pod *rows; /* NULL: it is gone */
+	const struct cli_replay_pod *rows; /* rows of the pod; NULL: the pod is gone */
 	uint64_t at;
 	uint32_t columns;
 	const char *label;
@@ -35,10 +35,10 @@ struct live_pod {
 struct live {
 	const struct cli_replay_live_opts *o;
 	const char *folder;
-	const char *began_with; /* the file of models of this run, or NULL */
+	const char *began_with; /* file of models loaded at the start of this run, or NULL */
 	struct cli_replay_data data;
 	char *text;
-	char *recorded[6]; /* options of this run of the collector */
+	char *recorded[6]; /* options recorded from this run of the collector */
 	struct live_event *event;
 	size_t events, event_room;
 	struct live_pod **pod;
@@ -49,7 +49,7 @@ struct live {
 	uint64_t rows, flagged;
 };
 
-static void found(void *arg, const struct collect_judge_finding *f)
+static void write_finding(void *arg, const struct collect_judge_finding *f)
 {
 	struct live *l = arg;
 	const struct live_pod *p = f->own;
@@ -62,7 +62,7 @@ static void found(void *arg, const struct collect_judge_finding *f)
 		fputs(line, l->o->verdicts);
 }
 
-/* ---- events ---- */
+/* Events */
 
 static int take_event(struct live *l, char **f, size_t n)
 {
@@ -84,7 +84,7 @@ static int take_event(struct live *l, char **f, size_t n)
 		e.file = f[5];
 		e.name = f[6];
 		e.service = f[7];
-		e.label = n == 9 ? f[8] : f[6]; /* recordings had none */
+		e.label = n == 9 ? f[8] : f[6]; /* old recordings have no label */
 		for (size_t i = 5; i < n; i++)
 			collect_record_restore(f[i]);
 		if (!e.columns) /* rows without values are not recorded */
@@ -97,7 +97,7 @@ add:
 	return 0;
 }
 
-/* ---- a run of the collector ---- */
+/* A run of the collector */
 
 static int read_models(struct live *l, char *error, size_t error_bytes)
 {
@@ -111,7 +111,7 @@ static int read_models(struct live *l, char *error, size_t error_bytes)
 	return collect_models_read(l->models, path, error, error_bytes);
 }
 
-static int begin(struct live *l)
+static int begin_run(struct live *l)
 {
 	const struct cli_replay_live_opts *o = l->o;
 	char *const *r = l->recorded;
@@ -123,7 +123,7 @@ static int begin(struct live *l)
 		.false_alarms = o->false_alarms > 0 ? o->false_alarms : strtod(r[2], NULL),
 		.warm_up_ns = strtoull(r[3], NULL, 10),
 		.step_ns = strtoull(r[5], NULL, 10),
-		.found = found,
+		.found = write_finding,
 		.arg = l,
 	};
 
@@ -131,7 +131,7 @@ static int begin(struct live *l)
 	if (!j.detector || (shadow && !j.shadow))
 		return cli_replay_say("events.csv: %s", error);
 	if (l->every_ns <= 0 || !j.step_ns || !(j.false_alarms > 0))
-		return cli_replay_say("events.csv: options that are not valid");
+		return cli_replay_say("events.csv: invalid options");
 	j.models = l->models = collect_models_new();
 	if (!j.models || read_models(l, error, sizeof(error)))
 		return cli_replay_say("%s", error);
@@ -139,7 +139,7 @@ static int begin(struct live *l)
 	return l->judge ? 0 : cli_replay_say("%s", strerror(ENOMEM));
 }
 
-static void end(struct live *l)
+static void end_run(struct live *l)
 {
 	collect_judge_free(l->judge);
 	collect_models_free(l->models);
@@ -159,7 +159,7 @@ static struct live_pod *find_pod(const struct live *l, uint64_t instance)
 	return NULL;
 }
 
-/* "SERVICE:PARENT;..."; what follows another colon is for traces.c. */
+/* Adds a trace "SERVICE:PARENT;..."; text after another colon is for traces.c. */
 static int add_trace(struct live *l, char *text)
 {
 	size_t room = 2 * strlen(text) + 8, used = 0;
@@ -173,7 +173,7 @@ static int add_trace(struct live *l, char *text)
 
 		if (!colon) {
 			free(spans);
-			return cli_replay_say("events.csv: a trace that is not valid");
+			return cli_replay_say("events.csv: invalid trace");
 		}
 		*colon = 0;
 		parent = (uint32_t)strtoul(colon + 1, NULL, 10);
@@ -187,7 +187,7 @@ static int add_trace(struct live *l, char *text)
 	return err ? cli_replay_say("%s", strerror(-err)) : 0;
 }
 
-static int apply(struct live *l, const struct live_event *e)
+static int apply_event(struct live *l, const struct live_event *e)
 {
 	struct live_pod *p = find_pod(l, e->instance);
 	const struct cli_replay_pod *rows;
@@ -230,17 +230,17 @@ static int apply(struct live *l, const struct live_event *e)
 	return 0;
 }
 
-/* The moment of the pod's next row. */
+/* Returns the time of the pod's next row, in steps. */
 static int64_t moment_of(const struct live *l, const struct live_pod *p)
 {
 	return p->at < p->rows->rows ? p->rows->t[p->at] / l->every_ns : INT64_MAX;
 }
 
-static int run(struct live *l)
+static int replay_run(struct live *l)
 {
 	size_t next = 0;
 
-	if (begin(l))
+	if (begin_run(l))
 		return -1;
 	for (;;) {
 		int64_t moment = next < l->events ? l->event[next].moment : INT64_MAX;
@@ -250,7 +250,7 @@ static int run(struct live *l)
 		if (moment == INT64_MAX)
 			return 0;
 		for (; next < l->events && l->event[next].moment <= moment; next++)
-			if (apply(l, &l->event[next]))
+			if (apply_event(l, &l->event[next]))
 				return -1;
 		for (size_t i = 0; i < l->pods; i++) {
 			struct live_pod *p = l->pod[i];
@@ -278,8 +278,8 @@ static int run_all(struct live *l, size_t bytes)
 		if (!n || !*line)
 			continue;
 		if (!strcmp(field[0], "start") && n == 7) {
-			err = started ? run(l) : 0;
-			end(l);
+			err = started ? replay_run(l) : 0;
+			end_run(l);
 			memcpy(l->recorded, field + 1, sizeof(l->recorded));
 			l->began_with = NULL;
 			started = true;
@@ -288,13 +288,12 @@ static int run_all(struct live *l, size_t bytes)
 			l->began_with = field[1];
 		} else if (!started || (err = take_event(l, field, n))) {
 			err = cli_replay_say("events.csv: %s",
-					     err == -ENOMEM ? strerror(ENOMEM)
-							    : "a line that is not valid");
+					     err == -ENOMEM ? strerror(ENOMEM) : "invalid line");
 		}
 	}
 	if (!err)
-		err = started ? run(l) : cli_replay_say("events.csv: nothing was recorded");
-	end(l);
+		err = started ? replay_run(l) : cli_replay_say("events.csv: nothing was recorded");
+	end_run(l);
 	return err;
 }
 
@@ -314,7 +313,7 @@ int cli_replay_live(const char *folder, const struct cli_replay_live_opts *opts)
 		err = run_all(&l, bytes);
 	if (!err)
 		fprintf(stderr, "%" PRIu64 " rows, %" PRIu64 " anomalous\n", l.rows, l.flagged);
-	if (!l.data.n_pods || err) /* nothing was loaded, or it failed */
+	if (!l.data.n_pods || err) /* nothing was loaded, or an error occurred */
 		err = -1;
 	cli_replay_free(&l.data);
 	free(l.event);

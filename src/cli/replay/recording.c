@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * recording.c - reads a recording of sidelight collect (collect/judge/record.h): the rows of
- * metrics/POD.csv, and of events.csv the services of pods and the traces. Names with the suffix of
- * an OpenMetrics counter are counters.
+ * recording.c - reads a recording of sidelight collect (collect/judge/record.h): the rows in
+ * metrics/POD.csv, and the pods' services and the traces in events.csv. A column is a counter if
+ * its name has the suffix of an OpenMetrics counter.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -42,8 +42,8 @@ static uint32_t count_fields(const char *line)
 	return n;
 }
 
-/* One field, up to its comma; advances *at. NaN: missing or no number. */
-static double field(char **at, struct cli_replay_losses *losses)
+/* Parses a field and advances *at past its comma. Returns NaN if missing or not a number. */
+static double parse_field(char **at, struct cli_replay_losses *losses)
 {
 	char *start = *at, *stop = strchrnul(start, ','), *end;
 	double v;
@@ -62,7 +62,7 @@ static double field(char **at, struct cli_replay_losses *losses)
 	return v;
 }
 
-/* Unix seconds below 9e9, to the nanosecond; advances *at. False: it is no time. */
+/* Parses Unix seconds below 9e9 to the nanosecond, and advances *at. Returns false if invalid. */
 static bool time_field(char **at, int64_t *ns)
 {
 	char *start = *at, *stop = strchrnul(start, ','), *end;
@@ -83,7 +83,7 @@ static bool time_field(char **at, int64_t *ns)
 	return true;
 }
 
-/* Whether the name, without labels, ends in _total, _count, _sum or _bucket. */
+/* Returns true if the name, without labels, ends in _total, _count, _sum or _bucket. */
 static bool is_counter(const char *name)
 {
 	static const char *const ends[] = {"_total", "_count", "_sum", "_bucket"};
@@ -98,9 +98,11 @@ static bool is_counter(const char *name)
 	return false;
 }
 
-/* live: rows whose time goes backwards stay, as the judge got them. */
-static int parse(struct cli_replay_pod *p, size_t bytes, bool live,
-		 struct cli_replay_losses *losses)
+/*
+ * Parses a file of rows. live: keep rows that go back in time, because the judge received them too.
+ */
+static int parse_rows(struct cli_replay_pod *p, size_t bytes, bool live,
+		      struct cli_replay_losses *losses)
 {
 	char *at = p->text, *end = at + bytes, *line = cli_replay_line(&at, end);
 	uint32_t fields;
@@ -146,7 +148,7 @@ static int parse(struct cli_replay_pod *p, size_t bytes, bool live,
 			continue;
 		}
 		for (uint32_t i = 0; i < p->n_columns; i++)
-			v[i] = field(&line, losses);
+			v[i] = parse_field(&line, losses);
 		p->rows++;
 	}
 	return 0;
@@ -188,13 +190,13 @@ static int find_step(struct cli_replay_data *d)
 		for (uint64_t k = 1; k < d->pods[i].rows; k++)
 			dt[n++] = d->pods[i].t[k] - d->pods[i].t[k - 1];
 	qsort(dt, n, sizeof(*dt), by_value);
-	/* The sum of a few steps stays in range whatever the times are. */
+	/* The limit keeps the sum of a few steps in range for any times. */
 	d->step_ns = !n ? 60000000000 : dt[n / 2] < DAY_NS ? dt[n / 2] : DAY_NS;
 	free(dt);
 	return 0;
 }
 
-/* One file of metrics/. 0, or -1 after one line. */
+/* Loads one file of metrics/. Returns 0, or -1 after printing an error. */
 static int load_pod(struct cli_replay_data *d, const char *folder, const char *file, bool live,
 		    size_t *room)
 {
@@ -213,11 +215,11 @@ static int load_pod(struct cli_replay_data *d, const char *folder, const char *f
 	p->text = base_read_file(path, REPLAY_FILE_MAX, &bytes);
 	if (!p->text)
 		return cli_replay_say("%s: %s", path, strerror(errno));
-	if (parse(p, bytes, live, &d->losses))
+	if (parse_rows(p, bytes, live, &d->losses))
 		return cli_replay_say("%s: %s", folder, strerror(ENOMEM));
 	if (!p->rows) {
 		d->losses.files_empty++;
-		cli_replay_say("%s: no row of values in it; the pod is left out", path);
+		cli_replay_say("%s: no rows of values; skipping the pod", path);
 	}
 	return 0;
 }
@@ -256,7 +258,7 @@ char *cli_replay_events(const char *folder, size_t *bytes)
 	return text;
 }
 
-/* The services of pods, and the traces. */
+/* Loads the services of pods and the traces. */
 static int load_events(struct cli_replay_data *d, const char *folder)
 {
 	size_t bytes, room = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * replay.h - a recording of sidelight collect (collect/analysis/record.h) in memory, for sidelight
- * replay
+ * replay.h - a recording of sidelight collect (collect/judge/record.h) in memory, for sidelight
+ * replay.
  */
 #ifndef SL_CLI_REPLAY_REPLAY_H
 #define SL_CLI_REPLAY_REPLAY_H
@@ -14,21 +14,23 @@
 
 struct cli_replay_pod {
 	char *name;
-	const char *service; /* NULL: not known */
-	char *text;	     /* the file; names of columns point into it */
+	const char *service; /* service of the pod; NULL: unknown */
+	char *text;	     /* contents of the file; the names of columns point into it */
 	struct analyse_column *columns;
 	uint32_t n_columns;
 	uint64_t rows;
-	int64_t *t;	/* unix ns, ascending */
-	double *values; /* rows x n_columns, NaN: missing */
+	int64_t *t;	/* times of the rows in Unix ns, ascending */
+	double *values; /* rows x n_columns; NaN: missing */
 };
 
 struct cli_replay_losses {
-	uint64_t files_empty;	   /* only a header, or empty */
-	uint64_t rows_malformed;   /* wrong number of fields, or no time */
-	uint64_t values_malformed; /* not a number; counts as missing */
+	uint64_t files_empty; /* number of files that are empty or have only a header */
+	/* number of rows without a time or with a wrong number of fields */
+	uint64_t rows_malformed;
+	uint64_t values_malformed; /* number of values that are not numbers; treated as missing */
 	uint64_t values_missing;
-	uint64_t rows_backwards; /* not later than the row before, and left out */
+	/* number of rows dropped because they are not later than the previous row */
+	uint64_t rows_backwards;
 	uint64_t columns_refused;
 };
 
@@ -36,58 +38,65 @@ struct cli_replay_data {
 	struct cli_replay_pod *pods;
 	uint32_t n_pods;
 	struct cli_replay_losses losses;
-	int64_t step_ns; /* the median distance of rows */
+	int64_t step_ns; /* median interval between rows */
 	char *events;
-	char **trace; /* into events: SERVICE:PARENT[:POD:OPERATION:BEGIN_NS:END_NS];... */
+	char **trace; /* pointers into events: SERVICE:PARENT[:POD:OPERATION:BEGIN_NS:END_NS];... */
 	size_t traces;
 };
 
 /*
- * 0, or -1 after one line on stderr. live: rows whose time goes backwards stay, and events are left
- * to the caller.
+ * Loads a recording. live: keep rows that go back in time, and leave events to the caller. Returns
+ * 0, or -1 after printing an error.
  */
 int cli_replay_load(struct cli_replay_data *d, const char *folder, bool live);
 void cli_replay_free(struct cli_replay_data *d);
 
-/* One line on stderr. Returns -1. */
+/* Prints one line to stderr. Evaluates to -1. */
 #define cli_replay_say(...) \
 	base_complain(&(const struct base_command){.name = "replay"}, -1, __VA_ARGS__)
 
-/* Cuts the next line at *at, without its end; NULL after the last. end must be writable. */
+/*
+ * Returns the line at *at without its newline and advances *at; NULL after the last line. Writes
+ * NULs; end must be writable.
+ */
 char *cli_replay_line(char **at, const char *end);
-/* Cuts a line into at most n fields. Returns their number; n + 1: there are more. */
+/* Splits a line into at most n fields. Returns their number, or n + 1 if there are more. */
 size_t cli_replay_cut(char *line, char **field, size_t n);
-/* The text of events.csv. NULL after one line on stderr. */
+/* Returns the contents of events.csv, or NULL after printing an error. */
 char *cli_replay_events(const char *folder, size_t *bytes);
-/* The pod whose rows are in this file of metrics/, or NULL. */
+/* Returns the pod whose rows are in this file of metrics/, or NULL. */
 struct cli_replay_pod *cli_replay_file(const struct cli_replay_data *d, const char *file);
 
-/* The traces of a recording: traces.c. */
+/* The traces of a recording; see traces.c. */
 struct analyse_graph;
 struct analyse_selftime;
 struct cli_replay_traces;
 
-/* Adds the traces to the graph. NULL after one line on stderr. */
+/* Adds the traces to the graph. Returns NULL after printing an error. */
 struct cli_replay_traces *cli_replay_traces_new(struct cli_replay_data *d, struct analyse_graph *g);
 void cli_replay_traces_free(struct cli_replay_traces *t); /* accepts NULL */
-/* The number of spans with times. */
+/* Returns the number of spans with times. */
 size_t cli_replay_traces_timed(const struct cli_replay_traces *t);
-/* The next trace is the first that ends after ns. */
+/* Moves to the first trace that ends after ns. */
 void cli_replay_traces_seek(struct cli_replay_traces *t, int64_t ns);
-/* Adds the times of the traces up to ns; pods have the numbers of the data. 0 or -ENOMEM. */
+/*
+ * Adds the times of the traces up to ns. Pods have the same numbers as in the data. Returns 0 or
+ * -ENOMEM.
+ */
 int cli_replay_traces_until(struct cli_replay_traces *t, struct analyse_selftime *to, int64_t ns);
 
 /*
- * Judges a recording of sidelight collect as the collector did, and writes its verdicts. Options
- * that are set replace the collector's.
+ * Judges a recording as the collector did, and writes the verdicts. Options that are set override
+ * the recorded ones.
  */
 struct cli_replay_live_opts {
-	const char *detector, *shadow; /* NULL: as recorded */
-	double false_alarms;	       /* 0: as recorded */
-	const char *model; /* in place of those that the collector began with, or NULL */
-	FILE *verdicts;	   /* or NULL */
+	const char *detector, *shadow; /* names of detectors; NULL: as recorded */
+	double false_alarms;	       /* target rate of false alarms; 0: as recorded */
+	/* file of models to use instead of the collector's initial models, or NULL */
+	const char *model;
+	FILE *verdicts; /* output for the verdicts, or NULL */
 };
-/* 0, or -1 after one line on stderr. */
+/* Returns 0, or -1 after printing an error. */
 int cli_replay_live(const char *folder, const struct cli_replay_live_opts *opts);
 
 #endif

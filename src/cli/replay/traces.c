@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * traces.c - the traces of a recording. They give the call graph; the times of their spans are
- * evidence if that is asked for. Traces with times are in the order of their ends.
+ * traces.c - the traces of a recording. They define the call graph; the times of their spans are
+ * optional evidence. Traces with times are sorted by end time.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 #include "collect/judge/record.h"
 
 struct replay_trace {
-	int64_t end_ns; /* of its last span */
+	int64_t end_ns; /* end of the last span */
 	size_t first;
 	uint32_t n;
 };
@@ -23,11 +23,12 @@ struct replay_trace {
 struct cli_replay_traces {
 	struct analyse_timed *span;
 	struct replay_trace *trace;
-	struct analyse_graph *pods; /* numbers of names: those with rows first, in their order */
+	/* numbers the pods' names: those with rows come first, in their order */
+	struct analyse_graph *pods;
 	size_t spans, span_room, traces, trace_room, timed, next;
 };
 
-/* "POD:OPERATION:BEGIN_NS:END_NS". A span without times has an end before its begin. */
+/* Parses "POD:OPERATION:BEGIN_NS:END_NS". A span without times ends before its begin. */
 static int parse_times(struct cli_replay_traces *t, char *text, struct analyse_timed *s)
 {
 	char *pod = strsep(&text, ":"), *operation = strsep(&text, ":"),
@@ -51,7 +52,7 @@ static int parse_times(struct cli_replay_traces *t, char *text, struct analyse_t
 	return 0;
 }
 
-/* One span of the trace, whose service goes to *service. 0 or -errno. */
+/* Parses one span of a trace, and sets *service to its service. Returns 0 or a negative errno. */
 static int parse_span(struct cli_replay_traces *t, struct analyse_graph *g, char *text,
 		      uint32_t *service)
 {

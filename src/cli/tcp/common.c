@@ -26,10 +26,11 @@ bool cli_tcp_avoid(const struct base_command *cmd, uint32_t *types)
 	*types = 0;
 	for (size_t i = 0; i < cli_tcp_common.avoid.n; i++) {
 		if (tcp_hook_type_of(cli_tcp_common.avoid.v[i], &type))
-			return !base_usage(cmd,
-					   "--avoid tp_btf, fentry, kprobe, netfilter, cgroup_skb "
-					   "or iter, not '%s'",
-					   cli_tcp_common.avoid.v[i]);
+			return !base_usage(
+				cmd,
+				"--avoid '%s' is not one of tp_btf, fentry, kprobe, netfilter, "
+				"cgroup_skb, iter",
+				cli_tcp_common.avoid.v[i]);
 		*types |= 1u << type;
 	}
 	return true;
@@ -55,7 +56,7 @@ bool cli_tcp_format(const struct base_command *cmd, const char *format)
 
 	c->microbpf = format && !strcmp(format, "microbpf");
 	if (format && !c->microbpf && strcmp(format, "text"))
-		return !base_usage(cmd, "--format text or microbpf, not '%s'", format);
+		return !base_usage(cmd, "--format '%s' is not text or microbpf", format);
 	if (c->json + c->csv + c->microbpf > 1)
 		return !base_usage(cmd, "%s exclude each other",
 				   format ? "--json, --csv and --format microbpf"
@@ -74,10 +75,10 @@ static const char *output_name(void)
 }
 
 /*
- * A stream over the descriptor that keeps the errno of a failed write: stdio flushes a full buffer
- * by itself and loses it. cookie: the descriptor.
+ * The write function of a stdio stream that keeps the errno of a failed write: stdio itself flushes
+ * a full buffer and loses the error. cookie: points to the file descriptor.
  */
-static ssize_t put(void *cookie, const char *data, size_t bytes)
+static ssize_t write_cookie(void *cookie, const char *data, size_t bytes)
 {
 	size_t done = 0;
 
@@ -86,7 +87,8 @@ static ssize_t put(void *cookie, const char *data, size_t bytes)
 
 		if (n > 0) {
 			done += (size_t)n;
-		} else if (n < 0 && errno == EAGAIN) { /* another process set the pipe so */
+			/* another process made the pipe non-blocking */
+		} else if (n < 0 && errno == EAGAIN) {
 			poll(&(struct pollfd){*(int *)cookie, POLLOUT, 0}, 1, -1);
 		} else if (n < 0 && errno != EINTR) {
 			cli_tcp_common.output_error = errno;
@@ -96,7 +98,7 @@ static ssize_t put(void *cookie, const char *data, size_t bytes)
 	return (ssize_t)bytes;
 }
 
-static int end(void *cookie)
+static int close_cookie(void *cookie)
 {
 	int fd = *(int *)cookie;
 
@@ -116,7 +118,9 @@ FILE *cli_tcp_output(const struct base_command *cmd)
 	if (cli_tcp_common.output)
 		fd = open(cli_tcp_common.output, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
 	if (fd >= 0)
-		out = fopencookie(&fd, "w", (cookie_io_functions_t){.write = put, .close = end});
+		out = fopencookie(
+			&fd, "w",
+			(cookie_io_functions_t){.write = write_cookie, .close = close_cookie});
 	if (!out)
 		base_failure(cmd, "%s: %s", output_name(), strerror(errno));
 	return out;
@@ -148,7 +152,7 @@ bool cli_tcp_is_filtered(void)
 
 void cli_tcp_ready(const char *fmt, ...)
 {
-	int stop = base_stop_fd(); /* blocks the signals; one that comes now stays pending */
+	int stop = base_stop_fd(); /* blocks the signals; one that arrives now stays pending */
 	char text[128];
 	va_list args;
 
@@ -162,7 +166,7 @@ void cli_tcp_ready(const char *fmt, ...)
 
 void cli_tcp_nothing_seen(const struct base_command *cmd)
 {
-	base_failure(cmd, cli_tcp_is_filtered() ? "no connection passed the filter"
+	base_failure(cmd, cli_tcp_is_filtered() ? "no connection matched the filter"
 						: "no connection was seen");
 }
 
@@ -189,7 +193,7 @@ int cli_tcp_repeat(const struct base_command *cmd, struct cli_tcp_screen *screen
 		now = base_now_ns();
 		last |= now >= end;
 		if (!last && !screen->again && now < next)
-			continue; /* any other key */
+			continue; /* The key needs no redraw. */
 		code = show(context, last);
 		next = (screen->again ? now : next) + cli_tcp_common.interval_ns;
 	}

@@ -48,8 +48,8 @@ struct cpu_view {
 	struct tcp_cgroups *who;
 	FILE *out;
 	struct cli_tcp_screen screen;
-	bool by_task, named; /* CSV: the header was printed */
-	bool any;	     /* a line was printed */
+	bool by_task, named; /* true after the CSV header was printed */
+	bool any;	     /* true after any line was printed */
 	struct before *before;
 	struct region_cpu_row *rows;
 	size_t n, room;
@@ -70,7 +70,7 @@ static bool is_selected(const struct cpu_view *v, const struct region_cpu_row *r
 
 static const char *const orders[] = {"both", "cpu", "wait", "preempt", "moves", NULL};
 
-static uint64_t weight(const struct region_cpu_numbers *n, unsigned int order)
+static uint64_t row_weight(const struct region_cpu_numbers *n, unsigned int order)
 {
 	const uint64_t by[] = {n->run_ns + n->wait_ns, n->run_ns, n->wait_ns, n->involuntary,
 			       n->migrations};
@@ -81,13 +81,13 @@ static uint64_t weight(const struct region_cpu_numbers *n, unsigned int order)
 static int busiest_first(const void *a, const void *b, void *order)
 {
 	const struct region_cpu_row *x = a, *y = b;
-	uint64_t of_x = weight(&x->n, *(unsigned int *)order);
-	uint64_t of_y = weight(&y->n, *(unsigned int *)order);
+	uint64_t of_x = row_weight(&x->n, *(unsigned int *)order);
+	uint64_t of_y = row_weight(&y->n, *(unsigned int *)order);
 
 	return of_x != of_y ? (of_x < of_y) - (of_x > of_y) : (x->pid > y->pid) - (x->pid < y->pid);
 }
 
-/* Adds the growth of one slot since the last look to rows, if any. */
+/* Appends the growth of one slot since the previous call to the rows, if there is any. */
 static int look_at(struct cpu_view *v, uint32_t slot, uint64_t now)
 {
 	struct before *b = &v->before[slot];
@@ -95,7 +95,7 @@ static int look_at(struct cpu_view *v, uint32_t slot, uint64_t now)
 	struct region_cpu_numbers all;
 	int e = v->by_task ? tcp_cpu_task(v->cpu, slot, &r) : tcp_cpu_cgroup(v->cpu, slot, &r);
 
-	if (e <= 0) /* free or unsettled */
+	if (e <= 0) /* a free slot, or one that is being written */
 		return 0;
 	all = r.n;
 	if (b->generation != r.generation)
@@ -117,7 +117,7 @@ static int look_at(struct cpu_view *v, uint32_t slot, uint64_t now)
 	return 0;
 }
 
-/* In JSON and CSV. */
+/* Names of the counters in JSON and CSV. */
 #define NUMBERS 9
 static const char *const number_names[NUMBERS] = {"run_ns",    "wait_ns",     "waits",
 						  "voluntary", "involuntary", "migrations",
@@ -240,7 +240,7 @@ static void say_losses(struct cpu_view *v)
 	uint64_t l[SL_TASK_LOSSES];
 
 	tcp_cpu_losses(v->cpu, l);
-	/* Untracked time is made up for, unless the task ends before the next look. */
+	/* The next update adds untracked time, unless the task ends before. */
 	if (l[SL_TASK_LOSS_TASKS] != v->said[SL_TASK_LOSS_TASKS] ||
 	    l[SL_TASK_LOSS_CGROUPS] != v->said[SL_TASK_LOSS_CGROUPS])
 		base_logf(BASE_WARN, "cpu",
@@ -251,7 +251,7 @@ static void say_losses(struct cpu_view *v)
 	memcpy(v->said, l, sizeof(l));
 }
 
-static int show(void *context, bool last)
+static int show_rows(void *context, bool last)
 {
 	struct cpu_view *v = context;
 	uint32_t slots = slots_of(v);
@@ -265,7 +265,7 @@ static int show(void *context, bool last)
 
 	(void)last;
 	if (tcp_cpu_refresh(v->cpu))
-		base_log_limited(BASE_WARN, "cpu", "tasks could not be walked: %s",
+		base_log_limited(BASE_WARN, "cpu", "cannot iterate over tasks: %s",
 				 strerror(errno));
 	v->n = 0;
 	for (uint32_t i = 0; i < slots; i++)
@@ -289,8 +289,8 @@ static int show(void *context, bool last)
 	return cli_tcp_flush(v->out);
 }
 
-/* Counts from before the first interval are left out. */
-static int run(struct cpu_view *v)
+/* Counts from before the first interval are excluded. */
+static int run_cpu(struct cpu_view *v)
 {
 	uint32_t slots = v->by_task ? settings.tasks : settings.cgroups;
 	int code;
@@ -308,9 +308,9 @@ static int run(struct cpu_view *v)
 	for (uint32_t i = 0; !settings.total && i < slots_of(v); i++)
 		if (look_at(v, i, v->last_ns))
 			return base_failure(v->cmd, "%s", strerror(ENOMEM));
-	code = cli_tcp_repeat(v->cmd, &v->screen, v->out, slots, show, v);
+	code = cli_tcp_repeat(v->cmd, &v->screen, v->out, slots, show_rows, v);
 	if (!code && !v->any)
-		base_failure(v->cmd, "no such task ran");
+		base_failure(v->cmd, "no matching task ran");
 	return cli_tcp_output_end(v->cmd, v->out, code);
 }
 
@@ -329,7 +329,7 @@ static int cpu_main(const struct base_command *self, int argc, char **argv)
 		return BASE_EXIT_USAGE;
 	v.by_task = !strcmp(settings.by, "task");
 	if (!v.by_task && strcmp(settings.by, "container") != 0)
-		return base_usage(self, "--by %s: it is task or container", settings.by);
+		return base_usage(self, "--by '%s' is not task or container", settings.by);
 	if (tcp_cgroup_hierarchy(&hierarchy, settings.hierarchy, NULL, NULL))
 		return base_usage(self, "--hierarchy %s: no such hierarchy of cgroups is mounted",
 				  settings.hierarchy);
@@ -343,7 +343,7 @@ static int cpu_main(const struct base_command *self, int argc, char **argv)
 	if (!v.who)
 		return base_failure(self, "%s", strerror(errno));
 	v.cpu = tcp_cpu_open(&opts, why, sizeof(why));
-	code = v.cpu ? run(&v) : base_failure(self, "%s", why);
+	code = v.cpu ? run_cpu(&v) : base_failure(self, "%s", why);
 	tcp_cpu_close(v.cpu);
 	tcp_cgroups_close(v.who);
 	free(v.before);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* filter.h - options that select connections. */
+/* filter.h - command-line options that select connections. */
 #ifndef SL_CLI_TCP_FILTER_H
 #define SL_CLI_TCP_FILTER_H
 
 #include "base/base.h"
 #include "source/tcp/tcp.h"
 
-/* w: the struct tcp_filter to fill. */
+/* The option rows of a struct tcp_filter; w points to the filter to fill. */
 #define CLI_OPTIONS_TCP_FILTER(w)                                                     \
 	BASE_LIST("port", 'p', &(w)->ports, "N[-M]",                                  \
 		  "select flows with this local or remote port; repeatable"),         \
@@ -21,7 +21,7 @@
 		BASE_UINT("sample", 0, &(w)->sample, 0, 20, "N",                      \
 			  "select one flow in 2^N, the same at both ends")
 
-/* Whether any of them is given. */
+/* Returns true if any of these options was given. */
 static inline bool cli_tcp_filter_selects(const struct tcp_filter *w)
 {
 	return w->ports.n || w->cidrs.n || w->cgroups.n || w->netns || w->pid || w->sample;

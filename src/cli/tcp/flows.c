@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* flows.c - 'sidelight tcp flows': statistics per connection, as they change. */
+/* flows.c - 'sidelight tcp flows': live statistics per connection. */
 #include "cli/tcp/flows.h"
 #include "region/listeners.h"
 
@@ -26,7 +26,7 @@ static const struct base_option table[] = {
 		  "show only flows that ended, each once, with its final values"),
 	BASE_FLAG("changed", 0, &settings.changed,
 		  "show only flows that are new or active since the last output"),
-	BASE_FLAG("new", 0, &settings.only_new, "leave out connections older than this command"),
+	BASE_FLAG("new", 0, &settings.only_new, "skip connections older than this command"),
 	BASE_FLAG("calls", 0, &settings.calls,
 		  "count read and write calls, and find the processes"),
 	BASE_TIME("publish", 0, &settings.publish_ns, 1e6, 1e9, "TIME",
@@ -38,27 +38,28 @@ static const struct base_option table[] = {
 
 struct last {
 	uint64_t id, sent, received;
-	uint32_t retrans, number; /* number: of the snapshot */
-	bool shown;		  /* as closed */
+	uint32_t retrans, number; /* number: serial number of the flow's snapshot */
+	bool shown;		  /* true if the flow was printed as closed */
 };
 
 struct cli_flows_view {
 	const void *map;
 	struct region_flows_info info;
-	struct last *last;	   /* a slot each */
-	struct cli_flow_row *rows; /* likewise */
+	struct last *last;	   /* the previous values, one entry per slot */
+	struct cli_flow_row *rows; /* the rows of one output; room for one per slot */
 	struct region_listeners listeners;
 	FILE *out;
 	struct cli_tcp_screen screen;
 	uint64_t then_ns, unsettled, missed, refused;
-	uint64_t ended, unseen; /* flows shown as closed; closed and replaced between two looks */
-	bool any, named;	/* a flow was seen; CSV: the header was printed */
+	/* flows shown as closed, and flows closed and replaced between two reads */
+	uint64_t ended, unseen;
+	bool any, named; /* true after a flow was seen, and after the CSV header was printed */
 	struct tcp *tcp;
 	const struct base_command *cmd;
 };
 
-/* The change since the last look; for a new flow, all. */
-static void since(const struct region_flow *f, struct last *l, struct cli_flow_row *row)
+/* Computes the change since the previous read; for a new flow, the totals. */
+static void compute_change(const struct region_flow *f, struct last *l, struct cli_flow_row *row)
 {
 	bool same = l->id == f->id, known = same || f->flags & SL_FLOW_OLDER;
 
@@ -78,8 +79,11 @@ static void since(const struct region_flow *f, struct last *l, struct cli_flow_r
 			   f->retrans, f->number,     f->state == SL_STATE_CLOSED};
 }
 
-/* Open flows (--changed: with a new snapshot), and closed ones not yet shown as closed. */
-static size_t look(struct cli_flows_view *v, const struct region_flows_hot *hot)
+/*
+ * Collects the open flows (with --changed, only those with a new snapshot) and the closed flows
+ * that were not shown as closed yet. Returns their number.
+ */
+static size_t collect_rows(struct cli_flows_view *v, const struct region_flows_hot *hot)
 {
 	const uint64_t ends = (hot->journal - hot->open) / 2, unsettled = v->unsettled;
 	uint64_t known;
@@ -95,17 +99,18 @@ static size_t look(struct cli_flows_view *v, const struct region_flows_hot *hot)
 			continue;
 		}
 		if (f.state != SL_STATE_FREE)
-			region_listeners_add(&v->listeners, &f); /* without memory it has no name */
+			/* if memory is short, the listener has no name */
+			region_listeners_add(&v->listeners, &f);
 		if (f.state == SL_STATE_FREE || (l->id == f.id && l->shown) ||
 		    (settings.closed && f.state != SL_STATE_CLOSED))
 			continue;
 		/* An idle flow has no new snapshot (docs/tcp.md). */
 		if (settings.changed && l->id == f.id && l->number == f.number)
 			continue;
-		since(&f, l, &v->rows[count++]);
+		compute_change(&f, l, &v->rows[count++]);
 		v->ended += l->shown;
 	}
-	/* The journal has a line for each opening and each end, also of a flow that is gone. */
+	/* The journal has an entry for each opening and each end, including flows that are gone. */
 	known = v->ended + v->unseen + v->unsettled - unsettled;
 	if (ends > known)
 		v->unseen += ends - known;
@@ -128,7 +133,7 @@ static void hot_json(FILE *out, const struct cli_flows_view *v, const struct reg
 		       JSON_COMPACT);
 }
 
-static int show(void *context, bool last)
+static int show_flows(void *context, bool last)
 {
 	struct cli_flows_view *v = context;
 	struct region_flows_hot hot;
@@ -138,13 +143,13 @@ static int show(void *context, bool last)
 
 	if (err)
 		return base_failure(v->cmd, "%s", strerror(-err));
-	if (last) /* lets the kernel publish what happened up to now */
+	if (last) /* let the kernel publish recent events */
 		usleep((useconds_t)(2 * settings.publish_ns / 1000));
 	now = base_now_ns();
 	if (region_flows_hot_read(v->map, &v->info, &hot))
 		return base_failure(v->cmd, "the table's check word does not match");
 	real = base_realtime_ns();
-	count = look(v, &hot);
+	count = collect_rows(v, &hot);
 	v->any |= count > 0;
 	v->refused = hot.refused;
 	if (cli_tcp_common.json) {
@@ -167,7 +172,7 @@ static int show(void *context, bool last)
 	return cli_tcp_flush(v->out);
 }
 
-static int watch(const struct base_command *self, struct tcp *tcp, FILE *out)
+static int watch_flows(const struct base_command *self, struct tcp *tcp, FILE *out)
 {
 	struct cli_flows_view v = {.out = out, .then_ns = base_now_ns(), .cmd = self, .tcp = tcp};
 	int code = BASE_EXIT_FAILURE;
@@ -185,17 +190,20 @@ static int watch(const struct base_command *self, struct tcp *tcp, FILE *out)
 		code = BASE_EXIT_USAGE;
 		goto out;
 	}
-	code = cli_tcp_repeat(self, &v.screen, out, v.info.slots, show, &v);
+	code = cli_tcp_repeat(self, &v.screen, out, v.info.slots, show_flows, &v);
 	if (!code && !v.any)
 		cli_tcp_nothing_seen(self);
 	if (v.refused)
-		base_failure(self, "%" PRIu64 " connections found no room among %u: see --flows",
+		base_failure(self,
+			     "%" PRIu64
+			     " connections did not fit into the table of %u: see --flows",
 			     v.refused, v.info.slots);
 	if (v.unseen)
-		base_failure(self,
-			     "%" PRIu64 " connections ended and left between two looks: see "
-			     "--quarantine",
-			     v.unseen);
+		base_failure(
+			self,
+			"%" PRIu64
+			" connections ended and were replaced between two reads: see --quarantine",
+			v.unseen);
 out:
 	region_listeners_free(&v.listeners);
 	free(v.rows);
@@ -225,7 +233,7 @@ static int flows_main(const struct base_command *self, int argc, char **argv)
 	out = cli_tcp_output(self);
 	if (!out)
 		return BASE_EXIT_FAILURE;
-	code = cli_tcp_open(self, &options, &tcp) ?: watch(self, tcp, out);
+	code = cli_tcp_open(self, &options, &tcp) ?: watch_flows(self, tcp, out);
 	tcp_close(tcp);
 	return cli_tcp_output_end(self, out, code);
 }

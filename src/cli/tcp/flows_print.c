@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "cli/tcp/flows.h"
 
-/* Every number of a flow: JSON and CSV have the same names in the same order. */
+/* Every numeric field of a flow; JSON and CSV use the same names in the same order. */
 /* clang-format off */
 #define NUMBERS_OF_FLOW(X) \
 	X(id) X(netns) X(pid) X(cgroup) X(open_ns) X(closed_ns) X(handshake_us) \
@@ -43,14 +43,17 @@ static const struct {
 };
 #define FLAGS (sizeof(flags) / sizeof(*flags))
 
-static uint64_t value(const struct region_flow *f, const struct flows_print_number *n)
+static uint64_t number_value(const struct region_flow *f, const struct flows_print_number *n)
 {
 	const char *at = (const char *)f + n->offset;
 
 	return n->bytes == 8 ? *(const uint64_t *)at : *(const uint32_t *)at;
 }
 
-/* A task chooses its own name: characters with a meaning in any format become '?'. */
+/*
+ * Copies the command name, which a task chooses itself: characters that are special in any output
+ * format become '?'.
+ */
 static const char *safe_comm(const struct region_flow *f, char out[17])
 {
 	snprintf(out, 17, "%s", f->comm);
@@ -81,7 +84,7 @@ void cli_flow_print_json(FILE *out, const struct region_flow *f, uint64_t time_n
 	base_json_end(&j, ']');
 	base_put(&j, KV_BOOL("by_listener", f->by_listener));
 	for (size_t i = 0; i < NUMBERS; i++)
-		base_put(&j, KV(numbers[i].name, value(f, &numbers[i])));
+		base_put(&j, KV(numbers[i].name, number_value(f, &numbers[i])));
 	base_json_end(&j, '}');
 	base_json_line(&j);
 }
@@ -110,18 +113,17 @@ void cli_flow_print_csv(FILE *out, const struct region_flow *f, uint64_t time_ns
 			fprintf(out, "%s%s", n++ ? " " : "", flags[i].name);
 	fprintf(out, ",%d", f->by_listener);
 	for (size_t i = 0; i < NUMBERS; i++)
-		fprintf(out, ",%" PRIu64, value(f, &numbers[i]));
+		fprintf(out, ",%" PRIu64, number_value(f, &numbers[i]));
 	fputc('\n', out);
 }
 
 /*
- * The lines of MicroBPF's tools about flows, in its columns (the others: trace.c):
+ * Prints the flow lines of MicroBPF's tools in their columns (trace.c prints the other lines):
  *   3 tcpack:  SRC -> DST SEQ ACK STATE (FLAGS) RTT CWND RWND RETRANS FAST TIMEOUTS ACKED RECEIVED
  *              SUM_RTT SAMPLES PACKETS_OUT DURATION INFLIGHT, times in us, DURATION in ns; SRC is
  *              the peer
- *   6 tcpsock: LOCAL PORT REMOTE PORT WRITTEN READ, in KiB; there without a number
- * MicroBPF prints 3 for each acknowledgement; a snapshot of a flow has no packet's SEQ, ACK and
- * FLAGS.
+ *   6 tcpsock: LOCAL PORT REMOTE PORT WRITTEN READ, in KiB; MicroBPF prints no number here
+ * MicroBPF prints line 3 per acknowledgement. A snapshot of a flow has no SEQ, ACK or FLAGS.
  */
 void cli_flow_print_microbpf(FILE *out, const struct region_flow *f)
 {
@@ -134,7 +136,7 @@ void cli_flow_print_microbpf(FILE *out, const struct region_flow *f)
 	region_flow_address(f->remote, remote);
 	snprintf(from, sizeof(from), "%s:%u", remote, f->remote_port);
 	snprintf(to, sizeof(to), "%s:%u", local, f->local_port);
-	/* bytes_acked counts our SYN. */
+	/* bytes_acked includes our SYN. */
 	acked -= f->flags & SL_FLOW_ACTIVE && acked;
 	fprintf(out,
 		"3 %-20s -> %-20s %-10s %-10s %-12s (%s) %-8u %-8u %-10u %-10u %-10u %-10u %-10" PRIu64
@@ -151,7 +153,7 @@ void cli_flow_print_microbpf(FILE *out, const struct region_flow *f)
 const char *const cli_flow_orders[] = {"activity", "sent", "received",	  "rtt",
 				       "queue",	   "cwnd", "retransmits", NULL};
 
-static uint64_t weight(const struct cli_flow_row *r, unsigned int order)
+static uint64_t row_weight(const struct cli_flow_row *r, unsigned int order)
 {
 	const uint64_t by[] = {r->sent + r->received, r->sent,	    r->received, r->flow.srtt_us,
 			       r->flow.queue,	      r->flow.cwnd, r->retrans};
@@ -159,15 +161,16 @@ static uint64_t weight(const struct cli_flow_row *r, unsigned int order)
 	return by[order];
 }
 
-static int heaviest(const void *a, const void *b, void *order)
+static int heaviest_first(const void *a, const void *b, void *order)
 {
 	const struct cli_flow_row *x = a, *y = b;
-	uint64_t m = weight(x, *(unsigned int *)order), n = weight(y, *(unsigned int *)order);
+	uint64_t m = row_weight(x, *(unsigned int *)order),
+		 n = row_weight(y, *(unsigned int *)order);
 
 	return m != n ? (m < n) - (m > n) : (x->flow.id < y->flow.id) - (x->flow.id > y->flow.id);
 }
 
-/* "12.3M": three digits and a binary prefix. */
+/* Formats a number with three digits and a binary prefix, such as "12.3M". */
 static const char *short_number(char out[16], double n)
 {
 	static const char prefixes[] = " KMGT";
@@ -183,7 +186,7 @@ static const char *short_number(char out[16], double n)
 	return out;
 }
 
-/* Short names of states, as of ss(8). */
+/* Returns the name of the TCP state, abbreviated as in ss(8) if narrow. */
 static const char *state_name(const struct region_flow *f, bool narrow)
 {
 	static const char *const abbreviated[][2] = {
@@ -199,7 +202,7 @@ static const char *state_name(const struct region_flow *f, bool narrow)
 	return name;
 }
 
-/* As wide as the longest address, as far as there is room. */
+/* Returns the width of the longest address, limited by the width of the terminal. */
 static uint8_t address_width(const struct cli_tcp_screen *s, const struct cli_flow_row *rows,
 			     size_t count)
 {
@@ -235,7 +238,7 @@ void cli_flow_print_screen(struct cli_tcp_screen *s, struct cli_flow_row *rows, 
 	double seconds = (double)ns / 1e9;
 	bool narrow;
 
-	qsort_r(rows, count, sizeof(*rows), heaviest, &s->order);
+	qsort_r(rows, count, sizeof(*rows), heaviest_first, &s->order);
 	cli_tcp_screen_begin(s);
 	narrow = s->columns && s->columns < 100;
 	columns[0].width = columns[1].width = address_width(s, rows, count);

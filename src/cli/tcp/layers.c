@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* layers.c - 'sidelight tcp layers': time per layer of the stack, by flow or group of flows. */
+/* layers.c - 'sidelight tcp layers': time per layer of the network stack, by flow or flow group. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -30,7 +30,7 @@ static const struct base_option table[] = {
 enum by { BY_FLOW, BY_REMOTE, BY_PORT, BY_CONTAINER, BY_ROLE, BYS };
 static const struct {
 	const char *name;
-	uint8_t width; /* of the column */
+	uint8_t width; /* width of the column */
 } groupings[BYS] = {{"flow", 44}, {"remote", 15}, {"port", 5}, {"container", 24}, {"role", 4}};
 
 struct rows {
@@ -47,8 +47,8 @@ struct cli_layers_view {
 	enum by by;
 	struct rows now, before;
 	uint64_t last_ns, unsettled;
-	bool named; /* CSV: the header was printed */
-	bool any;   /* a line was printed */
+	bool named; /* true after the CSV header was printed */
+	bool any;   /* true after any line was printed */
 };
 
 const char *cli_tcp_role_name(enum sl_role role)
@@ -61,12 +61,12 @@ static bool has_segments(const struct region_layer_view *v)
 	return v->count[SL_COUNT_IN] || v->count[SL_COUNT_OUT];
 }
 
-/* Clears the members of the key that the grouping does not use. */
-static void reduce(struct region_layer_view *v, enum by by, uint32_t index)
+/* Clears the members of the key that this grouping ignores. */
+static void reduce_key(struct region_layer_view *v, enum by by, uint32_t index)
 {
 	if (by == BY_FLOW)
 		return;
-	v->generation = by != BY_ROLE && !index; /* group 0: without a group */
+	v->generation = by != BY_ROLE && !index; /* group 0 holds flows without a group */
 	v->start_ns = v->end_ns = 0;
 	v->state = SL_SLOT_OPEN;
 	v->netns = 0;
@@ -80,8 +80,9 @@ static void reduce(struct region_layer_view *v, enum by by, uint32_t index)
 		v->cgroup = 0;
 }
 
-/* The row of the same key. */
-static struct region_layer_view *find(const struct rows *rows, const struct region_layer_view *b)
+/* Finds the row with the same key as b. */
+static struct region_layer_view *find_row(const struct rows *rows,
+					  const struct region_layer_view *b)
 {
 	for (size_t i = 0; i < rows->n; i++) {
 		struct region_layer_view *a = &rows->v[i];
@@ -96,10 +97,10 @@ static struct region_layer_view *find(const struct rows *rows, const struct regi
 	return NULL;
 }
 
-static int add(struct cli_layers_view *view, const struct region_layer_view *v)
+static int add_row(struct cli_layers_view *view, const struct region_layer_view *v)
 {
 	struct rows *r = &view->now;
-	struct region_layer_view *there = view->by == BY_FLOW ? NULL : find(r, v);
+	struct region_layer_view *there = view->by == BY_FLOW ? NULL : find_row(r, v);
 
 	if (there) {
 		region_layer_add(there, v);
@@ -111,11 +112,11 @@ static int add(struct cli_layers_view *view, const struct region_layer_view *v)
 	return 0;
 }
 
-static int collect(struct cli_layers_view *view)
+static int collect_rows(struct cli_layers_view *view)
 {
 	enum tcp_layer_table t = view->by == BY_FLOW ? TCP_LAYER_FLOWS : TCP_LAYER_GROUPS;
 	uint32_t slots = tcp_layers_slots(view->layers, t);
-	static struct region_layer_view v; /* large */
+	static struct region_layer_view v; /* too large for the stack */
 	int err = 0;
 
 	view->now.n = 0;
@@ -125,15 +126,15 @@ static int collect(struct cli_layers_view *view)
 		view->unsettled += got < 0;
 		if (got <= 0 || !has_segments(&v))
 			continue;
-		reduce(&v, view->by, i);
-		err = add(view, &v);
+		reduce_key(&v, view->by, i);
+		err = add_row(view, &v);
 	}
 	return err;
 }
 
-/* The subject of a line. */
-static void title(struct cli_layers_view *view, char *out, size_t bytes,
-		  const struct region_layer_view *v)
+/* Formats the flow or group that a line describes. */
+static void format_title(struct cli_layers_view *view, char *out, size_t bytes,
+			 const struct region_layer_view *v)
 {
 	char local[CLI_TCP_ENDPOINT], remote[CLI_TCP_ENDPOINT];
 	enum by by = view->by;
@@ -177,7 +178,8 @@ static json_t *histogram_json(const uint64_t *cell)
 			 CLI_INT(region_layer_count(cell)), "sum_ns", CLI_INT(cell[SL_LAYER_SUM]),
 			 "scale", SL_LAYER_SCALE, "zero", CLI_INT(cell[SL_LAYER_ZERO]), "over",
 			 CLI_INT(cell[SL_LAYER_OVER]), "buckets", buckets, "p50_ns", json_real(p50),
-			 "p99_ns", json_real(p99)); /* NULL unless finite */
+			 /* json_real() returns NULL unless the value is finite */
+			 "p99_ns", json_real(p99));
 }
 
 static const char *const count_names[] = {"requests",	 "complete",	 "pipelined",
@@ -191,7 +193,7 @@ static void row_json(struct cli_layers_view *view, const struct region_layer_vie
 	       *layers = json_object();
 	char text[160], remote[CLI_TCP_ENDPOINT];
 
-	title(view, text, sizeof(text), v);
+	format_title(view, text, sizeof(text), v);
 	cli_tcp_json_text(o, "name", text);
 	if (view->by == BY_FLOW)
 		json_object_update_new(o, json_pack("{s:s, s:i, s:s, s:i, s:I, s:b}", "local",
@@ -228,7 +230,7 @@ static void row_csv(struct cli_layers_view *view, const struct region_layer_view
 		fputc('\n', view->out);
 		view->named = true;
 	}
-	title(view, text, sizeof(text), v);
+	format_title(view, text, sizeof(text), v);
 	fprintf(view->out, "%" PRIu64 ",", base_realtime_ns());
 	cli_tcp_csv_text(view->out, text);
 	fprintf(view->out, ",%s", cli_tcp_role_name(v->role));
@@ -249,7 +251,7 @@ static void row_csv(struct cli_layers_view *view, const struct region_layer_view
 	fputc('\n', view->out);
 }
 
-static void sub(struct region_layer_view *v, const struct region_layer_view *before)
+static void subtract_row(struct region_layer_view *v, const struct region_layer_view *before)
 {
 	for (int i = 0; i < 7; i++)
 		v->count[i] -= before->count[i];
@@ -260,7 +262,7 @@ static void sub(struct region_layer_view *v, const struct region_layer_view *bef
 
 static const char *const orders[] = {"requests", "segments", "app", "total", "p99", NULL};
 
-static double weight(const struct region_layer_view *v, unsigned int order)
+static double row_weight(const struct region_layer_view *v, unsigned int order)
 {
 	uint64_t segments = v->count[SL_COUNT_IN] + v->count[SL_COUNT_OUT];
 	double x;
@@ -281,7 +283,7 @@ static double weight(const struct region_layer_view *v, unsigned int order)
 
 static int busiest_first(const void *a, const void *b, void *order)
 {
-	double x = weight(a, *(unsigned int *)order), y = weight(b, *(unsigned int *)order);
+	double x = row_weight(a, *(unsigned int *)order), y = row_weight(b, *(unsigned int *)order);
 
 	return (x < y) - (x > y);
 }
@@ -321,10 +323,10 @@ static void print_line(struct cli_layers_view *view, const struct region_layer_v
 	struct cli_tcp_screen *s = &view->screen;
 	char text[160];
 
-	title(view, text, sizeof(text), v);
+	format_title(view, text, sizeof(text), v);
 	cli_tcp_screen_cell(s, "%s", text);
 	cli_tcp_screen_cell(s, "%s", cli_tcp_role_name(v->role));
-	if (v->role == SL_ROLE_SERVER) /* requests are only told apart there */
+	if (v->role == SL_ROLE_SERVER) /* the client side cannot tell requests apart */
 		cli_tcp_screen_cell(s, "%.0f", (double)v->count[SL_COUNT_REQUESTS] / seconds);
 	else
 		cli_tcp_screen_cell(s, "-");
@@ -338,8 +340,8 @@ static void print_line(struct cli_layers_view *view, const struct region_layer_v
 	time_cell(s, v->cell[SL_LAYER_TOTAL], 0.99);
 }
 
-/* On a terminal, the difference over the interval; elsewhere, totals since the start. */
-static int screen(struct cli_layers_view *view, const uint64_t *causes, double seconds)
+/* Prints the difference over the interval on a terminal, and totals since the start elsewhere. */
+static int draw_screen(struct cli_layers_view *view, const uint64_t *causes, double seconds)
 {
 	const struct cli_tcp_column columns[] = {
 		{groupings[view->by].name, groupings[view->by].width, true, 0},
@@ -362,11 +364,11 @@ static int screen(struct cli_layers_view *view, const uint64_t *causes, double s
 		return -ENOMEM;
 	for (size_t i = 0; i < view->now.n; i++) {
 		struct region_layer_view *v = &shown.v[shown.n];
-		const struct region_layer_view *b = find(&view->before, &view->now.v[i]);
+		const struct region_layer_view *b = find_row(&view->before, &view->now.v[i]);
 
 		*v = view->now.v[i];
 		if (b && view->screen.terminal)
-			sub(v, b);
+			subtract_row(v, b);
 		shown.n += has_segments(v);
 	}
 	qsort_r(shown.v, shown.n, sizeof(*shown.v), busiest_first, &view->screen.order);
@@ -398,7 +400,7 @@ static void causes_json(struct cli_layers_view *view, const uint64_t *n)
 	cli_json_print(view->out, o, JSON_COMPACT);
 }
 
-static int show(void *context, bool last)
+static int show_layers(void *context, bool last)
 {
 	struct cli_layers_view *view = context;
 	uint64_t causes[SL_CAUSES] = {0}, now = base_now_ns();
@@ -408,7 +410,7 @@ static int show(void *context, bool last)
 	(void)last;
 	tcp_layers_namespaces(view->layers);
 	tcp_layers_groups(view->layers, now);
-	err = collect(view) ?: tcp_layers_causes(view->layers, causes);
+	err = collect_rows(view) ?: tcp_layers_causes(view->layers, causes);
 	if (err)
 		return base_failure(view->cmd, "%s", strerror(-err));
 	if (cli_tcp_common.json) {
@@ -419,7 +421,7 @@ static int show(void *context, bool last)
 		for (size_t i = 0; i < view->now.n; i++)
 			row_csv(view, &view->now.v[i]);
 	} else {
-		err = screen(view, causes, (double)(now - view->last_ns) / 1e9 + 1e-9);
+		err = draw_screen(view, causes, (double)(now - view->last_ns) / 1e9 + 1e-9);
 	}
 	view->any |= view->now.n > 0;
 	if (view->screen.terminal)
@@ -473,7 +475,8 @@ static int layers_main(const struct base_command *self, int argc, char **argv)
 		if (!strcmp(settings.by, groupings[i].name))
 			view.by = (enum by)i;
 	if (view.by == BYS)
-		return base_usage(self, "--by flow, remote, port, container or role, not '%s'",
+		return base_usage(self,
+				  "--by '%s' is not one of flow, remote, port, container, role",
 				  settings.by);
 	if (!cli_tcp_screen_sort(&view.screen, self, cli_tcp_common.sort, orders))
 		return BASE_EXIT_USAGE;
@@ -489,7 +492,8 @@ static int layers_main(const struct base_command *self, int argc, char **argv)
 	if (!code) {
 		view.last_ns = base_now_ns();
 		code = cli_tcp_repeat(self, &view.screen, view.out,
-				      tcp_layers_slots(view.layers, TCP_LAYER_FLOWS), show, &view);
+				      tcp_layers_slots(view.layers, TCP_LAYER_FLOWS), show_layers,
+				      &view);
 		if (!code && !view.any)
 			cli_tcp_nothing_seen(self);
 	}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* net.c - 'sidelight tcp net': latency between two hosts, from device to device. */
+/* net.c - 'sidelight tcp net': one-way latency between two hosts, from device to device. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -29,14 +29,14 @@ static const struct base_option table[] = {
 	BASE_STRING("trust-clocks", 0, &cli_tcp_net_settings.trust, "TIME",
 		    "do not estimate clocks: wall clocks of the hosts agree within TIME (PTP)"),
 	BASE_LIST("agent", 'a', &cli_tcp_net_settings.agents, "AGENT",
-		  "read this agent live, which runs with --tcp net; twice, each a socket's path or "
-		  "HOST[:PORT]"),
+		  "read this agent live; give two, each running with --tcp net, by a socket's path "
+		  "or HOST[:PORT]"),
 	CLI_TCP_OPTIONS_SHOW,
 	CLI_TCP_OPTIONS_FILTER,
 	{0},
 };
 
-/* One file of records. */
+/* A file of records of one host. */
 struct cli_net_host {
 	const char *path;
 	FILE *from;
@@ -45,24 +45,26 @@ struct cli_net_host {
 	size_t n, room;
 };
 
-static int wrong(const struct base_command *self, const struct cli_net_host *h, const char *why)
+static int report_file(const struct base_command *self, const struct cli_net_host *h,
+		       const char *why)
 {
 	return base_failure(self, "%s: %s", h->path, why);
 }
 
-static int begin(const struct base_command *self, struct cli_net_host *h)
+static int open_records(const struct base_command *self, struct cli_net_host *h)
 {
 	char why[128] = "it can't be read";
 
 	h->from = fopen(h->path, "re");
 	if (!h->from)
-		return wrong(self, h, strerror(errno));
-	return tcp_net_file_head(h->from, &h->head, why, sizeof(why)) ? wrong(self, h, why) : 0;
+		return report_file(self, h, strerror(errno));
+	return tcp_net_file_head(h->from, &h->head, why, sizeof(why)) ? report_file(self, h, why)
+								      : 0;
 }
 
-/* Feeds the whole file to the matcher. */
-static int take(const struct base_command *self, struct cli_net_host *h,
-		struct cli_tcp_net_view *view, int side)
+/* Feeds a whole file to the matcher. */
+static int feed_records(const struct base_command *self, struct cli_net_host *h,
+			struct cli_tcp_net_view *view, int side)
 {
 	struct tcp_net_match *m = tcp_net_stat_match(view->stat);
 	uint64_t end_ns = h->head.start_ns;
@@ -99,11 +101,11 @@ static int take(const struct base_command *self, struct cli_net_host *h,
 	}
 	view->cut |= cut;
 	tcp_net_match_range(m, side, h->head.start_ns, end_ns);
-	return got < 0 ? wrong(self, h, got == -EINVAL ? why : strerror(-got)) : 0;
+	return got < 0 ? report_file(self, h, got == -EINVAL ? why : strerror(-got)) : 0;
 }
 
-/* Reports lost segments, once the clocks are known. */
-static void expire(struct tcp_net_stat *s)
+/* Reports lost segments; needs the clock offset. */
+static void expire_segments(struct tcp_net_stat *s)
 {
 	struct tcp_net_totals t;
 
@@ -112,12 +114,12 @@ static void expire(struct tcp_net_stat *s)
 	tcp_net_match_expire(tcp_net_stat_match(s), 1, UINT64_MAX, t.known, -t.theta);
 }
 
-static int compare(const struct base_command *self, struct cli_net_host *h,
-		   struct cli_tcp_net_view *view)
+static int compare_files(const struct base_command *self, struct cli_net_host *h,
+			 struct cli_tcp_net_view *view)
 {
 	struct tcp_net_match *m = tcp_net_stat_match(view->stat);
 	struct tcp_net_rounds rounds = {0};
-	int code = take(self, &h[0], view, 0) ?: take(self, &h[1], view, 1), err;
+	int code = feed_records(self, &h[0], view, 0) ?: feed_records(self, &h[1], view, 1), err;
 
 	if (code)
 		return code;
@@ -127,7 +129,7 @@ static int compare(const struct base_command *self, struct cli_net_host *h,
 	err = tcp_net_stat_count(view->stat, 0, true);
 	if (err)
 		return base_failure(self, "%s", strerror(-err));
-	expire(view->stat);
+	expire_segments(view->stat);
 	cli_tcp_net_show(view);
 	if (!cli_tcp_net_settings.requests && !h[0].n && !h[1].n)
 		return BASE_EXIT_OK;
@@ -150,25 +152,28 @@ static int two_files(const struct base_command *self, char **paths, struct cli_t
 		.result = cli_tcp_net_settings.segments ? cli_tcp_net_segment : NULL,
 		.context = view,
 	};
-	int code = begin(self, &h[0]) ?: begin(self, &h[1]);
+	int code = open_records(self, &h[0]) ?: open_records(self, &h[1]);
 
 	if (code)
 		goto out;
 	if (cli_tcp_net_settings.trust) {
 		o.trusted = true;
 		if (base_parse_duration(cli_tcp_net_settings.trust, &o.trust_ns)) {
-			code = base_usage(self, "--trust-clocks TIME, not '%s'",
+			code = base_usage(self, "--trust-clocks '%s' is not a TIME",
 					  cli_tcp_net_settings.trust);
 			goto out;
 		}
-		/* Offset of the monotonic clocks by the wall clocks of both at the start. */
+		/*
+		 * The initial offset of the monotonic clocks, from both wall clocks at the start.
+		 */
 		o.theta = (int64_t)(h[0].head.start_real_ns - h[0].head.start_ns) -
 			  (int64_t)(h[1].head.start_real_ns - h[1].head.start_ns);
 	}
 	view->name[0] = h[0].head.host;
 	view->name[1] = h[1].head.host;
 	view->stat = tcp_net_stat_open(&o);
-	code = view->stat ? compare(self, h, view) : base_failure(self, "%s", strerror(errno));
+	code = view->stat ? compare_files(self, h, view)
+			  : base_failure(self, "%s", strerror(errno));
 	tcp_net_stat_close(view->stat);
 out:
 	for (int i = 0; i < 2; i++) {
@@ -190,19 +195,21 @@ static int net_main(const struct base_command *self, int argc, char **argv)
 		return BASE_EXIT_USAGE;
 	grouping = cli_choice(by, cli_tcp_net_by);
 	if (grouping < 0)
-		return base_usage(self, "--by all, flow, remote or port, not '%s'", by);
+		return base_usage(self, "--by '%s' is not one of all, flow, remote, port", by);
 	cli_tcp_net_settings.by = (enum tcp_net_by)grouping;
 	if (cli_tcp_net_settings.record) {
 		if (argc != first)
-			return base_usage(self, "--record FILE, or two files to compare");
+			return base_usage(self,
+					  "give either --record FILE or two files to compare");
 		return cli_tcp_net_record(self);
 	}
 	if (cli_tcp_net_settings.agents.n ? cli_tcp_net_settings.agents.n != 2 || argc != first
 					  : argc - first != 2)
-		return base_usage(self,
-				  "two files, one of each host, or two agents, or --record FILE");
+		return base_usage(
+			self,
+			"give two files, one from each host, or two agents, or --record FILE");
 	if (cli_tcp_net_settings.agents.n && cli_tcp_net_settings.trust)
-		return base_usage(self, "--trust-clocks is for files");
+		return base_usage(self, "--trust-clocks needs files");
 	view.out = cli_tcp_output(self);
 	if (!view.out)
 		return BASE_EXIT_FAILURE;

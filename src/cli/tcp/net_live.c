@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * net_live.c - 'sidelight tcp net --agent A --agent B': the rings of two hosts, READ one-sided in
- * turn. A record of an arrival is matched once the other ring was read again: by then it holds the
- * record of the sending.
+ * net_live.c - 'sidelight tcp net --agent A --agent B': reads the rings of two hosts in turn with
+ * one-sided READs. The record of an arrival is matched after the next READ of the sender's ring,
+ * which then holds the record of the transmission.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -14,20 +14,20 @@
 #include "cli/tcp/net.h"
 
 #define LOOK_MS	    10		/* time between two READs of the rings */
-#define LINGER_NS   1000000000	/* after two windows, a missing arrival counts as lost */
-#define MARGIN_NS   200000000	/* greatest delay from a record to its match */
-#define MAX_RECORDS 4096u	/* of one READ */
-#define OUTAGE_NS   30000000000 /* a connection that stays lost for longer ends the command */
-#define AGAIN_MS    200		/* between two attempts to connect again */
+#define LINGER_NS   1000000000	/* a missing arrival counts as lost this long after two windows */
+#define MARGIN_NS   200000000	/* greatest delay between a record and its match */
+#define MAX_RECORDS 4096u	/* maximum number of records in one READ */
+#define OUTAGE_NS   30000000000 /* the command ends if a connection stays lost for longer */
+#define AGAIN_MS    200		/* time between two attempts to reconnect */
 
 struct net_live_host {
 	const char *target;
 	struct cli_remote remote;
 	struct region_nic_info info;
-	uint64_t instance;     /* of the ring */
-	uint64_t next, latest; /* number of the next record, and time of the latest */
-	uint64_t heard;	       /* time of that READ, by this machine's clock */
-	uint64_t lost_ns;      /* since when it cannot be read; 0: it can */
+	uint64_t instance;     /* instance number of the ring */
+	uint64_t next, latest; /* number of the next record, and time of the latest record */
+	uint64_t heard;	       /* local time of the READ that fetched the latest record */
+	uint64_t lost_ns;      /* time since which the ring is unreadable; 0: readable */
 	bool begun;
 };
 
@@ -39,7 +39,10 @@ static void close_host(struct net_live_host *h)
 	cli_remote_close(&h->remote);
 }
 
-/* A ring that was read before is read on; a new one, from its head. NULL, or why it failed. */
+/*
+ * Opens the host's ring. Reading continues in a known ring, and starts at the head of a new one.
+ * Returns NULL or an error message.
+ */
 static const char *open_host(struct net_live_host *h)
 {
 	const struct cli_dump_remote_opts o = {.target = h->target, .gid = -1};
@@ -50,7 +53,7 @@ static const char *open_host(struct net_live_host *h)
 		return why;
 	instance = ((const struct sl_region_header *)h->remote.buffer)->instance;
 	if (region_nic_info_parse(h->remote.buffer, h->remote.region.length, &h->info))
-		return "its ring of segments is not believed";
+		return "its ring of segments is invalid";
 	if (h->instance != instance) {
 		h->instance = instance;
 		h->next = UINT64_MAX;
@@ -59,7 +62,7 @@ static const char *open_host(struct net_live_host *h)
 	return NULL;
 }
 
-static bool hot(struct net_live_host *h, struct region_nic_hot *line)
+static bool read_hot_line(struct net_live_host *h, struct region_nic_hot *line)
 {
 	struct cli_remote *r = &h->remote;
 	enum region_fault fault = CLI_REMOTE_SETTLE(r, h->info.hot, SL_LINE_SIZE,
@@ -70,9 +73,12 @@ static bool hot(struct net_live_host *h, struct region_nic_hot *line)
 	return !fault;
 }
 
-/* READs records [next, to), which are contiguous. False: one is unfinished, or r->error. */
-static bool piece(struct net_live_host *h, uint64_t to, uint64_t head, uint64_t *missed,
-		  struct tcp_net_match *m, int side)
+/*
+ * READs records [next, to), which are contiguous. Returns false if a record is unfinished, or on an
+ * error, which is then in h->remote.error.
+ */
+static bool read_piece(struct net_live_host *h, uint64_t to, uint64_t head, uint64_t *missed,
+		       struct tcp_net_match *m, int side)
 {
 	uint64_t from = h->next, place = from & (h->info.records - 1);
 	const uint64_t(*w)[SL_NIC_WORDS] = h->remote.buffer;
@@ -105,33 +111,33 @@ static bool piece(struct net_live_host *h, uint64_t to, uint64_t head, uint64_t 
 	return true;
 }
 
-/* READs all new records of a host. False: remote.error. */
-static bool look(struct net_live_host *h, struct tcp_net_match *m, int side)
+/* READs all new records of a host. Returns false on an error, which is then in h->remote.error. */
+static bool read_new_records(struct net_live_host *h, struct tcp_net_match *m, int side)
 {
 	struct region_nic_hot line;
 	uint64_t missed = 0;
 
-	/* Shared memory of an agent that has ended stays readable. */
+	/* Shared memory of an agent that has ended stays readable, so check the link first. */
 	if (fabric_drive(h->remote.fabric, base_now_ns(), NULL) != FABRIC_UP) {
 		h->remote.error = ENOTCONN;
 		return false;
 	}
-	if (!hot(h, &line))
+	if (!read_hot_line(h, &line))
 		return false;
-	if (h->next > line.head) /* the first READ: existing records are too old */
+	if (h->next > line.head) /* first READ: skip the existing records, which are too old */
 		h->next = line.head;
 	if (line.head - h->next > h->info.records) {
 		missed = line.head - h->next - h->info.records;
 		h->next = line.head - h->info.records;
 	}
 	while (h->next < line.head) {
-		uint64_t end = (h->next | (h->info.records - 1)) + 1; /* of the ring */
+		uint64_t end = (h->next | (h->info.records - 1)) + 1; /* end of the ring */
 		uint64_t most = h->remote.bytes / SL_NIC_SIZE;
 
 		most = BASE_MIN(most, MAX_RECORDS);
 		end = BASE_MIN(end, line.head);
 		end = BASE_MIN(end, h->next + most);
-		if (!piece(h, end, line.head, &missed, m, side))
+		if (!read_piece(h, end, line.head, &missed, m, side))
 			break;
 	}
 	if (missed)
@@ -139,7 +145,7 @@ static bool look(struct net_live_host *h, struct tcp_net_match *m, int side)
 	return !h->remote.error;
 }
 
-/* The time, by its clock, up to which a host's records have certainly been read. */
+/* Returns the host's time before which all of its records have been read. */
 static uint64_t read_up_to(const struct net_live_host *h)
 {
 	uint64_t since = h->latest ? base_now_ns() - h->heard : 0;
@@ -147,7 +153,7 @@ static uint64_t read_up_to(const struct net_live_host *h)
 	return h->latest + (since > MARGIN_NS ? since - MARGIN_NS : 0);
 }
 
-static void expire(struct tcp_net_stat *s, const struct net_live_host *h)
+static void expire_segments(struct tcp_net_stat *s, const struct net_live_host *h)
 {
 	uint64_t linger = 2 * cli_tcp_net_settings.window_ns + LINGER_NS;
 	struct tcp_net_totals t;
@@ -160,8 +166,8 @@ static void expire(struct tcp_net_stat *s, const struct net_live_host *h)
 }
 
 /*
- * Connects again to a host whose ring could not be read: a link was lost, or the agent restarted.
- * 1: connected; 0: told to stop, or end passed; or -errno.
+ * Reconnects to a host whose ring became unreadable: the link was lost or the agent restarted.
+ * Returns 1 if connected, 0 if told to stop or if end has passed, or a negative errno.
  */
 static int open_again(const struct base_command *self, struct net_live_host *h,
 		      struct cli_tcp_screen *screen, int stop, uint64_t end)
@@ -170,8 +176,7 @@ static int open_again(const struct base_command *self, struct net_live_host *h,
 
 	if (!h->lost_ns) {
 		h->lost_ns = base_now_ns();
-		base_failure(self, "%s: %s; connecting again", h->target,
-			     strerror(h->remote.error));
+		base_failure(self, "%s: %s; reconnecting", h->target, strerror(h->remote.error));
 	}
 	while (base_now_ns() - h->lost_ns < OUTAGE_NS) {
 		close_host(h);
@@ -185,8 +190,8 @@ static int open_again(const struct base_command *self, struct net_live_host *h,
 	return -ETIMEDOUT;
 }
 
-static int follow(const struct base_command *self, struct net_live_host *h,
-		  struct cli_tcp_net_view *view)
+static int follow_hosts(const struct base_command *self, struct net_live_host *h,
+			struct cli_tcp_net_view *view)
 {
 	uint64_t end = cli_tcp_end_ns();
 	uint64_t show = base_now_ns() + cli_tcp_common.interval_ns;
@@ -198,14 +203,14 @@ static int follow(const struct base_command *self, struct net_live_host *h,
 		return base_failure(self, "%s", strerror(-stop));
 	while (!err) {
 		for (int s = 0; s < 2 && !err; s++) {
-			if (!look(&h[s], m, s)) {
+			if (!read_new_records(&h[s], m, s)) {
 				err = open_again(self, &h[s], &view->screen, stop, end);
 				last |= !err;
 				err = BASE_MIN(err, 0);
 				break;
 			}
 			h[s].lost_ns = 0;
-			tcp_net_match_run(m); /* arrivals at the other host */
+			tcp_net_match_run(m); /* matches arrivals at the other host */
 			tcp_net_match_hold(m, s);
 		}
 		if (last || err)
@@ -213,19 +218,19 @@ static int follow(const struct base_command *self, struct net_live_host *h,
 		if (base_now_ns() >= show) {
 			show += cli_tcp_common.interval_ns;
 			err = tcp_net_stat_count(view->stat, read_up_to(&h[0]), false);
-			expire(view->stat, h);
+			expire_segments(view->stat, h);
 			cli_tcp_net_show(view);
 			fflush(view->out);
 		}
 		last = cli_tcp_screen_wait(&view->screen, stop, LOOK_MS) || base_now_ns() >= end;
 	}
 	close(stop);
-	/* Arrivals at B up to its last READ were sent before, and A was READ after. */
-	if (h[0].info.records && look(&h[0], m, 0))
+	/* A is READ after B: arrivals at B up to its last READ were sent before this READ of A. */
+	if (h[0].info.records && read_new_records(&h[0], m, 0))
 		tcp_net_match_run(m);
 	if (tcp_net_stat_count(view->stat, 0, true))
 		return base_failure(self, "%s", strerror(ENOMEM));
-	expire(view->stat, h);
+	expire_segments(view->stat, h);
 	cli_tcp_net_show(view);
 	return err ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
 }
@@ -252,7 +257,7 @@ int cli_tcp_net_live(const struct base_command *self, struct cli_tcp_net_view *v
 	if (!code) {
 		view->stat = tcp_net_stat_open(&o);
 		cli_tcp_ready("records=%u,%u", h[0].info.records, h[1].info.records);
-		code = view->stat ? follow(self, h, view)
+		code = view->stat ? follow_hosts(self, h, view)
 				  : base_failure(self, "%s", strerror(errno));
 	}
 	tcp_net_stat_close(view->stat);

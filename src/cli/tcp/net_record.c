@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* net_record.c - 'sidelight tcp net --record FILE': writes this host's records. */
+/* net_record.c - 'sidelight tcp net --record FILE': writes this host's records to a file. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -29,8 +29,8 @@ static void layer_record(void *context, const struct tcp_layer_record *r)
 		w->err = tcp_net_file_put(w->to, TCP_NET_LAYERS, r);
 }
 
-/* Writes all records now in the ring. */
-static void drain(struct recorder *w)
+/* Writes all records that the ring holds now. */
+static void drain_ring(struct recorder *w)
 {
 	const struct region_nic_info *info = tcp_net_info(w->net);
 	const void *map = tcp_net_region(w->net)->map;
@@ -52,7 +52,7 @@ static void drain(struct recorder *w)
 		w->err = -errno;
 }
 
-static int follow(const struct base_command *self, struct recorder *w)
+static int follow_ring(const struct base_command *self, struct recorder *w)
 {
 	uint64_t end = cli_tcp_end_ns(), walk = 0;
 	int stop = base_stop_fd();
@@ -68,16 +68,16 @@ static int follow(const struct base_command *self, struct recorder *w)
 		}
 		if (w->layers && tcp_layers_poll(w->layers, LOOK_MS) < 0)
 			break;
-		drain(w);
+		drain_ring(w);
 	}
 	close(stop);
 	if (w->layers)
 		tcp_layers_poll(w->layers, 0);
-	drain(w);
+	drain_ring(w);
 	return w->err ? base_failure(self, "%s", strerror(-w->err)) : BASE_EXIT_OK;
 }
 
-static int run(const struct base_command *self, struct recorder *w)
+static int record_host(const struct base_command *self, struct recorder *w)
 {
 	const struct tcp_net_opts options = {
 		.records = cli_tcp_net_settings.ring,
@@ -100,7 +100,7 @@ static int run(const struct base_command *self, struct recorder *w)
 	}
 	w->err = tcp_net_file_begin(w->to, tcp_net_info(w->net)->boot_id);
 	cli_tcp_ready("records=%u", tcp_net_info(w->net)->records);
-	code = follow(self, w);
+	code = follow_ring(self, w);
 	region_nic_hot_read(tcp_net_region(w->net)->map, tcp_net_info(w->net), &hot);
 	if (!code && tcp_net_file_put(w->to, TCP_NET_END,
 				      (const uint64_t[]){base_now_ns(), hot.headless, hot.fragments,
@@ -115,14 +115,14 @@ static int run(const struct base_command *self, struct recorder *w)
 
 int cli_tcp_net_record(const struct base_command *self)
 {
-	static struct recorder w; /* large */
+	static struct recorder w; /* too large for the stack */
 	const char *name = cli_tcp_net_settings.record;
 	int code;
 
 	w.to = strcmp(name, "-") ? fopen(name, "we") : stdout;
 	if (!w.to)
 		return base_failure(self, "%s: %s", name, strerror(errno));
-	code = run(self, &w);
+	code = record_host(self, &w);
 	tcp_layers_close(w.layers);
 	tcp_net_close(w.net);
 	if (w.to != stdout && fclose(w.to) && !code)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* net_show.c - prints latencies and unmatched records of 'sidelight tcp net'. */
+/* net_show.c - prints the latencies and unmatched records of 'sidelight tcp net'. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -10,8 +10,8 @@
 
 const char *const cli_tcp_net_by[] = {"all", "flow", "remote", "port", NULL};
 
-/* The subject of a line. */
-static void title(char *out, size_t bytes, const struct tcp_net_row *r)
+/* Formats the flow or group that a line describes. */
+static void format_title(char *out, size_t bytes, const struct tcp_net_row *r)
 {
 	bool ports = cli_tcp_net_settings.by == TCP_NET_BY_FLOW;
 	char a[CLI_TCP_ENDPOINT], b[CLI_TCP_ENDPOINT];
@@ -35,9 +35,9 @@ static void title(char *out, size_t bytes, const struct tcp_net_row *r)
 	}
 }
 
-/* ---- JSON ---- */
+/* JSON */
 
-static void print(const struct cli_tcp_net_view *view, json_t *o)
+static void print_object(const struct cli_tcp_net_view *view, json_t *o)
 {
 	cli_json_print(view->out, o, JSON_COMPACT | JSON_REAL_PRECISION(9));
 }
@@ -53,7 +53,7 @@ static json_t *hist_json(const struct tcp_net_hist *h)
 		snprintf(key, sizeof(key), "%d", TCP_NET_FIRST + i);
 		json_object_set_new(buckets, key, json_integer(h->bucket[i]));
 	}
-	/* Of an empty histogram, quantiles are NAN: json_real() is NULL. */
+	/* Quantiles of an empty histogram are NAN, for which json_real() returns NULL. */
 	return json_pack("{s:I, s:I, s:I, s:i, s:o*, s:o*, s:o*, s:o*, s:o*, s:o*, s:o}", "count",
 			 CLI_INT(h->count), "negative", CLI_INT(h->negative), "sum_ns",
 			 CLI_INT(h->sum), "scale", TCP_NET_SCALE, "min_ns",
@@ -84,15 +84,16 @@ static void row_json(struct cli_tcp_net_view *view, const struct tcp_net_row *r)
 	bool ends = ports || (!r->rest && by == TCP_NET_BY_REMOTE);
 	char text[160], a[CLI_TCP_ENDPOINT], b[CLI_TCP_ENDPOINT];
 
-	title(text, sizeof(text), r);
-	print(view, json_pack("{s:s, s:I, s:s, s:o, s:o, s:o, s:s*, s:s*, s:o*, s:o*}", "row",
-			      cli_tcp_net_by[by], "time_ns", CLI_INT(base_realtime_ns()), "name",
-			      text, "there", way_json(r, 0), "back", way_json(r, 1), "round",
-			      hist_json(&r->round), "a",
-			      ends ? cli_tcp_endpoint(a, r->address[0], -1) : NULL, "b",
-			      ends ? cli_tcp_endpoint(b, r->address[1], -1) : NULL, "a_port",
-			      ports ? json_integer(r->port[0]) : NULL, "b_port",
-			      ports ? json_integer(r->port[1]) : NULL));
+	format_title(text, sizeof(text), r);
+	print_object(view,
+		     json_pack("{s:s, s:I, s:s, s:o, s:o, s:o, s:s*, s:s*, s:o*, s:o*}", "row",
+			       cli_tcp_net_by[by], "time_ns", CLI_INT(base_realtime_ns()), "name",
+			       text, "there", way_json(r, 0), "back", way_json(r, 1), "round",
+			       hist_json(&r->round), "a",
+			       ends ? cli_tcp_endpoint(a, r->address[0], -1) : NULL, "b",
+			       ends ? cli_tcp_endpoint(b, r->address[1], -1) : NULL, "a_port",
+			       ports ? json_integer(r->port[0]) : NULL, "b_port",
+			       ports ? json_integer(r->port[1]) : NULL));
 }
 
 static void totals_json(const struct cli_tcp_net_view *view, const struct tcp_net_totals *t)
@@ -118,7 +119,7 @@ static void totals_json(const struct cli_tcp_net_view *view, const struct tcp_ne
 		      view->cut);
 	cli_tcp_json_text(o, "host_a", view->name[0]);
 	cli_tcp_json_text(o, "host_b", view->name[1]);
-	print(view, o);
+	print_object(view, o);
 }
 
 void cli_tcp_net_segment(void *context, const struct tcp_net_result *r)
@@ -131,8 +132,10 @@ void cli_tcp_net_segment(void *context, const struct tcp_net_result *r)
 	cli_tcp_endpoint(from, s->flow->source, json ? -1 : s->flow->source_port);
 	cli_tcp_endpoint(to, s->flow->destination, json ? -1 : s->flow->destination_port);
 	if (json) {
-		print(view,
-		      json_pack("{s:s, s:s, s:s, s:i, s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:b}",
+		print_object(
+			view,
+			json_pack(
+				"{s:s, s:s, s:s, s:i, s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:b}",
 				"row", "segment", "way", r->way ? "back" : "there", "from", from,
 				"from_port", s->flow->source_port, "to", to, "to_port",
 				s->flow->destination_port, "seq", CLI_INT((uint32_t)s->seq),
@@ -152,7 +155,7 @@ void cli_tcp_net_segment(void *context, const struct tcp_net_result *r)
 			(double)r->bound_ns / 1000);
 }
 
-/* ---- CSV ---- */
+/* CSV */
 
 static void hist_csv(FILE *out, const struct tcp_net_hist *h)
 {
@@ -178,7 +181,7 @@ static void row_csv(struct cli_tcp_net_view *view, const struct tcp_net_row *r)
 		fputs(",there_bound_max_ns,back_bound_max_ns\n", view->out);
 		view->named = true;
 	}
-	title(text, sizeof(text), r);
+	format_title(text, sizeof(text), r);
 	fputs("row,", view->out);
 	cli_tcp_csv_text(view->out, text);
 	hist_csv(view->out, &r->way[0]);
@@ -187,7 +190,7 @@ static void row_csv(struct cli_tcp_net_view *view, const struct tcp_net_row *r)
 	fprintf(view->out, ",%" PRIu64 ",%" PRIu64 "\n", r->bound_most[0], r->bound_most[1]);
 }
 
-/* ---- text ---- */
+/* Text */
 
 static const char *signed_time(char out[20], double ns)
 {
@@ -200,8 +203,8 @@ static const char *signed_time(char out[20], double ns)
 	return out;
 }
 
-static void line(struct cli_tcp_net_view *view, const char *name, const char *what,
-		 const struct tcp_net_hist *h, const char *bound)
+static void print_line(struct cli_tcp_net_view *view, const char *name, const char *what,
+		       const struct tcp_net_hist *h, const char *bound)
 {
 	char v[5][20];
 
@@ -218,11 +221,11 @@ static void row_text(struct cli_tcp_net_view *view, const struct tcp_net_row *r)
 {
 	char name[160], bound[20];
 
-	title(name, sizeof(name), r);
+	format_title(name, sizeof(name), r);
 	for (int w = 0; w < 2; w++)
-		line(view, w ? "" : name, w ? "back" : "there", &r->way[w],
-		     signed_time(bound, r->way[w].count ? (double)r->bound_most[w] : NAN));
-	line(view, "", "both", &r->round, "none");
+		print_line(view, w ? "" : name, w ? "back" : "there", &r->way[w],
+			   signed_time(bound, r->way[w].count ? (double)r->bound_most[w] : NAN));
+	print_line(view, "", "both", &r->round, "none");
 }
 
 static void totals_text(struct cli_tcp_net_view *view, const struct tcp_net_totals *t)
@@ -277,7 +280,7 @@ static void totals_text(struct cli_tcp_net_view *view, const struct tcp_net_tota
 		if (others[i].n)
 			cli_tcp_screen_line(s, "%12" PRIu64 "  %s", others[i].n, others[i].what);
 	if (view->cut)
-		cli_tcp_screen_line(s, "a file ends before its end: its recorder was killed");
+		cli_tcp_screen_line(s, "a file is truncated: its recorder was killed");
 }
 
 void cli_tcp_net_show(struct cli_tcp_net_view *view)
@@ -309,7 +312,7 @@ void cli_tcp_net_show(struct cli_tcp_net_view *view)
 	}
 }
 
-/* ---- whole round trips ---- */
+/* Round trips */
 
 static void round_json(const struct cli_tcp_net_view *view, const struct tcp_net_round *r)
 {
@@ -329,7 +332,7 @@ static void round_json(const struct cli_tcp_net_view *view, const struct tcp_net
 	for (int i = 0; i < TCP_PARTS; i++)
 		if (r->part[i] != TCP_PART_NONE)
 			json_object_set_new(o, tcp_net_part_name(i), json_integer(r->part[i]));
-	print(view, o);
+	print_object(view, o);
 }
 
 static void round_csv(const struct cli_tcp_net_view *view, const struct tcp_net_round *r)
@@ -370,11 +373,11 @@ static void rounds_text(struct cli_tcp_net_view *view, const struct tcp_net_roun
 			    "requests, from call to copy", "", "requests", "min", "p50", "p90",
 			    "p99", "max", "", "negative");
 	for (int p = 0; p < TCP_PARTS; p++)
-		line(view, tcp_net_part_name(p), "", &h[p], "");
-	line(view, "both wires", "", &h[TCP_PARTS], "none");
-	line(view, "total", "", &h[TCP_PARTS + 1], "none");
+		print_line(view, tcp_net_part_name(p), "", &h[p], "");
+	print_line(view, "both wires", "", &h[TCP_PARTS], "none");
+	print_line(view, "total", "", &h[TCP_PARTS + 1], "none");
 	cli_tcp_screen_line(&view->screen,
-			    "not put together: %" PRIu64 " incomplete at the server, %" PRIu64
+			    "not combined: %" PRIu64 " incomplete at the server, %" PRIu64
 			    " without the client's request, %" PRIu64
 			    " without its response, %" PRIu64 " refused",
 			    rounds->incomplete, rounds->no_request, rounds->no_response,
@@ -395,9 +398,10 @@ void cli_tcp_net_rounds(struct cli_tcp_net_view *view, const struct tcp_net_roun
 		else
 			round_csv(view, &rounds->v[i]);
 	if (cli_tcp_common.json)
-		print(view,
-		      json_pack("{s:s, s:I, s:I, s:I, s:I, s:I}", "row", "requests", "complete",
-				CLI_INT(rounds->n), "incomplete", CLI_INT(rounds->incomplete),
-				"no_request", CLI_INT(rounds->no_request), "no_response",
-				CLI_INT(rounds->no_response), "refused", CLI_INT(rounds->refused)));
+		print_object(view, json_pack("{s:s, s:I, s:I, s:I, s:I, s:I}", "row", "requests",
+					     "complete", CLI_INT(rounds->n), "incomplete",
+					     CLI_INT(rounds->incomplete), "no_request",
+					     CLI_INT(rounds->no_request), "no_response",
+					     CLI_INT(rounds->no_response), "refused",
+					     CLI_INT(rounds->refused)));
 }

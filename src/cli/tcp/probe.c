@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* probe.c - 'sidelight tcp probe': which hooks this kernel allows. */
+/* probe.c - 'sidelight tcp probe': lists the hooks that this kernel supports. */
 #include <errno.h>
 #include <string.h>
 
@@ -26,7 +26,7 @@ static json_t *candidate_json(const struct tcp_hooks *h, int b, int i)
 			 err < 0 ? c->target[h->failed[b][i]] : NULL);
 }
 
-static const char *lost(const struct tcp_hooks *h, int b)
+static const char *lost_parts(const struct tcp_hooks *h, int b)
 {
 	const struct tcp_hook_boundary *boundary = &tcp_hook_table[b];
 
@@ -55,11 +55,11 @@ static void print_json(const struct tcp_hooks *h, const int features[TCP_FEATURE
 		for (int i = 0; i < TCP_HOOK_CANDIDATES && boundary->candidate[i].type; i++)
 			json_array_append_new(tried, candidate_json(h, b, i));
 		json_array_append_new(
-			all,
-			json_pack("{s:s, s:s, s:s, s:i, s:o, s:s*}", "boundary", boundary->name,
-				  "between", boundary->between, "used",
-				  tcp_hook_type_name(tcp_hook_chosen(h, (enum tcp_boundary)b)),
-				  "choice", h->chosen[b], "candidates", tried, "lost", lost(h, b)));
+			all, json_pack("{s:s, s:s, s:s, s:i, s:o, s:s*}", "boundary",
+				       boundary->name, "between", boundary->between, "used",
+				       tcp_hook_type_name(tcp_hook_chosen(h, (enum tcp_boundary)b)),
+				       "choice", h->chosen[b], "candidates", tried, "lost",
+				       lost_parts(h, b)));
 	}
 	for (int i = 0; i < TCP_FEATURES; i++)
 		json_array_append_new(others, feature_json(&tcp_feature_table[i], features[i]));
@@ -89,8 +89,8 @@ static void print_text(const struct tcp_hooks *h)
 				printf("       %s: %s\n", c->target[h->failed[b][i]],
 				       tcp_hook_why(c->type, err));
 		}
-		if (lost(h, b))
-			printf("  lost: %s\n", lost(h, b));
+		if (lost_parts(h, b))
+			printf("  lost: %s\n", lost_parts(h, b));
 	}
 }
 

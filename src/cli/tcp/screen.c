@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* screen.c - a table on a terminal, redrawn in place, and its keys. */
+/* screen.c - a table that is redrawn in place on a terminal, with keyboard control. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -10,15 +10,16 @@
 
 #include "cli/tcp/tcp.h"
 
-/* ---- signals ---- */
+/* Signals */
 
-/* The terminal as it was; only one screen is open. */
+/* The original terminal settings. Only one screen is open at a time. */
 static struct termios terminal_was;
 static const int leaving[] = {SIGTSTP, SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL};
 
-static void handle(void (*handler)(int))
+static void set_handlers(void (*handler)(int))
 {
-	/* The handler is gone once it runs: the signal that it raises does what it does by default.
+	/*
+	 * SA_RESETHAND restores the default action, so that the handler can raise the signal again.
 	 */
 	const struct sigaction a = {.sa_handler = handler,
 				    .sa_flags = (int)SA_RESETHAND | SA_NODEFER};
@@ -27,7 +28,7 @@ static void handle(void (*handler)(int))
 		sigaction(leaving[i], &a, NULL);
 }
 
-static void leave(int signal)
+static void restore_and_raise(int signal)
 {
 	int err = errno;
 
@@ -36,28 +37,28 @@ static void leave(int signal)
 	errno = err;
 }
 
-static void resized(int signal)
+static void handle_resize(int signal)
 {
-	(void)signal; /* poll() returns */
+	(void)signal; /* the signal only interrupts poll() */
 }
 
-/* ---- input ---- */
+/* Input */
 
-/* Keys come unbuffered and without echo; Ctrl-C and Ctrl-Z keep their meaning. */
+/* Switches the terminal to unbuffered input without echo; Ctrl-C and Ctrl-Z still work. */
 static void keys_on(struct cli_tcp_screen *s)
 {
 	struct termios now = s->was;
 
 	/*
-	 * A background process would be stopped by tcsetattr(). Set each time, as a shell may have
-	 * changed it.
+	 * tcsetattr() would stop a background process. Called before each wait, because the shell
+	 * may have changed the settings.
 	 */
 	if (!s->keys || tcgetpgrp(STDIN_FILENO) != getpgrp())
 		return;
 	now.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
 	now.c_cc[VMIN] = 1;
 	now.c_cc[VTIME] = 0;
-	handle(leave); /* again, after a stop */
+	set_handlers(restore_and_raise); /* reinstall the handlers after a stop */
 	tcsetattr(STDIN_FILENO, TCSADRAIN, &now);
 }
 
@@ -69,7 +70,7 @@ void cli_tcp_screen_open(struct cli_tcp_screen *s, const struct base_command *cm
 	s->keys = s->terminal && isatty(STDIN_FILENO) && !tcgetattr(STDIN_FILENO, &s->was);
 	if (s->keys) {
 		terminal_was = s->was;
-		sigaction(SIGWINCH, &(struct sigaction){.sa_handler = resized}, NULL);
+		sigaction(SIGWINCH, &(struct sigaction){.sa_handler = handle_resize}, NULL);
 	}
 	if (s->terminal)
 		fputs("\033[H\033[2J", out);
@@ -80,7 +81,7 @@ void cli_tcp_screen_close(struct cli_tcp_screen *s)
 	if (s->keys && tcgetpgrp(STDIN_FILENO) == getpgrp())
 		tcsetattr(STDIN_FILENO, TCSADRAIN, &s->was);
 	if (s->keys)
-		handle(SIG_DFL);
+		set_handlers(SIG_DFL);
 	s->keys = false;
 }
 
@@ -96,24 +97,24 @@ bool cli_tcp_screen_sort(struct cli_tcp_screen *s, const struct base_command *cm
 		snprintf(all + strlen(all), sizeof(all) - strlen(all), "%s%s", *all ? ", " : "",
 			 orders[s->order]);
 	}
-	return !base_usage(cmd, "--sort %s, not '%s'", all, by);
+	return !base_usage(cmd, "--sort: expected %s, not '%s'", all, by);
 }
 
-/* The key that begins at c[*i], which moves to its last character. */
+/* Returns the key that begins at c[*i], and moves *i to its last character. */
 static int key_at(const char *c, ssize_t n, ssize_t *i)
 {
 	ssize_t at = *i;
 
 	if (c[at] != '\033' || at + 2 >= n || (c[at + 1] != '[' && c[at + 1] != 'O'))
 		return (unsigned char)c[at];
-	/* ECMA-48, 5.4: parameters end with a character from '@' on. */
+	/* ECMA-48, 5.4: the final byte of a sequence is in the range '@' to '~'. */
 	for (at += 2; at + 1 < n && (c[at] < '@' || c[at] > '~'); at++)
 		;
 	*i = at;
 	return c[at] == 'A' ? CLI_TCP_KEY_UP : c[at] == 'B' ? CLI_TCP_KEY_DOWN : CLI_TCP_KEY_OTHER;
 }
 
-static bool key(struct cli_tcp_screen *s, int c)
+static bool handle_key(struct cli_tcp_screen *s, int c)
 {
 	unsigned int n = 0;
 
@@ -138,7 +139,7 @@ bool cli_tcp_screen_wait(struct cli_tcp_screen *s, int stop, int ms)
 		return base_stop_wait(stop, ms);
 	n = poll(p, 2, ms);
 	if (n <= 0) {
-		s->again = n < 0; /* EINTR: continued after a stop, or resized: redraw */
+		s->again = n < 0; /* EINTR: resumed after a stop, or resized */
 		return false;
 	}
 	if (p[0].revents)
@@ -151,7 +152,7 @@ bool cli_tcp_screen_wait(struct cli_tcp_screen *s, int stop, int ms)
 
 		if (s->typed && s->typed(s->context, k))
 			s->again = true;
-		else if (key(s, k))
+		else if (handle_key(s, k))
 			return true;
 	}
 	return false;
@@ -170,7 +171,7 @@ void cli_tcp_screen_begin(struct cli_tcp_screen *s)
 		s->rows = size.ws_row;
 		s->columns = size.ws_col;
 	}
-	fputs("\033[H", s->out); /* home without clearing: no flicker */
+	fputs("\033[H", s->out); /* move the cursor home without clearing, to avoid flicker */
 	if (s->keys && s->orders)
 		cli_tcp_screen_line(s, "sidelight %s, by %s; < and > sort by another, q ends",
 				    s->cmd->name, s->orders[s->order]);
@@ -178,7 +179,7 @@ void cli_tcp_screen_begin(struct cli_tcp_screen *s)
 		cli_tcp_screen_line(s, "sidelight %s; q ends", s->cmd->name);
 }
 
-/* Columns, of text in UTF-8 whose characters take one each. */
+/* Returns the width of UTF-8 text, at one column per character. */
 static size_t width_of(const char *text)
 {
 	size_t n = 0;
@@ -188,7 +189,7 @@ static size_t width_of(const char *text)
 	return n;
 }
 
-/* Where the text ends that fits into the columns. */
+/* Returns the length in bytes of the text that fits into the columns. */
 static size_t cut_at(const char *text, size_t columns)
 {
 	size_t i = 0, n = 0;
@@ -227,7 +228,7 @@ void cli_tcp_screen_end(struct cli_tcp_screen *s)
 	fflush(s->out);
 }
 
-/* ---- columns ---- */
+/* Columns */
 
 void cli_tcp_screen_columns(struct cli_tcp_screen *s, const struct cli_tcp_column *columns,
 			    size_t n)
@@ -268,10 +269,10 @@ void cli_tcp_screen_cell(struct cli_tcp_screen *s, const char *fmt, ...)
 	vsnprintf(cell, sizeof(cell), fmt, ap);
 	va_end(ap);
 	length = width_of(cell);
-	/* Cut addresses at the start: their ends differ. */
+	/* Cut long addresses at the start, because they differ at the end. */
 	if (s->columns && c->left && length > c->width && c->width > 1 && !last) {
 		text += cut_at(cell, length - c->width);
-		while ((text[1] & 0xc0) == 0x80) /* within a character of UTF-8 */
+		while ((text[1] & 0xc0) == 0x80) /* inside a UTF-8 character */
 			text++;
 		*text = '~';
 		length = c->width;

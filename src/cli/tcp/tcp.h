@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tcp.h - shared by the verbs of 'sidelight tcp': options, output, the screen, texts. */
+/*
+ * tcp.h - the interface between the subcommands of 'sidelight tcp': options, output, screen, text.
+ */
 #ifndef SL_CLI_TCP_TCP_H
 #define SL_CLI_TCP_TCP_H
 
@@ -10,22 +12,23 @@
 #include "cli/tcp/filter.h"
 #include "source/tcp/layer.h"
 
-/* A verb is a command named "tcp VERB"; ../cmd_tcp.c has the list. */
+/* A subcommand is a struct base_command named "tcp VERB"; ../cmd_tcp.c lists them. */
 
-/* The options below, with their defaults. */
+/* Values of the options that the subcommands share, with their defaults. */
 extern struct cli_tcp_common {
 	bool json, csv, microbpf;
-	uint64_t interval_ns; /* between two outputs */
-	uint64_t duration_ns; /* 0: until interrupted */
-	const char *output;   /* file; NULL: standard output */
-	const char *sort;     /* first sort order of the screen; NULL: the verb's */
-	int output_error;     /* errno of a failed write */
-	uint32_t flows;	      /* room in the table */
+	uint64_t interval_ns; /* time between two outputs */
+	uint64_t duration_ns; /* time to run; 0: run until interrupted */
+	const char *output;   /* name of the output file; NULL: standard output */
+	/* initial sort order of the screen; NULL: the default of the subcommand */
+	const char *sort;
+	int output_error; /* errno of a failed write; 0: none */
+	uint32_t flows;	  /* capacity of the flow table */
 	struct tcp_filter filter;
-	struct base_strings avoid; /* names of hook types */
+	struct base_strings avoid; /* names of the hook types of --avoid */
 } cli_tcp_common;
 
-/* Rows of a table of options: output, and selection of flows. */
+/* Option rows for the output format and the selection of flows. */
 #define CLI_TCP_OPTIONS_SHOW                                                                 \
 	BASE_FLAG("json", 'j', &cli_tcp_common.json, "print JSON, one object per line"),     \
 		BASE_FLAG("csv", 0, &cli_tcp_common.csv,                                     \
@@ -44,46 +47,49 @@ extern struct cli_tcp_common {
 		BASE_UINT("flows", 0, &cli_tcp_common.flows, 64, 1 << 20, "N", \
 			  "track at most this many connections")
 
-/* Read by cli_tcp_screen_sort(). */
+/* Option row of --sort; cli_tcp_screen_sort() evaluates it. */
 #define CLI_TCP_OPTION_SORT(names) \
 	BASE_STRING("sort", 0, &cli_tcp_common.sort, "BY", "sort text output by " names)
 
-/* Read by cli_tcp_avoid(). */
+/* Option row of --avoid; cli_tcp_avoid() evaluates it. */
 #define CLI_TCP_OPTION_AVOID                                 \
 	BASE_LIST("avoid", 0, &cli_tcp_common.avoid, "TYPE", \
 		  "use no hook of this type, as on a kernel without it; repeatable")
 
-/* Sets *types to the types of --avoid, as bits. False after a line on stderr. */
+/* Sets *types to a bit mask of the hook types of --avoid. Returns false after printing an error. */
 bool cli_tcp_avoid(const struct base_command *cmd, uint32_t *types);
 
-/* Options of tcp_open() from cli_tcp_common. */
+/* Returns the options for tcp_open() that cli_tcp_common implies. */
 struct tcp_opts cli_tcp_opts(void);
 
 /*
- * Checks that at most one of --json, --csv and --format microbpf is given. format: of --format, or
- * NULL for a verb without. False after a line on stderr.
+ * Checks that at most one of --json, --csv and --format microbpf is given. format: the value of
+ * --format; NULL if the subcommand has no such option. Returns false after printing an error.
  */
 bool cli_tcp_format(const struct base_command *cmd, const char *format);
-/* When --duration is over, by base_now_ns(). */
+/* Returns the time by base_now_ns() at which --duration is over. */
 uint64_t cli_tcp_end_ns(void);
-/* Reports a failed tcp_open(). A filter that makes no sense is a usage error. */
+/* Reports a failure of tcp_open(). An invalid filter is a usage error. Returns an exit code. */
 int cli_tcp_not_opened(const struct base_command *cmd, int err, const char *why);
-/* tcp_open() and tcp_attach(); an exit code, after a line on stderr unless BASE_EXIT_OK. */
+/*
+ * Calls tcp_open() and tcp_attach(). Returns an exit code; prints an error unless it is
+ * BASE_EXIT_OK.
+ */
 int cli_tcp_open(const struct base_command *cmd, const struct tcp_opts *opts, struct tcp **tcp);
 
-/* The file of --output, or standard output; NULL after one line on stderr. */
+/* Opens the file of --output, or returns standard output. Returns NULL after printing an error. */
 FILE *cli_tcp_output(const struct base_command *cmd);
-/* BASE_EXIT_OK, or BASE_EXIT_FAILURE, which cli_tcp_output_end() explains. */
+/*
+ * Flushes out. Returns BASE_EXIT_OK or BASE_EXIT_FAILURE; cli_tcp_output_end() prints the reason.
+ */
 int cli_tcp_flush(FILE *out);
-/* Flushes and closes the output. Returns code, or a failure of its own after a line on stderr. */
+/* Flushes and closes the output. Returns code, or BASE_EXIT_FAILURE after printing an error. */
 int cli_tcp_output_end(const struct base_command *cmd, FILE *out, int code);
 
-/* Whether any option selects connections. */
+/* Returns true if any option selects connections. */
 bool cli_tcp_is_filtered(void);
-/* A line on stderr after no output, so that an empty table is not taken for an answer. */
+/* Prints a notice to stderr if nothing was printed: an empty table could be taken for a result. */
 void cli_tcp_nothing_seen(const struct base_command *cmd);
-
-/* ---- layers.c ---- */
 
 const char *cli_tcp_role_name(enum sl_role role);
 /*
@@ -94,92 +100,104 @@ int cli_tcp_layers_trace(const struct base_command *self, uint32_t kinds,
 			 void (*record)(void *context, const struct tcp_layer_record *r),
 			 void *context, struct tcp_layers **layers);
 
-/* ---- screen.c ---- */
-
 struct cli_tcp_column {
 	const char *name;
-	uint8_t width; /* characters; the last left-aligned one takes the rest */
+	/* width in characters; the last left-aligned column takes the remaining space */
+	uint8_t width;
 	bool left;
-	uint8_t drop; /* on a narrow terminal, the highest is left out first; 0: never */
+	uint8_t drop; /* order of removal on a narrow terminal, highest first; 0: never removed */
 };
 
-/* Keys that are no character. */
+/* Codes of keys that are not characters. */
 enum cli_tcp_key { CLI_TCP_KEY_UP = 0x100, CLI_TCP_KEY_DOWN, CLI_TCP_KEY_OTHER };
 
 /*
- * A table of text, redrawn in place and cut to size if out is a terminal; else printed below the
- * previous one. Between begin and end, print lines by cli_tcp_screen_line() or cells by column. On
- * a terminal for input too, q ends, and < and > change the sort order.
+ * A text table. On a terminal it is redrawn in place and cut to the terminal's size; otherwise each
+ * table is printed below the previous one. Between begin and end, print lines with
+ * cli_tcp_screen_line() or cells column by column. If input is a terminal too, q quits, and < and >
+ * change the sort order.
  */
 struct cli_tcp_screen {
 	const struct base_command *cmd;
 	FILE *out;
 	bool terminal, keys;
-	bool again; /* a key asks for a redraw */
+	bool again; /* a key requested a redraw */
 	unsigned int rows, columns, used;
-	const char *const *orders; /* sort orders, ended by NULL; or NULL */
+	/* names of the sort orders, ended by NULL; NULL if there are none */
+	const char *const *orders;
 	unsigned int order;
 	const struct cli_tcp_column *column;
-	size_t n, next;	 /* number of columns; the column of the next cell */
-	uint32_t shown;	 /* columns, as bits */
-	char line[1024]; /* of the cells up to now */
+	size_t n, next;	 /* number of columns, and index of the next cell's column */
+	uint32_t shown;	 /* bit mask of the visible columns */
+	char line[1024]; /* text of the current line so far */
 	struct termios was;
-	/* Is offered each key first, and returns whether it was for it, which causes a redraw. May
-	 * be NULL. */
+	/*
+	 * Receives each key first. Returns true if it handled the key, which causes a redraw. May
+	 * be NULL.
+	 */
 	bool (*typed)(void *context, int key);
 	void *context;
-	const char *style; /* of the next line, as SGR parameters: "1;31"; NULL: none */
+	/* style of the next line as SGR parameters, such as "1;31"; NULL: plain */
+	const char *style;
 };
-/* Sets the order that --sort names. False after a line on stderr. */
+/* Selects the sort order that by names. Returns false after printing an error. */
 bool cli_tcp_screen_sort(struct cli_tcp_screen *screen, const struct base_command *cmd,
 			 const char *by, const char *const *orders);
-/* A terminal that is for input, too, is restored also when a signal stops or ends this process. */
+/*
+ * Opens the screen. If input is a terminal, its settings are restored even if a signal stops or
+ * kills this process.
+ */
 void cli_tcp_screen_open(struct cli_tcp_screen *screen, const struct base_command *cmd, FILE *out);
-/* Restores the terminal. */
+/* Restores the terminal settings. */
 void cli_tcp_screen_close(struct cli_tcp_screen *screen);
-/* Waits as base_stop_wait() does, and handles keys; returns false when one came. */
+/* Waits like base_stop_wait(), and handles keys. Returns false after a key. */
 bool cli_tcp_screen_wait(struct cli_tcp_screen *screen, int stop, int ms);
 void cli_tcp_screen_begin(struct cli_tcp_screen *screen);
-/* Prints a line, given without newline; none below the last row. The text must be safe. */
+/*
+ * Prints a line; fmt has no newline. Lines below the last row are dropped. Escape untrusted text
+ * first.
+ */
 void cli_tcp_screen_line(struct cli_tcp_screen *screen, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
-/* Chooses the columns that fit, and prints their names. columns must stay valid. */
+/*
+ * Selects the columns that fit and prints their names. columns must stay valid until the end call.
+ */
 void cli_tcp_screen_columns(struct cli_tcp_screen *screen, const struct cli_tcp_column *columns,
 			    size_t n);
-/* The cell of the next column, shown or not; the last one ends the line. */
+/* Prints the cell of the next column, even if the column is hidden; the last cell ends the line. */
 void cli_tcp_screen_cell(struct cli_tcp_screen *screen, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 void cli_tcp_screen_end(struct cli_tcp_screen *screen);
 
 /*
- * "ready KEY=VALUE ..." on stderr, as stdout has the rows. Blocks the signals to stop first: one
- * that comes at once stays pending for base_stop_fd().
+ * Prints "ready KEY=VALUE ..." to stderr, because stdout carries the rows. Blocks the termination
+ * signals first, so that an early signal stays pending for base_stop_fd().
  */
 void cli_tcp_ready(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /*
- * Opens the screen, says that slots are ready, and calls show() after each interval until the
- * duration is over, a signal comes or q is pressed; the last time with last true. show() returns 0
- * to continue, or an exit code. Returns that, or BASE_EXIT_OK.
+ * Opens the screen, prints the ready line with the number of slots, and calls show() after each
+ * interval until the duration is over, a signal arrives or q is pressed. The final call has last
+ * set. show() returns 0 to continue, or an exit code. Returns that exit code, or BASE_EXIT_OK.
  */
 int cli_tcp_repeat(const struct base_command *cmd, struct cli_tcp_screen *screen, FILE *out,
 		   uint32_t slots, int (*show)(void *context, bool last), void *context);
 
-/* Copies untrusted text, without control characters. */
+/* Copies untrusted text without its control characters. */
 void cli_tcp_safe(char *out, size_t bytes, const char *text);
 #define CLI_TCP_ENDPOINT 64
 /*
- * "192.0.2.1:443", "[2001:db8::1]:443"; "*" for a port that is 0; below 0: the address alone.
- * address: IPv4 ones mapped. Returns out.
+ * Formats "192.0.2.1:443" or "[2001:db8::1]:443". Port 0 is printed as "*"; a negative port is
+ * omitted. address: IPv6, or an IPv4-mapped address. Returns out.
  */
 const char *cli_tcp_endpoint(char out[CLI_TCP_ENDPOINT], const uint8_t address[16], int port);
-/* "7.05ms": three digits. Returns out. */
+/* Formats a time with three digits, such as "7.05ms". Returns out. */
 const char *cli_tcp_short_time(char out[16], uint64_t ns);
-/* In quotes, for CSV. */
+/* Prints text as a quoted CSV field. */
 void cli_tcp_csv_text(FILE *out, const char *text);
-/* Sets a member to untrusted text; "?" if it is not UTF-8. */
+/* Sets a member to untrusted text, or to "?" if the text is not valid UTF-8. */
 void cli_tcp_json_text(json_t *o, const char *key, const char *text);
-/* Sets members to the known names and ids of a container. */
+/* Sets members for the known names and IDs of a container. */
 struct tcp_cgroup_identity;
 void cli_tcp_json_identity(json_t *o, const struct tcp_cgroup_identity *who);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* text.c - names, addresses and times in the output of 'sidelight tcp'. */
+/* text.c - formats names, addresses and times for the output of 'sidelight tcp'. */
 #include <arpa/inet.h>
 #include <string.h>
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* trace.c - 'sidelight tcp trace': one line per request or segment, with the time of each layer. */
+/*
+ * trace.c - 'sidelight tcp trace': prints one line per request or segment, with the time per layer.
+ */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -26,11 +28,12 @@ struct cli_trace {
 	FILE *out;
 	uint64_t records;
 	uint64_t epoch_ns; /* CLOCK_REALTIME - CLOCK_MONOTONIC */
-	char local[CLI_TCP_ENDPOINT], remote[CLI_TCP_ENDPOINT]; /* of the record */
-	int64_t ns[SL_LAYERS];					/* likewise; -1: not measured */
+	/* endpoints of the current record */
+	char local[CLI_TCP_ENDPOINT], remote[CLI_TCP_ENDPOINT];
+	int64_t ns[SL_LAYERS]; /* time per layer of the current record; -1: not measured */
 };
 
-static void parts(const struct tcp_layer_record *r, int64_t ns[SL_LAYERS])
+static void split_time(const struct tcp_layer_record *r, int64_t ns[SL_LAYERS])
 {
 	const uint64_t at[] = {r->nic_in, r->ip_in,  r->tcp_in, r->copied,
 			       r->sent,	  r->ip_out, r->queued, r->nic_out};
@@ -42,7 +45,7 @@ static void parts(const struct tcp_layer_record *r, int64_t ns[SL_LAYERS])
 
 static const char *const kinds[] = {"request", "in", "out"};
 
-/* When it ended, by CLOCK_REALTIME. */
+/* Returns the end time of the record by CLOCK_REALTIME. */
 static uint64_t time_of(const struct cli_trace *t, const struct tcp_layer_record *r)
 {
 	return (r->kind == TCP_RECORD_IN ? r->copied : r->nic_out) + t->epoch_ns;
@@ -79,8 +82,8 @@ static void print_csv(const struct cli_trace *t, const struct tcp_layer_record *
 	fputc('\n', t->out);
 }
 
-/* Microseconds, or the original's placeholder. */
-static void us(FILE *out, int64_t ns, const char *end)
+/* Prints microseconds, or MicroBPF's placeholder for a missing time. */
+static void print_us(FILE *out, int64_t ns, const char *end)
 {
 	if (ns < 0)
 		fprintf(out, "%-10s%s", "-", end);
@@ -89,13 +92,14 @@ static void us(FILE *out, int64_t ns, const char *end)
 }
 
 /*
- * The lines of MicroBPF's tools: number of the tool, addresses, sequence number, acknowledgement,
- * times in us. There, app and tcp both have number 5; here app has 4, which tells them apart.
+ * Prints the lines of MicroBPF's tools: number of the tool, addresses, sequence number,
+ * acknowledgement, times in us. MicroBPF gives both app and tcp the number 5; app has 4 here to
+ * distinguish them.
  *   1 tcpout: SRC -> NAT -> DST SEQ ACK ABS TOTAL QDISC IP TCP
  *   2 tcpin:  SRC -> DST SEQ ACK ABS TOTAL MAC IP TCP
  *   4 app:    SRC -> DST SEQ ACK APP
  *   5 tcp:    SRC -> DST SEQ ACK TOTAL MAC_IN IP_IN TCP_IN APP TCP_OUT IP_OUT MAC_OUT
- * 3 (tcpack) and 6 (tcpsock) are statistics of flows: flows_print.c.
+ * Lines 3 (tcpack) and 6 (tcpsock) are flow statistics; flows_print.c prints them.
  */
 static void print_microbpf(const struct cli_trace *t, const struct tcp_layer_record *r)
 {
@@ -109,29 +113,29 @@ static void print_microbpf(const struct cli_trace *t, const struct tcp_layer_rec
 		total = r->sent ? (int64_t)(r->nic_out - r->sent) : -1;
 		fprintf(out, "1 %-20s -> %-20s -> %-20s %-12u %-12u %-20.6f ", local, local, remote,
 			r->seq, r->response_seq, (double)(r->nic_out + t->epoch_ns) / 1e9);
-		us(out, total, " ");
-		us(out, ns[SL_LAYER_MAC_OUT], " ");
-		us(out, ns[SL_LAYER_IP_OUT], " ");
-		us(out, ns[SL_LAYER_TCP_OUT], "\n");
+		print_us(out, total, " ");
+		print_us(out, ns[SL_LAYER_MAC_OUT], " ");
+		print_us(out, ns[SL_LAYER_IP_OUT], " ");
+		print_us(out, ns[SL_LAYER_TCP_OUT], "\n");
 		break;
 	case TCP_RECORD_IN:
 		total = r->nic_in ? (int64_t)(r->copied - r->nic_in) : -1;
 		fprintf(out, "2 %-20s -> %-20s %-12u %-12u %-20.6f ", remote, local, r->seq,
 			r->response_seq, (double)(r->nic_in + t->epoch_ns) / 1e9);
-		us(out, total, " ");
-		us(out, ns[SL_LAYER_MAC_IN], " ");
-		us(out, ns[SL_LAYER_IP_IN], " ");
-		us(out, ns[SL_LAYER_TCP_IN], "\n");
+		print_us(out, total, " ");
+		print_us(out, ns[SL_LAYER_MAC_IN], " ");
+		print_us(out, ns[SL_LAYER_IP_IN], " ");
+		print_us(out, ns[SL_LAYER_TCP_IN], "\n");
 		break;
 	default:
 		fprintf(out, "4 %-20s -> %-20s %-12u %-12u ", remote, local, r->seq + r->length,
 			r->response_seq);
-		us(out, ns[SL_LAYER_APP], "\n");
+		print_us(out, ns[SL_LAYER_APP], "\n");
 		fprintf(out, "5 %-20s -> %-20s %-12u %-12u ", local, remote, r->response_seq,
 			r->seq + r->length);
-		us(out, ns[SL_LAYER_TOTAL], " ");
+		print_us(out, ns[SL_LAYER_TOTAL], " ");
 		for (int i = 0; i < SL_LAYER_TOTAL; i++)
-			us(out, ns[i], i + 1 < SL_LAYER_TOTAL ? " " : "\n");
+			print_us(out, ns[i], i + 1 < SL_LAYER_TOTAL ? " " : "\n");
 	}
 }
 
@@ -148,13 +152,13 @@ static void print_text(const struct cli_trace *t, const struct tcp_layer_record 
 	fputs(r->pipelined ? " pipelined\n" : "\n", t->out);
 }
 
-static void record(void *context, const struct tcp_layer_record *r)
+static void print_record(void *context, const struct tcp_layer_record *r)
 {
 	struct cli_trace *t = context;
 
 	if (r->kind > TCP_RECORD_OUT)
 		return;
-	parts(r, t->ns);
+	split_time(r, t->ns);
 	cli_tcp_endpoint(t->local, r->key.local, cli_tcp_common.json ? -1 : r->key.local_port);
 	cli_tcp_endpoint(t->remote, r->key.remote, cli_tcp_common.json ? -1 : r->key.remote_port);
 	t->records++;
@@ -168,8 +172,8 @@ static void record(void *context, const struct tcp_layer_record *r)
 		print_text(t, r);
 }
 
-/* Marks the point from which records are complete. */
-static void head(const struct cli_trace *t)
+/* Prints the header, from which point on records are complete. */
+static void print_head(const struct cli_trace *t)
 {
 	if (cli_tcp_common.microbpf) {
 		fputs("5 SADDR:SPORT -> DADDR:DPORT SEQ ACK TOTAL MAC_IN IP_IN TCP_IN APP TCP_OUT "
@@ -193,7 +197,8 @@ static void head(const struct cli_trace *t)
 	cli_tcp_flush(t->out);
 }
 
-static int follow(const struct base_command *self, struct tcp_layers *layers, struct cli_trace *t)
+static int follow_records(const struct base_command *self, struct tcp_layers *layers,
+			  struct cli_trace *t)
 {
 	uint64_t end = cli_tcp_end_ns(), walk = 0, causes[SL_CAUSES];
 	int stop = base_stop_fd(), n = 0;
@@ -207,7 +212,7 @@ static int follow(const struct base_command *self, struct tcp_layers *layers, st
 		}
 		n = tcp_layers_poll(layers, 50);
 		if (n < 0 || cli_tcp_flush(t->out))
-			break; /* flush: the reader is gone */
+			break; /* a failed flush means that the reader is gone */
 	}
 	close(stop);
 	if (n < 0)
@@ -220,7 +225,7 @@ static int follow(const struct base_command *self, struct tcp_layers *layers, st
 	n = tcp_layers_causes(layers, causes);
 	if (n)
 		return base_failure(self, "%s", strerror(-n));
-	/* Losses are reported in every format. */
+	/* Report losses in every output format. */
 	if (causes[SL_CAUSE_TRACE_DROPPED])
 		base_failure(self, "%" PRIu64 " records dropped: the buffer was full",
 			     causes[SL_CAUSE_TRACE_DROPPED]);
@@ -243,12 +248,12 @@ static int trace_main(const struct base_command *self, int argc, char **argv)
 	t.out = cli_tcp_output(self);
 	if (!t.out)
 		return BASE_EXIT_FAILURE;
-	code = cli_tcp_layers_trace(self, which, record, &t, &layers);
+	code = cli_tcp_layers_trace(self, which, print_record, &t, &layers);
 	if (!code) {
-		head(&t);
+		print_head(&t);
 		if (!isatty(fileno(t.out)))
 			cli_tcp_ready("slots=%u", tcp_layers_slots(layers, TCP_LAYER_FLOWS));
-		code = follow(self, layers, &t);
+		code = follow_records(self, layers, &t);
 	}
 	tcp_layers_close(layers);
 	return cli_tcp_output_end(self, t.out, code);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* why.c - 'sidelight tcp why': says what holds connections back, with the numbers that show it. */
+/* why.c - 'sidelight tcp why': explains what limits connections, with the supporting numbers. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -12,7 +12,7 @@
 #include "source/tcp/cpu.h"
 #include "region/why.h"
 
-#define WAITING 0.2 /* share of time in the run queue that is mentioned */
+#define WAITING 0.2 /* least share of time in the run queue to report */
 
 static struct {
 	uint64_t duration_ns;
@@ -30,11 +30,11 @@ static const struct base_option table[] = {
 	{0},
 };
 
-/* The operand. */
+/* The connections to explain, as the operand selects them. */
 struct subject {
 	const char *text;
-	uint64_t id;   /* of a flow; 0: none */
-	bool endpoint; /* an address, a port, or both */
+	uint64_t id;   /* ID of a flow; 0: not given */
+	bool endpoint; /* true for an address, a port, or both */
 	bool any_address;
 	uint8_t address[16];
 	uint16_t port;
@@ -43,7 +43,8 @@ struct subject {
 struct finding {
 	struct region_flow flow;
 	struct region_why why;
-	double cpu_wait; /* share of the interval that the process waited for a CPU; < 0: unknown */
+	/* share of the interval that the process waited for a CPU; negative: unknown */
+	double cpu_wait;
 };
 
 struct look {
@@ -51,17 +52,18 @@ struct look {
 	const void *map;
 	struct region_flows_info info;
 	struct tcp_cgroups *who;
-	struct tcp_cgroups *first;  /* of cgroups version 1, if containers are in it; else NULL */
-	struct tcp_cpu *cpu;	    /* NULL: not available */
-	struct region_flow *before; /* a slot each */
+	/* names of version 1 cgroups if containers use them, else NULL */
+	struct tcp_cgroups *first;
+	struct tcp_cpu *cpu;	    /* scheduler statistics; NULL if unavailable */
+	struct region_flow *before; /* first snapshot of the flows, one per slot */
 	struct finding *found;
 	struct region_listeners listeners;
 	size_t n;
 };
 
 /*
- * Parses "17", a flow's id; ":443", "192.0.2.1:443" or "[2001:db8::1]:443", either end; else a
- * name.
+ * Parses a flow's ID such as "17"; an endpoint such as ":443", "192.0.2.1:443" or
+ * "[2001:db8::1]:443", which matches either end; or a name.
  */
 static void parse_subject(const char *text, struct subject *w)
 {
@@ -82,16 +84,18 @@ static void parse_subject(const char *text, struct subject *w)
 	w->endpoint = true;
 }
 
-static bool at(const struct subject *w, const uint8_t address[16], uint16_t port)
+static bool matches_endpoint(const struct subject *w, const uint8_t address[16], uint16_t port)
 {
 	return port == w->port && (w->any_address || !memcmp(address, w->address, 16));
 }
 
 /*
- * Sockets belong to cgroups of the unified hierarchy. With containers in version 1, all sockets are
- * of its root: the process, if known, identifies the container.
+ * Finds the container of a flow. Sockets belong to cgroups of the unified hierarchy. If containers
+ * use version 1, all sockets are in the unified root; then the process, if known, identifies the
+ * container.
  */
-static const struct tcp_cgroup_identity *identity(const struct look *l, const struct region_flow *f)
+static const struct tcp_cgroup_identity *find_identity(const struct look *l,
+						       const struct region_flow *f)
 {
 	const struct tcp_cgroup_identity *who = tcp_cgroups_find(l->who, f->cgroup, base_now_ns());
 	uint64_t id;
@@ -102,16 +106,18 @@ static const struct tcp_cgroup_identity *identity(const struct look *l, const st
 	return id ? tcp_cgroups_find(l->first, id, base_now_ns()) : who;
 }
 
-static bool matches(const struct look *l, const struct subject *w, const struct region_flow *f)
+static bool matches_subject(const struct look *l, const struct subject *w,
+			    const struct region_flow *f)
 {
 	if (w->id)
 		return f->id == w->id;
 	if (w->endpoint)
-		return at(w, f->local, f->local_port) || at(w, f->remote, f->remote_port);
-	return !strcmp(f->comm, w->text) || tcp_cgroup_matches(identity(l, f), w->text);
+		return matches_endpoint(w, f->local, f->local_port) ||
+		       matches_endpoint(w, f->remote, f->remote_port);
+	return !strcmp(f->comm, w->text) || tcp_cgroup_matches(find_identity(l, f), w->text);
 }
 
-/* Sorts healthy connections last, and among the others the one that moves most first. */
+/* Sorts healthy connections last, and the others by throughput, highest first. */
 static int worst_first(const void *a, const void *b)
 {
 	const struct region_why *x = &((const struct finding *)a)->why,
@@ -125,7 +131,7 @@ static int worst_first(const void *a, const void *b)
 	return of_x < of_y ? 1 : of_x > of_y ? -1 : 0;
 }
 
-/* The longest wait for a CPU of any thread of the process, as a share of the time. */
+/* Returns the longest wait for a CPU of any thread of the process, as a share of ns. */
 static double cpu_wait(const struct look *l, uint32_t pid, uint64_t ns)
 {
 	uint64_t most = 0;
@@ -141,7 +147,7 @@ static double cpu_wait(const struct look *l, uint32_t pid, uint64_t ns)
 	return ns ? (double)most / (double)ns : -1;
 }
 
-/* READs the number of slots in use: an exit code. */
+/* Reads the number of slots in use. Returns an exit code. */
 static int slots_used(const struct look *l, uint32_t *used)
 {
 	struct region_flows_hot hot;
@@ -175,9 +181,9 @@ static int second_look(struct look *l, const struct subject *w, uint64_t ns)
 		const struct region_flow *b = &l->before[i];
 
 		if (region_flow_read(l->map, &l->info, i, &f->flow))
-			continue; /* unsettled */
+			continue; /* the slot is being written */
 		region_listeners_name(&l->listeners, &f->flow);
-		if (f->flow.state == SL_STATE_FREE || !matches(l, w, &f->flow))
+		if (f->flow.state == SL_STATE_FREE || !matches_subject(l, w, &f->flow))
 			continue;
 		region_why(b->id == f->flow.id ? b : NULL, &f->flow, &f->why);
 		f->cpu_wait = cpu_wait(l, f->flow.pid, ns);
@@ -187,10 +193,10 @@ static int second_look(struct look *l, const struct subject *w, uint64_t ns)
 	return code;
 }
 
-/* ---- output ---- */
+/* Output */
 
-/* Prints the sentence, and the scheduler's part. */
-static void sentence(const struct finding *f, char *out, size_t bytes)
+/* Formats the explanation, with the CPU wait if it matters. */
+static void format_sentence(const struct finding *f, char *out, size_t bytes)
 {
 	enum region_why_limit l = f->why.limit;
 	bool here = l == REGION_WHY_NOT_READING || l == REGION_WHY_APPLICATION ||
@@ -212,7 +218,7 @@ static void print_json(const struct look *l, FILE *out, const struct finding *f)
 		json_object_set_new(numbers, f->why.number[i].name,
 				    json_pack("{s:f, s:s}", "value", f->why.number[i].value, "unit",
 					      f->why.number[i].unit));
-	sentence(f, text, sizeof(text));
+	format_sentence(f, text, sizeof(text));
 	o = json_pack("{s:I, s:s, s:i, s:s, s:i, s:s, s:f, s:s, s:I, s:f, s:o}", "id",
 		      CLI_INT(f->flow.id), "local", region_flow_address(f->flow.local, local),
 		      "local_port", f->flow.local_port, "remote",
@@ -226,7 +232,7 @@ static void print_json(const struct look *l, FILE *out, const struct finding *f)
 		cli_tcp_json_text(o, "command", f->flow.comm);
 	if (f->cpu_wait >= 0)
 		json_object_set_new(o, "cpu_wait", json_real(f->cpu_wait));
-	cli_tcp_json_identity(o, identity(l, &f->flow));
+	cli_tcp_json_identity(o, find_identity(l, &f->flow));
 	cli_json_print(out, o, JSON_COMPACT);
 }
 
@@ -244,7 +250,7 @@ static void print_number(FILE *out, const struct region_why_number *n)
 
 static void print_text(const struct look *l, FILE *out, const struct finding *f)
 {
-	const struct tcp_cgroup_identity *who = identity(l, &f->flow);
+	const struct tcp_cgroup_identity *who = find_identity(l, &f->flow);
 	char comm[17], title[3 * TCP_CGROUP_NAME_BYTES] = "", text[320];
 	char local[CLI_TCP_ENDPOINT], remote[CLI_TCP_ENDPOINT];
 	bool listens = f->flow.flags & SL_FLOW_LISTENER;
@@ -254,7 +260,7 @@ static void print_text(const struct look *l, FILE *out, const struct finding *f)
 	cli_tcp_safe(comm, sizeof(comm), f->flow.comm);
 	if (who->path[0] && strcmp(who->path, "/") != 0)
 		tcp_cgroup_title(who, title, sizeof(title));
-	sentence(f, text, sizeof(text));
+	format_sentence(f, text, sizeof(text));
 	fprintf(out, "%s%s%s%s%s%s%s\n  %s\n", local, listens ? ", listening" : " > ",
 		listens ? "" : remote, *comm ? "  " : "", comm, *title ? "  " : "", title, text);
 	for (uint32_t i = 0; i < f->why.n; i++)
@@ -276,7 +282,10 @@ static void summary_json(FILE *out, size_t connections, size_t listeners, const 
 	cli_json_print(out, limits, JSON_COMPACT);
 }
 
-/* "12 connections, 1 listeners: 9 peer-not-reading, 3 application, 1 accepting". */
+/*
+ * Prints, for example, "12 connections, 1 listeners: 9 peer-not-reading, 3 application, 1
+ * accepting".
+ */
 static void print_summary(const struct look *l, FILE *out)
 {
 	uint32_t count[REGION_WHY_LIMITS] = {0};
@@ -304,7 +313,7 @@ static void print_summary(const struct look *l, FILE *out)
 	fputc('\n', out);
 }
 
-static int report(const struct look *l, const struct subject *w)
+static int report_findings(const struct look *l, const struct subject *w)
 {
 	size_t most = settings.top && settings.top < l->n ? settings.top : l->n;
 	FILE *out;
@@ -331,9 +340,9 @@ static int report(const struct look *l, const struct subject *w)
 	return cli_tcp_output_end(l->cmd, out, BASE_EXIT_OK);
 }
 
-/* ---- looking ---- */
+/* Measurement */
 
-static int look(struct look *l, struct tcp *tcp, const struct subject *w)
+static int look_twice(struct look *l, struct tcp *tcp, const struct subject *w)
 {
 	uint64_t start;
 	int code, stop;
@@ -349,7 +358,7 @@ static int look(struct look *l, struct tcp *tcp, const struct subject *w)
 	if (stop < 0)
 		return base_failure(l->cmd, "%s", strerror(-stop));
 	start = base_now_ns();
-	/* Lets the table catch up with connections that exist. */
+	/* Let the table catch up with existing connections. */
 	base_stop_wait(stop, 50);
 	code = tcp_catch_up(tcp, NULL);
 	if (code)
@@ -359,12 +368,12 @@ static int look(struct look *l, struct tcp *tcp, const struct subject *w)
 		base_stop_wait(stop, (int)(settings.duration_ns / 1000000));
 		code = second_look(l, w, base_now_ns() - start);
 	}
-	return code ?: report(l, w);
+	return code ?: report_findings(l, w);
 }
 
 static int why_main(const struct base_command *self, int argc, char **argv)
 {
-	struct tcp_cgroup_hierarchy unified; /* sockets belong to its cgroups */
+	struct tcp_cgroup_hierarchy unified; /* sockets belong to cgroups of this hierarchy */
 	struct tcp_cgroups_opts who = {.hierarchy = &unified};
 	struct look l = {.cmd = self};
 	struct tcp_opts options;
@@ -376,10 +385,10 @@ static int why_main(const struct base_command *self, int argc, char **argv)
 	if (first < 0)
 		return code;
 	if (argc - first != 1 || !*argv[first])
-		return base_usage(self, "needs one FLOW or SERVICE");
+		return base_usage(self, "expected one FLOW or SERVICE");
 	parse_subject(argv[first], &w);
 	options = cli_tcp_opts();
-	options.calls = true; /* finds the processes */
+	options.calls = true; /* needed to find the processes */
 	options.quarantine_ns = 2 * settings.duration_ns + 5000000000;
 	tcp_cgroup_hierarchy(&unified, "unified", NULL, NULL);
 	l.who = tcp_cgroups_open(&who);
@@ -395,8 +404,8 @@ static int why_main(const struct base_command *self, int argc, char **argv)
 	if (!code) {
 		l.cpu = tcp_cpu_open(&(struct tcp_cpu_opts){0}, why, sizeof(why));
 		if (!l.cpu)
-			base_logf(BASE_WARN, "why", "without the scheduler's part: %s", why);
-		code = look(&l, tcp, &w);
+			base_logf(BASE_WARN, "why", "scheduler times are unavailable: %s", why);
+		code = look_twice(&l, tcp, &w);
 	}
 	tcp_cpu_close(l.cpu);
 	tcp_close(tcp);
@@ -411,6 +420,6 @@ static int why_main(const struct base_command *self, int argc, char **argv)
 const struct base_command cli_tcp_why = {
 	.name = "tcp why",
 	.synopsis = "[OPTION]... FLOW|SERVICE",
-	.summary = "Say what holds connections back",
+	.summary = "Explain what limits connections",
 	.run = why_main,
 };

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* detail.c - all that is known of one service. */
+/* detail.c - the screen with the details of one service. */
 #include <math.h>
 #include <string.h>
 
 #include "cli/top/top.h"
 
-/* Breaks a sentence at blanks. */
-static void wrapped(struct cli_top *t, const char *head, const char *text)
+/* Prints text wrapped at blanks. */
+static void print_wrapped(struct cli_top *t, const char *head, const char *text)
 {
 	char safe[600];
 	size_t width = t->screen.columns > 24 ? t->screen.columns - 14 : 66, n;
@@ -28,7 +28,7 @@ static void wrapped(struct cli_top *t, const char *head, const char *text)
 	}
 }
 
-static void list(struct cli_top *t, const char *head, const json_t *all)
+static void print_list(struct cli_top *t, const char *head, const json_t *all)
 {
 	char text[600] = "", name[CLI_TOP_NAME];
 	const json_t *v;
@@ -37,12 +37,12 @@ static void list(struct cli_top *t, const char *head, const json_t *all)
 	json_array_foreach(all, i, v) if (json_is_string(v) && strlen(text) + 100 < sizeof(text))
 		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s", i ? ", " : "",
 			 cli_top_safe(name, sizeof(name), json_string_value(v)));
-	wrapped(t, head, text);
+	print_wrapped(t, head, text);
 }
 
-/* What a service's metric says, if there is one. */
-static void told_by(struct cli_tcp_screen *screen, const json_t *s, const char *object,
-		    const char *told)
+/* Prints the source of a figure: the metric of the service, if it has one. */
+static void print_source(struct cli_tcp_screen *screen, const json_t *s, const char *object,
+			 const char *told)
 {
 	const json_t *of = cli_top_at(s, object, NULL);
 	char name[CLI_TOP_NAME];
@@ -52,7 +52,7 @@ static void told_by(struct cli_tcp_screen *screen, const json_t *s, const char *
 				    cli_top_safe(name, sizeof(name), cli_json_text(of, "metric")));
 }
 
-static void figures(struct cli_top *t, const json_t *s)
+static void print_figures(struct cli_top *t, const json_t *s)
 {
 	struct cli_tcp_screen *screen = &t->screen;
 	char a[16], b[16], c[16], line[256], told[64];
@@ -61,14 +61,14 @@ static void figures(struct cli_top *t, const json_t *s)
 	snprintf(told, sizeof(told), "%s/s, %s/s fail",
 		 cli_top_count(a, cli_top_number(s, "requests", "per_second")),
 		 cli_top_count(b, cli_top_number(s, "requests", "errors_per_second")));
-	told_by(screen, s, "requests", told);
+	print_source(screen, s, "requests", told);
 	if (!isnan(high))
 		cli_tcp_screen_line(screen, "              %s max %s/s", line,
 				    cli_top_count(a, high));
 	snprintf(told, sizeof(told), "p50 %s, p99 %s",
 		 cli_top_time(a, cli_top_number(s, "latency", "p50_seconds")),
 		 cli_top_time(b, cli_top_number(s, "latency", "p99_seconds")));
-	told_by(screen, s, "latency", told);
+	print_source(screen, s, "latency", told);
 	if (cli_top_at(s, "saturation", NULL))
 		cli_tcp_screen_line(
 			screen, "saturation    %s cores, %s of memory",
@@ -82,17 +82,17 @@ static void figures(struct cli_top *t, const json_t *s)
 			cli_top_count(b,
 				      cli_top_number(s, "connections", "retransmits_per_second")),
 			cli_top_time(c, cli_top_number(s, "connections", "rtt_seconds")));
-	wrapped(t, "", cli_json_text(cli_top_at(s, "connections", NULL), "why"));
+	print_wrapped(t, "", cli_json_text(cli_top_at(s, "connections", NULL), "why"));
 }
 
-static void anomaly(struct cli_top *t, const json_t *s)
+static void print_anomaly(struct cli_top *t, const json_t *s)
 {
 	const json_t *a = cli_top_at(s, "anomaly", NULL), *blame, *b;
 	char name[CLI_TOP_NAME], now[16], before[16];
 	size_t i;
 
 	if (!a) {
-		wrapped(t, "attention", cli_json_text(s, "attention_why"));
+		print_wrapped(t, "attention", cli_json_text(s, "attention_why"));
 		return;
 	}
 	t->screen.style = t->colours ? "1;31" : "1";
@@ -100,7 +100,7 @@ static void anomaly(struct cli_top *t, const json_t *s)
 			    cli_top_safe(name, sizeof(name), cli_json_text(a, "pod")),
 			    cli_json_true(a, "culprit") ? ", the most likely cause" : "",
 			    json_is_null(json_object_get(a, "end")) ? "" : ", which is over");
-	wrapped(t, "", cli_json_text(a, "sentence"));
+	print_wrapped(t, "", cli_json_text(a, "sentence"));
 	blame = json_object_get(a, "blame");
 	json_array_foreach(blame, i, b)
 		cli_tcp_screen_line(&t->screen, "  %3.0f %%       %s: %s, usually %s",
@@ -110,7 +110,7 @@ static void anomaly(struct cli_top *t, const json_t *s)
 				    cli_top_count(before, cli_top_number(b, NULL, "before")));
 }
 
-static void edges(struct cli_top *t, const json_t *s)
+static void print_edges(struct cli_top *t, const json_t *s)
 {
 	const json_t *all = json_object_get(t->map, "edges"), *e;
 	const char *service = cli_json_text(s, "service"), *space = cli_json_text(s, "namespace");
@@ -152,10 +152,10 @@ void cli_top_detail(struct cli_top *t)
 	cli_tcp_screen_line(&t->screen, "pods          %lld of %lld live, %lld died",
 			    cli_json_integer(s, "pods_live"), cli_json_integer(s, "pods"),
 			    cli_json_integer(s, "pods_dead"));
-	list(t, "hosts", json_object_get(s, "hosts"));
-	anomaly(t, s);
-	figures(t, s);
-	edges(t, s);
+	print_list(t, "hosts", json_object_get(s, "hosts"));
+	print_anomaly(t, s);
+	print_figures(t, s);
+	print_edges(t, s);
 	cli_tcp_screen_line(&t->screen, "series        %lld changing, %lld unchanged",
 			    cli_json_integer(s, "changing"), cli_json_integer(s, "unchanged"));
 }

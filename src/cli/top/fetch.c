@@ -28,9 +28,9 @@ double cli_top_number(const json_t *o, const char *object, const char *key)
 	return json_is_number(v) ? json_number_value(v) : NAN;
 }
 
-/* ---- over HTTP ---- */
+/* HTTP */
 
-static json_t *get(struct cli_top *t, const char *path)
+static json_t *get_json(struct cli_top *t, const char *path)
 {
 	const struct cli_request r = {
 		.at = t->at, .path = path, .token = t->token, .timeout_ms = TIMEOUT_MS};
@@ -52,7 +52,8 @@ static json_t *get(struct cli_top *t, const char *path)
 	else if (status == 401)
 		snprintf(t->why, sizeof(t->why), "needs a token: give --token-file");
 	else
-		cli_top_safe(t->why, sizeof(t->why), said ? said : "not a collector's answer");
+		cli_top_safe(t->why, sizeof(t->why),
+			     said ? said : "not the response of a collector");
 	json_decref(j);
 	return NULL;
 }
@@ -63,9 +64,9 @@ bool cli_top_fetch(struct cli_top *t)
 	json_t *j;
 
 	snprintf(path, sizeof(path), "/api/v1/services?window=%u", t->window);
-	j = get(t, path);
+	j = get_json(t, path);
 	if (j && !json_is_array(json_object_get(j, "services"))) {
-		snprintf(t->why, sizeof(t->why), "not a collector's answer");
+		snprintf(t->why, sizeof(t->why), "not the response of a collector");
 		json_decref(j);
 		j = NULL;
 	}
@@ -77,7 +78,7 @@ bool cli_top_fetch(struct cli_top *t)
 	*t->why = '\0';
 	if (!t->details)
 		return true;
-	j = get(t, "/api/v1/map");
+	j = get_json(t, "/api/v1/map");
 	if (j) {
 		json_decref(t->map);
 		t->map = j;
@@ -85,9 +86,9 @@ bool cli_top_fetch(struct cli_top *t)
 	return j;
 }
 
-/* ---- order ---- */
+/* Sorting */
 
-static unsigned int order; /* for qsort() */
+static unsigned int order; /* sort order; qsort() has no context argument */
 
 static double key_of(const json_t *service)
 {
@@ -119,7 +120,7 @@ static int in_order(const void *a, const void *b)
 	return by_name ?: strcmp(cli_json_text(x, "namespace"), cli_json_text(y, "namespace"));
 }
 
-static bool passes(const struct cli_top *t, const json_t *service)
+static bool passes_filter(const struct cli_top *t, const json_t *service)
 {
 	return json_is_object(service) &&
 	       (!*t->filter || strcasestr(cli_json_text(service, "service"), t->filter) ||
@@ -135,7 +136,7 @@ bool cli_top_arrange(struct cli_top *t)
 	t->rows = 0;
 	json_array_foreach(all, i, service)
 	{
-		if (!passes(t, service))
+		if (!passes_filter(t, service))
 			continue;
 		if (!BASE_GROW(t->row, t->rows, t->room))
 			return false;
@@ -144,7 +145,7 @@ bool cli_top_arrange(struct cli_top *t)
 	order = t->screen.order;
 	if (t->rows)
 		qsort(t->row, t->rows, sizeof(*t->row), in_order);
-	/* The selection stays with its service wherever that moves. */
+	/* The selection follows its service when the row moves. */
 	for (i = 0; i < t->rows; i++)
 		if (*t->service && cli_json_is(t->row[i], "service", t->service) &&
 		    cli_json_is(t->row[i], "namespace", t->kube_namespace))

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* overview.c - the table of services, and the plot of the selected one. */
+/* overview.c - the table of services and the plot of the selected service. */
 #include <math.h>
 #include <string.h>
 
 #include "cli/top/top.h"
 
-/* lines below the table: its plot, its sentence, and the screen's own last one */
+/* lines below the table: the plot, the explanation, and the screen's last line */
 #define BELOW 3u
 
 static const struct cli_tcp_column columns[] = {
@@ -26,7 +26,7 @@ static const char *style_of(const struct cli_top *t, const json_t *s, bool selec
 	return attention >= 25 && t->colours ? "33" : NULL;
 }
 
-/* One sentence: of the anomaly if there is one. */
+/* Returns one sentence about the service, preferably about its anomaly. */
 static const char *why_of(const json_t *s)
 {
 	const json_t *sentence = cli_top_at(s, "anomaly", "sentence");
@@ -35,7 +35,7 @@ static const char *why_of(const json_t *s)
 					: cli_json_text(s, "attention_why");
 }
 
-static void row(struct cli_top *t, const json_t *s, bool selected)
+static void print_row(struct cli_top *t, const json_t *s, bool selected)
 {
 	struct cli_tcp_screen *screen = &t->screen;
 	const double ratio = cli_top_number(s, "requests", "error_ratio");
@@ -63,7 +63,7 @@ static void row(struct cli_top *t, const json_t *s, bool selected)
 	cli_tcp_screen_cell(screen, "%s", cli_top_safe(why, sizeof(why), why_of(s)));
 }
 
-static void plot(struct cli_top *t, const json_t *s)
+static void print_plot(struct cli_top *t, const json_t *s)
 {
 	char line[256], most[16], name[CLI_TOP_NAME], why[512];
 	double high = cli_top_spark(t, s, line, sizeof(line), 60);
@@ -106,7 +106,7 @@ void cli_top_overview(struct cli_top *t)
 		first = t->selected >= room ? t->selected - room + 1 : 0;
 	}
 	for (size_t i = first; i < t->rows && i - first < room; i++)
-		row(t, t->row[i], i == t->selected);
+		print_row(t, t->row[i], i == t->selected);
 	if (!t->once && t->selected < t->rows)
-		plot(t, t->row[t->selected]);
+		print_plot(t, t->row[t->selected]);
 }

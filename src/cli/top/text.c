@@ -14,7 +14,10 @@ const char *cli_top_safe(char *out, size_t bytes, const char *text)
 		mbstate_t state = {0};
 		wchar_t c;
 		size_t of = mbrtowc(&c, text, left, &state);
-		/* Controls have no width, and characters that change the direction neither. */
+		/*
+		 * Replace control characters, and characters that change the text direction: both
+		 * have no width.
+		 */
 		bool good = of && of <= left && wcwidth(c) == 1;
 
 		if (!of || of > left)
@@ -34,7 +37,8 @@ const char *cli_top_safe(char *out, size_t bytes, const char *text)
 	return out;
 }
 
-static const char *scaled(char out[16], double v, double step, const char *const *units, int last)
+static const char *format_scaled(char out[16], double v, double step, const char *const *units,
+				 int last)
 {
 	int unit = 0;
 
@@ -59,14 +63,14 @@ const char *cli_top_count(char out[16], double v)
 {
 	static const char *const units[] = {"", "k", "M", "G", "T"};
 
-	return scaled(out, v, 1000, units, 4);
+	return format_scaled(out, v, 1000, units, 4);
 }
 
 const char *cli_top_bytes(char out[16], double bytes)
 {
 	static const char *const units[] = {"", "K", "M", "G", "T"};
 
-	return scaled(out, bytes, 1024, units, 4);
+	return format_scaled(out, bytes, 1024, units, 4);
 }
 
 const char *cli_top_time(char out[16], double seconds)

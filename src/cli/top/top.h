@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* top.h - what the files of 'sidelight top' share. */
+/* top.h - the interface between the files of 'sidelight top'. */
 #ifndef SL_CLI_TOP_TOP_H
 #define SL_CLI_TOP_TOP_H
 
@@ -13,51 +13,56 @@
 
 struct cli_top {
 	const struct base_command *cmd;
-	char at[256]; /* HOST:PORT or unix:/PATH */
+	char at[256]; /* address of the collector: HOST:PORT or unix:/PATH */
 	const char *token;
-	uint32_t window; /* s */
+	uint32_t window; /* averaging window in seconds */
 	bool json, once;
 	struct cli_tcp_screen screen;
 	FILE *out;
 
-	json_t *services, *map; /* last answers; NULL: none yet */
-	json_t **row;		/* of services, in order, that pass the filter; borrowed */
+	json_t *services, *map; /* most recent responses; NULL: none yet */
+	json_t **row; /* services that pass the filter, sorted; borrowed references into services */
 	size_t rows, room;
-	char why[320]; /* why there is no new answer; "": there is one */
+	char why[320]; /* error of the last request; "": it succeeded */
 
-	/* The user's. */
-	bool details, typing; /* shows one service; a filter is being typed */
+	/* State of the user interface. */
+	/* details: one service is shown; typing: the filter is being edited */
+	bool details, typing;
 	bool utf8, colours;
 	char filter[CLI_TOP_FILTER];
-	char service[CLI_TOP_NAME], kube_namespace[CLI_TOP_NAME]; /* selected; "": the first */
-	size_t selected;					  /* its row */
+	/* selected service; "": the first one */
+	char service[CLI_TOP_NAME], kube_namespace[CLI_TOP_NAME];
+	size_t selected; /* row of the selected service */
 };
 
 extern const char *const cli_top_orders[];
 
-/* Asks the collector; false: why says why, and the last answers stay. */
+/*
+ * Queries the collector. Returns false on failure: why then has the error, and the previous
+ * responses stay.
+ */
 bool cli_top_fetch(struct cli_top *t);
-/* Selects and sorts the rows. False: out of memory. */
+/* Selects and sorts the rows. Returns false if out of memory. */
 bool cli_top_arrange(struct cli_top *t);
 
 void cli_top_overview(struct cli_top *t);
 void cli_top_detail(struct cli_top *t);
 
-/* The member of an object within an object: NULL if it is not there or null. */
+/* Returns a member of an object inside o, or NULL if the member is missing or null. */
 const json_t *cli_top_at(const json_t *o, const char *object, const char *key);
-/* Its number, or NaN. */
+/* Returns the value of such a member as a number, or NaN. */
 double cli_top_number(const json_t *o, const char *object, const char *key);
 
 /*
- * Copies untrusted text for the terminal: characters that are not printable, or take no or two
- * columns, become '?'. Returns out.
+ * Copies untrusted text for the terminal. Characters that are unprintable or not exactly one column
+ * wide become '?'. Returns out.
  */
 const char *cli_top_safe(char *out, size_t bytes, const char *text);
-/* "12.3k", "-" for NaN; "7.05ms"; "31M". Return out. */
+/* Format values such as "12.3k", "7.05ms" and "31M"; NaN as "-". Return out. */
 const char *cli_top_count(char out[16], double v);
 const char *cli_top_time(char out[16], double seconds);
 const char *cli_top_bytes(char out[16], double bytes);
-/* The last `width` values of a service's spark; the greatest of them, or NaN. */
+/* Plots the last width values of a service's sparkline. Returns the greatest of them, or NaN. */
 double cli_top_spark(const struct cli_top *t, const json_t *service, char *out, size_t bytes,
 		     size_t width);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* kube.c - pods that are ready, of the Kubernetes API. */
+/* kube.c - asks the Kubernetes API for pods that are ready. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -15,19 +15,19 @@
 #include "http/client.h"
 
 #define ACCOUNT	   "/var/run/secrets/kubernetes.io/serviceaccount"
-#define TIMEOUT_NS 5000000000ull /* of a page */
-#define PAGE	   500u		 /* pods, as kubectl asks for */
+#define TIMEOUT_NS 5000000000ull /* for a page */
+#define PAGE	   500u		 /* pods per page, as in kubectl */
 #define PAGE_MAX   (64u << 20)
-/* An API server that has a next page for ever is not believed. */
+/* Bounds an API server whose list never ends. */
 #define PAGES_MAX (COLLECT_TARGETS_MAX / PAGE * 4)
 
 struct discovered_api {
 	struct http_client *client;
-	char *pods; /* URL of all pages */
+	char *pods; /* URL of the list */
 	struct http_fetched page;
 };
 
-static int get(struct discovered_api *api, const char *url, char *error, size_t error_bytes)
+static int fetch_page(struct discovered_api *api, const char *url, char *error, size_t error_bytes)
 {
 	const struct http_fetch f = {
 		.client = api->client, .url = url, .timeout_ns = TIMEOUT_NS, .most = PAGE_MAX};
@@ -77,7 +77,10 @@ static int add_pods(json_t *items, const char *port, struct collect_targets *t, 
 	return err;
 }
 
-/* next: the page's name; a name to be freed, or NULL: it was the last page. */
+/*
+ * Adds the pods of one page. next: the API's name of that page, NULL for the first; becomes the
+ * name of the next page, to be freed, or NULL after the last one.
+ */
 static int add_page(struct discovered_api *api, char **next, const char *port,
 		    struct collect_targets *t, char *error, size_t error_bytes)
 {
@@ -93,7 +96,7 @@ static int add_page(struct discovered_api *api, char **next, const char *port,
 	}
 	free(*next);
 	*next = NULL;
-	err = get(api, url, error, error_bytes);
+	err = fetch_page(api, url, error, error_bytes);
 	curl_free(escaped);
 	free(url);
 	if (err)
@@ -115,8 +118,8 @@ static int add_page(struct discovered_api *api, char **next, const char *port,
 	return err;
 }
 
-/* The URL of NAMESPACE/SELECTOR; NULL: out of memory. */
-static char *pods_of(const char *api, const char *what)
+/* The URL of a list of pods, for NAMESPACE/SELECTOR:PORT. NULL: out of memory. */
+static char *make_url(const char *api, const char *what)
 {
 	const char *slash = strchr(what, '/'), *colon = strrchr(what, ':');
 	char *selector = curl_easy_escape(NULL, slash + 1, (int)(colon - slash - 1)), *url = NULL;
@@ -144,7 +147,7 @@ int collect_source_kube(const char *what, const struct collect_source_opts *o,
 	snprintf(token, sizeof(token), "%s/token", account);
 	snprintf(ca, sizeof(ca), "%s/ca.crt", account);
 	api.client = http_client_of(token, ca);
-	api.pods = pods_of(o->kube_api ?: base, what);
+	api.pods = make_url(o->kube_api ?: base, what);
 	if (!api.client || !api.pods)
 		err = base_fail(error, error_bytes, -ENOMEM, "out of memory");
 	for (size_t pages = 0; !err && (!pages || next); pages++)

@@ -18,13 +18,13 @@
 #include "collect/judge/models.h"
 #include "collect/judge/rows.h"
 
-#define AGAIN_MAX 1000 /* recordings of one pod in one folder */
+#define AGAIN_MAX 1000 /* maximum recordings of one pod in one folder */
 
 struct record_pod {
 	struct base_node node;
 	uint64_t instance;
 	char *label;
-	char *path; /* NULL: none */
+	char *path; /* path of the file; NULL: no file */
 	char *head; /* first line, without newline */
 	uint32_t columns;
 };
@@ -93,7 +93,7 @@ void collect_record_restore(char *name)
 	*to = 0;
 }
 
-/* The name, its service, its label, and those of the columns, NUL-terminated. */
+/* Queues the pod's name, service and label, and the columns' names, all NUL-terminated. */
 bool collect_record_layout(struct collect_record *r, int64_t moment,
 			   const struct collect_judge_pod *pod,
 			   const struct analyse_column *columns, uint32_t n)
@@ -193,7 +193,7 @@ static struct record_pod *find_pod(const struct collect_record *r, uint64_t inst
 	return p;
 }
 
-/* A pod's name is not trusted: it must name a file inside the folder. */
+/* A pod's name is not trusted: the path must stay inside the folder. */
 static char *make_path(struct collect_record *r, const char *pod, uint64_t instance, int again)
 {
 	char name[201], more[16] = "", *path;
@@ -219,7 +219,7 @@ static void log_error(const struct collect_record *r, const struct record_pod *p
 			 p->label, strerror(error));
 }
 
-/* Makes the pod's file with its first line, or tries so again with its next row. */
+/* Creates the pod's file with its first line, or tries again with the pod's next row. */
 static void create_file(struct collect_record *r, struct record_pod *p)
 {
 	for (int again = 0; again < AGAIN_MAX; again++) {
@@ -234,7 +234,7 @@ static void create_file(struct collect_record *r, struct record_pod *p)
 				log_error(r, p, errno);
 			if (!fclose(f) && good)
 				return;
-			unlink(p->path); /* without a first line it is no file of rows */
+			unlink(p->path); /* a file without a first line cannot be read */
 		}
 		free(p->path);
 		p->path = NULL;
@@ -295,7 +295,7 @@ static char *make_head(const char *names, uint32_t columns, size_t bytes)
 	return head;
 }
 
-/* The line by which replay knows a pod, its columns and its file. */
+/* Writes the line from which replay learns a pod, its columns and its file. */
 static void write_layout(struct collect_record *r, const struct collect_rows_entry *e,
 			 const struct record_pod *p, const char *name, const char *service)
 {
@@ -349,7 +349,7 @@ static void take_layout(struct collect_record *r, const struct collect_rows_entr
 		free(head);
 		return;
 	}
-	/* A schema only grows, so that columns keep their place. */
+	/* A schema only grows, so columns keep their positions. */
 	if (p->path && !strncmp(head, p->head, strlen(p->head)) &&
 	    widen_rows(p, head, e->columns)) {
 		free(p->head);
@@ -365,7 +365,7 @@ static void take_layout(struct collect_record *r, const struct collect_rows_entr
 	write_layout(r, e, p, names, service);
 }
 
-/* Consecutive rows of a pod share an open file. */
+/* The open file shared by consecutive rows of a pod. */
 struct record_file {
 	FILE *f; /* NULL: none */
 	struct record_pod *of;
@@ -392,7 +392,7 @@ static void open_file(struct collect_record *r, struct record_file *o)
 	o->f = NULL;
 }
 
-/* Rows are written whole, or not at all. */
+/* Truncates the file if its rows could not all be written. */
 static void close_file(struct collect_record *r, struct record_file *o)
 {
 	bool bad;
@@ -467,7 +467,7 @@ static void take_entry(struct collect_record *r, const struct collect_rows_entry
 	}
 }
 
-/* A line of events or verdicts that is not written leaves a recording that replay refuses. */
+/* Without a line of events or verdicts, replay refuses the recording. */
 static void flush_line(struct collect_record *r, FILE *f, const char *name)
 {
 	if (!fflush(f) && !ferror(f))
@@ -527,7 +527,7 @@ static void count_model(void *arg, const char *name, const void *bytes, size_t l
 	++*(size_t *)arg;
 }
 
-/* Each start has a file of its own, as a recording goes on over several. */
+/* Each start has a models file of its own, because one recording may span several starts. */
 static int write_models(struct collect_record *r, struct collect_models *models)
 {
 	unsigned long long now = base_realtime_ns();

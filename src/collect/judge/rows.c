@@ -6,7 +6,7 @@
 
 #include "base/grow.h"
 
-#define BUFFER_MAX ((size_t)64 << 20) /* while the judge is late */
+#define BUFFER_MAX ((size_t)64 << 20) /* maximum bytes queued while the judge is late */
 
 void collect_rows_init(struct collect_rows *q)
 {
@@ -34,7 +34,7 @@ uint8_t *collect_rows_put(struct collect_rows *q, const struct collect_rows_entr
 	at = b->at + b->used;
 	memcpy(at, e, sizeof(*e));
 	b->used += bytes;
-	b->read = (size_t)(at - b->at); /* of the writer's buffer: its last entry */
+	b->read = (size_t)(at - b->at); /* in the writer's buffer: offset of the last entry */
 	return at + sizeof(*e);
 }
 
@@ -75,7 +75,7 @@ void collect_rows_take(struct collect_rows *q)
 {
 	struct collect_rows_buffer *t = &q->taken;
 
-	/* What is left comes first. */
+	/* Unread entries come first. */
 	if (t->read)
 		memmove(t->at, t->at + t->read, t->used - t->read);
 	t->used -= t->read;

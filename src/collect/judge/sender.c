@@ -12,27 +12,28 @@
 #include "collect/read/collector_internal.h"
 #include "collect/read/index.h"
 
-#define POINTS	  16384u	 /* per series, at a time */
-#define LOOK_NS	  500000000u	 /* between two looks for pods */
+#define POINTS	  16384u	 /* maximum points per series at a time */
+#define LOOK_NS	  500000000u	 /* time between two searches for pods */
 #define BEHIND_NS 600000000000ll /* samples older than this are given up */
 #define SECOND_NS 1000000000ull
 #define STEP_NS	  1000000000ll /* a clock that moves by less was not set */
 
 struct sender_pod {
-	struct base_node node;
+	struct base_node node; /* next pod in the bucket */
 	uint64_t instance, seen;
 	struct act_sample_pod plan;
 	uint64_t layout;
-	int64_t known_ns; /* the columns are those of this time */
+	int64_t known_ns; /* the columns are as of this time */
 	uint32_t columns;
-	struct export_remote_series **series; /* [columns]; NULL: not sent */
+	/* remote series of each of [columns]; NULL: not sent */
+	struct export_remote_series **series;
 	struct collect_sender_hists *hists;
-	struct export_remote_series **all; /* of both, by labels */
+	struct export_remote_series **all; /* series of columns and histograms, sorted by labels */
 	size_t alls;
-	int64_t hists_ns, hists_sent_ns; /* when they are due; time of those sent last */
-	uint64_t jumped_ns; /* the clock went forward over this much, which had no samples */
+	int64_t hists_ns, hists_sent_ns; /* when histograms are due; time of those sent last */
+	uint64_t jumped_ns; /* time that the clock skipped, for which there are no samples */
 	bool anomalous;
-	/* The span being sent: columns before column are done. */
+	/* The span being sent: columns before `column` are done. */
 	struct act_sample_span span;
 	uint32_t column;
 	bool busy;
@@ -43,11 +44,11 @@ struct collect_sender {
 	struct export_remote_write *w;
 	struct act_sample_opts o;
 	struct collect_sender_form form;
-	uint64_t most_ns; /* span of time that POINTS of a series always hold */
+	uint64_t most_ns; /* longest time span that POINTS points can always cover */
 	struct base_table pods;
-	size_t next; /* the bucket to go on with */
+	size_t next; /* next bucket to visit */
 	uint64_t look_ns, looks;
-	int64_t offset_ns; /* of the clock against the monotonic one at the last look */
+	int64_t offset_ns; /* offset of the clock to the monotonic one at the last search */
 	struct collect_point *point;
 	struct export_remote_point *out;
 	struct collect_sender_stats s;
@@ -67,7 +68,7 @@ struct collect_sender *collect_sender_new(struct collect_collector *c,
 	s->o = *opts;
 	s->form = *form;
 	s->form.to = w;
-	/* Without a period rounds take tens of microseconds. */
+	/* Without a period, rounds take tens of microseconds. */
 	s->most_ns = POINTS / 2 * (period_ns ? period_ns : 20000);
 	if (s->most_ns > 60 * SECOND_NS)
 		s->most_ns = 60 * SECOND_NS;
@@ -83,7 +84,7 @@ struct collect_sender *collect_sender_new(struct collect_collector *c,
 
 /* ---- series ---- */
 
-/* All series of a pod, settled: size n. NULL: ENOMEM. */
+/* Returns all series of a pod, sorted; *n: their number. NULL: out of memory. */
 static struct export_remote_series **settle_series(struct export_remote_series **series,
 						   uint32_t columns,
 						   const struct collect_sender_hists *hists,
@@ -137,7 +138,7 @@ static bool renew_series(const struct collect_sender *s, struct sender_pod *p,
 	now.all = settle_series(now.series, l->columns, now.hists, &now.alls);
 	if (!now.all)
 		goto fail;
-	/* Metrics that were removed, or replaced by others, end. */
+	/* End the series of metrics that were removed or replaced. */
 	export_remote_write_follow(s->w, now.all, now.alls, p->all, p->alls,
 				   (int64_t)base_realtime_ns());
 	free_series(p);
@@ -174,7 +175,7 @@ static bool is_counter(const struct collect_def *d)
 	return d->metric.kind == SL_KIND_COUNTER || d->metric.kind == SL_KIND_COUNTER_F64;
 }
 
-/* Spread over every_ns by pod; at once for an anomaly. */
+/* Sends histograms spread over every_ns by pod; at once during an anomaly. */
 static void send_hists(struct collect_sender *s, struct sender_pod *p,
 		       const struct collect_region *r, const struct collect_snapshot *b,
 		       int64_t now)
@@ -192,10 +193,11 @@ static void send_hists(struct collect_sender *s, struct sender_pod *p,
 			collect_sender_exemplars(s->w, r, &b->layout->column[i], &p->series[i], 1,
 						 ns);
 	if (every)
-		p->hists_ns = now - now % every + every + (int64_t)(p->instance % s->o.every_ns);
+		p->hists_ns = now - now % every + every +
+			      (int64_t)act_sample_phase(&s->o, p->instance);
 }
 
-/* Notes that the clock was set, and what that costs. */
+/* Detects that the clock was set, and computes the consequences. */
 static void watch_clock(struct collect_sender *s, int64_t now, uint64_t now_ns)
 {
 	const int64_t around = s->o.every_ns ? (int64_t)s->o.around_ns : 0;
@@ -271,7 +273,7 @@ static void pod_free(struct collect_sender *s, struct sender_pod *p)
 	relaxed_bump(s->s.pods, -1ull);
 }
 
-/* Expired: marks its series stale at the receiver. */
+/* Called when a pod has expired: marks its series stale at the receiver. */
 static void pod_end(struct collect_sender *s, struct sender_pod *p)
 {
 	export_remote_write_follow(s->w, NULL, 0, p->all, p->alls, (int64_t)base_realtime_ns());
@@ -311,7 +313,7 @@ static void send_column(struct collect_sender *s, struct sender_pod *p, uint32_t
 		export_remote_write_points(s->w, series, s->out, (size_t)n);
 }
 
-/* Gives up what is older; what the clock passed over is not lost. */
+/* Gives up older samples; time that the clock skipped does not count as lost. */
 static void skip_older(struct collect_sender *s, struct sender_pod *p, int64_t oldest)
 {
 	uint64_t skipped = act_sample_skip(&p->plan, &s->o, oldest);
@@ -321,12 +323,12 @@ static void skip_older(struct collect_sender *s, struct sender_pod *p, int64_t o
 	relaxed_bump(s->s.skipped_ns, skipped - jumped);
 }
 
-/* False: the time is up, or the receiver is behind. */
+/* Returns false if the time is up, or the receiver is behind. */
 static bool send_pod(struct collect_sender *s, struct sender_pod *p, uint64_t end_ns)
 {
-	/* By the clock as watch_clock() knows it. */
+	/* The current time by the clock as watch_clock() last saw it. */
 	int64_t now = (int64_t)base_now_ns() + s->offset_ns, oldest = now - BEHIND_NS;
-	/* A row that was read before now may be shown later; with sampling there is time for it. */
+	/* A row read before now may be published later; sampling leaves enough time for this. */
 	int64_t decided = s->o.every_ns ? now : BASE_MIN(now, collect_collector_shown(s->c));
 
 	for (;;) {
@@ -341,7 +343,7 @@ static bool send_pod(struct collect_sender *s, struct sender_pod *p, uint64_t en
 			p->column = 0;
 			relaxed_bump(s->s.windows, !p->span.last);
 		}
-		/* Reading the clock costs more than some columns do. */
+		/* Reading the clock costs more than sending some columns. */
 		for (int i = 0; i < 16 && p->column < p->columns; i++)
 			send_column(s, p, p->column++);
 		p->busy = p->column < p->columns;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * table.c - the regions of a link: by instance, by age, and the urgent ones, which are looked after
- * beside the rounds.
+ * table.c - the regions of a link: by instance, by age, and the list of urgent regions, which are
+ * handled outside the rounds
  */
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* tenant.c - the tenants of a host, and their identity as labels. */
+/* tenant.c - the tenants of a host, and their identity as labels */
 #include "collect/read/tenant.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "collect/read/host.h"
 
-#define IDLE_NS 600000000000u /* a tenant without regions is remembered */
+#define IDLE_NS 600000000000u /* how long a tenant without regions is remembered */
 
 static void name_tenant(struct collect_tenant *t)
 {
@@ -37,7 +37,7 @@ static bool is_same(const struct region_tenant *a, const struct region_tenant *b
 	       !strcmp(a->names.container, b->names.container);
 }
 
-/* Frees those that had no region for that long. */
+/* Frees the tenants that have had no region for idle_ns. */
 static void forget_idle(struct collect_host *h, uint64_t idle_ns)
 {
 	uint64_t now = base_now_ns();
@@ -128,8 +128,8 @@ static int compare_keys(uint64_t a, uint64_t b)
 int collect_tenant_order(const struct collect_tenant *a, const struct collect_tenant *b)
 {
 	return compare_keys(!a->who.trusted, !b->who.trusted) ?: compare_keys(a->first, b->first)
-		       ?: compare_keys((uintptr_t)a->host, (uintptr_t)b->host)
-			       ?: compare_keys(a->who.key, b->who.key);
+?: compare_keys((uintptr_t)a->host, (uintptr_t)b->host)
+?: compare_keys(a->who.key, b->who.key);
 }
 
 uint32_t collect_tenant_labels(const struct collect_tenant *t,

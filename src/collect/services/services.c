@@ -15,7 +15,7 @@
 #include "collect/services/internal.h"
 
 #define LOOK_MS	   1000
-#define SERIES_MAX (1u << 20) /* whose last change is known: 16 MiB */
+#define SERIES_MAX (1u << 20) /* maximum series whose last change is tracked: 16 MiB */
 
 /* ---- services ---- */
 
@@ -26,7 +26,7 @@ static void copy_name(char to[COLLECT_SERVICE_NAME_BYTES], const char *from, siz
 	to[n] = '\0';
 }
 
-/* Those of Sidelight itself, and the region of a host, are no services. */
+/* Returns true for the regions of Sidelight itself and of a host, which are not services. */
 static bool is_own(const struct region_info *info)
 {
 	const char *service = region_label(info, "service");
@@ -35,7 +35,7 @@ static bool is_own(const struct region_info *info)
 	       !strcmp(service, "host");
 }
 
-/* The name of a region's service; "": it has none. *kernel: it is a workload of kernel tables. */
+/* Copies the name of a region's service, or "" if there is none. */
 static void name_of(const struct collect_region_view *r, char name[COLLECT_SERVICE_NAME_BYTES])
 {
 	static const char *const keys[] = {"service", "unit", "container", "pod"};
@@ -91,7 +91,7 @@ static void free_service(struct collect_services_service *v)
 	free(v);
 }
 
-/* Services without a region go, and their edges. */
+/* Removes services without a region, and their edges. */
 static void forget_empty(struct collect_services *s)
 {
 	for (struct collect_services_service **at = &s->first, *v; (v = *at);) {
@@ -149,7 +149,7 @@ static void list_pod(struct collect_services_service *v, const struct collect_re
 		v->host[v->hosts++] = host;
 }
 
-/* Moves a region from the look before to this one. */
+/* Moves a region from the previous look to this one. */
 static void note_region(const struct collect_region_view *r, void *arg)
 {
 	struct collect_services *s = arg;
@@ -193,7 +193,7 @@ static void note_region(const struct collect_region_view *r, void *arg)
 
 /* ---- values ---- */
 
-/* What the metrics of one region sum up to, of the best name for each role. */
+/* The sums of one region's metrics for each role, using the best name. */
 struct services_sums {
 	struct collect_services *s;
 	struct collect_services_region *r;
@@ -287,7 +287,7 @@ static void take_metric(const struct region_metric *m, const uint64_t *value, vo
 	rule = collect_rule_again(t->s->rule, SERVICES_RULES, m);
 	if (rule.role == COLLECT_RULE_NONE || rule.rank > t->of[rule.role].rank)
 		return;
-	/* Of one rule, the first name: several would count a request twice. */
+	/* Of one rule, use only the first name: several names would count a request twice. */
 	if (rule.rank == t->of[rule.role].rank && strcmp(t->of[rule.role].name, m->name))
 		return;
 	if (rule.rank < t->of[rule.role].rank) {
@@ -308,7 +308,7 @@ static void take_metric(const struct region_metric *m, const uint64_t *value, vo
 		collect_latency_add(&t->latency, m, value + SL_HIST_BUCKETS, rule.unit);
 }
 
-/* What a sum grew by since the look before; NaN: it is not the same sum. */
+/* Returns the growth of a sum since the last look; NaN: the metric has changed. */
 static double get_growth(struct services_sums *t, enum collect_rule_role role)
 {
 	struct collect_services_region *r = t->r;
