@@ -32,7 +32,7 @@ static struct {
 	struct worker_sums worker[WORKERS_MAX];
 } api = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Call before the server starts, like api_status_dta(). */
+/* Call before the server starts; the same applies to api_status_dta(). */
 void api_status_begin(void)
 {
 	api.start_ns = base_now_ns();

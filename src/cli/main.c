@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* main.c - selects the subcommand. Each is a struct base_command defined in a cmd_*.c. */
+/* main.c - runs the subcommand. Each subcommand is a struct base_command defined in a cmd_*.c. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>

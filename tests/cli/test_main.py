@@ -59,7 +59,7 @@ for args, said in (
         (('halp',), "did you mean 'help'?"),
         (('--hlep',), "did you mean '--help'?"),
         (('zzzzz',), "unknown command 'zzzzz'; see"),
-        (('generate',), 'name metrics or dta'),
+        (('generate',), 'expected metrics or dta'),
         (('generate', 'nothing'), "can't generate 'nothing'"),
         (('generate', 'metrics', '--kinds', 'counter,gague'), "'gague' is not one of"),
         (('generate', 'metrics', '--pods-per-process', '16'), 'not within 1 to 15'),

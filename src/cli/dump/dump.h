@@ -48,7 +48,7 @@ struct cli_dump_ring {
 	struct region_span_head head;
 	bool settled;	/* true if the check word of the ring's head matched */
 	uint64_t first; /* number of the first line in the copy */
-	/* number of span lines and of root lines in the copy, which are the ring's last ones */
+	/* number of span lines and of root lines in the copy: the most recent ones */
 	uint32_t lines, roots;
 	uint64_t (*line)[8], (*root)[8];
 };

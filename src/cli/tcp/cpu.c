@@ -48,8 +48,8 @@ struct cpu_view {
 	struct tcp_cgroups *who;
 	FILE *out;
 	struct cli_tcp_screen screen;
-	bool by_task, named; /* true after the CSV header was printed */
-	bool any;	     /* true after any line was printed */
+	bool by_task, named; /* true once the CSV header has been printed */
+	bool any;	     /* true once any line has been printed */
 	struct before *before;
 	struct region_cpu_row *rows;
 	size_t n, room;

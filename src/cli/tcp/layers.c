@@ -47,8 +47,8 @@ struct cli_layers_view {
 	enum by by;
 	struct rows now, before;
 	uint64_t last_ns, unsettled;
-	bool named; /* true after the CSV header was printed */
-	bool any;   /* true after any line was printed */
+	bool named; /* true once the CSV header has been printed */
+	bool any;   /* true once any line has been printed */
 };
 
 const char *cli_tcp_role_name(enum sl_role role)
