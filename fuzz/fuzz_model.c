@@ -46,11 +46,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	struct analyse_pipeline_opts o = {.columns = 16, .seed = 1};
 	struct analyse_fleet *fleet = NULL;
 	struct analyse_pipeline *p;
+	unsigned int n;
 	uint8_t *model;
 
 	if (bytes < 1)
 		return 0;
-	o.detector = analyse_detector_at(data[0] & (IN_FLEET - 1)) ?: analyse_detector_at(0);
+	for (n = 0; analyse_detectors[n]; n++)
+		;
+	o.detector = analyse_detectors[(data[0] & (IN_FLEET - 1)) % n];
 	p = analyse_pipeline_create(&o);
 	model = malloc(bytes);
 	if (!p || !model)

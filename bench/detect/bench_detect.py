@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """bench_detect.py SIDELIGHT ACTS [all|check] - how well faults are found, and what verdicts save, over recorded days (days.py).
-ACTS is the program of acts.c. "all": each figure of each detector. "check": the default detector alone; exit status 1 if a figure is worse than FLOORS."""
+ACTS is the program of acts.c, beside which that of rivals.c lies. "all": each figure of each detector. "check": the default detector alone; exit status 1 if a figure is worse than FLOORS."""
 import bisect
 import collections
 import csv
@@ -15,14 +15,15 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..'
 import bench  # noqa: E402
 import spans  # noqa: E402
 from apps import APPS, KINDS, App  # noqa: E402
-from days import DAYS, NAMES, SETTLE, WINDOW, Day, interval, judge  # noqa: E402
+from days import DAYS, NAMES, RIVALS, SETTLE, WINDOW, Day, interval, judge  # noqa: E402
 
 EXE, Day.acts = sys.argv[1:3]
+Day.rivals = os.path.join(os.path.dirname(Day.acts), 'rivals')
 ALL = 'all' in sys.argv[3:]
 CHECK = 'check' in sys.argv[3:]
 ROOT_BYTES = 64    # a trace's root record, always read
 SPAN_BYTES = 128   # the least that a span takes in a region: two lines
-DETECTORS = ('combined', 'fd', 'threshold', 'mad', 'ewma', 'cusum', 'autoencoder')
+DETECTORS = ('combined', 'fd', 'threshold', 'autoencoder', *RIVALS)
 FIGURES = {'ob': ((2, 'detect.culprit.2pct'), ('top1', 'detect.top1')),
            'tt': ((5, 'detect.trainticket.culprit.5pct'), ('top3', 'detect.trainticket.top3'))}
 SEEDS = (1, 2, 3)  # of made days

@@ -41,8 +41,12 @@ def unlisted(times):
     return found
 
 
+RIVALS = ('mad', 'ewma', 'cusum')
+
+
 class Day:
-    acts = None  # the program of acts.c
+    acts = None    # the program of acts.c
+    rivals = None  # of rivals.c
 
     def __init__(self, exe, folder, name):
         self.exe = exe
@@ -76,10 +80,10 @@ class Day:
             self.step_ns = recording.convert(self.folder, at, spans, say=lambda text: None)
         return at
 
-    def replay(self, *args, score=None, spans=None):
+    def replay(self, *args, score=None, spans=None, exe=None):
         out, folder = os.path.join(self.folder, 'out.csv'), self.recording(spans)
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run([self.exe, 'replay', folder, '--train', self.train, '--score', score or self.score, '--verdicts', out,
+        subprocess.run([*(exe or (self.exe, 'replay')), folder, '--train', self.train, '--score', score or self.score, '--verdicts', out,
                         *args], check=True, stderr=subprocess.DEVNULL)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         self.seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
@@ -135,8 +139,9 @@ class Day:
         return any(at <= t <= at + WINDOW for at, _, _ in self.faults)
 
     def verdicts(self, detector, *args, **more):
+        exe = (self.rivals,) if detector in RIVALS else None
         return [(int(r['unix_s']), r['pod'], float(r['score']), r['anomalous'] == '1')
-                for r in self.replay('--detector', detector, *args, **more)]
+                for r in self.replay('--detector', detector, *args, exe=exe, **more)]
 
 
 def threshold_at(negatives, percent):

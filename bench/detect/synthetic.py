@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""synthetic.py SIDELIGHT [DETECTOR...] - how well faults are found to which nothing was fitted: made ones, in the fault-free
+"""synthetic.py SIDELIGHT RIVALS [DETECTOR...] - how well faults are found to which nothing was fitted: made ones, in the fault-free
 hours of the recorded days. By default all detectors.
 
 The first half of those hours is for training. In the second, about every 11 minutes, three rows of one pod are changed:
@@ -16,10 +16,10 @@ import statistics
 import sys
 import tempfile
 
-from days import DAYS, SETTLE, WINDOW, Day, judge
+from days import DAYS, RIVALS, SETTLE, WINDOW, Day, judge
 
 SETS = 6
-DETECTORS = ('combined', 'fd', 'threshold', 'mad', 'ewma', 'cusum', 'autoencoder')
+DETECTORS = ('combined', 'fd', 'threshold', 'autoencoder', *RIVALS)
 # Columns of one kind: usage and its rate, the three quantiles of a latency.
 KINDS = ((0, 1), (2, 3), (4,), (5,), (6,), (7,), (8, 10, 12), (9, 11, 13), (14,), (16,), (17,), (18,))
 CALLERS = (6, 7, 9, 11, 13, 14)
@@ -81,7 +81,8 @@ class Made(Day):
 
 
 def main():
-    wanted = sys.argv[2:] or DETECTORS
+    Day.rivals = sys.argv[2]
+    wanted = sys.argv[3:] or DETECTORS
     for short, name in DAYS.items():
         results = {d: [] for d in wanted}
         faults = 0

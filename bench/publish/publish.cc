@@ -185,6 +185,11 @@ bool Mmv(const std::vector<int> &cpus, Contended *result, double *lost)
 	mmv_stats_free(registry);
 	return value != nullptr;
 }
+#else
+bool Mmv(const std::vector<int> &, Contended *, double *)
+{
+	return false;
+}
 #endif
 
 // The same metrics of ours and of the peer.
@@ -326,11 +331,9 @@ Attempt Try(Metrics &m, const std::vector<int> &cpus, bool *have_pcp)
 			Add(&own[thread].cell);
 	});
 	a.overlap = std::min({a.ours.overlap, a.theirs.overlap, a.floor.overlap});
-#if HAVE_PCP
 	*have_pcp = *have_pcp && Mmv(cpus, &a.pcp, &a.lost);
 	if (*have_pcp)
 		a.overlap = std::min(a.overlap, a.pcp.overlap);
-#endif
 	return a;
 }
 

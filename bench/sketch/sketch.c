@@ -10,7 +10,7 @@
 
 #include "bench.h"
 #include "sketch/cells.h"
-#include "sketch/fd.h"
+#include "../../tests/sketch/inside.h"
 #include "sketch/space_saving.h"
 
 enum { VALUES = 1 << 16, ROWS = 4096, DIMS = 64, DIRECTIONS = 8, PODS = 256 };
@@ -89,7 +89,7 @@ static float *make_rows(void)
 }
 
 /* Nanoseconds per row that is scored and then added, over that many sketches in turn. */
-static double fd_ns(const float *rows, uint32_t sketches, enum sketch_vector_level level)
+static double fd_ns(const float *rows, uint32_t sketches, enum vector_level level)
 {
 	struct sketch_fd *fd[PODS];
 	float left[DIMS];
@@ -97,7 +97,7 @@ static double fd_ns(const float *rows, uint32_t sketches, enum sketch_vector_lev
 
 	for (uint32_t p = 0; p < sketches; p++) {
 		fd[p] = sketch_fd_new(DIRECTIONS, DIMS);
-		if (!fd[p] || sketch_fd_set_level(fd[p], level))
+		if (!fd[p] || set_level(fd[p], level))
 			bench_die("no sketch");
 	}
 	ns = MEASURE(8 * ROWS, {
@@ -119,18 +119,18 @@ static double fd_ns(const float *rows, uint32_t sketches, enum sketch_vector_lev
 static void bench_fd(void)
 {
 	static const char *const levels[] = {"portable", "AVX2", "AVX-512"};
-	const enum sketch_vector_level best = sketch_vector_best();
+	const enum vector_level best = best_level();
 	const double floor_ns = bench_projection_ns(DIMS, DIRECTIONS);
 	float *rows = make_rows();
 	struct {
 		const char *name, *what;
 		uint32_t sketches;
-		enum sketch_vector_level level;
+		enum vector_level level;
 	} cases[] = {
 		{"fd.score.update", "each row scored, with its residual, and then added", 1, best},
 		{"fd.score.update.256", "the same over 256 sketches in turn", PODS, best},
-		{"fd.score.update.portable", "portable code", 1, SKETCH_VECTOR_PORTABLE},
-		{"fd.score.update.avx2", "AVX2 code", 1, SKETCH_VECTOR_AVX2},
+		{"fd.score.update.portable", "portable code", 1, VECTOR_PORTABLE},
+		{"fd.score.update.avx2", "AVX2 code", 1, VECTOR_AVX2},
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {

@@ -104,12 +104,13 @@ struct sl_msg_status {
 
 /* An analysis's verdict on a region. It expires unless it is renewed. */
 struct sl_msg_verdict {
-	uint64_t instance;    /* instance of the region */
-	uint64_t flags;	      /* SL_VERDICT_... */
-	uint64_t ttl_ns;      /* time until it expires: 1 to SL_VERDICT_TTL_MAX */
-	int64_t time_ns;      /* time of the verdict, by the collector's CLOCK_REALTIME */
-	double score;	      /* a number >= 0, where 1 is the threshold */
-	uint64_t reserved[2]; /* set to 0; ignored by the receiver */
+	uint64_t instance; /* instance of the region */
+	uint64_t flags;	   /* SL_VERDICT_... */
+	uint64_t ttl_ns;   /* time until it expires: 1 to SL_VERDICT_TTL_MAX */
+	int64_t time_ns;   /* time of the verdict, by the collector's CLOCK_REALTIME */
+	double score;	   /* a number >= 0, where 1 is the threshold */
+	uint64_t reader;   /* the consumer's number, drawn when it starts; 0 to a publisher */
+	uint64_t reserved; /* set to 0; ignored by the receiver */
 };
 
 /*

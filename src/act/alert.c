@@ -172,7 +172,9 @@ static json_t *make_webhook(const struct act_alerts *s, const struct act_anomaly
 static json_t *event_json(const struct act_alerts *s, const struct act_anomaly *a)
 {
 	json_t *blame = json_array(), *o;
+	char id[ACT_EVENT_ID_BYTES];
 
+	act_anomaly_event_id(a, id);
 	for (uint32_t i = 0; i < a->blames; i++) {
 		const struct act_blame *b = &a->blame[i];
 
@@ -182,9 +184,9 @@ static json_t *event_json(const struct act_alerts *s, const struct act_anomaly *
 						       "value", make_number(b->value), "before",
 						       make_number(b->before)));
 	}
-	o = json_pack("{s:s, s:I, s:o, s:o, s:o*, s:o*, s:o, s:o, s:o, s:o*, s:o*}", "event",
-		      a->end_ns ? "anomaly.end" : "anomaly.begin", "id", (json_int_t)a->id,
-		      "labels", make_labels(a), "begin", make_time(a->begin_ns), "end",
+	o = json_pack("{s:s, s:s, s:o, s:o, s:o*, s:o*, s:o, s:o, s:o, s:o*, s:o*}", "event",
+		      a->end_ns ? "anomaly.end" : "anomaly.begin", "id", id, "labels",
+		      make_labels(a), "begin", make_time(a->begin_ns), "end",
 		      a->end_ns ? make_time(a->end_ns) : NULL, "unread",
 		      a->end_ns ? json_boolean(a->unread) : NULL, "score", make_number(a->peak),
 		      "blame", blame, "explanation", make_string(a->explanation), "trace_id",

@@ -59,7 +59,7 @@ static int parse_set(struct kubernetes_parser *p, struct act_selector *s, size_t
 	do {
 		if (n == ACT_SELECTOR_SET)
 			return -E2BIG;
-		s->need[i].value[n++] = copy_word(p); /* may be "", as in (a,) */
+		s->need[i].value[n++] = copy_word(p); /* the value may be "", as in (a,) */
 	} while (skip_symbol(p, ","));
 	s->need[i].values = n;
 	return skip_symbol(p, ")") ? 0 : -EINVAL;

@@ -5,16 +5,24 @@
 
 #include "base/base.h"
 
+#define SECOND_NS 1000000000ull
+
+uint64_t act_sample_phase(const struct act_sample_opts *o, uint64_t seed)
+{
+	uint64_t phase = o->every_ns ? (seed ^ seed >> 32) % o->every_ns : 0;
+
+	return o->every_ns < 10 * SECOND_NS ? phase : phase - phase % SECOND_NS;
+}
+
 void act_sample_init(struct act_sample_pod *p, const struct act_sample_opts *o, int64_t from_ns,
 		     uint64_t seed)
 {
-	int64_t every = (int64_t)o->every_ns, phase;
+	const int64_t every = (int64_t)o->every_ns, phase = (int64_t)act_sample_phase(o, seed);
 
 	*p = (struct act_sample_pod){.cursor_ns = from_ns, .tick_ns = INT64_MAX};
 	if (!every)
 		return;
 	/* Ticks are multiples of every_ns plus the pod's phase, so they survive a restart. */
-	phase = (int64_t)((seed ^ seed >> 32) % o->every_ns);
 	p->tick_ns = (from_ns - phase) / every * every + phase;
 	while (p->tick_ns <= from_ns)
 		p->tick_ns += every;

@@ -45,7 +45,13 @@ struct act_sample_pod {
 	uint64_t clipped_ns; /* total time of spans that were requested too late */
 };
 
-/* Starts at from_ns. seed distributes the samples of pods over every_ns. */
+/*
+ * When in each interval a pod's sample is due. seed spreads the pods over every_ns. Long intervals
+ * have whole seconds, so that a store that keeps one sample per second, or per period, finds those
+ * that two collectors send of a pod in the same one.
+ */
+uint64_t act_sample_phase(const struct act_sample_opts *o, uint64_t seed);
+/* Starts at from_ns. */
 void act_sample_init(struct act_sample_pod *p, const struct act_sample_opts *o, int64_t from_ns,
 		     uint64_t seed);
 

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "act/trace.h"
+#include "base/hash.h"
+#include "base/table.h"
 #include "sketch/hash.h"
 
 #define STEPS	   16u /* bins per octave */
@@ -16,8 +18,7 @@
 #define LEARN_ALL  20u /* below this number of traces, a route learns every duration */
 #define SLOW_LEARN 0.02
 #define DOUBT	   0.8 /* fraction of slow_factor */
-#define BUCKETS	   1024u
-#define YOUNG_PART 8u /* at least 1/8 of the routes may be young, however many are known */
+#define YOUNG_PART 8u  /* at least 1/8 of the routes may be young, however many are known */
 #define RECENT	   1024u
 #define WINDOW	   10000u
 
@@ -28,9 +29,9 @@
 #define VERDICTS_OWN   0.01 /* share of the budget reserved for verdicts */
 
 struct act_trace_route {
-	struct act_trace_route *next;	       /* next route in the bucket */
-	struct act_trace_route *older, *newer; /* neighbours in the list */
-	bool known;			       /* selects the list the route is in */
+	struct base_node node;
+	struct act_trace_route *older, *newer; /* in the list */
+	bool known;			       /* which list it is in */
 	uint64_t key;
 	uint32_t n;
 	uint16_t bins[BINS];
@@ -48,7 +49,7 @@ struct act_trace_policy {
 	double burst, most;	/* limits of overdraft and savings */
 	double balance, income; /* income: at most that of one window */
 	double due;		/* part of the balance reserved for verdicts */
-	struct act_trace_route *bucket[BUCKETS];
+	struct base_table routes;
 	struct act_trace_list young, known;
 	/* with at_start: ring of recent scores, and the quantile derived from it */
 	float *recent, least;
@@ -92,14 +93,12 @@ struct act_trace_policy *act_trace_policy_new(const struct act_trace_policy_opts
 	p->at_most = p->o.total ? (uint64_t)(p->o.budget * (double)p->o.total) : UINT64_MAX;
 	p->most = p->o.budget * (double)p->o.window;
 	p->burst = p->most / 2;
-	if (p->o.at_start) {
+	if (p->o.at_start)
 		p->recent = calloc(RECENT, sizeof(*p->recent));
-		if (!p->recent) {
-			free(p);
-			return NULL;
-		}
-	}
-	return p;
+	if (base_table_init(&p->routes) && (p->recent || !p->o.at_start))
+		return p;
+	act_trace_policy_free(p);
+	return NULL;
 }
 
 static void free_list(struct act_trace_list *l)
@@ -118,6 +117,7 @@ void act_trace_policy_free(struct act_trace_policy *p)
 		return;
 	free_list(&p->young);
 	free_list(&p->known);
+	base_table_free(&p->routes);
 	free(p->recent);
 	free(p);
 }
@@ -159,13 +159,18 @@ static double pseudo_random(uint64_t id, uint64_t salt)
 
 /* ---- routes ---- */
 
-static struct act_trace_route **place_of(struct act_trace_policy *p, uint64_t key)
+static uint64_t hash_key(uint64_t key)
 {
-	struct act_trace_route **at = &p->bucket[sketch_hash_nth(key, 0) % BUCKETS];
+	return base_hash(0, &key, sizeof(key));
+}
 
-	while (*at && (*at)->key != key)
-		at = &(*at)->next;
-	return at;
+static struct act_trace_route *find_route(const struct act_trace_policy *p, uint64_t key)
+{
+	struct act_trace_route *r = base_table_first(&p->routes, hash_key(key));
+
+	while (r && r->key != key)
+		r = base_table_next(r);
+	return r;
 }
 
 static void unlink_route(struct act_trace_policy *p, struct act_trace_route *r)
@@ -200,7 +205,7 @@ static struct act_trace_route *evict_route(struct act_trace_policy *p)
 	struct act_trace_route *r = young ? p->young.oldest : p->known.oldest;
 
 	unlink_route(p, r);
-	*place_of(p, r->key) = r->next;
+	base_table_remove(&p->routes, r);
 	p->stats.routes--;
 	p->stats.evicted++;
 	return r;
@@ -209,7 +214,7 @@ static struct act_trace_route *evict_route(struct act_trace_policy *p)
 /* Returns NULL if memory is exhausted. */
 static struct act_trace_route *route_of(struct act_trace_policy *p, uint64_t key)
 {
-	struct act_trace_route *r = *place_of(p, key);
+	struct act_trace_route *r = find_route(p, key);
 
 	if (r) {
 		unlink_route(p, r);
@@ -222,7 +227,7 @@ static struct act_trace_route *route_of(struct act_trace_policy *p, uint64_t key
 		return NULL;
 	}
 	*r = (struct act_trace_route){.key = key};
-	*place_of(p, key) = r;
+	base_table_add(&p->routes, r, hash_key(key));
 	link_newest(p, r);
 	p->stats.routes++;
 	return r;

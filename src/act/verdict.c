@@ -8,13 +8,18 @@
 
 #include <errno.h>
 #include <math.h>
+#include <inttypes.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/base.h"
+#include "base/hash.h"
+#include "base/table.h"
 
 #define SECOND_NS     1000000000ull
+#define MINUTE_NS     60000000000ll
 #define RECENT	      3		   /* number of steps in the recent score */
 #define STEPS_HELD_NS 4000000000ll /* maximum distance of rows that belong together */
 
@@ -42,7 +47,7 @@ struct verdict_state {
 };
 
 struct act_verdict_pod {
-	struct act_verdict_pod *next; /* next in the bucket */
+	struct base_node node;
 	struct act_verdicts *store;
 	struct verdict_state own; /* state as the writer knows it; only the writer accesses it */
 	/* usual time between two findings, for the writer only; 0: not known */
@@ -56,6 +61,7 @@ struct act_verdict_pod {
 
 	/* State of the keeper. */
 	uint64_t kept_number, kept_findings; /* number and findings already in the list */
+	int64_t minute;			     /* of the last anomaly, for its event id */
 	/* The current anomaly as last notified; the list may have dropped it. */
 	struct act_anomaly on; /* id 0: no anomaly */
 	bool traced;	       /* the anomaly has a trace not yet notified */
@@ -66,8 +72,7 @@ struct act_verdict_pod {
 struct act_verdicts {
 	struct act_verdicts_opts o;
 	pthread_mutex_t lock;
-	struct act_verdict_pod **bucket;
-	size_t buckets, pods;
+	struct base_table pods;
 	struct act_anomaly *anomaly; /* ring: the anomaly with id i is at i % max_anomalies */
 	uint64_t last_id;
 	struct act_verdicts_stats stats; /* totals of freed pods */
@@ -89,11 +94,9 @@ struct act_verdicts *act_verdicts_new(const struct act_verdicts_opts *opts)
 	o->hold_ns = o->hold_ns ? o->hold_ns : SECOND_NS;
 	o->unread_ns = o->unread_ns ? o->unread_ns : 10 * SECOND_NS;
 	o->step_ns = o->step_ns ? o->step_ns : SECOND_NS / 2;
-	v->buckets = o->max_pods < 1024 ? o->max_pods : o->max_pods / 4;
-	v->bucket = calloc(v->buckets, sizeof(struct act_verdict_pod *));
 	v->anomaly = calloc(o->max_anomalies, sizeof(*v->anomaly));
 	pthread_mutex_init(&v->lock, NULL);
-	if (v->bucket && v->anomaly)
+	if (base_table_init(&v->pods) && v->anomaly)
 		return v;
 	act_verdicts_free(v);
 	errno = ENOMEM;
@@ -111,29 +114,25 @@ void act_verdicts_free(struct act_verdicts *v)
 {
 	if (!v)
 		return;
-	for (size_t i = 0; v->bucket && i < v->buckets; i++)
-		for (struct act_verdict_pod *p = v->bucket[i], *next; p; p = next) {
-			next = p->next;
-			pod_free(p);
-		}
+	BASE_TABLE_EACH(&v->pods, n)
+		pod_free((struct act_verdict_pod *)n);
 	pthread_mutex_destroy(&v->lock);
-	free(v->bucket);
+	base_table_free(&v->pods);
 	free(v->anomaly);
 	free(v);
 }
 
-static struct act_verdict_pod **bucket_of(struct act_verdicts *v, uint64_t instance)
+static uint64_t hash_instance(uint64_t instance)
 {
-	/* Fibonacci hashing, as only the upper half of an instance is random. */
-	return &v->bucket[(instance * 0x9e3779b97f4a7c15ull >> 20) % v->buckets];
+	return base_hash(0, &instance, sizeof(instance));
 }
 
 static struct act_verdict_pod *find_pod(struct act_verdicts *v, uint64_t instance)
 {
-	struct act_verdict_pod *p = *bucket_of(v, instance);
+	struct act_verdict_pod *p = base_table_first(&v->pods, hash_instance(instance));
 
 	while (p && p->own.v.instance != instance)
-		p = p->next;
+		p = base_table_next(p);
 	return p;
 }
 
@@ -142,11 +141,11 @@ static struct act_verdict_pod *find_pod(struct act_verdicts *v, uint64_t instanc
 struct act_verdict_pod *act_verdicts_add(struct act_verdicts *v, uint64_t instance,
 					 const struct act_pod_name *name)
 {
-	struct act_verdict_pod *p = NULL, **at = bucket_of(v, instance);
+	struct act_verdict_pod *p = NULL;
 	int err = ENOSPC;
 
 	pthread_mutex_lock(&v->lock);
-	if (v->pods >= v->o.max_pods) {
+	if (v->pods.count >= v->o.max_pods) {
 		v->stats.refused_pods++;
 		goto unlock;
 	}
@@ -164,9 +163,7 @@ struct act_verdict_pod *act_verdicts_add(struct act_verdicts *v, uint64_t instan
 	p->own.v.threshold = INFINITY;
 	p->own.v.shadow_score = NAN;
 	p->shown = p->own;
-	p->next = *at;
-	*at = p;
-	v->pods++;
+	base_table_add(&v->pods, p, hash_instance(instance));
 unlock:
 	pthread_mutex_unlock(&v->lock);
 	if (!p)
@@ -317,7 +314,10 @@ static void begin_anomaly(struct act_verdicts *v, struct act_verdict_pod *p,
 
 	v->stats.forgotten += a->id != 0;
 	v->stats.anomalies++;
-	p->on = (struct act_anomaly){.id = id, .instance = s->v.instance, .name = s->v.name};
+	/* Two anomalies within a minute take two numbers, here as at any other collector. */
+	p->minute = BASE_MAX(s->course.begin_ns / MINUTE_NS, p->minute + 1);
+	p->on = (struct act_anomaly){
+		.id = id, .instance = s->v.instance, .name = s->v.name, .minute = p->minute};
 	*a = p->on;
 	p->kept_number = s->course.number;
 	p->kept_findings = 0;
@@ -394,30 +394,24 @@ void act_verdicts_keep(struct act_verdicts *v, int64_t now_ns,
 	const struct verdict_pass pass = {v, now_ns, changed, arg};
 
 	pthread_mutex_lock(&v->lock);
-	for (size_t i = 0; i < v->buckets; i++) {
-		struct act_verdict_pod **at = &v->bucket[i], *p;
+	BASE_TABLE_EACH(&v->pods, n) {
+		struct act_verdict_pod *p = (struct act_verdict_pod *)n;
+		bool gone = __atomic_load_n(&p->gone, __ATOMIC_ACQUIRE);
+		struct verdict_state s;
 
-		while ((p = *at)) {
-			bool gone = __atomic_load_n(&p->gone, __ATOMIC_ACQUIRE);
-			struct verdict_state s;
-
-			if (gone)
-				p->shown = p->own; /* findings that the writer could not show */
-			pthread_mutex_lock(&p->lock);
-			s = p->shown;
-			pthread_mutex_unlock(&p->lock);
-			keep_pod(&pass, p, &s, gone);
-			if (!gone) {
-				at = &p->next;
-				continue;
-			}
-			v->stats.findings += s.v.findings;
-			v->stats.alarms += s.v.alarms;
-			v->stats.shadow_alarms += s.v.shadow_alarms;
-			*at = p->next;
-			v->pods--;
-			pod_free(p);
-		}
+		if (gone)
+			p->shown = p->own; /* findings that the writer could not show */
+		pthread_mutex_lock(&p->lock);
+		s = p->shown;
+		pthread_mutex_unlock(&p->lock);
+		keep_pod(&pass, p, &s, gone);
+		if (!gone)
+			continue;
+		v->stats.findings += s.v.findings;
+		v->stats.alarms += s.v.alarms;
+		v->stats.shadow_alarms += s.v.shadow_alarms;
+		base_table_remove(&v->pods, p);
+		pod_free(p);
 	}
 	pthread_mutex_unlock(&v->lock);
 }
@@ -524,11 +518,10 @@ static void each_pod(struct act_verdicts *v, pod_fn *fn, void *arg)
 {
 	struct act_pod_verdict pod;
 
-	for (size_t i = 0; i < v->buckets; i++)
-		for (struct act_verdict_pod *p = v->bucket[i]; p; p = p->next) {
-			copy_verdict(p, &pod);
-			fn(&pod, arg);
-		}
+	BASE_TABLE_EACH(&v->pods, n) {
+		copy_verdict((struct act_verdict_pod *)n, &pod);
+		fn(&pod, arg);
+	}
 }
 
 void act_verdicts_pods(struct act_verdicts *v, pod_fn *fn, void *arg)
@@ -587,6 +580,11 @@ size_t act_verdicts_scores(struct act_verdicts *v, uint64_t instance, int64_t *n
 	}
 	pthread_mutex_unlock(&v->lock);
 	return n;
+}
+
+void act_anomaly_event_id(const struct act_anomaly *a, char out[ACT_EVENT_ID_BYTES])
+{
+	snprintf(out, ACT_EVENT_ID_BYTES, "%016" PRIx64 "-%" PRId64, a->instance, a->minute);
 }
 
 static void add_up(const struct act_pod_verdict *p, void *arg)

@@ -27,6 +27,7 @@
 #define ACT_SCORES_KEPT	      600u
 #define ACT_EXPLANATION_BYTES 512u
 #define ACT_TRACE_ID_BYTES    16u
+#define ACT_EVENT_ID_BYTES    40u
 
 /* A metric that explains a finding. */
 struct act_blame {
@@ -80,11 +81,13 @@ struct act_anomaly {
 	uint64_t instance;
 	struct act_pod_name name;
 	int64_t begin_ns, last_ns; /* times of the first and the last anomalous finding */
-	int64_t end_ns;		   /* time when the end was known; 0: the anomaly continues */
-	bool unread;		   /* ended because the pod is no longer read */
-	uint64_t findings;	   /* number of anomalous findings */
-	double peak, threshold;	   /* highest score, and its threshold */
-	uint32_t blames;	   /* metrics blamed for the highest score */
+	/* Minute of the begin, but after that of the pod's earlier anomaly: for its event id. */
+	int64_t minute;
+	int64_t end_ns;		/* time when the end was known; 0: the anomaly continues */
+	bool unread;		/* ended because the pod is no longer read */
+	uint64_t findings;	/* number of anomalous findings */
+	double peak, threshold; /* highest score, and its threshold */
+	uint32_t blames;	/* metrics blamed for the highest score */
 	struct act_blame blame[ACT_BLAMES];
 	/* explanation of the highest score; see explain.h */
 	char explanation[ACT_EXPLANATION_BYTES];
@@ -178,6 +181,13 @@ uint64_t act_verdicts_begun(struct act_verdicts *v, int64_t since_ns);
  */
 size_t act_verdicts_scores(struct act_verdicts *v, uint64_t instance, int64_t *ns, float *score,
 			   float *threshold);
+
+/*
+ * Names an anomaly in what is sent: by the pod and the minute of its begin. Collectors that read
+ * the same pod find an anomaly some rows apart, so this is equal at all of them, unless one finds
+ * it before a full minute and another after it.
+ */
+void act_anomaly_event_id(const struct act_anomaly *a, char out[ACT_EVENT_ID_BYTES]);
 
 struct act_verdicts_stats {
 	uint64_t pods, anomalous, drifting, shadow_anomalous; /* current numbers */

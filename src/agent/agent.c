@@ -113,7 +113,6 @@ static void set_defaults(struct agent_opts *o)
 int agent_init(struct agent *a, const struct agent_opts *opts, char *error, size_t bytes)
 {
 	char host[HOST_NAME_MAX + 1] = "";
-	uint32_t buckets = 64;
 	int err = -ENOMEM;
 
 	memset(a, 0, sizeof(*a));
@@ -131,8 +130,6 @@ int agent_init(struct agent *a, const struct agent_opts *opts, char *error, size
 	TAILQ_INIT(&a->peer_graveyard);
 	agent_timer_init(a);
 	agent_tenant_init(a);
-	if (getrandom(&a->proxy_seed, sizeof(a->proxy_seed), GRND_NONBLOCK) < 0)
-		a->proxy_seed = SL_FNV_BASIS;
 	a->conn_max = a->o.max_regions + 256;
 	a->fd_max = UINT32_MAX;
 	pthread_mutex_init(&a->lock, NULL);
@@ -142,9 +139,6 @@ int agent_init(struct agent *a, const struct agent_opts *opts, char *error, size
 		a->slot_free_hint = AGENT_DIRECTORY_SLOT + 1;
 		a->slot_count++;
 	}
-	while (buckets < a->slot_count)
-		buckets *= 2;
-	a->hash_mask = buckets - 1;
 	if (gethostname(host, sizeof(host) - 1))
 		strcpy(host, "localhost");
 	a->host = strdup(a->o.host && *a->o.host ? a->o.host : host);
@@ -155,12 +149,11 @@ int agent_init(struct agent *a, const struct agent_opts *opts, char *error, size
 		     a->o.consume_socket ? "" : SL_SOCKET_CONSUME) < 0)
 		a->listen[LISTEN_CONSUME].path = NULL;
 	a->slots = calloc(a->slot_count, sizeof(*a->slots));
-	a->by_id = calloc(buckets, sizeof(*a->by_id));
-	a->by_instance = calloc(buckets, sizeof(*a->by_instance));
 	a->consumers = calloc(a->o.consumer_count + 1, sizeof(*a->consumers));
 	if (!a->host || !a->listen[LISTEN_SOCKET].path || !a->listen[LISTEN_CONSUME].path ||
-	    (a->o.publish_socket && !a->listen[LISTEN_PUBLISH].path) || !a->slots || !a->by_id ||
-	    !a->by_instance || !a->consumers) {
+	    (a->o.publish_socket && !a->listen[LISTEN_PUBLISH].path) || !a->slots ||
+	    !base_table_init(&a->proxies) || !base_table_init(&a->by_id) ||
+	    !base_table_init(&a->by_instance) || !a->consumers) {
 		snprintf(error, bytes, "out of memory");
 		goto err;
 	}
@@ -190,8 +183,9 @@ void agent_fini(struct agent *a)
 	agent_directory_fini(a);
 	pthread_mutex_destroy(&a->lock);
 	free(a->consumers);
-	free(a->by_instance);
-	free(a->by_id);
+	base_table_free(&a->proxies);
+	base_table_free(&a->by_instance);
+	base_table_free(&a->by_id);
 	free(a->slots);
 	free(a->names);
 	for (int i = 0; i < LISTENERS; i++)

@@ -26,6 +26,7 @@
 #include "agent/directory.h"
 #include "agent/timer.h"
 #include "base/base.h"
+#include "base/table.h"
 
 #define AGENT_LOG "agent"
 
@@ -96,8 +97,7 @@ struct agent {
 	struct agent_directory dir;
 	struct agent_region **slots; /* array of regions with slot_count elements */
 	uint32_t slot_free_hint;
-	LIST_HEAD(region_chain, agent_region) * by_id, *by_instance;
-	uint32_t hash_mask;
+	struct base_table by_id, by_instance;
 	uint32_t slot_count; /* max_regions plus the agent's own */
 	uint32_t region_count, state_count[SL_STATE_RETIRED + 1];
 	/* the agent's own regions, which are included in region_count but exempt from quotas */
@@ -109,10 +109,7 @@ struct agent {
 
 	uint64_t *verdict_board; /* one line per slot; NULL without --rdma */
 	struct agent_closer *closer;
-	/* hash table of proxies by microservice */
-	LIST_HEAD(proxy_chain, agent_proxy) proxies[256];
-	uint32_t proxy_count;
-	uint64_t proxy_seed;
+	struct base_table proxies; /* by microservice */
 	struct agent_rdma *rdma;
 	struct agent_rest *rest;
 	struct agent_self *self;

@@ -10,6 +10,7 @@
 #include "agent/build.h"
 #include "agent/peer.h"
 #include "agent/proxy.h"
+#include "base/hash.h"
 #include "region/text.h"
 
 #define HOT		  4096u
@@ -22,22 +23,16 @@ struct proxy_known {	 /* a metric of the region; the index is its cell */
 };
 
 struct agent_proxy {
+	struct base_node node; /* in the table until the region is retired */
 	char *microservice;
 	uint64_t key; /* key of the tenant */
-	uint64_t hash;
 	struct agent_region *region;
 	struct proxy_known *known;
 	uint32_t count, max;
 	uint64_t schema, schema_bytes, schema_used; /* schema: offset in the region */
 	uint64_t hot[7];
 	struct agent_timer idle;
-	LIST_ENTRY(agent_proxy) link; /* linked in the table until the region is retired */
 };
-
-static struct proxy_chain *bucket_of(struct agent *a, uint64_t h)
-{
-	return &a->proxies[h % (sizeof(a->proxies) / sizeof(*a->proxies))];
-}
 
 static void restart_idle_timer(struct agent *a, struct agent_proxy *p)
 {
@@ -125,12 +120,10 @@ static int make_region(struct agent *a, const struct agent_rest_caller *caller,
 
 static uint32_t count_of(const struct agent *a, uint64_t key)
 {
-	const struct agent_proxy *p;
 	uint32_t n = 0;
 
-	for (size_t i = 0; i < sizeof(a->proxies) / sizeof(*a->proxies); i++)
-		LIST_FOREACH(p, &a->proxies[i], link)
-	n += p->key == key;
+	BASE_TABLE_EACH(&a->proxies, at)
+		n += ((const struct agent_proxy *)at)->key == key;
 	return n;
 }
 
@@ -140,15 +133,14 @@ int agent_proxy_open(struct agent *a, const struct agent_rest_caller *caller,
 		     const struct region_text_label *labels, size_t count,
 		     struct agent_region **out, bool *created, struct agent_refused *why)
 {
-	uint64_t h = sl_fnv1a(a->proxy_seed, microservice, strlen(microservice));
-	struct agent_proxy *p;
+	uint64_t h = base_hash_text(0, microservice);
+	struct agent_proxy *p = base_table_first(&a->proxies, h);
 	uint32_t most = BASE_MIN(a->o.max_regions / 2, PROXIES_MAX);
 	struct agent_region *r;
 
 	*created = false;
-	LIST_FOREACH(p, bucket_of(a, h), link)
-	if (p->hash == h && p->key == caller->key && !strcmp(p->microservice, microservice))
-		break;
+	while (p && (p->key != caller->key || strcmp(p->microservice, microservice)))
+		p = base_table_next(p);
 	if (p) {
 		*out = p->region;
 		if (p->region->state == SL_STATE_CLOSED)
@@ -156,9 +148,9 @@ int agent_proxy_open(struct agent *a, const struct agent_rest_caller *caller,
 		restart_idle_timer(a, p);
 		return 0;
 	}
-	if (a->proxy_count >= (most ? most : 1))
+	if (a->proxies.count >= (most ? most : 1))
 		return agent_refuse(why, REFUSED_QUOTA, EDQUOT, "too many microservices (%u)",
-				    a->proxy_count);
+				    (uint32_t)a->proxies.count);
 	if (!caller->trusted && count_of(a, caller->key) >= (most / PROXIES_PART ?: 1))
 		return agent_refuse(why, REFUSED_QUOTA, EDQUOT,
 				    "uid %d has %u microservices, which is its share of %u",
@@ -175,7 +167,6 @@ int agent_proxy_open(struct agent *a, const struct agent_rest_caller *caller,
 	}
 	if (make_region(a, caller, microservice, metrics, labels, count, &r, why))
 		goto err;
-	p->hash = h;
 	p->key = caller->key;
 	p->max = metrics;
 	p->region = r;
@@ -184,8 +175,7 @@ int agent_proxy_open(struct agent *a, const struct agent_rest_caller *caller,
 	p->hot[SL_HOT_GENERATION] = 1;
 	p->hot[SL_HOT_STRIPES_USED] = 1;
 	p->hot[SL_HOT_STATE] = SL_STATE_LIVE;
-	LIST_INSERT_HEAD(bucket_of(a, h), p, link);
-	a->proxy_count++;
+	base_table_add(&a->proxies, p, h);
 	r->proxy = p;
 	publish_hot(r);
 	restart_idle_timer(a, p);
@@ -220,8 +210,7 @@ void agent_proxy_revived(struct agent_region *r)
 void agent_proxy_retire(struct agent *a, struct agent_region *r)
 {
 	agent_timer_stop(&r->proxy->idle);
-	LIST_REMOVE(r->proxy, link);
-	a->proxy_count--;
+	base_table_remove(&a->proxies, r->proxy);
 }
 
 void agent_proxy_free(struct agent *a, struct agent_region *r)
@@ -302,8 +291,8 @@ static bool same_metric(const struct sl_schema_record *rec, const struct proxy_k
 	       !memcmp(labels, key->labels, key->label_bytes);
 }
 
-int agent_proxy_metric(struct agent *a, struct agent_region *r, const struct agent_proxy_metric *m,
-		       uint32_t *cell, bool *created)
+int agent_proxy_metric(struct agent_region *r, const struct agent_proxy_metric *m, uint32_t *cell,
+		       bool *created)
 {
 	struct agent_proxy *p = r->proxy;
 	struct proxy_key key;
@@ -313,8 +302,8 @@ int agent_proxy_metric(struct agent *a, struct agent_region *r, const struct age
 	key.name_bytes = strlen(m->name);
 	key.label_bytes = region_text_put_labels(key.labels, sizeof(key.labels), m->labels,
 						 m->label_count);
-	h = sl_fnv1a(a->proxy_seed, key.name, key.name_bytes + 1);
-	h = sl_fnv1a(h, key.labels, key.label_bytes);
+	h = base_hash(0, key.name, key.name_bytes + 1);
+	h = base_hash(h, key.labels, key.label_bytes);
 	*created = false;
 	for (uint32_t i = 0; i < p->count; i++) {
 		/* Only the agent writes records, so they can be compared in place. */

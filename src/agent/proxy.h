@@ -47,8 +47,8 @@ int agent_proxy_open(struct agent *a, const struct agent_rest_caller *caller,
 		     struct agent_region **out, bool *created, struct agent_refused *why);
 
 /* Finds or creates a metric's cell. Returns 0, -EEXIST (exists with another kind) or -ENOSPC. */
-int agent_proxy_metric(struct agent *a, struct agent_region *r, const struct agent_proxy_metric *m,
-		       uint32_t *cell, bool *created);
+int agent_proxy_metric(struct agent_region *r, const struct agent_proxy_metric *m, uint32_t *cell,
+		       bool *created);
 double agent_proxy_get(const struct agent_region *r, uint32_t cell);
 void agent_proxy_set(struct agent_region *r, uint32_t cell, double value);
 const char *agent_proxy_microservice(const struct agent_region *r);

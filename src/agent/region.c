@@ -36,6 +36,7 @@
 #include "agent/rdma.h"
 #include "agent/region.h"
 #include "agent/store.h"
+#include "base/hash.h"
 
 #define TMPFS_MAGIC_ 0x01021994
 
@@ -77,28 +78,30 @@ int agent_refuse(struct agent_refused *why, enum agent_refusal cause, int error,
 
 /* ---- finding ---- */
 
-static struct region_chain *chain_of(const struct agent *a, struct region_chain *of, uint64_t v)
+static uint64_t hash_number(uint64_t v)
 {
-	return &of[(uint32_t)((v * SL_LINE_K0) >> 32) & a->hash_mask];
+	return base_hash(0, &v, sizeof(v));
 }
 
 struct agent_region *agent_region_by_id(struct agent *a, uint64_t id)
 {
-	struct agent_region *r;
+	struct agent_region *r = NULL;
 
-	LIST_FOREACH(r, chain_of(a, a->by_id, id), id_link)
-	if (r->id == id)
-		break;
-	return r;
+	for (void *at = base_table_first(&a->by_id, hash_number(id)); at;
+	     at = base_table_next(at)) {
+		r = (void *)((char *)at - offsetof(struct agent_region, by_id));
+		if (r->id == id)
+			return r;
+	}
+	return NULL;
 }
 
 struct agent_region *agent_region_by_instance(struct agent *a, uint64_t instance)
 {
-	struct agent_region *r;
+	struct agent_region *r = base_table_first(&a->by_instance, hash_number(instance));
 
-	LIST_FOREACH(r, chain_of(a, a->by_instance, instance), instance_link)
-	if (r->instance == instance)
-		break;
+	while (r && r->instance != instance)
+		r = base_table_next(r);
 	return r;
 }
 
@@ -497,8 +500,8 @@ static int take_in(struct agent *a, struct agent_region *r, int fd,
 	r->peer = peer;
 	peer->refs++;
 	TAILQ_INSERT_TAIL(&peer->regions, r, peer_link);
-	LIST_INSERT_HEAD(chain_of(a, a->by_id, r->id), r, id_link);
-	LIST_INSERT_HEAD(chain_of(a, a->by_instance, r->instance), r, instance_link);
+	base_table_add(&a->by_id, &r->by_id, hash_number(r->id));
+	base_table_add(&a->by_instance, r, hash_number(r->instance));
 	publish_tenant(a, r);
 	set_state(a, r, SL_STATE_LIVE);
 	return 0;
@@ -772,7 +775,7 @@ void agent_region_timer_grace(struct agent *a, struct agent_timer *t)
 void agent_region_retire(struct agent *a, struct agent_region *r)
 {
 	leave_conn(r);
-	LIST_REMOVE(r, instance_link);
+	base_table_remove(&a->by_instance, r);
 	if (r->proxy)
 		agent_proxy_retire(a, r);
 	set_state(a, r, SL_STATE_RETIRED);
@@ -797,8 +800,8 @@ void agent_region_free(struct agent *a, struct agent_region *r)
 	leave_conn(r);
 	a->state_count[r->state]--;
 	if (r->state != SL_STATE_RETIRED)
-		LIST_REMOVE(r, instance_link);
-	LIST_REMOVE(r, id_link);
+		base_table_remove(&a->by_instance, r);
+	base_table_remove(&a->by_id, &r->by_id);
 	agent_directory_set(a, r->slot, nothing);
 	a->slots[r->slot] = NULL;
 	if (r->slot < a->slot_free_hint)

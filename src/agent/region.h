@@ -8,7 +8,15 @@
 #include "agent/internal.h"
 #include "region/decode.h"
 
+#define AGENT_VERDICT_READERS 8
+
+struct agent_verdict {
+	struct sl_msg_verdict said;
+	uint64_t ns; /* when it arrived; 0: unused */
+};
+
 struct agent_region {
+	struct base_node by_instance;
 	uint64_t id;
 	uint32_t slot;
 	enum sl_region_state state;
@@ -34,12 +42,11 @@ struct agent_region {
 	bool self;		   /* the region holds the agent's own metrics */
 	bool kernel;		   /* the region is an eBPF map, to which the agent never writes */
 	struct agent_mr *mr;
-	struct agent_timer timer;      /* timer in queue ORPHAN, GRACE or QUARANTINE */
-	struct agent_timer settle;     /* timer in queue SETTLE */
-	struct sl_msg_verdict verdict; /* the latest verdict */
-	uint64_t verdict_ns;	       /* when the latest verdict arrived; 0: never */
+	struct agent_timer timer;  /* timer in queue ORPHAN, GRACE or QUARANTINE */
+	struct agent_timer settle; /* timer in queue SETTLE */
+	struct agent_verdict verdict[AGENT_VERDICT_READERS]; /* the latest verdict of each reader */
 	TAILQ_ENTRY(agent_region) peer_link;
-	LIST_ENTRY(agent_region) id_link, instance_link;
+	struct base_node by_id;
 };
 
 struct agent_refused {

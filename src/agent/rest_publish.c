@@ -112,7 +112,7 @@ void agent_rest_post_metrics(struct agent *a, const struct agent_rest_request *q
 		agent_rest_fail_refused(a, reply, &why);
 		goto out_lock;
 	}
-	err = agent_proxy_metric(a, r, &u.metric, &cell, &created);
+	err = agent_proxy_metric(r, &u.metric, &cell, &created);
 	if (err == -EEXIST)
 		agent_rest_fail(reply, 409, "\"%s\" with these labels exists with another type",
 				u.metric.name);

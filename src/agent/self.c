@@ -250,7 +250,7 @@ void agent_self_sync(struct agent *a)
 		tcp.open,
 		tcp.closed,
 		tcp.identities,
-		a->proxy_count,
+		a->proxies.count,
 	};
 
 	for (size_t i = 0; i < GAUGES; i++)

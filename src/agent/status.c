@@ -33,7 +33,7 @@ static json_t *json_number(uint64_t v)
 
 json_t *agent_region_json(const struct agent *a, const struct agent_region *r)
 {
-	const struct sl_msg_verdict *v = agent_verdict_of(a, r);
+	struct sl_msg_verdict v;
 	const struct fabric_host_key key = agent_rdma_key(a, r);
 	const struct agent_tenant_id *id = &r->peer->tenant->id;
 	json_t *labels = json_object();
@@ -59,9 +59,11 @@ json_t *agent_region_json(const struct agent *a, const struct agent_region *r)
 			    : "publisher",
 		"trusted", r->peer->tenant->trusted, "container", has_container ? container : NULL,
 		"kind", r->kernel ? json_number(r->info->kind) : NULL, "verdict",
-		v ? json_pack("{s:b,s:f,s:I}", "anomalous", (int)(v->flags & SL_VERDICT_ANOMALOUS),
-			      "score", v->score, "time_ns", (json_int_t)v->time_ns)
-		  : NULL,
+		agent_verdict_combined(a, r, &v)
+			? json_pack("{s:b,s:f,s:I}", "anomalous",
+				    (int)(v.flags & SL_VERDICT_ANOMALOUS), "score", v.score,
+				    "time_ns", (json_int_t)v.time_ns)
+			: NULL,
 		"address", a->rdma ? json_number(key.addr) : NULL, "rkey",
 		a->rdma ? json_number(key.rkey) : NULL);
 }

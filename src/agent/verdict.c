@@ -3,7 +3,8 @@
  * verdict.c - relays verdicts of collectors to the processes that publish the regions. Verdicts
  * arrive over the unix socket (conn.c) or by RDMA in the verdict board, which has one line per slot
  * of the directory and is the agent's only memory that others may write. Its contents are
- * validated, its pages contain nothing else, and a publisher is notified at most once per GAP_NS.
+ * validated, its pages contain nothing else, and a publisher is notified at most once per GAP_NS
+ * and reader.
  *
  * Nothing blocks: a publisher whose socket is full gets the next renewal.
  */
@@ -18,34 +19,71 @@
 
 #define GAP_NS 10000000u /* minimum time between two messages to a publisher */
 
+/* Nanoseconds until the verdict expires; 0: it has, or there is none. */
+static uint64_t time_left(const struct agent_verdict *v, uint64_t now)
+{
+	return v->ns && now - v->ns < v->said.ttl_ns ? v->said.ttl_ns - (now - v->ns) : 0;
+}
+
+/* The reader's place, or else the one whose verdict expires first. */
+static struct agent_verdict *find_place(struct agent_region *r, uint64_t reader, uint64_t now)
+{
+	struct agent_verdict *v = r->verdict, *first = v;
+
+	for (; v < r->verdict + AGENT_VERDICT_READERS; v++) {
+		if (v->ns && v->said.reader == reader)
+			return v;
+		if (time_left(v, now) < time_left(first, now))
+			first = v;
+	}
+	return first;
+}
+
+bool agent_verdict_combined(const struct agent *a, const struct agent_region *r,
+			    struct sl_msg_verdict *out)
+{
+	uint64_t now = agent_now(a);
+
+	*out = (struct sl_msg_verdict){0};
+	for (size_t i = 0; i < AGENT_VERDICT_READERS; i++) {
+		const struct sl_msg_verdict *v = &r->verdict[i].said;
+		uint64_t left = time_left(&r->verdict[i], now);
+
+		if (!left || v->flags < out->flags)
+			continue;
+		if (v->flags > out->flags)
+			*out = (struct sl_msg_verdict){.flags = v->flags};
+		out->ttl_ns = BASE_MAX(left, out->ttl_ns);
+		out->time_ns = BASE_MAX(v->time_ns, out->time_ns);
+		out->score = BASE_MAX(v->score, out->score);
+	}
+	return out->ttl_ns;
+}
+
 void agent_verdict_take(struct agent *a, const struct sl_msg_verdict *v)
 {
 	struct agent_region *r = agent_region_by_instance(a, v->instance);
-	struct sl_msg_verdict told = *v;
+	struct sl_msg_verdict told;
+	struct agent_verdict *place;
 	uint64_t now = agent_now(a);
 
 	if (!r || r->state != SL_STATE_LIVE) {
 		a->n.verdicts_unknown++;
 		return;
 	}
-	if (r->verdict_ns && now - r->verdict_ns < GAP_NS) {
+	place = find_place(r, v->reader, now);
+	if (place->ns && now - place->ns < GAP_NS) {
 		a->n.verdicts_lost++;
 		return;
 	}
-	r->verdict = *v;
-	r->verdict_ns = now;
+	*place = (struct agent_verdict){.said = *v, .ns = now};
+	agent_verdict_combined(a, r, &told);
 	/* If REST writes the region, or its publisher is gone, only STATUS shows the verdict. */
 	told.instance = r->info->instance; /* the publisher only knows this instance */
 	if (!r->conn || agent_conn_notify(r->conn, SL_MSG_VERDICT, &told, sizeof(told)))
 		a->n.verdicts_lost++;
 	else
 		a->n.verdicts++;
-}
-
-const struct sl_msg_verdict *agent_verdict_of(const struct agent *a, const struct agent_region *r)
-{
-	return r->verdict_ns && agent_now(a) - r->verdict_ns < r->verdict.ttl_ns ? &r->verdict
-										 : NULL;
 }
 
 /* ---- the verdict board ---- */

@@ -11,8 +11,12 @@ struct agent_region;
 
 /* v must be a valid verdict */
 void agent_verdict_take(struct agent *a, const struct sl_msg_verdict *v);
-/* Returns the latest verdict that has not expired, or NULL. */
-const struct sl_msg_verdict *agent_verdict_of(const struct agent *a, const struct agent_region *r);
+/*
+ * What all readers of a region say together: it is anomalous while one of them says so. A verdict
+ * that has expired does not count. False: there is none.
+ */
+bool agent_verdict_combined(const struct agent *a, const struct agent_region *r,
+			    struct sl_msg_verdict *out);
 
 /* ---- the verdict board: one line per directory slot, writable by RDMA ---- */
 

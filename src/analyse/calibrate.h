@@ -37,7 +37,7 @@ enum analyse_tail {
 	 * mean, half the deviation.
 	 */
 	ANALYSE_TAIL_SUM,
-	ANALYSE_TAIL_ANY, /* heavier tails, as in services: mean and deviation 0.2 */
+	ANALYSE_TAIL_ANY, /* Tails may be heavier, as in services: mean and deviation 0.2. */
 };
 
 struct analyse_calibration {

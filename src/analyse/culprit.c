@@ -718,10 +718,3 @@ void analyse_culprit_rewind(struct analyse_suspect *s)
 {
 	s->fresh = 0;
 }
-
-void analyse_culprit_io(struct analyse_suspect *s, struct sketch_blob *b)
-{
-	for (uint32_t k = 0; k < ANALYSE_LATENCIES; k++)
-		for (uint32_t j = 0; j < ANALYSE_TAILS; j++)
-			analyse_level_io(&s->level[k][j], b);
-}

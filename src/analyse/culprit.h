@@ -78,7 +78,5 @@ double analyse_culprit_factor(const struct analyse_suspect *s, double evidence);
 void analyse_culprit_forget(struct analyse_suspect *s, enum analyse_latency kind);
 /* Time jumped: discards the current level and keeps the usual one. */
 void analyse_culprit_rewind(struct analyse_suspect *s);
-/* Saves or loads the learned state of a suspect. */
-void analyse_culprit_io(struct analyse_suspect *s, struct sketch_blob *b);
 
 #endif

@@ -5,13 +5,6 @@
 
 #include "analyse/detector.h"
 
-static const struct analyse_detector_ops *const table[] = {
-	&analyse_detector_combined,    &analyse_detector_fd,   &analyse_detector_threshold,
-	&analyse_detector_mad,	       &analyse_detector_ewma, &analyse_detector_cusum,
-	&analyse_detector_autoencoder,
-};
-#define DETECTORS (sizeof(table) / sizeof(*table))
-
 void analyse_detector_destroy(const struct analyse_detector_ops *ops, void *state)
 {
 	if (state && ops->destroy)
@@ -20,16 +13,11 @@ void analyse_detector_destroy(const struct analyse_detector_ops *ops, void *stat
 		free(state);
 }
 
-const struct analyse_detector_ops *analyse_detector_at(unsigned int i)
-{
-	return i < DETECTORS ? table[i] : NULL;
-}
-
 const struct analyse_detector_ops *analyse_detector_find(const char *name)
 {
-	for (unsigned int i = 0; i < DETECTORS; i++)
-		if (!strcmp(table[i]->name, name))
-			return table[i];
+	for (unsigned int i = 0; analyse_detectors[i]; i++)
+		if (!strcmp(analyse_detectors[i]->name, name))
+			return analyse_detectors[i];
 	return NULL;
 }
 
@@ -42,7 +30,8 @@ const struct analyse_detector_ops *analyse_detector_named(const char *name, char
 	if (d)
 		return d;
 	n = (size_t)snprintf(error, bytes, "unknown detector '%.40s', available:", name);
-	for (unsigned int i = 0; i < DETECTORS && n < bytes; i++)
-		n += (size_t)snprintf(error + n, bytes - n, "%s %s", i ? "," : "", table[i]->name);
+	for (unsigned int i = 0; analyse_detectors[i] && n < bytes; i++)
+		n += (size_t)snprintf(error + n, bytes - n, "%s %s", i ? "," : "",
+				      analyse_detectors[i]->name);
 	return NULL;
 }

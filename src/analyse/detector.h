@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * detector.h - the interface of a detector: its input is a row of normalised metrics, its output a
- * score and each metric's share of it. A new detector is one file and one line of the table in
- * detector.c. Detectors are independent of sockets, clocks, files, pods and thresholds: calibrate.h
- * turns scores into decisions.
+ * detector.h - the interface of a detector: a row of normalised metrics in, a score and each
+ * metric's share of it out. A new detector is one file and one line of the table in detectors.c.
+ * Detectors know no sockets, clocks, files, pods or thresholds: calibrate.h turns scores into
+ * decisions.
  */
 #ifndef SL_ANALYSE_DETECTOR_H
 #define SL_ANALYSE_DETECTOR_H
@@ -67,9 +67,10 @@ struct analyse_detector_ops {
 	int (*merge)(void *state, const void *other);
 };
 
-extern const struct analyse_detector_ops analyse_detector_threshold, analyse_detector_mad,
-	analyse_detector_ewma, analyse_detector_cusum, analyse_detector_fd,
-	analyse_detector_autoencoder, analyse_detector_combined;
+extern const struct analyse_detector_ops analyse_detector_combined, analyse_detector_fd,
+	analyse_detector_threshold, analyse_detector_autoencoder;
+/* All, ended by NULL; the first is the default. */
+extern const struct analyse_detector_ops *const analyse_detectors[];
 
 void analyse_detector_destroy(const struct analyse_detector_ops *ops,
 			      void *state); /* accepts NULL */
@@ -78,7 +79,5 @@ const struct analyse_detector_ops *analyse_detector_find(const char *name);
 /* The same; if the name is unknown, error lists the known ones. */
 const struct analyse_detector_ops *analyse_detector_named(const char *name, char *error,
 							  size_t bytes);
-/* Returns the i-th detector of the table; NULL after the last. */
-const struct analyse_detector_ops *analyse_detector_at(unsigned int i);
 
 #endif

@@ -78,7 +78,7 @@ int64_t analyse_graph_service(struct analyse_graph *g, const char *name)
 	uint64_t key = sketch_hash_bytes(name, strlen(name), 0);
 	uint32_t at;
 
-	/* Names with equal hashes take the next key. */
+	/* If two names have the same hash, the second takes the next key. */
 	for (;; key++) {
 		at = analyse_table_find(&g->names, key);
 		if (at == ANALYSE_TABLE_NONE)

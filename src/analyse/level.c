@@ -100,15 +100,3 @@ void analyse_level_forget(struct analyse_level *l)
 {
 	l->n = l->at = 0;
 }
-
-void analyse_level_io(struct analyse_level *l, struct sketch_blob *b)
-{
-	for (uint32_t i = 0; i < ANALYSE_BINS; i += 2) {
-		uint32_t two = l->bins[i] | (uint32_t)l->bins[i + 1] << 16;
-
-		sketch_blob_u32(b, &two);
-		l->bins[i] = (uint16_t)two;
-		l->bins[i + 1] = (uint16_t)(two >> 16);
-	}
-	find_spread(l);
-}

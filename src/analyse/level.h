@@ -34,7 +34,5 @@ void analyse_level_push(struct analyse_level *l, float x, uint32_t recents, uint
 void analyse_level_learn(struct analyse_level *l);
 /* Discards earlier levels; keeps the spread. */
 void analyse_level_forget(struct analyse_level *l);
-/* Saves or loads the deviations. */
-void analyse_level_io(struct analyse_level *l, struct sketch_blob *b);
 
 #endif

@@ -32,7 +32,7 @@
 struct analyse_normaliser {
 	uint32_t dims;	      /* number of columns, a multiple of ANALYSE_ROW_LANES */
 	float *mean, *m2, *n; /* Welford's algorithm; n is capped, so old values fade */
-	/* distances from the baselines: of the last row; the largest of the step */
+	/* distance of the last row from the baselines; largest distance in the step */
 	float *distance, *peak;
 	uint16_t *bins;	    /* per column, ANALYSE_BINS counts of distances */
 	uint32_t *still;    /* counts of distances too small for a bin */

@@ -161,6 +161,22 @@ fail:
 
 /* ---- columns ---- */
 
+/* The kind of evidence that a metric of this role gives. */
+static enum analyse_kind kind_of_role(enum analyse_role_kind role)
+{
+	static const uint8_t kind[] = {
+		[ANALYSE_ROLE_OTHER] = ANALYSE_KIND_OTHER,
+		[ANALYSE_ROLE_LOAD] = ANALYSE_KIND_OTHER,
+		[ANALYSE_ROLE_LATENCY] = ANALYSE_KIND_LATENCY,
+		[ANALYSE_ROLE_CLIENT] = ANALYSE_KIND_LATENCY,
+		[ANALYSE_ROLE_SERVER] = ANALYSE_KIND_LATENCY,
+		[ANALYSE_ROLE_RESOURCE] = ANALYSE_KIND_RESOURCE,
+		[ANALYSE_ROLE_ERRORS] = ANALYSE_KIND_ERRORS,
+	};
+
+	return kind[role];
+}
+
 static void place_column(struct analyse_pipeline *p, uint32_t c, uint32_t s,
 			 const struct analyse_column *column)
 {
@@ -174,7 +190,7 @@ static void place_column(struct analyse_pipeline *p, uint32_t c, uint32_t s,
 	slot->counted = NAN;
 	analyse_reading_place(&p->reading, s, column->counter);
 	p->role[s] = slot->role.kind;
-	p->group[s] = (uint8_t)analyse_pipeline_kind(slot->role.kind);
+	p->group[s] = (uint8_t)kind_of_role(slot->role.kind);
 	p->slot_of[c] = s;
 	p->column_of[s] = c;
 }
@@ -412,21 +428,6 @@ static void rank_blame(struct analyse_pipeline *p, struct analyse_verdict *v)
 		v->blame[i].now = p->x[s];
 		v->blame[i].before = isnan(slow) ? p->normaliser.mean[s] : slow;
 	}
-}
-
-enum analyse_kind analyse_pipeline_kind(enum analyse_role_kind role)
-{
-	static const uint8_t kind[] = {
-		[ANALYSE_ROLE_OTHER] = ANALYSE_KIND_OTHER,
-		[ANALYSE_ROLE_LOAD] = ANALYSE_KIND_OTHER,
-		[ANALYSE_ROLE_LATENCY] = ANALYSE_KIND_LATENCY,
-		[ANALYSE_ROLE_CLIENT] = ANALYSE_KIND_LATENCY,
-		[ANALYSE_ROLE_SERVER] = ANALYSE_KIND_LATENCY,
-		[ANALYSE_ROLE_RESOURCE] = ANALYSE_KIND_RESOURCE,
-		[ANALYSE_ROLE_ERRORS] = ANALYSE_KIND_ERRORS,
-	};
-
-	return kind[role];
 }
 
 void analyse_pipeline_weigh(struct analyse_pipeline *p)

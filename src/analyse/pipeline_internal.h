@@ -97,9 +97,7 @@ struct analyse_pipeline {
 
 /* ---- pipeline.c ---- */
 
-/* Returns the kind of evidence given by a metric of this role. */
-enum analyse_kind analyse_pipeline_kind(enum analyse_role_kind role);
-/* Computes the last row's evidence of each kind, with p->joint known. */
+/* The last row's evidence of each kind, with p->joint known. */
 void analyse_pipeline_weigh(struct analyse_pipeline *p);
 
 /*

@@ -43,15 +43,16 @@ void api_verdict(struct base_json *j, const struct act_pod_verdict *v)
 
 void api_anomaly(struct base_json *j, const struct act_anomaly *a)
 {
-	char trace[2 * ACT_TRACE_ID_BYTES + 1];
+	char trace[2 * ACT_TRACE_ID_BYTES + 1], event[ACT_EVENT_ID_BYTES];
 
-	base_put(j, KV("id", a->id), KV_ID("instance", a->instance), KV("pod", a->name.pod),
-		 KV("service", a->name.service), KV("namespace", a->name.kube_namespace),
-		 KV("host", a->name.host), KV("container", a->name.container),
-		 KV("pid", a->name.process), KV_TIME("begin", a->begin_ns),
-		 KV_TIME("last", a->last_ns), KV_TIME("end", a->end_ns), KV("unread", a->unread),
-		 KV("findings", a->findings), KV_FINITE("peak", a->peak),
-		 KV("explanation", a->explanation));
+	act_anomaly_event_id(a, event);
+	base_put(j, KV("id", a->id), KV("event_id", event), KV_ID("instance", a->instance),
+		 KV("pod", a->name.pod), KV("service", a->name.service),
+		 KV("namespace", a->name.kube_namespace), KV("host", a->name.host),
+		 KV("container", a->name.container), KV("pid", a->name.process),
+		 KV_TIME("begin", a->begin_ns), KV_TIME("last", a->last_ns),
+		 KV_TIME("end", a->end_ns), KV("unread", a->unread), KV("findings", a->findings),
+		 KV_FINITE("peak", a->peak), KV("explanation", a->explanation));
 	put_blame(j, a->blame, a->blames);
 	if (!a->has_trace)
 		return;

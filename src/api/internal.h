@@ -163,8 +163,7 @@ void api_post_read(struct http_request *req, void *arg);
  * caller frees the array.
  */
 bool *api_still(uint64_t instance, size_t metrics);
-void api_get_services(struct http_request *req, void *arg); /* arg: struct api_services */
-void api_get_map(struct http_request *req, void *arg);	    /* arg: struct api_services */
+void api_get_map(struct http_request *req, void *arg); /* arg: struct api_services */
 /* Adds the routes of Prometheus' API. Returns 0 or a negative errno. */
 int api_prometheus_register(struct http *http, struct collect_collector *c);
 /* Adds the routes of the page: "/", its scripts and style. Returns 0 or a negative errno. */

@@ -37,15 +37,6 @@ bool api_series_label(const struct api_series *s, size_t *at, struct api_label *
 	return true;
 }
 
-bool api_series_find(const struct api_series *s, const char *name, size_t name_bytes,
-		     struct api_label *out)
-{
-	for (size_t at = 0; api_series_label(s, &at, out);)
-		if (out->name_bytes == name_bytes && !memcmp(out->name, name, name_bytes))
-			return true;
-	return false;
-}
-
 static int text_order(const char *a, size_t a_bytes, const char *b, size_t b_bytes)
 {
 	const int order = memcmp(a, b, BASE_MIN(a_bytes, b_bytes));

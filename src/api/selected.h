@@ -45,9 +45,6 @@ struct api_label {
 	size_t name_bytes, value_bytes;
 };
 bool api_series_label(const struct api_series *s, size_t *at, struct api_label *out);
-/* Finds a label of a series. Returns false if the series does not have it. */
-bool api_series_find(const struct api_series *s, const char *name, size_t name_bytes,
-		     struct api_label *out);
 
 /*
  * Reads points from *from_ns to to_ns, oldest first, at most max (>= 2). Of several points in one

@@ -137,7 +137,7 @@ struct api_answer *api_window_begin(struct http_request *req, uint64_t *window)
 	return a;
 }
 
-void api_get_services(struct http_request *req, void *arg)
+static void get_services(struct http_request *req, void *arg)
 {
 	const struct api_services *known = arg;
 	struct api_list l = {.limit = UINT64_MAX};
@@ -172,6 +172,6 @@ int api_services(struct http *http, struct collect_services *s, struct collect_t
 	int err;
 
 	of = (struct api_services){s, tracer};
-	err = http_route(http, "GET", "/api/v1/services", HTTP_READER, api_get_services, &of);
+	err = http_route(http, "GET", "/api/v1/services", HTTP_READER, get_services, &of);
 	return err ?: http_route(http, "GET", "/api/v1/map", HTTP_READER, api_get_map, &of);
 }

@@ -230,6 +230,11 @@ struct base_command {
  */
 int base_options_parse(const struct base_command *cmd, const struct base_option *table, int argc,
 		       char **argv, int *code);
+/*
+ * Returns the arguments that give the options their current values: argv[0] is NULL, for the caller
+ * to set, and NULL ends the array. They are never freed. Returns NULL if memory runs out.
+ */
+char **base_options_print(const struct base_option *table);
 /* For a command without operands. If it returns false, the command returns *code. */
 bool base_options_only(const struct base_command *cmd, const struct base_option *table, int argc,
 		       char **argv, int *code);

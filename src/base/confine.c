@@ -161,7 +161,7 @@ int base_confine(const struct base_confine_opts *o, char *why, size_t bytes)
 	now.ruleset = instrumented || o->any_path ? -1 : base_landlock_rules(o);
 	paths = now.ruleset >= 0;
 	now.error = 0;
-	err = apply_everywhere(o->single);
+	err = apply_everywhere(o->single || CONFINE_ALONE);
 	if (now.ruleset >= 0)
 		close(now.ruleset);
 	if (err)

@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* confine_calls.c - restricts the system calls of each role to an allow-list: seccomp(2). */
+/* confine_calls.c - the system calls that a role may make, by libseccomp. */
 #include <errno.h>
-#include <linux/audit.h>
 #include <linux/bpf.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <netinet/in.h>
 #include <sched.h>
-#include <stddef.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -15,13 +11,9 @@
 
 #include "base/confine_internal.h"
 
-#if defined(__x86_64__)
-#define ARCHITECTURE AUDIT_ARCH_X86_64
-#elif defined(__aarch64__)
-#define ARCHITECTURE AUDIT_ARCH_AARCH64
-#else
-#define ARCHITECTURE 0 /* untested architecture: no restriction */
-#endif
+/* Other architectures are untested: no restriction. */
+#if HAVE_SECCOMP && (defined(__x86_64__) || defined(__aarch64__))
+#include <seccomp.h>
 
 /* Missing in the headers of some distributions; equal on all architectures. */
 #define CALL_FUTEX_WAITV  449
@@ -172,114 +164,109 @@ static const struct with_argument packets[] = {
 	{SYS_socket, 0, 44 /* AF_XDP */, false},
 };
 
-/* ---- the program ---- */
-
-#define LENGTH_MAX 1024
-
-struct program {
-	struct sock_filter code[LENGTH_MAX];
-	unsigned short n;
-};
-
-#define PUT(...) (p->code[p->n++] = (struct sock_filter)__VA_ARGS__)
-#define LOAD(field) \
-	PUT(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)offsetof(struct seccomp_data, field)))
-#define ALLOW()	 PUT(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW))
-#define REFUSE() PUT(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS))
-
-static void allow_calls(struct program *p, const int *calls, size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		PUT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)calls[i], 0, 1));
-		ALLOW();
-	}
-}
-
-/* The kernel reads these arguments as 32 bits; the lower half comes first. */
-static void allow_with(struct program *p, const struct with_argument *w, size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		PUT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)w[i].call, 0, 4));
-		LOAD(args[w[i].index]);
-		PUT(BPF_JUMP(BPF_JMP | (w[i].bit ? BPF_JSET : BPF_JEQ) | BPF_K, w[i].value, 0, 1));
-		ALLOW();
-		LOAD(nr);
-	}
-}
-
-static void refuse_with(struct program *p, const struct with_argument *w, size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		PUT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)w[i].call, 0, 4));
-		LOAD(args[w[i].index]);
-		PUT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, w[i].value, 0, 1));
-		REFUSE();
-		LOAD(nr);
-	}
-}
+/* ---- the filters ---- */
 
 #define ALL_OF(list) list, sizeof(list) / sizeof(*(list))
 
-static void allow_front(struct program *p, bool starts)
+static int allow_calls(scmp_filter_ctx f, const int *calls, size_t n)
 {
-	allow_calls(p, ALL_OF(front));
-	allow_calls(p, ALL_OF(front_older));
-	allow_with(p, ALL_OF(connections));
-	allow_with(p, ALL_OF(own));
-	if (starts) {
-		allow_calls(p, ALL_OF(spawner));
-		allow_with(p, ALL_OF(diagnosis));
-	}
-	REFUSE();
+	int err = 0;
+
+	for (size_t i = 0; i < n && !err; i++)
+		err = seccomp_rule_add(f, SCMP_ACT_ALLOW, calls[i], 0);
+	return err;
 }
 
-static void write_program(struct program *p, enum base_role role, bool with_packets)
+/* The kernel reads these arguments as 32 bits. */
+static int add_with(scmp_filter_ctx f, uint32_t action, const struct with_argument *w, size_t n)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < n && !err; i++)
+		err = seccomp_rule_add(f, action, w[i].call, 1,
+				       SCMP_CMP(w[i].index, SCMP_CMP_MASKED_EQ,
+						w[i].bit ? w[i].value : UINT32_MAX, w[i].value));
+	return err;
+}
+
+static int allow_front(scmp_filter_ctx f, bool starts)
+{
+	int err = allow_calls(f, ALL_OF(front));
+
+	err = err ?: allow_calls(f, ALL_OF(front_older));
+	err = err ?: add_with(f, SCMP_ACT_ALLOW, ALL_OF(connections));
+	err = err ?: add_with(f, SCMP_ACT_ALLOW, ALL_OF(own));
+	if (starts) {
+		err = err ?: allow_calls(f, ALL_OF(spawner));
+		err = err ?: add_with(f, SCMP_ACT_ALLOW, ALL_OF(diagnosis));
+	}
+	return err;
+}
+
+static int allow_role(scmp_filter_ctx f, enum base_role role, bool with_packets)
 {
 	const struct with_argument signals = {SYS_tgkill, 0, (uint32_t)getpid(), false};
+	int err = allow_calls(f, ALL_OF(common));
 
-	LOAD(arch);
-	PUT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ARCHITECTURE, 1, 0));
-	REFUSE();
-	LOAD(nr); /* numbers of the x32 ABI are on no list */
-	refuse_with(p, ALL_OF(terminals));
-	if (role == BASE_ROLE_FRONT || role == BASE_ROLE_SPAWNER) {
-		allow_front(p, role == BASE_ROLE_SPAWNER);
-		return;
-	}
-	allow_calls(p, ALL_OF(common));
-	allow_calls(p, ALL_OF(common_older));
-	allow_with(p, &signals, 1);
-	allow_with(p, ALL_OF(own));
-	allow_with(p, ALL_OF(reads));
+	err = err ?: allow_calls(f, ALL_OF(common_older));
+	err = err ?: add_with(f, SCMP_ACT_ALLOW, &signals, 1);
+	err = err ?: add_with(f, SCMP_ACT_ALLOW, ALL_OF(own));
 	if (role == BASE_ROLE_LOADER) {
-		allow_calls(p, ALL_OF(loader));
-		allow_with(p, ALL_OF(tables));
+		err = err ?: allow_calls(f, ALL_OF(loader));
+		err = err ?: add_with(f, SCMP_ACT_ALLOW, ALL_OF(tables));
 	} else {
-		allow_calls(p, ALL_OF(networkers));
-		allow_calls(p, ALL_OF(networkers_older));
-		allow_with(p, ALL_OF(sockets));
+		err = err ?: allow_calls(f, ALL_OF(networkers));
+		err = err ?: allow_calls(f, ALL_OF(networkers_older));
+		err = err ?: add_with(f, SCMP_ACT_ALLOW, ALL_OF(sockets));
 	}
 	if (role == BASE_ROLE_BRIDGE)
-		allow_calls(p, ALL_OF(bridge));
-	if (with_packets) {
-		allow_with(p, ALL_OF(packets));
-		allow_calls(p, (const int[]){SYS_bpf}, 1);
-	}
-	REFUSE();
+		err = err ?: allow_calls(f, ALL_OF(bridge));
+	if (with_packets)
+		err = err ?: add_with(f, SCMP_ACT_ALLOW, ALL_OF(packets));
+	/* Any bpf(2) covers the reads, which may not be added beside it. */
+	return err
+		       ?: with_packets ? allow_calls(f, (const int[]){SYS_bpf}, 1)
+				       : add_with(f, SCMP_ACT_ALLOW, ALL_OF(reads));
+}
+
+/* Frees the filter. TSYNC: of all threads, or of none. */
+static int load_filter(scmp_filter_ctx f, int err)
+{
+	/* no_new_privs is set. */
+	err = err ?: seccomp_attr_set(f, SCMP_FLTATR_CTL_NNP, 0);
+	err = err ?: seccomp_attr_set(f, SCMP_FLTATR_CTL_TSYNC, 1);
+	err = err ?: seccomp_attr_set(f, SCMP_FLTATR_API_SYSRAWRC, 1);
+	err = err ?: seccomp_load(f);
+	seccomp_release(f);
+	return err;
 }
 
 int base_seccomp_apply(enum base_role role, bool with_packets)
 {
-	struct program p = {.n = 0};
-	struct sock_fprog program = {.filter = p.code};
-	long err;
+	/* Refused whatever the other filter allows of ioctl(2). */
+	scmp_filter_ctx refuse = seccomp_init(SCMP_ACT_ALLOW), allow;
+	int err;
 
-	if (!ARCHITECTURE)
-		return -ENOSYS;
-	write_program(&p, role, with_packets);
-	program.len = p.n;
-	/* TSYNC: apply to all threads, or to none. */
-	err = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program);
-
-	return err < 0 ? -errno : err ? -ESRCH : 0;
+	if (!refuse)
+		return -ENOMEM;
+	err = add_with(refuse, SCMP_ACT_ERRNO(ENOSYS), ALL_OF(terminals));
+	err = load_filter(refuse, err);
+	if (err)
+		return err;
+	allow = seccomp_init(SCMP_ACT_ERRNO(ENOSYS));
+	if (!allow)
+		return -ENOMEM;
+	err = seccomp_attr_set(allow, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_ERRNO(ENOSYS));
+	err = err
+		      ?: role == BASE_ROLE_FRONT || role == BASE_ROLE_SPAWNER
+			 ? allow_front(allow, role == BASE_ROLE_SPAWNER)
+			 : allow_role(allow, role, with_packets);
+	return load_filter(allow, err);
 }
+#else
+int base_seccomp_apply(enum base_role role, bool with_packets)
+{
+	(void)role, (void)with_packets;
+	return -ENOSYS;
+}
+#endif

@@ -351,8 +351,8 @@ static void print_help(const struct options_parser *p)
 	static const struct base_option own[] = {
 		BASE_STRING(
 			"config", 0, (const char **)NULL, "FILE",
-			"read settings from this YAML file, whose keys are the option names; the "
-			"command line takes precedence"),
+			"read settings from this YAML file, whose keys are the names above; the "
+			"command line overrides it"),
 		BASE_FLAG("help", 'h', (bool *)NULL, "show this"),
 	};
 	char left[128], text[1024], value[256];
@@ -602,4 +602,56 @@ bool base_options_only(const struct base_command *cmd, const struct base_option 
 	if (first >= 0 && first < argc)
 		*code = base_usage(cmd, "unexpected argument '%s'", argv[first]);
 	return first == argc;
+}
+
+/* ---- a table as a command line: whole numbers are exact up to 2^53 ---- */
+
+static int print_argument(struct base_strings *to, const struct base_option *o, const char *value)
+{
+	size_t bytes = strlen(o->name) + strlen(value) + sizeof("--=");
+	char *argument = arena_alloc(bytes);
+
+	if (!argument)
+		return -ENOMEM;
+	snprintf(argument, bytes, "--%s=%s", o->name, value);
+	return append_string(to, argument);
+}
+
+static int print_option(struct base_strings *to, const struct base_option *o)
+{
+	const struct base_strings *list = o->to;
+	const char *text;
+	char number[64];
+	int err = 0;
+
+	switch (o->type) {
+	case BASE_OPT_LIST:
+		for (size_t i = 0; i < list->n && !err; i++)
+			err = print_argument(to, o, list->v[i]);
+		return err;
+	case BASE_OPT_STRING:
+	case BASE_OPT_WORD:
+		text = *(const char *const *)o->to;
+		return text ? print_argument(to, o, text) : 0;
+	case BASE_OPT_FLAG:
+		return print_argument(to, o, *(const bool *)o->to ? "yes" : "no");
+	case BASE_OPT_UINT:
+	case BASE_OPT_INT:
+		snprintf(number, sizeof(number), "%.0f", load_number(o));
+		return print_argument(to, o, number);
+	default:
+		print_number(number, sizeof(number), o, load_number(o));
+		return print_argument(to, o, number);
+	}
+}
+
+char **base_options_print(const struct base_option *table)
+{
+	struct base_strings arguments = {0};
+	int err = append_string(&arguments, NULL);
+
+	for (size_t i = 0; table[i].name && !err; i++)
+		err = print_option(&arguments, &table[i]);
+	err = err ?: append_string(&arguments, NULL);
+	return err ? NULL : (char **)arguments.v;
 }

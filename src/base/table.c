@@ -7,15 +7,15 @@
 
 bool base_table_init(struct base_table *h)
 {
-	*h = (struct base_table){.buckets = FIRST_BUCKETS};
-	h->bucket = calloc(h->buckets, sizeof(*h->bucket));
+	*h = (struct base_table){.bucket = calloc(FIRST_BUCKETS, sizeof(*h->bucket))};
+	h->buckets = h->bucket ? FIRST_BUCKETS : 0;
 	return h->bucket;
 }
 
 void base_table_free(struct base_table *h)
 {
 	free(h->bucket);
-	h->bucket = NULL;
+	*h = (struct base_table){0};
 }
 
 static void *find_same(struct base_node *n, uint64_t hash)
@@ -37,14 +37,7 @@ void *base_table_next(const void *node)
 	return find_same(n->next, n->hash);
 }
 
-static void put_node(struct base_table *h, struct base_node *n)
-{
-	struct base_node **at = &h->bucket[n->hash % h->buckets];
-
-	n->next = *at;
-	*at = n;
-}
-
+/* Moves chains in their order: of nodes with one hash the newest stays first. */
 static void grow_table(struct base_table *h)
 {
 	struct base_table to = {.buckets = h->buckets * 4, .count = h->count};
@@ -52,11 +45,14 @@ static void grow_table(struct base_table *h)
 	to.bucket = calloc(to.buckets, sizeof(*to.bucket));
 	if (!to.bucket)
 		return;
-	for (size_t i = 0; i < h->buckets; i++)
-		for (struct base_node *n = h->bucket[i], *next; n; n = next) {
-			next = n->next;
-			put_node(&to, n);
-		}
+	BASE_TABLE_EACH(h, n) {
+		struct base_node **at = &to.bucket[n->hash % to.buckets];
+
+		while (*at)
+			at = &(*at)->next;
+		n->next = NULL;
+		*at = n;
+	}
 	free(h->bucket);
 	*h = to;
 }
@@ -68,7 +64,8 @@ void base_table_add(struct base_table *h, void *node, uint64_t hash)
 	if (h->count++ >= h->buckets)
 		grow_table(h);
 	n->hash = hash;
-	put_node(h, n);
+	n->next = h->bucket[hash % h->buckets];
+	h->bucket[hash % h->buckets] = n;
 }
 
 void base_table_remove(struct base_table *h, void *node)

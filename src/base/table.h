@@ -24,11 +24,17 @@ struct base_table {
 bool base_table_init(struct base_table *h);
 /* Frees the table, not what it holds. */
 void base_table_free(struct base_table *h);
-/* The first, and after it the next with this hash; NULL: no more. */
+/* The newest node with this hash, and after it the next older one; NULL: no more. */
 void *base_table_first(const struct base_table *h, uint64_t hash);
 void *base_table_next(const void *node);
 /* Never fails: without memory to grow, chains get longer. */
 void base_table_add(struct base_table *h, void *node, uint64_t hash);
 void base_table_remove(struct base_table *h, void *node);
+
+/* A loop over all nodes, in no order. Its body may remove the node `at`, and no other one. */
+#define BASE_TABLE_EACH(t, at)                                               \
+	for (size_t at##_i = 0; at##_i < (t)->buckets; at##_i++)             \
+		for (struct base_node *at = (t)->bucket[at##_i], *at##_next; \
+		     at && (at##_next = at->next, true); at = at##_next)
 
 #endif

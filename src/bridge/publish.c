@@ -19,7 +19,7 @@
 
 /* ---- hash tables of indices ---- */
 
-void bridge_publish_index_free(struct bridge_publish_index *t)
+static void free_index(struct bridge_publish_index *t)
 {
 	free(t->at);
 	*t = (struct bridge_publish_index){0};
@@ -436,8 +436,8 @@ void bridge_publish_close(struct bridge_publisher *p)
 	for (size_t i = 0; i < p->family_count; i++)
 		bridge_publish_family_free(&p->families[i]);
 	sl_publisher_close(p->publisher);
-	bridge_publish_index_free(&p->series_index);
-	bridge_publish_index_free(&p->family_index);
+	free_index(&p->series_index);
+	free_index(&p->family_index);
 	free(p->series);
 	free(p->families);
 	free(p->order);

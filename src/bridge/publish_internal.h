@@ -118,7 +118,6 @@ struct bridge_publisher {
 	size_t bucket_room;
 };
 
-void bridge_publish_index_free(struct bridge_publish_index *t);
 /* Decodes labels. Returns their number. */
 size_t bridge_publish_labels(const char *bytes, size_t n, struct sl_label *out);
 

@@ -1,20 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * run.c - the supervisor and the worker. The supervisor only forks and waits, and reads no data
- * from others. Both end with the agent, or when the agent closes their socket.
+ * run.c - the worker, and its supervisor. Both end with the agent, or when the agent closes their
+ * socket.
  */
 #include "bridge/run.h"
 
 #include <curl/curl.h>
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/base.h"
@@ -24,40 +20,29 @@
 #include "http/files.h"
 #include "http/http.h"
 
-#define LOG	     "bridge"
-#define SECOND_NS    1000000000ull
-#define STOP_MS	     10000
-#define PAUSE_MAX_MS 30000
+#define LOG	  "bridge"
+#define SECOND_NS 1000000000ull
 /* Each scrape needs a publisher; the other sources need up to five. */
 #define SCRAPES_MAX (SL_PUBLISHER_SLOTS - 5u)
 
-struct bridge_process {
-	struct base_child child;
-};
-
 /* ---- options ---- */
-
-bool bridge_wanted(const struct bridge_opts *o)
-{
-	return o->scrape_count || o->textfile || o->host || o->statsd_count || o->otlp;
-}
 
 int bridge_check(const struct bridge_opts *o, char *error, size_t bytes)
 {
 	struct bridge_scrape_opts s;
 
-	if (o->scrape_count > SCRAPES_MAX)
+	if (o->scrapes.n > SCRAPES_MAX)
 		return base_fail(error, bytes, -EINVAL, "--scrape is given more than %u times",
 				 SCRAPES_MAX);
-	for (size_t i = 0; i < o->scrape_count; i++) {
-		int err = bridge_scrape_parse(o->scrapes[i], o->interval_ns, &s, error, bytes);
+	for (size_t i = 0; i < o->scrapes.n; i++) {
+		int err = bridge_scrape_parse(o->scrapes.v[i], o->interval_ns, &s, error, bytes);
 
 		if (err)
 			return err;
 		bridge_scrape_release(&s);
 	}
-	for (size_t i = 0; i < o->statsd_count; i++)
-		if (bridge_statsd_check(o->statsd[i], error, bytes))
+	for (size_t i = 0; i < o->statsd.n; i++)
+		if (bridge_statsd_check(o->statsd.v[i], error, bytes))
 			return -EINVAL;
 	return o->otlp ? bridge_otlp_check(o, error, bytes) : 0;
 }
@@ -178,8 +163,8 @@ static int drop_privileges(const struct bridge_opts *o)
 	int err;
 
 	http_web_files(&files, o->web_config, o->roles_file);
-	for (size_t i = 0; i < o->scrape_count; i++)
-		if (!bridge_scrape_parse(o->scrapes[i], o->interval_ns, &s, why, sizeof(why))) {
+	for (size_t i = 0; i < o->scrapes.n; i++)
+		if (!bridge_scrape_parse(o->scrapes.v[i], o->interval_ns, &s, why, sizeof(why))) {
 			http_client_files(&files, s.config);
 			bridge_scrape_release(&s);
 		}
@@ -197,8 +182,8 @@ static size_t listen_all(const struct bridge_opts *o, int *fds)
 	char error[256];
 	size_t n = 0;
 
-	for (size_t i = 0; i < o->statsd_count; i++) {
-		int fd = bridge_statsd_listen(o->statsd[i], error, sizeof(error));
+	for (size_t i = 0; i < o->statsd.n; i++) {
+		int fd = bridge_statsd_listen(o->statsd.v[i], error, sizeof(error));
 
 		if (fd < 0)
 			base_logf(BASE_ERROR, LOG, "%s", error);
@@ -208,18 +193,18 @@ static size_t listen_all(const struct bridge_opts *o, int *fds)
 	return n;
 }
 
-static int run_worker(const struct bridge_opts *o, int sock)
+static int run_worker(void *arg, int sock)
 {
+	const struct bridge_opts *o = arg;
 	struct bridge_worker w = {.o = o, .stop_fd = sock};
-	struct part *scrapes = calloc(o->scrape_count + 1, sizeof(*scrapes)), textfile = {0},
+	struct part *scrapes = calloc(o->scrapes.n + 1, sizeof(*scrapes)), textfile = {0},
 		    host = {0};
-	struct statsd_part statsd = {.fds = calloc(o->statsd_count + 1, sizeof(int))};
+	struct statsd_part statsd = {.fds = calloc(o->statsd.n + 1, sizeof(int))};
 	struct otlp_part otlp = {.server = NULL};
 	/* Fork first, so that HTTP processes inherit nothing they should not have. */
 	struct http_front *front = o->otlp ? http_front_fork(o->unconfined) : NULL;
 	char error[256];
 
-	prctl(PR_SET_NAME, "sidelight-bridge");
 	if (!scrapes || !statsd.fds || curl_global_init(CURL_GLOBAL_DEFAULT))
 		return 1;
 	statsd.n = listen_all(o, statsd.fds);
@@ -231,8 +216,8 @@ static int run_worker(const struct bridge_opts *o, int sock)
 		return 1;
 	w.own = sl_publisher_open(&SL_OPTS(sl_publisher_opts, .service = "sidelight-bridge",
 					   .socket = o->socket, .max_cells = 1024));
-	for (size_t i = 0; i < o->scrape_count; i++)
-		if (!bridge_scrape_parse(o->scrapes[i], o->interval_ns, &scrapes[i].scrape, error,
+	for (size_t i = 0; i < o->scrapes.n; i++)
+		if (!bridge_scrape_parse(o->scrapes.v[i], o->interval_ns, &scrapes[i].scrape, error,
 					 sizeof(error)))
 			start_thread(&scrapes[i], &w, scrape_main, &scrapes[i]);
 	if (o->textfile)
@@ -244,7 +229,7 @@ static int run_worker(const struct bridge_opts *o, int sock)
 	if (otlp.server)
 		start_thread(&otlp.part, &w, otlp_main, &otlp);
 	bridge_sleep(&w, UINT64_MAX);
-	for (size_t i = 0; i < o->scrape_count; i++) {
+	for (size_t i = 0; i < o->scrapes.n; i++) {
 		join_thread(&scrapes[i]);
 		bridge_scrape_release(&scrapes[i].scrape);
 	}
@@ -260,87 +245,7 @@ static int run_worker(const struct bridge_opts *o, int sock)
 	return 0;
 }
 
-/* ---- the supervisor ---- */
-
-static pid_t fork_worker(const struct bridge_opts *o, int sock)
+void bridge_supervise(const struct bridge_opts *o, int sock)
 {
-	pid_t parent = getpid(), pid = fork();
-
-	if (pid)
-		return pid;
-	base_child_die_with(parent);
-	_exit(run_worker(o, sock));
-}
-
-/* Waits for the worker to end. Returns true if the agent requested it. */
-static bool wait_worker(pid_t pid, int sock)
-{
-	int child = (int)syscall(SYS_pidfd_open, pid, 0);
-	struct pollfd p[] = {{child, POLLIN, 0}, {sock, POLLIN, 0}};
-	bool stop = false;
-
-	/* Without a pidfd, waitpid() is enough: the worker watches the socket, too. */
-	while (child >= 0 && poll(p, 2, -1) < 0 && errno == EINTR)
-		;
-	if (p[1].revents) {
-		stop = true;
-		if (child >= 0 && poll(p, 1, STOP_MS) <= 0)
-			kill(pid, SIGKILL);
-	}
-	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-		;
-	if (child >= 0)
-		close(child);
-	return stop || poll(&p[1], 1, 0) > 0;
-}
-
-__attribute__((noreturn)) static void supervise(const struct bridge_opts *o, int sock)
-{
-	uint64_t pause_ms = 1000, started;
-
-	for (;;) {
-		struct pollfd p = {sock, POLLIN, 0};
-		pid_t pid = fork_worker(o, sock);
-
-		started = base_now_ns();
-		if (pid > 0 && wait_worker(pid, sock))
-			_exit(0);
-		/* Do not restart a worker in a tight loop if it fails at once. */
-		if (base_now_ns() - started > 60 * SECOND_NS)
-			pause_ms = 1000;
-		base_logf(BASE_WARN, LOG, "the worker ended; restarting it in_ms=%llu",
-			  (unsigned long long)pause_ms);
-		if (poll(&p, 1, (int)pause_ms) > 0)
-			_exit(0);
-		pause_ms = BASE_MIN(pause_ms * 2, (uint64_t)PAUSE_MAX_MS);
-	}
-}
-
-struct bridge_process *bridge_start(const struct bridge_opts *o)
-{
-	struct bridge_process *b = calloc(1, sizeof(*b));
-	pid_t parent = getpid();
-	int err = b ? base_child_fork(&b->child, "sidelight-bridges") : -ENOMEM;
-
-	if (err > 0) {
-		base_child_die_with(parent);
-		supervise(o, b->child.sock);
-	}
-	if (!err)
-		return b;
-	free(b);
-	errno = -err;
-	return NULL;
-}
-
-void bridge_stop(struct bridge_process *b)
-{
-	if (!b)
-		return;
-	/* Other processes of the agent may hold copies of the descriptor. */
-	shutdown(b->child.sock, SHUT_RDWR);
-	close(b->child.sock);
-	for (int i = 0; i < STOP_MS + 5000 && !waitpid(b->child.pid, NULL, WNOHANG); i++)
-		usleep(1000);
-	free(b);
+	base_child_supervise(LOG, sock, run_worker, (void *)(uintptr_t)o);
 }

@@ -23,7 +23,6 @@
 /* Prometheus' limits for timestamps: how far queries look back, and how far ahead it stores. */
 #define OLD_SECONDS   300.
 #define AHEAD_SECONDS 600.
-#define HEADERS_MAX   (64u << 10)
 #define ACCEPT_NATIVE                                                         \
 	"Accept: application/vnd.google.protobuf;proto=io.prometheus.client." \
 	"MetricFamily;encoding=delimited;q=0.9,application/openmetrics-text;" \
@@ -45,17 +44,14 @@ struct scrape {
 	struct bridge_families *families;
 	size_t values; /* number of values in the last body */
 	struct http_client *client;
-	CURL *pattern;
-	CURLSH *share; /* keeps connections open between scrapes */
-	struct curl_slist *headers;
+	char timeout[80];
+	const char *headers[3];
 	struct sl_counter scrapes, failures[CAUSES], refused, full, untimely;
 	struct bridge_publish_counts told;
 
 	/* About the current scrape. */
-	char *body;
-	size_t bytes, room, header_bytes;
+	struct http_fetched answer;
 	enum cause failed;
-	bool too_large;
 };
 
 /* ---- options ---- */
@@ -161,65 +157,17 @@ int bridge_scrape_parse(const char *text, uint64_t interval_ns, struct bridge_sc
 
 /* ---- fetching ---- */
 
-/* Counts bytes after inflation, so that a small body cannot become a large one unnoticed. */
-static size_t on_body(char *data, size_t size, size_t n, void *arg)
+static bool is_stopping(void *arg)
 {
-	struct scrape *s = arg;
-
-	n *= size;
-	if (s->bytes + n > BRIDGE_BODY_MAX || !base_grow(&s->body, &s->room, s->bytes + n + 1, 1)) {
-		s->too_large = true;
-		return 0;
-	}
-	memcpy(s->body + s->bytes, data, n);
-	s->bytes += n;
-	return n;
+	return bridge_stopping(((const struct scrape *)arg)->w);
 }
 
-static size_t on_header(char *data, size_t size, size_t n, void *arg)
+static void prepare_request(struct scrape *s)
 {
-	struct scrape *s = arg;
-
-	(void)data;
-	s->header_bytes += size * n;
-	s->too_large |= s->header_bytes > HEADERS_MAX;
-	return s->too_large ? 0 : size * n;
-}
-
-static int on_progress(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d)
-{
-	const struct scrape *s = arg;
-
-	(void)a, (void)b, (void)c, (void)d;
-	return bridge_stopping(s->w);
-}
-
-static int prepare_request(struct scrape *s)
-{
-	const struct bridge_scrape_opts *o = s->o;
-	char timeout[80];
-
-	snprintf(timeout, sizeof(timeout), "X-Prometheus-Scrape-Timeout-Seconds: %g",
-		 (double)o->timeout_ns / 1e9);
-	s->pattern = curl_easy_init();
-	s->share = curl_share_init();
-	s->headers = curl_slist_append(NULL, o->native ? ACCEPT_NATIVE : ACCEPT);
-	if (!s->pattern || !s->share || !s->headers || !curl_slist_append(s->headers, timeout) ||
-	    curl_share_setopt(s->share, CURLSHOPT_SHARE, CURL_LOCK_DATA_CONNECT))
-		return -ENOMEM;
-	curl_easy_setopt(s->pattern, CURLOPT_NOSIGNAL, 1l);
-	curl_easy_setopt(s->pattern, CURLOPT_USERAGENT, "sidelight/" SL_VERSION_STRING);
-	curl_easy_setopt(s->pattern, CURLOPT_FOLLOWLOCATION, 0l);
-	curl_easy_setopt(s->pattern, CURLOPT_ACCEPT_ENCODING, "gzip");
-	curl_easy_setopt(s->pattern, CURLOPT_TIMEOUT_MS, (long)(o->timeout_ns / 1000000u));
-	curl_easy_setopt(s->pattern, CURLOPT_WRITEFUNCTION, on_body);
-	curl_easy_setopt(s->pattern, CURLOPT_WRITEDATA, s);
-	curl_easy_setopt(s->pattern, CURLOPT_HEADERFUNCTION, on_header);
-	curl_easy_setopt(s->pattern, CURLOPT_HEADERDATA, s);
-	curl_easy_setopt(s->pattern, CURLOPT_NOPROGRESS, 0l);
-	curl_easy_setopt(s->pattern, CURLOPT_XFERINFOFUNCTION, on_progress);
-	curl_easy_setopt(s->pattern, CURLOPT_XFERINFODATA, s);
-	return curl_easy_setopt(s->pattern, CURLOPT_PROTOCOLS_STR, "http,https") ? -EINVAL : 0;
+	snprintf(s->timeout, sizeof(s->timeout), "X-Prometheus-Scrape-Timeout-Seconds: %g",
+		 (double)s->o->timeout_ns / 1e9);
+	s->headers[0] = s->o->native ? ACCEPT_NATIVE : ACCEPT;
+	s->headers[1] = s->timeout;
 }
 
 static int report_failure(struct scrape *s, enum cause cause, const char *why)
@@ -233,46 +181,32 @@ static int report_failure(struct scrape *s, enum cause cause, const char *why)
 /* Fetches the body and determines its format. Returns 0 or -EIO. */
 static int fetch_body(struct scrape *s, enum format *format)
 {
-	/* Use a new handle per attempt, see export/push.c. */
-	CURL *curl = curl_easy_duphandle(s->pattern);
-	CURLcode code = CURLE_OUT_OF_MEMORY;
-	struct http_outgoing r = {0};
-	char why[256], detail[CURL_ERROR_SIZE] = "";
-	const char *type = NULL;
-	long status = 0;
+	static const enum cause causes[] = {
+		[HTTP_FETCH_CONNECT] = CONNECT,	   [HTTP_FETCH_TIMEOUT] = TIMEOUT,
+		[HTTP_FETCH_TOO_LONG] = TOO_LARGE, [HTTP_FETCH_MEMORY] = MEMORY,
+		[HTTP_FETCH_SECRET] = SECRET,
+	};
+	const struct http_fetch f = {.client = s->client,
+				     .url = s->o->url,
+				     .headers = s->headers,
+				     .timeout_ns = s->o->timeout_ns,
+				     .most = BRIDGE_BODY_MAX,
+				     .keep = true,
+				     .gzip = true,
+				     .stop = is_stopping,
+				     .stop_arg = s};
+	enum http_fetch_error error = http_fetch(&f, &s->answer);
+	char why[32];
 
-	s->bytes = s->header_bytes = 0;
-	s->too_large = false;
+	if (error)
+		return report_failure(s, causes[error], s->answer.why);
 	*format = TEXT;
-	if (curl &&
-	    http_client_apply(s->client, curl, s->o->url, s->headers, &r, why, sizeof(why))) {
-		http_client_done(&r);
-		curl_easy_cleanup(curl);
-		return report_failure(s, SECRET, why);
-	}
-	if (curl) {
-		curl_easy_setopt(curl, CURLOPT_SHARE, s->share);
-		curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, detail);
-		code = curl_easy_perform(curl);
-		curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
-		curl_easy_getinfo(curl, CURLINFO_CONTENT_TYPE, &type);
-		if (type && !strncasecmp(type, "application/openmetrics-text", 28))
-			*format = OPENMETRICS;
-		else if (type && !strncasecmp(type, "application/vnd.google.protobuf", 31))
-			*format = FAMILIES;
-		curl_easy_cleanup(curl);
-		http_client_done(&r);
-	}
-	if (s->too_large)
-		return report_failure(s, TOO_LARGE, "the response is too large");
-	if (code == CURLE_OPERATION_TIMEDOUT)
-		return report_failure(s, TIMEOUT, "the response took too long");
-	if (code)
-		return report_failure(s, code == CURLE_OUT_OF_MEMORY ? MEMORY : CONNECT,
-				      http_client_tls_error(code, detail)
-					      ?: curl_easy_strerror(code));
-	snprintf(why, sizeof(why), "HTTP %ld", status);
-	return status == 200 ? 0 : report_failure(s, STATUS, why);
+	if (!strncasecmp(s->answer.type, "application/openmetrics-text", 28))
+		*format = OPENMETRICS;
+	else if (!strncasecmp(s->answer.type, "application/vnd.google.protobuf", 31))
+		*format = FAMILIES;
+	snprintf(why, sizeof(why), "HTTP %ld", s->answer.status);
+	return s->answer.status == 200 ? 0 : report_failure(s, STATUS, why);
 }
 
 /* ---- reading ---- */
@@ -292,14 +226,15 @@ static int publish_body(struct scrape *s, enum format format)
 		/* the published series no longer match the parser's last body */
 		bridge_text_forget(s->parser);
 		bridge_families_set_window(s->families, &window);
-		err = bridge_families_read(s->families, s->body, s->bytes,
+		err = bridge_families_read(s->families, s->answer.body ?: "", s->answer.bytes,
 					   bridge_publish_sink(s->publisher), &s->values, &e);
 		untimely = bridge_families_untimely(s->families);
 	} else {
 		bridge_text_set_window(s->parser, &window);
 		err = bridge_text_read(s->parser,
 				       format == OPENMETRICS ? BRIDGE_OPENMETRICS : BRIDGE_TEXT_004,
-				       s->body, s->bytes, bridge_publish_sink(s->publisher), &e);
+				       s->answer.body ?: "", s->answer.bytes,
+				       bridge_publish_sink(s->publisher), &e);
 		s->values = bridge_text_counts(s->parser).values;
 		untimely = bridge_text_counts(s->parser).untimely;
 	}
@@ -391,7 +326,8 @@ static int open_scrape(struct scrape *s)
 		s->failures[i] = bridge_counter(s->w, "sidelight_bridge_failures_total",
 						"Scrapes that failed, by cause.", l, 2);
 	}
-	return s->parser && s->families && s->publisher ? prepare_request(s) : -ENOMEM;
+	prepare_request(s);
+	return s->parser && s->families && s->publisher ? 0 : -ENOMEM;
 }
 
 void bridge_scrape_run(const struct bridge_worker *w, const struct bridge_scrape_opts *o)
@@ -412,9 +348,6 @@ void bridge_scrape_run(const struct bridge_worker *w, const struct bridge_scrape
 	bridge_publish_close(s.publisher);
 	bridge_text_free(s.parser);
 	bridge_families_free(s.families);
-	curl_easy_cleanup(s.pattern);
 	http_client_close(s.client);
-	curl_share_cleanup(s.share);
-	curl_slist_free_all(s.headers);
-	free(s.body);
+	free(s.answer.body);
 }

@@ -13,9 +13,11 @@
 #include <linux/capability.h>
 
 #include "agent/agent.h"
+#include "base/child.h"
 #include "base/confine.h"
 #include "base/json_read.h"
-#include "bridge/run.h"
+#include "cli/bridge_options.h"
+#include "cli/commands.h"
 #include "cli/common/common.h"
 #include "fabric/host.h"
 #include "http/files.h"
@@ -232,7 +234,7 @@ static struct {
 	struct agent_opts o;
 	const char *mode, *consume_mode, *rest, *secret, *fabric;
 	bool status, as_json, no_rest;
-	struct base_strings uids, devices, scrapes, statsd;
+	struct base_strings uids, devices;
 	struct tcp_filter filter;
 	struct bridge_opts bridge;
 } set = {.o = {.grace_ns = 30000000000ull,
@@ -326,28 +328,7 @@ static const struct base_option table[] = {
 	BASE_TIME("tcp-quarantine", 0, &set.o.tcp_quarantine_ns, 0, 3.6e12, "DURATION",
 		  "keep a closed connection readable for this long (default 5s)"),
 	CLI_OPTIONS_TCP_FILTER(&set.filter),
-	BASE_LIST("scrape", 0, &set.scrapes, "URL",
-		  "publish the metrics of this /metrics endpoint; ,job=NAME, ,interval=TIME, "
-		  ",timeout=TIME, "
-		  ",config=FILE (in the form of Prometheus' http_client_config) and ,native may "
-		  "follow; repeatable"),
-	BASE_TIME("scrape-interval", 0, &set.bridge.interval_ns, 1e6, 3.6e12, "DURATION",
-		  "time between two scrapes of a target, or reads of --textfile"),
-	BASE_STRING("textfile", 0, &set.bridge.textfile, "DIR",
-		    "publish the files *.prom of this folder"),
-	BASE_FLAG("host", 0, &set.bridge.host,
-		  "publish this machine and its containers, with the names of node_exporter and "
-		  "cAdvisor"),
-	BASE_TIME("host-interval", 0, &set.bridge.host_interval_ns, 1e7, 3.6e12, "DURATION",
-		  "time between two readings of --host"),
-	BASE_LIST("statsd", 0, &set.statsd, "unix:PATH|ADDR:PORT",
-		  "receive StatsD and DogStatsD; ADDR defaults to loopback; repeatable"),
-	BASE_TIME("statsd-expire", 0, &set.bridge.expire_ns, 0, 0, "DURATION",
-		  "end a series of StatsD that is not updated for this long; 0: never"),
-	BASE_STRING("otlp", 0, &set.bridge.otlp, "unix:PATH|ADDR:PORT",
-		    "receive OpenTelemetry metrics at /v1/metrics; ADDR defaults to loopback"),
-	BASE_UINT("exponential-scale", 0, &set.bridge.scale, BRIDGE_SCALE, BRIDGE_SCALE_MAX, "N",
-		  "buckets of exponential histograms of --otlp and --scrape: of factor 2^(2^-N)"),
+	CLI_OPTIONS_BRIDGE(&set.bridge),
 	BASE_FLAG("status", 0, &set.status,
 		  "print the status of the agent that serves the socket, and exit"),
 	BASE_FLAG("json", 0, &set.as_json, "print --status as JSON"),
@@ -428,27 +409,50 @@ static const char *default_rest(const char *socket)
 	return at;
 }
 
-/* Starts the separate processes before there are secrets, threads and open descriptors. */
+/* What the program of the bridges is started with. */
+static const struct base_option passed_on[] = {
+	CLI_OPTIONS_BRIDGE(&set.bridge),
+	CLI_OPTIONS_BRIDGE_OF_AGENT(&set.bridge),
+	{0},
+};
+
+static bool wants_bridges(const struct bridge_opts *o)
+{
+	return o->scrapes.n || o->textfile || o->host || o->statsd.n || o->otlp;
+}
+
+static int start_bridges(const struct base_command *self, struct base_child *child)
+{
+	char **argv = base_options_print(passed_on);
+	int code = argv ? base_child_exec(child, "sidelight-bridge", argv) : -ENOMEM;
+
+	if (code == -ENOENT)
+		return base_failure(self, "--scrape, --textfile, --host, --statsd and --otlp need "
+					  "the package sidelight-bridge");
+	return code < 0 ? base_failure(self, "cannot start the bridges: %s", strerror(-code))
+			: code;
+}
+
+/* Processes of their own begin before there are secrets, threads and descriptors. */
 static int serve_apart(const struct base_command *self, struct agent_opts *o)
 {
-	struct bridge_process *bridges = NULL;
-	int code;
+	struct base_child bridges;
+	bool bridged = false;
+	int code = BASE_EXIT_OK;
 
 	if (o->rest) {
 		o->rest_front = http_front_fork(o->unconfined);
 		if (!o->rest_front)
 			return base_failure(self, "cannot start a process: %s", strerror(errno));
 	}
-	if (bridge_wanted(&set.bridge)) {
-		bridges = bridge_start(&set.bridge);
-		if (!bridges) {
-			http_front_end(o->rest_front);
-			return base_failure(self, "cannot start a process: %s", strerror(errno));
-		}
+	if (wants_bridges(&set.bridge)) {
+		code = start_bridges(self, &bridges);
+		bridged = !code;
 	}
-	code = cli_rdma_secret(self, set.secret, &o->rdma_secret, &o->rdma_secret_bytes);
+	code = code ?: cli_rdma_secret(self, set.secret, &o->rdma_secret, &o->rdma_secret_bytes);
 	code = code ?: run_agent(o);
-	bridge_stop(bridges);
+	if (bridged)
+		base_child_end(&bridges);
 	http_front_end(o->rest_front);
 	return code;
 }
@@ -497,17 +501,11 @@ static int agent_main(const struct base_command *self, int argc, char **argv)
 		o->tcp = "flows";
 	if (o->tcp && agent_tcp_check(o, error, sizeof(error)))
 		return base_usage(self, "%s", error);
-	set.bridge.scrapes = set.scrapes.v;
-	set.bridge.scrape_count = set.scrapes.n;
-	set.bridge.statsd = set.statsd.v;
-	set.bridge.statsd_count = set.statsd.n;
 	set.bridge.web_config = o->web_config;
 	set.bridge.roles_file = o->roles_file;
 	set.bridge.insecure = o->insecure;
 	set.bridge.socket = socket_of(o->socket);
 	set.bridge.unconfined = o->unconfined;
-	if (bridge_check(&set.bridge, error, sizeof(error)))
-		return base_usage(self, "%s", error);
 	consumers = consumers_of(self, &code);
 	if (!consumers)
 		return code;
@@ -521,6 +519,6 @@ static int agent_main(const struct base_command *self, int argc, char **argv)
 const struct base_command cli_cmd_agent = {
 	.name = "agent",
 	.synopsis = "[OPTION]...",
-	.summary = "Admit publishers, keep the directory, register memory",
+	.summary = CLI_SUMMARY_AGENT,
 	.run = agent_main,
 };

@@ -20,6 +20,7 @@
 #include "cli/collect_modes.h"
 #include "cli/collect_remote.h"
 #include "cli/collect_serve.h"
+#include "cli/commands.h"
 #include "cli/common/common.h"
 #include "collect/read/collect.h"
 #include "collect/judge/live.h"
@@ -282,9 +283,11 @@ static int parts_make(struct collect_parts *p, struct collect_settings *s, int r
 	int err;
 
 	if (s->kafka) {
-		p->kafka = export_kafka_new(s->kafka, error, sizeof(error));
-		if (!p->kafka)
+		p->kafka = export_kafka_new(s->kafka, s->unconfined, error, sizeof(error));
+		if (!p->kafka && *error)
 			return CLI_FAIL("kafka", "%s", error);
+		if (!p->kafka)
+			return BASE_EXIT_FAILURE;
 		s->l.kafka = s->t.kafka = p->kafka;
 	}
 	if (s->live) {
@@ -343,8 +346,8 @@ static int parts_make(struct collect_parts *p, struct collect_settings *s, int r
 	p->services = s->serves ? collect_services_new(p->c) : NULL;
 	if (s->serves && !p->services)
 		return CLI_FAIL("collect", "services: %s", strerror(errno));
-	if (s->serves && !cli_collect_serve(&p->server, &s->h, p->c, p->services, p->tracer,
-					    p->stores, p->discover))
+	if (s->serves &&
+	    !cli_collect_serve(&p->server, &s->h, p->c, p->services, p->tracer, p->stores))
 		return BASE_EXIT_FAILURE;
 	if (base_passed_rest(error, sizeof(error)))
 		return CLI_FAIL("collect", "%s", error);
@@ -467,7 +470,6 @@ static int confine_collector(const struct collect_settings *s)
 	http_client_files(&files, s->l.alert_config);
 	http_client_files(&files, s->l.webhook_config);
 	http_client_files(&files, s->t.otlp_config);
-	http_client_files(&files, s->discover.o.peers_config);
 	http_files_allow(&files, &c);
 	code = cli_confine("collect", &c);
 	http_files_free(&files);
@@ -674,10 +676,11 @@ static int collect_main(const struct base_command *self, int argc, char **argv)
 		return code;
 	if (set.kafka_offsets && !(set.kafka && set.dta))
 		return base_usage(self, "--kafka-offsets needs --kafka-config and --dta");
-	code = cli_collect_remote_check(self, &set.remote, set.l.remote_write, &set.l.remote);
+	code = cli_collect_remote_check(self, &set.remote, set.l.remote_write, &set.l.remote,
+					&set.l.receiver);
 	if (code)
 		return code;
-	code = cli_collect_discover_check(self, &set.discover, set.serves ? set.h.listen : NULL);
+	code = cli_collect_discover_check(self, &set.discover);
 	if (code)
 		return code;
 	set.c.spare_hosts = set.discover.o.sources.n ? set.discover.max_hosts : 0;
@@ -694,6 +697,6 @@ static int collect_main(const struct base_command *self, int argc, char **argv)
 const struct base_command cli_cmd_collect = {
 	.name = "collect",
 	.synopsis = "--agent TARGET [OPTION]...\n       sidelight collect --dta FILE [OPTION]...",
-	.summary = "Read hosts one-sided; serve Prometheus, history and the page",
+	.summary = CLI_SUMMARY_COLLECT,
 	.run = collect_main,
 };

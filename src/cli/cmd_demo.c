@@ -14,6 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/program.h"
+#include "cli/commands.h"
 #include "cli/common/common.h"
 #include "cli/demo/demo.h"
 #include "source/tcp/hook.h"
@@ -242,11 +244,9 @@ static int find_examples(struct cli_demo *d, const char *given)
 {
 	char beside[PATH_MAX], installed[PATH_MAX], program[PATH_MAX + 8];
 	const char *const where[] = {given, beside, installed};
-	ssize_t n = readlink("/proc/self/exe", d->self, sizeof(d->self) - 1);
 
-	if (n <= 0)
-		return base_failure(&cli_cmd_demo, "/proc/self/exe: %s", strerror(errno));
-	d->self[n] = 0;
+	if (base_program_find("sidelight", d->self))
+		return base_failure(&cli_cmd_demo, "the program sidelight is not installed");
 	snprintf(beside, sizeof(beside), "%.*s/examples", (int)(strrchr(d->self, '/') - d->self),
 		 d->self);
 	snprintf(installed, sizeof(installed), "%.*s/../libexec/sidelight",
@@ -398,6 +398,6 @@ static int run(const struct base_command *cmd, int argc, char **argv)
 const struct base_command cli_cmd_demo = {
 	.name = "demo",
 	.synopsis = "[OPTION]...",
-	.summary = "Show all of it at work on this machine until Ctrl-C",
+	.summary = CLI_SUMMARY_DEMO,
 	.run = run,
 };

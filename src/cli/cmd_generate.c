@@ -3,6 +3,7 @@
  * cmd_generate.c - 'sidelight generate WHAT': load with a known result. Each kind of load is a
  * subcommand in generate/.
  */
+#include "cli/commands.h"
 #include "cli/common/common.h"
 #include "cli/generate/generate.h"
 
@@ -44,6 +45,6 @@ static int run(const struct base_command *self, int argc, char **argv)
 const struct base_command cli_cmd_generate = {
 	.name = "generate",
 	.synopsis = "WHAT [OPTION]...",
-	.summary = "Generate load with known totals, and print the values a collector must show",
+	.summary = CLI_SUMMARY_GENERATE,
 	.run = run,
 };

@@ -6,6 +6,9 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/program.h"
+#include "cli/commands.h"
+#include "cli/common/common.h"
 
 static bool json, keep, around;
 
@@ -17,20 +20,19 @@ static const struct base_option table[] = {
 	{0},
 };
 
-/* Finds the script next to the program in the build folder, or where it is installed. */
-static int find_script(char *program, char *script, size_t bytes)
+/* In the build folder, or where it is installed. */
+static int find_script(char program[PATH_MAX], char script[PATH_MAX])
 {
 	static const char *const where[] = {"src/manage", "../libexec/sidelight"};
-	ssize_t n = readlink("/proc/self/exe", program, bytes - 1);
+	int err = base_program_find("sidelight", program);
 
-	if (n <= 0)
-		return -errno;
-	program[n] = 0;
+	if (err)
+		return err;
 	for (size_t i = 0; i < sizeof(where) / sizeof(*where); i++) {
 		int folder = (int)(strrchr(program, '/') - program);
 
-		if (snprintf(script, bytes, "%.*s/%s/manage.py", folder, program, where[i]) <
-			    (int)bytes &&
+		if (snprintf(script, PATH_MAX, "%.*s/%s/manage.py", folder, program, where[i]) <
+			    PATH_MAX &&
 		    !access(script, R_OK))
 			return 0;
 	}
@@ -46,7 +48,7 @@ static int run(const struct base_command *self, int argc, char **argv)
 
 	if (first < 0)
 		return code;
-	code = find_script(program, script, sizeof(script));
+	code = find_script(program, script);
 	if (code)
 		return base_failure(self, "manage.py: %s; run make install", strerror(-code));
 	snprintf(flags, sizeof(flags), "-%s%s%s", json ? "j" : "", keep ? "k" : "",
@@ -60,6 +62,6 @@ static int run(const struct base_command *self, int argc, char **argv)
 const struct base_command cli_cmd_manage = {
 	.name = "manage",
 	.synopsis = "[OPTION]... up|down|status|test|bench FILE",
-	.summary = "Start, stop and test the parts on all hosts, from one file",
+	.summary = CLI_SUMMARY_MANAGE,
 	.run = run,
 };

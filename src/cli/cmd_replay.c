@@ -13,6 +13,7 @@
 #include "analyse/fleet.h"
 #include "analyse/selftime.h"
 #include "base/grow.h"
+#include "cli/commands.h"
 #include "cli/replay/replay.h"
 #include "collect/judge/models.h"
 
@@ -52,7 +53,7 @@ static const struct base_option table[] = {
 	BASE_STRING("save-model", 0, &settings.save_model, "FILE",
 		    "save the learned models to this file, one per pod"),
 	BASE_STRING("detector", 0, &settings.detector, "NAME",
-		    "combined, fd, threshold, mad, ewma, cusum or autoencoder"),
+		    "combined, fd, threshold or autoencoder"),
 	BASE_STRING("shadow", 0, &settings.shadow, "NAME",
 		    "also run this detector, without acting on its verdicts"),
 	BASE_F64("false-alarms", 0, &settings.false_alarms, 1e-6, 3600, "N",
@@ -592,6 +593,6 @@ static int replay_main(const struct base_command *self, int argc, char **argv)
 const struct base_command cli_cmd_replay = {
 	.name = "replay",
 	.synopsis = "[OPTION]... DIR",
-	.summary = "Run the pipelines over a recording of sidelight collect",
+	.summary = CLI_SUMMARY_REPLAY,
 	.run = replay_main,
 };

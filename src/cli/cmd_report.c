@@ -10,6 +10,7 @@
 #include <sidelight/store.h>
 
 #include "base/secret.h"
+#include "cli/commands.h"
 #include "cli/common/common.h"
 #include "dta/wire/text.h"
 #if HAVE_BPF
@@ -704,6 +705,6 @@ const struct base_command cli_cmd_report = {
 	.name = "report",
 	.synopsis = "[OPTION]... [PRIMITIVE WORD...]\n       sidelight report --interface NAME "
 		    "[OPTION]...",
-	.summary = "Send reports to a translator: of flows, or from words and lines",
+	.summary = CLI_SUMMARY_REPORT,
 	.run = report_main,
 };

@@ -13,6 +13,7 @@
 
 #include "base/confine.h"
 #include "base/secret.h"
+#include "cli/commands.h"
 #include "cli/common/common.h"
 #include "dta/wire/auth.h"
 #include "dta/translate/gap_file.h"
@@ -612,6 +613,6 @@ static int run(const struct base_command *cmd, int argc, char **argv)
 const struct base_command cli_cmd_translate = {
 	.name = "translate",
 	.synopsis = "--collector WHERE [OPTION]...",
-	.summary = "Turn reports of network devices into one-sided writes",
+	.summary = CLI_SUMMARY_TRANSLATE,
 	.run = run,
 };

@@ -4,11 +4,14 @@
 #define SL_CLI_COLLECT_REMOTE_H
 
 #include "base/base.h"
+#include "collect/judge/sender.h"
 #include "export/remote_write.h"
 #include "export/spool.h"
 
 struct cli_collect_remote {
 	const char *protocol, *queue;
+	struct base_strings labels;
+	struct region_text_label label[COLLECT_SENDER_LABELS]; /* of labels */
 	uint64_t queue_bytes;
 };
 
@@ -21,6 +24,8 @@ struct cli_collect_remote {
 	BASE_STRING("remote-protocol", 0, &(to).protocol, "VERSION",                            \
 		    "send this version of remote write: 1.0, 2.0 or auto, which is 2.0 if the " \
 		    "receiver has it"),                                                         \
+		BASE_LIST("remote-label", 0, &(to).labels, "NAME=VALUE",                        \
+			  "send every series by remote write with this label; repeatable"),     \
 		BASE_STRING("remote-queue", 0, &(to).queue, "FILE",                             \
 			    "keep what remote write sends in this file until it is sent"),      \
 		BASE_SIZE("remote-queue-size", 0, &(to).queue_bytes, EXPORT_SPOOL_MIN, 1e15,    \
@@ -28,8 +33,12 @@ struct cli_collect_remote {
 			  "size of a new --remote-queue; when it is full, the oldest "          \
 			  "samples leave")
 
-/* Returns BASE_EXIT_OK, or an exit code after printing an error. url: NULL without remote write. */
-int cli_collect_remote_check(const struct base_command *self, const struct cli_collect_remote *o,
-			     const char *url, struct export_remote_opts *to);
+/*
+ * BASE_EXIT_OK, or an exit code after a line on stderr. url: NULL without remote write. form keeps
+ * pointers into o.
+ */
+int cli_collect_remote_check(const struct base_command *self, struct cli_collect_remote *o,
+			     const char *url, struct export_remote_opts *to,
+			     struct collect_sender_form *form);
 
 #endif

@@ -65,7 +65,7 @@ int cli_collect_http_check(const struct base_command *self, const struct cli_col
 
 static int add_routes(struct cli_collect_server *s, struct collect_collector *c,
 		      struct collect_services *services, struct collect_tracer *tracer,
-		      struct dta_store_server *stores, struct collect_discover *discover)
+		      struct dta_store_server *stores)
 {
 	struct http *h = s->http;
 	int err = http_route(h, "GET", "/-/healthy", HTTP_PUBLIC, get_healthy, NULL);
@@ -74,7 +74,6 @@ static int add_routes(struct cli_collect_server *s, struct collect_collector *c,
 	err = err ?: export_route(h, "/metrics", &s->source) ?: api_register(h, c);
 	err = err ?: api_services(h, services, tracer);
 	err = err ?: (tracer ? api_traces(h, tracer) : 0);
-	err = err ?: (discover ? api_peer(h, discover) : 0);
 	return err ?: (stores ? api_dta(h, stores) : 0);
 }
 
@@ -90,8 +89,7 @@ static void leave_token(struct cli_collect_server *s, const char *token)
 
 bool cli_collect_serve(struct cli_collect_server *s, const struct cli_collect_http *o,
 		       struct collect_collector *c, struct collect_services *services,
-		       struct collect_tracer *tracer, struct dta_store_server *stores,
-		       struct collect_discover *discover)
+		       struct collect_tracer *tracer, struct dta_store_server *stores)
 {
 	char error[256], token[CLI_TOKEN_BYTES] = "";
 	const bool own = stores && !o->admin_token_file && strncmp(o->listen, "unix:", 5) &&
@@ -118,7 +116,7 @@ bool cli_collect_serve(struct cli_collect_server *s, const struct cli_collect_ht
 	s->source = collect_collector_source(c);
 	s->http = http_new(&opts, error, sizeof(error));
 	err = s->http ? collect_self_http(c, s->refused) : 0;
-	err = err ?: (s->http ? add_routes(s, c, services, tracer, stores, discover) : 0);
+	err = err ?: (s->http ? add_routes(s, c, services, tracer, stores) : 0);
 	if (err)
 		snprintf(error, sizeof(error), "routes: %s", strerror(-err));
 	if (s->http && !err && !http_start(s->http, error, sizeof(error))) {

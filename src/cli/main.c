@@ -1,26 +1,57 @@
 // SPDX-License-Identifier: Apache-2.0
-/* main.c - runs the subcommand. Each subcommand is a struct base_command defined in a cmd_*.c. */
-#include <signal.h>
+/*
+ * main.c - the program sidelight: has the commands of people at a terminal, and executes the
+ * program of any other command.
+ */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "base/json_read.h"
+#include "base/program.h"
+#include "cli/commands.h"
 #include "cli/common/common.h"
 
-/* The order of --help: commands for observed machines, readers, tools. */
-static const struct base_command *const commands[] = {
-	&cli_cmd_agent, &cli_cmd_tcp,	 &cli_cmd_report, &cli_cmd_translate, &cli_cmd_collect,
-	&cli_cmd_top,	&cli_cmd_dump,	 &cli_cmd_query,  &cli_cmd_generate,  &cli_cmd_replay,
-	&cli_cmd_model, &cli_cmd_manage, &cli_cmd_demo,
+struct command {
+	const struct base_command *own; /* NULL: a program of this package */
+	const char *package, *name, *summary;
+};
+
+#define PROGRAM(package, name, summary)      \
+	{                                    \
+		NULL, package, name, summary \
+	}
+
+/* In the order of --help: on the observed machine, readers, tools. */
+static const struct command commands[] = {
+	PROGRAM("sidelight-agent", "agent", CLI_SUMMARY_AGENT),
+	{.own = &cli_cmd_tcp},
+	PROGRAM("sidelight-reporter", "report", CLI_SUMMARY_REPORT),
+	PROGRAM("sidelight-translator", "translate", CLI_SUMMARY_TRANSLATE),
+	PROGRAM("sidelight-collector", "collect", CLI_SUMMARY_COLLECT),
+	{.own = &cli_cmd_top},
+	{.own = &cli_cmd_dump},
+	{.own = &cli_cmd_query},
+	PROGRAM("sidelight-tools", "generate", CLI_SUMMARY_GENERATE),
+	PROGRAM("sidelight-tools", "replay", CLI_SUMMARY_REPLAY),
+	{.own = &cli_cmd_model},
+	PROGRAM("sidelight-tools", "manage", CLI_SUMMARY_MANAGE),
+	PROGRAM("sidelight-tools", "demo", CLI_SUMMARY_DEMO),
 };
 #define COMMANDS (sizeof(commands) / sizeof(*commands))
+
+static const char *command_name(const struct command *c)
+{
+	return c->own ? c->own->name : c->name;
+}
 
 static int show_help(void)
 {
 	puts("Usage: sidelight COMMAND [OPTION]...\n\n"
 	     "Telemetry that costs the observed machine no CPU.\n\nCommands:");
 	for (size_t i = 0; i < COMMANDS; i++)
-		printf("  %-10s %s\n", commands[i]->name, commands[i]->summary);
+		printf("  %-10s %s\n", command_name(&commands[i]),
+		       commands[i].own ? commands[i].own->summary : commands[i].summary);
 	puts("  help       Show the options of a command\n\n"
 	     "Options:\n"
 	     "  -h, --help     show this\n"
@@ -36,23 +67,23 @@ static int show_version(void)
 	return fflush(stdout) ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
 }
 
-static const struct base_command *find_command(const char *name)
+static const struct command *find_command(const char *name)
 {
 	for (size_t i = 0; i < COMMANDS; i++)
-		if (!strcmp(name, commands[i]->name))
-			return commands[i];
+		if (!strcmp(name, command_name(&commands[i])))
+			return &commands[i];
 	return NULL;
 }
 
-static int report_unknown(const char *name)
+static int refuse_unknown(const char *name)
 {
 	static const char *const others[] = {"help", "--help", "--version"};
 	const char *what = *name == '-' ? "option" : "command", *near = NULL;
 	unsigned least = BASE_NOT_NEAR;
 
 	for (size_t i = 0; i < COMMANDS; i++)
-		if (base_nearer(name, commands[i]->name, &least))
-			near = commands[i]->name;
+		if (base_nearer(name, command_name(&commands[i]), &least))
+			near = command_name(&commands[i]);
 	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
 		if (base_nearer(name, others[i], &least))
 			near = others[i];
@@ -64,6 +95,25 @@ static int report_unknown(const char *name)
 	return BASE_EXIT_USAGE;
 }
 
+/* argv[0] is the command's name. Does not return if the command is another program. */
+static int run_command(const struct command *c, int argc, char **argv)
+{
+	char file[32], path[PATH_MAX];
+
+	if (c->own)
+		return c->own->run(c->own, argc, argv);
+	snprintf(file, sizeof(file), "sidelight-%s", c->name);
+	if (base_program_find(file, path)) {
+		fprintf(stderr, "sidelight: '%s' is not installed; it is in the package %s\n",
+			c->name, c->package);
+		return BASE_EXIT_FAILURE;
+	}
+	argv[0] = path;
+	execv(path, argv);
+	fprintf(stderr, "sidelight: %s: %s\n", path, strerror(errno));
+	return BASE_EXIT_FAILURE;
+}
+
 static bool is_help(const char *option)
 {
 	return !strcmp(option, "--help") || !strcmp(option, "-h");
@@ -73,31 +123,27 @@ static bool is_help(const char *option)
 static int help_of(int argc, char **argv)
 {
 	static char help_option[] = "--help";
-	const struct base_command *cmd = find_command(argv[0]);
+	const struct command *c = find_command(argv[0]);
 	char *args[8];
 	int n = 0;
 
-	if (!cmd)
+	if (!c)
 		return !strcmp(argv[0], "help") || is_help(argv[0]) ? show_help()
-								    : report_unknown(argv[0]);
+								    : refuse_unknown(argv[0]);
 	while (n < argc && n < 6) {
 		args[n] = argv[n];
 		n++;
 	}
 	args[n++] = help_option;
 	args[n] = NULL;
-	return cmd->run(cmd, n, args);
+	return run_command(c, n, args);
 }
 
 int main(int argc, char **argv)
 {
-	const struct base_command *cmd;
+	const struct command *c;
 
-	/*
-	 * Make writes beyond RLIMIT_FSIZE fail, as on a full disk, instead of killing the process.
-	 */
-	signal(SIGXFSZ, SIG_IGN);
-	base_json_guard();
+	cli_start();
 	if (argc < 2) {
 		fputs("sidelight: no command given; see 'sidelight --help'\n", stderr);
 		return BASE_EXIT_USAGE;
@@ -108,6 +154,6 @@ int main(int argc, char **argv)
 		return show_version();
 	if (!strcmp(argv[1], "help"))
 		return argc == 2 ? show_help() : help_of(argc - 2, argv + 2);
-	cmd = find_command(argv[1]);
-	return cmd ? cmd->run(cmd, argc - 1, argv + 1) : report_unknown(argv[1]);
+	c = find_command(argv[1]);
+	return c ? run_command(c, argc - 1, argv + 1) : refuse_unknown(argv[1]);
 }

@@ -1,268 +1,311 @@
 // SPDX-License-Identifier: Apache-2.0
+/*
+ * kafka.c - the collector's side: a queue, and a thread that empties it into the stream of the
+ * program sidelight-kafka. The program opens a stream for each of its workers. A message whose
+ * stream ends before its outcome came is counted as failed; one that is queued waits for the next.
+ */
 #include "export/kafka.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <librdkafka/rdkafka.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/base.h"
+#include "base/child.h"
 #include "base/relaxed.h"
-#include "base/secret.h"
+#include "export/kafka_wire.h"
 
-#define FILE_MAX_BYTES 65536u
-#define SECRET_MAX     4096u
-#define POLL_MS	       100
+#define QUEUE_BYTES ((size_t)64 << 20)
 
 const char *const export_kafka_names[] = {"anomalies", "traces", "reports"};
 
+struct kafka_message {
+	struct kafka_message *next;
+	size_t bytes, sent;
+	struct export_kafka_header header;
+	char text[]; /* key and body: right behind the header, as in the stream */
+};
+
 struct export_kafka {
-	rd_kafka_conf_t *conf; /* owned by this structure until the producer is created */
-	rd_kafka_t *rk;
-	char *topic[EXPORT_KAFKA_KINDS];
-	pthread_t thread; /* polls for delivery reports */
+	struct base_child child;
+	pthread_t thread;
 	bool running, stop;
+	int wake; /* eventfd: the queue is no longer empty, or stop */
+	pthread_mutex_t lock;
+	struct kafka_message *first, **last; /* under lock */
+	size_t bytes;
+	bool ended; /* under lock: the program is gone */
+	uint64_t
+		sent[EXPORT_KAFKA_KINDS]; /* to this stream, without an outcome: the thread's own */
 	uint64_t delivered[EXPORT_KAFKA_KINDS], failed[EXPORT_KAFKA_KINDS],
 		full[EXPORT_KAFKA_KINDS], waiting[EXPORT_KAFKA_KINDS];
 	uint64_t errors;
 };
 
-/* ---- delivery reports ---- */
-
-static void on_delivery(rd_kafka_t *rk, const rd_kafka_message_t *m, void *arg)
-{
-	const size_t kind = (size_t)(uintptr_t)m->_private;
-	struct export_kafka *k = arg;
-
-	(void)rk;
-	/*
-	 * Count the outcome first, so that a reader who sees no waiting messages sees all outcomes.
-	 */
-	if (m->err) {
-		relaxed_add(k->failed[kind], 1);
-		base_log_limited(BASE_WARN, "kafka", "message not delivered topic=%s error=%s",
-				 k->topic[kind], rd_kafka_err2str(m->err));
-	} else {
-		relaxed_add(k->delivered[kind], 1);
-	}
-	__atomic_fetch_sub(&k->waiting[kind], 1, __ATOMIC_RELEASE);
-}
-
-static void on_error(rd_kafka_t *rk, int err, const char *reason, void *arg)
-{
-	struct export_kafka *k = arg;
-
-	(void)rk;
-	relaxed_add(k->errors, 1);
-	base_log_limited(BASE_WARN, "kafka", "%s error=\"%s\"",
-			 rd_kafka_err2str((rd_kafka_resp_err_t)err), reason);
-}
-
-/* Logs librdkafka's own messages, which may contain host names but no secrets. */
-static void on_log(const rd_kafka_t *rk, int level, const char *facility, const char *text)
-{
-	(void)rk;
-	base_log_limited(level <= 4 ? BASE_WARN : BASE_DEBUG, "kafka", "%s %s", facility, text);
-}
-
-static void *poll_main(void *arg)
-{
-	struct export_kafka *k = arg;
-
-	while (!relaxed_load(k->stop))
-		rd_kafka_poll(k->rk, POLL_MS);
-	return NULL;
-}
-
-/* ---- the file ---- */
-
-static char *trim_blanks(char *s)
-{
-	char *end = s + strlen(s);
-
-	while (*s == ' ' || *s == '\t')
-		s++;
-	while (end > s && strchr(BASE_SECRET_SPACE, end[-1]))
-		*--end = 0;
-	return s;
-}
+/* ---- counts ---- */
 
 /*
- * Sets a property. Returns 0, or -EINVAL with one line in error, which does not contain the value.
+ * Count the outcome first, so that a reader who sees no waiting messages sees all outcomes.
  */
-static int set_property(struct export_kafka *k, const char *name, const char *value, char *error,
-			size_t error_bytes)
+static void count_outcome(struct export_kafka *k, size_t kind, uint64_t *counter, uint64_t n)
 {
-	char why[256];
+	relaxed_add(*counter, n);
+	__atomic_fetch_sub(&k->waiting[kind], n, __ATOMIC_RELEASE);
+}
 
+static void settle_sent(struct export_kafka *k, size_t kind, uint64_t *counter, uint64_t n)
+{
+	n = BASE_MIN(n, k->sent[kind]);
+	k->sent[kind] -= n;
+	count_outcome(k, kind, counter, n);
+}
+
+static bool take_outcomes(struct export_kafka *k, int stream)
+{
+	struct export_kafka_outcomes o;
+
+	if (recv(stream, &o, sizeof(o), MSG_WAITALL) != (ssize_t)sizeof(o))
+		return false;
 	for (size_t i = 0; i < EXPORT_KAFKA_KINDS; i++) {
-		char own[64];
-
-		snprintf(own, sizeof(own), "sidelight.topic.%s", export_kafka_names[i]);
-		if (strcmp(name, own))
-			continue;
-		free(k->topic[i]);
-		k->topic[i] = strdup(value);
-		return k->topic[i] ? 0 : -ENOMEM;
+		settle_sent(k, i, &k->delivered[i], o.delivered[i]);
+		settle_sent(k, i, &k->failed[i], o.failed[i]);
+		settle_sent(k, i, &k->full[i], o.full[i]);
 	}
-	if ((!strcmp(name, "acks") || !strcmp(name, "request.required.acks")) &&
-	    strcmp(value, "all") && strcmp(value, "-1")) {
-		snprintf(error, error_bytes, "%s is always 'all'", name);
-		return -EINVAL;
-	}
-	if (!strcmp(name, "enable.idempotence") && strcmp(value, "true")) {
-		snprintf(error, error_bytes, "%s must be true", name);
-		return -EINVAL;
-	}
-	if (rd_kafka_conf_set(k->conf, name, value, why, sizeof(why)) == RD_KAFKA_CONF_OK)
-		return 0;
-	snprintf(error, error_bytes, "property %s is unknown or has a bad value", name);
-	return -EINVAL;
+	relaxed_add(k->errors, o.errors);
+	return true;
 }
 
-static int set_from_file(struct export_kafka *k, char *name, const char *path, char *error,
-			 size_t error_bytes)
+static void fail_sent(struct export_kafka *k)
 {
-	char value[SECRET_MAX + 1];
-	ssize_t n = base_secret_read(path, value, SECRET_MAX);
-	int err;
-
-	name[strlen(name) - strlen(".file")] = 0;
-	if (n < 0) {
-		snprintf(error, error_bytes, "%s of %s: %s", path, name, strerror((int)-n));
-		return -EINVAL;
-	}
-	base_secret_warn("kafka", path);
-	value[n] = 0;
-	err = set_property(k, name, value, error, error_bytes);
-	explicit_bzero(value, sizeof(value));
-	return err;
+	for (size_t i = 0; i < EXPORT_KAFKA_KINDS; i++)
+		settle_sent(k, i, &k->failed[i], k->sent[i]);
 }
 
-static bool ends_in_file(const char *name)
-{
-	size_t n = strlen(name);
+/* ---- the queue ---- */
 
-	return n > 5 && !strcmp(name + n - 5, ".file");
+static void wake_thread(struct export_kafka *k)
+{
+	const uint64_t one = 1;
+
+	while (write(k->wake, &one, sizeof(one)) < 0 && errno == EINTR)
+		;
 }
 
-static int read_properties(struct export_kafka *k, char *text, char *error, size_t error_bytes)
+static struct kafka_message *pop_message(struct export_kafka *k)
 {
-	char *line, *save = NULL;
-	int err = 0;
+	struct kafka_message *m;
 
-	for (line = strtok_r(text, "\n", &save); line && !err; line = strtok_r(NULL, "\n", &save)) {
-		char *name = trim_blanks(line), *value = strchr(name, '=');
-
-		if (!*name || *name == '#')
-			continue;
-		if (!value) {
-			snprintf(error, error_bytes, "'%.40s' is not name=value", name);
-			return -EINVAL;
-		}
-		*value++ = 0;
-		name = trim_blanks(name);
-		value = trim_blanks(value);
-		err = ends_in_file(name) ? set_from_file(k, name, value, error, error_bytes)
-					 : set_property(k, name, value, error, error_bytes);
+	pthread_mutex_lock(&k->lock);
+	m = k->first;
+	if (m) {
+		k->first = m->next;
+		k->bytes -= m->bytes;
+		if (!k->first)
+			k->last = &k->first;
 	}
-	return err;
+	pthread_mutex_unlock(&k->lock);
+	return m;
 }
 
-/* ---- start and end ---- */
-
-struct export_kafka *export_kafka_new(const char *path, char *error, size_t error_bytes)
+static int push_message(struct export_kafka *k, struct kafka_message *m)
 {
-	/* Defaults that the file may override: a bounded queue, and no message sent twice. */
-	static const char *const first[][2] = {
-		{"enable.idempotence", "true"},
-		{"acks", "all"},
-		{"client.id", "sidelight"},
-		{"queue.buffering.max.messages", "100000"},
-		{"queue.buffering.max.kbytes", "65536"},
-		{"linger.ms", "20"},
-		{"compression.type", "snappy"},
-		{"log.connection.close", "false"},
-	};
-	struct export_kafka *k = calloc(1, sizeof(*k));
-	char why[512] = "out of memory", *text;
-	size_t bytes;
-	int err = 0;
+	bool was_empty, ended;
 
-	if (!k)
-		goto fail;
-	k->conf = rd_kafka_conf_new();
-	for (size_t i = 0; i < sizeof(first) / sizeof(*first) && !err; i++)
-		err = set_property(k, first[i][0], first[i][1], why, sizeof(why));
-	for (size_t i = 0; i < EXPORT_KAFKA_KINDS && !err; i++) {
-		err = asprintf(&k->topic[i], "sidelight-%s", export_kafka_names[i]) < 0 ? -ENOMEM
-											: 0;
-		if (err)
-			k->topic[i] = NULL;
+	pthread_mutex_lock(&k->lock);
+	ended = k->ended;
+	was_empty = !k->first;
+	if (ended || k->bytes + m->bytes > QUEUE_BYTES) {
+		pthread_mutex_unlock(&k->lock);
+		return ended ? -EIO : -ENOSPC;
 	}
-	text = err ? NULL : base_read_file(path, FILE_MAX_BYTES, &bytes);
-	if (!err && !text) {
-		snprintf(why, sizeof(why), "%s", strerror(errno));
-		err = -EINVAL;
-	}
-	if (text)
-		err = read_properties(k, text, why, sizeof(why));
-	free(text);
-	if (!err)
-		return k;
-fail:
-	snprintf(error, error_bytes, "%s: %s", path, why);
-	export_kafka_free(k, 0);
-	errno = EINVAL;
-	return NULL;
-}
-
-int export_kafka_start(struct export_kafka *k, char *error, size_t error_bytes)
-{
-	int err;
-
-	rd_kafka_conf_set_opaque(k->conf, k);
-	rd_kafka_conf_set_dr_msg_cb(k->conf, on_delivery);
-	rd_kafka_conf_set_error_cb(k->conf, on_error);
-	rd_kafka_conf_set_log_cb(k->conf, on_log);
-	k->rk = rd_kafka_new(RD_KAFKA_PRODUCER, k->conf, error, error_bytes);
-	if (!k->rk)
-		return -EINVAL;
-	k->conf = NULL; /* now owned by the producer */
-	err = pthread_create(&k->thread, NULL, poll_main, k);
-	if (err) {
-		snprintf(error, error_bytes, "thread: %s", strerror(err));
-		return -err;
-	}
-	pthread_setname_np(k->thread, "kafka");
-	k->running = true;
+	*k->last = m;
+	k->last = &m->next;
+	k->bytes += m->bytes;
+	pthread_mutex_unlock(&k->lock);
+	if (was_empty)
+		wake_thread(k);
 	return 0;
 }
 
 int export_kafka_send(struct export_kafka *k, enum export_kafka_kind kind, const char *key,
 		      const void *body, size_t bytes)
 {
-	rd_kafka_resp_err_t err;
+	const size_t key_bytes = strlen(key);
+	struct kafka_message *m = NULL;
+	int err = -EMSGSIZE;
 
 	relaxed_add(k->waiting[kind], 1);
-	err = rd_kafka_producev(k->rk, RD_KAFKA_V_TOPIC(k->topic[kind]),
-				RD_KAFKA_V_KEY(key, strlen(key)),
-				RD_KAFKA_V_VALUE((void *)(uintptr_t)body, bytes),
-				RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
-				RD_KAFKA_V_OPAQUE((void *)(uintptr_t)kind), RD_KAFKA_V_END);
+	if (key_bytes <= EXPORT_KAFKA_KEY_MAX && bytes <= EXPORT_KAFKA_BODY_MAX) {
+		m = malloc(sizeof(*m) + key_bytes + bytes);
+		err = -ENOMEM;
+	}
+	if (m) {
+		*m = (struct kafka_message){
+			.bytes = sizeof(m->header) + key_bytes + bytes,
+			.header = {kind, (uint32_t)key_bytes, (uint32_t)bytes},
+		};
+		memcpy(m->text, key, key_bytes);
+		memcpy(m->text + key_bytes, body, bytes);
+		err = push_message(k, m);
+	}
 	if (!err)
 		return 0;
-	relaxed_sub(k->waiting[kind], 1);
-	if (err == RD_KAFKA_RESP_ERR__QUEUE_FULL)
-		relaxed_add(k->full[kind], 1);
-	else
-		relaxed_add(k->failed[kind], 1);
-	base_log_limited(BASE_WARN, "kafka", "message dropped topic=%s error=%s", k->topic[kind],
-			 rd_kafka_err2str(err));
-	return err == RD_KAFKA_RESP_ERR__QUEUE_FULL ? -ENOSPC : -EIO;
+	free(m);
+	count_outcome(k, kind, err == -ENOSPC ? &k->full[kind] : &k->failed[kind], 1);
+	base_log_limited(BASE_WARN, "kafka", "message dropped kind=%s error=\"%s\"",
+			 export_kafka_names[kind], strerror(-err));
+	return err == -ENOSPC ? -ENOSPC : -EIO;
+}
+
+/* ---- the thread ---- */
+
+static struct kafka_message *next_message(struct export_kafka *k)
+{
+	struct kafka_message *m = pop_message(k);
+
+	if (m)
+		k->sent[m->header.kind]++;
+	return m;
+}
+
+/* False: the stream is broken. *m: the message that is being sent; NULL: none is left. */
+static bool send_messages(struct export_kafka *k, int stream, struct kafka_message **m)
+{
+	while (*m || (*m = next_message(k))) {
+		const char *from = (const char *)&(*m)->header + (*m)->sent;
+		ssize_t n = send(stream, from, (*m)->bytes - (*m)->sent,
+				 MSG_DONTWAIT | MSG_NOSIGNAL);
+
+		if (n < 0)
+			return errno == EAGAIN || errno == EINTR;
+		(*m)->sent += (size_t)n;
+		if ((*m)->sent < (*m)->bytes)
+			return true;
+		free(*m);
+		*m = NULL;
+	}
+	return true;
+}
+
+/* Until the stream ends, or stop. */
+static void serve_stream(struct export_kafka *k, int stream)
+{
+	struct kafka_message *m = NULL;
+	uint64_t count;
+
+	while (!relaxed_load(k->stop) && send_messages(k, stream, &m)) {
+		struct pollfd p[] = {{stream, m ? POLLIN | POLLOUT : POLLIN, 0},
+				     {k->wake, POLLIN, 0}};
+
+		if (poll(p, 2, -1) < 0)
+			continue;
+		if (p[1].revents && read(k->wake, &count, sizeof(count)) < 0 && errno != EAGAIN)
+			break;
+		if (p[0].revents & ~POLLOUT && !take_outcomes(k, stream))
+			break;
+	}
+	free(m);
+	close(stream);
+	fail_sent(k);
+}
+
+/* The next worker's stream; -1: stop, or the program has ended. */
+static int next_stream(struct export_kafka *k)
+{
+	while (!relaxed_load(k->stop)) {
+		struct pollfd p[] = {{k->child.sock, POLLIN, 0}, {k->wake, POLLIN, 0}};
+		uint64_t count;
+		char byte;
+		int fd = -1;
+
+		if (poll(p, 2, -1) < 0)
+			continue;
+		if (p[1].revents && read(k->wake, &count, sizeof(count)) < 0 && errno != EAGAIN)
+			return -1;
+		if (!p[0].revents)
+			continue;
+		if (base_receive_fd(k->child.sock, &byte, 1, 0, &fd) <= 0)
+			return -1;
+		if (fd >= 0)
+			return fd;
+	}
+	return -1;
+}
+
+static void fail_queued(struct export_kafka *k)
+{
+	struct kafka_message *m;
+
+	pthread_mutex_lock(&k->lock);
+	k->ended = true;
+	pthread_mutex_unlock(&k->lock);
+	while ((m = pop_message(k))) {
+		count_outcome(k, m->header.kind, &k->failed[m->header.kind], 1);
+		free(m);
+	}
+}
+
+static void *kafka_main(void *arg)
+{
+	struct export_kafka *k = arg;
+	int stream;
+
+	while ((stream = next_stream(k)) >= 0)
+		serve_stream(k, stream);
+	if (!relaxed_load(k->stop))
+		base_logf(BASE_ERROR, "kafka",
+			  "sidelight-kafka has ended; messages are dropped "
+			  "until the collector is restarted");
+	fail_queued(k);
+	return NULL;
+}
+
+/* ---- start and end ---- */
+
+struct export_kafka *export_kafka_new(const char *path, bool unconfined, char *error,
+				      size_t error_bytes)
+{
+	char *argv[] = {NULL, (char[]){"--kafka-config"}, (char *)(uintptr_t)path,
+			unconfined ? (char[]){"--unconfined"} : NULL, NULL};
+	struct export_kafka *k = calloc(1, sizeof(*k));
+	int err = k ? base_child_exec(&k->child, "sidelight-kafka", argv) : -ENOMEM;
+
+	*error = 0;
+	if (err == -ENOENT)
+		base_fail(error, error_bytes, err,
+			  "--kafka-config needs the package sidelight-kafka");
+	else if (err < 0)
+		base_fail(error, error_bytes, err, "cannot start sidelight-kafka: %s",
+			  strerror(-err));
+	if (err) {
+		free(k);
+		return NULL;
+	}
+	pthread_mutex_init(&k->lock, NULL);
+	k->last = &k->first;
+	k->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (k->wake >= 0)
+		return k;
+	base_fail(error, error_bytes, -errno, "eventfd: %s", strerror(errno));
+	export_kafka_free(k, 0);
+	return NULL;
+}
+
+int export_kafka_start(struct export_kafka *k, char *error, size_t error_bytes)
+{
+	int err = pthread_create(&k->thread, NULL, kafka_main, k);
+
+	if (err)
+		return base_fail(error, error_bytes, -err, "thread: %s", strerror(err));
+	pthread_setname_np(k->thread, "kafka");
+	k->running = true;
+	return 0;
 }
 
 void export_kafka_stats(struct export_kafka *k, enum export_kafka_kind kind,
@@ -280,20 +323,29 @@ uint64_t export_kafka_errors(struct export_kafka *k)
 	return relaxed_load(k->errors);
 }
 
+static bool any_waiting(const struct export_kafka *k)
+{
+	for (size_t i = 0; i < EXPORT_KAFKA_KINDS; i++)
+		if (__atomic_load_n(&k->waiting[i], __ATOMIC_ACQUIRE))
+			return true;
+	return false;
+}
+
 void export_kafka_free(struct export_kafka *k, uint64_t linger_ns)
 {
 	if (!k)
 		return;
-	if (k->rk) {
+	if (k->running) {
+		for (uint64_t end = base_now_ns() + linger_ns;
+		     any_waiting(k) && base_now_ns() < end;)
+			usleep(5000);
 		relaxed_store(k->stop, true);
-		if (k->running)
-			pthread_join(k->thread, NULL);
-		rd_kafka_flush(k->rk, (int)(linger_ns / 1000000u));
-		rd_kafka_destroy(k->rk);
+		wake_thread(k);
+		pthread_join(k->thread, NULL);
 	}
-	if (k->conf)
-		rd_kafka_conf_destroy(k->conf);
-	for (size_t i = 0; i < EXPORT_KAFKA_KINDS; i++)
-		free(k->topic[i]);
+	base_child_end(&k->child);
+	if (k->wake >= 0)
+		close(k->wake);
+	pthread_mutex_destroy(&k->lock);
 	free(k);
 }

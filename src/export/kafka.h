@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * kafka.h - produces JSON messages to Kafka with librdkafka: idempotent, acknowledged by all
- * replicas, from a bounded queue in memory. Callers never wait. The broker's delivery report
- * decides which counter a message ends in. Independent of the messages' contents.
+ * kafka.h - produces JSON messages to Kafka: idempotent, acknowledged by all replicas, from bounded
+ * queues in memory. The program sidelight-kafka (src/kafka) talks to the brokers. Callers never
+ * wait. The broker's delivery report decides which counter a message ends in. Independent of the
+ * messages' contents.
  *
  * The file has properties of librdkafka, one `name=value` per line. `name.file=PATH` reads a value
  * from a file, for secrets; `sidelight.topic.KIND` sets the name of a topic.
@@ -25,14 +26,19 @@ extern const char *const export_kafka_names[EXPORT_KAFKA_KINDS]; /* "anomalies",
 struct export_kafka_stats { /* messages of one kind */
 	uint64_t delivered;
 	uint64_t dropped_full;	 /* the queue was full */
-	uint64_t dropped_failed; /* not delivered within message.timeout.ms, or refused */
+	uint64_t dropped_failed; /* timed out, refused, or lost with a worker that died */
 	uint64_t waiting;
 };
 
 struct export_kafka;
 
-/* Reads the file. Returns NULL with one line in error. export_kafka_start() starts the threads. */
-struct export_kafka *export_kafka_new(const char *path, char *error, size_t error_bytes);
+/*
+ * Starts sidelight-kafka with this file. Call it before creating threads and before confining this
+ * process. Returns NULL with one line in error; the line is empty if the program has logged the
+ * reason. export_kafka_start() starts the thread.
+ */
+struct export_kafka *export_kafka_new(const char *path, bool unconfined, char *error,
+				      size_t error_bytes);
 /* Returns 0, or -errno with one line in error. */
 int export_kafka_start(struct export_kafka *k, char *error, size_t error_bytes);
 /*

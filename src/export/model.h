@@ -143,8 +143,6 @@ enum export_format { EXPORT_FORMAT_TEXT = 0, EXPORT_FORMAT_OPENMETRICS, EXPORT_F
 
 /* Chooses a format by an HTTP Accept header with q-values, as sent by Prometheus (NULL: text). */
 enum export_format export_format_negotiate(const char *accept);
-/* Whether the client accepts UTF-8 names: "escaping=allow-utf-8", as sent by Prometheus 3. */
-bool export_format_takes_utf8(const char *accept);
 const char *export_format_content_type(enum export_format format, bool utf8);
 
 /*

@@ -10,15 +10,13 @@
 #include <strings.h>
 #include <time.h>
 
-#include <curl/curl.h>
-
 #include "base/base.h"
 #include "export/spool.h"
 #include "http/client.h"
 
 #define SECOND_NS	1000000000u
-#define ANSWER_SHOWN	100u	   /* bytes of an answer that are logged */
-#define ANSWER_MAX	(1u << 20) /* maximum length of an answer; longer ones are truncated */
+#define ANSWER_SHOWN	100u /* bytes of an answer that are logged */
+#define HEADERS_MAX	8u
 #define RETRY_AFTER_MAX 3600u
 
 struct body {
@@ -42,12 +40,9 @@ struct export_push {
 	uint64_t stop_ns; /* time after which tries are aborted */
 
 	/* Only used by the thread. */
-	CURL *pattern; /* template for the handle of each try */
-	CURLSH *share; /* keeps connections open between tries */
-	struct curl_slist *headers;
-	char answer[EXPORT_PUSH_ANSWER];
-	size_t answer_bytes;
-	uint64_t retry_after_ns;
+	char content_type[128];
+	const char *headers[HEADERS_MAX + 1];
+	struct http_fetched answer;
 };
 
 /* ---- headers ---- */
@@ -59,58 +54,7 @@ static bool same_name(const char *a, const char *b)
 	return n == strcspn(b, ":") && !strncasecmp(a, b, n);
 }
 
-/* Returns the headers of all tries, with some replaced. NULL: out of memory. */
-static struct curl_slist *headers_with(const struct curl_slist *all, const char *const *replace)
-{
-	struct curl_slist *to = NULL, *more;
-
-	for (; all; all = all->next) {
-		const char *const *r = replace;
-
-		while (*r && !same_name(*r, all->data))
-			r++;
-		more = curl_slist_append(to, *r ? *r : all->data);
-		if (!more) {
-			curl_slist_free_all(to);
-			return NULL;
-		}
-		to = more;
-	}
-	return to;
-}
-
-/* Returns the number in a header of the answer, or -1. */
-static int64_t number_in(CURL *curl, const char *name)
-{
-	struct curl_header *h;
-	char *end;
-	long long v;
-
-	if (curl_easy_header(curl, name, 0, CURLH_HEADER, -1, &h) != CURLHE_OK)
-		return -1;
-	errno = 0;
-	v = strtoll(h->value, &end, 10);
-	return errno || end == h->value || *end || v < 0 ? -1 : v;
-}
-
 /* ---- one try ---- */
-
-static size_t answer_kept(const struct export_push *p)
-{
-	return BASE_MIN(p->answer_bytes, EXPORT_PUSH_ANSWER);
-}
-
-static size_t on_answer(char *data, size_t size, size_t n, void *arg)
-{
-	struct export_push *p = arg;
-	size_t at = answer_kept(p);
-
-	memcpy(p->answer + at, data, BASE_MIN(size * n, EXPORT_PUSH_ANSWER - at));
-	p->answer_bytes += size * n;
-	if (p->answer_bytes > ANSWER_MAX)
-		return 0;
-	return size * n;
-}
 
 /* Replaces characters of untrusted text that could control a terminal. */
 static void clean_text(char *text)
@@ -120,12 +64,11 @@ static void clean_text(char *text)
 			*text = ' ';
 }
 
-static int on_progress(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d)
+static bool is_over(void *arg)
 {
 	struct export_push *p = arg;
 	bool over;
 
-	(void)a, (void)b, (void)c, (void)d;
 	pthread_mutex_lock(&p->lock);
 	over = p->stop && base_now_ns() >= p->stop_ns;
 	pthread_mutex_unlock(&p->lock);
@@ -148,8 +91,8 @@ static uint64_t left_out(struct export_push *p, const struct body *b)
 
 	if (!p->o.taken)
 		return 0;
-	n = p->o.taken(p->o.taken_arg, b->data, b->bytes, p->answer, answer_kept(p), why,
-		       sizeof(why));
+	n = p->o.taken(p->o.taken_arg, b->data, b->bytes, p->answer.body ?: "", p->answer.bytes,
+		       why, sizeof(why));
 	n = BASE_MIN(n, b->items);
 	clean_text(why);
 	if (n || *why)
@@ -167,19 +110,15 @@ static enum export_push_outcome usual_outcome(const struct export_push *p, long 
 }
 
 /* Asks the hooks what the answer means. *at_once: retry in another form without a pause. */
-static enum export_push_outcome judge_answer(struct export_push *p, CURL *curl,
-					     const struct export_push_try *t, long status,
+static enum export_push_outcome judge_answer(struct export_push *p, const struct export_push_try *t,
 					     uint64_t *rejected, bool *at_once)
 {
 	const struct export_push_hooks *h = &p->o.hooks;
-	enum export_push_outcome is = usual_outcome(p, status), say;
-	int64_t number[EXPORT_PUSH_NUMBERS];
+	enum export_push_outcome is = usual_outcome(p, p->answer.status), say;
 
 	if (!h->judge)
 		return is;
-	for (int i = 0; i < EXPORT_PUSH_NUMBERS; i++)
-		number[i] = h->numbers[i] ? number_in(curl, h->numbers[i]) : -1;
-	say = h->judge(h->arg, t, status, number, is, rejected);
+	say = h->judge(h->arg, t, p->answer.status, p->answer.numbers, is, rejected);
 	*at_once = say == EXPORT_PUSH_AGAIN && is != say;
 	return say;
 }
@@ -193,62 +132,50 @@ struct result {
 static enum export_push_outcome post_body(struct export_push *p, const struct export_push_try *t,
 					  struct result *to)
 {
-	enum export_push_outcome outcome = EXPORT_PUSH_AGAIN;
-	struct curl_slist *headers = NULL;
-	curl_off_t retry_after = 0;
-	long status = 0;
-	CURLcode code = CURLE_OUT_OF_MEMORY;
-	struct http_outgoing r = {0};
-	char detail[CURL_ERROR_SIZE] = "";
-	int shown;
-	/*
-	 * Use a new handle per try: libcurl 7.88.1 of Debian 12 would use a freed header of the
-	 * previous answer if the first header of the new one begins with a blank (headers.c,
-	 * prevhead).
-	 */
-	CURL *curl = curl_easy_duphandle(p->pattern);
+	static const size_t causes[] = {
+		[HTTP_FETCH_CONNECT] = offsetof(struct export_push_stats, errors_connect),
+		[HTTP_FETCH_TIMEOUT] = offsetof(struct export_push_stats, errors_timeout),
+		[HTTP_FETCH_TOO_LONG] = offsetof(struct export_push_stats, errors_connect),
+		[HTTP_FETCH_MEMORY] = offsetof(struct export_push_stats, errors_connect),
+		[HTTP_FETCH_SECRET] = offsetof(struct export_push_stats, errors_secret),
+	};
+	const char *headers[HEADERS_MAX + 1] = {0};
+	struct http_fetch f = {.client = p->client,
+			       .url = p->url,
+			       .headers = headers,
+			       .body = t->send,
+			       .body_bytes = t->send_bytes,
+			       .timeout_ns = p->o.timeout_ns,
+			       .most = EXPORT_PUSH_ANSWER,
+			       .cut = true,
+			       .keep = true,
+			       .stop = is_over,
+			       .stop_arg = p};
+	enum export_push_outcome outcome;
+	enum http_fetch_error error;
 
-	p->answer_bytes = 0;
-	p->retry_after_ns = 0;
-	to->cause = offsetof(struct export_push_stats, errors_connect);
-	if (t->replace)
-		headers = headers_with(p->headers, t->replace);
-	if (curl && (!t->replace || headers)) {
-		if (http_client_apply(p->client, curl, p->url, headers ?: p->headers, &r, to->why,
-				      sizeof(to->why))) {
-			to->cause = offsetof(struct export_push_stats, errors_secret);
-			goto out;
-		}
-		curl_easy_setopt(curl, CURLOPT_SHARE, p->share);
-		curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, detail);
-		curl_easy_setopt(curl, CURLOPT_POSTFIELDS, t->send);
-		curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)t->send_bytes);
-		code = curl_easy_perform(curl);
-		curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
-		curl_easy_getinfo(curl, CURLINFO_RETRY_AFTER, &retry_after);
+	for (size_t i = 0; p->headers[i]; i++) {
+		const char *const *r = t->replace;
+
+		while (r && *r && !same_name(*r, p->headers[i]))
+			r++;
+		headers[i] = r && *r ? *r : p->headers[i];
 	}
-	/* An answer that was cut off because of its length still has a valid status. */
-	if (code == CURLE_OPERATION_TIMEDOUT)
-		to->cause = offsetof(struct export_push_stats, errors_timeout);
-	if (code != CURLE_OK && !(code == CURLE_WRITE_ERROR && status)) {
-		snprintf(to->why, sizeof(to->why), "%s",
-			 http_client_tls_error(code, detail) ?: curl_easy_strerror(code));
-		clean_text(to->why);
-		goto out;
+	memcpy(f.numbers, p->o.hooks.numbers, sizeof(f.numbers));
+	error = http_fetch(&f, &p->answer);
+	if (error) {
+		to->cause = causes[error];
+		snprintf(to->why, sizeof(to->why), "%.159s", p->answer.why);
+		p->answer.retry_after_s = 0;
+		return EXPORT_PUSH_AGAIN;
 	}
-	outcome = judge_answer(p, curl, t, status, &to->rejected, &to->at_once);
+	outcome = judge_answer(p, t, &to->rejected, &to->at_once);
 	if (outcome == EXPORT_PUSH_DONE)
-		goto out;
-	shown = (int)BASE_MIN(p->answer_bytes, ANSWER_SHOWN);
-	snprintf(to->why, sizeof(to->why), "HTTP %ld %.*s", status, shown, p->answer);
+		return outcome;
+	snprintf(to->why, sizeof(to->why), "HTTP %ld %.*s", p->answer.status,
+		 (int)BASE_MIN(p->answer.bytes, ANSWER_SHOWN), p->answer.body ?: "");
 	clean_text(to->why);
 	to->cause = offsetof(struct export_push_stats, errors_status);
-	if (retry_after > 0)
-		p->retry_after_ns = BASE_MIN((uint64_t)retry_after, RETRY_AFTER_MAX) * SECOND_NS;
-out:
-	curl_easy_cleanup(curl);
-	http_client_done(&r);
-	curl_slist_free_all(headers);
 	return outcome;
 }
 
@@ -365,7 +292,8 @@ static void note_outcome(struct export_push *p, enum export_push_outcome outcome
 /* Waits before a retry. Needs the lock, which is released meanwhile. */
 static void pause_for(struct export_push *p, uint64_t *pause)
 {
-	uint64_t now = base_now_ns(), until = BASE_MAX(p->retry_after_ns, *pause);
+	const uint64_t asked = BASE_MIN(p->answer.retry_after_s, RETRY_AFTER_MAX) * SECOND_NS;
+	uint64_t now = base_now_ns(), until = BASE_MAX(asked, *pause);
 
 	until = now + BASE_MIN(until, p->o.pause_max_ns);
 	*pause = BASE_MIN(*pause * 2, p->o.pause_max_ns);
@@ -505,56 +433,25 @@ void export_push_stats(struct export_push *p, struct export_push_stats *out)
 
 /* ---- start and end ---- */
 
-static void curl_start(void)
-{
-	curl_global_init(CURL_GLOBAL_DEFAULT);
-}
-
-static bool add_header(struct export_push *p, const char *header)
-{
-	struct curl_slist *to = curl_slist_append(p->headers, header);
-
-	if (to)
-		p->headers = to;
-	return to != NULL;
-}
-
 static int prepare_headers(struct export_push *p)
 {
-	char type[128];
-	bool good;
+	size_t n = 0;
 
-	snprintf(type, sizeof(type), "Content-Type: %s", p->o.content_type);
-	/*
-	 * Send an empty "Expect:", because a receiver that ignores it would delay each body by a
-	 * second.
-	 */
-	good = add_header(p, type) && add_header(p, "Expect:");
-	for (const char *const *h = p->o.headers; h && *h; h++)
-		good = good && add_header(p, *h);
-	p->pattern = curl_easy_init();
-	p->share = curl_share_init();
-	if (!good || !p->pattern || !p->share ||
-	    curl_share_setopt(p->share, CURLSHOPT_SHARE, CURL_LOCK_DATA_CONNECT))
-		return -ENOMEM;
-	curl_easy_setopt(p->pattern, CURLOPT_NOSIGNAL, 1l);
-	curl_easy_setopt(p->pattern, CURLOPT_POST, 1l);
-	curl_easy_setopt(p->pattern, CURLOPT_USERAGENT, "sidelight/" SL_VERSION_STRING);
-	curl_easy_setopt(p->pattern, CURLOPT_FOLLOWLOCATION, 0l);
-	curl_easy_setopt(p->pattern, CURLOPT_TIMEOUT_MS, (long)(p->o.timeout_ns / 1000000u));
-	curl_easy_setopt(p->pattern, CURLOPT_WRITEFUNCTION, on_answer);
-	curl_easy_setopt(p->pattern, CURLOPT_WRITEDATA, p);
-	curl_easy_setopt(p->pattern, CURLOPT_NOPROGRESS, 0l);
-	curl_easy_setopt(p->pattern, CURLOPT_XFERINFOFUNCTION, on_progress);
-	curl_easy_setopt(p->pattern, CURLOPT_XFERINFODATA, p);
-	return curl_easy_setopt(p->pattern, CURLOPT_PROTOCOLS_STR, "http,https") ? -EINVAL : 0;
+	snprintf(p->content_type, sizeof(p->content_type), "Content-Type: %s", p->o.content_type);
+	p->headers[n++] = p->content_type;
+	/* An empty "Expect:", as a receiver that ignores it would cost a second per body. */
+	p->headers[n++] = "Expect:";
+	for (const char *const *h = p->o.headers; h && *h; h++) {
+		if (n == HEADERS_MAX)
+			return -E2BIG;
+		p->headers[n++] = *h;
+	}
+	return 0;
 }
 
 static void release_push(struct export_push *p)
 {
-	curl_easy_cleanup(p->pattern);
-	curl_share_cleanup(p->share);
-	curl_slist_free_all(p->headers);
+	free(p->answer.body);
 	pthread_cond_destroy(&p->wake);
 	pthread_mutex_destroy(&p->lock);
 	http_client_close(p->client);
@@ -572,13 +469,11 @@ static void init_lock(struct export_push *p)
 struct export_push *export_push_new(const struct export_push_opts *opts, char *error,
 				    size_t error_bytes)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct export_push *p = calloc(1, sizeof(*p));
 	struct export_push_opts *o;
 	char why[256] = "";
 	int err = -ENOMEM;
 
-	pthread_once(&once, curl_start);
 	if (!p)
 		goto fail;
 	init_lock(p);

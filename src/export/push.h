@@ -42,7 +42,7 @@ struct export_push_try {
 	uint64_t expected;
 };
 
-#define EXPORT_PUSH_NUMBERS 3
+#define EXPORT_PUSH_NUMBERS 3 /* HTTP_FETCH_NUMBERS */
 
 enum export_push_outcome { EXPORT_PUSH_DONE, EXPORT_PUSH_AGAIN, EXPORT_PUSH_NEVER };
 

@@ -73,11 +73,8 @@ static void put_field(struct export_remote_v2 *v, struct buffer *b, unsigned int
 
 static void forget_symbols(struct export_remote_v2 *v)
 {
-	for (size_t i = 0; i < v->symbols.buckets; i++)
-		for (struct base_node *n = v->symbols.bucket[i], *next; n; n = next) {
-			next = n->next;
-			free(n);
-		}
+	BASE_TABLE_EACH(&v->symbols, n)
+		free(n);
 	base_table_free(&v->symbols);
 }
 

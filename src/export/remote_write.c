@@ -52,7 +52,7 @@ struct export_remote_meta {
  * bytes[].
  */
 #define REQUEST_MAGIC 0x31575253u /* "SRW1" */
-struct request {
+struct queued_request {
 	uint32_t magic;
 	uint32_t bytes[2]; /* compressed sizes of versions 1.0 and 2.0; 0: not encoded */
 	uint32_t items_2;  /* number of items that a receiver of 2.0 should report */
@@ -344,7 +344,7 @@ static uint32_t pack_request(const uint8_t *from, size_t bytes, uint8_t *to)
 /* Builds the body to be queued, with each version that may be sent. NULL: out of memory. */
 static uint8_t *make_body(struct export_remote_write *w, size_t *bytes)
 {
-	struct request r = {.magic = REQUEST_MAGIC};
+	struct queued_request r = {.magic = REQUEST_MAGIC};
 	uint64_t items = 0;
 	size_t bytes_2 = 0;
 	uint8_t *plain_2 = w->v2 ? export_remote_v2_take(w->v2, &bytes_2, &items) : NULL;
@@ -390,7 +390,7 @@ void export_remote_write_flush(struct export_remote_write *w)
 }
 
 /*
- * Starts n bytes of a series in the request. In version 2.0 a series may occur only once per
+ * Starts n bytes of a series in the request. Version 2.0 allows each series only once per
  * request; a series that was already completed therefore starts a new request. Returns false if out
  * of memory.
  */
@@ -680,7 +680,7 @@ void export_remote_write_follow(struct export_remote_write *w, struct export_rem
 /* ---- start and end ---- */
 
 /* Reads the header of a queued body, which may have been damaged on disk. */
-static bool read_request(const void *body, size_t bytes, struct request *r)
+static bool read_request(const void *body, size_t bytes, struct queued_request *r)
 {
 	if (bytes < sizeof(*r))
 		return false;
@@ -701,7 +701,7 @@ static bool make_request(void *arg, struct export_push_try *t)
 		"Content-Type: application/x-protobuf;proto=io.prometheus.write.v2.Request",
 		"X-Prometheus-Remote-Write-Version: 2.0.0", NULL};
 	struct export_remote_write *w = arg;
-	struct request r;
+	struct queued_request r;
 
 	if (!read_request(t->body, t->bytes, &r))
 		return false;
@@ -724,7 +724,7 @@ static enum export_push_outcome judge_answer(void *arg, const struct export_push
 	struct export_remote_write *w = arg;
 	const bool says = n[0] >= 0;
 	uint64_t written = 0;
-	struct request r;
+	struct queued_request r;
 
 	if (t->form != 2 || usual == EXPORT_PUSH_AGAIN)
 		return usual;
@@ -813,14 +813,6 @@ fail:
 	return NULL;
 }
 
-struct export_remote_write *export_remote_write_new(const char *url, size_t batch_samples,
-						    char *error, size_t error_bytes)
-{
-	return export_remote_write_open(
-		&(struct export_remote_opts){.url = url, .batch_samples = batch_samples}, error,
-		error_bytes);
-}
-
 bool export_remote_write_busy(struct export_remote_write *w)
 {
 	return export_push_busy(w->push);
@@ -848,11 +840,8 @@ void export_remote_write_free(struct export_remote_write *w, uint64_t linger_ns)
 		return;
 	export_remote_write_flush(w);
 	export_push_free(w->push, linger_ns);
-	for (size_t i = 0; i < w->metas.buckets; i++)
-		for (struct base_node *n = w->metas.bucket[i], *next; n; n = next) {
-			next = n->next;
-			free(n);
-		}
+	BASE_TABLE_EACH(&w->metas, n)
+		free(n);
 	base_table_free(&w->metas);
 	export_remote_v2_free(w->v2);
 	free(w->at);

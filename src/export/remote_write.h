@@ -96,9 +96,6 @@ struct export_remote_opts {
 /* Returns NULL with errno and one line in error. */
 struct export_remote_write *export_remote_write_open(const struct export_remote_opts *opts,
 						     char *error, size_t error_bytes);
-/* Like export_remote_write_open(), with version 1.0 and the queue in memory. */
-struct export_remote_write *export_remote_write_new(const char *url, size_t batch_samples,
-						    char *error, size_t error_bytes);
 /*
  * Returns the metadata of a family, to be set in its series; valid until w is freed. NULL: version
  * 1.0, out of memory, or more than EXPORT_REMOTE_METAS families.

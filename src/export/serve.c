@@ -119,7 +119,8 @@ enum export_format export_format_negotiate(const char *accept)
 	return best;
 }
 
-bool export_format_takes_utf8(const char *accept)
+/* Whether the client accepts UTF-8 names: "escaping=allow-utf-8", as sent by Prometheus 3. */
+static bool takes_utf8(const char *accept)
 {
 	bool takes = false;
 
@@ -155,7 +156,7 @@ static void on_scrape(struct http_request *req, void *arg)
 {
 	const char *accept = http_header(req, "Accept");
 	enum export_format format = export_format_negotiate(accept);
-	const bool utf8 = export_format_takes_utf8(accept);
+	const bool utf8 = takes_utf8(accept);
 	struct export_render *r = export_render_new(arg, format, utf8);
 
 	if (!r) {

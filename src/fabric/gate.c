@@ -121,8 +121,8 @@ const char *fabric_gate_why(const struct fabric_verbs_refusal *r)
 		{ENOSPC, "refused: no queue pair of the agent is free"},
 		{EDQUOT, "refused: this address has used up its share of the agent's queue pairs"},
 		{EOPNOTSUPP, "the agent does not accept verdicts"},
-		{ENOKEY, "refused: the agent requires a secret: set --rdma-secret"},
-		{EKEYREJECTED, "refused: the agent has a different secret"},
+		{ENOKEY, "refused: the agent requires a secret: give --rdma-secret"},
+		{EKEYREJECTED, "refused: the agent has another secret"},
 		{EBUSY, "refused: too many connections at a time"},
 		{0, "refused: the challenge was answered too late"},
 	};

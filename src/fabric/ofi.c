@@ -246,7 +246,7 @@ static void handle_established(struct fabric_ofi *o, uint64_t now_ns, const uint
 	    !fabric_auth_welcome_fits(o->base.opts.secret, o->base.opts.secret_bytes, &o->request,
 				      0, &w)) {
 		give_up(o, now_ns,
-			"the agent did not prove the secret: set --rdma-secret there, too");
+			"the agent did not prove the secret: give it --rdma-secret, too");
 		return;
 	}
 	/* Register only now: an unreachable host then costs no registration per attempt. */

@@ -26,7 +26,7 @@ struct fabric_ofi_conn {
 	uint64_t accepted_ns, connected_ns;
 	struct fabric_ofi_notices *notices; /* messages of a notifier; NULL for a reader */
 	int fd;				    /* socket of the connection; -1: not found yet */
-	uint64_t sent;			    /* bytes sent on the socket, as last counted */
+	uint64_t sent;			    /* bytes sent on the socket when last counted */
 };
 
 /* A message that a notifier may have in flight. */

@@ -156,7 +156,7 @@ static void handle_established(struct fabric_verbs *v, uint64_t now_ns,
 	    !fabric_auth_welcome_fits(v->base.opts.secret, v->base.opts.secret_bytes, &v->request,
 				      v->dial.id->qp->qp_num, w)) {
 		give_up(v, now_ns,
-			"the agent did not prove the secret: set --rdma-secret there, too");
+			"the agent did not prove the secret: give it --rdma-secret, too");
 		return;
 	}
 	if (v->base.opts.notify && (!hello->board_addr || !hello->board_rkey)) {

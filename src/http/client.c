@@ -3,12 +3,14 @@
 
 #include <errno.h>
 #include <gnutls/gnutls.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "base/base.h"
+#include "base/grow.h"
 #include "base/secret.h"
 #include "base/yaml.h"
 #include "http/files.h"
@@ -28,10 +30,11 @@ struct http_client {
 	const char *username, *type, *server_name, *proxy, *no_proxy;
 	char *username_file, *password_file, *credentials_file;
 	char *ca_file, *cert_file, *key_file;
-	bool has_settings, tls, skip_verify, proxy_of_environment, http2;
+	bool has_settings, skip_verify, proxy_of_environment, http2;
 	int min_version, max_version; /* indices into versions[]; -1: not set */
 	struct header *headers;
 	size_t header_count;
+	CURLSH *share; /* connections kept open, or NULL */
 };
 
 static const char *const versions[] = {"TLS10", "TLS11", "TLS12", "TLS13", NULL};
@@ -101,7 +104,6 @@ static void read_tls(struct http_client *c, base_yaml_node tls)
 		"min_version", "max_version", NULL};
 	struct base_yaml *y = c->yaml;
 
-	c->tls = tls;
 	if (!tls || !base_yaml_mapping(y, tls, keys))
 		return;
 	c->ca_file = file_of(c, tls, "ca_file");
@@ -302,11 +304,6 @@ struct http_client *http_client_open(const char *path, char *error, size_t bytes
 	return c;
 }
 
-bool http_client_tls(const struct http_client *c)
-{
-	return c->tls;
-}
-
 void http_client_close(struct http_client *c)
 {
 	if (!c)
@@ -314,6 +311,7 @@ void http_client_close(struct http_client *c)
 	for (size_t i = 0; i < c->header_count; i++)
 		free(c->headers[i].path);
 	free(c->headers);
+	curl_share_cleanup(c->share);
 	free(c->username_file);
 	free(c->password_file);
 	free(c->credentials_file);
@@ -569,4 +567,188 @@ int http_client_url(const char *url, char *error, size_t bytes)
 	curl_free(password);
 	curl_url_cleanup(u);
 	return err;
+}
+
+/* ---- one request ---- */
+
+#define HEADERS_MAX (64u << 10)
+#define CUT_MAX	    (1u << 20) /* a truncated answer is read up to here */
+
+/* A request under way. */
+struct fetch_state {
+	const struct http_fetch *f;
+	struct http_fetched *to;
+	size_t header_bytes, body_bytes;
+	bool too_long;
+};
+
+/* Counts bytes after decompression, so that a small body cannot become a large one unnoticed. */
+static size_t take_body(char *data, size_t size, size_t n, void *arg)
+{
+	struct fetch_state *r = arg;
+	struct http_fetched *to = r->to;
+	size_t kept = BASE_MIN(size * n, r->f->most - to->bytes);
+
+	r->body_bytes += size * n;
+	r->too_long |= r->body_bytes > (r->f->cut ? BASE_MAX(r->f->most, CUT_MAX) : r->f->most);
+	if (r->too_long || !base_grow(&to->body, &to->room, to->bytes + kept + 1, 1))
+		return 0;
+	memcpy(to->body + to->bytes, data, kept);
+	to->bytes += kept;
+	to->body[to->bytes] = 0;
+	return size * n;
+}
+
+static size_t take_header(char *data, size_t size, size_t n, void *arg)
+{
+	struct fetch_state *r = arg;
+
+	(void)data;
+	r->header_bytes += size * n;
+	r->too_long |= r->header_bytes > HEADERS_MAX;
+	return r->header_bytes > HEADERS_MAX ? 0 : size * n;
+}
+
+static int ask_to_stop(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d)
+{
+	const struct http_fetch *f = ((struct fetch_state *)arg)->f;
+
+	(void)a, (void)b, (void)c, (void)d;
+	return f->stop && f->stop(f->stop_arg);
+}
+
+static int64_t number_in(CURL *curl, const char *name)
+{
+	struct curl_header *h;
+	char *end;
+	long long v;
+
+	if (!name || curl_easy_header(curl, name, 0, CURLH_HEADER, -1, &h) != CURLHE_OK)
+		return -1;
+	errno = 0;
+	v = strtoll(h->value, &end, 10);
+	return errno || end == h->value || *end || v < 0 ? -1 : v;
+}
+
+static void set_request(CURL *curl, struct fetch_state *r)
+{
+	const struct http_fetch *f = r->f;
+
+	curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1l);
+	curl_easy_setopt(curl, CURLOPT_USERAGENT, "sidelight/" SL_VERSION_STRING);
+	curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
+	curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 0l);
+	curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)(f->timeout_ns / 1000000));
+	curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, take_body);
+	curl_easy_setopt(curl, CURLOPT_WRITEDATA, r);
+	curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, take_header);
+	curl_easy_setopt(curl, CURLOPT_HEADERDATA, r);
+	curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0l);
+	curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, ask_to_stop);
+	curl_easy_setopt(curl, CURLOPT_XFERINFODATA, r);
+	if (f->gzip)
+		curl_easy_setopt(curl, CURLOPT_ACCEPT_ENCODING, "gzip");
+	if (f->direct)
+		curl_easy_setopt(curl, CURLOPT_NOPROXY, "*");
+	if (f->unix_socket)
+		curl_easy_setopt(curl, CURLOPT_UNIX_SOCKET_PATH, f->unix_socket);
+	if (f->body || (f->method && strcmp(f->method, "GET"))) {
+		curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)f->body_bytes);
+		curl_easy_setopt(curl, CURLOPT_POSTFIELDS, f->body ?: "");
+	}
+	if (f->method)
+		curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, f->method);
+}
+
+/* Keeps the client's connections open. */
+static void keep_connections(struct http_client *c, CURL *curl)
+{
+	if (!c->share) {
+		c->share = curl_share_init();
+		if (c->share)
+			curl_share_setopt(c->share, CURLSHOPT_SHARE, CURL_LOCK_DATA_CONNECT);
+	}
+	curl_easy_setopt(curl, CURLOPT_SHARE, c->share);
+}
+
+/* Untrusted text: blanks out what could control a terminal. */
+static void clean_text(char *text)
+{
+	for (; *text; text++)
+		if (*text < 32 || *text > 126)
+			*text = ' ';
+}
+
+static enum http_fetch_error perform(CURL *curl, struct fetch_state *r)
+{
+	char detail[CURL_ERROR_SIZE] = "", *type = NULL;
+	struct http_fetched *to = r->to;
+	curl_off_t retry_after = 0;
+	CURLcode code;
+
+	curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, detail);
+	code = curl_easy_perform(curl);
+	curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &to->status);
+	curl_easy_getinfo(curl, CURLINFO_RETRY_AFTER, &retry_after);
+	curl_easy_getinfo(curl, CURLINFO_CONTENT_TYPE, &type);
+	to->retry_after_s = retry_after > 0 ? (uint64_t)retry_after : 0;
+	snprintf(to->type, sizeof(to->type), "%s", type ?: "");
+	for (int i = 0; i < HTTP_FETCH_NUMBERS; i++)
+		to->numbers[i] = number_in(curl, r->f->numbers[i]);
+	/* A truncated answer still has a status. */
+	if (code == CURLE_OK || (r->too_long && r->f->cut && to->status))
+		return HTTP_FETCH_OK;
+	snprintf(to->why, sizeof(to->why), "%s",
+		 r->too_long			  ? "the answer is too long"
+		 : code == CURLE_OPERATION_TIMEDOUT ? "the answer took too long"
+						    : http_client_tls_error(code, detail)
+							      ?: curl_easy_strerror(code));
+	clean_text(to->why);
+	return r->too_long						  ? HTTP_FETCH_TOO_LONG
+	       : code == CURLE_OPERATION_TIMEDOUT			  ? HTTP_FETCH_TIMEOUT
+	       : code == CURLE_OUT_OF_MEMORY || code == CURLE_WRITE_ERROR ? HTTP_FETCH_MEMORY
+									  : HTTP_FETCH_CONNECT;
+}
+
+static void start_curl(void)
+{
+	curl_global_init(CURL_GLOBAL_DEFAULT);
+}
+
+enum http_fetch_error http_fetch(const struct http_fetch *f, struct http_fetched *to)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	/*
+	 * A new handle per request: libcurl 7.88.1 of Debian 12 would use a freed header of the
+	 * previous answer if the first header of this one begins with a blank (headers.c,
+	 * prevhead).
+	 */
+	CURL *curl = (pthread_once(&once, start_curl), curl_easy_init());
+	struct fetch_state r = {.f = f, .to = to};
+	struct http_outgoing outgoing = {0};
+	struct curl_slist *headers = NULL;
+	enum http_fetch_error error = HTTP_FETCH_MEMORY;
+	int err = curl ? 0 : -ENOMEM;
+
+	to->bytes = 0;
+	to->status = 0;
+	snprintf(to->why, sizeof(to->why), "out of memory");
+	for (size_t i = 0; !err && f->headers && f->headers[i]; i++)
+		err = add_line(&headers, f->headers[i], "", "");
+	if (!err) {
+		set_request(curl, &r);
+		err = http_client_apply(f->client, curl, f->url, headers, &outgoing, to->why,
+					sizeof(to->why));
+		error = err && err != -ENOMEM ? HTTP_FETCH_SECRET : error;
+	}
+	if (!err) {
+		if (f->keep && f->client)
+			keep_connections(f->client, curl);
+		error = perform(curl, &r);
+	}
+	curl_easy_cleanup(curl);
+	http_client_done(&outgoing);
+	curl_slist_free_all(headers);
+	return error;
 }

@@ -10,6 +10,7 @@
 #include <curl/curl.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct http_client;
 
@@ -24,8 +25,6 @@ struct http_client *http_client_open(const char *path, char *error, size_t bytes
  */
 struct http_client *http_client_of(const char *credentials_file, const char *ca_file);
 void http_client_close(struct http_client *c);
-/* Whether the file has a tls_config, even an empty one. */
-bool http_client_tls(const struct http_client *c);
 /* Memory that a request needs until it is complete. */
 struct http_outgoing {
 	struct curl_slist *headers, *connect_to;
@@ -49,5 +48,51 @@ const char *http_client_tls_error(CURLcode code, const char *detail);
  * error, which does not quote a URL that contains a password.
  */
 int http_client_url(const char *url, char *error, size_t bytes);
+
+/* ---- one request ---- */
+
+#define HTTP_FETCH_NUMBERS 3
+
+/* Redirects are not followed: they could take secrets elsewhere. */
+struct http_fetch {
+	struct http_client *client; /* or NULL */
+	const char *url;
+	const char *method;	    /* NULL: GET, or POST with a body */
+	const char *const *headers; /* "Name: value", ended by NULL; or NULL */
+	const void *body;	    /* or NULL */
+	size_t body_bytes;
+	uint64_t timeout_ns;
+	size_t most; /* bytes of the answer, after decompression */
+	bool cut;    /* truncate a longer answer instead of failing */
+	bool keep;   /* keep the connection for the client's next request: of one thread */
+	bool gzip;   /* accept a compressed answer */
+	bool direct; /* use no proxy */
+	const char *unix_socket; /* connect to this socket, not to the URL's host; or NULL */
+	const char *numbers[HTTP_FETCH_NUMBERS]; /* headers of the answer that hold numbers */
+	bool (*stop)(void *arg);		 /* true: give up; or NULL */
+	void *stop_arg;
+};
+
+enum http_fetch_error {
+	HTTP_FETCH_OK,
+	HTTP_FETCH_CONNECT, /* no connection, a broken one, or it was stopped */
+	HTTP_FETCH_TIMEOUT,
+	HTTP_FETCH_TOO_LONG,
+	HTTP_FETCH_MEMORY,
+	HTTP_FETCH_SECRET, /* a secret could not be read */
+};
+
+/* An answer; untrusted. Zero before the first request; its memory serves the next one as well. */
+struct http_fetched {
+	char *body; /* with a NUL behind; NULL: none */
+	size_t bytes, room;
+	long status;
+	char type[64]; /* Content-Type */
+	uint64_t retry_after_s;
+	int64_t numbers[HTTP_FETCH_NUMBERS]; /* -1: no such header, or no number */
+	char why[256];			     /* one line, if there is an error */
+};
+
+enum http_fetch_error http_fetch(const struct http_fetch *f, struct http_fetched *to);
 
 #endif

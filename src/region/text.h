@@ -9,8 +9,9 @@
 #include "region/decode.h"
 
 bool region_text_metric_name(const char *s, size_t bytes); /* accepts [a-zA-Z_:][a-zA-Z0-9_:]* */
-bool region_text_name_utf8(const char *s, size_t bytes);   /* for kinds from SL_KIND_SUMMARY on */
-bool region_text_unit(const char *s, size_t bytes);	   /* accepts [a-zA-Z0-9_:]* */
+/* accepts any UTF-8, for kinds from SL_KIND_SUMMARY on */
+bool region_text_name_utf8(const char *s, size_t bytes);
+bool region_text_unit(const char *s, size_t bytes); /* accepts [a-zA-Z0-9_:]* */
 /* accepts [a-zA-Z_][a-zA-Z0-9_]*, but not "__..." */
 bool region_text_label_key(const char *s, size_t bytes);
 

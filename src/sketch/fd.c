@@ -11,6 +11,18 @@
 #include "sketch/hash.h"
 
 /*
+ * The vector instructions of this CPU. Each kernel is written once in C over a fixed number of
+ * lanes and compiled per level. The folder is compiled without contraction of a * b + c, so all
+ * levels give the same bits.
+ */
+enum vector_level {
+	VECTOR_PORTABLE, /* the compiler's default target */
+	VECTOR_AVX2,
+	VECTOR_AVX512,
+	VECTOR_LEVELS
+};
+
+/*
  * Rows 0..rank-1 are directions: unit vectors with their weights in sigma[]. Rows l..l+fresh-1 are
  * raw rows since the last factorisation. Rows in between are zero with weight 0.
  */
@@ -20,7 +32,8 @@ struct sketch_fd {
 	uint32_t fresh; /* raw rows since the last factorisation, at most l */
 	uint32_t rank;
 	uint64_t count;
-	double shrunk, energy; /* energy: excludes fresh rows */
+	double shrunk; /* the sum of what factorisations subtracted: the error bound */
+	double energy; /* without fresh rows */
 	void (*compress)(struct sketch_fd *fd);
 	double (*residual)(const struct sketch_fd *fd, uint32_t k, const float *row, float *out);
 	double *sigma;	/* 2 l weights; 1 for fresh rows */
@@ -74,31 +87,32 @@ struct sketch_fd {
 #undef SKETCH_TARGET
 #endif
 
-enum sketch_vector_level sketch_vector_best(void)
+static enum vector_level best_level(void)
 {
 #ifdef SKETCH_HAVE_X86_LEVELS
 	__builtin_cpu_init();
 	if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
 	    __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
 	    __builtin_cpu_supports("avx512cd"))
-		return SKETCH_VECTOR_AVX512;
+		return VECTOR_AVX512;
 	if (__builtin_cpu_supports("avx2"))
-		return SKETCH_VECTOR_AVX2;
+		return VECTOR_AVX2;
 #endif
-	return SKETCH_VECTOR_PORTABLE;
+	return VECTOR_PORTABLE;
 }
 
-int sketch_fd_set_level(struct sketch_fd *fd, enum sketch_vector_level level)
+/* -EINVAL if the CPU lacks the level. */
+static int set_level(struct sketch_fd *fd, enum vector_level level)
 {
-	if ((int)level < 0 || level > sketch_vector_best())
+	if ((int)level < 0 || level > best_level())
 		return -EINVAL;
 	fd->compress = compress_portable;
 	fd->residual = residual_portable;
 #ifdef SKETCH_HAVE_X86_LEVELS
-	if (level == SKETCH_VECTOR_AVX2) {
+	if (level == VECTOR_AVX2) {
 		fd->compress = compress_avx2;
 		fd->residual = residual_avx2;
-	} else if (level == SKETCH_VECTOR_AVX512) {
+	} else if (level == VECTOR_AVX512) {
 		fd->compress = compress_avx512;
 		fd->residual = residual_avx512;
 	}
@@ -139,7 +153,7 @@ struct sketch_fd *sketch_fd_new(uint32_t rows_l, uint32_t dims_d)
 	fd->row = (float *)(fd->turned + (size_t)rows_l * stride);
 	for (uint32_t i = rows_l; i < n; i++)
 		fd->sigma[i] = 1;
-	sketch_fd_set_level(fd, sketch_vector_best());
+	set_level(fd, best_level());
 	return fd;
 }
 
@@ -165,22 +179,8 @@ uint32_t sketch_fd_rank(const struct sketch_fd *fd)
 	return fd->rank;
 }
 
-double sketch_fd_sigma(const struct sketch_fd *fd, uint32_t i)
-{
-	return i < fd->rank ? fd->sigma[i] : 0;
-}
-
-double sketch_fd_shrunk(const struct sketch_fd *fd)
-{
-	return fd->shrunk;
-}
-
-uint64_t sketch_fd_count(const struct sketch_fd *fd)
-{
-	return fd->count;
-}
-
-double sketch_fd_energy(const struct sketch_fd *fd)
+/* |A|_F^2 of all rows. */
+static double sum_energy(const struct sketch_fd *fd)
 {
 	double energy = fd->energy;
 
@@ -193,12 +193,7 @@ double sketch_fd_energy(const struct sketch_fd *fd)
 	return energy;
 }
 
-void sketch_fd_compress(struct sketch_fd *fd)
-{
-	fd->compress(fd);
-}
-
-/* Adds a row and its weight. */
+/* Adds a row with a weight. */
 static void append_row(struct sketch_fd *fd, const float *row, double weight)
 {
 	memcpy(fd->row + (size_t)(fd->l + fd->fresh) * fd->stride, row, fd->d * sizeof(float));
@@ -227,16 +222,6 @@ int sketch_fd_update(struct sketch_fd *fd, const float *row)
 	return 0;
 }
 
-uint32_t sketch_fd_basis(const struct sketch_fd *fd, uint32_t k, float *out)
-{
-	if (k > fd->rank)
-		k = fd->rank;
-	for (uint32_t i = 0; i < k; i++)
-		memcpy(out + (size_t)i * fd->d, fd->row + (size_t)i * fd->stride,
-		       fd->d * sizeof(float));
-	return k;
-}
-
 double sketch_fd_residual(const struct sketch_fd *fd, uint32_t k, const float *row,
 			  float *residual_out)
 {
@@ -249,7 +234,7 @@ int sketch_fd_merge(struct sketch_fd *into, const struct sketch_fd *from)
 
 	if (into == from || into->d != from->d)
 		return -EINVAL;
-	energy = sketch_fd_energy(into) + sketch_fd_energy(from);
+	energy = sum_energy(into) + sum_energy(from);
 	for (uint32_t i = 0; i < from->l + from->fresh; i++)
 		if (i < from->rank || i >= from->l)
 			append_row(into, from->row + (size_t)i * from->stride, from->sigma[i]);

@@ -4,11 +4,12 @@
  * pass and 2l rows of memory. docs/sketches.md has the theorem, its sources, and the effect of
  * rounding. For the matrix A of all rows, the sketch B, every unit vector x and every k <= l,
  *
- * 0 <= |Ax|^2 - |Bx|^2 <= sketch_fd_shrunk() <= |A - A_k|_F^2 / (l + 1 - k),
+ *	0 <= |Ax|^2 - |Bx|^2 <= |A - A_k|_F^2 / (l + 1 - k),
  *
- * where A_k is the best approximation of rank k. Directions are f32 unit vectors and weights are
- * f64, so adding to a weight that is 2^24 times larger loses nothing. A sketch is not thread-safe.
- * Memory, about 16 l d + 64 l^2 bytes, is allocated at creation.
+ * where A_k is the best approximation of rank k. Directions are unit vectors in f32, weights are
+ * f64, so that adding to a weight that is 2^24 times larger loses nothing.
+ *
+ * A sketch is not thread-safe. Memory, about 16 l d + 64 l^2 bytes, is allocated at creation.
  */
 #ifndef SL_SKETCH_FD_H
 #define SL_SKETCH_FD_H
@@ -20,21 +21,6 @@
 #define SKETCH_FD_DIMS_MAX 16384u
 /* Limit of each entry, so that no sum overflows. */
 #define SKETCH_FD_LIMIT 1e18f
-
-/*
- * Vector instructions of this CPU. Each kernel is written once in C over a fixed number of lanes
- * and compiled for each level. The folder is compiled without contraction of a * b + c, so all
- * levels produce the same bits.
- */
-enum sketch_vector_level {
-	SKETCH_VECTOR_PORTABLE, /* default target of the compiler */
-	SKETCH_VECTOR_AVX2,
-	SKETCH_VECTOR_AVX512,
-	SKETCH_VECTOR_LEVELS
-};
-
-/* Returns the highest level that the CPU and the operating system support. */
-enum sketch_vector_level sketch_vector_best(void);
 
 struct sketch_fd;
 
@@ -52,35 +38,18 @@ uint32_t sketch_fd_dims(const struct sketch_fd *fd); /* d */
 int sketch_fd_update(struct sketch_fd *fd, const float *row);
 
 /*
- * Factorises now. Directions, weights and residuals are those of the last factorisation, up to l
- * rows behind; there are none before the first.
+ * Directions, weights and residuals are those of the last factorisation, up to l rows behind; there
+ * are none before the first.
  */
-void sketch_fd_compress(struct sketch_fd *fd);
 
 /* Returns the number of directions, 0 to l. */
 uint32_t sketch_fd_rank(const struct sketch_fd *fd);
 /*
- * Copies the first k directions by descending weight: out is k x d, row major, orthonormal to 1e-4
- * (1e-6 if the weights span less than three decades). Returns their number, min(k, rank).
- */
-uint32_t sketch_fd_basis(const struct sketch_fd *fd, uint32_t k, float *out);
-/* Returns the weight of direction i, a singular value of B. 0 for i >= rank. */
-double sketch_fd_sigma(const struct sketch_fd *fd, uint32_t i);
-
-/*
- * Computes the residual of a row (d floats) outside the first k directions, r = y - V^T V y. Writes
- * r to residual_out unless NULL (it may be row itself) and returns |r|; NaN if the row contains
- * NaN.
+ * The residual of a row (d floats) outside the first k directions, r = y - V^T V y. Writes r to
+ * residual_out unless NULL (it may be row itself) and returns |r|; NaN if the row has a NaN.
  */
 double sketch_fd_residual(const struct sketch_fd *fd, uint32_t k, const float *row,
 			  float *residual_out);
-
-/* Returns the sum of all subtractions by factorisations: the error bound above. */
-double sketch_fd_shrunk(const struct sketch_fd *fd);
-/* Returns |A|_F^2 of all rows. */
-double sketch_fd_energy(const struct sketch_fd *fd);
-/* Returns the number of rows added, including merged sketches. */
-uint64_t sketch_fd_count(const struct sketch_fd *fd);
 
 /*
  * Adds the rows of `from` (Ghashami et al., section 1.3). The bound then holds for all rows
@@ -98,8 +67,5 @@ int64_t sketch_fd_save(const struct sketch_fd *fd, void *buf, size_t bytes);
  * been saved; -EPROTONOSUPPORT: another version; -ENOMEM.
  */
 int sketch_fd_load(struct sketch_fd **out, const void *buf, size_t bytes);
-
-/* For tests and benchmarks: selects a lower vector level. -EINVAL if the CPU lacks it. */
-int sketch_fd_set_level(struct sketch_fd *fd, enum sketch_vector_level level);
 
 #endif

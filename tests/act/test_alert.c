@@ -66,6 +66,7 @@ static struct act_anomaly anomaly(void)
 		.instance = 0xabc,
 		.name = {.pod = "cart-0", .service = "cart", .kube_namespace = "shop"},
 		.begin_ns = T + 250000000,
+		.minute = T / (60 * S),
 		.last_ns = T + 250000000,
 		.findings = 1,
 		.peak = 3.5,
@@ -175,6 +176,7 @@ static void a_webhook_hears_each_begin_and_end_once(void **state)
 	act_alerts_poll(s, T + 500 * S, &out);
 	assert_int_equal(h.n, 1);
 	assert_string_equal(at(h.events[0], NULL, "event"), "anomaly.begin");
+	assert_string_equal(at(h.events[0], NULL, "id"), "0000000000000abc-29394906");
 	assert_true(json_is_null(json_object_get(
 		json_array_get(json_object_get(h.events[0], "blame"), 1), "value")));
 	a.end_ns = T + 600 * S;
@@ -182,6 +184,7 @@ static void a_webhook_hears_each_begin_and_end_once(void **state)
 	act_alerts_take(s, &a, &out);
 	assert_int_equal(h.n, 2);
 	assert_string_equal(at(h.events[1], NULL, "event"), "anomaly.end");
+	assert_string_equal(at(h.events[1], NULL, "id"), "0000000000000abc-29394906");
 	expect_version_4(h.events[0], "firing");
 	expect_version_4(h.events[1], "resolved");
 	assert_string_equal(at(h.events[0], NULL, "groupKey"), at(h.events[1], NULL, "groupKey"));

@@ -12,9 +12,9 @@ import unittest
 
 from support.analysis import System
 from support.http import request
-from support.process import skip, wait_until
+from support.process import skip, wait_until, workdir
 from support.prometheus import Prometheus, available
-from support.sidelight import EXE
+from support.sidelight import EXE, Collector
 
 POD, DEPLOY, BOARDS = sys.argv[2], sys.argv[3], sys.argv[4:]
 RULES = os.path.join(DEPLOY, 'rules.yml')
@@ -71,9 +71,40 @@ class Deploy(unittest.TestCase):
         if not shutil.which('promtool'):
             self.skipTest('no promtool')
         r = subprocess.run(['promtool', 'check', 'rules', RULES], capture_output=True, text=True,
-                           timeout=60)
+                           timeout=300)
         self.assertEqual(r.returncode, 0, r.stdout + r.stderr)
         self.assertIn(f'{len(rules())} rules found', r.stdout)
+
+    def test_rules_of_shards_fire_when_hosts_are_unread(self):
+        if not shutil.which('promtool'):
+            self.skipTest('no promtool')
+
+        def collector(i, known, read, list_hash):
+            labels = f'shard="{i}", shards="3", instance="{i}", job="sidelight"'
+            return [{'series': f'{name}, {labels}}}' if '{' in name else f'{name}{{{labels}}}', 'values': f'{value}x20'} for name, value in (
+                ('sidelight_discover_hosts{state="known"', known), ('sidelight_discover_hosts{state="read"', read),
+                ('sidelight_discover_hosts{state="refused"', 0), ('sidelight_discover_replicas', 2),
+                ('sidelight_discover_list_hash', list_hash))]
+
+        def test(*collectors, **alerts):
+            """The alerts that fire after ten minutes, with their value."""
+            return {'interval': '1m', 'input_series': sum((collector(i, *c) for i, c in collectors), []),
+                    'promql_expr_test': [], 'alert_rule_test': [
+                        {'eval_time': '10m', 'alertname': name, 'exp_alerts': [
+                            {'exp_labels': {'severity': 'warning', 'job': 'sidelight', 'shards': '3'},
+                             'exp_annotations': {'summary': text}} for text in alerts.get(name, [])]}
+                        for name in ('HostsUnread', 'HostListsDiffer')]}
+        unread, differ = '%d readers of hosts are missing among 3 shards: is a collector down?', \
+            'collectors of 3 shards discover different hosts: some may be read by none'
+        tests = [test((0, (6, 4, 7)), (1, (6, 5, 7)), (2, (6, 3, 7))),
+                 test((0, (6, 4, 7)), (2, (6, 3, 7)), HostsUnread=[unread % 5]),  # one is absent
+                 test((0, (6, 4, 7)), (1, (6, 3, 7)), (2, (6, 3, 7)), HostsUnread=[unread % 2]),  # beyond --max-hosts
+                 test((0, (2, 2, 7)), (1, (2, 1, 8)), (2, (2, 1, 7)), HostListsDiffer=[differ])]
+        path = f'{workdir()}/rules-test.yml'
+        with open(path, 'w') as f:  # JSON is YAML
+            json.dump({'rule_files': [os.path.abspath(RULES)], 'evaluation_interval': '1m', 'tests': tests}, f)
+        r = subprocess.run(['promtool', 'test', 'rules', path], capture_output=True, text=True, timeout=60)
+        self.assertEqual(r.returncode, 0, r.stdout + r.stderr)
 
     def test_every_panel_has_a_place_and_no_two_the_same(self):
         for board in dashboards().values():
@@ -90,7 +121,7 @@ class Deploy(unittest.TestCase):
     def test_every_expression_has_data(self):
         """Those of connections where eBPF is allowed: the scrapes themselves are connections."""
         probe = subprocess.run([EXE, 'tcp', 'probe', '--json'], capture_output=True,
-                               text=True, timeout=60)
+                               text=True, timeout=300)
         tcp = probe.returncode == 0
         if not tcp:
             print(f'SKIP: expressions of connections: {probe.stderr.strip()}', flush=True)
@@ -99,8 +130,10 @@ class Deploy(unittest.TestCase):
                 f.write(f'listen: {s.folder}/dta.sock\nstores:\n{STORES}')
             # No receiver listens in this test.
             s.collect('--webhook', 'http://127.0.0.1:9/', '--dta', f'{s.folder}/stores.yaml', '--trace-head', '0.1')
-            with Prometheus({'sidelight': (s.collector.address, '/metrics', {'honor_labels': True})}) as prometheus:
-                prometheus.scraped(['sidelight'])
+            with Collector([], '--discover', '/nowhere', '--shard', '0/2') as shard, \
+                    Prometheus({'sidelight': (s.collector.address, '/metrics', {'honor_labels': True}),
+                                'shards': (shard.address, '/metrics', {})}) as prometheus:
+                prometheus.scraped(['sidelight', 'shards'])
                 prometheus.at = None  # what comes later counts as well
                 for title, board in dashboards().items():
                     for where, expr, text in expressions(board):

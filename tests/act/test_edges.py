@@ -72,7 +72,7 @@ def main():
             os.rmdir(f)
     with open(os.path.join(recording, 'verdicts.csv')) as f:
         live = f.read()
-    p = subprocess.run([EXE, 'replay', recording, '--verdicts', '-'], capture_output=True, text=True, timeout=120)
+    p = subprocess.run([EXE, 'replay', recording, '--verdicts', '-'], capture_output=True, text=True, timeout=300)
     check(p.returncode == 0 and p.stdout == live, f'replayed: {p.stderr}')
     print(traces[0].strip())
 

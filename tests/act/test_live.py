@@ -83,7 +83,7 @@ class Test:
         # No trace is ever complete: what has to be known of one is known before.
         self.s.collect('--trace-linger', '1h', '--model', self.model, '--record', self.recording,
                        '--alert', self.r.url + '/api/v2/alerts', '--alert-config', self.r.alerts, '--webhook', self.r.url + '/hook',
-                       '--webhook-config', self.r.hook, '--link', 'http://page.example', '--shadow', 'mad',
+                       '--webhook-config', self.r.hook, '--link', 'http://page.example', '--shadow', 'threshold',
                        env={'CREDENTIALS_DIRECTORY': self.r.folder})
 
     def shot(self, name):
@@ -213,7 +213,7 @@ class Test:
         check(names[0] == 'TimeStamp' and 'shop_latency_seconds_p90' in names, names)
         check({len(x.split(',')) for x in lines} == {len(names)}, lines[0])
         result = subprocess.run([EXE, 'replay', self.recording, '--verdicts', '-'],
-                                     capture_output=True, text=True, timeout=60)
+                                     capture_output=True, text=True, timeout=300)
         check(result.returncode == 0, result.stderr)
         rows = [x.split(',') for x in result.stdout.splitlines()]
         check(rows[0][:4] == ['unix_s', 'pod', 'score', 'anomalous'], rows[0])
@@ -242,7 +242,7 @@ class Test:
         for path in (self.s.folder, os.path.join(self.s.folder, 'none', 'model')):
             result = subprocess.run(
                 [EXE, 'collect', '--agent', self.s.socket, '--listen', '127.0.0.1:0',
-                 '--analyse', '--model', path], capture_output=True, text=True, timeout=60)
+                 '--analyse', '--model', path], capture_output=True, text=True, timeout=300)
             check(result.returncode == 1 and path in result.stderr and
                   len(result.stderr.splitlines()) == 1, result)
 
@@ -253,7 +253,7 @@ def per_second(times):
 
 def models(path):
     return json.loads(subprocess.run([EXE, 'model', '--json', path], text=True,
-                                          stdout=subprocess.PIPE, timeout=60, check=True).stdout)
+                                          stdout=subprocess.PIPE, timeout=300, check=True).stdout)
 
 
 def main():

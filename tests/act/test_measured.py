@@ -71,7 +71,7 @@ def main():
     check(agent.stop() == 0, 'the agent failed', agent)
     with open(os.path.join(recording, 'verdicts.csv')) as f:
         live = f.read().splitlines()
-    p = subprocess.run([EXE, 'replay', recording, '--verdicts', '-'], capture_output=True, text=True, timeout=120)
+    p = subprocess.run([EXE, 'replay', recording, '--verdicts', '-'], capture_output=True, text=True, timeout=300)
     check(p.returncode == 0, p.stderr)
     again = p.stdout.splitlines()
     for i, (a, b) in enumerate(zip(live, again)):

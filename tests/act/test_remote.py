@@ -46,8 +46,9 @@ class Remote(unittest.TestCase):
             for name in ('shop_requests_total', 'shop_queue', 'shop_latency_seconds_count'):
                 before = samples(name, begin - 1.9, begin)
                 within = samples(name, begin, last)
-                self.assertGreater(len(before), 30, name)  # 10 ms per round, and rounds may be late
-                self.assertGreater(len(within), 10 * (last - begin), name)
+                # Far more than one in 4 s; how many of the rounds, each 10 ms, are not late is up to the machine.
+                self.assertGreater(len(before), 5, name)
+                self.assertGreater(len(within), 2 * (last - begin), name)
                 # out of history they come as they were read: in order and each once
                 self.assertEqual(before, sorted(set(before)))
             # Far from any anomaly one in 4 s: the newest up to each tick, whose phase is the pod's.

@@ -17,8 +17,8 @@
 static struct export_remote_write *writer(struct receiver *r, size_t batch)
 {
 	char error[128] = "";
-	struct export_remote_write *w = export_remote_write_new(receiver_url(r), batch, error,
-								sizeof(error));
+	const struct export_remote_opts o = {.url = receiver_url(r), .batch_samples = batch};
+	struct export_remote_write *w = export_remote_write_open(&o, error, sizeof(error));
 
 	if (!w)
 		fail_msg("%s", error);

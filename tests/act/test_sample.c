@@ -220,6 +220,28 @@ static void play(unsigned int seed, bool dense)
 		assert_true(ticks > 0);
 }
 
+/* The second, of thirty, of the rows that are sent for a pod, whose rows are 100 ms apart. */
+static int64_t second_of_samples(uint64_t pod, int64_t start, int64_t first_row)
+{
+	struct act_sample_pod p;
+	int64_t row;
+
+	act_sample_init(&p, &thirty, start, pod);
+	row = p.tick_ns - (p.tick_ns - first_row) % (S / 10);
+	return (row + S - 1) / S % 30;
+}
+
+static void two_collectors_sample_a_pod_in_the_same_second(void **state)
+{
+	(void)state;
+	for (uint64_t pod = 1; pod < 100; pod++) {
+		uint64_t instance = pod * 0x9e3779b97f4a7c15ull;
+
+		assert_int_equal(second_of_samples(instance, T, T - 9 * S + 17),
+				 second_of_samples(instance, T + 5 * S, T - 50000000));
+	}
+}
+
 static void any_anomaly_is_sampled_once_in_order_and_whole(void **state)
 {
 	(void)state;
@@ -233,6 +255,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(without_anomalies_one_sample_an_interval_leaves),
+		cmocka_unit_test(two_collectors_sample_a_pod_in_the_same_second),
 		cmocka_unit_test(samples_before_an_anomaly_leave_with_it),
 		cmocka_unit_test(what_is_asked_for_too_late_is_counted),
 		cmocka_unit_test(long_spans_come_in_pieces),

@@ -53,6 +53,45 @@ static struct seen keep(struct act_verdicts *v, int64_t now)
 	return s;
 }
 
+/* The event ids of the anomalies that begin at these times, at a collector of its own. */
+static void find_ids(const int64_t *begin, size_t n, char id[][ACT_EVENT_ID_BYTES])
+{
+	struct act_verdicts *v = act_verdicts_new(&(struct act_verdicts_opts){.hold_ns = 2 * S});
+	struct act_verdict_pod *p = act_verdicts_add(v, 7, &cart);
+
+	for (size_t i = 0; i < n; i++) {
+		struct seen s;
+
+		push(p, begin[i], 11, "cart_a");
+		s = keep(v, begin[i]);
+		assert_int_equal(s.n, 1);
+		act_anomaly_event_id(&s.a[0], id[i]);
+		push(p, begin[i] + 5 * S, 1, NULL);
+		s = keep(v, begin[i] + 5 * S);
+		assert_true(s.n == 1 && s.a[0].end_ns);
+		assert_int_equal(s.a[0].minute, strtoll(id[i] + 17, NULL, 10));
+	}
+	act_verdicts_free(v);
+}
+
+static void two_collectors_name_an_anomaly_alike(void **state)
+{
+	/* The third one begins in the minute of the second. */
+	const int64_t here[] = {6000 * S, 6300 * S, 6320 * S, 6400 * S};
+	const int64_t there[] = {6001 * S, 6301 * S, 6324 * S, 6400 * S};
+	char id[2][4][ACT_EVENT_ID_BYTES];
+
+	(void)state;
+	find_ids(here, 4, id[0]);
+	find_ids(there, 4, id[1]);
+	assert_string_equal(id[0][0], "0000000000000007-100");
+	for (int i = 0; i < 4; i++) {
+		assert_string_equal(id[0][i], id[1][i]);
+		for (int k = 0; k < i; k++)
+			assert_string_not_equal(id[0][i], id[0][k]);
+	}
+}
+
 static void a_swinging_score_makes_one_interval(void **state)
 {
 	struct act_verdicts *v = act_verdicts_new(&(struct act_verdicts_opts){.hold_ns = 2 * S});
@@ -501,6 +540,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_worst_score_is_that_of_the_time_asked_for),
 		cmocka_unit_test(a_swinging_score_makes_one_interval),
+		cmocka_unit_test(two_collectors_name_an_anomaly_alike),
 		cmocka_unit_test(a_pod_that_is_read_seldom_has_one_anomaly),
 		cmocka_unit_test(a_clock_that_is_set_back_ends_what_went_on),
 		cmocka_unit_test(anomalies_between_reads_are_reported_or_counted),

@@ -35,10 +35,12 @@ def public(agent):
 def all_are_served(agent):
     """PUBLISH, OPEN, STATUS, REST and SIGTERM of others; a hang is ended by a time-out of a minute."""
     r = Region()
-    id, _ = Client(agent.socket).publish(r)
+    publisher = Client(agent.socket)
+    id, _ = publisher.publish(r)
     c = Consumer(agent.socket)
-    c.open(id).close()
+    c.open(id).close()  # while its publisher is connected: afterwards it goes
     c.close()
+    publisher.close()
     agent.status()
     check(agent.ask('GET', '/health')[0] == 200)
 
@@ -58,7 +60,7 @@ def send(s, payload, fds):
 
 def connection(path):
     s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    s.settimeout(60)
+    s.settimeout(300)
     s.connect(path)
     held.append(s)
     return s
@@ -306,8 +308,8 @@ def a_squatter_takes_no_instance():
             held.extend((squat, s))
             return s.publish(squat)[0]
         with Attacker(attack) as squatter:  # before the victim
-            c = Consumer(agent.socket)
-            id, _ = Client(agent.socket).publish(r)
+            c, victim = Consumer(agent.socket), Client(agent.socket)
+            id, _ = victim.publish(r)
             check(c.entry(r.instance)['id'] == id)
             theirs = next(e for e in c.entries() if e['id'] == int(squatter.said))
             check(theirs['instance'] != r.instance and theirs['state'] == LIVE, theirs)
@@ -316,6 +318,7 @@ def a_squatter_takes_no_instance():
             check(not other['trusted'] and other['uid'] == STRANGER, other)
             check(other['instance'] == r.instance and other['key'] != mine['key'], other)
         # After a restart the victim finds its own, even if another was faster.
+        victim.close()
         agent.kill()
         with Agent(folder=agent.folder) as again:
             public(again)

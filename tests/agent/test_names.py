@@ -10,15 +10,13 @@ import secrets
 import shutil
 import subprocess
 import sys
-import tempfile
-import time
 
-from support.process import check, skip, wait_until
+from support.process import check, skip, wait_until, workdir
 from support.sidelight import Agent, Collector
 
 BUSYBOX, COUNTER = '/bin/busybox', os.path.abspath(sys.argv[2])
 UID = '3f1e5c1e-8d2b-4c6a-9f0e-' + secrets.token_hex(6)
-PODS, ROOT = f'sl-names-{os.getpid()}', tempfile.mkdtemp()
+PODS, ROOT = f'sl-names-{os.getpid()}', workdir()
 # (id, cgroup, the pod that it claims to be)
 KUBE = (secrets.token_hex(32), f'/{PODS}/kubepods/besteffort/pod{UID}/%s')
 UNKNOWN = (secrets.token_hex(32), f'/{PODS}/system.slice/docker-%s.scope')
@@ -28,7 +26,7 @@ def runc(*args):
     """Why not, or nothing. What is said goes to a file: a pipe would stay open as long as the container."""
     with open(f'{ROOT}/said', 'w+') as said:
         code = subprocess.run(['runc', '--root', f'{ROOT}/runc', *args], stdin=subprocess.DEVNULL, stdout=said, stderr=said,
-                              timeout=60).returncode
+                              timeout=300).returncode
         said.seek(0)
         return (said.read().strip() or f'runc {args[0]}: exit {code}') if code else ''
 
@@ -114,4 +112,3 @@ finally:
     for folder, _, _ in os.walk('/sys/fs/cgroup', topdown=False):
         if PODS in folder.split('/'):
             wait_until(lambda: removed(folder), lambda: f'{folder} is gone', seconds=20)
-    shutil.rmtree(ROOT)

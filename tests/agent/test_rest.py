@@ -147,18 +147,18 @@ def rest_by_tcp_needs_a_token():
     d = workdir()
     token = d + '/token'
     p = subprocess.run([EXE, 'agent', '--socket', d + '/s', '--rest', '127.0.0.1:0'], capture_output=True, text=True,
-                       timeout=60)
+                       timeout=300)
     assert p.returncode == 2 and '--rest-token-file' in p.stderr, p
     with open(token, 'w') as f:
         f.write('short\n')
     p = subprocess.run([EXE, 'agent', '--socket', d + '/s', '--rest', '127.0.0.1:0',
-                        '--rest-token-file', token], capture_output=True, text=True, timeout=60)
+                        '--rest-token-file', token], capture_output=True, text=True, timeout=300)
     assert p.returncode == 1 and 'token' in p.stderr, p
     with open(token, 'w') as f:
         f.write('0123456789abcdef0123456789abcdef\n')
     os.chmod(token, 0o600)
     p = subprocess.run([EXE, 'agent', '--socket', d + '/s', '--rest', '0.0.0.0:0', '--rest-token-file', token],
-                       capture_output=True, text=True, timeout=60)
+                       capture_output=True, text=True, timeout=300)
     assert p.returncode == 1 and '--insecure-listen' in p.stderr, p
     for at in ('0.0.0.0:0', ':0'):
         with Agent('--rest', at, '--rest-token-file', token, '--insecure-listen') as agent:
@@ -255,7 +255,7 @@ def root_of_a_container_is_a_stranger():
         def inside(method, path, body):
             what = [agent.rest, method, path, json.dumps(body), {'Content-Type': 'application/json'}]
             p = subprocess.run(['unshare', '--pid', '--fork', sys.executable, '-c', INSIDE, json.dumps(what)],
-                               capture_output=True, text=True, timeout=60)
+                               capture_output=True, text=True, timeout=300)
             if 'unshare:' in p.stderr:
                 skip(p.stderr.strip())
             return json.loads(p.stdout)

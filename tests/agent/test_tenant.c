@@ -433,7 +433,7 @@ static void who_ends_while_it_is_attested_is_a_stranger(void **state)
 		dying = fork();
 		assert_true(dying >= 0);
 		if (!dying) {
-			alarm(10);
+			alarm(TEST_HANGS_S);
 			pause();
 			_exit(0);
 		}

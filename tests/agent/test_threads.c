@@ -129,7 +129,7 @@ static void clients_come_at_once(void **state)
 				"%s %lu\n", agent_counter_table[i].name,
 				*(uint64_t *)((char *)&agent->n + agent_counter_table[i].offset));
 	assert_int_equal(agent->n.closed - agent->n.rest_expired, 60);
-	assert_int_equal(agent->proxy_count, 0);
+	assert_int_equal(agent->proxies.count, 0);
 	pthread_mutex_unlock(&agent->lock);
 	assert_int_equal(write(stop_fd, &one, sizeof(one)), sizeof(one));
 	pthread_join(t[0], &result);

@@ -90,7 +90,7 @@ static void check_model(const char *path, uint8_t choice, const struct analyse_d
 
 static void seed_of(const char *dir, bool check, unsigned int detector, bool service)
 {
-	const struct analyse_detector_ops *ops = analyse_detector_at(detector);
+	const struct analyse_detector_ops *ops = analyse_detectors[detector];
 	struct analyse_pipeline *pod[2] = {create(ops), create(ops)};
 	uint8_t choice = (uint8_t)(detector | (service ? IN_FLEET : 0));
 	struct analyse_fleet *fleet = NULL;
@@ -130,7 +130,7 @@ int main(int argc, char **argv)
 	if (argc != 3)
 		return 2;
 	check = !strcmp(argv[1], "check");
-	for (unsigned int i = 0; analyse_detector_at(i); i++)
+	for (unsigned int i = 0; analyse_detectors[i]; i++)
 		seed_of(argv[2], check, i, false);
 	seed_of(argv[2], check, 0, true);
 	return 0;

@@ -51,8 +51,8 @@ static void scores_are_finite_and_not_negative_whatever_comes(void **state)
 	static const float odd[] = {0, 1000, -1000, NAN, 5, -0.0f};
 
 	(void)state;
-	for (unsigned int k = 0; analyse_detector_at(k); k++) {
-		const struct analyse_detector_ops *ops = analyse_detector_at(k);
+	for (unsigned int k = 0; analyse_detectors[k]; k++) {
+		const struct analyse_detector_ops *ops = analyse_detectors[k];
 		void *d = trained(ops, 1, 300);
 		struct rows r = {.seed = 2};
 		float blame[DIMS];
@@ -80,8 +80,8 @@ static void scores_are_finite_and_not_negative_whatever_comes(void **state)
 static void a_fault_scores_more_than_normal_rows_and_is_blamed(void **state)
 {
 	(void)state;
-	for (unsigned int k = 0; analyse_detector_at(k); k++) {
-		const struct analyse_detector_ops *ops = analyse_detector_at(k);
+	for (unsigned int k = 0; analyse_detectors[k]; k++) {
+		const struct analyse_detector_ops *ops = analyse_detectors[k];
 		void *d = trained(ops, 1, 600);
 		struct rows r = {.seed = 3};
 		float blame[DIMS], most = 0, s = 0;
@@ -199,8 +199,8 @@ static void combined_counts_copies_once(void **state)
 static void equal_seeds_give_equal_bits(void **state)
 {
 	(void)state;
-	for (unsigned int k = 0; analyse_detector_at(k); k++) {
-		const struct analyse_detector_ops *ops = analyse_detector_at(k);
+	for (unsigned int k = 0; analyse_detectors[k]; k++) {
+		const struct analyse_detector_ops *ops = analyse_detectors[k];
 		void *a = trained(ops, 1, 300), *b = trained(ops, 1, 300);
 		struct rows r = {.seed = 5};
 		float blame[DIMS];
@@ -219,8 +219,8 @@ static void equal_seeds_give_equal_bits(void **state)
 static void merging_adds_what_the_other_learned(void **state)
 {
 	(void)state;
-	for (unsigned int k = 0; analyse_detector_at(k); k++) {
-		const struct analyse_detector_ops *ops = analyse_detector_at(k);
+	for (unsigned int k = 0; analyse_detectors[k]; k++) {
+		const struct analyse_detector_ops *ops = analyse_detectors[k];
 		struct rows r = {.seed = 5};
 		float blame[DIMS];
 		double sum = 0, whole = 0;

@@ -200,19 +200,106 @@ static void what_cannot_be_handed_on_is_counted(void **state)
 
 static void the_status_shows_it_until_it_expires(void **state)
 {
+	struct sl_msg_verdict v;
 	struct scene s = {0};
 	struct agent_region *r;
 
 	(void)state;
 	up(&s);
 	r = agent_region_by_instance(&s.a, s.instance);
-	assert_null(agent_verdict_of(&s.a, r));
+	assert_false(agent_verdict_combined(&s.a, r, &v));
 	send_verdict(&s, VERDICT(.flags = 1));
-	assert_int_equal(agent_verdict_of(&s.a, r)->flags, 1);
+	assert_true(agent_verdict_combined(&s.a, r, &v));
+	assert_int_equal(v.flags, 1);
 	s.a.clock += 999 * MS;
-	assert_non_null(agent_verdict_of(&s.a, r));
+	assert_true(agent_verdict_combined(&s.a, r, &v));
 	s.a.clock += 1 * MS;
-	assert_null(agent_verdict_of(&s.a, r));
+	assert_false(agent_verdict_combined(&s.a, r, &v));
+	down(&s);
+}
+
+/* What the publisher is told after one more verdict. */
+static struct sl_msg_verdict answer_to(struct scene *s, struct sl_msg_verdict said)
+{
+	struct sl_msg_verdict v = {.flags = 99};
+
+	send_verdict(s, said);
+	assert_true(told(s, &v));
+	assert_int_equal(v.instance, OWN);
+	assert_int_equal(v.reader, 0);
+	assert_false(told(s, &v));
+	return v;
+}
+
+static void a_pod_is_anomalous_while_any_reader_says_so(void **state)
+{
+	struct sl_msg_verdict v;
+	struct scene s = {0};
+
+	(void)state;
+	up(&s);
+	assert_int_equal(answer_to(&s, VERDICT(.reader = 7)).flags, 0);
+	assert_int_equal(answer_to(&s, VERDICT(.reader = 8, .flags = 1, .score = 4)).flags, 1);
+	/* The other one disagrees: the verdict of the first holds for as long as it is valid. */
+	v = answer_to(&s, VERDICT(.reader = 7, .score = 0.5, .time_ns = 120));
+	assert_int_equal(v.flags, 1);
+	assert_true(v.score == 4);
+	assert_int_equal(v.time_ns, 99);
+	assert_int_equal(v.ttl_ns, 980 * MS);
+	/* Both say so, then one, then none. */
+	v = answer_to(&s, VERDICT(.reader = 7, .flags = 1, .score = 3, .ttl_ns = 300 * MS));
+	assert_true(v.flags == 1 && v.score == 4 && v.ttl_ns == 960 * MS);
+	v = answer_to(&s, VERDICT(.reader = 8));
+	assert_true(v.flags == 1 && v.score == 3 && v.ttl_ns == 280 * MS);
+	/* One that has expired drops out. */
+	s.a.clock += 280 * MS;
+	v = answer_to(&s, VERDICT(.reader = 8, .score = 0.25));
+	assert_true(v.flags == 0 && v.score == 0.25 && v.ttl_ns == 1000 * MS);
+	down(&s);
+}
+
+static void verdicts_of_two_readers_at_once_both_count(void **state)
+{
+	struct sl_msg_verdict v;
+	struct scene s = {0};
+
+	(void)state;
+	up(&s);
+	send_verdict(&s, VERDICT(.reader = 7));
+	v = VERDICT(.reader = 8, .flags = 1);
+	say(&s.a, s.collector, SL_MSG_VERDICT, &v, sizeof(v), -1);
+	assert_true(told(&s, &v) && told(&s, &v));
+	assert_int_equal(v.flags, 1);
+	assert_int_equal(s.a.n.verdicts_lost, 0);
+	down(&s);
+}
+
+/* Readers name themselves, so one that takes many names gets no more messages through. */
+static void many_names_take_no_more_than_their_places(void **state)
+{
+	struct sl_msg_verdict v;
+	struct scene s = {0};
+
+	(void)state;
+	up(&s);
+	later(&s);
+	for (uint64_t i = 1; i <= 1000; i++) {
+		v = VERDICT(.reader = i, .flags = 1);
+		say(&s.a, s.collector, SL_MSG_VERDICT, &v, sizeof(v), -1);
+	}
+	assert_int_equal(s.a.n.verdicts, AGENT_VERDICT_READERS);
+	assert_int_equal(s.a.n.verdicts_lost, 1000 - AGENT_VERDICT_READERS);
+	while (told(&s, &v))
+		;
+	/* A new reader takes the place of the verdict that would expire first. */
+	send_verdict(&s, VERDICT(.reader = 1, .flags = 1, .ttl_ns = 100 * MS));
+	send_verdict(&s, VERDICT(.reader = 2000));
+	send_verdict(&s, VERDICT(.reader = 1));
+	for (uint64_t i = 2; i <= AGENT_VERDICT_READERS; i++)
+		send_verdict(&s, VERDICT(.reader = i));
+	while (told(&s, &v))
+		;
+	assert_int_equal(v.flags, 0);
 	down(&s);
 }
 
@@ -267,6 +354,9 @@ int main(void)
 		cmocka_unit_test(what_cannot_be_ends_the_connection),
 		cmocka_unit_test(what_cannot_be_handed_on_is_counted),
 		cmocka_unit_test(the_status_shows_it_until_it_expires),
+		cmocka_unit_test(a_pod_is_anomalous_while_any_reader_says_so),
+		cmocka_unit_test(verdicts_of_two_readers_at_once_both_count),
+		cmocka_unit_test(many_names_take_no_more_than_their_places),
 		cmocka_unit_test(a_line_of_the_board_is_believed_only_if_it_holds),
 	};
 

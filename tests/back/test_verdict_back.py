@@ -51,7 +51,7 @@ wait_until(lambda: traces('head'), 'of traces that are as ever some are kept all
 
 for attempt in range(8):  # a machine too busy may sleep through a fault
     alarmed('fault')
-    if poll(alarmed, 5):
+    if poll(alarmed, 5 * (attempt + 1)):
         break
     alarmed('fine')
     poll(calm, HOLD)

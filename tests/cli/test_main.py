@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The command line: --help, --version, help CMD, and one clear line with exit status 2 for misuse."""
+import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 
 sidelight = sys.argv[1]
 
 
 def run(*args):
     p = subprocess.run([sidelight, *args], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                       timeout=60)
+                       timeout=300)
     return p.returncode, p.stdout, p.stderr
 
 
@@ -67,3 +70,22 @@ for args, said in (
     code, out, err = run(*args)
     expect(code == 2 and not out and err.count('\n') == 1 and said in err,
            f'{args}: {code} {out} {err}')
+
+# A program of its own is found where 'make install' puts it; without, one line names its package.
+with tempfile.TemporaryDirectory() as folder:
+    os.mkdir(f'{folder}/bin')
+    agent = f'{sidelight}-agent'
+    sidelight = shutil.copy(sidelight, f'{folder}/bin')
+    code, out, err = run('manage', '--help')
+    expect(code == 1 and not out and err == "sidelight: 'manage' is not installed; it is in the package sidelight-tools\n",
+           f'without its program: {code} {out} {err}')
+    os.makedirs(f'{folder}/libexec/sidelight')
+    shutil.copy(agent, f'{folder}/libexec/sidelight')
+    code, out, err = run('agent', '--host', '--no-rest', '--socket', f'{folder}/agent.sock')
+    expect(code == 1 and err.count('\n') == 1 and 'the package sidelight-bridge' in err, f'without bridges: {code} {out} {err}')
+    with open(f'{folder}/libexec/sidelight/sidelight-manage', 'w') as f:
+        f.write('#!/bin/sh\necho "$$ $0 $*"\n')
+        os.fchmod(f.fileno(), 0o755)
+    p = subprocess.Popen([sidelight, 'manage', 'up', 'a file'], stdout=subprocess.PIPE, text=True)
+    out = p.communicate(timeout=60)[0]
+    expect(out == f'{p.pid} {folder}/bin/../libexec/sidelight/sidelight-manage up a file\n', f'as the same process: {out}')

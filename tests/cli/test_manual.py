@@ -11,7 +11,7 @@ sidelight, man = sys.argv[1:3]
 
 def of_help(*command):
     out = subprocess.run([sidelight, *command, '--help'], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                         check=True, timeout=60).stdout
+                         check=True, timeout=300).stdout
     return set(re.findall(r'^ +(?:-\w, )?--([a-z0-9][a-z0-9-]*)', out, re.M)), out
 
 

@@ -245,7 +245,8 @@ static void bad_files_get_one_line_with_the_place(void **state)
 		{"- a\n- b\n", ":1: expected 'key: value' lines, found a list"},
 		{"just text\n", ":1: expected 'key: value' lines, found a single value"},
 		{"[a]: b\n", ":1: a key must be a name, not a list"},
-		{"workers: 1\n---\nworkers: 2\n", ": contains a second document; only one is allowed"},
+		{"workers: 1\n---\nworkers: 2\n",
+		 ": contains a second document; only one is allowed"},
 		{"workers: &a 1\nagent: *a\n", ":2: aliases (*name) are not supported"},
 		{"socket: \"a\\0b\"\n", ":1: socket: contains a NUL character"},
 	};
@@ -262,6 +263,27 @@ static void bad_files_get_one_line_with_the_place(void **state)
 	assert_non_null(strstr(said, ":2: not YAML: "));
 	assert_int_equal(run_with_config("", "a: \xff\xfe\n"), USAGE_ERROR);
 	assert_non_null(strstr(said, "is not valid YAML"));
+}
+
+static void a_table_prints_as_its_command_line(void **state)
+{
+	typeof(v) first;
+	char line[1024] = "";
+
+	(void)state;
+	run("--json --agent a:1 --agent b --workers 3 --gid -1 --rate 0.25 --period 1500us --memory 3M "
+	    "--seed 9007199254740992");
+	first = v;
+	for (char **argv = base_options_print(table) + 1; *argv; argv++)
+		sprintf(line + strlen(line), "%s ", *argv);
+	assert_non_null(
+		strstr(line, "--json=yes --colour=yes --socket=/default --agent=a:1 --agent=b "));
+	assert_int_equal(run(line), 14);
+	assert_int_equal(v.agents.n, 2);
+	assert_string_equal(v.socket, "/default");
+	v.agents = first.agents;
+	v.socket = first.socket;
+	assert_memory_equal(&v, &first, sizeof(v));
 }
 
 static void help_is_aligned_and_names_the_defaults(void **state)
@@ -284,7 +306,7 @@ static void help_is_aligned_and_names_the_defaults(void **state)
 		"                         enough to be broken somewhere (default 1ms)\n"
 		"      --memory SIZE      at most (default 16M)\n"
 		"      --config FILE      read settings from this YAML file, whose keys are the\n"
-		"                         names above; the command line wins\n"
+		"                         names above; the command line overrides it\n"
 		"  -h, --help             show this\n"
 		"\nThe manual: man sidelight-test\n";
 
@@ -310,6 +332,7 @@ int main(void)
 		cmocka_unit_test(every_type_from_the_file),
 		cmocka_unit_test(the_command_line_wins_over_the_file),
 		cmocka_unit_test(bad_files_get_one_line_with_the_place),
+		cmocka_unit_test(a_table_prints_as_its_command_line),
 		cmocka_unit_test(help_is_aligned_and_names_the_defaults),
 	};
 	int fd = mkstemp(path);

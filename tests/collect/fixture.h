@@ -30,7 +30,7 @@ struct pod {
 #define LABELS(s) s, sizeof(s) /* keys and values, each with its NUL */
 
 /* How much longera slow machine that is busy with other things may take. */
-#define PATIENCE 10
+#define PATIENCE 100
 
 #define WITHIN(ms, condition)                                                                \
 	do {                                                                                 \

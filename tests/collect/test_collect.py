@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 
-from support.process import SCALE, case, run_cases, wait_until, workdir
+from support.process import SCALE, Missed, case, run_cases, skip, wait_until, widen, workdir
 from support.protocol import Client, Region
 from support.sidelight import EXE, Agent, Collector, counter, generate, report
 
@@ -18,7 +18,7 @@ def collector(agents, *options, period='2ms'):
     return Collector(agents, '--period', period, '--region-series', *options)
 
 
-def run(*args, timeout=60):
+def run(*args, timeout=300):
     return subprocess.run([EXE, 'collect', *args], capture_output=True, text=True, timeout=timeout)
 
 
@@ -83,20 +83,25 @@ def new_pods_and_metrics_need_no_restart():
 
 @case
 def marks_a_dead_pod_and_expires_it_exactly():
-    # Its last words are asked for within the grace.
-    with Agent('--grace', '3s', '--lease', '200ms') as agent, collector([agent]) as c:
+    widen(expire, 1, 4, 16)
+
+
+def expire(factor):
+    grace = 3 * factor  # the last words are asked for within it
+    with Agent('--grace', f'{grace}s', '--lease', f'{200 * factor}ms') as agent, collector([agent]) as c:
         p = counter(agent, 1)
         wait_until(lambda: c.find('ticks_total'))
         start = time.monotonic()
         p.kill()
-        wait_until(lambda: c.find('sidelight_region_up', 'service="counter"', 'host=') and
-                 c.total('sidelight_region_up', 'service="counter"') == 0, every=0.002)
+        wait_until(lambda: c.total('sidelight_region_up', 'service="counter"') == 0, every=0.002)
         marked = time.monotonic() - start
-        assert c.find('ticks_total'), 'last words'
+        if not c.find('ticks_total'):
+            assert time.monotonic() - start >= grace, 'no last words'
+            raise Missed('the grace')
         wait_until(lambda: not c.find('ticks_total'), every=0.002)
         gone = time.monotonic() - start
         print(f'marked after {marked * 1000:.1f} ms, gone after {gone:.3f} s')
-        assert marked < gone and 2.99 < gone, (marked, gone)  # never early
+        assert marked < gone and grace - 0.01 < gone, (marked, gone)  # never early
         wait_until(lambda: c.total('sidelight_collector_expired_regions_total') == 1)
 
 
@@ -247,9 +252,9 @@ def history_continues_after_an_agent_restart():
         wait_until(lambda: c.total('sidelight_collector_history_points') > 0)
         seen = c.total('sidelight_collector_history_points')
         first.kill()
-        wait_until(lambda: 'host is not reached' in c.logged())
+        wait_until(lambda: 'host is unreachable' in c.logged())
         with Agent(folder=first.folder):
-            wait_until(lambda: 'host is reached again' in c.logged())
+            wait_until(lambda: 'host is reachable again' in c.logged())
             wait_until(lambda: c.total('sidelight_host_up') == 1 and
                      c.total('sidelight_host_connects_total') >= 2)
             wait_until(lambda: c.total('sidelight_collector_history_points') > seen)
@@ -265,6 +270,9 @@ def history_continues_after_an_agent_restart():
 @case
 def reading_wakes_no_process():
     """A reader costs those who are read nothing: they sleep through it."""
+    if os.environ.get('SL_TEST_TSAN'):
+        skip("ThreadSanitizer's own thread wakes")
+
     def woken(pids):
         n = 0
         for pid in pids:

@@ -4,8 +4,9 @@
 
 #include "../../src/source/tcp/net_match.c"
 
-#define FLOWS 3000u
-#define MOST  64u /* with 3,000 in 4,096 buckets, chance makes 8 */
+#define FLOWS	3000u
+#define BUCKETS 4096u
+#define MOST	64u /* with 3,000 in 4,096 buckets, chance makes 8 */
 
 /* The bucket by unseeded FNV-1a. */
 static uint32_t known_bucket(const struct region_nic_record *r)
@@ -34,10 +35,11 @@ static void chosen_ports_share_no_bucket(void **state)
 		flows++;
 	}
 	assert_int_equal(flows, FLOWS);
+	assert_int_equal(m->by_flow.buckets, BUCKETS);
 	for (uint32_t i = 0; i < BUCKETS; i++) {
 		uint32_t n = 0;
 
-		for (const struct dir *d = m->bucket[i]; d; d = d->next)
+		for (const struct base_node *d = m->by_flow.bucket[i]; d; d = d->next)
 			n++;
 		most = BASE_MAX(most, n);
 	}

@@ -293,6 +293,34 @@ static void workloads_beyond_the_bound_are_lumped(void **state)
 	make_flows_free(&m);
 }
 
+static void note_instance(const struct collect_flow_view *v, void *arg)
+{
+	if (v->workload)
+		*(uint64_t *)arg = v->workload->instance;
+}
+
+static void collectors_name_a_workload_alike(void **state)
+{
+	struct collect_collector_opts o = fast;
+	struct mock_host *h = mock_host("one", 4);
+	struct region_flow f = flow(1, 80);
+	struct collect_collector *c;
+	struct make_flows m;
+	uint64_t instance = 0;
+
+	(void)state;
+	make_flows(&m, 8, 16, 9);
+	make_flow(&m, 0, &f);
+	make_flows_publish(&m, 1, SECOND);
+	put_flows(h, 0, 1, &m);
+	c = start_tables(&o, &often);
+	WITHIN(3000, (collect_collector_flows(c, note_instance, &instance), instance));
+	/* The same in every process, as receivers know alerts by it. */
+	assert_int_equal(instance, 0x906906120f281a0f);
+	collect_collector_free(c);
+	make_flows_free(&m);
+}
+
 static void flow_sums_outlive_the_agent(void **state)
 {
 	struct collect_collector_opts o = fast;
@@ -503,8 +531,13 @@ static void flow_sums_survive_churn_and_tears(void **state)
 }
 
 const struct CMUnitTest flows_tests[] = {
-	TEST(counts_flows_exactly_once),	 TEST(counts_flows_only_in_the_journal),
-	TEST(drops_a_lying_flow_table_by_cause), TEST(workloads_beyond_the_bound_are_lumped),
-	TEST(flow_sums_outlive_the_agent),	 TEST(flows_belong_to_owners_named_late),
-	TEST(flow_sums_survive_churn_and_tears), {0},
+	TEST(counts_flows_exactly_once),
+	TEST(counts_flows_only_in_the_journal),
+	TEST(drops_a_lying_flow_table_by_cause),
+	TEST(workloads_beyond_the_bound_are_lumped),
+	TEST(collectors_name_a_workload_alike),
+	TEST(flow_sums_outlive_the_agent),
+	TEST(flows_belong_to_owners_named_late),
+	TEST(flow_sums_survive_churn_and_tears),
+	{0},
 };

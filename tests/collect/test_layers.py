@@ -48,7 +48,7 @@ def ask(listener, *kinds):
     server = threading.Thread(target=serve, args=(listener,), daemon=True)
     server.start()
     with socket.create_connection(('127.0.0.1', PORT)) as c:
-        c.settimeout(60)
+        c.settimeout(300)
         for kind, count in kinds:
             for _ in range(count):
                 c.sendall(kind)

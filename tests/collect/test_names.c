@@ -63,14 +63,14 @@ static void name_make(char *to, uint32_t n, bool collide)
 }
 
 /* Comparisons that filled the table: each node was compared with those of its bucket. */
-static double comparisons(const struct collect_hash *h)
+static double comparisons(const struct base_table *h)
 {
 	double sum = 0;
 
 	for (size_t i = 0; i < h->buckets; i++) {
 		double n = 0;
 
-		for (const struct collect_node *node = h->bucket[i]; node; node = node->next)
+		for (const struct base_node *node = h->bucket[i]; node; node = node->next)
 			n++;
 		sum += n * (n - 1) / 2;
 	}

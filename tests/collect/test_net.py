@@ -36,7 +36,7 @@ def agent(name, pid, folder=None):
 
 def ask():
     with socket.create_connection(('10.96.0.2', PORT)) as c:
-        c.settimeout(60)
+        c.settimeout(300)
         for _ in range(REQUESTS):
             c.sendall(b'question')
             if c.recv(100) != b'answer':

@@ -143,7 +143,9 @@ static void restless_removal_delays_no_other(void **state)
 	rounds = rounds_of(c, 0);
 	before = base_now_ns();
 	reads = GET(h->region[2].reads);
-	for (end = before + 3 * SECOND; base_now_ns() < end;) {
+	for (end = before + 3 * SECOND;
+	     base_now_ns() < end ||
+	     (rounds_of(c, 0) - rounds <= 300 && base_now_ns() < end + 100 * SECOND);) {
 		LOCKED(make_created_set(&evil.m, 0, base_now_ns() & 1 ? 0 : base_now_ns()));
 		usleep(1000);
 	}

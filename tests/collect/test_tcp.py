@@ -105,11 +105,11 @@ def iperf3_counts_the_same():
         return
     theirs = Part('iperf3', '-s', '-1', '-p', IPERF, '-B', '127.0.0.1', '-J')
     wait_until(lambda: subprocess.run(['ss', '-Hltn', f'sport = :{IPERF}'], capture_output=True,
-                                  text=True, timeout=60).stdout, 'iperf3 listens', theirs)
+                                  text=True, timeout=300).stdout, 'iperf3 listens', theirs)
     before_it = sent_again()
     # Not at full speed: the end would find bytes on the way.
     run = subprocess.run(['iperf3', '-c', '127.0.0.1', '-p', str(IPERF), '-n', '5M', '-b', '100M',
-                          '-J'], capture_output=True, text=True, timeout=60)
+                          '-J'], capture_output=True, text=True, timeout=300)
     if run.returncode:
         fail(f'iperf3: {run.stdout} {run.stderr}')
     theirs.wait()

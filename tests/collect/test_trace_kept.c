@@ -79,7 +79,7 @@ static void traces_of_one_hash_are_bounded(void **state)
 	assert_non_null(t);
 	t->o.memory = 1 << 30;
 	t->o.linger_ns = 1000000000;
-	assert_true(collect_hash_init(&t->by_id));
+	assert_true(base_table_init(&t->by_id));
 	pthread_mutex_init(&t->lock, NULL);
 	for (uint64_t id = 1; id <= 1000; id++)
 		collect_trace_keep(t, id, id, ACT_TRACE_ERROR, NULL);
@@ -89,7 +89,7 @@ static void traces_of_one_hash_are_bounded(void **state)
 	collect_trace_keep(t, 1, 2, ACT_TRACE_ERROR, NULL);
 	assert_non_null(collect_trace_kept_find(t, 1, 2));
 	collect_trace_kept_free_all(t);
-	collect_hash_free(&t->by_id);
+	base_table_free(&t->by_id);
 	free(t);
 }
 

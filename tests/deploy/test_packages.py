@@ -17,6 +17,7 @@ RPM = {'libs': 'libsidelight0', 'dta-libs': 'libsidelight-dta0', 'devel': 'libsi
        'python3-sidelight': 'python3-sidelight', 'nodejs-sidelight': 'node-sidelight',
        'golang-sidelight-devel': 'golang-sidelight-dev', 'rust-sidelight-devel': 'librust-sidelight-dev'}
 RPM_MOVED = [('lib/systemd/', 'usr/lib/systemd/'), ('usr/lib/TRIPLET/nodejs/', 'usr/lib/node_modules/')]
+USERS = [f'sidelight-{name}' for name in ('agent', 'collector', 'reporter', 'translator')]  # each makes the user sidelight
 SETTINGS = {f'etc/sidelight/{name}.yaml' for name in ('agent', 'collect', 'translate', 'report')}
 
 
@@ -62,7 +63,8 @@ def rpm_lists():
         for line in f:
             words = line.replace('%{name}', 'sidelight').split()
             if line.startswith('%files'):
-                files = found.setdefault(RPM[words[-1]] if len(words) > 1 else 'sidelight', [])
+                name = words[-1] if len(words) > 1 else ''
+                files = found.setdefault(RPM.get(name, f'sidelight-{name}'.rstrip('-')), [])
             elif files is not None and words and words[0] not in ('%license', '%doc', '%dir'):
                 files.append(words[-1].lstrip('/'))
     return found
@@ -102,7 +104,7 @@ class Packages(unittest.TestCase):
         for path in sorted(installed()):
             debian, = (p for p, patterns in lists_.items() if any(matches(path, x) for x in patterns))
             found = [(p, x) for p, patterns in rpm.items() for x in patterns if matches(rpm_path(path), x)]
-            self.assertEqual([p for p, x in found], [debian if debian != 'not-installed' else 'sidelight'], path)
+            self.assertEqual([p for p, x in found], [debian] if debian != 'not-installed' else USERS, path)
             used.update(found)
         self.assertEqual({(p, x) for p, patterns in rpm.items() for x in patterns}, used)
 
@@ -113,7 +115,7 @@ class Packages(unittest.TestCase):
         self.assertIn(f'\nVersion: {version}\n', spec)
         with open(f'{SOURCE}/deploy/sidelight.sysusers') as f:
             user, = (line for line in f if line.startswith('u '))
-        self.assertIn(f'\n{user}', spec)
+        self.assertIn(user.strip(), spec)
 
     def test_the_symbols_are_those_of_the_libraries(self):
         for name, library in ('libsidelight0', 'lib/libsidelight.so'), ('libsidelight-dta0', 'lib/dta/libsidelight-dta.so'):

@@ -92,9 +92,9 @@ static inline const struct dta_record *last(const struct drive *x)
 static inline void has_number(const struct dta_record *r, enum dta_field f, uint64_t n)
 {
 	if (!(r->has >> f & 1))
-		fail_msg("no %s", dta_field_name(f));
+		fail_msg("no field %u", (unsigned int)f);
 	if (r->number[f] != n)
-		fail_msg("%s is %llu, not %llu", dta_field_name(f),
+		fail_msg("field %u is %llu, not %llu", (unsigned int)f,
 			 (unsigned long long)r->number[f], (unsigned long long)n);
 }
 

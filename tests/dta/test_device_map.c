@@ -221,8 +221,7 @@ static void a_wrong_mapping_is_refused_with_its_line(void **state)
 static void names_are_found(void **state)
 {
 	(void)state;
-	for (unsigned int f = 0; f < DTA_FIELDS; f++)
-		assert_int_equal(dta_field_find(dta_field_name((enum dta_field)f)), f);
+	assert_int_equal(dta_field_find("drop-reason"), DTA_FIELD_DROP_REASON);
 	assert_int_equal(dta_field_find("nothing"), DTA_FIELDS);
 	assert_null(dta_decoder_find("gnmi"));
 	for (unsigned int d = 0; d < DTA_DEVICES; d++) {

@@ -72,7 +72,7 @@ class Wire:
 
 def written(capture):
     """How many of the script's datagrams a capture has."""
-    p = subprocess.run(['tcpdump', '-n', '-r', capture, 'udp dst port 40000'], capture_output=True, text=True, timeout=60)
+    p = subprocess.run(['tcpdump', '-n', '-r', capture, 'udp dst port 40000'], capture_output=True, text=True, timeout=300)
     return p.stdout.count('\n')
 
 
@@ -139,7 +139,7 @@ class Probe:
     def captured(self):
         """What nfdump reads: {flow: [records, packets, bytes]} of TCP and UDP; and the number of all records."""
         self.capture.stop()
-        p = subprocess.run(['nfdump', '-R', self.folder, '-o', 'json'], capture_output=True, text=True, timeout=60)
+        p = subprocess.run(['nfdump', '-R', self.folder, '-o', 'json'], capture_output=True, text=True, timeout=300)
         check(p.returncode == 0 and '[' in p.stdout, f'nfdump: {p.stderr} {p.stdout[:500]} {os.listdir(self.folder)}', self.capture, self.probe)
         flows, n = {}, 0
         for r in json.JSONDecoder().raw_decode(p.stdout[p.stdout.index('['):])[0]:
@@ -317,9 +317,9 @@ def wrong_inputs_and_maps_are_refused():
                               (('--input', 'ipfix', '--map', f'{D}/none.yaml'), 1, 'No such file'),
                               (('--input', 'ipfix=nowhere'), 1, 'nowhere')):
         p = subprocess.run([SIDELIGHT, 'translate', '--collector', f'unix:{D}/s', *args], capture_output=True, text=True,
-                           timeout=60)
+                           timeout=300)
         check(p.returncode == code and words in p.stderr, f'{args}: exit {p.returncode}: {p.stderr}')
-    p = subprocess.run([SIDELIGHT, 'translate', '--print-map'], capture_output=True, text=True, timeout=60)
+    p = subprocess.run([SIDELIGHT, 'translate', '--print-map'], capture_output=True, text=True, timeout=300)
     with open(f'{D}/default.yaml', 'w') as f:
         f.write(p.stdout)
     check(p.returncode == 0 and 'reports:' in p.stdout, p.stdout)

@@ -43,7 +43,7 @@ def sent(*args, lines):
         udp.bind(('127.0.0.1', 0))
         target = '127.0.0.1:%d' % udp.getsockname()[1]
         p = subprocess.run([SIDELIGHT, 'report', '--target', target, '--timeout', '1ms', '--flush', '1m', *args],
-                           input=lines, text=True, capture_output=True, timeout=120)
+                           input=lines, text=True, capture_output=True, timeout=300)
         assert p.returncode == (1 if '--essential' in args else 0), p.stderr
         udp.setblocking(False)
         out = []
@@ -74,7 +74,7 @@ class Dissector(unittest.TestCase):
                 f.write(struct.pack('<IIII', 0, 0, len(x), len(x)) + x)
         p = subprocess.run(['tshark', '-X', 'lua_script:' + SCRIPT, '-o', 'sldta.legacy:' + legacy, '-r', path,
                             '-T', 'json', '--no-duplicate-keys', '-J', 'sldta'], capture_output=True, text=True,
-                           timeout=120, env={**os.environ, 'HOME': self.folder.name,
+                           timeout=300, env={**os.environ, 'HOME': self.folder.name,
                                              'XDG_CONFIG_HOME': self.folder.name})
         self.assertEqual(p.returncode, 0, p.stderr)
         self.assertNotRegex(p.stderr + p.stdout, r'(?i)lua error|sidelight_dta\.lua:\d')

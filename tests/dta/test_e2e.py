@@ -48,7 +48,7 @@ class Collector(Part):
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         for i in range(0, len(keys), 1000):
             body = json.dumps({'store': store, 'keys': keys[i:i + 1000]}).encode()
-            with opener.open(urllib.request.Request(f'{self.url}/query', body, {'Content-Type': 'application/json'}), timeout=60) as a:
+            with opener.open(urllib.request.Request(f'{self.url}/query', body, {'Content-Type': 'application/json'}), timeout=300) as a:
                 answers += json.loads(a.read())['answers']
         return answers
 
@@ -281,7 +281,7 @@ def reporters_fail_over_to_another_translator():
         r.stdin.flush()
         wait_until(lambda: sum(a['result'] == 'found' for a in c.ask_all('flows', keys[:1000])) > 950, 'not all', c)
         two[0].stop(signal.SIGKILL)
-        out = json.loads(r.communicate(lines(keys[1000:]), timeout=100)[0])
+        out = json.loads(r.communicate(lines(keys[1000:]), timeout=300)[0])
     finally:
         r.kill()
         r.wait()

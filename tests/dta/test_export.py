@@ -28,7 +28,7 @@ N = 9000  # more than two pages
 
 
 def run(*words, code=0):
-    p = subprocess.run([SIDELIGHT, *words], capture_output=True, timeout=120)
+    p = subprocess.run([SIDELIGHT, *words], capture_output=True, timeout=300)
     check(code is None or p.returncode == code, f'{words}: exit {p.returncode}: {p.stdout[-300:]}{p.stderr[-300:]}')
     return p.stdout.decode(), p.stderr.decode()
 
@@ -47,7 +47,7 @@ def report(t, lines, store):
         report.reporter += 1
         p = subprocess.run([SIDELIGHT, 'report', '--target', t.at, '--essential', '--store', str(store), '--packet', '900',
                             '--reporter', str(report.reporter), '--json'], input='\n'.join(lines[i:i + 1000]),
-                           capture_output=True, text=True, timeout=120)
+                           capture_output=True, text=True, timeout=300)
         check(p.returncode == 0 and json.loads(p.stdout)['dropped_ring'] == 0, f'report: {p.stdout}{p.stderr}', t)
 
 

@@ -72,7 +72,7 @@ def to_this_host():
     for wrong, words in ((('nope', ':40040'), 'nope'),
                          (('lo', '127.0.0.1:40040'), 'this host'), (('lo', 'x:y:z'), 'x:y:z')):
         q = subprocess.run([EXE, 'report', '--interface', wrong[0], '--target', wrong[1], '--store', '1'],
-                           capture_output=True, text=True, timeout=60)
+                           capture_output=True, text=True, timeout=300)
         if q.returncode != 1 or words not in q.stderr or q.stderr.count('\n') != 1:
             fail(f'{wrong}: exit {q.returncode} {q.stderr}', p)
     # What the interface itself counts of the same.
@@ -126,7 +126,7 @@ def several_at_one_interface():
     if len({target for _, target in parts}) != 4:
         fail(f'{parts}')
     q = subprocess.run([EXE, 'report', '--interface', 'lo', '--target', ':40040', '--store', '1'], capture_output=True,
-                       text=True, timeout=60)
+                       text=True, timeout=300)
     if q.returncode != 1 or 'has 4 reporters already' not in q.stderr or q.stderr.count('\n') != 1:
         fail(f'a fifth: exit {q.returncode} {q.stderr}')
     key = datagrams(socket.AF_INET, '127.0.0.1', 50, 100)
@@ -373,7 +373,7 @@ stores:
 
         def asked():
             q = subprocess.run([EXE, 'query', 'keywrite', '--collector', address, '--json', 'flows', key.hex()],
-                               capture_output=True, text=True, timeout=60)
+                               capture_output=True, text=True, timeout=300)
             return json.loads(q.stdout).get('value') if q.returncode == 0 else q.stderr or q.stdout
         wait_until(lambda: asked() == struct.pack('>QQ', count, count * size).hex(), asked, translator, seconds=20)
     for part in (p, translator, collector):
@@ -398,7 +398,7 @@ stores:
   - {{name: flows, tenant: 3, number: 4, kind: key-write, seed: 1, slots: 10000, value: 16, copies: 3}}
 ''')
     q = subprocess.run([EXE, 'report', '--interface', 'lo', '--target', ':40040', '--key-file', f'{folder}/stores.yaml'],
-                       capture_output=True, text=True, timeout=60)
+                       capture_output=True, text=True, timeout=300)
     if q.returncode != 1 or 'not 32 hexadecimal digits' not in q.stderr or len(q.stderr.splitlines()) > 2:
         fail(f'exit {q.returncode} {q.stderr}')
     collector = Part(EXE, 'collect', '--dta', f'{folder}/stores.yaml', '--listen', '127.0.0.1:0')
@@ -420,7 +420,7 @@ stores:
         def found():
             k = list(wanted)[-1]
             q = subprocess.run([EXE, 'query', 'keywrite', '--collector', address, '--json', 'flows', k.hex()],
-                               capture_output=True, text=True, timeout=60)
+                               capture_output=True, text=True, timeout=300)
             return q.returncode == 0 and json.loads(q.stdout).get('value')
         if good:
             wait_until(found, 'it is in the store', p, translator, seconds=20)

@@ -63,14 +63,14 @@ def translator(name, *collectors, options=()):
 
 
 def query(*words, code=0):
-    p = subprocess.run([SIDELIGHT, 'query', *words], capture_output=True, text=True, timeout=60)
+    p = subprocess.run([SIDELIGHT, 'query', *words], capture_output=True, text=True, timeout=300)
     check(code is None or p.returncode == code, f'query {" ".join(words)}: exit {p.returncode}: {p.stdout[-300:]}{p.stderr[-300:]}')
     return p.stdout or p.stderr
 
 
 def report(t, lines, *options, code=0):
     p = subprocess.run([SIDELIGHT, 'report', '--target', t.at, '--essential', *options], input='\n'.join(lines),
-                       capture_output=True, text=True, timeout=60)
+                       capture_output=True, text=True, timeout=300)
     check(code is None or p.returncode == code, f'report: exit {p.returncode}: {p.stdout}{p.stderr}', t)
 
 
@@ -190,7 +190,7 @@ def keys_are_those_of_their_store_and_what_is_gone_is_told(c):
     # The list of keys of this one holds 64 of 300.
     short = c.get('/keys?store=seldom&max=1000')
     check(0 < short['known'] <= 64 and short['overwritten_blocks'] * 16 + short['known'] >= 300, f'{short}')
-    p = subprocess.run([SIDELIGHT, 'query', 'keys', 'seldom', '-c', c.at], capture_output=True, text=True, timeout=60)
+    p = subprocess.run([SIDELIGHT, 'query', 'keys', 'seldom', '-c', c.at], capture_output=True, text=True, timeout=300)
     check('were overwritten' in p.stderr and len(p.stdout.splitlines()) == short['known'], p.stderr)
 
 
@@ -249,7 +249,7 @@ def taken(t, *options):
     """A report is acknowledged, now or soon."""
     return poll(lambda: subprocess.run(
         [SIDELIGHT, 'report', '--target', t.at, '--essential', '--timeout', '1s', '--store', '3', '--reporter', '12', *options,
-         'increment', 'text:reload'], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60).returncode == 0)
+         'increment', 'text:reload'], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=300).returncode == 0)
 
 
 def rates_and_keys_change_while_it_runs(c):
@@ -340,7 +340,7 @@ def several_collectors_are_asked_as_one(c1, c2):
     check({r['collector'] for r in rings} == {c1.at, c2.at}, f'{rings}'[:500])
     check(query('status', *both).count('account: ') == 2, 'status of both')
     c2.stop(signal.SIGKILL)
-    p = subprocess.run([SIDELIGHT, 'query', 'keywrite', 'flows', owned[c1][1], *both], capture_output=True, text=True, timeout=60)
+    p = subprocess.run([SIDELIGHT, 'query', 'keywrite', 'flows', owned[c1][1], *both], capture_output=True, text=True, timeout=300)
     check(p.returncode == 0 and c2.at in p.stderr, f'{p}')
     query('keywrite', 'flows', owned[c2][1], *both, code=1)
     wait_until(lambda: any('no collector' in line for line in t.err), 'the translator has not noticed', t)

@@ -38,13 +38,13 @@ class Collector(Part):
 
 def query(kind, store, *keys, of=None, code=0):
     at = [w for c in of or (a, b) for w in ('-c', c.at)]
-    p = subprocess.run([SIDELIGHT, 'query', kind, store, *keys, '--json', *at], capture_output=True, text=True, timeout=60)
+    p = subprocess.run([SIDELIGHT, 'query', kind, store, *keys, '--json', *at], capture_output=True, text=True, timeout=300)
     check(code is None or p.returncode == code, f'{kind} {store} {keys[:1]}: {p}')
     return [json.loads(line) for line in p.stdout.splitlines()]
 
 
 def words(kind, store, *keys):
-    p = subprocess.run([SIDELIGHT, 'query', kind, store, *keys, '-c', a.at, '-c', b.at], capture_output=True, text=True, timeout=60)
+    p = subprocess.run([SIDELIGHT, 'query', kind, store, *keys, '-c', a.at, '-c', b.at], capture_output=True, text=True, timeout=300)
     return p.stdout + p.stderr
 
 
@@ -53,7 +53,7 @@ def report(lines, store):
         report.number += 1
         p = subprocess.run([SIDELIGHT, 'report', '--target', t.at, '--essential', '--store', str(store), '--reporter',
                             str(report.number), '--packet', '900', '--json'], input='\n'.join(lines[i:i + 1000]),
-                           capture_output=True, text=True, timeout=120)
+                           capture_output=True, text=True, timeout=300)
         said = json.loads(p.stdout)
         check(p.returncode == 0 and said['dropped_ring'] == 0 and said['waiting'] == 0, f'report: {p}', t)
 
@@ -131,7 +131,7 @@ check(f'missing at {a.at}' in words('keywrite', 'flows', key(700)), words('keywr
 
 def disagree(store, *more):
     p = subprocess.run([SIDELIGHT, 'query', '--all', '--disagree', store, '-c', a.at, '-c', b.at, *more], capture_output=True,
-                       text=True, timeout=60)
+                       text=True, timeout=300)
     check(p.returncode in (0, 1), f'{p}')
     return p.returncode, p.stdout
 
@@ -186,7 +186,7 @@ a = Collector('a')
 t = with_gaps(2)
 t.at = t.ready()['listen']
 again = subprocess.run([SIDELIGHT, 'translate', '--collector', '/x', '--collector', '/y', '--replicas', '2', '--gaps', f'{D}/gaps'],
-                       capture_output=True, text=True, timeout=60)
+                       capture_output=True, text=True, timeout=300)
 check(again.returncode == 1 and 'another translator has it' in again.stderr, f'{again}')
 a.stop(signal.SIGKILL)
 wait_until(lambda: any('no collector' in line for line in t.err), 'the translator has not noticed', t)
@@ -202,7 +202,7 @@ t.stop()
 with open(f'{D}/other', 'w') as f:
     f.write('x')
 again = subprocess.run([SIDELIGHT, 'translate', '--collector', '/x', '--collector', '/y', '--replicas', '2', '--gaps', f'{D}/other'],
-                       capture_output=True, text=True, timeout=60)
+                       capture_output=True, text=True, timeout=300)
 check(again.returncode == 1 and 'is not a file of gaps' in again.stderr, f'{again}')
 a.stop()
 b.stop()

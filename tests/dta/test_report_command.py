@@ -24,7 +24,7 @@ class Report(unittest.TestCase):
     def run_report(self, *args, lines=None, code=0):
         p = subprocess.run([SIDELIGHT, 'report', '--target', self.target, *args], input=lines,
                            stdin=None if lines is not None else subprocess.DEVNULL,
-                           capture_output=True, text=True, timeout=120)
+                           capture_output=True, text=True, timeout=300)
         self.assertEqual(p.returncode, code, p.stderr)
         return p
 

@@ -176,7 +176,7 @@ static void a_killed_process_loses_nothing_that_was_reported(void **state)
 				take(true);
 			else if (base_now_ns() - begun > 30000000)
 				break;
-			assert_true(base_now_ns() - begun < 20000000000ull);
+			assert_true(base_now_ns() - begun < 100000000000ull);
 		}
 		kill(pid, SIGKILL);
 		assert_int_equal(waitpid(pid, NULL, 0), pid);

@@ -17,7 +17,7 @@ STORES = f'listen: {D}/dta.sock\nstores:\n  - {{name: flows, number: 1, kind: ke
 
 
 def query(*words):
-    p = subprocess.run([SIDELIGHT, 'query', 'reporters', '-c', c.at, *words], capture_output=True, text=True, timeout=60)
+    p = subprocess.run([SIDELIGHT, 'query', 'reporters', '-c', c.at, *words], capture_output=True, text=True, timeout=300)
     check(p.returncode == 0, f'{p}', c)
     return p.stdout
 
@@ -33,7 +33,7 @@ def told():
 def report(number, count):
     p = subprocess.run([SIDELIGHT, 'report', '--target', t.at, '--essential', '--store', '1', '--reporter', str(number)],
                        input=''.join(f'keywrite {i:016x} {i:016x}\n' for i in range(count)), capture_output=True, text=True,
-                       timeout=60)
+                       timeout=300)
     check(p.returncode == 0, f'{p}', t)
 
 
@@ -43,7 +43,7 @@ def packet(reporter):
     listener.bind(('127.0.0.1', 0))
     p = subprocess.Popen([SIDELIGHT, 'report', '--target', f'127.0.0.1:{listener.getsockname()[1]}', '--store', '1', '--reporter',
                           str(reporter)], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    p.communicate(b'keywrite 0000000000000001 0000000000000002\n', timeout=60)
+    p.communicate(b'keywrite 0000000000000001 0000000000000002\n', timeout=300)
     return bytearray(listener.recv(2000))
 
 

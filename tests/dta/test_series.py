@@ -26,14 +26,14 @@ def write(load, total):
 
 
 def query(*words, code=0):
-    p = subprocess.run([SIDELIGHT, 'query', *words, '-c', c.at], capture_output=True, text=True, timeout=60)
+    p = subprocess.run([SIDELIGHT, 'query', *words, '-c', c.at], capture_output=True, text=True, timeout=300)
     check(p.returncode == code, f'{words}: {p}')
     return p.stdout + p.stderr
 
 
 def report(line, store, reporter):
     p = subprocess.run([SIDELIGHT, 'report', '--target', t.at, '--essential', '--store', str(store), '--reporter', str(reporter)],
-                       input=line, capture_output=True, text=True, timeout=60)
+                       input=line, capture_output=True, text=True, timeout=300)
     check(p.returncode == 0, f'{p}', t)
 
 
@@ -76,7 +76,7 @@ if shutil.which('promtool'):
                 json.dump({'rule_files': [f'{D}/rules.yml'], 'evaluation_interval': '1m',
                            'tests': [{'interval': '1m', 'input_series': inputs,
                                       'alert_rule_test': [{'eval_time': '10m', 'alertname': alert, 'exp_alerts': []}]}]}, f)
-            p = subprocess.run(['promtool', 'test', 'rules', f'{D}/test.yml'], capture_output=True, text=True, timeout=60)
+            p = subprocess.run(['promtool', 'test', 'rules', f'{D}/test.yml'], capture_output=True, text=True, timeout=300)
             check(p.returncode == 0 or 'exp:[]' in ''.join(p.stdout.split()) + ''.join(p.stderr.split()), f'{p}')
             fired += [alert] * (p.returncode != 0)
         return fired

@@ -26,7 +26,7 @@ def found(store, keys):
     n = 0
     for at in range(0, len(keys), 1000):
         said = subprocess.run([SIDELIGHT, 'query', '--file', f'{D}/{store}.0.0.store', 'keywrite', *keys[at:at + 1000]],
-                              stdout=subprocess.PIPE, timeout=60).stdout
+                              stdout=subprocess.PIPE, timeout=300).stdout
         n += len(keys[at:at + 1000]) - said.count(b': empty')
     return n
 

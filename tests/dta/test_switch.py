@@ -65,7 +65,7 @@ class Capture(Part):
     def flows(self):
         """{flow: (packets, bytes)}"""
         self.stop()
-        p = subprocess.run(['nfdump', '-R', self.folder, '-o', 'json'], capture_output=True, text=True, timeout=60)
+        p = subprocess.run(['nfdump', '-R', self.folder, '-o', 'json'], capture_output=True, text=True, timeout=300)
         check(p.returncode == 0 and '[' in p.stdout, f'nfdump: {p.stderr} {p.stdout[:500]}', self)
         sums = {}
         for r in json.JSONDecoder().raw_decode(p.stdout[p.stdout.index('['):])[0]:

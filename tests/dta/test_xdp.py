@@ -175,10 +175,10 @@ def frames_of_the_generator_s_own_arrive_as_its_packets_do():
     for words, how in (('no such interface', ('--xdp', 'sl-nope')), ('not a neighbour', ('--xdp', 'lo')),
                        ('supports only IPv4', ('--xdp', 'sl-far', '--to', f'[{NEAR6}]:{PORT}'))):
         p = subprocess.run([*wire.inside, EXE, 'generate', 'dta', '--to', f'{NEAR}:{PORT}', '--count', '1', *how],
-                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60)
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=300)
         check(p.returncode == 1 and words in p.stderr and p.stderr.count('\n') == 1, f'{how}: {p}')
     p = subprocess.run([EXE, 'generate', 'dta', '--to', f'{FAR}:{PORT}', '--xdp', 'sl-near'],
-                       preexec_fn=without_capabilities, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60)
+                       preexec_fn=without_capabilities, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=300)
     check(p.returncode == 1 and 'CAP_BPF' in p.stderr and p.stderr.count('\n') == 1, f'an ordinary user: {p}')
     server.close()
     wire.close()
@@ -237,7 +237,7 @@ def who_can_t_is_told_why_and_nothing_is_left_by_the_killed():
     check(not programs(), 'the program is left')
     p = subprocess.run([EXE, 'translate', '--collector', f'unix:{D}/s', '--listen', ':0', '--xdp', 'sl-near'],
                        preexec_fn=without_capabilities, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                       timeout=60)
+                       timeout=300)
     check(p.returncode == 1 and p.stderr.count('\n') == 1 and 'CAP_NET_ADMIN' in p.stderr,
           f'an ordinary user: exit {p.returncode} {p.stderr}')
     server.close()

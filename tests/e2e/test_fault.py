@@ -88,7 +88,7 @@ class Try:
     def inject(self, kind):
         query = f"{ready['shop']}/fault?kind={kind}&seconds={SECONDS}"
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with opener.open(urllib.request.Request(query, method='POST'), timeout=60) as answer:
+        with opener.open(urllib.request.Request(query, method='POST'), timeout=300) as answer:
             check(answer.status == 200, f'{kind} was not taken')
         self.end = time.time() + SECONDS
 
@@ -163,7 +163,7 @@ def on_top(kind, found):
     """The service stands first where people look, with its anomaly as the cause."""
     def first():
         top = subprocess.run([sidelight, 'top', '--once', '--json', ready['page']], capture_output=True, text=True,
-                             timeout=60)
+                             timeout=300)
         check(not top.returncode, f'{kind}: top: {top.stderr}')
         return json.loads(top.stdout)['services'][0]
     def is_it():

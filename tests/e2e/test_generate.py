@@ -85,7 +85,7 @@ wait_until(lambda: not any(map(alive, pids)), 'pods outlive a killed generator')
 
 # No agent: one line, exit 1.
 p = subprocess.run([sidelight, 'generate', 'metrics', '--socket', f'{d}/none', '--wait', '300ms'],
-                   stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+                   stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300)
 check(p.returncode == 1 and p.stderr.count('\n') == 1 and not p.stdout,
       f'without an agent: {p.returncode} {p.stderr} {p.stdout}')
 check(c.stop() == 0 and a.stop() == 0, 'agent and collector end cleanly', a, c)

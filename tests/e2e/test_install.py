@@ -18,7 +18,7 @@ root = f'{d}/root'
 
 def run(*cmd, **env):
     p = subprocess.run(cmd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                       stderr=subprocess.STDOUT, text=True, env={**os.environ, **env}, timeout=120)
+                       stderr=subprocess.STDOUT, text=True, env={**os.environ, **env}, timeout=300)
     check(p.returncode == 0, f'{" ".join(cmd)}: exit {p.returncode}\n{p.stdout}')
     return p.stdout
 
@@ -40,13 +40,14 @@ for command in re.findall(r'^  ([a-z]+) +\S', run(sidelight, '--help'), re.M):
         only(f'/**/man1/sidelight-{command}.1')
 unit = only('/**/sidelight-agent.service')
 with open(unit) as f:
-    check(f'ExecStart={sidelight.removeprefix(root)} agent' in f.read(), 'the unit starts another program')
+    agent = only('/**/libexec/sidelight/sidelight-agent')
+    check(f'ExecStart={agent.removeprefix(root)} --config' in f.read(), 'the unit starts another program')
 
 # systemd takes the units as they are, but for the place of the program.
 units = []
 for name in ('agent', 'collect', 'translate', 'report'):
     with open(only(f'/**/sidelight-{name}.service')) as f:
-        text = re.sub(r'^ExecStart=\S+', f'ExecStart={sidelight}', f.read(), flags=re.M)
+        text = re.sub(r'^ExecStart=(?=/)', f'ExecStart={root}', f.read(), flags=re.M)
     units.append(f'{d}/sidelight-{name}.service')
     with open(units[-1], 'w') as f:
         f.write(text)
@@ -55,7 +56,7 @@ for name in ('agent', 'agent-consume', 'collect'):
 os.mkdir(f'{d}/sidelight-agent.service.d')
 shutil.copy(only('/**/examples/sidelight-agent-tcp.conf'), f'{d}/sidelight-agent.service.d/tcp.conf')
 if shutil.which('systemd-analyze'):
-    p = subprocess.run(['systemd-analyze', 'verify', '--man=no', *units], text=True, timeout=60,
+    p = subprocess.run(['systemd-analyze', 'verify', '--man=no', *units], text=True, timeout=300,
                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     if 'initialize manager' in p.stdout:
         print(f'SKIP: systemd-analyze cannot run here: {p.stdout.strip()}')
@@ -65,7 +66,7 @@ if shutil.which('systemd-analyze'):
         # No unit is more exposed than it needs to be: systemd's own measure, 0 to 10.
         for unit, most in (('agent', 3.0), ('collect', 3.0), ('translate', 3.0), ('report', 4.0)):
             p = subprocess.run(['systemd-analyze', 'security', '--offline=yes', f'--threshold={10 * most:.0f}',
-                                f'{d}/sidelight-{unit}.service'], text=True, timeout=60, stdin=subprocess.DEVNULL,
+                                f'{d}/sidelight-{unit}.service'], text=True, timeout=300, stdin=subprocess.DEVNULL,
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
             check(p.returncode == 0, f'{unit}: {p.stdout[-300:]}')
 else:
@@ -81,7 +82,7 @@ for name, args, why in (('agent', ['--status'], 'No such file'), ('collect', ['-
         with open(f'{d}/{name}.yaml', 'w') as f:
             f.write(settings)
         p = subprocess.run([sidelight, name, '--config', f'{d}/{name}.yaml', *args], text=True,
-                           stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+                           stdin=subprocess.DEVNULL, capture_output=True, timeout=300)
         check(p.returncode == 1 and why in p.stdout + p.stderr,
               f'{name}.yaml: exit {p.returncode} {p.stdout} {p.stderr}')
 

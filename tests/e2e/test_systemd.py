@@ -89,7 +89,7 @@ def watchdog_sees_an_agent_that_stands_still():
     m = Manager()
     with Agent(env=m.env) as agent:
         m.await_signs(2, agent)
-        falls_silent(m, agent, 'sidelight', lambda: None)
+        falls_silent(m, agent, 'sidelight-agent', lambda: None)
 
 
 @case
@@ -97,7 +97,7 @@ def watchdog_sees_a_worker_that_stands_still():
     m = Manager()
     with Agent() as agent, Collector([agent], '--workers', '2', env=m.env) as c:
         m.await_signs(2, c)
-        for thread in 'worker-1', 'control', 'sidelight':
+        for thread in 'worker-1', 'control', 'sidelight-colle':
             falls_silent(m, c, thread, lambda: check('ok' in c.get('/-/healthy'), 'the others go on', c))
 
 
@@ -108,7 +108,7 @@ def watchdog_sees_a_translator_that_stands_still():
     with Part(EXE, 'translate', '--collector', f'unix:{d}/dta.sock', '--listen', '127.0.0.1:0', '--workers', '2', env=m.env) as t:
         t.ready()
         m.await_signs(2, t)
-        for thread in 'worker-1', 'sidelight':
+        for thread in 'worker-1', 'sidelight-trans':
             falls_silent(m, t, thread, lambda: None)
 
 
@@ -120,7 +120,7 @@ def watchdog_sees_a_reporter_that_stands_still():
     with Part(EXE, 'report', '--interface', 'lo', '--target', ':40040', '--store', '1', env=m.env) as r:
         r.ready()
         m.await_signs(2, r)
-        falls_silent(m, r, 'sidelight', lambda: None)
+        falls_silent(m, r, 'sidelight-repor', lambda: None)
 
 
 # ---- sockets ----

@@ -333,8 +333,8 @@ static void a_host_that_comes_back_is_found_again(void **state)
 	for (int again = 0; again < 3; again++) {
 		host_kill(&h);
 		start = clock_ns(CLOCK_MONOTONIC);
-		assert_true(await_state(f, FABRIC_DOWN, 20000, &epoch));
-		assert_true(clock_ns(CLOCK_MONOTONIC) - start < 10000000000u);
+		assert_true(await_state(f, FABRIC_DOWN, 100000, &epoch));
+		assert_true(clock_ns(CLOCK_MONOTONIC) - start < 100000000000u);
 		host_start(&h, port, 0);
 		come_up(f, &epoch);
 		assert_int_equal(epoch, again + 2);

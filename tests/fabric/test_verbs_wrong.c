@@ -142,7 +142,7 @@ static const char *enter(const struct host *h, const char *secret, bool notify)
 					       .secret = secret,
 					       .secret_bytes = secret ? strlen(secret) : 0,
 				       });
-	uint64_t end = clock_ns(CLOCK_MONOTONIC) + 30000000000ull;
+	uint64_t end = clock_ns(CLOCK_MONOTONIC) + 100000000000ull;
 	bool up = false;
 
 	assert_non_null(f);

@@ -2,10 +2,11 @@
 # Sourced by the scripts that tests/guest/run runs inside of a guest; see run --help.
 
 checks=0 failed=0
+SLOWER=10 # all bounds are for a quiet machine, and this is how much slower another one may be
 export PYTHONPATH=$SOURCE/tests
 
 # check NAME COMMAND...: runs it, shows its output if it failed, and counts. What it skips (a line
-# 'SKIP: reason') is said to the outside. A program that does not end within SECONDS_EACH (150; three times as many
+# 'SKIP: reason') is said to the outside. A program that does not end within SECONDS_EACH (150; SLOWER times as many
 # on a machine that is slow, or busy; as many times more as make soak does more) has failed, and what the kernel's
 # tasks wait for is shown.
 check() {
@@ -13,7 +14,7 @@ check() {
 	shift
 	checks=$((checks + 1))
 	[ "$scale" -ge 1 ] || scale=1
-	[ "$(type -t "$1")" = file ] && limit=(timeout -k 5 $((3 * scale * ${SECONDS_EACH:-150})))
+	[ "$(type -t "$1")" = file ] && limit=(timeout -k 5 $((SLOWER * scale * ${SECONDS_EACH:-150})))
 	echo "@@CHECK $name"
 	"${limit[@]}" "$@" > $log 2>&1 || code=$?
 	if [ "${limit[*]}" ] && { [ $code = 124 ] || [ $code = 137 ]; }; then
@@ -39,10 +40,10 @@ finish() {
 }
 
 # wait_for SECONDS COMMAND...: until it succeeds. On a machine that is slow, or busy with other things,
-# three times as long. Without a process: to start one costs more under emulation than what is waited for.
+# SLOWER times as long. Without a process: to start one costs more under emulation than what is waited for.
 nap=$(mktemp -u) && mkfifo "$nap" && exec {nap}<> "$nap"
 wait_for() {
-	local end=$((SECONDS + 3 * $1))
+	local end=$((SECONDS + SLOWER * $1))
 	shift
 	until "$@"; do
 		[ $SECONDS -lt $end ] || return 1
@@ -50,8 +51,13 @@ wait_for() {
 	done
 }
 
-# hot FILE...: copies programs from 9p, which is slow, to memory, and puts them on the PATH.
+# hot FILE...: copies programs from 9p, which is slow, to memory, and puts them on the PATH; with sidelight, those that it
+# executes.
 hot() {
+	local program
+	for program in "$BUILD"/sidelight-*; do
+		[[ " $* " != *"/sidelight "* ]] || [ ! -f "$program" ] || set -- "$@" "$program"
+	done
 	mkdir -p /tmp/hot
 	cp "$@" /tmp/hot/ || { echo "FAIL: not built"; exit 1; }
 	PATH=/tmp/hot:$PATH

@@ -8,7 +8,7 @@ import time
 import urllib.request
 
 folder, what, *runs = sys.argv[1:]
-status = lambda: json.loads(urllib.request.urlopen('http://127.0.0.1:9464/api/v1/dta', timeout=60).read())
+status = lambda: json.loads(urllib.request.urlopen('http://127.0.0.1:9464/api/v1/dta', timeout=300).read())
 
 
 def ask(kind, store, *rest):

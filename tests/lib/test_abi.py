@@ -25,7 +25,7 @@ for library in sys.argv[1 + update:]:
     baseline = f'{ROOT}/tests/lib/abi/{os.path.basename(library).split(".so")[0]}.so.abi.xz'  # without its version
     if '.debug_info' not in subprocess.run(['readelf', '-SW', library], capture_output=True, text=True, check=True).stdout:
         skip('built without debugging information')
-    now = subprocess.run([*WRITE, library], capture_output=True, check=True, timeout=120).stdout
+    now = subprocess.run([*WRITE, library], capture_output=True, check=True, timeout=300).stdout
     check(b"function-decl name='sl_" in now, f'abidw finds no function in {library}')
     if update:
         with lzma.open(baseline, 'wb') as f:
@@ -34,6 +34,6 @@ for library in sys.argv[1 + update:]:
     for name, text in ('before', lzma.open(baseline).read()), ('now', now):
         with open(f'{d}/{name}.abi', 'wb') as f:
             f.write(text)
-    p = subprocess.run(['abidiff', '--no-added-syms', f'{d}/before.abi', f'{d}/now.abi'], capture_output=True, text=True, timeout=120)
+    p = subprocess.run(['abidiff', '--no-added-syms', f'{d}/before.abi', f'{d}/now.abi'], capture_output=True, text=True, timeout=300)
     check(p.returncode == 0, f'{library}: programs that link it would break, or test_abi.py --update says that it is meant:\n'
                              f'{p.stdout}{p.stderr}')

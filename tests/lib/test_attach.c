@@ -493,7 +493,7 @@ static void descriptors_of_the_application_are_left_alone(void **state)
 		struct sl_counter c = sl_counter_create(p, &SL_OPTS(sl_metric_opts, .name = "c"));
 		char text[8] = "";
 
-		alarm(10);
+		alarm(TEST_HANGS_S);
 		close_range(3, 200, 0);
 		strcpy(text + 0, "mine");
 		for (int i = 3; i < 40; i++) {
@@ -680,7 +680,7 @@ static void fork_at_any_moment_never_deadlocks(void **state)
 		if (!pid) {
 			struct reader r;
 
-			alarm(20); /* a deadlock ends here, and shows */
+			alarm(TEST_HANGS_S); /* a deadlock ends here, and shows */
 			sl_counter_add(busy_counter, 3);
 			sl_counter_inc(sl_counter_create(
 				busy_publisher, &SL_OPTS(sl_metric_opts, .name = "child")));
@@ -772,7 +772,6 @@ int main(void)
 	};
 	int failed;
 
-	alarm(150); /* whatever hangs, hangs no longer */
 	strcpy(directory, "/tmp/sl-attach-XXXXXX");
 	if (!mkdtemp(directory))
 		return 1;

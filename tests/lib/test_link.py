@@ -146,7 +146,7 @@ int main(int argc, char **argv)
 
 def run(*command, **more):
     done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True, timeout=120, **more)
+                          stderr=subprocess.STDOUT, text=True, timeout=300, **more)
     if done.returncode:
         raise AssertionError(f'{" ".join(map(str, command))}: {done.returncode}\n{done.stdout}')
     return done.stdout

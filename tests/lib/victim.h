@@ -21,6 +21,7 @@
 
 #include "../child_fd.h"
 #include "reader.h"
+#include "support/test.h"
 
 /* Of one page; or NULL. */
 static inline void *victim_memory(void)
@@ -33,7 +34,7 @@ static inline void *victim_memory(void)
 /* By the writer: from here on it may be killed. */
 static inline void victim_ready(int *at, int fd)
 {
-	alarm(20); /* in case no signal kills us */
+	alarm(TEST_HANGS_S); /* in case no signal kills us */
 	__atomic_store_n(at, fd, __ATOMIC_RELEASE);
 }
 

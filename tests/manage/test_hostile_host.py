@@ -41,7 +41,7 @@ class Scene:
 
     def manage(self, *args):
         p = subprocess.run([EXE, 'manage', *args, self.path], stdin=subprocess.DEVNULL, capture_output=True,
-                           timeout=120, cwd=self.folder,
+                           timeout=300, cwd=self.folder,
                            env={**os.environ, 'PATH': f'{self.folder}:{os.environ["PATH"]}'})
         out, err = (text.decode(errors='surrogateescape') for text in (p.stdout, p.stderr))
         ran = {f for f in os.listdir(self.folder) + os.listdir(f'{self.folder}/run') if 'pwned' in f} - {'-n odd; touch pwned.yaml', ODD}

@@ -21,7 +21,7 @@ EXE = os.path.abspath(sys.argv[1])
 
 def manage(*args, code=0, env=None):
     p = subprocess.run([EXE, 'manage', *args], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                       timeout=120, env=env)
+                       timeout=300, env=env)
     if p.returncode != code:
         fail(f'manage {args}: exit {p.returncode}, not {code}:\n{p.stdout}{p.stderr}')
     return p.stdout, p.stderr
@@ -255,7 +255,9 @@ def over_ssh():
         return
     folder = workdir()
     # The program may lie in the home that is hidden from the server's sessions.
-    program = shutil.copy(EXE, f'{folder}/program')
+    program = shutil.copy(EXE, folder)
+    for name in ('agent', 'collect', 'generate'):
+        shutil.copy(f'{EXE}-{name}', folder)
     with SshServer(folder) as server:
         if not server.supported:
             print('SKIP: over ssh: no mount namespace of its own here')

@@ -41,7 +41,7 @@ def serve(listen, env):
 def get(listen, path):
     """The body, or None: the worker was killed, or none answers yet."""
     with socket.socket(socket.AF_UNIX) as s:
-        s.settimeout(60)
+        s.settimeout(300)
         try:
             s.connect(listen)
             s.sendall(f'GET {path} HTTP/1.0\r\nHost: shop\r\n\r\n'.encode())

@@ -15,7 +15,7 @@ READER = region_reader.__file__
 
 
 def output(*args, status=0):
-    r = subprocess.run(args, capture_output=True, timeout=60)
+    r = subprocess.run(args, capture_output=True, timeout=300)
     assert r.returncode == status, (args, r.returncode, r.stdout[-300:], r.stderr)
     return r.stdout
 

@@ -9,6 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "exercise.h"
+#include "streams.h"
+
 #define SKETCH_W       2
 #define SKETCH_NAME(x) x##_tested
 #define SKETCH_TARGET
@@ -16,9 +19,6 @@
 #include "sketch/lanes.h"
 
 #include "sketch/eigen.h"
-
-#include "exercise.h"
-#include "streams.h"
 
 typedef long double real;
 
@@ -160,22 +160,19 @@ static void bound_holds(struct sketch_fd *fd, const struct whole *w)
 	for (uint32_t i = 0; i < d; i++)
 		total += w->cov[i * d + i];
 	slack = 1e-6L * total;
-	sketch_fd_compress(fd);
-	assert_true(fabsl(sketch_fd_energy(fd) - total) <= slack);
-	rank = sketch_fd_basis(fd, l, v);
+	fd_compress(fd);
+	assert_true(fabsl(sum_energy(fd) - total) <= slack);
+	rank = fd_basis(fd, l, v);
 	assert_int_equal(rank, sketch_fd_rank(fd));
 	for (uint32_t k = 0; k < rank; k++) {
-		real s2 = (real)sketch_fd_sigma(fd, k) * sketch_fd_sigma(fd, k);
+		real s2 = (real)fd_sigma(fd, k) * fd_sigma(fd, k);
 
-		assert_true(k == 0 ||
-			    sketch_fd_sigma(fd, k) <= sketch_fd_sigma(fd, k - 1) * 1.000001);
+		assert_true(k == 0 || fd_sigma(fd, k) <= fd_sigma(fd, k - 1) * 1.000001);
 		for (uint32_t i = 0; i < d; i++)
 			for (uint32_t j = 0; j < d; j++)
 				left[i * d + j] -= s2 * v[k * d + i] * v[k * d + j];
 		for (uint32_t o = 0; o <= k; o++) {
-			double tolerance = sketch_fd_sigma(fd, k) > 1e-3 * sketch_fd_sigma(fd, 0)
-						   ? 1e-6
-						   : 1e-4;
+			double tolerance = fd_sigma(fd, k) > 1e-3 * fd_sigma(fd, 0) ? 1e-6 : 1e-4;
 			real dot = 0;
 
 			for (uint32_t i = 0; i < d; i++)
@@ -185,12 +182,12 @@ static void bound_holds(struct sketch_fd *fd, const struct whole *w)
 	}
 	jacobi(left, d, value);
 	assert_true(value[d - 1] >= -slack);
-	assert_true(value[0] <= sketch_fd_shrunk(fd) + slack);
+	assert_true(value[0] <= fd->shrunk + slack);
 	jacobi(all, d, value);
 	for (uint32_t k = d; k-- > 0;) {
 		tail += value[k];
 		if (k <= l)
-			assert_true(sketch_fd_shrunk(fd) <= tail / (l + 1 - k) + slack);
+			assert_true(fd->shrunk <= tail / (l + 1 - k) + slack);
 	}
 	free(left);
 	free(all);
@@ -217,7 +214,7 @@ static void error_is_within_the_papers_bound(void **state)
 				assert_int_equal(sketch_fd_update(fd, row), 0);
 				whole_add(&w, row, 1);
 			}
-			assert_int_equal(sketch_fd_count(fd), 160);
+			assert_int_equal(fd->count, 160);
 			bound_holds(fd, &w);
 			sketch_fd_free(fd);
 			free(w.cov);
@@ -238,8 +235,8 @@ static void large_ones_are_within_the_bound_too(void **state)
 		make_row(i % 3 ? POWER_LAW : ISOTROPIC, i, row[i], D, &seed);
 		assert_int_equal(sketch_fd_update(fd, row[i]), 0);
 	}
-	sketch_fd_compress(fd);
-	rank = sketch_fd_basis(fd, L, v);
+	fd_compress(fd);
+	rank = fd_basis(fd, L, v);
 	assert_int_equal(rank, L);
 	for (uint32_t t = 0; t < 50; t++) {
 		double size = 0, ax = 0, bx = 0;
@@ -262,10 +259,10 @@ static void large_ones_are_within_the_bound_too(void **state)
 
 			for (uint32_t c = 0; c < D; c++)
 				dot += (double)v[k * D + c] * x[c];
-			bx += sketch_fd_sigma(fd, k) * sketch_fd_sigma(fd, k) * dot * dot / size;
+			bx += fd_sigma(fd, k) * fd_sigma(fd, k) * dot * dot / size;
 		}
-		assert_true(ax - bx >= -1e-6 * sketch_fd_energy(fd));
-		assert_true(ax - bx <= sketch_fd_shrunk(fd) + 1e-6 * sketch_fd_energy(fd));
+		assert_true(ax - bx >= -1e-6 * sum_energy(fd));
+		assert_true(ax - bx <= fd->shrunk + 1e-6 * sum_energy(fd));
 	}
 	sketch_fd_free(fd);
 }
@@ -292,11 +289,10 @@ static void merged_trees_are_within_the_bound_of_the_whole(void **state)
 		}
 		for (int step = 1; step < PARTS; step *= 2)
 			for (int p = 0; p + step < PARTS; p += 2 * step) {
-				uint64_t rows = sketch_fd_count(fd[p]) +
-						sketch_fd_count(fd[p + step]);
+				uint64_t rows = fd[p]->count + fd[p + step]->count;
 
 				assert_int_equal(sketch_fd_merge(fd[p], fd[p + step]), 0);
-				assert_int_equal(sketch_fd_count(fd[p]), rows);
+				assert_int_equal(fd[p]->count, rows);
 			}
 		bound_holds(fd[0], &w);
 		assert_int_equal(sketch_fd_merge(fd[0], fd[0]), -EINVAL);
@@ -326,8 +322,8 @@ static void few_directions_are_kept_exactly(void **state)
 		if (i > 20)
 			assert_true(sketch_fd_residual(fd, 5, row, left) < 1e-5 * sqrt(size));
 	}
-	sketch_fd_compress(fd);
-	assert_true(sketch_fd_shrunk(fd) < 1e-6 * sketch_fd_energy(fd));
+	fd_compress(fd);
+	assert_true(fd->shrunk < 1e-6 * sum_energy(fd));
 	sketch_fd_free(fd);
 }
 
@@ -346,7 +342,7 @@ static void residual_is_what_the_directions_leave(void **state)
 			sketch_fd_update(fd, row);
 		}
 		for (uint32_t k = 0; k <= 7; k++) {
-			uint32_t have = sketch_fd_basis(fd, k, v);
+			uint32_t have = fd_basis(fd, k, v);
 			double want[40], norm = 0, got;
 
 			make_row(ISOTROPIC, k, row, d, &seed);
@@ -390,7 +386,7 @@ static void all_vector_levels_give_the_same_bits(void **state)
 			size_t bytes = 0;
 			double score = 0;
 
-			for (int level = 0; level < SKETCH_VECTOR_LEVELS; level++) {
+			for (int level = 0; level < VECTOR_LEVELS; level++) {
 				struct sketch_fd *fd = sketch_fd_new(sizes[z].l, sizes[z].d);
 				uint64_t seed = 5;
 				float row[100];
@@ -398,8 +394,8 @@ static void all_vector_levels_give_the_same_bits(void **state)
 				size_t n;
 				void *now;
 
-				if (sketch_fd_set_level(fd, level)) {
-					assert_true((int)sketch_vector_best() < level);
+				if (set_level(fd, level)) {
+					assert_true((int)best_level() < level);
 					sketch_fd_free(fd);
 					continue;
 				}
@@ -452,7 +448,7 @@ static void rows_without_numbers_change_nothing(void **state)
 		free(was);
 		free(is);
 	}
-	assert_true(isfinite(sketch_fd_sigma(fd, 0)) && isfinite(sketch_fd_shrunk(fd)));
+	assert_true(isfinite(fd_sigma(fd, 0)) && isfinite(fd->shrunk));
 	sketch_fd_free(fd);
 }
 
@@ -581,8 +577,7 @@ static void the_heaviest_can_be_saved_too(void **state)
 
 		assert_int_equal(sketch_fd_merge(heavy, twin), 0);
 		assert_int_equal(sketch_fd_rank(heavy), 1);
-		assert_true(sketch_fd_sigma(heavy, 0) <= weight &&
-			    sketch_fd_energy(heavy) <= energy);
+		assert_true(fd_sigma(heavy, 0) <= weight && sum_energy(heavy) <= energy);
 		sketch_fd_free(twin);
 	}
 	free(buf);
@@ -599,9 +594,9 @@ static void what_is_dropped_for_weakness_is_in_the_bound(void **state)
 	(void)state;
 	sketch_fd_update(fd, strong);
 	sketch_fd_update(fd, weak);
-	sketch_fd_compress(fd);
+	fd_compress(fd);
 	assert_int_equal(sketch_fd_rank(fd), 1);
-	assert_true(sketch_fd_shrunk(fd) > 0.99e-14 && sketch_fd_shrunk(fd) < 1.01e-14);
+	assert_true(fd->shrunk > 0.99e-14 && fd->shrunk < 1.01e-14);
 	sketch_fd_free(fd);
 }
 

@@ -29,9 +29,9 @@ def tools(*names):
 def here(args, folder, names):
     """The arguments of a container with paths below folder, and what the kubelet puts in place of $(NAME)."""
     args = [re.sub(r'\$\((\w+)\)', lambda m: names[m[1]], a) for a in args]
-    args = [re.sub(r'=(/(?:run|etc)/.*)', rf'={folder}\1', a) for a in args]
+    args = [re.sub(r'=(file:)?(/(?:run|etc)/.*)', rf'=\1{folder}\2', a) for a in args]
     for a in args:
-        path = a.partition('=')[2]
+        path = a.partition('=')[2].removeprefix('file:')
         if path.startswith(folder):
             os.makedirs(os.path.dirname(path), exist_ok=True)
     return args

@@ -12,7 +12,7 @@ import threading
 import time
 
 SCALE = float(os.environ.get('SL_TEST_SCALE', '1'))
-PATIENCE = 100  # seconds: a busy machine may let a process wait for many
+PATIENCE = 300  # seconds: only what hangs takes them; a busy machine may let a process wait for many
 PR_SET_PDEATHSIG = 1
 _children = []
 
@@ -61,6 +61,20 @@ def wait_until(condition, *what, seconds=0, every=0.02):
     return value
 
 
+class Missed(Exception):
+    """A window of time closed before a slow machine came to act or look in it: nothing is proved, nothing refuted."""
+
+
+def widen(attempt, *factors):
+    """attempt(factor) with the first of the factors by which a window is wide enough for this machine."""
+    for factor in factors:
+        try:
+            return attempt(factor)
+        except Missed as window:
+            print(f'missed {window}, {factor} times as wide', flush=True)
+    fail('a window was missed at its widest')
+
+
 def alive(pid):
     """A process that has ended and waits for its parent is not."""
     try:
@@ -106,7 +120,7 @@ class Part:
     def stdout(self):
         return '\n'.join(self.out)
 
-    def ready(self, seconds=120):
+    def ready(self, seconds=PATIENCE):
         """Waits for the line 'ready ...' and returns its key=value pairs."""
         def said():
             return next((line for line in list(self.out) + self.err if line.startswith('ready')), None)
@@ -117,7 +131,7 @@ class Part:
             fail(f'{self} was not ready', self)
         return dict(w.split('=', 1) for w in line.split() if '=' in w)
 
-    def wait(self, seconds=120):
+    def wait(self, seconds=PATIENCE):
         """Its exit code, once it has ended."""
         try:
             code = self.p.wait(seconds)
@@ -126,7 +140,7 @@ class Part:
         self._reader.join(60)
         return code
 
-    def stop(self, sig=signal.SIGTERM, seconds=60):
+    def stop(self, sig=signal.SIGTERM, seconds=PATIENCE):
         """Sends the signal; returns the exit code."""
         if self.p.poll() is None:
             self.p.send_signal(sig)
@@ -165,7 +179,7 @@ def _end_children():
             p.wait()
 
 
-def run(*argv, code=0, seconds=300, **kw):
+def run(*argv, code=0, seconds=2 * PATIENCE, **kw):
     """The completed process, with its output as text; fails unless it exits with code (None: any)."""
     p = subprocess.run([str(a) for a in argv], **{'stdin': subprocess.DEVNULL, 'stdout': subprocess.PIPE,
                        'stderr': subprocess.PIPE, 'timeout': seconds, 'text': True, 'errors': 'replace', **kw})

@@ -84,7 +84,7 @@ def consume(path):
 class Client:
     def __init__(self, path):
         self.s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.s.settimeout(60)
+        self.s.settimeout(300)
         self.s.connect(path)
         self.serial = 0
 

@@ -12,6 +12,10 @@
 #include <string.h>
 #include <cmocka.h>
 
+/* Seconds after which a process that a test started has certainly hung, however slow and busy the
+ * machine. */
+#define TEST_HANGS_S 300
+
 /* Valgrind, whose long double is a double and which keeps what was freed for a while. */
 static inline bool test_valgrind(void)
 {

@@ -17,8 +17,8 @@ def available():
 class Program:
     """One that listens where the kernel chooses, or at a port that an earlier life had."""
 
-    def __init__(self, name, *options, port=0, host='127.0.0.1'):
-        self.part = Part(name, f'-httpListenAddr={host}:{port}', '-loggerLevel=WARN', *options)
+    def __init__(self, name, *options, port=0):
+        self.part = Part(name, f'-httpListenAddr=127.0.0.1:{port}', '-loggerLevel=WARN', *options)
         port = port or wait_until(lambda: listens(self.part.pid), f'{name} listens', self.part)
         self.port, self.base = port, f'http://127.0.0.1:{port}'
         wait_until(self.healthy, f'{name} answers', self.part)
@@ -41,10 +41,10 @@ class Program:
 
 
 class Victoria(Program):
-    def __init__(self, folder=None, port=0, host='127.0.0.1'):
+    def __init__(self, folder=None, port=0, options=()):
         self.folder = folder or workdir()
         super().__init__('victoria-metrics', f'-storageDataPath={self.folder}/data', '-retentionPeriod=12',
-                         '-search.latencyOffset=0s', '-search.disableCache', '-memory.allowedBytes=64MB', port=port, host=host)
+                         '-search.latencyOffset=0s', '-search.disableCache', '-memory.allowedBytes=64MB', *options, port=port)
 
     def samples(self, name, **labels):
         """{(labels): [(ms, value)]} of all stored samples."""
@@ -52,6 +52,12 @@ class Victoria(Program):
         text = http.get(self.base + '/api/v1/export?' + urllib.parse.urlencode({'match[]': match}))
         return {tuple(sorted(line['metric'].items())): list(zip(line['timestamps'], line['values']))
                 for line in map(json.loads, text.splitlines())}
+
+
+    def query(self, expression, time):
+        """The values of an instant query, by labels."""
+        text = http.get(self.base + '/api/v1/query?' + urllib.parse.urlencode({'query': expression, 'time': time, 'nocache': 1}))
+        return {tuple(sorted(r['metric'].items())): float(r['value'][1]) for r in json.loads(text)['data']['result']}
 
 
 class VmAgent(Program):

@@ -95,7 +95,7 @@ def churn(count):
 
 def dump(host, device):
     p = subprocess.run([EXE, 'dump', '--agent', host, '--dev', device, '--kind', 'flows', '--json'], text=True,
-                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300)
     if p.returncode:
         fail(p.stderr)
     rows = [json.loads(line) for line in p.stdout.splitlines()]

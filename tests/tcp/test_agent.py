@@ -33,7 +33,7 @@ class Agent(Part):
         """The region's own object, and what follows by its first key."""
         def answered():
             p = subprocess.run([EXE, 'dump', '--agent', self.socket, '--kind', kind, '--json', *args],
-                               text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+                               text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300)
             return 'did not answer' not in p.stderr and p
         p = wait_until(answered, 'the agent answers', self)  # it has two seconds, of which a busy machine gives few
         if p.returncode:
@@ -298,7 +298,7 @@ def without_its_loader_the_agent_goes_on_and_says_so():
 def what_it_may_not_or_can_not_do_is_said_at_the_start():
     def refused(*args, code=1, words=(), **kw):
         p = subprocess.run([EXE, 'agent', '--socket', f'{workdir()}/a', '--no-rest', *args], text=True,
-                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60, **kw)
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300, **kw)
         lines = [line for line in p.stderr.splitlines() if line]
         if p.returncode != code or len(lines) != 1 or not all(w in lines[0] for w in words):
             fail(f'{args}: exit {p.returncode}: {p.stderr}')
@@ -308,7 +308,7 @@ def what_it_may_not_or_can_not_do_is_said_at_the_start():
     socket_folder = workdir()
     os.chmod(socket_folder, 0o777)
     p = subprocess.run([EXE, 'agent', '--socket', f'{socket_folder}/b', '--no-rest', '--tcp'], text=True,
-                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60,
+                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300,
                        preexec_fn=without_capabilities)
     if p.returncode != 1 or 'CAP_' not in p.stderr:
         fail(f'without capabilities: exit {p.returncode}: {p.stderr}')

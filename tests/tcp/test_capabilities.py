@@ -22,12 +22,12 @@ def granted(key):
 
 
 class Scene:
-    """The program where an ordinary user reaches it, and a folder of that user's."""
+    """The agent's program where an ordinary user reaches it, and a folder of that user's."""
 
     def __init__(self):
         self.folder = workdir()
         os.chmod(self.folder, 0o755)
-        self.program = shutil.copy(EXE, self.folder)
+        self.program = shutil.copy(f'{EXE}-agent', self.folder)
         os.mkdir(f'{self.folder}/run')
         os.chown(f'{self.folder}/run', NOBODY, NOBODY)
         self.socket = f'{self.folder}/run/a.sock'
@@ -35,8 +35,8 @@ class Scene:
     def agent(self, capabilities):
         sets = '-all' + ''.join(f',+{c.removeprefix("CAP_").lower()}' for c in capabilities)
         return Part('setpriv', '--reuid', NOBODY, '--regid', NOBODY, '--clear-groups', '--inh-caps', sets,
-                    '--ambient-caps', sets, '--bounding-set', sets, '--no-new-privs', self.program, 'agent',
-                    '--no-rest', '--socket', self.socket, '--tcp', 'flows,layers,cpu,net', '--tcp-dev', 'lo')
+                    '--ambient-caps', sets, '--bounding-set', sets, '--no-new-privs', self.program, '--no-rest',
+                    '--socket', self.socket, '--tcp', 'flows,layers,cpu,net', '--tcp-dev', 'lo')
 
 
 @case

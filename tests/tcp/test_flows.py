@@ -159,7 +159,7 @@ def containers_have_namespaces_of_their_own_whose_connections_are_found_too():
         watch = Flows(*args, netns=False)
         wait_until(lambda: found(watch), lambda: f'three flows of {inode}: {watch.seen}', watch.part, seconds=20)
         watch.end()
-    elsewhere.communicate(b'\n', timeout=30)
+    elsewhere.communicate(b'\n', timeout=300)
 
 
 @case

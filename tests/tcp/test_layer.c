@@ -871,7 +871,6 @@ int main(void)
 	int code;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	alarm(240); /* after one failure the server may wait for ever, and so the next test */
 	if (tcp_hooks_probe(&hooks, TCP_HOOKS_OF(IP_TCP), false)) {
 		tcp_hooks_refusal(-EPERM, why, sizeof(why));
 		return skip_all(why);

@@ -174,7 +174,7 @@ def what_stands_in_for_a_hook_measures_the_same_segments():
 def wrong_questions_get_one_line():
     def run(*args, code, **kw):
         p = subprocess.run([EXE, 'tcp', *args], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                           timeout=60, **kw)
+                           timeout=300, **kw)
         if p.returncode != code or p.stderr.count('\n') != 1 or p.stdout:
             fail(f'{args}: {p.returncode}: {p.stdout}{p.stderr}')
         return p.stderr

@@ -289,8 +289,10 @@ def case_plain():
     one, other = right_within_the_bound(r, 'two namespaces', least=2 * REQUESTS)
     # What is sent again within a millisecond over IPv6 can't be told apart.
     t = one['totals'][0]
-    # A call that the kernel left out is a record that is not there, at one end.
-    only(one, 'merged', 'ambiguous', 'ack_unmatched', *(('lost', 'not_sent') if t['left_out'] else ()))
+    # A call that the kernel left out is a record that is not there, at one end. It does not count all of them on a busy CPU.
+    only(one, 'merged', 'ambiguous', 'ack_unmatched', 'lost', 'not_sent')
+    if t['causes']['lost'] + t['causes']['not_sent'] > t['left_out'] + sum(t['sent']) // 500:
+        fail(f'not matched: {t}')
     if sum(t['matched']) < sum(t['sent']) * 0.98 or t['cut'] or t['headless'] or t['fragments']:
         fail(f'{t}')
     if one['all'][0]['round']['count'] < 2 * REQUESTS or one['all'][0]['there']['negative']:
@@ -356,8 +358,8 @@ def case_bad_network():
     t, c = one['totals'][0], one['totals'][0]['causes']
     dropped = json.loads(output(*within(2), 'tc', '-s', '-j', 'qdisc', 'show', 'dev', 'to2'))[0]['drops']
     if not c['lost'] or not c['duplicate'] or not one['all'][0]['there']['reordered'] or \
-            c['lost'] > dropped + t['left_out'] or c['unknown'] or \
-            c['not_sent'] > t['left_out'] or c['no_clock']:
+            c['lost'] > dropped + t['left_out'] + sum(t['sent']) // 500 or c['unknown'] or \
+            c['not_sent'] > t['left_out'] + sum(t['sent']) // 500 or c['no_clock']:
         fail(f'{dropped} dropped: {t}')
     if sum(t['matched']) + c['lost'] + c['merged'] + c['ambiguous'] < sum(t['sent']):
         fail(f'some are neither timed nor in a cause: {t}')

@@ -28,7 +28,7 @@
 
 #define PAIRS	 100
 #define RUNS	 5
-#define PATIENCE 20000000000ull
+#define PATIENCE 100000000000ull
 
 /* Sends back whatever arrives, at both ends: each connection always has something under way. */
 static void echo_for_ever(const int *fd)

@@ -29,7 +29,7 @@ def verb(name, *args):
 
 def refused(argv, *words, without=(), code=1, **kw):
     """One line on stderr with these words and none of the others, nothing on stdout, that exit code."""
-    p = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60, **kw)
+    p = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=300, **kw)
     if p.returncode != code or p.stdout or p.stderr.count('\n') != 1:
         fail(f'{argv[1:]}: {p.returncode}: {p.stdout[:300]}{p.stderr}')
     for w in words:
@@ -78,7 +78,7 @@ def each_capability_that_is_missing_is_named_alone():
 def the_three_are_enough_for_flows_and_the_scheduler():
     for v in ('flows', 'cpu'):
         p = subprocess.run(verb(v, '--json'), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                           timeout=60, preexec_fn=drop(SYS_ADMIN))
+                           timeout=300, preexec_fn=drop(SYS_ADMIN))
         if p.returncode or not p.stdout:
             fail(f'{v}: {p.returncode}: {p.stderr}')
 

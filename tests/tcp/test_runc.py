@@ -28,7 +28,7 @@ def runc(*args):
     """Why not, or nothing. What is said goes to a file: a pipe would stay open as long as the container."""
     with open('/run/said', 'w') as said:
         code = subprocess.run(['runc', '--root', '/run/runc', *args], stdin=subprocess.DEVNULL, stdout=said, stderr=said,
-                              timeout=60).returncode
+                              timeout=300).returncode
     with open('/run/said') as said:
         return (said.read().strip() or f'runc {args[0]}: exit {code}') if code else ''
 
@@ -75,7 +75,7 @@ def removed(folder):
 
 
 def said_by(*args):
-    p = subprocess.run([EXE, 'tcp', *args], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+    p = subprocess.run([EXE, 'tcp', *args], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300)
     return [json.loads(line) for line in p.stdout.splitlines()]
 
 
@@ -94,7 +94,7 @@ def its_connections_bear_its_name():
         fail(problem)
 
     def rows():
-        with urllib.request.urlopen(f'http://{at}/api/v1/flows?port={PORT}', timeout=30) as answer:
+        with urllib.request.urlopen(f'http://{at}/api/v1/flows?port={PORT}', timeout=300) as answer:
             found = json.load(answer)['flows']
         # A listener, and both ends of the connection from before and of the one just made.
         return sorted((f['older'], f['container']) for f in found) == \

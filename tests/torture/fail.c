@@ -654,7 +654,9 @@ static __attribute__((constructor)) void begin(void)
 		fail.nth = *end == ':' ? atol(end + 1) : 1;
 	}
 	fail.error = error ? atoi(error) : 0;
-	unsetenv("LD_PRELOAD"); /* of this process alone */
+	/* This process alone; but "sidelight" executes the program that is meant. */
+	if (strcmp(program_invocation_short_name, "sidelight"))
+		unsetenv("LD_PRELOAD");
 	pthread_atfork(NULL, NULL, in_child);
 	fail.on = fail.trace;
 }

@@ -32,11 +32,11 @@ from support.process import SCALE, Part, check, poll, skip, wait_until, workdir
 from support.protocol import LIVE, STATUS, STATUS_IS, Client, Consumer, Refused, Region, consume
 from support.sidelight import Agent
 
-SIDELIGHT, FAIL, APP, PART, *ARGS = sys.argv[1:]
+SIDELIGHT, FAIL, APP, PART, *ARGS = sys.argv[1:]  # a victim is the program that SIDELIGHT would execute
 SECONDS = float(os.environ.get('TORTURE_SECONDS', '15'))
 PATIENCE = 120  # of each step; a retry is due within a second, and the machine may be busy
-OURS = ('sidelight', 'libsidelight', 'libjansson', 'libc')
-LIBRARIES = ('libmicrohttpd', 'libcurl', 'libyaml-0', 'libsystemd', 'libbpf', 'libibverbs', 'librdmacm')
+OURS = ('sidelight-agent', 'sidelight-collect', 'sidelight-translate', 'libsidelight', 'libjansson', 'libc')
+LIBRARIES = ('libmicrohttpd', 'libcurl-gnutls', 'libyaml-0', 'libsystemd', 'libbpf', 'libibverbs', 'librdmacm')
 # What cannot fail, and what a library says of it by abort().
 EXEMPT = {
     ('write', 'libmicrohttpd.so'): 'an eventfd of its own has room for a one',
@@ -198,7 +198,7 @@ class OfAgent:
         d = f'{D}/a{next(names)}'
         os.mkdir(d)
         sock = f'{d}/agent.sock'
-        v = Victim(env, SIDELIGHT, 'agent', '--socket', sock, '--grace', '100ms', '--lease', '50ms', '--rest',
+        v = Victim(env, f'{SIDELIGHT}-agent', '--socket', sock, '--grace', '100ms', '--lease', '50ms', '--rest',
                    f'unix:{d}/rest.sock')
         pod, region = None, Region()
 
@@ -258,7 +258,7 @@ class OfTables:
         d = f'{D}/k{next(names)}'
         os.mkdir(d)
         sock = f'{d}/agent.sock'
-        v = Victim(env, SIDELIGHT, 'agent', '--socket', sock, '--no-rest', '--tcp', 'flows,layers,cpu,net', '--tcp-flows',
+        v = Victim(env, f'{SIDELIGHT}-agent', '--socket', sock, '--no-rest', '--tcp', 'flows,layers,cpu,net', '--tcp-flows',
                    '256', '--tcp-dev', 'lo')
         server = socket.create_server(('127.0.0.1', 0))
         try:
@@ -307,7 +307,7 @@ class OfCollector:
         d = f'{D}/c{next(names)}'
         os.mkdir(d)
         to = f'http://127.0.0.1:{self.receiver.server_address[1]}/'
-        v = Victim(env, SIDELIGHT, 'collect', '--agent', self.agent.socket, '--listen', '127.0.0.1:0', '--analyse',
+        v = Victim(env, f'{SIDELIGHT}-collect', '--agent', self.agent.socket, '--listen', '127.0.0.1:0', '--analyse',
                    '--history', '4M', '--model', f'{d}/model', '--record', f'{d}/rows', '--remote-write', to,
                    '--sample-every', '0', '--webhook', to, '--alert', to, '--otlp', to, '--otlp-sent', f'{d}/sent')
         late, region = None, Region()
@@ -366,7 +366,7 @@ class OfTranslator:
 
     def run(self, env):
         n = next(names)
-        v = Victim(env, SIDELIGHT, 'translate', '--collector', f'unix:{self.folder}/dta.sock', '--listen',
+        v = Victim(env, f'{SIDELIGHT}-translate', '--collector', f'unix:{self.folder}/dta.sock', '--listen',
                    '127.0.0.1:0', '--json', '--name', f't{n}')
         try:
             to = v.ready_now()['listen']
@@ -395,7 +395,7 @@ class OfStores:
         os.mkdir(f'{d}/files')
         with open(f'{d}/stores.yaml', 'w') as f:
             f.write(STORES.format(d).replace('stores:', f'directory: {d}/files\nstores:'))
-        v = Victim(env, SIDELIGHT, 'collect', '--dta', f'{d}/stores.yaml', '--listen', '127.0.0.1:0')
+        v = Victim(env, f'{SIDELIGHT}-collect', '--dta', f'{d}/stores.yaml', '--listen', '127.0.0.1:0')
         t = None
         try:
             address = v.ready_now()['listen'].removeprefix('http://')

@@ -67,7 +67,7 @@ class Gate(Part):
             word = f'{user}:{PASSWORDS.get(user, "") if password is None else password}'
             headers['Authorization'] = 'Basic ' + base64.b64encode(word.encode()).decode()
         headers = {k.replace('_', '-'): v for k, v in headers.items()}
-        c = http.client.HTTPSConnection('127.0.0.1', self.port, timeout=60, context=self.authority.context(pair))
+        c = http.client.HTTPSConnection('127.0.0.1', self.port, timeout=300, context=self.authority.context(pair))
         try:
             c.request(method, path, body, headers)
             a = c.getresponse()
@@ -179,7 +179,7 @@ def front_proxies_say_who_asks():
 
     def said_by(user, *groups, pair=proxy, path=EXTERNAL, method='GET', more=()):
         """As a proxy sends them: a header for each group. (status, answer)"""
-        conn = http.client.HTTPSConnection('127.0.0.1', c.port, timeout=60, context=authority.context(pair))
+        conn = http.client.HTTPSConnection('127.0.0.1', c.port, timeout=300, context=authority.context(pair))
         try:
             conn.putrequest(method, path, skip_host=True)
             names = [('X-Remote-User', user), *(('X-Remote-Group', g) for g in groups)] if user is not None else []
@@ -275,7 +275,7 @@ def wrong_passwords_cost_little():
     """A thousand guesses by one user; another, who was here before, is let in all the while."""
     with Gate({'tls_server_config': tls(), 'basic_auth_users': users()}) as c:
         check(c.ask(user='reader')[0] == 200, 'the right one', c)
-        conn = http.client.HTTPSConnection('127.0.0.1', c.port, timeout=60, context=c.authority.context())
+        conn = http.client.HTTPSConnection('127.0.0.1', c.port, timeout=300, context=c.authority.context())
         statuses = {401: 0, 429: 0}
         for i in range(1000):
             word = base64.b64encode(f'reader:guess {i}'.encode()).decode()
@@ -406,7 +406,7 @@ def prometheus_scrapes_by_certificate_and_password():
             at = other.ready()['listen']
 
             def up():
-                conn = http.client.HTTPConnection(at, timeout=60)
+                conn = http.client.HTTPConnection(at, timeout=300)
                 conn.request('GET', '/metrics')
                 said = conn.getresponse().read().decode()
                 conn.close()

@@ -109,7 +109,7 @@ def main():
 
     def report(*words):
         subprocess.run([EXE, 'report', '--target', target, '--essential', '--reporter', '5', *words], check=True,
-                       stdout=subprocess.PIPE, timeout=60)
+                       stdout=subprocess.PIPE, timeout=300)
 
     def device(datagram):
         host, port = ready['input'].removeprefix('sflow:').rsplit(':', 1)

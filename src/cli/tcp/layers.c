@@ -432,8 +432,8 @@ static int show_layers(void *context, bool last)
 	return err ? base_failure(view->cmd, "%s", strerror(-err)) : cli_tcp_flush(view->out);
 }
 
-int cli_tcp_layers_open(const struct base_command *self, uint32_t groups,
-			struct tcp_layers **layers)
+/* Opens the layers with the common filter: an exit code, after a line on stderr if it fails. */
+static int open_layers(const struct base_command *self, uint32_t groups, struct tcp_layers **layers)
 {
 	struct tcp_layers_opts options = {
 		.flows = cli_tcp_common.flows,
@@ -453,7 +453,7 @@ int cli_tcp_layers_trace(const struct base_command *self, uint32_t kinds,
 			 void (*record)(void *context, const struct tcp_layer_record *r),
 			 void *context, struct tcp_layers **layers)
 {
-	int code = cli_tcp_layers_open(self, 0, layers), err;
+	int code = open_layers(self, 0, layers), err;
 
 	if (code)
 		return code;
@@ -487,7 +487,7 @@ static int layers_main(const struct base_command *self, int argc, char **argv)
 	code = tcp_cgroup_hierarchy(&unified, "unified", NULL, NULL);
 	view.who =
 		tcp_cgroups_open(&(struct tcp_cgroups_opts){.hierarchy = code ? NULL : &unified});
-	code = view.who ? cli_tcp_layers_open(self, settings.groups, &view.layers)
+	code = view.who ? open_layers(self, settings.groups, &view.layers)
 			: base_failure(self, "%s", strerror(errno));
 	if (!code) {
 		view.last_ns = base_now_ns();

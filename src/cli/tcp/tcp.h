@@ -92,10 +92,10 @@ bool cli_tcp_is_filtered(void);
 void cli_tcp_nothing_seen(const struct base_command *cmd);
 
 const char *cli_tcp_role_name(enum sl_role role);
-/* Opens the layers with the common filter. Returns an exit code; prints an error on failure. */
-int cli_tcp_layers_open(const struct base_command *self, uint32_t groups,
-			struct tcp_layers **layers);
-/* As cli_tcp_layers_open(), but delivers records in the manner of tcp_layers_trace(). */
+/*
+ * Opens the layers with the common filter, and delivers records as tcp_layers_trace() does. An exit
+ * code, after a line on stderr if it fails.
+ */
 int cli_tcp_layers_trace(const struct base_command *self, uint32_t kinds,
 			 void (*record)(void *context, const struct tcp_layer_record *r),
 			 void *context, struct tcp_layers **layers);

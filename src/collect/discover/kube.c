@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* kube.c - pods that are ready, of the Kubernetes API. */
+/* kube.c - asks the Kubernetes API for pods that are ready. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -15,63 +15,29 @@
 #include "http/client.h"
 
 #define ACCOUNT	   "/var/run/secrets/kubernetes.io/serviceaccount"
-#define TIMEOUT_MS 5000l /* of a page */
-#define PAGE	   500u	 /* pods, as kubectl asks for */
+#define TIMEOUT_NS 5000000000ull /* for a page */
+#define PAGE	   500u		 /* pods per page, as in kubectl */
 #define PAGE_MAX   (64u << 20)
-/* An API server that has a next page for ever is not believed. */
+/* Bounds an API server whose list never ends. */
 #define PAGES_MAX (COLLECT_TARGETS_MAX / PAGE * 4)
-
-struct discovered_page {
-	char *text;
-	size_t bytes, room;
-};
 
 struct discovered_api {
 	struct http_client *client;
-	char *pods; /* URL of all pages */
-	struct discovered_page page;
+	char *pods; /* URL of the list */
+	struct http_fetched page;
 };
 
-static size_t on_answer(char *data, size_t size, size_t n, void *arg)
+static int fetch_page(struct discovered_api *api, const char *url, char *error, size_t error_bytes)
 {
-	struct discovered_page *a = arg;
+	const struct http_fetch f = {
+		.client = api->client, .url = url, .timeout_ns = TIMEOUT_NS, .most = PAGE_MAX};
 
-	if (a->bytes + size * n > PAGE_MAX ||
-	    !base_grow(&a->text, &a->room, a->bytes + size * n, 1))
-		return 0;
-	memcpy(a->text + a->bytes, data, size * n);
-	a->bytes += size * n;
-	return size * n;
-}
-
-static int get(struct discovered_api *api, const char *url, char *error, size_t error_bytes)
-{
-	char detail[CURL_ERROR_SIZE] = "", why[256] = "out of memory";
-	CURL *c = curl_easy_init();
-	CURLcode code = CURLE_OUT_OF_MEMORY;
-	struct http_outgoing r = {0};
-	long status = 0;
-
-	api->page.bytes = 0;
-	if (c && !http_client_apply(api->client, c, url, NULL, &r, why, sizeof(why))) {
-		curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1l);
-		curl_easy_setopt(c, CURLOPT_TIMEOUT_MS, TIMEOUT_MS);
-		curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https");
-		curl_easy_setopt(c, CURLOPT_ERRORBUFFER, detail);
-		curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, on_answer);
-		curl_easy_setopt(c, CURLOPT_WRITEDATA, &api->page);
-		code = curl_easy_perform(c);
-		curl_easy_getinfo(c, CURLINFO_RESPONSE_CODE, &status);
-		snprintf(why, sizeof(why), "%s",
-			 code == CURLE_OK ? ""
-					  : http_client_tls_error(code, detail)
-						    ?: curl_easy_strerror(code));
-		if (code == CURLE_OK && status != 200)
-			snprintf(why, sizeof(why), "HTTP %ld", status);
-	}
-	curl_easy_cleanup(c);
-	http_client_done(&r);
-	return *why ? base_fail(error, error_bytes, -EINVAL, "Kubernetes: %s", why) : 0;
+	if (http_fetch(&f, &api->page))
+		return base_fail(error, error_bytes, -EINVAL, "Kubernetes: %s", api->page.why);
+	if (api->page.status != 200)
+		return base_fail(error, error_bytes, -EINVAL, "Kubernetes: HTTP %ld",
+				 api->page.status);
+	return 0;
 }
 
 static bool is_ready(json_t *pod)
@@ -111,7 +77,10 @@ static int add_pods(json_t *items, const char *port, struct collect_targets *t, 
 	return err;
 }
 
-/* next: the page's name; a name to be freed, or NULL: it was the last page. */
+/*
+ * Adds the pods of one page. next: the API's name of that page, NULL for the first; becomes the
+ * name of the next page, to be freed, or NULL after the last one.
+ */
 static int add_page(struct discovered_api *api, char **next, const char *port,
 		    struct collect_targets *t, char *error, size_t error_bytes)
 {
@@ -127,12 +96,12 @@ static int add_page(struct discovered_api *api, char **next, const char *port,
 	}
 	free(*next);
 	*next = NULL;
-	err = get(api, url, error, error_bytes);
+	err = fetch_page(api, url, error, error_bytes);
 	curl_free(escaped);
 	free(url);
 	if (err)
 		return err;
-	root = json_loadb(api->page.text ?: "", api->page.bytes, 0, NULL);
+	root = json_loadb(api->page.body ?: "", api->page.bytes, 0, NULL);
 	items = json_object_get(root, "items");
 	meta = json_object_get(root, "metadata");
 	more = json_string_value(json_object_get(meta, "continue"));
@@ -149,8 +118,8 @@ static int add_page(struct discovered_api *api, char **next, const char *port,
 	return err;
 }
 
-/* The URL of NAMESPACE/SELECTOR; NULL: out of memory. */
-static char *pods_of(const char *api, const char *what)
+/* The URL of a list of pods, for NAMESPACE/SELECTOR:PORT. NULL: out of memory. */
+static char *make_url(const char *api, const char *what)
 {
 	const char *slash = strchr(what, '/'), *colon = strrchr(what, ':');
 	char *selector = curl_easy_escape(NULL, slash + 1, (int)(colon - slash - 1)), *url = NULL;
@@ -178,7 +147,7 @@ int collect_source_kube(const char *what, const struct collect_source_opts *o,
 	snprintf(token, sizeof(token), "%s/token", account);
 	snprintf(ca, sizeof(ca), "%s/ca.crt", account);
 	api.client = http_client_of(token, ca);
-	api.pods = pods_of(o->kube_api ?: base, what);
+	api.pods = make_url(o->kube_api ?: base, what);
 	if (!api.client || !api.pods)
 		err = base_fail(error, error_bytes, -ENOMEM, "out of memory");
 	for (size_t pages = 0; !err && (!pages || next); pages++)
@@ -187,7 +156,7 @@ int collect_source_kube(const char *what, const struct collect_source_opts *o,
 					 : add_page(&api, &next, strrchr(what, ':') + 1, t, error,
 						    error_bytes);
 	free(next);
-	free(api.page.text);
+	free(api.page.body);
 	free(api.pods);
 	http_client_close(api.client);
 	return err;

@@ -181,16 +181,22 @@ out:
 
 /* ---- all ---- */
 
-static const char *behind(const char *source, const char *head)
+/* The text behind the prefix, or NULL. */
+static const char *strip_prefix(const char *source, const char *prefix)
 {
-	size_t n = strlen(head);
+	size_t n = strlen(prefix);
 
-	return strncmp(source, head, n) ? NULL : source + n;
+	return strncmp(source, prefix, n) ? NULL : source + n;
+}
+
+const char *collect_source_file(const char *source)
+{
+	return strip_prefix(source, "file:");
 }
 
 int collect_source_check(const char *source, char *error, size_t error_bytes)
 {
-	const char *kube = behind(source, "kube:"), *slash = kube ? strchr(kube, '/') : NULL;
+	const char *kube = strip_prefix(source, "kube:"), *slash = kube ? strchr(kube, '/') : NULL;
 
 	if (*source && (!kube || (slash && slash != kube && strrchr(kube, ':') > slash)))
 		return 0;
@@ -207,11 +213,11 @@ int collect_source_ask(const char *source, const struct collect_source_opts *o,
 	const char *rest;
 	int err;
 
-	if ((rest = behind(source, "file:")))
+	if ((rest = collect_source_file(source)))
 		err = ask_file(rest, &t, error, error_bytes);
-	else if ((rest = behind(source, "dns:")))
+	else if ((rest = strip_prefix(source, "dns:")))
 		err = ask_dns(rest, o, &t, error, error_bytes);
-	else if ((rest = behind(source, "kube:")))
+	else if ((rest = strip_prefix(source, "kube:")))
 		err = collect_source_kube(rest, o, &t, error, error_bytes);
 	else
 		err = ask_list(source, &t, error, error_bytes);

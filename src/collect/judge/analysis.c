@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * analysis.c - workers turn rows into features and queue them (rows.h); one thread takes what all
- * of them have queued for a moment (every_ns), and judges it (judge.h). It waits for a worker that
- * is late at most LATE_NS; rows that come later are counted and left out.
+ * analysis.c - workers turn rows into features and queue them (rows.h); one thread takes everything
+ * that the workers queued for a moment (every_ns), and judges it (judge.h). The thread waits at
+ * most LATE_NS for a late worker; rows that arrive after that are counted and left out.
  */
 #include "collect/judge/analysis.h"
 
@@ -32,16 +32,17 @@
 #include "collect/read/attach.h"
 #include "collect/tables/tables.h"
 
-#define AGENT	  "sidelight-agent" /* the agent's own region is not analysed */
+#define AGENT	  "sidelight-agent" /* service of the agent's own region, which is not analysed */
 #define LATE_NS	  1000000000
-#define HOLD_NS	  500000000u   /* an anomaly is over after that, */
+#define HOLD_NS	  500000000u   /* an anomaly ends this long after the last anomalous row, */
 #define HOLD_ROWS 3u	       /* but not before this many rows */
-#define TRACE_NS  100000000u   /* from one trace for the call graph to the next */
-#define SILENT_NS 60000000000u /* without a trace, after which connections make the graph */
-#define MADE	  10u	       /* traces that are made of connections at a time */
-#define BACK_NS	  10000000000  /* a moment that much earlier: the clock was set back */
+#define TRACE_NS  100000000u   /* minimum time between two traces for the call graph */
+#define SILENT_NS 60000000000u /* after this long without a trace, connections make the graph */
+#define MADE	  10u	       /* traces synthesized from connections at a time */
+/* a moment earlier than the last by this much means that the clock was set back */
+#define BACK_NS 10000000000
 
-/* ---- of a worker ---- */
+/* ---- per worker ---- */
 
 struct analysis_pod {
 	struct analysis_worker *worker;
@@ -49,14 +50,14 @@ struct analysis_pod {
 	struct act_pod_name name;
 	uint64_t instance;
 	int64_t moment;
-	int64_t phase_ns; /* of the interval, so that rows of one round share it */
-	bool queued;	  /* its columns */
+	int64_t phase_ns; /* phase within the interval, so that rows of one round share it */
+	bool queued;	  /* the pod's columns have been queued */
 };
 
 struct analysis_worker {
 	struct collect_analysis *a;
 	struct collect_rows queue;
-	int64_t moment, given; /* given: the last moment given whole */
+	int64_t moment, given; /* given: the last moment handed over completely */
 	uint32_t pods;
 	/* Read by any thread. */
 	uint64_t busy_ns, lost_rows, refused_pods;
@@ -66,18 +67,18 @@ struct collect_analysis {
 	struct collect_analysis_opts o;
 	struct act_verdicts *verdicts;
 	struct collect_models *models;
-	struct collect_record *record; /* NULL: none */
+	struct collect_record *record; /* NULL: nothing is recorded */
 	struct collect_judge *judge;
 	struct analysis_worker *worker;
 	pthread_mutex_t trace_lock;
-	struct collect_rows traces; /* their writer has the lock */
+	struct collect_rows traces; /* rows of traces; their writer holds trace_lock */
 	uint64_t trace_ns;
-	struct collect_edges *edges; /* of the thread that polls */
+	struct collect_edges *edges; /* used only by the polling thread */
 	pthread_t thread;
 	bool running;
 	int wake, stop; /* eventfds */
-	/* The judge's thread: */
-	int64_t moment; /* judged last */
+	/* Used by the judge's thread. */
+	int64_t moment; /* moment judged last */
 	uint64_t asked; /* collect_models_asked() when last answered */
 	/* Read by any thread. */
 	struct collect_analysis_stats s;
@@ -110,7 +111,7 @@ static void name_pod(struct act_pod_name *name, const struct collect_tap_row *ro
 	name->process = tcp ? 0 : info->pid;
 }
 
-/* NULL: out of memory. */
+/* Returns NULL if out of memory. */
 static struct analysis_pod *make_pod(struct analysis_worker *w, const struct collect_tap_row *row)
 {
 	struct analysis_pod *p;
@@ -183,7 +184,7 @@ static void queue_row(struct analysis_worker *w, struct analysis_pod *p,
 		relaxed_bump(w->lost_rows, 1);
 }
 
-/* Gives the judge what is queued; moments before this one are complete. */
+/* Hands the queued rows to the judge; all moments before w->moment are complete. */
 static void give_rows(struct analysis_worker *w, bool wait)
 {
 	if (w->given == w->moment || !collect_rows_give(&w->queue, w->moment, wait))
@@ -200,7 +201,7 @@ static bool wants_row(void *arg, const struct collect_tap_row *row)
 
 	if (p == &no_pod || (p && p->moment == moment) || row->state != SL_STATE_LIVE)
 		return false;
-	/* Once per interval, later if the last one was missed. */
+	/* Once per interval, or later if the last interval was missed. */
 	return !p || p->moment != moment - 1 || row->ns % (int64_t)a->o.every_ns >= p->phase_ns;
 }
 
@@ -234,7 +235,7 @@ static void on_gone(void *arg, uint64_t instance, void *own)
 	(void)arg;
 	if (p == &no_pod)
 		return;
-	/* Without memory the judge keeps a pod without rows. */
+	/* If out of memory, the judge keeps a pod without rows. */
 	if (!collect_rows_put(&w->queue, &e))
 		relaxed_bump(w->lost_rows, 1);
 	relaxed_bump(w->pods, -1);
@@ -242,7 +243,7 @@ static void on_gone(void *arg, uint64_t instance, void *own)
 	free(p);
 	if (w->pods)
 		return;
-	w->moment = INT64_MAX; /* no row comes that would give it */
+	w->moment = INT64_MAX; /* no later row will hand over the queue */
 	give_rows(w, true);
 }
 
@@ -253,13 +254,13 @@ bool collect_analysis_wants_trace(struct collect_analysis *a)
 	bool wants;
 
 	pthread_mutex_lock(&a->trace_lock);
-	/* Which service calls which changes slowly; each change costs. */
+	/* The call graph changes slowly, and every trace costs time. */
 	wants = base_now_ns() - a->trace_ns >= TRACE_NS;
 	pthread_mutex_unlock(&a->trace_lock);
 	return wants;
 }
 
-/* Under the lock. False: no room. */
+/* Called with trace_lock held. Returns false if there is no room. */
 static bool put_trace(struct collect_analysis *a, const struct collect_edges_span *span, uint32_t n)
 {
 	struct collect_rows_entry e = {.kind = COLLECT_ROWS_TRACE, .columns = n};
@@ -291,7 +292,7 @@ static void add_flow(const struct collect_flow_view *v, void *arg)
 	collect_edges_flow(arg, v);
 }
 
-/* Under the lock. False: no service calls another, or no room. */
+/* Called with trace_lock held. Returns false if no service calls another, or there is no room. */
 static bool make_trace(struct collect_analysis *a)
 {
 	struct collect_edges_span span[COLLECT_EDGES_SPANS];
@@ -343,7 +344,7 @@ static void take_layout(struct collect_analysis *a, int64_t moment,
 	struct collect_judged *p = collect_judge_own(a->judge, e->instance), *made = NULL;
 	struct collect_judge_pod is;
 
-	/* Without columns there is nothing to judge, and nothing that replay would know. */
+	/* Without columns there is nothing to judge, and nothing for replay to know. */
 	if (!e->columns) {
 		if (p)
 			p->columns = 0;
@@ -376,7 +377,8 @@ static void take_row(struct collect_analysis *a, const struct collect_rows_entry
 {
 	const struct collect_judged *p = collect_judge_own(a->judge, e->instance);
 
-	if (!p || p->columns != e->columns || !e->columns) /* refused, or nothing to judge */
+	/* the pod was refused, or has nothing to judge */
+	if (!p || p->columns != e->columns || !e->columns)
 		return;
 	if (e->moment <= a->moment ||
 	    collect_judge_row(a->judge, e->instance, e->ns, (const double *)(const void *)bytes)) {
@@ -408,14 +410,14 @@ static void take_traces(struct collect_analysis *a, int64_t moment)
 	for (; collect_rows_peek(&a->traces, &e, &bytes); collect_rows_next(&a->traces)) {
 		e.moment = moment;
 		if (collect_judge_trace(a->judge, bytes, e.columns))
-			continue; /* out of memory: others will come */
+			continue; /* out of memory: skip this trace, as others will follow */
 		relaxed_bump(a->s.traces, 1);
 		if (a->record)
 			collect_record_trace(a->record, &e, bytes);
 	}
 }
 
-/* The earliest moment that is queued; false: none. */
+/* Finds the earliest queued moment; returns false if there is none. */
 static bool find_earliest(struct collect_analysis *a, int64_t *moment)
 {
 	struct collect_rows_entry e;
@@ -430,7 +432,10 @@ static bool find_earliest(struct collect_analysis *a, int64_t *moment)
 	return any;
 }
 
-/* No worker that reads pods may still add to it, or it has taken too long. */
+/*
+ * Returns true if no worker that reads pods can still add to the moment, or the wait has been too
+ * long.
+ */
 static bool is_complete(struct collect_analysis *a, int64_t moment)
 {
 	int64_t now = (int64_t)base_realtime_ns(), every = (int64_t)a->o.every_ns;
@@ -449,10 +454,13 @@ static void judge_moment(struct collect_analysis *a, int64_t moment)
 	const uint8_t *bytes;
 	int64_t now;
 
-	/* After a clock was set back its moments come again. */
+	/* After a clock was set back, its moments occur again. */
 	if (a->moment - moment > BACK_NS / (int64_t)a->o.every_ns)
 		a->moment = moment - 1;
-	/* What came too late counts after what was judged without it, and is recorded so. */
+	/*
+	 * Late rows count after the moment that was judged without them, and are recorded the same
+	 * way.
+	 */
 	now = BASE_MAX(moment, a->moment + 1);
 	take_traces(a, now);
 	for (unsigned int i = 0; i < a->o.workers; i++) {
@@ -487,7 +495,7 @@ static void show_stats(struct collect_analysis *a)
 	relaxed_store(a->s.warming, s->warming);
 }
 
-/* Judges what is complete, or, at the end, all. */
+/* Judges all complete moments or, at the end, all moments. */
 static void judge_rows(struct collect_analysis *a, bool all)
 {
 	uint64_t start = base_now_ns(), asked = collect_models_asked(a->models);
@@ -517,7 +525,7 @@ static void *judge_main(void *arg)
 		struct pollfd on[] = {{.fd = a->stop, .events = POLLIN},
 				      {.fd = a->wake, .events = POLLIN}};
 
-		/* The time limit is for workers that are late. */
+		/* The timeout is for late workers. */
 		if (poll(on, 2, (int)(LATE_NS / 1000000)) < 0 && errno != EINTR)
 			break;
 		if (on[0].revents)
@@ -531,7 +539,7 @@ static void *judge_main(void *arg)
 
 /* ---- start and end ---- */
 
-/* Fails at the start if the model cannot be saved. */
+/* Checks at the start that the model can be saved. */
 static int look_at_folder(const char *path, char *error, size_t error_bytes)
 {
 	char *copy = strdup(path);
@@ -543,7 +551,7 @@ static int look_at_folder(const char *path, char *error, size_t error_bytes)
 	return err ? -1 : 0;
 }
 
-/* -1 after a line in error. */
+/* Returns -1 with a one-line message in error. */
 static int read_models(struct collect_analysis *a, char *error, size_t error_bytes)
 {
 	int err = collect_models_read(a->models, a->o.model, error, error_bytes);
@@ -598,7 +606,7 @@ static int start_record(struct collect_analysis *a, char *error, size_t error_by
 	return a->record ? 0 : -1;
 }
 
-/* The options, with their defaults; detectors are known by name. */
+/* Copies the options, fills in defaults, and looks up detectors by name. */
 static int set_options(struct collect_analysis *a, const struct collect_analysis_opts *opts,
 		       struct collect_judge_opts *j, char *error, size_t error_bytes)
 {
@@ -607,7 +615,10 @@ static int set_options(struct collect_analysis *a, const struct collect_analysis
 	a->o = *opts;
 	o->warm_up_ns = o->warm_up_ns ? o->warm_up_ns : 60000000000u;
 	o->detector = o->detector ? o->detector : "combined";
-	/* So short that the end of a fault is seen soon; so long that three rows agree on it. */
+	/*
+	 * Short enough to notice the end of a fault soon, and long enough for three rows to confirm
+	 * it.
+	 */
 	o->verdicts.hold_ns = o->verdicts.hold_ns ?: BASE_MAX(HOLD_NS, HOLD_ROWS * o->every_ns);
 	*j = (struct collect_judge_opts){
 		.detector = analyse_detector_named(o->detector, error, error_bytes),
@@ -686,12 +697,12 @@ int collect_analysis_attach(struct collect_analysis *a, struct collect_collector
 	return err;
 }
 
-/* The workers have ended: judges the rest, so that models have learned it. */
+/* Called after the workers have ended: judges the rest, so that the models learn it. */
 static void judge_rest(struct collect_analysis *a)
 {
 	eventfd_write(a->stop, 1);
 	pthread_join(a->thread, NULL);
-	judge_rows(a, true); /* what was given */
+	judge_rows(a, true); /* first judge the rows already handed over */
 	for (unsigned int i = 0; i < a->o.workers; i++)
 		collect_rows_give(&a->worker[i].queue, INT64_MAX, true);
 	judge_rows(a, true);

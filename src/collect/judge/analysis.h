@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * analysis.h - a tap that turns each pod's row into features, and a thread that judges the pods of
- * all workers together and stores findings in act/verdict.h. It knows neither what a detector does
- * nor what a finding causes.
+ * analysis.h - a tap that turns each pod's rows into features, and a thread that judges the pods of
+ * all workers together and stores the findings in act/verdict.h. Neither knows the internals of a
+ * detector nor the consequences of a finding.
  *
  * The tap runs in the workers and delays their rounds by its time, which is measured. It uses one
- * row per pod and every_ns: faster rows add only noise to rates.
+ * row per pod and every_ns: faster rows only add noise to rates.
  *
- * Features: the rate of a counter; the value of a gauge; of a histogram the rate of observations,
+ * Features: the rate of a counter; the value of a gauge; for a histogram, the rate of observations,
  * and the mean and 90th percentile of the last one to two seconds; each state of a state set.
  */
 #ifndef SL_COLLECT_JUDGE_ANALYSIS_H
@@ -18,15 +18,15 @@
 #include "collect/read/collect.h"
 
 struct collect_analysis_opts {
-	unsigned int workers;	 /* of the collector */
-	const char *detector;	 /* NULL: the default */
-	const char *shadow;	 /* NULL: none */
-	double false_alarms;	 /* accepted per pod and hour */
-	uint64_t warm_up_ns;	 /* least warm-up of a pod without a model; 0: 60 s */
-	uint64_t every_ns;	 /* of a pod's rows */
-	uint64_t step_ns;	 /* resolution of what pipelines remember */
-	const char *model;	 /* file, or NULL */
-	uint64_t model_every_ns; /* of writing it, besides at the end; 0: at the end only */
+	unsigned int workers;	 /* number of the collector's workers */
+	const char *detector;	 /* name of the detector; NULL: the default */
+	const char *shadow;	 /* name of the shadow detector; NULL: none */
+	double false_alarms;	 /* accepted false alarms per pod and hour */
+	uint64_t warm_up_ns;	 /* minimum warm-up of a pod without a model; 0: 60 s */
+	uint64_t every_ns;	 /* interval between a pod's rows */
+	uint64_t step_ns;	 /* time resolution of the pipelines' memory */
+	const char *model;	 /* path of the model's file, or NULL */
+	uint64_t model_every_ns; /* interval of writing the model; 0: only at the end */
 	const char *record;	 /* folder to write rows to, or NULL */
 	struct act_verdicts_opts verdicts;
 };
@@ -34,46 +34,55 @@ struct collect_analysis_opts {
 struct collect_analysis;
 
 /*
- * Reads the model's file, if it exists. A damaged file or one of another version is renamed to
- * FILE.refused, logged and counted, so that the collector starts anyway. NULL: error has one line.
+ * Reads the model's file, if it exists. A damaged file or a file of another version is renamed to
+ * FILE.refused, logged and counted, so that the collector starts anyway. Returns NULL with a
+ * one-line message in error.
  */
 struct collect_analysis *collect_analysis_new(const struct collect_analysis_opts *opts, char *error,
 					      size_t error_bytes);
-/* Before collect_collector_start(). Returns what collect_collector_tap() does. */
+/*
+ * Must be called before collect_collector_start(). Returns the result of collect_collector_tap().
+ */
 int collect_analysis_attach(struct collect_analysis *a, struct collect_collector *c);
-/* False: a trace would teach nothing now, as another one did so less than 100 ms ago. Any thread.
+/*
+ * Returns false if a trace would be ignored now, because the last one is less than 100 ms old.
+ * Thread-safe.
  */
 bool collect_analysis_wants_trace(struct collect_analysis *a);
-/* The spans of a kept trace teach which service calls which. Any thread. */
+/* Learns from the spans of a kept trace which services call each other. Thread-safe. */
 void collect_analysis_trace(struct collect_analysis *a, const struct collect_edges_span *span,
 			    uint32_t n);
 /*
- * The same from the kernel's connections, unless a trace was kept in the last minute. About once
- * per second, by the thread of collect_analysis_poll().
+ * Learns the same from the kernel's connections, unless a trace was kept in the last minute. Called
+ * about once per second by the thread of collect_analysis_poll().
  */
 void collect_analysis_connections(struct collect_analysis *a, struct collect_collector *c);
-/* Writes recorded rows. About once per second, by one thread. */
+/* Writes recorded rows. Called about once per second by one thread. */
 void collect_analysis_poll(struct collect_analysis *a);
-/* After collect_collector_free(): writes the rest. 0, or -errno, which is logged. */
+/*
+ * Writes the remaining data; call after collect_collector_free(). Returns 0 or -errno, which is
+ * logged.
+ */
 int collect_analysis_free(struct collect_analysis *a);
 
 struct act_verdicts *collect_analysis_verdicts(struct collect_analysis *a);
 const struct collect_analysis_opts *
-collect_analysis_opts(const struct collect_analysis *a); /* defaults filled in */
+collect_analysis_opts(const struct collect_analysis *a); /* options with defaults filled in */
 
 struct collect_analysis_stats {
-	uint64_t rows, values;			/* scored */
-	uint64_t busy_ns, judge_ns;		/* of all workers; of the judge's thread */
-	uint64_t features, refused_features;	/* now; refused for lack of room, ever */
-	uint64_t refused_pods;			/* out of memory, or too many */
-	uint64_t late;				/* rows that came after their moment */
-	uint64_t backwards;			/* rows not later than the one before */
-	uint64_t queue_lost;			/* rows without room on the way to the judge */
-	uint64_t missing;			/* values that are NaN or infinite */
-	uint64_t lost_rows;			/* of the record */
-	uint64_t models_refused, models_failed; /* failed: writes of the file */
+	uint64_t rows, values;	    /* number of rows and values scored */
+	uint64_t busy_ns, judge_ns; /* CPU time of all workers, and of the judge's thread */
+	/* current features; features ever refused for lack of room */
+	uint64_t features, refused_features;
+	uint64_t refused_pods; /* pods refused: out of memory, or too many */
+	uint64_t late;	       /* rows that arrived after their moment */
+	uint64_t backwards;    /* rows that are not later than the previous one */
+	uint64_t queue_lost;   /* rows dropped for lack of room in the queue to the judge */
+	uint64_t missing;      /* values that are NaN or infinite */
+	uint64_t lost_rows;    /* rows missing from the record */
+	uint64_t models_refused, models_failed; /* models_failed: failed writes of the file */
 	uint64_t warming;			/* pods in their warm-up */
-	uint64_t traces;			/* that the call graph was learned from */
+	uint64_t traces;			/* traces used to learn the call graph */
 };
 void collect_analysis_stats(const struct collect_analysis *a, struct collect_analysis_stats *out);
 

@@ -12,14 +12,14 @@
 #include "region/flows.h"
 #include "collect/tables/tables.h"
 
-#define EDGES_MAX    4096u /* of services; further ones are left out */
+#define EDGES_MAX    4096u /* maximum edges between services; further edges are left out */
 #define SERVICES_MAX 1024u
-#define NEW	     0.1  /* weight of a moment in the means */
-#define LEAST	     1e-3 /* requests per moment: an edge with less is forgotten */
-#define CALLS_MAX    4u	  /* of one service by one request, in a trace that is made up */
+#define NEW	     0.1  /* weight of the newest moment in the means */
+#define LEAST	     1e-3 /* requests per moment below which an edge is forgotten */
+#define CALLS_MAX    4u	  /* maximum calls of one service per request in a synthetic trace */
 
 struct edges_end {
-	uint64_t key; /* of both addresses and ports */
+	uint64_t key; /* hash of both addresses and ports */
 	uint32_t service;
 	float requests;
 };
@@ -30,8 +30,8 @@ struct edges_edge {
 };
 
 struct edges_service {
-	double now, mean; /* requests to it */
-	double known;	  /* of them from services that are known, and its own calls: of the mean */
+	double now, mean; /* requests received by the service */
+	double known;	  /* mean of requests from known services, and of the service's own calls */
 	double calls;
 };
 
@@ -43,7 +43,7 @@ struct collect_edges {
 	size_t services, service_room, edges, edge_room;
 	size_t n_initiated, n_accepted, initiated_room, accepted_room;
 	bool full;	/* a service was left out in this moment */
-	uint64_t drawn; /* random numbers */
+	uint64_t drawn; /* count of random numbers drawn */
 };
 
 struct collect_edges *collect_edges_new(void)
@@ -73,7 +73,7 @@ void collect_edges_free(struct collect_edges *e)
 
 /* ---- connections ---- */
 
-/* The service of a workload, without what its connections add to the name; -1: none. */
+/* Returns the service of a workload, without the suffix of its connections; -1: none. */
 static int64_t service_of(struct collect_edges *e, const struct region_info *workload)
 {
 	const char *name = workload ? region_label(workload, "service") : "";
@@ -131,8 +131,9 @@ static uint32_t get_growth(uint32_t before, uint32_t now)
 }
 
 /*
- * Since the state before; of a connection that has none all of them. Segments with data in the
- * direction that has fewer: a long answer takes many, a short request one.
+ * Requests since the previous state; for a connection without one, since its start. Counts segments
+ * with data in the direction that has fewer: a long response takes many segments, a short request
+ * only one.
  */
 double collect_edges_requests(const struct collect_flow_view *v)
 {
@@ -180,7 +181,7 @@ static int by_ends(const void *a, const void *b)
 	return (x->callee > y->callee) - (x->callee < y->callee);
 }
 
-/* The first `known` edges are sorted; a pair comes once between two sorts. */
+/* The first `known` edges are sorted; a pair occurs once between two sorts. */
 static void count_requests(struct collect_edges *e, size_t known, uint32_t caller, uint32_t callee,
 			   double requests)
 {
@@ -195,8 +196,8 @@ static void count_requests(struct collect_edges *e, size_t known, uint32_t calle
 }
 
 /*
- * Of the initiated ends those stay whose other end is known, by caller and callee in place of
- * addresses. The server's count is theirs.
+ * Keeps the initiated ends whose other end is known, and replaces their addresses by caller and
+ * callee. The server's count of requests is used.
  */
 static void match_ends(struct collect_edges *e)
 {
@@ -219,8 +220,9 @@ static void match_ends(struct collect_edges *e)
 }
 
 /*
- * Makes room in the names: services that neither serve nor call any more go, as a publisher may
- * make up any number. The order of the others and thus of the edges stays.
+ * Makes room for names by removing services that neither serve nor call any more, because a
+ * publisher may invent any number of names. The remaining services, and thus the edges, keep their
+ * order.
  */
 static void forget_unused(struct collect_edges *e)
 {
@@ -241,7 +243,7 @@ static void forget_unused(struct collect_edges *e)
 		to[i] = (uint32_t)kept++;
 	}
 	if (!names)
-		return; /* in the next moment */
+		return; /* try again in the next moment */
 	for (size_t i = 0; i < e->services; i++)
 		if (to[i] != UINT32_MAX)
 			e->service[to[i]] = e->service[i];
@@ -308,7 +310,7 @@ static double draw_uniform(struct collect_edges *e)
 	return (double)(base_hash(0, &n, sizeof(n)) >> 11) * 0x1p-53;
 }
 
-/* Requests per moment that no known service sent; those of a client are its calls. */
+/* Returns the requests per moment that no known service sent; for a pure client, its calls. */
 static double get_arrivals(const struct edges_service *s)
 {
 	double served = s->mean > s->known ? s->mean - s->known : 0;
@@ -316,7 +318,7 @@ static double get_arrivals(const struct edges_service *s)
 	return s->mean > LEAST ? served : s->calls;
 }
 
-/* A service that calls others, by its arrivals; -1: there is none. */
+/* Draws a service that calls others, weighted by its arrivals; -1: there is none. */
 static int64_t draw_first(struct collect_edges *e)
 {
 	double sum = 0, at;
@@ -336,7 +338,7 @@ static int64_t draw_first(struct collect_edges *e)
 	return last;
 }
 
-/* Calls of one request, with this mean. */
+/* Draws the number of calls of one request, with this mean. */
 static uint32_t draw_calls(struct collect_edges *e, double mean)
 {
 	double most = mean < CALLS_MAX ? mean : CALLS_MAX;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * edges.h - which service calls which, from the kernel's connections, for hosts whose services keep
- * no traces. The end that one workload initiated and the end that another accepted are one
- * connection; a request is a segment with data in
- * each direction. Requests per edge are averaged, and traces
- * are made up that have these means, each call independent of the others: a graph of calls learns
- * from them as from traces. One thread.
+ * edges.h - derives a graph of service calls from the kernel's connections, for hosts whose
+ * services keep no traces. The end initiated by one workload and the end accepted by another form
+ * one connection; a segment with data in each direction counts as one request. Requests per edge
+ * are averaged, and synthetic traces with these means are drawn, each call independently of the
+ * others, so that a call graph can learn from them as from real traces. Not thread-safe.
  */
 #ifndef SL_COLLECT_JUDGE_EDGES_H
 #define SL_COLLECT_JUDGE_EDGES_H
@@ -13,33 +12,33 @@
 #include "collect/read/collect.h"
 #include "collect/tables/tables.h"
 
-#define COLLECT_EDGES_SPANS 64u /* of a trace that is made up, at most */
+#define COLLECT_EDGES_SPANS 64u /* maximum spans of a synthetic trace */
 
 struct collect_edges;
 
 struct collect_edges *collect_edges_new(void); /* NULL: out of memory */
 void collect_edges_free(struct collect_edges *e);
 /*
- * One of the connections of a moment. What two hosts name alike is one service; without an owner,
- * or beyond the memory, it is left out.
+ * Adds one of the connections of a moment. Services of the same name on two hosts are one service.
+ * A connection without an owner, or beyond the memory limit, is left out.
  */
 void collect_edges_flow(struct collect_edges *e, const struct collect_flow_view *v);
-/* All of them were taken. */
+/* Ends the moment: all its connections have been added. */
 void collect_edges_settle(struct collect_edges *e);
 
 /*
- * The same for both ends of a connection. Loopback addresses are those of a host and a network
- * namespace.
+ * Returns the same key for both ends of a connection. Loopback addresses are specific to a host and
+ * a network namespace.
  */
 uint64_t collect_edges_key(const struct collect_flow_view *v);
-/* Requests since the state before. */
+/* Returns the number of requests since the previous state. */
 double collect_edges_requests(const struct collect_flow_view *v);
 
 struct collect_edges_span {
 	const char *service;
-	uint32_t parent; /* ANALYSE_SPAN_ROOT, or an earlier one */
+	uint32_t parent; /* ANALYSE_SPAN_ROOT, or the index of an earlier span */
 };
-/* Makes up a trace; its number of spans, 0: no service calls another. */
+/* Draws a synthetic trace. Returns its number of spans; 0: no service calls another. */
 uint32_t collect_edges_trace(struct collect_edges *e,
 			     struct collect_edges_span span[COLLECT_EDGES_SPANS]);
 

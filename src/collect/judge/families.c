@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* families.c - the collector's own series about analysis, sampling and receivers. */
+/* families.c - the collector's own series about analysis, sampling and receivers */
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 #define HOUR_NS 3600000000000ll
 
-/* Statistics of the parts in use, at the start of a walk. */
+/* Statistics of the parts in use, as of the start of a walk. */
 struct live_walk {
 	struct collect_analysis_stats analysis;
 	struct act_verdicts_stats verdicts;
@@ -27,7 +27,7 @@ struct live_walk {
 	uint64_t lost_changes, lost_alerts;
 	struct act_workload *workload;
 	size_t workloads;
-	/* Of the last series. */
+	/* Exemplar of the last series. */
 	char trace_id[33]; /* in hex */
 	struct region_text_label trace_label;
 	struct export_exemplar exemplar;
@@ -108,7 +108,10 @@ static bool analysis_busy(struct collect_self *s, struct export_series *out)
 	       collect_self_f64(out, (double)walk_of(s)->analysis.busy_ns * 1e-9);
 }
 
-/* How much of the budget of false alarms the anomalies of the last hour would use up if false. */
+/*
+ * Returns the fraction of the false-alarm budget that the last hour's anomalies would use up if all
+ * were false.
+ */
 static bool budget_used(struct collect_self *s, struct export_series *out)
 {
 	const struct collect_analysis_opts *o = collect_analysis_opts(live_of(s)->analysis);
@@ -190,7 +193,10 @@ SERIES(scaling_pressure, w, workload_at(s, out), collect_self_f64(out, w->pressu
 
 /* ---- receivers and sampling ---- */
 
-/* One series per receiver and counter of its export_push_stats. key NULL: there is one counter. */
+/*
+ * Makes one series per receiver and counter of its export_push_stats. key NULL: there is one
+ * counter.
+ */
 static bool by_receiver(struct collect_self *s, struct export_series *out, const char *key,
 			const struct collect_self_counter *counters, size_t n)
 {
@@ -278,8 +284,7 @@ static const struct collect_self_family analysis_families[] = {
 	{"sidelight_scaling_anomalous_ratio", GAUGE, "ratio",
 	 "Share of a workload's pods that are anomalous.", scaling_anomalous},
 	{"sidelight_scaling_pressure", GAUGE, "",
-	 "How much longer requests to a workload's pods take than usually, smoothed; 1 is as "
-	 "planned.",
+	 "How much longer requests to a workload's pods take than usual, smoothed; 1 is as planned.",
 	 scaling_pressure},
 };
 
@@ -310,19 +315,19 @@ static bool sampling_exposed(const struct collect_self *s)
 
 static const struct collect_self_family sampling_families[] = {
 	{"sidelight_remote_write_fallbacks", COUNTER, "",
-	 "Times that the receiver was found not to have version 2.0.", remote_write_fallbacks},
+	 "Times that the receiver turned out not to support version 2.0.", remote_write_fallbacks},
 	{"sidelight_remote_write_version", GAUGE, "",
-	 "Version of remote write that requests have: 1 or 2.", remote_write_version},
+	 "Version of remote write used by requests: 1 or 2.", remote_write_version},
 	{"sidelight_sampling_exemplars", COUNTER, "", "Exemplars chosen for remote write.",
 	 sampling_exemplars},
 	{"sidelight_sampling_left_out", COUNTER, "",
 	 "Samples and exemplars chosen but not sent, by cause.", sampling_left_out},
 	{"sidelight_sampling_lost_seconds", COUNTER, "seconds",
-	 "Time without the samples that were to be sent, by cause.", sampling_lost},
+	 "Time whose chosen samples were not sent, by cause.", sampling_lost},
 	{"sidelight_sampling_samples", COUNTER, "", "Samples chosen for remote write.",
 	 sampling_samples},
 	{"sidelight_sampling_withheld_seconds", GAUGE, "seconds",
-	 "Time until samples are sent again, as the clock went back.", sampling_withheld},
+	 "Time until samples are sent again after the clock went back.", sampling_withheld},
 };
 
 static COLLECT_SELF_GROUP(sampling, sampling_exposed);

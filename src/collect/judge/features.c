@@ -11,18 +11,21 @@
 #include "collect/tables/workload_layout.h"
 #include "collect/read/attach.h"
 
-/* Features of a histogram: P50 and P99 of layers only, P95 of what applications take. */
+/* Features of a histogram: P50 and P99 only for layers, P95 only for the application layer. */
 enum { COUNT, MEAN, P90, P50, P99, P95 };
 
-/* The features of a column, from first on. Of histograms: where their cells are in window[]. */
+/*
+ * The features of a column start at index first. For histograms: offsets of their cells in
+ * window[].
+ */
 struct collect_feature_source {
 	uint32_t column, first, count;
-	size_t marks;		/* at the marks */
-	size_t old, mid;	/* of layers: at the start and in the middle of the longer window */
-	int64_t old_ns, mid_ns; /* when that was */
+	size_t marks;	 /* offset of the cells at the marks */
+	size_t old, mid; /* for layers: cells at the start and in the middle of the longer window */
+	int64_t old_ns, mid_ns; /* times of old and mid */
 };
 
-/* Gauge histograms count nothing: their observations come and go. */
+/* Gauge histograms have no rate: their counts go up and down. */
 static bool is_histogram(const struct region_metric *m)
 {
 	return m->kind == SL_KIND_HISTOGRAM || m->kind == SL_KIND_HISTOGRAM_EXP;
@@ -35,8 +38,8 @@ static bool is_counter(const struct region_metric *m)
 }
 
 /*
- * A layer histogram, which has quantile features: buckets of half an octave, few observations in
- * quiet times.
+ * Returns true for a layer histogram, which has quantile features: buckets of half an octave, few
+ * observations in quiet times.
  */
 static bool is_layer(const struct region_metric *m)
 {
@@ -44,7 +47,7 @@ static bool is_layer(const struct region_metric *m)
 						    !strcmp(m->name, WORKLOAD_REQUEST_METRIC));
 }
 
-/* The layer of the application: the fleet stage takes its quantiles (measured.h). */
+/* Returns true for the application layer, whose quantiles the fleet stage uses (measured.h). */
 static bool is_application(const struct region_metric *m)
 {
 	bool is = false;
@@ -65,7 +68,7 @@ static uint32_t features_of(const struct region_metric *m)
 					     : 1;
 }
 
-/* Writes the name with its labels; returns its length. out may be NULL. */
+/* Writes the name with its labels; returns the length. out may be NULL. */
 static size_t put_name(char *out, size_t room, const struct region_metric *m, uint32_t i)
 {
 	static const char *const parts[] = {"_count", "_mean", "_p90", "_p50", "_p99", "_p95"};
@@ -101,7 +104,7 @@ void collect_features_free(struct collect_features *f)
 	*f = (struct collect_features){0};
 }
 
-/* Counts features and memory of a layout, before it is allocated. */
+/* Counts the features and memory of a layout before they are allocated. */
 static void measure_layout(struct collect_features *f, const struct collect_tap_row *row,
 			   size_t *text, size_t *widest)
 {
@@ -169,7 +172,10 @@ int collect_features_make(struct collect_features *f, const struct collect_tap_r
 	return 0;
 }
 
-/* Observations since then, by bucket, in f->scratch. Returns their number; 0 after a restart. */
+/*
+ * Stores the observations since old, by bucket, in f->scratch. Returns their number; 0 after a
+ * restart.
+ */
 static uint64_t count_since(const struct collect_features *f, const struct region_metric *m,
 			    const uint64_t *cell, const uint64_t *old)
 {
@@ -180,14 +186,14 @@ static uint64_t count_since(const struct collect_features *f, const struct regio
 	return sum > 1ull << 62 ? 0 : sum;
 }
 
-/* The cells at mark i of those of this source. */
+/* Returns the source's cells at mark i. */
 static uint64_t *at_mark(const struct collect_features *f, const struct collect_feature_source *s,
 			 const struct region_metric *m, uint32_t i)
 {
 	return f->window + s->marks + i % COLLECT_FEATURE_MARKS * (size_t)m->cells;
 }
 
-/* Mean and 90th percentile since the mark from, or UINT32_MAX: none is old enough. */
+/* Computes the mean and 90th percentile since mark `from`; UINT32_MAX: no mark is old enough. */
 static void take_brief(const struct collect_features *f, const struct collect_feature_source *s,
 		       const struct region_metric *m, const uint64_t *cell, uint32_t from)
 {
@@ -203,13 +209,13 @@ static void take_brief(const struct collect_features *f, const struct collect_fe
 		v[P95] = collect_quantile(m, f->scratch, 0.95);
 }
 
-/* The window is over, was never started, or the clock was set back. */
+/* Returns true if the window is over, was never started, or the clock was set back. */
 static bool is_over(int64_t since_ns, int64_t ns, int64_t window_ns)
 {
 	return !since_ns || ns - since_ns >= window_ns || ns < since_ns;
 }
 
-/* Median and 99th percentile of the long window. */
+/* Computes the median and 99th percentile of the longer window. */
 static void take_longer(struct collect_features *f, struct collect_feature_source *s,
 			const struct region_metric *m, const uint64_t *cell, int64_t ns, bool slide)
 {
@@ -241,7 +247,7 @@ static void take_histogram(struct collect_features *f, struct collect_feature_so
 	for (uint32_t i = MEAN; i < s->count; i++)
 		v[i] = NAN;
 	if (isnan(v[COUNT]))
-		return; /* did not settle: neither shown nor remembered */
+		return; /* not settled: neither shown nor remembered */
 	take_brief(f, s, m, cell, from);
 	if (slide)
 		memcpy(at_mark(f, s, m, f->mark + 1), cell, m->cells * sizeof(*cell));
@@ -249,7 +255,7 @@ static void take_histogram(struct collect_features *f, struct collect_feature_so
 		take_longer(f, s, m, cell, row->ns, slide);
 }
 
-/* The latest mark that is a window old; UINT32_MAX: none. */
+/* Returns the latest mark that is at least a window old; UINT32_MAX: none. */
 static uint32_t window_begin(struct collect_features *f, int64_t ns)
 {
 	if (ns < f->mark_ns[f->mark]) /* the clock was set back */

@@ -13,17 +13,18 @@
 #include "base/grow.h"
 #include "collect/judge/measured.h"
 #include "collect/judge/models.h"
-#include "collect/read/hash.h"
+#include "base/table.h"
 
 #define HOUR_NS	     3600000000000.0
 #define FEATURES_MIN 64u
-#define FEATURES_MAX 512u	/* a detector's memory may grow by the square */
-#define MERGED_MAX   32u	/* pods of a service that make its model */
-#define TCP_STEPS    3		/* rows of connections at most this old are of use */
-#define KEPT_NS	     5000000000 /* a model this recent has what a pod that goes has learned */
+#define FEATURES_MAX 512u /* limited because a detector's memory may grow quadratically */
+#define MERGED_MAX   32u  /* maximum pods of a service merged into its model */
+#define TCP_STEPS    3	  /* rows of connections are usable for this many steps */
+/* a model at most this old includes what a departing pod has learned */
+#define KEPT_NS 5000000000
 
 struct judge_pod {
-	struct collect_node node;
+	struct base_node node;
 	uint64_t instance;
 	char *name, *service;
 	void *own;
@@ -32,30 +33,30 @@ struct judge_pod {
 	uint32_t columns, room;
 	double *value;
 	int64_t ns;
-	bool has_row, has_value; /* has_value: of these columns */
-	bool warming, known;	 /* known: it has a threshold */
+	bool has_row, has_value; /* has_value: value belongs to the current columns */
+	bool warming, known;	 /* known: the pod has a threshold */
 	int64_t kept_ns;	 /* when the model of its service was made */
 	enum analyse_state state;
 	double least;
-	int64_t step;			  /* of which state and least are */
-	uint64_t late, missing;		  /* of its pipeline, counted so far */
-	bool is_tcp;			  /* it is a workload's connections */
-	struct collect_measured measured; /* what they say of requests */
-	struct judge_pod *tcp;		  /* of another pod: its connections; NULL: not known */
+	int64_t step;			  /* step for which state and least were computed */
+	uint64_t late, missing;		  /* the pipeline's counters as last added to the totals */
+	bool is_tcp;			  /* the pod stands for a workload's connections */
+	struct collect_measured measured; /* request columns of the connections */
+	struct judge_pod *tcp;		  /* connections of this pod; NULL: not known */
 };
 
 struct collect_judge {
 	struct collect_judge_opts o;
 	struct analyse_fleet *fleet;
-	struct collect_hash pods;
-	/* Rows of the moment. */
+	struct base_table pods;
+	/* Rows of the current moment. */
 	struct judge_pod **row;
 	struct analyse_pipeline **pipeline;
 	struct analyse_verdict *verdict;
 	uint32_t rows;
 	size_t room;
-	uint32_t tcp; /* pods that are connections */
-	bool paired;  /* pods know theirs */
+	uint32_t tcp; /* number of pods that stand for connections */
+	bool paired;  /* pods have been paired with their connections */
 	struct collect_judge_stats s;
 };
 
@@ -68,7 +69,7 @@ struct collect_judge *collect_judge_new(const struct collect_judge_opts *opts)
 	j->o = *opts;
 	j->fleet = analyse_fleet_create(
 		fmin(opts->false_alarms * (double)opts->step_ns / HOUR_NS, 0.5), 1);
-	if (j->fleet && collect_hash_init(&j->pods))
+	if (j->fleet && base_table_init(&j->pods))
 		return j;
 	analyse_fleet_free(j->fleet);
 	free(j);
@@ -91,12 +92,9 @@ void collect_judge_free(struct collect_judge *j)
 {
 	if (!j)
 		return;
-	for (size_t i = 0; i < j->pods.buckets; i++)
-		for (struct collect_node *n = j->pods.bucket[i], *next; n; n = next) {
-			next = n->next;
-			pod_free(j, (struct judge_pod *)n);
-		}
-	collect_hash_free(&j->pods);
+	BASE_TABLE_EACH(&j->pods, n)
+		pod_free(j, (struct judge_pod *)n);
+	base_table_free(&j->pods);
 	analyse_fleet_free(j->fleet);
 	free(j->row);
 	free(j->pipeline);
@@ -108,10 +106,10 @@ void collect_judge_free(struct collect_judge *j)
 
 static struct judge_pod *find_pod(const struct collect_judge *j, uint64_t instance)
 {
-	struct judge_pod *p = collect_hash_first(&j->pods, instance);
+	struct judge_pod *p = base_table_first(&j->pods, instance);
 
 	while (p && p->instance != instance)
-		p = collect_hash_next(p);
+		p = base_table_next(p);
 	return p;
 }
 
@@ -137,22 +135,21 @@ static const char *model_name(const struct judge_pod *p)
 	return *p->service ? p->service : p->name;
 }
 
-/* The pods of this model that are past their warm-up, by instance; their number. */
+/* Lists the pods of this model that are past their warm-up, by instance. Returns their number. */
 static uint32_t list_siblings(const struct collect_judge *j, const char *model,
 			      struct judge_pod **out, uint32_t most)
 {
 	uint32_t n = 0;
 
-	for (size_t i = 0; i < j->pods.buckets; i++)
-		for (struct collect_node *at = j->pods.bucket[i]; at; at = at->next) {
-			struct judge_pod *p = (struct judge_pod *)at;
+	BASE_TABLE_EACH(&j->pods, at) {
+		struct judge_pod *p = (struct judge_pod *)at;
 
-			if (p->warming || strcmp(model_name(p), model))
-				continue;
-			if (n < most)
-				out[n] = p;
-			n++;
-		}
+		if (p->warming || strcmp(model_name(p), model))
+			continue;
+		if (n < most)
+			out[n] = p;
+		n++;
+	}
 	n = n < most ? n : most;
 	if (n)
 		qsort(out, n, sizeof(struct judge_pod *), by_instance);
@@ -172,10 +169,10 @@ static int make_pipeline(struct collect_judge *j, struct judge_pod *p, uint32_t 
 		.shadow = j->o.shadow,
 	};
 
-	/* Leaves room for metrics that come later. */
+	/* Leave room for metrics that appear later. */
 	o.columns = BASE_MAX(features + features / 2, FEATURES_MIN);
 	o.columns = BASE_MIN(o.columns, FEATURES_MAX);
-	/* Or as many as its model has. */
+	/* Use the width of the saved model if the features fit. */
 	if (!collect_models_info(j->o.models, p->name, p->service, &info) &&
 	    info.columns >= features && info.columns <= FEATURES_MAX)
 		o.columns = info.columns;
@@ -195,7 +192,7 @@ static int save_all(struct judge_pod *const *pods, uint32_t n, void **bytes, int
 	return *length < 0 ? (int)*length : 0;
 }
 
-/* Loads what the other pods of the service have learned. */
+/* Loads the knowledge of the service's other pods. */
 static int load_siblings(const struct collect_judge *j, struct judge_pod *p)
 {
 	struct judge_pod *all[MERGED_MAX];
@@ -218,7 +215,7 @@ static bool load_model(struct collect_judge *j, struct judge_pod *p)
 	const char *from = "file";
 	int err;
 
-	/* A fleet without a threshold takes that of the model. */
+	/* A fleet without a threshold adopts the model's. */
 	if (first)
 		analyse_fleet_join(j->fleet, p->pipeline, p->service);
 	err = load_siblings(j, p);
@@ -244,7 +241,7 @@ static bool load_model(struct collect_judge *j, struct judge_pod *p)
 	return !err;
 }
 
-/* The length of the service that connections belong to; of a pod's own service all of it. */
+/* Returns the length of the service's name, without the suffix of connections. */
 static size_t own_service(const struct judge_pod *p)
 {
 	size_t n = strlen(p->service), end = strlen(COLLECT_MEASURED_SERVICE);
@@ -274,7 +271,7 @@ static int make_pod(struct collect_judge *j, const struct collect_judge_pod *pod
 	p->warming = !load_model(j, p);
 	analyse_pipeline_learning(p->pipeline,
 				  p->warming ? ANALYSE_LEARN_WARM : ANALYSE_LEARN_GATED);
-	collect_hash_add(&j->pods, p, p->instance);
+	base_table_add(&j->pods, p, p->instance);
 	j->s.pods++;
 	j->tcp += p->is_tcp;
 	j->paired = false;
@@ -296,7 +293,7 @@ int collect_judge_layout(struct collect_judge *j, const struct collect_judge_pod
 	p->columns = p->measured.ports = 0;
 	value = reallocarray(p->value, n + 1, sizeof(*value));
 	if (!value) {
-		/* Without columns until the next layout. */
+		/* The pod has no columns until the next layout. */
 		analyse_pipeline_columns(p->pipeline, NULL, 0);
 		return -ENOMEM;
 	}
@@ -327,7 +324,10 @@ void *collect_judge_own(const struct collect_judge *j, uint64_t instance)
 	return p ? p->own : NULL;
 }
 
-/* Keeps the model of these pods, all of a service: of MERGED_MAX of them, evenly. */
+/*
+ * Keeps a merged model of these pods, all of one service: at most MERGED_MAX of them, evenly
+ * chosen.
+ */
 static void keep_model(struct collect_judge *j, struct judge_pod *const *pods, uint32_t n)
 {
 	struct judge_pod *some[MERGED_MAX];
@@ -338,12 +338,15 @@ static void keep_model(struct collect_judge *j, struct judge_pod *const *pods, u
 	for (uint32_t i = 0; i < m; i++)
 		some[i] = pods[(uint64_t)i * n / m];
 	if (save_all(some, m, &bytes, &length))
-		return; /* the next time */
+		return; /* try again the next time */
 	collect_models_put(j->o.models, model_name(pods[0]), bytes, (size_t)length);
 	free(bytes);
 }
 
-/* Keeps what a pod that goes has learned, with its siblings; once, if they go together. */
+/*
+ * Keeps the knowledge of a departing pod, merged with its siblings; only once if several go
+ * together.
+ */
 static void keep_last(struct collect_judge *j, const struct judge_pod *p)
 {
 	struct judge_pod *all[MERGED_MAX];
@@ -353,13 +356,12 @@ static void keep_last(struct collect_judge *j, const struct judge_pod *p)
 		return;
 	n = list_siblings(j, model_name(p), all, MERGED_MAX);
 	keep_model(j, all, n);
-	for (size_t i = 0; i < j->pods.buckets; i++)
-		for (struct collect_node *at = j->pods.bucket[i]; at; at = at->next) {
-			struct judge_pod *q = (struct judge_pod *)at;
+	BASE_TABLE_EACH(&j->pods, at) {
+		struct judge_pod *q = (struct judge_pod *)at;
 
-			if (!strcmp(model_name(q), model_name(p)))
-				q->kept_ns = p->ns;
-		}
+		if (!strcmp(model_name(q), model_name(p)))
+			q->kept_ns = p->ns;
+	}
 }
 
 void *collect_judge_gone(struct collect_judge *j, uint64_t instance)
@@ -377,7 +379,7 @@ void *collect_judge_gone(struct collect_judge *j, uint64_t instance)
 	j->s.pods--;
 	j->tcp -= p->is_tcp;
 	j->paired = false;
-	collect_hash_remove(&j->pods, p);
+	base_table_remove(&j->pods, p);
 	own = p->own;
 	pod_free(j, p);
 	return own;
@@ -398,11 +400,11 @@ void collect_judge_keep(struct collect_judge *j)
 	size_t n = 0;
 
 	if (!all)
-		return; /* the next time */
-	for (size_t i = 0; i < j->pods.buckets; i++)
-		for (struct collect_node *at = j->pods.bucket[i]; at; at = at->next)
-			if (!((struct judge_pod *)at)->warming)
-				all[n++] = (struct judge_pod *)at;
+		return; /* try again the next time */
+	BASE_TABLE_EACH(&j->pods, at)
+
+		if (!((struct judge_pod *)at)->warming)
+			all[n++] = (struct judge_pod *)at;
 	qsort(all, n, sizeof(*all), by_model);
 	for (size_t i = 0, of; i < n; i += of) {
 		for (of = 1; i + of < n && !strcmp(model_name(all[i + of]), model_name(all[i]));)
@@ -414,7 +416,10 @@ void collect_judge_keep(struct collect_judge *j)
 
 /* ---- pods and their connections ---- */
 
-/* By pod and service. A pod of a bare host has no name of its own: it is that of its service. */
+/*
+ * Sorts by pod and service. A pod on a bare host has no name of its own, so its service's name is
+ * used.
+ */
 static int by_workload(const void *a, const void *b)
 {
 	const struct judge_pod *pod[2] = {*(struct judge_pod *const *)a,
@@ -435,19 +440,21 @@ static int by_workload(const void *a, const void *b)
 	return order ?: length[0] - length[1];
 }
 
-/* One pod and one workload's connections belong together; which of several do is not known. */
+/*
+ * Pairs a pod with its workload's connections if there is exactly one of each; otherwise the match
+ * is ambiguous.
+ */
 static void pair_pods(struct collect_judge *j)
 {
 	struct judge_pod **all = j->tcp ? calloc(j->pods.count + 1, sizeof(*all)) : NULL;
 	size_t n = 0;
 
-	for (size_t i = 0; i < j->pods.buckets; i++)
-		for (struct collect_node *at = j->pods.bucket[i]; at; at = at->next) {
-			((struct judge_pod *)at)->tcp = NULL;
-			if (all)
-				all[n++] = (struct judge_pod *)at;
-		}
-	/* Without memory it is tried again. */
+	BASE_TABLE_EACH(&j->pods, at) {
+		((struct judge_pod *)at)->tcp = NULL;
+		if (all)
+			all[n++] = (struct judge_pod *)at;
+	}
+	/* If out of memory, try again. */
 	j->paired = !j->tcp || all;
 	if (n)
 		qsort(all, n, sizeof(*all), by_workload);
@@ -464,7 +471,7 @@ static void pair_pods(struct collect_judge *j)
 	free(all);
 }
 
-/* The latencies of requests to p that its kernel measured. */
+/* Takes the latencies of requests to p that its kernel measured. */
 static void take_measured(const struct collect_judge *j, const struct judge_pod *p)
 {
 	double seconds[ANALYSE_TAILS] = {(double)NAN, (double)NAN, (double)NAN};
@@ -473,7 +480,7 @@ static void take_measured(const struct collect_judge *j, const struct judge_pod 
 	if (!p->tcp)
 		return;
 	age = p->ns - p->tcp->ns;
-	/* Tables are read at a pace of their own. */
+	/* Kernel tables are read at their own pace. */
 	if (p->tcp->has_value && llabs(age) <= TCP_STEPS * (int64_t)j->o.step_ns)
 		collect_measured_take(&p->tcp->measured, p->tcp->value, seconds);
 	analyse_pipeline_measured(p->pipeline, p->tcp->pipeline, seconds);
@@ -495,7 +502,7 @@ int collect_judge_row(struct collect_judge *j, uint64_t instance, int64_t ns, co
 	return 0;
 }
 
-/* False: the row is not later than the one before, and refused. */
+/* Returns false if the row is not later than the previous one, and was refused. */
 static bool score_row(struct collect_judge *j, struct judge_pod *p, struct analyse_verdict *v)
 {
 	struct analyse_pipeline_stats s;
@@ -503,7 +510,10 @@ static bool score_row(struct collect_judge *j, struct judge_pod *p, struct analy
 
 	if (p->ns < p->begin_ns)
 		p->begin_ns = p->ns; /* the clock was set back */
-	/* A pod without a threshold is not warm, and what was left out is not to be news then. */
+	/*
+	 * The warm-up continues without a threshold, and while the last step is anomalous, because
+	 * such steps may turn out to be usual.
+	 */
 	if (p->warming && p->known && (uint64_t)(p->ns - p->begin_ns) > j->o.warm_up_ns &&
 	    !analyse_pipeline_disturbed(p->pipeline)) {
 		p->warming = false;
@@ -521,7 +531,7 @@ static bool score_row(struct collect_judge *j, struct judge_pod *p, struct analy
 	return good;
 }
 
-/* "front, cart", or NULL. */
+/* Returns "front, cart", or NULL. */
 static const char *callers_of(const struct collect_judge *j, const struct judge_pod *p, char *text,
 			      size_t room)
 {
@@ -535,7 +545,7 @@ static const char *callers_of(const struct collect_judge *j, const struct judge_
 	return n < 0 ? NULL : text;
 }
 
-/* Once per step. True: it has changed. */
+/* Called once per step. Returns true if the state changed. */
 static bool find_state(const struct collect_judge *j, struct judge_pod *p)
 {
 	int64_t step = p->ns / (int64_t)j->o.step_ns;
@@ -582,7 +592,7 @@ void collect_judge_moment(struct collect_judge *j)
 			.value = p->value,
 			.verdict = v,
 			.warming = p->warming,
-			/* In the warm-up errors alone are evidence. */
+			/* During the warm-up only errors count as evidence. */
 			.anomalous = p->warming ? v->errors > 1 : v->anomalous,
 			.changed = changed,
 			.state = p->state,
@@ -602,9 +612,9 @@ void collect_judge_moment(struct collect_judge *j)
 	}
 }
 
-/* Adds to a line, which is cut when it is full. */
-__attribute__((format(printf, 3, 4))) static char *add(char *at, const char *end, const char *fmt,
-						       ...)
+/* Appends to a line, truncating it when it is full. */
+__attribute__((format(printf, 3, 4))) static char *append_text(char *at, const char *end,
+							       const char *fmt, ...)
 {
 	va_list ap;
 	int n;
@@ -619,15 +629,17 @@ void collect_judge_line(char *out, size_t bytes, const char *pod,
 			const struct collect_judge_finding *f, const struct analyse_column *columns)
 {
 	const struct analyse_verdict *v = f->verdict;
-	const char *end = out + bytes - 1; /* of the newline */
+	const char *end = out + bytes - 1; /* position of the newline */
 	char *at = out;
 
-	at = add(at, end, "%" PRId64 ".%09" PRId64 ",", f->ns / 1000000000, f->ns % 1000000000);
+	at = append_text(at, end, "%" PRId64 ".%09" PRId64 ",", f->ns / 1000000000,
+			 f->ns % 1000000000);
 	for (; *pod && at + 1 < end; pod++)
 		*at++ = *pod == ',' ? ';' : (unsigned char)*pod < 32 ? '_' : *pod;
-	at = add(at, end, ",%.6g,%d", (double)v->score, f->anomalous);
+	at = append_text(at, end, ",%.6g,%d", (double)v->score, f->anomalous);
 	for (uint32_t i = 0; i < 3; i++)
-		at = add(at, end, ",%s", i < v->blamed ? columns[v->blame[i].column].name : "");
+		at = append_text(at, end, ",%s",
+				 i < v->blamed ? columns[v->blame[i].column].name : "");
 	strcpy(at, "\n");
 }
 

@@ -44,7 +44,7 @@ bool collect_judged_columns(struct collect_judged *p, const struct collect_rows_
 			    const uint8_t *entry)
 {
 	const char *names = (const char *)entry + sizeof(p->name);
-	/* A name for replay is at most eight bytes longer than the one shown. */
+	/* A name for replay is at most eight bytes longer than the displayed one. */
 	size_t bytes = e->bytes - sizeof(p->name), room = 2 * bytes + 8 * (size_t)e->columns + 1;
 	uint32_t n = e->columns;
 	char *at;

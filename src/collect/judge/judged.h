@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * judged.h - a pod as the judge's findings are shown of it: its names and those of its columns. One
- * thread at a time.
+ * judged.h - the display data of a judged pod: its names and those of its columns. Not thread-safe.
  */
 #ifndef SL_COLLECT_JUDGE_JUDGED_H
 #define SL_COLLECT_JUDGE_JUDGED_H
@@ -14,22 +13,29 @@ struct collect_judged {
 	uint64_t instance;
 	struct act_verdict_pod *shown;
 	struct act_pod_name name;
-	char label[ACT_POD_LABEL_BYTES + 16]; /* by act_pod_label() */
+	char label[ACT_POD_LABEL_BYTES + 16]; /* set by act_pod_label() */
 	uint32_t columns;
-	struct analyse_column *column; /* by names for replay, in text like those shown */
+	/* columns by replay name; these and the displayed names are stored in text */
+	struct analyse_column *column;
 	const char **metric;
 	char *text;
-	bool recorded; /* the record has its columns */
+	bool recorded; /* the record has the pod's columns */
 };
 
-/* From an entry of a worker's queue, of kind COLLECT_ROWS_LAYOUT. NULL: errno ENOSPC or ENOMEM. */
+/*
+ * Makes a pod from an entry of a worker's queue, of kind COLLECT_ROWS_LAYOUT. Returns NULL with
+ * errno ENOSPC or ENOMEM.
+ */
 struct collect_judged *collect_judged_new(struct act_verdicts *verdicts,
 					  const struct collect_rows_entry *e, const uint8_t *entry);
 void collect_judged_free(struct collect_judged *p);
-/* Its names for display and for replay, from such an entry. False: out of memory, no columns. */
+/*
+ * Sets the column names for display and for replay from such an entry. Returns false if out of
+ * memory, and the pod then has no columns.
+ */
 bool collect_judged_columns(struct collect_judged *p, const struct collect_rows_entry *e,
 			    const uint8_t *entry);
-/* Shows a finding of it, and logs a change of how well it is known. */
+/* Publishes a finding of the pod, and logs a change of the pod's learning state. */
 void collect_judged_show(const struct collect_judged *p, const struct collect_judge_finding *is,
 			 bool shadow);
 

@@ -13,16 +13,15 @@
 #include "collect/read/collector_internal.h"
 #include "export/kafka.h"
 
-#define POLL_MS	 100	   /* between two polls of findings */
-#define SLICE_NS 50000000u /* per poll, for samples */
-#define SECOND_NS \
-	1000000000u /* samples are batched at most this long; signals are at most this old */
-#define LATE_NS	  2000000000u /* a verdict comes within this time on a busy machine */
+#define POLL_MS	  100	      /* time between two polls of findings */
+#define SLICE_NS  50000000u   /* time per poll for sending samples */
+#define SECOND_NS 1000000000u /* maximum time for batching samples, and maximum age of signals */
+#define LATE_NS	  2000000000u /* a verdict arrives within this time even on a busy machine */
 #define LINGER_NS 1000000000u
 
 /* ---- anomalies that changed ---- */
 
-/* Under the lock of the verdicts: only queues the change. */
+/* Called with the verdicts' lock held, so only queues the change. */
 static void note_change(const struct act_anomaly *a, void *arg)
 {
 	struct collect_live *l = arg;
@@ -155,7 +154,7 @@ static void *live_main(void *arg)
 
 /* ---- start and end ---- */
 
-/* Alerts of anomalies that ended long ago are dropped. */
+/* Alerts about anomalies that ended long ago are dropped. */
 static struct export_push *open_pusher(const char *name, const char *url, const char *config,
 				       char *error, size_t error_bytes)
 {

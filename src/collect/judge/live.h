@@ -6,8 +6,7 @@
  *
  * Order of calls:
  * - collect_live_new()
- * - collect_collector_new(), collect_live_attach(), collect_live_start(),
- *   collect_collector_start()
+ * - collect_collector_new(), collect_live_attach(), collect_live_start(), collect_collector_start()
  * - collect_live_stop(), collect_collector_free(), collect_live_free()
  */
 #ifndef SL_COLLECT_JUDGE_LIVE_H
@@ -23,35 +22,36 @@ struct http;
 struct collect_live_opts {
 	bool analyse;
 	struct collect_analysis_opts analysis;
-	uint64_t period_ns;			   /* of the collector's rounds */
-	const char *remote_write;		   /* URL, or NULL */
-	struct export_remote_opts remote;	   /* the rest of it */
-	const char *alert_config, *webhook_config; /* how to connect: http/client.h; or NULL */
+	uint64_t period_ns;		  /* period of the collector's rounds */
+	const char *remote_write;	  /* URL, or NULL */
+	struct export_remote_opts remote; /* further options of remote write */
+	/* connection options as in http/client.h, or NULL */
+	const char *alert_config, *webhook_config;
 	struct collect_sender_form receiver;
-	uint64_t sample_every_ns; /* 0: all samples */
+	uint64_t sample_every_ns; /* sampling interval; 0: send all samples */
 	uint64_t sample_around_ns;
 	const char *alert, *webhook; /* URLs, or NULL */
-	struct export_kafka *kafka;  /* or NULL: the caller's */
-	uint64_t verdict_ttl_ns; /* how long a verdict written to a pod's host is valid; 0: none are
-				  */
-	const char *link;	 /* URL of the page, for alerts; or NULL */
+	struct export_kafka *kafka;  /* owned by the caller; or NULL */
+	/* how long a verdict written to a pod's host is valid; 0: no verdicts are written */
+	uint64_t verdict_ttl_ns;
+	const char *link; /* URL of the page, for alerts; or NULL */
 };
 
 struct collect_live;
 
-/* NULL: error has one line. */
+/* Returns NULL with a one-line message in error. */
 struct collect_live *collect_live_new(const struct collect_live_opts *opts, char *error,
 				      size_t error_bytes);
 /* 0 or -errno. */
 int collect_live_attach(struct collect_live *l, struct collect_collector *c);
 /*
- * Starts the thread. It writes verdicts by RDMA, on devices that other threads use too: only
- * after a change of credentials (agent.h). 0 or -errno.
+ * Starts the thread. The thread writes verdicts by RDMA, on devices shared with other threads, so
+ * credentials must be changed before (agent.h). Returns 0 or -errno.
  */
 int collect_live_start(struct collect_live *l);
-/* Ends the thread; queued items have one second to be sent. */
+/* Stops the thread; queued items have one second to be sent. */
 void collect_live_stop(struct collect_live *l);
-/* 0, or -errno of the last write, which is logged. NULL is fine. */
+/* Returns 0, or -errno of the last write, which is logged. l may be NULL. */
 int collect_live_free(struct collect_live *l);
 
 struct act_scale;
@@ -60,12 +60,12 @@ struct act_verdicts;
 struct collect_analysis_view {
 	struct collect_analysis *analysis;
 	struct act_verdicts *verdicts;
-	const char *detector, *shadow; /* shadow: or NULL */
-	double false_alarms;	       /* accepted per pod and hour */
-	uint64_t warming;	       /* pods in their warm-up */
+	const char *detector, *shadow; /* shadow may be NULL */
+	double false_alarms;	       /* accepted false alarms per pod and hour */
+	uint64_t warming;	       /* number of pods in their warm-up */
 	struct act_scale *scale;
 };
-/* False: no analysis is attached. */
+/* Returns false if no analysis is attached. */
 bool collect_collector_analysis(struct collect_collector *c, struct collect_analysis_view *out);
 
 #endif

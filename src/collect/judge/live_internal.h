@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* live_internal.h - what live.c shares with families.c. */
+/* live_internal.h - state shared by live.c and families.c */
 #ifndef SL_COLLECT_JUDGE_LIVE_INTERNAL_H
 #define SL_COLLECT_JUDGE_LIVE_INTERNAL_H
 
@@ -15,23 +15,23 @@
 struct collect_live {
 	struct collect_live_opts o;
 	struct collect_collector *collector;
-	struct collect_analysis *analysis;  /* NULL: none */
-	struct export_remote_write *writer; /* NULL: none; sender with it */
+	struct collect_analysis *analysis;  /* NULL: no analysis */
+	struct export_remote_write *writer; /* NULL: no remote write; sender is set along with it */
 	struct collect_sender *sender;
-	struct act_alerts *alerts;	     /* with analysis */
+	struct act_alerts *alerts;	     /* set along with analysis */
 	struct export_push *alert, *webhook; /* NULL: none */
-	struct act_scale *scale;	     /* with analysis */
+	struct act_scale *scale;	     /* set along with analysis */
 	struct collect_notify *notify;	     /* NULL: verdicts are not written to hosts */
 
 	pthread_t thread;
 	bool running;
-	int stop; /* eventfd: readable once the thread is to end */
+	int stop; /* eventfd that tells the thread to stop */
 
-	/* The thread's. */
+	/* Used only by the thread. */
 	struct act_anomaly *change;
 	size_t changes, change_room;
-	uint64_t instance; /* of the anomaly being told */
-	uint64_t said_id;  /* of the last anomaly logged */
+	uint64_t instance; /* instance of the anomaly being reported */
+	uint64_t said_id;  /* id of the last anomaly logged */
 	/* Read by any thread. */
 	uint64_t lost_changes, lost_alerts;
 };

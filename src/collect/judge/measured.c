@@ -13,7 +13,7 @@ static const char *const quantile[ANALYSE_TAILS] = {
 	WORKLOAD_LAYER_METRIC "_p99",
 };
 
-/* The labels, if the name is of this metric. */
+/* Returns the labels if the name belongs to this metric, otherwise NULL. */
 static const char *labels_of(const char *name, const char *metric)
 {
 	size_t n = strlen(metric);

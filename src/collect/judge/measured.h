@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * measured.h - the latency of requests to a pod as its kernel measures it (layer app of
- * docs/tcp.md), among the columns of its connections. It is better evidence than the application's
- * own: it has the three quantiles that the fleet stage needs, of all requests, also where the
- * application publishes none. Pure functions.
+ * measured.h - the latency of requests to a pod as measured by its kernel (layer app of
+ * docs/tcp.md), taken from the columns of the pod's connections. This is better evidence than the
+ * application's own metrics: it provides the three quantiles that the fleet stage needs, over all
+ * requests, even if the application publishes none. Pure functions.
  */
 #ifndef SL_COLLECT_JUDGE_MEASURED_H
 #define SL_COLLECT_JUDGE_MEASURED_H
@@ -14,21 +14,25 @@
 #include "analyse/culprit.h"
 #include "analyse/pipeline.h"
 
-/* Ends the service of a workload's connections; that of the pod itself is without it. */
+/*
+ * Suffix of the service that stands for a workload's connections; the pod's own service is without
+ * it.
+ */
 #define COLLECT_MEASURED_SERVICE " (tcp)"
-#define COLLECT_MEASURED_PORTS	 8u /* more are not looked at */
+#define COLLECT_MEASURED_PORTS	 8u /* maximum number of ports; further ports are ignored */
 
 struct collect_measured {
 	uint32_t ports;
 	struct {
-		uint32_t count, tail[ANALYSE_TAILS]; /* columns */
+		/* column numbers of the count and the quantiles */
+		uint32_t count, tail[ANALYSE_TAILS];
 	} port[COLLECT_MEASURED_PORTS];
 };
 
-/* Finds the columns of a layout. */
+/* Finds the request columns of a layout. */
 void collect_measured_find(struct collect_measured *m, const struct analyse_column *columns,
 			   uint32_t n);
-/* P90, P95, P99 in s at the port that served most requests; NaN: not known. */
+/* Returns P90, P95 and P99 in seconds at the port that served most requests; NaN: not known. */
 void collect_measured_take(const struct collect_measured *m, const double *value,
 			   double seconds[ANALYSE_TAILS]);
 

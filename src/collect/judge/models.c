@@ -17,18 +17,18 @@
 #include "base/grow.h"
 
 #define MAGIC	   "SLMODLS1"
-#define MAGIC_ANY  7 /* bytes that all versions share */
+#define MAGIC_ANY  7 /* leading bytes that all versions share */
 #define MODELS_MAX 4096u
 #define NAME_MAX_  1024u
 #define MODEL_MAX  (64u << 20)
 #define FILE_BYTES ((size_t)1 << 30)
-#define GATHER_NS  5000000000u /* workers have this long to save their pipelines */
+#define GATHER_NS  5000000000u /* time for workers to save their pipelines */
 
 struct model {
 	char *name;
 	void *bytes;
 	size_t length;
-	uint64_t learned; /* steps; 0: not learned here */
+	uint64_t learned; /* steps learned; 0: loaded from a file */
 };
 
 struct collect_models {
@@ -37,10 +37,10 @@ struct collect_models {
 	uint32_t count, room;
 	struct collect_models_stats stats;
 
-	/* The writer. */
+	/* The writer thread. */
 	pthread_t thread;
 	bool running;
-	int stop; /* eventfd: readable once the writer is to end */
+	int stop; /* eventfd that tells the writer to stop */
 	const char *path;
 	uint64_t every_ns, asked;
 };
@@ -83,7 +83,7 @@ void collect_models_free(struct collect_models *m)
 	free(m);
 }
 
-/* The index of the first name that is not less. */
+/* Returns the index of the first name that is not less. */
 static uint32_t find_place(const struct collect_models *m, const char *name)
 {
 	size_t i;
@@ -106,7 +106,7 @@ static struct model *find_either(struct collect_models *m, const char *pod, cons
 	return x || !*service ? x : find_model(m, service);
 }
 
-/* Under the lock. */
+/* Called with the lock held. */
 static struct model *insert_model(struct collect_models *m, const char *name)
 {
 	struct model *x = find_model(m, name);
@@ -123,7 +123,7 @@ static struct model *insert_model(struct collect_models *m, const char *name)
 	return x;
 }
 
-/* Under the lock. Takes bytes over. */
+/* Called with the lock held. Takes ownership of bytes. */
 static int put_model(struct collect_models *m, const char *name, void *bytes, size_t length,
 		     uint64_t learned)
 {
@@ -201,7 +201,7 @@ int collect_models_keep(struct collect_models *m, const char *name,
 	pthread_mutex_unlock(&m->lock);
 	if (!more)
 		return 0;
-	/* Not under the lock: it takes 0.1 ms. */
+	/* Save without the lock, since it takes 0.1 ms. */
 	room = analyse_pipeline_save_bytes(p);
 	bytes = malloc(room);
 	if (bytes)
@@ -240,7 +240,7 @@ struct models_in {
 	size_t left;
 };
 
-/* The next n bytes; NULL: there are fewer. */
+/* Returns the next n bytes; NULL: fewer are left. */
 static const uint8_t *read_bytes(struct models_in *in, size_t n)
 {
 	const uint8_t *p = in->at;
@@ -297,7 +297,7 @@ static int read_file(const char *path, char **bytes, size_t *n)
 	struct stat st;
 
 	*bytes = NULL;
-	/* A folder is a mistake, not a damaged file, which would be renamed. */
+	/* A folder is a user's mistake; it must not be renamed like a damaged file. */
 	if (!stat(path, &st) && S_ISDIR(st.st_mode))
 		return -EISDIR;
 	*bytes = base_read_file(path, FILE_BYTES, n);
@@ -315,7 +315,10 @@ int collect_models_read(struct collect_models *m, const char *path, char *error,
 	free(bytes);
 	if (err == -EINVAL || err == -EPROTONOSUPPORT) {
 		pthread_mutex_lock(&m->lock);
-		/* The valid part, too: a fleet that knows half its pods is hard to explain. */
+		/*
+		 * Also discard the valid part: a fleet that knows only half its pods is hard to
+		 * explain.
+		 */
 		clear_models(m);
 		m->stats.refused++;
 		pthread_mutex_unlock(&m->lock);
@@ -362,7 +365,7 @@ static int sync_folder(const char *path)
 	if (!copy)
 		return -ENOMEM;
 	fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0 || (fsync(fd) && errno != EINVAL)) /* EINVAL: not supported */
+	if (fd < 0 || (fsync(fd) && errno != EINVAL)) /* EINVAL: not supported by the file system */
 		err = -errno;
 	if (fd >= 0)
 		close(fd);
@@ -378,7 +381,7 @@ int collect_models_write(struct collect_models *m, const char *path)
 	int err = 0;
 	FILE *f;
 
-	/* Into memory first, so that workers do not wait for the disk. */
+	/* Write to memory first, so that workers do not wait for the disk. */
 	to_memory.f = open_memstream(&text, &bytes);
 	if (!to_memory.f)
 		return -ENOMEM;
@@ -386,7 +389,7 @@ int collect_models_write(struct collect_models *m, const char *path)
 	put_u32(to_memory.f, 0);
 	collect_models_each(m, write_one, &to_memory);
 	err = ferror(to_memory.f) ? -ENOMEM : 0;
-	/* glibc's fclose() returns 0 without the memory, if there is none. */
+	/* If out of memory, glibc's fclose() returns 0 without allocating text. */
 	if (fclose(to_memory.f) || err || !text) {
 		free(text);
 		return -ENOMEM;
@@ -398,7 +401,7 @@ int collect_models_write(struct collect_models *m, const char *path)
 		free(text);
 		return -ENOMEM;
 	}
-	unlink(temporary); /* of a killed process with the same PID */
+	unlink(temporary); /* left by a killed process with the same PID */
 	f = fopen(temporary, "wxe");
 	if (!f) {
 		err = -errno;
@@ -421,9 +424,9 @@ out:
 	return err;
 }
 
-/* ---- now and then ---- */
+/* ---- periodic writing ---- */
 
-/* False: stop. */
+/* Returns false if the thread must stop. */
 static bool wait_until(struct collect_models *m, uint64_t ns)
 {
 	uint64_t now, ms;
@@ -446,7 +449,7 @@ static void *writer_main(void *arg)
 	while (wait_until(m, next - gather)) {
 		int err;
 
-		/* Pairs with collect_models_asked(). */
+		/* Pairs with the load in collect_models_asked(). */
 		__atomic_fetch_add(&m->asked, 1, __ATOMIC_RELAXED);
 		if (!wait_until(m, next))
 			break;

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+#include <sys/random.h>
 
 #include <sidelight/attach.h>
 
@@ -13,35 +14,36 @@
 #include "collect/read/host.h"
 #include "collect/read/index.h"
 
-#define RENEWALS     3u		 /* per validity of a verdict */
-#define AGAIN_NS     5000000000u /* least time between two full repeats to a host that reconnects */
-#define QUEUE	     32u	 /* verdicts in flight to a host */
+#define RENEWALS 3u /* how often a verdict is renewed during its validity */
+/* minimum time between two full repeats to a host that reconnects */
+#define AGAIN_NS     5000000000u
+#define QUEUE	     32u /* maximum verdicts in flight to a host */
 #define BUFFER_BYTES 4096u
 
 struct notify_pod {
 	uint64_t instance;
-	uint64_t due_ns; /* 0: now */
-	uint64_t seen;	 /* last pass that had it */
-	int64_t time_ns; /* of the last finding */
+	uint64_t due_ns; /* when to send again; 0: now */
+	uint64_t seen;	 /* last pass that included the pod */
+	int64_t time_ns; /* time of the last finding */
 	double score;
 	bool anomalous, sent_anomalous;
-	size_t host; /* that was notified */
+	size_t host; /* number of the host that was notified */
 };
 
 struct peer {
 	struct fabric *fabric; /* NULL: not needed yet, or refused */
-	bool refused;	       /* could not be opened */
+	bool refused;	       /* the connection could not be opened */
 	bool anew;	       /* reconnected: earlier verdicts may be lost */
-	bool away;	       /* it was said that no verdict is written */
+	bool away;	       /* logged that no verdict can be written */
 	uint64_t epoch, again_ns;
 };
 
 struct collect_notify {
 	struct collect_collector *c;
-	uint64_t ttl_ns;
-	struct peer *peer; /* by host */
+	uint64_t ttl_ns, reader; /* reader: this collector, to agents */
+	struct peer *peer;	 /* peers by host */
 	size_t hosts;
-	/* Sorted by instance, except those added in this pass. */
+	/* Sorted by instance, except for pods added in this pass. */
 	struct notify_pod *pod;
 	size_t pods, sorted, room;
 	uint64_t pass;
@@ -53,8 +55,9 @@ struct collect_notify *collect_notify_new(struct collect_collector *c, uint64_t 
 {
 	struct collect_notify *t = calloc(1, sizeof(*t));
 
-	if (!t || !(t->peer = calloc(c->hosts, sizeof(*t->peer)))) {
-		free(t);
+	if (!t || !(t->peer = calloc(c->hosts, sizeof(*t->peer))) ||
+	    getrandom(&t->reader, sizeof(t->reader), 0) != sizeof(t->reader)) {
+		collect_notify_free(t);
 		return NULL;
 	}
 	t->c = c;
@@ -112,6 +115,7 @@ static void send_verdict(struct collect_notify *t, struct collect_index *x, stru
 		.ttl_ns = t->ttl_ns,
 		.time_ns = p->time_ns,
 		.score = p->score,
+		.reader = t->reader,
 	};
 	ssize_t i = collect_index_find(x, p->instance);
 	const struct collect_region *r = i < 0 ? NULL : x->region[i];
@@ -138,7 +142,7 @@ void collect_notify_anomaly(struct collect_notify *t, const struct act_anomaly *
 	struct notify_pod *p = find_pod(t, a->instance);
 	struct collect_index *x;
 
-	if (!p || a->unread) /* the next pass notifies of a new one */
+	if (!p || a->unread) /* the next pass will notify of a new pod */
 		return;
 	p->anomalous = !a->end_ns;
 	if (p->due_ns && p->anomalous == p->sent_anomalous)
@@ -151,7 +155,7 @@ void collect_notify_anomaly(struct collect_notify *t, const struct act_anomaly *
 	collect_index_put(x);
 }
 
-/* Once, until it is reached again. */
+/* Logs once until the host is reachable again. */
 static void log_away(struct collect_notify *t, struct peer *p, enum fabric_state state)
 {
 	struct fabric_stats stats;
@@ -179,7 +183,7 @@ void collect_notify_poll(struct collect_notify *t, uint64_t now_ns)
 		p->epoch = epoch;
 		if (!p->anew || now_ns < p->again_ns)
 			continue;
-		/* It may be another agent without any verdict. */
+		/* The host may have a new agent without any verdicts. */
 		for (size_t k = 0; k < t->pods; k++)
 			if (t->pod[k].host == i)
 				t->pod[k].due_ns = 0;
@@ -188,13 +192,13 @@ void collect_notify_poll(struct collect_notify *t, uint64_t now_ns)
 	}
 }
 
-/* Under the lock of the verdicts: only copies. */
+/* Called with the verdicts' lock held, so only copies. */
 static void copy_verdict(const struct act_pod_verdict *v, void *arg)
 {
 	struct collect_notify *t = arg;
 	struct notify_pod *p = find_pod(t, v->instance);
 
-	/* No verdict during warm-up, but that of errors and its end. */
+	/* During warm-up, only errors and their end produce a verdict. */
 	if (!v->ns || (isinf(v->threshold) && !p))
 		return;
 	if (!p) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * notify.h - writes verdicts to the verdict boards of hosts, over one connection of its own per
- * host, on the thread of live.c, so that a slow host delays no round. A verdict is written when it
+ * notify.h - writes verdicts to the verdict boards of hosts, over a separate connection per host
+ * and on the thread of live.c, so that a slow host delays no round. A verdict is written when it
  * changes and again before it expires; failed writes are retried.
  */
 #ifndef SL_COLLECT_JUDGE_NOTIFY_H
@@ -12,20 +12,23 @@
 
 struct collect_notify;
 
-/* ttl_ns: how long a verdict is valid. NULL: out of memory. */
+/* ttl_ns: how long a verdict is valid. Returns NULL if out of memory. */
 struct collect_notify *collect_notify_new(struct collect_collector *c, uint64_t ttl_ns);
 void collect_notify_free(struct collect_notify *t);
 
-/* An anomaly began, goes on or ended: notifies at once if that changes the pod's verdict. */
+/*
+ * Called when an anomaly began, continues or ended: notifies at once if this changes the pod's
+ * verdict.
+ */
 void collect_notify_anomaly(struct collect_notify *t, const struct act_anomaly *a);
-/* Drives connections. Several times per second. */
+/* Drives the connections. Called several times per second. */
 void collect_notify_poll(struct collect_notify *t, uint64_t now_ns);
-/* Notifies of all verdicts that are new or due again. */
+/* Sends all verdicts that are new or due for renewal. */
 void collect_notify_pods(struct collect_notify *t, struct act_verdicts *v, uint64_t now_ns);
 
 /* Any thread. */
 struct collect_notify_stats {
-	uint64_t notified, untold; /* verdicts written; failed attempts */
+	uint64_t notified, untold; /* verdicts written, and failed attempts */
 };
 void collect_notify_stats(const struct collect_notify *t, struct collect_notify_stats *out);
 

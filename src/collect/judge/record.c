@@ -12,18 +12,19 @@
 
 #include "base/base.h"
 #include "base/grow.h"
+#include "base/hash.h"
 #include "base/relaxed.h"
+#include "base/table.h"
 #include "collect/judge/models.h"
 #include "collect/judge/rows.h"
 
-#define BUCKETS	  1024u
-#define AGAIN_MAX 1000 /* recordings of one pod in one folder */
+#define AGAIN_MAX 1000 /* maximum recordings of one pod in one folder */
 
 struct record_pod {
-	struct record_pod *next;
+	struct base_node node;
 	uint64_t instance;
 	char *label;
-	char *path; /* NULL: none */
+	char *path; /* path of the file; NULL: no file */
 	char *head; /* first line, without newline */
 	uint32_t columns;
 };
@@ -31,7 +32,7 @@ struct record_pod {
 struct collect_record {
 	char *dir;
 	struct collect_rows rows;
-	struct record_pod *bucket[BUCKETS];
+	struct base_table pods;
 	FILE *events, *verdicts;
 	uint64_t lost;
 };
@@ -92,7 +93,7 @@ void collect_record_restore(char *name)
 	*to = 0;
 }
 
-/* The name, its service, its label, and those of the columns, NUL-terminated. */
+/* Queues the pod's name, service and label, and the columns' names, all NUL-terminated. */
 bool collect_record_layout(struct collect_record *r, int64_t moment,
 			   const struct collect_judge_pod *pod,
 			   const struct analyse_column *columns, uint32_t n)
@@ -178,17 +179,21 @@ void collect_record_hand_over(struct collect_record *r)
 
 /* ---- files ---- */
 
-/* Where the pod is, or is to be. */
-static struct record_pod **place_of(struct collect_record *r, uint64_t instance)
+static uint64_t hash_instance(uint64_t instance)
 {
-	struct record_pod **at = &r->bucket[(instance * 0x9e3779b97f4a7c15ull >> 40) % BUCKETS];
-
-	while (*at && (*at)->instance != instance)
-		at = &(*at)->next;
-	return at;
+	return base_hash(0, &instance, sizeof(instance));
 }
 
-/* A pod's name is not trusted: it must name a file inside the folder. */
+static struct record_pod *find_pod(const struct collect_record *r, uint64_t instance)
+{
+	struct record_pod *p = base_table_first(&r->pods, hash_instance(instance));
+
+	while (p && p->instance != instance)
+		p = base_table_next(p);
+	return p;
+}
+
+/* A pod's name is not trusted: the path must stay inside the folder. */
 static char *make_path(struct collect_record *r, const char *pod, uint64_t instance, int again)
 {
 	char name[201], more[16] = "", *path;
@@ -214,7 +219,7 @@ static void log_error(const struct collect_record *r, const struct record_pod *p
 			 p->label, strerror(error));
 }
 
-/* Makes the pod's file with its first line, or tries so again with its next row. */
+/* Creates the pod's file with its first line, or tries again with the pod's next row. */
 static void create_file(struct collect_record *r, struct record_pod *p)
 {
 	for (int again = 0; again < AGAIN_MAX; again++) {
@@ -229,7 +234,7 @@ static void create_file(struct collect_record *r, struct record_pod *p)
 				log_error(r, p, errno);
 			if (!fclose(f) && good)
 				return;
-			unlink(p->path); /* without a first line it is no file of rows */
+			unlink(p->path); /* a file without a first line cannot be read */
 		}
 		free(p->path);
 		p->path = NULL;
@@ -290,7 +295,7 @@ static char *make_head(const char *names, uint32_t columns, size_t bytes)
 	return head;
 }
 
-/* The line by which replay knows a pod, its columns and its file. */
+/* Writes the line from which replay learns a pod, its columns and its file. */
 static void write_layout(struct collect_record *r, const struct collect_rows_entry *e,
 			 const struct record_pod *p, const char *name, const char *service)
 {
@@ -325,7 +330,7 @@ static void take_layout(struct collect_record *r, const struct collect_rows_entr
 {
 	const char *service = names + strlen(names) + 1, *label = service + strlen(service) + 1,
 		   *columns = label + strlen(label) + 1;
-	struct record_pod **at = place_of(r, e->instance), *p = *at;
+	struct record_pod *p = find_pod(r, e->instance);
 	char *head = make_head(columns, e->columns, e->bytes);
 
 	if (!p && head) {
@@ -334,7 +339,7 @@ static void take_layout(struct collect_record *r, const struct collect_rows_entr
 			p->label = strdup(label);
 		if (p && p->label) {
 			p->instance = e->instance;
-			*at = p;
+			base_table_add(&r->pods, p, hash_instance(p->instance));
 		} else {
 			free(p);
 			p = NULL;
@@ -344,7 +349,7 @@ static void take_layout(struct collect_record *r, const struct collect_rows_entr
 		free(head);
 		return;
 	}
-	/* A schema only grows, so that columns keep their place. */
+	/* A schema only grows, so columns keep their positions. */
 	if (p->path && !strncmp(head, p->head, strlen(p->head)) &&
 	    widen_rows(p, head, e->columns)) {
 		free(p->head);
@@ -360,7 +365,7 @@ static void take_layout(struct collect_record *r, const struct collect_rows_entr
 	write_layout(r, e, p, names, service);
 }
 
-/* Consecutive rows of a pod share an open file. */
+/* The open file shared by consecutive rows of a pod. */
 struct record_file {
 	FILE *f; /* NULL: none */
 	struct record_pod *of;
@@ -387,7 +392,7 @@ static void open_file(struct collect_record *r, struct record_file *o)
 	o->f = NULL;
 }
 
-/* Rows are written whole, or not at all. */
+/* Truncates the file if its rows could not all be written. */
 static void close_file(struct collect_record *r, struct record_file *o)
 {
 	bool bad;
@@ -410,7 +415,7 @@ static void take_row(struct collect_record *r, const struct collect_rows_entry *
 		     const uint8_t *values, struct record_file *o)
 {
 	struct record_pod *p = o->of && o->of->instance == e->instance ? o->of
-								       : *place_of(r, e->instance);
+								       : find_pod(r, e->instance);
 
 	if (p != o->of)
 		close_file(r, o);
@@ -462,7 +467,7 @@ static void take_entry(struct collect_record *r, const struct collect_rows_entry
 	}
 }
 
-/* A line of events or verdicts that is not written leaves a recording that replay refuses. */
+/* Without a line of events or verdicts, replay refuses the recording. */
 static void flush_line(struct collect_record *r, FILE *f, const char *name)
 {
 	if (!fflush(f) && !ferror(f))
@@ -522,7 +527,7 @@ static void count_model(void *arg, const char *name, const void *bytes, size_t l
 	++*(size_t *)arg;
 }
 
-/* Each start has a file of its own, as a recording goes on over several. */
+/* Each start has a models file of its own, because one recording may span several starts. */
 static int write_models(struct collect_record *r, struct collect_models *models)
 {
 	unsigned long long now = base_realtime_ns();
@@ -556,6 +561,7 @@ struct collect_record *collect_record_new(const char *dir, const char *options,
 		r->events = open_in(dir, "events.csv");
 		r->verdicts = r->events ? open_in(dir, "verdicts.csv") : NULL;
 		err = !r->dir ? -ENOMEM : !r->verdicts ? -errno : 0;
+		err = err ?: base_table_init(&r->pods) ? 0 : -ENOMEM;
 	}
 	if (!err) {
 		fprintf(r->events, "start,%s\n", options);
@@ -582,14 +588,15 @@ int collect_record_free(struct collect_record *r)
 		collect_record_hand_over(r);
 		collect_record_write(r);
 	}
-	for (size_t i = 0; i < BUCKETS; i++)
-		for (struct record_pod *p = r->bucket[i], *next; p; p = next) {
-			next = p->next;
-			free(p->path);
-			free(p->head);
-			free(p->label);
-			free(p);
-		}
+	BASE_TABLE_EACH(&r->pods, n) {
+		struct record_pod *p = (struct record_pod *)n;
+
+		free(p->path);
+		free(p->head);
+		free(p->label);
+		free(p);
+	}
+	base_table_free(&r->pods);
 	if (r->events)
 		fclose(r->events);
 	if (r->verdicts)

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * record.h - writes what the judge was given, for sidelight-replay(1):
+ * record.h - records the input of the judge for sidelight-replay(1):
  *
- *	DIR/metrics/POD.csv  the unix time in seconds, then one column per feature
+ *	DIR/metrics/POD.csv  Unix time in seconds, then one column per feature
  *	DIR/events.csv       "start,DETECTOR,SHADOW,FALSE_ALARMS,WARM_UP_NS,EVERY_NS,STEP_NS";
  *			     "layout,MOMENT,NS,INSTANCE,COLUMNS,FILE,POD,SERVICE,LABEL" before the
- *			     rows of these columns; LABEL tells pods of one name apart, and was
- *			     left out by earlier versions; "gone,MOMENT,INSTANCE"
- *			     "models,FILE" after a start: those that it began with; "kept,MOMENT":
- *			     those of the pods were kept for pods to come
+ *			     rows of these columns; LABEL distinguishes pods of one name, and is
+ *			     missing in recordings of earlier versions; "gone,MOMENT,INSTANCE";
+ *			     "models,FILE" after a start: the initial models; "kept,MOMENT":
+ *			     the pods' models were kept for future pods
  *	DIR/models-NS	     models of a start, in the format of models.h
- *	DIR/verdicts.csv     what the judge found
+ *	DIR/verdicts.csv     the judge's findings
  *
- * The judge's thread copies into memory; another thread writes.
+ * The judge's thread copies its input into memory; another thread writes the files.
  */
 #ifndef SL_COLLECT_JUDGE_RECORD_H
 #define SL_COLLECT_JUDGE_RECORD_H
@@ -24,8 +24,8 @@
 struct collect_record;
 
 /*
- * Makes DIR and DIR/metrics if needed, and adds to what is there. models: those that the judge
- * begins with, or NULL. NULL: error has one line.
+ * Makes DIR and DIR/metrics if needed, and appends to existing files. models: the models that the
+ * judge begins with, or NULL. Returns NULL with a one-line message in error.
  */
 struct collect_models;
 struct collect_record *collect_record_new(const char *dir, const char *options,
@@ -33,39 +33,46 @@ struct collect_record *collect_record_new(const char *dir, const char *options,
 					  size_t error_bytes);
 
 /*
- * Writes a name for replay: without commas, and with the suffix by which it recognizes counters.
- * out has eight bytes more than name. Returns the bytes with the NUL.
+ * Writes a name for replay: without commas, and with the suffix that marks counters. out must have
+ * eight bytes more than name. Returns the number of bytes including the NUL.
  */
 size_t collect_record_name(char *out, const char *name, bool counter);
 
-/* Prints a name of events.csv, or restores it in place. */
+/* Prints a name for events.csv, and restores such a name in place. */
 void collect_record_print(FILE *f, const char *name);
 void collect_record_restore(char *name);
 
 /* ---- the judge ---- */
 
-/* The columns, named by collect_record_name(). False: no room now; give no rows. */
+/*
+ * Records the columns, named by collect_record_name(). Returns false if there is no room now; then
+ * no rows may follow.
+ */
 bool collect_record_layout(struct collect_record *r, int64_t moment,
 			   const struct collect_judge_pod *pod,
 			   const struct analyse_column *columns, uint32_t n);
 void collect_record_row(struct collect_record *r, uint64_t instance, int64_t ns,
 			const double *value, uint32_t n);
 void collect_record_gone(struct collect_record *r, int64_t moment, uint64_t instance);
-/* An entry of kind COLLECT_ROWS_TRACE. */
+/* Records a trace, an entry of kind COLLECT_ROWS_TRACE. */
 struct collect_rows_entry;
 void collect_record_trace(struct collect_record *r, const struct collect_rows_entry *e,
 			  const uint8_t *bytes);
 void collect_record_kept(struct collect_record *r, int64_t moment);
-void collect_record_verdict(struct collect_record *r, const char *line); /* with its newline */
-/* Hands all over, unless the writer is far behind. */
+/* line ends with a newline */
+void collect_record_verdict(struct collect_record *r, const char *line);
+/* Hands all entries to the writer, unless it is far behind. */
 void collect_record_hand_over(struct collect_record *r);
 
 /* ---- the writer ---- */
 
 void collect_record_write(struct collect_record *r);
-/* Rows and lines not written: out of memory or disk. Any thread. */
+/* Returns the number of rows and lines lost because memory or disk space ran out. Thread-safe. */
 uint64_t collect_record_lost(const struct collect_record *r);
-/* After the judge: writes the rest. 0, or -EIO if rows were lost. NULL is fine. */
+/*
+ * Called after the judge has ended: writes the rest. Returns 0, or -EIO if rows were lost. r may be
+ * NULL.
+ */
 int collect_record_free(struct collect_record *r);
 
 #endif

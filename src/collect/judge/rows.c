@@ -6,7 +6,7 @@
 
 #include "base/grow.h"
 
-#define BUFFER_MAX ((size_t)64 << 20) /* while the judge is late */
+#define BUFFER_MAX ((size_t)64 << 20) /* maximum bytes queued while the judge is late */
 
 void collect_rows_init(struct collect_rows *q)
 {
@@ -34,19 +34,8 @@ uint8_t *collect_rows_put(struct collect_rows *q, const struct collect_rows_entr
 	at = b->at + b->used;
 	memcpy(at, e, sizeof(*e));
 	b->used += bytes;
-	b->read = (size_t)(at - b->at); /* of the writer's buffer: its last entry */
+	b->read = (size_t)(at - b->at); /* in the writer's buffer: offset of the last entry */
 	return at + sizeof(*e);
-}
-
-void collect_rows_cut(struct collect_rows *q, size_t bytes)
-{
-	struct collect_rows_buffer *b = &q->own;
-	struct collect_rows_entry e;
-
-	memcpy(&e, b->at + b->read, sizeof(e));
-	e.bytes = bytes;
-	memcpy(b->at + b->read, &e, sizeof(e));
-	b->used = b->read + sizeof(e) + bytes;
 }
 
 /* Adds what from holds to to. False: out of memory, and nothing changed. */
@@ -86,7 +75,7 @@ void collect_rows_take(struct collect_rows *q)
 {
 	struct collect_rows_buffer *t = &q->taken;
 
-	/* What is left comes first. */
+	/* Unread entries come first. */
 	if (t->read)
 		memmove(t->at, t->at + t->read, t->used - t->read);
 	t->used -= t->read;

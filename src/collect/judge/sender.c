@@ -5,33 +5,35 @@
 #include <stdlib.h>
 
 #include "base/base.h"
+#include "base/hash.h"
+#include "base/table.h"
 #include "collect/judge/sender_exemplar.h"
 #include "collect/judge/sender_hist.h"
 #include "collect/read/collector_internal.h"
 #include "collect/read/index.h"
 
-#define POINTS	  16384u	 /* per series, at a time */
-#define LOOK_NS	  500000000u	 /* between two looks for pods */
+#define POINTS	  16384u	 /* maximum points per series at a time */
+#define LOOK_NS	  500000000u	 /* time between two searches for pods */
 #define BEHIND_NS 600000000000ll /* samples older than this are given up */
 #define SECOND_NS 1000000000ull
 #define STEP_NS	  1000000000ll /* a clock that moves by less was not set */
-#define BUCKETS	  4096u
 
 struct sender_pod {
-	struct sender_pod *next; /* in the bucket */
+	struct base_node node; /* next pod in the bucket */
 	uint64_t instance, seen;
 	struct act_sample_pod plan;
 	uint64_t layout;
-	int64_t known_ns; /* the columns are those of this time */
+	int64_t known_ns; /* the columns are as of this time */
 	uint32_t columns;
-	struct export_remote_series **series; /* [columns]; NULL: not sent */
+	/* remote series of each of [columns]; NULL: not sent */
+	struct export_remote_series **series;
 	struct collect_sender_hists *hists;
-	struct export_remote_series **all; /* of both, by labels */
+	struct export_remote_series **all; /* series of columns and histograms, sorted by labels */
 	size_t alls;
-	int64_t hists_ns, hists_sent_ns; /* when they are due; time of those sent last */
-	uint64_t jumped_ns; /* the clock went forward over this much, which had no samples */
+	int64_t hists_ns, hists_sent_ns; /* when histograms are due; time of those sent last */
+	uint64_t jumped_ns; /* time that the clock skipped, for which there are no samples */
 	bool anomalous;
-	/* The span being sent: columns before column are done. */
+	/* The span being sent: columns before `column` are done. */
 	struct act_sample_span span;
 	uint32_t column;
 	bool busy;
@@ -42,11 +44,11 @@ struct collect_sender {
 	struct export_remote_write *w;
 	struct act_sample_opts o;
 	struct collect_sender_form form;
-	uint64_t most_ns; /* span of time that POINTS of a series always hold */
-	struct sender_pod *bucket[BUCKETS];
-	size_t next; /* bucket */
+	uint64_t most_ns; /* longest time span that POINTS points can always cover */
+	struct base_table pods;
+	size_t next; /* next bucket to visit */
 	uint64_t look_ns, looks;
-	int64_t offset_ns; /* of the clock against the monotonic one at the last look */
+	int64_t offset_ns; /* offset of the clock to the monotonic one at the last search */
 	struct collect_point *point;
 	struct export_remote_point *out;
 	struct collect_sender_stats s;
@@ -66,13 +68,13 @@ struct collect_sender *collect_sender_new(struct collect_collector *c,
 	s->o = *opts;
 	s->form = *form;
 	s->form.to = w;
-	/* Without a period rounds take tens of microseconds. */
+	/* Without a period, rounds take tens of microseconds. */
 	s->most_ns = POINTS / 2 * (period_ns ? period_ns : 20000);
 	if (s->most_ns > 60 * SECOND_NS)
 		s->most_ns = 60 * SECOND_NS;
 	s->point = malloc(POINTS * sizeof(*s->point));
 	s->out = malloc(POINTS * sizeof(*s->out));
-	if (!s->point || !s->out) {
+	if (!base_table_init(&s->pods) || !s->point || !s->out) {
 		collect_sender_free(s);
 		errno = ENOMEM;
 		return NULL;
@@ -82,7 +84,7 @@ struct collect_sender *collect_sender_new(struct collect_collector *c,
 
 /* ---- series ---- */
 
-/* All series of a pod, settled: size n. NULL: ENOMEM. */
+/* Returns all series of a pod, sorted; *n: their number. NULL: out of memory. */
 static struct export_remote_series **settle_series(struct export_remote_series **series,
 						   uint32_t columns,
 						   const struct collect_sender_hists *hists,
@@ -136,7 +138,7 @@ static bool renew_series(const struct collect_sender *s, struct sender_pod *p,
 	now.all = settle_series(now.series, l->columns, now.hists, &now.alls);
 	if (!now.all)
 		goto fail;
-	/* Metrics that were removed, or replaced by others, end. */
+	/* End the series of metrics that were removed or replaced. */
 	export_remote_write_follow(s->w, now.all, now.alls, p->all, p->alls,
 				   (int64_t)base_realtime_ns());
 	free_series(p);
@@ -154,13 +156,18 @@ fail:
 
 /* ---- pods ---- */
 
-static struct sender_pod **place_of(struct collect_sender *s, uint64_t instance)
+static uint64_t hash_instance(uint64_t instance)
 {
-	struct sender_pod **at = &s->bucket[(instance * 0x9e3779b97f4a7c15ull >> 40) % BUCKETS];
+	return base_hash(0, &instance, sizeof(instance));
+}
 
-	while (*at && (*at)->instance != instance)
-		at = &(*at)->next;
-	return at;
+static struct sender_pod *find_pod(const struct collect_sender *s, uint64_t instance)
+{
+	struct sender_pod *p = base_table_first(&s->pods, hash_instance(instance));
+
+	while (p && p->instance != instance)
+		p = base_table_next(p);
+	return p;
 }
 
 static bool is_counter(const struct collect_def *d)
@@ -168,7 +175,7 @@ static bool is_counter(const struct collect_def *d)
 	return d->metric.kind == SL_KIND_COUNTER || d->metric.kind == SL_KIND_COUNTER_F64;
 }
 
-/* Spread over every_ns by pod; at once for an anomaly. */
+/* Sends histograms spread over every_ns by pod; at once during an anomaly. */
 static void send_hists(struct collect_sender *s, struct sender_pod *p,
 		       const struct collect_region *r, const struct collect_snapshot *b,
 		       int64_t now)
@@ -186,10 +193,11 @@ static void send_hists(struct collect_sender *s, struct sender_pod *p,
 			collect_sender_exemplars(s->w, r, &b->layout->column[i], &p->series[i], 1,
 						 ns);
 	if (every)
-		p->hists_ns = now - now % every + every + (int64_t)(p->instance % s->o.every_ns);
+		p->hists_ns = now - now % every + every +
+			      (int64_t)act_sample_phase(&s->o, p->instance);
 }
 
-/* Notes that the clock was set, and what that costs. */
+/* Detects that the clock was set, and computes the consequences. */
 static void watch_clock(struct collect_sender *s, int64_t now, uint64_t now_ns)
 {
 	const int64_t around = s->o.every_ns ? (int64_t)s->o.around_ns : 0;
@@ -197,11 +205,12 @@ static void watch_clock(struct collect_sender *s, int64_t now, uint64_t now_ns)
 	const bool forward = s->looks && step >= STEP_NS, withheld = s->s.withheld_ns;
 	int64_t left = 0;
 
-	for (size_t i = 0; i < BUCKETS; i++)
-		for (struct sender_pod *p = s->bucket[i]; p; p = p->next) {
-			left = BASE_MAX(left, p->plan.cursor_ns + around - now);
-			p->jumped_ns += forward ? (uint64_t)step : 0;
-		}
+	BASE_TABLE_EACH(&s->pods, n) {
+		struct sender_pod *p = (struct sender_pod *)n;
+
+		left = BASE_MAX(left, p->plan.cursor_ns + around - now);
+		p->jumped_ns += forward ? (uint64_t)step : 0;
+	}
 	s->offset_ns = offset;
 	left = left < STEP_NS ? 0 : left;
 	if (left)
@@ -230,12 +239,11 @@ static void look_at_index(struct collect_sender *s)
 	s->looks++;
 	for (size_t i = 0; x && i < x->regions; i++) {
 		const struct collect_region *r = x->region[i];
-		struct sender_pod **at, *p;
+		struct sender_pod *p;
 
 		if (!x->snapshot[i])
 			continue;
-		at = place_of(s, r->instance);
-		p = *at;
+		p = find_pod(s, r->instance);
 		if (!p) {
 			p = calloc(1, sizeof(*p));
 			if (!p) {
@@ -245,7 +253,7 @@ static void look_at_index(struct collect_sender *s)
 			p->instance = r->instance;
 			act_sample_init(&p->plan, &s->o, now - (int64_t)s->o.around_ns,
 					p->instance);
-			*at = p;
+			base_table_add(&s->pods, p, hash_instance(p->instance));
 			relaxed_bump(s->s.pods, 1);
 		}
 		p->seen = s->looks;
@@ -265,7 +273,7 @@ static void pod_free(struct collect_sender *s, struct sender_pod *p)
 	relaxed_bump(s->s.pods, -1ull);
 }
 
-/* Expired: marks its series stale at the receiver. */
+/* Called when a pod has expired: marks its series stale at the receiver. */
 static void pod_end(struct collect_sender *s, struct sender_pod *p)
 {
 	export_remote_write_follow(s->w, NULL, 0, p->all, p->alls, (int64_t)base_realtime_ns());
@@ -274,7 +282,7 @@ static void pod_end(struct collect_sender *s, struct sender_pod *p)
 
 void collect_sender_anomaly(struct collect_sender *s, const struct act_anomaly *a)
 {
-	struct sender_pod *p = *place_of(s, a->instance);
+	struct sender_pod *p = find_pod(s, a->instance);
 	uint64_t before;
 
 	if (!p)
@@ -305,7 +313,7 @@ static void send_column(struct collect_sender *s, struct sender_pod *p, uint32_t
 		export_remote_write_points(s->w, series, s->out, (size_t)n);
 }
 
-/* Gives up what is older; what the clock passed over is not lost. */
+/* Gives up older samples; time that the clock skipped does not count as lost. */
 static void skip_older(struct collect_sender *s, struct sender_pod *p, int64_t oldest)
 {
 	uint64_t skipped = act_sample_skip(&p->plan, &s->o, oldest);
@@ -315,12 +323,12 @@ static void skip_older(struct collect_sender *s, struct sender_pod *p, int64_t o
 	relaxed_bump(s->s.skipped_ns, skipped - jumped);
 }
 
-/* False: the time is up, or the receiver is behind. */
+/* Returns false if the time is up, or the receiver is behind. */
 static bool send_pod(struct collect_sender *s, struct sender_pod *p, uint64_t end_ns)
 {
-	/* By the clock as watch_clock() knows it. */
+	/* The current time by the clock as watch_clock() last saw it. */
 	int64_t now = (int64_t)base_now_ns() + s->offset_ns, oldest = now - BEHIND_NS;
-	/* A row that was read before now may be shown later; with sampling there is time for it. */
+	/* A row read before now may be published later; sampling leaves enough time for this. */
 	int64_t decided = s->o.every_ns ? now : BASE_MIN(now, collect_collector_shown(s->c));
 
 	for (;;) {
@@ -335,7 +343,7 @@ static bool send_pod(struct collect_sender *s, struct sender_pod *p, uint64_t en
 			p->column = 0;
 			relaxed_bump(s->s.windows, !p->span.last);
 		}
-		/* Reading the clock costs more than some columns do. */
+		/* Reading the clock costs more than sending some columns. */
 		for (int i = 0; i < 16 && p->column < p->columns; i++)
 			send_column(s, p, p->column++);
 		p->busy = p->column < p->columns;
@@ -351,20 +359,21 @@ bool collect_sender_poll(struct collect_sender *s, uint64_t slice_ns)
 		look_at_index(s);
 		s->look_ns = now + LOOK_NS;
 	}
-	for (size_t i = 0; i < BUCKETS && !more; i++) {
-		struct sender_pod **at = &s->bucket[s->next], *p;
+	for (size_t i = 0; i < s->pods.buckets && !more; i++) {
+		struct base_node *at = s->pods.bucket[s->next % s->pods.buckets], *next;
 
-		while (!more && (p = *at)) {
+		for (; at && !more; at = next) {
+			struct sender_pod *p = (struct sender_pod *)at;
+
+			next = at->next;
 			if (p->seen != s->looks) {
-				*at = p->next;
+				base_table_remove(&s->pods, p);
 				pod_end(s, p);
 				continue;
 			}
 			more = !send_pod(s, p, end);
-			at = &p->next;
 		}
-		if (!more)
-			s->next = (s->next + 1) % BUCKETS;
+		s->next += !more;
 	}
 	return more && !export_remote_write_busy(s->w);
 }
@@ -379,11 +388,9 @@ void collect_sender_free(struct collect_sender *s)
 {
 	if (!s)
 		return;
-	for (size_t i = 0; i < BUCKETS; i++)
-		for (struct sender_pod *p = s->bucket[i], *next; p; p = next) {
-			next = p->next;
-			pod_free(s, p);
-		}
+	BASE_TABLE_EACH(&s->pods, n)
+		pod_free(s, (struct sender_pod *)n);
+	base_table_free(&s->pods);
 	free(s->point);
 	free(s->out);
 	free(s);

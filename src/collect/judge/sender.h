@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sender.h - sends samples of history by remote write, as many as act/sample.h chooses. One thread,
- * in short slices.
+ * sender.h - sends samples of history by remote write, as selected by act/sample.h. Not
+ * thread-safe; works in short slices.
  *
  * Counters, gauges, infos (as 1) and counts of histograms come from history. Sums and buckets are
- * not in history: their current values are sent, at the sampling interval, and about every second
- * during an anomaly of the pod. Exponential histograms go as native ones if the receiver takes
- * them, classic ones as series by "le". Exemplars are sent with the current values. State sets are
- * not sent. A receiver takes samples in order of time only: after the clock went back they are
- * withheld until it has caught up.
+ * not in history: their current values are sent at the sampling interval, and about every second
+ * during an anomaly of the pod. Exponential histograms are sent as native histograms if the
+ * receiver accepts them, classic histograms as series by "le". Exemplars are sent with the current
+ * values. State sets are not sent. A receiver accepts samples only in order of time: after the
+ * clock was set back, samples are withheld until it has caught up.
  */
 #ifndef SL_COLLECT_JUDGE_SENDER_H
 #define SL_COLLECT_JUDGE_SENDER_H
@@ -18,34 +18,43 @@
 #include "collect/read/collect.h"
 #include "export/remote_write.h"
 
+#define COLLECT_SENDER_LABELS 16u
+
 struct collect_sender;
 
-/* What the receiver takes. */
+/* Capabilities of the receiver. */
 struct collect_sender_form {
-	bool native;			/* native histograms */
-	bool utf8;			/* names in UTF-8 */
+	bool native; /* accepts native histograms */
+	bool utf8;   /* accepts names in UTF-8 */
+	/* Labels that every series gets, unless it has one of that name. */
+	const struct region_text_label *label;
+	uint32_t labels;		/* at most COLLECT_SENDER_LABELS */
 	struct export_remote_write *to; /* set by collect_sender_new() */
 };
 
 struct collect_sender_stats {
 	uint64_t pods;
-	uint64_t windows;      /* spans at full resolution, or parts of them */
-	uint64_t late_ns;      /* of spans chosen too late */
-	uint64_t skipped_ns;   /* of time given up because the receiver was too far behind */
-	uint64_t withheld_ns;  /* until samples are sent again, as the clock went back; 0: sent */
-	uint64_t back_ns;      /* of time whose samples were withheld for it */
-	uint64_t truncated;    /* spans with more points than fit: the oldest were dropped */
-	uint64_t refused_pods; /* out of memory */
+	uint64_t windows;    /* spans sent at full resolution, or parts of them */
+	uint64_t late_ns;    /* total time of spans chosen too late */
+	uint64_t skipped_ns; /* total time given up because the receiver was too far behind */
+	/* time until samples are sent again after the clock was set back; 0: not withheld */
+	uint64_t withheld_ns;
+	uint64_t back_ns; /* total time whose samples were withheld after the clock was set back */
+	uint64_t truncated;    /* spans with more points than fit; the oldest points were dropped */
+	uint64_t refused_pods; /* pods refused: out of memory */
 };
 
-/* NULL: ENOMEM. The sender's thread uses w from now on; it does not free it. */
+/*
+ * Returns NULL if out of memory. Only the sender's thread may use w from now on; the caller still
+ * frees w.
+ */
 struct collect_sender *collect_sender_new(struct collect_collector *c,
 					  struct export_remote_write *w,
 					  const struct act_sample_opts *opts, uint64_t period_ns,
 					  const struct collect_sender_form *form);
-/* An anomaly began or ended. */
+/* Called when an anomaly began or ended. */
 void collect_sender_anomaly(struct collect_sender *s, const struct act_anomaly *a);
-/* Works for at most slice_ns. True if there is more to do now. */
+/* Works for at most slice_ns. Returns true if there is more to do now. */
 bool collect_sender_poll(struct collect_sender *s, uint64_t slice_ns);
 void collect_sender_stats(const struct collect_sender *s,
 			  struct collect_sender_stats *out); /* any thread */

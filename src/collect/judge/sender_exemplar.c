@@ -5,7 +5,7 @@
 
 #include "collect/read/exemplars.h"
 
-/* An exemplar and the position to read it from, as it is large. */
+/* Time and position of an exemplar, for sorting, since exemplars are large. */
 struct mark {
 	uint64_t ns;
 	uint32_t before;
@@ -38,7 +38,7 @@ void collect_sender_exemplars(struct export_remote_write *w, const struct collec
 
 		at = mark[i].before;
 		if (!collect_exemplars_next(r, column, &at, &e))
-			continue; /* set again just now */
+			continue; /* the exemplar was replaced in the meantime */
 		bucket = e.cell - first;
 		if (count == 1 || bucket < count)
 			export_remote_write_exemplar(

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sender_exemplar.h - the exemplars of a pod's counters and histograms for sender.c. One thread. */
+/*
+ * sender_exemplar.h - the exemplars of a pod's counters and histograms for sender.c. Not
+ * thread-safe.
+ */
 #ifndef SL_COLLECT_JUDGE_SENDER_EXEMPLAR_H
 #define SL_COLLECT_JUDGE_SENDER_EXEMPLAR_H
 
@@ -7,8 +10,8 @@
 #include "export/remote_write.h"
 
 /*
- * Sends the new exemplars of a column. With one series, of a counter or a native histogram, all
- * belong to it; else series[i] is of bucket i.
+ * Sends the new exemplars of a column. With a single series, of a counter or a native histogram,
+ * all exemplars belong to it; otherwise series[i] is that of bucket i.
  */
 void collect_sender_exemplars(struct export_remote_write *w, const struct collect_region *r,
 			      const struct collect_column *column,

@@ -11,8 +11,10 @@
 struct hist {
 	uint32_t column;
 	bool native, summary;
-	/* The sum; then the native histogram, or the classic buckets up to +Inf, or the quantiles,
-	 * or nothing. */
+	/*
+	 * The sum, followed by the native histogram, the classic buckets up to +Inf, the quantiles,
+	 * or nothing.
+	 */
 	struct export_remote_series **series;
 	uint32_t count;
 };
@@ -21,15 +23,23 @@ struct collect_sender_hists {
 	struct hist *hist;
 	uint32_t n;
 	uint32_t layout_columns;
-	uint64_t *cell; /* of the widest */
+	uint64_t *cell; /* room for the cells of the widest histogram */
 	struct export_native native;
 };
 
-/* Its samples are counted from a time on. */
+/* Returns true if the type's samples have a start time. */
 static bool has_start(const struct collect_def *d)
 {
 	return d->type == EXPORT_FAMILY_COUNTER || d->type == EXPORT_FAMILY_BARE_COUNTER ||
 	       d->type == EXPORT_FAMILY_HISTOGRAM || d->type == EXPORT_FAMILY_SUMMARY;
+}
+
+static bool has_label(const struct region_text_label *label, size_t n, const char *key)
+{
+	while (n)
+		if (!strcmp(label[--n].key, key))
+			return true;
+	return false;
 }
 
 struct export_remote_series *collect_sender_series(const struct collect_region *r,
@@ -41,7 +51,7 @@ struct export_remote_series *collect_sender_series(const struct collect_region *
 	const struct collect_def *d = c->def;
 	struct export_remote_series *s;
 	const struct collect_label_set *sets[] = {r->labels, d->labels};
-	struct region_text_label label[2 * SL_LABELS_MAX + 8];
+	struct region_text_label label[2 * SL_LABELS_MAX + 8 + COLLECT_SENDER_LABELS];
 	size_t n = 0, most = sizeof(label) / sizeof(*label) - 1;
 
 	for (int k = 0; k < 2; k++)
@@ -52,6 +62,9 @@ struct export_remote_series *collect_sender_series(const struct collect_region *
 									sets[k]->values[i]};
 	if (key)
 		label[n++] = (struct region_text_label){key, value};
+	for (uint32_t i = 0; i < form->labels && n <= most; i++)
+		if (!has_label(label, n, form->label[i].key))
+			label[n++] = form->label[i];
 	s = export_remote_series_new(d->family->name, suffix, label, n, form->utf8);
 	if (s && form->to) {
 		bool known;
@@ -91,7 +104,7 @@ static struct export_native_buckets buckets_of(const struct region_metric *m, co
 	};
 }
 
-/* Series i of the histogram. */
+/* Makes series i of the histogram. */
 static struct export_remote_series *make_series(const struct hist *h,
 						const struct collect_region *r,
 						const struct collect_column *c, uint32_t i,
@@ -124,7 +137,7 @@ static bool make_hist(struct hist *h, const struct collect_region *r,
 	uint32_t n = classic ? m->bound_count + 2 : 2;
 
 	h->summary = m->kind == SL_KIND_SUMMARY;
-	n -= h->summary; /* the sum and a series for each quantile */
+	n -= h->summary; /* the sum and one series per quantile */
 	h->native = !classic && form->native && export_native_fits(&b);
 	if (!classic && !h->native)
 		n = 1;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * attach.h - how other rooms add to a collector. read/ knows none of them: a room describes what it
- * adds by a struct collect_part, and read/ calls it. Everything is attached before
- * collect_collector_start().
+ * attach.h - how other rooms extend a collector. read/ knows none of the rooms: a room describes
+ * its part in a struct collect_part, and read/ calls the part's functions. All parts must be
+ * attached before collect_collector_start().
  */
 #ifndef SL_COLLECT_READ_ATTACH_H
 #define SL_COLLECT_READ_ATTACH_H
@@ -22,57 +22,68 @@ struct collect_trace_link;
 struct sl_region_header;
 
 /*
- * Reads regions of some kinds at its own pace, beside the rounds. The first link of each host calls
- * it, on its worker, except where marked.
+ * Reads regions of certain kinds at its own pace, outside the rounds. Unless noted otherwise, the
+ * functions run on the worker of the host's first link.
  */
 struct collect_reader {
-	uint32_t kinds; /* bit k: regions of kind k, which are not metrics; only of the host itself
-			 */
-	/* The region's header is believed. */
+	/*
+	 * bit k: the reader handles regions of kind k, which are not metrics; only regions of the
+	 * host itself
+	 */
+	uint32_t kinds;
+	/* Called once the region's header has been validated. */
 	void (*found)(struct collect_link *l, struct collect_region *r,
 		      const struct sl_region_header *copy, uint64_t now_ns);
-	/* The region is removed. */
+	/* Called when the region is removed. */
 	void (*gone)(struct collect_link *l, struct collect_region *r);
 	void (*poll)(struct collect_link *l, uint64_t now_ns);
-	/* When poll has something to do next; UINT64_MAX: never. */
+	/* Returns the time at which poll is next due; UINT64_MAX: never. */
 	uint64_t (*due)(const struct collect_link *l);
-	/* The link ends. The workers have ended before. */
+	/* Called when the link is closed, after the workers have ended. */
 	void (*end)(struct collect_link *l);
-	/* Frees collect_region.beside. Any thread. */
+	/* Frees collect_region.beside. Thread-safe. */
 	void (*free_region)(struct collect_region *r);
 	/*
-	 * Makes the layout of a region of collect_region_synthesize() from its schema_bytes.
-	 * Control's thread. NULL: out of memory.
+	 * Makes the layout of a region of collect_region_synthesize() from its schema_bytes. Called
+	 * by the control thread. Returns NULL if out of memory.
 	 */
 	struct collect_layout *(*layout)(struct collect_region *r);
 };
 
-/* What a part adds. Each member may be 0 or NULL. */
+/* What a part adds to the collector. Each member may be 0 or NULL. */
 struct collect_part {
 	/*
-	 * Groups of families of the collector's own series (self.h), ending with NULL. Each walk
-	 * over them holds walk_bytes of zeroed memory for the part, collect_self.own. walk_begin
-	 * fills it; false: out of memory. walk_end frees what it points to.
+	 * NULL-terminated groups of the part's families among the collector's own series (self.h).
+	 * Each walk over them gives the part walk_bytes of zeroed memory in collect_self.own.
+	 * walk_begin fills in the memory and returns false if out of memory; walk_end frees what
+	 * the memory points to.
 	 */
 	const struct collect_self_group *const *groups;
 	size_t walk_bytes;
 	bool (*walk_begin)(struct collect_self *s);
 	void (*walk_end)(struct collect_self *s);
-	/* Traces that may be exemplars, newest first, at most COLLECT_TRACE_LINKS. Their number. */
+	/*
+	 * Lists at most COLLECT_TRACE_LINKS traces that may serve as exemplars, newest first.
+	 * Returns their number.
+	 */
 	size_t (*trace_links)(void *arg, struct collect_trace_link *out);
-	/* One part at most has it. collect_host.beside and collect_region.beside are its own. */
+	/*
+	 * At most one part may have a reader; collect_host.beside and collect_region.beside belong
+	 * to it.
+	 */
 	const struct collect_reader *reader;
-	/* By collect_collector_free(), after the workers have ended. */
+	/* Called by collect_collector_free() after the workers have ended. */
 	void (*free)(void *arg);
 };
 
 /*
- * arg is the part's, and outlives the collector's source. 0, -ENOSPC (COLLECT_PARTS_MAX), -EEXIST
- * (a second reader), -EBUSY (started) or -ENOMEM; after a failure, arg is not freed.
+ * arg belongs to the part and must outlive the collector's source. Returns 0, -ENOSPC
+ * (COLLECT_PARTS_MAX reached), -EEXIST (there is a reader already), -EBUSY (already started) or
+ * -ENOMEM; arg is not freed on failure.
  */
 int collect_collector_attach(struct collect_collector *c, const struct collect_part *part,
 			     void *arg);
-/* The arg of an attached part; NULL: it is not attached. Any thread. */
+/* Returns the arg of an attached part, or NULL if the part is not attached. Thread-safe. */
 void *collect_collector_part(const struct collect_collector *c, const struct collect_part *part);
 
 /* ---- taps: values while they are fresh ---- */
@@ -81,51 +92,57 @@ void *collect_collector_part(const struct collect_collector *c, const struct col
 
 struct collect_layout;
 
-/* One pass over a region. Valid during the call only. */
+/* The values of one pass over a region. Valid only during the call. */
 struct collect_tap_row {
 	uint64_t instance;
 	const struct region_info *info;
 	const char *hostname;
-	unsigned int worker; /* the caller: 0 .. workers - 1; a region keeps its worker */
-	uint32_t state;	     /* enum sl_region_state; if dead, the values are final */
-	uint64_t layout;     /* while it and columns do not change, column i is one metric */
-	const struct collect_layout *shape; /* for collect_tap_metric() */
+	/* number of the calling worker, 0 .. workers - 1; a region keeps its worker */
+	unsigned int worker;
+	uint32_t state; /* enum sl_region_state; the values of a dead region are final */
+	/* column i is the same metric as long as layout and columns do not change */
+	uint64_t layout;
+	const struct collect_layout *shape; /* layout of the columns, for collect_tap_metric() */
 	uint32_t columns;
 	/*
-	 * By column: the value of a counter or gauge, the count of a histogram, the bits of a state
-	 * set, 0 for an info; NaN if it did not settle in this pass.
+	 * Values by column: the value of a counter or gauge, the count of a histogram, the bits of
+	 * a state set, 0 for an info; NaN if the column did not settle in this pass.
 	 */
 	const double *value;
-	const uint64_t *cell; /* of all columns, for collect_tap_cells() */
+	const uint64_t *cell; /* cells of all columns, for collect_tap_cells() */
 	int64_t ns;	      /* CLOCK_REALTIME of the READs */
-	void **own;	      /* the tap's, kept with the region; NULL at first */
+	void **own;	      /* the tap's own pointer, kept with the region; initially NULL */
 };
 
-/* The exposed metric of a column. Valid until the tap returns. */
+/* Returns the exposed metric of a column. Valid until the tap returns. */
 const struct region_metric *collect_tap_metric(const struct collect_tap_row *row, uint32_t column);
-/* Its collect_tap_metric()->cells cells, summed over stripes. */
+/* Returns the collect_tap_metric()->cells cells of a column, summed over stripes. */
 const uint64_t *collect_tap_cells(const struct collect_tap_row *row, uint32_t column);
 
 struct collect_tap {
 	/*
-	 * Called by the region's worker after each pass: calls for one region never overlap, those
-	 * of different workers do. It must not block or call collect_collector_free(), and its time
-	 * delays the round.
+	 * Called by the region's worker after each pass. Calls for one region never overlap; calls
+	 * from different workers may. The function must not block or call collect_collector_free(),
+	 * and the time it takes delays the round.
 	 */
 	void (*row)(void *arg, const struct collect_tap_row *row);
 	/*
-	 * Called first, when value and cell may be NULL: false skips the row, which is not made if
-	 * no tap wants it. NULL: every row is wanted.
+	 * Called before row, possibly with value and cell NULL; returns false to skip the row. A
+	 * row that no tap wants is not built. NULL: every row is wanted.
 	 */
 	bool (*wants)(void *arg, const struct collect_tap_row *row);
-	/* The region is gone (expired, or the collector ends) and *own is not NULL. May be NULL. */
+	/*
+	 * Called with a non-NULL own when the region has expired or the collector ends. May be
+	 * NULL.
+	 */
 	void (*gone)(void *arg, uint64_t instance, void *own);
 	void *arg;
 };
 
 /*
- * Before collect_collector_start(). 0, -ENOSPC (COLLECT_TAPS_MAX reached), -EBUSY (started). A row
- * without memory is skipped and counted (sidelight_collector_refused_total, cause tap_rows).
+ * Must be called before collect_collector_start(). Returns 0, -ENOSPC (COLLECT_TAPS_MAX reached) or
+ * -EBUSY (already started). A row is skipped and counted (sidelight_collector_refused_total, cause
+ * tap_rows) if out of memory.
  */
 int collect_collector_tap(struct collect_collector *c, const struct collect_tap *tap);
 

@@ -8,9 +8,12 @@
 
 #include "base/base.h"
 
-/* A record: its words, the time, the position + 1 of the one before, then a word per bucket. */
+/*
+ * A record: its number of words, the time, the previous record's position + 1, then one word per
+ * bucket.
+ */
 #define HEAD_WORDS 3u
-/* A bucket: index and count in one word; a count beyond that takes several. */
+/* A bucket is an index and a count in one word; a larger count takes several words. */
 #define COUNT_BITS 40
 #define COUNT_MAX  ((1ull << COUNT_BITS) - 1)
 #define INDEX_MAX  ((1u << (64 - COUNT_BITS)) - 1)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * buckets.h - what histograms observed, bucket by bucket and about second by second: a ring of
- * records of fixed size in all, where the newest overwrites the oldest. It knows neither regions
- * nor metrics. Its callers lock.
+ * buckets.h - a history of histogram buckets, about one record per second. The records share a ring
+ * of fixed size, where the newest overwrites the oldest. This file knows neither regions nor
+ * metrics. The caller must serialize all calls.
  */
 #ifndef SL_COLLECT_READ_BUCKETS_H
 #define SL_COLLECT_READ_BUCKETS_H
@@ -14,28 +14,31 @@
 struct collect_buckets {
 	uint64_t *word;
 	uint64_t words;
-	uint64_t head, tail; /* positions: words since the start; the index is position % words */
+	/* positions count words since the start; the index is position % words */
+	uint64_t head, tail;
 };
 
-/* One bucket's part of a record. */
+/* The count of one bucket in a record. */
 struct collect_bucket {
 	uint32_t index;
 	uint64_t count;
 };
 
-/* 0, -ENOMEM, or -EINVAL for too few bytes. */
+/* Returns 0, -ENOMEM, or -EINVAL if bytes is too small. */
 int collect_buckets_init(struct collect_buckets *b, size_t bytes);
 void collect_buckets_free(struct collect_buckets *b);
 
 /*
- * Adds a record of n buckets at ns, behind the one at prev, of the same histogram (0: none).
- * Returns its position + 1, or prev: n is 0, or too much for the ring.
+ * Adds a record of n buckets at ns; prev is the position + 1 of the same histogram's previous
+ * record (0: none). Returns the new record's position + 1, or prev if n is 0 or the record is too
+ * large for the ring.
  */
 uint64_t collect_buckets_add(struct collect_buckets *b, uint64_t prev, int64_t ns,
 			     const struct collect_bucket *v, size_t n);
 /*
- * Reads the record at position at - 1. False: it is overwritten, or at is 0. Else *prev is the one
- * before, and bucket i of *n is collect_buckets_get(b, at, i).
+ * Reads the record at position at - 1. Returns false if the record was overwritten or at is 0.
+ * Otherwise sets *prev to the previous record and *n to the number of buckets;
+ * collect_buckets_get(b, at, i) returns bucket i.
  */
 bool collect_buckets_read(const struct collect_buckets *b, uint64_t at, int64_t *ns, size_t *n,
 			  uint64_t *prev);

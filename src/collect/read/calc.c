@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* calc.c - quantiles, decimation, series IDs and search terms. */
+/* calc.c - quantiles, decimation, series IDs and search terms */
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
@@ -140,7 +140,7 @@ uint32_t collect_terms_in_labels(const struct collect_terms *t,
 	return found;
 }
 
-/* In double: a hostile region may hold buckets whose sum does not fit 64 bits. */
+/* A double, because a hostile region may hold buckets whose sum does not fit in 64 bits. */
 double collect_bucket_sum(const uint64_t *buckets, size_t count)
 {
 	double sum = 0;
@@ -150,7 +150,10 @@ double collect_bucket_sum(const uint64_t *buckets, size_t count)
 	return sum;
 }
 
-/* The bucket of rank q * count; *within: the position in it, (0, 1]. total > 0. */
+/*
+ * Returns the bucket of rank q * count; *within is set to the relative position in this bucket, (0,
+ * 1]. total > 0.
+ */
 static size_t rank_bucket(const uint64_t *buckets, size_t count, double total, double q,
 			  double *within)
 {
@@ -162,7 +165,7 @@ static size_t rank_bucket(const uint64_t *buckets, size_t count, double total, d
 			continue;
 		last = i;
 		if (below + (double)buckets[i] >= rank) {
-			/* Sums beyond 2^53 are rounded: stay within the bucket. */
+			/* Sums beyond 2^53 are rounded, so clamp the position to the bucket. */
 			*within = fmin((rank - below) / (double)buckets[i], 1);
 			return i;
 		}
@@ -205,7 +208,7 @@ double collect_quantile_exponential(const uint64_t *buckets, size_t count, int s
 	i = rank_bucket(buckets, count, total, q, &within);
 	if (!i)
 		return zero_threshold * within;
-	/* buckets[i] is bucket first_bucket + i - 1, from base^(that - 1) to base^that. */
+	/* buckets[i] is bucket k = first_bucket + i - 1, which spans base^(k - 1) to base^k. */
 	low = (double)first_bucket + (double)i - 2;
 	if (i == count - 1)
 		return collect_exponential_bound(scale, low);
@@ -241,7 +244,7 @@ double collect_quantile_latency(const uint64_t latency[COLLECT_LATENCY_BUCKETS],
 size_t collect_decimate(struct collect_point *points, size_t n, int64_t from_ns, int64_t to_ns,
 			size_t max)
 {
-	/* Two points per interval, one more interval because of alignment, and both ends. */
+	/* Two points per interval, one extra interval for alignment, and both end points. */
 	int64_t intervals = (int64_t)(max - 2) / 2 - 1, width;
 	struct collect_point first, last;
 	size_t kept = 0, i = 0;
@@ -256,7 +259,10 @@ size_t collect_decimate(struct collect_point *points, size_t n, int64_t from_ns,
 		to_ns = last.ns;
 	width = (to_ns - from_ns) / intervals + 1;
 	points[kept++] = first;
-	/* Writing never overtakes reading: an interval that yields two points had two. */
+	/*
+	 * The write position never overtakes the read position: an interval that yields two points
+	 * had at least two.
+	 */
 	for (i = 1; i < n - 1;) {
 		int64_t interval = points[i].ns / width;
 		struct collect_point low = points[i], high = points[i];

@@ -19,12 +19,12 @@ struct collect_series_id {
 #define COLLECT_SERIES_ID_BYTES 32 /* with NUL */
 void collect_series_id_format(struct collect_series_id id, char out[COLLECT_SERIES_ID_BYTES]);
 
-/* 1 to 16 hex digits, all that there are at s. 0 or -EINVAL. */
+/* Parses 1 to 16 hex digits, which must fill all bytes of s. Returns 0 or -EINVAL. */
 int collect_instance_parse(const char *s, size_t bytes, uint64_t *instance);
 
 /*
  * Parses a list separated by commas and optional blanks. Returns the number of IDs, -EINVAL with
- * the offending one in bad (truncated), or -E2BIG for more than max.
+ * the invalid ID in bad (truncated), or -E2BIG for more than max.
  */
 int collect_series_ids_parse(const char *s, struct collect_series_id *out, int max, char bad[40]);
 
@@ -36,14 +36,17 @@ struct collect_terms {
 	const char *term[COLLECT_TERMS_MAX];
 	unsigned int count;
 };
-/* Splits at blanks and drops double quotes. 0, or -E2BIG: too long, or too many terms. */
+/*
+ * Splits q at blanks and drops double quotes. Returns 0, or -E2BIG if q is too long or has too many
+ * terms.
+ */
 int collect_terms_parse(const char *q, struct collect_terms *out);
 /*
- * A term with '=' matches the end of the key and the start of the value; one without matches
- * either.
+ * A term with '=' matches the end of the key and the start of the value; a term without '=' matches
+ * either key or value.
  */
 bool collect_term_in_label(const char *term, const char *key, const char *value);
-/* Bit i: term i occurs in the text, or in one of the labels. */
+/* Returns a mask: bit i is set if term i occurs in the text, or in one of the labels. */
 uint32_t collect_terms_in_text(const struct collect_terms *t, const char *text);
 uint32_t collect_terms_in_labels(const struct collect_terms *t,
 				 const struct region_text_label *labels, uint32_t count);
@@ -53,25 +56,25 @@ uint32_t collect_terms_in_labels(const struct collect_terms *t,
 double collect_bucket_sum(const uint64_t *buckets, size_t count);
 
 /*
- * As histogram_quantile() of Prometheus for classic buckets: linear inside a bucket; the first
- * starts at 0 if its bound is positive; ranks above the highest finite bound give that bound.
- * buckets has bounds + 1 entries, not cumulative.
+ * Like histogram_quantile() of Prometheus for classic buckets: linear inside a bucket; the first
+ * bucket starts at 0 if its bound is positive; ranks above the highest finite bound yield that
+ * bound. buckets has bounds + 1 entries and is not cumulative.
  */
 double collect_quantile_classic(const uint64_t *buckets, const double *bounds, size_t bound_count,
 				double q);
 
 /*
  * Exponential buckets as in region.h: [0] is the zero bucket, then first_bucket, ...; the last
- * holds all above. Interpolation is exponential, as for native histograms of Prometheus, and linear
- * in the zero bucket.
+ * bucket holds all larger values. Interpolation is exponential, as for native histograms of
+ * Prometheus, and linear in the zero bucket.
  */
 double collect_quantile_exponential(const uint64_t *buckets, size_t count, int scale,
 				    int32_t first_bucket, double zero_threshold, double q);
 
-/* Of a histogram of either kind. */
+/* The quantile of a classic or exponential histogram. */
 double collect_quantile(const struct region_metric *m, const uint64_t *buckets, double q);
 
-/* READ latency in seconds: bucket i of collect.h holds up to 2^(i/4) microseconds. */
+/* READ latency in seconds: bucket i (see collect.h) holds values up to 2^(i/4) microseconds. */
 double collect_bucket_bound(unsigned int bucket);
 double collect_quantile_latency(const uint64_t latency[COLLECT_LATENCY_BUCKETS], double q);
 
@@ -83,9 +86,9 @@ double collect_exponential_bound(int scale, double i);
 #define COLLECT_DECIMATE_MIN 16
 /*
  * Reduces n points in [from_ns, to_ns], oldest first, in place to at most max >=
- * COLLECT_DECIMATE_MIN: the first and the last point, and the lowest and highest of each of equal
- * intervals, in order. The intervals are aligned to multiples of their width since the epoch, so
- * that a moving chart does not flicker. Returns the number left.
+ * COLLECT_DECIMATE_MIN: the first and the last point, and the lowest and highest point of each of
+ * several equal intervals, in order. The intervals are aligned to multiples of their width since
+ * the epoch, so that a moving chart does not flicker. Returns the number of points left.
  */
 size_t collect_decimate(struct collect_point *points, size_t n, int64_t from_ns, int64_t to_ns,
 			size_t max);

@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-/* codec.c - packs columns: bit streams of differences, or of XOR with the value before. */
+/* codec.c - packs columns as bit streams of differences, or of XORs with the previous value */
 #include <string.h>
 
 #include "collect/read/codec.h"
 
 /*
- * The first byte of a column: bits 0-6 are the width in bits of the packed values (0..64), or
- * MODE_XOR; bit 7: the values were doubles that are whole numbers.
+ * The first byte of a column: bits 0-6 are the width in bits of the packed values (0..64), or XOR;
+ * bit 7: the values were doubles that are all whole numbers.
  */
 enum {
 	WHOLE = 0x80,
 	XOR = 0x7f,
-	DIFFERENCES = 0x00, /* added to the width: 0..64 */
-	/* The second byte, of integers: which differences were packed. */
+	DIFFERENCES = 0x00, /* plus the width in bits, 0..64 */
+	/* The second byte of an integer column: the order of the packed differences. */
 	FIRST_ORDER = 0,
 	SECOND_ORDER = 1,
 };
 
-static inline uint64_t zigzag(uint64_t v)
+static inline uint64_t encode_zigzag(uint64_t v)
 {
 	return v << 1 ^ (0 - (v >> 63));
 }
 
-static inline uint64_t unzigzag(uint64_t v)
+static inline uint64_t decode_zigzag(uint64_t v)
 {
 	return v >> 1 ^ (0 - (v & 1));
 }
@@ -83,11 +83,11 @@ static uint8_t *finish_bits(struct codec_writer *w)
 struct codec_reader {
 	const uint8_t *p, *end;
 	uint64_t word;
-	unsigned int left; /* bits in word */
+	unsigned int left; /* bits left in word */
 	bool over;
 };
 
-static inline void refill(struct codec_reader *r)
+static inline void refill_word(struct codec_reader *r)
 {
 	size_t n = (size_t)(r->end - r->p);
 
@@ -115,7 +115,7 @@ static inline uint64_t get_bits(struct codec_reader *r, unsigned int n)
 		return v;
 	}
 	v = r->word;
-	refill(r);
+	refill_word(r);
 	n -= have;
 	if (n > r->left) {
 		r->over = true;
@@ -139,12 +139,12 @@ static size_t pack_integers(uint8_t *out, const uint64_t *v, unsigned int n, uin
 	struct codec_writer w;
 	uint8_t *p = out + 2;
 
-	/* Separate loops, which the compiler vectorizes. */
+	/* Separate loops, so that the compiler can vectorize them. */
 	for (unsigned int i = 1; i < n; i++)
 		d[i] = v[i] - v[i - 1];
 	for (unsigned int i = 1; i < n; i++)
 		any |= d[i];
-	p = put_varint(p, zigzag(v[0]));
+	p = put_varint(p, encode_zigzag(v[0]));
 	if (!any) {
 		out[0] = flags | DIFFERENCES;
 		out[1] = FIRST_ORDER;
@@ -158,7 +158,7 @@ static size_t pack_integers(uint8_t *out, const uint64_t *v, unsigned int n, uin
 		high = s > high ? s : high;
 	}
 	for (unsigned int i = 2; i < n; i++) {
-		dd[i] = zigzag(d[i] - d[i - 1]);
+		dd[i] = encode_zigzag(d[i] - d[i - 1]);
 		any2 |= dd[i];
 	}
 	width = width_of((uint64_t)high - (uint64_t)low);
@@ -166,7 +166,7 @@ static size_t pack_integers(uint8_t *out, const uint64_t *v, unsigned int n, uin
 	if (width2 < width) {
 		out[0] = flags | (uint8_t)width2;
 		out[1] = SECOND_ORDER;
-		p = put_varint(p, zigzag(d[1]));
+		p = put_varint(p, encode_zigzag(d[1]));
 		w = (struct codec_writer){.p = p};
 		if (width2)
 			for (unsigned int i = 2; i < n; i++)
@@ -174,7 +174,7 @@ static size_t pack_integers(uint8_t *out, const uint64_t *v, unsigned int n, uin
 	} else {
 		out[0] = flags | (uint8_t)width;
 		out[1] = FIRST_ORDER;
-		p = put_varint(p, zigzag((uint64_t)low));
+		p = put_varint(p, encode_zigzag((uint64_t)low));
 		w = (struct codec_writer){.p = p};
 		if (width)
 			for (unsigned int i = 1; i < n; i++)
@@ -199,8 +199,8 @@ static bool unpack_integers(uint64_t *v, unsigned int n, unsigned int width, con
 	if (!p || width > 64 || order > SECOND_ORDER)
 		return false;
 	r = (struct codec_reader){.p = p, .end = end};
-	d = unzigzag(d);
-	v[0] = unzigzag(base);
+	d = decode_zigzag(d);
+	v[0] = decode_zigzag(base);
 	if (order == FIRST_ORDER) {
 		for (unsigned int i = 1; i < n; i++)
 			v[i] = v[i - 1] + d + (width ? get_bits(&r, width) : 0);
@@ -208,7 +208,7 @@ static bool unpack_integers(uint64_t *v, unsigned int n, unsigned int width, con
 		if (n > 1)
 			v[1] = v[0] + d;
 		for (unsigned int i = 2; i < n; i++) {
-			d += unzigzag(width ? get_bits(&r, width) : 0);
+			d += decode_zigzag(width ? get_bits(&r, width) : 0);
 			v[i] = v[i - 1] + d;
 		}
 	}
@@ -217,7 +217,7 @@ static bool unpack_integers(uint64_t *v, unsigned int n, unsigned int width, con
 
 /* ---- doubles ---- */
 
-/* True if all doubles in v[] are whole numbers, which go to whole[]. */
+/* Returns true if all doubles in v[] are whole numbers, and stores them in whole[]. */
 static bool all_whole(uint64_t *whole, const uint64_t *v, unsigned int n)
 {
 	for (unsigned int i = 0; i < n; i++) {
@@ -225,13 +225,14 @@ static bool all_whole(uint64_t *whole, const uint64_t *v, unsigned int n)
 		int64_t k;
 
 		memcpy(&d, &v[i], 8);
-		/* Not every whole number beyond 2^53 is a double. The comparison is false for NaN.
+		/*
+		 * Beyond 2^53 not every whole number is a double. The comparison is false for NaN.
 		 */
 		if (!(d >= -0x1p53 && d <= 0x1p53))
 			return false;
 		k = (int64_t)d;
 		back = (double)k;
-		if (memcmp(&back, &v[i], 8)) /* a fraction, or -0.0 */
+		if (memcmp(&back, &v[i], 8)) /* v[i] is a fraction or -0.0 */
 			return false;
 		whole[i] = (uint64_t)k;
 	}
@@ -241,7 +242,8 @@ static bool all_whole(uint64_t *whole, const uint64_t *v, unsigned int n)
 static size_t pack_xor(uint8_t *out, const uint64_t *v, unsigned int n)
 {
 	struct codec_writer w = {.p = out + 1};
-	unsigned int lead = 65, trail = 0; /* of the window in use; 65: none yet */
+	/* window in use, as leading and trailing zero bits; lead 65: no window yet */
+	unsigned int lead = 65, trail = 0;
 
 	out[0] = XOR;
 	put_bits(&w, v[0], 64);
@@ -256,11 +258,11 @@ static size_t pack_xor(uint8_t *out, const uint64_t *v, unsigned int n)
 		l = (unsigned int)__builtin_clzll(x);
 		t = (unsigned int)__builtin_ctzll(x);
 		if (l >= lead && t >= trail) {
-			put_bits(&w, 1, 2); /* 1, then 0: the same window */
+			put_bits(&w, 1, 2); /* bits 1, 0: same window as before */
 			put_bits(&w, x >> trail, 64 - lead - trail);
 			continue;
 		}
-		lead = l > 31 ? 31 : l; /* five bits, as in the paper */
+		lead = l > 31 ? 31 : l; /* lead is five bits, as in the paper */
 		trail = t;
 		length = 64 - lead - trail;
 		put_bits(&w, 3, 2);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* collector.c - makes and ends a collector: options, memory, threads. */
+/* collector.c - creates and frees a collector: options, memory, threads */
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@ static void set_defaults(struct collect_collector_opts *o)
 	o->max_series = o->max_series ?: 4194304;
 }
 
-/* The CPU that a worker is pinned to, or -1. */
+/* Returns the CPU that a worker is pinned to, or -1. */
 static int cpu_of(const struct collect_collector_opts *o, unsigned int worker)
 {
 	unsigned int n = worker;
@@ -58,7 +58,7 @@ static int make_worker(struct collect_collector *c, unsigned int i, char *error,
 	w->cpu = cpu_of(&c->opts, i);
 	c->workers++;
 	if (share) {
-		/* A quarter is for rows that are not packed yet. */
+		/* A quarter of the memory is for rows that are not packed yet. */
 		w->row_limit = share / 4;
 		err = collect_ring_init(&w->ring, share - w->row_limit, c->opts.history_ns);
 		if (err) {
@@ -71,7 +71,10 @@ static int make_worker(struct collect_collector *c, unsigned int i, char *error,
 	w->link = calloc((c->hosts / workers + 1) * c->opts.queues, sizeof(*w->link));
 	if (!w->link)
 		return -ENOMEM;
-	/* Queue q of host h goes to worker (h + q) % workers, so that each host uses several. */
+	/*
+	 * Queue q of host h goes to worker (h + q) % workers, so that each host is spread over
+	 * several workers.
+	 */
 	for (size_t h = 0; h < c->hosts; h++) {
 		unsigned int q = (i + workers - (unsigned int)(h % workers)) % workers;
 
@@ -114,8 +117,7 @@ struct collect_collector *collect_collector_new(const struct collect_collector_o
 	c->host = calloc(opts->agent_count + opts->spare_hosts + 1, sizeof(*c->host));
 	c->worker = calloc(c->opts.workers, sizeof(*c->worker));
 	if (!c->host || !c->worker || collect_defs_init(&c->defs) ||
-	    !collect_hash_init(&c->retired) ||
-	    collect_collector_attach(c, &collect_self_own_part, c))
+	    !base_table_init(&c->retired) || collect_collector_attach(c, &collect_self_own_part, c))
 		goto fail;
 	for (; c->hosts < opts->agent_count + opts->spare_hosts; c->hosts++)
 		if (collect_host_init(&c->host[c->hosts], c,
@@ -145,7 +147,8 @@ int collect_collector_start(struct collect_collector *c)
 		err = pthread_create(&c->worker[i].thread, NULL, collect_worker_main,
 				     &c->worker[i]);
 		if (err)
-			return -err; /* collect_collector_free() stops those that run */
+			/* collect_collector_free() stops the threads that were started */
+			return -err;
 		c->worker[i].started = true;
 	}
 	return 0;
@@ -159,13 +162,19 @@ void collect_collector_free(struct collect_collector *c)
 	for (unsigned int i = 0; i < c->workers; i++)
 		if (c->worker[i].started)
 			pthread_join(c->worker[i].thread, NULL);
-	/* After the workers: their last queue entries hold regions that control must release. */
+	/*
+	 * Control ends after the workers: their last queue entries hold regions that control must
+	 * release.
+	 */
 	relaxed_store(c->over, true);
 	if (c->running) {
 		collect_control_wake(c);
 		pthread_join(c->control, NULL);
 	}
-	/* Before the links cancel their fetches: a callback that fetches again finds no region. */
+	/*
+	 * Free the index before the links cancel their fetches, so that a callback that fetches
+	 * again finds no region.
+	 */
 	collect_index_put(c->index);
 	c->index = NULL;
 	for (size_t i = 0; i < c->regions; i++)
@@ -216,11 +225,6 @@ void collect_collector_want_host(struct collect_collector *c, size_t host, bool 
 	__atomic_store_n(&c->host[host].wanted, wanted, __ATOMIC_RELEASE);
 }
 
-void collect_collector_lease(struct collect_collector *c, uint64_t until_ns)
-{
-	relaxed_store(c->lease_ns, until_ns);
-}
-
 bool collect_collector_ready(const struct collect_collector *c)
 {
 	for (unsigned int i = 0; i < c->workers; i++)
@@ -230,7 +234,7 @@ bool collect_collector_ready(const struct collect_collector *c)
 			if (!relaxed_load(l->tried) && !relaxed_load(l->settled))
 				return false;
 		}
-	/* The index has what they found. */
+	/* True once the index contains everything that the links found. */
 	return relaxed_load(c->index_builds) && !relaxed_load(c->dirty) && !relaxed_load(c->queue);
 }
 
@@ -239,12 +243,15 @@ int64_t collect_collector_shown(const struct collect_collector *c)
 	int64_t all = (int64_t)base_realtime_ns() - 1;
 
 	/*
-	 * Pairs with the fence in collect_reads_poll(): a worker that is not seen to show rows
-	 * reads the clock after it was read here.
+	 * Pairs with the fence in collect_reads_poll(): if a worker is not seen publishing rows
+	 * here, it reads the clock later than this function did.
 	 */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	for (unsigned int i = 0; i < c->workers; i++) {
-		/* Pairs with the release there: if none are being shown, all are seen. */
+		/*
+		 * Pairs with the release in collect_reads_poll(): if showing_ns is 0, all earlier
+		 * rows are visible.
+		 */
 		int64_t t = __atomic_load_n(&c->worker[i].showing_ns, __ATOMIC_ACQUIRE);
 
 		all = BASE_MIN(all, t ? t - 1 : 0);

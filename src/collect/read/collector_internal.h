@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * collector_internal.h - the collector as its parts see it.
+ * collector_internal.h - the collector's internal state, shared by the files of read/
  *
- * - A worker owns its links and, in them, connections, READs and regions (worker.h, link.h).
+ * - A worker owns its links and their connections, READs and regions (worker.h, link.h).
  * - Control turns schemas into layouts, layouts into the index, and lists regions (control.h).
  * - Any other thread takes a reference to the index and reads snapshots (index.h, snapshot.h).
  *
- * A worker hands a region to control by setting a bit in it and pushing it onto a queue; control
- * hands the layout back by one atomic pointer (struct collect_built).
+ * A worker hands a region to control by setting a bit in the region and pushing the region onto a
+ * queue; control hands the layout back through one atomic pointer (struct collect_built).
  */
 #ifndef SL_COLLECT_READ_COLLECTOR_INTERNAL_H
 #define SL_COLLECT_READ_COLLECTOR_INTERNAL_H
@@ -35,52 +35,53 @@ struct collect_collector {
 	size_t hosts;
 	struct collect_worker *worker;
 	unsigned int workers;
-	uint64_t seed; /* of hash tables */
+	uint64_t seed; /* seed of the hash tables */
 	bool stop, running;
-	bool over;	   /* no worker runs any more: control drains its queue and ends */
-	uint64_t lease_ns; /* no round starts after it; 0: no limit */
+	bool over; /* no worker runs any more: control drains its queue and ends */
 	/* Set before the threads start. */
 	struct collect_past *past; /* NULL: not used */
 	struct collect_attached part[COLLECT_PARTS_MAX];
 	unsigned int parts;
-	const struct collect_reader *reader; /* of the part that has one; or NULL */
-	struct collect_self_entry *family;   /* of all parts, by name */
+	const struct collect_reader *reader; /* reader of the part that has one, or NULL */
+	struct collect_self_entry *family;   /* families of all parts, sorted by name */
 	size_t families, family_room;
 	struct collect_tap tap[COLLECT_TAPS_MAX];
 	unsigned int taps;
 	pthread_t control;
 	int wake_fd;
-	struct collect_region *queue; /* for control: a stack, newest first */
+	struct collect_region *queue; /* stack of regions for control, newest first */
 
-	/* Control's. */
+	/* Used by control only. */
 	struct collect_region **region;
 	size_t regions, region_capacity, departed;
 	bool dirty;
-	struct collect_tenant *tenants; /* with schemas that wait for a layout */
+	struct collect_tenant *tenants; /* tenants whose schemas wait for a layout */
 	uint64_t build;
-	struct collect_hash retired;
+	struct base_table retired;
 	size_t retired_cells;
 	struct collect_defs defs;
 
-	uint64_t turns, turns_seen; /* of control's loop; collect_collector_turned()'s */
+	/* turns of control's loop; turns_seen belongs to collect_collector_turned() */
+	uint64_t turns, turns_seen;
 
-	pthread_mutex_t index_lock; /* of the pointer alone */
+	pthread_mutex_t index_lock; /* protects only the pointer */
 	struct collect_index *index;
 	uint64_t index_builds;
 
-	/* Read and written by any thread. */
+	/* Counters that any thread reads and writes. */
 	uint64_t age, region_count, series_count, memory;
 	uint64_t expired, refused_regions, refused_series, refused_history, refused_buckets;
 	uint64_t left_out_families;
-	uint64_t exemplars_long, exemplars_malformed, exemplars_memory; /* left out */
+	/* exemplars left out, by reason */
+	uint64_t exemplars_long, exemplars_malformed, exemplars_memory;
 	uint64_t conflicts_kind, conflicts_name, conflicts_duplicate, conflicts_sum;
 	uint64_t retired_lost;
 };
 
-/* Frees the parts that have to be freed, and what read/ holds of all of them. */
+/* Frees the attached parts, and read/'s own memory for them. */
 void collect_parts_free(struct collect_collector *c);
 
-/* Regions of this kind are read by an attached part. */
+/* Returns true if an attached part reads regions of this kind. */
 static inline bool collect_reads_beside(const struct collect_collector *c, uint32_t kind)
 {
 	return c->reader && kind < 32 && c->reader->kinds >> kind & 1;

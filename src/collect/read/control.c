@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * control.c - the thread beside the workers: it drains their queue, makes layouts of schemas, lists
- * regions and makes a new index when something changed, at most ten times per second.
+ * control.c - the control thread: drains the workers' queue, makes layouts of schemas, lists
+ * regions and, at most ten times per second, makes a new index if something changed
  */
 #include <malloc.h>
 #include <poll.h>
@@ -16,13 +16,13 @@
 #include "collect/read/ref.h"
 #include "collect/read/worker.h"
 
-#define INDEX_NS 100000000u  /* between two indexes, at least */
-#define TRIM_NS	 1000000000u /* between two attempts to return memory to the system */
-#define DEPARTED 64	     /* gone regions that make malloc_trim() worthwhile */
+#define INDEX_NS 100000000u  /* minimum time between two indexes */
+#define TRIM_NS	 1000000000u /* minimum time between two attempts to return memory to the system */
+#define DEPARTED 64	     /* number of removed regions that makes malloc_trim() worthwhile */
 
 void collect_control_wake(struct collect_collector *c)
 {
-	eventfd_write(c->wake_fd, 1); /* a full counter wakes as well */
+	eventfd_write(c->wake_fd, 1); /* a full eventfd counter wakes the thread as well */
 }
 
 static bool list_region(struct collect_collector *c, struct collect_region *r)
@@ -48,7 +48,7 @@ static void unlist_region(struct collect_collector *c, struct collect_region *r)
 
 /* ---- layouts ---- */
 
-/* The schema that the worker handed over is control's until built is set. */
+/* Control owns the schema that the worker handed over until built is set. */
 static void build_layout(struct collect_collector *c, struct collect_region *r)
 {
 	struct collect_built *built = &r->reply;
@@ -71,12 +71,13 @@ static void build_layout(struct collect_collector *c, struct collect_region *r)
 		collect_snapshot_put(r->pending, c);
 		r->pending = built->snapshot;
 	}
-	/* Pairs with the acquire in collect_schema_install(): the worker sees a complete snapshot.
+	/*
+	 * Pairs with the acquire in collect_schema_install(): the worker sees a complete snapshot.
 	 */
 	__atomic_store_n(&r->built, built, __ATOMIC_RELEASE);
 }
 
-/* The schema waits in its tenant's queue. */
+/* Adds the schema to its tenant's queue. */
 static void queue_build(struct collect_collector *c, struct collect_region *r)
 {
 	struct collect_tenant *t = r->tenant;
@@ -88,7 +89,10 @@ static void queue_build(struct collect_collector *c, struct collect_region *r)
 	t->build_end = &r->build_next;
 	if (t->waits)
 		return;
-	/* What it did not use while it had nothing to do is no claim on others. */
+	/*
+	 * An idle tenant must not save up time: it starts level with the busy tenant that spent
+	 * least.
+	 */
 	for (const struct collect_tenant *o = c->tenants; o; o = o->next)
 		least = BASE_MIN(least, o->spent_ns);
 	if (least != UINT64_MAX)
@@ -109,8 +113,8 @@ static int64_t get_credit(struct collect_tenant *t, uint64_t now_ns)
 }
 
 /*
- * Makes one layout, of the tenant that spent the least time on its layouts among those whose credit
- * is not used up. Returns when the next one is due; UINT64_MAX: none waits.
+ * Makes one layout, for the tenant that has spent the least time on layouts among those with credit
+ * left. Returns the time at which the next layout is due; UINT64_MAX: none waits.
  */
 static uint64_t build_one(struct collect_collector *c, uint64_t now_ns)
 {
@@ -180,8 +184,8 @@ static void handle_events(struct collect_collector *c, struct collect_region *r)
 	if (events & EVENT_NEW && !r->listed && !list_region(c, r))
 		base_log_limited(BASE_ERROR, "collect", "out of memory: region not listed");
 	/*
-	 * Before build_layout() replaces the pending snapshot by an empty one. A pending snapshot
-	 * that has no values yet stays: the event was for the one before.
+	 * Install the pending snapshot before build_layout() replaces it with an empty one. A
+	 * pending snapshot without values stays: the event was for the previous snapshot.
 	 */
 	if (events & EVENT_SNAPSHOT && r->pending && relaxed_load(r->pending->seq) > 1) {
 		collect_snapshot_put(r->shown, c);
@@ -201,7 +205,7 @@ static void drain_queue(struct collect_collector *c)
 	struct collect_region *r = __atomic_exchange_n(&c->queue, NULL, __ATOMIC_ACQUIRE),
 			      *reversed = NULL;
 
-	/* The stack has the newest on top; handle the oldest first. */
+	/* The stack has the newest region on top; handle the oldest first. */
 	while (r) {
 		struct collect_region *next = r->queue_next;
 
@@ -218,7 +222,7 @@ static void drain_queue(struct collect_collector *c)
 	}
 }
 
-/* Also called at the start, for the collector's own series. */
+/* Also called at the start, so that the collector's own series are exposed. */
 static void renew_index(struct collect_collector *c)
 {
 	struct collect_index *x = collect_index_new(c), *old;
@@ -254,7 +258,7 @@ void *collect_control_main(void *arg)
 		now = base_now_ns();
 		if (c->dirty && now >= next_ns) {
 			renew_index(c);
-			/* A large index takes at most a tenth of a core. */
+			/* Limits indexing to a tenth of a core when the index is large. */
 			next_ns = base_now_ns();
 			next_ns += BASE_MAX(INDEX_NS, 9 * (next_ns - now));
 		}

@@ -5,8 +5,8 @@
 struct collect_collector;
 
 /*
- * Time to make layouts: a tenant saves up this much, and gains one part in this many of the time
- * that passes. A trusted tenant is not bound to it.
+ * CPU time for making layouts: a tenant gains 1 / COLLECT_LAYOUT_PART of the elapsed time and saves
+ * up at most COLLECT_LAYOUT_SAVED_NS. Trusted tenants are exempt.
  */
 #define COLLECT_LAYOUT_SAVED_NS 1000000000
 #define COLLECT_LAYOUT_PART	8

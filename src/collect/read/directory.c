@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * directory.c - the host's directory of regions: its header is read once, its hot line in every
- * round, its entries when the hot line says that they changed.
+ * directory.c - reads a host's directory of regions: the header once, the hot line in every round,
+ * and the entries when the hot line says that they changed
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,12 +14,13 @@
 #include "collect/read/table.h"
 #include "collect/read/worker.h"
 
-#define RETRY_NS	1000000u    /* after a hot line that did not settle or is not valid */
-#define HEADER_RETRY_NS 100000000u  /* after a header that could not be read */
-#define INVALID_NS	1000000000u /* after a header that is not valid */
-#define AGAIN_NS	1000000000u /* entries beyond a limit are tried again */
-#define ORPHAN_NS \
-	10000000000u /* regions not listed again this long after an agent's restart expire */
+#define RETRY_NS	1000000u    /* delay after a hot line that did not settle or is not valid */
+#define HEADER_RETRY_NS 100000000u  /* delay after a header that could not be read */
+#define INVALID_NS	1000000000u /* delay after a header that is not valid */
+#define AGAIN_NS	1000000000u /* delay before entries beyond a limit are tried again */
+#define ORPHAN_NS                                                                            \
+	10000000000u /* regions that are not listed again this long after an agent's restart \
+	 expire */
 #define ENTRIES_PER_READ 256u
 
 bool collect_directory_lease_holds(const struct collect_link *l, uint64_t now_ns)
@@ -27,13 +28,13 @@ bool collect_directory_lease_holds(const struct collect_link *l, uint64_t now_ns
 	return l->dir_ok_ns && now_ns - l->dir_ok_ns < l->dir_lease_ns;
 }
 
-/* False: to be applied again later. */
+/* Returns false if the entry must be applied again later. */
 static bool apply_entry(struct collect_link *l, uint32_t index, const struct region_entry *e,
 			uint64_t now_ns)
 {
 	struct collect_slot *slot = &l->slot[index];
 	struct collect_region *r = slot->region;
-	/* These are read by the first link alone. */
+	/* Regions of an attached reader are read only by the host's first link. */
 	bool beside = collect_reads_beside(l->c, e->kind) && !l->queue && e->state == SL_STATE_LIVE;
 	bool readable = (e->kind == SL_REGION_METRICS || beside) && e->instance && e->id &&
 			(e->state == SL_STATE_LIVE || e->state == SL_STATE_DEAD ||
@@ -41,7 +42,7 @@ static bool apply_entry(struct collect_link *l, uint32_t index, const struct reg
 	int claim;
 
 	if (r && (r->gone || r->entry_id != slot->id))
-		r = slot->region = NULL; /* another entry has it now */
+		r = slot->region = NULL; /* the region belongs to another entry now */
 	if (r && (!readable || e->id != slot->id)) {
 		slot->region = NULL;
 		if (readable && e->instance == r->instance) {
@@ -52,15 +53,17 @@ static bool apply_entry(struct collect_link *l, uint32_t index, const struct reg
 		}
 		r = NULL;
 	}
-	/* The directory's own entry: it, too, may be registered again. */
+	/* The directory's own entry: the agent may have registered the directory again as well. */
 	if (e->kind == SL_REGION_DIRECTORY && e->state == SL_STATE_LIVE &&
 	    e->instance == l->dir->instance)
 		fabric_directory_moved(l->fabric, e->addr, e->rkey);
 	if (!readable)
 		return true;
 	if (r) {
-		/* The agent may have registered it again with its neighbours; the old key stays
-		 * valid for two leases. */
+		/*
+		 * The agent may have registered the region again together with its neighbours; the
+		 * old key stays valid for two leases.
+		 */
 		r->remote.addr = e->addr;
 		r->remote.rkey = e->rkey;
 		collect_region_state(l, r, e);
@@ -72,12 +75,15 @@ static bool apply_entry(struct collect_link *l, uint32_t index, const struct reg
 		return !claim;
 	r = collect_table_find(l, e->instance);
 	if (r && r->step == STEP_UNBOUND && r->ops) {
-		l->again_ns = now_ns + RETRY_NS; /* READs of its old place are in flight */
+		/* READs of the region's old memory are in flight */
+		l->again_ns = now_ns + RETRY_NS;
 		return false;
 	}
 	if (r && r->step != STEP_UNBOUND) {
-		/* A live publisher takes its instance back from its own dead entry. Otherwise two
-		 * entries claim one instance, and the first keeps it. */
+		/*
+		 * A live publisher takes its instance back from its own dead entry. If two live
+		 * entries claim the same instance, the first keeps it.
+		 */
 		if (r->state == SL_STATE_LIVE || e->state != SL_STATE_LIVE) {
 			if (!slot->refused)
 				relaxed_bump(l->duplicates, 1);
@@ -149,7 +155,7 @@ void collect_directory_expire_orphans(struct collect_link *l, uint64_t now_ns)
 	}
 }
 
-/* The lease runs from posted_ns, when the READ was posted. */
+/* The lease starts at posted_ns, when the READ was posted. */
 static void directory_hot(struct collect_link *l, const struct region_directory_hot *hot,
 			  uint64_t posted_ns, uint64_t now_ns)
 {
@@ -164,14 +170,14 @@ static void directory_hot(struct collect_link *l, const struct region_directory_
 		l->dir_moved = true;
 }
 
-/* All entries were applied; those that did not settle are read again in the next round. */
+/* Called when all entries have been applied; unsettled ones are read again in the next round. */
 static void entries_done(struct collect_link *l, uint64_t now_ns)
 {
 	l->entries_active = false;
 	if (!l->entries_unsettled)
 		l->dir_generation = l->entries_generation;
 	l->dir_moved = l->dir_generation != l->dir_wanted;
-	/* A directory that changes in every round takes at most a fifth of the time. */
+	/* Limits a directory that changes in every round to a fifth of the time. */
 	l->entries_at_ns = now_ns + 4 * (now_ns - l->entries_start_ns);
 }
 
@@ -214,7 +220,8 @@ static void read_over(struct collect_link *l, struct collect_op *op, const struc
 {
 	(void)read, (void)now_ns;
 	if (op->epoch != l->epoch)
-		return; /* of an earlier connection: collect_directory_forget() reset these */
+		/* READ of an earlier connection; collect_directory_forget() has reset the state */
+		return;
 	l->dir_busy = false;
 	l->gated = false;
 }
@@ -296,7 +303,7 @@ void collect_directory_read(struct collect_link *l, uint64_t now_ns)
 			     : collect_reads_new(l, &header_read, NULL, dir, 0, SL_HEADER_SIZE);
 }
 
-/* An instance that another link released may be in an entry that was skipped as foreign. */
+/* Checks foreign entries again: another link may have released their instances. */
 static void recheck_foreign(struct collect_link *l)
 {
 	uint64_t releases = relaxed_load(l->host->releases);
@@ -319,7 +326,7 @@ void collect_directory_read_entries(struct collect_link *l, uint64_t now_ns)
 			return;
 		l->entries_active = true;
 		l->entries_next = 0;
-		l->entries_end = l->dir_used; /* dir_used may grow meanwhile */
+		l->entries_end = l->dir_used; /* dir_used may grow while the entries are read */
 		l->entries_unsettled = 0;
 		l->entries_generation = l->dir_wanted;
 		l->again_ns = 0;

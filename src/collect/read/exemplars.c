@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * exemplars.c - elements by the id of their record. An element belongs to one cell for good, so
- * that it is linked once, and lists only grow.
+ * exemplars.c - stores a region's exemplar elements by the ID of their record. An element belongs
+ * to one cell for good, so it is linked once, and lists only grow.
  */
 #include "collect/read/exemplars.h"
 
@@ -13,13 +13,16 @@
 struct collect_exemplars {
 	uint32_t elements, mask;
 	size_t bytes;
-	uint32_t *first; /* by id & mask: an element; 0: none */
-	uint32_t *next;	 /* by element */
-	uint32_t *id;	 /* by element; set before it is linked */
+	uint32_t *first; /* first element of each bucket (id & mask); 0: none */
+	uint32_t *next;	 /* next element of the same bucket, by element */
+	uint32_t *id;	 /* record ID by element; set before the element is linked */
 	uint64_t (*words)[REGION_EXEMPLAR_WORDS];
 };
 
-/* Its pages are used as elements come. NULL: out of memory. */
+/*
+ * Allocates room for all elements; pages are touched only as elements arrive. Returns NULL if out
+ * of memory.
+ */
 static struct collect_exemplars *exemplars_new(uint32_t elements)
 {
 	uint32_t buckets = 16;
@@ -66,12 +69,12 @@ void collect_exemplars_take(struct collect_region *r, uint32_t i,
 		__atomic_store_n(&r->exemplars, e, __ATOMIC_RELEASE);
 	}
 	first = &e->first[parsed.id & e->mask];
-	if (!e->words[i][7]) { /* a sealed line does not verify with 0 */
+	if (!e->words[i][7]) { /* still empty: the check word of a sealed line is never 0 */
 		e->id[i] = parsed.id;
 		e->next[i] = *first;
 		/* Pairs with the acquire in collect_exemplars_next(). */
 		__atomic_store_n(first, i, __ATOMIC_RELEASE);
-	} else if (e->id[i] != parsed.id) { /* no writer does so */
+	} else if (e->id[i] != parsed.id) { /* no correct writer changes an element's ID */
 		relaxed_add(r->c->exemplars_malformed, 1);
 		return;
 	}
@@ -109,7 +112,7 @@ bool collect_exemplars_next(const struct collect_region *r, const struct collect
 			continue;
 		for (uint32_t k = 0; k < REGION_EXEMPLAR_WORDS; k++)
 			words[k] = relaxed_load(e->words[i][k]);
-		/* Torn by the worker, it does not verify, and is left out this once. */
+		/* An element torn by the worker does not verify and is left out this time. */
 		if (region_exemplar_parse(words, out) || !region_exemplar_fits(out, &m))
 			continue;
 		*at = i;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * exemplars.h - copies of a region's exemplars. The region's worker is the only writer; any thread
- * reads without a lock, as each element verifies itself.
+ * reads without a lock, because each element carries its own check word.
  */
 #ifndef SL_COLLECT_READ_EXEMPLARS_H
 #define SL_COLLECT_READ_EXEMPLARS_H
@@ -10,40 +10,40 @@
 #include "region/exemplars.h"
 
 /*
- * Shown of one series at most: a region may have SL_EXEMPLARS_MAX, and a sum has those of all of
- * its members.
+ * Maximum number of exemplars exposed per series: a region may have SL_EXEMPLARS_MAX, and a sum
+ * combines the exemplars of all its members.
  */
 #define COLLECT_SERIES_EXEMPLARS 1024u
 
-/* Takes a copy of element i, from 1 on, of which the first call makes room. Worker only. */
+/* Stores a copy of element i (from 1 on); the first call allocates the memory. Worker only. */
 void collect_exemplars_take(struct collect_region *r, uint32_t i,
 			    const uint64_t words[REGION_EXEMPLAR_WORDS]);
 void collect_exemplars_free(struct collect_region *r);
 
 /*
- * The exemplars of a column's metric after element *at, which is 0 at first. False: no more. Any
- * thread.
+ * Finds the next exemplar of a column's metric after element *at, which is initially 0. Returns
+ * false if there are no more. Thread-safe.
  */
 bool collect_exemplars_next(const struct collect_region *r, const struct collect_column *col,
 			    uint32_t *at, struct region_exemplar *out);
 
 /*
- * Of the newest kept traces, for histograms of latency: an exemplar that the page and a receiver of
- * traces have the trace of.
+ * Root span of a recently kept trace. An exemplar of a latency histogram made from it names a trace
+ * that the page and a receiver of traces have.
  */
 struct collect_trace_link {
-	uint64_t instance; /* of the root's region */
+	uint64_t instance; /* instance of the root span's region */
 	uint64_t trace_hi, trace_lo, duration_ns, end_ns;
 	char root[64];
 };
 #define COLLECT_TRACE_LINKS 256u
 
-/* Newest first. Returns their number. */
+/* Lists the newest traces first. Returns their number. */
 size_t collect_trace_links(struct collect_collector *c,
 			   struct collect_trace_link out[COLLECT_TRACE_LINKS]);
 /*
- * The root of the trace may have been counted by this histogram: it is one of latency in seconds,
- * the longest value of its labels is in the root's name, and the bucket of its duration, *cell, is
+ * Returns true if this histogram may have counted the root span: its unit is seconds, the root's
+ * name contains the longest value of its labels, and the bucket of the root's duration, *cell, is
  * not empty.
  */
 bool collect_trace_link_fits(const struct collect_trace_link *l, const struct collect_def *d,

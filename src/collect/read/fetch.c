@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * fetch.c - single READs of a region's memory for other threads: they push a request onto the
- * worker's stack; the worker queues it and posts a READ beside the rounds.
+ * worker's stack; the worker queues the request and posts a READ outside the rounds.
  *
  * The conditions are those of a round: the region is bound to an entry, and the directory was read
  * within its lease. Each request is answered exactly once.
@@ -16,14 +16,15 @@
 #include "collect/read/link.h"
 #include "collect/read/ref.h"
 
-#define FETCHES_OUT 8u /* in flight: most of the landing memory is for the rounds */
+/* maximum fetches in flight, since most of the landing memory is for the rounds */
+#define FETCHES_OUT 8u
 
 struct collect_fetch {
 	struct collect_fetch *next;
 	struct collect_region *region; /* a reference is held */
 	uint64_t offset;
 	uint32_t length;
-	uint64_t since_ns; /* when the worker accepted it */
+	uint64_t since_ns; /* when the worker accepted the fetch */
 	collect_fetch_fn *fn;
 	void *arg;
 };
@@ -44,7 +45,10 @@ static bool take_bytes(struct collect_link *l, struct collect_op *op, struct fab
 	bool readable = !r->gone && (r->step == STEP_BOUND || r->step == STEP_FINAL);
 
 	(void)now_ns;
-	/* If it was dropped or unbound meanwhile, its memory may belong to another publisher. */
+	/*
+	 * If the region was dropped or unbound in the meantime, its memory may belong to another
+	 * publisher.
+	 */
 	answer_fetch(op->fetch, readable ? 0 : -EAGAIN, readable ? read->to : NULL, l->real_ns);
 	op->fetch = NULL;
 	return true;
@@ -69,10 +73,10 @@ static const struct collect_op_kind fetch_read = {
 
 /* ---- the queue ---- */
 
-/* Appends the requests on the stack to the queue, oldest first. */
+/* Moves the requests from the stack to the end of the queue, oldest first. */
 static void accept_requests(struct collect_link *l, uint64_t now_ns)
 {
-	/* Pairs with the release of collect_collector_fetch(). */
+	/* Pairs with the release in collect_collector_fetch(). */
 	struct collect_fetch *f = __atomic_exchange_n(&l->fetch_queue, NULL, __ATOMIC_ACQUIRE),
 			     *first = NULL;
 	struct collect_fetch **end = &l->fetch;
@@ -90,7 +94,7 @@ static void accept_requests(struct collect_link *l, uint64_t now_ns)
 	*end = first;
 }
 
-/* 0: read now; -EINPROGRESS: try again; otherwise the answer. */
+/* Returns 0 to read now, -EINPROGRESS to try again later, or the final status of the fetch. */
 static int check_fetch(struct collect_link *l, const struct collect_fetch *f, uint64_t now_ns)
 {
 	const struct collect_region *r = f->region;
@@ -127,7 +131,7 @@ void collect_fetch_poll(struct collect_link *l, uint64_t now_ns)
 			op->fetch = f;
 			l->fetches_out++;
 		} else if (!status || status == -EINPROGRESS) {
-			return; /* requests after it wait as well */
+			return; /* later requests must wait, too */
 		}
 		*at = f->next;
 		if (!op)

@@ -6,9 +6,9 @@
 
 struct collect_link;
 
-/* Starts the fetches that can be read and answers those that cannot. */
+/* Starts the fetches that can be read now, and answers those that cannot be read at all. */
 void collect_fetch_poll(struct collect_link *l, uint64_t now_ns);
-/* Answers the rest with -ECANCELED. */
+/* Answers all remaining fetches with -ECANCELED. */
 void collect_fetch_free(struct collect_link *l);
 
 #endif

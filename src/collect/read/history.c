@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * history.c - a ring of packed chunks with one writer and lock-free readers.
+ * history.c - a ring of packed chunks with one writer and lock-free readers
  *
- * - The writer moves tail past what it is about to overwrite, then a fence, then stores the words.
- * - A reader loads the words, then a fence, then tail: if tail is past the chunk, it discards them.
+ * - The writer moves tail past the words it is about to overwrite, then issues a fence, then stores
+ *   the new words.
+ * - A reader loads the words, then issues a fence, then loads tail: if tail is past the chunk, it
+ *   discards the words.
  *
  * All words are accessed with relaxed atomics. A reader may see any mixture of old and new words,
  * so it checks every value against its bounds before use.
@@ -21,7 +23,7 @@
 #define HEAD_WORDS (sizeof(struct collect_chunk_head) / 8)
 _Static_assert(sizeof(struct collect_chunk_head) == 48, "chunk head");
 
-/* A chunk: head, bytes of each column as u16 (times first), columns. */
+/* A chunk is a head, the length of each column in bytes as u16 (times first), and the columns. */
 #define CHUNK_BYTES                          \
 	(sizeof(struct collect_chunk_head) + \
 	 (COLLECT_CHUNK_COLUMNS + 1) * (2 + COLLECT_COLUMN_MAX(COLLECT_COLUMN_ROWS)) + 8)
@@ -36,7 +38,8 @@ int collect_ring_init(struct collect_ring *r, size_t bytes, uint64_t max_ns)
 	*r = (struct collect_ring){.max_ns = max_ns};
 	if (bytes < RING_MIN)
 		return -EINVAL;
-	r->words = bytes / RING_MIN * (RING_MIN / 8); /* whole pages, of any usual size */
+	/* a whole number of pages, for any usual page size */
+	r->words = bytes / RING_MIN * (RING_MIN / 8);
 	r->scratch = malloc(CHUNK_BYTES);
 	r->word = mmap(NULL, r->words * 8, PROT_READ | PROT_WRITE,
 		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -132,7 +135,10 @@ static bool append_chunk(struct collect_ring *r, const struct collect_chunk_head
 		get_head(r, r->tail, &old);
 		drop_oldest(r, &old, &r->dropped_chunks);
 	}
-	/* Pairs with the fence of collect_ring_read(): a reader of a new word sees the new tail. */
+	/*
+	 * Pairs with the fence of collect_ring_read(): a reader that sees a new word also sees the
+	 * new tail.
+	 */
 	__atomic_thread_fence(__ATOMIC_RELEASE);
 	put_words(r, r->head, r->scratch, head->words);
 	relaxed_store(r->head, r->head + head->words);
@@ -141,7 +147,7 @@ static bool append_chunk(struct collect_ring *r, const struct collect_chunk_head
 	return true;
 }
 
-#define TOGETHER 8u /* columns that share a cache line of a row */
+#define TOGETHER 8u /* number of columns that share a cache line of a row */
 
 uint64_t collect_ring_append(struct collect_ring *r, uint64_t owner, uint64_t prev,
 			     const int64_t *ns, const uint64_t *v, size_t stride, const bool *f64,
@@ -194,11 +200,12 @@ uint64_t collect_ring_append(struct collect_ring *r, uint64_t owner, uint64_t pr
 
 #define COLUMN_BYTES COLLECT_COLUMN_MAX(COLLECT_COLUMN_ROWS)
 
-/* Copies and unpacks the column of these bytes. The caller checks tail afterwards. */
+/* Copies and unpacks the column at this offset. The caller must check tail afterwards. */
 static bool get_column(const struct collect_ring *r, const struct collect_chunk *c, size_t offset,
 		       size_t bytes, uint64_t v[COLLECT_COLUMN_ROWS])
 {
-	uint64_t word[COLUMN_BYTES / 8 + 2]; /* wherever they begin in the first */
+	/* one extra word, since a column may begin anywhere in its first word */
+	uint64_t word[COLUMN_BYTES / 8 + 2];
 
 	if (bytes > COLUMN_BYTES)
 		return false;
@@ -206,7 +213,7 @@ static bool get_column(const struct collect_ring *r, const struct collect_chunk 
 	return collect_column_unpack(v, c->head.rows, (const uint8_t *)word + offset % 8, bytes);
 }
 
-/* Pairs with the fence of append_chunk(): true if what was read of it is valid. */
+/* Pairs with the fence of append_chunk(): returns true if everything read of the chunk is valid. */
 static bool is_still_here(const struct collect_ring *r, const struct collect_chunk *c)
 {
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
@@ -214,8 +221,8 @@ static bool is_still_here(const struct collect_ring *r, const struct collect_chu
 }
 
 /*
- * Reads all but the columns of values. The head is not valid until tail is checked again. A wrong
- * one is harmless: reads wrap around inside the ring.
+ * Reads the head, lengths and times of a chunk. The head is not valid until tail has been checked
+ * again. A wrong head is harmless: reads wrap around inside the ring.
  */
 static bool open_chunk(const struct collect_ring *r, uint64_t owner, uint64_t chunk,
 		       struct collect_chunk *c)
@@ -298,8 +305,8 @@ void collect_ring_trim(struct collect_ring *r)
 	uint64_t tail = relaxed_load(r->tail), head = relaxed_load(r->head), from = r->released, to;
 
 	/*
-	 * The writer reaches [from, to) a quarter of the ring later at the earliest, so not while
-	 * this runs.
+	 * The writer is at least a quarter of the ring away from [from, to), so it cannot get there
+	 * while this function runs.
 	 */
 	if (r->words * 8 < TRIM_MIN)
 		return;

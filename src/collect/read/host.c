@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* host.c - the host's name, and which of its links reads which region. */
+/* host.c - the name of a host, and the assignment of its regions to its links */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,15 +10,15 @@
 #include "collect/read/link.h"
 #include "collect/read/tenant.h"
 
-/* The link of an instance, also across reconnects. */
+/* The link that reads an instance; kept across reconnects. */
 struct collect_home {
 	uint64_t instance; /* 0: free */
 	uint64_t since_ns;
 	uint32_t link;
-	bool taken; /* the link has seen it */
+	bool taken; /* the link has read the region's entry */
 };
 
-/* A home whose link has not seen the region for this long is free. */
+/* A home is freed if its link has not seen the region for this long. */
 #define FORGET_NS 10000000000u
 
 int collect_host_init(struct collect_host *h, struct collect_collector *c, const char *target,
@@ -31,7 +31,7 @@ int collect_host_init(struct collect_host *h, struct collect_collector *c, const
 	h->links = links;
 	h->link = calloc(links, sizeof(*h->link));
 	h->load = calloc(links, sizeof(*h->load));
-	if (!h->link || !h->load || !collect_hash_init(&h->tenants))
+	if (!h->link || !h->load || !base_table_init(&h->tenants))
 		return -ENOMEM;
 	pthread_mutex_init(&h->lock, NULL);
 	return 0;
@@ -50,7 +50,7 @@ void collect_host_free(struct collect_host *h)
 	pthread_mutex_destroy(&h->lock);
 }
 
-/* Linear probing; at most half full. */
+/* Linear probing; the table is at most half full. */
 static struct collect_home *find_home(struct collect_host *h, uint64_t instance)
 {
 	size_t i = base_hash(0, &instance, sizeof(instance));
@@ -125,7 +125,7 @@ void collect_host_release(struct collect_host *h, struct collect_link *l, uint64
 		h->homes--;
 		home->instance = 0;
 		relaxed_add(h->releases, 1);
-		/* Moves the rest of the chain, so that no hole cuts it off. */
+		/* Reinsert the rest of the chain so that the hole does not cut it off. */
 		for (next = home;;) {
 			next = next + 1 == h->home + h->home_capacity ? h->home : next + 1;
 			if (!next->instance)
@@ -161,6 +161,6 @@ const char *collect_host_name(const struct collect_host *h)
 
 const char *collect_host_target(const struct collect_host *h)
 {
-	/* With the text, of which it may be the first look. */
+	/* Acquire, because this may be the thread's first access to the text. */
 	return __atomic_load_n(&h->target, __ATOMIC_ACQUIRE);
 }

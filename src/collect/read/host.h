@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* host.h - what the links to one host share. */
+/* host.h - state shared by the links to one host */
 #ifndef SL_COLLECT_READ_HOST_H
 #define SL_COLLECT_READ_HOST_H
 
 #include <pthread.h>
 
 #include "collect/read/collect.h"
-#include "collect/read/hash.h"
+#include "base/table.h"
 
 struct collect_home;
 struct collect_link;
@@ -14,25 +14,29 @@ struct collect_region;
 
 #define COLLECT_HOST_NAMES 64u
 
-/* A region stays with its link until the link releases it. */
+/* A region stays with its link until the link releases the region. */
 struct collect_host {
 	struct collect_collector *c;
 	const char *target, *fabric;
-	char own_target[256]; /* of a spare host: target once it is used */
-	bool wanted;	      /* it is read */
-	void *beside;	      /* of the attached collect_reader; set before the start */
+	char own_target[256]; /* text of target for a spare host in use */
+	bool wanted;	      /* the host is read */
+	void *beside;	      /* set by the attached collect_reader before the start */
 	struct collect_link **link;
 	unsigned int links;
-	char *hostname;	       /* the last of name[], replaced by an atomic store */
+	char *hostname; /* current host name, the last of name[]; replaced by an atomic store */
 	uint64_t last_read_ns; /* CLOCK_REALTIME */
 	uint64_t fresh_ns;     /* CLOCK_MONOTONIC */
-	pthread_mutex_t lock;  /* of the rest */
+	pthread_mutex_t lock;  /* protects the fields below */
 	struct collect_home *home;
 	size_t homes, home_capacity;
-	uint64_t releases; /* homes released: an instance may have come back in another entry */
-	struct collect_hash tenants; /* tenant.h */
+	/* number of homes released; an instance may have come back in another entry */
+	uint64_t releases;
+	struct base_table tenants; /* tenant.h */
 	uint32_t *load;
-	/* Any thread may use them: freed with the collector only, so their number is bounded. */
+	/*
+	 * Any thread may use the names, so they are freed only with the collector and their number
+	 * is bounded.
+	 */
 	char *name[COLLECT_HOST_NAMES];
 	unsigned int names;
 };
@@ -41,14 +45,14 @@ int collect_host_init(struct collect_host *h, struct collect_collector *c, const
 		      unsigned int links);
 void collect_host_free(struct collect_host *h);
 /*
- * Assigns the region to the least loaded link unless it has one. Returns 1 if l reads it, 0 if
- * another link does, -ENOMEM.
+ * Assigns the region to the least loaded link unless it has a link already. Returns 1 if l reads
+ * it, 0 if another link does, or -ENOMEM.
  */
 int collect_host_claim(struct collect_host *h, struct collect_link *l, uint64_t instance);
 void collect_host_release(struct collect_host *h, struct collect_link *l, uint64_t instance);
 void collect_host_set_name(struct collect_host *h, const char *name);
 const char *collect_host_name(const struct collect_host *h);
-/* What any thread may read while hosts are added; "": this one is spare. */
+/* Thread-safe while hosts are being added. Returns "" if the place is spare. */
 const char *collect_host_target(const struct collect_host *h);
 enum collect_host_condition collect_host_condition(const struct collect_host *h, uint64_t now_ns);
 

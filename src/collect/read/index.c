@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * index.c - makes the index: all series of all regions by family, sorted by name.
+ * index.c - makes the index: all series of all regions by family, sorted by name
  *
- * Series that conflict within one exposition are decided by tenant: trusted ones come first, then
- * older ones, and within a tenant its older regions, by the ids of the directory's entries. The
- * first keeps its series; the others are left out and counted. What a name means, if tenants
- * contradict each other, is what a trusted one says, else what most of them say, else what the
- * oldest says: who takes a name before others come does not keep them out. So nothing that a tenant
- * publishes removes a series of one before it, and a restart of the collector changes nothing.
- * Families contradict each other if their samples share a name: a counter has the name "x_total" of
- * its samples, and is no contradiction to a gauge "x".
+ * Conflicts between series of one exposition are decided by tenant: trusted tenants come first,
+ * then older tenants, and within a tenant its older regions, by the IDs of the directory's entries.
+ * The first keeps its series; the others are left out and counted. If tenants contradict each other
+ * about the type of a name, a trusted tenant decides, otherwise the majority, otherwise the oldest,
+ * so a tenant cannot block others by claiming a name early. Thus a tenant can never remove a series
+ * of a tenant ranked before it, and a restart of the collector changes nothing. Families contradict
+ * each other if their samples share a name: a counter's samples are called "x_total", so it does
+ * not contradict a gauge "x".
  */
 #include <math.h>
 #include <stdio.h>
@@ -69,7 +69,7 @@ void collect_index_put(struct collect_index *x)
 	free(x);
 }
 
-/* ---- which regions ---- */
+/* ---- selection of regions ---- */
 
 static int by_tenant_and_age(const void *a, const void *b)
 {
@@ -85,7 +85,7 @@ static int by_tenant_and_age(const void *a, const void *b)
 	return x->age < y->age ? -1 : x->age > y->age;
 }
 
-/* A tenant is as old as the oldest region that it has. */
+/* Sets the age of each tenant to that of its oldest region. */
 static void age_tenants(struct collect_index *x)
 {
 	for (size_t i = 0; i < x->regions; i++) {
@@ -152,7 +152,7 @@ struct maker {
 	uint64_t kind, name, duplicate, sum;
 };
 
-/* Whose item it is; of the region or the sum that it comes from. */
+/* Returns the tenant of the region or sum that the item comes from. */
 static struct collect_tenant *tenant_of(const struct collect_index *x, const struct collect_item *i)
 {
 	return i->source & ITEM_RETIRED ? x->retired[i->source & ~ITEM_RETIRED]->tenant
@@ -165,7 +165,9 @@ static void leave_out(struct maker *m, const struct collect_item *i, uint64_t *c
 	tenant_of(m->x, i)->left_out++;
 }
 
-/* The family of the item's name and type; NULL: reserved, or out of memory. */
+/*
+ * Returns the family with the item's name and type; NULL: the name is reserved, or out of memory.
+ */
 static struct collect_index_family *family_of(struct maker *m, struct collect_def *def,
 					      const struct collect_item *i)
 {
@@ -208,7 +210,10 @@ static bool fits_family(const struct collect_index_family *f, const struct colle
 
 typedef void item_fn(struct maker *m, struct collect_def *def, struct collect_item item, bool twin);
 
-/* Visits all columns of all regions, and after those of a tenant what its expired ones left. */
+/*
+ * Visits all columns of all regions, tenant by tenant; each tenant's retired sums follow its
+ * regions.
+ */
 static void each_item(struct maker *m, item_fn *fn)
 {
 	struct collect_index *x = m->x;
@@ -242,7 +247,7 @@ static void count_item(struct maker *m, struct collect_def *def, struct collect_
 	if (!f || twin)
 		return;
 	f->items++;
-	/* Items come by tenant. What expired ones left has no say. */
+	/* Items come sorted by tenant. Retired sums have no vote. */
 	if (!(item.source & ITEM_RETIRED) && f->last != whose) {
 		f->last = whose;
 		f->tenants++;
@@ -261,7 +266,7 @@ static int by_name(const void *a, const void *b)
 	return p->number < q->number ? -1 : p->number > q->number;
 }
 
-#define NAMED 0 /* of any type but a counter, which has no sample of its family's name */
+#define NAMED 0 /* any type with a sample named like the family, i.e. any type but a counter */
 
 static bool is_exposed(const struct collect_index *x, const char *name, size_t bytes, int type,
 		       const bool *exposed)
@@ -278,7 +283,7 @@ static bool is_exposed(const struct collect_index *x, const char *name, size_t b
 	return false;
 }
 
-/* Samples that a family exposes under its name with a suffix: histogram h has h_count. */
+/* Samples that a family exposes under its name plus a suffix: histogram h has h_count. */
 static const struct {
 	const char *suffix;
 	enum export_family_type type;
@@ -300,7 +305,10 @@ static const struct {
 	{"_sum", EXPORT_FAMILY_GAUGE_HISTOGRAM},
 };
 
-/* A sample of it and one of another that is exposed have the same name, or may have. */
+/*
+ * Returns true if a sample of this family may have the same name as a sample of another exposed
+ * family.
+ */
 static bool is_clashing(const struct collect_index *x, const struct collect_index_family *f,
 			const bool *exposed)
 {
@@ -327,7 +335,7 @@ static bool is_clashing(const struct collect_index *x, const struct collect_inde
 	return false;
 }
 
-/* Of one tenant's, the shorter name first: a histogram and not its h_count. */
+/* Within a tenant, the shorter name comes first: a histogram is preferred to its h_count. */
 static int by_claim(const void *a, const void *b)
 {
 	const struct collect_index_family *p = *(struct collect_index_family *const *)a,
@@ -345,7 +353,7 @@ static int by_claim(const void *a, const void *b)
 	return n != o ? (n < o ? -1 : 1) : by_name(p, q);
 }
 
-/* Which families are exposed, by place; NULL: out of memory. */
+/* Returns an array that says for each family whether it is exposed; NULL: out of memory. */
 static bool *choose_families(struct collect_index *x)
 {
 	struct collect_index_family **order = malloc((x->families + 1) * sizeof(*order));
@@ -469,7 +477,7 @@ static int by_labels(const void *a, const void *b, void *index)
 	return order ? order : strcmp(op->text, oq->text);
 }
 
-/* Counters with a fraction come first: the first of a sum decides of which type it is. */
+/* Fractional counters come first, because the first item of a sum decides the sum's type. */
 static int by_labels_and_age(const void *a, const void *b, void *index)
 {
 	const struct collect_item *p = a, *q = b;
@@ -485,7 +493,7 @@ static int by_labels_and_age(const void *a, const void *b, void *index)
 	return p->source < q->source ? -1 : p->source > q->source;
 }
 
-/* The cells of both can be added. */
+/* Returns true if the cells of both metrics can be added. */
 static bool same_shape(const struct region_metric *a, const struct region_metric *b)
 {
 	return a->kind == b->kind && a->cells == b->cells && a->scale == b->scale &&
@@ -499,14 +507,14 @@ static bool is_counter(const struct region_metric *m)
 	return m->kind == SL_KIND_COUNTER || m->kind == SL_KIND_COUNTER_F64;
 }
 
-/* Two publishers of one process, which has not been started anew in between. */
+/* Returns true if both publishers are in the same process, which has not restarted in between. */
 static bool same_process(const struct collect_region *a, const struct collect_region *b)
 {
 	return !a->synthetic && !b->synthetic && a->info->pid == b->info->pid &&
 	       a->info->start_ticks == b->info->start_ticks;
 }
 
-/* Processes are added up if that was asked for; counters of one process always are. */
+/* Series of different processes are summed only on request; counters of one process always are. */
 static bool can_add(const struct maker *m, const struct collect_item *head,
 		    const struct collect_item *now)
 {
@@ -520,7 +528,7 @@ static bool can_add(const struct maker *m, const struct collect_item *head,
 	       same_process(x->region[head->source], x->region[now->source]);
 }
 
-/* Groups items with the same labels into a series, or leaves all but the oldest out. */
+/* Groups items with the same labels into one series, or keeps only the oldest of them. */
 static void group_items(struct maker *m, struct collect_index_family *f)
 {
 	struct collect_index *x = m->x;
@@ -552,7 +560,10 @@ static int by_hash(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Regions with the same labels are rare: two publishers in one process. */
+/*
+ * Returns true if any two regions have the same labels, which is rare: two publishers in one
+ * process.
+ */
 static bool any_twins(const struct collect_index *x)
 {
 	uint64_t *hash = malloc((x->regions + 1) * sizeof(*hash));
@@ -569,7 +580,7 @@ static bool any_twins(const struct collect_index *x)
 	return any;
 }
 
-/* ---- retired ---- */
+/* ---- sums of ended processes ---- */
 
 #define RETIRED_CELLS_MAX (4u << 20)
 
@@ -584,12 +595,12 @@ static struct collect_retired *retired_find(const struct collect_collector *c, u
 					    const struct collect_def *def,
 					    const struct collect_label_set *labels)
 {
-	struct collect_retired *t = collect_hash_first(&c->retired, hash);
+	struct collect_retired *t = base_table_first(&c->retired, hash);
 
 	while (t && (t->def->family != def->family || strcmp(t->labels->text, labels->text) ||
 		     strcmp(t->def->labels->text, def->labels->text) ||
 		     !same_shape(&t->def->metric, &def->metric)))
-		t = collect_hash_next(t);
+		t = base_table_next(t);
 	return t;
 }
 
@@ -599,7 +610,7 @@ static bool is_f64(const struct region_metric *m)
 	       m->kind == SL_KIND_UNKNOWN || m->kind == SL_KIND_GAUGE_TIMED;
 }
 
-/* a is below b. NaN is no number: it is neither the least nor the greatest. */
+/* Returns true if a < b. NaN is neither the minimum nor the maximum. */
 static bool is_less(const struct region_metric *m, uint64_t a, uint64_t b)
 {
 	double x, y;
@@ -619,7 +630,7 @@ static bool is_nan(const struct region_metric *m, uint64_t a)
 	return is_f64(m) && isnan(x);
 }
 
-/* One of two gauges: true if it is that of from. */
+/* Returns true if combining two gauges selects the value of from. */
 static bool takes_other(const struct region_metric *m, const uint64_t *to, const uint64_t *from)
 {
 	if (combine_of(m) == SL_COMBINE_MOST_RECENT)
@@ -630,7 +641,7 @@ static bool takes_other(const struct region_metric *m, const uint64_t *to, const
 					       : is_less(m, to[0], from[0]);
 }
 
-/* The flags are those of a gauge that has one value of several. */
+/* Returns true if the metric is a gauge that selects one of several values. */
 static bool is_one_of(const struct region_metric *m)
 {
 	uint32_t combine = combine_of(m);
@@ -671,7 +682,7 @@ void collect_combine_cells(const struct region_metric *m, uint64_t *to, const ui
 	}
 }
 
-/* Makes a new object for each change, as the current index keeps the old one. */
+/* Makes a new object for each change, because the current index still refers to the old one. */
 static void retire_cells(struct collect_collector *c, struct collect_region *r,
 			 struct collect_def *def, const uint64_t *cell)
 {
@@ -704,15 +715,15 @@ static void retire_cells(struct collect_collector *c, struct collect_region *r,
 			memcpy(&t->cell[i], &unknown, sizeof(unknown));
 	if (old) {
 		collect_combine_cells(&def->metric, t->cell, old->cell);
-		collect_hash_remove(&c->retired, old);
+		base_table_remove(&c->retired, old);
 		retired_put(old, c);
 	} else {
 		c->retired_cells += def->metric.cells;
 	}
-	collect_hash_add(&c->retired, t, hash);
+	base_table_add(&c->retired, t, hash);
 }
 
-/* What outlives its process: counts, and gauges that say how they combine. */
+/* Returns true for metrics that outlive their process: counts, and gauges with a combine flag. */
 static bool outlives_process(const struct collect_def *def)
 {
 	const struct region_metric *m = &def->metric;
@@ -748,12 +759,9 @@ void collect_retire_region(struct collect_collector *c, struct collect_region *r
 
 void collect_retired_free(struct collect_collector *c)
 {
-	for (size_t i = 0; c->retired.count && i < c->retired.buckets; i++)
-		for (struct collect_node *n = c->retired.bucket[i], *next; n; n = next) {
-			next = n->next;
-			retired_put((struct collect_retired *)n, c);
-		}
-	collect_hash_free(&c->retired);
+	BASE_TABLE_EACH(&c->retired, n)
+		retired_put((struct collect_retired *)n, c);
+	base_table_free(&c->retired);
 }
 
 static int retired_by_tenant(const void *a, const void *b)
@@ -769,16 +777,15 @@ static bool take_retired(struct collect_index *x, struct collect_collector *c)
 	x->retired = calloc(c->retired.count, sizeof(*x->retired));
 	if (!x->retired)
 		return false;
-	for (size_t i = 0; i < c->retired.buckets; i++)
-		for (struct collect_node *n = c->retired.bucket[i]; n; n = n->next) {
-			x->retired[x->retireds] = (struct collect_retired *)n;
-			collect_ref_get(&x->retired[x->retireds++]->refs);
-		}
+	BASE_TABLE_EACH(&c->retired, n) {
+		x->retired[x->retireds] = (struct collect_retired *)n;
+		collect_ref_get(&x->retired[x->retireds++]->refs);
+	}
 	qsort(x->retired, x->retireds, sizeof(*x->retired), retired_by_tenant);
 	return true;
 }
 
-/* ---- the whole ---- */
+/* ---- the complete index ---- */
 
 struct collect_index *collect_index_new(struct collect_collector *c)
 {
@@ -796,7 +803,7 @@ struct collect_index *collect_index_new(struct collect_collector *c)
 		goto fail;
 	each_item(&m, count_item);
 	for (size_t i = 0; i < x->families; i++)
-		x->items += x->family[i].items; /* at most */
+		x->items += x->family[i].items; /* upper limit */
 	if (!place_families(&m))
 		goto fail;
 	x->item = malloc((x->items + 1) * sizeof(*x->item));

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * index.h - all families and series, by name. Control makes a new index when something changed; a
- * reference keeps what it has.
+ * reader holds a reference to keep an index and everything in it alive.
  */
 #ifndef SL_COLLECT_READ_INDEX_H
 #define SL_COLLECT_READ_INDEX_H
 
 #include "collect/read/region.h"
 
-/* The sum that expired processes leave to a series. Immutable. */
+/* The sum of a series over expired processes. Immutable. */
 struct collect_retired {
-	struct collect_node node;
+	struct base_node node;
 	unsigned int refs;
 	struct collect_def *def; /* a reference is held */
 	struct collect_tenant *tenant;
@@ -20,20 +20,25 @@ struct collect_retired {
 };
 
 struct collect_item {
-	uint32_t source; /* of index.snapshot, or with ITEM_RETIRED of index.retired */
+	/* position in index.snapshot, or in index.retired if ITEM_RETIRED is set */
+	uint32_t source;
 	uint32_t column;
 };
 #define ITEM_RETIRED 0x80000000u
-#define ITEM_MORE    0x80000000u /* in column: belongs to the series of the item before */
+/* flag in column: the item belongs to the same series as the previous item */
+#define ITEM_MORE 0x80000000u
 
 struct collect_index_family {
 	struct export_family f;
-	const struct collect_def *def;	     /* the first one */
-	const struct collect_tenant *tenant; /* whose it is: the first one's */
-	const struct collect_tenant *last;   /* who has it, too */
-	size_t tenants;			     /* that have it now */
-	size_t number, other;		     /* while the index is made: its own, and another of the
-						name, or SIZE_MAX */
+	const struct collect_def *def;	     /* definition of the family's first item */
+	const struct collect_tenant *tenant; /* tenant of the family's first item */
+	const struct collect_tenant *last;   /* tenant counted last in `tenants` */
+	size_t tenants;			     /* number of tenants that have the family now */
+	/*
+	 * used while the index is made: the family's number, and another family of the same name or
+	 * SIZE_MAX
+	 */
+	size_t number, other;
 	size_t first, items;
 };
 
@@ -42,11 +47,11 @@ struct collect_index {
 	struct collect_collector *c;
 	struct collect_index_family *family;
 	size_t families;
-	bool created; /* samples "_created" are shown */
+	bool created; /* expose "_created" samples */
 	struct collect_item *item;
 	size_t items;
-	struct collect_region **region;	    /* all listed ones, by tenant and age */
-	struct collect_snapshot **snapshot; /* of the region, or NULL */
+	struct collect_region **region;	    /* all listed regions, by tenant and age */
+	struct collect_snapshot **snapshot; /* snapshot of each region, or NULL */
 	uint32_t *by_instance;
 	size_t regions;
 	struct collect_retired **retired;
@@ -58,31 +63,35 @@ struct collect_index {
 struct collect_index *collect_index_new(struct collect_collector *c);
 struct collect_index *collect_index_get(struct collect_collector *c);
 void collect_index_put(struct collect_index *x);
-/* Position of the family of this name, or of the first one behind it. */
+/* Returns the position of the family with this name, or of the first family after it. */
 size_t collect_index_family(const struct collect_index *x, const char *name);
-/* Position of the region with this instance, or -1. */
+/* Returns the position of the region with this instance, or -1. */
 ssize_t collect_index_find(const struct collect_index *x, uint64_t instance);
 
-/* Of a series: its definition, and the labels of its region, or of the group if processes are
- * summed. */
+/*
+ * The definition of a series, and the labels of its region, or of its group if processes are
+ * summed.
+ */
 const struct collect_def *collect_index_def(const struct collect_index *x,
 					    const struct collect_item *i);
 const struct collect_label_set *collect_index_labels(const struct collect_index *x,
 						     const struct collect_item *i);
-/* What a series of this type is called whose values are those of the history, after its family. */
+/*
+ * Returns the suffix, after the family's name, of the samples that the history keeps for this type.
+ */
 const char *collect_history_suffix(enum export_family_type type);
-/* Adds the counters of a region to the sums that outlive it. Control only. */
+/* Adds the counters of an expired region to the sums that outlive it. Control only. */
 void collect_retire_region(struct collect_collector *c, struct collect_region *r);
 void collect_retired_free(struct collect_collector *c);
-/* Values of ended processes stay in a sum. */
+/* Returns true for types whose values stay in a sum after the process has ended. */
 static inline bool collect_counts(enum export_family_type type)
 {
 	return type == EXPORT_FAMILY_COUNTER || type == EXPORT_FAMILY_BARE_COUNTER ||
 	       type == EXPORT_FAMILY_HISTOGRAM || type == EXPORT_FAMILY_SUMMARY;
 }
 /*
- * Combines the cells of a metric of two processes as its flags say: by default u64 are added as
- * integers, f64 as doubles, states as bits. Quantiles stay as they are.
+ * Combines the cells of a metric from two processes as its flags say: by default u64 cells are
+ * added as integers, f64 cells as doubles, and states are ORed. Quantiles stay as they are.
  */
 void collect_combine_cells(const struct region_metric *m, uint64_t *to, const uint64_t *from);
 

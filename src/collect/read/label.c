@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* label.c - renders and copies label sets. */
+/* label.c - renders and copies label sets */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 
 #define PREFIX "exported_"
 
-/* Bytes of a value with \ " and newline escaped, as in both text formats. */
+/* Returns the length of a value with \ " and newline escaped, as in both text formats. */
 static size_t escaped_length(const char *s)
 {
 	size_t n = 0;
@@ -99,15 +99,15 @@ static bool is_alnum(char c)
 }
 
 /*
- * Clients that do not take UTF-8 see "container.id" as "container_id": each character that a plain
- * key cannot have is an underscore to them. Plain keys must be equal.
+ * Clients that do not accept UTF-8 see "container.id" as "container_id": each character that a
+ * plain key cannot have is replaced by an underscore. Plain keys must be equal.
  */
 static bool looks_like(const char *key, const char *taken)
 {
 	for (; *key && *taken; taken++) {
 		if (*key != *taken && (is_alnum(*key) || *key == '_' || *taken != '_'))
 			return false;
-		/* The rest of a character. */
+		/* Skip the continuation bytes of a UTF-8 character. */
 		for (key++; ((unsigned char)*key & 0xc0) == 0x80;)
 			key++;
 	}
@@ -129,7 +129,7 @@ bool collect_labels_export(struct region_text_label *labels, uint32_t count,
 	char *at;
 
 	*names = NULL;
-	/* Each other key makes one name more that is not free. */
+	/* In the worst case every other label forces one more prefix. */
 	for (uint32_t i = 0; i < count; i++)
 		if (is_taken(labels[i].key, taken, taken_count))
 			bytes += strlen(labels[i].key) + 1 +

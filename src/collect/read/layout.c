@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * layout.c - makes a layout of a schema: the exposed name of each metric and its cells. Regions
+ * layout.c - turns a schema into a layout: the exposed name of each metric and its cells. Regions
  * with equal metrics share definitions: 256 replicas of a service hold one copy of each name, help
  * text and label.
  */
@@ -16,13 +16,13 @@
 int collect_defs_init(struct collect_defs *d)
 {
 	pthread_mutex_init(&d->lock, NULL);
-	return collect_hash_init(&d->defs) && collect_hash_init(&d->families) ? 0 : -ENOMEM;
+	return base_table_init(&d->defs) && base_table_init(&d->families) ? 0 : -ENOMEM;
 }
 
 void collect_defs_free(struct collect_defs *d)
 {
-	collect_hash_free(&d->defs);
-	collect_hash_free(&d->families);
+	base_table_free(&d->defs);
+	base_table_free(&d->families);
 	pthread_mutex_destroy(&d->lock);
 }
 
@@ -50,11 +50,11 @@ static size_t family_length(const struct region_metric *m)
 static struct collect_family_name *family_get(struct collect_collector *c, const char *name,
 					      size_t bytes, bool counter)
 {
-	struct collect_hash *h = &c->defs.families;
+	struct base_table *h = &c->defs.families;
 	uint64_t hash = base_hash(counter, name, bytes);
 	struct collect_family_name *f;
 
-	for (f = collect_hash_first(h, hash); f; f = collect_hash_next(f))
+	for (f = base_table_first(h, hash); f; f = base_table_next(f))
 		if (f->counter == counter && f->name_bytes == bytes &&
 		    !memcmp(f->name, name, bytes)) {
 			f->refs++;
@@ -67,7 +67,7 @@ static struct collect_family_name *family_get(struct collect_collector *c, const
 	f->counter = counter;
 	f->name_bytes = bytes;
 	memcpy(f->name, name, bytes);
-	collect_hash_add(h, f, hash);
+	base_table_add(h, f, hash);
 	relaxed_add(c->memory, sizeof(*f) + bytes + 1);
 	return f;
 }
@@ -76,7 +76,7 @@ static void family_put(struct collect_collector *c, struct collect_family_name *
 {
 	if (--f->refs)
 		return;
-	collect_hash_remove(&c->defs.families, f);
+	base_table_remove(&c->defs.families, f);
 	relaxed_sub(c->memory, sizeof(*f) + f->name_bytes + 1);
 	free(f);
 }
@@ -99,7 +99,7 @@ static const enum export_family_type types[] = {
 	[SL_KIND_GAUGE_TIMED] = EXPORT_FAMILY_GAUGE,
 };
 
-/* A name that was copied with the value stays as it is. */
+/* A mirrored counter keeps the name it was copied with. */
 static enum export_family_type type_of(const struct region_metric *m)
 {
 	size_t n = strlen(m->name);
@@ -209,21 +209,21 @@ static struct collect_def *def_new(struct collect_collector *c, const struct reg
 	return d;
 }
 
-/* Under the lock. */
+/* The caller holds the lock of struct collect_defs. */
 static struct collect_def *def_get(struct collect_collector *c, const struct region_metric *m)
 {
-	struct collect_hash *h = &c->defs.defs;
+	struct base_table *h = &c->defs.defs;
 	uint64_t hash = def_hash(m);
 	struct collect_def *d;
 
-	for (d = collect_hash_first(h, hash); d; d = collect_hash_next(d))
+	for (d = base_table_first(h, hash); d; d = base_table_next(d))
 		if (same_def(&d->metric, m)) {
 			d->refs++;
 			return d;
 		}
 	d = def_new(c, m);
 	if (d)
-		collect_hash_add(h, d, hash);
+		base_table_add(h, d, hash);
 	return d;
 }
 
@@ -231,7 +231,7 @@ static void def_put_locked(struct collect_collector *c, struct collect_def *d)
 {
 	if (--d->refs)
 		return;
-	collect_hash_remove(&c->defs.defs, d);
+	base_table_remove(&c->defs.defs, d);
 	family_put(c, d->family);
 	relaxed_sub(c->memory, d->bytes);
 	free(d->labels);
@@ -269,7 +269,7 @@ static void fill_column(struct collect_layout *l, const struct region_metric *m,
 	l->scalar = l->scalar && m->cells == 1 && !m->removed;
 }
 
-/* Takes up to that many series from the tenant's share of max_series. */
+/* Takes up to `wanted` series from the tenant's share of max_series. */
 static void take_series(struct collect_collector *c, struct collect_region *r, uint32_t wanted)
 {
 	uint64_t n = BASE_MIN(collect_series_room(c, r->tenant), (uint64_t)wanted);
@@ -320,8 +320,8 @@ static int by_series(const void *a, const void *b)
 }
 
 /*
- * Marks metrics that the exposition gives one name: counters "x" and "x_total", infos "x" and
- * "x_info". The first one keeps it. False: out of memory.
+ * Marks metrics that would be exposed under the same name: counters "x" and "x_total", infos "x"
+ * and "x_info". The first one keeps the name. Returns false if out of memory.
  */
 static bool find_twins(struct collect_layout *l)
 {
@@ -349,7 +349,9 @@ static bool find_twins(struct collect_layout *l)
 	return true;
 }
 
-/* Keys that labels of metrics may not have: the region's, and those of an identity. */
+/*
+ * Lists the keys that metrics' labels must not use: the region's own keys and those of an identity.
+ */
 static uint32_t taken_keys(const struct collect_region *r, const char **keys)
 {
 	uint32_t n = r->labels->count;
@@ -362,7 +364,7 @@ static uint32_t taken_keys(const struct collect_region *r, const char **keys)
 	return n;
 }
 
-/* What is at the place of a removed metric; all share one definition. */
+/* Shared placeholder definition for removed metrics. */
 static const struct region_metric nothing = {
 	.kind = SL_KIND_INFO, .removed = true, .name = "", .unit = "", .help = ""};
 
@@ -409,12 +411,12 @@ struct collect_layout *collect_layout_make(struct collect_collector *c, struct c
 		relaxed_add(c->refused_series, l->refused - r->series_refused);
 		relaxed_add(r->tenant->refused_series, l->refused - r->series_refused);
 		r->series_refused = l->refused;
-		base_log_limited(BASE_WARN, "collect",
-				 "series refused count=%u uid=%s held=%llu max_series=%zu: "
-				 "raise --max-series, of which a tenant takes as much as it leaves",
-				 l->refused, r->tenant->known ? r->tenant->uid : "unknown",
-				 (unsigned long long)relaxed_load(r->tenant->series),
-				 c->opts.max_series);
+		base_log_limited(
+			BASE_WARN, "collect",
+			"series refused count=%u uid=%s held=%llu max_series=%zu: "
+			"raise --max-series; a tenant may hold at most as much as it leaves free",
+			l->refused, r->tenant->known ? r->tenant->uid : "unknown",
+			(unsigned long long)relaxed_load(r->tenant->series), c->opts.max_series);
 	}
 	return l;
 }
@@ -472,8 +474,8 @@ uint64_t collect_column_created(const struct collect_column *c, const struct reg
 	if (!*known)
 		return mirror ? 0 : info->start_ns;
 	/*
-	 * What is copied from elsewhere did not begin with the process that copies it. Each time
-	 * that it is removed and comes back the library makes it 1 ns later.
+	 * A mirrored metric did not begin with the process that copies it. The library makes its
+	 * creation time 1 ns later each time the metric is removed and comes back.
 	 */
 	return c->created_ns - (mirror ? c->created_ns % 100 : 0);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * layout.h - the meaning of a region's cells. A layout names one definition per column; regions
- * with equal metrics share the definitions. Both are immutable. Made by the control thread.
+ * with equal metrics share the definitions. Both are immutable and made by the control thread.
  */
 #ifndef SL_COLLECT_READ_LAYOUT_H
 #define SL_COLLECT_READ_LAYOUT_H
@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "collect/read/hash.h"
+#include "base/table.h"
 #include "collect/read/label.h"
 #include "export/model.h"
 #include "region/decode.h"
@@ -20,29 +20,32 @@ struct collect_collector;
 struct collect_region;
 struct collect_tenant;
 
-/* The name of a family, stored once. */
+/* The name of a family, stored once for all definitions. */
 struct collect_family_name {
-	struct collect_node node;
-	unsigned int refs; /* under the lock of struct collect_defs */
-	uint64_t build;	   /* index build in which place holds */
-	size_t place;	   /* in that index, of one of its types at first; SIZE_MAX: left out */
-	bool clash;	   /* because of another family's samples, or as reserved */
-	bool counter;	   /* of counters: their samples have _total, so that x may be another's */
+	struct base_node node;
+	unsigned int refs; /* protected by the lock of struct collect_defs */
+	uint64_t build;	   /* the index build for which place is valid */
+	size_t place; /* position of the name's first family in that index; SIZE_MAX: left out */
+	bool clash;   /* the name is reserved, or samples of another family have it */
+	/*
+	 * family of counters: its samples end in _total, so another family may have the bare name
+	 */
+	bool counter;
 	size_t name_bytes;
-	char name[]; /* without _total, _info */
+	char name[]; /* without _total or _info */
 };
 
 /*
- * In region_metric.flags beside those of the format: the text exposition has few of the buckets. A
- * publisher that sets it has less detail.
+ * Flag in region_metric.flags beside those of the format: the text exposition shows only a few of
+ * the buckets. A publisher that sets it gets less detail.
  */
 #define COLLECT_FLAG_BRIEF 0x8000u
 
-/* The definition of a metric, shared by all regions that have the same one. */
+/* The definition of a metric, shared by all regions with an equal metric. */
 struct collect_def {
-	struct collect_node node;
-	unsigned int refs;	     /* under the lock of struct collect_defs */
-	struct region_metric metric; /* id, cell and created_ns are 0; labels as exposed */
+	struct base_node node;
+	unsigned int refs;	     /* protected by the lock of struct collect_defs */
+	struct region_metric metric; /* id, cell and created_ns are 0; labels are as exposed */
 	struct collect_family_name *family;
 	struct collect_label_set *labels;
 	enum export_family_type type;
@@ -52,7 +55,7 @@ struct collect_def {
 /* Hash tables of the definitions and family names in use. */
 struct collect_defs {
 	pthread_mutex_t lock;
-	struct collect_hash defs, families;
+	struct base_table defs, families;
 };
 
 int collect_defs_init(struct collect_defs *d);
@@ -63,43 +66,46 @@ void collect_def_put(struct collect_collector *c, struct collect_def *d);
 struct collect_column {
 	struct collect_def *def;
 	uint32_t cell, id;
-	bool twin;	     /* exposed as the same series as an earlier column: left out */
-	bool removed;	     /* no metric: def has no name; the column keeps the place */
-	uint64_t created_ns; /* 0: as the region */
+	bool twin;	     /* exposed as the same series as an earlier column, so left out */
+	bool removed;	     /* placeholder of a removed metric: def has no name */
+	uint64_t created_ns; /* when the metric was created; 0: with the region */
 };
 
-/* Since when a column counts, CLOCK_REALTIME; 0: unknown. *known: of the column itself. */
+/*
+ * Returns the time (CLOCK_REALTIME) since when a column counts, or 0 if unknown. *known: the column
+ * has a creation time of its own.
+ */
 uint64_t collect_column_created(const struct collect_column *c, const struct region_info *info,
 				bool *known);
 
 struct collect_layout {
 	unsigned int refs;
 	struct collect_collector *c;
-	uint32_t columns; /* one per metric */
+	uint32_t columns; /* number of columns, one per metric */
 	uint32_t cells, lines;
 	uint64_t generation;
-	uint32_t refused; /* metrics beyond max_series */
-	bool scalar;	  /* each column is one cell */
+	uint32_t refused; /* metrics left out because of max_series */
+	bool scalar;	  /* each column has exactly one cell */
 	struct collect_column *column;
-	bool *f64;			/* by column, for the history */
+	bool *f64; /* whether the column's values are doubles, for the history */
 	struct region_special *special; /* NULL: the cells are published as they are */
 	size_t specials;
 	size_t bytes;
 };
 
 /*
- * Makes the layout of a whole schema, which follows r->created_bytes of the section created. NULL:
- * *fault says why; REGION_FAULT_NONE means out of memory.
+ * Makes the layout of a whole schema, which follows r->created_bytes of creation times. Returns
+ * NULL with the reason in *fault; REGION_FAULT_NONE means out of memory.
  */
 struct collect_layout *collect_layout_new(struct collect_collector *c, struct collect_region *r,
 					  const void *schema, size_t bytes, uint64_t generation,
 					  enum region_fault *fault);
-/* Makes a layout of metrics, which are copied. NULL: out of memory. */
+/* Makes a layout of metrics, which are copied. Returns NULL if out of memory. */
 struct collect_layout *collect_layout_make(struct collect_collector *c, struct collect_region *r,
 					   struct region_metric *const *metrics, uint32_t count,
 					   uint32_t cells, uint64_t generation);
 void collect_layout_put(struct collect_layout *l);
-/* How many series more the tenant may have. Any thread. */
+/* Returns how many more series the tenant may have. Thread-safe. */
 uint64_t collect_series_room(const struct collect_collector *c, const struct collect_tenant *t);
 
 #endif

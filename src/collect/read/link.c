@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * link.c - one connection of a worker to a host: its rounds, and what happens when it is lost.
+ * link.c - one connection of a worker to a host: its rounds, and the recovery when the connection
+ * is lost
  *
  * Nothing here blocks: collect_link_poll() drives the connection, takes completions and posts
  * READs. A round is the directory's hot line and one pass over each region; a pass is the READs of
- * the region's plan. A new region, or one whose layout changed, is set up beside the rounds
+ * the region's plan. A new region, or one whose layout changed, is set up outside the rounds
  * ("urgent").
  */
 #include <errno.h>
@@ -24,9 +25,9 @@
 #include "collect/read/turn.h"
 #include "collect/read/worker.h"
 
-#define DRIVE_NS  5000000u    /* between two calls of fabric_drive() within a round */
-#define STATS_NS  100000000u  /* between two copies of the fabric's counters */
-#define SETTLE_NS 2000000000u /* regions that take longer do not delay "settled" */
+#define DRIVE_NS  5000000u    /* time between two calls of fabric_drive() within a round */
+#define STATS_NS  100000000u  /* time between two copies of the fabric's counters */
+#define SETTLE_NS 2000000000u /* a region that takes longer than this does not delay "settled" */
 
 static int open_link(struct collect_link *l, char *error, size_t error_bytes)
 {
@@ -39,7 +40,7 @@ static int open_link(struct collect_link *l, char *error, size_t error_bytes)
 		return err;
 	}
 	l->dir = calloc(1, sizeof(*l->dir));
-	if (!l->dir || collect_reads_init(l) || !collect_hash_init(&l->by_instance))
+	if (!l->dir || collect_reads_init(l) || !base_table_init(&l->by_instance))
 		return -ENOMEM;
 	relaxed_store(l->host->fabric, fabric_name(l->fabric));
 	return 0;
@@ -63,7 +64,7 @@ void collect_link_init_spare(struct collect_link *l, struct collect_worker *w,
 	h->link[queue] = l;
 }
 
-/* Regions beside the rounds are read by the host's first link. */
+/* Regions of an attached reader are read by the host's first link. */
 static bool has_reader(const struct collect_link *l)
 {
 	return l->c->reader && !l->queue;
@@ -83,7 +84,7 @@ static void poll_beside(struct collect_link *l, uint64_t now_ns)
 void collect_link_free(struct collect_link *l)
 {
 	collect_fetch_free(l);
-	if (!l->fabric) { /* a spare one */
+	if (!l->fabric) { /* the link of a spare host */
 		pthread_mutex_destroy(&l->stats_lock);
 		return;
 	}
@@ -101,10 +102,8 @@ void collect_link_free(struct collect_link *l)
 
 void collect_link_start_round(struct collect_link *l, uint64_t now_ns)
 {
-	const uint64_t lease = relaxed_load(l->c->lease_ns);
-
 	l->drive_ns = 0;
-	if (l->state != FABRIC_UP || !relaxed_load(l->host->wanted) || (lease && now_ns >= lease))
+	if (l->state != FABRIC_UP || !relaxed_load(l->host->wanted))
 		return;
 	collect_directory_expire_orphans(l, now_ns);
 	collect_table_sweep(l);
@@ -112,14 +111,14 @@ void collect_link_start_round(struct collect_link *l, uint64_t now_ns)
 	l->active = true;
 	l->cursor = 0;
 	l->progress_ns = now_ns;
-	/* The second half of the lease: read the directory before using its entries. */
+	/* In the second half of the lease, read the directory before using its entries. */
 	l->gated = !l->dir_ok_ns || now_ns - l->dir_ok_ns > l->dir_lease_ns / 2;
 	collect_directory_read(l, now_ns);
 	if (!l->dir_known)
-		l->cursor = UINT32_MAX; /* this round reads nothing else */
+		l->cursor = UINT32_MAX; /* read nothing else in this round */
 }
 
-/* False: no room for its READs now. */
+/* Returns false if there is no room for the region's READs now. */
 static bool read_region(struct collect_link *l, struct collect_region *r)
 {
 	bool slow = r->pass ? r->slow : collect_turn_slow(r);
@@ -145,7 +144,7 @@ static void advance_round(struct collect_link *l, uint64_t now_ns)
 		if (r->step == STEP_BOUND && !r->gone && !collect_reads_beside(l->c, r->kind) &&
 		    !read_region(l, r))
 			return;
-		/* Also regions for which the urgent list had no memory. */
+		/* This includes regions that the urgent list had no memory for. */
 		if (!r->gone && !r->synthetic &&
 		    (r->schema_step != SCHEMA_IDLE || r->step == STEP_MAP ||
 		     (r->step == STEP_DROPPED && now_ns >= r->retry_ns)))
@@ -161,7 +160,7 @@ static void finish_round(struct collect_link *l, uint64_t now_ns)
 		return;
 	l->active = false;
 	relaxed_bump(l->rounds, 1);
-	/* Everything found at first was read, or cannot be. */
+	/* Each region found at first has been read, or cannot be read. */
 	if (l->dir_ok_ns && !l->dir_moved && (!l->urgents || now_ns - l->up_ns > SETTLE_NS))
 		relaxed_store(l->settled, true);
 }
@@ -188,7 +187,10 @@ static void snapshot_stats(struct collect_link *l, uint64_t now_ns)
 	l->stats_ns = now_ns;
 }
 
-/* Logs once that the host is not reached, and once that it is again. Only the first queue does. */
+/*
+ * Logs once that the host is unreachable, and once that it is reachable again. Only the first queue
+ * logs.
+ */
 static void log_away(struct collect_link *l)
 {
 	const bool up = l->state == FABRIC_UP;
@@ -199,12 +201,12 @@ static void log_away(struct collect_link *l)
 	l->away = !up;
 	fabric_stats(l->fabric, &stats);
 	if (up)
-		base_log_limited(BASE_INFO, "collect", "host is reached again host=%s",
+		base_log_limited(BASE_INFO, "collect", "host is reachable again host=%s",
 				 l->host->target);
 	else
 		base_log_limited(
 			BASE_WARN, "collect",
-			"host is not reached, retrying host=%s error=\"%s\": check that its "
+			"host is unreachable, retrying host=%s error=\"%s\": check that its "
 			"agent runs",
 			l->host->target, stats.last_error);
 }
@@ -231,7 +233,7 @@ static void drive_fabric(struct collect_link *l, uint64_t now_ns)
 	snapshot_stats(l, now_ns);
 }
 
-/* True: the link is open. Opens that of a host that is wanted for the first time. */
+/* Returns true if the link is open. Opens the link of a host that is wanted for the first time. */
 static bool is_open(struct collect_link *l)
 {
 	char error[256];
@@ -242,12 +244,12 @@ static bool is_open(struct collect_link *l)
 		return false;
 	l->broken = open_link(l, error, sizeof(error)) != 0;
 	if (l->broken)
-		base_logf(BASE_WARN, "collect", "host is never read host=%s error=\"%s\"",
+		base_logf(BASE_WARN, "collect", "host cannot be read host=%s error=\"%s\"",
 			  l->host->target, error);
 	return !l->broken;
 }
 
-/* READs nothing more, and lets go once nothing is in flight; the connection stays. */
+/* Posts no more READs, and releases the regions once no READ is in flight; the connection stays. */
 static bool poll_unwanted(struct collect_link *l, uint64_t now_ns)
 {
 	bool any = collect_reads_poll(l, now_ns);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * link.h - one connection of a worker to a host. Owned by the worker, except for the fields that
- * other threads read.
+ * link.h - one connection of a worker to a host. The worker owns the link; other threads read only
+ * the fields marked so.
  */
 #ifndef SL_COLLECT_READ_LINK_H
 #define SL_COLLECT_READ_LINK_H
@@ -11,34 +11,34 @@
 #include "collect/read/collector_internal.h"
 #include "collect/read/reads.h"
 
-/* A directory entry as the link knows it. */
+/* A directory entry as last seen by the link. */
 struct collect_slot {
-	uint64_t line[8]; /* as last applied */
+	uint64_t line[8]; /* the entry's line as last applied */
 	struct collect_region *region;
 	uint64_t id;
-	bool refused; /* was counted */
-	bool foreign; /* read by another link, when it was last looked at */
+	bool refused; /* the refusal has been counted */
+	bool foreign; /* another link read the region when the entry was last checked */
 };
 
 struct collect_link {
 	struct collect_collector *c;
 	struct collect_host *host;
 	struct collect_worker *worker;
-	unsigned int queue; /* number among the host's */
+	unsigned int queue; /* number of the link among the host's links */
 	struct fabric *fabric;
 	enum fabric_state state;
 	uint64_t epoch, drive_ns, up_ns;
-	bool paused;	     /* not wanted, and it has let go of all */
-	bool broken;	     /* could not be opened */
-	bool tried, settled; /* settled: everything found at first was read */
-	bool away;	     /* logged as not reached */
+	bool paused;	     /* the host is not wanted, and all its regions are released */
+	bool broken;	     /* the link could not be opened */
+	bool tried, settled; /* settled: all regions found at first were read */
+	bool away;	     /* logged as unreachable */
 
 	/* Directory. */
 	struct region_info *dir;
 	bool dir_known, dir_busy, dir_moved;
 	uint64_t dir_retry_ns, dir_ok_ns, dir_lease_ns, dir_generation, dir_wanted;
 	uint64_t entries_generation, again_ns, orphans_ns;
-	uint64_t releases; /* of the host, when foreign entries were last looked at */
+	uint64_t releases; /* the host's releases when foreign entries were last checked */
 	uint32_t dir_used, entries_next, entries_end, entries_out, entries_unsettled;
 	uint64_t entries_at_ns, entries_start_ns;
 	bool entries_active;
@@ -48,12 +48,12 @@ struct collect_link {
 	/* Regions. */
 	struct collect_region **region;
 	uint32_t regions, region_capacity;
-	struct collect_hash by_instance;
+	struct base_table by_instance;
 	struct collect_region **urgent;
 	uint32_t urgents, urgent_capacity;
-	uint64_t urgent_ns; /* nothing of them is due before */
+	uint64_t urgent_ns; /* no urgent region is due before this time */
 
-	/* Tenants with regions here, and what lines cost: turn.h. */
+	/* Tenants with regions on this link, and the measured cost per line (turn.h). */
 	struct collect_tenant **tenant;
 	uint32_t tenants, tenant_capacity, turn_stamp;
 	uint64_t divide_ns, turn_lines, turn_busy_ns, line_ns;
@@ -72,7 +72,9 @@ struct collect_link {
 	size_t landing_bytes, landing_used;
 	int64_t real_ns; /* CLOCK_REALTIME of the completions being taken */
 
-	/* Fetches: a stack that any thread pushes onto; those accepted, in order; READs in flight.
+	/*
+	 * Fetches: a stack that any thread pushes onto, the accepted requests in order, and the
+	 * number of READs in flight.
 	 */
 	struct collect_fetch *fetch_queue, *fetch;
 	uint32_t fetches_out;
@@ -86,13 +88,16 @@ struct collect_link {
 
 int collect_link_init(struct collect_link *l, struct collect_worker *w, struct collect_host *h,
 		      unsigned int queue, char *error, size_t error_bytes);
-/* Of a spare host, or a host that is used no more: without a connection before it is wanted. */
+/* Initializes the link of a spare host, which has no connection until the host is wanted. */
 void collect_link_init_spare(struct collect_link *l, struct collect_worker *w,
 			     struct collect_host *h, unsigned int queue);
 void collect_link_free(struct collect_link *l);
-/* Drives the connection, takes completions, posts READs. True if anything was done. */
+/*
+ * Drives the connection, takes completions and posts READs. Returns true if there was anything to
+ * do.
+ */
 bool collect_link_poll(struct collect_link *l, uint64_t now_ns);
-/* When a region that is read beside the rounds has something to be done next; UINT64_MAX: never. */
+/* Returns when the attached reader is next due on this link; UINT64_MAX: never. */
 uint64_t collect_link_due_beside(const struct collect_link *l);
 void collect_link_start_round(struct collect_link *l, uint64_t now_ns);
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * exemplars.c - READs exemplars beside the passes: their head once per second, and if it counts new
- * ones, all elements in use, in pieces. A publisher may count as many as it likes: the regions of a
- * tenant share one rate, and what a slow tenant reads is paid from its part of the rounds.
+ * link_exemplars.c - READs exemplars outside the passes: the head once per second and, if it counts
+ * new exemplars, all elements in use, in pieces. A publisher may count as many as it likes, so the
+ * regions of a tenant share one rate, and a slow tenant pays for the READs from its part of the
+ * rounds.
  */
 #include "base/base.h"
 #include "collect/read/exemplars.h"
@@ -12,9 +13,10 @@
 #include "collect/read/turn.h"
 #include "collect/read/tenant.h"
 
-#define HEAD_NS	 1000000000u /* from the last piece, or the head, to the next look at it */
-#define PIECE_NS 20000000u   /* between two pieces of a tenant: 800 KB/s at most */
-#define PIECE	 64u	     /* elements */
+/* delay from the last piece, or from the head, to the next READ of the head */
+#define HEAD_NS	 1000000000u
+#define PIECE_NS 20000000u /* time between two pieces of a tenant: at most 800 KB/s */
+#define PIECE	 64u	   /* elements per READ */
 
 static bool is_read(const struct collect_region *r)
 {
@@ -46,7 +48,7 @@ static bool take_head(struct collect_link *l, struct collect_op *op, struct fabr
 	return true;
 }
 
-/* An element that is being written is of the next reading. */
+/* An element that is being written is left for the next reading. */
 static bool take_elements(struct collect_link *l, struct collect_op *op, struct fabric_read *read,
 			  uint64_t now_ns)
 {
@@ -69,7 +71,7 @@ static void end_read(struct collect_link *l, struct collect_op *op, const struct
 static const struct collect_op_kind head_read = {.take = take_head, .over = end_read};
 static const struct collect_op_kind elements_read = {.take = take_elements, .over = end_read};
 
-/* False: it is another region's turn, or the tenant has read enough in this round. */
+/* Returns false if it is another region's turn, or the tenant has read enough in this round. */
 static bool may_read(struct collect_link *l, struct collect_region *r, uint32_t bytes,
 		     uint64_t now_ns)
 {

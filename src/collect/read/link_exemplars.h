@@ -7,7 +7,7 @@
 struct collect_link;
 struct collect_region;
 
-/* After a pass: READs the exemplars of a region if there are new ones, a few at a time. */
+/* After a pass, READs the region's new exemplars, if any, a few at a time. */
 void collect_exemplars_read(struct collect_link *l, struct collect_region *r, uint64_t now_ns);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* pass.c - one reading of a region: the READs of its plan, their lines, the values. */
+/* pass.c - one reading of a region: the READs of its plan, their lines, the values */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,11 +15,11 @@
 #include "collect/read/worker.h"
 
 #define HOT_MAX_NS   5000000000u /* drop a region whose hot line does not settle for this long */
-#define FINAL_PASSES 20u	 /* to read all lines of a dead region */
-#define HELD_MAX_NS  5000000000u /* a snapshot is held back at most this long */
-#define HELD_URGENT  8u		 /* passes beside the rounds meanwhile */
+#define FINAL_PASSES 20u	 /* maximum passes to read all lines of a dead region */
+#define HELD_MAX_NS  5000000000u /* hold back a snapshot for at most this long */
+#define HELD_URGENT  8u		 /* passes outside the rounds while a snapshot is held back */
 
-/* Lines that a plan for this layout and hot line reads. */
+/* Returns how many lines a plan for this layout and hot line reads. */
 static uint32_t lines_wanted(const struct collect_region *r)
 {
 	return r->snapshot ? BASE_MIN(r->snapshot->layout->lines, r->hot.lines_used) : 0;
@@ -54,7 +54,7 @@ static void start_marks(struct collect_region *r)
 	r->snapshot_new = false;
 	r->any_unseen = true;
 	r->held = 0;
-	if (r->mark_words) /* 0: a region of spans alone */
+	if (r->mark_words) /* a region with only spans has no marks */
 		memset(r->unseen, 0xff, r->mark_words * sizeof(*r->unseen));
 }
 
@@ -65,8 +65,8 @@ static void mark_stale(struct collect_region *r, uint32_t line)
 }
 
 /*
- * A line that was never read shows as zeros, and its counters would seem to jump when it is. So a
- * snapshot is first published when all its lines were seen, or after HELD_MAX_NS.
+ * A line that was never read shows zeros, and its counters would seem to jump once it is read. So a
+ * snapshot is first published when all its lines have been seen, or after HELD_MAX_NS.
  */
 static bool hold_back(struct collect_region *r, uint64_t now_ns)
 {
@@ -77,7 +77,9 @@ static bool hold_back(struct collect_region *r, uint64_t now_ns)
 	for (size_t i = 0; i < r->mark_words; i++)
 		any |= r->unseen[i] &= r->any_stale ? r->stale[i] : 0;
 	/* Final values are not held back. */
-	/* A line read before its cells got another metric never stands for that. */
+	/*
+	 * Exception: a line that was read before its cells changed metric must never be published.
+	 */
 	r->any_unseen = any && (r->renamed || (r->state == SL_STATE_LIVE &&
 					       now_ns - r->snapshot_ns < HELD_MAX_NS));
 	r->renamed = r->renamed && r->any_unseen;
@@ -171,8 +173,8 @@ static bool take_hot(struct collect_link *l, struct collect_region *r, const str
 }
 
 /*
- * Takes the bytes [low, high) of a READ of the plan. What has to be read again is narrowed down to
- * the bytes between the first and the last line that did not settle.
+ * Takes the bytes [low, high) of a READ of the plan. The range to read again is narrowed down to
+ * the bytes between the first and the last unsettled line.
  */
 static bool take_lines(struct collect_link *l, struct collect_region *r, struct collect_op *op,
 		       struct fabric_read *read, uint64_t now_ns)
@@ -242,9 +244,9 @@ static void show_values(struct collect_link *l, struct collect_region *r, const 
 }
 
 /*
- * The cells may have another metric than the layout says: they were copied too long after the hot
- * line that confirmed it. The clock is read after the last copy, as this process may have stood
- * still in between.
+ * Returns true if the lines were copied too long after the hot line that confirmed the layout: the
+ * cells may belong to another metric by now. The clock is read after the last copy, because this
+ * process may have been suspended in between.
  */
 static bool lease_over(struct collect_link *l, struct collect_region *r)
 {
@@ -287,7 +289,7 @@ void collect_pass_publish(struct collect_link *l, struct collect_region *r, cons
 	relaxed_store(r->last_read_ns, (uint64_t)l->real_ns);
 }
 
-/* All READs of the pass completed or failed. */
+/* Called when all READs of the pass have completed or failed. */
 static void pass_done(struct collect_link *l, struct collect_region *r, uint64_t now_ns)
 {
 	struct collect_worker *w = l->worker;
@@ -306,7 +308,7 @@ static void pass_done(struct collect_link *l, struct collect_region *r, uint64_t
 		relaxed_bump(w->unsettled, r->missing);
 	}
 	if (r->snapshot && lease_over(l, r)) {
-		/* Another pass reads the hot line first; a new layout is made meanwhile. */
+		/* Another pass reads the hot line first; a new layout is made in the meantime. */
 		r->want_pass = r->hot.generation == r->schema_seen;
 		if (r->want_pass)
 			collect_table_urgent(l, r);
@@ -320,10 +322,10 @@ static void pass_done(struct collect_link *l, struct collect_region *r, uint64_t
 	relaxed_store(r->last_read_ns, (uint64_t)l->real_ns);
 	collect_schema_want(l, r, now_ns);
 	collect_exemplars_read(l, r, now_ns);
-	/* After its schema was valid as well, so that an invalid one backs off. */
+	/* Reset only once the schema is valid, too, so that an invalid schema backs off. */
 	if (r->snapshot && r->hot.generation == r->schema_seen)
 		r->backoff_ns = 0;
-	/* Dead: once all of it was read, it is final. */
+	/* A dead region is final once all its lines have been read. */
 	if (r->state == SL_STATE_LIVE)
 		return;
 	if (r->hot.generation == r->schema_seen && r->final_passes &&

@@ -13,38 +13,42 @@
 #include "collect/read/collector_internal.h"
 
 #define EVERY_NS 1000000000ll
-/* A publisher that began this long before it was first read: all that it has counted is new. */
+/*
+ * A publisher that started at most this long before its first reading is new, and so are all its
+ * counts.
+ */
 #define FRESH_NS 2000000000ll
 
 struct past_histogram {
-	uint32_t column, before, buckets; /* before: index of its first bucket in the region's */
+	/* before: index of the histogram's first bucket in past_region.before */
+	uint32_t column, before, buckets;
 	const struct collect_def *def;
-	uint64_t last; /* its newest record, position + 1 */
-	double count;  /* of that */
+	uint64_t last; /* position + 1 of its newest record */
+	double count;  /* count in that record */
 	bool known;
 };
 
 struct past_region {
-	struct collect_node node; /* by instance */
+	struct base_node node; /* by instance */
 	uint64_t instance;
 	int64_t next_ns;
-	uint64_t layout, life; /* life: number of the event of its start */
+	uint64_t layout, life; /* life: number of the publisher's start event */
 	uint32_t state;
 	struct past_histogram *histogram;
 	size_t histograms;
-	uint64_t *before; /* buckets of all histograms, as they were at the last record */
+	uint64_t *before; /* buckets of all histograms as of the last record */
 	size_t cells;
 };
 
 struct collect_past {
 	struct collect_collector *c;
-	pthread_mutex_t lock; /* of all below; a worker only tries it */
-	struct collect_hash regions;
+	pthread_mutex_t lock; /* protects all fields below; a worker only tries to lock it */
+	struct base_table regions;
 	struct collect_buckets buckets;
-	size_t cells, cells_max;	/* of all regions' before */
-	struct collect_bucket *changed; /* of one histogram */
+	size_t cells, cells_max;	/* total cells of all regions' before arrays */
+	struct collect_bucket *changed; /* changed buckets of one histogram */
 	size_t changed_room;
-	struct collect_life *life; /* [COLLECT_LIVES_MAX], a ring */
+	struct collect_life *life; /* ring of [COLLECT_LIVES_MAX] events */
 	uint64_t lives;
 };
 
@@ -66,7 +70,10 @@ static const char *version_label(const struct region_text_label *labels, uint32_
 	return NULL;
 }
 
-/* Of the publisher's labels, or of an info such as build_info{version="1.2"}. */
+/*
+ * Returns the version from the publisher's labels, or from an info such as
+ * build_info{version="1.2"}.
+ */
 static const char *version_of(const struct collect_tap_row *row)
 {
 	const char *found = version_label(row->info->labels, row->info->label_count);
@@ -113,15 +120,15 @@ size_t collect_collector_lives(struct collect_collector *c, struct collect_life 
 
 static struct past_region *find_region(const struct collect_past *p, uint64_t instance)
 {
-	struct past_region *r = collect_hash_first(&p->regions, instance);
+	struct past_region *r = base_table_first(&p->regions, instance);
 
 	while (r && r->instance != instance)
-		r = collect_hash_next(r);
+		r = base_table_next(r);
 	return r;
 }
 
-static const struct past_histogram *was(const struct past_region *r, uint32_t column,
-					const struct collect_def *def, uint32_t buckets)
+static const struct past_histogram *find_histogram(const struct past_region *r, uint32_t column,
+						   const struct collect_def *def, uint32_t buckets)
 {
 	for (size_t i = 0; i < r->histograms; i++)
 		if (r->histogram[i].column == column)
@@ -131,7 +138,10 @@ static const struct past_histogram *was(const struct past_region *r, uint32_t co
 	return NULL;
 }
 
-/* Notes the histograms of a layout. Those that stay keep what is known. False: out of memory. */
+/*
+ * Lists the histograms of a layout. Histograms that remain keep their state. Returns false if out
+ * of memory.
+ */
 static bool make_histograms(struct collect_past *p, struct past_region *r,
 			    const struct collect_tap_row *row, bool fresh)
 {
@@ -162,7 +172,7 @@ static bool make_histograms(struct collect_past *p, struct past_region *r,
 			continue;
 		}
 		h = &to.histogram[to.histograms++];
-		old = was(r, i, def, m->bucket_count);
+		old = find_histogram(r, i, def, m->bucket_count);
 		*h = old ? *old : (struct past_histogram){.column = i, .def = def, .known = fresh};
 		h->before = (uint32_t)to.cells;
 		h->buckets = m->bucket_count;
@@ -191,7 +201,7 @@ static void take_histogram(struct collect_past *p, struct past_region *r, struct
 	bool back = false;
 	size_t n = 0;
 
-	/* One that did not settle is taken with the next row. */
+	/* A histogram that did not settle is taken with the next row. */
 	if (isnan(count) || (h->known && count == h->count))
 		return;
 	if (!base_grow(&p->changed, &p->changed_room, h->buckets, sizeof(*p->changed)))
@@ -233,8 +243,8 @@ static struct past_region *make_region(struct collect_past *p, const struct coll
 		free(r);
 		return NULL;
 	}
-	collect_hash_add(&p->regions, r, row->instance);
-	/* A clock may have been set since. */
+	base_table_add(&p->regions, r, row->instance);
+	/* The clock may have been set since the publisher started. */
 	add_life(p, row, COLLECT_LIFE_START, start && start < row->ns ? start : row->ns);
 	r->life = p->lives - 1;
 	*row->own = r;
@@ -253,7 +263,7 @@ static void on_row(void *arg, const struct collect_tap_row *row)
 	if (r && r->layout != row->layout) {
 		struct collect_life *l = &p->life[r->life % COLLECT_LIVES_MAX];
 
-		/* An info is made when the program gets to it. */
+		/* A program may create its info metric some time after its start. */
 		if (l->instance == row->instance && !*l->version)
 			copy_text(l->version, version_of(row));
 		if (!make_histograms(p, r, row, true))
@@ -268,7 +278,10 @@ static void on_row(void *arg, const struct collect_tap_row *row)
 							     : COLLECT_LIFE_CLOSE,
 				 row->ns);
 		r->state = row->state;
-		/* All take theirs at the same time, so that sums over pods are of one second. */
+		/*
+		 * All histograms are recorded at the same time, so that sums over pods cover the
+		 * same second.
+		 */
 		r->next_ns = row->ns / EVERY_NS * EVERY_NS + EVERY_NS;
 	}
 	pthread_mutex_unlock(&p->lock);
@@ -288,7 +301,7 @@ static void on_gone(void *arg, uint64_t instance, void *own)
 
 	(void)instance;
 	pthread_mutex_lock(&p->lock);
-	collect_hash_remove(&p->regions, own);
+	base_table_remove(&p->regions, own);
 	free_region(p, own);
 	pthread_mutex_unlock(&p->lock);
 }
@@ -304,10 +317,10 @@ struct collect_past *collect_past_new(struct collect_collector *c, size_t bytes)
 	}
 	p->c = c;
 	pthread_mutex_init(&p->lock, NULL);
-	/* A quarter is for the buckets as they were. */
+	/* A quarter of the memory is for the buckets as of the last record. */
 	p->cells_max = bytes / 4 / sizeof(uint64_t);
 	p->life = calloc(COLLECT_LIVES_MAX, sizeof(*p->life));
-	if (p->life && collect_hash_init(&p->regions))
+	if (p->life && base_table_init(&p->regions))
 		err = collect_buckets_init(&p->buckets, bytes - bytes / 4);
 	if (!err)
 		err = collect_collector_tap(c,
@@ -325,7 +338,7 @@ void collect_past_free(struct collect_past *p)
 {
 	if (!p)
 		return;
-	collect_hash_free(&p->regions);
+	base_table_free(&p->regions);
 	collect_buckets_free(&p->buckets);
 	pthread_mutex_destroy(&p->lock);
 	free(p->changed);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * past.h - what the history of values does not hold: what histograms observed in each bucket, about
- * once per second, and when publishers began and ended. A tap fills it, and any thread reads it.
- * A worker that finds it locked comes back with its next row, and loses nothing by that.
+ * past.h - complements the history of values: the observations of histograms per bucket, about once
+ * per second, and the starts and ends of publishers. A tap fills it, and any thread reads it. A
+ * worker that finds it locked tries again with its next row, and loses nothing.
  */
 #ifndef SL_COLLECT_READ_PAST_H
 #define SL_COLLECT_READ_PAST_H
@@ -13,18 +13,19 @@
 struct collect_past;
 
 /*
- * Taps c, which is not started yet; collect_past_free() comes after that of c. bytes: of the
- * buckets. NULL with errno: ENOMEM, EINVAL (too few bytes), or those of collect_collector_tap().
+ * Taps c, which must not have been started; call collect_past_free() after c has been freed. bytes:
+ * memory for the buckets. Returns NULL with errno ENOMEM, EINVAL (too few bytes), or an error of
+ * collect_collector_tap().
  */
 struct collect_past *collect_past_new(struct collect_collector *c, size_t bytes);
-void collect_past_free(struct collect_past *p); /* NULL is fine */
+void collect_past_free(struct collect_past *p); /* p may be NULL */
 
 /* ---- buckets ---- */
 
 /*
- * What a histogram observed between from_ns (exclusive) and to_ns, the newest first: fn gets what
- * is new in each bucket since the record before it, until it returns false. Returns the number of
- * calls, or -ENOENT: no such histogram, or nothing keeps this. fn must be short.
+ * Walks the observations of a histogram between from_ns (exclusive) and to_ns, newest first, until
+ * fn returns false. fn receives the increase of each bucket since the previous record, and must be
+ * short. Returns the number of calls, or -ENOENT if there is no such histogram or no record of it.
  */
 ssize_t collect_collector_observed(struct collect_collector *c, uint64_t instance, uint32_t metric,
 				   int64_t from_ns, int64_t to_ns,
@@ -34,8 +35,8 @@ ssize_t collect_collector_observed(struct collect_collector *c, uint64_t instanc
 
 /* ---- lives ---- */
 
-#define COLLECT_LIVES_MAX 4096u /* events kept */
-#define COLLECT_LIFE_TEXT 96u	/* longer texts are truncated */
+#define COLLECT_LIVES_MAX 4096u /* number of events kept */
+#define COLLECT_LIFE_TEXT 96u	/* maximum length; longer texts are truncated */
 
 enum collect_life_kind { COLLECT_LIFE_START, COLLECT_LIFE_CLOSE, COLLECT_LIFE_DEATH };
 
@@ -44,7 +45,7 @@ struct collect_life {
 	enum collect_life_kind kind;
 	uint64_t instance;
 	uint32_t pid;
-	/* version: of a label "version" or "image" of the publisher, or of one of its infos. */
+	/* version: from a label "version" or "image" of the publisher, or from one of its infos */
 	char service[COLLECT_LIFE_TEXT], kube_namespace[COLLECT_LIFE_TEXT], pod[COLLECT_LIFE_TEXT],
 		version[COLLECT_LIFE_TEXT];
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* plan.c - merges the lines to read into READs. */
+/* plan.c - merges the lines to read into READs */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -48,7 +48,7 @@ static void add_read(struct collect_plan *p, uint64_t offset, uint32_t stripe, u
 int collect_plan_make(struct collect_plan *p, const struct region_info *info, uint32_t lines,
 		      uint32_t stripes)
 {
-	/* A stripe takes at most one READ more than those that it fills. */
+	/* A stripe needs at most one READ more than the READs that it fills completely. */
 	uint32_t lines_a_read = COLLECT_PLAN_READ_MAX / SL_LINE_SIZE;
 	size_t most = 1 + (size_t)stripes * (lines / lines_a_read + 2);
 	struct collect_plan made = {.lines = lines, .stripes = stripes};
@@ -60,7 +60,10 @@ int collect_plan_make(struct collect_plan *p, const struct region_info *info, ui
 		collect_plan_free(&made);
 		return -ENOMEM;
 	}
-	/* In the order of offsets: the hot line may come before or after the stripes. */
+	/*
+	 * Add pieces in the order of their offsets: the hot line may come before or after the
+	 * stripes.
+	 */
 	if (info->hot < info->stripes)
 		add_read(&made, info->hot, COLLECT_PIECE_HOT, 0, 1);
 	for (; lines && s < stripes; s++)

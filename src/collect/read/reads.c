@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * reads.c - the READs of a link: landing memory, posting in batches, completions. struct
- * collect_op_kind has what a READ is for.
+ * reads.c - the READs of a link: landing memory, posting in batches, completions. The purpose of a
+ * READ is its struct collect_op_kind.
  *
  * Landing memory is allocated upwards and reset when no READ is in flight: the READs of a round
  * complete together, so holes are not worth filling.
@@ -123,7 +123,7 @@ bool collect_reads_poll(struct collect_link *l, uint64_t now_ns)
 
 	if (n <= 0)
 		return false;
-	/* Before the clock is read: see collect_collector_shown(). */
+	/* Must precede reading the clock: see collect_collector_shown(). */
 	relaxed_store(l->worker->showing_ns, 0);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	l->real_ns = (int64_t)base_realtime_ns();

@@ -13,19 +13,25 @@ struct collect_op;
 struct collect_region;
 
 #define LINK_OPS   512u
-#define LINK_TRIES 4u /* READs of a line that does not settle, per round */
+#define LINK_TRIES 4u /* maximum READs of an unsettled line per round */
 
-/* What a kind of READ does with its result. NULL functions do nothing. */
+/* Callbacks of one kind of READ. NULL functions do nothing. */
 struct collect_op_kind {
 	/*
-	 * The bytes are at read->to. Returns false to have them read again, after narrowing *read
-	 * down if part of them is good; without effect after LINK_TRIES READs.
+	 * Called with the bytes at read->to. Returns false to repeat the READ, after narrowing
+	 * *read down if some of the bytes are good; this has no effect after LINK_TRIES READs.
 	 */
 	bool (*take)(struct collect_link *l, struct collect_op *op, struct fabric_read *read,
 		     uint64_t now_ns);
-	/* The READ failed, or its connection was lost: then op->epoch is not l->epoch. */
+	/*
+	 * The READ failed, or its connection was lost: in the latter case op->epoch differs from
+	 * l->epoch.
+	 */
 	void (*failed)(struct collect_link *l, struct collect_op *op, int status, uint64_t now_ns);
-	/* After either: the READ is no longer in flight and op is about to be reused. */
+	/*
+	 * Called after take or failed: the READ is no longer in flight and op is about to be
+	 * reused.
+	 */
 	void (*over)(struct collect_link *l, struct collect_op *op, const struct fabric_read *read,
 		     uint64_t now_ns);
 };
@@ -34,23 +40,29 @@ struct collect_op {
 	const struct collect_op_kind *kind;
 	struct collect_region *region; /* or NULL */
 	uint64_t posted_ns, epoch;
-	uint32_t index;	    /* the kind's: an entry, a READ of the plan, a byte of the schema */
-	uint32_t low, high; /* of a pass: bytes of the plan's READ that this one reads */
-	struct collect_fetch *fetch; /* fetch.c's, until it is answered */
+	/*
+	 * meaning depends on the kind: an entry, a READ of the plan, or a byte offset in the schema
+	 */
+	uint32_t index;
+	uint32_t low, high;	     /* for a pass: range of bytes within the plan's READ */
+	struct collect_fetch *fetch; /* the fetch to answer, owned by fetch.c until then */
 	uint8_t tries;
 };
 
 int collect_reads_init(struct collect_link *l);
 void collect_reads_free(struct collect_link *l);
-/* A READ to be posted by the next collect_reads_post(), with its landing; NULL: no room now. */
+/*
+ * Prepares a READ with its landing memory for the next collect_reads_post(). Returns NULL if there
+ * is no room now.
+ */
 struct collect_op *collect_reads_new(struct collect_link *l, const struct collect_op_kind *kind,
 				     struct collect_region *r, const struct fabric_remote *remote,
 				     uint64_t offset, uint32_t length);
-/* Posts new and repeated READs as far as the fabric takes them. True if it took any. */
+/* Posts as many new and repeated READs as the fabric accepts. Returns true if there were any. */
 bool collect_reads_post(struct collect_link *l, uint64_t now_ns);
-/* Takes completions. True if there was any. */
+/* Takes completions. Returns true if there were any. */
 bool collect_reads_poll(struct collect_link *l, uint64_t now_ns);
-/* Fails the READs that the fabric never took, which would not complete by themselves. */
+/* Fails the READs that the fabric never accepted, which would otherwise never complete. */
 void collect_reads_cancel(struct collect_link *l, uint64_t now_ns);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ref.h - reference counts of objects shared between threads. */
+/* ref.h - reference counts of objects shared between threads */
 #ifndef SL_COLLECT_READ_REF_H
 #define SL_COLLECT_READ_REF_H
 
@@ -10,7 +10,7 @@ static inline void collect_ref_get(unsigned int *refs)
 	__atomic_fetch_add(refs, 1, __ATOMIC_RELAXED);
 }
 
-/* True for the last reference: all accesses by other holders happened before. */
+/* Returns true for the last reference: all accesses by other holders happened before. */
 static inline bool collect_ref_put(unsigned int *refs)
 {
 	return __atomic_fetch_sub(refs, 1, __ATOMIC_ACQ_REL) == 1;

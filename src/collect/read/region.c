@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* region.c - a region, its identity and its labels. How it is read: link.h. */
+/* region.c - a region, its identity and its labels. link.h describes how regions are read. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -81,7 +81,7 @@ void collect_region_put(struct collect_region *r)
 	free(r);
 }
 
-/* The release pairs with the acquire in drain_queue(): control sees what the worker wrote. */
+/* The release pairs with the acquire in drain_queue(): control sees everything the worker wrote. */
 void collect_region_queue(struct collect_region *r, enum collect_event event)
 {
 	struct collect_collector *c = r->c;
@@ -101,10 +101,13 @@ void collect_region_queue(struct collect_region *r, enum collect_event event)
 
 /*
  * Labels of the header, then host, the tenant's identity and, unless the region is synthetic,
- * process. A header may not claim these, nor instance_id, which tells regions apart in the
- * collector's own series.
+ * process. A header must not claim these labels, nor instance_id, which distinguishes regions in
+ * the collector's own series.
  */
-/* "SERVICE-PROCESS" is a default, and says no more than the process does. The number left. */
+/*
+ * Removes a pod label of the form "SERVICE-PROCESS", a default that adds nothing to the process
+ * label. Returns the number of labels left.
+ */
 static uint32_t without_own_pod(struct region_text_label *labels, uint32_t n, const char *process)
 {
 	const char *service = NULL;
@@ -135,20 +138,21 @@ static int make_labels(struct collect_region *r, const char *hostname)
 	char process[16], *names;
 	bool pod = false;
 
-	/* What is known of its pod and container it cannot say itself. */
+	/* A publisher must not set a pod or container that the host attests. */
 	for (uint32_t i = 0; i < attest; i++) {
 		pod |= !strcmp(attested[i].key, "pod");
 		if (!strcmp(attested[i].key, "namespace") || !strcmp(attested[i].key, "pod") ||
 		    !strcmp(attested[i].key, "container"))
 			own[taken++] = attested[i].key;
 	}
-	/* The host does not know the container of a known pod yet: the publisher's word is no more
-	 * than that.
+	/*
+	 * If the host knows the pod but not yet its container, the publisher's container label is
+	 * only an exported one.
 	 */
 	if (*r->tenant->who.names.pod && !*r->tenant->who.names.container)
 		own[taken++] = "container";
 	memcpy(labels, r->info->labels, n * sizeof(*labels));
-	/* A tenant that the host trusts sets its identity itself. */
+	/* A trusted tenant sets its identity itself. */
 	if (!collect_labels_export(labels, n, own, taken, &names))
 		return -ENOMEM;
 	if (*hostname)
@@ -157,7 +161,10 @@ static int make_labels(struct collect_region *r, const char *hostname)
 	snprintf(process, sizeof(process), "%u", r->info->pid);
 	labels[n++] = (struct region_text_label){"process", process};
 	r->labels = collect_label_set_new(labels, r->synthetic ? n - 1 : n);
-	/* A pod that is attested is no default, whatever its name: "web-1" of a StatefulSet. */
+	/*
+	 * An attested pod is never a default, even if it is named like one: "web-1" of a
+	 * StatefulSet.
+	 */
 	r->group = collect_label_set_new(labels,
 					 pod ? n - 1 : without_own_pod(labels, n - 1, process));
 	free(names);
@@ -207,7 +214,7 @@ enum region_fault collect_region_identify(struct collect_region *r,
 	if (info.kind != r->kind)
 		return REGION_FAULT_SECTION;
 	if (info.instance != (r->attested ? r->header_instance : r->instance))
-		return REGION_FAULT_COUNT; /* another region */
+		return REGION_FAULT_COUNT; /* another region has taken this region's place */
 	info.instance = r->instance;
 	if (!r->info)
 		return adopt_info(r, &info, hostname) ? REGION_FAULT_MEMORY : REGION_FAULT_NONE;
@@ -261,13 +268,15 @@ bool collect_region_visible(const struct collect_region *r, uint64_t now_ns)
 
 	if (step == STEP_DROPPED || step == STEP_GONE || !fresh)
 		return false;
-	/* Final values do not change: they are as current as the directory that lists them, or that
-	 * a restarted agent may list again. */
+	/*
+	 * Final values never change: they are as current as the directory that lists them, or that
+	 * a restarted agent may list again.
+	 */
 	if (host > fresh && (step == STEP_FINAL ||
 			     (step == STEP_UNBOUND && relaxed_load(r->state) != SL_STATE_LIVE)))
 		fresh = host;
 	if (step == STEP_SYNTHETIC && slow > stale)
-		stale = slow; /* not updated in each round */
+		stale = slow; /* not updated in every round */
 	stale = BASE_MAX(stale, 3 * period * collect_tenant_every(r->tenant));
 	return now_ns < fresh + stale;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * region_setup.c - regions that need more than the rounds: mapping, header, schema, first and final
- * values. In small steps beside the rounds, so that a long period does not delay them.
+ * region_setup.c - the work on regions outside the rounds: mapping, header, schema, first and final
+ * values. It proceeds in small steps, so that a long period does not delay it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +32,10 @@ static bool take_header(struct collect_link *l, struct collect_op *op, struct fa
 		return true;
 	fault = collect_region_identify(r, read->to, collect_host_name(l->host));
 	if (fault == REGION_FAULT_COUNT || fault == REGION_FAULT_MEMORY) {
-		/* COUNT: another region has its place; the directory will say so soon. */
+		/*
+		 * REGION_FAULT_COUNT: another region has taken the place; the directory will list
+		 * it soon.
+		 */
 		if (fault == REGION_FAULT_COUNT)
 			relaxed_bump(l->worker->wrong_instance, 1);
 		collect_region_retry_later(l, r, now_ns);
@@ -43,14 +46,15 @@ static bool take_header(struct collect_link *l, struct collect_op *op, struct fa
 		return true;
 	}
 	if (collect_reads_beside(l->c, r->kind) && !r->tenant->exempt) {
-		collect_region_drop(l, r, REGION_FAULT_SECTION, now_ns); /* not the kernel's */
+		/* only exempt tenants, such as the kernel's programs, may have such regions */
+		collect_region_drop(l, r, REGION_FAULT_SECTION, now_ns);
 		return true;
 	}
 	relaxed_store(r->fault, REGION_FAULT_NONE);
 	relaxed_store(r->step, STEP_BOUND);
 	if (collect_reads_beside(l->c, r->kind)) {
 		l->c->reader->found(l, r, read->to, now_ns);
-		return true; /* not listed */
+		return true; /* such regions are not listed */
 	}
 	r->hot_ok_ns = now_ns;
 	if (first)
@@ -88,7 +92,7 @@ static bool take_tenant(struct collect_link *l, struct collect_op *op, struct fa
 	if (region_tenant_parse(read->to, &who))
 		return false;
 	if (who.id != r->entry_id)
-		return true; /* the directory will say so soon */
+		return true; /* the entry has changed; the directory will report it soon */
 	if (r->names)
 		who.names = *r->names;
 	tenant = collect_tenant_get(l->host, &who);
@@ -98,7 +102,7 @@ static bool take_tenant(struct collect_link *l, struct collect_op *op, struct fa
 	r->header_instance = who.instance;
 	if (r->info && tenant != r->tenant) {
 		collect_tenant_put(tenant);
-		renew_region(l, r); /* its labels name another one */
+		renew_region(l, r); /* the labels name another tenant */
 		return true;
 	}
 	collect_tenant_put(r->tenant);
@@ -124,7 +128,7 @@ static void tenant_over(struct collect_link *l, struct collect_op *op,
 
 static const struct collect_op_kind tenant_read = {.take = take_tenant, .over = tenant_over};
 
-/* Those of another entry are of one that has none. */
+/* Ignores the record if it belongs to another entry: this entry then has no names. */
 static bool take_names(struct collect_link *l, struct collect_op *op, struct fabric_read *read,
 		       uint64_t now_ns)
 {
@@ -182,7 +186,7 @@ static bool read_identity(struct collect_link *l, struct collect_region *r)
 	return collect_reads_new(l, &header_read, r, &r->remote, 0, SL_HEADER_SIZE);
 }
 
-/* Starts over with a region whose header was never believed. */
+/* Starts over with a region whose header was never accepted. */
 static void renew_region(struct collect_link *l, struct collect_region *old)
 {
 	struct collect_slot *slot = &l->slot[old->entry];
@@ -196,7 +200,7 @@ static void renew_region(struct collect_link *l, struct collect_region *old)
 	memset(slot->line, 0, sizeof(slot->line));
 	claim = collect_host_claim(l->host, l, old->instance);
 	if (!claim)
-		return; /* another link will find it */
+		return; /* another link will find the region */
 	r = claim > 0 ? collect_table_add(l, old->instance) : NULL;
 	if (!r) {
 		l->again_ns = 1;
@@ -215,7 +219,7 @@ static void renew_region(struct collect_link *l, struct collect_region *old)
 	collect_table_urgent(l, r);
 }
 
-/* Moves one region on. True while it waits for something. */
+/* Advances one region by a step. Returns true while the region waits for something. */
 static bool urgent_step(struct collect_link *l, struct collect_region *r, uint64_t now_ns,
 			unsigned int *maps)
 {
@@ -285,8 +289,8 @@ static bool urgent_step(struct collect_link *l, struct collect_region *r, uint64
 	if (r->schema_step == SCHEMA_WANTED || r->schema_step == SCHEMA_READING)
 		collect_schema_read(l, r, now_ns);
 	if (r->pass ? r->slow : collect_turn_slow(r))
-		return r->schema_step != SCHEMA_IDLE; /* its values wait for its turn */
-	/* First values, those of a new layout and final ones do not wait for the next round. */
+		return r->schema_step != SCHEMA_IDLE; /* a slow region's values wait for its turn */
+	/* First values, values of a new layout and final values do not wait for the next round. */
 	if (r->pass)
 		collect_pass_issue(l, r);
 	else if (r->want_pass && collect_pass_start(l, r, false))
@@ -304,7 +308,7 @@ void collect_region_setup(struct collect_link *l, uint64_t now_ns)
 		return;
 	l->urgent_ns = now_ns;
 	if (!collect_directory_lease_holds(l, now_ns)) {
-		/* The round does not wait for passes that wait for the directory. */
+		/* The round must not wait for passes that wait for the directory. */
 		for (uint32_t i = 0; i < count; i++) {
 			l->urgent[i]->want_pass |= l->urgent[i]->pass;
 			collect_pass_cut_short(l, l->urgent[i]);
@@ -316,7 +320,7 @@ void collect_region_setup(struct collect_link *l, uint64_t now_ns)
 	for (uint32_t i = 0; i < count; i++) {
 		struct collect_region *r = l->urgent[i];
 
-		/* r->urgent stays set meanwhile, so that r is not listed twice. */
+		/* r->urgent stays set during the step, so that r is not listed twice. */
 		if (!urgent_step(l, r, now_ns, &maps)) {
 			r->urgent = false;
 			continue;
@@ -327,7 +331,7 @@ void collect_region_setup(struct collect_link *l, uint64_t now_ns)
 	}
 	if (l->urgents > count)
 		l->urgent_ns = now_ns;
-	/* After count: those that became urgent meanwhile. */
+	/* Keep the entries after count: regions that became urgent in the meantime. */
 	memmove(l->urgent + n, l->urgent + count, (l->urgents - count) * sizeof(*l->urgent));
 	l->urgents -= count - n;
 }

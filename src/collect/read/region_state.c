@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* region_state.c - the transitions of enum collect_step: bound, unbound, retried later, dropped. */
+/* region_state.c - the transitions of enum collect_step: bound, unbound, retried later, dropped */
 #include <errno.h>
 
 #include "base/base.h"
@@ -12,7 +12,7 @@
 
 #define RETRY_MIN_NS   50000000u
 #define RETRY_MAX_NS   5000000000u
-#define DROPPED_MAX_NS 300000000000u /* the delay doubles up to this */
+#define DROPPED_MAX_NS 300000000000u /* the delay doubles up to this limit */
 
 void collect_region_unmap(struct collect_link *l, struct collect_region *r)
 {
@@ -75,7 +75,7 @@ void collect_region_drop(struct collect_link *l, struct collect_region *r, enum 
 			 l->host->target, (unsigned long long)r->instance,
 			 region_fault_name(fault));
 	if (first && collect_region_anonymous(r))
-		first = false; /* out of memory: it is not listed */
+		first = false; /* out of memory: the region is not listed */
 	r->anonymous = r->anonymous || first;
 	relaxed_store(r->step, STEP_DROPPED);
 	if (r->info)
@@ -104,7 +104,7 @@ void collect_region_state(struct collect_link *l, struct collect_region *r,
 {
 	if (r->state != e->state || r->changed_ns != e->changed_ns) {
 		if (e->state == SL_STATE_LIVE)
-			r->final_passes = 0; /* its next final values are others */
+			r->final_passes = 0; /* the next death yields new final values */
 		relaxed_store(r->state, e->state);
 		relaxed_store(r->changed_ns, e->changed_ns);
 		if (r->info)
@@ -113,7 +113,7 @@ void collect_region_state(struct collect_link *l, struct collect_region *r,
 	if (e->state == SL_STATE_LIVE && r->step == STEP_FINAL)
 		collect_region_set_step(r, STEP_BOUND);
 	if (e->state != SL_STATE_LIVE && r->step == STEP_BOUND) {
-		r->want_pass = true; /* read its final values now */
+		r->want_pass = true; /* read the final values now */
 		collect_table_urgent(l, r);
 	}
 }

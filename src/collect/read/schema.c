@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * schema.c - reads a region's schema in pieces when the hot line says that the layout changed,
- * hands it to control and installs the snapshot that control makes. Before it come the cells of the
- * section created, which say which records are there: a record that is there when its cell is read
- * is not replaced for SL_REPLACE_NS.
+ * hands it to control and installs the snapshot that control makes. The cells of the section
+ * created, which say which records exist, are read first: a record that exists when its cell is
+ * read is not replaced for SL_REPLACE_NS.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,12 +17,15 @@
 #include "collect/read/turn.h"
 #include "collect/read/worker.h"
 
-#define SCHEMA_MIN_NS 5000000u	  /* between two readings of a region's schema, at first */
-#define SCHEMA_MAX_NS 1000000000u /* and if its layout keeps changing */
+#define SCHEMA_MIN_NS 5000000u	  /* initial time between two readings of a region's schema */
+#define SCHEMA_MAX_NS 1000000000u /* maximum time, reached if the layout keeps changing */
 #define SCHEMA_TRIES  5u
 #define SCHEMA_PIECE  65536u
 
-/* Some of its series were refused, and there is room now: for all, or for a useful number. */
+/*
+ * Returns true if some of the region's series were refused, and there is room now for all of them
+ * or for a useful number.
+ */
 static bool has_room(const struct collect_collector *c, const struct collect_region *r)
 {
 	uint32_t refused = r->snapshot ? r->snapshot->layout->refused : 0;
@@ -54,7 +57,7 @@ static void schema_done(struct collect_link *l, struct collect_region *r)
 	collect_region_queue(r, EVENT_SCHEMA);
 }
 
-/* Bytes of the piece that begins at byte at: of created or of the schema. */
+/* Returns the length of the piece at byte `at`, which lies in created or in the schema. */
 static uint32_t piece_bytes(const struct collect_region *r, uint32_t at)
 {
 	uint32_t end = at < r->created_bytes ? r->created_bytes : r->schema_length;
@@ -62,7 +65,10 @@ static uint32_t piece_bytes(const struct collect_region *r, uint32_t at)
 	return BASE_MIN(end - at, SCHEMA_PIECE);
 }
 
-/* Takes the lines [low, high) of a piece that verify. False: the others are to be read again. */
+/*
+ * Takes the lines [low, high) of a piece that verify. Returns false if the other lines must be read
+ * again.
+ */
 static bool take_created(struct collect_region *r, struct collect_op *op, struct fabric_read *read)
 {
 	uint32_t low = UINT32_MAX, high = 0, from = op->low;
@@ -144,8 +150,8 @@ void collect_schema_read(struct collect_link *l, struct collect_region *r, uint6
 		uint8_t *bytes;
 
 		if (length > UINT32_MAX)
-			return; /* of 4 GiB of schema alone */
-		/* No READ and no layout uses the bytes: control has handed its result back. */
+			return; /* only a schema of 4 GiB could be this long */
+		/* No READ and no layout uses the bytes: control has returned its result. */
 		bytes = realloc(r->schema_bytes, length ? length : 1);
 		if (!bytes)
 			return;
@@ -175,7 +181,7 @@ void collect_schema_read(struct collect_link *l, struct collect_region *r, uint6
 							: r->info->schema + at - r->created_bytes;
 		struct collect_op *op = NULL;
 
-		/* Records are copied later than their cells. */
+		/* Records must be copied later than their cells. */
 		if (at >= r->created_bytes && r->schema_got < r->created_bytes)
 			return;
 		if (!collect_turn_slow(r) || collect_turn_pay(r, n))
@@ -188,8 +194,8 @@ void collect_schema_read(struct collect_link *l, struct collect_region *r, uint6
 }
 
 /*
- * Says since when the columns are those that they are, for the history. True: a column is now
- * another metric, or none.
+ * Notes for the history since when each column has had its current metric. Returns true if a column
+ * now has another metric, or none.
  */
 static bool compare_columns(struct collect_snapshot *now, const struct collect_snapshot *before)
 {
@@ -235,7 +241,7 @@ void collect_schema_install(struct collect_link *l, struct collect_region *r, ui
 		collect_snapshot_put(b, r->c);
 		return;
 	}
-	/* The schema names cells beyond those of the hot line. */
+	/* The schema names cells beyond the lines that the hot line says are in use. */
 	if (b->layout->lines > r->hot.lines_used) {
 		collect_snapshot_put(b, r->c);
 		collect_region_drop(l, r, REGION_FAULT_CELLS, now_ns);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * self.c - the collector's own families, in the walk of source.c. sidelight-collect(1) lists them
- * with what to do about each.
+ * self.c - the collector's own families, as source.c walks them. sidelight-collect(1) lists them
+ * and says what to do about each.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 #include "collect/read/self.h"
 #include "collect/read/worker.h"
 
-/* ---- making a series ---- */
+/* ---- labels and values of a series ---- */
 
 bool collect_self_labels(struct collect_self *s, struct export_series *out,
 			 const struct region_text_label *labels, uint32_t n)
@@ -168,7 +168,7 @@ bool collect_self_has(const struct collect_collector *c, const char *name)
 	return false;
 }
 
-/* Makes s->arg and s->own those of a part. */
+/* Sets s->arg and s->own for a part. */
 static void turn_to_part(struct collect_self *s, unsigned int part)
 {
 	s->arg = s->c->part[part].arg;
@@ -205,7 +205,7 @@ struct collect_self *collect_self_begin(struct collect_collector *c, struct coll
 	return s;
 }
 
-/* The family is exposed because its part is in use. */
+/* Returns true if the family is exposed, i.e. its part is in use. */
 static bool is_exposed(struct collect_self *s, const struct collect_self_entry *e)
 {
 	turn_to_part(s, e->part);

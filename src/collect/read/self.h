@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * self.h - how a part of a collector makes series of the collector's own (attach.h). A part has
- * groups of families; each family has a function that fills *out for series s->at (0, 1, ...) and
- * returns false after the last one.
+ * self.h - how a part of a collector (attach.h) adds to the collector's own series. A part has
+ * groups of families; each family has a function that fills in *out for series s->at (0, 1, ...)
+ * and returns false after the last one.
  */
 #ifndef SL_COLLECT_READ_SELF_H
 #define SL_COLLECT_READ_SELF_H
@@ -10,26 +10,26 @@
 #include "collect/read/attach.h"
 #include "collect/read/collector_internal.h"
 
-#define BUCKETS_SHOWN 24u /* of READ latency: one per octave, 1 us to 8 s */
+#define BUCKETS_SHOWN 24u /* buckets of READ latency: one per octave, 1 us to 8 s */
 
-/* A walk. Statistics are those at its start. */
+/* A walk over the collector's own series. Statistics are as of the start of the walk. */
 struct collect_self {
 	struct collect_collector *c;
 	const struct collect_index *x;
-	/* Of the part whose family it is at. */
-	void *arg; /* of collect_collector_attach() */
-	void *own; /* its collect_part.walk_bytes */
+	/* Set for the part that owns the current family. */
+	void *arg; /* the part's argument of collect_collector_attach() */
+	void *own; /* the part's collect_part.walk_bytes of memory */
 	size_t at;
 	uint64_t now_ns;
-	struct collect_label_set *labels; /* of the last series */
+	struct collect_label_set *labels; /* labels of the last series */
 	struct collect_collector_totals totals;
 	uint64_t left_out_series;
-	/* self.c's. */
-	size_t next; /* family */
+	/* Used by self.c. */
+	size_t next; /* next family */
 	const struct collect_self_family *family;
 	void *part_own[COLLECT_PARTS_MAX];
-	/* self_collector.c's and self_tenant.c's. */
-	size_t tenant; /* the region after the last one's first */
+	/* Used by self_collector.c and self_tenant.c. */
+	size_t tenant; /* position after the first region of the current tenant */
 	uint64_t bucket[BUCKETS_SHOWN + 1];
 	double bound[BUCKETS_SHOWN];
 };
@@ -44,10 +44,10 @@ struct collect_self_family {
 struct collect_self_group {
 	const struct collect_self_family *family;
 	size_t families;
-	bool (*exposed)(const struct collect_self *s); /* NULL: always */
+	bool (*exposed)(const struct collect_self *s); /* NULL: always exposed */
 };
 
-/* The group of NAME_families[]. */
+/* Defines the group of NAME_families[]. */
 #define COLLECT_SELF_GROUP(name, exposed_fn)                    \
 	const struct collect_self_group collect_self_##name = { \
 		name##_families, sizeof(name##_families) / sizeof(*name##_families), exposed_fn}
@@ -59,11 +59,11 @@ struct collect_self_group {
 #define INFO	  EXPORT_FAMILY_INFO
 #define STATESET  EXPORT_FAMILY_STATESET
 
-/* ---- counters by their offset ---- */
+/* ---- counters by offset ---- */
 
 /*
- * The owner of a counter; OWN: collect_self.own. Those of workers and links are summed over all of
- * them; those of the fabric belong to a link, under its lock.
+ * The owner of a counter. OWN: collect_self.own. Counters of workers and links are summed over all
+ * workers and links; a fabric's counters belong to a link and are protected by its lock.
  */
 enum collect_self_owner { COLLECTOR, WALK, OWN, WORKERS, LINKS, FABRIC };
 
@@ -73,7 +73,7 @@ struct collect_self_counter {
 	size_t offset;
 };
 
-/* The offset of a counter; compiles for a uint64_t only. */
+/* The offset of a counter; compiles only for a uint64_t. */
 #define OFFSET(type, field) \
 	(offsetof(type, field) + 0 * sizeof(char[_Generic(((type *)0)->field, uint64_t : 1)]))
 /* clang-format off */
@@ -85,7 +85,7 @@ struct collect_self_counter {
 #define OF_LINKS(label, field)	   OF(label, LINKS, collect_link, field)
 #define OF_FABRIC(label, field)	   OF(label, FABRIC, fabric_stats, field)
 
-/* A family with a series for each of the counters. */
+/* Defines a family with one series per counter. */
 #define BY_LABEL(name, key, ...)                                                     \
 	static bool name(struct collect_self *s, struct export_series *out)          \
 	{                                                                            \
@@ -94,7 +94,10 @@ struct collect_self_counter {
 					     sizeof(counters) / sizeof(*counters));  \
 	}
 
-/* A family with a series for each var, which find sets the labels of; NULL: no more. */
+/*
+ * Defines a family with one series for each var; find returns the next var and sets the labels;
+ * NULL: no more.
+ */
 #define SERIES(name, var, find, value)                                      \
 	static bool name(struct collect_self *s, struct export_series *out) \
 	{                                                                   \
@@ -102,7 +105,7 @@ struct collect_self_counter {
 		return var && (value);                                      \
 	}
 
-/* A family without labels, of one series. */
+/* Defines a family with a single series without labels. */
 #define SINGLE(name, number)                                                \
 	static bool name(struct collect_self *s, struct export_series *out) \
 	{                                                                   \
@@ -111,7 +114,7 @@ struct collect_self_counter {
 
 bool collect_self_counters(struct collect_self *s, struct export_series *out, const char *key,
 			   const struct collect_self_counter *counters, size_t n);
-/* Of one host: LINKS or FABRIC. */
+/* Returns the value of a counter owned by LINKS or FABRIC for one host. */
 uint64_t collect_self_of_host(const struct collect_host *h, const struct collect_self_counter *n);
 uint64_t collect_self_sum(const struct collect_self *s, const struct collect_self_counter *n);
 
@@ -123,7 +126,7 @@ bool collect_self_u64(struct export_series *out, uint64_t v);
 bool collect_self_f64(struct export_series *out, double v);
 bool collect_self_single(struct collect_self *s, struct export_series *out, uint64_t v);
 
-/* The region of s->at, with its labels and instance_id, or NULL. */
+/* Returns the region number s->at and sets its labels and instance_id, or returns NULL. */
 const struct collect_region *collect_self_region(struct collect_self *s, struct export_series *out);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* self_collector.c - the collector's own series about workers, hosts and regions. */
+/* self_collector.c - the collector's own series about workers, hosts and regions */
 #include <stdio.h>
 #include <string.h>
 
@@ -120,7 +120,7 @@ static const struct collect_host *host_at(struct collect_self *s, struct export_
 	const struct collect_host *h;
 
 	while (s->at < s->c->hosts && !relaxed_load(s->c->host[s->at].wanted))
-		s->at++; /* others read it */
+		s->at++; /* other collectors read this host */
 	if (s->at >= s->c->hosts)
 		return NULL;
 	h = &s->c->host[s->at];
@@ -145,7 +145,7 @@ OF_HOSTS_LINKS(host_disconnects, OF_FABRIC(NULL, disconnects))
 
 /* ---- regions ---- */
 
-/* With the region's labels and instance_id, by which two regions of one process differ. */
+/* Adds instance_id to the region's labels, to distinguish two regions of one process. */
 const struct collect_region *collect_self_region(struct collect_self *s, struct export_series *out)
 {
 	struct region_text_label labels[COLLECT_REGION_LABELS + 1];
@@ -203,24 +203,25 @@ static const struct collect_self_family collector_families[] = {
 	{"sidelight_collector_expired_regions", COUNTER, "", "Regions whose final values expired.",
 	 expired},
 	{"sidelight_collector_history_dropped_chunks", COUNTER, "",
-	 "Chunks of history dropped: the memory was full, or they were older than asked for.",
+	 "Chunks of history dropped because memory was full or they exceeded the maximum age.",
 	 history_dropped},
 	{"sidelight_collector_history_points", GAUGE, "", "Points in packed history.",
 	 history_points},
 	{"sidelight_collector_late_passes", COUNTER, "",
-	 "Readings of a region that were not used: its layout may have changed meanwhile.",
+	 "Readings of a region discarded because its layout may have changed in the meantime.",
 	 late_passes},
 	{"sidelight_collector_left_out_exemplars", COUNTER, "",
-	 "Exemplars that are not in OpenMetrics and remote write, by cause.", left_out_exemplars},
+	 "Exemplars left out of OpenMetrics and remote write, by cause.", left_out_exemplars},
 	{"sidelight_collector_left_out_families", COUNTER, "",
-	 "Families without a name that no other has, of all expositions.", left_out_families},
+	 "Families left out of all expositions because another family has their name.",
+	 left_out_families},
 	{"sidelight_collector_left_out_series", GAUGE, "",
-	 "Series that this exposition leaves out by --max-exposed-series.", left_out_series},
+	 "Series left out of this exposition because of --max-exposed-series.", left_out_series},
 	{"sidelight_collector_lines", COUNTER, "", "Lines read.", lines},
 	{"sidelight_collector_memory_bytes", GAUGE, "bytes",
 	 "Memory held for regions and for history.", memory},
 	{"sidelight_collector_missed_deadlines", COUNTER, "",
-	 "Deadlines that a worker missed: it was still busy, or not running.", missed},
+	 "Deadlines that a worker missed because it was still busy or not running.", missed},
 	{"sidelight_collector_read_bytes", COUNTER, "bytes", "Bytes read.", read_bytes},
 	{"sidelight_collector_read_errors", COUNTER, "", "Failed READs, by cause.", read_errors},
 	{"sidelight_collector_read_latency_seconds", HISTOGRAM, "seconds",
@@ -253,7 +254,7 @@ static const struct collect_self_family collector_families[] = {
 
 static COLLECT_SELF_GROUP(collector, NULL);
 
-/* Of each region, which is a lot: only on demand. */
+/* Exposed only on demand, because these series exist for every region. */
 static const struct collect_self_family regions_families[] = {
 	{"sidelight_region_exemplars_dropped", GAUGE, "",
 	 "Exemplars that the publisher's library dropped: ill-formed, or no element was free.",

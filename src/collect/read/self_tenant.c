@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* self_tenant.c - the collector's own series about tenants: what each holds, and what it was
- * denied. */
+/* self_tenant.c - the collector's own series about tenants: resources held and denied */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,7 +9,7 @@
 #include "collect/read/index.h"
 #include "collect/read/self.h"
 
-/* The next tenant with its labels: the regions of an index are sorted by tenant. */
+/* Returns the next tenant and sets its labels: the regions of an index are sorted by tenant. */
 static const struct collect_tenant *tenant_at(struct collect_self *s, struct export_series *out)
 {
 	const struct collect_tenant *t, *before;
@@ -66,11 +65,10 @@ static const struct collect_self_family tenant_families[] = {
 	{"sidelight_tenant_lines", GAUGE, "",
 	 "Lines that a pass over all regions of a tenant reads.", lines},
 	{"sidelight_tenant_read_every", GAUGE, "",
-	 "A tenant's regions are read in every round (1), or in every n-th because they cost more "
-	 "than a fair part.",
+	 "Rounds per reading of a tenant's regions: 1, or more if they cost more than a fair part.",
 	 every},
 	{"sidelight_tenant_refused_series", COUNTER, "",
-	 "Series of a tenant refused because it has its share of --max-series.", refused},
+	 "Series of a tenant refused because it has used up its share of --max-series.", refused},
 	{"sidelight_tenant_series", GAUGE, "", "Series that a tenant holds of --max-series.",
 	 series},
 	{"sidelight_tenant_trusted", GAUGE, "",

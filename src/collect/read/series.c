@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* series.c - walks the series that have a history, as the exposition names them. */
+/* series.c - walks the series that have a history, under the names of the exposition */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,7 +44,7 @@ static bool add_labels(struct series_labels *l, size_t at, const struct collect_
 	return true;
 }
 
-/* 1: go on, 0: the caller has enough, -ENOMEM. */
+/* Returns 1 to continue, 0 if the caller has enough, or -ENOMEM. */
 static int show_series(const struct collect_index *x, const struct collect_item *i,
 		       const char *name, struct series_labels *l,
 		       const struct collect_series_walk *walk)

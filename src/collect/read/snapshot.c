@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * snapshot.c - a sequence lock around the values of a region. The worker is the only writer and
- * never waits: the count is odd while it writes, and a reader that saw it odd or changed reads
- * again. All words are accessed with relaxed atomics, so there is no data race in C's sense either.
+ * never waits: the count is odd while it writes, and a reader that saw an odd or changed count
+ * reads again. All words are accessed with relaxed atomics, so there is no data race in C's sense
+ * either.
  */
 #include <sched.h>
 #include <stdlib.h>
@@ -13,7 +14,7 @@
 #include "collect/read/ref.h"
 #include "collect/read/worker.h"
 
-/* Memory for the rows of a chunk, of the tenant's share of the worker's. */
+/* Allocates memory for the rows of a chunk, from the tenant's share of the worker's memory. */
 static void take_rows(struct collect_snapshot *b, const struct collect_region *r)
 {
 	size_t rows = COLLECT_COLUMN_ROWS * (b->layout->columns + (size_t)1) * 8;
@@ -58,7 +59,9 @@ struct collect_snapshot *collect_snapshot_new(struct collect_layout *layout,
 		}
 		b->bytes += layout->columns * sizeof(*b->since_ns);
 	}
-	/* The first chunk has a random length: otherwise all regions would pack in one round. */
+	/*
+	 * The first chunk has a random length: otherwise all regions would pack in the same round.
+	 */
 	b->target = 1 + (uint32_t)((seed ^ seed >> 32) % COLLECT_COLUMN_ROWS);
 	if (r->worker->ring.word && layout->columns)
 		take_rows(b, r);
@@ -132,13 +135,16 @@ void collect_snapshot_publish(struct collect_snapshot *b, const uint64_t *cell, 
 	uint32_t rows = b->rows;
 	uint64_t chunk = b->chunk, *row;
 
-	/* Before the count is odd: packing takes microseconds. */
+	/* Pack before the count becomes odd, because packing takes microseconds. */
 	if (b->row_ns && rows >= b->target) {
 		chunk = collect_snapshot_flush(b, w, instance);
 		rows = 0;
 		b->target = COLLECT_COLUMN_ROWS;
 	}
-	/* Pairs with collect_snapshot_retry(): a reader of any store below sees the odd count. */
+	/*
+	 * Pairs with collect_snapshot_retry(): a reader that sees any store below also sees the odd
+	 * count.
+	 */
 	relaxed_store(b->seq, b->seq + 1);
 	__atomic_thread_fence(__ATOMIC_RELEASE);
 	for (uint32_t i = 0; i < l->cells; i++)
@@ -156,7 +162,7 @@ void collect_snapshot_publish(struct collect_snapshot *b, const uint64_t *cell, 
 	}
 	relaxed_store(b->chunk, chunk);
 	relaxed_store(b->rows, rows);
-	/* Pairs with the acquire in collect_snapshot_begin(): the even count comes last. */
+	/* Pairs with the acquire in collect_snapshot_begin(): the even count is stored last. */
 	__atomic_store_n(&b->seq, b->seq + 1, __ATOMIC_RELEASE);
 }
 
@@ -166,7 +172,7 @@ uint64_t collect_snapshot_begin(const struct collect_snapshot *b)
 
 	for (unsigned int i = 0; (seq = __atomic_load_n(&b->seq, __ATOMIC_ACQUIRE)) & 1; i++)
 		if (i % 64 == 63)
-			sched_yield(); /* the worker was preempted */
+			sched_yield(); /* the worker was preempted while writing */
 	return seq;
 }
 

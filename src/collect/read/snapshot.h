@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * snapshot.h - the values of a region as of its last pass, and the rows not yet packed into
- * history. The region's worker is the only writer; any thread reads without a lock. The shape never
- * changes.
+ * history. The region's worker is the only writer; any thread reads without a lock. The layout of a
+ * snapshot never changes.
  */
 #ifndef SL_COLLECT_READ_SNAPSHOT_H
 #define SL_COLLECT_READ_SNAPSHOT_H
@@ -19,23 +19,25 @@ struct collect_snapshot {
 	unsigned int refs;
 	struct collect_layout *layout;
 	uint64_t seq;	  /* odd while the worker writes; 0: never written */
-	uint32_t rows;	  /* of the open chunk */
-	uint64_t chunk;	  /* last packed chunk, as named by collect_ring_append() */
-	uint32_t target;  /* rows at which the open chunk is packed; worker only */
-	int64_t *row_ns;  /* NULL: no history */
-	uint64_t *row;	  /* [COLLECT_COLUMN_ROWS][columns] */
-	size_t row_bytes; /* of both */
-	/* By column: its history is older points' of another metric. CLOCK_REALTIME; NULL: the
-	 * metrics of the region never change. Set before it is published. */
+	uint32_t rows;	  /* rows in the open chunk */
+	uint64_t chunk;	  /* last packed chunk, as returned by collect_ring_append() */
+	uint32_t target;  /* number of rows at which the open chunk is packed; worker only */
+	int64_t *row_ns;  /* times of the rows; NULL: no history */
+	uint64_t *row;	  /* values of the rows, [COLLECT_COLUMN_ROWS][columns] */
+	size_t row_bytes; /* bytes of row_ns and row */
+	/*
+	 * By column: older points of its history belong to another metric. CLOCK_REALTIME; NULL:
+	 * the region's metrics never change. Set before the snapshot is published.
+	 */
 	int64_t *since_ns;
-	struct collect_worker *worker; /* is charged row_bytes, */
-	struct collect_tenant *tenant; /* and so is the tenant */
+	struct collect_worker *worker; /* charged for row_bytes */
+	struct collect_tenant *tenant; /* also charged for row_bytes */
 	struct collect_turn *turn;
 	size_t bytes;
 	uint64_t cell[]; /* [layout->cells] */
 };
 
-/* Takes a reference to the layout. NULL: out of memory. */
+/* Takes a reference to the layout. Returns NULL if out of memory. */
 struct collect_snapshot *collect_snapshot_new(struct collect_layout *layout,
 					      const struct collect_region *r);
 void collect_snapshot_put(struct collect_snapshot *s, struct collect_collector *c);
@@ -45,13 +47,15 @@ void collect_snapshot_publish(struct collect_snapshot *s, const uint64_t *cell, 
 /* Packs the open rows before another snapshot replaces s. Returns the chunk. Worker only. */
 uint64_t collect_snapshot_flush(const struct collect_snapshot *s, struct collect_worker *w,
 				uint64_t instance);
-/* Copies cells of one pass. Any thread. */
+/* Copies cells, all from the same pass. Thread-safe. */
 void collect_snapshot_read(const struct collect_snapshot *s, uint32_t first, uint32_t count,
 			   uint64_t *out);
-/* Brackets relaxed loads that must come from one pass; repeat them while retry returns true. */
+/*
+ * Brackets relaxed loads that must come from one pass; repeat the loads while retry returns true.
+ */
 uint64_t collect_snapshot_begin(const struct collect_snapshot *s);
 bool collect_snapshot_retry(const struct collect_snapshot *s, uint64_t seq);
-/* The word that history keeps of a column, and its value. */
+/* The word that the history stores for a column, and the value of such a word. */
 uint64_t collect_history_word(const struct collect_column *col, const uint64_t *cell);
 double collect_history_double(const struct region_metric *m, uint64_t word);
 

@@ -23,22 +23,24 @@ struct source_walk {
 	struct collect_self *self;
 	size_t next_family;
 	bool in_self;
-	size_t at, end; /* items */
+	size_t at, end; /* current and last item of the family */
 	bool sums;
-	uint8_t *seen;	   /* by region */
-	uint32_t *columns; /* by region, those that are shown; NULL: all */
-	/* Text of the last series: region's labels, then the metric's. */
-	const struct collect_label_set *prefix; /* what stands at the start of text, or NULL */
+	uint8_t *seen;	   /* for each region, whether it is exposed */
+	uint32_t *columns; /* number of columns exposed per region; NULL: all */
+	/* Label text of the last series: the region's labels, then the metric's. */
+	const struct collect_label_set *prefix; /* label set at the start of text, or NULL */
 	char *text;
 	size_t text_room;
 	const char **keys, **values;
 	size_t label_room;
 	uint64_t *cell, *more;
 	size_t cell_room, more_room;
-	/* Of the last series. Each in memory of its own, as its labels point into it. */
+	/*
+	 * Exemplars of the last series, each allocated separately because its labels point into it.
+	 */
 	struct region_exemplar **exemplar;
 	size_t exemplars, exemplar_made, exemplar_room, exemplar_turn;
-	struct collect_trace_link *link; /* kept traces */
+	struct collect_trace_link *link; /* recently kept traces */
 	size_t links;
 	struct export_exemplar *shown;
 	size_t shown_room;
@@ -67,7 +69,7 @@ static void walk_end(void *arg)
 	free(w);
 }
 
-/* ---- the limit of exposed series ---- */
+/* ---- limit of exposed series ---- */
 
 static size_t series_of(const struct source_walk *w, size_t region)
 {
@@ -76,7 +78,10 @@ static size_t series_of(const struct source_walk *w, size_t region)
 	return w->seen[region] != HIDDEN && b ? b->layout->columns : 0;
 }
 
-/* The end of the tenant whose regions begin at first, and the series that they have. */
+/*
+ * Returns the end of the tenant whose regions begin at first; *series: number of the tenant's
+ * series.
+ */
 static size_t tenant_end(const struct source_walk *w, size_t first, size_t *series)
 {
 	size_t i = first;
@@ -97,9 +102,9 @@ static int by_size(const void *a, const void *b)
 }
 
 /*
- * The most that one tenant may have, so that all together keep the limit: who needs less than an
- * equal share leaves the rest to others. SIZE_MAX: no tenant has too many. 0 with errno: out of
- * memory.
+ * Returns the maximum number of series per tenant that keeps the total within the limit: a tenant
+ * that needs less than an equal share leaves the rest to others. SIZE_MAX: no tenant has too many.
+ * 0 with errno: out of memory.
  */
 static size_t fair_share(const struct source_walk *w, size_t limit)
 {
@@ -120,7 +125,10 @@ static size_t fair_share(const struct source_walk *w, size_t limit)
 	return share;
 }
 
-/* Shows of each tenant its oldest regions, and of the one at the limit the first series. */
+/*
+ * Exposes the oldest regions of each tenant, and only the first series of the region that reaches
+ * the limit.
+ */
 static bool keep_within(struct source_walk *w, size_t limit)
 {
 	size_t share = fair_share(w, limit), left_out = 0, end, all;
@@ -167,7 +175,9 @@ static void *walk_begin(void *ctx)
 	for (size_t i = 0; w->x && i < w->x->regions; i++) {
 		const struct collect_region *r = w->x->region[i];
 
-		/* An expired region counts in its sum until the next index has it as retired. */
+		/*
+		 * An expired region counts in its sum until the next index includes it as retired.
+		 */
 		w->seen[i] = collect_region_visible(r, now) ||
 					     (w->sums && relaxed_load(r->step) == STEP_GONE)
 				     ? relaxed_load(r->state) == SL_STATE_LIVE ? SHOWN : SHOWN_DEAD
@@ -189,12 +199,12 @@ static bool is_shown(const struct source_walk *w, const struct collect_item *i)
 		return false;
 	if (w->seen[i->source] == SHOWN)
 		return true;
-	/* Of a sum, values of processes that have ended may not count. */
+	/* In a sum, some values of ended processes must not count (SL_FLAG_LIVE). */
 	return w->seen[i->source] == SHOWN_DEAD &&
 	       !(w->sums && collect_index_def(w->x, i)->metric.flags & SL_FLAG_LIVE);
 }
 
-/* Moves to the next series that is shown. */
+/* Moves to the next exposed series. Returns false if there is none. */
 static bool any_left(struct source_walk *w)
 {
 	while (w->at < w->end && !is_shown(w, &w->x->item[w->at]))
@@ -232,7 +242,7 @@ static int walk_family(void *arg, struct export_family *out)
 
 /* ---- labels ---- */
 
-/* Makes room for both label sets and keeps the content. */
+/* Makes room for both label sets, keeping the content. */
 static bool label_room(struct source_walk *w, size_t bytes, size_t labels)
 {
 	size_t have = w->label_room;
@@ -280,7 +290,7 @@ static bool set_labels(struct source_walk *w, const struct collect_label_set *pr
 
 /* ---- values ---- */
 
-/* Copies the cells of one item, all of one pass. */
+/* Copies the cells of one item, all from the same pass. */
 static void get_cells(const struct source_walk *w, const struct collect_item *i, uint64_t *to)
 {
 	const struct collect_snapshot *b;
@@ -294,7 +304,7 @@ static void get_cells(const struct source_walk *w, const struct collect_item *i,
 	}
 	b = w->x->snapshot[i->source];
 	col = &b->layout->column[i->column & ~ITEM_MORE];
-	/* One word is never torn. */
+	/* A single word is never torn. */
 	if (col->def->metric.cells == 1)
 		to[0] = relaxed_load(b->cell[col->cell]);
 	else
@@ -303,7 +313,7 @@ static void get_cells(const struct source_walk *w, const struct collect_item *i,
 
 /* ---- exemplars ---- */
 
-/* Makes room for one more. False: out of memory. */
+/* Makes room for one more exemplar. Returns false if out of memory. */
 static bool more_exemplars(struct source_walk *w)
 {
 	if (!BASE_GROW(w->exemplar, w->exemplars, w->exemplar_room))
@@ -319,8 +329,8 @@ static bool more_exemplars(struct source_walk *w)
 }
 
 /*
- * Takes those of an item. Beyond the bound each takes the place of an older one by turns, so that
- * the latest stays. False: out of memory.
+ * Collects the exemplars of an item. Above the limit, each replaces an older one in turn, so that
+ * the latest remain. Returns false if out of memory.
  */
 static bool gather_exemplars(struct source_walk *w, const struct collect_item *i)
 {
@@ -347,14 +357,14 @@ static bool gather_exemplars(struct source_walk *w, const struct collect_item *i
 	return true;
 }
 
-/* Puts kept traces in the place of other exemplars of their buckets. False: out of memory. */
+/* Replaces exemplars by kept traces in the same buckets. Returns false if out of memory. */
 static bool link_traces(struct source_walk *w, const struct collect_item *i, const uint64_t *cells)
 {
 	const struct collect_def *def = collect_index_def(w->x, i);
 
 	if (i->source & ITEM_RETIRED)
 		return true;
-	/* The oldest first: the newest of a bucket stays. */
+	/* Go from the oldest to the newest trace, so that the newest of a bucket remains. */
 	for (size_t n = w->links; n-- > 0;) {
 		uint32_t cell;
 		size_t k = 0;
@@ -416,7 +426,7 @@ static void f64_of_u64(uint64_t *cell)
 	memcpy(cell, &v, sizeof(v));
 }
 
-/* Of several processes there are no quantiles; those that have ended have none any more. */
+/* Quantiles of several processes cannot be combined, and ended processes have none. */
 static void combine_quantiles(const struct source_walk *w, const struct region_metric *m, bool only)
 {
 	double unknown = NAN;
@@ -426,8 +436,8 @@ static void combine_quantiles(const struct source_walk *w, const struct region_m
 }
 
 /*
- * Adds the other members of a sum. Gauges of dead members count only if no member is alive, unless
- * they say how they combine. False: out of memory.
+ * Adds the other members of a sum. Gauges of dead members count only if no member is alive or a
+ * combine flag is set. Returns false if out of memory.
  */
 static bool add_members(struct source_walk *w, const struct region_metric *m,
 			enum export_family_type type, const struct collect_item *head)
@@ -532,7 +542,7 @@ static int walk_series(void *arg, struct export_series *out)
 		return 0;
 	i = &w->x->item[w->at++];
 	def = collect_index_def(w->x, i);
-	/* A sum has no start. */
+	/* A sum has no creation time. */
 	out->created_ns = 0;
 	if (!w->sums && (w->at == w->end || !(w->x->item[w->at].column & ITEM_MORE))) {
 		const struct collect_layout *l = w->x->snapshot[i->source]->layout;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* stats.c - the views of collect.h: hosts, regions, metrics, history, workers, totals. */
+/* stats.c - the views of collect.h: hosts, regions, metrics, history, workers, totals */
 #include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ enum collect_host_condition collect_host_condition(const struct collect_host *h,
 
 	if (fresh && now_ns < fresh + h->c->opts.stale_ns)
 		return COLLECT_HOST_UP;
-	/* Never read: connecting, until every link failed once. */
+	/* A host that was never read is connecting until every link has failed once. */
 	for (unsigned int i = 0; !fresh && i < h->links; i++)
 		if (!relaxed_load(h->link[i]->tried))
 			return COLLECT_HOST_CONNECTING;
@@ -122,7 +122,7 @@ void collect_collector_regions(struct collect_collector *c,
 
 /* ---- one region ---- */
 
-/* The snapshot of a region, which the index keeps; NULL: there is none. */
+/* Returns the snapshot of a region, which the index keeps alive, or NULL. */
 static const struct collect_snapshot *find_snapshot(struct collect_index *x, uint64_t instance,
 						    const struct collect_region **region)
 {
@@ -173,12 +173,12 @@ out:
 /* Fills out[] from its end, newest points first. */
 struct taker {
 	struct collect_point *out;
-	size_t room; /* free at the start of out[] */
+	size_t room; /* free entries at the start of out[] */
 	int64_t from_ns, to_ns;
 	const struct region_metric *metric;
 };
 
-/* Takes points, given oldest first, from their end. True while older ones may be wanted. */
+/* Takes points, given oldest first, from their end. Returns true while older points are wanted. */
 static bool take_points(struct taker *t, const int64_t *ns, const uint64_t *v, unsigned int n)
 {
 	while (n--) {
@@ -192,7 +192,7 @@ static bool take_points(struct taker *t, const int64_t *ns, const uint64_t *v, u
 	return t->room > 0;
 }
 
-/* Copies the rows not yet packed and the chunk before them, all of one pass. */
+/* Copies the rows not yet packed and the position of the previous chunk, all from the same pass. */
 static unsigned int open_rows(const struct collect_snapshot *b, uint32_t column, int64_t *ns,
 			      uint64_t *v, uint64_t *chunk)
 {
@@ -213,7 +213,10 @@ static unsigned int open_rows(const struct collect_snapshot *b, uint32_t column,
 	return n;
 }
 
-/* The walk is from new to old: the next metric of the region finds each chunk in its place. */
+/*
+ * Cached chunks, newest first: a query for another metric of the same region finds each chunk at
+ * the same index.
+ */
 #define CHUNKS 64u
 
 struct collect_chunks {
@@ -268,7 +271,7 @@ static ssize_t read_history(struct collect_collector *c, struct collect_chunk *r
 			in = &read[nth++ % room];
 			n = collect_ring_read(&r->worker->ring, instance, chunk, metric, in, v,
 					      &prev);
-			/* A chunk without points of this column is skipped. */
+			/* Skip a chunk without points of this column. */
 			if (n && in->ns[n - 1] < t.from_ns)
 				break;
 			more = !n || take_points(&t, in->ns, v, n);

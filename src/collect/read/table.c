@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * table.c - the regions of a link: by instance, by age, and the urgent ones, which are looked after
- * beside the rounds.
+ * table.c - the regions of a link: by instance, by age, and the list of urgent regions, which are
+ * handled outside the rounds
  */
 #include <stdlib.h>
 
@@ -22,7 +22,7 @@ void collect_table_free(struct collect_link *l)
 		collect_region_put(l->region[i]);
 	}
 	free(l->region);
-	collect_hash_free(&l->by_instance);
+	base_table_free(&l->by_instance);
 	free(l->urgent);
 }
 
@@ -33,10 +33,10 @@ static uint64_t hash_of(uint64_t instance)
 
 struct collect_region *collect_table_find(struct collect_link *l, uint64_t instance)
 {
-	struct collect_region *r = collect_hash_first(&l->by_instance, hash_of(instance));
+	struct collect_region *r = base_table_first(&l->by_instance, hash_of(instance));
 
 	while (r && r->instance != instance)
-		r = collect_hash_next(r);
+		r = base_table_next(r);
 	return r;
 }
 
@@ -65,7 +65,7 @@ struct collect_region *collect_table_add(struct collect_link *l, uint64_t instan
 		return NULL;
 	}
 	l->region[l->regions++] = r;
-	collect_hash_add(&l->by_instance, r, hash_of(instance));
+	base_table_add(&l->by_instance, r, hash_of(instance));
 	relaxed_store(l->region_count, l->region_count + 1);
 	return r;
 }
@@ -79,7 +79,7 @@ void collect_table_remove(struct collect_link *l, struct collect_region *r)
 		l->c->reader->gone(l, r);
 	collect_pass_abort(l, r);
 	relaxed_store(r->step, STEP_GONE);
-	collect_hash_remove(&l->by_instance, r);
+	base_table_remove(&l->by_instance, r);
 	collect_host_release(l->host, l, r->instance);
 	relaxed_store(l->region_count, l->region_count - 1);
 	relaxed_sub(l->c->region_count, 1);

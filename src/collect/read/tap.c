@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* tap.c - hands each pass of a region to the taps as a row of doubles, if a tap wants it. */
+/* tap.c - hands each pass of a region to the taps as a row of doubles, if a tap wants it */
 #include <errno.h>
 #include <math.h>
 
@@ -29,7 +29,7 @@ const uint64_t *collect_tap_cells(const struct collect_tap_row *row, uint32_t co
 	return row->cell + row->shape->column[column].cell;
 }
 
-/* One of the cells is in a line that did not settle in some stripe. */
+/* Returns true if any of the cells is in a line that did not settle in some stripe. */
 static bool is_stale(const struct collect_region *r, uint32_t cell, uint32_t cells)
 {
 	uint32_t last = (cell + (cells ? cells : 1) - 1) / SL_LINE_CELLS;

@@ -7,7 +7,7 @@
 struct collect_link;
 struct collect_region;
 
-/* A pass is complete; cell: its values by cell. */
+/* Hands a complete pass to the taps; cell: the values by cell. */
 void collect_tap_row(struct collect_link *l, struct collect_region *r, const uint64_t *cell);
 void collect_tap_gone(struct collect_region *r);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* tenant.c - the tenants of a host, and their identity as labels. */
+/* tenant.c - the tenants of a host, and their identity as labels */
 #include "collect/read/tenant.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "collect/read/host.h"
 
-#define IDLE_NS 600000000000u /* a tenant without regions is remembered */
+#define IDLE_NS 600000000000u /* how long a tenant without regions is remembered */
 
 static void name_tenant(struct collect_tenant *t)
 {
@@ -37,27 +37,25 @@ static bool is_same(const struct region_tenant *a, const struct region_tenant *b
 	       !strcmp(a->names.container, b->names.container);
 }
 
-/* Frees those that had no region for that long. */
+/* Frees the tenants that have had no region for idle_ns. */
 static void forget_idle(struct collect_host *h, uint64_t idle_ns)
 {
 	uint64_t now = base_now_ns();
 
-	for (size_t i = 0; h->tenants.bucket && i < h->tenants.buckets; i++)
-		for (struct collect_node *n = h->tenants.bucket[i], *next; n; n = next) {
-			struct collect_tenant *t = (struct collect_tenant *)n;
+	BASE_TABLE_EACH(&h->tenants, n) {
+		struct collect_tenant *t = (struct collect_tenant *)n;
 
-			next = n->next;
-			if (t->refs || now - t->idle_ns < idle_ns)
-				continue;
-			collect_hash_remove(&h->tenants, t);
-			free(t);
-		}
+		if (t->refs || now - t->idle_ns < idle_ns)
+			continue;
+		base_table_remove(&h->tenants, t);
+		free(t);
+	}
 }
 
 void collect_tenants_free(struct collect_host *h)
 {
 	forget_idle(h, 0);
-	collect_hash_free(&h->tenants);
+	base_table_free(&h->tenants);
 }
 
 static struct collect_tenant *get_tenant(struct collect_host *h, const struct region_tenant *who,
@@ -67,9 +65,9 @@ static struct collect_tenant *get_tenant(struct collect_host *h, const struct re
 	struct collect_tenant *t;
 
 	pthread_mutex_lock(&h->lock);
-	t = collect_hash_first(&h->tenants, hash);
+	t = base_table_first(&h->tenants, hash);
 	while (t && !(t->known == known && is_same(&t->who, who)))
-		t = collect_hash_next(t);
+		t = base_table_next(t);
 	if (!t)
 		forget_idle(h, IDLE_NS);
 	if (t) {
@@ -85,7 +83,7 @@ static struct collect_tenant *get_tenant(struct collect_host *h, const struct re
 		for (unsigned int i = 0; i < h->links; i++)
 			t->turn[i].every = 1;
 		name_tenant(t);
-		collect_hash_add(&h->tenants, t, hash);
+		base_table_add(&h->tenants, t, hash);
 	}
 	pthread_mutex_unlock(&h->lock);
 	return t;
@@ -130,8 +128,8 @@ static int compare_keys(uint64_t a, uint64_t b)
 int collect_tenant_order(const struct collect_tenant *a, const struct collect_tenant *b)
 {
 	return compare_keys(!a->who.trusted, !b->who.trusted) ?: compare_keys(a->first, b->first)
-		       ?: compare_keys((uintptr_t)a->host, (uintptr_t)b->host)
-			       ?: compare_keys(a->who.key, b->who.key);
+?: compare_keys((uintptr_t)a->host, (uintptr_t)b->host)
+?: compare_keys(a->who.key, b->who.key);
 }
 
 uint32_t collect_tenant_labels(const struct collect_tenant *t,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* trace_link.c - traces as exemplars of the histograms that counted their roots. */
+/* trace_link.c - kept traces as exemplars of the histograms that counted their root spans */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -41,7 +41,10 @@ static bool is_of_root(const struct collect_trace_link *l, const struct region_m
 	return strstr(l->root, longest);
 }
 
-/* The bucket of a value, as region_metric has them; the last one has all above the bounds. */
+/*
+ * Returns the bucket of a value, as numbered in region_metric; the last bucket holds all values
+ * above the bounds.
+ */
 static uint32_t bucket_of(const struct region_metric *m, double v)
 {
 	uint32_t i = 0;

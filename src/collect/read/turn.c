@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* turn.c - fair parts of a link's rounds. */
+/* turn.c - divides the rounds of a link fairly among its tenants */
 #include "collect/read/turn.h"
 
 #include <stdlib.h>
@@ -10,9 +10,9 @@
 #include "collect/read/link.h"
 #include "collect/read/worker.h"
 
-#define DIVIDE_NS   100000000u /* between two divisions */
-#define PERIOD_NS   10000000u  /* of rounds without a period */
-#define MEASURABLE  10000u     /* lines from which their cost can be told */
+#define DIVIDE_NS   100000000u /* time between two divisions */
+#define PERIOD_NS   10000000u  /* assumed period if there is none */
+#define MEASURABLE  10000u     /* minimum number of lines to measure their cost */
 #define LINE_NS_MAX 1000u
 
 static struct collect_turn *turn_of(const struct collect_region *r)
@@ -30,7 +30,10 @@ static int by_lines(const void *a, const void *b)
 	return x->lines < y->lines ? -1 : x->lines > y->lines;
 }
 
-/* The level at which water that is poured over all claims stands; the largest are above it. */
+/*
+ * Water-filling: returns the level up to which every claim is satisfied; larger claims get just
+ * this level.
+ */
 static uint64_t water_level(struct collect_claim *claim, uint32_t count, uint64_t left)
 {
 	struct collect_claim **v = malloc((count + (size_t)1) * sizeof(*v));
@@ -85,7 +88,9 @@ void collect_turns_free(struct collect_link *l)
 	l->tenants = 0;
 }
 
-/* Lists the tenants with regions here, and what a pass over all of them reads. */
+/*
+ * Lists the tenants with regions on this link, and counts the lines of a pass over their regions.
+ */
 static void sum_up(struct collect_link *l)
 {
 	uint32_t stamp = ++l->turn_stamp;
@@ -108,7 +113,7 @@ static void sum_up(struct collect_link *l)
 	}
 }
 
-/* Lines that half of a period is enough for, by what they cost lately. */
+/* Returns the number of lines that can be read in half a period at their recent cost. */
 static uint64_t get_budget(struct collect_link *l)
 {
 	struct collect_worker *w = l->worker;
@@ -157,7 +162,9 @@ void collect_turns_begin(struct collect_link *l, uint64_t now_ns)
 		struct collect_turn *t = &l->tenant[i]->turn[l->queue];
 		int64_t part = (int64_t)t->part;
 
-		/* The last READ may have cost more than was left. */
+		/*
+		 * Credit may be negative, because the last READ may have cost more than was left.
+		 */
 		t->credit = BASE_MIN(t->credit + part, part);
 	}
 }
@@ -179,7 +186,7 @@ bool collect_turn_pay(const struct collect_region *r, uint32_t bytes)
 	struct collect_turn *t = turn_of(r);
 
 	if (!t->part)
-		return true; /* not slow any more */
+		return true; /* the tenant is no longer slow */
 	if (t->credit <= 0)
 		return false;
 	t->credit -= bytes / SL_LINE_SIZE + 1;

@@ -13,14 +13,14 @@
 #include "collect/read/host.h"
 #include "collect/read/worker.h"
 
-#define SPIN_NS	       30000u  /* spin first: completions take microseconds */
-#define NAP_NS	       50000u  /* then sleep */
-#define URGENT_NAP_NS  500000u /* control makes a layout in less */
+#define SPIN_NS	       30000u  /* how long to spin first, as completions take microseconds */
+#define NAP_NS	       50000u  /* sleep between two polls after that */
+#define URGENT_NAP_NS  500000u /* sleep while control makes a layout, which takes less */
 #define CONNECT_NAP_NS 5000000u
-#define IDLE_NAP_NS    100000000u /* also bounds the time to stop */
+#define IDLE_NAP_NS    100000000u /* also the maximum delay of a stop */
 #define STALLED_NS     1000000u	  /* a link without a completion for this long is stalled */
 
-/* Bucket i holds up to 2^(i/4) microseconds. */
+/* Bucket i holds values up to 2^(i/4) microseconds. */
 unsigned int collect_latency_bucket(uint64_t ns)
 {
 	/* 2^(1/4), 2^(2/4), 2^(3/4), as fractions of 2^16. */
@@ -40,7 +40,7 @@ unsigned int collect_latency_bucket(uint64_t ns)
 	return i < COLLECT_LATENCY_BUCKETS ? i : COLLECT_LATENCY_BUCKETS - 1;
 }
 
-static inline void relax(void)
+static inline void relax_cpu(void)
 {
 #if defined(__x86_64__)
 	__builtin_ia32_pause();
@@ -84,7 +84,10 @@ static bool is_stalled(const struct collect_link *l, uint64_t now_ns)
 	return now_ns - l->progress_ns > STALLED_NS;
 }
 
-/* Without a period the next round starts when the last one is done on all but stalled links. */
+/*
+ * Without a period, the next round starts when the last one is complete on all links that are not
+ * stalled.
+ */
 static bool all_done(const struct collect_worker *w, uint64_t now_ns)
 {
 	for (unsigned int i = 0; i < w->links; i++)
@@ -93,7 +96,7 @@ static bool all_done(const struct collect_worker *w, uint64_t now_ns)
 	return true;
 }
 
-/* True if a round was started on any link. */
+/* Returns true if a round was started on any link. */
 static bool start_round(struct collect_worker *w, uint64_t now_ns)
 {
 	bool late = false, any = false;
@@ -103,7 +106,9 @@ static bool start_round(struct collect_worker *w, uint64_t now_ns)
 
 		if (l->active) {
 			relaxed_bump(l->skipped, 1);
-			/* Unless the link stalls, the worker was too slow to take completions. */
+			/*
+			 * If the link is not stalled, the worker was too slow to take completions.
+			 */
 			late |= !is_stalled(l, now_ns);
 			continue;
 		}
@@ -183,7 +188,7 @@ void *collect_worker_main(void *arg)
 			collect_ring_expire(&w->ring, (int64_t)base_realtime_ns());
 		wait = get_nap(w, now, worked);
 		if (!wait)
-			relax();
+			relax_cpu();
 		else if (period && now + wait > deadline)
 			sleep_until(deadline);
 		else

@@ -1,17 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* discover.c - the collector's own series about the hosts and peers that it discovered. */
+/* discover.c - the collector's own series about the hosts that it discovered. */
+#include <stdio.h>
+
 #include "collect/discover/discover.h"
 #include "collect/read/self.h"
 #include "collect/self/self.h"
 
-static bool states(struct collect_self *s, struct export_series *out, uint64_t n,
-		   const char *const names[], const uint64_t v[])
-{
-	return s->at < n && collect_self_label(s, out, "state", names[s->at]) &&
-	       collect_self_u64(out, v[s->at]);
-}
-
-static struct collect_discover_stats stats(struct collect_self *s)
+static struct collect_discover_stats get_stats(const struct collect_self *s)
 {
 	struct collect_discover_stats st;
 
@@ -19,59 +14,68 @@ static struct collect_discover_stats stats(struct collect_self *s)
 	return st;
 }
 
-static bool hosts(struct collect_self *s, struct export_series *out)
+/* A series with the labels of the shard, if there is one, and a state, unless that is NULL. */
+static bool put_series(struct collect_self *s, struct export_series *out,
+		       const struct collect_shard *shard, const char *state, uint64_t v)
 {
-	struct collect_discover_stats st = stats(s);
+	char member[12], members[12];
+	const struct region_text_label labels[] = {
+		{"state", state}, {"shard", member}, {"shards", members}};
+	const uint32_t first = state ? 0 : 1;
 
-	return states(s, out, 3, (const char *const[]){"known", "owned", "refused"},
-		      (const uint64_t[]){st.hosts, st.owned, st.refused});
+	snprintf(member, sizeof(member), "%u", shard->member);
+	snprintf(members, sizeof(members), "%u", shard->members);
+	return collect_self_labels(s, out, labels + first, (shard->members ? 3 : 1) - first) &&
+	       collect_self_u64(out, v);
 }
 
-static bool peers(struct collect_self *s, struct export_series *out)
+static bool make_hosts(struct collect_self *s, struct export_series *out)
 {
-	struct collect_discover_stats st = stats(s);
+	static const char *const states[] = {"known", "read", "refused"};
+	const struct collect_discover_stats st = get_stats(s);
+	const uint64_t v[] = {st.known, st.read, st.refused};
 
-	return states(s, out, 3, (const char *const[]){"known", "alive", "joined"},
-		      (const uint64_t[]){st.peers.known, st.peers.alive, st.peers.joined});
+	return s->at < 3 && put_series(s, out, &st.shard, states[s->at], v[s->at]);
 }
 
-static bool moves(struct collect_self *s, struct export_series *out)
+static bool make_list(struct collect_self *s, struct export_series *out)
 {
-	struct collect_discover_stats st = stats(s);
+	const struct collect_discover_stats st = get_stats(s);
 
-	return states(s, out, 2, (const char *const[]){"taken", "let_go"},
-		      (const uint64_t[]){st.taken, st.let_go});
+	return !s->at && put_series(s, out, &st.shard, NULL, st.list);
 }
 
-static bool peer_failures(struct collect_self *s, struct export_series *out)
+static bool make_replicas(struct collect_self *s, struct export_series *out)
 {
-	return s->at < COLLECT_PEER_FAILURES &&
-	       collect_self_label(s, out, "cause", collect_peer_failure_names[s->at]) &&
-	       collect_self_u64(out, stats(s).peers.failed[s->at]);
+	const struct collect_discover_stats st = get_stats(s);
+
+	return !s->at && put_series(s, out, &st.shard, NULL, st.replicas);
 }
 
-SINGLE(errors, stats(s).errors)
-SINGLE(overlaps, stats(s).peers.overlaps)
-SINGLE(leaves, stats(s).peers.leaves)
-SINGLE(lapses, stats(s).lapses)
+static bool make_moves(struct collect_self *s, struct export_series *out)
+{
+	static const char *const states[] = {"taken", "let_go"};
+	const struct collect_discover_stats st = get_stats(s);
+	const uint64_t v[] = {st.taken, st.let_go};
+
+	return s->at < 2 && collect_self_label(s, out, "state", states[s->at]) &&
+	       collect_self_u64(out, v[s->at]);
+}
+
+SINGLE(make_errors, get_stats(s).errors)
 
 static const struct collect_self_family discovered_families[] = {
 	{"sidelight_discover_errors", COUNTER, "",
-	 "Answers of sources that failed, were malformed or empty: their hosts stay.", errors},
+	 "Answers of sources, and reads of the file of --shard, that failed: all stays as it was.",
+	 make_errors},
 	{"sidelight_discover_hosts", GAUGE, "",
-	 "Hosts that the sources name, that this collector reads, and beyond --max-hosts.", hosts},
-	{"sidelight_discover_lapses", COUNTER, "",
-	 "Times that this process stood still and let its hosts go.", lapses},
-	{"sidelight_discover_leaves", COUNTER, "",
-	 "Times that this process left its hosts to others, as a peer did not know it.", leaves},
-	{"sidelight_discover_moves", COUNTER, "", "Hosts taken, and let go.", moves},
-	{"sidelight_discover_overlaps", COUNTER, "",
-	 "Times that a peer that did not hear this one, or was not heard, read hosts as well.",
-	 overlaps},
-	{"sidelight_discover_peer_failures", COUNTER, "",
-	 "Questions to peers that had no answer, or a refusal.", peer_failures},
-	{"sidelight_discover_peers", GAUGE, "",
-	 "Collectors, with this one: known, heard, and sharing hosts.", peers},
+	 "Hosts that the sources name, that this collector reads, and beyond --max-hosts.",
+	 make_hosts},
+	{"sidelight_discover_list_hash", GAUGE, "",
+	 "Hash of the hosts that the sources name, equal for equal lists.", make_list},
+	{"sidelight_discover_moves", COUNTER, "", "Hosts taken, and let go.", make_moves},
+	{"sidelight_discover_replicas", GAUGE, "", "Collectors that should read each host.",
+	 make_replicas},
 };
 
 static COLLECT_SELF_GROUP(discovered, NULL);

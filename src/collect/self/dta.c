@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* dta.c - the collector's own series about stores of reports, from one status per walk. */
+/* dta.c - the collector's own series about stores of reports, from one status per walk */
 #include <stdlib.h>
 
 #include "collect/read/self.h"
@@ -65,7 +65,7 @@ static bool of_objects(struct collect_self *s, struct export_series *out, const 
 	return j && collect_self_label(s, out, "store", name_of(j)) && collect_self_u64(out, bytes);
 }
 
-/* Of the newest epoch; 0 for a store without one. */
+/* The load of the newest epoch; 0 for a store without an epoch. */
 static bool dta_load(struct collect_self *s, struct export_series *out)
 {
 	const json_t *j = get_store(s);
@@ -80,7 +80,7 @@ static bool dta_load(struct collect_self *s, struct export_series *out)
 	return collect_self_label(s, out, "store", name_of(j)) && collect_self_f64(out, v);
 }
 
-/* Of the newest epoch, for stores that measure it. */
+/* Fills in a measurement of the newest epoch, for stores that measure it. */
 static bool fill_measured(struct collect_self *s, struct export_series *out, const char *key)
 {
 	const json_t *j, *m;
@@ -100,7 +100,7 @@ static bool fill_measured(struct collect_self *s, struct export_series *out, con
 	return false;
 }
 
-/* A family whose value has this key in the status. */
+/* Defines a family whose values have this key in the status. */
 #define KEYED(name, of, key)                                                \
 	static bool name(struct collect_self *s, struct export_series *out) \
 	{                                                                   \
@@ -156,7 +156,7 @@ static bool dta_reloads(struct collect_self *s, struct export_series *out)
 			  json_object_get(get_status(s), s->at ? "reloads_refused" : "reloads"));
 }
 
-/* The i-th number of an input's counters, refusals included; false behind the last. */
+/* Returns the i-th number of an input's counters, including refusals; false after the last one. */
 static bool device_number(const json_t *counts, size_t i, char name[64], json_t **number)
 {
 	json_t *refused = json_object_get(counts, "refused"), *value;
@@ -241,7 +241,7 @@ static bool dta_refused(struct collect_self *s, struct export_series *out)
 	return false;
 }
 
-/* Series i of those that the file of stores lists, over all stores. */
+/* Returns series i in the file of stores, counted over all stores; *of: the store's name. */
 static const json_t *get_listed(struct collect_self *s, size_t i, const char **of)
 {
 	json_t *j;
@@ -276,7 +276,7 @@ static bool dta_key_found(struct collect_self *s, struct export_series *out)
 	       collect_self_u64(out, json_object_get(j, "value") != NULL);
 }
 
-/* A key that is not found has no value. */
+/* A key that is not found has no series. */
 static bool dta_key_value(struct collect_self *s, struct export_series *out)
 {
 	const json_t *j, *value;
@@ -287,7 +287,7 @@ static bool dta_key_value(struct collect_self *s, struct export_series *out)
 		if (json_is_integer(value))
 			return with_labels(s, out, of, j) &&
 			       collect_self_u64(out, (uint64_t)json_integer_value(value));
-		if (json_is_string(value)) /* beyond 63 bits */
+		if (json_is_string(value)) /* the value exceeds 63 bits */
 			return with_labels(s, out, of, j) &&
 			       collect_self_f64(out, strtod(json_string_value(value), NULL));
 	}
@@ -309,23 +309,22 @@ static bool dta_translators(struct collect_self *s, struct export_series *out)
 
 static const struct collect_self_family dta_families[] = {
 	{"sidelight_dta_collisions", COUNTER, "",
-	 "Reporters that went on beside another one of the same number; a translator's log names them.",
+	 "Reporters that kept sending beside another one with the same number; a translator's log names them.",
 	 dta_collisions},
 	{"sidelight_dta_devices", GAUGE, "",
-	 "What devices sent to translators by kind of input: datagrams, records, lost, refused_CAUSE "
-	 "and more.",
+	 "Input of translators from devices, by kind: datagrams, records, lost, refused_CAUSE and more.",
 	 dta_devices},
 	{"sidelight_dta_epoch", GAUGE, "", "The current epoch of a store.", dta_epoch},
 	{"sidelight_dta_found_predicted_ratio", GAUGE, "ratio",
-	 "Predicted share of findable keys in a store's newest epoch, by the age of those sampled.",
+	 "Predicted share of findable keys in a store's newest epoch, from the age of sampled keys.",
 	 dta_found_predicted},
 	{"sidelight_dta_found_ratio", GAUGE, "ratio",
 	 "Share of up to 1,024 keys from the key log of a store's newest epoch that a query finds.",
 	 dta_found},
 	{"sidelight_dta_key_found", GAUGE, "",
-	 "Whether a key that the file of stores lists is found: 1 or 0.", dta_key_found},
+	 "1 if a key listed in the file of stores is found, 0 if not.", dta_key_found},
 	{"sidelight_dta_key_value", GAUGE, "",
-	 "The value of a key that the file of stores lists, in the newest epoch that has it.",
+	 "Value of a key listed in the file of stores, from the newest epoch that has it.",
 	 dta_key_value},
 	{"sidelight_dta_late_rotations", COUNTER, "",
 	 "Epochs that began late because a translator still wrote into their bank.", dta_late},
@@ -333,7 +332,7 @@ static const struct collect_self_family dta_families[] = {
 	 "Estimated keys written in this epoch per slot of a store; 0 for kinds without slots.",
 	 dta_load},
 	{"sidelight_dta_mended", COUNTER, "",
-	 "Stores put right after a translator truncated or overwrote their memory.", dta_mended},
+	 "Stores repaired after a translator truncated or overwrote their memory.", dta_mended},
 	{"sidelight_dta_refused_connections", COUNTER, "",
 	 "Connections to the store server closed before their welcome, by cause.", dta_refused},
 	{"sidelight_dta_reloads", COUNTER, "", "Reloads of the file of stores, by outcome.",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* http.c - what the collector's HTTP server refused, by cause. */
+/* http.c - counts of requests refused by the collector's HTTP server, by cause */
 #include "base/relaxed.h"
 #include "collect/read/self.h"
 #include "collect/self/self.h"

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* kafka.c - the collector's own series about messages to Kafka. */
+/* kafka.c - the collector's own series about messages to Kafka */
 #include "collect/self/reports.h"
 #include "collect/read/self.h"
 #include "collect/self/self.h"
 #include "export/kafka.h"
 
-/* Of topic s->at / each, with the number of that counter at *n. False: no more. */
+/*
+ * Gets the stats of topic s->at / each; the cause is number s->at % each. Returns false if there
+ * are no more topics.
+ */
 static bool get_topic(struct collect_self *s, struct export_series *out, size_t each,
 		      const char *const *causes, struct export_kafka_stats *st)
 {
@@ -44,7 +47,7 @@ static bool count_dropped(struct collect_self *s, struct export_series *out)
 	       collect_self_u64(out, s->at % 2 ? st.dropped_failed : st.dropped_full);
 }
 
-static const struct collect_part reports_part; /* its arg is the follower of lists */
+static const struct collect_part reports_part; /* the part's arg is the follower of lists */
 
 SINGLE(errors, export_kafka_errors(s->arg))
 SINGLE(overrun, collect_reports_overrun(collect_collector_part(s->c, &reports_part)))

@@ -19,16 +19,16 @@
 #include "dta/store_server/server.h"
 #include "export/kafka.h"
 
-#define BLOCKS	    256u /* of a lane, at a time */
-#define STORES_MS   1000 /* between two looks for stores */
-#define POLL_MS	    20	 /* when there was nothing */
-#define AGAIN_MS    1000 /* after a message was not delivered */
+#define BLOCKS	    256u /* maximum blocks read from a lane at a time */
+#define STORES_MS   1000 /* time between two searches for stores */
+#define POLL_MS	    20	 /* pause when there was nothing to read */
+#define AGAIN_MS    1000 /* pause after a failed delivery */
 #define OFFSETS_MAX (16u << 20)
 
 struct lane {
 	char *store;
 	struct sl_query_append_reader reader;
-	uint64_t saved; /* block: all before it is acknowledged */
+	uint64_t saved; /* block number; all earlier blocks are acknowledged */
 	bool begun;
 };
 
@@ -40,7 +40,7 @@ struct collect_reports {
 	struct lane *lane;
 	size_t lanes, lane_room;
 	uint8_t *items;
-	size_t items_room, unit; /* unit: bytes of a block of them */
+	size_t items_room, unit; /* unit: bytes of a block of items */
 	uint64_t overrun;
 	pthread_t thread;
 	bool running;
@@ -52,7 +52,7 @@ static void key_of(const struct lane *l, char *key, size_t bytes)
 	snprintf(key, bytes, "%s/%u/%u", l->store, l->reader.list, l->reader.lane);
 }
 
-/* ---- where it is ---- */
+/* ---- saved positions ---- */
 
 static void save_offsets(struct collect_reports *r)
 {
@@ -149,7 +149,7 @@ static void find_stores(struct collect_reports *r)
 
 /* ---- following ---- */
 
-/* Where the lane is to begin: as saved, unless the store has been made anew since. */
+/* Sets the lane's start: the saved position, unless the store has been recreated since. */
 static void begin_lane(struct collect_reports *r, struct lane *l, const struct dta_store_view *v)
 {
 	char key[512];
@@ -180,7 +180,7 @@ struct batch {
 	} block[BLOCKS];
 };
 
-/* Reads new blocks of a lane, each by itself, so that an item has one number for good. */
+/* Reads new blocks of a lane individually, so that each item keeps its number for good. */
 static void read_blocks(struct collect_reports *r, struct lane *l, const struct dta_store_view *v,
 			struct batch *b)
 {
@@ -242,7 +242,9 @@ static bool produce_item(struct collect_reports *r, const struct lane *l, uint64
 	return !err;
 }
 
-/* Waits until all that was produced is decided. False: the end. */
+/*
+ * Waits until the fate of all produced messages is decided. Returns false if the thread must stop.
+ */
 static bool wait_settled(struct collect_reports *r, struct export_kafka_stats *st)
 {
 	for (;;) {
@@ -255,8 +257,8 @@ static bool wait_settled(struct collect_reports *r, struct export_kafka_stats *s
 }
 
 /*
- * Produces what is new in a lane. False: something was not delivered, and is produced again from
- * the last place that is known to be.
+ * Produces the new items of a lane. Returns false if an item was not delivered; production then
+ * resumes at the last acknowledged position.
  */
 static bool follow_lane(struct collect_reports *r, struct lane *l, bool *any)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * self.h - exposes what happens beside the collector, in the same program: families of the
- * collector's own series. Each function is called before collect_collector_start(), and its objects
- * outlive the collector's source. 0 or what collect_collector_attach() returns.
+ * self.h - adds series about other parts of the same program to the collector's own. Each function
+ * must be called before collect_collector_start(), and its objects must outlive the collector's
+ * source. Returns 0 or an error of collect_collector_attach().
  */
 #ifndef SL_COLLECT_SELF_SELF_H
 #define SL_COLLECT_SELF_SELF_H
@@ -14,13 +14,13 @@ struct collect_reports;
 struct dta_store_server;
 struct export_kafka;
 
-/* What was discovered. */
+/* Series about the discovered hosts. */
 int collect_self_discover(struct collect_collector *c, struct collect_discover *d);
-/* The stores that this collector owns. */
+/* Series about the stores that this collector owns. */
 int collect_self_stores(struct collect_collector *c, struct dta_store_server *stores);
-/* What an HTTP server refuses, [HTTP_REFUSALS] of http.h. */
+/* Series about requests refused by an HTTP server; refused: [HTTP_REFUSALS] of http.h. */
 int collect_self_http(struct collect_collector *c, uint64_t *refused);
-/* What Kafka gets, and the follower of lists, or NULL. */
+/* Series about messages to Kafka; reports: the follower of lists, or NULL. */
 int collect_self_kafka(struct collect_collector *c, struct export_kafka *kafka,
 		       struct collect_reports *reports);
 

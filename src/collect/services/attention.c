@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-/* attention.c - how much a service needs attention, and why, in words. Pure. */
+/* attention.c - computes how much attention a service needs, and says why. Pure functions. */
 #include <stdarg.h>
 #include <stdio.h>
 
 #include "base/base.h"
 #include "collect/services/internal.h"
 
-#define ERRORS_LEAST	  0.05 /* of the requests */
-#define RETRANSMITS_LEAST 1.0  /* per second */
+#define ERRORS_LEAST	  0.05 /* minimum fraction of the requests */
+#define RETRANSMITS_LEAST 1.0  /* minimum rate per second */
 
-__attribute__((format(printf, 3, 4))) static void say(struct collect_service_view *v,
-						      double attention, const char *fmt, ...)
+__attribute__((format(printf, 3, 4))) static void
+set_attention(struct collect_service_view *v, double attention, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -20,7 +20,7 @@ __attribute__((format(printf, 3, 4))) static void say(struct collect_service_vie
 	va_end(ap);
 }
 
-/* From low on, never above high: more of x is closer to it. */
+/* Maps x to [low, high): the result approaches high as x grows. */
 static double place_between(double low, double high, double x)
 {
 	return low + (high - low) * (x > 0 ? x / (1 + x) : 0);
@@ -33,24 +33,26 @@ void collect_services_attention(struct collect_service_view *v)
 	const struct collect_service_connections *c = &v->connections;
 
 	if (v->culprit)
-		say(v, 100, "anomalous, and the most likely cause of what others show");
+		set_attention(v, 100, "anomalous, and the most likely cause of what others show");
 	else if (v->anomaly && !v->anomaly->end_ns)
-		say(v, place_between(80, 99, v->anomaly->peak - 1), "anomalous now");
+		set_attention(v, place_between(80, 99, v->anomaly->peak - 1), "anomalous now");
 	else if (ratio >= ERRORS_LEAST)
-		say(v, place_between(60, 79, 10 * ratio), "%.3g %% of its requests fail",
-		    ratio * 100);
+		set_attention(v, place_between(60, 79, 10 * ratio), "%.3g %% of its requests fail",
+			      ratio * 100);
 	else if (v->anomaly)
-		say(v, place_between(50, 59, v->anomaly->peak - 1),
-		    "was anomalous in the last minute");
+		set_attention(v, place_between(50, 59, v->anomaly->peak - 1),
+			      "was anomalous in the last minute");
 	else if (c->known && *c->why && !region_why_fine(c->limit))
-		say(v, 45, "its connections are held back: %s", region_why_name(c->limit));
+		set_attention(v, 45, "its connections are held back: %s",
+			      region_why_name(c->limit));
 	else if (c->known && c->retransmits >= RETRANSMITS_LEAST)
-		say(v, place_between(35, 44, c->retransmits / 10),
-		    "%.3g retransmissions per second", c->retransmits);
+		set_attention(v, place_between(35, 44, c->retransmits / 10),
+			      "%.3g retransmissions per second", c->retransmits);
 	else if (v->dead)
-		say(v, 30, "%u of its %u pods died", v->dead, v->pods);
+		set_attention(v, 30, "%u of its %u pods died", v->dead, v->pods);
 	else if (v->stale)
-		say(v, 25, "%u of its %u pods are not read", v->stale, v->pods);
+		set_attention(v, 25, "%u of its %u pods are not read", v->stale, v->pods);
 	else
-		say(v, v->requests > 0 ? place_between(0, 19, v->requests / 1000) : 0, "%s", "");
+		set_attention(v, v->requests > 0 ? place_between(0, 19, v->requests / 1000) : 0,
+			      "%s", "");
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * connections.c - what the kernel tells of services: their connections, what limits them, which
- * asks which, and requests with their latency where the application does not tell.
+ * connections.c - the kernel's view of services: their connections, the limits of these, the calls
+ * between services, and the number and latency of requests if the application does not publish them
  */
 #include <math.h>
 #include <stdlib.h>
@@ -14,8 +14,8 @@
 #include "region/why.h"
 #include "collect/tables/tables.h"
 
-#define FRESH_NS 3000000000ll /* unchanged for this long: nothing happens any more */
-#define WHYS_MAX 4096u	      /* connections per look whose limit is asked for */
+#define FRESH_NS 3000000000ll /* a connection unchanged for this long is inactive */
+#define WHYS_MAX 4096u	      /* maximum connections per look whose limit is determined */
 
 /* ---- requests ---- */
 
@@ -32,7 +32,8 @@ static void take_layers(const struct collect_layers_view *l, void *arg)
 			     (double)l->late->count[SL_COUNT_REQUESTS] /
 				     ((double)l->late_ns * 1e-9);
 	for (int i = SL_LAYER_ZERO; i <= SL_LAYER_OVER; i++) {
-		double high = pow(base, SL_LAYER_FIRST - SL_LAYER_BUCKETS + i); /* s */
+		/* upper bound in seconds */
+		double high = pow(base, SL_LAYER_FIRST - SL_LAYER_BUCKETS + i);
 
 		if (cell[i])
 			collect_latency_spread(&v->kernel_latency,
@@ -55,7 +56,7 @@ static double per_second(uint64_t before, uint64_t now, double seconds)
 
 static void count_limit(struct collect_services_service *v, const struct region_why *y)
 {
-	/* An idle connection says nothing; of the others, one counts by what it moves. */
+	/* An idle connection shows no limit; other connections are weighted by their traffic. */
 	double weight = y->share * sqrt(1 + y->bytes_per_s);
 
 	if (!v->limits || y->limit == REGION_WHY_IDLE)
@@ -76,7 +77,7 @@ static void note_end(struct collect_services *s, const struct collect_services_e
 		s->accepted[s->n_accepted++] = *end;
 }
 
-/* By its workload, or by the process that publishes. */
+/* Finds the service by the connection's workload, or else by the publishing process. */
 static struct collect_services_service *find_owner(struct collect_services *s,
 						   const struct collect_flow_view *f)
 {
@@ -197,7 +198,7 @@ static void merge_edges(struct collect_services *s)
 	s->edges = kept + 1;
 }
 
-/* Both ends of one connection are one edge. The server's count of requests is theirs. */
+/* Merges the two ends of each connection into one edge. The server's count of requests is used. */
 static void match_ends(struct collect_services *s)
 {
 	s->edges = 0;
@@ -214,7 +215,7 @@ static void match_ends(struct collect_services *s)
 		}
 		at->matched = true;
 		both = *at;
-		/* Each end counts what it sends again. */
+		/* Each end counts its own retransmissions. */
 		both.retransmits += end->retransmits;
 		both.open |= end->open;
 		if (!(both.rtt > 0))

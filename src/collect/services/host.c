@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * host.c - saturation, as the region of a host tells it (docs/host.md): what its containers use of
- * what they may, and how long tasks wait. A region counts if its agent attests root or its own
- * user: no other publisher can name a container.
+ * host.c - saturation according to the region of a host (docs/host.md): the resources that
+ * containers use, their limits, and the time that tasks wait. A region counts only if its agent
+ * attests root or the agent's own user: no other publisher can name a container.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "collect/services/internal.h"
 
 enum { CPU_SECONDS, WAIT_CPU, WAIT_MEMORY, WAIT_IO, BYTES, BYTES_MAX, QUOTA, PERIOD, VALUES };
-#define RATES 4 /* of these, the counters come first */
+#define RATES 4 /* the first RATES values are counters */
 
 static const char *const names[VALUES] = {
 	[CPU_SECONDS] = "cpu_usage_seconds",
@@ -27,7 +27,7 @@ static const char *const names[VALUES] = {
 };
 _Static_assert(VALUES == SERVICES_HOST_VALUES && RATES == SERVICES_HOST_RATES, "as in internal.h");
 
-/* ---- what hosts tell ---- */
+/* ---- values of hosts ---- */
 
 static int by_name(const void *a, const void *b)
 {
@@ -49,7 +49,7 @@ find_container(struct collect_services_container *v, size_t n, const char *targe
 struct box_walk {
 	struct collect_services *s;
 	const char *target;
-	size_t first; /* container of this host: the host itself */
+	size_t first; /* index of this host's first container, which is the host itself */
 };
 
 static const char *label_of(const struct region_metric *m, const char *key)
@@ -60,13 +60,16 @@ static const char *label_of(const struct region_metric *m, const char *key)
 	return "";
 }
 
-/* The container of an id; those of one host stand together while its region is walked. */
+/*
+ * Finds or adds the container with this id; the containers of one host are contiguous while its
+ * region is walked.
+ */
 static struct collect_services_container *container_of(struct box_walk *w, const char *id)
 {
 	struct collect_services *s = w->s;
 	struct collect_services_container *c;
 
-	/* Series of one container follow one another, mostly. */
+	/* Series of one container are mostly adjacent. */
 	for (size_t i = s->containers; i > w->first; i--)
 		if (!strncmp(s->container[i - 1].id, id, sizeof(c->id) - 1))
 			return &s->container[i - 1];
@@ -113,13 +116,13 @@ static void take_metric(const struct region_metric *m, const uint64_t *value, vo
 		return;
 	if (!of_host)
 		id = label_of(m, "container_id");
-	/* The host itself is the container without a name. */
+	/* The host itself is the container with an empty id. */
 	c = of_host || *id ? container_of(w, id) : NULL;
 	if (c)
 		c->value[i] = get_number(m, value);
 }
 
-/* What the counters grew by, per second; cores and shares of time. */
+/* Computes the growth of the counters per second, in cores and shares of time. */
 static void get_rates(struct collect_services_container *c,
 		      const struct collect_services_container *old, double seconds)
 {
@@ -154,7 +157,7 @@ void collect_services_hosts(struct collect_services *s)
 	s->container_before_room = room;
 }
 
-/* ---- what services have of it ---- */
+/* ---- saturation of services ---- */
 
 static void add_value(double *sum, double v)
 {
@@ -175,7 +178,7 @@ static void use_container(struct collect_services_service *v, struct collect_ser
 			       : NAN;
 
 	if (c->user == v)
-		return; /* another process in it */
+		return; /* another process in the same container */
 	c->user = v;
 	add_value(&v->box_cores, c->rate[CPU_SECONDS]);
 	add_value(&v->box_bytes, c->value[BYTES]);
@@ -203,7 +206,7 @@ void collect_services_saturation(struct collect_services *s)
 		if (c)
 			use_container(r->service, c);
 	}
-	/* Where no container tells, the host does. */
+	/* Use the host's values for services without a known container. */
 	for (size_t i = 0; i < s->regions; i++) {
 		const struct collect_services_region *r = &s->region[i];
 		struct collect_services_container *c;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* internal.h - the services as the files of this folder see them. */
+/* internal.h - internal state of the services, shared by the files of this folder */
 #ifndef SL_COLLECT_SERVICES_INTERNAL_H
 #define SL_COLLECT_SERVICES_INTERNAL_H
 
 #include <pthread.h>
 
-#include "collect/read/hash.h"
+#include "base/table.h"
 #include "collect/services/latency.h"
 #include "collect/services/rules.h"
 #include "collect/services/services.h"
@@ -13,71 +13,72 @@
 #define SERVICES_TICKS (COLLECT_SERVICES_WINDOW + 4)
 
 struct collect_services_tick {
-	bool told; /* the figures are those of this tick */
+	bool told; /* the values belong to this tick */
 	double requests, errors;
 };
 
-/* By limit, what its connections weigh and the sentence of the heaviest. */
+/* The total weight of the connections by limit, with the explanation of the heaviest. */
 struct collect_services_limits {
 	double weight[REGION_WHY_LIMITS], heaviest[REGION_WHY_LIMITS];
 	char why[REGION_WHY_LIMITS][256];
 };
 
 struct collect_services_service {
-	struct collect_node node; /* by name */
+	struct base_node node; /* node by name */
 	struct collect_services_service *next;
 	struct collect_service_name name;
-	uint32_t regions; /* that refer to it */
+	uint32_t regions; /* number of regions that refer to the service */
 
-	/* Of the last look. */
+	/* Results of the last look. */
 	uint32_t pods, live, stale, dead, hosts, instances;
 	const char *host[COLLECT_SERVICES_LISTED];
 	uint64_t instance[COLLECT_SERVICES_LISTED];
 	uint64_t changing, unchanged;
 	char requests_metric[SL_NAME_MAX + 1], latency_metric[SL_NAME_MAX + 1];
-	double cores, bytes;						   /* NaN: not known */
-	double box_cores, box_bytes, cpu_ratio, memory_ratio, pressure[3]; /* of its containers */
+	double cores, bytes; /* NaN: not known */
+	/* values of the service's containers */
+	double box_cores, box_bytes, cpu_ratio, memory_ratio, pressure[3];
 
-	/* By tick. */
+	/* Results by tick. */
 	struct collect_services_tick tick[SERVICES_TICKS];
-	struct collect_latency_tick *latency; /* [SERVICES_TICKS]; NULL: none yet */
+	struct collect_latency_tick *latency; /* latency by [SERVICES_TICKS]; NULL: none yet */
 
-	/* The kernel's, of the last look. */
-	double kernel_requests; /* per second; NaN: not known */
+	/* The kernel's figures of the last look. */
+	double kernel_requests; /* requests per second; NaN: not known */
 	struct collect_latency kernel_latency;
 	uint32_t open;
 	bool connected;
 	double flow_bytes, flow_retransmits, rtt_sum, rtt_weight;
 	struct collect_services_limits *limits;
 
-	struct act_anomaly *anomaly; /* of a view */
+	struct act_anomaly *anomaly; /* set only while views are made */
 	double suspicion;
 };
 
 struct collect_services_series {
 	uint64_t word;
-	uint32_t changed; /* tick + 1; 0: never since it is known */
+	uint32_t changed; /* tick of the last change + 1; 0: no change seen yet */
 };
 
 struct collect_services_region {
 	uint64_t instance;
-	struct collect_services_service *service; /* NULL: none, or left out */
+	struct collect_services_service *service; /* NULL: no service, or left out */
 	const char *target;
 	char container[13];
 	bool kernel, live;
-	bool host; /* it tells of its host, and its agent attests it */
+	bool host; /* the region describes its host, and the agent attests it */
 	struct collect_services_series *series;
 	size_t series_count, series_room;
-	double sum[COLLECT_RULE_ROLES];	     /* of the chosen metric, in the look before */
-	uint32_t chosen[COLLECT_RULE_ROLES]; /* rank, in the look before; UINT32_MAX: none */
-	double failed;			     /* of its requests, by their labels */
-	struct collect_latency *latency;     /* cumulative, in the look before; NULL: none */
+	double sum[COLLECT_RULE_ROLES]; /* sum of the chosen metric at the last look */
+	/* rank of the chosen metric at the last look; UINT32_MAX: none */
+	uint32_t chosen[COLLECT_RULE_ROLES];
+	double failed;			 /* number of failed requests, by their labels */
+	struct collect_latency *latency; /* cumulative latency at the last look; NULL: none */
 };
 
 /*
- * The service that the connections of a process belong to, where the names of workloads do not
- * tell. A container counts its processes itself: the numbers that it gives are not those of the
- * host.
+ * The service that owns the connections of a process, for workloads whose names do not say so. A
+ * container numbers its processes itself: its pids are not those of the host.
  */
 struct collect_services_process {
 	uint64_t pid;
@@ -88,12 +89,12 @@ struct collect_services_process {
 /* A container of a host, or with an empty id the host itself. */
 #define SERVICES_HOST_VALUES	8
 #define SERVICES_HOST_RATES	4
-#define SERVICES_CONTAINERS_MAX 2048u /* of a host */
+#define SERVICES_CONTAINERS_MAX 2048u /* maximum containers per host */
 struct collect_services_container {
 	const char *target;
 	char id[13];
 	double value[SERVICES_HOST_VALUES], rate[SERVICES_HOST_RATES]; /* NaN: not known */
-	struct collect_services_service *user;			       /* who had it last */
+	struct collect_services_service *user; /* last service that was assigned the container */
 };
 
 /* One end of a connection. */
@@ -106,7 +107,7 @@ struct collect_services_end {
 };
 
 struct collect_services_edge {
-	struct collect_services_service *from, *to; /* NULL: outside */
+	struct collect_services_service *from, *to; /* NULL: not a known service */
 	uint32_t connections;
 	double requests, bytes, retransmits, rtt_sum, rtt_weight;
 };
@@ -114,20 +115,22 @@ struct collect_services_edge {
 #define SERVICES_RULES 512u
 struct collect_services {
 	struct collect_collector *c;
-	pthread_mutex_t lock; /* of all below but the thread's */
+	pthread_mutex_t lock; /* protects all fields below except for the thread's */
 	struct collect_services_service *first;
-	struct collect_hash by_name;
-	struct collect_rule_memo rule[SERVICES_RULES]; /* by hash of a metric's name */
+	struct base_table by_name;
+	/* memoised rules by hash of the metric's name */
+	struct collect_rule_memo rule[SERVICES_RULES];
 	size_t services;
 	struct collect_services_region *region,
-		*next; /* sorted by instance; of the look under way */
+		*next; /* region is sorted by instance; next belongs to the current look */
 	size_t regions, next_count, region_room, next_room;
 	uint64_t series, left_out;
 	uint32_t tick;			/* number of the last look; 0: none */
-	double seconds[SERVICES_TICKS]; /* that each tick took */
+	double seconds[SERVICES_TICKS]; /* duration of each tick */
 	uint64_t looked_ns;		/* CLOCK_MONOTONIC of the last look */
-	int64_t now_ns;			/* CLOCK_REALTIME of it */
-	struct collect_services_container *container, *container_before; /* by target and id */
+	int64_t now_ns;			/* CLOCK_REALTIME of the last look */
+	/* sorted by target and id */
+	struct collect_services_container *container, *container_before;
 	size_t containers, container_room, container_before_room;
 	struct collect_services_process *process; /* sorted by pid */
 	size_t processes, process_room;
@@ -135,24 +138,27 @@ struct collect_services {
 	size_t n_initiated, n_accepted, initiated_room, accepted_room;
 	struct collect_services_edge *edge;
 	size_t edges, edge_room;
-	unsigned int whys; /* in this look */
+	unsigned int whys; /* number of limits determined in this look */
 
 	pthread_t thread;
 	bool running;
 	int stop;
 };
 
-/* NULL: not known. */
+/* Returns NULL if the region is not known. */
 struct collect_services_region *collect_services_region(struct collect_services *s,
 							uint64_t instance);
-/* Containers and pressure of all hosts, as of now; and what services have of them. */
+/*
+ * collect_services_hosts() updates the containers and pressure of all hosts;
+ * collect_services_saturation() assigns them to services.
+ */
 void collect_services_hosts(struct collect_services *s);
 void collect_services_saturation(struct collect_services *s);
-/* Connections and edges, as of now. */
+/* Updates the connections and edges. */
 void collect_services_connections(struct collect_services *s);
-/* Requests and their latency as the kernel sees them. */
+/* Updates the requests and their latency as seen by the kernel. */
 void collect_services_layers(struct collect_services *s);
-/* Sets attention and its reason. Pure. */
+/* Sets the attention and its reason. Pure function. */
 void collect_services_attention(struct collect_service_view *v);
 
 #endif

@@ -12,7 +12,7 @@ static double get_bound(unsigned int bucket)
 					 COLLECT_LATENCY_FIRST + (double)bucket);
 }
 
-/* The bucket that a value falls into. */
+/* Returns the bucket that a value falls into. */
 static unsigned int bucket_of(double seconds)
 {
 	double i;
@@ -60,7 +60,7 @@ void collect_latency_add(struct collect_latency *to, const struct region_metric 
 			high = i < m->bound_count ? m->bounds[i] : low;
 		}
 		low = low > 0 ? low : 0;
-		/* The last bucket has no end: its observations are at least where it begins. */
+		/* The last bucket has no upper bound: count its observations at the lower bound. */
 		if (i + 1 == m->bucket_count)
 			high = low;
 		collect_latency_spread(to, low * unit, high * unit, (double)buckets[i]);
@@ -90,7 +90,7 @@ double collect_latency_count(const struct collect_latency *l)
 	return n;
 }
 
-/* Exponential within a bucket, as histogram_quantile() of native histograms. */
+/* Interpolates exponentially within a bucket, like histogram_quantile() for native histograms. */
 double collect_latency_quantile(const struct collect_latency *l, double q)
 {
 	double rank = q * collect_latency_count(l), below = 0;

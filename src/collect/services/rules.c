@@ -10,8 +10,8 @@
 #define NAME_BYTES 128u
 
 /*
- * Names without "_total" and without a unit at their end, dots as '_'. '*' stands for any
- * beginning. The first that fits is the rule; its place in the table is its rank.
+ * Names without "_total" and without a unit at their end; dots are written as '_'. '*' matches any
+ * prefix. The first match is the rule; its index in the table is its rank.
  *
  * Sources: "Metric and label naming" of prometheus.io; the default names of the client libraries
  * and of promhttp, Micrometer and go-grpc-prometheus; OpenTelemetry's semantic conventions for
@@ -21,7 +21,7 @@ static const struct {
 	const char *name;
 	enum collect_rule_role role;
 } rules[] = {
-	/* Not the service's own requests. */
+	/* Metrics that do not count the service's own requests. */
 	{"sidelight_*", COLLECT_RULE_NONE},
 	{"promhttp_*", COLLECT_RULE_NONE},
 	{"node_*", COLLECT_RULE_NONE},
@@ -83,7 +83,10 @@ static const struct {
 	{"bytes", 1},
 };
 
-/* The name without "_total" and its unit; *unit is that of the name, else that of the metric. */
+/*
+ * Removes "_total" and the unit from the name; *unit is taken from the name, or else from the
+ * metric.
+ */
 static bool normalise_name(const struct region_metric *m, char name[NAME_BYTES], double *unit)
 {
 	size_t n = strlen(m->name);
@@ -197,7 +200,7 @@ enum collect_outcome collect_outcome_of(const struct region_metric *m)
 					   "outcome",
 					   "result",
 					   NULL};
-	/* Those of gRPC that are the server's fault, as OpenTelemetry counts them. */
+	/* gRPC codes that are the server's fault according to OpenTelemetry. */
 	static const char *const wrong[] = {
 		"error",	 "failed",	     "failure",	 "server_error",
 		"Unknown",	 "Internal",	     "DataLoss", "Unavailable",

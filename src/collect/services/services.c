@@ -15,7 +15,7 @@
 #include "collect/services/internal.h"
 
 #define LOOK_MS	   1000
-#define SERIES_MAX (1u << 20) /* whose last change is known: 16 MiB */
+#define SERIES_MAX (1u << 20) /* maximum series whose last change is tracked: 16 MiB */
 
 /* ---- services ---- */
 
@@ -26,7 +26,7 @@ static void copy_name(char to[COLLECT_SERVICE_NAME_BYTES], const char *from, siz
 	to[n] = '\0';
 }
 
-/* Those of Sidelight itself, and the region of a host, are no services. */
+/* Returns true for the regions of Sidelight itself and of a host, which are not services. */
 static bool is_own(const struct region_info *info)
 {
 	const char *service = region_label(info, "service");
@@ -35,7 +35,7 @@ static bool is_own(const struct region_info *info)
 	       !strcmp(service, "host");
 }
 
-/* The name of a region's service; "": it has none. *kernel: it is a workload of kernel tables. */
+/* Copies the name of a region's service, or "" if there is none. */
 static void name_of(const struct collect_region_view *r, char name[COLLECT_SERVICE_NAME_BYTES])
 {
 	static const char *const keys[] = {"service", "unit", "container", "pod"};
@@ -66,7 +66,7 @@ static struct collect_services_service *find_service(struct collect_services *s,
 	if (!*name.service || *name.service == '(' || is_own(r->info))
 		return NULL;
 	hash = base_hash_text(base_hash_text(0, name.service), name.kube_namespace);
-	for (v = collect_hash_first(&s->by_name, hash); v; v = collect_hash_next(v))
+	for (v = base_table_first(&s->by_name, hash); v; v = base_table_next(v))
 		if (!strcmp(v->name.service, name.service) &&
 		    !strcmp(v->name.kube_namespace, name.kube_namespace))
 			return v;
@@ -78,7 +78,7 @@ static struct collect_services_service *find_service(struct collect_services *s,
 	v->name = name;
 	v->next = s->first;
 	s->first = v;
-	collect_hash_add(&s->by_name, v, hash);
+	base_table_add(&s->by_name, v, hash);
 	s->services++;
 	return v;
 }
@@ -91,7 +91,7 @@ static void free_service(struct collect_services_service *v)
 	free(v);
 }
 
-/* Services without a region go, and their edges. */
+/* Removes services without a region, and their edges. */
 static void forget_empty(struct collect_services *s)
 {
 	for (struct collect_services_service **at = &s->first, *v; (v = *at);) {
@@ -106,7 +106,7 @@ static void forget_empty(struct collect_services *s)
 				s->edge[kept++] = s->edge[i];
 		s->edges = kept;
 		*at = v->next;
-		collect_hash_remove(&s->by_name, v);
+		base_table_remove(&s->by_name, v);
 		s->services--;
 		free_service(v);
 	}
@@ -149,7 +149,7 @@ static void list_pod(struct collect_services_service *v, const struct collect_re
 		v->host[v->hosts++] = host;
 }
 
-/* Moves a region from the look before to this one. */
+/* Moves a region from the previous look to this one. */
 static void note_region(const struct collect_region_view *r, void *arg)
 {
 	struct collect_services *s = arg;
@@ -193,7 +193,7 @@ static void note_region(const struct collect_region_view *r, void *arg)
 
 /* ---- values ---- */
 
-/* What the metrics of one region sum up to, of the best name for each role. */
+/* The sums of one region's metrics for each role, using the best name. */
 struct services_sums {
 	struct collect_services *s;
 	struct collect_services_region *r;
@@ -287,7 +287,7 @@ static void take_metric(const struct region_metric *m, const uint64_t *value, vo
 	rule = collect_rule_again(t->s->rule, SERVICES_RULES, m);
 	if (rule.role == COLLECT_RULE_NONE || rule.rank > t->of[rule.role].rank)
 		return;
-	/* Of one rule, the first name: several would count a request twice. */
+	/* Of one rule, use only the first name: several names would count a request twice. */
 	if (rule.rank == t->of[rule.role].rank && strcmp(t->of[rule.role].name, m->name))
 		return;
 	if (rule.rank < t->of[rule.role].rank) {
@@ -308,7 +308,7 @@ static void take_metric(const struct region_metric *m, const uint64_t *value, vo
 		collect_latency_add(&t->latency, m, value + SL_HIST_BUCKETS, rule.unit);
 }
 
-/* What a sum grew by since the look before; NaN: it is not the same sum. */
+/* Returns the growth of a sum since the last look; NaN: the metric has changed. */
 static double get_growth(struct services_sums *t, enum collect_rule_role role)
 {
 	struct collect_services_region *r = t->r;
@@ -481,7 +481,7 @@ struct collect_services *collect_services_new(struct collect_collector *c)
 	s->c = c;
 	pthread_mutex_init(&s->lock, NULL);
 	s->stop = eventfd(0, EFD_CLOEXEC);
-	if (s->stop >= 0 && collect_hash_init(&s->by_name))
+	if (s->stop >= 0 && base_table_init(&s->by_name))
 		return s;
 	collect_services_free(s);
 	return NULL;
@@ -517,7 +517,7 @@ void collect_services_free(struct collect_services *s)
 		s->first = v->next;
 		free_service(v);
 	}
-	collect_hash_free(&s->by_name);
+	base_table_free(&s->by_name);
 	free(s->region);
 	free(s->next);
 	free(s->process);

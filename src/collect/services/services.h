@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * services.h - what is going on in each service: requests, errors and latency of the last minute,
- * what limits its connections, its anomaly, and its calls of others. A thread of its own looks at
- * the collector's last values once per second, through collect.h; a view costs no look.
+ * services.h - the state of each service: requests, errors and latency of the last minute, the
+ * limits of its connections, its anomaly, and its calls of other services. A separate thread looks
+ * at the collector's last values once per second, through collect.h; views only read the results.
  */
 #ifndef SL_COLLECT_SERVICES_SERVICES_H
 #define SL_COLLECT_SERVICES_SERVICES_H
@@ -11,27 +11,31 @@
 #include "collect/read/collect.h"
 #include "region/why.h"
 
-#define COLLECT_SERVICES_MAX	1024u /* more are left out, and counted */
-#define COLLECT_SERVICES_WINDOW 60u   /* s */
-#define COLLECT_SERVICES_LISTED 16u   /* hosts and instances of a service in a view */
+#define COLLECT_SERVICES_MAX	1024u /* maximum services; further ones are left out and counted */
+#define COLLECT_SERVICES_WINDOW 60u   /* length of the window in seconds */
+#define COLLECT_SERVICES_LISTED 16u   /* maximum hosts and instances listed per service in a view */
 
 struct collect_services;
 
-/* Longer ones are cut. */
+/* Longer names are truncated. */
 #define COLLECT_SERVICE_NAME_BYTES 96u
 struct collect_service_name {
 	char service[COLLECT_SERVICE_NAME_BYTES], kube_namespace[COLLECT_SERVICE_NAME_BYTES];
 };
 
-struct collect_services *collect_services_new(struct collect_collector *c); /* NULL: no memory */
+/* NULL: out of memory */
+struct collect_services *collect_services_new(struct collect_collector *c);
 int collect_services_start(
-	struct collect_services *s); /* 0 or -errno: once per second from now on */
+	struct collect_services *s); /* 0 or -errno; looks once per second from now on */
 void collect_services_stop(struct collect_services *s);
-void collect_services_free(struct collect_services *s); /* NULL is fine */
-/* One look, by the thread or a test. real_ns: CLOCK_REALTIME, which may jump; ns: monotonic. */
+void collect_services_free(struct collect_services *s); /* s may be NULL */
+/*
+ * Performs one look, for the thread or a test. real_ns: CLOCK_REALTIME, which may jump; ns:
+ * CLOCK_MONOTONIC.
+ */
 void collect_services_look(struct collect_services *s, int64_t real_ns, uint64_t ns);
 
-/* Where a figure comes from. */
+/* The source of a figure. */
 enum collect_service_from {
 	COLLECT_FROM_NOTHING,
 	COLLECT_FROM_APPLICATION,
@@ -41,9 +45,9 @@ enum collect_service_from {
 struct collect_service_connections {
 	bool known;
 	uint32_t open;
-	double bytes, retransmits, rtt; /* per second, per second, s (NaN: not known) */
+	double bytes, retransmits, rtt; /* bytes/s, retransmissions/s, seconds (NaN: not known) */
 	enum region_why_limit limit;
-	const char *why; /* "": nothing holds them back */
+	const char *why; /* "": nothing limits the connections */
 };
 
 struct collect_service_saturation {
@@ -51,23 +55,26 @@ struct collect_service_saturation {
 	double pressure[3];			      /* cpu, memory, io; NaN: not known */
 };
 
-/* Valid during the call. */
+/* A service with its figures. Valid during the call. */
 struct collect_service_view {
 	const char *service, *kube_namespace;
-	uint32_t pods, live, stale, dead; /* dead: and not closed in order */
-	uint32_t hosts, instances;	  /* in the lists */
+	uint32_t pods, live, stale, dead; /* dead: ended without closing in order */
+	uint32_t hosts, instances;	  /* number of entries in the lists below */
 	const char *host[COLLECT_SERVICES_LISTED];
 	uint64_t instance[COLLECT_SERVICES_LISTED];
 	enum collect_service_from requests_from, latency_from;
 	const char *requests_metric, *latency_metric;
-	double requests, errors, p50, p99; /* per second, per second, s, s; NaN: not known */
+	/* requests/s, errors/s, latency quantiles in seconds; NaN: not known */
+	double requests, errors, p50, p99;
 	struct collect_service_saturation saturation;
 	struct collect_service_connections connections;
-	const struct act_anomaly *anomaly; /* NULL: none in the last minute */
+	const struct act_anomaly *anomaly; /* NULL: no anomaly in the last minute */
 	bool culprit;
-	double spark[COLLECT_SERVICES_WINDOW]; /* requests per second, oldest first; NaN */
-	uint64_t changing, unchanged;	       /* series, in the last minute */
-	double attention;		       /* 0 .. 100 */
+	/* requests per second, oldest first; NaN: not known */
+	double spark[COLLECT_SERVICES_WINDOW];
+	/* number of series by whether they changed in the last minute */
+	uint64_t changing, unchanged;
+	double attention; /* from 0 to 100 */
 	char attention_why[192];
 };
 
@@ -77,27 +84,31 @@ struct collect_services_totals {
 };
 
 /*
- * Visits the services, those that need attention first; window: s, at most COLLECT_SERVICES_WINDOW.
- * Any thread. fn must not block.
+ * Visits the services, sorted by the attention they need; window: seconds, at most
+ * COLLECT_SERVICES_WINDOW. Thread-safe. fn must not block.
  */
 void collect_services_each(struct collect_services *s, unsigned int window,
 			   void (*fn)(const struct collect_service_view *, void *), void *arg,
 			   struct collect_services_totals *totals);
 
-/* Sets still[i], of n, for each metric of a region that is known not to have changed in the last
- * minute. Any thread. */
+/*
+ * Sets still[i] for each of the n metrics of a region that is known not to have changed in the last
+ * minute. Thread-safe.
+ */
 void collect_services_still(struct collect_services *s, uint64_t instance, bool *still, size_t n);
-/* The service of a pod, or of a workload of kernel tables. False: it has none. */
+/*
+ * Looks up the service of a pod, or of a workload of kernel tables. Returns false if there is none.
+ */
 bool collect_services_name(struct collect_services *s, uint64_t instance,
 			   struct collect_service_name *out);
 
-/* An end is NULL outside of the known services. */
+/* Connections between two services. An end outside the known services is NULL. */
 struct collect_service_edge {
 	const struct collect_service_name *from, *to;
 	uint32_t connections;
-	double requests, bytes, retransmits, rtt; /* per second; rtt in s; NaN: not known */
+	double requests, bytes, retransmits, rtt; /* per second; rtt in seconds; NaN: not known */
 };
-/* Visits the edges that connections show. A connection that both of its ends list counts once. */
+/* Visits the edges that connections show. A connection listed by both of its ends counts once. */
 void collect_services_edges(struct collect_services *s,
 			    void (*fn)(const struct collect_service_edge *, void *), void *arg);
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* view.c - what a look found, over a window, with the anomalies of now, in the order of attention.
+/*
+ * view.c - makes the views: the results of the looks over a window, with the current anomalies,
+ * sorted by attention
  */
 #include <math.h>
 #include <stdlib.h>
@@ -21,7 +23,7 @@ static struct collect_services_service *service_of(struct collect_services *s, u
 	return r ? r->service : NULL;
 }
 
-/* One that goes on outweighs one that ended, and then the higher peak counts. */
+/* An ongoing anomaly outweighs an ended one; otherwise the higher peak wins. */
 static bool is_worse(const struct act_anomaly *a, const struct act_anomaly *b)
 {
 	if (!a->end_ns != !b->end_ns)
@@ -30,8 +32,8 @@ static bool is_worse(const struct act_anomaly *a, const struct act_anomaly *b)
 }
 
 /*
- * Gives each service its worst anomaly of the last minute. The culprit is the one whose pod the
- * analysis suspects most, by all that it knows of the others.
+ * Assigns to each service its worst anomaly of the last minute. Returns the culprit: the service
+ * whose pod the analysis suspects most, considering all other pods.
  */
 static struct collect_services_service *take_anomalies(struct collect_services *s, int64_t now_ns)
 {
@@ -138,7 +140,7 @@ bool collect_services_name(struct collect_services *s, uint64_t instance,
 	return v;
 }
 
-/* A limit that something can be done about, unless it is a small part of what the others are. */
+/* Returns an actionable limit, unless its weight is small compared to the other limits. */
 static enum region_why_limit find_dominating(const struct collect_services_limits *l)
 {
 	enum region_why_limit fine = REGION_WHY_IDLE, problem = REGION_WHY_IDLE;

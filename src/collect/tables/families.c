@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* families.c - the collector's own series about kernel tables: flows, layers and tasks. */
+/* families.c - the collector's own series about kernel tables: flows, layers and tasks */
 #include "collect/read/host.h"
 #include "collect/tables/slots.h"
 #include "collect/read/link.h"
 #include "collect/tables/families.h"
 
-/* Sums a counter of collect_host_tables by its offset. */
+/* Sums the counter at this offset of collect_host_tables over all hosts. */
 static uint64_t sum_of(const struct collect_self *s, size_t offset)
 {
 	const struct collect_tables *t = s->arg;
@@ -55,7 +55,7 @@ SINGLE(tcp_missed, SUM_TABLES(s, missed))
 SINGLE(tcp_passes, sum_of(s, OF_TABLE(TABLE_FLOWS, passes)))
 SINGLE(tcp_refused, SUM_TABLES(s, refused))
 
-/* Only causes that occurred: most never do. */
+/* Skip causes with a zero count; most never occur. */
 static bool kernel_lost(struct collect_self *s, struct export_series *out)
 {
 	static const char *const tasks[SL_TASK_LOSSES] = {

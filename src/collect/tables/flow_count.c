@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * flow_count.c - counts each flow's changes since the last pass exactly once: as the difference of
- * two states with the same id, up to the final values that a closed flow leaves in its slot. The
- * journal reports flows whose slot was reused between two passes.
+ * flow_count.c - counts each flow's changes since the last pass exactly once: as the difference
+ * between two states with the same id, up to the final values that a closed flow leaves in its
+ * slot. The journal reports flows whose slot was reused between two passes.
  *
- * What a flow did before it was first seen is not counted: otherwise the sums would jump at each
+ * Activity of a flow before it was first seen is not counted: otherwise the sums would jump at each
  * start of a collector.
  */
 #include <stdlib.h>
@@ -14,7 +14,8 @@
 #include "base/grow.h"
 #include "collect/tables/flows.h"
 
-#define BEFORE_NS 1000000000u /* least distance of the two states that show what limits a flow */
+/* minimum distance of the two states that show what limits a flow */
+#define BEFORE_NS 1000000000u
 
 static void store_words(uint64_t *to, const uint64_t *from)
 {
@@ -27,15 +28,16 @@ static struct region_flow parse_words(const uint64_t *words)
 	struct region_flow f;
 
 	if (region_flow_parse(words, &f))
-		memset(&f, 0, sizeof(f)); /* it parsed when it was stored */
+		/* never happens: the words were parsed before they were stored */
+		memset(&f, 0, sizeof(f));
 	return f;
 }
 
 /* ---- owners ---- */
 
 /*
- * A flow older than the table does not say who opened it: it is the server's if the host listens on
- * its port; otherwise the lower port is taken for the service's.
+ * The opener of a flow older than the table is unknown: the flow is the server's if the host
+ * listens on its port; otherwise the lower port is assumed to be the service's.
  */
 static void service_of(const struct collect_flow_table *t, const struct region_flow *f,
 		       uint32_t *role, uint16_t *port)
@@ -57,7 +59,10 @@ static bool enter_workload(struct collect_link *l, struct collect_flow_table *t,
 	uint32_t role;
 
 	service_of(t, f, &role, &port);
-	/* A port without a connection has no series of its own until one was refused. */
+	/*
+	 * A listening port without a connection gets a series of its own only after a refused
+	 * connection.
+	 */
 	s->lumped = s->listener && !f->drops;
 	if (s->lumped)
 		port = 0;
@@ -89,8 +94,8 @@ static void arrive_flow(struct collect_link *l, struct collect_flow_table *t,
 }
 
 /*
- * Finds the owner, whose name may come later than the flow. *anew: nothing of the flow is counted
- * yet. False: out of memory.
+ * Finds the owner, whose name may become known later than the flow. *anew: nothing of the flow has
+ * been counted yet. Returns false if out of memory.
  */
 static bool settle_owner(struct collect_link *l, struct collect_flow_table *t,
 			 struct collect_flow_seen *s, const struct region_flow *f, uint64_t now_ns,
@@ -100,7 +105,7 @@ static bool settle_owner(struct collect_link *l, struct collect_flow_table *t,
 	uint32_t group = s->group;
 	struct collect_flow_owner who;
 
-	bool moves = s->lumped && f->drops; /* to the series of its port */
+	bool moves = s->lumped && f->drops; /* moves to the series of its own port */
 
 	*anew = !old;
 	if (old && !s->unknown && !moves)
@@ -140,7 +145,7 @@ static void end_flow(struct collect_link *l, struct collect_flow_seen *s,
 		relaxed_bump(collect_tables_of(l)->flow_stats.closed, 1);
 }
 
-/* Counts a flow of which only the end was seen. */
+/* Counts a flow of which only the end was read. */
 static void count_unseen(struct collect_link *l, const struct region_flow_record *e)
 {
 	uint32_t role = e->local_port <= e->remote_port ? FLOW_SERVER : FLOW_CLIENT, group;
@@ -168,7 +173,7 @@ static void end_by_journal(struct collect_link *l, struct collect_flow_seen *s,
 	relaxed_bump(collect_tables_of(l)->flow_stats.from_journal, 1);
 }
 
-/* The slot was reused: the rest of the flow is in the journal. */
+/* Called when the slot was reused: the rest of the flow is in the journal. */
 static bool leave_slot(struct collect_link *l, struct collect_flow_table *t,
 		       struct collect_flow_seen *s, const uint64_t *words, uint64_t now_ns)
 {
@@ -176,7 +181,8 @@ static bool leave_slot(struct collect_link *l, struct collect_flow_table *t,
 	bool anew;
 
 	if (!s->final && !s->workload) {
-		s->since_ns = now_ns - collect_flow_owner_wait(l); /* do not wait */
+		/* use the owner known by now instead of waiting */
+		s->since_ns = now_ns - collect_flow_owner_wait(l);
 		if (!settle_owner(l, t, s, &f, now_ns, &anew))
 			return false;
 		collect_workload_add(s->workload, s->group, NULL, &f);
@@ -273,9 +279,9 @@ static void take_end(struct collect_link *l, struct collect_flow_table *t,
 	} else if (s && s->id == e->id) {
 		if (s->end.id)
 			count_unseen(l, &s->end);
-		s->end = *e; /* its final values are in the slot, now or in the next pass */
+		s->end = *e; /* the final values are in the slot, now or in the next pass */
 	} else if (s && p->pass[i] != t->pass) {
-		/* The slot did not settle: the end is that of its flow, or of an earlier one. */
+		/* The slot did not settle: the end belongs to its flow, or to an earlier one. */
 		if (s->end.id && s->end.id != s->id)
 			count_unseen(l, &s->end);
 		else if (s->end.id && !leave_slot(l, t, s, p->now[i], now_ns))
@@ -302,7 +308,10 @@ void collect_flows_settle(struct collect_link *l, struct collect_flow_table *t, 
 	t->events = 0;
 	t->stuck = t->journal_end < t->hot.journal ? t->stuck + 1 : 0;
 	t->journal = t->journal_end;
-	/* The slot may have been read after the hot line: the next pass may report its end. */
+	/*
+	 * The slot may have been read after the hot line, so the next pass may report the flow's
+	 * end.
+	 */
 	for (uint32_t i = 0; i < t->orphans; i++) {
 		struct collect_flow_orphan *o = &t->orphan[i];
 

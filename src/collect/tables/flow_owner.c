@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * flow_owner.c - the owners of cgroups, by a section of the flow table: read when its slot 0 says
- * that there is another one, and every AGAIN_NS, as names may come late.
+ * flow_owner.c - the owners of cgroups, from a section of the flow table. The section is read when
+ * its slot 0 announces a new owner, and every AGAIN_NS, because names may arrive late.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -9,9 +9,9 @@
 #include "base/base.h"
 #include "collect/tables/flows.h"
 
-#define OWNER_NS    3000000000u /* a new flow waits this long for the name of its owner */
+#define OWNER_NS    3000000000u /* how long a new flow waits for the name of its owner */
 #define AGAIN_NS    10000000000u
-#define OWNERS_MAX  8192u /* per host */
+#define OWNERS_MAX  8192u /* maximum owners per host */
 #define OWNER_WORDS (SL_FLOW_CGROUP_SIZE / 8)
 
 void collect_flow_owners_free(struct collect_flow_table *t, struct collect_collector *c)
@@ -32,7 +32,7 @@ uint32_t collect_flow_owners_wanted(struct collect_flow_table *t, uint64_t now_n
 	return t->owners_used;
 }
 
-/* Open addressing, at most half full: there are twice as many places as slots. */
+/* Open addressing with twice as many buckets as slots, so at most half are full. */
 static uint32_t *place_of(const struct collect_flow_table *t, uint64_t id)
 {
 	uint32_t n = 2 * t->owners, i = (uint32_t)((id * SL_LINE_K0 >> 32) % n);
@@ -106,7 +106,7 @@ enum region_fault collect_flow_owner_take(struct collect_link *l, struct collect
 	return REGION_FAULT_NONE;
 }
 
-/* At least three passes, so that a name that comes a moment later is read. */
+/* Waits at least three passes, so that a name that arrives a moment later is still read. */
 uint64_t collect_flow_owner_wait(const struct collect_link *l)
 {
 	return BASE_MAX(3 * collect_tables_of(l)->all->o.period_ns, OWNER_NS);
@@ -128,6 +128,6 @@ bool collect_flow_owner_find(struct collect_flow_table *t, uint64_t cgroup,
 	else if (!**unit)
 		*unit = "(unknown)";
 	else if (!strcmp(*unit, "/"))
-		*unit = "(host)"; /* in no container */
+		*unit = "(host)"; /* not in a container */
 	return true;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* flow_view.c - the views of tables.h on flows and flow tables. Blocks no worker. */
+/* flow_view.c - the views of flows and flow tables in tables.h. Never blocks a worker. */
 #include "base/base.h"
 #include "collect/read/host.h"
 #include "collect/read/index.h"
@@ -34,7 +34,8 @@ static void view_table(const struct collect_tables *all, struct collect_index *x
 
 	for (v.slot = 0; v.slot < slots; v.slot++)
 		if (collect_flow_snapshot(t, v.slot, &now, &before, &v.read_ns, &workload))
-			region_listeners_add(&listeners, &now); /* out of memory: unnamed */
+			/* if out of memory, the listener stays unnamed */
+			region_listeners_add(&listeners, &now);
 	for (v.slot = 0; v.slot < slots; v.slot++) {
 		if (!collect_flow_snapshot(t, v.slot, &now, &before, &v.read_ns, &workload))
 			continue;

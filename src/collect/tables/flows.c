@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * flows.c - a host's flow table: which slots, owners and journal lines a pass reads, and how their
- * bytes are checked. What does not settle is read again a few times; then the last good values
- * stay, and it is counted. flow_count.c counts what was read.
+ * flows.c - a host's flow table: selects the slots, owners and journal lines that a pass reads, and
+ * checks their bytes. Unsettled data is read again a few times; after that the last good values
+ * stay, and the failure is counted. flow_count.c counts the data read.
  */
 #include "collect/tables/flows.h"
 
@@ -16,7 +16,7 @@
 #include "collect/read/worker.h"
 
 #define LINES_PER_READ (TABLE_READ_MAX / SL_LINE_SIZE)
-#define STUCK_MAX      10u /* passes until a journal line that does not settle counts as lost */
+#define STUCK_MAX      10u /* passes until an unsettled journal line counts as lost */
 #define SNAPSHOT_TRIES 8
 
 /* ---- memory ---- */
@@ -48,7 +48,8 @@ static enum region_fault fill_table(struct collect_table_reader *reader, struct 
 	if (fault)
 		return fault;
 	t->reader.hot_at = t->info.hot;
-	t->naming = t->info.cgroups ? 2 : 0; /* the number of owners, then the owners */
+	/* two preparatory passes: the number of owners, then the owners */
+	t->naming = t->info.cgroups ? 2 : 0;
 	t->pages = (t->info.slots + FLOW_PAGE - 1) / FLOW_PAGE;
 	t->page = calloc(t->pages, sizeof(*t->page));
 	if (!t->page)
@@ -57,7 +58,10 @@ static enum region_fault fill_table(struct collect_table_reader *reader, struct 
 	return REGION_FAULT_NONE;
 }
 
-/* Makes pages for the slots as far as --tcp-flows and memory allow; returns how many fit. */
+/*
+ * Allocates pages for the slots within --tcp-flows and available memory; returns the number of
+ * slots covered.
+ */
 static uint32_t reserve_pages(struct collect_tables *all, struct collect_flow_table *t,
 			      uint32_t slots)
 {
@@ -72,7 +76,7 @@ static uint32_t reserve_pages(struct collect_tables *all, struct collect_flow_ta
 			return i * FLOW_PAGE;
 		}
 		relaxed_add(all->c->memory, sizeof(*p));
-		/* Pairs with collect_flow_snapshot(). */
+		/* Pairs with the acquire in collect_flow_snapshot(). */
 		__atomic_store_n(&t->page[i], p, __ATOMIC_RELEASE);
 	}
 	return slots;
@@ -140,7 +144,7 @@ static bool hot_follows(const struct region_flows_hot *before, const struct regi
 	       now->journal >= before->journal;
 }
 
-/* Plans the pass: owners, slots and journal lines up to those that the hot line has. */
+/* Plans the pass: owners, slots, and the journal lines up to the position in the hot line. */
 static void plan_body(struct collect_link *l, struct collect_flow_table *t,
 		      const struct region_flows_hot *hot, uint64_t now_ns)
 {
@@ -160,8 +164,10 @@ static void plan_body(struct collect_link *l, struct collect_flow_table *t,
 	if (t->slots < hot->used)
 		relaxed_store(collect_tables_of(l)->table_stats[TABLE_FLOWS].refused,
 			      hot->used - t->slots);
-	/* Flows that ended before the first pass do not count, unless an earlier table of the host
-	 * was read up to this one. */
+	/*
+	 * Flows that ended before the first pass do not count, unless an earlier table of the host
+	 * was read up to the start of this one.
+	 */
 	if (t->reader.first)
 		from = t->reader.follows ? 0 : hot->journal;
 	if (hot->journal - from > t->info.journal_lines) {
@@ -268,7 +274,7 @@ static bool take_journal(struct collect_link *l, struct collect_op *op, struct f
 	struct collect_region *r = op->region;
 	struct collect_flow_table *t = collect_flow_table_of(r);
 	uint64_t place = (read->offset - t->info.journal) / SL_LINE_SIZE, gaps = 0;
-	/* The number that the place has in this pass. */
+	/* The journal number expected at this place in this pass. */
 	uint64_t number = t->journal + ((place - t->journal) & (t->info.journal_lines - 1));
 	struct collect_unsettled again = {0};
 
@@ -317,7 +323,7 @@ static bool is_requested(const struct collect_table_reader *reader)
 	       t->journal_requested == t->hot.journal;
 }
 
-/* Owners come before the flows that they own. */
+/* Requests the owners before the flows they own. */
 static void request_body(struct collect_link *l, struct collect_region *r)
 {
 	struct collect_flow_table *t = collect_flow_table_of(r);
@@ -366,7 +372,7 @@ bool collect_flow_snapshot(const struct collect_flow_table *t, uint32_t slot,
 
 	if (slot >= t->info.slots)
 		return false;
-	/* Pairs with reserve_pages(). */
+	/* Pairs with the release in reserve_pages(). */
 	p = __atomic_load_n(&t->page[slot / FLOW_PAGE], __ATOMIC_ACQUIRE);
 	if (!p || !relaxed_load(p->now[i][SL_FLOW_ID]))
 		return false;

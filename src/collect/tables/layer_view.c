@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* layer_view.c - the views of tables.h on latency of layers by workload. Blocks no worker. */
+/* layer_view.c - the views of layer latency by workload in tables.h. Never blocks a worker. */
 #include <string.h>
 
 #include "base/base.h"
@@ -47,7 +47,7 @@ static void view_counts(const uint64_t *now, const uint64_t *old, struct region_
 		view_distribution(now, old, v, i);
 }
 
-/* Each group begins with the histogram of its first layer. */
+/* Returns true for the histogram of a group's first layer, which begins the group. */
 static bool begins_group(const struct region_metric *m)
 {
 	return !strcmp(m->name, WORKLOAD_LAYER_METRIC) &&

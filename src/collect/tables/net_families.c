@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* net_families.c - the collector's own series about latency between hosts. */
+/* net_families.c - the collector's own series about latency between hosts */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,7 +65,7 @@ void collect_self_net_end(struct collect_self *s)
 	free(net_of(s)->host);
 }
 
-/* Labels of a pair in their order, and this one; key NULL: none. */
+/* Sets the labels of a pair plus the given one, sorted by key; key NULL: no extra label. */
 static bool of_pair(struct collect_self *s, struct export_series *out,
 		    const struct collect_net_pair *p, const char *key, const char *value)
 {
@@ -82,7 +82,7 @@ static bool of_pair(struct collect_self *s, struct export_series *out,
 static bool of_way(struct collect_self *s, struct export_series *out,
 		   const struct collect_net_pair *p, int way, const char *key, const char *value)
 {
-	/* Sorted; key lies between destination and source. */
+	/* The labels must be sorted; key lies between destination and source. */
 	return collect_self_labels(
 		s, out,
 		(struct region_text_label[]){{"destination", p->hostname[!way]},
@@ -93,7 +93,7 @@ static bool of_way(struct collect_self *s, struct export_series *out,
 		5);
 }
 
-/* Port s->at / each, counted over all pairs. NULL: there are no more. */
+/* Returns port number s->at / each, counted over all pairs. NULL: there are no more. */
 static const struct collect_net_port *port_at(const struct collect_self *s, size_t each,
 					      const struct collect_net_pair **p)
 {
@@ -130,7 +130,7 @@ static bool fill_histogram(struct collect_self *s, struct export_series *out,
 	return true;
 }
 
-/* The histogram of s->at: one per port and way. NULL: there are no more. */
+/* Returns histogram number s->at: one per port and direction. NULL: there are no more. */
 static const struct tcp_net_hist *way_at(struct collect_self *s, struct export_series *out)
 {
 	const struct collect_net_pair *p;
@@ -178,7 +178,7 @@ static bool net_segments(struct collect_self *s, struct export_series *out)
 	       collect_self_u64(out, what ? t->matched[way] : t->sent[way]);
 }
 
-/* Only causes that occurred: most never do. */
+/* Skip causes with a zero count; most never occur. */
 static bool net_unmatched(struct collect_self *s, struct export_series *out)
 {
 	for (; s->at < net_of(s)->pairs * TCP_NET_CAUSES; s->at++) {
@@ -229,7 +229,7 @@ static const struct collect_self_family net_families[] = {
 	{"sidelight_net_records_missed", COUNTER, "",
 	 "Segments overwritten in a host's ring before they were read.", net_missed},
 	{"sidelight_net_round_trip_seconds", HISTOGRAM, "seconds",
-	 "Latency of a segment plus that of the next one back, which needs no clock offset.",
+	 "Latency of a segment plus that of the next segment back, which needs no clock offset.",
 	 net_round_trip},
 	{"sidelight_net_segments", COUNTER, "", "Segments between two hosts: sent, and measured.",
 	 net_segments},

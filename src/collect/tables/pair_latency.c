@@ -3,9 +3,9 @@
  * pair_latency.c - a thread that routes records of TCP segments to pairs of hosts, matches them and
  * counts latencies. It starts with the first ring.
  *
- * A record of one host is matched after the other host's ring was read once more, when the matching
- * record must be there. So a pair advances when a pass over each ring began after its last record
- * was read.
+ * A record of one host is matched only after the other host's ring was read once more, because the
+ * matching record must be there by then. So a pair advances when, for each ring, a pass has begun
+ * after the pair's last record was read.
  */
 #include "collect/tables/pair_latency.h"
 
@@ -20,35 +20,37 @@
 #include "collect/tables/internal.h"
 #include "collect/tables/segment_ring.h"
 
-#define COUNT_NS	 1000000000u
-#define WINDOW_NS	 2000000000u
-#define LINGER_NS	 (2 * (uint64_t)WINDOW_NS + 1000000000u) /* no record sent earlier arrives */
-#define MARGIN_NS	 200000000u   /* between a record and the read of it, with matching */
-#define STALE_NS	 5000000000u  /* without a pass of either host */
+#define COUNT_NS  1000000000u
+#define WINDOW_NS 2000000000u
+/* after this time, no earlier record can arrive any more */
+#define LINGER_NS (2 * (uint64_t)WINDOW_NS + 1000000000u)
+/* maximum delay from a record to its READ, including matching */
+#define MARGIN_NS	 200000000u
+#define STALE_NS	 5000000000u  /* a pair is stale if one host had no pass for this long */
 #define MOVE_NS		 10000000000u /* an address unused for this long may change its owner */
-#define WAITING_MAX	 (1u << 18)   /* records queued for this thread */
-#define PAIR_FLOWS	 16384u	      /* directions of connections per pair, at a time */
+#define WAITING_MAX	 (1u << 18)   /* maximum records queued for this thread */
+#define PAIR_FLOWS	 16384u	      /* maximum concurrent directions of connections per pair */
 #define PAIR_RECORDS	 (1u << 18)
 #define ADDRESSES_A_HOST 256u
-#define UNDECIDED_MAX	 4096u	     /* records per host whose other end is not known yet */
-#define UNDECIDED_NS	 2000000000u /* how long they wait */
+#define UNDECIDED_MAX	 4096u	     /* maximum records per host whose peer is not known yet */
+#define UNDECIDED_NS	 2000000000u /* how long such records are kept */
 
 struct address {
 	uint8_t a[16];
-	uint32_t owner, rival; /* host + 1; 0: none */
+	uint32_t owner, rival; /* number of the host + 1; 0: none */
 	uint64_t owner_ns, rival_ns;
 };
 
 struct host_state {
-	struct collect_net_host_view view; /* without names */
-	bool anew;			   /* another ring, of which no record came yet */
+	struct collect_net_host_view view; /* the view, without names */
+	bool anew;			   /* the ring is new and no record of it has arrived yet */
 	uint64_t expected;		   /* number of the next record */
-	uint64_t latest;		   /* time of the latest, by the host's clock */
-	uint64_t heard;			   /* when that was read, by the collector's clock */
-	uint64_t pass_ns;		   /* end of the last pass */
+	uint64_t latest;		   /* time of the latest record, by the host's clock */
+	uint64_t heard;	  /* when the latest record was read, by the collector's clock */
+	uint64_t pass_ns; /* end of the last pass */
 	uint8_t boot_id[16];
 	uint32_t addresses;
-	struct undecided *undecided; /* in order */
+	struct undecided *undecided; /* records with an unknown peer, in order */
 	uint32_t undecideds;
 };
 
@@ -57,7 +59,7 @@ struct undecided {
 	uint64_t since_ns;
 };
 
-struct port { /* earlier counts of a row */
+struct port { /* earlier counts of one row */
 	struct tcp_net_row old, middle;
 };
 
@@ -65,30 +67,30 @@ struct pair_latency_pair {
 	size_t host[2];
 	struct tcp_net_stat *stat;
 	bool begun[2], fresh[2];
-	uint64_t end_ns;   /* end of the latest pass that it has records of */
-	uint64_t round_ns; /* the same when it last advanced */
+	uint64_t end_ns;   /* end of the latest pass that has records of the pair */
+	uint64_t round_ns; /* end_ns when the pair last advanced */
 	uint64_t old_ns, middle_ns;
-	struct port *port; /* by row */
+	struct port *port; /* earlier counts by row */
 	uint32_t ports;
 };
 
 struct collect_pair_latency {
 	struct collect_collector *c;
-	pthread_mutex_t queue_lock; /* of the queue; never held for long */
+	pthread_mutex_t queue_lock; /* protects the queue; never held for long */
 	pthread_cond_t queue_filled;
 	struct collect_segment_batch *queue, **queue_end;
-	uint64_t waiting; /* records in the queue */
+	uint64_t waiting; /* number of records in the queue */
 	pthread_t thread;
 	bool started, stop;
 
-	pthread_mutex_t lock; /* of all below */
+	pthread_mutex_t lock; /* protects all fields below */
 	struct host_state *host;
 	struct address *address;
 	size_t address_mask;
 	struct pair_latency_pair **pair;
 	size_t pairs;
 	uint64_t refused, count_ns;
-	bool learned; /* an address since route_undecided() */
+	bool learned; /* an address was learned since route_undecided() */
 };
 
 /* ---- addresses ---- */
@@ -97,7 +99,7 @@ static struct address *address_at(const struct collect_pair_latency *n, const ui
 {
 	size_t i = base_hash(0, a, 16);
 
-	/* The table is larger than the limit of addresses. */
+	/* The search always ends, because the table has more places than there can be addresses. */
 	for (;; i++) {
 		struct address *at = &n->address[i & n->address_mask];
 
@@ -106,7 +108,7 @@ static struct address *address_at(const struct collect_pair_latency *n, const ui
 	}
 }
 
-/* The host sent from the address or received at it. */
+/* Notes that the host sent from the address or received at it. */
 static void learn_address(struct collect_pair_latency *n, size_t host,
 			  const struct region_nic_record *r, uint64_t now_ns)
 {
@@ -130,7 +132,10 @@ static void learn_address(struct collect_pair_latency *n, size_t host,
 	at->owner_ns = now_ns;
 }
 
-/* The owner of the record's other end. False: not known. *known: some host here claims it. */
+/*
+ * Finds the host at the record's other end. Returns false if the host is unknown; *known: some host
+ * of this collector claims the address.
+ */
 static bool owner_of(struct collect_pair_latency *n, struct host_state *h,
 		     const struct region_nic_record *r, uint64_t now_ns, size_t *host, bool *known)
 {
@@ -171,7 +176,7 @@ static struct pair_latency_pair *pair_of(struct collect_pair_latency *n, size_t 
 		.rows = COLLECT_NET_PORTS,
 		.flows = PAIR_FLOWS,
 		.records = PAIR_RECORDS,
-		.history = 1, /* no query for the past */
+		.history = 1, /* queries for the past are not supported */
 	};
 	struct pair_latency_pair *p;
 
@@ -197,7 +202,7 @@ static struct pair_latency_pair *pair_of(struct collect_pair_latency *n, size_t 
 	return p;
 }
 
-/* Matches the pairs whose rings were both read to the end since their last record. */
+/* Matches the pairs whose rings were both read to the end since the pair's last record. */
 static void go_on(struct collect_pair_latency *n, const struct collect_segment_batch *b)
 {
 	for (size_t i = 0; i < n->pairs; i++) {
@@ -231,7 +236,7 @@ static void note_gap(struct collect_pair_latency *n, size_t host, uint64_t recor
 						  time_ns);
 }
 
-/* False: the owner of its other end is not known yet. */
+/* Returns false if the owner of the record's other end is not known yet. */
 static bool route_record(struct collect_pair_latency *n, size_t host,
 			 const struct region_nic_record *r, uint64_t now_ns)
 {
@@ -256,7 +261,7 @@ static bool route_record(struct collect_pair_latency *n, size_t host,
 	return true;
 }
 
-/* Keeps the record until the ring of its other end is read. */
+/* Keeps the record until the ring of its other end has been read. */
 static void wait_for_owner(struct host_state *h, const struct region_nic_record *r, uint64_t now_ns)
 {
 	if (!h->undecided)
@@ -267,7 +272,7 @@ static void wait_for_owner(struct host_state *h, const struct region_nic_record 
 		h->undecided[h->undecideds++] = (struct undecided){*r, now_ns};
 }
 
-/* Before later records are routed, so that each side stays in order. */
+/* Called before later records are routed, so that each side stays in order. */
 static void route_undecided(struct collect_pair_latency *n, uint64_t now_ns)
 {
 	for (size_t i = 0; i < n->c->hosts; i++) {
@@ -291,7 +296,7 @@ static void route_undecided(struct collect_pair_latency *n, uint64_t now_ns)
 
 /* ---- batches ---- */
 
-/* After another boot, with another clock. */
+/* Forgets the host's pairs after a reboot, because its clock started anew. */
 static void forget_host(struct collect_pair_latency *n, size_t host)
 {
 	for (size_t i = n->pairs; i--;)
@@ -313,7 +318,7 @@ static void take_batch(struct collect_pair_latency *n, const struct collect_segm
 			forget_host(n, b->host);
 		memcpy(h->boot_id, b->boot_id, sizeof(h->boot_id));
 		h->expected = b->n ? b->record[0].number : b->to;
-		h->anew = true; /* the number of records missed is not known */
+		h->anew = true; /* the number of missed records is unknown */
 	}
 	h->view.headless = b->headless;
 	h->pass_ns = b->over_ns;
@@ -342,7 +347,7 @@ static void take_batch(struct collect_pair_latency *n, const struct collect_segm
 	go_on(n, b);
 }
 
-/* The host's records have been read at least up to this time, by its clock. */
+/* Returns the time, by the host's clock, up to which its records have certainly been read. */
 static uint64_t read_up_to(const struct host_state *h)
 {
 	uint64_t since = h->latest ? h->pass_ns - h->heard : 0;
@@ -350,7 +355,7 @@ static uint64_t read_up_to(const struct host_state *h)
 	return h->latest + (since > MARGIN_NS ? since - MARGIN_NS : 0);
 }
 
-/* Keeps earlier counts, so that the recent ones are the difference. */
+/* Saves earlier counts, so that recent counts can be computed as differences. */
 static void slide_window(struct pair_latency_pair *p, uint64_t now_ns)
 {
 	uint32_t rows = tcp_net_stat_rows(p->stat);
@@ -435,7 +440,7 @@ void collect_pair_latency_push(struct collect_pair_latency *n, struct collect_se
 	if (!n->started && !pthread_create(&n->thread, NULL, main_of, n))
 		n->started = true;
 	if (n->waiting + b->n > WAITING_MAX || !n->started)
-		b->n = 0; /* its records count as missed */
+		b->n = 0; /* the records of the batch count as missed */
 	n->waiting += b->n;
 	b->next = NULL;
 	if (n->started) {
@@ -449,7 +454,7 @@ void collect_pair_latency_push(struct collect_pair_latency *n, struct collect_se
 	pthread_mutex_unlock(&n->queue_lock);
 }
 
-/* ---- beginning and end ---- */
+/* ---- start and end ---- */
 
 struct collect_pair_latency *collect_pair_latency_new(struct collect_collector *c)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * pair_latency.h - latency between two hosts that both record TCP segments at their devices
- * (sidelight/nic.h): segments sent by one are matched with those received by the other, by the
- * matcher of 'sidelight tcp net' (source/tcp/net_stat.h). Each ring is READ ten times per second,
- * beside the rounds. Workers hand over batches and do not wait.
+ * (sidelight/nic.h). The matcher of 'sidelight tcp net' (source/tcp/net_stat.h) pairs the segments
+ * sent by one host with those received by the other. Each ring is READ ten times per second,
+ * outside the rounds. Workers hand over batches and do not wait.
  *
- * A pair is two hosts of which one sent to an address of
- * the other; a host's addresses are those at its end of its own segments.
+ * Two hosts form a pair once one has sent to an address of the other; a host's addresses are the
+ * local addresses of its own segments.
  */
 #ifndef SL_COLLECT_TABLES_PAIR_LATENCY_H
 #define SL_COLLECT_TABLES_PAIR_LATENCY_H
@@ -14,23 +14,26 @@
 #include "collect/read/collect.h"
 #include "source/tcp/net_stat.h"
 
-#define COLLECT_NET_PAIRS   64u /* of hosts */
-#define COLLECT_NET_PORTS   16u /* services per pair; the rest is port 0 */
+#define COLLECT_NET_PAIRS   64u /* maximum number of pairs */
+#define COLLECT_NET_PORTS   16u /* maximum services per pair; the rest are counted as port 0 */
 #define COLLECT_NET_LATE_NS 10000000000u
 enum collect_net_way { COLLECT_NET_THERE, COLLECT_NET_BACK, COLLECT_NET_BOTH, COLLECT_NET_WAYS };
 
 struct collect_net_port_view {
-	uint16_t port; /* of the service; 0: others */
-	/* By enum collect_net_way. all: since the pair is known; late: of the last 10 to 20 s. */
+	uint16_t port; /* port of the service; 0: all others */
+	/*
+	 * By enum collect_net_way. all: since the pair was first seen; late: over the last 10 to 20
+	 * s.
+	 */
 	const struct tcp_net_hist *all[COLLECT_NET_WAYS];
 	struct tcp_net_hist late[COLLECT_NET_WAYS];
-	int64_t late_ns; /* the exact window of late */
-	double bound[2]; /* ns, mean over late; NaN: none */
+	int64_t late_ns; /* exact duration of the `late` window */
+	double bound[2]; /* error bound in ns, mean over late; NaN: none */
 	uint64_t reordered[2];
 };
 
 struct collect_net_pair_view {
-	const char *target[2], *hostname[2]; /* of A, of B */
+	const char *target[2], *hostname[2]; /* of hosts A and B */
 	bool stale;			     /* one of the rings was not read recently */
 	struct tcp_net_totals totals;
 	size_t ports;
@@ -39,22 +42,22 @@ struct collect_net_pair_view {
 
 struct collect_net_host_view {
 	const char *target, *hostname;
-	bool present;	    /* it has a ring now */
-	uint64_t records;   /* read */
-	uint64_t missed;    /* overwritten before they were read, or beyond WAITING_MAX */
+	bool present;	    /* the host has a ring now */
+	uint64_t records;   /* number of records read */
+	uint64_t missed;    /* records overwritten before they were read, or beyond WAITING_MAX */
 	uint64_t headless;  /* packets whose header the host's programs could not read */
 	uint64_t elsewhere; /* records whose other end is not a host of this collector */
-	uint64_t shared;    /* records whose other end's address two hosts claim */
+	uint64_t shared;    /* records whose other end's address is claimed by two hosts */
 };
 
-/* Views are valid during the call. Any thread; blocks matching, but no worker. */
+/* Views are valid during the call. Thread-safe; blocks matching, but no worker. */
 void collect_collector_pair_latency(struct collect_collector *c,
 				    void (*fn)(const struct collect_net_pair_view *, void *),
 				    void *arg);
 void collect_collector_net_hosts(struct collect_collector *c,
 				 void (*fn)(const struct collect_net_host_view *, void *),
 				 void *arg);
-/* Records of pairs beyond the limit. */
+/* Returns the number of records refused because they belong to pairs beyond the limit. */
 uint64_t collect_collector_net_refused(struct collect_collector *c);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * segment_ring.c - a host's ring of TCP segments: the records written since the last pass. A pass
- * ends at a record that is being written; an overwritten record shows as a missing number.
+ * segment_ring.c - a host's ring of TCP segments: reads the records written since the last pass. A
+ * pass ends at a record that is being written; an overwritten record shows as a missing number.
  */
 #include "collect/tables/segment_ring.h"
 
@@ -14,20 +14,24 @@
 #include "collect/read/worker.h"
 #include "region/nic.h"
 
-#define PERIOD_MAX_NS	 100000000u /* a ring of 65,536 takes 650,000 segments per second */
+/* a ring of 65,536 records can then take 650,000 segments per second */
+#define PERIOD_MAX_NS	 100000000u
 #define RECORDS_PER_READ (TABLE_READ_MAX / SL_NIC_SIZE)
 #define RECORDS_PER_PASS 32768u
 
-/* In place of a record's number. */
+/* Stored in place of a record's number. */
 #define MISSED UINT64_MAX
 
 struct segment_ring {
 	struct collect_table_reader reader;
 	struct region_nic_info info;
-	bool fresh;    /* start at the head: nothing of this ring was read yet */
+	bool fresh;    /* nothing of this ring was read yet: start at the head */
 	uint64_t next; /* number of the record to be read next */
 	uint64_t head;
-	/* Records of this pass: planned, requested, and before the first that is being written. */
+	/*
+	 * Records of this pass: planned, requested, and complete (before the first one still being
+	 * written).
+	 */
 	uint32_t want, requested, upto;
 	struct collect_segment_batch *batch;
 };
@@ -90,7 +94,7 @@ static void lose_ring(struct collect_link *l, struct collect_region *r)
 	struct collect_segment_batch *b = batch_new(l, ring_of(r), 0);
 
 	if (!b)
-		return; /* the host looks stale instead */
+		return; /* without memory for the message, the host will just become stale */
 	b->gone = true;
 	collect_pair_latency_push(collect_tables_of(l)->all->pair_latency, b);
 }
@@ -111,7 +115,7 @@ static bool end_pass(struct collect_link *l, struct collect_region *r, uint64_t 
 	t->fresh = false;
 	t->batch = NULL;
 	if (t->upto == t->want && t->next < t->head)
-		t->reader.due_ns = now_ns; /* there is more */
+		t->reader.due_ns = now_ns; /* read the remaining records immediately */
 	collect_pair_latency_push(collect_tables_of(l)->all->pair_latency, b);
 	return true;
 }
@@ -120,7 +124,7 @@ static enum region_fault plan_body(struct collect_link *l, struct segment_ring *
 				   const struct region_nic_hot *hot)
 {
 	if (t->fresh)
-		t->next = hot->head; /* older records are not ours */
+		t->next = hot->head; /* skip records older than this reader */
 	if (hot->head - t->next > t->info.records)
 		t->next = hot->head - t->info.records;
 	t->head = hot->head;
@@ -144,7 +148,7 @@ static enum region_fault take_hot(struct collect_link *l, struct collect_region 
 	(void)now_ns;
 	if (fault)
 		return fault;
-	t->fresh |= t->reader.dropped; /* after a drop it counts as another ring */
+	t->fresh |= t->reader.dropped; /* after a drop, treat the ring as a new one */
 	t->reader.dropped = false;
 	if (!t->fresh && hot.head < t->next)
 		return REGION_FAULT_HOT;

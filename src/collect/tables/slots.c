@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * slots.c - a host's tables of layers and of tasks: the slots in use, and what the host lost.
+ * slots.c - a host's tables of layers and of tasks: reads the slots in use and the host's loss
+ * counters
  *
- * The lines of a slot grow one by one and are taken one by one; a line that does not settle is made
- * up for by the next pass. A slot's content belongs to its owner if its first line named that owner
- * in the previous pass already (region/layers.h): the host does not reuse a slot for a second,
- * which is longer than any READ.
+ * The lines of a slot grow and are taken individually; the next pass makes up for a line that did
+ * not settle. A slot's content is attributed to its owner only if the slot's first line named that
+ * owner in the previous pass already (region/layers.h): the host does not reuse a slot for a
+ * second, which is longer than any READ.
  *
- * What an owner counted before the first look at the table is not counted, as with connections.
+ * Counts from before the first look at the table are ignored, as with connections.
  */
 #include "collect/tables/slots.h"
 
@@ -19,10 +20,10 @@
 #include "collect/read/region_state.h"
 #include "collect/read/worker.h"
 
-#define SLOT_MAX  (1u << 18)  /* bytes; a cgroup of 409 CPUs */
-#define TABLE_MAX (32u << 20) /* bytes of slots read per table */
+#define SLOT_MAX  (1u << 18)  /* maximum bytes of a slot, enough for a cgroup on 409 CPUs */
+#define TABLE_MAX (32u << 20) /* maximum bytes of slots read per table */
 
-/* NULL: the link has no such table. */
+/* Returns NULL if the link has no such table. */
 static struct collect_slot_table *table_of(const struct collect_region *r)
 {
 	return r ? (struct collect_slot_table *)collect_table_reader_of(r) : NULL;
@@ -99,7 +100,10 @@ void collect_slots_forget(struct collect_link *l, const struct collect_workload 
 
 /* ---- one slot ---- */
 
-/* Finds the owner, whose name may come later. False: not yet, or out of memory. */
+/*
+ * Finds the owner, whose name may arrive later. Returns false if it is not known yet, or out of
+ * memory.
+ */
 static bool find_owner(struct collect_link *l, struct collect_slot_table *t,
 		       struct collect_slot_seen *s, uint32_t slot,
 		       const struct collect_slot_key *key, uint64_t now_ns)
@@ -134,7 +138,7 @@ static bool is_settled(const uint64_t *line)
 	return line[7] == sl_line_check(line);
 }
 
-/* Adds the growth of the lines. Returns the number of lines that did not settle. */
+/* Adds the growth of the lines. Returns the number of unsettled lines. */
 static uint32_t count_growth(struct collect_slot_table *t, struct collect_slot_seen *s,
 			     const uint64_t *words, uint64_t now_ns)
 {
@@ -145,7 +149,7 @@ static uint32_t count_growth(struct collect_slot_table *t, struct collect_slot_s
 		const uint64_t *now = words + (size_t)i * 8;
 		uint64_t *before = s->word + (size_t)i * 8;
 
-		/* The check word nearly always differs if the line does. */
+		/* Compare check words first: a changed line nearly always has a different one. */
 		if (now[7] == before[7] && !memcmp(now, before, SL_LINE_SIZE))
 			continue;
 		if (!is_settled(now)) {
@@ -161,7 +165,7 @@ static uint32_t count_growth(struct collect_slot_table *t, struct collect_slot_s
 	return torn;
 }
 
-/* Takes the lines as the values to count from, if all of them settled. */
+/* Takes the lines as the base to count from, if all of them settled. Returns 1 if not. */
 static uint32_t set_base(struct collect_slot_table *t, struct collect_slot_seen *s,
 			 const uint64_t *words)
 {
@@ -173,7 +177,7 @@ static uint32_t set_base(struct collect_slot_table *t, struct collect_slot_seen 
 	return 0;
 }
 
-/* Takes a slot. *torn: lines that did not settle. */
+/* Takes a slot. *torn: number of unsettled lines. */
 static enum region_fault take_slot(struct collect_link *l, struct collect_slot_table *t,
 				   uint32_t slot, const uint64_t *words, uint64_t now_ns,
 				   uint32_t *torn)
@@ -190,7 +194,8 @@ static enum region_fault take_slot(struct collect_link *l, struct collect_slot_t
 		return fault;
 	*torn = 0;
 	if (s->known && !s->final && slot && (key.free || s->generation != key.generation))
-		relaxed_bump(stats_of(l, t)->reused, 1); /* its final values were not seen */
+		/* the final values of the previous owner were not seen */
+		relaxed_bump(stats_of(l, t)->reused, 1);
 	if (key.free && slot) {
 		forget_slot(t, s, l->c);
 		return REGION_FAULT_NONE;
@@ -202,7 +207,8 @@ static enum region_fault take_slot(struct collect_link *l, struct collect_slot_t
 		s->since_ns = now_ns;
 		s->pass = t->passes;
 		s->counts = t->passes || t->reader.follows;
-		return REGION_FAULT_NONE; /* from the next pass on, all lines are its own */
+		/* from the next pass on, all lines belong to this owner */
+		return REGION_FAULT_NONE;
 	}
 	if (s->final || s->pass == t->passes)
 		return REGION_FAULT_NONE;
@@ -225,7 +231,7 @@ static enum region_fault take_slot(struct collect_link *l, struct collect_slot_t
 
 /* ---- a pass ---- */
 
-/* A host may have several kernel tables: the first one that is bound shows the sums of all. */
+/* A host may have several kernel tables: the first bound table publishes the sums of all. */
 static bool shows_sums(const struct collect_link *l, const struct collect_slot_table *t)
 {
 	for (int i = 0; i < (int)t->kind->table; i++)
@@ -234,7 +240,10 @@ static bool shows_sums(const struct collect_link *l, const struct collect_slot_t
 	return true;
 }
 
-/* Keeps earlier counts, so that quantiles of the last LAYER_WINDOW_NS are of the difference. */
+/*
+ * Saves earlier counts, so that quantiles of the last LAYER_WINDOW_NS can be computed from the
+ * difference.
+ */
 static void slide_windows(const struct collect_link *l)
 {
 	for (struct collect_workload *w = collect_tables_of(l)->workloads; w; w = w->next)
@@ -246,7 +255,7 @@ static void slide_windows(const struct collect_link *l)
 				continue;
 			memcpy(cell + LAYER_OLD, cell + LAYER_MIDDLE, LAYER_SHOWN * sizeof(*cell));
 			memcpy(cell + LAYER_MIDDLE, cell, LAYER_SHOWN * sizeof(*cell));
-			/* A new group had nothing before. */
+			/* A new group has no earlier counts. */
 			cell[LAYER_OLD_NS] = cell[LAYER_MIDDLE_NS] ? cell[LAYER_MIDDLE_NS]
 								   : (uint64_t)l->real_ns;
 			cell[LAYER_MIDDLE_NS] = (uint64_t)l->real_ns;
@@ -332,7 +341,7 @@ static bool take_losses(struct collect_link *l, struct collect_op *op, struct fa
 		return true;
 	if (op->tries < LINK_TRIES - 1)
 		return false;
-	t->losses_torn = true; /* the sum of the last pass stays */
+	t->losses_torn = true; /* keep the sum of the last pass */
 	return true;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * slots.h - tables of layers and of tasks, of which the collector reads the slots of groups and of
- * cgroups. All state is the link's worker's.
+ * slots.h - tables of layers and of tasks; the collector reads only their slots of groups and of
+ * cgroups. All state belongs to the link's worker.
  */
 #ifndef SL_COLLECT_TABLES_SLOTS_H
 #define SL_COLLECT_TABLES_SLOTS_H
@@ -14,37 +14,37 @@
 /* The owner of a slot. */
 struct collect_slot_seen {
 	uint64_t generation;
-	uint64_t since_ns; /* of the first look at it */
-	uint64_t *word;	   /* as last counted, line by line; NULL: not yet */
+	uint64_t since_ns; /* when the owner was first seen */
+	uint64_t *word;	   /* lines as last counted; NULL: not counted yet */
 	struct collect_workload *workload;
 	uint32_t group;
-	uint32_t pass; /* of the first look at it */
+	uint32_t pass; /* pass in which the owner was first seen */
 	bool known;
-	bool counts;  /* its values are counted from word[] on */
-	bool unknown; /* its name is */
-	bool final;   /* its final values are counted */
+	bool counts;  /* values are counted from word[] on */
+	bool unknown; /* the owner's name is not known */
+	bool final;   /* the final values are counted */
 };
 
 struct collect_slot_table {
 	struct collect_table_reader reader;
 	const struct collect_slot_kind *kind;
-	/* By collect_slot_kind.find(). */
+	/* Set by collect_slot_kind.find(). */
 	uint64_t slots_at;
-	uint32_t stride, slots; /* bytes of a slot; slots that are read at most */
+	uint32_t stride, slots; /* bytes of a slot; maximum number of slots to read */
 	struct region_section losses;
 	union {
 		struct region_layers_info layers;
 		struct region_tasks_info tasks;
-	} info; /* tagged by kind */
+	} info; /* selected by kind */
 
 	uint32_t used, passes;
-	uint32_t slot, loss; /* next to request */
+	uint32_t slot, loss; /* next slot and loss line to request */
 	bool losses_torn;
-	uint64_t lost[SL_CAUSES]; /* of this pass */
+	uint64_t lost[SL_CAUSES]; /* losses summed in this pass */
 	struct collect_slot_seen *seen;
 };
 
-/* What the first line of a slot says. */
+/* The key in the first line of a slot. */
 struct collect_slot_key {
 	uint64_t generation, cgroup;
 	bool free, ended;
@@ -55,13 +55,13 @@ struct collect_slot_key {
 struct collect_slot_kind {
 	enum collect_table table;
 	enum collect_workload_part part;
-	uint32_t losses; /* counters */
-	/* Parses the header into the offsets of the table. */
+	uint32_t losses; /* number of loss counters */
+	/* Parses the header and sets the offsets of the table. */
 	enum region_fault (*find)(struct collect_slot_table *t, const struct sl_region_header *copy,
 				  uint64_t length);
 	enum region_fault (*hot)(const struct collect_slot_table *t, const uint64_t line[8],
 				 uint32_t *used);
-	/* REGION_FAULT_HOT: not valid. */
+	/* Parses the key of a slot. Returns REGION_FAULT_HOT if it is not valid. */
 	enum region_fault (*key)(const uint64_t *words, struct collect_slot_key *key);
 	/* Adds the growth of line i of a slot. */
 	void (*add)(uint64_t *cell, uint32_t i, const uint64_t grown[SL_LINE_CELLS]);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * slots_kind.c - tables of layers and of tasks: where their slots are, who owns one, and what its
- * lines add to a workload.
+ * slots_kind.c - differences between tables of layers and of tasks: the place of their slots, the
+ * owner of a slot, and how its lines add to a workload
  */
 #include "collect/tables/slots.h"
 
@@ -16,7 +16,7 @@ static enum region_fault layers_find(struct collect_slot_table *t,
 	enum region_fault fault = region_layers_info_parse(copy, length, info);
 
 	t->reader.hot_at = info->hot;
-	t->slots_at = info->groups; /* they include the counts of every flow */
+	t->slots_at = info->groups; /* the groups include the counts of every flow */
 	t->stride = SL_LAYER_SLOT_SIZE;
 	t->slots = info->group_slots;
 	t->losses = info->losses;
@@ -48,7 +48,7 @@ static enum region_fault layers_key(const uint64_t *words, struct collect_slot_k
 		.free = state == SL_SLOT_FREE,
 		.ended = state == SL_SLOT_CLOSED,
 		.role = roles[role],
-		/* The port of a connection whose start was not seen may be any. */
+		/* If the start of a connection was not seen, either port may be the service's. */
 		.port = role == SL_ROLE_UNKNOWN ? 0 : (uint16_t)words[SL_SLOT_PORTS],
 	};
 	return REGION_FAULT_NONE;
@@ -119,7 +119,9 @@ static enum region_fault tasks_key(const uint64_t *words, struct collect_slot_ke
 	return REGION_FAULT_NONE;
 }
 
-/* A CPU's part is ten lines: the owner (in the first CPU's only), counters, the wait histogram. */
+/*
+ * Each CPU has ten lines: the owner (only set for the first CPU), counters, and the wait histogram.
+ */
 static void tasks_add(uint64_t *cell, uint32_t i, const uint64_t grown[SL_LINE_CELLS])
 {
 	uint32_t line = i % (SL_TASK_SIZE / SL_LINE_SIZE);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* table_reader.c - paces the passes over a kernel table, and keeps its READs and their retries. */
+/* table_reader.c - paces the passes over a kernel table, and manages its READs and retries */
 #include "collect/tables/table_reader.h"
 
 #include <stdlib.h>
@@ -64,7 +64,7 @@ void collect_tables_found(struct collect_link *l, struct collect_region *r,
 	struct collect_table_reader *t = collect_table_reader_of(r);
 	enum region_fault fault = REGION_FAULT_NONE;
 
-	if (old == r) { /* after a reconnect */
+	if (old == r) { /* found again after a reconnect */
 		t->hot_ok_ns = now_ns;
 		return;
 	}
@@ -85,7 +85,7 @@ void collect_tables_found(struct collect_link *l, struct collect_region *r,
 		collect_region_drop(l, r, fault, now_ns);
 	if (fault)
 		return;
-	/* The table of an agent that is gone would only be waited for. */
+	/* Remove the table of an agent that is gone instead of waiting for it. */
 	if (old)
 		collect_table_remove(l, old);
 	t->follows = h->table[i].had;
@@ -256,7 +256,7 @@ bool collect_table_request_run(struct collect_link *l, struct collect_region *r,
 
 /* ---- the pace ---- */
 
-/* Starts a pass that is due. True while a pass is in progress. */
+/* Starts a pass if it is due. Returns true while a pass is in progress. */
 static bool begin_pass(struct collect_link *l, struct collect_region *r, uint64_t now_ns)
 {
 	struct collect_table_reader *t = collect_table_reader_of(r);

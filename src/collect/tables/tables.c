@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* tables.c - attaches the tables to a collector. */
+/* tables.c - attaches the kernel tables to a collector */
 #include "collect/tables/tables.h"
 
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * tables.h - reads the tables that agents keep of their kernels, and sums them by workload. Views
- * are valid during the call, and block no worker. Without tables attached, there is nothing to
- * view.
+ * are valid during the call, and block no worker. There are no views unless the tables are
+ * attached.
  */
 #ifndef SL_COLLECT_TABLES_TABLES_H
 #define SL_COLLECT_TABLES_TABLES_H
@@ -11,13 +11,16 @@
 #include "region/layers.h"
 
 struct collect_tables_opts {
-	uint64_t period_ns;    /* of reading; 0: 1 s */
-	size_t groups;	       /* workloads with a role and a port; 0: 512 */
-	const uint8_t *folded; /* bit p % 8 of [p / 8]: port p is "other"; NULL: none */
-	size_t flows;	       /* connections of all hosts; 0: 65536 */
+	uint64_t period_ns;    /* time between two readings; 0: 1 s */
+	size_t groups;	       /* maximum workloads with a role and a port; 0: 512 */
+	const uint8_t *folded; /* bit p % 8 of [p / 8]: port p is counted as "other"; NULL: none */
+	size_t flows;	       /* maximum connections of all hosts; 0: 65536 */
 };
 
-/* Before collect_collector_start(); freed by collect_collector_free(). 0 or -errno. */
+/*
+ * Must be called before collect_collector_start(); collect_collector_free() detaches the tables.
+ * Returns 0 or -errno.
+ */
 int collect_tables_attach(struct collect_collector *c, const struct collect_tables_opts *opts);
 
 /* ---- connections ---- */
@@ -26,27 +29,27 @@ struct region_flow;
 
 struct collect_flow_view {
 	const char *target, *hostname;
-	bool stale; /* its table was not read recently */
+	bool stale; /* the flow table was not read recently */
 	uint32_t slot;
-	const struct region_flow *now;	    /* as last read */
-	const struct region_flow *before;   /* a second or more earlier, or NULL */
-	int64_t read_ns;		    /* CLOCK_REALTIME when now was first read */
-	const struct region_info *workload; /* has the labels of its owner; NULL: not known yet */
+	const struct region_flow *now;	    /* state of the flow as last read */
+	const struct region_flow *before;   /* state a second or more earlier, or NULL */
+	int64_t read_ns;		    /* CLOCK_REALTIME when `now` was first read */
+	const struct region_info *workload; /* has the owner's labels; NULL: not known yet */
 };
-/* All connections that are open or ended recently. */
+/* Calls fn for all connections that are open or ended recently. */
 void collect_collector_flows(struct collect_collector *c,
 			     void (*fn)(const struct collect_flow_view *, void *), void *arg);
 
-/* A host's flow table; counters are since the collector's start. */
+/* A host's flow table; counters start with the collector. */
 struct collect_flow_table_view {
 	const char *target, *hostname;
-	const char *fault;     /* "" or region_fault_name() if it was dropped */
-	bool present, stale;   /* present: the host has one now */
+	const char *fault;     /* "", or region_fault_name() if the table was dropped */
+	bool present, stale;   /* present: the host has a flow table now */
 	uint64_t last_read_ns; /* CLOCK_REALTIME */
 	uint32_t slots, slots_read, open;
 	uint64_t passes, missed, opened, closed, unsettled, lost, unseen, journal_gaps;
 };
-/* Of hosts that have or had one. */
+/* Calls fn for each host that has or had a flow table. */
 void collect_collector_flow_tables(struct collect_collector *c,
 				   void (*fn)(const struct collect_flow_table_view *, void *),
 				   void *arg);
@@ -55,14 +58,14 @@ void collect_collector_flow_tables(struct collect_collector *c,
 
 struct collect_layers_view {
 	const char *target, *hostname;
-	const struct region_info *workload; /* has the labels of its owner */
-	const char *role, *port;	    /* of the service: "server", "80" or "other" */
+	const struct region_info *workload; /* has the owner's labels */
+	const char *role, *port; /* role and port of the service: "server", "80" or "other" */
 	bool stale;
-	const struct region_layer_view *all;  /* since the collector first read it */
-	const struct region_layer_view *late; /* of the last 10 to 20 s */
-	int64_t late_ns;		      /* the exact window of late */
+	const struct region_layer_view *all;  /* counts since the collector first read the table */
+	const struct region_layer_view *late; /* counts of the last 10 to 20 s */
+	int64_t late_ns;		      /* exact duration of the `late` window */
 };
-/* Latency of requests by layer, for each workload, role and port. */
+/* Calls fn with the request latency by layer, for each workload, role and port. */
 void collect_collector_layers(struct collect_collector *c,
 			      void (*fn)(const struct collect_layers_view *, void *), void *arg);
 
@@ -70,9 +73,10 @@ struct collect_layer_losses_view {
 	const char *target, *hostname;
 	bool present; /* the host has a layer table now */
 	uint64_t passes;
-	uint64_t lost[SL_CAUSES]; /* by enum sl_layer_cause, since its programs were loaded */
+	/* by enum sl_layer_cause, since the host's programs were loaded */
+	uint64_t lost[SL_CAUSES];
 };
-/* What the hosts could not attribute. */
+/* Calls fn with the counts of events that each host could not attribute. */
 void collect_collector_layer_losses(struct collect_collector *c,
 				    void (*fn)(const struct collect_layer_losses_view *, void *),
 				    void *arg);

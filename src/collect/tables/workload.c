@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * workload.c - the synthetic region of a workload. Snapshots, history, index, exposition, analysis
- * and the API treat it like any other.
+ * and the API treat it like any other region.
  *
  * --tcp-groups bounds the workloads with a role and a port; the rest goes to port "other" of its
  * workload, or to the workload "(other)" of its host. Groups are only appended, so that a column
@@ -21,9 +21,10 @@
 #include "collect/read/table.h"
 #include "collect/read/ref.h"
 
-#define PORTS_MAX 16u		/* per workload and role: more are not services */
+/* maximum ports per workload and role; more ports are unlikely to be services */
+#define PORTS_MAX 16u
 #define IDLE_NS	  600000000000u /* a workload without a connection expires after this long */
-#define EXPIRE_NS 1000000000u	/* between two looks for idle workloads */
+#define EXPIRE_NS 1000000000u	/* time between two searches for idle workloads */
 
 /* ---- workloads ---- */
 
@@ -49,6 +50,24 @@ static uint64_t key_of(const struct collect_link *l, const struct collect_flow_o
 	return h;
 }
 
+static uint64_t extend_hash(uint64_t h, const char *s)
+{
+	s = s ? s : "";
+	return sl_fnv1a(h, s, strlen(s) + 1);
+}
+
+/* Equal at all collectors that read the host, unlike the key: alerts name the workload by it. */
+static uint64_t make_instance(struct collect_link *l, const struct collect_flow_owner *who)
+{
+	uint64_t h = extend_hash(extend_hash(SL_FNV_BASIS, "tcp"), l->host->target);
+
+	for (int i = 0; i < SL_CGROUP_TEXTS; i++)
+		h = extend_hash(h, who->name[i]);
+	while (!h || collect_table_find(l, h))
+		h = h * SL_LINE_K0 + 1;
+	return h;
+}
+
 static void add_label(struct region_info *info, size_t *used, const char *key, const char *value)
 {
 	size_t k = strlen(key) + 1, v = value ? strlen(value) + 1 : 0;
@@ -71,11 +90,9 @@ static struct collect_workload *make_workload(struct collect_link *l,
 	struct region_info *info = calloc(1, sizeof(*info));
 	struct collect_workload *w = calloc(1, sizeof(*w));
 	struct collect_region *r = NULL;
-	uint64_t instance = key;
+	const uint64_t instance = make_instance(l, who);
 	size_t used = 0;
 
-	while (!instance || collect_table_find(l, instance))
-		instance = instance * SL_LINE_K0 + 1;
 	if (info && w)
 		r = collect_table_add(l, instance);
 	if (r) {
@@ -143,7 +160,10 @@ static bool find_group(const struct collect_workload *w, const struct collect_wo
 	return false;
 }
 
-/* The role and port count against --tcp-groups already. *room: another port may. */
+/*
+ * Returns true if the role and port are already counted against --tcp-groups. *room: another port
+ * may be added.
+ */
 static bool has_place(const struct collect_workload *w, const struct collect_workload_group *like,
 		      bool *room)
 {
@@ -160,7 +180,7 @@ static bool has_place(const struct collect_workload *w, const struct collect_wor
 	return false;
 }
 
-/* Finds or adds the group of a port, or that of all other ports, which always has room. */
+/* Finds or adds the group of a port, or the group of all other ports, which always has room. */
 static struct collect_workload *in_group(struct collect_link *l, struct collect_workload *w,
 					 struct collect_workload_group like, bool taken,
 					 uint32_t *group)
@@ -286,7 +306,7 @@ void collect_workloads_free(struct collect_link *l)
 
 /* ---- publishing ---- */
 
-/* Has control make the layout, as for regions that are read. */
+/* Lets control make the layout, as for regions that are read. */
 static void request_layout(struct collect_workload *w)
 {
 	struct collect_region *r = w->region;

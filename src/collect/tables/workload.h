@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * workload.h - the sums of a workload's flows, layers and tasks, as ordinary series of a synthetic
- * region. All state is the link's worker's.
+ * region. All state belongs to the link's worker.
  */
 #ifndef SL_COLLECT_TABLES_WORKLOAD_H
 #define SL_COLLECT_TABLES_WORKLOAD_H
@@ -10,34 +10,37 @@
 #include "collect/tables/internal.h"
 #include "region/flows.h"
 
-/* The owner of a flow: SL_CGROUP_..., with a unit in place of the path. NULL or "": not known. */
+/*
+ * The owner of a flow as SL_CGROUP_... texts, with a unit in place of the path. NULL or "": not
+ * known.
+ */
 struct collect_flow_owner {
 	const char *name[SL_CGROUP_TEXTS];
 };
 
-/* A synthetic region; its cells are the sums by group. */
+/* A workload's synthetic region; the cells are sums by group. */
 struct collect_workload {
-	struct collect_workload *next; /* of the link */
+	struct collect_workload *next; /* next workload of the link */
 	struct collect_region *region; /* a reference is held */
 	uint64_t key;
-	uint32_t flows;	    /* open, and slots that may still add something */
-	uint64_t active_ns; /* when there was last one */
+	uint32_t flows;	    /* flows that are open, and slots that may still grow */
+	uint64_t active_ns; /* when flows was last above 0 */
 	struct collect_workload_group *group;
 	bool held; /* counts against --tcp-groups without a port */
 	uint32_t groups, group_room, cells, cell_room;
-	uint32_t requested; /* groups of the layout that control was last asked for */
+	uint32_t requested; /* number of groups in the last layout requested from control */
 	uint64_t *cell;
 };
 
 /*
- * The workload of that owner, or "(other)" beyond --tcp-groups. NULL: out of memory. *group: its
- * group of this part, role and port, or of the other ports.
+ * Returns the owner's workload, or "(other)" beyond --tcp-groups. NULL: out of memory. *group: the
+ * workload's group of this part, role and port, or of the other ports.
  */
 struct collect_workload *collect_workload_of(struct collect_link *l,
 					     const struct collect_flow_owner *who,
 					     enum collect_workload_part part, uint32_t role,
 					     uint16_t port, uint32_t *group);
-/* The workload "(other)". */
+/* Returns the workload "(other)". */
 struct collect_workload *collect_workload_other(struct collect_link *l,
 						enum collect_workload_part part, uint32_t role,
 						uint32_t *group);
@@ -45,25 +48,25 @@ static inline uint64_t *collect_workload_cells(const struct collect_workload *w,
 {
 	return w->cell + w->group[group].at;
 }
-/* The growth of a counter; 0 if it decreased. */
+/* Returns the growth of a counter; 0 if it decreased. */
 static inline uint64_t collect_grown(uint64_t before, uint64_t now)
 {
 	return now > before ? now - before : 0;
 }
-/* A pass is complete: requests new layouts and publishes values. */
+/* Called when a pass is complete: requests new layouts and publishes values. */
 void collect_workloads_show(struct collect_link *l, uint64_t now_ns);
-/* Removes idle workloads; looks for them once per second. */
+/* Removes idle workloads; searches for them once per second. */
 void collect_workloads_expire(struct collect_link *l, uint64_t now_ns);
 void collect_workloads_free(struct collect_link *l);
 
 /* Adds to a cell of an f64 counter or of a histogram's sum. */
 void collect_workload_add_f64(uint64_t *cell, double v);
-/* Adds to a sum that is kept in ns, and shows it in seconds: no addition rounds. */
+/* Adds to a sum that is kept in ns and shown in seconds, so that no addition rounds. */
 void collect_workload_add_ns(uint64_t *sum_ns, uint64_t *shown, uint64_t ns);
 
 /* ---- workload_flows.c ---- */
 
-/* Adds the difference of two states of a flow. */
+/* Adds the difference between two states of a flow. */
 void collect_workload_add(struct collect_workload *w, uint32_t group,
 			  const struct region_flow *before, const struct region_flow *now);
 /* Adds bytes that only the journal reports. */
@@ -71,10 +74,10 @@ void collect_workload_add_bytes(struct collect_workload *w, uint32_t group, uint
 				uint64_t received);
 void collect_workload_opened(struct collect_workload *w, uint32_t group,
 			     const struct region_flow *f, bool counts);
-/* f: its final values; NULL: they were not seen. */
+/* f: final values of the flow; NULL: they were not seen. */
 void collect_workload_closed(struct collect_workload *w, uint32_t group,
 			     const struct region_flow *f, bool counts);
-/* An open flow moves to another workload, or is no longer seen. */
+/* Called when an open flow moves to another workload, or is no longer seen. */
 void collect_workload_left(struct collect_workload *w, uint32_t group);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* workload_flows.c - sums flows, by role and port of the service. */
+/* workload_flows.c - sums flows by role and port of the service */
 #include <math.h>
 
 #include "base/base.h"
@@ -7,11 +7,11 @@
 
 /* ---- counting ---- */
 
-/* Observes seconds n times, in the bucket of their mean. */
+/* Counts n observations that sum up to n * seconds, in the bucket of their mean. */
 static void observe_mean(uint64_t *h, int scale, int low, uint32_t cells, double seconds,
 			 uint64_t n)
 {
-	double place = (log2(seconds) - low) * (1 << scale); /* bucket i ends at i */
+	double place = (log2(seconds) - low) * (1 << scale); /* bucket i ends at place i */
 	uint32_t last = cells - SL_HIST_BUCKETS - 1, i;
 
 	i = !(place > 0) ? 0 : place > last ? last : (uint32_t)ceil(place);
@@ -19,7 +19,10 @@ static void observe_mean(uint64_t *h, int scale, int low, uint32_t cells, double
 	collect_workload_add_f64(&h[SL_HIST_SUM], seconds * (double)n);
 }
 
-/* Growth of a 32-bit counter that may restart: a smaller value has. */
+/*
+ * Returns the growth of a 32-bit counter, or 0 if the value decreased because the counter
+ * restarted.
+ */
 static uint32_t get_growth32(uint32_t before, uint32_t now)
 {
 	uint32_t by = now - before;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * workload_layout.c - the metrics of a workload's groups and the layout of their cells, which
- * control makes as for regions that are read.
+ * control makes as it does for regions that are read
  */
 #include <math.h>
 #include <stdio.h>
@@ -20,13 +20,13 @@ const uint32_t collect_workload_part_cells[WORKLOAD_PARTS] = {
 #define CAUSE_HELP  "Segments retransmitted, by cause, of connections whose opening was seen."
 #define WINDOW_HELP "Times that a receive window was closed, by its end."
 #define RESET_HELP  "Connections ended by a reset, by its direction."
-#define LIMIT_HELP  "Time of connections, by what limited them."
+#define LIMIT_HELP  "Time of connections, by limiting factor."
 #define SWITCH_HELP "Context switches: voluntary (the task slept) and involuntary (another ran)."
 
 #define LAYER_HELP                                                                            \
 	"Time between two boundaries of the stack, by layer, of TCP segments; of layer app, " \
 	"from the last byte of a request that was read to the first of its response."
-/* The values of a metric differ by the label key. */
+/* A metric with one series for each value of the label key. */
 #define BY(part, kind, cell, name, unit, help, key, value)                \
 	{                                                                 \
 		WORKLOAD_##part, cell, kind, name, unit, help, key, value \
@@ -41,7 +41,7 @@ static const struct workload_layout_metric {
 	enum collect_workload_part part;
 	uint32_t cell;
 	enum sl_metric_kind kind;
-	const char *name, *unit, *help, *key, *value; /* key sorts before "port" */
+	const char *name, *unit, *help, *key, *value; /* key must sort before "port" */
 } metrics[] = {
 	METRIC(FLOWS, SL_KIND_COUNTER, COLLECT_SENT, "sidelight_tcp_sent_bytes_total", "bytes",
 	       "Bytes sent over TCP, retransmissions included."),
@@ -123,7 +123,7 @@ static const struct workload_layout_metric {
 	METRIC(LAYERS, SL_KIND_COUNTER, LAYER_INCOMPLETE, "sidelight_tcp_requests_incomplete_total",
 	       "", "Requests that ended without all seven layers."),
 	METRIC(LAYERS, SL_KIND_COUNTER, LAYER_PIPELINED, "sidelight_tcp_requests_pipelined_total",
-	       "", "Requests answered after bytes of the next one had arrived."),
+	       "", "Requests answered after bytes of the next request had arrived."),
 	METRIC(LAYERS, SL_KIND_COUNTER, LAYER_UNATTRIBUTED, "sidelight_tcp_unattributed_total", "",
 	       "Latencies that were not measured; sidelight_host_kernel_lost_total has the causes."),
 	METRIC(TASKS, SL_KIND_COUNTER_F64, TASK_RUN, "sidelight_cpu_seconds_total", "seconds",
@@ -140,13 +140,15 @@ static const struct workload_layout_metric {
 	       "Tasks that ended."),
 	METRIC(TASKS, SL_KIND_HISTOGRAM_EXP, TASK_WAITS, "sidelight_cpu_wait_duration_seconds",
 	       "seconds",
-	       "Single waits in the run queue. The sum also has those whose lengths are known together only."),
+	       "Individual waits in the run queue. The sum also includes waits of which only the total is known."),
 };
 
 #define METRICS	   (sizeof(metrics) / sizeof(metrics[0]))
 #define LABELS_MAX 3u
 
-/* Exponential buckets of this scale; first is the number of the bucket after the zero bucket. */
+/*
+ * Sets exponential buckets of this scale; first is the number of the bucket after the zero bucket.
+ */
 static void set_shape(struct region_metric *m, int scale, int first, uint32_t cells)
 {
 	m->flags = COLLECT_FLAG_BRIEF;
@@ -157,7 +159,7 @@ static void set_shape(struct region_metric *m, int scale, int first, uint32_t ce
 	m->zero_threshold = exp2(ldexp(first - 1, -scale));
 }
 
-/* Memory that the metrics point to while the layout is made. */
+/* Storage that the metrics point to while the layout is made. */
 struct scheme {
 	struct region_metric m;
 	struct region_text_label label[LABELS_MAX];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* workload_layout.h - the cells of a workload's region, and the layout that gives them names. */
+/* workload_layout.h - the cells of a workload's region, and the layout that names them */
 #ifndef SL_COLLECT_TABLES_WORKLOAD_LAYOUT_H
 #define SL_COLLECT_TABLES_WORKLOAD_LAYOUT_H
 
@@ -16,26 +16,32 @@ enum collect_workload_part { WORKLOAD_FLOWS, WORKLOAD_LAYERS, WORKLOAD_TASKS, WO
 
 /* A block of a workload's cells: one part, and the role and port of the service. */
 struct collect_workload_group {
-	uint16_t port; /* 0: any other */
+	uint16_t port; /* port of the service; 0: any other */
 	uint8_t role;  /* enum collect_flow_role */
 	uint8_t part;  /* enum collect_workload_part */
-	bool held;     /* counts against --tcp-groups */
-	uint32_t at;   /* first cell */
+	bool held;     /* the group counts against --tcp-groups */
+	uint32_t at;   /* index of the first cell */
 };
 
-/* The layout of a workload's region, whose schema_bytes are its groups. NULL: out of memory. */
+/*
+ * Makes the layout of a workload's region, whose schema_bytes are its groups. Returns NULL if out
+ * of memory.
+ */
 struct collect_layout *collect_workload_layout(struct collect_region *r);
 
-/* Cells of an exponential histogram of 2^low to 2^high units, 2^scale buckets per octave. */
+/*
+ * Number of cells of an exponential histogram from 2^low to 2^high units, with 2^scale buckets per
+ * octave.
+ */
 #define SHAPE_CELLS(scale, low, high) (SL_HIST_BUCKETS + 2 + (((high) - (low)) << (scale)))
 
 enum {
 	RTT_SCALE = 3,
-	RTT_LOW = -20, /* a microsecond */
+	RTT_LOW = -20, /* 2^-20 s, about a microsecond */
 	RTT_HIGH = 6,
 	LIFE_SCALE = 1,
 	LIFE_LOW = -10,
-	LIFE_HIGH = 20, /* twelve days */
+	LIFE_HIGH = 20, /* 2^20 s, about twelve days */
 	RTT_CELLS = SHAPE_CELLS(RTT_SCALE, RTT_LOW, RTT_HIGH),
 	LIFE_CELLS = SHAPE_CELLS(LIFE_SCALE, LIFE_LOW, LIFE_HIGH),
 };
@@ -75,7 +81,7 @@ enum collect_flow_cell {
 	FLOW_CELLS = COLLECT_LIFE + LIFE_CELLS,
 };
 
-/* The kernel's histograms, bucket by bucket. */
+/* Histograms with the same buckets as the kernel's. */
 enum {
 	LAYER_HIST_CELLS = SL_HIST_BUCKETS + SL_LAYER_CELLS - SL_LAYER_ZERO,
 	WAIT_HIST_CELLS = SL_HIST_BUCKETS + SL_CPU_BUCKETS,
@@ -93,11 +99,12 @@ enum collect_layer_cell {
 	LAYER_HISTOGRAMS,
 	LAYER_SUMS = LAYER_HISTOGRAMS + SL_LAYERS * LAYER_HIST_CELLS, /* in ns, not exposed */
 	LAYER_SHOWN = LAYER_SUMS + SL_LAYERS,
-	/* Not exposed: the counts of LAYER_WINDOW_NS ago or earlier, for the API's recent
-	   quantiles. */
+	/*
+	 * Not exposed: the counts of at least LAYER_WINDOW_NS ago, for the API's recent quantiles.
+	 */
 	LAYER_OLD = LAYER_SHOWN,
 	LAYER_MIDDLE = 2 * LAYER_SHOWN,
-	LAYER_OLD_NS = 3 * LAYER_SHOWN, /* CLOCK_REALTIME; 0: there are none yet */
+	LAYER_OLD_NS = 3 * LAYER_SHOWN, /* CLOCK_REALTIME; 0: no earlier counts yet */
 	LAYER_MIDDLE_NS,
 	LAYER_CELLS,
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* decide.c - decides which traces to keep, by act/trace.h, and carries the decisions out. */
+/* decide.c - decides by act/trace.h which traces to keep, and carries the decisions out */
 #include <endian.h>
 #include <string.h>
 
@@ -11,15 +11,19 @@
 #include "collect/trace/pods.h"
 #include "collect/trace/rings.h"
 
-#define HELD_NS	    2000000000u /* a verdict is valid this long: two steps, as in a replay */
-#define FIRST_SPANS 64u /* of an incomplete trace, to find the pods whose anomaly it shows */
-#define PARTIES	    64u /* pods or services of a trace; with more, its route is not known */
+#define HELD_NS 2000000000u /* a verdict is valid for two steps, as in a replay */
+/* number of spans to read of an incomplete trace, to find its anomalous pods */
+#define FIRST_SPANS 64u
+#define PARTIES	    64u /* maximum pods or services of a trace; with more, the route is unknown */
 
 /* ---- verdicts ---- */
 
 typedef double worst_fn(struct act_verdicts *v, uint64_t instance, int64_t since_ns);
 
-/* The largest score or suspicion of a pod within the last ns, in thresholds; 0: no verdict. */
+/*
+ * Returns the largest score or suspicion of a pod within the last ns, in units of the threshold; 0:
+ * no verdict.
+ */
 static double worst_within(const struct collect_tracer *t, worst_fn *fn, uint64_t instance,
 			   uint64_t ns)
 {
@@ -30,7 +34,7 @@ static double worst_within(const struct collect_tracer *t, worst_fn *fn, uint64_
 	return fn(a.verdicts, instance, (int64_t)(base_realtime_ns() - ns));
 }
 
-/* Once per period and pod, so that writers of verdicts do not wait for readers. */
+/* Read once per period and pod, so that writers of verdicts do not wait for readers. */
 static double score_of(const struct collect_tracer *t, struct collect_trace_pod *p)
 {
 	if (!p)
@@ -67,14 +71,14 @@ bool collect_trace_notify_verdicts(struct collect_tracer *t, const struct collec
 	return notified;
 }
 
-/* ---- who took part ---- */
+/* ---- participants of a trace ---- */
 
 struct parties {
 	uint64_t key[PARTIES];
 	uint64_t seen[PARTIES]; /* pods whose suspicion is in the sum */
 	size_t n, pods;
 	bool whole;
-	double score, suspicion; /* the largest; the sum */
+	double score, suspicion; /* the largest score; the sum of suspicions */
 };
 
 static void add_party(struct parties *all, uint64_t key)
@@ -110,7 +114,7 @@ static void see_run(struct collect_tracer *t, struct collect_trace_run *r, void 
 	if (r->pod)
 		add_pod(t, all, r->pod);
 	else
-		all->whole = false; /* its pod is gone */
+		all->whole = false; /* the pod of a run is gone */
 }
 
 /* ---- decisions ---- */
@@ -127,7 +131,8 @@ void collect_trace_decide(struct collect_tracer *t, const struct collect_trace_p
 	add_pod(t, &all, p->pod);
 	collect_trace_each_run(t, hash, root->duration_ns, see_run, &all);
 	there = collect_trace_kept_find(t, root->trace_hi,
-					root->trace_lo); /* for an error within it */
+					/* non-NULL if the trace is already kept for an error */
+					root->trace_lo);
 	facts = (struct act_trace_facts){
 		.root = act_trace_key(p->name, strlen(p->name)) ^ p->pod->key << 1,
 		.trace_lo = root->trace_lo,

@@ -13,12 +13,15 @@ struct collect_trace_pending {
 };
 
 void collect_trace_decide(struct collect_tracer *t, const struct collect_trace_pending *p);
-/* A span with status error was found without its root: its trace is kept if the budget allows. */
+/*
+ * Called when a span with status error was found without its root: keeps the trace if the budget
+ * allows.
+ */
 void collect_trace_found_error(struct collect_tracer *t, const struct region_span_data *d);
 /*
  * Attaches the trace to the anomalies of the pods that have one of these spans. since_ns: when the
- * trace was kept; complete: this is the last call for it. Under the lock. True: there was an
- * anomaly.
+ * trace was kept; complete: this is the last call for the trace. Called with the lock held. Returns
+ * true if there was an anomaly.
  */
 bool collect_trace_notify_verdicts(struct collect_tracer *t, const struct collect_trace *k,
 				   uint64_t since_ns, bool complete);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* export.c - a kept trace as OTLP: one resource per pod. */
+/* export.c - exports a kept trace as OTLP: one resource per pod */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -12,7 +12,7 @@ static struct export_otlp_attr text_attribute(const char *key, const char *value
 	return (struct export_otlp_attr){.key = key, .type = EXPORT_OTLP_STRING, .string = value};
 }
 
-/* By pod, and within it by start, as in the trace. */
+/* Sorts by pod, and spans of one pod by start, as in the trace. */
 static int by_pod(const void *a, const void *b)
 {
 	const struct collect_trace_span *x = *(const struct collect_trace_span *const *)a;
@@ -25,7 +25,7 @@ static int by_pod(const void *a, const void *b)
 	return (x->o.span_id > y->o.span_id) - (x->o.span_id < y->o.span_id);
 }
 
-/* n spans of one pod. */
+/* Exports n spans of one pod. */
 static void export_pod(struct export_otlp *o, const struct collect_trace *t,
 		       const struct collect_trace_span *const *span, size_t n,
 		       struct export_otlp_span *out, bool maybe_again)

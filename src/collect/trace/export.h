@@ -5,9 +5,10 @@
 #include "collect/trace/trace.h"
 
 /*
- * Sends the spans that were not sent yet. A trace that began before since_ns, the start of this
- * process, may have been sent by an earlier process; if that is not known, its resources have the
- * attribute sidelight.trace.maybe_again. False: out of memory for part of it.
+ * Sends the spans that were not sent yet. An earlier process may have sent a trace that began
+ * before since_ns, the start of this process; if this is unknown, the trace's resources get the
+ * attribute sidelight.trace.maybe_again. Returns false if part of the trace was left out for lack
+ * of memory.
  */
 bool collect_trace_export(struct export_otlp *o, const struct collect_trace *t, uint64_t since_ns);
 

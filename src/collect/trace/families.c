@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* families.c - the collector's own series about traces. */
+/* families.c - the collector's own series about traces */
 #include <stddef.h>
 
 #include "collect/read/self.h"
@@ -79,11 +79,12 @@ static const struct collect_self_family trace_families[] = {
 	 trace_export},
 	{"sidelight_trace_kept", COUNTER, "", "Traces kept, by reason.", trace_kept},
 	{"sidelight_trace_lost", COUNTER, "",
-	 "Losses of traces, by cause, in lines of 64 bytes; for memory in traces.", trace_lost},
+	 "Losses of traces by cause, in lines of 64 bytes; in traces for the cause memory.",
+	 trace_lost},
 	{"sidelight_trace_over_budget", COUNTER, "",
 	 "Traces not kept because of the budget, by reason.", trace_over_budget},
 	{"sidelight_trace_published_bytes", COUNTER, "bytes",
-	 "Bytes of spans that publishers wrote, the cost of exporting all of them.",
+	 "Bytes of spans written by publishers: the cost of exporting all of them.",
 	 trace_published},
 	{"sidelight_trace_published_spans", COUNTER, "", "Spans that publishers wrote.",
 	 trace_spans},
@@ -95,7 +96,7 @@ static const struct collect_self_family trace_families[] = {
 
 static COLLECT_SELF_GROUP(trace, NULL);
 
-/* The part's memory in a walk is the stats at its start. */
+/* The part's memory in a walk holds the stats as of the walk's start. */
 static bool trace_walk(struct collect_self *s)
 {
 	collect_tracer_stats(s->arg, s->own);

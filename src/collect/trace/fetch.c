@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* fetch.c - the tracer's requests for bytes of regions, which workers answer. */
+/* fetch.c - the tracer's requests for bytes of regions, which workers answer */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +18,7 @@ void collect_trace_request_free(struct collect_trace_request *r)
 	free(r);
 }
 
-/* On a worker. */
+/* Called on a worker. */
 static void take_answer(void *arg, int status, const void *bytes, uint32_t length, int64_t ns)
 {
 	struct collect_trace_part *part = arg;
@@ -30,7 +30,7 @@ static void take_answer(void *arg, int status, const void *bytes, uint32_t lengt
 		__atomic_store_n(&r->status, status, __ATOMIC_RELAXED);
 	else
 		memcpy((uint8_t *)r->bytes + part->at, bytes, length);
-	/* Release and acquire: the last part hands on what all parts copied. */
+	/* Release and acquire: the last part to arrive hands over the bytes copied by all parts. */
 	if (__atomic_sub_fetch(&r->parts_left, 1, __ATOMIC_ACQ_REL))
 		return;
 	pthread_mutex_lock(&t->queue_lock);
@@ -56,7 +56,9 @@ struct collect_trace_request *collect_trace_request_new(struct collect_tracer *t
 	return r;
 }
 
-/* Requests length bytes at offset of the region, for position at of the request. */
+/*
+ * Requests length bytes at offset of the region; they are stored at position `at` of the request.
+ */
 static void ask_part(struct collect_trace_request *r, unsigned int part, uint64_t offset,
 		     uint32_t at, uint32_t length)
 {

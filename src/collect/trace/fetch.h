@@ -12,19 +12,20 @@ typedef void collect_trace_take_fn(struct collect_tracer *t, struct collect_trac
 
 struct collect_trace_part {
 	struct collect_trace_request *request;
-	uint32_t at; /* in request->bytes */
+	uint32_t at; /* position in request->bytes */
 };
 
 struct collect_trace_request {
 	struct collect_trace_request *next;
 	struct collect_tracer *t;
 	struct collect_trace_pod *pod;
-	struct collect_trace_kept *kept; /* of spans; NULL: to find the trace of an error */
-	collect_trace_take_fn *take;	 /* the answer; may set again */
-	bool again;			 /* to be repeated in the next period */
+	/* trace that the spans belong to; NULL: find the trace of an error */
+	struct collect_trace_kept *kept;
+	collect_trace_take_fn *take; /* handles the answer; may set `again` to repeat the request */
+	bool again;		     /* repeat the request in the next period */
 	uint32_t ring, count, tries;
 	uint64_t number, end;
-	uint64_t done[4]; /* lines of spans that are done, of at most 255 */
+	uint64_t done[4]; /* bitmap of the lines of spans (at most 255) that are done */
 	int status;
 	unsigned int parts_left;
 	struct collect_trace_part part[2];
@@ -32,13 +33,13 @@ struct collect_trace_request {
 	uint64_t bytes[];
 };
 
-/* NULL: out of memory, which is counted. */
+/* Returns NULL if out of memory, which is counted. */
 struct collect_trace_request *collect_trace_request_new(struct collect_tracer *t,
 							struct collect_trace_pod *p,
 							collect_trace_take_fn *take,
 							uint32_t length);
 void collect_trace_request_free(struct collect_trace_request *r);
-/* Requests all of it at offset of the region. The answer is queued in the tracer. */
+/* Requests r->length bytes at offset of the region. The answer is queued in the tracer. */
 void collect_trace_ask(struct collect_trace_request *r, uint64_t offset);
 /* Requests lines of a span ring, which may wrap around. */
 void collect_trace_ask_lines(struct collect_trace_request *r);

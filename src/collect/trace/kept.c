@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * kept.c - kept traces, from the decision until they are evicted. Spans are appended as they arrive
- * and sorted when they are read: keeping the list sorted would cost the square of its length, which
- * a publisher chooses.
+ * and sorted when they are read: keeping the list sorted would take time quadratic in its length,
+ * which is up to the publisher.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -22,14 +22,16 @@
 #include "collect/trace/rings.h"
 #include "export/kafka.h"
 
-#define OPEN_MAX    4096u	 /* open kept traces */
-#define ALIKE_MAX   8u		 /* of one hash: each run of that hash is read for each of them */
-#define SPANS_MAX   10000u	 /* per trace */
-#define TAUGHT_MAX  1024u	 /* spans of a trace that teaches which service calls which */
-#define MESSAGE_MAX 900000u	 /* bytes of a trace for Kafka, whose messages have up to 1 MB */
-#define SPAN_LINES  2u		 /* per span, at least */
-#define ASKED_MAX   (64u << 20)	 /* bytes of spans in flight */
-#define BEFORE_NS   60000000000u /* how far back runs of a trace without root are searched */
+#define OPEN_MAX 4096u /* maximum open kept traces */
+/* maximum kept traces of one hash, since each run of the hash is read for all of them */
+#define ALIKE_MAX  8u
+#define SPANS_MAX  10000u /* maximum spans per trace */
+#define TAUGHT_MAX 1024u  /* maximum spans of a trace from which the call graph learns */
+/* maximum bytes of a trace for Kafka, whose messages have up to 1 MB */
+#define MESSAGE_MAX 900000u
+#define SPAN_LINES  2u		 /* minimum lines per span */
+#define ASKED_MAX   (64u << 20)	 /* maximum bytes of spans in flight */
+#define BEFORE_NS   60000000000u /* how far back runs of a trace without a root are searched */
 #define LATE_NS	    60000000000u /* how long after its end a trace may be reopened */
 
 /* ---- the list ---- */
@@ -37,10 +39,10 @@
 struct collect_trace_kept *collect_trace_kept_find(const struct collect_tracer *t, uint64_t hi,
 						   uint64_t lo)
 {
-	struct collect_trace_kept *k = collect_hash_first(&t->by_id, sl_span_hash(hi, lo));
+	struct collect_trace_kept *k = base_table_first(&t->by_id, sl_span_hash(hi, lo));
 
 	while (k && (k->t.trace_hi != hi || k->t.trace_lo != lo))
-		k = collect_hash_next(k);
+		k = base_table_next(k);
 	return k;
 }
 
@@ -58,7 +60,7 @@ static void kept_free(struct collect_trace_kept *k)
 
 static void kept_unlink(struct collect_tracer *t, struct collect_trace_kept *k)
 {
-	collect_hash_remove(&t->by_id, k);
+	base_table_remove(&t->by_id, k);
 	*(k->newer ? &k->newer->older : &t->newest) = k->older;
 	*(k->older ? &k->older->newer : &t->oldest) = k->newer;
 	t->stats.held--;
@@ -125,23 +127,23 @@ static void ask_run(struct collect_tracer *t, struct collect_trace_run *run, voi
 	spans_ask(t, arg, run);
 }
 
-/* Runs are read for it. */
+/* Returns true if runs must still be read for the trace. */
 static bool is_wanted(const struct collect_trace_kept *k, uint64_t now_ns)
 {
 	return k->open || now_ns - k->since_ns < LATE_NS;
 }
 
 /*
- * Publishers choose trace ids, and 23 bits are few: without a bound, one of them would have each
- * run of its own read for each of its traces.
+ * Publishers choose trace ids, and 23 bits are few: without a limit, a publisher could make each of
+ * its runs be read for each of its traces.
  */
 static bool too_many_alike(const struct collect_tracer *t, uint32_t hash)
 {
 	uint64_t now = base_now_ns();
 	unsigned int n = 0;
 
-	for (const struct collect_trace_kept *k = collect_hash_first(&t->by_id, hash); k;
-	     k = collect_hash_next(k))
+	for (const struct collect_trace_kept *k = base_table_first(&t->by_id, hash); k;
+	     k = base_table_next(k))
 		n += is_wanted(k, now);
 	return n >= ALIKE_MAX;
 }
@@ -152,8 +154,8 @@ void collect_trace_kept_run(struct collect_tracer *t, const struct collect_trace
 	uint64_t now = 0;
 	bool wanted = false;
 
-	for (struct collect_trace_kept *k = collect_hash_first(&t->by_id, run->hash); k;
-	     k = collect_hash_next(k)) {
+	for (struct collect_trace_kept *k = base_table_first(&t->by_id, run->hash); k;
+	     k = base_table_next(k)) {
 		now = now || k->open ? now : base_now_ns();
 		if (is_wanted(k, now)) {
 			spans_ask(t, k, run);
@@ -166,7 +168,7 @@ void collect_trace_kept_run(struct collect_tracer *t, const struct collect_trace
 
 /* ---- keeping ---- */
 
-/* Under the lock. Out of memory: the names stay empty. */
+/* Called with the lock held. If out of memory, the names stay empty. */
 static void set_root(struct collect_tracer *t, struct collect_trace_kept *k,
 		     const struct collect_trace_pending *root)
 {
@@ -221,7 +223,7 @@ void collect_trace_keep(struct collect_tracer *t, uint64_t hi, uint64_t lo,
 	};
 	open_trace(t, k);
 	pthread_mutex_lock(&t->lock);
-	collect_hash_add(&t->by_id, k, hash);
+	base_table_add(&t->by_id, k, hash);
 	k->older = t->newest;
 	*(t->newest ? &t->newest->newer : &t->oldest) = k;
 	t->newest = k;
@@ -260,7 +262,7 @@ static const char *key_of(const struct collect_trace_pod *p, uint32_t id)
 	return key ? key : "?";
 }
 
-/* One allocation. NULL: out of memory. */
+/* Makes a span in one allocation. Returns NULL if out of memory. */
 static struct collect_trace_span *span_new(const struct region_span_data *d,
 					   const struct collect_trace_pod *p, const char *name)
 {
@@ -295,7 +297,7 @@ static struct collect_trace_span *span_new(const struct region_span_data *d,
 		.parent_id = d->parent_id,
 		.start_ns = d->start_ns,
 		.end_ns = d->start_ns + BASE_MIN(d->duration_ns, UINT64_MAX - d->start_ns),
-		.kind = d->kind + 1, /* in OTLP 0 is "unspecified" */
+		.kind = d->kind + 1, /* in OTLP, 0 is "unspecified" */
 		.status = d->status,
 		.flags = d->flags | EXPORT_OTLP_HAS_REMOTE |
 			 (d->remote ? EXPORT_OTLP_IS_REMOTE : 0),
@@ -329,7 +331,7 @@ static struct collect_trace_span *span_new(const struct region_span_data *d,
 	return s;
 }
 
-/* Under the lock. */
+/* Called with the lock held. */
 static void span_add(struct collect_tracer *t, struct collect_trace_kept *k,
 		     struct collect_trace_span *s)
 {
@@ -363,8 +365,8 @@ static int by_number(const void *a, const void *b)
 }
 
 /*
- * Keeps one of spans that were read twice (their pod was lost and found again): the one already
- * sent, if any.
+ * Drops duplicates of spans that were read twice because their pod was lost and found again;
+ * prefers to keep the one already sent.
  */
 static uint32_t drop_twins(struct collect_tracer *t, struct collect_trace_kept *k,
 			   struct collect_trace_span **span, uint32_t n)
@@ -404,7 +406,7 @@ void collect_trace_kept_tidy(struct collect_tracer *t, struct collect_trace_kept
 		goto out;
 	for (s = (struct collect_trace_span *)k->t.first; s; s = s->next)
 		span[n++] = s;
-	/* The names belong to a span that may be dropped now. */
+	/* The names belong to a span that may be dropped below. */
 	if (!k->text)
 		k->t.root = k->t.service = "";
 	qsort(span, n, sizeof(struct collect_trace_span *), by_start);
@@ -422,7 +424,7 @@ void collect_trace_kept_tidy(struct collect_tracer *t, struct collect_trace_kept
 	for (uint32_t i = 0; i < n; i++)
 		orphans += span[i]->o.parent_id &&
 			   !bsearch(&span[i]->o.parent_id, number, n, sizeof(*number), by_number);
-	/* The root of a trace kept for an error may come with the spans. */
+	/* The root of a trace kept for an error may arrive with the spans. */
 	for (uint32_t i = 0; i < n && !k->text; i++) {
 		if (span[i]->o.parent_id)
 			continue;
@@ -454,7 +456,7 @@ static void take_span(struct collect_tracer *t, struct collect_trace_request *r,
 			collect_trace_found_error(t, d);
 		return;
 	}
-	/* Another trace with the same hash. */
+	/* The span belongs to another trace with the same hash. */
 	if (d->trace_hi != k->t.trace_hi || d->trace_lo != k->t.trace_lo)
 		return;
 	if (!k->open && t->opens >= OPEN_MAX) {
@@ -465,7 +467,7 @@ static void take_span(struct collect_tracer *t, struct collect_trace_request *r,
 		open_trace(t, k);
 	s = span_new(d, r->pod, collect_trace_name(t, r->pod, d->name, TRACE_TRIES));
 	pthread_mutex_lock(&t->lock);
-	/* Open traces are not evicted: they may take as much memory again. */
+	/* Open traces cannot be evicted, so they may take as much memory again. */
 	room = k->t.spans < SPANS_MAX && t->stats.held_bytes < 2 * t->o.memory;
 	if (s && room)
 		span_add(t, k, s);
@@ -476,7 +478,7 @@ static void take_span(struct collect_tracer *t, struct collect_trace_request *r,
 	lose_lines(t, k, &t->stats.lost_unread, lines);
 }
 
-/* All names of the span are known; requests those that are not. */
+/* Returns true if all names of the span are known; otherwise requests the missing names. */
 static bool names_known(struct collect_tracer *t, struct collect_trace_pod *p,
 			const struct region_span_data *d, uint32_t tries)
 {
@@ -487,7 +489,10 @@ static bool names_known(struct collect_tracer *t, struct collect_trace_pod *p,
 	return known;
 }
 
-/* Takes one span, or skips a line that starts none. False: to be read again. */
+/*
+ * Takes one span, or skips a line that does not start a span. Returns false if the line must be
+ * read again.
+ */
 static bool take_lines(struct collect_tracer *t, struct collect_trace_request *r, uint32_t i,
 		       uint32_t *n)
 {
@@ -506,7 +511,7 @@ static bool take_lines(struct collect_tracer *t, struct collect_trace_request *r
 			lose_lines(t, r->kept, &t->stats.lost_unsettled, *n);
 		return last;
 	case REGION_SPAN_LINE_LATE:
-	case REGION_SPAN_LINE_INSIDE: /* its first line was overrun */
+	case REGION_SPAN_LINE_INSIDE: /* the span's first line was overrun */
 		lose_lines(t, r->kept, &t->stats.lost_overrun, *n);
 		return true;
 	case REGION_SPAN_LINE_SHORT:
@@ -549,7 +554,7 @@ void collect_trace_take_spans(struct collect_tracer *t, struct collect_trace_req
 	}
 }
 
-/* ---- the end ---- */
+/* ---- closing ---- */
 
 void collect_trace_kept_show(struct collect_tracer *t, struct collect_trace_kept *k)
 {
@@ -560,7 +565,7 @@ void collect_trace_kept_show(struct collect_tracer *t, struct collect_trace_kept
 	pthread_mutex_unlock(&t->lock);
 }
 
-/* The whole trace, by its ID: a message takes the place of the one before. */
+/* Sends the whole trace with its ID as the key, so that a message replaces the previous one. */
 static void produce_trace(struct collect_tracer *t, const struct collect_trace_kept *k)
 {
 	struct base_json j;
@@ -586,7 +591,7 @@ static void produce_trace(struct collect_tracer *t, const struct collect_trace_k
 	base_json_free(&j);
 }
 
-/* Sends the new spans. Under the lock. */
+/* Sends the new spans. Called with the lock held. */
 static void hand_over(struct collect_tracer *t, struct collect_trace_kept *k)
 {
 	bool anything = false;
@@ -607,8 +612,9 @@ static void hand_over(struct collect_tracer *t, struct collect_trace_kept *k)
 }
 
 /*
- * Counts a root whose span cannot be found because the index was overrun. One that comes all the
- * same, when the trace is reopened, stays counted: a counter does not go back. Under the lock.
+ * Counts a root whose span cannot be found because the index was overrun. The count stays even if
+ * the root arrives after a reopening, because a counter must not decrease. Called with the lock
+ * held.
  */
 static void miss_root(struct collect_tracer *t, struct collect_trace_kept *k)
 {
@@ -622,7 +628,7 @@ static void miss_root(struct collect_tracer *t, struct collect_trace_kept *k)
 	t->stats.lost_overrun += SPAN_LINES;
 }
 
-/* The parent's place among the spans. */
+/* Returns the index of the parent among the spans. */
 static uint32_t place_of_parent(const struct collect_trace *k, const struct collect_trace_span *s)
 {
 	uint32_t i = 0;
@@ -635,7 +641,7 @@ static uint32_t place_of_parent(const struct collect_trace *k, const struct coll
 	return ANALYSE_SPAN_LOST;
 }
 
-/* Teaches analysis which service calls which. */
+/* Passes the calls between services to the analysis. */
 static void teach_calls(struct collect_tracer *t, const struct collect_trace *k)
 {
 	struct collect_edges_span *span;

@@ -2,48 +2,48 @@
 #ifndef SL_COLLECT_TRACE_KEPT_H
 #define SL_COLLECT_TRACE_KEPT_H
 
-#include "collect/read/hash.h"
+#include "base/table.h"
 #include "collect/trace/fetch.h"
 
 struct collect_trace_pending;
 struct collect_trace_run;
 
 struct collect_trace_kept {
-	struct collect_node node;
+	struct base_node node;
 	struct collect_trace t;
 	struct collect_trace_kept *open_next;
 	struct collect_trace_kept *older, *newer;
 	uint32_t outstanding;
-	uint64_t since_ns, close_ns; /* CLOCK_MONOTONIC */
+	uint64_t since_ns, close_ns; /* CLOCK_MONOTONIC of keeping and of closing */
 	bool open;
-	bool notified; /* an anomaly has it */
-	bool closed;   /* once: later spans are sent by themselves, unless ... */
-	bool known;    /* ... the receiver has it from an earlier process */
-	bool untidy;   /* spans were added since they were sorted */
+	bool notified; /* an anomaly refers to the trace */
+	bool closed;   /* closed once: later spans are sent separately */
+	bool known;    /* an earlier process has sent the trace to the receiver */
+	bool untidy;   /* spans were added since the last sort */
 	size_t bytes;
-	char *text; /* of t.root and t.service, or NULL */
+	char *text; /* text of t.root and t.service, or NULL */
 };
 
 struct collect_trace_kept *collect_trace_kept_find(const struct collect_tracer *t, uint64_t hi,
 						   uint64_t lo);
-/* root: NULL if it was not seen. */
+/* root: NULL if the root was not seen. */
 void collect_trace_keep(struct collect_tracer *t, uint64_t hi, uint64_t lo,
 			enum act_trace_reason reason, const struct collect_trace_pending *root);
-/* The root of a kept trace arrived later. */
+/* Adds the root of a kept trace that arrived later. */
 void collect_trace_kept_root(struct collect_tracer *t, struct collect_trace_kept *k,
 			     const struct collect_trace_pending *root);
-/* A run was found: fetches it if its trace is kept or may have to be. */
+/* Called when a run was found: fetches the run if its trace is kept or may have to be kept. */
 void collect_trace_kept_run(struct collect_tracer *t, const struct collect_trace_run *run,
 			    bool error);
-/* The spans requested so far arrived. */
+/* Called when the spans requested so far have arrived. */
 void collect_trace_kept_show(struct collect_tracer *t, struct collect_trace_kept *k);
 collect_trace_take_fn collect_trace_take_spans;
 /*
- * Sorts the spans and counts what depends on all of them. Any thread, under the lock. Out of
- * memory: the next call does it.
+ * Sorts the spans and computes the totals over them. Thread-safe with the lock held. If out of
+ * memory, the next call tries again.
  */
 void collect_trace_kept_tidy(struct collect_tracer *t, struct collect_trace_kept *k);
-/* Closes traces that were open long enough. */
+/* Closes the traces that were open long enough. */
 void collect_trace_close_some(struct collect_tracer *t, uint64_t now_ns);
 void collect_trace_kept_free_all(struct collect_tracer *t);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* pods.c - pods with spans, and the names that their spans use. */
+/* pods.c - pods with spans, and the names that their spans use */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "collect/trace/internal.h"
 #include "collect/trace/pods.h"
 
-#define RINGS_MAX 1024u /* their heads fit one fetch */
+#define RINGS_MAX 1024u /* so that all heads fit in one fetch */
 
 _Static_assert(RINGS_MAX *SL_LINE_SIZE <= COLLECT_FETCH_MAX, "the heads are one fetch");
 
@@ -74,7 +74,7 @@ void collect_trace_take_schema(struct collect_tracer *t, struct collect_trace_re
 	if (r->status)
 		return;
 	t->stats.bytes_schema += r->length;
-	/* A fault ends it; the names so far stay, and missing ones are requested again. */
+	/* A fault ends parsing; the names so far stay, and missing names are requested again. */
 	(void)region_schema_append(&p->schema, p->info, r->bytes, r->length);
 	if (p->schema.parsed > before)
 		schema_next(t, p);
@@ -93,11 +93,11 @@ const char *collect_trace_name(struct collect_tracer *t, struct collect_trace_po
 	return NULL;
 }
 
-/* ---- who is there ---- */
+/* ---- presence of pods ---- */
 
 struct collect_trace_pod *collect_trace_pod_find(const struct collect_tracer *t, uint64_t instance)
 {
-	return collect_hash_first(&t->by_instance, instance);
+	return base_table_first(&t->by_instance, instance);
 }
 
 static void take_labels(struct collect_trace_pod *p)
@@ -132,7 +132,7 @@ static void see_region(const struct collect_region_view *v, void *arg)
 	}
 	p = calloc(1, sizeof(*p));
 	if (!p)
-		return; /* in the next period */
+		return; /* try again in the next period */
 	p->rings = BASE_MIN(v->info->max_stripes, RINGS_MAX);
 	p->ring = calloc(p->rings, sizeof(*p->ring));
 	p->info = collect_region_info_copy(v->info);
@@ -154,7 +154,7 @@ static void see_region(const struct collect_region_view *v, void *arg)
 	p->mark = t->tick;
 	p->next = t->pods;
 	t->pods = p;
-	collect_hash_add(&t->by_instance, p, p->instance);
+	base_table_add(&t->by_instance, p, p->instance);
 }
 
 static void forget_pods(struct collect_tracer *t)
@@ -167,12 +167,12 @@ static void forget_pods(struct collect_tracer *t)
 			continue;
 		}
 		*at = p->next;
-		collect_hash_remove(&t->by_instance, p);
+		base_table_remove(&t->by_instance, p);
 		p->gone = true;
 		p->next = gone;
 		gone = p;
 	}
-	/* Its runs cannot be fetched any more: kept traces count them as lost. */
+	/* The pod's runs cannot be fetched any more: kept traces count them as lost. */
 	for (size_t i = 0; gone && i < TRACE_RUNS; i++) {
 		struct collect_trace_run *r = &t->run[i];
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* rings.c - heads, roots and index of a pod's rings, and the table of runs. */
+/* rings.c - the heads, roots and index of a pod's rings, and the table of runs */
 #include "base/base.h"
 #include "collect/trace/fetch.h"
 #include "collect/trace/internal.h"
@@ -8,15 +8,18 @@
 #include "collect/trace/rings.h"
 
 #define LINES_MAX   (COLLECT_FETCH_MAX / SL_LINE_SIZE)
-#define BYTES_AHEAD (256u << 10) /* READ before the share of published bytes counts */
-#define ROOTS_UPTO  0.9		 /* of it: index and kept spans follow the roots */
-#define FULL_HEADS  10u		 /* periods between two READs of the heads of unused rings */
-/* More lines than a host can write while it is not reached. */
+#define BYTES_AHEAD (256u << 10) /* bytes that may be READ beyond the share of published bytes */
+#define ROOTS_UPTO  0.9 /* fraction of the share for roots; index and kept spans need the rest */
+#define FULL_HEADS  10u /* periods between two READs of the heads of unused rings */
+/* More lines than a host can write while it is unreachable. */
 #define LINES_AHEAD (1ull << 40)
 
 /* ---- heads ---- */
 
-/* Requests new lines of roots or index, up to the end of the ring. True: requested. */
+/*
+ * Requests new lines of roots or index, up to the end of the ring. Returns true if a request was
+ * made.
+ */
 static bool ask_lines(struct collect_tracer *t, struct collect_trace_pod *p, uint32_t ring,
 		      collect_trace_take_fn *take, uint64_t from, uint64_t end)
 {
@@ -40,7 +43,7 @@ static bool ask_lines(struct collect_tracer *t, struct collect_trace_pod *p, uin
 	return true;
 }
 
-/* Moves *from on to the oldest line that is not overwritten yet. True: it moved. */
+/* Advances *from to the oldest line that is not overwritten yet. Returns true if *from changed. */
 static bool skip_overrun(uint64_t *from, uint64_t end, uint32_t places, uint64_t *lost)
 {
 	if (end - *from <= places)
@@ -50,7 +53,7 @@ static bool skip_overrun(uint64_t *from, uint64_t end, uint32_t places, uint64_t
 	return true;
 }
 
-/* Bytes that may be READ now, of this part of their share. */
+/* Returns the number of bytes that may be READ now within this part of the share. */
 static uint64_t get_affordable(const struct collect_tracer *t, double part)
 {
 	const struct collect_tracer_stats *s = &t->stats;
@@ -63,8 +66,8 @@ static uint64_t get_affordable(const struct collect_tracer *t, double part)
 }
 
 /*
- * Leaves out the older ones of the roots that are too many: small traces have roots of up to half
- * of their bytes. Errors are known from the index.
+ * Skips the oldest roots if there are too many for the share: in small traces, roots make up to
+ * half of the bytes. Errors are known from the index.
  */
 static void skip_roots(struct collect_tracer *t, struct collect_trace_ring *g)
 {
@@ -128,7 +131,7 @@ void collect_trace_ask_heads(struct collect_tracer *t, struct collect_trace_pod 
 	collect_trace_ask(r, region_span_head_at(p->info, 0));
 }
 
-/* The head is plausible; its counts go into sums over all pods. */
+/* Returns true if the head is plausible, since its counts go into sums over all pods. */
 static bool head_is_sane(const struct collect_trace_ring *g, const struct region_span_head *head)
 {
 	/* A span has at least two lines and at most one index line, which is written first. */
@@ -154,7 +157,7 @@ void collect_trace_take_heads(struct collect_tracer *t, struct collect_trace_req
 		enum region_fault fault = region_span_head_parse(r->bytes + i * 8ull, &head);
 
 		if (fault == REGION_FAULT_UNSETTLED)
-			continue; /* in the next period */
+			continue; /* try again in the next period */
 		if (fault || !head_is_sane(g, &head)) {
 			if (!p->bad)
 				base_log_limited(BASE_WARN, "trace",
@@ -177,7 +180,7 @@ void collect_trace_take_heads(struct collect_tracer *t, struct collect_trace_req
 
 /* ---- roots ---- */
 
-/* Counts a line that is not good. True: it is to be read again. */
+/* Counts an invalid line. Returns true if the line must be read again. */
 static bool read_again(struct collect_tracer *t, enum region_span_line line, uint8_t *tries,
 		       uint64_t *lost)
 {
@@ -228,7 +231,10 @@ void collect_trace_each_run(struct collect_tracer *t, uint32_t hash, uint64_t du
 			    void (*fn)(struct collect_tracer *, struct collect_trace_run *, void *),
 			    void *arg)
 {
-	/* From its end to now: the periods to read it, and as many for repeated reads. */
+	/*
+	 * Covers the trace's duration, the periods needed to read the run, and as many for repeated
+	 * reads.
+	 */
 	uint64_t ticks = duration_ns / TRACE_PERIOD_NS + t->o.linger_ns / TRACE_PERIOD_NS +
 			 4 * TRACE_TRIES;
 	uint64_t at = t->bucket[hash % TRACE_BUCKETS];
@@ -236,7 +242,7 @@ void collect_trace_each_run(struct collect_tracer *t, uint32_t hash, uint64_t du
 	while (at) {
 		struct collect_trace_run *r = &t->run[at % TRACE_RUNS];
 
-		/* Overwritten or too old, and so are the runs before it. */
+		/* This run was overwritten or is too old, and so are all runs before it. */
 		if (r->sequence != at || t->tick - r->tick > ticks)
 			return;
 		if (r->hash == hash)
@@ -263,7 +269,7 @@ static void take_run(struct collect_tracer *t, struct collect_trace_pod *p,
 	collect_trace_kept_run(t, r, error);
 }
 
-/* Takes the new entries of an index line, and the lines by which the last known one grew. */
+/* Takes the new entries of an index line, and the lines by which the last known entry grew. */
 static void take_entries(struct collect_tracer *t, struct collect_trace_request *r,
 			 const uint64_t *entries, uint32_t count)
 {
@@ -271,7 +277,7 @@ static void take_entries(struct collect_tracer *t, struct collect_trace_request 
 
 	for (uint32_t i = g->entry ? g->entry - 1 : 0; i < count; i++) {
 		uint32_t lines = SL_SPAN_ENTRY_LINES(entries[i]), had;
-		/* The ring may have moved on since its head was read: take the nearest number. */
+		/* The ring may have advanced since its head was read: take the nearest number. */
 		uint64_t number = region_span_entry_number(entries[i],
 							   g->head.lines + (1ull << 31));
 
@@ -308,15 +314,15 @@ void collect_trace_take_index(struct collect_tracer *t, struct collect_trace_req
 		if (line == REGION_SPAN_LINE_GOOD) {
 			take_entries(t, r, entries, count);
 		} else if (read_again(t, line, &g->index_tries, &t->stats.lost_index)) {
-			g->lines_seen = 0; /* something is new: read again */
+			g->lines_seen = 0; /* something is new: read the index again */
 			return;
 		}
 		g->index_tries = 0;
 		if (line == REGION_SPAN_LINE_GOOD && r->number + i + 1 >= r->end)
-			break; /* it was the last line then and may have grown since */
+			break; /* this was the last line when requested, and may have grown since */
 		g->index = r->number + i + 1;
 		g->entry = g->lines = 0;
 	}
 	if (g->index + 1 < g->head.index)
-		g->lines_seen = 0; /* only part of it was requested */
+		g->lines_seen = 0; /* only part of the index was requested */
 }

@@ -6,19 +6,21 @@
 
 /* A run of spans of one trace in one ring. */
 struct collect_trace_run {
-	uint64_t sequence;	       /* of its insertion; tells whether a link to it is valid */
-	uint64_t next;		       /* sequence of the previous run of the bucket; 0: none */
-	struct collect_trace_pod *pod; /* a reference is held; NULL: gone with its spans */
+	/* sequence number of the run's insertion, which shows whether a link to the run is valid */
+	uint64_t sequence;
+	uint64_t next; /* sequence of the previous run in the bucket; 0: none */
+	/* a reference is held; NULL: the pod is gone with its spans */
+	struct collect_trace_pod *pod;
 	uint64_t number;
 	uint32_t ring, hash;
 	uint8_t lines;
-	uint64_t tick; /* of its insertion */
+	uint64_t tick; /* tick of the insertion */
 };
 
 /*
  * Visits the runs of this hash that may belong to a trace of this duration that has just ended,
- * newest first. Hashes have 23 bits: at 10,000 runs per second, one short
- * trace in 500 sees a run of another.
+ * newest first. Hashes have 23 bits: at 10,000 runs per second, one short trace in 500 also visits
+ * a run of another trace.
  */
 void collect_trace_each_run(struct collect_tracer *t, uint32_t hash, uint64_t duration_ns,
 			    void (*fn)(struct collect_tracer *, struct collect_trace_run *, void *),
@@ -28,9 +30,11 @@ collect_trace_take_fn collect_trace_take_heads;
 collect_trace_take_fn collect_trace_take_roots;
 collect_trace_take_fn collect_trace_take_index;
 
-/* The share of bytes that may be READ is not used up. */
+/* Returns true if the share of bytes that may be READ is not used up. */
 bool collect_trace_may_read(const struct collect_tracer *t);
-/* It has room for these, however large their trace is. */
+/*
+ * Returns true if the share has room for `bytes` of spans, regardless of the size of their trace.
+ */
 bool collect_trace_may_read_spans(const struct collect_tracer *t, uint64_t bytes);
 
 #endif

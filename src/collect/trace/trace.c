@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* trace.c - the tracer's thread, its start and its end, and views for other threads. */
+/* trace.c - the tracer's thread, its start and stop, and views for other threads */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,7 +115,7 @@ static void *tracer_main(void *arg)
 	return NULL;
 }
 
-/* ---- the whole ---- */
+/* ---- start and stop ---- */
 
 struct collect_tracer *collect_tracer_new(struct collect_collector *c,
 					  const struct collect_tracer_opts *opts, char *error,
@@ -135,7 +135,7 @@ struct collect_tracer *collect_tracer_new(struct collect_collector *c,
 	pthread_mutex_init(&t->lock, NULL);
 	base_cond_init(&t->queue_filled);
 	t->policy = act_trace_policy_new(&t->o.policy);
-	if (!t->policy || !collect_hash_init(&t->by_instance) || !collect_hash_init(&t->by_id))
+	if (!t->policy || !base_table_init(&t->by_instance) || !base_table_init(&t->by_id))
 		goto fail;
 	t->since_ns = base_realtime_ns();
 	if (t->o.otlp) {
@@ -189,7 +189,7 @@ void collect_tracer_free(struct collect_tracer *t)
 	collect_tracer_stop(t);
 	free_requests(t->queue);
 	free_requests(t->again);
-	/* Open traces are as complete as they get: the collector has ended. */
+	/* The collector has ended, so open traces will not become more complete. */
 	t->judged = false;
 	collect_trace_kept_free_all(t);
 	export_otlp_free(t->otlp, EXPORT_LINGER_NS);
@@ -208,12 +208,12 @@ void collect_tracer_free(struct collect_tracer *t)
 	pthread_cond_destroy(&t->queue_filled);
 	pthread_mutex_destroy(&t->queue_lock);
 	pthread_mutex_destroy(&t->lock);
-	collect_hash_free(&t->by_instance);
-	collect_hash_free(&t->by_id);
+	base_table_free(&t->by_instance);
+	base_table_free(&t->by_id);
 	free(t);
 }
 
-/* ---- looking at it ---- */
+/* ---- views ---- */
 
 void collect_tracer_list(struct collect_tracer *t, bool (*fn)(const struct collect_trace *, void *),
 			 void *arg)

@@ -97,8 +97,6 @@ static inline void dta_record_set(struct dta_record *r, enum dta_field f, uint64
 	r->has |= UINT64_C(1) << f;
 }
 
-/* Returns NULL if there is no such field. */
-const char *dta_field_name(enum dta_field f);
 /* Returns DTA_FIELDS if no field has this name. */
 enum dta_field dta_field_find(const char *name);
 

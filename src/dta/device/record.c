@@ -48,11 +48,6 @@ static const char *const fields[DTA_FIELDS] = {
 	[DTA_FIELD_DROP_REASON] = "drop-reason",
 };
 
-const char *dta_field_name(enum dta_field f)
-{
-	return (unsigned int)f < DTA_FIELDS ? fields[f] : NULL;
-}
-
 enum dta_field dta_field_find(const char *name)
 {
 	unsigned int f = 0;

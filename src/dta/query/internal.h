@@ -119,11 +119,6 @@ struct dta_query_candidates {
 	uint32_t agreed[SL_STORE_COPIES_MAX], n;
 	uint32_t asked, occupied, verified; /* numbers of distinct slots */
 };
-/* unit: bytes per unit; data: bytes after the check word, which covers them. */
-void dta_query_read_copies(const struct dta_store_view *v, uint64_t epoch, struct dta_hash h,
-			   uint32_t copies, uint64_t unit, uint64_t data,
-			   struct dta_query_candidates *out);
-
 /*
  * Chooses among n candidates, in the order they were found, according to the policy. agreed: number
  * of copies per candidate. Returns the index, or -1 with the reason in *result.

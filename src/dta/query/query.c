@@ -33,9 +33,10 @@ int dta_query_choose(const uint32_t *agreed, uint32_t n, enum sl_query_policy po
 	return (int)best;
 }
 
-void dta_query_read_copies(const struct dta_store_view *v, uint64_t epoch, struct dta_hash h,
-			   uint32_t copies, uint64_t unit, uint64_t data,
-			   struct dta_query_candidates *out)
+/* unit: bytes per unit; data: bytes after the check word, which covers them. */
+static void read_copies(const struct dta_store_view *v, uint64_t epoch, struct dta_hash h,
+			uint32_t copies, uint64_t unit, uint64_t data,
+			struct dta_query_candidates *out)
 {
 	const uint8_t *bank = dta_store_bank(v, epoch);
 	uint64_t at[SL_STORE_COPIES_MAX];
@@ -72,7 +73,7 @@ static void search_epoch(const struct dta_store_view *v, uint64_t epoch, struct 
 	struct dta_query_candidates said;
 	int best;
 
-	dta_query_read_copies(v, epoch, h, copies, sl_store_slot_bytes(c), c->value_bytes, &said);
+	read_copies(v, epoch, h, copies, sl_store_slot_bytes(c), c->value_bytes, &said);
 	out->asked = said.asked;
 	out->occupied = said.occupied;
 	out->verified = said.verified;

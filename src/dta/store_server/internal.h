@@ -220,7 +220,6 @@ int dta_store_server_object_register(struct dta_store_server *o, struct dta_stor
 void dta_store_server_object_unregister(struct dta_store_server *o, struct dta_store_object *at);
 void dta_store_server_object_free(struct dta_store_server *o, struct dta_store_object *at,
 				  bool unlink_file);
-bool dta_store_server_queue_add(struct dta_store_server *o, uint64_t queue, const char *name);
 bool dta_store_server_has_queue(const struct dta_store_server *o, const char *name);
 /* NULL: all names */
 void dta_store_server_end_queues(struct dta_store_server *o, const char *name);

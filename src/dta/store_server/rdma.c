@@ -17,19 +17,7 @@
 
 #define REOPEN_NS 1000000000ull
 
-/* Accepts queue pairs only for a name that has been welcomed on the control channel. */
-static bool admit_queue(void *arg, uint64_t queue, const char *name)
-{
-	struct dta_store_server *o = arg;
-
-	for (const struct dta_server_conn *c = o->conns; c; c = c->next)
-		if (c->line && c->state == CONN_WELCOMED && !strcmp(c->output, "verbs") &&
-		    !strcmp(c->name, name))
-			return dta_store_server_queue_add(o, queue, name);
-	return false;
-}
-
-bool dta_store_server_queue_add(struct dta_store_server *o, uint64_t queue, const char *name)
+static bool add_queue(struct dta_store_server *o, uint64_t queue, const char *name)
 {
 	struct dta_server_queue *q = calloc(1, sizeof(*q));
 
@@ -40,6 +28,18 @@ bool dta_store_server_queue_add(struct dta_store_server *o, uint64_t queue, cons
 	q->next = o->queues;
 	o->queues = q;
 	return true;
+}
+
+/* Accepts queue pairs only for a name that is welcomed on the control channel. */
+static bool admit_queue(void *arg, uint64_t queue, const char *name)
+{
+	struct dta_store_server *o = arg;
+
+	for (const struct dta_server_conn *c = o->conns; c; c = c->next)
+		if (c->line && c->state == CONN_WELCOMED && !strcmp(c->output, "verbs") &&
+		    !strcmp(c->name, name))
+			return add_queue(o, queue, name);
+	return false;
 }
 
 static void remove_queue(void *arg, uint64_t queue, const char *name)
@@ -288,7 +288,7 @@ json_t *dta_store_server_queue(struct dta_store_server *o, const struct dta_serv
 		return NULL;
 	dta_store_server_end_queues(o, c->name); /* a translator has one queue pair at a time */
 	err = dta_raw_queue_new(o->host, c->name, &theirs, &ours, &queue);
-	if (err || !dta_store_server_queue_add(o, queue, c->name)) {
+	if (err || !add_queue(o, queue, c->name)) {
 		*why = err ? strerror(-err) : "out of memory";
 		return NULL;
 	}

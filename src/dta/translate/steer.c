@@ -11,26 +11,25 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "base/base.h"
 #include "base/grow.h"
-#include "dta/store/hash.h"
+#include "base/hash.h"
+#include "base/table.h"
 
 #define PARTS	  64u
-#define BUCKETS	  1024u
 #define QUEUE_MAX (4u << 20) /* bytes waiting for one worker */
 
 struct steer_owned {
-	struct steer_owned *next;
+	struct base_node node;
 	uint32_t reporter, worker;
 	uint16_t tenant;
 };
 
 struct steer_part {
 	pthread_mutex_t lock;
-	struct steer_owned *bucket[BUCKETS];
+	struct base_table owned;
 };
 
 /* Header of a packet in a buffer; the packet's bytes follow, padded to a multiple of 8. */
@@ -56,7 +55,6 @@ struct steer_queue {
 };
 
 struct dta_steer {
-	uint64_t seed;
 	uint32_t workers;
 	struct steer_queue *queue;
 	struct steer_part part[PARTS];
@@ -69,10 +67,13 @@ struct dta_steer *dta_steer_new(uint32_t workers)
 	if (!s)
 		return NULL;
 	s->queue = calloc(workers, sizeof(*s->queue));
-	if (!s->queue || getrandom(&s->seed, sizeof(s->seed), 0) != sizeof(s->seed))
+	if (!s->queue)
 		goto fail;
-	for (uint32_t i = 0; i < PARTS; i++)
+	for (uint32_t i = 0; i < PARTS; i++) {
 		pthread_mutex_init(&s->part[i].lock, NULL);
+		if (!base_table_init(&s->part[i].owned))
+			goto fail;
+	}
 	for (; s->workers < workers; s->workers++) {
 		struct steer_queue *q = &s->queue[s->workers];
 
@@ -97,47 +98,45 @@ void dta_steer_free(struct dta_steer *s)
 		free(s->queue[i].out.at);
 	}
 	free(s->queue);
-	for (uint32_t i = 0; i < PARTS; i++)
-		for (uint32_t b = 0; b < BUCKETS; b++)
-			for (struct steer_owned *o = s->part[i].bucket[b], *next; o; o = next) {
-				next = o->next;
-				free(o);
-			}
+	for (uint32_t i = 0; i < PARTS; i++) {
+		BASE_TABLE_EACH(&s->part[i].owned, n)
+			free(n);
+		base_table_free(&s->part[i].owned);
+	}
 	free(s);
 }
 
 /* ---- windows ---- */
 
-/*
- * Locks the part of the table for a reporter. Returns the link to its entry, or to the end of its
- * chain.
- */
-static struct steer_owned **find_owned(struct dta_steer *s, uint16_t tenant, uint32_t reporter,
-				       struct steer_part **part)
+/* Locks the part of the table for a reporter. Returns its entry, or NULL. */
+static struct steer_owned *find_owned(struct dta_steer *s, uint16_t tenant, uint32_t reporter,
+				      struct steer_part **part, uint64_t *hash)
 {
 	const uint64_t id = (uint64_t)tenant << 32 | reporter;
-	const uint64_t hash = XXH3_64bits_withSeed(&id, sizeof(id), s->seed);
-	struct steer_owned **at;
+	struct steer_owned *o;
 
-	*part = &s->part[hash % PARTS];
+	*hash = base_hash(0, &id, sizeof(id));
+	*part = &s->part[*hash >> 32 & (PARTS - 1)];
 	pthread_mutex_lock(&(*part)->lock);
-	at = &(*part)->bucket[hash / PARTS % BUCKETS];
-	while (*at && ((*at)->tenant != tenant || (*at)->reporter != reporter))
-		at = &(*at)->next;
-	return at;
+	o = base_table_first(&(*part)->owned, *hash);
+	while (o && (o->tenant != tenant || o->reporter != reporter))
+		o = base_table_next(o);
+	return o;
 }
 
 uint32_t dta_steer_owner(struct dta_steer *s, uint16_t tenant, uint32_t reporter, uint32_t self,
 			 bool claim)
 {
 	struct steer_part *part;
-	struct steer_owned **at = find_owned(s, tenant, reporter, &part);
-	uint32_t worker = DTA_STEER_NONE;
+	uint64_t hash;
+	struct steer_owned *o = find_owned(s, tenant, reporter, &part, &hash);
+	uint32_t worker;
 
-	if (!*at && claim && (*at = malloc(sizeof(**at))))
-		**at = (struct steer_owned){.reporter = reporter, .worker = self, .tenant = tenant};
-	if (*at)
-		worker = (*at)->worker;
+	if (!o && claim && (o = malloc(sizeof(*o)))) {
+		*o = (struct steer_owned){.reporter = reporter, .worker = self, .tenant = tenant};
+		base_table_add(&part->owned, o, hash);
+	}
+	worker = o ? o->worker : DTA_STEER_NONE;
 	pthread_mutex_unlock(&part->lock);
 	return worker;
 }
@@ -145,14 +144,15 @@ uint32_t dta_steer_owner(struct dta_steer *s, uint16_t tenant, uint32_t reporter
 void dta_steer_release(struct dta_steer *s, uint16_t tenant, uint32_t reporter, uint32_t self)
 {
 	struct steer_part *part;
-	struct steer_owned **at = find_owned(s, tenant, reporter, &part), *gone = *at;
+	uint64_t hash;
+	struct steer_owned *o = find_owned(s, tenant, reporter, &part, &hash);
 
-	if (gone && gone->worker == self)
-		*at = gone->next;
+	if (o && o->worker == self)
+		base_table_remove(&part->owned, o);
 	else
-		gone = NULL;
+		o = NULL;
 	pthread_mutex_unlock(&part->lock);
-	free(gone);
+	free(o);
 }
 
 /* ---- packets ---- */

@@ -276,8 +276,3 @@ struct host_counts host_counts(const struct host *h)
 {
 	return h->counts;
 }
-
-struct sl_publisher *host_publisher(const struct host *h)
-{
-	return h->publisher;
-}

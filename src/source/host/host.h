@@ -37,6 +37,5 @@ void host_round(struct host *h, uint64_t now_ns);
 void host_round_all(struct host *h, uint64_t now_ns);
 
 struct host_counts host_counts(const struct host *h);
-struct sl_publisher *host_publisher(const struct host *h);
 
 #endif

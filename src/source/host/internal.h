@@ -253,7 +253,6 @@ void host_mounts_close(struct host_mounts *m);
 void host_mounts_slow(struct host *h, struct host_mounts *m); /* queues all mounts to be queried */
 /* Publishes the results, and marks mounts that do not respond. */
 void host_mounts_second(struct host_mounts *m, uint64_t now_ns);
-bool host_mount_wanted(struct host_text type, struct host_text point);
 void host_mounts_parse(struct host_mounts *m, struct host_text t);
 
 /* ---- cgroup_parse.c: the files of both versions ---- */

@@ -126,7 +126,7 @@ static bool is_below(struct host_text point, const char *folder, bool inside)
 }
 
 /* Also applies node_exporter's default --collector.filesystem.mount-points-exclude. */
-bool host_mount_wanted(struct host_text type, struct host_text point)
+static bool is_wanted(struct host_text type, struct host_text point)
 {
 	static const char *const folders[] = {"/dev", "/proc", "/run", "/sys", "/mnt", "/media"};
 
@@ -325,7 +325,7 @@ void host_mounts_parse(struct host_mounts *m, struct host_text t)
 		struct host_text type = host_word(&line), options = host_word(&line);
 		struct host_mount *new;
 
-		if (!host_length(options) || !host_mount_wanted(type, point))
+		if (!host_length(options) || !is_wanted(type, point))
 			continue;
 		if (m->n == MOUNTS_MAX) {
 			m->h->counts.mounts_left_out++;

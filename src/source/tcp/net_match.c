@@ -9,11 +9,11 @@
 #include "base/base.h"
 #include "base/grow.h"
 #include "base/hash.h"
+#include "base/table.h"
 
-#define BUCKETS 4096u
-#define GAPS	64
-#define PARTS	64   /* maximum number of tracked parts of a segment that is split on the way */
-#define AGAIN	4096 /* maximum number of retransmitted segments remembered per direction */
+#define GAPS  64
+#define PARTS 64   /* maximum number of tracked parts of a segment that is split on the way */
+#define AGAIN 4096 /* maximum number of retransmitted segments remembered per direction */
 
 /* A segment that was sent. Sequence numbers are unwrapped to 64 bits. */
 struct net_match_out {
@@ -38,12 +38,11 @@ struct net_match_list { /* the elements in use are [first, n) */
 };
 
 struct dir {
-	struct dir *next; /* next direction in the same hash bucket */
+	struct base_node node;
 	struct tcp_net_flow flow;
 	uint32_t isn; /* sequence number of the SYN, which each side may have seen */
 	bool has_isn[2];
 	bool begun;
-	uint32_t bucket;
 	uint64_t touched[2]; /* time of each side's last record, by that side's clock */
 	uint64_t newest;     /* highest sequence number seen on either side, unwrapped */
 	uint64_t sent_end;   /* highest sequence number sent */
@@ -67,7 +66,7 @@ struct side {
 
 struct tcp_net_match {
 	struct tcp_net_match_opts options;
-	struct dir *bucket[BUCKETS];
+	struct base_table by_flow;
 	struct dir **dirs;
 	uint32_t n;
 	uint64_t held; /* total number of records held in all lists */
@@ -129,13 +128,13 @@ static void drop_first(struct tcp_net_match *m, struct net_match_list *l, size_t
 /* ---- flows ---- */
 
 /* Uses a keyed hash, because peers choose addresses and ports. */
-static uint32_t hash_flow(const struct region_nic_record *r, int sender)
+static uint64_t hash_flow(const struct region_nic_record *r, int sender)
 {
 	uint16_t port[2] = {r->source_port, r->destination_port};
 	uint64_t h = base_hash((uint64_t)sender, r->source, sizeof(r->source));
 
 	h = base_hash(h, r->destination, sizeof(r->destination));
-	return (uint32_t)base_hash(h, port, sizeof(port));
+	return base_hash(h, port, sizeof(port));
 }
 
 static bool same_flow(const struct tcp_net_flow *f, const struct region_nic_record *r, int sender)
@@ -147,8 +146,7 @@ static bool same_flow(const struct tcp_net_flow *f, const struct region_nic_reco
 
 static struct dir *dir_add(struct tcp_net_match *m, const struct region_nic_record *r, int sender)
 {
-	uint32_t bucket = hash_flow(r, sender) % BUCKETS;
-	struct dir **b = &m->bucket[bucket], *d;
+	struct dir *d;
 
 	if (m->n == m->options.flows)
 		return NULL;
@@ -161,9 +159,7 @@ static struct dir *dir_add(struct tcp_net_match *m, const struct region_nic_reco
 	memcpy(d->flow.destination, r->destination, 16);
 	d->flow.v6 = !!(r->flags & SL_NIC_V6);
 	d->flow.sender = (uint8_t)sender;
-	d->bucket = bucket;
-	d->next = *b;
-	*b = d;
+	base_table_add(&m->by_flow, d, hash_flow(r, sender));
 	m->dirs[m->n++] = d;
 	return d;
 }
@@ -175,10 +171,10 @@ static struct dir *dir_add(struct tcp_net_match *m, const struct region_nic_reco
 static struct dir *dir_of(struct tcp_net_match *m, int side, const struct region_nic_record *r)
 {
 	int sender = r->flags & SL_NIC_OUT ? side : !side;
-	struct dir *d = m->bucket[hash_flow(r, sender) % BUCKETS], *newest = NULL;
+	struct dir *d = base_table_first(&m->by_flow, hash_flow(r, sender)), *newest = NULL;
 	bool syn = r->flags & SL_NIC_SYN;
 
-	for (; d; d = d->next) { /* the newest comes first */
+	for (; d; d = base_table_next(d)) { /* the newest comes first */
 		if (!same_flow(&d->flow, r, sender))
 			continue;
 		if (syn ? (d->has_isn[0] || d->has_isn[1]) && d->isn == r->seq : d->has_isn[side])
@@ -450,7 +446,8 @@ struct tcp_net_match *tcp_net_match_open(const struct tcp_net_match_opts *option
 	m->options.flows = m->options.flows ?: 65536;
 	m->options.records = m->options.records ?: 1 << 20;
 	m->dirs = calloc(m->options.flows, sizeof(struct dir *));
-	if (!m->dirs) {
+	if (!m->dirs || !base_table_init(&m->by_flow)) {
+		free(m->dirs);
 		free(m);
 		errno = ENOMEM;
 		return NULL;
@@ -475,6 +472,7 @@ void tcp_net_match_close(struct tcp_net_match *m)
 		return;
 	for (uint32_t i = 0; i < m->n; i++)
 		dir_free(m->dirs[i]);
+	base_table_free(&m->by_flow);
 	free(m->dirs);
 	free(m);
 }
@@ -582,13 +580,11 @@ static bool holds_nothing(const struct dir *d)
 static void drop_idle(struct tcp_net_match *m, int side, uint64_t before_ns)
 {
 	for (uint32_t i = 0; i < m->n; i++) {
-		struct dir *d = m->dirs[i], **at = &m->bucket[d->bucket];
+		struct dir *d = m->dirs[i];
 
 		if (d->flow.sender != side || d->touched[side] >= before_ns || !holds_nothing(d))
 			continue;
-		while (*at != d)
-			at = &(*at)->next;
-		*at = d->next;
+		base_table_remove(&m->by_flow, d);
 		m->dirs[i--] = m->dirs[--m->n];
 		dir_free(d);
 	}

@@ -24,10 +24,9 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 {{- end }}
 
-{{/* As --discover and --peers have it: pods of a component that are ready. */}}
-{{- define "sidelight.pods" -}}
-{{- $ := index . 0 -}}
-kube:{{ $.Release.Namespace }}/app.kubernetes.io/instance={{ $.Release.Name }},app.kubernetes.io/component={{ index . 1 }}:{{ index . 2 }}
+{{/* The agents that are ready, as --discover has them. */}}
+{{- define "sidelight.agents" -}}
+kube:{{ .Release.Namespace }}/app.kubernetes.io/instance={{ .Release.Name }},app.kubernetes.io/component=agent:{{ .Values.rdma.port }}
 {{- end }}
 
 {{- define "sidelight.tokenSecret" -}}
@@ -50,7 +49,7 @@ capabilities:
 {{- if .Values.rdma.secret }}
 - --rdma-secret=/etc/sidelight/rdma/secret
 {{- end }}
-{{- range (default (list (include "sidelight.pods" (list . "agent" .Values.rdma.port))) .Values.rdma.discover) }}
+{{- range (default (list (include "sidelight.agents" .)) .Values.rdma.discover) }}
 - --discover={{ . }}
 {{- end }}
 - --max-hosts={{ .Values.collector.maxHosts }}
@@ -158,8 +157,9 @@ args:
   - {{ . | quote }}
   {{- end }}
 env:
-  - name: POD_IP
-    valueFrom: {fieldRef: {fieldPath: status.podIP}}
+  # Its number ends its name; a pod on the node's network has the node's host name.
+  - name: POD_NAME
+    valueFrom: {fieldRef: {fieldPath: metadata.name}}
 ports:
   - {name: metrics, containerPort: {{ $v.collector.port }}, protocol: TCP}
 securityContext:

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* bridge_options.h - options of the bridges, which the agent passes on to their program. */
+#ifndef SL_CLI_BRIDGE_OPTIONS_H
+#define SL_CLI_BRIDGE_OPTIONS_H
+
+#include "bridge/run.h"
+#include "cli/common/common.h"
+
+/* o: the struct bridge_opts to fill. These are the users'. */
+#define CLI_OPTIONS_BRIDGE(o)                                                                           \
+	BASE_LIST("scrape", 0, &(o)->scrapes, "URL",                                                    \
+		  "publish what this /metrics says; ,job=NAME, ,interval=TIME, ,timeout=TIME, "         \
+		  ",config=FILE (in the form of Prometheus' http_client_config) and ,native may "       \
+		  "follow; repeatable"),                                                                \
+		BASE_TIME("scrape-interval", 0, &(o)->interval_ns, 1e6, 3.6e12, "DURATION",             \
+			  "time between two scrapes of a target, or looks at --textfile"),              \
+		BASE_STRING("textfile", 0, &(o)->textfile, "DIR",                                       \
+			    "publish the files *.prom of this folder"),                                 \
+		BASE_FLAG(                                                                              \
+			"host", 0, &(o)->host,                                                          \
+			"publish this machine and its containers, with the names of node_exporter and " \
+			"cAdvisor"),                                                                    \
+		BASE_TIME("host-interval", 0, &(o)->host_interval_ns, 1e7, 3.6e12, "DURATION",          \
+			  "time between two readings of --host"),                                       \
+		BASE_LIST("statsd", 0, &(o)->statsd, "unix:PATH|ADDR:PORT",                             \
+			  "receive StatsD and DogStatsD; no ADDR is loopback; repeatable"),             \
+		BASE_TIME("statsd-expire", 0, &(o)->expire_ns, 0, 0, "DURATION",                        \
+			  "end a series of StatsD that is not updated for this long; 0: never"),        \
+		BASE_STRING(                                                                            \
+			"otlp", 0, &(o)->otlp, "unix:PATH|ADDR:PORT",                                   \
+			"receive metrics of OpenTelemetry at /v1/metrics; no ADDR is loopback"),        \
+		BASE_UINT(                                                                              \
+			"exponential-scale", 0, &(o)->scale, BRIDGE_SCALE, BRIDGE_SCALE_MAX, "N",       \
+			"buckets of exponential histograms of --otlp and --scrape: of factor 2^(2^-N)")
+
+/* Set by the agent alone. */
+#define CLI_OPTIONS_BRIDGE_OF_AGENT(o)                                       \
+	CLI_OPTIONS_WEB(&(o)->web_config, &(o)->roles_file, &(o)->insecure), \
+		BASE_STRING("socket", 0, &(o)->socket, "PATH",               \
+			    "the agent's socket of publishers"),             \
+		CLI_OPTION_UNCONFINED(&(o)->unconfined)
+
+#endif

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+/* request.c - one HTTP request of a command. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/common/common.h"
+#include "http/client.h"
+
+#define ANSWER_MAX ((size_t)64 << 20)
+
+/* To hosts named with a scheme; HOST:PORT is HTTP on this network, past all proxies. */
+static bool has_scheme(const char *at)
+{
+	return !strncmp(at, "https://", 8) || !strncmp(at, "http://", 7);
+}
+
+long cli_http(const struct cli_request *r, char **answer, size_t *bytes, char *why,
+	      size_t why_bytes)
+{
+	const char *socket = !strncmp(r->at, "unix:", 5) ? r->at + 5 : NULL;
+	char url[1024], *token = NULL;
+	const char *headers[3] = {0};
+	size_t n = 0;
+	struct http_fetched got = {0};
+	struct http_fetch f = {.client = http_client_open(r->config, got.why, sizeof(got.why)),
+			       .url = url,
+			       .method = r->method,
+			       .headers = headers,
+			       .body = r->body,
+			       .body_bytes = r->body ? strlen(r->body) : 0,
+			       .timeout_ns = (uint64_t)r->timeout_ms * 1000000,
+			       .most = ANSWER_MAX,
+			       .direct = !r->config,
+			       .unix_socket = socket};
+	bool good = f.client != NULL;
+
+	snprintf(url, sizeof(url), "%s%s%s", has_scheme(r->at) ? "" : "http://",
+		 socket ? "localhost" : r->at, r->path);
+	if (r->body)
+		headers[n++] = "Content-Type: application/json";
+	if (r->token && asprintf(&token, "Authorization: Bearer %s", r->token) >= 0)
+		headers[n++] = token;
+	good = good && http_fetch(&f, &got) == HTTP_FETCH_OK;
+	http_client_close(f.client);
+	free(token);
+	if (!got.body)
+		got.body = calloc(1, 1);
+	snprintf(why, why_bytes, "%s", got.why);
+	*answer = got.body;
+	*bytes = got.bytes;
+	return good && got.body ? got.status : 0;
+}
