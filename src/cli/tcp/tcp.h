@@ -93,8 +93,8 @@ void cli_tcp_nothing_seen(const struct base_command *cmd);
 
 const char *cli_tcp_role_name(enum sl_role role);
 /*
- * Opens the layers with the common filter, and delivers records as tcp_layers_trace() does. An exit
- * code, after a line on stderr if it fails.
+ * Opens the layers with the common filter, and delivers records like tcp_layers_trace(). Returns an
+ * exit code; prints an error on failure.
  */
 int cli_tcp_layers_trace(const struct base_command *self, uint32_t kinds,
 			 void (*record)(void *context, const struct tcp_layer_record *r),
