@@ -16,7 +16,7 @@
 #include <stdlib.h>
 
 #include "analyse/detector.h"
-#include "cli/common.h"
+#include "cli/common/common.h"
 
 #define LAMBDA	  0.3f
 #define ALLOWANCE 1.0f

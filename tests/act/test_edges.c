@@ -239,7 +239,8 @@ static void made_up_names_keep_no_service_out(void **state)
 	drop(&w);
 }
 
-int main(void)
+int act_test_edges(void);
+int act_test_edges(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(shares_are_those_of_requests),

@@ -259,7 +259,8 @@ static void layer_quantiles_need_enough_observations(void **state)
 	collect_features_free(&f);
 }
 
-int main(void)
+int act_test_features(void);
+int act_test_features(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(features_are_named_and_begin_with_gauges),

@@ -142,7 +142,8 @@ static void what_can_not_be_written_is_counted(void **state)
 	assert_non_null(strstr(error, "/proc/nowhere"));
 }
 
-int main(void)
+int act_test_record(void);
+int act_test_record(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(names_are_those_that_replay_knows),

@@ -148,7 +148,8 @@ static void garbage(void **state)
 	}
 }
 
-int main(void)
+int collect_test_codec(void);
+int collect_test_codec(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(integers, NULL, NULL),

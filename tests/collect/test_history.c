@@ -146,7 +146,8 @@ static void readers_get_whole_chunks_or_none(void **state)
 	free(v);
 }
 
-int main(void)
+int collect_test_history(void);
+int collect_test_history(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_oldest_goes_first_and_memory_is_bounded),

@@ -70,7 +70,8 @@ static void any_plan(void **state)
 	}
 }
 
-int main(void)
+int collect_test_plan(void);
+int collect_test_plan(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(any_plan)};
 
