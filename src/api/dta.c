@@ -109,8 +109,8 @@ static void get_query(struct http_request *req, void *arg)
 }
 
 /*
- * Answers {"store": NAME, "keys": [KEY, ...], ...}, with any parameters of a query, with
- * {"answers": [...]} in the same order.
+ * Handles a query {"store": NAME, "keys": [KEY, ...], ...}, which may have any parameter of a
+ * query. The response is {"answers": [...]}, in the order of the keys.
  */
 static void post_query(struct http_request *req, void *arg)
 {

@@ -14,7 +14,7 @@
 enum { ROUNDS, MISSED, READS, BYTES, SAMPLES, BUSY_NS, RATES };
 
 struct sums {
-	uint64_t at_ns; /* CLOCK_MONOTONIC; 0: not set yet */
+	uint64_t at_ns; /* time of the sums by CLOCK_MONOTONIC; 0: not set yet */
 	uint64_t n[RATES];
 };
 

@@ -32,7 +32,7 @@ struct cli_dump {
 	bool *settled;	    /* [stripe][line]: true if the check word of the line matched */
 	uint64_t (*raw)[8]; /* [stripe][line]: the line as last read, valid or not */
 	uint64_t unsettled; /* number of lines whose check word never matched */
-	uint64_t retries;   /* number of repeated reads of such lines */
+	uint64_t retries;   /* number of repeated reads because a check word did not match */
 
 	struct cli_dump_ring *ring; /* one ring of spans per stripe in use; NULL: no spans */
 	uint32_t rings;

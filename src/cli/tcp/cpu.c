@@ -240,7 +240,7 @@ static void say_losses(struct cpu_view *v)
 	uint64_t l[SL_TASK_LOSSES];
 
 	tcp_cpu_losses(v->cpu, l);
-	/* The next update adds untracked time, unless the task ends before. */
+	/* The next update adds untracked time, unless the task ends before then. */
 	if (l[SL_TASK_LOSS_TASKS] != v->said[SL_TASK_LOSS_TASKS] ||
 	    l[SL_TASK_LOSS_CGROUPS] != v->said[SL_TASK_LOSS_CGROUPS])
 		base_logf(BASE_WARN, "cpu",

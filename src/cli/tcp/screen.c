@@ -18,9 +18,7 @@ static const int leaving[] = {SIGTSTP, SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL}
 
 static void set_handlers(void (*handler)(int))
 {
-	/*
-	 * SA_RESETHAND restores the default action, so that the handler can raise the signal again.
-	 */
+	/* SA_RESETHAND restores the default action, so the handler can raise the signal again. */
 	const struct sigaction a = {.sa_handler = handler,
 				    .sa_flags = (int)SA_RESETHAND | SA_NODEFER};
 
