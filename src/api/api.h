@@ -20,7 +20,7 @@ struct dta_store_server;
 int api_register(struct http *http, struct collect_collector *c);
 /* Adds the routes of traces. */
 int api_traces(struct http *http, struct collect_tracer *t);
-/* Adds the routes of services and their map; tracer may be NULL. Both must outlive the server. */
+/* Adds the routes of services and their map. tracer may be NULL. Both must outlive the server. */
 int api_services(struct http *http, struct collect_services *s, struct collect_tracer *tracer);
 /* Adds the routes of DTA stores, /api/v1/dta (dta/store_server/server.h). */
 int api_dta(struct http *http, struct dta_store_server *o);

@@ -109,8 +109,8 @@ static void get_query(struct http_request *req, void *arg)
 }
 
 /*
- * Answers {"store": NAME, "keys": [KEY, ...], ...}, with any parameters of a query, with
- * {"answers": [...]} in the same order.
+ * Handles a query {"store": NAME, "keys": [KEY, ...], ...}, which may have any parameter of a
+ * query. The response is {"answers": [...]}, in the order of the keys.
  */
 static void post_query(struct http_request *req, void *arg)
 {
@@ -151,7 +151,7 @@ static void post_query(struct http_request *req, void *arg)
 	held.totals = &totals;
 	answers = json_array();
 	error[0] = 0;
-	p.ask.cells = false; /* too large for many keys */
+	p.ask.cells = false; /* cells are too large to return for many keys */
 	json_array_foreach(keys, i, value)
 	{
 		text = json_string_value(value);
@@ -282,7 +282,7 @@ static void post_rotate(struct http_request *req, void *arg)
 {
 	int err = dta_store_server_rotate(arg, http_variable(req));
 
-	answer_order(req, err, err == -ENOENT ? "no such store" : "this store has a single epoch");
+	answer_order(req, err, err == -ENOENT ? "no such store" : "this store has only one epoch");
 }
 
 static void post_reload(struct http_request *req, void *arg)

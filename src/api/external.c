@@ -126,9 +126,9 @@ void api_get_external(struct http_request *req, void *arg)
 }
 
 /*
- * kube-apiserver merges the OpenAPI documents of its extension servers. It repeats the request, and
- * logs an error each time, if a server has no document. The metrics have no types of their own, so
- * the document describes no paths.
+ * kube-apiserver merges the OpenAPI documents of its extension servers. If a server has no
+ * document, kube-apiserver repeats the request and logs an error each time. The metrics have no
+ * types of their own, so this document describes no paths.
  */
 void api_get_openapi(struct http_request *req, void *arg)
 {

@@ -404,7 +404,8 @@ static inline void fold_value(struct group_query *g, size_t step, double v)
 static void fold_series(struct group_query *g)
 {
 	const int64_t hold = hold_ns(g);
-	size_t last = 0; /* 1 + the last step that has a point; 0: a point before all steps */
+	/* index of the last step with a point, plus 1; 0: a point before all steps */
+	size_t last = 0;
 
 	for (size_t i = 0; i < g->steps.n; i++) {
 		const int64_t here = g->at_ns[i + 1];
@@ -502,7 +503,7 @@ static int quantiles_of(struct group_query *g, const struct group_series *s, siz
 	return err;
 }
 
-/* Writes a group. If no time or room is left, it is only counted. */
+/* Writes a group, or only counts the group if no time or room is left. */
 static void put_group(struct group_query *g, struct api_list *l, const struct group_series *s,
 		      size_t n)
 {

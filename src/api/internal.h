@@ -43,7 +43,7 @@ void *api_alloc(struct http_request *req, size_t bytes);
 /* A list of objects in a response. */
 struct api_list {
 	struct base_json *j;
-	uint64_t offset, limit; /* range of the items to write */
+	uint64_t offset, limit; /* items to write: skip offset items, then write at most limit */
 	/* number of items so far: all matching items, and those in the response */
 	uint64_t matching, given;
 	bool truncated; /* true if the response is full; further items are only counted */

@@ -98,10 +98,11 @@ struct metrics_walk {
 	const char *kind, *pod;
 	uint64_t pod_instance;
 	bool pod_is_instance;
-	struct collect_series_id ids[API_SERIES_MAX]; /* IDs of the requested series */
+	/* IDs of the requested series; list no others */
+	struct collect_series_id ids[API_SERIES_MAX];
 	int id_count;
 	bool no_memory;
-	bool changing; /* true: list only metrics that changed in the last minute */
+	bool changing; /* list only metrics that changed in the last minute */
 	/* per metric of the current region: true if unchanged; NULL: all count as changed */
 	bool *still;
 	size_t stills;
@@ -110,7 +111,7 @@ struct metrics_walk {
 	struct noted {
 		uint64_t instance, metrics;
 		uint32_t found; /* bit mask of the terms that match the region's labels */
-		bool agent;	/* an agent's own region, which is listed last */
+		bool agent;	/* true for an agent's own region, which is listed last */
 		bool used;	/* true if one of its metrics is in the response */
 	} * region;
 	size_t regions, capacity, at;

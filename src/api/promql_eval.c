@@ -330,7 +330,8 @@ int api_promql_evaluate(const struct api_promql *q, struct collect_collector *c,
 			const struct api_promql_steps *steps, struct api_promql_result *out)
 {
 	struct promql_run r = {.q = q, .c = c, .steps = steps};
-	struct api_matchers matchers = q->matchers; /* a copy, because it records its cost */
+	/* a copy, because matching records its cost in it */
+	struct api_matchers matchers = q->matchers;
 	int err = api_select(&r.selected, c, &matchers);
 
 	for (size_t i = 0; !err && i < r.selected.n; i++)

@@ -42,6 +42,6 @@ int64_t api_step_ns(const struct api_steps *s, size_t i); /* returns the end of 
 
 /* Time limit for the computation of one request, and a function that checks it. */
 #define API_WORK_NS 1000000000ull
-bool api_is_late(uint64_t begun_ns); /* begun_ns: by base_now_ns() */
+bool api_is_late(uint64_t begun_ns); /* begun_ns: start of the request by base_now_ns() */
 
 #endif

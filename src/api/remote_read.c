@@ -131,7 +131,7 @@ static int take_query(struct read *r, struct base_pb p)
 				return err;
 		}
 	}
-	/* A timestamp covers its whole millisecond. */
+	/* A timestamp covers its whole millisecond, so include the end of the last one. */
 	q->to_ns = api_ms_to_ns(end);
 	if (q->to_ns < INT64_MAX - 999999)
 		q->to_ns += 999999;
@@ -363,7 +363,7 @@ static uint32_t crc32c(const uint8_t *p, size_t n)
 }
 
 #define CHUNK_MAX  (EXPORT_XOR_BYTES + 4 * EXPORT_PB_FIELD)
-#define FRAME_HEAD (10u + 4u) /* maximum size of length and CRC */
+#define FRAME_HEAD (10u + 4u) /* maximum size of the frame's length and CRC fields */
 
 static uint8_t *put_chunk(const struct read *r, uint8_t *p, size_t first, size_t n)
 {

@@ -190,7 +190,7 @@ size_t api_series_points(struct collect_collector *c, const struct api_selected 
 	ssize_t n;
 
 	/*
-	 * The history returns the newest points if not all fit: halve the time range, keeping the
+	 * If not all points fit, the history returns the newest ones. Halve the range, keeping the
 	 * older half, until all points fit.
 	 */
 	for (;;) {

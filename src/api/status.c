@@ -14,7 +14,7 @@
 enum { ROUNDS, MISSED, READS, BYTES, SAMPLES, BUSY_NS, RATES };
 
 struct sums {
-	uint64_t at_ns; /* CLOCK_MONOTONIC; 0: not set yet */
+	uint64_t at_ns; /* time of the sums by CLOCK_MONOTONIC; 0: not set yet */
 	uint64_t n[RATES];
 };
 
@@ -32,7 +32,7 @@ static struct {
 	struct worker_sums worker[WORKERS_MAX];
 } api = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Call before the server starts, like api_status_dta(). */
+/* Call before the server starts; the same applies to api_status_dta(). */
 void api_status_begin(void)
 {
 	api.start_ns = base_now_ns();

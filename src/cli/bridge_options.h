@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bridge_options.h - options of the bridges, which the agent passes on to their program. */
+/*
+ * bridge_options.h - options of the bridges. The agent passes them on to the program
+ * sidelight-bridge.
+ */
 #ifndef SL_CLI_BRIDGE_OPTIONS_H
 #define SL_CLI_BRIDGE_OPTIONS_H
 
 #include "bridge/run.h"
 #include "cli/common/common.h"
 
-/* o: the struct bridge_opts to fill. These are the users'. */
+/* Option rows for users; o points to the struct bridge_opts to fill. */
 #define CLI_OPTIONS_BRIDGE(o)                                                                           \
 	BASE_LIST("scrape", 0, &(o)->scrapes, "URL",                                                    \
-		  "publish what this /metrics says; ,job=NAME, ,interval=TIME, ,timeout=TIME, "         \
+		  "publish the metrics at this URL; ,job=NAME, ,interval=TIME, ,timeout=TIME, "         \
 		  ",config=FILE (in the form of Prometheus' http_client_config) and ,native may "       \
 		  "follow; repeatable"),                                                                \
 		BASE_TIME("scrape-interval", 0, &(o)->interval_ns, 1e6, 3.6e12, "DURATION",             \
-			  "time between two scrapes of a target, or looks at --textfile"),              \
+			  "time between two scrapes of a target, or reads of --textfile"),              \
 		BASE_STRING("textfile", 0, &(o)->textfile, "DIR",                                       \
 			    "publish the files *.prom of this folder"),                                 \
 		BASE_FLAG(                                                                              \
@@ -23,17 +26,17 @@
 		BASE_TIME("host-interval", 0, &(o)->host_interval_ns, 1e7, 3.6e12, "DURATION",          \
 			  "time between two readings of --host"),                                       \
 		BASE_LIST("statsd", 0, &(o)->statsd, "unix:PATH|ADDR:PORT",                             \
-			  "receive StatsD and DogStatsD; no ADDR is loopback; repeatable"),             \
+			  "receive StatsD and DogStatsD; ADDR defaults to loopback; repeatable"),       \
 		BASE_TIME("statsd-expire", 0, &(o)->expire_ns, 0, 0, "DURATION",                        \
 			  "end a series of StatsD that is not updated for this long; 0: never"),        \
 		BASE_STRING(                                                                            \
 			"otlp", 0, &(o)->otlp, "unix:PATH|ADDR:PORT",                                   \
-			"receive metrics of OpenTelemetry at /v1/metrics; no ADDR is loopback"),        \
+			"receive OpenTelemetry metrics at /v1/metrics; ADDR defaults to loopback"),     \
 		BASE_UINT(                                                                              \
 			"exponential-scale", 0, &(o)->scale, BRIDGE_SCALE, BRIDGE_SCALE_MAX, "N",       \
-			"buckets of exponential histograms of --otlp and --scrape: of factor 2^(2^-N)")
+			"bucket factor of exponential histograms of --otlp and --scrape: 2^(2^-N)")
 
-/* Set by the agent alone. */
+/* Option rows for the agent, which sets them when it starts sidelight-bridge. */
 #define CLI_OPTIONS_BRIDGE_OF_AGENT(o)                                       \
 	CLI_OPTIONS_WEB(&(o)->web_config, &(o)->roles_file, &(o)->insecure), \
 		BASE_STRING("socket", 0, &(o)->socket, "PATH",               \

@@ -409,7 +409,7 @@ static const char *default_rest(const char *socket)
 	return at;
 }
 
-/* What the program of the bridges is started with. */
+/* Options that are passed on to sidelight-bridge. */
 static const struct base_option passed_on[] = {
 	CLI_OPTIONS_BRIDGE(&set.bridge),
 	CLI_OPTIONS_BRIDGE_OF_AGENT(&set.bridge),
@@ -433,7 +433,7 @@ static int start_bridges(const struct base_command *self, struct base_child *chi
 			: code;
 }
 
-/* Processes of their own begin before there are secrets, threads and descriptors. */
+/* Starts the separate processes before there are secrets, threads and open descriptors. */
 static int serve_apart(const struct base_command *self, struct agent_opts *o)
 {
 	struct base_child bridges;

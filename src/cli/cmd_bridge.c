@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cmd_bridge.c - sidelight-bridge, the program of the bridges: the agent starts it. */
+/* cmd_bridge.c - sidelight-bridge: runs the bridges. The agent starts this program. */
 #include "base/child.h"
 #include "cli/bridge_options.h"
 
@@ -13,7 +13,7 @@ static const struct base_option table[] = {
 
 static int bridge_main(const struct base_command *self, int argc, char **argv)
 {
-	/* Users give these options to the agent. */
+	/* For error messages: users give these options to the agent. */
 	static const struct base_command agent = {.name = "agent"};
 	char error[256];
 	int code;
@@ -23,7 +23,7 @@ static int bridge_main(const struct base_command *self, int argc, char **argv)
 	if (bridge_check(&set, error, sizeof(error)))
 		return base_usage(&agent, "%s", error);
 	if (!base_child_started())
-		return base_failure(self, "it is 'sidelight agent' that starts the bridges");
+		return base_failure(self, "only 'sidelight agent' can start the bridges");
 	bridge_supervise(&set, BASE_CHILD_SOCK);
 	return BASE_EXIT_OK;
 }
@@ -31,6 +31,6 @@ static int bridge_main(const struct base_command *self, int argc, char **argv)
 const struct base_command cli_cmd_bridge = {
 	.name = "bridge",
 	.synopsis = "[OPTION]...",
-	.summary = "Publish what programs without the library say",
+	.summary = "Publish metrics of programs that do not use the library",
 	.run = bridge_main,
 };

@@ -34,7 +34,7 @@
 
 #define WORKERS_MAX	1024u
 #define KAFKA_LINGER_NS 1000000000u
-#define PAST_SHARE	8u /* the buckets of histograms get 1/8 of the history's memory */
+#define PAST_SHARE	8u /* the buckets of histograms get 1/PAST_SHARE of the history's memory */
 
 static struct collect_settings {
 	struct base_strings agents;
@@ -355,7 +355,7 @@ static int parts_make(struct collect_parts *p, struct collect_settings *s, int r
 }
 
 /*
- * Starts the threads, which connect to hosts. With RDMA, start them after the change of credentials
+ * Starts the threads, which connect to hosts. With RDMA, call only after the change of credentials
  * (agent.h).
  */
 static int parts_start(const struct collect_parts *p)
@@ -602,9 +602,10 @@ static int check_analysis(const struct base_command *self, const struct collect_
 		return base_usage(self, "--otlp needs a --trace-budget");
 	if ((s->l.remote.config && !s->l.remote_write) || (s->l.alert_config && !s->l.alert) ||
 	    (s->l.webhook_config && !s->l.webhook) || (s->t.otlp_config && !s->t.otlp))
-		return base_usage(self,
-				  "--remote-write-config, --alert-config, --webhook-config and "
-				  "--otlp-config need the option without -config");
+		return base_usage(
+			self,
+			"--remote-write-config, --alert-config, --webhook-config and "
+			"--otlp-config each need the option of the same name without -config");
 	if (s->l.receiver.native && !s->l.remote_write)
 		return base_usage(self, "--remote-native needs --remote-write");
 	if (s->l.receiver.utf8 && !s->l.remote_write)
@@ -622,7 +623,7 @@ static int check_options(const struct base_command *self, const struct collect_s
 		return base_usage(self, "--mode '%s' is not one of prometheus, read_loop, setup",
 				  s->mode);
 	if (s->dta && !s->serves)
-		return base_usage(self, "--dta is for --mode prometheus");
+		return base_usage(self, "--dta needs --mode prometheus");
 	if (!s->agents.n && !s->dta && !s->discover.o.sources.n)
 		return base_usage(self, "no hosts to read: give --agent or --discover");
 	if (s->c.queues > s->c.workers)
@@ -635,7 +636,7 @@ static int check_options(const struct base_command *self, const struct collect_s
 		return base_usage(self, "--rdma-secret needs an --agent over RDMA, HOST[:PORT], "
 					"or tcp://HOST[:PORT]");
 	if (s->as_json && s->serves)
-		return base_usage(self, "--json is for --mode setup and read_loop");
+		return base_usage(self, "--json needs --mode setup or read_loop");
 	if (s->c.period_ns && s->c.period_ns < 10000)
 		return base_usage(self,
 				  "--period must be 0 (as fast as possible) or at least 10us");

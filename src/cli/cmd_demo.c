@@ -364,7 +364,7 @@ static int run(const struct base_command *cmd, int argc, char **argv)
 
 	if (!base_options_only(cmd, table, argc, argv, &result))
 		return result;
-	setvbuf(stdout, NULL, _IOLBF, 0); /* keep the order with stderr */
+	setvbuf(stdout, NULL, _IOLBF, 0); /* print in order with stderr */
 	/* The reader of standard output may disappear; the parts must be stopped nevertheless. */
 	signal(SIGPIPE, SIG_IGN);
 	if (set.fault && (result = cli_demo_fault_parse(&d, set.fault)))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cmd_kafka.c - sidelight-kafka, the program that produces to Kafka: the collector starts it. */
+/* cmd_kafka.c - sidelight-kafka: produces messages to Kafka. The collector starts this program. */
 #include "base/child.h"
 #include "cli/common/common.h"
 #include "kafka/kafka.h"
@@ -22,14 +22,14 @@ static int kafka_main(const struct base_command *self, int argc, char **argv)
 	if (!base_options_only(self, table, argc, argv, &code))
 		return code;
 	if (!path)
-		return base_usage(self, "no --kafka-config");
+		return base_usage(self, "missing --kafka-config");
 	k = kafka_producer_new(path, unconfined, error, sizeof(error));
 	if (!k)
 		return CLI_FAIL("kafka", "%s", error);
 	if (base_child_started())
 		kafka_producer_run(k, BASE_CHILD_SOCK);
 	else
-		code = base_failure(self, "it is 'sidelight collect' that starts it");
+		code = base_failure(self, "only 'sidelight collect' can start this program");
 	kafka_producer_free(k);
 	return code;
 }
@@ -37,6 +37,6 @@ static int kafka_main(const struct base_command *self, int argc, char **argv)
 const struct base_command cli_cmd_kafka = {
 	.name = "kafka",
 	.synopsis = "--kafka-config FILE",
-	.summary = "Produce what a collector sends to Kafka",
+	.summary = "Produce a collector's messages to Kafka",
 	.run = kafka_main,
 };

@@ -20,7 +20,7 @@ static const struct base_option table[] = {
 	{0},
 };
 
-/* In the build folder, or where it is installed. */
+/* Finds the script in the build folder, or where it is installed. */
 static int find_script(char program[PATH_MAX], char script[PATH_MAX])
 {
 	static const char *const where[] = {"src/manage", "../libexec/sidelight"};

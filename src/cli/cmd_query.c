@@ -235,8 +235,8 @@ struct cli_query_part {
 };
 
 /*
- * Prints new items of one lane. one NULL: prints all lanes of a member and adds them to parts.
- * Returns the number of items, or -1.
+ * Prints new items of one lane. If one is NULL, prints all lanes of a member and adds them to
+ * parts. Returns the number of items, or -1.
  */
 static int look_at_lanes(const char *store, uint32_t member, struct cli_query_part *one,
 			 struct cli_query_part *parts, int *n)
@@ -581,12 +581,12 @@ static int check_kind(const struct base_command *self, int kind, char *const *ke
 				"u32:N, u64:N or flow:...",
 				keys[i]);
 	if (how.follow && kind != APPEND)
-		return base_usage(self, "--follow is for append");
+		return base_usage(self, "--follow needs append");
 	if (kind != KEYS && set.max &&
 	    (set.max < SL_STORE_BATCH_MAX || set.max > DTA_ASK_ITEMS_MAX))
 		return base_usage(self, "--max must be from 64 to 4096");
 	if (kind == KEYS && how.file)
-		return base_usage(self, "keys needs a --collector, not a --file");
+		return base_usage(self, "keys needs --collector instead of --file");
 	return BASE_EXIT_OK;
 }
 
@@ -621,7 +621,7 @@ static int run_query(int kind, const char *store, char *const *keys, size_t n)
 	return code;
 }
 
-static const char *exported; /* name of the store */
+static const char *exported; /* name of the store to export */
 
 static json_t *ask_for_export(char *const *keys, size_t n)
 {

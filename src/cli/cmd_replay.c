@@ -91,7 +91,7 @@ struct replay {
 	uint64_t rows, flagged, shadow_flagged, both;
 };
 
-/* Parses "FROM:TO" in Unix seconds; the range includes both, and either may be empty. */
+/* Parses "FROM:TO" in Unix seconds. Both ends are inclusive, and either may be empty. */
 static int parse_range(const char *s, struct replay_range *r)
 {
 	const char *colon = strchr(s, ':');
@@ -238,7 +238,7 @@ static int read_models(struct replay *r)
 	return cli_replay_say("%s", error);
 }
 
-/* Saves the models of --model, updated with those learned here. */
+/* Saves the models of --model with the updates learned here. */
 static int save_models(struct replay *r)
 {
 	int err = 0;
@@ -364,7 +364,7 @@ static int run_range(struct replay *r, const struct replay_range *range,
 			if (analyse_pipeline_score(
 				    r->pods[i].pipeline, step * (uint64_t)r->data.step_ns,
 				    p->values + row * p->n_columns, &r->verdicts[moving]))
-				continue; /* the pipeline counts refused rows */
+				continue; /* the pipeline refused the row and counted it */
 			if (r->evidence)
 				analyse_pipeline_testify(r->pods[i].pipeline, r->evidence[i]);
 			r->moving[moving] = r->pods[i].pipeline;
@@ -382,7 +382,7 @@ static int run_range(struct replay *r, const struct replay_range *range,
 	}
 	for (uint32_t i = 0; i < r->data.n_pods; i++)
 		if (r->pods[i].pipeline)
-			analyse_pipeline_rewind(r->pods[i].pipeline); /* flushes the last step */
+			analyse_pipeline_rewind(r->pods[i].pipeline); /* finish the last step */
 	return 0;
 }
 

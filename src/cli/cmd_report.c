@@ -236,7 +236,7 @@ static size_t send_lines(struct report_sender *s, char *buffer, size_t n, bool e
 	}
 	n -= (size_t)(line - buffer);
 	memmove(buffer, line, n);
-	if (end && n) { /* the last line has no newline */
+	if (end && n) { /* the last line lacks a newline */
 		buffer[n] = '\n';
 		return send_lines(s, buffer, n + 1, false, skip);
 	}
@@ -420,7 +420,7 @@ static const char *why_not_open(const struct report_settings *s, int err)
 	return strerror(err);
 }
 
-/* Returns a message for an error of the file, or NULL for other errors. */
+/* Returns the message for an error in the backup file, or NULL for other errors. */
 static const char *why_no_ring(int err)
 {
 	switch (err) {
@@ -658,7 +658,7 @@ static int from_interface(const struct base_command *self, const struct report_s
 		return base_usage(self, "--direction: '%s' is not one of in, out, both",
 				  s->direction);
 	if (s->how.sample > 31)
-		return base_usage(self, "--sample: 1 in 2^31 flows at most with --interface");
+		return base_usage(self, "--sample must be at most 31 with --interface");
 	if (s->legacy || s->immediate || s->essential || s->changes || s->o.wait_ns || s->single)
 		return base_usage(
 			self, "--interface excludes --legacy, --immediate, --essential, --changes, "

@@ -290,8 +290,8 @@ static void say_ready(const struct translate *t)
 }
 
 /*
- * Reports to the service manager, as often as it asks, while all workers make progress. Returns at
- * the end.
+ * Notifies the service manager, at the interval it requests, while all workers make progress.
+ * Returns at the end.
  */
 static void stay_alive(const struct translate *t)
 {
@@ -477,7 +477,8 @@ static int check_options(struct translate *t)
 	if (t->listen.n + t->input.n + t->pcap.n > DTA_TRANSLATE_INPUTS)
 		return base_usage(t->cmd, "more than %u inputs", DTA_TRANSLATE_INPUTS);
 	if (t->xdp.n && t->listen.n != 1)
-		return base_usage(t->cmd, "--xdp needs exactly one --listen, not %zu", t->listen.n);
+		return base_usage(t->cmd, "--xdp needs exactly one --listen, but %zu are given",
+				  t->listen.n);
 	if (t->xdp_mode && strcmp(t->xdp_mode, "native") && strcmp(t->xdp_mode, "generic"))
 		return base_usage(t->cmd, "--xdp-mode: '%s' is neither native nor generic",
 				  t->xdp_mode);

@@ -12,9 +12,10 @@ static int check_shard(const struct base_command *self, const struct collect_dis
 		return o->replicas > 1 ? base_usage(self, "--replicas needs --shard")
 				       : BASE_EXIT_OK;
 	if (!o->sources.n)
-		return base_usage(self, "--shard needs --discover: it shares the hosts found");
+		return base_usage(self,
+				  "--shard needs --discover: it divides the discovered hosts");
 	if (collect_source_file(o->shard))
-		return BASE_EXIT_OK; /* it may change */
+		return BASE_EXIT_OK; /* the file may change later */
 	if (collect_shard_parse(o->shard, &s, error, sizeof(error)))
 		return base_usage(self, "--shard: %s", error);
 	if (o->replicas > s.members)
@@ -34,7 +35,7 @@ int cli_collect_discover_check(const struct base_command *self,
 	return check_shard(self, &d->o);
 }
 
-/* path: or NULL */
+/* Adds a path that a confined process may read; does nothing if path is NULL. */
 static void add_path(struct base_confine_opts *c, const char *path)
 {
 	size_t at = 0;
@@ -46,7 +47,7 @@ static void add_path(struct base_confine_opts *c, const char *path)
 	if (at < BASE_CONFINE_PATHS)
 		c->paths[at] = path;
 	else
-		c->any_path = true; /* more files than places */
+		c->any_path = true; /* more files than entries in paths */
 }
 
 void cli_collect_discover_paths(const struct cli_collect_discover *d, struct base_confine_opts *c)

@@ -148,7 +148,7 @@ static void csv_rows(FILE *f, const struct sample *now, const struct sample *bef
 			(double)(a->busy_ns - b->busy_ns) * 1e-9);
 	}
 	if (f)
-		/* make the rows visible to readers, and safe if this process is killed */
+		/* make the rows visible to readers, and keep them if this process is killed */
 		fflush(f);
 }
 

@@ -6,7 +6,7 @@
 
 #include "region/text.h"
 
-/* Splits a label NAME=VALUE. The copy lives as long as the process. */
+/* Splits a label NAME=VALUE. The label points into a copy that is never freed. */
 static bool parse_label(const char *text, struct region_text_label *out)
 {
 	char *copy = strdup(text), *equals = copy ? strchr(copy, '=') : NULL;

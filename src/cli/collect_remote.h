@@ -11,7 +11,7 @@
 struct cli_collect_remote {
 	const char *protocol, *queue;
 	struct base_strings labels;
-	struct region_text_label label[COLLECT_SENDER_LABELS]; /* of labels */
+	struct region_text_label label[COLLECT_SENDER_LABELS]; /* parsed labels */
 	uint64_t queue_bytes;
 };
 
@@ -34,8 +34,8 @@ struct cli_collect_remote {
 			  "samples leave")
 
 /*
- * BASE_EXIT_OK, or an exit code after a line on stderr. url: NULL without remote write. form keeps
- * pointers into o.
+ * Returns BASE_EXIT_OK, or an exit code after printing an error. url: NULL without remote write.
+ * Keeps pointers into o.
  */
 int cli_collect_remote_check(const struct base_command *self, struct cli_collect_remote *o,
 			     const char *url, struct export_remote_opts *to,

@@ -31,7 +31,7 @@ struct cli_collect_server {
 
 /* Returns BASE_EXIT_OK, or an exit code after printing an error. */
 int cli_collect_http_check(const struct base_command *self, const struct cli_collect_http *o);
-/* tracer, stores: NULL without. False after a line on stderr. */
+/* Starts the server. tracer and stores may be NULL. Returns false after printing an error. */
 bool cli_collect_serve(struct cli_collect_server *s, const struct cli_collect_http *o,
 		       struct collect_collector *c, struct collect_services *services,
 		       struct collect_tracer *tracer, struct dta_store_server *stores);

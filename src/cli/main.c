@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * main.c - the program sidelight: has the commands of people at a terminal, and executes the
- * program of any other command.
+ * main.c - the program sidelight: runs the interactive commands itself, and executes the programs
+ * of all others.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -13,7 +13,8 @@
 #include "cli/common/common.h"
 
 struct command {
-	const struct base_command *own; /* NULL: a program of this package */
+	/* command of this program; NULL: a separate program in package */
+	const struct base_command *own;
 	const char *package, *name, *summary;
 };
 
@@ -22,7 +23,7 @@ struct command {
 		NULL, package, name, summary \
 	}
 
-/* In the order of --help: on the observed machine, readers, tools. */
+/* The order of --help: commands for observed machines, readers, tools. */
 static const struct command commands[] = {
 	PROGRAM("sidelight-agent", "agent", CLI_SUMMARY_AGENT),
 	{.own = &cli_cmd_tcp},
@@ -95,7 +96,7 @@ static int refuse_unknown(const char *name)
 	return BASE_EXIT_USAGE;
 }
 
-/* argv[0] is the command's name. Does not return if the command is another program. */
+/* Runs a command; argv[0] is its name. Does not return if the command is a separate program. */
 static int run_command(const struct command *c, int argc, char **argv)
 {
 	char file[32], path[PATH_MAX];
@@ -104,7 +105,7 @@ static int run_command(const struct command *c, int argc, char **argv)
 		return c->own->run(c->own, argc, argv);
 	snprintf(file, sizeof(file), "sidelight-%s", c->name);
 	if (base_program_find(file, path)) {
-		fprintf(stderr, "sidelight: '%s' is not installed; it is in the package %s\n",
+		fprintf(stderr, "sidelight: '%s' is not installed; install the package %s\n",
 			c->name, c->package);
 		return BASE_EXIT_FAILURE;
 	}

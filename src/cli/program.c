@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* program.c - the program of one command, CLI_COMMAND; main.c executes it in its own place. */
+/*
+ * program.c - the main function of a program with a single command, CLI_COMMAND; executed by
+ * main.c.
+ */
 #include "cli/common/common.h"
 
 int main(int argc, char **argv)

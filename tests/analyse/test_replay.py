@@ -333,7 +333,7 @@ def what_was_learned_can_be_kept_and_merged(day):
         expect(worst['pod'] == f'pod{pod}' and worst['anomalous'] == '1', worst)
     # What does not go together is said, and is no model of nothing.
     p = model('--merge', at[4], at[1], at[0], code=1)
-    expect(p.stderr.count('is of other metrics, detector or step') == PODS, p.stderr)
+    expect(p.stderr.count('has other metrics, detector or step') == PODS, p.stderr)
     p = replay(day, '--model', at[0], '--score', SCORE, '--verdicts', '-')
     expect(p.stderr.count('does not fit') == PODS and '6 of 6 pods are not known' in p.stderr, p.stderr)
     with open(at[1], 'rb') as f:

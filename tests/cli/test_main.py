@@ -62,7 +62,7 @@ for args, said in (
         (('halp',), "did you mean 'help'?"),
         (('--hlep',), "did you mean '--help'?"),
         (('zzzzz',), "unknown command 'zzzzz'; see"),
-        (('generate',), 'name metrics or dta'),
+        (('generate',), 'expected metrics or dta'),
         (('generate', 'nothing'), "can't generate 'nothing'"),
         (('generate', 'metrics', '--kinds', 'counter,gague'), "'gague' is not one of"),
         (('generate', 'metrics', '--pods-per-process', '16'), 'not within 1 to 15'),
@@ -77,7 +77,7 @@ with tempfile.TemporaryDirectory() as folder:
     agent = f'{sidelight}-agent'
     sidelight = shutil.copy(sidelight, f'{folder}/bin')
     code, out, err = run('manage', '--help')
-    expect(code == 1 and not out and err == "sidelight: 'manage' is not installed; it is in the package sidelight-tools\n",
+    expect(code == 1 and not out and err == "sidelight: 'manage' is not installed; install the package sidelight-tools\n",
            f'without its program: {code} {out} {err}')
     os.makedirs(f'{folder}/libexec/sidelight')
     shutil.copy(agent, f'{folder}/libexec/sidelight')

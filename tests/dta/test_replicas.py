@@ -158,7 +158,7 @@ check([r['value'] for r in query('increment', 'bytes', key(50), key(950))] == [6
 # Its own answer alone may be old.
 b.stop(signal.SIGKILL)
 one, = query('keywrite', 'flows', key(950))
-check(one['replicas']['may_be_old'] and one['gaps'] and 'may be old: it was away' in words('keywrite', 'flows', key(950)), f'{one}')
+check(one['replicas']['may_be_old'] and one['gaps'] and 'may be outdated: the collector was unavailable' in words('keywrite', 'flows', key(950)), f'{one}')
 
 # Accounts close, at the collector (as its translator counts, from its start) and at the translator: each report twice, but for
 # those that one alone took.

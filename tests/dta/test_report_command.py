@@ -100,7 +100,7 @@ class Report(unittest.TestCase):
             key.flush()
             p = self.run_report('--key-file', key.name, '--essential', '--timeout', '1ms', 'append', '1',
                                 'text:item', code=1)
-            self.assertIn('not all was acknowledged', p.stderr)
+            self.assertIn('not all reports were acknowledged', p.stderr)
             head, _ = self.items()
             self.assertEqual(head['flags'], 5)  # a MAC, and an answer wanted
             key.write('0')
@@ -168,7 +168,7 @@ class Report(unittest.TestCase):
         p = self.run_report(*some, '--backup-packets', '1', lines=lines, code=1)
         said = json.loads(p.stdout)
         self.assertEqual((said['sent'] + said['dropped_ring'], said['waiting']), (20000, 0))
-        self.assertIn('found no room', p.stderr)
+        self.assertIn('for lack of memory', p.stderr)
         p = self.run_report(*some, '--wait', '60s', lines=lines)
         over.set()
         answer.join()

@@ -172,8 +172,8 @@ def frames_of_the_generator_s_own_arrive_as_its_packets_do():
     check(a['xdp_wrong'] == 0 and a['xdp_packets'] == a['packets'] <= g['packets'] - g['withheld_packets'] +
           g['duplicated'] + g['again_packets'], f'not as sent: {a} {g}', t)
     check(stack_sent(wire) - before < 10, 'the network stack sent them', t)
-    for words, how in (('no such interface', ('--xdp', 'sl-nope')), ('no neighbour', ('--xdp', 'lo')),
-                       ('IPv4 only', ('--xdp', 'sl-far', '--to', f'[{NEAR6}]:{PORT}'))):
+    for words, how in (('no such interface', ('--xdp', 'sl-nope')), ('not a neighbour', ('--xdp', 'lo')),
+                       ('supports only IPv4', ('--xdp', 'sl-far', '--to', f'[{NEAR6}]:{PORT}'))):
         p = subprocess.run([*wire.inside, EXE, 'generate', 'dta', '--to', f'{NEAR}:{PORT}', '--count', '1', *how],
                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=300)
         check(p.returncode == 1 and words in p.stderr and p.stderr.count('\n') == 1, f'{how}: {p}')

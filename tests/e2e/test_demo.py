@@ -95,7 +95,7 @@ def works_and_leaves_nothing_behind():
     os.kill(int(ready['shop_pid']), signal.SIGKILL)
     wait_until(lambda: any('shop (pid' in e and 'killed by signal 9' in e for e in demo.err),
                'the death of the shop is not told', demo)
-    wait_until(lambda: any(o.startswith('the load on the shop waits') for o in demo.out), 'the load did not wait', demo)
+    wait_until(lambda: any(o.startswith('the load is paused') for o in demo.out), 'the load did not wait', demo)
     check(not those_alive(load), f'the load goes on against a dead shop: {those_alive(load)}', demo)
     check(total(get(ready['metrics']), 'http_requests_total', route='/products') > 0,
           'the last words of the shop are gone', demo)
@@ -160,7 +160,7 @@ def reads_as_often_as_the_machine_can():
     for ms in (1, 2, 5, 10):
         check(re.search(rf'^period {ms} ms: [1-9][0-9.]* % of the deadlines', demo.stdout(), re.M),
               f'a period of {ms} ms was not judged', demo)
-    best = re.search(r'too busy to keep any of these; (\d+) ms did best', demo.stdout())
+    best = re.search(r'too busy for any of these periods; (\d+) ms came closest', demo.stdout())
     check(best and f'reads it every {best[1]} ms' in demo.stdout(), 'the best was not taken', demo)
     check(demo.stop() == 0 and not os.listdir(tmp), 'a clean end', demo)
 

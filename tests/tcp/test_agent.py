@@ -123,7 +123,7 @@ def flows_layers_and_tasks_are_read_through_the_agent_and_true():
     # The same by its id, as every region.
     p = subprocess.run([EXE, 'dump', '--socket', agent.socket, '--all', '--check'], text=True,
                        stdout=subprocess.PIPE)
-    if p.returncode or p.stdout.count('of the kernel') != 3:
+    if p.returncode or p.stdout.count('kernel table') != 3:
         fail(p.stdout, agent)
     if agent.stop():
         fail('it did not end well', agent)

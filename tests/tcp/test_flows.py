@@ -333,7 +333,7 @@ def a_flow_that_leaves_between_two_looks_is_counted():
         return watch.table and watch.table['unseen'] and ended + watch.table['unseen'] == 3 * 20
     wait_until(all_counted, lambda: f'{len(watch.seen)} seen, {watch.table}', watch.part)
     _, table = watch.end()
-    said = [e for e in watch.part.err if 'left between two looks' in e]
+    said = [e for e in watch.part.err if 'were replaced between two reads' in e]
     if len(said) != 1 or f'{table["unseen"]} connections' not in said[0]:
         fail(f'{table}: {said}')
 

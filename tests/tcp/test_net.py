@@ -453,7 +453,7 @@ def case_overrun():
 def survives(live, agent):
     """An agent that is killed and comes back is read on, and its new segments are shown; returns it."""
     agent.kill()
-    wait_until(lambda: 'connecting again' in live.logged(), 'a line on the loss', live, seconds=30)
+    wait_until(lambda: 'reconnecting' in live.logged(), 'a line on the loss', live, seconds=30)
     agent = Part(*agent.argv)
     agent.ready()
     before = len(live.out)

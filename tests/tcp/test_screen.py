@@ -80,7 +80,7 @@ def an_empty_table_is_no_answer(_):
         if 'filter' not in said:
             fail(f'{verb} {args}: nothing passes the filter, and it says {said}')
     said = tcp('cpu', '-d', '50ms', '--of', 'nobody', code=0).stderr
-    if 'no such task' not in said:
+    if 'no matching task' not in said:
         fail(f'cpu: {said}')
 
 
@@ -88,7 +88,7 @@ def an_empty_table_is_no_answer(_):
 def what_finds_no_room_is_said(_):
     many = [pair() for _ in range(40)]
     said = tcp('flows', '-d', '50ms', '--flows', '64', '--csv', code=0).stderr
-    if not re.search(r'\d+ connections found no room among 64: see --flows', said):
+    if not re.search(r'\d+ connections did not fit into the table of 64: see --flows', said):
         fail(said)
     for s in (s for ends in many for s in ends):
         s.close()

@@ -165,7 +165,7 @@ class Test:
     def what_does_not_fit_is_refused(self):
         start = self.begun
         for path, code, word in (
-                ("group", 400, "metric is missing"),
+                ("group", 400, "missing parameter metric"),
                 ("group?metric=no_such", 404, "no such metric"),
                 ("group?metric=test_queue_depth&fn=rate", 400, "not a counter"),
                 ("group?metric=test_queue_depth&fn=p99", 400, "not a histogram"),
@@ -178,20 +178,20 @@ class Test:
                 ("group?metric=test_queue_depth&points=0", 400, "1 to 2000"),
                 ("group?metric=test_queue_depth&last=25h", 400, "up to 24h"),
                 ("group?metric=test_queue_depth&last=-1s", 400, "up to 24h"),
-                (f"group?metric=test_queue_depth&start={start}&last=1s", 400, "not both"),
-                (f"group?metric=test_queue_depth&start={start}&end={start}", 400, "in their order"),
-                ("group?metric=test_queue_depth&start=nan&end=inf", 400, "not a time"),
-                ("group?metric=test_queue_depth&start=1&end=1e11", 400, "24h apart"),
+                (f"group?metric=test_queue_depth&start={start}&last=1s", 400, "give either"),
+                (f"group?metric=test_queue_depth&start={start}&end={start}", 400, "must be before"),
+                ("group?metric=test_queue_depth&start=nan&end=inf", 400, "expected a time"),
+                ("group?metric=test_queue_depth&start=1&end=1e11", 400, "at most 24h"),
                 ("group?metric=test_queue_depth&fn=sum&fn=max", 400, "more than once"),
-                ("heat", 400, "series is missing"),
+                ("heat", 400, "missing parameter series"),
                 ("heat?series=1/1", 404, "no such series"),
                 (f"heat?series={self.ids('test_queue_depth')['cart-0']}", 400, "not a histogram"),
                 (f"heat?series={self.ids('test_latency_seconds')['cart-0']},{self.ids('test_size_seconds')['cart-0']}",
                  400, "exponential and classic"),
                 (f"heat?series={self.ids('test_latency_seconds')['cart-0']}&columns=100000", 400, "1 to 1000"),
                 (f"heat?series={self.ids('test_latency_seconds')['cart-0']}&last=10ms", 400, "shorter than a step"),
-                ("marks?start=x", 400, "not a time"),
-                ("history?series=1/1&start=5&end=4", 400, "in their order")):
+                ("marks?start=x", 400, "expected a time"),
+                ("history?series=1/1&start=5&end=4", 400, "must be before")):
             status, answer = self.s.get(path)
             check(status == code and word in answer["error"], path[:100], status, answer)
         some = self.group("test_queue_depth", "sum", self.begun, self.ended, by="pod",

@@ -11,7 +11,9 @@
 
 void cli_start(void)
 {
-	/* A write beyond RLIMIT_FSIZE fails, as on a full disk, and ends no process. */
+	/*
+	 * Make writes beyond RLIMIT_FSIZE fail, as on a full disk, instead of killing the process.
+	 */
 	signal(SIGXFSZ, SIG_IGN);
 	base_json_guard();
 }

@@ -7,10 +7,10 @@
 
 #include "base/base.h"
 
-/* Called first by each program. */
+/* Prepares the process. Each program calls this function first. */
 void cli_start(void);
 
-/* Each is of a cmd_*.c. */
+/* The commands; each is defined in its cmd_*.c. */
 extern const struct base_command cli_cmd_agent, cli_cmd_bridge, cli_cmd_collect, cli_cmd_demo,
 	cli_cmd_dump, cli_cmd_generate, cli_cmd_kafka, cli_cmd_manage, cli_cmd_model, cli_cmd_query,
 	cli_cmd_replay, cli_cmd_report, cli_cmd_tcp, cli_cmd_top, cli_cmd_translate;

@@ -29,7 +29,7 @@ bool cli_remote_read(struct cli_remote *r, uint64_t offset, uint32_t length)
 		r->error = n < 0 ? -n : EAGAIN;
 		return false;
 	}
-	/* Wait for the completion, which is certain to come: read is on this stack. */
+	/* Always wait for the completion, because the request is on this stack. */
 	do
 		n = fabric_poll(r->fabric, &done, 1, base_now_ns(), READ_NS);
 	while (!n && base_now_ns() < end);
@@ -169,7 +169,8 @@ int cli_dump_remote(const struct base_command *self, const struct cli_dump_remot
 	while (!why && next_entry(&r, o, o->kind, &e)) {
 		bool good;
 
-		if (e.kind > SL_REGION_TASKS) /* unknown kind */
+		/* skip kinds of tables that this version does not know */
+		if (e.kind > SL_REGION_TASKS)
 			continue;
 		shown++;
 		good = map_region(&r, &e);

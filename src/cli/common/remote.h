@@ -18,7 +18,7 @@ struct cli_dump_remote_opts {
 	const void *secret;
 	size_t secret_bytes;
 	uint32_t kind; /* kind of table: SL_REGION_FLOWS, ...; 0: all kinds */
-	uint64_t id;   /* ID of the region; 0: all of the kind */
+	uint64_t id;   /* ID of the region; 0: all regions of the kind */
 	bool json;
 };
 

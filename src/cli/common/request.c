@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* request.c - one HTTP request of a command. */
+/* request.c - sends the HTTP requests of commands. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,10 @@
 
 #define ANSWER_MAX ((size_t)64 << 20)
 
-/* To hosts named with a scheme; HOST:PORT is HTTP on this network, past all proxies. */
+/*
+ * Returns true for a URL with a scheme. HOST:PORT without a scheme means HTTP on the local network,
+ * without a proxy.
+ */
 static bool has_scheme(const char *at)
 {
 	return !strncmp(at, "https://", 8) || !strncmp(at, "http://", 7);

@@ -53,7 +53,7 @@ enum cli_demo_fault_step {
 struct cli_demo {
 	struct cli_demo_part part[DEMO_PARTS];
 	char self[PATH_MAX], examples[PATH_MAX - 64];
-	char dir[PATH_MAX - 64]; /* folder of the demo; "": not created */
+	char dir[PATH_MAX - 64]; /* folder of the demo; "": not created yet */
 	int lock;		 /* lock on a file in dir, held until this process exits */
 	char socket[PATH_MAX], script[PATH_MAX];
 	char shop[PATH_MAX], queue[PATH_MAX];
@@ -128,7 +128,8 @@ void cli_demo_switch_set(struct cli_demo *d);
 /* Sets the command line of a part; the arguments end with NULL. Borrows the strings. */
 void cli_demo_part_set(struct cli_demo *d, enum cli_demo_part_id id, const char *name, ...);
 /*
- * Starts the parts; with late, those that wait for the choice of the period. Returns an exit code.
+ * Starts the parts. late: start the parts that wait for the choice of the period. Returns an exit
+ * code.
  */
 int cli_demo_start_all(struct cli_demo *d, bool late);
 /* Returns true if a program is on the PATH. */

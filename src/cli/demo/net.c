@@ -53,7 +53,10 @@ int cli_demo_free_address(const char *option, const char *wish, char *out, size_
 	err = port ? listen_once(at, port) : EADDRINUSE;
 	if (port && err == EADDRINUSE)
 		printf("%s is in use; taking a free port\n", wish);
-	/* Choose below Linux's ephemeral ports: a connection could occupy one of those first. */
+	/*
+	 * Choose a port below Linux's ephemeral ports, because a connection could occupy one of
+	 * those first.
+	 */
 	for (int try = 0; err == EADDRINUSE && try < 1000; try++) {
 		unsigned int r = 0;
 

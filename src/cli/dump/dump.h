@@ -32,7 +32,7 @@ struct cli_dump {
 	bool *settled;	    /* [stripe][line]: true if the check word of the line matched */
 	uint64_t (*raw)[8]; /* [stripe][line]: the line as last read, valid or not */
 	uint64_t unsettled; /* number of lines whose check word never matched */
-	uint64_t retries;   /* number of repeated reads of such lines */
+	uint64_t retries;   /* number of repeated reads because a check word did not match */
 
 	struct cli_dump_ring *ring; /* one ring of spans per stripe in use; NULL: no spans */
 	uint32_t rings;
@@ -48,7 +48,7 @@ struct cli_dump_ring {
 	struct region_span_head head;
 	bool settled;	/* true if the check word of the ring's head matched */
 	uint64_t first; /* number of the first line in the copy */
-	/* number of span lines and of root lines in the copy, which are the ring's last ones */
+	/* number of span lines and of root lines in the copy: the most recent ones */
 	uint32_t lines, roots;
 	uint64_t (*line)[8], (*root)[8];
 };

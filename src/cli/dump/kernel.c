@@ -169,7 +169,7 @@ static bool print_flows(struct cli_remote *r, bool json)
 
 /* Slots with a single writer */
 
-/* A section of slots. */
+/* A section of a region that consists of slots. */
 struct slots {
 	const char *name;
 	uint64_t at;

@@ -268,7 +268,7 @@ static void report_text(const struct cli_dta_settings *s, const struct cli_dta_l
 		printf("sent again   %" PRIu64 " packets, after %" PRIu64
 		       " NACKs; unsettled %" PRIu64 "\n",
 		       x->again_packets, x->nacks, x->unsettled);
-	puts("a query must find, among others:");
+	puts("expected query results, among others:");
 	each_answer(l, s->show, true, print_answer, NULL);
 }
 
@@ -292,7 +292,7 @@ static int check_settings(const struct base_command *cmd, struct cli_dta_setting
 	int order, legacy, err;
 
 	if (!s->to)
-		return base_usage(cmd, "--to HOST:PORT is missing");
+		return base_usage(cmd, "missing --to HOST:PORT");
 	order = cli_choice(s->distribution, orders);
 	if (order < 0)
 		return base_usage(cmd,
@@ -309,48 +309,54 @@ static int check_settings(const struct base_command *cmd, struct cli_dta_setting
 	if (err)
 		return err;
 	if (s->replay && s->legacy)
-		return base_usage(cmd, "--replay: keys of flows don't fit the original's packets");
+		return base_usage(cmd,
+				  "--replay and --legacy exclude each other: flow keys do not fit");
 	if (s->replay)
 		s->key_bytes = GD_FLOW_KEY; /* maximum length of a flow key */
 	if (s->store && s->n_kinds > 1)
-		return base_usage(cmd, "--store takes one kind, not %u", s->n_kinds);
+		return base_usage(cmd, "--store needs a single kind, not %u", s->n_kinds);
 	if (s->key_bytes < 8 && s->keys - 1 > (1ull << (8 * s->key_bytes)) - 1)
-		return base_usage(cmd, "--keys: more than fit into %u bytes", s->key_bytes);
+		return base_usage(cmd, "--keys: too many for keys of %u bytes", s->key_bytes);
 	if (s->hll && s->rows != 1)
 		return base_usage(cmd, "--hll: a HyperLogLog has one row");
 	if (s->hll && s->count_sketch)
 		return base_usage(cmd, "--hll and --count-sketch exclude each other");
 	if (s->count_sketch && s->rows % 2 == 0)
-		return base_usage(cmd, "--count-sketch: an odd number of --rows, of which the "
-				       "median is taken");
+		return base_usage(
+			cmd, "--count-sketch needs an odd number of --rows, to take the median");
 	if (cli_dta_has_kind(s, DTA_SKETCH)) {
 		const struct sl_store_config store = cli_dta_sketch_store(s);
 		struct dta_sketch_maker *m = dta_sketch_maker_new(&store);
 
 		if (!m)
-			return base_usage(cmd, s->hll ? "--columns: a power of two, 16 to 1048576"
-						      : "--rows, --columns: 1 to 16 of a power of "
-							"two, 8388608 together");
+			return base_usage(
+				cmd,
+				s->hll ? "--columns must be a power of two from 16 to 1048576"
+				       : "--rows must be 1 to 16, --columns a power of two, at "
+					 "most 8388608 cells in all");
 		dta_sketch_maker_free(m);
 	}
 	if (s->cells * (s->hll ? 1u : 8u) > DTA_SKETCH_VALUE_MAX)
-		return base_usage(cmd, "--cells: more than %u bytes", DTA_SKETCH_VALUE_MAX);
+		return base_usage(cmd, "--cells: a report would exceed %u bytes",
+				  DTA_SKETCH_VALUE_MAX);
 	if (s->legacy && (s->reporters != 1 || s->pack != 1 || cli_dta_has_kind(s, DTA_SKETCH)))
-		return base_usage(cmd,
-				  "--legacy: one reporter, one report per packet, no sketches");
+		return base_usage(
+			cmd,
+			"--legacy supports one reporter, one report per packet and no sketches");
 	if (s->legacy && (s->key_bytes != 4 ||
 			  (s->value_bytes != 4 && s->value_bytes != 12 && s->value_bytes != 28)))
-		return base_usage(cmd, "--legacy: keys of 4 bytes, values of 4, 12 or 28");
+		return base_usage(cmd,
+				  "--legacy needs keys of 4 bytes and values of 4, 12 or 28 bytes");
 	if (s->legacy && s->hops > 5)
-		return base_usage(cmd, "--legacy: at most 5 hops");
+		return base_usage(cmd, "--legacy supports at most 5 hops");
 	if (s->legacy && s->key_file)
-		return base_usage(cmd, "--legacy: the original has no --key");
+		return base_usage(cmd, "--legacy and --key exclude each other");
 	if (s->xdp && !HAVE_BPF)
-		return base_failure(cmd, "--xdp: this build has no eBPF");
+		return base_failure(cmd, "--xdp: built without eBPF");
 	if (s->xdp && s->mtu > 1472)
-		return base_usage(cmd, "--xdp: --mtu 1472 at most");
+		return base_usage(cmd, "--xdp needs --mtu 1472 or less");
 	if (s->essential && s->pack > 1024)
-		return base_usage(cmd, "--essential: at most 1024 reports per packet");
+		return base_usage(cmd, "--essential allows at most 1024 reports per packet");
 	return BASE_EXIT_OK;
 }
 
@@ -396,16 +402,17 @@ static struct cli_dta_settings set = {
 
 static const struct base_option table[] = {
 	BASE_STRING("to", 't', &set.to, "HOST:PORT", "send to this translator"),
-	BASE_STRING("kinds", 'k', &set.kinds, "LIST",
-		    "kinds of reports: keywrite, append, increment, postcard, sketch; or all"),
+	BASE_STRING(
+		"kinds", 'k', &set.kinds, "LIST",
+		"kinds of reports to send: keywrite, append, increment, postcard, sketch; or all"),
 	BASE_UINT("count", 'n', &set.count, 1, 1e15, "N",
-		  "reports of each kind; of sketches, one per reporter"),
+		  "number of reports per kind; for sketches, one per reporter"),
 	BASE_STRING("replay", 0, &set.replay, "FILE",
 		    "replay this pcap file: each packet adds its bytes to its flow's counter"),
 	BASE_UINT("rate", 'r', &set.rate, 0, 1e12, "N",
 		  "reports per second; 0: as fast as possible (default)"),
 	BASE_STRING("xdp", 0, &set.xdp, "INTERFACE",
-		    "send frames out of this interface past the network stack"),
+		    "send frames through this interface, bypassing the network stack"),
 	BASE_UINT("pack", 'p', &set.pack, 1, 8000, "N", "reports per packet"),
 	BASE_UINT("mtu", 0, &set.mtu, 256, DTA_PACKET_MAX, "BYTES", "greatest payload of a packet"),
 	BASE_UINT("keys", 0, &set.keys, 1, 1u << 28, "N", "number of distinct keys"),
@@ -433,7 +440,7 @@ static const struct base_option table[] = {
 	BASE_STRING("key", 0, &set.key_file, "FILE",
 		    "sign packets with the key in this file, of 32 hexadecimal digits"),
 	BASE_STRING("translator", 0, &set.translator, "NAME",
-		    "with --key: name of the translator (default: it is meant by its address)"),
+		    "with --key: name of the translator (default: identify it by address)"),
 	BASE_UINT("reporters", 0, &set.reporters, 1, 100000, "N",
 		  "number of reporters, which take turns"),
 	BASE_UINT("reporter", 0, &set.reporter, 0, 0xfff00000, "N", "number of the first reporter"),
@@ -443,7 +450,7 @@ static const struct base_option table[] = {
 		  "sequence number of the first report"),
 	BASE_F64("loss", 0, &set.loss, 0, 0.9, "P", "share of packets that are not sent"),
 	BASE_F64("duplicate", 0, &set.duplicate, 0, 1, "P", "share of packets that are sent twice"),
-	BASE_F64("reorder", 0, &set.reorder, 0, 1, "P", "share of packets that change places"),
+	BASE_F64("reorder", 0, &set.reorder, 0, 1, "P", "share of packets that are reordered"),
 	BASE_FLAG("essential", 'e', &set.essential,
 		  "keep reports, and send them again if asked, until all are acknowledged"),
 	BASE_FLAG("immediate", 0, &set.immediate, "wake the application with each report"),
@@ -454,7 +461,7 @@ static const struct base_option table[] = {
 	BASE_UINT("seed", 0, &set.seed, 0, 0, "N", "seed of the random numbers"),
 	BASE_UINT("show", 0, &set.show, 0, 1e6, "N", "print at most this many keys and lists"),
 	BASE_STRING("expect", 0, &set.expect, "FILE",
-		    "write the answers that queries must give to this file, one per line"),
+		    "write the expected query results to this file, one per line"),
 	BASE_FLAG("json", 'j', &set.json, "print JSON"),
 	{0},
 };

@@ -31,7 +31,8 @@ struct cli_dta_settings {
 	uint32_t kind[CLI_GENERATE_KINDS], n_kinds; /* opcodes of the kinds to send */
 	enum { GD_SEQUENTIAL, GD_UNIFORM, GD_ZIPF } order;
 	enum dta_legacy legacy;
-	struct dta_key *mac; /* key of the packets' authentication; NULL: no authentication */
+	/* key that authenticates packets; NULL: packets are not authenticated */
+	struct dta_key *mac;
 };
 
 /* Packets that bypass the network stack; only with HAVE_BPF */
@@ -133,7 +134,7 @@ struct cli_dta_flows *cli_dta_flows_open(const char *path, uint64_t *packets, ch
 void cli_dta_flows_close(struct cli_dta_flows *f);
 /* Generates the key and value of the next packet's report. Returns false at the end of the file. */
 bool cli_dta_flows_next(struct cli_dta_flows *f, bool delivered, struct cli_dta_report *r);
-/* Returns flow i and its number of delivered bytes, or false if there is no such flow. */
+/* Returns flow i and its delivered bytes, or false if there is no such flow. */
 bool cli_dta_flows_each(const struct cli_dta_flows *f, uint32_t i, const uint8_t **key,
 			uint32_t *key_bytes, uint64_t *delivered);
 

@@ -108,7 +108,7 @@ static struct gd_flow *flow_of(struct cli_dta_flows *f, const uint8_t *key, uint
 		at = (at + 1) % f->room;
 	}
 	if (f->flows == f->room / 2)
-		return NULL; /* the report is sent, but its sum is not checked */
+		return NULL; /* the table is full: send the report, but do not check its sum */
 	f->slot[at] = ++f->flows;
 	memcpy(f->flow[f->flows - 1].key, key, bytes);
 	f->flow[f->flows - 1].key_bytes = (uint8_t)bytes;

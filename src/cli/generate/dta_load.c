@@ -72,7 +72,7 @@ static inline uint64_t key_number(struct cli_dta_load *l, uint64_t i, uint64_t b
 	}
 }
 
-/* Content of the reports */
+/* Contents of reports */
 
 void cli_dta_key(const struct cli_dta_settings *s, uint64_t n, uint8_t *key)
 {

@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #define BURST	64u
-#define RING	1024u /* number of packets per reporter kept for retransmission */
+#define RING	1024u /* numbers of packets built and acknowledged */
 #define FAR	8u    /* greatest displacement of a reordered packet */
 #define SOCKETS 64u
 /* maximum number of reports in flight; a translator's default window is 4096 */
@@ -36,7 +36,7 @@ struct dta_send_kept {
 struct dta_send_reporter {
 	struct dta_send_kept *slot;
 	uint8_t *data;
-	uint64_t made, settled; /* number of packets */
+	uint64_t made, settled; /* numbers of packets built and acknowledged */
 	uint32_t sequence, settled_sequence, credits;
 	bool through;
 };
@@ -54,7 +54,7 @@ struct dta_send_sender {
 	bool segments;
 	struct cli_dta_xdp *xdp; /* NULL: packets are sent through the sockets */
 	int broken;		 /* negative errno of a failed xdp operation */
-	/* the current burst */
+	/* The current burst. */
 	struct iovec queue[2 * BURST];
 	uint32_t queued;
 };
@@ -339,7 +339,7 @@ static bool listen_to_answers(struct dta_send_sender *x, int timeout_ms)
 			struct dta_answer a;
 
 			any = true;
-			/* A forged or malformed answer. */
+			/* Count forged and malformed answers. */
 			if ((x->s->mac && !dta_mac_fits(x->s->mac, packet, (size_t)n)) ||
 			    dta_answer_parse(packet, (size_t)n, &a) != DTA_FINE)
 				x->sent->bad_answers++;
@@ -565,7 +565,7 @@ int cli_dta_send(const struct base_command *cmd, const struct cli_dta_settings *
 
 	*sent = (struct cli_dta_sent){0};
 	if (worst > s->mtu) {
-		base_failure(cmd, "--pack: packets of up to %" PRIu64 " bytes, more than --mtu %u",
+		base_failure(cmd, "--pack: packet sizes of up to %" PRIu64 " bytes exceed --mtu %u",
 			     worst, s->mtu);
 		return -EINVAL;
 	}

@@ -21,7 +21,7 @@ __u32 next = 0;
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1); /* the loader sets this and the size of the values */
+	__uint(max_entries, 1); /* the loader sets max_entries and value_size */
 	__uint(key_size, sizeof(__u32));
 	__uint(value_size, sizeof(struct cli_dta_xdp_frame) + GD_XDP_FRAME_MAX);
 } frames SEC(".maps");

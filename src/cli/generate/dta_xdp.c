@@ -96,7 +96,7 @@ static int make_head(struct cli_dta_xdp *x, const char *interface, int fd, char 
 
 	if (getsockname(fd, (struct sockaddr *)&from, &n) ||
 	    getpeername(fd, (struct sockaddr *)&to, &m) || from.sin_family != AF_INET)
-		return base_fail(error, bytes, -EAFNOSUPPORT, "--xdp: IPv4 only");
+		return base_fail(error, bytes, -EAFNOSUPPORT, "--xdp supports only IPv4");
 	snprintf(r.ifr_name, sizeof(r.ifr_name), "%s", interface);
 	if (strlen(interface) >= sizeof(r.ifr_name) || ioctl(fd, SIOCGIFHWADDR, &r))
 		return base_fail(error, bytes, -ENODEV, "--xdp: %s: no such interface", interface);
@@ -104,7 +104,8 @@ static int make_head(struct cli_dta_xdp *x, const char *interface, int fd, char 
 	err = resolve_neighbour(interface, &to, x->head);
 	if (err)
 		return base_fail(error, bytes, err,
-				 "--xdp: %s: the translator is no neighbour there", interface);
+				 "--xdp: %s: the translator is not a neighbour on this interface",
+				 interface);
 	x->head[12] = 0x08;
 	ip[0] = 0x45;
 	ip[6] = 0x40; /* don't fragment */
@@ -141,7 +142,7 @@ static int load_program(struct cli_dta_xdp *x, const char *interface)
 	if (!x->program) {
 		err = -errno;
 	} else {
-		/* These are constants in the program. */
+		/* The program reads these values as constants. */
 		memcpy((void *)&x->program->rodata->out, &out, sizeof(out));
 		memcpy((void *)&x->program->rodata->longest, &longest, sizeof(longest));
 		err = bpf_map__set_value_size(x->program->maps.frames, x->stride);
@@ -229,7 +230,7 @@ int cli_dta_xdp_flush(struct cli_dta_xdp *x)
 	while (!err && x->program->bss->next < x->count) {
 		o.repeat = (int)(x->count - x->program->bss->next);
 		err = bpf_prog_test_run_opts(bpf_program__fd(x->program->progs.send), &o);
-		if (err == -EINTR) /* continue */
+		if (err == -EINTR) /* interrupted: continue */
 			err = 0;
 	}
 	x->count = x->longest = 0;

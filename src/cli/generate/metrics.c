@@ -259,8 +259,8 @@ static int parse_kinds(const struct base_command *cmd, struct cli_generate_setti
 }
 
 /*
- * Sleeps until the time is over or a signal arrives. Must not poll: benchmarks measure how much
- * being read costs idle pods.
+ * Sleeps until the time is over or a signal arrives. Does not poll, because benchmarks measure the
+ * cost that reading causes for idle pods.
  */
 static int hold_pods(struct parent *p, uint64_t began)
 {
@@ -344,7 +344,7 @@ static const struct base_option table[] = {
 		"socket", 's', &set.socket, "PATH",
 		"socket of the agent (default $SIDELIGHT_SOCKET, or /run/sidelight/agent.sock)"),
 	BASE_STRING("kinds", 'k', &set.kinds, "LIST",
-		    "kinds of the metrics, in turn: counter, gauge, histogram"),
+		    "alternate between these kinds of metrics: counter, gauge, histogram"),
 	BASE_STRING("service", 0, &set.service, "NAME", "label service; pod N is NAME-N"),
 	BASE_STRING("namespace", 0, &set.kube_namespace, "NAME", "label namespace"),
 	BASE_UINT("pods-per-process", 0, &set.pods_per_process, 1, PODS_A_PROCESS_MAX, "N",
@@ -353,7 +353,7 @@ static const struct base_option table[] = {
 		  "fail if the agent has not admitted all pods after this time; 0: update at once, "
 		  "attached or not"),
 	BASE_TIME("hold", 0, &set.hold, 0, 0, "DURATION",
-		  "keep the pods alive this long after the last update; 0: they end (default)"),
+		  "keep the pods alive this long after the last update; 0: exit at once (default)"),
 	BASE_UINT("seed", 0, &set.seed, 0, 0, "N", "seed of the sizes that histograms observe"),
 	BASE_FLAG("json", 'j', &set.json, "print the totals as JSON"),
 	{0},
@@ -372,9 +372,9 @@ static int run_metrics(const struct base_command *cmd, int argc, char **argv)
 		return base_usage(cmd, "--service: longer than 255 bytes");
 	all = (unsigned __int128)set.pods * set.metrics * set.threads * set.updates;
 	if (all > INT64_MAX)
-		return base_usage(cmd, "more than 2^63 updates in all");
+		return base_usage(cmd, "more than 2^63 updates in total");
 	if ((uint64_t)set.pods * set.threads > 1u << 20)
-		return base_usage(cmd, "more than %u threads in all", 1u << 20);
+		return base_usage(cmd, "more than %u threads in total", 1u << 20);
 	err = parse_kinds(cmd, &set);
 	if (err)
 		return err;

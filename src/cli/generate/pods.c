@@ -16,7 +16,7 @@
 #include "base/relaxed.h"
 #include "cli/generate/pods.h"
 
-#define HISTOGRAM_CELLS 64 /* more than the values 1 to 1024 need at scale 2 */
+#define HISTOGRAM_CELLS 64 /* enough for values from 1 to 1024 at scale 2 */
 
 const char *const cli_generate_family[CLI_KINDS] = {"generated_updates_total", "generated_level",
 						    "generated_size_bytes"};
@@ -155,7 +155,7 @@ static inline void update_pass(struct worker *w, uint32_t from, uint32_t to)
 		uint64_t v = 1 + (next_random(&w->random) >> 54);
 
 		sl_histogram_observe(w->pod->histogram[i - histograms], (double)v);
-		w->sum += v; /* integers, for which the sum of doubles is exact */
+		w->sum += v; /* the values are integers, so their sum in doubles is exact */
 	}
 	w->done[CLI_HISTOGRAM] += i - from;
 }
@@ -244,7 +244,7 @@ static void report_step(const struct cli_generate_child *c, enum cli_generate_st
 	/* Release: pairs with the acquire in look_at(), whose reads of error and totals follow. */
 	__atomic_store_n(&c->self->step, (char)step, __ATOMIC_RELEASE);
 	if (write(c->status, "", 1) < 0) {
-		/* the parent has exited: exit too */
+		/* the parent has exited; this child exits soon */
 	}
 }
 
@@ -306,7 +306,7 @@ static void count_updates(struct cli_generate_child *c, const struct pods_pod *p
 		w->sh = c->sh;
 		w->pod = &pods[started / threads];
 		w->total = &c->sh->total[number];
-		/* An odd number: xorshift must not start with 0. */
+		/* Make the state odd: xorshift must not start with 0. */
 		w->random = (c->s->seed + number + 1) * 0x9e3779b97f4a7c15u | 1;
 		err = pthread_create(&w->thread, &attr, run_worker, w);
 		if (err)
@@ -359,9 +359,9 @@ void cli_generate_child(struct cli_generate_child *c, uint32_t index)
 	while (s->wait && (missing = missing_of(pods, n))) {
 		if (base_now_ns() >= end) {
 			pthread_mutex_lock(&library_lock);
-			failed(c, "pod %s was not admitted within the time of --wait%s",
-			       missing->name,
-			       *library_said ? library_said : "; is there an agent at the socket?");
+			failed(c, "the agent did not admit pod %s within --wait%s", missing->name,
+			       *library_said ? library_said
+					     : "; is an agent running at the socket?");
 		}
 		if (told_to_leave(c, 2))
 			_exit(BASE_EXIT_OK);

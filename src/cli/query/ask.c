@@ -383,8 +383,8 @@ static void add_counts(json_t *to, const json_t *from, const char *key)
 }
 
 /*
- * Adds counters. Each is never too low, and too high by at most its error bound, with the stated
- * probability.
+ * Adds counters. No count is ever too low; each is too high by at most its error bound, with the
+ * stated probability.
  */
 static void add_up(json_t *to, const json_t *a)
 {

@@ -306,7 +306,7 @@ static bool write_page(struct cli_export *e, json_t *page)
 	return true;
 }
 
-/* Reports on stderr what the export lacks, because a table has no place for this. */
+/* Reports on stderr what is missing from the export, because a table has no place for it. */
 static int finish_export(struct cli_export *e, int code)
 {
 	free(e->seen);

@@ -11,7 +11,8 @@
 #include "cli/query/ask.h"
 
 /*
- * Returns true if others received the member's reports during an outage and it has not caught up.
+ * Returns true if other collectors received reports during an outage of this member, and the member
+ * has not caught up.
  */
 static bool had_gap(const struct cli_query_collectors *c, uint32_t member)
 {

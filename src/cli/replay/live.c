@@ -20,7 +20,7 @@ struct live_event {
 	uint32_t columns; /* number of columns; 0: the pod is gone */
 	char *file, *name, *service, *label;
 	char *trace; /* text of a trace, or NULL */
-	bool kept;   /* true if the event only says that models were kept */
+	bool kept;   /* true if the event only records that models were kept */
 };
 
 /* A pod with rows left to replay. */
@@ -159,7 +159,7 @@ static struct live_pod *find_pod(const struct live *l, uint64_t instance)
 	return NULL;
 }
 
-/* Adds a trace "SERVICE:PARENT;..."; text after another colon is for traces.c. */
+/* Adds a trace "SERVICE:PARENT;..."; traces.c parses text after another colon. */
 static int add_trace(struct live *l, char *text)
 {
 	size_t room = 2 * strlen(text) + 8, used = 0;

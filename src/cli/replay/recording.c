@@ -190,7 +190,7 @@ static int find_step(struct cli_replay_data *d)
 		for (uint64_t k = 1; k < d->pods[i].rows; k++)
 			dt[n++] = d->pods[i].t[k] - d->pods[i].t[k - 1];
 	qsort(dt, n, sizeof(*dt), by_value);
-	/* The limit keeps the sum of a few steps in range for any times. */
+	/* Limit the step to a day, so that the sum of a few steps cannot overflow. */
 	d->step_ns = !n ? 60000000000 : dt[n / 2] < DAY_NS ? dt[n / 2] : DAY_NS;
 	free(dt);
 	return 0;

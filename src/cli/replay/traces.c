@@ -23,7 +23,7 @@ struct replay_trace {
 struct cli_replay_traces {
 	struct analyse_timed *span;
 	struct replay_trace *trace;
-	/* numbers the pods' names: those with rows come first, in their order */
+	/* assigns numbers to pod names: pods with rows come first, in the order of the data */
 	struct analyse_graph *pods;
 	size_t spans, span_room, traces, trace_room, timed, next;
 };

@@ -48,8 +48,8 @@ struct cpu_view {
 	struct tcp_cgroups *who;
 	FILE *out;
 	struct cli_tcp_screen screen;
-	bool by_task, named; /* true after the CSV header was printed */
-	bool any;	     /* true after any line was printed */
+	bool by_task, named; /* true once the CSV header has been printed */
+	bool any;	     /* true once any line has been printed */
 	struct before *before;
 	struct region_cpu_row *rows;
 	size_t n, room;
@@ -240,7 +240,7 @@ static void say_losses(struct cpu_view *v)
 	uint64_t l[SL_TASK_LOSSES];
 
 	tcp_cpu_losses(v->cpu, l);
-	/* The next update adds untracked time, unless the task ends before. */
+	/* The next update adds untracked time, unless the task ends before then. */
 	if (l[SL_TASK_LOSS_TASKS] != v->said[SL_TASK_LOSS_TASKS] ||
 	    l[SL_TASK_LOSS_CGROUPS] != v->said[SL_TASK_LOSS_CGROUPS])
 		base_logf(BASE_WARN, "cpu",

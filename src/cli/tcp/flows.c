@@ -38,7 +38,7 @@ static const struct base_option table[] = {
 
 struct last {
 	uint64_t id, sent, received;
-	uint32_t retrans, number; /* number: serial number of the flow's snapshot */
+	uint32_t retrans, number; /* number: serial number of the snapshot */
 	bool shown;		  /* true if the flow was printed as closed */
 };
 
@@ -53,7 +53,7 @@ struct cli_flows_view {
 	uint64_t then_ns, unsettled, missed, refused;
 	/* flows shown as closed, and flows closed and replaced between two reads */
 	uint64_t ended, unseen;
-	bool any, named; /* true after a flow was seen, and after the CSV header was printed */
+	bool any, named; /* any: a flow has been seen; named: the CSV header has been printed */
 	struct tcp *tcp;
 	const struct base_command *cmd;
 };

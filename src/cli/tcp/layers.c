@@ -47,8 +47,8 @@ struct cli_layers_view {
 	enum by by;
 	struct rows now, before;
 	uint64_t last_ns, unsettled;
-	bool named; /* true after the CSV header was printed */
-	bool any;   /* true after any line was printed */
+	bool named; /* true once the CSV header has been printed */
+	bool any;   /* true once any line has been printed */
 };
 
 const char *cli_tcp_role_name(enum sl_role role)
@@ -432,7 +432,7 @@ static int show_layers(void *context, bool last)
 	return err ? base_failure(view->cmd, "%s", strerror(-err)) : cli_tcp_flush(view->out);
 }
 
-/* Opens the layers with the common filter: an exit code, after a line on stderr if it fails. */
+/* Opens the layers with the common filter. Returns an exit code; prints an error on failure. */
 static int open_layers(const struct base_command *self, uint32_t groups, struct tcp_layers **layers)
 {
 	struct tcp_layers_opts options = {

@@ -104,7 +104,7 @@ static int feed_records(const struct base_command *self, struct cli_net_host *h,
 	return got < 0 ? report_file(self, h, got == -EINVAL ? why : strerror(-got)) : 0;
 }
 
-/* Reports lost segments; needs the clock offset. */
+/* Reports lost segments. Call when the clock offset is known. */
 static void expire_segments(struct tcp_net_stat *s)
 {
 	struct tcp_net_totals t;

@@ -32,7 +32,7 @@ struct cli_tcp_net_view {
 	/* counts of records that the trailers of the files report */
 	uint64_t headless, fragments, left_out;
 	bool cut;   /* true if a file is truncated */
-	bool named; /* true after the CSV header was printed */
+	bool named; /* true once the CSV header has been printed */
 };
 /* Runs 'tcp net --agent A --agent B' until the duration is over. Returns an exit code. */
 int cli_tcp_net_live(const struct base_command *self, struct cli_tcp_net_view *view);

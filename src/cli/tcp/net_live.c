@@ -210,7 +210,7 @@ static int follow_hosts(const struct base_command *self, struct net_live_host *h
 				break;
 			}
 			h[s].lost_ns = 0;
-			tcp_net_match_run(m); /* matches arrivals at the other host */
+			tcp_net_match_run(m); /* match the arrivals at the other host */
 			tcp_net_match_hold(m, s);
 		}
 		if (last || err)

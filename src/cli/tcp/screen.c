@@ -18,9 +18,7 @@ static const int leaving[] = {SIGTSTP, SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL}
 
 static void set_handlers(void (*handler)(int))
 {
-	/*
-	 * SA_RESETHAND restores the default action, so that the handler can raise the signal again.
-	 */
+	/* SA_RESETHAND restores the default action, so the handler can raise the signal again. */
 	const struct sigaction a = {.sa_handler = handler,
 				    .sa_flags = (int)SA_RESETHAND | SA_NODEFER};
 
@@ -146,7 +144,7 @@ bool cli_tcp_screen_wait(struct cli_tcp_screen *s, int stop, int ms)
 		return true;
 	n = read(STDIN_FILENO, c, sizeof(c));
 	if (n <= 0)
-		s->keys = false; /* the terminal is gone */
+		s->keys = false; /* the terminal has been closed */
 	for (ssize_t i = 0; i < n; i++) {
 		int k = key_at(c, n, &i);
 
@@ -272,7 +270,7 @@ void cli_tcp_screen_cell(struct cli_tcp_screen *s, const char *fmt, ...)
 	/* Cut long addresses at the start, because they differ at the end. */
 	if (s->columns && c->left && length > c->width && c->width > 1 && !last) {
 		text += cut_at(cell, length - c->width);
-		while ((text[1] & 0xc0) == 0x80) /* inside a UTF-8 character */
+		while ((text[1] & 0xc0) == 0x80) /* skip the rest of a UTF-8 character */
 			text++;
 		*text = '~';
 		length = c->width;

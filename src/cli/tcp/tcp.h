@@ -88,13 +88,15 @@ int cli_tcp_output_end(const struct base_command *cmd, FILE *out, int code);
 
 /* Returns true if any option selects connections. */
 bool cli_tcp_is_filtered(void);
-/* Prints a notice to stderr if nothing was printed: an empty table could be taken for a result. */
+/*
+ * Prints to stderr that no connection was seen, so that empty output is not mistaken for a result.
+ */
 void cli_tcp_nothing_seen(const struct base_command *cmd);
 
 const char *cli_tcp_role_name(enum sl_role role);
 /*
- * Opens the layers with the common filter, and delivers records as tcp_layers_trace() does. An exit
- * code, after a line on stderr if it fails.
+ * Opens the layers with the common filter, and delivers records like tcp_layers_trace(). Returns an
+ * exit code; prints an error on failure.
  */
 int cli_tcp_layers_trace(const struct base_command *self, uint32_t kinds,
 			 void (*record)(void *context, const struct tcp_layer_record *r),
@@ -164,7 +166,9 @@ void cli_tcp_screen_line(struct cli_tcp_screen *screen, const char *fmt, ...)
  */
 void cli_tcp_screen_columns(struct cli_tcp_screen *screen, const struct cli_tcp_column *columns,
 			    size_t n);
-/* Prints the cell of the next column, even if the column is hidden; the last cell ends the line. */
+/*
+ * Sets the cell of the next column; call this for hidden columns too. The last cell ends the line.
+ */
 void cli_tcp_screen_cell(struct cli_tcp_screen *screen, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 void cli_tcp_screen_end(struct cli_tcp_screen *screen);

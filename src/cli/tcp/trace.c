@@ -212,7 +212,7 @@ static int follow_records(const struct base_command *self, struct tcp_layers *la
 		}
 		n = tcp_layers_poll(layers, 50);
 		if (n < 0 || cli_tcp_flush(t->out))
-			break; /* a failed flush means that the reader is gone */
+			break; /* a flush fails when the reader has exited */
 	}
 	close(stop);
 	if (n < 0)

@@ -30,7 +30,7 @@ static const struct base_option table[] = {
 	{0},
 };
 
-/* The connections to explain, as the operand selects them. */
+/* Selects the connections to explain; parsed from the operand. */
 struct subject {
 	const char *text;
 	uint64_t id;   /* ID of a flow; 0: not given */
@@ -55,7 +55,7 @@ struct look {
 	/* names of version 1 cgroups if containers use them, else NULL */
 	struct tcp_cgroups *first;
 	struct tcp_cpu *cpu;	    /* scheduler statistics; NULL if unavailable */
-	struct region_flow *before; /* first snapshot of the flows, one per slot */
+	struct region_flow *before; /* first snapshot of the flows; one entry per slot */
 	struct finding *found;
 	struct region_listeners listeners;
 	size_t n;
@@ -79,7 +79,7 @@ static void parse_subject(const char *text, struct subject *w)
 		memset(w->address + 10, 0xff, 2);
 		memcpy(w->address + 12, &v4, 4);
 	} else if (*host && inet_pton(AF_INET6, host, w->address) != 1) {
-		return; /* a name with a colon */
+		return; /* the text is a name that contains a colon */
 	}
 	w->endpoint = true;
 }
@@ -321,8 +321,8 @@ static int report_findings(const struct look *l, const struct subject *w)
 	if (!l->n)
 		return base_failure(
 			l->cmd,
-			"no connection of '%s'; a flow is its id, ADDRESS:PORT or :PORT, a service "
-			"the name of a container, pod, service, unit or process",
+			"no connection of '%s'; give a flow's ID, ADDRESS:PORT or :PORT, or the "
+			"name of a container, pod, service, unit or process",
 			w->text);
 	out = cli_tcp_output(l->cmd);
 	if (!out)
@@ -358,7 +358,7 @@ static int look_twice(struct look *l, struct tcp *tcp, const struct subject *w)
 	if (stop < 0)
 		return base_failure(l->cmd, "%s", strerror(-stop));
 	start = base_now_ns();
-	/* Let the table catch up with existing connections. */
+	/* Give the table time to catch up with existing connections. */
 	base_stop_wait(stop, 50);
 	code = tcp_catch_up(tcp, NULL);
 	if (code)
@@ -373,7 +373,7 @@ static int look_twice(struct look *l, struct tcp *tcp, const struct subject *w)
 
 static int why_main(const struct base_command *self, int argc, char **argv)
 {
-	struct tcp_cgroup_hierarchy unified; /* sockets belong to cgroups of this hierarchy */
+	struct tcp_cgroup_hierarchy unified; /* the cgroup hierarchy that sockets belong to */
 	struct tcp_cgroups_opts who = {.hierarchy = &unified};
 	struct look l = {.cmd = self};
 	struct tcp_opts options;

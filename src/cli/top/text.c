@@ -15,7 +15,7 @@ const char *cli_top_safe(char *out, size_t bytes, const char *text)
 		wchar_t c;
 		size_t of = mbrtowc(&c, text, left, &state);
 		/*
-		 * Replace control characters, and characters that change the text direction: both
+		 * Replace control characters and characters that change the text direction; both
 		 * have no width.
 		 */
 		bool good = of && of <= left && wcwidth(c) == 1;

@@ -21,9 +21,9 @@ struct cli_top {
 	FILE *out;
 
 	json_t *services, *map; /* most recent responses; NULL: none yet */
-	json_t **row; /* services that pass the filter, sorted; borrowed references into services */
+	json_t **row;		/* services that pass the filter, sorted; pointers into services */
 	size_t rows, room;
-	char why[320]; /* error of the last request; "": it succeeded */
+	char why[320]; /* error message of the last request; "": success */
 
 	/* State of the user interface. */
 	/* details: one service is shown; typing: the filter is being edited */
