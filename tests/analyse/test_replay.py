@@ -125,7 +125,7 @@ def a_shadow_and_drift_are_reported(day):
         return lines
 
     p = verdicts(make('drift', restless), '--frozen')[1]
-    expect('drift: 1 of 6 pods' in p.stderr and 'pod4 first' in p.stderr, p.stderr)
+    expect('drift: 1 of 6 pods' in p.stderr and 'first pod4' in p.stderr, p.stderr)
 
 
 def spoil(p, lines):

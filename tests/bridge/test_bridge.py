@@ -206,7 +206,7 @@ def series_end_and_return_with_their_target():
         wait_until(lambda: now() == {'a1': 7, 'up': 1}, now, collector, agent)
         body[0] = b'a{x="1"} 8\nbroken\n'
         wait_until(lambda: count(collector, 'failures', cause='malformed') > 0, collector)
-        check('WARN scrape: failed' in '\n'.join(agent.err), agent)
+        check('WARN scrape: scrape failed' in '\n'.join(agent.err), agent)
 
 
 @case

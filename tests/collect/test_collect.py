@@ -342,7 +342,7 @@ def reports_errors_in_one_line():
         wrong(2, 'listen', *here, '--listen', '127.0.0.1:99999')
         wrong(2, 'HOST', '--agent', '10.0.0.1:99999', '--mode', 'setup')
         wrong(2, 'HOST', '--agent', '', '--mode', 'setup')
-        wrong(1, 'written', *here, '--mode', 'read_loop', '--duration', '100ms', '--stats-csv',
+        wrong(1, 'write failed', *here, '--mode', 'read_loop', '--duration', '100ms', '--stats-csv',
               '/dev/full')
         wrong(2, 'cpus', *here, '--cpus', '0-')
         wrong(2, 'workers', *here, '--workers', '0')

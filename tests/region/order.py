@@ -116,7 +116,7 @@ PUBLISH = ([store('record', 1), store('record2', 1),
             fence('release', 'lib/region.c', 'sl__hot_change', 'atomic_thread_fence(memory_order_release);'),
             store('used', 1), store('hot', line_check(1, 0))],
            [load('used'), load('hot'),
-            fence('acquire', 'src/fabric/shm.c', 'copy', '__atomic_thread_fence(__ATOMIC_ACQUIRE);'),
+            fence('acquire', 'src/fabric/shm.c', 'copy_ordered', '__atomic_thread_fence(__ATOMIC_ACQUIRE);'),
             load('record'), load('record2')])
 
 
@@ -130,7 +130,7 @@ SPAN = ([store('line', 1), store('line_check', 1),
          fence('release', 'lib/span.c', 'write_own', 'atomic_thread_fence(memory_order_release);'),
          store('head', 1), store('head_check', line_check(1, 0))],
         [load('head'), load('head_check'),
-         fence('acquire', 'src/fabric/shm.c', 'copy', '__atomic_thread_fence(__ATOMIC_ACQUIRE);'),
+         fence('acquire', 'src/fabric/shm.c', 'copy_ordered', '__atomic_thread_fence(__ATOMIC_ACQUIRE);'),
          load('line'), load('line_check')])
 
 

@@ -68,7 +68,7 @@ def scripts_get_a_table_or_json(system, pods):
 
 
 def what_is_wrong_is_one_line(system, _):
-    for args, code, text in ((('127.0.0.1:1', '--once'), 1, '127.0.0.1:1: '), (('--sort', 'x'), 2, '--sort attention'),
+    for args, code, text in ((('127.0.0.1:1', '--once'), 1, '127.0.0.1:1: '), (('--sort', 'x'), 2, '--sort: expected attention'),
                              (('a/b', '--once'), 2, 'is not http://'), (('a', 'b'), 2, 'one collector'),
                              (('user@host', '--once'), 2, 'is not http://'),
                              ((system.listen, '--once', '--token-file', '/none'), 1, '/none')):
