@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_api_calc.c - quantiles, decimation, series ids, search terms and JSON text. */
+/* test_calc.c - quantiles, decimation, series ids, search terms and JSON text. */
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>
@@ -427,7 +427,8 @@ static void what_does_not_fit_can_be_taken_back(void **state)
 	base_json_free(&j);
 }
 
-int main(void)
+int collect_test_calc(void);
+int collect_test_calc(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(series_ids_survive_the_way_to_text_and_back),
