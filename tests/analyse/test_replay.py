@@ -335,7 +335,7 @@ def what_was_learned_can_be_kept_and_merged(day):
     p = model('--merge', at[4], at[1], at[0], code=1)
     expect(p.stderr.count('has other metrics, detector or step') == PODS, p.stderr)
     p = replay(day, '--model', at[0], '--score', SCORE, '--verdicts', '-')
-    expect(p.stderr.count('does not fit') == PODS and '6 of 6 pods are not known' in p.stderr, p.stderr)
+    expect(p.stderr.count('does not fit') == PODS and '6 of 6 pods have no model' in p.stderr, p.stderr)
     with open(at[1], 'rb') as f:
         good = f.read()
     for bad, why in ((good[:-5], 'truncated'), (b'', 'truncated'), (good + b'x', 'truncated'),
@@ -348,7 +348,7 @@ def what_was_learned_can_be_kept_and_merged(day):
         f.write(good[:200] + bytes([good[200] ^ 1]) + good[201:])
     expect('damaged' in model(at[4]).stdout, 'a damaged model is not shown')
     p = replay(day, '--model', at[4], '--score', SCORE, '--verdicts', '-')
-    expect('1 of 6 pods are not known' in p.stderr, p.stderr)
+    expect('1 of 6 pods have no model' in p.stderr, p.stderr)
     replay(day, '--model', os.path.join(folder, 'none'), '--verdicts', '-', code=1)
 
 
