@@ -3,7 +3,6 @@
 #include "agent/tenant.h"
 
 #include <errno.h>
-#include <nettle/sha2.h>
 #include <poll.h>
 #include <pwd.h>
 #include <stdio.h>
@@ -12,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/sha256.h"
 #include "base/text.h"
 #include "source/tcp/cgroup.h"
 
@@ -239,13 +239,13 @@ static bool has_container(const struct agent_tenant_id *id)
 /* Returns the first 8 bytes of the SHA-256 over both parts. */
 static uint64_t hash_parts(const void *one, size_t bytes, const void *two, size_t more)
 {
-	struct sha256_ctx sha;
+	uint8_t parts[BASE_SHA256_MAX], sum[32];
 	uint64_t out;
 
-	sha256_init(&sha);
-	sha256_update(&sha, bytes, one);
-	sha256_update(&sha, more, two);
-	sha256_digest(&sha, sizeof(out), (uint8_t *)&out);
+	memcpy(parts, one, bytes);
+	memcpy(parts + bytes, two, more);
+	base_sha256(parts, bytes + more, sum);
+	memcpy(&out, sum, sizeof(out));
 	return out ? out : 1;
 }
 

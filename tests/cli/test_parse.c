@@ -5,6 +5,8 @@
 
 #include "support/test.h"
 #include "base/base.h"
+#include "base/sha256.h"
+#include "base/text.h"
 
 static void durations(void **state)
 {
@@ -179,12 +181,34 @@ static void near_matches(void **state)
 	assert_true(base_nearer("agnet", "agent", &least));
 }
 
+/* Examples of NIST, and the longest input. */
+static void sha256_is_that_of_fips_180_4(void **state)
+{
+	static const struct {
+		const char *text, *sum;
+	} t[] = {
+		{"", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"},
+		{"abc", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"},
+		{"0123456789012345678901234567890123456789012345678901234",
+		 "f34d5a0f80c0cbf84c8c0b90218c22637abd199965249da736a20143c8c9c9d9"},
+	};
+	uint8_t sum[32];
+	char hex[65];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(t) / sizeof(*t); i++) {
+		base_sha256(t[i].text, strlen(t[i].text), sum);
+		base_hex(hex, sum, sizeof(sum));
+		assert_string_equal(hex, t[i].sum);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(durations),	cmocka_unit_test(sizes),
 		cmocka_unit_test(numbers),	cmocka_unit_test(addresses),
-		cmocka_unit_test(near_matches),
+		cmocka_unit_test(near_matches), cmocka_unit_test(sha256_is_that_of_fips_180_4),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
