@@ -118,7 +118,7 @@ async function askAnomalies() {
 		drawList(a.time);
 }
 
-const poller = new Poller(askAnomalies, LISTS);
+const poller = new Poller(askAnomalies, LISTS, "analysis");
 export const soon = () => poller.soon();
 
 export function start(hooks) {

@@ -2,7 +2,7 @@
 // app.js - the page: its state is in the fragment of the address, its data comes by polling.
 import * as anomalies from "./anomalies.js";
 import {$, el, emptyState, label, put, title} from "./dom.js";
-import {Poller, Problem, get, link, token} from "./server.js";
+import {Poller, Problem, get, link, parts, token} from "./server.js";
 import {List} from "./list.js";
 import {color, rates, sparkline} from "./plot.js";
 import {age, bytes, clock, dateTime, grouped, labelText, number, rate, toNumber, unitOf,
@@ -14,7 +14,7 @@ import * as map from "./map.js";
 import * as reports from "./reports.js";
 import * as services from "./services.js";
 import * as series from "./series.js";
-import {TABS, readHash, state, writeHash} from "./state.js";
+import {ANALYSIS_TABS, TABS, readHash, state, writeHash} from "./state.js";
 import * as traces from "./traces.js";
 
 // ---- header ------------------------------------------------------------------------------------
@@ -616,7 +616,7 @@ const SEARCHES = {services: "sq", metrics: "q", pods: "pq", flows: "fq"};
 
 function search() {
 	if (!SEARCHES[state.tab])
-		openTab("services");
+		openTab(firstTab());
 	const box = $(SEARCHES[state.tab]);
 	box.focus();
 	box.select();
@@ -648,8 +648,23 @@ $("help-open").addEventListener("click", () => $("help").showModal());
 
 // ---- start ----------------------------------------------------------------------------------------------------------
 
+// A collector without analysis knows no services: the first view is that of its metrics.
+const firstTab = () => parts.has("analysis") ? "services" : "metrics";
+
+function hideAbsent() {
+	if (parts.has("analysis"))
+		return;
+	for (const tab of ANALYSIS_TABS)
+		$(`tab-${tab}`).hidden = true;
+	$("v-services").parentElement.hidden = true;
+	if (ANALYSIS_TABS.includes(state.tab))
+		openTab(firstTab());
+}
+
 async function askStatus() {
 	status = await get("status");
+	parts.set(status.parts);
+	hideAbsent();
 	link.ok();
 	health.observe(status, notice);
 	health.draw();

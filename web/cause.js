@@ -319,7 +319,7 @@ async function draw() {
 const addressKey = (a) => anomalies.addressOf(a) + a.blame.slice(0, BLAMED).map((b) => b.metric).join();
 
 // Nothing changes once it is over, except for what is forgotten.
-const poller = new Poller(draw, () => found?.end ? 5000 : 1000);
+const poller = new Poller(draw, () => found?.end ? 5000 : 1000, "analysis");
 export const soon = () => poller.soon();
 
 export function start(hooks) {

@@ -241,7 +241,7 @@ async function ask() {
 	drawTable(a);
 }
 
-const poller = new Poller(ask, () => 2000);
+const poller = new Poller(ask, () => 2000, "analysis");
 export const soon = () => poller.soon();
 
 export function start(hooks) {

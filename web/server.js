@@ -99,11 +99,28 @@ export const link = {
 
 const pollers = [];
 
-// Calls ask() every period() ms, counted from the start of the previous call; calls do not overlap.
+// The parts that the collector's build has, by the names of /api/v1/status; null: not known yet.
+export const parts = {
+	of: null,
+
+	has(part) {
+		return !part || Boolean(this.of?.includes(part));
+	},
+	set(list) {
+		const first = !this.of;
+		this.of = list;
+		for (const p of first ? pollers : [])
+			p.soon();
+	},
+};
+
+// Calls ask() every period() ms, counted from the start of the previous call; calls do not overlap. Asks nothing while
+// the collector is not known to have the part.
 export class Poller {
-	constructor(ask, period) {
+	constructor(ask, period, part = "") {
 		this.ask = ask;
 		this.period = period;
+		this.part = part;
 		this.timer = 0;
 		this.busy = false;
 		this.again = false;
@@ -119,7 +136,7 @@ export class Poller {
 
 	schedule(ms) {
 		clearTimeout(this.timer);
-		if (!document.hidden)
+		if (!document.hidden && parts.has(this.part))
 			this.timer = setTimeout(() => this.run(), ms);
 	}
 

@@ -195,7 +195,7 @@ async function ask() {
 	filter();
 }
 
-const poller = new Poller(ask, PERIOD);
+const poller = new Poller(ask, PERIOD, "analysis");
 export const soon = () => poller.soon();
 
 export function start(hooks) {

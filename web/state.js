@@ -4,6 +4,7 @@ import {COLORS} from "./plot.js";
 
 // In the order of the page.
 export const TABS = ["services", "map", "metrics", "pods", "flows", "anomalies", "cause", "traces", "reports", "health"];
+export const ANALYSIS_TABS = ["services", "map", "anomalies", "cause", "traces"]; // of the part "analysis"
 export const WINDOWS = [1, 10, 60, 300, 900, 3600, 86400]; // the last: all that there is
 export const VIEWS = ["lines", "group", "siblings", "heat"];
 export const FUNCTIONS = ["sum", "rate", "avg", "max", "min", "p50", "p75", "p90", "p95", "p99"];

@@ -90,7 +90,7 @@ async function askOne() {
 	shown = now;
 }
 
-const listPoller = new Poller(askTraces, LISTS), onePoller = new Poller(askOne, ONE);
+const listPoller = new Poller(askTraces, LISTS, "analysis"), onePoller = new Poller(askOne, ONE, "analysis");
 
 export function soon() {
 	listPoller.soon();

@@ -46,7 +46,7 @@ static unsigned int parts_of(const char *list, char *error, size_t bytes)
 	return parts;
 }
 
-#if HAVE_BPF
+#if HAVE_TCP
 #include "source/tcp/filter.h"
 #include "source/tcp/loader.h"
 

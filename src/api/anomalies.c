@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "api/api.h"
 #include "api/internal.h"
 #include "collect/judge/live.h"
 
@@ -60,6 +61,25 @@ void api_anomaly(struct base_json *j, const struct act_anomaly *a)
 	base_put(j, KV("trace", trace));
 }
 
+void api_pod_verdict(struct base_json *j, void *collector, uint64_t instance)
+{
+	struct collect_analysis_view view;
+	struct act_pod_verdict verdict;
+
+	if (collect_collector_analysis(collector, &view) &&
+	    act_verdicts_pod(view.verdicts, instance, &verdict))
+		api_verdict(j, &verdict);
+}
+
+size_t api_anomalies(void *collector, uint64_t after, struct act_anomaly *out, size_t max)
+{
+	struct collect_analysis_view view;
+
+	return collect_collector_analysis(collector, &view)
+		       ? act_verdicts_anomalies(view.verdicts, after, out, max)
+		       : 0;
+}
+
 static void put_analysis(struct base_json *j, const struct collect_analysis_view *view)
 {
 	struct act_verdicts_stats s;
@@ -72,7 +92,7 @@ static void put_analysis(struct base_json *j, const struct collect_analysis_view
 			KV("drifting", s.drifting), KV("anomalies", s.anomalies));
 }
 
-void api_get_anomalies(struct http_request *req, void *arg)
+static void get_anomalies(struct http_request *req, void *arg)
 {
 	struct api_list l = {.limit = 100};
 	struct collect_analysis_view view;
@@ -81,7 +101,7 @@ void api_get_anomalies(struct http_request *req, void *arg)
 	uint64_t after = 0;
 	size_t n = 0;
 
-	if (!api_param_u64(req, "limit", 0, ANOMALIES_MAX, &l.limit) ||
+	if (!api_params_once(req) || !api_param_u64(req, "limit", 0, ANOMALIES_MAX, &l.limit) ||
 	    !api_param_u64(req, "after", 0, UINT64_MAX, &after))
 		return;
 	found = api_alloc(req, (l.limit + 1) * sizeof(*found));
@@ -115,7 +135,7 @@ struct api_anomalies_course {
 	float score[ACT_SCORES_KEPT], threshold[ACT_SCORES_KEPT];
 };
 
-void api_get_scores(struct http_request *req, void *arg)
+static void get_scores(struct http_request *req, void *arg)
 {
 	const char *text = http_query(req, "instance");
 	struct collect_analysis_view view;
@@ -126,6 +146,8 @@ void api_get_scores(struct http_request *req, void *arg)
 	uint64_t instance;
 	size_t n;
 
+	if (!api_params_once(req))
+		return;
 	if (!text || collect_instance_parse(text, strlen(text), &instance)) {
 		http_reply_error(req, 400, "instance=%.40s: not an instance of /api/v1/pods",
 				 text ? text : "");
@@ -169,4 +191,26 @@ void api_get_scores(struct http_request *req, void *arg)
 	api_answer_end(req, a);
 out:
 	free(course);
+}
+
+int api_analysis(struct http *http, struct collect_collector *c)
+{
+	/* The external endpoints return errors in the format of Kubernetes, too. */
+	static const struct {
+		const char *path;
+		http_handler handler;
+	} routes[] = {
+		{"/api/v1/anomalies", get_anomalies},
+		{"/api/v1/scores", get_scores},
+		{"/apis", api_get_apis},
+		{"/openapi/v2", api_get_openapi},
+		{"/apis/external.metrics.k8s.io", api_get_external_group},
+		{"/apis/external.metrics.k8s.io/v1beta1", api_get_external},
+		{"/apis/external.metrics.k8s.io/v1beta1/namespaces/{*}", api_get_external_values},
+	};
+	int err = 0;
+
+	for (size_t i = 0; !err && i < sizeof(routes) / sizeof(*routes); i++)
+		err = http_route(http, "GET", routes[i].path, HTTP_READER, routes[i].handler, c);
+	return err;
 }

@@ -342,8 +342,6 @@ static const struct {
 	{"/api/v1/history", api_get_history},
 	{"/api/v1/buckets", api_get_buckets},
 	{"/api/v1/latency", api_get_latency},
-	{"/api/v1/anomalies", api_get_anomalies},
-	{"/api/v1/scores", api_get_scores},
 	{"/api/v1/flows", api_get_flows},
 	{"/api/v1/flows/top", api_get_flows_top},
 	{"/api/v1/layers", api_get_layers},
@@ -401,18 +399,6 @@ static void answer_request(struct http_request *req, void *collector)
 	http_reply_error(req, 404, "no such path: %.200s", http_path(req));
 }
 
-/* These endpoints return errors in the format of Kubernetes too. */
-static const struct {
-	const char *path;
-	http_handler handler;
-} external[] = {
-	{"/apis", api_get_apis},
-	{"/openapi/v2", api_get_openapi},
-	{"/apis/external.metrics.k8s.io", api_get_external_group},
-	{"/apis/external.metrics.k8s.io/v1beta1", api_get_external},
-	{"/apis/external.metrics.k8s.io/v1beta1/namespaces/{*}", api_get_external_values},
-};
-
 int api_register(struct http *http, struct collect_collector *c)
 {
 	int err = 0;
@@ -420,9 +406,6 @@ int api_register(struct http *http, struct collect_collector *c)
 	api_status_begin();
 	for (size_t i = 0; !err && i < sizeof(routes) / sizeof(*routes); i++)
 		err = http_route(http, "GET", routes[i].path, HTTP_READER, answer_request, c);
-	for (size_t i = 0; !err && i < sizeof(external) / sizeof(*external); i++)
-		err = http_route(http, "GET", external[i].path, HTTP_READER, external[i].handler,
-				 c);
 	if (!err)
 		err = api_prometheus_register(http, c);
 	return err ? err : api_page_register(http);

@@ -18,6 +18,15 @@ struct dta_store_server;
  * kept per process. Returns 0 or a negative errno.
  */
 int api_register(struct http *http, struct collect_collector *c);
+/*
+ * Makes /api/v1/status list a part of this build, by the name of meson's option; a literal. Call it
+ * after api_register().
+ */
+void api_part_add(const char *name);
+/* Adds the routes of the analysis: verdicts and Kubernetes' external metrics. */
+int api_analysis(struct http *http, struct collect_collector *c);
+/* Adds the route of remote read. */
+int api_remote_read(struct http *http, struct collect_collector *c);
 /* Adds the routes of traces. */
 int api_traces(struct http *http, struct collect_tracer *t);
 /* Adds the routes of services and their map. tracer may be NULL. Both must outlive the server. */

@@ -95,6 +95,10 @@ struct api_summary api_layer_summary(const uint64_t *cell); /* summary of a laye
 void api_summary(struct base_json *j, const struct api_summary *s, bool p90);
 /* writes "verdict": {...} */
 void api_verdict(struct base_json *j, const struct act_pod_verdict *v);
+/* as api_verdict(), for a pod; writes nothing without a verdict */
+void api_pod_verdict(struct base_json *j, void *collector, uint64_t instance);
+/* Gets at most max anomalies with IDs above `after`, newest first. Returns their number. */
+size_t api_anomalies(void *collector, uint64_t after, struct act_anomaly *out, size_t max);
 /* writes the members of an anomaly */
 void api_anomaly(struct base_json *j, const struct act_anomaly *a);
 
@@ -138,14 +142,12 @@ void api_get_status(struct http_request *req, void *arg);
 void api_get_hosts(struct http_request *req, void *arg);
 void api_get_latency(struct http_request *req, void *arg);
 void api_get_pods(struct http_request *req, void *arg);
-void api_get_anomalies(struct http_request *req, void *arg);
 void api_get_flows(struct http_request *req, void *arg);
 void api_get_flows_top(struct http_request *req, void *arg);
 /* Writes "tcp": [...], "layers": [...], "net": [...]. */
 void api_flow_tables(struct base_json *j, void *collector);
 void api_get_layers(struct http_request *req, void *arg);
 void api_get_net(struct http_request *req, void *arg);
-void api_get_scores(struct http_request *req, void *arg);
 void api_get_apis(struct http_request *req, void *arg);
 void api_get_openapi(struct http_request *req, void *arg);
 void api_get_external_group(struct http_request *req, void *arg);
@@ -157,7 +159,6 @@ void api_get_buckets(struct http_request *req, void *arg);
 void api_get_group(struct http_request *req, void *arg);
 void api_get_heat(struct http_request *req, void *arg);
 void api_get_marks(struct http_request *req, void *arg);
-void api_post_read(struct http_request *req, void *arg);
 /*
  * Returns a flag per metric of a pod: true if unchanged for a minute. Returns NULL if unknown. The
  * caller frees the array.

@@ -11,7 +11,6 @@
 #include "api/range.h"
 #include "base/base.h"
 #include "collect/read/past.h"
-#include "collect/judge/live.h"
 
 #define MARKS_MAX     1000u
 #define ANOMALIES_MAX 1024u
@@ -168,16 +167,12 @@ static bool add_lives(struct marks *m, struct collect_collector *c)
 
 static bool add_anomalies(struct marks *m, struct collect_collector *c)
 {
-	struct collect_analysis_view view;
-	struct act_anomaly *a;
+	struct act_anomaly *a = malloc(ANOMALIES_MAX * sizeof(*a));
 	size_t n;
 
-	if (!collect_collector_analysis(c, &view))
-		return true;
-	a = malloc(ANOMALIES_MAX * sizeof(*a));
 	if (!a)
 		return false;
-	n = act_verdicts_anomalies(view.verdicts, 0, a, ANOMALIES_MAX);
+	n = api_anomalies(c, 0, a, ANOMALIES_MAX);
 	for (size_t i = n; i-- > 0;) {
 		const char *pod = *a[i].name.pod ? a[i].name.pod : a[i].name.service;
 		struct marks_mark *mark = add_mark(m, a[i].begin_ns, MARKS_ANOMALY, a[i].instance,

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#define PCRE2_CODE_UNIT_WIDTH 8
 #include "api/matchers.h"
 
 #include <ctype.h>
@@ -7,13 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <pcre2.h>
-
+#include "api/regex.h"
 #include "base/base.h"
-
-#define PATTERN_MAX 4096u
-#define STEPS_MAX   100000u /* maximum number of backtracking steps per value */
-#define HEAP_MAX_KB 1024u
 
 char *api_copy_text(const char *s, size_t bytes)
 {
@@ -28,39 +22,6 @@ char *api_copy_text(const char *s, size_t bytes)
 
 /* Matchers */
 
-static int compile_regex(struct api_matchers *ms, struct api_matcher *m, char *error,
-			 size_t error_bytes)
-{
-	pcre2_compile_context *limits = pcre2_compile_context_create(NULL);
-	PCRE2_SIZE at;
-	int code = 0;
-
-	if (!limits)
-		return -ENOMEM;
-	pcre2_set_max_pattern_length(limits, PATTERN_MAX);
-	m->code = pcre2_compile((PCRE2_SPTR)m->value, PCRE2_ZERO_TERMINATED,
-				PCRE2_ANCHORED | PCRE2_ENDANCHORED | PCRE2_MATCH_INVALID_UTF |
-					PCRE2_NEVER_BACKSLASH_C,
-				&code, &at, limits);
-	pcre2_compile_context_free(limits);
-	if (!m->code) {
-		PCRE2_UCHAR why[128] = "";
-
-		pcre2_get_error_message(code, why, sizeof(why));
-		return base_fail(error, error_bytes, -EINVAL, "regular expression \"%.80s\": %s",
-				 m->value, (char *)why);
-	}
-	m->data = pcre2_match_data_create(1, NULL);
-	if (!ms->context) {
-		ms->context = pcre2_match_context_create(NULL);
-		if (ms->context) {
-			pcre2_set_match_limit(ms->context, STEPS_MAX);
-			pcre2_set_heap_limit(ms->context, HEAP_MAX_KB);
-		}
-	}
-	return m->data && ms->context ? 0 : -ENOMEM;
-}
-
 static bool matcher_passes(struct api_matchers *ms, const struct api_matcher *m, const char *value)
 {
 	int n;
@@ -71,10 +32,9 @@ static bool matcher_passes(struct api_matchers *ms, const struct api_matcher *m,
 	case API_MATCH_NOT_EQUAL:
 		return strcmp(value, m->value);
 	default:
-		n = pcre2_match(m->code, (PCRE2_SPTR)value, strlen(value), 0, 0, m->data,
-				ms->context);
-		ms->too_costly |= n < 0 && n != PCRE2_ERROR_NOMATCH;
-		return (n >= 0) == (m->type == API_MATCH_RE);
+		n = api_regex_matches(m->regex, value);
+		ms->too_costly |= n < 0;
+		return (n > 0) == (m->type == API_MATCH_RE);
 	}
 }
 
@@ -96,7 +56,7 @@ int api_matchers_add(struct api_matchers *ms, enum api_match type, const char *n
 	if (!m->name || !m->value)
 		return -ENOMEM;
 	return type == API_MATCH_RE || type == API_MATCH_NOT_RE
-		       ? compile_regex(ms, m, error, error_bytes)
+		       ? api_regex_new(&m->regex, m->value, error, error_bytes)
 		       : 0;
 }
 
@@ -105,10 +65,8 @@ void api_matchers_free(struct api_matchers *ms)
 	for (size_t i = 0; i < ms->n; i++) {
 		free(ms->m[i].name);
 		free(ms->m[i].value);
-		pcre2_code_free(ms->m[i].code);
-		pcre2_match_data_free(ms->m[i].data);
+		api_regex_free(ms->m[i].regex);
 	}
-	pcre2_match_context_free(ms->context);
 	*ms = (struct api_matchers){.n = 0};
 }
 

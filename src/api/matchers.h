@@ -23,9 +23,8 @@ struct api_matchers {
 	struct api_matcher {
 		enum api_match type;
 		char *name, *value;
-		void *code, *data; /* objects of PCRE2: compiled pattern and match data */
+		struct api_regex *regex; /* NULL: equality */
 	} m[API_MATCHERS_MAX];
-	void *context; /* match context of PCRE2 */
 };
 
 /*

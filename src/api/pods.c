@@ -7,14 +7,13 @@
 
 #include "base/base.h"
 #include "api/internal.h"
-#include "collect/judge/live.h"
 
 struct api_pods_walk {
 	struct api_list list;
 	uint64_t now_ns; /* CLOCK_REALTIME */
 	struct collect_terms terms;
 	const char *state;
-	struct act_verdicts *verdicts; /* verdicts of the analysis; NULL: no analysis */
+	void *collector;
 };
 
 static const char *const state_names[] = {"live", "dead", "closed", "stale", "dropped", "retired"};
@@ -51,7 +50,6 @@ static void pod_json(const struct collect_region_view *r, void *arg)
 	struct api_pods_walk *walk = arg;
 	struct base_json *j = walk->list.j;
 	const struct region_info *info = r->info;
-	struct act_pod_verdict verdict;
 	const char *state = api_state_name(r);
 
 	if ((walk->state && strcmp(walk->state, state)) ||
@@ -73,8 +71,7 @@ static void pod_json(const struct collect_region_view *r, void *arg)
 		 KV("refused", r->refused), KV("rounds", r->rounds), KV("bytes", info->size),
 		 KV("fault", r->fault ? r->fault : ""));
 	tenant_json(j, &r->tenant);
-	if (walk->verdicts && act_verdicts_pod(walk->verdicts, info->instance, &verdict))
-		api_verdict(j, &verdict);
+	api_pod_verdict(j, walk->collector, info->instance);
 	api_item_end(&walk->list);
 }
 
@@ -82,15 +79,13 @@ void api_get_pods(struct http_request *req, void *arg)
 {
 	struct api_pods_walk walk = {.now_ns = base_realtime_ns(), .list.limit = API_LIMIT_DEFAULT};
 	struct api_list *l = &walk.list;
-	struct collect_analysis_view view;
 	struct api_answer *a;
 
 	if (!api_param_page(req, API_LIMIT_MAX, l) || !api_param_terms(req, &walk.terms) ||
 	    !api_param_choice(req, "state", state_names, sizeof(state_names) / sizeof(*state_names),
 			      &walk.state))
 		return;
-	if (collect_collector_analysis(arg, &view))
-		walk.verdicts = view.verdicts;
+	walk.collector = arg;
 	a = api_answer_begin(req);
 	if (!a)
 		return;

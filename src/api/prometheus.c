@@ -385,7 +385,7 @@ int api_prometheus_register(struct http *http, struct collect_collector *c)
 		{"/api/v1/label/{*}", get_label_values},  {"/api/v1/query", get_query},
 		{"/api/v1/query_range", get_query_range},
 	};
-	int err = http_route(http, "POST", "/api/v1/read", HTTP_READER, api_post_read, c);
+	int err = 0;
 
 	for (size_t i = 0; !err && i < sizeof(paths) / sizeof(*paths); i++)
 		err = http_route(http, "GET", paths[i].path, HTTP_READER, paths[i].handler, c);

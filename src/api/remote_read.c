@@ -29,6 +29,7 @@
 
 #include <snappy-c.h>
 
+#include "api/api.h"
 #include "api/internal.h"
 #include "api/selected.h"
 #include "base/base.h"
@@ -450,7 +451,7 @@ static struct read *read_new(struct collect_collector *c)
 	return NULL;
 }
 
-void api_post_read(struct http_request *req, void *arg)
+static void post_read(struct http_request *req, void *arg)
 {
 	size_t bytes = 0;
 	const char *body = http_body(req, &bytes);
@@ -484,4 +485,9 @@ void api_post_read(struct http_request *req, void *arg)
 	} else {
 		answer_samples(req, r);
 	}
+}
+
+int api_remote_read(struct http *http, struct collect_collector *c)
+{
+	return http_route(http, "POST", "/api/v1/read", HTTP_READER, post_read, c);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* status.c - the state of the collector, its workers and its hosts, and the latency of READs. */
+#include <assert.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -7,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "api/api.h"
 #include "api/internal.h"
 
 /* State of the process: its start time, and sums for rates */
@@ -23,12 +25,15 @@ struct worker_sums {
 	struct sums base; /* start of the interval for rates; stored at least 1 s before last */
 };
 
+#define PARTS_MAX   16
 #define WORKERS_MAX 256 /* rates of further workers are averages since the start */
 
 static struct {
 	pthread_mutex_t lock;
 	uint64_t start_ns, start_realtime_ns;
 	bool dta;
+	const char *part[PARTS_MAX];
+	size_t parts;
 	struct worker_sums worker[WORKERS_MAX];
 } api = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -38,12 +43,19 @@ void api_status_begin(void)
 	api.start_ns = base_now_ns();
 	api.start_realtime_ns = base_realtime_ns();
 	api.dta = false;
+	api.parts = 0;
 	memset(api.worker, 0, sizeof(api.worker));
 }
 
 int64_t api_status_begun_ns(void)
 {
 	return (int64_t)api.start_realtime_ns;
+}
+
+void api_part_add(const char *name)
+{
+	assert(api.parts < PARTS_MAX);
+	api.part[api.parts++] = name;
 }
 
 void api_status_dta(void)
@@ -180,6 +192,10 @@ void api_get_status(struct http_request *req, void *arg)
 		 KV_TIME("start", api.start_realtime_ns),
 		 KV("uptime_seconds", (double)((walk.now_ns - api.start_ns) / 1000000) / 1e3),
 		 KV("ready", collect_collector_ready(c)), KV("dta", api.dta));
+	base_json_kbegin(j, "parts", '[');
+	for (size_t i = 0; i < api.parts; i++)
+		base_json_string(j, api.part[i]);
+	base_json_end(j, ']');
 	API_EACH(j, "workers", collect_collector_workers, c, status_worker, &walk);
 
 	base_json_kbegin(j, "totals", '{');

@@ -160,6 +160,7 @@ enum base_option_type {
 	BASE_OPT_F64,
 	BASE_OPT_DURATION,
 	BASE_OPT_SIZE,
+	BASE_OPT_PART, /* not an option: BASE_PART() */
 };
 
 struct base_strings {
@@ -177,7 +178,20 @@ struct base_option {
 	const char *argument; /* placeholder of the value in --help: "PATH" */
 	const char *help;
 	double min, max; /* range of the value; both 0: unchecked */
+	/* set by base_options_parse(): the part that the option belongs to; NULL: every build */
+	const struct base_option *part;
 };
+
+/*
+ * The rows from here to the next such row belong to a part of the program: words name it, option is
+ * meson's option, present tells whether this build has it. Without the part, its options are absent
+ * from --help and refused in one line that says so. BASE_CORE: the rows belong to every build.
+ */
+#define BASE_PART(words, option, present)                                                      \
+	{                                                                                      \
+		.name = (words), .type = BASE_OPT_PART, .argument = (option), .max = (present) \
+	}
+#define BASE_CORE BASE_PART("", NULL, 1)
 
 /* The conditional lets the compiler check the type of the variable. */
 #define BASE_OPTION(type_, c_type, name_, letter_, to_, min_, max_, argument_, help_) \

@@ -202,6 +202,8 @@ static int set_option(const struct options_parser *p, const struct base_option *
 	case BASE_OPT_SIZE:
 		err = base_parse_size(s, &u);
 		break;
+	case BASE_OPT_PART:
+		return 0;
 	}
 	if (o->type != BASE_OPT_F64)
 		d = negative ? -(double)u : (double)u;
@@ -225,6 +227,42 @@ static int set_option(const struct options_parser *p, const struct base_option *
 	else
 		store_uint(o, u);
 	return 0;
+}
+
+/* ---- parts of the program ---- */
+
+static bool is_present(const struct base_option *o)
+{
+	return !o->part || o->part->max != 0;
+}
+
+/* Formats why an option of an absent part is refused. */
+static void explain_absent(const struct base_option *o, char *out, size_t bytes)
+{
+	snprintf(out, bytes, "this build has no %s: rebuild with -D%s=enabled", o->part->name,
+		 o->part->argument);
+}
+
+/* Returns a copy of the table without the rows of parts, which its options refer to instead. */
+static struct base_option *copy_table(const struct base_option *table, size_t *count)
+{
+	const struct base_option *part = NULL;
+	struct base_option *copy;
+	size_t rows = 0;
+
+	while (table[rows].name)
+		rows++;
+	*count = 0;
+	copy = arena_alloc((rows + 1) * sizeof(*copy));
+	for (size_t i = 0; copy && i < rows; i++) {
+		if (table[i].type == BASE_OPT_PART) {
+			part = &table[i];
+			continue;
+		}
+		copy[*count] = table[i];
+		copy[(*count)++].part = part;
+	}
+	return copy;
 }
 
 /* ---- near matches: "did you mean" ---- */
@@ -274,7 +312,7 @@ static const char *find_nearest(const struct options_parser *p, const char *name
 	const char *best = NULL;
 
 	for (size_t i = 0; i < p->count; i++)
-		if (base_nearer(name, p->table[i].name, &least))
+		if (is_present(&p->table[i]) && base_nearer(name, p->table[i].name, &least))
 			best = p->table[i].name;
 	return best;
 }
@@ -362,7 +400,7 @@ static void print_help(const struct options_parser *p)
 		const struct base_option *o = i < p->count ? &p->table[i] : &own[i - p->count];
 		int n = format_left_side(o, left, sizeof(left));
 
-		if (n > column && n <= 34)
+		if (is_present(o) && n > column && n <= 34)
 			column = n;
 	}
 	column += 2;
@@ -372,6 +410,8 @@ static void print_help(const struct options_parser *p)
 		const struct base_option *o = i < p->count ? &p->table[i] : &own[i - p->count];
 		int n = format_left_side(o, left, sizeof(left));
 
+		if (!is_present(o))
+			continue;
 		if (n + 2 > column)
 			printf("%s\n%*s", left, column, "");
 		else
@@ -416,7 +456,7 @@ static int set_pair(struct options_parser *p, struct base_yaml *y, const char *n
 		    base_yaml_node key, base_yaml_node value, bool *seen)
 {
 	const struct base_option *o;
-	char where[512];
+	char where[512], why[256];
 	size_t i, n;
 	int err = 0;
 
@@ -435,6 +475,11 @@ static int set_pair(struct options_parser *p, struct base_yaml *y, const char *n
 	o = &p->table[i];
 	if (seen[i])
 		base_yaml_wrong(y, key, "'%s' is given twice", name);
+	if (!is_present(o)) {
+		explain_absent(o, why, sizeof(why));
+		base_yaml_wrong(y, key, "%s: %s", name, why);
+		return 0;
+	}
 	seen[i] = true;
 	if (p->given[i])
 		return 0; /* the command line has set it */
@@ -504,7 +549,7 @@ static int parse_command_line(struct options_parser *p, int argc, char **argv,
 	optind = 0; /* 0 makes glibc restart the scan */
 	while ((c = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
 		const struct base_option *o = NULL;
-		char where[160];
+		char where[160], why[256];
 
 		if (c == 'h' || c == show_help) {
 			print_help(p);
@@ -534,6 +579,10 @@ static int parse_command_line(struct options_parser *p, int argc, char **argv,
 				o = &p->table[i];
 		if (!o)
 			return WRONG(p, "unknown option -%c", c);
+		if (!is_present(o)) {
+			explain_absent(o, why, sizeof(why));
+			return WRONG(p, "--%s: %s", o->name, why);
+		}
 		if (o->type == BASE_OPT_LIST && !p->given[o - p->table])
 			*(struct base_strings *)o->to = (struct base_strings){0};
 		p->given[o - p->table] = true;
@@ -552,17 +601,16 @@ static int parse_command_line(struct options_parser *p, int argc, char **argv,
 int base_options_parse(const struct base_command *cmd, const struct base_option *table, int argc,
 		       char **argv, int *code)
 {
-	struct options_parser p = {.cmd = cmd, .table = table};
+	struct options_parser p = {.cmd = cmd};
 	struct option *longs;
 	char *shorts, *s;
 	int err;
 
-	while (table[p.count].name)
-		p.count++;
+	p.table = table = copy_table(table, &p.count);
 	longs = arena_alloc((p.count + 3) * sizeof(*longs));
 	shorts = s = arena_alloc(2 * p.count + 4);
 	p.given = arena_alloc(p.count * sizeof(*p.given));
-	if (!longs || !shorts || !p.given) {
+	if (!table || !longs || !shorts || !p.given) {
 		*code = base_failure(cmd, "out of memory");
 		return -1;
 	}
@@ -633,6 +681,8 @@ static int print_option(struct base_strings *to, const struct base_option *o)
 	case BASE_OPT_WORD:
 		text = *(const char *const *)o->to;
 		return text ? print_argument(to, o, text) : 0;
+	case BASE_OPT_PART:
+		return 0;
 	case BASE_OPT_FLAG:
 		return print_argument(to, o, *(const bool *)o->to ? "yes" : "no");
 	case BASE_OPT_UINT:

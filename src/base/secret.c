@@ -49,3 +49,10 @@ ssize_t base_secret_read(const char *path, void *to, size_t room)
 		n--;
 	return err ? err : (ssize_t)n;
 }
+
+ssize_t base_secret_shared(const char *path, uint8_t secret[BASE_SHARED_MAX])
+{
+	const ssize_t n = base_secret_read(path, secret, BASE_SHARED_MAX);
+
+	return n >= 0 && n < (ssize_t)BASE_SHARED_MIN ? -EINVAL : n;
+}

@@ -3,6 +3,7 @@
 #ifndef SL_BASE_SECRET_H
 #define SL_BASE_SECRET_H
 
+#include <stdint.h>
 #include <sys/types.h>
 
 #define BASE_SECRET_SPACE " \t\r\n"
@@ -17,6 +18,13 @@ char *base_secret_path(const char *name, const char *beside);
  * Reads a file without trailing white space. Returns its length, -EINVAL if beyond room, or -errno.
  */
 ssize_t base_secret_read(const char *path, void *to, size_t room);
+#define BASE_SHARED_MIN 16u
+#define BASE_SHARED_MAX 4096u
+/*
+ * Reads a secret that both ends of a channel know: the whole file without trailing white space.
+ * Returns the length; -EINVAL if that is not BASE_SHARED_MIN to BASE_SHARED_MAX; or -errno.
+ */
+ssize_t base_secret_shared(const char *path, uint8_t secret[BASE_SHARED_MAX]);
 /* Logs a warning if any user can read the file, or anyone but its owner can change it. */
 void base_secret_warn(const char *component, const char *path);
 

@@ -298,6 +298,7 @@ static const struct base_option table[] = {
 	CLI_OPTIONS_WEB(&set.o.web_config, &set.o.roles_file, &set.o.insecure),
 	BASE_TIME("rest-idle", 0, &set.o.rest_idle_ns, 0, 0, "DURATION",
 		  "close the region of a REST client that posts nothing for this long"),
+	CLI_PART_VERBS,
 	BASE_STRING("rdma", 0, &set.o.rdma_device, "DEVICE",
 		    "register regions with this device, for remote reading"),
 	BASE_STRING("rdma-address", 0, &set.o.rdma_address, "ADDR",
@@ -305,10 +306,12 @@ static const struct base_option table[] = {
 	BASE_UINT("rdma-port", 0, &set.o.rdma_port, 1, 65535, "PORT",
 		  "port of the RDMA connection manager"),
 	CLI_OPTIONS_RDMA_PORT(&set.o.rdma_gid, &set.o.rdma_ib_port, "by address"),
+	CLI_PART_LIBFABRIC,
 	BASE_STRING("fabric", 0, &set.fabric, "NAME:ADDR:PORT",
 		    "without RDMA: let collectors read over this provider of libfabric, such as "
 		    "tcp:10.0.0.1:7475; no ADDR is loopback. A thread of the agent answers each "
 		    "READ, nothing is encrypted"),
+	BASE_CORE,
 	BASE_UINT("queues", 0, &set.o.rdma_queues, 1, 4096, "N",
 		  "accept at most this many queue pairs"),
 	BASE_TIME("rdma-settle", 0, &set.o.rdma_settle_ns, 0, 0, "DURATION",
@@ -317,6 +320,7 @@ static const struct base_option table[] = {
 	BASE_TIME("rdma-key-lifetime", 0, &set.o.rdma_key_lifetime_ns, 0, 0, "DURATION",
 		  "register memory again, with a new key, when a key is this old and after a "
 		  "collector leaves; 0: never"),
+	CLI_PART_TCP,
 	BASE_WORD("tcp", 0, &set.o.tcp, "[WHAT]",
 		  "publish kernel tables: flows, layers, cpu, net, separated by commas (default "
 		  "flows)"),
@@ -328,7 +332,9 @@ static const struct base_option table[] = {
 	BASE_TIME("tcp-quarantine", 0, &set.o.tcp_quarantine_ns, 0, 3.6e12, "DURATION",
 		  "keep a closed connection readable for this long (default 5s)"),
 	CLI_OPTIONS_TCP_FILTER(&set.filter),
+	CLI_PART_BRIDGE,
 	CLI_OPTIONS_BRIDGE(&set.bridge),
+	BASE_CORE,
 	BASE_FLAG("status", 0, &set.status,
 		  "print the status of the agent that serves the socket, and exit"),
 	BASE_FLAG("json", 0, &set.as_json, "print --status as JSON"),

@@ -13,43 +13,19 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "analyse/detector.h"
 #include "base/confine.h"
 #include "base/passed.h"
-#include "cli/collect_discover.h"
 #include "cli/collect_modes.h"
-#include "cli/collect_remote.h"
-#include "cli/collect_serve.h"
+#include "cli/collect_parts.h"
 #include "cli/commands.h"
-#include "cli/common/common.h"
-#include "collect/read/collect.h"
-#include "collect/judge/live.h"
+#include "cli/collect-parts.h"
 #include "collect/read/past.h"
-#include "collect/self/reports.h"
 #include "collect/self/self.h"
-#include "collect/trace/trace.h"
-#include "dta/store_server/server.h"
-#include "export/kafka.h"
-#include "http/files.h"
 
-#define WORKERS_MAX	1024u
-#define KAFKA_LINGER_NS 1000000000u
-#define PAST_SHARE	8u /* the buckets of histograms get 1/PAST_SHARE of the history's memory */
+#define WORKERS_MAX 1024u
+#define PAST_SHARE  8u /* the buckets of histograms get 1/PAST_SHARE of the history's memory */
 
-static struct collect_settings {
-	struct base_strings agents;
-	const char *mode, *cpus, *csv, *dta, *secret, *ephemeral, *kafka, *kafka_offsets;
-	uint64_t duration_ns, store_bytes;
-	struct cli_collect_http h;
-	bool as_json, unconfined;
-	struct collect_collector_opts c;
-	struct collect_tables_opts tables;
-	bool live, serves; /* serves: true for --mode prometheus */
-	struct collect_live_opts l;
-	struct cli_collect_remote remote;
-	struct cli_collect_discover discover;
-	struct collect_tracer_opts t;
-} set = {
+static struct cli_collect_settings set = {
 	.h = {.listen = "127.0.0.1:9464", .connections = 256},
 	.mode = "prometheus",
 	.ephemeral = "32768-60999", /* Linux's default of net.ipv4.ip_local_port_range */
@@ -66,9 +42,8 @@ static struct collect_settings {
 			   .every_ns = 100000000,
 			   .step_ns = 1000000000,
 			   .model_every_ns = 300000000000},
-	      .verdict_ttl_ns = 30000000000,
-	      .sample_every_ns = 30000000000,
-	      .sample_around_ns = 5000000000},
+	      .verdict_ttl_ns = 30000000000},
+	.send = {.sample_every_ns = 30000000000, .sample_around_ns = 5000000000},
 	.remote = CLI_COLLECT_REMOTE_DEFAULTS,
 	.discover = CLI_COLLECT_DISCOVER_DEFAULTS,
 	.t = {.policy = {.budget = 0.15,
@@ -115,8 +90,10 @@ static const struct base_option table[] = {
 	BASE_STRING("cpus", 0, &set.cpus, "LIST", "pin workers to these CPUs, such as 0,2-5"),
 	BASE_UINT("queues", 'q', &set.c.queues, 1, WORKERS_MAX, "N",
 		  "connections per host, at most one per worker"),
+	CLI_PART_VERBS,
 	BASE_STRING("dev", 0, &set.c.fabric.device, "DEVICE", "RDMA device (default: by route)"),
 	CLI_OPTIONS_RDMA_PORT(&set.c.fabric.gid_index, &set.c.fabric.ib_port, "by route"),
+	BASE_CORE,
 	CLI_OPTION_RDMA_SECRET(&set.secret, "any host can impersonate the agent"),
 	BASE_UINT("depth", 0, &set.c.fabric.queue_depth, 0, 4096, "N",
 		  "outstanding READs per connection; 0: 128"),
@@ -148,7 +125,8 @@ static const struct base_option table[] = {
 		  "track at most this many connections on all hosts, using 2 KiB each"),
 	BASE_UINT("max-connections", 0, &set.h.connections, 1, 65536, "N",
 		  "accept at most this many HTTP connections"),
-	BASE_FLAG("analyse", 0, &set.l.analyse, "detect anomalous pods"),
+	CLI_PART_ANALYSIS,
+	BASE_FLAG("analyse", 0, &set.analyse, "detect anomalous pods"),
 	BASE_STRING("detector", 0, &set.l.analysis.detector, "NAME",
 		    "detect anomalies with this detector (default: combined)"),
 	BASE_STRING("shadow", 0, &set.l.analysis.shadow, "NAME",
@@ -167,42 +145,47 @@ static const struct base_option table[] = {
 		  "save models at this interval and at the end; 0: at the end only"),
 	BASE_STRING("record", 0, &set.l.analysis.record, "DIR",
 		    "write analysed rows to this directory, for sidelight replay"),
-	BASE_STRING("remote-write", 0, &set.l.remote_write, "URL",
+	CLI_PART_REMOTE_WRITE,
+	BASE_STRING("remote-write", 0, &set.send.url, "URL",
 		    "send samples to this URL by Prometheus remote write"),
-	CLI_OPTION_CLIENT("remote-write-config", &set.l.remote.config, "--remote-write"),
+	CLI_OPTION_CLIENT("remote-write-config", &set.send.remote.config, "--remote-write"),
 	CLI_COLLECT_REMOTE_OPTIONS(set.remote),
-	BASE_FLAG("remote-native", 0, &set.l.receiver.native,
+	BASE_FLAG("remote-native", 0, &set.send.form.native,
 		  "send native histograms by remote write; otherwise exponential histograms lose "
 		  "their buckets"),
-	BASE_FLAG("remote-utf8", 0, &set.l.receiver.utf8,
+	BASE_FLAG("remote-utf8", 0, &set.send.form.utf8,
 		  "send UTF-8 names by remote write unchanged; otherwise they are escaped"),
-	BASE_TIME("sample-every", 0, &set.l.sample_every_ns, 0, 0, "DURATION",
+	BASE_TIME("sample-every", 0, &set.send.sample_every_ns, 0, 0, "DURATION",
 		  "send one sample per series and interval by remote write, but all samples around "
 		  "anomalies; 0: all"),
-	BASE_TIME("sample-around", 0, &set.l.sample_around_ns, 0, 0, "DURATION",
+	BASE_TIME("sample-around", 0, &set.send.sample_around_ns, 0, 0, "DURATION",
 		  "send all samples this long before and after an anomaly"),
+	CLI_PART_ANALYSIS,
 	BASE_STRING("alert", 0, &set.l.alert, "URL",
 		    "send anomalies to an Alertmanager: http://HOST:9093/api/v2/alerts"),
 	CLI_OPTION_CLIENT("alert-config", &set.l.alert_config, "--alert"),
 	BASE_STRING("webhook", 0, &set.l.webhook, "URL",
 		    "POST a JSON object to URL when an anomaly begins and when it ends"),
+	CLI_OPTION_CLIENT("webhook-config", &set.l.webhook_config, "--webhook"),
+	BASE_STRING("link", 0, &set.l.link, "URL",
+		    "address of this collector's page, for links in alerts"),
+	BASE_TIME("verdict-ttl", 0, &set.l.verdict_ttl_ns, 0, 3600e9, "DURATION",
+		  "write verdicts back to pods, valid for this long; 0: write none"),
+	CLI_PART_KAFKA,
 	BASE_STRING("kafka-config", 0, &set.kafka, "FILE",
 		    "produce anomalies, kept traces and items of lists to Kafka, with the "
 		    "properties of librdkafka in this file"),
 	BASE_STRING(
 		"kafka-offsets", 0, &set.kafka_offsets, "FILE",
 		"record in this file which list items Kafka has received, to resume after them"),
-	CLI_OPTION_CLIENT("webhook-config", &set.l.webhook_config, "--webhook"),
-	BASE_STRING("link", 0, &set.l.link, "URL",
-		    "address of this collector's page, for links in alerts"),
-	BASE_TIME("verdict-ttl", 0, &set.l.verdict_ttl_ns, 0, 3600e9, "DURATION",
-		  "write verdicts back to pods, valid for this long; 0: write none"),
+	BASE_CORE,
 	BASE_FLAG("created", 0, &set.c.created,
 		  "add the start time of each series (\"_created\") to OpenMetrics"),
 	BASE_FLAG("region-series", 0, &set.c.region_series,
 		  "expose sidelight_region_* for each region"),
 	BASE_FLAG("sum-processes", 0, &set.c.sum_processes,
 		  "add up series that differ only by process"),
+	CLI_PART_ANALYSIS,
 	BASE_F64("trace-budget", 0, &set.t.policy.budget, 0, 1, "SHARE",
 		 "keep at most this share of traces; 0: read no traces"),
 	BASE_F64("trace-slow", 0, &set.t.policy.slow_factor, 1, 1e6, "FACTOR",
@@ -224,11 +207,13 @@ static const struct base_option table[] = {
 		    "record sent traces in this file, so that none is sent twice after a restart"),
 	BASE_SIZE("trace-memory", 0, &set.t.memory, 0, 0, "BYTES",
 		  "memory for kept traces; the oldest are dropped first"),
+	CLI_PART_DTA,
 	BASE_STRING("dta", 0, &set.dta, "FILE",
 		    "provide the stores that this file declares to translators"),
 	BASE_SIZE("max-store-bytes", 0, &set.store_bytes, 0, 0, "BYTES",
 		  "limit the total size of stores when they are resized; 0: half of the machine's "
 		  "memory"),
+	BASE_CORE,
 	BASE_TIME("duration", 'd', &set.duration_ns, 0, 0, "DURATION",
 		  "end after this time; 0: when interrupted"),
 	BASE_STRING("stats-csv", 0, &set.csv, "FILE",
@@ -255,99 +240,86 @@ static bool wait_ready(struct collect_collector *c, int stop)
 	return true;
 }
 
-/* The parts of a collector; NULL: not requested. */
-struct collect_parts {
-	struct collect_live *live;
-	struct collect_collector *c;
-	struct collect_services *services;
-	struct collect_past *past;
-	struct collect_tracer *tracer;
-	struct dta_store_server *stores;
-	struct export_kafka *kafka;
-	struct collect_reports *reports;
-	struct collect_discover *discover;
-	struct cli_collect_server server;
-	bool silent;	/* true if the ready line is not printed */
-	uint64_t ready; /* 1 + the number of hosts in the last ready line */
-	uint64_t alive_ns, alive_at;
-};
+/* ---- parts ---- */
 
-/*
- * Creates the parts. Returns BASE_EXIT_OK, or an exit code after printing an error. Call
- * parts_free() in either case.
- */
-static int parts_make(struct collect_parts *p, struct collect_settings *s, int reload)
+#define CLI_COLLECT_PART(name) extern const struct cli_collect_part cli_collect_part_##name;
+CLI_COLLECT_PARTS
+#undef CLI_COLLECT_PART
+
+#define CLI_COLLECT_PART(name) &cli_collect_part_##name,
+const struct cli_collect_part *const cli_collect_parts[] = {CLI_COLLECT_PARTS NULL};
+#undef CLI_COLLECT_PART
+
+void cli_collect_path(struct base_confine_opts *c, const char *path)
 {
+	size_t at = 0;
+
+	if (!path)
+		return;
+	while (at < BASE_CONFINE_PATHS && c->paths[at])
+		at++;
+	if (at < BASE_CONFINE_PATHS)
+		c->paths[at] = path;
+	else
+		c->any_path = true; /* more files than entries in paths */
+}
+
+/* Calls a function of each part that has it, until one fails. Evaluates to its exit code. */
+#define EACH_PART(function, ...)                                                          \
+	({                                                                                \
+		int code_ = BASE_EXIT_OK;                                                 \
+		for (size_t i_ = 0; cli_collect_parts[i_] && code_ == BASE_EXIT_OK; i_++) \
+			if (cli_collect_parts[i_]->function)                              \
+				code_ = cli_collect_parts[i_]->function(__VA_ARGS__);     \
+		code_;                                                                    \
+	})
+
+static int make_collector(struct cli_collect_run *r)
+{
+	struct cli_collect_settings *s = r->set;
+	size_t past_bytes = s->serves ? s->c.history_bytes / PAST_SHARE : 0;
 	char error[256];
-	size_t past_bytes;
 	int err;
 
-	if (s->kafka) {
-		p->kafka = export_kafka_new(s->kafka, s->unconfined, error, sizeof(error));
-		if (!p->kafka && *error)
-			return CLI_FAIL("kafka", "%s", error);
-		if (!p->kafka)
-			return BASE_EXIT_FAILURE;
-		s->l.kafka = s->t.kafka = p->kafka;
-	}
-	if (s->live) {
-		p->live = collect_live_new(&s->l, error, sizeof(error));
-		if (!p->live)
-			return CLI_FAIL("collect", "%s", error);
-	}
-	past_bytes = s->serves ? s->c.history_bytes / PAST_SHARE : 0;
 	s->c.history_bytes -= past_bytes;
-	p->c = collect_collector_new(&s->c, error, sizeof(error));
-	if (!p->c) {
+	r->c = collect_collector_new(&s->c, error, sizeof(error));
+	if (!r->c) {
 		err = errno; /* EINVAL: a malformed target */
 		base_logf(BASE_ERROR, "collect", "%s", error);
 		return err == EINVAL ? BASE_EXIT_USAGE : BASE_EXIT_FAILURE;
 	}
-	err = collect_tables_attach(p->c, &s->tables);
+	err = collect_tables_attach(r->c, &s->tables);
 	if (err)
 		return CLI_FAIL("collect", "kernel tables: %s", strerror(-err));
-	err = p->live ? collect_live_attach(p->live, p->c) : 0;
-	if (err)
-		return CLI_FAIL("collect", "analysis: %s", strerror(-err));
-	if (past_bytes) {
-		p->past = collect_past_new(p->c, past_bytes);
-		if (!p->past)
-			return CLI_FAIL("collect", "history of buckets: %s", strerror(errno));
-	}
-	if (s->serves && s->t.policy.budget > 0) {
-		p->tracer = collect_tracer_new(p->c, &s->t, error, sizeof(error));
-		if (!p->tracer)
-			return CLI_FAIL("collect", "traces: %s", error);
-	}
-	if (s->dta) {
-		p->stores = dta_store_server_new(s->dta, error, sizeof(error));
-		if (!p->stores)
-			return CLI_FAIL("dta", "%s", error);
-		dta_store_server_reload_on(p->stores, reload);
-		dta_store_server_bound(p->stores, s->store_bytes);
-		err = collect_self_stores(p->c, p->stores);
-	}
-	if (p->kafka && p->stores) {
-		p->reports = collect_reports_new(p->stores, p->kafka, s->kafka_offsets, error,
-						 sizeof(error));
-		if (!p->reports)
-			return CLI_FAIL("kafka", "%s", error);
-	}
-	if (p->kafka)
-		err = err ?: collect_self_kafka(p->c, p->kafka, p->reports);
-	if (s->discover.o.sources.n) {
-		p->discover = collect_discover_new(p->c, &s->discover.o, error, sizeof(error));
-		if (!p->discover)
-			return CLI_FAIL("discover", "%s", error);
-		err = err ?: collect_self_discover(p->c, p->discover);
-	}
+	r->past = past_bytes ? collect_past_new(r->c, past_bytes) : NULL;
+	if (past_bytes && !r->past)
+		return CLI_FAIL("collect", "history of buckets: %s", strerror(errno));
+	if (!s->discover.o.sources.n)
+		return BASE_EXIT_OK;
+	r->discover = collect_discover_new(r->c, &s->discover.o, error, sizeof(error));
+	if (!r->discover)
+		return CLI_FAIL("discover", "%s", error);
+	err = collect_self_discover(r->c, r->discover);
+	return err ? CLI_FAIL("collect", "own series: %s", strerror(-err)) : BASE_EXIT_OK;
+}
+
+/*
+ * Makes the collector and its parts. Returns an exit code after printing an error. Call free_run()
+ * in either case.
+ */
+static int make_run(struct cli_collect_run *r)
+{
+	char error[256];
+	int code = EACH_PART(before, r), err;
+
+	code = code ?: make_collector(r);
+	code = code ?: EACH_PART(attach, r);
+	if (code)
+		return code;
+	err = collect_receivers_attach(&r->receivers, r->c);
 	if (err)
 		return CLI_FAIL("collect", "own series: %s", strerror(-err));
-	p->services = s->serves ? collect_services_new(p->c) : NULL;
-	if (s->serves && !p->services)
-		return CLI_FAIL("collect", "services: %s", strerror(errno));
-	if (s->serves &&
-	    !cli_collect_serve(&p->server, &s->h, p->c, p->services, p->tracer, p->stores))
+	if (r->set->serves && !cli_collect_serve(r))
 		return BASE_EXIT_FAILURE;
 	if (base_passed_rest(error, sizeof(error)))
 		return CLI_FAIL("collect", "%s", error);
@@ -358,57 +330,49 @@ static int parts_make(struct collect_parts *p, struct collect_settings *s, int r
  * Starts the threads, which connect to hosts. With RDMA, call only after the change of credentials
  * (agent.h).
  */
-static int parts_start(const struct collect_parts *p)
+static int start_run(struct cli_collect_run *r)
 {
-	char error[512];
-	int err;
+	int code = EACH_PART(start, r), err = code ? 0 : collect_collector_start(r->c);
 
-	if (p->kafka && export_kafka_start(p->kafka, error, sizeof(error)))
-		return CLI_FAIL("kafka", "%s", error);
-	err = p->live ? collect_live_start(p->live) : 0;
-
-	err = err ?: collect_collector_start(p->c);
-	err = err ?: (p->services ? collect_services_start(p->services) : 0);
-	err = err ?: (p->tracer ? collect_tracer_start(p->tracer) : 0);
-	if (!err && p->stores && dta_store_server_start(p->stores, error, sizeof(error)))
-		return CLI_FAIL("dta", "%s", error);
-	err = err ?: (p->reports ? collect_reports_start(p->reports) : 0);
-	err = err ?: (p->discover ? collect_discover_start(p->discover) : 0);
-	return err ? CLI_FAIL("collect", "threads: %s", strerror(-err)) : BASE_EXIT_OK;
+	if (!code && !err)
+		code = EACH_PART(follow, r);
+	if (!code && !err && r->discover)
+		err = collect_discover_start(r->discover);
+	return err ? CLI_FAIL("collect", "threads: %s", strerror(-err)) : code;
 }
 
-/* Returns false if learned models or samples could not be saved. */
-static bool parts_free(struct collect_parts *p)
+/* Returns false if something that was learned or measured could not be saved. */
+static bool free_run(struct cli_collect_run *r)
 {
-	bool saved;
+	size_t n = 0;
+	bool saved = true;
 
-	cli_collect_serve_end(&p->server);
-	collect_discover_free(p->discover);
-	collect_reports_free(p->reports);
-	collect_services_free(p->services);
-	dta_store_server_free(p->stores);
-	if (p->c) {
-		collect_live_stop(p->live);
-		collect_tracer_stop(p->tracer);
-		collect_collector_free(p->c);
-		collect_past_free(p->past);
-		collect_tracer_free(p->tracer);
-	}
-	saved = !collect_live_free(p->live);
-	export_kafka_free(p->kafka, KAFKA_LINGER_NS);
+	while (cli_collect_parts[n])
+		n++;
+	cli_collect_serve_end(&r->server);
+	collect_discover_free(r->discover);
+	for (size_t i = n; i-- > 0;)
+		if (cli_collect_parts[i]->stop)
+			cli_collect_parts[i]->stop(r);
+	if (r->c)
+		collect_collector_free(r->c);
+	collect_past_free(r->past);
+	for (size_t i = n; i-- > 0;)
+		if (cli_collect_parts[i]->free)
+			saved &= cli_collect_parts[i]->free(r);
 	return saved;
 }
 
 /* Prints the ready line, initially and whenever the number of reached hosts changes. */
 static void say_ready(void *arg)
 {
-	struct collect_parts *p = arg;
+	struct cli_collect_run *p = arg;
 	const struct http *h = p->server.http;
-	const char *dta = p->stores ? dta_store_server_address(p->stores, 0) : NULL;
+	const char *dta = p->dta_address;
 	struct collect_collector_totals t;
 
 	collect_collector_totals(p->c, &t);
-	if (p->silent || p->ready == t.hosts_up + 1)
+	if (p->set->as_json || p->ready == t.hosts_up + 1)
 		return;
 	p->ready = t.hosts_up + 1;
 	base_ready("%s%s%sagents=%" PRIu64 "/%" PRIu64 "%s%s", h ? "listen=" : "",
@@ -418,7 +382,7 @@ static void say_ready(void *arg)
 
 static void every_second(void *arg)
 {
-	struct collect_parts *p = arg;
+	struct cli_collect_run *p = arg;
 
 	say_ready(p);
 	if (p->alive_ns && base_now_ns() - p->alive_at >= p->alive_ns &&
@@ -448,60 +412,54 @@ static bool any_far(const struct base_strings *agents)
 	return any_of(agents, fabric_is_far);
 }
 
-/*
- * Drops privileges. Memory that a device accesses stays locked. The file of stores may name any
- * path later.
- */
-static int confine_collector(const struct collect_settings *s)
+/* Drops privileges. Memory that a device accesses stays locked. */
+static int confine_collector(const struct cli_collect_settings *s)
 {
 	struct http_files files = {0};
 	struct base_confine_opts c = {
 		.role = BASE_ROLE_COLLECTOR,
 		.capabilities = s->dta || any_over_rdma(&s->agents) ? BASE_CAP(IPC_LOCK) : 0,
-		.paths = {s->l.analysis.model, s->l.analysis.record, s->t.otlp_sent, s->csv,
-			  s->remote.queue, s->kafka_offsets},
-		.any_path = s->dta,
+		.paths = {s->csv},
 	};
 	int code;
 
 	cli_collect_discover_paths(&s->discover, &c);
 	http_web_files(&files, s->h.web_config, s->h.roles_file);
-	http_client_files(&files, s->l.remote.config);
-	http_client_files(&files, s->l.alert_config);
-	http_client_files(&files, s->l.webhook_config);
-	http_client_files(&files, s->t.otlp_config);
+	for (size_t i = 0; cli_collect_parts[i]; i++)
+		if (cli_collect_parts[i]->paths)
+			cli_collect_parts[i]->paths(s, &c, &files);
 	http_files_allow(&files, &c);
 	code = cli_confine("collect", &c);
 	http_files_free(&files);
 	return code;
 }
 
-static int run_collector(struct collect_settings *s)
+static int run_collector(struct cli_collect_settings *s)
 {
 	int reload = s->dta ? base_reload_fd() : -1, stop = base_stop_fd(), code;
-	struct collect_parts p = {.silent = s->as_json, .alive_ns = base_alive_ns()};
+	struct cli_collect_run r = {.set = s, .reload = reload, .alive_ns = base_alive_ns()};
 	const struct cli_collect_mode m = {
-		s->c.workers, s->duration_ns, s->csv, s->as_json, every_second, &p,
+		s->c.workers, s->duration_ns, s->csv, s->as_json, every_second, &r,
 	};
 
 	if (stop < 0 || (s->dta && reload < 0))
 		code = CLI_FAIL("collect", "signals: %s", strerror(stop < 0 ? -stop : -reload));
 	else
-		code = parts_make(&p, s, reload);
+		code = make_run(&r);
 	if (code == BASE_EXIT_OK && !s->secret && any_far(&s->agents))
 		base_logf(BASE_WARN, "collect",
 			  "agents on other hosts are not authenticated: give --rdma-secret");
 	if (code == BASE_EXIT_OK && !s->unconfined)
 		code = confine_collector(s);
 	if (code == BASE_EXIT_OK)
-		code = parts_start(&p);
+		code = start_run(&r);
 	if (code == BASE_EXIT_OK && !strcmp(s->mode, "setup")) {
-		code = cli_collect_setup(&m, p.c, stop);
-	} else if (code == BASE_EXIT_OK && wait_ready(p.c, stop)) {
-		say_ready(&p);
-		code = cli_collect_until(&m, p.c, stop, !s->serves);
+		code = cli_collect_setup(&m, r.c, stop);
+	} else if (code == BASE_EXIT_OK && wait_ready(r.c, stop)) {
+		say_ready(&r);
+		code = cli_collect_until(&m, r.c, stop, !s->serves);
 	}
-	if (!parts_free(&p))
+	if (!free_run(&r))
 		code = BASE_EXIT_FAILURE;
 	if (stop >= 0)
 		close(stop);
@@ -511,7 +469,7 @@ static int run_collector(struct collect_settings *s)
 }
 
 /* Starts the HTTP process before there are secrets, threads and open descriptors. */
-static int run_apart(const struct base_command *self, struct collect_settings *s)
+static int run_apart(const struct base_command *self, struct cli_collect_settings *s)
 {
 	struct fabric_opts *f = &s->c.fabric;
 	int code;
@@ -575,55 +533,13 @@ static int parse_ports(const char *s, uint8_t bits[8192])
 	return more;
 }
 
-/* Returns BASE_EXIT_OK, or BASE_EXIT_USAGE after printing an error. */
-static int check_analysis(const struct base_command *self, const struct collect_settings *s)
-{
-	const struct collect_analysis_opts *a = &s->l.analysis;
-	char error[256];
-
-	if ((a->detector && !analyse_detector_named(a->detector, error, sizeof(error))) ||
-	    (a->shadow && !analyse_detector_named(a->shadow, error, sizeof(error))))
-		return base_usage(self, "%s", error);
-	if (!s->l.analyse && (a->detector || a->shadow || a->model || a->record))
-		return base_usage(self,
-				  "--detector, --shadow, --model and --record need --analyse");
-	if (!s->l.analyse && (s->l.alert || s->l.webhook))
-		return base_usage(self, "--alert and --webhook need --analyse");
-	if (s->l.verdict_ttl_ns && s->l.verdict_ttl_ns < 3000000000)
-		return base_usage(self, "--verdict-ttl must be 0 (write none) or at least 3s");
-	if (a->every_ns < 1000000 || a->step_ns < a->every_ns)
-		return base_usage(self,
-				  "--analyse-every must be at least 1ms, --analyse-step no less");
-	if (a->model_every_ns && a->model_every_ns < 1000000000)
-		return base_usage(self, "--model-every must be 0 (only at the end) or at least 1s");
-	if (s->t.otlp_sent && !s->t.otlp)
-		return base_usage(self, "--otlp-sent needs --otlp");
-	if (s->t.otlp && !(s->t.policy.budget > 0))
-		return base_usage(self, "--otlp needs a --trace-budget");
-	if ((s->l.remote.config && !s->l.remote_write) || (s->l.alert_config && !s->l.alert) ||
-	    (s->l.webhook_config && !s->l.webhook) || (s->t.otlp_config && !s->t.otlp))
-		return base_usage(
-			self,
-			"--remote-write-config, --alert-config, --webhook-config and "
-			"--otlp-config each need the option of the same name without -config");
-	if (s->l.receiver.native && !s->l.remote_write)
-		return base_usage(self, "--remote-native needs --remote-write");
-	if (s->l.receiver.utf8 && !s->l.remote_write)
-		return base_usage(self, "--remote-utf8 needs --remote-write");
-	if (s->l.remote_write && !s->c.history_bytes)
-		return base_usage(self, "--remote-write needs --history, which holds the samples");
-	return BASE_EXIT_OK;
-}
-
-static int check_options(const struct base_command *self, const struct collect_settings *s)
+static int check_options(const struct base_command *self, const struct cli_collect_settings *s)
 {
 	const struct fabric_opts *f = &s->c.fabric;
 
 	if (!s->serves && strcmp(s->mode, "read_loop") && strcmp(s->mode, "setup"))
 		return base_usage(self, "--mode '%s' is not one of prometheus, read_loop, setup",
 				  s->mode);
-	if (s->dta && !s->serves)
-		return base_usage(self, "--dta needs --mode prometheus");
 	if (!s->agents.n && !s->dta && !s->discover.o.sources.n)
 		return base_usage(self, "no hosts to read: give --agent or --discover");
 	if (s->c.queues > s->c.workers)
@@ -646,9 +562,7 @@ static int check_options(const struct base_command *self, const struct collect_s
 		return base_usage(self,
 				  "--max-exposed-series and --sum-processes exclude each other: "
 				  "sums would decrease when a process is left out");
-	if (s->store_bytes && !s->dta)
-		return base_usage(self, "--max-store-bytes needs --dta");
-	return cli_collect_http_check(self, &s->h) ?: check_analysis(self, s);
+	return cli_collect_http_check(self, &s->h);
 }
 
 static int collect_main(const struct base_command *self, int argc, char **argv)
@@ -674,19 +588,13 @@ static int collect_main(const struct base_command *self, int argc, char **argv)
 	code = cli_rdma_secret(self, set.secret, &set.c.fabric.secret, &set.c.fabric.secret_bytes);
 	if (code)
 		return code;
-	if (set.kafka_offsets && !(set.kafka && set.dta))
-		return base_usage(self, "--kafka-offsets needs --kafka-config and --dta");
-	code = cli_collect_remote_check(self, &set.remote, set.l.remote_write, &set.l.remote,
-					&set.l.receiver);
+	code = EACH_PART(check, self, &set);
 	if (code)
 		return code;
 	code = cli_collect_discover_check(self, &set.discover);
 	if (code)
 		return code;
 	set.c.spare_hosts = set.discover.o.sources.n ? set.discover.max_hosts : 0;
-	set.l.analysis.workers = set.c.workers;
-	set.l.period_ns = set.c.period_ns;
-	set.live = set.l.analyse || set.l.remote_write;
 	set.c.agents = set.agents.v;
 	set.c.agent_count = set.agents.n;
 	set.c.pin |= set.cpus != NULL;

@@ -207,7 +207,7 @@ static void set_agent(struct cli_demo *d)
 	const char *port = strrchr(d->shop_listen, ':');
 	const char *const with[] = {"--tcp", "flows,layers", "--port", port ? port + 1 : "0"};
 	bool tcp = false;
-#if HAVE_BPF
+#if HAVE_TCP
 	struct tcp_hooks hooks;
 	int err = tcp_hooks_probe(&hooks, 0, false);
 

@@ -21,7 +21,6 @@
 #include "cli/dump/dump.h"
 #include "cli/common/remote.h"
 #include "cli/query/export.h"
-#include "dta/store/guard.h"
 
 #define ANSWER_MS 5000
 
@@ -83,25 +82,9 @@ static int dump_file(const char *path)
 	return dump_one(path, fd, NULL);
 }
 
-/* Prints the records in a store's file as CSV or JSON lines. */
-static int export_file(const char *path)
-{
-	const struct cli_query_export x = {.self = &cli_cmd_dump,
-					   .json = !strcmp(settings.export, "json")};
-	const struct cli_query_settings set = {0};
-	struct dta_store_object *object;
-	char error[256];
-	int code;
-
-	object = dta_store_object_open(path, error, sizeof(error));
-	if (!object)
-		return report_failure(path, error);
-	/* The translator that writes the file may truncate it meanwhile. */
-	dta_guard_add(object->view.map, object->map_bytes, object->fd, -1);
-	code = cli_query_export_object(&x, &set, object);
-	dta_store_object_free(object, false);
-	return code;
-}
+#if !HAVE_DTA
+#define cli_query_export_file(...) BASE_EXIT_USAGE /* --export is refused before */
+#endif
 
 /* Processes: each memfd of a process that holds a region */
 
@@ -309,8 +292,10 @@ static const struct base_option table[] = {
 		  "also print every line with its check word"),
 	BASE_FLAG("check", 'c', &settings.check,
 		  "print only whether the region is well-formed; exit 1 if not"),
+	CLI_PART_DTA,
 	BASE_STRING("export", 'e', &settings.export, "csv|json",
 		    "print all records in a store's FILE as CSV or JSON lines"),
+	BASE_CORE,
 	BASE_STRING(
 		"socket", 's', &settings.socket, "PATH",
 		"query the agent at this socket: its directory, or with --id or --all, regions"),
@@ -370,7 +355,7 @@ static int dump_operand(const struct base_command *self, const char *operand)
 	    (agent || all_digits(operand) || settings.check || settings.json || settings.raw_lines))
 		return base_usage(self, "--export needs a FILE and excludes other options");
 	if (settings.export)
-		return export_file(operand);
+		return cli_query_export_file(self, operand, !strcmp(settings.export, "json"));
 	if (agent)
 		return dump_agent(path && *path ? path : SL_SOCKET_DEFAULT);
 	return all_digits(operand) ? dump_process(operand) : dump_file(operand);

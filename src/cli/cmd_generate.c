@@ -9,7 +9,12 @@
 
 #include <string.h>
 
-static const struct base_command *const kinds[] = {&cli_generate_metrics, &cli_generate_dta};
+static const struct base_command *const kinds[] = {
+	&cli_generate_metrics,
+#if HAVE_DTA
+	&cli_generate_dta,
+#endif
+};
 #define KINDS (sizeof(kinds) / sizeof(*kinds))
 
 int cli_generate_kinds(const struct base_command *cmd, const char *text, const char *const *names,
@@ -37,6 +42,8 @@ static int run(const struct base_command *self, int argc, char **argv)
 {
 	int code = cli_run_kind(self, kinds, KINDS, "metrics or dta", argc, argv);
 
+	if (code < 0 && !HAVE_DTA && !strcmp(argv[1], "dta"))
+		return base_usage(self, "dta: this build has no DTA: rebuild with -Ddta=enabled");
 	return code >= 0 ? code
 			 : base_usage(self, "can't generate '%s'; see 'sidelight generate --help'",
 				      argv[1]);

@@ -13,7 +13,7 @@
 #include "cli/commands.h"
 #include "cli/common/common.h"
 #include "dta/wire/text.h"
-#if HAVE_BPF
+#if HAVE_TCP
 #include "source/report/reporter.h"
 #endif
 
@@ -485,7 +485,7 @@ static int run(const struct base_command *self, const struct report_settings *se
 
 /* Reports from the kernel */
 
-#if HAVE_BPF
+#if HAVE_TCP
 #define KERNEL(name, at) CLI_COUNT_AS(name, report_kernel_counts, n[at])
 static const struct cli_count kernel_counts[] = {
 	KERNEL("packets", RPT_PACKETS),
@@ -590,7 +590,7 @@ static int let_kernel_report(const struct base_command *self, const struct repor
 }
 #endif
 
-#if HAVE_BPF
+#if HAVE_TCP
 /* Parses "KIND=STORE,...". Returns false if invalid. */
 static bool parse_subjects(const char *text, struct report_kernel_opts *o)
 {
@@ -629,7 +629,7 @@ static bool parse_subjects(const char *text, struct report_kernel_opts *o)
 static int from_interface(const struct base_command *self, const struct report_settings *s,
 			  int operands)
 {
-#if HAVE_BPF
+#if HAVE_TCP
 	struct report_kernel_opts o = {
 		.interface = s->interface,
 		.target = s->o.target,
@@ -663,7 +663,7 @@ static int from_interface(const struct base_command *self, const struct report_s
 		return base_usage(
 			self, "--interface excludes --legacy, --immediate, --essential, --changes, "
 			      "--wait and --single: the kernel sends plain reports only");
-#if HAVE_BPF
+#if HAVE_TCP
 	if (!parse_subjects(s->subjects, &o))
 		return base_usage(self,
 				  "--report: '%s' is not KIND=STORE,... with each of drops, "

@@ -4,7 +4,6 @@
 
 #include "cli/common/common.h"
 
-#if HAVE_BPF
 extern const struct base_command cli_tcp_cpu, cli_tcp_flows, cli_tcp_layers, cli_tcp_net,
 	cli_tcp_probe, cli_tcp_trace, cli_tcp_why;
 
@@ -29,18 +28,6 @@ static int run(const struct base_command *self, int argc, char **argv)
 	return base_usage(self, "no '%s'; expected cpu, flows, layers, net, probe, trace or why",
 			  argv[1]);
 }
-#else
-static int run(const struct base_command *self, int argc, char **argv)
-{
-	if (argc == 2 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
-		printf("Usage: sidelight tcp %s\n\n%s\n\nThis build has no eBPF support.\n",
-		       self->synopsis, self->summary);
-		return fflush(stdout) ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
-	}
-	fputs("sidelight tcp: built without eBPF (libbpf, clang and bpftool)\n", stderr);
-	return argc < 2 ? BASE_EXIT_USAGE : BASE_EXIT_FAILURE;
-}
-#endif
 
 const struct base_command cli_cmd_tcp = {
 	.name = "tcp",

@@ -33,7 +33,7 @@ struct translate {
 	bool json, unconfined, print_map;
 	/* Derived from the members above. */
 	struct dta_translate_opts opts;
-	uint8_t secret_bytes[DTA_SECRET_MAX];
+	uint8_t secret_bytes[BASE_SHARED_MAX];
 	struct dta_worker *worker[WORKERS_MAX];
 	pthread_t thread[WORKERS_MAX];
 	struct dta_xdp *at; /* interfaces of --xdp */
@@ -401,7 +401,7 @@ static int run_translator(struct translate *t)
 
 static int read_secret(struct translate *t)
 {
-	const ssize_t n = dta_secret_read(t->secret, t->secret_bytes);
+	const ssize_t n = base_secret_shared(t->secret, t->secret_bytes);
 
 	if (n < 0)
 		return base_failure(t->cmd, "--secret: %s: %s", t->secret,

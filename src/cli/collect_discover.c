@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "cli/collect_parts.h"
+
 static int check_shard(const struct base_command *self, const struct collect_discover_opts *o)
 {
 	struct collect_shard s;
@@ -35,31 +37,16 @@ int cli_collect_discover_check(const struct base_command *self,
 	return check_shard(self, &d->o);
 }
 
-/* Adds a path that a confined process may read; does nothing if path is NULL. */
-static void add_path(struct base_confine_opts *c, const char *path)
-{
-	size_t at = 0;
-
-	if (!path)
-		return;
-	while (at < BASE_CONFINE_PATHS && c->paths[at])
-		at++;
-	if (at < BASE_CONFINE_PATHS)
-		c->paths[at] = path;
-	else
-		c->any_path = true; /* more files than entries in paths */
-}
-
 void cli_collect_discover_paths(const struct cli_collect_discover *d, struct base_confine_opts *c)
 {
 	const struct collect_discover_opts *o = &d->o;
 
 	for (size_t i = 0; i < o->sources.n; i++) {
-		add_path(c, collect_source_file(o->sources.v[i]));
+		cli_collect_path(c, collect_source_file(o->sources.v[i]));
 		if (!strncmp(o->sources.v[i], "kube:", 5))
 			c->read = o->source.kube_account
 					  ?: "/var/run/secrets/kubernetes.io/serviceaccount";
 	}
 	if (o->shard)
-		add_path(c, collect_source_file(o->shard));
+		cli_collect_path(c, collect_source_file(o->shard));
 }

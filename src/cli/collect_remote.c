@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/collect_remote.h"
-
+/* collect_remote.c - 'sidelight collect --remote-write', and remote read. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/collect_parts.h"
 #include "region/text.h"
 
 /* Splits a label NAME=VALUE. The label points into a copy that is never freed. */
@@ -32,28 +32,96 @@ static int check_labels(const struct base_command *self, struct cli_collect_remo
 	return BASE_EXIT_OK;
 }
 
-int cli_collect_remote_check(const struct base_command *self, struct cli_collect_remote *o,
-			     const char *url, struct export_remote_opts *to,
-			     struct collect_sender_form *form)
+static int check_remote(const struct base_command *self, struct cli_collect_settings *s)
 {
 	static const char *const names[] = {[EXPORT_REMOTE_1] = "1.0",
 					    [EXPORT_REMOTE_2] = "2.0",
-					    [EXPORT_REMOTE_AUTO] = "auto"};
-	size_t i = 0;
+					    [EXPORT_REMOTE_AUTO] = "auto",
+					    NULL};
+	struct cli_collect_remote *o = &s->remote;
+	struct collect_send_opts *to = &s->send;
+	const int protocol = cli_choice(o->protocol, names);
+	const char *needs = to->remote.config ? "--remote-write-config"
+			    : to->form.native ? "--remote-native"
+			    : to->form.utf8   ? "--remote-utf8"
+			    : o->queue	      ? "--remote-queue"
+			    : o->labels.n     ? "--remote-label"
+					      : NULL;
 
-	while (i < 3 && strcmp(o->protocol, names[i]))
-		i++;
-	if (i == 3)
+	if (needs && !to->url)
+		return base_usage(self, "%s needs --remote-write", needs);
+	if (to->url && !s->c.history_bytes)
+		return base_usage(self, "--remote-write needs --history, which holds the samples");
+	if (protocol < 0)
 		return base_usage(self, "--remote-protocol '%s' is not one of 1.0, 2.0, auto",
 				  o->protocol);
-	if (o->queue && !url)
-		return base_usage(self, "--remote-queue needs --remote-write");
-	if (o->labels.n && !url)
-		return base_usage(self, "--remote-label needs --remote-write");
-	to->protocol = (enum export_remote_protocol)i;
-	to->queue = o->queue;
-	to->queue_bytes = o->queue_bytes;
-	form->label = o->label;
-	form->labels = (uint32_t)o->labels.n;
+	to->remote.protocol = (enum export_remote_protocol)protocol;
+	to->remote.queue = o->queue;
+	to->remote.queue_bytes = o->queue_bytes;
+	to->form.label = o->label;
+	to->form.labels = (uint32_t)o->labels.n;
+	to->period_ns = s->c.period_ns;
 	return check_labels(self, o);
 }
+
+static int make_sender(struct cli_collect_run *r)
+{
+	char error[256];
+
+	if (!r->set->send.url)
+		return BASE_EXIT_OK;
+	r->send = collect_send_new(&r->set->send, error, sizeof(error));
+	if (!r->send)
+		return CLI_FAIL("collect", "%s", error);
+	r->on_anomaly = collect_send_anomaly;
+	r->on_anomaly_arg = r->send;
+	return BASE_EXIT_OK;
+}
+
+static int attach_sender(struct cli_collect_run *r)
+{
+	int err = r->send ? collect_send_attach(r->send, r->c, &r->receivers) : 0;
+
+	return err ? CLI_FAIL("collect", "remote write: %s", strerror(-err)) : BASE_EXIT_OK;
+}
+
+static int add_routes(struct cli_collect_run *r, struct http *http)
+{
+	return api_remote_read(http, r->c);
+}
+
+static void add_paths(const struct cli_collect_settings *s, struct base_confine_opts *c,
+		      struct http_files *files)
+{
+	cli_collect_path(c, s->remote.queue);
+	http_client_files(files, s->send.remote.config);
+}
+
+static int start_sender(struct cli_collect_run *r)
+{
+	int err = r->send ? collect_send_start(r->send) : 0;
+
+	return err ? CLI_FAIL("collect", "threads: %s", strerror(-err)) : BASE_EXIT_OK;
+}
+
+static void stop_sender(struct cli_collect_run *r)
+{
+	collect_send_stop(r->send);
+}
+
+static bool free_sender(struct cli_collect_run *r)
+{
+	collect_send_free(r->send);
+	return true;
+}
+
+const struct cli_collect_part cli_collect_part_remote = {
+	.check = check_remote,
+	.before = make_sender,
+	.attach = attach_sender,
+	.routes = add_routes,
+	.paths = add_paths,
+	.start = start_sender,
+	.stop = stop_sender,
+	.free = free_sender,
+};

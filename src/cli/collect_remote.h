@@ -4,7 +4,7 @@
 #define SL_CLI_COLLECT_REMOTE_H
 
 #include "base/base.h"
-#include "collect/judge/sender.h"
+#include "collect/send/sender.h"
 #include "export/remote_write.h"
 #include "export/spool.h"
 
@@ -32,13 +32,5 @@ struct cli_collect_remote {
 			  "BYTES",                                                              \
 			  "size of a new --remote-queue; when it is full, the oldest "          \
 			  "samples leave")
-
-/*
- * Returns BASE_EXIT_OK, or an exit code after printing an error. url: NULL without remote write.
- * Keeps pointers into o.
- */
-int cli_collect_remote_check(const struct base_command *self, struct cli_collect_remote *o,
-			     const char *url, struct export_remote_opts *to,
-			     struct collect_sender_form *form);
 
 #endif

@@ -4,9 +4,10 @@
 #include <unistd.h>
 
 #include "base/relaxed.h"
-#include "cli/collect_serve.h"
+#include "cli/collect_parts.h"
 #include "cli/common/common.h"
 #include "cli/common/token.h"
+#include "cli/collect-parts.h"
 #include "collect/self/self.h"
 
 static void reply_text(struct http_request *req, int status, const char *text)
@@ -63,18 +64,19 @@ int cli_collect_http_check(const struct base_command *self, const struct cli_col
 	return BASE_EXIT_OK;
 }
 
-static int add_routes(struct cli_collect_server *s, struct collect_collector *c,
-		      struct collect_services *services, struct collect_tracer *tracer,
-		      struct dta_store_server *stores)
+static int add_routes(struct cli_collect_run *r)
 {
-	struct http *h = s->http;
+	static const char *const names[] = {CLI_COLLECT_NAMES NULL};
+	struct http *h = r->server.http;
 	int err = http_route(h, "GET", "/-/healthy", HTTP_PUBLIC, get_healthy, NULL);
 
-	err = err ?: http_route(h, "GET", "/-/ready", HTTP_PUBLIC, get_ready, c);
-	err = err ?: export_route(h, "/metrics", &s->source) ?: api_register(h, c);
-	err = err ?: api_services(h, services, tracer);
-	err = err ?: (tracer ? api_traces(h, tracer) : 0);
-	return err ?: (stores ? api_dta(h, stores) : 0);
+	err = err ?: http_route(h, "GET", "/-/ready", HTTP_PUBLIC, get_ready, r->c);
+	err = err ?: export_route(h, "/metrics", &r->server.source) ?: api_register(h, r->c);
+	for (size_t i = 0; names[i]; i++)
+		api_part_add(names[i]);
+	for (size_t i = 0; !err && cli_collect_parts[i]; i++)
+		err = cli_collect_parts[i]->routes ? cli_collect_parts[i]->routes(r, h) : 0;
+	return err;
 }
 
 /* Leaves the admin token for this user; only stores can be changed. */
@@ -87,12 +89,12 @@ static void leave_token(struct cli_collect_server *s, const char *token)
 			"no runtime directory: stores can only be changed with --admin-token-file");
 }
 
-bool cli_collect_serve(struct cli_collect_server *s, const struct cli_collect_http *o,
-		       struct collect_collector *c, struct collect_services *services,
-		       struct collect_tracer *tracer, struct dta_store_server *stores)
+bool cli_collect_serve(struct cli_collect_run *r)
 {
+	const struct cli_collect_http *o = &r->set->h;
+	struct cli_collect_server *s = &r->server;
 	char error[256], token[CLI_TOKEN_BYTES] = "";
-	const bool own = stores && !o->admin_token_file && strncmp(o->listen, "unix:", 5) &&
+	const bool own = r->stores && !o->admin_token_file && strncmp(o->listen, "unix:", 5) &&
 			 cli_token_draw(token);
 	const struct http_opts opts = {
 		.listen = o->listen,
@@ -113,10 +115,10 @@ bool cli_collect_serve(struct cli_collect_server *s, const struct cli_collect_ht
 	};
 	int err;
 
-	s->source = collect_collector_source(c);
+	s->source = collect_collector_source(r->c);
 	s->http = http_new(&opts, error, sizeof(error));
-	err = s->http ? collect_self_http(c, s->refused) : 0;
-	err = err ?: (s->http ? add_routes(s, c, services, tracer, stores) : 0);
+	err = s->http ? collect_self_http(r->c, s->refused) : 0;
+	err = err ?: (s->http ? add_routes(r) : 0);
 	if (err)
 		snprintf(error, sizeof(error), "routes: %s", strerror(-err));
 	if (s->http && !err && !http_start(s->http, error, sizeof(error))) {

@@ -6,9 +6,6 @@
 #include "api/api.h"
 #include "base/base.h"
 #include "collect/read/collect.h"
-#include "collect/services/services.h"
-#include "collect/trace/trace.h"
-#include "dta/store_server/server.h"
 #include "export/serve.h"
 #include "http/http.h"
 
@@ -31,10 +28,10 @@ struct cli_collect_server {
 
 /* Returns BASE_EXIT_OK, or an exit code after printing an error. */
 int cli_collect_http_check(const struct base_command *self, const struct cli_collect_http *o);
-/* Starts the server. tracer and stores may be NULL. Returns false after printing an error. */
-bool cli_collect_serve(struct cli_collect_server *s, const struct cli_collect_http *o,
-		       struct collect_collector *c, struct collect_services *services,
-		       struct collect_tracer *tracer, struct dta_store_server *stores);
+struct cli_collect_run;
+
+/* Starts r->server. Returns false after printing an error. */
+bool cli_collect_serve(struct cli_collect_run *r);
 void cli_collect_serve_end(struct cli_collect_server *s);
 
 #endif

@@ -13,46 +13,59 @@
 #include "cli/common/common.h"
 
 struct command {
-	/* command of this program; NULL: a separate program in package */
+	/* command of this program; NULL: a separate program in package, or absent */
 	const struct base_command *own;
 	const char *package, *name, *summary;
+	struct base_option part; /* what the command belongs to */
 };
 
-#define PROGRAM(package, name, summary)      \
-	{                                    \
-		NULL, package, name, summary \
+/* A command of this program. have: 1 or 0, whether this build has it. */
+#define OWN(have, command, its_name, ...) OWN_(have, command, its_name, __VA_ARGS__)
+#define OWN_(have, command, its_name, ...)                                          \
+	{                                                                           \
+		.own = OWN_##have(command), .name = (its_name), .part = __VA_ARGS__ \
 	}
+#define OWN_0(command) NULL
+#define OWN_1(command) &(command)
+
+#define PROGRAM(its_package, its_name, its_summary, ...)                                \
+	{                                                                               \
+		.package = (its_package), .name = (its_name), .summary = (its_summary), \
+		.part = __VA_ARGS__                                                     \
+	}
+
+#define DEMO_PART                                                               \
+	BASE_PART(HAVE_DTA ? "analysis" : "DTA", HAVE_DTA ? "analysis" : "dta", \
+		  HAVE_DTA &&HAVE_ANALYSIS)
 
 /* The order of --help: commands for observed machines, readers, tools. */
 static const struct command commands[] = {
-	PROGRAM("sidelight-agent", "agent", CLI_SUMMARY_AGENT),
-	{.own = &cli_cmd_tcp},
-	PROGRAM("sidelight-reporter", "report", CLI_SUMMARY_REPORT),
-	PROGRAM("sidelight-translator", "translate", CLI_SUMMARY_TRANSLATE),
-	PROGRAM("sidelight-collector", "collect", CLI_SUMMARY_COLLECT),
-	{.own = &cli_cmd_top},
-	{.own = &cli_cmd_dump},
-	{.own = &cli_cmd_query},
-	PROGRAM("sidelight-tools", "generate", CLI_SUMMARY_GENERATE),
-	PROGRAM("sidelight-tools", "replay", CLI_SUMMARY_REPLAY),
-	{.own = &cli_cmd_model},
-	PROGRAM("sidelight-tools", "manage", CLI_SUMMARY_MANAGE),
-	PROGRAM("sidelight-tools", "demo", CLI_SUMMARY_DEMO),
+	PROGRAM("sidelight-agent", "agent", CLI_SUMMARY_AGENT, BASE_CORE),
+	OWN(HAVE_TCP, cli_cmd_tcp, "tcp", CLI_PART_TCP),
+	PROGRAM("sidelight-reporter", "report", CLI_SUMMARY_REPORT, CLI_PART_DTA),
+	PROGRAM("sidelight-translator", "translate", CLI_SUMMARY_TRANSLATE, CLI_PART_DTA),
+	PROGRAM("sidelight-collector", "collect", CLI_SUMMARY_COLLECT, BASE_CORE),
+	OWN(HAVE_ANALYSIS, cli_cmd_top, "top", CLI_PART_ANALYSIS),
+	OWN(1, cli_cmd_dump, "dump", BASE_CORE),
+	OWN(HAVE_DTA, cli_cmd_query, "query", CLI_PART_DTA),
+	PROGRAM("sidelight-tools", "generate", CLI_SUMMARY_GENERATE, BASE_CORE),
+	PROGRAM("sidelight-tools", "replay", CLI_SUMMARY_REPLAY, CLI_PART_ANALYSIS),
+	OWN(HAVE_ANALYSIS, cli_cmd_model, "model", CLI_PART_ANALYSIS),
+	PROGRAM("sidelight-tools", "manage", CLI_SUMMARY_MANAGE, CLI_PART_DTA),
+	PROGRAM("sidelight-tools", "demo", CLI_SUMMARY_DEMO, DEMO_PART),
 };
 #define COMMANDS (sizeof(commands) / sizeof(*commands))
-
-static const char *command_name(const struct command *c)
-{
-	return c->own ? c->own->name : c->name;
-}
 
 static int show_help(void)
 {
 	puts("Usage: sidelight COMMAND [OPTION]...\n\n"
 	     "Telemetry that costs the observed machine no CPU.\n\nCommands:");
-	for (size_t i = 0; i < COMMANDS; i++)
-		printf("  %-10s %s\n", command_name(&commands[i]),
-		       commands[i].own ? commands[i].own->summary : commands[i].summary);
+	for (size_t i = 0; i < COMMANDS; i++) {
+		const struct command *c = &commands[i];
+
+		if (c->part.max != 0)
+			printf("  %-10s %s\n", c->name, c->own ? c->own->summary : c->summary);
+	}
 	puts("  help       Show the options of a command\n\n"
 	     "Options:\n"
 	     "  -h, --help     show this\n"
@@ -71,7 +84,7 @@ static int show_version(void)
 static const struct command *find_command(const char *name)
 {
 	for (size_t i = 0; i < COMMANDS; i++)
-		if (!strcmp(name, command_name(&commands[i])))
+		if (!strcmp(name, commands[i].name))
 			return &commands[i];
 	return NULL;
 }
@@ -83,8 +96,8 @@ static int refuse_unknown(const char *name)
 	unsigned least = BASE_NOT_NEAR;
 
 	for (size_t i = 0; i < COMMANDS; i++)
-		if (base_nearer(name, command_name(&commands[i]), &least))
-			near = command_name(&commands[i]);
+		if (base_nearer(name, commands[i].name, &least))
+			near = commands[i].name;
 	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
 		if (base_nearer(name, others[i], &least))
 			near = others[i];
@@ -101,6 +114,11 @@ static int run_command(const struct command *c, int argc, char **argv)
 {
 	char file[32], path[PATH_MAX];
 
+	if (!c->part.max) {
+		fprintf(stderr, "sidelight: %s: this build has no %s: rebuild with -D%s=enabled\n",
+			c->name, c->part.name, c->part.argument);
+		return BASE_EXIT_USAGE;
+	}
 	if (c->own)
 		return c->own->run(c->own, argc, argv);
 	snprintf(file, sizeof(file), "sidelight-%s", c->name);

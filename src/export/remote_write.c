@@ -30,11 +30,10 @@
 #include "base/relaxed.h"
 #include "base/table.h"
 #include "export/pb.h"
+#include "export/remote_label.h"
 #include "export/remote_v2.h"
-#include "export/render.h"
 #include "export/spool.h"
 
-#define LABELS_MAX  128u
 #define REQUEST_MAX (4u << 20) /* size before compression, because receivers have limits */
 #define POINTS_MAX  10000u     /* points per message of one series */
 #define STALE_NAN   0x7ff0000000000002ull /* prometheus/model/value: StaleNaN */
@@ -84,234 +83,6 @@ struct export_remote_write {
 };
 
 /* ---- protobuf ---- */
-
-static size_t string_bytes(size_t n)
-{
-	return 1 + export_pb_varint_bytes(n) + n;
-}
-
-struct label {
-	const char *name, *value, *more; /* the value is the concatenation of value and more */
-};
-
-static size_t label_message(const struct label *l)
-{
-	return string_bytes(strlen(l->name)) + string_bytes(strlen(l->value) + strlen(l->more));
-}
-
-static uint8_t *put_label(uint8_t *p, const struct label *l)
-{
-	size_t value = strlen(l->value), more = strlen(l->more);
-
-	p = export_pb_head(p, 1, label_message(l));
-	p = export_pb_string(p, 1, l->name);
-	p = export_pb_head(p, 2, value + more);
-	p = (uint8_t *)mempcpy(p, l->value, value);
-	return (uint8_t *)mempcpy(p, l->more, more);
-}
-
-static int by_name(const void *a, const void *b)
-{
-	return strcmp(((const struct label *)a)->name, ((const struct label *)b)->name);
-}
-
-static bool is_taken(const struct label *sorted, size_t n, const char *key)
-{
-	for (size_t i = 0; i < n; i++)
-		if (!strcmp(sorted[i].name, key))
-			return true;
-	return false;
-}
-
-/*
- * Escapes a label's key into the buffer at `to`, which is large enough. The result differs from the
- * keys of the n others. Returns the end.
- */
-static char *escape_key(char *to, const char *key, const struct label *others, size_t n)
-{
-	char *end = export_underscores(to, key, false);
-
-	if (is_taken(others, n, to))
-		end = export_hex_name(to, key);
-	for (; is_taken(others, n, to); *end = '\0')
-		*end++ = '_';
-	return end + 1;
-}
-
-/* Escapes the keys of n labels, the first of which is the metric name. Returns NULL with ENOMEM. */
-static char *escape_keys(struct label *l, size_t n)
-{
-	size_t bytes = 1;
-	char *text, *to;
-
-	for (size_t i = 1; i < n; i++)
-		bytes += EXPORT_ESCAPED(strlen(l[i].name)) + n;
-	text = to = malloc(bytes);
-	for (size_t i = 1; text && i < n; i++) {
-		const struct label own = l[i];
-		char *key = to;
-
-		if (export_is_plain(own.name, false))
-			continue;
-		l[i] = l[n - 1]; /* makes the other labels contiguous */
-		to = escape_key(key, own.name, l, n - 1);
-		l[n - 1] = l[i];
-		l[i] = own;
-		l[i].name = key;
-	}
-	return text;
-}
-
-static size_t labels_bytes(const struct label *l, size_t n)
-{
-	size_t bytes = 0;
-
-	for (size_t i = 0; i < n; i++)
-		bytes += string_bytes(label_message(&l[i]));
-	return bytes;
-}
-
-static uint8_t *put_labels(uint8_t *p, const struct label *l, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		p = put_label(p, &l[i]);
-	return p;
-}
-
-/*
- * Makes a series with its labels in order and, unless longer is NULL, once more with the longer
- * form of the name.
- */
-static struct export_remote_series *series_of(struct label *l, size_t n, const char *longer)
-{
-	struct export_remote_series *s;
-	size_t bytes, more = 0;
-	struct label *name;
-	uint8_t *p;
-
-	qsort(l, n, sizeof(*l), by_name);
-	for (name = l; strcmp(name->name, "__name__");)
-		name++;
-	bytes = labels_bytes(l, n);
-	if (longer)
-		more = bytes +
-		       string_bytes(label_message(&(struct label){name->name, longer, name->more}));
-	s = malloc(sizeof(*s) + bytes + more);
-	if (!s)
-		return NULL;
-	*s = (struct export_remote_series){
-		.last_ms = INT64_MIN,
-		.exemplar_ms = INT64_MIN,
-		.label_bytes = (uint32_t)bytes,
-	};
-	p = put_labels(s->labels, l, n);
-	if (longer) {
-		name->value = longer;
-		s->longer_bytes = (uint32_t)(put_labels(p, l, n) - p);
-	}
-	return s;
-}
-
-struct export_remote_series *export_remote_series_new(const char *name, const char *suffix,
-						      const struct region_text_label *labels,
-						      size_t count, bool utf8)
-{
-	struct label sorted[LABELS_MAX] = {{"__name__", name, suffix}};
-	char *keys = NULL, *shorter = NULL, *longer = NULL;
-	struct export_remote_series *s = NULL;
-	bool plain = true;
-	size_t n = 1;
-
-	for (size_t i = 0; i < count && n < LABELS_MAX; i++) {
-		if (!*labels[i].value)
-			continue;
-		sorted[n++] = (struct label){labels[i].key, labels[i].value, ""};
-		plain = plain && export_is_plain(labels[i].key, false);
-	}
-	if (!plain && !utf8) {
-		keys = escape_keys(sorted, n);
-		if (!keys)
-			return NULL;
-	}
-	if (!utf8 && !export_is_plain(name, true)) {
-		shorter = malloc(2 * EXPORT_ESCAPED(strlen(name)));
-		if (!shorter)
-			goto out;
-		longer = export_underscores(shorter, name, true) + 1;
-		export_hex_name(longer, name);
-		sorted[0].value = shorter;
-	}
-	s = series_of(sorted, n, longer);
-out:
-	free(shorter);
-	free(keys);
-	return s;
-}
-
-static int compare_series(const struct export_remote_series *a,
-			  const struct export_remote_series *b)
-{
-	size_t least = BASE_MIN(a->label_bytes, b->label_bytes);
-	int d = memcmp(a->labels, b->labels, least);
-
-	return d ? d : (a->label_bytes > b->label_bytes) - (a->label_bytes < b->label_bytes);
-}
-
-/* Among equal labels, names without a longer form come first. */
-static int by_labels(const void *a, const void *b)
-{
-	const struct export_remote_series *x = *(struct export_remote_series *const *)a;
-	const struct export_remote_series *y = *(struct export_remote_series *const *)b;
-	int d = compare_series(x, y);
-
-	if (!d)
-		d = (x->longer_bytes > 0) - (y->longer_bytes > 0);
-	return d ? d : (x->order > y->order) - (x->order < y->order);
-}
-
-static bool mark_clashes(struct export_remote_series **series, size_t n)
-{
-	bool any = false;
-
-	qsort(series, n, sizeof(struct export_remote_series *), by_labels);
-	for (size_t i = 1; i < n; i++) {
-		series[i]->clashes = !compare_series(series[i - 1], series[i]);
-		any = any || series[i]->clashes;
-	}
-	return any;
-}
-
-void export_remote_series_settle(struct export_remote_series **series, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		series[i]->order = (uint32_t)i;
-	if (!mark_clashes(series, n))
-		return;
-	for (size_t i = 0; i < n; i++) {
-		struct export_remote_series *s = series[i];
-
-		if (!s->clashes || !s->longer_bytes)
-			continue;
-		memmove(s->labels, s->labels + s->label_bytes, s->longer_bytes);
-		s->label_bytes = s->longer_bytes;
-		s->longer_bytes = 0;
-	}
-	for (size_t i = 0; i < n; i++)
-		series[i]->clashes = false;
-	mark_clashes(series, n);
-}
-
-struct export_remote_series *export_remote_series_copy(const struct export_remote_series *s)
-{
-	const size_t bytes = sizeof(*s) + s->label_bytes;
-	struct export_remote_series *to = malloc(bytes);
-
-	if (!to)
-		return NULL;
-	memcpy(to, s, bytes);
-	to->longer_bytes = 0;
-	return to;
-}
 
 static uint8_t *put_sample(uint8_t *p, int64_t ms, double value)
 {
@@ -507,13 +278,13 @@ static void put_points(struct export_remote_write *w, struct export_remote_serie
 			continue;
 		}
 		last = ms;
-		inner += string_bytes(9 + 1 + export_pb_varint_bytes((uint64_t)ms));
+		inner += export_label_field(9 + 1 + export_pb_varint_bytes((uint64_t)ms));
 		n_taken++;
 	}
 	count_skipped(w, n - n_taken, before);
 	if (!n_taken)
 		return;
-	if (!begin_series(w, s, string_bytes(inner))) {
+	if (!begin_series(w, s, export_label_field(inner))) {
 		relaxed_bump(w->dropped_memory, n_taken);
 		return;
 	}
@@ -594,7 +365,7 @@ void export_remote_write_exemplar(struct export_remote_write *w, struct export_r
 	int64_t ms = (int64_t)(e->ns ? e->ns : (uint64_t)ns) / 1000000;
 	uint64_t hash = e->ns ? 0 : hash_of(e);
 	size_t inner = 9 + 1 + export_pb_varint_bytes((uint64_t)ms);
-	struct label l[SL_LABELS_MAX];
+	struct export_label l[SL_LABELS_MAX];
 	uint8_t *from, *p;
 	uint64_t opened;
 
@@ -604,10 +375,9 @@ void export_remote_write_exemplar(struct export_remote_write *w, struct export_r
 	/* A histogram is not sent twice; the exemplar is kept and sent with the next one. */
 	if (w->v2 && s->native && s->opened != w->opened)
 		return;
-	for (size_t i = 0; i < n; i++) {
-		l[i] = (struct label){e->labels[i].key, e->labels[i].value, ""};
-		inner += string_bytes(label_message(&l[i]));
-	}
+	for (size_t i = 0; i < n; i++)
+		l[i] = (struct export_label){e->labels[i].key, e->labels[i].value, ""};
+	inner += export_labels_bytes(l, n);
 	s->exemplar_ms = ms;
 	s->exemplar = hash;
 	if (export_exemplar_is_long(e)) {
@@ -619,11 +389,11 @@ void export_remote_write_exemplar(struct export_remote_write *w, struct export_r
 		relaxed_bump(w->dropped_memory, 1);
 		return;
 	}
-	p = export_pb_head(w->at + w->bytes, 1, s->label_bytes + string_bytes(inner));
+	p = export_pb_head(w->at + w->bytes, 1, s->label_bytes + export_label_field(inner));
 	p = (uint8_t *)mempcpy(p, s->labels, s->label_bytes);
 	p = export_pb_head(p, 3, inner);
 	from = p;
-	p = put_labels(p, l, n);
+	p = export_labels_put(p, l, n);
 	if (w->v2) {
 		/* Version 2.0 allows no exemplar without a sample, so repeat the last sample. */
 		if (s->opened != opened)
@@ -661,7 +431,8 @@ void export_remote_write_follow(struct export_remote_write *w, struct export_rem
 
 		if (old[i]->clashes)
 			continue;
-		while (k < n && (now[k]->clashes || (d = compare_series(now[k], old[i])) < 0))
+		while (k < n &&
+		       (now[k]->clashes || (d = export_remote_series_compare(now[k], old[i])) < 0))
 			k++;
 		if (k == n || d) {
 			export_remote_write_end(w, old[i], ns);

@@ -60,6 +60,9 @@ struct export_remote_series *export_remote_series_new(const char *name, const ch
  * whole request. Sorts series by labels.
  */
 void export_remote_series_settle(struct export_remote_series **series, size_t n);
+/* Orders series by their labels. Returns 0 if they are equal. */
+int export_remote_series_compare(const struct export_remote_series *a,
+				 const struct export_remote_series *b);
 struct export_remote_series *export_remote_series_copy(const struct export_remote_series *s);
 
 struct export_remote_point {

@@ -6,47 +6,19 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zlib.h>
 
 #include "http/front.h"
-
-#define GZIP_LEVEL 1 /* for expositions 2 % larger than level 6, and 3 x faster */
+#include "http/gzip.h"
 
 struct pieces {
 	struct http_server *server;
 	uint32_t slot, serial;
-	uint64_t left; /* bytes not passed to the client yet; UINT64_MAX: not known */
-	bool more;     /* the back has more pieces */
-	bool gzip, ended, finished;
-	z_stream z;
-	size_t bytes, given; /* size of the current piece, and the part already passed on */
+	uint64_t left;		/* bytes not passed to the client yet; UINT64_MAX: not known */
+	bool more;		/* the back has more pieces */
+	struct http_gzip *gzip; /* NULL: the body is sent as it is */
+	size_t bytes, given;	/* size of the current piece, and the part already passed on */
 	unsigned char piece[HTTP_PIECE];
 };
-
-/* Returns a malloc'd gzip member. NULL: no memory, or the result would not be smaller. */
-static unsigned char *gzip_body(const void *body, size_t bytes, int level, size_t *out_bytes)
-{
-	z_stream z = {0};
-	unsigned char *out;
-
-	if (bytes > UINT32_MAX / 2 ||
-	    deflateInit2(&z, level, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK)
-		return NULL;
-	out = malloc(bytes);
-	if (out) {
-		z.next_in = (unsigned char *)(uintptr_t)body;
-		z.avail_in = (uInt)bytes;
-		z.next_out = out;
-		z.avail_out = (uInt)bytes; /* a result that does not fit is not worthwhile */
-		if (deflate(&z, Z_FINISH) != Z_STREAM_END) {
-			free(out);
-			out = NULL;
-		}
-		*out_bytes = z.total_out;
-	}
-	deflateEnd(&z);
-	return out;
-}
 
 /* ---- pieces ---- */
 
@@ -85,32 +57,15 @@ static ssize_t read_plain(struct pieces *b, char *buf, size_t max)
 	return n;
 }
 
-static ssize_t read_gzip(struct pieces *b, char *buf, size_t max)
+/* For http_gzip_read(). */
+static ssize_t next_piece(void *arg, const unsigned char **piece)
 {
-	b->z.next_out = (unsigned char *)buf;
-	b->z.avail_out = (uInt)max;
-	while (b->z.avail_out == max) {
-		int e;
+	struct pieces *b = arg;
+	ssize_t n = b->given < b->bytes ? (ssize_t)b->bytes : fetch_piece(b);
 
-		if (b->finished)
-			return 0;
-		if (!b->z.avail_in && !b->ended) {
-			ssize_t n = b->given < b->bytes ? (ssize_t)b->bytes : fetch_piece(b);
-
-			if (n < 0)
-				return n;
-			b->ended = n == 0;
-			b->z.next_in = b->piece;
-			b->z.avail_in = (uInt)n;
-			b->given = b->bytes;
-		}
-		e = deflate(&b->z, b->ended ? Z_FINISH : Z_NO_FLUSH);
-		if (e == Z_STREAM_END)
-			b->finished = true;
-		else if (e != Z_OK && e != Z_BUF_ERROR)
-			return -EIO;
-	}
-	return (ssize_t)(max - b->z.avail_out);
+	*piece = b->piece;
+	b->given = b->bytes;
+	return n;
 }
 
 static ssize_t body_read(void *arg, uint64_t pos, char *buf, size_t max)
@@ -121,7 +76,7 @@ static ssize_t body_read(void *arg, uint64_t pos, char *buf, size_t max)
 	(void)pos;
 	if (max > HTTP_PIECE)
 		max = HTTP_PIECE;
-	n = b->gzip ? read_gzip(b, buf, max) : read_plain(b, buf, max);
+	n = b->gzip ? http_gzip_read(b->gzip, buf, max, next_piece, b) : read_plain(b, buf, max);
 	if (n == 0)
 		return MHD_CONTENT_READER_END_OF_STREAM;
 	if (n < 0)
@@ -133,8 +88,7 @@ static void body_free(void *arg)
 {
 	struct pieces *b = arg;
 
-	if (b->gzip)
-		deflateEnd(&b->z);
+	http_gzip_end(b->gzip);
 	http_front_tell(b->server, HTTP_DONE, b->slot, b->serial);
 	free(b);
 }
@@ -149,7 +103,7 @@ static struct MHD_Response *whole_response(const struct http_message_answer *a, 
 	size_t gz_bytes = 0;
 
 	if (a->head.flags & HTTP_HEAD_GZIP)
-		gz = gzip_body(a->body, a->body_bytes, GZIP_LEVEL, &gz_bytes);
+		gz = http_gzip_whole(a->body, a->body_bytes, &gz_bytes);
 	*gzipped = gz;
 	if (!gz)
 		return MHD_create_response_from_buffer(a->body_bytes, (void *)(uintptr_t)a->body,
@@ -177,9 +131,8 @@ static struct MHD_Response *in_pieces(const struct http_client_request *req,
 	b->more = true;
 	b->bytes = a->body_bytes;
 	memcpy(b->piece, a->body, a->body_bytes);
-	b->gzip = *gzipped = (a->head.flags & HTTP_HEAD_GZIP) &&
-			     deflateInit2(&b->z, GZIP_LEVEL, Z_DEFLATED, 15 + 16, 8,
-					  Z_DEFAULT_STRATEGY) == Z_OK;
+	b->gzip = a->head.flags & HTTP_HEAD_GZIP ? http_gzip_begin() : NULL;
+	*gzipped = b->gzip;
 	response = MHD_create_response_from_callback(
 		b->gzip || a->head.total == UINT64_MAX ? MHD_SIZE_UNKNOWN : a->head.total,
 		HTTP_PIECE, body_read, b, body_free);

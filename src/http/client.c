@@ -2,7 +2,6 @@
 #include "http/client.h"
 
 #include <errno.h>
-#include <gnutls/gnutls.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -375,7 +374,7 @@ static int add_line(struct curl_slist **list, const char *a, const char *b, cons
 	if (asprintf(&line, "%s%s%s", a, b, c) < 0)
 		return -ENOMEM;
 	more = curl_slist_append(*list, line);
-	gnutls_memset(line, 0, strlen(line));
+	explicit_bzero(line, strlen(line));
 	free(line);
 	if (more)
 		*list = more;
@@ -508,7 +507,7 @@ static int set_all(const struct http_client *c, CURL *curl, const char *url,
 	curl_easy_setopt(curl, CURLOPT_HTTP_VERSION, version);
 	err = set_identity(c, curl, &r->headers, secret, error, bytes);
 	err = err ?: set_headers(c, &r->headers, secret, error, bytes);
-	gnutls_memset(secret, 0, sizeof(secret));
+	explicit_bzero(secret, sizeof(secret));
 	return err ?: c->server_name ? set_server_name(c, curl, url, r) : 0;
 }
 
@@ -531,7 +530,7 @@ int http_client_apply(const struct http_client *c, CURL *curl, const char *url,
 void http_client_done(struct http_outgoing *r)
 {
 	for (struct curl_slist *h = r->headers; h; h = h->next)
-		gnutls_memset(h->data, 0, strlen(h->data)); /* headers may contain secrets */
+		explicit_bzero(h->data, strlen(h->data)); /* headers may contain secrets */
 	curl_slist_free_all(r->headers);
 	curl_slist_free_all(r->connect_to);
 	*r = (struct http_outgoing){0};

@@ -4,6 +4,7 @@
  * the private key, with which this process signs handshakes for it.
  */
 #include <errno.h>
+#include <gnutls/abstract.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -136,7 +136,7 @@ static void carry_bytes(struct http_relay *r)
 			end = base_now_ns() + 10 * idle_ns;
 	}
 	if (tls && !down.lost)
-		gnutls_bye(tls->session, GNUTLS_SHUT_WR);
+		http_tls_bye(tls);
 }
 
 /* ---- threads ---- */

@@ -436,3 +436,8 @@ bool http_tls_pending(const struct http_tls_session *c)
 {
 	return gnutls_record_check_pending(c->session) > 0;
 }
+
+void http_tls_bye(struct http_tls_session *c)
+{
+	gnutls_bye(c->session, GNUTLS_SHUT_WR);
+}

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * tls.h - TLS in the front: handshakes with the settings received from the back. The private key
- * stays in the back, which signs.
+ * stays in the back, which signs. tls_none.c replaces this, users.c, web.c and guard.c in builds
+ * without GnuTLS.
  */
 #ifndef SL_HTTP_TLS_H
 #define SL_HTTP_TLS_H
 
-#include <gnutls/gnutls.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "http/message.h"
 
+struct gnutls_session_int; /* gnutls_session_t points to it */
 struct http_server;
 struct http_tls; /* reference-counted, because handshakes may outlast a change of settings */
 
@@ -25,7 +27,7 @@ void http_tls_drop(struct http_tls *t);
 /* One connection. */
 struct http_tls_session {
 	struct http_tls *tls;
-	gnutls_session_t session;
+	struct gnutls_session_int *session;
 	struct http_message_open who; /* everything except .peer */
 	char *names;		      /* .who.names bytes, or NULL */
 	bool certificate_refused;
@@ -46,5 +48,7 @@ ssize_t http_tls_recv(struct http_tls_session *c, void *to, size_t bytes);
 ssize_t http_tls_send(struct http_tls_session *c, const void *from, size_t bytes);
 /* Whether received bytes are buffered, for which the socket does not become readable. */
 bool http_tls_pending(const struct http_tls_session *c);
+/* Tells the peer that nothing more is sent. */
+void http_tls_bye(struct http_tls_session *c);
 
 #endif

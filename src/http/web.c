@@ -2,6 +2,7 @@
 #include "http/web.h"
 
 #include <errno.h>
+#include <gnutls/abstract.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -7,7 +7,6 @@
 #ifndef SL_HTTP_WEB_H
 #define SL_HTTP_WEB_H
 
-#include <gnutls/abstract.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -31,6 +30,8 @@ enum http_client_auth {
 	HTTP_CLIENT_REQUIRE,
 };
 
+struct gnutls_privkey_st; /* gnutls_privkey_t points to it */
+
 struct http_web_bytes {
 	char *data; /* NUL-terminated */
 	size_t bytes;
@@ -45,7 +46,7 @@ struct http_web {
 	struct base_yaml *yaml, *roles_yaml; /* memory that the strings below point into */
 	bool tls;
 	struct http_web_bytes cert, ca; /* PEM */
-	gnutls_privkey_t key;
+	struct gnutls_privkey_st *key;
 	enum http_client_auth client_auth;
 	const char *sans[HTTP_WEB_SANS];
 	size_t san_count;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sketch/hash.h"
+#include "base/hash.h"
 #include "sketch/space_saving.h"
 
 #define NONE UINT32_MAX
@@ -148,7 +148,7 @@ static void insert_key(struct sketch_space_saving *s, const void *key, uint64_t 
 
 int sketch_space_saving_add(struct sketch_space_saving *s, const void *key, uint64_t n)
 {
-	const uint64_t hash = sketch_hash_bytes(key, s->key_bytes, s->seed);
+	const uint64_t hash = base_hash(s->seed, key, s->key_bytes);
 	uint32_t slot, i;
 
 	if (__builtin_add_overflow(s->total, n, &s->total)) {

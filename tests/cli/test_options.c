@@ -11,7 +11,7 @@
 
 static struct {
 	bool json, colour;
-	const char *socket;
+	const char *socket, *feathers, *tyres;
 	struct base_strings agents;
 	uint32_t workers;
 	uint16_t port, before;
@@ -35,6 +35,11 @@ static const struct base_option table[] = {
 	BASE_TIME(
 		"period", 0, &v.period, 1000, 1e12, "DURATION",
 		"how long between two rounds, which is a text long enough to be broken somewhere"),
+	BASE_PART("wings", "wings", 0),
+	BASE_STRING("feathers", 'f', &v.feathers, "COLOUR", "an option of a part that is absent"),
+	BASE_PART("wheels", "wheels", 1),
+	BASE_STRING("tyres", 0, &v.tyres, "MAKE", "an option of a part that is present"),
+	BASE_CORE,
 	BASE_SIZE("memory", 0, &v.memory, 0, 0, "SIZE", "at most"),
 	{0},
 };
@@ -304,6 +309,7 @@ static void help_is_aligned_and_names_the_defaults(void **state)
 		"      --rate HZ          how often (default 1.5)\n"
 		"      --period DURATION  how long between two rounds, which is a text long\n"
 		"                         enough to be broken somewhere (default 1ms)\n"
+		"      --tyres MAKE       an option of a part that is present\n"
 		"      --memory SIZE      at most (default 16M)\n"
 		"      --config FILE      read settings from this YAML file, whose keys are the\n"
 		"                         names above; the command line overrides it\n"
@@ -313,6 +319,30 @@ static void help_is_aligned_and_names_the_defaults(void **state)
 	(void)state;
 	assert_int_equal(run("--help"), HELP_SHOWN);
 	assert_string_equal(said, expect);
+}
+
+static void options_of_an_absent_part_are_refused_and_not_shown(void **state)
+{
+	static const char why[] =
+		"feathers: this build has no wings: rebuild with -Dwings=enabled\n";
+	char expect[256];
+
+	(void)state;
+	snprintf(expect, sizeof(expect), "sidelight test: --%s", why);
+	assert_int_equal(run("--feathers red"), USAGE_ERROR);
+	assert_string_equal(said, expect);
+	assert_int_equal(run("-f red"), USAGE_ERROR);
+	assert_string_equal(said, expect);
+	assert_null(v.feathers);
+	snprintf(expect, sizeof(expect), "sidelight test: %s:1: %s", path, why);
+	assert_int_equal(run_with_config("", "feathers: red\n"), USAGE_ERROR);
+	assert_string_equal(said, expect);
+	/* Its options are not suggested, either. */
+	assert_int_equal(run("--feather red"), USAGE_ERROR);
+	assert_null(strstr(said, "did you mean"));
+	assert_int_equal(run_with_config("--tyres round", "memory: 1M\n"), 5);
+	assert_string_equal(v.tyres, "round");
+	assert_int_equal(v.memory, 1 << 20);
 }
 
 static int remove_config(void **state)
@@ -334,6 +364,7 @@ int main(void)
 		cmocka_unit_test(bad_files_get_one_line_with_the_place),
 		cmocka_unit_test(a_table_prints_as_its_command_line),
 		cmocka_unit_test(help_is_aligned_and_names_the_defaults),
+		cmocka_unit_test(options_of_an_absent_part_are_refused_and_not_shown),
 	};
 	int fd = mkstemp(path);
 

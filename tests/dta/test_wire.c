@@ -822,7 +822,7 @@ static void a_secret_is_a_file_without_trailing_white_space(void **state)
 		    {300, "\r\n", 300}, {4096, "", 4096},      {4096, "x", -EINVAL},
 		    {15, "", -EINVAL},	{15, "\r\n ", -EINVAL}};
 	const char *folder = getenv("TMPDIR");
-	static uint8_t text[4096], secret[DTA_SECRET_MAX];
+	static uint8_t text[4096], secret[BASE_SHARED_MAX];
 	char path[256];
 	int fd;
 
@@ -838,13 +838,13 @@ static void a_secret_is_a_file_without_trailing_white_space(void **state)
 		assert_int_equal(ftruncate(fd, 0), 0);
 		assert_int_equal(pwrite(fd, text, n, 0), n);
 		assert_int_equal(pwrite(fd, file[i].end, more, (off_t)n), more);
-		assert_int_equal(dta_secret_read(path, secret), file[i].is);
+		assert_int_equal(base_secret_shared(path, secret), file[i].is);
 		if (file[i].is > 0)
 			assert_memory_equal(secret, text, n);
 	}
 	close(fd);
 	unlink(path);
-	assert_int_equal(dta_secret_read(path, secret), -ENOENT);
+	assert_int_equal(base_secret_shared(path, secret), -ENOENT);
 }
 
 int main(void)

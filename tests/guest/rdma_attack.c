@@ -336,8 +336,8 @@ static bool prove(const uint8_t *secret, size_t bytes, uint8_t nonce, uint32_t q
 
 static int replay(const char *path)
 {
-	static uint8_t secret[DTA_SECRET_MAX];
-	const ssize_t n = dta_secret_read(path, secret);
+	static uint8_t secret[BASE_SHARED_MAX];
+	const ssize_t n = base_secret_shared(path, secret);
 	struct fabric_verbs_refusal said[4];
 	struct fabric_verbs_proof p;
 	bool first, again, moved, late;

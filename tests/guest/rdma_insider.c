@@ -34,9 +34,9 @@ static bool come_up(struct fabric *to)
 
 static struct fabric *enter(const char *host, const char *port, const char *path, bool notify)
 {
-	static uint8_t secret[DTA_SECRET_MAX];
+	static uint8_t secret[BASE_SHARED_MAX];
 	char target[300];
-	ssize_t n = dta_secret_read(path, secret);
+	ssize_t n = base_secret_shared(path, secret);
 	struct fabric_opts opts = {.gid_index = -1,
 				   .notify = notify,
 				   .secret = secret,

@@ -210,8 +210,8 @@ int setup(void **state)
 		collector.flows[i].read_ns += 600000000000;
 	services = collect_services_new(&collector);
 	assert_non_null(services);
-	if (!http || api_register(http, &collector) || api_services(http, services, &tracer) ||
-	    http_start(http, error, sizeof(error))) {
+	if (!http || api_register(http, &collector) || api_analysis(http, &collector) ||
+	    api_services(http, services, &tracer) || http_start(http, error, sizeof(error))) {
 		fprintf(stderr, "%s\n", error);
 		return -1;
 	}

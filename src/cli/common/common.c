@@ -7,7 +7,7 @@
 #include "cli/common/common.h"
 #include "base/confine.h"
 #include "base/json_read.h"
-#include "dta/wire/auth.h"
+#include "base/secret.h"
 
 void cli_start(void)
 {
@@ -135,12 +135,12 @@ int cli_confine(const char *component, const struct base_confine_opts *opts)
 int cli_rdma_secret(const struct base_command *self, const char *path, const void **secret,
 		    size_t *bytes)
 {
-	static uint8_t text[DTA_SECRET_MAX];
+	static uint8_t text[BASE_SHARED_MAX];
 	ssize_t n;
 
 	if (!path)
 		return BASE_EXIT_OK;
-	n = dta_secret_read(path, text);
+	n = base_secret_shared(path, text);
 	if (n < 0)
 		return base_failure(self, "--rdma-secret: %s: %s", path,
 				    n == -EINVAL ? "is not 16 to 4096 bytes long"

@@ -6,6 +6,7 @@
 #include <jansson.h>
 
 #include "base/base.h"
+#include "cli/common/parts.h"
 
 /* Prepares the process. Each program calls this function first. */
 void cli_start(void);
@@ -86,17 +87,20 @@ bool cli_json_is(const json_t *o, const char *key, const char *text);
 /* Prints a document and a newline. Takes over a reference to j. Returns false if out of memory. */
 bool cli_json_print(FILE *out, json_t *j, size_t flags);
 
-/* Option rows for the authentication and encryption of a server. */
-#define CLI_OPTIONS_WEB(config, roles, insecure_)                                                  \
-	BASE_STRING("web-config", 0, config, "FILE",                                               \
-		    "configure TLS, certificates and passwords of the server by this web.yml of "  \
-		    "Prometheus' exporter-toolkit; read again when it changes"),                   \
-		BASE_STRING("roles", 0, roles, "FILE",                                             \
-			    "roles of the users and certificates of --web-config: read, act, "     \
-			    "admin"),                                                              \
-		BASE_FLAG("insecure-listen", 0, insecure_,                                         \
-			  "listen on other than loopback without TLS: tokens and passwords cross " \
-			  "the network in the clear")
+/* Option rows for the authentication and encryption of a server; the next row is of the core. */
+#define CLI_OPTIONS_WEB(config, roles, insecure_)                                              \
+	BASE_FLAG("insecure-listen", 0, insecure_,                                             \
+		  "listen on other than loopback without TLS: tokens and passwords cross "     \
+		  "the network in the clear"),                                                 \
+		CLI_PART_TLS,                                                                  \
+		BASE_STRING("web-config", 0, config, "FILE",                                   \
+			    "configure TLS, certificates and passwords of the server by this " \
+			    "web.yml of Prometheus' exporter-toolkit; read again when it "     \
+			    "changes"),                                                        \
+		BASE_STRING("roles", 0, roles, "FILE",                                         \
+			    "roles of the users and certificates of --web-config: read, act, " \
+			    "admin"),                                                          \
+		BASE_CORE
 
 /* Option row for the connection to one receiver. */
 #define CLI_OPTION_CLIENT(name, to, whom)                                            \

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cli/demo/demo.h"
-#if HAVE_BPF
+#if HAVE_TCP
 #include "source/report/reporter.h"
 #endif
 
@@ -22,7 +22,7 @@ static const char stores[] =
 	"  - {name: flow-keys, number: 2, kind: append, lists: 1, items: 16384, value: 40, "
 	"batch: 1, lanes: 4}\n";
 
-#if HAVE_BPF
+#if HAVE_TCP
 /* Returns true if the kernel can report; d->report_to is then the target. */
 static bool try_kernel(struct cli_demo *d)
 {

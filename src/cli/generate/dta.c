@@ -351,7 +351,7 @@ static int check_settings(const struct base_command *cmd, struct cli_dta_setting
 		return base_usage(cmd, "--legacy supports at most 5 hops");
 	if (s->legacy && s->key_file)
 		return base_usage(cmd, "--legacy and --key exclude each other");
-	if (s->xdp && !HAVE_BPF)
+	if (s->xdp && !HAVE_TCP)
 		return base_failure(cmd, "--xdp: built without eBPF");
 	if (s->xdp && s->mtu > 1472)
 		return base_usage(cmd, "--xdp needs --mtu 1472 or less");

@@ -35,7 +35,7 @@ struct cli_dta_settings {
 	struct dta_key *mac;
 };
 
-/* Packets that bypass the network stack; only with HAVE_BPF */
+/* Packets that bypass the network stack; only with HAVE_TCP */
 
 struct cli_dta_xdp;
 

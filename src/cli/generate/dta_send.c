@@ -117,8 +117,8 @@ static void send_frames(struct dta_send_sender *x, int fd)
 	socklen_t bytes = sizeof(from);
 
 	getsockname(fd, (struct sockaddr *)&from, &bytes);
-	/* Check HAVE_BPF: unoptimized builds would link the function even if it is never called. */
-	for (uint32_t i = 0; HAVE_BPF && i < x->queued && !x->broken; i++)
+	/* Check HAVE_TCP: unoptimized builds would link the function even if it is never called. */
+	for (uint32_t i = 0; HAVE_TCP && i < x->queued && !x->broken; i++)
 		x->broken = cli_dta_xdp_put(x->xdp, ntohs(from.sin_port), x->queue[i].iov_base,
 					    (uint32_t)x->queue[i].iov_len);
 	x->queued = 0;
@@ -127,13 +127,13 @@ static void send_frames(struct dta_send_sender *x, int fd)
 /* Sends queued frames before waiting for answers. */
 static void flush_frames(struct dta_send_sender *x)
 {
-	if (HAVE_BPF && x->xdp && !x->broken)
+	if (HAVE_TCP && x->xdp && !x->broken)
 		x->broken = cli_dta_xdp_flush(x->xdp);
 }
 
 static void send_queue(struct dta_send_sender *x, int fd)
 {
-	if (HAVE_BPF && x->xdp) {
+	if (HAVE_TCP && x->xdp) {
 		send_frames(x, fd);
 		return;
 	}
@@ -597,7 +597,7 @@ int cli_dta_send(const struct base_command *cmd, const struct cli_dta_settings *
 	err = connect_to(&x);
 	if (err)
 		goto out;
-	if (HAVE_BPF && s->xdp) {
+	if (HAVE_TCP && s->xdp) {
 		char error[256] = "not enough memory";
 
 		x.xdp = cli_dta_xdp_open(s->xdp, x.fd[0], x.room, error, sizeof(error));
@@ -621,7 +621,7 @@ int cli_dta_send(const struct base_command *cmd, const struct cli_dta_settings *
 	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
 	sent->cpu_ns = (uint64_t)cpu.tv_sec * 1000000000u + (uint64_t)cpu.tv_nsec;
 out:
-	if (HAVE_BPF)
+	if (HAVE_TCP)
 		cli_dta_xdp_close(x.xdp);
 	for (uint32_t i = 0; i < SOCKETS; i++)
 		if (x.fd[i] >= 0)

@@ -18,7 +18,7 @@ struct tcp_opts cli_tcp_opts(void)
 	};
 }
 
-#if HAVE_BPF
+#if HAVE_TCP
 bool cli_tcp_avoid(const struct base_command *cmd, uint32_t *types)
 {
 	enum tcp_hook_type type;

@@ -8,19 +8,24 @@
 #include <string.h>
 #include <unistd.h>
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
+#include <sidelight/region.h>
 
 #include "base/base.h"
 #include "collect/discover/source.h"
 
 #define FILE_MAX 4096u
 
+/*
+ * FNV-1a alone gives similar names similar hashes: the finalizer of splitmix64 (G. L. Steele et
+ * al., OOPSLA 2014) spreads each bit over all others. Equal in all builds and on all machines.
+ */
 uint64_t collect_shard_hash(unsigned int member, const char *host)
 {
-	const unsigned char bytes[] = {(unsigned char)member, (unsigned char)(member >> 8)};
+	uint64_t h = sl_fnv1a(SL_FNV_BASIS, host, strlen(host)) + member * 0x9e3779b97f4a7c15u;
 
-	return XXH3_64bits_withSeed(host, strlen(host), XXH3_64bits(bytes, sizeof(bytes)));
+	h = (h ^ h >> 30) * 0xbf58476d1ce4e5b9u;
+	h = (h ^ h >> 27) * 0x94d049bb133111ebu;
+	return h ^ h >> 31;
 }
 
 bool collect_shard_reads(const struct collect_shard *s, unsigned int replicas, const char *host)

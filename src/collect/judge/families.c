@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* families.c - the collector's own series about analysis, sampling and receivers */
+/* families.c - the collector's own series about analysis */
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,13 +17,6 @@ struct live_walk {
 	struct collect_analysis_stats analysis;
 	struct act_verdicts_stats verdicts;
 	struct collect_notify_stats notify;
-	struct collect_sender_stats sender;
-	struct export_remote_write_stats writer;
-	struct {
-		const char *to;
-		struct export_push_stats stats;
-	} push[3];
-	size_t pushes;
 	uint64_t lost_changes, lost_alerts;
 	struct act_workload *workload;
 	size_t workloads;
@@ -53,28 +46,12 @@ static bool begin_walk(struct collect_self *s)
 	const struct collect_live *l = live_of(s);
 	struct live_walk *w = walk_of(s);
 
-	if (l->analysis) {
-		collect_analysis_stats(l->analysis, &w->analysis);
-		act_verdicts_stats(verdicts_of(s), &w->verdicts);
-	}
+	collect_analysis_stats(l->analysis, &w->analysis);
+	act_verdicts_stats(verdicts_of(s), &w->verdicts);
 	if (l->notify)
 		collect_notify_stats(l->notify, &w->notify);
 	w->lost_changes = relaxed_load(l->lost_changes);
 	w->lost_alerts = relaxed_load(l->lost_alerts);
-	if (l->writer) {
-		collect_sender_stats(l->sender, &w->sender);
-		export_remote_write_stats(l->writer, &w->writer);
-		w->push[w->pushes].to = "remote_write";
-		w->push[w->pushes++].stats = w->writer.push;
-	}
-	if (l->alert) {
-		w->push[w->pushes].to = "alert";
-		export_push_stats(l->alert, &w->push[w->pushes++].stats);
-	}
-	if (l->webhook) {
-		w->push[w->pushes].to = "webhook";
-		export_push_stats(l->webhook, &w->push[w->pushes++].stats);
-	}
 	return true;
 }
 
@@ -191,76 +168,7 @@ static const struct act_workload *workload_at(struct collect_self *s, struct exp
 SERIES(scaling_anomalous, w, workload_at(s, out), collect_self_f64(out, w->anomalous_ratio))
 SERIES(scaling_pressure, w, workload_at(s, out), collect_self_f64(out, w->pressure))
 
-/* ---- receivers and sampling ---- */
-
-/*
- * Makes one series per receiver and counter of its export_push_stats. key NULL: there is one
- * counter.
- */
-static bool by_receiver(struct collect_self *s, struct export_series *out, const char *key,
-			const struct collect_self_counter *counters, size_t n)
-{
-	const struct collect_self_counter *counter = &counters[s->at % n];
-	const struct live_walk *w = walk_of(s);
-	const size_t i = s->at / n;
-	const struct region_text_label labels[] = {{"to", i < w->pushes ? w->push[i].to : ""},
-						   {key, counter->label}};
-	uint64_t value;
-
-	if (i == w->pushes)
-		return false;
-	memcpy(&value, (const char *)&w->push[i].stats + counter->offset, sizeof(value));
-	return collect_self_labels(s, out, labels, key ? 2 : 1) && collect_self_u64(out, value);
-}
-
-#define OF_PUSH(label, field) OF(label, OWN, export_push_stats, field)
-#define BY_RECEIVER(name, key, ...)                                                              \
-	static bool name(struct collect_self *s, struct export_series *out)                      \
-	{                                                                                        \
-		static const struct collect_self_counter counters[] = {__VA_ARGS__};             \
-		return by_receiver(s, out, key, counters, sizeof(counters) / sizeof(*counters)); \
-	}
-
-BY_RECEIVER(push_dropped, "cause", OF_PUSH("full", dropped_full),
-	    OF_PUSH("refused", dropped_refused), OF_PUSH("partial", dropped_partial),
-	    OF_PUSH("old", dropped_old), OF_PUSH("stopping", dropped_stopping),
-	    OF_PUSH("corrupt", dropped_corrupt))
-BY_RECEIVER(push_errors, "cause", OF_PUSH("connect", errors_connect),
-	    OF_PUSH("timeout", errors_timeout), OF_PUSH("status", errors_status),
-	    OF_PUSH("secret", errors_secret))
-BY_RECEIVER(push_sent, NULL, OF_PUSH(NULL, sent_items))
-BY_RECEIVER(push_waiting, NULL, OF_PUSH(NULL, waiting_bytes))
-
-SINGLE(sampling_samples, walk_of(s)->writer.samples)
-SINGLE(sampling_exemplars, walk_of(s)->writer.exemplars)
-SINGLE(remote_write_fallbacks, walk_of(s)->writer.fallbacks)
-SINGLE(remote_write_version, walk_of(s)->writer.version)
-BY_LABEL(sampling_left_out, "cause", OF_LIVE("same_millisecond", writer.same_ms),
-	 OF_LIVE("earlier_process", writer.before), OF_LIVE("clash", writer.clashing),
-	 OF_LIVE("long_exemplar", writer.long_exemplars), OF_LIVE("memory", writer.dropped_memory))
-
-static bool sampling_lost(struct collect_self *s, struct export_series *out)
-{
-	static const char *const names[] = {"clock_went_back", "late_verdict", "receiver_behind"};
-	const uint64_t ns[] = {walk_of(s)->sender.back_ns, walk_of(s)->sender.late_ns,
-			       walk_of(s)->sender.skipped_ns};
-
-	return s->at < 3 && collect_self_label(s, out, "cause", names[s->at]) &&
-	       collect_self_f64(out, (double)ns[s->at] * 1e-9);
-}
-
-static bool sampling_withheld(struct collect_self *s, struct export_series *out)
-{
-	return collect_self_single(s, out, 0) &&
-	       collect_self_f64(out, (double)walk_of(s)->sender.withheld_ns * 1e-9);
-}
-
 /* ---- the families ---- */
-
-static bool analysis_exposed(const struct collect_self *s)
-{
-	return live_of(s)->analysis;
-}
 
 static const struct collect_self_family analysis_families[] = {
 	{"sidelight_analysis_busy_seconds", COUNTER, "seconds",
@@ -288,54 +196,10 @@ static const struct collect_self_family analysis_families[] = {
 	 scaling_pressure},
 };
 
-static COLLECT_SELF_GROUP(analysis, analysis_exposed);
-
-static bool push_exposed(const struct collect_self *s)
-{
-	return walk_of(s)->pushes > 0;
-}
-
-static const struct collect_self_family push_families[] = {
-	{"sidelight_push_dropped", COUNTER, "",
-	 "Samples or alerts not delivered to a receiver, by cause.", push_dropped},
-	{"sidelight_push_errors", COUNTER, "", "Failed attempts that are retried, by cause.",
-	 push_errors},
-	{"sidelight_push_sent", COUNTER, "", "Samples or alerts that a receiver accepted.",
-	 push_sent},
-	{"sidelight_push_waiting_bytes", GAUGE, "bytes", "Bytes queued for a receiver.",
-	 push_waiting},
-};
-
-static COLLECT_SELF_GROUP(push, push_exposed);
-
-static bool sampling_exposed(const struct collect_self *s)
-{
-	return live_of(s)->writer;
-}
-
-static const struct collect_self_family sampling_families[] = {
-	{"sidelight_remote_write_fallbacks", COUNTER, "",
-	 "Times that the receiver turned out not to support version 2.0.", remote_write_fallbacks},
-	{"sidelight_remote_write_version", GAUGE, "",
-	 "Version of remote write used by requests: 1 or 2.", remote_write_version},
-	{"sidelight_sampling_exemplars", COUNTER, "", "Exemplars chosen for remote write.",
-	 sampling_exemplars},
-	{"sidelight_sampling_left_out", COUNTER, "",
-	 "Samples and exemplars chosen but not sent, by cause.", sampling_left_out},
-	{"sidelight_sampling_lost_seconds", COUNTER, "seconds",
-	 "Time whose chosen samples were not sent, by cause.", sampling_lost},
-	{"sidelight_sampling_samples", COUNTER, "", "Samples chosen for remote write.",
-	 sampling_samples},
-	{"sidelight_sampling_withheld_seconds", GAUGE, "seconds",
-	 "Time until samples are sent again after the clock went back.", sampling_withheld},
-};
-
-static COLLECT_SELF_GROUP(sampling, sampling_exposed);
+static COLLECT_SELF_GROUP(analysis, NULL);
 
 const struct collect_part collect_live_part = {
-	.groups = (const struct collect_self_group *const[]){&collect_self_analysis,
-							     &collect_self_push,
-							     &collect_self_sampling, NULL},
+	.groups = (const struct collect_self_group *const[]){&collect_self_analysis, NULL},
 	.walk_bytes = sizeof(struct live_walk),
 	.walk_begin = begin_walk,
 	.walk_end = end_walk,

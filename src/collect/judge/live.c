@@ -11,12 +11,12 @@
 #include "base/base.h"
 #include "base/grow.h"
 #include "collect/read/collector_internal.h"
+#include "collect/read/receivers.h"
 #include "export/kafka.h"
+#include "export/push.h"
 
 #define POLL_MS	  100	      /* time between two polls of findings */
-#define SLICE_NS  50000000u   /* time per poll for sending samples */
-#define SECOND_NS 1000000000u /* maximum time for batching samples, and maximum age of signals */
-#define LATE_NS	  2000000000u /* a verdict arrives within this time even on a busy machine */
+#define SECOND_NS 1000000000u /* maximum age of signals */
 #define LINGER_NS 1000000000u
 
 /* ---- anomalies that changed ---- */
@@ -96,8 +96,8 @@ static void keep_anomalies(struct collect_live *l)
 		const struct act_anomaly *a = &l->change[i];
 
 		log_anomaly(l, a);
-		if (l->sender)
-			collect_sender_anomaly(l->sender, a);
+		if (l->listener && !l->listener(l->listener_arg, a))
+			relaxed_bump(l->lost_changes, 1);
 		l->instance = a->instance;
 		act_alerts_take(l->alerts, a, &out);
 		if (l->notify)
@@ -125,23 +125,16 @@ static void *live_main(void *arg)
 {
 	struct collect_live *l = arg;
 	uint64_t second = base_now_ns();
-	bool more = true;
 
 	pthread_setname_np(pthread_self(), "live");
-	while (!base_stop_wait(l->stop, more ? 0 : POLL_MS)) {
-		if (l->analysis)
-			keep_anomalies(l);
+	while (!base_stop_wait(l->stop, POLL_MS)) {
+		keep_anomalies(l);
 		if (l->notify)
 			collect_notify_poll(l->notify, base_now_ns());
-		more = l->sender && collect_sender_poll(l->sender, SLICE_NS);
 		if (base_now_ns() >= second) {
-			if (l->writer)
-				export_remote_write_flush(l->writer);
-			if (l->analysis) {
-				scale_workloads(l);
-				collect_analysis_connections(l->analysis, l->collector);
-				collect_analysis_poll(l->analysis);
-			}
+			scale_workloads(l);
+			collect_analysis_connections(l->analysis, l->collector);
+			collect_analysis_poll(l->analysis);
 			if (l->notify)
 				collect_notify_pods(l->notify,
 						    collect_analysis_verdicts(l->analysis),
@@ -185,13 +178,11 @@ struct collect_live *collect_live_new(const struct collect_live_opts *opts, char
 		goto fail;
 	}
 	l->o = *opts;
-	if (opts->analyse) {
-		l->analysis = collect_analysis_new(&opts->analysis, error, error_bytes);
-		l->alerts = act_alerts_new(&(struct act_alerts_opts){.link = opts->link});
-		l->scale = act_scale_new(0, 0);
-		if (!l->analysis || !l->alerts || !l->scale)
-			goto fail;
-	}
+	l->analysis = collect_analysis_new(&opts->analysis, error, error_bytes);
+	l->alerts = act_alerts_new(&(struct act_alerts_opts){.link = opts->link});
+	l->scale = act_scale_new(0, 0);
+	if (!l->analysis || !l->alerts || !l->scale)
+		goto fail;
 	if (opts->alert)
 		l->alert = open_pusher("alert", opts->alert, opts->alert_config, error,
 				       error_bytes);
@@ -200,14 +191,6 @@ struct collect_live *collect_live_new(const struct collect_live_opts *opts, char
 					 error_bytes);
 	if ((opts->alert && !l->alert) || (opts->webhook && !l->webhook))
 		goto fail;
-	if (opts->remote_write) {
-		struct export_remote_opts remote = opts->remote;
-
-		remote.url = opts->remote_write;
-		l->writer = export_remote_write_open(&remote, error, error_bytes);
-		if (!l->writer)
-			goto fail;
-	}
 	return l;
 fail:
 	collect_live_free(l);
@@ -216,26 +199,34 @@ fail:
 
 int collect_live_attach(struct collect_live *l, struct collect_collector *c)
 {
-	struct act_sample_opts sample = {
-		.every_ns = l->o.sample_every_ns,
-		.around_ns = l->o.sample_around_ns,
-		.late_ns = LATE_NS,
-	};
-	int err = 0;
+	int err = collect_analysis_attach(l->analysis, c);
 
-	if (l->analysis)
-		err = collect_analysis_attach(l->analysis, c);
-	if (!err && l->writer) {
-		l->sender = collect_sender_new(c, l->writer, &sample, l->o.period_ns,
-					       &l->o.receiver);
-		err = l->sender ? 0 : -ENOMEM;
-	}
-	if (!err && l->analysis && l->o.verdict_ttl_ns) {
+	if (!err && l->o.verdict_ttl_ns) {
 		l->notify = collect_notify_new(c, l->o.verdict_ttl_ns);
 		err = l->notify ? 0 : -ENOMEM;
 	}
 	l->collector = c;
 	return err ?: collect_collector_attach(c, &collect_live_part, l);
+}
+
+void collect_live_listen(struct collect_live *l, bool (*fn)(void *arg, const struct act_anomaly *a),
+			 void *arg)
+{
+	l->listener = fn;
+	l->listener_arg = arg;
+}
+
+static void stats_of(void *push, struct export_push_stats *out)
+{
+	export_push_stats(push, out);
+}
+
+void collect_live_receivers(struct collect_live *l, struct collect_receivers *to)
+{
+	if (l->alert)
+		collect_receivers_add(to, "alert", stats_of, l->alert);
+	if (l->webhook)
+		collect_receivers_add(to, "webhook", stats_of, l->webhook);
 }
 
 int collect_live_start(struct collect_live *l)
@@ -263,8 +254,6 @@ int collect_live_free(struct collect_live *l)
 		return 0;
 	collect_live_stop(l);
 	collect_notify_free(l->notify);
-	collect_sender_free(l->sender);
-	export_remote_write_free(l->writer, LINGER_NS);
 	export_push_free(l->webhook, LINGER_NS);
 	export_push_free(l->alert, LINGER_NS);
 	act_alerts_free(l->alerts);
@@ -280,17 +269,16 @@ int collect_live_free(struct collect_live *l)
 bool collect_collector_analysis(struct collect_collector *c, struct collect_analysis_view *out)
 {
 	const struct collect_live *l = collect_collector_part(c, &collect_live_part);
-	struct collect_analysis *a = l ? l->analysis : NULL;
 	const struct collect_analysis_opts *o;
 	struct collect_analysis_stats s;
 
-	if (!a)
+	if (!l)
 		return false;
-	o = collect_analysis_opts(a);
-	collect_analysis_stats(a, &s);
+	o = collect_analysis_opts(l->analysis);
+	collect_analysis_stats(l->analysis, &s);
 	*out = (struct collect_analysis_view){
-		.analysis = a,
-		.verdicts = collect_analysis_verdicts(a),
+		.analysis = l->analysis,
+		.verdicts = collect_analysis_verdicts(l->analysis),
 		.detector = o->detector,
 		.shadow = o->shadow,
 		.false_alarms = o->false_alarms,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * live.h - analysis in the workers, and a thread that keeps the anomalies and acts on them.
- * Receivers of samples and alerts have threads of their own, so that they delay neither a round nor
- * this thread.
+ * Receivers of alerts have threads of their own, so that they delay neither a round nor this
+ * thread.
  *
  * Order of calls:
  * - collect_live_new()
@@ -13,23 +13,16 @@
 #define SL_COLLECT_JUDGE_LIVE_H
 
 #include "collect/judge/analysis.h"
-#include "collect/judge/sender.h"
 #include "collect/read/collect.h"
 
+struct act_anomaly;
+struct collect_receivers;
 struct export_kafka;
-struct http;
 
 struct collect_live_opts {
-	bool analyse;
 	struct collect_analysis_opts analysis;
-	uint64_t period_ns;		  /* period of the collector's rounds */
-	const char *remote_write;	  /* URL, or NULL */
-	struct export_remote_opts remote; /* further options of remote write */
 	/* connection options as in http/client.h, or NULL */
 	const char *alert_config, *webhook_config;
-	struct collect_sender_form receiver;
-	uint64_t sample_every_ns; /* sampling interval; 0: send all samples */
-	uint64_t sample_around_ns;
 	const char *alert, *webhook; /* URLs, or NULL */
 	struct export_kafka *kafka;  /* owned by the caller; or NULL */
 	/* how long a verdict written to a pod's host is valid; 0: no verdicts are written */
@@ -44,6 +37,14 @@ struct collect_live *collect_live_new(const struct collect_live_opts *opts, char
 				      size_t error_bytes);
 /* 0 or -errno. */
 int collect_live_attach(struct collect_live *l, struct collect_collector *c);
+/*
+ * Call before the start: fn is called by the thread for each anomaly that began or ended. It
+ * returns false if it has lost the change, which is counted.
+ */
+void collect_live_listen(struct collect_live *l, bool (*fn)(void *arg, const struct act_anomaly *a),
+			 void *arg);
+/* Adds the receivers of alerts. */
+void collect_live_receivers(struct collect_live *l, struct collect_receivers *to);
 /*
  * Starts the thread. The thread writes verdicts by RDMA, on devices shared with other threads, so
  * credentials must be changed before (agent.h). Returns 0 or -errno.

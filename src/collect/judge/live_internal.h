@@ -8,20 +8,19 @@
 #include "act/alert.h"
 #include "act/scale.h"
 #include "collect/judge/live.h"
-#include "collect/judge/sender.h"
 #include "collect/read/attach.h"
 #include "collect/judge/notify.h"
 
 struct collect_live {
 	struct collect_live_opts o;
 	struct collect_collector *collector;
-	struct collect_analysis *analysis;  /* NULL: no analysis */
-	struct export_remote_write *writer; /* NULL: no remote write; sender is set along with it */
-	struct collect_sender *sender;
-	struct act_alerts *alerts;	     /* set along with analysis */
+	struct collect_analysis *analysis;
+	struct act_alerts *alerts;
 	struct export_push *alert, *webhook; /* NULL: none */
-	struct act_scale *scale;	     /* set along with analysis */
-	struct collect_notify *notify;	     /* NULL: verdicts are not written to hosts */
+	struct act_scale *scale;
+	struct collect_notify *notify; /* NULL: verdicts are not written to hosts */
+	bool (*listener)(void *arg, const struct act_anomaly *a); /* NULL: none */
+	void *listener_arg;
 
 	pthread_t thread;
 	bool running;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* kafka.c - the collector's own series about messages to Kafka */
-#include "collect/self/reports.h"
 #include "collect/read/self.h"
 #include "collect/self/self.h"
 #include "export/kafka.h"
@@ -47,10 +46,7 @@ static bool count_dropped(struct collect_self *s, struct export_series *out)
 	       collect_self_u64(out, s->at % 2 ? st.dropped_failed : st.dropped_full);
 }
 
-static const struct collect_part reports_part; /* the part's arg is the follower of lists */
-
 SINGLE(errors, export_kafka_errors(s->arg))
-SINGLE(overrun, collect_reports_overrun(collect_collector_part(s->c, &reports_part)))
 
 static const struct collect_self_family messages_families[] = {
 	{"sidelight_kafka_delivered", COUNTER, "", "Messages that Kafka acknowledged.",
@@ -58,8 +54,6 @@ static const struct collect_self_family messages_families[] = {
 	{"sidelight_kafka_dropped", COUNTER, "", "Messages not delivered, by cause.",
 	 count_dropped},
 	{"sidelight_kafka_errors", COUNTER, "", "Errors of brokers, which are retried.", errors},
-	{"sidelight_kafka_overrun_blocks", COUNTER, "",
-	 "Blocks of lists that were overwritten before they were read for Kafka.", overrun},
 	{"sidelight_kafka_waiting", GAUGE, "", "Messages queued for Kafka.", count_waiting},
 };
 
@@ -69,9 +63,7 @@ static const struct collect_part kafka_part = {
 	.groups = (const struct collect_self_group *const[]){&collect_self_messages, NULL},
 };
 
-int collect_self_kafka(struct collect_collector *c, struct export_kafka *kafka,
-		       struct collect_reports *reports)
+int collect_self_kafka(struct collect_collector *c, struct export_kafka *kafka)
 {
-	return collect_collector_attach(c, &reports_part, reports)
-		       ?: collect_collector_attach(c, &kafka_part, kafka);
+	return collect_collector_attach(c, &kafka_part, kafka);
 }

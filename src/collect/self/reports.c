@@ -15,6 +15,8 @@
 #include "base/grow.h"
 #include "base/json.h"
 #include "base/relaxed.h"
+#include "collect/read/self.h"
+#include "collect/self/self.h"
 #include "dta/query/query.h"
 #include "dta/store_server/server.h"
 #include "export/kafka.h"
@@ -362,4 +364,24 @@ void collect_reports_free(struct collect_reports *r)
 	free(r->items);
 	free(r->path);
 	free(r);
+}
+
+/* ---- the collector's own series ---- */
+
+SINGLE(overrun, collect_reports_overrun(s->arg))
+
+static const struct collect_self_family lists_families[] = {
+	{"sidelight_kafka_overrun_blocks", COUNTER, "",
+	 "Blocks of lists that were overwritten before they were read for Kafka.", overrun},
+};
+
+static COLLECT_SELF_GROUP(lists, NULL);
+
+static const struct collect_part reports_part = {
+	.groups = (const struct collect_self_group *const[]){&collect_self_lists, NULL},
+};
+
+int collect_self_reports(struct collect_collector *c, struct collect_reports *reports)
+{
+	return collect_collector_attach(c, &reports_part, reports);
 }

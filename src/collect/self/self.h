@@ -20,8 +20,9 @@ int collect_self_discover(struct collect_collector *c, struct collect_discover *
 int collect_self_stores(struct collect_collector *c, struct dta_store_server *stores);
 /* Series about requests refused by an HTTP server; refused: [HTTP_REFUSALS] of http.h. */
 int collect_self_http(struct collect_collector *c, uint64_t *refused);
-/* Series about messages to Kafka; reports: the follower of lists, or NULL. */
-int collect_self_kafka(struct collect_collector *c, struct export_kafka *kafka,
-		       struct collect_reports *reports);
+/* Series about messages to Kafka. */
+int collect_self_kafka(struct collect_collector *c, struct export_kafka *kafka);
+/* Series about lists whose items go to Kafka. */
+int collect_self_reports(struct collect_collector *c, struct collect_reports *reports);
 
 #endif

@@ -443,8 +443,8 @@ static void read_secret(struct dta_yaml_reader *r, base_yaml_node node)
 	base_yaml_string(r->y, node, "secret", &path);
 	if (!path || !r->files || base_yaml_error(r->y))
 		return;
-	r->c->secret = malloc(DTA_SECRET_MAX);
-	n = r->c->secret ? dta_secret_read(path, r->c->secret) : -ENOMEM;
+	r->c->secret = malloc(BASE_SHARED_MAX);
+	n = r->c->secret ? base_secret_shared(path, r->c->secret) : -ENOMEM;
 	base_secret_warn("dta", path);
 	if (n < 0)
 		base_yaml_wrong(r->y, node, "secret %s: %s", path,

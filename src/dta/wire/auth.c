@@ -108,13 +108,6 @@ size_t dta_proof_put(const struct dta_key *k, uint64_t translator, void *packet,
 
 /* ---- files ---- */
 
-ssize_t dta_secret_read(const char *path, uint8_t secret[DTA_SECRET_MAX])
-{
-	const ssize_t n = base_secret_read(path, secret, DTA_SECRET_MAX);
-
-	return n >= 0 && n < (ssize_t)DTA_SECRET_MIN ? -EINVAL : n;
-}
-
 int dta_key_read(const char *path, uint8_t key[DTA_KEY_BYTES])
 {
 	char text[128];

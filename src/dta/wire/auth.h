@@ -54,14 +54,6 @@ size_t dta_proof_put(const struct dta_key *k, uint64_t translator, void *packet,
  */
 int dta_key_read(const char *path, uint8_t key[DTA_KEY_BYTES]);
 
-#define DTA_SECRET_MIN 16u
-#define DTA_SECRET_MAX 4096u
-/*
- * Reads the secret of a control channel: the whole file without trailing white space. Returns the
- * length; -EINVAL if that is not DTA_SECRET_MIN to DTA_SECRET_MAX; or -errno.
- */
-ssize_t dta_secret_read(const char *path, uint8_t secret[DTA_SECRET_MAX]);
-
 /* ---- the translator's keys: single-threaded ---- */
 
 #define DTA_KEYS_MAX 65536u

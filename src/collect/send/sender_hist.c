@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collect/judge/sender_hist.h"
+#include "collect/send/sender_hist.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/base.h"
-#include "collect/judge/sender_exemplar.h"
+#include "collect/send/sender_exemplar.h"
 #include "export/number.h"
 
 struct hist {

@@ -10,8 +10,8 @@
  * values. State sets are not sent. A receiver accepts samples only in order of time: after the
  * clock was set back, samples are withheld until it has caught up.
  */
-#ifndef SL_COLLECT_JUDGE_SENDER_H
-#define SL_COLLECT_JUDGE_SENDER_H
+#ifndef SL_COLLECT_SEND_SENDER_H
+#define SL_COLLECT_SEND_SENDER_H
 
 #include "act/sample.h"
 #include "act/verdict.h"

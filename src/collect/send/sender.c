@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collect/judge/sender.h"
+#include "collect/send/sender.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -7,8 +7,8 @@
 #include "base/base.h"
 #include "base/hash.h"
 #include "base/table.h"
-#include "collect/judge/sender_exemplar.h"
-#include "collect/judge/sender_hist.h"
+#include "collect/send/sender_exemplar.h"
+#include "collect/send/sender_hist.h"
 #include "collect/read/collector_internal.h"
 #include "collect/read/index.h"
 

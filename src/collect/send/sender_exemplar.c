@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collect/judge/sender_exemplar.h"
+#include "collect/send/sender_exemplar.h"
 
 #include <stdlib.h>
 

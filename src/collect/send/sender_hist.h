@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sender_hist.h - the sums and buckets of a pod's histograms for sender.c. Not thread-safe. */
-#ifndef SL_COLLECT_JUDGE_SENDER_HIST_H
-#define SL_COLLECT_JUDGE_SENDER_HIST_H
+#ifndef SL_COLLECT_SEND_SENDER_HIST_H
+#define SL_COLLECT_SEND_SENDER_HIST_H
 
-#include "collect/judge/sender.h"
+#include "collect/send/sender.h"
 #include "collect/read/collector_internal.h"
 #include "export/remote_write.h"
 

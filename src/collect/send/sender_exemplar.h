@@ -3,8 +3,8 @@
  * sender_exemplar.h - the exemplars of a pod's counters and histograms for sender.c. Not
  * thread-safe.
  */
-#ifndef SL_COLLECT_JUDGE_SENDER_EXEMPLAR_H
-#define SL_COLLECT_JUDGE_SENDER_EXEMPLAR_H
+#ifndef SL_COLLECT_SEND_SENDER_EXEMPLAR_H
+#define SL_COLLECT_SEND_SENDER_EXEMPLAR_H
 
 #include "collect/read/collector_internal.h"
 #include "export/remote_write.h"

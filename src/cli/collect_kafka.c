@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+/* collect_kafka.c - 'sidelight collect --kafka-config': the queue to the program sidelight-kafka.
+ */
+#include <string.h>
+
+#include "cli/collect_parts.h"
+#include "collect/self/self.h"
+#include "export/kafka.h"
+
+#define LINGER_NS 1000000000u
+
+static int check_kafka(const struct base_command *self, struct cli_collect_settings *s)
+{
+	if (s->kafka_offsets && !(s->kafka && s->dta))
+		return base_usage(self, "--kafka-offsets needs --kafka-config and --dta");
+	return BASE_EXIT_OK;
+}
+
+static int make_queue(struct cli_collect_run *r)
+{
+	char error[256];
+
+	if (!r->set->kafka)
+		return BASE_EXIT_OK;
+	r->kafka = export_kafka_new(r->set->kafka, r->set->unconfined, error, sizeof(error));
+	if (!r->kafka && *error)
+		return CLI_FAIL("kafka", "%s", error);
+	return r->kafka ? BASE_EXIT_OK : BASE_EXIT_FAILURE;
+}
+
+static int attach_queue(struct cli_collect_run *r)
+{
+	int err = r->kafka ? collect_self_kafka(r->c, r->kafka) : 0;
+
+	return err ? CLI_FAIL("collect", "own series: %s", strerror(-err)) : BASE_EXIT_OK;
+}
+
+static int start_queue(struct cli_collect_run *r)
+{
+	char error[512];
+
+	return r->kafka && export_kafka_start(r->kafka, error, sizeof(error))
+		       ? CLI_FAIL("kafka", "%s", error)
+		       : BASE_EXIT_OK;
+}
+
+static bool free_queue(struct cli_collect_run *r)
+{
+	export_kafka_free(r->kafka, LINGER_NS);
+	return true;
+}
+
+const struct cli_collect_part cli_collect_part_kafka = {
+	.check = check_kafka,
+	.before = make_queue,
+	.attach = attach_queue,
+	.start = start_queue,
+	.free = free_queue,
+};

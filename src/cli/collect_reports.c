@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+/* collect_reports.c - items of lists to Kafka, in builds with both DTA and Kafka. */
+#include <string.h>
+
+#include "cli/collect_parts.h"
+#include "collect/self/reports.h"
+#include "collect/self/self.h"
+
+static int attach_reports(struct cli_collect_run *r)
+{
+	char error[256];
+	int err;
+
+	if (!r->kafka || !r->stores)
+		return BASE_EXIT_OK;
+	r->reports = collect_reports_new(r->stores, r->kafka, r->set->kafka_offsets, error,
+					 sizeof(error));
+	if (!r->reports)
+		return CLI_FAIL("kafka", "%s", error);
+	err = collect_self_reports(r->c, r->reports);
+	return err ? CLI_FAIL("collect", "own series: %s", strerror(-err)) : BASE_EXIT_OK;
+}
+
+static void add_paths(const struct cli_collect_settings *s, struct base_confine_opts *c,
+		      struct http_files *files)
+{
+	(void)files;
+	cli_collect_path(c, s->kafka_offsets);
+}
+
+static int start_reports(struct cli_collect_run *r)
+{
+	int err = r->reports ? collect_reports_start(r->reports) : 0;
+
+	return err ? CLI_FAIL("collect", "threads: %s", strerror(-err)) : BASE_EXIT_OK;
+}
+
+static void free_reports(struct cli_collect_run *r)
+{
+	collect_reports_free(r->reports);
+}
+
+const struct cli_collect_part cli_collect_part_reports = {
+	.attach = attach_reports,
+	.paths = add_paths,
+	.follow = start_reports,
+	.stop = free_reports,
+};

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collect/read/receivers.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "collect/read/self.h"
+
+/* Statistics of all receivers, as of the start of a walk. */
+struct receivers_walk {
+	struct export_push_stats stats[COLLECT_RECEIVERS_MAX];
+};
+
+static bool begin_walk(struct collect_self *s)
+{
+	const struct collect_receivers *r = s->arg;
+	struct receivers_walk *w = s->own;
+
+	for (size_t i = 0; i < r->n; i++)
+		r->receiver[i].stats(r->receiver[i].arg, &w->stats[i]);
+	return true;
+}
+
+/*
+ * Makes one series per receiver and counter of its export_push_stats. key NULL: there is one
+ * counter.
+ */
+static bool by_receiver(struct collect_self *s, struct export_series *out, const char *key,
+			const struct collect_self_counter *counters, size_t n)
+{
+	const struct collect_self_counter *counter = &counters[s->at % n];
+	const struct collect_receivers *r = s->arg;
+	const struct receivers_walk *w = s->own;
+	const size_t i = s->at / n;
+	const struct region_text_label labels[] = {{"to", i < r->n ? r->receiver[i].to : ""},
+						   {key, counter->label}};
+	uint64_t value;
+
+	if (i == r->n)
+		return false;
+	memcpy(&value, (const char *)&w->stats[i] + counter->offset, sizeof(value));
+	return collect_self_labels(s, out, labels, key ? 2 : 1) && collect_self_u64(out, value);
+}
+
+#define OF_PUSH(label, field) OF(label, OWN, export_push_stats, field)
+#define BY_RECEIVER(name, key, ...)                                                              \
+	static bool name(struct collect_self *s, struct export_series *out)                      \
+	{                                                                                        \
+		static const struct collect_self_counter counters[] = {__VA_ARGS__};             \
+		return by_receiver(s, out, key, counters, sizeof(counters) / sizeof(*counters)); \
+	}
+
+BY_RECEIVER(push_dropped, "cause", OF_PUSH("full", dropped_full),
+	    OF_PUSH("refused", dropped_refused), OF_PUSH("partial", dropped_partial),
+	    OF_PUSH("old", dropped_old), OF_PUSH("stopping", dropped_stopping),
+	    OF_PUSH("corrupt", dropped_corrupt))
+BY_RECEIVER(push_errors, "cause", OF_PUSH("connect", errors_connect),
+	    OF_PUSH("timeout", errors_timeout), OF_PUSH("status", errors_status),
+	    OF_PUSH("secret", errors_secret))
+BY_RECEIVER(push_sent, NULL, OF_PUSH(NULL, sent_items))
+BY_RECEIVER(push_waiting, NULL, OF_PUSH(NULL, waiting_bytes))
+
+static const struct collect_self_family push_families[] = {
+	{"sidelight_push_dropped", COUNTER, "",
+	 "Samples or alerts not delivered to a receiver, by cause.", push_dropped},
+	{"sidelight_push_errors", COUNTER, "", "Failed attempts that are retried, by cause.",
+	 push_errors},
+	{"sidelight_push_sent", COUNTER, "", "Samples or alerts that a receiver accepted.",
+	 push_sent},
+	{"sidelight_push_waiting_bytes", GAUGE, "bytes", "Bytes queued for a receiver.",
+	 push_waiting},
+};
+
+static COLLECT_SELF_GROUP(push, NULL);
+
+static const struct collect_part receivers_part = {
+	.groups = (const struct collect_self_group *const[]){&collect_self_push, NULL},
+	.walk_bytes = sizeof(struct receivers_walk),
+	.walk_begin = begin_walk,
+};
+
+void collect_receivers_add(struct collect_receivers *r, const char *to,
+			   void (*stats)(void *arg, struct export_push_stats *out), void *arg)
+{
+	assert(r->n < COLLECT_RECEIVERS_MAX);
+	r->receiver[r->n++] = (struct collect_receiver){to, stats, arg};
+}
+
+int collect_receivers_attach(struct collect_receivers *r, struct collect_collector *c)
+{
+	return r->n ? collect_collector_attach(c, &receivers_part, r) : 0;
+}

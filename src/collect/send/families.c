@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+/* families.c - the collector's own series about sampling for remote write */
+#include "base/base.h"
+#include "collect/read/self.h"
+#include "collect/send/internal.h"
+
+/* Statistics as of the start of a walk. */
+struct send_walk {
+	struct collect_sender_stats sender;
+	struct export_remote_write_stats writer;
+};
+
+static struct send_walk *walk_of(const struct collect_self *s)
+{
+	return s->own;
+}
+
+static bool begin_walk(struct collect_self *s)
+{
+	const struct collect_send *send = s->arg;
+
+	collect_sender_stats(send->sender, &walk_of(s)->sender);
+	export_remote_write_stats(send->writer, &walk_of(s)->writer);
+	return true;
+}
+
+#define OF_SEND(label, field) OF(label, OWN, send_walk, field)
+
+SINGLE(sampling_samples, walk_of(s)->writer.samples)
+SINGLE(sampling_exemplars, walk_of(s)->writer.exemplars)
+SINGLE(remote_write_fallbacks, walk_of(s)->writer.fallbacks)
+SINGLE(remote_write_version, walk_of(s)->writer.version)
+BY_LABEL(sampling_left_out, "cause", OF_SEND("same_millisecond", writer.same_ms),
+	 OF_SEND("earlier_process", writer.before), OF_SEND("clash", writer.clashing),
+	 OF_SEND("long_exemplar", writer.long_exemplars), OF_SEND("memory", writer.dropped_memory))
+
+static bool sampling_lost(struct collect_self *s, struct export_series *out)
+{
+	static const char *const names[] = {"clock_went_back", "late_verdict", "receiver_behind"};
+	const uint64_t ns[] = {walk_of(s)->sender.back_ns, walk_of(s)->sender.late_ns,
+			       walk_of(s)->sender.skipped_ns};
+
+	return s->at < 3 && collect_self_label(s, out, "cause", names[s->at]) &&
+	       collect_self_f64(out, (double)ns[s->at] * 1e-9);
+}
+
+static bool sampling_withheld(struct collect_self *s, struct export_series *out)
+{
+	return collect_self_single(s, out, 0) &&
+	       collect_self_f64(out, (double)walk_of(s)->sender.withheld_ns * 1e-9);
+}
+
+static const struct collect_self_family sampling_families[] = {
+	{"sidelight_remote_write_fallbacks", COUNTER, "",
+	 "Times that the receiver turned out not to support version 2.0.", remote_write_fallbacks},
+	{"sidelight_remote_write_version", GAUGE, "",
+	 "Version of remote write used by requests: 1 or 2.", remote_write_version},
+	{"sidelight_sampling_exemplars", COUNTER, "", "Exemplars chosen for remote write.",
+	 sampling_exemplars},
+	{"sidelight_sampling_left_out", COUNTER, "",
+	 "Samples and exemplars chosen but not sent, by cause.", sampling_left_out},
+	{"sidelight_sampling_lost_seconds", COUNTER, "seconds",
+	 "Time whose chosen samples were not sent, by cause.", sampling_lost},
+	{"sidelight_sampling_samples", COUNTER, "", "Samples chosen for remote write.",
+	 sampling_samples},
+	{"sidelight_sampling_withheld_seconds", GAUGE, "seconds",
+	 "Time until samples are sent again after the clock went back.", sampling_withheld},
+};
+
+static COLLECT_SELF_GROUP(sampling, NULL);
+
+const struct collect_part collect_send_part = {
+	.groups = (const struct collect_self_group *const[]){&collect_self_sampling, NULL},
+	.walk_bytes = sizeof(struct send_walk),
+	.walk_begin = begin_walk,
+};

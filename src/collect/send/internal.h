@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* internal.h - state shared by send.c and families.c */
+#ifndef SL_COLLECT_SEND_INTERNAL_H
+#define SL_COLLECT_SEND_INTERNAL_H
+
+#include <pthread.h>
+
+#include "collect/send/send.h"
+
+struct collect_send {
+	struct collect_send_opts o;
+	struct export_remote_write *writer;
+	struct collect_sender *sender;
+	pthread_t thread;
+	bool running;
+	int stop;	      /* eventfd that tells the thread to stop */
+	pthread_mutex_t lock; /* protects the anomalies that the thread has not seen yet */
+	struct act_anomaly *anomaly;
+	size_t anomalies, anomaly_room;
+};
+
+extern const struct collect_part collect_send_part; /* families.c */
+
+#endif

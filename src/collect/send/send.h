@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * send.h - remote write: a thread that chooses samples from the history (sender.h) and hands them
+ * to a receiver's own thread.
+ *
+ * Order of calls:
+ * - collect_send_new()
+ * - collect_collector_new(), collect_send_attach(), collect_send_start(), collect_collector_start()
+ * - collect_send_stop(), collect_collector_free(), collect_send_free()
+ */
+#ifndef SL_COLLECT_SEND_SEND_H
+#define SL_COLLECT_SEND_SEND_H
+
+#include "collect/read/receivers.h"
+#include "collect/send/sender.h"
+
+struct collect_send_opts {
+	const char *url;
+	struct export_remote_opts remote; /* further options of remote write; its url is ignored */
+	struct collect_sender_form form;
+	uint64_t period_ns;	  /* period of the collector's rounds */
+	uint64_t sample_every_ns; /* sampling interval; 0: send all samples */
+	uint64_t sample_around_ns;
+};
+
+struct collect_send;
+
+/* Returns NULL with a one-line message in error. */
+struct collect_send *collect_send_new(const struct collect_send_opts *opts, char *error,
+				      size_t error_bytes);
+/* Adds the series, and the receiver to the list. Returns 0 or -errno. */
+int collect_send_attach(struct collect_send *s, struct collect_collector *c,
+			struct collect_receivers *to);
+int collect_send_start(struct collect_send *s); /* 0 or -errno */
+/*
+ * For collect_live_listen(): samples around this anomaly are sent. send: struct collect_send. Any
+ * thread, any time until collect_send_free(). Returns false if out of memory.
+ */
+bool collect_send_anomaly(void *send, const struct act_anomaly *a);
+void collect_send_stop(struct collect_send *s);
+/* Queued samples have one second to be sent. s may be NULL. */
+void collect_send_free(struct collect_send *s);
+
+#endif

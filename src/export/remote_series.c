@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+/* remote_series.c - series as in Prometheus' protocols: their labels, sorted and as protobuf. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "export/pb.h"
+#include "export/remote_label.h"
+#include "export/remote_write.h"
+#include "export/render.h"
+
+#define LABELS_MAX 128u
+
+static size_t label_message(const struct export_label *l)
+{
+	return export_label_field(strlen(l->name)) +
+	       export_label_field(strlen(l->value) + strlen(l->more));
+}
+
+static uint8_t *put_label(uint8_t *p, const struct export_label *l)
+{
+	size_t value = strlen(l->value), more = strlen(l->more);
+
+	p = export_pb_head(p, 1, label_message(l));
+	p = export_pb_string(p, 1, l->name);
+	p = export_pb_head(p, 2, value + more);
+	p = (uint8_t *)mempcpy(p, l->value, value);
+	return (uint8_t *)mempcpy(p, l->more, more);
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(((const struct export_label *)a)->name,
+		      ((const struct export_label *)b)->name);
+}
+
+static bool is_taken(const struct export_label *sorted, size_t n, const char *key)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!strcmp(sorted[i].name, key))
+			return true;
+	return false;
+}
+
+/*
+ * Escapes a label's key into the buffer at `to`, which is large enough. The result differs from the
+ * keys of the n others. Returns the end.
+ */
+static char *escape_key(char *to, const char *key, const struct export_label *others, size_t n)
+{
+	char *end = export_underscores(to, key, false);
+
+	if (is_taken(others, n, to))
+		end = export_hex_name(to, key);
+	for (; is_taken(others, n, to); *end = '\0')
+		*end++ = '_';
+	return end + 1;
+}
+
+/* Escapes the keys of n labels, the first of which is the metric name. Returns NULL with ENOMEM. */
+static char *escape_keys(struct export_label *l, size_t n)
+{
+	size_t bytes = 1;
+	char *text, *to;
+
+	for (size_t i = 1; i < n; i++)
+		bytes += EXPORT_ESCAPED(strlen(l[i].name)) + n;
+	text = to = malloc(bytes);
+	for (size_t i = 1; text && i < n; i++) {
+		const struct export_label own = l[i];
+		char *key = to;
+
+		if (export_is_plain(own.name, false))
+			continue;
+		l[i] = l[n - 1]; /* makes the other labels contiguous */
+		to = escape_key(key, own.name, l, n - 1);
+		l[n - 1] = l[i];
+		l[i] = own;
+		l[i].name = key;
+	}
+	return text;
+}
+
+size_t export_labels_bytes(const struct export_label *l, size_t n)
+{
+	size_t bytes = 0;
+
+	for (size_t i = 0; i < n; i++)
+		bytes += export_label_field(label_message(&l[i]));
+	return bytes;
+}
+
+uint8_t *export_labels_put(uint8_t *p, const struct export_label *l, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		p = put_label(p, &l[i]);
+	return p;
+}
+
+/*
+ * Makes a series with its labels in order and, unless longer is NULL, once more with the longer
+ * form of the name.
+ */
+static struct export_remote_series *series_of(struct export_label *l, size_t n, const char *longer)
+{
+	struct export_remote_series *s;
+	size_t bytes, more = 0;
+	struct export_label *name;
+	uint8_t *p;
+
+	qsort(l, n, sizeof(*l), by_name);
+	for (name = l; strcmp(name->name, "__name__");)
+		name++;
+	bytes = export_labels_bytes(l, n);
+	if (longer)
+		more = bytes + export_label_field(label_message(
+				       &(struct export_label){name->name, longer, name->more}));
+	s = malloc(sizeof(*s) + bytes + more);
+	if (!s)
+		return NULL;
+	*s = (struct export_remote_series){
+		.last_ms = INT64_MIN,
+		.exemplar_ms = INT64_MIN,
+		.label_bytes = (uint32_t)bytes,
+	};
+	p = export_labels_put(s->labels, l, n);
+	if (longer) {
+		name->value = longer;
+		s->longer_bytes = (uint32_t)(export_labels_put(p, l, n) - p);
+	}
+	return s;
+}
+
+struct export_remote_series *export_remote_series_new(const char *name, const char *suffix,
+						      const struct region_text_label *labels,
+						      size_t count, bool utf8)
+{
+	struct export_label sorted[LABELS_MAX] = {{"__name__", name, suffix}};
+	char *keys = NULL, *shorter = NULL, *longer = NULL;
+	struct export_remote_series *s = NULL;
+	bool plain = true;
+	size_t n = 1;
+
+	for (size_t i = 0; i < count && n < LABELS_MAX; i++) {
+		if (!*labels[i].value)
+			continue;
+		sorted[n++] = (struct export_label){labels[i].key, labels[i].value, ""};
+		plain = plain && export_is_plain(labels[i].key, false);
+	}
+	if (!plain && !utf8) {
+		keys = escape_keys(sorted, n);
+		if (!keys)
+			return NULL;
+	}
+	if (!utf8 && !export_is_plain(name, true)) {
+		shorter = malloc(2 * EXPORT_ESCAPED(strlen(name)));
+		if (!shorter)
+			goto out;
+		longer = export_underscores(shorter, name, true) + 1;
+		export_hex_name(longer, name);
+		sorted[0].value = shorter;
+	}
+	s = series_of(sorted, n, longer);
+out:
+	free(shorter);
+	free(keys);
+	return s;
+}
+
+int export_remote_series_compare(const struct export_remote_series *a,
+				 const struct export_remote_series *b)
+{
+	size_t least = BASE_MIN(a->label_bytes, b->label_bytes);
+	int d = memcmp(a->labels, b->labels, least);
+
+	return d ? d : (a->label_bytes > b->label_bytes) - (a->label_bytes < b->label_bytes);
+}
+
+/* Among equal labels, names without a longer form come first. */
+static int by_labels(const void *a, const void *b)
+{
+	const struct export_remote_series *x = *(struct export_remote_series *const *)a;
+	const struct export_remote_series *y = *(struct export_remote_series *const *)b;
+	int d = export_remote_series_compare(x, y);
+
+	if (!d)
+		d = (x->longer_bytes > 0) - (y->longer_bytes > 0);
+	return d ? d : (x->order > y->order) - (x->order < y->order);
+}
+
+static bool mark_clashes(struct export_remote_series **series, size_t n)
+{
+	bool any = false;
+
+	qsort(series, n, sizeof(struct export_remote_series *), by_labels);
+	for (size_t i = 1; i < n; i++) {
+		series[i]->clashes = !export_remote_series_compare(series[i - 1], series[i]);
+		any = any || series[i]->clashes;
+	}
+	return any;
+}
+
+void export_remote_series_settle(struct export_remote_series **series, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		series[i]->order = (uint32_t)i;
+	if (!mark_clashes(series, n))
+		return;
+	for (size_t i = 0; i < n; i++) {
+		struct export_remote_series *s = series[i];
+
+		if (!s->clashes || !s->longer_bytes)
+			continue;
+		memmove(s->labels, s->labels + s->label_bytes, s->longer_bytes);
+		s->label_bytes = s->longer_bytes;
+		s->longer_bytes = 0;
+	}
+	for (size_t i = 0; i < n; i++)
+		series[i]->clashes = false;
+	mark_clashes(series, n);
+}
+
+struct export_remote_series *export_remote_series_copy(const struct export_remote_series *s)
+{
+	const size_t bytes = sizeof(*s) + s->label_bytes;
+	struct export_remote_series *to = malloc(bytes);
+
+	if (!to)
+		return NULL;
+	memcpy(to, s, bytes);
+	to->longer_bytes = 0;
+	return to;
+}
