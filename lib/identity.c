@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* identity.c - identifies this process, its container and its region. */
-#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/random.h>

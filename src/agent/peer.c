@@ -7,7 +7,6 @@
  * pidfd distinguishes the two cases. It becomes readable a few microseconds after the hang-up, as
  * the kernel closes files before it signals the exit.
  */
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>

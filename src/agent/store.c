@@ -6,11 +6,9 @@
  * sl-INSTANCE-PID-STARTTICKS-UID-CONTAINED-CONTAINER-POD (instance, container and pod are
  * hexadecimal). Live publishers attach again by themselves.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -9,7 +9,6 @@
  * Nothing blocks: a publisher whose socket is full gets the next renewal.
  */
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
-#include <stdio.h>
 
 #include "analyse/fetch.h"
 #include "analyse/pipeline_internal.h"

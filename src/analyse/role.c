@@ -3,7 +3,6 @@
 
 #include <stdbool.h>
 #include <string.h>
-#include <strings.h>
 
 #include "analyse/culprit.h"
 

@@ -3,8 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <sidelight/flow.h>
-
 #include "base/base.h"
 #include "api/internal.h"
 

@@ -4,9 +4,7 @@
  * the history: series, labels, and queries in the subset of promql.h. Responses and errors have
  * Prometheus' format.
  */
-#include <ctype.h>
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

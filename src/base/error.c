@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* error.c - formats error messages. */
 #include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/base.h"
 

@@ -3,7 +3,6 @@
 #include "base/hash.h"
 
 #include <pthread.h>
-#include <stdbool.h>
 #include <sys/random.h>
 #include <time.h>
 #include <unistd.h>

@@ -265,6 +265,39 @@ static struct base_option *copy_table(const struct base_option *table, size_t *c
 	return copy;
 }
 
+/* ---- options that were removed: docs/compatibility.md lists them, too ---- */
+
+static const struct removed_option {
+	const char *command, *option, *instead;
+} removed_options[] = {
+	{"collect", "peers", "use --shard I/N"},
+	{"collect", "self", "use --shard I/N"},
+	{"collect", "peers-config", "use --shard I/N: collectors no longer ask each other"},
+	{"generate dta", "xdp", "use tcpreplay(1) where sockets are too slow"},
+	{"translate", "in-kernel", "use --xdp without it"},
+	{"replay", "traces",
+	 "use a recording of 'sidelight collect --record', which has the traces"},
+	{"replay", "spans", "use a recording of 'sidelight collect --record', which has the calls"},
+	{"replay", "keep", "use 'sidelight collect --otlp', which sends the traces to keep"},
+	{"replay", "budget", "use 'sidelight collect --trace-budget'"},
+	{"replay", "no-latency", "use 'sidelight collect --trace-slow'"},
+	{"replay", "sample", "use 'sidelight collect --remote-write', which sends the samples"},
+	{"replay", "sample-every", "use 'sidelight collect --sample-every'"},
+	{"replay", "sample-around", "use 'sidelight collect --sample-around'"},
+};
+
+/* Returns what to use instead of an option that the command had once, else NULL. */
+static const char *find_replacement(const struct base_command *cmd, const char *name)
+{
+	for (size_t i = 0; i < sizeof(removed_options) / sizeof(*removed_options); i++) {
+		const struct removed_option *o = &removed_options[i];
+
+		if (!strcmp(o->option, name) && !strcmp(o->command, cmd->name))
+			return o->instead;
+	}
+	return NULL;
+}
+
 /* ---- near matches: "did you mean" ---- */
 
 /* Levenshtein distance; 64 if either word is longer than that. */
@@ -463,9 +496,12 @@ static int set_pair(struct options_parser *p, struct base_yaml *y, const char *n
 	for (i = 0; i < p->count && strcmp(name, p->table[i].name); i++)
 		;
 	if (i == p->count) {
+		const char *instead = find_replacement(p->cmd, name);
 		const char *near = find_nearest(p, name);
 
-		if (near)
+		if (instead)
+			base_yaml_wrong(y, key, "the key '%s' was removed; %s", name, instead);
+		else if (near)
 			base_yaml_wrong(y, key, "unknown key '%s'; did you mean '%s'?", name, near);
 		else
 			base_yaml_wrong(y, key, "unknown key '%s'; see 'sidelight %s --help'", name,
@@ -529,10 +565,13 @@ static int read_config(struct options_parser *p)
 static int unknown_option(const struct options_parser *p, const char *arg)
 {
 	char name[128];
-	const char *near;
+	const char *instead, *near;
 
 	snprintf(name, sizeof(name), "%s", arg + 2);
 	name[strcspn(name, "=")] = 0;
+	instead = find_replacement(p->cmd, name);
+	if (instead)
+		return WRONG(p, "--%s was removed; %s", name, instead);
 	near = find_nearest(p, name);
 	if (near && strcmp(near, name))
 		return WRONG(p, "unknown option --%s; did you mean --%s?", name, near);

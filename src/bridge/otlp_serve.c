@@ -4,7 +4,6 @@
  * publisher, which ends if the instance sends nothing for some time.
  */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>

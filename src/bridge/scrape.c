@@ -11,7 +11,6 @@
 #include <strings.h>
 
 #include "base/base.h"
-#include "base/grow.h"
 #include "bridge/families.h"
 #include "bridge/source.h"
 #include "bridge/text.h"

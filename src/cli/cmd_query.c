@@ -3,11 +3,9 @@
  * cmd_query.c - sidelight query: queries and changes stores through a collector's HTTP API, or
  * queries a store's file.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/base.h"

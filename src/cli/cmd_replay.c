@@ -5,14 +5,11 @@
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "analyse/fleet.h"
 #include "analyse/selftime.h"
-#include "base/grow.h"
 #include "cli/commands.h"
 #include "cli/replay/replay.h"
 #include "collect/judge/models.h"

@@ -4,7 +4,6 @@
 #include <arpa/inet.h>
 #include <inttypes.h>
 #include <linux/capability.h>
-#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>

@@ -16,8 +16,6 @@
  */
 #include "export/remote_write.h"
 
-#include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -9,7 +9,6 @@
  * resolves to loopback (DNS rebinding), which shows in Host.
  */
 #include <arpa/inet.h>
-#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

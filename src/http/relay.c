@@ -20,7 +20,6 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <time.h>

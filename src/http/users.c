@@ -2,7 +2,6 @@
 #include "http/users.h"
 
 #include <crypt.h>
-#include <errno.h>
 #include <gnutls/crypto.h>
 #include <gnutls/gnutls.h>
 #include <stdlib.h>

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include <sidelight/flow.h>
-#include <sidelight/nic.h>
 #include <sidelight/task.h>
 
 #include "region/internal.h"

@@ -4,7 +4,6 @@
 
 #include "region/spans.h"
 #include "base/text.h"
-#include "region/text.h"
 
 #define NUMBER_MAX (1ull << 48)
 

@@ -147,43 +147,6 @@ def reports_of_both_families_arrive_once_by_either_way():
     wire.close()
 
 
-def stack_sent(wire):
-    """Datagrams that the far end's network stack has sent."""
-    lines = subprocess.run([*wire.inside, 'cat', '/proc/net/snmp'], check=True, stdout=subprocess.PIPE, text=True).stdout
-    names, values = [line.split() for line in lines.splitlines() if line.startswith('Udp:')]
-    return int(values[names.index('OutDatagrams')])
-
-
-@case
-def frames_of_the_generator_s_own_arrive_as_its_packets_do():
-    """Without a network stack at the sender; what is lost on purpose is sent again, by the same way."""
-    wire = Wire()
-    server = StoreServer(f'{D}/s', usual())
-    t = Translator(server)
-    before = stack_sent(wire)
-    g = generate(wire, t, f'{NEAR}:{PORT}', '--xdp', 'sl-far', '--kinds', 'keywrite,append,increment,postcard', '--count', '3000',
-                 '--keys', '500', '--lists', '1', '--pack', '7', '--reporters', '3', '--loss', '.05', '--duplicate', '.05',
-                 '--essential')
-    check(g['reports'] == 12000 and g['unsettled'] == 0 and g['nacks'] > 0, f'not sent as wanted: {g}', t)
-    a = t.account()
-    check(a['loss']['arrived'] == a['engine']['stored'] + a['engine']['dropped']['superseded'] == g['reports'],
-          f'not all: {a} {g}', t)
-    # A frame that finds no room on its way is sent again, as any that is lost.
-    check(a['xdp_wrong'] == 0 and a['xdp_packets'] == a['packets'] <= g['packets'] - g['withheld_packets'] +
-          g['duplicated'] + g['again_packets'], f'not as sent: {a} {g}', t)
-    check(stack_sent(wire) - before < 10, 'the network stack sent them', t)
-    for words, how in (('no such interface', ('--xdp', 'sl-nope')), ('not a neighbour', ('--xdp', 'lo')),
-                       ('supports only IPv4', ('--xdp', 'sl-far', '--to', f'[{NEAR6}]:{PORT}'))):
-        p = subprocess.run([*wire.inside, EXE, 'generate', 'dta', '--to', f'{NEAR}:{PORT}', '--count', '1', *how],
-                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=300)
-        check(p.returncode == 1 and words in p.stderr and p.stderr.count('\n') == 1, f'{how}: {p}')
-    p = subprocess.run([EXE, 'generate', 'dta', '--to', f'{FAR}:{PORT}', '--xdp', 'sl-near'],
-                       preexec_fn=without_capabilities, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=300)
-    check(p.returncode == 1 and 'CAP_BPF' in p.stderr and p.stderr.count('\n') == 1, f'an ordinary user: {p}')
-    server.close()
-    wire.close()
-
-
 @case
 def each_worker_has_queues_and_each_reporter_one_of_them():
     wire, stores = Wire(), usual()

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/common/common.h"
 #include "base/confine.h"
 #include "base/json_read.h"
+#include "base/program.h"
 #include "base/secret.h"
 
 void cli_start(void)
@@ -43,6 +46,39 @@ int cli_run_kind(const struct base_command *self, const struct base_command *con
 		if (!strcmp(argv[1], cli_kind_name(kinds[i])))
 			return kinds[i]->run(kinds[i], argc - 1, argv + 1);
 	return -1;
+}
+
+/* Finds the script in the build folder, or where it is installed. */
+static int find_script(const char *name, char program[PATH_MAX], char script[PATH_MAX])
+{
+	static const char *const where[] = {"src/manage", "../libexec/sidelight"};
+	int err = base_program_find("sidelight", program);
+
+	if (err)
+		return err;
+	for (size_t i = 0; i < sizeof(where) / sizeof(*where); i++) {
+		int folder = (int)(strrchr(program, '/') - program);
+
+		if (snprintf(script, PATH_MAX, "%.*s/%s/%s", folder, program, where[i], name) <
+			    PATH_MAX &&
+		    !access(script, R_OK))
+			return 0;
+	}
+	return -ENOENT;
+}
+
+int cli_exec_script(const struct base_command *self, const char *name, char *const *args)
+{
+	char program[PATH_MAX], script[PATH_MAX];
+	char *argv[35] = {"python3", "-I", script, program};
+	int err = find_script(name, program, script);
+
+	if (err)
+		return base_failure(self, "%s: %s; run make install", name, strerror(-err));
+	for (size_t i = 4; i < sizeof(argv) / sizeof(*argv) - 1 && *args; i++)
+		argv[i] = *args++;
+	execvp(argv[0], argv);
+	return base_failure(self, "python3: %s; install python3 and python3-yaml", strerror(errno));
 }
 
 void cli_print_safe(const char *s, int width)

@@ -38,6 +38,11 @@ int cli_rdma_secret(const struct base_command *self, const char *path, const voi
  */
 int cli_run_kind(const struct base_command *self, const struct base_command *const *kinds, size_t n,
 		 const char *names, int argc, char **argv);
+/*
+ * Becomes Python and runs a script of src/manage with the program's path and these arguments, which
+ * end with NULL and number at most 30. Returns an exit code on failure.
+ */
+int cli_exec_script(const struct base_command *self, const char *name, char *const *args);
 /* Returns the last word of a command's name: "probe" for "tcp probe". */
 const char *cli_kind_name(const struct base_command *kind);
 

@@ -9,9 +9,6 @@
 #include <string.h>
 #include <time.h>
 
-#include <sidelight/flow.h>
-#include <sidelight/task.h>
-
 #define CONNECT_NS 5000000000ull
 #define READ_NS	   2000000000ull
 

@@ -351,10 +351,6 @@ static int check_settings(const struct base_command *cmd, struct cli_dta_setting
 		return base_usage(cmd, "--legacy supports at most 5 hops");
 	if (s->legacy && s->key_file)
 		return base_usage(cmd, "--legacy and --key exclude each other");
-	if (s->xdp && !HAVE_TCP)
-		return base_failure(cmd, "--xdp: built without eBPF");
-	if (s->xdp && s->mtu > 1472)
-		return base_usage(cmd, "--xdp needs --mtu 1472 or less");
 	if (s->essential && s->pack > 1024)
 		return base_usage(cmd, "--essential allows at most 1024 reports per packet");
 	return BASE_EXIT_OK;
@@ -411,8 +407,6 @@ static const struct base_option table[] = {
 		    "replay this pcap file: each packet adds its bytes to its flow's counter"),
 	BASE_UINT("rate", 'r', &set.rate, 0, 1e12, "N",
 		  "reports per second; 0: as fast as possible (default)"),
-	BASE_STRING("xdp", 0, &set.xdp, "INTERFACE",
-		    "send frames through this interface, bypassing the network stack"),
 	BASE_UINT("pack", 'p', &set.pack, 1, 8000, "N", "reports per packet"),
 	BASE_UINT("mtu", 0, &set.mtu, 256, DTA_PACKET_MAX, "BYTES", "greatest payload of a packet"),
 	BASE_UINT("keys", 0, &set.keys, 1, 1u << 28, "N", "number of distinct keys"),

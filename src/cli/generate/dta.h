@@ -18,7 +18,7 @@
 #define GD_KINDS 5 /* number of report kinds; a kind is its opcode - 1 */
 
 struct cli_dta_settings {
-	const char *to, *kinds, *distribution, *legacy_name, *expect, *key_file, *replay, *xdp;
+	const char *to, *kinds, *distribution, *legacy_name, *expect, *key_file, *replay;
 	const char *translator;
 	uint64_t count, keys, seed, rate;
 	double zipf, loss, duplicate, reorder;
@@ -34,24 +34,6 @@ struct cli_dta_settings {
 	/* key that authenticates packets; NULL: packets are not authenticated */
 	struct dta_key *mac;
 };
-
-/* Packets that bypass the network stack; only with HAVE_TCP */
-
-struct cli_dta_xdp;
-
-/*
- * Opens an interface for packets to the peer of a connected socket. longest: size of the largest
- * packet in bytes. Returns NULL with errno and a one-line error.
- */
-struct cli_dta_xdp *cli_dta_xdp_open(const char *interface, int fd, uint32_t longest, char *error,
-				     size_t error_bytes);
-/*
- * Queues a packet. Packets are sent in batches, at the latest by cli_dta_xdp_flush(). Returns 0, or
- * a negative errno if some packets were not sent.
- */
-int cli_dta_xdp_put(struct cli_dta_xdp *x, uint16_t port, const void *packet, uint32_t bytes);
-int cli_dta_xdp_flush(struct cli_dta_xdp *x);
-void cli_dta_xdp_close(struct cli_dta_xdp *x);
 
 /* Load */
 

@@ -6,7 +6,6 @@
 #include "cli/generate/dta.h"
 
 #include <endian.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -8,7 +8,6 @@
 #include "cli/generate/dta.h"
 #include "dta/wire/endian.h"
 
-#include <endian.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <netdb.h>
@@ -52,8 +51,6 @@ struct dta_send_sender {
 	uint64_t random, total, began;
 	uint64_t translator; /* identifier of the translator that the packets are addressed to */
 	bool segments;
-	struct cli_dta_xdp *xdp; /* NULL: packets are sent through the sockets */
-	int broken;		 /* negative errno of a failed xdp operation */
 	/* The current burst. */
 	struct iovec queue[2 * BURST];
 	uint32_t queued;
@@ -111,32 +108,8 @@ static void push_messages(struct dta_send_sender *x, int fd, struct mmsghdr *m, 
 	}
 }
 
-static void send_frames(struct dta_send_sender *x, int fd)
-{
-	struct sockaddr_in from = {0};
-	socklen_t bytes = sizeof(from);
-
-	getsockname(fd, (struct sockaddr *)&from, &bytes);
-	/* Check HAVE_TCP: unoptimized builds would link the function even if it is never called. */
-	for (uint32_t i = 0; HAVE_TCP && i < x->queued && !x->broken; i++)
-		x->broken = cli_dta_xdp_put(x->xdp, ntohs(from.sin_port), x->queue[i].iov_base,
-					    (uint32_t)x->queue[i].iov_len);
-	x->queued = 0;
-}
-
-/* Sends queued frames before waiting for answers. */
-static void flush_frames(struct dta_send_sender *x)
-{
-	if (HAVE_TCP && x->xdp && !x->broken)
-		x->broken = cli_dta_xdp_flush(x->xdp);
-}
-
 static void send_queue(struct dta_send_sender *x, int fd)
 {
-	if (HAVE_TCP && x->xdp) {
-		send_frames(x, fd);
-		return;
-	}
 	struct mmsghdr m[2 * BURST];
 	union {
 		char bytes[CMSG_SPACE(sizeof(uint16_t))];
@@ -325,7 +298,6 @@ static bool listen_to_answers(struct dta_send_sender *x, int timeout_ms)
 	struct pollfd p[SOCKETS];
 	bool any = false;
 
-	flush_frames(x);
 	for (uint32_t i = 0; i < x->sockets; i++)
 		p[i] = (struct pollfd){.fd = x->fd[i], .events = POLLIN};
 	if (poll(p, x->sockets, timeout_ms) <= 0)
@@ -448,7 +420,6 @@ static void pace_sending(struct dta_send_sender *x)
 	struct timespec t = {(time_t)(due / 1000000000u), (long)(due % 1000000000u)};
 
 	if (due > now + 50000) {
-		flush_frames(x);
 		while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR)
 			;
 	}
@@ -467,8 +438,6 @@ static int send_all(struct dta_send_sender *x, int stop)
 			if (x->s->rate)
 				pace_sending(x);
 		}
-		if (x->broken)
-			return report_error(x->cmd, x->s->xdp, -x->broken);
 		if (base_stop_wait(stop, 0))
 			return 0;
 	} while (through < x->s->reporters);
@@ -597,21 +566,8 @@ int cli_dta_send(const struct base_command *cmd, const struct cli_dta_settings *
 	err = connect_to(&x);
 	if (err)
 		goto out;
-	if (HAVE_TCP && s->xdp) {
-		char error[256] = "not enough memory";
-
-		x.xdp = cli_dta_xdp_open(s->xdp, x.fd[0], x.room, error, sizeof(error));
-		if (!x.xdp) {
-			err = -errno;
-			base_failure(cmd, "%s", error);
-			goto out;
-		}
-	}
 	x.began = base_now_ns();
 	err = send_all(&x, stop);
-	flush_frames(&x);
-	if (!err && x.broken)
-		err = report_error(cmd, s->xdp, -x.broken);
 	sent->elapsed_ns = base_now_ns() - x.began;
 	if (settle_all(&x, stop) && !err)
 		err = -ETIMEDOUT;
@@ -621,8 +577,6 @@ int cli_dta_send(const struct base_command *cmd, const struct cli_dta_settings *
 	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
 	sent->cpu_ns = (uint64_t)cpu.tv_sec * 1000000000u + (uint64_t)cpu.tv_nsec;
 out:
-	if (HAVE_TCP)
-		cli_dta_xdp_close(x.xdp);
 	for (uint32_t i = 0; i < SOCKETS; i++)
 		if (x.fd[i] >= 0)
 			close(x.fd[i]);

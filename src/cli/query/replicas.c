@@ -4,8 +4,6 @@
  * the translators when it was unavailable; its answer may then be missing or outdated. Answers of a
  * collector without outages take precedence, then any existing answer.
  */
-#include <stdlib.h>
-#include <string.h>
 
 #include "cli/common/common.h"
 #include "cli/query/ask.h"

@@ -3,8 +3,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
 
 #include "cli/tcp/net.h"
 

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* probe.c - 'sidelight tcp probe': lists the hooks that this kernel supports. */
-#include <errno.h>
-#include <string.h>
 
 #include "cli/tcp/tcp.h"
 #include "source/tcp/feature.h"

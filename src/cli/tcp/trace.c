@@ -2,7 +2,6 @@
 /*
  * trace.c - 'sidelight tcp trace': prints one line per request or segment, with the time per layer.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 #include <unistd.h>

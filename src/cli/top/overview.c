@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* overview.c - the table of services and the plot of the selected service. */
 #include <math.h>
-#include <string.h>
 
 #include "cli/top/top.h"
 

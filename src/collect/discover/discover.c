@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collect/discover/discover.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

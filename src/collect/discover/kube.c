@@ -10,7 +10,6 @@
 #include <jansson.h>
 
 #include "base/base.h"
-#include "base/grow.h"
 #include "collect/discover/source_internal.h"
 #include "http/client.h"
 

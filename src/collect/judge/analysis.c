@@ -17,8 +17,6 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include <sidelight/flow.h>
-
 #include "base/base.h"
 #include "collect/judge/edges.h"
 #include "collect/judge/features.h"

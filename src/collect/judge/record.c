@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "base/base.h"
-#include "base/grow.h"
 #include "base/hash.h"
 #include "base/relaxed.h"
 #include "base/table.h"

@@ -2,7 +2,6 @@
 #include "collect/read/buckets.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 

@@ -6,7 +6,6 @@
 #include "collect/read/exemplars.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "collect/read/collector_internal.h"
 

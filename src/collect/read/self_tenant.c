@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* self_tenant.c - the collector's own series about tenants: resources held and denied */
 #include <stdio.h>
-#include <string.h>
 
 #include "base/base.h"
-#include "collect/read/families.h"
 #include "collect/read/host.h"
 #include "collect/read/index.h"
 #include "collect/read/self.h"

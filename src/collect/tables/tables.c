@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "base/base.h"
 #include "collect/tables/families.h"
 #include "collect/tables/segment_ring.h"
 #include "collect/tables/table_reader.h"

@@ -2,7 +2,6 @@
 /* exporter.c - table of exporters with bounded memory (exporter.h) */
 #include "dta/device/exporter.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>

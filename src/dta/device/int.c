@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "dta/wire/endian.h"
 #include "frame.h"

@@ -4,7 +4,6 @@
 #include "dta/query/internal.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 int dta_query_choose(const uint32_t *agreed, uint32_t n, enum sl_query_policy policy,
 		     uint32_t consensus, enum sl_query_result *result)

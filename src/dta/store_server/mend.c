@@ -3,7 +3,6 @@
 #include "dta/store_server/internal.h"
 
 #include "base/base.h"
-#include "dta/store/guard.h"
 
 #define MEND_NS 100000000ull
 

@@ -5,7 +5,6 @@
  */
 #include "dta/store_server/peer.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>

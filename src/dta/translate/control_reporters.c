@@ -2,8 +2,6 @@
 /* control_reporters.c - converts the inventory of reporters to JSON, and checks one from a peer */
 #include <arpa/inet.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "dta/translate/control.h"
 

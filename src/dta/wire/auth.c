@@ -10,7 +10,6 @@
 #include <nettle/memops.h>
 
 #include "base/base.h"
-#include "base/grow.h"
 #include "base/secret.h"
 #include "base/text.h"
 #include "dta/wire/endian.h"

@@ -4,7 +4,6 @@
  * kernel prints CPU times in hundredths of seconds (USER_HZ).
  */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "source/host/internal.h"
 

@@ -4,7 +4,6 @@
  * after the last one found is nearly always the right one. A value that has not changed is not
  * written again.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* FILEID_KERNFS in include/linux/exportfs.h; the file handle is the 8-byte id */

@@ -15,7 +15,6 @@
  * Files below home directories are not read, because a user could put anything there.
  */
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,14 +4,12 @@
 #include <linux/capability.h>
 #include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/confine.h"
 #include "source/tcp/cgroup.h"
-#include "source/tcp/filter.h"
 #include "source/tcp/identity.h"
 #include "source/tcp/loader_message.h"
 
