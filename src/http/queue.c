@@ -50,7 +50,8 @@ bool http_over_budget(struct http_request *req)
 
 	if (!b || !b->err)
 		return false;
-	if (b->err == -ECANCELED) { /* counted by http_queue_drop(); nobody reads the answer */
+	if (b->err ==
+	    -ECANCELED) { /* counted by http_queue_drop(); there is no client to read the answer */
 		http_reply_error(req, 503, "the client has left");
 		return true;
 	}

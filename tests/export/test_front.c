@@ -282,7 +282,7 @@ static void costly_requests_delay_no_other(void **state)
 	assert_int_equal(ended, 3);
 }
 
-static void costly_requests_end_with_their_clients_or_their_time(void **state)
+static void costly_requests_end_with_client_or_time(void **state)
 {
 	struct back *b = back_new("127.0.0.1:0");
 
@@ -640,7 +640,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(requests_and_bodies_are_served),
 		cmocka_unit_test(costly_requests_delay_no_other),
-		cmocka_unit_test(costly_requests_end_with_their_clients_or_their_time),
+		cmocka_unit_test(costly_requests_end_with_client_or_time),
 		cmocka_unit_test(a_front_raises_no_role),
 		cmocka_unit_test(callers_are_those_the_kernel_names),
 		cmocka_unit_test(a_back_survives_hostile_fronts),

@@ -19,7 +19,7 @@ LIGHT = '/api/v1/query?' + urlencode({'query': 'sidelight_agent_admitted_total'}
 
 @contextlib.contextmanager
 def collector(*options, metrics=METRICS, rows=800):
-    """One with a history of so many rows of so many series."""
+    """One with a history of "rows" values of each of "metrics" series."""
     with Agent() as agent, generate(agent.socket, '--pods', '1', '--metrics', str(metrics), '--updates', str(10 * metrics),
                                     '--hold', '1h') as pod, \
             Collector([agent], '--period', '5ms', '--history', '128M', *options) as c:
@@ -83,7 +83,7 @@ def queries_end_in_time():
 
 @case
 def queries_end_with_their_clients():
-    """The queue is full of queries that nobody waits for any more: another client's is answered."""
+    """The queue is full of queries whose clients have left: that of another client is answered."""
     with collector('--query-timeout', '1h', '--query-concurrency', '1') as c:
         clients = [send(c, HEAVY) for _ in range(20)]
         wait_until(lambda: refused(c, 'queue_full'), 'the queue is full', c)
