@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * budget.h - what the work for one request may cost: time, and samples. It also ends when nobody
- * waits for its result any more. Loops call base_budget_spend() and end when it returns false.
+ * budget.h - what the work for one request may cost: time, and samples. It also ends when the
+ * client has left. Loops call base_budget_spend() and end when it returns false.
  */
 #ifndef SL_BASE_BUDGET_H
 #define SL_BASE_BUDGET_H
@@ -12,7 +12,7 @@
 struct base_budget {
 	uint64_t end_ns;  /* base_now_ns() when the work must have ended */
 	uint64_t samples; /* number of samples that may still be touched */
-	bool left;	  /* nobody waits for the result; another thread sets it; relaxed */
+	bool left;	  /* the client has left; another thread sets it; relaxed */
 	uint32_t calls;
 	int err; /* 0: not used up; else -ETIMEDOUT, -EDQUOT (samples) or -ECANCELED (left) */
 };
