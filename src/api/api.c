@@ -91,7 +91,9 @@ void api_answer_end(struct http_request *req, struct api_answer *a)
 	base_json_end(&a->json, '}');
 	answer_settle(a);
 	http_add_header(req, "Cache-Control", "no-store");
-	if (a->json.overflow) {
+	if (http_over_budget(req)) {
+		/* answered: a part of the result could be taken for all of it */
+	} else if (a->json.overflow) {
 		http_reply_error(req, 503, "the response exceeds %zu bytes", API_ANSWER_MAX);
 	} else if (a->json.len > 32768) {
 		http_reply_stream(req, 200, "application/json", answer_read, answer_free, a);
@@ -330,24 +332,26 @@ uint32_t api_region_terms(const struct collect_terms *t, const struct collect_re
 
 /* Routes */
 
+/* costly: its work grows with the number of series, points or observations */
 static const struct {
 	const char *path;
 	http_handler handler;
+	bool costly;
 } routes[] = {
-	{"/api/v1/status", api_get_status},
-	{"/api/v1/hosts", api_get_hosts},
-	{"/api/v1/pods", api_get_pods},
-	{"/api/v1/metrics", api_get_metrics},
-	{"/api/v1/history", api_get_history},
-	{"/api/v1/buckets", api_get_buckets},
-	{"/api/v1/latency", api_get_latency},
-	{"/api/v1/flows", api_get_flows},
-	{"/api/v1/flows/top", api_get_flows_top},
-	{"/api/v1/layers", api_get_layers},
-	{"/api/v1/net", api_get_net},
-	{"/api/v1/group", api_get_group},
-	{"/api/v1/heat", api_get_heat},
-	{"/api/v1/marks", api_get_marks},
+	{"/api/v1/status", api_get_status, false},
+	{"/api/v1/hosts", api_get_hosts, false},
+	{"/api/v1/pods", api_get_pods, false},
+	{"/api/v1/metrics", api_get_metrics, true},
+	{"/api/v1/history", api_get_history, true},
+	{"/api/v1/buckets", api_get_buckets, true},
+	{"/api/v1/latency", api_get_latency, false},
+	{"/api/v1/flows", api_get_flows, false},
+	{"/api/v1/flows/top", api_get_flows_top, false},
+	{"/api/v1/layers", api_get_layers, false},
+	{"/api/v1/net", api_get_net, false},
+	{"/api/v1/group", api_get_group, true},
+	{"/api/v1/heat", api_get_heat, true},
+	{"/api/v1/marks", api_get_marks, false},
 };
 
 #define PARAMETERS_MAX 16
@@ -404,7 +408,8 @@ int api_register(struct http *http, struct collect_collector *c)
 
 	api_status_begin();
 	for (size_t i = 0; !err && i < sizeof(routes) / sizeof(*routes); i++)
-		err = http_route(http, "GET", routes[i].path, HTTP_READER, answer_request, c);
+		err = (routes[i].costly ? http_route_costly : http_route)(
+			http, "GET", routes[i].path, HTTP_READER, answer_request, c);
 	if (!err)
 		err = api_prometheus_register(http, c);
 	return err ? err : api_page_register(http);

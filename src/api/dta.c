@@ -10,6 +10,7 @@
 #include "api/api.h"
 #include "api/internal.h"
 #include "base/base.h"
+#include "base/budget.h"
 #include "base/json_read.h"
 #include "dta/query/export.h"
 #include "dta/query/json.h"
@@ -160,13 +161,17 @@ static void post_query(struct http_request *req, void *arg)
 				 text ? text : "");
 			break;
 		}
-		one = dta_query_json(&held, &p.ask, error, sizeof(error));
+		one = base_budget_spend(http_budget(req), 1)
+			      ? dta_query_json(&held, &p.ask, error, sizeof(error))
+			      : NULL;
 		if (!one)
 			break;
 		json_array_append_new(answers, one);
 	}
 	dta_store_server_release(arg);
-	if (error[0]) {
+	if (http_over_budget(req)) {
+		json_decref(answers);
+	} else if (error[0]) {
 		json_decref(answers);
 		http_reply_error(req, 400, "%s", error);
 	} else {
@@ -298,22 +303,24 @@ int api_dta(struct http *http, struct dta_store_server *o)
 		const char *method, *path;
 		enum http_role needs;
 		http_handler handler;
+		bool costly;
 	} routes[] = {
-		{"GET", "/api/v1/dta", HTTP_READER, get_status},
-		{"GET", "/api/v1/dta/query", HTTP_READER, get_query},
-		{"POST", "/api/v1/dta/query", HTTP_READER, post_query},
-		{"GET", "/api/v1/dta/keys", HTTP_READER, get_keys},
-		{"GET", "/api/v1/dta/export", HTTP_READER, get_export},
-		{"GET", "/api/v1/dta/reporters", HTTP_READER, get_reporters},
-		{"PUT", "/api/v1/dta/stores/{}", HTTP_ADMIN, put_store},
-		{"POST", "/api/v1/dta/stores/{}/rotate", HTTP_ACTOR, post_rotate},
-		{"POST", "/api/v1/dta/reload", HTTP_ADMIN, post_reload},
+		{"GET", "/api/v1/dta", HTTP_READER, get_status, false},
+		{"GET", "/api/v1/dta/query", HTTP_READER, get_query, true},
+		{"POST", "/api/v1/dta/query", HTTP_READER, post_query, true},
+		{"GET", "/api/v1/dta/keys", HTTP_READER, get_keys, true},
+		{"GET", "/api/v1/dta/export", HTTP_READER, get_export, true},
+		{"GET", "/api/v1/dta/reporters", HTTP_READER, get_reporters, false},
+		{"PUT", "/api/v1/dta/stores/{}", HTTP_ADMIN, put_store, false},
+		{"POST", "/api/v1/dta/stores/{}/rotate", HTTP_ACTOR, post_rotate, false},
+		{"POST", "/api/v1/dta/reload", HTTP_ADMIN, post_reload, false},
 	};
 	int err = 0;
 
 	for (size_t i = 0; !err && i < sizeof(routes) / sizeof(*routes); i++)
-		err = http_route(http, routes[i].method, routes[i].path, routes[i].needs,
-				 routes[i].handler, o);
+		err = (routes[i].costly ? http_route_costly
+					: http_route)(http, routes[i].method, routes[i].path,
+						      routes[i].needs, routes[i].handler, o);
 	if (!err)
 		api_status_dta();
 	return err;

@@ -15,6 +15,7 @@
 #include "api/merge.h"
 #include "api/range.h"
 #include "base/base.h"
+#include "base/budget.h"
 #include "base/grow.h"
 
 #define BY_MAX	       8u
@@ -54,6 +55,7 @@ struct group_query {
 	char error[256];
 	int err;
 	struct api_steps steps;
+	struct base_budget *budget;
 	uint64_t begun_ns, limit;
 	bool late; /* true if the time for further groups is used up */
 
@@ -211,6 +213,8 @@ static bool add_series(void *arg, const struct collect_series_view *v)
 	struct group_series s = {.instance = v->instance, .metric = v->metric};
 	char *at;
 
+	if (!base_budget_spend(g->budget, 0))
+		return false;
 	if (!api_matchers_labels(&g->matchers, v))
 		return !g->matchers.too_costly;
 	if (!g->found) {
@@ -276,6 +280,8 @@ static bool select_series(struct http_request *req, struct group_query *g)
 	const int err = collect_collector_series(g->c, &walk);
 
 	g->err = g->err ? g->err : err;
+	if (http_over_budget(req))
+		return false;
 	if (g->err || g->matchers.too_costly) {
 		if (g->err == -ENOMEM)
 			http_reply_error(req, 503, "out of memory");
@@ -365,10 +371,10 @@ static bool read_series(struct group_query *g, const struct group_series *s)
 	memset(g->at_ns, 0, (g->steps.n + 1) * sizeof(*g->at_ns));
 	memset(g->grown, 0, g->steps.n * sizeof(*g->grown));
 	do {
-		if (api_is_late(g->begun_ns))
+		if (api_is_late(g->begun_ns) || !base_budget_spend(g->budget, 0))
 			return false;
 		n = collect_collector_history_again(g->c, g->chunks, s->instance, s->metric, from,
-						    to, g->point, READ_POINTS);
+						    to, g->point, READ_POINTS, g->budget);
 		for (ssize_t i = n; i-- > 0;) {
 			const struct collect_point *p = &g->point[i];
 			const int64_t step = go_back(g, &at, p->ns);
@@ -490,8 +496,8 @@ static int quantiles_of(struct group_query *g, const struct group_series *s, siz
 	}
 	for (size_t i = 0; !err && i < n; i++) {
 		api_shape_observed(g->c, s[i].instance, s[i].metric, &g->steps, &merged,
-				   &g->shape[s[i].shape], count);
-		err = api_is_late(g->begun_ns) ? -ETIME : 0;
+				   &g->shape[s[i].shape], count, g->budget);
+		err = api_is_late(g->begun_ns) || !base_budget_spend(g->budget, 0) ? -ETIME : 0;
 	}
 	for (size_t i = 0; !err && i < g->steps.n; i++) {
 		g->sum[i] = api_shape_quantile(&merged, count + i * merged.buckets, g->q);
@@ -580,7 +586,7 @@ static bool make_room(struct group_query *g)
 
 void api_get_group(struct http_request *req, void *arg)
 {
-	struct group_query g = {.c = arg, .begun_ns = base_now_ns()};
+	struct group_query g = {.c = arg, .begun_ns = base_now_ns(), .budget = http_budget(req)};
 
 	if (parse_query(req, &g) && select_series(req, &g)) {
 		if (!g.steps.n)

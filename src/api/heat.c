@@ -114,7 +114,7 @@ static void answer_heat(struct http_request *req, const struct heat_query *h,
 	}
 	for (int i = 0; i < h->n && !late; i++) {
 		kept |= api_shape_observed(c, h->ids[i].instance, h->ids[i].metric, &h->steps,
-					   merged, &h->shape[i], count);
+					   merged, &h->shape[i], count, http_budget(req));
 		late = api_is_late(begun_ns);
 	}
 	if (late)

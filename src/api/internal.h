@@ -32,8 +32,8 @@ struct api_answer *api_answer_begin(struct http_request *req);
  */
 struct api_answer *api_window_begin(struct http_request *req, uint64_t *window);
 /*
- * api_answer_end() ends the object and sends the response, or a 503 if it overflowed. api_drop()
- * discards the response. Both free it.
+ * api_answer_end() ends the object and sends the response, or an error if it overflowed or the
+ * budget of the request is used up. api_drop() discards the response. Both free it.
  */
 void api_answer_end(struct http_request *req, struct api_answer *a);
 void api_drop(struct api_answer *a);

@@ -205,6 +205,7 @@ struct merge_observed {
 	const struct api_steps *steps;
 	const struct api_shape *merged, *of;
 	uint64_t *count;
+	struct base_budget *budget;
 };
 
 static bool add_observed(void *arg, int64_t ns, const struct collect_bucket *v, size_t n)
@@ -216,6 +217,8 @@ static bool add_observed(void *arg, int64_t ns, const struct collect_bucket *v, 
 	 */
 	const int64_t step = api_step_of(o->steps, ns - API_OBSERVED_NS / 2);
 
+	if (!base_budget_spend(o->budget, n))
+		return false;
 	if (step < 0 || (size_t)step >= o->steps->n)
 		return true;
 	for (size_t i = 0; i < n; i++)
@@ -227,9 +230,9 @@ static bool add_observed(void *arg, int64_t ns, const struct collect_bucket *v, 
 
 bool api_shape_observed(struct collect_collector *c, uint64_t instance, uint32_t metric,
 			const struct api_steps *steps, const struct api_shape *merged,
-			const struct api_shape *of, uint64_t *count)
+			const struct api_shape *of, uint64_t *count, struct base_budget *budget)
 {
-	struct merge_observed o = {steps, merged, of, count};
+	struct merge_observed o = {steps, merged, of, count, budget};
 
 	return collect_collector_observed(c, instance, metric, steps->first_ns - steps->width_ns,
 					  api_step_ns(steps, steps->n) + API_OBSERVED_NS,

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "api/range.h"
+#include "base/budget.h"
 #include "collect/read/past.h"
 #include "region/decode.h"
 
@@ -47,11 +48,12 @@ double api_shape_high(const struct api_shape *s, uint32_t bucket);
 
 /*
  * Adds the observations of a histogram with shape `of` per step to count[step * merged->buckets +
- * bucket]. Returns false if there is no such histogram.
+ * bucket]. Returns false if there is no such histogram. If the budget, which may be NULL, is used
+ * up, older observations are missing.
  */
 bool api_shape_observed(struct collect_collector *c, uint64_t instance, uint32_t metric,
 			const struct api_steps *steps, const struct api_shape *merged,
-			const struct api_shape *of, uint64_t *count);
+			const struct api_shape *of, uint64_t *count, struct base_budget *budget);
 /* Observations are recorded once per second, at its end: a shorter step would be empty. */
 #define API_OBSERVED_NS 1000000000ll
 

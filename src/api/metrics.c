@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/budget.h"
 #include "base/grow.h"
 #include "api/internal.h"
 #include "api/range.h"
@@ -250,6 +251,8 @@ static void metrics_answer(struct http_request *req, struct collect_collector *c
 	for (size_t i = 0; i < 2 * walk->regions; i++) {
 		const struct noted *region = &walk->region[walk->at = i % walk->regions];
 
+		if (!base_budget_spend(http_budget(req), 0))
+			break;
 		if (region->agent != (i >= walk->regions))
 			continue;
 		/*
@@ -417,6 +420,7 @@ struct history_query {
 	struct api_range range;
 	uint64_t max; /* maximum number of points per series */
 	uint64_t begun_ns;
+	struct base_budget *budget;
 	struct collect_point *points; /* [RAW_POINTS_MAX + POINTS_MAX] */
 	struct collect_point *kept;   /* [POINTS_MAX] */
 
@@ -443,8 +447,9 @@ static ssize_t read_range(struct collect_collector *c, struct collect_series_id 
 	for (;;) {
 		size_t n;
 
-		raw = collect_collector_history(c, id.instance, id.metric, q->range.from_ns, to_ns,
-						points, RAW_POINTS_MAX);
+		raw = collect_collector_history_known(c, id.instance, id.metric, INT64_MAX,
+						      q->range.from_ns, to_ns, points,
+						      RAW_POINTS_MAX, q->budget);
 		if (raw < 0)
 			return raw;
 		for (n = (size_t)raw; n && points[n - 1].ns > to_ns;)
@@ -495,7 +500,8 @@ void api_get_history(struct http_request *req, void *arg)
 {
 	struct collect_series_id ids[API_SERIES_MAX];
 	int count = api_param_series(req, ids, true);
-	struct history_query q = {.begun_ns = base_now_ns(), .max = POINTS_DEFAULT};
+	struct history_query q = {
+		.begun_ns = base_now_ns(), .budget = http_budget(req), .max = POINTS_DEFAULT};
 	struct api_answer *a;
 
 	if (count < 0 || !api_param_u64(req, "points", COLLECT_DECIMATE_MIN, POINTS_MAX, &q.max) ||

@@ -94,7 +94,7 @@ static bool has_points(const struct prom_select *p, const struct api_series *s)
 	if (p->from_ns == INT64_MIN && p->to_ns == INT64_MAX)
 		return true;
 	return collect_collector_history_known(p->c, s->instance, s->metric, p->all.known_ns,
-					       p->from_ns, p->to_ns, &point, 1) > 0;
+					       p->from_ns, p->to_ns, &point, 1, p->all.budget) > 0;
 }
 
 /* Selects the series of a request. Returns false after an error response. */
@@ -102,6 +102,7 @@ static bool select_series(struct http_request *req, struct prom_select *p, bool 
 {
 	p->from_ns = INT64_MIN;
 	p->to_ns = INT64_MAX;
+	p->all.budget = http_budget(req);
 	if (!param_time(req, "start", false, &p->from_ns) ||
 	    !param_time(req, "end", false, &p->to_ns))
 		return false;
@@ -110,6 +111,8 @@ static bool select_series(struct http_request *req, struct prom_select *p, bool 
 		add_match(p, "match[]", "{__name__=~\".+\"}");
 	if (!p->given)
 		refuse_request(req, 400, "bad_data", "no match[] parameter provided");
+	else if (http_over_budget(req))
+		; /* answered */
 	else if (p->err)
 		refuse_errno(req, p->err, p->error);
 	else
@@ -329,10 +332,10 @@ static void answer_query(struct http_request *req, struct collect_collector *c,
 			error, sizeof(error), -EINVAL,
 			"a range selector needs a function, as in rate(x[1s]); /api/v1/history "
 			"returns the points");
-	err = err ? err : api_promql_evaluate(&q, c, steps, &r);
-	if (err)
+	err = err ? err : api_promql_evaluate(&q, c, steps, http_budget(req), &r);
+	if (err && !http_over_budget(req))
 		refuse_errno(req, err, error);
-	else
+	else if (!err)
 		a = begin_success(req);
 	if (a) {
 		put_result(&a->json, &r, steps, matrix);
@@ -386,6 +389,7 @@ int api_prometheus_register(struct http *http, struct collect_collector *c)
 	int err = 0;
 
 	for (size_t i = 0; !err && i < sizeof(paths) / sizeof(*paths); i++)
-		err = http_route(http, "GET", paths[i].path, HTTP_READER, paths[i].handler, c);
+		err = http_route_costly(http, "GET", paths[i].path, HTTP_READER, paths[i].handler,
+					c);
 	return err;
 }

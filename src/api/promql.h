@@ -76,11 +76,12 @@ struct api_promql_result { /* initially zero */
 };
 
 /*
- * Evaluates an expression. Returns 0, an error of api_select(), or -ERANGE if it takes more memory
- * or work than a request may use.
+ * Evaluates an expression. Returns 0, an error of api_select() or of the budget, or -ERANGE if it
+ * takes more memory or work than a request may use.
  */
 int api_promql_evaluate(const struct api_promql *q, struct collect_collector *c,
-			const struct api_promql_steps *steps, struct api_promql_result *out);
+			const struct api_promql_steps *steps, struct base_budget *budget,
+			struct api_promql_result *out);
 void api_promql_result_free(struct api_promql_result *r);
 
 #endif

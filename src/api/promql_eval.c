@@ -11,6 +11,7 @@
 
 #include "api/promql.h"
 #include "base/base.h"
+#include "base/budget.h"
 #include "base/grow.h"
 
 #define POINTS_AT_ONCE 16384u
@@ -58,7 +59,7 @@ static int load_points(struct promql_run *r, const struct api_series *s)
 		if (last) {
 			const ssize_t n = collect_collector_history_known(
 				r->c, s->instance, s->metric, r->selected.known_ns, from, end,
-				r->points.v, 1);
+				r->points.v, 1, r->selected.budget);
 
 			r->points.n = n > 0;
 			break;
@@ -66,7 +67,7 @@ static int load_points(struct promql_run *r, const struct api_series *s)
 		r->points.n += api_series_points(r->c, &r->selected, s, &from, end,
 						 r->points.v + r->points.n, room);
 	}
-	return 0;
+	return r->selected.budget ? r->selected.budget->err : 0;
 }
 
 /* Functions of n points, from start to end in ms */
@@ -236,6 +237,8 @@ static int evaluate_series(struct promql_run *r, const struct api_series *s,
 		r->work += end - first + 1;
 		if (r->work > WORK_MAX)
 			err = -ERANGE;
+		else if (!base_budget_spend(r->selected.budget, 0))
+			err = r->selected.budget->err;
 		row.has[i] = compute_value(q->function, r->points.v + first, end - first,
 					   to_ms(from), to_ms(at), &row.value[i]);
 		any |= row.has[i];
@@ -327,9 +330,10 @@ static int aggregate_rows(struct api_promql_result *r, const struct api_promql_a
 }
 
 int api_promql_evaluate(const struct api_promql *q, struct collect_collector *c,
-			const struct api_promql_steps *steps, struct api_promql_result *out)
+			const struct api_promql_steps *steps, struct base_budget *budget,
+			struct api_promql_result *out)
 {
-	struct promql_run r = {.q = q, .c = c, .steps = steps};
+	struct promql_run r = {.q = q, .c = c, .steps = steps, .selected.budget = budget};
 	/* a copy, because matching records its cost in it */
 	struct api_matchers matchers = q->matchers;
 	int err = api_select(&r.selected, c, &matchers);

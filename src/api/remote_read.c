@@ -33,6 +33,7 @@
 #include "api/internal.h"
 #include "api/selected.h"
 #include "base/base.h"
+#include "base/budget.h"
 #include "base/grow.h"
 #include "base/pb_read.h"
 #include "export/pb.h"
@@ -55,6 +56,7 @@ struct read_query {
 
 struct read {
 	struct collect_collector *c;
+	struct base_budget *budget;
 	bool chunks; /* true for a stream of chunks */
 	struct read_query query[QUERIES_MAX];
 	size_t queries;
@@ -273,7 +275,7 @@ static int put_series(struct read *r, struct read_query *q)
 		const size_t n = next_points(r, q);
 
 		any += n;
-		err = put_samples(r, n);
+		err = r->budget && r->budget->err ? r->budget->err : put_samples(r, n);
 	}
 	if (!err && any)
 		return close_message(r, body);
@@ -322,6 +324,10 @@ static void answer_samples(struct http_request *req, struct read *r)
 
 	for (size_t i = 0; i < r->queries && !err; i++)
 		err = put_query(r, &r->query[i]);
+	if (http_over_budget(req)) {
+		read_free(r);
+		return;
+	}
 	if (err || !compress_samples(r)) {
 		http_reply_error(
 			req, err == -E2BIG ? 400 : 503, "%s",
@@ -424,6 +430,8 @@ static ssize_t give_frames(void *arg, char *to, size_t max)
 		}
 		s = &q->selected.v[r->at_series];
 		n = next_points(r, q);
+		if (r->budget && r->budget->err)
+			return r->budget->err;
 		if (n && !put_frame(r, s->of, n))
 			return -ENOMEM;
 	}
@@ -467,18 +475,22 @@ static void post_read(struct http_request *req, void *arg)
 		http_reply_error(req, 503, "too many reads in progress: try again");
 		return;
 	}
+	r->budget = http_budget(req);
 	err = take_body(r, body ? body : "", bytes);
 	for (size_t i = 0; i < r->queries && !err; i++) {
+		r->query[i].selected.budget = r->budget;
 		err = api_select(&r->query[i].selected, r->c, &r->query[i].matchers);
 		if (err)
 			base_fail(r->error, sizeof(r->error), err, "%s", api_select_failure(err));
 	}
-	if (err) {
+	if (http_over_budget(req)) {
+		read_free(r);
+	} else if (err) {
 		http_reply_error(req, err == -ENOMEM ? 503 : 400, "%s",
 				 *r->error ? r->error : "out of memory");
 		read_free(r);
 	} else if (r->chunks) {
-		http_reply_stream(
+		http_reply_stream_costly(
 			req, 200,
 			"application/x-streamed-protobuf; proto=prometheus.ChunkedReadResponse",
 			give_frames, read_free, r);
@@ -489,5 +501,5 @@ static void post_read(struct http_request *req, void *arg)
 
 int api_remote_read(struct http *http, struct collect_collector *c)
 {
-	return http_route(http, "POST", "/api/v1/read", HTTP_READER, post_read, c);
+	return http_route_costly(http, "POST", "/api/v1/read", HTTP_READER, post_read, c);
 }

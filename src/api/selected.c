@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/budget.h"
 #include "base/grow.h"
 #include "base/pb_read.h"
 
@@ -87,6 +88,10 @@ static bool add_series(void *arg, const struct collect_series_view *v)
 	struct api_series *to;
 	uint32_t n = 0;
 
+	if (!base_budget_spend(s->budget, 0)) {
+		s->err = s->budget->err;
+		return false;
+	}
 	if (!api_matchers_labels(s->matchers, v))
 		return !s->matchers->too_costly;
 	if (s->n == API_SELECTED_MAX || s->bytes > API_SELECTED_BYTES) {
@@ -195,7 +200,7 @@ size_t api_series_points(struct collect_collector *c, const struct api_selected 
 	 */
 	for (;;) {
 		n = collect_collector_history_known(c, of->instance, of->metric, s->known_ns,
-						    *from_ns, to, out, max);
+						    *from_ns, to, out, max, s->budget);
 		if (n < (ssize_t)max || to / 2 - *from_ns / 2 < 1000000)
 			break;
 		to = *from_ns / 2 + to / 2;

@@ -22,11 +22,13 @@ struct api_selected {	      /* initially zero */
 	int64_t known_ns; /* CLOCK_REALTIME of the selection */
 	int err;
 	struct api_matchers *matchers; /* only valid during the selection */
+	struct base_budget *budget; /* of the request; NULL: no limit; set before the selection */
 };
 
 /*
  * Adds the series that the matchers select. Returns 0, -ENOMEM, -E2BIG if there are more series or
- * labels than a response may have, or -EDOM if a regular expression is too costly.
+ * labels than a response may have, -EDOM if a regular expression is too costly, or the error of the
+ * budget.
  */
 int api_select(struct api_selected *s, struct collect_collector *c, struct api_matchers *m);
 /* Returns the error message for a failure of api_select() or api_promql_evaluate(). */

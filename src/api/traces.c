@@ -85,7 +85,9 @@ static void get_trace(struct http_request *req, void *arg)
 
 int api_traces(struct http *http, struct collect_tracer *t)
 {
-	int err = http_route(http, "GET", "/api/v1/traces", HTTP_READER, get_traces, t);
+	int err = http_route_costly(http, "GET", "/api/v1/traces", HTTP_READER, get_traces, t);
 
-	return err ? err : http_route(http, "GET", "/api/v1/traces/{}", HTTP_READER, get_trace, t);
+	return err
+		       ?: http_route_costly(http, "GET", "/api/v1/traces/{}", HTTP_READER,
+					    get_trace, t);
 }

@@ -13,6 +13,8 @@
 
 #include <sidelight/region.h>
 
+#include "base/base.h"
+#include "base/budget.h"
 #include "base/grow.h"
 #include "export/number.h"
 
@@ -29,7 +31,9 @@ struct bridge_otlp {
 	void *arg;
 	/* sink of the resource; NULL: it is refused, or this is only a check */
 	struct bridge_sink *sink;
-	bool check; /* the body is only checked; no points are taken */
+	bool check;		     /* the body is only checked; no points are taken */
+	struct base_budget messages; /* those that may still come, and the time for the check */
+	uint32_t resources;
 
 	struct bridge_label labels[LABELS_MAX];
 	size_t label_count;
@@ -63,6 +67,63 @@ void bridge_otlp_free(struct bridge_otlp *o)
 	free(o->exemplars);
 	free(o->exemplar_labels);
 	free(o);
+}
+
+/* ---- limits ---- */
+
+const char *const bridge_otlp_costs[OTLP_COSTS] = {
+	[OTLP_COST_NONE] = "none",	   [OTLP_COST_RESOURCES] = "resources",
+	[OTLP_COST_MESSAGES] = "messages", [OTLP_COST_VALUES] = "values",
+	[OTLP_COST_TIME] = "time",
+};
+
+static bool set_cost(struct bridge_otlp *o, enum bridge_otlp_cost cost)
+{
+	o->counts->cost = cost;
+	return false;
+}
+
+bool bridge_otlp_message(struct bridge_otlp *o, bool resource)
+{
+	o->resources += resource;
+	if (o->resources > BRIDGE_OTLP_RESOURCES)
+		return set_cost(o, OTLP_COST_RESOURCES);
+	return base_budget_spend(&o->messages, 1) ||
+	       set_cost(o, o->messages.err == -ETIMEDOUT ? OTLP_COST_TIME : OTLP_COST_MESSAGES);
+}
+
+int bridge_otlp_begin(struct bridge_otlp *o, const char *body, size_t bytes, bool json,
+		      struct bridge_otlp_counts *counts, struct bridge_error *error)
+{
+	o->counts = counts;
+	bridge_otlp_again(o);
+	o->messages.end_ns = base_now_ns() + BRIDGE_OTLP_NS;
+	if (json && !bridge_otlp_json_short(body, bytes))
+		set_cost(o, OTLP_COST_VALUES);
+	return bridge_otlp_refused(o, error);
+}
+
+void bridge_otlp_again(struct bridge_otlp *o)
+{
+	o->resources = 0;
+	o->messages = (struct base_budget){.end_ns = UINT64_MAX, .samples = BRIDGE_OTLP_MESSAGES};
+}
+
+int bridge_otlp_refused(const struct bridge_otlp *o, struct bridge_error *error)
+{
+	switch (o->counts->cost) {
+	case OTLP_COST_NONE:
+		return 0;
+	case OTLP_COST_TIME:
+		return bridge_fail(error, -E2BIG, 0, "the body takes longer to check than %u s",
+				   (unsigned int)(BRIDGE_OTLP_NS / 1000000000u));
+	default:
+		return bridge_fail(error, -E2BIG, 0,
+				   "too many %s, at most %u in a body: send smaller batches",
+				   bridge_otlp_costs[o->counts->cost],
+				   o->counts->cost == OTLP_COST_RESOURCES ? BRIDGE_OTLP_RESOURCES
+									  : BRIDGE_OTLP_MESSAGES);
+	}
 }
 
 /* ---- text ---- */
@@ -133,6 +194,8 @@ static bool key_value(struct bridge_otlp *o, struct base_pb p, struct bridge_tex
 	struct base_pb_field f;
 
 	*key = *value = (struct bridge_text){"", 0};
+	if (!bridge_otlp_message(o, false))
+		return false;
 	while (base_pb_next(&p, &f)) {
 		if (f.number == 1 && f.wire == 2)
 			*key = bridge_otlp_text(f.data);
@@ -261,6 +324,8 @@ static bool summary_quantile(struct bridge_otlp *o, struct base_pb p)
 	struct base_pb_field f;
 	double rank = 0, value = 0;
 
+	if (!bridge_otlp_message(o, false))
+		return false;
 	while (base_pb_next(&p, &f)) {
 		if (f.number == 1 && f.wire == 1)
 			rank = base_pb_f64(f.value);
@@ -392,7 +457,7 @@ static bool take_exemplar(struct bridge_otlp *o, struct base_pb p)
 	struct bridge_exemplar e = {0};
 	struct base_pb_field f;
 	struct bridge_label l;
-	bool good = true;
+	bool good = bridge_otlp_message(o, false);
 
 	while (good && base_pb_next(&p, &f)) {
 		l = (struct bridge_label){{"", 0}, {"", 0}};
@@ -520,7 +585,7 @@ static bool read_point(struct bridge_otlp *o, int kind, struct base_pb p, bool d
 	const struct kind *k = &kinds[kind];
 	struct parsed t = {.sum = NAN};
 	struct base_pb_field f;
-	bool good = true;
+	bool good = bridge_otlp_message(o, false);
 
 	o->label_count = o->value_count = o->bound_count = o->bucket_count = 0;
 	o->exemplar_count = o->exemplar_label_count = o->exemplar_text = 0;
@@ -559,7 +624,7 @@ static bool read_points(struct bridge_otlp *o, int kind, struct bridge_family *f
 	struct base_pb_field f;
 	uint64_t temporality = UNSPECIFIED;
 	struct base_pb again = p;
-	bool monotonic = false, good = true, wrong = false;
+	bool monotonic = false, good = bridge_otlp_message(o, false), wrong = false;
 	struct bridge_family named;
 
 	while (base_pb_next(&p, &f)) {
@@ -568,7 +633,7 @@ static bool read_points(struct bridge_otlp *o, int kind, struct bridge_family *f
 		else if (f.number == 3 && f.wire == 0)
 			monotonic = f.value;
 	}
-	if (p.bad)
+	if (p.bad || !good)
 		return false;
 	if (kind == SUM || kind == HISTOGRAM || kind == EXPONENTIAL)
 		wrong = temporality != DELTA && temporality != CUMULATIVE;
@@ -606,10 +671,10 @@ static bool read_metric(struct bridge_otlp *o, struct base_pb p)
 	struct bridge_family family = {.name = {"", 0}};
 	struct base_pb again = p;
 	struct base_pb_field f;
-	bool good = true;
+	bool good = bridge_otlp_message(o, false);
 
 	o->text_used = 0;
-	while (base_pb_next(&p, &f)) {
+	while (good && base_pb_next(&p, &f)) {
 		if (f.wire != 2)
 			continue;
 		if (f.number == 1)
@@ -626,7 +691,7 @@ static bool read_metric(struct bridge_otlp *o, struct base_pb p)
 	    (family.name.n < 6 || memcmp(family.name.s + family.name.n - 6, "_total", 6)))
 		o->total.n += keep_text(o, (struct bridge_text){"_total", 6}).n;
 	o->name_used = o->text_used;
-	if (p.bad)
+	if (!good || p.bad)
 		return false;
 	while (good && base_pb_next(&again, &f))
 		for (int i = 0; i < 5 && good; i++)
@@ -660,7 +725,7 @@ static bool resource_metrics(struct bridge_otlp *o, struct base_pb p)
 	struct bridge_text service = {"", 0}, instance = {"", 0};
 	struct base_pb_field f, g;
 	struct base_pb again = p;
-	bool good = true;
+	bool good = bridge_otlp_message(o, true);
 
 	while (good && base_pb_next(&p, &f))
 		if (f.number == 1 && f.wire == 2)
@@ -671,6 +736,7 @@ static bool resource_metrics(struct bridge_otlp *o, struct base_pb p)
 	while (good && base_pb_next(&again, &f)) {
 		if (f.number != 2 || f.wire != 2)
 			continue;
+		good = bridge_otlp_message(o, false); /* a scope */
 		while (good && base_pb_next(&f.data, &g))
 			if (g.number == 2 && g.wire == 2)
 				good = read_metric(o, g.data);
@@ -696,21 +762,25 @@ int bridge_otlp_read(struct bridge_otlp *o, const void *body, size_t bytes, bool
 		     struct bridge_error *error)
 {
 	uint8_t *made = NULL;
-	int err = 0;
+	int err = bridge_otlp_begin(o, body, bytes, json, counts, error);
 
+	if (err)
+		return err;
 	if (json) {
 		body = made = bridge_otlp_of_json(body, bytes, OTLP_METRICS, &bytes, error);
 		if (!made)
 			return -EINVAL;
 	}
-	o->counts = counts;
 	o->resource = resource;
 	o->arg = arg;
 	o->check = true;
 	if (!read_request(o, body, bytes))
-		err = bridge_fail(error, -EINVAL, 0, "malformed protobuf, or more than %u buckets",
-				  BUCKETS_MAX);
+		err = bridge_otlp_refused(o, error)
+			      ?: bridge_fail(error, -EINVAL, 0,
+					     "malformed protobuf, or more than %u buckets",
+					     BUCKETS_MAX);
 	o->check = false;
+	bridge_otlp_again(o);
 	if (!err)
 		read_request(o, body, bytes);
 	free(made);

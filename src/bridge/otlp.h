@@ -24,6 +24,25 @@ struct bridge_otlp;
 typedef struct bridge_sink *bridge_otlp_resource(void *arg, struct bridge_text service,
 						 struct bridge_text instance);
 
+/*
+ * Limits of a body, whose bytes say little about the work that it means: an empty message takes two
+ * bytes. Messages are all parts of a body: resources, scopes, metrics, points, attributes,
+ * exemplars and so on; of JSON, all values.
+ */
+#define BRIDGE_OTLP_RESOURCES 4096u
+#define BRIDGE_OTLP_MESSAGES  500000u
+#define BRIDGE_OTLP_NS	      5000000000ull /* time to check a body */
+
+enum bridge_otlp_cost {
+	OTLP_COST_NONE,
+	OTLP_COST_RESOURCES,
+	OTLP_COST_MESSAGES,
+	OTLP_COST_VALUES,
+	OTLP_COST_TIME,
+	OTLP_COSTS
+};
+extern const char *const bridge_otlp_costs[OTLP_COSTS]; /* "resources", ... */
+
 struct bridge_otlp *bridge_otlp_new(void);
 void bridge_otlp_free(struct bridge_otlp *o); /* NULL is fine */
 
@@ -33,9 +52,13 @@ struct bridge_otlp_counts {
 	uint64_t refused;
 	/* exemplars that exceeded the number per point, or were too long */
 	uint64_t exemplars_left_out;
+	enum bridge_otlp_cost cost; /* limit that refused the body */
 };
 
-/* Returns 0, -EINVAL (malformed, nothing was taken) or -ENOMEM. counts are added up. */
+/*
+ * Returns 0, or, if nothing was taken, -EINVAL (malformed), -E2BIG (more than a limit) or -ENOMEM.
+ * counts are added up.
+ */
 int bridge_otlp_read(struct bridge_otlp *o, const void *body, size_t bytes, bool json,
 		     bridge_otlp_resource *resource, void *arg, struct bridge_otlp_counts *counts,
 		     struct bridge_error *error);
@@ -86,5 +109,7 @@ int bridge_otlp_read_traces(struct bridge_otlp *o, const void *body, size_t byte
 enum bridge_otlp_signal { OTLP_METRICS, OTLP_TRACES };
 uint8_t *bridge_otlp_of_json(const char *text, size_t bytes, enum bridge_otlp_signal signal,
 			     size_t *out_bytes, struct bridge_error *error);
+/* Whether a text has at most BRIDGE_OTLP_MESSAGES values; counts commas and brackets. */
+bool bridge_otlp_json_short(const char *text, size_t bytes);
 
 #endif

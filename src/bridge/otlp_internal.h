@@ -11,6 +11,19 @@ static inline struct bridge_text bridge_otlp_text(struct base_pb p)
 	return (struct bridge_text){(const char *)p.at, (size_t)(p.end - p.at)};
 }
 
+/*
+ * Counts a message of the body that is being read. Returns false, as for a malformed body, if it is
+ * one too many.
+ */
+bool bridge_otlp_message(struct bridge_otlp *o, bool resource);
+/* Begins to read a body, of JSON or not. Returns 0 or -E2BIG with an error. */
+int bridge_otlp_begin(struct bridge_otlp *o, const char *body, size_t bytes, bool json,
+		      struct bridge_otlp_counts *counts, struct bridge_error *error);
+/* Why reading failed: returns -E2BIG with an error if a limit did it, otherwise 0. */
+int bridge_otlp_refused(const struct bridge_otlp *o, struct bridge_error *error);
+/* Begins to read the body again, which has passed the check: only its messages are limited. */
+void bridge_otlp_again(struct bridge_otlp *o);
+
 /* Gets a Resource's service.name and service.instance.id, empty if absent. False: malformed. */
 bool bridge_otlp_identity(struct bridge_otlp *o, struct base_pb resource,
 			  struct bridge_text *service, struct bridge_text *instance);

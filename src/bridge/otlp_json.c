@@ -282,6 +282,22 @@ static bool put_message(struct out *o, const struct message *m, const json_t *v,
 	return true;
 }
 
+bool bridge_otlp_json_short(const char *text, size_t bytes)
+{
+	bool quoted = false;
+	size_t n = 0;
+
+	for (size_t i = 0; i < bytes; i++) {
+		if (text[i] == '"')
+			quoted = !quoted;
+		else if (quoted)
+			i += text[i] == '\\';
+		else
+			n += text[i] == ',' || text[i] == '[' || text[i] == '{';
+	}
+	return n <= BRIDGE_OTLP_MESSAGES;
+}
+
 uint8_t *bridge_otlp_of_json(const char *text, size_t bytes, enum bridge_otlp_signal signal,
 			     size_t *out_bytes, struct bridge_error *error)
 {

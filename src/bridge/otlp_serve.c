@@ -40,7 +40,7 @@ struct bridge_otlp_server {
 	struct service services[SERVICES];
 	char *inflated;
 	struct sl_counter requests, malformed, points, refused, expired, spans, refused_spans,
-		exemplars;
+		exemplars, costly[OTLP_COSTS];
 };
 
 /* ---- services; call with the lock held ---- */
@@ -215,13 +215,15 @@ static void on_request(struct http_request *req, struct bridge_otlp_server *o,
 		err = bridge_otlp_read(o->otlp, body, bytes, json, on_resource, o, &n, &e);
 	n.refused += left_out(o) - before;
 	sl_counter_inc(o->requests);
-	sl_counter_add(o->malformed, err != 0);
+	sl_counter_add(o->malformed, err && !n.cost);
+	if (n.cost)
+		sl_counter_inc(o->costly[n.cost]);
 	sl_counter_add(o->exemplars, n.exemplars_left_out);
 	sl_counter_add(signal == OTLP_TRACES ? o->spans : o->points, n.points);
 	sl_counter_add(signal == OTLP_TRACES ? o->refused_spans : o->refused, n.refused);
 	pthread_mutex_unlock(&o->lock);
 	if (err)
-		http_reply_error(req, 400, "%s", e.text);
+		http_reply_error(req, err == -E2BIG ? 413 : 400, "%s", e.text);
 	else
 		send_empty(req, json);
 }
@@ -341,6 +343,11 @@ void bridge_otlp_run(struct bridge_otlp_server *o, const struct bridge_worker *w
 	o->expired = COUNTER("expired",
 			     "Series removed because they were not sent for a long time.");
 #undef COUNTER
+	for (int i = OTLP_COST_NONE + 1; i < OTLP_COSTS; i++)
+		o->costly[i] =
+			bridge_counter(w, "sidelight_bridge_otlp_costly_total",
+				       "Requests that were refused because of a limit, by cause.",
+				       &(struct sl_label){"cause", bridge_otlp_costs[i]}, 1);
 	pthread_mutex_lock(&o->lock);
 	o->w = w;
 	pthread_mutex_unlock(&o->lock);

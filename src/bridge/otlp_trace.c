@@ -34,11 +34,13 @@ static bool id_of(struct base_pb p, size_t n, uint64_t *out)
 }
 
 /* Decodes a KeyValue, and skips unsupported types of values. Returns false if it is malformed. */
-static bool read_attribute(struct base_pb p, struct bridge_span *s)
+static bool read_attribute(struct bridge_otlp *o, struct base_pb p, struct bridge_span *s)
 {
 	struct bridge_span_attribute a = {.type = BRIDGE_SPAN_NONE};
 	struct base_pb_field f, v;
 
+	if (!bridge_otlp_message(o, false))
+		return false;
 	while (base_pb_next(&p, &f)) {
 		if (f.wire != 2)
 			continue;
@@ -92,7 +94,7 @@ static bool read_span(struct reader *r, struct base_pb p)
 	struct bridge_span s = {.kind = SL_SPAN_INTERNAL};
 	uint64_t trace[2] = {0}, flags = 0;
 	struct base_pb_field f;
-	bool good = true, has_ids = true;
+	bool good = bridge_otlp_message(r->otlp, false), has_ids = true;
 
 	while (good && base_pb_next(&p, &f)) {
 		if (f.number == 1 && f.wire == 2)
@@ -110,7 +112,7 @@ static bool read_span(struct reader *r, struct base_pb p)
 		else if (f.number == 8 && f.wire == 1)
 			s.end_ns = f.value;
 		else if (f.number == 9 && f.wire == 2)
-			good = read_attribute(f.data, &s);
+			good = read_attribute(r->otlp, f.data, &s);
 		else if (f.number == 15 && f.wire == 2)
 			good = read_status(f.data, &s);
 		else if (f.number == 16 && f.wire == 5)
@@ -137,7 +139,7 @@ static bool resource_spans(struct reader *r, struct base_pb p)
 	struct bridge_text service = {"", 0}, instance = {"", 0};
 	struct base_pb again = p;
 	struct base_pb_field f, g;
-	bool good = true;
+	bool good = bridge_otlp_message(r->otlp, true);
 
 	while (good && base_pb_next(&p, &f))
 		if (f.number == 1 && f.wire == 2)
@@ -148,6 +150,7 @@ static bool resource_spans(struct reader *r, struct base_pb p)
 	while (good && base_pb_next(&again, &f)) {
 		if (f.number != 2 || f.wire != 2)
 			continue;
+		good = bridge_otlp_message(r->otlp, false); /* a scope */
 		while (good && base_pb_next(&f.data, &g))
 			if (g.number == 2 && g.wire == 2)
 				good = read_span(r, g.data);
@@ -174,16 +177,20 @@ int bridge_otlp_read_traces(struct bridge_otlp *o, const void *body, size_t byte
 {
 	struct reader r = {.otlp = o, .sink = sink, .counts = counts, .check = true};
 	uint8_t *made = NULL;
-	int err = 0;
+	int err = bridge_otlp_begin(o, body, bytes, json, counts, error);
 
+	if (err)
+		return err;
 	if (json) {
 		body = made = bridge_otlp_of_json(body, bytes, OTLP_TRACES, &bytes, error);
 		if (!made)
 			return -EINVAL;
 	}
 	if (!read_request(&r, body, bytes))
-		err = bridge_fail(error, -EINVAL, 0, "malformed protobuf");
+		err = bridge_otlp_refused(o, error)
+			      ?: bridge_fail(error, -EINVAL, 0, "malformed protobuf");
 	r.check = false;
+	bridge_otlp_again(o);
 	if (!err)
 		read_request(&r, body, bytes);
 	free(made);

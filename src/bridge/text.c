@@ -290,6 +290,10 @@ static int read_lines(struct bridge_text_parser *p)
 		next = end ? end + 1 : p->end;
 		end = end ?: p->end;
 		p->line++;
+		/* A value takes a line, and those that describe families are fewer. */
+		if (p->line > 2 * p->limits.values)
+			return bridge_fail(p->error, -E2BIG, p->line, "more than %zu lines",
+					   2 * p->limits.values);
 		if (ended)
 			return TEXT_BAD(p, "text after # EOF");
 		if (!open_metrics) {
@@ -331,6 +335,7 @@ static int read_once(struct bridge_text_parser *p)
 	if (p->name_index)
 		memset(p->name_index, 0xff, p->name_index_size * sizeof(*p->name_index));
 	p->family = (struct bridge_text_family){.active = false};
+	p->described = 0;
 	p->counts = (struct bridge_text_counts){0};
 	return read_lines(p);
 }

@@ -254,6 +254,9 @@ int bridge_text_family_meta(struct bridge_text_parser *p, const struct bridge_te
 		err = begin_family(p, m->name, BRIDGE_UNKNOWN);
 		if (err)
 			return err;
+		if (p->described++ >= p->limits.points)
+			return bridge_fail(p->error, -E2BIG, p->line, "more than %zu families",
+					   p->limits.points);
 	}
 	once = m->what == 'T' ? &f->typed : m->what == 'H' ? &f->helped : &f->united;
 	if (open && (*once || p->sample_count))

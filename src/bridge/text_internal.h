@@ -147,6 +147,7 @@ struct bridge_text_parser {
 
 	/* About the current family. */
 	struct bridge_text_family family;
+	size_t described; /* families of this body with HELP, TYPE or UNIT, even without samples */
 	struct bridge_text_sample *samples;
 	size_t sample_count, sample_room;
 	struct bridge_text_group *groups;

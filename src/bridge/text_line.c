@@ -7,6 +7,8 @@
 #include "base/grow.h"
 #include "bridge/text_internal.h"
 
+/* maximum number of labels of a sample: sorting them is not linear */
+#define LABELS_MAX	    1024u
 #define EXEMPLAR_CHARACTERS 128u /* maximum length of an exemplar's labels in OpenMetrics 1.0 */
 
 static bool is_blank(char c)
@@ -145,6 +147,8 @@ static int read_labels(struct bridge_text_parser *p, const char **at, const char
 				return TEXT_BAD(p, "a quoted name instead of a label");
 			*name = l.key;
 		} else {
+			if (p->label_count - *first == LABELS_MAX)
+				return TEXT_BAD(p, "more than %u labels", LABELS_MAX);
 			if (!BASE_GROW(p->labels, p->label_count, p->label_room))
 				return TEXT_NO_MEMORY(p);
 			p->labels[p->label_count++] = l;

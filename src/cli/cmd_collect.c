@@ -26,7 +26,10 @@
 #define PAST_SHARE  8u /* the buckets of histograms get 1/PAST_SHARE of the history's memory */
 
 static struct cli_collect_settings set = {
-	.h = {.listen = "127.0.0.1:9464", .connections = 256},
+	.h = {.listen = "127.0.0.1:9464", .connections = 256,
+	      .query_concurrency = 2,
+	      .query_timeout_ns = 10000000000,
+	      .query_samples = 50000000},
 	.mode = "prometheus",
 	.ephemeral = "32768-60999", /* Linux's default of net.ipv4.ip_local_port_range */
 	.c = {.workers = 1,
@@ -125,6 +128,12 @@ static const struct base_option table[] = {
 		  "track at most this many connections on all hosts, using 2 KiB each"),
 	BASE_UINT("max-connections", 0, &set.h.connections, 1, 65536, "N",
 		  "accept at most this many HTTP connections"),
+	BASE_TIME("query-timeout", 0, &set.h.query_timeout_ns, 1e6, 3.6e12, "DURATION",
+		  "refuse a query of the HTTP API that takes longer, its wait included"),
+	BASE_UINT("query-concurrency", 0, &set.h.query_concurrency, 1, 64, "N",
+		  "run at most this many queries at a time; 20 more wait"),
+	BASE_UINT("query-samples", 0, &set.h.query_samples, 1, 1e15, "N",
+		  "refuse a query that touches more samples"),
 	CLI_PART_ANALYSIS,
 	BASE_FLAG("analyse", 0, &set.analyse, "detect anomalous pods"),
 	BASE_STRING("detector", 0, &set.l.analysis.detector, "NAME",

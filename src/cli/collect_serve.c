@@ -99,6 +99,9 @@ bool cli_collect_serve(struct cli_collect_run *r)
 	const struct http_opts opts = {
 		.listen = o->listen,
 		.max_connections = o->connections,
+		.query_concurrency = o->query_concurrency,
+		.query_timeout_ns = o->query_timeout_ns,
+		.query_samples = o->query_samples,
 		.reader_token_file = o->reader_token_file,
 		.actor_token_file = o->actor_token_file,
 		.admin_token_file = o->admin_token_file,

@@ -12,7 +12,8 @@
 struct cli_collect_http {
 	const char *listen, *reader_token_file, *actor_token_file, *admin_token_file;
 	const char *web_config, *roles_file;
-	uint32_t connections;
+	uint32_t connections, query_concurrency;
+	uint64_t query_timeout_ns, query_samples;
 	bool open, insecure;
 	struct http_front *front;
 	struct base_strings allow_hosts;

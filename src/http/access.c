@@ -6,7 +6,8 @@
  * A web page in the operator's browser is an untrusted client that can reach loopback. It can send
  * requests, but it can't omit Origin from a POST. It can't set Content-Type or Authorization
  * without a preflight, which is never granted. It can't read an answer either, unless its own name
- * resolves to loopback (DNS rebinding), which shows in Host.
+ * resolves to loopback (DNS rebinding), which shows in Host. But it can cause work that it gains
+ * nothing from: costly routes refuse pages of other sites, which Sec-Fetch-Site or Origin shows.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -39,6 +40,10 @@ const char *const http_refusal_names[HTTP_REFUSALS] = {
 	[HTTP_REFUSED_GUESSES] = "guesses",
 	[HTTP_REFUSED_FORWARDED] = "forwarded",
 	[HTTP_REFUSED_SETTINGS] = "settings",
+	[HTTP_REFUSED_QUEUE] = "queue_full",
+	[HTTP_REFUSED_TIME] = "query_timeout",
+	[HTTP_REFUSED_SAMPLES] = "query_samples",
+	[HTTP_REFUSED_LEFT] = "client_left",
 };
 
 uint64_t http_refused(const struct http *h, enum http_refusal cause)
@@ -365,7 +370,7 @@ static bool refuse_role(struct http_request *req, const struct proof *p, enum ht
 					    : "only a reader may see this");
 }
 
-bool http_access_allowed(struct http_request *req, enum http_role needs)
+bool http_access_allowed(struct http_request *req, enum http_role needs, bool costly)
 {
 	struct http *h = req->http;
 	const char *host = http_header(req, "Host"), *origin = http_header(req, "Origin");
@@ -381,11 +386,12 @@ bool http_access_allowed(struct http_request *req, enum http_role needs)
 	if (!p.token && !host_allowed(h, host))
 		return refuse(req, HOST, 403,
 			      "Host is not localhost, an address or an allowed name");
-	if (!reads && origin && !same_origin(h, origin, host))
+	if ((!reads || costly) && origin && !same_origin(h, origin, host))
 		return refuse(req, ORIGIN, 403,
 			      "requests from other web pages are not accepted (Origin: %.128s)",
 			      origin);
-	if (!reads && p.ambient && site && strcmp(site, "same-origin") && strcmp(site, "none"))
+	if (site && ((!reads && p.ambient && strcmp(site, "same-origin") && strcmp(site, "none")) ||
+		     (costly && !strcmp(site, "cross-site"))))
 		return refuse(req, ORIGIN, 403,
 			      "requests from other web pages are not accepted (Sec-Fetch-Site: "
 			      "%.32s)",

@@ -40,30 +40,38 @@ static void request_strip(struct http_request *req)
 	req->payload = NULL;
 }
 
-static void request_free(struct http_slot *slot)
+void http_request_free(struct http_request *req)
 {
-	struct http_request *req = slot->req;
-
-	slot->req = NULL;
-	if (!req)
-		return;
 	if (req->done)
 		req->done(req->arg);
 	request_strip(req);
 	free(req->owned);
+	free(req->piece);
 	free(req);
 }
 
-static void run_handler(struct http_request *req)
+static void end_request(struct http_slot *slot)
 {
-	const struct http_route *route;
+	struct http_request *req = slot->req;
 
+	slot->req = NULL;
+	if (req)
+		http_queue_drop(req);
+}
+
+/* Returns true if the request waits for its handler, otherwise it is answered. */
+static bool handle_request(struct http_request *req)
+{
 	http_access_headers(req);
-	route = http_route_find(req);
-	if (route && http_access_allowed(req, route->needs))
-		route->fn(req, route->arg);
-	if (route && !req->answered)
+	req->route = http_route_find(req);
+	if (!req->route || !http_access_allowed(req, req->route->needs, req->route->costly))
+		return false;
+	if (req->route->costly)
+		return http_queue_add(req);
+	req->route->fn(req, req->route->arg);
+	if (!req->answered)
 		http_reply_error(req, 500, "%s has no answer", req->in.path);
+	return false;
 }
 
 /* Sends the head and the start of the body; *more: the body continues. Returns 0 or -errno. */
@@ -129,56 +137,115 @@ static int drop_request(struct http_channel *ch, size_t bytes)
 	return err ?: http_message_send(ch->fd, m, &head, sizeof(head), NULL, 0, NULL, 0);
 }
 
+static int answer_later(struct http_channel *ch, uint32_t slot)
+{
+	const struct http_message m = {.type = HTTP_LATER, .slot = slot};
+
+	return http_message_send(ch->fd, m, NULL, 0, NULL, 0, NULL, 0);
+}
+
+static int send_answer(struct http_channel *ch, struct http_slot *slot)
+{
+	bool more = false;
+	int err = send_head(ch, slot->req, &more);
+
+	request_strip(slot->req);
+	if (!more)
+		end_request(slot);
+	return err;
+}
+
 static int on_ask(struct http_channel *ch, const struct http_message *m)
 {
 	const size_t most = sizeof(struct http_message_ask) + HTTP_MESSAGE_TEXT +
 			    ch->http->opts.max_body;
 	struct http_slot *slot = slot_of(ch, m->slot);
 	struct http_request *req;
-	bool more = false;
 	int err;
 
 	if (!slot || m->bytes > most)
 		return -EPROTO;
-	request_free(slot);
+	end_request(slot);
 	req = slot->req = calloc(1, sizeof(*req));
 	if (req)
 		req->payload = malloc(m->bytes + 1ul);
+	if (req)
+		req->http = ch->http;
 	if (!req || !req->payload) {
-		request_free(slot);
+		end_request(slot);
 		return drop_request(ch, m->bytes);
 	}
-	req->http = ch->http;
 	req->caller = &slot->caller;
 	req->slot = slot;
+	req->number = m->slot;
 	req->serial = m->arg;
 	err = http_message_take(ch->fd, req->payload, m->bytes)
 		      ?: http_message_ask_unpack(req->payload, m->bytes, ch->http->opts.max_body,
 						 &req->in);
-	if (!err) {
-		run_handler(req);
-		err = send_head(ch, req, &more);
-		request_strip(req);
-	}
-	if (!more)
-		request_free(slot);
+	if (!err)
+		return handle_request(req) ? answer_later(ch, m->slot) : send_answer(ch, slot);
+	end_request(slot);
 	return err == -ENOMEM ? drop_request(ch, 0) : err;
+}
+
+/* n: bytes of the piece, or -errno */
+static int send_piece(struct http_channel *ch, uint32_t slot, const char *piece, ssize_t n)
+{
+	const struct http_message m = {.type = n < 0 ? HTTP_BROKEN : HTTP_DATA,
+				       .bytes = n < 0 ? 0 : (uint32_t)n,
+				       .slot = slot};
+
+	return http_message_send(ch->fd, m, piece, m.bytes, NULL, 0, NULL, 0);
 }
 
 static int on_read(struct http_channel *ch, const struct http_message *m)
 {
 	struct http_slot *slot = slot_of(ch, m->slot);
-	struct http_message answer = {.type = HTTP_DATA, .slot = m->slot};
-	ssize_t n;
+	struct http_request *req = slot ? slot->req : NULL;
 
-	if (!slot || !slot->req || !m->arg || m->arg > HTTP_PIECE || m->bytes)
+	if (!req || req->state != HTTP_IDLE || !m->arg || m->arg > HTTP_PIECE || m->bytes)
 		return -EPROTO;
-	n = http_reply_next(slot->req, ch->piece, m->arg);
-	if (n < 0)
-		answer.type = HTTP_BROKEN;
-	else
-		answer.bytes = (uint32_t)n;
-	return http_message_send(ch->fd, answer, ch->piece, answer.bytes, NULL, 0, NULL, 0);
+	if (!req->costly_read)
+		return send_piece(ch, m->slot, ch->piece, http_reply_next(req, ch->piece, m->arg));
+	return http_queue_read(req, m->arg) ? answer_later(ch, m->slot)
+					    : send_piece(ch, m->slot, NULL, -ENOMEM);
+}
+
+static int on_await(struct http_channel *ch, const struct http_message *m)
+{
+	struct http_slot *slot = slot_of(ch, m->slot);
+
+	if (!slot || !slot->req || slot->req->serial != m->arg || m->bytes)
+		return -EPROTO;
+	http_queue_await(slot->req);
+	return 0;
+}
+
+static int on_take(struct http_channel *ch, const struct http_message *m)
+{
+	struct http_slot *slot = slot_of(ch, m->slot);
+	struct http_request *req = slot ? slot->req : NULL;
+
+	if (!req || req->serial != m->arg || m->bytes)
+		return -EPROTO;
+	if (!http_queue_take(req))
+		return answer_later(ch, m->slot);
+	return req->piece ? send_piece(ch, m->slot, req->piece, req->bytes_read)
+			  : send_answer(ch, slot);
+}
+
+void http_back_wake(struct http *h, uint32_t slot, uint32_t serial)
+{
+	const struct http_message m = {.type = HTTP_WAKE, .slot = slot, .arg = serial};
+
+	pthread_mutex_lock(&h->say);
+	pthread_mutex_lock(&h->lock);
+	/* A front that does not read these few bytes is lost: the keeper starts another. */
+	if (h->control >= 0 &&
+	    send(h->control, &m, sizeof(m), MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)sizeof(m))
+		http_message_hang_up(h->control);
+	pthread_mutex_unlock(&h->lock);
+	pthread_mutex_unlock(&h->say);
 }
 
 /* Asks the kernel who is at the other end. */
@@ -262,7 +329,7 @@ static void close_slot(struct http_channel *ch, struct http_slot *slot)
 {
 	struct http *h = ch->http;
 
-	request_free(slot);
+	end_request(slot);
 	if (h->is_unix && h->opts.forget)
 		h->opts.forget(h->opts.identify_arg, &slot->caller);
 	free(slot->names);
@@ -304,9 +371,13 @@ static int dispatch_message(struct http_channel *ch, const struct http_message *
 		return on_ask(ch, m);
 	case HTTP_READ:
 		return on_read(ch, m);
+	case HTTP_AWAIT:
+		return on_await(ch, m);
+	case HTTP_TAKE:
+		return on_take(ch, m);
 	case HTTP_DONE: /* ignored if the slot already has another request */
 		if (slot && slot->req && slot->req->serial == m->arg)
-			request_free(slot);
+			end_request(slot);
 		return m->bytes ? -EPROTO : 0;
 	case HTTP_CLOSE:
 		if (slot)
@@ -559,10 +630,19 @@ static void set_opts(struct http *h, const struct http_opts *opts)
 	h->opts.max_body = opts->max_body ? opts->max_body : 64 * 1024;
 	h->opts.timeout_s = opts->timeout_s ? opts->timeout_s : 30;
 	h->opts.threads = opts->threads ? BASE_MIN(opts->threads, HTTP_THREADS) : 2;
+	h->opts.query_concurrency = opts->query_concurrency
+					    ? BASE_MIN(opts->query_concurrency, HTTP_THREADS)
+					    : 2;
+	h->opts.query_timeout_ns = opts->query_timeout_ns ?: 10000000000u;
+	h->opts.query_samples = opts->query_samples ?: 50000000;
+	h->queue.end = &h->queue.first;
+	pthread_mutex_init(&h->queue.lock, NULL);
+	pthread_cond_init(&h->queue.wake, NULL);
 	h->opts.listen = NULL; /* the string belongs to the caller */
 	h->refused = opts->refused ? opts->refused : h->own_refused;
 	h->control = -1;
 	h->front = opts->front;
+	pthread_mutex_init(&h->say, NULL);
 	pthread_rwlock_init(&h->web_lock, NULL);
 	pthread_mutex_init(&h->users.lock, NULL);
 }
@@ -628,6 +708,10 @@ int http_start(struct http *h, char *error, size_t error_bytes)
 
 	if (h->started)
 		return -EBUSY;
+	e = http_queue_start(h);
+	if (e)
+		return base_fail(error, error_bytes, e, "cannot start the HTTP server: %s",
+				 strerror(-e));
 	e = launch_front(h, error, error_bytes);
 	if (e)
 		return e;
@@ -665,6 +749,7 @@ void http_free(struct http *h)
 		pthread_mutex_unlock(&h->lock);
 		pthread_join(h->keeper, NULL);
 	}
+	http_queue_stop(h);
 	http_front_stop(h->front); /* the address can be reused after this */
 	if (h->own_front)
 		http_front_end(h->front);

@@ -12,9 +12,11 @@
 
 struct pieces {
 	struct http_server *server;
+	struct http_connection *c; /* only for body_read() */
 	uint32_t slot, serial;
 	uint64_t left;		/* bytes not passed to the client yet; UINT64_MAX: not known */
 	bool more;		/* the back has more pieces */
+	bool later;		/* the next piece comes later */
 	struct http_gzip *gzip; /* NULL: the body is sent as it is */
 	size_t bytes, given;	/* size of the current piece, and the part already passed on */
 	unsigned char piece[HTTP_PIECE];
@@ -22,22 +24,33 @@ struct pieces {
 
 /* ---- pieces ---- */
 
-/* Fetches the next piece into b->piece. Returns its length; 0: end; or -EIO. */
+/*
+ * Fetches the next piece into b->piece. Returns its length; 0: end; -EAGAIN: the connection is
+ * suspended until there is one; or -EIO.
+ */
 static ssize_t fetch_piece(struct pieces *b)
 {
-	const struct http_message ask = {
-		.type = HTTP_READ, .slot = b->slot, .arg = sizeof(b->piece)};
+	const struct http_message ask = {.type = b->later ? HTTP_TAKE : HTTP_READ,
+					 .slot = b->slot,
+					 .arg = b->later ? b->serial : sizeof(b->piece)};
 	int fd = http_front_channel(b->server);
 	struct http_message m;
 
 	b->bytes = b->given = 0;
 	if (!b->more)
 		return 0;
+	if (b->c->left)
+		return -EIO;
 	if (http_message_send(fd, ask, NULL, 0, NULL, 0, NULL, 0) ||
 	    http_message_receive(fd, &m, NULL) || m.bytes > sizeof(b->piece) ||
-	    (m.type != HTTP_DATA && m.type != HTTP_BROKEN) ||
+	    (m.type != HTTP_DATA && m.type != HTTP_BROKEN && m.type != HTTP_LATER) ||
 	    http_message_take(fd, b->piece, m.bytes))
 		http_front_gone();
+	b->later = m.type == HTTP_LATER;
+	if (b->later) {
+		http_front_await(b->server, b->c);
+		return -EAGAIN;
+	}
 	if (m.type == HTTP_BROKEN)
 		return -EIO;
 	b->more = m.bytes != 0;
@@ -77,6 +90,8 @@ static ssize_t body_read(void *arg, uint64_t pos, char *buf, size_t max)
 	if (max > HTTP_PIECE)
 		max = HTTP_PIECE;
 	n = b->gzip ? http_gzip_read(b->gzip, buf, max, next_piece, b) : read_plain(b, buf, max);
+	if (n == -EAGAIN)
+		return 0; /* called again when the connection is resumed */
 	if (n == 0)
 		return MHD_CONTENT_READER_END_OF_STREAM;
 	if (n < 0)
@@ -126,6 +141,7 @@ static struct MHD_Response *in_pieces(const struct http_client_request *req,
 		return NULL;
 	}
 	b->server = req->server;
+	b->c = req->c;
 	b->slot = req->c->slot;
 	b->serial = req->c->serial;
 	b->more = true;
@@ -181,14 +197,24 @@ static void drop_answer(struct http_client_request *req, int fd, size_t bytes)
 
 void http_body_answer(struct http_client_request *req)
 {
+	const struct http_message take = {
+		.type = HTTP_TAKE, .slot = req->c->slot, .arg = req->c->serial};
 	const size_t most = sizeof(struct http_message_head) + HTTP_MESSAGE_TEXT + HTTP_PIECE;
 	int fd = http_front_channel(req->server), err;
 	struct http_message_answer a;
 	struct http_message m;
 	void *payload;
 
-	if (http_message_receive(fd, &m, NULL) || m.type != HTTP_HEAD || m.bytes > most)
+	if (req->later && http_message_send(fd, take, NULL, 0, NULL, 0, NULL, 0))
 		http_front_gone();
+	if (http_message_receive(fd, &m, NULL) || (m.type != HTTP_HEAD && m.type != HTTP_LATER) ||
+	    m.bytes > (m.type == HTTP_HEAD ? most : 0))
+		http_front_gone();
+	req->later = m.type == HTTP_LATER;
+	if (req->later) {
+		http_front_await(req->server, req->c);
+		return;
+	}
 	payload = malloc(m.bytes + 1ul);
 	if (!payload) {
 		drop_answer(req, fd, m.bytes);

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -82,6 +83,47 @@ void http_front_refused(struct http_server *s, enum http_refusal cause)
 	if (http_message_send(s->channels[s->c.threads], m, NULL, 0, NULL, 0, NULL, 0))
 		http_front_gone();
 	pthread_mutex_unlock(&s->shakes);
+}
+
+/* ---- answers that come later ---- */
+
+#define OF_CONTROL UINT64_MAX /* data of the control socket's event */
+
+void http_front_await(struct http_server *s, struct http_connection *c)
+{
+	struct epoll_event e = {.events = EPOLLRDHUP | EPOLLONESHOT,
+				.data.u64 = (uint64_t)c->slot << 32 | c->serial};
+
+	MHD_suspend_connection(c->connection);
+	pthread_mutex_lock(&s->lock);
+	c->awaits = true;
+	pthread_mutex_unlock(&s->lock);
+	/* If this fails, the answer comes, but is not given up when the client leaves. */
+	epoll_ctl(s->awaited, EPOLL_CTL_ADD, c->fd, &e);
+	http_front_tell(s, HTTP_AWAIT, c->slot, c->serial);
+}
+
+/*
+ * Resumes a connection, unless it waits no longer. It cannot end meanwhile, because nothing else
+ * resumes it.
+ */
+static void resume_connection(struct http_server *s, uint32_t slot, uint32_t serial, bool left)
+{
+	struct http_connection *c;
+
+	pthread_mutex_lock(&s->lock);
+	for (c = s->connections; c; c = c->next)
+		if (c->awaits && c->slot == slot && c->serial == serial)
+			break;
+	if (c) {
+		c->awaits = false;
+		c->left = left;
+	}
+	pthread_mutex_unlock(&s->lock);
+	if (!c)
+		return;
+	epoll_ctl(s->awaited, EPOLL_CTL_DEL, c->fd, NULL);
+	MHD_resume_connection(c->connection);
 }
 
 static void tell_refusals(struct http_server *s)
@@ -332,8 +374,13 @@ static enum MHD_Result answer_request(void *arg, struct MHD_Connection *connecti
 			       (unsigned long long)s->c.max_body);
 	} else if (req->bad_uri) {
 		refuse_request(req, 400, "the path contains a NUL");
-	} else if (send_ask(req, method, url)) {
+	} else if (req->c->left) {
+		http_front_tell(s, HTTP_DONE, req->c->slot, req->c->serial);
+		return MHD_NO;
+	} else if (req->later || send_ask(req, method, url)) {
 		http_body_answer(req);
+		if (req->later)
+			return MHD_YES;
 	} else {
 		refuse_request(req, 503, "out of memory");
 	}
@@ -394,7 +441,8 @@ static void introduce_client(struct http_server *s, struct http_connection *c,
 	c->told = true;
 }
 
-static struct http_connection *connection_open(struct http_server *s, int fd)
+static struct http_connection *connection_open(struct http_server *s,
+					       struct MHD_Connection *connection, int fd)
 {
 	struct http_connection *c = calloc(1, sizeof(*c));
 	unsigned char key[HTTP_PEER_KEY] = {0};
@@ -403,6 +451,7 @@ static struct http_connection *connection_open(struct http_server *s, int fd)
 	if (!c)
 		return NULL;
 	c->fd = fd;
+	c->connection = connection;
 	c->deadline_ns = base_now_ns() + 2ull * s->c.timeout_s * 1000000000u;
 	pthread_mutex_lock(&s->lock);
 	if (is_relayed(s))
@@ -440,7 +489,7 @@ static void connection_event(void *arg, struct MHD_Connection *connection, void 
 	if (what == MHD_CONNECTION_NOTIFY_STARTED) {
 		relaxed_add(s->sockets, 1);
 		info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-		*context = info ? connection_open(s, info->connect_fd) : NULL;
+		*context = info ? connection_open(s, connection, info->connect_fd) : NULL;
 		return;
 	}
 	relaxed_sub(s->sockets, 1);
@@ -575,7 +624,7 @@ static void start_daemon(struct http_server *s)
 	errno = 0;
 	s->daemon = MHD_start_daemon(
 		MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ERROR_LOG | MHD_USE_ITC |
-			(is_relayed(s) ? MHD_USE_NO_LISTEN_SOCKET : 0),
+			MHD_ALLOW_SUSPEND_RESUME | (is_relayed(s) ? MHD_USE_NO_LISTEN_SOCKET : 0),
 		0, admit_connection, s, answer_request, s, MHD_OPTION_EXTERNAL_LOGGER, log_line,
 		NULL, MHD_OPTION_ARRAY, listen, MHD_OPTION_THREAD_POOL_SIZE,
 		threads > 1 ? threads : 0, MHD_OPTION_CONNECTION_LIMIT,
@@ -591,22 +640,20 @@ static void start_daemon(struct http_server *s)
 		fail_start(s, "no thread", e);
 }
 
-/* Receives changed TLS settings. Returns false at the end. */
-static bool take_tls(struct http_server *s)
+/* Receives TLS settings. Returns false at the end. */
+static bool take_tls(struct http_server *s, size_t bytes)
 {
 	struct http_tls *t, *former;
-	struct http_message m;
 	void *payload;
 
-	if (http_message_receive(s->control, &m, NULL) || m.type != HTTP_TLS ||
-	    m.bytes > HTTP_TLS_MAX)
+	if (bytes > HTTP_TLS_MAX)
 		return false;
-	payload = malloc(m.bytes + 1ul);
-	if (!payload || http_message_take(s->control, payload, m.bytes)) {
+	payload = malloc(bytes + 1);
+	if (!payload || http_message_take(s->control, payload, bytes)) {
 		free(payload);
 		return false;
 	}
-	t = http_tls_new(s, payload, m.bytes);
+	t = http_tls_new(s, payload, bytes);
 	free(payload);
 	if (!t)
 		return false;
@@ -618,12 +665,38 @@ static bool take_tls(struct http_server *s)
 	return true;
 }
 
+/* Receives a message of the back. Returns false at the end. */
+static bool take_message(struct http_server *s)
+{
+	struct http_message m;
+
+	if (http_message_receive(s->control, &m, NULL))
+		return false;
+	if (m.type == HTTP_TLS && s->c.tls)
+		return take_tls(s, m.bytes);
+	if (m.type != HTTP_WAKE || m.bytes)
+		return false;
+	resume_connection(s, m.slot, m.arg, false);
+	return true;
+}
+
+static void watch_control(struct http_server *s)
+{
+	struct epoll_event control = {.events = EPOLLIN, .data.u64 = OF_CONTROL};
+
+	s->awaited = epoll_create1(EPOLL_CLOEXEC);
+	if (s->awaited < 0 || epoll_ctl(s->awaited, EPOLL_CTL_ADD, s->control, &control))
+		fail_start(s, "epoll", errno);
+}
+
 void http_front_serve(const struct http_front_config *c, const int *fds, size_t n, bool unconfined)
 {
 	static struct http_server s;
 	const struct base_confine_opts confine = {.role = BASE_ROLE_FRONT, .single = true};
 	const struct http_message ready = {.type = HTTP_READY};
-	char why[160], end;
+	struct epoll_event e;
+	struct http_message m;
+	char why[160];
 
 	prctl(PR_SET_NAME, "sidelight-http");
 	s.c = *c;
@@ -635,15 +708,20 @@ void http_front_serve(const struct http_front_config *c, const int *fds, size_t 
 	prepare_slots(&s);
 	if (!unconfined && base_confine(&confine, why, sizeof(why)))
 		fail_start(&s, why, 0);
-	if (c->tls && !take_tls(&s))
+	if (c->tls && (http_message_receive(s.control, &m, NULL) || m.type != HTTP_TLS ||
+		       !take_tls(&s, m.bytes)))
 		fail_start(&s, "no settings of TLS", 0);
+	watch_control(&s);
 	start_daemon(&s);
 	if (http_message_send(s.control, ready, NULL, 0, NULL, 0, NULL, 0))
 		http_front_gone();
-	/* Without TLS the back sends nothing, so any event is the end. */
-	while (c->tls && take_tls(&s))
-		;
-	while (!c->tls && recv(s.control, &end, 1, 0) < 0 && http_message_again(errno))
-		;
-	http_front_gone();
+	for (;;) {
+		int got = epoll_wait(s.awaited, &e, 1, -1);
+
+		if (got == 1 && e.data.u64 != OF_CONTROL)
+			resume_connection(&s, (uint32_t)(e.data.u64 >> 32), (uint32_t)e.data.u64,
+					  true);
+		else if (got == 1 ? !take_message(&s) : errno != EINTR)
+			http_front_gone();
+	}
 }

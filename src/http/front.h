@@ -38,12 +38,19 @@ struct http_connection {
 	struct http_peer *peer;		 /* NULL: shut down, and no longer counted */
 	uint64_t deadline_ns, answer_ns; /* answer_ns: start of the current answer */
 	bool shut, answering;
+	/*
+	 * for an answer of the back that comes later: whether libmicrohttpd waits for it, and
+	 * whether the client left meanwhile
+	 */
+	struct MHD_Connection *connection;
+	bool awaits, left;
 };
 
 struct http_server {
 	struct http_front_config c;
 	struct MHD_Daemon *daemon;
 	int listen_fd, control;
+	int awaited; /* epoll: the control socket, and the clients of answers that come later */
 	int channels[HTTP_THREADS + 1]; /* with TLS, the last one is for handshakes */
 	pthread_mutex_t shakes;		/* protects the channel for handshakes */
 	struct http_tls *tls;		/* protected by lock; or NULL */
@@ -76,6 +83,7 @@ struct http_client_request {
 	bool bad_uri;		   /* the URI contains a NUL */
 	bool too_large;		   /* the request's body exceeds the limit */
 	bool ambiguous;		   /* answered with 400 */
+	bool later;		   /* the back's answer comes later */
 	bool close;		   /* close the connection after the answer */
 	unsigned char *body;
 	size_t body_bytes, body_room, discarded;
@@ -93,6 +101,11 @@ __attribute__((noreturn)) void http_front_serve(const struct http_front_config *
  * failures of sending and receiving.
  */
 int http_front_channel(struct http_server *s);
+/*
+ * Suspends a connection until the back has its answer or piece, or the client leaves. Whoever
+ * called for it is then called again, with .left set if the client has left.
+ */
+void http_front_await(struct http_server *s, struct http_connection *c);
 void http_front_tell(struct http_server *s, enum http_message_type type, uint32_t slot,
 		     uint32_t arg);
 __attribute__((noreturn)) void http_front_gone(void);
@@ -108,7 +121,10 @@ void http_front_short_of(const char *what);
 
 /* ---- body.c ---- */
 
-/* Makes the response from the HEAD on this thread's channel. */
+/*
+ * Makes the response from the HEAD on this thread's channel, or suspends the connection if that
+ * comes later: then there is no response yet.
+ */
 void http_body_answer(struct http_client_request *req);
 
 /* ---- relay.c: unix sockets ---- */

@@ -83,8 +83,10 @@ int http_guard_tell(struct http *h)
 		at = mempcpy(at, w->sans[i], strlen(w->sans[i]) + 1);
 	for (size_t i = 0; i < w->proxy_name_count; i++)
 		at = mempcpy(at, w->proxy_names[i], strlen(w->proxy_names[i]) + 1);
+	pthread_mutex_lock(&h->say);
 	err = http_message_send(h->control, m, &head, sizeof(head), text, (size_t)(at - text), NULL,
 				0);
+	pthread_mutex_unlock(&h->say);
 	free(text);
 	return err;
 }

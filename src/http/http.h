@@ -35,8 +35,9 @@ struct http_caller {
 
 /*
  * A handler calls exactly one http_reply function and returns. Handlers run on several server
- * threads and must not wait, because other connections share the thread. Strings obtained from the
- * request are valid until the handler returns. A handler of GET also answers HEAD.
+ * threads and must not wait, because other connections share the thread, unless the route is
+ * costly. Strings obtained from the request are valid until the handler returns. A handler of GET
+ * also answers HEAD.
  */
 typedef void (*http_handler)(struct http_request *req, void *arg);
 
@@ -56,6 +57,13 @@ struct http_opts {
 	 */
 	unsigned int timeout_s;
 	unsigned int threads; /* number of threads; 0: 2 */
+	/*
+	 * Limits of costly requests (http_route_costly()): how many run at a time, 0: 2; the time
+	 * of one, including its wait, 0: 10 s; and the number of samples that one may touch, 0: 50
+	 * million
+	 */
+	unsigned int query_concurrency;
+	uint64_t query_timeout_ns, query_samples;
 	bool no_gzip;
 	bool protobuf; /* bodies of type application/x-protobuf are accepted as well */
 
@@ -124,6 +132,14 @@ struct http *http_new(const struct http_opts *opts, char *error, size_t error_by
  */
 int http_route(struct http *h, const char *method, const char *path, enum http_role needs,
 	       http_handler fn, void *arg);
+/*
+ * As http_route(), for a request that takes long. Its handler runs on a thread of its own kind, so
+ * that others never wait for it; a few wait in a queue (queue.c), the rest is answered with 503.
+ * Pages of other sites may not cause it. The handler observes http_budget(). Its caller's .of is
+ * NULL.
+ */
+int http_route_costly(struct http *h, const char *method, const char *path, enum http_role needs,
+		      http_handler fn, void *arg);
 int http_start(struct http *h, char *error, size_t error_bytes);
 void http_free(struct http *h); /* stops; no handler runs after it returns */
 /* Returns "127.0.0.1:9464", with the actual port, or "unix:/PATH". */
@@ -176,6 +192,20 @@ void http_reply_stream(struct http_request *req, int status, const char *content
 		       ssize_t (*read)(void *arg, char *buf, size_t max), void (*done)(void *arg),
 		       void *arg);
 
+/* As http_reply_stream(), for a costly request: read() is costly, too, and observes the budget. */
+void http_reply_stream_costly(struct http_request *req, int status, const char *content_type,
+			      ssize_t (*read)(void *arg, char *buf, size_t max),
+			      void (*done)(void *arg), void *arg);
+
+/* The budget of a costly request, which ends with done() of its stream; NULL for others. */
+struct base_budget;
+struct base_budget *http_budget(struct http_request *req);
+/*
+ * If the budget is used up, replies and returns true: 503 for time, 422 for samples, with "error"
+ * and, as in Prometheus' API, "status" and "errorType".
+ */
+bool http_over_budget(struct http_request *req);
+
 /* Returns the number of open connections. */
 uint32_t http_connections(const struct http *h);
 /*
@@ -202,6 +232,10 @@ enum http_refusal {
 	HTTP_REFUSED_FORWARDED, /* 403: headers of a front proxy without its certificate */
 	/* not a request: web.yml or one of its files changed and is invalid */
 	HTTP_REFUSED_SETTINGS,
+	HTTP_REFUSED_QUEUE,   /* 503: too many costly requests wait */
+	HTTP_REFUSED_TIME,    /* 503: a costly request took too long, or waited too long */
+	HTTP_REFUSED_SAMPLES, /* 422: a costly request touches too many samples */
+	HTTP_REFUSED_LEFT,    /* ended: the client of a costly request left before the answer */
 	HTTP_REFUSALS,
 };
 extern const char *const http_refusal_names[HTTP_REFUSALS];

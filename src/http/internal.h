@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * internal.h - internals of the back: back.c runs it, listen.c binds the socket, access.c checks
- * permissions, route.c finds handlers, reply.c makes answers, spawn.c starts fronts, web.c reads
+ * permissions, route.c finds handlers, queue.c runs the costly ones, reply.c makes answers, spawn.c
+ * starts fronts, web.c reads
  * web.yml, users.c checks passwords, guard.c reloads web.yml and signs for TLS.
  */
 #ifndef SL_HTTP_INTERNAL_H
@@ -9,6 +10,7 @@
 
 #include <pthread.h>
 
+#include "base/budget.h"
 #include "http/http.h"
 #include "http/message.h"
 #include "http/users.h"
@@ -24,6 +26,7 @@ struct http_route {
 	char *before; /* path before the variable, or the whole path */
 	char *after;  /* path after the variable; NULL: no variable */
 	bool rest;    /* the variable is the rest of the path */
+	bool costly;
 	enum http_role needs;
 	http_handler fn;
 	void *arg;
@@ -52,6 +55,17 @@ struct http_channel {
 	char *piece;		 /* buffer of HTTP_PIECE bytes for a piece of a body */
 };
 
+/* Costly requests (queue.c). The lock also protects .state and .awaited of each of them. */
+struct http_queue {
+	pthread_mutex_t lock;
+	pthread_cond_t wake;
+	struct http_request *first, **end;
+	unsigned int waiting; /* requests that no thread has taken yet, without pieces of bodies */
+	pthread_t thread[HTTP_THREADS];
+	unsigned int threads;
+	bool stopping;
+};
+
 struct http {
 	int listen_fd;
 	bool local, is_unix; /* whether only this host, or only unix sockets, can connect */
@@ -64,6 +78,7 @@ struct http {
 	char admin_token[HTTP_TOKEN_MAX + 1];
 	struct http_route routes[HTTP_ROUTES];
 	size_t route_count;
+	struct http_queue queue;
 
 	struct http_front *front;
 	bool own_front, started;
@@ -75,6 +90,7 @@ struct http {
 	struct http_users users;
 
 	struct http_channel *channels; /* array of http_channels() entries */
+	pthread_mutex_t say;	       /* one message at a time on control; taken before lock */
 	pthread_mutex_t lock;	       /* protects control and stopping */
 	pthread_cond_t wake;
 	pthread_t keeper;
@@ -107,8 +123,8 @@ struct http_request {
 	struct http *http;
 	const struct http_caller *caller;
 	const struct http_slot *slot;
-	enum http_role role; /* role of the request */
-	uint32_t serial;
+	enum http_role role;	 /* role of the request */
+	uint32_t number, serial; /* number of the slot */
 	void *payload; /* memory that .in points into; freed when the handler has returned */
 	struct http_message_request in;
 	char *variable;
@@ -126,12 +142,45 @@ struct http_request {
 	ssize_t (*read)(void *arg, char *buf, size_t max);
 	void (*done)(void *arg);
 	void *arg;
+	bool costly_read; /* read() is costly */
+
+	/* queue.c; of a costly request. While a thread works for it, all else is that thread's. */
+	const struct http_route *route;
+	enum { HTTP_IDLE, HTTP_QUEUED, HTTP_WORKING, HTTP_WORKED, HTTP_LEFT } state;
+	struct http_request *next;
+	bool awaited;		  /* the front wants a WAKE */
+	struct http_caller owner; /* copy of the slot's caller */
+	struct base_budget budget;
+	uint64_t unused_ns; /* time that remains for pieces */
+	char *piece;	    /* the piece of a body; NULL: the request has no answer yet */
+	size_t most;
+	ssize_t bytes_read;
 };
 
 /* ---- back.c; also for tests and fuzzers ---- */
 
 /* Serves a channel until it ends or the other side violates the protocol. Returns 0 or -EPROTO. */
 int http_back_serve(struct http_channel *ch);
+
+/* Says on the control socket that a request has an answer. */
+void http_back_wake(struct http *h, uint32_t slot, uint32_t serial);
+/* Frees a request that no thread works for. */
+void http_request_free(struct http_request *req);
+
+/* ---- queue.c ---- */
+
+int http_queue_start(struct http *h); /* returns 0 or -errno */
+void http_queue_stop(struct http *h); /* waits for the running handlers */
+/* Queues an admitted request. Returns true, or answers the request and returns false. */
+bool http_queue_add(struct http_request *req);
+/* Queues the next piece of an answer's body. Returns false if there is no memory. */
+bool http_queue_read(struct http_request *req, size_t most);
+/* Whether the answer, or the piece, is there. If it is, the request is the caller's again. */
+bool http_queue_take(struct http_request *req);
+/* Causes a WAKE as soon as there is something to take. */
+void http_queue_await(struct http_request *req);
+/* Frees the request, or lets its thread free it: the client has left, or has the whole answer. */
+void http_queue_drop(struct http_request *req);
 
 /* ---- listen.c ---- */
 
@@ -152,7 +201,7 @@ int http_access_init(struct http *h, char *error, size_t error_bytes);
 /* Adds the headers configured in web.yml. */
 void http_access_headers(struct http_request *req);
 /* Returns true, or answers the request and returns false. */
-bool http_access_allowed(struct http_request *req, enum http_role needs);
+bool http_access_allowed(struct http_request *req, enum http_role needs, bool costly);
 
 /* ---- guard.c ---- */
 

@@ -11,8 +11,10 @@
  *	OPEN	slot, with its descriptor
  *		if clients are local users;
  *		payload if there is a web.yml	-
- *	ASK	slot, arg: serial; payload	HEAD: payload
- *	READ	slot, arg: most bytes		DATA (no bytes: the end), or BROKEN
+ *	ASK	slot, arg: serial; payload	HEAD: payload; or LATER
+ *	READ	slot, arg: most bytes		DATA (no bytes: the end), or BROKEN; or LATER
+ *	AWAIT	slot, arg: serial		-
+ *	TAKE	slot, arg: serial		as to the ASK or READ; or LATER
  *	DONE	slot, arg: serial of the ASK	-
  *	CLOSE	slot				-
  *	REFUSED	slot: cause, arg: how many	-
@@ -21,11 +23,16 @@
  *	on the control socket
  *	READY or FAILED: payload is a line	-
  *	and from the back: TLS: payload		-
+ *	WAKE	slot, arg: serial		-
  *
  * A slot is a connection, which stays with its thread and has at most one request. The front
  * fetches a body piece by piece as its client receives it. Neither process buffers what a slow
  * client has not received, and nothing is sent without a request. A body ends with DONE, CLOSE or
  * the next ASK of its slot.
+ *
+ * LATER: the answer is not ready, because the request is in the queue of costly ones (queue.c). The
+ * front serves others meanwhile. It sends AWAIT, is sent WAKE when there is an answer, and fetches
+ * it by TAKE. If the client leaves first, the front sends DONE or CLOSE, and the work ends.
  *
  * The back does not trust the front: it checks lengths, counts, strings, slots and order, and ends
  * the front if one is wrong. The identity of a local caller comes from the kernel, by descriptor.
@@ -52,6 +59,10 @@ enum http_message_type {
 	HTTP_TLS,
 	HTTP_SIGN,
 	HTTP_SIGNED,
+	HTTP_LATER,
+	HTTP_AWAIT,
+	HTTP_TAKE,
+	HTTP_WAKE,
 };
 
 struct http_message {

@@ -235,6 +235,14 @@ void http_reply_stream(struct http_request *req, int status, const char *content
 	req->arg = arg;
 }
 
+void http_reply_stream_costly(struct http_request *req, int status, const char *content_type,
+			      ssize_t (*read)(void *arg, char *buf, size_t max),
+			      void (*done)(void *arg), void *arg)
+{
+	req->costly_read = true;
+	http_reply_stream(req, status, content_type, read, done, arg);
+}
+
 ssize_t http_reply_next(struct http_request *req, char *buf, size_t max)
 {
 	size_t n = req->bytes - req->given;

@@ -8,8 +8,8 @@
 
 #include "http/internal.h"
 
-int http_route(struct http *h, const char *method, const char *path, enum http_role needs,
-	       http_handler fn, void *arg)
+static int add_route(struct http *h, const char *method, const char *path, enum http_role needs,
+		     bool costly, http_handler fn, void *arg)
 {
 	const char *rest = strstr(path, "{*}"), *variable = rest ? rest : strstr(path, "{}");
 	struct http_route *r = &h->routes[h->route_count];
@@ -23,6 +23,7 @@ int http_route(struct http *h, const char *method, const char *path, enum http_r
 		return -ENOSPC;
 	r->method = method;
 	r->needs = needs;
+	r->costly = costly;
 	r->fn = fn;
 	r->arg = arg;
 	r->before = variable ? strndup(path, (size_t)(variable - path)) : strdup(path);
@@ -35,6 +36,18 @@ int http_route(struct http *h, const char *method, const char *path, enum http_r
 	}
 	h->route_count++;
 	return 0;
+}
+
+int http_route(struct http *h, const char *method, const char *path, enum http_role needs,
+	       http_handler fn, void *arg)
+{
+	return add_route(h, method, path, needs, false, fn, arg);
+}
+
+int http_route_costly(struct http *h, const char *method, const char *path, enum http_role needs,
+		      http_handler fn, void *arg)
+{
+	return add_route(h, method, path, needs, true, fn, arg);
 }
 
 /*

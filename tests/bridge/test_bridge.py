@@ -57,6 +57,12 @@ class Bridged(Agent):
         check('Sanitizer' not in said and 'runtime error' not in said, said)
 
 
+def worker(agent):
+    """The process that reads what other programs say."""
+    with os.popen(f'pgrep -P "$(pgrep -P {agent.pid} -x sidelight-bridg)" -x sidelight-bridg') as f:
+        return int(f.read().split()[0])
+
+
 def say(body, kind='text/plain; version=0.0.4', **headers):
     def answer(h):
         b = body() if callable(body) else body
@@ -323,19 +329,15 @@ def a_hostile_target_harms_itself_alone():
 def a_killed_worker_is_started_again():
     server = Server(say(b'a_total 5\n'))
     with Bridged('--scrape', f'{server.url},job=again,interval=50ms,timeout=60s') as agent, Collector([agent], '--period', '20ms') as collector:
-        def worker():
-            with os.popen(f'pgrep -P "$(pgrep -P {agent.pid} -x sidelight-bridg)" -x sidelight-bridg') as f:
-                return int(f.read().split()[0])
-
         def pids():
             return {re.search('process="(.*?)"', k)[1] for k in collector.find('a_total')}
         wait_until(lambda: len(pids()) == 1, 'the series', collector, agent)
         first = pids()
         agent.ends = True
-        os.kill(worker(), signal.SIGKILL)
+        os.kill(worker(agent), signal.SIGKILL)
         wait_until(lambda: pids() - first, 'another worker', collector, agent)
         check('the worker ended' in '\n'.join(agent.err), agent)
-        last = worker()
+        last = worker(agent)
     wait_until(lambda: not os.path.exists(f'/proc/{last}'), 'it ends with the agent')
 
 
@@ -625,6 +627,61 @@ def otlp_metrics_are_published():
         wait_until(lambda: collector.total('json_gauge', 'service="unknown_service"') == -7, collector)
         wait_until(lambda: count(collector, 'otlp_malformed') == 3, collector)
         check(count(collector, 'otlp_points') == 7)
+
+
+@case
+def costly_otlp_bodies_are_refused():
+    """Each is short, as it arrives, and means very much work: the next sender waits for none of it."""
+    with socket.socket() as s:
+        s.bind(('127.0.0.1', 0))
+        url = f'http://127.0.0.1:{s.getsockname()[1]}'
+
+    def post(body, kind='application/x-protobuf', path='/v1/metrics'):
+        """(status, what the answer says)"""
+        status, _, said = client.request(url + path, 'POST', gzip.compress(body, 1), {
+            'Content-Type': kind, 'Content-Encoding': 'gzip'}, seconds=300)
+        return status, said.decode(errors='replace')
+
+    group = b'\x0b'  # field 1, which begins a group
+    point = field(7, field(1, 'k') + field(2, field(1, 'v')))
+    attributes = b''.join(field(7, b'') for _ in range(1000))
+    costly = [
+        (b'\x0a\x00' * 4000000, 'resources'),
+        (field(1, field(2, b'') * 4000000), 'messages'),
+        (field(1, field(2, field(2, b'') * 4000000)), 'messages'),
+        (field(1, field(2, field(2, field(1, 'm') + field(5, field(1, b'') * 4000000)))), 'messages'),
+        (field(1, field(2, field(2, field(1, 'm') + field(5, field(1, attributes) * 1000)))), 'messages'),
+        (field(1, field(1, field(1, b'') * 4000000)), 'messages'),
+    ]
+    with Bridged('--otlp', url.removeprefix('http://')) as agent, Collector([agent], '--period', '20ms') as collector:
+        def ready():
+            try:
+                return post(b'')[0] == 200
+            except OSError:
+                return False
+        wait_until(ready, 'the receiver', agent)
+        pid = worker(agent)
+
+        def rss():
+            with open(f'/proc/{pid}/statm') as f:
+                return int(f.read().split()[1]) * 4096
+        before = rss()
+        for body, cause in costly:
+            status, said = post(body)
+            check(status == 413 and f'too many {cause}' in said, cause, len(body), status, said)
+            status, said = post(body, path='/v1/traces')
+            check(status in (200, 413), status, said)
+            check(post(otlp('good', field(1, 'a') + field(5, field(1, point + field(4, 1.0)))))[0] == 200, 'the next')
+        for body in (b'{"resourceMetrics":[' + b'{},' * 2700000 + b'{}]}', b'[' + b'0,' * 4000000 + b'0]'):
+            status, said = post(body, 'application/json')
+            check(status == 413 and 'too many values' in said, status, said)
+        for body in (b'[' * 100000, b'{"a":' * 100000 + b'0' + b'}' * 100000):
+            status, said = post(body, 'application/json')
+            check(status == 400, status, said)
+        check(post(group * 4000000)[0] == 400, 'groups')
+        check(rss() < before + (96 << 20), f'{before} became {rss()}')
+        for cause, n in (('resources', 1), ('messages', 5), ('values', 2)):
+            wait_until(lambda: count(collector, 'otlp_costly', cause=cause) >= n, cause, collector, agent)
 
 
 @case

@@ -323,6 +323,32 @@ static void more_than_the_limits_is_refused(void **state)
 	end(&o);
 }
 
+/* Lines that say nothing are work, too. */
+static void lines_families_and_labels_are_limited(void **state)
+{
+	const struct bridge_limits limits = {.points = 3, .values = 8};
+	struct one o = {.parser = bridge_text_new(&limits)};
+	char labels[20000] = "a{", *to = labels + 2;
+	const char *types = "# TYPE a gauge\n# TYPE b gauge\n# TYPE c gauge\n# TYPE d gauge\n";
+
+	(void)state;
+	read_with(&o, BRIDGE_TEXT_004, "\n\n\n\n\n\n\n\n\n\n\n\n\n\n\na 1\n", 19);
+	assert_int_equal(o.err, 0);
+	read_with(&o, BRIDGE_TEXT_004, "\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\na 1\n", 20);
+	assert_int_equal(o.err, -E2BIG);
+	assert_string_equal(o.error.text, "more than 16 lines");
+	read_with(&o, BRIDGE_TEXT_004, types, strlen(types) - strlen("# TYPE d gauge\n"));
+	assert_int_equal(o.err, 0);
+	read_with(&o, BRIDGE_TEXT_004, types, strlen(types));
+	assert_int_equal(o.err, -E2BIG);
+	assert_string_equal(o.error.text, "more than 3 families");
+	end(&o);
+	for (int i = 0; i < 1025; i++)
+		to += sprintf(to, "l%d=\"\",", i);
+	strcpy(to, "} 1\n");
+	refuses(BRIDGE_TEXT_004, labels, 1, "more than 1024 labels");
+}
+
 /* ---- the shape of a body ---- */
 
 #define SHAPE                                                                         \
@@ -490,6 +516,7 @@ int main(void)
 		cmocka_unit_test(names_may_be_quoted),
 		cmocka_unit_test(what_is_malformed_is_refused_with_its_line),
 		cmocka_unit_test(more_than_the_limits_is_refused),
+		cmocka_unit_test(lines_families_and_labels_are_limited),
 		cmocka_unit_test(a_body_of_the_same_shape_brings_values_alone),
 		cmocka_unit_test(points_of_other_times_are_left_out),
 		cmocka_unit_test(a_shape_keeps_what_openmetrics_demands),

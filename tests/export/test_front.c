@@ -47,17 +47,39 @@ static void on_change(struct http_request *req, void *arg)
 	http_reply(req, 200, "text/plain", "changed", 7);
 }
 
+/* Works until its budget ends; spent: why it ended. */
+static int spent;
+
+static void on_costly(struct http_request *req, void *arg)
+{
+	const char *how = http_variable(req);
+
+	__atomic_fetch_add(&begun, 1, __ATOMIC_RELAXED);
+	if (!strcmp(how, "stream")) {
+		http_reply_stream_costly(req, 200, "text/plain", read_stream, done_stream, arg);
+		return;
+	}
+	while (!strcmp(how, "long") && base_budget_spend(http_budget(req), 0))
+		;
+	__atomic_store_n(&spent, http_budget(req)->err, __ATOMIC_RELAXED);
+	if (!http_over_budget(req))
+		http_reply(req, 200, "text/plain", "done", 4);
+	__atomic_fetch_add(&ended, 1, __ATOMIC_RELAXED);
+}
+
 static void forget(void *arg, struct http_caller *c)
 {
 	(void)arg, (void)c;
 	__atomic_fetch_add(&forgotten, 1, __ATOMIC_RELAXED);
 }
 
+static uint64_t query_ns = 3600000000000;
+
 struct back {
 	struct http *http;
 	struct http_channel ch;
 	pthread_t thread;
-	int fd, result;
+	int fd, control, result;
 };
 
 static void *serve(void *arg)
@@ -71,8 +93,12 @@ static void *serve(void *arg)
 
 static struct back *back_new(const char *listen)
 {
-	const struct http_opts o = {
-		.listen = listen, .max_connections = 4, .threads = 1, .forget = forget};
+	const struct http_opts o = {.listen = listen,
+				    .max_connections = 4,
+				    .threads = 1,
+				    .query_concurrency = 1,
+				    .query_timeout_ns = query_ns,
+				    .forget = forget};
 	struct back *b = calloc(1, sizeof(*b));
 	char error[256] = "";
 	int pair[2];
@@ -82,6 +108,12 @@ static struct back *back_new(const char *listen)
 		fail_msg("%s", error);
 	assert_int_equal(http_route(b->http, "GET", "/stream", HTTP_READER, on_stream, NULL), 0);
 	assert_int_equal(http_route(b->http, "POST", "/change", HTTP_ADMIN, on_change, NULL), 0);
+	assert_int_equal(
+		http_route_costly(b->http, "GET", "/costly/{}", HTTP_READER, on_costly, NULL), 0);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+	b->http->control = pair[0];
+	b->control = pair[1];
+	assert_int_equal(http_queue_start(b->http), 0);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
 	b->ch = (struct http_channel){.http = b->http, .fd = pair[0]};
 	b->fd = pair[1];
@@ -97,7 +129,10 @@ static int back_free(struct back *b)
 
 	shutdown(b->fd, SHUT_WR);
 	pthread_join(b->thread, NULL);
+	http_queue_stop(b->http);
 	assert_int_equal(begun, ended);
+	close(b->http->control);
+	close(b->control);
 	assert_int_equal(http_connections(b->http), 0);
 	result = b->result;
 	close(b->fd);
@@ -189,6 +224,93 @@ static void requests_and_bodies_are_served(void **state)
 	assert_int_equal(ended, 2);
 }
 
+static uint32_t answer_type(struct back *b)
+{
+	char piece[HTTP_PIECE];
+	struct http_message m;
+
+	assert_int_equal(http_message_receive(b->fd, &m, NULL), 0);
+	assert_true(m.bytes <= sizeof(piece));
+	assert_int_equal(http_message_take(b->fd, piece, m.bytes), 0);
+	return m.type;
+}
+
+/* Waits for what the back says when a request has its answer, or the next piece of it. */
+static void await(struct back *b, uint32_t slot)
+{
+	struct http_message m;
+
+	say(b, HTTP_AWAIT, slot, 1, NULL, 0);
+	assert_int_equal(http_message_receive(b->control, &m, NULL), 0);
+	assert_int_equal(m.type, HTTP_WAKE);
+	assert_int_equal(m.slot, slot);
+	assert_int_equal(m.arg, 1);
+	say(b, HTTP_TAKE, slot, 1, NULL, 0);
+}
+
+static void costly_requests_delay_no_other(void **state)
+{
+	struct back *b = back_new("127.0.0.1:0");
+
+	(void)state;
+	for (uint32_t slot = 0; slot < 4; slot++)
+		say(b, HTTP_OPEN, slot, 0, NULL, 0);
+	ask(b, 0, "GET", "/costly/long");
+	assert_int_equal(answer_type(b), HTTP_LATER);
+	ask(b, 1, "GET", "/costly/short");
+	assert_int_equal(answer_type(b), HTTP_LATER);
+	ask(b, 2, "GET", "/costly/stream");
+	assert_int_equal(answer_type(b), HTTP_LATER);
+	ask(b, 3, "GET", "/nothing");
+	assert_int_equal(status(b), 404);
+	say(b, HTTP_TAKE, 1, 1, NULL, 0); /* too early */
+	assert_int_equal(answer_type(b), HTTP_LATER);
+	say(b, HTTP_AWAIT, 0, 1, NULL, 0);
+	say(b, HTTP_DONE, 0, 1, NULL, 0); /* its client has left */
+	await(b, 1);
+	assert_int_equal(status(b), 200);
+	assert_int_equal(http_refused(b->http, HTTP_REFUSED_LEFT), 1);
+	await(b, 2);
+	assert_int_equal(status(b), 200);
+	for (int i = 0; i < 3; i++) {
+		say(b, HTTP_READ, 2, 100, NULL, 0);
+		assert_int_equal(answer_type(b), HTTP_LATER);
+		await(b, 2);
+		assert_int_equal(answer_type(b), HTTP_DATA);
+	}
+	assert_int_equal(back_free(b), 0);
+	assert_int_equal(ended, 3);
+}
+
+static void costly_requests_end_with_client_or_time(void **state)
+{
+	struct back *b = back_new("127.0.0.1:0");
+
+	(void)state;
+	say(b, HTTP_OPEN, 0, 0, NULL, 0);
+	say(b, HTTP_OPEN, 1, 0, NULL, 0);
+	ask(b, 0, "GET", "/costly/long");
+	assert_int_equal(answer_type(b), HTTP_LATER);
+	while (!__atomic_load_n(&begun, __ATOMIC_RELAXED))
+		usleep(1000);
+	ask(b, 1, "GET", "/costly/long"); /* has not begun */
+	assert_int_equal(answer_type(b), HTTP_LATER);
+	assert_int_equal(back_free(b), 0);
+	assert_int_equal(spent, -ECANCELED);
+	assert_int_equal(begun, 1);
+
+	query_ns = 10000000;
+	b = back_new("127.0.0.1:0");
+	query_ns = 3600000000000;
+	say(b, HTTP_OPEN, 0, 0, NULL, 0);
+	ask(b, 0, "GET", "/costly/long");
+	assert_int_equal(answer_type(b), HTTP_LATER);
+	await(b, 0);
+	assert_int_equal(status(b), 503);
+	assert_int_equal(http_refused(b->http, HTTP_REFUSED_TIME), 1);
+	assert_int_equal(back_free(b), 0);
+}
+
 /* The roles are the back's: a front that is taken over asks, and is refused. */
 static void a_front_raises_no_role(void **state)
 {
@@ -275,6 +397,12 @@ static void a_back_survives_hostile_fronts(void **state)
 		{{HTTP_READ, 0, 1, 0}, {0}, NULL, 0},
 		{{HTTP_READ, 0, 1, HTTP_PIECE + 1}, {0}, NULL, 0},
 		{{HTTP_READ, 0, ~0u, 1}, {0}, NULL, 0},
+		{{HTTP_TAKE, 0, 1, 1}, {0}, NULL, 0}, /* no request */
+		{{HTTP_AWAIT, 0, 1, 1}, {0}, NULL, 0},
+		{{HTTP_TAKE, 0, 2, 7}, {0}, NULL, 0}, /* another serial */
+		{{HTTP_AWAIT, 0, 2, 7}, {0}, NULL, 0},
+		{{HTTP_AWAIT, 0, ~0u, 1}, {0}, NULL, 0},
+		{{HTTP_LATER, 0, 2, 1}, {0}, NULL, 0},
 		{{HTTP_REFUSED, 0, HTTP_REFUSALS, 1}, {0}, NULL, 0},
 		{{HTTP_REFUSED, 0, ~0u, 1}, {0}, NULL, 0},
 		{{HTTP_ASK, ~0u, 1, 1}, {0}, NULL, 0},
@@ -511,6 +639,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(requests_and_bodies_are_served),
+		cmocka_unit_test(costly_requests_delay_no_other),
+		cmocka_unit_test(costly_requests_end_with_client_or_time),
 		cmocka_unit_test(a_front_raises_no_role),
 		cmocka_unit_test(callers_are_those_the_kernel_names),
 		cmocka_unit_test(a_back_survives_hostile_fronts),

@@ -142,19 +142,26 @@ ssize_t collect_collector_history(struct collect_collector *c, uint64_t instance
 				  size_t max);
 /*
  * Like collect_collector_history(), for the metric that had this ID at known_ns (CLOCK_REALTIME).
- * Returns -ESTALE if another metric has taken the ID since.
+ * Returns -ESTALE if another metric has taken the ID since. If the budget, which may be NULL, is
+ * used up, older points are missing.
  */
+struct base_budget;
 ssize_t collect_collector_history_known(struct collect_collector *c, uint64_t instance,
 					uint32_t metric, int64_t known_ns, int64_t from_ns,
-					int64_t to_ns, struct collect_point *out, size_t max);
+					int64_t to_ns, struct collect_point *out, size_t max,
+					struct base_budget *budget);
 /* Cache of chunks of one region, reused for the region's other metrics. Not thread-safe. */
 struct collect_chunks;
 struct collect_chunks *collect_chunks_new(void); /* NULL: no memory */
 void collect_chunks_free(struct collect_chunks *ch);
-/* Like collect_collector_history(), but cheaper if the previous call was for the same region. */
+/*
+ * Like collect_collector_history(), but cheaper if the previous call was for the same region, and
+ * with a budget.
+ */
 ssize_t collect_collector_history_again(struct collect_collector *c, struct collect_chunks *ch,
 					uint64_t instance, uint32_t metric, int64_t from_ns,
-					int64_t to_ns, struct collect_point *out, size_t max);
+					int64_t to_ns, struct collect_point *out, size_t max,
+					struct base_budget *budget);
 
 /* A series with a history: a histogram's or summary's history is its count. */
 struct collect_series_view {

@@ -280,8 +280,8 @@ unsigned int collect_ring_read(const struct collect_ring *r, uint64_t owner, uin
 	return 0;
 }
 
-bool collect_ring_after(const struct collect_ring *r, uint64_t owner, uint64_t chunk, int64_t to_ns,
-			uint64_t *prev)
+bool collect_ring_skip(const struct collect_ring *r, uint64_t owner, uint64_t chunk,
+		       uint32_t column, int64_t to_ns, uint64_t *prev)
 {
 	uint64_t at = chunk - 1;
 	struct collect_chunk_head head;
@@ -291,7 +291,8 @@ bool collect_ring_after(const struct collect_ring *r, uint64_t owner, uint64_t c
 	get_head(r, at, &head);
 	/* Pairs with the fence of append_chunk(). */
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	if (at < relaxed_load(r->tail) || head.owner != owner || head.from_ns <= to_ns)
+	if (at < relaxed_load(r->tail) || head.owner != owner ||
+	    (head.from_ns <= to_ns && column >= head.first && column - head.first < head.columns))
 		return false;
 	*prev = head.prev;
 	return true;

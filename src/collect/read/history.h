@@ -90,10 +90,10 @@ unsigned int collect_ring_read(const struct collect_ring *r, uint64_t owner, uin
 			       uint64_t v[COLLECT_COLUMN_ROWS], uint64_t *prev);
 
 /*
- * Returns true if the whole chunk at position chunk - 1 is later than to_ns; cheaper than reading
- * the chunk. Sets *prev as collect_ring_read() does.
+ * Returns true if the whole chunk at position chunk - 1 is later than to_ns, or does not have the
+ * column; cheaper than reading the chunk. Sets *prev as collect_ring_read() does.
  */
-bool collect_ring_after(const struct collect_ring *r, uint64_t owner, uint64_t chunk, int64_t to_ns,
-			uint64_t *prev);
+bool collect_ring_skip(const struct collect_ring *r, uint64_t owner, uint64_t chunk,
+		       uint32_t column, int64_t to_ns, uint64_t *prev);
 
 #endif

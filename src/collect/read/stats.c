@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/budget.h"
 #include "collect/read/host.h"
 #include "collect/read/index.h"
 #include "collect/read/link.h"
@@ -235,7 +236,8 @@ void collect_chunks_free(struct collect_chunks *ch)
 
 static ssize_t read_history(struct collect_collector *c, struct collect_chunk *read,
 			    unsigned int room, uint64_t instance, uint32_t metric, int64_t known_ns,
-			    int64_t from_ns, int64_t to_ns, struct collect_point *out, size_t max)
+			    int64_t from_ns, int64_t to_ns, struct collect_point *out, size_t max,
+			    struct base_budget *budget)
 {
 	struct collect_index *x = collect_index_get(c);
 	const struct collect_region *r;
@@ -265,8 +267,11 @@ static ssize_t read_history(struct collect_collector *c, struct collect_chunk *r
 		t.from_ns = BASE_MAX(t.from_ns, b->since_ns[metric]);
 	if (b->row_ns && max) {
 		n = open_rows(b, metric, ns, v, &chunk);
-		for (more = take_points(&t, ns, v, n); more && chunk; chunk = prev) {
-			if (collect_ring_after(&r->worker->ring, instance, chunk, to_ns, &prev))
+		more = take_points(&t, ns, v, n) && base_budget_spend(budget, n);
+		for (; more && chunk; chunk = prev) {
+			more = base_budget_spend(budget, 0);
+			if (!more || collect_ring_skip(&r->worker->ring, instance, chunk, metric,
+						       to_ns, &prev))
 				continue;
 			in = &read[nth++ % room];
 			n = collect_ring_read(&r->worker->ring, instance, chunk, metric, in, v,
@@ -274,7 +279,8 @@ static ssize_t read_history(struct collect_collector *c, struct collect_chunk *r
 			/* Skip a chunk without points of this column. */
 			if (n && in->ns[n - 1] < t.from_ns)
 				break;
-			more = !n || take_points(&t, in->ns, v, n);
+			more = !n ||
+			       (base_budget_spend(budget, n) && take_points(&t, in->ns, v, n));
 		}
 	}
 	memmove(out, out + t.room, (max - t.room) * sizeof(*out));
@@ -284,20 +290,23 @@ static ssize_t read_history(struct collect_collector *c, struct collect_chunk *r
 
 ssize_t collect_collector_history_known(struct collect_collector *c, uint64_t instance,
 					uint32_t metric, int64_t known_ns, int64_t from_ns,
-					int64_t to_ns, struct collect_point *out, size_t max)
+					int64_t to_ns, struct collect_point *out, size_t max,
+					struct base_budget *budget)
 {
 	struct collect_chunk read;
 
 	read.chunk = 0;
-	return read_history(c, &read, 1, instance, metric, known_ns, from_ns, to_ns, out, max);
+	return read_history(c, &read, 1, instance, metric, known_ns, from_ns, to_ns, out, max,
+			    budget);
 }
 
 ssize_t collect_collector_history_again(struct collect_collector *c, struct collect_chunks *ch,
 					uint64_t instance, uint32_t metric, int64_t from_ns,
-					int64_t to_ns, struct collect_point *out, size_t max)
+					int64_t to_ns, struct collect_point *out, size_t max,
+					struct base_budget *budget)
 {
 	return read_history(c, ch->of, CHUNKS, instance, metric, INT64_MAX, from_ns, to_ns, out,
-			    max);
+			    max, budget);
 }
 
 ssize_t collect_collector_history(struct collect_collector *c, uint64_t instance, uint32_t metric,
@@ -305,7 +314,7 @@ ssize_t collect_collector_history(struct collect_collector *c, uint64_t instance
 				  size_t max)
 {
 	return collect_collector_history_known(c, instance, metric, INT64_MAX, from_ns, to_ns, out,
-					       max);
+					       max, NULL);
 }
 
 /* ---- workers and totals ---- */

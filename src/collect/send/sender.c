@@ -304,7 +304,7 @@ static void send_column(struct collect_sender *s, struct sender_pod *p, uint32_t
 		return;
 	n = collect_collector_history_known(s->c, p->instance, column, p->known_ns,
 					    p->span.from_ns + 1, p->span.to_ns, s->point,
-					    p->span.last ? 1 : POINTS);
+					    p->span.last ? 1 : POINTS, NULL);
 	if (n == POINTS)
 		relaxed_bump(s->s.truncated, 1);
 	for (ssize_t i = 0; i < n; i++)

@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What costly queries may do to a collector's HTTP: test_queries.py SIDELIGHT CASE"""
+import contextlib
+import json
+import socket
+import threading
+import time
+from urllib.parse import urlencode
+
+from support.http import request
+from support.process import case, check, run_cases, wait_until
+from support.sidelight import Agent, Collector, generate
+
+METRICS = 4000
+HEAVY = '/api/v1/query?' + urlencode({'query': 'sum(rate({__name__=~".+"}[1d]))'})
+LIGHT = '/api/v1/query?' + urlencode({'query': 'sidelight_agent_admitted_total'})
+
+
+@contextlib.contextmanager
+def collector(*options, metrics=METRICS, rows=800):
+    """One with a history of "rows" values of each of "metrics" series."""
+    with Agent() as agent, generate(agent.socket, '--pods', '1', '--metrics', str(metrics), '--updates', str(10 * metrics),
+                                    '--hold', '1h') as pod, \
+            Collector([agent], '--period', '5ms', '--history', '128M', *options) as c:
+        wait_until(lambda: c.total('sidelight_collector_history_points') > rows * metrics, 'a history', c, pod, every=0.2)
+        yield c
+
+
+def ask(c, path, **headers):
+    """(status, JSON)"""
+    status, _, body = request(c.url + path, headers={k.replace('_', '-'): v for k, v in headers.items()}, seconds=600)
+    return status, json.loads(body)
+
+
+def refused(c, cause):
+    return c.total('sidelight_collector_http_refused_total', f'cause="{cause}"')
+
+
+def at_once(c, n, path):
+    """Sends n such requests; the list of their statuses, which grows."""
+    statuses = []
+
+    def query():
+        statuses.append(ask(c, path)[0])
+    threads = [threading.Thread(target=query, daemon=True) for _ in range(n)]
+    for t in threads:
+        t.start()
+    return statuses, threads
+
+
+def send(c, path):
+    """A client that does not read its answer."""
+    host, port = c.address.rsplit(':', 1)
+    s = socket.create_connection((host, int(port)), 60)
+    s.sendall(f'GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n'.encode())
+    return s
+
+
+@case
+def health_never_waits_for_a_query():
+    n = 20
+    with collector('--query-timeout', '10m') as c:
+        statuses, threads = at_once(c, n, HEAVY)
+        time.sleep(0.2)  # as the queries would be first otherwise
+        for path in ('/-/healthy', '/-/ready', '/metrics', '/api/v1/status'):
+            check(request(c.url + path)[0] == 200, path, c)
+            check(len(statuses) < n / 2, f'{path} waited for {len(statuses)} queries', c)
+        for t in threads:
+            t.join()
+        check(set(statuses) <= {200, 503} and statuses.count(200) > 1, statuses, c)
+
+
+@case
+def queries_end_in_time():
+    with collector('--query-timeout', '1ms') as c:
+        for path in (HEAVY, '/api/v1/query_range?' + urlencode({'query': 'avg_over_time({__name__=~".+"}[1d])', 'step': '1',
+                                                                'start': time.time() - 60, 'end': time.time()})):
+            status, answer = ask(c, path)
+            check(status == 503 and answer['errorType'] == 'timeout' and '--query-timeout' in answer['error'], status, answer, c)
+        check(refused(c, 'query_timeout') == 2, f'{refused(c, "query_timeout")} counted', c)
+
+
+@case
+def queries_end_with_their_clients():
+    """The queue is full of queries whose clients have left: that of another client is answered."""
+    with collector('--query-timeout', '1h', '--query-concurrency', '1') as c:
+        clients = [send(c, HEAVY) for _ in range(20)]
+        wait_until(lambda: refused(c, 'queue_full'), 'the queue is full', c)
+        for s in clients:
+            s.close()
+        wait_until(lambda: ask(c, LIGHT)[0] == 200, 'another query is answered', c)
+        # Some may have been answered before their clients left.
+        wait_until(lambda: refused(c, 'client_left') >= 5, lambda: f'{refused(c, "client_left")} ended', c)
+
+
+@case
+def few_queries_wait():
+    with collector('--query-timeout', '1h', '--query-concurrency', '1') as c:
+        statuses, threads = at_once(c, 60, HEAVY)
+        for t in threads:
+            t.join()
+        check(set(statuses) == {200, 503}, statuses, c)
+        check(refused(c, 'queue_full') == statuses.count(503), statuses, c)
+        check(ask(c, LIGHT)[0] == 200, 'one more', c)
+
+
+@case
+def samples_of_a_query_are_bounded():
+    with collector('--query-samples', '1000', metrics=100) as c:
+        for path in (HEAVY, '/api/v1/query_range?' + urlencode({'query': 'sum(rate({__name__=~".+"}[1d]))', 'step': '1',
+                                                                'start': time.time() - 10, 'end': time.time()})):
+            status, answer = ask(c, path)
+            check(status == 422 and answer['errorType'] == 'execution' and 'more than 1000 samples' in answer['error'],
+                  status, answer, c)
+        name = next(m['name'] for m in c.api('metrics?kind=counter')['metrics'])
+        status, answer = ask(c, f'/api/v1/group?metric={name}&fn=rate')
+        check(status == 422 and '1000 samples' in answer['error'], status, answer, c)
+        check(refused(c, 'query_samples') == 3, 'counted', c)
+        check(ask(c, LIGHT)[0] == 200, 'a small one', c)
+
+
+@case
+def pages_of_other_sites_start_no_query():
+    """A page in the operator's browser can send a GET to loopback, although it cannot read the answer."""
+    with collector(metrics=10, rows=1) as c:
+        for path in (HEAVY, '/api/v1/series?match[]=up', '/api/v1/labels', '/api/v1/group?metric=x', '/api/v1/traces'):
+            for headers in ({'Sec_Fetch_Site': 'cross-site'}, {'Origin': 'https://evil.example'}, {'Origin': 'null'}):
+                status, answer = ask(c, path, **headers)
+                check(status == 403 and 'other web pages' in answer['error'], path, status, answer, c)
+        for headers in ({}, {'Sec_Fetch_Site': 'same-origin'}, {'Sec_Fetch_Site': 'same-site'}, {'Sec_Fetch_Site': 'none'},
+                        {'Origin': c.url}):
+            check(ask(c, LIGHT, **headers)[0] == 200, headers, c)
+        check(request(c.url + '/metrics', headers={'Sec-Fetch-Site': 'cross-site'})[0] == 200, 'what costs little', c)
+        check(refused(c, 'origin') == 15, 'counted', c)
+
+
+run_cases()
