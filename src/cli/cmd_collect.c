@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "analyse/detector.h"
+#include "base/child.h"
 #include "base/confine.h"
 #include "base/passed.h"
 #include "cli/collect_discover.h"
@@ -282,14 +283,9 @@ static int parts_make(struct collect_parts *p, struct collect_settings *s, int r
 	size_t past_bytes;
 	int err;
 
-	if (s->kafka) {
-		p->kafka = export_kafka_new(s->kafka, s->unconfined, error, sizeof(error));
-		if (!p->kafka && *error)
-			return CLI_FAIL("kafka", "%s", error);
-		if (!p->kafka)
-			return BASE_EXIT_FAILURE;
-		s->l.kafka = s->t.kafka = p->kafka;
-	}
+	p->kafka = s->l.kafka;
+	if (p->kafka && export_kafka_open(p->kafka, error, sizeof(error)))
+		return *error ? CLI_FAIL("kafka", "%s", error) : BASE_EXIT_FAILURE;
 	if (s->live) {
 		p->live = collect_live_new(&s->l, error, sizeof(error));
 		if (!p->live)
@@ -333,6 +329,7 @@ static int parts_make(struct collect_parts *p, struct collect_settings *s, int r
 		if (!p->reports)
 			return CLI_FAIL("kafka", "%s", error);
 	}
+	err = err ?: collect_self_helpers(p->c);
 	if (p->kafka)
 		err = err ?: collect_self_kafka(p->c, p->kafka, p->reports);
 	if (s->discover.o.sources.n) {
@@ -421,6 +418,7 @@ static void every_second(void *arg)
 	struct collect_parts *p = arg;
 
 	say_ready(p);
+	base_children_check();
 	if (p->alive_ns && base_now_ns() - p->alive_at >= p->alive_ns &&
 	    collect_collector_turned(p->c)) {
 		base_alive();
@@ -501,7 +499,7 @@ static int run_collector(struct collect_settings *s)
 		say_ready(&p);
 		code = cli_collect_until(&m, p.c, stop, !s->serves);
 	}
-	if (!parts_free(&p))
+	if (!parts_free(&p) || base_children_failed())
 		code = BASE_EXIT_FAILURE;
 	if (stop >= 0)
 		close(stop);
@@ -510,16 +508,23 @@ static int run_collector(struct collect_settings *s)
 	return code;
 }
 
-/* Starts the HTTP process before there are secrets, threads and open descriptors. */
+/* Forks what starts other processes before there are secrets, threads and open descriptors. */
 static int run_apart(const struct base_command *self, struct collect_settings *s)
 {
 	struct fabric_opts *f = &s->c.fabric;
+	char error[256];
 	int code;
 
 	if (s->serves) {
 		s->h.front = http_front_fork(s->unconfined);
 		if (!s->h.front)
 			return base_failure(self, "cannot start a process: %s", strerror(errno));
+	}
+	if (s->kafka) {
+		s->l.kafka = s->t.kafka = export_kafka_fork(s->kafka, s->unconfined, error,
+							    sizeof(error));
+		if (!s->l.kafka)
+			return CLI_FAIL("kafka", "%s", error);
 	}
 	code = cli_rdma_secret(self, s->secret, &f->secret, &f->secret_bytes);
 	code = code ?: run_collector(s);
@@ -671,9 +676,6 @@ static int collect_main(const struct base_command *self, int argc, char **argv)
 				  "32768-50050,50052-60999 nor none",
 				  set.ephemeral);
 	set.tables.folded = folded;
-	code = cli_rdma_secret(self, set.secret, &set.c.fabric.secret, &set.c.fabric.secret_bytes);
-	if (code)
-		return code;
 	if (set.kafka_offsets && !(set.kafka && set.dta))
 		return base_usage(self, "--kafka-offsets needs --kafka-config and --dta");
 	code = cli_collect_remote_check(self, &set.remote, set.l.remote_write, &set.l.remote,

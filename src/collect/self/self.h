@@ -23,5 +23,7 @@ int collect_self_http(struct collect_collector *c, uint64_t *refused);
 /* Series about messages to Kafka; reports: the follower of lists, or NULL. */
 int collect_self_kafka(struct collect_collector *c, struct export_kafka *kafka,
 		       struct collect_reports *reports);
+/* Series about helper processes of this program (base/child.h). */
+int collect_self_helpers(struct collect_collector *c);
 
 #endif
