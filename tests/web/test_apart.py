@@ -9,6 +9,7 @@ import time
 
 from support.front import children, front, name, spawners
 from support.http import get
+from support.memory import held
 from support.process import alive, case, check, run_cases, skip, wait_until, workdir
 from support.sidelight import Agent, Collector
 
@@ -155,16 +156,7 @@ def reaches(part, *secrets):
     with open(f'/proc/{pid}/maps') as f:
         maps = f.read().splitlines()
     check(not [line for line in maps if line.split()[1][3] == 's'], maps)
-    memory = open(f'/proc/{pid}/mem', 'rb')
-    with memory:
-        for line in maps:
-            span, rights = line.split()[:2]
-            if rights[0] != 'r' or '[v' in line or not RESTRICTED:
-                continue
-            begin, end = (int(x, 16) for x in span.split('-'))
-            memory.seek(begin)
-            held = memory.read(end - begin)
-            check(not [s for s in secrets if s.encode() in held], f'a secret is at {line}')
+    check(not RESTRICTED or not held(pid, [s.encode() for s in secrets]), f'{pid} holds a secret')
 
 
 @case
