@@ -10,6 +10,7 @@
 #include <sys/eventfd.h>
 #include <sys/random.h>
 #include <sys/resource.h>
+#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -27,6 +28,7 @@
 #include "agent/store.h"
 #include "agent/tcp.h"
 #include "agent/tenant.h"
+#include "base/child.h"
 #include "base/passed.h"
 
 #define MS	   1000000ull
@@ -329,6 +331,18 @@ static void trim_heap(struct agent *a)
 	a->trimmed = a->n.freed;
 }
 
+/* A helper or a spawner has ended. REST and the tables of eBPF see the ends of theirs. */
+static void check_children(struct agent *a)
+{
+	struct signalfd_siginfo drain;
+
+	while (read(a->o.children_fd, &drain, sizeof(drain)) == sizeof(drain))
+		;
+	base_children_check();
+	if (a->o.bridges && base_child_has_ended(a->o.bridges))
+		base_child_again(a->o.bridges);
+}
+
 int agent_run(struct agent *a, int stop_fd)
 {
 	struct epoll_event events[EVENTS_MAX];
@@ -336,6 +350,8 @@ int agent_run(struct agent *a, int stop_fd)
 	uint64_t drain, seen = 0;
 	int n = add_source(a, stop_fd, &a->stop_source, SOURCE_STOP);
 
+	if (!n && a->o.children_fd)
+		n = add_source(a, a->o.children_fd, &a->children_source, SOURCE_CHILDREN);
 	if (n)
 		return n;
 	if (a->timers[TIMER_ALIVE].delay)
@@ -378,6 +394,9 @@ int agent_run(struct agent *a, int stop_fd)
 				break;
 			case SOURCE_TCP:
 				agent_tcp_event(a);
+				break;
+			case SOURCE_CHILDREN:
+				check_children(a);
 				break;
 			}
 		}

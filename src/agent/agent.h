@@ -15,8 +15,10 @@
 #define AGENT_REST_DEFAULT "rest.sock"
 
 struct agent;
+struct base_child;
 struct http_front;
 struct tcp_filter;
+struct tcp_loader;
 
 struct agent_opts {
 	/* path of the publishers' socket; NULL: $SIDELIGHT_SOCKET or SL_SOCKET_DEFAULT */
@@ -73,8 +75,18 @@ struct agent_opts {
 	const struct tcp_filter *tcp_filter; /* selects the connections to record; NULL: all */
 	const char **tcp_devices; /* names of devices for "net"; none: those with hardware */
 	size_t tcp_device_count;
-	bool unconfined; /* let the loader of eBPF programs keep all privileges */
+	struct tcp_loader *tcp_loader; /* agent_tcp_fork(); NULL: agent_new() forks it */
+	bool unconfined;	       /* let the loader of eBPF programs keep all privileges */
+
+	int children_fd;	    /* base_children_fd(); 0: helpers are not watched */
+	struct base_child *bridges; /* to start again when it ends; or NULL */
 };
+
+/*
+ * Forks the spawners of the loader of eBPF programs, for .tcp, and sets .tcp_loader. Call it before
+ * there are secrets, threads and other descriptors. Returns 0, or -errno with one line in error.
+ */
+int agent_tcp_fork(struct agent_opts *o, char *error, size_t bytes);
 
 /*
  * Binds the socket and creates the directory; admits nothing yet. On failure, returns NULL with

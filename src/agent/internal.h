@@ -38,7 +38,8 @@ enum agent_source_kind {
 	SOURCE_WAKE,
 	SOURCE_STOP,
 	SOURCE_HOST,
-	SOURCE_TCP
+	SOURCE_TCP,
+	SOURCE_CHILDREN
 };
 struct agent_source { /* the target of epoll's data pointer */
 	enum agent_source_kind kind;
@@ -73,7 +74,7 @@ struct agent {
 	struct agent_listener listen[LISTENERS];
 	uid_t uid;
 	uint32_t *consumers;
-	struct agent_source timer_source, wake_source, stop_source;
+	struct agent_source timer_source, wake_source, stop_source, children_source;
 	int epoll_fd, timer_fd, wake_fd, spare_fd;
 	uint64_t timer_due;
 	uint64_t clock; /* current time in tests; 0: use CLOCK_MONOTONIC */

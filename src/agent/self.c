@@ -20,6 +20,7 @@
 #include "agent/rest.h"
 #include "agent/self.h"
 #include "agent/tcp.h"
+#include "base/child.h"
 
 #define PREFIX	      "sidelight_agent_"
 #define OFFSET(field) offsetof(struct agent_counters, field)
@@ -99,7 +100,9 @@ static const struct {
 };
 #define GAUGES (sizeof(gauge_table) / sizeof(*gauge_table))
 
-#define WORDS  (sizeof(struct agent_counters) / sizeof(uint64_t))
+/* REST, the loader of eBPF programs and the bridges, and their spawners. */
+#define HELPERS 6
+#define WORDS	(sizeof(struct agent_counters) / sizeof(uint64_t))
 
 struct agent_self {
 	struct sl_publisher *publisher;
@@ -108,6 +111,8 @@ struct agent_self {
 	struct sl_counter counter[WORDS]; /* counters in the order of struct agent_counters */
 	struct sl_gauge gauge[GAUGES];
 	struct sl_counter_f64 fabric_cpu;
+	struct sl_counter restarts[HELPERS];
+	uint64_t restarted[HELPERS];
 };
 
 static struct sl_counter make_counter(struct agent_self *s, const char *name, const char *help,
@@ -134,6 +139,35 @@ static struct sl_gauge make_gauge(struct agent_self *s, const char *name, const 
 					.labels = &label, .label_count = state ? 1 : 0));
 }
 
+static void make_restarts(struct agent_self *s)
+{
+	const char *helper;
+	uint64_t n;
+
+	for (size_t i = 0; i < HELPERS && base_children_restarts(i, &helper, &n); i++) {
+		struct sl_label label = {"helper", helper};
+
+		s->restarts[i] = sl_counter_create(
+			s->publisher,
+			&SL_OPTS(sl_metric_opts, .name = PREFIX "helper_restarts_total",
+				 .help = "Helper processes started again after their "
+					 "end, by helper",
+				 .labels = &label, .label_count = 1));
+	}
+}
+
+static void sync_restarts(struct agent_self *s)
+{
+	const char *helper;
+	uint64_t n;
+
+	for (size_t i = 0; i < HELPERS && base_children_restarts(i, &helper, &n); i++) {
+		if (n != s->restarted[i])
+			sl_counter_add(s->restarts[i], n - s->restarted[i]);
+		s->restarted[i] = n;
+	}
+}
+
 static void make_metrics(struct agent_self *s)
 {
 	for (int i = 0; i < AGENT_COUNTERS; i++) {
@@ -154,6 +188,7 @@ static void make_metrics(struct agent_self *s)
 	for (int i = 0; i < FABRIC_REFUSED_COUNT; i++)
 		s->counter[OFFSET(rdma_refused) / 8 + i] = make_counter(
 			s, "rdma_refused", "RDMA connections refused", agent_rdma_refusal_names[i]);
+	make_restarts(s);
 	s->fabric_cpu = sl_counter_f64_create(
 		s->publisher,
 		&SL_OPTS(sl_metric_opts, .name = PREFIX "fabric_cpu_seconds_total",
@@ -167,7 +202,7 @@ static void make_metrics(struct agent_self *s)
 int agent_self_init(struct agent *a, char *error, size_t bytes)
 {
 	struct sl_publisher_opts o = SL_OPTS(sl_publisher_opts, .service = "sidelight-agent",
-					     .pod = a->host, .max_threads = 1, .max_cells = 136,
+					     .pod = a->host, .max_threads = 1, .max_cells = 144,
 					     .schema_bytes = 32768, .flags = SL_PUBLISHER_DETACHED);
 	struct sl_msg_publish say = {0};
 	struct sl_region_header header;
@@ -233,6 +268,7 @@ void agent_self_sync(struct agent *a)
 		if (now[i] != sent[i])
 			sl_counter_add(s->counter[i], now[i] - sent[i]);
 	s->sent = a->n;
+	sync_restarts(s);
 
 	const uint64_t gauges[GAUGES] = {
 		/* in the order of gauge_table */

@@ -54,8 +54,9 @@ static unsigned int parts_of(const char *list, char *error, size_t bytes)
 
 struct agent_tcp {
 	struct agent_source source;
-	struct tcp_loader_opts opts;
-	struct tcp_loader *loader; /* the loader process; NULL: it has ended */
+	unsigned int parts;
+	struct tcp_loader *loader;
+	bool loading; /* the programs are not loaded yet */
 	struct agent_region *region[TCP_PARTS];
 	struct region_flows_info info;
 	uint64_t missed;
@@ -66,6 +67,31 @@ int agent_tcp_check(const struct agent_opts *o, char *error, size_t bytes)
 	if (!parts_of(o->tcp, error, bytes))
 		return -EINVAL;
 	return o->tcp_filter ? tcp_filter_check(o->tcp_filter, error, bytes) : 0;
+}
+
+int agent_tcp_fork(struct agent_opts *o, char *error, size_t bytes)
+{
+	static struct tcp_loader_opts opts; /* one agent per process */
+	const unsigned int parts = parts_of(o->tcp, error, bytes);
+	int err;
+
+	if (!parts)
+		return -EINVAL;
+	opts = (struct tcp_loader_opts){
+		.parts = parts,
+		.flows = {.flows = o->tcp_flows,
+			  .quarantine_ns = o->tcp_quarantine_ns,
+			  .existing = true,
+			  .cgroups = CGROUPS},
+		.net = {.devices = {o->tcp_devices, o->tcp_device_count}},
+		.unconfined = o->unconfined,
+	};
+	if (o->tcp_filter)
+		opts.flows.filter = *o->tcp_filter;
+	err = tcp_loader_fork(&opts, &o->tcp_loader);
+	if (err)
+		snprintf(error, bytes, "--tcp: cannot start a process: %s", strerror(-err));
+	return err;
 }
 
 int agent_tcp_start(struct agent *a, char *error, size_t bytes)
@@ -79,20 +105,13 @@ int agent_tcp_start(struct agent *a, char *error, size_t bytes)
 	if (!t)
 		return base_fail(error, bytes, -ENOMEM, "out of memory");
 	t->source.kind = SOURCE_TCP;
-	t->opts = (struct tcp_loader_opts){
-		.parts = parts_of(a->o.tcp, error, bytes),
-		.flows = {.flows = a->o.tcp_flows,
-			  .quarantine_ns = a->o.tcp_quarantine_ns,
-			  .existing = true,
-			  .cgroups = CGROUPS},
-		.net = {.devices = {a->o.tcp_devices, a->o.tcp_device_count}},
-		.unconfined = a->o.unconfined,
-	};
-	if (a->o.tcp_filter)
-		t->opts.flows.filter = *a->o.tcp_filter;
-	err = t->opts.parts ? tcp_loader_start(&t->opts, &t->loader) : -EINVAL;
-	if (err && t->opts.parts)
+	err = a->o.tcp_loader ? 0 : agent_tcp_fork(&a->o, error, bytes);
+	t->loader = a->o.tcp_loader;
+	t->parts = err ? 0 : parts_of(a->o.tcp, error, bytes);
+	err = err ?: tcp_loader_start(t->loader);
+	if (err && t->loader)
 		snprintf(error, bytes, "--tcp: cannot start a process: %s", strerror(-err));
+	t->loading = !err;
 	if (err)
 		agent_tcp_fini(a);
 	return err;
@@ -128,16 +147,13 @@ static bool has_region(const struct agent_tcp *t)
 	return false;
 }
 
-int agent_tcp_init(struct agent *a, char *error, size_t bytes)
+/* Waits until the loader has loaded its programs, and admits its tables. Returns 0 or -errno. */
+static int take_tables(struct agent *a, char *error, size_t bytes)
 {
 	struct tcp_loader_table tables[TCP_PARTS];
-	struct epoll_event ev = {.events = EPOLLIN};
 	struct agent_tcp *t = a->tcp;
-	int err;
+	int err = tcp_loader_loaded(t->loader, tables, error, bytes);
 
-	if (!t)
-		return 0;
-	err = tcp_loader_load(t->loader, tables, error, bytes);
 	for (int i = 0; i < TCP_PARTS; i++) {
 		if (tables[i].fd >= 0 && !err)
 			err = admit_table(a, (enum tcp_part)i, &tables[i], error, bytes);
@@ -150,10 +166,36 @@ int agent_tcp_init(struct agent *a, char *error, size_t bytes)
 	    region_flows_info_parse(t->region[TCP_PART_FLOWS]->map,
 				    t->region[TCP_PART_FLOWS]->info->size, &t->info))
 		err = base_fail(error, bytes, -EIO, "invalid table of connections");
-	ev.data.ptr = &t->source;
-	if (!err && epoll_ctl(a->epoll_fd, EPOLL_CTL_ADD, tcp_loader_fd(t->loader), &ev)) {
-		err = -errno;
-		snprintf(error, bytes, "epoll: %s", strerror(errno));
+	t->loading = err;
+	return err;
+}
+
+static int watch_loader(struct agent *a)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = &a->tcp->source};
+
+	return epoll_ctl(a->epoll_fd, EPOLL_CTL_ADD, tcp_loader_fd(a->tcp->loader), &ev) ? -errno
+											 : 0;
+}
+
+static void unwatch_loader(struct agent *a)
+{
+	if (a->epoll_fd >= 0 && tcp_loader_fd(a->tcp->loader) >= 0)
+		epoll_ctl(a->epoll_fd, EPOLL_CTL_DEL, tcp_loader_fd(a->tcp->loader), NULL);
+}
+
+int agent_tcp_init(struct agent *a, char *error, size_t bytes)
+{
+	struct agent_tcp *t = a->tcp;
+	int err;
+
+	if (!t)
+		return 0;
+	err = take_tables(a, error, bytes);
+	if (!err) {
+		err = watch_loader(a);
+		if (err)
+			snprintf(error, bytes, "epoll: %s", strerror(-err));
 	}
 	if (!err && !has_region(t))
 		base_logf(BASE_WARN, AGENT_LOG,
@@ -164,32 +206,27 @@ int agent_tcp_init(struct agent *a, char *error, size_t bytes)
 	return err;
 }
 
-static void stop_loader(struct agent *a)
-{
-	if (!a->tcp->loader)
-		return;
-	if (a->epoll_fd >= 0)
-		epoll_ctl(a->epoll_fd, EPOLL_CTL_DEL, tcp_loader_fd(a->tcp->loader), NULL);
-	tcp_loader_stop(a->tcp->loader);
-	a->tcp->loader = NULL;
-}
-
 void agent_tcp_event(struct agent *a)
 {
 	struct agent_tcp *t = a->tcp;
+	char why[256] = "";
+	int err = t->loading ? take_tables(a, why, sizeof(why)) : tcp_loader_event(t->loader);
 
-	if (!tcp_loader_event(t->loader)) {
+	if (!err) {
 		t->missed = tcp_loader_missed(t->loader);
 		return;
 	}
-	base_logf(BASE_ERROR, AGENT_LOG,
-		  "--tcp: the loader of eBPF programs has ended: restart the agent to get its "
-		  "tables back");
-	stop_loader(a);
+	if (*why)
+		base_logf(BASE_ERROR, AGENT_LOG, "--tcp: %s", why);
+	/* Its tables ended with it; the next loader has others. */
 	for (int i = 0; i < TCP_PARTS; i++)
 		if (t->region[i])
 			agent_region_retire(a, t->region[i]);
 	memset(t->region, 0, sizeof(t->region));
+	unwatch_loader(a);
+	t->loading = true;
+	if (tcp_loader_again(t->loader) && watch_loader(a))
+		base_logf(BASE_ERROR, AGENT_LOG, "--tcp: epoll: %s", strerror(errno));
 }
 
 void agent_tcp_fini(struct agent *a)
@@ -204,7 +241,10 @@ void agent_tcp_fini(struct agent *a)
 			agent_region_retire(a, t->region[i]);
 			agent_region_free(a, t->region[i]);
 		}
-	stop_loader(a);
+	if (t->loader)
+		unwatch_loader(a);
+	tcp_loader_stop(t->loader);
+	a->o.tcp_loader = NULL;
 	free(t);
 	a->tcp = NULL;
 }
@@ -270,11 +310,13 @@ int agent_tcp_filter(struct agent *a, const struct tcp_filter *filter, char *why
 	if (!t && a->o.tcp)
 		return base_fail(why, bytes, -ENOENT,
 				 "this kernel does not support --tcp: see the agent's log");
-	if (!t || !(t->opts.parts & ~(1u << TCP_PART_CPU)))
+	if (!t || !(t->parts & ~(1u << TCP_PART_CPU)))
 		return base_fail(why, bytes, -ENOENT,
 				 "this agent records no connections: start it with --tcp");
-	if (!t->loader)
-		return base_fail(why, bytes, -EPIPE, "the loader of eBPF programs has ended");
+	if (t->loading)
+		return base_fail(why, bytes, -EAGAIN,
+				 "the loader of eBPF programs is starting again: try again in a "
+				 "few seconds");
 	err = tcp_loader_filter(t->loader, filter, why, bytes);
 	t->missed = tcp_loader_missed(t->loader);
 	return err;
@@ -285,12 +327,16 @@ int agent_tcp_check(const struct agent_opts *o, char *error, size_t bytes)
 	return parts_of(o->tcp, error, bytes) ? 0 : -EINVAL;
 }
 
-int agent_tcp_start(struct agent *a, char *error, size_t bytes)
+int agent_tcp_fork(struct agent_opts *o, char *error, size_t bytes)
 {
-	if (!a->o.tcp)
-		return 0;
+	(void)o;
 	return base_fail(error, bytes, -ENOTSUP,
 			 "--tcp: built without eBPF (libbpf, clang and bpftool)");
+}
+
+int agent_tcp_start(struct agent *a, char *error, size_t bytes)
+{
+	return a->o.tcp ? agent_tcp_fork(&a->o, error, bytes) : 0;
 }
 
 int agent_tcp_init(struct agent *a, char *error, size_t bytes)

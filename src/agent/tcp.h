@@ -13,9 +13,9 @@ struct agent_tcp_use {
 	uint64_t open, closed, identities;
 };
 
-/* Forks the loader process; call it before creating sockets and threads. Returns 0 or -errno. */
+/* Starts the loader. Returns 0 or -errno. */
 int agent_tcp_start(struct agent *a, char *error, size_t bytes);
-/* Lets the loader load its programs, and admits its tables. Returns 0 or -errno. */
+/* Waits until the loader has loaded its programs, and admits its tables. Returns 0 or -errno. */
 int agent_tcp_init(struct agent *a, char *error, size_t bytes);
 void agent_tcp_fini(struct agent *a);
 void agent_tcp_event(struct agent *a);

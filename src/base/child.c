@@ -1,121 +1,395 @@
 // SPDX-License-Identifier: Apache-2.0
-/* child.c - forks helper processes; see child.h. */
+/*
+ * child.c - this process's side of helpers: starts them through their spawners (spawner.c), and
+ * decides what follows when one ends.
+ */
 #include "base/child.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/base.h"
-#include "base/program.h"
+#include "base/relaxed.h"
+#include "base/spawner.h"
 
-#define STOP_MS 15000
+#define STOP_MS	  15000
+#define ANSWER_S  5
+#define KILLED_MS 5000
+#define ENDING_MS 200 /* from the end of a socket to the end of its process */
+#define DEATHS	  3
+#define DEATHS_NS 60000000000ull
 
-static void leave_behind(int *sock)
+/* A process of this one. */
+struct process {
+	pid_t pid; /* 0: none */
+	int sock;
+};
+
+struct deaths {
+	char name[32];
+	uint64_t restarts; /* relaxed */
+	uint64_t at[DEATHS - 1];
+};
+
+struct base_child {
+	struct base_child *next;
+	const struct base_child_opts *o;
+	pthread_mutex_t lock;
+	struct process spawner[2]; /* the first one is asked */
+	struct process helper;
+	struct deaths own, spawners;
+};
+
+static struct base_child *children; /* changes only while there is one thread */
+static bool failed;		    /* relaxed */
+
+/* ---- ends ---- */
+
+/* Ends the main thread's loop, as a signal to stop. kill() is forbidden to a confined process. */
+static void fail_process(void)
 {
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-
-	signal(SIGPIPE, SIG_IGN);
-	signal(SIGINT, SIG_IGN);
-	signal(SIGTERM, SIG_IGN);
-	signal(SIGHUP, SIG_IGN);
-	dup2(null, STDIN_FILENO);
-	dup2(null, STDOUT_FILENO);
-	*sock = dup2(*sock, BASE_CHILD_SOCK);
-	fcntl(*sock, F_SETFD, FD_CLOEXEC);
-	close_range((unsigned int)*sock + 1, ~0u, 0);
+	relaxed_store(failed, true);
+	syscall(SYS_tgkill, getpid(), getpid(), SIGTERM);
 }
 
-int base_child_fork(struct base_child *c, const char *name)
+/* Returns false if the process has not ended within that time. */
+static bool reap(struct process *p, int *status, int patience_ms)
 {
-	int pair[2], err;
+	pid_t got = 0;
 
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
-		return -errno;
-	fflush(NULL); /* otherwise both processes would write the buffered data */
-	c->pid = fork();
-	err = c->pid < 0 ? -errno : 0;
-	c->sock = pair[!c->pid];
-	if (!c->pid) {
-		prctl(PR_SET_NAME, name);
-		leave_behind(&c->sock);
-		return 1;
+	for (int i = 0; i <= patience_ms; i++) {
+		got = waitpid(p->pid, status, WNOHANG);
+		if (got)
+			break;
+		if (i < patience_ms)
+			usleep(1000);
 	}
-	close(pair[1]);
-	if (err)
-		close(pair[0]);
+	if (!got)
+		return false;
+	if (got < 0)
+		*status = 0;
+	close(p->sock);
+	*p = (struct process){0, -1};
+	return true;
+}
+
+/* Counts an end and logs it. Returns false if this process ends for it. */
+static bool note_end(struct base_child *c, struct deaths *d, const char *what, int status)
+{
+	const bool killed = WIFSIGNALED(status), orderly = !status;
+	const int value = killed ? WTERMSIG(status) : WEXITSTATUS(status);
+	const uint64_t now = base_now_ns();
+	bool often = false;
+
+	/* A helper may end by itself, to start afresh. */
+	if (!orderly) {
+		often = d->at[0] && now - d->at[0] < DEATHS_NS;
+		memmove(d->at, d->at + 1, sizeof(d->at) - sizeof(*d->at));
+		d->at[DEATHS - 2] = now;
+	}
+	if (often) {
+		base_logf(BASE_ERROR, c->o->log,
+			  "%s ended three times within a minute: ending with an error, so that the "
+			  "service manager starts everything again helper=%s %s=%d",
+			  what, d->name, killed ? "signal" : "status", value);
+		fail_process();
+		return false;
+	}
+	relaxed_add(d->restarts, 1);
+	base_logf(BASE_WARN, c->o->log, "%s ended: starting another helper=%s %s=%d", what, d->name,
+		  killed ? "signal" : "status", value);
+	return true;
+}
+
+/* ---- spawners ---- */
+
+/* Asks the first spawner. Returns 0, or -errno; -EPIPE: it is gone. */
+static int ask_spawner(struct base_child *c, const struct base_spawner_ask *ask,
+		       const struct base_child_start *with, struct process *out)
+{
+	static const struct base_child_start nothing;
+	const int sock = c->spawner[0].sock;
+	struct base_spawner_answer answer;
+	struct iovec parts[2] = {{.iov_base = (void *)(uintptr_t)ask, .iov_len = sizeof(*ask)}};
+	ssize_t got;
+	int fd = -1;
+
+	with = with ?: &nothing;
+	parts[1].iov_base = (void *)(uintptr_t)with->message;
+	parts[1].iov_len = with->bytes;
+	if (!c->spawner[0].pid)
+		return -EPIPE;
+	got = base_send_fds(sock, parts, with->bytes ? 2 : 1, with->fds, with->fd_count, 0);
+	if (got < 0)
+		return got == -ECONNRESET ? -EPIPE : (int)got;
+	got = base_receive_fd(sock, &answer, sizeof(answer), 0, &fd);
+	if (got != sizeof(answer) && got != -EMFILE) {
+		if (fd >= 0)
+			close(fd);
+		return -EPIPE;
+	}
+	if (out && answer.pid > 0)
+		*out = (struct process){answer.pid, fd};
+	return got < 0 ? (int)got : answer.error;
+}
+
+/* Makes the other spawner the first one, and that one make another. Returns 0 or -EPIPE. */
+static int replace_spawner(struct base_child *c)
+{
+	const struct base_spawner_ask ask = {.what = BASE_SPAWNER_FORK};
+	int err;
+
+	if (!c->spawner[0].pid) {
+		c->spawner[0] = c->spawner[1];
+		c->spawner[1] = (struct process){0, -1};
+	}
+	if (c->spawner[1].pid)
+		return 0;
+	err = ask_spawner(c, &ask, NULL, &c->spawner[1]);
+	if (!err)
+		return 0;
+	base_logf(BASE_ERROR, c->o->log,
+		  "cannot start %s again: its spawners have ended: ending with an error, so that "
+		  "the service manager starts everything again helper=%s",
+		  c->o->what, c->o->name);
+	fail_process();
+	return -EPIPE;
+}
+
+static int check_spawners(struct base_child *c)
+{
+	bool ended = false;
+	int status;
+
+	for (int i = 0; i < 2; i++)
+		if (c->spawner[i].pid && reap(&c->spawner[i], &status, 0)) {
+			/* A spawner never ends by itself. */
+			ended = true;
+			if (!note_end(c, &c->spawners, "a spawner", status ?: SIGKILL))
+				return -EPIPE;
+		}
+	return ended ? replace_spawner(c) : 0;
+}
+
+/* As ask_spawner(); if the spawner is gone, asks the other one. */
+static int ask_any(struct base_child *c, const struct base_spawner_ask *ask,
+		   const struct base_child_start *with, struct process *out)
+{
+	int err = ask_spawner(c, ask, with, out), status;
+
+	if (err != -EPIPE || relaxed_load(failed))
+		return err;
+	/* One that does not answer counts as ended, too: it does end with its socket. */
+	if (c->spawner[0].pid && !reap(&c->spawner[0], &status, ENDING_MS)) {
+		close(c->spawner[0].sock);
+		c->spawner[0] = (struct process){0, -1};
+		status = SIGKILL;
+	}
+	if (!note_end(c, &c->spawners, "a spawner", status) || replace_spawner(c))
+		return -EPIPE;
+	return ask_spawner(c, ask, with, out);
+}
+
+struct base_child *base_child_fork(const struct base_child_opts *o)
+{
+	const struct base_spawner_ask ask = {.what = BASE_SPAWNER_FORK};
+	const struct timeval patience = {.tv_sec = ANSWER_S};
+	struct base_child *c = calloc(1, sizeof(*c));
+	int err;
+
+	if (!c)
+		return NULL;
+	c->o = o;
+	c->helper.sock = c->spawner[1].sock = -1;
+	pthread_mutex_init(&c->lock, NULL);
+	snprintf(c->own.name, sizeof(c->own.name), "%s", o->name);
+	snprintf(c->spawners.name, sizeof(c->spawners.name), "%s-spawner", o->name);
+	err = base_spawner_fork(o, &c->spawner[0].pid, &c->spawner[0].sock);
+	if (!err) {
+		setsockopt(c->spawner[0].sock, SOL_SOCKET, SO_RCVTIMEO, &patience,
+			   sizeof(patience));
+		err = ask_spawner(c, &ask, NULL, &c->spawner[1]);
+		c->next = children;
+		children = c;
+	}
+	if (!err)
+		return c;
+	base_child_free(c);
+	errno = -err;
+	return NULL;
+}
+
+/* ---- the helper ---- */
+
+/* Kills the helper and waits for it. Returns its status. */
+static int end_helper(struct base_child *c, int patience_ms)
+{
+	const struct base_spawner_ask ask = {.what = BASE_SPAWNER_KILL, .pid = c->helper.pid};
+	int status = 0;
+
+	if (reap(&c->helper, &status, patience_ms))
+		return status;
+	ask_any(c, &ask, NULL, NULL);
+	if (!reap(&c->helper, &status, KILLED_MS)) {
+		close(c->helper.sock);
+		c->helper = (struct process){0, -1};
+	}
+	return status;
+}
+
+int base_child_start(struct base_child *c, const struct base_child_start *with)
+{
+	const struct base_spawner_ask ask = {.what = BASE_SPAWNER_START};
+	int status, err = 0;
+
+	pthread_mutex_lock(&c->lock);
+	/* One that was not ready, and is thus still here. */
+	status = c->helper.pid ? end_helper(c, 0) : 0;
+	if (status && !note_end(c, &c->own, c->o->what, status))
+		err = -EPIPE;
+	err = err ?: ask_any(c, &ask, with, &c->helper);
+	if (err && c->helper.pid)
+		end_helper(c, 0);
+	pthread_mutex_unlock(&c->lock);
 	return err;
 }
 
-__attribute__((noreturn)) static void run_program(const char *path, char **argv, int sock,
-						  pid_t parent)
+int base_child_sock(const struct base_child *c)
 {
-	base_child_die_with(parent);
-	fcntl(sock, F_SETFD, 0);
-	execv(path, argv);
-	base_logf(BASE_ERROR, argv[0], "%s: %s", path, strerror(errno));
-	_exit(BASE_EXIT_FAILURE);
+	return c->helper.sock;
 }
 
-/* 0: it has started; otherwise its exit code. */
-static int wait_started(const struct base_child *c)
+int base_child_await(struct base_child *c)
 {
 	char started;
 	ssize_t got;
-	int status = 0;
+	int status;
 
 	do
-		got = recv(c->sock, &started, 1, 0);
+		got = recv(c->helper.sock, &started, 1, 0);
 	while (got < 0 && errno == EINTR);
 	if (got == 1)
 		return 0;
-	close(c->sock);
-	while (waitpid(c->pid, &status, 0) < 0 && errno == EINTR)
-		;
+	status = end_helper(c, ENDING_MS);
 	return WIFEXITED(status) && WEXITSTATUS(status) ? WEXITSTATUS(status) : BASE_EXIT_FAILURE;
 }
 
-int base_child_exec(struct base_child *c, const char *program, char **argv)
+bool base_child_has_ended(struct base_child *c)
 {
-	const pid_t parent = getpid();
-	char path[PATH_MAX];
-	int err = base_program_find(program, path);
+	siginfo_t info = {0};
 
-	argv[0] = (char *)(uintptr_t)program;
-	err = err ?: base_child_fork(c, program);
-	if (err > 0)
-		run_program(path, argv, c->sock, parent);
-	return err ?: wait_started(c);
+	return c->helper.pid &&
+	       !waitid(P_PID, (id_t)c->helper.pid, &info, WEXITED | WNOHANG | WNOWAIT) &&
+	       info.si_pid;
 }
 
-bool base_child_started(void)
+bool base_child_ended(struct base_child *c)
 {
-	return send(BASE_CHILD_SOCK, "", 1, MSG_NOSIGNAL) == 1;
+	bool again;
+
+	pthread_mutex_lock(&c->lock);
+	again = !c->helper.pid || note_end(c, &c->own, c->o->what, end_helper(c, ENDING_MS));
+	pthread_mutex_unlock(&c->lock);
+	return again && !relaxed_load(failed);
 }
 
-void base_child_end(struct base_child *c)
+bool base_child_again(struct base_child *c)
 {
-	/* Other processes of the parent may have copies of the descriptor. */
-	shutdown(c->sock, SHUT_RDWR);
-	close(c->sock);
-	for (int i = 0; i < STOP_MS; i++) {
-		if (waitpid(c->pid, NULL, WNOHANG))
-			return;
-		usleep(1000);
+	int err = base_child_ended(c) ? base_child_start(c, NULL) : -ECANCELED;
+
+	if (err && !relaxed_load(failed)) {
+		base_logf(BASE_ERROR, c->o->log,
+			  "cannot start %s again: %s: ending with an error, so that the service "
+			  "manager starts everything again helper=%s",
+			  c->o->what, strerror(-err), c->o->name);
+		fail_process();
 	}
-	kill(c->pid, SIGKILL);
-	waitpid(c->pid, NULL, 0);
+	return !err;
 }
 
-void base_child_die_with(pid_t parent)
+void base_child_stop(struct base_child *c, int patience_ms)
 {
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent) /* the parent ended before prctl() */
-		_exit(0);
+	pthread_mutex_lock(&c->lock);
+	if (c->helper.pid) {
+		/* Other processes may have copies of the descriptor. */
+		shutdown(c->helper.sock, SHUT_RDWR);
+		end_helper(c, patience_ms);
+	}
+	pthread_mutex_unlock(&c->lock);
+}
+
+void base_child_free(struct base_child *c)
+{
+	int status;
+
+	if (!c)
+		return;
+	base_child_stop(c, STOP_MS);
+	for (struct base_child **at = &children; *at; at = &(*at)->next)
+		if (*at == c) {
+			*at = c->next;
+			break;
+		}
+	for (int i = 0; i < 2; i++)
+		if (c->spawner[i].pid) {
+			shutdown(c->spawner[i].sock, SHUT_RDWR);
+			reap(&c->spawner[i], &status, STOP_MS);
+		}
+	pthread_mutex_destroy(&c->lock);
+	free(c);
+}
+
+/* ---- all helpers ---- */
+
+void base_children_check(void)
+{
+	for (struct base_child *c = children; c && !relaxed_load(failed); c = c->next) {
+		pthread_mutex_lock(&c->lock);
+		check_spawners(c);
+		pthread_mutex_unlock(&c->lock);
+	}
+}
+
+int base_children_fd(void)
+{
+	sigset_t set;
+	int fd;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGCHLD);
+	fd = pthread_sigmask(SIG_BLOCK, &set, NULL)
+		     ? -EINVAL
+		     : signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return fd < 0 ? -errno : fd;
+}
+
+bool base_children_failed(void)
+{
+	return relaxed_load(failed);
+}
+
+bool base_children_restarts(size_t i, const char **name, uint64_t *restarts)
+{
+	for (const struct base_child *c = children; c; c = c->next)
+		for (int k = 0; k < 2; k++) {
+			const struct deaths *d = k ? &c->spawners : &c->own;
+
+			if (i--)
+				continue;
+			*name = d->name;
+			*restarts = relaxed_load(d->restarts);
+			return true;
+		}
+	return false;
 }

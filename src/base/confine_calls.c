@@ -72,10 +72,10 @@ static const int front[] = {
 	CALL_FUTEX_WAKE, CALL_FUTEX_WAIT, CALL_EPOLL_PWAIT2,
 };
 
-/* Additional calls for the spawner, which forks the front. */
+/* Additional calls for the spawner, which forks and kills the front. */
 static const int spawner[] = {
-	SYS_recvmsg, SYS_clone, SYS_wait4, SYS_kill, SYS_capget, SYS_capset, SYS_seccomp,
-	SYS_set_tid_address,
+	SYS_recvmsg, SYS_clone, SYS_dup3, SYS_getppid, SYS_kill, SYS_capget, SYS_capset,
+	SYS_seccomp, SYS_set_tid_address,
 };
 
 /* Calls that newer architectures lack; harmless. */

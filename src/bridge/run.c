@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * run.c - the worker, and its supervisor. Both end with the agent, or when the agent closes their
- * socket.
- */
+/* run.c - the worker. It ends with the agent, or when the agent closes its socket. */
 #include "bridge/run.h"
 
 #include <curl/curl.h>
@@ -193,9 +190,31 @@ static size_t listen_all(const struct bridge_opts *o, int *fds)
 	return n;
 }
 
-static int run_worker(void *arg, int sock)
+/* Waits for the end, and sees to the spawners of OTLP's server. Returns an exit code. */
+static int stay(const struct bridge_worker *w, bool serves)
 {
-	const struct bridge_opts *o = arg;
+	const char *name[2];
+	struct sl_counter restarts[2];
+	uint64_t n, counted[2] = {0};
+
+	for (size_t i = 0; i < 2 && base_children_restarts(i, &name[i], &n); i++)
+		restarts[i] =
+			bridge_counter(w, "sidelight_bridge_helper_restarts_total",
+				       "Helper processes started again after their end, by helper",
+				       &(struct sl_label){"helper", name[i]}, 1);
+	while (bridge_sleep(w, serves ? base_now_ns() + SECOND_NS : UINT64_MAX) &&
+	       !base_children_failed()) {
+		base_children_check();
+		for (size_t i = 0; i < 2 && base_children_restarts(i, &name[i], &n); i++) {
+			sl_counter_add(restarts[i], n - counted[i]);
+			counted[i] = n;
+		}
+	}
+	return base_children_failed() ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
+}
+
+int bridge_run(const struct bridge_opts *o, int sock)
+{
 	struct bridge_worker w = {.o = o, .stop_fd = sock};
 	struct part *scrapes = calloc(o->scrapes.n + 1, sizeof(*scrapes)), textfile = {0},
 		    host = {0};
@@ -204,6 +223,7 @@ static int run_worker(void *arg, int sock)
 	/* Fork first, so that HTTP processes inherit nothing they should not have. */
 	struct http_front *front = o->otlp ? http_front_fork(o->unconfined) : NULL;
 	char error[256];
+	int code;
 
 	if (!scrapes || !statsd.fds || curl_global_init(CURL_GLOBAL_DEFAULT))
 		return 1;
@@ -228,7 +248,9 @@ static int run_worker(void *arg, int sock)
 		start_thread(&statsd.part, &w, statsd_main, &statsd);
 	if (otlp.server)
 		start_thread(&otlp.part, &w, otlp_main, &otlp);
-	bridge_sleep(&w, UINT64_MAX);
+	code = stay(&w, otlp.server);
+	if (code) /* with all threads */
+		return code;
 	for (size_t i = 0; i < o->scrapes.n; i++) {
 		join_thread(&scrapes[i]);
 		bridge_scrape_release(&scrapes[i].scrape);
@@ -242,10 +264,5 @@ static int run_worker(void *arg, int sock)
 	sl_publisher_close(w.own);
 	free(scrapes);
 	free(statsd.fds);
-	return 0;
-}
-
-void bridge_supervise(const struct bridge_opts *o, int sock)
-{
-	base_child_supervise(LOG, sock, run_worker, (void *)(uintptr_t)o);
+	return code;
 }

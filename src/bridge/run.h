@@ -32,7 +32,7 @@ struct bridge_opts {
 
 /* Checks the options. Returns 0, or -EINVAL with one line in error. */
 int bridge_check(const struct bridge_opts *o, char *error, size_t bytes);
-/* Runs the supervisor until the agent closes its end of the socket. */
-void bridge_supervise(const struct bridge_opts *o, int sock);
+/* Runs the bridges until the agent closes its end of the socket. Returns an exit code. */
+int bridge_run(const struct bridge_opts *o, int sock);
 
 #endif

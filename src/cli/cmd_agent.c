@@ -2,6 +2,7 @@
 /* cmd_agent.c - sidelight agent: runs the agent, or prints the status of a running agent. */
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 #include "base/child.h"
 #include "base/confine.h"
 #include "base/json_read.h"
+#include "base/program.h"
 #include "cli/bridge_options.h"
 #include "cli/commands.h"
 #include "cli/common/common.h"
@@ -192,14 +194,16 @@ static int confine_agent(const struct agent_opts *o, struct agent *a)
 	return code;
 }
 
-static int run_agent(const struct agent_opts *o)
+static int run_agent(struct agent_opts *o)
 {
 	struct agent *a;
 	char error[256];
 	int stop = base_stop_fd(), err, code = BASE_EXIT_OK;
 
-	if (stop < 0)
-		return CLI_FAIL("agent", "signals: %s", strerror(-stop));
+	o->children_fd = base_children_fd();
+	if (stop < 0 || o->children_fd < 0)
+		return CLI_FAIL("agent", "signals: %s",
+				strerror(stop < 0 ? -stop : -o->children_fd));
 	a = agent_new(o, error, sizeof(error));
 	if (!a) {
 		close(stop);
@@ -223,8 +227,11 @@ static int run_agent(const struct agent_opts *o)
 	err = agent_run(a, stop);
 	if (err)
 		code = CLI_FAIL("agent", "loop: %s", strerror(-err));
+	if (base_children_failed())
+		code = BASE_EXIT_FAILURE;
 	agent_free(a);
 	close(stop);
+	close(o->children_fd);
 	return code;
 }
 
@@ -427,38 +434,51 @@ static bool wants_bridges(const struct bridge_opts *o)
 	return o->scrapes.n || o->textfile || o->host || o->statsd.n || o->otlp;
 }
 
-static int start_bridges(const struct base_command *self, struct base_child *child)
-{
-	char **argv = base_options_print(passed_on);
-	int code = argv ? base_child_exec(child, "sidelight-bridge", argv) : -ENOMEM;
+#define BRIDGES "sidelight-bridge"
 
-	if (code == -ENOENT)
+static void run_bridges(void *arg, const struct base_child_start *with)
+{
+	(void)with;
+	base_child_exec("bridge", BRIDGES, arg);
+}
+
+static int start_bridges(const struct base_command *self, struct base_child **child)
+{
+	static struct base_child_opts opts = {.name = "bridge",
+					      .what = "the process of the bridges",
+					      .log = "bridge",
+					      .run = run_bridges};
+	char path[PATH_MAX];
+	int err;
+
+	if (base_program_find(BRIDGES, path))
 		return base_failure(self, "--scrape, --textfile, --host, --statsd and --otlp need "
 					  "the package sidelight-bridge");
-	return code < 0 ? base_failure(self, "cannot start the bridges: %s", strerror(-code))
-			: code;
+	opts.arg = base_options_print(passed_on);
+	*child = opts.arg ? base_child_fork(&opts) : NULL;
+	err = *child ? base_child_start(*child, NULL) : opts.arg ? -errno : -ENOMEM;
+	return err ? base_failure(self, "cannot start the bridges: %s", strerror(-err))
+		   : base_child_await(*child);
 }
 
 /* Starts the separate processes before there are secrets, threads and open descriptors. */
 static int serve_apart(const struct base_command *self, struct agent_opts *o)
 {
-	struct base_child bridges;
-	bool bridged = false;
 	int code = BASE_EXIT_OK;
+	char error[256];
 
 	if (o->rest) {
 		o->rest_front = http_front_fork(o->unconfined);
 		if (!o->rest_front)
 			return base_failure(self, "cannot start a process: %s", strerror(errno));
 	}
-	if (wants_bridges(&set.bridge)) {
-		code = start_bridges(self, &bridges);
-		bridged = !code;
-	}
+	if (o->tcp && agent_tcp_fork(o, error, sizeof(error)))
+		return base_failure(self, "%s", error);
+	if (wants_bridges(&set.bridge))
+		code = start_bridges(self, &o->bridges);
 	code = code ?: cli_rdma_secret(self, set.secret, &o->rdma_secret, &o->rdma_secret_bytes);
 	code = code ?: run_agent(o);
-	if (bridged)
-		base_child_end(&bridges);
+	base_child_free(o->bridges);
 	http_front_end(o->rest_front);
 	return code;
 }

@@ -24,8 +24,7 @@ static int bridge_main(const struct base_command *self, int argc, char **argv)
 		return base_usage(&agent, "%s", error);
 	if (!base_child_started())
 		return base_failure(self, "only 'sidelight agent' can start the bridges");
-	bridge_supervise(&set, BASE_CHILD_SOCK);
-	return BASE_EXIT_OK;
+	return bridge_run(&set, BASE_CHILD_SOCK);
 }
 
 const struct base_command cli_cmd_bridge = {

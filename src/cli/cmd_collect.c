@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/child.h"
 #include "base/confine.h"
 #include "base/passed.h"
 #include "cli/collect_modes.h"
@@ -26,7 +27,8 @@
 #define PAST_SHARE  8u /* the buckets of histograms get 1/PAST_SHARE of the history's memory */
 
 static struct cli_collect_settings set = {
-	.h = {.listen = "127.0.0.1:9464", .connections = 256,
+	.h = {.listen = "127.0.0.1:9464",
+	      .connections = 256,
 	      .query_concurrency = 2,
 	      .query_timeout_ns = 10000000000,
 	      .query_samples = 50000000},
@@ -325,7 +327,8 @@ static int make_run(struct cli_collect_run *r)
 	code = code ?: EACH_PART(attach, r);
 	if (code)
 		return code;
-	err = collect_receivers_attach(&r->receivers, r->c);
+	err = collect_self_helpers(r->c);
+	err = err ?: collect_receivers_attach(&r->receivers, r->c);
 	if (err)
 		return CLI_FAIL("collect", "own series: %s", strerror(-err));
 	if (r->set->serves && !cli_collect_serve(r))
@@ -394,6 +397,7 @@ static void every_second(void *arg)
 	struct cli_collect_run *p = arg;
 
 	say_ready(p);
+	base_children_check();
 	if (p->alive_ns && base_now_ns() - p->alive_at >= p->alive_ns &&
 	    collect_collector_turned(p->c)) {
 		base_alive();
@@ -443,32 +447,33 @@ static int confine_collector(const struct cli_collect_settings *s)
 	return code;
 }
 
-static int run_collector(struct cli_collect_settings *s)
+static int run_collector(struct cli_collect_run *r)
 {
+	struct cli_collect_settings *s = r->set;
 	int reload = s->dta ? base_reload_fd() : -1, stop = base_stop_fd(), code;
-	struct cli_collect_run r = {.set = s, .reload = reload, .alive_ns = base_alive_ns()};
 	const struct cli_collect_mode m = {
-		s->c.workers, s->duration_ns, s->csv, s->as_json, every_second, &r,
+		s->c.workers, s->duration_ns, s->csv, s->as_json, every_second, r,
 	};
 
+	r->reload = reload;
 	if (stop < 0 || (s->dta && reload < 0))
 		code = CLI_FAIL("collect", "signals: %s", strerror(stop < 0 ? -stop : -reload));
 	else
-		code = make_run(&r);
+		code = make_run(r);
 	if (code == BASE_EXIT_OK && !s->secret && any_far(&s->agents))
 		base_logf(BASE_WARN, "collect",
 			  "agents on other hosts are not authenticated: give --rdma-secret");
 	if (code == BASE_EXIT_OK && !s->unconfined)
 		code = confine_collector(s);
 	if (code == BASE_EXIT_OK)
-		code = start_run(&r);
+		code = start_run(r);
 	if (code == BASE_EXIT_OK && !strcmp(s->mode, "setup")) {
-		code = cli_collect_setup(&m, r.c, stop);
-	} else if (code == BASE_EXIT_OK && wait_ready(r.c, stop)) {
-		say_ready(&r);
-		code = cli_collect_until(&m, r.c, stop, !s->serves);
+		code = cli_collect_setup(&m, r->c, stop);
+	} else if (code == BASE_EXIT_OK && wait_ready(r->c, stop)) {
+		say_ready(r);
+		code = cli_collect_until(&m, r->c, stop, !s->serves);
 	}
-	if (!free_run(&r))
+	if (!free_run(r) || base_children_failed())
 		code = BASE_EXIT_FAILURE;
 	if (stop >= 0)
 		close(stop);
@@ -477,10 +482,11 @@ static int run_collector(struct cli_collect_settings *s)
 	return code;
 }
 
-/* Starts the HTTP process before there are secrets, threads and open descriptors. */
+/* Forks what starts other processes before there are secrets, threads and open descriptors. */
 static int run_apart(const struct base_command *self, struct cli_collect_settings *s)
 {
 	struct fabric_opts *f = &s->c.fabric;
+	struct cli_collect_run r = {.set = s, .reload = -1, .alive_ns = base_alive_ns()};
 	int code;
 
 	if (s->serves) {
@@ -488,8 +494,9 @@ static int run_apart(const struct base_command *self, struct cli_collect_setting
 		if (!s->h.front)
 			return base_failure(self, "cannot start a process: %s", strerror(errno));
 	}
-	code = cli_rdma_secret(self, s->secret, &f->secret, &f->secret_bytes);
-	code = code ?: run_collector(s);
+	code = EACH_PART(fork, &r);
+	code = code ?: cli_rdma_secret(self, s->secret, &f->secret, &f->secret_bytes);
+	code = code ?: run_collector(&r);
 	http_front_end(s->h.front);
 	return code;
 }
@@ -594,9 +601,6 @@ static int collect_main(const struct base_command *self, int argc, char **argv)
 				  "32768-50050,50052-60999 nor none",
 				  set.ephemeral);
 	set.tables.folded = folded;
-	code = cli_rdma_secret(self, set.secret, &set.c.fabric.secret, &set.c.fabric.secret_bytes);
-	if (code)
-		return code;
 	code = EACH_PART(check, self, &set);
 	if (code)
 		return code;

@@ -27,7 +27,7 @@ static int kafka_main(const struct base_command *self, int argc, char **argv)
 	if (!k)
 		return CLI_FAIL("kafka", "%s", error);
 	if (base_child_started())
-		kafka_producer_run(k, BASE_CHILD_SOCK);
+		code = kafka_producer_run(k, BASE_CHILD_SOCK);
 	else
 		code = base_failure(self, "only 'sidelight collect' can start this program");
 	kafka_producer_free(k);

@@ -16,16 +16,23 @@ static int check_kafka(const struct base_command *self, struct cli_collect_setti
 	return BASE_EXIT_OK;
 }
 
-static int make_queue(struct cli_collect_run *r)
+static int fork_program(struct cli_collect_run *r)
 {
 	char error[256];
 
 	if (!r->set->kafka)
 		return BASE_EXIT_OK;
-	r->kafka = export_kafka_new(r->set->kafka, r->set->unconfined, error, sizeof(error));
-	if (!r->kafka && *error)
-		return CLI_FAIL("kafka", "%s", error);
-	return r->kafka ? BASE_EXIT_OK : BASE_EXIT_FAILURE;
+	r->kafka = export_kafka_fork(r->set->kafka, r->set->unconfined, error, sizeof(error));
+	return r->kafka ? BASE_EXIT_OK : CLI_FAIL("kafka", "%s", error);
+}
+
+static int open_queue(struct cli_collect_run *r)
+{
+	char error[256];
+
+	if (!r->kafka || !export_kafka_open(r->kafka, error, sizeof(error)))
+		return BASE_EXIT_OK;
+	return *error ? CLI_FAIL("kafka", "%s", error) : BASE_EXIT_FAILURE;
 }
 
 static int attach_queue(struct cli_collect_run *r)
@@ -52,7 +59,8 @@ static bool free_queue(struct cli_collect_run *r)
 
 const struct cli_collect_part cli_collect_part_kafka = {
 	.check = check_kafka,
-	.before = make_queue,
+	.fork = fork_program,
+	.before = open_queue,
 	.attach = attach_queue,
 	.start = start_queue,
 	.free = free_queue,

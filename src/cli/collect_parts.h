@@ -70,6 +70,7 @@ struct cli_collect_run {
 struct cli_collect_part {
 	/* Checks the options and completes the settings. */
 	int (*check)(const struct base_command *self, struct cli_collect_settings *s);
+	int (*fork)(struct cli_collect_run *r);	  /* before there are secrets and threads */
 	int (*before)(struct cli_collect_run *r); /* before there is a collector */
 	int (*attach)(struct cli_collect_run *r); /* before the collector starts */
 	int (*routes)(struct cli_collect_run *r, struct http *http); /* 0 or -errno */

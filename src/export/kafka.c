@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * kafka.c - the collector's side: a queue, and a thread that empties it into the stream of the
- * program sidelight-kafka. The program opens a stream for each of its workers. A message whose
+ * program sidelight-kafka. The program opens a stream each time it starts. A message whose
  * stream ends before its outcome came is counted as failed; one that is queued waits for the next.
  */
 #include "export/kafka.h"
@@ -18,9 +18,11 @@
 
 #include "base/base.h"
 #include "base/child.h"
+#include "base/program.h"
 #include "base/relaxed.h"
 #include "export/kafka_wire.h"
 
+#define PROGRAM	    "sidelight-kafka"
 #define QUEUE_BYTES ((size_t)64 << 20)
 
 const char *const export_kafka_names[] = {"anomalies", "traces", "reports"};
@@ -33,14 +35,16 @@ struct kafka_message {
 };
 
 struct export_kafka {
-	struct base_child child;
+	struct base_child_opts opts;
+	struct base_child *child;
+	char *argv[5];
 	pthread_t thread;
 	bool running, stop;
 	int wake; /* eventfd: the queue is no longer empty, or stop */
 	pthread_mutex_t lock;
 	struct kafka_message *first, **last; /* under lock */
 	size_t bytes;
-	bool ended; /* under lock: the program is gone */
+	bool ended; /* under lock: this process ends */
 	uint64_t
 		sent[EXPORT_KAFKA_KINDS]; /* to this stream, without an outcome: the thread's own */
 	uint64_t delivered[EXPORT_KAFKA_KINDS], failed[EXPORT_KAFKA_KINDS],
@@ -215,11 +219,11 @@ static void serve_stream(struct export_kafka *k, int stream)
 	fail_sent(k);
 }
 
-/* The next worker's stream; -1: stop, or the program has ended. */
+/* The stream of the next program; -1: stop, or this process ends because the program can't run. */
 static int next_stream(struct export_kafka *k)
 {
 	while (!relaxed_load(k->stop)) {
-		struct pollfd p[] = {{k->child.sock, POLLIN, 0}, {k->wake, POLLIN, 0}};
+		struct pollfd p[] = {{base_child_sock(k->child), POLLIN, 0}, {k->wake, POLLIN, 0}};
 		uint64_t count;
 		char byte;
 		int fd = -1;
@@ -230,7 +234,7 @@ static int next_stream(struct export_kafka *k)
 			return -1;
 		if (!p[0].revents)
 			continue;
-		if (base_receive_fd(k->child.sock, &byte, 1, 0, &fd) <= 0)
+		if (base_receive_fd(p[0].fd, &byte, 1, 0, &fd) <= 0 && !base_child_again(k->child))
 			return -1;
 		if (fd >= 0)
 			return fd;
@@ -258,43 +262,65 @@ static void *kafka_main(void *arg)
 
 	while ((stream = next_stream(k)) >= 0)
 		serve_stream(k, stream);
-	if (!relaxed_load(k->stop))
-		base_logf(BASE_ERROR, "kafka",
-			  "sidelight-kafka has ended; messages are dropped "
-			  "until the collector is restarted");
 	fail_queued(k);
 	return NULL;
 }
 
 /* ---- start and end ---- */
 
-struct export_kafka *export_kafka_new(const char *path, bool unconfined, char *error,
-				      size_t error_bytes)
+static void run_program(void *arg, const struct base_child_start *with)
 {
-	char *argv[] = {NULL, (char[]){"--kafka-config"}, (char *)(uintptr_t)path,
-			unconfined ? (char[]){"--unconfined"} : NULL, NULL};
-	struct export_kafka *k = calloc(1, sizeof(*k));
-	int err = k ? base_child_exec(&k->child, "sidelight-kafka", argv) : -ENOMEM;
+	struct export_kafka *k = arg;
 
-	*error = 0;
-	if (err == -ENOENT)
-		base_fail(error, error_bytes, err,
+	(void)with;
+	base_child_exec("kafka", PROGRAM, k->argv);
+}
+
+struct export_kafka *export_kafka_fork(const char *path, bool unconfined, char *error,
+				       size_t error_bytes)
+{
+	struct export_kafka *k = NULL;
+	char program[PATH_MAX];
+
+	if (base_program_find(PROGRAM, program)) {
+		base_fail(error, error_bytes, -ENOENT,
 			  "--kafka-config needs the package sidelight-kafka");
-	else if (err < 0)
-		base_fail(error, error_bytes, err, "cannot start sidelight-kafka: %s",
-			  strerror(-err));
-	if (err) {
-		free(k);
 		return NULL;
 	}
+	k = calloc(1, sizeof(*k));
+	if (!k) {
+		base_fail(error, error_bytes, -ENOMEM, "out of memory");
+		return NULL;
+	}
+	k->argv[1] = (char *)(uintptr_t) "--kafka-config";
+	k->argv[2] = (char *)(uintptr_t)path;
+	k->argv[3] = unconfined ? (char *)(uintptr_t) "--unconfined" : NULL;
 	pthread_mutex_init(&k->lock, NULL);
 	k->last = &k->first;
-	k->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (k->wake >= 0)
+	k->wake = -1;
+	k->opts = (struct base_child_opts){
+		.name = "kafka", .what = PROGRAM, .log = "kafka", .run = run_program, .arg = k};
+	k->child = base_child_fork(&k->opts);
+	if (k->child)
 		return k;
-	base_fail(error, error_bytes, -errno, "eventfd: %s", strerror(errno));
+	base_fail(error, error_bytes, -errno, "cannot start sidelight-kafka: %s", strerror(errno));
 	export_kafka_free(k, 0);
 	return NULL;
+}
+
+int export_kafka_open(struct export_kafka *k, char *error, size_t error_bytes)
+{
+	int err = base_child_start(k->child, NULL);
+
+	*error = 0;
+	if (err)
+		return base_fail(error, error_bytes, err, "cannot start sidelight-kafka: %s",
+				 strerror(-err));
+	if (base_child_await(k->child))
+		return -EINVAL;
+	k->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	return k->wake >= 0 ? 0
+			    : base_fail(error, error_bytes, -errno, "eventfd: %s", strerror(errno));
 }
 
 int export_kafka_start(struct export_kafka *k, char *error, size_t error_bytes)
@@ -343,7 +369,7 @@ void export_kafka_free(struct export_kafka *k, uint64_t linger_ns)
 		wake_thread(k);
 		pthread_join(k->thread, NULL);
 	}
-	base_child_end(&k->child);
+	base_child_free(k->child);
 	if (k->wake >= 0)
 		close(k->wake);
 	pthread_mutex_destroy(&k->lock);

@@ -593,22 +593,16 @@ static void *keep_front(void *arg)
 	for (;;) {
 		watch_front(h);
 		end_channels(h);
-		if (pause_for(h, base_now_ns() - born < 1000000000u ? PAUSE_NS : 0))
+		if (pause_for(h, base_now_ns() - born < 1000000000u ? PAUSE_NS : 0) ||
+		    !http_front_ended(h->front))
 			return NULL;
-		base_logf(BASE_WARN, "http",
-			  "the process that serves clients ended: starting another listen=%s",
-			  h->address);
 		for (;;) {
 			born = base_now_ns();
 			err = launch_front(h, error, sizeof(error));
 			if (!err)
 				break;
-			if (err == -EPIPE) { /* the process that starts fronts has ended */
-				base_logf(BASE_ERROR, "http",
-					  "cannot start another one: restart to serve %s",
-					  h->address);
+			if (err == -EPIPE) /* its spawners have ended, and so does this process */
 				return NULL;
-			}
 			base_log_limited(BASE_ERROR, "http", "%s", error);
 			if (pause_for(h, PAUSE_NS))
 				return NULL;

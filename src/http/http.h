@@ -98,17 +98,17 @@ struct http_opts {
 	void (*forget)(void *arg, struct http_caller *caller);
 	void *identify_arg;
 	/*
-	 * the process that starts fronts; the caller frees it after http_free(). NULL: http_new()
-	 * forks one, with a copy of this process's memory
+	 * what starts fronts; the caller frees it after http_free(). NULL: http_new() forks
+	 * processes for it, with a copy of this process's memory
 	 */
 	struct http_front *front;
 	uint64_t *refused; /* counters of refusals, [HTTP_REFUSALS]; NULL: the server's own */
 };
 
 /*
- * Forks the process that starts fronts, for one server at a time. Call it before there are threads,
- * secrets or other descriptors: fronts get a copy of all memory, but no descriptor except standard
- * error. Returns NULL with errno. http_front_end() ends the process; NULL is ignored.
+ * Forks the spawners of fronts (base/child.h), for one server at a time. Call it before there are
+ * threads, secrets or other descriptors: fronts get a copy of all memory, but no descriptor except
+ * standard error. Returns NULL with errno. http_front_end() ends them; NULL is ignored.
  */
 struct http_front *http_front_fork(bool unconfined);
 void http_front_end(struct http_front *front);

@@ -242,6 +242,8 @@ struct http_front_config {
  */
 int http_front_spawn(struct http_front *f, const struct http_front_config *c, const int *fds,
 		     size_t n);
+/* Ends, counts and logs a front whose control socket has ended; see base_child_ended(). */
+bool http_front_ended(struct http_front *f);
 /* Stops the running front and waits until it has ended. */
 void http_front_stop(struct http_front *f);
 

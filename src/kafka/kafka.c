@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* kafka.c - the worker: one thread takes messages of the collector and reports of the brokers. */
+/* kafka.c - the program's one thread takes messages of the collector and reports of the brokers. */
 #include "kafka/kafka.h"
 
 #include <errno.h>
@@ -151,9 +151,8 @@ static int drop_privileges(const struct kafka_producer *k)
 	return -EPERM;
 }
 
-static int run_worker(void *arg, int sock)
+int kafka_producer_run(struct kafka_producer *k, int sock)
 {
-	struct kafka_producer *k = arg;
 	int stream, reports = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	const uint64_t one = 1;
 	uint64_t count;
@@ -214,11 +213,6 @@ struct kafka_producer *kafka_producer_new(const char *path, bool unconfined, cha
 	}
 	kafka_producer_free(k);
 	return NULL;
-}
-
-void kafka_producer_run(struct kafka_producer *k, int sock)
-{
-	base_child_supervise(LOG, sock, run_worker, k);
 }
 
 void kafka_producer_free(struct kafka_producer *k)

@@ -9,7 +9,7 @@ import sys
 import unittest
 
 from support.analysis import System
-from support.front import children, name
+from support.front import helper
 from support.process import Part, run, wait_until, workdir
 from support.sidelight import Agent, Collector, Pod
 
@@ -106,7 +106,7 @@ class Kafka(unittest.TestCase):
                 broker.tell('up')
                 self.assertEqual(len({v['block'] for v in values(10)}), 10)
 
-                # A worker that is killed takes with it what Kafka has not acknowledged: counted, and produced again.
+                # A helper that is killed takes with it what Kafka has not acknowledged: counted, and produced again.
                 def counts():
                     return self.stats(c.find, 'reports')
                 wait_until(lambda: not counts()['waiting'], 'all have an outcome', c)
@@ -114,8 +114,7 @@ class Kafka(unittest.TestCase):
                 broker.tell('down')
                 report(10, 12)
                 wait_until(lambda: counts()['waiting'], 'messages on their way', c)
-                supervisor, = (p for p in children(c.pid) if name(p) == 'sidelight-kafka')
-                os.kill(children(supervisor)[0], signal.SIGKILL)
+                os.kill(helper(c, 'sidelight-kafka'), signal.SIGKILL)
                 wait_until(lambda: counts()['dropped_total'] > before['dropped_total'], 'they are counted', c)
                 broker.tell('up')
                 self.assertEqual(len({v['block'] for v in values(12)}), 12)

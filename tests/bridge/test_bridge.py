@@ -53,13 +53,13 @@ class Bridged(Agent):
     def __exit__(self, error, *more):
         super().__exit__(error, *more)
         said = '\n'.join(self.err)
-        check(error or self.ends == ('the worker ended' in said), said)
+        check(error or self.ends == ('the process of the bridges ended' in said), said)
         check('Sanitizer' not in said and 'runtime error' not in said, said)
 
 
 def worker(agent):
     """The process that reads what other programs say."""
-    with os.popen(f'pgrep -P "$(pgrep -P {agent.pid} -x sidelight-bridg)" -x sidelight-bridg') as f:
+    with os.popen(f'pgrep -P {agent.pid} -x sidelight-bridg') as f:
         return int(f.read().split()[0])
 
 
@@ -336,7 +336,7 @@ def a_killed_worker_is_started_again():
         agent.ends = True
         os.kill(worker(agent), signal.SIGKILL)
         wait_until(lambda: pids() - first, 'another worker', collector, agent)
-        check('the worker ended' in '\n'.join(agent.err), agent)
+        check('the process of the bridges ended' in '\n'.join(agent.err), agent)
         last = worker(agent)
     wait_until(lambda: not os.path.exists(f'/proc/{last}'), 'it ends with the agent')
 

@@ -5,7 +5,8 @@ import os
 import subprocess
 import sys
 
-from support.process import Part, case, check, fail, poll, run_cases, wait_until, workdir
+from support.front import children, helper, spawners
+from support.process import Part, alive, case, check, fail, poll, run_cases, wait_until, workdir
 from support.sidelight import Agent, Collector
 
 EXE = sys.argv[1]
@@ -74,20 +75,19 @@ def tables_of_the_kernel_are_made_by_a_process_of_their_own():
     used = {b['boundary']: b['used'] for b in json.loads(p.stdout)['boundaries']}
     with Agent('--tcp', 'flows,layers,cpu,net') as agent:
         confined(agent.pid)
-        with open(f'/proc/{agent.pid}/task/{agent.pid}/children') as f:
-            children = f.read().split()
-        check(len(children) == 1, f'{children}')
+        loader = helper(agent, 'sidelight-tcp')
+        check(len(spawners(agent)) == 2 and len(children(agent.pid)) == 3, children(agent.pid))
         lasting = ('DAC_READ_SEARCH',)
         if used['tcp-ip'] == 'netfilter':  # a hook for each new network namespace
             lasting += ('SYS_ADMIN', 'SYS_PTRACE', 'NET_ADMIN', 'PERFMON', 'BPF')
-        confined(int(children[0]), *lasting)
+        confined(loader, *lasting)
         # Neither loads another program: no descriptor of one is the agent's, and the loader has no socket but one.
         links = [os.readlink(f'/proc/{agent.pid}/fd/{n}') for n in os.listdir(f'/proc/{agent.pid}/fd')]
         check(not [link for link in links if 'bpf-prog' in link or 'bpf_link' in link], links)
-        sockets = [link for link in (os.readlink(f'/proc/{children[0]}/fd/{n}')
-                                     for n in os.listdir(f'/proc/{children[0]}/fd')) if 'socket' in link]
+        sockets = [link for link in (os.readlink(f'/proc/{loader}/fd/{n}')
+                                     for n in os.listdir(f'/proc/{loader}/fd')) if 'socket' in link]
         check(len(sockets) == 1, sockets)
-    check(not os.path.exists(f'/proc/{children[0]}'), 'the loader ended with the agent')
+    check(not alive(loader), 'the loader ended with the agent')
 
 
 run_cases()

@@ -224,7 +224,7 @@ def a_burst_of_50_ms_is_seen():
 # ---- failures ----
 
 def worker(agent):
-    with os.popen(f'pgrep -P "$(pgrep -P {agent.pid} -x sidelight-bridg)" -x sidelight-bridg') as f:
+    with os.popen(f'pgrep -P {agent.pid} -x sidelight-bridg') as f:
         return int((f.read().split() or ['0'])[0])
 
 

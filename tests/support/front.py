@@ -14,13 +14,19 @@ def name(pid):
         return f.read().strip()
 
 
-def spawner(part):
-    return next(c for c in children(part.pid) if name(c) == 'sidelight-spawn')
+def spawners(part):
+    """All of its spawners, of fronts and of other helpers."""
+    return [c for c in children(part.pid) if name(c) == 'sidelight-spawn' and alive(c)]
+
+
+def helper(part, what):
+    """The helper process of this name; None: there is none just now."""
+    try:
+        return next((c for c in children(part.pid) if name(c) == what and alive(c)), None)
+    except FileNotFoundError:
+        return None
 
 
 def front(part):
-    """The process that faces clients; None: there is none just now."""
-    try:
-        return next((c for c in children(spawner(part)) if name(c) == 'sidelight-http' and alive(c)), None)
-    except FileNotFoundError:
-        return None
+    """The process that faces clients."""
+    return helper(part, 'sidelight-http')

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "support/test.h"
@@ -105,28 +104,6 @@ static void what_is_no_filter_is_refused(void **state)
 	}
 }
 
-static void a_loader_ends_at_what_is_no_message(void **state)
-{
-	const struct tcp_loader_opts opts = {.parts = 1};
-	const uint32_t wrong[] = {LOADER_SET, 0, 77};
-	int pair[2], status;
-	pid_t pid;
-
-	(void)state;
-	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
-		assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
-		pid = fork();
-		if (!pid)
-			tcp_loader_serve(pair[1], &opts);
-		close(pair[1]);
-		assert_int_equal(tcp_message_send(pair[0], &wrong[i], sizeof(wrong[i]), NULL, 0),
-				 0);
-		assert_int_equal(waitpid(pid, &status, 0), pid);
-		assert_int_equal(status, 0);
-		close(pair[0]);
-	}
-}
-
 static void more_descriptors_than_a_message_has_are_closed(void **state)
 {
 	int pair[2], fds[2 * LOADER_FDS], got[LOADER_FDS];
@@ -157,7 +134,6 @@ int main(void)
 		cmocka_unit_test(a_filter_arrives_as_it_was),
 		cmocka_unit_test(what_is_too_long_is_not_sent),
 		cmocka_unit_test(what_is_no_filter_is_refused),
-		cmocka_unit_test(a_loader_ends_at_what_is_no_message),
 		cmocka_unit_test(more_descriptors_than_a_message_has_are_closed),
 	};
 

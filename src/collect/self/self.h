@@ -24,5 +24,7 @@ int collect_self_http(struct collect_collector *c, uint64_t *refused);
 int collect_self_kafka(struct collect_collector *c, struct export_kafka *kafka);
 /* Series about lists whose items go to Kafka. */
 int collect_self_reports(struct collect_collector *c, struct collect_reports *reports);
+/* Series about helper processes of this program (base/child.h). */
+int collect_self_helpers(struct collect_collector *c);
 
 #endif

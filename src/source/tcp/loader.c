@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/child.h"
@@ -18,31 +18,47 @@
 #define ANSWER_MS 30000 /* time limit of a filter change: the loader walks all sockets */
 
 struct tcp_loader {
-	struct base_child child;
-	uint64_t missed;
-	uint32_t serial; /* serial number of the last filter sent */
+	struct base_child_opts opts;
+	struct base_child *child;
+	uint64_t missed, missed_before; /* by this loader, and by those before it */
+	uint32_t serial;		/* serial number of the last filter sent */
+	char *filter;			/* message of the last filter set, or NULL */
+	size_t filter_bytes;
 };
 
-int tcp_loader_start(const struct tcp_loader_opts *opts, struct tcp_loader **out)
+static void run_loader(void *arg, const struct base_child_start *with)
+{
+	(void)with;
+	prctl(PR_SET_NAME, "sidelight-tcp");
+	tcp_loader_serve(BASE_CHILD_SOCK, arg);
+}
+
+int tcp_loader_fork(const struct tcp_loader_opts *opts, struct tcp_loader **out)
 {
 	struct tcp_loader *l = calloc(1, sizeof(*l));
-	pid_t parent = getpid();
 	int err;
 
 	*out = NULL;
 	if (!l)
 		return -ENOMEM;
-	err = base_child_fork(&l->child, "sidelight-tcp");
-	if (err > 0) {
-		base_child_die_with(parent);
-		tcp_loader_serve(l->child.sock, opts);
-	}
-	if (err) {
+	l->opts = (struct base_child_opts){.name = "tcp",
+					   .what = "the loader of eBPF programs",
+					   .log = "tcp",
+					   .run = run_loader,
+					   .arg = (void *)(uintptr_t)opts};
+	l->child = base_child_fork(&l->opts);
+	if (!l->child) {
+		err = -errno;
 		free(l);
 		return err;
 	}
 	*out = l;
 	return 0;
+}
+
+int tcp_loader_start(struct tcp_loader *l)
+{
+	return base_child_start(l->child, NULL);
 }
 
 /* Assigns the received descriptors to the parts. Returns false if there are too few or too many. */
@@ -65,26 +81,28 @@ static bool assign_tables(const struct tcp_message_loaded *m, const int *fds, si
 	return used == n;
 }
 
-int tcp_loader_load(struct tcp_loader *l, struct tcp_loader_table tables[TCP_PARTS], char *why,
-		    size_t bytes)
+int tcp_loader_loaded(struct tcp_loader *l, struct tcp_loader_table tables[TCP_PARTS], char *why,
+		      size_t bytes)
 {
-	const uint32_t load = LOADER_LOAD;
-	int fds[LOADER_FDS], err;
+	int fds[LOADER_FDS];
 	struct tcp_message_loaded m;
 	ssize_t got;
 	size_t n = 0;
 
 	for (int i = 0; i < TCP_PARTS; i++)
 		tables[i] = (struct tcp_loader_table){-1, -ENOENT, 0};
-	err = tcp_message_send(l->child.sock, &load, sizeof(load), NULL, 0);
-	got = err ? err : tcp_message_receive(l->child.sock, &m, sizeof(m), 0, fds, &n);
+	got = tcp_message_receive(tcp_loader_fd(l), &m, sizeof(m), 0, fds, &n);
 	if (got <= 0)
 		return base_fail(why, bytes, got ? (int)got : -EPIPE,
 				 "the loader of eBPF programs ended before it was ready");
 	m.text[sizeof(m.text) - 1] = 0;
 	if (got == sizeof(m) && m.type == LOADER_LOADED && !m.error &&
-	    assign_tables(&m, fds, n, tables))
+	    assign_tables(&m, fds, n, tables)) {
+		/* Its answer comes with the events. */
+		if (l->filter)
+			tcp_message_send(tcp_loader_fd(l), l->filter, l->filter_bytes, NULL, 0);
 		return 0;
+	}
 	while (n)
 		close(fds[--n]);
 	for (int i = 0; i < TCP_PARTS; i++)
@@ -97,12 +115,12 @@ int tcp_loader_load(struct tcp_loader *l, struct tcp_loader_table tables[TCP_PAR
 
 int tcp_loader_fd(const struct tcp_loader *l)
 {
-	return l->child.sock;
+	return base_child_sock(l->child);
 }
 
 uint64_t tcp_loader_missed(const struct tcp_loader *l)
 {
-	return l->missed;
+	return l->missed_before + l->missed;
 }
 
 /* Receives a message. Returns 1 if it answers the last filter, 0 for other messages, or -errno. */
@@ -113,7 +131,7 @@ static int receive_message(struct tcp_loader *l, int flags, struct tcp_message_a
 	ssize_t got;
 	size_t n;
 
-	got = tcp_message_receive(l->child.sock, answer, sizeof(*answer), flags, fds, &n);
+	got = tcp_message_receive(tcp_loader_fd(l), answer, sizeof(*answer), flags, fds, &n);
 	while (got >= 0 && n)
 		close(fds[--n]);
 	if (got <= 0)
@@ -143,7 +161,7 @@ int tcp_loader_event(struct tcp_loader *l)
 int tcp_loader_filter(struct tcp_loader *l, const struct tcp_filter *filter, char *why,
 		      size_t bytes)
 {
-	struct pollfd p = {l->child.sock, POLLIN, 0};
+	struct pollfd p = {tcp_loader_fd(l), POLLIN, 0};
 	struct tcp_message_answer answer;
 	char *message = malloc(LOADER_FILTER);
 	ssize_t size = message ? tcp_message_filter_pack(filter, ++l->serial, message) : -ENOMEM;
@@ -152,33 +170,45 @@ int tcp_loader_filter(struct tcp_loader *l, const struct tcp_filter *filter, cha
 	if (size == -E2BIG)
 		err = base_fail(why, bytes, -EINVAL, "the filter is too long");
 	else if (!err)
-		err = tcp_message_send(l->child.sock, message, (size_t)size, NULL, 0);
-	free(message);
+		err = tcp_message_send(tcp_loader_fd(l), message, (size_t)size, NULL, 0);
 	while (!err) {
 		int n = poll(&p, 1, ANSWER_MS);
 
 		n = n > 0 ? receive_message(l, MSG_DONTWAIT, &answer) : n < 0 ? -errno : -ETIMEDOUT;
 		if (n == -EINTR || n == -EAGAIN || !n)
 			continue;
-		if (n > 0 && !answer.error)
+		if (n > 0 && !answer.error) {
+			free(l->filter);
+			l->filter = message;
+			l->filter_bytes = (size_t)size;
 			return 0;
+		}
+		free(message);
 		if (n > 0)
 			return base_fail(why, bytes, -abs(answer.error), "%s", answer.text);
+		message = NULL;
 		err = n;
 	}
+	free(message);
 	if (size >= 0)
 		snprintf(why, bytes, "the loader of eBPF programs does not answer: %s",
 			 strerror(-err));
 	return err;
 }
 
+bool tcp_loader_again(struct tcp_loader *l)
+{
+	l->missed_before += l->missed;
+	l->missed = 0;
+	return base_child_again(l->child);
+}
+
 void tcp_loader_stop(struct tcp_loader *l)
 {
 	if (!l)
 		return;
-	close(l->child.sock);
-	/* A loader that does not stop in time is killed when this process ends. */
-	for (int i = 0; i < STOP_MS && !waitpid(l->child.pid, NULL, WNOHANG); i++)
-		usleep(1000);
+	base_child_stop(l->child, STOP_MS);
+	base_child_free(l->child);
+	free(l->filter);
 	free(l);
 }

@@ -33,21 +33,31 @@ struct tcp_loader_table {
 struct tcp_loader;
 
 /*
- * Forks the loader, which waits for tcp_loader_load(). Call this function before creating threads
- * and opening other descriptors: the loader gets a copy of all memory, and closes all descriptors
- * except standard error. opts must stay valid. Returns 0 or -errno.
+ * Forks the spawners of loaders (base/child.h). Call this function before there are threads,
+ * secrets and other descriptors: a loader gets a copy of all memory, and no descriptor except
+ * standard error. opts must stay valid. Returns 0 or -errno.
  */
-int tcp_loader_start(const struct tcp_loader_opts *opts, struct tcp_loader **loader);
+int tcp_loader_fork(const struct tcp_loader_opts *opts, struct tcp_loader **loader);
 /*
- * Tells the loader to load the programs. The caller owns the descriptors in tables. Returns 0, or
- * -errno with one line in why[], as tcp_open().
+ * Starts a loader, which loads the programs; it answers to tcp_loader_loaded(). Returns 0 or
+ * -errno.
  */
-int tcp_loader_load(struct tcp_loader *l, struct tcp_loader_table tables[TCP_PARTS], char *why,
-		    size_t bytes);
-/* When this descriptor is readable, call tcp_loader_event(). */
+int tcp_loader_start(struct tcp_loader *l);
+/*
+ * Waits until the programs are loaded. The caller owns the descriptors in tables. Returns 0, or
+ * -errno with one line in why[], as tcp_open(). The last filter that was set applies again.
+ */
+int tcp_loader_loaded(struct tcp_loader *l, struct tcp_loader_table tables[TCP_PARTS], char *why,
+		      size_t bytes);
+/* When this descriptor is readable, call tcp_loader_loaded() or then tcp_loader_event(). */
 int tcp_loader_fd(const struct tcp_loader *l);
 /* Returns 0, or -EPIPE if the loader and thus all programs have ended. */
 int tcp_loader_event(struct tcp_loader *l);
+/*
+ * The loader has ended: starts another, as tcp_loader_start(). Returns false if this process is
+ * about to end instead (base/child.h).
+ */
+bool tcp_loader_again(struct tcp_loader *l);
 /* Number of flow program calls that the kernel skipped, as of a few seconds ago. */
 uint64_t tcp_loader_missed(const struct tcp_loader *l);
 /* Changes the filter of all parts. Returns 0, or -errno with one line in why[]. */

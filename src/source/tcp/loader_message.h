@@ -16,11 +16,10 @@
 #define LOADER_FDS     (2 * TCP_PARTS)
 
 enum tcp_message_type {
-	LOADER_LOAD = 1, /* to the loader: load the programs */
-	LOADER_LOADED,	 /* from the loader: struct tcp_message_loaded with descriptors */
-	LOADER_SET,	 /* to the loader: struct tcp_message_set and strings */
-	LOADER_IS_SET,	 /* from the loader: struct tcp_message_answer */
-	LOADER_MISSED,	 /* from the loader: struct tcp_message_missed */
+	LOADER_LOADED = 1, /* from the loader: struct tcp_message_loaded with descriptors */
+	LOADER_SET,	   /* to the loader: struct tcp_message_set and strings */
+	LOADER_IS_SET,	   /* from the loader: struct tcp_message_answer */
+	LOADER_MISSED,	   /* from the loader: struct tcp_message_missed */
 };
 
 struct tcp_message_loaded {

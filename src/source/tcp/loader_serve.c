@@ -296,21 +296,16 @@ void tcp_loader_serve(int sock, const struct tcp_loader_opts *opts)
 {
 	struct loader l = {.o = opts};
 	char why[LOADER_TEXT] = "";
-	int fds[LOADER_FDS], err;
-	uint32_t type;
-	size_t n;
+	int err;
 
 	l.sock = sock;
-	if (tcp_message_receive(sock, &type, sizeof(type), 0, fds, &n) != sizeof(type) || n ||
-	    type != LOADER_LOAD)
-		_exit(0);
 	err = open_parts(&l, why, sizeof(why));
 	if (!err) {
 		open_read_only(&l);
 		err = drop_privileges(&l, why, sizeof(why));
 	}
 	if (send_loaded(&l, err, why) || err)
-		_exit(0);
+		_exit(BASE_EXIT_FAILURE);
 	serve_parent(&l);
 	/* the kernel detaches and frees everything; an orderly close would take as long */
 	_exit(0);

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+/* helpers.c - how often helper processes were started again */
+#include "base/child.h"
+#include "collect/read/self.h"
+#include "collect/self/self.h"
+
+static bool restarts_of(struct collect_self *s, struct export_series *out)
+{
+	const char *name;
+	uint64_t n;
+
+	return base_children_restarts(s->at, &name, &n) &&
+	       collect_self_label(s, out, "helper", name) && collect_self_u64(out, n);
+}
+
+static const struct collect_self_family helper_processes_families[] = {
+	{"sidelight_helper_restarts", COUNTER, "",
+	 "Helper processes started again after their end, by helper.", restarts_of},
+};
+
+static COLLECT_SELF_GROUP(helper_processes, NULL);
+
+static const struct collect_part helpers_part = {
+	.groups = (const struct collect_self_group *const[]){&collect_self_helper_processes, NULL},
+};
+
+int collect_self_helpers(struct collect_collector *c)
+{
+	return collect_collector_attach(c, &helpers_part, NULL);
+}
