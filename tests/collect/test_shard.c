@@ -92,9 +92,9 @@ static void one_more_member_takes_its_share_alone(void **state)
 static void readers_are_those_of_every_version(void **state)
 {
 	(void)state;
-	assert_int_equal(readers(3, 1, "node-0"), 0x2);
+	assert_int_equal(readers(3, 1, "node-0"), 0x4);
 	assert_int_equal(readers(3, 2, "node-0"), 0x6);
-	assert_int_equal(readers(25, 1, "10.0.0.7:18515"), 0x2000);
+	assert_int_equal(readers(25, 1, "10.0.0.7:18515"), 0x1);
 }
 
 static void parses(const char *text, unsigned int member, unsigned int members)
