@@ -210,32 +210,6 @@ def next_translator_gets_unacknowledged_reports():
 
 
 @case
-def replayed_captures_are_found_as_flows():
-    c = Collector('c')
-    t = translator(c)
-    truth = {}
-    with open(f'{D}/capture', 'wb') as f:
-        f.write(struct.pack('<IHHiIII', 0xa1b2c3d4, 2, 4, 0, 0, 65535, 101))
-        for i in range(3000):
-            size = i % 1400
-            if i % 3:
-                ends, head = bytes([10, 0, 0, i % 7, 10, 0, 1, i % 5]), 20
-                packet = struct.pack('>BBHHHBBH', 0x45, 0, 20 + 8 + size, 0, 0, 64, 17, 0) + ends
-            else:
-                ends, head = bytes(15) + bytes([i % 7]) + bytes(15) + bytes([i % 5]), 40
-                packet = struct.pack('>IHBB', 6 << 28, 8 + size, 17, 64) + ends
-            ports = struct.pack('>HH', i % 11, 53)
-            packet += ports + struct.pack('>HH', 8 + size, 0)  # the rest was not captured
-            f.write(struct.pack('<IIII', i, 0, len(packet), head + 8 + size) + packet)
-            key = (ends + ports + b'\x11').hex()
-            truth[key] = truth.get(key, 0) + head + 8 + size
-    _, want = generate(t, '--replay', f'{D}/capture', '--pack', '10', '--essential')
-    check({k: int(v) for k, v in want['increment']} == truth, 'the generator has counted otherwise')
-    account(t)
-    found_as_written(c, want)
-
-
-@case
 def keys_move_from_a_dead_collector():
     two = [Collector('c1'), Collector('c2')]
     t = translator(*two)

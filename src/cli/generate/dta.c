@@ -93,20 +93,12 @@ static void each_answer(const struct cli_dta_load *l, uint64_t most, bool in_all
 {
 	struct answer a = {.load = l};
 	uint64_t shown[3] = {0};
-	const uint8_t *key;
-	uint32_t key_bytes;
 
 	for (; a.n < l->s->keys; a.n++) {
 		if (in_all ? shown[0] + shown[1] + shown[2] >= most
 			   : shown[0] >= most && shown[1] >= most && shown[2] >= most)
 			break;
 		answers_of_key(&a, most, shown, put, to);
-	}
-	a.kind = DTA_INCREMENT - 1;
-	for (uint32_t i = 0; i < most && cli_dta_flows_each(l->replay, i, &key, &key_bytes, &a.sum);
-	     i++) {
-		base_hex(a.key, key, key_bytes);
-		put(to, &a);
 	}
 	a.kind = DTA_APPEND - 1;
 	for (a.n = 0; a.n < l->s->lists && a.n < most; a.n++) {
@@ -288,31 +280,17 @@ static int parse_kinds(const struct base_command *cmd, struct cli_dta_settings *
 
 static int check_settings(const struct base_command *cmd, struct cli_dta_settings *s)
 {
-	static const char *const orders[] = {"sequential", "uniform", "zipf", NULL};
-	int order, legacy, err;
+	int legacy, err;
 
 	if (!s->to)
 		return base_usage(cmd, "missing --to HOST:PORT");
-	order = cli_choice(s->distribution, orders);
-	if (order < 0)
-		return base_usage(cmd,
-				  "--distribution: '%s' is not one of sequential, uniform, zipf",
-				  s->distribution);
-	s->order = (unsigned)order;
 	legacy = cli_legacy(s->legacy_name);
 	if (legacy < 0)
 		return base_usage(cmd, "--legacy: '%s' is neither a nor b", s->legacy_name);
 	s->legacy = (enum dta_legacy)legacy;
-	if (s->replay)
-		s->kinds = "increment";
 	err = parse_kinds(cmd, s);
 	if (err)
 		return err;
-	if (s->replay && s->legacy)
-		return base_usage(cmd,
-				  "--replay and --legacy exclude each other: flow keys do not fit");
-	if (s->replay)
-		s->key_bytes = GD_FLOW_KEY; /* maximum length of a flow key */
 	if (s->store && s->n_kinds > 1)
 		return base_usage(cmd, "--store needs a single kind, not %u", s->n_kinds);
 	if (s->key_bytes < 8 && s->keys - 1 > (1ull << (8 * s->key_bytes)) - 1)
@@ -374,10 +352,8 @@ static int read_key(const struct base_command *cmd, struct cli_dta_settings *s)
 
 static struct cli_dta_settings set = {
 	.kinds = "keywrite",
-	.distribution = "sequential",
 	.count = 1000000,
 	.keys = 100000,
-	.zipf = 1.1,
 	.seed = 1,
 	.reporters = 1,
 	.reporter = 1,
@@ -403,16 +379,11 @@ static const struct base_option table[] = {
 		"kinds of reports to send: keywrite, append, increment, postcard, sketch; or all"),
 	BASE_UINT("count", 'n', &set.count, 1, 1e15, "N",
 		  "number of reports per kind; for sketches, one per reporter"),
-	BASE_STRING("replay", 0, &set.replay, "FILE",
-		    "replay this pcap file: each packet adds its bytes to its flow's counter"),
 	BASE_UINT("rate", 'r', &set.rate, 0, 1e12, "N",
 		  "reports per second; 0: as fast as possible (default)"),
 	BASE_UINT("pack", 'p', &set.pack, 1, 8000, "N", "reports per packet"),
 	BASE_UINT("mtu", 0, &set.mtu, 256, DTA_PACKET_MAX, "BYTES", "greatest payload of a packet"),
 	BASE_UINT("keys", 0, &set.keys, 1, 1u << 28, "N", "number of distinct keys"),
-	BASE_STRING("distribution", 'd', &set.distribution, "NAME",
-		    "draw keys and lists sequential, uniform or zipf"),
-	BASE_F64("zipf", 0, &set.zipf, 0.1, 5, "S", "exponent of zipf"),
 	BASE_UINT("key-bytes", 0, &set.key_bytes, SL_STORE_KEY_MIN, SL_STORE_KEY_MAX, "N",
 		  "length of a key"),
 	BASE_UINT("value-bytes", 0, &set.value_bytes, SL_STORE_VALUE_MIN, SL_STORE_VALUE_MAX, "N",
@@ -488,8 +459,6 @@ static int send_load(const struct base_command *cmd, struct cli_dta_load *load, 
 static int run_dta(const struct base_command *cmd, int argc, char **argv)
 {
 	struct cli_dta_load load;
-	struct cli_dta_flows *flows = NULL;
-	char error[512];
 	int code, stop = -1;
 
 	if (!base_options_only(cmd, table, argc, argv, &code))
@@ -503,20 +472,11 @@ static int run_dta(const struct base_command *cmd, int argc, char **argv)
 	if (code != BASE_EXIT_OK)
 		return code;
 	code = BASE_EXIT_FAILURE;
-	if (set.replay) {
-		flows = cli_dta_flows_open(set.replay, &set.count, error, sizeof(error));
-		if (!flows) {
-			base_failure(cmd, "--replay: %s", error);
-			goto out;
-		}
-	}
 	stop = base_stop_fd();
 	if (stop < 0 || cli_dta_load_open(&load, &set)) {
 		base_failure(cmd, "not enough memory for the keys");
-		cli_dta_flows_close(flows);
 		goto out;
 	}
-	load.replay = flows;
 	code = send_load(cmd, &load, stop);
 	cli_dta_load_close(&load);
 out:

@@ -18,10 +18,10 @@
 #define GD_KINDS 5 /* number of report kinds; a kind is its opcode - 1 */
 
 struct cli_dta_settings {
-	const char *to, *kinds, *distribution, *legacy_name, *expect, *key_file, *replay;
+	const char *to, *kinds, *legacy_name, *expect, *key_file;
 	const char *translator;
 	uint64_t count, keys, seed, rate;
-	double zipf, loss, duplicate, reorder;
+	double loss, duplicate, reorder;
 	uint32_t tenant, store, reporters, reporter, incarnation, sequence;
 	uint32_t key_bytes, value_bytes, copies, lists, hops, values, rows, columns, cells, epoch;
 	uint32_t pack, mtu, show;
@@ -29,7 +29,6 @@ struct cli_dta_settings {
 	bool essential, immediate, hll, count_sketch, json;
 	/* Derived from the members above. */
 	uint32_t kind[CLI_GENERATE_KINDS], n_kinds; /* opcodes of the kinds to send */
-	enum { GD_SEQUENTIAL, GD_UNIFORM, GD_ZIPF } order;
 	enum dta_legacy legacy;
 	/* key that authenticates packets; NULL: packets are not authenticated */
 	struct dta_key *mac;
@@ -49,13 +48,9 @@ struct cli_dta_list {
 #define GD_SKETCH_KEYS	10000u /* maximum number of keys, the first of --keys */
 #define GD_SKETCH_SHOWN 100u   /* maximum number of estimates to print: each reads all cells */
 
-struct cli_dta_flows;
-
 struct cli_dta_load {
 	const struct cli_dta_settings *s;
-	/* a capture to replay instead of generated load; NULL: none */
-	struct cli_dta_flows *replay;
-	uint64_t n, random; /* n: number of generated reports; random: state of the generator */
+	uint64_t n;		    /* number of generated reports */
 	uint64_t of_kind[GD_KINDS]; /* number of generated reports per kind */
 	uint64_t delivered[GD_KINDS];
 	uint8_t *keywrite;   /* per key: true if the report was delivered */
@@ -67,8 +62,6 @@ struct cli_dta_load {
 	uint64_t *cells_of[GD_SKETCHES];
 	uint64_t sketch_items; /* number of sketch items per reporter */
 	uint64_t *sketch_next; /* per reporter: next sketch item */
-	/* constants of the rejection inversion of Hormann and Derflinger */
-	double zipf_x1, zipf_n, zipf_s;
 };
 
 struct cli_dta_report {
@@ -103,22 +96,6 @@ struct sl_store_config cli_dta_sketch_store(const struct cli_dta_settings *s);
  */
 int cli_dta_sketch_estimate(const struct cli_dta_load *l, const void *key,
 			    struct dta_sketch_estimate *out);
-
-/* Flows from a capture file */
-
-#define GD_FLOW_KEY 37u
-/*
- * Opens a capture. packets: number of packets in the file that belong to flows. Returns NULL with a
- * one-line error.
- */
-struct cli_dta_flows *cli_dta_flows_open(const char *path, uint64_t *packets, char *error,
-					 size_t error_bytes);
-void cli_dta_flows_close(struct cli_dta_flows *f);
-/* Generates the key and value of the next packet's report. Returns false at the end of the file. */
-bool cli_dta_flows_next(struct cli_dta_flows *f, bool delivered, struct cli_dta_report *r);
-/* Returns flow i and its delivered bytes, or false if there is no such flow. */
-bool cli_dta_flows_each(const struct cli_dta_flows *f, uint32_t i, const uint8_t **key,
-			uint32_t *key_bytes, uint64_t *delivered);
 
 /* Sending */
 

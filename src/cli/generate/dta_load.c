@@ -6,7 +6,6 @@
 
 #include <endian.h>
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,57 +18,6 @@ static inline uint64_t mix_bits(uint64_t x)
 	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
 	x = (x ^ x >> 27) * 0x94d049bb133111ebull;
 	return x ^ x >> 31;
-}
-
-static inline uint64_t draw_random(struct cli_dta_load *l)
-{
-	return mix_bits(l->random += 0x9e3779b97f4a7c15ull);
-}
-
-/*
- * Zipf distribution: W. Hormann, G. Derflinger, "Rejection-inversion to generate variates from
- * monotone discrete distributions", 1996.
- */
-
-static double h_integral(double x, double s)
-{
-	double log_x = log(x), t = log_x * (1 - s);
-
-	return log_x * (fabs(t) > 1e-8 ? expm1(t) / t : 1 + t / 2);
-}
-
-static double h_integral_inverse(double x, double s)
-{
-	double t = fmax(x * (1 - s), -1);
-
-	return exp(x * (fabs(t) > 1e-8 ? log1p(t) / t : 1 - t / 2));
-}
-
-static uint64_t draw_zipf(struct cli_dta_load *l)
-{
-	const double s = l->zipf_s, n = (double)l->s->keys;
-
-	for (;;) {
-		double u = l->zipf_n +
-			   (double)(draw_random(l) >> 11) * 0x1p-53 * (l->zipf_x1 - l->zipf_n);
-		double x = h_integral_inverse(u, s), k = fmin(fmax(floor(x + 0.5), 1), n);
-
-		if (u >= h_integral(k + 0.5, s) - exp(-s * log(k)))
-			return (uint64_t)k - 1;
-	}
-}
-
-/* Returns the key number, below bound, of the i-th report of its kind. */
-static inline uint64_t key_number(struct cli_dta_load *l, uint64_t i, uint64_t bound)
-{
-	switch (l->s->order) {
-	case GD_UNIFORM:
-		return (uint64_t)((unsigned __int128)draw_random(l) * bound >> 64);
-	case GD_ZIPF:
-		return draw_zipf(l) % bound;
-	default:
-		return i % bound;
-	}
 }
 
 /* Contents of reports */
@@ -177,12 +125,7 @@ int cli_dta_load_open(struct cli_dta_load *l, const struct cli_dta_settings *s)
 {
 	bool full = true;
 
-	*l = (struct cli_dta_load){.s = s, .random = s->seed};
-	if (s->order == GD_ZIPF) {
-		l->zipf_s = s->zipf;
-		l->zipf_x1 = h_integral(1.5, s->zipf) - 1;
-		l->zipf_n = h_integral((double)s->keys + 0.5, s->zipf);
-	}
+	*l = (struct cli_dta_load){.s = s};
 	l->sketch_items = (uint64_t)s->rows * ((s->columns + s->cells - 1) / s->cells);
 	l->list = calloc(s->lists, sizeof(*l->list));
 	l->sketch_next = calloc(s->reporters, 8);
@@ -202,7 +145,6 @@ int cli_dta_load_open(struct cli_dta_load *l, const struct cli_dta_settings *s)
 
 void cli_dta_load_close(struct cli_dta_load *l)
 {
-	cli_dta_flows_close(l->replay);
 	free(l->keywrite);
 	free(l->increment);
 	free(l->path);
@@ -216,7 +158,7 @@ void cli_dta_load_close(struct cli_dta_load *l)
 static void make_keywrite(struct cli_dta_load *l, uint64_t i, bool delivered,
 			  struct cli_dta_report *r)
 {
-	const uint64_t n = key_number(l, i, l->s->keys);
+	const uint64_t n = i % l->s->keys;
 
 	r->shape.value_bytes = (uint16_t)l->s->value_bytes;
 	cli_dta_key(l->s, n, r->key);
@@ -228,7 +170,7 @@ static void make_keywrite(struct cli_dta_load *l, uint64_t i, bool delivered,
 static void make_append(struct cli_dta_load *l, uint64_t i, bool delivered,
 			struct cli_dta_report *r)
 {
-	const uint32_t list = (uint32_t)key_number(l, i, l->s->lists), be = htobe32(list);
+	const uint32_t list = (uint32_t)(i % l->s->lists), be = htobe32(list);
 	struct cli_dta_list *at = &l->list[list];
 	const uint64_t item = at->items++, wide = htobe64(item);
 
@@ -249,8 +191,7 @@ static void make_append(struct cli_dta_load *l, uint64_t i, bool delivered,
 static void make_increment(struct cli_dta_load *l, uint64_t i, bool delivered,
 			   struct cli_dta_report *r)
 {
-	const uint64_t n = key_number(l, i, l->s->keys),
-		       addend = 1 + mix_bits(i ^ l->s->seed) % 1000;
+	const uint64_t n = i % l->s->keys, addend = 1 + mix_bits(i ^ l->s->seed) % 1000;
 	const uint64_t be = htobe64(addend);
 
 	cli_dta_key(l->s, n, r->key);
@@ -353,10 +294,7 @@ bool cli_dta_load_next(struct cli_dta_load *l, uint32_t reporter, bool delivered
 			make_postcard(l, i, delivered, r);
 			break;
 		case DTA_INCREMENT:
-			if (!l->replay)
-				make_increment(l, i, delivered, r);
-			else if (!cli_dta_flows_next(l->replay, delivered, r))
-				return false;
+			make_increment(l, i, delivered, r);
 			break;
 		default:
 			if (!make_sketch(l, reporter, delivered, r))

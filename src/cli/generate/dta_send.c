@@ -508,9 +508,8 @@ static uint64_t worst_packet(const struct cli_dta_settings *s)
 		item = BASE_MAX(bytes, item);
 	}
 	return DTA_HEADER_BYTES + DTA_PROOF_BYTES + s->pack * item +
-	       DTA_BLOCK_BYTES * (uint64_t)(s->n_kinds > 1 || s->kind[0] == DTA_SKETCH || s->replay
-						    ? s->pack
-						    : 1);
+	       DTA_BLOCK_BYTES *
+		       (uint64_t)(s->n_kinds > 1 || s->kind[0] == DTA_SKETCH ? s->pack : 1);
 }
 
 int cli_dta_send(const struct base_command *cmd, const struct cli_dta_settings *s,

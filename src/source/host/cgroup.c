@@ -17,18 +17,12 @@
 #include "source/host/internal.h"
 #include "source/tcp/cgroup.h"
 
-#define FILES_MAX    16u /* maximum number of files kept open per cgroup */
-#define BUFFER_BYTES 65536u
-#define OTHERS	     256u /* descriptors reserved for all other purposes */
+#define FILES_MAX		 16u /* maximum number of files kept open per cgroup */
+#define BUFFER_BYTES		 65536u
+#define OTHERS			 256u /* descriptors reserved for all other purposes */
 
-#define SERIES(name, help, type)                       \
-	{                                              \
-		"container_" name, help, type, {NULL}, \
-		{                                      \
-			NULL                           \
-		}                                      \
-	}
-#define STALL(name, help) SERIES("pressure_" name "_seconds_total", help, HOST_COUNTER)
+#define SERIES(name, help, type) HOST_DESC("container_" name, help, type)
+#define STALL(name, help)	 SERIES("pressure_" name "_seconds_total", help, HOST_COUNTER)
 #define FAILURE(type, scope)                                                             \
 	{                                                                                \
 		"container_memory_failures_total",                                       \

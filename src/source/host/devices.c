@@ -60,13 +60,7 @@ static bool number_at(int folder, const char *file, double *out)
 
 /* ---- interfaces ---- */
 
-#define PROPERTY(name, type)                                                          \
-	{                                                                             \
-		"node_network_" name, "Network device property: " name, type, {NULL}, \
-		{                                                                     \
-			NULL                                                          \
-		}                                                                     \
-	}
+#define PROPERTY(name, type) HOST_DESC("node_network_" name, "Network device property: " name, type)
 
 static const struct host_desc link_descs[] = {
 	PROPERTY("address_assign_type", HOST_GAUGE),
@@ -86,16 +80,9 @@ static const struct host_desc link_descs[] = {
 	PROPERTY("speed_bytes", HOST_GAUGE),
 	PROPERTY("transmit_queue_length", HOST_GAUGE),
 	PROPERTY("protocol_type", HOST_GAUGE),
-	{"node_network_receive_nohandler_total",
-	 "Network device statistic receive_nohandler.",
-	 HOST_COUNTER,
-	 {NULL},
-	 {NULL}},
-	{"node_network_up",
-	 "Value is 1 if operstate is 'up', 0 otherwise.",
-	 HOST_GAUGE,
-	 {NULL},
-	 {NULL}},
+	HOST_DESC("node_network_receive_nohandler_total",
+		  "Network device statistic receive_nohandler.", HOST_COUNTER),
+	HOST_DESC("node_network_up", "Value is 1 if operstate is 'up', 0 otherwise.", HOST_GAUGE),
 };
 enum { LINK_SPEED = 14, LINK_NOHANDLER = 17, LINK_UP = 18 };
 
@@ -123,11 +110,8 @@ static const char *const link_files[] = {
 static const char *const device_key[] = {"device"};
 
 static const struct host_desc link_info_descs[] = {
-	{"node_network_info",
-	 "Non-numeric data from /sys/class/net/<iface>, value is always 1.",
-	 HOST_GAUGE,
-	 {NULL},
-	 {NULL}},
+	HOST_DESC("node_network_info",
+		  "Non-numeric data from /sys/class/net/<iface>, value is always 1.", HOST_GAUGE),
 };
 static const char *const link_info_keys[] = {"device", "address",   "broadcast",
 					     "duplex", "operstate", "ifalias"};
@@ -159,7 +143,7 @@ static void take_link(struct host_devices *d, int folder, struct host_text name)
 /* ---- disks ---- */
 
 static const struct host_desc disk_info_descs[] = {
-	{"node_disk_info", "Info of /sys/block/<block_device>.", HOST_GAUGE, {NULL}, {NULL}},
+	HOST_DESC("node_disk_info", "Info of /sys/block/<block_device>.", HOST_GAUGE),
 };
 static const char *const disk_info_keys[] = {"device", "major", "minor",  "path",
 					     "wwn",    "model", "serial", "revision"};
@@ -217,7 +201,7 @@ static void take_disks(struct host *h, struct host_devices *d)
 /* ---- temperatures, frequencies ---- */
 
 static const struct host_desc thermal_descs[] = {
-	{"node_thermal_zone_temp", "Zone temperature in Celsius", HOST_GAUGE, {NULL}, {NULL}},
+	HOST_DESC("node_thermal_zone_temp", "Zone temperature in Celsius", HOST_GAUGE),
 };
 static const char *const thermal_keys[] = {"zone", "type"};
 
@@ -233,16 +217,10 @@ static void take_thermal(struct host_devices *d, int folder, struct host_text na
 }
 
 static const struct host_desc cooling_descs[] = {
-	{"node_cooling_device_cur_state",
-	 "Current throttle state of the cooling device",
-	 HOST_GAUGE,
-	 {NULL},
-	 {NULL}},
-	{"node_cooling_device_max_state",
-	 "Maximum throttle state of the cooling device",
-	 HOST_GAUGE,
-	 {NULL},
-	 {NULL}},
+	HOST_DESC("node_cooling_device_cur_state", "Current throttle state of the cooling device",
+		  HOST_GAUGE),
+	HOST_DESC("node_cooling_device_max_state", "Maximum throttle state of the cooling device",
+		  HOST_GAUGE),
 };
 static const char *const cooling_keys[] = {"name", "type"};
 
@@ -261,36 +239,17 @@ static void take_cooling(struct host_devices *d, int folder, struct host_text na
 }
 
 static const struct host_desc frequency_descs[] = {
-	{"node_cpu_frequency_hertz",
-	 "Current CPU thread frequency in hertz.",
-	 HOST_GAUGE,
-	 {NULL},
-	 {NULL}},
-	{"node_cpu_frequency_min_hertz",
-	 "Minimum CPU thread frequency in hertz.",
-	 HOST_GAUGE,
-	 {NULL},
-	 {NULL}},
-	{"node_cpu_frequency_max_hertz",
-	 "Maximum CPU thread frequency in hertz.",
-	 HOST_GAUGE,
-	 {NULL},
-	 {NULL}},
-	{"node_cpu_scaling_frequency_hertz",
-	 "Current scaled CPU thread frequency in hertz.",
-	 HOST_GAUGE,
-	 {NULL},
-	 {NULL}},
-	{"node_cpu_scaling_frequency_min_hertz",
-	 "Minimum scaled CPU thread frequency in hertz.",
-	 HOST_GAUGE,
-	 {NULL},
-	 {NULL}},
-	{"node_cpu_scaling_frequency_max_hertz",
-	 "Maximum scaled CPU thread frequency in hertz.",
-	 HOST_GAUGE,
-	 {NULL},
-	 {NULL}},
+	HOST_DESC("node_cpu_frequency_hertz", "Current CPU thread frequency in hertz.", HOST_GAUGE),
+	HOST_DESC("node_cpu_frequency_min_hertz", "Minimum CPU thread frequency in hertz.",
+		  HOST_GAUGE),
+	HOST_DESC("node_cpu_frequency_max_hertz", "Maximum CPU thread frequency in hertz.",
+		  HOST_GAUGE),
+	HOST_DESC("node_cpu_scaling_frequency_hertz",
+		  "Current scaled CPU thread frequency in hertz.", HOST_GAUGE),
+	HOST_DESC("node_cpu_scaling_frequency_min_hertz",
+		  "Minimum scaled CPU thread frequency in hertz.", HOST_GAUGE),
+	HOST_DESC("node_cpu_scaling_frequency_max_hertz",
+		  "Maximum scaled CPU thread frequency in hertz.", HOST_GAUGE),
 };
 static const char *const frequency_files[] = {
 	"cpufreq/cpuinfo_cur_freq", "cpufreq/cpuinfo_min_freq", "cpufreq/cpuinfo_max_freq",

@@ -30,7 +30,7 @@ void host_name_clean(char *name)
 static struct host_field *create_field(struct host_fields *f, const char *key, size_t n)
 {
 	char name[128], help[192];
-	struct host_desc d = {name, help, f->type, {NULL}, {NULL}};
+	struct host_desc d = HOST_DESC(name, help, f->type);
 	struct host_field *field;
 
 	if (n > HOST_KEY_MAX || f->n >= HOST_FIELDS_MAX || !BASE_GROW(f->v, f->n, f->room)) {

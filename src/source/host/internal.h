@@ -73,6 +73,11 @@ struct host_desc {
 	enum host_type type;
 	const char *key[2], *value[2];
 };
+/* Without labels of its own. */
+#define HOST_DESC(name_, help_, type_)                            \
+	{                                                         \
+		.name = (name_), .help = (help_), .type = (type_) \
+	}
 
 struct host_row {
 	char *raw, *values;	 /* label values as read and as published, each terminated by NUL */

@@ -24,45 +24,21 @@ enum {
 	TIME = TRACK_FIRST + TRACKS,
 };
 
-#define TRACK(name, help)                                                 \
-	{                                                                 \
-		"node_nf_conntrack_stat_" name, help, HOST_GAUGE, {NULL}, \
-		{                                                         \
-			NULL                                              \
-		}                                                         \
-	}
+#define TRACK(name, help) HOST_DESC("node_nf_conntrack_stat_" name, help, HOST_GAUGE)
 
 static const struct host_desc one_descs[] = {
-	[FD_ALLOCATED] = {"node_filefd_allocated",
-			  "File descriptor statistics: allocated.",
-			  HOST_GAUGE,
-			  {NULL},
-			  {NULL}},
-	[FD_MAXIMUM] = {"node_filefd_maximum",
-			"File descriptor statistics: maximum.",
-			HOST_GAUGE,
-			{NULL},
-			{NULL}},
-	[ENTROPY] = {"node_entropy_available_bits",
-		     "Bits of available entropy.",
-		     HOST_GAUGE,
-		     {NULL},
-		     {NULL}},
-	[POOL] = {"node_entropy_pool_size_bits",
-		  "Bits of entropy pool.",
-		  HOST_GAUGE,
-		  {NULL},
-		  {NULL}},
-	[TRACKED] = {"node_nf_conntrack_entries",
-		     "Number of currently allocated flow entries for connection tracking.",
-		     HOST_GAUGE,
-		     {NULL},
-		     {NULL}},
-	[TRACKED_LIMIT] = {"node_nf_conntrack_entries_limit",
-			   "Maximum size of connection tracking table.",
-			   HOST_GAUGE,
-			   {NULL},
-			   {NULL}},
+	[FD_ALLOCATED] = HOST_DESC("node_filefd_allocated",
+				   "File descriptor statistics: allocated.", HOST_GAUGE),
+	[FD_MAXIMUM] = HOST_DESC("node_filefd_maximum", "File descriptor statistics: maximum.",
+				 HOST_GAUGE),
+	[ENTROPY] = HOST_DESC("node_entropy_available_bits", "Bits of available entropy.",
+			      HOST_GAUGE),
+	[POOL] = HOST_DESC("node_entropy_pool_size_bits", "Bits of entropy pool.", HOST_GAUGE),
+	[TRACKED] = HOST_DESC("node_nf_conntrack_entries",
+			      "Number of currently allocated flow entries for connection tracking.",
+			      HOST_GAUGE),
+	[TRACKED_LIMIT] = HOST_DESC("node_nf_conntrack_entries_limit",
+				    "Maximum size of connection tracking table.", HOST_GAUGE),
 	[TRACK_FIRST] = TRACK("found", "Number of searched entries which were successful."),
 	TRACK("invalid", "Number of packets seen which can not be tracked."),
 	TRACK("ignore", "Number of packets seen which are already connected to a conntrack entry."),
@@ -74,11 +50,8 @@ static const struct host_desc one_descs[] = {
 			    "maximum table size was reached."),
 	TRACK("search_restart", "Number of conntrack table lookups which had to be restarted due "
 				"to hashtable resizes."),
-	[TIME] = {"node_time_seconds",
-		  "System time in seconds since epoch (1970).",
-		  HOST_GAUGE,
-		  {NULL},
-		  {NULL}},
+	[TIME] = HOST_DESC("node_time_seconds", "System time in seconds since epoch (1970).",
+			   HOST_GAUGE),
 };
 
 /* ---- files of one or two numbers ---- */
@@ -136,7 +109,7 @@ void host_conntrack_parse(struct host_group *g, struct host_text t)
 /* ---- ARP and UDP ---- */
 
 static const struct host_desc arp_descs[] = {
-	{"node_arp_entries", "ARP entries by device", HOST_GAUGE, {NULL}, {NULL}},
+	HOST_DESC("node_arp_entries", "ARP entries by device", HOST_GAUGE),
 };
 static const char *const arp_keys[] = {"device"};
 
@@ -200,11 +173,8 @@ void host_udp_parse(struct host_group *g, bool v6, struct host_text t)
 /* ---- names ---- */
 
 static const struct host_desc uname_descs[] = {
-	{"node_uname_info",
-	 "Labeled system information as provided by the uname system call.",
-	 HOST_GAUGE,
-	 {NULL},
-	 {NULL}},
+	HOST_DESC("node_uname_info",
+		  "Labeled system information as provided by the uname system call.", HOST_GAUGE),
 };
 static const char *const uname_keys[] = {"sysname", "release",	"version",
 					 "machine", "nodename", "domainname"};
@@ -232,21 +202,17 @@ static const char *const os_keys[] = {"build_id",      "id",	  "id_like",	      
 enum { OS_ID = 1, OS_LIKE = 2, OS_NAME = 5, OS_VERSION_ID = 11 };
 
 static const struct host_desc os_descs[] = {
-	{"node_os_info",
-	 "A metric with a constant '1' value labeled by build_id, id, id_like, image_id, "
-	 "image_version, name, pretty_name, variant, variant_id, version, version_codename, "
-	 "version_id.",
-	 HOST_GAUGE,
-	 {NULL},
-	 {NULL}},
+	HOST_DESC(
+		"node_os_info",
+		"A metric with a constant '1' value labeled by build_id, id, id_like, image_id, "
+		"image_version, name, pretty_name, variant, variant_id, version, version_codename, "
+		"version_id.",
+		HOST_GAUGE),
 };
 static const char *const os_version_keys[] = {"id", "id_like", "name"};
 static const struct host_desc os_version_descs[] = {
-	{"node_os_version",
-	 "Metric containing the major.minor part of the OS version.",
-	 HOST_GAUGE,
-	 {NULL},
-	 {NULL}},
+	HOST_DESC("node_os_version", "Metric containing the major.minor part of the OS version.",
+		  HOST_GAUGE),
 };
 
 /* Removes quotes, and backslashes inside double quotes, as described in os-release(5). */
@@ -320,27 +286,19 @@ static void put_os(struct host *h, struct host_kernel *k)
 /* ---- clocks ---- */
 
 static const struct host_desc zone_descs[] = {
-	{"node_time_zone_offset_seconds",
-	 "System time zone offset in seconds.",
-	 HOST_GAUGE,
-	 {NULL},
-	 {NULL}},
+	HOST_DESC("node_time_zone_offset_seconds", "System time zone offset in seconds.",
+		  HOST_GAUGE),
 };
 static const char *const zone_keys[] = {"time_zone"};
 static const char *const clock_keys[] = {"device", "clocksource"};
 static const struct host_desc clock_now_descs[] = {
-	{"node_time_clocksource_current_info",
-	 "Current clocksource read from '/sys/devices/system/clocksource'.",
-	 HOST_GAUGE,
-	 {NULL},
-	 {NULL}},
+	HOST_DESC("node_time_clocksource_current_info",
+		  "Current clocksource read from '/sys/devices/system/clocksource'.", HOST_GAUGE),
 };
 static const struct host_desc clock_all_descs[] = {
-	{"node_time_clocksource_available_info",
-	 "Available clocksources read from '/sys/devices/system/clocksource'.",
-	 HOST_GAUGE,
-	 {NULL},
-	 {NULL}},
+	HOST_DESC("node_time_clocksource_available_info",
+		  "Available clocksources read from '/sys/devices/system/clocksource'.",
+		  HOST_GAUGE),
 };
 
 static void put_sources(struct host_group *g, int folder, const char *file)
@@ -371,13 +329,7 @@ static void put_clocks(struct host *h, struct host_kernel *k)
 	host_group_end(&k->zone);
 }
 
-#define TIMEX(name, help, type)                         \
-	{                                               \
-		"node_timex_" name, help, type, {NULL}, \
-		{                                       \
-			NULL                            \
-		}                                       \
-	}
+#define TIMEX(name, help, type) HOST_DESC("node_timex_" name, help, type)
 
 static const struct host_desc timex_descs[] = {
 	TIMEX("sync_status", "Is clock synchronized to a reliable server (1 = yes, 0 = no).",

@@ -94,9 +94,9 @@ void host_vmstat_parse(struct host_fields *f, struct host_text t)
 /* ---- loadavg ---- */
 
 static const struct host_desc load_descs[] = {
-	{"node_load1", "1m load average.", HOST_GAUGE, {NULL}, {NULL}},
-	{"node_load5", "5m load average.", HOST_GAUGE, {NULL}, {NULL}},
-	{"node_load15", "15m load average.", HOST_GAUGE, {NULL}, {NULL}},
+	HOST_DESC("node_load1", "1m load average.", HOST_GAUGE),
+	HOST_DESC("node_load5", "5m load average.", HOST_GAUGE),
+	HOST_DESC("node_load15", "15m load average.", HOST_GAUGE),
 };
 
 void host_loadavg_init(struct host *h, struct host_group *g)
@@ -143,32 +143,20 @@ struct host_pressure host_pressure_parse(struct host_text t)
 
 /* For each resource: waiting, stalled. Like node_exporter, omits the stalled time of the CPU. */
 static const struct host_desc pressure_descs[] = {
-	{"node_pressure_cpu_waiting_seconds_total",
-	 "Total time in seconds that processes have waited for CPU time",
-	 HOST_COUNTER,
-	 {NULL},
-	 {NULL}},
-	{NULL, NULL, HOST_COUNTER, {NULL}, {NULL}},
-	{"node_pressure_io_waiting_seconds_total",
-	 "Total time in seconds that processes have waited due to IO congestion",
-	 HOST_COUNTER,
-	 {NULL},
-	 {NULL}},
-	{"node_pressure_io_stalled_seconds_total",
-	 "Total time in seconds no process could make progress due to IO congestion",
-	 HOST_COUNTER,
-	 {NULL},
-	 {NULL}},
-	{"node_pressure_memory_waiting_seconds_total",
-	 "Total time in seconds that processes have waited for memory",
-	 HOST_COUNTER,
-	 {NULL},
-	 {NULL}},
-	{"node_pressure_memory_stalled_seconds_total",
-	 "Total time in seconds no process could make progress due to memory congestion",
-	 HOST_COUNTER,
-	 {NULL},
-	 {NULL}},
+	HOST_DESC("node_pressure_cpu_waiting_seconds_total",
+		  "Total time in seconds that processes have waited for CPU time", HOST_COUNTER),
+	HOST_DESC(NULL, NULL, HOST_COUNTER),
+	HOST_DESC("node_pressure_io_waiting_seconds_total",
+		  "Total time in seconds that processes have waited due to IO congestion",
+		  HOST_COUNTER),
+	HOST_DESC("node_pressure_io_stalled_seconds_total",
+		  "Total time in seconds no process could make progress due to IO congestion",
+		  HOST_COUNTER),
+	HOST_DESC("node_pressure_memory_waiting_seconds_total",
+		  "Total time in seconds that processes have waited for memory", HOST_COUNTER),
+	HOST_DESC("node_pressure_memory_stalled_seconds_total",
+		  "Total time in seconds no process could make progress due to memory congestion",
+		  HOST_COUNTER),
 };
 
 void host_pressure_init(struct host *h, struct host_group *g)

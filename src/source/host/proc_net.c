@@ -9,14 +9,8 @@
 
 /* ---- dev ---- */
 
-#define STATISTIC(name)                                                                            \
-	{                                                                                          \
-		"node_network_" name "_total", "Network device statistic " name ".", HOST_COUNTER, \
-			{NULL},                                                                    \
-		{                                                                                  \
-			NULL                                                                       \
-		}                                                                                  \
-	}
+#define STATISTIC(name) \
+	HOST_DESC("node_network_" name "_total", "Network device statistic " name ".", HOST_COUNTER)
 
 /* In the order of the columns. */
 static const struct host_desc netdev_descs[] = {

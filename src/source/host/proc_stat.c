@@ -41,28 +41,16 @@ static const struct {
 	struct host_desc desc;
 } one[] = {
 	{"intr",
-	 {"node_intr_total", "Total number of interrupts serviced.", HOST_COUNTER, {NULL}, {NULL}}},
-	{"ctxt",
-	 {"node_context_switches_total",
-	  "Total number of context switches.",
-	  HOST_COUNTER,
-	  {NULL},
-	  {NULL}}},
-	{"btime",
-	 {"node_boot_time_seconds", "Node boot time, in unixtime.", HOST_GAUGE, {NULL}, {NULL}}},
-	{"processes", {"node_forks_total", "Total number of forks.", HOST_COUNTER, {NULL}, {NULL}}},
+	 HOST_DESC("node_intr_total", "Total number of interrupts serviced.", HOST_COUNTER)},
+	{"ctxt", HOST_DESC("node_context_switches_total", "Total number of context switches.",
+			   HOST_COUNTER)},
+	{"btime", HOST_DESC("node_boot_time_seconds", "Node boot time, in unixtime.", HOST_GAUGE)},
+	{"processes", HOST_DESC("node_forks_total", "Total number of forks.", HOST_COUNTER)},
 	{"procs_running",
-	 {"node_procs_running",
-	  "Number of processes in runnable state.",
-	  HOST_GAUGE,
-	  {NULL},
-	  {NULL}}},
+	 HOST_DESC("node_procs_running", "Number of processes in runnable state.", HOST_GAUGE)},
 	{"procs_blocked",
-	 {"node_procs_blocked",
-	  "Number of processes blocked waiting for I/O to complete.",
-	  HOST_GAUGE,
-	  {NULL},
-	  {NULL}}},
+	 HOST_DESC("node_procs_blocked", "Number of processes blocked waiting for I/O to complete.",
+		   HOST_GAUGE)},
 };
 
 static struct host_desc one_descs[HOST_LEN(one)];
@@ -134,21 +122,12 @@ void host_stat_parse(struct host_stat *s, struct host_text t)
 /* ---- schedstat ---- */
 
 static const struct host_desc sched_descs[] = {
-	{"node_schedstat_running_seconds_total",
-	 "Number of seconds CPU spent running a process.",
-	 HOST_COUNTER,
-	 {NULL},
-	 {NULL}},
-	{"node_schedstat_waiting_seconds_total",
-	 "Number of seconds spent by processing waiting for this CPU.",
-	 HOST_COUNTER,
-	 {NULL},
-	 {NULL}},
-	{"node_schedstat_timeslices_total",
-	 "Number of timeslices executed by CPU.",
-	 HOST_COUNTER,
-	 {NULL},
-	 {NULL}},
+	HOST_DESC("node_schedstat_running_seconds_total",
+		  "Number of seconds CPU spent running a process.", HOST_COUNTER),
+	HOST_DESC("node_schedstat_waiting_seconds_total",
+		  "Number of seconds spent by processing waiting for this CPU.", HOST_COUNTER),
+	HOST_DESC("node_schedstat_timeslices_total", "Number of timeslices executed by CPU.",
+		  HOST_COUNTER),
 };
 
 void host_schedstat_init(struct host *h, struct host_group *g)
@@ -185,17 +164,10 @@ void host_schedstat_parse(struct host_group *g, struct host_text t)
 /* ---- softnet ---- */
 
 static const struct host_desc softnet_descs[] = {
-	{"node_softnet_processed_total",
-	 "Number of processed packets",
-	 HOST_COUNTER,
-	 {NULL},
-	 {NULL}},
-	{"node_softnet_dropped_total", "Number of dropped packets", HOST_COUNTER, {NULL}, {NULL}},
-	{"node_softnet_times_squeezed_total",
-	 "Number of times processing packets ran out of quota",
-	 HOST_COUNTER,
-	 {NULL},
-	 {NULL}},
+	HOST_DESC("node_softnet_processed_total", "Number of processed packets", HOST_COUNTER),
+	HOST_DESC("node_softnet_dropped_total", "Number of dropped packets", HOST_COUNTER),
+	HOST_DESC("node_softnet_times_squeezed_total",
+		  "Number of times processing packets ran out of quota", HOST_COUNTER),
 };
 
 void host_softnet_init(struct host *h, struct host_group *g)
