@@ -468,10 +468,17 @@ static bool read_family(struct bridge_families *f, struct base_pb p)
 /* Decodes all families, each preceded by its length. */
 static bool read_all(struct bridge_families *f, struct base_pb p)
 {
+	size_t families = 0;
+
 	f->points = f->numbers = f->untimely = 0;
 	while (p.at < p.end) {
 		uint64_t n = base_pb_varint(&p);
 
+		if (families++ == f->limits.points) {
+			bridge_fail(f->error, -E2BIG, 0, "more than %zu families",
+				    f->limits.points);
+			return false;
+		}
 		if (p.bad || n > (size_t)(p.end - p.at))
 			return report_malformed(f, "length, or the body is truncated");
 		if (!read_family(f, (struct base_pb){p.at, p.at + n, false}))
