@@ -118,7 +118,8 @@ static int bind_socket(struct agent_listener *l, const struct sockaddr_un *addr,
 	if (fchmod(l->fd, mode) || bind(l->fd, (const struct sockaddr *)addr, sizeof(*addr))) {
 		err = base_fail(error, bytes, -errno, "cannot bind %s: %s", l->path,
 				strerror(errno));
-	} else if (chmod(l->path, mode) || lstat(l->path, &st) || listen(l->fd, 1024)) {
+	} else if (fchmodat(AT_FDCWD, l->path, mode, AT_SYMLINK_NOFOLLOW) || lstat(l->path, &st) ||
+		   listen(l->fd, 1024)) {
 		err = base_fail(error, bytes, -errno, "cannot listen on %s: %s", l->path,
 				strerror(errno));
 		unlink(l->path);

@@ -86,10 +86,18 @@ int base_fail(char *why, size_t bytes, int error, const char *fmt, ...)
  */
 char *base_read_file(const char *path, size_t max, size_t *bytes);
 /*
- * Opens a file of any type for exclusive use by one process, creating it with mode 0600 if
- * necessary. Returns a descriptor or -errno; -EBUSY: another process has it open.
+ * Opens a regular file of this user for exclusive use by one process, creating it if necessary, and
+ * makes its mode 0600. Returns a descriptor or -errno; -EBUSY: another process has it open; -EPERM:
+ * it belongs to another user, who could change it at any time.
  */
 int base_open_locked(const char *path);
+/* What is wrong with a file that base_open_locked() refused: after "PATH: ". */
+const char *base_open_locked_error(int err);
+/*
+ * Creates an empty file of mode 0600 in place of any file or link at path, to be renamed once it is
+ * written. Returns NULL with errno.
+ */
+FILE *base_create_file(const char *path);
 
 #define BASE_FDS_MAX 253 /* maximum per packet: SCM_MAX_FD of the kernel */
 struct base_fds {

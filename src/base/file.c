@@ -61,14 +61,49 @@ int base_open_locked(const char *path)
 {
 	/* O_NONBLOCK: opening a pipe must not block. */
 	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600), err;
+	struct stat st;
 
 	if (fd < 0)
 		return -errno;
-	if (!flock(fd, LOCK_EX | LOCK_NB))
+	if (fstat(fd, &st))
+		err = -errno;
+	else if (!S_ISREG(st.st_mode))
+		err = -EINVAL;
+	else if (st.st_uid != geteuid())
+		err = -EPERM;
+	else if (!flock(fd, LOCK_EX | LOCK_NB) && !fchmod(fd, 0600))
 		return fd;
-	err = errno == EWOULDBLOCK ? -EBUSY : -errno;
+	else
+		err = errno == EWOULDBLOCK ? -EBUSY : -errno;
 	close(fd);
 	return err;
+}
+
+const char *base_open_locked_error(int err)
+{
+	switch (err) {
+	case -EBUSY:
+		return "another process uses it";
+	case -EPERM:
+		return "it belongs to another user; remove it, or choose another file";
+	case -ELOOP:
+		return "it is a symbolic link; remove it, or name the file that it leads to";
+	default:
+		return strerror(-err);
+	}
+}
+
+FILE *base_create_file(const char *path)
+{
+	FILE *f;
+	int fd;
+
+	unlink(path); /* left by a killed process */
+	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	f = fd < 0 ? NULL : fdopen(fd, "w");
+	if (fd >= 0 && !f)
+		close(fd);
+	return f;
 }
 
 void base_secret_warn(const char *component, const char *path)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <errno.h>
+#include <fcntl.h>
 #include <libgen.h>
 #include <stdio.h>
 #include <string.h>
@@ -55,8 +56,12 @@ int base_listen_unix(const char *path, int type, unsigned int mode, char *error,
 	}
 	fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd >= 0 && !bind(fd, (struct sockaddr *)&at, sizeof(at))) {
-		/* No client can connect before listen(), and the mode is right by then. */
-		if (!chmod(path, mode) && (type == SOCK_DGRAM || !listen(fd, SOMAXCONN)))
+		/*
+		 * No client can connect before listen(), and the mode is right by then. Do not
+		 * follow a link by which the folder's owner has replaced the socket.
+		 */
+		if (!fchmodat(AT_FDCWD, path, mode, AT_SYMLINK_NOFOLLOW) &&
+		    (type == SOCK_DGRAM || !listen(fd, SOMAXCONN)))
 			return fd;
 		err = errno;
 		unlink(path);

@@ -83,9 +83,8 @@ struct export_sent *export_sent_open(const char *path, char *error, size_t error
 		return s;
 	}
 	snprintf(error, error_bytes, "%s: %s", path,
-		 err == -EBUSY	  ? "another collector uses it"
-		 : err == -EINVAL ? "not a list of sent traces; move it away"
-				  : strerror(-err));
+		 err == -EINVAL ? "not a list of sent traces; move it away"
+				: base_open_locked_error(err));
 	if (s->fd >= 0)
 		close(s->fd);
 	free(s);

@@ -381,10 +381,6 @@ static int load_file(struct export_spool *s, uint64_t size)
 	size = BASE_MAX(size, (uint64_t)EXPORT_SPOOL_MIN) & ~(uint64_t)7;
 	if (fstat(s->fd, &st))
 		return -errno;
-	if (!S_ISREG(st.st_mode))
-		return -EINVAL;
-	if (fchmod(s->fd, 0600))
-		return -errno;
 	if (st.st_size && pread(s->fd, found, sizeof(found), 0) != (ssize_t)sizeof(found))
 		return -EINVAL;
 	if (!st.st_size || !memcmp(found, (char[sizeof(magic)]){0}, sizeof(magic)))
@@ -425,9 +421,7 @@ struct export_spool *export_spool_open(const char *path, uint64_t size, char *er
 	if (!err)
 		return s;
 	snprintf(error, error_bytes, "%s: %s", path,
-		 err == -EBUSY	  ? "another process uses it"
-		 : err == -EINVAL ? "not a queue; move it away"
-				  : strerror(-err));
+		 err == -EINVAL ? "not a queue; move it away" : base_open_locked_error(err));
 	if (s->fd >= 0)
 		close(s->fd);
 	free(s);

@@ -73,6 +73,9 @@ class Kafka(unittest.TestCase):
         stores, offsets = f'{folder}/stores.yaml', f'{folder}/offsets'
         with open(stores, 'w') as f:
             f.write(STORES.format(folder=folder))
+        victim = f'{folder}/victim'
+        open(victim, 'w').close()
+        os.symlink(victim, f'{offsets}.new')
         with Broker('sidelight-reports') as broker:
             def collector():
                 return Collector([], '--dta', stores, '--kafka-offsets', offsets,
@@ -94,6 +97,7 @@ class Kafka(unittest.TestCase):
                 report(0, 5)
                 self.assertEqual(len(values(5)), 5)
                 wait_until(lambda: os.path.exists(offsets) and json.load(open(offsets)).get('events/1/0') == 5, 'its place')
+                self.assertEqual((os.stat(offsets).st_mode & 0o777, os.path.getsize(victim)), (0o600, 0))
                 c.kill()
                 c = collector()
                 report(5, 8)

@@ -187,7 +187,7 @@ t = with_gaps(2)
 t.at = t.ready()['listen']
 again = subprocess.run([SIDELIGHT, 'translate', '--collector', '/x', '--collector', '/y', '--replicas', '2', '--gaps', f'{D}/gaps'],
                        capture_output=True, text=True, timeout=300)
-check(again.returncode == 1 and 'another translator has it' in again.stderr, f'{again}')
+check(again.returncode == 1 and 'another process uses it' in again.stderr, f'{again}')
 a.stop(signal.SIGKILL)
 wait_until(lambda: any('no collector' in line for line in t.err), 'the translator has not noticed', t)
 write(0, 100, 1000)

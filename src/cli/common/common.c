@@ -4,6 +4,8 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/common/common.h"
@@ -14,10 +16,29 @@
 
 void cli_start(void)
 {
+	static const int crashes[] = {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGTRAP, SIGSYS};
+	struct rlimit core;
+
 	/*
 	 * Make writes beyond RLIMIT_FSIZE fail, as on a full disk, instead of killing the process.
 	 */
 	signal(SIGXFSZ, SIG_IGN);
+	/* Whatever the umask was: no other user can write to a file or folder made from now on. */
+	umask(umask(077) | 022);
+	/*
+	 * libpsm2, which libfabric loads, catches these signals to write a file with a backtrace
+	 * into the current folder, and then ends the process as if it had ended by itself.
+	 */
+	for (size_t i = 0; !CONFINE_INSTRUMENTED && i < sizeof(crashes) / sizeof(*crashes); i++)
+		signal(crashes[i], SIG_DFL);
+	/*
+	 * A core file would hold secrets, and what tenants publish. The hard limit stays:
+	 * prlimit(1) allows a core file of one process.
+	 */
+	if (!getrlimit(RLIMIT_CORE, &core)) {
+		core.rlim_cur = 0;
+		setrlimit(RLIMIT_CORE, &core);
+	}
 	base_json_guard();
 }
 

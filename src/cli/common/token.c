@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <netdb.h>
 #include <stdio.h>
@@ -50,18 +49,12 @@ static bool is_private(const char *path)
 	       (st.st_uid == geteuid() || !st.st_uid);
 }
 
-static int write_to(const char *path, const char *token)
+static bool write_to(const char *path, const char *token)
 {
-	size_t n = strlen(token);
-	int fd, err;
+	FILE *f = base_create_file(path);
+	bool good = f && fprintf(f, "%s\n", token) > 0;
 
-	unlink(path); /* remove the file of a killed collector */
-	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (fd < 0)
-		return -errno;
-	err = write(fd, token, n) == (ssize_t)n && write(fd, "\n", 1) == 1 ? 0 : -EIO;
-	close(fd);
-	return err;
+	return f && !fclose(f) && good;
 }
 
 bool cli_token_draw(char token[CLI_TOKEN_BYTES])
@@ -85,7 +78,7 @@ char *cli_token_leave(const char *address, const char *token)
 		mkdir(at, 0700);
 		if (!is_private(at) || asprintf(&path, "%s/collect-%s.token", at, address) < 0)
 			continue;
-		if (!write_to(path, token))
+		if (write_to(path, token))
 			return path;
 		free(path);
 	}

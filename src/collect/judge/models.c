@@ -401,8 +401,7 @@ int collect_models_write(struct collect_models *m, const char *path)
 		free(text);
 		return -ENOMEM;
 	}
-	unlink(temporary); /* left by a killed process with the same PID */
-	f = fopen(temporary, "wxe");
+	f = base_create_file(temporary);
 	if (!f) {
 		err = -errno;
 		goto out;

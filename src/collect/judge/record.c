@@ -2,6 +2,7 @@
 #include "collect/judge/record.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -256,7 +257,8 @@ static bool widen_rows(struct record_pod *p, const char *head, uint32_t columns)
 
 	if (!from || asprintf(&temporary, "%s.new", p->path) < 0)
 		goto out;
-	to = fopen(temporary, "we");
+	unlink(temporary); /* left by a killed process */
+	to = fopen(temporary, "wxe");
 	if (!to || getline(&line, &room, from) < 0)
 		goto out;
 	fprintf(to, "%s\n", head);
@@ -372,13 +374,24 @@ struct record_file {
 	uint64_t rows;
 };
 
+/* Opens a file to append to it, but not through a link. */
+static FILE *open_to_append(const char *path)
+{
+	int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+	FILE *f = fd < 0 ? NULL : fdopen(fd, "a");
+
+	if (fd >= 0 && !f)
+		close(fd);
+	return f;
+}
+
 static void open_file(struct collect_record *r, struct record_file *o)
 {
 	struct stat st;
 
 	if (!o->of->path)
 		create_file(r, o->of);
-	o->f = o->of->path ? fopen(o->of->path, "ae") : NULL;
+	o->f = o->of->path ? open_to_append(o->of->path) : NULL;
 	o->rows = 0;
 	if (o->f && !fstat(fileno(o->f), &st)) {
 		o->before = st.st_size;
@@ -497,13 +510,17 @@ void collect_record_write(struct collect_record *r)
 
 static int make_dirs(const char *dir)
 {
+	struct stat st;
 	char *metrics;
 	int err = 0;
 
 	if (asprintf(&metrics, "%s/metrics", dir) < 0)
 		return -ENOMEM;
-	if ((mkdir(dir, 0777) && errno != EEXIST) || (mkdir(metrics, 0777) && errno != EEXIST))
+	if ((mkdir(dir, 0755) && errno != EEXIST) || (mkdir(metrics, 0755) && errno != EEXIST) ||
+	    lstat(metrics, &st))
 		err = -errno;
+	else if (!S_ISDIR(st.st_mode)) /* a link could lead anywhere */
+		err = -ENOTDIR;
 	free(metrics);
 	return err;
 }
@@ -515,7 +532,7 @@ static FILE *open_in(const char *dir, const char *name)
 
 	if (asprintf(&path, "%s/%s", dir, name) < 0)
 		return NULL;
-	f = fopen(path, "ae");
+	f = open_to_append(path);
 	free(path);
 	return f;
 }

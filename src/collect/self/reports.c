@@ -56,6 +56,14 @@ static void key_of(const struct lane *l, char *key, size_t bytes)
 
 /* ---- saved positions ---- */
 
+static bool write_offsets(const struct collect_reports *r, const char *path)
+{
+	FILE *f = base_create_file(path);
+	bool good = f && !json_dumpf(r->offsets, f, JSON_INDENT(1) | JSON_SORT_KEYS);
+
+	return f && !fclose(f) && good;
+}
+
 static void save_offsets(struct collect_reports *r)
 {
 	char key[512], *to = NULL;
@@ -68,8 +76,7 @@ static void save_offsets(struct collect_reports *r)
 	}
 	if (!r->path)
 		return;
-	if (asprintf(&to, "%s.new", r->path) < 0 ||
-	    json_dump_file(r->offsets, to, JSON_INDENT(1) | JSON_SORT_KEYS) || rename(to, r->path))
+	if (asprintf(&to, "%s.new", r->path) < 0 || !write_offsets(r, to) || rename(to, r->path))
 		base_log_limited(BASE_WARN, "kafka", "offsets not saved path=%s error=%s", r->path,
 				 strerror(errno));
 	free(to);

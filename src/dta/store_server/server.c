@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
 #include <netdb.h>
 #include <poll.h>
 #include <stdio.h>
@@ -14,9 +13,7 @@
 #include <sys/random.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/base.h"
@@ -49,48 +46,6 @@ struct dta_server_store *dta_store_server_store_number(struct dta_store_server *
 }
 
 /* ---- listening ---- */
-
-/* Makes the socket's directory, as the agent does. Returns 0 or -errno. */
-static int make_directory(const char *path)
-{
-	char copy[sizeof(((struct sockaddr_un *)0)->sun_path)];
-
-	snprintf(copy, sizeof(copy), "%s", path);
-	return mkdir(dirname(copy), 0755) && errno != EEXIST ? -errno : 0;
-}
-
-/* Replaces a stale socket; leaves anything else alone. */
-static int listen_unix(const char *path, char *error, size_t bytes)
-{
-	struct sockaddr_un a = {.sun_family = AF_UNIX};
-	struct stat st;
-	int fd, err;
-
-	if (strlen(path) >= sizeof(a.sun_path))
-		return base_fail(error, bytes, -1, "%s: too long for a socket", path);
-	strcpy(a.sun_path, path);
-	err = make_directory(path);
-	if (err)
-		return base_fail(error, bytes, -1, "%s: cannot make its directory: %s", path,
-				 strerror(-err));
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd >= 0 && !lstat(path, &st) && S_ISSOCK(st.st_mode)) {
-		if (!connect(fd, (struct sockaddr *)&a, sizeof(a)) || errno != ECONNREFUSED) {
-			snprintf(error, bytes, "%s: another collector listens there", path);
-			close(fd);
-			return -1;
-		}
-		unlink(path);
-	}
-	if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof(a)) || listen(fd, 64)) {
-		snprintf(error, bytes, "%s: %s", path, strerror(errno));
-		if (fd >= 0)
-			close(fd);
-		return -1;
-	}
-	chmod(path, 0660);
-	return fd;
-}
 
 static int listen_tcp(const char *where, char *name, size_t name_bytes, char *error, size_t bytes)
 {
@@ -148,7 +103,8 @@ static int listen_all(struct dta_store_server *o, char *error, size_t bytes)
 			where += 5;
 		o->listener[n].local = strchr(where, '/') != NULL;
 		if (o->listener[n].local) {
-			o->listener[n].fd = listen_unix(where, error, bytes);
+			o->listener[n].fd = base_listen_unix(where, SOCK_STREAM, 0660, error,
+							     bytes);
 			snprintf(o->listener[n].address, sizeof(o->listener[n].address), "unix:%s",
 				 where);
 			snprintf(o->listener[n].unlink, sizeof(o->listener[n].unlink), "%s", where);

@@ -58,9 +58,7 @@ struct dta_gap_file *dta_gap_file_open(const char *path, uint32_t workers, char 
 	f->workers = workers;
 	f->fd = base_open_locked(path);
 	if (f->fd < 0)
-		return fail_open(f, path,
-				 f->fd == -EBUSY ? "another translator has it" : strerror(-f->fd),
-				 error, error_bytes);
+		return fail_open(f, path, base_open_locked_error(f->fd), error, error_bytes);
 	bytes = lseek(f->fd, 0, SEEK_END);
 	if (bytes && bytes != (off_t)sizeof(*f->page))
 		return fail_open(f, path, "is not a file of gaps", error, error_bytes);
