@@ -68,8 +68,8 @@ bool collect_rows_give(struct collect_rows *q, int64_t passed, bool wait);
 
 void collect_rows_take(struct collect_rows *q);
 /*
- * Returns the next entry without removing it; false: none. bytes are valid until the next call of
- * take or next.
+ * Returns the next entry without removing it; false: there is none. bytes are valid until the next
+ * call of collect_rows_take() or collect_rows_next().
  */
 bool collect_rows_peek(const struct collect_rows *q, struct collect_rows_entry *e,
 		       const uint8_t **bytes);

@@ -113,7 +113,7 @@ static void sum_up(struct collect_link *l)
 	}
 }
 
-/* Returns the number of lines that can be read in half a period at their recent cost. */
+/* Returns the number of lines that can be read in half a period, at the recent cost per line. */
 static uint64_t get_budget(struct collect_link *l)
 {
 	struct collect_worker *w = l->worker;

@@ -47,7 +47,7 @@ static bool count_dropped(struct collect_self *s, struct export_series *out)
 	       collect_self_u64(out, s->at % 2 ? st.dropped_failed : st.dropped_full);
 }
 
-static const struct collect_part reports_part; /* the part's arg is the follower of lists */
+static const struct collect_part reports_part; /* the part's arg is a struct collect_reports */
 
 SINGLE(errors, export_kafka_errors(s->arg))
 SINGLE(overrun, collect_reports_overrun(collect_collector_part(s->c, &reports_part)))
