@@ -493,7 +493,7 @@ int report_events(struct __sk_buff *skb)
 	return 0;
 }
 
-__u32 queue_interface = 0; /* the loader sets this number and the next two */
+__u32 queue_interface = 0; /* set by the loader, like the next two */
 __u64 queue_packets = 0, queue_bytes = 0;
 
 /* Run by the loader: reports the interface's queue. */
