@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * kafka.c - the collector's side: a queue, and a thread that empties it into the stream of the
- * program sidelight-kafka. The program opens a stream for each of its workers. A message whose
- * stream ends before its outcome came is counted as failed; one that is queued waits for the next.
+ * program sidelight-kafka. The program opens a stream for each of its workers. If a stream ends,
+ * the messages whose outcome has not arrived are counted as failed, and the queued ones wait for
+ * the next stream.
  */
 #include "export/kafka.h"
 
@@ -29,20 +30,20 @@ struct kafka_message {
 	struct kafka_message *next;
 	size_t bytes, sent;
 	struct export_kafka_header header;
-	char text[]; /* key and body: right behind the header, as in the stream */
+	char text[]; /* key and body, directly after the header, as in the stream */
 };
 
 struct export_kafka {
 	struct base_child child;
 	pthread_t thread;
 	bool running, stop;
-	int wake; /* eventfd: the queue is no longer empty, or stop */
+	int wake; /* eventfd: signals that the queue is no longer empty, or that stop is set */
 	pthread_mutex_t lock;
 	struct kafka_message *first, **last; /* under lock */
 	size_t bytes;
-	bool ended; /* under lock: the program is gone */
-	uint64_t
-		sent[EXPORT_KAFKA_KINDS]; /* to this stream, without an outcome: the thread's own */
+	bool ended; /* protected by lock: the program has ended */
+	/* messages sent on this stream whose outcome is not known; only the thread uses it */
+	uint64_t sent[EXPORT_KAFKA_KINDS];
 	uint64_t delivered[EXPORT_KAFKA_KINDS], failed[EXPORT_KAFKA_KINDS],
 		full[EXPORT_KAFKA_KINDS], waiting[EXPORT_KAFKA_KINDS];
 	uint64_t errors;
@@ -174,7 +175,7 @@ static struct kafka_message *next_message(struct export_kafka *k)
 	return m;
 }
 
-/* False: the stream is broken. *m: the message that is being sent; NULL: none is left. */
+/* Returns false if the stream is broken. *m: the message being sent; NULL: no message is left. */
 static bool send_messages(struct export_kafka *k, int stream, struct kafka_message **m)
 {
 	while (*m || (*m = next_message(k))) {
@@ -193,7 +194,7 @@ static bool send_messages(struct export_kafka *k, int stream, struct kafka_messa
 	return true;
 }
 
-/* Until the stream ends, or stop. */
+/* Serves a stream until it ends, or until stop is set. */
 static void serve_stream(struct export_kafka *k, int stream)
 {
 	struct kafka_message *m = NULL;
@@ -215,7 +216,7 @@ static void serve_stream(struct export_kafka *k, int stream)
 	fail_sent(k);
 }
 
-/* The next worker's stream; -1: stop, or the program has ended. */
+/* Waits for the stream of the next worker. Returns -1 if stop is set, or the program has ended. */
 static int next_stream(struct export_kafka *k)
 {
 	while (!relaxed_load(k->stop)) {
