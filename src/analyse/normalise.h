@@ -66,7 +66,7 @@ void analyse_normaliser_add(struct analyse_normaliser *n, const float *x);
 enum analyse_count {
 	ANALYSE_COUNT, /* count the step's distances */
 	ANALYSE_COUNT_NOT,
-	/* with later steps, count the largest once; a column's first move at once */
+	/* count only the largest of several steps, later; but a column's first move at once */
 	ANALYSE_COUNT_LATER,
 };
 /*
