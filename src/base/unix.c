@@ -55,7 +55,7 @@ int base_listen_unix(const char *path, int type, unsigned int mode, char *error,
 	}
 	fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd >= 0 && !bind(fd, (struct sockaddr *)&at, sizeof(at))) {
-		/* No client can connect before listen(), and the mode is right by then. */
+		/* No client can connect before listen(), so the mode is set in time. */
 		if (!chmod(path, mode) && (type == SOCK_DGRAM || !listen(fd, SOMAXCONN)))
 			return fd;
 		err = errno;

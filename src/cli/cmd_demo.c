@@ -77,7 +77,7 @@ static int choose_period(struct cli_demo *d)
 		}
 		if (base_stop_wait(d->stop, 500) || !rounds_so_far(d, &before) ||
 		    base_stop_wait(d->stop, 1000) || !rounds_so_far(d, &after))
-			/* stopping, or cli_demo_look_after() reports the failure */
+			/* either stopping, or cli_demo_look_after() will report the failure */
 			return BASE_EXIT_OK;
 		after.late -= before.late;
 		after.begun -= before.begun;
