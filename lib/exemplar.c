@@ -16,7 +16,7 @@
 
 struct element {
 	_Atomic bool taken;
-	uint32_t id, cell; /* id of the record; cell within the record */
+	uint32_t id, cell; /* ID of the record; index of the cell within the record */
 	/* number of the latest exemplar; only the thread that claimed the element writes it */
 	uint64_t number;
 };
