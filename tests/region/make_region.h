@@ -49,7 +49,7 @@ struct make_metric {
 /* Makes a region of metrics: live, stripes of lines, labels "key\0value\0...". */
 void make_metrics(struct make *m, uint32_t lines, uint32_t stripes, size_t schema_bytes,
 		  const char *labels, size_t label_bytes);
-/* Appends a section created with cells for this many records; all are there, since start_ns. */
+/* Appends a section "created" with cells for this many records; all exist since start_ns. */
 void make_created(struct make *m, uint32_t records);
 /* Appends a section of exemplars. */
 void make_exemplars(struct make *m, uint32_t elements);

@@ -130,10 +130,7 @@ static void begin(int fd)
 	assert_non_null(seen.copy);
 }
 
-/*
- * Counts index lines that do not verify, and those where an agent's repair may find an entry: only
- * the last one.
- */
+/* Counts index lines that do not verify. An agent's repair would only correct the last one. */
 static uint32_t bad_index_lines(const struct reader *r, const struct region_span_head *head)
 {
 	uint64_t entries[SL_SPAN_ENTRIES];
