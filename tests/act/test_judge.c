@@ -40,7 +40,7 @@ struct shop {
 	enum analyse_state state[PODS + 2];
 	double least[PODS + 2];
 	uint32_t changes;
-	float score[3]; /* of kinds, as found last */
+	float score[3]; /* of the three kinds, as last found */
 	double factor;	/* of the latency of a pod that is slower */
 };
 

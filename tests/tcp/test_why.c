@@ -607,9 +607,9 @@ static bool long_way(const char *more)
 }
 
 /*
- * A long way with all the room there is: the window of a new connection grows for some RTTs, and
- * shrinks once the network marks segments; when it marks no more, that window is what there is.
- * Segments as long as an Ethernet's.
+ * A path with a long delay and enough room: the window of a new connection grows for some RTTs, and
+ * shrinks once the network marks segments; when marking stops, the window stays as it is. Segments
+ * are as long as on Ethernet.
  */
 static void a_long_way_that_marks_for_a_while(void **state)
 {
@@ -627,7 +627,7 @@ static void a_long_way_that_marks_for_a_while(void **state)
 	assert_int_equal(system("PATH=$PATH:/usr/sbin:/sbin; ip link set lo mtu 1500 && "
 				"echo 1 > /proc/sys/net/ipv4/tcp_ecn"),
 			 0);
-	/* Who looks late finds another one that begins. */
+	/* A late look finds another one that begins. */
 	for (;;) {
 		connect_pair(&p, 0, 0);
 		told = comes_to(p.client_port, p.server_port, REGION_WHY_SLOW_START, PATIENCE / 10,
