@@ -52,7 +52,7 @@ int sl__exemplars_make(struct sl__region *r)
 		}
 		r->exemplars = e;
 	}
-	/* A forked child has a region of its own: discard the parent's elements. */
+	/* A forked child has its own region: discard the parent's elements. */
 	e->used = 0;
 	e->max = r->exemplar_elements;
 	e->mask = entries - 1;

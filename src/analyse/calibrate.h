@@ -65,8 +65,8 @@ struct analyse_calibration {
 };
 
 /*
- * Kinds of evidence. Each has a tail and a threshold of its own, so that a heavy tail of one kind
- * does not hide evidence of another.
+ * Kinds of evidence. Each has its own tail and threshold, so that a heavy tail of one kind does not
+ * hide evidence of another.
  */
 enum analyse_kind {
 	ANALYSE_KIND_CULPRIT, /* evidence from all pods together: culprit.h */

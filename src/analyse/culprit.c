@@ -474,7 +474,7 @@ void analyse_culprit_step(struct analyse_culprit *c, struct analyse_suspect *con
 	}
 }
 
-/* Returns the evidence of a caller's pods for the likeliest delay of a callee. */
+/* Returns how strongly a caller's pods support the likeliest delay of a callee. */
 static float delay_shown(const struct analyse_culprit *c, const struct culprit_term *t,
 			 uint32_t delay)
 {

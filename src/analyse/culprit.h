@@ -19,7 +19,7 @@
 enum analyse_latency { ANALYSE_CLIENT, ANALYSE_SERVER, ANALYSE_LATENCIES };
 enum analyse_tail_quantile { ANALYSE_P90, ANALYSE_P95, ANALYSE_P99, ANALYSE_TAILS };
 
-/* What is observed of a pod at a step. */
+/* Observations of a pod in one step. */
 struct analyse_observation {
 	double latency[ANALYSE_LATENCIES][ANALYSE_TAILS]; /* seconds; NaN: not known */
 	/*
@@ -33,7 +33,7 @@ struct analyse_observation {
 	bool learn;    /* the step is considered normal: learn the spread of latencies */
 };
 
-/* What is concluded about a pod, as log likelihood ratios. */
+/* Conclusions about a pod, as log likelihood ratios. */
 struct analyse_suspicion {
 	/* new evidence of this step: evidence times posterior, minus the part already scored */
 	float score;

@@ -34,7 +34,7 @@ struct analyse_detector_opts {
 	uint64_t seed; /* random seed: equal seeds give equal results */
 	/* fd: rows of the sketch, directions of the basis; default floor(sqrt(dims)) */
 	uint32_t l, k;
-	double limit; /* threshold: |z| above this scores; default 3 */
+	double limit; /* threshold: only |z| above this counts; default 3 */
 };
 
 /*

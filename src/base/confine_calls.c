@@ -48,7 +48,7 @@ static const int common[] = {
 	CALL_CLOSE_RANGE,
 };
 
-/* Calls for roles with sockets and files of their own. */
+/* Calls for roles that open sockets and files themselves. */
 static const int networkers[] = {
 	SYS_socketpair, SYS_bind, SYS_listen, SYS_accept, SYS_accept4, SYS_connect,
 	SYS_getsockname, SYS_getpeername, SYS_getsockopt, SYS_setsockopt, SYS_sendmmsg,

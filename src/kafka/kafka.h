@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * kafka.h - the program sidelight-kafka, the only one that links librdkafka. A worker receives
- * messages from the collector (export/kafka.h) on a stream of its own, and sends back whether they
+ * messages from the collector (export/kafka.h) on a separate stream, and sends back whether they
  * were delivered. It creates the stream when it starts, and sends the collector the other end. A
  * worker that ends is replaced.
  */

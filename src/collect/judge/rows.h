@@ -17,7 +17,7 @@ enum collect_rows_kind {
 	 * NUL-terminated. record.h defines the content for records
 	 */
 	COLLECT_ROWS_LAYOUT,
-	COLLECT_ROWS_VALUES, /* a double for each column */
+	COLLECT_ROWS_VALUES, /* one double per column */
 	COLLECT_ROWS_GONE,
 	COLLECT_ROWS_TRACE,   /* `columns` spans: a parent (u32), and a service, NUL-terminated */
 	COLLECT_ROWS_VERDICT, /* only for records: a line of verdicts */

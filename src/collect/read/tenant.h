@@ -17,7 +17,7 @@ struct collect_region;
 
 #define COLLECT_TENANT_LABELS 6u
 
-/* What a link grants a tenant in its rounds. Used only by the worker, except where marked. */
+/* The share of a tenant in the rounds of one link. Used only by the worker, except where marked. */
 struct collect_turn {
 	uint64_t lines;	       /* lines of a pass over all regions of the tenant; any thread */
 	uint64_t part;	       /* lines per round while the tenant is slow */

@@ -60,7 +60,7 @@ static bool enter_workload(struct collect_link *l, struct collect_flow_table *t,
 
 	service_of(t, f, &role, &port);
 	/*
-	 * A listening port without a connection gets a series of its own only after a refused
+	 * A listening port without a connection gets its own series only after a refused
 	 * connection.
 	 */
 	s->lumped = s->listener && !f->drops;

@@ -88,7 +88,7 @@ struct dta_server_conn {
 	uint64_t acked[DTA_STORES_MAX];
 };
 
-/* What is kept of a translator, by its name, when its connection ends: its lane and account. */
+/* State of a translator, kept under its name after its connection ends: its lane and account. */
 struct dta_server_known {
 	char name[64];
 	uint64_t heard_ns; /* time of the last message, CLOCK_REALTIME; 0: the lane is free */

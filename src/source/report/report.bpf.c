@@ -772,7 +772,7 @@ int send_report(struct __sk_buff *skb)
 	return config.out ? bpf_redirect_neigh(config.out, NULL, 0, 0) : TC_ACT_UNSPEC;
 }
 
-/* The near end accepts XDP frames only if it has a program of its own. */
+/* The near end accepts XDP frames only if it has an XDP program itself. */
 SEC("xdp")
 int pass(struct xdp_md *ctx)
 {
