@@ -124,7 +124,7 @@ static void shows_no_torn_line(void **state)
 	put(h, 0, 1, &p, SL_STATE_LIVE);
 	/*
 	 * One in two looks at header or schema finds a torn line. A region that is torn five times
-	 * is left alone for increasing times; real regions are never torn so often.
+	 * is left alone for increasing times; real regions are never torn five times.
 	 */
 	h->tear = 1;
 	c = start(&(struct collect_collector_opts){.period_ns = MS});

@@ -171,7 +171,7 @@ static void files_survive_a_restart_and_others_are_left_alone(void **state)
 }
 
 /*
- * One line names the file, and the file stays unchanged, whoever owns it and whatever its size is.
+ * One line names the file, and the file stays unchanged, whatever its owner and its size are.
  */
 static void files_of_others_or_of_a_wrong_size_are_refused(void **state)
 {

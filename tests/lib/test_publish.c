@@ -746,7 +746,7 @@ static void what_cannot_be_opened_says_why(void **state)
 	sl_publisher_close(p[0]);
 }
 
-/* A thread keeps no stripe of a closed publisher, and late updates affect nobody. */
+/* A thread keeps no stripe of a closed publisher, and late updates have no effect. */
 static void updates_after_close_go_nowhere(void **state)
 {
 	struct sl_publisher *p = open_plain();

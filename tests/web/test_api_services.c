@@ -81,7 +81,7 @@ void metrics_that_change_are_told_from_others(void **state)
 	regions[0].metrics[1].value = &more;
 	look();
 	assert_changing("http_requests_total", 8);
-	/* Metrics that are 0 are hidden, even if they were not 0 a second ago. */
+	/* Metrics that are 0 are hidden, even if they were not 0 one second ago. */
 	regions[0].metrics[1].value = &none;
 	look();
 	assert_changing(NULL, 9);
