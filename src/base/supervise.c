@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * supervise.c - the supervisor of a worker. It reads no data from others; it only forks and waits.
- */
+/* supervise.c - the supervisor reads nothing that others say: it forks, and waits. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -26,17 +24,14 @@ static pid_t fork_worker(int sock, int (*work)(void *arg, int sock), void *arg)
 	_exit(work(arg, sock));
 }
 
-/* Waits until the worker has ended. Returns true if the parent closed its end of the socket. */
+/* Waits for the worker's end. True: the parent asks for it, too. */
 static bool wait_worker(pid_t pid, int sock)
 {
 	int child = (int)syscall(SYS_pidfd_open, pid, 0);
 	struct pollfd p[] = {{child, POLLIN, 0}, {sock, POLLIN, 0}};
 	bool stop = false;
 
-	/*
-	 * If there is no pidfd, wait for the worker alone, which ends when the parent closes the
-	 * socket.
-	 */
+	/* Without it, the worker's own end is waited for: it sees the socket, too. */
 	while (child >= 0 && poll(p, 2, -1) < 0 && errno == EINTR)
 		;
 	if (p[1].revents) {
@@ -62,10 +57,7 @@ void base_child_supervise(const char *log, int sock, int (*work)(void *arg, int 
 		started = base_now_ns();
 		if (pid > 0 && wait_worker(pid, sock))
 			return;
-		/*
-		 * Only a worker that ran for a while resets the pause, so that one that fails at
-		 * once is not restarted in a tight loop.
-		 */
+		/* One that fails at once is not started in a loop. */
 		if (base_now_ns() - started > 60 * SECOND_NS)
 			pause_ms = 1000;
 		base_logf(BASE_WARN, log, "the worker ended; starting again in_ms=%llu",

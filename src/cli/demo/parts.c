@@ -13,11 +13,10 @@
 #include "cli/common/common.h"
 #include "cli/demo/demo.h"
 
-#define READY_MS 20000 /* time for a part to become ready */
-#define STOP_MS	 5000  /* time for a part to stop before SIGKILL */
-/* seconds for which a dead service is left dead, so that the page shows it */
-#define RESTART_S	 5
-#define QUICK_DEATHS_MAX 3 /* give up after this many deaths soon after a start */
+#define READY_MS	 20000 /* time for a part to become ready */
+#define STOP_MS		 5000  /* time for a part to stop before SIGKILL */
+#define RESTART_S	 5     /* how long a dead service is shown as dead before its restart */
+#define QUICK_DEATHS_MAX 3     /* give up after this many deaths soon after a start */
 
 static void show_tail(const struct cli_demo_part *p)
 {
